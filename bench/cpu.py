@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""Times generated C++ against ONNX Runtime on the CPU.
+
+    bench/cpu.py [DIR] [--threads=1,2] [--models=GLOB,...] [--int8] [--seconds=S] [--json FILE] [--gate]
+
+DIR holds the real models (default: TENON_MODELS, else ../shared/models). The fp32 models are timed;
+--int8 takes the quantised ones instead. Tenon runs as its users run it: `tenon compile`, the system
+compiler with the flags that the generated file names, one shared library, one C call. ONNX Runtime
+runs with every optimisation on. Both are created first and then timed in turns, a few runs of the one
+and a few of the other, so that a slow spell of the machine meets both; the figure is the median.
+Every output is compared before anything is timed.
+
+The ratio is Tenon's time over ONNX Runtime's: below 1, Tenon is faster. --gate makes the exit status
+1 when the single-thread geometric mean exceeds 1.5 or any model exceeds 2.5.
+"""
+
+import argparse
+import fnmatch
+import json
+import math
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests/tools"))
+from project_venv import require
+
+require("numpy", "onnx", "onnxruntime")
+
+import numpy as np
+import onnx
+import onnxruntime
+from generated import BuildError, Model, build_library, compile_model, empty_like, symbol_bindings
+from tenon import binary, model_file, table
+from tensors import read_data_set
+
+FP32_MODELS = [
+    "nanodet_m_320",
+    "ultraface_rfb_320",
+    "super_resolution",
+    "basic_pitch",
+    "vww_mobilenet_fp32",
+    "resnet8_fp32",
+    "micro_kws_fp32",
+]
+INT8_MODELS = ["vww_mobilenet_qdq", "resnet8_qdq", "kws_dscnn_qdq", "ad_autoencoder_qdq"]
+MEAN_BOUND, MODEL_BOUND = 1.5, 2.5
+FP32_ERROR, INT8_ERROR = 1e-3, 5e-2  # beyond it the two computed different things
+TURN_SECONDS = 0.02  # how long one peer runs before the other does
+
+
+class OnnxRuntime:
+    name = "onnxruntime"
+
+    def __init__(self, path, inputs, threads):
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        # Its threads must not spin into the other peer's turn.
+        options.add_session_config_entry("session.force_spinning_stop", "1")
+        self.session = onnxruntime.InferenceSession(
+            path, options, providers=["CPUExecutionProvider"]
+        )
+        self.inputs = inputs
+
+    def run(self):
+        self.results = self.session.run(None, self.inputs)
+
+
+class Tenon:
+    name = "tenon"
+
+    def __init__(self, path, inputs, outputs, threads, target, folder):
+        model = onnx.load(path)
+        source = Path(folder) / f"model{threads}.cpp"
+        words = [f"--target={target}", "-q"]
+        symbols = symbol_bindings(model, inputs)
+        if symbols:
+            words.append("--bind=" + ",".join(f"{k}={v}" for k, v in symbols.items()))
+        if threads > 1:
+            words.append(f"--threads={threads}")
+        compile_model(path, source, *words)
+        extra = ["-DTENON_THREADS", "-pthread"] if threads > 1 else []
+        self.model = Model(build_library(source, extra=extra))
+        self.results = empty_like(outputs)
+        self.model.bind([np.ascontiguousarray(v) for v in inputs.values()], self.results)
+
+    def run(self):
+        self.model.run()
+
+
+def worst_error(ours, theirs):
+    """The largest difference of any output, relative to its largest value."""
+    errors = [0.0]
+    for a, b in zip(ours, theirs):
+        scale = float(np.abs(b).max(initial=0)) or 1.0
+        errors.append(float(np.abs(a.astype(np.float64) - b).max(initial=0)) / scale)
+    return max(errors)
+
+
+def interleave(peers, seconds):
+    """Median milliseconds of every peer, timed in turns for about so long each."""
+    clock = time.perf_counter
+    counts = {}
+    for peer in peers:
+        for _ in range(3):
+            peer.run()
+        start = clock()
+        peer.run()
+        counts[peer.name] = max(1, int(TURN_SECONDS / max(clock() - start, 1e-6)))
+    samples = {peer.name: [] for peer in peers}
+    end = clock() + seconds * len(peers)
+    turn = 0
+    while turn < 5 or clock() < end:
+        for peer in peers if turn % 2 == 0 else reversed(peers):
+            peer.run()  # caches and threads come back to this peer, untimed
+            for _ in range(counts[peer.name]):
+                start = clock()
+                peer.run()
+                samples[peer.name].append(clock() - start)
+        turn += 1
+    return {name: 1e3 * statistics.median(times) for name, times in samples.items()}
+
+
+def bench_model(name, folder, threads, arguments, scratch):
+    """{peer: ms} and the error, or the reason why there are none."""
+    path = model_file(folder)
+    inputs, _ = read_data_set(folder / "test_data_set_0", onnx.load(path))
+    peer = OnnxRuntime(path, inputs, threads)
+    peer.run()
+    try:
+        ours = Tenon(path, inputs, peer.results, threads, arguments.target, scratch)
+        ours.run()
+    except (BuildError, RuntimeError) as error:
+        return None, str(error)
+    error = worst_error(ours.results, peer.results)
+    times = interleave([ours, peer], arguments.seconds)
+    ours.model.close()
+    return times, error
+
+
+def geometric_mean(values):
+    return math.exp(sum(math.log(value) for value in values) / len(values))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    default = os.environ.get("TENON_MODELS") or ROOT.parent / "shared/models"
+    parser.add_argument("folder", type=Path, nargs="?", default=Path(default), metavar="DIR")
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--models", default="", help="names or globs, comma-separated")
+    parser.add_argument("--int8", action="store_true", help="the quantised models")
+    parser.add_argument("--target", default="cpu:native")
+    parser.add_argument("--seconds", type=float, default=2.0, help="for each peer and row")
+    parser.add_argument("--gate", action="store_true", help="exit status 1 beyond the bounds")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="the rows as a JSON list")
+    arguments = parser.parse_args()
+    if not os.access(binary(), os.X_OK):
+        sys.exit(f"cpu.py: {binary()} is missing; build it, or set TENON")
+    if not arguments.folder.is_dir():
+        sys.exit(f"cpu.py: {arguments.folder} is no folder; name the real models or set TENON_MODELS")
+
+    known = INT8_MODELS if arguments.int8 else FP32_MODELS
+    globs = [glob for glob in arguments.models.split(",") if glob]
+    if globs:
+        folders = sorted(p.name for p in arguments.folder.iterdir() if p.is_dir() and model_file(p))
+        known = known + [name for name in folders if name not in known]
+        known = [n for n in known if any(fnmatch.fnmatchcase(n, glob) for glob in globs)]
+    chosen = [n for n in known if (arguments.folder / n).is_dir() and model_file(arguments.folder / n)]
+    if not chosen:
+        sys.exit(f"cpu.py: no model in {arguments.folder} matches")
+
+    rows, shown, failures, ratios = [], [], [], {}
+    thread_counts = [int(count) for count in arguments.threads.split(",")]
+    with tempfile.TemporaryDirectory(prefix="tenon-bench-") as scratch:
+        for name in chosen:
+            for threads in thread_counts:
+                folder = Path(scratch) / name
+                folder.mkdir(exist_ok=True)
+                times, error = bench_model(name, arguments.folder / name, threads, arguments, folder)
+                if times is None:
+                    failures.append(f"{name}, {threads} threads: {error}")
+                    continue
+                if not error <= (INT8_ERROR if "qdq" in name else FP32_ERROR):
+                    failures.append(f"{name}, {threads} threads: outputs differ by {error:.1e}")
+                ratio = times["tenon"] / times["onnxruntime"]
+                ratios.setdefault(threads, {})[name] = ratio
+                rows += [{"model": name, "threads": threads, "peer": peer, "ms": ms}
+                         for peer, ms in times.items()]  # fmt: skip
+                shown.append({"model": name, "threads": threads, **times, "ratio": ratio,
+                              "error": error})  # fmt: skip
+                if sys.stderr.isatty():
+                    print(f"\r\033[K{name} {threads}: {ratio:.2f}", end="", file=sys.stderr)
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr)
+
+    columns = ["model", "threads", "tenon", "onnxruntime", "ratio", "error"]
+    table(shown, columns, sys.stdout)
+    print("times in ms, medians of interleaved runs; ratio: tenon / onnxruntime")
+    for threads, by_model in ratios.items():
+        mean, worst = geometric_mean(by_model.values()), max(by_model, key=by_model.get)
+        print(f"{threads} thread{'s' if threads > 1 else ''}: geometric mean {mean:.2f}, "
+              f"worst {by_model[worst]:.2f} ({worst})")
+    for failure in failures:
+        print(f"cpu.py: {failure}", file=sys.stderr)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
+    single = list(ratios.get(1, {}).values())
+    beyond = single and (geometric_mean(single) > MEAN_BOUND or max(single) > MODEL_BOUND)
+    sys.exit(1 if failures or arguments.gate and (beyond or not single) else 0)
+
+
+if __name__ == "__main__":
+    main()

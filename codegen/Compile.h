@@ -1,0 +1,46 @@
+// Defines code generation's interface: from a scheduled module to the text of its files.
+#pragma once
+
+#include "codegen/Plan.h"
+#include "codegen/Target.h"
+#include "codegen/Tactic.h"
+
+#include <map>
+#include <string>
+
+namespace tenon {
+
+struct CompileOptions {
+  std::string prefix = "model";
+  enum Weights { Auto, Inline, Incbin, File } weights = Auto;
+  enum Runtime { Embed, Include } runtime = Embed;
+  /// Stem of the output path, for the build command and the weights file's name.
+  std::string stem = "model";
+  /// One line for the file's head: the options that made it.
+  std::string commandLine;
+};
+
+struct CompiledFile {
+  std::string suffix; // ".cpp", ".cu", ".h", ".weights"
+  std::string bytes;
+};
+
+struct CompileSummary {
+  int nodes = 0;       // ONNX nodes read
+  int kernels = 0;     // steps written
+  int64_t weightBytes = 0, arenaBytes = 0, boundBytes = 0, scratchBytes = 0;
+  double estimatedMicroseconds = 0;
+  std::string weightsMode;
+};
+
+/// Schedules every graph of an optimized module for `target` (one variant per level), leaving the
+/// module at Stage::Scheduled.
+bool scheduleModule(Module &module, const Target &target, const ScheduleOptions &options,
+                    Diagnostics &diagnostics);
+
+/// Writes the files of a scheduled module. The same module and options give the same bytes.
+bool emitModule(Module &module, const Target &target, const CompileOptions &options,
+                std::vector<CompiledFile> &files, CompileSummary &summary,
+                Diagnostics &diagnostics);
+
+} // namespace tenon

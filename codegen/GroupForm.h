@@ -1,0 +1,101 @@
+// Defines GroupForm: what one group computes, in the shape that kernels take it.
+//
+// A group's region is a small graph of at most one anchor (conv, matmul, pool, reduce, softmax …)
+// and maps and movement around it. The form flattens it: how each input of the anchor is read and
+// what is applied to it on the way in (prologue), and one scalar program over the output space
+// with the tensors it reads (body). Movement disappears into the accesses.
+#pragma once
+
+#include "ir/IR.h"
+
+#include "llvm/ADT/Optional.h"
+
+namespace tenon {
+
+/// How one dimension of a tensor is indexed from an iteration space:
+/// index = offset + step * i[dim], or the constant offset when dim is −1.
+struct AccessDim {
+  int dim = -1;
+  int64_t step = 1;
+  Dim offset; // null: 0
+};
+
+/// A read (or write) of a region argument of the group from an iteration space.
+struct Access {
+  Value *source = nullptr; // argument of the group's region
+  /// The type it is addressed by: the source's own, or another row-major shape of the same data.
+  Type type;
+  llvm::SmallVector<AccessDim, 6> dims; // one per dimension of `type`
+  /// Set when the read passes a pad: per iteration dimension the half-open range that is inside;
+  /// outside it the value is `fill`.
+  bool bounded = false;
+  llvm::SmallVector<std::pair<Dim, Dim>, 6> inside;
+  double fill = 0;
+
+  friend bool operator==(const Access &a, const Access &b);
+};
+
+/// One scalar of a program: an input, the anchor's result, or a scalar function of earlier ones.
+struct ScalarNode {
+  enum Kind : uint8_t { Input, Anchor, Function } kind = Function;
+  unsigned index = 0; // Input: index into inputs; Anchor: result of the anchor
+  const Operation *op = nullptr; // Function: the scalar op (kind, attributes)
+  llvm::SmallVector<unsigned, 3> operands;
+  Element element = Element::F32;
+  int indexDim = -1; // `index` ops: the dimension of the program's iteration space
+};
+
+/// Scalar SSA over an iteration space.
+struct ScalarProgram {
+  llvm::SmallVector<Dim, 6> space;
+  std::vector<Access> inputs;
+  std::vector<ScalarNode> nodes;
+  llvm::SmallVector<unsigned, 2> outputs; // node numbers
+
+  /// Exactly one unbounded read, nothing computed.
+  bool isPlainRead() const {
+    return inputs.size() == 1 && outputs.size() == 1 &&
+           nodes[outputs[0]].kind == ScalarNode::Input && !inputs[0].bounded;
+  }
+  bool usesIndex() const;
+};
+
+/// Where one result of the group is written from the body's iteration space.
+struct OutputForm {
+  /// The type it is addressed by: the result's own, or another row-major shape of the same data.
+  Type type;
+  llvm::SmallVector<int, 6> dims; // per dimension of `type`: iteration dimension, −1 for extent 1
+};
+
+struct GroupForm {
+  Operation *group = nullptr;
+  /// The one structured op that is neither map nor movement; null for pointwise groups.
+  Operation *anchor = nullptr;
+  /// One per operand of the anchor, over that operand's logical shape.
+  std::vector<ScalarProgram> anchorInputs;
+  /// Over the output space; reads the anchor's results as Anchor nodes. One output per result of
+  /// the group, in order.
+  ScalarProgram body;
+  std::vector<OutputForm> outputs;
+
+  /// True when the body only hands the anchor's results on.
+  bool bodyIsIdentity() const;
+};
+
+/// Element strides of an access or output over an iteration space of the given rank, and the
+/// element offset of iteration point 0.
+struct Strides {
+  llvm::SmallVector<Dim, 6> strides;
+  Dim offset;
+};
+Strides stridesOf(const Access &a, unsigned rank);
+Strides stridesOf(const OutputForm &o, unsigned rank);
+
+/// True for operations that a form absorbs into accesses and programs; all others are anchors.
+bool isAbsorbable(const Operation &op);
+
+/// Analyses a group; None with the reason when its region has no such form (two anchors, outputs
+/// over different spaces, a reshape between body and anchor that is no index map …).
+llvm::Optional<GroupForm> analyzeGroup(Operation &group, std::string &why);
+
+} // namespace tenon

@@ -1,0 +1,51 @@
+// Defines what tactics share: dimensions in the order and number that a kernel takes, how the
+// operands of an anchor are handed over, and checks on both.
+#pragma once
+
+#include "codegen/Tactic.h"
+#include "codegen/emit/StepWriter.h"
+
+namespace tenon {
+
+/// Some dimensions of an iteration space, in memory order, neighbours merged where every operand
+/// walks them as one.
+struct MergedDims {
+  llvm::SmallVector<Dim, 6> extents;
+  /// The dimension whose stride each has: the innermost of those merged.
+  llvm::SmallVector<unsigned, 6> inner;
+  /// For each dimension of the original space its place, −1 when dropped or merged.
+  llvm::SmallVector<int, 6> placeOf;
+
+  /// Strides along these dimensions.
+  Strides operator()(const Strides &s) const;
+};
+
+/// `order`: dimensions of `space`, outermost first. Extents of 1 are dropped; dimensions in `kept`
+/// neither dropped nor merged.
+MergedDims mergeDims(llvm::ArrayRef<Dim> space, llvm::ArrayRef<unsigned> order,
+                     llvm::ArrayRef<Strides> operands, llvm::ArrayRef<bool> kept = {});
+/// `dims` by the strides of one operand, largest first.
+llvm::SmallVector<unsigned, 6> byStride(llvm::ArrayRef<unsigned> dims, const Strides &s);
+
+/// Strides of everything that a body reads and writes over its own space: outputs, then inputs.
+std::vector<Strides> bodyStrides(const GroupForm &form);
+/// Which dimensions a program asks the index of.
+llvm::SmallVector<bool, 6> indexedDims(const ScalarProgram &program);
+/// Dimensions of `rank` as they stand: for programs over a space that a kernel takes unchanged.
+llvm::SmallVector<int, 6> inPlaceDims(unsigned rank);
+
+/// True when the program's reads have no bounds (pads are the business of the tactic map).
+bool isUnbounded(const ScalarProgram &program, std::string &why);
+/// The checks that anchors share: the anchor is `kind` and the body reads without bounds.
+bool matchAnchor(const TacticInput &in, Op kind, std::string &why);
+/// The constant operand of the group that operand `i` of the anchor reads as it is; else null.
+Value *constantOperand(const GroupForm &form, unsigned i);
+
+/// pack(…) of a program's inputs with strides changed; `placeOf` says where indexed dimensions went.
+std::string inputsIn(StepWriter &out, const ScalarProgram &program, StepWriter::Change change,
+                     llvm::ArrayRef<int> placeOf);
+
+/// What sums of `e` accumulate in: f32 for narrower floats, i32 for 8-bit integers.
+Element accumulatorOf(Element e);
+
+} // namespace tenon

@@ -1,0 +1,454 @@
+// Implements memory planning: alias classes, live ranges, offsets.
+//
+// Every value belongs to one buffer: views share their operand's, an in-place concat's operands
+// share its result's, and a group's result takes over the buffer of an operand that dies there and
+// is read only at the very points that are written. Offsets are chosen by best-fit placement under
+// several orders; the best one wins, and a few seeded shuffles help where it misses the bound.
+#include "codegen/Plan.h"
+
+#include "codegen/GroupForm.h"
+#include "ir/Views.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <random>
+
+namespace tenon {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+int64_t alignUp(int64_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; }
+
+class Planner {
+public:
+  explicit Planner(Graph &graph) : graph_(graph) {}
+
+  Plan run() {
+    number(graph_.body());
+    inputs();
+    buffers(graph_.body());
+    outputs();
+    liveRanges(graph_.body());
+    compact();
+    place();
+    for (auto &[v, a] : aliases_) {
+      Placement p;
+      p.buffer = a.buffer;
+      p.home = plan_.buffers[a.buffer].home;
+      p.at = plan_.buffers[a.buffer].at;
+      if (p.home != Home::Input && p.home != Home::Output)
+        p.at += a.offset;
+      p.offset = a.offset;
+      plan_.placements[v] = p;
+    }
+    return std::move(plan_);
+  }
+
+private:
+  struct Alias {
+    unsigned buffer;
+    int64_t offset; // bytes from the buffer's start
+  };
+
+  //===--------------------------------------------------------------------===//
+  // Steps
+  //===--------------------------------------------------------------------===//
+
+  void number(Region &r) {
+    for (Operation &op : r) {
+      if (!op.isAny(Op::Group, Op::If, Op::Loop))
+        continue;
+      const int mine = int(plan_.steps.size());
+      Step s;
+      s.op = &op;
+      s.number = mine;
+      plan_.steps.push_back(s);
+      first_[&op] = mine;
+      for (unsigned i = 0; i < op.numRegions() && !op.is(Op::Group); ++i)
+        number(op.region(i));
+      last_[&op] = int(plan_.steps.size()) - 1;
+    }
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Buffers and aliases
+  //===--------------------------------------------------------------------===//
+
+  unsigned makeBuffer(Value *v, Home home, int64_t at, int64_t bytes) {
+    BufferInfo b;
+    b.home = home;
+    b.at = at;
+    b.bytes = bytes;
+    b.firstStep = INT32_MAX;
+    b.lastStep = -1;
+    plan_.buffers.push_back(b);
+    const auto id = unsigned(plan_.buffers.size() - 1);
+    alias(v, id, 0);
+    return id;
+  }
+  void alias(Value *v, unsigned buffer, int64_t offset) {
+    aliases_[v] = {buffer, offset};
+    plan_.buffers[buffer].values.push_back(v);
+  }
+  unsigned find(Value *v) const { return aliases_.find(v)->second.buffer; }
+  static int64_t bytesOf(Type t) { return byteSize(t.element(), allocatedElements(t)); }
+  static int64_t bytesOf(Type t, Dim elements) {
+    return elements.upper() * int64_t(bitWidth(t.element())) / 8;
+  }
+
+  void buffers(Region &r) {
+    // Operands of an in-place concat need the concat's buffer before they are defined: reserve.
+    for (Operation &op : llvm::reverse(r))
+      if (op.is(Op::Concat)) {
+        Value *y = op.result();
+        if (!aliases_.count(y))
+          makeBuffer(y, Home::Arena, 0, bytesOf(y->type()));
+        const Alias a = aliases_[y];
+        for (unsigned i = 0; i < op.numOperands(); ++i)
+          if (!aliases_.count(op.operand(i)))
+            alias(op.operand(i), a.buffer, a.offset + bytesOf(y->type(), *viewOffset(op, i)));
+      }
+    for (Operation &op : r) {
+      switch (op.kind()) {
+      case Op::Constant: {
+        const int64_t at = plan_.weightBytes;
+        const int64_t bytes = bytesOf(op.result()->type());
+        makeBuffer(op.result(), Home::Weights, at, bytes);
+        plan_.constants.push_back(op.result());
+        plan_.weightBytes = at + alignUp(bytes);
+        break;
+      }
+      case Op::Reshape:
+      case Op::Transpose:
+      case Op::Slice:
+        if (!aliases_.count(op.result())) {
+          const Alias a = aliases_[op.operand(0)];
+          alias(op.result(), a.buffer,
+                a.offset + bytesOf(op.result()->type(), *viewOffset(op)));
+        }
+        break;
+      case Op::Group: groupResults(op); break;
+      case Op::If:
+      case Op::Loop: controlFlow(op); break;
+      default: break;
+      }
+    }
+  }
+
+  void groupResults(Operation &group) {
+    llvm::SmallVector<bool, 8> taken(group.numOperands(), false);
+    for (Value *y : group.results()) {
+      if (aliases_.count(y))
+        continue;
+      int reuse = inPlaceOperand(group, y, taken);
+      if (reuse >= 0) {
+        taken[reuse] = true;
+        const Alias a = aliases_[group.operand(reuse)];
+        alias(y, a.buffer, a.offset);
+      } else {
+        makeBuffer(y, Home::Arena, 0, bytesOf(y->type()));
+      }
+    }
+  }
+
+  /// An operand whose memory the result may take over: the group is the last to read its buffer,
+  /// and the body reads it only at the point it writes.
+  int inPlaceOperand(Operation &group, Value *y, llvm::ArrayRef<bool> taken) {
+    std::string why;
+    auto form = analyzeGroup(group, why);
+    if (!form)
+      return -1;
+    const OutputForm &out = form->outputs[y->index()];
+    const auto rank = unsigned(form->body.space.size());
+    const Strides write = stridesOf(out, rank);
+    for (unsigned i = 0; i < group.numOperands(); ++i) {
+      Value *x = group.operand(i);
+      if (taken[i] || !aliases_.count(x) || x->type().element() != y->type().element() ||
+          bytesOf(x->type()) != bytesOf(y->type()))
+        continue;
+      const BufferInfo &b = plan_.buffers[find(x)];
+      if (b.home != Home::Arena || !diesAt(b, group))
+        continue;
+      // Several operands may share the buffer (views); each must be read pointwise.
+      bool pointwise = true, read = false;
+      auto check = [&](const ScalarProgram &p, bool body) {
+        for (const Access &a : p.inputs) {
+          Value *source = group.operand(a.source->index());
+          if (!aliases_.count(source) || find(source) != find(x))
+            continue;
+          read = true;
+          const Strides s = stridesOf(a, unsigned(p.space.size()));
+          pointwise &= body && source == x && !a.bounded && s.offset == write.offset &&
+                       s.strides == write.strides;
+        }
+      };
+      for (const ScalarProgram &p : form->anchorInputs)
+        check(p, false);
+      check(form->body, true);
+      if (pointwise && read)
+        return int(i);
+    }
+    return -1;
+  }
+
+  /// The last step that reads `v`, directly or through views; INT32_MAX when it is returned.
+  int lastRead(Value *v) const {
+    int last = -1;
+    for (Use *u : v->uses()) {
+      Operation *user = u->owner();
+      if (user->isTerminator())
+        return INT32_MAX;
+      auto it = last_.find(user);
+      last = std::max(last, it != last_.end() ? it->second : lastRead(user->result()));
+    }
+    return last;
+  }
+  /// No value of the buffer is used after `group`, nor returned, nor from another region.
+  bool diesAt(const BufferInfo &b, Operation &group) const {
+    for (Value *v : b.values)
+      if (lastRead(v) > stepOf(group) || !v->def() || v->def()->parent() != group.parent())
+        return false;
+    return true;
+  }
+  int stepOf(const Operation &op) const { return first_.find(&op)->second; }
+
+  /// Regions' arguments share the memory of what is passed; results have buffers that the yields
+  /// are copied to by the emitted control flow.
+  void controlFlow(Operation &op) {
+    for (Value *y : op.results())
+      if (!aliases_.count(y))
+        makeBuffer(y, Home::Arena, 0, bytesOf(y->type()));
+    for (unsigned i = 0; i < op.numRegions(); ++i) {
+      Region &r = op.region(i);
+      for (Value *a : r.arguments())
+        if (!aliases_.count(a)) {
+          // What a loop only captures is read where it is; what it carries has memory of its own.
+          Value *passed = op.is(Op::If) ? op.operand(a->index() + 1)
+                          : int64_t(a->index()) >= 2 + op.intAttr("carried") ? op.operand(a->index())
+                                                                            : nullptr;
+          if (passed && aliases_.count(passed))
+            alias(a, aliases_[passed].buffer, aliases_[passed].offset);
+          else
+            makeBuffer(a, Home::Arena, 0, bytesOf(a->type()));
+        }
+      buffers(r);
+    }
+  }
+
+  /// Inputs are read where the caller or the context's states hold them.
+  void inputs() {
+    int64_t next = 0;
+    for (unsigned i = 0; i < graph_.body().numArguments(); ++i) {
+      Value *v = graph_.body().argument(i);
+      const bool state =
+          llvm::any_of(graph_.states, [&](const State &s) { return s.input == i; });
+      if (!state) {
+        makeBuffer(v, Home::Input, next++, 0);
+        continue;
+      }
+      makeBuffer(v, Home::State, plan_.stateBytes, bytesOf(v->type()));
+      plan_.stateBytes += alignUp(bytesOf(v->type()));
+    }
+  }
+
+  /// The graph's outputs are written straight into the caller's memory; those that become states
+  /// stay in the arena until the end, when they are carried over.
+  void outputs() {
+    Operation *end = graph_.returnOp();
+    int64_t next = 0;
+    for (unsigned i = 0; i < end->numOperands(); ++i) {
+      BufferInfo &b = plan_.buffers[find(end->operand(i))];
+      if (llvm::any_of(graph_.states, [&](const State &s) { return s.output == i; })) {
+        b.lastStep = int(plan_.steps.size()) - 1;
+        continue;
+      }
+      if (b.home == Home::Arena) {
+        b.home = Home::Output;
+        b.at = next;
+      }
+      ++next;
+    }
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Live ranges and placement
+  //===--------------------------------------------------------------------===//
+
+  void touch(Value *v, int step) {
+    auto it = aliases_.find(v);
+    if (it == aliases_.end())
+      return;
+    BufferInfo &b = plan_.buffers[it->second.buffer];
+    b.firstStep = std::min(b.firstStep, step);
+    b.lastStep = std::max(b.lastStep, step);
+  }
+
+  void liveRanges(Region &r) {
+    for (Operation &op : r) {
+      if (op.isAny(Op::Reshape, Op::Transpose, Op::Slice, Op::Concat, Op::Constant))
+        continue; // their users count
+      auto it = first_.find(&op);
+      if (it == first_.end()) {
+        if (op.isTerminator() && op.parentOp())
+          for (Value *v : op.operands())
+            touch(v, last_.find(op.parentOp())->second);
+        continue;
+      }
+      for (Value *v : op.operands())
+        touch(v, it->second);
+      for (Value *v : op.results())
+        touch(v, it->second);
+      if (op.is(Op::Group))
+        continue;
+      // Control flow: what enters, leaves or is captured lives through all of it.
+      const int end = last_.find(&op)->second;
+      for (Value *v : op.operands())
+        touch(v, end);
+      for (Value *v : op.results())
+        touch(v, end);
+      for (unsigned i = 0; i < op.numRegions(); ++i) {
+        for (Value *a : op.region(i).arguments()) {
+          touch(a, it->second);
+          touch(a, end);
+        }
+        liveRanges(op.region(i));
+      }
+    }
+  }
+
+  /// Scratch joins as buffers of one step.
+  void compact() {
+    for (Step &s : plan_.steps) {
+      if (int64_t bytes = s.op->intAttr("scratch")) {
+        s.scratchBytes = bytes;
+        plan_.scratchBytes = std::max(plan_.scratchBytes, bytes);
+      }
+      if (int64_t bytes = s.op->intAttr("zeroed")) {
+        s.zeroedAt = plan_.zeroedBytes;
+        s.zeroedBytes = bytes;
+        plan_.zeroedBytes += alignUp(bytes);
+      }
+    }
+  }
+
+  struct Item {
+    int64_t bytes;
+    int first, last;
+    int64_t at = 0;
+    unsigned index; // buffer, or step with kScratch set
+    bool scratch;
+  };
+
+  static int64_t bestFit(std::vector<Item> &items, llvm::ArrayRef<unsigned> order) {
+    int64_t top = 0;
+    std::vector<unsigned> placed;
+    std::vector<std::pair<int64_t, int64_t>> busy;
+    for (unsigned n : order) {
+      Item &it = items[n];
+      busy.clear();
+      for (unsigned p : placed)
+        if (items[p].first <= it.last && it.first <= items[p].last)
+          busy.push_back({items[p].at, items[p].at + items[p].bytes});
+      llvm::sort(busy);
+      int64_t at = 0, best = -1, bestGap = INT64_MAX;
+      for (auto &[from, to] : busy) {
+        if (from - at >= it.bytes && from - at < bestGap) {
+          bestGap = from - at;
+          best = at;
+        }
+        at = std::max(at, to);
+      }
+      it.at = best >= 0 ? best : at;
+      top = std::max(top, it.at + it.bytes);
+      placed.push_back(n);
+    }
+    return top;
+  }
+
+  void place() {
+    std::vector<Item> items;
+    for (unsigned i = 0; i < plan_.buffers.size(); ++i) {
+      const BufferInfo &b = plan_.buffers[i];
+      if (b.home == Home::Arena && b.lastStep >= 0 && b.bytes > 0)
+        items.push_back({alignUp(b.bytes), b.firstStep, b.lastStep, 0, i, false});
+    }
+    for (unsigned i = 0; i < plan_.steps.size(); ++i)
+      if (plan_.steps[i].scratchBytes)
+        items.push_back({alignUp(plan_.steps[i].scratchBytes), plan_.steps[i].number,
+                         plan_.steps[i].number, 0, i, true});
+    std::vector<int64_t> live(plan_.steps.size() + 1, 0);
+    for (const Item &it : items)
+      for (int s = it.first; s <= it.last; ++s)
+        live[size_t(s)] += it.bytes;
+    for (int64_t n : live)
+      plan_.boundBytes = std::max(plan_.boundBytes, n);
+
+    std::vector<unsigned> order(items.size());
+    auto ordered = [&](auto key) {
+      for (unsigned i = 0; i < order.size(); ++i)
+        order[i] = i;
+      std::stable_sort(order.begin(), order.end(),
+                       [&](unsigned a, unsigned b) { return key(items[a]) > key(items[b]); });
+      return order;
+    };
+    std::vector<Item> best;
+    int64_t bestTop = INT64_MAX;
+    auto attempt = [&](llvm::ArrayRef<unsigned> o) {
+      const int64_t top = bestFit(items, o);
+      if (top < bestTop) {
+        bestTop = top;
+        best = items;
+      }
+    };
+    attempt(ordered([](const Item &i) { return i.bytes; }));
+    attempt(ordered([](const Item &i) { return i.bytes * (i.last - i.first + 1); }));
+    attempt(ordered([](const Item &i) { return int64_t(-i.first); }));
+    attempt(ordered([](const Item &i) { return int64_t(i.last - i.first); }));
+    // Seeded, so that the same input gives the same bytes; mt19937's sequence is fixed by C++.
+    std::mt19937 random(1);
+    std::vector<unsigned> base = ordered([](const Item &i) { return i.bytes; });
+    for (int round = 0; round < 400 && bestTop > plan_.boundBytes && base.size() > 1; ++round) {
+      std::vector<unsigned> tried = base;
+      for (int swaps = 0; swaps < 3; ++swaps)
+        std::swap(tried[random() % tried.size()], tried[random() % tried.size()]);
+      const int64_t before = bestTop;
+      attempt(tried);
+      if (bestTop < before)
+        base = tried;
+    }
+    plan_.arenaBytes = items.empty() ? 0 : bestTop;
+    for (const Item &it : best)
+      (it.scratch ? plan_.steps[it.index].scratchAt : plan_.buffers[it.index].at) = it.at;
+  }
+
+  Graph &graph_;
+  Plan plan_;
+  llvm::DenseMap<const Operation *, int> first_, last_;
+  llvm::MapVector<Value *, Alias> aliases_;
+};
+
+} // namespace
+
+Plan planMemory(Graph &graph) { return Planner(graph).run(); }
+
+std::vector<uint8_t> packConstant(const Tensor &tensor, Type type) {
+  const unsigned bits = bitWidth(type.element());
+  if (type.layout().isRowMajor() || bits < 8)
+    return tensor.bytes().vec();
+  const size_t width = bits / 8;
+  std::vector<uint8_t> out(size_t(allocatedElements(type)) * width, 0);
+  llvm::SmallVector<int64_t, 6> index(type.rank(), 0);
+  const uint8_t *from = tensor.bytes().data();
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    memcpy(&out[size_t(physicalIndex(type, index)) * width], from + size_t(i) * width, width);
+    for (int d = int(type.rank()) - 1; d >= 0; --d) {
+      if (++index[d] < tensor.shape()[d])
+        break;
+      index[d] = 0;
+    }
+  }
+  return out;
+}
+
+} // namespace tenon

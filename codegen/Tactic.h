@@ -1,0 +1,61 @@
+// Defines tactics: each is one way to run one kind of group on a target.
+#pragma once
+
+#include "codegen/GroupForm.h"
+#include "codegen/Target.h"
+
+#include "llvm/ADT/ArrayRef.h"
+
+namespace tenon {
+
+class StepWriter;
+
+struct TacticInput {
+  const GroupForm &form;
+  const TargetLevel &level;
+};
+
+/// A layout that a tactic wants one operand of the group (a constant) to be packed in.
+struct Packing {
+  unsigned operand;
+  Layout layout;
+};
+
+struct Tactic {
+  llvm::StringRef id;
+  llvm::StringRef summary;
+  /// Whether the whole group can run so; `why` says why not.
+  bool (*match)(const TacticInput &in, std::string &why);
+  /// Legal schedules, best guess first; at least one after a successful match.
+  void (*enumerate)(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out);
+  /// Estimated microseconds.
+  double (*cost)(const TacticInput &in, const Schedule &schedule);
+  /// Weight layouts of a schedule; null when none is packed.
+  void (*pack)(const TacticInput &in, const Schedule &schedule, llvm::SmallVectorImpl<Packing> &out);
+  /// Scratch bytes that live as long as the step; null for none.
+  int64_t (*scratch)(const TacticInput &in, const Schedule &schedule);
+  /// Writes configuration, body and call. The schedule stands on the group.
+  void (*emit)(const TacticInput &in, const Schedule &schedule, StepWriter &out);
+  /// Bytes that are zero before the first run and that the kernel leaves zero; null for none.
+  int64_t (*zeroed)(const TacticInput &in, const Schedule &schedule) = nullptr;
+};
+
+/// The explicit tables, in order of preference at equal cost.
+llvm::ArrayRef<Tactic> cpuTactics();
+llvm::ArrayRef<Tactic> cudaTactics();
+llvm::ArrayRef<Tactic> tacticsOf(Family family);
+const Tactic *findTactic(Family family, llvm::StringRef id);
+
+struct ScheduleOptions {
+  enum Search { None, Heuristic } search = Heuristic;
+  /// Switches tactics by id (globs), as for passes.
+  std::function<bool(llvm::StringRef id)> enabled;
+};
+
+/// Chooses a tactic and schedule for every group of `graph` that has none, sets the `schedule`
+/// attribute, packs constant operands (their types get the packed layout) and records scratch in
+/// the attributes `scratch` and `zeroed`. Groups that no tactic runs are all reported.
+bool scheduleGraph(Graph &graph, const TargetLevel &level, const ScheduleOptions &options,
+                   Diagnostics &diagnostics);
+
+} // namespace tenon

@@ -1,0 +1,53 @@
+// Defines targets: what a name such as cpu:x86-64-v4 or cuda:sm_80+sm_90a stands for.
+#pragma once
+
+#include "ir/Diagnostics.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/Optional.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+enum class Family : uint8_t { Cpu, Cuda, Mcu };
+
+/// One machine level. Rows stand in codegen/Target.cpp.
+struct TargetLevel {
+  llvm::StringRef name; // "x86-64-v4", "sm_90a", "cortex-m4"
+  Family family;
+  llvm::StringRef summary;
+  /// CPU: f32 lanes of a vector register (1: plain ISO C++17 without vector extensions).
+  unsigned simdWidth = 1;
+  /// CPU: architectural vector registers.
+  unsigned simdRegisters = 16;
+  /// CUDA: 10 × compute capability (75, 80, 90 …); `a` variants run on that capability only.
+  unsigned sm = 0;
+  bool archSpecific = false;
+  /// Flags the generated file's build command names.
+  llvm::StringRef buildFlags;
+  // Figures for the cost model. Sources: codegen/Target.cpp.
+  double peakGflops = 0;    // f32, one core or one whole GPU
+  double tensorTflops = 0;  // f16 with f32 accumulation
+  double bandwidthGBs = 0;
+  double launchMicroseconds = 0;
+  unsigned multiprocessors = 0;
+  unsigned sharedBytes = 0; // per block, opt-in maximum
+};
+
+struct Target {
+  Family family = Family::Cpu;
+  /// One level for CPU and microcontrollers; one per machine-code variant for CUDA.
+  std::vector<const TargetLevel *> levels;
+  bool ptx = false;
+  /// Canonical name, `native` resolved: "cpu:x86-64-v4", "cuda:sm_80+sm_90a+ptx".
+  std::string name;
+};
+
+llvm::ArrayRef<TargetLevel> allTargetLevels();
+/// Parses and resolves a target name; reports what exists when it is unknown.
+llvm::Optional<Target> parseTarget(llvm::StringRef text, Diagnostics &diagnostics);
+
+} // namespace tenon

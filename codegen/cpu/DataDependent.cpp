@@ -1,0 +1,150 @@
+// Defines the tactics of operations whose results hang on data or shapes: `nonzero`, `topk` and
+// `shape_of`.
+#include "codegen/cpu/Tactics.h"
+
+#include "codegen/Work.h"
+#include "codegen/cpu/Operands.h"
+
+#include <cmath>
+
+namespace tenon::cpu {
+namespace {
+
+double costScalar(const TacticInput &in, const Schedule &) {
+  return double(workOf(*in.form.group).bytes) / 1e3;
+}
+
+//===----------------------------------------------------------------------===//
+// nonzero
+//===----------------------------------------------------------------------===//
+
+bool matchNonZero(const TacticInput &in, std::string &why) {
+  if (!matchAnchor(in, Op::NonZero, why))
+    return false;
+  if (!in.form.anchorInputs[0].isPlainRead()) {
+    why = "an operand computed in the group";
+    return false;
+  }
+  if (!in.form.bodyIsIdentity()) {
+    why = "an epilogue over an extent that is not known yet";
+    return false;
+  }
+  return true;
+}
+
+void enumerateNonZero(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
+  out.push_back({"nonzero", {}});
+}
+
+void emitNonZero(const TacticInput &in, const Schedule &, StepWriter &out) {
+  const GroupForm &form = in.form;
+  const Operation &op = *form.anchor;
+  const Type x = op.operand(0)->type();
+  Context &c = x.context();
+  const Dim found = op.result()->type().dim(1);
+  out.include("cpu/nonzero.h");
+  // Written with the pitch of the bound, then moved together: the extent is known only now.
+  Strides rows;
+  rows.offset = c.dim(0);
+  rows.strides = {c.dim(found.upper()), c.dim(1)};
+  const std::string data = out.resultPointer(0, c.dim(0));
+  SourceWriter &w = out.code();
+  w.line("int64_t found = 0;");
+  w.line("cpu::nonzero(" + out.dims().list(x.shape()) + ", " + out.view(form.anchorInputs[0].inputs[0], x.rank()) +
+         ", make_view(" + data + ", " + out.dims().list(rows.strides) + "), &found);");
+  w.line("cpu::join_rows(" + data + ", " + std::to_string(x.rank()) + ", found, " +
+         std::to_string(found.upper()) + ");");
+  w.line("f.dims[" + std::to_string(out.dims().indexOf(found.symbol())) + "] = index_t(found);");
+}
+
+//===----------------------------------------------------------------------===//
+// topk
+//===----------------------------------------------------------------------===//
+
+bool matchTopK(const TacticInput &in, std::string &why) {
+  return matchAnchor(in, Op::TopK, why) && isUnbounded(in.form.anchorInputs[0], why);
+}
+
+void enumerateTopK(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
+  out.push_back({"topk", {}});
+}
+
+int64_t scratchTopK(const TacticInput &in, const Schedule &) {
+  return in.form.anchor->dimsAttr("k")[0].upper() * 8; // one index_t each
+}
+
+void emitTopK(const TacticInput &in, const Schedule &, StepWriter &out) {
+  const GroupForm &form = in.form;
+  const Operation &op = *form.anchor;
+  const Type x = op.operand(0)->type();
+  const auto axis = unsigned(op.intAttr("axis"));
+  // The searched dimension comes last.
+  llvm::SmallVector<Dim, 6> others;
+  llvm::SmallVector<int, 6> places;
+  for (unsigned d = 0; d < x.rank(); ++d) {
+    places.push_back(d == axis ? int(x.rank()) - 1 : int(others.size()));
+    if (d != axis)
+      others.push_back(x.dim(d));
+  }
+  auto axisLast = [&](const Strides &s) {
+    Strides r = s;
+    r.strides.erase(r.strides.begin() + axis);
+    r.strides.push_back(s.strides[axis]);
+    return r;
+  };
+  auto single = [&](Dim d) { return out.dims().list({d}) + ".head"; };
+  out.include("cpu/topk.h");
+  const std::string view = operandView(out, form.anchorInputs[0], axisLast, places, "prologue");
+  const std::string body = out.body(form.body, {x.element(), Element::I64});
+  SourceWriter &w = out.code();
+  w.line("const auto x = " + view + ";");
+  w.line("const auto outs = " + out.outputs(form, axisLast) + ";");
+  w.line("const auto ins = " + inputsIn(out, form.body, axisLast, places) + ";");
+  w.line(std::string("cpu::topk<") + (op.boolAttr("largest", true) ? "true" : "false") + ">(" +
+         out.dims().list(others) + ", " + single(x.dim(axis)) + ", " + single(op.dimsAttr("k")[0]) +
+         ", x, outs, ins, " + body + ", " + out.scratchPointer("index_t") + ", *f.workers);");
+}
+
+//===----------------------------------------------------------------------===//
+// shape_of
+//===----------------------------------------------------------------------===//
+
+bool matchShapeOf(const TacticInput &in, std::string &why) {
+  if (!matchAnchor(in, Op::ShapeOf, why))
+    return false;
+  if (in.form.anchor->operand(0)->type().rank() == 0) {
+    why = "the shape of a scalar has no elements";
+    return false;
+  }
+  return true;
+}
+
+void enumerateShapeOf(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
+  out.push_back({"shape_of", {}});
+}
+
+void emitShapeOf(const TacticInput &in, const Schedule &, StepWriter &out) {
+  const GroupForm &form = in.form;
+  std::string values;
+  for (Dim d : form.anchor->operand(0)->type().shape())
+    values += (values.empty() ? "" : ", ") + out.dims().value(d);
+  out.include("cpu/map.h");
+  const std::string body = out.body(form.body, {Element::I64});
+  const std::string ins = out.inputs(form.body);
+  SourceWriter &w = out.code();
+  w.line("const int64_t shape[] = {" + values + "};");
+  w.line("const auto outs = " + out.outputs(form) + ";");
+  w.line("const auto ins = pack(make_view(shape, extents<1>{})" + (ins == "pack()" ? ")" : ", " + ins.substr(5)) + ";");
+  w.line("cpu::map(" + out.dims().list(form.body.space) + ", outs, ins, " + body + ", *f.workers);");
+}
+
+} // namespace
+
+const Tactic kNonZero = {"nonzero", "indices of the elements other than zero", matchNonZero,
+                         enumerateNonZero, costScalar, nullptr, nullptr, emitNonZero};
+const Tactic kTopK = {"topk", "the largest elements along one dimension, by a heap", matchTopK,
+                      enumerateTopK, costScalar, nullptr, scratchTopK, emitTopK};
+const Tactic kShapeOf = {"shape_of", "extents as values", matchShapeOf, enumerateShapeOf,
+                         costScalar, nullptr, nullptr, emitShapeOf};
+
+} // namespace tenon::cpu

@@ -1,0 +1,42 @@
+// Implements what the tactics of C++ targets share.
+#include "codegen/cpu/Operands.h"
+
+#include "codegen/Work.h"
+
+#include <algorithm>
+
+namespace tenon::cpu {
+
+std::string operandView(StepWriter &out, const ScalarProgram &program, StepWriter::Change change,
+                        llvm::ArrayRef<int> placeOf, llvm::StringRef suffix) {
+  if (program.isPlainRead()) {
+    const Access &a = program.inputs[0];
+    return out.view(a.source, change(stridesOf(a, unsigned(program.space.size()))));
+  }
+  out.include("cpu/computed.h");
+  const std::string body = out.body(program, {}, suffix);
+  return "cpu::make_computed_view<" +
+         cppElement(computeElement(program.nodes[program.outputs[0]].element)).str() + ", " +
+         std::to_string(placeOf.size()) + ">(" + inputsIn(out, program, change, placeOf) + ", " +
+         body + ")";
+}
+
+unsigned lanesFor(const TargetLevel &level, Element e) {
+  return bitWidth(e) == 64 ? std::max(1u, level.simdWidth / 2) : level.simdWidth;
+}
+
+std::string lanesType(unsigned width) {
+  return width == 1 ? "scalar_lanes" : "simd<" + std::to_string(width) + ">";
+}
+
+double rooflineCost(const TacticInput &in, double efficiency) {
+  const Work w = workOf(*in.form.group);
+  return std::max(w.flops / (in.level.peakGflops * efficiency * 1e3),
+                  double(w.bytes) / (in.level.bandwidthGBs * 1e3));
+}
+
+double directCost(const TacticInput &in) {
+  return rooflineCost(in, 0.05 / std::max(1u, in.level.simdWidth));
+}
+
+} // namespace tenon::cpu

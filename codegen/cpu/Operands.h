@@ -1,0 +1,23 @@
+// Defines what the tactics of C++ targets share beyond codegen/Operands.h: views of computed
+// operands, lanes, costs.
+#pragma once
+
+#include "codegen/Operands.h"
+
+namespace tenon::cpu {
+
+/// A view of what `program` computes: of the tensor itself where it is read as it is, else a
+/// computed_view with a functor `<name>_<suffix>`.
+std::string operandView(StepWriter &out, const ScalarProgram &program, StepWriter::Change change,
+                        llvm::ArrayRef<int> placeOf, llvm::StringRef suffix);
+
+/// f32 lanes per vector for work on elements of type `e`.
+unsigned lanesFor(const TargetLevel &level, Element e);
+/// The lanes type with `width` elements.
+std::string lanesType(unsigned width);
+/// Bound by arithmetic at a fraction of the peak or by memory, in microseconds.
+double rooflineCost(const TacticInput &in, double efficiency);
+/// The same for kernels that compute one element at a time.
+double directCost(const TacticInput &in);
+
+} // namespace tenon::cpu

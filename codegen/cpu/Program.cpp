@@ -1,0 +1,369 @@
+// Implements the writing of C++ files: sections in the order a compiler needs them (head, system
+// headers, runtime, weights, steps, program table, C interface).
+#include "codegen/cpu/Program.h"
+
+#include "codegen/emit/Amalgamate.h"
+#include "codegen/emit/Interface.h"
+#include "codegen/emit/StepWriter.h"
+
+namespace tenon {
+namespace {
+
+class CppProgram {
+public:
+  CppProgram(Module &module, const Target &target, const CompileOptions &options,
+             CompileSummary &summary, Diagnostics &diagnostics)
+      : module_(module), graph_(module.graph()), target_(target), level_(*target.levels.front()),
+        options_(options), summary_(summary), diagnostics_(diagnostics), dims_(module),
+        plan_(planMemory(graph_)), places_(plan_, dims_),
+        info_(describeInterface(graph_, options)) {}
+
+  bool write(std::vector<CompiledFile> &files) {
+    if (dims_.symbols().size() > 16) {
+      diagnostics_.error("expected at most 16 run-time dimensions, found " +
+                         std::to_string(dims_.symbols().size()) + "; bind some with --bind");
+      return false;
+    }
+    steps();
+    summary_.kernels = int(stepTexts_.size());
+    summary_.weightBytes = plan_.weightBytes;
+    summary_.arenaBytes = plan_.arenaBytes;
+    summary_.boundBytes = plan_.boundBytes;
+    summary_.scratchBytes = plan_.scratchBytes;
+    const bool inlined = options_.weights == CompileOptions::Inline ||
+                         target_.family == Family::Mcu ||
+                         (options_.weights == CompileOptions::Auto && plan_.weightBytes <= 1 << 20);
+    const bool incbin = options_.weights == CompileOptions::Incbin;
+    summary_.weightsMode = inlined ? "inline" : incbin ? "incbin" : "file";
+    const std::string bytes = weightBytes(plan_);
+
+    SourceWriter w;
+    std::string flags = level_.buildFlags.str();
+    w.raw(fileHead(module_, target_, options_,
+                   "c++ -std=c++17 " + flags + " -ffp-contract=off -c " + options_.stem + ".cpp"));
+    w.line("");
+    w.line("#define TENON_SIMD_WIDTH " + std::to_string(level_.simdWidth));
+    if (target_.family == Family::Mcu) {
+      w.line("#define TENON_NO_HEAP");
+      w.line("#define TENON_INDEX int32_t");
+    }
+    w.line("");
+    runtime(w);
+    w.line("namespace " + space_ + " {");
+    w.line("");
+    w.line("using namespace tenon;");
+    w.line("using tenon::cpu::frame;");
+    w.line("namespace rt = tenon::cpu;");
+    w.line("");
+    weights(w, bytes, inlined, incbin);
+    for (const std::string &s : stepTexts_)
+      w.raw(s).line("");
+    table(w, bytes, inlined || incbin || bytes.empty());
+    w.line("} // namespace " + space_);
+    w.line("");
+    interface(w);
+    files.push_back({".cpp", w.take()});
+    files.push_back({".h", writeHeader(module_, info_, target_, dims_, options_, summary_)});
+    if (!inlined && !bytes.empty())
+      files.push_back({".weights", bytes});
+    return !diagnostics_.hasErrors();
+  }
+
+private:
+  //===--------------------------------------------------------------------===//
+  // Steps
+  //===--------------------------------------------------------------------===//
+
+  void steps() {
+    names_ = stepNames(plan_);
+    includes_.insert("cpu/program.h");
+    includes_.insert("common/scalar.h");
+    for (const Step &step : plan_.steps) {
+      if (!step.op->is(Op::Group))
+        continue;
+      std::string why;
+      auto form = analyzeGroup(*step.op, why);
+      const Schedule *s = step.op->find("schedule") ? step.op->find("schedule")->get<Schedule>() : nullptr;
+      const Tactic *tactic = s ? findTactic(Family::Cpu, s->tactic) : nullptr;
+      const TacticInput in{*form, level_};
+      if (!form || !tactic || !tactic->match(in, why)) {
+        diagnostics_.error(*step.op, s ? "schedule " + s->tactic + " does not fit this group: " + why
+                                       : "group has no schedule");
+        continue;
+      }
+      if (tactic->cost)
+        summary_.estimatedMicroseconds += tactic->cost(in, *s);
+      StepWriter writer(plan_, step, dims_, level_, names_[step.number]);
+      tactic->emit(in, *s, writer);
+      includes_.insert(writer.includes().begin(), writer.includes().end());
+      userIncludes_.insert(writer.userIncludes().begin(), writer.userIncludes().end());
+      SourceWriter w;
+      w.raw(stepHeading(step));
+      w.raw(writer.declarations().take());
+      w.open("static void " + writer.name() + "(const frame &f)");
+      w.lines(writer.code().text());
+      w.close();
+      stepTexts_.push_back(w.take());
+    }
+  }
+
+  std::string bytesExpression(Value *v) const {
+    const Type t = v->type();
+    const int64_t width = bitWidth(t.element()) / 8;
+    const Dim n = t.elements();
+    return n.isConstant() ? std::to_string(n.constant() * width)
+                          : "size_t(" + dims_.value(n) + ") * " + std::to_string(width);
+  }
+  void copy(SourceWriter &w, Value *to, Value *from, const std::string &plus = "") const {
+    w.line("memcpy(" + places_.pointer(to, false) + plus + ", " + places_.pointer(from) + ", " +
+           bytesExpression(from) + ");");
+  }
+
+  /// The calls of a region's steps in order.
+  void calls(SourceWriter &w, Region &r) {
+    for (Operation &op : r)
+      switch (op.kind()) {
+      case Op::Group: {
+        const int n = stepOf(op);
+        w.line("f.step(" + std::to_string(n) + ", " + names_[n] + ");");
+        break;
+      }
+      case Op::If: branch(w, op); break;
+      case Op::Loop: loop(w, op); break;
+      default: break;
+      }
+  }
+  int stepOf(const Operation &op) const {
+    for (const Step &s : plan_.steps)
+      if (s.op == &op)
+        return s.number;
+    return -1;
+  }
+
+  void branch(SourceWriter &w, Operation &op) {
+    w.comment(describe(op.loc()));
+    for (unsigned k = 0; k < 2; ++k) {
+      if (k == 0)
+        w.open("if (*" + places_.pointer(op.operand(0)) + ")");
+      else
+        w.open("else");
+      calls(w, op.region(k));
+      Operation *yield = op.region(k).terminator();
+      for (unsigned i = 0; i < yield->numOperands(); ++i)
+        copy(w, op.result(i), yield->operand(i));
+      w.close();
+    }
+  }
+
+  void loop(SourceWriter &w, Operation &op) {
+    w.comment(describe(op.loc()));
+    const auto carried = unsigned(op.intAttr("carried")), scans = unsigned(op.intAttr("scans"));
+    Region &r = op.region();
+    w.open("");
+    for (unsigned i = 0; i < carried; ++i)
+      copy(w, r.argument(2 + i), op.operand(2 + i));
+    w.line("const int64_t trips = *" + places_.pointer(op.operand(0)) + ";");
+    w.line("bool going = *" + places_.pointer(op.operand(1)) + ";");
+    w.open("for (int64_t i = 0; i < trips && going; ++i)");
+    w.line("*" + places_.pointer(r.argument(0), false) + " = i;");
+    w.line("*" + places_.pointer(r.argument(1), false) + " = going;");
+    calls(w, r);
+    Operation *yield = r.terminator();
+    w.line("going = *" + places_.pointer(yield->operand(0)) + ";");
+    for (unsigned i = 0; i < carried; ++i)
+      copy(w, r.argument(2 + i), yield->operand(1 + i));
+    for (unsigned i = 0; i < scans; ++i) {
+      Value *element = yield->operand(1 + carried + i);
+      copy(w, op.result(carried + i), element, " + i * " + dims_.value(element->type().elements()));
+    }
+    w.close();
+    for (unsigned i = 0; i < carried; ++i)
+      copy(w, op.result(i), r.argument(2 + i));
+    w.close();
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Sections
+  //===--------------------------------------------------------------------===//
+
+  void interfaceIncludes(SourceWriter &w) {
+    w.line("#include \"" + options_.stem + ".h\"");
+    for (const std::string &header : userIncludes_)
+      w.line("#include \"" + header + "\"");
+  }
+
+  void runtime(SourceWriter &w) {
+    if (options_.runtime == CompileOptions::Include) {
+      for (const std::string &i : includes_)
+        w.line("#include \"" + i + "\"");
+      interfaceIncludes(w);
+      w.line("");
+      return;
+    }
+    Amalgamation a = amalgamate(includes_);
+    w.raw(a.systemIncludes).line("");
+    interfaceIncludes(w);
+    w.line("");
+    w.comment("The runtime: the templates that the steps below instantiate.");
+    // Two generated files may be linked together whatever their settings: nothing leaves this one.
+    w.line("namespace " + space_ + " {");
+    w.line("");
+    w.raw(a.text);
+    w.line("} // namespace " + space_);
+    w.line("");
+  }
+
+  void weights(SourceWriter &w, const std::string &bytes, bool inlined, bool incbin) {
+    if (bytes.empty())
+      return;
+    if (inlined) {
+      w.comment("Weights, packed as the kernels read them.");
+      if (target_.family == Family::Mcu) {
+        w.line("#ifndef TENON_WEIGHTS_SECTION");
+        w.line("#define TENON_WEIGHTS_SECTION");
+        w.line("#endif");
+        w.line("TENON_WEIGHTS_SECTION");
+      }
+      w.raw(weightLiteral("weight_bytes", bytes)).line("");
+    } else if (incbin) {
+      const std::string symbol = info_.prefix + "_weight_bytes";
+      w.comment("Weights, included by the assembler; build with -I of the folder of " +
+                options_.stem + ".weights.");
+      w.line("__asm__(\".section .rodata\\n.balign 64\\n" + symbol + ":\\n.incbin \\\"" +
+             options_.stem + ".weights\\\"\\n.previous\\n\");");
+      w.line("extern \"C\" const unsigned char " + symbol + "[];");
+      w.line("");
+    }
+  }
+
+  void table(SourceWriter &w, const std::string &bytes, bool resident) {
+    w.open("static void run_all([[maybe_unused]] const frame &f)");
+    calls(w, graph_.body());
+    for (const State &s : graph_.states) {
+      Value *in = graph_.body().argument(s.input), *out = graph_.returnOp()->operand(s.output);
+      copy(w, in, out);
+    }
+    w.close();
+    w.line("");
+    std::string ranges;
+    for (Dim d : dims_.symbols()) {
+      ranges += (ranges.empty() ? "" : ", ") + ("{" + std::to_string(d.lower()) + ", " + std::to_string(d.upper()) + ", ");
+      ranges += isBorn(d) ? "true}" : "false}";
+    }
+    const size_t count = dims_.symbols().size();
+    if (count)
+      w.line("constexpr rt::dim_range dim_ranges[] = {" + ranges + "};");
+    const std::string pointer = bytes.empty() || !resident ? "nullptr"
+                                : options_.weights == CompileOptions::Incbin
+                                    ? info_.prefix + "_weight_bytes"
+                                    : "weight_bytes";
+    w.line("static const rt::program the_program = {run_all, " + std::to_string(plan_.arenaBytes) + ", " +
+           std::to_string(plan_.stateBytes) + ", " + std::to_string(bytes.size()) + ", " +
+           std::to_string(hashBytes(bytes)) + "ull, " + pointer + ", " +
+           (count ? "dim_ranges, " : "nullptr, ") + std::to_string(count) + "};");
+    w.line("");
+    w.open("static long output_extent([[maybe_unused]] const index_t *dims, int output, int axis)");
+    w.open("switch (output * 16 + axis)");
+    w.lines(outputDimCases(info_, dims_));
+    w.line("default: return -1;");
+    w.close();
+    w.close();
+    w.line("");
+  }
+
+  /// A symbol that no input carries is a result of the model.
+  bool isBorn(Dim d) const {
+    for (Value *a : graph_.body().arguments())
+      for (Dim e : a->type().shape())
+        if (e == d)
+          return false;
+    return true;
+  }
+
+  void interface(SourceWriter &w) {
+    const std::string &p = info_.prefix;
+    const bool heap = target_.family != Family::Mcu;
+    const std::string model = p + "_model", context = p + "_context";
+    const std::string rt = space_ + "::rt::", program = space_ + "::the_program";
+    w.line("struct " + model + " : " + rt + "model {};");
+    w.line("struct " + context + " : " + rt + "context {};");
+    w.line("");
+    w.line("extern \"C\" {");
+    w.line("");
+    auto function = [&](const std::string &signature, const std::string &body) {
+      w.open(signature);
+      w.line(body);
+      w.close();
+      w.line("");
+    };
+    const std::string outContext = "reinterpret_cast<" + rt + "context **>(out)";
+    function("const char *" + p + "_error_message(int code)",
+             "return " + rt + "status_message(code);");
+    if (heap) {
+      function("int " + p + "_model_create(" + model + " **out, const char *weights_path)",
+               "return " + rt + "create_model(" + program + ", weights_path, out);");
+      function("void " + p + "_model_destroy(" + model + " *model)",
+               rt + "destroy_model(model);");
+      function("int " + p + "_context_create(const " + model + " *model, " + context + " **out)",
+               "return " + rt + "create_context(" + program + ", model, " + outContext + ");");
+      function("void " + p + "_context_destroy(" + context + " *context)",
+               rt + "destroy_context(context);");
+      function("int " + p + "_context_set_threads(" + context + " *context, int threads)",
+               "return " + rt + "set_threads(context, threads);");
+    } else {
+      w.open("const " + model + " *" + p + "_model_get(void)");
+      w.line("static const " + model + " only = {{" + program + ".weights, nullptr}};");
+      w.line("return &only;");
+      w.close();
+      w.line("");
+    }
+    function("size_t " + p + "_context_bytes(void)",
+             "return " + rt + "context_bytes(" + program + ");");
+    function("int " + p + "_context_place(const " + model + " *model, void *memory, size_t bytes, " +
+                 context + " **out)",
+             "return " + rt + "place_context(" + program + ", model, memory, bytes, " + outContext + ");");
+    if (!dims_.symbols().empty())
+      function("int " + p + "_set_dim(" + context + " *context, int dim, long value)",
+               "return " + rt + "set_dim(" + program + ", context, dim, value);");
+    function("long " + p + "_output_dim(const " + context + " *context, int output, int axis)",
+             "return context ? " + space_ + "::output_extent(context->dims, output, axis) : -1;");
+    if (info_.states)
+      function("int " + p + "_reset(" + context + " *context)",
+               "return " + rt + "reset_context(" + program + ", context);");
+    function("int " + p + "_run(" + context + " *context, const void *const *inputs, void *const *outputs)",
+             "return " + rt + "run_context(" + program + ", context, inputs, outputs);");
+    w.line("#if defined(TENON_TRACE)");
+    w.open("void " + p + "_set_trace(" + context + " *context, " + rt + "trace_hook hook, void *user)");
+    w.line("context->trace = hook;");
+    w.line("context->trace_user = user;");
+    w.close();
+    w.line("#endif");
+    w.line("");
+    w.line("} // extern \"C\"");
+  }
+
+  Module &module_;
+  Graph &graph_;
+  const Target &target_;
+  const TargetLevel &level_;
+  const CompileOptions &options_;
+  CompileSummary &summary_;
+  Diagnostics &diagnostics_;
+  DimSpelling dims_;
+  Plan plan_;
+  Places places_;
+  InterfaceInfo info_;
+  /// Everything but the interface is in this namespace, runtime included.
+  std::string space_ = info_.prefix + "_code";
+  std::vector<std::string> names_, stepTexts_;
+  std::set<std::string> includes_, userIncludes_;
+};
+
+} // namespace
+
+bool emitCpp(Module &module, const Target &target, const CompileOptions &options,
+             std::vector<CompiledFile> &files, CompileSummary &summary, Diagnostics &diagnostics) {
+  return CppProgram(module, target, options, summary, diagnostics).write(files);
+}
+
+} // namespace tenon

@@ -1,0 +1,221 @@
+// Defines the tactics of resize: `resize` (two resampled dimensions, lanes along the channels) and
+// `resize_direct` (any number, any element type). Which elements an output reads, and with what
+// weights, stands in tables that are computed here.
+#include "codegen/cpu/Tactics.h"
+
+#include "codegen/cpu/Operands.h"
+
+#include "ir/ResizeTaps.h"
+
+namespace tenon::cpu {
+namespace {
+
+bool isSame(const Operation &op, unsigned d) {
+  const Type x = op.operand(0)->type(), y = op.result()->type();
+  if (x.dim(d) != y.dim(d))
+    return false;
+  return resizeAxis(op, d, x.dim(d).upper(), y.dim(d).upper()).isIdentity();
+}
+
+bool matchAny(const TacticInput &in, std::string &why) {
+  if (!matchAnchor(in, Op::Resize, why) || !isUnbounded(in.form.anchorInputs[0], why))
+    return false;
+  const Operation &op = *in.form.anchor;
+  const Type x = op.operand(0)->type(), y = op.result()->type();
+  for (unsigned d = 0; d < x.rank(); ++d)
+    if (!isSame(op, d) && (!x.dim(d).isConstant() || !y.dim(d).isConstant())) {
+      why = "dimension " + std::to_string(d) +
+            " is resampled and known only at run time; bind it with --bind";
+      return false;
+    }
+  return true;
+}
+
+/// The dimensions as the kernel takes them: (n, c, h, w), h and w resampled.
+struct ResizePlane {
+  MergedDims outer; // n and c
+  llvm::SmallVector<unsigned, 2> resampled;
+
+  Strides operator()(const Strides &s) const {
+    Strides r = outer(s);
+    Context &c = *s.offset.node()->context;
+    r.strides.insert(r.strides.begin(), 2 - r.strides.size(), c.dim(0));
+    r.strides.append(2 - resampled.size(), c.dim(0));
+    for (unsigned d : resampled)
+      r.strides.push_back(s.strides[d]);
+    return r;
+  }
+  llvm::SmallVector<int, 6> placeOf() const {
+    llvm::SmallVector<int, 6> places;
+    const int first = 2 - int(outer.extents.size());
+    for (int place : outer.placeOf)
+      places.push_back(place < 0 ? -1 : first + place);
+    for (size_t i = 0; i < resampled.size(); ++i)
+      places[resampled[i]] = 4 - int(resampled.size()) + int(i);
+    return places;
+  }
+};
+
+llvm::Optional<ResizePlane> plane(const TacticInput &in, std::string &why) {
+  const GroupForm &form = in.form;
+  const Operation &op = *form.anchor;
+  ResizePlane p;
+  llvm::SmallVector<unsigned, 6> others;
+  for (unsigned d = 0; d < op.result()->type().rank(); ++d)
+    isSame(op, d) ? others.push_back(d) : p.resampled.push_back(d);
+  if (p.resampled.size() > 2) {
+    why = "more than two resampled dimensions";
+    return llvm::None;
+  }
+  std::vector<Strides> operands = bodyStrides(form);
+  const ScalarProgram &x = form.anchorInputs[0];
+  for (const Access &a : x.inputs)
+    operands.push_back(stridesOf(a, unsigned(x.space.size())));
+  llvm::SmallVector<bool, 6> kept = indexedDims(form.body);
+  const auto before = indexedDims(x);
+  for (size_t d = 0; d < kept.size(); ++d)
+    kept[d] = kept[d] || before[d];
+  p.outer = mergeDims(form.body.space, byStride(others, operands[0]), operands, kept);
+  if (p.outer.extents.size() > 2) {
+    why = "more than two dimensions beside the resampled ones that do not merge";
+    return llvm::None;
+  }
+  return p;
+}
+
+bool matchPlane(const TacticInput &in, std::string &why) {
+  if (!matchAny(in, why))
+    return false;
+  const Operation &op = *in.form.anchor;
+  if (op.wordAttr("coordinates") == "tf_crop_and_resize") {
+    why = "a region that may reach outside";
+    return false;
+  }
+  if (op.wordAttr("mode") != "nearest" && !isFloat(op.operand(0)->type().element())) {
+    why = "integers are weighed";
+    return false;
+  }
+  return plane(in, why).hasValue();
+}
+
+void enumeratePlane(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
+  out.push_back({"resize", {}});
+}
+void enumerateDirect(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
+  out.push_back({"resize_direct", {}});
+}
+double costPlane(const TacticInput &in, const Schedule &) { return rooflineCost(in, 0.15); }
+double costDirect(const TacticInput &in, const Schedule &) { return directCost(in); }
+
+/// `static constexpr <type> <name>[] = {…};` in lines of bounded length.
+template <class T, class Spell>
+void writeTable(SourceWriter &w, llvm::StringRef type, const std::string &name,
+                const std::vector<T> &values, Spell spell) {
+  w.open("static constexpr " + type.str() + " " + name + "[] =");
+  std::string line;
+  for (size_t i = 0; i < values.size(); ++i) {
+    line += spell(values[i]) + (i + 1 < values.size() ? ", " : "");
+    if (line.size() > 100 || i + 1 == values.size()) {
+      w.line(line);
+      line.clear();
+    }
+  }
+  w.close("};");
+}
+
+/// Writes the table of dimension d and returns the axis expression.
+std::string axisText(const Operation &op, unsigned d, StepWriter &out) {
+  if (isSame(op, d))
+    return "cpu::resize_same{}";
+  const ResizeAxis axis = resizeAxis(op, d, op.operand(0)->type().dim(d).constant(),
+                                     op.result()->type().dim(d).constant());
+  std::vector<ResizeTaps> rows;
+  size_t taps = 1;
+  for (int64_t i = 0; i < axis.out; ++i) {
+    rows.push_back(resizeTaps(op, axis, i));
+    if (axis.isOutside(i))
+      rows.back().index[0] = -1;
+    taps = std::max(taps, rows.back().index.size());
+  }
+  std::vector<int64_t> indices;
+  std::vector<double> weights;
+  for (ResizeTaps &row : rows)
+    for (size_t t = 0; t < taps; ++t) {
+      indices.push_back(t < row.index.size() ? row.index[t] : 0);
+      weights.push_back(t < row.index.size() ? row.weight[t] : 0);
+    }
+  const std::string name = out.name() + "_axis" + std::to_string(d);
+  writeTable(out.declarations(), "int32_t", name, indices, [](int64_t v) { return std::to_string(v); });
+  if (taps > 1)
+    writeTable(out.declarations(), "float", name + "_weights", weights,
+               [](double v) { return cppScalar(Element::F32, v); });
+  return "cpu::resize_table<" + std::to_string(taps) + ">{" + name + ", " +
+         (taps > 1 ? name + "_weights" : "nullptr") + "}";
+}
+
+void emitPlane(const TacticInput &in, const Schedule &, StepWriter &out) {
+  const GroupForm &form = in.form;
+  const Operation &op = *form.anchor;
+  Context &c = op.result()->type().context();
+  std::string why;
+  const ResizePlane p = *plane(in, why);
+  auto outer = [&](size_t i) {
+    const size_t missing = 2 - p.outer.extents.size();
+    return i < missing ? c.dim(1) : p.outer.extents[i - missing];
+  };
+  auto resampled = [&](size_t i) {
+    const size_t missing = 2 - p.resampled.size();
+    return i < missing ? c.dim(1) : form.body.space[p.resampled[i - missing]];
+  };
+  auto axis = [&](size_t i) {
+    const size_t missing = 2 - p.resampled.size();
+    return i < missing ? std::string("cpu::resize_same{}") : axisText(op, p.resampled[i - missing], out);
+  };
+  out.include("cpu/resize.h");
+  StepWriter::Config cfg(out, "config", "cpu::resize_defaults");
+  cfg.extent("batch", outer(0)).extent("channels", outer(1));
+  cfg.extent("out_h", resampled(0)).extent("out_w", resampled(1));
+  const Element e = computeElement(op.operand(0)->type().element());
+  if (bitWidth(e) == 64)
+    cfg.type("lanes", lanesType(lanesFor(in.level, e)));
+  const std::string config = cfg.finish();
+  const auto places = p.placeOf();
+  const std::string rows = axis(0), columns = axis(1);
+  const std::string x = operandView(out, form.anchorInputs[0], p, places, "prologue");
+  const std::string body = out.body(form.body, {op.result()->type().element()});
+  SourceWriter &w = out.code();
+  w.line("const auto x = " + x + ";");
+  w.line("const auto outs = " + out.outputs(form, p) + ";");
+  w.line("const auto ins = " + inputsIn(out, form.body, p, places) + ";");
+  w.line("cpu::resize(" + config + ", x, " + rows + ", " + columns + ", outs, ins, " + body + ", *f.workers);");
+}
+
+void emitDirect(const TacticInput &in, const Schedule &, StepWriter &out) {
+  const GroupForm &form = in.form;
+  const Operation &op = *form.anchor;
+  const auto rank = unsigned(form.body.space.size());
+  const Element e = op.operand(0)->type().element();
+  out.include("cpu/resize_direct.h");
+  std::string axes;
+  for (unsigned d = 0; d < rank; ++d)
+    axes += (d ? ", " : "") + axisText(op, d, out);
+  auto same = [](const Strides &s) { return s; };
+  const std::string x = operandView(out, form.anchorInputs[0], same, inPlaceDims(rank), "prologue");
+  const std::string body = out.body(form.body, {op.result()->type().element()});
+  SourceWriter &w = out.code();
+  w.line("const auto x = " + x + ";");
+  w.line("const auto outs = " + out.outputs(form) + ";");
+  w.line("const auto ins = " + out.inputs(form.body) + ";");
+  w.line("cpu::resize_direct<" + cppElement(computeElement(e)).str() + ">(" + out.dims().list(form.body.space) +
+         ", x, pack(" + axes + "), " + cppScalar(e, op.floatAttr("extrapolation")) +
+         ", outs, ins, " + body + ", *f.workers);");
+}
+
+} // namespace
+
+const Tactic kResize = {"resize", "resampling of two dimensions, lanes along channels", matchPlane,
+                        enumeratePlane, costPlane, nullptr, nullptr, emitPlane};
+const Tactic kResizeDirect = {"resize_direct", "resampling of any dimensions, one element at a time",
+                              matchAny, enumerateDirect, costDirect, nullptr, nullptr, emitDirect};
+
+} // namespace tenon::cpu

@@ -1,0 +1,16 @@
+// Implements the table of C++ tactics, in order of preference at equal cost.
+#include "codegen/cpu/Tactics.h"
+
+namespace tenon {
+
+llvm::ArrayRef<Tactic> cpuTactics() {
+  static const Tactic kTable[] = {
+      cpu::kConv, cpu::kConvInt8, cpu::kConvDot, cpu::kDepthwise, cpu::kConvDirect, cpu::kMatMul,
+      cpu::kMatMulInt8, cpu::kMatMulDynamic, cpu::kMatMulDirect, cpu::kPooling, cpu::kPoolingDirect,
+      cpu::kReduce, cpu::kFold, cpu::kSoftmax, cpu::kResize, cpu::kResizeDirect, cpu::kGather,
+      cpu::kPadBorder, cpu::kNonZero, cpu::kTopK, cpu::kShapeOf, cpu::kUser, cpu::kMap,
+  };
+  return kTable;
+}
+
+} // namespace tenon

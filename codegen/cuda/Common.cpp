@@ -1,0 +1,87 @@
+// Implements what CUDA tactics share.
+#include "codegen/cuda/Common.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tenon::cuda {
+
+int64_t vectorLength(const GroupForm &form) {
+  unsigned bits = 8;
+  for (const Access &a : form.body.inputs)
+    bits = std::max(bits, bitWidth(a.source->type().element()));
+  for (const OutputForm &o : form.outputs)
+    bits = std::max(bits, bitWidth(o.type.element()));
+  return std::max<int64_t>(1, 128 / bits);
+}
+
+bool isLarge(const GroupForm &form) {
+  auto large = [](Value *v) {
+    return v->type().isTensor() && allocatedElements(v->type()) >= int64_t(1) << 30;
+  };
+  return llvm::any_of(form.group->operands(), large) || llvm::any_of(form.group->results(), large);
+}
+
+bool fitsInt(const GroupForm &form, std::string &why) {
+  if (isLarge(form))
+    why = "a tensor of 2^30 elements or more";
+  return !isLarge(form);
+}
+
+bool isPlainBody(const ScalarProgram &body, std::string &why) {
+  for (const Access &a : body.inputs)
+    if (a.bounded) {
+      why = "a padded epilogue input";
+      return false;
+    }
+  if (body.usesIndex()) {
+    why = "an index in the epilogue";
+    return false;
+  }
+  return true;
+}
+
+std::string operandView(StepWriter &out, const ScalarProgram &program, StepWriter::Change change,
+                        llvm::ArrayRef<int> placeOf, llvm::StringRef suffix) {
+  if (program.isPlainRead()) {
+    const Access &a = program.inputs[0];
+    return out.view(a.source, change(stridesOf(a, unsigned(program.space.size()))));
+  }
+  out.include("cuda/computed.cuh");
+  const std::string body = out.body(program, {}, suffix);
+  return "cuda::make_computed_view<" +
+         cppElement(computeElement(program.nodes[program.outputs[0]].element)).str() + ", " +
+         std::to_string(placeOf.size()) + ">(" + inputsIn(out, program, change, placeOf) + ", " +
+         body + ")";
+}
+
+llvm::SmallVector<int, 6> planePlaces(const ConvProblem &p) {
+  return p.spatialRank == 1 ? llvm::SmallVector<int, 6>{0, 1, 3} : llvm::SmallVector<int, 6>{0, 1, 2, 3};
+}
+
+int64_t runsAlong(const GroupForm &form, const ConvProblem &p) {
+  const Strides s = inPlane(stridesOf(form.outputs.front(), unsigned(form.body.space.size())), p);
+  return s.strides[3].isConstant(1) && !s.strides[1].isConstant(1) ? 3 : 1;
+}
+
+double microseconds(const TargetLevel &level, const Effort &e) {
+  const double sms = std::max(1u, level.multiprocessors);
+  // Blocks run in whole waves of one per multiprocessor: the last wave takes as long as the others.
+  const double waves = std::ceil(std::max(1.0, e.blocks) / sms);
+  const double occupancy = std::min(1.0, e.blocks / (waves * sms));
+  const double peak = (e.tensorCores ? level.tensorTflops * 1e12 : level.peakGflops * 1e9) * 1e-6;
+  const double arithmetic = e.operations / (peak * e.efficiency * occupancy);
+  // A quarter of the multiprocessors saturates memory.
+  const double memory =
+      e.bytes / (level.bandwidthGBs * 1e3 * std::min(1.0, 4 * e.blocks / sms));
+  return e.launches * level.launchMicroseconds + std::max(arithmetic, memory);
+}
+
+void launch(StepWriter &out, llvm::StringRef kernel, llvm::ArrayRef<std::string> arguments) {
+  std::string text;
+  for (const std::string &a : arguments)
+    text += (text.empty() ? "" : ", ") + a;
+  out.code().line("return to.launch<V>(cuda::" + kernel.str() + "(" + text + "));");
+}
+
+} // namespace tenon::cuda

@@ -1,0 +1,47 @@
+// Defines what CUDA tactics share: sizes that decide on vectors and index types, the parts of cost
+// models, and the launch statement.
+#pragma once
+
+#include "codegen/ConvProblem.h"
+#include "codegen/Operands.h"
+
+namespace tenon::cuda {
+
+/// Elements of 16 bytes of the widest tensor that the body reads or writes; at least 1.
+int64_t vectorLength(const GroupForm &form);
+
+/// True when a tensor of the group has 2^30 elements or more, so that int offsets do not do.
+bool isLarge(const GroupForm &form);
+/// The same as a reason not to match.
+bool fitsInt(const GroupForm &form, std::string &why);
+
+/// True when the body reads no padded input and no index.
+bool isPlainBody(const ScalarProgram &body, std::string &why);
+
+/// A view of what `program` computes: of the tensor itself where it is read as it is, else a
+/// computed_view with a functor `<name>_<suffix>`.
+std::string operandView(StepWriter &out, const ScalarProgram &program, StepWriter::Change change,
+                        llvm::ArrayRef<int> placeOf, llvm::StringRef suffix);
+
+/// Places of (n, c, [h,] w) among (n, c, h, w).
+llvm::SmallVector<int, 6> planePlaces(const ConvProblem &p);
+/// Along which dimension of (n, c, h, w) a window kernel's threads go: 1, channels, where these are
+/// contiguous in the first output; else 3, columns.
+int64_t runsAlong(const GroupForm &form, const ConvProblem &p);
+
+/// Microseconds: `bytes` through memory or `operations` of f32 arithmetic at a part of the peak,
+/// whichever takes longer, with `blocks` blocks of work spread over the multiprocessors in waves.
+struct Effort {
+  double bytes = 0;
+  double operations = 0;
+  double efficiency = 1; // of the peak
+  double blocks = 1e9;
+  double launches = 1;
+  bool tensorCores = false;
+};
+double microseconds(const TargetLevel &level, const Effort &effort);
+
+/// `return to.launch<V>(cuda::KERNEL(arguments...));`
+void launch(StepWriter &out, llvm::StringRef kernel, llvm::ArrayRef<std::string> arguments);
+
+} // namespace tenon::cuda

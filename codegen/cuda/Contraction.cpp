@@ -1,0 +1,269 @@
+// Implements what the tactics of contractions share.
+#include "codegen/cuda/Contraction.h"
+
+#include "llvm/Support/MathExtras.h"
+
+namespace tenon::cuda {
+
+int64_t Contraction::rows() const {
+  return isConv ? conv.batch.upper() * conv.outHeight.upper() * conv.outWidth.upper() : m.upper();
+}
+int64_t Contraction::columns() const { return isConv ? conv.filters : n.upper(); }
+int64_t Contraction::depth() const {
+  return isConv ? conv.channels * conv.kernelH * conv.kernelW : k.upper();
+}
+int64_t Contraction::slices() const {
+  return isConv ? conv.groups : batch0.upper() * batch1.upper();
+}
+
+namespace {
+
+/// Finds the one input that is read along all of A; the others vary along `kDim` at most.
+bool readPrologue(const ScalarProgram &p, int kDim, Contraction &c, std::string &why) {
+  unsigned whole = 0;
+  for (unsigned i = 0; i < p.inputs.size(); ++i) {
+    bool alongK = true;
+    for (const AccessDim &d : p.inputs[i].dims)
+      alongK &= d.dim == -1 || d.dim == kDim;
+    if (p.inputs[i].bounded) {
+      why = "a padded input";
+      return false;
+    }
+    if (!alongK) {
+      c.mainInput = i;
+      ++whole;
+    }
+  }
+  if (p.inputs.empty() || whole > 1 || p.usesIndex()) {
+    why = "an input is computed from several tensors or none";
+    return false;
+  }
+  c.hasPrologue = !p.isPlainRead();
+  c.a = p.inputs[c.mainInput].source->type().element();
+  return true;
+}
+
+bool readConv(const Operation &op, Contraction &c, std::string &why) {
+  auto p = convProblem(op, why);
+  if (!p)
+    return false;
+  c.isConv = true;
+  c.conv = *p;
+  return true;
+}
+
+bool readMatMul(const Operation &op, Contraction &c, std::string &why) {
+  const Type y = op.result()->type(), a = op.operand(0)->type();
+  if (y.rank() > 4) {
+    why = "more than two batch dimensions";
+    return false;
+  }
+  const Dim one = y.context().dim(1);
+  c.transA = op.boolAttr("trans_a");
+  c.transB = op.boolAttr("trans_b");
+  c.m = y.dim(y.rank() - 2);
+  c.n = y.dim(y.rank() - 1);
+  c.k = a.dim(a.rank() - (c.transA ? 2 : 1));
+  c.batch1 = y.rank() > 2 ? y.dim(y.rank() - 3) : one;
+  c.batch0 = y.rank() > 3 ? y.dim(y.rank() - 4) : one;
+  return true;
+}
+
+} // namespace
+
+llvm::Optional<Contraction> readContraction(const TacticInput &in, std::string &why) {
+  const GroupForm &f = in.form;
+  Contraction c;
+  if (!f.anchor || !f.anchor->isAny(Op::Conv, Op::MatMul)) {
+    why = "no conv or matmul";
+    return llvm::None;
+  }
+  const Operation &op = *f.anchor;
+  if (op.numOperands() > 2) {
+    why = "zero points";
+    return llvm::None;
+  }
+  if (!(op.is(Op::Conv) ? readConv(op, c, why) : readMatMul(op, c, why)))
+    return llvm::None;
+  const int kDim = c.isConv ? 1 : int(op.operand(0)->type().rank()) - (c.transA ? 2 : 1);
+  if (!readPrologue(f.anchorInputs[0], kDim, c, why) || !isPlainBody(f.body, why) ||
+      !fitsInt(f, why))
+    return llvm::None;
+  if (!f.anchorInputs[1].isPlainRead()) {
+    why = "the second operand is computed in the group";
+    return llvm::None;
+  }
+  const Access &b = f.anchorInputs[1].inputs[0];
+  Value *operand = f.group->operand(b.source->index());
+  const bool constant = operand->def() && operand->def()->is(Op::Constant);
+  c.b = b.source->type().element();
+  // Packing orders the constant's own dimensions: it must be read as it is.
+  bool whole = b.type.rank() == b.source->type().rank() && b.type.hasStaticShape();
+  for (unsigned d = 0; d < b.dims.size() && whole; ++d)
+    whole = (b.dims[d].dim == int(d) && b.dims[d].step == 1 &&
+             (!b.dims[d].offset || b.dims[d].offset.isConstant(0))) ||
+            b.type.dim(d).isConstant(1);
+  if (!c.isConv)
+    for (unsigned d = 0; d + 2 < b.type.rank(); ++d)
+      whole &= b.type.dim(d).isConstant(1);
+  c.isPacked = constant && whole;
+  if (c.isConv && !c.isPacked) {
+    why = "weights known only at run time";
+    return llvm::None;
+  }
+  return c;
+}
+
+bool packsIn(const Contraction &c, int64_t tileN) {
+  return !c.isConv || c.conv.groups == 1 || c.conv.filters % tileN == 0;
+}
+
+void packContraction(const TacticInput &in, const Schedule &s, llvm::SmallVectorImpl<Packing> &out) {
+  std::string why;
+  const Contraction c = *readContraction(in, why);
+  if (!c.isPacked)
+    return;
+  const Value *source = in.form.anchorInputs[1].inputs[0].source;
+  const Type w = source->type();
+  const int64_t tile = *s.get("tile_n");
+  const int rank = int(w.rank()), n = c.isConv ? 0 : rank - (c.transB ? 2 : 1);
+  llvm::SmallVector<LayoutAxis, 6> axes;
+  axes.push_back({n, tile, false, Dim(), 0});
+  if (c.isConv) {
+    for (int d = 2; d < rank; ++d)
+      axes.push_back({d, 0, false, Dim(), 0});
+    axes.push_back({1, 0, false, Dim(), 0});
+  } else {
+    for (int d = 0; d < rank; ++d)
+      if (d != n)
+        axes.push_back({d, 0, false, Dim(), 0});
+  }
+  axes.push_back({n, tile, true, Dim(), 0});
+  out.push_back({source->index(), Layout::get(w.context(), axes)});
+}
+
+int64_t tileCount(const Contraction &c, const Schedule &s) {
+  return c.slices() * int64_t(llvm::divideCeil(c.rows(), *s.get("tile_m"))) *
+         int64_t(llvm::divideCeil(c.columns(), *s.get("tile_n")));
+}
+int64_t splitPartialBytes(const TacticInput &in, const Schedule &s) {
+  std::string why;
+  const int64_t splits = *s.get("splits");
+  return splits == 1 ? 0
+                     : tileCount(*readContraction(in, why), s) * splits * *s.get("tile_m") *
+                           *s.get("tile_n") * 4;
+}
+int64_t splitCounterBytes(const TacticInput &in, const Schedule &s) {
+  std::string why;
+  return *s.get("splits") == 1 ? 0 : tileCount(*readContraction(in, why), s) * 4;
+}
+
+llvm::SmallVector<int64_t, 4> splitsFor(const Contraction &c, const TargetLevel &level,
+                                        const ContractionTiles &t) {
+  const int64_t tiles = c.slices() * int64_t(llvm::divideCeil(c.rows(), t.tileM)) *
+                        int64_t(llvm::divideCeil(c.columns(), t.tileN));
+  const int64_t steps = int64_t(llvm::divideCeil(c.depth(), t.tileK));
+  llvm::SmallVector<int64_t, 4> splits{1};
+  for (int64_t s : {2, 4, 8, 16})
+    if (tiles * s <= 2 * int64_t(level.multiprocessors) && steps >= 4 * s)
+      splits.push_back(s);
+  return splits;
+}
+
+void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
+                     llvm::StringRef kernel) {
+  const GroupForm &form = in.form;
+  const Operation &op = *form.anchor;
+  std::string why;
+  const Contraction c = *readContraction(in, why);
+  const ScalarProgram &aProgram = form.anchorInputs[0];
+  const Access &b = form.anchorInputs[1].inputs[0];
+  Context &context = op.result()->type().context();
+  const Dim zero = context.dim(0), one = context.dim(1);
+  const auto rank = unsigned(form.body.space.size());
+
+  StepWriter::Config cfg(out, "config", c.isConv ? "cuda::conv_defaults" : "cuda::matmul_defaults");
+  // Strides over what the kernel walks: (n, c, h, w), or (b0, b1, row, column).
+  auto matrix = [&](const Strides &from, bool transposed) {
+    Strides r;
+    r.offset = from.offset;
+    llvm::SmallVector<Dim, 6> all(from.strides.begin(), from.strides.end());
+    if (transposed)
+      std::swap(all[all.size() - 1], all[all.size() - 2]);
+    while (all.size() < 4)
+      all.insert(all.begin(), zero);
+    r.strides = all;
+    return r;
+  };
+  Strides a = stridesOf(aProgram.inputs[c.mainInput], unsigned(aProgram.space.size()));
+  std::function<Strides(const Strides &)> over;
+  if (c.isConv) {
+    ConvProblem p = c.conv;
+    a = inPlane(a, p);
+    bool flat = p.isPointwise() && p.spatialRank == 2 && mergesPlane(a, p.inWidth);
+    for (const OutputForm &o : form.outputs)
+      flat = flat && mergesPlane(stridesOf(o, rank), p.outWidth);
+    for (const Access &x : form.body.inputs)
+      flat = flat && mergesPlane(stridesOf(x, rank), p.outWidth);
+    if (flat) { // a 1x1 convolution walks the plane as one long row
+      p.inWidth = p.outWidth = p.outHeight * p.outWidth;
+      p.inHeight = p.outHeight = one;
+    }
+    cfg.extent("batch", p.batch).extent("out_h", p.outHeight).extent("out_w", p.outWidth);
+    cfg.extent("in_h", p.inHeight).extent("in_w", p.inWidth);
+    cfg.extent("groups", p.groups).extent("filters", p.filters).extent("channels", p.channels);
+    cfg.extent("kernel_h", p.kernelH).extent("kernel_w", p.kernelW);
+    cfg.extent("stride_h", p.strideH).extent("stride_w", p.strideW);
+    cfg.extent("dilation_h", p.dilationH).extent("dilation_w", p.dilationW);
+    cfg.extent("pad_top", p.padTop).extent("pad_left", p.padLeft);
+    over = [p](const Strides &x) { return inPlane(x, p); };
+  } else {
+    a = matrix(a, c.transA);
+    cfg.extent("batch0", c.batch0).extent("batch1", c.batch1);
+    cfg.extent("m", c.m).extent("n", c.n).extent("k", c.k);
+    over = [matrix](const Strides &x) { return matrix(x, false); };
+  }
+  for (auto &[key, value] : s.params)
+    cfg.number(key, value);
+  cfg.flag("aligned", out.isAligned(aProgram.inputs[c.mainInput].source, a.offset, 16));
+  const std::string config = cfg.finish();
+  const std::string body = out.body(form.body, {op.result()->type().element()});
+
+  SourceWriter &code = out.code();
+  code.line("const auto x = " + out.view(aProgram.inputs[c.mainInput].source, a) + ";");
+  if (c.isPacked)
+    code.line("const auto w = cuda::make_packed_weights(" + out.pointer(b.source, zero) + ");");
+  else
+    code.line("const auto w = " +
+              out.view(b.source, matrix(stridesOf(b, unsigned(form.anchorInputs[1].space.size())), c.transB)) + ";");
+  code.line("const auto outs = " + out.outputs(form, over) + ";");
+  code.line("const auto ins = " + out.inputs(form.body, over) + ";");
+  std::vector<std::string> arguments = {config, "x", "w", "outs", "ins", body};
+  if (*s.get("splits") > 1)
+    arguments.push_back("cuda::split_scratch{" + out.scratchPointer("float") + ", " +
+                        out.zeroedPointer("int") + "}");
+  else if (c.hasPrologue)
+    arguments.push_back("cuda::split_scratch{}");
+  if (c.hasPrologue) {
+    // The functor's first parameter is the element itself, the others vary along K.
+    ScalarProgram program = aProgram;
+    const size_t kDim = c.isConv ? 1 : aProgram.space.size() - (c.transA ? 2 : 1);
+    std::swap(program.inputs[0], program.inputs[c.mainInput]);
+    for (ScalarNode &n : program.nodes)
+      if (n.kind == ScalarNode::Input && (n.index == 0 || n.index == c.mainInput))
+        n.index = n.index == 0 ? c.mainInput : 0;
+    std::string views;
+    for (unsigned i = 1; i < program.inputs.size(); ++i) {
+      const Strides all = stridesOf(program.inputs[i], unsigned(program.space.size()));
+      Strides along;
+      along.offset = all.offset;
+      along.strides.push_back(all.strides[kDim]);
+      views += (views.empty() ? "" : ", ") + out.view(program.inputs[i].source, along);
+    }
+    arguments.push_back(out.body(program, {}, "prologue"));
+    arguments.push_back("pack(" + views + ")");
+  }
+  launch(out, (c.isConv ? "conv_" : "matmul_") + kernel.str(), arguments);
+}
+
+} // namespace tenon::cuda

@@ -1,0 +1,54 @@
+// Defines what the tactics of contractions share (contract_simt, contract_mma_sm80): the reading of
+// conv and matmul groups as one problem, tiles, and the text of the call.
+#pragma once
+
+#include "codegen/ConvProblem.h"
+#include "codegen/cuda/Common.h"
+
+namespace tenon::cuda {
+
+/// A conv or matmul group as kernels of tiles take it: M x K times K x N per slice.
+struct Contraction {
+  bool isConv = false;
+  ConvProblem conv;                         // isConv
+  Dim batch0, batch1, m, n, k;              // matmul
+  bool transA = false, transB = false;      // matmul
+  /// The tensor that A is read from, among the inputs of its program; others are a prologue that
+  /// varies along K only.
+  unsigned mainInput = 0;
+  bool hasPrologue = false;
+  /// B is a constant that is packed in tiles; otherwise (matmul only) a view.
+  bool isPacked = false;
+  Element a = Element::F32, b = Element::F32; // stored elements
+
+  // Upper bounds.
+  int64_t rows() const, columns() const, depth() const, slices() const;
+};
+
+/// Reads a group; None with the reason.
+llvm::Optional<Contraction> readContraction(const TacticInput &in, std::string &why);
+
+/// Tiles of a block and what they are cut into; the members of a schedule.
+struct ContractionTiles {
+  int64_t tileM, tileN, tileK, partM, partN, stages;
+};
+
+/// Whether B can be packed in blocks of `tileN` columns: blocks do not straddle groups.
+bool packsIn(const Contraction &c, int64_t tileN);
+/// The weights' layout for a schedule.
+void packContraction(const TacticInput &in, const Schedule &s, llvm::SmallVectorImpl<Packing> &out);
+
+/// Number of output tiles over all slices.
+int64_t tileCount(const Contraction &c, const Schedule &s);
+int64_t splitPartialBytes(const TacticInput &in, const Schedule &s);
+int64_t splitCounterBytes(const TacticInput &in, const Schedule &s);
+
+/// Ways to split K that give every multiprocessor a block.
+llvm::SmallVector<int64_t, 4> splitsFor(const Contraction &c, const TargetLevel &level,
+                                        const ContractionTiles &t);
+
+/// Writes configuration, body and the call of `conv_<kernel>` or `matmul_<kernel>`.
+void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
+                     llvm::StringRef kernel);
+
+} // namespace tenon::cuda

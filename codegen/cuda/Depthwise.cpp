@@ -1,0 +1,122 @@
+// Defines the tactic `depthwise`: convolutions in which each channel has filters of its own
+// (runtime/cuda/depthwise.cuh).
+#include "codegen/cuda/Tactics.h"
+
+#include "codegen/Work.h"
+#include "codegen/cuda/Common.h"
+
+namespace tenon::cuda {
+namespace {
+
+bool match(const TacticInput &in, std::string &why) {
+  const GroupForm &f = in.form;
+  if (!matchAnchor(in, Op::Conv, why))
+    return false;
+  if (f.anchor->numOperands() > 2 || !isFloat(f.anchor->operand(0)->type().element()) ||
+      computeElement(f.anchor->operand(0)->type().element()) != Element::F32) {
+    why = "operands that are not computed in f32";
+    return false;
+  }
+  const auto p = convProblem(*f.anchor, why);
+  if (!p)
+    return false;
+  if (!p->isDepthwise() || p->kernelW > 32) {
+    why = p->isDepthwise() ? "a window of more than 32 columns" : "not depthwise";
+    return false;
+  }
+  Value *w = constantOperand(f, 1);
+  if (!w || w->type().rank() != f.anchorInputs[1].inputs[0].type.rank()) {
+    why = "weights that are not constant";
+    return false;
+  }
+  if (!isUnbounded(f.anchorInputs[0], why))
+    return false;
+  if (p->filters > 1 && !f.anchorInputs[0].isPlainRead()) {
+    why = "a prologue with several filters per channel";
+    return false;
+  }
+  return isPlainBody(f.body, why) && fitsInt(f, why);
+}
+
+/// Output columns per thread: as many as keep the columns that they read in registers.
+int64_t columnsOf(const ConvProblem &p, int64_t most) {
+  int64_t n = most;
+  while (n > 1 && ((n - 1) * p.strideW + (p.kernelW - 1) * p.dilationW + 1 > 12 || n > p.outWidth.upper()))
+    n /= 2;
+  return n;
+}
+
+void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
+  std::string why;
+  const ConvProblem p = *convProblem(*in.form.anchor, why);
+  int64_t last = 0;
+  for (int64_t most : {4, 2, 1}) {
+    const int64_t columns = columnsOf(p, most);
+    for (int64_t vector : {4, 1})
+      if (columns != last)
+        out.push_back({"depthwise", {{"vector", p.kernelW > 16 ? 1 : vector}, {"columns", columns}}});
+    last = columns;
+  }
+}
+
+double cost(const TacticInput &in, const Schedule &s) {
+  std::string why;
+  const ConvProblem p = *convProblem(*in.form.anchor, why);
+  const Work w = workOf(*in.form.group);
+  const double vector = double(*s.get("vector")), columns = double(*s.get("columns"));
+  // Columns that several windows read are loaded once per thread.
+  const double loads = ((columns - 1) * double(p.strideW) + double(p.kernelW)) / columns;
+  Effort e;
+  e.bytes = double(w.bytes) * (1 + 0.1 * loads);
+  e.operations = w.flops * (1 + loads / (double(p.kernelW) * vector));
+  e.efficiency = 0.3;
+  e.blocks = double(in.form.anchor->result()->type().upperElements()) / (128 * vector * columns);
+  return microseconds(in.level, e);
+}
+
+void pack(const TacticInput &in, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
+  const Value *source = in.form.anchorInputs[1].inputs[0].source;
+  const Type w = source->type();
+  llvm::SmallVector<int, 4> order;
+  for (unsigned d = 2; d < w.rank(); ++d)
+    order.push_back(int(d));
+  order.append({1, 0});
+  out.push_back({source->index(), Layout::permuted(w.context(), order)});
+}
+
+void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
+  const GroupForm &form = in.form;
+  const Operation &op = *form.anchor;
+  std::string why;
+  const ConvProblem p = *convProblem(op, why);
+  out.include("cuda/depthwise.cuh");
+  StepWriter::Config cfg(out, "config", "cuda::window_defaults");
+  cfg.extent("batch", p.batch).extent("out_h", p.outHeight).extent("out_w", p.outWidth);
+  cfg.extent("in_h", p.inHeight).extent("in_w", p.inWidth);
+  cfg.extent("channels", p.groups).extent("multiplier", p.filters);
+  cfg.extent("kernel_h", p.kernelH).extent("kernel_w", p.kernelW);
+  cfg.extent("stride_h", p.strideH).extent("stride_w", p.strideW);
+  cfg.extent("dilation_h", p.dilationH).extent("dilation_w", p.dilationW);
+  cfg.extent("pad_top", p.padTop).extent("pad_left", p.padLeft);
+  for (auto &[key, value] : s.params)
+    cfg.number(key, value);
+  const std::string config = cfg.finish();
+  auto plane = [&](const Strides &strides) { return inPlane(strides, p); };
+  const auto places = planePlaces(p);
+  const std::string x = operandView(out, form.anchorInputs[0], plane, places, "prologue");
+  const std::string body = out.body(form.body, {op.result()->type().element()});
+  SourceWriter &c = out.code();
+  c.line("const auto x = " + x + ";");
+  c.line("const auto *w = " + out.pointer(form.anchorInputs[1].inputs[0].source,
+                                          op.result()->type().context().dim(0)) + ";");
+  c.line("const auto outs = " + out.outputs(form, plane) + ";");
+  c.line("const auto ins = " + out.inputs(form.body, plane) + ";");
+  launch(out, "depthwise", {config, "x", "w", "outs", "ins", body});
+}
+
+} // namespace
+
+const Tactic kDepthwise = {"depthwise", "depthwise convolution, runs of channels", match, enumerate,
+                           cost, pack, nullptr, emit};
+
+} // namespace tenon::cuda

@@ -1,0 +1,460 @@
+// Implements the writing of CUDA files: sections in the order a compiler needs them (head, system
+// headers, runtime, weights, steps, tables of variants, C interface).
+//
+// Every graph of the module is one variant, written for one architecture. A step is a function
+// template over the variant, so that variants that agree on a step share its text; constants that
+// agree byte for byte share their place in the weights.
+#include "codegen/cuda/Program.h"
+
+#include "codegen/emit/Amalgamate.h"
+#include "codegen/emit/Interface.h"
+#include "codegen/emit/StepWriter.h"
+
+#include <algorithm>
+
+namespace tenon {
+namespace {
+
+std::string architecture(const TargetLevel &level) { return level.name.drop_front(3).str(); }
+
+/// The level whose code also goes into the file as PTX: the newest that is not for one machine.
+const TargetLevel *ptxLevel(const Target &target) {
+  const TargetLevel *best = nullptr;
+  for (const TargetLevel *l : target.levels)
+    if (!l->archSpecific && (!best || l->sm > best->sm))
+      best = l;
+  return target.ptx ? best : nullptr;
+}
+
+/// The constants of all variants in one image, each content once.
+class WeightImage {
+public:
+  /// Adds a plan's constants and moves their placements into the image.
+  void merge(Plan &plan) {
+    for (BufferInfo &b : plan.buffers) {
+      if (b.home != Home::Weights)
+        continue;
+      Value *constant = b.values.front();
+      const Tensor &t = **constant->def()->find("value")->get<Literal>();
+      const std::vector<uint8_t> packed = packConstant(t, constant->type());
+      const std::string bytes(packed.begin(), packed.end());
+      auto [it, fresh] = places_.emplace(bytes, int64_t(bytes_.size()));
+      if (fresh) {
+        bytes_ += bytes;
+        bytes_.resize((bytes_.size() + 63) / 64 * 64);
+      }
+      b.at = it->second;
+      for (Value *v : b.values) {
+        Placement &p = plan.placements[v];
+        p.at = it->second + p.offset;
+      }
+    }
+  }
+  const std::string &bytes() const { return bytes_; }
+
+private:
+  std::string bytes_;
+  std::map<std::string, int64_t> places_;
+};
+
+/// What a weights file begins with; the runtime's weights_header.
+constexpr size_t kWeightsHeader = 32;
+std::string weightsFile(const std::string &bytes) {
+  std::string file = "TENONWT1";
+  for (uint64_t field : {uint64_t(bytes.size()), hashBytes(bytes), uint64_t(0)})
+    for (int i = 0; i < 8; ++i)
+      file += char(field >> (8 * i));
+  return file + bytes;
+}
+
+/// One graph of the module.
+struct Variant {
+  Variant(Graph &graph, const TargetLevel &level)
+      : graph(graph), level(level), plan(planMemory(graph)), places(nullptr) {}
+
+  struct Row {
+    std::string label, function;
+    bool touchesIo;
+  };
+  Graph &graph;
+  const TargetLevel &level;
+  Plan plan;
+  std::unique_ptr<Places> places;
+  std::vector<Row> rows;
+
+  std::string name() const { return level.name.str(); }
+};
+
+class CudaProgram {
+public:
+  CudaProgram(Module &module, const Target &target, const CompileOptions &options,
+              CompileSummary &summary, Diagnostics &diagnostics)
+      : module_(module), target_(target), options_(options), summary_(summary),
+        diagnostics_(diagnostics), dims_(module),
+        info_(describeInterface(module.graph(), options)) {}
+
+  bool write(std::vector<CompiledFile> &files) {
+    for (auto &graph : module_.graphs)
+      if (!checkCudaSupport(*graph, diagnostics_))
+        return false;
+    for (size_t i = 0; i < target_.levels.size(); ++i) {
+      auto v = std::make_unique<Variant>(*module_.graphs[i], *target_.levels[i]);
+      weights_.merge(v->plan);
+      v->places = std::make_unique<Places>(v->plan, dims_);
+      variants_.push_back(std::move(v));
+    }
+    includes_ = {"cuda/context.h", "common/scalar.h"};
+    for (auto &v : variants_)
+      steps(*v);
+    if (diagnostics_.hasErrors())
+      return false;
+    summarize();
+
+    SourceWriter w;
+    std::string command = "nvcc";
+    for (const std::string &option : nvccOptions(target_))
+      command += " " + option;
+    w.raw(fileHead(module_, target_, options_,
+                   command + (incbin() ? " -I." : "") + " -c " + options_.stem + ".cu"));
+    w.line("");
+    runtime(w);
+    w.open("namespace");
+    w.line("");
+    w.line("using namespace tenon;");
+    w.line("using tenon::cuda::frame;");
+    w.line("using tenon::cuda::issue;");
+    w.line("using tenon::cuda::status;");
+    w.line("");
+    weights(w);
+    for (const std::string &s : stepTexts_)
+      w.raw(s).line("");
+    tables(w);
+    w.close("} // namespace");
+    w.line("");
+    interface(w);
+    files.push_back({".cu", w.take()});
+    files.push_back({".h", writeHeader(module_, info_, target_, dims_, options_, summary_)});
+    if (!inlined() && !weights_.bytes().empty())
+      files.push_back({".weights", weightsFile(weights_.bytes())});
+    return true;
+  }
+
+private:
+  //===--------------------------------------------------------------------===//
+  // Steps
+  //===--------------------------------------------------------------------===//
+
+  void steps(Variant &v) {
+    const std::vector<std::string> names = stepNames(v.plan);
+    for (const Step &step : v.plan.steps) {
+      std::string why;
+      auto form = analyzeGroup(*step.op, why);
+      const Attribute *attribute = step.op->find("schedule");
+      const Schedule *s = attribute ? attribute->get<Schedule>() : nullptr;
+      const Tactic *tactic = s ? findTactic(Family::Cuda, s->tactic) : nullptr;
+      if (!form || !tactic || !tactic->match({*form, v.level}, why)) {
+        diagnostics_.error(*step.op, s ? "schedule " + s->tactic + " does not fit this group: " + why
+                                       : "group has no schedule");
+        continue;
+      }
+      const TacticInput in{*form, v.level};
+      if (tactic->cost && &v == variants_.front().get())
+        summary_.estimatedMicroseconds += tactic->cost(in, *s);
+      const std::string &label = names[step.number];
+      v.rows.push_back({label, section(v, step, label, [&](StepWriter &writer) {
+                          tactic->emit(in, *s, writer);
+                        }),
+                        touchesIo(v.plan, *step.op)});
+    }
+    carryStates(v);
+  }
+
+  /// Values carried from run to run are copied at the end.
+  void carryStates(Variant &v) {
+    for (size_t k = 0; k < v.graph.states.size(); ++k) {
+      const State &s = v.graph.states[k];
+      Value *to = v.graph.body().argument(s.input), *from = v.graph.returnOp()->operand(s.output);
+      const std::string label = "carry" + std::to_string(k);
+      Step step;
+      const std::string function = section(v, step, label, [&](StepWriter &out) {
+        out.include("cuda/map.cuh");
+        StepWriter::Config cfg(out, "config");
+        cfg.extents("space", {from->type().elements()});
+        cfg.number("vector", 4);
+        const std::string config = cfg.finish();
+        out.code().line("const auto outs = pack(make_view(" + v.places->pointer(to, false) + ", extents<1>{}));");
+        out.code().line("const auto ins = pack(make_view(" + v.places->pointer(from) + ", extents<1>{}));");
+        out.code().line("return to.launch<V>(cuda::map(" + config + ", outs, ins, cuda::identity_body{}));");
+      });
+      v.rows.push_back({label, function, touchesIo(v.plan, {from, to})});
+    }
+  }
+
+  /// Writes a step's section unless another variant has the same; gives its function's name.
+  std::string section(Variant &v, const Step &step, const std::string &label,
+                      llvm::function_ref<void(StepWriter &)> emit) {
+    for (const std::string &name : {label, label + "_" + v.name()}) {
+      StepWriter writer(v.plan, step, dims_, v.level, name);
+      emit(writer);
+      SourceWriter w;
+      if (step.op)
+        w.raw(stepHeading(step));
+      else
+        w.comment("A value carried to the next run.");
+      w.raw(writer.declarations().take());
+      w.open("template <class V> status " + name + "(const frame &f, issue &to)");
+      w.lines(writer.code().text());
+      w.close();
+      includes_.insert(writer.includes().begin(), writer.includes().end());
+      auto [it, fresh] = sections_.emplace(name, w.text());
+      if (fresh)
+        stepTexts_.push_back(w.take());
+      else if (it->second != w.text())
+        continue;
+      return name;
+    }
+    return label; // not reached: the second name is this variant's own
+  }
+
+  static bool touchesIo(const Plan &plan, llvm::ArrayRef<Value *> values) {
+    return llvm::any_of(values, [&](Value *v) {
+      auto it = plan.placements.find(v);
+      return it != plan.placements.end() &&
+             (it->second.home == Home::Input || it->second.home == Home::Output);
+    });
+  }
+  static bool touchesIo(const Plan &plan, const Operation &op) {
+    return touchesIo(plan, op.operands()) || touchesIo(plan, op.results());
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Weights
+  //===--------------------------------------------------------------------===//
+
+  bool inlined() const {
+    return options_.weights == CompileOptions::Inline ||
+           (options_.weights == CompileOptions::Auto && weights_.bytes().size() <= 1 << 20);
+  }
+  bool incbin() const {
+    return options_.weights == CompileOptions::Incbin && !weights_.bytes().empty();
+  }
+  std::string incbinSymbol() const { return info_.prefix + "_weight_bytes"; }
+
+  void weights(SourceWriter &w) {
+    if (weights_.bytes().empty())
+      return;
+    if (inlined()) {
+      w.comment("Weights, packed as the kernels read them.");
+      w.raw(weightLiteral("weight_bytes", weights_.bytes())).line("");
+    } else if (incbin()) {
+      w.comment("Weights, included by the assembler without the file's head; build with -I of the "
+                "folder of " + options_.stem + ".weights.");
+      w.line("#if !defined(__CUDA_ARCH__)");
+      w.line("__asm__(\".section .rodata\\n.balign 64\\n" + incbinSymbol() + ":\\n.incbin \\\"" +
+             options_.stem + ".weights\\\", " + std::to_string(kWeightsHeader) + "\\n.previous\\n\");");
+      w.line("#endif");
+      w.line("extern \"C\" const unsigned char " + incbinSymbol() + "[];");
+      w.line("");
+    }
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Other sections
+  //===--------------------------------------------------------------------===//
+
+  void summarize() {
+    summary_.kernels = int(stepTexts_.size());
+    summary_.weightBytes = int64_t(weights_.bytes().size());
+    summary_.weightsMode = inlined() ? "inline" : incbin() ? "incbin" : "file";
+    for (auto &v : variants_) {
+      summary_.arenaBytes = std::max(summary_.arenaBytes, v->plan.arenaBytes);
+      summary_.boundBytes = std::max(summary_.boundBytes, v->plan.boundBytes);
+      summary_.scratchBytes = std::max(summary_.scratchBytes, v->plan.scratchBytes);
+    }
+  }
+
+  void runtime(SourceWriter &w) {
+    if (options_.runtime == CompileOptions::Include) {
+      for (const std::string &i : includes_)
+        w.line("#include \"" + i + "\"");
+      w.line("#include \"" + options_.stem + ".h\"");
+      w.line("");
+      return;
+    }
+    Amalgamation a = amalgamate(includes_);
+    w.raw(a.systemIncludes).line("");
+    w.line("#include \"" + options_.stem + ".h\"");
+    w.line("");
+    w.line("#if defined(__CUDACC__)");
+    w.line("#pragma nv_diag_suppress 177 // templates have members that not every kernel uses");
+    w.line("#endif");
+    w.line("");
+    w.comment("The runtime: launching, the context, and the kernels that the steps below instantiate.");
+    // Two generated files may be linked together whatever their settings: nothing leaves this one.
+    w.line("namespace {");
+    w.line("");
+    w.raw(a.text);
+    w.line("} // namespace");
+    w.line("");
+  }
+
+  /// An array of rows and the two initialisers, pointer and count, that name it.
+  static std::string array(SourceWriter &w, const std::string &type, const std::string &name,
+                           llvm::ArrayRef<std::string> rows) {
+    if (rows.empty())
+      return "nullptr, 0";
+    w.line("constexpr " + type + " " + name + "[] = {");
+    for (const std::string &r : rows)
+      w.line("    {" + r + "},");
+    w.line("};");
+    return name + ", " + std::to_string(rows.size());
+  }
+
+  void tables(SourceWriter &w) {
+    w.comment("The programs, one per architecture, and what they share.");
+    const TargetLevel *ptx = ptxLevel(target_);
+    std::vector<std::string> programs, inputs, outputs, ranges;
+    for (auto &v : variants_) {
+      const std::string arch = std::to_string(v->level.sm * 10), name = v->name();
+      const std::string specific = v->level.archSpecific ? "true" : "false";
+      w.line("using " + name + " = cuda::variant<" + arch + ", " + arch +
+             (v->level.archSpecific ? ", true>;" : ">;"));
+      std::vector<std::string> rows;
+      for (const Variant::Row &r : v->rows)
+        rows.push_back("\"" + r.label + "\", " + r.function + "<" + name + ">, " +
+                       (r.touchesIo ? "true" : "false"));
+      const std::string steps = array(w, "cuda::step", "steps_" + name, rows);
+      programs.push_back(arch + ", " + specific + (&v->level == ptx ? ", true" : ", false") +
+                         ", cuda::check_build<" + name + ">, " + steps + ", " +
+                         std::to_string(v->plan.arenaBytes) + ", " +
+                         std::to_string(v->plan.zeroedBytes) + ", " +
+                         std::to_string(v->plan.stateBytes));
+    }
+    const std::string variants = array(w, "cuda::variant_table", "variants", programs);
+    auto size = [](const Port &p) {
+      return std::to_string(byteSize(p.type.element(), p.type.upperElements()));
+    };
+    for (const Port &p : info_.inputs)
+      inputs.push_back(size(p));
+    for (const Port &p : info_.outputs)
+      outputs.push_back(size(p));
+    for (Dim d : dims_.symbols())
+      ranges.push_back(std::to_string(d.lower()) + ", " + std::to_string(d.upper()));
+    const std::string in = array(w, "cuda::tensor_size", "input_sizes", inputs);
+    const std::string out = array(w, "cuda::tensor_size", "output_sizes", outputs);
+    const std::string dims = array(w, "cuda::dim_range", "dim_ranges", ranges);
+    const std::string &bytes = weights_.bytes();
+    const std::string pointer = bytes.empty() ? "nullptr"
+                                : inlined()   ? "weight_bytes"
+                                : incbin()    ? incbinSymbol()
+                                              : "nullptr";
+    w.line("const cuda::program the_program = {");
+    w.line("    " + variants + ", " + pointer + ", " + std::to_string(bytes.size()) + ", " +
+           std::to_string(hashBytes(bytes)) + "ull,");
+    w.line("    " + in + ", " + out + ", " + dims + "};");
+    w.line("");
+    w.open("long output_extent([[maybe_unused]] const index_t *dims, int output, int axis)");
+    w.open("switch (output * 16 + axis)");
+    w.lines(outputDimCases(info_, dims_));
+    w.line("default: return -1;");
+    w.close();
+    w.close();
+    w.line("");
+  }
+
+  void interface(SourceWriter &w) {
+    const std::string &p = info_.prefix;
+    const std::string model = p + "_model", context = p + "_context";
+    w.comment("The interface's handles are the runtime's own structs.");
+    w.open("namespace");
+    w.line("inline tenon::cuda::model *open(" + model + " *m) { return reinterpret_cast<tenon::cuda::model *>(m); }");
+    w.line("inline const tenon::cuda::model *open(const " + model + " *m) { return reinterpret_cast<const tenon::cuda::model *>(m); }");
+    w.line("inline tenon::cuda::context *open(" + context + " *c) { return reinterpret_cast<tenon::cuda::context *>(c); }");
+    w.line("inline const tenon::cuda::context *open(const " + context + " *c) { return reinterpret_cast<const tenon::cuda::context *>(c); }");
+    w.close("} // namespace");
+    w.line("");
+    w.line("extern \"C\" {");
+    w.line("");
+    auto function = [&](const std::string &signature, const std::string &body) {
+      w.open(signature);
+      w.line(body);
+      w.close();
+      w.line("");
+    };
+    const std::string newContext = "reinterpret_cast<tenon::cuda::context **>(out)";
+    const std::string io = "const void *const *inputs, void *const *outputs";
+    function("const char *" + p + "_error_message(int code)", "return tenon::cuda::message(code);");
+    function("int " + p + "_model_create(" + model + " **out, const char *weights_path, int device)",
+             "return tenon::cuda::create(reinterpret_cast<tenon::cuda::model **>(out), the_program, "
+             "weights_path, device);");
+    function("void " + p + "_model_destroy(" + model + " *model)", "tenon::cuda::destroy(open(model));");
+    function("int " + p + "_context_create(const " + model + " *model, " + context + " **out)",
+             "return tenon::cuda::create(" + newContext + ", open(model));");
+    function("size_t " + p + "_context_bytes(const " + model + " *model)",
+             "return tenon::cuda::context_bytes(open(model));");
+    function("int " + p + "_context_place(const " + model + " *model, void *memory, size_t bytes, " +
+                 context + " **out)",
+             "return tenon::cuda::place(" + newContext + ", open(model), memory, bytes);");
+    function("void " + p + "_context_destroy(" + context + " *context)",
+             "tenon::cuda::destroy(open(context));");
+    if (!dims_.symbols().empty()) {
+      function("int " + p + "_set_dim(" + context + " *context, int dim, long value)",
+               "return tenon::cuda::set_dim(open(context), dim, value);");
+      function("int " + p + "_prepare(" + context + " *context)",
+               "return tenon::cuda::prepare(open(context));");
+    }
+    function("long " + p + "_output_dim(const " + context + " *context, int output, int axis)",
+             "return context ? output_extent(open(context)->dims, output, axis) : -1;");
+    if (info_.states)
+      function("int " + p + "_reset(" + context + " *context)",
+               "return tenon::cuda::reset(open(context));");
+    function("int " + p + "_enqueue(" + context + " *context, " + io + ", struct CUstream_st *stream)",
+             "return tenon::cuda::enqueue(open(context), inputs, outputs, stream);");
+    function("int " + p + "_run(" + context + " *context, " + io + ")",
+             "return tenon::cuda::run(open(context), inputs, outputs);");
+    w.line("#if defined(TENON_TRACE)");
+    w.open("int " + p + "_set_trace(" + context + " *context, tenon::cuda::trace_function hook, void *user)");
+    w.line("return tenon::cuda::set_trace(open(context), hook, user);");
+    w.close();
+    w.line("#endif");
+    w.line("");
+    w.line("} // extern \"C\"");
+  }
+
+  Module &module_;
+  const Target &target_;
+  const CompileOptions &options_;
+  CompileSummary &summary_;
+  Diagnostics &diagnostics_;
+  DimSpelling dims_;
+  InterfaceInfo info_;
+  WeightImage weights_;
+  std::vector<std::unique_ptr<Variant>> variants_;
+  std::vector<std::string> stepTexts_;
+  std::map<std::string, std::string> sections_; // by name
+  std::set<std::string> includes_;
+};
+
+} // namespace
+
+std::vector<std::string> nvccOptions(const Target &target) {
+  // Bodies round as the interpreter does: multiply-adds are fused where a kernel says so.
+  std::vector<std::string> options = {"-std=c++17", "-O3", "-fmad=false"};
+  auto generate = [&](const std::string &arch, const std::string &code) {
+    options.push_back("-gencode");
+    options.push_back("arch=compute_" + arch + ",code=" + code);
+  };
+  for (const TargetLevel *l : target.levels)
+    generate(architecture(*l), l->name.str());
+  if (const TargetLevel *l = ptxLevel(target))
+    generate(architecture(*l), "compute_" + architecture(*l));
+  options.insert(options.end(), {"-split-compile", "0"});
+  return options;
+}
+
+bool emitCuda(Module &module, const Target &target, const CompileOptions &options,
+              std::vector<CompiledFile> &files, CompileSummary &summary, Diagnostics &diagnostics) {
+  return CudaProgram(module, target, options, summary, diagnostics).write(files);
+}
+
+} // namespace tenon

@@ -1,0 +1,18 @@
+// Defines the writing of CUDA files from scheduled modules.
+#pragma once
+
+#include "codegen/Compile.h"
+
+namespace tenon {
+
+/// nvcc's options for the files of a target: language, arithmetic, machine code for each level.
+std::vector<std::string> nvccOptions(const Target &target);
+
+bool emitCuda(Module &module, const Target &target, const CompileOptions &options,
+              std::vector<CompiledFile> &files, CompileSummary &summary, Diagnostics &diagnostics);
+
+/// Reports what no kernel of CUDA targets can do yet, before scheduling: control flow, results
+/// whose size depends on data, operators of users.
+bool checkCudaSupport(Graph &graph, Diagnostics &diagnostics);
+
+} // namespace tenon

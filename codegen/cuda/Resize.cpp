@@ -1,0 +1,208 @@
+// Defines the tactics of resize: `resize` (height and width, runtime/cuda/resize.cuh) and
+// `resize_any` (any dimensions and element type, runtime/cuda/resize_any.cuh). Which elements an
+// output reads, and with what weights, stands in tables that are computed here.
+#include "codegen/cuda/Tactics.h"
+
+#include "codegen/Work.h"
+#include "codegen/cuda/Common.h"
+
+#include "ir/ResizeTaps.h"
+
+namespace tenon::cuda {
+namespace {
+
+bool isSame(const Operation &op, unsigned d) {
+  const Type x = op.operand(0)->type(), y = op.result()->type();
+  return x.dim(d) == y.dim(d) &&
+         resizeAxis(op, d, x.dim(d).upper(), y.dim(d).upper()).isIdentity();
+}
+
+bool matchAny(const TacticInput &in, std::string &why) {
+  if (!matchAnchor(in, Op::Resize, why) || !isUnbounded(in.form.anchorInputs[0], why) ||
+      !fitsInt(in.form, why))
+    return false;
+  const Operation &op = *in.form.anchor;
+  const Type x = op.operand(0)->type(), y = op.result()->type();
+  for (unsigned d = 0; d < x.rank(); ++d)
+    if (!isSame(op, d) && (!x.dim(d).isConstant() || !y.dim(d).isConstant())) {
+      why = "dimension " + std::to_string(d) +
+            " is resampled and known only at run time; bind it with --bind";
+      return false;
+    }
+  return true;
+}
+
+/// The image as (n, c, h, w); 1-d images have height 1.
+ConvProblem planeOf(const Operation &op) {
+  const Type x = op.operand(0)->type(), y = op.result()->type();
+  const Dim one = x.context().dim(1);
+  ConvProblem p;
+  p.spatialRank = int(x.rank()) - 2;
+  const bool flat = p.spatialRank == 1;
+  p.batch = y.dim(0);
+  p.inHeight = flat ? one : x.dim(2);
+  p.outHeight = flat ? one : y.dim(2);
+  p.inWidth = x.dim(flat ? 2 : 3);
+  p.outWidth = y.dim(flat ? 2 : 3);
+  return p;
+}
+
+bool matchPlane(const TacticInput &in, std::string &why) {
+  if (!matchAny(in, why))
+    return false;
+  const Operation &op = *in.form.anchor;
+  const unsigned rank = op.result()->type().rank();
+  if (rank < 3 || rank > 4 || !isSame(op, 0) || !isSame(op, 1)) {
+    why = "dimensions other than height and width are resampled";
+    return false;
+  }
+  if (op.wordAttr("coordinates") == "tf_crop_and_resize") {
+    why = "a region that may reach outside";
+    return false;
+  }
+  if (op.wordAttr("mode") != "nearest" && !isFloat(op.operand(0)->type().element())) {
+    why = "integers are weighed";
+    return false;
+  }
+  if (runsAlong(in.form, planeOf(op)) == 3 && !in.form.anchorInputs[0].isPlainRead()) {
+    why = "a prologue on an input that is not channels-last";
+    return false;
+  }
+  return isPlainBody(in.form.body, why);
+}
+
+void enumeratePlane(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
+  const int64_t along = runsAlong(in.form, planeOf(*in.form.anchor));
+  for (int64_t vector : {std::min<int64_t>(8, vectorLength(in.form)), int64_t(1)})
+    if (out.empty() || along == 1)
+      out.push_back({"resize", {{"along", along}, {"vector", along == 3 ? 1 : vector}}});
+}
+void enumerateAny(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
+  out.push_back({"resize_any", {}});
+}
+
+double costOf(const TacticInput &in, double vector, double efficiency) {
+  const Work w = workOf(*in.form.group);
+  Effort e;
+  e.bytes = double(w.bytes) * 1.5;
+  e.operations = w.flops * 2;
+  e.efficiency = efficiency;
+  e.blocks = double(in.form.anchor->result()->type().upperElements()) / (128 * vector);
+  return microseconds(in.level, e);
+}
+double costPlane(const TacticInput &in, const Schedule &s) {
+  const double vector = double(*s.get("vector"));
+  return costOf(in, vector, vector > 1 ? 0.2 : 0.1);
+}
+double costAny(const TacticInput &in, const Schedule &) { return costOf(in, 1, 0.02); }
+
+/// A constant table inside a device function that looks it up.
+template <class T, class Spell>
+void writeLookup(SourceWriter &w, const std::string &type, const std::string &name, size_t taps,
+                 const std::vector<T> &values, Spell spell) {
+  w.open("TENON_DEVICE " + type + " " + name + "(int out, int tap) const");
+  w.line("static constexpr " + type + " table[] = {");
+  std::string line;
+  for (size_t i = 0; i < values.size(); ++i) {
+    line += spell(values[i]) + (i + 1 < values.size() ? ", " : "");
+    if (line.size() > 90 || i + 1 == values.size()) {
+      w.line("    " + llvm::StringRef(line).rtrim().str());
+      line.clear();
+    }
+  }
+  w.line("};");
+  w.line("return table[out * " + std::to_string(taps) + " + tap];");
+  w.close();
+}
+
+/// Declares the axis of dimension d and returns an expression that makes one.
+std::string axisText(const Operation &op, unsigned d, StepWriter &out) {
+  if (isSame(op, d))
+    return "cuda::resize_same{}";
+  const ResizeAxis axis = resizeAxis(op, d, op.operand(0)->type().dim(d).constant(),
+                                     op.result()->type().dim(d).constant());
+  std::vector<ResizeTaps> rows;
+  size_t taps = 1;
+  for (int64_t i = 0; i < axis.out; ++i) {
+    rows.push_back(resizeTaps(op, axis, i));
+    if (axis.isOutside(i))
+      rows.back().index[0] = -1;
+    taps = std::max(taps, rows.back().index.size());
+  }
+  std::vector<int64_t> indices;
+  std::vector<double> weights;
+  for (ResizeTaps &row : rows)
+    for (size_t t = 0; t < taps; ++t) {
+      indices.push_back(t < row.index.size() ? row.index[t] : 0);
+      weights.push_back(t < row.index.size() ? row.weight[t] : 0);
+    }
+  const std::string name = out.name() + "_axis" + std::to_string(d);
+  SourceWriter &w = out.declarations();
+  w.open("struct " + name);
+  w.line("static constexpr int taps = " + std::to_string(taps) + ";");
+  writeLookup(w, "int", "index", taps, indices, [](int64_t v) { return std::to_string(v); });
+  if (taps > 1)
+    writeLookup(w, "float", "weight", taps, weights,
+                [](double v) { return cppScalar(Element::F32, v); });
+  else
+    w.line("TENON_DEVICE float weight(int, int) const { return 1; }");
+  w.close("};");
+  return name + "{}";
+}
+
+void emitCall(const TacticInput &in, StepWriter &out, llvm::StringRef kernel,
+              llvm::ArrayRef<std::string> axes, const std::string &config,
+              StepWriter::Change change, llvm::ArrayRef<int> places) {
+  const GroupForm &form = in.form;
+  std::vector<std::string> arguments = {config, "x"};
+  arguments.insert(arguments.end(), axes.begin(), axes.end());
+  const std::string x = operandView(out, form.anchorInputs[0], change, places, "prologue");
+  const std::string body = out.body(form.body, {form.anchor->result()->type().element()});
+  out.code().line("const auto x = " + x + ";");
+  out.code().line("const auto outs = " + out.outputs(form, change) + ";");
+  out.code().line("const auto ins = " + inputsIn(out, form.body, change, places) + ";");
+  arguments.insert(arguments.end(), {"outs", "ins", body});
+  launch(out, kernel, arguments);
+}
+
+void emitPlane(const TacticInput &in, const Schedule &s, StepWriter &out) {
+  const Operation &op = *in.form.anchor;
+  const ConvProblem p = planeOf(op);
+  out.include("cuda/resize.cuh");
+  StepWriter::Config cfg(out, "config", "cuda::window_defaults");
+  cfg.extent("batch", p.batch).extent("channels", op.result()->type().dim(1));
+  cfg.extent("out_h", p.outHeight).extent("out_w", p.outWidth);
+  for (auto &[key, value] : s.params)
+    cfg.number(key, value);
+  const std::string config = cfg.finish();
+  const bool flat = p.spatialRank == 1;
+  const std::string rows = flat ? "cuda::resize_same{}" : axisText(op, 2, out);
+  const std::string columns = axisText(op, flat ? 2 : 3, out);
+  // Strides of the height that 1-d images do not have are never used.
+  emitCall(in, out, "resize", {rows, columns}, config,
+           [&](const Strides &x) { return inPlane(x, p); }, planePlaces(p));
+}
+
+void emitAny(const TacticInput &in, const Schedule &, StepWriter &out) {
+  const Operation &op = *in.form.anchor;
+  const unsigned rank = op.result()->type().rank();
+  out.include("cuda/resize_any.cuh");
+  StepWriter::Config cfg(out, "config");
+  cfg.extents("space", in.form.body.space);
+  const std::string config = cfg.finish();
+  std::string axes;
+  for (unsigned d = 0; d < rank; ++d)
+    axes += (d ? ", " : "") + axisText(op, d, out);
+  emitCall(in, out, "resize_any",
+           {"pack(" + axes + ")", cppScalar(op.operand(0)->type().element(), op.floatAttr("extrapolation"))},
+           config, [](const Strides &x) { return x; }, inPlaceDims(rank));
+}
+
+} // namespace
+
+const Tactic kResize = {"resize", "resampling of height and width", matchPlane, enumeratePlane,
+                        costPlane, nullptr, nullptr, emitPlane};
+const Tactic kResizeAny = {"resize_any", "resampling of any dimensions, one element per thread",
+                           matchAny, enumerateAny, costAny, nullptr, nullptr, emitAny};
+
+} // namespace tenon::cuda

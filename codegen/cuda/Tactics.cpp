@@ -1,0 +1,17 @@
+// Implements the table of CUDA tactics, in order of preference at equal cost.
+#include "codegen/cuda/Tactics.h"
+
+namespace tenon {
+
+llvm::ArrayRef<Tactic> cudaTactics() {
+  static const Tactic kTable[] = {
+      cuda::kDepthwise, cuda::kContractMmaSm80, cuda::kContractSimt, cuda::kContractAny,
+      cuda::kPooling, cuda::kPoolingAny, cuda::kReduce, cuda::kFold, cuda::kSoftmax, cuda::kResize,
+      cuda::kResizeAny, cuda::kGather, cuda::kPadBorder, cuda::kTopK,
+      cuda::kShapeOf,
+      cuda::kMapTransposed, cuda::kMap,
+  };
+  return kTable;
+}
+
+} // namespace tenon

@@ -1,0 +1,27 @@
+// Defines the tactics of CUDA targets; one file per kernel family in codegen/cuda/, listed in
+// Tactics.cpp.
+#pragma once
+
+#include "codegen/Tactic.h"
+
+namespace tenon::cuda {
+
+extern const Tactic kMap;
+extern const Tactic kMapTransposed;
+extern const Tactic kContractSimt;
+extern const Tactic kContractMmaSm80;
+extern const Tactic kContractAny;
+extern const Tactic kDepthwise;
+extern const Tactic kPooling;
+extern const Tactic kPoolingAny;
+extern const Tactic kReduce;
+extern const Tactic kFold;
+extern const Tactic kSoftmax;
+extern const Tactic kResize;
+extern const Tactic kResizeAny;
+extern const Tactic kGather;
+extern const Tactic kPadBorder;
+extern const Tactic kTopK;
+extern const Tactic kShapeOf;
+
+} // namespace tenon::cuda

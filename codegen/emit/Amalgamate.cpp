@@ -1,0 +1,107 @@
+// Implements amalgamation.
+#include "codegen/emit/Amalgamate.h"
+
+#include "codegen/EmbeddedRuntime.h"
+
+#include "llvm/ADT/StringRef.h"
+
+#include <vector>
+
+namespace tenon {
+namespace {
+
+class Amalgamator {
+public:
+  void file(const std::string &path) {
+    if (!done_.insert(path).second)
+      return;
+    const std::string text = runtimeFile(path);
+    std::string own;
+    std::vector<std::string> conditions; // of the #if nest, include guard left out
+    int guards = 0;
+    std::string guard;
+    llvm::StringRef rest = text;
+    while (!rest.empty()) {
+      auto [line, tail] = rest.split('\n');
+      rest = tail;
+      llvm::StringRef s = line.trim();
+      if (s.startswith("#ifndef TENON_RUNTIME_")) {
+        guard = s.drop_front(8).str();
+        conditions.push_back("");
+        ++guards;
+        continue;
+      }
+      if (!guard.empty() && s == "#define " + guard)
+        continue;
+      if (s.startswith("#include \"")) {
+        file(s.drop_front(10).split('"').first.str());
+        continue;
+      }
+      if (s.startswith("#include <")) {
+        include(s.str(), conditions);
+        continue;
+      }
+      if (s.startswith("#if")) {
+        conditions.push_back(s.str());
+      } else if (s.startswith("#else")) {
+        std::string &c = conditions.back();
+        llvm::StringRef was = c;
+        c = was.startswith("#ifdef ")    ? "#ifndef " + was.drop_front(7).str()
+            : was.startswith("#ifndef ") ? "#ifdef " + was.drop_front(8).str()
+                                         : "#if !(" + was.drop_front(4).str() + ")";
+      } else if (s.startswith("#elif")) {
+        conditions.back() = "#if" + s.drop_front(5).str();
+      } else if (s.startswith("#endif")) {
+        const bool ends = conditions.size() == 1 && guards > 0;
+        conditions.pop_back();
+        if (ends)
+          continue;
+      }
+      own += line.str() + "\n";
+    }
+    // One blank line between files, none at their ends.
+    result_.text += llvm::StringRef(own).trim('\n').str() + "\n\n";
+  }
+
+  Amalgamation take() {
+    result_.systemIncludes += "";
+    return std::move(result_);
+  }
+
+private:
+  void include(const std::string &line, const std::vector<std::string> &conditions) {
+    std::string text;
+    int depth = 0;
+    for (const std::string &c : conditions)
+      if (!c.empty()) {
+        text += c + "\n";
+        ++depth;
+      }
+    text += line + "\n";
+    for (int i = 0; i < depth; ++i)
+      text += "#endif\n";
+    if (includes_.insert(text).second)
+      result_.systemIncludes += text;
+  }
+
+  Amalgamation result_;
+  std::set<std::string> done_, includes_;
+};
+
+} // namespace
+
+std::string runtimeFile(const std::string &path) {
+  for (size_t i = 0; i < kEmbeddedRuntimeCount; ++i)
+    if (path == kEmbeddedRuntime[i].path)
+      return std::string(kEmbeddedRuntime[i].data, kEmbeddedRuntime[i].size);
+  return "";
+}
+
+Amalgamation amalgamate(const std::set<std::string> &roots) {
+  Amalgamator a;
+  for (const std::string &r : roots)
+    a.file(r);
+  return a.take();
+}
+
+} // namespace tenon

@@ -1,0 +1,186 @@
+// Implements the spelling of IR things in C++.
+#include "codegen/emit/CppText.h"
+
+#include "ir/Names.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <cmath>
+#include <set>
+
+namespace tenon {
+
+llvm::StringRef cppElement(Element e) {
+  switch (e) {
+  case Element::Bool: return "bool";
+  case Element::I8: return "int8_t";
+  case Element::I16: return "int16_t";
+  case Element::I32: return "int32_t";
+  case Element::I64: return "int64_t";
+  case Element::U8: return "uint8_t";
+  case Element::U16: return "uint16_t";
+  case Element::U32: return "uint32_t";
+  case Element::U64: return "uint64_t";
+  case Element::F16: return "f16";
+  case Element::BF16: return "bf16";
+  case Element::F32: return "float";
+  case Element::F64: return "double";
+  default: return "";
+  }
+}
+
+Element computeElement(Element e) {
+  return isFloat(e) && bitWidth(e) < 32 ? Element::F32 : e;
+}
+
+std::string cppLanes(Element e) {
+  e = computeElement(e);
+  if (isBool(e))
+    return "b1<L>";
+  return name(e).str() + "<L>";
+}
+
+std::string cppScalar(Element e, double value) {
+  e = computeElement(e);
+  if (!isFloat(e))
+    return cppScalar(e, int64_t(value));
+  const bool narrow = e == Element::F32;
+  if (std::isnan(value))
+    return narrow ? "float(NAN)" : "double(NAN)";
+  if (std::isinf(value))
+    return std::string(value < 0 ? "-" : "") + (narrow ? "float(INFINITY)" : "double(INFINITY)");
+  char text[40];
+  for (int digits = 6; digits <= 17; ++digits) {
+    snprintf(text, sizeof text, "%.*g", digits, value);
+    const double back = strtod(text, nullptr);
+    if (narrow ? float(back) == float(value) : back == value)
+      break;
+  }
+  std::string s = text;
+  if (s.find_first_of(".e") == std::string::npos)
+    s += ".0";
+  return s + (narrow ? "f" : "");
+}
+
+std::string cppScalar(Element e, int64_t value) {
+  e = computeElement(e);
+  if (isFloat(e))
+    return cppScalar(e, double(value));
+  if (isBool(e))
+    return value ? "true" : "false";
+  if (value == INT64_MIN)
+    return "(-9223372036854775807 - 1)";
+  return (cppElement(e) + "(" + llvm::Twine(value) + ")").str();
+}
+
+std::string cIdentifier(llvm::StringRef text) {
+  static const std::set<std::string> kKeywords = {
+      "auto",   "bool",    "break",  "case",   "catch",   "char",     "class",  "const",
+      "default", "delete", "do",     "double", "else",    "enum",     "export", "extern",
+      "false",  "float",   "for",    "friend", "goto",    "if",       "inline", "int",
+      "long",   "main",    "new",    "operator", "or",    "and",      "not",    "private",
+      "public", "register", "return", "short", "signed",  "sizeof",   "static", "struct",
+      "switch", "template", "this",  "throw",  "true",    "try",      "typedef", "union",
+      "unsigned", "using", "virtual", "void",  "volatile", "while",   "xor"};
+  std::string s = sanitizeName(text);
+  if (s.empty())
+    return "model";
+  return kKeywords.count(s) ? s + "_" : s;
+}
+
+std::string commentSafe(llvm::StringRef text) {
+  std::string s;
+  llvm::raw_string_ostream os(s);
+  os.write_escaped(text.take_front(200), true);
+  os.flush();
+  // Neither end a comment of C nor continue one of C++ in the next line.
+  for (size_t at = 0; (at = s.find("*/", at)) != std::string::npos;)
+    s.insert(at + 1, " ");
+  if (!s.empty() && s.back() == '\\')
+    s += ' ';
+  return s;
+}
+
+std::string stringSafe(llvm::StringRef text) {
+  std::string s;
+  for (const char c : text) {
+    const auto u = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\' || c == '?' || u < 32 || u == 127) {
+      char escape[8];
+      snprintf(escape, sizeof escape, "\\%03o", unsigned(u)); // three digits: no digit can follow
+      s += escape;
+    } else {
+      s += c;
+    }
+  }
+  return s;
+}
+
+DimSpelling::DimSpelling(const Module &module) : symbols_(module.symbols) {}
+
+int DimSpelling::indexOf(llvm::StringRef symbol) const {
+  for (size_t i = 0; i < symbols_.size(); ++i)
+    if (symbols_[i].symbol() == symbol)
+      return int(i);
+  return -1;
+}
+
+std::string DimSpelling::value(Dim d, llvm::StringRef dims) const {
+  const DimNode *n = d.node();
+  auto sub = [&](const DimNode *x) { return value(Dim(x), dims); };
+  switch (n->kind) {
+  case DimKind::Constant: return std::to_string(n->value);
+  case DimKind::Symbol: return (dims + "[" + llvm::Twine(indexOf(n->symbol)) + "]").str();
+  case DimKind::Add:
+    if (n->rhs->kind == DimKind::Constant && n->rhs->value < 0)
+      return "(" + sub(n->lhs) + " - " + std::to_string(-n->rhs->value) + ")";
+    return "(" + sub(n->lhs) + " + " + sub(n->rhs) + ")";
+  case DimKind::Mul: return sub(n->lhs) + " * " + sub(n->rhs);
+  case DimKind::FloorDiv: return "floor_div(" + sub(n->lhs) + ", " + sub(n->rhs) + ")";
+  case DimKind::CeilDiv: return "ceil_div(" + sub(n->lhs) + ", " + sub(n->rhs) + ")";
+  case DimKind::Mod: return "floor_mod(" + sub(n->lhs) + ", " + sub(n->rhs) + ")";
+  case DimKind::Min: return "min_of(" + sub(n->lhs) + ", " + sub(n->rhs) + ")";
+  case DimKind::Max: return "max_of(" + sub(n->lhs) + ", " + sub(n->rhs) + ")";
+  }
+  return "";
+}
+
+std::string DimSpelling::type(Dim d) const {
+  return d.isConstant() ? "fixed<" + std::to_string(d.constant()) + ">" : "dyn";
+}
+
+std::string DimSpelling::list(llvm::ArrayRef<Dim> ds) const {
+  const bool constant = llvm::all_of(ds, [](Dim d) { return d.isConstant(); });
+  std::string types, values;
+  for (Dim d : ds) {
+    types += types.empty() ? "" : ", ";
+    values += values.empty() ? "" : ", ";
+    types += constant ? std::to_string(d.constant()) : type(d);
+    values += d.isConstant() ? "{}" : "{" + value(d) + "}";
+  }
+  return constant ? "extents<" + types + ">{}" : "dims<" + types + ">{" + values + "}";
+}
+
+std::string describe(Type t) {
+  std::string s;
+  llvm::raw_string_ostream os(s);
+  os << name(t.element()) << '[';
+  for (unsigned i = 0; i < t.rank(); ++i)
+    os << (i ? ", " : "") << t.dim(i);
+  os << ']';
+  if (!t.layout().isRowMajor())
+    os << ' ' << t.layout();
+  return os.str();
+}
+
+std::string describe(const Location &loc, size_t most) {
+  std::string s;
+  for (size_t i = 0; i < loc.size() && i < most; ++i)
+    s += (i ? ", " : "") + commentSafe(loc[i]);
+  if (loc.size() > most)
+    s += " and " + std::to_string(loc.size() - most) + " more";
+  return s.empty() ? "(no source node)" : s;
+}
+
+} // namespace tenon

@@ -1,0 +1,302 @@
+// Implements the generated interface and the parts that C++ and CUDA files share.
+#include "codegen/emit/Interface.h"
+
+#include "codegen/Work.h"
+#include "codegen/emit/SourceWriter.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <set>
+
+#ifndef TENON_VERSION
+#define TENON_VERSION "unknown"
+#endif
+
+namespace tenon {
+namespace {
+
+std::string upperCase(llvm::StringRef s) { return s.upper(); }
+
+llvm::StringRef cTypeName(Element e) {
+  switch (e) {
+  case Element::F32: return "float";
+  case Element::F64: return "double";
+  case Element::F16: return "IEEE half precision, 2 bytes";
+  case Element::BF16: return "bfloat16, 2 bytes";
+  case Element::Bool: return "one byte, 0 or 1";
+  case Element::I8: return "signed char";
+  case Element::U8: return "unsigned char";
+  case Element::I16: return "16-bit signed integer";
+  case Element::U16: return "16-bit unsigned integer";
+  case Element::I32: return "32-bit signed integer";
+  case Element::U32: return "32-bit unsigned integer";
+  case Element::I64: return "64-bit signed integer";
+  case Element::U64: return "64-bit unsigned integer";
+  default: return "packed";
+  }
+}
+
+} // namespace
+
+InterfaceInfo describeInterface(Graph &graph, const CompileOptions &options) {
+  InterfaceInfo info;
+  info.prefix = cIdentifier(options.prefix);
+  info.upper = upperCase(info.prefix);
+  info.states = !graph.states.empty();
+  std::set<std::string> used = {"INPUT", "OUTPUT", "DIM"};
+  auto add = [&](std::vector<Port> &ports, const std::string &name, Type type) {
+    Port p;
+    p.name = name;
+    p.type = type;
+    std::string base = upperCase(cIdentifier(name)), id = base;
+    for (int n = 1; !used.insert(id).second; ++n)
+      id = base + "_" + std::to_string(n);
+    p.identifier = id;
+    ports.push_back(p);
+  };
+  auto carried = [&](auto member, unsigned i) {
+    return llvm::any_of(graph.states, [&](const State &s) { return s.*member == i; });
+  };
+  for (unsigned i = 0; i < graph.inputNames.size(); ++i)
+    if (!carried(&State::input, i))
+      add(info.inputs, graph.inputNames[i], graph.body().argument(i)->type());
+  for (unsigned i = 0; i < graph.outputNames.size(); ++i)
+    if (!carried(&State::output, i))
+      add(info.outputs, graph.outputNames[i], graph.returnOp()->operand(i)->type());
+  return info;
+}
+
+std::string writeHeader(const Module &module, const InterfaceInfo &info, const Target &target,
+                        const DimSpelling &dims, const CompileOptions &options,
+                        const CompileSummary &summary) {
+  SourceWriter w;
+  const std::string &p = info.prefix, &u = info.upper;
+  const bool cuda = target.family == Family::Cuda, heap = target.family != Family::Mcu;
+  w.line("/* C interface of the model '" + commentSafe(module.name) + "', compiled by tenon " TENON_VERSION);
+  w.line(" * for " + target.name + ". Generated; belongs to its user. Valid C89.");
+  w.line(" *");
+  w.line(" * A model holds the weights, is immutable and may be shared between threads. A context");
+  w.line(" * holds the memory of one run at a time: one for each thread or stream. Functions return 0");
+  w.line(" * or an error code that " + p + "_error_message explains. Tensors are dense, row-major, in the");
+  w.line(" * shape that the macros state (the largest one where a dimension is settable). Any alignment");
+  w.line(" * is correct; 16 bytes and more are fast. */");
+  w.line("#ifndef " + u + "_H");
+  w.line("#define " + u + "_H");
+  w.line("");
+  w.line("#include <stddef.h>");
+  w.line("");
+  auto ports = [&](const std::vector<Port> &list, const char *kind, const char *lower) {
+    w.line("#define " + u + "_" + kind + "_COUNT " + std::to_string(list.size()));
+    for (size_t i = 0; i < list.size(); ++i) {
+      const Port &port = list[i];
+      w.line("");
+      w.line("/* " + std::string(lower) + " " + std::to_string(i) + ": '" + commentSafe(port.name) + "', " +
+             cTypeName(port.type.element()).str() + " */");
+      const std::string stem = u + "_" + port.identifier;
+      w.line("#define " + stem + "_INDEX " + std::to_string(i));
+      w.line("#define " + stem + "_NAME \"" + stringSafe(port.name) + "\"");
+      w.line("#define " + stem + "_TYPE \"" + name(port.type.element()).str() + "\"");
+      w.line("#define " + stem + "_RANK " + std::to_string(port.type.rank()));
+      std::string shape;
+      for (int64_t d : port.type.upperShape())
+        shape += (shape.empty() ? "" : ", ") + std::to_string(d);
+      w.line("#define " + stem + "_SHAPE {" + (shape.empty() ? "1" : shape) + "}");
+      w.line("#define " + stem + "_SIZE " + std::to_string(port.type.upperElements()));
+      w.line("#define " + stem + "_BYTES " +
+             std::to_string(byteSize(port.type.element(), port.type.upperElements())));
+    }
+    w.line("");
+  };
+  ports(info.inputs, "INPUT", "input");
+  ports(info.outputs, "OUTPUT", "output");
+  w.line("#define " + u + "_ARENA_BYTES " + std::to_string(summary.arenaBytes));
+  w.line("#define " + u + "_WEIGHT_BYTES " + std::to_string(summary.weightBytes));
+  w.line("");
+  if (!dims.symbols().empty()) {
+    w.line("/* Dimensions known at run time; the initial value is the upper bound. */");
+    for (size_t i = 0; i < dims.symbols().size(); ++i) {
+      Dim d = dims.symbols()[i];
+      const std::string stem = u + "_DIM_" + upperCase(cIdentifier(d.symbol()));
+      w.line("#define " + stem + " " + std::to_string(i));
+      w.line("#define " + stem + "_MIN " + std::to_string(d.lower()));
+      w.line("#define " + stem + "_MAX " + std::to_string(d.upper()));
+    }
+    w.line("");
+  }
+  w.line("#ifdef __cplusplus");
+  w.line("extern \"C\" {");
+  w.line("#endif");
+  w.line("");
+  w.line("typedef struct " + p + "_model " + p + "_model;");
+  w.line("typedef struct " + p + "_context " + p + "_context;");
+  if (cuda)
+    w.line("struct CUstream_st;");
+  w.line("");
+  w.line("/* What a code means; never null. */");
+  w.line("const char *" + p + "_error_message(int code);");
+  w.line("");
+  if (heap) {
+    w.line("/* Loads the weights. The path is read only when the weights are kept in a file of their");
+    w.line(" * own (" + options.stem + ".weights); it may be null otherwise. */");
+    w.line("int " + p + "_model_create(" + p + "_model **out, const char *weights_path" +
+           (cuda ? ", int device" : "") + ");");
+    w.line("void " + p + "_model_destroy(" + p + "_model *model);");
+    w.line("");
+    w.line("int " + p + "_context_create(const " + p + "_model *model, " + p + "_context **out);");
+    w.line("void " + p + "_context_destroy(" + p + "_context *context);");
+  } else {
+    w.line("/* The only model; it needs no memory. */");
+    w.line("const " + p + "_model *" + p + "_model_get(void);");
+  }
+  if (cuda) {
+    w.line("/* A context in device memory of the caller: at least " + p + "_context_bytes() bytes, aligned to");
+    w.line(" * 256, which outlive it. */");
+    w.line("size_t " + p + "_context_bytes(const " + p + "_model *model);");
+    w.line("int " + p + "_context_place(const " + p + "_model *model, void *memory, size_t bytes, " + p + "_context **out);");
+  } else {
+    w.line("");
+    w.line("/* A context in memory of the caller, of at least " + p + "_context_bytes() bytes. It needs no");
+    w.line(" * destruction. */");
+    w.line("size_t " + p + "_context_bytes(void);");
+    w.line("int " + p + "_context_place(const " + p + "_model *model, void *memory, size_t bytes, " + p + "_context **out);");
+    if (heap) {
+      w.line("/* Worker threads of the next runs (files built with -DTENON_THREADS; 1 otherwise). */");
+      w.line("int " + p + "_context_set_threads(" + p + "_context *context, int threads);");
+    }
+  }
+  w.line("");
+  if (!dims.symbols().empty()) {
+    w.line("/* Sets a run-time dimension for the next runs. */");
+    w.line("int " + p + "_set_dim(" + p + "_context *context, int dim, long value);");
+    if (cuda) {
+      w.line("/* Builds the launches for the dimensions as they are; needed before " + p + "_enqueue after a");
+      w.line(" * change, and done by " + p + "_run itself. */");
+      w.line("int " + p + "_prepare(" + p + "_context *context);");
+    }
+  }
+  w.line("/* Extent of an output along an axis: after a run for data-dependent ones. */");
+  w.line("long " + p + "_output_dim(const " + p + "_context *context, int output, int axis);");
+  if (info.states) {
+    w.line("/* Clears the values carried from run to run. */");
+    w.line("int " + p + "_reset(" + p + "_context *context);");
+  }
+  w.line("");
+  if (cuda) {
+    w.line("/* Runs on `stream` with device pointers; returns at once. */");
+    w.line("int " + p + "_enqueue(" + p + "_context *context, const void *const *inputs, void *const *outputs, struct CUstream_st *stream);");
+    w.line("/* Runs with host pointers and waits. */");
+  } else {
+    w.line("/* Runs the model once; inputs and outputs in the order of the macros above. */");
+  }
+  w.line("int " + p + "_run(" + p + "_context *context, const void *const *inputs, void *const *outputs);");
+  w.line("");
+  w.line("#ifdef __cplusplus");
+  w.line("}");
+  w.line("#endif");
+  w.line("");
+  w.line("#endif");
+  return w.take();
+}
+
+std::string fileHead(const Module &module, const Target &target, const CompileOptions &options,
+                     const std::string &buildCommand) {
+  SourceWriter w;
+  w.line("// " + buildCommand); // one line, to be copied
+  w.comment("");
+  w.comment("Generated by tenon " TENON_VERSION " for " + target.name + " from '" + commentSafe(module.name) + "'.");
+  auto sha = module.facts.find("sha256");
+  if (sha != module.facts.end())
+    w.comment("Model SHA-256: " + sha->second);
+  if (!options.commandLine.empty())
+    w.comment("Options: " + commentSafe(options.commandLine));
+  w.comment("This file belongs to its user; the embedded runtime is Apache-2.0.");
+  return w.take();
+}
+
+std::vector<std::string> stepNames(const Plan &plan) {
+  std::vector<std::string> names;
+  for (const Step &s : plan.steps) {
+    std::string stem;
+    if (!s.op->loc().empty()) {
+      llvm::StringRef last = s.op->loc().front();
+      if (last.contains('/'))
+        last = last.rsplit('/').second.empty() ? last : llvm::StringRef(last);
+      stem = sanitizedStem(last);
+    }
+    names.push_back("step" + std::to_string(s.number) + (stem.empty() ? "" : "_" + stem));
+  }
+  return names;
+}
+
+std::string stepHeading(const Step &step) {
+  SourceWriter w;
+  const Operation &op = *step.op;
+  std::string title = describe(op.loc());
+  if (const Attribute *a = op.find("schedule"))
+    if (const Schedule *s = a->get<Schedule>()) {
+      title += " | " + s->tactic + "<";
+      for (size_t i = 0; i < s->params.size(); ++i)
+        title += (i ? ", " : "") + s->params[i].first + "=" + std::to_string(s->params[i].second);
+      title += ">";
+    }
+  w.comment(title);
+  std::string facts;
+  for (Value *v : op.results())
+    facts += (facts.empty() ? "" : ", ") + describe(v->type());
+  const Work work = workOf(op);
+  facts += "; " + formatCount(work.flops) + "FLOP, " + formatCount(double(work.bytes)) + "B";
+  w.comment(facts);
+  return w.take();
+}
+
+std::string outputDimCases(const InterfaceInfo &info, const DimSpelling &dims) {
+  SourceWriter w;
+  for (size_t i = 0; i < info.outputs.size(); ++i)
+    for (unsigned d = 0; d < info.outputs[i].type.rank(); ++d)
+      w.line("case " + std::to_string(i * 16 + d) + ": return " +
+             dims.value(info.outputs[i].type.dim(d), "dims") + ";");
+  return w.take();
+}
+
+std::string weightBytes(const Plan &plan) {
+  std::string bytes(size_t(plan.weightBytes), '\0');
+  for (Value *v : plan.constants) {
+    const Tensor &t = **v->def()->find("value")->get<Literal>();
+    const std::vector<uint8_t> packed = packConstant(t, v->type());
+    memcpy(&bytes[size_t(plan[v].at)], packed.data(), packed.size());
+  }
+  return bytes;
+}
+
+uint64_t hashBytes(const std::string &bytes) {
+  uint64_t h = 14695981039346656037ull;
+  for (unsigned char c : bytes)
+    h = (h ^ c) * 1099511628211ull;
+  return h;
+}
+
+std::string weightLiteral(const std::string &name, const std::string &bytes) {
+  std::string s = "alignas(64) static const unsigned char " + name + "[" + std::to_string(bytes.size() + 1) + "] =\n    \"";
+  size_t column = 0;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const auto c = static_cast<unsigned char>(bytes[i]);
+    if (column > 90) {
+      s += "\"\n    \"";
+      column = 0;
+    }
+    const size_t before = s.size();
+    const bool digitNext = i + 1 < bytes.size() && bytes[i + 1] >= '0' && bytes[i + 1] <= '7';
+    if (c >= 32 && c < 127 && c != '"' && c != '\\' && c != '?') {
+      s += char(c);
+    } else {
+      char text[8];
+      // Octal escapes take up to three digits: all three when a digit follows.
+      snprintf(text, sizeof text, digitNext ? "\\%03o" : "\\%o", unsigned(c));
+      s += text;
+    }
+    column += s.size() - before;
+  }
+  return s + "\";\n";
+}
+
+} // namespace tenon

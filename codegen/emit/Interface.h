@@ -1,0 +1,46 @@
+// Defines the generated C interface: the header's text, shared by C++ and CUDA outputs.
+#pragma once
+
+#include "codegen/Compile.h"
+#include "codegen/emit/CppText.h"
+
+namespace tenon {
+
+/// One input or output as the interface shows it.
+struct Port {
+  std::string name;       // as in the model
+  std::string identifier; // for macros: upper case
+  Type type;
+};
+
+struct InterfaceInfo {
+  std::string prefix, upper; // "digits", "DIGITS"
+  std::vector<Port> inputs, outputs;
+  bool states = false;
+};
+
+InterfaceInfo describeInterface(Graph &graph, const CompileOptions &options);
+/// Text of the C89 header.
+std::string writeHeader(const Module &module, const InterfaceInfo &info, const Target &target,
+                        const DimSpelling &dims, const CompileOptions &options,
+                        const CompileSummary &summary);
+
+/// First comment of every generated file: what made it, from what, and how to build it.
+std::string fileHead(const Module &module, const Target &target, const CompileOptions &options,
+                     const std::string &buildCommand);
+
+/// Identifiers of the steps: step<k>_<stem of the first source node>.
+std::vector<std::string> stepNames(const Plan &plan);
+/// Lines that head a step: source nodes, results, tactic, work.
+std::string stepHeading(const Step &step);
+
+/// The graph's outputs whose shape depends on run-time dimensions: cases of a switch.
+std::string outputDimCases(const InterfaceInfo &info, const DimSpelling &dims);
+
+/// All packed constants, in place order; and the FNV-1a hash the runtime checks.
+std::string weightBytes(const Plan &plan);
+uint64_t hashBytes(const std::string &bytes);
+/// `static const unsigned char NAME[] = "…";` with the bytes as a string literal.
+std::string weightLiteral(const std::string &name, const std::string &bytes);
+
+} // namespace tenon

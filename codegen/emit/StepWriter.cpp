@@ -1,0 +1,367 @@
+// Implements StepWriter.
+#include "codegen/emit/StepWriter.h"
+
+#include "ir/Names.h"
+#include "ir/Scalar.h"
+
+namespace tenon {
+
+StepWriter::StepWriter(const Plan &plan, const Step &step, const DimSpelling &dims,
+                       const TargetLevel &level, std::string name)
+    : places_(plan, dims), step_(step), dims_(dims), level_(level), name_(std::move(name)) {}
+
+//===----------------------------------------------------------------------===//
+// Configuration
+//===----------------------------------------------------------------------===//
+
+StepWriter::Config::Config(StepWriter &step, llvm::StringRef suffix, llvm::StringRef base)
+    : step_(step), name_(step.name() + "_" + suffix.str()) {
+  body_.open("struct " + name_ + (base.empty() ? "" : " : " + base.str()));
+}
+
+StepWriter::Config &StepWriter::Config::extent(llvm::StringRef member, Dim value) {
+  if (value.isConstant())
+    return extent(member, value.constant());
+  body_.line("dyn " + member.str() + ";");
+  runtime_.emplace_back(member.str(), step_.dims().value(value));
+  return *this;
+}
+
+StepWriter::Config &StepWriter::Config::extent(llvm::StringRef member, int64_t value) {
+  body_.line("static constexpr fixed<" + std::to_string(value) + "> " + member.str() + "{};");
+  return *this;
+}
+
+StepWriter::Config &StepWriter::Config::extents(llvm::StringRef member, llvm::ArrayRef<Dim> values) {
+  std::string list = step_.dims().list(values);
+  const bool constant = llvm::all_of(values, [](Dim d) { return d.isConstant(); });
+  const std::string type = list.substr(0, list.find('{'));
+  if (constant) {
+    // Device code cannot refer to static members of class type.
+    const bool device = step_.level().family == Family::Cuda;
+    body_.line((device ? "" : "static constexpr ") + type + " " + member.str() + "{};");
+  } else {
+    body_.line(type + " " + member.str() + ";");
+    runtime_.emplace_back(member.str(), list);
+  }
+  return *this;
+}
+
+StepWriter::Config &StepWriter::Config::number(llvm::StringRef member, int64_t value) {
+  body_.line("static constexpr int " + member.str() + " = " + std::to_string(value) + ";");
+  return *this;
+}
+
+StepWriter::Config &StepWriter::Config::flag(llvm::StringRef member, bool value) {
+  body_.line("static constexpr bool " + member.str() + (value ? " = true;" : " = false;"));
+  return *this;
+}
+
+StepWriter::Config &StepWriter::Config::type(llvm::StringRef member, llvm::StringRef cppType) {
+  body_.line("using " + member.str() + " = " + cppType.str() + ";");
+  return *this;
+}
+
+StepWriter::Config &StepWriter::Config::array(llvm::StringRef member,
+                                              llvm::ArrayRef<int64_t> values) {
+  std::string text;
+  for (int64_t v : values)
+    text += (text.empty() ? "" : ", ") + std::to_string(v);
+  body_.line("static constexpr index_t " + member.str() + "[] = {" + text + "};");
+  return *this;
+}
+
+StepWriter::Config &StepWriter::Config::floats(llvm::StringRef member,
+                                               llvm::ArrayRef<double> values) {
+  std::string text;
+  for (double v : values)
+    text += (text.empty() ? "" : ", ") + cppScalar(Element::F32, v);
+  body_.line("static constexpr float " + member.str() + "[] = {" + text + "};");
+  return *this;
+}
+
+std::string StepWriter::Config::finish() {
+  body_.close("};");
+  step_.declarations().raw(body_.take());
+  if (runtime_.empty())
+    return name_ + "{}";
+  const std::string variable = name_.substr(name_.rfind('_') + 1);
+  step_.code().line(name_ + " " + variable + ";");
+  for (auto &[member, value] : runtime_)
+    step_.code().line(variable + "." + member + " = " + value + ";");
+  return variable;
+}
+
+//===----------------------------------------------------------------------===//
+// Bodies
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+std::string substitute(llvm::StringRef spelling, llvm::ArrayRef<std::string> operands,
+                       llvm::StringRef type, llvm::StringRef source) {
+  std::string s;
+  for (size_t i = 0; i < spelling.size(); ++i) {
+    if (spelling[i] != '$' || i + 1 == spelling.size()) {
+      s += spelling[i];
+      continue;
+    }
+    const char c = spelling[++i];
+    s += c == 'T' ? type.str() : c == 'S' ? source.str() : operands[size_t(c - '0')];
+  }
+  return s;
+}
+
+} // namespace
+
+std::string StepWriter::body(const ScalarProgram &program, llvm::ArrayRef<Element> anchors,
+                             llvm::StringRef suffix) {
+  const std::string type = name_ + "_" + suffix.str();
+  SourceWriter &w = declarations_;
+  std::vector<std::string> names(program.nodes.size());
+  std::vector<bool> used(program.nodes.size(), false);
+  for (unsigned o : program.outputs)
+    used[o] = true;
+  for (size_t i = program.nodes.size(); i-- > 0;)
+    if (used[i])
+      for (unsigned k : program.nodes[i].operands)
+        used[k] = true;
+
+  w.open("struct " + type);
+  std::string results;
+  for (unsigned o : program.outputs)
+    results += (results.empty() ? "" : ", ") + cppLanes(program.nodes[o].element);
+  if (program.outputs.size() > 1)
+    results = "results<" + results + ">";
+  // Which parameters the program reads decides which get names.
+  std::vector<int> anchorNode(anchors.size(), -1), inputNode(program.inputs.size(), -1);
+  for (size_t i = 0; i < program.nodes.size(); ++i) {
+    const ScalarNode &n = program.nodes[i];
+    if (n.kind == ScalarNode::Anchor && used[i])
+      anchorNode[n.index] = int(i);
+    if (n.kind == ScalarNode::Input && used[i])
+      inputNode[n.index] = int(i);
+  }
+  std::string parameters = "L";
+  for (size_t i = 0; i < anchors.size(); ++i) {
+    std::string name = anchors.size() == 1 ? "acc" : "acc" + std::to_string(i);
+    parameters += ", " + cppLanes(anchors[i]) + (anchorNode[i] >= 0 ? " " + name : "");
+    if (anchorNode[i] >= 0)
+      names[anchorNode[i]] = name;
+  }
+  std::vector<std::string> legend;
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    std::string name = "x" + std::to_string(i);
+    Value *source = program.inputs[i].source;
+    parameters += ", " + cppLanes(source->type().element()) + (inputNode[i] >= 0 ? " " + name : "");
+    if (inputNode[i] >= 0)
+      names[inputNode[i]] = name;
+    // As .tn text has it, so that code from text is the same.
+    std::string hint = sanitizeName(operandOf(source)->hint());
+    legend.push_back(name + ": " + (hint.empty() ? "" : hint + " ") + describe(source->type()));
+  }
+  std::map<int, std::string> indexNames;
+  for (size_t i = 0; i < program.nodes.size(); ++i)
+    if (program.nodes[i].indexDim >= 0) {
+      std::string &name = indexNames[program.nodes[i].indexDim];
+      if (name.empty())
+        name = "i" + std::to_string(program.nodes[i].indexDim);
+      names[i] = name;
+    }
+  for (auto &[dim, name] : indexNames)
+    parameters += ", i64<L> " + name;
+  for (const std::string &l : legend)
+    w.comment(l);
+  w.line("template <class L>");
+  w.open("TENON_FN " + results + " operator()(" + parameters + ") const");
+  unsigned next = 0;
+  for (size_t i = 0; i < program.nodes.size(); ++i) {
+    const ScalarNode &n = program.nodes[i];
+    if (n.kind != ScalarNode::Function || !used[i] || n.indexDim >= 0)
+      continue;
+    std::string expression;
+    if (n.op->is(Op::Const)) {
+      const Attribute &v = *n.op->find("value");
+      std::string literal = v.get<double>()    ? cppScalar(n.element, *v.get<double>())
+                            : v.get<int64_t>() ? cppScalar(n.element, *v.get<int64_t>())
+                                               : cppScalar(n.element, int64_t(*v.get<bool>()));
+      expression = "broadcast<L>(" + literal + ")";
+    } else {
+      llvm::SmallVector<std::string, 3> operands;
+      for (unsigned k : n.operands)
+        operands.push_back(names[k]);
+      if (n.op->is(Op::Cast) &&
+          computeElement(n.element) == computeElement(program.nodes[n.operands[0]].element))
+        expression = operands[0];
+      else if (isInteger(n.element) && n.op->isAny(Op::Add, Op::Sub, Op::Mul)) // operators would not wrap
+        expression = n.op->name().str() + "<L>(" + operands[0] + ", " + operands[1] + ")";
+      else
+        expression = substitute(scalarInfo(n.op->kind())->spelling, operands,
+                                cppElement(computeElement(n.element)),
+                                operands.empty() ? "" : cppElement(computeElement(program.nodes[n.operands[0]].element)));
+    }
+    names[i] = "t" + std::to_string(next++);
+    w.line("const " + cppLanes(n.element) + " " + names[i] + " = " + expression + ";");
+  }
+  std::string values;
+  for (unsigned o : program.outputs)
+    values += (values.empty() ? "" : ", ") + names[o];
+  w.line("return " + (program.outputs.size() > 1 ? "pack(" + values + ")" : values) + ";");
+  w.close();
+  w.close("};");
+  return type + "{}";
+}
+
+//===----------------------------------------------------------------------===//
+// Places and views
+//===----------------------------------------------------------------------===//
+
+Value *StepWriter::operandOf(Value *argument) const {
+  return argument->argumentOf() && argument->argumentOf() == &step_.op->region()
+             ? step_.op->operand(argument->index())
+             : argument;
+}
+
+std::string Places::pointer(Value *value, llvm::StringRef element, bool constant,
+                            Dim offset) const {
+  const Placement &p = plan_[value];
+  const std::string plain = element.str(), type = (constant ? "const " : "") + plain;
+  const int64_t width = std::max<int64_t>(bitWidth(value->type().element()) / 8, 1);
+  if (p.home == Home::Input || p.home == Home::Output) {
+    const Dim total = offset + p.offset / width;
+    const std::string plus = total.isConstant(0) ? "" : " + " + dims_.value(total);
+    return (p.home == Home::Input ? "f.input<" + plain : "f.output<" + type) + ">(" +
+           std::to_string(p.at) + ")" + plus;
+  }
+  // Constant offsets disappear in the byte offset.
+  const int64_t bytes = p.at + (offset.isConstant() ? offset.constant() * width : 0);
+  const std::string plus = offset.isConstant() ? "" : " + " + dims_.value(offset);
+  const std::string call = p.home == Home::Arena   ? "f.at<" + type
+                           : p.home == Home::State ? "f.state<" + type
+                                                   : "f.weight<" + plain;
+  return call + ">(" + std::to_string(bytes) + ")" + plus;
+}
+
+std::string Places::pointer(Value *value, bool constant) const {
+  return pointer(value, cppElement(value->type().element()), constant,
+                 value->type().context().dim(0));
+}
+
+bool Places::isAligned(Value *value, Dim offset, int64_t bytes) const {
+  const Placement &p = plan_[value];
+  if (p.home == Home::Input || p.home == Home::Output || !offset.isConstant())
+    return false; // the caller's memory, or known at run time only
+  return (p.at + offset.constant() * bitWidth(value->type().element()) / 8) % bytes == 0;
+}
+
+std::string StepWriter::pointer(Value *argument, Dim offset) {
+  return places_.pointer(operandOf(argument), cppElement(argument->type().element()), true, offset);
+}
+
+std::string StepWriter::resultPointer(unsigned result, Dim offset) {
+  Value *v = step_.op->result(result);
+  return places_.pointer(v, cppElement(v->type().element()), false, offset);
+}
+
+std::string StepWriter::scratchPointer(llvm::StringRef cppType) const {
+  return "f.at<" + cppType.str() + ">(" + std::to_string(step_.scratchAt) + ")";
+}
+
+std::string StepWriter::zeroedPointer(llvm::StringRef cppType) const {
+  return "f.zeroed<" + cppType.str() + ">(" + std::to_string(step_.zeroedAt) + ")";
+}
+
+std::string StepWriter::viewText(const std::string &pointer, const Strides &s) const {
+  return "make_view(" + pointer + ", " + dims_.list(s.strides) + ")";
+}
+
+std::string StepWriter::view(Value *argument, const Strides &s) {
+  return viewText(pointer(argument, s.offset), s);
+}
+
+std::string StepWriter::paddedText(const Access &a, const std::string &pointer, const Strides &s,
+                                   llvm::ArrayRef<std::pair<Dim, Dim>> inside) const {
+  llvm::SmallVector<Dim, 6> low, high;
+  for (auto &[l, h] : inside) {
+    low.push_back(l);
+    high.push_back(h);
+  }
+  return "tenon::make_padded_view(" + pointer + ", " + dims_.list(s.strides) + ", " +
+         dims_.list(low) + ", " + dims_.list(high) + ", " +
+         cppScalar(a.source->type().element(), a.fill) + ")";
+}
+
+std::string StepWriter::view(const Access &a, unsigned rank) {
+  const Strides s = stridesOf(a, rank);
+  const std::string p = pointer(a.source, s.offset);
+  return a.bounded ? paddedText(a, p, s, a.inside) : viewText(p, s);
+}
+
+std::string StepWriter::view(const OutputForm &o, unsigned result, unsigned rank) {
+  const Strides s = stridesOf(o, rank);
+  return viewText(resultPointer(result, s.offset), s);
+}
+
+std::string StepWriter::packText(const ScalarProgram &program, llvm::ArrayRef<std::string> views,
+                                 llvm::ArrayRef<int> placeOf) const {
+  std::string text;
+  for (const std::string &v : views)
+    text += (text.empty() ? "" : ", ") + v;
+  std::set<int> indices;
+  for (const ScalarNode &n : program.nodes)
+    if (n.indexDim >= 0)
+      indices.insert(n.indexDim);
+  for (int d : indices)
+    text += (text.empty() ? "" : ", ") + ("index_view<int64_t, " + std::to_string(placeOf.empty() ? d : placeOf[d])) + ">{}";
+  return "pack(" + text + ")";
+}
+
+std::string StepWriter::inputs(const ScalarProgram &program) {
+  std::vector<std::string> views;
+  for (const Access &a : program.inputs)
+    views.push_back(view(a, unsigned(program.space.size())));
+  return packText(program, views, {});
+}
+
+std::string StepWriter::outputs(const GroupForm &form) {
+  std::string text;
+  for (unsigned i = 0; i < form.outputs.size(); ++i)
+    text += (i ? ", " : "") + view(form.outputs[i], i, unsigned(form.body.space.size()));
+  return "pack(" + text + ")";
+}
+
+std::string StepWriter::inputs(const ScalarProgram &program, Change change) {
+  std::vector<std::string> views;
+  for (const Access &a : program.inputs)
+    views.push_back(view(a.source, change(stridesOf(a, unsigned(program.space.size())))));
+  return packText(program, views, {});
+}
+
+std::string StepWriter::outputs(const GroupForm &form, Change change) {
+  std::string text;
+  for (unsigned i = 0; i < form.outputs.size(); ++i) {
+    const Strides s = change(stridesOf(form.outputs[i], unsigned(form.body.space.size())));
+    text += (i ? ", " : "") + viewText(resultPointer(i, s.offset), s);
+  }
+  return "pack(" + text + ")";
+}
+
+std::string StepWriter::inputs(const ScalarProgram &program, const LoopNest &nest) {
+  std::vector<std::string> views;
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    const Access &a = program.inputs[i];
+    const std::string p = pointer(a.source, nest.inputs[i].offset);
+    views.push_back(a.bounded ? paddedText(a, p, nest.inputs[i], nest.inside[i])
+                              : viewText(p, nest.inputs[i]));
+  }
+  return packText(program, views, nest.placeOf);
+}
+
+std::string StepWriter::outputs(const GroupForm &form, const LoopNest &nest) {
+  std::string text;
+  for (unsigned i = 0; i < form.outputs.size(); ++i)
+    text += (i ? ", " : "") + viewText(resultPointer(i, nest.outputs[i].offset), nest.outputs[i]);
+  return "pack(" + text + ")";
+}
+
+} // namespace tenon

@@ -1,0 +1,123 @@
+// Defines StepWriter: what a tactic writes one step with. It knows where values live and how views,
+// bodies and configurations are spelled; the tactic says which kernel is called with what.
+#pragma once
+
+#include "codegen/GroupForm.h"
+#include "codegen/LoopNest.h"
+#include "codegen/Plan.h"
+#include "codegen/Target.h"
+#include "codegen/emit/CppText.h"
+#include "codegen/emit/SourceWriter.h"
+
+#include <set>
+#include <string>
+
+namespace tenon {
+
+/// Spells where values live: `f.at<const float>(128)`.
+class Places {
+public:
+  Places(const Plan &plan, const DimSpelling &dims) : plan_(plan), dims_(dims) {}
+  /// Pointer of the given C++ type to element `offset` (in elements of the value's type).
+  std::string pointer(Value *value, llvm::StringRef element, bool constant, Dim offset) const;
+  std::string pointer(Value *value, bool constant = true) const;
+  /// Whether element `offset` of the value is known to start at a multiple of `bytes`, at most 64.
+  bool isAligned(Value *value, Dim offset, int64_t bytes) const;
+
+private:
+  const Plan &plan_;
+  const DimSpelling &dims_;
+};
+
+class StepWriter {
+public:
+  StepWriter(const Plan &plan, const Step &step, const DimSpelling &dims, const TargetLevel &level,
+             std::string name);
+
+  /// Identifier of the step, such as step3_conv1; also the stem of what it declares.
+  const std::string &name() const { return name_; }
+  const TargetLevel &level() const { return level_; }
+  const DimSpelling &dims() const { return dims_; }
+  /// A runtime header the step needs, relative to runtime/.
+  void include(llvm::StringRef header) { includes_.insert(header.str()); }
+  const std::set<std::string> &includes() const { return includes_; }
+  /// A header of the user's, as the compiler will find it.
+  void includeUser(llvm::StringRef header) { userIncludes_.insert(header.str()); }
+  const std::set<std::string> &userIncludes() const { return userIncludes_; }
+
+  /// Text before the step function (types), and the function's statements.
+  SourceWriter &declarations() { return declarations_; }
+  SourceWriter &code() { return code_; }
+
+  /// Declares a configuration type `<name>_<suffix>` member by member; finish() declares a local
+  /// variable of it in code() when members are run-time values and returns an expression for it.
+  class Config {
+  public:
+    Config(StepWriter &step, llvm::StringRef suffix, llvm::StringRef base = "");
+    Config &extent(llvm::StringRef member, Dim value);
+    Config &extents(llvm::StringRef member, llvm::ArrayRef<Dim> values);
+    Config &extent(llvm::StringRef member, int64_t value); // fixed<value>
+    Config &number(llvm::StringRef member, int64_t value); // static constexpr int
+    Config &flag(llvm::StringRef member, bool value);
+    Config &type(llvm::StringRef member, llvm::StringRef cppType);
+    Config &array(llvm::StringRef member, llvm::ArrayRef<int64_t> values); // static constexpr index_t[]
+    Config &floats(llvm::StringRef member, llvm::ArrayRef<double> values); // static constexpr float[]
+    std::string finish();
+
+  private:
+    StepWriter &step_;
+    std::string name_;
+    SourceWriter body_;
+    std::vector<std::pair<std::string, std::string>> runtime_;
+  };
+
+  /// Declares the functor of `program`, `<name>_<suffix>`: parameters are the anchor's results
+  /// (of types `anchors`), then the inputs, then the indices it uses. Returns an expression that
+  /// makes one.
+  std::string body(const ScalarProgram &program, llvm::ArrayRef<Element> anchors,
+                   llvm::StringRef suffix = "body");
+
+  /// View of an access or output over the program's own space.
+  std::string view(const Access &access, unsigned rank);
+  std::string view(const OutputForm &output, unsigned result, unsigned rank);
+  /// View with given strides and element offset.
+  std::string view(Value *argument, const Strides &strides);
+  /// pack(…) of the program's inputs (and index views) over its own space.
+  std::string inputs(const ScalarProgram &program);
+  std::string outputs(const GroupForm &form);
+  /// The same with every operand's strides rewritten by `change`.
+  using Change = llvm::function_ref<Strides(const Strides &)>;
+  std::string inputs(const ScalarProgram &program, Change change);
+  std::string outputs(const GroupForm &form, Change change);
+  /// The same along a loop nest.
+  std::string inputs(const ScalarProgram &program, const LoopNest &nest);
+  std::string outputs(const GroupForm &form, const LoopNest &nest);
+
+  /// Pointer to element `offset` of the memory of the group's region argument or result.
+  std::string pointer(Value *argument, Dim offset);
+  bool isAligned(Value *argument, Dim offset, int64_t bytes) const {
+    return places_.isAligned(operandOf(argument), offset, bytes);
+  }
+  std::string resultPointer(unsigned result, Dim offset);
+  std::string scratchPointer(llvm::StringRef cppType) const;
+  std::string zeroedPointer(llvm::StringRef cppType) const;
+  /// The operand of the group behind a region argument.
+  Value *operandOf(Value *argument) const;
+
+private:
+  std::string viewText(const std::string &pointer, const Strides &strides) const;
+  std::string packText(const ScalarProgram &program, llvm::ArrayRef<std::string> views,
+                       llvm::ArrayRef<int> placeOf) const;
+  std::string paddedText(const Access &a, const std::string &pointer, const Strides &strides,
+                         llvm::ArrayRef<std::pair<Dim, Dim>> inside) const;
+
+  Places places_;
+  const Step &step_;
+  const DimSpelling &dims_;
+  const TargetLevel &level_;
+  std::string name_;
+  std::set<std::string> includes_, userIncludes_;
+  SourceWriter declarations_, code_;
+};
+
+} // namespace tenon

@@ -1,0 +1,264 @@
+// Implements `tenon bench`: builds a model and measures it.
+#include "driver/Commands.h"
+#include "driver/Program.h"
+#include "driver/Runner.h"
+
+#include "codegen/Work.h"
+
+#include <CLI/CLI.hpp>
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/JSON.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace tenon {
+namespace {
+
+struct BenchOptions : RunOptions {
+  int64_t runs = 100000, warmup = 5;
+  double seconds = 2;
+  bool profile = false;
+};
+
+/// Order statistics of a list of times.
+struct Distribution {
+  explicit Distribution(std::vector<double> values) : sorted(std::move(values)) {
+    std::sort(sorted.begin(), sorted.end());
+  }
+  double at(double share) const {
+    if (sorted.empty())
+      return 0;
+    return sorted[size_t(std::ceil(share * double(sorted.size() - 1)))];
+  }
+  double mean() const {
+    return sorted.empty() ? 0
+                          : std::accumulate(sorted.begin(), sorted.end(), 0.0) / double(sorted.size());
+  }
+  std::vector<double> sorted;
+};
+
+struct StepProfile {
+  int step;
+  std::string name, nodes;
+  double milliseconds, flops;
+  int64_t bytes;
+};
+
+class Bench {
+public:
+  Bench(const BenchOptions &options, Console &console)
+      : options_(options), runner_(options, console), console_(console) {}
+
+  int run() {
+    const bool ok = measure();
+    console_.report(runner_.diagnostics());
+    if (!ok)
+      return runner_.status != Done ? runner_.status : Failed;
+    console_.json() ? printJson() : printText();
+    return Done;
+  }
+
+private:
+  bool fail(Status s) { return runner_.fail(s); }
+
+  bool measure() {
+    Diagnostics &diagnostics = runner_.diagnostics();
+    Compilation &c = runner_.compilation;
+    if (!refuseUnavailable(options_.model, options_.code, diagnostics))
+      return fail(Failed);
+    auto target = codeTarget(options_.code, diagnostics);
+    if (!target)
+      return fail(Usage);
+    target_ = *target;
+    if (!runner_.load())
+      return false;
+    ScheduleOptions schedule;
+    if (!scheduleOptions(options_.code, c.passContext(), schedule, diagnostics))
+      return fail(Failed);
+    if (!c.schedule(target_, schedule))
+      return fail(c.status());
+    Program program(console_, c, target_);
+    if (!program.build(options_.code, options_.profile))
+      return fail(Failed);
+    buildSeconds_ = program.buildSeconds();
+    summary_ = program.summary();
+    if (!runner_.inputsFor(c.module().graph(), runner_.seeds().front(), run_.inputs))
+      return false;
+    run_.runs = options_.runs;
+    run_.warmup = options_.warmup;
+    run_.budgetMilliseconds = int64_t(options_.seconds * 1000);
+    run_.profile = options_.profile;
+    console_.progress("measuring");
+    if (!program.run(run_))
+      return fail(Failed);
+    collectProfile(c.module().graph());
+    return true;
+  }
+
+  void collectProfile(Graph &graph) {
+    for (const Step &s : planMemory(graph).steps) {
+      if (size_t(s.number) >= run_.stepNanoseconds.size() || !s.op->is(Op::Group))
+        continue;
+      const Work work = workOf(*s.op);
+      const Attribute *a = s.op->find("schedule");
+      const Schedule *schedule = a ? a->get<Schedule>() : nullptr;
+      std::string nodes;
+      for (size_t i = 0; i < s.op->loc().size() && i < 3; ++i)
+        nodes += (i ? ", " : "") + s.op->loc()[i];
+      steps_.push_back({s.number, schedule ? schedule->tactic : "", nodes,
+                        run_.stepNanoseconds[size_t(s.number)] / 1e6, work.flops, work.bytes});
+    }
+    std::stable_sort(steps_.begin(), steps_.end(), [](const StepProfile &a, const StepProfile &b) {
+      return a.milliseconds > b.milliseconds;
+    });
+  }
+
+  /// What stands out, in words.
+  std::vector<std::string> diagnoses(const Distribution &ms) const {
+    std::vector<std::string> out;
+    auto say = [&](const char *format, auto... values) {
+      char text[256];
+      snprintf(text, sizeof text, format, values...);
+      out.push_back(text);
+    };
+    if (ms.at(0.5) > 0 && ms.at(0.99) > 1.5 * ms.at(0.5))
+      say("the slowest runs take %.1f times the median: the machine is busy with something else",
+          ms.at(0.99) / ms.at(0.5));
+    if (run_.firstNanoseconds / 1e6 > 3 * ms.at(0.5))
+      say("the first run takes %.1f times the median: memory is touched for the first time",
+          run_.firstNanoseconds / 1e6 / ms.at(0.5));
+    const double estimate = summary_.estimatedMicroseconds / 1e3;
+    if (estimate > 0 && ms.at(0.5) > 3 * estimate)
+      say("the median is %.1f times the cost model's estimate of %.3g ms", ms.at(0.5) / estimate,
+          estimate);
+    double total = 0;
+    for (const StepProfile &s : steps_)
+      total += s.milliseconds;
+    if (!steps_.empty() && steps_.front().milliseconds > 0.3 * total)
+      say("step %d (%s) takes %.0f %% of the time", steps_.front().step,
+          steps_.front().nodes.substr(0, 80).c_str(), 100 * steps_.front().milliseconds / total);
+    return out;
+  }
+
+  void printText() {
+    std::vector<double> ms;
+    for (double ns : run_.nanoseconds)
+      ms.push_back(ns / 1e6);
+    const Distribution d(ms);
+    llvm::raw_ostream &os = llvm::outs();
+    os << "target      " << target_.name << ", " << options_.code.threads << " thread"
+       << (options_.code.threads > 1 ? "s" : "") << '\n';
+    os << llvm::format("throughput  %.4g runs/s (%zu runs)\n", d.mean() > 0 ? 1e3 / d.mean() : 0.0,
+                       ms.size());
+    os << llvm::format("latency ms  min %.4g, mean %.4g, median %.4g, p90 %.4g, p95 %.4g, p99 %.4g, "
+                       "max %.4g\n",
+                       d.at(0), d.mean(), d.at(0.5), d.at(0.9), d.at(0.95), d.at(0.99), d.at(1));
+    os << llvm::format("first run   %.4g ms, creation %.4g ms, build %.3g s\n",
+                       run_.firstNanoseconds / 1e6, run_.createNanoseconds / 1e6, buildSeconds_);
+    if (!steps_.empty()) {
+      double total = 0;
+      for (const StepProfile &s : steps_)
+        total += s.milliseconds;
+      os << "profile (each step timed alone)\n    step       ms      %   GFLOP/s     GB/s\n";
+      for (const StepProfile &s : steps_) {
+        const double seconds = s.milliseconds / 1e3;
+        os << llvm::format("  %6d %8.4f %6.1f %9.2f %8.2f  ", s.step, s.milliseconds,
+                           total > 0 ? 100 * s.milliseconds / total : 0.0,
+                           seconds > 0 ? s.flops / seconds / 1e9 : 0.0,
+                           seconds > 0 ? double(s.bytes) / seconds / 1e9 : 0.0);
+        os << s.name << "  ";
+        os.write_escaped(s.nodes) << '\n';
+      }
+    }
+    for (const std::string &text : diagnoses(d))
+      os << "note: " << text << '\n';
+  }
+
+  void printJson() {
+    std::vector<double> ms;
+    for (double ns : run_.nanoseconds)
+      ms.push_back(ns / 1e6);
+    const Distribution d(ms);
+    llvm::json::OStream json(llvm::outs(), 1);
+    json.object([&] {
+      json.attribute("model", llvm::json::fixUTF8(options_.model.model));
+      json.attribute("target", target_.name);
+      json.attribute("threads", options_.code.threads);
+      json.attribute("runs", int64_t(ms.size()));
+      json.attribute("runs_per_second", d.mean() > 0 ? 1e3 / d.mean() : 0.0);
+      json.attribute("min_ms", d.at(0));
+      json.attribute("mean_ms", d.mean());
+      json.attribute("median_ms", d.at(0.5));
+      json.attribute("p90_ms", d.at(0.9));
+      json.attribute("p95_ms", d.at(0.95));
+      json.attribute("p99_ms", d.at(0.99));
+      json.attribute("max_ms", d.at(1));
+      json.attribute("first_ms", run_.firstNanoseconds / 1e6);
+      json.attribute("create_ms", run_.createNanoseconds / 1e6);
+      json.attribute("build_s", buildSeconds_);
+      json.attribute("arena_bytes", summary_.arenaBytes);
+      json.attribute("weight_bytes", summary_.weightBytes);
+      json.attributeArray("profile", [&] {
+        for (const StepProfile &s : steps_)
+          json.object([&] {
+            json.attribute("step", s.step);
+            json.attribute("tactic", s.name);
+            json.attribute("nodes", llvm::json::fixUTF8(s.nodes));
+            json.attribute("ms", s.milliseconds);
+            json.attribute("flops", s.flops);
+            json.attribute("bytes", s.bytes);
+          });
+      });
+      json.attributeArray("diagnoses", [&] {
+        for (const std::string &text : diagnoses(d))
+          json.value(llvm::json::fixUTF8(text));
+      });
+    });
+    llvm::outs() << '\n';
+  }
+
+  const BenchOptions &options_;
+  Runner runner_;
+  Console &console_;
+  Target target_;
+  ProgramRun run_;
+  CompileSummary summary_;
+  double buildSeconds_ = 0;
+  std::vector<StepProfile> steps_;
+};
+
+} // namespace
+
+void declareBench(CLI::App &app, Command &command) {
+  auto options = std::make_shared<BenchOptions>();
+  CLI::App *sub = app.add_subcommand("bench", "builds a model and measures it");
+  sub->add_option("--seconds", options->seconds, "how long to measure")
+      ->check(CLI::PositiveNumber)
+      ->type_name("S")
+      ->capture_default_str();
+  sub->add_option("--runs", options->runs, "at most so many runs")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  sub->add_option("--warmup", options->warmup, "runs before the measurement")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("N")
+      ->capture_default_str();
+  sub->add_flag("--profile", options->profile, "time of every kernel");
+  sub->add_option("--data", options->data.data, "a test data set whose inputs are used")
+      ->type_name("DIR");
+  declare(*sub, options->model);
+  declare(*sub, options->code);
+  declare(*sub, options->passes);
+  declare(*sub, options->console);
+  sub->callback([options, &command] {
+    command = [options] {
+      Console console(options->console);
+      return Bench(*options, console).run();
+    };
+  });
+}
+
+} // namespace tenon

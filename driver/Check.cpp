@@ -1,0 +1,175 @@
+// Implements the reports of comparisons.
+#include "driver/Check.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/JSON.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tenon {
+
+TensorCheck describe(llvm::StringRef name, const Tensor &tensor) {
+  TensorCheck c;
+  c.name = name.str();
+  if (tensor.isNull())
+    return c;
+  c.element = tensor.element();
+  c.shape = tensor.shape().vec();
+  c.hasRange = valueRange(tensor, c.low, c.high);
+  return c;
+}
+
+TensorCheck check(llvm::StringRef name, const Tensor &actual, const Tensor &expected,
+                  double tolerance) {
+  TensorCheck c = describe(name, actual);
+  c.compared = true;
+  c.difference = compareTensors(actual, expected, tolerance);
+  return c;
+}
+
+bool RunReport::compared() const {
+  return llvm::any_of(outputs, [](const TensorCheck &c) { return c.compared; }) || !groups.empty();
+}
+
+bool RunReport::pass() const {
+  auto good = [](const TensorCheck &c) { return c.difference.same; };
+  return llvm::all_of(outputs, good) && llvm::all_of(groups, good);
+}
+
+double RunReport::maxError() const {
+  double worst = 0;
+  for (const auto *list : {&outputs, &groups})
+    for (const TensorCheck &c : *list)
+      worst = std::max(worst, c.difference.error);
+  return worst;
+}
+
+double RunReport::medianMilliseconds() const {
+  if (milliseconds.empty())
+    return 0;
+  std::vector<double> sorted = milliseconds;
+  std::sort(sorted.begin(), sorted.end());
+  return sorted[sorted.size() / 2];
+}
+
+void RunReport::sortGroups() {
+  std::stable_sort(groups.begin(), groups.end(), [](const TensorCheck &a, const TensorCheck &b) {
+    if (a.difference.same != b.difference.same)
+      return !a.difference.same;
+    return a.difference.error > b.difference.error;
+  });
+}
+
+std::string RunReport::reason() const {
+  for (const auto *list : {&groups, &outputs})
+    for (const TensorCheck &c : *list)
+      if (!c.difference.same)
+        return (list == &groups ? "group value '" : "output '") + c.name + "' (" + c.set +
+               "): " + c.difference.reason;
+  return "";
+}
+
+namespace {
+
+void line(llvm::raw_ostream &os, const TensorCheck &c) {
+  os << "  '";
+  os.write_escaped(c.name) << "' " << name(c.element) << ' ' << shapeText(c.shape);
+  if (c.hasRange)
+    os << llvm::format(" in [%.6g, %.6g]", c.low, c.high);
+  if (c.compared)
+    os << llvm::format(", error %.2g", c.difference.error) << " (" << c.set << ")"
+       << (c.difference.same ? "" : ": ") << c.difference.reason;
+  os << '\n';
+}
+
+void object(llvm::json::OStream &json, const TensorCheck &c, bool group) {
+  json.object([&] {
+    json.attribute("name", llvm::json::fixUTF8(c.name));
+    if (group)
+      json.attribute("step", c.step);
+    json.attribute("type", name(c.element));
+    json.attributeArray("shape", [&] {
+      for (int64_t d : c.shape)
+        json.value(d);
+    });
+    if (c.hasRange) {
+      json.attribute("min", c.low);
+      json.attribute("max", c.high);
+    }
+    if (!c.compared)
+      return;
+    json.attribute("set", c.set);
+    json.attribute("same", c.difference.same);
+    // JSON has no infinity: an error without bound is left out.
+    if (std::isfinite(c.difference.error))
+      json.attribute("error", c.difference.error);
+    if (!c.difference.same)
+      json.attribute("reason", llvm::json::fixUTF8(c.difference.reason));
+    if (group)
+      json.attributeArray("nodes", [&] {
+        for (const std::string &n : c.nodes)
+          json.value(llvm::json::fixUTF8(n));
+      });
+  });
+}
+
+} // namespace
+
+void RunReport::print(llvm::raw_ostream &os, bool verbose) const {
+  if (!groups.empty()) {
+    const auto failed = llvm::count_if(groups, [](const TensorCheck &c) { return !c.difference.same; });
+    os << groups.size() << " group values compared, " << failed << " differ\n";
+    size_t shown = 0;
+    for (const TensorCheck &c : groups) {
+      if (c.difference.same && !verbose)
+        break;
+      if (++shown > 10 && !verbose) {
+        os << "  …\n";
+        break;
+      }
+      line(os, c);
+    }
+  }
+  if (!unmatched.empty())
+    os << unmatched.size() << " group values have no counterpart and were not compared\n";
+  os << "outputs\n";
+  for (const TensorCheck &c : outputs)
+    line(os, c);
+  if (!milliseconds.empty())
+    os << llvm::format("median %.4g ms of %zu runs\n", medianMilliseconds(), milliseconds.size());
+  if (!compared())
+    os << "nothing was compared; give --data or --against=interpreter\n";
+  os << (pass() ? "PASS" : "FAIL") << '\n';
+}
+
+void RunReport::printJson(llvm::raw_ostream &os) const {
+  llvm::json::OStream json(os, 1);
+  json.object([&] {
+    json.attribute("model", llvm::json::fixUTF8(model));
+    json.attribute("target", target);
+    json.attribute("pass", pass());
+    const double worst = maxError();
+    if (std::isfinite(worst))
+      json.attribute("max_error", worst);
+    else
+      json.attribute("max_error", nullptr);
+    if (!milliseconds.empty())
+      json.attribute("median_ms", medianMilliseconds());
+    if (const std::string why = reason(); !why.empty())
+      json.attribute("reason", llvm::json::fixUTF8(why));
+    json.attributeArray("outputs", [&] {
+      for (const TensorCheck &c : outputs)
+        object(json, c, false);
+    });
+    json.attributeArray("groups", [&] {
+      for (const TensorCheck &c : groups)
+        object(json, c, true);
+    });
+    json.attribute("unmatched", int64_t(unmatched.size()));
+  });
+  os << '\n';
+}
+
+} // namespace tenon

@@ -1,0 +1,138 @@
+// Implements the comparison of tensors.
+#include "driver/Compare.h"
+
+#include "ir/Type.h"
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <cmath>
+
+namespace tenon {
+namespace {
+
+constexpr double kStepShare = 1e-4;
+
+std::string indexText(int64_t flat, llvm::ArrayRef<int64_t> shape) {
+  llvm::SmallVector<int64_t, 6> index(shape.size());
+  for (size_t d = shape.size(); d-- > 0;) {
+    index[d] = flat % shape[d];
+    flat /= shape[d];
+  }
+  return shapeText(index);
+}
+
+std::string numberText(double v) {
+  std::string s;
+  llvm::raw_string_ostream os(s);
+  os << llvm::format("%.7g", v);
+  return os.str();
+}
+
+Difference compareFloats(const Tensor &actual, const Tensor &expected, double tolerance) {
+  double largest = 0, worst = 0;
+  int64_t at = -1;
+  bool finite = true;
+  for (int64_t i = 0; i < expected.size(); ++i) {
+    const double a = actual.at(i), e = expected.at(i);
+    if (!std::isfinite(e) || !std::isfinite(a)) {
+      if (a == e || (std::isnan(a) && std::isnan(e)))
+        continue;
+      if (finite)
+        at = i;
+      finite = false;
+      continue;
+    }
+    largest = std::max(largest, std::fabs(e));
+    if (finite && std::fabs(a - e) > worst) {
+      worst = std::fabs(a - e);
+      at = i;
+    }
+  }
+  Difference d;
+  d.error = finite ? (worst == 0 ? 0 : largest > 0 ? worst / largest : worst) : HUGE_VAL;
+  d.same = d.error <= tolerance;
+  if (!d.same)
+    d.reason = "at " + indexText(at, expected.shape()) + " " + numberText(actual.at(at)) +
+               ", expected " + numberText(expected.at(at)) + " (largest " + numberText(largest) + ")";
+  return d;
+}
+
+Difference compareIntegers(const Tensor &actual, const Tensor &expected) {
+  const Element e = expected.element();
+  const bool steps = e == Element::I8 || e == Element::U8;
+  int64_t differ = 0, worst = 0, at = -1;
+  for (int64_t i = 0; i < expected.size(); ++i) {
+    const int64_t a = actual.intAt(i), b = expected.intAt(i);
+    if (a == b)
+      continue;
+    ++differ;
+    const int64_t distance = steps ? std::abs(a - b) : 1;
+    if (distance > worst) {
+      worst = distance;
+      at = i;
+    }
+  }
+  Difference d;
+  d.error = expected.size() ? double(differ) / double(expected.size()) : 0;
+  // A tie may fall either way in any tensor, however small.
+  const auto allowed = std::max<int64_t>(1, int64_t(kStepShare * double(expected.size())));
+  d.same = differ == 0 || (steps && worst <= 1 && differ <= allowed);
+  if (!d.same)
+    d.reason = std::to_string(differ) + " of " + std::to_string(expected.size()) +
+               " elements differ; at " + indexText(at, expected.shape()) + " " +
+               std::to_string(actual.intAt(at)) + ", expected " + std::to_string(expected.intAt(at));
+  return d;
+}
+
+} // namespace
+
+Difference compareTensors(const Tensor &actual, const Tensor &expected, double tolerance) {
+  Difference d;
+  auto mismatch = [&](std::string reason) {
+    d.same = false;
+    d.error = HUGE_VAL;
+    d.reason = std::move(reason);
+    return d;
+  };
+  if (actual.isNull())
+    return mismatch("no value was computed");
+  if (actual.element() != expected.element())
+    return mismatch("type " + name(actual.element()).str() + ", expected " +
+                    name(expected.element()).str());
+  if (actual.shape() != expected.shape())
+    return mismatch("shape " + shapeText(actual.shape()) + ", expected " +
+                    shapeText(expected.shape()));
+  const Element e = expected.element();
+  if (e == Element::String)
+    return actual.stringValues() == expected.stringValues() ? d : mismatch("strings differ");
+  if (isFloat(e))
+    return compareFloats(actual, expected, tolerance);
+  if (elementClass(e) == 'C')
+    return actual.sameBytes(expected) ? d : mismatch("complex values differ");
+  return compareIntegers(actual, expected);
+}
+
+bool valueRange(const Tensor &tensor, double &low, double &high) {
+  const Element e = tensor.element();
+  if (tensor.isNull() || e == Element::String || elementClass(e) == 'C')
+    return false;
+  low = HUGE_VAL, high = -HUGE_VAL;
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    const double v = tensor.at(i);
+    if (!std::isfinite(v))
+      continue;
+    low = std::min(low, v);
+    high = std::max(high, v);
+  }
+  return low <= high;
+}
+
+std::string shapeText(llvm::ArrayRef<int64_t> shape) {
+  std::string s = "[";
+  for (size_t i = 0; i < shape.size(); ++i)
+    s += (i ? ", " : "") + std::to_string(shape[i]);
+  return s + "]";
+}
+
+} // namespace tenon

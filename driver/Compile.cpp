@@ -1,0 +1,246 @@
+// Implements `tenon compile`: a model to generated files, or to IR with --emit=tn.
+#include "driver/Commands.h"
+#include "driver/Report.h"
+
+#include "ir/Text.h"
+
+#include <CLI/CLI.hpp>
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+namespace tenon {
+namespace {
+
+struct CompileArguments {
+  ConsoleOptions console;
+  ModelOptions model;
+  PassOptions passes;
+  CodeOptions code;
+  std::string output, emit = "code", stage = "scheduled", depfile;
+  bool targetGiven = false;
+};
+
+/// A make rule that names every file that was read.
+std::string depfileText(const CompileArguments &command) {
+  auto escape = [](llvm::StringRef path) {
+    std::string s;
+    for (char c : path) {
+      if (c == ' ' || c == '#' || c == '\\')
+        s += '\\';
+      if (c == '$')
+        s += '$';
+      s += c;
+    }
+    return s;
+  };
+  std::string text = escape(command.output) + ":";
+  auto add = [&](llvm::StringRef path) { text += " \\\n  " + escape(path); };
+  add(command.model.model);
+  if (llvm::StringRef(command.model.model).endswith(".tn") &&
+      llvm::sys::fs::exists(command.model.model + ".data"))
+    add(command.model.model + ".data");
+  for (const auto &[key, value] : keyValues(command.model.bind))
+    if (llvm::StringRef(value).startswith("@"))
+      add(llvm::StringRef(value).drop_front());
+  for (const std::string &path : command.model.op)
+    add(path);
+  return text + "\n";
+}
+
+/// Name of the main file and of those beside it.
+bool outputPaths(const CompileArguments &command, const Target &target, std::string &stem,
+                 Diagnostics &diagnostics) {
+  llvm::StringRef path(command.output);
+  llvm::StringRef extension = llvm::sys::path::extension(path);
+  const bool cuda = target.family == Family::Cuda;
+  const bool fits = cuda ? extension == ".cu"
+                         : extension == ".cpp" || extension == ".cc" || extension == ".cxx";
+  if (!fits) {
+    diagnostics.error("-o " + command.output + ": target " + target.name + " writes a " +
+                      (cuda ? ".cu" : ".cpp") + " file");
+    return false;
+  }
+  stem = path.drop_back(extension.size()).str();
+  return true;
+}
+
+class CompileRun {
+public:
+  CompileRun(const CompileArguments &command, Console &console)
+      : command_(command), console_(console),
+        compilation_(console, command.model, command.passes) {}
+
+  int run() {
+    const bool ok = command_.emit == "tn" ? emitText() : emitCode();
+    console_.report(compilation_.diagnostics());
+    if (ok)
+      return Done;
+    return status_ != Done ? status_ : compilation_.status() != Done ? compilation_.status() : Failed;
+  }
+
+private:
+  Diagnostics &diagnostics() { return compilation_.diagnostics(); }
+  bool usage() { return status_ = Usage, false; }
+
+  /// The target, also of a module that is scheduled already and says so itself.
+  llvm::Optional<Target> target() {
+    CodeOptions code = command_.code;
+    const Module &module = compilation_.module();
+    if (!command_.targetGiven && module.stage == Stage::Scheduled) {
+      std::string name;
+      for (auto &g : module.graphs)
+        for (const TargetLevel &level : allTargetLevels())
+          if (level.name == g->target) {
+            name += name.empty() ? level.family == Family::Cuda ? "cuda:" : "cpu:" : "+";
+            name += g->target;
+            break;
+          }
+      if (!name.empty())
+        code.target = name;
+    }
+    auto t = codeTarget(code, diagnostics());
+    if (!t)
+      usage();
+    return t;
+  }
+
+  bool loadFor(const Target *&out) {
+    if (!refuseUnavailable(command_.model, command_.code, diagnostics()))
+      return false;
+    if (!compilation_.open() || !compilation_.load())
+      return false;
+    target_ = target();
+    out = target_ ? &*target_ : nullptr;
+    return out != nullptr;
+  }
+
+  bool scheduled(const Target &target) {
+    ScheduleOptions options;
+    return scheduleOptions(command_.code, compilation_.passContext(), options, diagnostics()) &&
+           compilation_.schedule(target, options);
+  }
+
+  bool emitText() {
+    const Target *target = nullptr;
+    if (!loadFor(target))
+      return false;
+    if (command_.stage == "optimized" ? !compilation_.optimize()
+                                      : command_.stage == "scheduled" && !scheduled(*target))
+      return false;
+    console_.endProgress();
+    if (command_.output == "-") {
+      PrintOptions print;
+      print.inlineElements = INT64_MAX;
+      tenon::print(compilation_.module(), llvm::outs(), print);
+      return true;
+    }
+    OutputFiles files(diagnostics());
+    if (!addModule(files, compilation_.module(), command_.output) || !addDepfile(files) ||
+        !files.commit())
+      return false;
+    printReports({});
+    return true;
+  }
+
+  bool emitCode() {
+    const Target *target = nullptr;
+    std::string stem;
+    if (!loadFor(target))
+      return false;
+    if (!outputPaths(command_, *target, stem, diagnostics()))
+      return usage();
+    CompileOptions options;
+    if (!compileOptions(command_.code, llvm::sys::path::filename(stem), options, diagnostics()))
+      return false;
+    auto facts = compilation_.module().facts.find("options");
+    if (facts != compilation_.module().facts.end())
+      options.commandLine = facts->second;
+    std::vector<CompiledFile> compiled;
+    CompileSummary summary;
+    if (!scheduled(*target) || !compilation_.emit(*target, options, compiled, summary))
+      return false;
+    if (auto nodes = compilation_.module().facts.find("nodes");
+        nodes != compilation_.module().facts.end())
+      (void)llvm::StringRef(nodes->second).getAsInteger(10, summary.nodes);
+
+    OutputFiles files(diagnostics());
+    std::vector<std::string> paths;
+    for (const CompiledFile &f : compiled) {
+      const bool main = f.suffix == ".cpp" || f.suffix == ".cu";
+      paths.push_back(main ? command_.output : stem + f.suffix);
+      if (!files.add(paths.back(), f.bytes))
+        return false;
+    }
+    if (!addDepfile(files) || !files.commit())
+      return false;
+    console_.endProgress();
+    if (!console_.json() && !console_.quiet())
+      printSummary(llvm::outs(), compilation_, *target, summary, paths);
+    printReports([&](llvm::json::OStream &json) {
+      writeSummary(json, compilation_, *target, summary, paths);
+    });
+    return true;
+  }
+
+  bool addDepfile(OutputFiles &files) {
+    return command_.depfile.empty() || files.add(command_.depfile, depfileText(command_));
+  }
+
+  void printReports(llvm::function_ref<void(llvm::json::OStream &)> head) {
+    const std::vector<ReportKind> kinds = reportKinds(command_.code.report);
+    if (!console_.json()) {
+      for (ReportKind k : kinds)
+        printReport(llvm::outs() << '\n', k, compilation_);
+      return;
+    }
+    llvm::json::OStream json(llvm::outs(), 1);
+    json.object([&] {
+      if (head)
+        json.attributeObject("summary", [&] { head(json); });
+      for (ReportKind k : kinds)
+        writeReport(json, k, compilation_);
+    });
+    llvm::outs() << '\n';
+  }
+
+  const CompileArguments &command_;
+  Console &console_;
+  Compilation compilation_;
+  llvm::Optional<Target> target_;
+  Status status_ = Done;
+};
+
+} // namespace
+
+void declareCompile(CLI::App &app, Command &command) {
+  auto options = std::make_shared<CompileArguments>();
+  CLI::App *sub = app.add_subcommand("compile", "writes one C++ or CUDA file, its header and weights");
+  sub->add_option("-o,--output", options->output,
+                  "x.cpp or x.cu; x.h and x.weights are written beside it")
+      ->required()
+      ->type_name("OUT");
+  sub->add_option("--emit", options->emit, "code, or tn: the IR instead")
+      ->check(CLI::IsMember({"code", "tn"}))
+      ->type_name("WHAT")
+      ->capture_default_str();
+  sub->add_option("--stage", options->stage, "with --emit=tn: imported, optimized or scheduled")
+      ->check(CLI::IsMember({"imported", "optimized", "scheduled"}))
+      ->type_name("STAGE")
+      ->capture_default_str();
+  sub->add_option("--depfile", options->depfile, "writes a make rule that names the files read")
+      ->type_name("FILE");
+  declare(*sub, options->model);
+  declare(*sub, options->code);
+  declare(*sub, options->passes);
+  declare(*sub, options->console);
+  sub->callback([options, sub, &command] {
+    options->targetGiven = sub->count("--target") > 0;
+    command = [options] {
+      Console console(options->console);
+      return CompileRun(*options, console).run();
+    };
+  });
+}
+
+} // namespace tenon

@@ -1,0 +1,32 @@
+// Defines Console: everything a command says to a person.
+#pragma once
+
+#include "driver/Options.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+namespace tenon {
+
+class Console {
+public:
+  explicit Console(const ConsoleOptions &options);
+
+  bool quiet() const { return options_.quiet; }
+  bool verbose() const { return options_.verbose; }
+  bool json() const { return options_.json; }
+
+  /// Prints to standard error, errors and warnings in colour on a terminal. Under -q, errors only.
+  void report(const Diagnostics &diagnostics);
+  void error(llvm::StringRef message);
+  /// Replaces the line of progress on a terminal; silent elsewhere.
+  void progress(llvm::StringRef text);
+  /// Takes the line of progress away.
+  void endProgress();
+
+private:
+  void severity(llvm::StringRef line);
+  ConsoleOptions options_;
+  bool color_, progress_, shown_ = false;
+};
+
+} // namespace tenon

@@ -1,0 +1,31 @@
+// Defines where the values of a run come from: a test data set, single files, a seed.
+#pragma once
+
+#include "frontend/Import.h"
+#include "ir/Tensor.h"
+
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+/// One tensor per declared input and output; null where none is known.
+struct DataSet {
+  std::vector<Tensor> inputs, outputs;
+};
+
+/// Reads input_K and output_K (.pb or .npy) of `folder`: by the name inside the file where the
+/// model knows it, else by K. False after reporting what is wrong.
+bool readDataSet(llvm::StringRef folder, llvm::ArrayRef<DeclaredTensor> inputs,
+                 llvm::ArrayRef<DeclaredTensor> outputs, DataSet &data, Diagnostics &diagnostics);
+
+/// Puts the tensors of NAME=FILE options over those of `data`.
+bool readInputFiles(llvm::ArrayRef<std::string> options, llvm::ArrayRef<DeclaredTensor> inputs,
+                    DataSet &data, Diagnostics &diagnostics);
+
+/// Seeded values. Floats are spread over the values of `like` (null: [-1, 1)), integers too (null:
+/// 0 to 3), booleans are coin tosses. The same seed and shape give the same tensor everywhere.
+Tensor randomTensor(Element element, llvm::ArrayRef<int64_t> shape, const Tensor &like,
+                    uint64_t seed);
+
+} // namespace tenon

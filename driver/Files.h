@@ -1,0 +1,57 @@
+// Defines how files are written: through temporaries beside their final places that are renamed
+// together, so that nothing half-written ever stays.
+#pragma once
+
+#include "ir/Diagnostics.h"
+
+#include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/Twine.h"
+
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+/// Files that appear together or not at all.
+class OutputFiles {
+public:
+  explicit OutputFiles(Diagnostics &diagnostics) : diagnostics_(diagnostics) {}
+  OutputFiles(const OutputFiles &) = delete;
+  /// Removes the temporaries of whatever was not committed.
+  ~OutputFiles();
+
+  /// Writes `bytes` to a temporary beside `path`; false after reporting what went wrong.
+  bool add(llvm::StringRef path, llvm::StringRef bytes);
+  /// Renames everything into place.
+  bool commit();
+
+private:
+  struct File {
+    std::string path, temporary;
+  };
+  static void discard(llvm::StringRef temporary);
+  Diagnostics &diagnostics_;
+  std::vector<File> files_;
+};
+
+/// A folder for intermediate files that disappears with the object.
+class TemporaryFolder {
+public:
+  TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder &) = delete;
+  ~TemporaryFolder();
+  /// Keeps the folder for a look at what is in it.
+  void keep() { keep_ = true; }
+  bool valid() const { return !path_.empty(); }
+  llvm::StringRef path() const { return path_; }
+  std::string file(llvm::StringRef name) const { return (llvm::Twine(path_) + "/" + name).str(); }
+
+private:
+  llvm::SmallString<128> path_;
+  bool keep_ = false;
+};
+
+/// Creates a folder and its parents; reports when that cannot be done.
+bool makeFolder(llvm::StringRef path, Diagnostics &diagnostics);
+
+} // namespace tenon

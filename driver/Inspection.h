@@ -1,0 +1,34 @@
+// Defines Inspection: a model and its compilation as text, JSON, DOT or one HTML page.
+#pragma once
+
+#include "driver/Report.h"
+
+namespace tenon {
+
+struct Inspection {
+  std::string model, target;
+  /// Whether the module got as far as kernels.
+  bool scheduled = false;
+
+  /// To be called before any pass: what the file holds.
+  void lookAtModel(Module &module);
+
+  void printText(llvm::raw_ostream &os, Compilation &compilation) const;
+  void printJson(llvm::raw_ostream &os, Compilation &compilation) const;
+  /// Groups (or operations, before scheduling) and the values between them.
+  void printDot(llvm::raw_ostream &os, Compilation &compilation) const;
+  /// Self-contained: no script, no external resource.
+  void printHtml(llvm::raw_ostream &os, Compilation &compilation) const;
+
+private:
+  struct Port {
+    std::string name, type;
+  };
+  std::vector<Port> inputs_, outputs_;
+  std::vector<std::string> symbols_;
+  std::map<std::string, std::string> facts_;
+  /// Operations as imported, by name.
+  std::map<std::string, unsigned> operations_;
+};
+
+} // namespace tenon

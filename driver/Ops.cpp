@@ -1,0 +1,136 @@
+// Implements `tenon ops`: the operations of the IR, and with --onnx what can be imported.
+#include "driver/Commands.h"
+#include "driver/Console.h"
+#include "frontend/Import.h"
+#include "ir/Op.h"
+#include "ir/OpDocs.h"
+#include "ir/Scalar.h"
+
+#include <CLI/CLI.hpp>
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/Unicode.h"
+
+#include <climits>
+
+namespace tenon {
+namespace {
+
+struct OpsOptions {
+  ConsoleOptions console;
+  bool onnx = false;
+  bool markdown = false;
+};
+
+std::string operandList(const OpInfo &info) {
+  std::string s;
+  for (llvm::StringRef o : info.operands)
+    s += (s.empty() ? "" : ", ") + o.str();
+  return s;
+}
+
+void printText(llvm::raw_ostream &os) {
+  os << "structured operations\n";
+  for (Op op : allOps()) {
+    const OpInfo &info = opInfo(op);
+    if (info.traits & OpTrait::Scalar)
+      continue;
+    os << "  " << llvm::left_justify(info.name, 16) << info.summary << '\n';
+    os << "    (" << operandList(info) << ')';
+    const char *open = " {";
+    for (const AttrInfo &a : info.attributes) {
+      os << open << a.name << (a.required ? "" : "?");
+      open = ", ";
+    }
+    os << (info.attributes.empty() ? "" : "}") << '\n';
+  }
+  os << "\nscalar functions, in bodies of map and reduce\n";
+  for (Op op : allOps())
+    if (const ScalarInfo *s = scalarInfo(op)) {
+      llvm::StringRef signature = name(s->signature);
+      os << "  " << llvm::left_justify(s->name, 16) << signature;
+      const size_t width = llvm::sys::unicode::columnWidthUTF8(signature);
+      os.indent(unsigned(width < 16 ? 16 - width : 1)) << s->summary << '\n';
+    }
+}
+
+void printJson(llvm::raw_ostream &os) {
+  llvm::json::OStream json(os, 1);
+  json.array([&] {
+    for (Op op : allOps()) {
+      const OpInfo &info = opInfo(op);
+      const ScalarInfo *s = scalarInfo(op);
+      json.object([&] {
+        json.attribute("name", s ? s->name : info.name);
+        json.attribute("kind", s ? "scalar" : "structured");
+        json.attribute("summary", s ? s->summary : info.summary);
+        json.attributeArray("operands", [&] {
+          for (llvm::StringRef o : info.operands)
+            json.value(o);
+        });
+        json.attributeArray("attributes", [&] {
+          for (const AttrInfo &a : info.attributes)
+            json.object([&] {
+              json.attribute("name", a.name);
+              json.attribute("required", a.required);
+              json.attribute("summary", a.summary);
+            });
+        });
+      });
+    }
+  });
+  os << '\n';
+}
+
+void printOnnx(llvm::raw_ostream &os, bool asJson) {
+  const std::vector<SupportedOperator> rows = supportedOperators();
+  if (asJson) {
+    llvm::json::OStream json(os, 1);
+    json.array([&] {
+      for (const SupportedOperator &r : rows)
+        json.object([&] {
+          json.attribute("domain", r.domain);
+          json.attribute("name", r.name);
+          json.attribute("since", r.since);
+          if (r.until != INT_MAX)
+            json.attribute("until", r.until);
+        });
+    });
+    os << '\n';
+    return;
+  }
+  for (const SupportedOperator &r : rows) {
+    os << (r.domain == "ai.onnx" ? "" : r.domain.str() + "::") << r.name << "  opset " << r.since;
+    if (r.until == INT_MAX)
+      os << " and later\n";
+    else
+      os << " to " << r.until << '\n';
+  }
+}
+
+int run(const OpsOptions &options) {
+  if (options.markdown)
+    printOpDocs(llvm::outs());
+  else if (options.onnx)
+    printOnnx(llvm::outs(), options.console.json);
+  else if (options.console.json)
+    printJson(llvm::outs());
+  else
+    printText(llvm::outs());
+  return Done;
+}
+
+} // namespace
+
+void declareOps(CLI::App &app, Command &command) {
+  auto options = std::make_shared<OpsOptions>();
+  CLI::App *sub = app.add_subcommand("ops", "lists the operations of the IR");
+  sub->add_flag("--onnx", options->onnx, "the ONNX operators that can be imported");
+  sub->add_flag("--markdown", options->markdown,
+                "the reference of the IR's operations, as in docs/ops.md");
+  declare(*sub, options->console);
+  sub->callback([options, &command] { command = [options] { return run(*options); }; });
+}
+
+} // namespace tenon

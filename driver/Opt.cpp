@@ -1,0 +1,72 @@
+// Implements `tenon opt`: IR to IR through a list of passes.
+#include "driver/Commands.h"
+#include "driver/Pipeline.h"
+
+#include "ir/Text.h"
+
+#include <CLI/CLI.hpp>
+
+namespace tenon {
+namespace {
+
+struct OptOptions {
+  ConsoleOptions console;
+  ModelOptions model;
+  PassOptions passes;
+  std::string pipeline, output = "-";
+  bool elide = false;
+};
+
+bool optimise(const OptOptions &options, Compilation &compilation, int &status) {
+  Diagnostics &diagnostics = compilation.diagnostics();
+  Pipeline pipeline;
+  if (!parsePipeline(options.pipeline, pipeline, diagnostics)) {
+    status = Usage;
+    return false;
+  }
+  if (!compilation.open() || !compilation.load() || !compilation.runPasses(pipeline)) {
+    status = compilation.status();
+    return false;
+  }
+  status = Failed;
+  if (options.output == "-") {
+    // Standard output has no side file: literals stay in the text unless they are not wanted.
+    PrintOptions print;
+    if (!options.elide)
+      print.inlineElements = INT64_MAX;
+    tenon::print(compilation.module(), llvm::outs(), print);
+    return true;
+  }
+  OutputFiles files(diagnostics);
+  return addModule(files, compilation.module(), options.output) && files.commit();
+}
+
+int run(const OptOptions &options) {
+  Console console(options.console);
+  Compilation compilation(console, options.model, options.passes);
+  int status = Done;
+  const bool ok = optimise(options, compilation, status);
+  console.report(compilation.diagnostics());
+  return ok ? int(Done) : status;
+}
+
+} // namespace
+
+void declareOpt(CLI::App &app, Command &command) {
+  auto options = std::make_shared<OptOptions>();
+  CLI::App *sub = app.add_subcommand("opt", "runs passes: IR to IR");
+  sub->add_option("--passes", options->pipeline,
+                  "passes in order, with options: 'fold,fuse{max-inputs=16}'; an empty list reads, "
+                  "verifies and prints")
+      ->type_name("LIST");
+  sub->add_option("-o,--output", options->output, "where to write; '-' is standard output")
+      ->type_name("OUT.tn");
+  sub->add_flag("--elide", options->elide,
+                "leaves large literals out of standard output; such text cannot be read back");
+  declare(*sub, options->model);
+  declare(*sub, options->passes);
+  declare(*sub, options->console);
+  sub->callback([options, &command] { command = [options] { return run(*options); }; });
+}
+
+} // namespace tenon

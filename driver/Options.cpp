@@ -1,0 +1,357 @@
+// Implements the declaration and interpretation of the shared options.
+#include "driver/Options.h"
+
+#include "driver/Npy.h"
+#include "frontend/UserOperator.h"
+
+#include <CLI/CLI.hpp>
+
+namespace tenon {
+namespace {
+
+constexpr const char *kModelGroup = "Model", *kPassGroup = "Passes", *kCodeGroup = "Code",
+                     *kDataGroup = "Data", *kConsoleGroup = "Output";
+
+/// A repeatable option of one word each.
+CLI::Option *words(CLI::App &app, const char *name, std::vector<std::string> &to,
+                   const char *summary, const char *type, const char *group) {
+  return app.add_option(name, to, summary)
+      ->allow_extra_args(false)
+      ->type_name(type)
+      ->group(group);
+}
+
+/// Accepts only texts of the form NAME=VALUE[,…].
+CLI::Validator keyValueForm(const char *example) {
+  return CLI::Validator(
+      [example](std::string &text) {
+        for (const auto &[key, value] : keyValues(text))
+          if (key.empty() || value.empty())
+            return "expected a form such as " + std::string(example) + ", found '" + text + "'";
+        return std::string();
+      },
+      "");
+}
+
+CLI::Validator dimensionRange() {
+  return CLI::Validator(
+      [](std::string &text) {
+        for (const auto &[key, value] : keyValues(text)) {
+          auto [low, high] = llvm::StringRef(value).split("..");
+          int64_t a, b;
+          if (key.empty() || low.getAsInteger(10, a) || high.getAsInteger(10, b) || a < 0 || b < a)
+            return "expected a form such as N=1..32, found '" + text + "'";
+        }
+        return std::string();
+      },
+      "");
+}
+
+} // namespace
+
+void declare(CLI::App &app, ConsoleOptions &o) {
+  app.add_flag("-q,--quiet", o.quiet, "print errors and what was asked for only")->group(kConsoleGroup);
+  app.add_flag("-v,--verbose", o.verbose, "print more")->group(kConsoleGroup);
+  app.add_flag("--json", o.json, "one JSON document on standard output")->group(kConsoleGroup);
+  app.add_option("--color", o.color, "auto, always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->type_name("WHEN")
+      ->group(kConsoleGroup);
+}
+
+void declare(CLI::App &app, ModelOptions &o) {
+  app.add_option("MODEL", o.model, "an .onnx file, or a .tn file of any stage")
+      ->required()
+      ->type_name("");
+  words(app, "--bind", o.bind,
+        "value of a symbolic dimension, or NAME=@FILE (.npy, .pb): makes an input a constant",
+        "N=1,…", kModelGroup)
+      ->check(keyValueForm("N=1,seq=128 or NAME=@FILE.npy"));
+  words(app, "--shape", o.shape, "the whole shape of an input", "NAME=1,3,224,224", kModelGroup)
+      ->check(keyValueForm("NAME=1,3,224,224"));
+  words(app, "--range", o.range, "keeps a dimension dynamic within bounds", "N=1..32", kModelGroup)
+      ->check(dimensionRange());
+  words(app, "--state", o.state,
+        "the output is carried to the next run's input; caches: IN=OUT:append@AXIS", "IN=OUT,…",
+        kModelGroup)
+      ->check(keyValueForm("IN=OUT or IN=OUT:append@1"));
+  words(app, "--io", o.io, "element type and layout of an input or output", "NAME=f16,nhwc",
+        kModelGroup);
+  words(app, "--op", o.op, "declares a user's operator", "FILE.tn", kModelGroup);
+}
+
+void declare(CLI::App &app, PassOptions &o) {
+  app.add_option("-O", o.level, "optimisation level; -O0 runs no pass, -O3 may search harder")
+      ->check(CLI::Range(0, 3))
+      ->type_name("0|1|2|3")
+      ->capture_default_str()
+      ->group(kPassGroup);
+  words(app, "--disable", o.disable, "switches passes, patterns and fusions off (ids or globs)",
+        "ID,…", kPassGroup);
+  words(app, "--only", o.only, "switches everything else off", "ID,…", kPassGroup);
+  words(app, "--print-after", o.printAfter, "prints the module after these passes (globs)", "ID,…",
+        kPassGroup);
+  app.add_flag("--print-after-change", o.printAfterChange,
+               "prints the module after each pass that changed it")
+      ->group(kPassGroup);
+  app.add_flag("--verify-each", o.verifyEach, "verifies after every pass")->group(kPassGroup);
+  words(app, "--debug-counter", o.debugCounter,
+        "suppresses the first firings of an id, and all after COUNT more", "ID=SKIP[+COUNT]",
+        kPassGroup)
+      ->check(keyValueForm("fold=3 or fold=3+1"));
+  app.add_flag("--time-passes", o.timePasses, "prints the time of each pass")->group(kPassGroup);
+}
+
+void declare(CLI::App &app, CodeOptions &o) {
+  app.add_option("--target", o.target, "what to compile for; `tenon targets` lists them")
+      ->type_name("T")
+      ->capture_default_str()
+      ->group(kCodeGroup);
+  app.add_option("--precision", o.precision, "precision of the contractions")
+      ->type_name("P")
+      ->capture_default_str()
+      ->group(kCodeGroup);
+  app.add_option("--search", o.search, "how schedules are chosen: none, heuristic or exhaustive")
+      ->check(CLI::IsMember({"none", "heuristic", "exhaustive"}))
+      ->type_name("M")
+      ->capture_default_str()
+      ->group(kCodeGroup);
+  app.add_option("--workspace", o.workspace, "bound on a kernel's scratch memory")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("BYTES")
+      ->group(kCodeGroup);
+  app.add_option("--tuning", o.tuning, "measured schedules, written by `tenon tune`")
+      ->type_name("FILE")
+      ->group(kCodeGroup);
+  app.add_option("--weights", o.weights, "inline, incbin or file; auto: inline up to 1 MiB, else file")
+      ->check(CLI::IsMember({"auto", "inline", "incbin", "file"}))
+      ->type_name("M")
+      ->capture_default_str()
+      ->group(kCodeGroup);
+  app.add_option("--runtime", o.runtime, "embed the runtime's headers, or include them")
+      ->check(CLI::IsMember({"embed", "include"}))
+      ->type_name("M")
+      ->capture_default_str()
+      ->group(kCodeGroup);
+  app.add_option("--prefix", o.prefix, "C identifier before every name of the interface")
+      ->check(CLI::Validator(
+          [](std::string &text) {
+            const bool good = !text.empty() && !isdigit(static_cast<unsigned char>(text[0])) &&
+                              llvm::all_of(text, [](char c) {
+                                return isalnum(static_cast<unsigned char>(c)) || c == '_';
+                              });
+            return good ? std::string() : "'" + text + "' is not a C identifier";
+          },
+          ""))
+      ->type_name("NAME")
+      ->group(kCodeGroup);
+  app.add_option("--threads", o.threads, "worker threads of generated CPU code")
+      ->check(CLI::Range(1, 1024))
+      ->type_name("N")
+      ->capture_default_str()
+      ->group(kCodeGroup);
+  words(app, "--report", o.report, "fusion, memory, kernels, passes", "KIND,…", kCodeGroup)
+      ->check(CLI::Validator(
+          [](std::string &text) {
+            for (const std::string &kind : listItems(text))
+              if (kind != "fusion" && kind != "memory" && kind != "kernels" && kind != "passes")
+                return "'" + kind + "' is not a report; there are fusion, memory, kernels, passes";
+            return std::string();
+          },
+          ""));
+  app.add_option("--optimize", o.optimize, "firmware: size or speed")
+      ->check(CLI::IsMember({"size", "speed"}))
+      ->type_name("M")
+      ->group(kCodeGroup);
+  app.add_option("--ram-limit", o.ramLimit, "firmware: bound on arena and scratch")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("BYTES")
+      ->group(kCodeGroup);
+  words(app, "--pool", o.pool, "firmware: named memories", "NAME=BYTES", kCodeGroup)
+      ->check(keyValueForm("sram=262144"));
+  app.add_option("--self-test", o.selfTest, "firmware: a check to run on silicon")
+      ->expected(0, 1)
+      ->type_name("FILE")
+      ->group(kCodeGroup);
+  app.add_flag("--hooks", o.hooks, "firmware: callbacks around each layer")->group(kCodeGroup);
+}
+
+void declare(CLI::App &app, DataOptions &o) {
+  app.add_option("--data", o.data, "a test data set: input_K.pb, and output_K.pb to compare with")
+      ->type_name("DIR")
+      ->group(kDataGroup);
+  words(app, "--input", o.inputs, "value of one input (.npy or .pb)", "NAME=FILE", kDataGroup)
+      ->check(keyValueForm("image=cat.npy"));
+  app.add_option("--check", o.check, "outputs, or every group's output, too")
+      ->check(CLI::IsMember({"outputs", "groups"}))
+      ->type_name("WHAT")
+      ->capture_default_str()
+      ->group(kDataGroup);
+  app.add_option("--against", o.against, "target whose outputs are expected: interpreter, cpu:generic …")
+      ->type_name("T")
+      ->group(kDataGroup);
+  app.add_option("--reference", o.reference,
+                 "the interpreter computes what is expected from this model instead")
+      ->type_name("MODEL")
+      ->group(kDataGroup);
+  app.add_option("--tolerance", o.tolerance,
+                 "largest error of a float output, relative to its largest value")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("E")
+      ->capture_default_str()
+      ->group(kDataGroup);
+  app.add_option("--group-tolerance", o.groupTolerance, "the same for values between groups")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("E")
+      ->capture_default_str()
+      ->group(kDataGroup);
+  app.add_option("--seeds", o.seeds, "seeded inputs beside the data set with --check=groups")
+      ->type_name("N")
+      ->capture_default_str()
+      ->group(kDataGroup);
+  app.add_option("--save", o.save, "writes each output as .npy, and names.json")
+      ->type_name("DIR")
+      ->group(kDataGroup);
+  app.add_option("--save-all", o.saveAll, "interpreter: writes every named tensor of the model, too")
+      ->type_name("DIR")
+      ->group(kDataGroup);
+  app.add_flag("--keep", o.keep, "keeps the folder with generated code and program")
+      ->group(kDataGroup);
+}
+
+std::vector<std::pair<std::string, std::string>> keyValues(llvm::ArrayRef<std::string> words) {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (llvm::StringRef word : words) {
+    bool first = true;
+    llvm::SmallVector<llvm::StringRef, 4> items;
+    word.split(items, ',');
+    for (llvm::StringRef item : items) {
+      if (!first && !item.contains('=')) {
+        out.back().second += "," + item.str();
+        continue;
+      }
+      // Names may hold '=': a file begins at "=@", everything else after the last '='.
+      const size_t file = item.find("=@");
+      auto [key, value] = file != llvm::StringRef::npos
+                              ? std::pair(item.take_front(file), item.drop_front(file + 1))
+                              : item.rsplit('=');
+      out.push_back({key.str(), value.str()});
+      first = false;
+    }
+  }
+  return out;
+}
+
+std::vector<std::string> listItems(llvm::ArrayRef<std::string> words) {
+  std::vector<std::string> out;
+  for (llvm::StringRef word : words) {
+    llvm::SmallVector<llvm::StringRef, 4> items;
+    word.split(items, ',', -1, /*KeepEmpty=*/false);
+    for (llvm::StringRef item : items)
+      out.push_back(item.trim().str());
+  }
+  return out;
+}
+
+namespace {
+
+/// The path in a value, which begins at `start`, keeps its last part.
+void addOption(std::string &text, llvm::StringRef name, llvm::StringRef value,
+               size_t start = llvm::StringRef::npos) {
+  const size_t slash = value.rfind('/');
+  text += (text.empty() ? "" : " ") + name.str() + "=";
+  if (slash != llvm::StringRef::npos && start <= slash)
+    text += value.take_front(start).str() + value.drop_front(slash + 1).str();
+  else
+    text += value.str();
+}
+
+void addOptions(std::string &text, llvm::StringRef name, llvm::ArrayRef<std::string> values) {
+  for (const std::string &value : values)
+    addOption(text, name, value);
+}
+
+} // namespace
+
+std::string optionText(const ModelOptions &options) {
+  std::string text;
+  for (const auto &[key, value] : keyValues(options.bind))
+    addOption(text, "--bind", key + "=" + value, value[0] == '@' ? key.size() + 2 : std::string::npos);
+  addOptions(text, "--shape", options.shape);
+  addOptions(text, "--range", options.range);
+  addOptions(text, "--state", options.state);
+  for (const std::string &path : options.op)
+    addOption(text, "--op", path, 0);
+  return text;
+}
+
+std::string optionText(const PassOptions &options) {
+  std::string text;
+  if (options.level != PassOptions().level)
+    text = "-O" + std::to_string(options.level);
+  addOptions(text, "--disable", options.disable);
+  addOptions(text, "--only", options.only);
+  addOptions(text, "--debug-counter", options.debugCounter);
+  return text;
+}
+
+llvm::Optional<Tensor> readTensorFile(llvm::StringRef path, Diagnostics &diagnostics) {
+  if (path.endswith(".npy"))
+    return readNpy(path, diagnostics);
+  if (path.endswith(".pb"))
+    return readTensorProto(path, diagnostics);
+  diagnostics.error("cannot read '" + path.str() + "': expected a .npy or .pb file");
+  return llvm::None;
+}
+
+bool importOptions(const ModelOptions &options, ImportOptions &out, Diagnostics &diagnostics) {
+  for (const auto &[key, value] : keyValues(options.bind)) {
+    llvm::StringRef text(value);
+    if (text.consume_front("@")) {
+      auto tensor = readTensorFile(text, diagnostics);
+      if (!tensor)
+        return false;
+      out.constants[key] = *tensor;
+      continue;
+    }
+    int64_t v;
+    if (text.getAsInteger(10, v)) {
+      diagnostics.error("--bind " + key + ": expected an integer or @FILE, found '" + value + "'");
+      return false;
+    }
+    out.bindDims[key] = v;
+  }
+  for (const std::string &path : options.op)
+    if (!readUserOperator(path, out, diagnostics))
+      return false;
+  for (const auto &[key, value] : keyValues(options.shape)) {
+    llvm::SmallVector<llvm::StringRef, 6> extents;
+    llvm::StringRef(value).split(extents, ',');
+    for (llvm::StringRef e : extents)
+      out.shapes[key].push_back(e.trim().str());
+  }
+  for (const auto &[key, value] : keyValues(options.range)) {
+    auto [low, high] = llvm::StringRef(value).split("..");
+    ImportRange r;
+    if (low.getAsInteger(10, r.lower) || high.getAsInteger(10, r.upper))
+      continue; // refused by the command line already
+    out.ranges[key] = r;
+  }
+  for (const auto &[key, value] : keyValues(options.state)) {
+    auto [name, mode] = llvm::StringRef(value).rsplit(":append@");
+    ImportState s{key, name.str(), llvm::None};
+    if (!mode.empty()) {
+      int64_t axis;
+      if (mode.getAsInteger(10, axis)) {
+        diagnostics.error("--state " + key + ": expected an axis after append@, found '" +
+                          mode.str() + "'");
+        return false;
+      }
+      s.appendAxis = axis;
+    }
+    out.states.push_back(std::move(s));
+  }
+  return true;
+}
+
+} // namespace tenon

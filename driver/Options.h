@@ -1,0 +1,90 @@
+// Defines the options that several subcommands share, as plain structures, and their declaration
+// on the command line. What the words mean stands in docs/cli.md and in each one's --help.
+#pragma once
+
+#include "frontend/Import.h"
+#include "ir/Diagnostics.h"
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace tenon {
+
+/// Exit statuses of the process.
+enum Status : int {
+  Done = 0,
+  /// The model or input cannot be handled, or a comparison failed.
+  Failed = 1,
+  /// Wrong usage.
+  Usage = 2,
+  /// A defect of Tenon.
+  Defect = 3,
+};
+
+/// -q, -v, --json, --color.
+struct ConsoleOptions {
+  bool quiet = false, verbose = false, json = false;
+  std::string color = "auto";
+};
+
+/// How the model is read.
+struct ModelOptions {
+  std::string model;
+  std::vector<std::string> bind, shape, range, state, io, op;
+};
+
+/// Which passes run and what is seen of them.
+struct PassOptions {
+  unsigned level = 2;
+  std::vector<std::string> disable, only, printAfter, debugCounter;
+  bool printAfterChange = false, verifyEach = false, timePasses = false;
+};
+
+/// What is generated.
+struct CodeOptions {
+  std::string target = "cpu:native", precision = "fp32", search = "heuristic", tuning;
+  std::string weights = "auto", runtime = "embed", prefix, optimize, selfTest;
+  int64_t workspace = -1, ramLimit = -1;
+  unsigned threads = 1;
+  bool hooks = false;
+  std::vector<std::string> report, pool;
+};
+
+/// Where inputs come from and what outputs are compared with.
+struct DataOptions {
+  std::string data, reference, against, check = "outputs", save, saveAll;
+  std::vector<std::string> inputs;
+  double tolerance = 1e-4, groupTolerance = 1e-4;
+  unsigned seeds = 8;
+  bool keep = false;
+};
+
+void declare(CLI::App &app, ConsoleOptions &options);
+void declare(CLI::App &app, ModelOptions &options);
+void declare(CLI::App &app, PassOptions &options);
+void declare(CLI::App &app, CodeOptions &options);
+void declare(CLI::App &app, DataOptions &options);
+
+/// `a=1,b=2` as pairs; an item without '=' belongs to the value before it (a path with a comma).
+/// The values of repeated options are taken together.
+std::vector<std::pair<std::string, std::string>>
+keyValues(llvm::ArrayRef<std::string> words);
+/// Items separated by commas, over repeated options.
+std::vector<std::string> listItems(llvm::ArrayRef<std::string> words);
+
+/// The import's view of the options; reads the files that --bind names. False after errors.
+bool importOptions(const ModelOptions &options, ImportOptions &out, Diagnostics &diagnostics);
+
+/// Options that shape a module, as a person would type them; empty where all are the defaults. Files
+/// appear by their names without folders, so that the text is the same everywhere.
+std::string optionText(const ModelOptions &options);
+std::string optionText(const PassOptions &options);
+
+/// A tensor from a .npy or .pb file, by the file's suffix.
+llvm::Optional<Tensor> readTensorFile(llvm::StringRef path, Diagnostics &diagnostics);
+
+} // namespace tenon

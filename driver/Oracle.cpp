@@ -1,0 +1,152 @@
+// Implements runs of the interpreter and the choice of inputs.
+#include "driver/Oracle.h"
+
+#include "driver/Compare.h"
+#include "ir/Names.h"
+
+#include <chrono>
+
+namespace tenon {
+namespace {
+
+/// Binds the symbols of `type` that stand alone in an extent to the extents of `shape`.
+void bind(Type type, llvm::ArrayRef<int64_t> shape, SymbolValues &symbols) {
+  for (unsigned i = 0; i < type.rank() && i < shape.size(); ++i)
+    if (type.dim(i).isSymbol())
+      symbols.insert({type.dim(i).symbol().str(), shape[i]});
+}
+
+llvm::Optional<int64_t> extent(Dim d, const SymbolValues &symbols) {
+  auto lookup = [](llvm::StringRef symbol, void *user) -> llvm::Optional<int64_t> {
+    auto &values = *static_cast<const SymbolValues *>(user);
+    auto it = values.find(symbol.str());
+    return it == values.end() ? llvm::Optional<int64_t>() : it->second;
+  };
+  return evaluate(d, lookup, const_cast<SymbolValues *>(&symbols));
+}
+
+/// A value for each symbol of an extent that has none yet: the lower bound, at least 1.
+void choose(Dim d, SymbolValues &symbols) {
+  if (d.isSymbol())
+    symbols.insert({d.symbol().str(), std::max<int64_t>(d.lower(), 1)});
+  else if (!d.isConstant()) {
+    if (d.node()->lhs)
+      choose(Dim(d.node()->lhs), symbols);
+    if (d.node()->rhs)
+      choose(Dim(d.node()->rhs), symbols);
+  }
+}
+
+/// Results of operations at graph level, constants left out.
+void forEachComputed(Graph &graph, llvm::function_ref<void(Value *)> visit) {
+  for (Operation &op : graph.body())
+    if (!op.is(Op::Constant))
+      for (Value *v : op.results())
+        visit(v);
+}
+
+/// Names by hint, of hints that one value alone has.
+llvm::StringMap<std::string> namesByHint(Graph &graph, const ValueNames &names) {
+  llvm::StringMap<unsigned> uses;
+  forEachComputed(graph, [&](Value *v) { ++uses[v->hint()]; });
+  llvm::StringMap<std::string> out;
+  forEachComputed(graph, [&](Value *v) {
+    if (!v->hint().empty() && uses.lookup(v->hint()) == 1)
+      out[sanitizeName(v->hint())] = names[v].str();
+  });
+  return out;
+}
+
+} // namespace
+
+CommonNames::CommonNames(Graph &a, Graph &b) {
+  const ValueNames namesA(a), namesB(b);
+  std::vector<std::string> allA, allB;
+  forEachComputed(a, [&](Value *v) { allA.push_back(namesA[v].str()); });
+  forEachComputed(b, [&](Value *v) { allB.push_back(namesB[v].str()); });
+  if (allA == allB) {
+    for (const std::string &name : allA)
+      names_[name] = name;
+    return;
+  }
+  const llvm::StringMap<std::string> hintsB = namesByHint(b, namesB);
+  for (const auto &entry : namesByHint(a, namesA))
+    if (auto it = hintsB.find(entry.getKey()); it != hintsB.end())
+      names_[entry.getValue()] = it->getValue();
+}
+
+llvm::StringRef CommonNames::inB(llvm::StringRef name) const {
+  auto it = names_.find(name);
+  return it == names_.end() ? llvm::StringRef() : llvm::StringRef(it->getValue());
+}
+
+bool interpretModule(Module &module, llvm::ArrayRef<Tensor> inputs, bool everyValue, OracleRun &run,
+                     Diagnostics &diagnostics) {
+  Graph &graph = module.graph();
+  InterpreterOptions options;
+  llvm::Optional<ValueNames> names;
+  if (everyValue) {
+    names.emplace(graph);
+    options.observe = [&](Value *v, const Tensor &t) {
+      if (v->def() && !v->def()->is(Op::Constant))
+        run.values[(*names)[v].str()] = t;
+    };
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const bool ok = interpret(graph, inputs, run.outputs, diagnostics, options);
+  run.milliseconds =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return ok;
+}
+
+bool graphInputs(Graph &graph, llvm::ArrayRef<DeclaredTensor> declared,
+                 llvm::ArrayRef<Tensor> data, uint64_t seed, std::vector<Tensor> &inputs,
+                 Diagnostics &diagnostics) {
+  const unsigned count = graph.body().numArguments();
+  std::vector<Tensor> given(count);
+  SymbolValues symbols;
+  for (unsigned i = 0; i < count; ++i)
+    for (size_t k = 0; k < declared.size() && k < data.size(); ++k)
+      if (declared[k].name == graph.inputNames[i] && !data[k].isNull()) {
+        given[i] = data[k];
+        bind(graph.body().argument(i)->type(), data[k].shape(), symbols);
+      }
+  inputs.clear();
+  for (unsigned i = 0; i < count; ++i) {
+    const Type type = graph.body().argument(i)->type();
+    if (!given[i].isNull() && seed == 0) {
+      inputs.push_back(given[i]);
+      continue;
+    }
+    if (!type.isTensor() || type.element() == Element::String) {
+      diagnostics.error("input '" + graph.inputNames[i] + "' of type " + toString(type) +
+                        " has no seeded values; give it with --input or --data");
+      return false;
+    }
+    llvm::SmallVector<int64_t, 6> shape;
+    int64_t elements = 1;
+    for (Dim d : type.shape()) {
+      choose(d, symbols);
+      const auto v = extent(d, symbols);
+      elements *= v ? std::max<int64_t>(*v, 1) : 1;
+      if (!v || *v > (int64_t(1) << 32) || elements > (int64_t(1) << 32)) {
+        diagnostics.error("input '" + graph.inputNames[i] + "': no extent can be chosen for " +
+                          toString(type) + "; give it with --bind, --shape or --data");
+        return false;
+      }
+      shape.push_back(*v);
+    }
+    inputs.push_back(randomTensor(type.element(), shape, given[i], seed * 1000003 + i + 1));
+  }
+  return true;
+}
+
+SymbolValues symbolValues(Graph &graph, llvm::ArrayRef<Tensor> inputs) {
+  SymbolValues symbols;
+  for (unsigned i = 0; i < graph.body().numArguments() && i < inputs.size(); ++i)
+    if (graph.body().argument(i)->type().isTensor())
+      bind(graph.body().argument(i)->type(), inputs[i].shape(), symbols);
+  return symbols;
+}
+
+} // namespace tenon

@@ -1,0 +1,95 @@
+// Implements `tenon passes`: everything that has a stable id.
+#include "codegen/Tactic.h"
+#include "driver/Commands.h"
+#include "driver/Console.h"
+#include "passes/PassManager.h"
+
+#include <CLI/CLI.hpp>
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/JSON.h"
+
+namespace tenon {
+namespace {
+
+llvm::StringRef kindName(RowKind kind) {
+  return kind == RowKind::Pass ? "pass" : kind == RowKind::Pattern ? "pattern" : "fusion";
+}
+
+void printText(llvm::raw_ostream &os) {
+  for (const PassInfo &row : passTable()) {
+    const bool part = row.kind != RowKind::Pass;
+    os << llvm::left_justify((part ? "  " : "") + row.id.str(), 38) << row.summary;
+    if (row.required)
+      os << " (always runs)";
+    os << '\n';
+    for (const PassOption &o : row.options)
+      os << "    {" << o.name << "=" << o.value << "} " << o.summary << '\n';
+  }
+  os << "\nways to run a group (--disable, --only)\n";
+  for (Family family : {Family::Cpu, Family::Cuda})
+    for (const Tactic &t : tacticsOf(family))
+      os << llvm::left_justify("tactic." + t.id.str(), 38) << t.summary
+         << (family == Family::Cpu ? " (cpu)" : " (cuda)") << '\n';
+  os << "\npipelines\n";
+  for (unsigned level = 0; level < 4; ++level)
+    os << "-O" << level << "  imported to optimized: " << optimizationPipeline(level)
+       << "\n     optimized to groups:   " << groupingPipeline(level) << '\n';
+}
+
+void printJson(llvm::raw_ostream &os) {
+  llvm::json::OStream json(os, 1);
+  json.object([&] {
+    json.attributeArray("passes", [&] {
+      for (const PassInfo &row : passTable())
+        json.object([&] {
+          json.attribute("id", row.id);
+          json.attribute("kind", kindName(row.kind));
+          json.attribute("summary", row.summary);
+          json.attribute("required", row.required);
+          json.attributeArray("options", [&] {
+            for (const PassOption &o : row.options)
+              json.object([&] {
+                json.attribute("name", o.name);
+                json.attribute("default", o.value);
+                json.attribute("summary", o.summary);
+              });
+          });
+        });
+    });
+    json.attributeArray("tactics", [&] {
+      for (Family family : {Family::Cpu, Family::Cuda})
+        for (const Tactic &t : tacticsOf(family))
+          json.object([&] {
+            json.attribute("id", "tactic." + t.id.str());
+            json.attribute("family", family == Family::Cpu ? "cpu" : "cuda");
+            json.attribute("summary", t.summary);
+          });
+    });
+    json.attributeArray("pipelines", [&] {
+      for (unsigned level = 0; level < 4; ++level)
+        json.object([&] {
+          json.attribute("level", level);
+          json.attribute("optimize", optimizationPipeline(level));
+          json.attribute("group", groupingPipeline(level));
+        });
+    });
+  });
+  os << '\n';
+}
+
+} // namespace
+
+void declarePasses(CLI::App &app, Command &command) {
+  auto options = std::make_shared<ConsoleOptions>();
+  CLI::App *sub = app.add_subcommand("passes", "lists passes, patterns and fusions by id");
+  declare(*sub, *options);
+  sub->callback([options, &command] {
+    command = [options] {
+      options->json ? printJson(llvm::outs()) : printText(llvm::outs());
+      return Done;
+    };
+  });
+}
+
+} // namespace tenon

@@ -1,0 +1,332 @@
+// Implements the steps from a model file to generated text.
+#include "driver/Pipeline.h"
+
+#include "ir/Text.h"
+#include "ir/Verifier.h"
+
+#include "llvm/Support/CrashRecoveryContext.h"
+#include "llvm/Support/Path.h"
+
+namespace tenon {
+
+//===----------------------------------------------------------------------===//
+// Reading
+//===----------------------------------------------------------------------===//
+
+Compilation::Compilation(Console &console, const ModelOptions &model, const PassOptions &passes)
+    : console_(console), model_(model), options_(passes), passContext_(diagnostics_) {}
+
+bool Compilation::readControls() {
+  PassControls controls;
+  controls.disable = listItems(options_.disable);
+  controls.only = listItems(options_.only);
+  controls.counters = listItems(options_.debugCounter);
+  // Tactics are switched in the same way: they are ids of their own.
+  std::vector<std::string> ids;
+  for (Family family : {Family::Cpu, Family::Cuda})
+    for (const Tactic &t : tacticsOf(family))
+      ids.push_back("tactic." + t.id.str());
+  const std::vector<llvm::StringRef> extra(ids.begin(), ids.end());
+  return passContext_.setControls(controls, extra) || fail(Usage);
+}
+
+bool Compilation::open() {
+  if (!readControls())
+    return false;
+  if (!importOptions(model_, import_, diagnostics_))
+    return fail(Failed);
+  llvm::StringRef path(model_.model);
+  if (path.endswith(".tn")) {
+    if (!model_.bind.empty() || !model_.shape.empty() || !model_.range.empty() || !model_.state.empty()) {
+      diagnostics_.error("--bind, --shape, --range and --state act at import; '" + model_.model +
+                         "' is past it: give them where the .tn file is made");
+      return fail(Usage);
+    }
+    const bool ran = guarded("reading", nullptr, "", [&] {
+      module_ = readModule(context_, path, diagnostics_);
+      return module_ != nullptr;
+    });
+    if (!ran)
+      return false;
+    const Graph &g = module_->graph();
+    for (unsigned i = 0; i < g.inputNames.size(); ++i) {
+      const Type t = g.body().arguments()[i]->type();
+      DeclaredTensor d;
+      d.name = g.inputNames[i];
+      d.element = t.isTensor() ? t.element() : Element::F32;
+      inputs_.push_back(std::move(d));
+    }
+    for (const std::string &name : g.outputNames) {
+      DeclaredTensor d;
+      d.name = name;
+      outputs_.push_back(std::move(d));
+    }
+    return true;
+  }
+  return guarded("reading", nullptr, "", [&] {
+    onnx_ = OnnxModel::load(path, diagnostics_);
+    if (!onnx_)
+      return fail(Failed);
+    inputs_ = onnx_->inputs();
+    outputs_ = onnx_->outputs();
+    return true;
+  });
+}
+
+bool Compilation::load(llvm::ArrayRef<Tensor> data) {
+  if (module_)
+    return true;
+  const bool ok = guarded("importing", nullptr, "", [&] {
+    if (!data.empty() && !onnx_->bindFromData(data, import_, diagnostics_))
+      return false;
+    auto imported = onnx_->toModule(context_, import_, diagnostics_);
+    if (!imported)
+      return false;
+    module_ = std::move(imported->module);
+    names_ = std::move(imported->names);
+    noteOptions(optionText(model_));
+    return true;
+  });
+  return ok ? verified("import") : fail(status_ == Done ? Failed : status_);
+}
+
+void Compilation::noteOptions(llvm::StringRef text) {
+  if (text.empty())
+    return;
+  std::string &noted = module_->facts["options"];
+  if (!llvm::StringRef(noted).contains(text))
+    noted += (noted.empty() ? "" : " ") + text.str();
+}
+
+//===----------------------------------------------------------------------===//
+// Stages
+//===----------------------------------------------------------------------===//
+
+bool Compilation::optimize() {
+  if (module_->stage != Stage::Imported)
+    return true;
+  noteOptions(optionText(options_));
+  Pipeline pipeline;
+  if (!parsePipeline(optimizationPipeline(options_.level), pipeline, diagnostics_))
+    return fail(Defect);
+  if (!runPasses(pipeline))
+    return false;
+  module_->stage = Stage::Optimized;
+  return true;
+}
+
+bool Compilation::group() {
+  if (!optimize())
+    return false;
+  if (module_->stage == Stage::Scheduled)
+    return true;
+  noteOptions(optionText(options_));
+  Pipeline pipeline;
+  if (!parsePipeline(groupingPipeline(options_.level), pipeline, diagnostics_))
+    return fail(Defect);
+  return runPasses(pipeline);
+}
+
+bool Compilation::schedule(const Target &target, const ScheduleOptions &options) {
+  passContext_.target = traitsOf(target);
+  if (!group())
+    return false;
+  console_.progress("scheduling");
+  std::unique_ptr<Module> before = module_->clone();
+  const bool ok = guarded("scheduling", before.get(), "tenon compile FILE -o OUT --target=" + target.name, [&] {
+    return scheduleModule(*module_, target, options, diagnostics_);
+  });
+  return ok ? verified("scheduling") : fail(status_ == Done ? Failed : status_);
+}
+
+bool Compilation::emit(const Target &target, const CompileOptions &options,
+                       std::vector<CompiledFile> &files, CompileSummary &summary) {
+  console_.progress("writing code");
+  const bool ok = guarded("emission", module_.get(), "tenon compile FILE -o OUT --target=" + target.name, [&] {
+    return emitModule(*module_, target, options, files, summary, diagnostics_);
+  });
+  return ok || fail(status_ == Done ? Failed : status_);
+}
+
+bool Compilation::runPasses(const Pipeline &pipeline) {
+  if (pipeline.empty())
+    return true;
+  PassManagerOptions options;
+  options.verifyEach = options_.verifyEach;
+  options.printAfter = listItems(options_.printAfter);
+  options.printAfterChange = options_.printAfterChange;
+  options.out = &llvm::errs();
+  PassManager manager(passContext_, options);
+  console_.progress("optimising");
+  std::unique_ptr<Module> before = module_->clone();
+  const std::string command = "tenon opt FILE --passes='" + toString(pipeline) + "'";
+  names_.clear();
+  const bool ok = guarded("optimisation", before.get(), command,
+                          [&] { return manager.run(*module_, pipeline); });
+  runs_.insert(runs_.end(), manager.runs().begin(), manager.runs().end());
+  if (options_.timePasses) {
+    console_.endProgress();
+    manager.printTimes(llvm::errs());
+  }
+  if (!ok) {
+    if (status_ != Defect && manager.reproducer().module)
+      writeReproducer(*manager.reproducer().module,
+                      "tenon opt FILE --verify-each --passes='" + manager.reproducer().pipeline + "'");
+    return fail(Defect);
+  }
+  return verified("passes '" + toString(pipeline) + "'");
+}
+
+//===----------------------------------------------------------------------===//
+// Failures
+//===----------------------------------------------------------------------===//
+
+bool Compilation::verified(llvm::StringRef after) {
+  if (verify(*module_, diagnostics_))
+    return true;
+  diagnostics_.error("the module does not verify after " + after.str() + ": a defect of tenon");
+  writeReproducer(*module_, "tenon opt FILE --passes=''");
+  return fail(Defect);
+}
+
+bool Compilation::guarded(llvm::StringRef what, const Module *reproducer, llvm::StringRef command,
+                          llvm::function_ref<bool()> work) {
+  bool result = false;
+  llvm::CrashRecoveryContext::Enable();
+  llvm::CrashRecoveryContext recovery;
+  const bool survived = recovery.RunSafely([&] { result = work(); });
+  llvm::CrashRecoveryContext::Disable();
+  if (survived)
+    return result || fail(status_ == Done ? Failed : status_);
+  diagnostics_.error("tenon crashed during " + what.str() + " (" +
+                     std::to_string(recovery.RetCode) + "): a defect of tenon");
+  if (reproducer)
+    writeReproducer(*reproducer, command);
+  else
+    copyModel();
+  return fail(Defect);
+}
+
+void Compilation::copyModel() {
+  llvm::StringRef path(model_.model);
+  const std::string copy =
+      (llvm::sys::path::stem(path) + ".reproducer" + llvm::sys::path::extension(path)).str();
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  OutputFiles files(diagnostics_);
+  if (buffer && files.add(copy, (*buffer)->getBuffer()) && files.commit())
+    diagnostics_.error("wrote reproducer '" + copy + "', a copy of the model");
+}
+
+void Compilation::writeReproducer(const Module &module, llvm::StringRef command) {
+  const std::string path = (llvm::sys::path::stem(model_.model) + ".reproducer.tn").str();
+  Diagnostics trouble;
+  OutputFiles files(trouble);
+  std::string text, data;
+  {
+    llvm::raw_string_ostream os(text);
+    std::string line = command.str();
+    if (const size_t at = line.find("FILE"); at != std::string::npos)
+      line.replace(at, 4, path);
+    os << "// tenon " << TENON_VERSION << " failed here; see it again with\n//   " << line << '\n';
+    PrintOptions options;
+    options.data = &data;
+    print(module, os, options);
+  }
+  const bool written =
+      (data.empty() || files.add(path + ".data", data)) && files.add(path, text) && files.commit();
+  if (written)
+    diagnostics_.error("wrote reproducer '" + path + "'; `tenon reduce` shrinks it");
+  else
+    for (const Diagnostic &d : trouble.list())
+      diagnostics_.error(d.message);
+}
+
+//===----------------------------------------------------------------------===//
+// Options
+//===----------------------------------------------------------------------===//
+
+TargetTraits traitsOf(const Target &target) {
+  TargetTraits traits;
+  if (target.family == Family::Cuda)
+    traits.viewAlignment = 16; // loads of four floats trap when they are not aligned
+  return traits;
+}
+
+llvm::Optional<Target> codeTarget(const CodeOptions &options, Diagnostics &diagnostics) {
+  if (options.target == "interpreter") {
+    diagnostics.error("target 'interpreter' runs and compares only; use it with `tenon run`");
+    return llvm::None;
+  }
+  return parseTarget(options.target, diagnostics);
+}
+
+bool scheduleOptions(const CodeOptions &code, PassContext &passes, ScheduleOptions &out,
+                     Diagnostics &diagnostics) {
+  if (code.search == "exhaustive" || !code.tuning.empty()) {
+    diagnostics.error("measured schedules (--search=exhaustive, --tuning) are not available in this "
+                      "version; use --search=heuristic");
+    return false;
+  }
+  out.search = code.search == "none" ? ScheduleOptions::None : ScheduleOptions::Heuristic;
+  out.enabled = [&passes](llvm::StringRef id) { return passes.enabled(id); };
+  return true;
+}
+
+bool compileOptions(const CodeOptions &code, llvm::StringRef stem, CompileOptions &out,
+                    Diagnostics &diagnostics) {
+  (void)diagnostics;
+  out.stem = stem.str();
+  out.prefix = code.prefix.empty() ? identifier(stem) : code.prefix;
+  out.weights = code.weights == "inline"   ? CompileOptions::Inline
+                : code.weights == "incbin" ? CompileOptions::Incbin
+                : code.weights == "file"   ? CompileOptions::File
+                                           : CompileOptions::Auto;
+  out.runtime = code.runtime == "include" ? CompileOptions::Include : CompileOptions::Embed;
+  return true;
+}
+
+bool refuseUnavailable(const ModelOptions &model, const CodeOptions &code, Diagnostics &diagnostics) {
+  auto refuse = [&](const std::string &what, const std::string &remedy) {
+    diagnostics.error(what + " is not available in this version; " + remedy);
+    return false;
+  };
+  if (!model.io.empty())
+    return refuse("--io", "inputs and outputs keep the model's types in row-major order");
+  if (code.precision != "fp32")
+    return refuse("--precision=" + code.precision, "use --precision=fp32");
+  if (!code.optimize.empty())
+    return refuse("--optimize", "leave it out");
+  if (code.ramLimit >= 0)
+    return refuse("--ram-limit", "--report=memory says what is needed");
+  if (!code.pool.empty())
+    return refuse("--pool", "the arena is one block");
+  if (!code.selfTest.empty())
+    return refuse("--self-test", "leave it out");
+  if (code.hooks)
+    return refuse("--hooks", "leave it out");
+  if (code.workspace >= 0)
+    return refuse("--workspace", "--report=memory says how much scratch kernels use");
+  return true;
+}
+
+std::string identifier(llvm::StringRef text) {
+  std::string out;
+  for (char c : text)
+    out += isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  if (out.empty() || isdigit(static_cast<unsigned char>(out[0])))
+    out.insert(0, "m");
+  return out;
+}
+
+bool addModule(OutputFiles &files, const Module &module, llvm::StringRef path) {
+  std::string text, data;
+  {
+    llvm::raw_string_ostream os(text);
+    PrintOptions options;
+    options.data = &data;
+    print(module, os, options);
+  }
+  return (data.empty() || files.add((path + ".data").str(), data)) && files.add(path, text);
+}
+
+} // namespace tenon

@@ -1,0 +1,97 @@
+// Defines Compilation: one model on its way load → passes → schedule → emit, with the options that
+// every subcommand shares. Each step goes on from the stage that the module is in.
+#pragma once
+
+#include "codegen/Compile.h"
+#include "driver/Console.h"
+#include "driver/Files.h"
+#include "driver/Options.h"
+#include "frontend/Import.h"
+#include "passes/PassManager.h"
+
+#include <memory>
+
+namespace tenon {
+
+class Compilation {
+public:
+  Compilation(Console &console, const ModelOptions &model, const PassOptions &passes);
+
+  /// Reads the file and what the options say of it. Nothing is imported yet, so that data can bind
+  /// extents first.
+  bool open();
+  /// The inputs that the model lets the caller supply (also those that an option made constants),
+  /// and the outputs.
+  const std::vector<DeclaredTensor> &inputs() const { return inputs_; }
+  const std::vector<DeclaredTensor> &outputs() const { return outputs_; }
+  /// Makes the module. `data` holds one tensor per input, null where none is known: their shapes
+  /// bind symbolic extents.
+  bool load(llvm::ArrayRef<Tensor> data = {});
+
+  /// imported → optimized.
+  bool optimize();
+  /// optimized → groups in final layouts → scheduled.
+  bool schedule(const Target &target, const ScheduleOptions &options);
+  /// optimized → groups, for the interpreter: as schedule() without choosing kernels.
+  bool group();
+  bool emit(const Target &target, const CompileOptions &options, std::vector<CompiledFile> &files,
+            CompileSummary &summary);
+  /// Runs any pipeline; `command` is how a person repeats it.
+  bool runPasses(const Pipeline &pipeline);
+
+  const ModelOptions &modelOptions() const { return model_; }
+  Module &module() { return *module_; }
+  Context &context() { return context_; }
+  Diagnostics &diagnostics() { return diagnostics_; }
+  PassContext &passContext() { return passContext_; }
+  const std::vector<PassRun> &passRuns() const { return runs_; }
+  /// ONNX tensor names with their values; empty for .tn files, invalid once a pass has run.
+  const std::vector<std::pair<std::string, Value *>> &names() const { return names_; }
+  /// What the command answers after a failure.
+  Status status() const { return status_; }
+
+private:
+  bool readControls();
+  /// Notes in the module what made it, for the head of generated files.
+  void noteOptions(llvm::StringRef text);
+  bool fail(Status status) { return status_ = status, false; }
+  /// Runs `work`; when it crashes, `reproducer` is written under a comment that names `command`.
+  bool guarded(llvm::StringRef what, const Module *reproducer, llvm::StringRef command,
+               llvm::function_ref<bool()> work);
+  void writeReproducer(const Module &module, llvm::StringRef command);
+  void copyModel();
+  bool verified(llvm::StringRef after);
+
+  Console &console_;
+  ModelOptions model_;
+  PassOptions options_;
+  Diagnostics diagnostics_;
+  Context context_;
+  PassContext passContext_;
+  ImportOptions import_;
+  std::unique_ptr<OnnxModel> onnx_;
+  std::unique_ptr<Module> module_;
+  std::vector<DeclaredTensor> inputs_, outputs_;
+  std::vector<std::pair<std::string, Value *>> names_;
+  std::vector<PassRun> runs_;
+  Status status_ = Done;
+};
+
+/// What the passes must know of a target.
+TargetTraits traitsOf(const Target &target);
+/// Parses --target; the interpreter is no target.
+llvm::Optional<Target> codeTarget(const CodeOptions &options, Diagnostics &diagnostics);
+/// The schedule options of a command line; false for what this version cannot do.
+bool scheduleOptions(const CodeOptions &code, PassContext &passes, ScheduleOptions &out,
+                     Diagnostics &diagnostics);
+bool compileOptions(const CodeOptions &code, llvm::StringRef stem, CompileOptions &out,
+                    Diagnostics &diagnostics);
+/// Reports options that this version knows but cannot honour.
+bool refuseUnavailable(const ModelOptions &model, const CodeOptions &code, Diagnostics &diagnostics);
+
+/// A text as a C identifier: `super-resolution.v2` → `super_resolution_v2`.
+std::string identifier(llvm::StringRef text);
+/// Adds a module and its side file of large literals.
+bool addModule(OutputFiles &files, const Module &module, llvm::StringRef path);
+
+} // namespace tenon

@@ -1,0 +1,360 @@
+// Implements the building and running of programs. The file formats are those of
+// runtime/harness/main.cpp.
+#include "driver/Program.h"
+
+#include "codegen/EmbeddedRuntime.h"
+#include "codegen/cuda/Program.h"
+#include "codegen/emit/CppText.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/Program.h"
+
+#include <chrono>
+#include <cstring>
+
+namespace tenon {
+
+//===----------------------------------------------------------------------===//
+// Building
+//===----------------------------------------------------------------------===//
+
+std::string findCxx() {
+  if (auto named = llvm::sys::Process::GetEnv("CXX"))
+    if (auto path = llvm::sys::findProgramByName(*named))
+      return *path;
+  for (const char *name : {"c++", "g++", "clang++"})
+    if (auto path = llvm::sys::findProgramByName(name))
+      return *path;
+  return "";
+}
+
+std::string findNvcc() {
+  if (auto named = llvm::sys::Process::GetEnv("NVCC"))
+    if (auto path = llvm::sys::findProgramByName(*named))
+      return *path;
+  if (auto path = llvm::sys::findProgramByName("nvcc"))
+    return *path;
+  if (auto path = llvm::sys::findProgramByName("nvcc", {"/usr/local/cuda/bin"}))
+    return *path;
+  return "";
+}
+
+bool Program::writeFiles(llvm::ArrayRef<CompiledFile> files) {
+  OutputFiles out(diagnostics());
+  if (!makeFolder(folder_.file("harness"), diagnostics()))
+    return false;
+  for (const CompiledFile &f : files)
+    if (!out.add(folder_.file("model" + f.suffix), f.bytes))
+      return false;
+  for (size_t i = 0; i < kEmbeddedRuntimeCount; ++i) {
+    const EmbeddedFile &f = kEmbeddedRuntime[i];
+    if (llvm::StringRef(f.path).startswith("harness/") &&
+        !out.add(folder_.file(f.path), llvm::StringRef(f.data, f.size)))
+      return false;
+  }
+  return out.commit();
+}
+
+bool Program::execute(llvm::StringRef program, llvm::ArrayRef<std::string> arguments,
+                      llvm::StringRef what) {
+  const std::string log = folder_.file("log.txt");
+  std::vector<llvm::StringRef> words{program};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  const llvm::Optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), llvm::StringRef(log),
+                                                       llvm::StringRef(log)};
+  std::string error;
+  const int status = llvm::sys::ExecuteAndWait(program, words, llvm::None, redirects, 0, 0, &error);
+  if (status == 0)
+    return true;
+  Diagnostic &d = diagnostics().error(what.str() + " failed" +
+                                      (status > 0 ? " with status " + std::to_string(status)
+                                                  : ": " + (error.empty() ? "it crashed" : error)));
+  std::string line = program.str();
+  for (const std::string &a : arguments)
+    line += " " + a;
+  d.notes.push_back(line);
+  if (auto buffer = llvm::MemoryBuffer::getFile(log)) {
+    llvm::SmallVector<llvm::StringRef, 32> lines;
+    (*buffer)->getBuffer().split(lines, '\n', -1, /*KeepEmpty=*/false);
+    for (size_t i = 0; i < lines.size() && i < 20; ++i)
+      d.notes.push_back(lines[i].str());
+  }
+  return false;
+}
+
+bool Program::build(const CodeOptions &code, bool trace) {
+  if (!folder_.valid()) {
+    diagnostics().error("cannot create a temporary folder");
+    return false;
+  }
+  CompileOptions options;
+  if (!compileOptions(code, "model", options, diagnostics()))
+    return false;
+  options.prefix = "model";
+  std::vector<CompiledFile> files;
+  if (!compilation_.emit(target_, options, files, summary_) || !writeFiles(files))
+    return false;
+  threads_ = code.threads;
+
+  const bool cuda = target_.family == Family::Cuda;
+  std::vector<std::string> words{"-std=c++17"};
+  std::string compiler;
+  if (cuda) {
+    compiler = findNvcc();
+    words = nvccOptions(target_);
+    words.insert(words.end(), {"-DTENON_HARNESS_CUDA", "-x", "cu"});
+  } else {
+    compiler = findCxx();
+    llvm::SmallVector<llvm::StringRef, 8> flags;
+    target_.levels.front()->buildFlags.split(flags, ' ', -1, /*KeepEmpty=*/false);
+    for (llvm::StringRef f : flags)
+      if (f != "-ffreestanding") // the harness is hosted
+        words.push_back(f.str());
+    words.push_back("-ffp-contract=off");
+    if (target_.family == Family::Mcu)
+      words.push_back("-DTENON_HARNESS_MCU");
+    if (threads_ > 1)
+      words.insert(words.end(), {"-DTENON_THREADS", "-pthread"});
+  }
+  if (compiler.empty()) {
+    diagnostics().error(cuda ? "no nvcc was found in PATH or /usr/local/cuda/bin; install the CUDA toolkit"
+                             : "no C++ compiler was found; install g++ or name one in CXX");
+    return false;
+  }
+  if (trace)
+    words.push_back("-DTENON_TRACE");
+  if (!DimSpelling(compilation_.module()).symbols().empty())
+    words.push_back("-DTENON_HARNESS_DIMS");
+  words.push_back("-I" + folder_.path().str());
+  for (llvm::StringRef path : compilation_.modelOptions().op) { // headers of the user's operators
+    llvm::StringRef folder = llvm::sys::path::parent_path(path);
+    words.push_back("-I" + (folder.empty() ? "." : folder.str()));
+  }
+  words.push_back(folder_.file("harness/main.cpp"));
+  words.push_back(folder_.file(cuda ? "model.cu" : "model.cpp"));
+  words.insert(words.end(), {"-o", folder_.file("program")});
+  console_.progress("building");
+  const auto start = std::chrono::steady_clock::now();
+  const bool ok = execute(compiler, words, "building the generated code");
+  buildSeconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return ok;
+}
+
+//===----------------------------------------------------------------------===//
+// Running
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+class Numbers {
+public:
+  void add(int64_t v) { bytes_.append(reinterpret_cast<const char *>(&v), sizeof v); }
+  llvm::StringRef bytes() const { return bytes_; }
+
+private:
+  std::string bytes_;
+};
+
+/// Reads what the program wrote; reports once when it is too short.
+class ResultReader {
+public:
+  explicit ResultReader(llvm::StringRef bytes) : bytes_(bytes) {}
+  bool take(void *to, size_t size) {
+    if (size > bytes_.size())
+      return good_ = false;
+    memcpy(to, bytes_.data(), size);
+    bytes_ = bytes_.drop_front(size);
+    return good_;
+  }
+  int64_t number() {
+    int64_t v = 0;
+    take(&v, sizeof v);
+    return v;
+  }
+  double real() {
+    double v = 0;
+    take(&v, sizeof v);
+    return v;
+  }
+  bool good() const { return good_; }
+
+private:
+  llvm::StringRef bytes_;
+  bool good_ = true;
+};
+
+std::string bytesText(llvm::ArrayRef<uint8_t> bytes) {
+  return std::string(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+}
+
+int64_t upperBytes(Type t) { return byteSize(t.element(), t.upperElements()); }
+
+} // namespace
+
+bool Program::isState(unsigned input) const {
+  return llvm::any_of(compilation_.module().graph().states,
+                      [&](const State &s) { return s.input == input; });
+}
+bool Program::isCarried(unsigned output) const {
+  return llvm::any_of(compilation_.module().graph().states,
+                      [&](const State &s) { return s.output == output; });
+}
+
+bool Program::run(ProgramRun &run) {
+  Module &module = compilation_.module();
+  Graph &graph = module.graph();
+  Numbers manifest;
+  std::string data;
+  for (int64_t v : {int64_t(threads_), run.runs, run.warmup, run.budgetMilliseconds,
+                    int64_t(run.profile)})
+    manifest.add(v);
+
+  SymbolValues symbols;
+  for (unsigned i = 0; i < graph.body().numArguments(); ++i) {
+    const Type t = graph.body().argument(i)->type();
+    for (unsigned d = 0; d < t.rank(); ++d)
+      if (t.dim(d).isSymbol())
+        symbols[t.dim(d).symbol().str()] = run.inputs[i].shape()[d];
+  }
+  const DimSpelling dims(module);
+  Numbers settings;
+  int64_t settable = 0;
+  for (size_t i = 0; i < dims.symbols().size(); ++i) {
+    auto it = symbols.find(dims.symbols()[i].symbol().str());
+    if (it == symbols.end())
+      continue; // born in the graph
+    settings.add(int64_t(i));
+    settings.add(it->second);
+    ++settable;
+  }
+  manifest.add(settable);
+  std::string head = manifest.bytes().str() + settings.bytes().str();
+
+  Numbers rest;
+  int64_t inputCount = 0, outputCount = 0;
+  Numbers inputs, outputs;
+  for (unsigned i = 0; i < run.inputs.size(); ++i) {
+    if (isState(i))
+      continue;
+    ++inputCount;
+    // Buffers have the size of the largest extents, as the interface asks.
+    std::string bytes = bytesText(run.inputs[i].bytes());
+    bytes.resize(size_t(std::max<int64_t>(upperBytes(graph.body().argument(i)->type()), int64_t(bytes.size()))));
+    inputs.add(int64_t(bytes.size()));
+    data += bytes;
+  }
+  Operation *end = graph.returnOp();
+  for (unsigned i = 0; i < end->numOperands(); ++i) {
+    if (isCarried(i))
+      continue;
+    ++outputCount;
+    outputs.add(upperBytes(end->operand(i)->type()));
+    outputs.add(end->operand(i)->type().rank());
+  }
+  rest.add(inputCount);
+  head += rest.bytes().str() + inputs.bytes().str();
+  Numbers tail;
+  tail.add(outputCount);
+  head += tail.bytes().str() + outputs.bytes().str();
+  Numbers transfers;
+  transfers.add(int64_t(run.transfers.size()));
+  for (const Transfer &t : run.transfers) {
+    const bool indexed = t.place.home == Home::Input || t.place.home == Home::Output;
+    const int home = t.place.home == Home::Input ? 1 : t.place.home == Home::Output ? 2 : t.place.home == Home::State ? 3 : 0;
+    for (int64_t v : {int64_t(t.step), int64_t(t.read), int64_t(t.read), int64_t(home), t.place.at,
+                      indexed ? t.place.offset : 0, int64_t(t.form.segments().size())})
+      transfers.add(v);
+    for (const Segment &s : t.form.segments()) {
+      transfers.add(s.offset);
+      transfers.add(s.bytes);
+    }
+    if (!t.read)
+      data += bytesText(t.bytes);
+  }
+  head += transfers.bytes().str();
+
+  const std::string number = std::to_string(runNumber_++);
+  const std::string manifestFile = folder_.file("manifest" + number),
+                    dataFile = folder_.file("data" + number),
+                    resultFile = folder_.file("results" + number);
+  OutputFiles files(diagnostics());
+  if (!files.add(manifestFile, head) || !files.add(dataFile, data) || !files.commit())
+    return false;
+  std::vector<std::string> words{manifestFile, dataFile, resultFile};
+  if (summary_.weightsMode == "file" && summary_.weightBytes)
+    words.push_back(folder_.file("model.weights"));
+  std::string program = folder_.file("program");
+  if (auto with = llvm::sys::Process::GetEnv("TENON_RUN_WITH")) {
+    llvm::SmallVector<llvm::StringRef, 8> parts;
+    llvm::StringRef(*with).split(parts, ' ', -1, /*KeepEmpty=*/false);
+    if (auto path = llvm::sys::findProgramByName(parts.empty() ? "" : parts.front())) {
+      std::vector<std::string> all;
+      for (llvm::StringRef part : llvm::makeArrayRef(parts).drop_front())
+        all.push_back(part.str());
+      all.push_back(program);
+      all.insert(all.end(), words.begin(), words.end());
+      words = std::move(all);
+      program = *path;
+    } else {
+      diagnostics().error("TENON_RUN_WITH: no program '" + *with + "'");
+      return false;
+    }
+  }
+  if (!execute(program, words, "running the generated code"))
+    return false;
+
+  auto buffer = llvm::MemoryBuffer::getFile(resultFile, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  if (!buffer) {
+    diagnostics().error("cannot read the results of the generated code: " + buffer.getError().message());
+    return false;
+  }
+  ResultReader reader((*buffer)->getBuffer());
+  std::vector<llvm::SmallVector<int64_t, 6>> shapes(end->numOperands());
+  for (unsigned i = 0; i < end->numOperands(); ++i)
+    for (unsigned d = 0; !isCarried(i) && d < end->operand(i)->type().rank(); ++d)
+      shapes[i].push_back(reader.number());
+  run.outputs.assign(end->numOperands(), Tensor());
+  for (unsigned i = 0; i < end->numOperands(); ++i) {
+    if (isCarried(i))
+      continue;
+    const Type t = end->operand(i)->type();
+    std::vector<uint8_t> bytes(size_t(upperBytes(t)));
+    if (!reader.take(bytes.data(), bytes.size()))
+      break;
+    int64_t elements = 1;
+    for (int64_t d : shapes[i])
+      elements *= d;
+    if (elements < 0 || byteSize(t.element(), elements) > int64_t(bytes.size())) {
+      diagnostics().error("output '" + graph.outputNames[i] + "': the generated code reports an "
+                          "extent beyond its bound");
+      return false;
+    }
+    bytes.resize(size_t(byteSize(t.element(), elements)));
+    run.outputs[i] = Tensor(t.element(), shapes[i], std::move(bytes));
+  }
+  for (Transfer &t : run.transfers)
+    if (t.read) {
+      t.done = reader.number();
+      t.bytes.resize(size_t(t.form.bytes()));
+      reader.take(t.bytes.data(), t.bytes.size());
+    }
+  run.createNanoseconds = reader.real();
+  run.firstNanoseconds = reader.real();
+  const int64_t times = reader.number(), profiled = reader.number(), steps = reader.number();
+  run.nanoseconds.clear();
+  for (int64_t i = 0; i < times && reader.good(); ++i)
+    run.nanoseconds.push_back(reader.real());
+  run.stepNanoseconds.clear();
+  for (int64_t i = 0; i < steps && reader.good(); ++i)
+    run.stepNanoseconds.push_back(reader.real() / double(std::max<int64_t>(profiled, 1)));
+  for (const std::string &f : {manifestFile, dataFile, resultFile})
+    llvm::sys::fs::remove(f);
+  if (!reader.good())
+    diagnostics().error("the results of the generated code are cut short");
+  return reader.good();
+}
+
+} // namespace tenon

@@ -1,0 +1,70 @@
+// Defines the built program of a compiled model: generated code and runtime/harness/ made into an
+// executable by the system's compiler, run as a child process. (tenon is static and loads no code.)
+#pragma once
+
+#include "codegen/Plan.h"
+#include "driver/Physical.h"
+#include "driver/Pipeline.h"
+
+namespace tenon {
+
+/// Bytes to put into a value's memory before a step, or to take out of it after one.
+struct Transfer {
+  int step = 0;
+  bool read = false; // after the step; else written before it
+  Placement place;
+  PhysicalForm form;
+  /// Written: the bytes to write. Read: the bytes that were found.
+  std::vector<uint8_t> bytes;
+  /// How often the step ran.
+  int64_t done = 0;
+};
+
+struct ProgramRun {
+  std::vector<Tensor> inputs; // of the graph, states included
+  std::vector<Transfer> transfers;
+  int64_t runs = 0, warmup = 0, budgetMilliseconds = 0;
+  bool profile = false;
+
+  // Results.
+  std::vector<Tensor> outputs; // of the graph; null for states
+  double createNanoseconds = 0, firstNanoseconds = 0;
+  std::vector<double> nanoseconds;
+  std::vector<double> stepNanoseconds; // mean of each step
+};
+
+class Program {
+public:
+  Program(Console &console, Compilation &compilation, const Target &target)
+      : console_(console), compilation_(compilation), target_(target) {}
+
+  /// Emits the scheduled module and builds it. `trace` lets transfers and profiles happen.
+  bool build(const CodeOptions &code, bool trace);
+  /// Under the command in TENON_RUN_WITH, where set: a sanitizer, a debugger.
+  bool run(ProgramRun &run);
+
+  const CompileSummary &summary() const { return summary_; }
+  double buildSeconds() const { return buildSeconds_; }
+  TemporaryFolder &folder() { return folder_; }
+
+private:
+  Diagnostics &diagnostics() { return compilation_.diagnostics(); }
+  bool writeFiles(llvm::ArrayRef<CompiledFile> files);
+  bool execute(llvm::StringRef program, llvm::ArrayRef<std::string> arguments, llvm::StringRef what);
+  bool isState(unsigned input) const;
+  bool isCarried(unsigned output) const;
+
+  Console &console_;
+  Compilation &compilation_;
+  Target target_;
+  TemporaryFolder folder_;
+  CompileSummary summary_;
+  double buildSeconds_ = 0;
+  unsigned threads_ = 1, runNumber_ = 0;
+};
+
+/// Compilers as the environment or the usual places have them; empty when there is none.
+std::string findCxx();
+std::string findNvcc();
+
+} // namespace tenon

@@ -1,0 +1,164 @@
+// Implements `tenon reduce`: shrinks a module that makes something fail.
+#include "driver/Commands.h"
+#include "driver/Pipeline.h"
+#include "driver/Reduction.h"
+
+#include <CLI/CLI.hpp>
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Program.h"
+
+namespace tenon {
+namespace {
+
+struct ReduceOptions {
+  ConsoleOptions console;
+  ModelOptions model;
+  std::string output, test, passes;
+  bool passesGiven = false;
+};
+
+/// How a candidate is judged: a shell command in which {} is the candidate's path. Interesting is
+/// what ends with the same exit status as the original.
+class Judge {
+public:
+  Judge(std::string command, Diagnostics &diagnostics)
+      : command_(std::move(command)), diagnostics_(diagnostics) {}
+
+  bool judge(const Module &module, int &status) {
+    OutputFiles files(diagnostics_);
+    const std::string path = folder_.file("candidate.tn");
+    if (!addModule(files, module, path) || !files.commit())
+      return false;
+    std::string command = command_;
+    for (size_t at = 0; (at = command.find("{}", at)) != std::string::npos; at += path.size())
+      command.replace(at, 2, path);
+    auto shell = llvm::sys::findProgramByName("sh");
+    const llvm::Optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), llvm::StringRef(""),
+                                                         llvm::StringRef("")};
+    // Whatever the command writes stays in the folder that goes away.
+    const std::string script = "cd '" + folder_.path().str() + "' && " + command;
+    status = shell ? llvm::sys::ExecuteAndWait(*shell, {"sh", "-c", script}, llvm::None, redirects)
+                   : -1;
+    return true;
+  }
+
+private:
+  std::string command_;
+  Diagnostics &diagnostics_;
+  TemporaryFolder folder_;
+};
+
+/// The command in the head of a reproducer, for any candidate.
+std::string commandOfReproducer(llvm::StringRef path, llvm::StringRef self) {
+  auto buffer = llvm::MemoryBuffer::getFile(path);
+  if (!buffer)
+    return "";
+  llvm::StringRef text = (*buffer)->getBuffer();
+  for (int i = 0; i < 2; ++i) {
+    auto [line, rest] = text.split('\n');
+    if (!line.consume_front("//"))
+      return "";
+    line = line.trim();
+    const bool opt = line.consume_front("tenon opt ");
+    if (opt || line.consume_front("tenon compile ")) {
+      auto [file, options] = line.split(' ');
+      return "'" + self.str() + "' " + (opt ? "opt" : "compile") + " {} -o out" + (opt ? ".tn " : ".cpp ") +
+             options.str();
+    }
+    text = rest;
+  }
+  return "";
+}
+
+class ReduceRun {
+public:
+  ReduceRun(const ReduceOptions &options, Console &console)
+      : options_(options), console_(console), compilation_(console, options.model, {}) {}
+
+  int run() {
+    const Status status = reduce();
+    console_.report(compilation_.diagnostics());
+    return status;
+  }
+
+private:
+  Status usage(std::string message) {
+    compilation_.diagnostics().error(std::move(message));
+    return Usage;
+  }
+
+  Status reduce() {
+    const std::string self = llvm::sys::fs::getMainExecutable(nullptr, nullptr);
+    std::string command = options_.test;
+    if (options_.passesGiven)
+      command = "'" + self + "' opt {} -o out.tn --verify-each --passes='" + options_.passes + "'";
+    if (command.empty())
+      command = commandOfReproducer(options_.model.model, self);
+    if (command.empty())
+      return usage("'" + options_.model.model + "' is no reproducer that says what fails; give "
+                   "--passes=LIST or --test='COMMAND {}'");
+    if (!compilation_.open() || !compilation_.load())
+      return compilation_.status();
+    if (compilation_.module().graphs.size() != 1)
+      return usage("a module with several variants cannot be reduced; compile it for one target");
+
+    Judge judge(command, compilation_.diagnostics());
+    int wanted = 0;
+    if (!judge.judge(compilation_.module(), wanted))
+      return Failed;
+    if (wanted == 0)
+      return usage("nothing fails: `" + command + "` ends with status 0");
+    ReductionStatistics statistics;
+    const unsigned before = countOperations(compilation_.module());
+    auto smaller = reduceModule(
+        compilation_.module(),
+        [&](Module &candidate) {
+          console_.progress(std::to_string(countOperations(candidate)) + " operations, " +
+                            std::to_string(statistics.tried) + " candidates");
+          int status = 0;
+          return judge.judge(candidate, status) && status == wanted;
+        },
+        statistics);
+    console_.endProgress();
+    OutputFiles files(compilation_.diagnostics());
+    if (!addModule(files, *smaller, options_.output) || !files.commit())
+      return Failed;
+    if (!console_.quiet())
+      llvm::outs() << before << " operations became " << countOperations(*smaller) << " ("
+                   << statistics.tried << " candidates); wrote " << options_.output << '\n';
+    return Done;
+  }
+
+  const ReduceOptions &options_;
+  Console &console_;
+  Compilation compilation_;
+};
+
+} // namespace
+
+void declareReduce(CLI::App &app, Command &command) {
+  auto options = std::make_shared<ReduceOptions>();
+  CLI::App *sub = app.add_subcommand("reduce", "shrinks a module that makes something fail");
+  sub->add_option("MODEL", options->model.model, "a .tn file")->required()->type_name("");
+  sub->add_option("-o,--output", options->output, "where to write the small module")
+      ->required()
+      ->type_name("OUT.tn");
+  sub->add_option("--passes", options->passes,
+                  "what fails: these passes, verified each (default: what the file's head says)")
+      ->type_name("LIST");
+  sub->add_option("--test", options->test,
+                  "what fails: a shell command with {} for the file; its exit status is kept")
+      ->type_name("COMMAND");
+  declare(*sub, options->console);
+  sub->callback([options, sub, &command] {
+    options->passesGiven = sub->count("--passes") > 0;
+    command = [options] {
+      Console console(options->console);
+      return ReduceRun(*options, console).run();
+    };
+  });
+}
+
+} // namespace tenon

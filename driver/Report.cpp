@@ -1,0 +1,354 @@
+// Implements the reports on fusion, memory, kernels and passes.
+#include "driver/Report.h"
+
+#include "codegen/Plan.h"
+#include "codegen/Work.h"
+#include "driver/Compare.h"
+#include "ir/Names.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Format.h"
+
+#include <algorithm>
+
+namespace tenon {
+namespace {
+
+std::string joined(llvm::ArrayRef<std::string> nodes, size_t most = 3) {
+  std::string s;
+  for (size_t i = 0; i < nodes.size() && i < most; ++i)
+    s += (i ? ", '" : "'") + nodes[i] + "'";
+  if (nodes.size() > most)
+    s += " and " + std::to_string(nodes.size() - most) + " more";
+  return s;
+}
+
+std::string escaped(llvm::StringRef text) {
+  std::string s;
+  llvm::raw_string_ostream os(s);
+  os.write_escaped(text);
+  return os.str();
+}
+
+std::string scheduleText(const Operation &op) {
+  const Attribute *a = op.find("schedule");
+  const Schedule *s = a ? a->get<Schedule>() : nullptr;
+  if (!s)
+    return op.is(Op::Group) ? "unscheduled" : op.name().str();
+  std::string text = s->tactic;
+  const char *separator = "<";
+  for (auto &[key, value] : s->params) {
+    text += separator + key + "=" + std::to_string(value);
+    separator = ", ";
+  }
+  return s->params.empty() ? text : text + ">";
+}
+
+std::string resultTypes(const Operation &op) {
+  std::string s;
+  for (Value *v : op.results())
+    s += (s.empty() ? "" : ", ") + toString(v->type());
+  return s;
+}
+
+llvm::StringRef homeName(Home home) {
+  switch (home) {
+  case Home::Arena: return "arena";
+  case Home::Weights: return "weights";
+  case Home::Input: return "input";
+  case Home::Output: return "output";
+  case Home::State: return "state";
+  }
+  return "";
+}
+
+void strings(llvm::json::OStream &json, llvm::StringRef key, llvm::ArrayRef<std::string> list) {
+  json.attributeArray(key, [&] {
+    for (const std::string &s : list)
+      json.value(llvm::json::fixUTF8(s));
+  });
+}
+
+/// Rejected fusions, the costliest first; each reason and pair of nodes once.
+std::vector<const FusionRecord *> rejected(const PassContext &passes) {
+  std::vector<const FusionRecord *> out;
+  for (const FusionRecord &f : passes.fusions)
+    if (!f.accepted)
+      out.push_back(&f);
+  std::stable_sort(out.begin(), out.end(), [](const FusionRecord *a, const FusionRecord *b) {
+    return a->bytesSaved > b->bytesSaved;
+  });
+  return out;
+}
+
+std::vector<std::string> variantNames(const Module &module) {
+  std::vector<std::string> names;
+  for (auto &g : module.graphs)
+    names.push_back(g->target.empty() ? g->name : g->target);
+  return names;
+}
+
+//===----------------------------------------------------------------------===//
+// Text
+//===----------------------------------------------------------------------===//
+
+void printFusion(llvm::raw_ostream &os, const PassContext &passes) {
+  int64_t saved = 0;
+  size_t accepted = 0;
+  for (const FusionRecord &f : passes.fusions)
+    if (f.accepted) {
+      ++accepted;
+      saved += f.bytesSaved;
+    }
+  os << "fusion: " << accepted << " accepted, " << passes.fusions.size() - accepted << " rejected, "
+     << bytesText(saved) << " of memory traffic saved\n";
+  for (const FusionRecord &f : passes.fusions)
+    if (f.accepted)
+      os << "  + " << llvm::left_justify(f.id, 24) << ' ' << escaped(joined(f.nodes)) << ", "
+         << bytesText(f.bytesSaved) << '\n';
+  for (const FusionRecord *f : rejected(passes))
+    os << "  - " << llvm::left_justify(f->id, 24) << ' ' << escaped(joined(f->nodes)) << ": "
+       << f->reason << " (" << bytesText(f->bytesSaved) << ")\n";
+}
+
+void printMemory(llvm::raw_ostream &os, Graph &graph, llvm::StringRef variant) {
+  const Plan plan = planMemory(graph);
+  const ValueNames names(graph);
+  os << "memory of " << variant << ": arena " << plan.arenaBytes << " bytes, lower bound "
+     << plan.boundBytes << ", largest scratch " << plan.scratchBytes << ", weights "
+     << plan.weightBytes << ", states " << plan.stateBytes << '\n';
+  std::vector<const BufferInfo *> buffers;
+  for (const BufferInfo &b : plan.buffers)
+    if (b.home == Home::Arena && b.bytes > 0)
+      buffers.push_back(&b);
+  std::stable_sort(buffers.begin(), buffers.end(), [](const BufferInfo *a, const BufferInfo *b) {
+    return std::tie(a->firstStep, a->at) < std::tie(b->firstStep, b->at);
+  });
+  os << "      offset        bytes      steps  values\n";
+  for (const BufferInfo *b : buffers) {
+    os << llvm::format("  %10lld %12lld %5d-%-4d  ", static_cast<long long>(b->at),
+                       static_cast<long long>(b->bytes), b->firstStep, b->lastStep);
+    for (size_t i = 0; i < b->values.size(); ++i)
+      os << (i ? ", %" : "%") << names[b->values[i]];
+    os << '\n';
+  }
+}
+
+void printKernels(llvm::raw_ostream &os, Graph &graph, llvm::StringRef variant) {
+  const Plan plan = planMemory(graph);
+  os << "kernels of " << variant << '\n';
+  for (const Step &s : plan.steps) {
+    const Work work = workOf(*s.op);
+    os << llvm::format("  %3d ", s.number) << llvm::left_justify(scheduleText(*s.op), 36) << ' '
+       << formatCount(work.flops) << "FLOP " << formatCount(double(work.bytes)) << "B  "
+       << resultTypes(*s.op) << "  " << escaped(joined(s.op->loc())) << '\n';
+  }
+}
+
+void printPasses(llvm::raw_ostream &os, Compilation &compilation) {
+  os << "passes\n";
+  for (const PassRun &r : compilation.passRuns())
+    os << llvm::format("  %-22s %8.2f ms  %s\n", r.id.c_str(), r.seconds * 1e3,
+                       r.changed ? "changed" : "no change");
+  for (auto &[id, count] : compilation.passContext().counts)
+    os << "  " << llvm::left_justify(id, 40) << ' ' << count << '\n';
+  for (auto &[id, value] : compilation.passContext().statistics)
+    os << "  " << llvm::left_justify(id, 40) << ' ' << value << '\n';
+}
+
+//===----------------------------------------------------------------------===//
+// JSON
+//===----------------------------------------------------------------------===//
+
+void writeFusion(llvm::json::OStream &json, const PassContext &passes) {
+  json.attributeArray("fusion", [&] {
+    for (const FusionRecord &f : passes.fusions)
+      json.object([&] {
+        json.attribute("id", f.id);
+        json.attribute("accepted", f.accepted);
+        strings(json, "nodes", f.nodes);
+        json.attribute("bytes_saved", f.bytesSaved);
+        if (!f.accepted)
+          json.attribute("reason", llvm::json::fixUTF8(f.reason));
+      });
+  });
+}
+
+void writeMemory(llvm::json::OStream &json, Module &module) {
+  json.attributeArray("memory", [&] {
+    for (auto &graph : module.graphs) {
+      const Plan plan = planMemory(*graph);
+      const ValueNames names(*graph);
+      json.object([&] {
+        json.attribute("variant", graph->target);
+        json.attribute("arena_bytes", plan.arenaBytes);
+        json.attribute("bound_bytes", plan.boundBytes);
+        json.attribute("scratch_bytes", plan.scratchBytes);
+        json.attribute("weight_bytes", plan.weightBytes);
+        json.attribute("state_bytes", plan.stateBytes);
+        json.attributeArray("buffers", [&] {
+          for (const BufferInfo &b : plan.buffers)
+            json.object([&] {
+              json.attribute("home", homeName(b.home));
+              json.attribute("at", b.at);
+              json.attribute("bytes", b.bytes);
+              if (b.home == Home::Arena) {
+                json.attribute("first_step", b.firstStep);
+                json.attribute("last_step", b.lastStep);
+              }
+              json.attributeArray("values", [&] {
+                for (Value *v : b.values)
+                  json.value(names[v]);
+              });
+            });
+        });
+      });
+    }
+  });
+}
+
+void writeKernels(llvm::json::OStream &json, Module &module) {
+  json.attributeArray("kernels", [&] {
+    for (auto &graph : module.graphs)
+      for (const Step &s : planMemory(*graph).steps) {
+        const Work work = workOf(*s.op);
+        json.object([&] {
+          json.attribute("variant", graph->target);
+          json.attribute("step", s.number);
+          json.attribute("schedule", scheduleText(*s.op));
+          json.attribute("results", resultTypes(*s.op));
+          strings(json, "nodes", s.op->loc());
+          json.attribute("flops", work.flops);
+          json.attribute("bytes", work.bytes);
+          json.attribute("scratch_bytes", s.scratchBytes);
+        });
+      }
+  });
+}
+
+void writePasses(llvm::json::OStream &json, Compilation &compilation) {
+  json.attributeArray("passes", [&] {
+    for (const PassRun &r : compilation.passRuns())
+      json.object([&] {
+        json.attribute("id", r.id);
+        json.attribute("changed", r.changed);
+        json.attribute("ms", r.seconds * 1e3);
+      });
+  });
+  json.attributeObject("firings", [&] {
+    for (auto &[id, count] : compilation.passContext().counts)
+      json.attribute(id, count);
+  });
+  json.attributeObject("statistics", [&] {
+    for (auto &[id, value] : compilation.passContext().statistics)
+      json.attribute(id, value);
+  });
+}
+
+} // namespace
+
+llvm::StringRef name(ReportKind kind) {
+  switch (kind) {
+  case ReportKind::Fusion: return "fusion";
+  case ReportKind::Memory: return "memory";
+  case ReportKind::Kernels: return "kernels";
+  case ReportKind::Passes: return "passes";
+  }
+  return "";
+}
+
+std::vector<ReportKind> reportKinds(llvm::ArrayRef<std::string> words) {
+  std::vector<ReportKind> out;
+  for (const std::string &word : listItems(words))
+    for (ReportKind k : {ReportKind::Fusion, ReportKind::Memory, ReportKind::Kernels, ReportKind::Passes})
+      if (word == name(k) && !llvm::is_contained(out, k))
+        out.push_back(k);
+  return out;
+}
+
+std::string bytesText(int64_t bytes) {
+  std::string s;
+  llvm::raw_string_ostream os(s);
+  if (bytes < 10240)
+    os << bytes << " B";
+  else if (bytes < 10240 * 1024)
+    os << llvm::format("%.1f KiB", double(bytes) / 1024);
+  else
+    os << llvm::format("%.1f MiB", double(bytes) / 1048576);
+  return os.str();
+}
+
+void printSummary(llvm::raw_ostream &os, Compilation &compilation, const Target &target,
+                  const CompileSummary &summary, llvm::ArrayRef<std::string> files) {
+  const Module &module = compilation.module();
+  os << "model    " << escaped(module.name);
+  if (summary.nodes)
+    os << ", " << summary.nodes << " nodes";
+  os << "\ntarget   " << target.name << "\nkernels  " << summary.kernels;
+  if (module.graphs.size() > 1)
+    os << " in " << module.graphs.size() << " variants";
+  os << "\nweights  " << bytesText(summary.weightBytes) << ", " << summary.weightsMode
+     << "\narena    " << summary.arenaBytes << " bytes, lower bound " << summary.boundBytes;
+  if (summary.boundBytes > 0)
+    os << llvm::format(" (+%.1f %%)", 100.0 * double(summary.arenaBytes - summary.boundBytes) /
+                                          double(summary.boundBytes));
+  if (summary.scratchBytes)
+    os << ", scratch " << summary.scratchBytes;
+  os << '\n';
+  if (summary.estimatedMicroseconds > 0)
+    os << llvm::format("estimate %.3g ms a run\n", summary.estimatedMicroseconds / 1e3);
+  const auto refused = rejected(compilation.passContext());
+  const size_t most = 5;
+  if (!refused.empty())
+    os << "not fused\n";
+  for (size_t i = 0; i < refused.size() && i < most; ++i)
+    os << "  " << escaped(joined(refused[i]->nodes, 2)) << ": " << refused[i]->reason << '\n';
+  if (refused.size() > most)
+    os << "  and " << refused.size() - most << " more (--report=fusion)\n";
+  for (const std::string &f : files)
+    os << "wrote    " << f << '\n';
+}
+
+void writeSummary(llvm::json::OStream &json, Compilation &compilation, const Target &target,
+                  const CompileSummary &summary, llvm::ArrayRef<std::string> files) {
+  json.attribute("model", llvm::json::fixUTF8(compilation.module().name));
+  json.attribute("target", target.name);
+  strings(json, "variants", variantNames(compilation.module()));
+  json.attribute("nodes", summary.nodes);
+  json.attribute("kernels", summary.kernels);
+  json.attribute("weight_bytes", summary.weightBytes);
+  json.attribute("weights", summary.weightsMode);
+  json.attribute("arena_bytes", summary.arenaBytes);
+  json.attribute("bound_bytes", summary.boundBytes);
+  json.attribute("scratch_bytes", summary.scratchBytes);
+  json.attribute("estimated_us", summary.estimatedMicroseconds);
+  strings(json, "files", files);
+}
+
+void printReport(llvm::raw_ostream &os, ReportKind kind, Compilation &compilation) {
+  Module &module = compilation.module();
+  const std::vector<std::string> variants = variantNames(module);
+  switch (kind) {
+  case ReportKind::Fusion: printFusion(os, compilation.passContext()); break;
+  case ReportKind::Memory:
+    for (size_t i = 0; i < variants.size(); ++i)
+      printMemory(os, *module.graphs[i], variants[i]);
+    break;
+  case ReportKind::Kernels:
+    for (size_t i = 0; i < variants.size(); ++i)
+      printKernels(os, *module.graphs[i], variants[i]);
+    break;
+  case ReportKind::Passes: printPasses(os, compilation); break;
+  }
+}
+
+void writeReport(llvm::json::OStream &json, ReportKind kind, Compilation &compilation) {
+  switch (kind) {
+  case ReportKind::Fusion: writeFusion(json, compilation.passContext()); break;
+  case ReportKind::Memory: writeMemory(json, compilation.module()); break;
+  case ReportKind::Kernels: writeKernels(json, compilation.module()); break;
+  case ReportKind::Passes: writePasses(json, compilation); break;
+  }
+}
+
+} // namespace tenon

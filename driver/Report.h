@@ -1,0 +1,28 @@
+// Defines what `compile` and `inspect` say about a compilation, as text and as JSON.
+#pragma once
+
+#include "driver/Pipeline.h"
+
+#include "llvm/Support/JSON.h"
+
+namespace tenon {
+
+/// The kinds of --report.
+enum class ReportKind { Fusion, Memory, Kernels, Passes };
+llvm::StringRef name(ReportKind kind);
+std::vector<ReportKind> reportKinds(llvm::ArrayRef<std::string> words);
+
+/// `3.5 MiB`, `812 B`.
+std::string bytesText(int64_t bytes);
+
+/// The one-screen summary after a compilation.
+void printSummary(llvm::raw_ostream &os, Compilation &compilation, const Target &target,
+                  const CompileSummary &summary, llvm::ArrayRef<std::string> files);
+void writeSummary(llvm::json::OStream &json, Compilation &compilation, const Target &target,
+                  const CompileSummary &summary, llvm::ArrayRef<std::string> files);
+
+void printReport(llvm::raw_ostream &os, ReportKind kind, Compilation &compilation);
+/// One attribute of the object that is open, named after the kind.
+void writeReport(llvm::json::OStream &json, ReportKind kind, Compilation &compilation);
+
+} // namespace tenon

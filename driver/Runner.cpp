@@ -1,0 +1,242 @@
+// Implements what runs have in common, and runs on the interpreter.
+#include "driver/Runner.h"
+
+#include "driver/Npy.h"
+#include "ir/Names.h"
+
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/JSON.h"
+
+namespace tenon {
+
+//===----------------------------------------------------------------------===//
+// Loading, inputs
+//===----------------------------------------------------------------------===//
+
+bool Runner::load() {
+  report.model = options.model.model;
+  report.target = options.code.target;
+  if (!compilation.open())
+    return fail(compilation.status());
+  if (!options.data.data.empty() &&
+      !readDataSet(options.data.data, compilation.inputs(), compilation.outputs(), data,
+                   diagnostics()))
+    return fail(Failed);
+  if (!readInputFiles(options.data.inputs, compilation.inputs(), data, diagnostics()))
+    return fail(Failed);
+  return compilation.load(data.inputs) || fail(compilation.status());
+}
+
+std::vector<uint64_t> Runner::seeds() const {
+  const bool given = llvm::any_of(data.inputs, [](const Tensor &t) { return !t.isNull(); }) ||
+                     compilation.inputs().empty();
+  std::vector<uint64_t> out{given ? uint64_t(0) : 1};
+  if (options.data.check == "groups" && !compilation.inputs().empty())
+    for (uint64_t s = 1; s <= options.data.seeds; ++s)
+      if (s != out.front())
+        out.push_back(s);
+  return out;
+}
+
+std::string Runner::setName(uint64_t seed) const {
+  return seed ? "seed " + std::to_string(seed) : "data";
+}
+
+bool Runner::inputsFor(Graph &graph, uint64_t seed, std::vector<Tensor> &inputs) {
+  return graphInputs(graph, compilation.inputs(), data.inputs, seed, inputs, diagnostics()) ||
+         fail(Failed);
+}
+
+std::unique_ptr<Compilation> loadReference(const Runner &runner, llvm::StringRef path) {
+  ModelOptions model = runner.options.model;
+  model.model = path.str();
+  auto c = std::make_unique<Compilation>(runner.console, model, runner.options.passes);
+  if (c->open() && c->load(runner.data.inputs))
+    return c;
+  runner.console.report(c->diagnostics());
+  return nullptr;
+}
+
+//===----------------------------------------------------------------------===//
+// Checks
+//===----------------------------------------------------------------------===//
+
+void Runner::checkOutputs(Graph &graph, llvm::ArrayRef<Tensor> actual, const OracleRun *expected,
+                          uint64_t seed) {
+  const bool first = report.outputs.empty();
+  for (size_t i = 0; i < actual.size(); ++i) {
+    const std::string &name = graph.outputNames[i];
+    TensorCheck c;
+    // A state stays in the context: the program shows it to nobody.
+    if (actual[i].isNull() &&
+        llvm::any_of(graph.states, [&](const State &s) { return s.output == i; }))
+      c = describe(name, actual[i]);
+    else if (seed == 0 && i < data.outputs.size() && !data.outputs[i].isNull())
+      c = check(name, actual[i], data.outputs[i], options.data.tolerance);
+    else if (expected)
+      c = check(name, actual[i], expected->outputs[i], options.data.tolerance);
+    else
+      c = describe(name, actual[i]);
+    c.set = setName(seed);
+    if (first)
+      report.outputs.push_back(std::move(c));
+    else if (!c.difference.same && report.outputs[i].difference.same)
+      report.outputs[i] = std::move(c); // a seed found what the data did not show
+  }
+}
+
+void Runner::addGroupCheck(TensorCheck c) {
+  auto [it, added] = groupIndex_.insert({c.name, report.groups.size()});
+  if (added) {
+    report.groups.push_back(std::move(c));
+    return;
+  }
+  TensorCheck &kept = report.groups[it->second];
+  if (!(c.difference.error <= kept.difference.error))
+    kept = std::move(c);
+}
+
+//===----------------------------------------------------------------------===//
+// Saving
+//===----------------------------------------------------------------------===//
+
+bool saveTensors(llvm::StringRef folder, llvm::ArrayRef<std::pair<std::string, Tensor>> tensors,
+                 llvm::StringRef stem, Diagnostics &diagnostics) {
+  if (!makeFolder(folder, diagnostics))
+    return false;
+  OutputFiles files(diagnostics);
+  llvm::StringSet<> taken;
+  std::string index;
+  llvm::raw_string_ostream os(index);
+  llvm::json::OStream json(os, 1);
+  bool ok = true;
+  size_t k = 0;
+  json.objectBegin();
+  for (auto &[name, tensor] : tensors) {
+    // A name that is no safe file name gives way to a number.
+    const bool plain = !name.empty() && name.size() < 100 && name[0] != '.' &&
+                       llvm::all_of(name, [](char c) {
+                         return isalnum(static_cast<unsigned char>(c)) || strchr("._-", c);
+                       });
+    std::string file = plain ? name : (stem + "_" + llvm::Twine(k)).str();
+    if (!taken.insert(llvm::StringRef(file).lower()).second) {
+      file = (stem + "_" + llvm::Twine(k) + "_").str();
+      taken.insert(llvm::StringRef(file).lower());
+    }
+    file += ".npy";
+    json.attribute(llvm::json::fixUTF8(name), file);
+    ok = ok && files.add((folder + "/" + file).str(), npyBytes(tensor));
+    ++k;
+  }
+  json.objectEnd();
+  os << '\n';
+  return ok && files.add((folder + "/names.json").str(), os.str()) && files.commit();
+}
+
+bool Runner::saveEveryTensor(const OracleRun &run, llvm::ArrayRef<Tensor> inputs) {
+  const ValueNames names(compilation.module().graph());
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (auto &[name, value] : compilation.names()) {
+    Tensor t;
+    if (value->argumentOf())
+      t = inputs[value->index()];
+    else if (auto it = run.values.find(names[value].str()); it != run.values.end())
+      t = it->second;
+    else if (const Attribute *a = value->def()->find("value"); a && a->get<Literal>())
+      t = **a->get<Literal>();
+    if (!t.isNull())
+      tensors.push_back({name, std::move(t)});
+  }
+  return saveTensors(options.data.saveAll, tensors, "tensor", diagnostics());
+}
+
+//===----------------------------------------------------------------------===//
+// Interpreter
+//===----------------------------------------------------------------------===//
+
+/// The model as imported; its groups are those of the optimised module, whose values are compared
+/// with the imported module's of the same name and shape.
+bool Runner::runOnInterpreter() {
+  const bool groups = options.data.check == "groups";
+  Module &module = compilation.module();
+  std::unique_ptr<Compilation> other;
+  if (!options.data.reference.empty())
+    other = loadReference(*this, options.data.reference);
+  else if (groups)
+    other = loadReference(*this, options.model.model);
+  if (!other && (groups || !options.data.reference.empty()))
+    return fail(Failed);
+  const bool reference = !options.data.reference.empty();
+  if (other && !reference && !other->group()) {
+    console.report(other->diagnostics());
+    return fail(other->status());
+  }
+
+  llvm::Optional<CommonNames> common;
+  if (other && groups)
+    common.emplace(other->module().graph(), module.graph());
+  for (uint64_t seed : seeds()) {
+    console.progress("interpreting " + setName(seed));
+    std::vector<Tensor> inputs;
+    if (!inputsFor(module.graph(), seed, inputs))
+      return false;
+    OracleRun mine, theirs;
+    const bool everyValue = groups || !options.data.saveAll.empty();
+    if (!interpretModule(module, inputs, everyValue, mine, diagnostics()))
+      return fail(Failed);
+    report.milliseconds.push_back(mine.milliseconds);
+    if (report.outputs.empty()) {
+      outputs = mine.outputs;
+      if (!options.data.saveAll.empty() && !saveEveryTensor(mine, inputs))
+        return fail(Failed);
+    }
+    if (other && !interpretModule(other->module(), inputs, groups, theirs, diagnostics()))
+      return fail(Failed);
+    checkOutputs(module.graph(), mine.outputs, other ? &theirs : nullptr, seed);
+    for (auto &[name, value] : theirs.values) {
+      auto it = mine.values.find(common->inB(name).str());
+      if (it == mine.values.end() || it->second.shape() != value.shape() ||
+          it->second.element() != value.element()) {
+        if (seed == seeds().front())
+          report.unmatched.push_back(name);
+        continue;
+      }
+      TensorCheck c = reference ? check(name, it->second, value, options.data.groupTolerance)
+                                : check(name, value, it->second, options.data.groupTolerance);
+      c.set = setName(seed);
+      addGroupCheck(std::move(c));
+    }
+  }
+  return true;
+}
+
+bool Runner::run() {
+  bool ok;
+  if (options.code.target == "interpreter") {
+    ok = runOnInterpreter();
+  } else {
+    if (!options.data.saveAll.empty()) {
+      diagnostics().error("--save-all needs --target=interpreter: generated code does not keep "
+                          "every tensor");
+      return fail(Usage);
+    }
+    if (!refuseUnavailable(options.model, options.code, diagnostics()))
+      return fail(Failed);
+    auto target = parseTarget(options.code.target, diagnostics());
+    if (!target)
+      return fail(Usage);
+    report.target = target->name;
+    ok = runCompiled(*target);
+  }
+  if (!ok)
+    return false;
+  report.sortGroups();
+  if (options.data.save.empty())
+    return true;
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (size_t i = 0; i < outputs.size(); ++i)
+    tensors.push_back({compilation.module().graph().outputNames[i], outputs[i]});
+  return saveTensors(options.data.save, tensors, "output", diagnostics()) || fail(Failed);
+}
+
+} // namespace tenon

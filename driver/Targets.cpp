@@ -1,0 +1,58 @@
+// Implements `tenon targets`.
+#include "codegen/Target.h"
+#include "driver/Commands.h"
+#include "driver/Console.h"
+
+#include <CLI/CLI.hpp>
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/JSON.h"
+
+namespace tenon {
+namespace {
+
+std::string fullName(const TargetLevel &level) {
+  const char *family = level.family == Family::Cpu    ? "cpu:"
+                       : level.family == Family::Cuda ? "cuda:"
+                                                      : "mcu:";
+  return family + level.name.str();
+}
+
+void printText(llvm::raw_ostream &os) {
+  Diagnostics ignored;
+  os << llvm::left_justify("interpreter", 18) << "runs and compares only; the reference\n";
+  for (const TargetLevel &level : allTargetLevels())
+    os << llvm::left_justify(fullName(level), 18) << level.summary << '\n';
+  if (auto native = parseTarget("cpu:native", ignored))
+    os << llvm::left_justify("cpu:native", 18) << "this machine: " << native->name << '\n';
+  os << "\ncuda levels are joined by '+' (cuda:sm_80+sm_90a); '+ptx' adds forward-compatible PTX\n";
+}
+
+void printJson(llvm::raw_ostream &os) {
+  llvm::json::OStream json(os, 1);
+  json.array([&] {
+    for (const TargetLevel &level : allTargetLevels())
+      json.object([&] {
+        json.attribute("name", fullName(level));
+        json.attribute("summary", level.summary);
+        json.attribute("build_flags", level.buildFlags);
+      });
+  });
+  os << '\n';
+}
+
+} // namespace
+
+void declareTargets(CLI::App &app, Command &command) {
+  auto options = std::make_shared<ConsoleOptions>();
+  CLI::App *sub = app.add_subcommand("targets", "lists what can be compiled for");
+  declare(*sub, *options);
+  sub->callback([options, &command] {
+    command = [options] {
+      options->json ? printJson(llvm::outs()) : printText(llvm::outs());
+      return Done;
+    };
+  });
+}
+
+} // namespace tenon

@@ -1,0 +1,390 @@
+// Implements the walk over nodes: operands by name, dispatch through the operator table, inlining
+// of model-local functions, subgraphs with explicit captures.
+#include "frontend/GraphImporter.h"
+
+#include "frontend/onnx/Table.h"
+
+#include "llvm/ADT/StringSet.h"
+
+namespace tenon::frontend {
+
+//===----------------------------------------------------------------------===//
+// ModelImport
+//===----------------------------------------------------------------------===//
+
+std::string functionKey(llvm::StringRef domain, llvm::StringRef name, llvm::StringRef overload) {
+  std::string key = canonicalDomain(domain).str();
+  key += '\0';
+  key += name;
+  key += '\0';
+  key += overload;
+  return key;
+}
+
+ModelImport::ModelImport(const onnx::ModelProto &model, const ExternalFolder &folder,
+                         const ImportOptions &options, Diagnostics &diagnostics)
+    : model(model), folder(folder), options(options), diagnostics_(diagnostics) {
+  for (const auto &set : model.opset_import())
+    opsets.insert({canonicalDomain(set.domain()).str(), set.version()});
+  for (const auto &f : model.functions())
+    functions.insert({functionKey(f.domain(), f.name(), f.overload()), &f});
+}
+
+void ModelImport::flush(llvm::StringRef id, llvm::StringRef op) {
+  for (const Diagnostic &d : pending.list()) {
+    if (d.severity == Severity::Error && failed_)
+      continue;
+    Diagnostic &out = diagnostics_.report(d.severity, d.message);
+    if (!id.empty())
+      out.nodes = {id.str()};
+    out.op = op.str();
+    out.notes = d.notes;
+    failed_ |= d.severity == Severity::Error;
+  }
+  pending.clear();
+}
+
+void ModelImport::error(std::string message, llvm::StringRef id, llvm::StringRef op) {
+  pending.error(std::move(message));
+  flush(id, op);
+}
+
+void ModelImport::warning(std::string message) { diagnostics_.warning(std::move(message)); }
+
+Dim ModelImport::newSymbol(Context &context, llvm::StringRef base, int64_t lower, int64_t upper) {
+  const std::string stem = base.empty() ? "dim" : base.str();
+  std::string name = stem;
+  for (int suffix = 2; !symbolNames_.insert(name).second; ++suffix)
+    name = stem + "_" + std::to_string(suffix);
+  symbols.push_back(context.symbol(name, lower, upper));
+  return symbols.back();
+}
+
+//===----------------------------------------------------------------------===//
+// GraphImporter
+//===----------------------------------------------------------------------===//
+
+GraphImporter::GraphImporter(ModelImport &state, Builder &builder, std::string path,
+                             const Opsets &opsets, const AttributeScope *attributes, int depth)
+    : state(state), b(builder), opsets(opsets), attributes(attributes), path_(std::move(path)),
+      depth_(depth) {}
+
+llvm::Optional<Value *> GraphImporter::find(llvm::StringRef name) const {
+  auto it = values_.find(name);
+  return it == values_.end() ? llvm::None : llvm::Optional<Value *>(it->second);
+}
+
+llvm::Optional<Tensor> GraphImporter::tensor(const onnx::TensorProto &data) {
+  std::string error;
+  auto t = toTensor(data, state.folder, error);
+  if (!t)
+    state.pending.error(std::move(error));
+  return t;
+}
+
+bool GraphImporter::importGraph(const onnx::GraphProto &graph) {
+  importInitializers(graph);
+  return !state.failed() && importNodes(graph.node());
+}
+
+void GraphImporter::importInitializers(const onnx::GraphProto &graph) {
+  // Weights that nothing uses stay in the file.
+  llvm::StringSet<> used;
+  for (const auto &node : graph.node()) {
+    for (const std::string &input : node.input())
+      used.insert(input);
+    for (const auto &a : node.attribute()) {
+      if (a.has_g())
+        for (const std::string &name : state.freeNames.of(a.g()))
+          used.insert(name);
+      for (const auto &g : a.graphs())
+        for (const std::string &name : state.freeNames.of(g))
+          used.insert(name);
+    }
+  }
+  for (const auto &output : graph.output())
+    used.insert(output.name());
+
+  llvm::StringSet<> seen;
+  auto add = [&](const std::string &name, auto &&read) {
+    if (state.failed() || name.empty() || !used.count(name))
+      return;
+    if (!seen.insert(name).second)
+      return state.error("initialiser " + quoted(name) + " is defined twice");
+    std::string error;
+    auto t = read(error);
+    if (!t)
+      return state.error(std::move(error));
+    Value *v = b.constant(*t, name);
+    state.flush("", "");
+    define(name, v);
+    if (atTop())
+      state.names.push_back({name, v});
+  };
+  b.location = {};
+  for (const auto &t : graph.initializer())
+    add(t.name(), [&](std::string &error) { return toTensor(t, state.folder, error); });
+  for (const auto &t : graph.sparse_initializer())
+    add(t.values().name(), [&](std::string &error) { return toTensor(t, state.folder, error); });
+}
+
+bool GraphImporter::importNodes(
+    const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes) {
+  state.nodes += nodes.size();
+  if (state.nodes > kNodeLimit) {
+    state.error("the model has more than " + std::to_string(kNodeLimit) +
+                " nodes after functions are expanded");
+    return false;
+  }
+  const std::vector<std::string> ids = state.ids.assign(nodes, path_);
+  llvm::StringMap<int> definer;
+  for (int i = 0; i < nodes.size(); ++i)
+    for (const std::string &output : nodes[i].output()) {
+      if (output.empty())
+        continue;
+      auto [it, isNew] = definer.insert({output, i});
+      if (!isNew) {
+        state.error("result " + quoted(output) + " is also a result of node " +
+                        quoted(ids[size_t(it->second)]),
+                    ids[size_t(i)], nodes[i].op_type());
+        return false;
+      }
+    }
+
+  std::vector<const onnx::NodeProto *> list;
+  for (const auto &node : nodes)
+    list.push_back(&node);
+  std::vector<int> cycle;
+  const std::vector<int> order = sortNodes(list, state.freeNames, cycle);
+  if (!cycle.empty()) {
+    std::string names;
+    for (size_t i = 0; i < cycle.size() && i < 8; ++i)
+      names += (i ? ", " : "") + quoted(ids[size_t(cycle[i])]);
+    state.error("nodes depend on each other in a cycle: " + names +
+                (cycle.size() > 8 ? " and " + std::to_string(cycle.size() - 8) + " more" : ""));
+    return false;
+  }
+  for (int i : order)
+    if (!importNode(nodes[i], ids[size_t(i)]))
+      return false;
+  return true;
+}
+
+bool GraphImporter::importNode(const onnx::NodeProto &node, llvm::StringRef id) {
+  b.location = {id.str()};
+  const std::string op = qualifiedName(node.domain(), node.op_type());
+  llvm::SmallVector<Value *, 8> inputs;
+  for (int i = 0; i < node.input_size(); ++i) {
+    const std::string &name = node.input(i);
+    auto v = name.empty() ? llvm::Optional<Value *>(nullptr) : find(name);
+    if (!v) {
+      state.error("operand " + std::to_string(i) + " " + quoted(name) +
+                      " is defined nowhere: expected an input, an initialiser or a node's result",
+                  id, op);
+      return false;
+    }
+    inputs.push_back(*v);
+  }
+  const std::string domain = canonicalDomain(node.domain()).str();
+  auto version = opsets.find(domain);
+  Node n(*this, node, id, version == opsets.end() ? 1 : version->second, inputs);
+
+  auto function =
+      state.functions.find(functionKey(node.domain(), node.op_type(), node.overload()));
+  auto user = state.options.userOperators.find(
+      (domain.empty() ? "ai.onnx" : domain) + "::" + node.op_type());
+  if (function != state.functions.end()) {
+    importFunction(n, *function->second);
+  } else if (user != state.options.userOperators.end()) {
+    auto results = user->second.build(b, inputs, n.plainAttributes());
+    for (unsigned i = 0; i < results.size(); ++i)
+      n.set(i, results[i]);
+  } else if (const OperatorRow *row = findOperator(domain, node.op_type(), n.opset)) {
+    for (unsigned i = 0; i < row->required && !state.failed(); ++i)
+      if (!n.has(i))
+        n.error("operand " + std::to_string(i) + " is missing: expected at least " +
+                std::to_string(row->required) + " operands, found " +
+                std::to_string(node.input_size()));
+    for (unsigned i = 0; i < n.numInputs() && !state.failed(); ++i)
+      if (n.has(i) && (!n.type(i).isTensor() || n.element(i) == Element::String))
+        n.error("operand " + n.inputName(i) + " of type " + toString(n.type(i)) +
+                " is not supported: expected a tensor of numbers or booleans");
+    if (!state.failed())
+      row->import(n);
+  } else {
+    n.error("operator is not supported in opset " + std::to_string(n.opset));
+  }
+  b.location = {id.str()};
+
+  for (int i = 0; i < node.output_size() && !state.failed(); ++i) {
+    const std::string &name = node.output(i);
+    if (name.empty())
+      continue;
+    Value *v = n.output(unsigned(i));
+    if (!v) {
+      n.error("result " + std::to_string(i) + " " + quoted(name) + " is not supported");
+      break;
+    }
+    int64_t elements = 1;
+    for (Dim d : v->type().shape())
+      if (elements == 0 || d.upper() == 0)
+        elements = 0;
+      else if (d.upper() < 0 || d.upper() > kElementLimit / elements) {
+        n.error("result " + quoted(name) + " of type " + toString(v->type()) +
+                " has more elements than any machine holds");
+        break;
+      } else
+        elements *= d.upper();
+    if (v->hint().empty())
+      v->setHint(name);
+    define(name, v);
+    if (atTop())
+      state.names.push_back({name, v});
+  }
+  state.flush(id, op);
+  return !state.failed();
+}
+
+bool GraphImporter::importFunction(Node &n, const onnx::FunctionProto &function) {
+  // A function that reaches itself ends here too.
+  if (depth_ >= kGraphDepth) {
+    n.error("functions are nested more than " + std::to_string(kGraphDepth) +
+            " deep: expected functions that do not call themselves");
+    return false;
+  }
+  if (n.numInputs() > unsigned(function.input_size()) ||
+      n.numOutputs() > unsigned(function.output_size())) {
+    n.error("function takes " + std::to_string(function.input_size()) + " operands and gives " +
+            std::to_string(function.output_size()) + " results, found " +
+            std::to_string(n.numInputs()) + " and " + std::to_string(n.numOutputs()));
+    return false;
+  }
+  AttributeScope scope;
+  for (const auto &a : function.attribute_proto())
+    scope[a.name()] = &a;
+  for (const auto &a : n.proto.attribute())
+    if (const onnx::AttributeProto *resolved = n.attr(a.name()))
+      scope[a.name()] = resolved;
+  Opsets versions = opsets;
+  for (const auto &set : function.opset_import())
+    versions[canonicalDomain(set.domain()).str()] = set.version();
+
+  const Location outer = b.location;
+  GraphImporter inner(state, b, n.id, versions, &scope, depth_ + 1);
+  for (int i = 0; i < function.input_size(); ++i)
+    inner.define(function.input(i), n.input(unsigned(i)));
+  llvm::SmallVector<Value *, 4> results;
+  if (inner.importNodes(function.node()))
+    inner.results(function.output(), results);
+  b.location = outer;
+  for (unsigned i = 0; i < results.size(); ++i)
+    n.set(i, results[i]);
+  return !state.failed();
+}
+
+namespace {
+const std::string &nameOf(const std::string &name) { return name; }
+const std::string &nameOf(const onnx::ValueInfoProto &info) { return info.name(); }
+} // namespace
+
+template <class Names>
+bool GraphImporter::results(const Names &outputs, llvm::SmallVectorImpl<Value *> &values) {
+  for (const auto &output : outputs) {
+    auto v = find(nameOf(output));
+    if (!v || !*v) { // a missing optional value cannot leave a graph
+      state.error("output " + quoted(nameOf(output)) + " is defined nowhere" +
+                  (path_.empty() ? "" : " in " + quoted(path_)));
+      return false;
+    }
+    values.push_back(*v);
+  }
+  return true;
+}
+
+template bool GraphImporter::results(const google::protobuf::RepeatedPtrField<std::string> &,
+                                     llvm::SmallVectorImpl<Value *> &);
+template bool
+GraphImporter::results(const google::protobuf::RepeatedPtrField<onnx::ValueInfoProto> &,
+                       llvm::SmallVectorImpl<Value *> &);
+
+//===----------------------------------------------------------------------===//
+// Subgraphs
+//===----------------------------------------------------------------------===//
+
+std::vector<Capture> GraphImporter::captures(llvm::ArrayRef<const onnx::GraphProto *> graphs) {
+  std::vector<Capture> list;
+  llvm::StringSet<> seen;
+  for (const onnx::GraphProto *g : graphs)
+    for (const std::string &name : state.freeNames.of(*g))
+      if (seen.insert(name).second)
+        if (auto v = find(name)) // an unknown name is reported where it is used
+          list.push_back({name, *v});
+  return list;
+}
+
+bool isRepeatable(Value *v) { return v && knownTensor(v).hasValue(); }
+
+bool GraphImporter::importRegion(const Node &n, const onnx::GraphProto &graph,
+                                 llvm::StringRef name, Region &region,
+                                 llvm::ArrayRef<Type> arguments,
+                                 llvm::ArrayRef<Capture> captures,
+                                 llvm::SmallVectorImpl<Value *> &results,
+                                 RegionInputs inputs) {
+  if (depth_ >= kGraphDepth) {
+    n.error("subgraphs are nested more than " + std::to_string(kGraphDepth) + " deep");
+    return false;
+  }
+  llvm::SmallVector<Value *, 8> given;
+  for (Type t : arguments)
+    given.push_back(region.addArgument(t));
+  Builder inner(region, state.pending);
+  inner.location = b.location;
+  GraphImporter importer(state, inner, n.id + "/" + name.str(), opsets, attributes, depth_ + 1);
+  for (const Capture &c : captures) {
+    if (!c.value) {
+      importer.define(c.name, nullptr);
+    } else if (!isRepeatable(c.value)) {
+      importer.define(c.name, region.addArgument(c.value->type(), c.name));
+    } else {
+      Operation *def = c.value->def();
+      Literal literal = def && def->is(Op::Constant)
+                            ? *def->find("value")->get<Literal>()
+                            : std::make_shared<const Tensor>(*knownTensor(c.value));
+      importer.define(c.name, inner.constant(std::move(literal), c.name));
+    }
+  }
+  if (inputs)
+    given = inputs(inner, given);
+  if (size_t(graph.input_size()) != given.size()) {
+    n.error("attribute " + name.str() + ": expected a graph of " + std::to_string(given.size()) +
+            " inputs, found " + std::to_string(graph.input_size()));
+    return false;
+  }
+  for (size_t i = 0; i < given.size() && given[i]; ++i) {
+    if (given[i]->hint().empty())
+      given[i]->setHint(graph.input(int(i)).name());
+    importer.define(graph.input(int(i)).name(), given[i]);
+  }
+  // What the graph itself defines comes last and shadows the rest.
+  return importer.importGraph(graph) && importer.results(graph.output(), results);
+}
+
+bool GraphImporter::importInline(const Node &n, const onnx::GraphProto &graph,
+                                 llvm::StringRef name, llvm::ArrayRef<Value *> arguments,
+                                 llvm::SmallVectorImpl<Value *> &results) {
+  if (depth_ >= kGraphDepth) {
+    n.error("subgraphs are nested more than " + std::to_string(kGraphDepth) + " deep");
+    return false;
+  }
+  const Location outer = b.location;
+  GraphImporter importer(state, b, n.id + "/" + name.str(), opsets, attributes, depth_ + 1);
+  for (const Capture &c : captures({&graph}))
+    importer.define(c.name, c.value);
+  for (size_t i = 0; i < arguments.size() && int(i) < graph.input_size(); ++i)
+    importer.define(graph.input(int(i)).name(), arguments[i]);
+  const bool ok = importer.importGraph(graph) && importer.results(graph.output(), results);
+  b.location = outer;
+  return ok;
+}
+
+} // namespace tenon::frontend

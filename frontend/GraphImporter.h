@@ -1,0 +1,137 @@
+// Defines the walk over a graph's nodes: scopes, subgraphs, model-local functions. Internal to the
+// frontend.
+#pragma once
+
+#include "frontend/Import.h"
+#include "frontend/Literals.h"
+#include "frontend/NodeIds.h"
+#include "frontend/Order.h"
+
+#include "ir/Builder.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tenon::frontend {
+
+class Node;
+
+/// Versions of operator sets by domain.
+using Opsets = std::map<std::string, int64_t, std::less<>>;
+/// Attributes of a function call by name, defaults included.
+using AttributeScope = llvm::StringMap<const onnx::AttributeProto *>;
+
+/// What the import of one model shares.
+struct ModelImport {
+  ModelImport(const onnx::ModelProto &model, const ExternalFolder &folder,
+               const ImportOptions &options, Diagnostics &diagnostics);
+
+  const onnx::ModelProto &model;
+  const ExternalFolder &folder;
+  const ImportOptions &options;
+  Opsets opsets;
+  /// Model-local functions by functionKey().
+  llvm::StringMap<const onnx::FunctionProto *> functions;
+  FreeNames freeNames;
+  NodeIds ids;
+  /// Bounds of scalar integer inputs, from the options.
+  llvm::DenseMap<Value *, ImportRange> valueRanges;
+  /// Names of the main graph's values.
+  std::vector<std::pair<std::string, Value *>> names;
+  /// Symbols in order of declaration, the inputs' first.
+  std::vector<Dim> symbols;
+  int64_t nodes = 0;
+
+  /// A symbol of its own, named after the identifier `base`.
+  Dim newSymbol(Context &context, llvm::StringRef base, int64_t lower, int64_t upper);
+
+  /// What builders report to while a node is imported.
+  Diagnostics pending;
+  /// Passes pending diagnostics on, with the node they concern. After the first error further
+  /// ones are its consequences and dropped.
+  void flush(llvm::StringRef id, llvm::StringRef op);
+  bool failed() const { return failed_ || pending.hasErrors(); }
+  void error(std::string message, llvm::StringRef id = "", llvm::StringRef op = "");
+  void warning(std::string message);
+
+private:
+  Diagnostics &diagnostics_;
+  llvm::StringSet<> symbolNames_;
+  bool failed_ = false;
+};
+
+std::string functionKey(llvm::StringRef domain, llvm::StringRef name, llvm::StringRef overload);
+
+/// A value that a subgraph takes from outside, under its name there.
+struct Capture {
+  std::string name;
+  Value *value;
+};
+
+/// Makes a subgraph's inputs from the arguments of its region.
+using RegionInputs = llvm::function_ref<llvm::SmallVector<Value *, 8>(
+    Builder &builder, llvm::ArrayRef<Value *> arguments)>;
+
+class GraphImporter {
+public:
+  GraphImporter(ModelImport &state, Builder &builder, std::string path, const Opsets &opsets,
+                const AttributeScope *attributes, int depth);
+
+  ModelImport &state;
+  Builder &b;
+  const Opsets &opsets;
+  /// Attributes that `ref_attr_name` may refer to; null outside functions.
+  const AttributeScope *const attributes;
+
+  /// Makes `value` known under `name`; null stands for an optional value left out.
+  void define(llvm::StringRef name, Value *value) { values_[name] = value; }
+  /// The value called `name`; None where nothing is.
+  llvm::Optional<Value *> find(llvm::StringRef name) const;
+
+  /// Imports initialisers and nodes. False after errors.
+  bool importGraph(const onnx::GraphProto &graph);
+  bool importNodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes);
+  /// The values of `outputs`, or none after an error.
+  template <class Names>
+  bool results(const Names &outputs, llvm::SmallVectorImpl<Value *> &values);
+
+  // For control flow.
+  /// Values that the subgraphs take from here, each once, in order of use.
+  std::vector<Capture> captures(llvm::ArrayRef<const onnx::GraphProto *> graphs);
+  /// Imports a subgraph of node `n`, attribute `name`, into `region`, which is isolated: its
+  /// `arguments` stand for the graph's inputs; known captures are repeated inside as constants and
+  /// the others become further arguments, in order. `inputs` computes the graph's inputs from the
+  /// region's arguments where they differ. Gives the results, without a terminator.
+  bool importRegion(const Node &n, const onnx::GraphProto &graph, llvm::StringRef name,
+                    Region &region, llvm::ArrayRef<Type> arguments,
+                    llvm::ArrayRef<Capture> captures, llvm::SmallVectorImpl<Value *> &results,
+                    RegionInputs inputs = nullptr);
+  /// Imports a subgraph where the node stands.
+  bool importInline(const Node &n, const onnx::GraphProto &graph, llvm::StringRef name,
+                    llvm::ArrayRef<Value *> arguments, llvm::SmallVectorImpl<Value *> &results);
+
+  /// `data` as a tensor; None after reporting at the node being imported.
+  llvm::Optional<Tensor> tensor(const onnx::TensorProto &data);
+  const std::string &path() const { return path_; }
+  int depth() const { return depth_; }
+
+private:
+  bool importNode(const onnx::NodeProto &node, llvm::StringRef id);
+  bool importFunction(Node &n, const onnx::FunctionProto &function);
+  void importInitializers(const onnx::GraphProto &graph);
+
+  llvm::StringMap<Value *> values_;
+  const std::string path_;
+  const int depth_;
+  bool atTop() const { return path_.empty(); }
+};
+
+/// True for captures that importRegion repeats inside instead of taking an argument.
+bool isRepeatable(Value *v);
+
+} // namespace tenon::frontend

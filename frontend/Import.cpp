@@ -1,0 +1,368 @@
+// Implements the import of a model: file, checks of the whole, inputs, nodes, outputs, facts.
+#include "frontend/Import.h"
+
+#include "frontend/Signature.h"
+#include "frontend/onnx/Table.h"
+
+#include "ir/Names.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/SHA256.h"
+
+namespace tenon {
+using namespace frontend;
+
+struct OnnxModel::Impl {
+  explicit Impl(llvm::StringRef folder) : folder(folder) {}
+  onnx::ModelProto proto;
+  ExternalFolder folder;
+  std::string sha256;
+  std::vector<DeclaredTensor> inputs, outputs;
+};
+
+OnnxModel::OnnxModel() = default;
+OnnxModel::~OnnxModel() = default;
+const std::vector<DeclaredTensor> &OnnxModel::inputs() const { return impl_->inputs; }
+const std::vector<DeclaredTensor> &OnnxModel::outputs() const { return impl_->outputs; }
+
+std::unique_ptr<OnnxModel> OnnxModel::load(llvm::StringRef path, Diagnostics &diagnostics) {
+  llvm::sys::fs::file_status status;
+  if (!llvm::sys::fs::status(path, status) && llvm::sys::fs::is_directory(status)) {
+    diagnostics.error(quoted(path) + " is a folder: expected an ONNX file");
+    return nullptr;
+  }
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
+                                            /*RequiresNullTerminator=*/false);
+  if (!buffer) {
+    diagnostics.error(quoted(path) + " cannot be read: " + buffer.getError().message());
+    return nullptr;
+  }
+  llvm::StringRef folder = llvm::sys::path::parent_path(path);
+  return parse((*buffer)->getBuffer(), folder.empty() ? "." : folder, diagnostics);
+}
+
+std::unique_ptr<OnnxModel> OnnxModel::parse(llvm::StringRef bytes, llvm::StringRef folder,
+                                            Diagnostics &diagnostics) {
+  std::unique_ptr<OnnxModel> model(new OnnxModel);
+  model->impl_ = std::make_unique<Impl>(folder);
+  Impl &m = *model->impl_;
+  auto fail = [&](std::string why) {
+    diagnostics.error(std::move(why));
+    return nullptr;
+  };
+  if (bytes.size() > size_t(INT32_MAX))
+    return fail("the file is larger than protobuf allows (2 GiB): store its weights as external "
+                "data");
+  if (bytes.empty() || !parseMessage(bytes, m.proto))
+    return fail("this is not an ONNX model, or it is damaged: expected a protobuf ModelProto");
+  if (!m.proto.has_graph())
+    return fail("the model has no graph");
+  const auto opset =
+      llvm::find_if(m.proto.opset_import(), [](const onnx::OperatorSetIdProto &set) {
+        return canonicalDomain(set.domain()).empty();
+      });
+  if (opset != m.proto.opset_import().end()) {
+    const std::string range =
+        std::to_string(kOldestOpset) + " to " + std::to_string(kNewestOpset);
+    if (opset->version() < kOldestOpset)
+      return fail("opset " + std::to_string(opset->version()) + " is not supported: expected " +
+                  range + "; convert the model with onnx.version_converter");
+    if (opset->version() > kNewestOpset)
+      diagnostics.warning("opset " + std::to_string(opset->version()) +
+                          " is newer than this compiler knows (" + range +
+                          "): operators are read as in opset " + std::to_string(kNewestOpset));
+  }
+  if (!readDeclarations(m.proto, m.inputs, m.outputs, diagnostics))
+    return nullptr;
+  llvm::SHA256 hash;
+  hash.update(bytes);
+  m.sha256 = llvm::toHex(hash.final(), /*LowerCase=*/true);
+  return model;
+}
+
+bool OnnxModel::bindFromData(llvm::ArrayRef<Tensor> data, ImportOptions &options,
+                             Diagnostics &diagnostics) const {
+  bool ok = true;
+  auto fail = [&](const DeclaredTensor &in, const std::string &why) {
+    diagnostics.error("data for input " + quoted(in.name) + " " + why);
+    ok = false;
+  };
+  auto isSymbol = [&](const std::string &name) {
+    return llvm::any_of(inputs(), [&](const DeclaredTensor &in) {
+      return llvm::is_contained(in.shape, name);
+    });
+  };
+  for (size_t i = 0; i < data.size() && i < inputs().size(); ++i) {
+    const DeclaredTensor &in = inputs()[i];
+    const Tensor &t = data[i];
+    if (t.isNull() || options.shapes.count(in.name) || options.constants.count(in.name))
+      continue;
+    if (t.element() != in.element)
+      fail(in, "is " + name(t.element()).str() + ", expected " + name(in.element).str());
+    if (!in.hasShape) {
+      std::vector<std::string> shape;
+      for (int64_t d : t.shape())
+        shape.push_back(std::to_string(d));
+      options.shapes[in.name] = shape;
+      continue;
+    }
+    if (t.rank() != in.shape.size()) {
+      fail(in, "has rank " + std::to_string(t.rank()) + ", expected " +
+                   std::to_string(in.shape.size()));
+      continue;
+    }
+    if (t.rank() == 0 && isInteger(in.element) && !isSymbol(in.name))
+      options.ranges.insert({in.name, {std::min<int64_t>(0, t.intAt(0)), t.intAt(0)}});
+    for (unsigned d = 0; d < t.rank(); ++d) {
+      const int64_t extent = t.shape()[d];
+      const std::string symbol =
+          in.shape[d].empty() ? anonymousName(in.name, d) : in.shape[d];
+      int64_t declared;
+      if (!llvm::StringRef(symbol).getAsInteger(10, declared)) {
+        if (declared != extent)
+          fail(in, "has extent " + std::to_string(extent) + " at dimension " + std::to_string(d) +
+                       ", expected " + symbol);
+      } else if (!options.ranges.count(symbol) && !options.ranges.count(sanitizeName(symbol)) &&
+                 !options.bindDims.count(sanitizeName(symbol))) {
+        // Also compares with what another input has bound.
+        if (options.bindDims.insert({symbol, extent}).first->second != extent)
+          fail(in, "has extent " + std::to_string(extent) + " at dimension " + std::to_string(d) +
+                       ", but " + quoted(symbol) + " is bound to " +
+                       std::to_string(options.bindDims[symbol]));
+      }
+    }
+  }
+  return ok;
+}
+
+//===----------------------------------------------------------------------===//
+// Unsupported operators
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Finds every operator without a row or function, in the graph, its subgraphs and the functions
+/// that they call.
+class SupportCheck {
+public:
+  explicit SupportCheck(ModelImport &state) : state_(state) {}
+
+  bool run() {
+    visit(state_.model.graph().node(), state_.opsets, "");
+    if (missing_.empty())
+      return true;
+    std::string message = "operators are not supported: ";
+    bool first = true;
+    for (const auto &[op, nodes] : missing_) {
+      message += (first ? "" : ", ") + op + " ×" + std::to_string(nodes.size());
+      first = false;
+    }
+    Diagnostic &d = state_.pending.error(message);
+    for (const auto &[op, nodes] : missing_) {
+      std::string note = op + ": ";
+      for (size_t i = 0; i < nodes.size() && i < 8; ++i)
+        note += (i ? ", " : "") + quoted(nodes[i]);
+      if (nodes.size() > 8)
+        note += " and " + std::to_string(nodes.size() - 8) + " more";
+      d.notes.push_back(note);
+    }
+    d.notes.push_back("`tenon ops` lists what is supported; an operator of your own is declared "
+                      "with --op FILE.tn");
+    state_.flush("", "");
+    return false;
+  }
+
+private:
+  void visit(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes,
+             const Opsets &opsets, const std::string &path) {
+    const std::vector<std::string> ids = ids_.assign(nodes, path);
+    for (int i = 0; i < nodes.size(); ++i) {
+      const onnx::NodeProto &node = nodes[i];
+      check(node, opsets, ids[size_t(i)]);
+      for (const auto &a : node.attribute()) {
+        if (a.has_g())
+          visit(a.g().node(), opsets, ids[size_t(i)] + "/" + a.name());
+        for (const auto &g : a.graphs())
+          visit(g.node(), opsets, ids[size_t(i)] + "/" + a.name());
+      }
+    }
+  }
+
+  void check(const onnx::NodeProto &node, const Opsets &opsets, const std::string &id) {
+    const std::string domain = canonicalDomain(node.domain()).str();
+    auto function =
+        state_.functions.find(functionKey(node.domain(), node.op_type(), node.overload()));
+    if (function != state_.functions.end()) {
+      if (!visited_.insert(function->first()).second)
+        return;
+      Opsets inner = opsets;
+      for (const auto &set : function->second->opset_import())
+        inner[canonicalDomain(set.domain()).str()] = set.version();
+      visit(function->second->node(), inner, id);
+      return;
+    }
+    if (state_.options.userOperators.count((domain.empty() ? "ai.onnx" : domain) +
+                                           "::" + node.op_type()))
+      return;
+    auto version = opsets.find(domain);
+    const int64_t opset = version == opsets.end() ? 1 : version->second;
+    if (findOperator(domain, node.op_type(), opset))
+      return;
+    std::string name = qualifiedName(node.domain(), node.op_type());
+    if (name.empty() || llvm::any_of(name, [](char c) { return !llvm::isPrint(c); }))
+      name = quoted(name);
+    for (const OperatorRow &row : operatorTable())
+      if (row.domain == domain && row.name == node.op_type()) {
+        name += " of opset " + std::to_string(opset);
+        break;
+      }
+    missing_[name].push_back(id);
+  }
+
+  ModelImport &state_;
+  NodeIds ids_;
+  llvm::StringSet<> visited_;
+  std::map<std::string, std::vector<std::string>> missing_;
+};
+
+//===----------------------------------------------------------------------===//
+// The model
+//===----------------------------------------------------------------------===//
+
+/// Compares a declared type with what was inferred; contradictions are the model's, not ours.
+void compareDeclared(ModelImport &state, const onnx::ValueInfoProto &info, Value *v) {
+  if (!v || !info.type().has_tensor_type())
+    return;
+  const auto &declared = info.type().tensor_type();
+  Type t = v->type();
+  std::string found;
+  if (declared.elem_type() != 0 && declared.elem_type() != onnxCode(t.element()))
+    found = "another element type";
+  if (found.empty() && declared.has_shape()) {
+    bool same = declared.shape().dim_size() == int(t.rank());
+    for (unsigned d = 0; same && d < t.rank(); ++d) {
+      const auto &dim = declared.shape().dim(int(d));
+      if (dim.has_dim_value() && dim.dim_value() >= 0 && t.dim(d).isConstant())
+        same = dim.dim_value() == t.dim(d).constant();
+    }
+    if (!same)
+      found = "another shape";
+  }
+  if (!found.empty())
+    state.warning("the model declares " + found + " for " + quoted(info.name()) +
+                  "; what inference found is used: " + toString(t));
+}
+
+bool resolveStates(ModelImport &state, Graph &graph) {
+  for (const ImportState &wanted : state.options.states) {
+    auto in = llvm::find(graph.inputNames, wanted.input);
+    auto out = llvm::find(graph.outputNames, wanted.output);
+    if (in == graph.inputNames.end() || out == graph.outputNames.end()) {
+      state.error("--state " + wanted.input + "=" + wanted.output + ": the model has no " +
+                  (in == graph.inputNames.end() ? "input " + quoted(wanted.input)
+                                                : "output " + quoted(wanted.output)));
+      return false;
+    }
+    State s;
+    s.input = unsigned(in - graph.inputNames.begin());
+    s.output = unsigned(out - graph.outputNames.begin());
+    Type from = graph.body().argument(s.input)->type();
+    Type to = graph.returnOp()->operand(s.output)->type();
+    bool fits = from.element() == to.element() && from.rank() == to.rank();
+    if (wanted.appendAxis) {
+      const int64_t rank = from.rank();
+      const int64_t axis = *wanted.appendAxis < 0 ? *wanted.appendAxis + rank : *wanted.appendAxis;
+      fits &= axis >= 0 && axis < rank;
+      s.appendAxis = int(axis);
+    }
+    for (unsigned d = 0; fits && d < from.rank(); ++d)
+      fits = int(d) == s.appendAxis || from.dim(d) == to.dim(d);
+    if (!fits) {
+      state.error("--state " + wanted.input + "=" + wanted.output + ": " + toString(to) +
+                  " cannot become the next " + toString(from));
+      return false;
+    }
+    graph.states.push_back(s);
+  }
+  return true;
+}
+
+} // namespace
+
+llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const ImportOptions &options,
+                                                  Diagnostics &diagnostics) const {
+  const onnx::ModelProto &proto = impl_->proto;
+  const onnx::GraphProto &graph = proto.graph();
+  ModelImport state(proto, impl_->folder, options, diagnostics);
+  if (!SupportCheck(state).run())
+    return llvm::None;
+  std::vector<InputType> types;
+  if (!resolveInputs(state, context, impl_->inputs, impl_->outputs, types))
+    return llvm::None;
+
+  ImportedModel result;
+  result.module = std::make_unique<Module>(context);
+  Module &module = *result.module;
+  module.name = graph.name().empty() ? "model" : validUtf8(graph.name());
+  Graph &g = module.addGraph("main");
+  Builder b(g.body(), state.pending);
+  GraphImporter importer(state, b, "", state.opsets, nullptr, 0);
+  for (size_t i = 0; i < types.size(); ++i) {
+    const std::string &name = impl_->inputs[i].name;
+    Value *v;
+    if (types[i].constant) {
+      v = b.constant(*types[i].constant, name);
+    } else {
+      v = g.body().addArgument(Type::tensor(context, types[i].element, types[i].shape), name);
+      g.inputNames.push_back(name);
+      if (v->type().upperElements() > kElementLimit || v->type().upperElements() < 0)
+        state.error("input " + quoted(name) + " of type " + toString(v->type()) +
+                    " has more elements than any machine holds");
+      if (types[i].range)
+        state.valueRanges[v] = *types[i].range;
+    }
+    importer.define(name, v);
+    state.names.push_back({name, v});
+  }
+  llvm::SmallVector<Value *, 4> outputs;
+  if (state.failed() || !importer.importGraph(graph) || !importer.results(graph.output(), outputs))
+    return llvm::None;
+  b.location = {};
+  for (const DeclaredTensor &out : impl_->outputs)
+    g.outputNames.push_back(out.name);
+  b.yield(outputs, Op::Return);
+  if (!resolveStates(state, g))
+    return llvm::None;
+
+  for (const auto &info : graph.output())
+    compareDeclared(state, info, importer.find(info.name()).getValueOr(nullptr));
+  for (const auto &info : graph.value_info())
+    compareDeclared(state, info, importer.find(info.name()).getValueOr(nullptr));
+
+  module.stage = Stage::Imported;
+  module.symbols = state.symbols;
+  module.facts["sha256"] = impl_->sha256;
+  module.facts["nodes"] = std::to_string(graph.node_size());
+  module.facts["ir_version"] = std::to_string(proto.ir_version());
+  for (const auto &[domain, version] : state.opsets)
+    module.facts[domain.empty() ? "opset" : "opset." + validUtf8(domain)] = std::to_string(version);
+  if (!proto.producer_name().empty())
+    module.facts["producer"] = validUtf8(
+        proto.producer_name() +
+        (proto.producer_version().empty() ? "" : " " + proto.producer_version()));
+  result.names = std::move(state.names);
+  result.nodeCount = graph.node_size();
+  return result;
+}
+
+llvm::Optional<ImportedModel> importOnnx(Context &context, llvm::StringRef path,
+                                         const ImportOptions &options, Diagnostics &diagnostics) {
+  auto model = OnnxModel::load(path, diagnostics);
+  return model ? model->toModule(context, options, diagnostics) : llvm::None;
+}
+
+} // namespace tenon

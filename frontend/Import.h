@@ -1,0 +1,118 @@
+// Defines the import of ONNX models: protobuf bytes → a module of stage `imported`.
+//
+// A model is hostile input: nothing in it is trusted, and every problem becomes a diagnostic that
+// names node, operator, expected, found and remedy. Protobuf stays behind this header.
+#pragma once
+
+#include "ir/Builder.h"
+#include "ir/IR.h"
+#include "ir/Tensor.h"
+
+#include "llvm/ADT/Optional.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+/// Inclusive bounds of a symbolic dimension, or of a scalar integer input such as a trip count.
+struct ImportRange {
+  int64_t lower = 0, upper = 0;
+};
+
+/// An output carried to the next run's input (`--state IN=OUT:append@axis`).
+struct ImportState {
+  std::string input, output;
+  llvm::Optional<int64_t> appendAxis; // None: replaced
+};
+
+/// What a user's operator becomes: `build` creates the operations for one node and returns its
+/// results, or reports an error to the builder's diagnostics and returns none.
+struct UserOperator {
+  std::function<llvm::SmallVector<Value *, 2>(Builder &builder, llvm::ArrayRef<Value *> operands,
+                                              const NamedAttributes &attributes)>
+      build;
+};
+
+struct ImportOptions {
+  /// Values of symbolic dimensions, by their name in the model or by the symbol made of it; a
+  /// rank-0 integer input may be bound in the same way.
+  std::map<std::string, int64_t> bindDims;
+  std::map<std::string, ImportRange> ranges;
+  /// Whole shapes of inputs; an entry is a number or a symbol's name.
+  std::map<std::string, std::vector<std::string>> shapes;
+  /// Inputs that become constants.
+  std::map<std::string, Tensor> constants;
+  std::vector<ImportState> states;
+  /// User operators by "domain::Type".
+  std::map<std::string, UserOperator> userOperators;
+};
+
+struct ImportedModel {
+  std::unique_ptr<Module> module;
+  /// Every tensor name of the main graph with its value, in file order of the defining nodes;
+  /// valid until a pass changes the module.
+  std::vector<std::pair<std::string, Value *>> names;
+  int64_t nodeCount = 0;
+};
+
+/// One input or output as the model declares it.
+struct DeclaredTensor {
+  std::string name;
+  Element element = Element::F32;
+  bool hasShape = false;
+  /// Extents: a number, the model's own name of a symbol, or "" for an anonymous one.
+  std::vector<std::string> shape;
+};
+
+/// A parsed ONNX file.
+class OnnxModel {
+public:
+  /// Reads `path`; external data is looked for in its folder only. Null after errors.
+  static std::unique_ptr<OnnxModel> load(llvm::StringRef path, Diagnostics &diagnostics);
+  /// Parses `bytes`; `folder` is where external data may stand, empty for nowhere.
+  static std::unique_ptr<OnnxModel> parse(llvm::StringRef bytes, llvm::StringRef folder,
+                                          Diagnostics &diagnostics);
+  ~OnnxModel();
+
+  /// Inputs that the caller supplies (initialisers listed as inputs are left out), and outputs.
+  const std::vector<DeclaredTensor> &inputs() const;
+  const std::vector<DeclaredTensor> &outputs() const;
+
+  /// Binds the symbolic dimensions of the inputs to the shapes of `data` (one per input, in order;
+  /// null tensors are passed over) unless `options` already binds, ranges or shapes them. A scalar
+  /// integer, which may be a trip count, gets its value as upper bound. False after reporting
+  /// shapes that the model does not allow.
+  bool bindFromData(llvm::ArrayRef<Tensor> data, ImportOptions &options,
+                    Diagnostics &diagnostics) const;
+
+  llvm::Optional<ImportedModel> toModule(Context &context, const ImportOptions &options,
+                                         Diagnostics &diagnostics) const;
+
+private:
+  OnnxModel();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// load() and toModule() in one.
+llvm::Optional<ImportedModel> importOnnx(Context &context, llvm::StringRef path,
+                                         const ImportOptions &options, Diagnostics &diagnostics);
+
+/// Reads a file that holds one TensorProto (`input_0.pb` of a test data set).
+llvm::Optional<Tensor> readTensorProto(llvm::StringRef path, Diagnostics &diagnostics,
+                                       std::string *name = nullptr);
+bool writeTensorProto(llvm::StringRef path, const Tensor &tensor, llvm::StringRef name,
+                      Diagnostics &diagnostics);
+
+/// The ONNX operators that can be imported: domain ("ai.onnx" for the default), name, first and
+/// last opset of the row, in table order.
+struct SupportedOperator {
+  llvm::StringRef domain, name;
+  int since, until; // until: INT_MAX for the newest
+};
+std::vector<SupportedOperator> supportedOperators();
+
+} // namespace tenon

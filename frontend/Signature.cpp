@@ -1,0 +1,288 @@
+// Implements declared types and the resolution of symbolic dimensions.
+#include "frontend/Signature.h"
+
+#include "ir/Names.h"
+
+#include <set>
+
+namespace tenon::frontend {
+namespace {
+
+bool readDeclaration(const onnx::ValueInfoProto &info, const char *role, DeclaredTensor &out,
+                     Diagnostics &diagnostics) {
+  auto fail = [&](const std::string &why) {
+    diagnostics.error(std::string(role) + " " + quoted(info.name()) + " " + why);
+    return false;
+  };
+  out.name = info.name();
+  if (out.name.empty())
+    return fail("has no name");
+  if (!info.type().has_tensor_type())
+    return fail(info.has_type() ? "is not a tensor: sequences, maps, optionals and sparse tensors "
+                                  "are not supported"
+                                : "has no type");
+  const auto &type = info.type().tensor_type();
+  std::string error;
+  auto element = toElement(type.elem_type(), error);
+  if (!element)
+    return fail(error);
+  out.element = *element;
+  out.hasShape = type.has_shape();
+  for (const auto &dim : type.shape().dim()) {
+    if (dim.has_dim_value() && (dim.dim_value() < 0 || dim.dim_value() > kElementLimit)) {
+      // Some exporters write −1 for what they do not know.
+      if (dim.dim_value() != -1)
+        return fail("has the impossible extent " + std::to_string(dim.dim_value()));
+      out.shape.push_back("");
+    } else {
+      out.shape.push_back(dim.has_dim_value() ? std::to_string(dim.dim_value()) : dim.dim_param());
+    }
+  }
+  return true;
+}
+
+llvm::Optional<int64_t> asNumber(const std::string &extent) {
+  int64_t v;
+  if (llvm::StringRef(extent).getAsInteger(10, v))
+    return llvm::None;
+  return v;
+}
+
+std::string list(const std::set<std::string> &names) {
+  std::string s;
+  for (const std::string &name : names)
+    s += (s.empty() ? "" : ", ") + quoted(name);
+  return s.empty() ? "none" : s;
+}
+
+/// Symbol values and bounds, from the options and from shapes that fix them.
+class Symbols {
+public:
+  Symbols(ModelImport &state, Context &context) : state_(state), context_(context) {
+    for (const auto &[name, value] : state.options.bindDims)
+      bound_.insert({name, value});
+  }
+
+  void fix(const std::string &name, int64_t value, const std::string &why) {
+    auto known = bound_.find(key(name, bound_));
+    if (known != bound_.end() && known->second != value)
+      state_.error("dimension " + quoted(name) + " is bound to " + std::to_string(known->second) +
+                   ", but " + why + " makes it " + std::to_string(value));
+    bound_[name] = value;
+  }
+
+  /// The extent for `name`; null when the options leave it open.
+  Dim get(const std::string &name) {
+    known.insert(name);
+    auto made = made_.find(name);
+    if (made != made_.end())
+      return made->second;
+    auto value = bound_.find(key(name, bound_));
+    if (value != bound_.end()) {
+      used.insert(value->first);
+      if (value->second < 0 || value->second > kElementLimit)
+        state_.error("dimension " + quoted(name) + " cannot be " + std::to_string(value->second));
+      return made_[name] = context_.dim(value->second);
+    }
+    auto range = state_.options.ranges.find(key(name, state_.options.ranges));
+    if (range == state_.options.ranges.end())
+      return Dim();
+    used.insert(range->first);
+    const auto [lower, upper] = range->second;
+    if (lower < 0 || upper < lower || upper > kElementLimit)
+      state_.error("range " + std::to_string(lower) + ".." + std::to_string(upper) +
+                   " of dimension " + quoted(name) + " is not a range of extents");
+    return made_[name] = lower == upper ? context_.dim(lower)
+                                        : state_.newSymbol(context_, identifier(name), lower, upper);
+  }
+
+  std::set<std::string> known, used;
+
+private:
+  static std::string identifier(llvm::StringRef name) {
+    auto [stem, suffix] = name.rsplit(".d"); // `input.d0` stays as it is
+    unsigned k;
+    if (!suffix.empty() && !suffix.getAsInteger(10, k) && !sanitizeName(stem).empty())
+      return sanitizeName(stem) + ".d" + std::to_string(k);
+    return sanitizeName(name);
+  }
+  /// The model's name itself, or the symbol made of it.
+  template <class Map> static std::string key(const std::string &name, const Map &map) {
+    return map.count(name) ? name : identifier(name);
+  }
+
+  ModelImport &state_;
+  Context &context_;
+  std::map<std::string, int64_t> bound_;
+  std::map<std::string, Dim> made_;
+};
+
+} // namespace
+
+std::string anonymousName(llvm::StringRef input, size_t dimension) {
+  return input.str() + ".d" + std::to_string(dimension);
+}
+
+bool readDeclarations(const onnx::ModelProto &model, std::vector<DeclaredTensor> &inputs,
+                      std::vector<DeclaredTensor> &outputs, Diagnostics &diagnostics) {
+  llvm::StringSet<> initialised, seen;
+  for (const auto &t : model.graph().initializer())
+    initialised.insert(t.name());
+  for (const auto &t : model.graph().sparse_initializer())
+    initialised.insert(t.values().name());
+  for (const auto &info : model.graph().input()) {
+    if (initialised.count(info.name()))
+      continue;
+    DeclaredTensor d;
+    if (!readDeclaration(info, "input", d, diagnostics))
+      return false;
+    if (!seen.insert(d.name).second) {
+      diagnostics.error("input " + quoted(d.name) + " is declared twice");
+      return false;
+    }
+    inputs.push_back(std::move(d));
+  }
+  for (const auto &info : model.graph().output()) {
+    DeclaredTensor d;
+    if (!info.has_type() || !info.type().has_tensor_type()) {
+      d.name = info.name(); // inference says the rest
+      if (info.has_type() && info.type().value_case() != onnx::TypeProto::VALUE_NOT_SET) {
+        readDeclaration(info, "output", d, diagnostics);
+        return false;
+      }
+    } else if (!readDeclaration(info, "output", d, diagnostics)) {
+      return false;
+    }
+    outputs.push_back(std::move(d));
+  }
+  return true;
+}
+
+bool resolveInputs(ModelImport &state, Context &context, llvm::ArrayRef<DeclaredTensor> inputs,
+                   llvm::ArrayRef<DeclaredTensor> outputs, std::vector<InputType> &types) {
+  const ImportOptions &options = state.options;
+  Symbols symbols(state, context);
+  std::set<std::string> inputNames;
+  for (const DeclaredTensor &in : inputs)
+    inputNames.insert(in.name);
+
+  // Shapes first: what they fix holds for every input.
+  std::vector<std::vector<std::string>> shapes;
+  for (const DeclaredTensor &in : inputs) {
+    std::vector<std::string> shape = in.shape;
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (shape[d].empty())
+        shape[d] = anonymousName(in.name, d);
+    auto fixed = options.constants.find(in.name);
+    auto given = options.shapes.find(in.name);
+    std::vector<std::string> wanted;
+    std::string why;
+    if (fixed != options.constants.end()) {
+      for (int64_t d : fixed->second.shape())
+        wanted.push_back(std::to_string(d));
+      why = "the constant bound to input " + quoted(in.name);
+      if (fixed->second.element() != in.element)
+        state.error("input " + quoted(in.name) + " is " + name(in.element).str() +
+                    ", but the constant bound to it is " + name(fixed->second.element()).str());
+    } else if (given != options.shapes.end()) {
+      wanted = given->second;
+      why = "the shape given for input " + quoted(in.name);
+    } else {
+      if (!in.hasShape)
+        state.error("input " + quoted(in.name) +
+                    " has no shape in the model: give it one with --shape NAME=1,3,…");
+      shapes.push_back(std::move(shape));
+      continue;
+    }
+    if (in.hasShape && wanted.size() != shape.size()) {
+      state.error(why + " has rank " + std::to_string(wanted.size()) + ", expected " +
+                  std::to_string(shape.size()));
+      return false;
+    }
+    for (size_t d = 0; in.hasShape && d < wanted.size(); ++d) {
+      auto value = asNumber(wanted[d]);
+      if (!value)
+        continue;
+      if (auto declared = asNumber(shape[d])) {
+        if (*declared != *value && fixed != options.constants.end())
+          state.error(why + " has extent " + std::to_string(*value) + " at dimension " +
+                      std::to_string(d) + ", expected " + std::to_string(*declared));
+      } else {
+        symbols.known.insert(shape[d]);
+        symbols.fix(shape[d], *value, why);
+      }
+    }
+    shapes.push_back(std::move(wanted));
+  }
+
+  std::vector<std::string> open;
+  std::set<std::string> asked;
+  for (size_t i = 0; i < inputs.size() && !state.failed(); ++i) {
+    const DeclaredTensor &in = inputs[i];
+    InputType type;
+    type.element = in.element;
+    for (const std::string &extent : shapes[i]) {
+      auto value = asNumber(extent);
+      Dim d = value ? context.dim(*value) : symbols.get(extent);
+      if (value && (*value < 0 || *value > kElementLimit))
+        state.error("input " + quoted(in.name) + " cannot have extent " + extent);
+      if (!d && asked.insert(extent).second)
+        open.push_back(extent);
+      type.shape.push_back(d ? d : context.dim(1));
+    }
+    auto fixed = options.constants.find(in.name);
+    if (fixed != options.constants.end())
+      type.constant = fixed->second;
+    // A scalar integer may be bound or bounded by its own name.
+    if (isInteger(in.element) && type.shape.empty()) {
+      symbols.known.insert(in.name);
+      auto value = options.bindDims.find(in.name);
+      auto range = options.ranges.find(in.name);
+      if (value != options.bindDims.end()) {
+        Tensor t(in.element, {});
+        t.setInt(0, value->second);
+        type.constant = t;
+        symbols.used.insert(in.name);
+      } else if (range != options.ranges.end()) {
+        type.range = range->second;
+        symbols.used.insert(in.name);
+      }
+    }
+    types.push_back(std::move(type));
+  }
+  if (!open.empty()) {
+    std::string names, remedy;
+    for (const std::string &name : open) {
+      names += (names.empty() ? "" : ", ") + quoted(name);
+      remedy += (remedy.empty() ? "" : ",") + name + "=1";
+    }
+    state.error("symbolic dimensions have no value: " + names + "; bind them with --bind " +
+                llvm::StringRef(quoted(remedy)).trim('\'').str() +
+                " or keep them within bounds with --range NAME=1..8");
+  }
+  for (const DeclaredTensor &out : outputs)
+    for (const std::string &extent : out.shape)
+      if (!extent.empty() && !asNumber(extent))
+        symbols.used.insert(extent); // a name of the model, though it decides nothing
+
+  auto check = [&](const std::string &name, const char *option, bool isInput) {
+    if (isInput ? inputNames.count(name) : symbols.used.count(name) || symbols.known.count(name))
+      return;
+    state.error(std::string(option) + " names " + quoted(name) + ", which the model has not: its " +
+                (isInput ? "inputs are " + list(inputNames)
+                         : "symbolic dimensions and scalar inputs are " + list(symbols.known)));
+  };
+  if (!state.failed()) {
+    for (const auto &entry : options.bindDims)
+      check(entry.first, "--bind", false);
+    for (const auto &entry : options.ranges)
+      check(entry.first, "--range", false);
+  }
+  for (const auto &entry : options.shapes)
+    check(entry.first, "--shape", true);
+  for (const auto &entry : options.constants)
+    check(entry.first, "--bind", true);
+  return !state.failed();
+}
+
+} // namespace tenon::frontend

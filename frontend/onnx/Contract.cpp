@@ -1,0 +1,412 @@
+// Imports contractions: convolutions, matrix products and Einsum. A bias is a map behind them.
+#include "frontend/onnx/Operators.h"
+#include "frontend/onnx/Window.h"
+
+#include "llvm/ADT/StringSet.h"
+
+namespace tenon::frontend {
+
+//===----------------------------------------------------------------------===//
+// Convolution
+//===----------------------------------------------------------------------===//
+
+Value *addAlong(Builder &b, Value *v, Value *bias, int64_t axis) {
+  if (!v || !bias)
+    return v;
+  return pointwise(b, {v, bias}, {identityMap(v->type().rank()), along(axis)}, v->type().shape(),
+                   [](Scalars &s, llvm::ArrayRef<Value *> a) { return s(Op::Add, a[0], a[1]); });
+}
+
+bool checkBias(Node &n, unsigned i, Dim channels) {
+  if (!n.has(i) || (n.rank(i) == 1 && n.type(i).dim(0) == channels))
+    return true;
+  n.error("operand " + n.inputName(i) + ": expected one bias per output channel [" +
+          text({channels}, ", ") + "], found " + toString(n.type(i)));
+  return false;
+}
+
+Value *convolve(Node &n, llvm::ArrayRef<Value *> operands, unsigned weight) {
+  if (!n.checkRank(0, 3, 10) || !n.checkRank(weight, n.rank(0), n.rank(0)))
+    return nullptr;
+  auto kernel = readKernel(n, weight);
+  if (!kernel)
+    return nullptr;
+  auto w = readWindow(n, 0, *kernel);
+  if (!w)
+    return nullptr;
+  return n.b.value(Op::Conv, operands,
+                   {{"strides", w->strides},
+                    {"dilations", w->dilations},
+                    {"pads", w->pads},
+                    {"groups", n.intAttr("group", 1)}});
+}
+
+void importConv(Node &n) {
+  Value *y = convolve(n, {n.input(0), n.input(1)}, 1);
+  if (y && checkBias(n, 2, y->type().dim(1)))
+    n.set(0, addAlong(n.b, y, n.input(2), 1));
+}
+
+void importConvTranspose(Node &n) {
+  if (!n.checkRank(0, 3, 10) || !n.checkRank(1, n.rank(0), n.rank(0)))
+    return;
+  const size_t spatial = n.rank(0) - 2;
+  auto kernel = readKernel(n, 1);
+  auto strides = readSpatial(n, "strides", spatial, 1, 1);
+  auto dilations = readSpatial(n, "dilations", spatial, 1, 1);
+  auto pads = readSpatial(n, "pads", 2 * spatial, INT32_MIN, 0);
+  auto extra = readSpatial(n, "output_padding", spatial, 0, 0);
+  if (!kernel || !strides || !dilations || !pads || !extra)
+    return;
+  const std::string rule = n.stringAttr("auto_pad", "NOTSET");
+  const bool same = rule == "SAME_UPPER" || rule == "SAME_LOWER";
+  if (!same && rule != "NOTSET" && rule != "VALID" && !rule.empty()) {
+    n.error("attribute auto_pad: found '" + rule + "'");
+    return;
+  }
+  if (rule == "VALID")
+    pads->assign(2 * spatial, 0);
+  if (n.hasAttr("output_shape") || same) {
+    // The pads are what makes the result have the wanted extents.
+    Ints shape = n.intsAttr("output_shape");
+    if (shape.size() == spatial + 2)
+      shape.erase(shape.begin(), shape.begin() + 2);
+    for (size_t i = 0; i < spatial; ++i) {
+      Dim in = n.type(0).dim(unsigned(i) + 2);
+      if (!in.isConstant() || (n.hasAttr("output_shape") && shape.size() != spatial)) {
+        n.error("output_shape and auto_pad need known extents and one entry per dimension, found " +
+                toString(n.type(0)));
+        return;
+      }
+      const int64_t span = ((*kernel)[i] - 1) * (*dilations)[i] + 1, stride = (*strides)[i];
+      const int64_t wanted = n.hasAttr("output_shape") ? shape[i] : in.constant() * stride;
+      int64_t total = stride * (in.constant() - 1) + (*extra)[i] + span - wanted;
+      if (total < 0) { // a larger result: zeros at the end
+        (*extra)[i] -= total;
+        total = 0;
+      }
+      const int64_t small = total / 2, large = total - small;
+      (*pads)[i] = rule == "SAME_UPPER" ? small : large;
+      (*pads)[i + spatial] = rule == "SAME_UPPER" ? large : small;
+    }
+  }
+  // Negative pads lengthen the result by zeros, which only the end can do without a pad op.
+  Ints before(spatial, 0);
+  bool grows = false;
+  for (size_t i = 0; i < 2 * spatial; ++i)
+    if ((*pads)[i] < 0) {
+      if (i >= spatial)
+        (*extra)[i - spatial] -= (*pads)[i];
+      else
+        before[i] = -(*pads)[i], grows = true;
+      (*pads)[i] = 0;
+    }
+  Value *y = n.b.value(Op::ConvTranspose, {n.input(0), n.input(1)},
+                       {{"strides", *strides},
+                        {"dilations", *dilations},
+                        {"pads", *pads},
+                        {"output_padding", *extra},
+                        {"groups", n.intAttr("group", 1)}});
+  if (y && grows) {
+    Dims low(2, n.dim(0)), high(spatial + 2, n.dim(0));
+    for (int64_t p : before)
+      low.push_back(n.dim(p));
+    y = n.b.value(Op::Pad, {y}, {{"low", low}, {"high", high}, {"mode", Word{"constant"}}});
+  }
+  if (y && checkBias(n, 2, y->type().dim(1)))
+    n.set(0, addAlong(n.b, y, n.input(2), 1));
+}
+
+//===----------------------------------------------------------------------===//
+// Matrix products
+//===----------------------------------------------------------------------===//
+
+Value *matmul(Builder &b, Value *x, Value *y, llvm::ArrayRef<Value *> zeros,
+              NamedAttributes attributes) {
+  if (!x || !y)
+    return nullptr;
+  // NumPy: a vector is a row on the left and a column on the right, and its dimension goes again.
+  Context &c = b.context();
+  const bool row = x->type().rank() == 1, column = y->type().rank() == 1;
+  if (x->type().rank() == 0 || y->type().rank() == 0) {
+    b.diagnostics().error("a matrix product needs operands of rank 1 or more, found " +
+                          toString(x->type()) + " and " + toString(y->type()));
+    return nullptr;
+  }
+  if (row)
+    x = b.reshape(x, {c.dim(1), x->type().dim(0)});
+  if (column)
+    y = b.reshape(y, {y->type().dim(0), c.dim(1)});
+  llvm::SmallVector<Value *, 4> operands{x, y};
+  operands.append(zeros.begin(), zeros.end());
+  Value *z = b.value(Op::MatMul, operands, std::move(attributes));
+  if (!z || (!row && !column))
+    return z;
+  Shape shape(z->type().shape().begin(), z->type().shape().end());
+  if (column)
+    shape.pop_back();
+  if (row)
+    shape.erase(shape.end() - (column ? 1 : 2));
+  return b.reshape(z, shape);
+}
+
+void importMatMul(Node &n) { n.set(0, matmul(n.b, n.input(0), n.input(1), {}, {})); }
+
+void importGemm(Node &n) {
+  if (!n.checkRank(0, 2, 2) || !n.checkRank(1, 2, 2))
+    return;
+  Value *y = n.b.value(Op::MatMul, {n.input(0), n.input(1)},
+                       {{"trans_a", n.boolAttr("transA", false)},
+                        {"trans_b", n.boolAttr("transB", false)}});
+  const double alpha = n.floatAttr("alpha", 1), beta = n.floatAttr("beta", 1);
+  Value *c = beta == 0 ? nullptr : n.input(2);
+  if (!y || (alpha == 1 && !c)) {
+    n.set(0, y);
+    return;
+  }
+  llvm::SmallVector<Value *, 2> operands{y};
+  std::vector<IndexMap> maps{identityMap(2)};
+  if (c) {
+    Shape broadcast;
+    if (c->type().rank() > 2 || !broadcastShapes({y->type().shape(), c->type().shape()}, broadcast) ||
+        llvm::ArrayRef<Dim>(broadcast) != y->type().shape()) {
+      n.error("operand " + n.inputName(2) + ": expected a shape that broadcasts to " +
+              toString(y->type()) + ", found " + toString(c->type()));
+      return;
+    }
+    operands.push_back(c);
+    maps.push_back(broadcastMap(c->type(), y->type().shape()));
+  }
+  n.set(0, pointwise(n.b, operands, maps, y->type().shape(),
+                     [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+                       Value *v = alpha == 1 ? a[0] : s(Op::Mul, a[0], s.c(alpha));
+                       if (a.size() == 1)
+                         return v;
+                       return s(Op::Add, v, beta == 1 ? a[1] : s(Op::Mul, a[1], s.c(beta)));
+                     }));
+}
+
+void importFusedMatMul(Node &n) { // com.microsoft
+  if (n.boolAttr("transBatchA", false) || n.boolAttr("transBatchB", false)) {
+    n.error("transBatchA and transBatchB are not supported");
+    return;
+  }
+  // Transposition means nothing for vectors.
+  Value *y = matmul(n.b, n.input(0), n.input(1), {},
+                    {{"trans_a", n.rank(0) > 1 && n.boolAttr("transA", false)},
+                     {"trans_b", n.rank(1) > 1 && n.boolAttr("transB", false)}});
+  const double alpha = n.floatAttr("alpha", 1);
+  if (y && alpha != 1)
+    y = pointwise(n.b, {y}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+      return s(Op::Mul, a[0], s.c(alpha));
+    });
+  n.set(0, y);
+}
+
+//===----------------------------------------------------------------------===//
+// Einsum
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Labels of one term; an ellipsis becomes the labels '0', '1', … counted from its right end.
+bool expandTerm(Node &n, llvm::StringRef term, int64_t rank, int64_t &ellipsis, std::string &out) {
+  const size_t dots = term.find("...");
+  const int64_t letters = int64_t(term.size()) - (dots == llvm::StringRef::npos ? 0 : 3);
+  if (dots != llvm::StringRef::npos) {
+    const int64_t covered = rank < 0 ? ellipsis : rank - letters;
+    if (covered < 0 || covered > 10) {
+      n.error("attribute equation: term '" + term.str() + "' does not fit rank " +
+              std::to_string(rank));
+      return false;
+    }
+    ellipsis = std::max(ellipsis, covered);
+    std::string labels;
+    for (int64_t i = covered; i-- > 0;)
+      labels += char('0' + i);
+    out = term.take_front(dots).str() + labels + term.drop_front(dots + 3).str();
+  } else {
+    out = term.str();
+    if (rank >= 0 && letters != rank) {
+      n.error("attribute equation: term '" + term.str() + "' does not fit rank " +
+              std::to_string(rank));
+      return false;
+    }
+  }
+  for (char c : out)
+    if (!isalnum(static_cast<unsigned char>(c))) {
+      n.error("attribute equation: expected letters and ellipses, found '" + term.str() + "'");
+      return false;
+    }
+  return true;
+}
+
+/// The elements of `x` with equal indices at dimensions i and j, as dimension i.
+Value *diagonal(Builder &b, Value *x, size_t i, size_t j) {
+  Type t = x->type();
+  if (!t.hasStaticShape() || t.dim(unsigned(i)) != t.dim(unsigned(j)))
+    return nullptr;
+  llvm::SmallVector<int64_t, 6> strides(t.rank(), 1);
+  for (size_t d = t.rank(); d-- > 1;)
+    strides[d - 1] = strides[d] * t.dim(unsigned(d)).constant();
+  Shape space;
+  llvm::SmallVector<int64_t, 6> weights;
+  for (size_t d = 0; d < t.rank(); ++d)
+    if (d != j) {
+      space.push_back(t.dim(unsigned(d)));
+      weights.push_back(strides[d] + (d == i ? strides[j] : 0));
+    }
+  Value *linear = generate(b, Element::I64, space, [&](Scalars &s, llvm::ArrayRef<Value *>) {
+    Value *at = s.c(0);
+    for (unsigned d = 0; d < weights.size(); ++d)
+      at = s(Op::Add, at, s(Op::Mul, s.index(d), s.b.scalarInt(Element::I64, weights[d])));
+    return at;
+  });
+  return gatherLinear(b, x, linear);
+}
+
+} // namespace
+
+void importEinsum(Node &n) {
+  std::string equation = n.stringAttr("equation", "");
+  llvm::erase_value(equation, ' ');
+  auto [left, right] = llvm::StringRef(equation).split("->");
+  const bool explicitOutput = llvm::StringRef(equation).contains("->");
+  llvm::SmallVector<llvm::StringRef, 4> terms;
+  left.split(terms, ',');
+  if (terms.size() != n.numInputs()) {
+    n.error("attribute equation: expected " + std::to_string(n.numInputs()) + " terms, found '" +
+            equation + "'");
+    return;
+  }
+  int64_t ellipsis = 0;
+  std::vector<std::string> labels(terms.size());
+  llvm::SmallVector<Value *, 4> values;
+  for (size_t i = 0; i < terms.size(); ++i) {
+    if (!n.has(unsigned(i))) {
+      n.error("operand " + std::to_string(i) + " is missing");
+      return;
+    }
+    if (!expandTerm(n, terms[i], n.rank(unsigned(i)), ellipsis, labels[i]))
+      return;
+    Value *v = n.input(unsigned(i));
+    for (size_t a = 0; a < labels[i].size(); ++a)
+      for (size_t c = labels[i].find(labels[i][a], a + 1); c != std::string::npos;
+           c = labels[i].find(labels[i][a], a + 1)) {
+        v = diagonal(n.b, v, a, c);
+        if (!v) {
+          n.error("a repeated label needs equal, known extents, found " +
+                  toString(n.type(unsigned(i))));
+          return;
+        }
+        labels[i].erase(c, 1);
+      }
+    values.push_back(v);
+  }
+
+  std::string result;
+  if (explicitOutput) {
+    if (!expandTerm(n, right, -1, ellipsis, result))
+      return;
+  } else { // the ellipsis, then every label that occurs once, sorted
+    for (int64_t i = ellipsis; i-- > 0;)
+      result += char('0' + i);
+    std::string once;
+    for (const std::string &term : labels)
+      once += term;
+    std::string sorted = once;
+    llvm::sort(sorted);
+    for (char c : sorted)
+      if (isalpha(static_cast<unsigned char>(c)) && llvm::count(once, c) == 1)
+        result += c;
+  }
+  // The iteration space: result labels, then the summed ones in order of appearance.
+  std::string space = result;
+  for (const std::string &term : labels)
+    for (char c : term)
+      if (space.find(c) == std::string::npos)
+        space += c;
+  Shape extents(space.size());
+  for (size_t i = 0; i < labels.size(); ++i)
+    for (size_t d = 0; d < labels[i].size(); ++d) {
+      Dim &extent = extents[space.find(labels[i][d])];
+      Dim found = values[i]->type().dim(unsigned(d));
+      if (!extent || extent.isConstant(1))
+        extent = found;
+      else if (extent != found && !found.isConstant(1)) {
+        n.error(std::string("attribute equation: label '") + labels[i][d] + "' has extents " +
+                text({extent, found}, " and "));
+        return;
+      }
+    }
+  for (size_t d = 0; d < extents.size(); ++d)
+    if (!extents[d] || result.find(result.size() > d ? result[d] : ' ', d + 1) != std::string::npos) {
+      n.error("attribute equation: the result of '" + equation + "' names a label that no operand "
+              "has, or one twice");
+      return;
+    }
+
+  // Two operands are a matrix product: labels in both and in the result are batch dimensions.
+  auto has = [](const std::string &s, char c) { return s.find(c) != std::string::npos; };
+  auto extent = [&](char c) { return extents[space.find(c)]; };
+  bool simple = values.size() == 2;
+  for (size_t i = 0; simple && i < 2; ++i)
+    for (size_t d = 0; d < labels[i].size(); ++d)
+      simple &= values[i]->type().dim(unsigned(d)) == extent(labels[i][d]) &&
+                (has(result, labels[i][d]) || has(labels[1 - i], labels[i][d]));
+  if (simple) {
+    std::string batch, m, k, columns;
+    for (char c : labels[0])
+      (has(labels[1], c) ? (has(result, c) ? batch : k) : m) += c;
+    for (char c : labels[1])
+      if (!has(labels[0], c))
+        columns += c;
+    auto arrange = [&](size_t i, const std::string &rows, const std::string &cols) {
+      Ints perm;
+      Shape shape;
+      for (char c : batch + rows + cols)
+        perm.push_back(int64_t(labels[i].find(c)));
+      for (char c : batch)
+        shape.push_back(extent(c));
+      for (const std::string *part : {&rows, &cols}) {
+        Dim size = n.dim(1);
+        for (char c : *part)
+          size = size * extent(c);
+        shape.push_back(size);
+      }
+      Value *v = n.b.transpose(values[i], perm);
+      return v ? n.b.reshape(v, shape) : nullptr;
+    };
+    Value *y = n.b.value(Op::MatMul, {arrange(0, m, k), arrange(1, k, columns)});
+    const std::string order = batch + m + columns;
+    Shape shape;
+    Ints perm;
+    for (char c : order)
+      shape.push_back(extent(c));
+    for (char c : result)
+      perm.push_back(int64_t(order.find(c)));
+    n.set(0, y ? n.b.transpose(n.b.reshape(y, shape), perm) : nullptr);
+    return;
+  }
+
+  std::vector<IndexMap> maps;
+  for (size_t i = 0; i < values.size(); ++i) {
+    IndexMap map;
+    for (size_t d = 0; d < labels[i].size(); ++d)
+      map.push_back(values[i]->type().dim(unsigned(d)) == extent(labels[i][d])
+                        ? int64_t(space.find(labels[i][d]))
+                        : -1);
+    maps.push_back(map);
+  }
+  Value *product =
+      pointwise(n.b, values, maps, extents, [](Scalars &s, llvm::ArrayRef<Value *> a) {
+        Value *v = a[0];
+        for (Value *x : a.drop_front())
+          v = s(Op::Mul, v, x);
+        return v;
+      });
+  const Ints summed = allAxes(int64_t(result.size()), int64_t(space.size()));
+  n.set(0, summed.empty() ? product : sum(n.b, product, summed));
+}
+
+} // namespace tenon::frontend

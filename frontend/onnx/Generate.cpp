@@ -1,0 +1,219 @@
+// Imports operators about extents and those that make tensors from few numbers: constants, ranges,
+// windows, triangular masks.
+#include "frontend/onnx/Operators.h"
+
+#include "frontend/GraphImporter.h"
+
+#include "ir/Names.h"
+
+#include <cmath>
+
+namespace tenon::frontend {
+
+//===----------------------------------------------------------------------===//
+// Extents
+//===----------------------------------------------------------------------===//
+
+void importShape(Node &n) {
+  const int64_t rank = n.rank(0);
+  auto clamped = [&](int64_t v) { return std::clamp<int64_t>(v < 0 ? v + rank : v, 0, rank); };
+  const int64_t start = n.opset < 15 ? 0 : clamped(n.intAttr("start", 0));
+  const int64_t end = n.opset < 15 ? rank : clamped(n.intAttr("end", rank));
+  Value *shape = n.b.value(Op::ShapeOf, {n.input(0)});
+  if (start == 0 && end == rank)
+    n.set(0, shape);
+  else
+    n.set(0, sliceAlong(n.b, shape, 0, n.dim(start), n.dim(std::max<int64_t>(0, end - start)), 1));
+}
+
+void importSize(Node &n) {
+  // The only extent of the flattened operand.
+  Value *flat = n.b.reshape(n.input(0), {n.type(0).elements()});
+  n.set(0, n.b.reshape(n.b.value(Op::ShapeOf, {flat}), {}));
+}
+
+void importNonZero(Node &n) {
+  const int64_t bound = n.type(0).upperElements();
+  Dim found = n.graph.state.newSymbol(n.context(), sanitizeName(n.id + "_count"), 0, bound);
+  n.set(0, n.b.value(Op::NonZero, {n.input(0)}, {{"symbol", found.symbol().str()}}));
+}
+
+//===----------------------------------------------------------------------===//
+// Constants
+//===----------------------------------------------------------------------===//
+
+void importConstant(Node &n) {
+  llvm::Optional<Tensor> t;
+  if (n.hasAttr("value")) {
+    t = n.tensorAttr("value");
+  } else if (const onnx::AttributeProto *sparse = n.attr("sparse_value")) {
+    std::string error;
+    t = toTensor(sparse->sparse_tensor(), n.graph.state.folder, error);
+    if (!t)
+      n.error(error);
+  } else if (n.hasAttr("value_int")) {
+    t = Tensor::fromInts({n.intAttr("value_int", 0)}).reshaped({});
+  } else if (n.hasAttr("value_ints")) {
+    t = Tensor::fromInts(n.intsAttr("value_ints"));
+  } else if (n.hasAttr("value_float")) {
+    t = Tensor::scalar(Element::F32, n.floatAttr("value_float", 0));
+  } else if (n.hasAttr("value_floats")) {
+    const Floats values = n.floatsAttr("value_floats");
+    t = Tensor(Element::F32, {int64_t(values.size())});
+    for (size_t i = 0; i < values.size(); ++i)
+      t->set(int64_t(i), values[i]);
+  } else if (n.hasAttr("value_string")) {
+    t = Tensor::strings({}, {n.stringAttr("value_string", "")});
+  } else if (n.hasAttr("value_strings")) {
+    Strings values = n.stringsAttr("value_strings");
+    const int64_t count = int64_t(values.size());
+    t = Tensor::strings({count}, std::move(values));
+  } else {
+    n.error("expected one of the attributes value, sparse_value, value_int, value_ints, "
+            "value_float, value_floats, value_string, value_strings");
+  }
+  if (t)
+    n.set(0, n.b.constant(*t));
+}
+
+void importConstantOfShape(Node &n) {
+  auto shape = n.shapeOperand(0);
+  if (!shape)
+    return;
+  for (Dim d : *shape)
+    if (d.upper() < 0) {
+      n.error("shape [" + text(*shape, ", ") + "] has a negative extent");
+      return;
+    }
+  Tensor fill = Tensor::scalar(Element::F32, 0);
+  if (n.hasAttr("value")) {
+    auto given = n.tensorAttr("value");
+    if (!given)
+      return;
+    if (given->size() != 1) {
+      n.error("attribute value: expected one element, found " + std::to_string(given->size()));
+      return;
+    }
+    fill = given->reshaped({});
+  }
+  n.set(0, n.b.broadcastTo(n.b.constant(fill), *shape));
+}
+
+void importRange(Node &n) {
+  const Element e = n.element(0);
+  if (n.element(1) != e || n.element(2) != e) {
+    n.error("expected start, limit and delta of one type, found " + toString(n.type(0)) + ", " +
+            toString(n.type(1)) + " and " + toString(n.type(2)));
+    return;
+  }
+  Dim count;
+  if (isInteger(e)) {
+    Dim v[3];
+    for (unsigned i = 0; i < 3; ++i) {
+      auto known = n.shapeOperand(i);
+      if (!known)
+        return;
+      if (known->size() != 1) {
+        n.error("operand " + n.inputName(i) + ": expected one number");
+        return;
+      }
+      v[i] = (*known)[0];
+    }
+    const int64_t delta = v[2].isConstant() ? v[2].constant() : 0;
+    if (delta == 0 || delta == INT64_MIN) {
+      n.error("delta: expected a known number other than 0, found " + text({v[2]}, ""));
+      return;
+    }
+    count = max(delta > 0 ? ceilDiv(v[1] - v[0], delta) : ceilDiv(v[0] - v[1], -delta), n.dim(0));
+  } else {
+    double v[3];
+    for (unsigned i = 0; i < 3; ++i) {
+      auto known = n.constantOperand(i);
+      if (!known)
+        return;
+      v[i] = known->size() == 1 ? known->at(0) : NAN;
+    }
+    const double steps = std::ceil((v[1] - v[0]) / v[2]);
+    if (!(steps < 1e12)) { // NaN included
+      n.error("start, limit and delta give no finite range");
+      return;
+    }
+    count = n.dim(int64_t(std::max(0.0, steps)));
+  }
+  auto scalar = [&](unsigned i) { return n.b.reshape(n.input(i), {}); };
+  n.set(0, pointwise(n.b, {scalar(0), scalar(2)}, {{}, {}}, {count},
+                     [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+                       return s(Op::Add, a[0], s(Op::Mul, s.cast(s.index(0), e), a[1]));
+                     }));
+}
+
+//===----------------------------------------------------------------------===//
+// Patterns
+//===----------------------------------------------------------------------===//
+
+void importEyeLike(Node &n) {
+  auto e = n.elementAttr("dtype", n.element(0));
+  if (!e || !n.checkRank(0, 2, 2))
+    return;
+  const int64_t k = n.intAttr("k", 0);
+  n.set(0, generate(n.b, *e, n.type(0).shape(), [&](Scalars &s, llvm::ArrayRef<Value *>) {
+          Value *diagonal = s(Op::Add, s.index(0), s.b.scalarInt(Element::I64, k));
+          return s.cast(s(Op::Equal, s.index(1), diagonal), *e);
+        }));
+}
+
+void importTrilu(Node &n) {
+  if (!n.checkRank(0, 2))
+    return;
+  const bool upper = n.boolAttr("upper", true);
+  const unsigned row = n.rank(0) - 2, column = row + 1;
+  llvm::SmallVector<Value *, 2> operands{n.input(0)};
+  std::vector<IndexMap> maps{identityMap(n.rank(0))};
+  if (n.has(1)) {
+    if (n.element(1) != Element::I64 || !n.type(1).elements().isConstant(1)) {
+      n.error("operand " + n.inputName(1) + ": expected one i64, found " + toString(n.type(1)));
+      return;
+    }
+    operands.push_back(n.b.reshape(n.input(1), {}));
+    maps.push_back({});
+  }
+  n.set(0, pointwise(n.b, operands, maps, n.type(0).shape(),
+                     [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+                       Value *diagonal =
+                           a.size() > 1 ? s(Op::Add, s.index(row), a[1]) : s.index(row);
+                       Value *keep = s(upper ? Op::GreaterEqual : Op::LessEqual, s.index(column),
+                                       diagonal);
+                       return s(Op::Select, keep, a[0], s.c(0));
+                     }));
+}
+
+namespace {
+/// Σ cₖ · cos(2πk · i / N) over i, with alternating signs; N = size or size − 1.
+void cosineWindow(Node &n, llvm::ArrayRef<double> terms) {
+  auto size = n.intsOperand(0);
+  auto e = n.elementAttr("output_datatype", Element::F32);
+  if (!size || !e)
+    return;
+  if (size->size() != 1 || size->front() < 0) {
+    n.error("expected one size of at least 0");
+    return;
+  }
+  const int64_t count = size->front();
+  const double period = double(n.boolAttr("periodic", true) ? count : count - 1);
+  n.set(0, generate(n.b, Element::F64, {n.dim(count)}, [&](Scalars &s, llvm::ArrayRef<Value *>) {
+          Value *angle = s(Op::Mul, s.cast(s.index(0), Element::F64), s.c(2 * M_PI / period));
+          Value *sum = s.c(terms[0]);
+          for (size_t k = 1; k < terms.size(); ++k) {
+            Value *wave = s(Op::Cos, s(Op::Mul, angle, s.c(double(k))));
+            sum = s(k % 2 ? Op::Sub : Op::Add, sum, s(Op::Mul, wave, s.c(terms[k])));
+          }
+          return s.cast(sum, *e);
+        }));
+}
+} // namespace
+
+void importHannWindow(Node &n) { cosineWindow(n, {0.5, 0.5}); }
+void importHammingWindow(Node &n) { cosineWindow(n, {25.0 / 46, 21.0 / 46}); }
+void importBlackmanWindow(Node &n) { cosineWindow(n, {0.42, 0.5, 0.08}); }
+
+} // namespace tenon::frontend

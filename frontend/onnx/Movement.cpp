@@ -1,0 +1,532 @@
+// Imports operators that move elements by a rule known at compile time: reshapes, permutations,
+// slices, pads, joins, repetitions.
+#include "frontend/onnx/Operators.h"
+
+namespace tenon::frontend {
+
+//===----------------------------------------------------------------------===//
+// Shapes of the same elements
+//===----------------------------------------------------------------------===//
+
+void importReshape(Node &n) {
+  auto wanted = n.shapeOperand(1);
+  if (!wanted)
+    return;
+  llvm::ArrayRef<Dim> from = n.type(0).shape();
+  const bool allowZero = n.boolAttr("allowzero", false);
+  Shape to, rest;
+  int open = -1;
+  for (size_t i = 0; i < wanted->size(); ++i) {
+    Dim d = (*wanted)[i];
+    if (d.isConstant(-1)) {
+      if (open >= 0) {
+        n.error("shape [" + text(*wanted, ", ") + "] has more than one -1");
+        return;
+      }
+      open = int(i);
+      to.push_back(Dim());
+      continue;
+    }
+    if (d.isConstant(0) && !allowZero) {
+      if (i >= from.size()) {
+        n.error("shape [" + text(*wanted, ", ") + "] copies dimension " + std::to_string(i) +
+                " of " + toString(n.type(0)));
+        return;
+      }
+      d = from[i];
+    }
+    if (d.upper() < 0) {
+      n.error("shape [" + text(*wanted, ", ") + "] has a negative extent");
+      return;
+    }
+    to.push_back(d);
+    rest.push_back(d);
+  }
+  if (open >= 0) {
+    Dim known = product(n.context(), rest);
+    if (known.isConstant(0)) {
+      n.error("shape [" + text(*wanted, ", ") + "] has both 0 and -1, which leaves the extent open");
+      return;
+    }
+    to[size_t(open)] = quotient(n.context(), from, rest);
+  }
+  n.set(0, n.b.reshape(n.input(0), to));
+}
+
+void importFlatten(Node &n) {
+  const int64_t rank = n.rank(0), given = n.intAttr("axis", 1);
+  if (given < -rank || given > rank) {
+    n.error("axis " + std::to_string(given) + " is out of range for rank " + std::to_string(rank));
+    return;
+  }
+  const size_t axis = size_t(given < 0 ? given + rank : given);
+  llvm::ArrayRef<Dim> shape = n.type(0).shape();
+  n.set(0, n.b.reshape(n.input(0), {product(n.context(), shape.take_front(axis)),
+                                    product(n.context(), shape.drop_front(axis))}));
+}
+
+namespace {
+/// Axes from the attribute (before opset 13) or operand 1; None after an error.
+llvm::Optional<Ints> squeezeAxes(Node &n, int64_t rank) {
+  Ints axes = n.intsAttr("axes");
+  if (n.opset >= 13 && n.has(1)) {
+    auto given = n.intsOperand(1);
+    if (!given)
+      return llvm::None;
+    axes = *given;
+  }
+  return n.axes(axes, rank);
+}
+} // namespace
+
+void importSqueeze(Node &n) {
+  auto axes = squeezeAxes(n, n.rank(0));
+  if (!axes)
+    return;
+  const bool all = n.opset >= 13 ? !n.has(1) : !n.hasAttr("axes");
+  Shape shape;
+  for (int64_t d = 0; d < int64_t(n.rank(0)); ++d) {
+    Dim extent = n.type(0).dim(unsigned(d));
+    const bool goes = all ? extent.isConstant(1) : llvm::is_contained(*axes, d);
+    if (!goes)
+      shape.push_back(extent);
+    else if (!extent.isConstant(1)) {
+      n.error("axis " + std::to_string(d) + " of " + toString(n.type(0)) +
+              " cannot be squeezed: expected extent 1");
+      return;
+    }
+  }
+  n.set(0, n.b.reshape(n.input(0), shape));
+}
+
+void importUnsqueeze(Node &n) {
+  const Ints given = n.intsAttr("axes");
+  size_t count = given.size();
+  if (n.opset >= 13) {
+    if (!n.has(1)) {
+      n.error("operand 1 (axes) is missing");
+      return;
+    }
+    auto operand = n.intsOperand(1);
+    if (!operand)
+      return;
+    count = operand->size();
+  }
+  const int64_t rank = int64_t(n.rank(0)) + int64_t(count);
+  auto axes = squeezeAxes(n, rank);
+  if (!axes)
+    return;
+  if (axes->size() != count) {
+    n.error("axes name a dimension twice");
+    return;
+  }
+  Shape shape;
+  unsigned next = 0;
+  for (int64_t d = 0; d < rank; ++d)
+    shape.push_back(llvm::is_contained(*axes, d) ? n.dim(1) : n.type(0).dim(next++));
+  n.set(0, n.b.reshape(n.input(0), shape));
+}
+
+void importTranspose(Node &n) {
+  Ints perm = n.intsAttr("perm");
+  if (!n.hasAttr("perm"))
+    for (int64_t d = n.rank(0); d-- > 0;)
+      perm.push_back(d);
+  n.set(0, n.b.transpose(n.input(0), perm));
+}
+
+void importDepthToSpace(Node &n) {
+  const int64_t block = n.intAttr("blocksize", 0);
+  const std::string mode = n.stringAttr("mode", "DCR");
+  if (!n.checkRank(0, 4, 4))
+    return;
+  Type t = n.type(0);
+  if (block < 1 || block > INT32_MAX || (mode != "DCR" && mode != "CRD")) {
+    n.error("expected a positive blocksize and mode DCR or CRD, found " + std::to_string(block) +
+            " and '" + mode + "'");
+    return;
+  }
+  if (t.dim(1).isConstant() && t.dim(1).constant() % (block * block)) {
+    n.error("expected channels that divide by " + std::to_string(block * block) + ", found " +
+            toString(t));
+    return;
+  }
+  Dim s = n.dim(block), c = floorDiv(t.dim(1), block * block), h = t.dim(2), w = t.dim(3);
+  const bool depthFirst = mode == "DCR";
+  Value *v = depthFirst ? n.b.reshape(n.input(0), {t.dim(0), s, s, c, h, w})
+                        : n.b.reshape(n.input(0), {t.dim(0), c, s, s, h, w});
+  v = n.b.transpose(v, depthFirst ? Ints{0, 3, 4, 1, 5, 2} : Ints{0, 1, 4, 2, 5, 3});
+  n.set(0, n.b.reshape(v, {t.dim(0), c, h * block, w * block}));
+}
+
+void importSpaceToDepth(Node &n) {
+  const int64_t block = n.intAttr("blocksize", 0);
+  const std::string mode = n.stringAttr("mode", "DCR");
+  if (!n.checkRank(0, 4, 4))
+    return;
+  Type t = n.type(0);
+  bool divides = block >= 1 && block <= INT32_MAX && (mode == "DCR" || mode == "CRD");
+  for (unsigned d : {2u, 3u})
+    divides = divides && !(t.dim(d).isConstant() && t.dim(d).constant() % block);
+  if (!divides) {
+    n.error("expected a blocksize that divides the spatial extents of " + toString(t) +
+            " and mode DCR or CRD, found " + std::to_string(block) + " and '" + mode + "'");
+    return;
+  }
+  Dim s = n.dim(block), h = floorDiv(t.dim(2), block), w = floorDiv(t.dim(3), block);
+  Value *v = n.b.reshape(n.input(0), {t.dim(0), t.dim(1), h, s, w, s});
+  v = n.b.transpose(v, mode == "DCR" ? Ints{0, 3, 5, 1, 2, 4} : Ints{0, 1, 3, 5, 2, 4});
+  n.set(0, n.b.reshape(v, {t.dim(0), t.dim(1) * (block * block), h, w}));
+}
+
+//===----------------------------------------------------------------------===//
+// Parts
+//===----------------------------------------------------------------------===//
+
+Value *sliceAlong(Builder &b, Value *v, int64_t axis, Dim start, Dim size, int64_t step) {
+  if (!v)
+    return nullptr;
+  Type t = v->type();
+  Dims starts(t.rank(), b.context().dim(0)), sizes(t.shape().begin(), t.shape().end());
+  Ints steps(t.rank(), 1);
+  starts[size_t(axis)] = start;
+  sizes[size_t(axis)] = size;
+  steps[size_t(axis)] = step;
+  return b.value(Op::Slice, {v}, {{"starts", starts}, {"sizes", sizes}, {"steps", steps}});
+}
+
+namespace {
+
+constexpr int64_t kLongestStep = int64_t(1) << 41; // twice the largest extent
+
+/// `index` with negative values counted from the end of `extent`; null when its sign is open.
+Dim fromEnd(Dim index, Dim extent) {
+  if (index.lower() >= 0)
+    return index;
+  return index.upper() < 0 ? index + extent : Dim();
+}
+
+} // namespace
+
+void importSlice(Node &n) {
+  Shape starts, ends;
+  Ints axes, steps;
+  auto lift = [&](const Ints &values, Shape &out) {
+    for (int64_t v : values)
+      out.push_back(n.dim(v));
+  };
+  if (n.opset < 10) {
+    lift(n.intsAttr("starts"), starts);
+    lift(n.intsAttr("ends"), ends);
+    axes = n.hasAttr("axes") ? n.intsAttr("axes") : allAxes(0, int64_t(starts.size()));
+  } else {
+    if (!n.has(1) || !n.has(2)) {
+      n.error("operands starts and ends are missing");
+      return;
+    }
+    auto from = n.shapeOperand(1);
+    auto to = from ? n.shapeOperand(2) : llvm::None;
+    if (!to)
+      return;
+    starts = *from;
+    ends = *to;
+    axes = allAxes(0, int64_t(starts.size()));
+    if (n.has(3)) {
+      auto given = n.intsOperand(3);
+      if (!given)
+        return;
+      axes = *given;
+    }
+    if (n.has(4)) {
+      auto given = n.intsOperand(4);
+      if (!given)
+        return;
+      steps = *given;
+    }
+  }
+  if (steps.empty())
+    steps.assign(starts.size(), 1);
+  if (ends.size() != starts.size() || axes.size() != starts.size() ||
+      steps.size() != starts.size()) {
+    n.error("expected as many starts, ends, axes and steps, found " +
+            std::to_string(starts.size()) + ", " + std::to_string(ends.size()) + ", " +
+            std::to_string(axes.size()) + " and " + std::to_string(steps.size()));
+    return;
+  }
+  const unsigned rank = n.rank(0);
+  Dims first(rank, n.dim(0)), sizes(n.type(0).shape().begin(), n.type(0).shape().end());
+  Ints stride(rank, 1);
+  llvm::SmallVector<bool, 6> seen(rank, false);
+  for (size_t i = 0; i < starts.size(); ++i) {
+    auto axis = n.axis(axes[i], rank);
+    if (!axis)
+      return;
+    const size_t d = size_t(*axis);
+    if (seen[d] || steps[i] == 0) {
+      n.error(seen[d] ? "axes name dimension " + std::to_string(d) + " twice"
+                      : "step 0 goes nowhere");
+      return;
+    }
+    seen[d] = true;
+    // Steps beyond any extent take one element; clamped, they cannot overflow.
+    const int64_t step = std::clamp<int64_t>(steps[i], -kLongestStep, kLongestStep);
+    Dim extent = sizes[d], zero = n.dim(0);
+    Dim from = fromEnd(starts[i], extent), to = fromEnd(ends[i], extent);
+    if (!from || !to) {
+      n.error("the sign of start " + text({starts[i]}, "") + " or end " + text({ends[i]}, "") +
+              " depends on a symbolic dimension: narrow it with --range or --bind");
+      return;
+    }
+    if (step > 0) {
+      from = min(max(from, zero), extent);
+      to = min(max(to, zero), extent);
+      sizes[d] = max(ceilDiv(to - from, step), zero);
+    } else { // from the start down to the end, exclusive; −1 stands for before the first
+      from = min(max(from, n.dim(-1)), extent - 1);
+      to = min(max(to, n.dim(-1)), extent - 1);
+      sizes[d] = max(ceilDiv(from - to, -step), zero);
+      from = max(from, zero);
+    }
+    first[d] = sizes[d].isConstant(0) ? zero : from;
+    stride[d] = step;
+  }
+  n.set(0, n.b.value(Op::Slice, {n.input(0)},
+                     {{"starts", first}, {"sizes", sizes}, {"steps", stride}}));
+}
+
+void importSplit(Node &n) {
+  if (!n.checkRank(0, 1))
+    return;
+  auto axis = n.axis(n.intAttr("axis", 0), n.rank(0));
+  if (!axis)
+    return;
+  Dim extent = n.type(0).dim(unsigned(*axis));
+  const int64_t parts = n.numOutputs();
+  Shape sizes;
+  if (n.opset < 13 && n.hasAttr("split")) {
+    for (int64_t s : n.intsAttr("split"))
+      sizes.push_back(n.dim(s));
+  } else if (n.opset >= 13 && n.has(1)) {
+    auto given = n.shapeOperand(1);
+    if (!given)
+      return;
+    sizes = *given;
+  } else {
+    if (n.hasAttr("num_outputs") && n.intAttr("num_outputs", 0) != parts) {
+      n.error("attribute num_outputs: expected " + std::to_string(parts) + ", found " +
+              std::to_string(n.intAttr("num_outputs", 0)));
+      return;
+    }
+    // Equal parts; the last one takes what is left (opset 18 allows a smaller one).
+    Dim chunk = ceilDiv(extent, parts);
+    for (int64_t i = 0; i + 1 < parts; ++i)
+      sizes.push_back(chunk);
+    sizes.push_back(extent - chunk * (parts - 1));
+    if (extent.isConstant() && n.opset < 18 && extent.constant() % parts) {
+      n.error("extent " + text({extent}, "") + " does not divide into " + std::to_string(parts) +
+              " equal parts");
+      return;
+    }
+  }
+  Dim total = n.dim(0);
+  bool negative = false;
+  for (Dim s : sizes) {
+    total = total + s;
+    negative |= s.upper() < 0;
+  }
+  if (int64_t(sizes.size()) != parts || negative || (total.isConstant() && extent.isConstant() && total != extent)) {
+    n.error("expected " + std::to_string(parts) + " parts that add up to " + text({extent}, "") +
+            ", found [" + text(sizes, ", ") + "]");
+    return;
+  }
+  Dim start = n.dim(0);
+  for (unsigned i = 0; i < sizes.size(); ++i) {
+    n.set(i, sliceAlong(n.b, n.input(0), *axis, start, sizes[i], 1));
+    start = start + sizes[i];
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Larger tensors
+//===----------------------------------------------------------------------===//
+
+void importConcat(Node &n) {
+  for (unsigned i = 0; i < n.numInputs(); ++i)
+    if (!n.has(i)) {
+      n.error("operand " + std::to_string(i) + " is missing");
+      return;
+    }
+  auto axis = n.axis(n.intAttr("axis", 1), n.rank(0));
+  if (axis)
+    n.set(0, n.b.value(Op::Concat, n.inputs(), {{"axis", *axis}}));
+}
+
+void importExpand(Node &n) {
+  auto wanted = n.shapeOperand(1);
+  if (!wanted)
+    return;
+  Shape shape;
+  bool fits = broadcastShapes({n.type(0).shape(), llvm::ArrayRef<Dim>(*wanted)}, shape);
+  for (Dim d : shape)
+    fits &= d.upper() >= 0;
+  if (!fits) {
+    n.error("expected a shape that " + toString(n.type(0)) + " broadcasts with, found [" +
+            text(*wanted, ", ") + "]");
+    return;
+  }
+  n.set(0, n.b.broadcastTo(n.input(0), shape));
+}
+
+void importTile(Node &n) {
+  auto repeats = n.shapeOperand(1);
+  if (!repeats)
+    return;
+  Type t = n.type(0);
+  if (repeats->size() != t.rank()) {
+    n.error("expected " + std::to_string(t.rank()) + " repeats, found " +
+            std::to_string(repeats->size()));
+    return;
+  }
+  // A repeated dimension becomes (repeats, extent), where the operand does not follow the first.
+  IndexMap map;
+  Shape space, shape;
+  for (unsigned d = 0; d < t.rank(); ++d) {
+    Dim r = (*repeats)[d];
+    if (r.upper() < 0) {
+      n.error("repeats [" + text(*repeats, ", ") + "] are negative");
+      return;
+    }
+    if (!r.isConstant(1))
+      space.push_back(r);
+    map.push_back(int64_t(space.size()));
+    space.push_back(t.dim(d));
+    shape.push_back(r * t.dim(d));
+  }
+  if (space.size() == t.rank()) {
+    n.set(0, n.input(0));
+    return;
+  }
+  Value *v = pointwise(n.b, {n.input(0)}, {map}, space,
+                       [](Scalars &, llvm::ArrayRef<Value *> a) { return a[0]; });
+  n.set(0, n.b.reshape(v, shape));
+}
+
+namespace {
+/// pad with `low` and `high` per dimension, negative ones cutting off.
+Value *padOrCut(Node &n, Value *v, Dims low, Dims high, Value *value, const std::string &mode) {
+  const Type t = v->type();
+  Dims starts(t.rank(), n.dim(0)), sizes(t.shape().begin(), t.shape().end());
+  bool cuts = false, pads = false;
+  for (size_t d = 0; d < low.size(); ++d)
+    for (Dims *side : {&low, &high}) {
+      Dim p = (*side)[d];
+      if (p.lower() < 0 && p.upper() >= 0 && !p.isConstant())
+        return n.error("the sign of pad " + text({p}, "") + " depends on a symbolic dimension");
+      if (p.upper() < 0) {
+        Dim cut = n.dim(0) - p;
+        if (side == &low)
+          starts[d] = cut;
+        sizes[d] = max(sizes[d] - cut, n.dim(0));
+        (*side)[d] = n.dim(0);
+        cuts = true;
+      }
+      pads |= !(*side)[d].isConstant(0);
+    }
+  if (cuts)
+    v = n.b.value(Op::Slice, {v},
+                  {{"starts", starts}, {"sizes", sizes}, {"steps", Ints(t.rank(), 1)}});
+  if (!pads)
+    return v;
+  llvm::SmallVector<Value *, 2> operands{v};
+  if (value && mode == "constant")
+    operands.push_back(value);
+  return n.b.value(Op::Pad, operands, {{"low", low}, {"high", high}, {"mode", Word{mode}}});
+}
+} // namespace
+
+void importPad(Node &n) {
+  const std::string mode = n.stringAttr("mode", "constant");
+  if (mode != "constant" && mode != "edge" && mode != "reflect" && mode != "wrap") {
+    n.error("attribute mode: expected constant, edge, reflect or wrap, found '" + mode + "'");
+    return;
+  }
+  const unsigned rank = n.rank(0);
+  Shape pads;
+  Ints axes = allAxes(0, rank);
+  Value *value = nullptr;
+  if (n.opset < 11) {
+    for (int64_t p : n.intsAttr("pads"))
+      pads.push_back(n.dim(p));
+    const double fill = n.floatAttr("value", 0);
+    if (fill != 0)
+      value = n.b.scalarConstant(n.element(0), fill);
+  } else {
+    if (!n.has(1)) {
+      n.error("operand 1 (pads) is missing");
+      return;
+    }
+    auto given = n.shapeOperand(1);
+    if (!given)
+      return;
+    pads = *given;
+    if (n.has(2)) {
+      if (!n.type(2).elements().isConstant(1)) {
+        n.error("operand " + n.inputName(2) + ": expected one value, found " + toString(n.type(2)));
+        return;
+      }
+      value = n.b.reshape(n.input(2), {});
+    }
+    if (n.has(3)) {
+      auto list = n.intsOperand(3);
+      if (!list)
+        return;
+      axes = *list;
+    }
+  }
+  if (pads.size() != 2 * axes.size()) {
+    n.error("expected " + std::to_string(2 * axes.size()) + " pads, found " +
+            std::to_string(pads.size()));
+    return;
+  }
+  Dims low(rank, n.dim(0)), high(rank, n.dim(0));
+  for (size_t i = 0; i < axes.size(); ++i) {
+    auto axis = n.axis(axes[i], rank);
+    if (!axis)
+      return;
+    low[size_t(*axis)] = pads[i];
+    high[size_t(*axis)] = pads[i + axes.size()];
+  }
+  n.set(0, padOrCut(n, n.input(0), low, high, value, mode));
+}
+
+void importCenterCropPad(Node &n) {
+  auto wanted = n.shapeOperand(1);
+  if (!wanted)
+    return;
+  Ints list = n.hasAttr("axes") ? n.intsAttr("axes") : allAxes(0, n.rank(0));
+  if (wanted->size() != list.size()) {
+    n.error("expected " + std::to_string(list.size()) + " extents, found " +
+            std::to_string(wanted->size()));
+    return;
+  }
+  Dims low(n.rank(0), n.dim(0)), high = low;
+  for (size_t i = 0; i < list.size(); ++i) {
+    auto axis = n.axis(list[i], n.rank(0));
+    if (!axis)
+      return;
+    Dim have = n.type(0).dim(unsigned(*axis)), want = (*wanted)[i];
+    if (!have.isConstant() || !want.isConstant()) {
+      n.error("expected known extents, found " + toString(n.type(0)) + " and [" +
+              text(*wanted, ", ") + "]");
+      return;
+    }
+    const int64_t change = want.constant() - have.constant();
+    // Crops and pads alike put the smaller half first.
+    const int64_t first = change >= 0 ? change / 2 : -(-change / 2);
+    low[size_t(*axis)] = n.dim(first);
+    high[size_t(*axis)] = n.dim(change - first);
+  }
+  n.set(0, padOrCut(n, n.input(0), low, high, nullptr, "constant"));
+}
+
+} // namespace tenon::frontend

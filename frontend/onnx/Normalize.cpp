@@ -1,0 +1,253 @@
+// Imports normalisations as compositions of reductions and maps.
+#include "frontend/onnx/Operators.h"
+
+namespace tenon::frontend {
+namespace {
+
+/// Operand i is [C] where C is the extent at `axis` of operand 0.
+bool checkPerChannel(Node &n, unsigned i, unsigned axis) {
+  if (n.rank(i) == 1 && n.type(i).dim(0) == n.type(0).dim(axis))
+    return true;
+  n.error("operand " + n.inputName(i) + ": expected one number per channel of " +
+          toString(n.type(0)) + ", found " + toString(n.type(i)));
+  return false;
+}
+
+/// Indices of the dimensions of a reduced value inside the original.
+IndexMap remaining(unsigned rank, llvm::ArrayRef<int64_t> axes) {
+  IndexMap map;
+  for (int64_t d = 0; d < int64_t(rank); ++d)
+    if (!llvm::is_contained(axes, d))
+      map.push_back(d);
+  return map;
+}
+
+struct Centered {
+  Value *mean = nullptr, *deviation = nullptr, *variance = nullptr; // mean, variance: axes dropped
+};
+/// x − mean over `axes`, and the variance.
+Centered center(Builder &b, Value *x, llvm::ArrayRef<int64_t> axes) {
+  Centered c;
+  c.mean = mean(b, x, axes);
+  if (!c.mean)
+    return c;
+  const unsigned rank = x->type().rank();
+  c.deviation =
+      pointwise(b, {x, c.mean}, {identityMap(rank), remaining(rank, axes)}, x->type().shape(),
+                [](Scalars &s, llvm::ArrayRef<Value *> a) { return s(Op::Sub, a[0], a[1]); });
+  c.variance = mean(b, b.pointwise(Op::Mul, {c.deviation, c.deviation}), axes);
+  return c;
+}
+
+/// 1 / √(v + epsilon)
+Value *inverseRoot(Builder &b, Value *v, double epsilon) {
+  return pointwise(b, {v}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+    return s(Op::Reciprocal, s(Op::Sqrt, s(Op::Add, a[0], s.c(epsilon))));
+  });
+}
+
+/// x · factor where factor lacks the dimensions `axes`.
+Value *scaleBy(Builder &b, Value *x, Value *factor, llvm::ArrayRef<int64_t> axes) {
+  if (!x || !factor)
+    return nullptr;
+  const unsigned rank = x->type().rank();
+  return pointwise(b, {x, factor}, {identityMap(rank), remaining(rank, axes)}, x->type().shape(),
+                   [](Scalars &s, llvm::ArrayRef<Value *> a) { return s(Op::Mul, a[0], a[1]); });
+}
+
+/// x · scale + shift with [C] operands along `axis`; shift may be null.
+Value *affine(Builder &b, Value *x, Value *scale, Value *shift, int64_t axis) {
+  if (!x)
+    return nullptr;
+  llvm::SmallVector<Value *, 3> operands{x, scale};
+  std::vector<IndexMap> maps{identityMap(x->type().rank()), along(axis)};
+  if (shift) {
+    operands.push_back(shift);
+    maps.push_back(along(axis));
+  }
+  return pointwise(b, operands, maps, x->type().shape(),
+                   [](Scalars &s, llvm::ArrayRef<Value *> a) {
+                     Value *y = s(Op::Mul, a[0], a[1]);
+                     return a.size() > 2 ? s(Op::Add, y, a[2]) : y;
+                   });
+}
+
+} // namespace
+
+void importBatchNormalization(Node &n) {
+  if (!n.checkRank(0, 2) || !n.checkFloat(0))
+    return;
+  if (n.boolAttr("training_mode", false) || (n.opset < 9 && !n.boolAttr("spatial", true))) {
+    n.error("batch statistics and per-element statistics are not supported: expected a model for "
+            "inference");
+    return;
+  }
+  for (unsigned i = 1; i < 5; ++i) {
+    if (!checkPerChannel(n, i, 1))
+      return;
+    if (n.wants(i)) {
+      n.error("running statistics are not supported as results");
+      return;
+    }
+  }
+  // y = (x − mean) / √(variance + ε) · scale + bias = x · factor + shift, both per channel.
+  const double epsilon = n.floatAttr("epsilon", 1e-5f);
+  const Element e = n.element(0);
+  auto cast = [&](unsigned i) { return n.b.cast(n.input(i), e); };
+  Value *factor =
+      pointwise(n.b, {cast(1), cast(4)}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+        return s(Op::Div, a[0], s(Op::Sqrt, s(Op::Add, a[1], s.c(epsilon))));
+      });
+  Value *shift =
+      pointwise(n.b, {cast(2), cast(3), factor}, [](Scalars &s, llvm::ArrayRef<Value *> a) {
+        return s(Op::Sub, a[0], s(Op::Mul, a[1], a[2]));
+      });
+  if (factor && shift)
+    n.set(0, affine(n.b, n.input(0), factor, shift, 1));
+}
+
+void importInstanceNormalization(Node &n) {
+  if (!n.checkRank(0, 3) || !n.checkFloat(0) || !checkPerChannel(n, 1, 1) ||
+      !checkPerChannel(n, 2, 1))
+    return;
+  const Ints axes = allAxes(2, n.rank(0));
+  Centered c = center(n.b, n.input(0), axes);
+  Value *y = scaleBy(n.b, c.deviation, inverseRoot(n.b, c.variance, n.floatAttr("epsilon", 1e-5f)),
+                     axes);
+  n.set(0, affine(n.b, y, n.input(1), n.input(2), 1));
+}
+
+void importLayerNormalization(Node &n) {
+  if (!n.checkRank(0, 1) || !n.checkFloat(0))
+    return;
+  auto axis = n.axis(n.intAttr("axis", -1), n.rank(0));
+  if (!axis)
+    return;
+  const Ints axes = allAxes(*axis, n.rank(0));
+  const Element e = n.element(0), compute = n.intAttr("stash_type", 1) == 1 ? computeType(e) : e;
+  Value *x = n.b.cast(n.input(0), compute);
+  Centered c = center(n.b, x, axes);
+  Value *inverse = inverseRoot(n.b, c.variance, n.floatAttr("epsilon", 1e-5f));
+  Value *y = n.b.cast(scaleBy(n.b, c.deviation, inverse, axes), e);
+  y = n.b.pointwise(Op::Mul, {y, n.input(1)});
+  n.set(0, n.has(2) ? n.b.pointwise(Op::Add, {y, n.input(2)}) : y);
+  if (n.wants(1))
+    n.set(1, keepDims(n.b, c.mean, n.type(0), axes));
+  if (n.wants(2))
+    n.set(2, keepDims(n.b, inverse, n.type(0), axes));
+}
+
+void importSkipLayerNormalization(Node &n) { // com.microsoft: x + skip (+ bias), normalised
+  if (n.wants(1) || n.wants(2)) {
+    n.error("results mean and inv_std_var are not supported");
+    return;
+  }
+  Value *x = n.b.pointwise(Op::Add, {n.input(0), n.input(1)});
+  if (n.has(4))
+    x = n.b.pointwise(Op::Add, {x, n.input(4)});
+  if (!x || x->type().rank() == 0 || !isFloat(x->type().element())) {
+    n.error("expected floating-point operands of rank 1 or more");
+    return;
+  }
+  const Element e = x->type().element();
+  const Ints axes{int64_t(x->type().rank()) - 1};
+  Centered c = center(n.b, n.b.cast(x, computeType(e)), axes);
+  Value *inverse = inverseRoot(n.b, c.variance, n.floatAttr("epsilon", 1e-12f));
+  Value *y = n.b.cast(scaleBy(n.b, c.deviation, inverse, axes), e);
+  y = n.b.pointwise(Op::Mul, {y, n.input(2)});
+  n.set(0, n.has(3) ? n.b.pointwise(Op::Add, {y, n.input(3)}) : y);
+  if (n.wants(3))
+    n.set(3, x);
+}
+
+void importRMSNormalization(Node &n) {
+  if (!n.checkRank(0, 1) || !n.checkFloat(0))
+    return;
+  auto axis = n.axis(n.intAttr("axis", -1), n.rank(0));
+  if (!axis)
+    return;
+  const Ints axes = allAxes(*axis, n.rank(0));
+  const Element e = n.element(0), compute = n.intAttr("stash_type", 1) == 1 ? computeType(e) : e;
+  Value *x = n.b.cast(n.input(0), compute);
+  Value *meanSquare = mean(n.b, n.b.pointwise(Op::Mul, {x, x}), axes);
+  Value *y =
+      scaleBy(n.b, x, inverseRoot(n.b, meanSquare, n.floatAttr("epsilon", 1e-5f)), axes);
+  n.set(0, n.b.pointwise(Op::Mul, {n.b.cast(y, e), n.input(1)}));
+}
+
+void importGroupNormalization(Node &n) {
+  if (!n.checkRank(0, 2) || !n.checkFloat(0))
+    return;
+  const int64_t groups = n.intAttr("num_groups", 0);
+  Dim channels = n.type(0).dim(1);
+  if (groups < 1 || !channels.isConstant() || channels.constant() % groups) {
+    n.error("attribute num_groups: expected a divisor of the channels of " + toString(n.type(0)) +
+            ", found " + std::to_string(groups));
+    return;
+  }
+  // [N, C, …] as [N, G, C/G, rest]; scale and bias are per group before opset 21, then per channel.
+  const Element e = n.element(0);
+  Type t = n.type(0);
+  Dim rest = product(n.context(), t.shape().drop_front(2));
+  const Ints axes{2, 3};
+  Value *x = n.b.reshape(n.b.cast(n.input(0), computeType(e)),
+                         {t.dim(0), n.dim(groups), floorDiv(channels, groups), rest});
+  Centered c = center(n.b, x, axes);
+  Value *y =
+      scaleBy(n.b, c.deviation, inverseRoot(n.b, c.variance, n.floatAttr("epsilon", 1e-5f)), axes);
+  const bool perGroup = n.opset < 21;
+  for (unsigned i : {1u, 2u})
+    if (n.rank(i) != 1 || n.type(i).dim(0) != (perGroup ? n.dim(groups) : channels)) {
+      n.error("operand " + n.inputName(i) + ": expected one number per " +
+              (perGroup ? "group" : "channel") + ", found " + toString(n.type(i)));
+      return;
+    }
+  y = n.b.cast(y, e);
+  if (perGroup)
+    y = affine(n.b, y, n.input(1), n.input(2), 1);
+  y = y ? n.b.reshape(y, t.shape()) : nullptr;
+  n.set(0, perGroup ? y : affine(n.b, y, n.input(1), n.input(2), 1));
+}
+
+void importLpNormalization(Node &n) {
+  if (!n.checkRank(0, 1) || !n.checkFloat(0))
+    return;
+  auto axis = n.axis(n.intAttr("axis", -1), n.rank(0));
+  const int64_t p = n.intAttr("p", 2);
+  if (!axis)
+    return;
+  if (p != 1 && p != 2) {
+    n.error("attribute p: expected 1 or 2, found " + std::to_string(p));
+    return;
+  }
+  const Ints axes{*axis};
+  Value *power = p == 1 ? n.b.pointwise(Op::Abs, {n.input(0)})
+                        : n.b.pointwise(Op::Mul, {n.input(0), n.input(0)});
+  Value *norm = sum(n.b, power, axes);
+  if (p == 2)
+    norm = n.b.pointwise(Op::Sqrt, {norm});
+  norm = keepDims(n.b, norm, n.type(0), axes);
+  // A zero vector stays zero.
+  n.set(0, pointwise(n.b, {n.input(0), norm}, [](Scalars &s, llvm::ArrayRef<Value *> a) {
+          return s(Op::Select, s(Op::Equal, a[1], s.c(0)), s.c(0), s(Op::Div, a[0], a[1]));
+        }));
+}
+
+void importMeanVarianceNormalization(Node &n) {
+  if (!n.checkFloat(0))
+    return;
+  Ints given = n.intsAttr("axes");
+  if (!n.hasAttr("axes"))
+    given = {0, 2, 3};
+  auto axes = n.axes(given, n.rank(0));
+  if (!axes)
+    return;
+  Centered c = center(n.b, n.input(0), *axes);
+  Value *deviation = pointwise(n.b, {c.variance}, [](Scalars &s, llvm::ArrayRef<Value *> a) {
+    return s(Op::Add, s(Op::Sqrt, a[0]), s.c(1e-9));
+  });
+  deviation = keepDims(n.b, deviation, n.type(0), *axes);
+  n.set(0, n.b.pointwise(Op::Div, {c.deviation, deviation}));
+}
+
+} // namespace tenon::frontend

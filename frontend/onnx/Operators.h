@@ -1,0 +1,166 @@
+// Declares the importer functions, one per ONNX operator, and the building blocks that families
+// share. The table in Table.cpp says which function is which operator.
+#pragma once
+
+#include "frontend/onnx/Common.h"
+
+namespace tenon::frontend {
+
+/// Operand 1 for broadcasting with operand 0. Before opset 7 an attribute says at which dimension
+/// of operand 0 it starts.
+Value *alignedSecond(Node &n);
+/// One scalar function of operand 0.
+template <Op S> void importUnary(Node &n) { n.set(0, n.b.pointwise(S, {n.input(0)})); }
+/// One scalar function of operands 0 and 1, broadcast.
+template <Op S> void importBinary(Node &n) {
+  n.set(0, n.b.pointwise(S, {n.input(0), alignedSecond(n)}));
+}
+
+// Pointwise.cpp
+void importBiasGelu(Node &n);
+void importBitShift(Node &n);
+void importCast(Node &n);
+void importCastLike(Node &n);
+void importCelu(Node &n);
+void importClip(Node &n);
+void importDropout(Node &n);
+void importElu(Node &n);
+void importFastGelu(Node &n);
+void importGelu(Node &n);
+void importHardSigmoid(Node &n);
+void importHardSwish(Node &n);
+void importIdentity(Node &n);
+void importIsInf(Node &n);
+void importLeakyRelu(Node &n);
+void importMax(Node &n);
+void importMean(Node &n);
+void importMin(Node &n);
+void importMish(Node &n);
+void importMod(Node &n);
+void importPRelu(Node &n);
+void importPow(Node &n);
+void importSelu(Node &n);
+void importShrink(Node &n);
+void importSoftplus(Node &n);
+void importSoftsign(Node &n);
+void importSum(Node &n);
+void importSwish(Node &n);
+void importThresholdedRelu(Node &n);
+void importWhere(Node &n);
+
+// Contract.cpp
+void importConv(Node &n);
+void importConvTranspose(Node &n);
+void importEinsum(Node &n);
+void importFusedMatMul(Node &n);
+void importGemm(Node &n);
+void importMatMul(Node &n);
+/// conv over `operands` with the node's window attributes; the weights are operand `weight` of the
+/// node.
+Value *convolve(Node &n, llvm::ArrayRef<Value *> operands, unsigned weight);
+/// NumPy's matmul for any ranks; `zeros` are zero points.
+Value *matmul(Builder &b, Value *x, Value *y, llvm::ArrayRef<Value *> zeros,
+              NamedAttributes attributes);
+/// v + bias with bias [C] along `axis`; v alone when there is no bias.
+Value *addAlong(Builder &b, Value *v, Value *bias, int64_t axis);
+/// Operand i, where present, is one bias per channel; reports otherwise.
+bool checkBias(Node &n, unsigned i, Dim channels);
+
+// Pool.cpp
+void importAveragePool(Node &n);
+void importGlobalAveragePool(Node &n);
+void importGlobalLpPool(Node &n);
+void importGlobalMaxPool(Node &n);
+void importLRN(Node &n);
+void importLpPool(Node &n);
+void importMaxPool(Node &n);
+
+// Normalize.cpp
+void importBatchNormalization(Node &n);
+void importGroupNormalization(Node &n);
+void importInstanceNormalization(Node &n);
+void importLayerNormalization(Node &n);
+void importLpNormalization(Node &n);
+void importMeanVarianceNormalization(Node &n);
+void importRMSNormalization(Node &n);
+void importSkipLayerNormalization(Node &n);
+
+// Reduce.cpp
+void importArgMax(Node &n);
+void importArgMin(Node &n);
+void importCumProd(Node &n);
+void importCumSum(Node &n);
+void importHardmax(Node &n);
+void importLogSoftmax(Node &n);
+void importReduceL1(Node &n);
+void importReduceL2(Node &n);
+void importReduceLogSum(Node &n);
+void importReduceLogSumExp(Node &n);
+void importReduceMax(Node &n);
+void importReduceMean(Node &n);
+void importReduceMin(Node &n);
+void importReduceProd(Node &n);
+void importReduceSum(Node &n);
+void importReduceSumSquare(Node &n);
+void importSoftmax(Node &n);
+
+// Movement.cpp
+void importCenterCropPad(Node &n);
+void importConcat(Node &n);
+void importDepthToSpace(Node &n);
+void importExpand(Node &n);
+void importFlatten(Node &n);
+void importPad(Node &n);
+void importReshape(Node &n);
+void importSlice(Node &n);
+void importSpaceToDepth(Node &n);
+void importSplit(Node &n);
+void importSqueeze(Node &n);
+void importTile(Node &n);
+void importTranspose(Node &n);
+void importUnsqueeze(Node &n);
+/// [start, start + size · step) along one axis.
+Value *sliceAlong(Builder &b, Value *v, int64_t axis, Dim start, Dim size, int64_t step);
+
+// Index.cpp
+void importGather(Node &n);
+void importGatherElements(Node &n);
+void importGatherND(Node &n);
+void importOneHot(Node &n);
+void importReverseSequence(Node &n);
+void importTopK(Node &n);
+
+// Generate.cpp
+void importBlackmanWindow(Node &n);
+void importConstant(Node &n);
+void importConstantOfShape(Node &n);
+void importEyeLike(Node &n);
+void importHammingWindow(Node &n);
+void importHannWindow(Node &n);
+void importNonZero(Node &n);
+void importRange(Node &n);
+void importShape(Node &n);
+void importSize(Node &n);
+void importTrilu(Node &n);
+
+// Resize.cpp
+void importResize(Node &n);
+void importUpsample(Node &n);
+
+// Quantize.cpp
+void importConvInteger(Node &n);
+void importDequantizeLinear(Node &n);
+void importDynamicQuantizeLinear(Node &n);
+void importMatMulInteger(Node &n);
+void importQLinearAdd(Node &n);
+void importQLinearConv(Node &n);
+void importQLinearMatMul(Node &n);
+void importQLinearMul(Node &n);
+void importQuantizeLinear(Node &n);
+
+// Control.cpp
+void importIf(Node &n);
+void importLoop(Node &n);
+void importScan(Node &n);
+
+} // namespace tenon::frontend

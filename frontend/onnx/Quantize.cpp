@@ -1,0 +1,282 @@
+// Imports quantisation: Quantize- and DequantizeLinear as maps with one scalar function, the
+// integer and QLinear operators as exact contractions between such maps.
+#include "frontend/onnx/Operators.h"
+#include "frontend/onnx/Window.h"
+
+#include <cmath>
+
+namespace tenon::frontend {
+namespace {
+
+bool isOne(Type t) { return t.elements().isConstant(1); }
+Value *asScalar(Builder &b, Value *v) {
+  return !v || v->type().rank() == 0 ? v : b.reshape(v, {});
+}
+
+/// How scale and zero point follow the tensor that they belong to.
+struct Granularity {
+  /// The tensor's shape while it is (de)quantised: blocks split the axis in two.
+  Shape space;
+  IndexMap map; // of scale and zero point
+  bool perTensor = false;
+};
+
+/// Parameters in operand `scale` for operand `x` and its zero point.
+llvm::Optional<Granularity> granularity(Node &n, unsigned x, unsigned scale, unsigned zero) {
+  Type t = n.type(x), s = n.type(scale);
+  Granularity g;
+  g.space.append(t.shape().begin(), t.shape().end());
+  auto fail = [&] {
+    n.error("scale " + toString(s) + " does not fit " + toString(t) +
+            ": expected one number, one per entry of the axis, or one per block");
+    return llvm::None;
+  };
+  if (n.has(zero) && !isOne(s) && n.type(zero).shape() != s.shape()) {
+    n.error("zero point " + toString(n.type(zero)) + " and scale " + toString(s) +
+            " differ in shape");
+    return llvm::None;
+  }
+  if (isOne(s) && s.rank() <= 1) {
+    if (n.has(zero) && !isOne(n.type(zero)))
+      return fail();
+    g.perTensor = true;
+    return g;
+  }
+  auto axis = n.axis(n.intAttr("axis", 1), t.rank());
+  if (!axis)
+    return llvm::None;
+  const size_t a = size_t(*axis);
+  if (s.rank() == 1) {
+    if (s.dim(0) != t.dim(unsigned(a)))
+      return fail();
+    g.map = along(*axis);
+    return g;
+  }
+  const int64_t block = n.intAttr("block_size", 0);
+  if (s.rank() != t.rank() || block < 1)
+    return fail();
+  for (unsigned d = 0; d < t.rank(); ++d) {
+    Dim expected = d == a ? ceilDiv(t.dim(d), block) : t.dim(d);
+    if (s.dim(d) != expected)
+      return fail();
+    g.map.push_back(d > a ? d + 1 : d);
+  }
+  if (t.dim(unsigned(a)).isConstant() && t.dim(unsigned(a)).constant() % block) {
+    n.error("a last block that is not full is not supported: extent " +
+            text({t.dim(unsigned(a))}, "") + ", block_size " + std::to_string(block));
+    return llvm::None;
+  }
+  g.space[a] = s.dim(unsigned(a));
+  g.space.insert(g.space.begin() + a + 1, n.dim(block));
+  return g;
+}
+
+/// A map over x with scale and zero point (null: none) read as `g` says.
+Value *apply(Node &n, Value *x, Value *scale, Value *zero, const Granularity &g, ScalarBody body) {
+  if (!x)
+    return nullptr;
+  const Shape original(x->type().shape().begin(), x->type().shape().end());
+  const bool blocked = g.space.size() != original.size();
+  if (blocked)
+    x = n.b.reshape(x, g.space);
+  llvm::SmallVector<Value *, 3> operands{x};
+  std::vector<IndexMap> maps{identityMap(unsigned(g.space.size()))};
+  for (Value *v : {scale, zero})
+    if (v) {
+      operands.push_back(g.perTensor ? asScalar(n.b, v) : v);
+      maps.push_back(g.perTensor ? IndexMap() : g.map);
+    }
+  Value *y = pointwise(n.b, operands, maps, g.space, body);
+  return blocked && y ? n.b.reshape(y, original) : y;
+}
+
+/// The scalar function for the target type. Narrow floats are a division and a conversion.
+Value *quantizeScalar(Scalars &s, Value *x, Value *scale, Value *zero, Element to) {
+  x = s.cast(x, scale->type().element());
+  if (isFloat(to))
+    return s.cast(s(Op::Div, x, scale), to);
+  return s(Op::Quantize, x, scale, zero ? zero : s.b.scalarInt(to, 0));
+}
+
+/// round(acc · accScale / yScale) + yZero for an i32 accumulator. `accScale` is rank 0, or follows
+/// dimension `axis`.
+Value *requantize(Node &n, Value *acc, Value *accScale, Value *yScale, Value *yZero, int64_t axis) {
+  if (!acc || !accScale)
+    return nullptr;
+  const IndexMap scaleMap = accScale->type().rank() == 0 ? IndexMap() : along(axis);
+  return pointwise(n.b, {acc, accScale, asScalar(n.b, yScale), asScalar(n.b, yZero)},
+                   {identityMap(acc->type().rank()), scaleMap, {}, {}}, acc->type().shape(),
+                   [](Scalars &s, llvm::ArrayRef<Value *> a) {
+                     Value *real = s(Op::Dequantize, a[0], a[1], s.c(0));
+                     return s(Op::Quantize, real, a[2], a[3]);
+                   });
+}
+
+/// Zero points of an integer contraction, as far as they are given: scalars where possible.
+llvm::SmallVector<Value *, 2> zeroPoints(Node &n, Value *x, Value *xZero, Value *wZero) {
+  llvm::SmallVector<Value *, 2> zeros;
+  if (!xZero && !wZero)
+    return zeros;
+  if (!xZero)
+    xZero = n.b.scalarConstant(x->type().element(), 0);
+  for (Value *z : {xZero, wZero})
+    if (z)
+      zeros.push_back(isOne(z->type()) ? asScalar(n.b, z) : z);
+  return zeros;
+}
+
+/// The product of two scales: rank 0 unless the second has one per channel.
+Value *productOfScales(Node &n, unsigned x, unsigned w) {
+  if (!isOne(n.type(x)) || n.rank(w) > 1)
+    return n.error("expected one scale " + n.inputName(x) + " and one or a list " +
+                   n.inputName(w) + ", found " + toString(n.type(x)) + " and " +
+                   toString(n.type(w)));
+  Value *weights = n.input(w);
+  return n.b.pointwise(Op::Mul, {isOne(weights->type()) ? asScalar(n.b, weights) : weights,
+                                 asScalar(n.b, n.input(x))});
+}
+
+bool checkOne(Node &n, std::initializer_list<unsigned> operands) {
+  for (unsigned i : operands)
+    if (!n.has(i) || !isOne(n.type(i))) {
+      n.error("operand " + std::to_string(i) + " " + n.inputName(i) + ": expected one number" +
+              (n.has(i) ? ", found " + toString(n.type(i)) : ""));
+      return false;
+    }
+  return true;
+}
+
+Value *dequantizeWith(Scalars &s, Value *q, Value *scale, Value *zero) {
+  return s(Op::Dequantize, q, scale, zero ? zero : s.b.scalarConst(q->type().element(), 0));
+}
+
+} // namespace
+
+void importQuantizeLinear(Node &n) {
+  Element to = n.has(2) ? n.element(2) : Element::U8;
+  if (auto named = n.elementAttr("output_dtype", to); !named)
+    return;
+  else if (n.intAttr("output_dtype", 0) != 0) {
+    if (n.has(2) && *named != to) {
+      n.error("output_dtype " + name(*named).str() + " and zero point " + toString(n.type(2)) +
+              " disagree");
+      return;
+    }
+    to = *named;
+  }
+  if (isFloat(to) && !n.boolAttr("saturate", true)) {
+    n.error("saturate = 0 is not supported");
+    return;
+  }
+  auto g = granularity(n, 0, 1, 2);
+  if (!g)
+    return;
+  Value *zero = isFloat(to) ? nullptr : n.input(2);
+  n.set(0, apply(n, n.input(0), n.input(1), zero, *g, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+          return quantizeScalar(s, a[0], a[1], a.size() > 2 ? a[2] : nullptr, to);
+        }));
+}
+
+void importDequantizeLinear(Node &n) {
+  auto g = granularity(n, 0, 1, 2);
+  if (!g)
+    return;
+  Element to = n.element(1);
+  if (n.intAttr("output_dtype", 0) != 0) {
+    auto named = n.elementAttr("output_dtype", to);
+    if (!named)
+      return;
+    to = *named;
+  }
+  n.set(0, apply(n, n.input(0), n.input(1), n.input(2), *g,
+                 [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+                   return s.cast(dequantizeWith(s, a[0], a[1], a.size() > 2 ? a[2] : nullptr), to);
+                 }));
+}
+
+void importDynamicQuantizeLinear(Node &n) {
+  // Range of x including 0 on 256 steps.
+  if (!n.checkFloat(0))
+    return;
+  const Ints axes = allAxes(0, n.rank(0));
+  Value *x = n.input(0);
+  Value *low = axes.empty() ? x : n.b.reduce(Op::Min, x, axes, INFINITY);
+  Value *high = axes.empty() ? x : n.b.reduce(Op::Max, x, axes, -INFINITY);
+  Operation *parameters =
+      n.b.map({low, high}, [&](Builder &b, llvm::ArrayRef<Value *> a) {
+        Scalars s{b, n.element(0)};
+        Value *least = s(Op::Min, a[0], s.c(0)), *most = s(Op::Max, a[1], s.c(0));
+        Value *scale = s(Op::Div, s(Op::Sub, most, least), s.c(255));
+        Value *zero = s(Op::Quantize, s(Op::Neg, least), scale, b.scalarInt(Element::U8, 0));
+        return llvm::SmallVector<Value *, 2>{scale, zero};
+      });
+  if (!parameters)
+    return;
+  n.set(1, parameters->result(0));
+  n.set(2, parameters->result(1));
+  n.set(0, n.b.pointwise(Op::Quantize, {x, parameters->result(0), parameters->result(1)}));
+}
+
+void importConvInteger(Node &n) {
+  llvm::SmallVector<Value *, 4> operands{n.input(0), n.input(1)};
+  for (Value *z : zeroPoints(n, n.input(0), n.input(2), n.input(3)))
+    operands.push_back(z);
+  n.set(0, convolve(n, operands, 1));
+}
+
+void importMatMulInteger(Node &n) {
+  n.set(0, matmul(n.b, n.input(0), n.input(1),
+                  zeroPoints(n, n.input(0), n.input(2), n.input(3)), {}));
+}
+
+void importQLinearConv(Node &n) {
+  // x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias (i32 in units of x · w)
+  if (!checkOne(n, {1, 2, 6, 7}))
+    return;
+  llvm::SmallVector<Value *, 4> operands{n.input(0), n.input(3)};
+  for (Value *z : zeroPoints(n, n.input(0), n.input(2), n.input(5)))
+    operands.push_back(z);
+  Value *acc = convolve(n, operands, 3);
+  if (!acc || !checkBias(n, 8, acc->type().dim(1)))
+    return;
+  acc = addAlong(n.b, acc, n.input(8), 1);
+  n.set(0, requantize(n, acc, productOfScales(n, 1, 4), n.input(6), n.input(7), 1));
+}
+
+void importQLinearMatMul(Node &n) {
+  // a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero
+  if (!checkOne(n, {1, 2, 6, 7}))
+    return;
+  Value *acc = matmul(n.b, n.input(0), n.input(3),
+                      zeroPoints(n, n.input(0), n.input(2), n.input(5)), {});
+  Value *scale = productOfScales(n, 1, 4);
+  if (acc)
+    n.set(0, requantize(n, acc, scale, n.input(6), n.input(7), int64_t(acc->type().rank()) - 1));
+}
+
+namespace {
+/// com.microsoft QLinearAdd and QLinearMul: a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero.
+void qlinearBinary(Node &n, Op op) {
+  for (unsigned i : {1u, 4u, 6u})
+    if (!checkOne(n, {i}))
+      return;
+  const Element e = n.element(0);
+  auto zero = [&](unsigned i) {
+    return n.has(i) ? asScalar(n.b, n.input(i)) : n.b.scalarConstant(e, 0);
+  };
+  auto scale = [&](unsigned i) { return asScalar(n.b, n.input(i)); };
+  n.set(0, pointwise(n.b,
+                     {n.input(0), scale(1), zero(2), n.input(3), scale(4), zero(5), scale(6),
+                      zero(7)},
+                     [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+                       Value *real = s(op, s(Op::Dequantize, a[0], a[1], a[2]),
+                                       s(Op::Dequantize, a[3], a[4], a[5]));
+                       return s(Op::Quantize, real, a[6], a[7]);
+                     }));
+}
+} // namespace
+
+void importQLinearAdd(Node &n) { qlinearBinary(n, Op::Add); }
+void importQLinearMul(Node &n) { qlinearBinary(n, Op::Mul); }
+
+} // namespace tenon::frontend

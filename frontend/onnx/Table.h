@@ -1,0 +1,27 @@
+// Defines the table of ONNX operators: which function imports which operator in which opsets.
+#pragma once
+
+#include "frontend/onnx/Node.h"
+
+#include <climits>
+
+namespace tenon::frontend {
+
+constexpr int kNewest = INT_MAX;
+/// Operator sets of the default domain that the table is made for.
+constexpr int64_t kOldestOpset = 6, kNewestOpset = 28;
+
+struct OperatorRow {
+  llvm::StringRef domain; // "" for ai.onnx
+  llvm::StringRef name;
+  int since, until; // opsets, inclusive
+  /// Leading operands that must be there.
+  unsigned required;
+  ImportFunction import;
+};
+
+llvm::ArrayRef<OperatorRow> operatorTable();
+/// The row for an operator in an opset of its domain; null when there is none.
+const OperatorRow *findOperator(llvm::StringRef domain, llvm::StringRef name, int64_t opset);
+
+} // namespace tenon::frontend

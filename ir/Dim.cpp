@@ -1,0 +1,205 @@
+// Implements extents: uniquing constructors with light algebraic normalisation, bounds, printing.
+#include "ir/Dim.h"
+
+#include "ir/Context.h"
+
+#include "llvm/Support/MathExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
+
+namespace tenon {
+namespace {
+
+int64_t floorDivide(int64_t a, int64_t b) {
+  if (b == -1) // INT64_MIN has no negative
+    return a == INT64_MIN ? INT64_MAX : -a;
+  int64_t q = a / b;
+  return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q;
+}
+int64_t saturatingAdd(int64_t a, int64_t b) {
+  int64_t r;
+  if (llvm::AddOverflow(a, b, r))
+    return a > 0 ? INT64_MAX : INT64_MIN;
+  return r;
+}
+int64_t saturatingMul(int64_t a, int64_t b) {
+  int64_t r;
+  if (llvm::MulOverflow(a, b, r))
+    return (a > 0) == (b > 0) ? INT64_MAX : INT64_MIN;
+  return r;
+}
+
+int64_t apply(DimKind kind, int64_t a, int64_t b) {
+  switch (kind) {
+  case DimKind::Add: return saturatingAdd(a, b);
+  case DimKind::Mul: return saturatingMul(a, b);
+  case DimKind::FloorDiv: return b == 0 ? 0 : floorDivide(a, b);
+  case DimKind::CeilDiv: return b == 0 ? 0 : floorDivide(a, b) + (b != -1 && a % b != 0);
+  case DimKind::Mod: return b == 0 || b == -1 ? 0 : a - floorDivide(a, b) * b;
+  case DimKind::Min: return std::min(a, b);
+  case DimKind::Max: return std::max(a, b);
+  case DimKind::Constant:
+  case DimKind::Symbol: break;
+  }
+  return 0;
+}
+
+/// Interval arithmetic; exact because every operation is monotone in each operand on extents.
+void bounds(DimKind kind, Dim a, Dim b, int64_t &lower, int64_t &upper) {
+  if (kind == DimKind::Mod) {
+    lower = 0;
+    upper = std::max<int64_t>(0, b.upper() - 1);
+    if (a.lower() >= 0)
+      upper = std::min(upper, a.upper());
+    return;
+  }
+  int64_t c[4] = {apply(kind, a.lower(), b.lower()), apply(kind, a.lower(), b.upper()),
+                  apply(kind, a.upper(), b.lower()), apply(kind, a.upper(), b.upper())};
+  lower = *std::min_element(c, c + 4);
+  upper = *std::max_element(c, c + 4);
+}
+
+/// Splits `d` into base + constant: (N + 3) gives (N, 3).
+std::pair<Dim, int64_t> splitConstant(Dim d) {
+  const DimNode *n = d.node();
+  if (n->kind == DimKind::Add && n->rhs->kind == DimKind::Constant)
+    return {Dim(n->lhs), n->rhs->value};
+  return {d, 0};
+}
+
+std::string text(Dim d) {
+  std::string s;
+  llvm::raw_string_ostream os(s);
+  os << d;
+  return s;
+}
+
+Dim binary(DimKind kind, Dim a, Dim b) {
+  Context &c = *a.node()->context;
+  if (a.isConstant() && b.isConstant())
+    return c.dim(apply(kind, a.constant(), b.constant()));
+  const bool commutes = kind == DimKind::Add || kind == DimKind::Mul || kind == DimKind::Min ||
+                        kind == DimKind::Max;
+  // Constants go right and other operands into text order, so that equal sums are one node.
+  if (commutes && (a.isConstant() || (!b.isConstant() && text(b) < text(a))))
+    std::swap(a, b);
+  switch (kind) {
+  case DimKind::Add: {
+    if (b.isConstant(0))
+      return a;
+    auto [base, k] = splitConstant(a);
+    if (b.isConstant())
+      if (k != 0)
+        return base + c.dim(saturatingAdd(k, b.constant()));
+    if (!b.isConstant() && k != 0) // (x + k) + y = (x + y) + k
+      return (base + b) + c.dim(k);
+    break;
+  }
+  case DimKind::Mul:
+    if (b.isConstant(1))
+      return a;
+    if (b.isConstant(0))
+      return b;
+    if (b.isConstant()) {
+      const DimNode *n = a.node();
+      if (n->kind == DimKind::Mul && n->rhs->kind == DimKind::Constant)
+        return Dim(n->lhs) * c.dim(saturatingMul(n->rhs->value, b.constant()));
+      if (n->kind == DimKind::Add) // distribute, so that (N+1)*2 - 2 folds
+        return Dim(n->lhs) * b + Dim(n->rhs) * b;
+    }
+    break;
+  case DimKind::FloorDiv:
+  case DimKind::CeilDiv: {
+    if (b.isConstant(1))
+      return a;
+    if (a == b)
+      return c.dim(1);
+    // (x * k) / d with d dividing k is exact.
+    const DimNode *n = a.node();
+    if (n->kind == DimKind::Mul && b.isConstant() && n->rhs->kind == DimKind::Constant &&
+        b.constant() != 0 && n->rhs->value % b.constant() == 0)
+      return Dim(n->lhs) * c.dim(n->rhs->value / b.constant());
+    if (n->kind == DimKind::Mul && (Dim(n->lhs) == b || Dim(n->rhs) == b))
+      return Dim(n->lhs) == b ? Dim(n->rhs) : Dim(n->lhs);
+    break;
+  }
+  case DimKind::Mod:
+    if (b.isConstant(1) || a == b)
+      return c.dim(0);
+    break;
+  case DimKind::Min:
+    if (a == b || a.upper() <= b.lower())
+      return a;
+    if (b.upper() <= a.lower())
+      return b;
+    break;
+  case DimKind::Max:
+    if (a == b || a.lower() >= b.upper())
+      return a;
+    if (b.lower() >= a.upper())
+      return b;
+    break;
+  case DimKind::Constant:
+  case DimKind::Symbol: break;
+  }
+  int64_t lower, upper;
+  bounds(kind, a, b, lower, upper);
+  return c.dimExpression(kind, a, b, lower, upper);
+}
+
+} // namespace
+
+int64_t Dim::constant() const {
+  assert(isConstant() && "extent is not a constant");
+  return node_->value;
+}
+
+Dim operator+(Dim a, Dim b) { return binary(DimKind::Add, a, b); }
+Dim operator*(Dim a, Dim b) { return binary(DimKind::Mul, a, b); }
+Dim operator-(Dim a, Dim b) {
+  if (a == b)
+    return a.node()->context->dim(0);
+  return a + b * b.node()->context->dim(-1);
+}
+Dim floorDiv(Dim a, Dim b) { return binary(DimKind::FloorDiv, a, b); }
+Dim ceilDiv(Dim a, Dim b) { return binary(DimKind::CeilDiv, a, b); }
+Dim mod(Dim a, Dim b) { return binary(DimKind::Mod, a, b); }
+Dim min(Dim a, Dim b) { return binary(DimKind::Min, a, b); }
+Dim max(Dim a, Dim b) { return binary(DimKind::Max, a, b); }
+Dim operator+(Dim a, int64_t b) { return a + a.node()->context->dim(b); }
+Dim operator-(Dim a, int64_t b) { return a + a.node()->context->dim(-b); }
+Dim operator*(Dim a, int64_t b) { return a * a.node()->context->dim(b); }
+Dim floorDiv(Dim a, int64_t b) { return floorDiv(a, a.node()->context->dim(b)); }
+Dim ceilDiv(Dim a, int64_t b) { return ceilDiv(a, a.node()->context->dim(b)); }
+
+llvm::Optional<int64_t> evaluate(Dim d, SymbolLookup lookup, void *user) {
+  const DimNode *n = d.node();
+  if (n->kind == DimKind::Constant)
+    return n->value;
+  if (n->kind == DimKind::Symbol)
+    return lookup(n->symbol, user);
+  auto a = evaluate(Dim(n->lhs), lookup, user), b = evaluate(Dim(n->rhs), lookup, user);
+  if (!a || !b)
+    return llvm::None;
+  return apply(n->kind, *a, *b);
+}
+
+llvm::raw_ostream &operator<<(llvm::raw_ostream &os, Dim d) {
+  const DimNode *n = d.node();
+  const char *call = nullptr;
+  switch (n->kind) {
+  case DimKind::Constant: return os << n->value;
+  case DimKind::Symbol: return os << n->symbol;
+  case DimKind::Add: return os << '(' << Dim(n->lhs) << " + " << Dim(n->rhs) << ')';
+  case DimKind::Mul: return os << '(' << Dim(n->lhs) << " * " << Dim(n->rhs) << ')';
+  case DimKind::FloorDiv: call = "floordiv"; break;
+  case DimKind::CeilDiv: call = "ceildiv"; break;
+  case DimKind::Mod: call = "mod"; break;
+  case DimKind::Min: call = "min"; break;
+  case DimKind::Max: call = "max"; break;
+  }
+  return os << call << '(' << Dim(n->lhs) << ", " << Dim(n->rhs) << ')';
+}
+
+} // namespace tenon

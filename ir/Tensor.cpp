@@ -1,0 +1,441 @@
+// Implements host tensors and the conversions of the narrow float formats.
+#include "ir/Tensor.h"
+
+#include <cassert>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace tenon {
+
+//===----------------------------------------------------------------------===//
+// Narrow floats
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+enum class Specials : uint8_t {
+  Ieee,    // all-ones exponent: infinity and NaN
+  NanOnly, // no infinity; all ones is NaN
+  Fnuz,    // no infinity, no −0; the code of −0 is NaN
+  None,    // neither infinity nor NaN
+};
+
+struct FloatFormat {
+  int exponentBits, mantissaBits, bias;
+  Specials specials;
+  uint32_t maxBits; // code of the largest finite value
+  uint32_t nanBits; // code of the NaN that encode makes
+
+  uint32_t signBit() const { return uint32_t(1) << (exponentBits + mantissaBits); }
+  int minExponent() const { return 1 - bias; }
+};
+
+/// Formats with sign, exponent and mantissa; f8e8m0 has none of these and stands apart.
+FloatFormat formatOf(Element e) {
+  switch (e) {
+  case Element::F16:
+    return {5, 10, 15, Specials::Ieee, 0x7bff, 0x7e00};
+  case Element::BF16:
+    return {8, 7, 127, Specials::Ieee, 0x7f7f, 0x7fc0};
+  case Element::F8E4M3:
+    return {4, 3, 7, Specials::NanOnly, 0x7e, 0x7f};
+  case Element::F8E4M3Z:
+    return {4, 3, 8, Specials::Fnuz, 0x7f, 0x80};
+  case Element::F8E5M2:
+    return {5, 2, 15, Specials::Ieee, 0x7b, 0x7f};
+  case Element::F8E5M2Z:
+    return {5, 2, 16, Specials::Fnuz, 0x7f, 0x80};
+  case Element::F4E2M1:
+    return {2, 1, 1, Specials::None, 0x7, 0x8}; // NaN becomes −0, as in ONNX's reference
+  default:
+    break;
+  }
+  assert(false && "not a narrow float");
+  return {5, 10, 15, Specials::Ieee, 0x7bff, 0x7e00};
+}
+
+/// 2^k for exponents of normal doubles.
+double powerOfTwo(int k) {
+  uint64_t bits = uint64_t(k + 1023) << 52;
+  double v;
+  std::memcpy(&v, &bits, sizeof(v));
+  return v;
+}
+
+double decode(const FloatFormat &f, uint32_t bits) {
+  const double sign = bits & f.signBit() ? -1.0 : 1.0;
+  const uint32_t magnitude = bits & (f.signBit() - 1);
+  const uint32_t exponent = magnitude >> f.mantissaBits;
+  const uint32_t mantissa = magnitude & ((1u << f.mantissaBits) - 1);
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  switch (f.specials) {
+  case Specials::Ieee:
+    if (exponent == (1u << f.exponentBits) - 1)
+      return mantissa ? std::copysign(nan, sign) : sign * std::numeric_limits<double>::infinity();
+    break;
+  case Specials::NanOnly:
+    if (magnitude == f.signBit() - 1)
+      return std::copysign(nan, sign);
+    break;
+  case Specials::Fnuz:
+    if (bits == f.signBit())
+      return nan;
+    break;
+  case Specials::None:
+    break;
+  }
+  if (exponent == 0)
+    return sign * mantissa * powerOfTwo(f.minExponent() - f.mantissaBits);
+  return sign * (mantissa + double(1u << f.mantissaBits)) *
+         powerOfTwo(int(exponent) - f.bias - f.mantissaBits);
+}
+
+uint32_t encode(const FloatFormat &f, double value) {
+  const uint32_t sign = std::signbit(value) ? f.signBit() : 0;
+  if (std::isnan(value))
+    return f.specials == Specials::Fnuz || f.specials == Specials::None ? f.nanBits
+                                                                        : sign | f.nanBits;
+  const uint32_t overflow = f.specials == Specials::Ieee ? f.maxBits + 1 : f.maxBits;
+  double magnitude = std::fabs(value);
+  uint32_t bits;
+  if (std::isinf(value)) {
+    bits = overflow;
+  } else if (magnitude == 0) {
+    bits = 0;
+  } else {
+    const int exponent = std::max(std::ilogb(magnitude), f.minExponent());
+    if (exponent - f.minExponent() + 1 >= (1 << f.exponentBits)) {
+      bits = overflow;
+    } else {
+      // In units of the last place; scaling by a power of two is exact, nearbyint half to even.
+      const double units = std::nearbyint(std::ldexp(magnitude, f.mantissaBits - exponent));
+      // A carry out of the mantissa runs into the exponent field, as it should.
+      bits = uint32_t((exponent - f.minExponent()) << f.mantissaBits) + uint32_t(units);
+      if (bits > f.maxBits)
+        bits = overflow;
+    }
+  }
+  if (f.specials == Specials::Fnuz && bits == 0)
+    return 0;
+  return sign | bits;
+}
+
+/// f8e8m0 holds powers of two from 2^−127 to 2^127 and NaN (all ones).
+double decodeScale(uint32_t bits) {
+  return bits == 0xff ? std::numeric_limits<double>::quiet_NaN() : powerOfTwo(int(bits) - 127);
+}
+uint32_t encodeScale(double value) {
+  if (std::isnan(value) || std::signbit(value))
+    return 0xff;
+  if (std::isinf(value))
+    return 0xfe;
+  if (value == 0)
+    return 0;
+  // Up, ONNX's default for scales: what is divided by one then never overflows.
+  const int floor = std::ilogb(value);
+  const int exponent = std::ldexp(1.0, floor) < value ? floor + 1 : floor;
+  return uint32_t(std::min(std::max(exponent + 127, 0), 0xfe));
+}
+
+} // namespace
+
+double decodeFloat(Element e, uint32_t bits) {
+  return e == Element::F8E8M0 ? decodeScale(bits) : decode(formatOf(e), bits);
+}
+
+uint32_t encodeFloat(Element e, double value) {
+  return e == Element::F8E8M0 ? encodeScale(value) : encode(formatOf(e), value);
+}
+
+//===----------------------------------------------------------------------===//
+// Element access
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+uint64_t maskOf(unsigned bits) { return bits >= 64 ? ~uint64_t(0) : (uint64_t(1) << bits) - 1; }
+
+/// Raw storage bits of element i, for types of at most 64 bits.
+uint64_t loadBits(const uint8_t *bytes, unsigned width, int64_t i) {
+  uint64_t v = 0;
+  if (width < 8) {
+    const int64_t bit = i * width;
+    return (bytes[bit / 8] >> (bit % 8)) & maskOf(width);
+  }
+  std::memcpy(&v, bytes + i * (width / 8), width / 8);
+  return v;
+}
+
+void storeBits(uint8_t *bytes, unsigned width, int64_t i, uint64_t v) {
+  if (width < 8) {
+    const int64_t bit = i * width;
+    const unsigned shift = unsigned(bit % 8);
+    uint8_t &b = bytes[bit / 8];
+    b = uint8_t((b & ~(maskOf(width) << shift)) | ((v & maskOf(width)) << shift));
+    return;
+  }
+  std::memcpy(bytes + i * (width / 8), &v, width / 8);
+}
+
+int64_t signExtend(uint64_t v, unsigned width) {
+  const unsigned shift = 64 - width;
+  return int64_t(v << shift) >> shift;
+}
+
+/// Truncation of any double; values beyond 64 bits saturate, NaN is 0.
+int64_t truncate(double v) {
+  if (!(v == v))
+    return 0;
+  if (v >= 9223372036854775808.0)
+    return std::numeric_limits<int64_t>::max();
+  if (v < -9223372036854775808.0)
+    return std::numeric_limits<int64_t>::min();
+  return int64_t(v);
+}
+
+/// Truncation for u64, whose upper half int64 cannot hold.
+uint64_t truncateUnsigned(double v) {
+  if (v >= 18446744073709551616.0)
+    return std::numeric_limits<uint64_t>::max();
+  return v >= 9223372036854775808.0 ? uint64_t(v) : uint64_t(truncate(v));
+}
+
+int64_t loadInt(Element e, const uint8_t *bytes, int64_t i) {
+  const unsigned width = bitWidth(e);
+  const uint64_t bits = loadBits(bytes, width, i);
+  return isSignedInt(e) ? signExtend(bits, width) : isBool(e) ? int64_t(bits != 0) : int64_t(bits);
+}
+
+double loadDouble(Element e, const uint8_t *bytes, int64_t i) {
+  switch (e) {
+  case Element::F32:
+  case Element::C64: {
+    float v;
+    std::memcpy(&v, bytes + i * int64_t(bitWidth(e) / 8), sizeof(v));
+    return v;
+  }
+  case Element::F64:
+  case Element::C128: {
+    double v;
+    std::memcpy(&v, bytes + i * int64_t(bitWidth(e) / 8), sizeof(v));
+    return v;
+  }
+  case Element::U64:
+    return double(loadBits(bytes, 64, i));
+  default:
+    break;
+  }
+  if (isFloat(e))
+    return decodeFloat(e, uint32_t(loadBits(bytes, bitWidth(e), i)));
+  return double(loadInt(e, bytes, i));
+}
+
+void storeInt(Element e, uint8_t *bytes, int64_t i, int64_t v) {
+  storeBits(bytes, bitWidth(e), i, isBool(e) ? uint64_t(v != 0) : uint64_t(v));
+}
+
+void storeDouble(Element e, uint8_t *bytes, int64_t i, double v) {
+  switch (e) {
+  case Element::F32:
+  case Element::C64: {
+    const float f = float(v);
+    std::memcpy(bytes + i * int64_t(bitWidth(e) / 8), &f, sizeof(f));
+    return;
+  }
+  case Element::F64:
+  case Element::C128:
+    std::memcpy(bytes + i * int64_t(bitWidth(e) / 8), &v, sizeof(v));
+    return;
+  case Element::Bool:
+    bytes[i] = v != 0;
+    return;
+  case Element::U64:
+    storeBits(bytes, 64, i, truncateUnsigned(v));
+    return;
+  default:
+    break;
+  }
+  if (isFloat(e))
+    storeBits(bytes, bitWidth(e), i, encodeFloat(e, v));
+  else
+    storeInt(e, bytes, i, truncate(v));
+}
+
+template <class T, class Out>
+void widen(const uint8_t *bytes, int64_t begin, int64_t count, Out *out) {
+  const T *in = reinterpret_cast<const T *>(bytes) + begin;
+  for (int64_t i = 0; i < count; ++i)
+    out[i] = Out(in[i]);
+}
+
+int64_t elementCount(llvm::ArrayRef<int64_t> shape) {
+  int64_t n = 1;
+  for (int64_t d : shape)
+    n *= d;
+  return n;
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Tensor
+//===----------------------------------------------------------------------===//
+
+Tensor::Tensor(Element e, llvm::ArrayRef<int64_t> shape)
+    : element_(e), shape_(shape.begin(), shape.end()), size_(elementCount(shape)) {
+  if (e == Element::String)
+    strings_ = std::make_shared<std::vector<std::string>>(size_t(size_));
+  else
+    bytes_ = std::make_shared<std::vector<uint8_t>>(size_t(byteSize(e, size_)));
+}
+
+Tensor::Tensor(Element e, llvm::ArrayRef<int64_t> shape, std::vector<uint8_t> bytes)
+    : element_(e), shape_(shape.begin(), shape.end()), size_(elementCount(shape)),
+      bytes_(std::make_shared<std::vector<uint8_t>>(std::move(bytes))) {
+  assert(int64_t(bytes_->size()) == byteSize(e, size_) && "bytes do not fit the shape");
+}
+
+Tensor Tensor::scalar(Element e, double value) {
+  Tensor t(e, llvm::ArrayRef<int64_t>());
+  t.set(0, value);
+  return t;
+}
+
+Tensor Tensor::fromInts(llvm::ArrayRef<int64_t> values) {
+  Tensor t(Element::I64, {int64_t(values.size())});
+  t.fromInts(0, int64_t(values.size()), values.data());
+  return t;
+}
+
+Tensor Tensor::strings(llvm::ArrayRef<int64_t> shape, std::vector<std::string> values) {
+  Tensor t;
+  t.element_ = Element::String;
+  t.shape_.assign(shape.begin(), shape.end());
+  t.size_ = elementCount(shape);
+  assert(int64_t(values.size()) == t.size_ && "values do not fit the shape");
+  t.strings_ = std::make_shared<std::vector<std::string>>(std::move(values));
+  return t;
+}
+
+uint8_t *Tensor::mutableBytes() {
+  if (bytes_.use_count() > 1)
+    bytes_ = std::make_shared<std::vector<uint8_t>>(*bytes_);
+  return bytes_->data();
+}
+
+double Tensor::at(int64_t i) const { return loadDouble(element_, bytes_->data(), i); }
+
+int64_t Tensor::intAt(int64_t i) const {
+  if (isInteger(element_) || isBool(element_))
+    return loadInt(element_, bytes_->data(), i);
+  return truncate(at(i));
+}
+
+void Tensor::set(int64_t i, double value) { storeDouble(element_, mutableBytes(), i, value); }
+
+void Tensor::setInt(int64_t i, int64_t value) {
+  if (isInteger(element_) || isBool(element_))
+    storeInt(element_, mutableBytes(), i, value);
+  else
+    set(i, double(value));
+}
+
+void Tensor::toDoubles(int64_t begin, int64_t count, double *out) const {
+  const uint8_t *b = bytes_->data();
+  switch (element_) {
+  case Element::F32:
+    return widen<float>(b, begin, count, out);
+  case Element::F64:
+    return widen<double>(b, begin, count, out);
+  case Element::I8:
+    return widen<int8_t>(b, begin, count, out);
+  case Element::U8:
+    return widen<uint8_t>(b, begin, count, out);
+  case Element::I32:
+    return widen<int32_t>(b, begin, count, out);
+  case Element::I64:
+    return widen<int64_t>(b, begin, count, out);
+  default:
+    break;
+  }
+  for (int64_t i = 0; i < count; ++i)
+    out[i] = loadDouble(element_, b, begin + i);
+}
+
+void Tensor::fromDoubles(int64_t begin, int64_t count, const double *in) {
+  uint8_t *b = mutableBytes();
+  if (element_ == Element::F32) {
+    float *out = reinterpret_cast<float *>(b) + begin;
+    for (int64_t i = 0; i < count; ++i)
+      out[i] = float(in[i]);
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i)
+    storeDouble(element_, b, begin + i, in[i]);
+}
+
+void Tensor::toInts(int64_t begin, int64_t count, int64_t *out) const {
+  const uint8_t *b = bytes_->data();
+  switch (element_) {
+  case Element::I8:
+    return widen<int8_t>(b, begin, count, out);
+  case Element::U8:
+    return widen<uint8_t>(b, begin, count, out);
+  case Element::I32:
+    return widen<int32_t>(b, begin, count, out);
+  case Element::I64:
+    return widen<int64_t>(b, begin, count, out);
+  default:
+    break;
+  }
+  for (int64_t i = 0; i < count; ++i)
+    out[i] = intAt(begin + i);
+}
+
+void Tensor::fromInts(int64_t begin, int64_t count, const int64_t *in) {
+  uint8_t *b = mutableBytes();
+  if (isInteger(element_) || isBool(element_)) {
+    for (int64_t i = 0; i < count; ++i)
+      storeInt(element_, b, begin + i, in[i]);
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i)
+    storeDouble(element_, b, begin + i, double(in[i]));
+}
+
+Tensor Tensor::reshaped(llvm::ArrayRef<int64_t> shape) const {
+  assert(elementCount(shape) == size_ && "reshape changes the number of elements");
+  Tensor t = *this;
+  t.shape_.assign(shape.begin(), shape.end());
+  return t;
+}
+
+bool Tensor::isSplat() const {
+  if (size_ == 0)
+    return false;
+  if (strings_) {
+    for (const std::string &s : *strings_)
+      if (s != strings_->front())
+        return false;
+    return true;
+  }
+  const unsigned width = bitWidth(element_);
+  const uint8_t *b = bytes_->data();
+  if (width >= 8) // every element equals its predecessor
+    return std::memcmp(b, b + width / 8, size_t(size_ - 1) * (width / 8)) == 0;
+  for (int64_t i = 1; i < size_; ++i)
+    if (loadBits(b, width, i) != loadBits(b, width, 0))
+      return false;
+  return true;
+}
+
+bool Tensor::sameBytes(const Tensor &other) const {
+  if (element_ != other.element_ || shape_ != other.shape_ || isNull() != other.isNull())
+    return false;
+  if (strings_)
+    return *strings_ == *other.strings_;
+  return isNull() || bytes_ == other.bytes_ || *bytes_ == *other.bytes_;
+}
+
+} // namespace tenon

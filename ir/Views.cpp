@@ -1,0 +1,129 @@
+// Implements the view relation by comparing strides.
+#include "ir/Views.h"
+
+namespace tenon {
+namespace {
+
+/// True when both address alike: equal strides wherever the extent is not 1.
+bool sameStrides(llvm::ArrayRef<Dim> shape, llvm::ArrayRef<Dim> a, llvm::ArrayRef<Dim> b) {
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (!shape[i].isConstant(1) && a[i] != b[i])
+      return false;
+  return true;
+}
+
+/// Strides over the shape `to` of the elements that `from` addresses, in row-major order; false
+/// where no strides do that.
+bool reshapeStrides(Type from, const Addressing &address, llvm::ArrayRef<Dim> to,
+                    llvm::SmallVectorImpl<Dim> &strides) {
+  Context &c = from.context();
+  strides.assign(to.size(), c.dim(0));
+  // Walk both shapes from the inside, matching blocks of dimensions with equal products.
+  int i = int(from.rank()) - 1, j = int(to.size()) - 1;
+  while (i >= 0 || j >= 0) {
+    while (i >= 0 && from.dim(i).isConstant(1))
+      --i;
+    while (j >= 0 && to[j].isConstant(1))
+      --j;
+    if (i < 0 || j < 0)
+      return i < 0 && j < 0;
+    // One block: grow whichever product is smaller; the source side must be uniformly strided.
+    Dim products[2] = {from.dim(i), to[j]};
+    const Dim inner = address.strides[i];
+    const int j0 = j;
+    while (products[0] != products[1]) {
+      if (j > 0 && (products[1].upper() < products[0].upper() || i == 0)) {
+        products[1] = products[1] * to[--j];
+      } else if (i > 0) {
+        const Dim reach = inner * products[0];
+        --i;
+        if (!from.dim(i).isConstant(1)) {
+          if (address.strides[i] != reach)
+            return false;
+          products[0] = products[0] * from.dim(i);
+        }
+      } else {
+        return false;
+      }
+    }
+    Dim stride = inner;
+    for (int k = j0; k >= j; --k) {
+      strides[k] = stride;
+      stride = stride * to[k];
+    }
+    --i;
+    --j;
+  }
+  return true;
+}
+
+} // namespace
+
+llvm::Optional<Dim> viewOffset(const Operation &op, unsigned operand) {
+  if (!op.isAny(Op::Reshape, Op::Transpose, Op::Slice, Op::Concat))
+    return llvm::None;
+  Type x = op.operand(operand)->type(), y = op.result()->type();
+  if (!x.isTensor() || !y.isTensor() || x.layout().hasBlocks() || y.layout().hasBlocks() ||
+      x.element() != y.element() || bitWidth(x.element()) < 8)
+    return llvm::None;
+  const Addressing ax = addressing(x), ay = addressing(y);
+  Context &c = x.context();
+  llvm::SmallVector<Dim, 6> strides;
+  Dim offset = ax.offset;
+  switch (op.kind()) {
+  case Op::Reshape:
+    if (!reshapeStrides(x, ax, y.shape(), strides))
+      return llvm::None;
+    break;
+  case Op::Transpose:
+    for (int64_t d : op.intsAttr("perm"))
+      strides.push_back(ax.strides[d]);
+    break;
+  case Op::Slice:
+    for (unsigned i = 0; i < x.rank(); ++i) {
+      const int64_t step = op.intsAttr("steps").empty() ? 1 : op.intsAttr("steps")[i];
+      strides.push_back(ax.strides[i] * step);
+      offset = offset + ax.strides[i] * op.dimsAttr("starts")[i];
+    }
+    break;
+  default: {
+    const auto axis = unsigned(op.intAttr("axis"));
+    Dim start = c.dim(0);
+    for (unsigned k = 0; k < operand; ++k)
+      start = start + op.operand(k)->type().dim(axis);
+    if (!sameStrides(x.shape(), ax.strides, ay.strides))
+      return llvm::None;
+    return ay.offset + ay.strides[axis] * start - ax.offset;
+  }
+  }
+  if (!sameStrides(y.shape(), strides, ay.strides))
+    return llvm::None;
+  return offset - ay.offset;
+}
+
+bool isView(const Operation &op) {
+  if (!op.isAny(Op::Reshape, Op::Transpose, Op::Slice, Op::Concat))
+    return false;
+  for (unsigned i = 0; i < op.numOperands(); ++i)
+    if (!viewOffset(op, i))
+      return false;
+  return true;
+}
+
+Layout windowLayout(Type whole, unsigned axis, int64_t start) {
+  llvm::SmallVector<LayoutAxis, 6> axes;
+  if (whole.layout().isRowMajor())
+    for (unsigned i = 0; i < whole.rank(); ++i)
+      axes.push_back({int(i), 0, false, Dim(), 0});
+  else
+    axes.append(whole.layout().axes().begin(), whole.layout().axes().end());
+  for (LayoutAxis &a : axes)
+    if (a.dim == int(axis)) {
+      if (!a.alloc)
+        a.alloc = whole.dim(axis);
+      a.origin += start;
+    }
+  return Layout::get(whole.context(), axes);
+}
+
+} // namespace tenon

@@ -1,0 +1,27 @@
+// Defines views: operations outside groups that only rename memory.
+//
+// A type's layout says where its elements are in a buffer (Addressing). A reshape, transpose or
+// slice is a view when its result's layout addresses the very elements of the operand's buffer up
+// to a constant offset; a concat is one when every operand's layout is a window of the result's.
+#pragma once
+
+#include "ir/IR.h"
+
+#include "llvm/ADT/Optional.h"
+
+namespace tenon {
+
+/// For reshape, transpose and slice (operand 0): the element offset e such that result element i
+/// is at e + address(result type, i) in the operand's buffer. For concat, operand k: the offset e
+/// such that operand element i is at e + address(operand type, i) in the result's buffer. None
+/// when the layouts do not agree.
+llvm::Optional<Dim> viewOffset(const Operation &op, unsigned operand = 0);
+
+/// True for a reshape, transpose, slice or concat all of whose operands have a viewOffset.
+bool isView(const Operation &op);
+
+/// Layout of the window [start, start + extent) of `whole` along `axis`: what operand types of an
+/// in-place concat and result types of an in-place slice have. Null (row-major) never results.
+Layout windowLayout(Type whole, unsigned axis, int64_t start);
+
+} // namespace tenon

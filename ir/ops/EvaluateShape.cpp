@@ -1,0 +1,95 @@
+// Evaluates ops about extents and ops whose results depend on data: shape_of, nonzero, topk.
+#include "ir/ops/Evaluate.h"
+#include "ir/ops/Ops.h"
+#include "ir/ops/Strided.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tenon {
+
+bool evaluateShapeOf(const Operation &, EvaluationFrame &frame, std::string &) {
+  frame.results.push_back(Tensor::fromInts(frame.operands[0].shape()));
+  return true;
+}
+
+bool evaluateNonZero(const Operation &op, EvaluationFrame &frame, std::string &) {
+  const Tensor &x = frame.operands[0];
+  std::vector<int64_t> found;
+  for (int64_t i = 0; i < x.size(); ++i)
+    if (isFloat(x.element()) ? x.at(i) != 0 : x.intAt(i) != 0)
+      found.push_back(i);
+  const int64_t n = int64_t(found.size());
+  Tensor result(Element::I64, {int64_t(x.rank()), n});
+  int64_t *out = result.mutableAs<int64_t>();
+  for (size_t d = x.rank(); d-- > 0;)
+    for (int64_t i = 0; i < n; ++i) {
+      out[int64_t(d) * n + i] = found[size_t(i)] % x.shape()[d];
+      found[size_t(i)] /= x.shape()[d];
+    }
+  if (frame.symbols)
+    frame.symbols->insert_or_assign(op.stringAttr("symbol").str(), n);
+  frame.results.push_back(std::move(result));
+  return true;
+}
+
+namespace {
+
+/// Orders the first k of `order` by value, equal ones by index; NaN counts as largest.
+template <class T>
+void orderFirst(std::vector<int64_t> &order, int64_t k, bool largest, const T *values) {
+  auto less = [](T a, T b) { return b != b ? a == a : a < b; };
+  std::partial_sort(order.begin(), order.begin() + k, order.end(), [&](int64_t i, int64_t j) {
+    const T a = values[i], b = values[j];
+    if (less(a, b))
+      return !largest;
+    if (less(b, a))
+      return largest;
+    return i < j;
+  });
+}
+
+} // namespace
+
+bool evaluateTopK(const Operation &op, EvaluationFrame &frame, std::string &error) {
+  const Tensor &x = frame.operands[0];
+  const size_t axis = size_t(op.intAttr("axis"));
+  Extents shape = frame.resultShape(op, 0);
+  const int64_t n = x.shape()[axis], k = shape[axis];
+  if (k < 0 || k > n)
+    return fail(error, "cannot take " + llvm::Twine(k) + " of " + llvm::Twine(n) + " elements");
+  Tensor values(x.element(), shape), indices(Element::I64, shape);
+  const auto tail = x.shape().drop_front(axis + 1);
+  const int64_t inner = std::accumulate(tail.begin(), tail.end(), int64_t(1), std::multiplies<>());
+  const bool largest = op.boolAttr("largest", true), real = isFloat(x.element());
+  std::vector<double> reals(static_cast<size_t>(n));
+  std::vector<int64_t> integers(static_cast<size_t>(n)), order(static_cast<size_t>(n));
+  const int64_t lines = n ? x.size() / n : 0;
+  for (int64_t line = 0; line < lines; ++line) {
+    const int64_t from = line / inner * n * inner + line % inner;
+    const int64_t to = line / inner * k * inner + line % inner;
+    for (int64_t i = 0; i < n; ++i)
+      if (real)
+        reals[size_t(i)] = x.at(from + i * inner);
+      else
+        integers[size_t(i)] = x.intAt(from + i * inner);
+    std::iota(order.begin(), order.end(), 0);
+    if (real)
+      orderFirst(order, k, largest, reals.data());
+    else
+      orderFirst(order, k, largest, integers.data());
+    for (int64_t i = 0; i < k; ++i) {
+      const int64_t at = order[size_t(i)];
+      if (real)
+        values.set(to + i * inner, reals[size_t(at)]);
+      else
+        values.setInt(to + i * inner, integers[size_t(at)]);
+      indices.setInt(to + i * inner, at);
+    }
+  }
+  frame.results.push_back(std::move(values));
+  frame.results.push_back(std::move(indices));
+  return true;
+}
+
+} // namespace tenon

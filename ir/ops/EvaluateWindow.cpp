@@ -1,0 +1,154 @@
+// Evaluates windows along dimensions: pool and softmax. Resize stands in EvaluateResize.cpp.
+#include "ir/Scalar.h"
+#include "ir/ops/Evaluate.h"
+#include "ir/ops/Ops.h"
+#include "ir/ops/Parallel.h"
+#include "ir/ops/Strided.h"
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace tenon {
+namespace {
+
+int64_t product(llvm::ArrayRef<int64_t> s) {
+  return std::accumulate(s.begin(), s.end(), int64_t(1), std::multiplies<>());
+}
+
+//===----------------------------------------------------------------------===//
+// Pool
+//===----------------------------------------------------------------------===//
+
+/// The taps of one window along one dimension: elements first, first + step, … (count of them)
+/// inside x, and how many taps lie inside the padded extent.
+struct Taps {
+  int64_t first, step, count, padded;
+};
+
+Taps tapsOf(const Operation &op, size_t d, size_t spatial, int64_t extent, int64_t out) {
+  const int64_t kernel = intAt(op, "kernel", d, 1), step = intAt(op, "dilations", d, 1);
+  const int64_t start = out * intAt(op, "strides", d, 1) - intAt(op, "pads", d, 0);
+  const int64_t end = extent + intAt(op, "pads", spatial + d, 0);
+  // Number of taps t with start + t · step below a limit.
+  auto below = [&](int64_t limit) {
+    return start >= limit ? 0 : std::min(kernel, (limit - start - 1) / step + 1);
+  };
+  const int64_t skipped = below(0);
+  return {start + skipped * step, step, below(extent) - skipped, below(end)};
+}
+
+/// Reduces a window with `add(accumulator, element)` over all dimensions.
+template <class T, class Add>
+void foldWindow(llvm::ArrayRef<const Taps *> taps, llvm::ArrayRef<int64_t> strides, const T *at,
+                T &accumulator, Add add) {
+  const Taps &t = *taps[0];
+  if (taps.size() == 1) {
+    for (int64_t i = 0; i < t.count; ++i)
+      accumulator = add(accumulator, at[t.first + i * t.step]);
+    return;
+  }
+  for (int64_t i = 0; i < t.count; ++i)
+    foldWindow(taps.drop_front(), strides.drop_front(), at + (t.first + i * t.step) * strides[0],
+               accumulator, add);
+}
+
+/// T: double or int64_t; load and store convert planes of x and of the result.
+template <class T, class Load, class Store>
+void poolPlanes(const Operation &op, const Tensor &x, llvm::ArrayRef<int64_t> shape, T lowest,
+                Load load, Store store) {
+  const size_t spatial = shape.size() - 2;
+  llvm::ArrayRef<int64_t> in = x.shape().drop_front(2), out = shape.drop_front(2);
+  std::vector<std::vector<Taps>> taps(spatial);
+  for (size_t d = 0; d < spatial; ++d)
+    for (int64_t o = 0; o < out[d]; ++o)
+      taps[d].push_back(tapsOf(op, d, spatial, in[d], o));
+  const Extents strides = rowMajorStrides(in);
+  const bool average = op.wordAttr("kind") == "average", all = op.boolAttr("count_include_pad");
+  const int64_t area = product(in), positions = product(out);
+  parallelFor(
+      shape[0] * shape[1], 1 + 16384 / std::max<int64_t>(area, 1), [&](int64_t p0, int64_t p1) {
+        std::vector<T> plane(static_cast<size_t>(area)), result(static_cast<size_t>(positions));
+        llvm::SmallVector<const Taps *, 4> window(spatial);
+        for (int64_t p = p0; p < p1; ++p) {
+          load(p * area, area, plane.data());
+          for (int64_t o = 0; o < positions; ++o) {
+            int64_t rest = o, inside = 1, padded = 1;
+            for (size_t d = spatial; d-- > 0; rest /= out[d]) {
+              window[d] = &taps[d][size_t(rest % out[d])];
+              inside *= window[d]->count;
+              padded *= window[d]->padded;
+            }
+            T value = average ? T(0) : lowest;
+            if (average) {
+              foldWindow(window, strides, plane.data(), value, [](T a, T b) { return a + b; });
+              const int64_t n = all ? padded : inside;
+              value = n ? value / T(n) : T(0);
+            } else {
+              foldWindow(window, strides, plane.data(), value, [](T a, T b) {
+                return a != a ? a : b != b ? b : a > b ? a : b;
+              });
+            }
+            result[size_t(o)] = value;
+          }
+          store(p * positions, positions, result.data());
+        }
+      });
+}
+
+} // namespace
+
+bool evaluatePool(const Operation &op, EvaluationFrame &frame, std::string &) {
+  const Tensor &x = frame.operands[0];
+  Extents shape = frame.resultShape(op, 0);
+  Tensor result(x.element(), shape);
+  if (result.size() > 0) {
+    result.mutableBytes();
+    if (isFloat(x.element()))
+      poolPlanes<double>(
+          op, x, shape, -std::numeric_limits<double>::infinity(),
+          [&](int64_t at, int64_t n, double *out) { x.toDoubles(at, n, out); },
+          [&](int64_t at, int64_t n, const double *in) { result.fromDoubles(at, n, in); });
+    else
+      poolPlanes<int64_t>(
+          op, x, shape, minInt(x.element()),
+          [&](int64_t at, int64_t n, int64_t *out) { x.toInts(at, n, out); },
+          [&](int64_t at, int64_t n, const int64_t *in) { result.fromInts(at, n, in); });
+  }
+  frame.results.push_back(std::move(result));
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Softmax
+//===----------------------------------------------------------------------===//
+
+bool evaluateSoftmax(const Operation &op, EvaluationFrame &frame, std::string &) {
+  const Tensor &x = frame.operands[0];
+  const size_t axis = size_t(op.intAttr("axis"));
+  const int64_t n = x.shape()[axis], inner = product(x.shape().drop_front(axis + 1));
+  const bool log = op.boolAttr("log");
+  std::vector<double> v(static_cast<size_t>(x.size()));
+  x.toDoubles(0, x.size(), v.data());
+  const int64_t lines = n ? x.size() / n : 0;
+  parallelFor(lines, 1 + 4096 / std::max<int64_t>(n, 1), [&](int64_t begin, int64_t end) {
+    for (int64_t line = begin; line < end; ++line) {
+      double *at = v.data() + line / inner * n * inner + line % inner;
+      double largest = at[0], sum = 0;
+      for (int64_t i = 1; i < n; ++i)
+        largest = std::max(largest, at[i * inner]);
+      for (int64_t i = 0; i < n; ++i)
+        sum += std::exp(at[i * inner] - largest);
+      for (int64_t i = 0; i < n; ++i) {
+        const double shifted = at[i * inner] - largest;
+        at[i * inner] = log ? shifted - std::log(sum) : std::exp(shifted) / sum;
+      }
+    }
+  });
+  Tensor result(x.element(), x.shape());
+  result.fromDoubles(0, x.size(), v.data());
+  frame.results.push_back(std::move(result));
+  return true;
+}
+
+} // namespace tenon

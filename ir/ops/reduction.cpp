@@ -1,0 +1,112 @@
+// Reductions.
+//
+//   reduce (x…) {maps, axes, init} { (acc…, a…) … yield acc… }
+// folds the iteration dimensions in `axes` away: starting from `init`, the combiner takes the
+// accumulators so far and one element of each operand. It must be associative and commutative up
+// to rounding, with `init` as identity, so that targets may split and reorder the fold; results
+// over an empty range are `init`. Several accumulators make ArgMax, Welford or online softmax.
+// Iteration space and maps are those of map; results keep the other dimensions in order. Keeping
+// reduced dimensions is a reshape, a mean is a map behind it.
+//
+//   softmax (x) {axis, log}
+// exp(x − max) / Σ exp(x − max) along `axis`, or its logarithm. The maximum is subtracted first, so
+// no finite input overflows.
+//
+// Numeric rules. The interpreter accumulates sums, products and softmax of floats in double and
+// rounds once; integers wrap in the accumulator's width. Targets accumulate floats in f32 (f64 for
+// f64) in any order.
+#include "ir/ops/Evaluate.h"
+#include "ir/ops/Ops.h"
+
+namespace tenon {
+namespace {
+
+bool inferReduce(const Operation &op, llvm::SmallVectorImpl<Type> &results, std::string &error) {
+  if (!checkForm(op, error))
+    return false;
+  llvm::SmallVector<Dim, 6> space;
+  if (!iterationSpace(op, space, error) || !checkBody(op, space.size(), error))
+    return false;
+  const Ints &axes = op.intsAttr("axes");
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (!checkAxis(axes[i], unsigned(space.size()), "reduced axis", error))
+      return false;
+    if (i && axes[i] <= axes[i - 1])
+      return fail(error, "attribute axes: expected ascending axes without repetition");
+  }
+  const size_t n = op.floatsAttr("init").size();
+  if (n == 0)
+    return fail(error, "attribute init: expected one identity per result, found none");
+  Region &body = op.region();
+  if (body.numArguments() != n + op.numOperands())
+    return fail(error, "expected " + llvm::Twine(n) + " accumulators and " +
+                           llvm::Twine(op.numOperands()) + " elements as body arguments, found " +
+                           llvm::Twine(body.numArguments()));
+  for (unsigned i = 0; i < op.numOperands(); ++i) {
+    Type a = body.argument(unsigned(n) + i)->type();
+    Type scalar = Type::scalar(a.context(), op.operand(i)->type().element());
+    if (a != scalar)
+      return fail(error, "body argument " + llvm::Twine(n + i) + ": expected " + toString(scalar) +
+                             ", found " + toString(a));
+  }
+  Operation *end = regionEnd(op, 0, error);
+  if (!end)
+    return false;
+  if (end->numOperands() != n)
+    return fail(error, "body yields " + llvm::Twine(end->numOperands()) + " values: expected " +
+                           llvm::Twine(n) + " accumulators");
+  llvm::SmallVector<Dim, 6> kept;
+  for (size_t d = 0; d < space.size(); ++d)
+    if (!llvm::is_contained(axes, int64_t(d)))
+      kept.push_back(space[d]);
+  for (unsigned i = 0; i < n; ++i) {
+    Type a = body.argument(i)->type();
+    if (!a.isScalar() || end->operand(i)->type() != a)
+      return fail(error, "accumulator " + llvm::Twine(i) + ": body takes " + toString(a) +
+                             " and yields " + toString(end->operand(i)->type()) +
+                             ": expected one scalar type");
+    results.push_back(Type::tensor(a.context(), a.element(), kept));
+  }
+  return true;
+}
+
+bool inferSoftmax(const Operation &op, llvm::SmallVectorImpl<Type> &results, std::string &error) {
+  if (!checkForm(op, error) || !checkTensor(op, 0, -1, error))
+    return false;
+  Type t = op.operand(0)->type();
+  if (!isFloat(t.element()))
+    return fail(error, "expected a floating-point tensor, found " + toString(t));
+  if (!checkAxis(op.intAttr("axis"), t.rank(), "axis", error))
+    return false;
+  results.push_back(logical(t));
+  return true;
+}
+
+const llvm::StringRef kElements[] = {"x…"};
+const llvm::StringRef kX[] = {"x"};
+const AttrInfo kReduce[] = {
+    {"maps", AttrKind::IntLists, true, "index maps, as in map"},
+    {"space", AttrKind::Dims, false, "extents of the iteration space, where operands do not say"},
+    {"axes", AttrKind::Ints, true, "iteration dimensions that are folded away, ascending"},
+    {"init", AttrKind::Floats, true, "identity of the combiner, one per result"},
+};
+const AttrInfo kSoftmax[] = {
+    {"axis", AttrKind::Int, true, "dimension along which the result adds up to 1"},
+    {"log", AttrKind::Bool, false, "give the logarithm (default false)"},
+};
+
+} // namespace
+
+llvm::ArrayRef<OpRow> reductionOps() {
+  static const OpRow kRows[] = {
+      {Op::Reduce,
+       {"reduce", "Folds dimensions of an iteration space with an associative combiner.", kElements,
+        kReduce, kVariadic, 1, OpTrait::Isolated, inferReduce, nullptr, evaluateReduce}},
+      {Op::Softmax,
+       {"softmax", "Normalised exponentials along one dimension.", kX, kSoftmax, 1, 0,
+        OpTrait::None, inferSoftmax, nullptr, evaluateSoftmax}},
+  };
+  return kRows;
+}
+
+} // namespace tenon

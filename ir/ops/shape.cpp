@@ -1,0 +1,94 @@
+// Ops about extents, and ops whose result extents depend on data.
+//
+//   shape_of (x)            the extents of x as i64[rank], on the host
+//   nonzero (x) {symbol}    indices of the elements other than 0, i64[rank, S] in row-major order.
+//                           S is a symbol born here, bounded by the number of elements; buffers
+//                           have room for the bound and the actual S is known after the run
+//   topk (x) {k, axis, largest, sorted}  the k largest (or smallest) elements along axis and their
+//                           indices (i64); equal elements keep the lower index first, NaN counts as
+//                           largest. Results are always ordered, `sorted` only says it is needed
+#include "ir/ops/Evaluate.h"
+#include "ir/ops/Ops.h"
+
+namespace tenon {
+namespace {
+
+bool inferShapeOf(const Operation &op, llvm::SmallVectorImpl<Type> &results, std::string &error) {
+  if (!checkForm(op, error) || !checkTensor(op, 0, -1, error))
+    return false;
+  Type t = op.operand(0)->type();
+  Context &c = t.context();
+  results.push_back(
+      Type::tensor(c, Element::I64, {c.dim(int64_t(t.rank()))}, Layout(), Space::Host));
+  return true;
+}
+
+bool inferNonZero(const Operation &op, llvm::SmallVectorImpl<Type> &results, std::string &error) {
+  if (!checkForm(op, error) || !checkTensor(op, 0, -1, error))
+    return false;
+  Type t = op.operand(0)->type();
+  if (t.rank() == 0)
+    return fail(error, "x: expected rank 1 or more, found 0");
+  if (!isFloat(t.element()) && !isInteger(t.element()) && !isBool(t.element()))
+    return fail(error, "x: expected numbers or booleans, found " + toString(t));
+  llvm::StringRef symbol = op.stringAttr("symbol");
+  if (symbol.empty())
+    return fail(error, "attribute symbol: expected a name");
+  Context &c = t.context();
+  Dim found = c.symbol(symbol);
+  if (t.upperElements() < found.upper())
+    found = c.symbol(symbol, 0, t.upperElements());
+  results.push_back(Type::tensor(c, Element::I64, {c.dim(int64_t(t.rank())), found}));
+  return true;
+}
+
+bool inferTopK(const Operation &op, llvm::SmallVectorImpl<Type> &results, std::string &error) {
+  if (!checkForm(op, error) || !checkTensor(op, 0, -1, error))
+    return false;
+  Type t = op.operand(0)->type();
+  if (!isFloat(t.element()) && !isInteger(t.element()))
+    return fail(error, "x: expected a numeric tensor, found " + toString(t));
+  const int64_t axis = op.intAttr("axis");
+  if (!checkAxis(axis, t.rank(), "axis", error))
+    return false;
+  const Dims &k = op.dimsAttr("k");
+  if (k.size() != 1)
+    return fail(error, "attribute k: expected one extent, found " + llvm::Twine(k.size()));
+  Dim extent = t.dim(unsigned(axis));
+  if (k[0].upper() < 0 || k[0].lower() > extent.upper())
+    return fail(error, "attribute k: expected 0 to " + text(extent) + ", found " + text(k[0]));
+  llvm::SmallVector<Dim, 6> shape(t.shape().begin(), t.shape().end());
+  shape[size_t(axis)] = k[0];
+  results.push_back(Type::tensor(t.context(), t.element(), shape));
+  results.push_back(Type::tensor(t.context(), Element::I64, shape));
+  return true;
+}
+
+const llvm::StringRef kX[] = {"x"};
+const AttrInfo kNonZero[] = {
+    {"symbol", AttrKind::String, true, "name of the number of elements found"}};
+const AttrInfo kTopK[] = {
+    {"k", AttrKind::Dims, true, "number of elements taken (one extent)"},
+    {"axis", AttrKind::Int, true, "dimension that is searched"},
+    {"largest", AttrKind::Bool, false, "largest or smallest first (default true)"},
+    {"sorted", AttrKind::Bool, false, "the order of results matters (default true)"},
+};
+
+} // namespace
+
+llvm::ArrayRef<OpRow> shapeOps() {
+  static const OpRow kRows[] = {
+      {Op::ShapeOf,
+       {"shape_of", "The extents of a tensor.", kX, kNoAttributes, 1, 0, OpTrait::None,
+        inferShapeOf, nullptr, evaluateShapeOf}},
+      {Op::NonZero,
+       {"nonzero", "Indices of the elements other than zero.", kX, kNonZero, 1, 0, OpTrait::None,
+        inferNonZero, nullptr, evaluateNonZero}},
+      {Op::TopK,
+       {"topk", "The largest elements along one dimension, with indices.", kX, kTopK, 2, 0,
+        OpTrait::None, inferTopK, nullptr, evaluateTopK}},
+  };
+  return kRows;
+}
+
+} // namespace tenon

@@ -1,0 +1,133 @@
+// cse: common subexpression elimination, regions included.
+//
+//   %a = conv %x, %w {…}              %a = conv %x, %w {…}
+//   %b = conv %x, %w {…}         →    return %a, %a
+//   return %a, %b
+//
+// Two operations are equal when kind, attributes, operands, result types and regions are, region
+// arguments being paired by position; literals compare by content. Operations with effects, and
+// those that bring forth symbols (whose types would not match), are left alone.
+#include "passes/Cse.h"
+
+#include "passes/Rewrite.h"
+
+#include "llvm/ADT/Hashing.h"
+
+namespace tenon {
+namespace {
+
+llvm::hash_code hashAttribute(const Attribute &a) {
+  return std::visit(
+      [](const auto &v) -> llvm::hash_code {
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, int64_t>)
+          return llvm::hash_value(v);
+        else if constexpr (std::is_same_v<T, double>)
+          return llvm::hash_value(std::hash<double>{}(v));
+        else if constexpr (std::is_same_v<T, Ints>)
+          return llvm::hash_combine_range(v.begin(), v.end());
+        else if constexpr (std::is_same_v<T, Literal>)
+          return v->element() == Element::String
+                     ? llvm::hash_value(v->size())
+                     : llvm::hash_combine_range(v->bytes().begin(), v->bytes().end());
+        else
+          return llvm::hash_value(0); // rarely decides; equality looks closer
+      },
+      a.storage());
+}
+
+llvm::hash_code hashOp(const Operation &op) {
+  llvm::hash_code h = llvm::hash_value(unsigned(op.kind()));
+  for (auto &[name, value] : op.attributes())
+    h = llvm::hash_combine(h, llvm::hash_value(name), hashAttribute(value));
+  for (unsigned i = 0; i < op.numOperands(); ++i)
+    h = llvm::hash_combine(h, op.operand(i));
+  for (unsigned r = 0; r < op.numRegions(); ++r)
+    for (Operation &inner : op.region(r))
+      h = llvm::hash_combine(h, unsigned(inner.kind()));
+  return h;
+}
+
+/// `pairs` holds values of a's regions and their counterparts in b's.
+bool equal(const Operation &a, const Operation &b, std::map<const Value *, const Value *> &pairs) {
+  if (a.kind() != b.kind() || a.numOperands() != b.numOperands() ||
+      a.numResults() != b.numResults() || a.numRegions() != b.numRegions() ||
+      a.attributes() != b.attributes())
+    return false;
+  for (unsigned i = 0; i < a.numOperands(); ++i) {
+    auto it = pairs.find(a.operand(i));
+    if ((it == pairs.end() ? a.operand(i) : it->second) != b.operand(i))
+      return false;
+  }
+  for (unsigned i = 0; i < a.numResults(); ++i)
+    if (a.result(i)->type() != b.result(i)->type())
+      return false;
+  for (unsigned r = 0; r < a.numRegions(); ++r) {
+    Region &x = a.region(r), &y = b.region(r);
+    if (x.numArguments() != y.numArguments())
+      return false;
+    for (unsigned i = 0; i < x.numArguments(); ++i) {
+      if (x.argument(i)->type() != y.argument(i)->type())
+        return false;
+      pairs[x.argument(i)] = y.argument(i);
+    }
+    auto p = x.begin(), q = y.begin();
+    for (; p != x.end() && q != y.end(); ++p, ++q) {
+      if (!equal(*p, *q, pairs))
+        return false;
+      for (unsigned i = 0; i < p->numResults(); ++i)
+        pairs[p->result(i)] = q->result(i);
+    }
+    if (p != x.end() || q != y.end())
+      return false;
+  }
+  return true;
+}
+
+bool mayMerge(const Operation &op) {
+  if (op.isTerminator() || (op.info().traits & OpTrait::Effect) || op.isAny(Op::NonZero, Op::User))
+    return false;
+  bool ok = true;
+  for (unsigned r = 0; r < op.numRegions(); ++r)
+    op.region(r).walk([&](Operation *inner) { ok &= !inner->isAny(Op::NonZero, Op::User); });
+  return ok;
+}
+
+bool mergeRegion(Region &region, PassContext &context) {
+  bool changed = false;
+  std::multimap<size_t, Operation *> seen; // by hash; looked up only
+  for (Operation &op : region.opsEarlyInc()) {
+    for (unsigned r = 0; r < op.numRegions(); ++r)
+      changed |= mergeRegion(op.region(r), context);
+    if (!mayMerge(op))
+      continue;
+    const size_t h = hashOp(op);
+    auto [begin, end] = seen.equal_range(h);
+    Operation *twin = nullptr;
+    for (auto it = begin; it != end && !twin; ++it) {
+      std::map<const Value *, const Value *> pairs;
+      if (equal(*it->second, op, pairs))
+        twin = it->second;
+    }
+    if (!twin) {
+      seen.insert({h, &op});
+      continue;
+    }
+    // Scalars have no location of their own worth a selector; the operation around them does.
+    const Operation &place = isStructured(op) ? op : *op.parentOp();
+    if (!context.fire(isStructured(op) ? "cse.op" : "cse.scalar", place))
+      continue;
+    for (unsigned i = 0; i < op.numResults(); ++i)
+      op.result(i)->replaceAllUsesWith(twin->result(i));
+    mergeLocation(twin->loc(), op.loc());
+    op.erase();
+    changed = true;
+  }
+  return changed;
+}
+
+} // namespace
+
+bool runCse(Graph &graph, PassContext &context) { return mergeRegion(graph.body(), context); }
+
+} // namespace tenon

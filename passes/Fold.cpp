@@ -1,0 +1,87 @@
+// fold: replaces operations by constants.
+//
+//   %s = shape_of %x                                   %c = constant dense<1xi64: 4>
+//   %n = gather %s, %one                          →    (evaluate: all operands are constants;
+//   %c = map %n, %one { mul }                           value: known through value inference)
+//
+// Evaluation is the interpreter's, so folding cannot disagree with it. Results that are much
+// larger than the operands they come from stay computed: a folded broadcast only costs memory.
+#include "passes/Fold.h"
+
+#include "passes/Rewrite.h"
+
+#include "ir/Interpreter.h"
+
+namespace tenon {
+namespace {
+
+Value *constantLike(Builder &b, const Tensor &t, Value *v) {
+  Value *c = b.constant(t, v->hint());
+  c->setType(v->type()); // keeps the memory space
+  return c;
+}
+
+// op(constants) = constants
+bool evaluatePattern(Operation &op, Rewriter &rw) {
+  if (op.isAny(Op::Constant, Op::Group, Op::If, Op::Loop, Op::User, Op::NonZero) ||
+      op.isTerminator() || (op.info().traits & OpTrait::Effect))
+    return false;
+  int64_t in = 0, out = 0;
+  llvm::SmallVector<Tensor, 4> operands;
+  for (Value *v : op.operands()) {
+    Literal l = constantValue(v);
+    if (!l)
+      return false;
+    operands.push_back(*l);
+    in += byteSize(l->element(), l->size());
+  }
+  for (Value *v : op.results()) {
+    if (!v->type().hasStaticShape() || !v->type().layout().isRowMajor())
+      return false;
+    out += byteSize(v->type().element(), v->type().upperElements());
+  }
+  if (out > rw.context().option("max-bytes") && out > in * rw.context().option("max-growth"))
+    return false;
+  llvm::SmallVector<Tensor, 2> results;
+  std::string error;
+  if (!rw.context().enabled("fold.evaluate", &op) ||
+      !evaluateConstant(op, operands, results, error) || !rw.fire(op))
+    return false;
+  Builder b = rw.before(op);
+  llvm::SmallVector<Value *, 2> values;
+  for (unsigned i = 0; i < op.numResults(); ++i)
+    values.push_back(constantLike(b, results[i], op.result(i)));
+  rw.replace(op, values);
+  return true;
+}
+
+// op(x) = constant, where value inference knows every element of a small integer tensor
+bool valuePattern(Operation &op, Rewriter &rw) {
+  if (op.numResults() != 1 || op.isAny(Op::Constant, Op::If, Op::Loop, Op::User) || op.isTerminator())
+    return false;
+  Value *v = op.result();
+  Type t = v->type();
+  if (!t.isTensor() || !isInteger(t.element()) || t.rank() > 1 || !t.hasStaticShape())
+    return false;
+  auto known = inferValue(v);
+  if (!known || int64_t(known->size()) != t.upperElements() ||
+      !llvm::all_of(*known, [](Dim d) { return d.isConstant(); }) || !rw.fire(op))
+    return false;
+  Tensor c(t.element(), t.staticShape());
+  for (size_t i = 0; i < known->size(); ++i)
+    c.setInt(int64_t(i), (*known)[i].constant());
+  Builder b = rw.before(op);
+  rw.replace(op, constantLike(b, c, v));
+  return true;
+}
+
+const Pattern kPatterns[] = {
+    {"fold.evaluate", evaluatePattern},
+    {"fold.value", valuePattern},
+};
+
+} // namespace
+
+bool runFold(Graph &graph, PassContext &context) { return applyPatterns(graph, context, kPatterns); }
+
+} // namespace tenon

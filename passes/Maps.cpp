@@ -1,0 +1,131 @@
+// Implements the helpers over map and reduce.
+#include "passes/Maps.h"
+
+#include "ir/Scalar.h"
+
+namespace tenon {
+
+Space6 iterationSpace(const Operation &op) {
+  if (op.is(Op::Map)) {
+    llvm::ArrayRef<Dim> s = op.result()->type().shape();
+    return Space6(s.begin(), s.end());
+  }
+  if (op.has("space")) {
+    const Dims &s = op.dimsAttr("space");
+    return Space6(s.begin(), s.end());
+  }
+  Space6 space;
+  for (unsigned i = 0; i < op.numOperands(); ++i) {
+    const IndexMap &m = indexMap(op, i);
+    for (size_t d = 0; d < m.size(); ++d) {
+      if (m[d] < 0)
+        continue;
+      if (size_t(m[d]) >= space.size())
+        space.resize(m[d] + 1);
+      space[m[d]] = op.operand(i)->type().dim(d);
+    }
+  }
+  return space;
+}
+
+bool isIdentityMap(const IndexMap &m, unsigned rank) {
+  if (m.size() != rank)
+    return false;
+  for (unsigned i = 0; i < rank; ++i)
+    if (m[i] != int64_t(i))
+      return false;
+  return true;
+}
+
+void setMapOperands(Operation &op, llvm::ArrayRef<Value *> operands, const IntLists &maps,
+                    llvm::ArrayRef<Dim> space) {
+  llvm::SmallVector<bool, 6> carried(space.size(), false);
+  for (const IndexMap &m : maps)
+    for (int64_t d : m)
+      if (d >= 0)
+        carried[d] = true;
+  Dims kept(space.begin(), space.end()); // `space` may live in what is changed next
+  if (llvm::is_contained(carried, false))
+    op.set("space", kept);
+  else
+    op.remove("space");
+  op.set("maps", maps);
+  op.setOperands(operands);
+}
+
+void dropMapOperand(Operation &op, unsigned i) {
+  Space6 space = iterationSpace(op);
+  auto operands = op.operands();
+  IntLists maps = op.intListsAttr("maps");
+  operands.erase(operands.begin() + i);
+  maps.erase(maps.begin() + i);
+  op.region().eraseArgument(accumulators(op) + i);
+  setMapOperands(op, operands, maps, space);
+}
+
+void inlineBody(Region &body, Builder &b, std::map<const Value *, Value *> &map,
+                llvm::ArrayRef<int64_t> dims) {
+  for (Operation &op : body) {
+    if (op.isTerminator())
+      break;
+    if (op.is(Op::Index)) {
+      const int64_t to = dims[op.intAttr("dim")];
+      NamedAttributes attributes = op.attributes();
+      if (to >= 0)
+        attributes.insert_or_assign("dim", Attribute(to));
+      map[op.result()] = to >= 0 ? b.scalar(Op::Index, {}, std::move(attributes))
+                                 : b.scalarInt(op.result()->type().element(), 0);
+      continue;
+    }
+    llvm::SmallVector<Value *, 4> operands;
+    for (Value *v : op.operands()) {
+      auto it = map.find(v);
+      operands.push_back(it == map.end() ? v : it->second);
+    }
+    Value *copy = b.scalar(op.kind(), operands, op.attributes());
+    copy->setHint(op.result()->hint());
+    map[op.result()] = copy;
+  }
+}
+
+llvm::Optional<double> scalarValue(const Value *v) {
+  const Operation *def = v->def();
+  if (!def || !def->is(Op::Const))
+    return llvm::None;
+  const Attribute *a = def->find("value");
+  if (const double *d = a->get<double>())
+    return *d;
+  if (const int64_t *i = a->get<int64_t>())
+    return double(*i);
+  if (const bool *t = a->get<bool>())
+    return double(*t);
+  return llvm::None;
+}
+
+bool isCheapBody(Region &body) {
+  for (Operation &op : body) {
+    switch (op.kind()) {
+    case Op::Pow: case Op::Exp: case Op::Log: case Op::Sin: case Op::Cos: case Op::Tan:
+    case Op::Asin: case Op::Acos: case Op::Atan: case Op::Sinh: case Op::Cosh: case Op::Tanh:
+    case Op::Asinh: case Op::Acosh: case Op::Atanh: case Op::Erf: case Op::Sigmoid:
+    case Op::Sqrt: case Op::Rsqrt: case Op::Div: case Op::Reciprocal: case Op::Mod: case Op::FMod:
+    case Op::Quantize: return false;
+    default: break;
+    }
+  }
+  return true;
+}
+
+bool isCopyBody(Region &body) { return &body.front() == &body.back(); }
+
+bool hasScalarConst(Element e) {
+  return isBool(e) || (isInteger(e) && e != Element::U64) || e == Element::F16 ||
+         e == Element::BF16 || e == Element::F32 || e == Element::F64;
+}
+
+Value *scalarFromTensor(Builder &b, const Tensor &t, int64_t i) {
+  return isFloat(t.element()) || isBool(t.element()) ? b.scalarConst(t.element(), t.at(i))
+                                                     : b.scalarInt(t.element(), t.intAt(i));
+}
+
+} // namespace tenon

@@ -1,0 +1,51 @@
+// Defines what passes need to know of map and reduce: iteration spaces, index maps, bodies.
+#pragma once
+
+#include "ir/Builder.h"
+
+namespace tenon {
+
+using Space6 = llvm::SmallVector<Dim, 6>;
+
+/// The iteration space of a map or reduce.
+Space6 iterationSpace(const Operation &op);
+/// Index map of operand i.
+inline const IndexMap &indexMap(const Operation &op, unsigned i) {
+  return op.intListsAttr("maps")[i];
+}
+bool isIdentityMap(const IndexMap &m, unsigned rank);
+
+/// Gives a map or reduce new operands and index maps over the same space; the region's arguments
+/// must be brought in line by the caller. The attribute `space` is kept only where needed.
+void setMapOperands(Operation &op, llvm::ArrayRef<Value *> operands, const IntLists &maps,
+                    llvm::ArrayRef<Dim> space);
+/// Removes operand i, whose argument has no uses any more.
+void dropMapOperand(Operation &op, unsigned i);
+
+/// The number of accumulators, which come before the elements among the arguments (0 for map).
+inline unsigned accumulators(const Operation &op) {
+  return op.is(Op::Reduce) ? op.numResults() : 0;
+}
+/// The argument that stands for an element of operand i.
+inline Value *elementArgument(const Operation &op, unsigned i) {
+  return op.region().argument(accumulators(op) + i);
+}
+
+/// Copies the operations of `body` except its terminator to the builder's insertion point, with
+/// `map` giving its arguments (and receiving its values). `index` follows `dims`: old iteration
+/// dimension to new; an entry of −1 means that the dimension has extent 1, so the index is 0.
+void inlineBody(Region &body, Builder &b, std::map<const Value *, Value *> &map,
+                llvm::ArrayRef<int64_t> dims);
+
+/// The scalar constant in a body.
+llvm::Optional<double> scalarValue(const Value *v);
+/// Whether a body holds only operations that cost about as much as an addition.
+bool isCheapBody(Region &body);
+/// Whether a body yields arguments only (a broadcast, permutation or layout change).
+bool isCopyBody(Region &body);
+/// An element that scalar `const` can hold exactly.
+bool hasScalarConst(Element e);
+/// Builds a scalar constant equal to element `i` of a tensor.
+Value *scalarFromTensor(Builder &b, const Tensor &t, int64_t i);
+
+} // namespace tenon

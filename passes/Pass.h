@@ -1,0 +1,134 @@
+// Defines what a pass is, what it is given, and the table of everything that has a stable id.
+//
+// A pass is a function on one graph that says honestly whether it changed anything. Passes,
+// patterns and fusions stand in one table (passes/Table.cpp); a pattern's id is its pass's id, a
+// dot and a name. Whoever rewrites asks PassContext::fire(id, op) immediately before doing so:
+// that is where --disable, --only and --debug-counter act and where the counters come from.
+#pragma once
+
+#include "ir/Diagnostics.h"
+#include "ir/IR.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+class PassContext;
+
+/// An integer option of a pass, written `pass{name=value}` in a pipeline.
+struct PassOption {
+  llvm::StringRef name;
+  int64_t value; // default
+  llvm::StringRef summary;
+};
+
+enum class RowKind : uint8_t { Pass, Pattern, Fusion };
+
+/// One row of the table. Patterns and fusions have no `run`.
+struct PassInfo {
+  RowKind kind;
+  llvm::StringRef id;
+  llvm::StringRef summary;
+  bool (*run)(Graph &graph, PassContext &context) = nullptr;
+  llvm::ArrayRef<PassOption> options = {};
+  /// Structure that code generation relies on: --disable and --only do not reach it.
+  bool required = false;
+};
+
+/// All passes, each followed by its patterns or fusions.
+llvm::ArrayRef<PassInfo> passTable();
+/// The row of an id; null when there is none.
+const PassInfo *findRow(llvm::StringRef id);
+/// The part before the first dot.
+inline llvm::StringRef passOf(llvm::StringRef id) { return id.split('.').first; }
+
+/// What --disable, --only and --debug-counter say. A selector is a glob over ids, optionally
+/// followed by '@' and a glob over source node names: `fuse.*@/layer1/*`. A pass's id stands for
+/// its patterns, too.
+struct PassControls {
+  std::vector<std::string> disable;
+  std::vector<std::string> only;
+  /// `id=skip` or `id=skip+count`: the first `skip` firings are suppressed, then `count` pass
+  /// (all when it is missing).
+  std::vector<std::string> counters;
+};
+
+/// What the middle of the compiler must know of the target.
+struct TargetTraits {
+  /// Convolutions, pools and resizes run best with channels innermost.
+  bool channelsLast = true;
+  /// Kernels apply elementwise work to the elements of their first operand as they read them.
+  bool prologues = true;
+  /// Kernels of maps read through slices, pads and transposes.
+  bool movementReads = true;
+  /// Convolutions over at most this many channels read row-major inputs without conversion.
+  int64_t rowMajorReadChannels = 4;
+  /// Alignment in bytes that windows of a buffer keep along its innermost dimension (16 where
+  /// vector loads must be aligned, as on CUDA; 1 where they need not).
+  int64_t viewAlignment = 1;
+};
+
+/// One decision of a fusion, kept whether accepted or not.
+struct FusionRecord {
+  bool accepted = false;
+  std::string id;
+  /// Source nodes of both sides, producer first.
+  std::vector<std::string> nodes;
+  /// Why not; empty when accepted.
+  std::string reason;
+  /// Memory traffic that the fusion saves (or would have saved) for one run at upper bounds.
+  int64_t bytesSaved = 0;
+};
+
+class PassContext {
+public:
+  explicit PassContext(Diagnostics &diagnostics) : diagnostics(diagnostics) {}
+
+  Diagnostics &diagnostics;
+  TargetTraits target;
+
+  /// Takes the controls; reports selectors that match nothing, with the nearest ids.
+  /// `extraIds` are further ids that exist elsewhere (tactics).
+  bool setControls(const PassControls &controls, llvm::ArrayRef<llvm::StringRef> extraIds = {});
+
+  /// Whether a pass takes part at all: it, or one of its patterns, is switched on.
+  bool passEnabled(llvm::StringRef id) const;
+  /// Whether the controls allow `id` at `op` (null: anywhere).
+  bool enabled(llvm::StringRef id, const Operation *op = nullptr) const;
+  /// To be called when a rewrite has matched and is about to happen: true when it may. Counts.
+  bool fire(llvm::StringRef id, const Operation &op);
+  /// Option of the running pass.
+  int64_t option(llvm::StringRef name) const;
+
+  /// Firings by id.
+  std::map<std::string, int64_t, std::less<>> counts;
+  /// Further figures a pass wants to report ("assign-layout.conversion-bytes").
+  std::map<std::string, int64_t, std::less<>> statistics;
+  std::vector<FusionRecord> fusions;
+
+private:
+  friend class PassManager;
+  struct Selector {
+    std::string id, node; // globs; node empty: any
+    bool matches(llvm::StringRef id, const Operation *op) const;
+  };
+  struct Counter {
+    int64_t skip = 0, count = -1, seen = 0;
+  };
+  std::vector<Selector> disable_, only_;
+  std::map<std::string, Counter, std::less<>> counters_;
+  const PassInfo *running_ = nullptr;
+  std::map<std::string, int64_t, std::less<>> options_; // of the running pass, as written
+};
+
+/// True when `text` matches `pattern` with * and ?.
+bool globMatches(llvm::StringRef pattern, llvm::StringRef text);
+/// Up to three ids of the table nearest to a misspelt one.
+std::vector<std::string> nearIds(llvm::StringRef id, llvm::ArrayRef<llvm::StringRef> extraIds = {});
+
+} // namespace tenon

@@ -1,0 +1,165 @@
+// Implements the controls over passes, patterns and fusions: selectors, counters, suggestions.
+#include "passes/Pass.h"
+
+#include <algorithm>
+
+namespace tenon {
+
+bool globMatches(llvm::StringRef p, llvm::StringRef t) {
+  // Greedy with one point of return: the last star seen.
+  size_t i = 0, j = 0, star = llvm::StringRef::npos, mark = 0;
+  while (j < t.size()) {
+    if (i < p.size() && p[i] == '*') {
+      star = i++;
+      mark = j;
+    } else if (i < p.size() && (p[i] == '?' || p[i] == t[j])) {
+      ++i, ++j;
+    } else if (star != llvm::StringRef::npos) {
+      i = star + 1;
+      j = ++mark;
+    } else {
+      return false;
+    }
+  }
+  while (i < p.size() && p[i] == '*')
+    ++i;
+  return i == p.size();
+}
+
+std::vector<std::string> nearIds(llvm::StringRef id, llvm::ArrayRef<llvm::StringRef> extraIds) {
+  std::vector<std::pair<unsigned, std::string>> ranked;
+  auto consider = [&](llvm::StringRef candidate) {
+    // The name alone counts as well, so that "relu-chain" finds "fuse.relu-chain".
+    unsigned d = std::min(id.edit_distance(candidate), id.edit_distance(candidate.split('.').second) + 1);
+    if (candidate.contains(id) || d <= std::max<size_t>(2, id.size() / 3))
+      ranked.push_back({candidate.contains(id) ? 1 : d, candidate.str()});
+  };
+  for (const PassInfo &row : passTable())
+    consider(row.id);
+  for (llvm::StringRef e : extraIds)
+    consider(e);
+  std::stable_sort(ranked.begin(), ranked.end());
+  std::vector<std::string> near;
+  for (auto &[distance, name] : ranked)
+    if (near.size() < 3)
+      near.push_back(name);
+  return near;
+}
+
+bool PassContext::Selector::matches(llvm::StringRef id, const Operation *op) const {
+  if (!globMatches(this->id, id) && !globMatches(this->id, passOf(id)))
+    return false;
+  if (node.empty())
+    return true;
+  return op && llvm::any_of(op->loc(), [&](const std::string &n) { return globMatches(node, n); });
+}
+
+bool PassContext::setControls(const PassControls &controls,
+                              llvm::ArrayRef<llvm::StringRef> extraIds) {
+  bool ok = true;
+  auto unknown = [&](llvm::StringRef option, llvm::StringRef id) {
+    std::string message = option.str() + ": no pass, pattern or fusion is called '" + id.str() + "'";
+    std::vector<std::string> near = nearIds(id, extraIds);
+    for (size_t i = 0; i < near.size(); ++i)
+      message += (i ? ", '" : "; did you mean '") + near[i] + "'";
+    message += near.empty() ? "; `tenon passes` lists them" : "?";
+    diagnostics.error(std::move(message));
+    ok = false;
+  };
+  auto parse = [&](llvm::StringRef option, llvm::ArrayRef<std::string> from,
+                   std::vector<Selector> &to) {
+    to.clear();
+    for (const std::string &text : from) {
+      auto [id, node] = llvm::StringRef(text).split('@');
+      bool known = llvm::any_of(extraIds, [&](llvm::StringRef e) { return globMatches(id, e); });
+      for (const PassInfo &row : passTable()) {
+        if (!globMatches(id, row.id))
+          continue;
+        known = true;
+        if (row.required && row.id == id && option == "--disable") {
+          diagnostics.error("--disable: '" + row.id.str() +
+                            "' cannot be switched off, code generation relies on it");
+          ok = false;
+        }
+      }
+      if (!known)
+        unknown(option, id);
+      to.push_back({id.str(), node.str()});
+    }
+  };
+  parse("--disable", controls.disable, disable_);
+  parse("--only", controls.only, only_);
+  counters_.clear();
+  for (const std::string &text : controls.counters) {
+    auto [id, range] = llvm::StringRef(text).split('=');
+    auto [skip, count] = range.split('+');
+    Counter c;
+    if (!findRow(id) && !llvm::is_contained(extraIds, id)) {
+      unknown("--debug-counter", id);
+    } else if (skip.getAsInteger(10, c.skip) || (!count.empty() && count.getAsInteger(10, c.count))) {
+      diagnostics.error("--debug-counter: expected id=skip or id=skip+count, found '" + text + "'");
+      ok = false;
+    } else {
+      counters_[id.str()] = c;
+    }
+  }
+  return ok;
+}
+
+bool PassContext::enabled(llvm::StringRef id, const Operation *op) const {
+  for (const Selector &s : disable_)
+    if (s.matches(id, op))
+      return false;
+  if (only_.empty())
+    return true;
+  return llvm::any_of(only_, [&](const Selector &s) { return s.matches(id, op); });
+}
+
+bool PassContext::passEnabled(llvm::StringRef id) const {
+  const PassInfo *row = findRow(id);
+  if (row && row->required)
+    return true;
+  for (const Selector &s : disable_)
+    if (s.node.empty() && globMatches(s.id, id))
+      return false;
+  if (only_.empty())
+    return true;
+  for (const Selector &s : only_) {
+    if (globMatches(s.id, id))
+      return true;
+    for (const PassInfo &r : passTable())
+      if (r.kind != RowKind::Pass && passOf(r.id) == id && globMatches(s.id, r.id))
+        return true;
+  }
+  return false;
+}
+
+bool PassContext::fire(llvm::StringRef id, const Operation &op) {
+  assert(findRow(id) && "every rewrite has a row in passes/Table.cpp");
+  const PassInfo *row = findRow(passOf(id));
+  if (!(row && row->required) && !enabled(id, &op))
+    return false;
+  auto it = counters_.find(id);
+  if (it != counters_.end()) {
+    Counter &c = it->second;
+    const int64_t n = c.seen++;
+    if (n < c.skip || (c.count >= 0 && n >= c.skip + c.count))
+      return false;
+  }
+  ++counts[id.str()];
+  return true;
+}
+
+int64_t PassContext::option(llvm::StringRef name) const {
+  auto it = options_.find(name);
+  if (it != options_.end())
+    return it->second;
+  if (running_)
+    for (const PassOption &o : running_->options)
+      if (o.name == name)
+        return o.value;
+  assert(false && "option is not declared in passes/Table.cpp");
+  return 0;
+}
+
+} // namespace tenon

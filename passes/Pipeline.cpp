@@ -1,0 +1,24 @@
+// The pipelines of the optimisation levels, as text that `tenon opt --passes` takes, too.
+#include "passes/PassManager.h"
+
+namespace tenon {
+
+llvm::StringRef optimizationPipeline(unsigned level) {
+  switch (level) {
+  case 0: return "";
+  case 1: return "canonicalize,fold,canonicalize,cse,dce";
+  default:
+    return "canonicalize,fold,canonicalize,cse,fold-conv-scale,absorb-pad,eliminate-transpose,"
+           "canonicalize,fold,cse,dce";
+  }
+}
+
+llvm::StringRef groupingPipeline(unsigned level) {
+  switch (level) {
+  case 0: return "isolate";
+  case 1: return "fuse,isolate";
+  default: return "assign-layout,fuse,concat-in-place,isolate";
+  }
+}
+
+} // namespace tenon

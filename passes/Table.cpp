@@ -1,0 +1,153 @@
+// The table of passes, patterns and fusions: everything with a stable id. `tenon passes` prints
+// it. Each pass is followed by its parts; where they are explained is the pass's own file.
+#include "passes/Pass.h"
+
+#include "passes/AbsorbPad.h"
+#include "passes/AssignLayout.h"
+#include "passes/Canonicalize.h"
+#include "passes/ConcatInPlace.h"
+#include "passes/Cse.h"
+#include "passes/Dce.h"
+#include "passes/EliminateTranspose.h"
+#include "passes/Fold.h"
+#include "passes/FoldConvScale.h"
+#include "passes/Fuse.h"
+#include "passes/Isolate.h"
+
+namespace tenon {
+namespace {
+
+constexpr RowKind Pass = RowKind::Pass, Pattern = RowKind::Pattern, Fusion = RowKind::Fusion;
+
+const PassOption kFoldOptions[] = {
+    {"max-bytes", 1 << 20, "largest result that is folded however small its operands are"},
+    {"max-growth", 8, "larger results are folded up to this multiple of their operands"},
+};
+const PassOption kFuseOptions[] = {
+    {"max-inputs", 16, "operands a group may have"},
+};
+
+const PassOption kAlignment[] = {
+    {"alignment", 0, "bytes on which windows of a buffer start; 0: what the target wants"},
+};
+
+const PassInfo kTable[] = {
+    // Canonicalize.cpp, SimplifyBody.cpp
+    {Pass, "canonicalize", "brings the graph into its simplest form", runCanonicalize},
+    {Pattern, "canonicalize.splat-operand", "map(x, splat c) reads c as a constant of its body"},
+    {Pattern, "canonicalize.scalar-fold", "scalar functions of constants"},
+    {Pattern, "canonicalize.scalar-identity", "x * 1 = x and its like, exact in IEEE arithmetic"},
+    {Pattern, "canonicalize.dead-operand", "operands that a body does not read"},
+    {Pattern, "canonicalize.duplicate-operand", "operands read twice alike"},
+    {Pattern, "canonicalize.copy-into-map", "broadcasts and permutations become index maps"},
+    {Pattern, "canonicalize.reshape-below-map", "map(reshape x) = reshape(map x)"},
+    {Pattern, "canonicalize.unit-reshape-into-map", "extents of 1 added or dropped before a map"},
+    {Pattern, "canonicalize.identity-map", "maps that yield what they read"},
+    {Pattern, "canonicalize.unit-reduce", "reductions over extents of 1"},
+    {Pattern, "canonicalize.reshape-noop", "reshapes to the same shape"},
+    {Pattern, "canonicalize.reshape-of-reshape", "the last reshape decides"},
+    {Pattern, "canonicalize.transpose-noop", "transposes that permute nothing"},
+    {Pattern, "canonicalize.transpose-of-transpose", "permutations compose, or cancel"},
+    {Pattern, "canonicalize.unit-transpose", "transposes that only move extents of 1 are reshapes"},
+    {Pattern, "canonicalize.slice-noop", "slices that take everything"},
+    {Pattern, "canonicalize.slice-of-slice", "starts and steps compose"},
+    {Pattern, "canonicalize.slice-of-concat", "slices within one operand of a concat"},
+    {Pattern, "canonicalize.pad-noop", "pads by nothing"},
+    {Pattern, "canonicalize.pad-of-pad", "constant pads add up"},
+    {Pattern, "canonicalize.concat-noop", "concats of one operand, and empty operands"},
+    {Pattern, "canonicalize.concat-of-concat", "nested concats along one axis"},
+    {Pattern, "canonicalize.gather-constant", "gathers at one known index are slices"},
+    {Pattern, "canonicalize.pool-noop", "pools over windows of one element"},
+    {Pattern, "canonicalize.resize-noop", "resizes to the same size"},
+    {Pattern, "canonicalize.if-constant", "conditions known at compile time"},
+
+    // Fold.cpp
+    {Pass, "fold", "evaluates at compile time what is known then", runFold, kFoldOptions},
+    {Pattern, "fold.evaluate", "operations on constants"},
+    {Pattern, "fold.value", "shape arithmetic whose value is known through inference"},
+
+    // Cse.cpp
+    {Pass, "cse", "computes equal things once", runCse},
+    {Pattern, "cse.op", "equal operations, regions included"},
+    {Pattern, "cse.scalar", "equal scalars in a body"},
+
+    // Dce.cpp
+    {Pass, "dce", "removes what nothing depends on", runDce},
+    {Pattern, "dce.dead-op", "operations without uses"},
+    {Pattern, "dce.dead-result", "results of maps, groups and ifs without uses"},
+    {Pattern, "dce.dead-operand", "captured operands that no region reads"},
+
+    // FoldConvScale.cpp
+    {Pass, "fold-conv-scale", "per-channel scale and shift go into weights and bias",
+     runFoldConvScale},
+    {Pattern, "fold-conv-scale.output", "scales behind a contraction (batch normalisation)"},
+    {Pattern, "fold-conv-scale.zero-bias", "contractions plus zero"},
+    {Pattern, "fold-conv-scale.input", "scales, and shifts where nothing is padded, before one"},
+
+    // AbsorbPad.cpp
+    {Pass, "absorb-pad", "explicit pads become those of the windows behind them", runAbsorbPad},
+    {Pattern, "absorb-pad.reshape", "reshapes by extents of 1 between a pad and a window"},
+    {Pattern, "absorb-pad.conv", "zero padding before a convolution"},
+    {Pattern, "absorb-pad.average-pool", "zero padding before an average that counts it"},
+    {Pattern, "absorb-pad.max-pool", "padding with the lowest value before a maximum"},
+
+    // EliminateTranspose.cpp
+    {Pass, "eliminate-transpose", "moves transposes down until they cancel or reach the outputs",
+     runEliminateTranspose},
+    {Pattern, "eliminate-transpose.map", "below maps whose large operands are transposed alike"},
+    {Pattern, "eliminate-transpose.reduce", "below reductions"},
+    {Pattern, "eliminate-transpose.softmax", "below softmax"},
+    {Pattern, "eliminate-transpose.slice-pad", "below slices and pads"},
+    {Pattern, "eliminate-transpose.concat", "below concats of operands transposed alike"},
+    {Pattern, "eliminate-transpose.matmul", "into a matrix product's flags"},
+
+    // AssignLayout.cpp
+    {Pass, "assign-layout", "chooses the physical layout of every value", runAssignLayout,
+     kAlignment},
+    {Pattern, "assign-layout.channels-last", "convolutions, pools and resizes with channels innermost"},
+    {Pattern, "assign-layout.follow", "maps, pads, concats and softmax keep the layout they read"},
+    {Pattern, "assign-layout.view", "transposes and reshapes as views of their operand's buffer"},
+
+    // Fuse.cpp, MergeMaps.cpp
+    {Pass, "fuse", "forms groups: what one kernel computes", runFuse, kFuseOptions},
+    {Fusion, "fuse.transpose-read", "maps read transposed tensors through index maps"},
+    {Fusion, "fuse.duplicate", "every reader dequantises for itself"},
+    {Fusion, "fuse.pointwise", "chains of maps"},
+    {Fusion, "fuse.conv-epilogue", "bias, activation and scale after a convolution"},
+    {Fusion, "fuse.conv-residual", "maps that join a convolution with another tensor"},
+    {Fusion, "fuse.matmul-epilogue", "bias, activation and scale after a matrix product"},
+    {Fusion, "fuse.matmul-residual", "maps that join a matrix product with another tensor"},
+    {Fusion, "fuse.pool-epilogue", "maps after a pool"},
+    {Fusion, "fuse.reduce-epilogue", "maps after a reduction"},
+    {Fusion, "fuse.softmax-epilogue", "maps after a softmax"},
+    {Fusion, "fuse.resize-epilogue", "maps after a resize"},
+    {Fusion, "fuse.gather-epilogue", "maps after a gather"},
+    {Fusion, "fuse.reduce-prologue", "maps whose result is only reduced"},
+    {Fusion, "fuse.prologue", "scale, shift, activation or dequantisation of an anchor's operand"},
+    {Fusion, "fuse.movement", "slices, pads and transposes read by a map"},
+    {Fusion, "fuse.concat-copy", "pads, slices and transposes are written straight into a concat"},
+    {Fusion, "fuse.view-result", "reshapes and transposes before a concat join what makes the value"},
+    {Fusion, "fuse.merge-maps", "the maps of a group become one body"},
+
+    // ConcatInPlace.cpp
+    {Pass, "concat-in-place", "producers write straight into the concat's buffer", runConcatInPlace,
+     kAlignment},
+    {Fusion, "concat-in-place.operand", "one operand's layout becomes a window of the result's"},
+
+    // Isolate.cpp
+    {Pass, "isolate", "gives every other operation a group of its own", runIsolate, {}, true},
+    {Pattern, "isolate.op", "one operation, one group", nullptr, {}, true},
+};
+
+} // namespace
+
+llvm::ArrayRef<PassInfo> passTable() { return kTable; }
+
+const PassInfo *findRow(llvm::StringRef id) {
+  for (const PassInfo &row : kTable)
+    if (row.id == id)
+      return &row;
+  return nullptr;
+}
+
+} // namespace tenon

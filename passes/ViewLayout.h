@@ -1,0 +1,21 @@
+// Defines what passes add to ir/Views.h: the layout that would make an operation a view.
+#pragma once
+
+#include "ir/Views.h"
+
+namespace tenon {
+
+/// The layout with which the result of a reshape, transpose or slice shows its operand's buffer
+/// in place; None when layouts cannot say it (or the operand's layout has blocks).
+llvm::Optional<Layout> viewLayout(const Operation &op);
+
+/// The layout with which a reshape of `from` to the shape of `to` shows it in place; None when
+/// layouts cannot say it.
+llvm::Optional<Layout> reshapeLayout(Type from, Type to);
+
+/// Both types place every element alike; extents of 1 do not matter. Shapes must be equal.
+bool samePlacement(Type a, Type b);
+/// Constants, views and control flow never become kernels, nor do terminators.
+bool needsKernel(const Operation &op);
+
+} // namespace tenon

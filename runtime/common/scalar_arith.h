@@ -1,0 +1,233 @@
+// Defines arithmetic, comparison, logical and bitwise functions of bodies, for any lanes L.
+//
+// Exact: each result is the correctly rounded one. Integers wrap; x/0 = x mod 0 = 0. `div`
+// truncates toward zero; `mod` has the sign of the divisor (Python), `rem` and `fmod` that of the
+// dividend (C). min and max return NaN when either operand is NaN. Shift counts are taken modulo
+// the width; right shifts are logical for unsigned and arithmetic for signed types.
+#ifndef TENON_RUNTIME_COMMON_SCALAR_ARITH_H
+#define TENON_RUNTIME_COMMON_SCALAR_ARITH_H
+
+#include "common/mul_add.h"
+
+namespace tenon {
+namespace detail {
+
+/// Applies a scalar function lane by lane: for functions too rare for a vector form.
+template <class V, class F> TENON_FN V per_lane(V x, F f) {
+#if TENON_SIMD_WIDTH > 1
+  if constexpr (is_vector<V>) {
+    V y;
+    for (int i = 0; i < traits<V>::count; ++i)
+      y[i] = f(x[i]);
+    return y;
+  } else
+#endif
+    return f(x);
+}
+template <class V, class F> TENON_FN V per_lane(V a, V b, F f) {
+#if TENON_SIMD_WIDTH > 1
+  if constexpr (is_vector<V>) {
+    V y;
+    for (int i = 0; i < traits<V>::count; ++i)
+      y[i] = f(a[i], b[i]);
+    return y;
+  } else
+#endif
+    return f(a, b);
+}
+
+/// An unsigned type of the same width, in which arithmetic wraps.
+template <int S> struct unsigned_of_size;
+template <> struct unsigned_of_size<1> { using type = uint8_t; };
+template <> struct unsigned_of_size<2> { using type = uint16_t; };
+template <> struct unsigned_of_size<4> { using type = uint32_t; };
+template <> struct unsigned_of_size<8> { using type = uint64_t; };
+template <class L, class V>
+using wrapping = typename L::template of<typename unsigned_of_size<int(sizeof(element_t<V>))>::type>;
+template <class V> inline constexpr bool holds_float = is_float<element_t<V>>;
+
+/// The lanes of a comparison as L's mask.
+template <class L, class M> TENON_FN b1<L> as_mask(M m) {
+  if constexpr (L::width == 1)
+    return m;
+  else
+    return convert<b1<L>>(m);
+}
+} // namespace detail
+
+template <class L, class V> TENON_FN V add(V a, V b) {
+  if constexpr (detail::holds_float<V>)
+    return a + b;
+  else
+    return V(detail::wrapping<L, V>(a) + detail::wrapping<L, V>(b));
+}
+template <class L, class V> TENON_FN V sub(V a, V b) {
+  if constexpr (detail::holds_float<V>)
+    return a - b;
+  else
+    return V(detail::wrapping<L, V>(a) - detail::wrapping<L, V>(b));
+}
+template <class L, class V> TENON_FN V mul(V a, V b) {
+  if constexpr (detail::holds_float<V>)
+    return a * b;
+  else if constexpr (sizeof(detail::element_t<V>) < 4) // as unsigned int: 16 bits promote to int
+    return detail::per_lane(a, b, [](auto x, auto y) { return decltype(x)(uint32_t(x) * uint32_t(y)); });
+  else
+    return V(detail::wrapping<L, V>(a) * detail::wrapping<L, V>(b));
+}
+template <class L, class V> TENON_FN V neg(V a) {
+  if constexpr (detail::holds_float<V>)
+    return -a;
+  else
+    return sub<L>(V{}, a);
+}
+
+template <class L, class V> TENON_FN V div(V a, V b) {
+  if constexpr (detail::holds_float<V>)
+    return a / b;
+  else
+    return detail::per_lane(a, b, [](auto x, auto y) {
+      using T = decltype(x);
+      if (y == 0)
+        return T(0);
+      if (T(-1) < T(0) && y == T(-1)) // the one quotient that overflows wraps
+        return T(typename detail::unsigned_of_size<int(sizeof(T))>::type(0) -
+                 typename detail::unsigned_of_size<int(sizeof(T))>::type(x));
+      return T(x / y);
+    });
+}
+template <class L, class V> TENON_FN V rem(V a, V b) {
+  if constexpr (detail::is_same<detail::element_t<V>, float>)
+    return detail::per_lane(a, b, [](float x, float y) { return ::fmodf(x, y); });
+  else if constexpr (detail::is_same<detail::element_t<V>, double>)
+    return detail::per_lane(a, b, [](double x, double y) { return ::fmod(x, y); });
+  else
+    return detail::per_lane(a, b, [](auto x, auto y) {
+      using T = decltype(x);
+      return y == 0 || (T(-1) < T(0) && y == T(-1)) ? T(0) : T(x % y);
+    });
+}
+template <class L, class V> TENON_FN V fmod(V a, V b) { return rem<L>(a, b); }
+template <class L, class V> TENON_FN V mod(V a, V b) {
+  return detail::per_lane(rem<L>(a, b), b, [](auto r, auto y) {
+    using T = decltype(r);
+    return r != 0 && (r < 0) != (y < 0) ? T(r + y) : r;
+  });
+}
+
+template <class L, class V> TENON_FN b1<L> equal(V a, V b) { return detail::as_mask<L>(a == b); }
+template <class L, class V> TENON_FN b1<L> not_equal(V a, V b) { return detail::as_mask<L>(a != b); }
+template <class L, class V> TENON_FN b1<L> less(V a, V b) { return detail::as_mask<L>(a < b); }
+template <class L, class V> TENON_FN b1<L> less_equal(V a, V b) { return detail::as_mask<L>(a <= b); }
+template <class L, class V> TENON_FN b1<L> greater(V a, V b) { return detail::as_mask<L>(a > b); }
+template <class L, class V> TENON_FN b1<L> greater_equal(V a, V b) { return detail::as_mask<L>(a >= b); }
+
+template <class L> TENON_FN b1<L> logical_and(b1<L> a, b1<L> b) { return a & b; }
+template <class L> TENON_FN b1<L> logical_or(b1<L> a, b1<L> b) { return a | b; }
+template <class L> TENON_FN b1<L> logical_xor(b1<L> a, b1<L> b) { return a ^ b; }
+template <class L> TENON_FN b1<L> logical_not(b1<L> a) {
+  if constexpr (L::width == 1)
+    return !a;
+  else
+    return ~a;
+}
+
+/// mask ? a : b, lane by lane, for values of any element type (booleans too).
+template <class L, class V> TENON_FN V select(b1<L> mask, V a, V b) {
+  return detail::choose<L>(mask, a, b);
+}
+
+namespace detail {
+/// a < b ? a : b and a > b ? a : b, so `b` where either is NaN: what one x86 instruction does.
+template <class L, class V> TENON_FN V smaller(V a, V b) {
+#if TENON_SIMD_WIDTH > 1 && defined(__AVX512F__)
+  if constexpr (is_same<V, simd<16>::of<float>>)
+    return (V)_mm512_maskz_min_ps((__mmask16)-1, (__m512)a, (__m512)b);
+#endif
+#if TENON_SIMD_WIDTH > 1 && defined(__AVX__)
+  if constexpr (is_same<V, simd<8>::of<float>>)
+    return (V)_mm256_min_ps((__m256)a, (__m256)b);
+#endif
+  return select<L>(as_mask<L>(a < b), a, b);
+}
+template <class L, class V> TENON_FN V larger(V a, V b) {
+#if TENON_SIMD_WIDTH > 1 && defined(__AVX512F__)
+  if constexpr (is_same<V, simd<16>::of<float>>)
+    return (V)_mm512_maskz_max_ps((__mmask16)-1, (__m512)a, (__m512)b);
+#endif
+#if TENON_SIMD_WIDTH > 1 && defined(__AVX__)
+  if constexpr (is_same<V, simd<8>::of<float>>)
+    return (V)_mm256_max_ps((__m256)a, (__m256)b);
+#endif
+  return select<L>(as_mask<L>(a > b), a, b);
+}
+} // namespace detail
+
+// NaN in `b` passes through smaller and larger; NaN in `a` is put back.
+template <class L, class V> TENON_FN V min(V a, V b) {
+  const V y = detail::smaller<L>(a, b);
+  if constexpr (detail::holds_float<V>)
+    return select<L>(detail::as_mask<L>(a != a), a, y);
+  else
+    return y;
+}
+template <class L, class V> TENON_FN V max(V a, V b) {
+  const V y = detail::larger<L>(a, b);
+  if constexpr (detail::holds_float<V>)
+    return select<L>(detail::as_mask<L>(a != a), a, y);
+  else
+    return y;
+}
+template <class L, class V> TENON_FN V clamp(V x, V lo, V hi) { return min<L>(max<L>(x, lo), hi); }
+template <class L, class V> TENON_FN V relu(V x) { return detail::larger<L>(V{}, x); } // NaN stays
+template <class L, class V> TENON_FN V abs(V x) {
+  if constexpr (detail::is_same<detail::element_t<V>, float>)
+    return detail::bitcast<V>(detail::bitcast<u32<L>>(x) & 0x7fffffffu);
+  else if constexpr (detail::is_same<detail::element_t<V>, double>)
+    return detail::bitcast<V>(detail::bitcast<u64<L>>(x) & (~uint64_t(0) >> 1));
+  else
+    return select<L>(detail::as_mask<L>(x < V{}), neg<L>(x), x);
+}
+/// -1, 0 or 1; NaN stays.
+template <class L, class V> TENON_FN V sign(V x) {
+  const V one = V{} + detail::element_t<V>(1), minus = V{} - detail::element_t<V>(1);
+  return select<L>(detail::as_mask<L>(x > V{}), one, select<L>(detail::as_mask<L>(x < V{}), minus, x));
+}
+template <class L, class V> TENON_FN b1<L>(isnan)(V x) { return detail::as_mask<L>(x != x); }
+template <class L, class V> TENON_FN b1<L>(isinf)(V x) {
+  const V infinity = V{} + detail::element_t<V>(INFINITY);
+  return detail::as_mask<L>(abs<L>(x) == infinity);
+}
+
+template <class L, class V> TENON_FN V bit_and(V a, V b) { return V(a & b); }
+template <class L, class V> TENON_FN V bit_or(V a, V b) { return V(a | b); }
+template <class L, class V> TENON_FN V bit_xor(V a, V b) { return V(a ^ b); }
+template <class L, class V> TENON_FN V bit_not(V a) { return V(~a); }
+template <class L, class V> TENON_FN V shift_left(V a, V count) {
+  using U = detail::wrapping<L, V>;
+  return V(U(a) << (U(count) & detail::element_t<U>(8 * sizeof(detail::element_t<V>) - 1)));
+}
+template <class L, class V> TENON_FN V shift_right(V a, V count) {
+  return V(a >> (count & detail::element_t<V>(8 * sizeof(detail::element_t<V>) - 1)));
+}
+
+/// a*b + c in one rounding, always.
+template <class L, class V> TENON_FN V fma(V a, V b, V c) {
+#if TENON_SIMD_WIDTH > 1 && !defined(__FMA__) && !defined(__aarch64__)
+  if constexpr (detail::is_vector<V>) {
+    for (int i = 0; i < L::width; ++i)
+      a[i] = fma<scalar_lanes>(a[i], b[i], c[i]);
+    return a;
+  }
+#endif
+  if constexpr (detail::is_same<V, float>)
+    return ::fmaf(a, b, c);
+  else if constexpr (detail::is_same<V, double>)
+    return ::fma(a, b, c);
+  else
+    return mul_add(a, b, c);
+}
+
+} // namespace tenon
+
+#endif

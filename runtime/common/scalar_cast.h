@@ -1,0 +1,81 @@
+// Defines cast, quantize and dequantize of bodies, for any lanes L.
+//
+// Casts: integer to integer wraps; float to integer truncates and saturates (NaN gives 0); to f16
+// and bf16 round half to even and stay f32 values; to bool tests for non-zero.
+// quantize(x, scale, zp) = saturate(round_half_even(x / scale) + zp), as QuantizeLinear.
+#ifndef TENON_RUNTIME_COMMON_SCALAR_CAST_H
+#define TENON_RUNTIME_COMMON_SCALAR_CAST_H
+
+#include "common/scalar_math.h"
+
+namespace tenon {
+namespace detail {
+
+template <class T> struct integer_range {
+  static constexpr T highest = T(is_signed<T> ? (uint64_t(1) << (8 * sizeof(T) - 1)) - 1 : ~uint64_t(0));
+  static constexpr T lowest = T(is_signed<T> ? -highest - 1 : 0);
+};
+
+/// Truncating, saturating conversion of float lanes V to integers T.
+template <class L, class T, class V> TENON_FN typename L::template of<T> to_integer(V x) {
+  using F = element_t<V>;
+  using R = typename L::template of<T>;
+  using range = integer_range<T>;
+  // `above` is the first power of two beyond the range: a value F holds exactly.
+  constexpr F above = F(2) * F(uint64_t(1) << (8 * sizeof(T) - 1 - (is_signed<T> ? 1 : 0)));
+  constexpr F below = F(range::lowest);
+  const b1<L> high = as_mask<L>(x >= above), low = as_mask<L>(x < below), nan = as_mask<L>(x != x);
+  const V inside = choose<L>(logical_or<L>(logical_or<L>(high, low), nan), V{}, x);
+  R y;
+  if constexpr (sizeof(T) < 4)
+    y = convert<R>(convert<i32<L>>(inside));
+  else
+    y = convert<R>(inside);
+  y = choose<L>(high, broadcast<L, T>(range::highest), y);
+  return choose<L>(low, broadcast<L, T>(range::lowest), y);
+}
+} // namespace detail
+
+template <class L, class To, class From>
+TENON_FN typename L::template of<To> cast(typename L::template of<From> x) {
+  using namespace detail;
+  using V = typename L::template of<From>;
+  using C = compute_t<To>;
+  using R = typename L::template of<To>;
+  if constexpr (is_same<To, From>)
+    return x;
+  else if constexpr (is_same<To, bool>)
+    return as_mask<L>(x != V{});
+  else if constexpr (is_same<From, bool>)
+    return choose<L>(x, broadcast<L, C>(C(1)), broadcast<L, C>(C(0)));
+  else if constexpr (is_same<To, f16> || is_same<To, bf16>) {
+    const f32<L> wide = convert<f32<L>>(x);
+#if defined(__CUDACC__)
+    To rounded;
+    store_element(&rounded, wide);
+    return load_element(&rounded);
+#else
+    return decode<L, To>(encode<L, To>(wide));
+#endif
+  } else if constexpr (holds_float<V> && !is_float<C>)
+    return to_integer<L, To>(x);
+  else
+    return convert<R>(x);
+}
+
+/// To: an integer type of at most 16 bits; zp holds values of that type in any integer lanes.
+template <class L, class To, class Z> TENON_FN typename L::template of<To> quantize(f32<L> x, f32<L> scale, Z zp) {
+  using range = detail::integer_range<To>;
+  const f32<L> q = round<L>(x / scale) + detail::convert<f32<L>>(zp);
+  const f32<L> lo = broadcast<L>(float(range::lowest)), hi = broadcast<L>(float(range::highest));
+  return detail::to_integer<L, To>(clamp<L>(q, lo, hi));
+}
+/// (q - zp) * scale; q and zp in the same integer lanes.
+template <class L, class V> TENON_FN f32<L> dequantize(V q, f32<L> scale, V zp) {
+  const i32<L> difference = sub<L>(detail::convert<i32<L>>(q), detail::convert<i32<L>>(zp));
+  return detail::convert<f32<L>>(difference) * scale;
+}
+
+} // namespace tenon
+
+#endif

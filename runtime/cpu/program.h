@@ -1,0 +1,292 @@
+// Defines what a generated C++ file consists of beside its kernels: the program table, the model
+// and context behind the C interface, and the frame that steps are run on.
+//
+// Memory of a context is one block: the context itself, the arena, then the states. The caller may
+// own it (place_context); create_context takes it from the heap. Nothing allocates during a run.
+#ifndef TENON_RUNTIME_CPU_PROGRAM_H
+#define TENON_RUNTIME_CPU_PROGRAM_H
+
+#include "common/base.h"
+#include "cpu/pool.h"
+
+#if !defined(TENON_NO_HEAP)
+#include <stdio.h>
+#include <stdlib.h>
+#endif
+#include <string.h>
+
+namespace tenon {
+namespace cpu {
+
+/// Codes of the C interface; 0 is success.
+enum status {
+  ok = 0,
+  invalid_argument = 1,
+  out_of_memory = 2,
+  weights_unreadable = 3,
+  weights_mismatch = 4,
+  dimension_out_of_range = 5,
+};
+
+inline const char *status_message(int code) {
+  switch (code) {
+  case ok: return "success";
+  case invalid_argument: return "a required pointer is null or an index is out of range";
+  case out_of_memory: return "out of memory, or the memory given is too small";
+  case weights_unreadable: return "the weights file cannot be read";
+  case weights_mismatch: return "the weights file does not belong to this program";
+  case dimension_out_of_range: return "a run-time dimension is outside its compiled range";
+  default: return "unknown error code";
+  }
+}
+
+#if defined(TENON_TRACE)
+/// Called before (phase 0) and after (phase 1) each step; may read and write what it is given.
+using trace_hook = void (*)(void *user, int step, int phase, unsigned char *arena, unsigned char *states);
+#endif
+
+/// What a step finds its operands in. Offsets are known when the file is written.
+struct frame {
+  unsigned char *arena;
+  const unsigned char *weights;
+  const void *const *inputs;
+  void *const *outputs;
+  unsigned char *states;
+  index_t *dims; // values of the run-time dimensions; data-dependent ones are set by their steps
+  pool *workers;
+#if defined(TENON_TRACE)
+  trace_hook trace;
+  void *trace_user;
+#endif
+
+  template <class T> T *at(size_t offset) const { return reinterpret_cast<T *>(arena + offset); }
+  template <class T> const T *weight(size_t offset) const {
+    return reinterpret_cast<const T *>(weights + offset);
+  }
+  template <class T> const T *input(int i) const { return static_cast<const T *>(inputs[i]); }
+  template <class T> T *output(int i) const { return static_cast<T *>(outputs[i]); }
+  template <class T> T *state(size_t offset) const { return reinterpret_cast<T *>(states + offset); }
+
+  /// Runs one step.
+  void step(int number, void (*run)(const frame &)) const {
+#if defined(TENON_TRACE)
+    if (trace)
+      trace(trace_user, number, 0, arena, states);
+    run(*this);
+    if (trace)
+      trace(trace_user, number, 1, arena, states);
+#else
+    (void)number;
+    run(*this);
+#endif
+  }
+};
+
+/// Bounds of a run-time dimension; `born` ones are results of the model, not settable.
+struct dim_range {
+  index_t low, high;
+  bool born;
+};
+
+struct program {
+  void (*run)(const frame &);
+  size_t arena_bytes, state_bytes, weight_bytes;
+  uint64_t weight_hash; // FNV-1a of the weights file
+  const unsigned char *weights; // null: read from a file
+  const dim_range *dims;
+  int dim_count;
+};
+
+constexpr int max_dims = 16;
+
+struct model {
+  const unsigned char *weights;
+  void *owned; // heap block behind `weights`, if any
+};
+
+struct context {
+  const model *of;
+  void *owned; // heap block this stands in, if any
+  unsigned char *arena, *states;
+  index_t dims[max_dims];
+  pool *workers; // null: the calling thread alone
+#if defined(TENON_TRACE)
+  trace_hook trace;
+  void *trace_user;
+#endif
+};
+
+/// The pool of contexts without workers; it holds no state, so all may share it.
+inline pool &serial_pool() {
+  static pool serial(1);
+  return serial;
+}
+
+constexpr size_t memory_alignment = 64;
+constexpr size_t align_memory(size_t n) { return (n + memory_alignment - 1) / memory_alignment * memory_alignment; }
+
+/// Bytes that place_context needs, alignment included.
+inline size_t context_bytes(const program &p) {
+  return memory_alignment + align_memory(sizeof(context)) + align_memory(p.arena_bytes) + align_memory(p.state_bytes);
+}
+
+inline int reset_context(const program &p, context *c) {
+  if (!c)
+    return invalid_argument;
+  if (p.state_bytes)
+    memset(c->states, 0, p.state_bytes);
+  return ok;
+}
+
+/// Builds a context in memory of the caller.
+inline int place_context(const program &p, const model *m, void *memory, size_t bytes, context **out) {
+  if (!m || !memory || !out)
+    return invalid_argument;
+  if (bytes < context_bytes(p))
+    return out_of_memory;
+  unsigned char *base = static_cast<unsigned char *>(memory);
+  base += (memory_alignment - reinterpret_cast<uintptr_t>(base) % memory_alignment) % memory_alignment;
+  context *c = reinterpret_cast<context *>(base);
+  c->of = m;
+  c->owned = nullptr;
+  c->arena = base + align_memory(sizeof(context));
+  c->states = c->arena + align_memory(p.arena_bytes);
+  for (int i = 0; i < p.dim_count; ++i)
+    c->dims[i] = p.dims[i].high;
+  c->workers = nullptr;
+#if defined(TENON_TRACE)
+  c->trace = nullptr;
+  c->trace_user = nullptr;
+#endif
+  *out = c;
+  return reset_context(p, c);
+}
+
+inline int set_dim(const program &p, context *c, int dim, long value) {
+  if (!c || dim < 0 || dim >= p.dim_count || p.dims[dim].born)
+    return invalid_argument;
+  if (value < p.dims[dim].low || value > p.dims[dim].high)
+    return dimension_out_of_range;
+  c->dims[dim] = value;
+  return ok;
+}
+
+inline int run_context(const program &p, context *c, const void *const *inputs, void *const *outputs) {
+  if (!c || !inputs || !outputs)
+    return invalid_argument;
+  frame f;
+  f.arena = c->arena;
+  f.weights = c->of->weights;
+  f.inputs = inputs;
+  f.outputs = outputs;
+  f.states = c->states;
+  f.dims = c->dims;
+  f.workers = c->workers ? c->workers : &serial_pool();
+#if defined(TENON_TRACE)
+  f.trace = c->trace;
+  f.trace_user = c->trace_user;
+#endif
+  p.run(f);
+  return ok;
+}
+
+#if !defined(TENON_NO_HEAP)
+
+inline uint64_t hash_bytes(const unsigned char *bytes, size_t count) {
+  uint64_t h = 14695981039346656037ull;
+  for (size_t i = 0; i < count; ++i)
+    h = (h ^ bytes[i]) * 1099511628211ull;
+  return h;
+}
+
+/// Reads the weights of `p` from `path` into aligned memory.
+inline int read_weights(const program &p, const char *path, model *m) {
+  FILE *file = path ? fopen(path, "rb") : nullptr;
+  if (!file)
+    return weights_unreadable;
+  unsigned char *block = static_cast<unsigned char *>(malloc(p.weight_bytes + memory_alignment));
+  int code = block ? ok : out_of_memory;
+  if (block) {
+    unsigned char *base = block + (memory_alignment - reinterpret_cast<uintptr_t>(block) % memory_alignment) % memory_alignment;
+    if (fread(base, 1, p.weight_bytes, file) != p.weight_bytes)
+      code = weights_unreadable;
+    else if (fgetc(file) != EOF || hash_bytes(base, p.weight_bytes) != p.weight_hash)
+      code = weights_mismatch;
+    m->weights = base;
+    m->owned = block;
+    if (code != ok)
+      free(block);
+  }
+  fclose(file);
+  return code;
+}
+
+/// `Model` is the generated struct, derived from model. `path` may be null when the weights are
+/// part of the program.
+template <class Model> int create_model(const program &p, const char *path, Model **out) {
+  if (!out)
+    return invalid_argument;
+  Model *m = static_cast<Model *>(malloc(sizeof(Model)));
+  if (!m)
+    return out_of_memory;
+  m->weights = p.weights;
+  m->owned = nullptr;
+  if (!p.weights && p.weight_bytes) {
+    const int code = read_weights(p, path, m);
+    if (code != ok) {
+      free(m);
+      return code;
+    }
+  }
+  *out = m;
+  return ok;
+}
+
+template <class Model> void destroy_model(Model *m) {
+  if (!m)
+    return;
+  free(m->owned);
+  free(m);
+}
+
+inline int create_context(const program &p, const model *m, context **out) {
+  if (!m || !out)
+    return invalid_argument;
+  void *block = malloc(context_bytes(p));
+  if (!block)
+    return out_of_memory;
+  const int code = place_context(p, m, block, context_bytes(p), out);
+  if (code != ok)
+    free(block);
+  else
+    (*out)->owned = block;
+  return code;
+}
+
+#if defined(TENON_THREADS)
+inline int set_threads(context *c, int threads) {
+  if (!c || threads < 1)
+    return invalid_argument;
+  delete c->workers;
+  c->workers = threads > 1 ? new pool(threads) : nullptr;
+  return ok;
+}
+#else
+inline int set_threads(context *c, int threads) { return c && threads >= 1 ? ok : invalid_argument; }
+#endif
+
+inline void destroy_context(context *c) {
+  if (!c)
+    return;
+#if defined(TENON_THREADS)
+  delete c->workers;
+#endif
+  free(c->owned);
+}
+
+#endif // TENON_NO_HEAP
+
+} // namespace cpu
+} // namespace tenon
+
+#endif

@@ -1,0 +1,459 @@
+// Defines the context: the memory of one inference and its graph. One context belongs to one stream
+// or thread at a time; contexts of one model run side by side.
+//
+// prepare  captures launch_all once into a graph, for given run-time dimensions.
+// enqueue  one graph launch on the caller's stream. Where the caller's pointers differ from the last
+//          run's, the nodes that touch inputs and outputs get new arguments first; launches already
+//          under way keep theirs. On a stream that is being captured it issues plain launches, which
+//          become part of the caller's graph.
+#ifndef TENON_RUNTIME_CUDA_CONTEXT_H
+#define TENON_RUNTIME_CUDA_CONTEXT_H
+
+#include "cuda/model.h"
+
+namespace tenon {
+namespace cuda {
+
+/// Called before (phase 0) and after (phase 1) every step when a trace is set (TENON_TRACE); the
+/// stream is then not captured, and its work is finished. May read and write what it is given.
+using trace_function = void (*)(void *user, int step, int phase, unsigned char *arena,
+                                unsigned char *states, cudaStream_t stream);
+
+struct context {
+  const model *owner;
+  frame where;
+  bool owns_memory;
+  bool prepared;
+  cudaStream_t stream; // for captures and for run()
+  cudaGraph_t graph;
+  cudaGraphExec_t executable;
+  cudaGraphNode_t *nodes; // by ordinal of the launch; null where a launch was empty
+  int *first_launch;      // by step
+  int launch_count;
+  const void **inputs; // addresses that the graph holds
+  void **outputs;
+  index_t *dims;
+  unsigned char *staging_host; // run(): inputs, then outputs
+  unsigned char *staging_device;
+  unsigned long long *stamps; // TENON_PROFILE: start and end of each launch
+  trace_function trace;
+  void *trace_user;
+};
+
+namespace detail {
+
+constexpr size_t memory_alignment = 256;
+inline size_t aligned(size_t bytes) {
+  return (bytes + memory_alignment - 1) / memory_alignment * memory_alignment;
+}
+inline size_t memory_bytes(const variant_table &v) {
+  return aligned(v.arena_bytes) + aligned(v.zeroed_bytes) + aligned(v.state_bytes);
+}
+
+/// Issues steps; with `io_only` just those that touch inputs and outputs.
+inline status issue_steps(const context &c, issue &to, bool io_only) {
+  const variant_table &v = *c.owner->variant;
+  for (int i = 0; i < v.step_count; ++i) {
+    if (io_only && !v.steps[i].touches_io)
+      continue;
+    if (io_only)
+      to.set_ordinal(c.first_launch[i]);
+    TENON_CHECK(v.steps[i].run(c.where, to));
+  }
+  return ok;
+}
+
+/// Plain launches of everything, in order.
+inline status launch_all(const context &c, cudaStream_t stream, const frame &where) {
+  const variant_table &v = *c.owner->variant;
+  issue to = issue::launch_on(stream, c.owner->programmatic, c.stamps);
+  for (int i = 0; i < v.step_count; ++i)
+    TENON_CHECK(v.steps[i].run(where, to));
+  return ok;
+}
+
+/// Runs step by step outside any graph, with the trace called before and after each.
+inline status launch_traced(const context &c, cudaStream_t stream) {
+  const variant_table &v = *c.owner->variant;
+  issue to = issue::launch_on(stream, false, c.stamps);
+  for (int i = 0; i < v.step_count; ++i) {
+    TENON_CHECK_CUDA(cudaStreamSynchronize(stream));
+    c.trace(c.trace_user, i, 0, c.where.memory, c.where.states, stream);
+    TENON_CHECK(v.steps[i].run(c.where, to));
+    TENON_CHECK_CUDA(cudaStreamSynchronize(stream));
+    c.trace(c.trace_user, i, 1, c.where.memory, c.where.states, stream);
+  }
+  return ok;
+}
+
+inline void drop_graph(context &c) {
+  if (c.executable)
+    (void)cudaGraphExecDestroy(c.executable);
+  if (c.graph)
+    (void)cudaGraphDestroy(c.graph);
+  c.executable = nullptr;
+  c.graph = nullptr;
+  c.prepared = false;
+}
+
+/// Finds the captured nodes by the ordinals in their launch tags.
+inline status index_nodes(context &c) {
+  for (int i = 0; i < c.launch_count; ++i)
+    c.nodes[i] = nullptr;
+  size_t count = 0;
+  TENON_CHECK_CUDA(cudaGraphGetNodes(c.graph, nullptr, &count));
+  if (count == 0)
+    return ok;
+  cudaGraphNode_t *all = static_cast<cudaGraphNode_t *>(calloc(count, sizeof(cudaGraphNode_t)));
+  if (!all)
+    return out_of_host_memory;
+  status s = from_cuda(cudaGraphGetNodes(c.graph, all, &count));
+  for (size_t i = 0; s == ok && i < count; ++i) {
+    cudaKernelNodeParams params{};
+    s = from_cuda(cudaGraphKernelNodeGetParams(all[i], &params));
+    if (s == ok)
+      c.nodes[static_cast<const launch_tag *>(params.kernelParams[1])->ordinal] = all[i];
+  }
+  free(all);
+  return s;
+}
+
+inline status capture(context &c) {
+  // Real addresses come with the first enqueue.
+  for (int i = 0; i < c.owner->code->input_count; ++i)
+    c.inputs[i] = c.where.memory;
+  for (int i = 0; i < c.owner->code->output_count; ++i)
+    c.outputs[i] = c.where.memory;
+  TENON_CHECK_CUDA(cudaStreamBeginCapture(c.stream, cudaStreamCaptureModeThreadLocal));
+  const status issued = launch_all(c, c.stream, c.where);
+  const status ended = from_cuda(cudaStreamEndCapture(c.stream, &c.graph));
+  TENON_CHECK(issued);
+  TENON_CHECK(ended);
+  TENON_CHECK(index_nodes(c));
+  TENON_CHECK_CUDA(cudaGraphInstantiate(&c.executable, c.graph, 0));
+  // The first launch then costs what every other does.
+  TENON_CHECK_CUDA(cudaGraphUpload(c.executable, c.stream));
+  return from_cuda(cudaStreamSynchronize(c.stream));
+}
+
+inline status open_context(context &c, void *memory) {
+  const model &m = *c.owner;
+  const variant_table &v = *m.variant;
+  const program &code = *m.code;
+  c.nodes = nullptr;
+  c.first_launch = static_cast<int *>(calloc(size_t(v.step_count) + 1, sizeof(int)));
+  c.inputs = static_cast<const void **>(calloc(size_t(code.input_count) + 1, sizeof(void *)));
+  c.outputs = static_cast<void **>(calloc(size_t(code.output_count) + 1, sizeof(void *)));
+  c.dims = static_cast<index_t *>(calloc(size_t(code.dim_count) + 1, sizeof(index_t)));
+  if (!c.first_launch || !c.inputs || !c.outputs || !c.dims)
+    return out_of_host_memory;
+  c.where.weights = m.weights;
+  c.where.inputs = c.inputs;
+  c.where.outputs = c.outputs;
+  c.where.dims = c.dims;
+  for (int i = 0; i < code.dim_count; ++i)
+    c.dims[i] = code.dims[i].high;
+
+  TENON_CHECK_CUDA(cudaStreamCreateWithFlags(&c.stream, cudaStreamNonBlocking));
+  c.owns_memory = !memory;
+  if (memory)
+    c.where.memory = static_cast<unsigned char *>(memory);
+  else if (memory_bytes(v) > 0) {
+    void *p = nullptr;
+    TENON_CHECK_CUDA(cudaMalloc(&p, memory_bytes(v)));
+    c.where.memory = static_cast<unsigned char *>(p);
+  }
+  c.where.cleared = c.where.memory + aligned(v.arena_bytes);
+  c.where.states = c.where.cleared + aligned(v.zeroed_bytes);
+  const size_t persistent = memory_bytes(v) - aligned(v.arena_bytes);
+  if (persistent > 0)
+    TENON_CHECK_CUDA(
+        cudaMemsetAsync(c.where.memory + aligned(v.arena_bytes), 0, persistent, c.stream));
+
+  issue count = issue::configure(m.shared_limit);
+  for (int i = 0; i < v.step_count; ++i) {
+    c.first_launch[i] = count.ordinal();
+    TENON_CHECK(v.steps[i].run(c.where, count));
+  }
+  c.launch_count = count.ordinal();
+  c.nodes = static_cast<cudaGraphNode_t *>(calloc(size_t(c.launch_count) + 1, sizeof(cudaGraphNode_t)));
+  if (!c.nodes)
+    return out_of_host_memory;
+#if defined(TENON_PROFILE)
+  void *stamps = nullptr;
+  TENON_CHECK_CUDA(cudaMalloc(&stamps, size_t(c.launch_count + 1) * 2 * sizeof(unsigned long long)));
+  c.stamps = static_cast<unsigned long long *>(stamps);
+#endif
+  return from_cuda(cudaStreamSynchronize(c.stream));
+}
+
+/// Gives the graph new addresses where they differ.
+inline status bind(context &c, const void *const *inputs, void *const *outputs) {
+  const program &code = *c.owner->code;
+  bool changed = false;
+  for (int i = 0; i < code.input_count; ++i) {
+    changed |= c.inputs[i] != inputs[i];
+    c.inputs[i] = inputs[i];
+  }
+  for (int i = 0; i < code.output_count; ++i) {
+    changed |= c.outputs[i] != outputs[i];
+    c.outputs[i] = outputs[i];
+  }
+  if (!changed)
+    return ok;
+  issue to = issue::update(c.executable, c.nodes, c.stamps);
+  const status s = issue_steps(c, to, true);
+  if (s != ok)
+    c.prepared = false; // some nodes hold old addresses, some new ones
+  return s;
+}
+
+inline status check_pointers(const program &code, const void *const *inputs, void *const *outputs) {
+  if ((code.input_count > 0 && !inputs) || (code.output_count > 0 && !outputs))
+    return invalid_argument;
+  for (int i = 0; i < code.input_count; ++i)
+    if (!inputs[i] && code.inputs[i].bytes > 0)
+      return invalid_argument;
+  for (int i = 0; i < code.output_count; ++i)
+    if (!outputs[i] && code.outputs[i].bytes > 0)
+      return invalid_argument;
+  return ok;
+}
+} // namespace detail
+
+/// Bytes of device memory that a context needs: for create() with the caller's memory.
+inline size_t context_bytes(const model *m) { return m ? detail::memory_bytes(*m->variant) : 0; }
+
+/// Waits for the context's own stream only: the caller's work must be finished.
+inline void destroy(context *c) {
+  if (!c)
+    return;
+  const device_scope scope(c->owner->device);
+  detail::drop_graph(*c);
+  if (c->stream)
+    (void)cudaStreamDestroy(c->stream);
+  if (c->owns_memory && c->where.memory)
+    (void)cudaFree(c->where.memory);
+  if (c->staging_device && !c->owner->integrated)
+    (void)cudaFree(c->staging_device);
+  if (c->staging_host)
+    (void)cudaFreeHost(c->staging_host);
+  if (c->stamps)
+    (void)cudaFree(c->stamps);
+  free(c->nodes);
+  free(c->first_launch);
+  free(c->inputs);
+  free(c->outputs);
+  free(c->dims);
+  free(c);
+}
+
+/// Sets a run-time dimension; prepare must come before the next run.
+inline status set_dim(context *c, int dim, index_t value) {
+  if (!c || dim < 0 || dim >= c->owner->code->dim_count)
+    return invalid_argument;
+  const dim_range range = c->owner->code->dims[dim];
+  if (value < range.low || value > range.high)
+    return dims_out_of_range;
+  c->prepared = c->prepared && c->dims[dim] == value;
+  c->dims[dim] = value;
+  return ok;
+}
+
+/// Captures the graph for the values that the run-time dimensions have.
+inline status prepare(context *c) {
+  if (!c)
+    return invalid_argument;
+  if (c->prepared)
+    return ok;
+  const device_scope scope(c->owner->device);
+  TENON_CHECK(scope.entered());
+  detail::drop_graph(*c);
+  const status s = detail::capture(*c);
+  if (s != ok)
+    detail::drop_graph(*c);
+  c->prepared = s == ok;
+  return s;
+}
+
+/// `memory` is null, or context_bytes() bytes of device memory aligned to 256 that outlive the
+/// context. It is prepared for the largest run-time dimensions.
+inline status create(context **out, const model *m, void *memory = nullptr) {
+  if (!out || !m)
+    return invalid_argument;
+  *out = nullptr;
+  const device_scope scope(m->device);
+  TENON_CHECK(scope.entered());
+  context *c = static_cast<context *>(calloc(1, sizeof(context)));
+  if (!c)
+    return out_of_host_memory;
+  c->owner = m;
+  status s = detail::open_context(*c, memory);
+  if (s == ok)
+    s = prepare(c);
+  if (s != ok) {
+    destroy(c);
+    return s;
+  }
+  *out = c;
+  return ok;
+}
+
+/// The same in `bytes` bytes of the caller's memory.
+inline status place(context **out, const model *m, void *memory, size_t bytes) {
+  if (!memory || bytes < context_bytes(m) || uintptr_t(memory) % detail::memory_alignment != 0)
+    return invalid_argument;
+  return create(out, m, memory);
+}
+
+/// State as after creation. The context's work must be finished.
+inline status reset(context *c) {
+  if (!c)
+    return invalid_argument;
+  const variant_table &v = *c->owner->variant;
+  if (v.state_bytes == 0)
+    return ok;
+  const device_scope scope(c->owner->device);
+  TENON_CHECK(scope.entered());
+  TENON_CHECK_CUDA(cudaMemsetAsync(c->where.states, 0, v.state_bytes, c->stream));
+  return from_cuda(cudaStreamSynchronize(c->stream));
+}
+
+/// Starts one inference; inputs and outputs are device pointers. Returns before it has finished.
+inline status enqueue(context *c, const void *const *inputs, void *const *outputs, cudaStream_t stream) {
+  if (!c)
+    return invalid_argument;
+  if (!c->prepared)
+    return not_prepared;
+  TENON_CHECK(detail::check_pointers(*c->owner->code, inputs, outputs));
+  const device_scope scope(c->owner->device);
+  TENON_CHECK(scope.entered());
+  cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
+  TENON_CHECK_CUDA(cudaStreamIsCapturing(stream, &capturing));
+  if (capturing != cudaStreamCaptureStatusNone) {
+    frame where = c->where;
+    where.inputs = inputs;
+    where.outputs = outputs;
+    return detail::launch_all(*c, stream, where);
+  }
+  TENON_CHECK(detail::bind(*c, inputs, outputs));
+  if (c->trace)
+    return detail::launch_traced(*c, stream);
+  return from_cuda(cudaGraphLaunch(c->executable, stream));
+}
+
+namespace detail {
+/// Pinned buffers for run(), made at its first call. On integrated devices both sides use them.
+inline status provide_staging(context &c) {
+  if (c.staging_host)
+    return ok;
+  const program &code = *c.owner->code;
+  size_t bytes = 0;
+  for (int i = 0; i < code.input_count; ++i)
+    bytes += aligned(code.inputs[i].bytes);
+  for (int i = 0; i < code.output_count; ++i)
+    bytes += aligned(code.outputs[i].bytes);
+  void *host = nullptr, *device = nullptr;
+  TENON_CHECK_CUDA(cudaHostAlloc(&host, bytes + memory_alignment, cudaHostAllocMapped));
+  const status s = from_cuda(c.owner->integrated ? cudaHostGetDevicePointer(&device, host, 0)
+                                                 : cudaMalloc(&device, bytes + memory_alignment));
+  if (s != ok) {
+    (void)cudaFreeHost(host);
+    return s;
+  }
+  c.staging_host = static_cast<unsigned char *>(host);
+  c.staging_device = static_cast<unsigned char *>(device);
+  return ok;
+}
+
+inline status run_staged(context &c, const void *const *inputs, void *const *outputs, const void **in,
+                         void **out) {
+  const program &code = *c.owner->code;
+  const bool copies = !c.owner->integrated;
+  size_t at = 0;
+  for (int i = 0; i < code.input_count; at += aligned(code.inputs[i].bytes), ++i) {
+    in[i] = c.staging_device + at;
+    memcpy(c.staging_host + at, inputs[i], code.inputs[i].bytes);
+    if (copies)
+      TENON_CHECK_CUDA(cudaMemcpyAsync(c.staging_device + at, c.staging_host + at, code.inputs[i].bytes,
+                                       cudaMemcpyHostToDevice, c.stream));
+  }
+  const size_t outputs_at = at;
+  for (int i = 0; i < code.output_count; at += aligned(code.outputs[i].bytes), ++i)
+    out[i] = c.staging_device + at;
+  TENON_CHECK(enqueue(&c, in, out, c.stream));
+  at = outputs_at;
+  for (int i = 0; copies && i < code.output_count; at += aligned(code.outputs[i].bytes), ++i)
+    TENON_CHECK_CUDA(cudaMemcpyAsync(c.staging_host + at, c.staging_device + at, code.outputs[i].bytes,
+                                     cudaMemcpyDeviceToHost, c.stream));
+  TENON_CHECK_CUDA(cudaStreamSynchronize(c.stream));
+  at = outputs_at;
+  for (int i = 0; i < code.output_count; at += aligned(code.outputs[i].bytes), ++i)
+    memcpy(outputs[i], c.staging_host + at, code.outputs[i].bytes);
+  return ok;
+}
+} // namespace detail
+
+/// One whole inference on host pointers: copies in, runs, copies out, waits. Buffers have the sizes
+/// of the largest dimensions.
+inline status run(context *c, const void *const *inputs, void *const *outputs) {
+  if (!c)
+    return invalid_argument;
+  TENON_CHECK(prepare(c));
+  const program &code = *c->owner->code;
+  TENON_CHECK(detail::check_pointers(code, inputs, outputs));
+  const device_scope scope(c->owner->device);
+  TENON_CHECK(scope.entered());
+  TENON_CHECK(detail::provide_staging(*c));
+  const void **in = static_cast<const void **>(calloc(size_t(code.input_count) + 1, sizeof(void *)));
+  void **out = static_cast<void **>(calloc(size_t(code.output_count) + 1, sizeof(void *)));
+  const status s = in && out ? detail::run_staged(*c, inputs, outputs, in, out) : out_of_host_memory;
+  free(in);
+  free(out);
+  return s;
+}
+
+#if defined(TENON_PROFILE)
+/// Forgets the stamps; the next enqueue sets them. The context's work must be finished.
+inline status start_profile(context *c) {
+  const device_scope scope(c->owner->device);
+  for (int i = 0; i < 2 * c->launch_count; ++i) {
+    const unsigned long long start = i % 2 ? 0 : ~0ull;
+    TENON_CHECK_CUDA(cudaMemcpy(c->stamps + i, &start, sizeof(start), cudaMemcpyHostToDevice));
+  }
+  return ok;
+}
+/// Start and end of each step's launches in nanoseconds: times[2 * step], times[2 * step + 1].
+inline status read_profile(context *c, unsigned long long *times) {
+  const device_scope scope(c->owner->device);
+  const int steps = c->owner->variant->step_count;
+  for (int s = 0; s < steps; ++s) {
+    const int end = s + 1 < steps ? c->first_launch[s + 1] : c->launch_count;
+    times[2 * s] = ~0ull;
+    times[2 * s + 1] = 0;
+    for (int i = c->first_launch[s]; i < end; ++i) {
+      unsigned long long stamp[2];
+      TENON_CHECK_CUDA(cudaMemcpy(stamp, c->stamps + 2 * i, sizeof(stamp), cudaMemcpyDeviceToHost));
+      times[2 * s] = stamp[0] < times[2 * s] ? stamp[0] : times[2 * s];
+      times[2 * s + 1] = stamp[1] > times[2 * s + 1] ? stamp[1] : times[2 * s + 1];
+    }
+  }
+  return ok;
+}
+#endif
+
+#if defined(TENON_TRACE)
+/// Runs step by step from now on, calling `f` around each; null ends it.
+inline status set_trace(context *c, trace_function f, void *user) {
+  if (!c)
+    return invalid_argument;
+  c->trace = f;
+  c->trace_user = user;
+  return ok;
+}
+#endif
+
+} // namespace cuda
+} // namespace tenon
+
+#endif

@@ -1,0 +1,265 @@
+// Defines what contraction kernels multiply: convolutions and matrix products as one shape, M x K
+// times K x N per slice, without ever forming the matrices.
+//
+//            slice          M                     K                              N
+//   conv     group          batch x out_h x out_w kernel_h x kernel_w x channels filters
+//   matmul   batch matrix   m                     k                              n
+//
+// A problem says where an element of A lies (or that it is padding), where B lies, and which point of
+// the output views a (slice, m, n) is. B is either packed weights, [slices][ceil(N/tile_n)][K][tile_n]
+// with zeros in missing columns and 16-byte aligned, or a view (matmul of two activations).
+#ifndef TENON_RUNTIME_CUDA_CONTRACTION_CUH
+#define TENON_RUNTIME_CUDA_CONTRACTION_CUH
+
+#include "cuda/operands.cuh"
+
+namespace tenon {
+namespace cuda {
+
+/// B as the compiler packed it; T is its storage type.
+template <class T> struct packed_weights {
+  using element = T;
+  const T *data;
+};
+template <class T> TENON_FN packed_weights<T> make_packed_weights(const T *data) { return {data}; }
+
+/// What a convolution's Config may leave out.
+struct conv_defaults {
+  static constexpr fixed<1> groups{};
+  static constexpr fixed<1> stride_h{}, stride_w{}, dilation_h{}, dilation_w{};
+  static constexpr fixed<0> pad_top{}, pad_left{};
+};
+
+/// What a matrix product's Config may leave out. b_stride0 and b_stride1 are the elements of packed B
+/// from one batch to the next, 0 when shared.
+struct matmul_defaults {
+  static constexpr fixed<1> batch0{}, batch1{};
+  static constexpr fixed<0> b_stride0{}, b_stride1{};
+};
+
+namespace detail {
+
+/// Whether every stride but that of dimension Along is a multiple of N.
+template <int Along, int N, int I = 0> TENON_FN bool multiples_of(dims<>) { return true; }
+template <int Along, int N, int I = 0, class D, class... Rest>
+TENON_FN bool multiples_of(const dims<D, Rest...> &strides) {
+  return (I == Along || index_t(strides.head) % N == 0) && multiples_of<Along, N, I + 1>(strides.tail);
+}
+
+/// Whether x starts at a multiple of 16 bytes: known when Config says `aligned` (x is in the arena),
+/// else looked at.
+template <class Config, class = void> struct promises_alignment {
+  static constexpr bool value = false;
+};
+template <class Config> struct promises_alignment<Config, decltype(void(Config::aligned))> {
+  static constexpr bool value = Config::aligned;
+};
+template <class Config> TENON_DEVICE bool starts_aligned(const void *p) {
+  if constexpr (promises_alignment<Config>::value)
+    return true;
+  else
+    return is_aligned<16>(p);
+}
+
+/// Applies a K-indexed prologue to one element.
+template <class T, class Prologue, class Ins>
+TENON_DEVICE T apply_prologue(const Prologue &prologue, const Ins &ins, T x, int channel) {
+  operand_runs<1, Ins> operands;
+  const int at[1] = {channel};
+  operands.template load<0>(ins, at, 1);
+  return operands.call(prologue, 0, x);
+}
+
+} // namespace detail
+
+/// B as packed weights: rows of tile_n elements, all there and aligned.
+template <class Problem, int TileN, class W> struct b_source;
+template <class Problem, int TileN, class T> struct b_source<Problem, TileN, packed_weights<T>> {
+  using element = T;
+  static constexpr bool is_weights = true;
+  const T *tile;
+  int depth;
+
+  TENON_DEVICE b_source(const Problem &p, const packed_weights<T> &w, int slice, int n0) {
+    depth = p.depth();
+    tile = w.data + p.weight_offset(slice, TileN) + index_t(n0) * depth;
+  }
+  template <int N> TENON_DEVICE constexpr bool is_vector() const { return true; }
+  TENON_DEVICE bool holds(int k, int) const { return k < depth; }
+  TENON_DEVICE const T *address(int k, int n) const { return tile + k * TileN + n; }
+  TENON_DEVICE const T *any() const { return tile; }
+};
+
+/// B as a view over (b0, b1, k, n).
+template <class Problem, int TileN, class T, class S> struct b_source<Problem, TileN, view<T, S>> {
+  using element = detail::bare<T>;
+  static constexpr bool is_weights = false;
+  static constexpr int rank = S::rank;
+  view<T, S> b;
+  const T *origin;
+  int depth, columns;
+
+  TENON_DEVICE b_source(const Problem &p, const view<T, S> &v, int slice, int n0) : b(v) {
+    depth = p.depth();
+    columns = p.columns() - n0;
+    int at[rank] = {};
+    p.slice_point(slice, at);
+    at[rank - 1] = n0;
+    origin = v.data + index_t(offset(v.strides, at));
+  }
+  template <int N> TENON_DEVICE bool is_vector() const {
+    if constexpr (detail::is_unit<decltype(S{}.template get<rank - 1>())>)
+      return detail::is_aligned<16>(origin) && columns % N == 0 && detail::multiples_of<rank - 1, N>(b.strides);
+    else
+      return false;
+  }
+  TENON_DEVICE bool holds(int k, int n) const { return k < depth && n < columns; }
+  TENON_DEVICE const T *address(int k, int n) const {
+    return origin + index_t(k * int(index_t(b.strides.template get<rank - 2>()))) +
+           n * index_t(b.strides.template get<rank - 1>());
+  }
+  TENON_DEVICE const T *any() const { return b.data; }
+};
+
+/// A convolution with activations x over (n, c, h, w).
+template <class Config, class X> struct conv_problem;
+template <class Config, class T, class S> struct conv_problem<Config, view<T, S>> {
+  using element = detail::bare<T>;
+  static constexpr int rank = 4, along = 1;
+  Config cfg;
+  view<T, S> x;
+
+  TENON_FN int rows() const { return int(cfg.batch * cfg.out_h * cfg.out_w); }
+  TENON_FN int columns() const { return int(index_t(cfg.filters)); }
+  TENON_FN int depth() const { return int(cfg.kernel_h * cfg.kernel_w * cfg.channels); }
+  TENON_FN int slices() const { return int(index_t(cfg.groups)); }
+  /// Where the packed weights of a slice begin.
+  TENON_DEVICE index_t weight_offset(int slice, int tile_n) const {
+    return index_t(slice) * ceil_div(columns(), tile_n) * tile_n * depth();
+  }
+
+  /// The window of one row of A.
+  struct row {
+    const T *origin; // of its image and group
+    int y, x;        // of its first tap
+  };
+  TENON_DEVICE row make_row(int m, int slice) const {
+    if (m >= rows())
+      return {x.data, -(1 << 28), 0};
+    const int w = int(index_t(cfg.out_w)), h = int(index_t(cfg.out_h));
+    const int n = m / (w * h), rest = m - n * (w * h);
+    return {x.data + n * index_t(x.strides.template get<0>()) +
+                slice * cfg.channels * x.strides.template get<1>(),
+            rest / w * int(index_t(cfg.stride_h)) - int(index_t(cfg.pad_top)),
+            rest % w * int(index_t(cfg.stride_w)) - int(index_t(cfg.pad_left))};
+  }
+  /// Whether N neighbours along K are one aligned vector.
+  template <int N> TENON_FN static constexpr bool may_be_vector() {
+    if constexpr (decltype(Config::channels)::is_fixed)
+      return detail::is_unit<decltype(S{}.template get<1>())> && decltype(Config::channels)::value % N == 0;
+    else
+      return false;
+  }
+  template <int N> TENON_DEVICE bool is_vector() const {
+    return detail::starts_aligned<Config>(x.data) && detail::multiples_of<1, N>(x.strides);
+  }
+  /// A position along K: the tap and the channel.
+  struct column {
+    int dy, dx, channel;
+    bool inside;
+  };
+  TENON_DEVICE column make_column(int k) const {
+    const int channels = int(index_t(cfg.channels)), kernel_w = int(index_t(cfg.kernel_w));
+    const int tap = k / channels;
+    return {tap / kernel_w * int(index_t(cfg.dilation_h)), tap % kernel_w * int(index_t(cfg.dilation_w)),
+            k - tap * channels, k < depth()};
+  }
+  TENON_DEVICE bool holds(const row &r, const column &c) const {
+    return c.inside && unsigned(r.y + c.dy) < unsigned(index_t(cfg.in_h)) &&
+           unsigned(r.x + c.dx) < unsigned(index_t(cfg.in_w));
+  }
+  TENON_DEVICE const T *address(const row &r, const column &c) const {
+    return r.origin + ((r.y + c.dy) * int(index_t(x.strides.template get<2>())) +
+                       (r.x + c.dx) * int(index_t(x.strides.template get<3>())) +
+                       c.channel * int(index_t(x.strides.template get<1>())));
+  }
+  TENON_DEVICE int channel(const column &c, int slice) const {
+    return slice * int(index_t(cfg.channels)) + c.channel;
+  }
+  /// The output point (n, k, oh, ow) of row m and column n.
+  TENON_DEVICE void point(int slice, int m, int n, int (&at)[4]) const {
+    const int w = int(index_t(cfg.out_w)), h = int(index_t(cfg.out_h));
+    const int image = m / (w * h), rest = m - image * (w * h);
+    at[0] = image;
+    at[1] = slice * columns() + n;
+    at[2] = rest / w;
+    at[3] = rest % w;
+  }
+};
+
+/// Matrix products with A a view over (b0, b1, m, k).
+template <class Config, class X> struct matmul_problem;
+template <class Config, class T, class S> struct matmul_problem<Config, view<T, S>> {
+  using element = detail::bare<T>;
+  static constexpr int rank = 4, along = 3;
+  Config cfg;
+  view<T, S> x;
+
+  TENON_FN int rows() const { return int(index_t(cfg.m)); }
+  TENON_FN int columns() const { return int(index_t(cfg.n)); }
+  TENON_FN int depth() const { return int(index_t(cfg.k)); }
+  TENON_FN int slices() const { return int(cfg.batch0 * cfg.batch1); }
+  TENON_DEVICE index_t weight_offset(int slice, int) const {
+    int at[rank];
+    slice_point(slice, at);
+    return at[0] * index_t(cfg.b_stride0) + at[1] * index_t(cfg.b_stride1);
+  }
+  TENON_DEVICE void slice_point(int slice, int (&at)[rank]) const {
+    const int inner = int(index_t(cfg.batch1));
+    at[0] = slice / inner;
+    at[1] = slice % inner;
+    at[2] = at[3] = 0;
+  }
+
+  struct row {
+    const T *origin;
+    bool inside;
+  };
+  TENON_DEVICE row make_row(int m, int slice) const {
+    if (m >= rows())
+      return {x.data, false};
+    int at[rank];
+    slice_point(slice, at);
+    at[2] = m;
+    return {x.data + offset(x.strides, at), true};
+  }
+  template <int N> TENON_FN static constexpr bool may_be_vector() {
+    if constexpr (decltype(Config::k)::is_fixed)
+      return detail::is_unit<decltype(S{}.template get<3>())> && decltype(Config::k)::value % N == 0;
+    else
+      return false;
+  }
+  template <int N> TENON_DEVICE bool is_vector() const {
+    return detail::starts_aligned<Config>(x.data) && detail::multiples_of<3, N>(x.strides);
+  }
+  struct column {
+    int k;
+    bool inside;
+  };
+  TENON_DEVICE column make_column(int k) const { return {k, k < depth()}; }
+  TENON_DEVICE bool holds(const row &r, const column &c) const { return r.inside && c.inside; }
+  TENON_DEVICE const T *address(const row &r, const column &c) const {
+    return r.origin + c.k * index_t(x.strides.template get<3>());
+  }
+  TENON_DEVICE int channel(const column &c, int) const { return c.k; }
+  TENON_DEVICE void point(int slice, int m, int n, int (&at)[rank]) const {
+    slice_point(slice, at);
+    at[2] = m;
+    at[3] = n;
+  }
+};
+
+} // namespace cuda
+} // namespace tenon
+
+#endif

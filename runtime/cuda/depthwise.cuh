@@ -1,0 +1,118 @@
+// Defines `depthwise`: 2-d convolution in which each input channel has its own `multiplier` filters.
+//
+// Algorithm: a thread computes `vector` channels at `columns` neighbouring output columns. With fixed
+// kernel width, stride and dilation it loads the columns of a kernel row once and uses them for every
+// output they touch; the weights of the row stay in registers.
+//
+// Config (derive from window_defaults): batch, in_h, in_w, out_h, out_w, channels (input), multiplier,
+//   kernel_h, kernel_w (fixed), stride_h, stride_w (fixed), dilation_h, dilation_w (fixed), pad_top,
+//   pad_left. Schedule: vector, columns (4 for 3x3; less for wide kernels).
+// x over (n, c, h, w), c stride fixed<1> for vector loads; outs and ins over (n, k, oh, ow).
+// Weights: [kernel_h][kernel_w][channels * multiplier].
+#ifndef TENON_RUNTIME_CUDA_DEPTHWISE_CUH
+#define TENON_RUNTIME_CUDA_DEPTHWISE_CUH
+
+#include "cuda/window.cuh"
+
+namespace tenon {
+namespace cuda {
+
+template <class Config, class X, class W, class Outs, class Ins, class Body> struct depthwise_kernel {
+  Config cfg;
+  X x;
+  const W *w;
+  Outs outs;
+  Ins ins;
+  Body body;
+
+  static constexpr int vector = Config::vector, columns = Config::columns;
+  static constexpr int threads = 128, blocks_per_sm = 1;
+  static constexpr int kernel_w = int(decltype(Config::kernel_w)::value);
+  static constexpr int stride = int(decltype(Config::stride_w)::value);
+  static constexpr int dilation = int(decltype(Config::dilation_w)::value);
+  static constexpr int multiplier = int(decltype(Config::multiplier)::value);
+  static constexpr int span = (columns - 1) * stride + (kernel_w - 1) * dilation + 1;
+  using walk = window_walk<1, vector, columns>;
+
+  TENON_FN static constexpr bool runs_on(target) { return true; }
+  int shared_bytes() const { return 0; }
+  grid blocks() const { return {ceil_div(points().threads(), index_t(threads)), 1, 1}; }
+
+  TENON_DEVICE void prefetch(unsigned char *) const {}
+  TENON_DEVICE void run(unsigned char *) const {
+    int at[4], count;
+    if (!points().seek(block_x() * threads + thread(), at, count))
+      return;
+    float sum[columns][vector] = {};
+    const int y0 = at[2] * int(index_t(cfg.stride_h)) - int(index_t(cfg.pad_top));
+    const int x0 = at[3] * stride - int(index_t(cfg.pad_left));
+    for (int ky = 0; ky < int(index_t(cfg.kernel_h)); ++ky) {
+      const int y = y0 + ky * int(index_t(cfg.dilation_h));
+      if (unsigned(y) >= unsigned(index_t(cfg.in_h)))
+        continue;
+      float image[span][vector];
+      TENON_UNROLL
+      for (int i = 0; i < span; ++i)
+        if (used(i))
+          load_column(image[i], at, y, x0 + i, count);
+      TENON_UNROLL
+      for (int kx = 0; kx < kernel_w; ++kx) {
+        float weights[vector];
+        load_run(weights, w + (ky * kernel_w + kx) * outputs() + at[1], fixed<1>{}, count);
+        TENON_UNROLL
+        for (int c = 0; c < columns; ++c) {
+          TENON_UNROLL
+          for (int v = 0; v < vector; ++v)
+            sum[c][v] = mul_add(image[c * stride + kx * dilation][v], weights[v], sum[c][v]);
+        }
+      }
+    }
+    TENON_UNROLL
+    for (int c = 0; c < columns; ++c) {
+      if (at[3] < int(index_t(cfg.out_w)))
+        apply_body<1>(body, outs, ins, at, count, sum[c]);
+      ++at[3];
+    }
+  }
+
+private:
+  TENON_FN int outputs() const { return int(cfg.channels * cfg.multiplier); }
+  TENON_FN walk points() const {
+    return {outputs(), int(index_t(cfg.out_h)), int(index_t(cfg.out_w)), index_t(cfg.batch)};
+  }
+  /// Whether any output of the row reads its i-th column.
+  TENON_FN static constexpr bool used(int i) {
+    for (int c = 0; c < columns; ++c)
+      for (int k = 0; k < kernel_w; ++k)
+        if (c * stride + k * dilation == i)
+          return true;
+    return false;
+  }
+  TENON_DEVICE void load_column(float (&to)[vector], const int (&at)[4], int y, int column, int count) const {
+    if (unsigned(column) >= unsigned(index_t(cfg.in_w))) {
+      TENON_UNROLL
+      for (int v = 0; v < vector; ++v)
+        to[v] = 0;
+    } else if constexpr (multiplier == 1) {
+      const int point[4] = {at[0], at[1], y, column};
+      load_operand<1>(to, x, point, count);
+    } else {
+      TENON_UNROLL
+      for (int v = 0; v < vector; ++v) {
+        const int point[4] = {at[0], (at[1] + v) / multiplier, y, column};
+        to[v] = v < count ? load_element(x.data + offset(x.strides, point)) : 0.0f;
+      }
+    }
+  }
+};
+
+template <class Config, class X, class W, class Outs, class Ins, class Body>
+depthwise_kernel<Config, X, W, Outs, Ins, Body> depthwise(Config cfg, X x, const W *w, Outs outs, Ins ins,
+                                                          Body body) {
+  return {cfg, x, w, outs, ins, body};
+}
+
+} // namespace cuda
+} // namespace tenon
+
+#endif

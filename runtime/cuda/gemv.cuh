@@ -1,0 +1,127 @@
+// Defines `gemv`: products of a few rows with constant weights (fully connected layers at batch 1),
+// bound by reading the weights once.
+//
+// Algorithm: `lanes` threads share `columns` outputs of every row; each reads 16-byte runs of the
+// weights along k and keeps rows x columns sums, which are combined across the threads in a fixed
+// order. The lines of the weights are hinted into the cache before the dependency wait.
+//
+// Config: m (fixed, 8 at most), n, k. Schedule: lanes (32 ... 256, a power of two), columns (1 ... 4).
+// x over (m, k); outs and ins over (m, n).
+// Weights: [n][pitch] of fp32 or fp16, pitch = k rounded up to 16 bytes, zero padded.
+#ifndef TENON_RUNTIME_CUDA_GEMV_CUH
+#define TENON_RUNTIME_CUDA_GEMV_CUH
+
+#include "cuda/operands.cuh"
+#include "cuda/ptx/prefetch.cuh"
+
+namespace tenon {
+namespace cuda {
+
+template <class Config, class X, class W, class Outs, class Ins, class Body> struct gemv_kernel {
+  Config cfg;
+  X x;
+  const W *w;
+  Outs outs;
+  Ins ins;
+  Body body;
+
+  static constexpr int rows = int(decltype(Config::m)::value);
+  static constexpr int lanes = Config::lanes, columns = Config::columns;
+  static constexpr int threads = 256, blocks_per_sm = 1;
+  static constexpr int groups = threads / lanes, warps = lanes / 32;
+  static constexpr int run_length = 16 / int(sizeof(W));
+  static_assert(rows <= 8 && detail::is_power_of_two(lanes) && lanes >= 32 && lanes <= threads,
+                "few rows, whole warps");
+
+  TENON_FN static constexpr bool runs_on(target) { return true; }
+  int shared_bytes() const { return warps > 1 ? threads / 32 * rows * columns * int(sizeof(float)) : 0; }
+  grid blocks() const { return {ceil_div(index_t(cfg.n), index_t(groups * columns)), 1, 1}; }
+
+  TENON_DEVICE void prefetch(unsigned char *) const {
+    const int lane_step = ptx::prefetch_l2::line / int(sizeof(W));
+    for (int c = 0; c < columns; ++c)
+      if (first_column() + c < int(index_t(cfg.n)))
+        for (int k = my_lane() * lane_step; k < pitch(); k += lanes * lane_step)
+          ptx::prefetch_l2::hint(row_of_weights(c) + k);
+  }
+
+  TENON_DEVICE void run(unsigned char *shared) const {
+    float sum[rows][columns] = {};
+    const int depth = int(index_t(cfg.k));
+    for (int k = my_lane() * run_length; k < depth; k += lanes * run_length) {
+      float weights[columns][run_length];
+      TENON_UNROLL
+      for (int c = 0; c < columns; ++c)
+        load_run(weights[c], row_of_weights(c) + k, fixed<1>{}, run_length);
+      TENON_UNROLL
+      for (int m = 0; m < rows; ++m) {
+        float values[run_length];
+        const int at[2] = {m, k};
+        load_operand<1>(values, x, at, min_of(depth - k, run_length));
+        TENON_UNROLL
+        for (int c = 0; c < columns; ++c) {
+          TENON_UNROLL
+          for (int i = 0; i < run_length; ++i)
+            sum[m][c] = mul_add(values[i], weights[c][i], sum[m][c]);
+        }
+      }
+    }
+    combine(sum, shared);
+    if (my_lane() == 0) {
+      const int count = min_of(int(index_t(cfg.n)) - first_column(), columns);
+      TENON_UNROLL
+      for (int m = 0; m < rows; ++m) {
+        const int at[2] = {m, first_column()};
+        if (count > 0)
+          apply_body<1>(body, outs, ins, at, count, sum[m]);
+      }
+    }
+  }
+
+private:
+  TENON_DEVICE static int my_lane() { return thread() % lanes; }
+  TENON_DEVICE static int first_column() { return (block_x() * groups + thread() / lanes) * columns; }
+  TENON_DEVICE int pitch() const { return ceil_div(int(index_t(cfg.k)), run_length) * run_length; }
+  /// Weights of one of this thread's columns; beyond the last one, those of the last.
+  TENON_DEVICE const W *row_of_weights(int c) const {
+    return w + index_t(min_of(first_column() + c, int(index_t(cfg.n)) - 1)) * pitch();
+  }
+  /// Leaves the whole sums in the first lane.
+  TENON_DEVICE static void combine(float (&sum)[rows][columns], unsigned char *shared) {
+    TENON_UNROLL
+    for (int m = 0; m < rows; ++m) {
+      TENON_UNROLL
+      for (int c = 0; c < columns; ++c) {
+        TENON_UNROLL
+        for (int mask = 16; mask > 0; mask /= 2)
+          sum[m][c] += shuffle_xor(sum[m][c], mask);
+      }
+    }
+    if constexpr (warps > 1) {
+      float *parts = reinterpret_cast<float *>(shared);
+      if (lane() == 0) {
+        TENON_UNROLL
+        for (int i = 0; i < rows * columns; ++i)
+          parts[warp() * rows * columns + i] = sum[i / columns][i % columns];
+      }
+      sync_block();
+      TENON_UNROLL
+      for (int i = 0; i < rows * columns; ++i) {
+        float whole = 0;
+        for (int p = 0; p < warps; ++p)
+          whole += parts[(thread() / lanes * warps + p) * rows * columns + i];
+        sum[i / columns][i % columns] = whole;
+      }
+    }
+  }
+};
+
+template <class Config, class X, class W, class Outs, class Ins, class Body>
+gemv_kernel<Config, X, W, Outs, Ins, Body> gemv(Config cfg, X x, const W *w, Outs outs, Ins ins, Body body) {
+  return {cfg, x, w, outs, ins, body};
+}
+
+} // namespace cuda
+} // namespace tenon
+
+#endif

@@ -1,0 +1,147 @@
+// Defines how kernels are launched.
+//
+// A kernel is a struct that holds its arguments and says
+//   static constexpr int threads, blocks_per_sm;       its launch bounds
+//   TENON_FN static constexpr bool runs_on(target);             architectures it is written for
+//   grid blocks() const;  int shared_bytes() const;    host: the launch it needs
+//   void prefetch(unsigned char *shared) const;        device: may read weights, nothing else
+//   void run(unsigned char *shared) const;             device: everything else
+// cuda/entry.cuh makes a __global__ function of it.
+#ifndef TENON_RUNTIME_CUDA_LAUNCH_H
+#define TENON_RUNTIME_CUDA_LAUNCH_H
+
+#include "cuda/function.cuh"
+#include "cuda/status.h"
+
+namespace tenon {
+namespace cuda {
+
+/// ok when the file was really compiled for the architectures of Variant.
+template <class Variant> status check_build() {
+  cudaFuncAttributes attributes;
+  const cudaError_t e =
+      cudaFuncGetAttributes(&attributes, probe_of<Variant>());
+  if (e == cudaErrorNoKernelImageForDevice || e == cudaErrorInvalidDeviceFunction) {
+    (void)cudaGetLastError();
+    return wrong_build;
+  }
+  TENON_CHECK_CUDA(e);
+  return Variant::contains({attributes.ptxVersion * 10, attributes.sharedSizeBytes >= 4096}) ? ok
+                                                                                            : wrong_build;
+}
+
+/// Where a program's launches go. Steps hand their kernels to `launch` and know nothing else.
+class issue {
+public:
+  enum class mode {
+    /// Loads each kernel and sets its limits; counts the launches.
+    configure,
+    /// Launches on a stream, which may be being captured.
+    launch,
+    /// Gives the captured nodes their arguments anew.
+    update,
+  };
+
+  static issue configure(int shared_limit) {
+    issue i(mode::configure);
+    i.shared_limit_ = shared_limit;
+    return i;
+  }
+  /// `programmatic`: kernels but the first may start before the one ahead of them has finished.
+  static issue launch_on(cudaStream_t stream, bool programmatic, unsigned long long *stamps) {
+    issue i(mode::launch);
+    i.stream_ = stream;
+    i.programmatic_ = programmatic;
+    i.stamps_ = stamps;
+    return i;
+  }
+  static issue update(cudaGraphExec_t graph, const cudaGraphNode_t *nodes, unsigned long long *stamps) {
+    issue i(mode::update);
+    i.graph_ = graph;
+    i.nodes_ = nodes;
+    i.stamps_ = stamps;
+    return i;
+  }
+
+  /// How many launches were issued so far.
+  int ordinal() const { return ordinal_; }
+  void set_ordinal(int n) { ordinal_ = n; }
+
+  template <class Variant, class K> status launch(const K &kernel) {
+    const void *function = function_of<Variant, K>();
+    const int ordinal = ordinal_++;
+    const grid blocks = kernel.blocks();
+    const int shared = kernel.shared_bytes();
+    if (mode_ == mode::configure)
+      return configure_kernel(function, shared);
+    if (blocks.x == 0 || blocks.y == 0 || blocks.z == 0)
+      return ok; // nothing to compute
+    if (blocks.x < 0 || blocks.y < 0 || blocks.z < 0 || blocks.x > 0x7fffffffL || blocks.y > 65535 ||
+        blocks.z > 65535)
+      return dims_out_of_range;
+    K argument = kernel;
+    launch_tag tag{};
+    tag.ordinal = ordinal;
+#if defined(TENON_PROFILE)
+    tag.stamps = stamps_ + 2 * ordinal;
+#endif
+    void *arguments[] = {&argument, &tag};
+    const dim3 extent(unsigned(blocks.x), unsigned(blocks.y), unsigned(blocks.z));
+    return mode_ == mode::launch ? launch_kernel(function, extent, K::threads, shared, arguments)
+                                 : update_kernel(function, extent, K::threads, shared, arguments);
+  }
+
+private:
+  explicit issue(mode m) : mode_(m) {}
+
+  status configure_kernel(const void *function, int shared) {
+    cudaFuncAttributes attributes;
+    TENON_CHECK_CUDA(cudaFuncGetAttributes(&attributes, function));
+    if (shared + int(attributes.sharedSizeBytes) > shared_limit_)
+      return too_little_shared_memory;
+    if (shared > 48 * 1024)
+      TENON_CHECK_CUDA(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
+    return ok;
+  }
+  status launch_kernel(const void *function, dim3 blocks, int threads, int shared, void **arguments) {
+    cudaLaunchAttribute attribute;
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = blocks;
+    config.blockDim = dim3(unsigned(threads));
+    config.dynamicSmemBytes = size_t(shared);
+    config.stream = stream_;
+    config.attrs = &attribute;
+    // What runs before the first kernel is the caller's: an ordinary edge.
+    config.numAttrs = programmatic_ && launched_ ? 1 : 0;
+    launched_ = true;
+    return from_cuda(cudaLaunchKernelExC(&config, function, arguments));
+  }
+  status update_kernel(const void *function, dim3 blocks, int threads, int shared, void **arguments) {
+    cudaKernelNodeParams params{};
+    params.func = const_cast<void *>(function);
+    params.gridDim = blocks;
+    params.blockDim = dim3(unsigned(threads));
+    params.sharedMemBytes = unsigned(shared);
+    params.kernelParams = arguments;
+    return from_cuda(
+        cudaGraphExecKernelNodeSetParams(graph_, nodes_[static_cast<launch_tag *>(arguments[1])->ordinal],
+                                         &params));
+  }
+
+  mode mode_;
+  int ordinal_ = 0;
+  int shared_limit_ = 0;
+  bool programmatic_ = false;
+  bool launched_ = false;
+  cudaStream_t stream_ = nullptr;
+  cudaGraphExec_t graph_ = nullptr;
+  const cudaGraphNode_t *nodes_ = nullptr;
+  unsigned long long *stamps_ = nullptr;
+};
+
+} // namespace cuda
+} // namespace tenon
+
+#endif

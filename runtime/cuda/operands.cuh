@@ -1,0 +1,281 @@
+// Defines how kernels load runs of neighbouring elements, hand them to a body one by one, and store
+// its results.
+//
+// A run is up to V elements along dimension Along of the views. Where a view's stride there is
+// fixed<1> and the address is aligned, a run is one vector access (or several, beyond 16 bytes);
+// fixed<0> is one load; anything else goes element by element, so that every address is correct.
+//
+// Lists of extents in a kernel's Config are ordinary members: device code cannot refer to static
+// members of class type. Single extents may be static.
+#ifndef TENON_RUNTIME_CUDA_OPERANDS_CUH
+#define TENON_RUNTIME_CUDA_OPERANDS_CUH
+
+#include "common/mul_add.h"
+#include "cuda/device.cuh"
+
+namespace tenon {
+namespace cuda {
+
+/// The body of a kernel whose result is stored as it is.
+struct identity_body {
+  template <class L, class V> TENON_FN V operator()(L, V x) const { return x; }
+};
+
+/// The K-indexed prologue that leaves its operand alone.
+struct no_prologue {
+  template <class L, class V> TENON_FN V operator()(L, V x) const { return x; }
+};
+
+/// Element offset of an iteration point, computed in Index.
+template <int I = 0, class Index, int Rank> TENON_FN Index offset(dims<>, const Index (&)[Rank]) {
+  return 0;
+}
+template <int I = 0, class D, class... Rest, class Index, int Rank>
+TENON_FN Index offset(const dims<D, Rest...> &strides, const Index (&at)[Rank]) {
+  static_assert(I < Rank, "a view has as many strides as the iteration space has dimensions");
+  return Index(index_t(strides.head)) * at[I] + offset<I + 1>(strides.tail, at);
+}
+
+namespace detail {
+using tenon::detail::bare;
+using tenon::detail::is_same;
+
+template <class Stride> constexpr bool is_unit = is_same<bare<Stride>, fixed<1>>;
+template <class Stride> constexpr bool is_broadcast = is_same<bare<Stride>, fixed<0>>;
+
+TENON_FN constexpr bool is_power_of_two(int x) { return x > 0 && (x & (x - 1)) == 0; }
+
+template <int Bytes> TENON_DEVICE bool is_aligned(const void *p) {
+  return (uintptr_t(p) & uintptr_t(Bytes - 1)) == 0;
+}
+
+/// Copies V elements between registers and memory in the largest words; p is aligned to them.
+template <int V, class T> TENON_DEVICE void load_words(T (&to)[V], const T *p) {
+  constexpr int bytes = V * int(sizeof(T)), size = bytes < 16 ? bytes : 16;
+  using W = typename word<size>::type;
+  W w[bytes / size];
+  TENON_UNROLL
+  for (int i = 0; i < bytes / size; ++i)
+    w[i] = reinterpret_cast<const W *>(p)[i];
+  memcpy(static_cast<void *>(to), w, sizeof(w));
+}
+template <int V, class T> TENON_DEVICE void store_words(T *p, const T (&from)[V]) {
+  constexpr int bytes = V * int(sizeof(T)), size = bytes < 16 ? bytes : 16;
+  using W = typename word<size>::type;
+  W w[bytes / size];
+  memcpy(w, static_cast<const void *>(from), sizeof(w));
+  TENON_UNROLL
+  for (int i = 0; i < bytes / size; ++i)
+    reinterpret_cast<W *>(p)[i] = w[i];
+}
+
+template <int V, class T> TENON_FN constexpr int word_bytes() {
+  return V * int(sizeof(T)) < 16 ? V * int(sizeof(T)) : 16;
+}
+} // namespace detail
+
+/// x[i] = p[i * stride] for i < count; the rest of x is zero. 1 <= count <= V.
+template <int V, class T, class Stride>
+TENON_DEVICE void load_run(compute_t<T> (&x)[V], const T *p, Stride stride, int count) {
+  using E = detail::bare<T>;
+  if constexpr (detail::is_broadcast<Stride>) {
+    const compute_t<T> v = load_element(p);
+    TENON_UNROLL
+    for (int i = 0; i < V; ++i)
+      x[i] = v;
+  } else {
+    if constexpr (V > 1 && detail::is_unit<Stride> && detail::is_power_of_two(V)) {
+      if (count >= V && detail::is_aligned<detail::word_bytes<V, E>()>(p)) {
+        E raw[V];
+        detail::load_words(raw, const_cast<const E *>(p));
+        TENON_UNROLL
+        for (int i = 0; i < V; ++i)
+          x[i] = load_element(&raw[i]);
+        return;
+      }
+    }
+    TENON_UNROLL
+    for (int i = 0; i < V; ++i)
+      x[i] = i < count ? load_element(p + i * index_t(stride)) : compute_t<T>{};
+  }
+}
+
+/// p[i * stride] = x[i] for i < count.
+template <int V, class T, class Stride>
+TENON_DEVICE void store_run(T *p, Stride stride, const compute_t<T> (&x)[V], int count) {
+  if constexpr (V > 1 && detail::is_unit<Stride> && detail::is_power_of_two(V)) {
+    if (count >= V && detail::is_aligned<detail::word_bytes<V, T>()>(p)) {
+      T raw[V];
+      TENON_UNROLL
+      for (int i = 0; i < V; ++i)
+        store_element(&raw[i], x[i]);
+      detail::store_words(p, raw);
+      return;
+    }
+  }
+  TENON_UNROLL
+  for (int i = 0; i < V; ++i)
+    if (i < count)
+      store_element(p + i * index_t(stride), x[i]);
+}
+
+// load_operand loads a run of one operand at iteration point `at`; one overload per kind of operand.
+
+template <int Along, int V, class T, class S, class Index, int Rank>
+TENON_DEVICE void load_operand(compute_t<T> (&x)[V], const view<T, S> &v, const Index (&at)[Rank],
+                               int count) {
+  load_run(x, v.data + offset(v.strides, at), v.strides.template get<Along>(), count);
+}
+
+namespace detail {
+template <int Except, int I = 0, class Index, int Rank>
+TENON_FN bool in_box(dims<>, dims<>, const Index (&)[Rank]) {
+  return true;
+}
+/// lo <= at < hi in every dimension but Except.
+template <int Except, int I = 0, class L, class... Ls, class H, class... Hs, class Index, int Rank>
+TENON_FN bool in_box(const dims<L, Ls...> &lo, const dims<H, Hs...> &hi, const Index (&at)[Rank]) {
+  const bool rest = in_box<Except, I + 1>(lo.tail, hi.tail, at);
+  if constexpr (I == Except)
+    return rest;
+  else
+    return rest && at[I] >= Index(index_t(lo.head)) && at[I] < Index(index_t(hi.head));
+}
+} // namespace detail
+
+template <int Along, int V, class T, class S, class Lo, class Hi, class Fill, class Index, int Rank>
+TENON_DEVICE void load_operand(compute_t<T> (&x)[V], const padded_view<T, S, Lo, Hi, Fill> &v,
+                               const Index (&at)[Rank], int count) {
+  const Index lo = Index(index_t(v.lo.template get<Along>())) - at[Along];
+  const Index hi = Index(index_t(v.hi.template get<Along>())) - at[Along];
+  const bool inside = detail::in_box<Along>(v.lo, v.hi, at);
+  const T *p = v.data + offset(v.strides, at);
+  const auto stride = v.strides.template get<Along>();
+  if (inside && lo <= 0 && hi >= count) {
+    load_run(x, p, stride, count);
+    return;
+  }
+  TENON_UNROLL
+  for (int i = 0; i < V; ++i)
+    x[i] = inside && i < count && i >= lo && i < hi ? load_element(p + i * index_t(stride))
+                                                    : compute_t<T>(v.fill);
+}
+
+template <int Along, int V, class T, int D, class Index, int Rank>
+TENON_DEVICE void load_operand(T (&x)[V], const index_view<T, D> &, const Index (&at)[Rank], int) {
+  TENON_UNROLL
+  for (int i = 0; i < V; ++i)
+    x[i] = T(D == Along ? at[D] + i : at[D]);
+}
+
+/// Runs of all operands of a pack.
+template <int V, class Views> struct operand_runs;
+template <int V> struct operand_runs<V, arguments<>> {
+  template <int Along, class Index, int Rank>
+  TENON_DEVICE void load(arguments<>, const Index (&)[Rank], int) {}
+  template <class Body, class... Got> TENON_DEVICE auto call(const Body &body, int, Got... got) const {
+    return body(scalar_lanes{}, got...);
+  }
+};
+template <int V, class View, class... Rest> struct operand_runs<V, arguments<View, Rest...>> {
+  compute_t<typename View::element> head[V];
+  operand_runs<V, arguments<Rest...>> tail;
+
+  template <int Along, class Index, int Rank>
+  TENON_DEVICE void load(const arguments<View, Rest...> &views, const Index (&at)[Rank], int count) {
+    load_operand<Along>(head, views.head, at, count);
+    tail.template load<Along>(views.tail, at, count);
+  }
+  /// body(got..., element i of every run).
+  template <class Body, class... Got>
+  TENON_DEVICE auto call(const Body &body, int i, Got... got) const {
+    return tail.call(body, i, got..., head[i]);
+  }
+};
+
+/// Runs of all results of a body, one per output view.
+template <int V, class Views> struct result_runs;
+template <int V> struct result_runs<V, arguments<>> {
+  TENON_DEVICE void set(int, arguments<>) {}
+  template <int Along, class Index, int Rank>
+  TENON_DEVICE void store(arguments<>, const Index (&)[Rank], int) const {}
+};
+template <int V, class View, class... Rest> struct result_runs<V, arguments<View, Rest...>> {
+  compute_t<typename View::element> head[V];
+  result_runs<V, arguments<Rest...>> tail;
+
+  template <class R, class... Rs> TENON_DEVICE void set(int i, const results<R, Rs...> &r) {
+    head[i] = compute_t<typename View::element>(r.head);
+    tail.set(i, r.tail);
+  }
+  /// A single result comes bare.
+  template <class R> TENON_DEVICE void set(int i, const R &r) {
+    head[i] = compute_t<typename View::element>(r);
+  }
+  template <int Along, class Index, int Rank>
+  TENON_DEVICE void store(const arguments<View, Rest...> &views, const Index (&at)[Rank],
+                          int count) const {
+    store_run(views.head.data + offset(views.head.strides, at),
+              views.head.strides.template get<Along>(), head, count);
+    tail.template store<Along>(views.tail, at, count);
+  }
+};
+
+/// outs[at + i] = body(anchor[i]..., ins[at + i]...) for i < count along dimension Along.
+template <int Along, int V, class Outs, class Ins, class Body, class Index, int Rank, class... Anchors>
+TENON_DEVICE void apply_body(const Body &body, const Outs &outs, const Ins &ins,
+                             const Index (&at)[Rank], int count, const Anchors (&...anchors)[V]) {
+  operand_runs<V, Ins> operands;
+  operands.template load<Along>(ins, at, count);
+  result_runs<V, Outs> stored;
+  TENON_UNROLL
+  for (int i = 0; i < V; ++i)
+    stored.set(i, operands.call(body, i, anchors[i]...));
+  stored.template store<Along>(outs, at, count);
+}
+
+/// The first Count coordinates of the linear index `n` in a space, the last of them fastest.
+template <int Count, int I = 0, class Space, class Index, int Rank>
+TENON_FN Index unravel(const Space &space, Index n, Index (&at)[Rank]) {
+  if constexpr (I == Count) {
+    return n;
+  } else {
+    const Index rest = unravel<Count, I + 1>(space.tail, n, at);
+    if constexpr (I == 0) {
+      at[0] = rest;
+      return 0;
+    } else {
+      const Index extent = Index(index_t(space.head));
+      at[I] = rest % extent;
+      return rest / extent;
+    }
+  }
+}
+
+/// Product of extents.
+TENON_FN constexpr index_t volume(dims<>) { return 1; }
+template <class D, class... Rest> TENON_FN constexpr index_t volume(const dims<D, Rest...> &d) {
+  return index_t(d.head) * volume(d.tail);
+}
+
+/// What a kernel computes offsets in: int, unless its configuration says `large` (a tensor of 2^30
+/// elements or more).
+namespace detail {
+template <class Config, class = void> struct index_of { using type = int; };
+template <bool Large> struct choose_index { using type = int; };
+template <> struct choose_index<true> { using type = index_t; };
+template <class Config> struct index_of<Config, decltype(void(Config::large))> {
+  using type = typename choose_index<Config::large>::type;
+};
+} // namespace detail
+template <class Config> using index_of = typename detail::index_of<Config>::type;
+
+/// Blocks of a launch.
+struct grid {
+  index_t x = 1, y = 1, z = 1;
+};
+
+} // namespace cuda
+} // namespace tenon
+
+#endif

@@ -1,0 +1,139 @@
+// Defines `pooling`: largest element or mean of 2-d windows.
+//
+// Algorithm: a thread folds `vector` neighbouring windows (along channels or columns), element by
+// element; padding is skipped, never read. NaN wins a maximum. An empty window gives the lowest
+// value, or 0.
+//
+// Config (derive from window_defaults): batch, channels, in_h, in_w, out_h, out_w, kernel_h, kernel_w,
+//   stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, pad_bottom, pad_right (the last two
+//   count for pooling_mean_padded only), kind (type: pooling_max, pooling_mean or
+//   pooling_mean_padded), accumulator (type). Schedule: along (1 for NHWC, 3 for NCHW), vector.
+// x over (n, c, h, w); outs and ins over (n, c, oh, ow).
+#ifndef TENON_RUNTIME_CUDA_POOLING_CUH
+#define TENON_RUNTIME_CUDA_POOLING_CUH
+
+#include "common/scalar_arith.h"
+#include "cuda/window.cuh"
+
+namespace tenon {
+namespace cuda {
+
+struct pooling_max {
+  template <class A> TENON_FN static A start() {
+    if constexpr (tenon::detail::is_float<A>)
+      return -A(INFINITY);
+    else
+      return tenon::detail::is_signed<A> ? A(A(1) << (8 * int(sizeof(A)) - 1)) : A(0);
+  }
+  template <class A> TENON_FN static A fold(A sum, A x) { return max<scalar_lanes>(sum, x); }
+  template <class A> TENON_FN static A finish(A sum, int, int) { return sum; }
+};
+struct pooling_mean {
+  template <class A> TENON_FN static A start() { return A(0); }
+  template <class A> TENON_FN static A fold(A sum, A x) { return sum + x; }
+  template <class A> TENON_FN static A finish(A sum, int inside, int) {
+    return inside > 0 ? sum / A(inside) : A(0);
+  }
+};
+/// Divides by the taps inside the padded image.
+struct pooling_mean_padded : pooling_mean {
+  template <class A> TENON_FN static A finish(A sum, int, int padded) {
+    return pooling_mean::finish(sum, padded, padded);
+  }
+};
+
+template <class Config, class X, class Outs, class Ins, class Body> struct pooling_kernel {
+  Config cfg;
+  X x;
+  Outs outs;
+  Ins ins;
+  Body body;
+
+  using kind = typename Config::kind;
+  using value = typename Config::accumulator;
+  static constexpr int vector = Config::vector, along = Config::along;
+  static constexpr int threads = 128, blocks_per_sm = 1;
+  using walk = window_walk<along, vector, 1>;
+
+  TENON_FN static constexpr bool runs_on(target) { return true; }
+  int shared_bytes() const { return 0; }
+  grid blocks() const { return {ceil_div(points().threads(), index_t(threads)), 1, 1}; }
+
+  TENON_DEVICE void prefetch(unsigned char *) const {}
+  TENON_DEVICE void run(unsigned char *) const {
+    int at[4], count;
+    if (!points().seek(block_x() * threads + thread(), at, count))
+      return;
+    value sum[vector];
+    int inside[vector] = {}, padded[vector] = {};
+    TENON_UNROLL
+    for (int v = 0; v < vector; ++v)
+      sum[v] = kind::template start<value>();
+    const int stride_w = int(index_t(cfg.stride_w));
+    const int y0 = at[2] * int(index_t(cfg.stride_h)) - int(index_t(cfg.pad_top));
+    const int x0 = at[3] * stride_w - int(index_t(cfg.pad_left));
+    for (int ky = 0; ky < int(index_t(cfg.kernel_h)); ++ky) {
+      const int y = y0 + ky * int(index_t(cfg.dilation_h));
+      const bool y_inside = unsigned(y) < unsigned(index_t(cfg.in_h));
+      const bool y_padded = y < int(index_t(cfg.in_h) + index_t(cfg.pad_bottom));
+      for (int kx = 0; kx < int(index_t(cfg.kernel_w)); ++kx) {
+        const int column = x0 + kx * int(index_t(cfg.dilation_w));
+        value tap[vector];
+        bool taken[vector];
+        load_taps(tap, taken, at, y, column, y_inside, count);
+        TENON_UNROLL
+        for (int v = 0; v < vector; ++v) {
+          const int mine = along == 3 ? column + v * stride_w : column;
+          if (taken[v])
+            sum[v] = kind::fold(sum[v], tap[v]);
+          inside[v] += taken[v];
+          padded[v] += y_padded && mine < int(index_t(cfg.in_w) + index_t(cfg.pad_right));
+        }
+      }
+    }
+    TENON_UNROLL
+    for (int v = 0; v < vector; ++v)
+      sum[v] = kind::finish(sum[v], inside[v], padded[v]);
+    apply_body<along>(body, outs, ins, at, count, sum);
+  }
+
+private:
+  TENON_FN walk points() const {
+    return {int(index_t(cfg.channels)), int(index_t(cfg.out_h)), int(index_t(cfg.out_w)), index_t(cfg.batch)};
+  }
+  /// One tap of every window of the run, and whether it lies inside x.
+  TENON_DEVICE void load_taps(value (&tap)[vector], bool (&taken)[vector], const int (&at)[4], int y,
+                              int column, bool y_inside, int count) const {
+    using element = typename X::element;
+    if constexpr (along == 1) {
+      const bool is_inside = y_inside && unsigned(column) < unsigned(index_t(cfg.in_w));
+      compute_t<element> run[vector] = {};
+      if (is_inside) {
+        const int point[4] = {at[0], at[1], y, column};
+        load_operand<1>(run, x, point, count);
+      }
+      TENON_UNROLL
+      for (int v = 0; v < vector; ++v) {
+        taken[v] = is_inside;
+        tap[v] = value(run[v]);
+      }
+    } else {
+      TENON_UNROLL
+      for (int v = 0; v < vector; ++v) {
+        const int point[4] = {at[0], at[1], y, column + v * int(index_t(cfg.stride_w))};
+        taken[v] = y_inside && v < count && unsigned(point[3]) < unsigned(index_t(cfg.in_w));
+        tap[v] = taken[v] ? value(load_element(x.data + offset(x.strides, point))) : value(0);
+      }
+    }
+  }
+};
+
+template <class Config, class X, class Outs, class Ins, class Body>
+pooling_kernel<Config, X, Outs, Ins, Body> pooling(Config cfg, X x, Outs outs, Ins ins, Body body) {
+  return {cfg, x, outs, ins, body};
+}
+
+} // namespace cuda
+} // namespace tenon
+
+#endif

@@ -1,0 +1,357 @@
+// Defines how contraction kernels bring tiles of A and B into shared memory, in runs of 16 bytes
+// along K (A) or N (B).
+//
+// Three ways, by what the addresses allow:
+//   whole runs by cp.async       runs are contiguous and aligned, stored as they are
+//   single words by cp.async     4-byte elements whose runs are neither
+//   through registers            no cp.async, another element type, a prologue, or 2-byte elements
+//                                that are not aligned: `fetch` loads, `put` stores later
+// `issue` does the asynchronous part; fetch and put do the rest and are empty otherwise.
+//
+// A Layout says where a run lies in its tile: rows, columns (elements), size, at(row, run).
+#ifndef TENON_RUNTIME_CUDA_TILE_LOADER_CUH
+#define TENON_RUNTIME_CUDA_TILE_LOADER_CUH
+
+#include "cuda/contraction.cuh"
+#include "cuda/ptx/cp_async.cuh"
+
+namespace tenon {
+namespace cuda {
+namespace detail {
+
+template <bool B, class T, class F> struct either { using type = T; };
+template <class T, class F> struct either<false, T, F> { using type = F; };
+
+/// Holds one element, or zero where there is none; unchanged where both types agree.
+template <class Held, class T> TENON_DEVICE void fetch_element(Held &to, const T *from) {
+  if constexpr (is_same<Held, T>) {
+    const Held zero = {};
+    to = from ? *from : zero;
+  } else {
+    store_element(&to, from ? load_element(from) : compute_t<T>{});
+  }
+}
+/// The same for an aligned run.
+template <int Run, class Held, class T> TENON_DEVICE void fetch_run(Held (&to)[Run], const T *from) {
+  T raw[Run] = {};
+  if (from)
+    load_words(raw, from);
+  TENON_UNROLL
+  for (int e = 0; e < Run; ++e)
+    fetch_element(to[e], &raw[e]);
+}
+template <int Run, class Held, class T> TENON_DEVICE void put_run(T *to, const Held (&from)[Run]) {
+  T raw[Run];
+  TENON_UNROLL
+  for (int e = 0; e < Run; ++e)
+    fetch_element(raw[e], &from[e]);
+  store_words(to, raw);
+}
+
+/// Rows of Columns elements, Gap elements between them.
+template <int Rows, int Columns, int Gap, int Run> struct plain_tile {
+  static constexpr int rows = Rows, columns = Columns, pitch = Columns + Gap, size = Rows * pitch;
+  TENON_DEVICE static int at(int row, int run) { return row * pitch + run * Run; }
+};
+
+/// Rows of Columns 16-bit elements whose 16-byte runs are exchanged so that the eight rows that
+/// ldmatrix reads at one column lie in different banks.
+template <int Rows, int Columns> struct swizzled_tile {
+  static constexpr int rows = Rows, columns = Columns, size = Rows * Columns;
+  static constexpr int runs = Columns / 8;
+  static_assert(is_power_of_two(runs), "a row is a power of two of runs");
+  TENON_DEVICE static int at(int row, int run) {
+    constexpr int rows_per_line = runs >= 8 ? 1 : 8 / runs;
+    return row * Columns + (run ^ (row / rows_per_line & ((runs < 8 ? runs : 8) - 1))) * 8;
+  }
+};
+} // namespace detail
+
+/// Brings tiles of A. T is the element in shared memory, Threads the block's size.
+template <class Problem, class T, class Layout, int Threads, class Prologue, class PrologueIns>
+class a_loader {
+  using element = typename Problem::element;
+  static constexpr int run = 16 / int(sizeof(T)), runs = Layout::columns / run;
+  static constexpr int pass_rows = Threads / runs, passes = ceil_div(Layout::rows, pass_rows);
+  static constexpr bool even = Layout::rows % pass_rows == 0;
+  static constexpr bool has_prologue = !detail::is_same<Prologue, no_prologue>;
+  static constexpr bool may_whole = Problem::template may_be_vector<run>();
+  static constexpr bool async_whole = has_async_copy && detail::is_same<element, T> && !has_prologue && may_whole;
+  static constexpr bool async_single =
+      has_async_copy && detail::is_same<element, T> && !has_prologue && sizeof(T) == 4;
+  static_assert(Threads % runs == 0 && Layout::columns % run == 0, "a pass is whole rows");
+  static_assert(passes * run <= 32, "validity bits of a thread's part");
+  using held = typename detail::either<has_prologue, float, T>::type;
+
+public:
+  TENON_DEVICE a_loader(const Problem &p, const Prologue &prologue, const PrologueIns &prologue_ins, int m0,
+                        int slice)
+      : problem_(p), prologue_(prologue), prologue_ins_(prologue_ins), slice_(slice),
+        whole_(may_whole && p.template is_vector<run>()) {
+    TENON_UNROLL
+    for (int i = 0; i < passes; ++i)
+      rows_[i] = p.make_row(m0 + row(i), slice);
+  }
+
+  TENON_DEVICE void issue(T *tile, int kt) const {
+    if constexpr (async_whole) {
+      if (whole_) {
+        const auto column = problem_.make_column(first_k(kt));
+        TENON_UNROLL
+        for (int i = 0; i < passes; ++i) {
+          if (!even && row(i) >= Layout::rows)
+            break;
+          const bool valid = problem_.holds(rows_[i], column);
+          ptx::cp_async<16>::copy(tile + Layout::at(row(i), my_run()),
+                                  valid ? problem_.address(rows_[i], column) : problem_.x.data, valid);
+        }
+        return;
+      }
+    }
+    if constexpr (async_single) {
+      TENON_UNROLL
+      for (int e = 0; e < run; ++e) {
+        const auto column = problem_.make_column(first_k(kt) + e);
+        TENON_UNROLL
+        for (int i = 0; i < passes; ++i) {
+          if (!even && row(i) >= Layout::rows)
+            break;
+          const bool valid = problem_.holds(rows_[i], column);
+          ptx::cp_async<4>::copy(tile + Layout::at(row(i), my_run()) + e,
+                                 valid ? problem_.address(rows_[i], column) : problem_.x.data, valid);
+        }
+      }
+    }
+  }
+
+  TENON_DEVICE void fetch(int kt) {
+    if (!through_registers())
+      return;
+    valid_ = 0;
+    const bool whole = whole_;
+    if constexpr (may_whole) {
+      if (whole) {
+        const auto column = problem_.make_column(first_k(kt));
+        TENON_UNROLL
+        for (int i = 0; i < passes; ++i) {
+          const bool valid = problem_.holds(rows_[i], column);
+          detail::fetch_run(held_[i], valid ? problem_.address(rows_[i], column) : nullptr);
+          valid_ |= valid ? ((1u << run) - 1u) << (run * i) : 0u;
+        }
+        return;
+      }
+    }
+    TENON_UNROLL
+    for (int e = 0; e < run; ++e) {
+      const auto column = problem_.make_column(first_k(kt) + e);
+      TENON_UNROLL
+      for (int i = 0; i < passes; ++i) {
+        const bool valid = problem_.holds(rows_[i], column);
+        detail::fetch_element(held_[i][e], valid ? problem_.address(rows_[i], column) : nullptr);
+        valid_ |= unsigned(valid) << (run * i + e);
+      }
+    }
+  }
+
+  TENON_DEVICE void put(T *tile, int kt) {
+    if (!through_registers())
+      return;
+    if constexpr (has_prologue) {
+      TENON_UNROLL
+      for (int e = 0; e < run; ++e) {
+        const auto column = problem_.make_column(first_k(kt) + e);
+        TENON_UNROLL
+        for (int i = 0; i < passes; ++i)
+          if (valid_ >> (run * i + e) & 1)
+            held_[i][e] = detail::apply_prologue(prologue_, prologue_ins_, held_[i][e],
+                                                 problem_.channel(column, slice_));
+      }
+    }
+    TENON_UNROLL
+    for (int i = 0; i < passes; ++i)
+      if (even || row(i) < Layout::rows)
+        detail::put_run(tile + Layout::at(row(i), my_run()), held_[i]);
+  }
+
+private:
+  TENON_DEVICE bool through_registers() const {
+    if constexpr (async_single)
+      return false;
+    else if constexpr (async_whole)
+      return !whole_;
+    else
+      return true;
+  }
+  TENON_DEVICE static int my_run() { return thread() % runs; }
+  TENON_DEVICE static int row(int pass) { return pass * pass_rows + thread() / runs; }
+  TENON_DEVICE static int first_k(int kt) { return kt * Layout::columns + my_run() * run; }
+
+  const Problem &problem_;
+  const Prologue &prologue_;
+  const PrologueIns &prologue_ins_;
+  int slice_;
+  bool whole_;
+  unsigned valid_ = 0; // bit run * pass + element
+  typename Problem::row rows_[passes];
+  held held_[passes][run] = {};
+};
+
+/// Brings tiles of B.
+template <class Source, class T, class Layout, int Threads> class b_loader {
+  using element = typename Source::element;
+  static constexpr int run = 16 / int(sizeof(T)), runs = Layout::columns / run;
+  static constexpr int total = Layout::rows * runs, passes = ceil_div(total, Threads);
+  static constexpr bool even = total % Threads == 0;
+  static constexpr bool async_whole = has_async_copy && detail::is_same<element, T>;
+  static constexpr bool async_single = async_whole && sizeof(T) == 4;
+  static_assert(Layout::columns % run == 0, "rows are whole runs");
+
+public:
+  static constexpr bool is_weights = Source::is_weights;
+
+  TENON_DEVICE explicit b_loader(const Source &source)
+      : source_(source), whole_(source.template is_vector<run>()) {}
+
+  TENON_DEVICE void issue(T *tile, int kt) const {
+    if constexpr (async_whole) {
+      TENON_UNROLL
+      for (int i = 0; i < passes; ++i) {
+        if (!even && row(i) >= Layout::rows)
+          break;
+        const int k = kt * Layout::rows + row(i), n = my_run(i) * run;
+        T *to = tile + Layout::at(row(i), my_run(i));
+        if (whole_) {
+          const bool valid = source_.holds(k, n);
+          ptx::cp_async<16>::copy(to, valid ? source_.address(k, n) : source_.any(), valid);
+        } else if constexpr (async_single) {
+          TENON_UNROLL
+          for (int e = 0; e < run; ++e) {
+            const bool valid = source_.holds(k, n + e);
+            ptx::cp_async<4>::copy(to + e, valid ? source_.address(k, n + e) : source_.any(), valid);
+          }
+        }
+      }
+    }
+  }
+
+  TENON_DEVICE void fetch(int kt) {
+    if (!through_registers())
+      return;
+    TENON_UNROLL
+    for (int i = 0; i < passes; ++i) {
+      const int k = kt * Layout::rows + row(i), n = my_run(i) * run;
+      const bool mine = even || row(i) < Layout::rows;
+      if (whole_) {
+        detail::fetch_run(held_[i], mine && source_.holds(k, n) ? source_.address(k, n) : nullptr);
+      } else {
+        TENON_UNROLL
+        for (int e = 0; e < run; ++e)
+          detail::fetch_element(held_[i][e],
+                                mine && source_.holds(k, n + e) ? source_.address(k, n + e) : nullptr);
+      }
+    }
+  }
+
+  TENON_DEVICE void put(T *tile, int) {
+    if (!through_registers())
+      return;
+    TENON_UNROLL
+    for (int i = 0; i < passes; ++i)
+      if (even || row(i) < Layout::rows)
+        detail::put_run(tile + Layout::at(row(i), my_run(i)), held_[i]);
+  }
+
+private:
+  TENON_DEVICE bool through_registers() const {
+    if constexpr (async_single)
+      return false;
+    else if constexpr (async_whole)
+      return !whole_;
+    else
+      return true;
+  }
+  TENON_DEVICE static int row(int pass) { return (pass * Threads + thread()) / runs; }
+  TENON_DEVICE static int my_run(int pass) { return (pass * Threads + thread()) % runs; }
+
+  Source source_;
+  bool whole_;
+  T held_[passes][run] = {};
+};
+
+/// The part of a contraction that one block computes.
+struct block_part {
+  int m0, n0, slice, split;
+  int first, end; // tiles along K
+  int tile;       // number of the output tile, for split-K
+};
+template <int TileM, int TileN, int TileK, int Splits, class Problem>
+TENON_DEVICE block_part part_of_block(const Problem &p) {
+  const int tiles_k = ceil_div(p.depth(), TileK), each = ceil_div(tiles_k, Splits);
+  const int split = block_z() % Splits, slice = block_z() / Splits;
+  const int tiles_m = ceil_div(p.rows(), TileM), tiles_n = ceil_div(p.columns(), TileN);
+  return {block_x() * TileM, block_y() * TileN, slice, split, min_of(split * each, tiles_k),
+          min_of((split + 1) * each, tiles_k), (slice * tiles_n + block_y()) * tiles_m + block_x()};
+}
+
+/// Weights of the first tiles, on their way before the dependency wait.
+template <int Stages, class BLoader, class TileOf>
+TENON_DEVICE void prefetch_weights(const BLoader &b, const block_part &part, TileOf tile_of) {
+  if constexpr (BLoader::is_weights) {
+    TENON_UNROLL
+    for (int s = 0; s < Stages - 1; ++s)
+      if (part.first + s < part.end)
+        b.issue(tile_of(s), part.first + s);
+  }
+}
+
+/// The loop over K: tiles pass through Stages buffers. multiply(stage) consumes one; tile_of_a and
+/// tile_of_b give a stage's memory. prefetch_weights() has run.
+template <int Stages, class ALoader, class BLoader, class TileOfA, class TileOfB, class Multiply>
+TENON_DEVICE void pipeline(ALoader &a, BLoader &b, const block_part &part, TileOfA tile_of_a,
+                           TileOfB tile_of_b, Multiply multiply) {
+  static_assert(Stages >= 2, "two buffers at least");
+  TENON_UNROLL
+  for (int s = 0; s < Stages - 1; ++s) {
+    if (part.first + s < part.end) {
+      a.issue(tile_of_a(s), part.first + s);
+      if constexpr (!BLoader::is_weights)
+        b.issue(tile_of_b(s), part.first + s);
+    }
+    ptx::cp_async_group::commit();
+  }
+  if (part.first < part.end) {
+    a.fetch(part.first);
+    b.fetch(part.first);
+    a.put(tile_of_a(0), part.first);
+    b.put(tile_of_b(0), part.first);
+  }
+  int stage = 0;
+  TENON_NO_UNROLL
+  for (int kt = part.first; kt < part.end; ++kt) {
+    ptx::cp_async_group::wait<Stages - 2>();
+    sync_block();
+    const int ahead = stage == 0 ? Stages - 1 : stage - 1, next = stage + 1 == Stages ? 0 : stage + 1;
+    if (kt + Stages - 1 < part.end) {
+      a.issue(tile_of_a(ahead), kt + Stages - 1);
+      b.issue(tile_of_b(ahead), kt + Stages - 1);
+    }
+    ptx::cp_async_group::commit();
+    if (kt + 1 < part.end) {
+      a.fetch(kt + 1);
+      b.fetch(kt + 1);
+    }
+    multiply(stage);
+    if (kt + 1 < part.end) {
+      a.put(tile_of_a(next), kt + 1);
+      b.put(tile_of_b(next), kt + 1);
+    }
+    stage = next;
+  }
+  ptx::cp_async_group::wait<0>();
+  sync_block();
+}
+
+} // namespace cuda
+} // namespace tenon
+
+#endif

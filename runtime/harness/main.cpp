@@ -1,0 +1,254 @@
+// Runs one generated model as a program of its own: `tenon run` and `tenon bench` build it beside the
+// generated file, because the compiler itself loads no code.
+//
+//   program MANIFEST DATA RESULTS [WEIGHTS]
+//
+// MANIFEST holds 64-bit integers: threads, timed runs and their budget in ms, run-time dimensions,
+// sizes of inputs and outputs, and transfers: bytes to copy into or out of the model's memory around
+// a step (built with TENON_TRACE). DATA holds the inputs and what goes in; RESULTS receives the
+// outputs, what came out, and times in nanoseconds. The counterpart is driver/Program.cpp.
+#include "harness/machine.inc"
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+namespace {
+
+using bytes = std::vector<unsigned char>;
+
+[[noreturn]] void fail(const char *what, int code) {
+  std::fprintf(stderr, "%s: %s\n", what, code ? model_error_message(code) : "cannot be read or written");
+  std::exit(1);
+}
+
+void check(const char *what, int code) {
+  if (code)
+    fail(what, code);
+}
+
+bytes read_file(const char *path) {
+  std::FILE *file = std::fopen(path, "rb");
+  if (!file)
+    fail(path, 0);
+  bytes out;
+  std::fseek(file, 0, SEEK_END);
+  out.resize(size_t(std::ftell(file)));
+  std::rewind(file);
+  if (std::fread(out.data(), 1, out.size(), file) != out.size())
+    fail(path, 0);
+  std::fclose(file);
+  return out;
+}
+
+/// Reads the manifest's numbers in order.
+class numbers {
+public:
+  explicit numbers(const bytes &all) : all_(all) {}
+  int64_t next() {
+    int64_t v;
+    if (at_ + sizeof v > all_.size())
+      fail("manifest", 0);
+    std::memcpy(&v, all_.data() + at_, sizeof v);
+    at_ += sizeof v;
+    return v;
+  }
+
+private:
+  const bytes &all_;
+  size_t at_ = 0;
+};
+
+struct segment {
+  int64_t offset, size;
+};
+
+/// Bytes that go into (direction 0) or come out of (1) the model around a step.
+struct transfer {
+  int64_t step, phase, direction;
+  int64_t home, at, offset; // home: 0 arena, 1 input, 2 output, 3 state
+  std::vector<segment> segments;
+  bytes data;
+  int64_t done = 0;
+};
+
+struct session {
+  machine device;
+  std::vector<transfer> transfers;
+  std::vector<void *> inputs, outputs; // where the model reads and writes them
+  std::vector<double> step_ns;         // profile: time of each step
+  std::chrono::steady_clock::time_point started;
+  bool profile = false;
+};
+
+double since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
+}
+
+#if defined(TENON_TRACE)
+void on_step(session &s, int step, int phase, const memory_of_run &memory) {
+  if (s.profile) {
+    s.device.wait();
+    if (phase == 0)
+      s.started = std::chrono::steady_clock::now();
+    else {
+      if (s.step_ns.size() <= size_t(step))
+        s.step_ns.resize(size_t(step) + 1);
+      s.step_ns[size_t(step)] += since(s.started);
+    }
+    return;
+  }
+  for (transfer &t : s.transfers) {
+    if (t.step != step || t.phase != phase)
+      continue;
+    unsigned char *base = t.home == 0   ? memory.arena + t.at
+                          : t.home == 1 ? static_cast<unsigned char *>(s.inputs[size_t(t.at)])
+                          : t.home == 2 ? static_cast<unsigned char *>(s.outputs[size_t(t.at)])
+                                        : memory.states + t.at;
+    base += t.offset;
+    size_t at = 0;
+    for (const segment &g : t.segments) {
+      if (t.direction == 0)
+        s.device.write(base + g.offset, &t.data[at], size_t(g.size));
+      else
+        s.device.read(&t.data[at], base + g.offset, size_t(g.size));
+      at += size_t(g.size);
+    }
+    ++t.done;
+  }
+}
+#endif
+
+template <class T> void put(std::FILE *file, const T *values, size_t count) {
+  if (count && std::fwrite(values, sizeof(T), count, file) != count)
+    fail("results", 0);
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  if (argc < 4)
+    return 2;
+  const bytes manifest = read_file(argv[1]), data = read_file(argv[2]);
+  numbers in(manifest);
+  const int64_t threads = in.next(), runs = in.next(), warmup = in.next(), budget_ms = in.next();
+  const bool profile = in.next() != 0;
+
+  session s;
+  const auto creation = std::chrono::steady_clock::now();
+  s.device.open(argc > 4 ? argv[4] : nullptr, int(threads), check);
+  const double create_ns = since(creation);
+  const int64_t dims = in.next();
+  for (int64_t i = 0; i < dims; ++i) {
+    const int64_t index = in.next(), value = in.next();
+    check("run-time dimension", s.device.set_dim(int(index), long(value)));
+  }
+
+  size_t at = 0;
+  auto take = [&](size_t size) {
+    if (size > data.size() - at)
+      fail("data", 0);
+    at += size;
+    return data.data() + at - size;
+  };
+  const int64_t input_count = in.next();
+  for (int64_t i = 0; i < input_count; ++i) {
+    const size_t size = size_t(in.next());
+    s.inputs.push_back(s.device.allocate(size));
+    s.device.write(s.inputs.back(), take(size), size);
+  }
+  std::vector<size_t> sizes;
+  std::vector<int64_t> ranks;
+  const int64_t output_count = in.next();
+  for (int64_t i = 0; i < output_count; ++i) {
+    sizes.push_back(size_t(in.next()));
+    ranks.push_back(in.next());
+    s.outputs.push_back(s.device.allocate(sizes.back()));
+  }
+  const int64_t transfer_count = in.next();
+  for (int64_t i = 0; i < transfer_count; ++i) {
+    transfer t{};
+    for (int64_t *field : {&t.step, &t.phase, &t.direction, &t.home, &t.at, &t.offset})
+      *field = in.next();
+    const int64_t segments = in.next();
+    size_t size = 0;
+    for (int64_t k = 0; k < segments; ++k) {
+      segment g;
+      g.offset = in.next();
+      g.size = in.next();
+      size += size_t(g.size);
+      t.segments.push_back(g);
+    }
+    t.data.resize(size);
+    if (t.direction == 0) {
+      const unsigned char *from = take(size);
+      t.data.assign(from, from + size);
+    }
+    s.transfers.push_back(std::move(t));
+  }
+
+  // The run whose results count, traced where steps are watched.
+#if defined(TENON_TRACE)
+  s.device.set_trace(s, s.transfers.empty() ? nullptr : on_step);
+#endif
+  const auto first = std::chrono::steady_clock::now();
+  check("first run", s.device.run(s.inputs.data(), s.outputs.data()));
+  const double first_ns = since(first);
+
+  std::FILE *results = std::fopen(argv[3], "wb");
+  if (!results)
+    fail(argv[3], 0);
+  for (int64_t i = 0; i < output_count; ++i)
+    for (int64_t axis = 0; axis < ranks[size_t(i)]; ++axis) {
+      const int64_t extent = s.device.output_dim(int(i), int(axis));
+      put(results, &extent, 1);
+    }
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    bytes output(sizes[i]);
+    s.device.read(output.data(), s.outputs[i], output.size());
+    put(results, output.data(), output.size());
+  }
+  for (const transfer &t : s.transfers)
+    if (t.direction == 1) {
+      put(results, &t.done, 1);
+      put(results, t.data.data(), t.data.size());
+    }
+
+  // Timed runs, without trace.
+#if defined(TENON_TRACE)
+  s.device.set_trace(s, nullptr);
+#endif
+  std::vector<double> times;
+  for (int64_t i = 0; i < warmup; ++i)
+    check("run", s.device.run(s.inputs.data(), s.outputs.data()));
+  const auto begin = std::chrono::steady_clock::now();
+  for (int64_t i = 0; i < runs && (i < 3 || since(begin) < double(budget_ms) * 1e6); ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    check("run", s.device.run(s.inputs.data(), s.outputs.data()));
+    times.push_back(since(start));
+  }
+  int64_t profiled = 0;
+#if defined(TENON_TRACE)
+  if (profile) {
+    s.profile = true;
+    s.device.set_trace(s, on_step);
+    const auto profiling = std::chrono::steady_clock::now();
+    for (; profiled < runs && (profiled < 3 || since(profiling) < double(budget_ms) * 1e6); ++profiled)
+      check("run", s.device.run(s.inputs.data(), s.outputs.data()));
+  }
+#else
+  (void)profile;
+#endif
+  put(results, &create_ns, 1);
+  put(results, &first_ns, 1);
+  const int64_t counts[] = {int64_t(times.size()), profiled, int64_t(s.step_ns.size())};
+  put(results, counts, 3);
+  put(results, times.data(), times.size());
+  put(results, s.step_ns.data(), s.step_ns.size());
+  if (std::fclose(results) != 0)
+    fail("results", 0);
+  s.device.close();
+  return 0;
+}

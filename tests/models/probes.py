@@ -1,0 +1,203 @@
+"""Small models that each probe one part of the design: control flow, data-dependent shapes, state,
+integer groups, user operators, fusion with several results. Each function returns
+(model, list of data sets); a data set is a dictionary of inputs, or a function of the previous
+data set's outputs where the model carries state."""
+
+import numpy as np
+from onnx import TensorProto, helper
+
+from builder import FLOAT, Network
+
+INT64, BOOL = TensorProto.INT64, TensorProto.BOOL
+
+
+def subgraph(name, nodes, outputs, inputs=()):
+    info = helper.make_tensor_value_info
+    return helper.make_graph(nodes, name, [info(*i) for i in inputs], [info(*o) for o in outputs])
+
+
+def normal(rng, *shape):
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def control_flow(reference=False):
+    """If inside Loop and after it: captured weights, carried values, a scan output, a branch that
+    returns an outer value unchanged (which ONNX Runtime refuses: `reference` puts an Identity in),
+    and a loop that stops early on data."""
+    net = Network("control_flow", 31, opset=16, ir_version=8)
+    x = net.input("x", [2, 6])
+    steps = net.input("steps", [], INT64)
+    weight = net.const(net.weights([6, 6], 6, gain=1.0), name="weight")
+    limit = net.const(4.0, name="limit")
+    true = net.const(True, np.bool_, name="true")
+    node = helper.make_node
+
+    then_branch = subgraph(
+        "shrink", [node("Tanh", ["advanced"], ["shrunk"])], [("shrunk", FLOAT, [2, 6])]
+    )
+    else_branch = subgraph(
+        "keep", [node("Identity", ["advanced"], ["kept"])], [("kept", FLOAT, [2, 6])]
+    )
+    body = subgraph(
+        "body",
+        [
+            node("MatMul", ["carried", "weight"], ["product"]),
+            node("Add", ["product", "x"], ["advanced"]),
+            node("ReduceMax", ["advanced"], ["peak"], keepdims=0),
+            node("Greater", ["peak", "limit"], ["large"]),
+            node("If", ["large"], ["next"], then_branch=then_branch, else_branch=else_branch),
+            node("Add", ["total", "peak"], ["next_total"]),
+            node("ReduceSum", ["next"], ["row"], keepdims=0),
+            node("Less", ["next_total", "bound"], ["go_on"]),
+        ],
+        [
+            ("go_on", BOOL, []),
+            ("next", FLOAT, [2, 6]),
+            ("next_total", FLOAT, []),
+            ("row", FLOAT, []),
+        ],
+        [
+            ("iteration", INT64, []),
+            ("condition", BOOL, []),
+            ("carried", FLOAT, [2, 6]),
+            ("total", FLOAT, []),
+        ],
+    )
+    net.const(12.0, name="bound")
+    zero = net.const(0.0)
+    last, total, rows = net.op(
+        "Loop", [steps, true, x, zero], outputs=["last", "total", "rows"], body=body
+    )
+    positive = net.op("Greater", [net.op("ReduceSum", [last], keepdims=0), zero])
+    copy = [node("Identity", ["last"], ["copy"])] if reference else []
+    outer = subgraph("outer", copy, [("copy" if copy else "last", FLOAT, [2, 6])])
+    negated = subgraph("negated", [node("Neg", ["last"], ["minus"])], [("minus", FLOAT, [2, 6])])
+    net.op("If", [positive], output="y", then_branch=outer, else_branch=negated)
+    net.output("y", [2, 6])
+    net.output("total", [])
+    net.output("rows", ["iterations"])
+    x = normal(net.rng, 2, 6)
+    data = [(x, 5), (-x, 5), (3 * x, 5), (x, 0)]
+    return net.model(check=False), [
+        {"x": values, "steps": np.array(count, np.int64)} for values, count in data
+    ]
+
+
+def nonzero():
+    """An output whose extent is known only afterwards, and a gather through it."""
+    net = Network("nonzero", 32, opset=13, ir_version=8)
+    x = net.input("x", [4, 6])
+    where = net.op("NonZero", [net.op("Relu", [x])], output="positions")
+    net.op("GatherND", [x, net.op("Transpose", [where], perm=[1, 0])], output="values")
+    net.output("positions", [2, "count"], INT64)
+    net.output("values", ["count"])
+    x = normal(net.rng, 4, 6)
+    return net.model(), [{"x": x}, {"x": -np.abs(x)}, {"x": np.abs(x) + 1}]
+
+
+def streaming():
+    """A causal convolution one frame at a time: run with --state cache=cache_out."""
+    net = Network("streaming", 33, opset=13, ir_version=8)
+    frame = net.input("frame", [1, 8, 1])
+    cache = net.input("cache", [1, 8, 4])
+    window = net.op("Concat", [cache, frame], axis=2)
+    first, end, axis = (net.const([v], np.int64) for v in (1, 5, 2))
+    net.op("Slice", [window, first, end, axis], output="cache_out")
+    x = net.op("Relu", [net.conv(window, 8, 12, [5], pads=[0, 0])])
+    net.conv(x, 12, 3, [1], output="y", gain=1.0)
+    net.output("y", [1, 3, 1])
+    net.output("cache_out", [1, 8, 4])
+    frames = normal(net.rng, 4, 1, 8, 1)
+    start = {"frame": frames[0], "cache": np.zeros((1, 8, 4), np.float32)}
+    steps = [
+        lambda outputs, frame=frame: {"frame": frame, "cache": outputs["cache_out"]}
+        for frame in frames[1:]
+    ]
+    return net.model(), [start, *steps]
+
+
+def growing_cache():
+    """Attention over a cache that grows by one row a step: --state keys=keys_out:append@1."""
+    net = Network("growing_cache", 34, opset=13, ir_version=8)
+    x = net.input("x", [1, 1, 8])
+    keys = net.input("keys", [1, "T", 8])
+    key = net.op("MatMul", [x, net.const(net.weights([8, 8], 8, 1.0))])
+    keys = net.op("Concat", [keys, key], output="keys_out", axis=1)
+    query = net.op("MatMul", [x, net.const(net.weights([8, 8], 8, 1.0))])
+    scores = net.op("MatMul", [query, net.op("Transpose", [keys], perm=[0, 2, 1])])
+    scores = net.op("Softmax", [net.op("Mul", [scores, net.const(8**-0.5)])], axis=-1)
+    net.op("MatMul", [scores, keys], output="y")
+    net.output("y", [1, 1, 8])
+    net.output("keys_out", [1, "T_plus_1", 8])
+    values = normal(net.rng, 4, 1, 1, 8)
+    start = {"x": values[0], "keys": normal(net.rng, 1, 2, 8)}
+    steps = [
+        lambda outputs, x=x: {"x": x, "keys": outputs["keys_out"]} for x in values[1:]
+    ]
+    return net.model(), [start, *steps]
+
+
+def qdq_conv():
+    """One int8 convolution: QuantizeLinear ... Conv ... QuantizeLinear with an int8 output."""
+    net = Network("qdq_conv", 35, opset=13, ir_version=8)
+    rng = net.rng
+    x = net.input("x", [1, 5, 7, 9])
+    scale, zero = net.const(0.031), net.const(-9, np.int8)
+    x = net.op("QuantizeLinear", [x, scale, zero])
+    x = net.op("DequantizeLinear", [x, scale, zero])
+    weight_scale = rng.uniform(0.004, 0.012, 6).astype(np.float32)
+    weight = net.op(
+        "DequantizeLinear",
+        [
+            net.const(rng.integers(-127, 128, (6, 5, 3, 3)), np.int8),
+            net.const(weight_scale),
+            net.const(np.zeros(6), np.int8),
+        ],
+        axis=0,
+    )
+    bias = net.op(
+        "DequantizeLinear",
+        [
+            net.const(rng.integers(-2000, 2000, 6), np.int32),
+            net.const(weight_scale * np.float32(0.031)),
+            net.const(np.zeros(6), np.int32),
+        ],
+        axis=0,
+    )
+    y = net.op("Conv", [x, weight, bias], kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+    net.op("QuantizeLinear", [y, net.const(0.11), net.const(-20, np.int8)], output="y")
+    net.output("y", [1, 6, 7, 9], TensorProto.INT8)
+    return net.model(), [{"x": normal(rng, 1, 5, 7, 9)}, {"x": 3 * normal(rng, 1, 5, 7, 9)}]
+
+
+def prologue_two_results():
+    """Scale, shift and ReLU indexed by the contracted channel before a 1x1 convolution (zero
+    padding must stay zero in the 3x3 one), whose result leaves raw and activated."""
+    net = Network("prologue_two_results", 36, opset=13, ir_version=8)
+    x = net.input("x", [1, 12, 6, 10])
+    y = net.op("Relu", [net.batch_norm(x, 12)])
+    raw = net.conv(y, 12, 7, 1, output="raw", gain=1.0)
+    net.op("Sigmoid", [raw], output="gate")
+    y = net.op("Relu", [net.batch_norm(raw, 7)])
+    net.conv(y, 7, 5, 3, output="y", bias=False, gain=1.0)
+    net.output("raw", [1, 7, 6, 10])
+    net.output("gate", [1, 7, 6, 10])
+    net.output("y", [1, 5, 6, 10])
+    return net.model(), [{"x": normal(net.rng, 1, 12, 6, 10)}]
+
+
+def user_operator(reference=False):
+    """`com.example.SquaredRelu` between two convolutions. ONNX Runtime does not know it, so that
+    the expected outputs come from the same network with Relu and Mul in its place."""
+    net = Network("user_operator", 37, opset=13, ir_version=8)
+    x = net.input("x", [1, 4, 6, 6])
+    x = net.conv(x, 4, 8, 3)
+    if reference:
+        x = net.op("Relu", [x])
+        x = net.op("Mul", [x, net.op("Mul", [x, net.const(0.5)])])
+    else:
+        net.domains["com.example"] = 1
+        x = net.op("SquaredRelu", [x], domain="com.example", gain=0.5)
+    net.conv(x, 8, 4, 1, output="y", gain=1.0)
+    net.output("y", [1, 4, 6, 6])
+    return net.model(check=reference), [{"x": normal(np.random.default_rng(370), 1, 4, 6, 6)}]

@@ -1,0 +1,93 @@
+"""Generated C++ as a shared library: compiled by tenon and by the system compiler, called by ctypes."""
+
+import ctypes
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+from tenon import build_flags, tenon
+
+
+class BuildError(Exception):
+    pass
+
+
+def compile_model(model, source, *words, timeout=600):
+    """`tenon compile`; returns its answer."""
+    answer = tenon("compile", model, "-o", source, *words, timeout=timeout)
+    if answer.status != 0:
+        raise BuildError(answer.reason)
+    return answer
+
+
+def build_library(source, optimise="-O3", extra=()):
+    """The generated file as a shared library beside it."""
+    source = Path(source)
+    library = source.with_suffix(".so")
+    compiler = os.environ.get("CXX", "c++")
+    command = [compiler, "-std=c++17", optimise, *build_flags(source), *extra, "-shared", "-fPIC",
+               f"-I{source.parent}", source.name, "-o", library.name]
+    done = subprocess.run(command, cwd=source.parent, capture_output=True, text=True)
+    if done.returncode != 0:
+        first = next((l for l in done.stderr.splitlines() if "error" in l), done.stderr[-200:])
+        raise BuildError(f"{compiler}: {first}")
+    return library
+
+
+class Model:
+    """One context of a generated model. Inputs and outputs are arrays in order of declaration."""
+
+    def __init__(self, library, prefix=None):
+        library = Path(library).resolve()
+        self.prefix = prefix or library.stem
+        self.library = ctypes.CDLL(str(library))
+        self.function("error_message").restype = ctypes.c_char_p
+        self.model, self.context = ctypes.c_void_p(), ctypes.c_void_p()
+        weights = library.with_suffix(".weights")
+        path = str(weights).encode() if weights.exists() else None
+        self.check(self.function("model_create")(ctypes.byref(self.model), ctypes.c_char_p(path)))
+        create = self.function("context_create")
+        self.check(create(self.model, ctypes.byref(self.context)))
+        self.run_function = self.function("run")
+
+    def function(self, name):
+        return getattr(self.library, f"{self.prefix}_{name}")
+
+    def check(self, code):
+        if code != 0:
+            message = self.function("error_message")(ctypes.c_int(code)) or b""
+            raise RuntimeError(f"{self.prefix}: {message.decode(errors='replace')} (code {code})")
+
+    def bind(self, inputs, outputs):
+        """Keeps the arrays for `run`; they must be C-contiguous."""
+        assert all(array.flags.c_contiguous for array in [*inputs, *outputs])
+        self.arrays = [*inputs, *outputs]
+
+        def pointers(arrays):
+            return (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))
+
+        self.inputs, self.outputs = pointers(inputs), pointers(outputs)
+
+    def run(self):
+        self.check(self.run_function(self.context, self.inputs, self.outputs))
+
+    def close(self):
+        self.function("context_destroy")(self.context)
+        self.function("model_destroy")(self.model)
+
+
+def symbol_bindings(model, inputs):
+    """{symbol: extent} of the declared symbolic dimensions, as the arrays have them."""
+    found = {}
+    for info in model.graph.input:
+        if info.name not in inputs:
+            continue
+        for dim, extent in zip(info.type.tensor_type.shape.dim, inputs[info.name].shape):
+            if dim.WhichOneof("value") == "dim_param":
+                found[dim.dim_param] = extent
+    return found
+
+
+def empty_like(arrays):
+    return [np.zeros(array.shape, array.dtype) for array in arrays]

@@ -1,0 +1,180 @@
+// Tests the tactics of convolutions and pools.
+#include "Compiled.h"
+
+#include <gtest/gtest.h>
+
+using namespace tenon::test;
+
+namespace {
+
+TEST(ConvTactic, RowMajorAndChannelsLast) {
+  CompiledCase c;
+  c.text = R"(module "m" stage=imported {
+  graph @main (%x "x": tensor<2x5x9x11xf32>) -> ("y", "z") {
+    %w = constant {value = random<7x5x3x3xf32>} : tensor<7x5x3x3xf32>
+    %y = conv %x, %w {strides = [2, 1], pads = [1, 0, 1, 2]} : tensor<2x7x5x11xf32>
+    %xl = map %x (%p1: f32) { yield %p1 } : tensor<2x5x9x11xf32, nhwc>
+    %zl = conv %xl, %w {dilations = [1, 2], pads = [1, 1, 1, 1]} : tensor<2x7x9x9xf32, nhwc>
+    %z = map %zl (%p2: f32) { yield %p2 } : tensor<2x7x9x9xf32>
+    return %y, %z
+  }
+})";
+  check(c);
+}
+
+TEST(ConvTactic, PointwiseGroupsAndDepthwise) {
+  CompiledCase c;
+  c.text = R"(module "m" stage=imported {
+  graph @main (%x "x": tensor<1x8x6x7xf32>) -> ("a", "b", "c", "d") {
+    %w = constant {value = random<33x8x1x1xf32>} : tensor<33x8x1x1xf32>
+    %a = conv %x, %w : tensor<1x33x6x7xf32>
+    %v = constant {value = random<6x4x3x3xf32>} : tensor<6x4x3x3xf32>
+    %b = conv %x, %v {groups = 2} : tensor<1x6x4x5xf32>
+    %u = constant {value = random<8x1x3x3xf32>} : tensor<8x1x3x3xf32>
+    %c = conv %x, %u {groups = 8, pads = [1, 1, 1, 1]} : tensor<1x8x6x7xf32>
+    %t = constant {value = random<16x1x3x3xf32>} : tensor<16x1x3x3xf32>
+    %d = conv %x, %t {groups = 8, strides = [2, 2]} : tensor<1x16x2x3xf32>
+    return %a, %b, %c, %d
+  }
+})";
+  check(c);
+}
+
+TEST(ConvTactic, OneDimension) {
+  check("conv", R"(module "m" stage=imported {
+  graph @main (%x "x": tensor<2x5x30xf32>) -> ("y") {
+    %w = constant {value = random<7x5x4xf32>} : tensor<7x5x4xf32>
+    %y = conv %x, %w {strides = [2], pads = [1, 1]} : tensor<2x7x15xf32>
+    return %y
+  }
+})");
+}
+
+TEST(ConvTactic, DequantizedInput) {
+  CompiledCase c;
+  c.text = R"(module "m" stage=imported {
+  graph @main (%x "x": tensor<1x20x6x7xi8>) -> ("y") {
+    %s = constant {value = dense<f32: 0.05>} : tensor<f32>
+    %z = constant {value = dense<i8: 3>} : tensor<i8>
+    %f = map %x, %s[], %z[] (%p1: i8, %q1: f32, %r1: i8) {
+      %t1 = dequantize %p1, %q1, %r1 : f32
+      yield %t1
+    } : tensor<1x20x6x7xf32>
+    %w = constant {value = random<9x20x3x3xf32>} : tensor<9x20x3x3xf32>
+    %y = conv %f, %w {pads = [1, 1, 1, 1]} : tensor<1x9x6x7xf32>
+    return %y
+  }
+})";
+  c.passes = "fuse,isolate";
+  c.tactics = {"conv"};
+  check(c);
+}
+
+TEST(ConvDirectTactic, ThreeDimensionsAndRunTimeWeights) {
+  CompiledCase c;
+  c.text = R"(module "m" stage=imported {
+  graph @main (%x "x": tensor<1x4x5x6x4xf32>, %p "p": tensor<2x4x6x6xf32>, %w "w": tensor<6x2x3x3xf32>) -> ("a", "b") {
+    %v = constant {value = random<3x4x2x3x2xf32>} : tensor<3x4x2x3x2xf32>
+    %a = conv %x, %v {strides = [1, 2, 1], pads = [1, 1, 0, 0, 1, 0]} : tensor<1x3x5x3x3xf32>
+    %b = conv %p, %w {groups = 2, pads = [1, 1, 1, 1]} : tensor<2x6x6x6xf32>
+    return %a, %b
+  }
+})";
+  c.tactics = {"conv_direct", "conv_direct"};
+  check(c);
+}
+
+TEST(ConvInt8Tactic, ZeroPointOfTheInputAndPadding) {
+  CompiledCase c;
+  c.text = R"(module "m" stage=imported {
+  graph @main (%x "x": tensor<1x3x7x9xu8>, %v "v": tensor<1x16x6x6xi8>) -> ("y", "z") {
+    %w = constant {value = random<19x3x3x3xi8>} : tensor<19x3x3x3xi8>
+    %a = constant {value = dense<u8: 100>} : tensor<u8>
+    %y = conv %x, %w, %a {pads = [1, 1, 1, 1], strides = [2, 2]} : tensor<1x19x4x5xi32>
+    %u = constant {value = random<8x16x1x1xi8>} : tensor<8x16x1x1xi8>
+    %z = conv %v, %u : tensor<1x8x6x6xi32>
+    return %y, %z
+  }
+})";
+  c.tactics = {"conv_i8", "conv_i8"};
+  check(c);
+}
+
+TEST(ConvDirectTactic, Integers) {
+  check("conv_direct", R"(module "m" stage=imported {
+  graph @main (%x "x": tensor<1x3x5x5xu8>) -> ("y") {
+    %w = constant {value = random<4x3x3x3xi8>} : tensor<4x3x3x3xi8>
+    %a = constant {value = dense<u8: 100>} : tensor<u8>
+    %b = constant {value = dense<4xi8: 1, 0, -3, 9>} : tensor<4xi8>
+    %y = conv %x, %w, %a, %b {pads = [1, 1, 1, 1], strides = [2, 2]} : tensor<1x4x3x3xi32>
+    return %y
+  }
+})");
+}
+
+TEST(ConvDirectTactic, Transposed) {
+  CompiledCase c;
+  c.text = R"(module "m" stage=imported {
+  graph @main (%x "x": tensor<1x4x5x6xf32>, %t "t": tensor<2x3x7xf32>) -> ("a", "b", "c") {
+    %w = constant {value = random<4x3x3x3xf32>} : tensor<4x3x3x3xf32>
+    %a = conv_transpose %x, %w {strides = [2, 2], pads = [1, 1, 1, 1], output_padding = [1, 1]} : tensor<1x3x10x12xf32>
+    %b = conv_transpose %x, %w {groups = 2, dilations = [2, 1]} : tensor<1x6x9x8xf32>
+    %v = constant {value = random<3x2x4xf32>} : tensor<3x2x4xf32>
+    %c = conv_transpose %t, %v {strides = [3]} : tensor<2x2x22xf32>
+    return %a, %b, %c
+  }
+})";
+  c.tactics = {"conv_direct", "conv_direct", "conv_direct"};
+  check(c);
+}
+
+TEST(PoolTactic, MaxAndAverage) {
+  CompiledCase c;
+  c.text = R"(module "m" stage=imported {
+  graph @main (%x "x": tensor<2x5x9x11xf32>, %i "i": tensor<1x5x9x11xi8>, %l "l": tensor<2x6x20xf32>) -> ("a", "b", "c", "d", "e", "f") {
+    %a = pool %x {kind = max, kernel = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]} : tensor<2x5x5x6xf32>
+    %b = pool %x {kind = average, kernel = [3, 2], pads = [1, 0, 1, 1]} : tensor<2x5x9x11xf32>
+    %c = pool %x {kind = average, kernel = [3, 3], strides = [2, 2], pads = [0, 1, 1, 1], ceil = true, count_include_pad = true} : tensor<2x5x5x6xf32>
+    %d = pool %i {kind = max, kernel = [2, 2], dilations = [2, 3]} : tensor<1x5x7x8xi8>
+    %e = pool %l {kind = average, kernel = [4], strides = [3], pads = [1, 2], count_include_pad = true} : tensor<2x6x7xf32>
+    %xl = map %x (%p1: f32) { yield %p1 } : tensor<2x5x9x11xf32, nhwc>
+    %fl = pool %xl {kind = max, kernel = [3, 3]} : tensor<2x5x7x9xf32, nhwc>
+    %f = map %fl (%p2: f32) { yield %p2 } : tensor<2x5x7x9xf32>
+    return %a, %b, %c, %d, %e, %f
+  }
+})";
+  check(c);
+}
+
+TEST(PoolTactic, ThreeDimensions) {
+  CompiledCase c;
+  c.text = R"(module "m" stage=imported {
+  graph @main (%x "x": tensor<1x2x5x6x7xf32>) -> ("a", "b") {
+    %a = pool %x {kind = max, kernel = [2, 3, 2], strides = [1, 2, 2], pads = [1, 1, 0, 0, 1, 1]} : tensor<1x2x5x3x4xf32>
+    %b = pool %x {kind = average, kernel = [2, 2, 2], pads = [1, 0, 1, 0, 1, 0], count_include_pad = true} : tensor<1x2x5x6x7xf32>
+    return %a, %b
+  }
+})";
+  c.tactics = {"pooling_direct", "pooling_direct"};
+  check(c);
+}
+
+TEST(PoolTactic, DequantizedInput) {
+  CompiledCase c;
+  c.text = R"(module "m" stage=imported {
+  graph @main (%x "x": tensor<1x20x6x6xi8>) -> ("y") {
+    %s = constant {value = dense<f32: 0.05>} : tensor<f32>
+    %z = constant {value = dense<i8: 3>} : tensor<i8>
+    %f = map %x, %s[], %z[] (%p1: i8, %q1: f32, %r1: i8) {
+      %t1 = dequantize %p1, %q1, %r1 : f32
+      yield %t1
+    } : tensor<1x20x6x6xf32>
+    %y = pool %f {kind = average, kernel = [3, 3], strides = [3, 3]} : tensor<1x20x2x2xf32>
+    return %y
+  }
+})";
+  c.passes = "fuse,isolate";
+  check(c);
+}
+
+} // namespace

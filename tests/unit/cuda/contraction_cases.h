@@ -1,0 +1,244 @@
+// Defines references and cases that the tests of all contraction kernels share. `Kernels` names the
+// kernels under test: conv, matmul, the weights' element type and the error bound.
+#pragma once
+
+#include "cuda/contraction.cuh"
+#include "cuda/split_k.cuh"
+#include "common/scalar.h"
+#include "harness.h"
+
+namespace test {
+
+/// acc + bias, relu; plus a residual.
+struct bias_relu_add {
+  template <class L> TENON_FN f32<L> operator()(L, f32<L> acc, f32<L> bias, f32<L> residual) const {
+    return relu<L>(acc + bias) + residual;
+  }
+};
+/// Two results: acc and acc * 0.5.
+struct two_ways {
+  template <class L> TENON_FN results<f32<L>, f32<L>> operator()(L, f32<L> acc) const {
+    return pack(acc, acc * 0.5f);
+  }
+};
+/// relu(a * scale + shift), by channel.
+struct scale_shift_relu {
+  template <class L> TENON_FN f32<L> operator()(L, f32<L> a, f32<L> scale, f32<L> shift) const {
+    return relu<L>(a * scale + shift);
+  }
+};
+
+/// Any 2-d convolution in double; `input(n, c, y, x)` is called for elements inside only.
+template <class Config, class Input, class Weight>
+std::vector<double> convolve(const Config &cfg, Input input, Weight weight) {
+  const index_t g = cfg.groups, f = cfg.filters, c = cfg.channels;
+  std::vector<double> y;
+  for (index_t n = 0; n < cfg.batch; ++n)
+    for (index_t oh = 0; oh < cfg.out_h; ++oh)
+      for (index_t ow = 0; ow < cfg.out_w; ++ow)
+        for (index_t k = 0; k < g * f; ++k) {
+          double sum = 0;
+          for (index_t ky = 0; ky < cfg.kernel_h; ++ky)
+            for (index_t kx = 0; kx < cfg.kernel_w; ++kx) {
+              const index_t iy = oh * cfg.stride_h - cfg.pad_top + ky * cfg.dilation_h;
+              const index_t ix = ow * cfg.stride_w - cfg.pad_left + kx * cfg.dilation_w;
+              if (iy < 0 || iy >= cfg.in_h || ix < 0 || ix >= cfg.in_w)
+                continue;
+              for (index_t i = 0; i < c; ++i)
+                sum += input(n, k / f * c + i, iy, ix) * weight(k, i, ky, kx);
+            }
+          y.push_back(sum);
+        }
+  return y;
+}
+
+/// Element (k, c, ky, kx) of weights [groups][ceil(filters/tile_n)][kernel_h][kernel_w][channels][tile_n].
+template <class Config> index_t packed_at(const Config &cfg, index_t tile_n, index_t k, index_t c, index_t ky, index_t kx) {
+  const index_t f = cfg.filters, tiles = (f + tile_n - 1) / tile_n, g = k / f, n = k % f;
+  return ((((g * tiles + n / tile_n) * cfg.kernel_h + ky) * cfg.kernel_w + kx) * cfg.channels + c) * tile_n + n % tile_n;
+}
+template <class Config> index_t packed_size(const Config &cfg, index_t tile_n) {
+  return cfg.groups * ((cfg.filters + tile_n - 1) / tile_n) * cfg.kernel_h * cfg.kernel_w * cfg.channels * tile_n;
+}
+
+/// The extents of a convolution; a schedule is mixed in.
+template <class Schedule, index_t Channels, index_t Filters, index_t Kernel, index_t Groups = 1>
+struct conv_case : cuda::conv_defaults, Schedule {
+  dyn batch, in_h, in_w, out_h, out_w;
+  static constexpr fixed<Groups> groups{};
+  static constexpr fixed<Channels> channels{};
+  static constexpr fixed<Filters> filters{};
+  static constexpr fixed<Kernel> kernel_h{}, kernel_w{};
+  dyn stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
+
+  conv_case(index_t n, index_t h, index_t w, index_t stride, index_t dilation, index_t pad) {
+    batch = n, in_h = h, in_w = w;
+    stride_h = stride, stride_w = stride, dilation_h = dilation, dilation_w = dilation;
+    pad_top = pad, pad_left = pad;
+    const index_t span = dilation * (Kernel - 1) + 1;
+    out_h = (h + 2 * pad - span) / stride + 1;
+    out_w = (w + 2 * pad - span) / stride + 1;
+  }
+};
+
+/// Partial sums and counters of split-K; expect() says that all counters are zero again.
+class split_buffers {
+public:
+  split_buffers(index_t tiles, int splits, int tile_m, int tile_n)
+      : partials_(cuda::split_partial_bytes(tiles, splits, tile_m, tile_n) / 4 + 4),
+        counters_(cuda::split_counter_bytes(tiles, splits) / 4 + 1) {
+    for (index_t i = 0; i < counters_.size(); ++i)
+      counters_.set(i, 0);
+    counters_.upload();
+  }
+  cuda::split_scratch scratch() { return {partials_.device(), counters_.device()}; }
+  void expect_zero() { expect_close(counters_, std::vector<double>(size_t(counters_.size())), 0); }
+
+private:
+  buffer<float> partials_;
+  buffer<int> counters_;
+};
+
+/// Convolution with bias, relu and residual, NHWC; T is what activations are stored as.
+template <class Kernels, class T, class Schedule, index_t C, index_t F, index_t K, index_t G = 1>
+void conv(index_t n, index_t h, index_t w, index_t stride, index_t dilation, index_t pad, index_t skew = 0) {
+  const conv_case<Schedule, C, F, K, G> cfg(n, h, w, stride, dilation, pad);
+  const index_t oh = cfg.out_h, ow = cfg.out_w, xc = C * G, yc = F * G;
+  name_case("%s conv n%ld %ldx%ld c%ld f%ld k%ld g%ld s%ld d%ld p%ld skew %ld splits %d", Kernels::name, long(n), long(h), long(w),
+            long(C), long(F), long(K), long(G), long(stride), long(dilation), long(pad), long(skew), Schedule::splits);
+  buffer<T> x(n * h * w * xc, skew);
+  buffer<typename Kernels::weight> weights(packed_size(cfg, Schedule::tile_n));
+  buffer<float> bias(yc, skew);
+  buffer<T> residual(n * oh * ow * yc), y(n * oh * ow * yc, skew);
+  x.fill_random();
+  bias.fill_random();
+  residual.fill_random();
+  for (index_t i = 0; i < weights.size(); ++i)
+    weights.set(i, 0);
+  for (index_t k = 0; k < yc; ++k)
+    for (index_t c = 0; c < C; ++c)
+      for (index_t ky = 0; ky < K; ++ky)
+        for (index_t kx = 0; kx < K; ++kx)
+          weights.set(packed_at(cfg, Schedule::tile_n, k, c, ky, kx), random_float());
+  weights.upload();
+  auto want = convolve(
+      cfg, [&](index_t b, index_t c, index_t iy, index_t ix) { return double(x.get(((b * h + iy) * w + ix) * xc + c)); },
+      [&](index_t k, index_t c, index_t ky, index_t kx) {
+        return double(weights.get(packed_at(cfg, Schedule::tile_n, k, c, ky, kx)));
+      });
+  for (index_t i = 0; i < y.size(); ++i) {
+    const double s = want[i] + double(bias.get(i % yc));
+    want[i] = (s > 0 ? s : 0) + double(residual.get(i));
+  }
+  using four = dims<dyn, fixed<1>, dyn, fixed<xc>>;
+  using out = dims<dyn, fixed<1>, dyn, fixed<yc>>;
+  const auto y_strides = out(oh * ow * yc, {}, ow * yc, {});
+  const index_t tiles = G * ((n * oh * ow + Schedule::tile_m - 1) / Schedule::tile_m) * ((F + Schedule::tile_n - 1) / Schedule::tile_n);
+  split_buffers splits(tiles, Schedule::splits, Schedule::tile_m, Schedule::tile_n);
+  const auto kernel = Kernels::conv(
+      cfg, make_view<const T>(x.device(), four(h * w * xc, {}, w * xc, {})),
+      cuda::make_packed_weights<typename Kernels::weight>(weights.device()), pack(make_view(y.device(), y_strides)),
+      pack(make_view<const float>(bias.device(), extents<0, 1, 0, 0>{}), make_view<const T>(residual.device(), y_strides)),
+      bias_relu_add{}, splits.scratch());
+  launch(kernel);
+  expect_close(y, want, Kernels::template tolerance<T>());
+  if (Schedule::splits > 1) {
+    launch(kernel); // counters are ready for the next run
+    expect_close(y, want, Kernels::template tolerance<T>());
+    splits.expect_zero();
+  }
+}
+
+/// A prologue must leave padding zero; two results; NCHW activations.
+template <class Kernels, class T, class Schedule, index_t C> void conv_prologue() {
+  constexpr index_t tile = Schedule::tile_n;
+  const conv_case<Schedule, C, 10, 3> cfg(2, 7, 9, 1, 1, 1);
+  name_case("%s conv of %ld channels with a prologue and two results", Kernels::name, long(C));
+  buffer<T> x(2 * C * 63);
+  buffer<float> scale(C), shift(C), y0(2 * 10 * 63), y1(2 * 10 * 63);
+  buffer<typename Kernels::weight> weights(packed_size(cfg, tile));
+  x.fill_random();
+  scale.fill_random();
+  shift.fill_random();
+  for (index_t i = 0; i < weights.size(); ++i)
+    weights.set(i, 0);
+  for (index_t k = 0; k < 10; ++k)
+    for (index_t t = 0; t < 9 * C; ++t)
+      weights.set(packed_at(cfg, tile, k, t % C, t / C / 3, t / C % 3), random_float());
+  weights.upload();
+  const auto nhwc = convolve(
+      cfg,
+      [&](index_t b, index_t c, index_t iy, index_t ix) {
+        const double s = double(x.get((b * C + c) * 63 + iy * 9 + ix)) * double(scale.get(c)) + double(shift.get(c));
+        return s > 0 ? s : 0;
+      },
+      [&](index_t k, index_t c, index_t ky, index_t kx) { return double(weights.get(packed_at(cfg, tile, k, c, ky, kx))); });
+  std::vector<double> want0(nhwc.size()), want1(nhwc.size());
+  for (index_t b = 0; b < 2; ++b)
+    for (index_t p = 0; p < 63; ++p)
+      for (index_t k = 0; k < 10; ++k) {
+        want0[(b * 10 + k) * 63 + p] = nhwc[(b * 63 + p) * 10 + k];
+        want1[(b * 63 + p) * 10 + k] = nhwc[(b * 63 + p) * 10 + k] * 0.5;
+      }
+  launch(Kernels::conv(cfg, make_view<const T>(x.device(), extents<C * 63, 63, 9, 1>{}),
+                         cuda::make_packed_weights<typename Kernels::weight>(weights.device()),
+                         pack(make_view(y0.device(), extents<10 * 63, 63, 9, 1>{}),
+                              make_view(y1.device(), extents<630, 1, 90, 10>{})),
+                         pack(), two_ways{}, cuda::split_scratch{}, scale_shift_relu{},
+                         pack(make_view<const float>(scale.device(), extents<1>{}),
+                              make_view<const float>(shift.device(), extents<1>{}))));
+  expect_close(y0, want0, Kernels::template tolerance<float>());
+  expect_close(y1, want1, Kernels::template tolerance<float>());
+}
+
+template <class Schedule, index_t Depth> struct matmul_case : cuda::matmul_defaults, Schedule {
+  dyn batch0, batch1, m, n;
+  static constexpr fixed<Depth> k{};
+};
+
+/// (2, heads, m, k) times (heads, k, n) broadcast over the first batch dimension, or packed weights.
+template <class Kernels, class T, class Schedule, index_t Depth, bool Transposed>
+void matmul(index_t heads, index_t m, index_t n, bool packed) {
+  name_case("%s matmul heads %ld m %ld n %ld k %ld %s", Kernels::name, long(heads), long(m), long(n), long(Depth),
+            packed ? "packed" : Transposed ? "transposed" : "strided");
+  matmul_case<Schedule, Depth> cfg;
+  cfg.batch0 = 2, cfg.batch1 = heads, cfg.m = m, cfg.n = n;
+  const index_t tile = Schedule::tile_n, tiles = (n + tile - 1) / tile;
+  buffer<T> a(2 * heads * m * Depth), b(packed ? tiles * tile * Depth : heads * Depth * n);
+  buffer<float> y(2 * heads * m * n);
+  a.fill_random();
+  b.fill_random();
+  std::vector<double> want;
+  const auto b_at = [&](index_t h, index_t k, index_t j) {
+    return packed ? (j / tile * Depth + k) * tile + j % tile : Transposed ? (h * n + j) * Depth + k : (h * Depth + k) * n + j;
+  };
+  if (packed) {
+    for (index_t j = n; j < tiles * tile; ++j)
+      for (index_t k = 0; k < Depth; ++k)
+        b.set(b_at(0, k, j), 0);
+    b.upload();
+  }
+  for (index_t s = 0; s < 2 * heads; ++s)
+    for (index_t i = 0; i < m; ++i)
+      for (index_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (index_t k = 0; k < Depth; ++k)
+          sum += double(a.get((s * m + i) * Depth + k)) * double(b.get(b_at(s % heads, k, j)));
+        want.push_back(sum);
+      }
+  const auto av = make_view<const T>(a.device(), dims<dyn, dyn, fixed<Depth>, fixed<1>>(heads * m * Depth, m * Depth, {}, {}));
+  const auto yv = pack(make_view(y.device(), dims<dyn, dyn, dyn, fixed<1>>(heads * m * n, m * n, n, {})));
+  if (packed)
+    launch(Kernels::matmul(cfg, av, cuda::make_packed_weights<T>(b.device()), yv, pack(), cuda::identity_body{}));
+  else if constexpr (Transposed)
+    launch(Kernels::matmul(cfg, av,
+                             make_view<const T>(b.device(), dims<fixed<0>, dyn, fixed<1>, fixed<Depth>>({}, Depth * n, {}, {})),
+                             yv, pack(), cuda::identity_body{}));
+  else
+    launch(Kernels::matmul(cfg, av,
+                             make_view<const T>(b.device(), dims<fixed<0>, dyn, dyn, fixed<1>>({}, Depth * n, n, {})), yv,
+                             pack(), cuda::identity_body{}));
+  expect_close(y, want, Kernels::template tolerance<float>());
+}
+
+} // namespace test

@@ -1,0 +1,44 @@
+// Stands in for runtime/cuda/ptx/mma_sm80.cuh.
+#ifndef TENON_RUNTIME_CUDA_PTX_MMA_SM80_CUH
+#define TENON_RUNTIME_CUDA_PTX_MMA_SM80_CUH
+
+#include "cuda/device.cuh"
+
+namespace tenon {
+namespace cuda {
+namespace ptx {
+
+struct mma_m16n8k16_f16 {
+  static constexpr int m = 16, n = 8, k = 16;
+  static void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    struct operands {
+      unsigned a[4], b[2];
+    };
+    const operands mine = {{a[0], a[1], a[2], a[3]}, {b0, b1}};
+    const int l = thread() % 32;
+    emulator::machine::instance().exchange(mine, [&](auto slot) {
+      for (int i = 0; i < 4; ++i) {
+        const int row = l / 4 + 8 * (i / 2), column = 2 * (l % 4) + i % 2;
+        for (int x = 0; x < 16; ++x) {
+          const int half = x % 8;
+          const unsigned aa = slot(row % 8 * 4 + half / 2).a[row / 8 + 2 * (x / 8)];
+          const unsigned bb = slot(column * 4 + half / 2).b[x / 8];
+          d[i] += value(aa, half % 2) * value(bb, half % 2);
+        }
+      }
+    });
+  }
+
+private:
+  static float value(unsigned pair, int which) {
+    f16 h;
+    h.bits = uint16_t(pair >> (16 * which));
+    return load_element(&h);
+  }
+};
+
+} // namespace ptx
+} // namespace cuda
+} // namespace tenon
+
+#endif

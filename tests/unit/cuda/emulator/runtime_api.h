@@ -1,0 +1,245 @@
+// Defines the emulated CUDA runtime: see cuda_runtime.h.
+#pragma once
+
+#include "machine.h"
+
+#include <memory>
+#include <stdlib.h>
+#include <string.h>
+#include <string>
+#include <vector>
+
+#if !defined(TENON_EMULATED_SPECIFIC)
+#define TENON_EMULATED_SPECIFIC 0
+#endif
+#define CUDART_VERSION 13000
+
+namespace emulator {
+
+/// What a kernel's host stub is here.
+struct function {
+  void (*run)(void *const *arguments, dim3 blocks, int threads, int shared_bytes);
+  size_t argument_bytes[2];
+  int threads;
+};
+
+/// One launch with copies of its arguments.
+struct launch_record {
+  const function *code = nullptr;
+  dim3 blocks, threads;
+  unsigned shared_bytes = 0;
+  std::vector<uint64_t> storage[2];
+  void *arguments[2] = {};
+
+  void set(const void *f, dim3 b, dim3 t, unsigned shared, void *const *from) {
+    code = static_cast<const function *>(f);
+    blocks = b;
+    threads = t;
+    shared_bytes = shared;
+    for (int i = 0; i < 2; ++i) {
+      // Kernels hold no member that needs more than 16 bytes of alignment.
+      storage[i].assign(code->argument_bytes[i] / 8 + 2, 0);
+      memcpy(storage[i].data(), from[i], code->argument_bytes[i]);
+      arguments[i] = storage[i].data();
+    }
+  }
+  void run() const { code->run(arguments, blocks, int(threads.x), int(shared_bytes)); }
+};
+
+} // namespace emulator
+
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorInvalidDevice = 101,
+  cudaErrorInvalidDeviceFunction = 98,
+  cudaErrorNoKernelImageForDevice = 209,
+  cudaErrorStreamCaptureInvalidated = 901,
+};
+
+struct CUgraphNode_st {
+  emulator::launch_record launch;
+};
+struct CUgraph_st {
+  std::vector<std::unique_ptr<CUgraphNode_st>> nodes;
+};
+struct CUgraphExec_st {
+  std::vector<std::pair<const CUgraphNode_st *, std::unique_ptr<CUgraphNode_st>>> nodes;
+};
+struct CUstream_st {
+  std::unique_ptr<CUgraph_st> capture;
+};
+struct CUevent_st {};
+using cudaGraphNode_t = CUgraphNode_st *;
+using cudaGraph_t = CUgraph_st *;
+using cudaGraphExec_t = CUgraphExec_st *;
+using cudaStream_t = CUstream_st *;
+using cudaEvent_t = CUevent_st *;
+
+enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
+enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal };
+enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
+enum cudaDeviceAttr {
+  cudaDevAttrComputeCapabilityMajor,
+  cudaDevAttrComputeCapabilityMinor,
+  cudaDevAttrIntegrated,
+  cudaDevAttrMaxSharedMemoryPerBlockOptin,
+  cudaDevAttrMultiProcessorCount,
+};
+enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization };
+constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaHostAllocDefault = 0, cudaHostAllocMapped = 2;
+
+struct cudaFuncAttributes {
+  size_t sharedSizeBytes;
+  int ptxVersion;
+};
+struct cudaLaunchAttribute {
+  cudaLaunchAttributeID id;
+  struct {
+    int programmaticStreamSerializationAllowed;
+  } val;
+};
+struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  size_t dynamicSmemBytes;
+  cudaStream_t stream;
+  cudaLaunchAttribute *attrs;
+  unsigned numAttrs;
+};
+struct cudaKernelNodeParams {
+  void *func;
+  dim3 gridDim, blockDim;
+  unsigned sharedMemBytes;
+  void **kernelParams;
+  void **extra;
+};
+
+// --- Devices ---
+
+inline const char *cudaGetErrorString(cudaError_t e) { return e == cudaSuccess ? "no error" : "emulated error"; }
+inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+inline cudaError_t cudaGetDeviceCount(int *n) { return *n = 1, cudaSuccess; }
+inline cudaError_t cudaGetDevice(int *device) { return *device = 0, cudaSuccess; }
+inline cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidDevice; }
+inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+inline cudaError_t cudaDriverGetVersion(int *version) { return *version = CUDART_VERSION, cudaSuccess; }
+inline cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr a, int) {
+  switch (a) {
+  case cudaDevAttrComputeCapabilityMajor: *value = TENON_EMULATED_ARCH / 100; break;
+  case cudaDevAttrComputeCapabilityMinor: *value = TENON_EMULATED_ARCH / 10 % 10; break;
+  case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = 227 * 1024; break;
+  case cudaDevAttrMultiProcessorCount: *value = 4; break;
+  default: *value = 0;
+  }
+  return cudaSuccess;
+}
+
+// --- Memory ---
+
+inline cudaError_t cudaMalloc(void **p, size_t bytes) {
+  bytes = (bytes + 255) / 256 * 256 + 256;
+  *p = aligned_alloc(256, bytes);
+  memset(*p, 0xff, bytes);
+  return cudaSuccess;
+}
+inline cudaError_t cudaFree(void *p) { return free(p), cudaSuccess; }
+inline cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned) { return cudaMalloc(p, bytes); }
+inline cudaError_t cudaFreeHost(void *p) { return cudaFree(p); }
+inline cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned) { return *device = host, cudaSuccess; }
+inline cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind) {
+  return memcpy(to, from, bytes), cudaSuccess;
+}
+inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t s) {
+  return s && s->capture ? cudaErrorStreamCaptureInvalidated : cudaMemcpy(to, from, bytes, kind);
+}
+inline cudaError_t cudaMemset(void *p, int value, size_t bytes) { return memset(p, value, bytes), cudaSuccess; }
+inline cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t s) {
+  return s && s->capture ? cudaErrorStreamCaptureInvalidated : cudaMemset(p, value, bytes);
+}
+
+// --- Streams, events ---
+
+inline cudaError_t cudaStreamCreate(cudaStream_t *s) { return *s = new CUstream_st, cudaSuccess; }
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned) { return cudaStreamCreate(s); }
+inline cudaError_t cudaStreamDestroy(cudaStream_t s) { return delete s, cudaSuccess; }
+inline cudaError_t cudaStreamSynchronize(cudaStream_t s) {
+  return s && s->capture ? cudaErrorStreamCaptureInvalidated : cudaSuccess;
+}
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned) { return *e = new CUevent_st, cudaSuccess; }
+inline cudaError_t cudaEventDestroy(cudaEvent_t e) { return delete e, cudaSuccess; }
+inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+
+// --- Functions, launches ---
+
+inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *a, const void *) {
+  a->ptxVersion = TENON_EMULATED_ARCH / 10;
+  a->sharedSizeBytes = TENON_EMULATED_SPECIFIC ? 4096 : 256;
+  return cudaSuccess;
+}
+inline cudaError_t cudaFuncSetAttribute(const void *, cudaFuncAttribute, int) { return cudaSuccess; }
+inline cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *c, const void *f, void **arguments) {
+  emulator::launch_record r;
+  r.set(f, c->gridDim, c->blockDim, unsigned(c->dynamicSmemBytes), arguments);
+  if (c->stream && c->stream->capture) {
+    c->stream->capture->nodes.push_back(std::make_unique<CUgraphNode_st>());
+    // The copies' addresses must be those of the node.
+    c->stream->capture->nodes.back()->launch.set(f, r.blocks, r.threads, r.shared_bytes, arguments);
+  } else {
+    r.run();
+  }
+  return cudaSuccess;
+}
+
+// --- Graphs ---
+
+inline cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode) {
+  return s->capture = std::make_unique<CUgraph_st>(), cudaSuccess;
+}
+inline cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g) {
+  return *g = s->capture.release(), cudaSuccess;
+}
+inline cudaError_t cudaStreamIsCapturing(cudaStream_t s, cudaStreamCaptureStatus *status) {
+  *status = s && s->capture ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphGetNodes(cudaGraph_t g, cudaGraphNode_t *nodes, size_t *count) {
+  // As on hardware, the order says nothing about the order of launches.
+  if (nodes)
+    for (size_t i = 0; i < g->nodes.size(); ++i)
+      nodes[i] = g->nodes[g->nodes.size() - 1 - i].get();
+  *count = g->nodes.size();
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node, cudaKernelNodeParams *p) {
+  emulator::launch_record &r = node->launch;
+  *p = {const_cast<emulator::function *>(r.code), r.blocks, r.threads, r.shared_bytes, r.arguments, nullptr};
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t *e, cudaGraph_t g, unsigned long long) {
+  *e = new CUgraphExec_st;
+  for (const auto &node : g->nodes) {
+    auto copy = std::make_unique<CUgraphNode_st>();
+    const emulator::launch_record &r = node->launch;
+    copy->launch.set(r.code, r.blocks, r.threads, r.shared_bytes, r.arguments);
+    (*e)->nodes.emplace_back(node.get(), std::move(copy));
+  }
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t e, cudaGraphNode_t node, const cudaKernelNodeParams *p) {
+  for (auto &[original, copy] : e->nodes)
+    if (original == node && original->launch.code == p->func) {
+      copy->launch.set(p->func, p->gridDim, p->blockDim, p->sharedMemBytes, p->kernelParams);
+      return cudaSuccess;
+    }
+  return cudaErrorInvalidValue;
+}
+inline cudaError_t cudaGraphLaunch(cudaGraphExec_t e, cudaStream_t) {
+  for (const auto &node : e->nodes)
+    node.second->launch.run();
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphDestroy(cudaGraph_t g) { return delete g, cudaSuccess; }
+inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t e) { return delete e, cudaSuccess; }

@@ -1,0 +1,165 @@
+// One instance of every kernel and of the launching machinery, compiled and not run: by nvcc for all
+// architectures without a warning, and, as plain C++, against the headers of older toolkits.
+#include "cuda/contract_any.cuh"
+#include "cuda/contract_mma_sm80.cuh"
+#include "cuda/contract_simt.cuh"
+#include "cuda/context.h"
+#include "cuda/depthwise.cuh"
+#include "cuda/fold.cuh"
+#include "cuda/gather.cuh"
+#include "cuda/gemv.cuh"
+#include "cuda/map.cuh"
+#include "cuda/map_transposed.cuh"
+#include "cuda/pooling_any.cuh"
+#include "cuda/reduce.cuh"
+#include "cuda/resize.cuh"
+#include "cuda/softmax.cuh"
+
+using namespace tenon;
+using tenon::cuda::frame;
+using tenon::cuda::issue;
+using tenon::cuda::status;
+
+namespace {
+
+using V = cuda::variant<0, 100000>;
+using nhwc = extents<3136, 1, 448, 64>;
+
+struct bias_relu {
+  template <class L> TENON_FN f32<L> operator()(L, f32<L> acc, f32<L> bias) const {
+    return acc + bias > 0 ? acc + bias : 0.0f;
+  }
+};
+struct scale {
+  template <class L> TENON_FN f32<L> operator()(L, f32<L> a, f32<L> s) const { return a * s; }
+};
+struct sum {
+  template <class L> TENON_FN f32<L> identity(L) const { return 0; }
+  template <class L> TENON_FN f32<L> operator()(L, f32<L> a, f32<L> b) const { return a + b; }
+};
+
+struct image : cuda::conv_defaults {
+  dyn batch;
+  static constexpr fixed<7> in_h{}, in_w{}, out_h{}, out_w{};
+  static constexpr fixed<64> channels{}, filters{};
+  static constexpr fixed<3> kernel_h{}, kernel_w{};
+  static constexpr fixed<1> pad_top{}, pad_left{};
+};
+struct simt_config : image, cuda::contract_simt_schedule<64, 64, 16, 4, 4, 3, 2> {};
+struct mma_config : image, cuda::contract_mma_schedule<64, 64, 32, 32, 32, 3, 2> {};
+struct any_config {
+  extents<8, 64, 7, 7> space;
+  extents<7, 7> in;
+  extents<3, 3> kernel;
+  extents<1, 1> strides, dilations, pads, pads_end;
+  fixed<64> filters, channels, depth;
+  static constexpr bool transposed = true;
+  using kind = cuda::pooling_mean;
+  using accumulator = float;
+};
+struct window_config : cuda::window_defaults {
+  dyn batch;
+  static constexpr fixed<7> in_h{}, in_w{}, out_h{}, out_w{};
+  static constexpr fixed<64> channels{};
+  static constexpr fixed<3> kernel_h{}, kernel_w{};
+  static constexpr fixed<1> pad_top{}, pad_left{}, pad_bottom{}, pad_right{};
+  static constexpr int columns = 2;
+  using kind = cuda::pooling_max;
+  using accumulator = float;
+};
+struct map_config {
+  extents<49, 64> space;
+  static constexpr int vector = 4, across = 0;
+};
+struct rows_config {
+  extents<49> kept;
+  extents<64> reduced;
+  extents<49, 64> space;
+  static constexpr fixed<1> m{};
+  static constexpr fixed<64> n{}, k{};
+  static constexpr int lanes = 32, columns = 2;
+  static constexpr bool across = false, log = false;
+};
+
+template <class T> auto activation(const frame &f) { return make_view(f.at<const T>(0), nhwc{}); }
+template <class T> auto result(const frame &f) { return pack(make_view(f.at<T>(65536), nhwc{})); }
+auto bias(const frame &f) { return pack(make_view(f.weight<float>(0), extents<0, 1, 0, 0>{})); }
+
+template <class T> status convolutions(const frame &f, issue &to) {
+  simt_config simt;
+  simt.batch = f.dims[0];
+  TENON_CHECK(to.launch<V>(cuda::conv_simt(simt, activation<T>(f), cuda::make_packed_weights(f.weight<T>(0)),
+                                           result<T>(f), bias(f), bias_relu{},
+                                           {f.at<float>(0), f.zeroed<int>(0)})));
+  TENON_CHECK(to.launch<V>(cuda::conv_simt(
+      simt, activation<T>(f), cuda::make_packed_weights(f.weight<T>(0)), result<T>(f), bias(f), bias_relu{},
+      {f.at<float>(0), f.zeroed<int>(0)}, scale{}, pack(make_view(f.weight<float>(0), extents<1>{})))));
+  mma_config mma;
+  mma.batch = f.dims[0];
+  TENON_CHECK(to.launch<V>(cuda::conv_mma_sm80(mma, activation<T>(f), cuda::make_packed_weights(f.weight<f16>(0)),
+                                               result<T>(f), bias(f), bias_relu{},
+                                               {f.at<float>(0), f.zeroed<int>(0)})));
+  window_config window;
+  window.batch = f.dims[0];
+  TENON_CHECK(to.launch<V>(
+      cuda::depthwise(window, activation<T>(f), f.weight<T>(0), result<T>(f), bias(f), bias_relu{})));
+  TENON_CHECK(to.launch<V>(
+      cuda::pooling(window, activation<T>(f), result<T>(f), pack(), cuda::identity_body{})));
+  return to.launch<V>(cuda::resize(window, activation<T>(f), cuda::resize_linear_axis{2, 0, 7},
+                                   cuda::resize_table<2>{f.weight<int32_t>(0), f.weight<float>(0)},
+                                   result<T>(f), pack(), cuda::identity_body{}));
+}
+
+template <class T> status matrices(const frame &f, issue &to) {
+  using dense = extents<64, 1>;
+  const auto in = make_view(f.input<T>(0), dense{});
+  const auto out = pack(make_view(f.output<T>(0), dense{}));
+  TENON_CHECK(to.launch<V>(cuda::map(map_config{}, out,
+                                     pack(in, make_view(f.weight<float>(0), extents<0, 1>{})), bias_relu{})));
+  TENON_CHECK(to.launch<V>(cuda::map_transposed(map_config{}, out, pack(make_view(f.at<const T>(0), extents<1, 49>{})),
+                                                cuda::identity_body{})));
+  const auto gathered = cuda::make_gathered_view(make_view(f.input<T>(0), extents<0, 1>{}),
+                                                 make_view(f.input<int64_t>(1), extents<1, 0>{}), fixed<64>{},
+                                                 fixed<49>{});
+  TENON_CHECK(to.launch<V>(cuda::map(map_config{}, out, pack(gathered), cuda::identity_body{})));
+  TENON_CHECK(to.launch<V>(cuda::reduce(rows_config{}, pack(in), cuda::identity_body{}, sum{},
+                                        pack(make_view(f.output<T>(0), extents<1>{})), pack(),
+                                        cuda::identity_body{})));
+  TENON_CHECK(to.launch<V>(cuda::softmax(rows_config{}, in, out, pack(), cuda::identity_body{})));
+  TENON_CHECK(to.launch<V>(cuda::gemv(rows_config{}, in, f.weight<T>(0), out, pack(), cuda::identity_body{})));
+  TENON_CHECK(to.launch<V>(cuda::fold(rows_config{}, pack(in), cuda::identity_body{}, sum{},
+                                      pack(make_view(f.output<T>(0), extents<1>{})), pack(),
+                                      cuda::identity_body{})));
+  const auto image = activation<T>(f);
+  TENON_CHECK(to.launch<V>(cuda::pooling_any(any_config{}, image, result<T>(f), pack(), cuda::identity_body{})));
+  TENON_CHECK(to.launch<V>(cuda::conv_any(any_config{}, image, cuda::no_zero_point{}, image, cuda::no_zero_point{},
+                                          result<T>(f), pack(), cuda::identity_body{})));
+  return to.launch<V>(cuda::matmul_any(any_config{}, image, cuda::no_zero_point{}, image, cuda::no_zero_point{},
+                                       result<T>(f), pack(), cuda::identity_body{}));
+}
+
+const cuda::step steps[] = {
+    {"f32 convolutions", convolutions<float>, false},
+    {"f16 convolutions", convolutions<f16>, false},
+    {"f32 matrices", matrices<float>, true},
+    {"f16 matrices", matrices<f16>, true},
+};
+const cuda::variant_table variants[] = {{800, false, true, cuda::check_build<V>, steps, 4, 131072, 256, 0}};
+const cuda::dim_range range[] = {{1, 8}};
+const cuda::program program = {variants, 1, nullptr, 65536, 0, nullptr, 0, nullptr, 0, range, 1};
+
+} // namespace
+
+int main(int count, char **arguments) {
+  cuda::model *model = nullptr;
+  cuda::context *context = nullptr;
+  status s = cuda::create(&model, program, count > 1 ? arguments[1] : nullptr, 0);
+  if (s == cuda::ok)
+    s = cuda::create(&context, model);
+  if (s == cuda::ok)
+    s = cuda::run(context, nullptr, nullptr);
+  cuda::destroy(context);
+  cuda::destroy(model);
+  puts(cuda::message(s));
+  return s != cuda::ok;
+}

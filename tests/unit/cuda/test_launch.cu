@@ -1,0 +1,446 @@
+// Tests of launching: model, context, graph, changing pointers, captures by the caller, contexts side
+// by side, programmatic dependent launch, run-time dimensions, weights files, error codes.
+//
+// The program under test is a chain of steps whose every element depends on another block of the
+// step before, in two buffers used by turns: a missing dependency wait shows as wrong numbers.
+//
+//   test_launch          everything
+//   test_launch --quick  the same with fewer repetitions
+//   test_launch --trap   a kernel on an architecture it was not written for; ends the CUDA context,
+//                        so it stands alone
+#define TENON_TRACE
+#include "cuda/contract_simt.cuh"
+#include "cuda/context.h"
+#include "cuda/map.cuh"
+#include "common/scalar.h"
+#include "harness.h"
+
+using namespace test;
+using tenon::cuda::frame;
+using tenon::cuda::issue;
+using tenon::cuda::status;
+
+/// Written for no architecture.
+struct unwritten_kernel {
+  static constexpr int threads = 32, blocks_per_sm = 1;
+  TENON_FN static constexpr bool runs_on(cuda::target) { return false; }
+  int shared_bytes() const { return 0; }
+  grid blocks() const { return {}; }
+  TENON_DEVICE void prefetch(unsigned char *) const {}
+  TENON_DEVICE void run(unsigned char *) const {}
+};
+
+namespace {
+
+// --- The program: what a generated file holds ------------------------------------------------------
+
+using any = cuda::variant<0, 100000>;
+constexpr index_t rows = 4096, width = 24;
+constexpr int chain = 60;
+constexpr size_t buffer_bytes = size_t(rows * width) * sizeof(float);
+
+struct map_config {
+  dims<dyn, fixed<width>> space;
+  static constexpr int vector = 4;
+  explicit map_config(index_t n) { space.head = n; }
+};
+struct add_one {
+  template <class L> TENON_FN f32<L> operator()(L, f32<L> a) const { return a + 1.0f; }
+};
+struct multiply_add {
+  template <class L> TENON_FN f32<L> operator()(L, f32<L> x, f32<L> w) const { return x * w + 0.5f; }
+};
+using dense = extents<width, 1>;
+using reversed = extents<-width, 1>;
+
+status first_step(const frame &f, issue &to) {
+  const index_t n = f.dims[0];
+  return to.launch<any>(cuda::map(map_config(n), pack(make_view(f.at<float>(0), dense{})),
+                                  pack(make_view(f.input<float>(0), dense{}),
+                                       make_view(f.weight<float>(0), extents<0, 1>{})),
+                                  multiply_add{}));
+}
+/// Reads the rows of the other buffer from the last to the first.
+template <int Turn> status middle_step(const frame &f, issue &to) {
+  const index_t n = f.dims[0];
+  const float *from = f.at<const float>(Turn ? buffer_bytes : 0);
+  return to.launch<any>(cuda::map(map_config(n),
+                                  pack(make_view(f.at<float>(Turn ? 0 : buffer_bytes), dense{})),
+                                  pack(make_view(from + (n - 1) * width, reversed{})), add_one{}));
+}
+struct product_config : cuda::matmul_defaults, cuda::contract_simt_schedule<32, 32, 8, 4, 4, 2, 3> {
+  dyn m;
+  static constexpr fixed<width> n{}, k{};
+};
+/// A product with the identity in three splits: its counters must be zero again for the next run.
+status last_step(const frame &f, issue &to) {
+  product_config cfg;
+  cfg.m = f.dims[0];
+  using four = extents<0, 0, width, 1>;
+  return to.launch<any>(cuda::matmul_simt(cfg, make_view(f.at<const float>(0), four{}),
+                                          cuda::make_packed_weights(f.weight<float>(width * sizeof(float))),
+                                          pack(make_view(f.output<float>(0), four{})), pack(),
+                                          cuda::identity_body{},
+                                          {f.at<float>(2 * buffer_bytes), f.zeroed<int>(0)}));
+}
+
+struct machine {
+  cuda::step steps[chain + 2];
+  cuda::variant_table variant;
+  std::vector<float> weights;
+  cuda::tensor_size sizes[1] = {{buffer_bytes}};
+  cuda::dim_range range[1] = {{1, rows}};
+  cuda::program code;
+
+  explicit machine(int arch) {
+    steps[0] = {"first", first_step, true};
+    for (int i = 0; i < chain; ++i)
+      steps[i + 1] = {"middle", i % 2 ? middle_step<1> : middle_step<0>, false};
+    steps[chain + 1] = {"last", last_step, true};
+    const index_t tiles = (rows + 31) / 32;
+    variant = {arch, false, true, &cuda::check_build<any>, steps, chain + 2,
+               2 * buffer_bytes + size_t(cuda::split_partial_bytes(tiles, 3, 32, 32)),
+               size_t(cuda::split_counter_bytes(tiles, 3)), 0};
+    weights.assign(width + 32 * width, 0.0f);
+    for (index_t i = 0; i < width; ++i) {
+      weights[size_t(i)] = 1.0f + 0.25f * float(i);
+      weights[size_t(width + i * 32 + i)] = 1.0f;
+    }
+    code = {&variant, 1, reinterpret_cast<const unsigned char *>(weights.data()),
+            weights.size() * sizeof(float), 77, sizes, 1, sizes, 1, range, 1};
+  }
+  double expected(const std::vector<float> &x, index_t n, index_t i) const {
+    (void)n; // an even number of reversals
+    return double(x[size_t(i)]) * double(weights[size_t(i % width)]) + 0.5 + chain;
+  }
+};
+
+int repetitions = 30;
+
+// --- Helpers -----------------------------------------------------------------------------------------
+
+bool is(status got, status want, const char *what) {
+  if (got != want)
+    printf("  %s: got %d (%s), expected %d\n", what, got, cuda::message(got), want);
+  record(got == want, what);
+  return got == want;
+}
+
+/// One pair of device buffers and what the run should give.
+struct inference {
+  std::vector<float> x;
+  float *in = nullptr, *out = nullptr;
+  const machine &of;
+  inference(const machine &m, float seed) : of(m) {
+    for (index_t i = 0; i < rows * width; ++i)
+      x.push_back(float((i * 7 + index_t(seed)) % 13) - seed);
+    require(cudaMalloc(&in, buffer_bytes), "cudaMalloc");
+    require(cudaMalloc(&out, buffer_bytes), "cudaMalloc");
+    require(cudaMemcpy(in, x.data(), buffer_bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
+    poison();
+  }
+  ~inference() {
+    (void)cudaFree(in);
+    (void)cudaFree(out);
+  }
+  inference(const inference &) = delete;
+  inference &operator=(const inference &) = delete;
+  void poison() { require(cudaMemset(out, 0xff, buffer_bytes), "cudaMemset"); }
+  status enqueue(cuda::context *c, cudaStream_t stream) const {
+    const void *inputs[] = {in};
+    void *outputs[] = {out};
+    return cuda::enqueue(c, inputs, outputs, stream);
+  }
+  bool right(const std::vector<float> &y, index_t n) const {
+    for (index_t i = 0; i < n * width; ++i)
+      if (!(fabs(double(y[size_t(i)]) - of.expected(x, n, i)) < 1e-3))
+        return false;
+    return true;
+  }
+  void expect(const char *what, index_t n = rows) const {
+    std::vector<float> y(size_t(rows * width));
+    require(cudaMemcpy(y.data(), out, buffer_bytes, cudaMemcpyDeviceToHost), what);
+    record(right(y, n), what);
+  }
+};
+
+struct stream_of {
+  cudaStream_t stream = nullptr;
+  stream_of() { require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream"); }
+  ~stream_of() { (void)cudaStreamDestroy(stream); }
+  void wait() const { require(cudaStreamSynchronize(stream), "synchronize"); }
+};
+
+int compiled_arch() {
+  cudaFuncAttributes a;
+  require(cudaFuncGetAttributes(&a, cuda::probe_of<any>()), "attributes");
+  return a.ptxVersion * 10;
+}
+
+// --- Cases ---------------------------------------------------------------------------------------------
+
+void pointers_change_in_flight(const machine &m, cuda::context *c) {
+  name_case("pointers that change while launches are in flight");
+  const stream_of s;
+  inference a(m, 1), b(m, 2), d(m, 3);
+  bool accepted = true;
+  for (int i = 0; i < repetitions; ++i)
+    for (const inference *each : {&a, &b, &d, &b})
+      accepted &= each->enqueue(c, s.stream) == cuda::ok;
+  s.wait();
+  record(accepted, "every enqueue is accepted");
+  a.expect("first pair");
+  b.expect("second pair");
+  d.expect("third pair");
+}
+
+void contexts_side_by_side(const machine &m, const cuda::model *model) {
+  name_case("two contexts on two streams");
+  cuda::context *c[2] = {};
+  is(cuda::create(&c[0], model), cuda::ok, "first context");
+  is(cuda::create(&c[1], model), cuda::ok, "second context");
+  const stream_of s[2];
+  inference a(m, 4), b(m, 5);
+  bool accepted = true;
+  for (int i = 0; i < repetitions; ++i) {
+    accepted &= a.enqueue(c[0], s[0].stream) == cuda::ok;
+    accepted &= b.enqueue(c[1], s[1].stream) == cuda::ok;
+  }
+  s[0].wait();
+  s[1].wait();
+  record(accepted, "every enqueue is accepted");
+  a.expect("first stream");
+  b.expect("second stream");
+  cuda::destroy(c[0]);
+  cuda::destroy(c[1]);
+}
+
+void captured_by_the_caller(const machine &m, cuda::context *c) {
+  name_case("capture by the caller");
+  const stream_of s;
+  inference a(m, 6), b(m, 7);
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  require(cudaStreamBeginCapture(s.stream, cudaStreamCaptureModeGlobal), "begin");
+  const status first = a.enqueue(c, s.stream), second = b.enqueue(c, s.stream);
+  require(cudaStreamEndCapture(s.stream, &graph), "end");
+  is(first, cuda::ok, "enqueue into a capture");
+  is(second, cuda::ok, "a second one");
+  require(cudaGraphInstantiate(&executable, graph, 0), "instantiate");
+  for (int i = 0; i < 3; ++i) {
+    a.poison();
+    b.poison();
+    require(cudaGraphLaunch(executable, s.stream), "launch");
+    s.wait();
+    a.expect("captured pair");
+    b.expect("second captured pair");
+  }
+  // The context's own graph is as it was.
+  b.poison();
+  is(b.enqueue(c, s.stream), cuda::ok, "plain enqueue afterwards");
+  s.wait();
+  b.expect("plain run afterwards");
+  (void)cudaGraphExecDestroy(executable);
+  (void)cudaGraphDestroy(graph);
+}
+
+void run_time_dimensions(const machine &m, cuda::context *c) {
+  name_case("run-time dimensions");
+  const stream_of s;
+  for (index_t n : {index_t(1), index_t(77), rows}) {
+    inference a(m, 8);
+    is(cuda::set_dim(c, 0, n), cuda::ok, "set_dim");
+    is(cuda::prepare(c), cuda::ok, "prepare");
+    is(a.enqueue(c, s.stream), cuda::ok, "enqueue");
+    s.wait();
+    a.expect("result", n);
+  }
+  is(cuda::set_dim(c, 0, rows + 1), cuda::dims_out_of_range, "too large a dimension");
+  is(cuda::set_dim(c, 0, 0), cuda::dims_out_of_range, "too small a dimension");
+  is(cuda::set_dim(c, 1, 1), cuda::invalid_argument, "no such dimension");
+}
+
+void on_host_pointers(const machine &m, cuda::context *c) {
+  name_case("run on host pointers");
+  inference a(m, 9);
+  std::vector<float> y(size_t(rows * width), NAN);
+  for (int i = 0; i < 2; ++i) {
+    const void *inputs[] = {a.x.data()};
+    void *outputs[] = {y.data()};
+    is(cuda::run(c, inputs, outputs), cuda::ok, "run");
+    record(a.right(y, rows), "result");
+  }
+}
+
+void wrong_arguments(const machine &m, cuda::context *c) {
+  name_case("wrong arguments");
+  const void *no_input[] = {nullptr};
+  inference a(m, 1);
+  void *outputs[] = {a.out};
+  is(cuda::enqueue(c, no_input, outputs, nullptr), cuda::invalid_argument, "a null input");
+  is(cuda::enqueue(nullptr, no_input, outputs, nullptr), cuda::invalid_argument, "a null context");
+  cuda::model *model = nullptr;
+  is(cuda::create(&model, m.code, nullptr, 1000), cuda::invalid_argument, "no such device");
+  record(model == nullptr, "no model is given");
+}
+
+void wrong_architectures(int arch) {
+  name_case("wrong architectures");
+  cuda::model *model = nullptr;
+  machine older(arch - 100);
+  older.variant.ptx = false;
+  is(cuda::create(&model, older.code, nullptr, 0), cuda::wrong_architecture, "another major capability");
+  machine newer(arch + 1000);
+  is(cuda::create(&model, newer.code, nullptr, 0), cuda::wrong_architecture, "a newer architecture");
+  machine specific(arch);
+  specific.variant.specific = true;
+  specific.variant.arch = arch + 10;
+  is(cuda::create(&model, specific.code, nullptr, 0), cuda::wrong_architecture, "another specific one");
+  machine built_for_another(arch);
+  built_for_another.variant.check_build = &cuda::check_build<cuda::variant<1, 2>>;
+  is(cuda::create(&model, built_for_another.code, nullptr, 0), cuda::wrong_build, "a build for another one");
+#if !defined(TENON_SPECIFIC_BUILD) // an sm_90a build is specific, and rightly accepted
+  machine not_specific(arch);
+  not_specific.variant.check_build = &cuda::check_build<cuda::variant<0, 100000, true>>;
+  is(cuda::create(&model, not_specific.code, nullptr, 0), cuda::wrong_build, "a build that is not specific");
+#endif
+  record(model == nullptr, "no model is given");
+}
+
+void weights_from_a_file(const machine &m) {
+  name_case("weights from a file");
+  machine filed(m.variant.arch);
+  filed.code.weights = nullptr;
+  const char *path = "test_launch.weights";
+  const auto write = [&](uint64_t hash, size_t bytes) {
+    FILE *f = fopen(path, "wb");
+    cuda::weights_header h{{'T', 'E', 'N', 'O', 'N', 'W', 'T', '1'}, filed.code.weight_bytes, hash, 0};
+    fwrite(&h, sizeof(h), 1, f);
+    fwrite(filed.weights.data(), 1, bytes, f);
+    fclose(f);
+  };
+  cuda::model *model = nullptr;
+  write(76, filed.code.weight_bytes);
+  is(cuda::create(&model, filed.code, path, 0), cuda::weights_mismatch, "weights of another model");
+  write(77, filed.code.weight_bytes - 4);
+  is(cuda::create(&model, filed.code, path, 0), cuda::weights_unreadable, "a truncated file");
+  is(cuda::create(&model, filed.code, "no/such/file", 0), cuda::weights_unreadable, "no file");
+  write(77, filed.code.weight_bytes);
+  if (is(cuda::create(&model, filed.code, path, 0), cuda::ok, "the right file")) {
+    cuda::context *c = nullptr;
+    is(cuda::create(&c, model), cuda::ok, "context");
+    const stream_of s;
+    inference a(filed, 3);
+    is(a.enqueue(c, s.stream), cuda::ok, "enqueue");
+    s.wait();
+    a.expect("result");
+    cuda::destroy(c);
+  }
+  cuda::destroy(model);
+  remove(path);
+}
+
+struct tracer {
+  int calls = 0, wrong = 0;
+  static void call(void *user, int step, int phase, unsigned char *arena, unsigned char *, cudaStream_t) {
+    tracer &t = *static_cast<tracer *>(user);
+    t.wrong += step != t.calls / 2 || phase != t.calls % 2;
+    ++t.calls;
+    // A thousand more between the first step and the second, in one row.
+    if (step == 0 && phase == 1) {
+      float row[width];
+      require(cudaMemcpy(row, arena, sizeof(row), cudaMemcpyDeviceToHost), "read");
+      for (float &v : row)
+        v += 1000;
+      require(cudaMemcpy(arena, row, sizeof(row), cudaMemcpyHostToDevice), "write");
+    }
+  }
+};
+void traced(const machine &m, cuda::context *c) {
+  name_case("trace");
+  tracer t;
+  const stream_of s;
+  inference a(m, 2);
+  is(cuda::set_trace(c, &tracer::call, &t), cuda::ok, "set_trace");
+  is(a.enqueue(c, s.stream), cuda::ok, "enqueue");
+  s.wait();
+  record(t.calls == 2 * (chain + 2) && t.wrong == 0, "called before and after every step");
+  float first = 0;
+  require(cudaMemcpy(&first, a.out, sizeof(first), cudaMemcpyDeviceToHost), "read");
+  record(fabs(double(first) - m.expected(a.x, rows, 0) - 1000) < 1e-2, "what the trace wrote is used");
+  is(cuda::set_trace(c, nullptr, nullptr), cuda::ok, "set_trace to none");
+  is(a.enqueue(c, s.stream), cuda::ok, "enqueue");
+  s.wait();
+  a.expect("result without trace");
+}
+
+void two_devices(int arch) {
+  int count = 0;
+  require(cudaGetDeviceCount(&count), "count");
+  if (count < 2) {
+    printf("two devices: skipped, %d here\n", count);
+    return;
+  }
+  name_case("two devices in one process");
+  machine m(arch);
+  for (int device : {1, 0, 1}) {
+    cuda::model *model = nullptr;
+    cuda::context *c = nullptr;
+    require(cudaSetDevice(0), "device");
+    is(cuda::create(&model, m.code, nullptr, device), cuda::ok, "model");
+    is(cuda::create(&c, model), cuda::ok, "context");
+    int current = -1;
+    require(cudaGetDevice(&current), "device");
+    record(current == 0, "the caller's device stays current");
+    require(cudaSetDevice(device), "device");
+    {
+      const stream_of s;
+      inference a(m, float(device) + 3);
+      require(cudaSetDevice(0), "device");
+      is(a.enqueue(c, s.stream), cuda::ok, "enqueue");
+      s.wait();
+      a.expect("result");
+    }
+    cuda::destroy(c);
+    cuda::destroy(model);
+  }
+  require(cudaSetDevice(0), "device");
+}
+
+int trap() {
+  name_case("a kernel on an architecture it was not written for");
+  issue to = issue::launch_on(nullptr, false, nullptr);
+  is(to.launch<any>(unwritten_kernel{}), cuda::ok, "launch");
+  record(cudaDeviceSynchronize() != cudaSuccess, "traps");
+  return finish();
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  if (argc > 1 && !strcmp(argv[1], "--trap"))
+    return trap();
+  if (argc > 1 && !strcmp(argv[1], "--quick"))
+    repetitions = 2;
+  const int arch = compiled_arch();
+  machine m(arch);
+  wrong_architectures(arch);
+  cuda::model *model = nullptr;
+  cuda::context *c = nullptr;
+  name_case("creation");
+  if (!is(cuda::create(&model, m.code, nullptr, 0), cuda::ok, "model") ||
+      !is(cuda::create(&c, model), cuda::ok, "context"))
+    return finish();
+  pointers_change_in_flight(m, c);
+  contexts_side_by_side(m, model);
+  captured_by_the_caller(m, c);
+  run_time_dimensions(m, c);
+  on_host_pointers(m, c);
+  wrong_arguments(m, c);
+  weights_from_a_file(m);
+  traced(m, c);
+  cuda::destroy(c);
+  cuda::destroy(model);
+  two_devices(arch);
+  return finish();
+}

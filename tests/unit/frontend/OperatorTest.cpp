@@ -1,0 +1,205 @@
+// Tests the operator table and what differs between opsets; the numbers of single operators are
+// the conformance run's business.
+#include "Support.h"
+
+#include "frontend/onnx/Table.h"
+
+using namespace tenon;
+using namespace tenon::test;
+
+namespace {
+
+using Numbers = std::vector<double>;
+
+TEST(Operators, TableIsSortedAndHasNoOverlaps) {
+  auto table = frontend::operatorTable();
+  for (size_t i = 1; i < table.size(); ++i) {
+    auto before = std::make_pair(table[i - 1].domain, table[i - 1].name);
+    auto here = std::make_pair(table[i].domain, table[i].name);
+    EXPECT_TRUE(before < here || (before == here && table[i - 1].until < table[i].since))
+        << here.second.str();
+    EXPECT_LE(table[i].since, table[i].until) << here.second.str();
+    EXPECT_EQ(frontend::findOperator(table[i].domain, table[i].name, table[i].since), &table[i]);
+  }
+  EXPECT_EQ(frontend::findOperator("", "Frobnicate", 17), nullptr);
+  EXPECT_EQ(frontend::findOperator("", "Upsample", 10), nullptr);
+}
+
+TEST(Operators, SoftmaxFlattensBeforeOpset13) {
+  for (int64_t opset : {11, 13}) {
+    TestModel m(opset);
+    m.input("x", {"2", "2", "2"});
+    set(m.node("Softmax", {"x"}, {"y"}), "axis", 1);
+    m.output("y");
+    Imported i(m);
+    ASSERT_TRUE(i) << i.messages;
+    Tensor y = i.run({floats({2, 2, 2}, {0, 0, 0, 0, 0, 0, 0, 0})})[0];
+    EXPECT_DOUBLE_EQ(y.at(0), opset == 11 ? 0.25 : 0.5);
+  }
+}
+
+TEST(Operators, AxesMovedFromAttributesToOperands) {
+  TestModel attributes(11);
+  attributes.input("x", {"2", "1", "3"});
+  set(attributes.node("Squeeze", {"x"}, {"y"}), "axes", std::vector<int64_t>{1});
+  attributes.output("y");
+  Imported a(attributes);
+  ASSERT_TRUE(a) << a.messages;
+  EXPECT_EQ(toString(a.outputType()), "tensor<2x3xf32>");
+  TestModel operands(13);
+  operands.input("x", {"2", "1", "3"});
+  ints(operands.graph, "axes", {-2});
+  operands.node("Squeeze", {"x", "axes"}, {"y"});
+  operands.output("y");
+  Imported o(operands);
+  ASSERT_TRUE(o) << o.messages;
+  EXPECT_EQ(toString(o.outputType()), "tensor<2x3xf32>");
+}
+
+TEST(Operators, ReduceOverNothing) {
+  TestModel m(18);
+  m.input("x", {"2", "2"});
+  auto *n = m.node("ReduceSum", {"x"}, {"same"});
+  set(n, "noop_with_empty_axes", 1);
+  set(m.node("ReduceSum", {"x"}, {"all"}), "keepdims", 0);
+  m.output("same");
+  m.output("all");
+  Imported i(m);
+  ASSERT_TRUE(i) << i.messages;
+  auto out = i.run({floats({2, 2}, {1, 2, 3, 4})});
+  EXPECT_EQ(values(out[0]), Numbers({1, 2, 3, 4}));
+  EXPECT_EQ(values(out[1]), Numbers({10}));
+}
+
+TEST(Operators, SliceBackwardsAndBeyond) {
+  TestModel m;
+  m.input("x", {"5"});
+  ints(m.graph, "starts", {-1});
+  ints(m.graph, "ends", {INT64_MIN});
+  ints(m.graph, "axes", {0});
+  ints(m.graph, "steps", {-2});
+  m.node("Slice", {"x", "starts", "ends", "axes", "steps"}, {"y"});
+  m.output("y");
+  Imported i(m);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(values(i.run({floats({5}, {0, 1, 2, 3, 4})})[0]), Numbers({4, 2, 0}));
+}
+
+TEST(Operators, NegativePadsCut) {
+  TestModel m;
+  m.input("x", {"4"});
+  ints(m.graph, "pads", {-1, 2});
+  m.node("Pad", {"x", "pads"}, {"y"});
+  m.output("y");
+  Imported i(m);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(values(i.run({floats({4}, {1, 2, 3, 4})})[0]), Numbers({2, 3, 4, 0, 0}));
+}
+
+TEST(Operators, SameLowerPadsAtTheBegin) {
+  for (const char *rule : {"SAME_UPPER", "SAME_LOWER"}) {
+    TestModel m;
+    m.input("x", {"1", "1", "4"});
+    weight(m.graph, "w", {1, 1, 2}, 1);
+    set(m.node("Conv", {"x", "w"}, {"y"}), "auto_pad", rule);
+    m.output("y");
+    Imported i(m);
+    ASSERT_TRUE(i) << i.messages;
+    const bool upper = std::string(rule) == "SAME_UPPER";
+    EXPECT_EQ(values(i.run({floats({1, 1, 4}, {1, 2, 3, 4})})[0]),
+              upper ? Numbers({3, 5, 7, 4}) : Numbers({1, 3, 5, 7}));
+  }
+}
+
+TEST(Operators, ReshapeWithSymbolsCancels) {
+  TestModel m;
+  m.input("x", {"N", "T", "6"});
+  ints(m.graph, "shape", {0, -1, 3});
+  m.node("Reshape", {"x", "shape"}, {"y"});
+  m.output("y");
+  ImportOptions options;
+  options.ranges = {{"N", {1, 4}}, {"T", {1, 9}}};
+  Imported i(m, options);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(toString(i.outputType()), "tensor<{N}x{(T * 2)}x3xf32>");
+}
+
+TEST(Operators, BiasIsAMapBehindTheConvolution) {
+  TestModel m;
+  m.input("x", {"1", "1", "2", "2"});
+  weight(m.graph, "w", {2, 1, 1, 1}, 2);
+  weight(m.graph, "b", {2}, 0.5f);
+  m.node("Conv", {"x", "w", "b"}, {"y"});
+  m.output("y");
+  Imported i(m);
+  ASSERT_TRUE(i) << i.messages;
+  ASSERT_EQ(i.all(Op::Conv).size(), 1u);
+  EXPECT_EQ(i.all(Op::Conv)[0]->numOperands(), 2u);
+  EXPECT_EQ(i.all(Op::Map).size(), 1u);
+}
+
+TEST(Operators, QuantisationIsOneScalarFunction) {
+  TestModel m;
+  m.input("x", {"2", "2"});
+  weight(m.graph, "scale", {2}, 0.5f);
+  auto *z = m.graph.add_initializer();
+  z->set_name("zero");
+  z->set_data_type(onnx::TensorProto::INT8);
+  z->add_dims(2);
+  z->add_int32_data(0);
+  z->add_int32_data(10);
+  set(m.node("QuantizeLinear", {"x", "scale", "zero"}, {"q"}), "axis", 1);
+  set(m.node("DequantizeLinear", {"q", "scale", "zero"}, {"y"}), "axis", 1);
+  m.output("q");
+  m.output("y");
+  Imported i(m);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(i.all(Op::Map).size(), 2u);
+  auto out = i.run({floats({2, 2}, {0.25, 0.75, 100, -100})});
+  EXPECT_EQ(values(out[0]), Numbers({0, 12, 127, -128})); // half to even, saturated
+  EXPECT_EQ(values(out[1]), Numbers({0, 1, 63.5, -69}));
+}
+
+TEST(Operators, ScanWalksItsOperand) {
+  // Running sum, backwards over the second operand.
+  TestModel m;
+  m.input("start", {"2"});
+  m.input("x", {"3", "2"});
+  auto *n = m.node("Scan", {"start", "x"}, {"last", "sums"});
+  set(n, "num_scan_inputs", 1);
+  set(n, "scan_input_directions", std::vector<int64_t>{1});
+  auto &body = setGraph(n, "body");
+  declare(body.add_input(), "sum", {"2"});
+  declare(body.add_input(), "row", {"2"});
+  node(body, "Add", {"sum", "row"}, {"next"});
+  body.add_output()->set_name("next");
+  body.add_output()->set_name("next");
+  m.output("last");
+  m.output("sums");
+  Imported i(m);
+  ASSERT_TRUE(i) << i.messages;
+  auto out = i.run({floats({2}, {0, 1}), floats({3, 2}, {1, 2, 3, 4, 5, 6})});
+  EXPECT_EQ(values(out[0]), Numbers({9, 13}));
+  EXPECT_EQ(values(out[1]), Numbers({5, 7, 8, 11, 9, 13}));
+}
+
+TEST(Operators, EinsumAsProductAndAsReduction) {
+  for (const char *equation : {"bij,bjk->bik", "bij , bjk", "bij,bij->", "bii->bi"}) {
+    TestModel m;
+    m.input("x", {"1", "2", "2"});
+    m.input("y", {"1", "2", "2"});
+    const bool one = std::string(equation) == "bii->bi";
+    auto *n = one ? m.node("Einsum", {"x"}, {"z"}) : m.node("Einsum", {"x", "y"}, {"z"});
+    set(n, "equation", equation);
+    m.output("z");
+    Imported i(m);
+    ASSERT_TRUE(i) << equation << ": " << i.messages;
+    Tensor x = floats({1, 2, 2}, {1, 2, 3, 4}), y = floats({1, 2, 2}, {5, 6, 7, 8});
+    const Numbers expected = one                                       ? Numbers({1, 4})
+                             : std::string(equation) == "bij,bij->" ? Numbers({70})
+                                                                       : Numbers({19, 22, 43, 50});
+    EXPECT_EQ(values(i.run({x, y})[0]), expected) << equation;
+  }
+}
+
+} // namespace

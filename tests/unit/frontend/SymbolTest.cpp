@@ -1,0 +1,170 @@
+// Tests symbolic dimensions, options and declared types.
+#include "Support.h"
+
+using namespace tenon;
+using namespace tenon::test;
+
+namespace {
+
+TestModel dynamic() {
+  TestModel m;
+  m.input("x", {"batch size", "", "4"});
+  m.node("Relu", {"x"}, {"y"});
+  m.output("y");
+  return m;
+}
+
+TEST(Symbol, OpenOnesAreAllListedWithTheRemedy) {
+  Imported i(dynamic());
+  EXPECT_TRUE(mentions(i.messages, "'batch size', 'x.d1'"));
+  EXPECT_TRUE(mentions(i.messages, "--bind batch size=1,x.d1=1"));
+}
+
+TEST(Symbol, BindGivesValues) {
+  ImportOptions options;
+  options.bindDims = {{"batch size", 2}, {"x.d1", 3}};
+  Imported i(dynamic(), options);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(toString(i.outputType()), "tensor<2x3x4xf32>");
+  EXPECT_TRUE(i.model->module->symbols.empty());
+}
+
+TEST(Symbol, SanitisedNamesBindToo) {
+  ImportOptions options;
+  options.bindDims = {{"batch_size", 2}, {"x.d1", 3}};
+  EXPECT_TRUE(Imported(dynamic(), options));
+}
+
+TEST(Symbol, RangesKeepThem) {
+  ImportOptions options;
+  options.ranges = {{"batch_size", {1, 4}}, {"x.d1", {3, 3}}};
+  Imported i(dynamic(), options);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(toString(i.outputType()), "tensor<{batch_size}x3x4xf32>");
+  ASSERT_EQ(i.model->module->symbols.size(), 1u);
+  EXPECT_EQ(i.model->module->symbols[0].lower(), 1);
+  EXPECT_EQ(i.model->module->symbols[0].upper(), 4);
+}
+
+TEST(Symbol, ShapesFixSymbolsEverywhere) {
+  TestModel m;
+  m.input("x", {"N", "4"});
+  m.input("y", {"N", "1"});
+  m.node("Add", {"x", "y"}, {"z"});
+  m.output("z");
+  ImportOptions options;
+  options.shapes["x"] = {"5", "4"};
+  Imported i(m, options);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(toString(i.graph().body().argument(1)->type()), "tensor<5x1xf32>");
+  options.bindDims["N"] = 6;
+  EXPECT_TRUE(mentions(Imported(m, options).messages, "'N' is bound to 6"));
+}
+
+TEST(Symbol, UnknownOptionsAreErrors) {
+  ImportOptions options;
+  options.bindDims = {{"batch size", 2}, {"x.d1", 3}, {"sequence", 7}};
+  EXPECT_TRUE(mentions(Imported(dynamic(), options).messages, "--bind names 'sequence'"));
+  options.bindDims.erase("sequence");
+  options.shapes["z"] = {"1"};
+  EXPECT_TRUE(mentions(Imported(dynamic(), options).messages, "--shape names 'z'"));
+}
+
+TEST(Symbol, DataBinds) {
+  Diagnostics diagnostics;
+  auto model = OnnxModel::parse(dynamic().bytes(), "", diagnostics);
+  ASSERT_TRUE(model);
+  ImportOptions options;
+  EXPECT_TRUE(model->bindFromData({Tensor(Element::F32, {2, 3, 4})}, options, diagnostics));
+  EXPECT_EQ(options.bindDims["batch size"], 2);
+  EXPECT_EQ(options.bindDims["x.d1"], 3);
+  EXPECT_FALSE(model->bindFromData({Tensor(Element::F32, {9, 3, 4})}, options, diagnostics));
+  ImportOptions ranged;
+  ranged.ranges["batch size"] = {1, 4};
+  EXPECT_TRUE(model->bindFromData({Tensor(Element::F32, {2, 3, 4})}, ranged, diagnostics));
+  EXPECT_FALSE(ranged.bindDims.count("batch size"));
+}
+
+TEST(Symbol, InputsBecomeConstants) {
+  TestModel m;
+  m.input("x", {"6"});
+  m.input("shape", {"2"}, onnx::TensorProto::INT64);
+  m.node("Reshape", {"x", "shape"}, {"y"});
+  m.output("y");
+  EXPECT_TRUE(mentions(Imported(m).messages, "--bind NAME=@FILE"));
+  ImportOptions options;
+  options.constants["shape"] = Tensor::fromInts({2, -1});
+  Imported i(m, options);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(toString(i.outputType()), "tensor<2x3xf32>");
+  EXPECT_EQ(i.graph().inputNames.size(), 1u);
+  options.constants["shape"] = Tensor::fromInts({1, 2, 3});
+  EXPECT_TRUE(mentions(Imported(m, options).messages, "has extent 3 at dimension 0, expected 2"));
+}
+
+TEST(Symbol, DeclaredTypesAreComparedNotTrusted) {
+  TestModel m;
+  m.input("x", {"2", "3"});
+  set(m.node("Transpose", {"x"}, {"y"}), "perm", std::vector<int64_t>{1, 0});
+  declare(m.graph.add_output(), "y", {"2", "3"});
+  Imported i(m);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(toString(i.outputType()), "tensor<3x2xf32>");
+  EXPECT_TRUE(mentions(i.messages, "warning: the model declares another shape for 'y'"));
+}
+
+TEST(Symbol, ShapeArithmeticIsKnown) {
+  // Shape → Gather → Concat → Reshape, as exporters write it.
+  TestModel m;
+  m.input("x", {"N", "6"});
+  ints(m.graph, "zero", {0}, true);
+  ints(m.graph, "axes", {0});
+  ints(m.graph, "rest", {2, -1});
+  m.node("Shape", {"x"}, {"s"});
+  m.node("Gather", {"s", "zero"}, {"n"});
+  m.node("Unsqueeze", {"n", "axes"}, {"u"});
+  set(m.node("Concat", {"u", "rest"}, {"c"}), "axis", 0);
+  m.node("Reshape", {"x", "c"}, {"y"});
+  m.output("y");
+  ImportOptions options;
+  options.ranges["N"] = {1, 4};
+  Imported i(m, options);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(toString(i.outputType()), "tensor<{N}x2x3xf32>");
+}
+
+TEST(Symbol, States) {
+  TestModel m;
+  m.input("frame", {"1", "2"});
+  m.input("cache", {"1", "T"});
+  set(m.node("Concat", {"cache", "frame"}, {"grown"}), "axis", 1);
+  m.output("grown");
+  ImportOptions options;
+  options.ranges["T"] = {0, 16};
+  options.states.push_back({"cache", "grown", 1});
+  Imported i(m, options);
+  ASSERT_TRUE(i) << i.messages;
+  ASSERT_EQ(i.graph().states.size(), 1u);
+  EXPECT_EQ(i.graph().states[0].input, 1u);
+  EXPECT_EQ(i.graph().states[0].appendAxis, 1);
+  options.states[0].appendAxis = llvm::None;
+  EXPECT_TRUE(mentions(Imported(m, options).messages, "cannot become the next"));
+  options.states[0].output = "other";
+  EXPECT_TRUE(mentions(Imported(m, options).messages, "no output 'other'"));
+}
+
+TEST(Symbol, FactsSayWhereItCameFrom) {
+  TestModel m = dynamic();
+  m.proto.set_producer_name("maker");
+  ImportOptions options;
+  options.bindDims = {{"batch size", 2}, {"x.d1", 3}};
+  Imported i(m, options);
+  ASSERT_TRUE(i);
+  auto &facts = i.model->module->facts;
+  EXPECT_EQ(facts["opset"], "17");
+  EXPECT_EQ(facts["nodes"], "1");
+  EXPECT_EQ(facts["producer"], "maker");
+  EXPECT_EQ(facts["sha256"].size(), 64u);
+}
+
+} // namespace

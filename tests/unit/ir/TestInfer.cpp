@@ -1,0 +1,167 @@
+// Tests type inference: symbolic extents, and a clear rejection for each kind of mistake.
+#include "Support.h"
+
+namespace tenon::test {
+namespace {
+
+struct Infer : testing::Test {
+  TestGraph g;
+  Dim n = g.context.symbol("N", 1, 64), h = g.context.symbol("H", 8, 512);
+
+  std::string typeOf(Value *v) { return v ? toString(v->type()) : g.messages(); }
+  std::string typeOf(Op op, llvm::ArrayRef<Value *> operands, NamedAttributes attributes = {}) {
+    return typeOf(g.b.value(op, operands, std::move(attributes)));
+  }
+  /// Message of an op that must be rejected.
+  std::string reject(Op op, llvm::ArrayRef<Value *> operands, NamedAttributes attributes = {}) {
+    g.diagnostics.clear();
+    EXPECT_FALSE(g.b.create(op, operands, std::move(attributes)));
+    return g.messages();
+  }
+};
+
+#define EXPECT_CONTAINS(TEXT, PART)                                                                \
+  EXPECT_NE(std::string(TEXT).find(PART), std::string::npos) << (TEXT)
+
+TEST_F(Infer, ConvExtentsAreExpressions) {
+  Value *x = g.input(Element::F32, {n, g.dim(3), h, g.dim(11)});
+  Value *w = g.input(Element::F32, {8, 3, 3, 3});
+  EXPECT_EQ(typeOf(Op::Conv, {x, w}, {{"strides", Ints{2, 2}}, {"pads", Ints{1, 1, 1, 1}}}),
+            "tensor<{N}x8x{(floordiv((H + -1), 2) + 1)}x6xf32>");
+  EXPECT_EQ(typeOf(Op::Conv, {x, w}, {{"pads", Ints{1, 0, 1, 0}}, {"dilations", Ints{1, 2}}}),
+            "tensor<{N}x8x{H}x7xf32>");
+}
+
+TEST_F(Infer, ConvRejects) {
+  Value *x = g.input(Element::F32, {1, 4, 8, 8});
+  Value *w = g.input(Element::F32, {8, 4, 3, 3});
+  EXPECT_CONTAINS(reject(Op::Conv, {g.input(Element::F32, {4, 8}), w}),
+                  "expected rank 3 or more, found 2");
+  EXPECT_CONTAINS(reject(Op::Conv, {x, g.input(Element::F32, {8, 4, 3})}),
+                  "w: expected rank 4, found 3");
+  EXPECT_CONTAINS(reject(Op::Conv, {x, w}, {{"groups", 2}}), "expected 2 input channels");
+  EXPECT_CONTAINS(reject(Op::Conv, {x, w}, {{"strides", Ints{0, 1}}}), "attribute strides");
+  EXPECT_CONTAINS(reject(Op::Conv, {x, w}, {{"pads", Ints{1, 1}}}), "expected 4 integers, found 2");
+  EXPECT_CONTAINS(reject(Op::Conv, {x, g.input(Element::F32, {8, 4, 9, 9})}),
+                  "exceeds the padded extent");
+  EXPECT_CONTAINS(reject(Op::Conv, {x, g.input(Element::F16, {8, 4, 3, 3})}), "do not multiply");
+  EXPECT_CONTAINS(reject(Op::Conv, {x, w}, {{"stride", Ints{1, 1}}}), "unknown attribute stride");
+  EXPECT_CONTAINS(reject(Op::Conv, {x}), "expected 2 to 4 operands, found 1");
+  EXPECT_CONTAINS(reject(Op::Conv, {x, w}, {{"groups", Word{"two"}}}), "expected an integer");
+}
+
+TEST_F(Infer, IntegerContractionsGiveI32) {
+  Value *x = g.input(Element::U8, {1, 4, 8, 8}), *w = g.input(Element::I8, {8, 4, 3, 3});
+  Value *xz = g.input(Element::U8, llvm::ArrayRef<int64_t>{}), *wz = g.input(Element::I8, {8});
+  EXPECT_EQ(typeOf(Op::Conv, {x, w, xz, wz}), "tensor<1x8x6x6xi32>");
+  EXPECT_CONTAINS(reject(Op::Conv, {x, w, wz}), "x_zero_point: expected element type u8, found i8");
+  EXPECT_CONTAINS(reject(Op::Conv, {x, w, xz, g.input(Element::I8, {7})}),
+                  "one per output channel");
+}
+
+TEST_F(Infer, ConvTransposeUndoesConv) {
+  Value *x = g.input(Element::F32, {n, g.dim(4), h, h});
+  Value *w = g.input(Element::F32, {4, 3, 4, 4});
+  EXPECT_EQ(typeOf(Op::ConvTranspose, {x, w},
+                   {{"strides", Ints{2, 2}}, {"pads", Ints{1, 1, 1, 1}}, {"groups", 2}}),
+            "tensor<{N}x6x{(H * 2)}x{(H * 2)}xf32>");
+}
+
+TEST_F(Infer, MatMulBroadcastsLeadingDimensions) {
+  Value *a = g.input(Element::F32, {n, g.dim(1), g.dim(4), g.dim(5)});
+  Value *b = g.input(Element::F32, {3, 5, 6});
+  EXPECT_EQ(typeOf(Op::MatMul, {a, b}), "tensor<{N}x3x4x6xf32>");
+  EXPECT_EQ(typeOf(Op::MatMul, {b, a}, {{"trans_a", true}, {"trans_b", true}}),
+            "tensor<{N}x3x6x4xf32>");
+  EXPECT_CONTAINS(reject(Op::MatMul, {b, a}),
+                  "inner extents differ: expected 6 rows in b, found 4");
+  EXPECT_CONTAINS(reject(Op::MatMul, {a, g.input(Element::F32, {5})}), "expected rank 2 or more");
+}
+
+TEST_F(Infer, PoolRoundsUpButStartsInside) {
+  Value *x = g.input(Element::F32, {1, 2, 5, 5});
+  EXPECT_EQ(
+      typeOf(
+          Op::Pool, {x},
+          {{"kind", Word{"max"}}, {"kernel", Ints{2, 2}}, {"strides", Ints{2, 2}}, {"ceil", true}}),
+      "tensor<1x2x3x3xf32>");
+  // With a stride of 3 a third window would start in the padding.
+  EXPECT_EQ(typeOf(Op::Pool, {x},
+                   {{"kind", Word{"max"}},
+                    {"kernel", Ints{1, 1}},
+                    {"strides", Ints{3, 3}},
+                    {"pads", Ints{0, 0, 2, 2}},
+                    {"ceil", true}}),
+            "tensor<1x2x2x2xf32>");
+  EXPECT_CONTAINS(reject(Op::Pool, {x}, {{"kind", Word{"sum"}}, {"kernel", Ints{2, 2}}}),
+                  "expected one of max, average, found sum");
+}
+
+TEST_F(Infer, ReshapeComparesProducts) {
+  Value *x = g.input(Element::F32, {n, h, g.dim(6)});
+  EXPECT_EQ(typeOf(g.b.reshape(x, {h, g.dim(2), n * 3})), "tensor<{H}x2x{(N * 3)}xf32>");
+  EXPECT_CONTAINS(reject(Op::Reshape, {x}, {{"shape", Dims{h, n}}}),
+                  "cannot reshape [N, H, 6] to [H, N]");
+}
+
+TEST_F(Infer, MovementRejects) {
+  Value *x = g.input(Element::F32, {2, 3});
+  EXPECT_CONTAINS(reject(Op::Transpose, {x}, {{"perm", Ints{0, 0}}}), "twice");
+  EXPECT_CONTAINS(reject(Op::Transpose, {x}, {{"perm", Ints{0, 2}}}), "out of range for rank 2");
+  EXPECT_CONTAINS(reject(Op::Concat, {x, g.input(Element::F32, {2, 4})}, {{"axis", 0}}),
+                  "expected extent 3, found 4");
+  EXPECT_CONTAINS(
+      reject(Op::Slice, {x},
+             {{"starts", g.dims({0, 2})}, {"sizes", g.dims({2, 2})}, {"steps", Ints{1, 1}}}),
+      "index 3 is out of range for extent 3");
+  EXPECT_CONTAINS(reject(Op::Gather, {x, x}, {{"axis", 0}}), "expected an integer tensor");
+  EXPECT_CONTAINS(reject(Op::Pad, {x}, {{"low", g.dims({0, -1})}, {"high", g.dims({0, 0})}}),
+                  "a negative pad is a slice");
+}
+
+TEST_F(Infer, MapChecksSpaceAndBody) {
+  Value *x = g.input(Element::F32, {n, g.dim(4)}), *y = g.input(Element::F32, {5});
+  g.b.map({x, y}, {IndexMap{0, 1}, IndexMap{1}}, {n, g.dim(4)},
+          [](Builder &, llvm::ArrayRef<Value *> a) { return llvm::SmallVector<Value *, 2>{a[0]}; });
+  EXPECT_CONTAINS(g.messages(), "iteration dimension 1: expected extent 4, found 5");
+  g.diagnostics.clear();
+  g.b.map({y}, {IndexMap{-1}}, {n},
+          [](Builder &, llvm::ArrayRef<Value *> a) { return llvm::SmallVector<Value *, 2>{a[0]}; });
+  EXPECT_CONTAINS(g.messages(), "is broadcast: expected extent 1, found 5");
+  g.diagnostics.clear();
+  g.b.map({y}, {IndexMap{0}}, {g.dim(5)}, [&](Builder &b, llvm::ArrayRef<Value *>) {
+    Value *i = b.scalar(Op::Index, {}, {{"dim", 1}, {"to", Type::scalar(g.context, Element::I64)}});
+    return llvm::SmallVector<Value *, 2>{i};
+  });
+  EXPECT_CONTAINS(g.messages(), "index: iteration dimension 1 is out of range for rank 1");
+}
+
+TEST_F(Infer, BirthOfASymbol) {
+  Value *x = g.input(Element::F32, {4, 6});
+  EXPECT_EQ(typeOf(Op::NonZero, {x}, {{"symbol", std::string("S")}}), "tensor<2x{S}xi64>");
+  EXPECT_EQ(g.context.symbol("S").upper(), 24);
+}
+
+TEST_F(Infer, ExpressionsDoNotGrowWithoutBound) {
+  Value *v = g.input(Element::F32, {n});
+  for (int i = 0; i < 100 && v; ++i) {
+    Value *square = g.b.pointwise(Op::Add, {g.b.reshape(v, {v->type().dim(0), g.dim(1)}), v});
+    v = square ? g.b.reshape(square, {square->type().elements()}) : nullptr;
+  }
+  EXPECT_CONTAINS(g.messages(), "more than 256 terms: bind its symbols");
+}
+
+TEST_F(Infer, HugeAttributesDoNotOverflow) {
+  Value *x = g.input(Element::F32, {1, 1, 8, 8});
+  EXPECT_CONTAINS(reject(Op::Pool, {x}, {{"kind", Word{"max"}}, {"kernel", Ints{INT64_MAX, 1}}}),
+                  "attribute kernel");
+  EXPECT_CONTAINS(
+      reject(Op::Pool, {x},
+             {{"kind", Word{"max"}}, {"kernel", Ints{1, 1}}, {"pads", Ints{INT64_MAX, 0, 0, 0}}}),
+      "attribute pads");
+  Value *big = g.input(Element::F32, {INT64_MAX, INT64_MAX});
+  EXPECT_CONTAINS(reject(Op::Reshape, {big}, {{"shape", g.dims({3})}}), "cannot reshape");
+}
+
+} // namespace
+} // namespace tenon::test

@@ -1,0 +1,166 @@
+// Tests the interpreter as a whole: control flow, symbols, data-dependent extents, limits, errors.
+#include "Support.h"
+
+namespace tenon::test {
+namespace {
+
+Tensor boolean(bool b) { return Tensor::scalar(Element::Bool, b); }
+
+TEST(Interpreter, IfRunsOneBranchWithCaptures) {
+  TestGraph g;
+  Value *cond = g.input(Element::Bool, llvm::ArrayRef<int64_t>{}), *x = g.input(Element::F32, {3});
+  Operation *op = g.b.create(Op::If, {cond, x}, {}, 2, [&](unsigned i, Region &r) {
+    Value *in = r.addArgument(x->type());
+    Builder b(r, g.diagnostics);
+    b.yield({b.pointwise(i == 0 ? Op::Neg : Op::Abs, {in})});
+  });
+  ASSERT_TRUE(op) << g.messages();
+  g.finish(op->results());
+  Tensor data = tensor(Element::F32, {3}, {1, -2, 3});
+  EXPECT_EQ(values(g.run({boolean(true), data})[0]), (std::vector<double>{-1, 2, -3}));
+  EXPECT_EQ(values(g.run({boolean(false), data})[0]), (std::vector<double>{1, 2, 3}));
+}
+
+/// sum += x each round while sum[0] < 5; the scan collects the sums.
+struct LoopGraph : TestGraph {
+  explicit LoopGraph(Dim extent(TestGraph &)) {
+    Value *trip = input(Element::I64, llvm::ArrayRef<int64_t>{});
+    Value *x = input(Element::F32, {2});
+    Value *start = constant(Tensor(Element::F32, {2})), *cond = constant(boolean(true));
+    NamedAttributes attributes{{"carried", 1}, {"scans", 1}, {"max_trip", Dims{extent(*this)}}};
+    Operation *op =
+        b.create(Op::Loop, {trip, cond, start, x}, attributes, 1, [&](unsigned, Region &r) {
+          r.addArgument(trip->type());
+          r.addArgument(cond->type());
+          Value *sum = r.addArgument(x->type()), *in = r.addArgument(x->type());
+          Builder body(r, diagnostics);
+          Value *next = body.pointwise(Op::Add, {sum, in});
+          Value *first = body.value(
+              Op::Slice, {next}, {{"starts", dims({0})}, {"sizes", dims({1})}, {"steps", Ints{1}}});
+          Value *limit = body.scalarConstant(Element::F32, 5);
+          body.yield({body.pointwise(Op::Less, {body.reshape(first, {}), limit}), next, next});
+        });
+    EXPECT_TRUE(op) << messages();
+    finish(op->results());
+  }
+};
+
+TEST(Interpreter, LoopCarriesAndScans) {
+  LoopGraph g([](TestGraph &t) { return t.context.symbol("T", 0, 100); });
+  Tensor x = tensor(Element::F32, {2}, {2, 3});
+  auto out = g.run({Tensor::scalar(Element::I64, 10), x}); // the condition ends it
+  EXPECT_EQ(values(out[0]), (std::vector<double>{6, 9}));
+  EXPECT_EQ(shapeOf(out[1]), (Shape{3, 2}));
+  EXPECT_EQ(values(out[1]), (std::vector<double>{2, 3, 4, 6, 6, 9}));
+  out = g.run({Tensor::scalar(Element::I64, 2), x}); // the count ends it
+  EXPECT_EQ(values(out[0]), (std::vector<double>{4, 6}));
+  out = g.run({Tensor::scalar(Element::I64, 0), x});
+  EXPECT_EQ(values(out[0]), (std::vector<double>{0, 0}));
+  EXPECT_EQ(shapeOf(out[1]), (Shape{0, 2}));
+}
+
+TEST(Interpreter, LoopMustRunAsOftenAsItsTypeSays) {
+  LoopGraph g([](TestGraph &t) { return t.dim(4); });
+  std::vector<Tensor> outputs;
+  EXPECT_FALSE(interpret(g.graph,
+                         {Tensor::scalar(Element::I64, 10), tensor(Element::F32, {2}, {2, 3})},
+                         outputs, g.diagnostics));
+  EXPECT_NE(g.messages().find("loop ran 3 times: expected 4"), std::string::npos) << g.messages();
+}
+
+TEST(Interpreter, ReleasesNothingTooEarly) {
+  TestGraph g;
+  Value *x = g.input(Element::F32, {4});
+  Value *a = g.b.pointwise(Op::Add, {x, x});
+  Value *b = g.b.pointwise(Op::Mul, {a, x});
+  Value *c = g.b.pointwise(Op::Sub, {b, a});
+  g.finish({c, x, c});
+  unsigned observed = 0;
+  InterpreterOptions options;
+  options.observe = [&](Value *, const Tensor &) { ++observed; };
+  auto out = g.run({tensor(Element::F32, {4}, {1, 2, 3, 4})}, options);
+  EXPECT_EQ(values(out[0]), (std::vector<double>{0, 4, 12, 24}));
+  EXPECT_EQ(values(out[1]), (std::vector<double>{1, 2, 3, 4}));
+  EXPECT_EQ(values(out[2]), values(out[0]));
+  EXPECT_EQ(observed, 3u);
+}
+
+TEST(Interpreter, GroupsAreTransparent) {
+  TestGraph g;
+  Value *x = g.input(Element::F32, {2});
+  Operation *group = g.b.create(Op::Group, {x}, {}, 1, [&](unsigned, Region &r) {
+    Value *in = r.addArgument(x->type());
+    Builder b(r, g.diagnostics);
+    b.yield({b.pointwise(Op::Relu, {b.pointwise(Op::Neg, {in})})});
+  });
+  ASSERT_TRUE(group) << g.messages();
+  g.finish(group->results());
+  unsigned observed = 0;
+  InterpreterOptions options;
+  options.observe = [&](Value *, const Tensor &) { ++observed; };
+  EXPECT_EQ(values(g.run({tensor(Element::F32, {2}, {-3, 3})}, options)[0]),
+            (std::vector<double>{3, 0}));
+  EXPECT_EQ(observed, 1u); // only the group's result
+}
+
+TEST(Interpreter, NonZeroGivesItsSymbolAValue) {
+  TestGraph g;
+  Value *x = g.input(Element::F32, {2, 3});
+  Value *nz = g.b.value(Op::NonZero, {x}, {{"symbol", std::string("S")}});
+  Value *twice = g.b.pointwise(Op::Add, {nz, nz}); // an op on S elements
+  g.finish({nz, twice});
+  auto out = g.run({tensor(Element::F32, {2, 3}, {0, 5, 0, 7, 0, 8})});
+  EXPECT_EQ(shapeOf(out[0]), (Shape{2, 3}));
+  EXPECT_EQ(values(out[0]), (std::vector<double>{0, 1, 1, 1, 0, 2}));
+  EXPECT_EQ(values(out[1]), (std::vector<double>{0, 2, 2, 2, 0, 4}));
+  EXPECT_EQ(shapeOf(g.run({Tensor(Element::F32, {2, 3})})[0]), (Shape{2, 0}));
+}
+
+TEST(Interpreter, TopKOrdersTiesByIndex) {
+  auto topk = [](Tensor x, int64_t k, bool largest) {
+    return evaluateOp(Op::TopK, {x}, [&](TestGraph &g) {
+      return NamedAttributes{{"k", g.dims({k})}, {"axis", 0}, {"largest", largest}};
+    });
+  };
+  auto r = topk(tensor(Element::F32, {5}, {2, 7, 2, 7, 1}), 3, true);
+  EXPECT_EQ(values(r[0]), (std::vector<double>{7, 7, 2}));
+  EXPECT_EQ(values(r[1]), (std::vector<double>{1, 3, 0}));
+  r = topk(tensor(Element::I32, {4}, {3, 1, 1, 2}), 2, false);
+  EXPECT_EQ(values(r[1]), (std::vector<double>{1, 2}));
+  r = topk(tensor(Element::F32, {3}, {1, std::nan(""), 5}), 1, true);
+  EXPECT_EQ(values(r[1]), (std::vector<double>{1}));
+}
+
+TEST(Interpreter, BindsSymbolsFromInputs) {
+  TestGraph g;
+  Dim n = g.context.symbol("N", 1, 4);
+  Value *x = g.input(Element::F32, {n, g.dim(2)}), *y = g.input(Element::F32, {n * 2});
+  g.finish({g.b.reshape(x, {n * 2}), y});
+  EXPECT_EQ(shapeOf(g.run({Tensor(Element::F32, {3, 2}), Tensor(Element::F32, {6})})[0]),
+            (Shape{6}));
+  auto message = [&](Tensor a, Tensor b) {
+    g.diagnostics.clear();
+    std::vector<Tensor> outputs;
+    EXPECT_FALSE(interpret(g.graph, {a, b}, outputs, g.diagnostics));
+    return g.messages();
+  };
+  EXPECT_EQ(message(Tensor(Element::F32, {3, 2}), Tensor(Element::F32, {5})),
+            "input 'input1': dimension 0: expected extent (N * 2) = 6, found 5\n");
+  EXPECT_EQ(message(Tensor(Element::F32, {5, 2}), Tensor(Element::F32, {10})),
+            "input 'input0': dimension 0: expected N from 1 to 4, found 5\n");
+  EXPECT_EQ(message(Tensor(Element::F32, {3, 2}), Tensor(Element::F16, {6})),
+            "input 'input1': expected tensor<{(N * 2)}xf32>, found [6] of f16\n");
+}
+
+TEST(Interpreter, RefusesAbsurdSizes) {
+  TestGraph g;
+  Value *x = g.constant(Tensor::scalar(Element::F32, 1));
+  g.finish({g.b.broadcastTo(x, g.dims({int64_t(1) << 40, int64_t(1) << 40}))});
+  std::vector<Tensor> outputs;
+  EXPECT_FALSE(interpret(g.graph, {}, outputs, g.diagnostics));
+  EXPECT_NE(g.messages().find("larger than the interpreter's limit"), std::string::npos)
+      << g.messages();
+}
+
+} // namespace
+} // namespace tenon::test

@@ -1,0 +1,98 @@
+// Tests layouts: the addressing law, bijectivity of physical indices, names in text.
+#include "Support.h"
+
+#include <set>
+
+namespace tenon::test {
+namespace {
+
+/// Calls visit for every index of `shape` in row-major order.
+void forEachIndex(llvm::ArrayRef<int64_t> shape,
+                  llvm::function_ref<void(llvm::ArrayRef<int64_t>)> visit) {
+  llvm::SmallVector<int64_t, 6> index(shape.size(), 0);
+  int64_t n = 1;
+  for (int64_t d : shape)
+    n *= d;
+  for (int64_t i = 0; i < n; ++i) {
+    int64_t rest = i;
+    for (size_t d = shape.size(); d-- > 0; rest /= shape[d])
+      index[d] = rest % shape[d];
+    visit(index);
+  }
+}
+
+std::vector<Type> someTypes(Context &c) {
+  const Shape shape{2, 5, 3, 4};
+  auto with = [&](llvm::ArrayRef<LayoutAxis> axes) {
+    return Type::tensor(c, Element::F32, shape, Layout::get(c, axes));
+  };
+  auto axis = [&](int dim, int64_t block = 0, bool inner = false, int64_t alloc = 0,
+                  int64_t origin = 0) {
+    return LayoutAxis{dim, block, inner, alloc ? c.dim(alloc) : Dim(), origin};
+  };
+  return {
+      Type::tensor(c, Element::F32, shape),
+      Type::tensor(c, Element::F32, shape, Layout::channelsLast(c, 4)),
+      Type::tensor(c, Element::F32, shape, Layout::permuted(c, {3, 1, 0, 2})),
+      with({axis(0), axis(2, 0, false, 5, 1), axis(3, 0, false, 6, 1), axis(1)}), // halo
+      with({axis(0), axis(1, 0, false, 12, 5), axis(2), axis(3)}),                // concat window
+      with({axis(0), axis(1, 4), axis(2), axis(3), axis(1, 4, true)}),            // blocked
+      with({axis(0), axis(1, 2), axis(3, 2), axis(2), axis(3, 2, true), axis(1, 2, true)}),
+      with({axis(0), axis(2), axis(3), axis(1, 0, false, 8)}), // padded channels
+  };
+}
+
+TEST(Layout, PhysicalIndicesAreDistinctAndInsideTheAllocation) {
+  Context c;
+  for (Type t : someTypes(c)) {
+    std::set<int64_t> seen;
+    forEachIndex(t.staticShape(), [&](llvm::ArrayRef<int64_t> index) {
+      const int64_t at = physicalIndex(t, index);
+      EXPECT_TRUE(seen.insert(at).second) << toString(t);
+      EXPECT_GE(at, 0) << toString(t);
+      EXPECT_LT(at, allocatedElements(t)) << toString(t);
+    });
+    if (t.layout().isDense() && !t.layout().hasBlocks()) {
+      EXPECT_EQ(int64_t(seen.size()), allocatedElements(t)) << toString(t);
+    }
+  }
+}
+
+TEST(Layout, AddressingIsLinearInTheIndex) {
+  Context c;
+  for (Type t : someTypes(c)) {
+    if (t.layout().hasBlocks())
+      continue;
+    Addressing a = addressing(t);
+    EXPECT_EQ(a.allocated.constant(), allocatedElements(t)) << toString(t);
+    forEachIndex(t.staticShape(), [&](llvm::ArrayRef<int64_t> index) {
+      int64_t at = a.offset.constant();
+      for (size_t d = 0; d < index.size(); ++d)
+        at += index[d] * a.strides[d].constant();
+      EXPECT_EQ(at, physicalIndex(t, index)) << toString(t);
+    });
+  }
+}
+
+TEST(Layout, ChannelsLastStrides) {
+  Context c;
+  Type t = Type::tensor(c, Element::F32, llvm::ArrayRef<int64_t>{2, 5, 3, 4},
+                        Layout::channelsLast(c, 4));
+  Addressing a = addressing(t);
+  EXPECT_EQ(a.strides[1].constant(), 1);
+  EXPECT_EQ(a.strides[3].constant(), 5);
+  EXPECT_EQ(a.strides[2].constant(), 20);
+  EXPECT_EQ(a.strides[0].constant(), 60);
+}
+
+TEST(Layout, EqualLayoutsAreOne) {
+  Context c;
+  EXPECT_EQ(Layout::permuted(c, {0, 1, 2}), Layout());
+  EXPECT_EQ(Layout::permuted(c, {0, 2, 3, 1}), Layout::channelsLast(c, 4));
+  EXPECT_EQ(toString(Type::tensor(c, Element::F16, llvm::ArrayRef<int64_t>{1, 64, 56, 56},
+                                  Layout::channelsLast(c, 4))),
+            "tensor<1x64x56x56xf16, nhwc>");
+}
+
+} // namespace
+} // namespace tenon::test

@@ -1,0 +1,52 @@
+// Tests cpu::pool: every index is visited exactly once, jobs follow each other closely or after a
+// pause long enough for the workers to sleep, and pools come and go. With TENON_THREADS (the native
+// build of these tests) real threads take part.
+#include "Support.h"
+#include "cpu/pool.h"
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+using namespace tenon;
+using namespace tenon::cpu;
+
+namespace {
+
+void visitAll(pool &workers, index_t count, index_t grain) {
+  std::vector<std::atomic<int>> visits(size_t(count) + 1);
+  workers.parallel_for(count, grain, [&](index_t begin, index_t end) {
+    ASSERT_LE(0, begin);
+    ASSERT_LT(begin, end);
+    ASSERT_LE(end, count);
+    for (index_t i = begin; i < end; ++i)
+      visits[size_t(i)].fetch_add(1);
+  });
+  for (index_t i = 0; i < count; ++i)
+    ASSERT_EQ(visits[size_t(i)].load(), 1) << "index " << i << " of " << count << ", grain " << grain;
+}
+
+TEST(Pool, VisitsEachIndexOnce) {
+  for (int threads : {1, 2, 5}) {
+    pool workers(threads);
+    for (index_t count : {0, 1, 2, 7, 100, 1001})
+      for (index_t grain : {0, 1, 3, 64, 5000})
+        visitAll(workers, count, grain);
+  }
+}
+
+TEST(Pool, ManyShortJobsAndAPause) {
+  pool workers(3);
+  for (int i = 0; i < 2000; ++i)
+    visitAll(workers, 12, 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  visitAll(workers, 12, 1);
+}
+
+TEST(Pool, SizeIsBounded) {
+  EXPECT_EQ(pool(0).size(), 1);
+  EXPECT_GE(pool(1000).size(), 1);
+  EXPECT_LE(pool(1000).size(), 64);
+}
+
+} // namespace

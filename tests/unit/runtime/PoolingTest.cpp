@@ -1,0 +1,118 @@
+// Tests cpu::pooling against direct windows.
+#include "Support.h"
+#include "cpu/pooling.h"
+
+using namespace tenon;
+using namespace tenon::cpu;
+using namespace tenon::test;
+
+namespace {
+
+constexpr int W = native_lanes::width;
+
+struct Base : pooling_defaults {
+  static constexpr fixed<2> batch{};
+  static constexpr fixed<W + 3> channels{};
+  static constexpr fixed<7> in_h{};
+  static constexpr fixed<10> in_w{};
+  static constexpr fixed<4> out_h{};
+  static constexpr fixed<5> out_w{};
+  static constexpr fixed<3> kernel_h{}, kernel_w{};
+  static constexpr fixed<2> stride_h{}, stride_w{};
+  static constexpr fixed<1> pad_top{}, pad_left{}, pad_bottom{}, pad_right{};
+  using kind = pooling_max;
+  using accumulator = float;
+};
+
+struct Twice {
+  template <class L, class V> TENON_FN V operator()(L, V x) const { return x + x; }
+};
+
+template <class Cfg, class T = float, bool Nchw = false> void check() {
+  Cfg cfg;
+  const index_t N = cfg.batch, C = cfg.channels, H = cfg.in_h, IW = cfg.in_w, OH = cfg.out_h, OW = cfg.out_w;
+  const auto x = randomIntegers<T>(N * H * IW * C, std::is_signed_v<T> ? -60 : 0, 60, 1);
+  std::vector<T> y(N * OH * OW * C);
+  std::vector<double> want(y.size());
+  constexpr bool isMax = std::is_same_v<typename Cfg::kind, pooling_max>;
+  for (index_t n = 0; n < N; ++n)
+    for (index_t oh = 0; oh < OH; ++oh)
+      for (index_t ow = 0; ow < OW; ++ow)
+        for (index_t c = 0; c < C; ++c) {
+          double value = isMax ? -1e30 : 0;
+          int inside = 0, padded = 0;
+          for (index_t r = 0; r < cfg.kernel_h; ++r)
+            for (index_t s = 0; s < cfg.kernel_w; ++s) {
+              const index_t ih = oh * cfg.stride_h - cfg.pad_top + r * cfg.dilation_h;
+              const index_t iw = ow * cfg.stride_w - cfg.pad_left + s * cfg.dilation_w;
+              padded += ih < H + cfg.pad_bottom && iw < IW + cfg.pad_right;
+              if (ih < 0 || ih >= H || iw < 0 || iw >= IW)
+                continue;
+              ++inside;
+              const double v = x[Nchw ? ((n * C + c) * H + ih) * IW + iw : ((n * H + ih) * IW + iw) * C + c];
+              value = isMax ? std::max(value, v) : value + v;
+            }
+          if (!isMax)
+            value /= std::is_same_v<typename Cfg::kind, pooling_mean_padded> ? padded : inside;
+          want[((n * OH + oh) * OW + ow) * C + c] = 2 * value;
+        }
+  pool workers(3);
+  const auto outs = pack(make_view(y.data(), dims<dyn, fixed<1>, dyn, dyn>(dyn(OH * OW * C), {}, dyn(OW * C), dyn(C))));
+  if constexpr (Nchw)
+    pooling(cfg, make_view(x.data(), dims<dyn, dyn, dyn, fixed<1>>(dyn(C * H * IW), dyn(H * IW), dyn(IW), {})), outs,
+            pack(), Twice{}, workers);
+  else
+    pooling(cfg, make_view(x.data(), dims<dyn, fixed<1>, dyn, dyn>(dyn(H * IW * C), {}, dyn(IW * C), dyn(C))), outs,
+            pack(), Twice{}, workers);
+  expectClose(y, want);
+}
+
+TEST(Pooling, Max) { check<Base>(); }
+TEST(Pooling, MaxNchw) { check<Base, float, true>(); }
+struct MaxInt8 : Base {
+  using accumulator = int8_t;
+};
+TEST(Pooling, MaxInt8) { check<MaxInt8, int8_t>(); }
+struct MaxUint8 : Base {
+  using accumulator = uint8_t;
+};
+TEST(Pooling, MaxUint8) { check<MaxUint8, uint8_t>(); }
+struct Mean : Base {
+  using kind = pooling_mean;
+};
+TEST(Pooling, Mean) { check<Mean>(); }
+struct MeanPadded : Base {
+  using kind = pooling_mean_padded;
+};
+TEST(Pooling, MeanPadded) { check<MeanPadded>(); }
+/// Ceil mode: the last window reaches beyond the padding, which no tap counts.
+struct Ceil : MeanPadded {
+  static constexpr fixed<0> pad_bottom{}, pad_right{};
+  static constexpr fixed<6> out_w{};
+  static constexpr fixed<4> kernel_w{};
+};
+TEST(Pooling, CeilMode) { check<Ceil>(); }
+struct Dilated : Base {
+  static constexpr fixed<2> dilation_h{}, dilation_w{};
+  static constexpr fixed<1> stride_h{}, stride_w{};
+  static constexpr fixed<5> out_h{};
+  static constexpr fixed<8> out_w{};
+};
+TEST(Pooling, Dilated) { check<Dilated>(); }
+struct Global : Base {
+  static constexpr fixed<7> kernel_h{};
+  static constexpr fixed<10> kernel_w{};
+  static constexpr fixed<1> out_h{}, out_w{};
+  static constexpr fixed<0> pad_top{}, pad_left{};
+  using kind = pooling_mean;
+};
+TEST(Pooling, Global) { check<Global>(); }
+struct RunTime : pooling_defaults {
+  dyn batch = 1, channels = 2 * W + 1, in_h = 4, in_w = 6, out_h = 2, out_w = 3;
+  static constexpr fixed<2> kernel_h{}, kernel_w{}, stride_h{}, stride_w{};
+  using kind = pooling_mean;
+  using accumulator = float;
+};
+TEST(Pooling, RunTimeExtents) { check<RunTime>(); }
+
+} // namespace
