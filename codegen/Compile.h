@@ -2,8 +2,8 @@
 #pragma once
 
 #include "codegen/Plan.h"
-#include "codegen/Target.h"
 #include "codegen/Tactic.h"
+#include "codegen/Target.h"
 
 #include <map>
 #include <string>
@@ -26,8 +26,8 @@ struct CompiledFile {
 };
 
 struct CompileSummary {
-  int nodes = 0;       // ONNX nodes read
-  int kernels = 0;     // steps written
+  int nodes = 0;   // ONNX nodes read
+  int kernels = 0; // steps written
   int64_t weightBytes = 0, arenaBytes = 0, boundBytes = 0, scratchBytes = 0;
   double estimatedMicroseconds = 0;
   std::string weightsMode;

@@ -38,7 +38,7 @@ struct Access {
 /// One scalar of a program: an input, the anchor's result, or a scalar function of earlier ones.
 struct ScalarNode {
   enum Kind : uint8_t { Input, Anchor, Function } kind = Function;
-  unsigned index = 0; // Input: index into inputs; Anchor: result of the anchor
+  unsigned index = 0;            // Input: index into inputs; Anchor: result of the anchor
   const Operation *op = nullptr; // Function: the scalar op (kind, attributes)
   llvm::SmallVector<unsigned, 3> operands;
   Element element = Element::F32;

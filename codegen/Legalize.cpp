@@ -25,8 +25,8 @@ private:
     g->loc() = loc;
     where->parent()->insertBefore(where, g);
     Value *a = g->region().addArgument(v->type());
-    Operation *map = Operation::create(Op::Map, {a},
-                                       {{"maps", IntLists{identityMap(v->type().rank())}}}, {type}, 1);
+    Operation *map = Operation::create(
+        Op::Map, {a}, {{"maps", IntLists{identityMap(v->type().rank())}}}, {type}, 1);
     map->loc() = loc;
     g->region().push_back(map);
     Value *s = map->region().addArgument(Type::scalar(type.context(), type.element()));
@@ -107,7 +107,8 @@ private:
       case Op::Transpose:
       case Op::Slice:
         if (!isView(*now)) {
-          diagnostics_.error(*now, now->name().str() + " outside a group is no view of its operand");
+          diagnostics_.error(*now,
+                             now->name().str() + " outside a group is no view of its operand");
           ok_ = false;
         }
         break;
@@ -120,9 +121,7 @@ private:
         break;
       case Op::Return: outputs(*now); break;
       case Op::Yield: yields(*now); break;
-      default:
-        diagnostics_.error(*now, now->name().str() + " stands outside a group");
-        ok_ = false;
+      default: diagnostics_.error(*now, now->name().str() + " stands outside a group"); ok_ = false;
       }
     }
   }
@@ -142,7 +141,8 @@ private:
                                 allocatedElements(root->type()) == v->type().upperElements();
       if ((own || concatenated) && v->type().layout().isRowMajor() && taken.insert(root).second)
         continue;
-      end.setOperand(i, copyBefore(&end, v, v->type().withLayout(Layout()), def ? def->loc() : Location()));
+      end.setOperand(
+          i, copyBefore(&end, v, v->type().withLayout(Layout()), def ? def->loc() : Location()));
     }
   }
 

@@ -18,7 +18,8 @@ void avoidShortInner(const ScalarProgram &program, llvm::ArrayRef<Strides> in,
   if (order.empty() || isLong(order.back()))
     return;
   auto contiguous = [&](unsigned d) {
-    return isLong(d) && llvm::any_of(in, [&](const Strides &s) { return s.strides[d].isConstant(1); });
+    return isLong(d) &&
+           llvm::any_of(in, [&](const Strides &s) { return s.strides[d].isConstant(1); });
   };
   auto last = [&](auto pick) {
     auto it = std::find_if(order.rbegin(), order.rend(), pick);
@@ -33,7 +34,8 @@ void avoidShortInner(const ScalarProgram &program, llvm::ArrayRef<Strides> in,
 
 } // namespace
 
-LoopNest loopNest(const ScalarProgram &program, llvm::ArrayRef<OutputForm> outputs, bool longInner) {
+LoopNest loopNest(const ScalarProgram &program, llvm::ArrayRef<OutputForm> outputs,
+                  bool longInner) {
   const auto rank = unsigned(program.space.size());
   std::vector<Strides> in, out;
   for (const Access &a : program.inputs)
@@ -95,8 +97,9 @@ LoopNest loopNest(const ScalarProgram &program, llvm::ArrayRef<OutputForm> outpu
     for (size_t i = 0; i < in.size(); ++i) {
       set(in[i], nest.inputs[i]);
       const Access &a = program.inputs[i];
-      const auto range = a.bounded ? a.inside[d]
-                                   : std::pair(program.space[d].node()->context->dim(0), program.space[d]);
+      const auto range =
+          a.bounded ? a.inside[d]
+                    : std::pair(program.space[d].node()->context->dim(0), program.space[d]);
       if (merge) // unrestricted: the whole merged extent
         nest.inside[i].back().second = nest.extents.back() * program.space[d];
       else

@@ -41,7 +41,8 @@ bool matchAnchor(const TacticInput &in, Op kind, std::string &why);
 /// The constant operand of the group that operand `i` of the anchor reads as it is; else null.
 Value *constantOperand(const GroupForm &form, unsigned i);
 
-/// pack(…) of a program's inputs with strides changed; `placeOf` says where indexed dimensions went.
+/// pack(…) of a program's inputs with strides changed; `placeOf` says where indexed dimensions
+/// went.
 std::string inputsIn(StepWriter &out, const ScalarProgram &program, StepWriter::Change change,
                      llvm::ArrayRef<int> placeOf);
 

@@ -124,8 +124,7 @@ private:
       case Op::Slice:
         if (!aliases_.count(op.result())) {
           const Alias a = aliases_[op.operand(0)];
-          alias(op.result(), a.buffer,
-                a.offset + bytesOf(op.result()->type(), *viewOffset(op)));
+          alias(op.result(), a.buffer, a.offset + bytesOf(op.result()->type(), *viewOffset(op)));
         }
         break;
       case Op::Group: groupResults(op); break;
@@ -225,8 +224,9 @@ private:
         if (!aliases_.count(a)) {
           // What a loop only captures is read where it is; what it carries has memory of its own.
           Value *passed = op.is(Op::If) ? op.operand(a->index() + 1)
-                          : int64_t(a->index()) >= 2 + op.intAttr("carried") ? op.operand(a->index())
-                                                                            : nullptr;
+                          : int64_t(a->index()) >= 2 + op.intAttr("carried")
+                              ? op.operand(a->index())
+                              : nullptr;
           if (passed && aliases_.count(passed))
             alias(a, aliases_[passed].buffer, aliases_[passed].offset);
           else
@@ -241,8 +241,7 @@ private:
     int64_t next = 0;
     for (unsigned i = 0; i < graph_.body().numArguments(); ++i) {
       Value *v = graph_.body().argument(i);
-      const bool state =
-          llvm::any_of(graph_.states, [&](const State &s) { return s.input == i; });
+      const bool state = llvm::any_of(graph_.states, [&](const State &s) { return s.input == i; });
       if (!state) {
         makeBuffer(v, Home::Input, next++, 0);
         continue;

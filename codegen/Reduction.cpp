@@ -121,8 +121,9 @@ Reduction reduction(const GroupForm &form) {
   for (unsigned i = 0; i < count; ++i)
     if (llvm::count(leaves, leaves[i]) > 1)
       for (Use *u : leaves[i] ? leaves[i]->uses() : llvm::SmallVector<Use *, 4>())
-        r.splits &= !fromAccumulators.count(u->owner()->numResults() ? u->owner()->result() : nullptr) ||
-                    llvm::any_of(end->operands(), [&](Value *y) { return y->def() == u->owner(); });
+        r.splits &=
+            !fromAccumulators.count(u->owner()->numResults() ? u->owner()->result() : nullptr) ||
+            llvm::any_of(end->operands(), [&](Value *y) { return y->def() == u->owner(); });
   if (!r.splits) {
     leaves = taken;
     if (leaves.empty() && op.numOperands())
@@ -154,7 +155,8 @@ Reduction reduction(const GroupForm &form) {
       if (end->operand(i) == s.result())
         yields = i;
     for (Value *v : s.operands())
-      n.operands.push_back(r.splits && yields < count && v == leaves[yields] ? leafNodes[yields] : nodes[v]);
+      n.operands.push_back(r.splits && yields < count && v == leaves[yields] ? leafNodes[yields]
+                                                                             : nodes[v]);
     r.combine.nodes.push_back(n);
     nodes[s.result()] = unsigned(r.combine.nodes.size()) - 1;
   }
@@ -229,7 +231,7 @@ ReductionNest reductionNest(const GroupForm &form, const Reduction &r, bool atLe
     n.reduced.extents.push_back(one);
   n.places.assign(n.rank, -1);
   for (unsigned d = 0; d < n.rank; ++d)
-    n.places[d] = n.kept.placeOf[d] >= 0 ? n.kept.placeOf[d]
+    n.places[d] = n.kept.placeOf[d] >= 0      ? n.kept.placeOf[d]
                   : n.reduced.placeOf[d] >= 0 ? int(n.kept.extents.size()) + n.reduced.placeOf[d]
                                               : -1;
   for (unsigned d : n.keptDims)

@@ -66,7 +66,8 @@ public:
     Schedule bestSchedule;
     double bestCost = std::numeric_limits<double>::infinity();
     std::vector<std::string> reasons;
-    const Schedule *given = group.find("schedule") ? group.find("schedule")->get<Schedule>() : nullptr;
+    const Schedule *given =
+        group.find("schedule") ? group.find("schedule")->get<Schedule>() : nullptr;
     for (const Tactic &t : tacticsOf(level_.family)) {
       if (given && t.id != given->tactic)
         continue;

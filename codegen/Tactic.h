@@ -31,7 +31,8 @@ struct Tactic {
   /// Estimated microseconds.
   double (*cost)(const TacticInput &in, const Schedule &schedule);
   /// Weight layouts of a schedule; null when none is packed.
-  void (*pack)(const TacticInput &in, const Schedule &schedule, llvm::SmallVectorImpl<Packing> &out);
+  void (*pack)(const TacticInput &in, const Schedule &schedule,
+               llvm::SmallVectorImpl<Packing> &out);
   /// Scratch bytes that live as long as the step; null for none.
   int64_t (*scratch)(const TacticInput &in, const Schedule &schedule);
   /// Writes configuration, body and call. The schedule stands on the group.

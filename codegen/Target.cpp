@@ -51,7 +51,8 @@ TargetLevel mcu(llvm::StringRef name, llvm::StringRef summary) {
 }
 
 // The kernels are vectorised by hand. The compilers' own loop vectoriser adds nothing to them, and
-// g++ 12.2's miscompiles narrow stores at -O3 (seen in an int8 epilogue with AVX-512): it stays off.
+// g++ 12.2's miscompiles narrow stores at -O3 (seen in an int8 epilogue with AVX-512): it stays
+// off.
 //
 // CPU peaks: one core of an AVX-512 server at 3.3 GHz, measured (213 and 113 GFLOP/s).
 // sm_90a: one H200, measured. Others: data sheets of T4, A100, A10, Orin, L4, B200, Thor and
@@ -60,7 +61,8 @@ const TargetLevel kLevels[] = {
     cpu("generic", 1, 16, 4, "-O2", "plain ISO C++17, no vector extensions"),
     cpu("x86-64-v2", 4, 16, 50, "-O2 -fno-tree-vectorize -march=x86-64-v2", "SSE4.2"),
     cpu("x86-64-v3", 8, 16, 113, "-O2 -fno-tree-vectorize -march=x86-64-v3", "AVX2 and FMA"),
-    cpu("x86-64-v4", 16, 32, 213, "-O2 -fno-tree-vectorize -march=x86-64-v4 -mprefer-vector-width=512", "AVX-512"),
+    cpu("x86-64-v4", 16, 32, 213,
+        "-O2 -fno-tree-vectorize -march=x86-64-v4 -mprefer-vector-width=512", "AVX-512"),
     cpu("armv8", 4, 32, 40, "-O2 -fno-tree-vectorize -march=armv8-a", "NEON"),
     cuda("sm_75", 75, 40, 8100, 65, 300, 64, "Turing (T4)"),
     cuda("sm_80", 80, 108, 19500, 312, 1555, 163, "Ampere (A100)"),
@@ -150,7 +152,8 @@ llvm::Optional<Target> parseTarget(llvm::StringRef text, Diagnostics &diagnostic
   if (t.levels.empty())
     return unknown(text);
   if (t.levels.size() > 1 && t.family != Family::Cuda) {
-    diagnostics.error("target '" + text.str() + "' joins several levels, which only cuda targets do");
+    diagnostics.error("target '" + text.str() +
+                      "' joins several levels, which only cuda targets do");
     return llvm::None;
   }
   if (t.ptx && llvm::all_of(t.levels, [](const TargetLevel *l) { return l->archSpecific; })) {

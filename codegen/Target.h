@@ -29,8 +29,8 @@ struct TargetLevel {
   /// Flags the generated file's build command names.
   llvm::StringRef buildFlags;
   // Figures for the cost model. Sources: codegen/Target.cpp.
-  double peakGflops = 0;    // f32, one core or one whole GPU
-  double tensorTflops = 0;  // f16 with f32 accumulation
+  double peakGflops = 0;   // f32, one core or one whole GPU
+  double tensorTflops = 0; // f16 with f32 accumulation
   double bandwidthGBs = 0;
   double launchMicroseconds = 0;
   unsigned multiprocessors = 0;

@@ -17,7 +17,8 @@ double flopsOf(const Operation &op) {
   const double out = op.numResults() ? elements(op.result()->type()) : 0;
   switch (op.kind()) {
   case Op::Conv: {
-    const double taps = elements(op.operand(1)->type()) / double(op.operand(1)->type().dim(0).upper());
+    const double taps =
+        elements(op.operand(1)->type()) / double(op.operand(1)->type().dim(0).upper());
     return 2 * out * taps;
   }
   case Op::ConvTranspose: {

@@ -8,8 +8,8 @@
 namespace tenon {
 
 struct Work {
-  double flops = 0;   // 2 per multiply-add of contractions, 1 per scalar function elsewhere
-  int64_t bytes = 0;  // each operand read once, each result written once, at upper bounds
+  double flops = 0;  // 2 per multiply-add of contractions, 1 per scalar function elsewhere
+  int64_t bytes = 0; // each operand read once, each result written once, at upper bounds
 };
 Work workOf(const Operation &group);
 

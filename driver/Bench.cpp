@@ -34,8 +34,9 @@ struct Distribution {
     return sorted[size_t(std::ceil(share * double(sorted.size() - 1)))];
   }
   double mean() const {
-    return sorted.empty() ? 0
-                          : std::accumulate(sorted.begin(), sorted.end(), 0.0) / double(sorted.size());
+    return sorted.empty()
+               ? 0
+               : std::accumulate(sorted.begin(), sorted.end(), 0.0) / double(sorted.size());
   }
   std::vector<double> sorted;
 };
@@ -153,9 +154,10 @@ private:
        << (options_.code.threads > 1 ? "s" : "") << '\n';
     os << llvm::format("throughput  %.4g runs/s (%zu runs)\n", d.mean() > 0 ? 1e3 / d.mean() : 0.0,
                        ms.size());
-    os << llvm::format("latency ms  min %.4g, mean %.4g, median %.4g, p90 %.4g, p95 %.4g, p99 %.4g, "
-                       "max %.4g\n",
-                       d.at(0), d.mean(), d.at(0.5), d.at(0.9), d.at(0.95), d.at(0.99), d.at(1));
+    os << llvm::format(
+        "latency ms  min %.4g, mean %.4g, median %.4g, p90 %.4g, p95 %.4g, p99 %.4g, "
+        "max %.4g\n",
+        d.at(0), d.mean(), d.at(0.5), d.at(0.9), d.at(0.95), d.at(0.99), d.at(1));
     os << llvm::format("first run   %.4g ms, creation %.4g ms, build %.3g s\n",
                        run_.firstNanoseconds / 1e6, run_.createNanoseconds / 1e6, buildSeconds_);
     if (!steps_.empty()) {

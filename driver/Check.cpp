@@ -119,7 +119,8 @@ void object(llvm::json::OStream &json, const TensorCheck &c, bool group) {
 
 void RunReport::print(llvm::raw_ostream &os, bool verbose) const {
   if (!groups.empty()) {
-    const auto failed = llvm::count_if(groups, [](const TensorCheck &c) { return !c.difference.same; });
+    const auto failed =
+        llvm::count_if(groups, [](const TensorCheck &c) { return !c.difference.same; });
     os << groups.size() << " group values compared, " << failed << " differ\n";
     size_t shown = 0;
     for (const TensorCheck &c : groups) {

@@ -29,8 +29,8 @@ void declareDoctor(CLI::App &app, Command &command);
 
 /// All of them, in the order of --help.
 inline constexpr void (*kCommands[])(CLI::App &, Command &) = {
-    declareCompile,   declareOpt,  declareRun,   declareBench,  declareInspect,
-    declareCalibrate, declareTune, declareDebug, declareReduce, declarePasses,
+    declareCompile,   declareOpt,     declareRun,   declareBench,  declareInspect,
+    declareCalibrate, declareTune,    declareDebug, declareReduce, declarePasses,
     declareOps,       declareTargets, declareDoctor};
 
 } // namespace tenon

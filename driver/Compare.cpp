@@ -54,7 +54,8 @@ Difference compareFloats(const Tensor &actual, const Tensor &expected, double to
   d.same = d.error <= tolerance;
   if (!d.same)
     d.reason = "at " + indexText(at, expected.shape()) + " " + numberText(actual.at(at)) +
-               ", expected " + numberText(expected.at(at)) + " (largest " + numberText(largest) + ")";
+               ", expected " + numberText(expected.at(at)) + " (largest " + numberText(largest) +
+               ")";
   return d;
 }
 
@@ -81,7 +82,8 @@ Difference compareIntegers(const Tensor &actual, const Tensor &expected) {
   if (!d.same)
     d.reason = std::to_string(differ) + " of " + std::to_string(expected.size()) +
                " elements differ; at " + indexText(at, expected.shape()) + " " +
-               std::to_string(actual.intAt(at)) + ", expected " + std::to_string(expected.intAt(at));
+               std::to_string(actual.intAt(at)) + ", expected " +
+               std::to_string(expected.intAt(at));
   return d;
 }
 

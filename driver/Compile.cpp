@@ -54,8 +54,8 @@ bool outputPaths(const CompileArguments &command, const Target &target, std::str
   llvm::StringRef path(command.output);
   llvm::StringRef extension = llvm::sys::path::extension(path);
   const bool cuda = target.family == Family::Cuda;
-  const bool fits = cuda ? extension == ".cu"
-                         : extension == ".cpp" || extension == ".cc" || extension == ".cxx";
+  const bool fits =
+      cuda ? extension == ".cu" : extension == ".cpp" || extension == ".cc" || extension == ".cxx";
   if (!fits) {
     diagnostics.error("-o " + command.output + ": target " + target.name + " writes a " +
                       (cuda ? ".cu" : ".cpp") + " file");
@@ -68,15 +68,17 @@ bool outputPaths(const CompileArguments &command, const Target &target, std::str
 class CompileRun {
 public:
   CompileRun(const CompileArguments &command, Console &console)
-      : command_(command), console_(console),
-        compilation_(console, command.model, command.passes) {}
+      : command_(command), console_(console), compilation_(console, command.model, command.passes) {
+  }
 
   int run() {
     const bool ok = command_.emit == "tn" ? emitText() : emitCode();
     console_.report(compilation_.diagnostics());
     if (ok)
       return Done;
-    return status_ != Done ? status_ : compilation_.status() != Done ? compilation_.status() : Failed;
+    return status_ != Done                 ? status_
+           : compilation_.status() != Done ? compilation_.status()
+                                           : Failed;
   }
 
 private:
@@ -215,7 +217,8 @@ private:
 
 void declareCompile(CLI::App &app, Command &command) {
   auto options = std::make_shared<CompileArguments>();
-  CLI::App *sub = app.add_subcommand("compile", "writes one C++ or CUDA file, its header and weights");
+  CLI::App *sub =
+      app.add_subcommand("compile", "writes one C++ or CUDA file, its header and weights");
   sub->add_option("-o,--output", options->output,
                   "x.cpp or x.cu; x.h and x.weights are written beside it")
       ->required()

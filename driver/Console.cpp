@@ -28,7 +28,8 @@ void Console::report(const Diagnostics &diagnostics) {
   endProgress();
   Diagnostics shown;
   for (const Diagnostic &d : diagnostics.list())
-    if (d.severity == Severity::Error || (!quiet() && (d.severity == Severity::Warning || verbose())))
+    if (d.severity == Severity::Error ||
+        (!quiet() && (d.severity == Severity::Warning || verbose())))
       shown.report(d.severity, "") = d;
   std::string text;
   llvm::raw_string_ostream os(text);

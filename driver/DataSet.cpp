@@ -21,8 +21,8 @@ int indexOf(llvm::ArrayRef<DeclaredTensor> declared, llvm::StringRef name) {
 }
 
 bool readNumbered(llvm::StringRef folder, llvm::StringRef stem,
-                  llvm::ArrayRef<DeclaredTensor> declared, std::vector<Tensor> &out, unsigned &found,
-                  Diagnostics &diagnostics) {
+                  llvm::ArrayRef<DeclaredTensor> declared, std::vector<Tensor> &out,
+                  unsigned &found, Diagnostics &diagnostics) {
   out.assign(declared.size(), Tensor());
   for (size_t k = 0;; ++k) {
     const std::string path = (folder + "/" + stem + "_" + llvm::Twine(k)).str();

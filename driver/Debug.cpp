@@ -14,7 +14,8 @@ int run(const RunOptions &options) {
   Console console(options.console);
   Runner runner(options, console);
   if (options.code.target == "interpreter") {
-    console.error("`tenon debug` compares a compiled program with the interpreter; name another target");
+    console.error(
+        "`tenon debug` compares a compiled program with the interpreter; name another target");
     return Usage;
   }
   const bool ok = runner.load() && runner.run();
@@ -41,8 +42,8 @@ int run(const RunOptions &options) {
                  << (c->difference.same ? "     " : "FAIL ") << c->name << '\n';
   }
   if (!first) {
-    llvm::outs() << report.groups.size() << " group values are within " << options.data.groupTolerance
-                 << " of the interpreter's\nPASS\n";
+    llvm::outs() << report.groups.size() << " group values are within "
+                 << options.data.groupTolerance << " of the interpreter's\nPASS\n";
     return report.pass() ? Done : Failed;
   }
   llvm::outs() << "first difference: step " << first->step << ", value '" << first->name << "' ("

@@ -14,7 +14,8 @@ namespace tenon {
 namespace {
 
 /// The output of a program, or nothing when it cannot be run or fails.
-llvm::Optional<std::string> outputOf(llvm::StringRef program, llvm::ArrayRef<llvm::StringRef> words) {
+llvm::Optional<std::string> outputOf(llvm::StringRef program,
+                                     llvm::ArrayRef<llvm::StringRef> words) {
   TemporaryFolder folder;
   if (!folder.valid() || program.empty())
     return llvm::None;
@@ -37,8 +38,10 @@ std::vector<Finding> examine() {
   std::vector<Finding> out;
   Diagnostics ignored;
   auto native = parseTarget("cpu:native", ignored);
-  out.push_back({"processor",
-                 llvm::sys::getHostCPUName().str() + ", cpu:native is " + (native ? native->name : "unknown"), ""});
+  out.push_back(
+      {"processor",
+       llvm::sys::getHostCPUName().str() + ", cpu:native is " + (native ? native->name : "unknown"),
+       ""});
   auto firstLine = [](llvm::StringRef text) { return text.split('\n').first.str(); };
   const std::string cxx = findCxx();
   auto version = outputOf(cxx, {"--version"});
@@ -49,12 +52,15 @@ std::vector<Finding> examine() {
   std::string release;
   if (version) {
     const size_t at = version->find("release ");
-    release = nvcc + ": " + (at == std::string::npos ? "" : firstLine(llvm::StringRef(*version).drop_front(at)));
+    release = nvcc + ": " +
+              (at == std::string::npos ? "" : firstLine(llvm::StringRef(*version).drop_front(at)));
   }
-  out.push_back({"CUDA compiler", release, "install the CUDA toolkit (12.2 or newer) for cuda targets"});
+  out.push_back(
+      {"CUDA compiler", release, "install the CUDA toolkit (12.2 or newer) for cuda targets"});
   auto smi = llvm::sys::findProgramByName("nvidia-smi");
-  auto gpus = smi ? outputOf(*smi, {"--query-gpu=name,compute_cap,memory.total", "--format=csv,noheader"})
-                  : llvm::None;
+  auto gpus =
+      smi ? outputOf(*smi, {"--query-gpu=name,compute_cap,memory.total", "--format=csv,noheader"})
+          : llvm::None;
   llvm::SmallVector<llvm::StringRef, 4> lines;
   if (gpus)
     llvm::StringRef(*gpus).split(lines, '\n', -1, /*KeepEmpty=*/false);
@@ -74,7 +80,8 @@ int run(const ConsoleOptions &options) {
         json.object([&] {
           json.attribute("what", f.what);
           json.attribute("present", !f.found.empty());
-          json.attribute(f.found.empty() ? "remedy" : "found", f.found.empty() ? f.remedy : f.found);
+          json.attribute(f.found.empty() ? "remedy" : "found",
+                         f.found.empty() ? f.remedy : f.found);
         });
     });
     llvm::outs() << '\n';
@@ -90,7 +97,8 @@ int run(const ConsoleOptions &options) {
 
 void declareDoctor(CLI::App &app, Command &command) {
   auto options = std::make_shared<ConsoleOptions>();
-  CLI::App *sub = app.add_subcommand("doctor", "says which compilers, instruction sets and GPUs are here");
+  CLI::App *sub =
+      app.add_subcommand("doctor", "says which compilers, instruction sets and GPUs are here");
   declare(*sub, *options);
   sub->callback([options, &command] { command = [options] { return run(*options); }; });
 }

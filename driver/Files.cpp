@@ -28,9 +28,9 @@ bool OutputFiles::add(llvm::StringRef path, llvm::StringRef bytes) {
     code = llvm::sys::fs::openFileForWrite(path, descriptor);
   } else {
     llvm::SmallString<128> temporary;
-    code = llvm::sys::fs::createUniqueFile(
-        path + ".%%%%%%.tmp", descriptor, temporary, llvm::sys::fs::OF_None,
-        llvm::sys::fs::all_read | llvm::sys::fs::owner_write);
+    code = llvm::sys::fs::createUniqueFile(path + ".%%%%%%.tmp", descriptor, temporary,
+                                           llvm::sys::fs::OF_None,
+                                           llvm::sys::fs::all_read | llvm::sys::fs::owner_write);
     if (!code) {
       files_.push_back({path.str(), temporary.str().str()});
       llvm::sys::RemoveFileOnSignal(temporary);

@@ -201,8 +201,8 @@ void Inspection::printDot(llvm::raw_ostream &os, Compilation &compilation) const
   auto edges = [&](const Operation &op, llvm::StringRef id) {
     for (unsigned i = 0; i < op.numOperands(); ++i)
       if (auto it = makers.find(op.operand(i)); it != makers.end())
-        os << "  " << it->second << " -> " << id << " [label=" << quoted(toString(op.operand(i)->type()))
-           << "];\n";
+        os << "  " << it->second << " -> " << id
+           << " [label=" << quoted(toString(op.operand(i)->type())) << "];\n";
   };
   for (Operation &op : graph.body()) {
     if (op.is(Op::Constant))
@@ -229,10 +229,12 @@ void Inspection::printHtml(llvm::raw_ostream &os, Compilation &compilation) cons
   os << "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>"
      << htmlText(module.name)
      << "</title><style>body{font:14px sans-serif;margin:2em;max-width:80em}"
-        "table{border-collapse:collapse}td,th{padding:.15em .6em;text-align:right;border-bottom:1px "
+        "table{border-collapse:collapse}td,th{padding:.15em "
+        ".6em;text-align:right;border-bottom:1px "
         "solid #ddd}td.t,th.t{text-align:left}pre{background:#f6f6f6;padding:1em;overflow:auto}"
         "</style></head><body>\n<h1>"
-     << htmlText(module.name) << "</h1>\n<p>compiled for " << htmlText(target) << "</p>\n<h2>Model</h2>\n<table>\n";
+     << htmlText(module.name) << "</h1>\n<p>compiled for " << htmlText(target)
+     << "</p>\n<h2>Model</h2>\n<table>\n";
   auto row = [&](llvm::StringRef a, llvm::StringRef b) {
     os << "<tr><td class=t>" << htmlText(a) << "<td class=t>" << htmlText(b) << "</tr>\n";
   };
@@ -252,26 +254,31 @@ void Inspection::printHtml(llvm::raw_ostream &os, Compilation &compilation) cons
       const Plan plan = planMemory(*graph);
       const ValueNames names(*graph);
       os << "<h2>Layers of " << htmlText(graph->target)
-         << "</h2>\n<table><tr><th>step<th>MACs<th>flash<th>RAM<th class=t>kernel<th class=t>nodes</tr>\n";
+         << "</h2>\n<table><tr><th>step<th>MACs<th>flash<th>RAM<th class=t>kernel<th "
+            "class=t>nodes</tr>\n";
       for (const Layer &l : layers(plan))
-        os << "<tr><td>" << l.step->number << "<td>" << llvm::format("%.0f", l.work.flops / 2) << "<td>"
-           << l.flash << "<td>" << l.ram << "<td class=t>" << htmlText(opTitle(*l.step->op))
-           << "<td class=t>" << htmlText(nodesText(*l.step->op)) << "</tr>\n";
+        os << "<tr><td>" << l.step->number << "<td>" << llvm::format("%.0f", l.work.flops / 2)
+           << "<td>" << l.flash << "<td>" << l.ram << "<td class=t>"
+           << htmlText(opTitle(*l.step->op)) << "<td class=t>" << htmlText(nodesText(*l.step->op))
+           << "</tr>\n";
       os << "</table>\n<h2>Arena of " << htmlText(graph->target) << "</h2>\n<p>" << plan.arenaBytes
-         << " bytes, lower bound " << plan.boundBytes << "; steps from left to right, addresses from "
+         << " bytes, lower bound " << plan.boundBytes
+         << "; steps from left to right, addresses from "
             "bottom to top</p>\n";
       const double width = 1000, height = 400;
       const double perStep = width / double(std::max<size_t>(plan.steps.size(), 1));
       const double perByte = height / double(std::max<int64_t>(plan.arenaBytes, 1));
-      os << llvm::format("<svg width=\"%.0f\" height=\"%.0f\" style=\"border:1px solid #999\">\n", width, height);
+      os << llvm::format("<svg width=\"%.0f\" height=\"%.0f\" style=\"border:1px solid #999\">\n",
+                         width, height);
       unsigned hue = 0;
       for (const BufferInfo &b : plan.buffers) {
         if (b.home != Home::Arena || b.lastStep < 0 || b.bytes <= 0)
           continue;
-        os << llvm::format("<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"hsl(%u,60%%,70%%)\" "
-                           "stroke=\"#444\" stroke-width=\".3\">",
-                           b.firstStep * perStep, height - double(b.at + b.bytes) * perByte,
-                           (b.lastStep - b.firstStep + 1) * perStep, double(b.bytes) * perByte, hue);
+        os << llvm::format(
+            "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"hsl(%u,60%%,70%%)\" "
+            "stroke=\"#444\" stroke-width=\".3\">",
+            b.firstStep * perStep, height - double(b.at + b.bytes) * perByte,
+            (b.lastStep - b.firstStep + 1) * perStep, double(b.bytes) * perByte, hue);
         os << "<title>%" << htmlText(names[b.values.front()]) << ": " << b.bytes << " bytes, steps "
            << b.firstStep << "-" << b.lastStep << "</title></rect>\n";
         hue = (hue + 47) % 360;

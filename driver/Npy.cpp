@@ -16,11 +16,11 @@ struct Row {
 };
 
 /// The types that NumPy names itself.
-constexpr Row kTypes[] = {
-    {Element::Bool, "b1"}, {Element::I8, "i1"},  {Element::I16, "i2"}, {Element::I32, "i4"},
-    {Element::I64, "i8"},  {Element::U8, "u1"},  {Element::U16, "u2"}, {Element::U32, "u4"},
-    {Element::U64, "u8"},  {Element::F16, "f2"}, {Element::F32, "f4"}, {Element::F64, "f8"},
-    {Element::C64, "c8"},  {Element::C128, "c16"}};
+constexpr Row kTypes[] = {{Element::Bool, "b1"}, {Element::I8, "i1"},   {Element::I16, "i2"},
+                          {Element::I32, "i4"},  {Element::I64, "i8"},  {Element::U8, "u1"},
+                          {Element::U16, "u2"},  {Element::U32, "u4"},  {Element::U64, "u8"},
+                          {Element::F16, "f2"},  {Element::F32, "f4"},  {Element::F64, "f8"},
+                          {Element::C64, "c8"},  {Element::C128, "c16"}};
 
 constexpr char kMagic[] = "\x93NUMPY";
 
@@ -83,7 +83,11 @@ std::string stringBytes(const Tensor &tensor) {
     std::u32string text;
     for (size_t i = 0; i < s.size();) {
       const auto c = static_cast<unsigned char>(s[i]);
-      const size_t length = c < 0x80 ? 1 : (c >> 5) == 6 ? 2 : (c >> 4) == 14 ? 3 : (c >> 3) == 30 ? 4 : 1;
+      const size_t length = c < 0x80         ? 1
+                            : (c >> 5) == 6  ? 2
+                            : (c >> 4) == 14 ? 3
+                            : (c >> 3) == 30 ? 4
+                                             : 1;
       bool valid = c < 0x80 || length > 1;
       char32_t point = length == 1 ? c : c & (0x7f >> length);
       for (size_t k = 1; valid && k < length; ++k) {
@@ -114,7 +118,8 @@ llvm::Optional<Tensor> readNpy(llvm::StringRef path, Diagnostics &diagnostics) {
     diagnostics.error("cannot read '" + path.str() + "': " + what);
     return llvm::None;
   };
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  auto buffer =
+      llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!buffer)
     return fail(buffer.getError().message());
   llvm::StringRef bytes = (*buffer)->getBuffer();
@@ -156,7 +161,8 @@ llvm::Optional<Tensor> readNpy(llvm::StringRef path, Diagnostics &diagnostics) {
   auto *first = reinterpret_cast<const uint8_t *>(data.data());
   std::vector<uint8_t> values(first, first + data.size());
   const size_t order = head.find("'fortran_order'");
-  if (order != llvm::StringRef::npos && head.drop_front(order).split(':').second.ltrim().startswith("True"))
+  if (order != llvm::StringRef::npos &&
+      head.drop_front(order).split(':').second.ltrim().startswith("True"))
     values = toRowMajor(values, shape, width);
   return Tensor(row->element, shape, std::move(values));
 }
@@ -169,7 +175,8 @@ std::string npyBytes(const Tensor &tensor) {
                                 [&](const Row &r) { return r.element == e; });
   std::string out;
   if (row != std::end(kTypes) || bitWidth(e) >= 8) {
-    const std::string code = row != std::end(kTypes) ? row->code : "u" + std::to_string(bitWidth(e) / 8);
+    const std::string code =
+        row != std::end(kTypes) ? row->code : "u" + std::to_string(bitWidth(e) / 8);
     out = header((code.back() == '1' ? "|" : "<") + code, tensor.shape());
     llvm::ArrayRef<uint8_t> bytes = tensor.bytes();
     out.append(reinterpret_cast<const char *>(bytes.data()), bytes.size());

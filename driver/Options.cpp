@@ -15,10 +15,7 @@ constexpr const char *kModelGroup = "Model", *kPassGroup = "Passes", *kCodeGroup
 /// A repeatable option of one word each.
 CLI::Option *words(CLI::App &app, const char *name, std::vector<std::string> &to,
                    const char *summary, const char *type, const char *group) {
-  return app.add_option(name, to, summary)
-      ->allow_extra_args(false)
-      ->type_name(type)
-      ->group(group);
+  return app.add_option(name, to, summary)->allow_extra_args(false)->type_name(type)->group(group);
 }
 
 /// Accepts only texts of the form NAME=VALUE[,…].
@@ -50,7 +47,8 @@ CLI::Validator dimensionRange() {
 } // namespace
 
 void declare(CLI::App &app, ConsoleOptions &o) {
-  app.add_flag("-q,--quiet", o.quiet, "print errors and what was asked for only")->group(kConsoleGroup);
+  app.add_flag("-q,--quiet", o.quiet, "print errors and what was asked for only")
+      ->group(kConsoleGroup);
   app.add_flag("-v,--verbose", o.verbose, "print more")->group(kConsoleGroup);
   app.add_flag("--json", o.json, "one JSON document on standard output")->group(kConsoleGroup);
   app.add_option("--color", o.color, "auto, always or never")
@@ -123,7 +121,8 @@ void declare(CLI::App &app, CodeOptions &o) {
   app.add_option("--tuning", o.tuning, "measured schedules, written by `tenon tune`")
       ->type_name("FILE")
       ->group(kCodeGroup);
-  app.add_option("--weights", o.weights, "inline, incbin or file; auto: inline up to 1 MiB, else file")
+  app.add_option("--weights", o.weights,
+                 "inline, incbin or file; auto: inline up to 1 MiB, else file")
       ->check(CLI::IsMember({"auto", "inline", "incbin", "file"}))
       ->type_name("M")
       ->capture_default_str()
@@ -187,7 +186,8 @@ void declare(CLI::App &app, DataOptions &o) {
       ->type_name("WHAT")
       ->capture_default_str()
       ->group(kDataGroup);
-  app.add_option("--against", o.against, "target whose outputs are expected: interpreter, cpu:generic …")
+  app.add_option("--against", o.against,
+                 "target whose outputs are expected: interpreter, cpu:generic …")
       ->type_name("T")
       ->group(kDataGroup);
   app.add_option("--reference", o.reference,
@@ -212,7 +212,8 @@ void declare(CLI::App &app, DataOptions &o) {
   app.add_option("--save", o.save, "writes each output as .npy, and names.json")
       ->type_name("DIR")
       ->group(kDataGroup);
-  app.add_option("--save-all", o.saveAll, "interpreter: writes every named tensor of the model, too")
+  app.add_option("--save-all", o.saveAll,
+                 "interpreter: writes every named tensor of the model, too")
       ->type_name("DIR")
       ->group(kDataGroup);
   app.add_flag("--keep", o.keep, "keeps the folder with generated code and program")
@@ -276,7 +277,8 @@ void addOptions(std::string &text, llvm::StringRef name, llvm::ArrayRef<std::str
 std::string optionText(const ModelOptions &options) {
   std::string text;
   for (const auto &[key, value] : keyValues(options.bind))
-    addOption(text, "--bind", key + "=" + value, value[0] == '@' ? key.size() + 2 : std::string::npos);
+    addOption(text, "--bind", key + "=" + value,
+              value[0] == '@' ? key.size() + 2 : std::string::npos);
   addOptions(text, "--shape", options.shape);
   addOptions(text, "--range", options.range);
   addOptions(text, "--state", options.state);

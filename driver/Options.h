@@ -71,16 +71,15 @@ void declare(CLI::App &app, DataOptions &options);
 
 /// `a=1,b=2` as pairs; an item without '=' belongs to the value before it (a path with a comma).
 /// The values of repeated options are taken together.
-std::vector<std::pair<std::string, std::string>>
-keyValues(llvm::ArrayRef<std::string> words);
+std::vector<std::pair<std::string, std::string>> keyValues(llvm::ArrayRef<std::string> words);
 /// Items separated by commas, over repeated options.
 std::vector<std::string> listItems(llvm::ArrayRef<std::string> words);
 
 /// The import's view of the options; reads the files that --bind names. False after errors.
 bool importOptions(const ModelOptions &options, ImportOptions &out, Diagnostics &diagnostics);
 
-/// Options that shape a module, as a person would type them; empty where all are the defaults. Files
-/// appear by their names without folders, so that the text is the same everywhere.
+/// Options that shape a module, as a person would type them; empty where all are the defaults.
+/// Files appear by their names without folders, so that the text is the same everywhere.
 std::string optionText(const ModelOptions &options);
 std::string optionText(const PassOptions &options);
 

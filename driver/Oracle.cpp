@@ -99,9 +99,8 @@ bool interpretModule(Module &module, llvm::ArrayRef<Tensor> inputs, bool everyVa
   return ok;
 }
 
-bool graphInputs(Graph &graph, llvm::ArrayRef<DeclaredTensor> declared,
-                 llvm::ArrayRef<Tensor> data, uint64_t seed, std::vector<Tensor> &inputs,
-                 Diagnostics &diagnostics) {
+bool graphInputs(Graph &graph, llvm::ArrayRef<DeclaredTensor> declared, llvm::ArrayRef<Tensor> data,
+                 uint64_t seed, std::vector<Tensor> &inputs, Diagnostics &diagnostics) {
   const unsigned count = graph.body().numArguments();
   std::vector<Tensor> given(count);
   SymbolValues symbols;

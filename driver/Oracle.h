@@ -39,9 +39,8 @@ bool interpretModule(Module &module, llvm::ArrayRef<Tensor> inputs, bool everyVa
 /// Puts together the inputs of the graph, by name: the data's tensors, for the others (and for all
 /// when `seed` is not 0) seeded values in the data's range and shape. Symbolic extents without data
 /// take a value within their bounds.
-bool graphInputs(Graph &graph, llvm::ArrayRef<DeclaredTensor> declared,
-                 llvm::ArrayRef<Tensor> data, uint64_t seed, std::vector<Tensor> &inputs,
-                 Diagnostics &diagnostics);
+bool graphInputs(Graph &graph, llvm::ArrayRef<DeclaredTensor> declared, llvm::ArrayRef<Tensor> data,
+                 uint64_t seed, std::vector<Tensor> &inputs, Diagnostics &diagnostics);
 
 /// Values of the symbols in the graph's input types, from the inputs' shapes.
 SymbolValues symbolValues(Graph &graph, llvm::ArrayRef<Tensor> inputs);

@@ -37,7 +37,8 @@ bool Compilation::open() {
     return fail(Failed);
   llvm::StringRef path(model_.model);
   if (path.endswith(".tn")) {
-    if (!model_.bind.empty() || !model_.shape.empty() || !model_.range.empty() || !model_.state.empty()) {
+    if (!model_.bind.empty() || !model_.shape.empty() || !model_.range.empty() ||
+        !model_.state.empty()) {
       diagnostics_.error("--bind, --shape, --range and --state act at import; '" + model_.model +
                          "' is past it: give them where the .tn file is made");
       return fail(Usage);
@@ -133,18 +134,18 @@ bool Compilation::schedule(const Target &target, const ScheduleOptions &options)
     return false;
   console_.progress("scheduling");
   std::unique_ptr<Module> before = module_->clone();
-  const bool ok = guarded("scheduling", before.get(), "tenon compile FILE -o OUT --target=" + target.name, [&] {
-    return scheduleModule(*module_, target, options, diagnostics_);
-  });
+  const bool ok =
+      guarded("scheduling", before.get(), "tenon compile FILE -o OUT --target=" + target.name,
+              [&] { return scheduleModule(*module_, target, options, diagnostics_); });
   return ok ? verified("scheduling") : fail(status_ == Done ? Failed : status_);
 }
 
 bool Compilation::emit(const Target &target, const CompileOptions &options,
                        std::vector<CompiledFile> &files, CompileSummary &summary) {
   console_.progress("writing code");
-  const bool ok = guarded("emission", module_.get(), "tenon compile FILE -o OUT --target=" + target.name, [&] {
-    return emitModule(*module_, target, options, files, summary, diagnostics_);
-  });
+  const bool ok =
+      guarded("emission", module_.get(), "tenon compile FILE -o OUT --target=" + target.name,
+              [&] { return emitModule(*module_, target, options, files, summary, diagnostics_); });
   return ok || fail(status_ == Done ? Failed : status_);
 }
 
@@ -170,8 +171,8 @@ bool Compilation::runPasses(const Pipeline &pipeline) {
   }
   if (!ok) {
     if (status_ != Defect && manager.reproducer().module)
-      writeReproducer(*manager.reproducer().module,
-                      "tenon opt FILE --verify-each --passes='" + manager.reproducer().pipeline + "'");
+      writeReproducer(*manager.reproducer().module, "tenon opt FILE --verify-each --passes='" +
+                                                        manager.reproducer().pipeline + "'");
     return fail(Defect);
   }
   return verified("passes '" + toString(pipeline) + "'");
@@ -211,7 +212,8 @@ void Compilation::copyModel() {
   llvm::StringRef path(model_.model);
   const std::string copy =
       (llvm::sys::path::stem(path) + ".reproducer" + llvm::sys::path::extension(path)).str();
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  auto buffer =
+      llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   OutputFiles files(diagnostics_);
   if (buffer && files.add(copy, (*buffer)->getBuffer()) && files.commit())
     diagnostics_.error("wrote reproducer '" + copy + "', a copy of the model");
@@ -263,8 +265,9 @@ llvm::Optional<Target> codeTarget(const CodeOptions &options, Diagnostics &diagn
 bool scheduleOptions(const CodeOptions &code, PassContext &passes, ScheduleOptions &out,
                      Diagnostics &diagnostics) {
   if (code.search == "exhaustive" || !code.tuning.empty()) {
-    diagnostics.error("measured schedules (--search=exhaustive, --tuning) are not available in this "
-                      "version; use --search=heuristic");
+    diagnostics.error(
+        "measured schedules (--search=exhaustive, --tuning) are not available in this "
+        "version; use --search=heuristic");
     return false;
   }
   out.search = code.search == "none" ? ScheduleOptions::None : ScheduleOptions::Heuristic;
@@ -285,7 +288,8 @@ bool compileOptions(const CodeOptions &code, llvm::StringRef stem, CompileOption
   return true;
 }
 
-bool refuseUnavailable(const ModelOptions &model, const CodeOptions &code, Diagnostics &diagnostics) {
+bool refuseUnavailable(const ModelOptions &model, const CodeOptions &code,
+                       Diagnostics &diagnostics) {
   auto refuse = [&](const std::string &what, const std::string &remedy) {
     diagnostics.error(what + " is not available in this version; " + remedy);
     return false;

@@ -87,7 +87,8 @@ bool scheduleOptions(const CodeOptions &code, PassContext &passes, ScheduleOptio
 bool compileOptions(const CodeOptions &code, llvm::StringRef stem, CompileOptions &out,
                     Diagnostics &diagnostics);
 /// Reports options that this version knows but cannot honour.
-bool refuseUnavailable(const ModelOptions &model, const CodeOptions &code, Diagnostics &diagnostics);
+bool refuseUnavailable(const ModelOptions &model, const CodeOptions &code,
+                       Diagnostics &diagnostics);
 
 /// A text as a C identifier: `super-resolution.v2` → `super_resolution_v2`.
 std::string identifier(llvm::StringRef text);

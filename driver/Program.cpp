@@ -120,8 +120,9 @@ bool Program::build(const CodeOptions &code, bool trace) {
       words.insert(words.end(), {"-DTENON_THREADS", "-pthread"});
   }
   if (compiler.empty()) {
-    diagnostics().error(cuda ? "no nvcc was found in PATH or /usr/local/cuda/bin; install the CUDA toolkit"
-                             : "no C++ compiler was found; install g++ or name one in CXX");
+    diagnostics().error(
+        cuda ? "no nvcc was found in PATH or /usr/local/cuda/bin; install the CUDA toolkit"
+             : "no C++ compiler was found; install g++ or name one in CXX");
     return false;
   }
   if (trace)
@@ -208,8 +209,8 @@ bool Program::run(ProgramRun &run) {
   Graph &graph = module.graph();
   Numbers manifest;
   std::string data;
-  for (int64_t v : {int64_t(threads_), run.runs, run.warmup, run.budgetMilliseconds,
-                    int64_t(run.profile)})
+  for (int64_t v :
+       {int64_t(threads_), run.runs, run.warmup, run.budgetMilliseconds, int64_t(run.profile)})
     manifest.add(v);
 
   SymbolValues symbols;
@@ -242,7 +243,8 @@ bool Program::run(ProgramRun &run) {
     ++inputCount;
     // Buffers have the size of the largest extents, as the interface asks.
     std::string bytes = bytesText(run.inputs[i].bytes());
-    bytes.resize(size_t(std::max<int64_t>(upperBytes(graph.body().argument(i)->type()), int64_t(bytes.size()))));
+    bytes.resize(size_t(
+        std::max<int64_t>(upperBytes(graph.body().argument(i)->type()), int64_t(bytes.size()))));
     inputs.add(int64_t(bytes.size()));
     data += bytes;
   }
@@ -263,7 +265,10 @@ bool Program::run(ProgramRun &run) {
   transfers.add(int64_t(run.transfers.size()));
   for (const Transfer &t : run.transfers) {
     const bool indexed = t.place.home == Home::Input || t.place.home == Home::Output;
-    const int home = t.place.home == Home::Input ? 1 : t.place.home == Home::Output ? 2 : t.place.home == Home::State ? 3 : 0;
+    const int home = t.place.home == Home::Input    ? 1
+                     : t.place.home == Home::Output ? 2
+                     : t.place.home == Home::State  ? 3
+                                                    : 0;
     for (int64_t v : {int64_t(t.step), int64_t(t.read), int64_t(t.read), int64_t(home), t.place.at,
                       indexed ? t.place.offset : 0, int64_t(t.form.segments().size())})
       transfers.add(v);
@@ -306,9 +311,11 @@ bool Program::run(ProgramRun &run) {
   if (!execute(program, words, "running the generated code"))
     return false;
 
-  auto buffer = llvm::MemoryBuffer::getFile(resultFile, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  auto buffer =
+      llvm::MemoryBuffer::getFile(resultFile, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!buffer) {
-    diagnostics().error("cannot read the results of the generated code: " + buffer.getError().message());
+    diagnostics().error("cannot read the results of the generated code: " +
+                        buffer.getError().message());
     return false;
   }
   ResultReader reader((*buffer)->getBuffer());
@@ -328,7 +335,8 @@ bool Program::run(ProgramRun &run) {
     for (int64_t d : shapes[i])
       elements *= d;
     if (elements < 0 || byteSize(t.element(), elements) > int64_t(bytes.size())) {
-      diagnostics().error("output '" + graph.outputNames[i] + "': the generated code reports an "
+      diagnostics().error("output '" + graph.outputNames[i] +
+                          "': the generated code reports an "
                           "extent beyond its bound");
       return false;
     }

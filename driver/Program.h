@@ -50,7 +50,8 @@ public:
 private:
   Diagnostics &diagnostics() { return compilation_.diagnostics(); }
   bool writeFiles(llvm::ArrayRef<CompiledFile> files);
-  bool execute(llvm::StringRef program, llvm::ArrayRef<std::string> arguments, llvm::StringRef what);
+  bool execute(llvm::StringRef program, llvm::ArrayRef<std::string> arguments,
+               llvm::StringRef what);
   bool isState(unsigned input) const;
   bool isCarried(unsigned output) const;
 

@@ -39,8 +39,8 @@ public:
                                                          llvm::StringRef("")};
     // Whatever the command writes stays in the folder that goes away.
     const std::string script = "cd '" + folder_.path().str() + "' && " + command;
-    status = shell ? llvm::sys::ExecuteAndWait(*shell, {"sh", "-c", script}, llvm::None, redirects)
-                   : -1;
+    status =
+        shell ? llvm::sys::ExecuteAndWait(*shell, {"sh", "-c", script}, llvm::None, redirects) : -1;
     return true;
   }
 
@@ -64,8 +64,8 @@ std::string commandOfReproducer(llvm::StringRef path, llvm::StringRef self) {
     const bool opt = line.consume_front("tenon opt ");
     if (opt || line.consume_front("tenon compile ")) {
       auto [file, options] = line.split(' ');
-      return "'" + self.str() + "' " + (opt ? "opt" : "compile") + " {} -o out" + (opt ? ".tn " : ".cpp ") +
-             options.str();
+      return "'" + self.str() + "' " + (opt ? "opt" : "compile") + " {} -o out" +
+             (opt ? ".tn " : ".cpp ") + options.str();
     }
     text = rest;
   }
@@ -97,7 +97,8 @@ private:
     if (command.empty())
       command = commandOfReproducer(options_.model.model, self);
     if (command.empty())
-      return usage("'" + options_.model.model + "' is no reproducer that says what fails; give "
+      return usage("'" + options_.model.model +
+                   "' is no reproducer that says what fails; give "
                    "--passes=LIST or --test='COMMAND {}'");
     if (!compilation_.open() || !compilation_.load())
       return compilation_.status();

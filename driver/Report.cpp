@@ -260,7 +260,8 @@ llvm::StringRef name(ReportKind kind) {
 std::vector<ReportKind> reportKinds(llvm::ArrayRef<std::string> words) {
   std::vector<ReportKind> out;
   for (const std::string &word : listItems(words))
-    for (ReportKind k : {ReportKind::Fusion, ReportKind::Memory, ReportKind::Kernels, ReportKind::Passes})
+    for (ReportKind k :
+         {ReportKind::Fusion, ReportKind::Memory, ReportKind::Kernels, ReportKind::Passes})
       if (word == name(k) && !llvm::is_contained(out, k))
         out.push_back(k);
   return out;

@@ -18,9 +18,8 @@ bool Runner::load() {
   report.target = options.code.target;
   if (!compilation.open())
     return fail(compilation.status());
-  if (!options.data.data.empty() &&
-      !readDataSet(options.data.data, compilation.inputs(), compilation.outputs(), data,
-                   diagnostics()))
+  if (!options.data.data.empty() && !readDataSet(options.data.data, compilation.inputs(),
+                                                 compilation.outputs(), data, diagnostics()))
     return fail(Failed);
   if (!readInputFiles(options.data.inputs, compilation.inputs(), data, diagnostics()))
     return fail(Failed);
@@ -114,10 +113,10 @@ bool saveTensors(llvm::StringRef folder, llvm::ArrayRef<std::pair<std::string, T
   json.objectBegin();
   for (auto &[name, tensor] : tensors) {
     // A name that is no safe file name gives way to a number.
-    const bool plain = !name.empty() && name.size() < 100 && name[0] != '.' &&
-                       llvm::all_of(name, [](char c) {
-                         return isalnum(static_cast<unsigned char>(c)) || strchr("._-", c);
-                       });
+    const bool plain =
+        !name.empty() && name.size() < 100 && name[0] != '.' && llvm::all_of(name, [](char c) {
+          return isalnum(static_cast<unsigned char>(c)) || strchr("._-", c);
+        });
     std::string file = plain ? name : (stem + "_" + llvm::Twine(k)).str();
     if (!taken.insert(llvm::StringRef(file).lower()).second) {
       file = (stem + "_" + llvm::Twine(k) + "_").str();

@@ -128,8 +128,7 @@ void GraphImporter::importInitializers(const onnx::GraphProto &graph) {
     add(t.values().name(), [&](std::string &error) { return toTensor(t, state.folder, error); });
 }
 
-bool GraphImporter::importNodes(
-    const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes) {
+bool GraphImporter::importNodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes) {
   state.nodes += nodes.size();
   if (state.nodes > kNodeLimit) {
     state.error("the model has more than " + std::to_string(kNodeLimit) +
@@ -189,10 +188,9 @@ bool GraphImporter::importNode(const onnx::NodeProto &node, llvm::StringRef id) 
   auto version = opsets.find(domain);
   Node n(*this, node, id, version == opsets.end() ? 1 : version->second, inputs);
 
-  auto function =
-      state.functions.find(functionKey(node.domain(), node.op_type(), node.overload()));
-  auto user = state.options.userOperators.find(
-      (domain.empty() ? "ai.onnx" : domain) + "::" + node.op_type());
+  auto function = state.functions.find(functionKey(node.domain(), node.op_type(), node.overload()));
+  auto user = state.options.userOperators.find((domain.empty() ? "ai.onnx" : domain) +
+                                               "::" + node.op_type());
   if (function != state.functions.end()) {
     importFunction(n, *function->second);
   } else if (user != state.options.userOperators.end()) {
@@ -324,12 +322,10 @@ std::vector<Capture> GraphImporter::captures(llvm::ArrayRef<const onnx::GraphPro
 
 bool isRepeatable(Value *v) { return v && knownTensor(v).hasValue(); }
 
-bool GraphImporter::importRegion(const Node &n, const onnx::GraphProto &graph,
-                                 llvm::StringRef name, Region &region,
-                                 llvm::ArrayRef<Type> arguments,
+bool GraphImporter::importRegion(const Node &n, const onnx::GraphProto &graph, llvm::StringRef name,
+                                 Region &region, llvm::ArrayRef<Type> arguments,
                                  llvm::ArrayRef<Capture> captures,
-                                 llvm::SmallVectorImpl<Value *> &results,
-                                 RegionInputs inputs) {
+                                 llvm::SmallVectorImpl<Value *> &results, RegionInputs inputs) {
   if (depth_ >= kGraphDepth) {
     n.error("subgraphs are nested more than " + std::to_string(kGraphDepth) + " deep");
     return false;
@@ -369,8 +365,8 @@ bool GraphImporter::importRegion(const Node &n, const onnx::GraphProto &graph,
   return importer.importGraph(graph) && importer.results(graph.output(), results);
 }
 
-bool GraphImporter::importInline(const Node &n, const onnx::GraphProto &graph,
-                                 llvm::StringRef name, llvm::ArrayRef<Value *> arguments,
+bool GraphImporter::importInline(const Node &n, const onnx::GraphProto &graph, llvm::StringRef name,
+                                 llvm::ArrayRef<Value *> arguments,
                                  llvm::SmallVectorImpl<Value *> &results) {
   if (depth_ >= kGraphDepth) {
     n.error("subgraphs are nested more than " + std::to_string(kGraphDepth) + " deep");

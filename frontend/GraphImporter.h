@@ -29,7 +29,7 @@ using AttributeScope = llvm::StringMap<const onnx::AttributeProto *>;
 /// What the import of one model shares.
 struct ModelImport {
   ModelImport(const onnx::ModelProto &model, const ExternalFolder &folder,
-               const ImportOptions &options, Diagnostics &diagnostics);
+              const ImportOptions &options, Diagnostics &diagnostics);
 
   const onnx::ModelProto &model;
   const ExternalFolder &folder;
@@ -97,8 +97,7 @@ public:
   bool importGraph(const onnx::GraphProto &graph);
   bool importNodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes);
   /// The values of `outputs`, or none after an error.
-  template <class Names>
-  bool results(const Names &outputs, llvm::SmallVectorImpl<Value *> &values);
+  template <class Names> bool results(const Names &outputs, llvm::SmallVectorImpl<Value *> &values);
 
   // For control flow.
   /// Values that the subgraphs take from here, each once, in order of use.

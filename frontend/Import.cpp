@@ -61,13 +61,11 @@ std::unique_ptr<OnnxModel> OnnxModel::parse(llvm::StringRef bytes, llvm::StringR
     return fail("this is not an ONNX model, or it is damaged: expected a protobuf ModelProto");
   if (!m.proto.has_graph())
     return fail("the model has no graph");
-  const auto opset =
-      llvm::find_if(m.proto.opset_import(), [](const onnx::OperatorSetIdProto &set) {
-        return canonicalDomain(set.domain()).empty();
-      });
+  const auto opset = llvm::find_if(m.proto.opset_import(), [](const onnx::OperatorSetIdProto &set) {
+    return canonicalDomain(set.domain()).empty();
+  });
   if (opset != m.proto.opset_import().end()) {
-    const std::string range =
-        std::to_string(kOldestOpset) + " to " + std::to_string(kNewestOpset);
+    const std::string range = std::to_string(kOldestOpset) + " to " + std::to_string(kNewestOpset);
     if (opset->version() < kOldestOpset)
       return fail("opset " + std::to_string(opset->version()) + " is not supported: expected " +
                   range + "; convert the model with onnx.version_converter");
@@ -92,9 +90,8 @@ bool OnnxModel::bindFromData(llvm::ArrayRef<Tensor> data, ImportOptions &options
     ok = false;
   };
   auto isSymbol = [&](const std::string &name) {
-    return llvm::any_of(inputs(), [&](const DeclaredTensor &in) {
-      return llvm::is_contained(in.shape, name);
-    });
+    return llvm::any_of(
+        inputs(), [&](const DeclaredTensor &in) { return llvm::is_contained(in.shape, name); });
   };
   for (size_t i = 0; i < data.size() && i < inputs().size(); ++i) {
     const DeclaredTensor &in = inputs()[i];
@@ -119,8 +116,7 @@ bool OnnxModel::bindFromData(llvm::ArrayRef<Tensor> data, ImportOptions &options
       options.ranges.insert({in.name, {std::min<int64_t>(0, t.intAt(0)), t.intAt(0)}});
     for (unsigned d = 0; d < t.rank(); ++d) {
       const int64_t extent = t.shape()[d];
-      const std::string symbol =
-          in.shape[d].empty() ? anonymousName(in.name, d) : in.shape[d];
+      const std::string symbol = in.shape[d].empty() ? anonymousName(in.name, d) : in.shape[d];
       int64_t declared;
       if (!llvm::StringRef(symbol).getAsInteger(10, declared)) {
         if (declared != extent)
@@ -177,8 +173,8 @@ public:
   }
 
 private:
-  void visit(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes,
-             const Opsets &opsets, const std::string &path) {
+  void visit(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes, const Opsets &opsets,
+             const std::string &path) {
     const std::vector<std::string> ids = ids_.assign(nodes, path);
     for (int i = 0; i < nodes.size(); ++i) {
       const onnx::NodeProto &node = nodes[i];
@@ -351,9 +347,9 @@ llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const Import
   for (const auto &[domain, version] : state.opsets)
     module.facts[domain.empty() ? "opset" : "opset." + validUtf8(domain)] = std::to_string(version);
   if (!proto.producer_name().empty())
-    module.facts["producer"] = validUtf8(
-        proto.producer_name() +
-        (proto.producer_version().empty() ? "" : " " + proto.producer_version()));
+    module.facts["producer"] =
+        validUtf8(proto.producer_name() +
+                  (proto.producer_version().empty() ? "" : " " + proto.producer_version()));
   result.names = std::move(state.names);
   result.nodeCount = graph.node_size();
   return result;

@@ -13,8 +13,8 @@ namespace tenon::frontend {
 bool parseMessage(llvm::StringRef bytes, google::protobuf::MessageLite &message) {
   if (bytes.size() > size_t(INT32_MAX))
     return false;
-  google::protobuf::io::CodedInputStream input(
-      reinterpret_cast<const uint8_t *>(bytes.data()), int(bytes.size()));
+  google::protobuf::io::CodedInputStream input(reinterpret_cast<const uint8_t *>(bytes.data()),
+                                               int(bytes.size()));
   input.SetRecursionLimit(kMessageDepth);
   return message.ParseFromCodedStream(&input) && input.ConsumedEntireMessage();
 }

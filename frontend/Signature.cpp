@@ -92,8 +92,9 @@ public:
     if (lower < 0 || upper < lower || upper > kElementLimit)
       state_.error("range " + std::to_string(lower) + ".." + std::to_string(upper) +
                    " of dimension " + quoted(name) + " is not a range of extents");
-    return made_[name] = lower == upper ? context_.dim(lower)
-                                        : state_.newSymbol(context_, identifier(name), lower, upper);
+    return made_[name] = lower == upper
+                             ? context_.dim(lower)
+                             : state_.newSymbol(context_, identifier(name), lower, upper);
   }
 
   std::set<std::string> known, used;

@@ -64,7 +64,8 @@ public:
       for (Value *v : op.results())
         results.push_back(type(v->type()));
       const Op kind = op.is(Op::Return) ? terminator : op.kind();
-      Operation *made = Operation::create(kind, operands, std::move(attributes), results, op.numRegions());
+      Operation *made =
+          Operation::create(kind, operands, std::move(attributes), results, op.numRegions());
       made->loc() = b_.location;
       for (unsigned i = 0; i < op.numRegions(); ++i) {
         for (Value *a : op.region(i).arguments())
@@ -179,13 +180,14 @@ llvm::SmallVector<Value *, 2> build(const Declaration &declaration, Builder &b,
   for (const char *key : {"function", "header"})
     if (auto it = declaration.module->facts.find(key); it != declaration.module->facts.end())
       attributes.insert({key, it->second});
-  Operation *op = b.create(Op::User, operands, std::move(attributes), 1, [&](unsigned, Region &body) {
-    std::map<const Value *, Value *> values;
-    for (unsigned i = 0; i < reference.numArguments(); ++i)
-      values[reference.argument(i)] =
-          body.addArgument(operands[i]->type(), reference.argument(i)->hint());
-    instance.copy(reference, body, values, Op::Yield);
-  });
+  Operation *op =
+      b.create(Op::User, operands, std::move(attributes), 1, [&](unsigned, Region &body) {
+        std::map<const Value *, Value *> values;
+        for (unsigned i = 0; i < reference.numArguments(); ++i)
+          values[reference.argument(i)] =
+              body.addArgument(operands[i]->type(), reference.argument(i)->hint());
+        instance.copy(reference, body, values, Op::Yield);
+      });
   if (!op)
     return {};
   return {op->result()};
@@ -226,7 +228,8 @@ bool readUserOperator(llvm::StringRef path, ImportOptions &options, Diagnostics 
   };
   declaration->name = declaration->module->name;
   if (!llvm::StringRef(declaration->name).contains("::"))
-    return fail("expected the module's name to be DOMAIN::OPERATOR, found '" + declaration->name + "'");
+    return fail("expected the module's name to be DOMAIN::OPERATOR, found '" + declaration->name +
+                "'");
   Graph &graph = declaration->graph();
   if (graph.outputNames.size() != 1)
     return fail("expected one output, found " + std::to_string(graph.outputNames.size()));

@@ -198,14 +198,13 @@ Value *Builder::reduce(Op combiner, Value *v, llvm::ArrayRef<int64_t> axes, doub
   NamedAttributes attributes{{"maps", IntLists{identityMap(v->type().rank())}},
                              {"axes", Ints(axes.begin(), axes.end())},
                              {"init", Floats{identity}}};
-  Operation *op =
-      create(Op::Reduce, {v}, std::move(attributes), 1, [&](unsigned, Region &region) {
-        Type t = Type::scalar(context_, v->type().element());
-        Value *acc = region.addArgument(t), *x = region.addArgument(t);
-        Builder inner(region, diagnostics_);
-        inner.location = location;
-        inner.yield({inner.scalar(combiner, {acc, x})});
-      });
+  Operation *op = create(Op::Reduce, {v}, std::move(attributes), 1, [&](unsigned, Region &region) {
+    Type t = Type::scalar(context_, v->type().element());
+    Value *acc = region.addArgument(t), *x = region.addArgument(t);
+    Builder inner(region, diagnostics_);
+    inner.location = location;
+    inner.yield({inner.scalar(combiner, {acc, x})});
+  });
   return op ? op->result() : nullptr;
 }
 
@@ -222,7 +221,9 @@ Value *Builder::scalar(Op kind, llvm::ArrayRef<Value *> operands, NamedAttribute
 }
 
 Value *Builder::scalarConst(Element e, double v) {
-  Attribute value = isFloat(e) ? Attribute(v) : isBool(e) ? Attribute(v != 0) : Attribute(int64_t(v));
+  Attribute value = isFloat(e)  ? Attribute(v)
+                    : isBool(e) ? Attribute(v != 0)
+                                : Attribute(int64_t(v));
   return scalar(Op::Const, {}, {{"value", value}, {"to", Type::scalar(context_, e)}});
 }
 

@@ -43,7 +43,8 @@ public:
 
   /// Pointwise op over the NumPy broadcast of the operands: `body` receives a builder inside the
   /// region and the scalar arguments and returns the scalars to yield.
-  using Body = llvm::function_ref<llvm::SmallVector<Value *, 2>(Builder &, llvm::ArrayRef<Value *>)>;
+  using Body =
+      llvm::function_ref<llvm::SmallVector<Value *, 2>(Builder &, llvm::ArrayRef<Value *>)>;
   Operation *map(llvm::ArrayRef<Value *> operands, Body body);
   /// Same with explicit iteration space and index maps.
   Operation *map(llvm::ArrayRef<Value *> operands, llvm::ArrayRef<IndexMap> maps,

@@ -79,8 +79,8 @@ Dim binary(DimKind kind, Dim a, Dim b) {
   Context &c = *a.node()->context;
   if (a.isConstant() && b.isConstant())
     return c.dim(apply(kind, a.constant(), b.constant()));
-  const bool commutes = kind == DimKind::Add || kind == DimKind::Mul || kind == DimKind::Min ||
-                        kind == DimKind::Max;
+  const bool commutes =
+      kind == DimKind::Add || kind == DimKind::Mul || kind == DimKind::Min || kind == DimKind::Max;
   // Constants go right and other operands into text order, so that equal sums are one node.
   if (commutes && (a.isConstant() || (!b.isConstant() && text(b) < text(a))))
     std::swap(a, b);

@@ -19,9 +19,9 @@ enum class DimKind : uint8_t { Constant, Symbol, Add, Mul, FloorDiv, CeilDiv, Mo
 
 struct DimNode {
   DimKind kind;
-  int64_t value = 0;               // Constant
-  llvm::StringRef symbol;          // Symbol
-  int64_t lower = 0, upper = 0;    // inclusive bounds of every value the node can take
+  int64_t value = 0;            // Constant
+  llvm::StringRef symbol;       // Symbol
+  int64_t lower = 0, upper = 0; // inclusive bounds of every value the node can take
   const DimNode *lhs = nullptr, *rhs = nullptr;
   Context *context = nullptr;
 };

@@ -59,9 +59,7 @@ inline bool isInteger(Element e) { return isSignedInt(e) || isUnsignedInt(e); }
 inline bool isBool(Element e) { return e == Element::Bool; }
 
 /// Bytes of `count` densely packed elements (sub-byte types packed, the last byte filled up).
-inline int64_t byteSize(Element e, int64_t count) {
-  return (count * int64_t(bitWidth(e)) + 7) / 8;
-}
+inline int64_t byteSize(Element e, int64_t count) { return (count * int64_t(bitWidth(e)) + 7) / 8; }
 
 /// Smallest and largest value of an integer type, as the interpreter's 64-bit integers hold them
 /// (u64 saturates at the largest signed value).

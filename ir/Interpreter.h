@@ -28,7 +28,9 @@ struct EvaluationFrame {
   llvm::SmallVector<int64_t, 6> resultShape(const Operation &op, unsigned i) const;
   llvm::Optional<int64_t> value(Dim d) const;
   /// Evaluates a nested region with the given arguments; outer values stay visible.
-  std::function<bool(Region &, llvm::ArrayRef<Tensor>, llvm::SmallVectorImpl<Tensor> &, std::string &)> run;
+  std::function<bool(Region &, llvm::ArrayRef<Tensor>, llvm::SmallVectorImpl<Tensor> &,
+                     std::string &)>
+      run;
 };
 
 struct InterpreterOptions {

@@ -29,21 +29,12 @@ OpInfo scalarRow(const ScalarInfo &s) {
   info.traits = OpTrait::Scalar;
   info.infer = inferScalar;
   switch (s.signature) {
-  case ScalarSignature::Cast:
-    info.attributes = kCast;
-    break;
-  case ScalarSignature::Const:
-    info.attributes = kConst;
-    break;
-  case ScalarSignature::Index:
-    info.attributes = kIndex;
-    break;
+  case ScalarSignature::Cast: info.attributes = kCast; break;
+  case ScalarSignature::Const: info.attributes = kConst; break;
+  case ScalarSignature::Index: info.attributes = kIndex; break;
   case ScalarSignature::Quantize:
-  case ScalarSignature::Dequantize:
-    info.operands = kQuantizeOperands;
-    break;
-  default:
-    break;
+  case ScalarSignature::Dequantize: info.operands = kQuantizeOperands; break;
+  default: break;
   }
   return info;
 }

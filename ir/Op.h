@@ -7,8 +7,8 @@
 #include "ir/Type.h"
 
 #include "llvm/ADT/ArrayRef.h"
-#include "llvm/ADT/StringRef.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
 
 #include <string>
 
@@ -39,7 +39,21 @@ enum : unsigned {
 };
 }
 
-enum class AttrKind : uint8_t { Bool, Int, Float, String, Word, Ints, IntLists, Floats, Dims, Strings, Type, Schedule, Literal };
+enum class AttrKind : uint8_t {
+  Bool,
+  Int,
+  Float,
+  String,
+  Word,
+  Ints,
+  IntLists,
+  Floats,
+  Dims,
+  Strings,
+  Type,
+  Schedule,
+  Literal
+};
 
 struct AttrInfo {
   llvm::StringRef name;
@@ -62,7 +76,8 @@ struct OpInfo {
 
   /// Result types (logical; layouts row-major) from operands, attributes and regions. Returns
   /// false with a message that says what was expected and found. Used by builder and verifier.
-  bool (*infer)(const Operation &op, llvm::SmallVectorImpl<Type> &results, std::string &error) = nullptr;
+  bool (*infer)(const Operation &op, llvm::SmallVectorImpl<Type> &results,
+                std::string &error) = nullptr;
   /// Further checks once result types are known; may be null.
   bool (*verify)(const Operation &op, std::string &error) = nullptr;
   /// Computes the results in the interpreter; null for ops that the interpreter handles itself.

@@ -11,32 +11,19 @@ namespace {
 
 llvm::StringRef kindText(AttrKind k) {
   switch (k) {
-  case AttrKind::Bool:
-    return "true or false";
-  case AttrKind::Int:
-    return "integer";
-  case AttrKind::Float:
-    return "number";
-  case AttrKind::String:
-    return "string";
-  case AttrKind::Word:
-    return "word";
-  case AttrKind::Ints:
-    return "integers";
-  case AttrKind::IntLists:
-    return "lists of integers";
-  case AttrKind::Floats:
-    return "numbers";
-  case AttrKind::Dims:
-    return "extents";
-  case AttrKind::Strings:
-    return "strings";
-  case AttrKind::Type:
-    return "type";
-  case AttrKind::Schedule:
-    return "schedule";
-  case AttrKind::Literal:
-    return "literal";
+  case AttrKind::Bool: return "true or false";
+  case AttrKind::Int: return "integer";
+  case AttrKind::Float: return "number";
+  case AttrKind::String: return "string";
+  case AttrKind::Word: return "word";
+  case AttrKind::Ints: return "integers";
+  case AttrKind::IntLists: return "lists of integers";
+  case AttrKind::Floats: return "numbers";
+  case AttrKind::Dims: return "extents";
+  case AttrKind::Strings: return "strings";
+  case AttrKind::Type: return "type";
+  case AttrKind::Schedule: return "schedule";
+  case AttrKind::Literal: return "literal";
   }
   return "";
 }

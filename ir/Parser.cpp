@@ -30,8 +30,7 @@ public:
   std::unique_ptr<Module> module() {
     auto m = std::make_unique<Module>(context_);
     std::string stage;
-    if (!keyword("module") || !string(m->name) || !keyword("stage") || !expect("=") ||
-        !word(stage))
+    if (!keyword("module") || !string(m->name) || !keyword("stage") || !expect("=") || !word(stage))
       return nullptr;
     if (stage == "imported")
       m->stage = Stage::Imported;
@@ -188,11 +187,10 @@ private:
         return true;
       }
     size_t end = at_;
-    while (end < text_.size() &&
-           (isdigit(static_cast<unsigned char>(text_[end])) || text_[end] == '.' ||
-            text_[end] == 'e' || text_[end] == 'E' ||
-            ((text_[end] == '-' || text_[end] == '+') &&
-             (end == at_ || tolower(text_[end - 1]) == 'e'))))
+    while (end < text_.size() && (isdigit(static_cast<unsigned char>(text_[end])) ||
+                                  text_[end] == '.' || text_[end] == 'e' || text_[end] == 'E' ||
+                                  ((text_[end] == '-' || text_[end] == '+') &&
+                                   (end == at_ || tolower(text_[end - 1]) == 'e'))))
       ++end;
     llvm::StringRef s = text_.slice(at_, end);
     isInt = s.find_first_of(".eE") == llvm::StringRef::npos;
@@ -301,7 +299,8 @@ private:
   }
 
   bool layout(unsigned rank, Layout &out) {
-    for (auto &[known, knownRank] : {std::pair("nwc", 3u), std::pair("nhwc", 4u), std::pair("ndhwc", 5u)})
+    for (auto &[known, knownRank] :
+         {std::pair("nwc", 3u), std::pair("nhwc", 4u), std::pair("ndhwc", 5u)})
       if (accept(known)) {
         if (rank != knownRank)
           return fail("layout does not fit a tensor of rank " + std::to_string(rank));
@@ -618,7 +617,8 @@ private:
   bool define(llvm::StringRef name, Value *v) {
     if (!name.empty() && !isdigit(static_cast<unsigned char>(name[0])))
       v->setHint(name);
-    return values_.try_emplace(name, v).second || fail("value '%" + name.str() + "' is defined twice");
+    return values_.try_emplace(name, v).second ||
+           fail("value '%" + name.str() + "' is defined twice");
   }
 
   bool graph(Module &m) {

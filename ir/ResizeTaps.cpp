@@ -78,8 +78,9 @@ struct Filter {
 ResizeTaps resizeTaps(const Operation &op, const ResizeAxis &axis, int64_t i) {
   ResizeTaps taps;
   if (op.wordAttr("mode") == "nearest" || axis.isIdentity()) {
-    taps.index.push_back(
-        axis.isIdentity() ? i : nearestIndex(axis, i, op.wordAttr("nearest", "round_prefer_floor")));
+    taps.index.push_back(axis.isIdentity()
+                             ? i
+                             : nearestIndex(axis, i, op.wordAttr("nearest", "round_prefer_floor")));
     taps.weight.push_back(1);
     return taps;
   }

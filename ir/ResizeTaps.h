@@ -16,16 +16,12 @@ struct ResizeAxis {
   llvm::StringRef coordinates;
 
   /// Every element is copied to its own place.
-  bool isIdentity() const {
-    return in == out && scale == 1 && coordinates != "tf_crop_and_resize";
-  }
+  bool isIdentity() const { return in == out && scale == 1 && coordinates != "tf_crop_and_resize"; }
   /// True where tf_crop_and_resize reads nothing of x.
   bool isOutside(int64_t i) const;
   /// Position read by output index i. T is f32 where the choice of an element hangs on it.
   template <class T> T position(int64_t i) const;
-  int64_t clamp(double p) const {
-    return !(p > 0) ? 0 : p >= double(in - 1) ? in - 1 : int64_t(p);
-  }
+  int64_t clamp(double p) const { return !(p > 0) ? 0 : p >= double(in - 1) ? in - 1 : int64_t(p); }
 };
 
 /// Dimension `d` of a resize whose extents are `in` and `out`.

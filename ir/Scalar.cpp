@@ -106,30 +106,18 @@ std::string expected(const Operation &op, llvm::StringRef what) {
 
 llvm::StringRef name(ScalarSignature signature) {
   switch (signature) {
-  case ScalarSignature::Same:
-    return "T… → T";
-  case ScalarSignature::Float:
-    return "F… → F";
-  case ScalarSignature::Int:
-    return "I… → I";
-  case ScalarSignature::Bool:
-    return "i1… → i1";
-  case ScalarSignature::Compare:
-    return "T, T → i1";
-  case ScalarSignature::Test:
-    return "F → i1";
-  case ScalarSignature::Select:
-    return "i1, T, T → T";
-  case ScalarSignature::Cast:
-    return "T → to";
-  case ScalarSignature::Quantize:
-    return "F, F, Q → Q";
-  case ScalarSignature::Dequantize:
-    return "Q, F, Q → F";
-  case ScalarSignature::Const:
-    return "→ to";
-  case ScalarSignature::Index:
-    return "→ i64";
+  case ScalarSignature::Same: return "T… → T";
+  case ScalarSignature::Float: return "F… → F";
+  case ScalarSignature::Int: return "I… → I";
+  case ScalarSignature::Bool: return "i1… → i1";
+  case ScalarSignature::Compare: return "T, T → i1";
+  case ScalarSignature::Test: return "F → i1";
+  case ScalarSignature::Select: return "i1, T, T → T";
+  case ScalarSignature::Cast: return "T → to";
+  case ScalarSignature::Quantize: return "F, F, Q → Q";
+  case ScalarSignature::Dequantize: return "Q, F, Q → F";
+  case ScalarSignature::Const: return "→ to";
+  case ScalarSignature::Index: return "→ i64";
   }
   return "";
 }
@@ -184,8 +172,9 @@ bool inferScalar(const Operation &op, llvm::SmallVectorImpl<Type> &types, std::s
       return fail("attribute 'to' with a scalar type");
     return give(to->element());
   case ScalarSignature::Quantize:
-    return isFloat(e[0]) && isFloat(e[1]) && !isBool(e[2]) ? give(e[2])
-                                                           : fail("(float, float scale, zero point)");
+    return isFloat(e[0]) && isFloat(e[1]) && !isBool(e[2])
+               ? give(e[2])
+               : fail("(float, float scale, zero point)");
   case ScalarSignature::Dequantize:
     return isFloat(e[1]) && e[0] == e[2] ? give(e[1]) : fail("(q, float scale, zero point of q)");
   case ScalarSignature::Const: {
@@ -202,7 +191,9 @@ bool inferScalar(const Operation &op, llvm::SmallVectorImpl<Type> &types, std::s
   return false;
 }
 
-double roundScalar(Element e, double value) { return e == Element::F64 ? value : double(float(value)); }
+double roundScalar(Element e, double value) {
+  return e == Element::F64 ? value : double(float(value));
+}
 
 int64_t wrapScalar(Element e, int64_t value) {
   if (isBool(e))

@@ -6,7 +6,18 @@
 namespace tenon {
 
 enum class ScalarSignature : uint8_t {
-  Same, Float, Int, Bool, Compare, Test, Select, Cast, Quantize, Dequantize, Const, Index
+  Same,
+  Float,
+  Int,
+  Bool,
+  Compare,
+  Test,
+  Select,
+  Cast,
+  Quantize,
+  Dequantize,
+  Const,
+  Index
 };
 
 /// For people: "T, T → i1".

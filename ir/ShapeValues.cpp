@@ -272,20 +272,13 @@ MaybeDim ValueInference::compare(Op kind, Dim a, Dim b) {
   };
   const bool same = a == b, apart = a.upper() < b.lower() || b.upper() < a.lower();
   switch (kind) {
-  case Op::Equal:
-    return decided(same, apart);
-  case Op::NotEqual:
-    return decided(apart, same);
-  case Op::Less:
-    return decided(a.upper() < b.lower(), same || a.lower() >= b.upper());
-  case Op::LessEqual:
-    return decided(same || a.upper() <= b.lower(), a.lower() > b.upper());
-  case Op::Greater:
-    return compare(Op::Less, b, a);
-  case Op::GreaterEqual:
-    return compare(Op::LessEqual, b, a);
-  default:
-    return llvm::None;
+  case Op::Equal: return decided(same, apart);
+  case Op::NotEqual: return decided(apart, same);
+  case Op::Less: return decided(a.upper() < b.lower(), same || a.lower() >= b.upper());
+  case Op::LessEqual: return decided(same || a.upper() <= b.lower(), a.lower() > b.upper());
+  case Op::Greater: return compare(Op::Less, b, a);
+  case Op::GreaterEqual: return compare(Op::LessEqual, b, a);
+  default: return llvm::None;
   }
 }
 
@@ -293,22 +286,14 @@ MaybeDim ValueInference::scalar(Operation &op, llvm::ArrayRef<Dim> x,
                                 llvm::ArrayRef<int64_t> point) {
   const Element element = op.result()->type().element();
   switch (op.kind()) {
-  case Op::Add:
-    return x[0] + x[1];
-  case Op::Sub:
-    return x[0] - x[1];
-  case Op::Mul:
-    return x[0] * x[1];
-  case Op::Min:
-    return min(x[0], x[1]);
-  case Op::Max:
-    return max(x[0], x[1]);
-  case Op::Clamp:
-    return min(max(x[0], x[1]), x[2]);
-  case Op::Relu:
-    return max(x[0], context_.dim(0));
-  case Op::Neg:
-    return context_.dim(0) - x[0];
+  case Op::Add: return x[0] + x[1];
+  case Op::Sub: return x[0] - x[1];
+  case Op::Mul: return x[0] * x[1];
+  case Op::Min: return min(x[0], x[1]);
+  case Op::Max: return max(x[0], x[1]);
+  case Op::Clamp: return min(max(x[0], x[1]), x[2]);
+  case Op::Relu: return max(x[0], context_.dim(0));
+  case Op::Neg: return context_.dim(0) - x[0];
   case Op::Div: // truncation is flooring where nothing is negative
     if (isInteger(element) && x[0].lower() >= 0 && x[1].lower() > 0)
       return floorDiv(x[0], x[1]);
@@ -320,8 +305,7 @@ MaybeDim ValueInference::scalar(Operation &op, llvm::ArrayRef<Dim> x,
   case Op::Floor:
   case Op::Ceil:
   case Op::Round:
-  case Op::Trunc:
-    return x[0];
+  case Op::Trunc: return x[0];
   case Op::Cast:
     if (isBool(element))
       return compare(Op::NotEqual, x[0], context_.dim(0));
@@ -335,8 +319,7 @@ MaybeDim ValueInference::scalar(Operation &op, llvm::ArrayRef<Dim> x,
   case Op::Less:
   case Op::LessEqual:
   case Op::Greater:
-  case Op::GreaterEqual:
-    return compare(op.kind(), x[0], x[1]);
+  case Op::GreaterEqual: return compare(op.kind(), x[0], x[1]);
   case Op::Index: {
     const int64_t dim = op.intAttr("dim", -1);
     if (dim >= 0 && dim < int64_t(point.size()))
@@ -354,8 +337,7 @@ MaybeDim ValueInference::scalar(Operation &op, llvm::ArrayRef<Dim> x,
       return context_.dim(int64_t(*f));
     break;
   }
-  default:
-    break;
+  default: break;
   }
   // Whatever else there is must be integers that are all known.
   const ScalarInfo *info = scalarInfo(op.kind());

@@ -34,22 +34,15 @@ struct FloatFormat {
 /// Formats with sign, exponent and mantissa; f8e8m0 has none of these and stands apart.
 FloatFormat formatOf(Element e) {
   switch (e) {
-  case Element::F16:
-    return {5, 10, 15, Specials::Ieee, 0x7bff, 0x7e00};
-  case Element::BF16:
-    return {8, 7, 127, Specials::Ieee, 0x7f7f, 0x7fc0};
-  case Element::F8E4M3:
-    return {4, 3, 7, Specials::NanOnly, 0x7e, 0x7f};
-  case Element::F8E4M3Z:
-    return {4, 3, 8, Specials::Fnuz, 0x7f, 0x80};
-  case Element::F8E5M2:
-    return {5, 2, 15, Specials::Ieee, 0x7b, 0x7f};
-  case Element::F8E5M2Z:
-    return {5, 2, 16, Specials::Fnuz, 0x7f, 0x80};
+  case Element::F16: return {5, 10, 15, Specials::Ieee, 0x7bff, 0x7e00};
+  case Element::BF16: return {8, 7, 127, Specials::Ieee, 0x7f7f, 0x7fc0};
+  case Element::F8E4M3: return {4, 3, 7, Specials::NanOnly, 0x7e, 0x7f};
+  case Element::F8E4M3Z: return {4, 3, 8, Specials::Fnuz, 0x7f, 0x80};
+  case Element::F8E5M2: return {5, 2, 15, Specials::Ieee, 0x7b, 0x7f};
+  case Element::F8E5M2Z: return {5, 2, 16, Specials::Fnuz, 0x7f, 0x80};
   case Element::F4E2M1:
     return {2, 1, 1, Specials::None, 0x7, 0x8}; // NaN becomes −0, as in ONNX's reference
-  default:
-    break;
+  default: break;
   }
   assert(false && "not a narrow float");
   return {5, 10, 15, Specials::Ieee, 0x7bff, 0x7e00};
@@ -82,8 +75,7 @@ double decode(const FloatFormat &f, uint32_t bits) {
     if (bits == f.signBit())
       return nan;
     break;
-  case Specials::None:
-    break;
+  case Specials::None: break;
   }
   if (exponent == 0)
     return sign * mantissa * powerOfTwo(f.minExponent() - f.mantissaBits);
@@ -221,10 +213,8 @@ double loadDouble(Element e, const uint8_t *bytes, int64_t i) {
     std::memcpy(&v, bytes + i * int64_t(bitWidth(e) / 8), sizeof(v));
     return v;
   }
-  case Element::U64:
-    return double(loadBits(bytes, 64, i));
-  default:
-    break;
+  case Element::U64: return double(loadBits(bytes, 64, i));
+  default: break;
   }
   if (isFloat(e))
     return decodeFloat(e, uint32_t(loadBits(bytes, bitWidth(e), i)));
@@ -244,17 +234,10 @@ void storeDouble(Element e, uint8_t *bytes, int64_t i, double v) {
     return;
   }
   case Element::F64:
-  case Element::C128:
-    std::memcpy(bytes + i * int64_t(bitWidth(e) / 8), &v, sizeof(v));
-    return;
-  case Element::Bool:
-    bytes[i] = v != 0;
-    return;
-  case Element::U64:
-    storeBits(bytes, 64, i, truncateUnsigned(v));
-    return;
-  default:
-    break;
+  case Element::C128: std::memcpy(bytes + i * int64_t(bitWidth(e) / 8), &v, sizeof(v)); return;
+  case Element::Bool: bytes[i] = v != 0; return;
+  case Element::U64: storeBits(bytes, 64, i, truncateUnsigned(v)); return;
+  default: break;
   }
   if (isFloat(e))
     storeBits(bytes, bitWidth(e), i, encodeFloat(e, v));
@@ -344,20 +327,13 @@ void Tensor::setInt(int64_t i, int64_t value) {
 void Tensor::toDoubles(int64_t begin, int64_t count, double *out) const {
   const uint8_t *b = bytes_->data();
   switch (element_) {
-  case Element::F32:
-    return widen<float>(b, begin, count, out);
-  case Element::F64:
-    return widen<double>(b, begin, count, out);
-  case Element::I8:
-    return widen<int8_t>(b, begin, count, out);
-  case Element::U8:
-    return widen<uint8_t>(b, begin, count, out);
-  case Element::I32:
-    return widen<int32_t>(b, begin, count, out);
-  case Element::I64:
-    return widen<int64_t>(b, begin, count, out);
-  default:
-    break;
+  case Element::F32: return widen<float>(b, begin, count, out);
+  case Element::F64: return widen<double>(b, begin, count, out);
+  case Element::I8: return widen<int8_t>(b, begin, count, out);
+  case Element::U8: return widen<uint8_t>(b, begin, count, out);
+  case Element::I32: return widen<int32_t>(b, begin, count, out);
+  case Element::I64: return widen<int64_t>(b, begin, count, out);
+  default: break;
   }
   for (int64_t i = 0; i < count; ++i)
     out[i] = loadDouble(element_, b, begin + i);
@@ -378,16 +354,11 @@ void Tensor::fromDoubles(int64_t begin, int64_t count, const double *in) {
 void Tensor::toInts(int64_t begin, int64_t count, int64_t *out) const {
   const uint8_t *b = bytes_->data();
   switch (element_) {
-  case Element::I8:
-    return widen<int8_t>(b, begin, count, out);
-  case Element::U8:
-    return widen<uint8_t>(b, begin, count, out);
-  case Element::I32:
-    return widen<int32_t>(b, begin, count, out);
-  case Element::I64:
-    return widen<int64_t>(b, begin, count, out);
-  default:
-    break;
+  case Element::I8: return widen<int8_t>(b, begin, count, out);
+  case Element::U8: return widen<uint8_t>(b, begin, count, out);
+  case Element::I32: return widen<int32_t>(b, begin, count, out);
+  case Element::I64: return widen<int64_t>(b, begin, count, out);
+  default: break;
   }
   for (int64_t i = 0; i < count; ++i)
     out[i] = intAt(begin + i);

@@ -32,7 +32,8 @@ void printWithCarets(const Diagnostics &diagnostics, const llvm::MemoryBuffer &b
                      llvm::raw_ostream &os);
 
 /// Reads `path` and `path`.data, writes both through temporaries. Used by the driver.
-std::unique_ptr<Module> readModule(Context &context, llvm::StringRef path, Diagnostics &diagnostics);
+std::unique_ptr<Module> readModule(Context &context, llvm::StringRef path,
+                                   Diagnostics &diagnostics);
 bool writeModule(const Module &module, llvm::StringRef path, Diagnostics &diagnostics);
 
 } // namespace tenon

@@ -68,8 +68,8 @@ private:
   void operation(Operation &op, bool last) {
     const OpInfo &info = op.info();
     if (op.isTerminator() != last)
-      fail(op, last ? "region does not end with a terminator"
-                    : "terminator in the middle of a region");
+      fail(op,
+           last ? "region does not end with a terminator" : "terminator in the middle of a region");
     for (unsigned i = 0; i < op.numOperands(); ++i) {
       Value *v = op.operand(i);
       if (!v) {

@@ -3,7 +3,8 @@
 //   %c = conv %x, %w : tensor<1x64x56x56xf32>         %t = map %x { yield } : tensor<…, nhwc>
 //   %r = map %c { relu } : tensor<1x64x56x56xf32>  →  %c = conv %t, %w : tensor<…, nhwc>
 //   return %r                                         %r = map %c { relu } : tensor<…, nhwc>
-//                                                     %y = map %r { yield } : tensor<1x64x56x56xf32>
+//                                                     %y = map %r { yield } :
+//                                                     tensor<1x64x56x56xf32>
 //
 // Convolutions, pools and resizes run with channels innermost; whatever lies between them follows.
 // Connected regions of such operations are weighed as a whole: a region whose conversions move
@@ -32,9 +33,7 @@ bool isSpatial(const Operation &op) {
 }
 
 /// How much better, in passes over input and output, channels-last is for an operation.
-int64_t gain(const Operation &op) {
-  return op.isAny(Op::Conv, Op::ConvTranspose) ? 6 : 2;
-}
+int64_t gain(const Operation &op) { return op.isAny(Op::Conv, Op::ConvTranspose) ? 6 : 2; }
 
 /// Takes the layout of what it reads: elementwise in place.
 bool isFollower(const Operation &op) {
@@ -109,7 +108,8 @@ private:
       }
       for (Value *v : op.results())
         if (llvm::any_of(v->uses(), [&](Use *u) {
-              return !takesPart(u->owner()) && !u->owner()->isAny(Op::Transpose, Op::Slice, Op::Reduce);
+              return !takesPart(u->owner()) &&
+                     !u->owner()->isAny(Op::Transpose, Op::Slice, Op::Reduce);
             }))
           sum -= 2 * bytesOf(v->type());
     }
@@ -150,7 +150,8 @@ private:
     Operation *op;
     Location loc = v->def() ? v->def()->loc() : before.loc();
     if (samePlacement(v->type(), to)) {
-      op = Operation::create(Op::Reshape, {v}, {{"shape", Dims(to.shape().begin(), to.shape().end())}}, {to});
+      op = Operation::create(Op::Reshape, {v},
+                             {{"shape", Dims(to.shape().begin(), to.shape().end())}}, {to});
     } else {
       op = Operation::create(Op::Map, {v}, {{"maps", IntLists{identityMap(to.rank())}}}, {to}, 1);
       Value *s = op->region().addArgument(Type::scalar(to.context(), to.element()));
@@ -258,8 +259,8 @@ private:
     for (const LayoutAxis &a : dense(c, x.layout()).axes()) {
       if (llvm::is_contained(op.intsAttr("axes"), int64_t(a.dim)))
         continue;
-      order.push_back(a.dim - int(llvm::count_if(op.intsAttr("axes"),
-                                                 [&](int64_t r) { return r < a.dim; })));
+      order.push_back(
+          a.dim - int(llvm::count_if(op.intsAttr("axes"), [&](int64_t r) { return r < a.dim; })));
     }
     for (Value *y : op.results())
       setLayout(y, Layout::permuted(c, order));
@@ -305,7 +306,8 @@ private:
       Operation *user = u->owner();
       if (u->index() == 0 && channelsLast_.count(user))
         return true;
-      if (depth > 0 && ((isFollower(*user) && readsInPlace(*user, u->index())) || user->is(Op::Slice)) &&
+      if (depth > 0 &&
+          ((isFollower(*user) && readsInPlace(*user, u->index())) || user->is(Op::Slice)) &&
           channelsLastWanted(user->result(), depth - 1))
         return true;
     }
@@ -316,8 +318,8 @@ private:
   /// dimension. Windows of outer dimensions always do when whole rows do.
   bool aligned(const Operation &op, Layout l) {
     const int64_t bytes = bitWidth(op.operand(0)->type().element()) / 8;
-    const int64_t alignment = context_.option("alignment") ? context_.option("alignment")
-                                                           : context_.target.viewAlignment;
+    const int64_t alignment =
+        context_.option("alignment") ? context_.option("alignment") : context_.target.viewAlignment;
     if (alignment <= 1 || l.isRowMajor())
       return true;
     const LayoutAxis &inner = l.axes().back();
@@ -330,7 +332,7 @@ private:
 
   Region &region_;
   PassContext &context_;
-  llvm::DenseMap<Operation *, bool> channelsLast_; // looked up only
+  llvm::DenseMap<Operation *, bool> channelsLast_;                           // looked up only
   std::map<std::pair<Value *, const LayoutStorage *>, Value *> conversions_; // looked up only
   bool changed_ = false;
 };

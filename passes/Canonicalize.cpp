@@ -208,16 +208,17 @@ bool reshapeBelowMap(Operation &op, Rewriter &rw) {
   }
   Builder b = rw.before(op);
   mergeLocation(b.location, reshape->loc());
-  Operation *map = b.map(operands, maps, from.shape(), [&](Builder &inner, llvm::ArrayRef<Value *> args) {
-    std::map<const Value *, Value *> values;
-    for (unsigned i = 0; i < args.size(); ++i)
-      values[op.region().argument(i)] = args[i];
-    inlineBody(op.region(), inner, values, dims);
-    llvm::SmallVector<Value *, 2> yields;
-    for (Value *v : op.region().terminator()->operands())
-      yields.push_back(values[v]);
-    return yields;
-  });
+  Operation *map =
+      b.map(operands, maps, from.shape(), [&](Builder &inner, llvm::ArrayRef<Value *> args) {
+        std::map<const Value *, Value *> values;
+        for (unsigned i = 0; i < args.size(); ++i)
+          values[op.region().argument(i)] = args[i];
+        inlineBody(op.region(), inner, values, dims);
+        llvm::SmallVector<Value *, 2> yields;
+        for (Value *v : op.region().terminator()->operands())
+          yields.push_back(values[v]);
+        return yields;
+      });
   if (!map)
     return false;
   llvm::SmallVector<Value *, 2> results;
@@ -229,7 +230,8 @@ bool reshapeBelowMap(Operation &op, Rewriter &rw) {
   return true;
 }
 
-// map(reshape x, y) = map(x, y), where x is broadcast and the reshape only adds or drops extents of 1
+// map(reshape x, y) = map(x, y), where x is broadcast and the reshape only adds or drops extents of
+// 1
 bool unitReshapeIntoMap(Operation &op, Rewriter &rw) {
   if (!op.isAny(Op::Map, Op::Reduce))
     return false;

@@ -116,7 +116,8 @@ private:
       const int64_t alignment = context_.option("alignment") ? context_.option("alignment")
                                                              : context_.target.viewAlignment;
       if (run < kShortestRun)
-        return record(false, "runs of " + std::to_string(run) + " bytes are too short to be written apart");
+        return record(false, "runs of " + std::to_string(run) +
+                                 " bytes are too short to be written apart");
       if (run % alignment == 0 && (at % alignment || pitch % alignment))
         return record(false, "the window at byte " + std::to_string(at) + " of " +
                                  std::to_string(pitch) + " breaks the alignment of " +

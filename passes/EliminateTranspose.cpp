@@ -80,20 +80,21 @@ bool mapPattern(Operation &op, Rewriter &rw) {
   }
   Operation *map = b.map(operands, maps, unpermute(result.shape(), perm),
                          [&](Builder &inner, llvm::ArrayRef<Value *> args) {
-    std::map<const Value *, Value *> values;
-    for (unsigned i = 0; i < args.size(); ++i)
-      values[op.region().argument(i)] = args[i];
-    inlineBody(op.region(), inner, values, perm);
-    Value *y = op.region().terminator()->operand(0);
-    return llvm::SmallVector<Value *, 2>{values.count(y) ? values[y] : y};
-  });
+                           std::map<const Value *, Value *> values;
+                           for (unsigned i = 0; i < args.size(); ++i)
+                             values[op.region().argument(i)] = args[i];
+                           inlineBody(op.region(), inner, values, perm);
+                           Value *y = op.region().terminator()->operand(0);
+                           return llvm::SmallVector<Value *, 2>{values.count(y) ? values[y] : y};
+                         });
   if (!map)
     return false;
   rw.replace(op, b.transpose(map->result(), perm));
   return true;
 }
 
-// reduce_A(transpose_p(x)) = transpose_q(reduce_p(A)(x)), q being what p does to the kept dimensions
+// reduce_A(transpose_p(x)) = transpose_q(reduce_p(A)(x)), q being what p does to the kept
+// dimensions
 bool reducePattern(Operation &op, Rewriter &rw) {
   if (!op.is(Op::Reduce) || op.numOperands() != 1 || op.numResults() != 1 ||
       !op.result()->type().layout().isRowMajor())
@@ -122,14 +123,14 @@ bool reducePattern(Operation &op, Rewriter &rw) {
   mergeLocation(b.location, t->loc());
   NamedAttributes attributes = op.attributes();
   attributes.insert_or_assign("axes", Attribute(axes));
-  Operation *reduce = b.create(Op::Reduce, {t->operand(0)}, attributes, 1,
-                               [&](unsigned, Region &region) {
-    std::map<const Value *, Value *> values;
-    for (Value *a : op.region().arguments())
-      values[a] = region.addArgument(a->type(), a->hint());
-    for (Operation &s : op.region())
-      region.push_back(s.clone(values));
-  });
+  Operation *reduce =
+      b.create(Op::Reduce, {t->operand(0)}, attributes, 1, [&](unsigned, Region &region) {
+        std::map<const Value *, Value *> values;
+        for (Value *a : op.region().arguments())
+          values[a] = region.addArgument(a->type(), a->hint());
+        for (Operation &s : op.region())
+          region.push_back(s.clone(values));
+      });
   if (!reduce)
     return false;
   rw.replace(op, b.transpose(reduce->result(), q));

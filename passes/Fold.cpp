@@ -57,7 +57,8 @@ bool evaluatePattern(Operation &op, Rewriter &rw) {
 
 // op(x) = constant, where value inference knows every element of a small integer tensor
 bool valuePattern(Operation &op, Rewriter &rw) {
-  if (op.numResults() != 1 || op.isAny(Op::Constant, Op::If, Op::Loop, Op::User) || op.isTerminator())
+  if (op.numResults() != 1 || op.isAny(Op::Constant, Op::If, Op::Loop, Op::User) ||
+      op.isTerminator())
     return false;
   Value *v = op.result();
   Type t = v->type();
@@ -82,6 +83,8 @@ const Pattern kPatterns[] = {
 
 } // namespace
 
-bool runFold(Graph &graph, PassContext &context) { return applyPatterns(graph, context, kPatterns); }
+bool runFold(Graph &graph, PassContext &context) {
+  return applyPatterns(graph, context, kPatterns);
+}
 
 } // namespace tenon

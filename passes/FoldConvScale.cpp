@@ -194,11 +194,12 @@ bool outputPattern(Operation &op, Rewriter &rw) {
     Builder b = rw.before(op);
     b.location = contraction->loc();
     const Tensor &w = *constantValue(contraction->operand(1));
-    Value *weights = b.constant(
-        scaled(w, [&](int64_t k) { return f.a[channelOf(*contraction, w, k)]; }),
-        contraction->operand(1)->hint());
-    Operation *scaledOp = Operation::create(contraction->kind(), {contraction->operand(0), weights},
-                                            contraction->attributes(), {contraction->result()->type()});
+    Value *weights =
+        b.constant(scaled(w, [&](int64_t k) { return f.a[channelOf(*contraction, w, k)]; }),
+                   contraction->operand(1)->hint());
+    Operation *scaledOp =
+        Operation::create(contraction->kind(), {contraction->operand(0), weights},
+                          contraction->attributes(), {contraction->result()->type()});
     scaledOp->loc() = contraction->loc();
     scaledOp->result()->setHint(contraction->result()->hint());
     op.parent()->insertBefore(&op, scaledOp);
@@ -323,12 +324,11 @@ bool inputPattern(Operation &op, Rewriter &rw) {
     Tensor bias(w.element(), {outs});
     for (int64_t k = 0; k < outs; ++k)
       bias.set(k, sums[k]);
-    Operation *add = b.map({result, b.constant(bias)},
-                           {identityMap(op.result()->type().rank()), IndexMap{out}},
-                           op.result()->type().shape(),
-                           [](Builder &s, llvm::ArrayRef<Value *> args) {
-                             return llvm::SmallVector<Value *, 2>{s.scalar(Op::Add, args)};
-                           });
+    Operation *add =
+        b.map({result, b.constant(bias)}, {identityMap(op.result()->type().rank()), IndexMap{out}},
+              op.result()->type().shape(), [](Builder &s, llvm::ArrayRef<Value *> args) {
+                return llvm::SmallVector<Value *, 2>{s.scalar(Op::Add, args)};
+              });
     result = add->result();
   }
   rw.replace(op, result);

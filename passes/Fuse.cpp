@@ -41,7 +41,9 @@ bool isMovement(const Operation &op) {
   return op.isAny(Op::Transpose, Op::Slice, Op::Reshape);
 }
 bool isAnchor(const Operation &op) { return !op.is(Op::Map) && !isMovement(op); }
-bool isContraction(const Operation &op) { return op.isAny(Op::Conv, Op::ConvTranspose, Op::MatMul); }
+bool isContraction(const Operation &op) {
+  return op.isAny(Op::Conv, Op::ConvTranspose, Op::MatMul);
+}
 
 /// A map that widens stored integers: it belongs to the readers, so that the narrow form is what
 /// travels through memory.
@@ -60,7 +62,8 @@ bool isDequantize(const Operation &op) {
 /// What stands in an operation's epilogue is named after it.
 llvm::StringRef epilogueId(const Operation &anchor, bool residual) {
   switch (anchor.kind()) {
-  case Op::Conv: case Op::ConvTranspose: return residual ? "fuse.conv-residual" : "fuse.conv-epilogue";
+  case Op::Conv:
+  case Op::ConvTranspose: return residual ? "fuse.conv-residual" : "fuse.conv-epilogue";
   case Op::MatMul: return residual ? "fuse.matmul-residual" : "fuse.matmul-epilogue";
   case Op::Pool: return "fuse.pool-epilogue";
   case Op::Reduce: return "fuse.reduce-epilogue";
@@ -327,8 +330,8 @@ private:
     if (int64_t(inputs(into, from)) > context_.option("max-inputs"))
       return reject(id, producer, consumer, "the group would have too many inputs", saved);
     if (pathThroughOthers(p, c))
-      return reject(id, producer, consumer, "would make a cycle: another input depends on this producer",
-                    saved);
+      return reject(id, producer, consumer,
+                    "would make a cycle: another input depends on this producer", saved);
     if (!context_.fire(id, consumer))
       return reject(id, producer, consumer, "switched off", saved);
     record(true, id, producer, consumer, "", saved);
@@ -375,7 +378,8 @@ private:
     Cluster &from = clusters_[p];
     bool residual = false;
     for (unsigned k = 0; k < map->numOperands(); ++k)
-      residual |= k != i && map->operand(k) != v && readsInPlace(*map, k) && !constantValue(map->operand(k));
+      residual |= k != i && map->operand(k) != v && readsInPlace(*map, k) &&
+                  !constantValue(map->operand(k));
     llvm::StringRef id = from.anchor ? epilogueId(*from.anchor, residual) : "fuse.pointwise";
     if (id.empty())
       return false;
@@ -465,7 +469,8 @@ private:
       }
       for (int64_t d : indexMap(*map, i))
         if (d >= 0 && d != channel)
-          return reject(id, *map, *anchor, "an operand varies along another dimension than K", saved);
+          return reject(id, *map, *anchor, "an operand varies along another dimension than K",
+                        saved);
     }
     if (full != 1)
       return reject(id, *map, *anchor, "the map reads several tensors", saved);

@@ -105,10 +105,29 @@ llvm::Optional<double> scalarValue(const Value *v) {
 bool isCheapBody(Region &body) {
   for (Operation &op : body) {
     switch (op.kind()) {
-    case Op::Pow: case Op::Exp: case Op::Log: case Op::Sin: case Op::Cos: case Op::Tan:
-    case Op::Asin: case Op::Acos: case Op::Atan: case Op::Sinh: case Op::Cosh: case Op::Tanh:
-    case Op::Asinh: case Op::Acosh: case Op::Atanh: case Op::Erf: case Op::Sigmoid:
-    case Op::Sqrt: case Op::Rsqrt: case Op::Div: case Op::Reciprocal: case Op::Mod: case Op::FMod:
+    case Op::Pow:
+    case Op::Exp:
+    case Op::Log:
+    case Op::Sin:
+    case Op::Cos:
+    case Op::Tan:
+    case Op::Asin:
+    case Op::Acos:
+    case Op::Atan:
+    case Op::Sinh:
+    case Op::Cosh:
+    case Op::Tanh:
+    case Op::Asinh:
+    case Op::Acosh:
+    case Op::Atanh:
+    case Op::Erf:
+    case Op::Sigmoid:
+    case Op::Sqrt:
+    case Op::Rsqrt:
+    case Op::Div:
+    case Op::Reciprocal:
+    case Op::Mod:
+    case Op::FMod:
     case Op::Quantize: return false;
     default: break;
     }

@@ -62,25 +62,27 @@ Operation *merge(Operation &first, Operation &second, PassContext &context) {
   Builder b(&second, context.diagnostics);
   b.location = first.loc();
   mergeLocation(b.location, second.loc());
-  Operation *merged = b.map(operands, maps, space, [&](Builder &inner, llvm::ArrayRef<Value *> args) {
-    std::map<const Value *, Value *> values;
-    unsigned next = 0;
-    for (unsigned i = 0; i < first.numOperands(); ++i)
-      values[first.region().argument(i)] = args[next++];
-    inlineBody(first.region(), inner, values, dims);
-    llvm::SmallVector<Value *, 2> yields;
-    auto inlined = [&](Value *v) { return values.count(v) ? values[v] : v; };
-    for (Value *v : first.region().terminator()->operands())
-      yields.push_back(inlined(v));
-    for (unsigned i = 0; i < second.numOperands(); ++i) {
-      Value *v = second.operand(i);
-      values[second.region().argument(i)] = v->def() == &first ? yields[v->index()] : args[next++];
-    }
-    inlineBody(second.region(), inner, values, dims);
-    for (Value *v : second.region().terminator()->operands())
-      yields.push_back(inlined(v));
-    return yields;
-  });
+  Operation *merged =
+      b.map(operands, maps, space, [&](Builder &inner, llvm::ArrayRef<Value *> args) {
+        std::map<const Value *, Value *> values;
+        unsigned next = 0;
+        for (unsigned i = 0; i < first.numOperands(); ++i)
+          values[first.region().argument(i)] = args[next++];
+        inlineBody(first.region(), inner, values, dims);
+        llvm::SmallVector<Value *, 2> yields;
+        auto inlined = [&](Value *v) { return values.count(v) ? values[v] : v; };
+        for (Value *v : first.region().terminator()->operands())
+          yields.push_back(inlined(v));
+        for (unsigned i = 0; i < second.numOperands(); ++i) {
+          Value *v = second.operand(i);
+          values[second.region().argument(i)] =
+              v->def() == &first ? yields[v->index()] : args[next++];
+        }
+        inlineBody(second.region(), inner, values, dims);
+        for (Value *v : second.region().terminator()->operands())
+          yields.push_back(inlined(v));
+        return yields;
+      });
   if (!merged)
     return nullptr;
   unsigned r = 0;

@@ -30,7 +30,8 @@ std::vector<std::string> nearIds(llvm::StringRef id, llvm::ArrayRef<llvm::String
   std::vector<std::pair<unsigned, std::string>> ranked;
   auto consider = [&](llvm::StringRef candidate) {
     // The name alone counts as well, so that "relu-chain" finds "fuse.relu-chain".
-    unsigned d = std::min(id.edit_distance(candidate), id.edit_distance(candidate.split('.').second) + 1);
+    unsigned d =
+        std::min(id.edit_distance(candidate), id.edit_distance(candidate.split('.').second) + 1);
     if (candidate.contains(id) || d <= std::max<size_t>(2, id.size() / 3))
       ranked.push_back({candidate.contains(id) ? 1 : d, candidate.str()});
   };
@@ -58,7 +59,8 @@ bool PassContext::setControls(const PassControls &controls,
                               llvm::ArrayRef<llvm::StringRef> extraIds) {
   bool ok = true;
   auto unknown = [&](llvm::StringRef option, llvm::StringRef id) {
-    std::string message = option.str() + ": no pass, pattern or fusion is called '" + id.str() + "'";
+    std::string message =
+        option.str() + ": no pass, pattern or fusion is called '" + id.str() + "'";
     std::vector<std::string> near = nearIds(id, extraIds);
     for (size_t i = 0; i < near.size(); ++i)
       message += (i ? ", '" : "; did you mean '") + near[i] + "'";
@@ -96,7 +98,8 @@ bool PassContext::setControls(const PassControls &controls,
     Counter c;
     if (!findRow(id) && !llvm::is_contained(extraIds, id)) {
       unknown("--debug-counter", id);
-    } else if (skip.getAsInteger(10, c.skip) || (!count.empty() && count.getAsInteger(10, c.count))) {
+    } else if (skip.getAsInteger(10, c.skip) ||
+               (!count.empty() && count.getAsInteger(10, c.count))) {
       diagnostics.error("--debug-counter: expected id=skip or id=skip+count, found '" + text + "'");
       ok = false;
     } else {

@@ -169,14 +169,15 @@ bool PassManager::run(Module &module, const Pipeline &pipeline) {
       if (!ok)
         context_.diagnostics.error("the module does not verify after pass '" + id.str() + "'");
       else if (!changed && fingerprint(module) != before) {
-        context_.diagnostics.error("pass '" + id.str() + "' changed the module but reported no change");
+        context_.diagnostics.error("pass '" + id.str() +
+                                   "' changed the module but reported no change");
         ok = false;
       }
     }
-    if (options_.out &&
-        ((options_.printAfterChange && changed) ||
-         llvm::any_of(options_.printAfter,
-                      [&](const std::string &glob) { return globMatches(glob, id); }))) {
+    if (options_.out && ((options_.printAfterChange && changed) ||
+                         llvm::any_of(options_.printAfter, [&](const std::string &glob) {
+                           return globMatches(glob, id);
+                         }))) {
       *options_.out << "// after " << id << (changed ? "" : " (unchanged)") << '\n';
       print(module, *options_.out);
     }

@@ -97,7 +97,8 @@ bool embeds(Element from, Element to) {
     return (to == Element::F32 && bitWidth(from) <= 16) ||
            (to == Element::F64 && bitWidth(from) <= 32);
   return (to == Element::F32 && (from == Element::F16 || from == Element::BF16)) ||
-         (to == Element::F64 && (from == Element::F32 || from == Element::F16 || from == Element::BF16));
+         (to == Element::F64 &&
+          (from == Element::F32 || from == Element::F16 || from == Element::BF16));
 }
 
 /// The operation behind operand i when it is of kind k.
@@ -176,7 +177,8 @@ Value *identity(Operation &op, Builder &b) {
     if (openLow && openHigh)
       return in(0);
     if (openHigh)
-      return isExactly(in(1), 0.0) ? b.scalar(Op::Relu, {in(0)}) : b.scalar(Op::Max, {in(0), in(1)});
+      return isExactly(in(1), 0.0) ? b.scalar(Op::Relu, {in(0)})
+                                   : b.scalar(Op::Max, {in(0), in(1)});
     return openLow ? b.scalar(Op::Min, {in(0), in(2)}) : nullptr;
   }
   case Op::Select: // c ? x : x = x;  constant c chooses
@@ -195,16 +197,18 @@ Value *identity(Operation &op, Builder &b) {
       return nullptr;
     const Element from = inner->operand(0)->type().element();
     // Wider to float and on to an integer saturates where integer to integer wraps.
-    const bool sameRounding = isFloat(inner->result()->type().element()) == isFloat(from) || isFloat(to);
+    const bool sameRounding =
+        isFloat(inner->result()->type().element()) == isFloat(from) || isFloat(to);
     if (embeds(from, inner->result()->type().element()) && sameRounding && from != Element::F16 &&
         from != Element::BF16)
       return from == to ? inner->operand(0)
                         : b.scalar(Op::Cast, {inner->operand(0)}, {{"to", *op.find("to")}});
     return nullptr;
   }
-  case Op::LogicalAnd: case Op::LogicalOr: // x ∧ x = x ∨ x = x
-  case Op::BitAnd: case Op::BitOr:
-    return in(0) == in(1) ? in(0) : nullptr;
+  case Op::LogicalAnd:
+  case Op::LogicalOr: // x ∧ x = x ∨ x = x
+  case Op::BitAnd:
+  case Op::BitOr: return in(0) == in(1) ? in(0) : nullptr;
   default: return nullptr;
   }
 }

@@ -104,7 +104,8 @@ const PassInfo kTable[] = {
     // AssignLayout.cpp
     {Pass, "assign-layout", "chooses the physical layout of every value", runAssignLayout,
      kAlignment},
-    {Pattern, "assign-layout.channels-last", "convolutions, pools and resizes with channels innermost"},
+    {Pattern, "assign-layout.channels-last",
+     "convolutions, pools and resizes with channels innermost"},
     {Pattern, "assign-layout.follow", "maps, pads, concats and softmax keep the layout they read"},
     {Pattern, "assign-layout.view", "transposes and reshapes as views of their operand's buffer"},
 
@@ -126,7 +127,8 @@ const PassInfo kTable[] = {
     {Fusion, "fuse.prologue", "scale, shift, activation or dequantisation of an anchor's operand"},
     {Fusion, "fuse.movement", "slices, pads and transposes read by a map"},
     {Fusion, "fuse.concat-copy", "pads, slices and transposes are written straight into a concat"},
-    {Fusion, "fuse.view-result", "reshapes and transposes before a concat join what makes the value"},
+    {Fusion, "fuse.view-result",
+     "reshapes and transposes before a concat join what makes the value"},
     {Fusion, "fuse.merge-maps", "the maps of a group become one body"},
 
     // ConcatInPlace.cpp

@@ -1,5 +1,5 @@
-// Defines the tactics `conv`, `conv_dot` and `depthwise`: float convolutions with fused epilogues on
-// runtime/cpu/conv.h, conv_dot.h and depthwise.h; and `conv_i8`, the first of these kernels with
+// Defines the tactics `conv`, `conv_dot` and `depthwise`: float convolutions with fused epilogues
+// on runtime/cpu/conv.h, conv_dot.h and depthwise.h; and `conv_i8`, the first of these kernels with
 // 8-bit integers, widened as they are loaded, and exact 32-bit sums.
 #include "codegen/cpu/Tactics.h"
 
@@ -136,7 +136,8 @@ void enumerateDot(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
     if (p.filters % nr == 0) {
       const int64_t most = std::min<int64_t>(16, (int64_t(in.level.simdRegisters) - 6) / nr);
       const int64_t width = std::max<int64_t>(1, p.outWidth.upper());
-      const int64_t mr = llvm::divideCeil(width, llvm::divideCeil(width, std::max<int64_t>(1, most)));
+      const int64_t mr =
+          llvm::divideCeil(width, llvm::divideCeil(width, std::max<int64_t>(1, most)));
       out.push_back({"conv_dot", {{"mr", mr}, {"nr", nr}}});
       return;
     }
@@ -171,7 +172,9 @@ void enumerateDepthwise(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &
   const ConvProblem p = *convProblem(*in.form.anchor, why);
   const int64_t most = std::min<int64_t>(8, int64_t(in.level.simdRegisters) - p.kernelW - 2);
   const int64_t width = std::max<int64_t>(1, p.outWidth.upper());
-  out.push_back({"depthwise", {{"mr", llvm::divideCeil(width, llvm::divideCeil(width, std::max<int64_t>(1, most)))}}});
+  out.push_back(
+      {"depthwise",
+       {{"mr", llvm::divideCeil(width, llvm::divideCeil(width, std::max<int64_t>(1, most)))}}});
 }
 
 double costDepthwise(const TacticInput &in, const Schedule &) {
@@ -198,8 +201,8 @@ std::string kernelOf(const Schedule &s) { return s.tactic == "conv_i8" ? "conv" 
 bool isDepthwise(const Schedule &s) { return s.tactic == "depthwise"; }
 bool isDot(const Schedule &s) { return s.tactic == "conv_dot"; }
 
-/// Whether tiles of pixels are the outer loop: where one block of weights does not stay in the first
-/// cache anyway but all of them do in the second, the image is then read and written once.
+/// Whether tiles of pixels are the outer loop: where one block of weights does not stay in the
+/// first cache anyway but all of them do in the second, the image is then read and written once.
 bool pixelsOuter(const ConvProblem &p, const Schedule &s) {
   const int64_t depth = 4 * p.channels * p.kernelH * p.kernelW;
   return depth * *s.get("nr") > (24 << 10) && depth * p.filters <= (512 << 10);
@@ -229,7 +232,8 @@ void emitWindow(const TacticInput &in, const Schedule &s, StepWriter &out) {
   }
 
   out.include("cpu/" + kernelOf(s) + ".h");
-  StepWriter::Config cfg(out, "config", depthwise ? "cpu::depthwise_defaults" : "cpu::conv_defaults");
+  StepWriter::Config cfg(out, "config",
+                         depthwise ? "cpu::depthwise_defaults" : "cpu::conv_defaults");
   cfg.extent("batch", p.batch).extent("out_h", p.outHeight).extent("out_w", p.outWidth);
   cfg.extent("in_h", p.inHeight).extent("in_w", p.inWidth);
   if (depthwise) {
@@ -243,10 +247,12 @@ void emitWindow(const TacticInput &in, const Schedule &s, StepWriter &out) {
   cfg.extent("pad_top", p.padTop).extent("pad_left", p.padLeft);
   for (auto &[key, value] : s.params)
     cfg.number(key, value);
-  if (!xProgram.isPlainRead() || hasZeroPoint(form) || (!depthwise && !isDot(s) && pixelsOuter(p, s)))
+  if (!xProgram.isPlainRead() || hasZeroPoint(form) ||
+      (!depthwise && !isDot(s) && pixelsOuter(p, s)))
     cfg.flag("filters_outer", false); // what a prologue made is kept for all filters
   // Dot products read taps and channels as one run of memory.
-  if (isDot(s) && !(x.strides[3].isConstant(p.channels) && (p.channels == 1 || x.strides[1].isConstant(1))))
+  if (isDot(s) &&
+      !(x.strides[3].isConstant(p.channels) && (p.channels == 1 || x.strides[1].isConstant(1))))
     cfg.flag("pack_input", true);
   const Element e = accumulatorOf(op.result()->type().element());
   if (!depthwise && !isDot(s) && *s.get("nr") % widthOf(in) != 0)
@@ -257,27 +263,37 @@ void emitWindow(const TacticInput &in, const Schedule &s, StepWriter &out) {
   const std::string config = cfg.finish();
 
   const std::string body = out.body(form.body, {op.result()->type().element()});
-  const std::string prologue = prologueArguments(out, xProgram, tensor, 1) + zeroPointArguments(out, form);
+  const std::string prologue =
+      prologueArguments(out, xProgram, tensor, 1) + zeroPointArguments(out, form);
   auto plane = [&](const Strides &strides) { return inPlane(strides, p); };
   SourceWriter &c = out.code();
   c.line("const auto x = " + out.view(xProgram.inputs[tensor].source, x) + ";");
-  c.line("const auto *w = " + out.pointer(form.anchorInputs[1].inputs[0].source,
-                                          x.offset.node()->context->dim(0)) + ";");
+  c.line("const auto *w = " +
+         out.pointer(form.anchorInputs[1].inputs[0].source, x.offset.node()->context->dim(0)) +
+         ";");
   c.line("const auto outs = " + out.outputs(form, plane) + ";");
   c.line("const auto ins = " + inputsIn(out, form.body, plane, planePlaces(p)) + ";");
-  c.line("cpu::" + kernelOf(s) + "(" + config + ", x, w, outs, ins, " + body + ", *f.workers" + prologue + ");");
+  c.line("cpu::" + kernelOf(s) + "(" + config + ", x, w, outs, ins, " + body + ", *f.workers" +
+         prologue + ");");
 }
 
 } // namespace
 
-const Tactic kConv = {"conv", "register-blocked direct convolution", matchConv, enumerateConv,
-                      costConv, packConv, nullptr, emitWindow};
-const Tactic kConvInt8 = {"conv_i8", "convolution of 8-bit integers with exact 32-bit sums", matchInt8,
-                          enumerateInt8, costConv, packConv, nullptr, emitWindow};
-const Tactic kConvDot = {"conv_dot", "convolution with few filters, lanes along the taps", matchDot,
-                         enumerateDot, costDot, packDot, nullptr, emitWindow};
-const Tactic kDepthwise = {"depthwise", "depthwise convolution, lanes along channels",
-                           matchDepthwise, enumerateDepthwise, costDepthwise, packDepthwise,
-                           nullptr, emitWindow};
+const Tactic kConv = {"conv",    "register-blocked direct convolution",
+                      matchConv, enumerateConv,
+                      costConv,  packConv,
+                      nullptr,   emitWindow};
+const Tactic kConvInt8 = {"conv_i8", "convolution of 8-bit integers with exact 32-bit sums",
+                          matchInt8, enumerateInt8,
+                          costConv,  packConv,
+                          nullptr,   emitWindow};
+const Tactic kConvDot = {"conv_dot", "convolution with few filters, lanes along the taps",
+                         matchDot,   enumerateDot,
+                         costDot,    packDot,
+                         nullptr,    emitWindow};
+const Tactic kDepthwise = {"depthwise",    "depthwise convolution, lanes along channels",
+                           matchDepthwise, enumerateDepthwise,
+                           costDepthwise,  packDepthwise,
+                           nullptr,        emitWindow};
 
 } // namespace tenon::cpu

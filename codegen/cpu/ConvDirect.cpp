@@ -1,5 +1,5 @@
-// Defines the tactic `conv_direct`: convolutions and transposed convolutions that the blocked kernel
-// does not take, one sum at a time (runtime/cpu/window_direct.h).
+// Defines the tactic `conv_direct`: convolutions and transposed convolutions that the blocked
+// kernel does not take, one sum at a time (runtime/cpu/window_direct.h).
 #include "codegen/cpu/Tactics.h"
 
 #include "codegen/cpu/Operands.h"
@@ -27,9 +27,7 @@ void enumerate(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
   out.push_back({"conv_direct", {}});
 }
 
-double cost(const TacticInput &in, const Schedule &) {
-  return directCost(in);
-}
+double cost(const TacticInput &in, const Schedule &) { return directCost(in); }
 
 void emit(const TacticInput &in, const Schedule &, StepWriter &out) {
   const GroupForm &form = in.form;
@@ -57,14 +55,17 @@ void emit(const TacticInput &in, const Schedule &, StepWriter &out) {
     if (i >= form.anchorInputs.size())
       return "cpu::no_zero_point{}";
     const ScalarProgram &z = form.anchorInputs[i];
-    return operandView(out, z, [&](const Strides &s) {
-      Strides spread;
-      spread.offset = s.offset;
-      spread.strides.assign(rank, s.offset.node()->context->dim(0));
-      if (!s.strides.empty() && !z.space[0].isConstant(1))
-        spread.strides[0] = s.strides[0];
-      return spread;
-    }, places, suffix);
+    return operandView(
+        out, z,
+        [&](const Strides &s) {
+          Strides spread;
+          spread.offset = s.offset;
+          spread.strides.assign(rank, s.offset.node()->context->dim(0));
+          if (!s.strides.empty() && !z.space[0].isConstant(1))
+            spread.strides[0] = s.strides[0];
+          return spread;
+        },
+        places, suffix);
   };
   const std::string body = out.body(form.body, {op.result()->type().element()});
   SourceWriter &code = out.code();
@@ -72,13 +73,14 @@ void emit(const TacticInput &in, const Schedule &, StepWriter &out) {
   code.line("const auto w = " + operandView(out, form.anchorInputs[1], same, places, "w") + ";");
   code.line("const auto outs = " + out.outputs(form) + ";");
   code.line("const auto ins = " + out.inputs(form.body) + ";");
-  code.line("cpu::conv_direct(" + config + ", x, " + zero(2, "x_zero") + ", w, " + zero(3, "w_zero") +
-            ", outs, ins, " + body + ", *f.workers);");
+  code.line("cpu::conv_direct(" + config + ", x, " + zero(2, "x_zero") + ", w, " +
+            zero(3, "w_zero") + ", outs, ins, " + body + ", *f.workers);");
 }
 
 } // namespace
 
-const Tactic kConvDirect = {"conv_direct", "any convolution, one sum at a time", match, enumerate,
-                            cost, nullptr, nullptr, emit};
+const Tactic kConvDirect = {
+    "conv_direct", "any convolution, one sum at a time", match, enumerate, cost, nullptr, nullptr,
+    emit};
 
 } // namespace tenon::cpu

@@ -50,8 +50,9 @@ void emitNonZero(const TacticInput &in, const Schedule &, StepWriter &out) {
   const std::string data = out.resultPointer(0, c.dim(0));
   SourceWriter &w = out.code();
   w.line("int64_t found = 0;");
-  w.line("cpu::nonzero(" + out.dims().list(x.shape()) + ", " + out.view(form.anchorInputs[0].inputs[0], x.rank()) +
-         ", make_view(" + data + ", " + out.dims().list(rows.strides) + "), &found);");
+  w.line("cpu::nonzero(" + out.dims().list(x.shape()) + ", " +
+         out.view(form.anchorInputs[0].inputs[0], x.rank()) + ", make_view(" + data + ", " +
+         out.dims().list(rows.strides) + "), &found);");
   w.line("cpu::join_rows(" + data + ", " + std::to_string(x.rank()) + ", found, " +
          std::to_string(found.upper()) + ");");
   w.line("f.dims[" + std::to_string(out.dims().indexOf(found.symbol())) + "] = index_t(found);");
@@ -134,17 +135,24 @@ void emitShapeOf(const TacticInput &in, const Schedule &, StepWriter &out) {
   SourceWriter &w = out.code();
   w.line("const int64_t shape[] = {" + values + "};");
   w.line("const auto outs = " + out.outputs(form) + ";");
-  w.line("const auto ins = pack(make_view(shape, extents<1>{})" + (ins == "pack()" ? ")" : ", " + ins.substr(5)) + ";");
-  w.line("cpu::map(" + out.dims().list(form.body.space) + ", outs, ins, " + body + ", *f.workers);");
+  w.line("const auto ins = pack(make_view(shape, extents<1>{})" +
+         (ins == "pack()" ? ")" : ", " + ins.substr(5)) + ";");
+  w.line("cpu::map(" + out.dims().list(form.body.space) + ", outs, ins, " + body +
+         ", *f.workers);");
 }
 
 } // namespace
 
-const Tactic kNonZero = {"nonzero", "indices of the elements other than zero", matchNonZero,
-                         enumerateNonZero, costScalar, nullptr, nullptr, emitNonZero};
-const Tactic kTopK = {"topk", "the largest elements along one dimension, by a heap", matchTopK,
-                      enumerateTopK, costScalar, nullptr, scratchTopK, emitTopK};
-const Tactic kShapeOf = {"shape_of", "extents as values", matchShapeOf, enumerateShapeOf,
-                         costScalar, nullptr, nullptr, emitShapeOf};
+const Tactic kNonZero = {"nonzero",    "indices of the elements other than zero",
+                         matchNonZero, enumerateNonZero,
+                         costScalar,   nullptr,
+                         nullptr,      emitNonZero};
+const Tactic kTopK = {"topk",      "the largest elements along one dimension, by a heap",
+                      matchTopK,   enumerateTopK,
+                      costScalar,  nullptr,
+                      scratchTopK, emitTopK};
+const Tactic kShapeOf = {"shape_of",       "extents as values", matchShapeOf,
+                         enumerateShapeOf, costScalar,          nullptr,
+                         nullptr,          emitShapeOf};
 
 } // namespace tenon::cpu

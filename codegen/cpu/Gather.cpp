@@ -56,7 +56,8 @@ void emit(const TacticInput &in, const Schedule &, StepWriter &out) {
   const std::string body = out.body(form.body, {op.result()->type().element()});
   const std::string ins = out.inputs(form.body, rest);
   SourceWriter &w = out.code();
-  w.line("const auto x = tenon::make_gathered_view(" + out.view(all.inputs[0].source, nest.inputs[0]) + ", " +
+  w.line("const auto x = tenon::make_gathered_view(" +
+         out.view(all.inputs[0].source, nest.inputs[0]) + ", " +
          out.view(all.inputs[1].source, nest.inputs[1]) + ", " + single(stride) + ", " +
          single(x.space[axis]) + ");");
   w.line("const auto outs = " + out.outputs(form, nest) + ";");
@@ -66,7 +67,9 @@ void emit(const TacticInput &in, const Schedule &, StepWriter &out) {
 
 } // namespace
 
-const Tactic kGather = {"gather", "elements picked by indices along one dimension", match,
-                        enumerate, cost, nullptr, nullptr, emit};
+const Tactic kGather = {"gather", "elements picked by indices along one dimension",
+                        match,    enumerate,
+                        cost,     nullptr,
+                        nullptr,  emit};
 
 } // namespace tenon::cpu

@@ -44,7 +44,9 @@ void emit(const TacticInput &in, const Schedule &, StepWriter &out) {
 
 } // namespace
 
-const Tactic kMap = {"map", "pointwise work and strided copies in one loop nest",
-                     match, enumerate, cost, nullptr, nullptr, emit};
+const Tactic kMap = {"map",   "pointwise work and strided copies in one loop nest",
+                     match,   enumerate,
+                     cost,    nullptr,
+                     nullptr, emit};
 
 } // namespace tenon::cpu

@@ -1,6 +1,7 @@
 // Defines the tactics of matrix products: `matmul` (constant right operand, packed into blocks of
-// columns), `matmul_i8` (the same for 8-bit integers with exact 32-bit sums), `matmul_dynamic` (two run-time operands, blocked on the stack) and `matmul_direct`
-// (whatever else: integers, computed operands).
+// columns), `matmul_i8` (the same for 8-bit integers with exact 32-bit sums), `matmul_dynamic` (two
+// run-time operands, blocked on the stack) and `matmul_direct` (whatever else: integers, computed
+// operands).
 #include "codegen/cpu/Tactics.h"
 
 #include "codegen/Work.h"
@@ -99,7 +100,10 @@ struct PackedNest {
     const int first = 3 - int(leading.extents.size() + rows.extents.size());
     for (unsigned d = 0; d + 1 < p.rank(); ++d) {
       const int l = leading.placeOf[d], r = rows.placeOf[d];
-      places.push_back(d == p.n ? 3 : l >= 0 ? first + l : r >= 0 ? first + int(leading.extents.size()) + r : -1);
+      places.push_back(d == p.n ? 3
+                       : l >= 0 ? first + l
+                       : r >= 0 ? first + int(leading.extents.size()) + r
+                                : -1);
     }
     return places;
   }
@@ -184,19 +188,25 @@ bool matchFloat(const TacticInput &in, std::string &why) {
 }
 
 bool matchInt8(const TacticInput &in, std::string &why) {
-  return matchAnchor(in, Op::MatMul, why) && matchInt8Operands(in.form, why) && matchPacked(in, why);
+  return matchAnchor(in, Op::MatMul, why) && matchInt8Operands(in.form, why) &&
+         matchPacked(in, why);
 }
 
 /// Rows that one call of the register tile may take.
 int64_t rowsOf(const TacticInput &in, const MatMulProblem &p) {
   std::string why;
-  return std::max<int64_t>(1, packedNest(in, p, 16, why)->extents(in.form.anchor->result()->type().context())[2].upper());
+  return std::max<int64_t>(
+      1,
+      packedNest(in, p, 16, why)->extents(in.form.anchor->result()->type().context())[2].upper());
 }
 
-void enumerateTiles(const TacticInput &in, llvm::StringRef tactic, llvm::SmallVectorImpl<Schedule> &out) {
+void enumerateTiles(const TacticInput &in, llvm::StringRef tactic,
+                    llvm::SmallVectorImpl<Schedule> &out) {
   const MatMulProblem p(*in.form.anchor);
-  const unsigned width = lanesFor(in.level, accumulatorOf(in.form.anchor->result()->type().element()));
-  for (const TileShape &t : tileShapes(rowsOf(in, p), p.space[p.n].upper(), width, in.level.simdRegisters))
+  const unsigned width =
+      lanesFor(in.level, accumulatorOf(in.form.anchor->result()->type().element()));
+  for (const TileShape &t :
+       tileShapes(rowsOf(in, p), p.space[p.n].upper(), width, in.level.simdRegisters))
     out.push_back({tactic.str(), {{"mr", t.mr}, {"nr", t.nr}}});
 }
 void enumeratePacked(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
@@ -208,7 +218,8 @@ void enumerateInt8(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) 
 
 double costPacked(const TacticInput &in, const Schedule &s) {
   const MatMulProblem p(*in.form.anchor);
-  const unsigned width = lanesFor(in.level, accumulatorOf(in.form.anchor->result()->type().element()));
+  const unsigned width =
+      lanesFor(in.level, accumulatorOf(in.form.anchor->result()->type().element()));
   double outer = 1;
   for (unsigned d = 0; d <= p.m; ++d)
     outer *= double(p.space[d].upper());
@@ -267,7 +278,8 @@ void emitPacked(const TacticInput &in, const Schedule &s, StepWriter &out) {
   x.strides[p.n] = x.strides[p.k];
   SourceWriter &w = out.code();
   const std::string body = out.body(form.body, {op.result()->type().element()});
-  const std::string prologue = prologueArguments(out, a, tensor, kDim) + zeroPointArguments(out, form);
+  const std::string prologue =
+      prologueArguments(out, a, tensor, kDim) + zeroPointArguments(out, form);
   w.line("const auto a = " + out.view(a.inputs[tensor].source, nest(x, p)) + ";");
   w.line("const auto *b = " + out.pointer(form.anchorInputs[1].inputs[0].source, c.dim(0)) + ";");
   w.line("const auto outs = " + out.outputs(form, overResult) + ";");
@@ -318,8 +330,10 @@ bool matchDynamic(const TacticInput &in, std::string &why) {
 
 void enumerateDynamic(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
   const MatMulProblem p(*in.form.anchor);
-  const unsigned width = lanesFor(in.level, accumulatorOf(in.form.anchor->result()->type().element()));
-  for (const TileShape &t : tileShapes(p.space[p.m].upper(), p.space[p.n].upper(), width, in.level.simdRegisters))
+  const unsigned width =
+      lanesFor(in.level, accumulatorOf(in.form.anchor->result()->type().element()));
+  for (const TileShape &t :
+       tileShapes(p.space[p.m].upper(), p.space[p.n].upper(), width, in.level.simdRegisters))
     if (t.mr > 1 || p.space[p.m].upper() == 1)
       out.push_back({"matmul_dynamic", {{"mr", t.mr}, {"nr", t.nr}}});
 }
@@ -327,11 +341,13 @@ void enumerateDynamic(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &ou
 /// The packed product and the copying of both operands.
 double costDynamic(const TacticInput &in, const Schedule &s) {
   const MatMulProblem p(*in.form.anchor);
-  const unsigned width = lanesFor(in.level, accumulatorOf(in.form.anchor->result()->type().element()));
+  const unsigned width =
+      lanesFor(in.level, accumulatorOf(in.form.anchor->result()->type().element()));
   double batch = 1;
   for (unsigned d = 0; d < p.m; ++d)
     batch *= double(p.space[d].upper());
-  const double m = double(p.space[p.m].upper()), n = double(p.space[p.n].upper()), k = double(p.space[p.k].upper());
+  const double m = double(p.space[p.m].upper()), n = double(p.space[p.n].upper()),
+               k = double(p.space[p.k].upper());
   const double panels = std::ceil(n / double(*s.get("nr")));
   return tileCost(in.level, {*s.get("mr"), *s.get("nr")}, width, int64_t(m), int64_t(n), k, batch) +
          batch * k * (n + m * panels) * 4 / (in.level.bandwidthGBs * 1e3);
@@ -375,7 +391,11 @@ void emitDynamic(const TacticInput &in, const Schedule &s, StepWriter &out) {
   auto overResult = [&](const Strides &x) { return select(p.widen(x), p.m, p.n); };
   llvm::SmallVector<int, 6> places;
   for (unsigned d = 0; d < p.k; ++d)
-    places.push_back(d == p.m ? 2 : d == p.n ? 3 : leading.placeOf[d] < 0 ? -1 : leading.placeOf[d] + 2 - int(leading.extents.size()));
+    places.push_back(d == p.m   ? 2
+                     : d == p.n ? 3
+                     : leading.placeOf[d] < 0
+                         ? -1
+                         : leading.placeOf[d] + 2 - int(leading.extents.size()));
   const std::string body = out.body(form.body, {op.result()->type().element()});
   SourceWriter &w = out.code();
   w.line("const auto a = " + operand(0) + ";");
@@ -407,9 +427,7 @@ void enumerateDirect(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) 
   out.push_back({"matmul_direct", {}});
 }
 
-double costDirect(const TacticInput &in, const Schedule &) {
-  return directCost(in);
-}
+double costDirect(const TacticInput &in, const Schedule &) { return directCost(in); }
 
 void emitDirect(const TacticInput &in, const Schedule &, StepWriter &out) {
   const GroupForm &form = in.form;
@@ -419,21 +437,25 @@ void emitDirect(const TacticInput &in, const Schedule &, StepWriter &out) {
   out.include("cpu/matmul_direct.h");
   auto operand = [&](unsigned i, llvm::StringRef name) {
     const ScalarProgram &x = form.anchorInputs[i];
-    return operandView(out, x, [&](const Strides &s) { return p.spread(i, s, x.space); }, places, name);
+    return operandView(
+        out, x, [&](const Strides &s) { return p.spread(i, s, x.space); }, places, name);
   };
   // Zero points are scalars, that of b perhaps one per column.
   auto zero = [&](unsigned i, llvm::StringRef name) -> std::string {
     if (i >= form.anchorInputs.size())
       return "cpu::no_zero_point{}";
     const ScalarProgram &z = form.anchorInputs[i];
-    return operandView(out, z, [&](const Strides &s) {
-      Strides w;
-      w.offset = s.offset;
-      w.strides.assign(p.rank(), s.offset.node()->context->dim(0));
-      if (!s.strides.empty() && !z.space[0].isConstant(1))
-        w.strides[p.n] = s.strides[0];
-      return w;
-    }, places, name);
+    return operandView(
+        out, z,
+        [&](const Strides &s) {
+          Strides w;
+          w.offset = s.offset;
+          w.strides.assign(p.rank(), s.offset.node()->context->dim(0));
+          if (!s.strides.empty() && !z.space[0].isConstant(1))
+            w.strides[p.n] = s.strides[0];
+          return w;
+        },
+        places, name);
   };
   const std::string body = out.body(form.body, {op.result()->type().element()});
   SourceWriter &w = out.code();
@@ -441,21 +463,31 @@ void emitDirect(const TacticInput &in, const Schedule &, StepWriter &out) {
   w.line("const auto b = " + operand(1, "b") + ";");
   w.line("const auto outs = " + out.outputs(form) + ";");
   w.line("const auto ins = " + out.inputs(form.body) + ";");
-  w.line("cpu::matmul_direct<" + cppElement(accumulatorOf(op.result()->type().element())).str() + ">(" +
-         out.dims().list(form.body.space) + ", " + out.dims().list({p.space[p.k]}) +
+  w.line("cpu::matmul_direct<" + cppElement(accumulatorOf(op.result()->type().element())).str() +
+         ">(" + out.dims().list(form.body.space) + ", " + out.dims().list({p.space[p.k]}) +
          ".head, a, " + zero(2, "a_zero") + ", b, " + zero(3, "b_zero") + ", outs, ins, " + body +
          ", *f.workers);");
 }
 
 } // namespace
 
-const Tactic kMatMul = {"matmul", "product with a packed constant, register-blocked",
-                        matchFloat, enumeratePacked, costPacked, packB, nullptr, emitPacked};
-const Tactic kMatMulInt8 = {"matmul_i8", "product of 8-bit integers with a packed constant, exact 32-bit sums",
-                            matchInt8, enumerateInt8, costPacked, packB, nullptr, emitPacked};
-const Tactic kMatMulDynamic = {"matmul_dynamic", "product of two run-time operands, blocked on the stack",
-                               matchDynamic, enumerateDynamic, costDynamic, nullptr, nullptr, emitDynamic};
+const Tactic kMatMul = {"matmul",   "product with a packed constant, register-blocked",
+                        matchFloat, enumeratePacked,
+                        costPacked, packB,
+                        nullptr,    emitPacked};
+const Tactic kMatMulInt8 = {
+    "matmul_i8", "product of 8-bit integers with a packed constant, exact 32-bit sums",
+    matchInt8,   enumerateInt8,
+    costPacked,  packB,
+    nullptr,     emitPacked};
+const Tactic kMatMulDynamic = {
+    "matmul_dynamic", "product of two run-time operands, blocked on the stack",
+    matchDynamic,     enumerateDynamic,
+    costDynamic,      nullptr,
+    nullptr,          emitDynamic};
 const Tactic kMatMulDirect = {"matmul_direct", "product of any operands, one sum at a time",
-                              matchDirect, enumerateDirect, costDirect, nullptr, nullptr, emitDirect};
+                              matchDirect,     enumerateDirect,
+                              costDirect,      nullptr,
+                              nullptr,         emitDirect};
 
 } // namespace tenon::cpu

@@ -43,12 +43,15 @@ void emit(const TacticInput &in, const Schedule &, StepWriter &out) {
          out.dims().list(op.dimsAttr("low")) + ", " + out.dims().list(extents) + ");");
   w.line("const auto outs = " + out.outputs(form) + ";");
   w.line("const auto ins = pack(x" + (ins == "pack()" ? ")" : ", " + ins.substr(5)) + ";");
-  w.line("cpu::map(" + out.dims().list(form.body.space) + ", outs, ins, " + body + ", *f.workers);");
+  w.line("cpu::map(" + out.dims().list(form.body.space) + ", outs, ins, " + body +
+         ", *f.workers);");
 }
 
 } // namespace
 
-const Tactic kPadBorder = {"pad_border", "pads that repeat, mirror or continue the tensor", match,
-                           enumerate, cost, nullptr, nullptr, emit};
+const Tactic kPadBorder = {"pad_border", "pads that repeat, mirror or continue the tensor",
+                           match,        enumerate,
+                           cost,         nullptr,
+                           nullptr,      emit};
 
 } // namespace tenon::cpu

@@ -16,9 +16,7 @@ const char *kindOf(const Operation &op) {
 }
 
 /// A maximum stays in the elements' type, a mean adds up in the computing type.
-Element accumulator(const Operation &op) {
-  return computeElement(op.operand(0)->type().element());
-}
+Element accumulator(const Operation &op) { return computeElement(op.operand(0)->type().element()); }
 
 bool matchAny(const TacticInput &in, std::string &why) {
   return matchAnchor(in, Op::Pool, why) && isUnbounded(in.form.anchorInputs[0], why);
@@ -35,9 +33,7 @@ void enumerateDirect(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) 
   out.push_back({"pooling_direct", {}});
 }
 double costPooling(const TacticInput &in, const Schedule &) { return rooflineCost(in, 0.1); }
-double costDirect(const TacticInput &in, const Schedule &) {
-  return directCost(in);
-}
+double costDirect(const TacticInput &in, const Schedule &) { return directCost(in); }
 
 void emitPooling(const TacticInput &in, const Schedule &, StepWriter &out) {
   const GroupForm &form = in.form;
@@ -98,9 +94,13 @@ void emitDirect(const TacticInput &in, const Schedule &, StepWriter &out) {
 
 } // namespace
 
-const Tactic kPooling = {"pooling", "largest element or mean of windows, lanes along channels",
-                         matchPooling, enumeratePooling, costPooling, nullptr, nullptr, emitPooling};
-const Tactic kPoolingDirect = {"pooling_direct", "pools of any rank, one window at a time", matchAny,
-                               enumerateDirect, costDirect, nullptr, nullptr, emitDirect};
+const Tactic kPooling = {"pooling",    "largest element or mean of windows, lanes along channels",
+                         matchPooling, enumeratePooling,
+                         costPooling,  nullptr,
+                         nullptr,      emitPooling};
+const Tactic kPoolingDirect = {"pooling_direct", "pools of any rank, one window at a time",
+                               matchAny,         enumerateDirect,
+                               costDirect,       nullptr,
+                               nullptr,          emitDirect};
 
 } // namespace tenon::cpu

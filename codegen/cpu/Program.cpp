@@ -83,12 +83,14 @@ private:
         continue;
       std::string why;
       auto form = analyzeGroup(*step.op, why);
-      const Schedule *s = step.op->find("schedule") ? step.op->find("schedule")->get<Schedule>() : nullptr;
+      const Schedule *s =
+          step.op->find("schedule") ? step.op->find("schedule")->get<Schedule>() : nullptr;
       const Tactic *tactic = s ? findTactic(Family::Cpu, s->tactic) : nullptr;
       const TacticInput in{*form, level_};
       if (!form || !tactic || !tactic->match(in, why)) {
-        diagnostics_.error(*step.op, s ? "schedule " + s->tactic + " does not fit this group: " + why
-                                       : "group has no schedule");
+        diagnostics_.error(*step.op,
+                           s ? "schedule " + s->tactic + " does not fit this group: " + why
+                             : "group has no schedule");
         continue;
       }
       if (tactic->cost)
@@ -247,7 +249,8 @@ private:
     w.line("");
     std::string ranges;
     for (Dim d : dims_.symbols()) {
-      ranges += (ranges.empty() ? "" : ", ") + ("{" + std::to_string(d.lower()) + ", " + std::to_string(d.upper()) + ", ");
+      ranges += (ranges.empty() ? "" : ", ") +
+                ("{" + std::to_string(d.lower()) + ", " + std::to_string(d.upper()) + ", ");
       ranges += isBorn(d) ? "true}" : "false}";
     }
     const size_t count = dims_.symbols().size();
@@ -257,8 +260,8 @@ private:
                                 : options_.weights == CompileOptions::Incbin
                                     ? info_.prefix + "_weight_bytes"
                                     : "weight_bytes";
-    w.line("static const rt::program the_program = {run_all, " + std::to_string(plan_.arenaBytes) + ", " +
-           std::to_string(plan_.stateBytes) + ", " + std::to_string(bytes.size()) + ", " +
+    w.line("static const rt::program the_program = {run_all, " + std::to_string(plan_.arenaBytes) +
+           ", " + std::to_string(plan_.stateBytes) + ", " + std::to_string(bytes.size()) + ", " +
            std::to_string(hashBytes(bytes)) + "ull, " + pointer + ", " +
            (count ? "dim_ranges, " : "nullptr, ") + std::to_string(count) + "};");
     w.line("");
@@ -302,8 +305,7 @@ private:
     if (heap) {
       function("int " + p + "_model_create(" + model + " **out, const char *weights_path)",
                "return " + rt + "create_model(" + program + ", weights_path, out);");
-      function("void " + p + "_model_destroy(" + model + " *model)",
-               rt + "destroy_model(model);");
+      function("void " + p + "_model_destroy(" + model + " *model)", rt + "destroy_model(model);");
       function("int " + p + "_context_create(const " + model + " *model, " + context + " **out)",
                "return " + rt + "create_context(" + program + ", model, " + outContext + ");");
       function("void " + p + "_context_destroy(" + context + " *context)",
@@ -319,9 +321,10 @@ private:
     }
     function("size_t " + p + "_context_bytes(void)",
              "return " + rt + "context_bytes(" + program + ");");
-    function("int " + p + "_context_place(const " + model + " *model, void *memory, size_t bytes, " +
-                 context + " **out)",
-             "return " + rt + "place_context(" + program + ", model, memory, bytes, " + outContext + ");");
+    function("int " + p + "_context_place(const " + model +
+                 " *model, void *memory, size_t bytes, " + context + " **out)",
+             "return " + rt + "place_context(" + program + ", model, memory, bytes, " + outContext +
+                 ");");
     if (!dims_.symbols().empty())
       function("int " + p + "_set_dim(" + context + " *context, int dim, long value)",
                "return " + rt + "set_dim(" + program + ", context, dim, value);");
@@ -330,10 +333,12 @@ private:
     if (info_.states)
       function("int " + p + "_reset(" + context + " *context)",
                "return " + rt + "reset_context(" + program + ", context);");
-    function("int " + p + "_run(" + context + " *context, const void *const *inputs, void *const *outputs)",
+    function("int " + p + "_run(" + context +
+                 " *context, const void *const *inputs, void *const *outputs)",
              "return " + rt + "run_context(" + program + ", context, inputs, outputs);");
     w.line("#if defined(TENON_TRACE)");
-    w.open("void " + p + "_set_trace(" + context + " *context, " + rt + "trace_hook hook, void *user)");
+    w.open("void " + p + "_set_trace(" + context + " *context, " + rt +
+           "trace_hook hook, void *user)");
     w.line("context->trace = hook;");
     w.line("context->trace_user = user;");
     w.close();

@@ -9,7 +9,8 @@ llvm::Optional<unsigned> prologueTensor(const ScalarProgram &program, unsigned d
                                         std::string &why) {
   llvm::Optional<unsigned> tensor;
   auto variesElsewhere = [&](const Access &a) {
-    return llvm::any_of(a.dims, [&](const AccessDim &d) { return d.dim >= 0 && d.dim != int(dim); });
+    return llvm::any_of(a.dims,
+                        [&](const AccessDim &d) { return d.dim >= 0 && d.dim != int(dim); });
   };
   for (unsigned i = 0; i < program.inputs.size(); ++i) {
     const Access &a = program.inputs[i];

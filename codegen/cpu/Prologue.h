@@ -19,8 +19,8 @@ std::string prologueArguments(StepWriter &out, const ScalarProgram &program, uns
 bool matchInt8Operands(const GroupForm &form, std::string &why);
 /// Whether x of an integer contraction has a zero point that must be subtracted.
 bool hasZeroPoint(const GroupForm &form);
-/// ", functor, pack(view over dim)" that subtracts it as elements are loaded, so that padding, which
-/// stays zero, counts as the zero point; empty without one.
+/// ", functor, pack(view over dim)" that subtracts it as elements are loaded, so that padding,
+/// which stays zero, counts as the zero point; empty without one.
 std::string zeroPointArguments(StepWriter &out, const GroupForm &form);
 
 } // namespace tenon::cpu

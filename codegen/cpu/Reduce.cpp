@@ -55,23 +55,35 @@ void emitReduction(const TacticInput &in, StepWriter &out, bool fold) {
   const std::string post = out.body(form.body, results, "body");
   auto overKept = [&](const Strides &x) { return nest.overKept(x); };
   SourceWriter &w = out.code();
-  w.line("const auto ins = " + inputsIn(out, r.pre, [&](const Strides &x) { return nest.overAll(x); }, nest.places) + ";");
+  w.line("const auto ins = " +
+         inputsIn(
+             out, r.pre, [&](const Strides &x) { return nest.overAll(x); }, nest.places) +
+         ";");
   w.line("const auto outs = " + out.outputs(form, overKept) + ";");
   w.line("const auto post_ins = " + inputsIn(out, form.body, overKept, nest.keptPlaces) + ";");
-  const std::string lanes = wide && !fold ? "<" + lanesType(lanesFor(in.level, Element::F64)) + ">" : "";
-  w.line(std::string("cpu::") + (fold ? "fold" : "reduce") + lanes + "(" + out.dims().list(nest.kept.extents) + ", " +
-         out.dims().list(nest.reduced.extents) + ", ins, " + pre + ", " + combine +
-         ", outs, post_ins, " + post + ", *f.workers);");
+  const std::string lanes =
+      wide && !fold ? "<" + lanesType(lanesFor(in.level, Element::F64)) + ">" : "";
+  w.line(std::string("cpu::") + (fold ? "fold" : "reduce") + lanes + "(" +
+         out.dims().list(nest.kept.extents) + ", " + out.dims().list(nest.reduced.extents) +
+         ", ins, " + pre + ", " + combine + ", outs, post_ins, " + post + ", *f.workers);");
 }
 
-void emitReduce(const TacticInput &in, const Schedule &, StepWriter &out) { emitReduction(in, out, false); }
-void emitFold(const TacticInput &in, const Schedule &, StepWriter &out) { emitReduction(in, out, true); }
+void emitReduce(const TacticInput &in, const Schedule &, StepWriter &out) {
+  emitReduction(in, out, false);
+}
+void emitFold(const TacticInput &in, const Schedule &, StepWriter &out) {
+  emitReduction(in, out, true);
+}
 
 } // namespace
 
-const Tactic kReduce = {"reduce", "reduction with partial results in several lanes", matchReduce,
-                        enumerateReduce, costReduce, nullptr, nullptr, emitReduce};
-const Tactic kFold = {"fold", "reduction one element at a time", matchReads, enumerateFold,
-                      costFold, nullptr, nullptr, emitFold};
+const Tactic kReduce = {"reduce",    "reduction with partial results in several lanes",
+                        matchReduce, enumerateReduce,
+                        costReduce,  nullptr,
+                        nullptr,     emitReduce};
+const Tactic kFold = {"fold",     "reduction one element at a time",
+                      matchReads, enumerateFold,
+                      costFold,   nullptr,
+                      nullptr,    emitFold};
 
 } // namespace tenon::cpu

@@ -145,7 +145,8 @@ std::string axisText(const Operation &op, unsigned d, StepWriter &out) {
       weights.push_back(t < row.index.size() ? row.weight[t] : 0);
     }
   const std::string name = out.name() + "_axis" + std::to_string(d);
-  writeTable(out.declarations(), "int32_t", name, indices, [](int64_t v) { return std::to_string(v); });
+  writeTable(out.declarations(), "int32_t", name, indices,
+             [](int64_t v) { return std::to_string(v); });
   if (taps > 1)
     writeTable(out.declarations(), "float", name + "_weights", weights,
                [](double v) { return cppScalar(Element::F32, v); });
@@ -169,7 +170,8 @@ void emitPlane(const TacticInput &in, const Schedule &, StepWriter &out) {
   };
   auto axis = [&](size_t i) {
     const size_t missing = 2 - p.resampled.size();
-    return i < missing ? std::string("cpu::resize_same{}") : axisText(op, p.resampled[i - missing], out);
+    return i < missing ? std::string("cpu::resize_same{}")
+                       : axisText(op, p.resampled[i - missing], out);
   };
   out.include("cpu/resize.h");
   StepWriter::Config cfg(out, "config", "cpu::resize_defaults");
@@ -187,7 +189,8 @@ void emitPlane(const TacticInput &in, const Schedule &, StepWriter &out) {
   w.line("const auto x = " + x + ";");
   w.line("const auto outs = " + out.outputs(form, p) + ";");
   w.line("const auto ins = " + inputsIn(out, form.body, p, places) + ";");
-  w.line("cpu::resize(" + config + ", x, " + rows + ", " + columns + ", outs, ins, " + body + ", *f.workers);");
+  w.line("cpu::resize(" + config + ", x, " + rows + ", " + columns + ", outs, ins, " + body +
+         ", *f.workers);");
 }
 
 void emitDirect(const TacticInput &in, const Schedule &, StepWriter &out) {
@@ -206,16 +209,21 @@ void emitDirect(const TacticInput &in, const Schedule &, StepWriter &out) {
   w.line("const auto x = " + x + ";");
   w.line("const auto outs = " + out.outputs(form) + ";");
   w.line("const auto ins = " + out.inputs(form.body) + ";");
-  w.line("cpu::resize_direct<" + cppElement(computeElement(e)).str() + ">(" + out.dims().list(form.body.space) +
-         ", x, pack(" + axes + "), " + cppScalar(e, op.floatAttr("extrapolation")) +
-         ", outs, ins, " + body + ", *f.workers);");
+  w.line("cpu::resize_direct<" + cppElement(computeElement(e)).str() + ">(" +
+         out.dims().list(form.body.space) + ", x, pack(" + axes + "), " +
+         cppScalar(e, op.floatAttr("extrapolation")) + ", outs, ins, " + body + ", *f.workers);");
 }
 
 } // namespace
 
-const Tactic kResize = {"resize", "resampling of two dimensions, lanes along channels", matchPlane,
-                        enumeratePlane, costPlane, nullptr, nullptr, emitPlane};
-const Tactic kResizeDirect = {"resize_direct", "resampling of any dimensions, one element at a time",
-                              matchAny, enumerateDirect, costDirect, nullptr, nullptr, emitDirect};
+const Tactic kResize = {"resize",   "resampling of two dimensions, lanes along channels",
+                        matchPlane, enumeratePlane,
+                        costPlane,  nullptr,
+                        nullptr,    emitPlane};
+const Tactic kResizeDirect = {
+    "resize_direct", "resampling of any dimensions, one element at a time",
+    matchAny,        enumerateDirect,
+    costDirect,      nullptr,
+    nullptr,         emitDirect};
 
 } // namespace tenon::cpu

@@ -54,7 +54,7 @@ void emit(const TacticInput &in, const Schedule &, StepWriter &out) {
 
 } // namespace
 
-const Tactic kSoftmax = {"softmax", "softmax along one dimension", match, enumerate, cost,
-                         nullptr, nullptr, emit};
+const Tactic kSoftmax = {
+    "softmax", "softmax along one dimension", match, enumerate, cost, nullptr, nullptr, emit};
 
 } // namespace tenon::cpu

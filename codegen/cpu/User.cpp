@@ -1,4 +1,5 @@
-// Defines the tactic `user`: a call of the function that the user wrote for an operator of their own.
+// Defines the tactic `user`: a call of the function that the user wrote for an operator of their
+// own.
 //
 // The attribute `function` names it; it takes a pointer to each operand and one to the result, all
 // dense and row-major. With the attribute `header` its declaration comes from there, else it is
@@ -59,7 +60,7 @@ void emit(const TacticInput &in, const Schedule &, StepWriter &out) {
 
 } // namespace
 
-const Tactic kUser = {"user", "a function that the user brings", match, enumerate, cost,
-                      nullptr, nullptr, emit};
+const Tactic kUser = {
+    "user", "a function that the user brings", match, enumerate, cost, nullptr, nullptr, emit};
 
 } // namespace tenon::cpu

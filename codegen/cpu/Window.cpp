@@ -4,7 +4,8 @@
 namespace tenon::cpu {
 
 llvm::SmallVector<int, 6> planePlaces(const ConvProblem &p) {
-  return p.spatialRank == 1 ? llvm::SmallVector<int, 6>{0, 1, 3} : llvm::SmallVector<int, 6>{0, 1, 2, 3};
+  return p.spatialRank == 1 ? llvm::SmallVector<int, 6>{0, 1, 3}
+                            : llvm::SmallVector<int, 6>{0, 1, 2, 3};
 }
 
 void writeWindow(StepWriter::Config &cfg, const Operation &op, llvm::ArrayRef<int64_t> kernel) {

@@ -56,7 +56,8 @@ std::string operandView(StepWriter &out, const ScalarProgram &program, StepWrite
 }
 
 llvm::SmallVector<int, 6> planePlaces(const ConvProblem &p) {
-  return p.spatialRank == 1 ? llvm::SmallVector<int, 6>{0, 1, 3} : llvm::SmallVector<int, 6>{0, 1, 2, 3};
+  return p.spatialRank == 1 ? llvm::SmallVector<int, 6>{0, 1, 3}
+                            : llvm::SmallVector<int, 6>{0, 1, 2, 3};
 }
 
 int64_t runsAlong(const GroupForm &form, const ConvProblem &p) {
@@ -72,8 +73,7 @@ double microseconds(const TargetLevel &level, const Effort &e) {
   const double peak = (e.tensorCores ? level.tensorTflops * 1e12 : level.peakGflops * 1e9) * 1e-6;
   const double arithmetic = e.operations / (peak * e.efficiency * occupancy);
   // A quarter of the multiprocessors saturates memory.
-  const double memory =
-      e.bytes / (level.bandwidthGBs * 1e3 * std::min(1.0, 4 * e.blocks / sms));
+  const double memory = e.bytes / (level.bandwidthGBs * 1e3 * std::min(1.0, 4 * e.blocks / sms));
   return e.launches * level.launchMicroseconds + std::max(arithmetic, memory);
 }
 

@@ -36,7 +36,8 @@ void enumerate(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
 /// Each multiply-add loads both operands, from the caches at best, and waits for them.
 double cost(const TacticInput &in, const Schedule &) {
   const Work w = workOf(*in.form.group);
-  const double results = double(std::max<int64_t>(1, in.form.anchor->result()->type().upperElements()));
+  const double results =
+      double(std::max<int64_t>(1, in.form.anchor->result()->type().upperElements()));
   Effort e;
   e.bytes = double(w.bytes) + w.flops;
   e.operations = w.flops;
@@ -45,8 +46,10 @@ double cost(const TacticInput &in, const Schedule &) {
   return microseconds(in.level, e) + w.flops / results * 0.01;
 }
 
-/// The first `from` entries of an attribute that is empty or holds one per spatial dimension (or two).
-llvm::SmallVector<Dim, 3> perDimension(const Operation &op, llvm::StringRef name, int64_t otherwise) {
+/// The first `from` entries of an attribute that is empty or holds one per spatial dimension (or
+/// two).
+llvm::SmallVector<Dim, 3> perDimension(const Operation &op, llvm::StringRef name,
+                                       int64_t otherwise) {
   const Type x = op.operand(0)->type();
   const Ints &all = op.intsAttr(name);
   llvm::SmallVector<Dim, 3> dims;
@@ -60,16 +63,19 @@ std::string zeroPoint(const GroupForm &form, unsigned i, StepWriter &out, llvm::
   if (i >= form.anchorInputs.size())
     return "cuda::no_zero_point{}";
   const ScalarProgram &z = form.anchorInputs[i];
-  return operandView(out, z, [&](const Strides &s) {
-    Strides along;
-    along.offset = s.offset;
-    Dim stride = s.offset.node()->context->dim(0);
-    for (size_t d = 0; d < s.strides.size(); ++d)
-      if (!z.space[d].isConstant(1))
-        stride = s.strides[d];
-    along.strides.push_back(stride);
-    return along;
-  }, {0}, suffix);
+  return operandView(
+      out, z,
+      [&](const Strides &s) {
+        Strides along;
+        along.offset = s.offset;
+        Dim stride = s.offset.node()->context->dim(0);
+        for (size_t d = 0; d < s.strides.size(); ++d)
+          if (!z.space[d].isConstant(1))
+            stride = s.strides[d];
+        along.strides.push_back(stride);
+        return along;
+      },
+      {0}, suffix);
 }
 
 void emitConv(const TacticInput &in, StepWriter &out) {
@@ -86,7 +92,8 @@ void emitConv(const TacticInput &in, StepWriter &out) {
     kernel.push_back(x.context().dim(k));
   cfg.extents("space", form.body.space).extents("in", x.shape().drop_front(2));
   cfg.extents("kernel", kernel).extents("strides", perDimension(op, "strides", 1));
-  cfg.extents("dilations", perDimension(op, "dilations", 1)).extents("pads", perDimension(op, "pads", 0));
+  cfg.extents("dilations", perDimension(op, "dilations", 1))
+      .extents("pads", perDimension(op, "pads", 0));
   cfg.extent("channels", transposed ? shape[0] / groups : shape[1]);
   cfg.extent("filters", transposed ? shape[1] : shape[0] / groups);
   cfg.flag("transposed", transposed);
@@ -101,8 +108,9 @@ void emitConv(const TacticInput &in, StepWriter &out) {
   code.line("const auto w = " + operandView(out, form.anchorInputs[1], same, places, "w") + ";");
   code.line("const auto outs = " + out.outputs(form) + ";");
   code.line("const auto ins = " + out.inputs(form.body) + ";");
-  launch(out, "conv_any", {config, "x", zeroPoint(form, 2, out, "x_zero"), "w",
-                           zeroPoint(form, 3, out, "w_zero"), "outs", "ins", body});
+  launch(out, "conv_any",
+         {config, "x", zeroPoint(form, 2, out, "x_zero"), "w", zeroPoint(form, 3, out, "w_zero"),
+          "outs", "ins", body});
 }
 
 void emitMatMul(const TacticInput &in, StepWriter &out) {
@@ -131,12 +139,17 @@ void emitMatMul(const TacticInput &in, StepWriter &out) {
   const auto places = inPlaceDims(unsigned(rank));
   const std::string body = out.body(form.body, {op.result()->type().element()});
   SourceWriter &code = out.code();
-  code.line("const auto a = " + operandView(out, form.anchorInputs[0], matrix(op.boolAttr("trans_a")), places, "a") + ";");
-  code.line("const auto b = " + operandView(out, form.anchorInputs[1], matrix(op.boolAttr("trans_b")), places, "b") + ";");
+  code.line("const auto a = " +
+            operandView(out, form.anchorInputs[0], matrix(op.boolAttr("trans_a")), places, "a") +
+            ";");
+  code.line("const auto b = " +
+            operandView(out, form.anchorInputs[1], matrix(op.boolAttr("trans_b")), places, "b") +
+            ";");
   code.line("const auto outs = " + out.outputs(form) + ";");
   code.line("const auto ins = " + out.inputs(form.body) + ";");
-  launch(out, "matmul_any", {config, "a", zeroPoint(form, 2, out, "a_zero"), "b",
-                             zeroPoint(form, 3, out, "b_zero"), "outs", "ins", body});
+  launch(out, "matmul_any",
+         {config, "a", zeroPoint(form, 2, out, "a_zero"), "b", zeroPoint(form, 3, out, "b_zero"),
+          "outs", "ins", body});
 }
 
 void emit(const TacticInput &in, const Schedule &, StepWriter &out) {
@@ -146,7 +159,9 @@ void emit(const TacticInput &in, const Schedule &, StepWriter &out) {
 
 } // namespace
 
-const Tactic kContractAny = {"contract_any", "any contraction, one sum per thread", match, enumerate,
-                             cost, nullptr, nullptr, emit};
+const Tactic kContractAny = {"contract_any", "any contraction, one sum per thread",
+                             match,          enumerate,
+                             cost,           nullptr,
+                             nullptr,        emit};
 
 } // namespace tenon::cuda

@@ -42,8 +42,12 @@ void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
       continue;
     for (int64_t splits : splitsFor(c, in.level, t))
       out.push_back({"contract_mma_sm80",
-                     {{"tile_m", t.tileM}, {"tile_n", t.tileN}, {"tile_k", t.tileK},
-                      {"warp_m", t.partM}, {"warp_n", t.partN}, {"stages", t.stages},
+                     {{"tile_m", t.tileM},
+                      {"tile_n", t.tileN},
+                      {"tile_k", t.tileK},
+                      {"warp_m", t.partM},
+                      {"warp_n", t.partN},
+                      {"stages", t.stages},
                       {"splits", splits}}});
   }
 }
@@ -51,7 +55,8 @@ void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
 double cost(const TacticInput &in, const Schedule &s) {
   std::string why;
   const Contraction c = *readContraction(in, why);
-  const double tm = double(*s.get("tile_m")), tn = double(*s.get("tile_n")), tk = double(*s.get("tile_k"));
+  const double tm = double(*s.get("tile_m")), tn = double(*s.get("tile_n")),
+               tk = double(*s.get("tile_k"));
   const double splits = double(*s.get("splits")), blocks = double(tileCount(c, s)) * splits;
   const double steps = std::ceil(double(c.depth()) / tk / splits), sms = in.level.multiprocessors;
   const double perMultiprocessor = std::ceil(blocks / sms);
@@ -75,8 +80,14 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
 
 } // namespace
 
-const Tactic kContractMmaSm80 = {"contract_mma_sm80", "fp16 contraction on Tensor Cores", match,
-                                 enumerate, cost, packContraction, splitPartialBytes, emit,
+const Tactic kContractMmaSm80 = {"contract_mma_sm80",
+                                 "fp16 contraction on Tensor Cores",
+                                 match,
+                                 enumerate,
+                                 cost,
+                                 packContraction,
+                                 splitPartialBytes,
+                                 emit,
                                  splitCounterBytes};
 
 } // namespace tenon::cuda

@@ -42,8 +42,12 @@ void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
       continue;
     for (int64_t splits : splitsFor(c, in.level, t))
       out.push_back({"contract_simt",
-                     {{"tile_m", t.tileM}, {"tile_n", t.tileN}, {"tile_k", t.tileK},
-                      {"thread_m", t.partM}, {"thread_n", t.partN}, {"stages", t.stages},
+                     {{"tile_m", t.tileM},
+                      {"tile_n", t.tileN},
+                      {"tile_k", t.tileK},
+                      {"thread_m", t.partM},
+                      {"thread_n", t.partN},
+                      {"stages", t.stages},
                       {"splits", splits}}});
   }
 }
@@ -53,7 +57,8 @@ void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
 double cost(const TacticInput &in, const Schedule &s) {
   std::string why;
   const Contraction c = *readContraction(in, why);
-  const double tm = double(*s.get("tile_m")), tn = double(*s.get("tile_n")), tk = double(*s.get("tile_k"));
+  const double tm = double(*s.get("tile_m")), tn = double(*s.get("tile_n")),
+               tk = double(*s.get("tile_k"));
   const double partM = double(*s.get("thread_m")), partN = double(*s.get("thread_n"));
   const double splits = double(*s.get("splits"));
   const double blocks = double(tileCount(c, s)) * splits, threads = tm / partM * tn / partN;
@@ -61,11 +66,14 @@ double cost(const TacticInput &in, const Schedule &s) {
   const double sms = in.level.multiprocessors;
   // Blocks that share a multiprocessor: as many as its shared memory and threads allow.
   const double shared = double(*s.get("stages")) * (tm * (tk + 4) + tk * tn) * 4;
-  const double resident = std::max(1.0, std::min({in.level.sharedBytes / shared, 1024 / threads, 8.0}));
-  const double perMultiprocessor = std::ceil(blocks / sms), together = std::min(resident, perMultiprocessor);
+  const double resident =
+      std::max(1.0, std::min({in.level.sharedBytes / shared, 1024 / threads, 8.0}));
+  const double perMultiprocessor = std::ceil(blocks / sms),
+               together = std::min(resident, perMultiprocessor);
   // A multiply-add needs (1/m + 1/n) loads from shared memory; below 512 threads latency shows.
   const double intensity = partM * partN / (partM + partN);
-  const double efficiency = 0.8 * intensity / (intensity + 1) * std::min(1.0, together * threads / 512 + 0.15);
+  const double efficiency =
+      0.8 * intensity / (intensity + 1) * std::min(1.0, together * threads / 512 + 0.15);
   const double peak = in.level.peakGflops * 1e3 / sms * efficiency; // FLOP per µs
   const double arithmetic = perMultiprocessor * 2 * tm * tn * tk * steps / peak;
   const double latency = std::ceil(perMultiprocessor / resident) * steps * 0.25;
@@ -86,8 +94,14 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
 
 } // namespace
 
-const Tactic kContractSimt = {"contract_simt", "fp32 convolution and matrix product on CUDA cores",
-                              match, enumerate, cost, packContraction, splitPartialBytes, emit,
+const Tactic kContractSimt = {"contract_simt",
+                              "fp32 convolution and matrix product on CUDA cores",
+                              match,
+                              enumerate,
+                              cost,
+                              packContraction,
+                              splitPartialBytes,
+                              emit,
                               splitCounterBytes};
 
 } // namespace tenon::cuda

@@ -118,7 +118,8 @@ bool packsIn(const Contraction &c, int64_t tileN) {
   return !c.isConv || c.conv.groups == 1 || c.conv.filters % tileN == 0;
 }
 
-void packContraction(const TacticInput &in, const Schedule &s, llvm::SmallVectorImpl<Packing> &out) {
+void packContraction(const TacticInput &in, const Schedule &s,
+                     llvm::SmallVectorImpl<Packing> &out) {
   std::string why;
   const Contraction c = *readContraction(in, why);
   if (!c.isPacked)
@@ -235,7 +236,9 @@ void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
     code.line("const auto w = cuda::make_packed_weights(" + out.pointer(b.source, zero) + ");");
   else
     code.line("const auto w = " +
-              out.view(b.source, matrix(stridesOf(b, unsigned(form.anchorInputs[1].space.size())), c.transB)) + ";");
+              out.view(b.source, matrix(stridesOf(b, unsigned(form.anchorInputs[1].space.size())),
+                                        c.transB)) +
+              ";");
   code.line("const auto outs = " + out.outputs(form, over) + ";");
   code.line("const auto ins = " + out.inputs(form.body, over) + ";");
   std::vector<std::string> arguments = {config, "x", "w", "outs", "ins", body};

@@ -10,9 +10,9 @@ namespace tenon::cuda {
 /// A conv or matmul group as kernels of tiles take it: M x K times K x N per slice.
 struct Contraction {
   bool isConv = false;
-  ConvProblem conv;                         // isConv
-  Dim batch0, batch1, m, n, k;              // matmul
-  bool transA = false, transB = false;      // matmul
+  ConvProblem conv;                    // isConv
+  Dim batch0, batch1, m, n, k;         // matmul
+  bool transA = false, transB = false; // matmul
   /// The tensor that A is read from, among the inputs of its program; others are a prologue that
   /// varies along K only.
   unsigned mainInput = 0;

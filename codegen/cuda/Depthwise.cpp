@@ -41,7 +41,8 @@ bool match(const TacticInput &in, std::string &why) {
 /// Output columns per thread: as many as keep the columns that they read in registers.
 int64_t columnsOf(const ConvProblem &p, int64_t most) {
   int64_t n = most;
-  while (n > 1 && ((n - 1) * p.strideW + (p.kernelW - 1) * p.dilationW + 1 > 12 || n > p.outWidth.upper()))
+  while (n > 1 &&
+         ((n - 1) * p.strideW + (p.kernelW - 1) * p.dilationW + 1 > 12 || n > p.outWidth.upper()))
     n /= 2;
   return n;
 }
@@ -54,7 +55,8 @@ void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
     const int64_t columns = columnsOf(p, most);
     for (int64_t vector : {4, 1})
       if (columns != last)
-        out.push_back({"depthwise", {{"vector", p.kernelW > 16 ? 1 : vector}, {"columns", columns}}});
+        out.push_back(
+            {"depthwise", {{"vector", p.kernelW > 16 ? 1 : vector}, {"columns", columns}}});
     last = columns;
   }
 }
@@ -107,8 +109,9 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   const std::string body = out.body(form.body, {op.result()->type().element()});
   SourceWriter &c = out.code();
   c.line("const auto x = " + x + ";");
-  c.line("const auto *w = " + out.pointer(form.anchorInputs[1].inputs[0].source,
-                                          op.result()->type().context().dim(0)) + ";");
+  c.line("const auto *w = " +
+         out.pointer(form.anchorInputs[1].inputs[0].source, op.result()->type().context().dim(0)) +
+         ";");
   c.line("const auto outs = " + out.outputs(form, plane) + ";");
   c.line("const auto ins = " + out.inputs(form.body, plane) + ";");
   launch(out, "depthwise", {config, "x", "w", "outs", "ins", body});
@@ -116,7 +119,8 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
 
 } // namespace
 
-const Tactic kDepthwise = {"depthwise", "depthwise convolution, runs of channels", match, enumerate,
-                           cost, pack, nullptr, emit};
+const Tactic kDepthwise = {
+    "depthwise", "depthwise convolution, runs of channels", match, enumerate, cost, pack, nullptr,
+    emit};
 
 } // namespace tenon::cuda

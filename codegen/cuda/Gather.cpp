@@ -78,8 +78,9 @@ void emitGather(const TacticInput &in, const Schedule &s, StepWriter &out) {
   const std::string config = cfg.finish();
   const std::string body = out.body(form.body, {op.result()->type().element()});
   SourceWriter &w = out.code();
-  w.line("const auto x = cuda::make_gathered_view(" + out.view(all.inputs[0].source, nest.inputs[0]) +
-         ", " + out.view(all.inputs[1].source, nest.inputs[1]) + ", " + single(stride) + ", " +
+  w.line("const auto x = cuda::make_gathered_view(" +
+         out.view(all.inputs[0].source, nest.inputs[0]) + ", " +
+         out.view(all.inputs[1].source, nest.inputs[1]) + ", " + single(stride) + ", " +
          single(x.space[axis]) + ");");
   w.line("const auto outs = " + out.outputs(form, nest) + ";");
   w.line("const auto ins = " + withFirst(out.inputs(form.body, rest)) + ";");
@@ -123,8 +124,8 @@ void emitPad(const TacticInput &in, const Schedule &, StepWriter &out) {
   const std::string config = cfg.finish();
   const std::string body = out.body(form.body, {op.result()->type().element()});
   SourceWriter &w = out.code();
-  w.line("const auto x = cuda::make_bordered_view<cuda::border_" + op.wordAttr("mode").str() + ">(" +
-         out.pointer(x.source, s.offset) + ", " + out.dims().list(s.strides) + ", " +
+  w.line("const auto x = cuda::make_bordered_view<cuda::border_" + op.wordAttr("mode").str() +
+         ">(" + out.pointer(x.source, s.offset) + ", " + out.dims().list(s.strides) + ", " +
          out.dims().list(op.dimsAttr("low")) + ", " + out.dims().list(extents) + ");");
   w.line("const auto outs = " + out.outputs(form) + ";");
   w.line("const auto ins = " + withFirst(out.inputs(form.body)) + ";");
@@ -167,11 +168,16 @@ void emitShapeOf(const TacticInput &in, const Schedule &, StepWriter &out) {
 
 } // namespace
 
-const Tactic kGather = {"gather", "elements picked by indices along one dimension", matchGather,
-                        enumerateGather, cost, nullptr, nullptr, emitGather};
-const Tactic kPadBorder = {"pad_border", "pads that repeat, mirror or continue the tensor", matchPad,
-                           enumeratePad, cost, nullptr, nullptr, emitPad};
-const Tactic kShapeOf = {"shape_of", "extents as values", matchShapeOf, enumerateShapeOf, cost,
-                         nullptr, nullptr, emitShapeOf};
+const Tactic kGather = {"gather",    "elements picked by indices along one dimension",
+                        matchGather, enumerateGather,
+                        cost,        nullptr,
+                        nullptr,     emitGather};
+const Tactic kPadBorder = {"pad_border", "pads that repeat, mirror or continue the tensor",
+                           matchPad,     enumeratePad,
+                           cost,         nullptr,
+                           nullptr,      emitPad};
+const Tactic kShapeOf = {
+    "shape_of", "extents as values", matchShapeOf, enumerateShapeOf, cost, nullptr,
+    nullptr,    emitShapeOf};
 
 } // namespace tenon::cuda

@@ -1,6 +1,6 @@
-// Defines the tactics `map` and `map_transposed`: pointwise groups, broadcasts, and movement that is
-// a strided copy (runtime/cuda/map.cuh), through shared memory where an input is contiguous along
-// another dimension than the output (runtime/cuda/map_transposed.cuh).
+// Defines the tactics `map` and `map_transposed`: pointwise groups, broadcasts, and movement that
+// is a strided copy (runtime/cuda/map.cuh), through shared memory where an input is contiguous
+// along another dimension than the output (runtime/cuda/map_transposed.cuh).
 #include "codegen/cuda/Tactics.h"
 
 #include "codegen/Work.h"
@@ -52,8 +52,8 @@ double mapCost(const TacticInput &in, double scatteredPenalty) {
 
 double costMap(const TacticInput &in, const Schedule &) { return mapCost(in, 8); }
 
-void emitConfig(const TacticInput &in, const LoopNest &nest, StepWriter &out, llvm::StringRef kernel,
-                llvm::StringRef member, int64_t value) {
+void emitConfig(const TacticInput &in, const LoopNest &nest, StepWriter &out,
+                llvm::StringRef kernel, llvm::StringRef member, int64_t value) {
   StepWriter::Config cfg(out, "config");
   cfg.extents("space", nest.extents).number(member, value);
   if (isLarge(in.form))
@@ -116,10 +116,12 @@ void emitTransposed(const TacticInput &in, const Schedule &s, StepWriter &out) {
 
 } // namespace
 
-const Tactic kMap = {"map", "pointwise work and strided copies", matchMap, enumerateMap, costMap,
-                     nullptr, nullptr, emitMap};
+const Tactic kMap = {
+    "map",  "pointwise work and strided copies", matchMap, enumerateMap, costMap, nullptr, nullptr,
+    emitMap};
 const Tactic kMapTransposed = {"map_transposed", "pointwise work on transposed inputs, by tiles",
-                               matchTransposed, enumerateTransposed, costTransposed, nullptr,
-                               nullptr, emitTransposed};
+                               matchTransposed,  enumerateTransposed,
+                               costTransposed,   nullptr,
+                               nullptr,          emitTransposed};
 
 } // namespace tenon::cuda

@@ -94,7 +94,8 @@ void emitPooling(const TacticInput &in, const Schedule &s, StepWriter &out) {
   for (auto &[key, value] : s.params)
     cfg.number(key, value);
   const std::string config = cfg.finish();
-  emitCall(in, out, "pooling", config, [&](const Strides &x) { return inPlane(x, p); }, planePlaces(p));
+  emitCall(
+      in, out, "pooling", config, [&](const Strides &x) { return inPlane(x, p); }, planePlaces(p));
 }
 
 void emitAny(const TacticInput &in, const Schedule &, StepWriter &out) {
@@ -116,14 +117,19 @@ void emitAny(const TacticInput &in, const Schedule &, StepWriter &out) {
   cfg.extents("pads_end", list("pads", 0, spatial));
   cfg.type("kind", kindOf(op)).type("accumulator", accumulator(op));
   const std::string config = cfg.finish();
-  emitCall(in, out, "pooling_any", config, [](const Strides &s) { return s; }, inPlaceDims(x.rank()));
+  emitCall(
+      in, out, "pooling_any", config, [](const Strides &s) { return s; }, inPlaceDims(x.rank()));
 }
 
 } // namespace
 
-const Tactic kPooling = {"pooling", "largest element or mean of windows", matchPooling,
-                         enumeratePooling, costPooling, nullptr, nullptr, emitPooling};
-const Tactic kPoolingAny = {"pooling_any", "pools of any rank, one window per thread", matchAny,
-                            enumerateAny, costAny, nullptr, nullptr, emitAny};
+const Tactic kPooling = {"pooling",    "largest element or mean of windows",
+                         matchPooling, enumeratePooling,
+                         costPooling,  nullptr,
+                         nullptr,      emitPooling};
+const Tactic kPoolingAny = {"pooling_any", "pools of any rank, one window per thread",
+                            matchAny,      enumerateAny,
+                            costAny,       nullptr,
+                            nullptr,       emitAny};
 
 } // namespace tenon::cuda

@@ -153,18 +153,19 @@ private:
       const Schedule *s = attribute ? attribute->get<Schedule>() : nullptr;
       const Tactic *tactic = s ? findTactic(Family::Cuda, s->tactic) : nullptr;
       if (!form || !tactic || !tactic->match({*form, v.level}, why)) {
-        diagnostics_.error(*step.op, s ? "schedule " + s->tactic + " does not fit this group: " + why
-                                       : "group has no schedule");
+        diagnostics_.error(*step.op,
+                           s ? "schedule " + s->tactic + " does not fit this group: " + why
+                             : "group has no schedule");
         continue;
       }
       const TacticInput in{*form, v.level};
       if (tactic->cost && &v == variants_.front().get())
         summary_.estimatedMicroseconds += tactic->cost(in, *s);
       const std::string &label = names[step.number];
-      v.rows.push_back({label, section(v, step, label, [&](StepWriter &writer) {
-                          tactic->emit(in, *s, writer);
-                        }),
-                        touchesIo(v.plan, *step.op)});
+      v.rows.push_back(
+          {label,
+           section(v, step, label, [&](StepWriter &writer) { tactic->emit(in, *s, writer); }),
+           touchesIo(v.plan, *step.op)});
     }
     carryStates(v);
   }
@@ -182,9 +183,12 @@ private:
         cfg.extents("space", {from->type().elements()});
         cfg.number("vector", 4);
         const std::string config = cfg.finish();
-        out.code().line("const auto outs = pack(make_view(" + v.places->pointer(to, false) + ", extents<1>{}));");
-        out.code().line("const auto ins = pack(make_view(" + v.places->pointer(from) + ", extents<1>{}));");
-        out.code().line("return to.launch<V>(cuda::map(" + config + ", outs, ins, cuda::identity_body{}));");
+        out.code().line("const auto outs = pack(make_view(" + v.places->pointer(to, false) +
+                        ", extents<1>{}));");
+        out.code().line("const auto ins = pack(make_view(" + v.places->pointer(from) +
+                        ", extents<1>{}));");
+        out.code().line("return to.launch<V>(cuda::map(" + config +
+                        ", outs, ins, cuda::identity_body{}));");
       });
       v.rows.push_back({label, function, touchesIo(v.plan, {from, to})});
     }
@@ -248,10 +252,12 @@ private:
       w.raw(weightLiteral("weight_bytes", weights_.bytes())).line("");
     } else if (incbin()) {
       w.comment("Weights, included by the assembler without the file's head; build with -I of the "
-                "folder of " + options_.stem + ".weights.");
+                "folder of " +
+                options_.stem + ".weights.");
       w.line("#if !defined(__CUDA_ARCH__)");
       w.line("__asm__(\".section .rodata\\n.balign 64\\n" + incbinSymbol() + ":\\n.incbin \\\"" +
-             options_.stem + ".weights\\\", " + std::to_string(kWeightsHeader) + "\\n.previous\\n\");");
+             options_.stem + ".weights\\\", " + std::to_string(kWeightsHeader) +
+             "\\n.previous\\n\");");
       w.line("#endif");
       w.line("extern \"C\" const unsigned char " + incbinSymbol() + "[];");
       w.line("");
@@ -289,7 +295,8 @@ private:
     w.line("#pragma nv_diag_suppress 177 // templates have members that not every kernel uses");
     w.line("#endif");
     w.line("");
-    w.comment("The runtime: launching, the context, and the kernels that the steps below instantiate.");
+    w.comment(
+        "The runtime: launching, the context, and the kernels that the steps below instantiate.");
     // Two generated files may be linked together whatever their settings: nothing leaves this one.
     w.line("namespace {");
     w.line("");
@@ -367,10 +374,14 @@ private:
     const std::string model = p + "_model", context = p + "_context";
     w.comment("The interface's handles are the runtime's own structs.");
     w.open("namespace");
-    w.line("inline tenon::cuda::model *open(" + model + " *m) { return reinterpret_cast<tenon::cuda::model *>(m); }");
-    w.line("inline const tenon::cuda::model *open(const " + model + " *m) { return reinterpret_cast<const tenon::cuda::model *>(m); }");
-    w.line("inline tenon::cuda::context *open(" + context + " *c) { return reinterpret_cast<tenon::cuda::context *>(c); }");
-    w.line("inline const tenon::cuda::context *open(const " + context + " *c) { return reinterpret_cast<const tenon::cuda::context *>(c); }");
+    w.line("inline tenon::cuda::model *open(" + model +
+           " *m) { return reinterpret_cast<tenon::cuda::model *>(m); }");
+    w.line("inline const tenon::cuda::model *open(const " + model +
+           " *m) { return reinterpret_cast<const tenon::cuda::model *>(m); }");
+    w.line("inline tenon::cuda::context *open(" + context +
+           " *c) { return reinterpret_cast<tenon::cuda::context *>(c); }");
+    w.line("inline const tenon::cuda::context *open(const " + context +
+           " *c) { return reinterpret_cast<const tenon::cuda::context *>(c); }");
     w.close("} // namespace");
     w.line("");
     w.line("extern \"C\" {");
@@ -384,16 +395,18 @@ private:
     const std::string newContext = "reinterpret_cast<tenon::cuda::context **>(out)";
     const std::string io = "const void *const *inputs, void *const *outputs";
     function("const char *" + p + "_error_message(int code)", "return tenon::cuda::message(code);");
-    function("int " + p + "_model_create(" + model + " **out, const char *weights_path, int device)",
-             "return tenon::cuda::create(reinterpret_cast<tenon::cuda::model **>(out), the_program, "
-             "weights_path, device);");
-    function("void " + p + "_model_destroy(" + model + " *model)", "tenon::cuda::destroy(open(model));");
+    function(
+        "int " + p + "_model_create(" + model + " **out, const char *weights_path, int device)",
+        "return tenon::cuda::create(reinterpret_cast<tenon::cuda::model **>(out), the_program, "
+        "weights_path, device);");
+    function("void " + p + "_model_destroy(" + model + " *model)",
+             "tenon::cuda::destroy(open(model));");
     function("int " + p + "_context_create(const " + model + " *model, " + context + " **out)",
              "return tenon::cuda::create(" + newContext + ", open(model));");
     function("size_t " + p + "_context_bytes(const " + model + " *model)",
              "return tenon::cuda::context_bytes(open(model));");
-    function("int " + p + "_context_place(const " + model + " *model, void *memory, size_t bytes, " +
-                 context + " **out)",
+    function("int " + p + "_context_place(const " + model +
+                 " *model, void *memory, size_t bytes, " + context + " **out)",
              "return tenon::cuda::place(" + newContext + ", open(model), memory, bytes);");
     function("void " + p + "_context_destroy(" + context + " *context)",
              "tenon::cuda::destroy(open(context));");
@@ -408,12 +421,14 @@ private:
     if (info_.states)
       function("int " + p + "_reset(" + context + " *context)",
                "return tenon::cuda::reset(open(context));");
-    function("int " + p + "_enqueue(" + context + " *context, " + io + ", struct CUstream_st *stream)",
+    function("int " + p + "_enqueue(" + context + " *context, " + io +
+                 ", struct CUstream_st *stream)",
              "return tenon::cuda::enqueue(open(context), inputs, outputs, stream);");
     function("int " + p + "_run(" + context + " *context, " + io + ")",
              "return tenon::cuda::run(open(context), inputs, outputs);");
     w.line("#if defined(TENON_TRACE)");
-    w.open("int " + p + "_set_trace(" + context + " *context, tenon::cuda::trace_function hook, void *user)");
+    w.open("int " + p + "_set_trace(" + context +
+           " *context, tenon::cuda::trace_function hook, void *user)");
     w.line("return tenon::cuda::set_trace(open(context), hook, user);");
     w.close();
     w.line("#endif");

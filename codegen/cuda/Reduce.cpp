@@ -52,9 +52,11 @@ void enumerateReduce(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out
   bool across = false;
   if (!r.pre.inputs.empty()) {
     const Strides s = nest.overAll(stridesOf(r.pre.inputs[0], nest.rank));
-    across = !s.strides.back().isConstant(1) && s.strides[nest.kept.extents.size() - 1].isConstant(1);
+    across =
+        !s.strides.back().isConstant(1) && s.strides[nest.kept.extents.size() - 1].isConstant(1);
   }
-  const int64_t wanted = std::max<int64_t>(1, int64_t(in.level.multiprocessors) * 1024 / std::max<int64_t>(1, results));
+  const int64_t wanted = std::max<int64_t>(1, int64_t(in.level.multiprocessors) * 1024 /
+                                                  std::max<int64_t>(1, results));
   int64_t lanes = powerOfTwoUpTo(std::min<int64_t>({elements, wanted, 256}));
   if (!across) // a warp reads one result's neighbours
     lanes = std::max(lanes, powerOfTwoUpTo(std::min<int64_t>(elements, 32)));
@@ -72,16 +74,19 @@ double costReduce(const TacticInput &in, const Schedule &s) {
   e.bytes = double(w.bytes);
   e.operations = w.flops * 4;
   e.efficiency = 0.2;
-  e.blocks = double(in.form.anchor->result()->type().upperElements()) * double(*s.get("lanes")) / 256;
+  e.blocks =
+      double(in.form.anchor->result()->type().upperElements()) * double(*s.get("lanes")) / 256;
   return microseconds(in.level, e);
 }
 double costFold(const TacticInput &in, const Schedule &) {
   const Work w = workOf(*in.form.group);
-  const double results = double(std::max<int64_t>(1, in.form.anchor->result()->type().upperElements()));
+  const double results =
+      double(std::max<int64_t>(1, in.form.anchor->result()->type().upperElements()));
   return in.level.launchMicroseconds + w.flops / results * 0.5; // a load at a time
 }
 
-void emitReduction(const TacticInput &in, const Schedule &s, StepWriter &out, llvm::StringRef kernel) {
+void emitReduction(const TacticInput &in, const Schedule &s, StepWriter &out,
+                   llvm::StringRef kernel) {
   const GroupForm &form = in.form;
   const Reduction r = reduction(form);
   const ReductionNest nest = reductionNest(form, r, true);
@@ -116,9 +121,13 @@ void emitFold(const TacticInput &in, const Schedule &s, StepWriter &out) {
 
 } // namespace
 
-const Tactic kReduce = {"reduce", "reduction, several threads per result", matchReduce,
-                        enumerateReduce, costReduce, nullptr, nullptr, emitReduce};
-const Tactic kFold = {"fold", "reduction one element at a time", matchReads, enumerateFold,
-                      costFold, nullptr, nullptr, emitFold};
+const Tactic kReduce = {"reduce",    "reduction, several threads per result",
+                        matchReduce, enumerateReduce,
+                        costReduce,  nullptr,
+                        nullptr,     emitReduce};
+const Tactic kFold = {"fold",     "reduction one element at a time",
+                      matchReads, enumerateFold,
+                      costFold,   nullptr,
+                      nullptr,    emitFold};
 
 } // namespace tenon::cuda

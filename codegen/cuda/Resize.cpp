@@ -13,8 +13,7 @@ namespace {
 
 bool isSame(const Operation &op, unsigned d) {
   const Type x = op.operand(0)->type(), y = op.result()->type();
-  return x.dim(d) == y.dim(d) &&
-         resizeAxis(op, d, x.dim(d).upper(), y.dim(d).upper()).isIdentity();
+  return x.dim(d) == y.dim(d) && resizeAxis(op, d, x.dim(d).upper(), y.dim(d).upper()).isIdentity();
 }
 
 bool matchAny(const TacticInput &in, std::string &why) {
@@ -179,8 +178,9 @@ void emitPlane(const TacticInput &in, const Schedule &s, StepWriter &out) {
   const std::string rows = flat ? "cuda::resize_same{}" : axisText(op, 2, out);
   const std::string columns = axisText(op, flat ? 2 : 3, out);
   // Strides of the height that 1-d images do not have are never used.
-  emitCall(in, out, "resize", {rows, columns}, config,
-           [&](const Strides &x) { return inPlane(x, p); }, planePlaces(p));
+  emitCall(
+      in, out, "resize", {rows, columns}, config, [&](const Strides &x) { return inPlane(x, p); },
+      planePlaces(p));
 }
 
 void emitAny(const TacticInput &in, const Schedule &, StepWriter &out) {
@@ -193,16 +193,22 @@ void emitAny(const TacticInput &in, const Schedule &, StepWriter &out) {
   std::string axes;
   for (unsigned d = 0; d < rank; ++d)
     axes += (d ? ", " : "") + axisText(op, d, out);
-  emitCall(in, out, "resize_any",
-           {"pack(" + axes + ")", cppScalar(op.operand(0)->type().element(), op.floatAttr("extrapolation"))},
-           config, [](const Strides &x) { return x; }, inPlaceDims(rank));
+  emitCall(
+      in, out, "resize_any",
+      {"pack(" + axes + ")",
+       cppScalar(op.operand(0)->type().element(), op.floatAttr("extrapolation"))},
+      config, [](const Strides &x) { return x; }, inPlaceDims(rank));
 }
 
 } // namespace
 
-const Tactic kResize = {"resize", "resampling of height and width", matchPlane, enumeratePlane,
-                        costPlane, nullptr, nullptr, emitPlane};
+const Tactic kResize = {"resize",   "resampling of height and width",
+                        matchPlane, enumeratePlane,
+                        costPlane,  nullptr,
+                        nullptr,    emitPlane};
 const Tactic kResizeAny = {"resize_any", "resampling of any dimensions, one element per thread",
-                           matchAny, enumerateAny, costAny, nullptr, nullptr, emitAny};
+                           matchAny,     enumerateAny,
+                           costAny,      nullptr,
+                           nullptr,      emitAny};
 
 } // namespace tenon::cuda

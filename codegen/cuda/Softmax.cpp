@@ -60,7 +60,8 @@ void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
   int64_t lanes = 1;
   while (lanes < 256 && lanes * 4 < n)
     lanes *= 2;
-  out.push_back({"softmax", {{"lanes", across ? std::min<int64_t>(lanes, 32) : lanes}, {"across", across}}});
+  out.push_back(
+      {"softmax", {{"lanes", across ? std::min<int64_t>(lanes, 32) : lanes}, {"across", across}}});
 }
 
 double cost(const TacticInput &in, const Schedule &s) {
@@ -71,7 +72,8 @@ double cost(const TacticInput &in, const Schedule &s) {
   e.operations = w.flops * 8;
   e.efficiency = 0.2;
   e.blocks = double(in.form.anchor->result()->type().upperElements()) /
-             double(std::max<int64_t>(1, nest.dims.extents.back().upper())) * double(*s.get("lanes")) / 256;
+             double(std::max<int64_t>(1, nest.dims.extents.back().upper())) *
+             double(*s.get("lanes")) / 256;
   return microseconds(in.level, e);
 }
 
@@ -98,7 +100,7 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
 
 } // namespace
 
-const Tactic kSoftmax = {"softmax", "softmax along one dimension", match, enumerate, cost,
-                         nullptr, nullptr, emit};
+const Tactic kSoftmax = {
+    "softmax", "softmax along one dimension", match, enumerate, cost, nullptr, nullptr, emit};
 
 } // namespace tenon::cuda

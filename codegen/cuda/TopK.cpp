@@ -63,7 +63,8 @@ void emit(const TacticInput &in, const Schedule &, StepWriter &out) {
 
 } // namespace
 
-const Tactic kTopK = {"topk", "the largest elements along one dimension", match, enumerate, cost,
-                      nullptr, nullptr, emit};
+const Tactic kTopK = {
+    "topk", "the largest elements along one dimension", match, enumerate, cost, nullptr, nullptr,
+    emit};
 
 } // namespace tenon::cuda

@@ -30,9 +30,7 @@ llvm::StringRef cppElement(Element e) {
   }
 }
 
-Element computeElement(Element e) {
-  return isFloat(e) && bitWidth(e) < 32 ? Element::F32 : e;
-}
+Element computeElement(Element e) { return isFloat(e) && bitWidth(e) < 32 ? Element::F32 : e; }
 
 std::string cppLanes(Element e) {
   e = computeElement(e);
@@ -76,13 +74,13 @@ std::string cppScalar(Element e, int64_t value) {
 
 std::string cIdentifier(llvm::StringRef text) {
   static const std::set<std::string> kKeywords = {
-      "auto",   "bool",    "break",  "case",   "catch",   "char",     "class",  "const",
-      "default", "delete", "do",     "double", "else",    "enum",     "export", "extern",
-      "false",  "float",   "for",    "friend", "goto",    "if",       "inline", "int",
-      "long",   "main",    "new",    "operator", "or",    "and",      "not",    "private",
-      "public", "register", "return", "short", "signed",  "sizeof",   "static", "struct",
-      "switch", "template", "this",  "throw",  "true",    "try",      "typedef", "union",
-      "unsigned", "using", "virtual", "void",  "volatile", "while",   "xor"};
+      "auto",     "bool",     "break",   "case",     "catch",    "char",   "class",   "const",
+      "default",  "delete",   "do",      "double",   "else",     "enum",   "export",  "extern",
+      "false",    "float",    "for",     "friend",   "goto",     "if",     "inline",  "int",
+      "long",     "main",     "new",     "operator", "or",       "and",    "not",     "private",
+      "public",   "register", "return",  "short",    "signed",   "sizeof", "static",  "struct",
+      "switch",   "template", "this",    "throw",    "true",     "try",    "typedef", "union",
+      "unsigned", "using",    "virtual", "void",     "volatile", "while",  "xor"};
   std::string s = sanitizeName(text);
   if (s.empty())
     return "model";

@@ -72,13 +72,17 @@ std::string writeHeader(const Module &module, const InterfaceInfo &info, const T
   SourceWriter w;
   const std::string &p = info.prefix, &u = info.upper;
   const bool cuda = target.family == Family::Cuda, heap = target.family != Family::Mcu;
-  w.line("/* C interface of the model '" + commentSafe(module.name) + "', compiled by tenon " TENON_VERSION);
+  w.line("/* C interface of the model '" + commentSafe(module.name) +
+         "', compiled by tenon " TENON_VERSION);
   w.line(" * for " + target.name + ". Generated; belongs to its user. Valid C89.");
   w.line(" *");
   w.line(" * A model holds the weights, is immutable and may be shared between threads. A context");
-  w.line(" * holds the memory of one run at a time: one for each thread or stream. Functions return 0");
-  w.line(" * or an error code that " + p + "_error_message explains. Tensors are dense, row-major, in the");
-  w.line(" * shape that the macros state (the largest one where a dimension is settable). Any alignment");
+  w.line(" * holds the memory of one run at a time: one for each thread or stream. Functions "
+         "return 0");
+  w.line(" * or an error code that " + p +
+         "_error_message explains. Tensors are dense, row-major, in the");
+  w.line(" * shape that the macros state (the largest one where a dimension is settable). Any "
+         "alignment");
   w.line(" * is correct; 16 bytes and more are fast. */");
   w.line("#ifndef " + u + "_H");
   w.line("#define " + u + "_H");
@@ -90,8 +94,8 @@ std::string writeHeader(const Module &module, const InterfaceInfo &info, const T
     for (size_t i = 0; i < list.size(); ++i) {
       const Port &port = list[i];
       w.line("");
-      w.line("/* " + std::string(lower) + " " + std::to_string(i) + ": '" + commentSafe(port.name) + "', " +
-             cTypeName(port.type.element()).str() + " */");
+      w.line("/* " + std::string(lower) + " " + std::to_string(i) + ": '" + commentSafe(port.name) +
+             "', " + cTypeName(port.type.element()).str() + " */");
       const std::string stem = u + "_" + port.identifier;
       w.line("#define " + stem + "_INDEX " + std::to_string(i));
       w.line("#define " + stem + "_NAME \"" + stringSafe(port.name) + "\"");
@@ -136,7 +140,8 @@ std::string writeHeader(const Module &module, const InterfaceInfo &info, const T
   w.line("const char *" + p + "_error_message(int code);");
   w.line("");
   if (heap) {
-    w.line("/* Loads the weights. The path is read only when the weights are kept in a file of their");
+    w.line(
+        "/* Loads the weights. The path is read only when the weights are kept in a file of their");
     w.line(" * own (" + options.stem + ".weights); it may be null otherwise. */");
     w.line("int " + p + "_model_create(" + p + "_model **out, const char *weights_path" +
            (cuda ? ", int device" : "") + ");");
@@ -149,18 +154,23 @@ std::string writeHeader(const Module &module, const InterfaceInfo &info, const T
     w.line("const " + p + "_model *" + p + "_model_get(void);");
   }
   if (cuda) {
-    w.line("/* A context in device memory of the caller: at least " + p + "_context_bytes() bytes, aligned to");
+    w.line("/* A context in device memory of the caller: at least " + p +
+           "_context_bytes() bytes, aligned to");
     w.line(" * 256, which outlive it. */");
     w.line("size_t " + p + "_context_bytes(const " + p + "_model *model);");
-    w.line("int " + p + "_context_place(const " + p + "_model *model, void *memory, size_t bytes, " + p + "_context **out);");
+    w.line("int " + p + "_context_place(const " + p +
+           "_model *model, void *memory, size_t bytes, " + p + "_context **out);");
   } else {
     w.line("");
-    w.line("/* A context in memory of the caller, of at least " + p + "_context_bytes() bytes. It needs no");
+    w.line("/* A context in memory of the caller, of at least " + p +
+           "_context_bytes() bytes. It needs no");
     w.line(" * destruction. */");
     w.line("size_t " + p + "_context_bytes(void);");
-    w.line("int " + p + "_context_place(const " + p + "_model *model, void *memory, size_t bytes, " + p + "_context **out);");
+    w.line("int " + p + "_context_place(const " + p +
+           "_model *model, void *memory, size_t bytes, " + p + "_context **out);");
     if (heap) {
-      w.line("/* Worker threads of the next runs (files built with -DTENON_THREADS; 1 otherwise). */");
+      w.line(
+          "/* Worker threads of the next runs (files built with -DTENON_THREADS; 1 otherwise). */");
       w.line("int " + p + "_context_set_threads(" + p + "_context *context, int threads);");
     }
   }
@@ -169,7 +179,8 @@ std::string writeHeader(const Module &module, const InterfaceInfo &info, const T
     w.line("/* Sets a run-time dimension for the next runs. */");
     w.line("int " + p + "_set_dim(" + p + "_context *context, int dim, long value);");
     if (cuda) {
-      w.line("/* Builds the launches for the dimensions as they are; needed before " + p + "_enqueue after a");
+      w.line("/* Builds the launches for the dimensions as they are; needed before " + p +
+             "_enqueue after a");
       w.line(" * change, and done by " + p + "_run itself. */");
       w.line("int " + p + "_prepare(" + p + "_context *context);");
     }
@@ -183,12 +194,15 @@ std::string writeHeader(const Module &module, const InterfaceInfo &info, const T
   w.line("");
   if (cuda) {
     w.line("/* Runs on `stream` with device pointers; returns at once. */");
-    w.line("int " + p + "_enqueue(" + p + "_context *context, const void *const *inputs, void *const *outputs, struct CUstream_st *stream);");
+    w.line("int " + p + "_enqueue(" + p +
+           "_context *context, const void *const *inputs, void *const *outputs, struct CUstream_st "
+           "*stream);");
     w.line("/* Runs with host pointers and waits. */");
   } else {
     w.line("/* Runs the model once; inputs and outputs in the order of the macros above. */");
   }
-  w.line("int " + p + "_run(" + p + "_context *context, const void *const *inputs, void *const *outputs);");
+  w.line("int " + p + "_run(" + p +
+         "_context *context, const void *const *inputs, void *const *outputs);");
   w.line("");
   w.line("#ifdef __cplusplus");
   w.line("}");
@@ -203,7 +217,8 @@ std::string fileHead(const Module &module, const Target &target, const CompileOp
   SourceWriter w;
   w.line("// " + buildCommand); // one line, to be copied
   w.comment("");
-  w.comment("Generated by tenon " TENON_VERSION " for " + target.name + " from '" + commentSafe(module.name) + "'.");
+  w.comment("Generated by tenon " TENON_VERSION " for " + target.name + " from '" +
+            commentSafe(module.name) + "'.");
   auto sha = module.facts.find("sha256");
   if (sha != module.facts.end())
     w.comment("Model SHA-256: " + sha->second);
@@ -276,7 +291,8 @@ uint64_t hashBytes(const std::string &bytes) {
 }
 
 std::string weightLiteral(const std::string &name, const std::string &bytes) {
-  std::string s = "alignas(64) static const unsigned char " + name + "[" + std::to_string(bytes.size() + 1) + "] =\n    \"";
+  std::string s = "alignas(64) static const unsigned char " + name + "[" +
+                  std::to_string(bytes.size() + 1) + "] =\n    \"";
   size_t column = 0;
   for (size_t i = 0; i < bytes.size(); ++i) {
     const auto c = static_cast<unsigned char>(bytes[i]);

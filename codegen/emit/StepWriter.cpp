@@ -32,7 +32,8 @@ StepWriter::Config &StepWriter::Config::extent(llvm::StringRef member, int64_t v
   return *this;
 }
 
-StepWriter::Config &StepWriter::Config::extents(llvm::StringRef member, llvm::ArrayRef<Dim> values) {
+StepWriter::Config &StepWriter::Config::extents(llvm::StringRef member,
+                                                llvm::ArrayRef<Dim> values) {
   std::string list = step_.dims().list(values);
   const bool constant = llvm::all_of(values, [](Dim d) { return d.isConstant(); });
   const std::string type = list.substr(0, list.find('{'));
@@ -193,12 +194,14 @@ std::string StepWriter::body(const ScalarProgram &program, llvm::ArrayRef<Elemen
       if (n.op->is(Op::Cast) &&
           computeElement(n.element) == computeElement(program.nodes[n.operands[0]].element))
         expression = operands[0];
-      else if (isInteger(n.element) && n.op->isAny(Op::Add, Op::Sub, Op::Mul)) // operators would not wrap
+      else if (isInteger(n.element) &&
+               n.op->isAny(Op::Add, Op::Sub, Op::Mul)) // operators would not wrap
         expression = n.op->name().str() + "<L>(" + operands[0] + ", " + operands[1] + ")";
       else
-        expression = substitute(scalarInfo(n.op->kind())->spelling, operands,
-                                cppElement(computeElement(n.element)),
-                                operands.empty() ? "" : cppElement(computeElement(program.nodes[n.operands[0]].element)));
+        expression = substitute(
+            scalarInfo(n.op->kind())->spelling, operands, cppElement(computeElement(n.element)),
+            operands.empty() ? ""
+                             : cppElement(computeElement(program.nodes[n.operands[0]].element)));
     }
     names[i] = "t" + std::to_string(next++);
     w.line("const " + cppLanes(n.element) + " " + names[i] + " = " + expression + ";");
@@ -312,7 +315,8 @@ std::string StepWriter::packText(const ScalarProgram &program, llvm::ArrayRef<st
     if (n.indexDim >= 0)
       indices.insert(n.indexDim);
   for (int d : indices)
-    text += (text.empty() ? "" : ", ") + ("index_view<int64_t, " + std::to_string(placeOf.empty() ? d : placeOf[d])) + ">{}";
+    text += (text.empty() ? "" : ", ") +
+            ("index_view<int64_t, " + std::to_string(placeOf.empty() ? d : placeOf[d])) + ">{}";
   return "pack(" + text + ")";
 }
 

@@ -60,8 +60,10 @@ public:
     Config &number(llvm::StringRef member, int64_t value); // static constexpr int
     Config &flag(llvm::StringRef member, bool value);
     Config &type(llvm::StringRef member, llvm::StringRef cppType);
-    Config &array(llvm::StringRef member, llvm::ArrayRef<int64_t> values); // static constexpr index_t[]
-    Config &floats(llvm::StringRef member, llvm::ArrayRef<double> values); // static constexpr float[]
+    Config &array(llvm::StringRef member,
+                  llvm::ArrayRef<int64_t> values); // static constexpr index_t[]
+    Config &floats(llvm::StringRef member,
+                   llvm::ArrayRef<double> values); // static constexpr float[]
     std::string finish();
 
   private:

@@ -12,14 +12,7 @@ enum { SIDE = 8, CLASSES = 10 };
 
 /* A three. Darkness goes from 0 (' ') over 8 ('+') to 16 ('#'). */
 static const char *const drawing[SIDE] = {
-    "  +##+  ",
-    "  ++##  ",
-    "    ##  ",
-    "   ##+  ",
-    "   +##  ",
-    "     ## ",
-    "  + +#+ ",
-    "  ###+  ",
+    "  +##+  ", "  ++##  ", "    ##  ", "   ##+  ", "   +##  ", "     ## ", "  + +#+ ", "  ###+  ",
 };
 
 static int check(const char *what, int code) {

@@ -155,9 +155,9 @@ void importMatMul(Node &n) { n.set(0, matmul(n.b, n.input(0), n.input(1), {}, {}
 void importGemm(Node &n) {
   if (!n.checkRank(0, 2, 2) || !n.checkRank(1, 2, 2))
     return;
-  Value *y = n.b.value(Op::MatMul, {n.input(0), n.input(1)},
-                       {{"trans_a", n.boolAttr("transA", false)},
-                        {"trans_b", n.boolAttr("transB", false)}});
+  Value *y = n.b.value(
+      Op::MatMul, {n.input(0), n.input(1)},
+      {{"trans_a", n.boolAttr("transA", false)}, {"trans_b", n.boolAttr("transB", false)}});
   const double alpha = n.floatAttr("alpha", 1), beta = n.floatAttr("beta", 1);
   Value *c = beta == 0 ? nullptr : n.input(2);
   if (!y || (alpha == 1 && !c)) {
@@ -168,7 +168,8 @@ void importGemm(Node &n) {
   std::vector<IndexMap> maps{identityMap(2)};
   if (c) {
     Shape broadcast;
-    if (c->type().rank() > 2 || !broadcastShapes({y->type().shape(), c->type().shape()}, broadcast) ||
+    if (c->type().rank() > 2 ||
+        !broadcastShapes({y->type().shape(), c->type().shape()}, broadcast) ||
         llvm::ArrayRef<Dim>(broadcast) != y->type().shape()) {
       n.error("operand " + n.inputName(2) + ": expected a shape that broadcasts to " +
               toString(y->type()) + ", found " + toString(c->type()));
@@ -340,8 +341,10 @@ void importEinsum(Node &n) {
       }
     }
   for (size_t d = 0; d < extents.size(); ++d)
-    if (!extents[d] || result.find(result.size() > d ? result[d] : ' ', d + 1) != std::string::npos) {
-      n.error("attribute equation: the result of '" + equation + "' names a label that no operand "
+    if (!extents[d] ||
+        result.find(result.size() > d ? result[d] : ' ', d + 1) != std::string::npos) {
+      n.error("attribute equation: the result of '" + equation +
+              "' names a label that no operand "
               "has, or one twice");
       return;
     }
@@ -398,13 +401,12 @@ void importEinsum(Node &n) {
                         : -1);
     maps.push_back(map);
   }
-  Value *product =
-      pointwise(n.b, values, maps, extents, [](Scalars &s, llvm::ArrayRef<Value *> a) {
-        Value *v = a[0];
-        for (Value *x : a.drop_front())
-          v = s(Op::Mul, v, x);
-        return v;
-      });
+  Value *product = pointwise(n.b, values, maps, extents, [](Scalars &s, llvm::ArrayRef<Value *> a) {
+    Value *v = a[0];
+    for (Value *x : a.drop_front())
+      v = s(Op::Mul, v, x);
+    return v;
+  });
   const Ints summed = allAxes(int64_t(result.size()), int64_t(space.size()));
   n.set(0, summed.empty() ? product : sum(n.b, product, summed));
 }

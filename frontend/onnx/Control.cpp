@@ -26,8 +26,7 @@ void appendOperands(const std::vector<Capture> &captures,
 bool checkCount(Node &n, size_t found, size_t expected, const char *what) {
   if (found == expected)
     return true;
-  n.error("expected " + std::to_string(expected) + " " + what + ", found " +
-          std::to_string(found));
+  n.error("expected " + std::to_string(expected) + " " + what + ", found " + std::to_string(found));
   return false;
 }
 
@@ -83,13 +82,13 @@ void importLoop(Node &n) {
   if (!body)
     return;
   const unsigned carried = n.numInputs() < 2 ? 0 : n.numInputs() - 2;
-  if (n.numOutputs() < carried || !checkCount(n, size_t(body->input_size()), carried + 2,
-                                              "inputs of the body") ||
+  if (n.numOutputs() < carried ||
+      !checkCount(n, size_t(body->input_size()), carried + 2, "inputs of the body") ||
       !checkCount(n, size_t(body->output_size()), n.numOutputs() + 1, "outputs of the body"))
     return;
   const unsigned scans = n.numOutputs() - carried;
-  Value *trip = n.has(0) ? oneElement(n, n.input(0), Element::I64, "trip count")
-                         : integer(n.b, INT64_MAX);
+  Value *trip =
+      n.has(0) ? oneElement(n, n.input(0), Element::I64, "trip count") : integer(n.b, INT64_MAX);
   Value *cond = n.has(1) ? oneElement(n, n.input(1), Element::Bool, "condition")
                          : n.b.scalarConstant(Element::Bool, 1);
   if (!trip || !cond)
@@ -114,36 +113,36 @@ void importLoop(Node &n) {
     count = max((*known)[0], n.dim(0));
   auto range = n.graph.state.valueRanges.find(n.input(0));
   NamedAttributes attributes{{"carried", int64_t(carried)}, {"scans", int64_t(scans)}};
-  Operation *loop =
-      n.b.create(Op::Loop, operands, attributes, 1, [&](unsigned, Region &region) {
-        llvm::SmallVector<Value *, 8> yields;
-        if (!n.graph.importRegion(n, *body, "body", region, arguments, captures, yields))
-          return;
-        if (Value *again = oneElement(n, yields[0], Element::Bool, "condition of the body"))
-          yields[0] = again;
-        else
-          return;
-        if (scans) {
-          const bool always = isKnownTrue(cond) &&
-                              (yields[0] == region.argument(1) || isKnownTrue(yields[0]));
-          int64_t most = count ? count.upper() : INT64_MAX;
-          if (range != n.graph.state.valueRanges.end())
-            most = std::min(most, range->second.upper);
-          if (most > kElementLimit) {
-            n.error("the number of iterations, and so the extent of result " +
-                    std::to_string(carried) + ", has no bound: bound the trip count " +
-                    n.inputName(0) + " with --range or --bind");
-            return;
-          }
-          Dim extent = count && always
-                           ? count
-                           : n.graph.state.newSymbol(n.context(), sanitizeName(n.id + "_count"), 0, most);
-          region.parentOp()->set("max_trip", Dims{extent});
-        }
-        Builder inner(region, n.b.diagnostics());
-        inner.location = n.b.location;
-        inner.yield(yields);
-      });
+  Operation *loop = n.b.create(Op::Loop, operands, attributes, 1, [&](unsigned, Region &region) {
+    llvm::SmallVector<Value *, 8> yields;
+    if (!n.graph.importRegion(n, *body, "body", region, arguments, captures, yields))
+      return;
+    if (Value *again = oneElement(n, yields[0], Element::Bool, "condition of the body"))
+      yields[0] = again;
+    else
+      return;
+    if (scans) {
+      const bool always =
+          isKnownTrue(cond) && (yields[0] == region.argument(1) || isKnownTrue(yields[0]));
+      int64_t most = count ? count.upper() : INT64_MAX;
+      if (range != n.graph.state.valueRanges.end())
+        most = std::min(most, range->second.upper);
+      if (most > kElementLimit) {
+        n.error("the number of iterations, and so the extent of result " + std::to_string(carried) +
+                ", has no bound: bound the trip count " + n.inputName(0) +
+                " with --range or --bind");
+        return;
+      }
+      Dim extent =
+          count && always
+              ? count
+              : n.graph.state.newSymbol(n.context(), sanitizeName(n.id + "_count"), 0, most);
+      region.parentOp()->set("max_trip", Dims{extent});
+    }
+    Builder inner(region, n.b.diagnostics());
+    inner.location = n.b.location;
+    inner.yield(yields);
+  });
   n.setAll(loop);
 }
 
@@ -217,7 +216,8 @@ void importScan(Node &n) {
       Value *at = args[0];
       if (inputReversed[i] != 0)
         at = pointwise(b, {at}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-          Value *last = s.b.scalarInt(Element::I64, length.isConstant() ? length.constant() - 1 : 0);
+          Value *last =
+              s.b.scalarInt(Element::I64, length.isConstant() ? length.constant() - 1 : 0);
           return s(Op::Sub, last, a[0]);
         });
       given.push_back(b.value(Op::Gather, {args[size_t(2 + states) + i], at}, {{"axis", axes[i]}}));

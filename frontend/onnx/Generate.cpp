@@ -177,14 +177,13 @@ void importTrilu(Node &n) {
     operands.push_back(n.b.reshape(n.input(1), {}));
     maps.push_back({});
   }
-  n.set(0, pointwise(n.b, operands, maps, n.type(0).shape(),
-                     [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-                       Value *diagonal =
-                           a.size() > 1 ? s(Op::Add, s.index(row), a[1]) : s.index(row);
-                       Value *keep = s(upper ? Op::GreaterEqual : Op::LessEqual, s.index(column),
-                                       diagonal);
-                       return s(Op::Select, keep, a[0], s.c(0));
-                     }));
+  n.set(
+      0,
+      pointwise(n.b, operands, maps, n.type(0).shape(), [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+        Value *diagonal = a.size() > 1 ? s(Op::Add, s.index(row), a[1]) : s.index(row);
+        Value *keep = s(upper ? Op::GreaterEqual : Op::LessEqual, s.index(column), diagonal);
+        return s(Op::Select, keep, a[0], s.c(0));
+      }));
 }
 
 namespace {

@@ -110,18 +110,18 @@ void importReverseSequence(Node &n) {
     n.error("expected two axes and one length per batch entry, found " + toString(n.type(1)));
     return;
   }
-  Value *linear = pointwise(
-      n.b, {n.input(1)}, {along(*batch)}, n.type(0).shape(),
-      [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-        Value *t = s.index(unsigned(*time)), *length = s.cast(a[0], Element::I64);
-        Value *mirrored = s(Op::Sub, s(Op::Sub, length, s.c(Element::I64, 1)), t);
-        Value *at = scaled(s, s(Op::Select, s(Op::Less, t, length), mirrored, t),
-                           (*stride)[size_t(*time)]);
-        for (unsigned d = 0; d < stride->size(); ++d)
-          if (int64_t(d) != *time)
-            at = s(Op::Add, at, scaled(s, s.index(d), (*stride)[d]));
-        return at;
-      });
+  Value *linear =
+      pointwise(n.b, {n.input(1)}, {along(*batch)}, n.type(0).shape(),
+                [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+                  Value *t = s.index(unsigned(*time)), *length = s.cast(a[0], Element::I64);
+                  Value *mirrored = s(Op::Sub, s(Op::Sub, length, s.c(Element::I64, 1)), t);
+                  Value *at = scaled(s, s(Op::Select, s(Op::Less, t, length), mirrored, t),
+                                     (*stride)[size_t(*time)]);
+                  for (unsigned d = 0; d < stride->size(); ++d)
+                    if (int64_t(d) != *time)
+                      at = s(Op::Add, at, scaled(s, s.index(d), (*stride)[d]));
+                  return at;
+                });
   n.set(0, gatherLinear(n.b, n.input(0), linear));
 }
 

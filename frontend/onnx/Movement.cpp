@@ -45,7 +45,8 @@ void importReshape(Node &n) {
   if (open >= 0) {
     Dim known = product(n.context(), rest);
     if (known.isConstant(0)) {
-      n.error("shape [" + text(*wanted, ", ") + "] has both 0 and -1, which leaves the extent open");
+      n.error("shape [" + text(*wanted, ", ") +
+              "] has both 0 and -1, which leaves the extent open");
       return;
     }
     to[size_t(open)] = quotient(n.context(), from, rest);
@@ -334,7 +335,8 @@ void importSplit(Node &n) {
     total = total + s;
     negative |= s.upper() < 0;
   }
-  if (int64_t(sizes.size()) != parts || negative || (total.isConstant() && extent.isConstant() && total != extent)) {
+  if (int64_t(sizes.size()) != parts || negative ||
+      (total.isConstant() && extent.isConstant() && total != extent)) {
     n.error("expected " + std::to_string(parts) + " parts that add up to " + text({extent}, "") +
             ", found [" + text(sizes, ", ") + "]");
     return;

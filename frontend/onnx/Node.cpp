@@ -161,8 +161,8 @@ llvm::Optional<Tensor> evaluateSmall(Value *v, int depth, int &steps) {
   Operation *def = v->def();
   if (def && def->is(Op::Constant))
     return **def->find("value")->get<Literal>();
-  if (!def || depth > kEvaluationDepth || --steps < 0 || !v->type().isTensor() || !v->type().hasStaticShape() ||
-      v->type().upperElements() > kEvaluationElements)
+  if (!def || depth > kEvaluationDepth || --steps < 0 || !v->type().isTensor() ||
+      !v->type().hasStaticShape() || v->type().upperElements() > kEvaluationElements)
     return llvm::None;
   if (isInteger(v->type().element()))
     if (auto dims = inferValue(v)) {
@@ -215,8 +215,7 @@ llvm::Optional<Shape> knownShape(Value *v) {
 
 llvm::Optional<Shape> Node::shapeOperand(unsigned i) const {
   if (!isInteger(element(i)) || rank(i) > 1) {
-    error("operand " + inputName(i) + ": expected a list of integers, found " +
-          toString(type(i)));
+    error("operand " + inputName(i) + ": expected a list of integers, found " + toString(type(i)));
     return llvm::None;
   }
   auto shape = knownShape(input(i));
@@ -265,8 +264,7 @@ bool Node::checkRank(unsigned i, unsigned least, unsigned most) const {
   std::string expected = least == most ? std::to_string(least)
                          : most == 64  ? "at least " + std::to_string(least)
                                        : std::to_string(least) + " to " + std::to_string(most);
-  error("operand " + inputName(i) + ": expected rank " + expected + ", found " +
-        toString(type(i)));
+  error("operand " + inputName(i) + ": expected rank " + expected + ", found " + toString(type(i)));
   return false;
 }
 

@@ -61,7 +61,9 @@ public:
   // Attributes, with the operator's default where the model has none.
   bool hasAttr(llvm::StringRef name) const { return attr(name) != nullptr; }
   int64_t intAttr(llvm::StringRef name, int64_t otherwise) const;
-  bool boolAttr(llvm::StringRef name, bool otherwise) const { return intAttr(name, otherwise) != 0; }
+  bool boolAttr(llvm::StringRef name, bool otherwise) const {
+    return intAttr(name, otherwise) != 0;
+  }
   double floatAttr(llvm::StringRef name, double otherwise) const;
   std::string stringAttr(llvm::StringRef name, llvm::StringRef otherwise) const;
   Ints intsAttr(llvm::StringRef name) const; // empty when absent

@@ -65,11 +65,10 @@ Value *affine(Builder &b, Value *x, Value *scale, Value *shift, int64_t axis) {
     operands.push_back(shift);
     maps.push_back(along(axis));
   }
-  return pointwise(b, operands, maps, x->type().shape(),
-                   [](Scalars &s, llvm::ArrayRef<Value *> a) {
-                     Value *y = s(Op::Mul, a[0], a[1]);
-                     return a.size() > 2 ? s(Op::Add, y, a[2]) : y;
-                   });
+  return pointwise(b, operands, maps, x->type().shape(), [](Scalars &s, llvm::ArrayRef<Value *> a) {
+    Value *y = s(Op::Mul, a[0], a[1]);
+    return a.size() > 2 ? s(Op::Add, y, a[2]) : y;
+  });
 }
 
 } // namespace
@@ -94,10 +93,9 @@ void importBatchNormalization(Node &n) {
   const double epsilon = n.floatAttr("epsilon", 1e-5f);
   const Element e = n.element(0);
   auto cast = [&](unsigned i) { return n.b.cast(n.input(i), e); };
-  Value *factor =
-      pointwise(n.b, {cast(1), cast(4)}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-        return s(Op::Div, a[0], s(Op::Sqrt, s(Op::Add, a[1], s.c(epsilon))));
-      });
+  Value *factor = pointwise(n.b, {cast(1), cast(4)}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+    return s(Op::Div, a[0], s(Op::Sqrt, s(Op::Add, a[1], s.c(epsilon))));
+  });
   Value *shift =
       pointwise(n.b, {cast(2), cast(3), factor}, [](Scalars &s, llvm::ArrayRef<Value *> a) {
         return s(Op::Sub, a[0], s(Op::Mul, a[1], a[2]));
@@ -112,8 +110,8 @@ void importInstanceNormalization(Node &n) {
     return;
   const Ints axes = allAxes(2, n.rank(0));
   Centered c = center(n.b, n.input(0), axes);
-  Value *y = scaleBy(n.b, c.deviation, inverseRoot(n.b, c.variance, n.floatAttr("epsilon", 1e-5f)),
-                     axes);
+  Value *y =
+      scaleBy(n.b, c.deviation, inverseRoot(n.b, c.variance, n.floatAttr("epsilon", 1e-5f)), axes);
   n.set(0, affine(n.b, y, n.input(1), n.input(2), 1));
 }
 
@@ -170,8 +168,7 @@ void importRMSNormalization(Node &n) {
   const Element e = n.element(0), compute = n.intAttr("stash_type", 1) == 1 ? computeType(e) : e;
   Value *x = n.b.cast(n.input(0), compute);
   Value *meanSquare = mean(n.b, n.b.pointwise(Op::Mul, {x, x}), axes);
-  Value *y =
-      scaleBy(n.b, x, inverseRoot(n.b, meanSquare, n.floatAttr("epsilon", 1e-5f)), axes);
+  Value *y = scaleBy(n.b, x, inverseRoot(n.b, meanSquare, n.floatAttr("epsilon", 1e-5f)), axes);
   n.set(0, n.b.pointwise(Op::Mul, {n.b.cast(y, e), n.input(1)}));
 }
 

@@ -90,7 +90,8 @@ void importPow(Node &n) {
   const Element compute = isFloat(base) || base == exponent ? base
                           : isFloat(exponent)               ? Element::F64
                                                             : base;
-  n.set(0, pointwise(n.b, {n.input(0), alignedSecond(n)}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+  n.set(0,
+        pointwise(n.b, {n.input(0), alignedSecond(n)}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
           return s.cast(s(Op::Pow, s.cast(a[0], compute), s.cast(a[1], compute)), base);
         }));
 }
@@ -236,15 +237,12 @@ void importSoftplus(Node &n) {
 }
 
 void importSoftsign(Node &n) {
-  unaryFloat(n, [](Scalars &s, Value *x) {
-    return s(Op::Div, x, s(Op::Add, s.c(1), s(Op::Abs, x)));
-  });
+  unaryFloat(n,
+             [](Scalars &s, Value *x) { return s(Op::Div, x, s(Op::Add, s.c(1), s(Op::Abs, x))); });
 }
 
 void importMish(Node &n) {
-  unaryFloat(n, [](Scalars &s, Value *x) {
-    return s(Op::Mul, x, s(Op::Tanh, softplus(s, x)));
-  });
+  unaryFloat(n, [](Scalars &s, Value *x) { return s(Op::Mul, x, s(Op::Tanh, softplus(s, x))); });
 }
 
 void importGelu(Node &n) {
@@ -258,9 +256,8 @@ void importGelu(Node &n) {
 
 void importFastGelu(Node &n) { // com.microsoft: optional bias
   Value *x = n.has(1) ? n.b.pointwise(Op::Add, {n.input(0), n.input(1)}) : n.input(0);
-  n.set(0, pointwise(n.b, {x}, [](Scalars &s, llvm::ArrayRef<Value *> a) {
-          return gelu(s, a[0], true);
-        }));
+  n.set(0, pointwise(n.b, {x},
+                     [](Scalars &s, llvm::ArrayRef<Value *> a) { return gelu(s, a[0], true); }));
 }
 
 void importBiasGelu(Node &n) {
@@ -310,8 +307,8 @@ void castTo(Node &n, Element to) {
   }
   if (narrow && n.boolAttr("saturate", true) && isFloat(n.element(0))) {
     const double most = to == Element::F8E5M2 || to == Element::F8E5M2Z ? 57344
-                        : to == Element::F8E4M3                        ? 448
-                                                                       : 240;
+                        : to == Element::F8E4M3                         ? 448
+                                                                        : 240;
     v = pointwise(n.b, {v}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
       return s.cast(s(Op::Clamp, a[0], s.c(-most), s.c(most)), to);
     });

@@ -9,9 +9,7 @@ namespace tenon::frontend {
 namespace {
 
 bool isOne(Type t) { return t.elements().isConstant(1); }
-Value *asScalar(Builder &b, Value *v) {
-  return !v || v->type().rank() == 0 ? v : b.reshape(v, {});
-}
+Value *asScalar(Builder &b, Value *v) { return !v || v->type().rank() == 0 ? v : b.reshape(v, {}); }
 
 /// How scale and zero point follow the tensor that they belong to.
 struct Granularity {
@@ -128,9 +126,8 @@ llvm::SmallVector<Value *, 2> zeroPoints(Node &n, Value *x, Value *xZero, Value 
 /// The product of two scales: rank 0 unless the second has one per channel.
 Value *productOfScales(Node &n, unsigned x, unsigned w) {
   if (!isOne(n.type(x)) || n.rank(w) > 1)
-    return n.error("expected one scale " + n.inputName(x) + " and one or a list " +
-                   n.inputName(w) + ", found " + toString(n.type(x)) + " and " +
-                   toString(n.type(w)));
+    return n.error("expected one scale " + n.inputName(x) + " and one or a list " + n.inputName(w) +
+                   ", found " + toString(n.type(x)) + " and " + toString(n.type(w)));
   Value *weights = n.input(w);
   return n.b.pointwise(Op::Mul, {isOne(weights->type()) ? asScalar(n.b, weights) : weights,
                                  asScalar(n.b, n.input(x))});
@@ -202,14 +199,13 @@ void importDynamicQuantizeLinear(Node &n) {
   Value *x = n.input(0);
   Value *low = axes.empty() ? x : n.b.reduce(Op::Min, x, axes, INFINITY);
   Value *high = axes.empty() ? x : n.b.reduce(Op::Max, x, axes, -INFINITY);
-  Operation *parameters =
-      n.b.map({low, high}, [&](Builder &b, llvm::ArrayRef<Value *> a) {
-        Scalars s{b, n.element(0)};
-        Value *least = s(Op::Min, a[0], s.c(0)), *most = s(Op::Max, a[1], s.c(0));
-        Value *scale = s(Op::Div, s(Op::Sub, most, least), s.c(255));
-        Value *zero = s(Op::Quantize, s(Op::Neg, least), scale, b.scalarInt(Element::U8, 0));
-        return llvm::SmallVector<Value *, 2>{scale, zero};
-      });
+  Operation *parameters = n.b.map({low, high}, [&](Builder &b, llvm::ArrayRef<Value *> a) {
+    Scalars s{b, n.element(0)};
+    Value *least = s(Op::Min, a[0], s.c(0)), *most = s(Op::Max, a[1], s.c(0));
+    Value *scale = s(Op::Div, s(Op::Sub, most, least), s.c(255));
+    Value *zero = s(Op::Quantize, s(Op::Neg, least), scale, b.scalarInt(Element::U8, 0));
+    return llvm::SmallVector<Value *, 2>{scale, zero};
+  });
   if (!parameters)
     return;
   n.set(1, parameters->result(0));
@@ -225,8 +221,8 @@ void importConvInteger(Node &n) {
 }
 
 void importMatMulInteger(Node &n) {
-  n.set(0, matmul(n.b, n.input(0), n.input(1),
-                  zeroPoints(n, n.input(0), n.input(2), n.input(3)), {}));
+  n.set(0,
+        matmul(n.b, n.input(0), n.input(1), zeroPoints(n, n.input(0), n.input(2), n.input(3)), {}));
 }
 
 void importQLinearConv(Node &n) {
@@ -247,15 +243,16 @@ void importQLinearMatMul(Node &n) {
   // a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero
   if (!checkOne(n, {1, 2, 6, 7}))
     return;
-  Value *acc = matmul(n.b, n.input(0), n.input(3),
-                      zeroPoints(n, n.input(0), n.input(2), n.input(5)), {});
+  Value *acc =
+      matmul(n.b, n.input(0), n.input(3), zeroPoints(n, n.input(0), n.input(2), n.input(5)), {});
   Value *scale = productOfScales(n, 1, 4);
   if (acc)
     n.set(0, requantize(n, acc, scale, n.input(6), n.input(7), int64_t(acc->type().rank()) - 1));
 }
 
 namespace {
-/// com.microsoft QLinearAdd and QLinearMul: a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero.
+/// com.microsoft QLinearAdd and QLinearMul: a, a_scale, a_zero, b, b_scale, b_zero, y_scale,
+/// y_zero.
 void qlinearBinary(Node &n, Op op) {
   for (unsigned i : {1u, 4u, 6u})
     if (!checkOne(n, {i}))
@@ -265,14 +262,14 @@ void qlinearBinary(Node &n, Op op) {
     return n.has(i) ? asScalar(n.b, n.input(i)) : n.b.scalarConstant(e, 0);
   };
   auto scale = [&](unsigned i) { return asScalar(n.b, n.input(i)); };
-  n.set(0, pointwise(n.b,
-                     {n.input(0), scale(1), zero(2), n.input(3), scale(4), zero(5), scale(6),
-                      zero(7)},
-                     [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-                       Value *real = s(op, s(Op::Dequantize, a[0], a[1], a[2]),
-                                       s(Op::Dequantize, a[3], a[4], a[5]));
-                       return s(Op::Quantize, real, a[6], a[7]);
-                     }));
+  n.set(0,
+        pointwise(n.b,
+                  {n.input(0), scale(1), zero(2), n.input(3), scale(4), zero(5), scale(6), zero(7)},
+                  [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+                    Value *real = s(op, s(Op::Dequantize, a[0], a[1], a[2]),
+                                    s(Op::Dequantize, a[3], a[4], a[5]));
+                    return s(Op::Quantize, real, a[6], a[7]);
+                  }));
 }
 } // namespace
 

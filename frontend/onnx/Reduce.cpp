@@ -46,8 +46,7 @@ double smallest(Element e) { return isFloat(e) ? -INFINITY : double(minInt(e)); 
 
 using Body = llvm::function_ref<Value *(Scalars &, Value *)>;
 Value *each(Builder &b, Value *v, Body body) {
-  return v ? pointwise(b, {v},
-                       [&](Scalars &s, llvm::ArrayRef<Value *> a) { return body(s, a[0]); })
+  return v ? pointwise(b, {v}, [&](Scalars &s, llvm::ArrayRef<Value *> a) { return body(s, a[0]); })
            : nullptr;
 }
 
@@ -94,8 +93,8 @@ Value *argExtreme(Builder &b, Value *x, int64_t axis, bool max, bool last) {
     // Equal elements are told apart by position, so that any order of folding gives the same.
     Value *here = s.index(unsigned(axis));
     Value *better = s(max ? Op::Greater : Op::Less, v, best);
-    Value *tie = s(Op::LogicalAnd, s(Op::Equal, v, best),
-                   s(last ? Op::Greater : Op::Less, here, at));
+    Value *tie =
+        s(Op::LogicalAnd, s(Op::Equal, v, best), s(last ? Op::Greater : Op::Less, here, at));
     Value *take = s(Op::LogicalOr, better, tie);
     inner.yield({s(Op::Select, take, v, best), s(Op::Select, take, here, at)});
   });
@@ -182,13 +181,11 @@ void importReduceLogSumExp(Node &n) {
     return;
   }
   Value *max = n.b.reduce(Op::Max, n.input(0), r->axes, -INFINITY);
-  max = each(n.b, max, [](Scalars &s, Value *x) {
-    return s(Op::Select, s(Op::IsInf, x), s.c(0), x);
-  });
-  Value *shifted = pointwise(n.b, {n.input(0), keepDims(n.b, max, n.type(0), r->axes)},
-                             [](Scalars &s, llvm::ArrayRef<Value *> a) {
-                               return s(Op::Exp, s(Op::Sub, a[0], a[1]));
-                             });
+  max = each(n.b, max,
+             [](Scalars &s, Value *x) { return s(Op::Select, s(Op::IsInf, x), s.c(0), x); });
+  Value *shifted = pointwise(
+      n.b, {n.input(0), keepDims(n.b, max, n.type(0), r->axes)},
+      [](Scalars &s, llvm::ArrayRef<Value *> a) { return s(Op::Exp, s(Op::Sub, a[0], a[1])); });
   Value *total = sum(n.b, shifted, r->axes);
   Value *y = pointwise(n.b, {total, max}, [](Scalars &s, llvm::ArrayRef<Value *> a) {
     return s(Op::Add, s(Op::Log, a[0]), a[1]);
@@ -221,12 +218,11 @@ void importHardmax(Node &n) {
     for (int64_t d = 0; d < int64_t(x->type().rank()); ++d)
       if (d != axis)
         others.push_back(d);
-    return pointwise(n.b, {at}, {others}, x->type().shape(),
-                     [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-                       const Element e = x->type().element();
-                       return s(Op::Select, s(Op::Equal, a[0], s.index(unsigned(axis))), s.c(e, 1),
-                                s.c(e, 0));
-                     });
+    return pointwise(
+        n.b, {at}, {others}, x->type().shape(), [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+          const Element e = x->type().element();
+          return s(Op::Select, s(Op::Equal, a[0], s.index(unsigned(axis))), s.c(e, 1), s.c(e, 0));
+        });
   });
 }
 

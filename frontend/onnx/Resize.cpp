@@ -165,7 +165,8 @@ void importResize(Node &n) {
   const std::string policy = n.stringAttr("keep_aspect_ratio_policy", "stretch");
   if (policy != "stretch" && policy != "not_larger" && policy != "not_smaller") {
     n.error("attribute keep_aspect_ratio_policy: expected stretch, not_larger or not_smaller, "
-            "found '" + policy + "'");
+            "found '" +
+            policy + "'");
     return;
   }
   Ints axes = allAxes(0, rank);

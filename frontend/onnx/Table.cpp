@@ -181,10 +181,9 @@ llvm::ArrayRef<OperatorRow> operatorTable() { return kTable; }
 
 const OperatorRow *findOperator(llvm::StringRef domain, llvm::StringRef name, int64_t opset) {
   auto key = std::make_pair(domain, name);
-  auto at = std::lower_bound(std::begin(kTable), std::end(kTable), key,
-                             [](const OperatorRow &row, auto &k) {
-                               return std::make_pair(row.domain, row.name) < k;
-                             });
+  auto at = std::lower_bound(
+      std::begin(kTable), std::end(kTable), key,
+      [](const OperatorRow &row, auto &k) { return std::make_pair(row.domain, row.name) < k; });
   for (; at != std::end(kTable) && at->domain == domain && at->name == name; ++at)
     if (opset >= at->since && opset <= at->until)
       return at;

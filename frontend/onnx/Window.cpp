@@ -70,9 +70,8 @@ llvm::Optional<Window> readWindow(const Node &n, unsigned input, Ints kernel) {
     int64_t total = span - 1; // for a stride of 1, whatever the extent
     if (stride != 1) {
       if (!extent.isConstant()) {
-        n.error("auto_pad with stride " + std::to_string(stride) +
-                " needs a known extent, found " + toString(n.type(input)) +
-                "; give the symbol a value with --bind");
+        n.error("auto_pad with stride " + std::to_string(stride) + " needs a known extent, found " +
+                toString(n.type(input)) + "; give the symbol a value with --bind");
         return llvm::None;
       }
       const int64_t in = extent.constant(), out = (in + stride - 1) / stride;

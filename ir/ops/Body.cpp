@@ -27,21 +27,14 @@ void gather(const Tensor &t, const int64_t *offsets, int64_t base, int64_t n, Ou
 
 void Lanes::load(const Tensor &t, const int64_t *offsets, int64_t base, int64_t n) {
   switch (t.element()) {
-  case Element::F32:
-    return gather<float>(t, offsets, base, n, reals.data());
-  case Element::F64:
-    return gather<double>(t, offsets, base, n, reals.data());
+  case Element::F32: return gather<float>(t, offsets, base, n, reals.data());
+  case Element::F64: return gather<double>(t, offsets, base, n, reals.data());
   case Element::Bool:
-  case Element::U8:
-    return gather<uint8_t>(t, offsets, base, n, integers.data());
-  case Element::I8:
-    return gather<int8_t>(t, offsets, base, n, integers.data());
-  case Element::I32:
-    return gather<int32_t>(t, offsets, base, n, integers.data());
-  case Element::I64:
-    return gather<int64_t>(t, offsets, base, n, integers.data());
-  default:
-    break;
+  case Element::U8: return gather<uint8_t>(t, offsets, base, n, integers.data());
+  case Element::I8: return gather<int8_t>(t, offsets, base, n, integers.data());
+  case Element::I32: return gather<int32_t>(t, offsets, base, n, integers.data());
+  case Element::I64: return gather<int64_t>(t, offsets, base, n, integers.data());
+  default: break;
   }
   for (int64_t i = 0; i < n; ++i)
     if (isFloat(element))

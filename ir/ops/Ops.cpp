@@ -34,64 +34,38 @@ namespace {
 
 llvm::StringRef kindName(AttrKind k) {
   switch (k) {
-  case AttrKind::Bool:
-    return "a boolean";
-  case AttrKind::Int:
-    return "an integer";
-  case AttrKind::Float:
-    return "a number";
-  case AttrKind::String:
-    return "a string";
-  case AttrKind::Word:
-    return "a word";
-  case AttrKind::Ints:
-    return "a list of integers";
-  case AttrKind::IntLists:
-    return "a list of integer lists";
-  case AttrKind::Floats:
-    return "a list of numbers";
-  case AttrKind::Dims:
-    return "a list of extents";
-  case AttrKind::Strings:
-    return "a list of strings";
-  case AttrKind::Type:
-    return "a type";
-  case AttrKind::Schedule:
-    return "a schedule";
-  case AttrKind::Literal:
-    return "a literal";
+  case AttrKind::Bool: return "a boolean";
+  case AttrKind::Int: return "an integer";
+  case AttrKind::Float: return "a number";
+  case AttrKind::String: return "a string";
+  case AttrKind::Word: return "a word";
+  case AttrKind::Ints: return "a list of integers";
+  case AttrKind::IntLists: return "a list of integer lists";
+  case AttrKind::Floats: return "a list of numbers";
+  case AttrKind::Dims: return "a list of extents";
+  case AttrKind::Strings: return "a list of strings";
+  case AttrKind::Type: return "a type";
+  case AttrKind::Schedule: return "a schedule";
+  case AttrKind::Literal: return "a literal";
   }
   return "";
 }
 
 bool hasKind(const Attribute &a, AttrKind k) {
   switch (k) {
-  case AttrKind::Bool:
-    return a.get<bool>();
-  case AttrKind::Int:
-    return a.get<int64_t>();
-  case AttrKind::Float:
-    return a.get<double>();
-  case AttrKind::String:
-    return a.get<std::string>();
-  case AttrKind::Word:
-    return a.get<Word>();
-  case AttrKind::Ints:
-    return a.get<Ints>();
-  case AttrKind::IntLists:
-    return a.get<IntLists>();
-  case AttrKind::Floats:
-    return a.get<Floats>();
-  case AttrKind::Dims:
-    return a.get<Dims>();
-  case AttrKind::Strings:
-    return a.get<Strings>();
-  case AttrKind::Type:
-    return a.get<Type>();
-  case AttrKind::Schedule:
-    return a.get<Schedule>();
-  case AttrKind::Literal:
-    return a.get<Literal>() && *a.get<Literal>();
+  case AttrKind::Bool: return a.get<bool>();
+  case AttrKind::Int: return a.get<int64_t>();
+  case AttrKind::Float: return a.get<double>();
+  case AttrKind::String: return a.get<std::string>();
+  case AttrKind::Word: return a.get<Word>();
+  case AttrKind::Ints: return a.get<Ints>();
+  case AttrKind::IntLists: return a.get<IntLists>();
+  case AttrKind::Floats: return a.get<Floats>();
+  case AttrKind::Dims: return a.get<Dims>();
+  case AttrKind::Strings: return a.get<Strings>();
+  case AttrKind::Type: return a.get<Type>();
+  case AttrKind::Schedule: return a.get<Schedule>();
+  case AttrKind::Literal: return a.get<Literal>() && *a.get<Literal>();
   }
   return false;
 }
@@ -268,13 +242,10 @@ bool sameLogical(Type a, Type b) {
   if (!a || !b || a.kind() != b.kind())
     return false;
   switch (a.kind()) {
-  case TypeKind::Scalar:
-    return a.element() == b.element();
-  case TypeKind::Tensor:
-    return a.element() == b.element() && sameShape(a.shape(), b.shape());
+  case TypeKind::Scalar: return a.element() == b.element();
+  case TypeKind::Tensor: return a.element() == b.element() && sameShape(a.shape(), b.shape());
   case TypeKind::Sequence:
-  case TypeKind::Optional:
-    return sameLogical(a.inner(), b.inner());
+  case TypeKind::Optional: return sameLogical(a.inner(), b.inner());
   }
   return false;
 }

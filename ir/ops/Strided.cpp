@@ -44,16 +44,11 @@ template <class Move> void withElementCopy(const Tensor &from, Tensor &to, Move 
     });
   };
   switch (bitWidth(e) / 8) {
-  case 1:
-    return sized(std::integral_constant<int64_t, 1>());
-  case 2:
-    return sized(std::integral_constant<int64_t, 2>());
-  case 4:
-    return sized(std::integral_constant<int64_t, 4>());
-  case 8:
-    return sized(std::integral_constant<int64_t, 8>());
-  default:
-    return sized(std::integral_constant<int64_t, 16>());
+  case 1: return sized(std::integral_constant<int64_t, 1>());
+  case 2: return sized(std::integral_constant<int64_t, 2>());
+  case 4: return sized(std::integral_constant<int64_t, 4>());
+  case 8: return sized(std::integral_constant<int64_t, 8>());
+  default: return sized(std::integral_constant<int64_t, 16>());
   }
 }
 

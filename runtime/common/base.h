@@ -53,9 +53,7 @@ TENON_FN constexpr index_t ceil_div(index_t a, index_t b) { return (a + b - 1) /
 
 /// A fixed-length list of extents or strides, each `fixed` or `dyn`: dims<fixed<1>, dyn, fixed<3>>.
 template <class... Ds> struct dims;
-template <> struct dims<> {
-  static constexpr int rank = 0;
-};
+template <> struct dims<> { static constexpr int rank = 0; };
 template <class D, class... Rest> struct dims<D, Rest...> {
   static constexpr int rank = 1 + int(sizeof...(Rest));
   D head;
@@ -100,9 +98,7 @@ template <class T, class S> TENON_FN constexpr view<T, S> make_view(T *data, S s
 
 /// Heterogeneous argument list for a kernel's outputs and inputs: pack(view, view, ...).
 template <class... Ts> struct arguments;
-template <> struct arguments<> {
-  static constexpr int count = 0;
-};
+template <> struct arguments<> { static constexpr int count = 0; };
 template <class T, class... Rest> struct arguments<T, Rest...> {
   static constexpr int count = 1 + int(sizeof...(Rest));
   T head;
@@ -115,15 +111,20 @@ template <class T, class... Rest> struct arguments<T, Rest...> {
   }
 };
 TENON_FN constexpr arguments<> pack() { return {}; }
-template <class T, class... Rest> TENON_FN constexpr arguments<T, Rest...> pack(T head, Rest... rest) {
+template <class T, class... Rest>
+TENON_FN constexpr arguments<T, Rest...> pack(T head, Rest... rest) {
   return {head, pack(rest...)};
 }
 
 namespace detail {
-template <int I> TENON_FN constexpr bool within(const dims<> &, const dims<> &, const index_t *) { return true; }
+template <int I> TENON_FN constexpr bool within(const dims<> &, const dims<> &, const index_t *) {
+  return true;
+}
 template <int I, class A, class... As, class B, class... Bs>
-TENON_FN constexpr bool within(const dims<A, As...> &lo, const dims<B, Bs...> &hi, const index_t *at) {
-  return at[I] >= index_t(lo.head) && at[I] < index_t(hi.head) && within<I + 1>(lo.tail, hi.tail, at);
+TENON_FN constexpr bool within(const dims<A, As...> &lo, const dims<B, Bs...> &hi,
+                               const index_t *at) {
+  return at[I] >= index_t(lo.head) && at[I] < index_t(hi.head) &&
+         within<I + 1>(lo.tail, hi.tail, at);
 }
 } // namespace detail
 
@@ -142,18 +143,17 @@ template <class T, class Strides, class Lo, class Hi, class Fill> struct padded_
   TENON_FN constexpr bool inside(const index_t *at) const { return detail::within<0>(lo, hi, at); }
 };
 template <class T, class S, class Lo, class Hi, class Fill>
-TENON_FN constexpr padded_view<T, S, Lo, Hi, Fill> make_padded_view(T *data, S strides, Lo lo, Hi hi, Fill fill) {
+TENON_FN constexpr padded_view<T, S, Lo, Hi, Fill> make_padded_view(T *data, S strides, Lo lo,
+                                                                    Hi hi, Fill fill) {
   return {data, strides, lo, hi, fill};
 }
 
 /// An input that is no tensor: at each point it reads as the index along dimension D, in type T.
-template <class T, int D> struct index_view {
-  using element = const T;
-};
+template <class T, int D> struct index_view { using element = const T; };
 
-/// An input read through indices: at each point, element `indices[point]` of an axis of `data`. Both views
-/// are over the iteration space (stride 0 in the dimensions they do not have); a negative index counts
-/// from the end, and one out of range reads the nearest element.
+/// An input read through indices: at each point, element `indices[point]` of an axis of `data`.
+/// Both views are over the iteration space (stride 0 in the dimensions they do not have); a
+/// negative index counts from the end, and one out of range reads the nearest element.
 template <class Data, class Indices, class Stride, class Extent> struct gathered_view {
   using element = typename Data::element;
   static constexpr int rank = Data::rank;
@@ -170,8 +170,8 @@ template <class Data, class Indices, class Stride, class Extent> struct gathered
   }
 };
 template <class Data, class Indices, class Stride, class Extent>
-TENON_FN constexpr gathered_view<Data, Indices, Stride, Extent> make_gathered_view(Data data, Indices indices,
-                                                                                   Stride stride, Extent extent) {
+TENON_FN constexpr gathered_view<Data, Indices, Stride, Extent>
+make_gathered_view(Data data, Indices indices, Stride stride, Extent extent) {
   return {data, indices, stride, extent};
 }
 
@@ -179,9 +179,7 @@ TENON_FN constexpr gathered_view<Data, Indices, Stride, Extent> make_gathered_vi
 template <int... I> struct indices {};
 namespace detail {
 template <int N, int... I> struct count_up : count_up<N - 1, N - 1, I...> {};
-template <int... I> struct count_up<0, I...> {
-  using type = indices<I...>;
-};
+template <int... I> struct count_up<0, I...> { using type = indices<I...>; };
 } // namespace detail
 template <int N> using indices_to = typename detail::count_up<N>::type;
 

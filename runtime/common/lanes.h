@@ -22,7 +22,8 @@
 #if !defined(TENON_SIMD_WIDTH)
 #if defined(__CUDACC__) || !defined(__GNUC__)
 #define TENON_SIMD_WIDTH 1
-#elif defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+#elif defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) &&                    \
+    defined(__AVX512VL__)
 #define TENON_SIMD_WIDTH 16
 #elif defined(__AVX2__)
 #define TENON_SIMD_WIDTH 8
@@ -107,7 +108,8 @@ template <class... Ts> constexpr int widest() {
 
 /// The lanes for work on elements of types Ts: as many of the widest as fill a register, so that no
 /// value spans two (g++ notes an ABI change where one does).
-template <class... Ts> using lanes_for = typename detail::lanes_of_bytes<detail::widest<Ts...>()>::type;
+template <class... Ts>
+using lanes_for = typename detail::lanes_of_bytes<detail::widest<Ts...>()>::type;
 
 template <class L> using f32 = typename L::template of<float>;
 template <class L> using f64 = typename L::template of<double>;
@@ -129,9 +131,7 @@ template <class V> struct lane_traits {
   static constexpr bool is_vector = false;
 };
 #if TENON_SIMD_WIDTH > 1
-template <class V, class = void> struct indexed {
-  static constexpr bool value = false;
-};
+template <class V, class = void> struct indexed { static constexpr bool value = false; };
 template <class V> struct indexed<V, decltype(void(V{}[0]))> {
   static constexpr bool value = true;
 };
@@ -216,21 +216,14 @@ template <class L> TENON_FN u32<L> f32_to_bf16(f32<L> x) {
 }
 
 /// Stored bits of T and the value computed with: identity but for bool, f16 and bf16.
-template <class T> struct storage {
-  using bits = T;
-};
-template <> struct storage<bool> {
-  using bits = uint8_t;
-};
-template <> struct storage<f16> {
-  using bits = uint16_t;
-};
-template <> struct storage<bf16> {
-  using bits = uint16_t;
-};
+template <class T> struct storage { using bits = T; };
+template <> struct storage<bool> { using bits = uint8_t; };
+template <> struct storage<f16> { using bits = uint16_t; };
+template <> struct storage<bf16> { using bits = uint16_t; };
 template <class T> using bits_t = typename storage<T>::bits;
 
-template <class L, class T> TENON_FN typename L::template of<T> decode(typename L::template of<bits_t<T>> x) {
+template <class L, class T>
+TENON_FN typename L::template of<T> decode(typename L::template of<bits_t<T>> x) {
   if constexpr (is_same<T, bool>) {
     if constexpr (L::width == 1)
       return x != 0;
@@ -243,7 +236,8 @@ template <class L, class T> TENON_FN typename L::template of<T> decode(typename 
   else
     return x;
 }
-template <class L, class T> TENON_FN typename L::template of<bits_t<T>> encode(typename L::template of<T> x) {
+template <class L, class T>
+TENON_FN typename L::template of<bits_t<T>> encode(typename L::template of<T> x) {
   using B = typename L::template of<bits_t<T>>;
   if constexpr (is_same<T, bool>)
     return convert<B>(x & 1);
@@ -327,7 +321,8 @@ template <class L, class T> TENON_FN void store(T *p, typename L::template of<T>
 }
 
 /// The first `count` (0 ... L::width) lanes only; the others read as zero and are never touched.
-template <class L, class T> TENON_FN typename L::template of<T> load_partial(const T *p, index_t count) {
+template <class L, class T>
+TENON_FN typename L::template of<T> load_partial(const T *p, index_t count) {
 #if TENON_SIMD_WIDTH > 1
 #if defined(__AVX512VL__) // masked: a copy through memory would stall on store forwarding
   if constexpr (L::width == 16 && sizeof(T) == 4)
@@ -336,7 +331,7 @@ template <class L, class T> TENON_FN typename L::template of<T> load_partial(con
     return (typename L::template of<T>)_mm256_maskz_loadu_epi32(__mmask8((1u << count) - 1), p);
   else
 #endif
-  if constexpr (L::width > 1) {
+      if constexpr (L::width > 1) {
     typename L::template of<detail::bits_t<T>> x = {};
     memcpy(&x, p, size_t(count) * sizeof(T));
     return detail::decode<L, T>(x);
@@ -354,18 +349,19 @@ TENON_FN void store_partial(T *p, typename L::template of<T> v, index_t count) {
     _mm256_mask_storeu_epi32(p, __mmask8((1u << count) - 1), (__m256i)v);
   else
 #endif
-  if constexpr (L::width > 1) {
+      if constexpr (L::width > 1) {
     const auto x = detail::encode<L, T>(v);
     memcpy(p, &x, size_t(count) * sizeof(T));
   } else
 #endif
-    if (count > 0)
-      store_element(p, v);
+      if (count > 0)
+    store_element(p, v);
 }
 
 /// Lanes `stride` elements apart; a stride of fixed<1> or fixed<0> costs one load.
 template <class L, class T, class Stride>
-TENON_FN typename L::template of<T> load_strided(const T *p, Stride stride, index_t count = L::width) {
+TENON_FN typename L::template of<T> load_strided(const T *p, Stride stride,
+                                                 index_t count = L::width) {
   if constexpr (L::width == 1)
     return load_element(p);
   else if constexpr (detail::is_same<Stride, fixed<0>>)
@@ -380,7 +376,8 @@ TENON_FN typename L::template of<T> load_strided(const T *p, Stride stride, inde
   }
 }
 template <class L, class T, class Stride>
-TENON_FN void store_strided(T *p, Stride stride, typename L::template of<T> v, index_t count = L::width) {
+TENON_FN void store_strided(T *p, Stride stride, typename L::template of<T> v,
+                            index_t count = L::width) {
   if constexpr (L::width == 1)
     store_element(p, v);
   else if constexpr (detail::is_same<Stride, fixed<1>>) {

@@ -28,7 +28,9 @@ template <class L> TENON_FN f32<L> with_sign_of(f32<L> x, f32<L> sign) {
   return bitcast<f32<L>>(bitcast<u32<L>>(x) | (bitcast<u32<L>>(sign) & 0x80000000u));
 }
 /// 2^n for -126 <= n <= 127.
-template <class L> TENON_FN f32<L> power_of_two(i32<L> n) { return bitcast<f32<L>>(bitcast<u32<L>>(n + 127) << 23); }
+template <class L> TENON_FN f32<L> power_of_two(i32<L> n) {
+  return bitcast<f32<L>>(bitcast<u32<L>>(n + 127) << 23);
+}
 
 /// e^x = 2^n e^r with |r| <= ln2/2.
 template <class L> TENON_FN f32<L> fast_exp(f32<L> x) {
@@ -41,7 +43,8 @@ template <class L> TENON_FN f32<L> fast_exp(f32<L> x) {
   const f32<L> n = shifted - shift;
   const f32<L> r =
       mul_add(n, broadcast<L>(-1.42860677e-6f), mul_add(n, broadcast<L>(-0.693145752f), x));
-  const f32<L> p = polynomial<L>(r, 0.49999994f, 0.1666652f, 0.041668393f, 0.008368781f, 0.0013814467f);
+  const f32<L> p =
+      polynomial<L>(r, 0.49999994f, 0.1666652f, 0.041668393f, 0.008368781f, 0.0013814467f);
   const f32<L> e = mul_add(p * r, r, r) + 1.0f;
   // In two factors: 2^n itself may be subnormal or infinite.
   const i32<L> whole = bitcast<i32<L>>(shifted) - bitcast<i32<L>>(shift);
@@ -91,12 +94,12 @@ template <class L> TENON_FN f32<L> fast_sigmoid(f32<L> x) {
 template <class L> TENON_FN f32<L> fast_erf(f32<L> x) {
   const f32<L> a = magnitude<L>(x);
   const f32<L> square = x * x;
-  const f32<L> small = x * polynomial<L>(square, 1.1283792f, -0.37612632f, 0.11283679f, -0.026858497f,
-                                         0.00519883f, -0.0008118075f, 8.267462e-05f);
+  const f32<L> small = x * polynomial<L>(square, 1.1283792f, -0.37612632f, 0.11283679f,
+                                         -0.026858497f, 0.00519883f, -0.0008118075f, 8.267462e-05f);
   // From 3.925 on the result rounds to 1; NaN stays.
   const f32<L> t = choose<L>(a > 4.0f, broadcast<L>(4.0f), a);
-  const f32<L> q = polynomial<L>(t, 0.00017928302f, -1.129537f, -0.63330257f, -0.10832871f, 0.025150767f,
-                                 -0.00418293f, 0.00043690583f, -2.1305928e-05f);
+  const f32<L> q = polynomial<L>(t, 0.00017928302f, -1.129537f, -0.63330257f, -0.10832871f,
+                                 0.025150767f, -0.00418293f, 0.00043690583f, -2.1305928e-05f);
   const f32<L> large = 1.0f - fast_exp<L>(q);
   return choose<L>(a < 0.9375f, small, with_sign_of<L>(large, x));
 }

@@ -43,7 +43,8 @@ template <> struct unsigned_of_size<2> { using type = uint16_t; };
 template <> struct unsigned_of_size<4> { using type = uint32_t; };
 template <> struct unsigned_of_size<8> { using type = uint64_t; };
 template <class L, class V>
-using wrapping = typename L::template of<typename unsigned_of_size<int(sizeof(element_t<V>))>::type>;
+using wrapping =
+    typename L::template of<typename unsigned_of_size<int(sizeof(element_t<V>))>::type>;
 template <class V> inline constexpr bool holds_float = is_float<element_t<V>>;
 
 /// The lanes of a comparison as L's mask.
@@ -71,7 +72,8 @@ template <class L, class V> TENON_FN V mul(V a, V b) {
   if constexpr (detail::holds_float<V>)
     return a * b;
   else if constexpr (sizeof(detail::element_t<V>) < 4) // as unsigned int: 16 bits promote to int
-    return detail::per_lane(a, b, [](auto x, auto y) { return decltype(x)(uint32_t(x) * uint32_t(y)); });
+    return detail::per_lane(a, b,
+                            [](auto x, auto y) { return decltype(x)(uint32_t(x) * uint32_t(y)); });
   else
     return V(detail::wrapping<L, V>(a) * detail::wrapping<L, V>(b));
 }
@@ -116,11 +118,17 @@ template <class L, class V> TENON_FN V mod(V a, V b) {
 }
 
 template <class L, class V> TENON_FN b1<L> equal(V a, V b) { return detail::as_mask<L>(a == b); }
-template <class L, class V> TENON_FN b1<L> not_equal(V a, V b) { return detail::as_mask<L>(a != b); }
+template <class L, class V> TENON_FN b1<L> not_equal(V a, V b) {
+  return detail::as_mask<L>(a != b);
+}
 template <class L, class V> TENON_FN b1<L> less(V a, V b) { return detail::as_mask<L>(a < b); }
-template <class L, class V> TENON_FN b1<L> less_equal(V a, V b) { return detail::as_mask<L>(a <= b); }
+template <class L, class V> TENON_FN b1<L> less_equal(V a, V b) {
+  return detail::as_mask<L>(a <= b);
+}
 template <class L, class V> TENON_FN b1<L> greater(V a, V b) { return detail::as_mask<L>(a > b); }
-template <class L, class V> TENON_FN b1<L> greater_equal(V a, V b) { return detail::as_mask<L>(a >= b); }
+template <class L, class V> TENON_FN b1<L> greater_equal(V a, V b) {
+  return detail::as_mask<L>(a >= b);
+}
 
 template <class L> TENON_FN b1<L> logical_and(b1<L> a, b1<L> b) { return a & b; }
 template <class L> TENON_FN b1<L> logical_or(b1<L> a, b1<L> b) { return a | b; }
@@ -191,7 +199,8 @@ template <class L, class V> TENON_FN V abs(V x) {
 /// -1, 0 or 1; NaN stays.
 template <class L, class V> TENON_FN V sign(V x) {
   const V one = V{} + detail::element_t<V>(1), minus = V{} - detail::element_t<V>(1);
-  return select<L>(detail::as_mask<L>(x > V{}), one, select<L>(detail::as_mask<L>(x < V{}), minus, x));
+  return select<L>(detail::as_mask<L>(x > V{}), one,
+                   select<L>(detail::as_mask<L>(x < V{}), minus, x));
 }
 template <class L, class V> TENON_FN b1<L>(isnan)(V x) { return detail::as_mask<L>(x != x); }
 template <class L, class V> TENON_FN b1<L>(isinf)(V x) {

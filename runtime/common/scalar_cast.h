@@ -12,7 +12,8 @@ namespace tenon {
 namespace detail {
 
 template <class T> struct integer_range {
-  static constexpr T highest = T(is_signed<T> ? (uint64_t(1) << (8 * sizeof(T) - 1)) - 1 : ~uint64_t(0));
+  static constexpr T highest =
+      T(is_signed<T> ? (uint64_t(1) << (8 * sizeof(T) - 1)) - 1 : ~uint64_t(0));
   static constexpr T lowest = T(is_signed<T> ? -highest - 1 : 0);
 };
 
@@ -64,7 +65,8 @@ TENON_FN typename L::template of<To> cast(typename L::template of<From> x) {
 }
 
 /// To: an integer type of at most 16 bits; zp holds values of that type in any integer lanes.
-template <class L, class To, class Z> TENON_FN typename L::template of<To> quantize(f32<L> x, f32<L> scale, Z zp) {
+template <class L, class To, class Z>
+TENON_FN typename L::template of<To> quantize(f32<L> x, f32<L> scale, Z zp) {
   using range = detail::integer_range<To>;
   const f32<L> q = round<L>(x / scale) + detail::convert<f32<L>>(zp);
   const f32<L> lo = broadcast<L>(float(range::lowest)), hi = broadcast<L>(float(range::highest));

@@ -12,7 +12,7 @@
 namespace tenon {
 
 /// f<L>(x) by the C library, lane by lane.
-#define TENON_LIBRARY_FUNCTION(name, library)                                                     \
+#define TENON_LIBRARY_FUNCTION(name, library)                                                      \
   template <class L, class V> TENON_FN V name(V x) {                                               \
     if constexpr (detail::is_same<detail::element_t<V>, float>)                                    \
       return detail::per_lane(x, [](float v) { return ::library##f(v); });                         \
@@ -96,8 +96,9 @@ template <class L, class V> TENON_FN V rsqrt(V x) { return reciprocal<L>(sqrt<L>
 
 namespace detail {
 /// Integers of float type from 2^23 (2^52) on are their own rounding; so are infinities and NaN.
-template <class V> inline constexpr auto whole_from =
-    is_same<element_t<V>, float> ? element_t<V>(8388608) : element_t<V>(4503599627370496.0);
+template <class V>
+inline constexpr auto whole_from = is_same<element_t<V>, float> ? element_t<V>(8388608)
+                                                                : element_t<V>(4503599627370496.0);
 template <class L, class V> TENON_FN V keep_sign(V x, V from) {
   using U = wrapping<L, V>;
   constexpr auto top = element_t<U>(1) << (8 * sizeof(element_t<U>) - 1);
@@ -114,7 +115,9 @@ template <class L, class V> TENON_FN V if_fractional(V x, V rounded) {
 }
 } // namespace detail
 
-template <class L, class V> TENON_FN V trunc(V x) { return detail::if_fractional<L>(x, detail::chop<L>(x)); }
+template <class L, class V> TENON_FN V trunc(V x) {
+  return detail::if_fractional<L>(x, detail::chop<L>(x));
+}
 template <class L, class V> TENON_FN V floor(V x) {
   const V t = detail::chop<L>(x);
   const V one = V{} + detail::element_t<V>(1);

@@ -1,5 +1,5 @@
-// Defines bordered_view: a tensor continued beyond its borders, for pads that are not constant. It is
-// an input of map.h; elements are read one by one.
+// Defines bordered_view: a tensor continued beyond its borders, for pads that are not constant. It
+// is an input of map.h; elements are read one by one.
 //
 //   border_edge     repeats the border           a a a b c c c
 //   border_reflect  mirrors without the border   c b a b c b a
@@ -48,17 +48,20 @@ template <class Border, class T, class Strides, class Low, class Extents> struct
   Extents extents;
 };
 
-template <int D, class View, class Border> TENON_FN index_t bordered_offset(const View &v, const index_t *at, Border border) {
+template <int D, class View, class Border>
+TENON_FN index_t bordered_offset(const View &v, const index_t *at, Border border) {
   if constexpr (D == View::rank)
     return 0;
   else
     return index_t(v.strides.template get<D>()) *
-               Border::place(at[D] - index_t(v.low.template get<D>()), v.extents.template get<D>()) +
+               Border::place(at[D] - index_t(v.low.template get<D>()),
+                             v.extents.template get<D>()) +
            bordered_offset<D + 1>(v, at, border);
 }
 
 template <class L, int Axis, class Border, class T, class S, class Low, class Extents, class Count>
-TENON_FN auto load_at(const bordered_view<Border, T, S, Low, Extents> &v, const index_t *at, Count count) {
+TENON_FN auto load_at(const bordered_view<Border, T, S, Low, Extents> &v, const index_t *at,
+                      Count count) {
   if constexpr (L::width == 1) {
     return load_element(v.data + bordered_offset<0>(v, at, Border{}));
   } else {
@@ -77,7 +80,8 @@ TENON_FN auto load_at(const bordered_view<Border, T, S, Low, Extents> &v, const 
 } // namespace detail
 
 template <class Border, class T, class S, class Low, class Extents>
-TENON_FN detail::bordered_view<Border, T, S, Low, Extents> make_bordered_view(T *data, S strides, Low low, Extents extents) {
+TENON_FN detail::bordered_view<Border, T, S, Low, Extents>
+make_bordered_view(T *data, S strides, Low low, Extents extents) {
   return {data, strides, low, extents};
 }
 

@@ -21,7 +21,8 @@ template <class T, int Rank, class Ins, class Body> struct computed_view {
 };
 
 template <class L, int Axis, class Ins, class Body, class Count, int... I>
-TENON_FN auto compute_at(indices<I...>, const Ins &ins, const Body &body, const index_t *at, Count count) {
+TENON_FN auto compute_at(indices<I...>, const Ins &ins, const Body &body, const index_t *at,
+                         Count count) {
   return body(L{}, load_at<L, Axis>(ins.template get<I>(), at, count)...);
 }
 

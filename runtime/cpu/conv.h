@@ -1,40 +1,45 @@
 // Defines conv: 2-d convolution (1-d with h = 1), register-blocked, without im2col.
 //
 //   y[n, g*filters + k, oh, ow] = body(sum over c, ky, kx of
-//       x[n, g*channels + c, oh*stride_h - pad_top + ky*dilation_h, ow*stride_w - pad_left + kx*dilation_w]
+//       x[n, g*channels + c, oh*stride_h - pad_top + ky*dilation_h, ow*stride_w - pad_left +
+//       kx*dilation_w]
 //       * w[g, k, c, ky, kx], ins...)
 //
 // One register tile computes `mr` neighbouring output columns times `nr` filters: for every tap and
 // channel, nr weights are loaded once and each of mr inputs is broadcast against them. Inputs are
-// read where they lie, at constant distances from one pointer. A tile that touches the left or right
-// padding, or hangs over the right edge, first copies its patch, with zeros, to the stack and reads
-// that; so the hot loop never tests a bound. Rows outside the image are left out of the sum. mr = 1
-// needs no patch: it narrows the range of taps instead (firmware: no stack, any stride).
+// read where they lie, at constant distances from one pointer. A tile that touches the left or
+// right padding, or hangs over the right edge, first copies its patch, with zeros, to the stack and
+// reads that; so the hot loop never tests a bound. Rows outside the image are left out of the sum.
+// mr = 1 needs no patch: it narrows the range of taps instead (firmware: no stack, any stride).
 //
 // Config (derive from conv_defaults and override; `fixed` or `dyn` unless noted):
 //   batch, out_h, out_w, in_h, in_w
 //   groups, filters, channels     filters and channels of one group; `channels` must be fixed
 //   kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left   fixed
 //   mr, nr                        schedule, static constexpr int; nr a multiple of lanes::width
-//   filters_outer                 schedule: for each block of filters all pixels (default; the block
-//                                 of weights stays in cache), or for each tile of pixels all filters
-//                                 (right with a prologue or pack_input: the patch is made once)
+//   filters_outer                 schedule: for each block of filters all pixels (default; the
+//   block
+//                                 of weights stays in cache), or for each tile of pixels all
+//                                 filters (right with a prologue or pack_input: the patch is made
+//                                 once)
 //   pack_input                    schedule: always copy the patch. For pixel distances that are
 //                                 multiples of 4 KiB, which would share one cache set
 //   lanes, accumulator            types; native_lanes and the computing type of x
 //
-// x: view over (n, c, h, w), any strides; direct reads need c and w strides that are `fixed`. Best is
-// NHWC (c stride fixed<1>); NCHW is right for few channels, the first layer. An output with w taken as
-// all of h*w (out_h = 1) is the way to run a 1x1 convolution of stride 1.
-// w: [groups][ceil(filters/nr)][kernel_h][kernel_w][channels][nr], zeros in missing filters; any storage type.
-// outs, ins: packs of views over (n, k, oh, ow); lanes run along k, so its stride should be fixed<1>.
-// prologue(L, a, s0[c], ...): applied to in-bounds inputs; prologue_ins: pack of views over (c).
+// x: view over (n, c, h, w), any strides; direct reads need c and w strides that are `fixed`. Best
+// is NHWC (c stride fixed<1>); NCHW is right for few channels, the first layer. An output with w
+// taken as all of h*w (out_h = 1) is the way to run a 1x1 convolution of stride 1. w:
+// [groups][ceil(filters/nr)][kernel_h][kernel_w][channels][nr], zeros in missing filters; any
+// storage type. outs, ins: packs of views over (n, k, oh, ow); lanes run along k, so its stride
+// should be fixed<1>. prologue(L, a, s0[c], ...): applied to in-bounds inputs; prologue_ins: pack
+// of views over (c).
 //
-// Choosing mr and nr, with V = registers of one row = nr / width, 32 registers (AVX-512; 16 elsewhere):
+// Choosing mr and nr, with V = registers of one row = nr / width, 32 registers (AVX-512; 16
+// elsewhere):
 //   V = min(4, ceil(filters / width)), at most 3 when that wastes fewer lanes (48 filters: 3), and
 //   2 for many filters; mr = (registers - 3) / V rounded down, then lowered to ceil(out_w / tiles)
-//   with tiles = ceil(out_w / mr), so that the last tile is not nearly empty. 14x32, 9x48, 28x16 with
-//   AVX-512; 6x16 with AVX2. choose_conv_tile() below is that rule.
+//   with tiles = ceil(out_w / mr), so that the last tile is not nearly empty. 14x32, 9x48, 28x16
+//   with AVX-512; 6x16 with AVX2. choose_conv_tile() below is that rule.
 #ifndef TENON_RUNTIME_CPU_CONV_H
 #define TENON_RUNTIME_CPU_CONV_H
 
@@ -60,7 +65,8 @@ struct conv_defaults {
 struct conv_tile_shape {
   int mr, nr;
 };
-constexpr conv_tile_shape choose_conv_tile(index_t out_w, index_t filters, int width, int registers) {
+constexpr conv_tile_shape choose_conv_tile(index_t out_w, index_t filters, int width,
+                                           int registers) {
   const index_t vectors = ceil_div(filters, width);
   index_t v = vectors <= 2 ? vectors : vectors % 2 != 0 && vectors <= 3 ? vectors : 2;
   index_t mr = (registers - 2) / v - (v == 1 ? 2 : 1);
@@ -75,7 +81,8 @@ constexpr conv_tile_shape choose_conv_tile(index_t out_w, index_t filters, int w
 
 namespace detail {
 
-/// What a tile reads: pixel r, tap kx, channel c of row ky is data[ky*row + r*pixel + kx*tap + c*channel].
+/// What a tile reads: pixel r, tap kx, channel c of row ky is data[ky*row + r*pixel + kx*tap +
+/// c*channel].
 template <class T, class Pixel, class Tap, class Channel> struct conv_source {
   const T *data;
   Pixel pixel;
@@ -103,15 +110,18 @@ template <class Cfg> TENON_FN conv_window conv_rows(const Cfg &cfg, index_t ih) 
 template <class P, class A, class Ins, int... I>
 TENON_FN A apply_prologue(indices<I...>, const P &prologue, A a, const Ins &ins, index_t c) {
   const index_t at[1] = {c};
-  return prologue(scalar_lanes{}, a, load_at<scalar_lanes, 0>(ins.template get<I>(), at, fixed<1>{})...);
+  return prologue(scalar_lanes{}, a,
+                  load_at<scalar_lanes, 0>(ins.template get<I>(), at, fixed<1>{})...);
 }
 
-/// One register tile: MR pixels from `at`, NV vectors of filters; stores `rows` pixels, `count` filters.
-template <int MR, int NV, class Cfg, class Source, class W, class Count, class Outs, class Ins, class Body,
-          class Prologue, class PrologueIns>
-TENON_TILE void conv_tile(const Cfg &cfg, const Source &source, const conv_window &window, const W *panel,
-                          const index_t *at, index_t rows, Count count, const Outs &outs, const Ins &ins,
-                          const Body &body, const Prologue &prologue, const PrologueIns &prologue_ins,
+/// One register tile: MR pixels from `at`, NV vectors of filters; stores `rows` pixels, `count`
+/// filters.
+template <int MR, int NV, class Cfg, class Source, class W, class Count, class Outs, class Ins,
+          class Body, class Prologue, class PrologueIns>
+TENON_TILE void conv_tile(const Cfg &cfg, const Source &source, const conv_window &window,
+                          const W *panel, const index_t *at, index_t rows, Count count,
+                          const Outs &outs, const Ins &ins, const Body &body,
+                          const Prologue &prologue, const PrologueIns &prologue_ins,
                           index_t channel0) {
   using L = typename Cfg::lanes;
   using A = typename Cfg::accumulator;
@@ -124,9 +134,11 @@ TENON_TILE void conv_tile(const Cfg &cfg, const Source &source, const conv_windo
                           is_same<decltype(Source::tap), fixed<channels>>;
 
   V acc[MR][NV];
-  unroll<MR>([&](auto r) TENON_LAMBDA { unroll<NV>([&](auto v) TENON_LAMBDA { acc[r][v] = V{}; }); });
+  unroll<MR>([&](auto r)
+                 TENON_LAMBDA { unroll<NV>([&](auto v) TENON_LAMBDA { acc[r][v] = V{}; }); });
 
-  const index_t kx_begin = MR == 1 ? window.kx_begin : 0, kx_end = MR == 1 ? window.kx_end : kernel_w;
+  const index_t kx_begin = MR == 1 ? window.kx_begin : 0,
+                kx_end = MR == 1 ? window.kx_end : kernel_w;
   const index_t taps = merged ? 1 : kx_end - kx_begin;
   const index_t depth = merged ? (kx_end - kx_begin) * channels : channels;
   for (index_t ky = window.ky_begin; ky < window.ky_end; ++ky) {
@@ -135,13 +147,13 @@ TENON_TILE void conv_tile(const Cfg &cfg, const Source &source, const conv_windo
     for (index_t kx = 0; kx < taps; ++kx, tap += source.tap) {
       for (index_t c = 0; c < depth; ++c, w += Cfg::nr) {
         V weights[NV];
-        unroll<NV>([&](auto v) TENON_LAMBDA {
-          weights[v] = convert<V>(load<L>(w + int(v) * L::width));
-        });
+        unroll<NV>([&](auto v)
+                       TENON_LAMBDA { weights[v] = convert<V>(load<L>(w + int(v) * L::width)); });
         unroll<MR>([&](auto r) TENON_LAMBDA {
           A a = A(load_element(tap + int(r) * source.pixel + c * source.channel));
           if constexpr (inline_prologue)
-            a = apply_prologue(indices_to<PrologueIns::count>{}, prologue, a, prologue_ins, channel0 + c);
+            a = apply_prologue(indices_to<PrologueIns::count>{}, prologue, a, prologue_ins,
+                               channel0 + c);
           const V x = broadcast<L, A>(a);
           unroll<NV>([&](auto v) TENON_LAMBDA { acc[r][v] = mul_add(x, weights[v], acc[r][v]); });
         });
@@ -155,7 +167,8 @@ TENON_TILE void conv_tile(const Cfg &cfg, const Source &source, const conv_windo
         const index_t point[4] = {at[0], at[1] + int(v) * L::width, at[2], at[3] + int(r)};
         if constexpr (Count::is_fixed) {
           constexpr index_t left = Count::value - int(v) * L::width;
-          apply_body<L, 1>(body, outs, ins, point, fixed<(left < L::width ? left : L::width)>{}, acc[r][v]);
+          apply_body<L, 1>(body, outs, ins, point, fixed<(left < L::width ? left : L::width)>{},
+                           acc[r][v]);
         } else {
           const index_t left = count - int(v) * L::width;
           if (left >= L::width)
@@ -167,10 +180,12 @@ TENON_TILE void conv_tile(const Cfg &cfg, const Source &source, const conv_windo
   });
 }
 
-/// Copies the patch of `span` columns from column `iw` on, rows [ky_begin, ky_end), with zeros outside.
+/// Copies the patch of `span` columns from column `iw` on, rows [ky_begin, ky_end), with zeros
+/// outside.
 template <class Cfg, class X, class A, class Prologue, class PrologueIns, int... I>
-TENON_FN void conv_pack(indices<I...>, const Cfg &cfg, const X &x, const index_t *origin, const conv_window &window,
-                        index_t span, A *patch, const Prologue &prologue, const PrologueIns &prologue_ins) {
+TENON_FN void conv_pack(indices<I...>, const Cfg &cfg, const X &x, const index_t *origin,
+                        const conv_window &window, index_t span, A *patch, const Prologue &prologue,
+                        const PrologueIns &prologue_ins) {
   using L = typename Cfg::lanes;
   constexpr index_t channels = decltype(cfg.channels)::value;
   for (index_t ky = window.ky_begin; ky < window.ky_end; ++ky) {
@@ -190,8 +205,9 @@ TENON_FN void conv_pack(indices<I...>, const Cfg &cfg, const X &x, const index_t
         using MV = typename M::template of<A>;
         [[maybe_unused]] const index_t channel[1] = {origin[1] + c};
         const MV a = convert<MV>(load_strided<M>(from + c * index_t(stride), stride));
-        store<M>(to + c, MV(prologue(lanes, a, load_at<M, 0>(prologue_ins.template get<I>(), channel,
-                                                             fixed<M::width>{})...)));
+        store<M>(to + c, MV(prologue(lanes, a,
+                                     load_at<M, 0>(prologue_ins.template get<I>(), channel,
+                                                   fixed<M::width>{})...)));
       };
       index_t c = 0;
       for (; c + L::width <= channels; c += L::width)
@@ -204,26 +220,30 @@ TENON_FN void conv_pack(indices<I...>, const Cfg &cfg, const X &x, const index_t
 
 } // namespace detail
 
-template <class Cfg, class X, class W, class Outs, class Ins, class Body, class Prologue = no_prologue,
-          class PrologueIns = arguments<>>
-void conv(const Cfg &cfg, const X &x, const W *w, const Outs &outs, const Ins &ins, const Body &body, pool &workers,
-          const Prologue &prologue = {}, const PrologueIns &prologue_ins = {}) {
+template <class Cfg, class X, class W, class Outs, class Ins, class Body,
+          class Prologue = no_prologue, class PrologueIns = arguments<>>
+void conv(const Cfg &cfg, const X &x, const W *w, const Outs &outs, const Ins &ins,
+          const Body &body, pool &workers, const Prologue &prologue = {},
+          const PrologueIns &prologue_ins = {}) {
   using namespace detail;
   using L = typename Cfg::lanes;
   using A = typename Cfg::accumulator;
   constexpr int mr = Cfg::mr, nr = Cfg::nr;
   static_assert(nr % L::width == 0, "nr is a whole number of vectors");
   constexpr index_t channels = decltype(cfg.channels)::value;
-  constexpr index_t kernel_h = decltype(cfg.kernel_h)::value, kernel_w = decltype(cfg.kernel_w)::value;
-  constexpr index_t stride_w = decltype(cfg.stride_w)::value, dilation_w = decltype(cfg.dilation_w)::value;
+  constexpr index_t kernel_h = decltype(cfg.kernel_h)::value,
+                    kernel_w = decltype(cfg.kernel_w)::value;
+  constexpr index_t stride_w = decltype(cfg.stride_w)::value,
+                    dilation_w = decltype(cfg.dilation_w)::value;
   constexpr bool has_prologue = !is_same<Prologue, no_prologue>;
 
   const auto column = x.strides.template get<3>();
   const auto pixel = product(column, cfg.stride_w);
   const auto tap = product(column, cfg.dilation_w);
   const auto channel = x.strides.template get<1>();
-  constexpr bool direct = mr == 1 || (!Cfg::pack_input && !has_prologue && decltype(pixel)::is_fixed &&
-                                      decltype(tap)::is_fixed && decltype(channel)::is_fixed);
+  constexpr bool direct =
+      mr == 1 || (!Cfg::pack_input && !has_prologue && decltype(pixel)::is_fixed &&
+                  decltype(tap)::is_fixed && decltype(channel)::is_fixed);
 
   const index_t blocks = ceil_div(cfg.filters, nr), tiles = ceil_div(cfg.out_w, mr);
   constexpr index_t panel_size = kernel_h * kernel_w * channels * nr;
@@ -244,8 +264,8 @@ void conv(const Cfg &cfg, const X &x, const W *w, const Outs &outs, const Ins &i
     it.seek(begin);
     bool packed = false;
     for (index_t u = begin; u < end; ++u, it.step()) {
-      const index_t group = it.at[0], block = it.at[block_dim], n = it.at[pixel_dim], oh = it.at[pixel_dim + 1],
-                    ow = it.at[pixel_dim + 2] * mr;
+      const index_t group = it.at[0], block = it.at[block_dim], n = it.at[pixel_dim],
+                    oh = it.at[pixel_dim + 1], ow = it.at[pixel_dim + 2] * mr;
       const index_t ih = oh * index_t(cfg.stride_h) - index_t(cfg.pad_top);
       const index_t iw = ow * stride_w - index_t(cfg.pad_left);
       const index_t dilation_h = cfg.dilation_h;
@@ -257,24 +277,28 @@ void conv(const Cfg &cfg, const X &x, const W *w, const Outs &outs, const Ins &i
       const W *panel = w + (group * blocks + block) * panel_size;
 
       // The blocks that are full and, when there is one, the last with fewer vectors.
-      const auto finish = [&](const auto &source, const auto &pro, const auto &pro_ins) TENON_LAMBDA {
+      const auto finish = [&](const auto &source, const auto &pro,
+                              const auto &pro_ins) TENON_LAMBDA {
         constexpr int vectors = nr / L::width;
         if constexpr (decltype(cfg.filters)::is_fixed) {
           constexpr index_t filters = decltype(cfg.filters)::value, rest = filters % nr;
           if constexpr (filters >= nr)
             if (left >= nr)
-              return conv_tile<mr, vectors>(cfg, source, window, panel, at, rows, fixed<nr>{}, outs, ins, body, pro,
-                                            pro_ins, origin[1]);
+              return conv_tile<mr, vectors>(cfg, source, window, panel, at, rows, fixed<nr>{}, outs,
+                                            ins, body, pro, pro_ins, origin[1]);
           if constexpr (rest != 0)
-            conv_tile<mr, int(ceil_div(rest, L::width))>(cfg, source, window, panel, at, rows, fixed<rest>{}, outs,
-                                                         ins, body, pro, pro_ins, origin[1]);
+            conv_tile<mr, int(ceil_div(rest, L::width))>(cfg, source, window, panel, at, rows,
+                                                         fixed<rest>{}, outs, ins, body, pro,
+                                                         pro_ins, origin[1]);
         } else
-          conv_tile<mr, vectors>(cfg, source, window, panel, at, rows, dyn(left), outs, ins, body, pro, pro_ins,
-                                 origin[1]);
+          conv_tile<mr, vectors>(cfg, source, window, panel, at, rows, dyn(left), outs, ins, body,
+                                 pro, pro_ins, origin[1]);
       };
 
       if constexpr (direct) {
-        bool inside = iw >= 0 && iw + (mr - 1) * stride_w + (kernel_w - 1) * dilation_w < index_t(cfg.in_w) && rows >= mr;
+        bool inside = iw >= 0 &&
+                      iw + (mr - 1) * stride_w + (kernel_w - 1) * dilation_w < index_t(cfg.in_w) &&
+                      rows >= mr;
         if constexpr (mr == 1) {
           if (iw < 0)
             window.kx_begin = ceil_div(-iw, dilation_w);
@@ -286,18 +310,20 @@ void conv(const Cfg &cfg, const X &x, const W *w, const Outs &outs, const Ins &i
         }
         if (inside) {
           using T = bare<typename X::element>;
-          const conv_source<T, bare<decltype(pixel)>, bare<decltype(tap)>, bare<decltype(channel)>> source{
-              x.data + x.offset(origin), pixel, tap, channel, index_t(x.strides.template get<2>()) * dilation_h};
+          const conv_source<T, bare<decltype(pixel)>, bare<decltype(tap)>, bare<decltype(channel)>>
+              source{x.data + x.offset(origin), pixel, tap, channel,
+                     index_t(x.strides.template get<2>()) * dilation_h};
           finish(source, prologue, prologue_ins);
           continue;
         }
       }
       if constexpr (mr > 1) {
         if (Cfg::filters_outer || block == 0 || !packed)
-          conv_pack(indices_to<PrologueIns::count>{}, cfg, x, origin, window, span, patch, prologue, prologue_ins);
+          conv_pack(indices_to<PrologueIns::count>{}, cfg, x, origin, window, span, patch, prologue,
+                    prologue_ins);
         packed = true;
-        const conv_source<A, fixed<stride_w * channels>, fixed<dilation_w * channels>, fixed<1>> source{
-            patch, {}, {}, {}, span * channels};
+        const conv_source<A, fixed<stride_w * channels>, fixed<dilation_w * channels>, fixed<1>>
+            source{patch, {}, {}, {}, span * channels};
         finish(source, no_prologue{}, arguments<>{});
       }
     }

@@ -1,20 +1,25 @@
 // Defines depthwise: 2-d convolution in which each input channel has its own `multiplier` filters.
 //
-//   y[n, c*multiplier + j, oh, ow] = body(sum over ky, kx of x[n, c, ih(ky), iw(kx)] * w[ky, kx, c*multiplier + j], ins...)
+//   y[n, c*multiplier + j, oh, ow] = body(sum over ky, kx of x[n, c, ih(ky), iw(kx)] * w[ky, kx,
+//   c*multiplier + j], ins...)
 //
-// Lanes run along the output channels. One call of the inner function computes a whole output row for
-// one vector of channels, `mr` columns at a time: the columns a tile needs are loaded once per kernel
-// row and used by every output they touch, with the weights of that row in registers. Padding costs
-// nothing inside: only tiles at the borders (and a last, partial one) test each column.
+// Lanes run along the output channels. One call of the inner function computes a whole output row
+// for one vector of channels, `mr` columns at a time: the columns a tile needs are loaded once per
+// kernel row and used by every output they touch, with the weights of that row in registers.
+// Padding costs nothing inside: only tiles at the borders (and a last, partial one) test each
+// column.
 //
 // Config (derive from depthwise_defaults; as in conv.h):
 //   batch, out_h, out_w, in_h, in_w, channels (input; fixed or dyn), multiplier (fixed)
 //   kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left
-//   mr                 schedule: output columns of a tile. With AVX-512 8 for 3x3; less when registers are
-//                      few: mr + kernel_w + 2 <= registers. Lowered to ceil(out_w / tiles) as in conv.h
+//   mr                 schedule: output columns of a tile. With AVX-512 8 for 3x3; less when
+//   registers are
+//                      few: mr + kernel_w + 2 <= registers. Lowered to ceil(out_w / tiles) as in
+//                      conv.h
 //   lanes, accumulator types
-// x: view over (n, c, h, w); c stride fixed<1> (NHWC) for vector loads. outs, ins: over (n, k, oh, ow).
-// w: [ceil(channels*multiplier / width)][kernel_h][kernel_w][width], zeros in missing channels.
+// x: view over (n, c, h, w); c stride fixed<1> (NHWC) for vector loads. outs, ins: over (n, k, oh,
+// ow). w: [ceil(channels*multiplier / width)][kernel_h][kernel_w][width], zeros in missing
+// channels.
 #ifndef TENON_RUNTIME_CPU_DEPTHWISE_H
 #define TENON_RUNTIME_CPU_DEPTHWISE_H
 
@@ -38,7 +43,8 @@ namespace detail {
 
 /// Inputs of `L::width` output channels from k on: neighbours, or each repeated `Multiplier` times.
 template <class L, index_t Multiplier, class A, class T, class Stride, class Count>
-TENON_FN typename L::template of<A> depthwise_load(const T *p, Stride stride, index_t k, Count count) {
+TENON_FN typename L::template of<A> depthwise_load(const T *p, Stride stride, index_t k,
+                                                   Count count) {
   using V = typename L::template of<A>;
   if constexpr (Multiplier == 1) {
     return convert<V>(load_strided<L>(p, stride, index_t(count)));
@@ -52,14 +58,17 @@ TENON_FN typename L::template of<A> depthwise_load(const T *p, Stride stride, in
 
 /// One output row for the lanes at channel at[1].
 template <class Cfg, class X, class W, class Count, class Outs, class Ins, class Body>
-TENON_TILE void depthwise_row(const Cfg &cfg, const X &x, const index_t *origin, const W *w, index_t *at, Count count,
-                              const Outs &outs, const Ins &ins, const Body &body) {
+TENON_TILE void depthwise_row(const Cfg &cfg, const X &x, const index_t *origin, const W *w,
+                              index_t *at, Count count, const Outs &outs, const Ins &ins,
+                              const Body &body) {
   using L = typename Cfg::lanes;
   using A = typename Cfg::accumulator;
   using V = typename L::template of<A>;
   constexpr int mr = Cfg::mr;
-  constexpr int kernel_w = int(decltype(cfg.kernel_w)::value), stride = int(decltype(cfg.stride_w)::value),
-                dilation = int(decltype(cfg.dilation_w)::value), multiplier = int(decltype(cfg.multiplier)::value);
+  constexpr int kernel_w = int(decltype(cfg.kernel_w)::value),
+                stride = int(decltype(cfg.stride_w)::value),
+                dilation = int(decltype(cfg.dilation_w)::value),
+                multiplier = int(decltype(cfg.multiplier)::value);
   constexpr int span = (mr - 1) * stride + (kernel_w - 1) * dilation + 1;
   const index_t out_w = cfg.out_w, in_w = cfg.in_w, in_h = cfg.in_h;
   const index_t column = x.strides.template get<3>();
@@ -112,8 +121,8 @@ TENON_TILE void depthwise_row(const Cfg &cfg, const X &x, const index_t *origin,
 } // namespace detail
 
 template <class Cfg, class X, class W, class Outs, class Ins, class Body>
-void depthwise(const Cfg &cfg, const X &x, const W *w, const Outs &outs, const Ins &ins, const Body &body,
-               pool &workers) {
+void depthwise(const Cfg &cfg, const X &x, const W *w, const Outs &outs, const Ins &ins,
+               const Body &body, pool &workers) {
   using namespace detail;
   constexpr int width = Cfg::lanes::width;
   const auto filters = product(cfg.channels, cfg.multiplier);
@@ -137,7 +146,8 @@ void depthwise(const Cfg &cfg, const X &x, const W *w, const Outs &outs, const I
       else if constexpr (!decltype(filters)::is_fixed)
         depthwise_row(cfg, x, origin, panel, at, dyn(left), outs, ins, body);
       else if constexpr (decltype(filters)::value % width != 0)
-        depthwise_row(cfg, x, origin, panel, at, fixed<decltype(filters)::value % width>{}, outs, ins, body);
+        depthwise_row(cfg, x, origin, panel, at, fixed<decltype(filters)::value % width>{}, outs,
+                      ins, body);
     }
   });
 }

@@ -21,7 +21,8 @@ template <int Axis, class Strides> TENON_FN auto lane_stride(const Strides &stri
 
 template <class L, int Axis, class T, class S, class Count>
 TENON_FN auto load_at(const view<T, S> &v, const index_t *at, Count count) {
-  return load_strided<L, bare<T>>(v.data + v.offset(at), lane_stride<Axis>(v.strides), index_t(count));
+  return load_strided<L, bare<T>>(v.data + v.offset(at), lane_stride<Axis>(v.strides),
+                                  index_t(count));
 }
 
 template <class L, int Axis, class T, class S, class Lo, class Hi, class Fill, class Count>
@@ -32,21 +33,25 @@ TENON_FN auto load_at(const padded_view<T, S, Lo, Hi, Fill> &v, const index_t *a
     last[d] = at[d];
   last[Axis] += index_t(count) - 1;
   if (v.inside(at) && v.inside(last))
-    return load_strided<L, bare<T>>(v.data + v.offset(at), lane_stride<Axis>(v.strides), index_t(count));
+    return load_strided<L, bare<T>>(v.data + v.offset(at), lane_stride<Axis>(v.strides),
+                                    index_t(count));
   C lanes[L::width];
   for (int i = 0; i < L::width; ++i) {
     last[Axis] = at[Axis] + i;
-    lanes[i] = i < index_t(count) && v.inside(last) ? load_element(v.data + v.offset(last)) : C(v.fill);
+    lanes[i] =
+        i < index_t(count) && v.inside(last) ? load_element(v.data + v.offset(last)) : C(v.fill);
   }
   return load<L, C>(lanes);
 }
 
 template <class L, int Axis, class Data, class Indices, class Stride, class Extent, class Count>
-TENON_FN auto load_at(const gathered_view<Data, Indices, Stride, Extent> &v, const index_t *at, Count count) {
+TENON_FN auto load_at(const gathered_view<Data, Indices, Stride, Extent> &v, const index_t *at,
+                      Count count) {
   using T = bare<typename Data::element>;
   using PerLane = bare<decltype(lane_stride<Axis>(v.indices.strides))>;
   if constexpr (is_same<PerLane, fixed<0>>) {
-    return load_strided<L, T>(v.data.data + v.offset(at), lane_stride<Axis>(v.data.strides), index_t(count));
+    return load_strided<L, T>(v.data.data + v.offset(at), lane_stride<Axis>(v.data.strides),
+                              index_t(count));
   } else {
     index_t point[Data::rank > 0 ? Data::rank : 1];
     for (int d = 0; d < Data::rank; ++d)
@@ -76,25 +81,29 @@ TENON_FN void store_at(const View &v, const index_t *at, V x, Count count) {
 }
 
 template <class L, int Axis, class Outs, class R, class Count, int... O>
-TENON_FN void store_results(indices<O...>, const Outs &outs, const index_t *at, const R &r, Count count) {
+TENON_FN void store_results(indices<O...>, const Outs &outs, const index_t *at, const R &r,
+                            Count count) {
   if constexpr (sizeof...(O) == 1)
     (store_at<L, Axis>(outs.template get<O>(), at, r, count), ...);
   else
     (store_at<L, Axis>(outs.template get<O>(), at, r.template get<O>(), count), ...);
 }
 
-template <class L, int Axis, class Outs, class Ins, class Body, class Count, int... I, class... Anchors>
+template <class L, int Axis, class Outs, class Ins, class Body, class Count, int... I,
+          class... Anchors>
 TENON_FN void run_body(indices<I...>, const Body &body, const Outs &outs, const Ins &ins,
-                         const index_t *at, Count count, Anchors... anchors) {
-  store_results<L, Axis>(indices_to<Outs::count>{}, outs, at,
-                         body(L{}, anchors..., load_at<L, Axis>(ins.template get<I>(), at, count)...), count);
+                       const index_t *at, Count count, Anchors... anchors) {
+  store_results<L, Axis>(
+      indices_to<Outs::count>{}, outs, at,
+      body(L{}, anchors..., load_at<L, Axis>(ins.template get<I>(), at, count)...), count);
 }
 } // namespace detail
 
-/// outs[at ...] = body(anchors..., ins[at ...]...) for `count` lanes (fixed<L::width> or any number).
+/// outs[at ...] = body(anchors..., ins[at ...]...) for `count` lanes (fixed<L::width> or any
+/// number).
 template <class L, int Axis, class Outs, class Ins, class Body, class Count, class... Anchors>
-TENON_FN void apply_body(const Body &body, const Outs &outs, const Ins &ins, const index_t *at, Count count,
-                         Anchors... anchors) {
+TENON_FN void apply_body(const Body &body, const Outs &outs, const Ins &ins, const index_t *at,
+                         Count count, Anchors... anchors) {
   detail::run_body<L, Axis>(indices_to<Ins::count>{}, body, outs, ins, at, count, anchors...);
 }
 

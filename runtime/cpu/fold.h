@@ -1,7 +1,8 @@
 // Defines fold: the reduction of reduce.h for combiners that cannot merge partial results. It takes
 // one element after the other, in the order of the reduced dimensions.
 //
-//   outs[kept] = post(acc after acc = combine(acc..., pre(ins[kept, reduced]...)...), post_ins[kept]...)
+//   outs[kept] = post(acc after acc = combine(acc..., pre(ins[kept, reduced]...)...),
+//   post_ins[kept]...)
 //
 // Arguments as in reduce.h, but combine takes the accumulators and then the results of `pre`, of
 // whatever number and types.
@@ -15,17 +16,21 @@ namespace cpu {
 namespace detail {
 
 template <class Combine, class Tuple, class Values, int... I, int... J>
-TENON_FN Tuple fold_values(indices<I...>, indices<J...>, const Combine &combine, const Tuple &acc, const Values &values) {
+TENON_FN Tuple fold_values(indices<I...>, indices<J...>, const Combine &combine, const Tuple &acc,
+                           const Values &values) {
   return as_tuple(combine(scalar_lanes{}, acc.template get<I>()..., values.template get<J>()...));
 }
 
 } // namespace detail
 
-template <class Kept, class Reduced, class Ins, class Pre, class Combine, class Outs, class PostIns, class Post>
-void fold(const Kept &kept, const Reduced &reduced, const Ins &ins, const Pre &pre, const Combine &combine,
-          const Outs &outs, const PostIns &post_ins, const Post &post, pool &workers) {
+template <class Kept, class Reduced, class Ins, class Pre, class Combine, class Outs, class PostIns,
+          class Post>
+void fold(const Kept &kept, const Reduced &reduced, const Ins &ins, const Pre &pre,
+          const Combine &combine, const Outs &outs, const PostIns &post_ins, const Post &post,
+          pool &workers) {
   using namespace detail;
-  constexpr int kept_rank = Kept::rank, reduced_rank = Reduced::rank, rank = kept_rank + reduced_rank;
+  constexpr int kept_rank = Kept::rank, reduced_rank = Reduced::rank,
+                rank = kept_rank + reduced_rank;
   using Scalars = decltype(as_tuple(combine.identity(scalar_lanes{})));
   odometer<kept_rank> space;
   fill_extents<0>(kept, space.extents);
@@ -38,11 +43,13 @@ void fold(const Kept &kept, const Reduced &reduced, const Ins &ins, const Pre &p
         at[d] = it.at[d];
       Scalars acc = as_tuple(combine.identity(scalar_lanes{}));
       for_each_point<kept_rank, 0, reduced_rank>(reduced, at, [&] {
-        const auto values = load_values<scalar_lanes, rank - 1>(indices_to<Ins::count>{}, pre, ins, at, fixed<1>{});
-        acc = fold_values(indices_to<Scalars::count>{}, indices_to<decltype(values)::count>{}, combine, acc, values);
+        const auto values =
+            load_values<scalar_lanes, rank - 1>(indices_to<Ins::count>{}, pre, ins, at, fixed<1>{});
+        acc = fold_values(indices_to<Scalars::count>{}, indices_to<decltype(values)::count>{},
+                          combine, acc, values);
       });
-      finish_reduction<scalar_lanes, kept_rank - 1>(indices_to<Scalars::count>{}, post, outs, post_ins, at, fixed<1>{},
-                                                    acc);
+      finish_reduction<scalar_lanes, kept_rank - 1>(indices_to<Scalars::count>{}, post, outs,
+                                                    post_ins, at, fixed<1>{}, acc);
     }
   });
 }

@@ -1,5 +1,5 @@
-// Defines for_each_point: nested loops over part of an iteration space, innermost last, with constant
-// bounds where the extents are constant.
+// Defines for_each_point: nested loops over part of an iteration space, innermost last, with
+// constant bounds where the extents are constant.
 #ifndef TENON_RUNTIME_CPU_LOOPS_H
 #define TENON_RUNTIME_CPU_LOOPS_H
 

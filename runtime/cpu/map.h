@@ -1,13 +1,13 @@
-// Defines map: outs[i] = body(ins[i]...) over a space of up to eight dimensions. Pointwise functions,
-// broadcasts, transposes, slices, pads and concatenated pieces are all this kernel: they differ in
-// the strides of the views only.
+// Defines map: outs[i] = body(ins[i]...) over a space of up to eight dimensions. Pointwise
+// functions, broadcasts, transposes, slices, pads and concatenated pieces are all this kernel: they
+// differ in the strides of the views only.
 //
 //   map(dims<fixed<6>, dyn, fixed<64>>{...}, outs, ins, body, workers)
 //
-// Lanes run along the last dimension, so the emitter puts first the dimensions in which the output is
-// coarse, last the one in which it is contiguous, and merges neighbours that all views cross evenly:
-// a plain pointwise map has one dimension. When an input is contiguous along another dimension (a
-// transpose), both are walked in square blocks, so that each cache line is used whole.
+// Lanes run along the last dimension, so the emitter puts first the dimensions in which the output
+// is coarse, last the one in which it is contiguous, and merges neighbours that all views cross
+// evenly: a plain pointwise map has one dimension. When an input is contiguous along another
+// dimension (a transpose), both are walked in square blocks, so that each cache line is used whole.
 //
 // outs: pack of views of the space's rank. ins: views, padded_views, index_views or
 // gathered_views (so Gather is a map, too). A result may be
@@ -29,10 +29,12 @@ namespace detail {
 template <class... Vs> constexpr int widest_element(const arguments<Vs...> *) {
   return widest<bits_t<bare<typename Vs::element>>...>();
 }
-template <class Args> inline constexpr int widest_of = widest_element(static_cast<const Args *>(nullptr));
+template <class Args>
+inline constexpr int widest_of = widest_element(static_cast<const Args *>(nullptr));
 /// The default lanes of a kernel over these views.
 template <class Outs, class Ins>
-using view_lanes = typename lanes_of_bytes<(widest_of<Outs> > widest_of<Ins> ? widest_of<Outs> : widest_of<Ins>)>::type;
+using view_lanes = typename lanes_of_bytes<(
+    widest_of<Outs> > widest_of<Ins> ? widest_of<Outs> : widest_of<Ins>)>::type;
 
 template <int D, class Space> TENON_FN void fill_extents(const Space &space, index_t *extents) {
   if constexpr (D < Space::rank) {
@@ -41,7 +43,8 @@ template <int D, class Space> TENON_FN void fill_extents(const Space &space, ind
   }
 }
 
-/// The dimension, other than the last, along which the view is contiguous; -1 if it need not be crossed.
+/// The dimension, other than the last, along which the view is contiguous; -1 if it need not be
+/// crossed.
 template <int D, class View> constexpr int contiguous_dim() {
   using Last = decltype(View{}.strides.template get<View::rank - 1>());
   if constexpr (D + 1 >= View::rank || is_same<Last, fixed<0>> || is_same<Last, fixed<1>>)
@@ -51,9 +54,7 @@ template <int D, class View> constexpr int contiguous_dim() {
   else
     return contiguous_dim<D + 1, View>();
 }
-template <class V> struct crossing_of {
-  static constexpr int value = -1;
-};
+template <class V> struct crossing_of { static constexpr int value = -1; };
 template <class T, class S> struct crossing_of<view<T, S>> {
   static constexpr int value = contiguous_dim<0, view<T, S>>();
 };
@@ -90,7 +91,8 @@ void map(const Space &space, const Outs &outs, const Ins &ins, const Body &body,
   using namespace detail;
   constexpr int rank = Space::rank;
   if constexpr (rank == 0) {
-    apply_body<scalar_lanes, -1>(body, outs, ins, static_cast<const index_t *>(nullptr), fixed<1>{});
+    apply_body<scalar_lanes, -1>(body, outs, ins, static_cast<const index_t *>(nullptr),
+                                 fixed<1>{});
   } else {
     using Chosen = view_lanes<Outs, Ins>;
     using L = typename choose_type<is_same<Lanes, void>, Chosen, Lanes>::type;
@@ -106,32 +108,34 @@ void map(const Space &space, const Outs &outs, const Ins &ins, const Body &body,
       crossed = it.extents[cross];
       it.extents[cross] = ceil_div(crossed, block);
     }
-    workers.parallel_for(it.size(), 1 + 16384 / (row < run_length ? row + 1 : run_length), [&](index_t begin, index_t end) {
-      odometer<rank> point = it;
-      point.seek(begin);
-      for (index_t u = begin; u < end; ++u, point.step()) {
-        index_t at[rank];
-        for (int d = 0; d < rank; ++d)
-          at[d] = point.at[d];
-        at[rank - 1] *= run_length;
-        const index_t left = index_t(row) - at[rank - 1];
-        const auto one_run = [&] {
-          if constexpr (decltype(row)::is_fixed) {
-            if constexpr (decltype(row)::value <= run_length)
-              return map_run<L, rank>(at, row, outs, ins, body);
+    workers.parallel_for(
+        it.size(), 1 + 16384 / (row < run_length ? row + 1 : run_length),
+        [&](index_t begin, index_t end) {
+          odometer<rank> point = it;
+          point.seek(begin);
+          for (index_t u = begin; u < end; ++u, point.step()) {
+            index_t at[rank];
+            for (int d = 0; d < rank; ++d)
+              at[d] = point.at[d];
+            at[rank - 1] *= run_length;
+            const index_t left = index_t(row) - at[rank - 1];
+            const auto one_run = [&] {
+              if constexpr (decltype(row)::is_fixed) {
+                if constexpr (decltype(row)::value <= run_length)
+                  return map_run<L, rank>(at, row, outs, ins, body);
+              }
+              map_run<L, rank>(at, dyn(left < run_length ? left : run_length), outs, ins, body);
+            };
+            if constexpr (cross < 0) {
+              one_run();
+            } else {
+              at[cross] *= block;
+              const index_t stop = at[cross] + block < crossed ? at[cross] + block : crossed;
+              for (; at[cross] < stop; ++at[cross])
+                one_run();
+            }
           }
-          map_run<L, rank>(at, dyn(left < run_length ? left : run_length), outs, ins, body);
-        };
-        if constexpr (cross < 0) {
-          one_run();
-        } else {
-          at[cross] *= block;
-          const index_t stop = at[cross] + block < crossed ? at[cross] + block : crossed;
-          for (; at[cross] < stop; ++at[cross])
-            one_run();
-        }
-      }
-    });
+        });
   }
 }
 

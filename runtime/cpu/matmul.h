@@ -2,9 +2,10 @@
 //
 //   y[b0, b1, m, n] = body(sum over k of a[b0, b1, m, k] * b[k, n], ins...)
 //
-// It is the pointwise case of conv.h: rows of `a` are the pixels, columns of `b` the filters; schedule,
-// prologue (indexed by k) and register tile are those described there. One row (m = 1) wants mr = 1 and
-// nr = 8 registers: the product is then bound by reading b, and eight sums hide the latency of adding.
+// It is the pointwise case of conv.h: rows of `a` are the pixels, columns of `b` the filters;
+// schedule, prologue (indexed by k) and register tile are those described there. One row (m = 1)
+// wants mr = 1 and nr = 8 registers: the product is then bound by reading b, and eight sums hide
+// the latency of adding.
 //
 // Config (derive from matmul_defaults; `fixed` or `dyn` unless noted):
 //   batch0, batch1, m, n, k       extents; k fixed
@@ -60,9 +61,10 @@ TENON_FN auto as_pixels(const view<T, dims<S0, S1, S2, S3>> &v, const index_t *a
                                         v.strides.template get<1>(), v.strides.template get<2>()));
 }
 template <class T, int D> TENON_FN auto as_pixels(const index_view<T, D> &, const index_t *) {
-  return index_view<T, D == 0 ? 0 : D == 3 ? 1 : D + 1>{};
+  return index_view < T, D == 0 ? 0 : D == 3 ? 1 : D + 1 > {};
 }
-template <class Args, int... I> TENON_FN auto all_as_pixels(indices<I...>, const Args &args, const index_t *at) {
+template <class Args, int... I>
+TENON_FN auto all_as_pixels(indices<I...>, const Args &args, const index_t *at) {
   (void)at;
   return pack(as_pixels(args.template get<I>(), at)...);
 }
@@ -72,23 +74,26 @@ template <class Args> TENON_FN auto all_as_pixels(const Args &args, const index_
 
 } // namespace detail
 
-template <class Cfg, class X, class W, class Outs, class Ins, class Body, class Prologue = no_prologue,
-          class PrologueIns = arguments<>>
-void matmul(const Cfg &cfg, const X &a, const W *b, const Outs &outs, const Ins &ins, const Body &body, pool &workers,
-            const Prologue &prologue = {}, const PrologueIns &prologue_ins = {}) {
+template <class Cfg, class X, class W, class Outs, class Ins, class Body,
+          class Prologue = no_prologue, class PrologueIns = arguments<>>
+void matmul(const Cfg &cfg, const X &a, const W *b, const Outs &outs, const Ins &ins,
+            const Body &body, pool &workers, const Prologue &prologue = {},
+            const PrologueIns &prologue_ins = {}) {
   using namespace detail;
-  constexpr bool shared =
-      is_same<bare<decltype(cfg.b_stride0)>, fixed<0>> && is_same<bare<decltype(cfg.b_stride1)>, fixed<0>>;
+  constexpr bool shared = is_same<bare<decltype(cfg.b_stride0)>, fixed<0>> &&
+                          is_same<bare<decltype(cfg.b_stride1)>, fixed<0>>;
   const matmul_conv<Cfg, shared> inner(cfg);
   index_t at[4] = {0, 0, 0, 0};
   if constexpr (shared) {
-    conv(inner, as_pixels(a, at), b, all_as_pixels(outs, at), all_as_pixels(ins, at), body, workers, prologue,
-         prologue_ins);
+    conv(inner, as_pixels(a, at), b, all_as_pixels(outs, at), all_as_pixels(ins, at), body, workers,
+         prologue, prologue_ins);
   } else {
     for (at[0] = 0; at[0] < index_t(cfg.batch0); ++at[0])
       for (at[1] = 0; at[1] < index_t(cfg.batch1); ++at[1])
-        conv(inner, as_pixels(a, at), b + at[0] * index_t(cfg.b_stride0) + at[1] * index_t(cfg.b_stride1),
-             all_as_pixels(outs, at), all_as_pixels(ins, at), body, workers, prologue, prologue_ins);
+        conv(inner, as_pixels(a, at),
+             b + at[0] * index_t(cfg.b_stride0) + at[1] * index_t(cfg.b_stride1),
+             all_as_pixels(outs, at), all_as_pixels(ins, at), body, workers, prologue,
+             prologue_ins);
   }
 }
 

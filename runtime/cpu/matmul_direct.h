@@ -2,7 +2,8 @@
 // time. It is the kernel for what the blocked ones do not take (integers, computed operands) and
 // makes no claim to speed.
 //
-//   y[p..., m, n] = body(sum over k of (a - a_zero)[p..., m, n, k] * (b - b_zero)[p..., m, n, k], ins...)
+//   y[p..., m, n] = body(sum over k of (a - a_zero)[p..., m, n, k] * (b - b_zero)[p..., m, n, k],
+//   ins...)
 //
 //   matmul_direct<A>(space, k, a, a_zero, b, b_zero, outs, ins, body, workers)
 //
@@ -24,7 +25,8 @@ struct no_zero_point {};
 namespace detail {
 
 /// The operand at one point less its zero point, in the accumulator's type.
-template <class A, int Axis, class X, class Zero> TENON_FN A load_centred(const X &x, const Zero &zero, const index_t *at) {
+template <class A, int Axis, class X, class Zero>
+TENON_FN A load_centred(const X &x, const Zero &zero, const index_t *at) {
   const A value = A(load_at<scalar_lanes, Axis>(x, at, fixed<1>{}));
   if constexpr (is_same<Zero, no_zero_point>)
     return value;
@@ -42,26 +44,30 @@ template <class A> TENON_FN A multiply_add(A a, A b, A acc) {
 
 } // namespace detail
 
-template <class A, class Space, class K, class X, class XZero, class Y, class YZero, class Outs, class Ins, class Body>
-void matmul_direct(const Space &space, K k, const X &a, const XZero &a_zero, const Y &b, const YZero &b_zero,
-                   const Outs &outs, const Ins &ins, const Body &body, pool &workers) {
+template <class A, class Space, class K, class X, class XZero, class Y, class YZero, class Outs,
+          class Ins, class Body>
+void matmul_direct(const Space &space, K k, const X &a, const XZero &a_zero, const Y &b,
+                   const YZero &b_zero, const Outs &outs, const Ins &ins, const Body &body,
+                   pool &workers) {
   using namespace detail;
   constexpr int rank = Space::rank;
   odometer<rank> points;
   fill_extents<0>(space, points.extents);
-  workers.parallel_for(points.size(), 1 + 16384 / (index_t(k) + 1), [&](index_t begin, index_t end) {
-    odometer<rank> it = points;
-    it.seek(begin);
-    for (index_t u = begin; u < end; ++u, it.step()) {
-      index_t at[rank + 1];
-      for (int d = 0; d < rank; ++d)
-        at[d] = it.at[d];
-      A sum = A(0);
-      for (at[rank] = 0; at[rank] < index_t(k); ++at[rank])
-        sum = multiply_add(load_centred<A, rank>(a, a_zero, at), load_centred<A, rank>(b, b_zero, at), sum);
-      apply_body<scalar_lanes, rank - 1>(body, outs, ins, at, fixed<1>{}, sum);
-    }
-  });
+  workers.parallel_for(points.size(), 1 + 16384 / (index_t(k) + 1),
+                       [&](index_t begin, index_t end) {
+                         odometer<rank> it = points;
+                         it.seek(begin);
+                         for (index_t u = begin; u < end; ++u, it.step()) {
+                           index_t at[rank + 1];
+                           for (int d = 0; d < rank; ++d)
+                             at[d] = it.at[d];
+                           A sum = A(0);
+                           for (at[rank] = 0; at[rank] < index_t(k); ++at[rank])
+                             sum = multiply_add(load_centred<A, rank>(a, a_zero, at),
+                                                load_centred<A, rank>(b, b_zero, at), sum);
+                           apply_body<scalar_lanes, rank - 1>(body, outs, ins, at, fixed<1>{}, sum);
+                         }
+                       });
 }
 
 } // namespace cpu

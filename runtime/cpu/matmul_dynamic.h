@@ -3,10 +3,10 @@
 //
 //   y[b0, b1, m, n] = body(sum over k of a[b0, b1, m, k] * b[b0, b1, k, n], ins...)
 //
-// Blocks of `depth` rows of b by nr columns, and of mr rows of a, are copied to the stack in the order
-// the register tile reads them; so transposed and strided operands cost about the same. b is copied once
-// per column block when k <= depth, else again for each group of eight tiles. Sums stay in registers
-// within a block.
+// Blocks of `depth` rows of b by nr columns, and of mr rows of a, are copied to the stack in the
+// order the register tile reads them; so transposed and strided operands cost about the same. b is
+// copied once per column block when k <= depth, else again for each group of eight tiles. Sums stay
+// in registers within a block.
 //
 // Config (derive from matmul_dynamic_defaults): batch0, batch1, m, n, k (`fixed` or `dyn`);
 //   mr, nr     schedule: register tile as in conv.h, e.g. 14x32 with AVX-512
@@ -36,15 +36,17 @@ namespace detail {
 
 /// sums[MR][nr] += a[k][MR] * b[k][nr] over `k` packed rows.
 template <class Cfg>
-TENON_TILE void matmul_tile(const typename Cfg::accumulator *a, const typename Cfg::accumulator *b, index_t k,
-                            typename Cfg::accumulator *sums) {
+TENON_TILE void matmul_tile(const typename Cfg::accumulator *a, const typename Cfg::accumulator *b,
+                            index_t k, typename Cfg::accumulator *sums) {
   using L = typename Cfg::lanes;
   using A = typename Cfg::accumulator;
   using V = typename L::template of<A>;
   constexpr int mr = Cfg::mr, nv = Cfg::nr / L::width;
   V acc[mr][nv];
   unroll<mr>([&](auto r) TENON_LAMBDA {
-    unroll<nv>([&](auto v) TENON_LAMBDA { acc[r][v] = load<L>(sums + int(r) * Cfg::nr + int(v) * L::width); });
+    unroll<nv>([&](auto v) TENON_LAMBDA {
+      acc[r][v] = load<L>(sums + int(r) * Cfg::nr + int(v) * L::width);
+    });
   });
   for (index_t i = 0; i < k; ++i, a += mr, b += Cfg::nr) {
     V columns[nv];
@@ -55,11 +57,14 @@ TENON_TILE void matmul_tile(const typename Cfg::accumulator *a, const typename C
     });
   }
   unroll<mr>([&](auto r) TENON_LAMBDA {
-    unroll<nv>([&](auto v) TENON_LAMBDA { store<L, A>(sums + int(r) * Cfg::nr + int(v) * L::width, acc[r][v]); });
+    unroll<nv>([&](auto v) TENON_LAMBDA {
+      store<L, A>(sums + int(r) * Cfg::nr + int(v) * L::width, acc[r][v]);
+    });
   });
 }
 
-/// to[k][Block] = from rows (dimension `Fast` of the view runs along the block), zeros beyond `filled`.
+/// to[k][Block] = from rows (dimension `Fast` of the view runs along the block), zeros beyond
+/// `filled`.
 template <class L, int Block, int Fast, class View, class A>
 TENON_FN void pack_block(const View &from, const index_t *at, index_t k, index_t filled, A *to) {
   const auto fast = from.strides.template get<Fast>();
@@ -87,8 +92,8 @@ TENON_FN void pack_block(const View &from, const index_t *at, index_t k, index_t
 } // namespace detail
 
 template <class Cfg, class X, class Y, class Outs, class Ins, class Body>
-void matmul_dynamic(const Cfg &cfg, const X &a, const Y &b, const Outs &outs, const Ins &ins, const Body &body,
-                    pool &workers) {
+void matmul_dynamic(const Cfg &cfg, const X &a, const Y &b, const Outs &outs, const Ins &ins,
+                    const Body &body, pool &workers) {
   using namespace detail;
   using L = typename Cfg::lanes;
   using A = typename Cfg::accumulator;
@@ -99,40 +104,41 @@ void matmul_dynamic(const Cfg &cfg, const X &a, const Y &b, const Outs &outs, co
   space.extents[0] = cfg.batch0;
   space.extents[1] = cfg.batch1;
   space.extents[2] = ceil_div(n, nr);
-  workers.parallel_for(space.size(), 1 + (index_t(1) << 18) / (m * k * nr + 1), [&](index_t begin, index_t end) {
-    alignas(64) A rows[depth * mr], columns[depth * nr], sums[group][mr * nr];
-    odometer<3> it = space;
-    it.seek(begin);
-    for (index_t u = begin; u < end; ++u, it.step()) {
-      const index_t column = it.at[2] * nr, left = n - column;
-      for (index_t row0 = 0; row0 < m; row0 += group * mr) {
-        const index_t stop = m - row0 < group * mr ? m : row0 + group * mr;
-        for (auto &tile : sums)
-          for (A &s : tile)
-            s = A(0);
-        for (index_t k0 = 0; k0 < k; k0 += depth) {
-          const index_t count = k - k0 < depth ? k - k0 : depth;
-          const index_t at_b[4] = {it.at[0], it.at[1], k0, column};
-          if (row0 == 0 || k > depth)
-            pack_block<L, nr, 3>(b, at_b, count, left < nr ? left : nr, columns);
-          for (index_t row = row0, tile = 0; row < stop; row += mr, ++tile) {
-            const index_t at_a[4] = {it.at[0], it.at[1], row, k0};
-            pack_block<L, mr, 2>(a, at_a, count, m - row < mr ? m - row : mr, rows);
-            matmul_tile<Cfg>(rows, columns, count, sums[tile]);
+  workers.parallel_for(
+      space.size(), 1 + (index_t(1) << 18) / (m * k * nr + 1), [&](index_t begin, index_t end) {
+        alignas(64) A rows[depth * mr], columns[depth * nr], sums[group][mr * nr];
+        odometer<3> it = space;
+        it.seek(begin);
+        for (index_t u = begin; u < end; ++u, it.step()) {
+          const index_t column = it.at[2] * nr, left = n - column;
+          for (index_t row0 = 0; row0 < m; row0 += group * mr) {
+            const index_t stop = m - row0 < group * mr ? m : row0 + group * mr;
+            for (auto &tile : sums)
+              for (A &s : tile)
+                s = A(0);
+            for (index_t k0 = 0; k0 < k; k0 += depth) {
+              const index_t count = k - k0 < depth ? k - k0 : depth;
+              const index_t at_b[4] = {it.at[0], it.at[1], k0, column};
+              if (row0 == 0 || k > depth)
+                pack_block<L, nr, 3>(b, at_b, count, left < nr ? left : nr, columns);
+              for (index_t row = row0, tile = 0; row < stop; row += mr, ++tile) {
+                const index_t at_a[4] = {it.at[0], it.at[1], row, k0};
+                pack_block<L, mr, 2>(a, at_a, count, m - row < mr ? m - row : mr, rows);
+                matmul_tile<Cfg>(rows, columns, count, sums[tile]);
+              }
+            }
+            for (index_t row = row0; row < stop; ++row)
+              for (index_t j = 0; j < nr && j < left; j += L::width) {
+                const index_t at[4] = {it.at[0], it.at[1], row, column + j};
+                const auto v = load<L>(sums[(row - row0) / mr] + (row - row0) % mr * nr + j);
+                if (left - j >= L::width)
+                  apply_body<L, 3>(body, outs, ins, at, fixed<L::width>{}, v);
+                else
+                  apply_body<L, 3>(body, outs, ins, at, left - j, v);
+              }
           }
         }
-        for (index_t row = row0; row < stop; ++row)
-          for (index_t j = 0; j < nr && j < left; j += L::width) {
-            const index_t at[4] = {it.at[0], it.at[1], row, column + j};
-            const auto v = load<L>(sums[(row - row0) / mr] + (row - row0) % mr * nr + j);
-            if (left - j >= L::width)
-              apply_body<L, 3>(body, outs, ins, at, fixed<L::width>{}, v);
-            else
-              apply_body<L, 3>(body, outs, ins, at, left - j, v);
-          }
-      }
-    }
-  });
+      });
 }
 
 } // namespace cpu

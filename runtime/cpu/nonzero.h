@@ -2,9 +2,9 @@
 //
 //   nonzero(space, x, out, found)
 //
-// space: dims<...>; x: view over it. out: view over (dimension, ordinal) with room for every element;
-// found[0] receives how many there are. NaN is not zero. One thread: each position depends on all
-// before it.
+// space: dims<...>; x: view over it. out: view over (dimension, ordinal) with room for every
+// element; found[0] receives how many there are. NaN is not zero. One thread: each position depends
+// on all before it.
 #ifndef TENON_RUNTIME_CPU_NONZERO_H
 #define TENON_RUNTIME_CPU_NONZERO_H
 
@@ -14,7 +14,8 @@
 namespace tenon {
 namespace cpu {
 
-template <class Space, class X, class Out> void nonzero(const Space &space, const X &x, const Out &out, int64_t *found) {
+template <class Space, class X, class Out>
+void nonzero(const Space &space, const X &x, const Out &out, int64_t *found) {
   constexpr int rank = Space::rank;
   index_t at[rank > 0 ? rank : 1] = {};
   index_t count = 0;

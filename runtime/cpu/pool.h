@@ -41,7 +41,10 @@ public:
   /// The number of threads that work, the calling one included; at most `max_threads`.
   static constexpr int max_threads = 64;
 
-  explicit pool(int threads = 1) : threads_(threads < 1 ? 1 : threads > max_threads ? max_threads : threads) {
+  explicit pool(int threads = 1)
+      : threads_(threads < 1             ? 1
+                 : threads > max_threads ? max_threads
+                                         : threads) {
     for (int i = 1; i < threads_; ++i)
       workers_[i] = std::thread([this] { serve(); });
   }
@@ -70,8 +73,12 @@ public:
     }
     // A few chunks a thread even out unequal speeds; more would only cost atomics.
     const index_t chunks = pieces < index_t(threads_) * 4 ? pieces : index_t(threads_) * 4;
-    job_ = {[](const void *f, index_t b, index_t e) { (*static_cast<const F *>(f))(b, e); }, &body, count, grain,
-            pieces, chunks};
+    job_ = {[](const void *f, index_t b, index_t e) { (*static_cast<const F *>(f))(b, e); },
+            &body,
+            count,
+            grain,
+            pieces,
+            chunks};
     next_.store(0, std::memory_order_relaxed);
     busy_.store(threads_ - 1, std::memory_order_relaxed);
     generation_.fetch_add(1, std::memory_order_seq_cst);

@@ -2,18 +2,20 @@
 //
 //   y[n, c, oh, ow] = body(max or mean of the elements of the window inside x, ins...)
 //
-// Lanes run along the channels; each output vector folds its window, narrowed to the image first, so
-// that padding is never read. NaN wins a maximum. An empty window gives the lowest value, or 0.
+// Lanes run along the channels; each output vector folds its window, narrowed to the image first,
+// so that padding is never read. NaN wins a maximum. An empty window gives the lowest value, or 0.
 //
 // Config (derive from pooling_defaults; `fixed` or `dyn` unless noted):
 //   batch, channels, out_h, out_w, in_h, in_w
 //   kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w
 //   pad_top, pad_left, pad_bottom, pad_right   the last two count for count_include_pad only
-//   kind          type: pooling_max, pooling_mean, or pooling_mean_padded (divides by the taps inside
+//   kind          type: pooling_max, pooling_mean, or pooling_mean_padded (divides by the taps
+//   inside
 //                 the padded image)
 //   accumulator   type: what a mean adds up in; the element type for max
 //   lanes         type
-// x: view over (n, c, h, w), c stride fixed<1> (NHWC) for vector loads. outs, ins: over (n, c, oh, ow).
+// x: view over (n, c, h, w), c stride fixed<1> (NHWC) for vector loads. outs, ins: over (n, c, oh,
+// ow).
 #ifndef TENON_RUNTIME_CPU_POOLING_H
 #define TENON_RUNTIME_CPU_POOLING_H
 
@@ -62,7 +64,8 @@ namespace detail {
 struct tap_range {
   index_t begin, end, padded_end;
 };
-TENON_FN tap_range taps_inside(index_t first, index_t step, index_t taps, index_t extent, index_t padding) {
+TENON_FN tap_range taps_inside(index_t first, index_t step, index_t taps, index_t extent,
+                               index_t padding) {
   const auto below = [&](index_t limit) {
     const index_t count = first >= limit ? 0 : ceil_div(limit - first, step);
     return count < taps ? count : taps;
@@ -72,8 +75,8 @@ TENON_FN tap_range taps_inside(index_t first, index_t step, index_t taps, index_
 }
 
 template <class Cfg, class X, class Count, class Outs, class Ins, class Body>
-TENON_FN void pooling_row(const Cfg &cfg, const X &x, index_t *at, Count count, const Outs &outs, const Ins &ins,
-                          const Body &body) {
+TENON_FN void pooling_row(const Cfg &cfg, const X &x, index_t *at, Count count, const Outs &outs,
+                          const Ins &ins, const Body &body) {
   using L = typename Cfg::lanes;
   using Kind = typename Cfg::kind;
   using V = typename L::template of<typename Cfg::accumulator>;
@@ -81,7 +84,8 @@ TENON_FN void pooling_row(const Cfg &cfg, const X &x, index_t *at, Count count, 
   const tap_range rows = taps_inside(ih, cfg.dilation_h, cfg.kernel_h, cfg.in_h, cfg.pad_bottom);
   for (at[3] = 0; at[3] < index_t(cfg.out_w); ++at[3]) {
     const index_t iw = at[3] * index_t(cfg.stride_w) - index_t(cfg.pad_left);
-    const tap_range columns = taps_inside(iw, cfg.dilation_w, cfg.kernel_w, cfg.in_w, cfg.pad_right);
+    const tap_range columns =
+        taps_inside(iw, cfg.dilation_w, cfg.kernel_w, cfg.in_w, cfg.pad_right);
     V acc = Kind::template start<V>();
     for (index_t ky = rows.begin; ky < rows.end; ++ky) {
       index_t point[4] = {at[0], at[1], ih + ky * index_t(cfg.dilation_h), 0};
@@ -99,7 +103,8 @@ TENON_FN void pooling_row(const Cfg &cfg, const X &x, index_t *at, Count count, 
 } // namespace detail
 
 template <class Cfg, class X, class Outs, class Ins, class Body>
-void pooling(const Cfg &cfg, const X &x, const Outs &outs, const Ins &ins, const Body &body, pool &workers) {
+void pooling(const Cfg &cfg, const X &x, const Outs &outs, const Ins &ins, const Body &body,
+             pool &workers) {
   using namespace detail;
   constexpr int width = Cfg::lanes::width;
   odometer<3> space;

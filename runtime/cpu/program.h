@@ -42,7 +42,8 @@ inline const char *status_message(int code) {
 
 #if defined(TENON_TRACE)
 /// Called before (phase 0) and after (phase 1) each step; may read and write what it is given.
-using trace_hook = void (*)(void *user, int step, int phase, unsigned char *arena, unsigned char *states);
+using trace_hook = void (*)(void *user, int step, int phase, unsigned char *arena,
+                            unsigned char *states);
 #endif
 
 /// What a step finds its operands in. Offsets are known when the file is written.
@@ -65,7 +66,9 @@ struct frame {
   }
   template <class T> const T *input(int i) const { return static_cast<const T *>(inputs[i]); }
   template <class T> T *output(int i) const { return static_cast<T *>(outputs[i]); }
-  template <class T> T *state(size_t offset) const { return reinterpret_cast<T *>(states + offset); }
+  template <class T> T *state(size_t offset) const {
+    return reinterpret_cast<T *>(states + offset);
+  }
 
   /// Runs one step.
   void step(int number, void (*run)(const frame &)) const {
@@ -91,7 +94,7 @@ struct dim_range {
 struct program {
   void (*run)(const frame &);
   size_t arena_bytes, state_bytes, weight_bytes;
-  uint64_t weight_hash; // FNV-1a of the weights file
+  uint64_t weight_hash;         // FNV-1a of the weights file
   const unsigned char *weights; // null: read from a file
   const dim_range *dims;
   int dim_count;
@@ -123,11 +126,14 @@ inline pool &serial_pool() {
 }
 
 constexpr size_t memory_alignment = 64;
-constexpr size_t align_memory(size_t n) { return (n + memory_alignment - 1) / memory_alignment * memory_alignment; }
+constexpr size_t align_memory(size_t n) {
+  return (n + memory_alignment - 1) / memory_alignment * memory_alignment;
+}
 
 /// Bytes that place_context needs, alignment included.
 inline size_t context_bytes(const program &p) {
-  return memory_alignment + align_memory(sizeof(context)) + align_memory(p.arena_bytes) + align_memory(p.state_bytes);
+  return memory_alignment + align_memory(sizeof(context)) + align_memory(p.arena_bytes) +
+         align_memory(p.state_bytes);
 }
 
 inline int reset_context(const program &p, context *c) {
@@ -139,13 +145,15 @@ inline int reset_context(const program &p, context *c) {
 }
 
 /// Builds a context in memory of the caller.
-inline int place_context(const program &p, const model *m, void *memory, size_t bytes, context **out) {
+inline int place_context(const program &p, const model *m, void *memory, size_t bytes,
+                         context **out) {
   if (!m || !memory || !out)
     return invalid_argument;
   if (bytes < context_bytes(p))
     return out_of_memory;
   unsigned char *base = static_cast<unsigned char *>(memory);
-  base += (memory_alignment - reinterpret_cast<uintptr_t>(base) % memory_alignment) % memory_alignment;
+  base +=
+      (memory_alignment - reinterpret_cast<uintptr_t>(base) % memory_alignment) % memory_alignment;
   context *c = reinterpret_cast<context *>(base);
   c->of = m;
   c->owned = nullptr;
@@ -171,7 +179,8 @@ inline int set_dim(const program &p, context *c, int dim, long value) {
   return ok;
 }
 
-inline int run_context(const program &p, context *c, const void *const *inputs, void *const *outputs) {
+inline int run_context(const program &p, context *c, const void *const *inputs,
+                       void *const *outputs) {
   if (!c || !inputs || !outputs)
     return invalid_argument;
   frame f;
@@ -207,7 +216,9 @@ inline int read_weights(const program &p, const char *path, model *m) {
   unsigned char *block = static_cast<unsigned char *>(malloc(p.weight_bytes + memory_alignment));
   int code = block ? ok : out_of_memory;
   if (block) {
-    unsigned char *base = block + (memory_alignment - reinterpret_cast<uintptr_t>(block) % memory_alignment) % memory_alignment;
+    unsigned char *base =
+        block + (memory_alignment - reinterpret_cast<uintptr_t>(block) % memory_alignment) %
+                    memory_alignment;
     if (fread(base, 1, p.weight_bytes, file) != p.weight_bytes)
       code = weights_unreadable;
     else if (fgetc(file) != EOF || hash_bytes(base, p.weight_bytes) != p.weight_hash)
@@ -272,7 +283,9 @@ inline int set_threads(context *c, int threads) {
   return ok;
 }
 #else
-inline int set_threads(context *c, int threads) { return c && threads >= 1 ? ok : invalid_argument; }
+inline int set_threads(context *c, int threads) {
+  return c && threads >= 1 ? ok : invalid_argument;
+}
 #endif
 
 inline void destroy_context(context *c) {

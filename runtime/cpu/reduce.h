@@ -1,22 +1,23 @@
 // Defines reduce: folds some dimensions of an iteration space away.
 //
-//   outs[kept] = post(fold over reduced of combine(accumulators, pre(ins[kept, reduced]...)), post_ins[kept]...)
+//   outs[kept] = post(fold over reduced of combine(accumulators, pre(ins[kept, reduced]...)),
+//   post_ins[kept]...)
 //
 //   reduce(kept, reduced, ins, pre, combine, outs, post_ins, post, workers)
 //
-// kept, reduced: dims<...>; ins are views (index_views, ...) over the kept dimensions followed by the reduced
-// ones, outs and post_ins over the kept ones. The emitter orders and merges dimensions as for map.h.
-// combine: a functor with
+// kept, reduced: dims<...>; ins are views (index_views, ...) over the kept dimensions followed by
+// the reduced ones, outs and post_ins over the kept ones. The emitter orders and merges dimensions
+// as for map.h. combine: a functor with
 //   template <class L> auto identity(L) const;                      one value, or pack of several
 //   template <class L> auto operator()(L, acc..., value...) const;     the same shape
 // associative and commutative up to rounding, since partial results are combined with it too; `pre`
 // gives values of the accumulators' types. Sum, mean (post divides), max, ArgMax (value and index).
 //
 // Lanes run along the last kept dimension when all inputs are contiguous (or constant) along it,
-// four vectors at once; else along the last reduced dimension, in four independent accumulators that
-// are combined at the end; else along the kept one with strided loads, since `post` may be costly.
-// A dimension shorter than a vector carries no lanes. Name the lanes (reduce<simd<8>>) when the fold
-// computes in elements wider than the views'.
+// four vectors at once; else along the last reduced dimension, in four independent accumulators
+// that are combined at the end; else along the kept one with strided loads, since `post` may be
+// costly. A dimension shorter than a vector carries no lanes. Name the lanes (reduce<simd<8>>) when
+// the fold computes in elements wider than the views'.
 #ifndef TENON_RUNTIME_CPU_REDUCE_H
 #define TENON_RUNTIME_CPU_REDUCE_H
 
@@ -31,7 +32,8 @@ template <class V> TENON_FN arguments<V> as_tuple(V v) { return pack(v); }
 template <class... Vs> TENON_FN arguments<Vs...> as_tuple(arguments<Vs...> v) { return v; }
 
 template <class L, class Combine, class Tuple, int... I>
-TENON_FN Tuple fold_tuples(indices<I...>, const Combine &combine, const Tuple &acc, const Tuple &value) {
+TENON_FN Tuple fold_tuples(indices<I...>, const Combine &combine, const Tuple &acc,
+                           const Tuple &value) {
   return as_tuple(combine(L{}, acc.template get<I>()..., value.template get<I>()...));
 }
 template <class L, class Combine, class Tuple>
@@ -46,13 +48,14 @@ TENON_FN Scalars lane_of(indices<I...>, const Tuple &t, int lane) {
 }
 
 template <class L, int Axis, class Pre, class Ins, class Count, int... I>
-TENON_FN auto load_values(indices<I...>, const Pre &pre, const Ins &ins, const index_t *at, Count count) {
+TENON_FN auto load_values(indices<I...>, const Pre &pre, const Ins &ins, const index_t *at,
+                          Count count) {
   return as_tuple(pre(L{}, load_at<L, Axis>(ins.template get<I>(), at, count)...));
 }
 
 template <class L, int Axis, class Post, class Outs, class Ins, class Count, class Tuple, int... I>
-TENON_FN void finish_reduction(indices<I...>, const Post &post, const Outs &outs, const Ins &ins, const index_t *at,
-                               Count count, const Tuple &acc) {
+TENON_FN void finish_reduction(indices<I...>, const Post &post, const Outs &outs, const Ins &ins,
+                               const index_t *at, Count count, const Tuple &acc) {
   apply_body<L, Axis>(post, outs, ins, at, count, acc.template get<I>()...);
 }
 
@@ -96,15 +99,18 @@ template <class Space, int Width> inline constexpr bool fills = last_fills<Space
 
 } // namespace detail
 
-template <class Lanes = void, class Kept, class Reduced, class Ins, class Pre, class Combine, class Outs,
-          class PostIns, class Post>
-void reduce(const Kept &kept, const Reduced &reduced, const Ins &ins, const Pre &pre, const Combine &combine,
-            const Outs &outs, const PostIns &post_ins, const Post &post, pool &workers) {
+template <class Lanes = void, class Kept, class Reduced, class Ins, class Pre, class Combine,
+          class Outs, class PostIns, class Post>
+void reduce(const Kept &kept, const Reduced &reduced, const Ins &ins, const Pre &pre,
+            const Combine &combine, const Outs &outs, const PostIns &post_ins, const Post &post,
+            pool &workers) {
   using namespace detail;
-  constexpr int kept_rank = Kept::rank, reduced_rank = Reduced::rank, rank = kept_rank + reduced_rank;
+  constexpr int kept_rank = Kept::rank, reduced_rank = Reduced::rank,
+                rank = kept_rank + reduced_rank;
   using Chosen = view_lanes<Outs, Ins>;
   using Wide = typename choose_type<is_same<Lanes, void>, Chosen, Lanes>::type;
-  constexpr bool kept_fits = lanes_fit<kept_rank - 1>(static_cast<const Ins *>(nullptr)) && fills<Kept, Wide::width>;
+  constexpr bool kept_fits =
+      lanes_fit<kept_rank - 1>(static_cast<const Ins *>(nullptr)) && fills<Kept, Wide::width>;
   constexpr bool along_reduced = !kept_fits && reduced_rank > 0 && fills<Reduced, Wide::width> &&
                                  lanes_fit<rank - 1>(static_cast<const Ins *>(nullptr));
   constexpr bool along_kept = kept_fits || (!along_reduced && fills<Kept, Wide::width>);
@@ -143,7 +149,8 @@ void reduce(const Kept &kept, const Reduced &reduced, const Ins &ins, const Pre 
           for_each_point<kept_rank, 0, reduced_rank>(reduced, at, [&]() TENON_LAMBDA {
             unroll<n>([&](auto v) TENON_LAMBDA {
               at[axis] = from + int(v) * Wide::width;
-              acc[v] = fold_tuples<Wide>(combine, acc[v], load_values<Wide, axis>(inputs, pre, ins, at, count));
+              acc[v] = fold_tuples<Wide>(combine, acc[v],
+                                         load_values<Wide, axis>(inputs, pre, ins, at, count));
             });
           });
           unroll<n>([&](auto v) TENON_LAMBDA {
@@ -163,8 +170,9 @@ void reduce(const Kept &kept, const Reduced &reduced, const Ins &ins, const Pre 
       } else {
         Scalars total = as_tuple(combine.identity(scalar_lanes{}));
         const auto one = [&]() TENON_LAMBDA {
-          total = fold_tuples<scalar_lanes>(combine, total,
-                                            Scalars(load_values<scalar_lanes, rank - 1>(inputs, pre, ins, at, fixed<1>{})));
+          total = fold_tuples<scalar_lanes>(
+              combine, total,
+              Scalars(load_values<scalar_lanes, rank - 1>(inputs, pre, ins, at, fixed<1>{})));
         };
         if constexpr (along_reduced && Wide::width > 1) {
           constexpr int axis = rank - 1;
@@ -176,8 +184,9 @@ void reduce(const Kept &kept, const Reduced &reduced, const Ins &ins, const Pre 
             index_t i = 0;
             const auto step = [&](auto v) TENON_LAMBDA {
               at[axis] = i + int(v) * Wide::width;
-              acc[v] = fold_tuples<Wide>(combine, acc[v],
-                                         load_values<Wide, axis>(inputs, pre, ins, at, fixed<Wide::width>{}));
+              acc[v] = fold_tuples<Wide>(
+                  combine, acc[v],
+                  load_values<Wide, axis>(inputs, pre, ins, at, fixed<Wide::width>{}));
             };
             for (; i + 4 * Wide::width <= n; i += 4 * Wide::width)
               unroll<4>(step);
@@ -188,13 +197,16 @@ void reduce(const Kept &kept, const Reduced &reduced, const Ins &ins, const Pre 
               one();
             }
           });
-          unroll<3>([&](auto v) TENON_LAMBDA { acc[0] = fold_tuples<Wide>(combine, acc[0], acc[v + 1]); });
+          unroll<3>([&](auto v)
+                        TENON_LAMBDA { acc[0] = fold_tuples<Wide>(combine, acc[0], acc[v + 1]); });
           for (int lane = 0; lane < Wide::width; ++lane)
-            total = fold_tuples<scalar_lanes>(combine, total, lane_of<Scalars>(members, acc[0], lane));
+            total =
+                fold_tuples<scalar_lanes>(combine, total, lane_of<Scalars>(members, acc[0], lane));
         } else {
           for_each_point<kept_rank, 0, reduced_rank>(reduced, at, one);
         }
-        finish_reduction<scalar_lanes, kept_rank - 1>(members, post, outs, post_ins, at, fixed<1>{}, total);
+        finish_reduction<scalar_lanes, kept_rank - 1>(members, post, outs, post_ins, at, fixed<1>{},
+                                                      total);
       }
     }
   });

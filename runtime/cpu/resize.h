@@ -1,16 +1,18 @@
 // Defines resize: resamples two dimensions, each output element a weighted sum of a few inputs.
 //
-//   y[n, c, oh, ow] = body(sum over i, j of wh[oh, i] * ww[ow, j] * x[n, c, ih(oh, i), iw(ow, j)], ins...)
+//   y[n, c, oh, ow] = body(sum over i, j of wh[oh, i] * ww[ow, j] * x[n, c, ih(oh, i), iw(ow, j)],
+//   ins...)
 //
 // Which elements and weights is the business of the two axes:
-//   resize_table<Taps>     indices and weights in constant tables, [out][Taps]: any mode, any position
+//   resize_table<Taps>     indices and weights in constant tables, [out][Taps]: any mode, any
+//   position
 //                          rule; the compiler computes them where extents are constant
 //   resize_nearest_axis, resize_linear_axis   position = i * scale + offset, rounded (floor after
 //                          adding `bias`) or split into two weights; for run-time extents
 //   resize_same            the dimension is copied
 // Lanes run along c when x is contiguous there (NHWC), else along ow one element at a time.
-// Elements other than f32 and f64 are weighed in f32; with one tap everywhere no arithmetic is done, so
-// that every element type works.
+// Elements other than f32 and f64 are weighed in f32; with one tap everywhere no arithmetic is
+// done, so that every element type works.
 //
 // Config (derive from resize_defaults): batch, channels, out_h, out_w (`fixed` or `dyn`); lanes.
 // x: view over (n, c, h, w); outs, ins: views over (n, c, oh, ow).
@@ -78,9 +80,11 @@ struct resize_linear_axis {
 
 namespace detail {
 
-template <class L, class X, class AxisH, class AxisW, class Outs, class Ins, class Body, class Count>
-TENON_FN void resize_row(const X &x, const AxisH &rows, const AxisW &columns, index_t out_w, index_t *at, Count count,
-                         const Outs &outs, const Ins &ins, const Body &body) {
+template <class L, class X, class AxisH, class AxisW, class Outs, class Ins, class Body,
+          class Count>
+TENON_FN void resize_row(const X &x, const AxisH &rows, const AxisW &columns, index_t out_w,
+                         index_t *at, Count count, const Outs &outs, const Ins &ins,
+                         const Body &body) {
   constexpr bool copies = AxisH::taps == 1 && AxisW::taps == 1;
   index_t row[AxisH::taps];
   float row_weight[AxisH::taps];
@@ -114,26 +118,28 @@ TENON_FN void resize_row(const X &x, const AxisH &rows, const AxisW &columns, in
 } // namespace detail
 
 template <class Cfg, class X, class AxisH, class AxisW, class Outs, class Ins, class Body>
-void resize(const Cfg &cfg, const X &x, const AxisH &rows, const AxisW &columns, const Outs &outs, const Ins &ins,
-            const Body &body, pool &workers) {
+void resize(const Cfg &cfg, const X &x, const AxisH &rows, const AxisW &columns, const Outs &outs,
+            const Ins &ins, const Body &body, pool &workers) {
   using namespace detail;
-  using L = typename choose_type<lane_fit<1, X>::value >= 0, typename Cfg::lanes, scalar_lanes>::type;
+  using L =
+      typename choose_type<lane_fit<1, X>::value >= 0, typename Cfg::lanes, scalar_lanes>::type;
   odometer<3> space;
   space.extents[0] = cfg.batch;
   space.extents[1] = cfg.out_h;
   space.extents[2] = ceil_div(cfg.channels, L::width);
-  workers.parallel_for(space.size(), 1 + 8192 / (index_t(cfg.out_w) + 1), [&](index_t begin, index_t end) {
-    odometer<3> it = space;
-    it.seek(begin);
-    for (index_t u = begin; u < end; ++u, it.step()) {
-      const index_t channel = it.at[2] * L::width, left = index_t(cfg.channels) - channel;
-      index_t at[4] = {it.at[0], channel, it.at[1], 0};
-      if (left >= L::width)
-        resize_row<L>(x, rows, columns, cfg.out_w, at, fixed<L::width>{}, outs, ins, body);
-      else
-        resize_row<L>(x, rows, columns, cfg.out_w, at, left, outs, ins, body);
-    }
-  });
+  workers.parallel_for(
+      space.size(), 1 + 8192 / (index_t(cfg.out_w) + 1), [&](index_t begin, index_t end) {
+        odometer<3> it = space;
+        it.seek(begin);
+        for (index_t u = begin; u < end; ++u, it.step()) {
+          const index_t channel = it.at[2] * L::width, left = index_t(cfg.channels) - channel;
+          index_t at[4] = {it.at[0], channel, it.at[1], 0};
+          if (left >= L::width)
+            resize_row<L>(x, rows, columns, cfg.out_w, at, fixed<L::width>{}, outs, ins, body);
+          else
+            resize_row<L>(x, rows, columns, cfg.out_w, at, left, outs, ins, body);
+        }
+      });
 }
 
 } // namespace cpu

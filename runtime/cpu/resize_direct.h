@@ -1,14 +1,15 @@
 // Defines resize_direct: resampling along any number of dimensions, one element at a time, for what
 // resize.h does not take (more than two dimensions, integers, regions that reach outside).
 //
-//   y[p...] = body(sum over t... of product over d of weight_d(p_d, t_d) * x[index_d(p_d, t_d)...], ins...)
+//   y[p...] = body(sum over t... of product over d of weight_d(p_d, t_d) * x[index_d(p_d, t_d)...],
+//   ins...)
 //
 //   resize_direct<T>(space, x, axes, fill, outs, ins, body, workers)
 //
-// T: element type of x; integers are weighed in double and rounded half to even. space: dims<...> of
-// the result. axes: pack with a resize_table or resize_same (resize.h) for each dimension; an index of
-// -1 means that the element is `fill`. x: view or computed_view over its own dimensions; outs, ins:
-// over the space.
+// T: element type of x; integers are weighed in double and rounded half to even. space: dims<...>
+// of the result. axes: pack with a resize_table or resize_same (resize.h) for each dimension; an
+// index of -1 means that the element is `fill`. x: view or computed_view over its own dimensions;
+// outs, ins: over the space.
 #ifndef TENON_RUNTIME_CPU_RESIZE_DIRECT_H
 #define TENON_RUNTIME_CPU_RESIZE_DIRECT_H
 
@@ -20,11 +21,14 @@ namespace cpu {
 namespace detail {
 
 /// Whether every dimension has one tap: then elements are copied.
-template <class... Axes> constexpr bool copies_elements(const arguments<Axes...> *) { return ((Axes::taps == 1) && ...); }
+template <class... Axes> constexpr bool copies_elements(const arguments<Axes...> *) {
+  return ((Axes::taps == 1) && ...);
+}
 
 /// Sum over the taps of dimensions D and up; false in `inside` when one reads nothing.
 template <int D, class A, class X, class Axes>
-TENON_FN A resample_from(const X &x, const Axes &axes, const index_t *at, index_t *point, bool &inside) {
+TENON_FN A resample_from(const X &x, const Axes &axes, const index_t *at, index_t *point,
+                         bool &inside) {
   if constexpr (D == Axes::count) {
     return A(load_at<scalar_lanes, D - 1>(x, point, fixed<1>{}));
   } else {
@@ -47,8 +51,8 @@ TENON_FN A resample_from(const X &x, const Axes &axes, const index_t *at, index_
 } // namespace detail
 
 template <class T, class Space, class X, class Axes, class Outs, class Ins, class Body>
-void resize_direct(const Space &space, const X &x, const Axes &axes, compute_t<T> fill, const Outs &outs,
-                   const Ins &ins, const Body &body, pool &workers) {
+void resize_direct(const Space &space, const X &x, const Axes &axes, compute_t<T> fill,
+                   const Outs &outs, const Ins &ins, const Body &body, pool &workers) {
   using namespace detail;
   constexpr int rank = Space::rank;
   constexpr bool copies = copies_elements(static_cast<const Axes *>(nullptr));

@@ -1,13 +1,13 @@
-// Defines softmax: y[i..., j] = body(e^(x[i, j] - max) / sum over j of e^(x[i, j] - max), ins[i, j]...), or
-// its logarithm.
+// Defines softmax: y[i..., j] = body(e^(x[i, j] - max) / sum over j of e^(x[i, j] - max), ins[i,
+// j]...), or its logarithm.
 //
 //   softmax<Log>(space, x, outs, ins, body, workers)     Log: false, or true for log-softmax
 //
-// space: dims<...> whose last dimension is the normalised one; x, outs, ins: views over it. Three passes:
-// maximum, sum of exponentials, results; the exponential is computed twice rather than stored, since a
-// result may be written over x. x is computed in f32 (f64 for f64).
-// Lanes run along the normalised dimension when x is contiguous there and it fills a vector, else
-// along the last other dimension (thousands of rows of two classes; an inner axis of NCHW).
+// space: dims<...> whose last dimension is the normalised one; x, outs, ins: views over it. Three
+// passes: maximum, sum of exponentials, results; the exponential is computed twice rather than
+// stored, since a result may be written over x. x is computed in f32 (f64 for f64). Lanes run along
+// the normalised dimension when x is contiguous there and it fills a vector, else along the last
+// other dimension (thousands of rows of two classes; an inner axis of NCHW).
 #ifndef TENON_RUNTIME_CPU_SOFTMAX_H
 #define TENON_RUNTIME_CPU_SOFTMAX_H
 
@@ -33,7 +33,8 @@ template <bool Log, class L, class V> TENON_FN V softmax_factor(V sum) {
 
 /// One row, lanes along it.
 template <bool Log, class L, int Axis, class X, class Outs, class Ins, class Body>
-TENON_FN void softmax_row(index_t n, index_t *at, const X &x, const Outs &outs, const Ins &ins, const Body &body) {
+TENON_FN void softmax_row(index_t n, index_t *at, const X &x, const Outs &outs, const Ins &ins,
+                          const Body &body) {
   using T = compute_t<typename X::element>;
   using V = typename L::template of<T>;
   const auto wide = [&](index_t i) TENON_LAMBDA {
@@ -75,8 +76,8 @@ TENON_FN void softmax_row(index_t n, index_t *at, const X &x, const Outs &outs, 
 
 /// `count` rows side by side, lanes along dimension Axis.
 template <bool Log, class L, int Axis, class X, class Outs, class Ins, class Body, class Count>
-TENON_FN void softmax_rows(index_t n, index_t *at, Count count, const X &x, const Outs &outs, const Ins &ins,
-                           const Body &body) {
+TENON_FN void softmax_rows(index_t n, index_t *at, Count count, const X &x, const Outs &outs,
+                           const Ins &ins, const Body &body) {
   using T = compute_t<typename X::element>;
   using V = typename L::template of<T>;
   constexpr int last = X::rank - 1;
@@ -99,14 +100,15 @@ TENON_FN void softmax_rows(index_t n, index_t *at, Count count, const X &x, cons
 } // namespace detail
 
 template <bool Log, class Space, class X, class Outs, class Ins, class Body>
-void softmax(const Space &space, const X &x, const Outs &outs, const Ins &ins, const Body &body, pool &workers) {
+void softmax(const Space &space, const X &x, const Outs &outs, const Ins &ins, const Body &body,
+             pool &workers) {
   using namespace detail;
   constexpr int rank = Space::rank;
   static_assert(rank > 0, "softmax needs a dimension");
   using L = lanes_for<compute_t<typename X::element>>;
   const auto axis = space.template get<rank - 1>();
-  constexpr bool along_axis =
-      rank == 1 || (lane_fit<rank - 1, X>::value == 1 && !shorter_than<bare<decltype(axis)>>(L::width));
+  constexpr bool along_axis = rank == 1 || (lane_fit<rank - 1, X>::value == 1 &&
+                                            !shorter_than<bare<decltype(axis)>>(L::width));
   odometer<rank> outer;
   fill_extents<0>(space, outer.extents);
   outer.extents[rank - 1] = 1;
@@ -115,25 +117,26 @@ void softmax(const Space &space, const X &x, const Outs &outs, const Ins &ins, c
     rows = outer.extents[rank - 2];
     outer.extents[rank - 2] = ceil_div(rows, L::width);
   }
-  workers.parallel_for(outer.size(), 1 + 4096 / (index_t(axis) + 1), [&](index_t begin, index_t end) {
-    odometer<rank> it = outer;
-    it.seek(begin);
-    for (index_t u = begin; u < end; ++u, it.step()) {
-      index_t at[rank];
-      for (int d = 0; d < rank; ++d)
-        at[d] = it.at[d];
-      if constexpr (along_axis) {
-        softmax_row<Log, L, rank - 1>(axis, at, x, outs, ins, body);
-      } else {
-        at[rank - 2] *= L::width;
-        const index_t left = rows - at[rank - 2];
-        if (left >= L::width)
-          softmax_rows<Log, L, rank - 2>(axis, at, fixed<L::width>{}, x, outs, ins, body);
-        else
-          softmax_rows<Log, L, rank - 2>(axis, at, left, x, outs, ins, body);
-      }
-    }
-  });
+  workers.parallel_for(
+      outer.size(), 1 + 4096 / (index_t(axis) + 1), [&](index_t begin, index_t end) {
+        odometer<rank> it = outer;
+        it.seek(begin);
+        for (index_t u = begin; u < end; ++u, it.step()) {
+          index_t at[rank];
+          for (int d = 0; d < rank; ++d)
+            at[d] = it.at[d];
+          if constexpr (along_axis) {
+            softmax_row<Log, L, rank - 1>(axis, at, x, outs, ins, body);
+          } else {
+            at[rank - 2] *= L::width;
+            const index_t left = rows - at[rank - 2];
+            if (left >= L::width)
+              softmax_rows<Log, L, rank - 2>(axis, at, fixed<L::width>{}, x, outs, ins, body);
+            else
+              softmax_rows<Log, L, rank - 2>(axis, at, left, x, outs, ins, body);
+          }
+        }
+      });
 }
 
 } // namespace cpu

@@ -1,13 +1,13 @@
-// Defines topk: the k largest (or smallest) elements along one dimension, in order, with their indices.
+// Defines topk: the k largest (or smallest) elements along one dimension, in order, with their
+// indices.
 //
 //   topk<Largest>(space, n, k, x, outs, ins, body, places, workers)
 //     outs[p, r] = body(x[p, i], i, ins[p, r]...) where i is the index of the r-th element
 //
-// Equal elements keep the lower index first; NaN counts as largest. A heap of the k best indices so far
-// has the worst of them on top; sorting it at the end gives the order.
-// space: dims<...> of the other dimensions. n, k: extents (`fixed` or `dyn`), k <= n. x: view or
-// computed_view over (space..., n); outs, ins: over (space..., k). places: k index_t of scratch; so
-// one thread works.
+// Equal elements keep the lower index first; NaN counts as largest. A heap of the k best indices so
+// far has the worst of them on top; sorting it at the end gives the order. space: dims<...> of the
+// other dimensions. n, k: extents (`fixed` or `dyn`), k <= n. x: view or computed_view over
+// (space..., n); outs, ins: over (space..., k). places: k index_t of scratch; so one thread works.
 #ifndef TENON_RUNTIME_CPU_TOPK_H
 #define TENON_RUNTIME_CPU_TOPK_H
 
@@ -27,7 +27,8 @@ template <bool Largest, class T> TENON_FN bool precedes(T a, T b) {
 }
 
 /// Restores the heap below `i`: no child comes after its parent.
-template <class Before> void sift_down(index_t *heap, index_t size, index_t i, const Before &before) {
+template <class Before>
+void sift_down(index_t *heap, index_t size, index_t i, const Before &before) {
   for (index_t child; (child = 2 * i + 1) < size; i = child) {
     if (child + 1 < size && before(heap[child], heap[child + 1]))
       ++child;
@@ -42,8 +43,8 @@ template <class Before> void sift_down(index_t *heap, index_t size, index_t i, c
 } // namespace detail
 
 template <bool Largest, class Space, class N, class K, class X, class Outs, class Ins, class Body>
-void topk(const Space &space, N n, K k, const X &x, const Outs &outs, const Ins &ins, const Body &body,
-          index_t *places, pool &) {
+void topk(const Space &space, N n, K k, const X &x, const Outs &outs, const Ins &ins,
+          const Body &body, index_t *places, pool &) {
   using namespace detail;
   constexpr int rank = Space::rank;
   if (index_t(k) == 0)

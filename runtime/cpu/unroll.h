@@ -26,8 +26,8 @@
 namespace tenon {
 namespace cpu {
 
-/// Makes a loaded vector stay in its register: g++ would rather load it again as the memory operand of
-/// each use, which doubles the reads where one value meets several taps.
+/// Makes a loaded vector stay in its register: g++ would rather load it again as the memory operand
+/// of each use, which doubles the reads where one value meets several taps.
 template <class V> TENON_FN void hold(V &value) {
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && TENON_SIMD_WIDTH > 1
   if constexpr (tenon::detail::is_vector<V>)
@@ -44,11 +44,15 @@ template <int I> struct counter {
 
 namespace detail {
 using namespace tenon::detail;
-template <class F, int... I> TENON_FN void call_each(indices<I...>, const F &f) { (f(counter<I>{}), ...); }
+template <class F, int... I> TENON_FN void call_each(indices<I...>, const F &f) {
+  (f(counter<I>{}), ...);
+}
 } // namespace detail
 
 /// f(counter<0>{}), f(counter<1>{}), ... f(counter<N-1>{}).
-template <int N, class F> TENON_FN void unroll(const F &f) { detail::call_each(indices_to<N>{}, f); }
+template <int N, class F> TENON_FN void unroll(const F &f) {
+  detail::call_each(indices_to<N>{}, f);
+}
 
 } // namespace cpu
 } // namespace tenon

@@ -1,5 +1,5 @@
-// Defines bordered_view: a tensor continued beyond its borders, for pads that are not constant. It is
-// an operand of `map`; elements are read one by one.
+// Defines bordered_view: a tensor continued beyond its borders, for pads that are not constant. It
+// is an operand of `map`; elements are read one by one.
 //
 //   border_edge     repeats the border           a a a b c c c
 //   border_reflect  mirrors without the border   c b a b c b a
@@ -56,13 +56,16 @@ TENON_FN index_t bordered_offset(const View &v, const Index (&at)[Rank]) {
     return 0;
   else
     return index_t(v.strides.template get<D>()) *
-               Border::place(at[D] - index_t(v.low.template get<D>()), v.extents.template get<D>()) +
+               Border::place(at[D] - index_t(v.low.template get<D>()),
+                             v.extents.template get<D>()) +
            bordered_offset<Border, D + 1>(v, at);
 }
 } // namespace detail
 
-template <int Along, int V, class Border, class T, class S, class Low, class Extents, class Index, int Rank>
-TENON_DEVICE void load_operand(compute_t<T> (&x)[V], const bordered_view<Border, T, S, Low, Extents> &v,
+template <int Along, int V, class Border, class T, class S, class Low, class Extents, class Index,
+          int Rank>
+TENON_DEVICE void load_operand(compute_t<T> (&x)[V],
+                               const bordered_view<Border, T, S, Low, Extents> &v,
                                const Index (&at)[Rank], int count) {
   Index point[Rank];
   TENON_UNROLL
@@ -71,7 +74,8 @@ TENON_DEVICE void load_operand(compute_t<T> (&x)[V], const bordered_view<Border,
   TENON_UNROLL
   for (int i = 0; i < V; ++i) {
     point[Along] = at[Along] + i;
-    x[i] = i < count ? load_element(v.data + detail::bordered_offset<Border>(v, point)) : compute_t<T>{};
+    x[i] = i < count ? load_element(v.data + detail::bordered_offset<Border>(v, point))
+                     : compute_t<T>{};
   }
 }
 

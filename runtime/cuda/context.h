@@ -2,10 +2,11 @@
 // or thread at a time; contexts of one model run side by side.
 //
 // prepare  captures launch_all once into a graph, for given run-time dimensions.
-// enqueue  one graph launch on the caller's stream. Where the caller's pointers differ from the last
+// enqueue  one graph launch on the caller's stream. Where the caller's pointers differ from the
+// last
 //          run's, the nodes that touch inputs and outputs get new arguments first; launches already
-//          under way keep theirs. On a stream that is being captured it issues plain launches, which
-//          become part of the caller's graph.
+//          under way keep theirs. On a stream that is being captured it issues plain launches,
+//          which become part of the caller's graph.
 #ifndef TENON_RUNTIME_CUDA_CONTEXT_H
 #define TENON_RUNTIME_CUDA_CONTEXT_H
 
@@ -176,12 +177,14 @@ inline status open_context(context &c, void *memory) {
     TENON_CHECK(v.steps[i].run(c.where, count));
   }
   c.launch_count = count.ordinal();
-  c.nodes = static_cast<cudaGraphNode_t *>(calloc(size_t(c.launch_count) + 1, sizeof(cudaGraphNode_t)));
+  c.nodes =
+      static_cast<cudaGraphNode_t *>(calloc(size_t(c.launch_count) + 1, sizeof(cudaGraphNode_t)));
   if (!c.nodes)
     return out_of_host_memory;
 #if defined(TENON_PROFILE)
   void *stamps = nullptr;
-  TENON_CHECK_CUDA(cudaMalloc(&stamps, size_t(c.launch_count + 1) * 2 * sizeof(unsigned long long)));
+  TENON_CHECK_CUDA(
+      cudaMalloc(&stamps, size_t(c.launch_count + 1) * 2 * sizeof(unsigned long long)));
   c.stamps = static_cast<unsigned long long *>(stamps);
 #endif
   return from_cuda(cudaStreamSynchronize(c.stream));
@@ -320,7 +323,8 @@ inline status reset(context *c) {
 }
 
 /// Starts one inference; inputs and outputs are device pointers. Returns before it has finished.
-inline status enqueue(context *c, const void *const *inputs, void *const *outputs, cudaStream_t stream) {
+inline status enqueue(context *c, const void *const *inputs, void *const *outputs,
+                      cudaStream_t stream) {
   if (!c)
     return invalid_argument;
   if (!c->prepared)
@@ -366,8 +370,8 @@ inline status provide_staging(context &c) {
   return ok;
 }
 
-inline status run_staged(context &c, const void *const *inputs, void *const *outputs, const void **in,
-                         void **out) {
+inline status run_staged(context &c, const void *const *inputs, void *const *outputs,
+                         const void **in, void **out) {
   const program &code = *c.owner->code;
   const bool copies = !c.owner->integrated;
   size_t at = 0;
@@ -375,8 +379,8 @@ inline status run_staged(context &c, const void *const *inputs, void *const *out
     in[i] = c.staging_device + at;
     memcpy(c.staging_host + at, inputs[i], code.inputs[i].bytes);
     if (copies)
-      TENON_CHECK_CUDA(cudaMemcpyAsync(c.staging_device + at, c.staging_host + at, code.inputs[i].bytes,
-                                       cudaMemcpyHostToDevice, c.stream));
+      TENON_CHECK_CUDA(cudaMemcpyAsync(c.staging_device + at, c.staging_host + at,
+                                       code.inputs[i].bytes, cudaMemcpyHostToDevice, c.stream));
   }
   const size_t outputs_at = at;
   for (int i = 0; i < code.output_count; at += aligned(code.outputs[i].bytes), ++i)
@@ -384,8 +388,8 @@ inline status run_staged(context &c, const void *const *inputs, void *const *out
   TENON_CHECK(enqueue(&c, in, out, c.stream));
   at = outputs_at;
   for (int i = 0; copies && i < code.output_count; at += aligned(code.outputs[i].bytes), ++i)
-    TENON_CHECK_CUDA(cudaMemcpyAsync(c.staging_host + at, c.staging_device + at, code.outputs[i].bytes,
-                                     cudaMemcpyDeviceToHost, c.stream));
+    TENON_CHECK_CUDA(cudaMemcpyAsync(c.staging_host + at, c.staging_device + at,
+                                     code.outputs[i].bytes, cudaMemcpyDeviceToHost, c.stream));
   TENON_CHECK_CUDA(cudaStreamSynchronize(c.stream));
   at = outputs_at;
   for (int i = 0; i < code.output_count; at += aligned(code.outputs[i].bytes), ++i)
@@ -405,9 +409,11 @@ inline status run(context *c, const void *const *inputs, void *const *outputs) {
   const device_scope scope(c->owner->device);
   TENON_CHECK(scope.entered());
   TENON_CHECK(detail::provide_staging(*c));
-  const void **in = static_cast<const void **>(calloc(size_t(code.input_count) + 1, sizeof(void *)));
+  const void **in =
+      static_cast<const void **>(calloc(size_t(code.input_count) + 1, sizeof(void *)));
   void **out = static_cast<void **>(calloc(size_t(code.output_count) + 1, sizeof(void *)));
-  const status s = in && out ? detail::run_staged(*c, inputs, outputs, in, out) : out_of_host_memory;
+  const status s =
+      in && out ? detail::run_staged(*c, inputs, outputs, in, out) : out_of_host_memory;
   free(in);
   free(out);
   return s;

@@ -1,11 +1,11 @@
-// Defines `conv_any` and `matmul_any`: contractions of any rank, element type and operand (computed,
-// integer with zero points, transposed), one thread per output element. What the tiled kernels do
-// not take comes here.
+// Defines `conv_any` and `matmul_any`: contractions of any rank, element type and operand
+// (computed, integer with zero points, transposed), one thread per output element. What the tiled
+// kernels do not take comes here.
 //
 // Config of conv_any: space (dims: n, k, spatial...), in (dims: spatial...), kernel, strides,
 //   dilations, pads (extents over the spatial dimensions; pads at the beginning), channels, filters
-//   (both of one group), transposed (bool), accumulator (type). x, outs, ins over their own dimensions;
-//   w over (k, channel, tap...) or, transposed, (c, filter, tap...).
+//   (both of one group), transposed (bool), accumulator (type). x, outs, ins over their own
+//   dimensions; w over (k, channel, tap...) or, transposed, (c, filter, tap...).
 // Config of matmul_any: space (dims: batch..., m, n), depth, accumulator (type).
 //   a over (batch..., m, k), b over (batch..., k, n).
 // Zero points: no_zero_point, or a view over one dimension: a row of A, a filter or column of B.
@@ -29,7 +29,8 @@ template <class Value, class View> TENON_DEVICE Value zero_point(const View &v, 
 }
 } // namespace detail
 
-template <class Config, class X, class XZero, class W, class WZero, class Outs, class Ins, class Body>
+template <class Config, class X, class XZero, class W, class WZero, class Outs, class Ins,
+          class Body>
 struct conv_any_kernel {
   Config cfg;
   X x;
@@ -107,13 +108,15 @@ private:
   }
 };
 
-template <class Config, class X, class XZero, class W, class WZero, class Outs, class Ins, class Body>
+template <class Config, class X, class XZero, class W, class WZero, class Outs, class Ins,
+          class Body>
 conv_any_kernel<Config, X, XZero, W, WZero, Outs, Ins, Body>
 conv_any(Config cfg, X x, XZero x_zero, W w, WZero w_zero, Outs outs, Ins ins, Body body) {
   return {cfg, x, x_zero, w, w_zero, outs, ins, body};
 }
 
-template <class Config, class A, class AZero, class B, class BZero, class Outs, class Ins, class Body>
+template <class Config, class A, class AZero, class B, class BZero, class Outs, class Ins,
+          class Body>
 struct matmul_any_kernel {
   Config cfg;
   A a;
@@ -146,13 +149,15 @@ struct matmul_any_kernel {
     value sum[1] = {};
     for (int k = 0; k < int(index_t(cfg.depth)); ++k) {
       left[rank - 1] = right[rank - 2] = k;
-      sum[0] = mul_add(value(value(load_one(a, left)) - za), value(value(load_one(b, right)) - zb), sum[0]);
+      sum[0] = mul_add(value(value(load_one(a, left)) - za), value(value(load_one(b, right)) - zb),
+                       sum[0]);
     }
     apply_body<rank - 1>(body, outs, ins, at, 1, sum);
   }
 };
 
-template <class Config, class A, class AZero, class B, class BZero, class Outs, class Ins, class Body>
+template <class Config, class A, class AZero, class B, class BZero, class Outs, class Ins,
+          class Body>
 matmul_any_kernel<Config, A, AZero, B, BZero, Outs, Ins, Body>
 matmul_any(Config cfg, A a, AZero a_zero, B b, BZero b_zero, Outs outs, Ins ins, Body body) {
   return {cfg, a, a_zero, b, b_zero, outs, ins, body};

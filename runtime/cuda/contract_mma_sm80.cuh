@@ -1,19 +1,21 @@
 // Defines `conv_mma_sm80` and `matmul_mma_sm80`: fp16 contractions with fp32 accumulation on Tensor
 // Cores, by mma.sync m16n8k16 (sm_80 and up).
 //
-// Algorithm: implicit GEMM. A block computes a tile_m x tile_n tile; tiles of A (tile_m x tile_k) and
-// B (tile_k x tile_n) pass through `stages` buffers of shared memory by cp.async (tile_loader.cuh),
-// swizzled for ldmatrix. A warp holds warp_m x warp_n sums. For the epilogue each warp turns 16 rows
-// at a time through shared memory, so that bodies see, load and store runs of 8 neighbouring columns.
-// The first tiles of weights are on their way before the dependency wait.
+// Algorithm: implicit GEMM. A block computes a tile_m x tile_n tile; tiles of A (tile_m x tile_k)
+// and B (tile_k x tile_n) pass through `stages` buffers of shared memory by cp.async
+// (tile_loader.cuh), swizzled for ldmatrix. A warp holds warp_m x warp_n sums. For the epilogue
+// each warp turns 16 rows at a time through shared memory, so that bodies see, load and store runs
+// of 8 neighbouring columns. The first tiles of weights are on their way before the dependency
+// wait.
 //
-// Shared memory: A [stages][tile_m][tile_k], B [stages][tile_k][tile_n], 16-bit elements, the runs of
-// 8 of a row exchanged by swizzled_tile.
+// Shared memory: A [stages][tile_m][tile_k], B [stages][tile_k][tile_n], 16-bit elements, the runs
+// of 8 of a row exchanged by swizzled_tile.
 //
 // Config: as for contract_simt.cuh. Operands of other element types are converted to fp16.
 // Schedule: tile_m, tile_n, tile_k, warp_m, warp_n, stages, splits; see contract_mma_schedule.
 // Weights: fp16 [groups][ceil(filters/tile_n)][kernel_h][kernel_w][channels][tile_n], zero padded.
-// Fast when channels (of a group) are fixed, a multiple of 8, contiguous and aligned; right otherwise.
+// Fast when channels (of a group) are fixed, a multiple of 8, contiguous and aligned; right
+// otherwise.
 #ifndef TENON_RUNTIME_CUDA_CONTRACT_MMA_SM80_CUH
 #define TENON_RUNTIME_CUDA_CONTRACT_MMA_SM80_CUH
 
@@ -47,12 +49,14 @@ struct contract_mma_sm80_kernel {
   static constexpr int tile_m = Config::tile_m, tile_n = Config::tile_n, tile_k = Config::tile_k;
   static constexpr int warp_m = Config::warp_m, warp_n = Config::warp_n;
   static constexpr int stages = Config::stages, splits = Config::splits;
-  static constexpr int warps_m = tile_m / warp_m, warps_n = tile_n / warp_n, warps = warps_m * warps_n;
+  static constexpr int warps_m = tile_m / warp_m, warps_n = tile_n / warp_n,
+                       warps = warps_m * warps_n;
   static constexpr int threads = 32 * warps, blocks_per_sm = 1;
   using mma = ptx::mma_m16n8k16_f16;
   static constexpr int blocks_m = warp_m / mma::m, blocks_n = warp_n / mma::n;
-  static_assert(tile_m % warp_m == 0 && tile_n % warp_n == 0 && warp_m % 16 == 0 && warp_n % 16 == 0 &&
-                    tile_k % 16 == 0 && warp_n <= 256 && detail::is_power_of_two(warp_n),
+  static_assert(tile_m % warp_m == 0 && tile_n % warp_n == 0 && warp_m % 16 == 0 &&
+                    warp_n % 16 == 0 && tile_k % 16 == 0 && warp_n <= 256 &&
+                    detail::is_power_of_two(warp_n),
                 "tiles are whole numbers of warps' parts, those of 16 x 16 x 16");
 
   using a_tile = detail::swizzled_tile<tile_m, tile_k>;
@@ -69,7 +73,8 @@ struct contract_mma_sm80_kernel {
                   warps * turn_floats * int(sizeof(float)));
   }
   grid blocks() const {
-    return {ceil_div(problem.rows(), tile_m), ceil_div(problem.columns(), tile_n), problem.slices() * splits};
+    return {ceil_div(problem.rows(), tile_m), ceil_div(problem.columns(), tile_n),
+            problem.slices() * splits};
   }
 
   TENON_DEVICE void prefetch(unsigned char *shared) const {
@@ -101,17 +106,20 @@ private:
     return reinterpret_cast<f16 *>(shared) + stages * a_tile::size + stage * b_tile::size;
   }
 
-  TENON_DEVICE static void multiply(float (&sum)[blocks_m * blocks_n * 4], const f16 *a, const f16 *b) {
+  TENON_DEVICE static void multiply(float (&sum)[blocks_m * blocks_n * 4], const f16 *a,
+                                    const f16 *b) {
     const int m0 = warp() / warps_n * warp_m, n0 = warp() % warps_n * warp_n;
     TENON_UNROLL
     for (int k = 0; k < tile_k; k += mma::k) {
       unsigned x[blocks_m][4], w[blocks_n / 2][4];
       TENON_UNROLL
       for (int i = 0; i < blocks_m; ++i)
-        ptx::ldmatrix_x4::load(x[i], a + a_tile::at(m0 + 16 * i + lane() % 16, k / 8 + lane() / 16));
+        ptx::ldmatrix_x4::load(x[i],
+                               a + a_tile::at(m0 + 16 * i + lane() % 16, k / 8 + lane() / 16));
       TENON_UNROLL
       for (int j = 0; j < blocks_n / 2; ++j)
-        ptx::ldmatrix_x4_transposed::load(w[j], b + b_tile::at(k + lane() % 16, n0 / 8 + 2 * j + lane() / 16));
+        ptx::ldmatrix_x4_transposed::load(
+            w[j], b + b_tile::at(k + lane() % 16, n0 / 8 + 2 * j + lane() / 16));
       TENON_UNROLL
       for (int i = 0; i < blocks_m; ++i) {
         TENON_UNROLL
@@ -153,17 +161,18 @@ private:
   }
 };
 
-template <class Config, class X, class W, class Outs, class Ins, class Body, class Prologue = no_prologue,
-          class PrologueIns = arguments<>>
+template <class Config, class X, class W, class Outs, class Ins, class Body,
+          class Prologue = no_prologue, class PrologueIns = arguments<>>
 contract_mma_sm80_kernel<Config, conv_problem<Config, X>, W, Outs, Ins, Body, Prologue, PrologueIns>
 conv_mma_sm80(Config cfg, X x, W w, Outs outs, Ins ins, Body body, split_scratch scratch = {},
               Prologue prologue = {}, PrologueIns prologue_ins = {}) {
   return {{cfg, x}, w, outs, ins, body, prologue, prologue_ins, scratch};
 }
 
-template <class Config, class X, class B, class Outs, class Ins, class Body, class Prologue = no_prologue,
-          class PrologueIns = arguments<>>
-contract_mma_sm80_kernel<Config, matmul_problem<Config, X>, B, Outs, Ins, Body, Prologue, PrologueIns>
+template <class Config, class X, class B, class Outs, class Ins, class Body,
+          class Prologue = no_prologue, class PrologueIns = arguments<>>
+contract_mma_sm80_kernel<Config, matmul_problem<Config, X>, B, Outs, Ins, Body, Prologue,
+                         PrologueIns>
 matmul_mma_sm80(Config cfg, X x, B b, Outs outs, Ins ins, Body body, split_scratch scratch = {},
                 Prologue prologue = {}, PrologueIns prologue_ins = {}) {
   return {{cfg, x}, b, outs, ins, body, prologue, prologue_ins, scratch};

@@ -1,20 +1,23 @@
 // Defines `conv_simt` and `matmul_simt`: true fp32 contractions on CUDA cores.
 //
 // Algorithm: implicit GEMM. A block computes a tile_m x tile_n tile of the output; tiles of A
-// (tile_m x tile_k) and B (tile_k x tile_n) pass through `stages` buffers of shared memory. A thread
-// holds thread_m x thread_n sums: rows at distance tile_m/thread_m, columns in runs of four.
+// (tile_m x tile_k) and B (tile_k x tile_n) pass through `stages` buffers of shared memory. A
+// thread holds thread_m x thread_n sums: rows at distance tile_m/thread_m, columns in runs of four.
 // Copies are as tile_loader.cuh says; the first tiles of weights are on their way before the
 // dependency wait.
 //
-// Shared memory: A [stages][tile_m][tile_k + 4], B [stages][tile_k][tile_n], floats. The four floats
-// between rows of A keep the 16-byte reads of different rows in different banks.
+// Shared memory: A [stages][tile_m][tile_k + 4], B [stages][tile_k][tile_n], floats. The four
+// floats between rows of A keep the 16-byte reads of different rows in different banks.
 //
-// Config of conv_simt (derive from conv_defaults): batch, in_h, in_w, out_h, out_w, groups, filters,
+// Config of conv_simt (derive from conv_defaults): batch, in_h, in_w, out_h, out_w, groups,
+// filters,
 //   channels (both of one group), kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w,
-//   pad_top, pad_left. x over (n, c, h, w); outs and ins over (n, k, oh, ow); prologue_ins over (c).
-// Config of matmul_simt (derive from matmul_defaults): batch0, batch1, m, n, k, b_stride0, b_stride1.
-//   x over (b0, b1, m, k); outs and ins over (b0, b1, m, n); b packed, or a view over (b0, b1, k, n);
-//   prologue_ins over (k).
+//   pad_top, pad_left. x over (n, c, h, w); outs and ins over (n, k, oh, ow); prologue_ins over
+//   (c).
+// Config of matmul_simt (derive from matmul_defaults): batch0, batch1, m, n, k, b_stride0,
+// b_stride1.
+//   x over (b0, b1, m, k); outs and ins over (b0, b1, m, n); b packed, or a view over (b0, b1, k,
+//   n); prologue_ins over (k).
 // Either may say `aligned`: x starts at a multiple of 16 bytes.
 // Schedule: tile_m, tile_n, tile_k, thread_m, thread_n, stages, splits; see contract_simt_schedule.
 // Weights: [groups][ceil(filters/tile_n)][kernel_h][kernel_w][channels][tile_n], zero padded.
@@ -53,22 +56,25 @@ struct contract_simt_kernel {
   static constexpr int threads = threads_m * threads_n, blocks_per_sm = 1;
   using a_tile = detail::plain_tile<tile_m, tile_k, 4, 4>;
   using b_tile = detail::plain_tile<tile_k, tile_n, 0, 4>;
-  static_assert(tile_m % thread_m == 0 && tile_n % thread_n == 0 && thread_n % 4 == 0 && tile_k % 4 == 0,
+  static_assert(tile_m % thread_m == 0 && tile_n % thread_n == 0 && thread_n % 4 == 0 &&
+                    tile_k % 4 == 0,
                 "tiles are whole numbers of threads' parts");
   static_assert(threads % 32 == 0 && threads <= 1024, "a block has whole warps");
 
   using source = b_source<Problem, tile_n, B>;
-  static_assert((detail::is_same<compute_t<typename Problem::element>, float> ||
-                 !detail::is_same<Prologue, no_prologue>) &&
-                    detail::is_same<compute_t<typename source::element>, float>,
-                "this kernel computes in fp32");
+  static_assert(
+      (detail::is_same<compute_t<typename Problem::element>, float> ||
+       !detail::is_same<Prologue,
+                        no_prologue>)&&detail::is_same<compute_t<typename source::element>, float>,
+      "this kernel computes in fp32");
   using loader_of_a = a_loader<Problem, float, a_tile, threads, Prologue, PrologueIns>;
   using loader_of_b = b_loader<source, float, b_tile, threads>;
 
   TENON_FN static constexpr bool runs_on(target) { return true; }
   int shared_bytes() const { return stages * (a_tile::size + b_tile::size) * int(sizeof(float)); }
   grid blocks() const {
-    return {ceil_div(problem.rows(), tile_m), ceil_div(problem.columns(), tile_n), problem.slices() * splits};
+    return {ceil_div(problem.rows(), tile_m), ceil_div(problem.columns(), tile_n),
+            problem.slices() * splits};
   }
 
   TENON_DEVICE void prefetch(unsigned char *shared) const {
@@ -100,7 +106,8 @@ private:
     return reinterpret_cast<float *>(shared) + stages * a_tile::size + stage * b_tile::size;
   }
 
-  TENON_DEVICE static void multiply(float (&sum)[thread_m * thread_n], const float *a, const float *b) {
+  TENON_DEVICE static void multiply(float (&sum)[thread_m * thread_n], const float *a,
+                                    const float *b) {
     const int tm = thread() / threads_n, tn = thread() % threads_n;
     TENON_UNROLL
     for (int k = 0; k < tile_k; k += 4) {
@@ -153,16 +160,16 @@ private:
   }
 };
 
-template <class Config, class X, class W, class Outs, class Ins, class Body, class Prologue = no_prologue,
-          class PrologueIns = arguments<>>
+template <class Config, class X, class W, class Outs, class Ins, class Body,
+          class Prologue = no_prologue, class PrologueIns = arguments<>>
 contract_simt_kernel<Config, conv_problem<Config, X>, W, Outs, Ins, Body, Prologue, PrologueIns>
 conv_simt(Config cfg, X x, W w, Outs outs, Ins ins, Body body, split_scratch scratch = {},
           Prologue prologue = {}, PrologueIns prologue_ins = {}) {
   return {{cfg, x}, w, outs, ins, body, prologue, prologue_ins, scratch};
 }
 
-template <class Config, class X, class B, class Outs, class Ins, class Body, class Prologue = no_prologue,
-          class PrologueIns = arguments<>>
+template <class Config, class X, class B, class Outs, class Ins, class Body,
+          class Prologue = no_prologue, class PrologueIns = arguments<>>
 contract_simt_kernel<Config, matmul_problem<Config, X>, B, Outs, Ins, Body, Prologue, PrologueIns>
 matmul_simt(Config cfg, X x, B b, Outs outs, Ins ins, Body body, split_scratch scratch = {},
             Prologue prologue = {}, PrologueIns prologue_ins = {}) {

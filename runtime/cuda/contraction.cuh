@@ -5,9 +5,10 @@
 //   conv     group          batch x out_h x out_w kernel_h x kernel_w x channels filters
 //   matmul   batch matrix   m                     k                              n
 //
-// A problem says where an element of A lies (or that it is padding), where B lies, and which point of
-// the output views a (slice, m, n) is. B is either packed weights, [slices][ceil(N/tile_n)][K][tile_n]
-// with zeros in missing columns and 16-byte aligned, or a view (matmul of two activations).
+// A problem says where an element of A lies (or that it is padding), where B lies, and which point
+// of the output views a (slice, m, n) is. B is either packed weights,
+// [slices][ceil(N/tile_n)][K][tile_n] with zeros in missing columns and 16-byte aligned, or a view
+// (matmul of two activations).
 #ifndef TENON_RUNTIME_CUDA_CONTRACTION_CUH
 #define TENON_RUNTIME_CUDA_CONTRACTION_CUH
 
@@ -30,8 +31,8 @@ struct conv_defaults {
   static constexpr fixed<0> pad_top{}, pad_left{};
 };
 
-/// What a matrix product's Config may leave out. b_stride0 and b_stride1 are the elements of packed B
-/// from one batch to the next, 0 when shared.
+/// What a matrix product's Config may leave out. b_stride0 and b_stride1 are the elements of packed
+/// B from one batch to the next, 0 when shared.
 struct matmul_defaults {
   static constexpr fixed<1> batch0{}, batch1{};
   static constexpr fixed<0> b_stride0{}, b_stride1{};
@@ -43,11 +44,12 @@ namespace detail {
 template <int Along, int N, int I = 0> TENON_FN bool multiples_of(dims<>) { return true; }
 template <int Along, int N, int I = 0, class D, class... Rest>
 TENON_FN bool multiples_of(const dims<D, Rest...> &strides) {
-  return (I == Along || index_t(strides.head) % N == 0) && multiples_of<Along, N, I + 1>(strides.tail);
+  return (I == Along || index_t(strides.head) % N == 0) &&
+         multiples_of<Along, N, I + 1>(strides.tail);
 }
 
-/// Whether x starts at a multiple of 16 bytes: known when Config says `aligned` (x is in the arena),
-/// else looked at.
+/// Whether x starts at a multiple of 16 bytes: known when Config says `aligned` (x is in the
+/// arena), else looked at.
 template <class Config, class = void> struct promises_alignment {
   static constexpr bool value = false;
 };
@@ -109,7 +111,8 @@ template <class Problem, int TileN, class T, class S> struct b_source<Problem, T
   }
   template <int N> TENON_DEVICE bool is_vector() const {
     if constexpr (detail::is_unit<decltype(S{}.template get<rank - 1>())>)
-      return detail::is_aligned<16>(origin) && columns % N == 0 && detail::multiples_of<rank - 1, N>(b.strides);
+      return detail::is_aligned<16>(origin) && columns % N == 0 &&
+             detail::multiples_of<rank - 1, N>(b.strides);
     else
       return false;
   }
@@ -156,7 +159,8 @@ template <class Config, class T, class S> struct conv_problem<Config, view<T, S>
   /// Whether N neighbours along K are one aligned vector.
   template <int N> TENON_FN static constexpr bool may_be_vector() {
     if constexpr (decltype(Config::channels)::is_fixed)
-      return detail::is_unit<decltype(S{}.template get<1>())> && decltype(Config::channels)::value % N == 0;
+      return detail::is_unit<decltype(S{}.template get<1>())> &&
+             decltype(Config::channels)::value % N == 0;
     else
       return false;
   }
@@ -171,8 +175,8 @@ template <class Config, class T, class S> struct conv_problem<Config, view<T, S>
   TENON_DEVICE column make_column(int k) const {
     const int channels = int(index_t(cfg.channels)), kernel_w = int(index_t(cfg.kernel_w));
     const int tap = k / channels;
-    return {tap / kernel_w * int(index_t(cfg.dilation_h)), tap % kernel_w * int(index_t(cfg.dilation_w)),
-            k - tap * channels, k < depth()};
+    return {tap / kernel_w * int(index_t(cfg.dilation_h)),
+            tap % kernel_w * int(index_t(cfg.dilation_w)), k - tap * channels, k < depth()};
   }
   TENON_DEVICE bool holds(const row &r, const column &c) const {
     return c.inside && unsigned(r.y + c.dy) < unsigned(index_t(cfg.in_h)) &&
@@ -235,7 +239,8 @@ template <class Config, class T, class S> struct matmul_problem<Config, view<T, 
   }
   template <int N> TENON_FN static constexpr bool may_be_vector() {
     if constexpr (decltype(Config::k)::is_fixed)
-      return detail::is_unit<decltype(S{}.template get<3>())> && decltype(Config::k)::value % N == 0;
+      return detail::is_unit<decltype(S{}.template get<3>())> &&
+             decltype(Config::k)::value % N == 0;
     else
       return false;
   }

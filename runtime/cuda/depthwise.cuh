@@ -1,12 +1,14 @@
-// Defines `depthwise`: 2-d convolution in which each input channel has its own `multiplier` filters.
+// Defines `depthwise`: 2-d convolution in which each input channel has its own `multiplier`
+// filters.
 //
-// Algorithm: a thread computes `vector` channels at `columns` neighbouring output columns. With fixed
-// kernel width, stride and dilation it loads the columns of a kernel row once and uses them for every
-// output they touch; the weights of the row stay in registers.
+// Algorithm: a thread computes `vector` channels at `columns` neighbouring output columns. With
+// fixed kernel width, stride and dilation it loads the columns of a kernel row once and uses them
+// for every output they touch; the weights of the row stay in registers.
 //
-// Config (derive from window_defaults): batch, in_h, in_w, out_h, out_w, channels (input), multiplier,
-//   kernel_h, kernel_w (fixed), stride_h, stride_w (fixed), dilation_h, dilation_w (fixed), pad_top,
-//   pad_left. Schedule: vector, columns (4 for 3x3; less for wide kernels).
+// Config (derive from window_defaults): batch, in_h, in_w, out_h, out_w, channels (input),
+// multiplier,
+//   kernel_h, kernel_w (fixed), stride_h, stride_w (fixed), dilation_h, dilation_w (fixed),
+//   pad_top, pad_left. Schedule: vector, columns (4 for 3x3; less for wide kernels).
 // x over (n, c, h, w), c stride fixed<1> for vector loads; outs and ins over (n, k, oh, ow).
 // Weights: [kernel_h][kernel_w][channels * multiplier].
 #ifndef TENON_RUNTIME_CUDA_DEPTHWISE_CUH
@@ -17,7 +19,8 @@
 namespace tenon {
 namespace cuda {
 
-template <class Config, class X, class W, class Outs, class Ins, class Body> struct depthwise_kernel {
+template <class Config, class X, class W, class Outs, class Ins, class Body>
+struct depthwise_kernel {
   Config cfg;
   X x;
   const W *w;
@@ -88,7 +91,8 @@ private:
           return true;
     return false;
   }
-  TENON_DEVICE void load_column(float (&to)[vector], const int (&at)[4], int y, int column, int count) const {
+  TENON_DEVICE void load_column(float (&to)[vector], const int (&at)[4], int y, int column,
+                                int count) const {
     if (unsigned(column) >= unsigned(index_t(cfg.in_w))) {
       TENON_UNROLL
       for (int v = 0; v < vector; ++v)
@@ -107,8 +111,8 @@ private:
 };
 
 template <class Config, class X, class W, class Outs, class Ins, class Body>
-depthwise_kernel<Config, X, W, Outs, Ins, Body> depthwise(Config cfg, X x, const W *w, Outs outs, Ins ins,
-                                                          Body body) {
+depthwise_kernel<Config, X, W, Outs, Ins, Body> depthwise(Config cfg, X x, const W *w, Outs outs,
+                                                          Ins ins, Body body) {
   return {cfg, x, w, outs, ins, body};
 }
 

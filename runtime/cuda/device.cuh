@@ -1,9 +1,9 @@
-// Defines what kernels use of the machine: qualifiers, thread and block indices, barriers, shuffles,
-// atomics and the architecture they are being compiled for.
+// Defines what kernels use of the machine: qualifiers, thread and block indices, barriers,
+// shuffles, atomics and the architecture they are being compiled for.
 //
-// Every built-in of CUDA C++ is reached through here or through ptx/, so that kernels parse as plain
-// C++: the host part of a file is compiled against older toolkits' headers that way, and the unit
-// tests run kernels on the CPU by replacing these few files.
+// Every built-in of CUDA C++ is reached through here or through ptx/, so that kernels parse as
+// plain C++: the host part of a file is compiled against older toolkits' headers that way, and the
+// unit tests run kernels on the CPU by replacing these few files.
 #ifndef TENON_RUNTIME_CUDA_DEVICE_CUH
 #define TENON_RUNTIME_CUDA_DEVICE_CUH
 

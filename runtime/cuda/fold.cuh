@@ -1,7 +1,8 @@
 // Defines `fold`: a reduction whose combiner takes elements, not partial results, so that they must
 // come one after the other.
 //
-//   outs[kept] = post(fold over reduced of combine(accumulators, pre(ins[kept, reduced]...)), post_ins[kept]...)
+//   outs[kept] = post(fold over reduced of combine(accumulators, pre(ins[kept, reduced]...)),
+//   post_ins[kept]...)
 //
 // Algorithm: one thread per result.
 // Config: kept, reduced (dims; both of rank 1 at least). Operands as for reduce.cuh.
@@ -25,7 +26,8 @@ struct fold_kernel {
 
   using index = index_of<Config>;
   static constexpr int threads = 128, blocks_per_sm = 1;
-  static constexpr int kept_rank = decltype(Config::kept)::rank, reduced_rank = decltype(Config::reduced)::rank;
+  static constexpr int kept_rank = decltype(Config::kept)::rank,
+                       reduced_rank = decltype(Config::reduced)::rank;
   static constexpr int rank = kept_rank + reduced_rank;
   using tuple = typename detail::tuple_of<decltype(Combine{}.identity(scalar_lanes{}))>::type;
 
@@ -62,7 +64,8 @@ private:
     return step(own, indices_to<Values::count>{}, sum, values);
   }
   template <int... I, int... J, class Values>
-  TENON_DEVICE tuple step(indices<I...>, indices<J...>, const tuple &sum, const Values &values) const {
+  TENON_DEVICE tuple step(indices<I...>, indices<J...>, const tuple &sum,
+                          const Values &values) const {
     return detail::as_tuple(
         combine(scalar_lanes{}, sum.template get<I>()..., values.template get<J>()...));
   }

@@ -3,8 +3,9 @@
 //   value at p = data[p] moved along one axis by index[p] elements of that axis
 //
 // `data` and `index` are views over the iteration space: data with stride 0 in the dimensions that
-// come from the indices, index with stride 0 in those that come from the data. Negative indices count
-// from the end; others outside the axis are clamped, so that no input makes a kernel read elsewhere.
+// come from the indices, index with stride 0 in those that come from the data. Negative indices
+// count from the end; others outside the axis are clamped, so that no input makes a kernel read
+// elsewhere.
 #ifndef TENON_RUNTIME_CUDA_GATHER_CUH
 #define TENON_RUNTIME_CUDA_GATHER_CUH
 
@@ -24,13 +25,13 @@ template <class Data, class Index, class Stride, class Extent> struct gathered_v
 };
 
 template <class Data, class Index, class Stride, class Extent>
-TENON_FN gathered_view<Data, Index, Stride, Extent> make_gathered_view(Data data, Index index,
-                                                                       Stride axis_stride,
-                                                                       Extent axis_extent) {
+TENON_FN gathered_view<Data, Index, Stride, Extent>
+make_gathered_view(Data data, Index index, Stride axis_stride, Extent axis_extent) {
   return {data, index, axis_stride, axis_extent};
 }
 
-template <int Along, int V, class Data, class Indices, class Stride, class Extent, class Index, int Rank>
+template <int Along, int V, class Data, class Indices, class Stride, class Extent, class Index,
+          int Rank>
 TENON_DEVICE void load_operand(compute_t<typename Data::element> (&x)[V],
                                const gathered_view<Data, Indices, Stride, Extent> &v,
                                const Index (&at)[Rank], int count) {

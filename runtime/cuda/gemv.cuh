@@ -5,9 +5,9 @@
 // weights along k and keeps rows x columns sums, which are combined across the threads in a fixed
 // order. The lines of the weights are hinted into the cache before the dependency wait.
 //
-// Config: m (fixed, 8 at most), n, k. Schedule: lanes (32 ... 256, a power of two), columns (1 ... 4).
-// x over (m, k); outs and ins over (m, n).
-// Weights: [n][pitch] of fp32 or fp16, pitch = k rounded up to 16 bytes, zero padded.
+// Config: m (fixed, 8 at most), n, k. Schedule: lanes (32 ... 256, a power of two), columns (1 ...
+// 4). x over (m, k); outs and ins over (m, n). Weights: [n][pitch] of fp32 or fp16, pitch = k
+// rounded up to 16 bytes, zero padded.
 #ifndef TENON_RUNTIME_CUDA_GEMV_CUH
 #define TENON_RUNTIME_CUDA_GEMV_CUH
 
@@ -34,7 +34,9 @@ template <class Config, class X, class W, class Outs, class Ins, class Body> str
                 "few rows, whole warps");
 
   TENON_FN static constexpr bool runs_on(target) { return true; }
-  int shared_bytes() const { return warps > 1 ? threads / 32 * rows * columns * int(sizeof(float)) : 0; }
+  int shared_bytes() const {
+    return warps > 1 ? threads / 32 * rows * columns * int(sizeof(float)) : 0;
+  }
   grid blocks() const { return {ceil_div(index_t(cfg.n), index_t(groups * columns)), 1, 1}; }
 
   TENON_DEVICE void prefetch(unsigned char *) const {
@@ -80,7 +82,9 @@ template <class Config, class X, class W, class Outs, class Ins, class Body> str
 
 private:
   TENON_DEVICE static int my_lane() { return thread() % lanes; }
-  TENON_DEVICE static int first_column() { return (block_x() * groups + thread() / lanes) * columns; }
+  TENON_DEVICE static int first_column() {
+    return (block_x() * groups + thread() / lanes) * columns;
+  }
   TENON_DEVICE int pitch() const { return ceil_div(int(index_t(cfg.k)), run_length) * run_length; }
   /// Weights of one of this thread's columns; beyond the last one, those of the last.
   TENON_DEVICE const W *row_of_weights(int c) const {
@@ -117,7 +121,8 @@ private:
 };
 
 template <class Config, class X, class W, class Outs, class Ins, class Body>
-gemv_kernel<Config, X, W, Outs, Ins, Body> gemv(Config cfg, X x, const W *w, Outs outs, Ins ins, Body body) {
+gemv_kernel<Config, X, W, Outs, Ins, Body> gemv(Config cfg, X x, const W *w, Outs outs, Ins ins,
+                                                Body body) {
   return {cfg, x, w, outs, ins, body};
 }
 

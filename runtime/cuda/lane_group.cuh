@@ -1,8 +1,8 @@
 // Defines lane_group: how the threads of a block share results that each need a fold over many
 // elements (reductions, softmax).
 //
-// `Lanes` threads fold one result, every Lanes-th element each; their partial values are combined in
-// shared memory in a fixed order. Results per block: Threads / Lanes. With Across, neighbouring
+// `Lanes` threads fold one result, every Lanes-th element each; their partial values are combined
+// in shared memory in a fixed order. Results per block: Threads / Lanes. With Across, neighbouring
 // threads work on neighbouring results (right when those are contiguous in memory), otherwise on
 // neighbouring elements of one.
 #ifndef TENON_RUNTIME_CUDA_LANE_GROUP_CUH

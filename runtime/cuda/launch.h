@@ -19,15 +19,15 @@ namespace cuda {
 /// ok when the file was really compiled for the architectures of Variant.
 template <class Variant> status check_build() {
   cudaFuncAttributes attributes;
-  const cudaError_t e =
-      cudaFuncGetAttributes(&attributes, probe_of<Variant>());
+  const cudaError_t e = cudaFuncGetAttributes(&attributes, probe_of<Variant>());
   if (e == cudaErrorNoKernelImageForDevice || e == cudaErrorInvalidDeviceFunction) {
     (void)cudaGetLastError();
     return wrong_build;
   }
   TENON_CHECK_CUDA(e);
-  return Variant::contains({attributes.ptxVersion * 10, attributes.sharedSizeBytes >= 4096}) ? ok
-                                                                                            : wrong_build;
+  return Variant::contains({attributes.ptxVersion * 10, attributes.sharedSizeBytes >= 4096})
+             ? ok
+             : wrong_build;
 }
 
 /// Where a program's launches go. Steps hand their kernels to `launch` and know nothing else.
@@ -55,7 +55,8 @@ public:
     i.stamps_ = stamps;
     return i;
   }
-  static issue update(cudaGraphExec_t graph, const cudaGraphNode_t *nodes, unsigned long long *stamps) {
+  static issue update(cudaGraphExec_t graph, const cudaGraphNode_t *nodes,
+                      unsigned long long *stamps) {
     issue i(mode::update);
     i.graph_ = graph;
     i.nodes_ = nodes;
@@ -76,8 +77,8 @@ public:
       return configure_kernel(function, shared);
     if (blocks.x == 0 || blocks.y == 0 || blocks.z == 0)
       return ok; // nothing to compute
-    if (blocks.x < 0 || blocks.y < 0 || blocks.z < 0 || blocks.x > 0x7fffffffL || blocks.y > 65535 ||
-        blocks.z > 65535)
+    if (blocks.x < 0 || blocks.y < 0 || blocks.z < 0 || blocks.x > 0x7fffffffL ||
+        blocks.y > 65535 || blocks.z > 65535)
       return dims_out_of_range;
     K argument = kernel;
     launch_tag tag{};
@@ -100,10 +101,12 @@ private:
     if (shared + int(attributes.sharedSizeBytes) > shared_limit_)
       return too_little_shared_memory;
     if (shared > 48 * 1024)
-      TENON_CHECK_CUDA(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
+      TENON_CHECK_CUDA(
+          cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
     return ok;
   }
-  status launch_kernel(const void *function, dim3 blocks, int threads, int shared, void **arguments) {
+  status launch_kernel(const void *function, dim3 blocks, int threads, int shared,
+                       void **arguments) {
     cudaLaunchAttribute attribute;
     attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attribute.val.programmaticStreamSerializationAllowed = 1;
@@ -118,16 +121,16 @@ private:
     launched_ = true;
     return from_cuda(cudaLaunchKernelExC(&config, function, arguments));
   }
-  status update_kernel(const void *function, dim3 blocks, int threads, int shared, void **arguments) {
+  status update_kernel(const void *function, dim3 blocks, int threads, int shared,
+                       void **arguments) {
     cudaKernelNodeParams params{};
     params.func = const_cast<void *>(function);
     params.gridDim = blocks;
     params.blockDim = dim3(unsigned(threads));
     params.sharedMemBytes = unsigned(shared);
     params.kernelParams = arguments;
-    return from_cuda(
-        cudaGraphExecKernelNodeSetParams(graph_, nodes_[static_cast<launch_tag *>(arguments[1])->ordinal],
-                                         &params));
+    return from_cuda(cudaGraphExecKernelNodeSetParams(
+        graph_, nodes_[static_cast<launch_tag *>(arguments[1])->ordinal], &params));
   }
 
   mode mode_;

@@ -66,8 +66,8 @@ struct staged_tiles<Across, Last, arguments<View, Rest...>> {
   /// body(got..., this pack's elements...) at point `at`, which is (y, x) of the tile.
   template <class Body, class Index, int Rank, class... Got>
   TENON_DEVICE static auto call(const unsigned char *shared, const Body &body,
-                                const arguments<View, Rest...> &views, const Index (&at)[Rank], int y,
-                                int x, Got... got) {
+                                const arguments<View, Rest...> &views, const Index (&at)[Rank],
+                                int y, int x, Got... got) {
     value v[1];
     if constexpr (staged)
       v[0] = reinterpret_cast<const value *>(shared)[y * pitch + x];
@@ -130,8 +130,8 @@ template <class Config, class Outs, class Ins, class Body> struct map_transposed
 
 private:
   /// Coordinates of `n` in the dimensions other than `across` and the last.
-  template <int I = 0, class Space> TENON_DEVICE static index unravel_others(const Space &space, index n,
-                                                                             index (&at)[rank]) {
+  template <int I = 0, class Space>
+  TENON_DEVICE static index unravel_others(const Space &space, index n, index (&at)[rank]) {
     if constexpr (I == last) {
       return n;
     } else {
@@ -148,7 +148,8 @@ private:
 };
 
 template <class Config, class Outs, class Ins, class Body>
-map_transposed_kernel<Config, Outs, Ins, Body> map_transposed(Config cfg, Outs outs, Ins ins, Body body) {
+map_transposed_kernel<Config, Outs, Ins, Body> map_transposed(Config cfg, Outs outs, Ins ins,
+                                                              Body body) {
   return {cfg, outs, ins, body};
 }
 

@@ -95,8 +95,8 @@ struct upload {
   }
 };
 
-/// Copies a file's weights to the device piece by piece, so that neither the whole file nor its pages
-/// stay in host memory; each piece is read while the one before is on its way.
+/// Copies a file's weights to the device piece by piece, so that neither the whole file nor its
+/// pages stay in host memory; each piece is read while the one before is on its way.
 inline status upload_file(const program &code, const char *path, unsigned char *to) {
   upload u;
   TENON_CHECK(u.open(path));
@@ -108,7 +108,8 @@ inline status upload_file(const program &code, const char *path, unsigned char *
     return weights_mismatch;
   int turn = 0;
   for (size_t at = 0; at < code.weight_bytes; at += upload::piece, turn ^= 1) {
-    const size_t n = code.weight_bytes - at < upload::piece ? code.weight_bytes - at : upload::piece;
+    const size_t n =
+        code.weight_bytes - at < upload::piece ? code.weight_bytes - at : upload::piece;
     unsigned char *from = u.pinned + size_t(turn) * upload::piece;
     TENON_CHECK_CUDA(cudaEventSynchronize(u.done[turn]));
     if (fread(from, 1, n, u.file) != n)

@@ -119,7 +119,8 @@ TENON_DEVICE void store_run(T *p, Stride stride, const compute_t<T> (&x)[V], int
       store_element(p + i * index_t(stride), x[i]);
 }
 
-// load_operand loads a run of one operand at iteration point `at`; one overload per kind of operand.
+// load_operand loads a run of one operand at iteration point `at`; one overload per kind of
+// operand.
 
 template <int Along, int V, class T, class S, class Index, int Rank>
 TENON_DEVICE void load_operand(compute_t<T> (&x)[V], const view<T, S> &v, const Index (&at)[Rank],
@@ -173,7 +174,8 @@ template <int V, class Views> struct operand_runs;
 template <int V> struct operand_runs<V, arguments<>> {
   template <int Along, class Index, int Rank>
   TENON_DEVICE void load(arguments<>, const Index (&)[Rank], int) {}
-  template <class Body, class... Got> TENON_DEVICE auto call(const Body &body, int, Got... got) const {
+  template <class Body, class... Got>
+  TENON_DEVICE auto call(const Body &body, int, Got... got) const {
     return body(scalar_lanes{}, got...);
   }
 };
@@ -182,7 +184,8 @@ template <int V, class View, class... Rest> struct operand_runs<V, arguments<Vie
   operand_runs<V, arguments<Rest...>> tail;
 
   template <int Along, class Index, int Rank>
-  TENON_DEVICE void load(const arguments<View, Rest...> &views, const Index (&at)[Rank], int count) {
+  TENON_DEVICE void load(const arguments<View, Rest...> &views, const Index (&at)[Rank],
+                         int count) {
     load_operand<Along>(head, views.head, at, count);
     tail.template load<Along>(views.tail, at, count);
   }
@@ -222,7 +225,8 @@ template <int V, class View, class... Rest> struct result_runs<V, arguments<View
 };
 
 /// outs[at + i] = body(anchor[i]..., ins[at + i]...) for i < count along dimension Along.
-template <int Along, int V, class Outs, class Ins, class Body, class Index, int Rank, class... Anchors>
+template <int Along, int V, class Outs, class Ins, class Body, class Index, int Rank,
+          class... Anchors>
 TENON_DEVICE void apply_body(const Body &body, const Outs &outs, const Ins &ins,
                              const Index (&at)[Rank], int count, const Anchors (&...anchors)[V]) {
   operand_runs<V, Ins> operands;

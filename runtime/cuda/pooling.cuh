@@ -4,9 +4,10 @@
 // element; padding is skipped, never read. NaN wins a maximum. An empty window gives the lowest
 // value, or 0.
 //
-// Config (derive from window_defaults): batch, channels, in_h, in_w, out_h, out_w, kernel_h, kernel_w,
-//   stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, pad_bottom, pad_right (the last two
-//   count for pooling_mean_padded only), kind (type: pooling_max, pooling_mean or
+// Config (derive from window_defaults): batch, channels, in_h, in_w, out_h, out_w, kernel_h,
+// kernel_w,
+//   stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, pad_bottom, pad_right (the last
+//   two count for pooling_mean_padded only), kind (type: pooling_max, pooling_mean or
 //   pooling_mean_padded), accumulator (type). Schedule: along (1 for NHWC, 3 for NCHW), vector.
 // x over (n, c, h, w); outs and ins over (n, c, oh, ow).
 #ifndef TENON_RUNTIME_CUDA_POOLING_CUH
@@ -99,11 +100,12 @@ template <class Config, class X, class Outs, class Ins, class Body> struct pooli
 
 private:
   TENON_FN walk points() const {
-    return {int(index_t(cfg.channels)), int(index_t(cfg.out_h)), int(index_t(cfg.out_w)), index_t(cfg.batch)};
+    return {int(index_t(cfg.channels)), int(index_t(cfg.out_h)), int(index_t(cfg.out_w)),
+            index_t(cfg.batch)};
   }
   /// One tap of every window of the run, and whether it lies inside x.
-  TENON_DEVICE void load_taps(value (&tap)[vector], bool (&taken)[vector], const int (&at)[4], int y,
-                              int column, bool y_inside, int count) const {
+  TENON_DEVICE void load_taps(value (&tap)[vector], bool (&taken)[vector], const int (&at)[4],
+                              int y, int column, bool y_inside, int count) const {
     using element = typename X::element;
     if constexpr (along == 1) {
       const bool is_inside = y_inside && unsigned(column) < unsigned(index_t(cfg.in_w));

@@ -59,7 +59,8 @@ private:
       }
     } else {
       const int extent = int(index_t(cfg.in.template get<D>()));
-      const int first = at[2 + D] * int(index_t(cfg.strides.template get<D>())) - int(index_t(cfg.pads.template get<D>()));
+      const int first = at[2 + D] * int(index_t(cfg.strides.template get<D>())) -
+                        int(index_t(cfg.pads.template get<D>()));
       for (int tap = 0; tap < int(index_t(cfg.kernel.template get<D>())); ++tap) {
         const int i = first + tap * int(index_t(cfg.dilations.template get<D>()));
         if (i >= extent + int(index_t(cfg.pads_end.template get<D>())))
@@ -72,7 +73,8 @@ private:
 };
 
 template <class Config, class X, class Outs, class Ins, class Body>
-pooling_any_kernel<Config, X, Outs, Ins, Body> pooling_any(Config cfg, X x, Outs outs, Ins ins, Body body) {
+pooling_any_kernel<Config, X, Outs, Ins, Body> pooling_any(Config cfg, X x, Outs outs, Ins ins,
+                                                           Body body) {
   return {cfg, x, outs, ins, body};
 }
 

@@ -10,8 +10,8 @@ namespace cuda {
 
 /// What a step's operands are found in. Offsets are known when the file is written.
 struct frame {
-  unsigned char *memory;        // the context's: arena, then zeroed scratch, then states
-  unsigned char *cleared;       // the zeroed scratch
+  unsigned char *memory;  // the context's: arena, then zeroed scratch, then states
+  unsigned char *cleared; // the zeroed scratch
   unsigned char *states;
   const unsigned char *weights; // the model's
   const void *const *inputs;
@@ -19,8 +19,12 @@ struct frame {
   const index_t *dims; // values of the run-time dimensions
 
   template <class T> T *at(size_t offset) const { return reinterpret_cast<T *>(memory + offset); }
-  template <class T> T *zeroed(size_t offset) const { return reinterpret_cast<T *>(cleared + offset); }
-  template <class T> T *state(size_t offset) const { return reinterpret_cast<T *>(states + offset); }
+  template <class T> T *zeroed(size_t offset) const {
+    return reinterpret_cast<T *>(cleared + offset);
+  }
+  template <class T> T *state(size_t offset) const {
+    return reinterpret_cast<T *>(states + offset);
+  }
   template <class T> const T *weight(size_t offset) const {
     return reinterpret_cast<const T *>(weights + offset);
   }
@@ -80,8 +84,8 @@ inline const variant_table *select_variant(const program &p, int major, int mino
   for (int i = 0; i < p.variant_count; ++i) {
     const variant_table &v = p.variants[i];
     const bool same_major = v.arch / 100 == major;
-    const bool runs = v.specific ? v.arch == capability
-                                 : v.arch <= capability && (same_major || v.ptx);
+    const bool runs =
+        v.specific ? v.arch == capability : v.arch <= capability && (same_major || v.ptx);
     if (runs && (!best || v.arch > best->arch || (v.arch == best->arch && v.specific)))
       best = &v;
   }

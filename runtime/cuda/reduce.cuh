@@ -3,14 +3,14 @@
 //   outs[kept] = post(fold over reduced of combine(accumulators, pre(ins[kept, reduced]...)),
 //                     post_ins[kept]...)
 //
-// combine: a functor with  template <class L> auto identity(L) const  (one value, or pack of several)
-// and  operator()(L, acc..., value...)  of the same shape, associative and commutative up to rounding.
-// `pre` gives values of the accumulators' types.
+// combine: a functor with  template <class L> auto identity(L) const  (one value, or pack of
+// several) and  operator()(L, acc..., value...)  of the same shape, associative and commutative up
+// to rounding. `pre` gives values of the accumulators' types.
 //
 // Algorithm: lane_group; deterministic.
-// Config: kept, reduced (dims; both of rank 1 at least). Schedule: lanes (threads per result, a power
-// of two up to 256), across (neighbouring threads take neighbouring results).
-// ins: over kept dimensions, then reduced ones; outs, post_ins: over the kept ones.
+// Config: kept, reduced (dims; both of rank 1 at least). Schedule: lanes (threads per result, a
+// power of two up to 256), across (neighbouring threads take neighbouring results). ins: over kept
+// dimensions, then reduced ones; outs, post_ins: over the kept ones.
 #ifndef TENON_RUNTIME_CUDA_REDUCE_CUH
 #define TENON_RUNTIME_CUDA_REDUCE_CUH
 
@@ -33,7 +33,8 @@ template <class T> TENON_DEVICE typename tuple_of<bare<T>>::type as_tuple(const 
   return tuple_of<bare<T>>::make(v);
 }
 template <class Combine, class Tuple, int... I>
-TENON_DEVICE Tuple fold_tuples(indices<I...>, const Combine &combine, const Tuple &a, const Tuple &b) {
+TENON_DEVICE Tuple fold_tuples(indices<I...>, const Combine &combine, const Tuple &a,
+                               const Tuple &b) {
   return as_tuple(combine(scalar_lanes{}, a.template get<I>()..., b.template get<I>()...));
 }
 } // namespace detail
@@ -50,7 +51,8 @@ struct reduce_kernel {
 
   using index = index_of<Config>;
   static constexpr int threads = 256, blocks_per_sm = 1;
-  static constexpr int kept_rank = decltype(Config::kept)::rank, reduced_rank = decltype(Config::reduced)::rank;
+  static constexpr int kept_rank = decltype(Config::kept)::rank,
+                       reduced_rank = decltype(Config::reduced)::rank;
   static constexpr int rank = kept_rank + reduced_rank;
   static_assert(kept_rank > 0 && reduced_rank > 0, "absent dimensions have the extent 1");
   using group = lane_group<threads, Config::lanes, Config::across>;

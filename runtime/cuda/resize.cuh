@@ -1,15 +1,18 @@
 // Defines `resize`: resamples two dimensions, each output element a weighted sum of a few inputs.
 //
-//   y[n, c, oh, ow] = body(sum over i, j of wh[oh, i] * ww[ow, j] * x[n, c, ih(oh, i), iw(ow, j)], ins...)
+//   y[n, c, oh, ow] = body(sum over i, j of wh[oh, i] * ww[ow, j] * x[n, c, ih(oh, i), iw(ow, j)],
+//   ins...)
 //
 // Which elements and weights is the business of the two axes:
-//   resize_table<Taps>    indices and weights in constant tables, [out][Taps]: any mode, any position
+//   resize_table<Taps>    indices and weights in constant tables, [out][Taps]: any mode, any
+//   position
 //                         rule; the compiler computes them where extents are constant
 //   resize_nearest_axis, resize_linear_axis   position = i * scale + offset, rounded (floor after
 //                         adding `bias`) or split into two weights; for run-time extents
 //   resize_same           the dimension is copied
 // Algorithm: a thread computes a run of `vector` outputs along channels or columns. Elements other
-// than f64 are weighed in f32; with one tap everywhere nothing is computed, so that every type works.
+// than f64 are weighed in f32; with one tap everywhere nothing is computed, so that every type
+// works.
 //
 // Config (derive from window_defaults): batch, channels, out_h, out_w. Schedule: along, vector.
 // x over (n, c, h, w); outs and ins over (n, c, oh, ow).
@@ -124,9 +127,11 @@ struct resize_kernel {
 
 private:
   TENON_FN walk points() const {
-    return {int(index_t(cfg.channels)), int(index_t(cfg.out_h)), int(index_t(cfg.out_w)), index_t(cfg.batch)};
+    return {int(index_t(cfg.channels)), int(index_t(cfg.out_h)), int(index_t(cfg.out_w)),
+            index_t(cfg.batch)};
   }
-  TENON_DEVICE void load_tap(value (&tap)[vector], const int (&at)[4], int count, int i, int j) const {
+  TENON_DEVICE void load_tap(value (&tap)[vector], const int (&at)[4], int count, int i,
+                             int j) const {
     int point[4] = {at[0], at[1], rows.index(at[2], i), 0};
     if constexpr (along == 1) {
       point[3] = columns.index(at[3], j);
@@ -142,8 +147,8 @@ private:
 };
 
 template <class Config, class X, class AxisH, class AxisW, class Outs, class Ins, class Body>
-resize_kernel<Config, X, AxisH, AxisW, Outs, Ins, Body> resize(Config cfg, X x, AxisH rows, AxisW columns,
-                                                               Outs outs, Ins ins, Body body) {
+resize_kernel<Config, X, AxisH, AxisW, Outs, Ins, Body>
+resize(Config cfg, X x, AxisH rows, AxisW columns, Outs outs, Ins ins, Body body) {
   return {cfg, x, rows, columns, outs, ins, body};
 }
 

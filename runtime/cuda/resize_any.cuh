@@ -1,11 +1,12 @@
 // Defines `resize_any`: resampling along any number of dimensions, one thread per element, for what
 // resize.cuh does not take (more than two dimensions, integers, regions that reach outside).
 //
-//   outs[p] = body(sum over t... of product over d of weight_d(p_d, t_d) * x[index_d(p_d, t_d)...], ins[p]...)
+//   outs[p] = body(sum over t... of product over d of weight_d(p_d, t_d) * x[index_d(p_d, t_d)...],
+//   ins[p]...)
 //
-// Config: space (dims of the result). axes: pack with an axis as in resize.cuh for each dimension; an
-// index of -1 means that the element is `fill`. Integers are weighed in double and rounded half to
-// even. x, outs, ins over their own dimensions.
+// Config: space (dims of the result). axes: pack with an axis as in resize.cuh for each dimension;
+// an index of -1 means that the element is `fill`. Integers are weighed in double and rounded half
+// to even. x, outs, ins over their own dimensions.
 #ifndef TENON_RUNTIME_CUDA_RESIZE_ANY_CUH
 #define TENON_RUNTIME_CUDA_RESIZE_ANY_CUH
 
@@ -16,7 +17,8 @@
 namespace tenon {
 namespace cuda {
 
-template <class Config, class X, class Axes, class Outs, class Ins, class Body> struct resize_any_kernel {
+template <class Config, class X, class Axes, class Outs, class Ins, class Body>
+struct resize_any_kernel {
   using value = compute_t<typename X::element>;
 
   Config cfg;
@@ -61,7 +63,8 @@ private:
   using sum_type = typename tenon::detail::choose_type<keeps_type, value, double>::type;
 
   /// Sum over the taps of dimensions D and up; false in `inside` when one reads nothing.
-  template <int D> TENON_DEVICE sum_type gather(const int (&at)[rank], int (&point)[rank], bool &inside) const {
+  template <int D>
+  TENON_DEVICE sum_type gather(const int (&at)[rank], int (&point)[rank], bool &inside) const {
     if constexpr (D == rank) {
       return sum_type(load_one(x, point));
     } else {
@@ -83,8 +86,9 @@ private:
 };
 
 template <class Config, class X, class Axes, class Outs, class Ins, class Body>
-resize_any_kernel<Config, X, Axes, Outs, Ins, Body>
-resize_any(Config cfg, X x, Axes axes, compute_t<typename X::element> fill, Outs outs, Ins ins, Body body) {
+resize_any_kernel<Config, X, Axes, Outs, Ins, Body> resize_any(Config cfg, X x, Axes axes,
+                                                               compute_t<typename X::element> fill,
+                                                               Outs outs, Ins ins, Body body) {
   return {cfg, x, axes, fill, outs, ins, body};
 }
 

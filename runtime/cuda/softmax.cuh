@@ -1,11 +1,11 @@
-// Defines `softmax`: y[i..., j] = body(e^(x[i, j] - max) / sum over j of e^(x[i, j] - max), ins[i, j]...),
-// or its logarithm.
+// Defines `softmax`: y[i..., j] = body(e^(x[i, j] - max) / sum over j of e^(x[i, j] - max), ins[i,
+// j]...), or its logarithm.
 //
 // Algorithm: lane_group, three passes over each row: maximum, sum of exponentials, results. The
 // exponential is computed twice rather than stored, since a result may be written over x.
-// Config: space (dims; the last is the normalised one, at least one before it), log (bool). Schedule:
-// lanes (threads per row, a power of two up to 256), across (neighbouring threads take neighbouring
-// rows). x, outs, ins: over space. Computed in f32, f64 for f64.
+// Config: space (dims; the last is the normalised one, at least one before it), log (bool).
+// Schedule: lanes (threads per row, a power of two up to 256), across (neighbouring threads take
+// neighbouring rows). x, outs, ins: over space. Computed in f32, f64 for f64.
 #ifndef TENON_RUNTIME_CUDA_SOFTMAX_CUH
 #define TENON_RUNTIME_CUDA_SOFTMAX_CUH
 

@@ -29,7 +29,8 @@ TENON_DEVICE bool combine_splits(split_scratch scratch, int tile, int split, flo
                                  unsigned char *shared) {
   static_assert(Count % 4 == 0, "sums are moved in words of four");
   constexpr int words = Count / 4;
-  word16 *parts = reinterpret_cast<word16 *>(scratch.partials) + index_t(tile) * Splits * words * Threads;
+  word16 *parts =
+      reinterpret_cast<word16 *>(scratch.partials) + index_t(tile) * Splits * words * Threads;
   word16 *mine = parts + index_t(split) * words * Threads + thread();
   TENON_UNROLL
   for (int i = 0; i < words; ++i) {

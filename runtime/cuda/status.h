@@ -31,28 +31,18 @@ inline status from_cuda(cudaError_t e) { return -status(e); }
 
 inline const char *message(status s) {
   switch (s) {
-  case ok:
-    return "no error";
-  case invalid_argument:
-    return "an argument is null or out of range";
-  case out_of_host_memory:
-    return "out of host memory";
+  case ok: return "no error";
+  case invalid_argument: return "an argument is null or out of range";
+  case out_of_host_memory: return "out of host memory";
   case wrong_architecture:
     return "the device's compute capability is not among those the file was compiled for";
-  case wrong_build:
-    return "the file was built for other architectures than its first comment says";
-  case weights_unreadable:
-    return "the weights file cannot be read";
-  case weights_mismatch:
-    return "the weights file does not belong to this model";
-  case dims_out_of_range:
-    return "a dimension is outside the range the file was compiled for";
-  case not_prepared:
-    return "the context was not prepared";
-  case too_little_shared_memory:
-    return "a kernel needs more shared memory than the device has";
-  default:
-    return s < 0 ? cudaGetErrorString(cudaError_t(-s)) : "unknown error code";
+  case wrong_build: return "the file was built for other architectures than its first comment says";
+  case weights_unreadable: return "the weights file cannot be read";
+  case weights_mismatch: return "the weights file does not belong to this model";
+  case dims_out_of_range: return "a dimension is outside the range the file was compiled for";
+  case not_prepared: return "the context was not prepared";
+  case too_little_shared_memory: return "a kernel needs more shared memory than the device has";
+  default: return s < 0 ? cudaGetErrorString(cudaError_t(-s)) : "unknown error code";
   }
 }
 

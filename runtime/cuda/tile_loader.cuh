@@ -32,7 +32,8 @@ template <class Held, class T> TENON_DEVICE void fetch_element(Held &to, const T
   }
 }
 /// The same for an aligned run.
-template <int Run, class Held, class T> TENON_DEVICE void fetch_run(Held (&to)[Run], const T *from) {
+template <int Run, class Held, class T>
+TENON_DEVICE void fetch_run(Held (&to)[Run], const T *from) {
   T raw[Run] = {};
   if (from)
     load_words(raw, from);
@@ -76,7 +77,8 @@ class a_loader {
   static constexpr bool even = Layout::rows % pass_rows == 0;
   static constexpr bool has_prologue = !detail::is_same<Prologue, no_prologue>;
   static constexpr bool may_whole = Problem::template may_be_vector<run>();
-  static constexpr bool async_whole = has_async_copy && detail::is_same<element, T> && !has_prologue && may_whole;
+  static constexpr bool async_whole =
+      has_async_copy && detail::is_same<element, T> && !has_prologue && may_whole;
   static constexpr bool async_single =
       has_async_copy && detail::is_same<element, T> && !has_prologue && sizeof(T) == 4;
   static_assert(Threads % runs == 0 && Layout::columns % run == 0, "a pass is whole rows");
@@ -84,8 +86,8 @@ class a_loader {
   using held = typename detail::either<has_prologue, float, T>::type;
 
 public:
-  TENON_DEVICE a_loader(const Problem &p, const Prologue &prologue, const PrologueIns &prologue_ins, int m0,
-                        int slice)
+  TENON_DEVICE a_loader(const Problem &p, const Prologue &prologue, const PrologueIns &prologue_ins,
+                        int m0, int slice)
       : problem_(p), prologue_(prologue), prologue_ins_(prologue_ins), slice_(slice),
         whole_(may_whole && p.template is_vector<run>()) {
     TENON_UNROLL
@@ -103,7 +105,8 @@ public:
             break;
           const bool valid = problem_.holds(rows_[i], column);
           ptx::cp_async<16>::copy(tile + Layout::at(row(i), my_run()),
-                                  valid ? problem_.address(rows_[i], column) : problem_.x.data, valid);
+                                  valid ? problem_.address(rows_[i], column) : problem_.x.data,
+                                  valid);
         }
         return;
       }
@@ -118,7 +121,8 @@ public:
             break;
           const bool valid = problem_.holds(rows_[i], column);
           ptx::cp_async<4>::copy(tile + Layout::at(row(i), my_run()) + e,
-                                 valid ? problem_.address(rows_[i], column) : problem_.x.data, valid);
+                                 valid ? problem_.address(rows_[i], column) : problem_.x.data,
+                                 valid);
         }
       }
     }
@@ -227,7 +231,8 @@ public:
           TENON_UNROLL
           for (int e = 0; e < run; ++e) {
             const bool valid = source_.holds(k, n + e);
-            ptx::cp_async<4>::copy(to + e, valid ? source_.address(k, n + e) : source_.any(), valid);
+            ptx::cp_async<4>::copy(to + e, valid ? source_.address(k, n + e) : source_.any(),
+                                   valid);
           }
         }
       }
@@ -246,8 +251,8 @@ public:
       } else {
         TENON_UNROLL
         for (int e = 0; e < run; ++e)
-          detail::fetch_element(held_[i][e],
-                                mine && source_.holds(k, n + e) ? source_.address(k, n + e) : nullptr);
+          detail::fetch_element(
+              held_[i][e], mine && source_.holds(k, n + e) ? source_.address(k, n + e) : nullptr);
       }
     }
   }
@@ -289,8 +294,13 @@ TENON_DEVICE block_part part_of_block(const Problem &p) {
   const int tiles_k = ceil_div(p.depth(), TileK), each = ceil_div(tiles_k, Splits);
   const int split = block_z() % Splits, slice = block_z() / Splits;
   const int tiles_m = ceil_div(p.rows(), TileM), tiles_n = ceil_div(p.columns(), TileN);
-  return {block_x() * TileM, block_y() * TileN, slice, split, min_of(split * each, tiles_k),
-          min_of((split + 1) * each, tiles_k), (slice * tiles_n + block_y()) * tiles_m + block_x()};
+  return {block_x() * TileM,
+          block_y() * TileN,
+          slice,
+          split,
+          min_of(split * each, tiles_k),
+          min_of((split + 1) * each, tiles_k),
+          (slice * tiles_n + block_y()) * tiles_m + block_x()};
 }
 
 /// Weights of the first tiles, on their way before the dependency wait.
@@ -330,7 +340,8 @@ TENON_DEVICE void pipeline(ALoader &a, BLoader &b, const block_part &part, TileO
   for (int kt = part.first; kt < part.end; ++kt) {
     ptx::cp_async_group::wait<Stages - 2>();
     sync_block();
-    const int ahead = stage == 0 ? Stages - 1 : stage - 1, next = stage + 1 == Stages ? 0 : stage + 1;
+    const int ahead = stage == 0 ? Stages - 1 : stage - 1,
+              next = stage + 1 == Stages ? 0 : stage + 1;
     if (kt + Stages - 1 < part.end) {
       a.issue(tile_of_a(ahead), kt + Stages - 1);
       b.issue(tile_of_b(ahead), kt + Stages - 1);

@@ -5,7 +5,8 @@
 //
 // Algorithm: one thread per element counts the elements of its row that come before it; those with
 // fewer than k know their place.
-// Config: space (dims: others..., n), k, largest (bool). x over space; outs, ins over (others..., k).
+// Config: space (dims: others..., n), k, largest (bool). x over space; outs, ins over (others...,
+// k).
 #ifndef TENON_RUNTIME_CUDA_TOPK_CUH
 #define TENON_RUNTIME_CUDA_TOPK_CUH
 

@@ -1,12 +1,12 @@
-// Runs one generated model as a program of its own: `tenon run` and `tenon bench` build it beside the
-// generated file, because the compiler itself loads no code.
+// Runs one generated model as a program of its own: `tenon run` and `tenon bench` build it beside
+// the generated file, because the compiler itself loads no code.
 //
 //   program MANIFEST DATA RESULTS [WEIGHTS]
 //
 // MANIFEST holds 64-bit integers: threads, timed runs and their budget in ms, run-time dimensions,
-// sizes of inputs and outputs, and transfers: bytes to copy into or out of the model's memory around
-// a step (built with TENON_TRACE). DATA holds the inputs and what goes in; RESULTS receives the
-// outputs, what came out, and times in nanoseconds. The counterpart is driver/Program.cpp.
+// sizes of inputs and outputs, and transfers: bytes to copy into or out of the model's memory
+// around a step (built with TENON_TRACE). DATA holds the inputs and what goes in; RESULTS receives
+// the outputs, what came out, and times in nanoseconds. The counterpart is driver/Program.cpp.
 #include "harness/machine.inc"
 
 #include <chrono>
@@ -20,7 +20,8 @@ namespace {
 using bytes = std::vector<unsigned char>;
 
 [[noreturn]] void fail(const char *what, int code) {
-  std::fprintf(stderr, "%s: %s\n", what, code ? model_error_message(code) : "cannot be read or written");
+  std::fprintf(stderr, "%s: %s\n", what,
+               code ? model_error_message(code) : "cannot be read or written");
   std::exit(1);
 }
 
@@ -216,7 +217,7 @@ int main(int argc, char **argv) {
       put(results, t.data.data(), t.data.size());
     }
 
-  // Timed runs, without trace.
+    // Timed runs, without trace.
 #if defined(TENON_TRACE)
   s.device.set_trace(s, nullptr);
 #endif
@@ -235,7 +236,8 @@ int main(int argc, char **argv) {
     s.profile = true;
     s.device.set_trace(s, on_step);
     const auto profiling = std::chrono::steady_clock::now();
-    for (; profiled < runs && (profiled < 3 || since(profiling) < double(budget_ms) * 1e6); ++profiled)
+    for (; profiled < runs && (profiled < 3 || since(profiling) < double(budget_ms) * 1e6);
+         ++profiled)
       check("run", s.device.run(s.inputs.data(), s.outputs.data()));
   }
 #else

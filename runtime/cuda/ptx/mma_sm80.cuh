@@ -16,7 +16,8 @@ namespace ptx {
 
 struct mma_m16n8k16_f16 {
   static constexpr int m = 16, n = 8, k = 16;
-  TENON_DEVICE static void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  TENON_DEVICE static void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0,
+                                    unsigned b1) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, "
                  "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"

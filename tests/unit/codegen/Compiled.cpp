@@ -30,8 +30,10 @@ Tensor randomTensor(Element e, llvm::ArrayRef<int64_t> shape, int64_t lowest, in
     else if (isBool(e))
       t.setInt(i, int64_t(engine() & 1));
     else {
-      const bool isUnsigned = e == Element::U8 || e == Element::U16 || e == Element::U32 || e == Element::U64;
-      t.setInt(i, std::uniform_int_distribution<int64_t>(isUnsigned ? std::max<int64_t>(lowest, 0) : lowest, highest)(engine));
+      const bool isUnsigned =
+          e == Element::U8 || e == Element::U16 || e == Element::U32 || e == Element::U64;
+      t.setInt(i, std::uniform_int_distribution<int64_t>(
+                      isUnsigned ? std::max<int64_t>(lowest, 0) : lowest, highest)(engine));
     }
   }
   return t;
@@ -92,8 +94,9 @@ std::string compilerFor(const TargetLevel &level) {
 }
 
 /// Runs the shared library on inputs; results in the memory of `outputs`.
-void call(const std::string &library, const std::string &prefix, Graph &graph, const std::vector<Dim> &symbols,
-          const SymbolValues &values, std::vector<Tensor> &inputs, std::vector<Tensor> &outputs) {
+void call(const std::string &library, const std::string &prefix, Graph &graph,
+          const std::vector<Dim> &symbols, const SymbolValues &values, std::vector<Tensor> &inputs,
+          std::vector<Tensor> &outputs) {
   void *handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_TRUE(handle) << dlerror();
   auto function = [&](const char *name) { return dlsym(handle, (prefix + name).c_str()); };
@@ -101,7 +104,8 @@ void call(const std::string &library, const std::string &prefix, Graph &graph, c
   auto context = reinterpret_cast<int (*)(const void *, void **)>(function("_context_create"));
   auto setDim = reinterpret_cast<int (*)(void *, int, long)>(function("_set_dim"));
   auto outputDim = reinterpret_cast<long (*)(const void *, int, int)>(function("_output_dim"));
-  auto run = reinterpret_cast<int (*)(void *, const void *const *, void *const *)>(function("_run"));
+  auto run =
+      reinterpret_cast<int (*)(void *, const void *const *, void *const *)>(function("_run"));
   auto destroyContext = reinterpret_cast<void (*)(void *)>(function("_context_destroy"));
   auto destroyModel = reinterpret_cast<void (*)(void *)>(function("_model_destroy"));
   ASSERT_TRUE(create && context && run && outputDim && destroyContext && destroyModel);
@@ -141,7 +145,8 @@ void call(const std::string &library, const std::string &prefix, Graph &graph, c
   dlclose(handle);
 }
 
-void compare(const Tensor &actual, const Tensor &expected, double tolerance, const std::string &what) {
+void compare(const Tensor &actual, const Tensor &expected, double tolerance,
+             const std::string &what) {
   ASSERT_EQ(actual.shape(), expected.shape()) << what;
   double largest = 1e-30;
   for (int64_t i = 0; i < expected.size(); ++i)
@@ -153,7 +158,8 @@ void compare(const Tensor &actual, const Tensor &expected, double tolerance, con
     } else if (std::isfinite(expected.at(i))) {
       ASSERT_NEAR(actual.at(i), expected.at(i), tolerance * largest) << what << ", element " << i;
     } else {
-      ASSERT_TRUE(actual.at(i) == expected.at(i) || (std::isnan(actual.at(i)) && std::isnan(expected.at(i))))
+      ASSERT_TRUE(actual.at(i) == expected.at(i) ||
+                  (std::isnan(actual.at(i)) && std::isnan(expected.at(i))))
           << what << ", element " << i << ": " << actual.at(i) << " for " << expected.at(i);
     }
   }
@@ -184,9 +190,12 @@ void checkOn(const CompiledCase &c, const std::string &targetName) {
   for (Value *a : module->graph().body().arguments()) {
     llvm::SmallVector<int64_t, 6> shape;
     for (Dim d : a->type().shape())
-      shape.push_back(*evaluate(d, [](llvm::StringRef s, void *user) -> llvm::Optional<int64_t> {
-        return (*static_cast<SymbolValues *>(user))[s.str()];
-      }, &values));
+      shape.push_back(*evaluate(
+          d,
+          [](llvm::StringRef s, void *user) -> llvm::Optional<int64_t> {
+            return (*static_cast<SymbolValues *>(user))[s.str()];
+          },
+          &values));
     inputs.push_back(randomTensor(a->type().element(), shape, c.lowest, c.highest, engine));
   }
   ASSERT_TRUE(interpret(module->graph(), inputs, expected, diagnostics)) << messages(diagnostics);
@@ -215,7 +224,8 @@ void checkOn(const CompiledCase &c, const std::string &targetName) {
   // A prefix of its own for each: libraries of one process share what C++ says is one variable.
   static int count = 0;
   options.prefix = "model" + std::to_string(count++);
-  ASSERT_TRUE(emitModule(*module, *target, options, files, summary, diagnostics)) << messages(diagnostics);
+  ASSERT_TRUE(emitModule(*module, *target, options, files, summary, diagnostics))
+      << messages(diagnostics);
   Folder folder;
   std::string source;
   for (const CompiledFile &f : files) {
@@ -228,18 +238,20 @@ void checkOn(const CompiledCase &c, const std::string &targetName) {
   // What is tested is the choice and wiring of kernels: quick builds do.
   const TargetLevel &level = *target->levels.front();
   const std::string march = level.buildFlags.substr(level.buildFlags.find(' ') + 1).str();
-  const std::string command = compilerFor(level) + " -std=c++17 -Wall -Wextra -Werror -O1 -ffp-contract=off " +
-                              (level.simdWidth > 1 ? march : "") + " -shared -fPIC -o " +
-                              folder.file("model.so") + " " + folder.file("model.cpp") + " 2> " +
-                              folder.file("messages");
+  const std::string command =
+      compilerFor(level) + " -std=c++17 -Wall -Wextra -Werror -O1 -ffp-contract=off " +
+      (level.simdWidth > 1 ? march : "") + " -shared -fPIC -o " + folder.file("model.so") + " " +
+      folder.file("model.cpp") + " 2> " + folder.file("messages");
   if (std::system(command.c_str()) != 0) {
     auto log = llvm::MemoryBuffer::getFile(folder.file("messages"));
     const size_t steps = source.find("void run_all");
-    ADD_FAILURE() << command << "\n" << (*log)->getBuffer().take_front(6000).str() << toString(*module)
+    ADD_FAILURE() << command << "\n"
+                  << (*log)->getBuffer().take_front(6000).str() << toString(*module)
                   << source.substr(steps < 6000 ? 0 : steps - 6000);
     return;
   }
-  call(folder.file("model.so"), options.prefix, module->graph(), module->symbols, values, inputs, actual);
+  call(folder.file("model.so"), options.prefix, module->graph(), module->symbols, values, inputs,
+       actual);
   ASSERT_EQ(actual.size(), expected.size());
   for (size_t i = 0; i < actual.size(); ++i)
     compare(actual[i], expected[i], c.tolerance, "output " + std::to_string(i));

@@ -2,9 +2,9 @@
 // kernels under test: conv, matmul, the weights' element type and the error bound.
 #pragma once
 
+#include "common/scalar.h"
 #include "cuda/contraction.cuh"
 #include "cuda/split_k.cuh"
-#include "common/scalar.h"
 #include "harness.h"
 
 namespace test {
@@ -52,13 +52,18 @@ std::vector<double> convolve(const Config &cfg, Input input, Weight weight) {
   return y;
 }
 
-/// Element (k, c, ky, kx) of weights [groups][ceil(filters/tile_n)][kernel_h][kernel_w][channels][tile_n].
-template <class Config> index_t packed_at(const Config &cfg, index_t tile_n, index_t k, index_t c, index_t ky, index_t kx) {
+/// Element (k, c, ky, kx) of weights
+/// [groups][ceil(filters/tile_n)][kernel_h][kernel_w][channels][tile_n].
+template <class Config>
+index_t packed_at(const Config &cfg, index_t tile_n, index_t k, index_t c, index_t ky, index_t kx) {
   const index_t f = cfg.filters, tiles = (f + tile_n - 1) / tile_n, g = k / f, n = k % f;
-  return ((((g * tiles + n / tile_n) * cfg.kernel_h + ky) * cfg.kernel_w + kx) * cfg.channels + c) * tile_n + n % tile_n;
+  return ((((g * tiles + n / tile_n) * cfg.kernel_h + ky) * cfg.kernel_w + kx) * cfg.channels + c) *
+             tile_n +
+         n % tile_n;
 }
 template <class Config> index_t packed_size(const Config &cfg, index_t tile_n) {
-  return cfg.groups * ((cfg.filters + tile_n - 1) / tile_n) * cfg.kernel_h * cfg.kernel_w * cfg.channels * tile_n;
+  return cfg.groups * ((cfg.filters + tile_n - 1) / tile_n) * cfg.kernel_h * cfg.kernel_w *
+         cfg.channels * tile_n;
 }
 
 /// The extents of a convolution; a schedule is mixed in.
@@ -101,11 +106,13 @@ private:
 
 /// Convolution with bias, relu and residual, NHWC; T is what activations are stored as.
 template <class Kernels, class T, class Schedule, index_t C, index_t F, index_t K, index_t G = 1>
-void conv(index_t n, index_t h, index_t w, index_t stride, index_t dilation, index_t pad, index_t skew = 0) {
+void conv(index_t n, index_t h, index_t w, index_t stride, index_t dilation, index_t pad,
+          index_t skew = 0) {
   const conv_case<Schedule, C, F, K, G> cfg(n, h, w, stride, dilation, pad);
   const index_t oh = cfg.out_h, ow = cfg.out_w, xc = C * G, yc = F * G;
-  name_case("%s conv n%ld %ldx%ld c%ld f%ld k%ld g%ld s%ld d%ld p%ld skew %ld splits %d", Kernels::name, long(n), long(h), long(w),
-            long(C), long(F), long(K), long(G), long(stride), long(dilation), long(pad), long(skew), Schedule::splits);
+  name_case("%s conv n%ld %ldx%ld c%ld f%ld k%ld g%ld s%ld d%ld p%ld skew %ld splits %d",
+            Kernels::name, long(n), long(h), long(w), long(C), long(F), long(K), long(G),
+            long(stride), long(dilation), long(pad), long(skew), Schedule::splits);
   buffer<T> x(n * h * w * xc, skew);
   buffer<typename Kernels::weight> weights(packed_size(cfg, Schedule::tile_n));
   buffer<float> bias(yc, skew);
@@ -122,7 +129,10 @@ void conv(index_t n, index_t h, index_t w, index_t stride, index_t dilation, ind
           weights.set(packed_at(cfg, Schedule::tile_n, k, c, ky, kx), random_float());
   weights.upload();
   auto want = convolve(
-      cfg, [&](index_t b, index_t c, index_t iy, index_t ix) { return double(x.get(((b * h + iy) * w + ix) * xc + c)); },
+      cfg,
+      [&](index_t b, index_t c, index_t iy, index_t ix) {
+        return double(x.get(((b * h + iy) * w + ix) * xc + c));
+      },
       [&](index_t k, index_t c, index_t ky, index_t kx) {
         return double(weights.get(packed_at(cfg, Schedule::tile_n, k, c, ky, kx)));
       });
@@ -133,13 +143,16 @@ void conv(index_t n, index_t h, index_t w, index_t stride, index_t dilation, ind
   using four = dims<dyn, fixed<1>, dyn, fixed<xc>>;
   using out = dims<dyn, fixed<1>, dyn, fixed<yc>>;
   const auto y_strides = out(oh * ow * yc, {}, ow * yc, {});
-  const index_t tiles = G * ((n * oh * ow + Schedule::tile_m - 1) / Schedule::tile_m) * ((F + Schedule::tile_n - 1) / Schedule::tile_n);
+  const index_t tiles = G * ((n * oh * ow + Schedule::tile_m - 1) / Schedule::tile_m) *
+                        ((F + Schedule::tile_n - 1) / Schedule::tile_n);
   split_buffers splits(tiles, Schedule::splits, Schedule::tile_m, Schedule::tile_n);
-  const auto kernel = Kernels::conv(
-      cfg, make_view<const T>(x.device(), four(h * w * xc, {}, w * xc, {})),
-      cuda::make_packed_weights<typename Kernels::weight>(weights.device()), pack(make_view(y.device(), y_strides)),
-      pack(make_view<const float>(bias.device(), extents<0, 1, 0, 0>{}), make_view<const T>(residual.device(), y_strides)),
-      bias_relu_add{}, splits.scratch());
+  const auto kernel =
+      Kernels::conv(cfg, make_view<const T>(x.device(), four(h * w * xc, {}, w * xc, {})),
+                    cuda::make_packed_weights<typename Kernels::weight>(weights.device()),
+                    pack(make_view(y.device(), y_strides)),
+                    pack(make_view<const float>(bias.device(), extents<0, 1, 0, 0>{}),
+                         make_view<const T>(residual.device(), y_strides)),
+                    bias_relu_add{}, splits.scratch());
   launch(kernel);
   expect_close(y, want, Kernels::template tolerance<T>());
   if (Schedule::splits > 1) {
@@ -169,10 +182,13 @@ template <class Kernels, class T, class Schedule, index_t C> void conv_prologue(
   const auto nhwc = convolve(
       cfg,
       [&](index_t b, index_t c, index_t iy, index_t ix) {
-        const double s = double(x.get((b * C + c) * 63 + iy * 9 + ix)) * double(scale.get(c)) + double(shift.get(c));
+        const double s = double(x.get((b * C + c) * 63 + iy * 9 + ix)) * double(scale.get(c)) +
+                         double(shift.get(c));
         return s > 0 ? s : 0;
       },
-      [&](index_t k, index_t c, index_t ky, index_t kx) { return double(weights.get(packed_at(cfg, tile, k, c, ky, kx))); });
+      [&](index_t k, index_t c, index_t ky, index_t kx) {
+        return double(weights.get(packed_at(cfg, tile, k, c, ky, kx)));
+      });
   std::vector<double> want0(nhwc.size()), want1(nhwc.size());
   for (index_t b = 0; b < 2; ++b)
     for (index_t p = 0; p < 63; ++p)
@@ -181,12 +197,12 @@ template <class Kernels, class T, class Schedule, index_t C> void conv_prologue(
         want1[(b * 63 + p) * 10 + k] = nhwc[(b * 63 + p) * 10 + k] * 0.5;
       }
   launch(Kernels::conv(cfg, make_view<const T>(x.device(), extents<C * 63, 63, 9, 1>{}),
-                         cuda::make_packed_weights<typename Kernels::weight>(weights.device()),
-                         pack(make_view(y0.device(), extents<10 * 63, 63, 9, 1>{}),
-                              make_view(y1.device(), extents<630, 1, 90, 10>{})),
-                         pack(), two_ways{}, cuda::split_scratch{}, scale_shift_relu{},
-                         pack(make_view<const float>(scale.device(), extents<1>{}),
-                              make_view<const float>(shift.device(), extents<1>{}))));
+                       cuda::make_packed_weights<typename Kernels::weight>(weights.device()),
+                       pack(make_view(y0.device(), extents<10 * 63, 63, 9, 1>{}),
+                            make_view(y1.device(), extents<630, 1, 90, 10>{})),
+                       pack(), two_ways{}, cuda::split_scratch{}, scale_shift_relu{},
+                       pack(make_view<const float>(scale.device(), extents<1>{}),
+                            make_view<const float>(shift.device(), extents<1>{}))));
   expect_close(y0, want0, Kernels::template tolerance<float>());
   expect_close(y1, want1, Kernels::template tolerance<float>());
 }
@@ -196,11 +212,15 @@ template <class Schedule, index_t Depth> struct matmul_case : cuda::matmul_defau
   static constexpr fixed<Depth> k{};
 };
 
-/// (2, heads, m, k) times (heads, k, n) broadcast over the first batch dimension, or packed weights.
+/// (2, heads, m, k) times (heads, k, n) broadcast over the first batch dimension, or packed
+/// weights.
 template <class Kernels, class T, class Schedule, index_t Depth, bool Transposed>
 void matmul(index_t heads, index_t m, index_t n, bool packed) {
-  name_case("%s matmul heads %ld m %ld n %ld k %ld %s", Kernels::name, long(heads), long(m), long(n), long(Depth),
-            packed ? "packed" : Transposed ? "transposed" : "strided");
+  name_case("%s matmul heads %ld m %ld n %ld k %ld %s", Kernels::name, long(heads), long(m),
+            long(n), long(Depth),
+            packed       ? "packed"
+            : Transposed ? "transposed"
+                         : "strided");
   matmul_case<Schedule, Depth> cfg;
   cfg.batch0 = 2, cfg.batch1 = heads, cfg.m = m, cfg.n = n;
   const index_t tile = Schedule::tile_n, tiles = (n + tile - 1) / tile;
@@ -210,7 +230,9 @@ void matmul(index_t heads, index_t m, index_t n, bool packed) {
   b.fill_random();
   std::vector<double> want;
   const auto b_at = [&](index_t h, index_t k, index_t j) {
-    return packed ? (j / tile * Depth + k) * tile + j % tile : Transposed ? (h * n + j) * Depth + k : (h * Depth + k) * n + j;
+    return packed       ? (j / tile * Depth + k) * tile + j % tile
+           : Transposed ? (h * n + j) * Depth + k
+                        : (h * Depth + k) * n + j;
   };
   if (packed) {
     for (index_t j = n; j < tiles * tile; ++j)
@@ -226,18 +248,24 @@ void matmul(index_t heads, index_t m, index_t n, bool packed) {
           sum += double(a.get((s * m + i) * Depth + k)) * double(b.get(b_at(s % heads, k, j)));
         want.push_back(sum);
       }
-  const auto av = make_view<const T>(a.device(), dims<dyn, dyn, fixed<Depth>, fixed<1>>(heads * m * Depth, m * Depth, {}, {}));
-  const auto yv = pack(make_view(y.device(), dims<dyn, dyn, dyn, fixed<1>>(heads * m * n, m * n, n, {})));
+  const auto av = make_view<const T>(
+      a.device(), dims<dyn, dyn, fixed<Depth>, fixed<1>>(heads * m * Depth, m * Depth, {}, {}));
+  const auto yv =
+      pack(make_view(y.device(), dims<dyn, dyn, dyn, fixed<1>>(heads * m * n, m * n, n, {})));
   if (packed)
-    launch(Kernels::matmul(cfg, av, cuda::make_packed_weights<T>(b.device()), yv, pack(), cuda::identity_body{}));
+    launch(Kernels::matmul(cfg, av, cuda::make_packed_weights<T>(b.device()), yv, pack(),
+                           cuda::identity_body{}));
   else if constexpr (Transposed)
-    launch(Kernels::matmul(cfg, av,
-                             make_view<const T>(b.device(), dims<fixed<0>, dyn, fixed<1>, fixed<Depth>>({}, Depth * n, {}, {})),
-                             yv, pack(), cuda::identity_body{}));
+    launch(Kernels::matmul(
+        cfg, av,
+        make_view<const T>(b.device(),
+                           dims<fixed<0>, dyn, fixed<1>, fixed<Depth>>({}, Depth * n, {}, {})),
+        yv, pack(), cuda::identity_body{}));
   else
-    launch(Kernels::matmul(cfg, av,
-                             make_view<const T>(b.device(), dims<fixed<0>, dyn, dyn, fixed<1>>({}, Depth * n, n, {})), yv,
-                             pack(), cuda::identity_body{}));
+    launch(Kernels::matmul(
+        cfg, av,
+        make_view<const T>(b.device(), dims<fixed<0>, dyn, dyn, fixed<1>>({}, Depth * n, n, {})),
+        yv, pack(), cuda::identity_body{}));
   expect_close(y, want, Kernels::template tolerance<float>());
 }
 

@@ -1,5 +1,5 @@
-// Defines what kernel tests share: guarded and poisoned buffers, random values, launches, comparison
-// and the last line "N passed, N failed".
+// Defines what kernel tests share: guarded and poisoned buffers, random values, launches,
+// comparison and the last line "N passed, N failed".
 //
 // Built by nvcc, tests run on the GPU. Built by a C++ compiler with emulator/ in front of the
 // include path, the same tests run on the CPU.
@@ -55,8 +55,12 @@ inline std::mt19937 &generator() {
   static std::mt19937 g(12345);
   return g;
 }
-inline float random_float() { return std::uniform_real_distribution<float>(-1.0f, 1.0f)(generator()); }
-inline int random_int(int low, int high) { return std::uniform_int_distribution<int>(low, high)(generator()); }
+inline float random_float() {
+  return std::uniform_real_distribution<float>(-1.0f, 1.0f)(generator());
+}
+inline int random_int(int low, int high) {
+  return std::uniform_int_distribution<int>(low, high)(generator());
+}
 
 #if defined(__CUDACC__)
 inline void require(cudaError_t e, const char *what) {
@@ -109,7 +113,8 @@ public:
   }
   void upload() {
 #if defined(__CUDACC__)
-    require(cudaMemcpy(device(), host_.data(), count_ * sizeof(T), cudaMemcpyHostToDevice), "cudaMemcpy");
+    require(cudaMemcpy(device(), host_.data(), count_ * sizeof(T), cudaMemcpyHostToDevice),
+            "cudaMemcpy");
 #else
     memcpy(static_cast<void *>(device()), host_.data(), count_ * sizeof(T));
 #endif
@@ -117,7 +122,8 @@ public:
   /// Reads the device and checks the margins.
   void download() {
 #if defined(__CUDACC__)
-    require(cudaMemcpy(image_.data(), device_, image_.size(), cudaMemcpyDeviceToHost), "cudaMemcpy");
+    require(cudaMemcpy(image_.data(), device_, image_.size(), cudaMemcpyDeviceToHost),
+            "cudaMemcpy");
 #else
     memcpy(image_.data(), device_, image_.size());
 #endif
@@ -168,7 +174,8 @@ template <class K> void launch(const K &kernel) {
     kernel.prefetch(shared);
     kernel.run(shared);
   };
-  emulator::machine::instance().launch(int(g.x), int(g.y), int(g.z), K::threads, kernel.shared_bytes(), body);
+  emulator::machine::instance().launch(int(g.x), int(g.y), int(g.z), K::threads,
+                                       kernel.shared_bytes(), body);
 #endif
 }
 
@@ -178,7 +185,8 @@ template <class T> constexpr double rounding() {
 }
 
 /// Compares device contents with `want`; the error bound is relative to the largest value wanted.
-template <class T> void expect_close(buffer<T> &got, const std::vector<double> &want, double tolerance) {
+template <class T>
+void expect_close(buffer<T> &got, const std::vector<double> &want, double tolerance) {
   got.download();
   double largest = 1e-30, worst = 0;
   for (double w : want)
@@ -196,8 +204,8 @@ template <class T> void expect_close(buffer<T> &got, const std::vector<double> &
   const bool good = worst <= tolerance * largest;
   char text[200];
   if (!good)
-    snprintf(text, sizeof(text), "element %zu of %zu is %g, expected %g (error %.3g of largest %g)", where,
-             want.size(), double(got.get(index_t(where))), want[where], worst, largest);
+    snprintf(text, sizeof(text), "element %zu of %zu is %g, expected %g (error %.3g of largest %g)",
+             where, want.size(), double(got.get(index_t(where))), want[where], worst, largest);
   record(good, good ? "" : text);
 }
 

@@ -95,11 +95,12 @@ TEST_P(RealModel, MatchesItsData) {
   checkModel(folder);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, RealModel,
-    ::testing::Values("nanodet_m_320", "ultraface_rfb_320", "super_resolution", "basic_pitch",
-                      "vww_mobilenet_fp32", "vww_mobilenet_qdq", "resnet8_fp32", "resnet8_qdq",
-                      "kws_dscnn_qdq", "ad_autoencoder_qdq", "micro_kws_fp32", "tf_bert_qa_tiny"),
-    [](const auto &info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(All, RealModel,
+                         ::testing::Values("nanodet_m_320", "ultraface_rfb_320", "super_resolution",
+                                           "basic_pitch", "vww_mobilenet_fp32", "vww_mobilenet_qdq",
+                                           "resnet8_fp32", "resnet8_qdq", "kws_dscnn_qdq",
+                                           "ad_autoencoder_qdq", "micro_kws_fp32",
+                                           "tf_bert_qa_tiny"),
+                         [](const auto &info) { return std::string(info.param); });
 
 } // namespace

@@ -127,8 +127,9 @@ TEST(Mutation, ImporterGivesAModuleOrErrors) {
       for (const DeclaredTensor &in : model->inputs())
         for (size_t d = 0; d < in.shape.size(); ++d)
           if (in.shape[d].empty() || !isdigit(static_cast<unsigned char>(in.shape[d][0])))
-            options.bindDims[in.shape[d].empty() ? in.name + ".d" + std::to_string(d)
-                                                 : in.shape[d]] = 1;
+            options
+                .bindDims[in.shape[d].empty() ? in.name + ".d" + std::to_string(d) : in.shape[d]] =
+                1;
       result = model->toModule(context, options, diagnostics);
     }
     ASSERT_EQ(result.hasValue(), !diagnostics.hasErrors()) << "copy " << k;

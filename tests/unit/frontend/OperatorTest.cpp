@@ -195,9 +195,9 @@ TEST(Operators, EinsumAsProductAndAsReduction) {
     Imported i(m);
     ASSERT_TRUE(i) << equation << ": " << i.messages;
     Tensor x = floats({1, 2, 2}, {1, 2, 3, 4}), y = floats({1, 2, 2}, {5, 6, 7, 8});
-    const Numbers expected = one                                       ? Numbers({1, 4})
+    const Numbers expected = one                                    ? Numbers({1, 4})
                              : std::string(equation) == "bij,bij->" ? Numbers({70})
-                                                                       : Numbers({19, 22, 43, 50});
+                                                                    : Numbers({19, 22, 43, 50});
     EXPECT_EQ(values(i.run({x, y})[0]), expected) << equation;
   }
 }

@@ -36,20 +36,13 @@ Expression randomExpression(Context &c, Random &random, int depth) {
     return {d, [f, k, x = a.value](const int64_t *s) { return f(x(s), k); }};
   };
   switch (random.below(9)) {
-  case 0:
-    return with(a.dim + b.dim, [](int64_t x, int64_t y) { return x + y; });
-  case 1:
-    return with(a.dim - b.dim, [](int64_t x, int64_t y) { return x - y; });
-  case 2:
-    return with(a.dim * b.dim, [](int64_t x, int64_t y) { return x * y; });
-  case 3:
-    return with(min(a.dim, b.dim), [](int64_t x, int64_t y) { return std::min(x, y); });
-  case 4:
-    return with(max(a.dim, b.dim), [](int64_t x, int64_t y) { return std::max(x, y); });
-  case 5:
-    return withConstant(a.dim * k, [](int64_t x, int64_t y) { return x * y; });
-  case 6:
-    return withConstant(floorDiv(a.dim, k), floorDivide);
+  case 0: return with(a.dim + b.dim, [](int64_t x, int64_t y) { return x + y; });
+  case 1: return with(a.dim - b.dim, [](int64_t x, int64_t y) { return x - y; });
+  case 2: return with(a.dim * b.dim, [](int64_t x, int64_t y) { return x * y; });
+  case 3: return with(min(a.dim, b.dim), [](int64_t x, int64_t y) { return std::min(x, y); });
+  case 4: return with(max(a.dim, b.dim), [](int64_t x, int64_t y) { return std::max(x, y); });
+  case 5: return withConstant(a.dim * k, [](int64_t x, int64_t y) { return x * y; });
+  case 6: return withConstant(floorDiv(a.dim, k), floorDivide);
   case 7:
     return withConstant(ceilDiv(a.dim, k),
                         [](int64_t x, int64_t y) { return -floorDivide(-x, y); });

@@ -55,7 +55,8 @@ using Controls = Fixture;
 using Manager = Fixture;
 
 TEST_F(PipelineText, RoundTrips) {
-  for (const char *text : {"", "fold", "canonicalize,fold{max-bytes=16,max-growth=2},fuse{max-inputs=3},isolate"}) {
+  for (const char *text :
+       {"", "fold", "canonicalize,fold{max-bytes=16,max-growth=2},fuse{max-inputs=3},isolate"}) {
     Pipeline pipeline;
     ASSERT_TRUE(parsePipeline(text, pipeline, diagnostics)) << messages();
     EXPECT_EQ(toString(pipeline), text);
@@ -115,7 +116,8 @@ TEST(Table, EveryPatternIsNamedInATest) {
     // canonicalize's tests are spread over several files.
     const std::string pass = passOf(row.id).str();
     for (std::string suffix : {"", "-map", "-scalar", "-movement"}) {
-      auto buffer = llvm::MemoryBuffer::getFile(std::string(dir) + "/tests/lit/passes/" + pass + suffix + ".tn");
+      auto buffer = llvm::MemoryBuffer::getFile(std::string(dir) + "/tests/lit/passes/" + pass +
+                                                suffix + ".tn");
       if (buffer && all.find((*buffer)->getBuffer().str()) == std::string::npos)
         all += (*buffer)->getBuffer().str();
     }
@@ -142,7 +144,8 @@ TEST_F(Controls, Everything) {
 }
 
 TEST_F(Controls, DisablePattern) {
-  ASSERT_TRUE(passes.setControls({{"canonicalize.identity-map", "canonicalize.copy-into-map"}, {}, {}}));
+  ASSERT_TRUE(
+      passes.setControls({{"canonicalize.identity-map", "canonicalize.copy-into-map"}, {}, {}}));
   ASSERT_TRUE(run("canonicalize"));
   EXPECT_EQ(maps(), 2u);
 }
@@ -167,13 +170,15 @@ TEST_F(Controls, OnlyOtherPass) {
 }
 
 TEST_F(Controls, ByNode) {
-  ASSERT_TRUE(passes.setControls({{"canonicalize.copy-into-map", "canonicalize.identity-map@/layer2/*"}, {}, {}}));
+  ASSERT_TRUE(passes.setControls(
+      {{"canonicalize.copy-into-map", "canonicalize.identity-map@/layer2/*"}, {}, {}}));
   ASSERT_TRUE(run("canonicalize"));
   EXPECT_EQ(maps(), 1u);
 }
 
 TEST_F(Controls, DebugCounter) {
-  ASSERT_TRUE(passes.setControls({{"canonicalize.copy-into-map"}, {}, {"canonicalize.identity-map=0+1"}}));
+  ASSERT_TRUE(
+      passes.setControls({{"canonicalize.copy-into-map"}, {}, {"canonicalize.identity-map=0+1"}}));
   ASSERT_TRUE(run("canonicalize"));
   EXPECT_EQ(maps(), 1u);
   EXPECT_EQ(passes.counts["canonicalize.identity-map"], 1);
@@ -222,7 +227,8 @@ TEST_F(Manager, KeepsReproducer) {
   PassManagerOptions options;
   options.verifyEach = true;
   PassManager manager(passes, options);
-  EXPECT_FALSE(manager.run(*module, {{findRow("fold"), {}}, {&row, {{"k", 3}}}, {findRow("dce"), {}}}));
+  EXPECT_FALSE(
+      manager.run(*module, {{findRow("fold"), {}}, {&row, {{"k", 3}}}, {findRow("dce"), {}}}));
   EXPECT_EQ(manager.reproducer().pipeline, "breaker{k=3},dce");
   ASSERT_TRUE(manager.reproducer().module);
   EXPECT_EQ(manager.reproducer().module->graph().body().front().intListsAttr("maps")[0].size(), 1u);

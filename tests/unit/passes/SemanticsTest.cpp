@@ -23,7 +23,8 @@ std::string root() {
 std::vector<std::string> files() {
   std::vector<std::string> list;
   std::error_code error;
-  for (llvm::sys::fs::directory_iterator it(root(), error), end; it != end && !error; it.increment(error))
+  for (llvm::sys::fs::directory_iterator it(root(), error), end; it != end && !error;
+       it.increment(error))
     if (llvm::StringRef(it->path()).endswith(".tn"))
       list.push_back(it->path());
   std::sort(list.begin(), list.end());
@@ -35,7 +36,8 @@ std::string pipelineOf(llvm::StringRef line) {
   if (!line.contains("RUN:") || line.contains("%not"))
     return "";
   llvm::StringRef rest = line.split("--passes=").second;
-  return rest.startswith("'") ? rest.drop_front().split('\'').first.str() : rest.split(' ').first.str();
+  return rest.startswith("'") ? rest.drop_front().split('\'').first.str()
+                              : rest.split(' ').first.str();
 }
 
 class Semantics : public testing::TestWithParam<std::string> {};
@@ -65,7 +67,8 @@ TEST_P(Semantics, Kept) {
 
 std::string nameOf(const testing::TestParamInfo<std::string> &info) {
   std::string s = llvm::sys::path::stem(info.param).str();
-  std::replace_if(s.begin(), s.end(), [](char c) { return !isalnum(c); }, '_');
+  std::replace_if(
+      s.begin(), s.end(), [](char c) { return !isalnum(c); }, '_');
   return s;
 }
 

@@ -20,10 +20,10 @@ struct Base : conv_defaults {
   using accumulator = float;
 };
 
-
 /// Weights from [k][c][ky][kx] of each group to the kernel's blocks.
 template <class Cfg, class T> std::vector<T> packWeights(const Cfg &cfg, const std::vector<T> &w) {
-  const index_t G = cfg.groups, K = cfg.filters, C = cfg.channels, R = cfg.kernel_h, S = cfg.kernel_w;
+  const index_t G = cfg.groups, K = cfg.filters, C = cfg.channels, R = cfg.kernel_h,
+                S = cfg.kernel_w;
   const index_t blocks = ceil_div(K, Cfg::nr);
   std::vector<T> packed(G * blocks * R * S * C * Cfg::nr);
   for (index_t g = 0; g < G; ++g)
@@ -31,8 +31,8 @@ template <class Cfg, class T> std::vector<T> packWeights(const Cfg &cfg, const s
       for (index_t c = 0; c < C; ++c)
         for (index_t r = 0; r < R; ++r)
           for (index_t s = 0; s < S; ++s)
-            packed[((((g * blocks + k / Cfg::nr) * R + r) * S + s) * C + c) * Cfg::nr + k % Cfg::nr] =
-                w[(((g * K + k) * C + c) * R + r) * S + s];
+            packed[((((g * blocks + k / Cfg::nr) * R + r) * S + s) * C + c) * Cfg::nr +
+                   k % Cfg::nr] = w[(((g * K + k) * C + c) * R + r) * S + s];
   return packed;
 }
 
@@ -48,20 +48,26 @@ template <class Cfg, class T> std::vector<T> packRuns(const Cfg &cfg, const std:
 }
 
 struct Scale {
-  template <class L> TENON_FN f32<L> operator()(L, f32<L> x, f32<L> s, f32<L> t) const { return relu<L>(f32<L>(x * s + t)); }
+  template <class L> TENON_FN f32<L> operator()(L, f32<L> x, f32<L> s, f32<L> t) const {
+    return relu<L>(f32<L>(x * s + t));
+  }
 };
 struct BiasResidual {
-  template <class L> TENON_FN f32<L> operator()(L, f32<L> a, f32<L> bias, f32<L> r) const { return a + bias + r; }
+  template <class L> TENON_FN f32<L> operator()(L, f32<L> a, f32<L> bias, f32<L> r) const {
+    return a + bias + r;
+  }
 };
 
 /// Runs Cfg with bias and residual, with or without the K-indexed prologue, and compares.
 template <class Cfg, bool Prologue = false> void check() {
   Cfg cfg;
-  const index_t N = cfg.batch, G = cfg.groups, K = cfg.filters, C = cfg.channels, H = cfg.in_h, IW = cfg.in_w;
+  const index_t N = cfg.batch, G = cfg.groups, K = cfg.filters, C = cfg.channels, H = cfg.in_h,
+                IW = cfg.in_w;
   const index_t R = cfg.kernel_h, S = cfg.kernel_w, OH = cfg.out_h, OW = cfg.out_w;
   const index_t GC = G * C, GK = G * K;
-  auto x = randomFloats(N * H * IW * GC, 1), w = randomFloats(GK * C * R * S, 2), bias = randomFloats(GK, 3),
-       y = randomFloats(N * OH * OW * GK, 4), s = randomFloats(GC, 5), t = randomFloats(GC, 6);
+  auto x = randomFloats(N * H * IW * GC, 1), w = randomFloats(GK * C * R * S, 2),
+       bias = randomFloats(GK, 3), y = randomFloats(N * OH * OW * GK, 4), s = randomFloats(GC, 5),
+       t = randomFloats(GC, 6);
   std::vector<double> want(y.size());
   for (index_t n = 0; n < N; ++n)
     for (index_t k = 0; k < GK; ++k)
@@ -76,7 +82,8 @@ template <class Cfg, bool Prologue = false> void check() {
                 if (ih < 0 || ih >= H || iw < 0 || iw >= IW)
                   continue;
                 const index_t gc = k / K * C + c;
-                double v = x[Cfg::nchw ? ((n * GC + gc) * H + ih) * IW + iw : ((n * H + ih) * IW + iw) * GC + gc];
+                double v = x[Cfg::nchw ? ((n * GC + gc) * H + ih) * IW + iw
+                                       : ((n * H + ih) * IW + iw) * GC + gc];
                 if (Prologue)
                   v = std::max(0.0, v * s[gc] + t[gc]);
                 sum += v * w[((k * C + c) * R + r) * S + q];
@@ -94,7 +101,8 @@ template <class Cfg, bool Prologue = false> void check() {
   const auto outs = pack(make_view(y.data(), outStrides));
   const auto ins = pack(make_view((const float *)bias.data(), extents<0, 1, 0, 0>()),
                         make_view((const float *)y.data(), outStrides));
-  const auto sides = pack(make_view((const float *)s.data(), extents<1>()), make_view((const float *)t.data(), extents<1>()));
+  const auto sides = pack(make_view((const float *)s.data(), extents<1>()),
+                          make_view((const float *)t.data(), extents<1>()));
   pool workers(3);
   const auto call = [&](const auto &view) {
     if constexpr (Cfg::dot && Prologue)
@@ -108,9 +116,11 @@ template <class Cfg, bool Prologue = false> void check() {
   };
   constexpr index_t fixedChannels = decltype(cfg.groups)::value * decltype(cfg.channels)::value;
   if constexpr (Cfg::nchw)
-    call(make_view((const float *)x.data(), dims<dyn, dyn, dyn, fixed<1>>(dyn(GC * H * IW), dyn(H * IW), dyn(IW), {})));
+    call(make_view((const float *)x.data(),
+                   dims<dyn, dyn, dyn, fixed<1>>(dyn(GC * H * IW), dyn(H * IW), dyn(IW), {})));
   else
-    call(make_view((const float *)x.data(), dims<dyn, fixed<1>, dyn, fixed<fixedChannels>>(dyn(H * IW * GC), {}, dyn(IW * GC), {})));
+    call(make_view((const float *)x.data(), dims<dyn, fixed<1>, dyn, fixed<fixedChannels>>(
+                                                dyn(H * IW * GC), {}, dyn(IW * GC), {})));
   expectClose(y, want);
 }
 
@@ -275,9 +285,14 @@ template <class Cfg> void checkInteger() {
   const auto packed = packWeights(cfg, w);
   const int32_t zeros[1] = {zero};
   pool workers(3);
-  conv(cfg, make_view((const uint8_t *)x.data(), dims<fixed<0>, fixed<1>, dyn, fixed<decltype(cfg.channels)::value>>({}, {}, dyn(IW * C), {})),
-       packed.data(), pack(make_view(y.data(), dims<fixed<0>, fixed<1>, dyn, dyn>({}, {}, dyn(IW * K), dyn(K)))), pack(),
-       identity_body{}, workers, Shift{}, pack(make_view((const int32_t *)zeros, extents<0>())));
+  conv(cfg,
+       make_view((const uint8_t *)x.data(),
+                 dims<fixed<0>, fixed<1>, dyn, fixed<decltype(cfg.channels)::value>>(
+                     {}, {}, dyn(IW * C), {})),
+       packed.data(),
+       pack(make_view(y.data(), dims<fixed<0>, fixed<1>, dyn, dyn>({}, {}, dyn(IW * K), dyn(K)))),
+       pack(), identity_body{}, workers, Shift{},
+       pack(make_view((const int32_t *)zeros, extents<0>())));
   for (index_t oh = 0; oh < H; ++oh)
     for (index_t ow = 0; ow < IW; ++ow)
       for (index_t k = 0; k < K; ++k) {

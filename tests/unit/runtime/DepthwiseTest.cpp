@@ -1,6 +1,6 @@
 // Tests cpu::depthwise against a direct sum in double.
-#include "Support.h"
 #include "cpu/depthwise.h"
+#include "Support.h"
 
 using namespace tenon;
 using namespace tenon::cpu;
@@ -25,9 +25,11 @@ struct Bias {
 
 template <class Cfg> void check() {
   Cfg cfg;
-  const index_t N = cfg.batch, C = cfg.channels, M = cfg.multiplier, K = C * M, H = cfg.in_h, IW = cfg.in_w;
+  const index_t N = cfg.batch, C = cfg.channels, M = cfg.multiplier, K = C * M, H = cfg.in_h,
+                IW = cfg.in_w;
   const index_t R = cfg.kernel_h, S = cfg.kernel_w, OH = cfg.out_h, OW = cfg.out_w;
-  const auto x = randomFloats(N * H * IW * C, 1), w = randomFloats(K * R * S, 2), bias = randomFloats(K, 3);
+  const auto x = randomFloats(N * H * IW * C, 1), w = randomFloats(K * R * S, 2),
+             bias = randomFloats(K, 3);
   std::vector<float> y(N * OH * OW * K), packed(ceil_div(K, W) * R * S * W);
   for (index_t k = 0; k < K; ++k)
     for (index_t rs = 0; rs < R * S; ++rs)
@@ -43,19 +45,25 @@ template <class Cfg> void check() {
               const index_t ih = oh * cfg.stride_h - cfg.pad_top + r * cfg.dilation_h;
               const index_t iw = ow * cfg.stride_w - cfg.pad_left + s * cfg.dilation_w, c = k / M;
               if (ih >= 0 && ih < H && iw >= 0 && iw < IW)
-                sum += double(x[Cfg::nchw ? ((n * C + c) * H + ih) * IW + iw : ((n * H + ih) * IW + iw) * C + c]) *
+                sum += double(x[Cfg::nchw ? ((n * C + c) * H + ih) * IW + iw
+                                          : ((n * H + ih) * IW + iw) * C + c]) *
                        w[(k * R + r) * S + s];
             }
           want[((n * OH + oh) * OW + ow) * K + k] = sum;
         }
   pool workers(3);
-  const auto outs = pack(make_view(y.data(), dims<dyn, fixed<1>, dyn, dyn>(dyn(OH * OW * K), {}, dyn(OW * K), dyn(K))));
+  const auto outs = pack(make_view(
+      y.data(), dims<dyn, fixed<1>, dyn, dyn>(dyn(OH * OW * K), {}, dyn(OW * K), dyn(K))));
   const auto ins = pack(make_view(bias.data(), extents<0, 1, 0, 0>()));
   if constexpr (Cfg::nchw)
-    depthwise(cfg, make_view(x.data(), dims<dyn, dyn, dyn, fixed<1>>(dyn(C * H * IW), dyn(H * IW), dyn(IW), {})),
+    depthwise(cfg,
+              make_view(x.data(),
+                        dims<dyn, dyn, dyn, fixed<1>>(dyn(C * H * IW), dyn(H * IW), dyn(IW), {})),
               packed.data(), outs, ins, Bias{}, workers);
   else
-    depthwise(cfg, make_view(x.data(), dims<dyn, fixed<1>, dyn, dyn>(dyn(H * IW * C), {}, dyn(IW * C), dyn(C))),
+    depthwise(cfg,
+              make_view(x.data(),
+                        dims<dyn, fixed<1>, dyn, dyn>(dyn(H * IW * C), {}, dyn(IW * C), dyn(C))),
               packed.data(), outs, ins, Bias{}, workers);
   expectClose(y, want);
 }

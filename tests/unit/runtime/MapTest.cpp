@@ -1,6 +1,7 @@
-// Tests cpu::map: pointwise functions, broadcasts, transposes, pads, several results, ragged extents.
-#include "Support.h"
+// Tests cpu::map: pointwise functions, broadcasts, transposes, pads, several results, ragged
+// extents.
 #include "cpu/map.h"
+#include "Support.h"
 
 using namespace tenon;
 using namespace tenon::cpu;
@@ -29,7 +30,8 @@ TEST(Map, Scalar) {
   pool workers(3);
   const float a = 2, b = 3;
   float y = 0;
-  map(dims<>(), pack(make_view(&y, dims<>())), pack(make_view(&a, dims<>()), make_view(&b, dims<>())), Add{}, workers);
+  map(dims<>(), pack(make_view(&y, dims<>())),
+      pack(make_view(&a, dims<>()), make_view(&b, dims<>())), Add{}, workers);
   EXPECT_EQ(y, 5);
 }
 
@@ -39,7 +41,8 @@ TEST(Map, BroadcastBothWays) {
   const auto row = randomFloats(C, 1), column = randomFloats(A * B, 2);
   std::vector<float> y(A * B * C);
   map(extents<A, B, C>(), pack(make_view(y.data(), extents<B * C, C, 1>())),
-      pack(make_view(row.data(), extents<0, 0, 1>()), make_view(column.data(), extents<B, 1, 0>())), Add{}, workers);
+      pack(make_view(row.data(), extents<0, 0, 1>()), make_view(column.data(), extents<B, 1, 0>())),
+      Add{}, workers);
   for (int i = 0; i < A * B; ++i)
     for (int c = 0; c < C; ++c)
       ASSERT_EQ(y[i * C + c], row[c] + column[i]);
@@ -70,7 +73,8 @@ TEST(Map, PadFillsOutside) {
   const auto x = randomFloats(H * W, 1);
   std::vector<float> y((H + T + B) * (W + L + R));
   map(extents<H + T + B, W + L + R>(), pack(make_view(y.data(), extents<W + L + R, 1>())),
-      pack(make_padded_view(x.data() - T * W - L, extents<W, 1>(), extents<T, L>(), extents<T + H, L + W>(), 9.0f)),
+      pack(make_padded_view(x.data() - T * W - L, extents<W, 1>(), extents<T, L>(),
+                            extents<T + H, L + W>(), 9.0f)),
       identity_body{}, workers);
   for (int i = 0; i < H + T + B; ++i)
     for (int j = 0; j < W + L + R; ++j) {
@@ -90,7 +94,8 @@ TEST(Map, SeveralResultsOfSeveralTypesAndAnIndex) {
   const auto x = randomFloats(3 * 21, 1);
   std::vector<float> y(3 * 21);
   bool negative[3 * 21];
-  map(extents<3, 21>(), pack(make_view(y.data(), extents<21, 1>()), make_view(negative, extents<21, 1>())),
+  map(extents<3, 21>(),
+      pack(make_view(y.data(), extents<21, 1>()), make_view(negative, extents<21, 1>())),
       pack(make_view(x.data(), extents<21, 1>()), index_view<int64_t, 1>{}), SumAndSign{}, workers);
   for (int i = 0; i < 63; ++i) {
     ASSERT_EQ(y[i], x[i] + float(i % 21));
@@ -99,13 +104,16 @@ TEST(Map, SeveralResultsOfSeveralTypesAndAnIndex) {
 }
 
 struct Widen {
-  template <class L> TENON_FN f64<L> operator()(L, f32<L> a) const { return cast<L, double, float>(a) / 3.0; }
+  template <class L> TENON_FN f64<L> operator()(L, f32<L> a) const {
+    return cast<L, double, float>(a) / 3.0;
+  }
 };
 TEST(Map, LanesFitTheWidestElement) {
   pool workers(3);
   const auto x = randomFloats(50, 1);
   std::vector<double> y(50);
-  map(dims<dyn>(50), pack(make_view(y.data(), extents<1>())), pack(make_view(x.data(), extents<1>())), Widen{}, workers);
+  map(dims<dyn>(50), pack(make_view(y.data(), extents<1>())),
+      pack(make_view(x.data(), extents<1>())), Widen{}, workers);
   for (int i = 0; i < 50; ++i)
     ASSERT_EQ(y[i], double(x[i]) / 3.0);
 }
@@ -115,7 +123,9 @@ TEST(Map, InPlace) {
   auto x = randomFloats(77, 1);
   const auto before = x;
   map(extents<77>(), pack(make_view(x.data(), extents<1>())),
-      pack(make_view((const float *)x.data(), extents<1>()), make_view((const float *)x.data(), extents<1>())), Add{}, workers);
+      pack(make_view((const float *)x.data(), extents<1>()),
+           make_view((const float *)x.data(), extents<1>())),
+      Add{}, workers);
   for (int i = 0; i < 77; ++i)
     ASSERT_EQ(x[i], before[i] + before[i]);
 }

@@ -1,6 +1,6 @@
 // Tests cpu::matmul (packed right operand) and cpu::matmul_dynamic against sums in double.
-#include "Support.h"
 #include "cpu/matmul.h"
+#include "Support.h"
 #include "cpu/matmul_dynamic.h"
 
 using namespace tenon;
@@ -12,7 +12,9 @@ namespace {
 constexpr int W = native_lanes::width;
 
 struct BiasRelu {
-  template <class L> TENON_FN f32<L> operator()(L, f32<L> a, f32<L> b) const { return relu<L>(f32<L>(a + b)); }
+  template <class L> TENON_FN f32<L> operator()(L, f32<L> a, f32<L> b) const {
+    return relu<L>(f32<L>(a + b));
+  }
 };
 struct Shift {
   template <class L> TENON_FN f32<L> operator()(L, f32<L> a, f32<L> s) const { return a + s; }
@@ -33,8 +35,8 @@ template <class Cfg, bool Prologue = false> void checkPacked() {
   const index_t B = cfg.batch0 * cfg.batch1, M = cfg.m, N = cfg.n, K = cfg.k;
   const bool shared = cfg.b_stride1 == 0;
   const index_t bs = shared ? 1 : B, panel = ceil_div(N, Cfg::nr) * K * Cfg::nr;
-  const auto a = randomFloats(B * M * K, 1), b = randomFloats(bs * K * N, 2), bias = randomFloats(N, 3),
-             shift = randomFloats(K, 4);
+  const auto a = randomFloats(B * M * K, 1), b = randomFloats(bs * K * N, 2),
+             bias = randomFloats(N, 3), shift = randomFloats(K, 4);
   std::vector<float> y(B * M * N), packed(bs * panel);
   for (index_t i = 0; i < bs; ++i)
     for (index_t k = 0; k < K; ++k)
@@ -46,17 +48,21 @@ template <class Cfg, bool Prologue = false> void checkPacked() {
       for (index_t n = 0; n < N; ++n) {
         double sum = bias[n];
         for (index_t k = 0; k < K; ++k)
-          sum += (double(a[(i * M + m) * K + k]) + (Prologue ? shift[k] : 0)) * b[((shared ? 0 : i) * K + k) * N + n];
+          sum += (double(a[(i * M + m) * K + k]) + (Prologue ? shift[k] : 0)) *
+                 b[((shared ? 0 : i) * K + k) * N + n];
         want[(i * M + m) * N + n] = std::max(sum, 0.0);
       }
   pool workers(3);
   const index_t b1 = cfg.batch1;
   constexpr index_t fixedK = decltype(cfg.k)::value;
-  const auto av = make_view(a.data(), dims<dyn, dyn, fixed<fixedK>, fixed<1>>(dyn(b1 * M * K), dyn(M * K), {}, {}));
-  const auto outs = pack(make_view(y.data(), dims<dyn, dyn, dyn, fixed<1>>(dyn(b1 * M * N), dyn(M * N), dyn(N), {})));
+  const auto av = make_view(
+      a.data(), dims<dyn, dyn, fixed<fixedK>, fixed<1>>(dyn(b1 * M * K), dyn(M * K), {}, {}));
+  const auto outs = pack(
+      make_view(y.data(), dims<dyn, dyn, dyn, fixed<1>>(dyn(b1 * M * N), dyn(M * N), dyn(N), {})));
   const auto ins = pack(make_view(bias.data(), extents<0, 0, 0, 1>()));
   if constexpr (Prologue)
-    matmul(cfg, av, packed.data(), outs, ins, BiasRelu{}, workers, Shift{}, pack(make_view(shift.data(), extents<1>())));
+    matmul(cfg, av, packed.data(), outs, ins, BiasRelu{}, workers, Shift{},
+           pack(make_view(shift.data(), extents<1>())));
   else
     matmul(cfg, av, packed.data(), outs, ins, BiasRelu{}, workers);
   expectClose(y, want);
@@ -86,7 +92,8 @@ TEST(MatMul, RunTimeExtents) { checkPacked<RunTimeRows>(); }
 /// Both operands at run time, each row-major or transposed.
 template <class Cfg, bool TransA, bool TransB> void checkDynamic(Cfg cfg) {
   const index_t B = cfg.batch0 * cfg.batch1, b1 = cfg.batch1, M = cfg.m, N = cfg.n, K = cfg.k;
-  const auto a = randomFloats(B * M * K, 1), b = randomFloats(B * K * N, 2), bias = randomFloats(N, 3);
+  const auto a = randomFloats(B * M * K, 1), b = randomFloats(B * K * N, 2),
+             bias = randomFloats(N, 3);
   std::vector<float> y(B * M * N);
   std::vector<double> want(y.size());
   for (index_t i = 0; i < B; ++i)
@@ -94,18 +101,23 @@ template <class Cfg, bool TransA, bool TransB> void checkDynamic(Cfg cfg) {
       for (index_t n = 0; n < N; ++n) {
         double sum = bias[n];
         for (index_t k = 0; k < K; ++k)
-          sum += double(a[i * M * K + (TransA ? k * M + m : m * K + k)]) * b[i * K * N + (TransB ? n * K + k : k * N + n)];
+          sum += double(a[i * M * K + (TransA ? k * M + m : m * K + k)]) *
+                 b[i * K * N + (TransB ? n * K + k : k * N + n)];
         want[(i * M + m) * N + n] = std::max(sum, 0.0);
       }
   pool workers(3);
   const auto matrix = [&](const auto &v, index_t rows, index_t columns, auto transposed) {
     if constexpr (decltype(transposed)::value)
-      return make_view(v.data(), dims<dyn, dyn, fixed<1>, dyn>(dyn(b1 * rows * columns), dyn(rows * columns), {}, dyn(rows)));
+      return make_view(v.data(), dims<dyn, dyn, fixed<1>, dyn>(dyn(b1 * rows * columns),
+                                                               dyn(rows * columns), {}, dyn(rows)));
     else
-      return make_view(v.data(), dims<dyn, dyn, dyn, fixed<1>>(dyn(b1 * rows * columns), dyn(rows * columns), dyn(columns), {}));
+      return make_view(v.data(),
+                       dims<dyn, dyn, dyn, fixed<1>>(dyn(b1 * rows * columns), dyn(rows * columns),
+                                                     dyn(columns), {}));
   };
   matmul_dynamic(cfg, matrix(a, M, K, counter<TransA>{}), matrix(b, K, N, counter<TransB>{}),
-                 pack(make_view(y.data(), dims<dyn, dyn, dyn, fixed<1>>(dyn(b1 * M * N), dyn(M * N), dyn(N), {}))),
+                 pack(make_view(y.data(), dims<dyn, dyn, dyn, fixed<1>>(dyn(b1 * M * N), dyn(M * N),
+                                                                        dyn(N), {}))),
                  pack(make_view(bias.data(), extents<0, 0, 0, 1>())), BiasRelu{}, workers);
   expectClose(y, want);
 }

@@ -19,8 +19,10 @@ struct Extents : resize_defaults {
   static constexpr fixed<8> out_w{};
 };
 
-/// Resizes [2][5][4][C] (or planes, lanes impossible) with two axes and compares with their definition.
-template <bool Nchw, class T, class AxisH, class AxisW> void checkResize(AxisH rows, AxisW columns) {
+/// Resizes [2][5][4][C] (or planes, lanes impossible) with two axes and compares with their
+/// definition.
+template <bool Nchw, class T, class AxisH, class AxisW>
+void checkResize(AxisH rows, AxisW columns) {
   Extents cfg;
   const index_t N = cfg.batch, C = cfg.channels, H = 5, IW = 4, OH = cfg.out_h, OW = cfg.out_w;
   const auto x = randomIntegers<T>(N * C * H * IW, -50, 50, 1);
@@ -35,19 +37,26 @@ template <bool Nchw, class T, class AxisH, class AxisW> void checkResize(AxisH r
             for (int j = 0; j < AxisW::taps; ++j) {
               const index_t ih = rows.index(oh, i), iw = columns.index(ow, j);
               ASSERT_TRUE(ih >= 0 && ih < H && iw >= 0 && iw < IW);
-              sum += double(x[Nchw ? ((n * C + c) * H + ih) * IW + iw : ((n * H + ih) * IW + iw) * C + c]) *
-                     (AxisH::taps == 1 ? 1 : rows.weight(oh, i)) * (AxisW::taps == 1 ? 1 : columns.weight(ow, j));
+              sum += double(x[Nchw ? ((n * C + c) * H + ih) * IW + iw
+                                   : ((n * H + ih) * IW + iw) * C + c]) *
+                     (AxisH::taps == 1 ? 1 : rows.weight(oh, i)) *
+                     (AxisW::taps == 1 ? 1 : columns.weight(ow, j));
             }
           want[((n * OH + oh) * OW + ow) * C + c] = sum;
         }
   pool workers(3);
-  const auto outs = pack(make_view(y.data(), dims<dyn, fixed<1>, dyn, dyn>(dyn(OH * OW * C), {}, dyn(OW * C), dyn(C))));
+  const auto outs = pack(make_view(
+      y.data(), dims<dyn, fixed<1>, dyn, dyn>(dyn(OH * OW * C), {}, dyn(OW * C), dyn(C))));
   if constexpr (Nchw)
-    resize(cfg, make_view(x.data(), dims<dyn, dyn, dyn, fixed<1>>(dyn(C * H * IW), dyn(H * IW), dyn(IW), {})), rows,
-           columns, outs, pack(), identity_body{}, workers);
+    resize(cfg,
+           make_view(x.data(),
+                     dims<dyn, dyn, dyn, fixed<1>>(dyn(C * H * IW), dyn(H * IW), dyn(IW), {})),
+           rows, columns, outs, pack(), identity_body{}, workers);
   else
-    resize(cfg, make_view(x.data(), dims<dyn, fixed<1>, dyn, dyn>(dyn(H * IW * C), {}, dyn(IW * C), dyn(C))), rows,
-           columns, outs, pack(), identity_body{}, workers);
+    resize(cfg,
+           make_view(x.data(),
+                     dims<dyn, fixed<1>, dyn, dyn>(dyn(H * IW * C), {}, dyn(IW * C), dyn(C))),
+           rows, columns, outs, pack(), identity_body{}, workers);
   expectClose(y, want);
 }
 
@@ -89,8 +98,9 @@ TEST(Gather, AlongTheMiddle) {
   std::vector<float> y(A * I * C);
   pool workers(3);
   map(extents<A, I, C>(), pack(make_view(y.data(), extents<I * C, C, 1>())),
-      pack(make_gathered_view(make_view(x.data(), extents<N * C, 0, 1>()), make_view((const int64_t *)indices, extents<0, 1, 0>()),
-                              fixed<C>{}, fixed<N>{})),
+      pack(make_gathered_view(make_view(x.data(), extents<N * C, 0, 1>()),
+                              make_view((const int64_t *)indices, extents<0, 1, 0>()), fixed<C>{},
+                              fixed<N>{})),
       identity_body{}, workers);
   for (int a = 0; a < A; ++a)
     for (int i = 0; i < I; ++i)
@@ -104,7 +114,8 @@ TEST(Gather, IndicesAlongTheLanes) {
   std::vector<int32_t> y(I);
   pool workers(3);
   map(extents<I>(), pack(make_view(y.data(), extents<1>())),
-      pack(make_gathered_view(make_view(x.data(), extents<0>()), make_view(indices.data(), extents<1>()), fixed<1>{}, fixed<N>{})),
+      pack(make_gathered_view(make_view(x.data(), extents<0>()),
+                              make_view(indices.data(), extents<1>()), fixed<1>{}, fixed<N>{})),
       identity_body{}, workers);
   for (int i = 0; i < I; ++i)
     ASSERT_EQ(y[i], x[(indices[i] + N) % N]);
@@ -113,7 +124,8 @@ TEST(Gather, IndicesAlongTheLanes) {
 TEST(NonZero, RowMajorOrder) {
   const float x[2 * 3] = {0, 1, -0.0f, NAN, 0, 5};
   int64_t out[2 * 6], found = -1;
-  nonzero(extents<2, 3>(), make_view((const float *)x, extents<3, 1>()), make_view(out, extents<6, 1>()), &found);
+  nonzero(extents<2, 3>(), make_view((const float *)x, extents<3, 1>()),
+          make_view(out, extents<6, 1>()), &found);
   ASSERT_EQ(found, 3);
   const int64_t rows[] = {0, 1, 1}, columns[] = {1, 0, 2};
   for (int i = 0; i < 3; ++i) {
@@ -124,7 +136,8 @@ TEST(NonZero, RowMajorOrder) {
 TEST(NonZero, NothingFound) {
   const bool x[4] = {};
   int64_t out[4], found = -1;
-  nonzero(dims<dyn>(4), make_view((const bool *)x, extents<1>()), make_view(out, extents<4, 1>()), &found);
+  nonzero(dims<dyn>(4), make_view((const bool *)x, extents<1>()), make_view(out, extents<4, 1>()),
+          &found);
   EXPECT_EQ(found, 0);
 }
 

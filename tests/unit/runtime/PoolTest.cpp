@@ -1,8 +1,8 @@
 // Tests cpu::pool: every index is visited exactly once, jobs follow each other closely or after a
 // pause long enough for the workers to sleep, and pools come and go. With TENON_THREADS (the native
 // build of these tests) real threads take part.
-#include "Support.h"
 #include "cpu/pool.h"
+#include "Support.h"
 
 #include <atomic>
 #include <chrono>
@@ -23,7 +23,8 @@ void visitAll(pool &workers, index_t count, index_t grain) {
       visits[size_t(i)].fetch_add(1);
   });
   for (index_t i = 0; i < count; ++i)
-    ASSERT_EQ(visits[size_t(i)].load(), 1) << "index " << i << " of " << count << ", grain " << grain;
+    ASSERT_EQ(visits[size_t(i)].load(), 1)
+        << "index " << i << " of " << count << ", grain " << grain;
 }
 
 TEST(Pool, VisitsEachIndexOnce) {

@@ -1,6 +1,6 @@
 // Tests cpu::pooling against direct windows.
-#include "Support.h"
 #include "cpu/pooling.h"
+#include "Support.h"
 
 using namespace tenon;
 using namespace tenon::cpu;
@@ -30,7 +30,8 @@ struct Twice {
 
 template <class Cfg, class T = float, bool Nchw = false> void check() {
   Cfg cfg;
-  const index_t N = cfg.batch, C = cfg.channels, H = cfg.in_h, IW = cfg.in_w, OH = cfg.out_h, OW = cfg.out_w;
+  const index_t N = cfg.batch, C = cfg.channels, H = cfg.in_h, IW = cfg.in_w, OH = cfg.out_h,
+                OW = cfg.out_w;
   const auto x = randomIntegers<T>(N * H * IW * C, std::is_signed_v<T> ? -60 : 0, 60, 1);
   std::vector<T> y(N * OH * OW * C);
   std::vector<double> want(y.size());
@@ -49,7 +50,8 @@ template <class Cfg, class T = float, bool Nchw = false> void check() {
               if (ih < 0 || ih >= H || iw < 0 || iw >= IW)
                 continue;
               ++inside;
-              const double v = x[Nchw ? ((n * C + c) * H + ih) * IW + iw : ((n * H + ih) * IW + iw) * C + c];
+              const double v =
+                  x[Nchw ? ((n * C + c) * H + ih) * IW + iw : ((n * H + ih) * IW + iw) * C + c];
               value = isMax ? std::max(value, v) : value + v;
             }
           if (!isMax)
@@ -57,13 +59,18 @@ template <class Cfg, class T = float, bool Nchw = false> void check() {
           want[((n * OH + oh) * OW + ow) * C + c] = 2 * value;
         }
   pool workers(3);
-  const auto outs = pack(make_view(y.data(), dims<dyn, fixed<1>, dyn, dyn>(dyn(OH * OW * C), {}, dyn(OW * C), dyn(C))));
+  const auto outs = pack(make_view(
+      y.data(), dims<dyn, fixed<1>, dyn, dyn>(dyn(OH * OW * C), {}, dyn(OW * C), dyn(C))));
   if constexpr (Nchw)
-    pooling(cfg, make_view(x.data(), dims<dyn, dyn, dyn, fixed<1>>(dyn(C * H * IW), dyn(H * IW), dyn(IW), {})), outs,
-            pack(), Twice{}, workers);
+    pooling(cfg,
+            make_view(x.data(),
+                      dims<dyn, dyn, dyn, fixed<1>>(dyn(C * H * IW), dyn(H * IW), dyn(IW), {})),
+            outs, pack(), Twice{}, workers);
   else
-    pooling(cfg, make_view(x.data(), dims<dyn, fixed<1>, dyn, dyn>(dyn(H * IW * C), {}, dyn(IW * C), dyn(C))), outs,
-            pack(), Twice{}, workers);
+    pooling(cfg,
+            make_view(x.data(),
+                      dims<dyn, fixed<1>, dyn, dyn>(dyn(H * IW * C), {}, dyn(IW * C), dyn(C))),
+            outs, pack(), Twice{}, workers);
   expectClose(y, want);
 }
 

@@ -17,7 +17,9 @@ struct Square {
 };
 struct MeanPlus {
   float scale;
-  template <class L> TENON_FN f32<L> operator()(L, f32<L> s, f32<L> b) const { return s * scale + b; }
+  template <class L> TENON_FN f32<L> operator()(L, f32<L> s, f32<L> b) const {
+    return s * scale + b;
+  }
 };
 
 /// Mean of squares of x[A][B][C] over one dimension, plus a value per kept point.
@@ -39,9 +41,9 @@ template <bool Dynamic, int A, int B, int C, int Axis> void meanOfSquares() {
   pool workers(3);
   const auto kept = listOf(extent_of<Dynamic, K0>::make(), extent_of<Dynamic, K1>::make());
   const auto reduced = listOf(extent_of<Dynamic, R>::make());
-  reduce(kept, reduced, pack(make_view(x.data(), extents<stride[k0], stride[k1], stride[Axis]>())), Square{}, Sum{},
-         pack(make_view(y.data(), extents<K1, 1>())), pack(make_view(bias.data(), extents<K1, 1>())),
-         MeanPlus{1.0f / R}, workers);
+  reduce(kept, reduced, pack(make_view(x.data(), extents<stride[k0], stride[k1], stride[Axis]>())),
+         Square{}, Sum{}, pack(make_view(y.data(), extents<K1, 1>())),
+         pack(make_view(bias.data(), extents<K1, 1>())), MeanPlus{1.0f / R}, workers);
   expectClose(y, want);
 }
 TEST(Reduce, AnyAxis) {
@@ -61,8 +63,8 @@ TEST(Reduce, AllDimensions) {
   double want = 0;
   for (float v : x)
     want += v;
-  reduce(dims<>(), extents<7, 33>(), pack(make_view(x.data(), extents<33, 1>())), identity_body{}, Sum{},
-         pack(make_view(&y, dims<>())), pack(), identity_body{}, workers);
+  reduce(dims<>(), extents<7, 33>(), pack(make_view(x.data(), extents<33, 1>())), identity_body{},
+         Sum{}, pack(make_view(&y, dims<>())), pack(), identity_body{}, workers);
   EXPECT_NEAR(y, want, 1e-4);
 }
 
@@ -82,12 +84,15 @@ struct Larger {
   }
   template <class L>
   TENON_FN results<f32<L>, i64<L>> operator()(L, f32<L> a, i64<L> i, f32<L> b, i64<L> j) const {
-    const b1<L> take = logical_or<L>(greater<L>(b, a), logical_and<L>(equal<L>(b, a), less<L>(j, i)));
+    const b1<L> take =
+        logical_or<L>(greater<L>(b, a), logical_and<L>(equal<L>(b, a), less<L>(j, i)));
     return pack(select<L>(take, b, a), select<L>(take, j, i));
   }
 };
 struct Both {
-  template <class L> TENON_FN results<f32<L>, i64<L>> operator()(L, f32<L> x, i64<L> i) const { return pack(x, i); }
+  template <class L> TENON_FN results<f32<L>, i64<L>> operator()(L, f32<L> x, i64<L> i) const {
+    return pack(x, i);
+  }
 };
 struct Second {
   template <class L> TENON_FN i64<L> operator()(L, f32<L>, i64<L> i) const { return i; }
@@ -97,8 +102,8 @@ template <int KeptStride, int ReducedStride> void argMax(int kept, int reduced) 
   const auto x = randomIntegers<float>(size_t(kept) * reduced, -5, 5, 3);
   std::vector<int64_t> y(kept);
   reduce(dims<dyn>(kept), dims<dyn>(reduced),
-         pack(make_view(x.data(), extents<KeptStride, ReducedStride>()), index_view<int64_t, 1>{}), Both{}, Larger{},
-         pack(make_view(y.data(), extents<1>())), pack(), Second{}, workers);
+         pack(make_view(x.data(), extents<KeptStride, ReducedStride>()), index_view<int64_t, 1>{}),
+         Both{}, Larger{}, pack(make_view(y.data(), extents<1>())), pack(), Second{}, workers);
   for (int k = 0; k < kept; ++k) {
     int64_t want = 0;
     for (int r = 1; r < reduced; ++r)
@@ -114,7 +119,9 @@ TEST(Reduce, ArgMax) {
 
 struct All {
   template <class L> TENON_FN b1<L> identity(L) const { return broadcast<L>(true); }
-  template <class L> TENON_FN b1<L> operator()(L, b1<L> a, b1<L> b) const { return logical_and<L>(a, b); }
+  template <class L> TENON_FN b1<L> operator()(L, b1<L> a, b1<L> b) const {
+    return logical_and<L>(a, b);
+  }
 };
 TEST(Reduce, BooleansAcrossLanes) {
   pool workers(3);
@@ -122,8 +129,9 @@ TEST(Reduce, BooleansAcrossLanes) {
   for (bool &b : x)
     b = true;
   x[137] = false;
-  reduce(extents<3>(), extents<100>(), pack(make_view((const bool *)x, extents<100, 1>())), identity_body{}, All{},
-         pack(make_view(y, extents<1>())), pack(), identity_body{}, workers);
+  reduce(extents<3>(), extents<100>(), pack(make_view((const bool *)x, extents<100, 1>())),
+         identity_body{}, All{}, pack(make_view(y, extents<1>())), pack(), identity_body{},
+         workers);
   EXPECT_TRUE(y[0]);
   EXPECT_FALSE(y[1]);
   EXPECT_TRUE(y[2]);
@@ -134,7 +142,8 @@ struct Double {
 };
 /// Softmax of A x B x C over the last dimension of its views, in place.
 template <bool Log, int SA, int SB, int SC, class Space> void checkSoftmax(Space space) {
-  const index_t A = space.template get<0>(), B = space.template get<1>(), C = space.template get<2>();
+  const index_t A = space.template get<0>(), B = space.template get<1>(),
+                C = space.template get<2>();
   auto x = randomFloats(A * B * C, 5);
   for (float &v : x)
     v *= 30;

@@ -1,5 +1,5 @@
-// Tests the scalar functions of bodies: f32 sweeps against double libm with the stated error bounds,
-// integer edge cases, casts, and the 16-bit float formats exhaustively.
+// Tests the scalar functions of bodies: f32 sweeps against double libm with the stated error
+// bounds, integer edge cases, casts, and the 16-bit float formats exhaustively.
 #include "Support.h"
 #include <cmath>
 #include <cstring>
@@ -24,7 +24,8 @@ double ulps(float got, double want) {
 template <class L, class F, class R> void sweep(double bound, F f, R reference) {
   double worst = 0;
   float at = 0, in[L::width], out[L::width];
-  const uint32_t special[] = {0, 0x80000000u, 0x7f800000u, 0xff800000u, 0x7fc00000u, 1, 0x80000001u, 0x7f7fffffu};
+  const uint32_t special[] = {0,           0x80000000u, 0x7f800000u, 0xff800000u,
+                              0x7fc00000u, 1,           0x80000001u, 0x7f7fffffu};
   uint64_t next = 0;
   for (size_t turn = 0; next < 0x100000000u; ++turn) {
     for (int i = 0; i < L::width; ++i) {
@@ -88,10 +89,12 @@ template <class T, class F> auto both(T a, T b, F f) {
   }
   return one;
 }
-#define BOTH(name, a, b) both(a, b, [](auto l, auto x, auto y) { return tenon::name<decltype(l)>(x, y); })
+#define BOTH(name, a, b)                                                                           \
+  both(a, b, [](auto l, auto x, auto y) { return tenon::name<decltype(l)>(x, y); })
 
 TEST(Scalar, IntegersWrap) {
-  const int32_t lowest = std::numeric_limits<int32_t>::min(), highest = std::numeric_limits<int32_t>::max();
+  const int32_t lowest = std::numeric_limits<int32_t>::min(),
+                highest = std::numeric_limits<int32_t>::max();
   EXPECT_EQ(BOTH(add, highest, 1), lowest);
   EXPECT_EQ(BOTH(sub, lowest, 1), highest);
   EXPECT_EQ(BOTH(mul, highest, 2), -2);
@@ -136,7 +139,8 @@ TEST(Scalar, Shifts) {
 TEST(Scalar, Comparisons) {
   using L = lanes_for<double>;
   double out[L::width];
-  store<L>(out, tenon::select<L>(tenon::less<L>(broadcast<L>(1.0), broadcast<L>(2.0)), broadcast<L>(5.0), broadcast<L>(6.0)));
+  store<L>(out, tenon::select<L>(tenon::less<L>(broadcast<L>(1.0), broadcast<L>(2.0)),
+                                 broadcast<L>(5.0), broadcast<L>(6.0)));
   EXPECT_EQ(out[L::width - 1], 5.0);
   bool flags[L::width];
   store<L>(flags, tenon::logical_not<L>(tenon::less<L>(broadcast<L>(1.0), broadcast<L>(2.0))));
@@ -191,12 +195,14 @@ TEST(Scalar, QuantizeRoundsHalfToEvenAndSaturates) {
   const int want[] = {3, 5, 3, 1, 127, -128, 5, 66};
   for (int i = 0; i < 8; ++i) {
     int8_t out[L::width];
-    store<L>(out, tenon::quantize<L, int8_t>(broadcast<L>(x[i]), broadcast<L>(1.0f), broadcast<L>(int8_t(3))));
+    store<L>(out, tenon::quantize<L, int8_t>(broadcast<L>(x[i]), broadcast<L>(1.0f),
+                                             broadcast<L>(int8_t(3))));
     EXPECT_EQ(out[0], want[i]) << x[i];
     EXPECT_EQ((tenon::quantize<scalar_lanes, int8_t>(x[i], 1.0f, int8_t(3))), want[i]);
   }
   float back[L::width];
-  store<L>(back, tenon::dequantize<L>(broadcast<L>(uint8_t(250)), broadcast<L>(0.5f), broadcast<L>(uint8_t(128))));
+  store<L>(back, tenon::dequantize<L>(broadcast<L>(uint8_t(250)), broadcast<L>(0.5f),
+                                      broadcast<L>(uint8_t(128))));
   EXPECT_EQ(back[0], 61.0f);
 }
 
@@ -234,7 +240,9 @@ TEST(Scalar, HalfStorage) {
   checkStorage<f16>(
       [](uint32_t b) -> double {
         const int e = (b >> 10) & 31, m = b & 1023;
-        const double v = e == 31 ? (m ? NAN : INFINITY) : e ? std::ldexp(1024 + m, e - 25) : std::ldexp(m, -24);
+        const double v = e == 31 ? (m ? NAN : INFINITY)
+                         : e     ? std::ldexp(1024 + m, e - 25)
+                                 : std::ldexp(m, -24);
         return b & 0x8000 ? -v : v;
       },
       10);

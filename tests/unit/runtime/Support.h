@@ -30,13 +30,16 @@ template <class T> std::vector<T> randomIntegers(size_t count, int lo, int hi, u
 }
 
 /// Every element of `got` within `relative` of the largest magnitude in `want`.
-template <class T> void expectClose(const std::vector<T> &got, const std::vector<double> &want, double relative = 2e-6) {
+template <class T>
+void expectClose(const std::vector<T> &got, const std::vector<double> &want,
+                 double relative = 2e-6) {
   ASSERT_EQ(got.size(), want.size());
   double largest = 1e-30;
   for (double w : want)
     largest = std::max(largest, std::abs(w));
   for (size_t i = 0; i < want.size(); ++i)
-    ASSERT_NEAR(double(got[i]), want[i], relative * largest) << "at element " << i << " of " << want.size();
+    ASSERT_NEAR(double(got[i]), want[i], relative * largest)
+        << "at element " << i << " of " << want.size();
 }
 
 /// A dimension as the emitter writes it: constant, or the same value known at run time only.

@@ -1,8 +1,8 @@
 // Stands in for the toolkit's header where kernels run on the CPU: the vector types that kernels
 // name, and the part of the CUDA runtime that runtime/cuda and runtime/harness use.
 //
-// Work on streams is done at once. Captures, graphs and changes of node parameters are real: a graph
-// holds copies of its launches' arguments. Device memory is host memory that starts as NaN.
+// Work on streams is done at once. Captures, graphs and changes of node parameters are real: a
+// graph holds copies of its launches' arguments. Device memory is host memory that starts as NaN.
 #pragma once
 
 #include <stddef.h>

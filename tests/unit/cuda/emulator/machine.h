@@ -129,7 +129,8 @@ public:
 
   static void apply(const std::vector<copy> &copies) {
     for (const copy &c : copies) {
-      if (uintptr_t(c.to) % uintptr_t(c.bytes) || (c.valid && uintptr_t(c.from) % uintptr_t(c.bytes)))
+      if (uintptr_t(c.to) % uintptr_t(c.bytes) ||
+          (c.valid && uintptr_t(c.from) % uintptr_t(c.bytes)))
         fail("misaligned asynchronous copy");
       if (c.valid)
         memcpy(c.to, c.from, size_t(c.bytes));
@@ -140,8 +141,8 @@ public:
 
   [[noreturn]] static void fail(const char *what) {
     const machine &m = instance();
-    fprintf(stderr, "emulator: %s (block %d,%d,%d thread %d)\n", what, m.block[0], m.block[1], m.block[2],
-            m.thread);
+    fprintf(stderr, "emulator: %s (block %d,%d,%d thread %d)\n", what, m.block[0], m.block[1],
+            m.block[2], m.thread);
     abort();
   }
 
@@ -183,9 +184,11 @@ private:
       progress_ = false;
       // A stride coprime with the thread count visits all in a scrambled order.
       turn_ = turn_ * 1664525u + 1013904223u;
-      const int first = int(turn_ >> 8) % threads, stride = 1 + 2 * (int(turn_ >> 20) % (threads / 2));
+      const int first = int(turn_ >> 8) % threads,
+                stride = 1 + 2 * (int(turn_ >> 20) % (threads / 2));
       int at = first;
-      for (int i = 0; i < threads; ++i, at = (at + (coprime(stride, threads) ? stride : 1)) % threads) {
+      for (int i = 0; i < threads;
+           ++i, at = (at + (coprime(stride, threads) ? stride : 1)) % threads) {
         if (fibers_[size_t(at)].done)
           continue;
         thread = at;

@@ -76,7 +76,13 @@ using cudaGraphExec_t = CUgraphExec_st *;
 using cudaStream_t = CUstream_st *;
 using cudaEvent_t = CUevent_st *;
 
-enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
+enum cudaMemcpyKind {
+  cudaMemcpyHostToHost,
+  cudaMemcpyHostToDevice,
+  cudaMemcpyDeviceToHost,
+  cudaMemcpyDeviceToDevice,
+  cudaMemcpyDefault
+};
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal };
 enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
@@ -88,7 +94,8 @@ enum cudaDeviceAttr {
   cudaDevAttrMultiProcessorCount,
 };
 enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization };
-constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaHostAllocDefault = 0, cudaHostAllocMapped = 2;
+constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaHostAllocDefault = 0,
+                   cudaHostAllocMapped = 2;
 
 struct cudaFuncAttributes {
   size_t sharedSizeBytes;
@@ -117,13 +124,19 @@ struct cudaKernelNodeParams {
 
 // --- Devices ---
 
-inline const char *cudaGetErrorString(cudaError_t e) { return e == cudaSuccess ? "no error" : "emulated error"; }
+inline const char *cudaGetErrorString(cudaError_t e) {
+  return e == cudaSuccess ? "no error" : "emulated error";
+}
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 inline cudaError_t cudaGetDeviceCount(int *n) { return *n = 1, cudaSuccess; }
 inline cudaError_t cudaGetDevice(int *device) { return *device = 0, cudaSuccess; }
-inline cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidDevice; }
+inline cudaError_t cudaSetDevice(int device) {
+  return device == 0 ? cudaSuccess : cudaErrorInvalidDevice;
+}
 inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
-inline cudaError_t cudaDriverGetVersion(int *version) { return *version = CUDART_VERSION, cudaSuccess; }
+inline cudaError_t cudaDriverGetVersion(int *version) {
+  return *version = CUDART_VERSION, cudaSuccess;
+}
 inline cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr a, int) {
   switch (a) {
   case cudaDevAttrComputeCapabilityMajor: *value = TENON_EMULATED_ARCH / 100; break;
@@ -146,14 +159,19 @@ inline cudaError_t cudaMalloc(void **p, size_t bytes) {
 inline cudaError_t cudaFree(void *p) { return free(p), cudaSuccess; }
 inline cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned) { return cudaMalloc(p, bytes); }
 inline cudaError_t cudaFreeHost(void *p) { return cudaFree(p); }
-inline cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned) { return *device = host, cudaSuccess; }
+inline cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned) {
+  return *device = host, cudaSuccess;
+}
 inline cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind) {
   return memcpy(to, from, bytes), cudaSuccess;
 }
-inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t s) {
+inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
+                                   cudaStream_t s) {
   return s && s->capture ? cudaErrorStreamCaptureInvalidated : cudaMemcpy(to, from, bytes, kind);
 }
-inline cudaError_t cudaMemset(void *p, int value, size_t bytes) { return memset(p, value, bytes), cudaSuccess; }
+inline cudaError_t cudaMemset(void *p, int value, size_t bytes) {
+  return memset(p, value, bytes), cudaSuccess;
+}
 inline cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t s) {
   return s && s->capture ? cudaErrorStreamCaptureInvalidated : cudaMemset(p, value, bytes);
 }
@@ -161,12 +179,16 @@ inline cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_
 // --- Streams, events ---
 
 inline cudaError_t cudaStreamCreate(cudaStream_t *s) { return *s = new CUstream_st, cudaSuccess; }
-inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned) { return cudaStreamCreate(s); }
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned) {
+  return cudaStreamCreate(s);
+}
 inline cudaError_t cudaStreamDestroy(cudaStream_t s) { return delete s, cudaSuccess; }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t s) {
   return s && s->capture ? cudaErrorStreamCaptureInvalidated : cudaSuccess;
 }
-inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned) { return *e = new CUevent_st, cudaSuccess; }
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned) {
+  return *e = new CUevent_st, cudaSuccess;
+}
 inline cudaError_t cudaEventDestroy(cudaEvent_t e) { return delete e, cudaSuccess; }
 inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
@@ -178,8 +200,11 @@ inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *a, const void *) {
   a->sharedSizeBytes = TENON_EMULATED_SPECIFIC ? 4096 : 256;
   return cudaSuccess;
 }
-inline cudaError_t cudaFuncSetAttribute(const void *, cudaFuncAttribute, int) { return cudaSuccess; }
-inline cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *c, const void *f, void **arguments) {
+inline cudaError_t cudaFuncSetAttribute(const void *, cudaFuncAttribute, int) {
+  return cudaSuccess;
+}
+inline cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *c, const void *f,
+                                       void **arguments) {
   emulator::launch_record r;
   r.set(f, c->gridDim, c->blockDim, unsigned(c->dynamicSmemBytes), arguments);
   if (c->stream && c->stream->capture) {
@@ -214,7 +239,12 @@ inline cudaError_t cudaGraphGetNodes(cudaGraph_t g, cudaGraphNode_t *nodes, size
 }
 inline cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node, cudaKernelNodeParams *p) {
   emulator::launch_record &r = node->launch;
-  *p = {const_cast<emulator::function *>(r.code), r.blocks, r.threads, r.shared_bytes, r.arguments, nullptr};
+  *p = {const_cast<emulator::function *>(r.code),
+        r.blocks,
+        r.threads,
+        r.shared_bytes,
+        r.arguments,
+        nullptr};
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t *e, cudaGraph_t g, unsigned long long) {
@@ -228,7 +258,8 @@ inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t *e, cudaGraph_t g, unsig
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return cudaSuccess; }
-inline cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t e, cudaGraphNode_t node, const cudaKernelNodeParams *p) {
+inline cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t e, cudaGraphNode_t node,
+                                                    const cudaKernelNodeParams *p) {
   for (auto &[original, copy] : e->nodes)
     if (original == node && original->launch.code == p->func) {
       copy->launch.set(p->func, p->gridDim, p->blockDim, p->sharedMemBytes, p->kernelParams);

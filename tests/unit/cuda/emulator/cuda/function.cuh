@@ -13,8 +13,8 @@ template <class Variant, class K> struct emulated_entry {
   static void run(void *const *arguments, dim3 blocks, int threads, int shared_bytes) {
     if constexpr (Variant::contains(this_target) && K::runs_on(this_target)) {
       const K kernel = *static_cast<const K *>(arguments[0]);
-      emulator::machine::instance().launch(int(blocks.x), int(blocks.y), int(blocks.z), threads, shared_bytes,
-                                           [&](unsigned char *shared) {
+      emulator::machine::instance().launch(int(blocks.x), int(blocks.y), int(blocks.z), threads,
+                                           shared_bytes, [&](unsigned char *shared) {
                                              kernel.prefetch(shared);
                                              kernel.run(shared);
                                            });
@@ -30,7 +30,9 @@ template <class Variant> struct emulated_probe {
 
 } // namespace detail
 
-template <class Variant, class K> const void *function_of() { return &detail::emulated_entry<Variant, K>::value; }
+template <class Variant, class K> const void *function_of() {
+  return &detail::emulated_entry<Variant, K>::value;
+}
 template <class Variant> const void *probe_of() { return &detail::emulated_probe<Variant>::value; }
 
 } // namespace cuda

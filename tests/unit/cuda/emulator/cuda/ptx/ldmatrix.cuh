@@ -17,7 +17,8 @@ template <bool Transposed> struct emulated_ldmatrix_x4 {
       for (int i = 0; i < 4; ++i) {
         uint16_t pair[2];
         for (int j = 0; j < 2; ++j) {
-          const int y = Transposed ? 2 * (l % 4) + j : l / 4, x = Transposed ? l / 4 : 2 * (l % 4) + j;
+          const int y = Transposed ? 2 * (l % 4) + j : l / 4,
+                    x = Transposed ? l / 4 : 2 * (l % 4) + j;
           pair[j] = static_cast<const uint16_t *>(slot(8 * i + y))[x];
         }
         r[i] = unsigned(pair[0]) | unsigned(pair[1]) << 16;
