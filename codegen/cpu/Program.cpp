@@ -166,7 +166,13 @@ private:
       copy(w, r.argument(2 + i), op.operand(2 + i));
     w.line("const int64_t trips = *" + places_.pointer(op.operand(0)) + ";");
     w.line("bool going = *" + places_.pointer(op.operand(1)) + ";");
-    w.open("for (int64_t i = 0; i < trips && going; ++i)");
+    w.line("int64_t i = 0;");
+    w.open("for (; i < trips && going; ++i)");
+    // What is stacked has room for so many.
+    const Dim count = scans ? op.dimsAttr("max_trip")[0] : Dim();
+    if (scans)
+      w.line("if (i == " + std::to_string(count.upper()) +
+             ") return rt::dimension_out_of_range;");
     w.line("*" + places_.pointer(r.argument(0), false) + " = i;");
     w.line("*" + places_.pointer(r.argument(1), false) + " = going;");
     calls(w, r);
@@ -179,6 +185,8 @@ private:
       copy(w, op.result(carried + i), element, " + i * " + dims_.value(element->type().elements()));
     }
     w.close();
+    if (scans && count.isSymbol() && isBorn(count))
+      w.line("f.dims[" + std::to_string(dims_.indexOf(count.symbol())) + "] = index_t(i);");
     for (unsigned i = 0; i < carried; ++i)
       copy(w, op.result(i), r.argument(2 + i));
     w.close();
@@ -239,12 +247,13 @@ private:
   }
 
   void table(SourceWriter &w, const std::string &bytes, bool resident) {
-    w.open("static void run_all([[maybe_unused]] const frame &f)");
+    w.open("static int run_all([[maybe_unused]] const frame &f)");
     calls(w, graph_.body());
     for (const State &s : graph_.states) {
       Value *in = graph_.body().argument(s.input), *out = graph_.returnOp()->operand(s.output);
       copy(w, in, out);
     }
+    w.line("return rt::ok;");
     w.close();
     w.line("");
     std::string ranges;

@@ -86,7 +86,7 @@ std::string StepWriter::Config::finish() {
   step_.declarations().raw(body_.take());
   if (runtime_.empty())
     return name_ + "{}";
-  const std::string variable = name_.substr(name_.rfind('_') + 1);
+  std::string variable = name_.substr(name_.rfind('_') + 1);
   step_.code().line(name_ + " " + variable + ";");
   for (auto &[member, value] : runtime_)
     step_.code().line(variable + "." + member + " = " + value + ";");

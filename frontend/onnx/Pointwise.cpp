@@ -122,7 +122,7 @@ void importClip(Node &n) {
   const Element e = n.element(0);
   // A bound that is known becomes part of the body.
   llvm::Optional<Tensor> known[2];
-  bool present[2];
+  bool present[2] = {};
   for (unsigned i : {0u, 1u}) {
     if (n.opset < 11) {
       const char *name = i ? "max" : "min";

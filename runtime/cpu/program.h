@@ -92,7 +92,7 @@ struct dim_range {
 };
 
 struct program {
-  void (*run)(const frame &);
+  int (*run)(const frame &); // a status
   size_t arena_bytes, state_bytes, weight_bytes;
   uint64_t weight_hash;         // FNV-1a of the weights file
   const unsigned char *weights; // null: read from a file
@@ -195,8 +195,7 @@ inline int run_context(const program &p, context *c, const void *const *inputs,
   f.trace = c->trace;
   f.trace_user = c->trace_user;
 #endif
-  p.run(f);
-  return ok;
+  return p.run(f);
 }
 
 #if !defined(TENON_NO_HEAP)
