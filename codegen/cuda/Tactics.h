@@ -11,6 +11,7 @@ extern const Tactic kMapTransposed;
 extern const Tactic kContractSimt;
 extern const Tactic kContractMmaSm80;
 extern const Tactic kContractAny;
+extern const Tactic kGemv;
 extern const Tactic kDepthwise;
 extern const Tactic kPooling;
 extern const Tactic kPoolingAny;

@@ -146,6 +146,8 @@ int main(int argc, char **argv) {
     const int64_t index = in.next(), value = in.next();
     check("run-time dimension", s.device.set_dim(int(index), long(value)));
   }
+  if (dims > 0)
+    check("preparing", s.device.prepare());
 
   size_t at = 0;
   auto take = [&](size_t size) {

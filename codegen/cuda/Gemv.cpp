@@ -1,0 +1,128 @@
+// Defines the tactic `gemv`: a few rows times constant weights, one read of the weights being all
+// the time there is (runtime/cuda/gemv.cuh): dense layers at batch 1, and convolutions of 1x1 over
+// 1x1, as squeeze-and-excite has them.
+#include "codegen/cuda/Tactics.h"
+
+#include "codegen/Work.h"
+#include "codegen/cuda/Contraction.h"
+
+#include "llvm/Support/MathExtras.h"
+
+namespace tenon::cuda {
+namespace {
+
+constexpr int64_t kMaxRows = 8;
+
+/// The rows of the product, as one extent.
+Dim rowsOf(const Contraction &c) { return c.isConv ? c.conv.batch : c.m; }
+
+bool match(const TacticInput &in, std::string &why) {
+  auto c = readContraction(in, why);
+  if (!c)
+    return false;
+  if (!c->isPacked || c->slices() != 1) {
+    why = "not one product with constant weights";
+    return false;
+  }
+  if (c->isConv && !(c->conv.isPointwise() && c->conv.outHeight.isConstant(1) &&
+                     c->conv.outWidth.isConstant(1))) {
+    why = "a convolution of more than one point";
+    return false;
+  }
+  if (!rowsOf(*c).isConstant() || c->rows() > kMaxRows || c->rows() < 1) {
+    why = "more than " + std::to_string(kMaxRows) + " rows";
+    return false;
+  }
+  if (computeElement(in.form.anchor->operand(0)->type().element()) != Element::F32 ||
+      computeElement(c->b) != Element::F32) {
+    why = "operands that are not computed in f32";
+    return false;
+  }
+  return true;
+}
+
+void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
+  std::string why;
+  const Contraction c = *readContraction(in, why);
+  for (int64_t lanes : {32, 64, 128, 256})
+    for (int64_t columns : {1, 2, 4})
+      if (columns * c.rows() <= 16) // sums live in registers
+        out.push_back({"gemv", {{"lanes", lanes}, {"columns", columns}}});
+}
+
+double cost(const TacticInput &in, const Schedule &s) {
+  std::string why;
+  const Contraction c = *readContraction(in, why);
+  const double lanes = double(*s.get("lanes")), columns = double(*s.get("columns"));
+  const double run = 128 / double(bitWidth(c.b));
+  Effort e;
+  e.blocks = std::ceil(double(c.columns()) / (256 / lanes * columns));
+  // Each row of x is read again for every group of columns, from the first-level cache mostly.
+  e.bytes = double(workOf(*in.form.group).bytes) * (1 + 0.1 * double(c.rows()) / columns);
+  e.operations = 2 * double(c.rows() * c.columns() * c.depth());
+  e.efficiency = 0.25;
+  // What one thread waits for: its loads, some of them under way at a time, and the combining.
+  const double waves = std::ceil(e.blocks / (6 * double(in.level.multiprocessors)));
+  const double loads = std::ceil(double(c.depth()) / (lanes * run));
+  const double latency = waves * (0.15 * loads + 0.05 * columns + (lanes > 32 ? 0.3 : 0));
+  return microseconds(in.level, e) + latency;
+}
+
+/// [n][k], rows of k rounded up to 16 bytes.
+void pack(const TacticInput &in, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
+  std::string why;
+  const Contraction c = *readContraction(in, why);
+  const Value *source = in.form.anchorInputs[1].inputs[0].source;
+  const Type w = source->type();
+  const int rank = int(w.rank()), n = c.isConv ? 0 : rank - (c.transB ? 2 : 1),
+            k = c.isConv ? 1 : rank - (c.transB ? 1 : 2);
+  const int64_t pitch = int64_t(llvm::alignTo(uint64_t(c.depth()), 128 / bitWidth(c.b)));
+  llvm::SmallVector<LayoutAxis, 6> axes;
+  for (int d = 0; d < rank; ++d)
+    if (d != n && d != k)
+      axes.push_back({d, 0, false, Dim(), 0});
+  axes.push_back({n, 0, false, Dim(), 0});
+  axes.push_back({k, 0, false, w.context().dim(pitch), 0});
+  out.push_back({source->index(), Layout::get(w.context(), axes)});
+}
+
+void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
+  const GroupForm &form = in.form;
+  const Operation &op = *form.anchor;
+  std::string why;
+  const Contraction c = *readContraction(in, why);
+  Context &context = op.result()->type().context();
+  const ScalarProgram &a = form.anchorInputs[0];
+  const Access &b = form.anchorInputs[1].inputs[0];
+  // (row, column) of a matrix product's spaces, (n, c) of a convolution's.
+  auto pair = [&](const Strides &from, bool transposed) {
+    const size_t first = c.isConv ? 0 : from.strides.size() - 2;
+    Strides r;
+    r.offset = from.offset;
+    r.strides = {from.strides[first + transposed], from.strides[first + !transposed]};
+    return r;
+  };
+  auto ofA = [&](const Strides &x) { return pair(x, c.transA); };
+  auto ofY = [&](const Strides &x) { return pair(x, false); };
+
+  out.include("cuda/gemv.cuh");
+  StepWriter::Config cfg(out, "config");
+  cfg.extent("m", rowsOf(c)).extent("n", context.dim(c.columns())).extent("k", c.depth());
+  for (auto &[key, value] : s.params)
+    cfg.number(key, value);
+  const std::string config = cfg.finish();
+  const std::string x = operandView(out, a, ofA, {0, 1}, "prologue");
+  const std::string body = out.body(form.body, {op.result()->type().element()});
+  SourceWriter &code = out.code();
+  code.line("const auto x = " + x + ";");
+  code.line("const auto outs = " + out.outputs(form, ofY) + ";");
+  code.line("const auto ins = " + out.inputs(form.body, ofY) + ";");
+  launch(out, "gemv", {config, "x", out.pointer(b.source, context.dim(0)), "outs", "ins", body});
+}
+
+} // namespace
+
+const Tactic kGemv = {
+    "gemv", "a few rows times constant weights", match, enumerate, cost, pack, nullptr, emit};
+
+} // namespace tenon::cuda

@@ -1,0 +1,95 @@
+"""Small modules through `tenon run --target=cuda:…` against the interpreter, group by group, on the
+CPU: tests/tools/emulated-nvcc builds what is generated against the emulator of the kernel tests.
+
+What it proves beside the kernels' own tests: that tactics call them rightly, the plan of memory
+and branches, the context's graph, run-time dimensions.
+
+usage: test_cuda_emulated.py [GLOB]    cases by name
+"""
+
+import fnmatch
+import os
+import random
+import re
+import struct
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/tools"))
+
+from tenon import tenon
+
+os.environ["NVCC"] = str(ROOT / "tests/tools/emulated-nvcc")
+CASES = Path(__file__).resolve().parents[1] / "cuda"
+
+
+def with_literals(text, generator):
+    """Replaces random<…x…xf32> by literals of the side file; its bytes."""
+    data = bytearray()
+
+    def literal(match):
+        *extents, element = match.group(1).split("x")
+        count = 1
+        for extent in extents:
+            count *= int(extent)
+        data.extend(b"\0" * (-len(data) % 64))
+        at = len(data)
+        code, size = {"f32": ("f", 4), "f16": ("e", 2)}[element]
+        for _ in range(count):
+            data.extend(struct.pack("<" + code, generator.uniform(-1, 1)))
+        return f"data<{match.group(1)}: {at}>"
+
+    return re.sub(r"random<([^>]*)>", literal, text), bytes(data)
+
+
+def cases(glob):
+    """(name, text, target, words, expected words of the scheduled text): one for each RUN line."""
+    for path in sorted(CASES.glob("*.tn")):
+        text = path.read_text()
+        for number, line in enumerate(re.findall(r"^// RUN: (.*)$", text, re.MULTILINE)):
+            target, *words = line.split()
+            expected = re.findall(r"^// EXPECT: (.*)$", text, re.MULTILINE)
+            name = f"{path.stem}.{number}"
+            if fnmatch.fnmatchcase(name, glob) or fnmatch.fnmatchcase(path.stem, glob):
+                yield name, text, target, words, expected
+
+
+def run(case):
+    """None, or why the case failed."""
+    name, text, target, words, expected = case
+    text, data = with_literals(text, random.Random(name))
+    with tempfile.TemporaryDirectory(prefix="tenon-emulated-") as folder:
+        path = Path(folder) / "case.tn"
+        path.write_text(text)
+        Path(f"{path}.data").write_bytes(data)
+        compiling = [w for w in words if not w.startswith(("--dim", "--check", "--tolerance"))]
+        answer = tenon("compile", path, f"--target={target}", "--emit=tn", "-o", "-", *compiling)
+        if answer.status:
+            return answer.errors.strip()
+        for line in expected:
+            where, word = line.split(maxsplit=1)
+            if where in (target, "*") and word.lstrip("!") in answer.output == word.startswith("!"):
+                return f"the scheduled module: {word} expected"
+        answer = tenon("run", path, f"--target={target}", "--runtime=include",
+                       "--against=interpreter", "--check=groups", *words)
+        return answer.errors or answer.output if answer.status else None
+
+
+def main():
+    glob = sys.argv[1] if len(sys.argv) > 1 else "*"
+    chosen = list(cases(glob))
+    failed = 0
+    with ThreadPoolExecutor(2) as pool:
+        for case, reason in zip(chosen, pool.map(run, chosen)):
+            if reason:
+                failed += 1
+                print(f"FAIL {case[0]} {case[2]}: {reason.strip()}", flush=True)
+    print(f"{len(chosen) - failed} passed, {failed} failed, 0 skipped")
+    return 1 if failed or not chosen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
