@@ -74,6 +74,13 @@ TENON_DEVICE T apply_prologue(const Prologue &prologue, const Ins &ins, T x, int
 
 } // namespace detail
 
+/// The part of a contraction that a block computes at a time.
+struct block_part {
+  int m0, n0, slice, split;
+  int first, end; // tiles along K
+  int tile;       // number of the output tile, for split-K
+};
+
 /// B as packed weights: rows of tile_n elements, all there and aligned.
 template <class Problem, int TileN, class W> struct b_source;
 template <class Problem, int TileN, class T> struct b_source<Problem, TileN, packed_weights<T>> {

@@ -68,7 +68,7 @@ TENON_GLOBAL void TENON_LAUNCH_BOUNDS(K::threads, K::blocks_per_sm)
     entry(const TENON_GRID_CONSTANT K kernel, const TENON_GRID_CONSTANT launch_tag tag) {
 #if defined(__CUDA_ARCH__)
   if constexpr (Variant::contains(this_target) && K::runs_on(this_target)) {
-    extern __shared__ __align__(128) unsigned char shared[];
+    extern __shared__ __align__(1024) unsigned char shared[]; // a swizzle's pattern
     detail::stamp_start(tag);
     ptx::griddepcontrol::launch_dependents();
     kernel.prefetch(shared);

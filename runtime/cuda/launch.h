@@ -4,6 +4,7 @@
 //   static constexpr int threads, blocks_per_sm;       its launch bounds
 //   TENON_FN static constexpr bool runs_on(target);             architectures it is written for
 //   grid blocks() const;  int shared_bytes() const;    host: the launch it needs
+//   status complete();                                 host, optional: what depends on addresses
 //   void prefetch(unsigned char *shared) const;        device: may read weights, nothing else
 //   void run(unsigned char *shared) const;             device: everything else
 // cuda/entry.cuh makes a __global__ function of it.
@@ -81,6 +82,7 @@ public:
         blocks.y > 65535 || blocks.z > 65535)
       return dims_out_of_range;
     K argument = kernel;
+    TENON_CHECK(detail::complete(argument, 0));
     launch_tag tag{};
     tag.ordinal = ordinal;
 #if defined(TENON_PROFILE)

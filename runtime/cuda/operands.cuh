@@ -279,6 +279,15 @@ struct grid {
   index_t x = 1, y = 1, z = 1;
 };
 
+namespace detail {
+/// Calls `kernel.complete()`, by which a kernel derives arguments from the addresses it was given,
+/// where it has one. Returns a status.
+template <class K> auto complete(K &kernel, int) -> decltype(kernel.complete()) {
+  return kernel.complete();
+}
+template <class K> int complete(K &, long) { return 0; }
+} // namespace detail
+
 } // namespace cuda
 } // namespace tenon
 

@@ -23,15 +23,22 @@ TENON_FN constexpr index_t split_counter_bytes(index_t tiles, int splits) {
   return splits > 1 ? tiles * index_t(sizeof(int)) : 0;
 }
 
-/// Returns true in the one block of `tile` that holds the whole sum in `sum` afterwards.
-template <int Splits, int Threads, int Count>
+/// The threads that hold a tile's sums: all of a block.
+struct whole_block {
+  TENON_DEVICE int rank() const { return thread(); }
+  TENON_DEVICE void sync() const { sync_block(); }
+};
+
+/// Returns true in the one team of `tile` that holds the whole sum in `sum` afterwards. A team is
+/// Threads threads with as many sums each; `shared` is a word of its own.
+template <int Splits, int Threads, int Count, class Team = whole_block>
 TENON_DEVICE bool combine_splits(split_scratch scratch, int tile, int split, float (&sum)[Count],
-                                 unsigned char *shared) {
+                                 void *shared, Team team = {}) {
   static_assert(Count % 4 == 0, "sums are moved in words of four");
   constexpr int words = Count / 4;
   word16 *parts =
       reinterpret_cast<word16 *>(scratch.partials) + index_t(tile) * Splits * words * Threads;
-  word16 *mine = parts + index_t(split) * words * Threads + thread();
+  word16 *mine = parts + index_t(split) * words * Threads + team.rank();
   TENON_UNROLL
   for (int i = 0; i < words; ++i) {
     word16 w;
@@ -39,13 +46,13 @@ TENON_DEVICE bool combine_splits(split_scratch scratch, int tile, int split, flo
     mine[i * Threads] = w;
   }
   fence();
-  sync_block();
-  int *finished = reinterpret_cast<int *>(shared);
-  if (thread() == 0)
+  team.sync();
+  int *finished = static_cast<int *>(shared);
+  if (team.rank() == 0)
     *finished = atomic_add(&scratch.counters[tile], 1);
-  sync_block();
+  team.sync();
   const bool last = *finished == Splits - 1;
-  sync_block();
+  team.sync();
   if (!last)
     return false;
   fence();
@@ -55,7 +62,7 @@ TENON_DEVICE bool combine_splits(split_scratch scratch, int tile, int split, flo
   for (int s = 0; s < Splits; ++s) {
     TENON_UNROLL
     for (int i = 0; i < words; ++i) {
-      const word16 w = load_uncached(parts + (index_t(s) * words + i) * Threads + thread());
+      const word16 w = load_uncached(parts + (index_t(s) * words + i) * Threads + team.rank());
       float part[4];
       memcpy(part, &w, sizeof(w));
       TENON_UNROLL
@@ -63,7 +70,7 @@ TENON_DEVICE bool combine_splits(split_scratch scratch, int tile, int split, flo
         sum[4 * i + j] += part[j];
     }
   }
-  if (thread() == 0)
+  if (team.rank() == 0)
     scratch.counters[tile] = 0;
   return true;
 }

@@ -25,6 +25,10 @@ enum : status {
   not_prepared = 8,
   /// A kernel needs more shared memory than the device has.
   too_little_shared_memory = 9,
+  /// The driver is too old for a function that a kernel's launch needs.
+  no_driver_function = 10,
+  /// A tensor's address or strides are not what its kernel was chosen for.
+  unsuitable_tensor = 11,
 };
 
 inline status from_cuda(cudaError_t e) { return -status(e); }
@@ -42,6 +46,8 @@ inline const char *message(status s) {
   case dims_out_of_range: return "a dimension is outside the range the file was compiled for";
   case not_prepared: return "the context was not prepared";
   case too_little_shared_memory: return "a kernel needs more shared memory than the device has";
+  case no_driver_function: return "the driver lacks a function that this file needs";
+  case unsuitable_tensor: return "a tensor lies where its kernel cannot read it";
   default: return s < 0 ? cudaGetErrorString(cudaError_t(-s)) : "unknown error code";
   }
 }

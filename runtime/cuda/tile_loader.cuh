@@ -283,12 +283,7 @@ private:
   T held_[passes][run] = {};
 };
 
-/// The part of a contraction that one block computes.
-struct block_part {
-  int m0, n0, slice, split;
-  int first, end; // tiles along K
-  int tile;       // number of the output tile, for split-K
-};
+/// The part of block (x, y, z): tiles of rows, of columns, and splits of slices.
 template <int TileM, int TileN, int TileK, int Splits, class Problem>
 TENON_DEVICE block_part part_of_block(const Problem &p) {
   const int tiles_k = ceil_div(p.depth(), TileK), each = ceil_div(tiles_k, Splits);

@@ -3,21 +3,11 @@
 #ifndef TENON_RUNTIME_CUDA_PTX_CP_ASYNC_CUH
 #define TENON_RUNTIME_CUDA_PTX_CP_ASYNC_CUH
 
-#include "cuda/device.cuh"
+#include "cuda/ptx/shared_address.cuh"
 
 namespace tenon {
 namespace cuda {
 namespace ptx {
-
-/// The 32-bit address that instructions on shared memory take.
-TENON_DEVICE unsigned shared_address(const void *p) {
-#if defined(__CUDA_ARCH__)
-  return unsigned(__cvta_generic_to_shared(p));
-#else
-  (void)p;
-  return 0;
-#endif
-}
 
 /// Both addresses are multiples of Bytes.
 template <int Bytes> struct cp_async {

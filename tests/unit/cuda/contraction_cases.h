@@ -1,5 +1,5 @@
 // Defines references and cases that the tests of all contraction kernels share. `Kernels` names the
-// kernels under test: conv, matmul, the weights' element type and the error bound.
+// kernels under test: conv, matmul, the weights' element type and packing, and the error bound.
 #pragma once
 
 #include "common/scalar.h"
@@ -52,19 +52,46 @@ std::vector<double> convolve(const Config &cfg, Input input, Weight weight) {
   return y;
 }
 
-/// Element (k, c, ky, kx) of weights
-/// [groups][ceil(filters/tile_n)][kernel_h][kernel_w][channels][tile_n].
-template <class Config>
-index_t packed_at(const Config &cfg, index_t tile_n, index_t k, index_t c, index_t ky, index_t kx) {
-  const index_t f = cfg.filters, tiles = (f + tile_n - 1) / tile_n, g = k / f, n = k % f;
-  return ((((g * tiles + n / tile_n) * cfg.kernel_h + ky) * cfg.kernel_w + kx) * cfg.channels + c) *
-             tile_n +
-         n % tile_n;
-}
-template <class Config> index_t packed_size(const Config &cfg, index_t tile_n) {
-  return cfg.groups * ((cfg.filters + tile_n - 1) / tile_n) * cfg.kernel_h * cfg.kernel_w *
-         cfg.channels * tile_n;
-}
+/// Weights in tiles of columns:
+/// [groups][ceil(filters/tile_n)][kernel_h][kernel_w][channels][tile_n] and
+/// [ceil(n/tile_n)][k][tile_n]. `at` is the place of element (k, c, ky, kx), or (k, n).
+struct tiled_weights {
+  template <class Config>
+  static index_t at(const Config &cfg, index_t k, index_t c, index_t ky, index_t kx) {
+    const index_t tile_n = Config::tile_n, f = cfg.filters, tiles = (f + tile_n - 1) / tile_n,
+                  g = k / f, n = k % f;
+    return ((((g * tiles + n / tile_n) * cfg.kernel_h + ky) * cfg.kernel_w + kx) * cfg.channels +
+            c) *
+               tile_n +
+           n % tile_n;
+  }
+  template <class Config> static index_t size(const Config &cfg) {
+    return cfg.groups * columns(cfg, cfg.filters) * cfg.kernel_h * cfg.kernel_w * cfg.channels;
+  }
+  template <class Config> static index_t matrix_at(const Config &cfg, index_t k, index_t n) {
+    const index_t tile_n = Config::tile_n;
+    return (n / tile_n * cfg.k + k) * tile_n + n % tile_n;
+  }
+  /// n, rounded up to whole tiles.
+  template <class Config> static index_t columns(const Config &, index_t n) {
+    const index_t tile_n = Config::tile_n;
+    return (n + tile_n - 1) / tile_n * tile_n;
+  }
+};
+/// K-major weights: [groups * filters][kernel_h][kernel_w][channels] and [n][k].
+struct k_major_weights {
+  template <class Config>
+  static index_t at(const Config &cfg, index_t k, index_t c, index_t ky, index_t kx) {
+    return ((k * cfg.kernel_h + ky) * cfg.kernel_w + kx) * cfg.channels + c;
+  }
+  template <class Config> static index_t size(const Config &cfg) {
+    return cfg.groups * cfg.filters * cfg.kernel_h * cfg.kernel_w * cfg.channels;
+  }
+  template <class Config> static index_t matrix_at(const Config &cfg, index_t k, index_t n) {
+    return n * cfg.k + k;
+  }
+  template <class Config> static index_t columns(const Config &, index_t n) { return n; }
+};
 
 /// The extents of a convolution; a schedule is mixed in.
 template <class Schedule, index_t Channels, index_t Filters, index_t Kernel, index_t Groups = 1>
@@ -91,7 +118,8 @@ class split_buffers {
 public:
   split_buffers(index_t tiles, int splits, int tile_m, int tile_n)
       : partials_(cuda::split_partial_bytes(tiles, splits, tile_m, tile_n) / 4 + 4),
-        counters_(cuda::split_counter_bytes(tiles, splits) / 4 + 1) {
+        counters_(cuda::split_counter_bytes(2 * tiles, splits) / 4 +
+                  1) { // two teams a tile at most
     for (index_t i = 0; i < counters_.size(); ++i)
       counters_.set(i, 0);
     counters_.upload();
@@ -114,7 +142,7 @@ void conv(index_t n, index_t h, index_t w, index_t stride, index_t dilation, ind
             Kernels::name, long(n), long(h), long(w), long(C), long(F), long(K), long(G),
             long(stride), long(dilation), long(pad), long(skew), Schedule::splits);
   buffer<T> x(n * h * w * xc, skew);
-  buffer<typename Kernels::weight> weights(packed_size(cfg, Schedule::tile_n));
+  buffer<typename Kernels::weight> weights(Kernels::packing::size(cfg));
   buffer<float> bias(yc, skew);
   buffer<T> residual(n * oh * ow * yc), y(n * oh * ow * yc, skew);
   x.fill_random();
@@ -126,7 +154,7 @@ void conv(index_t n, index_t h, index_t w, index_t stride, index_t dilation, ind
     for (index_t c = 0; c < C; ++c)
       for (index_t ky = 0; ky < K; ++ky)
         for (index_t kx = 0; kx < K; ++kx)
-          weights.set(packed_at(cfg, Schedule::tile_n, k, c, ky, kx), random_float());
+          weights.set(Kernels::packing::at(cfg, k, c, ky, kx), random_float());
   weights.upload();
   auto want = convolve(
       cfg,
@@ -134,7 +162,7 @@ void conv(index_t n, index_t h, index_t w, index_t stride, index_t dilation, ind
         return double(x.get(((b * h + iy) * w + ix) * xc + c));
       },
       [&](index_t k, index_t c, index_t ky, index_t kx) {
-        return double(weights.get(packed_at(cfg, Schedule::tile_n, k, c, ky, kx)));
+        return double(weights.get(Kernels::packing::at(cfg, k, c, ky, kx)));
       });
   for (index_t i = 0; i < y.size(); ++i) {
     const double s = want[i] + double(bias.get(i % yc));
@@ -164,12 +192,11 @@ void conv(index_t n, index_t h, index_t w, index_t stride, index_t dilation, ind
 
 /// A prologue must leave padding zero; two results; NCHW activations.
 template <class Kernels, class T, class Schedule, index_t C> void conv_prologue() {
-  constexpr index_t tile = Schedule::tile_n;
   const conv_case<Schedule, C, 10, 3> cfg(2, 7, 9, 1, 1, 1);
   name_case("%s conv of %ld channels with a prologue and two results", Kernels::name, long(C));
   buffer<T> x(2 * C * 63);
   buffer<float> scale(C), shift(C), y0(2 * 10 * 63), y1(2 * 10 * 63);
-  buffer<typename Kernels::weight> weights(packed_size(cfg, tile));
+  buffer<typename Kernels::weight> weights(Kernels::packing::size(cfg));
   x.fill_random();
   scale.fill_random();
   shift.fill_random();
@@ -177,7 +204,7 @@ template <class Kernels, class T, class Schedule, index_t C> void conv_prologue(
     weights.set(i, 0);
   for (index_t k = 0; k < 10; ++k)
     for (index_t t = 0; t < 9 * C; ++t)
-      weights.set(packed_at(cfg, tile, k, t % C, t / C / 3, t / C % 3), random_float());
+      weights.set(Kernels::packing::at(cfg, k, t % C, t / C / 3, t / C % 3), random_float());
   weights.upload();
   const auto nhwc = convolve(
       cfg,
@@ -187,7 +214,7 @@ template <class Kernels, class T, class Schedule, index_t C> void conv_prologue(
         return s > 0 ? s : 0;
       },
       [&](index_t k, index_t c, index_t ky, index_t kx) {
-        return double(weights.get(packed_at(cfg, tile, k, c, ky, kx)));
+        return double(weights.get(Kernels::packing::at(cfg, k, c, ky, kx)));
       });
   std::vector<double> want0(nhwc.size()), want1(nhwc.size());
   for (index_t b = 0; b < 2; ++b)
@@ -223,19 +250,19 @@ void matmul(index_t heads, index_t m, index_t n, bool packed) {
                          : "strided");
   matmul_case<Schedule, Depth> cfg;
   cfg.batch0 = 2, cfg.batch1 = heads, cfg.m = m, cfg.n = n;
-  const index_t tile = Schedule::tile_n, tiles = (n + tile - 1) / tile;
-  buffer<T> a(2 * heads * m * Depth), b(packed ? tiles * tile * Depth : heads * Depth * n);
+  const index_t columns = Kernels::packing::columns(cfg, n);
+  buffer<T> a(2 * heads * m * Depth), b(packed ? columns * Depth : heads * Depth * n);
   buffer<float> y(2 * heads * m * n);
   a.fill_random();
   b.fill_random();
   std::vector<double> want;
   const auto b_at = [&](index_t h, index_t k, index_t j) {
-    return packed       ? (j / tile * Depth + k) * tile + j % tile
+    return packed       ? Kernels::packing::matrix_at(cfg, k, j)
            : Transposed ? (h * n + j) * Depth + k
                         : (h * Depth + k) * n + j;
   };
   if (packed) {
-    for (index_t j = n; j < tiles * tile; ++j)
+    for (index_t j = n; j < columns; ++j)
       for (index_t k = 0; k < Depth; ++k)
         b.set(b_at(0, k, j), 0);
     b.upload();

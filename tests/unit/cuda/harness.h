@@ -149,11 +149,12 @@ private:
 };
 
 /// Runs one kernel and waits for it.
-template <class K> void launch(const K &kernel) {
-  const grid g = kernel.blocks();
+template <class K> void launch(const K &given) {
+  const grid g = given.blocks();
   if (g.x == 0 || g.y == 0 || g.z == 0)
     return;
 #if defined(__CUDACC__)
+  const K &kernel = given;
   using every = cuda::variant<0, 100000>;
   int limit = 0;
   require(cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0), "attribute");
@@ -170,6 +171,11 @@ template <class K> void launch(const K &kernel) {
   }
   require(cudaDeviceSynchronize(), "kernel");
 #else
+  K kernel = given;
+  if (const int s = cuda::detail::complete(kernel, 0)) {
+    record(false, ("completion fails with status " + std::to_string(s)).c_str());
+    return;
+  }
   const auto body = [&](unsigned char *shared) {
     kernel.prefetch(shared);
     kernel.run(shared);

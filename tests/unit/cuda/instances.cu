@@ -3,6 +3,7 @@
 #include "cuda/contract_any.cuh"
 #include "cuda/contract_mma_sm80.cuh"
 #include "cuda/contract_simt.cuh"
+#include "cuda/contract_wgmma_sm90.cuh"
 #include "cuda/context.h"
 #include "cuda/depthwise.cuh"
 #include "cuda/fold.cuh"
@@ -47,6 +48,7 @@ struct image : cuda::conv_defaults {
 };
 struct simt_config : image, cuda::contract_simt_schedule<64, 64, 16, 4, 4, 3, 2> {};
 struct mma_config : image, cuda::contract_mma_schedule<64, 64, 32, 32, 32, 3, 2> {};
+struct wgmma_config : image, cuda::contract_wgmma_schedule<64, 64, 64, 2, true, 3, 2> {};
 struct any_config {
   extents<8, 64, 7, 7> space;
   extents<7, 7> in;
@@ -99,6 +101,13 @@ template <class T> status convolutions(const frame &f, issue &to) {
   TENON_CHECK(to.launch<V>(cuda::conv_mma_sm80(mma, activation<T>(f), cuda::make_packed_weights(f.weight<f16>(0)),
                                                result<T>(f), bias(f), bias_relu{},
                                                {f.at<float>(0), f.zeroed<int>(0)})));
+  if constexpr (sizeof(T) == 2) {
+    wgmma_config wgmma;
+    wgmma.batch = f.dims[0];
+    TENON_CHECK(to.launch<V>(cuda::conv_wgmma_sm90(wgmma, activation<T>(f),
+                                                   cuda::make_packed_weights(f.weight<T>(0)), result<T>(f),
+                                                   bias(f), bias_relu{}, {f.at<float>(0), f.zeroed<int>(0)})));
+  }
   window_config window;
   window.batch = f.dims[0];
   TENON_CHECK(to.launch<V>(

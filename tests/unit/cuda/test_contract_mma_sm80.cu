@@ -9,6 +9,7 @@ namespace {
 struct mma {
   static constexpr const char *name = "mma";
   using weight = f16;
+  using packing = tiled_weights;
   /// fp16 operands are exact here; sums are fp32; fp32 operands lose what fp16 cannot hold.
   template <class T> static constexpr double tolerance() { return 2e-3; }
   template <class... Args> static auto conv(Args... args) { return cuda::conv_mma_sm80(args...); }

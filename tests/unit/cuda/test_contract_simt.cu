@@ -9,6 +9,7 @@ namespace {
 struct simt {
   static constexpr const char *name = "simt";
   using weight = float;
+  using packing = tiled_weights;
   template <class T> static constexpr double tolerance() { return rounding<T>() + 1e-6; }
   template <class... Args> static auto conv(Args... args) { return cuda::conv_simt(args...); }
   template <class... Args> static auto matmul(Args... args) { return cuda::matmul_simt(args...); }

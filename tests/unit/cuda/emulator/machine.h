@@ -3,8 +3,8 @@
 // turn, so that a missing barrier shows as wrong data. Blocks run one after another.
 //
 // It also checks what hardware leaves to chance: shared memory starts as NaN and ends at a page
-// that faults; asynchronous copies land only when they are waited for; a barrier that not all
-// threads reach aborts.
+// that faults; asynchronous copies land only when they are waited for, those of the copy engine at
+// some turn, in any order; a barrier that not all threads reach aborts.
 #pragma once
 
 #include <functional>
@@ -46,6 +46,9 @@ struct fiber {
   bool done = false;
   std::vector<copy> open;
   std::vector<std::vector<copy>> groups;
+  // Multiplications that read shared memory when they are waited for.
+  std::vector<std::function<void()>> open_products;
+  std::vector<std::vector<std::function<void()>>> products;
 };
 
 /// Memory that ends, or starts, at a page that faults.
@@ -113,6 +116,23 @@ public:
       yield();
   }
   void sync_block() { meet(block_barrier_); }
+  /// Barrier `id` of a block's part.
+  void sync_part(int id, int threads) {
+    barrier &b = named_[id];
+    if (b.arrived == 0)
+      b.expected = threads;
+    if (id < 1 || id > 15 || b.expected != threads)
+      fail("threads that come to one named barrier name different counts");
+    meet(b);
+  }
+  /// Lets the others run; called in loops that wait for them.
+  void spin() { yield(); }
+  /// Something that a spinning thread may wait for has happened.
+  void note_progress() { progress_ = true; }
+  /// `land` runs at some later turn.
+  void start_copy(std::function<void()> land) { under_way_.push_back(std::move(land)); }
+  /// Where the block's shared memory starts.
+  unsigned char *shared() const { return shared_; }
   void sync_warp() { meet(warps_[size_t(thread / 32)].meeting); }
 
   /// Every lane hands over `mine`; `read` sees the slots of all 32.
@@ -157,6 +177,8 @@ private:
       for (const auto &group : f.groups)
         if (!group.empty())
           fail("a thread ends with asynchronous copies under way");
+    if (!f.open_products.empty() || !f.products.empty())
+      fail("a thread ends with multiplications under way");
     f.done = true;
     m.progress_ = true;
     m.yield();
@@ -180,6 +202,8 @@ private:
       s.uc_link = nullptr;
       makecontext(&s, &machine::start, 0);
     }
+    for (barrier &b : named_)
+      b = {};
     for (int left = threads; left > 0;) {
       progress_ = false;
       // A stride coprime with the thread count visits all in a scrambled order.
@@ -195,9 +219,17 @@ private:
         swapcontext(&scheduler_, &fibers_[size_t(at)].state);
         left -= fibers_[size_t(at)].done;
       }
+      if (!under_way_.empty()) {
+        const size_t which = (turn_ >> 10) % under_way_.size();
+        under_way_[which]();
+        under_way_.erase(under_way_.begin() + long(which));
+        progress_ = true;
+      }
       if (!progress_ && left > 0)
         fail("not all threads reach a barrier");
     }
+    if (!under_way_.empty())
+      fail("a block ends with copies under way");
   }
   static bool coprime(int a, int b) { return b == 0 ? a == 1 : coprime(b, a % b); }
 
@@ -206,7 +238,8 @@ private:
   std::vector<fiber> fibers_;
   std::vector<warp_state> warps_;
   std::vector<unsigned char> stacks_;
-  barrier block_barrier_;
+  barrier block_barrier_, named_[16];
+  std::vector<std::function<void()>> under_way_;
   ucontext_t scheduler_;
   unsigned turn_ = 1;
   bool progress_ = false;

@@ -1,0 +1,382 @@
+// Defines `conv_wgmma_sm90` and `matmul_wgmma_sm90`: contractions on Tensor Cores by wgmma, with
+// the copy engine as loader (sm_90a only). fp16 and bf16, and tf32 for tensors of float; fp32 sums.
+//
+// Algorithm: implicit GEMM by persistent, specialised warpgroups. The last warpgroup is the
+// producer: one thread of it brings tiles of A and B (tensor_loader.cuh) into a ring of `stages`
+// buffers; the others, `consumers` of them, multiply from there. Each buffer has two barriers,
+// `full` (its bytes have landed) and `empty` (all who multiply from it are done). A block takes
+// every gridDim-th output tile; the producer runs ahead over tile borders, so that the next tile's
+// first steps load during the epilogue.
+//
+//   cooperative   the consumers share a tile, tile_m / consumers rows each
+//   ping_pong     two consumers with a tile each: one multiplies while the other is in its epilogue
+//
+// The epilogue hands runs of 8 neighbouring columns to the body: the four lanes that share a row
+// exchange their sums. The first steps' weights are on their way before the dependency wait.
+//
+// Shared memory: A [stages][tile_m x tile_k], B [stages][tile_k x tile_n] as swizzled tiles
+// (ptx/wgmma.cuh), then the barriers.
+//
+// Config: as for contract_simt.cuh. Schedule: tile_m, tile_n, tile_k, consumers, ping_pong, stages,
+// splits, multiprocessors; see contract_wgmma_schedule. A row of tile_k elements has 32, 64 or 128
+// bytes. Operands: both of one type, which tensor maps can describe (tensor_map.h); groups of more
+// than one have channels that are a multiple of tile_k. Weights: tensor_loader.cuh.
+#ifndef TENON_RUNTIME_CUDA_CONTRACT_WGMMA_SM90_CUH
+#define TENON_RUNTIME_CUDA_CONTRACT_WGMMA_SM90_CUH
+
+#include "cuda/ptx/named_barrier.cuh"
+#include "cuda/ptx/proxy_fence.cuh"
+#include "cuda/ptx/setmaxnreg.cuh"
+#include "cuda/split_k.cuh"
+#include "cuda/tensor_loader.cuh"
+
+namespace tenon {
+namespace cuda {
+
+/// A schedule's members, to derive a Config from. `multiprocessors` bounds the grid.
+template <int TileM, int TileN, int TileK, int Consumers, bool PingPong, int Stages, int Splits = 1,
+          int Multiprocessors = 132>
+struct contract_wgmma_schedule {
+  static constexpr int tile_m = TileM, tile_n = TileN, tile_k = TileK, consumers = Consumers;
+  static constexpr bool ping_pong = PingPong;
+  static constexpr int stages = Stages, splits = Splits, multiprocessors = Multiprocessors;
+};
+
+namespace detail {
+
+/// How the tiles of a contraction are numbered: splits of one tile first, then tiles in groups of
+/// rows, so that blocks that run together share much of A and B in the second-level cache.
+struct tile_order {
+  int tiles_m, tiles_n, steps;
+
+  template <int TileM, int TileN, int Splits> TENON_DEVICE block_part part(int index) const {
+    constexpr int group = TileN >= 2 * TileM ? 16 : TileM >= 2 * TileN ? 8 : 12;
+    const int split = index % Splits, tile = index / Splits;
+    const int per_slice = tiles_m * tiles_n, slice = tile / per_slice,
+              within = tile - slice * per_slice;
+    const int first_m = within / (group * tiles_n) * group, rows = min_of(group, tiles_m - first_m),
+              rest = within - first_m * tiles_n;
+    const int n = rest / rows, m = first_m + rest - n * rows;
+    return {m * TileM,
+            n * TileN,
+            slice,
+            split,
+            int(index_t(steps) * split / Splits),
+            int(index_t(steps) * (split + 1) / Splits),
+            tile};
+  }
+};
+
+/// Position in a ring of buffers and the parity of its current round.
+template <int Stages> struct ring_position {
+  int stage = 0, parity = 0;
+  TENON_DEVICE void next() {
+    if (++stage == Stages) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
+  TENON_DEVICE void skip(int steps) {
+    const int to = stage + steps, rounds = to / Stages;
+    stage = to - rounds * Stages;
+    parity ^= rounds & 1;
+  }
+};
+
+/// Arguments are values, so that arrays they come from stay in registers.
+TENON_DEVICE float choose(bool first, float a, float b) { return first ? a : b; }
+
+/// What four lanes hold of 32 columns of a row, two neighbours of each eight, becomes eight
+/// neighbours in each lane: lane q of the four has columns 8*q to 8*q + 7.
+TENON_DEVICE void gather_eight(float (&x)[8]) {
+  const bool odd = (lane() & 1) != 0, high = (lane() & 2) != 0;
+  // x[2*j + e]: column 8*j + 2*q + e. First pairs of lanes, then pairs of pairs.
+  float y[8];
+  TENON_UNROLL
+  for (int t = 0; t < 8; t += 4) {
+    TENON_UNROLL
+    for (int e = t; e < t + 2; ++e) {
+      const float kept = choose(odd, x[e + 2], x[e]);
+      const float got = shuffle_xor(choose(odd, x[e], x[e + 2]), 1);
+      y[e] = choose(odd, got, kept);
+      y[e + 2] = choose(odd, kept, got);
+    }
+  }
+  TENON_UNROLL
+  for (int e = 0; e < 4; ++e) {
+    const float kept = choose(high, y[e + 4], y[e]);
+    const float got = shuffle_xor(choose(high, y[e], y[e + 4]), 2);
+    x[e] = choose(high, got, kept);
+    x[e + 4] = choose(high, kept, got);
+  }
+}
+
+} // namespace detail
+
+template <class Config, class Problem, class B, class Outs, class Ins, class Body>
+struct contract_wgmma_sm90_kernel {
+  Problem problem;
+  B b;
+  Outs outs;
+  Ins ins;
+  Body body;
+  split_scratch scratch;
+  tensor_map map_a = {}, map_b = {};
+
+  static constexpr int tile_m = Config::tile_m, tile_n = Config::tile_n, tile_k = Config::tile_k;
+  static constexpr int stages = Config::stages, splits = Config::splits;
+  static constexpr int consumers = Config::consumers;
+  static constexpr bool ping_pong = Config::ping_pong;
+  static constexpr int threads = 128 * (consumers + 1), blocks_per_sm = 1;
+  static constexpr int rows = ping_pong ? tile_m : tile_m / consumers; // of one consumer
+  static constexpr int blocks_m = rows / 64;
+  static_assert(rows % 64 == 0 && tile_n % 32 == 0 && tile_n <= 256, "tiles are whole blocks");
+  static_assert(!ping_pong || consumers == 2, "two take turns");
+  static_assert(blocks_m * tile_n <= 256, "sums fit in registers");
+
+  using loader_of_a = tensor_a<Problem, tile_m, tile_k>;
+  using loader_of_b = tensor_b<Problem, B, tile_n, tile_k>;
+  using a_tile = typename loader_of_a::tile;
+  using b_tile = typename loader_of_b::tile;
+  using element = typename loader_of_b::element;
+  static_assert(detail::is_same<element, typename Problem::element>, "operands of one type");
+  using mma = ptx::wgmma_shared<element, tile_n, !a_tile::k_major, !b_tile::k_major>;
+  static_assert(tile_k % mma::k == 0, "tiles are whole steps");
+  static constexpr int sums = tile_n / 2; // of a thread, for 64 rows
+
+  // Registers: the block is launched with an even share for each thread.
+  static constexpr int even_share = 65536 / threads / 8 * 8;
+  static constexpr bool moves_registers = even_share < 224;
+  static constexpr int producer_registers = 40;
+  static constexpr int consumer_registers =
+      min_of(240, (even_share + (even_share - producer_registers) / consumers) / 8 * 8);
+
+  struct barriers {
+    ptx::mbarrier full[stages], empty[stages], turn[2];
+    int finished[2]; // for split-K
+  };
+
+  TENON_FN static constexpr bool runs_on(target t) { return t.arch == 900 && t.specific; }
+  int shared_bytes() const {
+    return stages * (a_tile::bytes + b_tile::bytes) + int(sizeof(barriers));
+  }
+  index_t parts() const {
+    return index_t(order().tiles_m) * order().tiles_n * problem.slices() * splits;
+  }
+  grid blocks() const { return {min_of(parts(), index_t(Config::multiprocessors)), 1, 1}; }
+  status complete() {
+    TENON_CHECK(loader_of_a::encode(map_a, problem));
+    return loader_of_b::encode(map_b, problem, b);
+  }
+
+  TENON_DEVICE void prefetch(unsigned char *shared) const {
+    if (thread() != producer_thread)
+      return;
+    barriers &bar = barriers_of(shared);
+    TENON_UNROLL
+    for (int s = 0; s < stages; ++s) {
+      bar.full[s].init(1);
+      bar.empty[s].init(4 * (ping_pong ? 1 : consumers));
+    }
+    bar.turn[0].init(4);
+    bar.turn[1].init(4);
+    ptx::mbarrier::fence_init();
+    ptx::proxy_fence::shared();
+    ptx::prefetch_tensor_map::hint(map_a);
+    ptx::prefetch_tensor_map::hint(map_b);
+    if constexpr (loader_of_b::is_weights) {
+      const block_part part = part_at(block_x());
+      loader_of_b from_b(problem, b, part.n0, part.slice, part.first);
+      const int ahead = min_of(part.end - part.first, stages);
+      for (int s = 0; s < ahead; ++s) {
+        bar.full[s].arrive_expecting(a_tile::bytes + b_tile::bytes);
+        from_b.load(tile_of_b(shared, s), map_b, bar.full[s]);
+      }
+    }
+  }
+
+  TENON_DEVICE void run(unsigned char *shared) const {
+    sync_block(); // barriers are ready
+    const int group = warp() / 4;
+    if (group == consumers) {
+      if constexpr (moves_registers)
+        ptx::setmaxnreg<producer_registers>::release();
+      if (thread() == producer_thread)
+        produce(shared);
+    } else {
+      if constexpr (moves_registers)
+        ptx::setmaxnreg<consumer_registers>::acquire();
+      consume(shared, group);
+    }
+  }
+
+private:
+  struct warpgroup {
+    int group;
+    TENON_DEVICE int rank() const { return thread() % 128; }
+    TENON_DEVICE void sync() const { ptx::named_barrier::sync(1 + group, 128); }
+  };
+  static constexpr int producer_thread = 128 * consumers;
+
+  TENON_FN detail::tile_order order() const {
+    return {ceil_div(problem.rows(), tile_m), ceil_div(problem.columns(), tile_n),
+            loader_of_a::steps(problem)};
+  }
+  TENON_DEVICE block_part part_at(int index) const {
+    return order().template part<tile_m, tile_n, splits>(index);
+  }
+  TENON_DEVICE int part_count() const {
+    return order().tiles_m * order().tiles_n * problem.slices() * splits;
+  }
+  TENON_DEVICE static unsigned char *tile_of_a(unsigned char *shared, int stage) {
+    return shared + stage * a_tile::bytes;
+  }
+  TENON_DEVICE static unsigned char *tile_of_b(unsigned char *shared, int stage) {
+    return shared + stages * a_tile::bytes + stage * b_tile::bytes;
+  }
+  TENON_DEVICE static barriers &barriers_of(unsigned char *shared) {
+    return *reinterpret_cast<barriers *>(shared + stages * (a_tile::bytes + b_tile::bytes));
+  }
+
+  TENON_DEVICE void produce(unsigned char *shared) const {
+    barriers &bar = barriers_of(shared);
+    detail::ring_position<stages> at;
+    const int count = part_count();
+    // Steps whose weights prefetch() has brought.
+    int begun = loader_of_b::is_weights ? stages : 0;
+    for (int index = block_x(); index < count; index += grid_x()) {
+      const block_part part = part_at(index);
+      loader_of_a from_a(problem, part.m0, part.slice, part.first);
+      const int ahead = min_of(part.end - part.first, begun);
+      loader_of_b from_b(problem, b, part.n0, part.slice, part.first + ahead);
+      begun = 0;
+      TENON_NO_UNROLL
+      for (int step = part.first; step < part.end; ++step, at.next()) {
+        if (step - part.first < ahead) {
+          from_a.load(tile_of_a(shared, at.stage), map_a, bar.full[at.stage]);
+          continue;
+        }
+        bar.empty[at.stage].wait(at.parity ^ 1);
+        bar.full[at.stage].arrive_expecting(a_tile::bytes + b_tile::bytes);
+        from_a.load(tile_of_a(shared, at.stage), map_a, bar.full[at.stage]);
+        from_b.load(tile_of_b(shared, at.stage), map_b, bar.full[at.stage]);
+      }
+    }
+  }
+
+  TENON_DEVICE void consume(unsigned char *shared, int group) const {
+    barriers &bar = barriers_of(shared);
+    detail::ring_position<stages> at;
+    const int count = part_count(), m_offset = ping_pong ? 0 : group * rows;
+    int round = 0;
+    for (int index = block_x(); index < count; index += grid_x(), ++round) {
+      const block_part part = part_at(index);
+      if (ping_pong && (round & 1) != group) {
+        at.skip(part.end - part.first);
+        continue;
+      }
+      // The other's multiplications come before, its epilogue during this one's.
+      if (ping_pong && round > 0)
+        bar.turn[group].wait((round - 1) / 2 & 1);
+      float sum[blocks_m * sums];
+      multiply(sum, shared, at, part, m_offset);
+      if (ping_pong && lane() == 0)
+        bar.turn[group ^ 1].arrive();
+      ptx::wgmma_group::wait<0>();
+      ptx::wgmma_group::pin(sum);
+      if (part.end > part.first)
+        release(bar, (at.stage + stages - 1) % stages);
+      if constexpr (splits > 1) {
+        const int unit = ping_pong ? part.tile : part.tile * consumers + group;
+        if (!combine_splits<splits, 128>(scratch, unit, part.split, sum, &bar.finished[group],
+                                         warpgroup{group}))
+          continue;
+      }
+      finish(sum, part, part.m0 + m_offset);
+    }
+  }
+  TENON_DEVICE static void release(barriers &bar, int stage) {
+    if (lane() == 0)
+      bar.empty[stage].arrive();
+  }
+
+  /// Starts the multiplications of a tile; all but the last step's have finished on return.
+  TENON_DEVICE void multiply(float (&sum)[blocks_m * sums], unsigned char *shared,
+                             detail::ring_position<stages> &at, const block_part &part,
+                             int m_offset) const {
+    barriers &bar = barriers_of(shared);
+    if constexpr (splits > 1) { // a part may be empty
+      TENON_UNROLL
+      for (int e = 0; e < blocks_m * sums; ++e)
+        sum[e] = 0;
+    }
+    const uint64_t first_a = ptx::wgmma_tile<a_tile::span>::advance(a_tile::descriptor(shared),
+                                                                    a_tile::offset(m_offset, 0));
+    const uint64_t first_b = b_tile::descriptor(tile_of_b(shared, 0));
+    int before = 0;
+    TENON_NO_UNROLL
+    for (int step = part.first; step < part.end; ++step) {
+      bar.full[at.stage].wait(at.parity);
+      const uint64_t a = ptx::wgmma_tile<a_tile::span>::advance(first_a, at.stage * a_tile::bytes);
+      const uint64_t w = ptx::wgmma_tile<b_tile::span>::advance(first_b, at.stage * b_tile::bytes);
+      ptx::wgmma_group::fence();
+      TENON_UNROLL
+      for (int k = 0; k < tile_k; k += mma::k) {
+        TENON_UNROLL
+        for (int i = 0; i < blocks_m; ++i)
+          mma::multiply(reinterpret_cast<float(&)[sums]>(sum[i * sums]),
+                        ptx::wgmma_tile<a_tile::span>::advance(a, a_tile::offset(64 * i, k)),
+                        ptx::wgmma_tile<b_tile::span>::advance(w, b_tile::offset(0, k)),
+                        k > 0 || step > part.first);
+      }
+      ptx::wgmma_group::commit();
+      ptx::wgmma_group::wait<1>();
+      if (step > part.first)
+        release(bar, before);
+      before = at.stage;
+      at.next();
+    }
+  }
+
+  TENON_DEVICE void finish(float (&sum)[blocks_m * sums], const block_part &part, int m0) const {
+    const int quad = lane() % 4, n = part.n0 + 8 * quad;
+    TENON_UNROLL
+    for (int i = 0; i < blocks_m; ++i) {
+      TENON_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        const int m = m0 + 64 * i + 16 * (warp() % 4) + 8 * half + lane() / 4;
+        const bool inside = m < problem.rows();
+        int point[Problem::rank];
+        problem.point(part.slice, inside ? m : 0, n, point);
+        TENON_UNROLL
+        for (int j = 0; j < tile_n; j += 32, point[Problem::along] += 32) {
+          float eight[8];
+          TENON_UNROLL
+          for (int e = 0; e < 8; ++e)
+            eight[e] = sum[i * sums + j / 2 + 4 * (e / 2) + 2 * half + e % 2];
+          detail::gather_eight(eight);
+          const int columns = min_of(problem.columns() - n - j, 8);
+          if (inside && columns > 0)
+            apply_body<Problem::along>(body, outs, ins, point, columns, eight);
+        }
+      }
+    }
+  }
+};
+
+template <class Config, class X, class W, class Outs, class Ins, class Body>
+contract_wgmma_sm90_kernel<Config, conv_problem<Config, X>, W, Outs, Ins, Body>
+conv_wgmma_sm90(Config cfg, X x, W w, Outs outs, Ins ins, Body body, split_scratch scratch = {}) {
+  return {{cfg, x}, w, outs, ins, body, scratch};
+}
+
+template <class Config, class X, class B, class Outs, class Ins, class Body>
+contract_wgmma_sm90_kernel<Config, matmul_problem<Config, X>, B, Outs, Ins, Body>
+matmul_wgmma_sm90(Config cfg, X x, B b, Outs outs, Ins ins, Body body, split_scratch scratch = {}) {
+  return {{cfg, x}, b, outs, ins, body, scratch};
+}
+
+} // namespace cuda
+} // namespace tenon
+
+#endif

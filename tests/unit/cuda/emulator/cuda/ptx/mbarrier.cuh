@@ -1,0 +1,54 @@
+// Stands in for runtime/cuda/ptx/mbarrier.cuh.
+#ifndef TENON_RUNTIME_CUDA_PTX_MBARRIER_CUH
+#define TENON_RUNTIME_CUDA_PTX_MBARRIER_CUH
+
+#include "cuda/ptx/shared_address.cuh"
+
+namespace tenon {
+namespace cuda {
+namespace ptx {
+
+struct mbarrier {
+  uint8_t phase, count, missing, mark;
+  int32_t bytes;
+
+  void init(int n) { *this = {0, uint8_t(n), uint8_t(n), initialised, 0}; }
+  static void fence_init() {}
+  void arrive() { change(1, 0); }
+  void arrive_expecting(int n) { change(1, n); }
+  /// A copy's bytes have landed.
+  void land(int n) { change(0, -n); }
+  bool try_wait(int parity) const {
+    check();
+    return phase != parity;
+  }
+  void wait(int parity) const {
+    while (!try_wait(parity))
+      emulator::machine::instance().spin();
+  }
+
+private:
+  static constexpr uint8_t initialised = 0x5a;
+  void check() const {
+    if (mark != initialised)
+      emulator::machine::fail("an mbarrier that was not initialised");
+  }
+  void change(int arrivals, int more) {
+    check();
+    if (arrivals > missing)
+      emulator::machine::fail("more threads arrive at an mbarrier than it counts");
+    missing = uint8_t(missing - arrivals);
+    bytes += more;
+    if (missing == 0 && bytes == 0) {
+      phase ^= 1;
+      missing = count;
+      emulator::machine::instance().note_progress();
+    }
+  }
+};
+
+} // namespace ptx
+} // namespace cuda
+} // namespace tenon
+
+#endif

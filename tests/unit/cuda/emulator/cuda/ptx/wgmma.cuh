@@ -1,0 +1,101 @@
+// Stands in for runtime/cuda/ptx/wgmma.cuh: multiplications read shared memory when their group is
+// waited for.
+#ifndef TENON_RUNTIME_CUDA_PTX_WGMMA_CUH
+#define TENON_RUNTIME_CUDA_PTX_WGMMA_CUH
+
+#include "cuda/ptx/shared_address.cuh"
+
+namespace tenon {
+namespace cuda {
+namespace ptx {
+
+struct wgmma_group {
+  static void fence() {}
+  static void commit() {
+    emulator::fiber &f = emulator::machine::instance().current();
+    f.products.push_back(std::move(f.open_products));
+    f.open_products.clear();
+  }
+  template <int Pending> static void wait() {
+    emulator::fiber &f = emulator::machine::instance().current();
+    while (f.products.size() > size_t(Pending)) {
+      for (const auto &product : f.products.front())
+        product();
+      f.products.erase(f.products.begin());
+    }
+  }
+  template <int Count> static void pin(float (&)[Count]) {}
+};
+
+template <int Span> struct wgmma_tile {
+  static uint64_t descriptor(const void *tile, int block_bytes = 16) {
+    return uint64_t(shared_address(tile) >> 4 & 0x3fff) | uint64_t(block_bytes >> 4) << 16 |
+           uint64_t(8 * Span >> 4) << 32 |
+           uint64_t(Span == 128  ? 1
+                    : Span == 64 ? 2
+                                 : 3)
+               << 62;
+  }
+  static uint64_t advance(uint64_t descriptor, int bytes) {
+    return descriptor + uint64_t(unsigned(bytes) >> 4);
+  }
+};
+
+/// An operand in shared memory by its descriptor.
+template <class T, bool Transposed> struct emulated_wgmma_operand {
+  uint64_t descriptor;
+
+  float at(int row, int k) const {
+    const int kind = int(descriptor >> 62), span = kind == 1 ? 128 : kind == 2 ? 64 : 32;
+    const int leading = int(descriptor >> 16 & 0x3fff) * 16,
+              pattern = int(descriptor >> 32 & 0x3fff) * 16;
+    const int start = int(descriptor & 0x3fff) * 16, block = span / int(sizeof(T));
+    const int offset = Transposed ? row / block * leading + k / 8 * pattern + k % 8 * span +
+                                        row % block * int(sizeof(T))
+                                  : row / 8 * pattern + row % 8 * span + k * int(sizeof(T));
+    T value;
+    memcpy(&value,
+           emulator::machine::instance().shared() + swizzled(unsigned(start + offset), span),
+           sizeof(T));
+    if constexpr (sizeof(T) == 4) { // tf32: what is below the tenth bit of the fraction is not read
+      uint32_t bits;
+      memcpy(&bits, &value, 4);
+      bits &= ~0x1fffu;
+      memcpy(&value, &bits, 4);
+    }
+    return load_element(&value);
+  }
+};
+
+template <class T, int N, bool ATransposed = false, bool BTransposed = false> struct wgmma_shared {
+  static constexpr int m = 64, n = N, k = 32 / int(sizeof(T));
+  static void multiply(float (&d)[N / 2], uint64_t a, uint64_t b, bool accumulate) {
+    const emulated_wgmma_operand<T, ATransposed> left{a};
+    const emulated_wgmma_operand<T, BTransposed> right{b};
+    const int warp = thread() % 128 / 32, l = thread() % 32;
+    float *sums = d;
+    emulator::machine::instance().current().open_products.push_back([=] {
+      float x[2][16];
+      for (int half = 0; half < 2; ++half)
+        for (int i = 0; i < k; ++i)
+          x[half][i] = left.at(16 * warp + l / 4 + 8 * half, i);
+      for (int j = 0; j < N / 8; ++j)
+        for (int e = 0; e < 2; ++e) {
+          float sum[2] = {accumulate ? sums[4 * j + e] : 0, accumulate ? sums[4 * j + 2 + e] : 0};
+          for (int i = 0; i < k; ++i) {
+            const float w = right.at(8 * j + 2 * (l % 4) + e, i);
+            sum[0] += x[0][i] * w;
+            sum[1] += x[1][i] * w;
+          }
+          sums[4 * j + e] = sum[0];
+          sums[4 * j + 2 + e] = sum[1];
+        }
+    });
+  }
+};
+
+} // namespace ptx
+} // namespace cuda
+} // namespace tenon
+
+#endif

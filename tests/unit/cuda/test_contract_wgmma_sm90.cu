@@ -1,0 +1,63 @@
+// Tests of conv_wgmma_sm90 and matmul_wgmma_sm90.
+#include "contraction_cases.h"
+#include "cuda/contract_wgmma_sm90.cuh"
+
+using namespace test;
+
+namespace {
+
+template <class T> struct wgmma {
+  static constexpr const char *name = "wgmma";
+  using weight = T;
+  using packing = k_major_weights;
+  /// Operands are exact; sums are fp32; results of 16 bits are rounded.
+  template <class U> static constexpr double tolerance() { return rounding<U>() + 1e-6; }
+  template <class... Args> static auto conv(Args... args) { return cuda::conv_wgmma_sm90(args...); }
+  template <class... Args> static auto matmul(Args... args) {
+    return cuda::matmul_wgmma_sm90(args...);
+  }
+};
+using f16_wgmma = wgmma<f16>;
+using bf16_wgmma = wgmma<bf16>;
+
+// Two blocks at most, so that each takes several tiles.
+template <int M, int N, int K, int Consumers, bool PingPong, int Stages, int Splits = 1>
+using tiles = cuda::contract_wgmma_schedule<M, N, K, Consumers, PingPong, Stages, Splits, 2>;
+using small = tiles<64, 32, 64, 1, false, 3>;
+using thin = tiles<64, 64, 32, 1, false, 4>;
+using thinnest = tiles<64, 32, 16, 1, false, 2>;
+using tall = tiles<128, 64, 64, 1, false, 2>;
+using shared = tiles<128, 96, 64, 2, false, 3>;
+using turns = tiles<64, 64, 64, 2, true, 4>;
+using wide = tiles<128, 256, 64, 2, false, 2>;
+template <int S> using split = tiles<64, 64, 64, 1, false, 3, S>;
+template <int S> using split_shared = tiles<128, 32, 32, 2, false, 3, S>;
+template <int S> using split_turns = tiles<64, 32, 32, 2, true, 3, S>;
+
+} // namespace
+
+int main() {
+  conv<f16_wgmma, f16, small, 64, 32, 1>(1, 8, 9, 1, 1, 0);
+  conv<f16_wgmma, f16, small, 8, 40, 3>(2, 9, 7, 1, 1, 1);
+  conv<f16_wgmma, f16, thin, 24, 70, 3>(1, 11, 13, 2, 1, 1);
+  conv<f16_wgmma, f16, thinnest, 16, 33, 5>(3, 12, 6, 3, 2, 4);
+  conv<f16_wgmma, f16, tall, 72, 64, 3>(1, 15, 14, 1, 1, 1);
+  conv<f16_wgmma, f16, shared, 64, 130, 3>(2, 9, 10, 1, 1, 0);
+  conv<f16_wgmma, f16, turns, 40, 72, 3>(2, 10, 12, 1, 1, 1);
+  conv<f16_wgmma, f16, turns, 136, 200, 1>(1, 13, 13, 2, 1, 0);
+  conv<f16_wgmma, f16, small, 64, 20, 3, 3>(1, 7, 6, 1, 1, 1);
+  conv<f16_wgmma, f16, thinnest, 32, 8, 3, 2>(2, 6, 5, 1, 2, 2);
+  conv<bf16_wgmma, bf16, thin, 32, 64, 3>(1, 9, 9, 1, 1, 1);
+  conv<f16_wgmma, f16, split<3>, 64, 72, 3>(1, 10, 10, 1, 1, 1);
+  conv<f16_wgmma, f16, split_shared<4>, 32, 40, 3>(3, 7, 7, 1, 1, 1);
+  conv<f16_wgmma, f16, split_turns<2>, 32, 70, 3>(2, 9, 9, 1, 1, 1);
+  matmul<f16_wgmma, f16, small, 72, true>(2, 70, 40, false);
+  matmul<f16_wgmma, f16, small, 72, false>(2, 33, 40, false);
+  matmul<f16_wgmma, f16, turns, 200, false>(1, 150, 136, false);
+  matmul<f16_wgmma, f16, thin, 24, true>(1, 65, 70, false);
+  matmul<f16_wgmma, f16, shared, 64, false>(1, 130, 104, false);
+  matmul<f16_wgmma, f16, wide, 136, false>(1, 140, 300, true);
+  matmul<f16_wgmma, f16, turns, 328, false>(3, 70, 200, true);
+  matmul<bf16_wgmma, bf16, small, 96, false>(2, 40, 48, true);
+  return finish();
+}
