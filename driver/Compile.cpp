@@ -36,15 +36,17 @@ std::string depfileText(const CompileArguments &command) {
   };
   std::string text = escape(command.output) + ":";
   auto add = [&](llvm::StringRef path) { text += " \\\n  " + escape(path); };
-  add(command.model.model);
-  if (llvm::StringRef(command.model.model).endswith(".tn") &&
-      llvm::sys::fs::exists(command.model.model + ".data"))
-    add(command.model.model + ".data");
+  auto addModel = [&](const std::string &path) {
+    add(path);
+    if (llvm::StringRef(path).endswith(".tn") && llvm::sys::fs::exists(path + ".data"))
+      add(path + ".data");
+  };
+  addModel(command.model.model);
   for (const auto &[key, value] : keyValues(command.model.bind))
     if (llvm::StringRef(value).startswith("@"))
       add(llvm::StringRef(value).drop_front());
   for (const std::string &path : command.model.op)
-    add(path);
+    addModel(path);
   return text + "\n";
 }
 

@@ -191,12 +191,14 @@ bool GraphImporter::importNode(const onnx::NodeProto &node, llvm::StringRef id) 
   auto function = state.functions.find(functionKey(node.domain(), node.op_type(), node.overload()));
   auto user = state.options.userOperators.find((domain.empty() ? "ai.onnx" : domain) +
                                                "::" + node.op_type());
-  if (function != state.functions.end()) {
-    importFunction(n, *function->second);
-  } else if (user != state.options.userOperators.end()) {
-    auto results = user->second.build(b, inputs, n.plainAttributes());
+  if (user != state.options.userOperators.end()) { // also in place of the model's own function
+    const NamedAttributes values = n.plainAttributes();
+    auto results =
+        state.failed() ? llvm::SmallVector<Value *, 2>() : user->second.build(b, inputs, values);
     for (unsigned i = 0; i < results.size(); ++i)
       n.set(i, results[i]);
+  } else if (function != state.functions.end()) {
+    importFunction(n, *function->second);
   } else if (const OperatorRow *row = findOperator(domain, node.op_type(), n.opset)) {
     for (unsigned i = 0; i < row->required && !state.failed(); ++i)
       if (!n.has(i))

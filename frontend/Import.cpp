@@ -190,6 +190,9 @@ private:
 
   void check(const onnx::NodeProto &node, const Opsets &opsets, const std::string &id) {
     const std::string domain = canonicalDomain(node.domain()).str();
+    if (state_.options.userOperators.count((domain.empty() ? "ai.onnx" : domain) +
+                                           "::" + node.op_type()))
+      return;
     auto function =
         state_.functions.find(functionKey(node.domain(), node.op_type(), node.overload()));
     if (function != state_.functions.end()) {
@@ -201,9 +204,6 @@ private:
       visit(function->second->node(), inner, id);
       return;
     }
-    if (state_.options.userOperators.count((domain.empty() ? "ai.onnx" : domain) +
-                                           "::" + node.op_type()))
-      return;
     auto version = opsets.find(domain);
     const int64_t opset = version == opsets.end() ? 1 : version->second;
     if (findOperator(domain, node.op_type(), opset))

@@ -4,7 +4,7 @@
 
 #include "ir/Text.h"
 
-#include <cmath>
+#include "llvm/Support/raw_ostream.h"
 
 namespace tenon {
 namespace {
@@ -22,23 +22,33 @@ class Instance {
 public:
   Instance(Context &context, Builder &b) : context_(context), b_(b) {}
 
-  /// Makes the extents of `declared` those of `actual`; false with a message where they differ.
+  /// Takes the symbols that are extents of `declared` to stand for those of `actual`, where they
+  /// stand for nothing yet; false with a message where element or rank differ or a bound is passed.
   bool bind(Type declared, Type actual, std::string &error) {
     if (!actual.isTensor() || declared.element() != actual.element() ||
-        declared.rank() != actual.rank()) {
-      error = "expected " + toString(declared) + ", found " + toString(actual);
-      return false;
-    }
+        declared.rank() != actual.rank())
+      return mismatch(declared, actual, "", error);
     for (unsigned i = 0; i < declared.rank(); ++i) {
       const Dim d = declared.dim(i), a = actual.dim(i);
-      if (d.isSymbol() && symbols_.insert({d.symbol().str(), a}).second)
+      if (!d.isSymbol())
         continue;
-      if (dim(d) != a) {
-        error = "extent " + std::to_string(i) + ": expected " + toString(declared) + ", found " +
-                toString(actual);
-        return false;
-      }
+      if (a.lower() < d.lower() || a.upper() > d.upper())
+        return mismatch(declared, actual,
+                        " with " + d.symbol().str() + " in " + std::to_string(d.lower()) + ".." +
+                            std::to_string(d.upper()),
+                        error);
+      symbols_.insert({d.symbol().str(), a});
     }
+    return true;
+  }
+
+  /// Whether `actual` is `declared` for what the symbols stand for; false with a message.
+  bool check(Type declared, Type actual, std::string &error) const {
+    for (unsigned i = 0; i < declared.rank(); ++i)
+      if (dim(declared.dim(i)) != actual.dim(i))
+        return mismatch(declared, actual,
+                        ", where " + text(declared.dim(i)) + " is " + text(dim(declared.dim(i))),
+                        error);
     return true;
   }
 
@@ -80,7 +90,6 @@ public:
     }
   }
 
-private:
   Dim dim(Dim d) const {
     const DimNode *n = d.node();
     auto side = [&](const DimNode *s) { return dim(Dim(s)); };
@@ -101,6 +110,17 @@ private:
     return context_.dim(0);
   }
 
+private:
+  static std::string text(Dim d) {
+    std::string s;
+    llvm::raw_string_ostream(s) << d;
+    return s;
+  }
+  static bool mismatch(Type declared, Type actual, const std::string &more, std::string &error) {
+    error = "expected " + toString(declared) + more + ", found " + toString(actual);
+    return false;
+  }
+
   Attribute attribute(const Attribute &a) const {
     if (const Dims *dims = a.get<Dims>()) {
       Dims out;
@@ -118,27 +138,39 @@ private:
   std::map<std::string, Dim> symbols_;
 };
 
-/// A node's attribute as the scalar or vector that an input of the declaration asks for.
+/// A node's attribute as the tensor that an input of the declaration asks for; None where it has
+/// another form or would lose digits.
 llvm::Optional<Tensor> tensorOf(const Attribute &a, Type declared) {
-  Floats values;
+  if (const Literal *l = a.get<Literal>())
+    return **l;
+  Ints integers;
+  Floats reals;
   if (const int64_t *i = a.get<int64_t>())
-    values.push_back(double(*i));
+    integers.push_back(*i);
   else if (const double *d = a.get<double>())
-    values.push_back(*d);
+    reals.push_back(*d);
   else if (const Ints *l = a.get<Ints>())
-    values.assign(l->begin(), l->end());
+    integers = *l;
   else if (const Floats *l = a.get<Floats>())
-    values = *l;
+    reals = *l;
   else
     return llvm::None;
+  if (!reals.empty() && !isFloat(declared.element()))
+    return llvm::None;
+  const auto count = int64_t(integers.size() + reals.size());
   llvm::SmallVector<int64_t, 1> shape;
   if (declared.rank() == 1)
-    shape.push_back(int64_t(values.size()));
-  else if (declared.rank() != 0 || values.size() != 1)
+    shape.push_back(count);
+  else if (declared.rank() != 0 || count != 1)
     return llvm::None;
   Tensor t(declared.element(), shape);
-  for (size_t i = 0; i < values.size(); ++i)
-    t.set(int64_t(i), values[i]);
+  for (size_t i = 0; i < integers.size(); ++i)
+    if (isFloat(declared.element()))
+      t.set(int64_t(i), double(integers[i]));
+    else if (t.setInt(int64_t(i), integers[i]); t.intAt(int64_t(i)) != integers[i])
+      return llvm::None;
+  for (size_t i = 0; i < reals.size(); ++i)
+    t.set(int64_t(i), reals[i]);
   return t;
 }
 
@@ -146,7 +178,7 @@ llvm::SmallVector<Value *, 2> build(const Declaration &declaration, Builder &b,
                                     llvm::ArrayRef<Value *> given,
                                     const NamedAttributes &nodeAttributes) {
   auto fail = [&](std::string message) {
-    b.diagnostics().error("operator " + declaration.name + ": " + message);
+    b.diagnostics().error(declaration.name + ": " + message);
     return llvm::SmallVector<Value *, 2>();
   };
   Graph &graph = declaration.graph();
@@ -156,22 +188,31 @@ llvm::SmallVector<Value *, 2> build(const Declaration &declaration, Builder &b,
                 " operands, found " + std::to_string(given.size()));
   Instance instance(b.context(), b);
   llvm::SmallVector<Value *, 4> operands;
+  std::string error;
   for (unsigned i = 0; i < reference.numArguments(); ++i) {
     const Type declared = reference.argument(i)->type();
+    const std::string &name = graph.inputNames[i];
     Value *v = i < given.size() ? given[i] : nullptr;
     if (!v) { // an attribute of the node
-      auto a = nodeAttributes.find(graph.inputNames[i]);
+      auto a = nodeAttributes.find(name);
       auto t = a == nodeAttributes.end() ? llvm::None : tensorOf(a->second, declared);
       if (!t)
-        return fail("expected an operand or an attribute '" + graph.inputNames[i] + "' of type " +
-                    toString(declared));
-      v = b.constant(*t, graph.inputNames[i]);
+        return fail("expected operand " + std::to_string(i) + " or an attribute '" + name +
+                    "' as " + toString(declared) +
+                    (a == nodeAttributes.end() ? "" : ", found an attribute of another form"));
+      v = b.constant(*t, name);
     }
-    std::string error;
     if (!instance.bind(declared, v->type(), error))
-      return fail("operand '" + graph.inputNames[i] + "': " + error);
+      return fail("operand '" + name + "': " + error);
     operands.push_back(v);
   }
+  for (unsigned i = 0; i < operands.size(); ++i)
+    if (!instance.check(reference.argument(i)->type(), operands[i]->type(), error))
+      return fail("operand '" + graph.inputNames[i] + "': " + error);
+  for (const auto &entry : nodeAttributes)
+    if (!llvm::is_contained(graph.inputNames, entry.first))
+      b.diagnostics().warning(declaration.name + ": attribute '" + entry.first +
+                              "' is no input of the declaration and is ignored");
 
   const Type result = instance.type(graph.returnOp()->operand(0)->type());
   NamedAttributes attributes;
@@ -180,6 +221,11 @@ llvm::SmallVector<Value *, 2> build(const Declaration &declaration, Builder &b,
   for (const char *key : {"function", "header"})
     if (auto it = declaration.module->facts.find(key); it != declaration.module->facts.end())
       attributes.insert({key, it->second});
+  Dims extents;
+  for (Dim s : declaration.module->symbols)
+    extents.push_back(instance.dim(s));
+  if (attributes.count("function"))
+    attributes.insert({"extents", extents});
   Operation *op =
       b.create(Op::User, operands, std::move(attributes), 1, [&](unsigned, Region &body) {
         std::map<const Value *, Value *> values;
@@ -230,6 +276,11 @@ bool readUserOperator(llvm::StringRef path, ImportOptions &options, Diagnostics 
   if (!llvm::StringRef(declaration->name).contains("::"))
     return fail("expected the module's name to be DOMAIN::OPERATOR, found '" + declaration->name +
                 "'");
+  if (declaration->module->stage != Stage::Imported)
+    return fail("expected stage=imported, found stage=" +
+                tenon::name(declaration->module->stage).str());
+  if (options.userOperators.count(declaration->name))
+    return fail("'" + declaration->name + "' is declared by an earlier --op");
   Graph &graph = declaration->graph();
   if (graph.outputNames.size() != 1)
     return fail("expected one output, found " + std::to_string(graph.outputNames.size()));

@@ -60,14 +60,6 @@ void bounds(DimKind kind, Dim a, Dim b, int64_t &lower, int64_t &upper) {
   upper = *std::max_element(c, c + 4);
 }
 
-/// Splits `d` into base + constant: (N + 3) gives (N, 3).
-std::pair<Dim, int64_t> splitConstant(Dim d) {
-  const DimNode *n = d.node();
-  if (n->kind == DimKind::Add && n->rhs->kind == DimKind::Constant)
-    return {Dim(n->lhs), n->rhs->value};
-  return {d, 0};
-}
-
 std::string text(Dim d) {
   std::string s;
   llvm::raw_string_ostream os(s);
@@ -75,26 +67,68 @@ std::string text(Dim d) {
   return s;
 }
 
+Dim node(DimKind kind, Dim a, Dim b) {
+  int64_t lower, upper;
+  bounds(kind, a, b, lower, upper);
+  return a.node()->context->dimExpression(kind, a, b, lower, upper);
+}
+
+/// A sum as coefficients of terms that are no sums, and a constant.
+struct Sum {
+  llvm::SmallVector<std::pair<Dim, int64_t>, 4> terms;
+  int64_t constant = 0;
+
+  void add(Dim d, int64_t factor) {
+    const DimNode *n = d.node();
+    if (n->kind == DimKind::Constant) {
+      constant = saturatingAdd(constant, saturatingMul(n->value, factor));
+    } else if (n->kind == DimKind::Add) {
+      add(Dim(n->lhs), factor);
+      add(Dim(n->rhs), factor);
+    } else if (n->kind == DimKind::Mul && n->rhs->kind == DimKind::Constant) {
+      add(Dim(n->lhs), saturatingMul(factor, n->rhs->value));
+    } else {
+      for (auto &[term, coefficient] : terms)
+        if (term == d) {
+          coefficient = saturatingAdd(coefficient, factor);
+          return;
+        }
+      terms.push_back({d, factor});
+    }
+  }
+
+  /// Terms in text order and the constant last, so that equal sums are one node.
+  Dim dim(Context &c) const {
+    llvm::SmallVector<std::pair<std::string, Dim>, 4> ordered;
+    for (auto &[term, coefficient] : terms)
+      if (coefficient != 0) {
+        const Dim d = coefficient == 1 ? term : node(DimKind::Mul, term, c.dim(coefficient));
+        ordered.push_back({text(d), d});
+      }
+    llvm::sort(ordered, [](auto &x, auto &y) { return x.first < y.first; });
+    Dim sum;
+    for (auto &entry : ordered)
+      sum = sum ? node(DimKind::Add, sum, entry.second) : entry.second;
+    if (!sum)
+      return c.dim(constant);
+    return constant == 0 ? sum : node(DimKind::Add, sum, c.dim(constant));
+  }
+};
+
 Dim binary(DimKind kind, Dim a, Dim b) {
   Context &c = *a.node()->context;
   if (a.isConstant() && b.isConstant())
     return c.dim(apply(kind, a.constant(), b.constant()));
-  const bool commutes =
-      kind == DimKind::Add || kind == DimKind::Mul || kind == DimKind::Min || kind == DimKind::Max;
-  // Constants go right and other operands into text order, so that equal sums are one node.
+  const bool commutes = kind == DimKind::Mul || kind == DimKind::Min || kind == DimKind::Max;
+  // Constants go right and other operands into text order, so that equal products are one node.
   if (commutes && (a.isConstant() || (!b.isConstant() && text(b) < text(a))))
     std::swap(a, b);
   switch (kind) {
   case DimKind::Add: {
-    if (b.isConstant(0))
-      return a;
-    auto [base, k] = splitConstant(a);
-    if (b.isConstant())
-      if (k != 0)
-        return base + c.dim(saturatingAdd(k, b.constant()));
-    if (!b.isConstant() && k != 0) // (x + k) + y = (x + y) + k
-      return (base + b) + c.dim(k);
-    break;
+    Sum sum;
+    sum.add(a, 1);
+    sum.add(b, 1);
+    return sum.dim(c);
   }
   case DimKind::Mul:
     if (b.isConstant(1))
@@ -143,9 +177,7 @@ Dim binary(DimKind kind, Dim a, Dim b) {
   case DimKind::Constant:
   case DimKind::Symbol: break;
   }
-  int64_t lower, upper;
-  bounds(kind, a, b, lower, upper);
-  return c.dimExpression(kind, a, b, lower, upper);
+  return node(kind, a, b);
 }
 
 } // namespace

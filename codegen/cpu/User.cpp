@@ -1,15 +1,28 @@
 // Defines the tactic `user`: a call of the function that the user wrote for an operator of their
 // own.
 //
-// The attribute `function` names it; it takes a pointer to each operand and one to the result, all
-// dense and row-major. With the attribute `header` its declaration comes from there, else it is
-// declared here as a C function.
+// The attribute `function` names it; it takes a pointer to each operand, one to the result, all
+// dense and row-major, and the `extents`. With the attribute `header` its declaration comes from
+// there, else it is declared here as a C function.
 #include "codegen/cpu/Tactics.h"
 
 #include "codegen/cpu/Operands.h"
 
 namespace tenon::cpu {
 namespace {
+
+/// Whether the elements of `space` follow one another in memory, the last dimension fastest.
+bool isDense(const Strides &s, llvm::ArrayRef<Dim> space) {
+  Dim pitch;
+  for (unsigned i = unsigned(space.size()); i-- > 0;) {
+    if (space[i].isConstant(1))
+      continue;
+    if (pitch ? s.strides[i] != pitch : !s.strides[i].isConstant(1))
+      return false;
+    pitch = pitch ? pitch * space[i] : space[i];
+  }
+  return true;
+}
 
 bool match(const TacticInput &in, std::string &why) {
   if (!matchAnchor(in, Op::User, why))
@@ -19,14 +32,21 @@ bool match(const TacticInput &in, std::string &why) {
     why = "operator " + f.anchor->stringAttr("name").str() + " names no function for this target";
     return false;
   }
-  auto isDense = [](Type t) { return t.hasStaticShape() && t.layout().isRowMajor(); };
-  for (const ScalarProgram &p : f.anchorInputs)
-    if (!p.isPlainRead() || !isDense(p.inputs[0].source->type())) {
-      why = "the function takes dense row-major tensors of shapes known when compiling";
+  for (size_t i = 0; i < f.anchorInputs.size(); ++i) {
+    const ScalarProgram &p = f.anchorInputs[i];
+    if (!p.isPlainRead() || !isDense(stridesOf(p.inputs[0], unsigned(p.space.size())), p.space)) {
+      why =
+          "operand " + std::to_string(i) + " is not dense and row-major, as the function takes it";
       return false;
     }
-  if (!f.bodyIsIdentity() || f.outputs.size() != 1 || !isDense(f.group->result(0)->type())) {
+  }
+  const auto rank = unsigned(f.body.space.size());
+  if (!f.bodyIsIdentity() || f.outputs.size() != 1) {
     why = "the function's result is changed in the group";
+    return false;
+  }
+  if (!isDense(stridesOf(f.outputs[0], rank), f.body.space)) {
+    why = "the result is not dense and row-major, as the function gives it";
     return false;
   }
   return true;
@@ -42,15 +62,19 @@ void emit(const TacticInput &in, const Schedule &, StepWriter &out) {
   const GroupForm &form = in.form;
   const Operation &op = *form.anchor;
   const std::string function = op.stringAttr("function").str();
-  Context &c = op.result()->type().context();
   std::string parameters, values;
   for (const ScalarProgram &p : form.anchorInputs) {
-    Value *source = p.inputs[0].source;
-    parameters += "const " + cppElement(source->type().element()).str() + " *, ";
-    values += out.pointer(source, c.dim(0)) + ", ";
+    const Access &a = p.inputs[0];
+    parameters += "const " + cppElement(a.source->type().element()).str() + " *, ";
+    values += out.pointer(a.source, stridesOf(a, unsigned(p.space.size())).offset) + ", ";
   }
   parameters += cppElement(op.result()->type().element()).str() + " *";
-  values += out.resultPointer(0, c.dim(0));
+  values +=
+      out.resultPointer(0, stridesOf(form.outputs[0], unsigned(form.body.space.size())).offset);
+  for (Dim d : op.dimsAttr("extents")) {
+    parameters += ", ptrdiff_t";
+    values += ", " + out.dims().value(d);
+  }
   if (op.has("header"))
     out.includeUser(op.stringAttr("header"));
   else

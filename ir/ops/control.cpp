@@ -19,6 +19,8 @@
 #include "ir/ops/Evaluate.h"
 #include "ir/ops/Ops.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 namespace tenon {
 namespace {
 
@@ -137,6 +139,38 @@ bool inferGroup(const Operation &op, llvm::SmallVectorImpl<Type> &results, std::
   return true;
 }
 
+/// A C++ name, `ns::name` included: it goes into generated text as it is.
+bool isQualifiedName(llvm::StringRef text) {
+  llvm::SmallVector<llvm::StringRef, 4> parts;
+  text.split(parts, "::");
+  return llvm::all_of(parts, [](llvm::StringRef part) {
+    return !part.empty() && !llvm::isDigit(part[0]) &&
+           llvm::all_of(part, [](char c) { return llvm::isAlnum(c) || c == '_'; });
+  });
+}
+
+/// What names the function of an operator of the user's.
+bool checkFunction(const Operation &op, std::string &error) {
+  for (llvm::StringRef key : {"function", "header"})
+    if (const Attribute *a = op.find(key); a && !a->get<std::string>())
+      return fail(error, "attribute " + key + ": expected a string");
+  const llvm::StringRef function = op.stringAttr("function"), header = op.stringAttr("header");
+  if (op.has("function") && !isQualifiedName(function))
+    return fail(error, "attribute function: expected a C++ name, found '" + function + "'");
+  if (function.contains("::") && !op.has("header"))
+    return fail(error, "attribute function: '" + function +
+                           "' is declared by no header: expected the attribute header, or the name "
+                           "of a C function");
+  if (op.has("header") && (header.empty() || llvm::any_of(header, [](char c) {
+                             return c == '"' || c == '\\' || !llvm::isPrint(c);
+                           })))
+    return fail(error, "attribute header: expected a file name without quotes, backslashes and "
+                       "control characters");
+  if (const Attribute *a = op.find("extents"); a && !a->get<Dims>())
+    return fail(error, "attribute extents: expected extents");
+  return true;
+}
+
 bool inferUser(const Operation &op, llvm::SmallVectorImpl<Type> &results, std::string &error) {
   // Further attributes are the user's own, so the form is not checked against the table.
   const Attribute *type = op.find("types");
@@ -144,6 +178,8 @@ bool inferUser(const Operation &op, llvm::SmallVectorImpl<Type> &results, std::s
     return fail(error, "attribute types: expected the tensor type of the result");
   if (op.stringAttr("name").empty())
     return fail(error, "attribute name: expected the name of the operator");
+  if (!checkFunction(op, error))
+    return false;
   Type result = logical(*type->get<Type>());
   if (op.numRegions() > 0) {
     if (!checkArguments(op, 0, 0, 0, error))
@@ -174,10 +210,15 @@ const AttrInfo kGroup[] = {
     {"schedule", AttrKind::Schedule, false, "the chosen kernel and its parameters"},
     {"scratch", AttrKind::Int, false, "bytes that live as long as the kernel runs"},
     {"zeroed", AttrKind::Int, false, "bytes that are zero at creation and left zero"},
+    {"apart", AttrKind::Bool, false, "results take over no operand's memory, as at -O0"},
+    {"branch", AttrKind::Int, false, "groups of different branches may run side by side"},
 };
 const AttrInfo kUser[] = {
     {"name", AttrKind::String, true, "name of the operator"},
     {"types", AttrKind::Type, true, "type of the result"},
+    {"function", AttrKind::String, false, "C++ function that computes it; without one, the region"},
+    {"header", AttrKind::String, false, "file that declares the function"},
+    {"extents", AttrKind::Dims, false, "extents that the function takes after the pointers"},
 };
 
 } // namespace

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BESIDE = ROOT.parent / "shared/models"
 REAL = os.environ.get("TENON_MODELS") or (str(BESIDE) if BESIDE.is_dir() else None)
 JOBS = os.environ.get("TENON_JOBS", "1")
-# Needs a declaration of its operator on the command line; tests of their own do that.
+# Needs a declaration of its operator on the command line; test_probes.py gives it.
 SPECIAL = "!probe_user_operator"
 
 

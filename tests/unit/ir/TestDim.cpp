@@ -84,6 +84,9 @@ TEST(Dim, EqualExtentsAreOneNode) {
   EXPECT_EQ(floorDiv(n, n), c.dim(1));
   EXPECT_EQ(min(n, c.dim(100)), n);
   EXPECT_EQ(max(n, c.dim(0)), n);
+  EXPECT_EQ(n + n, n * 2);
+  EXPECT_EQ((n + m) * 2 - n, n + m + m);
+  EXPECT_EQ((n + m + 1) - (m + n), c.dim(1));
   EXPECT_NE(n + m, n);
 }
 
