@@ -171,9 +171,11 @@ private:
         n.operands.push_back(unsigned(scalars[v]));
       if (s.is(Op::Index)) {
         const AccessDim &d = at.dims[s.intAttr("dim")];
-        if (d.dim < 0 || d.step != 1 || (d.offset && !d.offset.isConstant(0)))
-          return fail("an index read through movement");
+        if (d.offset && !d.offset.isConstant())
+          return fail("an index behind an offset known at run time");
         n.indexDim = d.dim;
+        n.indexStep = d.step;
+        n.indexOffset = d.offset ? d.offset.constant() : 0;
       }
       scalars[s.result()] = add(std::move(n));
     }

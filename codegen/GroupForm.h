@@ -42,7 +42,10 @@ struct ScalarNode {
   const Operation *op = nullptr; // Function: the scalar op (kind, attributes)
   llvm::SmallVector<unsigned, 3> operands;
   Element element = Element::F32;
-  int indexDim = -1; // `index` ops: the dimension of the program's iteration space
+  // `index` ops: position along dimension indexDim of the program's iteration space (−1: 0), times
+  // indexStep, plus indexOffset.
+  int indexDim = -1;
+  int64_t indexStep = 1, indexOffset = 0;
 };
 
 /// Scalar SSA over an iteration space.

@@ -2,6 +2,7 @@
 #include "codegen/Compile.h"
 #include "codegen/Legalize.h"
 #include "codegen/cuda/Program.h"
+#include "codegen/emit/CppText.h"
 
 #include "ir/Builder.h"
 #include "ir/Verifier.h"
@@ -133,6 +134,32 @@ private:
 
 } // namespace
 
+namespace {
+
+/// Every value has an element type that generated code has.
+bool checkElements(Graph &graph, Diagnostics &diagnostics) {
+  auto holds = [](Type t) { return !cppElement(t.element()).empty(); };
+  auto message = [](Type t) {
+    return "elements of type " + name(t.element()).str() + " are not supported in generated code";
+  };
+  for (Value *v : graph.body().arguments())
+    if (!holds(v->type())) {
+      diagnostics.error("input '" + graph.inputNames[v->index()] + "': " + message(v->type()));
+      return false;
+    }
+  bool ok = true;
+  graph.body().walk([&](Operation *op) {
+    for (Value *v : op->results())
+      if (ok && !holds(v->type())) {
+        diagnostics.error(*op, message(v->type()));
+        ok = false;
+      }
+  });
+  return ok;
+}
+
+} // namespace
+
 bool scheduleGraph(Graph &graph, const TargetLevel &level, const ScheduleOptions &options,
                    Diagnostics &diagnostics) {
   Scheduler scheduler(level, options, diagnostics);
@@ -153,7 +180,15 @@ bool scheduleModule(Module &module, const Target &target, const ScheduleOptions 
   if (module.stage != Stage::Scheduled) {
     if (target.family == Family::Cuda && !checkCudaSupport(module.graph(), diagnostics))
       return false;
-    if (!legalizeForEmission(module.graph(), diagnostics))
+    for (const State &s : module.graph().states)
+      if (target.family == Family::Cuda && s.appendAxis >= 0) {
+        diagnostics.error("state '" + module.graph().inputNames[s.input] +
+                          "' grows, which is not supported on CUDA; compile for a C++ target, or "
+                          "leave :append out and pass the cache in and out");
+        return false;
+      }
+    if (!checkElements(module.graph(), diagnostics) ||
+        !legalizeForEmission(module.graph(), diagnostics))
       return false;
     const size_t extra = target.levels.size() - 1;
     for (size_t i = 0; i < extra; ++i) {

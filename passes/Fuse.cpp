@@ -397,6 +397,8 @@ private:
         if (!samePlacement(r->type(), r->type().withLayout(v->type().layout())))
           return reject(id, *producer, *map, "the result has another layout than the anchor writes",
                         saved);
+    if (!from.anchor && to.anchor && !feedsOnly(p, c)) // results of a group follow its anchor
+      return reject(id, *producer, *map, "the value is needed elsewhere", saved);
     if (isDequantize(*producer) && from.members.size() == 1 && !feedsOnly(p, c))
       return reject(id, *producer, *map, "the dequantised value is needed elsewhere", saved);
     return join(id, *producer, *map, v, p, c);

@@ -113,6 +113,11 @@ std::string substitute(llvm::StringRef spelling, llvm::ArrayRef<std::string> ope
   return s;
 }
 
+/// An `index` op that is a parameter of the body as it is.
+bool isPlainIndex(const ScalarNode &n) {
+  return n.indexDim >= 0 && n.indexStep == 1 && n.indexOffset == 0;
+}
+
 } // namespace
 
 std::string StepWriter::body(const ScalarProgram &program, llvm::ArrayRef<Element> anchors,
@@ -178,10 +183,15 @@ std::string StepWriter::body(const ScalarProgram &program, llvm::ArrayRef<Elemen
   unsigned next = 0;
   for (size_t i = 0; i < program.nodes.size(); ++i) {
     const ScalarNode &n = program.nodes[i];
-    if (n.kind != ScalarNode::Function || !used[i] || n.indexDim >= 0)
+    if (n.kind != ScalarNode::Function || !used[i] || isPlainIndex(n))
       continue;
     std::string expression;
-    if (n.op->is(Op::Const)) {
+    if (n.op->is(Op::Index)) {
+      auto lanes = [&](int64_t v) { return "broadcast<L>(" + cppScalar(n.element, v) + ")"; };
+      if (n.indexDim >= 0)
+        expression = names[i] + " * " + lanes(n.indexStep) + " + ";
+      expression += lanes(n.indexOffset);
+    } else if (n.op->is(Op::Const)) {
       const Attribute &v = *n.op->find("value");
       std::string literal = v.get<double>()    ? cppScalar(n.element, *v.get<double>())
                             : v.get<int64_t>() ? cppScalar(n.element, *v.get<int64_t>())

@@ -66,6 +66,19 @@ Value *addAlong(Builder &b, Value *v, Value *bias, int64_t axis);
 /// Operand i, where present, is one bias per channel; reports otherwise.
 bool checkBias(Node &n, unsigned i, Dim channels);
 
+// Attention.cpp
+void importAttention(Node &n);
+void importRotaryEmbedding(Node &n);
+
+// Recurrent.cpp
+void importGRU(Node &n);
+void importLSTM(Node &n);
+void importRNN(Node &n);
+
+// Loss.cpp
+void importNegativeLogLikelihoodLoss(Node &n);
+void importSoftmaxCrossEntropyLoss(Node &n);
+
 // Pool.cpp
 void importAveragePool(Node &n);
 void importGlobalAveragePool(Node &n);

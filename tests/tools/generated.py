@@ -2,7 +2,9 @@
 
 import ctypes
 import os
+import re
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +35,39 @@ def build_library(source, optimise="-O3", extra=()):
         first = next((l for l in done.stderr.splitlines() if "error" in l), done.stderr[-200:])
         raise BuildError(f"{compiler}: {first}")
     return library
+
+
+@dataclass
+class Port:
+    """An input or output as the generated header describes it."""
+
+    name: str
+    type: str
+    rank: int
+    size: int
+    bytes: int
+
+
+class Interface:
+    """The inputs and outputs that a generated header declares, in order."""
+
+    def __init__(self, header):
+        macros = dict(re.findall(r"^#define (\w+) (.+)$", Path(header).read_text(), re.MULTILINE))
+        stems = [name[: -len("_INDEX")] for name in macros if name.endswith("_INDEX")]
+        ports = [self.port(macros, stem) for stem in stems if f"{stem}_BYTES" in macros]
+        count = next(int(v) for name, v in macros.items() if name.endswith("_INPUT_COUNT"))
+        self.inputs, self.outputs = ports[:count], ports[count:]
+
+    @staticmethod
+    def port(macros, stem):
+        def text(word):
+            quoted = macros[f"{stem}_{word}"]
+            return quoted[1:-1].encode("latin-1", "backslashreplace").decode("unicode_escape")
+
+        def number(word):
+            return int(macros[f"{stem}_{word}"])
+
+        return Port(text("NAME"), text("TYPE"), number("RANK"), number("SIZE"), number("BYTES"))
 
 
 class Model:
@@ -71,6 +106,15 @@ class Model:
 
     def run(self):
         self.check(self.run_function(self.context, self.inputs, self.outputs))
+
+    def output_shape(self, output):
+        """Extents of an output; of the last run where they depend on data."""
+        query = self.function("output_dim")
+        query.restype = ctypes.c_long
+        shape = []
+        while (extent := query(self.context, output, len(shape))) >= 0:
+            shape.append(extent)
+        return shape
 
     def close(self):
         self.function("context_destroy")(self.context)
