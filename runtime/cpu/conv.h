@@ -47,6 +47,7 @@
 #include "cpu/epilogue.h"
 #include "cpu/odometer.h"
 #include "cpu/pool.h"
+#include "cpu/subnormals.h"
 #include "cpu/unroll.h"
 
 namespace tenon {
@@ -259,6 +260,7 @@ void conv(const Cfg &cfg, const X &x, const W *w, const Outs &outs, const Ins &i
   space.extents[pixel_dim + 2] = tiles;
 
   const auto run = [&](index_t begin, index_t end) {
+    const subnormals_as_zero guard;
     alignas(64) A patch[patch_size];
     odometer<5> it = space;
     it.seek(begin);

@@ -134,6 +134,7 @@ void conv_dot(const Cfg &cfg, const X &x, const W *w, const Outs &outs, const In
   workers.parallel_for(
       space.size(), 1 + (index_t(1) << 18) / (mr * nr * filter_size),
       [&](index_t begin, index_t end) {
+        const subnormals_as_zero guard;
         alignas(64) A patch[patch_size];
         odometer<5> it = space;
         it.seek(begin);

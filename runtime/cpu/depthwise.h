@@ -27,6 +27,7 @@
 #include "cpu/epilogue.h"
 #include "cpu/odometer.h"
 #include "cpu/pool.h"
+#include "cpu/subnormals.h"
 #include "cpu/unroll.h"
 
 namespace tenon {
@@ -133,6 +134,7 @@ void depthwise(const Cfg &cfg, const X &x, const W *w, const Outs &outs, const I
   space.extents[2] = blocks;
   const index_t row_work = index_t(cfg.out_w) * index_t(cfg.kernel_h) * index_t(cfg.kernel_w);
   workers.parallel_for(space.size(), 1 + 32768 / (row_work + 1), [&](index_t begin, index_t end) {
+    const subnormals_as_zero guard;
     odometer<3> it = space;
     it.seek(begin);
     for (index_t u = begin; u < end; ++u, it.step()) {

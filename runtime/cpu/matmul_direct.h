@@ -15,6 +15,7 @@
 
 #include "common/scalar_arith.h"
 #include "cpu/map.h"
+#include "cpu/subnormals.h"
 
 namespace tenon {
 namespace cpu {
@@ -55,6 +56,7 @@ void matmul_direct(const Space &space, K k, const X &a, const XZero &a_zero, con
   fill_extents<0>(space, points.extents);
   workers.parallel_for(points.size(), 1 + 16384 / (index_t(k) + 1),
                        [&](index_t begin, index_t end) {
+                         const subnormals_as_zero guard;
                          odometer<rank> it = points;
                          it.seek(begin);
                          for (index_t u = begin; u < end; ++u, it.step()) {

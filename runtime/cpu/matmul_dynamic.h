@@ -21,6 +21,7 @@
 #include "cpu/epilogue.h"
 #include "cpu/odometer.h"
 #include "cpu/pool.h"
+#include "cpu/subnormals.h"
 #include "cpu/unroll.h"
 
 namespace tenon {
@@ -106,6 +107,7 @@ void matmul_dynamic(const Cfg &cfg, const X &a, const Y &b, const Outs &outs, co
   space.extents[2] = ceil_div(n, nr);
   workers.parallel_for(
       space.size(), 1 + (index_t(1) << 18) / (m * k * nr + 1), [&](index_t begin, index_t end) {
+        const subnormals_as_zero guard;
         alignas(64) A rows[depth * mr], columns[depth * nr], sums[group][mr * nr];
         odometer<3> it = space;
         it.seek(begin);

@@ -7,11 +7,11 @@
 #define TENON_RUNTIME_CPU_PROGRAM_H
 
 #include "common/base.h"
+#include "cpu/heap.h"
 #include "cpu/pool.h"
 
 #if !defined(TENON_NO_HEAP)
 #include <stdio.h>
-#include <stdlib.h>
 #endif
 #include <string.h>
 
@@ -26,6 +26,7 @@ enum status {
   weights_unreadable = 3,
   weights_mismatch = 4,
   dimension_out_of_range = 5,
+  state_full = 6,
 };
 
 inline const char *status_message(int code) {
@@ -36,6 +37,7 @@ inline const char *status_message(int code) {
   case weights_unreadable: return "the weights file cannot be read";
   case weights_mismatch: return "the weights file does not belong to this program";
   case dimension_out_of_range: return "a run-time dimension is outside its compiled range";
+  case state_full: return "a value carried from run to run has reached its largest extent";
   default: return "unknown error code";
   }
 }
@@ -85,10 +87,12 @@ struct frame {
   }
 };
 
-/// Bounds of a run-time dimension; `born` ones are results of the model, not settable.
+/// Who sets a run-time dimension: the caller, a step (it is a result of the model), or each run for
+/// the next one (it is the length of a carried value, which the caller may shorten).
+enum dim_kind { settable, born, grows };
 struct dim_range {
   index_t low, high;
-  bool born;
+  dim_kind kind;
 };
 
 struct program {
@@ -98,6 +102,7 @@ struct program {
   const unsigned char *weights; // null: read from a file
   const dim_range *dims;
   int dim_count;
+  void (*advance)(index_t *dims); // sets the dimensions that grow for the next run; null: none do
 };
 
 constexpr int max_dims = 16;
@@ -111,8 +116,9 @@ struct context {
   const model *of;
   void *owned; // heap block this stands in, if any
   unsigned char *arena, *states;
-  index_t dims[max_dims];
-  pool *workers; // null: the calling thread alone
+  index_t dims[max_dims]; // of the next run, or of the last one while `ran`
+  bool ran;               // dimensions that grow have still to advance
+  pool *workers;          // null: the calling thread alone
 #if defined(TENON_TRACE)
   trace_hook trace;
   void *trace_user;
@@ -130,9 +136,13 @@ constexpr size_t align_memory(size_t n) {
   return (n + memory_alignment - 1) / memory_alignment * memory_alignment;
 }
 
-/// Bytes that place_context needs, alignment included.
+/// Room for the context itself: the same on every machine, so that the header can state the sum.
+constexpr size_t context_room = 256;
+static_assert(sizeof(context) <= context_room, "the context outgrew its room");
+
+/// Bytes that place_context needs, alignment included; *_CONTEXT_BYTES in the generated header.
 inline size_t context_bytes(const program &p) {
-  return memory_alignment + align_memory(sizeof(context)) + align_memory(p.arena_bytes) +
+  return memory_alignment + context_room + align_memory(p.arena_bytes) +
          align_memory(p.state_bytes);
 }
 
@@ -141,6 +151,10 @@ inline int reset_context(const program &p, context *c) {
     return invalid_argument;
   if (p.state_bytes)
     memset(c->states, 0, p.state_bytes);
+  for (int i = 0; i < p.dim_count; ++i)
+    if (p.dims[i].kind == grows)
+      c->dims[i] = p.dims[i].low;
+  c->ran = false;
   return ok;
 }
 
@@ -157,7 +171,7 @@ inline int place_context(const program &p, const model *m, void *memory, size_t 
   context *c = reinterpret_cast<context *>(base);
   c->of = m;
   c->owned = nullptr;
-  c->arena = base + align_memory(sizeof(context));
+  c->arena = base + context_room;
   c->states = c->arena + align_memory(p.arena_bytes);
   for (int i = 0; i < p.dim_count; ++i)
     c->dims[i] = p.dims[i].high;
@@ -170,9 +184,17 @@ inline int place_context(const program &p, const model *m, void *memory, size_t 
   return reset_context(p, c);
 }
 
+/// Brings the dimensions up to the next run.
+inline void advance_dims(const program &p, context *c) {
+  if (c->ran && p.advance)
+    p.advance(c->dims);
+  c->ran = false;
+}
+
 inline int set_dim(const program &p, context *c, int dim, long value) {
-  if (!c || dim < 0 || dim >= p.dim_count || p.dims[dim].born)
+  if (!c || dim < 0 || dim >= p.dim_count || p.dims[dim].kind == born)
     return invalid_argument;
+  advance_dims(p, c);
   if (value < p.dims[dim].low || value > p.dims[dim].high)
     return dimension_out_of_range;
   c->dims[dim] = value;
@@ -183,6 +205,11 @@ inline int run_context(const program &p, context *c, const void *const *inputs,
                        void *const *outputs) {
   if (!c || !inputs || !outputs)
     return invalid_argument;
+  advance_dims(p, c);
+  for (int i = 0; i < p.dim_count; ++i)
+    if (p.dims[i].kind == grows && c->dims[i] > p.dims[i].high)
+      return state_full;
+  c->ran = true;
   frame f;
   f.arena = c->arena;
   f.weights = c->of->weights;
@@ -212,7 +239,7 @@ inline int read_weights(const program &p, const char *path, model *m) {
   FILE *file = path ? fopen(path, "rb") : nullptr;
   if (!file)
     return weights_unreadable;
-  unsigned char *block = static_cast<unsigned char *>(malloc(p.weight_bytes + memory_alignment));
+  unsigned char *block = static_cast<unsigned char *>(allocate(p.weight_bytes + memory_alignment));
   int code = block ? ok : out_of_memory;
   if (block) {
     unsigned char *base =
@@ -262,7 +289,7 @@ template <class Model> void destroy_model(Model *m) {
 inline int create_context(const program &p, const model *m, context **out) {
   if (!m || !out)
     return invalid_argument;
-  void *block = malloc(context_bytes(p));
+  void *block = allocate(context_bytes(p));
   if (!block)
     return out_of_memory;
   const int code = place_context(p, m, block, context_bytes(p), out);

@@ -76,6 +76,7 @@ void conv_direct(const Cfg &cfg, const X &x, const XZero &x_zero, const W &w, co
   index_t extents[spatial];
   fill_extents<0>(cfg.in, extents);
   workers.parallel_for(points.size(), 1 + 4096 / (channels + 1), [&](index_t begin, index_t end) {
+    const subnormals_as_zero guard;
     odometer<rank> it = points;
     it.seek(begin);
     for (index_t u = begin; u < end; ++u, it.step()) {
