@@ -10,6 +10,7 @@
 #ifndef TENON_RUNTIME_CUDA_CONTEXT_H
 #define TENON_RUNTIME_CUDA_CONTEXT_H
 
+#include "cuda/branches.h"
 #include "cuda/model.h"
 
 namespace tenon {
@@ -26,6 +27,7 @@ struct context {
   bool owns_memory;
   bool prepared;
   cudaStream_t stream; // for captures and for run()
+  branch_streams branches;
   cudaGraph_t graph;
   cudaGraphExec_t executable;
   cudaGraphNode_t *nodes; // by ordinal of the launch; null where a launch was empty
@@ -64,13 +66,10 @@ inline status issue_steps(const context &c, issue &to, bool io_only) {
   return ok;
 }
 
-/// Plain launches of everything, in order.
+/// Plain launches of everything, on a stream that is being captured.
 inline status launch_all(const context &c, cudaStream_t stream, const frame &where) {
-  const variant_table &v = *c.owner->variant;
   issue to = issue::launch_on(stream, c.owner->programmatic, c.stamps);
-  for (int i = 0; i < v.step_count; ++i)
-    TENON_CHECK(v.steps[i].run(where, to));
-  return ok;
+  return launch_branches(c.branches, *c.owner->variant, to, stream, where);
 }
 
 /// Runs step by step outside any graph, with the trace called before and after each.
@@ -156,6 +155,7 @@ inline status open_context(context &c, void *memory) {
     c.dims[i] = code.dims[i].high;
 
   TENON_CHECK_CUDA(cudaStreamCreateWithFlags(&c.stream, cudaStreamNonBlocking));
+  TENON_CHECK(open_branches(c.branches, v));
   c.owns_memory = !memory;
   if (memory)
     c.where.memory = static_cast<unsigned char *>(memory);
@@ -235,6 +235,7 @@ inline void destroy(context *c) {
   detail::drop_graph(*c);
   if (c->stream)
     (void)cudaStreamDestroy(c->stream);
+  detail::close_branches(c->branches, *c->owner->variant);
   if (c->owns_memory && c->where.memory)
     (void)cudaFree(c->where.memory);
   if (c->staging_device && !c->owner->integrated)

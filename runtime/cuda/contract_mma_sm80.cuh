@@ -1,169 +1,30 @@
-// Defines `conv_mma_sm80` and `matmul_mma_sm80`: fp16 contractions with fp32 accumulation on Tensor
-// Cores, by mma.sync m16n8k16 (sm_80 and up).
-//
-// Algorithm: implicit GEMM. A block computes a tile_m x tile_n tile; tiles of A (tile_m x tile_k)
-// and B (tile_k x tile_n) pass through `stages` buffers of shared memory by cp.async
-// (tile_loader.cuh), swizzled for ldmatrix. A warp holds warp_m x warp_n sums. For the epilogue
-// each warp turns 16 rows at a time through shared memory, so that bodies see, load and store runs
-// of 8 neighbouring columns. The first tiles of weights are on their way before the dependency
-// wait.
-//
-// Shared memory: A [stages][tile_m][tile_k], B [stages][tile_k][tile_n], 16-bit elements, the runs
-// of 8 of a row exchanged by swizzled_tile.
-//
-// Config: as for contract_simt.cuh. Operands of other element types are converted to fp16.
-// Schedule: tile_m, tile_n, tile_k, warp_m, warp_n, stages, splits; see contract_mma_schedule.
-// Weights: fp16 [groups][ceil(filters/tile_n)][kernel_h][kernel_w][channels][tile_n], zero padded.
-// Fast when channels (of a group) are fixed, a multiple of 8, contiguous and aligned; right
-// otherwise.
+// Defines `conv_mma_sm80` and `matmul_mma_sm80`: fp16 and bf16 contractions with fp32 accumulation
+// on Tensor Cores, by mma.sync m16n8k16 (sm_80 and up). See contract_mma.cuh.
 #ifndef TENON_RUNTIME_CUDA_CONTRACT_MMA_SM80_CUH
 #define TENON_RUNTIME_CUDA_CONTRACT_MMA_SM80_CUH
 
-#include "cuda/ptx/ldmatrix.cuh"
+#include "cuda/contract_mma.cuh"
 #include "cuda/ptx/mma_sm80.cuh"
-#include "cuda/split_k.cuh"
-#include "cuda/tile_loader.cuh"
 
 namespace tenon {
 namespace cuda {
 
-/// A schedule's members, to derive a Config from.
-template <int TileM, int TileN, int TileK, int WarpM, int WarpN, int Stages, int Splits = 1>
-struct contract_mma_schedule {
-  static constexpr int tile_m = TileM, tile_n = TileN, tile_k = TileK;
-  static constexpr int warp_m = WarpM, warp_n = WarpN, stages = Stages, splits = Splits;
-};
-
-template <class Config, class Problem, class B, class Outs, class Ins, class Body, class Prologue,
-          class PrologueIns>
-struct contract_mma_sm80_kernel {
-  Problem problem;
-  B b;
-  Outs outs;
-  Ins ins;
-  Body body;
-  Prologue prologue;
-  PrologueIns prologue_ins;
-  split_scratch scratch;
-
-  static constexpr int tile_m = Config::tile_m, tile_n = Config::tile_n, tile_k = Config::tile_k;
-  static constexpr int warp_m = Config::warp_m, warp_n = Config::warp_n;
-  static constexpr int stages = Config::stages, splits = Config::splits;
-  static constexpr int warps_m = tile_m / warp_m, warps_n = tile_n / warp_n,
-                       warps = warps_m * warps_n;
-  static constexpr int threads = 32 * warps, blocks_per_sm = 1;
-  using mma = ptx::mma_m16n8k16_f16;
-  static constexpr int blocks_m = warp_m / mma::m, blocks_n = warp_n / mma::n;
-  static_assert(tile_m % warp_m == 0 && tile_n % warp_n == 0 && warp_m % 16 == 0 &&
-                    warp_n % 16 == 0 && tile_k % 16 == 0 && warp_n <= 256 &&
-                    detail::is_power_of_two(warp_n),
-                "tiles are whole numbers of warps' parts, those of 16 x 16 x 16");
-
-  using a_tile = detail::swizzled_tile<tile_m, tile_k>;
-  using b_tile = detail::swizzled_tile<tile_k, tile_n>;
-  using source = b_source<Problem, tile_n, B>;
-  using loader_of_a = a_loader<Problem, f16, a_tile, threads, Prologue, PrologueIns>;
-  using loader_of_b = b_loader<source, f16, b_tile, threads>;
-  // A warp's 16 rows of sums on their way to the epilogue; the gap spreads rows over the banks.
-  static constexpr int turn_pitch = warp_n + 4, turn_floats = 16 * turn_pitch;
-
+struct tensor_cores_sm80 {
   TENON_FN static constexpr bool runs_on(target t) { return t.arch >= 800; }
-  int shared_bytes() const {
-    return max_of(stages * (a_tile::size + b_tile::size) * int(sizeof(f16)),
-                  warps * turn_floats * int(sizeof(float)));
-  }
-  grid blocks() const {
-    return {ceil_div(problem.rows(), tile_m), ceil_div(problem.columns(), tile_n),
-            problem.slices() * splits};
-  }
-
-  TENON_DEVICE void prefetch(unsigned char *shared) const {
-    const block_part part = part_of_block<tile_m, tile_n, tile_k, splits>(problem);
-    const loader_of_b from(source(problem, b, part.slice, part.n0));
-    prefetch_weights<stages>(from, part, [=](int s) { return tile_of_b(shared, s); });
-  }
-
-  TENON_DEVICE void run(unsigned char *shared) const {
-    const block_part part = part_of_block<tile_m, tile_n, tile_k, splits>(problem);
-    loader_of_a from_a(problem, prologue, prologue_ins, part.m0, part.slice);
-    loader_of_b from_b(source(problem, b, part.slice, part.n0));
-    float sum[blocks_m * blocks_n * 4] = {};
-    pipeline<stages>(
-        from_a, from_b, part, [=](int s) { return tile_of_a(shared, s); },
-        [=](int s) { return tile_of_b(shared, s); },
-        [&](int s) { multiply(sum, tile_of_a(shared, s), tile_of_b(shared, s)); });
-    if constexpr (splits > 1)
-      if (!combine_splits<splits, threads>(scratch, part.tile, part.split, sum, shared))
-        return;
-    finish(sum, part, reinterpret_cast<float *>(shared) + warp() * turn_floats);
-  }
-
-private:
-  TENON_DEVICE static f16 *tile_of_a(unsigned char *shared, int stage) {
-    return reinterpret_cast<f16 *>(shared) + stage * a_tile::size;
-  }
-  TENON_DEVICE static f16 *tile_of_b(unsigned char *shared, int stage) {
-    return reinterpret_cast<f16 *>(shared) + stages * a_tile::size + stage * b_tile::size;
-  }
-
-  TENON_DEVICE static void multiply(float (&sum)[blocks_m * blocks_n * 4], const f16 *a,
-                                    const f16 *b) {
-    const int m0 = warp() / warps_n * warp_m, n0 = warp() % warps_n * warp_n;
-    TENON_UNROLL
-    for (int k = 0; k < tile_k; k += mma::k) {
-      unsigned x[blocks_m][4], w[blocks_n / 2][4];
-      TENON_UNROLL
-      for (int i = 0; i < blocks_m; ++i)
-        ptx::ldmatrix_x4::load(x[i],
-                               a + a_tile::at(m0 + 16 * i + lane() % 16, k / 8 + lane() / 16));
-      TENON_UNROLL
-      for (int j = 0; j < blocks_n / 2; ++j)
-        ptx::ldmatrix_x4_transposed::load(
-            w[j], b + b_tile::at(k + lane() % 16, n0 / 8 + 2 * j + lane() / 16));
-      TENON_UNROLL
-      for (int i = 0; i < blocks_m; ++i) {
-        TENON_UNROLL
-        for (int j = 0; j < blocks_n; ++j) {
-          float(&d)[4] = reinterpret_cast<float(&)[4]>(sum[(i * blocks_n + j) * 4]);
-          mma::multiply(d, x[i], w[j / 2][2 * (j % 2)], w[j / 2][2 * (j % 2) + 1]);
-        }
-      }
-    }
-  }
-
-  TENON_DEVICE void finish(const float (&sum)[blocks_m * blocks_n * 4], const block_part &part,
-                           float *turn) const {
-    constexpr int lanes_per_row = warp_n / 8, rows_per_pass = 32 / lanes_per_row;
-    const int m0 = part.m0 + warp() / warps_n * warp_m, n0 = part.n0 + warp() % warps_n * warp_n;
-    const int n = n0 + lane() % lanes_per_row * 8, count = min_of(problem.columns() - n, 8);
-    TENON_UNROLL
-    for (int i = 0; i < blocks_m; ++i) {
-      sync_warp();
-      TENON_UNROLL
-      for (int j = 0; j < blocks_n; ++j) {
-        TENON_UNROLL
-        for (int e = 0; e < 4; ++e)
-          turn[(lane() / 4 + 8 * (e / 2)) * turn_pitch + 8 * j + 2 * (lane() % 4) + e % 2] =
-              sum[(i * blocks_n + j) * 4 + e];
-      }
-      sync_warp();
-      for (int r = lane() / lanes_per_row; r < 16; r += rows_per_pass) {
-        const int m = m0 + 16 * i + r;
-        if (m >= problem.rows() || count <= 0)
-          continue;
-        float eight[8];
-        detail::load_words(eight, turn + r * turn_pitch + lane() % lanes_per_row * 8);
-        int point[Problem::rank];
-        problem.point(part.slice, m, n, point);
-        apply_body<Problem::along>(body, outs, ins, point, count, eight);
-      }
-    }
+  template <class T>
+  TENON_DEVICE static void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0,
+                                    unsigned b1) {
+    if constexpr (detail::is_same<T, bf16>)
+      ptx::mma_m16n8k16_bf16::multiply(d, a, b0, b1);
+    else
+      ptx::mma_m16n8k16_f16::multiply(d, a, b0, b1);
   }
 };
 
 template <class Config, class X, class W, class Outs, class Ins, class Body,
           class Prologue = no_prologue, class PrologueIns = arguments<>>
-contract_mma_sm80_kernel<Config, conv_problem<Config, X>, W, Outs, Ins, Body, Prologue, PrologueIns>
+contract_mma_kernel<tensor_cores_sm80, Config, conv_problem<Config, X>, W, Outs, Ins, Body,
+                    Prologue, PrologueIns>
 conv_mma_sm80(Config cfg, X x, W w, Outs outs, Ins ins, Body body, split_scratch scratch = {},
               Prologue prologue = {}, PrologueIns prologue_ins = {}) {
   return {{cfg, x}, w, outs, ins, body, prologue, prologue_ins, scratch};
@@ -171,8 +32,8 @@ conv_mma_sm80(Config cfg, X x, W w, Outs outs, Ins ins, Body body, split_scratch
 
 template <class Config, class X, class B, class Outs, class Ins, class Body,
           class Prologue = no_prologue, class PrologueIns = arguments<>>
-contract_mma_sm80_kernel<Config, matmul_problem<Config, X>, B, Outs, Ins, Body, Prologue,
-                         PrologueIns>
+contract_mma_kernel<tensor_cores_sm80, Config, matmul_problem<Config, X>, B, Outs, Ins, Body,
+                    Prologue, PrologueIns>
 matmul_mma_sm80(Config cfg, X x, B b, Outs outs, Ins ins, Body body, split_scratch scratch = {},
                 Prologue prologue = {}, PrologueIns prologue_ins = {}) {
   return {{cfg, x}, b, outs, ins, body, prologue, prologue_ins, scratch};

@@ -65,6 +65,15 @@ public:
     return i;
   }
 
+  /// Goes on on another stream. `chained`: the launch before on that stream is all there is to wait
+  /// for, so that the next one may start early.
+  void go_on(cudaStream_t stream, bool chained) {
+    stream_ = stream;
+    launched_ = chained;
+  }
+  /// Whether anything was launched on that stream since, or `chained` was said.
+  bool has_launched() const { return launched_; }
+
   /// How many launches were issued so far.
   int ordinal() const { return ordinal_; }
   void set_ordinal(int n) { ordinal_ = n; }
@@ -118,7 +127,7 @@ private:
     config.dynamicSmemBytes = size_t(shared);
     config.stream = stream_;
     config.attrs = &attribute;
-    // What runs before the first kernel is the caller's: an ordinary edge.
+    // What runs before the first kernel is the caller's, or another branch's: an ordinary edge.
     config.numAttrs = programmatic_ && launched_ ? 1 : 0;
     launched_ = true;
     return from_cuda(cudaLaunchKernelExC(&config, function, arguments));

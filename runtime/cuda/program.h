@@ -38,6 +38,17 @@ struct step {
   status (*run)(const frame &, issue &);
   /// It reads an input or writes an output, whose addresses change between runs.
   bool touches_io;
+  /// Steps of one branch run one after another.
+  int branch = 0;
+};
+
+/// Branches at most: each has a stream.
+constexpr int max_branches = 4;
+
+/// Step `to` starts when step `from`, of another branch, has finished. -1 as `from` is the start of
+/// the run; the number of steps as `to` its end, on branch 0.
+struct step_edge {
+  int from, to;
 };
 
 /// The steps written for one architecture.
@@ -51,6 +62,9 @@ struct variant_table {
   size_t arena_bytes;
   size_t zeroed_bytes; // cleared at creation; kernels leave it zero
   size_t state_bytes;  // cleared at creation and by reset
+  int branches = 1;
+  const step_edge *edges = nullptr; // by `to`
+  int edge_count = 0;
 };
 
 /// Largest size of an input or output, for host staging.

@@ -1,4 +1,5 @@
-// Defines mma.sync m16n8k16, fp16 operands and fp32 accumulators (sm_80 and up): D = A * B + D.
+// Defines mma.sync m16n8k16, fp16 or bf16 operands and fp32 accumulators (sm_80 and up):
+// D = A * B + D.
 //
 //   A (16x16)  a[0]: row l/4,     k 2*(l%4) + {0,1}    a[1]: row l/4 + 8, same k
 //              a[2]: row l/4,     k + 8                a[3]: row l/4 + 8, k + 8
@@ -20,6 +21,21 @@ struct mma_m16n8k16_f16 {
                                     unsigned b1) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, "
+                 "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#else
+    (void)d, (void)a, (void)b0, (void)b1;
+#endif
+  }
+};
+
+struct mma_m16n8k16_bf16 {
+  static constexpr int m = 16, n = 8, k = 16;
+  TENON_DEVICE static void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0,
+                                    unsigned b1) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, "
                  "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));

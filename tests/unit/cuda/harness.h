@@ -62,7 +62,6 @@ inline int random_int(int low, int high) {
   return std::uniform_int_distribution<int>(low, high)(generator());
 }
 
-#if defined(__CUDACC__)
 inline void require(cudaError_t e, const char *what) {
   if (e != cudaSuccess) {
     printf("FAIL %s: %s: %s\n", current.c_str(), what, cudaGetErrorString(e));
@@ -70,7 +69,6 @@ inline void require(cudaError_t e, const char *what) {
     exit(finish());
   }
 }
-#endif
 
 /// Elements on the device between margins that must stay as they are. `skew` elements move the
 /// first away from its 16-byte boundary. Contents start as 0xff bytes (NaN).

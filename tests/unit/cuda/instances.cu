@@ -1,6 +1,9 @@
 // One instance of every kernel and of the launching machinery, compiled and not run: by nvcc for all
 // architectures without a warning, and, as plain C++, against the headers of older toolkits.
+#include "cuda/bordered.cuh"
+#include "cuda/computed.cuh"
 #include "cuda/contract_any.cuh"
+#include "cuda/contract_mma_sm75.cuh"
 #include "cuda/contract_mma_sm80.cuh"
 #include "cuda/contract_simt.cuh"
 #include "cuda/contract_wgmma_sm90.cuh"
@@ -14,7 +17,10 @@
 #include "cuda/pooling_any.cuh"
 #include "cuda/reduce.cuh"
 #include "cuda/resize.cuh"
+#include "cuda/resize_any.cuh"
+#include "cuda/shape_values.cuh"
 #include "cuda/softmax.cuh"
+#include "cuda/topk.cuh"
 
 using namespace tenon;
 using tenon::cuda::frame;
@@ -83,6 +89,19 @@ struct rows_config {
   static constexpr bool across = false, log = false;
 };
 
+struct topk_config {
+  extents<49, 64> space;
+  static constexpr fixed<5> k{};
+  static constexpr bool largest = true;
+};
+struct shape_config {
+  extents<2> space;
+  static constexpr int vector = 1;
+};
+struct value_and_index {
+  template <class L> TENON_FN results<f32<L>, i64<L>> operator()(L, f32<L> v, i64<L> i) const { return pack(v, i); }
+};
+
 template <class T> auto activation(const frame &f) { return make_view(f.at<const T>(0), nhwc{}); }
 template <class T> auto result(const frame &f) { return pack(make_view(f.at<T>(65536), nhwc{})); }
 auto bias(const frame &f) { return pack(make_view(f.weight<float>(0), extents<0, 1, 0, 0>{})); }
@@ -99,6 +118,12 @@ template <class T> status convolutions(const frame &f, issue &to) {
   mma_config mma;
   mma.batch = f.dims[0];
   TENON_CHECK(to.launch<V>(cuda::conv_mma_sm80(mma, activation<T>(f), cuda::make_packed_weights(f.weight<f16>(0)),
+                                               result<T>(f), bias(f), bias_relu{},
+                                               {f.at<float>(0), f.zeroed<int>(0)})));
+  TENON_CHECK(to.launch<V>(cuda::conv_mma_sm80(mma, activation<T>(f), cuda::make_packed_weights(f.weight<bf16>(0)),
+                                               result<T>(f), bias(f), bias_relu{},
+                                               {f.at<float>(0), f.zeroed<int>(0)})));
+  TENON_CHECK(to.launch<V>(cuda::conv_mma_sm75(mma, activation<T>(f), cuda::make_packed_weights(f.weight<f16>(0)),
                                                result<T>(f), bias(f), bias_relu{},
                                                {f.at<float>(0), f.zeroed<int>(0)})));
   if constexpr (sizeof(T) == 2) {
@@ -139,6 +164,8 @@ template <class T> status matrices(const frame &f, issue &to) {
   TENON_CHECK(to.launch<V>(cuda::fold(rows_config{}, pack(in), cuda::identity_body{}, sum{},
                                       pack(make_view(f.output<T>(0), extents<1>{})), pack(),
                                       cuda::identity_body{})));
+  const auto computed = cuda::make_computed_view<float, 2>(pack(in), cuda::identity_body{});
+  TENON_CHECK(to.launch<V>(cuda::gemv(rows_config{}, computed, f.weight<T>(0), out, pack(), cuda::identity_body{})));
   const auto image = activation<T>(f);
   TENON_CHECK(to.launch<V>(cuda::pooling_any(any_config{}, image, result<T>(f), pack(), cuda::identity_body{})));
   TENON_CHECK(to.launch<V>(cuda::conv_any(any_config{}, image, cuda::no_zero_point{}, image, cuda::no_zero_point{},
@@ -147,13 +174,32 @@ template <class T> status matrices(const frame &f, issue &to) {
                                        result<T>(f), pack(), cuda::identity_body{}));
 }
 
+/// What moves elements and does not compute with them.
+template <class T> status movements(const frame &f, issue &to) {
+  using dense = extents<64, 1>;
+  const auto in = make_view(f.input<T>(0), dense{});
+  const auto out = pack(make_view(f.output<T>(0), dense{}));
+  const auto axes = pack(cuda::resize_linear_axis{2, 0, 49}, cuda::resize_nearest_axis{1, 0, 0, 64});
+  TENON_CHECK(to.launch<V>(cuda::resize_any(map_config{}, in, axes, 0.0f, out, pack(), cuda::identity_body{})));
+  const auto bordered = cuda::make_bordered_view<cuda::border_reflect>(f.input<T>(0), dense{}, extents<1, 2>{},
+                                                                       extents<47, 60>{});
+  TENON_CHECK(to.launch<V>(cuda::map(map_config{}, out, pack(bordered), cuda::identity_body{})));
+  TENON_CHECK(to.launch<V>(cuda::map(shape_config{}, pack(make_view(f.output<int64_t>(1), extents<1>{})),
+                                     pack(cuda::make_shape_values(extents<49, 64>{})), cuda::identity_body{})));
+  return to.launch<V>(cuda::topk(topk_config{}, in,
+                                 pack(make_view(f.output<T>(0), dense{}), make_view(f.output<int64_t>(1), dense{})),
+                                 pack(), value_and_index{}));
+}
+
 const cuda::step steps[] = {
     {"f32 convolutions", convolutions<float>, false},
     {"f16 convolutions", convolutions<f16>, false},
     {"f32 matrices", matrices<float>, true},
     {"f16 matrices", matrices<f16>, true},
+    {"f32 movements", movements<float>, true},
+    {"f16 movements", movements<f16>, true},
 };
-const cuda::variant_table variants[] = {{800, false, true, cuda::check_build<V>, steps, 4, 131072, 256, 0}};
+const cuda::variant_table variants[] = {{800, false, true, cuda::check_build<V>, steps, 6, 131072, 256, 0}};
 const cuda::dim_range range[] = {{1, 8}};
 const cuda::program program = {variants, 1, nullptr, 65536, 0, nullptr, 0, nullptr, 0, range, 1};
 

@@ -15,6 +15,12 @@ struct mma {
   template <class... Args> static auto conv(Args... args) { return cuda::conv_mma_sm80(args...); }
   template <class... Args> static auto matmul(Args... args) { return cuda::matmul_mma_sm80(args...); }
 };
+/// bf16 operands, exact as well.
+struct mma_bf16 : mma {
+  static constexpr const char *name = "mma bf16";
+  using weight = bf16;
+  template <class T> static constexpr double tolerance() { return sizeof(T) > 2 ? 2e-2 : 1e-2; }
+};
 using small = cuda::contract_mma_schedule<32, 32, 32, 16, 16, 2>;
 using square = cuda::contract_mma_schedule<64, 64, 32, 32, 32, 3>;
 using large = cuda::contract_mma_schedule<128, 128, 64, 64, 32, 3>;
@@ -45,5 +51,10 @@ int main() {
   matmul<mma, f16, square, 50, true>(1, 65, 70, false);
   matmul<mma, f16, small, 40, false>(2, 5, 45, true);
   matmul<mma, f16, large, 33, false>(1, 130, 64, true);
+  conv<mma_bf16, bf16, small, 8, 32, 3>(1, 9, 7, 1, 1, 1);
+  conv<mma_bf16, bf16, split<3>, 32, 72, 3>(1, 7, 7, 1, 1, 1);
+  conv<mma_bf16, bf16, square, 24, 5, 1>(1, 17, 9, 1, 1, 0);
+  matmul<mma_bf16, bf16, small, 24, false>(3, 10, 37, false);
+  matmul<mma_bf16, bf16, small, 7, true>(2, 40, 9, false);
   return finish();
 }

@@ -35,8 +35,13 @@ namespace {
 // --- The program: what a generated file holds ------------------------------------------------------
 
 using any = cuda::variant<0, 100000>;
+#if defined(__CUDACC__)
 constexpr index_t rows = 4096, width = 24;
 constexpr int chain = 60;
+#else
+constexpr index_t rows = 100, width = 24;
+constexpr int chain = 6;
+#endif
 constexpr size_t buffer_bytes = size_t(rows * width) * sizeof(float);
 
 struct map_config {
@@ -115,7 +120,11 @@ struct machine {
   }
 };
 
+#if defined(__CUDACC__)
 int repetitions = 30;
+#else
+int repetitions = 2;
+#endif
 
 // --- Helpers -----------------------------------------------------------------------------------------
 

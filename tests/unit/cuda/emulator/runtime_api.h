@@ -55,21 +55,34 @@ enum cudaError_t {
   cudaErrorInvalidDeviceFunction = 98,
   cudaErrorNoKernelImageForDevice = 209,
   cudaErrorStreamCaptureInvalidated = 901,
+  cudaErrorStreamCaptureUnjoined = 904,
+  cudaErrorStreamCaptureIsolation = 905,
 };
 
 struct CUgraphNode_st {
   emulator::launch_record launch;
+  std::vector<int> after; // numbers of the nodes that must have finished
 };
 struct CUgraph_st {
   std::vector<std::unique_ptr<CUgraphNode_st>> nodes;
+  bool ended = false; // a capture whose nodes were handed over
 };
 struct CUgraphExec_st {
   std::vector<std::pair<const CUgraphNode_st *, std::unique_ptr<CUgraphNode_st>>> nodes;
+  unsigned turn = 1;
 };
+/// A capture belongs to the stream that began it and to those that waited for its events.
 struct CUstream_st {
-  std::unique_ptr<CUgraph_st> capture;
+  std::shared_ptr<CUgraph_st> joined;
+  std::vector<int> tail; // what the next node comes after
+  bool began = false;
+
+  CUgraph_st *capture() const { return joined && !joined->ended ? joined.get() : nullptr; }
 };
-struct CUevent_st {};
+struct CUevent_st {
+  std::weak_ptr<CUgraph_st> capture;
+  std::vector<int> after;
+};
 using cudaGraphNode_t = CUgraphNode_st *;
 using cudaGraph_t = CUgraph_st *;
 using cudaGraphExec_t = CUgraphExec_st *;
@@ -156,6 +169,9 @@ inline cudaError_t cudaMalloc(void **p, size_t bytes) {
   memset(*p, 0xff, bytes);
   return cudaSuccess;
 }
+template <class T> cudaError_t cudaMalloc(T **p, size_t bytes) {
+  return cudaMalloc(reinterpret_cast<void **>(p), bytes);
+}
 inline cudaError_t cudaFree(void *p) { return free(p), cudaSuccess; }
 inline cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned) { return cudaMalloc(p, bytes); }
 inline cudaError_t cudaFreeHost(void *p) { return cudaFree(p); }
@@ -167,13 +183,13 @@ inline cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemc
 }
 inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
                                    cudaStream_t s) {
-  return s && s->capture ? cudaErrorStreamCaptureInvalidated : cudaMemcpy(to, from, bytes, kind);
+  return s && s->capture() ? cudaErrorStreamCaptureInvalidated : cudaMemcpy(to, from, bytes, kind);
 }
 inline cudaError_t cudaMemset(void *p, int value, size_t bytes) {
   return memset(p, value, bytes), cudaSuccess;
 }
 inline cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t s) {
-  return s && s->capture ? cudaErrorStreamCaptureInvalidated : cudaMemset(p, value, bytes);
+  return s && s->capture() ? cudaErrorStreamCaptureInvalidated : cudaMemset(p, value, bytes);
 }
 
 // --- Streams, events ---
@@ -184,13 +200,32 @@ inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned) {
 }
 inline cudaError_t cudaStreamDestroy(cudaStream_t s) { return delete s, cudaSuccess; }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t s) {
-  return s && s->capture ? cudaErrorStreamCaptureInvalidated : cudaSuccess;
+  return s && s->capture() ? cudaErrorStreamCaptureInvalidated : cudaSuccess;
 }
 inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned) {
   return *e = new CUevent_st, cudaSuccess;
 }
 inline cudaError_t cudaEventDestroy(cudaEvent_t e) { return delete e, cudaSuccess; }
-inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
+  e->capture.reset();
+  if (s && s->capture()) {
+    e->capture = s->joined;
+    e->after = s->tail;
+  }
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
+  const std::shared_ptr<CUgraph_st> capture = e->capture.lock();
+  if (!capture || capture->ended)
+    return s && s->capture() ? cudaErrorStreamCaptureIsolation : cudaSuccess;
+  if (s->capture() && s->joined != capture)
+    return cudaErrorStreamCaptureIsolation;
+  if (!s->capture())
+    s->tail.clear();
+  s->joined = capture;
+  s->tail.insert(s->tail.end(), e->after.begin(), e->after.end());
+  return cudaSuccess;
+}
 inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
 
 // --- Functions, launches ---
@@ -207,10 +242,18 @@ inline cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *c, const void *
                                        void **arguments) {
   emulator::launch_record r;
   r.set(f, c->gridDim, c->blockDim, unsigned(c->dynamicSmemBytes), arguments);
-  if (c->stream && c->stream->capture) {
-    c->stream->capture->nodes.push_back(std::make_unique<CUgraphNode_st>());
+  if (c->stream && c->stream->capture()) {
+    CUgraph_st &graph = *c->stream->capture();
+    graph.nodes.push_back(std::make_unique<CUgraphNode_st>());
+    CUgraphNode_st &node = *graph.nodes.back();
     // The copies' addresses must be those of the node.
-    c->stream->capture->nodes.back()->launch.set(f, r.blocks, r.threads, r.shared_bytes, arguments);
+    node.launch.set(f, r.blocks, r.threads, r.shared_bytes, arguments);
+    node.after = std::move(c->stream->tail);
+    if (c->numAttrs > 0 && node.after.size() != 1) {
+      fprintf(stderr, "emulator: an early start with %zu nodes to wait for\n", node.after.size());
+      abort();
+    }
+    c->stream->tail = {int(graph.nodes.size()) - 1};
   } else {
     r.run();
   }
@@ -220,13 +263,41 @@ inline cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *c, const void *
 // --- Graphs ---
 
 inline cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode) {
-  return s->capture = std::make_unique<CUgraph_st>(), cudaSuccess;
+  if (s->capture())
+    return cudaErrorStreamCaptureInvalidated;
+  s->joined = std::make_shared<CUgraph_st>();
+  s->tail.clear();
+  s->began = true;
+  return cudaSuccess;
 }
 inline cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g) {
-  return *g = s->capture.release(), cudaSuccess;
+  *g = nullptr;
+  if (!s->began)
+    return cudaErrorStreamCaptureInvalidated;
+  s->began = false;
+  CUgraph_st &made = *s->joined;
+  made.ended = true;
+  // Every node must lie before the end of the stream that began.
+  std::vector<bool> reached(made.nodes.size(), false);
+  size_t count = 0;
+  std::vector<int> open = s->tail;
+  while (!open.empty()) {
+    const auto n = size_t(open.back());
+    open.pop_back();
+    if (reached[n])
+      continue;
+    reached[n] = true;
+    ++count;
+    open.insert(open.end(), made.nodes[n]->after.begin(), made.nodes[n]->after.end());
+  }
+  if (count < made.nodes.size())
+    return cudaErrorStreamCaptureUnjoined;
+  *g = new CUgraph_st;
+  (*g)->nodes = std::move(made.nodes);
+  return cudaSuccess;
 }
 inline cudaError_t cudaStreamIsCapturing(cudaStream_t s, cudaStreamCaptureStatus *status) {
-  *status = s && s->capture ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  *status = s && s->capture() ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphGetNodes(cudaGraph_t g, cudaGraphNode_t *nodes, size_t *count) {
@@ -253,6 +324,7 @@ inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t *e, cudaGraph_t g, unsig
     auto copy = std::make_unique<CUgraphNode_st>();
     const emulator::launch_record &r = node->launch;
     copy->launch.set(r.code, r.blocks, r.threads, r.shared_bytes, r.arguments);
+    copy->after = node->after;
     (*e)->nodes.emplace_back(node.get(), std::move(copy));
   }
   return cudaSuccess;
@@ -267,9 +339,24 @@ inline cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t e, cudaGraph
     }
   return cudaErrorInvalidValue;
 }
+/// Runs the nodes in an order that the edges allow, another one each time: what lacks an edge shows
+/// as wrong data.
 inline cudaError_t cudaGraphLaunch(cudaGraphExec_t e, cudaStream_t) {
-  for (const auto &node : e->nodes)
-    node.second->launch.run();
+  std::vector<bool> done(e->nodes.size(), false);
+  for (size_t left = done.size(); left > 0; --left) {
+    std::vector<size_t> ready;
+    for (size_t i = 0; i < done.size(); ++i) {
+      bool is_ready = !done[i];
+      for (const int n : e->nodes[i].second->after)
+        is_ready = is_ready && done[size_t(n)];
+      if (is_ready)
+        ready.push_back(i);
+    }
+    e->turn = e->turn * 1664525u + 1013904223u;
+    const size_t next = ready[(e->turn >> 16) % ready.size()];
+    e->nodes[next].second->launch.run();
+    done[next] = true;
+  }
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphDestroy(cudaGraph_t g) { return delete g, cudaSuccess; }

@@ -8,7 +8,7 @@ namespace tenon {
 namespace cuda {
 namespace ptx {
 
-struct mma_m16n8k16_f16 {
+template <class T> struct emulated_mma_m16n8k16 {
   static constexpr int m = 16, n = 8, k = 16;
   static void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
     struct operands {
@@ -31,11 +31,14 @@ struct mma_m16n8k16_f16 {
 
 private:
   static float value(unsigned pair, int which) {
-    f16 h;
+    T h;
     h.bits = uint16_t(pair >> (16 * which));
     return load_element(&h);
   }
 };
+
+using mma_m16n8k16_f16 = emulated_mma_m16n8k16<f16>;
+using mma_m16n8k16_bf16 = emulated_mma_m16n8k16<bf16>;
 
 } // namespace ptx
 } // namespace cuda

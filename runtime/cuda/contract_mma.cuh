@@ -1,0 +1,170 @@
+// Defines `contract_mma_kernel`: contractions on Tensor Cores by warp-wide mma instructions, for
+// every generation that has them; contract_mma_sm75.cuh and contract_mma_sm80.cuh are two.
+//
+// Algorithm: implicit GEMM. A block computes a tile_m x tile_n tile; tiles of A (tile_m x tile_k)
+// and B (tile_k x tile_n) pass through `stages` buffers of shared memory, by cp.async where there
+// is one and through registers elsewhere (tile_loader.cuh), swizzled for ldmatrix. A warp holds
+// warp_m x warp_n sums in fp32. For the epilogue each warp turns 16 rows at a time through shared
+// memory, so that bodies see, load and store runs of 8 neighbouring columns. With cp.async the
+// first tiles of weights are on their way before the dependency wait.
+//
+// Shared memory: A [stages][tile_m][tile_k], B [stages][tile_k][tile_n], 16-bit elements, the runs
+// of 8 of a row exchanged by swizzled_tile.
+//
+// Cores: runs_on(target), and multiply<T>(d, a, b0, b1), D += A * B of 16 x 8 x 16 with the
+// operands lying as mma.sync m16n8k16 takes them (ptx/mma_sm80.cuh). Config: as for
+// contract_simt.cuh. Operands of other element types than B's are converted. Schedule: tile_m,
+// tile_n, tile_k, warp_m, warp_n, stages, splits; see contract_mma_schedule. Weights:
+// [groups][ceil(filters/tile_n)][kernel_h][kernel_w][channels][tile_n], zero padded. Fast when
+// channels (of a group) are fixed, a multiple of 8, contiguous and aligned; right otherwise.
+#ifndef TENON_RUNTIME_CUDA_CONTRACT_MMA_CUH
+#define TENON_RUNTIME_CUDA_CONTRACT_MMA_CUH
+
+#include "cuda/ptx/ldmatrix.cuh"
+#include "cuda/split_k.cuh"
+#include "cuda/tile_loader.cuh"
+
+namespace tenon {
+namespace cuda {
+
+/// A schedule's members, to derive a Config from.
+template <int TileM, int TileN, int TileK, int WarpM, int WarpN, int Stages, int Splits = 1>
+struct contract_mma_schedule {
+  static constexpr int tile_m = TileM, tile_n = TileN, tile_k = TileK;
+  static constexpr int warp_m = WarpM, warp_n = WarpN, stages = Stages, splits = Splits;
+};
+
+template <class Cores, class Config, class Problem, class B, class Outs, class Ins, class Body,
+          class Prologue, class PrologueIns>
+struct contract_mma_kernel {
+  Problem problem;
+  B b;
+  Outs outs;
+  Ins ins;
+  Body body;
+  Prologue prologue;
+  PrologueIns prologue_ins;
+  split_scratch scratch;
+
+  static constexpr int tile_m = Config::tile_m, tile_n = Config::tile_n, tile_k = Config::tile_k;
+  static constexpr int warp_m = Config::warp_m, warp_n = Config::warp_n;
+  static constexpr int stages = Config::stages, splits = Config::splits;
+  static constexpr int warps_m = tile_m / warp_m, warps_n = tile_n / warp_n,
+                       warps = warps_m * warps_n;
+  static constexpr int threads = 32 * warps, blocks_per_sm = 1;
+  static constexpr int blocks_m = warp_m / 16, blocks_n = warp_n / 8;
+  static_assert(tile_m % warp_m == 0 && tile_n % warp_n == 0 && warp_m % 16 == 0 &&
+                    warp_n % 16 == 0 && tile_k % 16 == 0 && warp_n <= 256 &&
+                    detail::is_power_of_two(warp_n),
+                "tiles are whole numbers of warps' parts, those of 16 x 16 x 16");
+
+  using a_tile = detail::swizzled_tile<tile_m, tile_k>;
+  using b_tile = detail::swizzled_tile<tile_k, tile_n>;
+  using source = b_source<Problem, tile_n, B>;
+  /// What the cores multiply; operands of other types are converted.
+  using element =
+      typename detail::either<detail::is_same<typename source::element, bf16>, bf16, f16>::type;
+  using loader_of_a = a_loader<Problem, element, a_tile, threads, Prologue, PrologueIns>;
+  using loader_of_b = b_loader<source, element, b_tile, threads>;
+  // A warp's 16 rows of sums on their way to the epilogue; the gap spreads rows over the banks.
+  static constexpr int turn_pitch = warp_n + 4, turn_floats = 16 * turn_pitch;
+
+  TENON_FN static constexpr bool runs_on(target t) { return Cores::runs_on(t); }
+  int shared_bytes() const {
+    return max_of(stages * (a_tile::size + b_tile::size) * int(sizeof(element)),
+                  warps * turn_floats * int(sizeof(float)));
+  }
+  grid blocks() const {
+    return {ceil_div(problem.rows(), tile_m), ceil_div(problem.columns(), tile_n),
+            problem.slices() * splits};
+  }
+
+  TENON_DEVICE void prefetch(unsigned char *shared) const {
+    const block_part part = part_of_block<tile_m, tile_n, tile_k, splits>(problem);
+    const loader_of_b from(source(problem, b, part.slice, part.n0));
+    prefetch_weights<stages>(from, part, [=](int s) { return tile_of_b(shared, s); });
+  }
+
+  TENON_DEVICE void run(unsigned char *shared) const {
+    const block_part part = part_of_block<tile_m, tile_n, tile_k, splits>(problem);
+    loader_of_a from_a(problem, prologue, prologue_ins, part.m0, part.slice);
+    loader_of_b from_b(source(problem, b, part.slice, part.n0));
+    float sum[blocks_m * blocks_n * 4] = {};
+    pipeline<stages>(
+        from_a, from_b, part, [=](int s) { return tile_of_a(shared, s); },
+        [=](int s) { return tile_of_b(shared, s); },
+        [&](int s) { multiply(sum, tile_of_a(shared, s), tile_of_b(shared, s)); });
+    if constexpr (splits > 1)
+      if (!combine_splits<splits, threads>(scratch, part.tile, part.split, sum, shared))
+        return;
+    finish(sum, part, reinterpret_cast<float *>(shared) + warp() * turn_floats);
+  }
+
+private:
+  TENON_DEVICE static element *tile_of_a(unsigned char *shared, int stage) {
+    return reinterpret_cast<element *>(shared) + stage * a_tile::size;
+  }
+  TENON_DEVICE static element *tile_of_b(unsigned char *shared, int stage) {
+    return reinterpret_cast<element *>(shared) + stages * a_tile::size + stage * b_tile::size;
+  }
+
+  TENON_DEVICE static void multiply(float (&sum)[blocks_m * blocks_n * 4], const element *a,
+                                    const element *b) {
+    const int m0 = warp() / warps_n * warp_m, n0 = warp() % warps_n * warp_n;
+    TENON_UNROLL
+    for (int k = 0; k < tile_k; k += 16) {
+      unsigned x[blocks_m][4], w[blocks_n / 2][4];
+      TENON_UNROLL
+      for (int i = 0; i < blocks_m; ++i)
+        ptx::ldmatrix_x4::load(x[i],
+                               a + a_tile::at(m0 + 16 * i + lane() % 16, k / 8 + lane() / 16));
+      TENON_UNROLL
+      for (int j = 0; j < blocks_n / 2; ++j)
+        ptx::ldmatrix_x4_transposed::load(
+            w[j], b + b_tile::at(k + lane() % 16, n0 / 8 + 2 * j + lane() / 16));
+      TENON_UNROLL
+      for (int i = 0; i < blocks_m; ++i) {
+        TENON_UNROLL
+        for (int j = 0; j < blocks_n; ++j) {
+          float(&d)[4] = reinterpret_cast<float(&)[4]>(sum[(i * blocks_n + j) * 4]);
+          Cores::template multiply<element>(d, x[i], w[j / 2][2 * (j % 2)],
+                                            w[j / 2][2 * (j % 2) + 1]);
+        }
+      }
+    }
+  }
+
+  TENON_DEVICE void finish(const float (&sum)[blocks_m * blocks_n * 4], const block_part &part,
+                           float *turn) const {
+    constexpr int lanes_per_row = warp_n / 8, rows_per_pass = 32 / lanes_per_row;
+    const int m0 = part.m0 + warp() / warps_n * warp_m, n0 = part.n0 + warp() % warps_n * warp_n;
+    const int n = n0 + lane() % lanes_per_row * 8, count = min_of(problem.columns() - n, 8);
+    TENON_UNROLL
+    for (int i = 0; i < blocks_m; ++i) {
+      sync_warp();
+      TENON_UNROLL
+      for (int j = 0; j < blocks_n; ++j) {
+        TENON_UNROLL
+        for (int e = 0; e < 4; ++e)
+          turn[(lane() / 4 + 8 * (e / 2)) * turn_pitch + 8 * j + 2 * (lane() % 4) + e % 2] =
+              sum[(i * blocks_n + j) * 4 + e];
+      }
+      sync_warp();
+      for (int r = lane() / lanes_per_row; r < 16; r += rows_per_pass) {
+        const int m = m0 + 16 * i + r;
+        if (m >= problem.rows() || count <= 0)
+          continue;
+        float eight[8];
+        detail::load_words(eight, turn + r * turn_pitch + lane() % lanes_per_row * 8);
+        int point[Problem::rank];
+        problem.point(part.slice, m, n, point);
+        apply_body<Problem::along>(body, outs, ins, point, count, eight);
+      }
+    }
+  }
+};
+
+} // namespace cuda
+} // namespace tenon
+
+#endif

@@ -1,0 +1,159 @@
+// Tests of resize_any, topk and the operands of map that are no plain views: bordered_view and
+// shape_values.
+#include "cuda/bordered.cuh"
+#include "cuda/map.cuh"
+#include "cuda/resize.cuh"
+#include "cuda/resize_any.cuh"
+#include "cuda/shape_values.cuh"
+#include "cuda/topk.cuh"
+#include "common/scalar.h"
+#include "harness.h"
+
+#include <algorithm>
+
+using namespace test;
+
+namespace {
+
+struct resize_config {
+  dims<dyn, dyn, dyn> space;
+};
+template <class Space, int V> struct map_config {
+  Space space;
+  static constexpr int vector = V;
+};
+
+/// Three dimensions at once: nearest, linear, and one as it is.
+template <class T> void resize_three(index_t a, index_t b, index_t c, index_t to_a, index_t to_b) {
+  name_case("resize_any %ldx%ldx%ld to %ldx%ld", long(a), long(b), long(c), long(to_a), long(to_b));
+  buffer<T> x(a * b * c), y(to_a * to_b * c);
+  x.fill_random();
+  const float scale_a = float(a) / float(to_a), scale_b = float(b) / float(to_b);
+  std::vector<double> want;
+  for (index_t i = 0; i < to_a; ++i)
+    for (index_t j = 0; j < to_b; ++j)
+      for (index_t k = 0; k < c; ++k) {
+        const index_t from_a = std::min(index_t(float(i) * scale_a), a - 1);
+        const double at = std::max(double(float(j) * scale_b + (0.5f * scale_b - 0.5f)), 0.0);
+        const index_t low = std::min(index_t(at), b - 1), high = std::min(low + 1, b - 1);
+        const double part = at - double(low);
+        const auto value = [&](index_t m) { return double(x.get((from_a * b + m) * c + k)); };
+        want.push_back(value(low) * (1 - part) + value(high) * part);
+      }
+  resize_config cfg;
+  cfg.space = dims<dyn, dyn, dyn>(to_a, to_b, c);
+  using strides = dims<dyn, dyn, fixed<1>>;
+  launch(cuda::resize_any(
+      cfg, make_view<const T>(x.device(), strides(b * c, c, {})),
+      pack(cuda::resize_nearest_axis{scale_a, 0, 0, int(a)},
+           cuda::resize_linear_axis{scale_b, 0.5f * scale_b - 0.5f, int(b)},
+           cuda::resize_nearest_axis{1, 0, 0, int(c)}),
+      compute_t<T>(0), pack(make_view(y.device(), strides(to_b * c, c, {}))), pack(),
+      cuda::identity_body{}));
+  expect_close(y, want, rounding<T>() + 1e-5);
+}
+
+template <bool Largest> struct topk_config {
+  dims<dyn, dyn> space;
+  dyn k;
+  static constexpr bool largest = Largest;
+};
+struct both {
+  template <class L> TENON_FN results<f32<L>, i64<L>> operator()(L, f32<L> v, i64<L> i) const { return pack(v, i); }
+};
+/// Small integers, so that there are many equals.
+template <bool Largest> void topk(index_t rows, index_t n, index_t k) {
+  name_case("topk %ld of %ldx%ld largest %d", long(k), long(rows), long(n), Largest);
+  topk_config<Largest> cfg;
+  cfg.space = dims<dyn, dyn>(rows, n);
+  cfg.k = k;
+  buffer<float> x(rows * n), value(rows * k);
+  buffer<int64_t> index(rows * k);
+  for (index_t i = 0; i < x.size(); ++i)
+    x.set(i, float(random_int(-4, 4)));
+  x.upload();
+  std::vector<double> want_value, want_index;
+  for (index_t r = 0; r < rows; ++r) {
+    std::vector<index_t> order;
+    for (index_t i = 0; i < n; ++i)
+      order.push_back(i);
+    std::stable_sort(order.begin(), order.end(), [&](index_t i, index_t j) {
+      const float a = x.get(r * n + i), b = x.get(r * n + j);
+      return Largest ? a > b : a < b;
+    });
+    for (index_t i = 0; i < k; ++i) {
+      want_value.push_back(double(x.get(r * n + order[size_t(i)])));
+      want_index.push_back(double(order[size_t(i)]));
+    }
+  }
+  using strides = dims<dyn, fixed<1>>;
+  launch(cuda::topk(cfg, make_view<const float>(x.device(), strides(n, {})),
+                    pack(make_view(value.device(), strides(k, {})), make_view(index.device(), strides(k, {}))),
+                    pack(), both{}));
+  expect_close(value, want_value, 0);
+  expect_close(index, want_index, 0);
+}
+
+/// Borders wider than the tensor where the mode allows it.
+template <class Border> void bordered(const char *mode, index_t h, index_t w, index_t top, index_t left) {
+  name_case("border %s of %ldx%ld by %ld and %ld", mode, long(h), long(w), long(top), long(left));
+  const index_t out_h = h + 2 * top, out_w = w + 2 * left + 1;
+  buffer<float> x(h * w), y(out_h * out_w);
+  x.fill_random();
+  const auto walk = [&](index_t i, index_t n) { // step by step, as the mode is drawn
+    if (!strcmp(mode, "edge"))
+      return std::min(std::max<index_t>(i, 0), n - 1);
+    index_t at = 0, step = 1;
+    for (index_t s = 0; s != i; s += i > 0 ? 1 : -1) {
+      if (!strcmp(mode, "wrap")) {
+        at = i > 0 ? (at + 1) % n : (at + n - 1) % n;
+      } else if (n > 1) {
+        if (at + step < 0 || at + step >= n)
+          step = -step;
+        at += step;
+      }
+    }
+    return at;
+  };
+  std::vector<double> want;
+  for (index_t i = 0; i < out_h; ++i)
+    for (index_t j = 0; j < out_w; ++j)
+      want.push_back(double(x.get(walk(i - top, h) * w + walk(j - left, w))));
+  map_config<dims<dyn, dyn>, 4> cfg;
+  cfg.space = dims<dyn, dyn>(out_h, out_w);
+  const auto view = cuda::make_bordered_view<Border>(static_cast<const float *>(x.device()),
+                                                     dims<dyn, fixed<1>>(w, {}),
+                                                     dims<dyn, dyn>(top, left), dims<dyn, dyn>(h, w));
+  launch(cuda::map(cfg, pack(make_view(y.device(), dims<dyn, fixed<1>>(out_w, {}))), pack(view),
+                   cuda::identity_body{}));
+  expect_close(y, want, 0);
+}
+
+void shape() {
+  name_case("a shape as values");
+  map_config<dims<dyn>, 1> cfg;
+  cfg.space = dims<dyn>(3);
+  buffer<int64_t> y(3);
+  launch(cuda::map(cfg, pack(make_view(y.device(), extents<1>{})),
+                   pack(cuda::make_shape_values(dims<dyn, fixed<7>, dyn>(5, {}, 1 << 20))),
+                   cuda::identity_body{}));
+  expect_close(y, {5, 7, 1 << 20}, 0);
+}
+
+} // namespace
+
+int main() {
+  resize_three<float>(3, 5, 7, 6, 11);
+  resize_three<float>(8, 9, 2, 3, 4);
+  resize_three<f16>(2, 6, 5, 5, 13);
+  topk<true>(7, 40, 5);
+  topk<false>(3, 1, 1);
+  topk<true>(2, 300, 300);
+  topk<false>(19, 33, 4);
+  bordered<cuda::border_edge>("edge", 3, 5, 4, 2);
+  bordered<cuda::border_reflect>("reflect", 4, 6, 3, 5);
+  bordered<cuda::border_reflect>("reflect", 1, 3, 2, 2);
+  bordered<cuda::border_wrap>("wrap", 3, 4, 5, 3);
+  shape();
+  return finish();
+}
