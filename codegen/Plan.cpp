@@ -2,8 +2,10 @@
 //
 // Every value belongs to one buffer: views share their operand's, an in-place concat's operands
 // share its result's, and a group's result takes over the buffer of an operand that dies there and
-// is read only at the very points that are written. Offsets are chosen by best-fit placement under
-// several orders; the best one wins, and a few seeded shuffles help where it misses the bound.
+// is read only at the very points that are written. Buffers share bytes when every step that
+// touches one has finished before any that touches the other starts (StepOrder.h). Offsets are
+// chosen by best-fit placement under several orders; the best one wins, and a few seeded shuffles
+// help where it misses the bound.
 #include "codegen/Plan.h"
 
 #include "codegen/GroupForm.h"
@@ -12,6 +14,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <memory>
 #include <random>
 
 namespace tenon {
@@ -26,6 +29,7 @@ public:
 
   Plan run() {
     number(graph_.body());
+    order_ = std::make_unique<StepOrder>(orderOf(plan_));
     inputs();
     buffers(graph_.body());
     outputs();
@@ -203,12 +207,24 @@ private:
     }
     return last;
   }
-  /// No value of the buffer is used after `group`, nor returned, nor from another region.
+  /// No value of the buffer is used after `group`, nor beside it, nor returned, nor from another
+  /// region.
   bool diesAt(const BufferInfo &b, Operation &group) const {
     for (Value *v : b.values)
-      if (lastRead(v) > stepOf(group) || !v->def() || v->def()->parent() != group.parent())
+      if (lastRead(v) > stepOf(group) || !v->def() || v->def()->parent() != group.parent() ||
+          (!order_->isChain() && isReadBeside(v, stepOf(group))))
         return false;
     return true;
+  }
+  /// Whether a step that reads `v` may run while `step` does.
+  bool isReadBeside(Value *v, int step) const {
+    for (Use *u : v->uses()) {
+      auto it = first_.find(u->owner());
+      if (it == first_.end() ? isReadBeside(u->owner()->result(), step)
+                             : it->second != step && !order_->before(it->second, step))
+        return true;
+    }
+    return false;
   }
   int stepOf(const Operation &op) const { return first_.find(&op)->second; }
 
@@ -281,6 +297,8 @@ private:
     BufferInfo &b = plan_.buffers[it->second.buffer];
     b.firstStep = std::min(b.firstStep, step);
     b.lastStep = std::max(b.lastStep, step);
+    if (!llvm::is_contained(b.steps, step))
+      b.steps.push_back(step);
   }
 
   void liveRanges(Region &r) {
@@ -335,11 +353,26 @@ private:
     int64_t bytes;
     int first, last;
     int64_t at = 0;
-    unsigned index; // buffer, or step with kScratch set
+    unsigned index; // buffer, or step
     bool scratch;
+    llvm::SmallVector<int, 4> steps;
   };
 
-  static int64_t bestFit(std::vector<Item> &items, llvm::ArrayRef<unsigned> order) {
+  /// Whether two items may be live at the same time.
+  bool meet(const Item &a, const Item &b) const {
+    if (a.first <= b.last && b.first <= a.last)
+      return true;
+    if (order_->isChain())
+      return false;
+    const Item &early = a.last < b.first ? a : b, &late = a.last < b.first ? b : a;
+    for (int s : early.steps)
+      for (int t : late.steps)
+        if (!order_->before(s, t))
+          return true;
+    return false;
+  }
+
+  int64_t bestFit(std::vector<Item> &items, llvm::ArrayRef<unsigned> order) const {
     int64_t top = 0;
     std::vector<unsigned> placed;
     std::vector<std::pair<int64_t, int64_t>> busy;
@@ -347,7 +380,7 @@ private:
       Item &it = items[n];
       busy.clear();
       for (unsigned p : placed)
-        if (items[p].first <= it.last && it.first <= items[p].last)
+        if (meets_[size_t(p) * items.size() + n])
           busy.push_back({items[p].at, items[p].at + items[p].bytes});
       llvm::sort(busy);
       int64_t at = 0, best = -1, bestGap = INT64_MAX;
@@ -370,12 +403,21 @@ private:
     for (unsigned i = 0; i < plan_.buffers.size(); ++i) {
       const BufferInfo &b = plan_.buffers[i];
       if (b.home == Home::Arena && b.lastStep >= 0 && b.bytes > 0)
-        items.push_back({alignUp(b.bytes), b.firstStep, b.lastStep, 0, i, false});
+        items.push_back({alignUp(b.bytes), b.firstStep, b.lastStep, 0, i, false, b.steps});
     }
     for (unsigned i = 0; i < plan_.steps.size(); ++i)
       if (plan_.steps[i].scratchBytes)
-        items.push_back({alignUp(plan_.steps[i].scratchBytes), plan_.steps[i].number,
-                         plan_.steps[i].number, 0, i, true});
+        items.push_back({alignUp(plan_.steps[i].scratchBytes),
+                         plan_.steps[i].number,
+                         plan_.steps[i].number,
+                         0,
+                         i,
+                         true,
+                         {plan_.steps[i].number}});
+    meets_.assign(items.size() * items.size(), 0);
+    for (size_t a = 0; a < items.size(); ++a)
+      for (size_t b = 0; b < items.size(); ++b)
+        meets_[a * items.size() + b] = meet(items[a], items[b]);
     std::vector<int64_t> live(plan_.steps.size() + 1, 0);
     for (const Item &it : items)
       for (int s = it.first; s <= it.last; ++s)
@@ -423,6 +465,8 @@ private:
 
   Graph &graph_;
   Plan plan_;
+  std::unique_ptr<StepOrder> order_;
+  std::vector<uint8_t> meets_; // items by items
   llvm::DenseMap<const Operation *, int> first_, last_;
   llvm::MapVector<Value *, Alias> aliases_;
 };
@@ -430,6 +474,13 @@ private:
 } // namespace
 
 Plan planMemory(Graph &graph) { return Planner(graph).run(); }
+
+StepOrder orderOf(const Plan &plan) {
+  std::vector<Operation *> steps;
+  for (const Step &s : plan.steps)
+    steps.push_back(s.op);
+  return StepOrder(steps);
+}
 
 std::vector<uint8_t> packConstant(const Tensor &tensor, Type type) {
   const unsigned bits = bitWidth(type.element());

@@ -2,6 +2,7 @@
 // scheduled IR, computed last.
 #pragma once
 
+#include "codegen/StepOrder.h"
 #include "ir/IR.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -29,6 +30,8 @@ struct BufferInfo {
   int64_t bytes = 0;
   /// First and last step at which the bytes are live, both included (arena only).
   int firstStep = 0, lastStep = 0;
+  /// The steps that read or write them, in order; steps of other branches may run in between.
+  llvm::SmallVector<int, 4> steps;
   llvm::SmallVector<Value *, 2> values; // in order of definition
 };
 
@@ -47,7 +50,8 @@ struct Plan {
   std::vector<BufferInfo> buffers;
   llvm::DenseMap<const Value *, Placement> placements; // looked up only
   int64_t arenaBytes = 0;
-  /// Largest sum of live bytes over the order, the bound no plan can beat for this order.
+  /// Largest sum of live bytes over the order, the bound no plan can beat for this order. What
+  /// steps on several branches need beyond it is the price of running side by side.
   int64_t boundBytes = 0;
   int64_t scratchBytes = 0; // largest scratch of any step, inside arenaBytes
   int64_t zeroedBytes = 0;  // outside arenaBytes
@@ -60,6 +64,8 @@ struct Plan {
 };
 
 Plan planMemory(Graph &graph);
+/// The order that the plan of a graph relies on.
+StepOrder orderOf(const Plan &plan);
 /// Bytes of a constant as stored: packed into its type's layout.
 std::vector<uint8_t> packConstant(const Tensor &tensor, Type type);
 

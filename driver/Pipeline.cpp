@@ -249,8 +249,10 @@ void Compilation::writeReproducer(const Module &module, llvm::StringRef command)
 
 TargetTraits traitsOf(const Target &target) {
   TargetTraits traits;
-  if (target.family == Family::Cuda)
+  if (target.family == Family::Cuda) {
     traits.viewAlignment = 16; // loads of four floats trap when they are not aligned
+    traits.branches = kMaxBranches;
+  }
   return traits;
 }
 

@@ -71,6 +71,14 @@ struct TargetTraits {
   /// Alignment in bytes that windows of a buffer keep along its innermost dimension (16 where
   /// vector loads must be aligned, as on CUDA; 1 where they need not).
   int64_t viewAlignment = 1;
+  /// Sequences of groups that run side by side at most.
+  int64_t branches = 1;
+};
+
+/// Tensors that operations of these nodes (a glob; empty: all) make are stored as `element`.
+struct PrecisionRule {
+  std::string nodes;
+  Element element;
 };
 
 /// One decision of a fusion, kept whether accepted or not.
@@ -91,6 +99,8 @@ public:
 
   Diagnostics &diagnostics;
   TargetTraits target;
+  /// What --precision says; the last rule that matches counts.
+  std::vector<PrecisionRule> precision;
 
   /// Takes the controls; reports selectors that match nothing, with the nearest ids.
   /// `extraIds` are further ids that exist elsewhere (tactics).

@@ -17,7 +17,7 @@ llvm::StringRef groupingPipeline(unsigned level) {
   switch (level) {
   case 0: return "isolate";
   case 1: return "fuse,isolate";
-  default: return "assign-layout,fuse,concat-in-place,isolate";
+  default: return "assign-layout,fuse,concat-in-place,isolate,assign-branches";
   }
 }
 

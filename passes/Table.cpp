@@ -3,6 +3,7 @@
 #include "passes/Pass.h"
 
 #include "passes/AbsorbPad.h"
+#include "passes/AssignBranches.h"
 #include "passes/AssignLayout.h"
 #include "passes/Canonicalize.h"
 #include "passes/ConcatInPlace.h"
@@ -29,6 +30,10 @@ const PassOption kFuseOptions[] = {
 
 const PassOption kAlignment[] = {
     {"alignment", 0, "bytes on which windows of a buffer start; 0: what the target wants"},
+};
+
+const PassOption kBranches[] = {
+    {"branches", 0, "sequences that run side by side at most; 0: what the target wants"},
 };
 
 const PassInfo kTable[] = {
@@ -139,6 +144,10 @@ const PassInfo kTable[] = {
     // Isolate.cpp
     {Pass, "isolate", "gives every other operation a group of its own", runIsolate, {}, true},
     {Pattern, "isolate.op", "one operation, one group", nullptr, {}, true},
+
+    // AssignBranches.cpp
+    {Pass, "assign-branches", "groups that do not depend on each other run side by side",
+     runAssignBranches, kBranches},
 };
 
 } // namespace

@@ -1,6 +1,7 @@
-// Defines the tactic `contract_mma_sm80`: fp16 convolutions and matrix products with fp32
-// accumulation on Tensor Cores (runtime/cuda/contract_mma_sm80.cuh), for tensors that are stored in
-// fp16, on sm_80 and up.
+// Defines the tactics `contract_mma_sm75` and `contract_mma_sm80`: convolutions and matrix products
+// with fp32 accumulation on Tensor Cores (runtime/cuda/contract_mma.cuh), for tensors that are
+// stored in 16 bits: fp16, and bf16 from sm_80 on. Each generation serves the machines up to the
+// next.
 #include "codegen/cuda/Tactics.h"
 
 #include "codegen/Work.h"
@@ -15,16 +16,40 @@ constexpr ContractionTiles kTiles[] = {
     {64, 32, 64, 32, 16, 3},   {32, 64, 64, 16, 32, 3},  {64, 16, 64, 16, 16, 3},
 };
 
-bool match(const TacticInput &in, std::string &why) {
+struct Generation {
+  llvm::StringRef id;
+  llvm::StringRef kernel; // conv_<kernel>, matmul_<kernel>
+  llvm::StringRef header;
+  unsigned firstSm, endSm; // [first, end)
+  bool bf16;
+  int64_t stages;    // at most
+  double efficiency; // of what the data sheet promises, with large warps' tiles
+};
+constexpr Generation kSm75 = {
+    "contract_mma_sm75", "mma_sm75", "cuda/contract_mma_sm75.cuh", 75, 80, false, 2, 0.45};
+constexpr Generation kSm80 = {
+    "contract_mma_sm80", "mma_sm80", "cuda/contract_mma_sm80.cuh", 80, ~0u, true, 4, 0.55};
+
+template <const Generation &G> bool match(const TacticInput &in, std::string &why) {
   auto c = readContraction(in, why);
   if (!c)
     return false;
-  if (in.level.sm < 80) {
-    why = "mma.sync m16n8k16 needs sm_80";
+  if (in.level.sm < G.firstSm || in.level.sm >= G.endSm) {
+    why = "written for other machines than " + in.level.name.str();
     return false;
   }
-  if (c->a != Element::F16 || c->b != Element::F16) {
-    why = "operands that are not fp16";
+  if (c->b == Element::BF16 && !G.bf16) {
+    why = "the Tensor Cores of " + in.level.name.str() + " multiply fp16, not bf16";
+    return false;
+  }
+  // What is multiplied; A may be stored otherwise and converted as it is loaded.
+  if (in.form.anchor->operand(0)->type().element() != c->b ||
+      (c->b != Element::F16 && c->b != Element::BF16)) {
+    why = G.bf16 ? "operands that are not both fp16 or both bf16" : "operands that are not fp16";
+    return false;
+  }
+  if (computeElement(c->a) != Element::F32 || (c->a != c->b && !c->hasPrologue)) {
+    why = "an operand that is stored as " + name(c->a).str();
     return false;
   }
   if (!packsIn(*c, 16)) {
@@ -34,6 +59,7 @@ bool match(const TacticInput &in, std::string &why) {
   return true;
 }
 
+template <const Generation &G>
 void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
   std::string why;
   const Contraction c = *readContraction(in, why);
@@ -41,18 +67,18 @@ void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
     if (c.isPacked && !packsIn(c, t.tileN))
       continue;
     for (int64_t splits : splitsFor(c, in.level, t))
-      out.push_back({"contract_mma_sm80",
+      out.push_back({G.id.str(),
                      {{"tile_m", t.tileM},
                       {"tile_n", t.tileN},
                       {"tile_k", t.tileK},
                       {"warp_m", t.partM},
                       {"warp_n", t.partN},
-                      {"stages", t.stages},
+                      {"stages", std::min(t.stages, G.stages)},
                       {"splits", splits}}});
   }
 }
 
-double cost(const TacticInput &in, const Schedule &s) {
+template <const Generation &G> double cost(const TacticInput &in, const Schedule &s) {
   std::string why;
   const Contraction c = *readContraction(in, why);
   const double tm = double(*s.get("tile_m")), tn = double(*s.get("tile_n")),
@@ -60,9 +86,8 @@ double cost(const TacticInput &in, const Schedule &s) {
   const double splits = double(*s.get("splits")), blocks = double(tileCount(c, s)) * splits;
   const double steps = std::ceil(double(c.depth()) / tk / splits), sms = in.level.multiprocessors;
   const double perMultiprocessor = std::ceil(blocks / sms);
-  // mma.sync reaches about half of what the data sheet promises; large warps' tiles more of it.
   const double warp = double(*s.get("warp_m") * *s.get("warp_n"));
-  const double peak = in.level.tensorTflops * 1e6 / sms * 0.55 * warp / (warp + 512);
+  const double peak = in.level.tensorTflops * 1e6 / sms * G.efficiency * warp / (warp + 512);
   const double arithmetic = perMultiprocessor * 2 * tm * tn * tk * steps / peak;
   const double latency = std::ceil(perMultiprocessor / 3) * steps * 0.25;
   Effort e;
@@ -73,21 +98,27 @@ double cost(const TacticInput &in, const Schedule &s) {
          in.level.launchMicroseconds;
 }
 
+template <const Generation &G>
 void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
-  out.include("cuda/contract_mma_sm80.cuh");
-  emitContraction(in, s, out, "mma_sm80");
+  out.include(G.header);
+  emitContraction(in, s, out, G.kernel);
+}
+
+template <const Generation &G> constexpr Tactic tactic(llvm::StringRef summary) {
+  return {G.id,
+          summary,
+          match<G>,
+          enumerate<G>,
+          cost<G>,
+          packContraction,
+          splitPartialBytes,
+          emit<G>,
+          splitCounterBytes};
 }
 
 } // namespace
 
-const Tactic kContractMmaSm80 = {"contract_mma_sm80",
-                                 "fp16 contraction on Tensor Cores",
-                                 match,
-                                 enumerate,
-                                 cost,
-                                 packContraction,
-                                 splitPartialBytes,
-                                 emit,
-                                 splitCounterBytes};
+const Tactic kContractMmaSm75 = tactic<kSm75>("fp16 contraction on the Tensor Cores of sm_75");
+const Tactic kContractMmaSm80 = tactic<kSm80>("fp16 and bf16 contraction on Tensor Cores");
 
 } // namespace tenon::cuda

@@ -6,6 +6,7 @@
 // agree byte for byte share their place in the weights.
 #include "codegen/cuda/Program.h"
 
+#include "codegen/PlanVerifier.h"
 #include "codegen/emit/Amalgamate.h"
 #include "codegen/emit/Interface.h"
 #include "codegen/emit/StepWriter.h"
@@ -70,19 +71,44 @@ std::string weightsFile(const std::string &bytes) {
 /// One graph of the module.
 struct Variant {
   Variant(Graph &graph, const TargetLevel &level)
-      : graph(graph), level(level), plan(planMemory(graph)), places(nullptr) {}
+      : graph(graph), level(level), plan(planMemory(graph)), order(orderOf(plan)), places(nullptr) {
+  }
 
   struct Row {
     std::string label, function;
     bool touchesIo;
+    int branch;
   };
   Graph &graph;
   const TargetLevel &level;
   Plan plan;
+  StepOrder order;
   std::unique_ptr<Places> places;
   std::vector<Row> rows;
 
   std::string name() const { return level.name.str(); }
+
+  /// What waits for what across branches, from the start (-1) to the end or to what is carried
+  /// over then.
+  std::vector<StepOrder::Edge> edges() const {
+    std::vector<StepOrder::Edge> all;
+    if (order.isChain())
+      return all;
+    all = order.edges().vec();
+    std::array<bool, kMaxBranches> begun{};
+    for (int s = 0; s < order.size(); ++s) {
+      bool &mine = begun[size_t(order.branch(s))];
+      if (order.branch(s) != 0 && !mine &&
+          llvm::none_of(order.edges(), [&](const StepOrder::Edge &e) { return e.to == s; }))
+        all.push_back({-1, s});
+      mine = true;
+    }
+    const auto joins = order.joins();
+    all.insert(all.end(), joins.begin(), joins.end());
+    llvm::stable_sort(
+        all, [](const StepOrder::Edge &a, const StepOrder::Edge &b) { return a.to < b.to; });
+    return all;
+  }
 };
 
 class CudaProgram {
@@ -95,10 +121,12 @@ public:
 
   bool write(std::vector<CompiledFile> &files) {
     for (auto &graph : module_.graphs)
-      if (!checkCudaSupport(*graph, diagnostics_))
+      if (!checkCudaSupport(*graph, diagnostics_) || !checkBranches(*graph, diagnostics_))
         return false;
     for (size_t i = 0; i < target_.levels.size(); ++i) {
       auto v = std::make_unique<Variant>(*module_.graphs[i], *target_.levels[i]);
+      if (!verifyPlan(v->plan, diagnostics_))
+        return false;
       weights_.merge(v->plan);
       v->places = std::make_unique<Places>(v->plan, dims_);
       variants_.push_back(std::move(v));
@@ -165,7 +193,7 @@ private:
       v.rows.push_back(
           {label,
            section(v, step, label, [&](StepWriter &writer) { tactic->emit(in, *s, writer); }),
-           touchesIo(v.plan, *step.op)});
+           touchesIo(v.plan, *step.op), v.order.branch(step.number)});
     }
     carryStates(v);
   }
@@ -190,7 +218,7 @@ private:
         out.code().line("return to.launch<V>(cuda::map(" + config +
                         ", outs, ins, cuda::identity_body{}));");
       });
-      v.rows.push_back({label, function, touchesIo(v.plan, {from, to})});
+      v.rows.push_back({label, function, touchesIo(v.plan, {from, to}), 0});
     }
   }
 
@@ -317,6 +345,17 @@ private:
     return name + ", " + std::to_string(rows.size());
   }
 
+  /// The rest of a program's row where steps run side by side.
+  static std::string branches(SourceWriter &w, const Variant &v) {
+    std::vector<std::string> rows;
+    for (const StepOrder::Edge &e : v.edges())
+      rows.push_back(std::to_string(e.from) + ", " + std::to_string(e.to));
+    if (rows.empty())
+      return "";
+    return ", " + std::to_string(v.order.branches()) + ", " +
+           array(w, "cuda::step_edge", "edges_" + v.name(), rows);
+  }
+
   void tables(SourceWriter &w) {
     w.comment("The programs, one per architecture, and what they share.");
     const TargetLevel *ptx = ptxLevel(target_);
@@ -329,13 +368,14 @@ private:
       std::vector<std::string> rows;
       for (const Variant::Row &r : v->rows)
         rows.push_back("\"" + r.label + "\", " + r.function + "<" + name + ">, " +
-                       (r.touchesIo ? "true" : "false"));
+                       (r.touchesIo ? "true" : "false") +
+                       (r.branch ? ", " + std::to_string(r.branch) : ""));
       const std::string steps = array(w, "cuda::step", "steps_" + name, rows);
       programs.push_back(arch + ", " + specific + (&v->level == ptx ? ", true" : ", false") +
                          ", cuda::check_build<" + name + ">, " + steps + ", " +
                          std::to_string(v->plan.arenaBytes) + ", " +
                          std::to_string(v->plan.zeroedBytes) + ", " +
-                         std::to_string(v->plan.stateBytes));
+                         std::to_string(v->plan.stateBytes) + branches(w, *v));
     }
     const std::string variants = array(w, "cuda::variant_table", "variants", programs);
     auto size = [](const Port &p) {

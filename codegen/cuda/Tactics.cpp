@@ -5,12 +5,25 @@ namespace tenon {
 
 llvm::ArrayRef<Tactic> cudaTactics() {
   static const Tactic kTable[] = {
-      cuda::kDepthwise,    cuda::kGemv,          cuda::kContractMmaSm80,
-      cuda::kContractSimt, cuda::kContractAny,   cuda::kPooling,
-      cuda::kPoolingAny,   cuda::kReduce,        cuda::kFold,
-      cuda::kSoftmax,      cuda::kResize,        cuda::kResizeAny,
-      cuda::kGather,       cuda::kPadBorder,     cuda::kTopK,
-      cuda::kShapeOf,      cuda::kMapTransposed, cuda::kMap,
+      cuda::kDepthwise,
+      cuda::kGemv,
+      cuda::kContractMmaSm75,
+      cuda::kContractMmaSm80,
+      cuda::kContractSimt,
+      cuda::kContractAny,
+      cuda::kPooling,
+      cuda::kPoolingAny,
+      cuda::kReduce,
+      cuda::kFold,
+      cuda::kSoftmax,
+      cuda::kResize,
+      cuda::kResizeAny,
+      cuda::kGather,
+      cuda::kPadBorder,
+      cuda::kTopK,
+      cuda::kShapeOf,
+      cuda::kMapTransposed,
+      cuda::kMap,
   };
   return kTable;
 }

@@ -9,6 +9,7 @@ namespace tenon::cuda {
 extern const Tactic kMap;
 extern const Tactic kMapTransposed;
 extern const Tactic kContractSimt;
+extern const Tactic kContractMmaSm75;
 extern const Tactic kContractMmaSm80;
 extern const Tactic kContractAny;
 extern const Tactic kGemv;

@@ -37,9 +37,12 @@ def with_literals(text, generator):
             count *= int(extent)
         data.extend(b"\0" * (-len(data) % 64))
         at = len(data)
-        code, size = {"f32": ("f", 4), "f16": ("e", 2)}[element]
         for _ in range(count):
-            data.extend(struct.pack("<" + code, generator.uniform(-1, 1)))
+            value = generator.uniform(-1, 1)
+            if element == "bf16":  # the upper half of an f32
+                data.extend(struct.pack("<f", value)[2:])
+            else:
+                data.extend(struct.pack({"f32": "<f", "f16": "<e"}[element], value))
         return f"data<{match.group(1)}: {at}>"
 
     return re.sub(r"random<([^>]*)>", literal, text), bytes(data)

@@ -1,0 +1,133 @@
+// Implements the check of memory plans: every overlap of bytes against the order of steps.
+#include "codegen/PlanVerifier.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace tenon {
+namespace {
+
+/// Bytes of the arena and the steps that touch them.
+struct Extent {
+  std::string what;
+  int64_t at, bytes;
+  llvm::SmallVector<int, 4> steps;
+  bool toTheEnd; // carried to the next run when all steps are done
+};
+
+class Verifier {
+public:
+  Verifier(const Plan &plan, Diagnostics &diagnostics)
+      : plan_(plan), order_(orderOf(plan)), diagnostics_(diagnostics) {}
+
+  bool run() {
+    for (const Step &s : plan_.steps)
+      stepOf_[s.op] = s.number;
+    for (const Step &s : plan_.steps)
+      reads(s);
+    const std::vector<Extent> extents = this->extents();
+    for (size_t a = 0; a < extents.size(); ++a)
+      for (size_t b = a + 1; b < extents.size(); ++b)
+        if (extents[a].at < extents[b].at + extents[b].bytes &&
+            extents[b].at < extents[a].at + extents[a].bytes)
+          overlap(extents[a], extents[b]);
+    for (const BufferInfo &b : plan_.buffers)
+      inPlace(b);
+    return ok_;
+  }
+
+private:
+  void fail(int step, const std::string &message) {
+    ok_ = false;
+    diagnostics_.error(*plan_.steps[size_t(step)].op, "defect of the memory plan: " + message);
+  }
+
+  void reads(const Step &s) {
+    llvm::SmallVector<int, 8> makers;
+    for (Value *v : s.op->operands())
+      stepsBehind(v, stepOf_, makers);
+    for (int m : makers)
+      if (!order_.before(m, s.number))
+        fail(s.number, "step " + std::to_string(s.number) + " does not wait for step " +
+                           std::to_string(m) + ", whose result it reads");
+  }
+
+  std::vector<Extent> extents() const {
+    std::vector<Extent> all;
+    for (size_t i = 0; i < plan_.buffers.size(); ++i) {
+      const BufferInfo &b = plan_.buffers[i];
+      if (b.home != Home::Arena || b.bytes == 0 || b.steps.empty())
+        continue;
+      all.push_back({"buffer " + std::to_string(i), b.at, b.bytes, b.steps,
+                     b.lastStep > *std::max_element(b.steps.begin(), b.steps.end())});
+    }
+    for (const Step &s : plan_.steps)
+      if (s.scratchBytes > 0)
+        all.push_back({"the scratch of step " + std::to_string(s.number),
+                       s.scratchAt,
+                       s.scratchBytes,
+                       {s.number},
+                       false});
+    return all;
+  }
+
+  bool allBefore(const Extent &a, const Extent &b) const {
+    return !a.toTheEnd && llvm::all_of(a.steps, [&](int s) {
+      return llvm::all_of(b.steps, [&](int t) { return order_.before(s, t); });
+    });
+  }
+  void overlap(const Extent &a, const Extent &b) {
+    if (!allBefore(a, b) && !allBefore(b, a))
+      fail(b.steps.front(), a.what + " and " + b.what + " share bytes and may be live together");
+  }
+
+  void touching(Value *v, llvm::SmallVectorImpl<int> &out) const {
+    for (Use *u : v->uses()) {
+      auto it = stepOf_.find(u->owner());
+      if (it != stepOf_.end())
+        out.push_back(it->second);
+      else if (!u->owner()->isTerminator())
+        touching(u->owner()->result(), out);
+    }
+  }
+
+  /// Byte of its buffer at which a value's first element lies; windows of it have their origins.
+  Dim beginOf(Value *v) const {
+    const Type t = v->type();
+    return addressing(t).offset * (bitWidth(t.element()) / 8) + plan_[v].offset;
+  }
+
+  /// Values of one buffer that begin at one place: the later is written over the earlier.
+  void inPlace(const BufferInfo &b) {
+    for (Value *late : b.values) {
+      auto maker = late->def() ? stepOf_.find(late->def()) : stepOf_.end();
+      if (maker == stepOf_.end())
+        continue;
+      for (Value *early : b.values) {
+        auto first = early->def() ? stepOf_.find(early->def()) : stepOf_.end();
+        if (first == stepOf_.end() || first->second >= maker->second ||
+            early->type().upperElements() == 0 || beginOf(early) != beginOf(late))
+          continue;
+        llvm::SmallVector<int, 8> steps{first->second};
+        touching(early, steps);
+        for (int s : steps)
+          if (s != maker->second && !order_.before(s, maker->second))
+            fail(maker->second, "step " + std::to_string(maker->second) +
+                                    " writes over what step " + std::to_string(s) + " uses");
+      }
+    }
+  }
+
+  const Plan &plan_;
+  const StepOrder order_;
+  Diagnostics &diagnostics_;
+  llvm::DenseMap<const Operation *, int> stepOf_;
+  bool ok_ = true;
+};
+
+} // namespace
+
+bool verifyPlan(const Plan &plan, Diagnostics &diagnostics) {
+  return Verifier(plan, diagnostics).run();
+}
+
+} // namespace tenon
