@@ -28,7 +28,7 @@ struct CompiledFile {
 struct CompileSummary {
   int nodes = 0;   // ONNX nodes read
   int kernels = 0; // steps written
-  int64_t weightBytes = 0, arenaBytes = 0, boundBytes = 0, scratchBytes = 0;
+  int64_t weightBytes = 0, arenaBytes = 0, boundBytes = 0, scratchBytes = 0, stateBytes = 0;
   double estimatedMicroseconds = 0;
   std::string weightsMode;
 };

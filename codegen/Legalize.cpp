@@ -6,6 +6,8 @@
 
 #include "llvm/ADT/DenseSet.h"
 
+#include <set>
+
 namespace tenon {
 namespace {
 
@@ -14,6 +16,8 @@ public:
   explicit Legalizer(Diagnostics &diagnostics) : diagnostics_(diagnostics) {}
 
   bool run(Graph &graph) {
+    unwrapAll(graph.body());
+    appends(graph);
     region(graph.body());
     return ok_;
   }
@@ -61,6 +65,44 @@ private:
     return copy;
   }
 
+  void unwrapAll(Region &r) {
+    for (Operation &op : r.opsEarlyInc())
+      if (op.is(Op::Group))
+        unwrap(op);
+  }
+
+  /// What a state appends lies behind its old elements, in the memory of the state.
+  void appends(Graph &graph) {
+    for (const State &s : graph.states) {
+      Operation *op = appendOf(graph, s);
+      if (!op)
+        continue;
+      const Layout room = roomyLayout(op->result()->type(), unsigned(s.appendAxis));
+      relayout(op->operand(0), room, *op);
+      relayout(op->result(), room, *op);
+      appends_.insert(op);
+      kept_.insert({graph.returnOp(), s.output});
+    }
+  }
+
+  /// Gives the operand or result of `concat` another layout; readers that cannot take it get a
+  /// copy in the old one.
+  void relayout(Value *v, Layout layout, Operation &concat) {
+    const Type old = v->type();
+    if (old.layout() == layout)
+      return;
+    v->setType(old.withLayout(layout));
+    for (Use *u : v->uses()) {
+      Operation *user = u->owner();
+      if (user == &concat || user->isAny(Op::Concat, Op::Return))
+        continue; // these look at layouts themselves
+      if (needsItsLayout(*u))
+        u->set(copyBefore(user, v, old, concat.loc()));
+      else if (user->is(Op::Group))
+        user->region().argument(u->index())->setType(v->type());
+    }
+  }
+
   /// A value that owns the memory it is written to: results of groups that no view shares yet.
   static Value *rootOf(Value *v) {
     while (Operation *op = v->def()) {
@@ -74,33 +116,29 @@ private:
   void concat(Operation &op) {
     const Type whole = op.result()->type();
     const auto axis = unsigned(op.intAttr("axis"));
-    int64_t start = 0;
+    Dim start = whole.context().dim(0);
     for (unsigned i = 0; i < op.numOperands(); ++i) {
       Value *v = op.operand(i);
-      if (!v->type().dim(axis).isConstant() && i + 1 < op.numOperands()) {
-        diagnostics_.error(op, "concat along an extent known only at run time is not supported "
-                               "except for its last operand; bind the extent with --bind");
-        ok_ = false;
-        return;
-      }
+      const Dim here = start;
+      start = start + v->type().dim(axis);
+      if (i == 0 && appends_.count(&op))
+        continue; // in the state already
       // In place only when the operand is written by a group straight into this window.
-      const bool own = v->def() && v->def()->is(Op::Group) && claimed_.insert(v).second;
-      if (!own || !viewOffset(op, i)) {
-        const Type window = v->type().withLayout(windowLayout(whole, axis, start));
-        Value *copy = copyBefore(&op, v, window, op.loc());
-        claimed_.insert(copy);
-        op.setOperand(i, copy);
-      }
-      start += v->type().dim(axis).isConstant() ? v->type().dim(axis).constant() : 0;
+      const bool own = v->def() && v->def()->is(Op::Group) && !v->def()->boolAttr("apart") &&
+                       claimed_.insert(v).second;
+      if (own && viewOffset(op, i))
+        continue;
+      const Type window =
+          v->type().withLayout(windowLayout(whole, axis, here.isConstant() ? here.constant() : 0));
+      Value *copy = copyBefore(&op, v, window, op.loc());
+      claimed_.insert(copy);
+      op.setOperand(i, copy);
     }
   }
 
   void region(Region &r) {
     for (Operation &op : r.opsEarlyInc()) {
       Operation *now = &op;
-      if (op.is(Op::Group))
-        if (Operation *bare = unwrap(op))
-          now = bare;
       switch (now->kind()) {
       case Op::Concat: concat(*now); break;
       case Op::Reshape:
@@ -116,8 +154,10 @@ private:
       case Op::Constant: break;
       case Op::If:
       case Op::Loop:
-        for (unsigned i = 0; i < now->numRegions(); ++i)
+        for (unsigned i = 0; i < now->numRegions(); ++i) {
+          unwrapAll(now->region(i));
           region(now->region(i));
+        }
         break;
       case Op::Return: outputs(*now); break;
       case Op::Yield: yields(*now); break;
@@ -129,9 +169,12 @@ private:
   /// Operands of the terminator must be whole buffers of their own, dense and row-major.
   void outputs(Operation &end) {
     llvm::DenseSet<Value *> taken;
+    for (auto &[op, i] : kept_)
+      if (op == &end)
+        taken.insert(end.operand(i));
     for (unsigned i = 0; i < end.numOperands(); ++i) {
       Value *v = end.operand(i);
-      if (!v->type().isTensor())
+      if (!v->type().isTensor() || kept_.count({&end, i}))
         continue;
       Value *root = rootOf(v);
       Operation *def = root->def();
@@ -154,6 +197,8 @@ private:
   Diagnostics &diagnostics_;
   bool ok_ = true;
   llvm::DenseSet<Value *> claimed_; // written in place into a concat
+  llvm::DenseSet<Operation *> appends_;
+  std::set<std::pair<Operation *, unsigned>> kept_; // outputs that are in their state's memory
 };
 
 } // namespace

@@ -44,6 +44,7 @@ public:
       if (p.home != Home::Input && p.home != Home::Output)
         p.at += a.offset;
       p.offset = a.offset;
+      p.start = a.start;
       plan_.placements[v] = p;
     }
     return std::move(plan_);
@@ -53,6 +54,7 @@ private:
   struct Alias {
     unsigned buffer;
     int64_t offset; // bytes from the buffer's start
+    Dim start;      // and elements known at run time; null for none
   };
 
   //===--------------------------------------------------------------------===//
@@ -88,12 +90,20 @@ private:
     b.lastStep = -1;
     plan_.buffers.push_back(b);
     const auto id = unsigned(plan_.buffers.size() - 1);
-    alias(v, id, 0);
+    alias(v, {id, 0, Dim()});
     return id;
   }
-  void alias(Value *v, unsigned buffer, int64_t offset) {
-    aliases_[v] = {buffer, offset};
-    plan_.buffers[buffer].values.push_back(v);
+  void alias(Value *v, Alias a) {
+    aliases_[v] = a;
+    plan_.buffers[a.buffer].values.push_back(v);
+  }
+  /// The place `elements` behind `a`.
+  static Alias behind(Alias a, Type t, Dim elements) {
+    if (elements.isConstant())
+      a.offset += bytesOf(t, elements);
+    else
+      a.start = a.start ? a.start + elements : elements;
+    return a;
   }
   unsigned find(Value *v) const { return aliases_.find(v)->second.buffer; }
   static int64_t bytesOf(Type t) { return byteSize(t.element(), allocatedElements(t)); }
@@ -111,7 +121,7 @@ private:
         const Alias a = aliases_[y];
         for (unsigned i = 0; i < op.numOperands(); ++i)
           if (!aliases_.count(op.operand(i)))
-            alias(op.operand(i), a.buffer, a.offset + bytesOf(y->type(), *viewOffset(op, i)));
+            alias(op.operand(i), behind(a, y->type(), *viewOffset(op, i)));
       }
     for (Operation &op : r) {
       switch (op.kind()) {
@@ -128,7 +138,7 @@ private:
       case Op::Slice:
         if (!aliases_.count(op.result())) {
           const Alias a = aliases_[op.operand(0)];
-          alias(op.result(), a.buffer, a.offset + bytesOf(op.result()->type(), *viewOffset(op)));
+          alias(op.result(), behind(a, op.result()->type(), *viewOffset(op)));
         }
         break;
       case Op::Group: groupResults(op); break;
@@ -148,7 +158,7 @@ private:
       if (reuse >= 0) {
         taken[reuse] = true;
         const Alias a = aliases_[group.operand(reuse)];
-        alias(y, a.buffer, a.offset);
+        alias(y, a);
       } else {
         makeBuffer(y, Home::Arena, 0, bytesOf(y->type()));
       }
@@ -158,6 +168,8 @@ private:
   /// An operand whose memory the result may take over: the group is the last to read its buffer,
   /// and the body reads it only at the point it writes.
   int inPlaceOperand(Operation &group, Value *y, llvm::ArrayRef<bool> taken) {
+    if (group.boolAttr("apart"))
+      return -1;
     std::string why;
     auto form = analyzeGroup(group, why);
     if (!form)
@@ -244,7 +256,7 @@ private:
                               ? op.operand(a->index())
                               : nullptr;
           if (passed && aliases_.count(passed))
-            alias(a, aliases_[passed].buffer, aliases_[passed].offset);
+            alias(a, Alias(aliases_[passed]));
           else
             makeBuffer(a, Home::Arena, 0, bytesOf(a->type()));
         }
@@ -257,13 +269,19 @@ private:
     int64_t next = 0;
     for (unsigned i = 0; i < graph_.body().numArguments(); ++i) {
       Value *v = graph_.body().argument(i);
-      const bool state = llvm::any_of(graph_.states, [&](const State &s) { return s.input == i; });
-      if (!state) {
+      auto s = llvm::find_if(graph_.states, [&](const State &state) { return state.input == i; });
+      if (s == graph_.states.end()) {
         makeBuffer(v, Home::Input, next++, 0);
         continue;
       }
-      makeBuffer(v, Home::State, plan_.stateBytes, bytesOf(v->type()));
-      plan_.stateBytes += alignUp(bytesOf(v->type()));
+      // A cache is as large as it becomes; what is appended to it in place is a part of it.
+      Value *whole = graph_.returnOp()->operand(s->output);
+      const int64_t bytes = std::max(bytesOf(v->type()), bytesOf(whole->type()));
+      const unsigned buffer = makeBuffer(v, Home::State, plan_.stateBytes, bytes);
+      plan_.stateBytes += alignUp(bytes);
+      if (Operation *op = appendOf(graph_, *s))
+        if (auto offset = viewOffset(*op); offset && offset->isConstant(0))
+          alias(whole, {buffer, 0, Dim()});
     }
   }
 

@@ -20,6 +20,8 @@ struct Placement {
   int64_t at = 0;
   /// Byte offset of the value's base within its buffer.
   int64_t offset = 0;
+  /// Elements beyond that, known at run time; null where there are none.
+  Dim start;
   /// Index into Plan::buffers; values that share memory (views, in-place) share a buffer.
   unsigned buffer = 0;
 };

@@ -8,12 +8,7 @@ namespace tenon {
 namespace {
 
 llvm::Optional<Dim> fixed(Context &context, Dim d, const SymbolValues &symbols) {
-  auto lookup = [](llvm::StringRef symbol, void *user) -> llvm::Optional<int64_t> {
-    auto &values = *static_cast<const SymbolValues *>(user);
-    auto it = values.find(symbol.str());
-    return it == values.end() ? llvm::Optional<int64_t>() : it->second;
-  };
-  auto v = evaluate(d, lookup, const_cast<SymbolValues *>(&symbols));
+  auto v = valueOf(d, symbols);
   return v ? llvm::Optional<Dim>(context.dim(*v)) : llvm::None;
 }
 
@@ -49,6 +44,15 @@ std::vector<int64_t> physicalIndices(Type type) {
 }
 
 } // namespace
+
+llvm::Optional<int64_t> valueOf(Dim d, const SymbolValues &symbols) {
+  auto lookup = [](llvm::StringRef symbol, void *user) -> llvm::Optional<int64_t> {
+    auto &values = *static_cast<const SymbolValues *>(user);
+    auto it = values.find(symbol.str());
+    return it == values.end() ? llvm::Optional<int64_t>() : it->second;
+  };
+  return evaluate(d, lookup, const_cast<SymbolValues *>(&symbols));
+}
 
 Type staticType(Type type, const SymbolValues &symbols) {
   Context &context = type.context();

@@ -37,6 +37,9 @@ private:
   std::vector<Segment> segments_;
 };
 
+/// An extent with symbols replaced; None when one has no value.
+llvm::Optional<int64_t> valueOf(Dim d, const SymbolValues &symbols);
+
 /// The type with every symbolic extent replaced; null when a symbol has no value.
 Type staticType(Type type, const SymbolValues &symbols);
 

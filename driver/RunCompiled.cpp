@@ -68,6 +68,13 @@ private:
     t.step = step;
     t.read = read;
     t.place = place->second;
+    if (t.place.start) {
+      auto start = valueOf(t.place.start, symbols);
+      if (!start)
+        return llvm::None;
+      const bool indexed = t.place.home == Home::Input || t.place.home == Home::Output;
+      (indexed ? t.place.offset : t.place.at) += byteSize(v->type().element(), *start);
+    }
     t.form = std::move(*form);
     return t;
   }

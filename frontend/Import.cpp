@@ -253,6 +253,30 @@ void compareDeclared(ModelImport &state, const onnx::ValueInfoProto &info, Value
                   "; what inference found is used: " + toString(t));
 }
 
+/// An appended state's extent is what its context counts: one symbol, which has one next value.
+std::string checkGrowth(const Graph &graph, const State &s, Type from, Type to) {
+  const Dim length = from.dim(unsigned(s.appendAxis)), next = to.dim(unsigned(s.appendAxis));
+  const std::string name = quoted(graph.inputNames[s.input]);
+  if (!length.isSymbol())
+    return "dimension " + std::to_string(s.appendAxis) + " of " + name +
+           " has to be known at run time, found " + toString(from) +
+           "; keep it within bounds with --range NAME=0..16";
+  if (next.lower() < length.lower())
+    return "dimension " + std::to_string(s.appendAxis) + " of the output is smaller than that of " +
+           name + ", found " + toString(from) + " and " + toString(to);
+  for (const State &other : graph.states) {
+    if (other.appendAxis < 0)
+      continue;
+    const auto axis = unsigned(other.appendAxis);
+    const Dim theirs =
+        const_cast<Graph &>(graph).returnOp()->operand(other.output)->type().dim(axis);
+    if (graph.body().argument(other.input)->type().dim(axis) == length && theirs != next)
+      return name + " and " + quoted(graph.inputNames[other.input]) +
+             " have one length but grow by different numbers of elements";
+  }
+  return "";
+}
+
 bool resolveStates(ModelImport &state, Graph &graph) {
   for (const ImportState &wanted : state.options.states) {
     auto in = llvm::find(graph.inputNames, wanted.input);
@@ -282,6 +306,18 @@ bool resolveStates(ModelImport &state, Graph &graph) {
                   " cannot become the next " + toString(from));
       return false;
     }
+    for (const State &other : graph.states)
+      if (other.input == s.input || other.output == s.output) {
+        state.error("--state " + wanted.input + "=" + wanted.output + ": " +
+                    (other.input == s.input ? "the input" : "the output") +
+                    " is part of another state");
+        return false;
+      }
+    if (s.appendAxis >= 0)
+      if (const std::string why = checkGrowth(graph, s, from, to); !why.empty()) {
+        state.error("--state " + wanted.input + "=" + wanted.output + ": " + why);
+        return false;
+      }
     graph.states.push_back(s);
   }
   return true;

@@ -1,6 +1,8 @@
 // Implements the view relation by comparing strides.
 #include "ir/Views.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 namespace tenon {
 namespace {
 
@@ -108,6 +110,60 @@ bool isView(const Operation &op) {
     if (!viewOffset(op, i))
       return false;
   return true;
+}
+
+const char *needsItsLayout(const Use &reader) {
+  Operation *op = reader.owner();
+  if (op->isTerminator())
+    return "the value is an output of its own";
+  if (op->isAny(Op::Reshape, Op::Transpose, Op::Slice) && isView(*op))
+    return "another operation views the value as it lies";
+  if (op->isAny(Op::If, Op::Loop, Op::Concat, Op::User))
+    return "another reader needs the value dense";
+  if (op->is(Op::Group)) {
+    Value *argument = op->region().argument(reader.index());
+    for (Operation &inner : op->region())
+      if (inner.isAny(Op::Reshape, Op::User) && llvm::is_contained(inner.operands(), argument))
+        return "another kernel needs the value dense";
+  }
+  return nullptr;
+}
+
+Operation *appendOf(Graph &graph, const State &state) {
+  if (state.appendAxis < 0 || !graph.returnOp())
+    return nullptr;
+  Value *past = graph.body().argument(state.input);
+  Value *whole = graph.returnOp()->operand(state.output);
+  Operation *op = whole->def();
+  if (!op || !op->is(Op::Concat) || op->operand(0) != past ||
+      op->intAttr("axis") != state.appendAxis || whole->type().layout().hasBlocks() ||
+      bitWidth(whole->type().element()) < 8)
+    return nullptr;
+  for (unsigned i = 1; i < op->numOperands(); ++i)
+    if (op->operand(i) == past)
+      return nullptr;
+  return op;
+}
+
+Layout roomyLayout(Type whole, unsigned axis) {
+  llvm::SmallVector<LayoutAxis, 6> axes;
+  if (whole.layout().isRowMajor())
+    for (unsigned i = 0; i < whole.rank(); ++i)
+      axes.push_back({int(i), 0, false, Dim(), 0});
+  else
+    axes.append(whole.layout().axes().begin(), whole.layout().axes().end());
+  for (LayoutAxis &a : axes) {
+    if (a.dim != int(axis)) {
+      if (whole.dim(unsigned(a.dim)).isConstant(1))
+        continue;
+      // Outer dimensions are passed over in steps of the room.
+      for (LayoutAxis &b : axes)
+        if (b.dim == int(axis))
+          b.alloc = whole.context().dim((b.alloc ? b.alloc : whole.dim(axis)).upper());
+    }
+    break;
+  }
+  return Layout::get(whole.context(), axes);
 }
 
 Layout windowLayout(Type whole, unsigned axis, int64_t start) {

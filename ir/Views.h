@@ -13,8 +13,8 @@ namespace tenon {
 
 /// For reshape, transpose and slice (operand 0): the element offset e such that result element i
 /// is at e + address(result type, i) in the operand's buffer. For concat, operand k: the offset e
-/// such that operand element i is at e + address(operand type, i) in the result's buffer. None
-/// when the layouts do not agree.
+/// such that operand element i is at e + address(operand type, i) in the result's buffer; along an
+/// extent known at run time, e is an expression. None when the layouts do not agree.
 llvm::Optional<Dim> viewOffset(const Operation &op, unsigned operand = 0);
 
 /// True for a reshape, transpose, slice or concat all of whose operands have a viewOffset.
@@ -23,5 +23,16 @@ bool isView(const Operation &op);
 /// Layout of the window [start, start + extent) of `whole` along `axis`: what operand types of an
 /// in-place concat and result types of an in-place slice have. Null (row-major) never results.
 Layout windowLayout(Type whole, unsigned axis, int64_t start);
+
+/// Why a reader needs its operand's memory as it is and takes no other strided layout of it; null
+/// when the reader takes any.
+const char *needsItsLayout(const Use &reader);
+
+/// The concat that makes the output of an appended state of the state's input and what is new, in
+/// this order along the state's axis; null where the output is made otherwise.
+Operation *appendOf(Graph &graph, const State &state);
+/// Layout in which `whole` has room along `axis` for its largest extent, and only its last
+/// elements move when it grows.
+Layout roomyLayout(Type whole, unsigned axis);
 
 } // namespace tenon

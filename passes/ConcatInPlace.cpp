@@ -6,8 +6,15 @@
 //
 // The operand's layout becomes the window of the result's that it fills; all its readers see the
 // window, too. A concat all of whose operands lie so moves nothing. Operands along an outermost
-// dimension are windows already and need no change of type. What cannot be written in place is
+// dimension are windows already and need no change of type. An operand that is itself a concat
+// becomes a window, too, and its operands windows of that: in a network with dense connections
+// every layer writes once into the buffer of the whole block. What cannot be written in place is
 // copied there; every decision is recorded.
+//
+//   %k = concat %past, %new {axis = 2}, the next run's %past
+//
+// A cache that grows from run to run gets room for its largest extent first, so that what is old
+// stays where it is.
 #include "passes/ConcatInPlace.h"
 
 #include "passes/Rewrite.h"
@@ -20,6 +27,17 @@ namespace {
 
 constexpr int64_t kShortestRun = 16; // bytes
 
+/// Where `t` lies along dimension `d` of its buffer, which is larger when `t` is a window of it.
+struct Place {
+  int64_t origin, extent;
+};
+Place placeOf(Type t, unsigned d) {
+  for (const LayoutAxis &a : t.layout().axes())
+    if (a.dim == int(d))
+      return {a.origin, (a.alloc ? a.alloc : t.dim(d)).upper()};
+  return {0, t.dim(d).upper()};
+}
+
 /// Elements that lie together in a window of `extent` along `axis` of `whole`.
 int64_t innerElements(Type whole, unsigned axis) {
   llvm::SmallVector<unsigned, 6> order;
@@ -31,7 +49,7 @@ int64_t innerElements(Type whole, unsigned axis) {
       order.push_back(unsigned(a.dim));
   int64_t n = 1;
   for (size_t i = order.size(); i-- > 0 && order[i] != axis;)
-    n *= whole.dim(order[i]).upper();
+    n *= placeOf(whole, order[i]).extent;
   return n;
 }
 
@@ -63,20 +81,41 @@ public:
 private:
   bool concat(Operation &op) {
     const auto axis = unsigned(op.intAttr("axis"));
+    const bool grows = isAppend(op);
+    bool changed = grows && makeRoom(op, axis);
     const Type whole = op.result()->type();
-    bool changed = false;
-    int64_t start = 0;
+    Dim start = whole.context().dim(0);
     for (unsigned i = 0; i < op.numOperands(); ++i) {
       Value *v = op.operand(i);
-      if (!v->type().dim(axis).isConstant())
-        break; // later windows start at a place known only at run time
-      changed |= operand(op, v, whole, axis, start);
-      start += v->type().dim(axis).constant();
+      if (i > 0 || !grows)
+        changed |= operand(op, v, whole, axis, start);
+      start = start + v->type().dim(axis);
     }
     return changed;
   }
 
-  bool operand(Operation &op, Value *v, Type whole, unsigned axis, int64_t start) {
+  bool isAppend(const Operation &op) const {
+    Graph *graph = region_.graph();
+    return graph &&
+           llvm::any_of(graph->states, [&](const State &s) { return appendOf(*graph, s) == &op; });
+  }
+
+  /// Legalisation does the same, with copies for readers that need a dense value.
+  bool makeRoom(Operation &op, unsigned axis) {
+    Value *past = op.operand(0), *whole = op.result();
+    const Layout room = roomyLayout(whole->type(), axis);
+    if (past->type().layout() == room && whole->type().layout() == room)
+      return false;
+    for (Value *v : {past, whole})
+      for (Use *u : v->uses())
+        if (u->owner() != &op && !u->owner()->isTerminator() && needsItsLayout(*u))
+          return false;
+    for (Value *v : {past, whole})
+      setLayout(v, room);
+    return true;
+  }
+
+  bool operand(Operation &op, Value *v, Type whole, unsigned axis, Dim start) {
     const int64_t bytes = byteSize(v->type().element(), v->type().upperElements());
     auto record = [&](bool accepted, llvm::StringRef reason) {
       FusionRecord r;
@@ -93,11 +132,10 @@ private:
     Operation *def = v->def();
     if (!def || def->is(Op::Constant))
       return record(false, def ? "a constant is copied in" : "an input is copied in");
-    if (!def->is(Op::Group) && !needsKernel(*def))
+    if (!def->isAny(Op::Group, Op::Concat) && !needsKernel(*def))
       return record(false, "the value is a view of another buffer");
-    if (def->is(Op::Concat))
-      return record(false, "the value is the result of another concat");
-    if (v->type().layout() == windowLayout(whole, axis, start)) {
+    const Layout window = windowLayout(whole, axis, start.isConstant() ? start.constant() : 0);
+    if (v->type().layout() == window) {
       claimed_.insert(v);
       return false; // made for this place already
     }
@@ -106,13 +144,14 @@ private:
     if (claimed_.count(v))
       return record(false, "the value is written in place elsewhere");
 
-    const Type window = v->type().withLayout(windowLayout(whole, axis, start));
     const bool moves = !contiguous(v->type(), whole, axis);
     if (moves) {
-      const int64_t element = bitWidth(whole.element());
-      const int64_t run = v->type().dim(axis).constant() * innerElements(whole, axis) * element / 8;
-      const int64_t at = start * innerElements(whole, axis) * element / 8;
-      const int64_t pitch = whole.dim(axis).upper() * innerElements(whole, axis) * element / 8;
+      // Along an extent known at run time every multiple of a row has to be fit.
+      auto rows = [&](Dim d) { return d.isConstant() ? d.constant() : 1; };
+      const int64_t row = innerElements(whole, axis) * bitWidth(whole.element()) / 8;
+      const int64_t run = v->type().dim(axis).upper() * row;
+      const int64_t at = rows(start) * row;
+      const int64_t pitch = rows(room(whole, axis)) * row;
       const int64_t alignment = context_.option("alignment") ? context_.option("alignment")
                                                              : context_.target.viewAlignment;
       if (run < kShortestRun)
@@ -136,13 +175,27 @@ private:
     record(true, "");
     if (!moves)
       return false;
-    v->setType(window);
-    if (def->is(Op::Group))
-      def->region().terminator()->operand(v->index())->setType(window);
+    setLayout(v, window);
+    return true;
+  }
+
+  /// Gives a value another layout, also inside the groups that make and read it.
+  static void setLayout(Value *v, Layout layout) {
+    const Type type = v->type().withLayout(layout);
+    v->setType(type);
+    if (v->def() && v->def()->is(Op::Group))
+      v->def()->region().terminator()->operand(v->index())->setType(type);
     for (Use *u : v->uses())
       if (u->owner()->is(Op::Group))
-        u->owner()->region().argument(u->index())->setType(window);
-    return true;
+        u->owner()->region().argument(u->index())->setType(type);
+  }
+
+  /// Allocated extent along `axis`.
+  static Dim room(Type t, unsigned axis) {
+    for (const LayoutAxis &a : t.layout().axes())
+      if (a.dim == int(axis) && a.alloc)
+        return a.alloc;
+    return t.dim(axis);
   }
 
   /// The dense value already lies as its window would: all outer extents are 1.
@@ -157,21 +210,10 @@ private:
 
   /// Why some reader besides the concat cannot take a window; null when all can.
   const char *unsuitedReader(const Operation &concat, Value *v) {
-    for (Use *u : v->uses()) {
-      Operation *user = u->owner();
-      if (user == &concat)
-        continue;
-      if (user->isTerminator())
-        return "the value is an output of its own";
-      if (user->isAny(Op::Reshape, Op::Transpose, Op::Slice) && isView(*user))
-        return "another operation views the value as it lies";
-      if (user->isAny(Op::If, Op::Loop, Op::Concat, Op::User))
-        return "another reader needs the value dense";
-      if (user->is(Op::Group))
-        for (Operation &inner : user->region())
-          if (inner.is(Op::Reshape) && inner.operand(0) == user->region().argument(u->index()))
-            return "another kernel reshapes the value as it reads";
-    }
+    for (Use *u : v->uses())
+      if (u->owner() != &concat)
+        if (const char *reason = needsItsLayout(*u))
+          return reason;
     return nullptr;
   }
 

@@ -6,8 +6,8 @@
 //                                      }
 //
 // Constants, views (ir/Views.h) and control flow stay outside; the regions of control flow are
-// treated alike. Code generation relies on this form, so the pass cannot be switched off; at -O0
-// it is the only one that runs.
+// treated alike. With `apart`, as at -O0, results keep memory of their own. Code generation relies
+// on this form, so the pass cannot be switched off; at -O0 it is the only one that runs.
 #include "passes/Isolate.h"
 
 #include "passes/Rewrite.h"
@@ -70,7 +70,9 @@ bool isolateRegion(Region &region, PassContext &context) {
     if (!needsKernel(*op) || !context.fire("isolate.op", *op))
       continue;
     Operation *next = &*std::next(op->getIterator());
-    makeGroup({op}, next);
+    Operation *group = makeGroup({op}, next);
+    if (context.option("apart"))
+      group->set("apart", true);
     changed = true;
   }
   return changed;

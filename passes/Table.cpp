@@ -36,6 +36,10 @@ const PassOption kBranches[] = {
     {"branches", 0, "sequences that run side by side at most; 0: what the target wants"},
 };
 
+const PassOption kApart[] = {
+    {"apart", 0, "1: no result takes over an operand's memory"},
+};
+
 const PassInfo kTable[] = {
     // Canonicalize.cpp, SimplifyBody.cpp
     {Pass, "canonicalize", "brings the graph into its simplest form", runCanonicalize},
@@ -142,7 +146,7 @@ const PassInfo kTable[] = {
     {Fusion, "concat-in-place.operand", "one operand's layout becomes a window of the result's"},
 
     // Isolate.cpp
-    {Pass, "isolate", "gives every other operation a group of its own", runIsolate, {}, true},
+    {Pass, "isolate", "gives every other operation a group of its own", runIsolate, kApart, true},
     {Pattern, "isolate.op", "one operation, one group", nullptr, {}, true},
 
     // AssignBranches.cpp

@@ -30,6 +30,7 @@ public:
     summary_.arenaBytes = plan_.arenaBytes;
     summary_.boundBytes = plan_.boundBytes;
     summary_.scratchBytes = plan_.scratchBytes;
+    summary_.stateBytes = plan_.stateBytes;
     const bool inlined = options_.weights == CompileOptions::Inline ||
                          target_.family == Family::Mcu ||
                          (options_.weights == CompileOptions::Auto && plan_.weightBytes <= 1 << 20);
@@ -171,8 +172,7 @@ private:
     // What is stacked has room for so many.
     const Dim count = scans ? op.dimsAttr("max_trip")[0] : Dim();
     if (scans)
-      w.line("if (i == " + std::to_string(count.upper()) +
-             ") return rt::dimension_out_of_range;");
+      w.line("if (i == " + std::to_string(count.upper()) + ") return rt::dimension_out_of_range;");
     w.line("*" + places_.pointer(r.argument(0), false) + " = i;");
     w.line("*" + places_.pointer(r.argument(1), false) + " = going;");
     calls(w, r);
@@ -251,16 +251,31 @@ private:
     calls(w, graph_.body());
     for (const State &s : graph_.states) {
       Value *in = graph_.body().argument(s.input), *out = graph_.returnOp()->operand(s.output);
-      copy(w, in, out);
+      if (plan_[in].buffer != plan_[out].buffer) // else written in place
+        copy(w, in, out);
     }
     w.line("return rt::ok;");
     w.close();
     w.line("");
+    const std::vector<Growth> growths = growthsOf(graph_);
+    if (!growths.empty()) {
+      w.comment("Lengths of what is carried, after a run.");
+      w.open("static void advance(index_t *dims)");
+      for (const Growth &g : growths)
+        w.line("const index_t next_" + g.length.symbol().str() + " = " +
+               dims_.value(g.next, "dims") + ";");
+      for (const Growth &g : growths)
+        w.line("dims[" + std::to_string(dims_.indexOf(g.length.symbol())) + "] = next_" +
+               g.length.symbol().str() + ";");
+      w.close();
+      w.line("");
+    }
     std::string ranges;
     for (Dim d : dims_.symbols()) {
+      const bool grows = llvm::any_of(growths, [&](const Growth &g) { return g.length == d; });
       ranges += (ranges.empty() ? "" : ", ") +
-                ("{" + std::to_string(d.lower()) + ", " + std::to_string(d.upper()) + ", ");
-      ranges += isBorn(d) ? "true}" : "false}";
+                ("{" + std::to_string(d.lower()) + ", " + std::to_string(d.upper()) + ", rt::");
+      ranges += grows ? "grows}" : isBorn(d) ? "born}" : "settable}";
     }
     const size_t count = dims_.symbols().size();
     if (count)
@@ -272,7 +287,8 @@ private:
     w.line("static const rt::program the_program = {run_all, " + std::to_string(plan_.arenaBytes) +
            ", " + std::to_string(plan_.stateBytes) + ", " + std::to_string(bytes.size()) + ", " +
            std::to_string(hashBytes(bytes)) + "ull, " + pointer + ", " +
-           (count ? "dim_ranges, " : "nullptr, ") + std::to_string(count) + "};");
+           (count ? "dim_ranges, " : "nullptr, ") + std::to_string(count) +
+           (growths.empty() ? ", nullptr};" : ", advance};"));
     w.line("");
     w.open("static long output_extent([[maybe_unused]] const index_t *dims, int output, int axis)");
     w.open("switch (output * 16 + axis)");

@@ -38,12 +38,29 @@ llvm::StringRef cTypeName(Element e) {
 
 } // namespace
 
+std::vector<Growth> growthsOf(Graph &graph) {
+  std::vector<Growth> out;
+  for (const State &s : graph.states) {
+    if (s.appendAxis < 0)
+      continue;
+    const auto axis = unsigned(s.appendAxis);
+    const Growth g{graph.body().argument(s.input)->type().dim(axis),
+                   graph.returnOp()->operand(s.output)->type().dim(axis)};
+    if (llvm::none_of(out, [&](const Growth &known) { return known.length == g.length; }))
+      out.push_back(g);
+  }
+  return out;
+}
+
 InterfaceInfo describeInterface(Graph &graph, const CompileOptions &options) {
   InterfaceInfo info;
   info.prefix = cIdentifier(options.prefix);
   info.upper = upperCase(info.prefix);
   info.states = !graph.states.empty();
-  std::set<std::string> used = {"INPUT", "OUTPUT", "DIM"};
+  for (const Growth &g : growthsOf(graph))
+    info.lengths.push_back(g.length.symbol().str());
+  // Stems of the header's other macros.
+  std::set<std::string> used = {"INPUT", "OUTPUT", "DIM", "ARENA", "WEIGHT", "STATE", "CONTEXT"};
   auto add = [&](std::vector<Port> &ports, const std::string &name, Type type) {
     Port p;
     p.name = name;
@@ -115,9 +132,24 @@ std::string writeHeader(const Module &module, const InterfaceInfo &info, const T
   ports(info.outputs, "OUTPUT", "output");
   w.line("#define " + u + "_ARENA_BYTES " + std::to_string(summary.arenaBytes));
   w.line("#define " + u + "_WEIGHT_BYTES " + std::to_string(summary.weightBytes));
+  if (!cuda) {
+    auto padded = [](int64_t n) { return (n + 63) / 64 * 64; };
+    w.line("#define " + u + "_STATE_BYTES " + std::to_string(summary.stateBytes));
+    w.line("/* What " + p + "_context_bytes() returns, for memory reserved when linking. */");
+    w.line("#define " + u + "_CONTEXT_BYTES " +
+           std::to_string(64 + 256 + padded(summary.arenaBytes) + padded(summary.stateBytes)));
+  }
   w.line("");
   if (!dims.symbols().empty()) {
     w.line("/* Dimensions known at run time; the initial value is the upper bound. */");
+    for (const std::string &name : info.lengths) {
+      const std::string stem = u + "_DIM_" + upperCase(cIdentifier(name));
+      w.line("/* " + stem + " is the length of what is carried from run to run: " + stem +
+             "_MIN after creation");
+      w.line(" * and " + p + "_reset, more after each run. " + p +
+             "_set_dim shortens it; a run that finds it");
+      w.line(" * beyond " + stem + "_MAX does nothing and says so. */");
+    }
     for (size_t i = 0; i < dims.symbols().size(); ++i) {
       Dim d = dims.symbols()[i];
       const std::string stem = u + "_DIM_" + upperCase(cIdentifier(d.symbol()));

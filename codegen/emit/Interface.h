@@ -17,7 +17,14 @@ struct InterfaceInfo {
   std::string prefix, upper; // "digits", "DIGITS"
   std::vector<Port> inputs, outputs;
   bool states = false;
+  std::vector<std::string> lengths; // symbols that grow from run to run
 };
+
+/// A run-time dimension that is the length of a carried value, and its value for the next run.
+struct Growth {
+  Dim length, next;
+};
+std::vector<Growth> growthsOf(Graph &graph);
 
 InterfaceInfo describeInterface(Graph &graph, const CompileOptions &options);
 /// Text of the C89 header.

@@ -238,6 +238,8 @@ Value *StepWriter::operandOf(Value *argument) const {
 std::string Places::pointer(Value *value, llvm::StringRef element, bool constant,
                             Dim offset) const {
   const Placement &p = plan_[value];
+  if (p.start)
+    offset = offset + p.start;
   const std::string plain = element.str(), type = (constant ? "const " : "") + plain;
   const int64_t width = std::max<int64_t>(bitWidth(value->type().element()) / 8, 1);
   if (p.home == Home::Input || p.home == Home::Output) {
@@ -262,7 +264,7 @@ std::string Places::pointer(Value *value, bool constant) const {
 
 bool Places::isAligned(Value *value, Dim offset, int64_t bytes) const {
   const Placement &p = plan_[value];
-  if (p.home == Home::Input || p.home == Home::Output || !offset.isConstant())
+  if (p.home == Home::Input || p.home == Home::Output || p.start || !offset.isConstant())
     return false; // the caller's memory, or known at run time only
   return (p.at + offset.constant() * bitWidth(value->type().element()) / 8) % bytes == 0;
 }

@@ -137,6 +137,44 @@ def growing_cache():
     return net.model(), [start, *steps]
 
 
+def heads_cache():
+    """Two caches along an inner dimension, [batch, heads, time, depth] as exporters write them,
+    which grow by two rows a step:
+    --state keys=keys_out:append@2,values=values_out:append@2."""
+    net = Network("heads_cache", 38, opset=13, ir_version=8)
+    heads, depth, rows = 2, 4, 2
+    width = heads * depth
+    x = net.input("x", [1, rows, width])
+
+    def split(gain):
+        y = net.op("MatMul", [x, net.const(net.weights([width, width], width, gain))])
+        y = net.op("Reshape", [y, net.const([1, rows, heads, depth], np.int64)])
+        return net.op("Transpose", [y], perm=[0, 2, 1, 3])
+
+    caches = {}
+    for name in ("keys", "values"):
+        past = net.input(name, [1, heads, "T", depth])
+        caches[name] = net.op("Concat", [past, split(1.0)], output=name + "_out", axis=2)
+    keys = net.op("Transpose", [caches["keys"]], perm=[0, 1, 3, 2])
+    scores = net.op("Mul", [net.op("MatMul", [split(1.5), keys]), net.const(depth**-0.5)])
+    scores = net.op("Softmax", [scores], axis=-1)
+    y = net.op("MatMul", [scores, caches["values"]])
+    y = net.op("Transpose", [y], perm=[0, 2, 1, 3])
+    net.op("Reshape", [y, net.const([1, rows, width], np.int64)], output="y")
+    net.output("y", [1, rows, width])
+    net.output("keys_out", [1, heads, "S", depth])
+    net.output("values_out", [1, heads, "S", depth])
+
+    steps = normal(net.rng, 4, 1, rows, width)
+    past = normal(net.rng, 2, 1, heads, 3, depth)
+    start = {"x": steps[0], "keys": past[0], "values": past[1]}
+    later = [
+        lambda o, x=x: {"x": x, "keys": o["keys_out"], "values": o["values_out"]}
+        for x in steps[1:]
+    ]
+    return net.model(), [start, *later]
+
+
 def qdq_conv():
     """One int8 convolution: QuantizeLinear ... Conv ... QuantizeLinear with an int8 output."""
     net = Network("qdq_conv", 35, opset=13, ir_version=8)

@@ -7,6 +7,7 @@ and as a program made of the generated file.
 """
 
 import contextlib
+import os
 import re
 import sys
 import tempfile
@@ -23,8 +24,8 @@ import make
 import numpy as np
 import onnx
 from generated import Model, build_library, compile_model
-from tenon import tenon
-from tensors import read_data_set
+from tenon import model_file, tenon
+from tensors import plain_session, read_data_set
 
 OPERATORS = Path(__file__).parent / "operators"
 
@@ -108,6 +109,139 @@ class UserOperator(Probe):
         manual = (ROOT / "docs/user-operators.md").read_text()
         for name in ("squared_relu.tn", "squared_relu.h"):
             self.assertIn((OPERATORS / name).read_text(), manual)
+
+
+class Carried(Probe):
+    """Values carried in the context: every step gets the new input alone."""
+
+    def steps(self, name, inputs, outputs, state, ranges=()):
+        """Each data set on its own with the state as an input, then all of them as one sequence from
+        the first one's state; returns the generated text."""
+        model = self.write(name)
+        words = [f"--state={state}", *[f"--range={r}" for r in ranges]]
+        folders = sorted(model.parent.glob("test_data_set_*"))
+        for target in ("interpreter", "cpu:generic"):
+            self.passes(model, folders[0], target, *words, "-O0")
+            for folder in folders[:2]:
+                self.passes(model, folder, target, *words)
+        text = self.compile(model, *words)
+        return text, self.build(), [
+            ([i[k] for k in inputs], [o[k] for k in outputs]) for i, o in self.data(model)
+        ]
+
+    def run_sequence(self, program, data):
+        for given, expected in data:
+            found = [np.zeros_like(e) for e in expected]
+            program.bind([np.ascontiguousarray(g) for g in given], found)
+            program.run()
+            for f, e in zip(found, expected):
+                self.close(f, e)
+
+    def test_replaced(self):
+        text, program, data = self.steps("probe_streaming", ["frame"], ["y"], "cache=cache_out")
+        self.has(text, r"memcpy\(f\.state<float>\(0\), ")  # 4 of 5 frames move up
+        self.run_sequence(program, data)
+        reset = program.function("reset")
+        self.assertEqual(reset(program.context), 0)
+        self.run_sequence(program, data)  # the first data set starts from zeros
+
+    @staticmethod
+    def steps_of(text):
+        """The part of a generated file that is about this model."""
+        return text[text.index("// Weights, packed") :]
+
+    def sequence(self, name, caches, data, length):
+        """(inputs, outputs) of `length` steps from an empty cache, as ONNX Runtime has them."""
+        session = plain_session(onnx.load(self.folder / name / "model.onnx"))
+        shapes = {i.name: i.shape for i in session.get_inputs()}
+        past = {c: np.zeros([d if isinstance(d, int) else 0 for d in shapes[c]], np.float32)
+                for c in caches}
+        names = [o.name for o in session.get_outputs()]
+        for step in range(length):
+            x = data[step % len(data)][0][0] * np.float32(1 + 0.1 * step)
+            found = dict(zip(names, session.run(names, {"x": x, **past})))
+            past = {c: found[c + "_out"] for c in caches}
+            yield [x], [found["y"]]
+
+    def check_growth(self, name, caches, axis, capacity, rows):
+        """Steps up to the capacity and one beyond; shortened and reset in between."""
+        state = ",".join(f"{c}={c}_out:append@{axis}" for c in caches)
+        text, program, data = self.steps(name, ["x"], ["y"], state, [f"T=0..{capacity}"])
+        self.has(self.steps_of(text), r"memcpy|memmove|_copy", False)  # nothing old moves
+        steps = capacity // rows + 1  # the last one starts at the capacity
+        expected = list(self.sequence(name, caches, data, steps))
+        self.run_sequence(program, expected)
+        given, found = expected[0][0], np.zeros_like(expected[0][1][0])
+        program.bind(given, [found])
+        with self.assertRaisesRegex(RuntimeError, "largest extent"):
+            program.run()
+        self.assertFalse(found.any(), "a refused run writes nothing")
+
+        set_dim, reset = program.function("set_dim"), program.function("reset")
+        self.assertEqual(reset(program.context), 0)
+        self.run_sequence(program, expected[:2])
+        # Back to one step, by hand: the second step again gives the same.
+        self.assertEqual(set_dim(program.context, 0, rows), 0)
+        self.run_sequence(program, expected[1:3])
+        self.assertNotEqual(set_dim(program.context, 0, capacity + 1), 0)
+        return text
+
+    def test_appended(self):
+        text = self.check_growth("probe_growing_cache", ["keys"], 1, 9, 1)
+        # The new row is made where it belongs, behind T old ones.
+        self.has(text, r"f\.state<float>\(0\) \+ f\.dims\[0\] \* 8")
+
+    def test_appended_to_an_inner_dimension(self):
+        self.check_growth("probe_heads_cache", ["keys", "values"], 2, 12, 2)
+
+
+class Batches(Probe):
+    """One file for batches of 1 to 4."""
+
+    def sizes(self, model, image, output, ranges):
+        """Runs at several sizes in turn against the outputs of ONNX Runtime; the sizes around them
+        are refused."""
+        session = plain_session(onnx.load(model))
+        name = session.get_outputs()[0].name
+        self.compile(model, *ranges)
+        header = (self.folder / "net.h").read_text()
+        for line in ("_MIN 1", "_MAX 4"):
+            self.assertIn(f"#define NET_DIM_BATCH_SIZE{line}\n", header)
+        program = self.build()
+        set_dim = program.function("set_dim")
+        largest = np.zeros(output, np.float32)
+        for size in (1, 3, 4, 2):
+            given = np.concatenate([image * (1 - 0.3 * k) for k in range(size)]).astype(np.float32)
+            self.assertEqual(set_dim(program.context, 0, size), 0)
+            largest.fill(np.nan)
+            program.bind([given], [largest])
+            program.run()
+            self.assertEqual(program.output_shape(0), [size, *output[1:]])
+            self.close(largest[:size], session.run([name], {session.get_inputs()[0].name: given})[0])
+            self.assertTrue(np.isnan(largest[size:]).all(), "nothing is written beyond the batch")
+        for size in (0, 5, -1):
+            code = set_dim(program.context, 0, size)
+            message = program.function("error_message")(code).decode()
+            self.assertIn("outside its compiled range", message)
+
+    def test_own(self):
+        model = self.write("upscaler")
+        for folder in sorted(model.parent.glob("test_data_set_*")):
+            for target in ("interpreter", "cpu:generic"):
+                self.passes(model, folder, target, "--range=batch_size=1..4")
+        (inputs, outputs), *_ = self.data(model)
+        (image,), (output,) = inputs.values(), outputs.values()
+        self.sizes(model, image, [4, *output.shape[1:]], ["--range=batch_size=1..4"])
+
+    def test_super_resolution(self):
+        folder = Path(os.environ.get("TENON_MODELS") or ROOT.parent / "shared/models")
+        folder /= "super_resolution"
+        if not folder.is_dir():
+            self.skipTest("TENON_MODELS names no folder with super_resolution")
+        model = model_file(folder)
+        inputs, outputs = read_data_set(folder / "test_data_set_0", onnx.load(model))
+        (image,), (output,) = inputs.values(), outputs.values()
+        self.sizes(model, image[:1], [4, *output.shape[1:]], ["--range=batch_size=1..4"])
 
 
 if __name__ == "__main__":
