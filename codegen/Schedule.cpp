@@ -1,4 +1,5 @@
 // Implements the choice of a tactic and schedule for every group, and the packing of weights.
+#include "codegen/Alignment.h"
 #include "codegen/Compile.h"
 #include "codegen/Legalize.h"
 #include "codegen/cuda/Program.h"
@@ -51,8 +52,9 @@ void packOperand(Operation &group, unsigned i, Layout layout) {
 
 class Scheduler {
 public:
-  Scheduler(const TargetLevel &level, const ScheduleOptions &options, Diagnostics &diagnostics)
-      : level_(level), options_(options), diagnostics_(diagnostics) {}
+  Scheduler(Graph &graph, const TargetLevel &level, const ScheduleOptions &options,
+            Diagnostics &diagnostics)
+      : level_(level), options_(options), diagnostics_(diagnostics), alignment_(graph) {}
 
   bool group(Operation &group) {
     std::string why;
@@ -62,7 +64,7 @@ public:
           .notes.push_back("this is a defect of the fusion pass; compile with -O0 meanwhile");
       return false;
     }
-    const TacticInput in{*form, level_};
+    const TacticInput in{*form, level_, &alignment_};
     const Tactic *best = nullptr;
     Schedule bestSchedule;
     double bestCost = std::numeric_limits<double>::infinity();
@@ -130,6 +132,7 @@ private:
   const TargetLevel &level_;
   const ScheduleOptions &options_;
   Diagnostics &diagnostics_;
+  const Alignment alignment_;
 };
 
 } // namespace
@@ -162,7 +165,7 @@ bool checkElements(Graph &graph, Diagnostics &diagnostics) {
 
 bool scheduleGraph(Graph &graph, const TargetLevel &level, const ScheduleOptions &options,
                    Diagnostics &diagnostics) {
-  Scheduler scheduler(level, options, diagnostics);
+  Scheduler scheduler(graph, level, options, diagnostics);
   bool ok = true;
   llvm::SmallVector<Operation *, 64> groups;
   graph.body().walk([&](Operation *op) {

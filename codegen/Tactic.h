@@ -8,11 +8,14 @@
 
 namespace tenon {
 
+class Alignment;
 class StepWriter;
 
 struct TacticInput {
   const GroupForm &form;
   const TargetLevel &level;
+  /// What is known of addresses; null: nothing.
+  const Alignment *alignment = nullptr;
 };
 
 /// A layout that a tactic wants one operand of the group (a constant) to be packed in.

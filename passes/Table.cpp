@@ -9,6 +9,7 @@
 #include "passes/ConcatInPlace.h"
 #include "passes/Cse.h"
 #include "passes/Dce.h"
+#include "passes/DecomposeConvTranspose.h"
 #include "passes/EliminateTranspose.h"
 #include "passes/Fold.h"
 #include "passes/FoldConvScale.h"
@@ -92,6 +93,12 @@ const PassInfo kTable[] = {
     {Pattern, "fold-conv-scale.output", "scales behind a contraction (batch normalisation)"},
     {Pattern, "fold-conv-scale.zero-bias", "contractions plus zero"},
     {Pattern, "fold-conv-scale.input", "scales, and shifts where nothing is padded, before one"},
+
+    // DecomposeConvTranspose.cpp
+    {Pass, "decompose-conv-transpose", "transposed convolutions become ordinary ones",
+     runDecomposeConvTranspose},
+    {Pattern, "decompose-conv-transpose.phases",
+     "one convolution for each phase of the rows, with filters for those of the columns"},
 
     // AbsorbPad.cpp
     {Pass, "absorb-pad", "explicit pads become those of the windows behind them", runAbsorbPad},

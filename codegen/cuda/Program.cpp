@@ -6,6 +6,7 @@
 // agree byte for byte share their place in the weights.
 #include "codegen/cuda/Program.h"
 
+#include "codegen/Alignment.h"
 #include "codegen/PlanVerifier.h"
 #include "codegen/emit/Amalgamate.h"
 #include "codegen/emit/Interface.h"
@@ -174,19 +175,20 @@ private:
 
   void steps(Variant &v) {
     const std::vector<std::string> names = stepNames(v.plan);
+    const Alignment alignment(v.plan);
     for (const Step &step : v.plan.steps) {
       std::string why;
       auto form = analyzeGroup(*step.op, why);
       const Attribute *attribute = step.op->find("schedule");
       const Schedule *s = attribute ? attribute->get<Schedule>() : nullptr;
       const Tactic *tactic = s ? findTactic(Family::Cuda, s->tactic) : nullptr;
-      if (!form || !tactic || !tactic->match({*form, v.level}, why)) {
+      if (!form || !tactic || !tactic->match({*form, v.level, &alignment}, why)) {
         diagnostics_.error(*step.op,
                            s ? "schedule " + s->tactic + " does not fit this group: " + why
                              : "group has no schedule");
         continue;
       }
-      const TacticInput in{*form, v.level};
+      const TacticInput in{*form, v.level, &alignment};
       if (tactic->cost && &v == variants_.front().get())
         summary_.estimatedMicroseconds += tactic->cost(in, *s);
       const std::string &label = names[step.number];

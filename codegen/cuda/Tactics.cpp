@@ -7,6 +7,7 @@ llvm::ArrayRef<Tactic> cudaTactics() {
   static const Tactic kTable[] = {
       cuda::kDepthwise,
       cuda::kGemv,
+      cuda::kContractWgmmaSm90a,
       cuda::kContractMmaSm75,
       cuda::kContractMmaSm80,
       cuda::kContractSimt,

@@ -11,6 +11,7 @@ extern const Tactic kMapTransposed;
 extern const Tactic kContractSimt;
 extern const Tactic kContractMmaSm75;
 extern const Tactic kContractMmaSm80;
+extern const Tactic kContractWgmmaSm90a;
 extern const Tactic kContractAny;
 extern const Tactic kGemv;
 extern const Tactic kDepthwise;

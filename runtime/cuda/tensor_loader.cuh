@@ -4,7 +4,7 @@
 //   A of a convolution   columns of pixels (im2col); the plain matrix where the convolution is one
 //   A of a product       a box of a view, K-major or with neighbours along m
 //   packed weights       K-major: conv [groups * filters][kernel_h * kernel_w][channels], matmul
-//                        [n][k]
+//                        [n][k], rows of channels or k rounded up to 16 bytes
 //   B as a view          a box, K-major or with neighbours along n
 //
 // A step is tile_k neighbours along k, of one tap in convolutions; channels beyond the last are
@@ -31,6 +31,11 @@ template <class D> TENON_FN constexpr bool fixed_equals(index_t value) {
     return bare<D>::value == value;
   else
     return false;
+}
+
+/// Bytes of a row of packed weights of `depth` elements.
+template <class T> TENON_FN constexpr index_t weight_pitch(index_t depth) {
+  return ceil_div(depth * index_t(sizeof(T)), index_t(16)) * 16;
 }
 
 /// A tile of an operand in shared memory, Rows x Columns of them along k, as ptx::wgmma_tile has
@@ -249,13 +254,13 @@ public:
   static constexpr bool is_weights = true;
 
   static status encode(tensor_map &to, const problem &p, const packed_weights<T> &w) {
-    const index_t size = index_t(sizeof(T)), channels = index_t(p.cfg.channels),
-                  taps = p.cfg.kernel_h * p.cfg.kernel_w;
+    const index_t channels = index_t(p.cfg.channels), taps = p.cfg.kernel_h * p.cfg.kernel_w,
+                  pitch = detail::weight_pitch<T>(channels);
     return cuda::encode(to, tensor_box{w.data,
                                        detail::tensor_element_of<T>(),
                                        3,
                                        {channels, taps, p.cfg.groups * p.cfg.filters, 1, 1},
-                                       {size, channels * size, taps * channels * size, 0, 0},
+                                       {index_t(sizeof(T)), pitch, taps * pitch, 0, 0},
                                        {TileK, 1, TileN, 1, 1},
                                        tile::span});
   }
@@ -283,12 +288,12 @@ public:
   static constexpr bool is_weights = true;
 
   static status encode(tensor_map &to, const problem &p, const packed_weights<T> &w) {
-    const index_t size = index_t(sizeof(T));
+    const index_t pitch = detail::weight_pitch<T>(p.depth());
     return cuda::encode(to, tensor_box{w.data,
                                        detail::tensor_element_of<T>(),
                                        2,
                                        {p.depth(), p.columns(), 1, 1, 1},
-                                       {size, p.depth() * size, 0, 0, 0},
+                                       {index_t(sizeof(T)), pitch, 0, 0, 0},
                                        {TileK, TileN, 1, 1, 1},
                                        tile::span});
   }

@@ -77,20 +77,24 @@ struct tiled_weights {
     const index_t tile_n = Config::tile_n;
     return (n + tile_n - 1) / tile_n * tile_n;
   }
+  /// What the innermost extent of K is rounded up to.
+  static index_t pitch(index_t depth) { return depth; }
 };
-/// K-major weights: [groups * filters][kernel_h][kernel_w][channels] and [n][k].
+/// K-major weights: [groups * filters][kernel_h][kernel_w][channels] and [n][k], rows of 16-bit
+/// elements rounded up to 16 bytes.
 struct k_major_weights {
   template <class Config>
   static index_t at(const Config &cfg, index_t k, index_t c, index_t ky, index_t kx) {
-    return ((k * cfg.kernel_h + ky) * cfg.kernel_w + kx) * cfg.channels + c;
+    return ((k * cfg.kernel_h + ky) * cfg.kernel_w + kx) * pitch(cfg.channels) + c;
   }
   template <class Config> static index_t size(const Config &cfg) {
-    return cfg.groups * cfg.filters * cfg.kernel_h * cfg.kernel_w * cfg.channels;
+    return cfg.groups * cfg.filters * cfg.kernel_h * cfg.kernel_w * pitch(cfg.channels);
   }
   template <class Config> static index_t matrix_at(const Config &cfg, index_t k, index_t n) {
-    return n * cfg.k + k;
+    return n * pitch(cfg.k) + k;
   }
   template <class Config> static index_t columns(const Config &, index_t n) { return n; }
+  static index_t pitch(index_t depth) { return (depth + 7) / 8 * 8; }
 };
 
 /// The extents of a convolution; a schedule is mixed in.
@@ -251,7 +255,8 @@ void matmul(index_t heads, index_t m, index_t n, bool packed) {
   matmul_case<Schedule, Depth> cfg;
   cfg.batch0 = 2, cfg.batch1 = heads, cfg.m = m, cfg.n = n;
   const index_t columns = Kernels::packing::columns(cfg, n);
-  buffer<T> a(2 * heads * m * Depth), b(packed ? columns * Depth : heads * Depth * n);
+  buffer<T> a(2 * heads * m * Depth),
+      b(packed ? columns * Kernels::packing::pitch(Depth) : heads * Depth * n);
   buffer<float> y(2 * heads * m * n);
   a.fill_random();
   b.fill_random();

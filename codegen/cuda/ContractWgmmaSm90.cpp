@@ -1,0 +1,232 @@
+// Defines the tactic `contract_wgmma_sm90a`: fp16 and bf16 contractions by warpgroup products with
+// the copy engine as loader (runtime/cuda/contract_wgmma_sm90.cuh), on sm_90a alone.
+//
+// Tensor maps want addresses that are multiples of 16 bytes. What cannot be shown to lie so (the
+// caller's memory, odd channel counts) is left to contract_mma_sm80.
+#include "codegen/cuda/Tactics.h"
+
+#include "codegen/Alignment.h"
+#include "codegen/Work.h"
+#include "codegen/cuda/Contraction.h"
+
+#include "llvm/Support/MathExtras.h"
+
+namespace tenon::cuda {
+namespace {
+
+constexpr llvm::StringLiteral kId = "contract_wgmma_sm90a";
+
+/// A schedule's tiles and what they cost in microseconds: of each step along K (64 elements) and of
+/// each tile, epilogue and the ring's filling included; where K is split, of each part on top.
+/// Source: fitted to bench/gemm.cu on one H200 (CUDA 13.0; medians in a graph of 20 launches with
+/// early starts; squares of 512 to 2048, ResNet-50's and BERT's layers): rms error 4 to 13 %.
+struct Tiles {
+  int64_t m, n, consumers, stages;
+  double step, tile, split, perPart;
+};
+constexpr Tiles kTiles[] = {
+    {64, 64, 1, 6, 0.181, 1.18, 1.35, 0.18},   {64, 32, 1, 8, 0.176, 0.85, 1.49, 0.10},
+    {64, 128, 1, 4, 0.202, 1.77, 1.24, 0.52},  {128, 64, 2, 8, 0.200, 1.57, 1.24, 0.52},
+    {128, 128, 2, 6, 0.288, 2.25, 0.66, 1.31}, {128, 192, 2, 5, 0.455, 2.69, 0, 0},
+    {128, 256, 2, 4, 0.628, 2.96, 0, 0},
+};
+/// The rest of a launch in such a graph.
+constexpr double kLaunch = 1.0;
+/// The other tactics' estimates of batch 1 fall short of what was measured by as much (ResNet-50 in
+/// contract_mma_sm80 on that H200: 0.176 ms for 0.409): a time is brought to their scale, so that
+/// they compare.
+constexpr double kScale = 1 / 2.3;
+
+/// Tile along K: a row of it is 32, 64 or 128 bytes of one tap's channels; groups share none.
+int64_t tileK(const Contraction &c) {
+  if (!c.isConv)
+    return 64;
+  for (int64_t k : {64, 32, 16})
+    if (c.conv.groups > 1 ? c.conv.channels % k == 0 : c.conv.channels > k / 2)
+      return k;
+  return c.conv.groups > 1 ? 0 : 16;
+}
+
+/// Whether a tensor map describes these strides: `along` is contiguous, the others are multiples of
+/// 16 bytes. Strides of extents of one element do not count.
+bool hasMap(const Strides &s, llvm::ArrayRef<Dim> extents, unsigned along) {
+  for (unsigned d = 0; d < extents.size(); ++d) {
+    const Dim stride = s.strides[d];
+    if (d == along
+            ? !stride.isConstant(1)
+            : !extents[d].isConstant(1) && !(stride.isConstant() && stride.constant() % 8 == 0))
+      return false;
+  }
+  return true;
+}
+
+/// Whether `operand` starts at a multiple of 16 bytes.
+bool startsAligned(const TacticInput &in, const Value *argument, Dim offset) {
+  return in.alignment &&
+         in.alignment->isKnown(in.form.group->operand(argument->index()), offset, 16);
+}
+
+/// The limits of maps that read columns of pixels: corners in 8 bits, distances of taps in 8 bits,
+/// steps of up to 8.
+bool fitsColumns(const ConvProblem &p) {
+  auto fits = [](Dim in, Dim out, int64_t kernel, int64_t stride, int64_t dilation, int64_t pad) {
+    if (!in.isConstant() || !out.isConstant())
+      return false;
+    const int64_t upper = (out.constant() - 1) * stride + 1 - in.constant() - pad;
+    return pad <= 128 && upper >= -128 && upper <= 127 && stride <= 8 &&
+           (kernel - 1) * dilation <= 255;
+  };
+  return fits(p.inHeight, p.outHeight, p.kernelH, p.strideH, p.dilationH, p.padTop) &&
+         fits(p.inWidth, p.outWidth, p.kernelW, p.strideW, p.dilationW, p.padLeft);
+}
+
+bool matchA(const TacticInput &in, const Contraction &c, std::string &why) {
+  const ScalarProgram &program = in.form.anchorInputs[0];
+  const Access &x = program.inputs[c.mainInput];
+  const auto rank = unsigned(program.space.size());
+  const Strides s = stridesOf(x, rank);
+  const unsigned k = c.isConv ? 1 : rank - (c.transA ? 2 : 1);
+  // Of a product either dimension may be the contiguous one.
+  const unsigned m = rank - (c.transA ? 1 : 2);
+  if (!hasMap(s, program.space, k) && (c.isConv || !hasMap(s, program.space, m))) {
+    why = c.isConv ? "an input without contiguous channels or with rows that no tensor map takes"
+                   : "a first operand whose rows no tensor map takes";
+    return false;
+  }
+  if (!startsAligned(in, x.source, s.offset)) {
+    why = "an input that need not start at a multiple of 16 bytes";
+    return false;
+  }
+  return true;
+}
+
+bool matchB(const TacticInput &in, const Contraction &c, std::string &why) {
+  if (c.isPacked)
+    return true;
+  const ScalarProgram &program = in.form.anchorInputs[1];
+  const auto rank = unsigned(program.space.size());
+  const Strides s = stridesOf(program.inputs[0], rank);
+  if (!hasMap(s, program.space, rank - 1) && !hasMap(s, program.space, rank - 2)) {
+    why = "a second operand whose rows no tensor map takes";
+    return false;
+  }
+  if (!startsAligned(in, program.inputs[0].source, s.offset)) {
+    why = "a second operand that need not start at a multiple of 16 bytes";
+    return false;
+  }
+  return true;
+}
+
+bool match(const TacticInput &in, std::string &why) {
+  if (in.level.sm != 90 || !in.level.archSpecific) {
+    why = "wgmma exists on sm_90a only";
+    return false;
+  }
+  auto c = readContraction(in, why);
+  if (!c)
+    return false;
+  if (c->a != c->b || (c->b != Element::F16 && c->b != Element::BF16)) {
+    why = "operands that are not both fp16 or both bf16";
+    return false;
+  }
+  if (c->hasPrologue) {
+    why = "an input that is computed on the way in";
+    return false;
+  }
+  if (c->isConv && tileK(*c) == 0) {
+    why = "groups of " + std::to_string(c->conv.channels) + " channels, no multiple of 16";
+    return false;
+  }
+  if (c->isConv && !fitsColumns(c->conv)) {
+    why = "a window beyond the limits of tensor maps, or extents known at run time";
+    return false;
+  }
+  return matchA(in, *c, why) && matchB(in, *c, why);
+}
+
+void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
+  std::string why;
+  const Contraction c = *readContraction(in, why);
+  const int64_t k = tileK(c);
+  for (const Tiles &t : kTiles)
+    for (int64_t splits : t.split > 0 ? splitsFor(c, in.level, {t.m, t.n, k, 0, 0, 0})
+                                      : llvm::SmallVector<int64_t, 4>{1})
+      if (splits <= 8)
+        out.push_back({kId.str(),
+                       {{"tile_m", t.m},
+                        {"tile_n", t.n},
+                        {"tile_k", k},
+                        {"consumers", t.consumers},
+                        {"ping_pong", 0},
+                        {"stages", t.stages},
+                        {"splits", splits},
+                        {"multiprocessors", in.level.multiprocessors}}});
+}
+
+double cost(const TacticInput &in, const Schedule &s) {
+  std::string why;
+  const Contraction c = *readContraction(in, why);
+  const Tiles *t = kTiles;
+  for (const Tiles &row : kTiles)
+    if (row.m == *s.get("tile_m") && row.n == *s.get("tile_n"))
+      t = &row;
+  const auto splits = double(*s.get("splits"));
+  const int64_t k = *s.get("tile_k"), taps = c.isConv ? c.conv.kernelH * c.conv.kernelW : 1,
+                channels = c.depth() / taps;
+  const double steps = double(taps * int64_t(llvm::divideCeil(channels, k))) / splits;
+  const double waves = std::ceil(double(tileCount(c, s)) * splits / in.level.multiprocessors);
+  // Shorter steps save copying, not waiting.
+  const double step = t->step * (0.5 + double(k) / 128);
+  const double perWave = steps * step + t->tile + (splits > 1 ? t->split + t->perPart * splits : 0);
+  Effort e;
+  e.bytes = double(workOf(*in.form.group).bytes);
+  e.launches = 0;
+  // gemv's estimates are not among those: a row or two must be faster by the clock.
+  const double scale = c.rows() >= 16 ? kScale : 1;
+  return scale * (kLaunch + std::max(waves * perWave, microseconds(in.level, e)));
+}
+
+/// K-major: conv [filters][taps][channels], matmul [n][k], rows rounded up to 16 bytes.
+void pack(const TacticInput &in, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
+  std::string why;
+  const Contraction c = *readContraction(in, why);
+  if (!c.isPacked)
+    return;
+  const Value *source = in.form.anchorInputs[1].inputs[0].source;
+  const Type w = source->type();
+  const int rank = int(w.rank()), n = c.isConv ? 0 : rank - (c.transB ? 2 : 1),
+            k = c.isConv ? 1 : rank - (c.transB ? 1 : 2);
+  const int64_t depth = w.dim(unsigned(k)).constant(),
+                pitch = int64_t(llvm::alignTo(uint64_t(depth), 8));
+  llvm::SmallVector<LayoutAxis, 6> axes;
+  axes.push_back({n, 0, false, Dim(), 0});
+  for (int d = 0; d < rank; ++d)
+    if (d != n && d != k)
+      axes.push_back({d, 0, false, Dim(), 0});
+  axes.push_back({k, 0, false, pitch == depth ? Dim() : w.context().dim(pitch), 0});
+  out.push_back({source->index(), Layout::get(w.context(), axes)});
+}
+
+/// Each consumer counts for itself.
+int64_t counterBytes(const TacticInput &in, const Schedule &s) {
+  return splitCounterBytes(in, s) * *s.get("consumers");
+}
+
+void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
+  out.include("cuda/contract_wgmma_sm90.cuh");
+  emitContraction(in, s, out, "wgmma_sm90");
+}
+
+} // namespace
+
+const Tactic kContractWgmmaSm90a = {kId,
+                                    "fp16 and bf16 contraction by warpgroups on Tensor Cores",
+                                    match,
+                                    enumerate,
+                                    cost,
+                                    pack,
+                                    splitPartialBytes,
+                                    emit,
+                                    counterBytes};
+
+} // namespace tenon::cuda
