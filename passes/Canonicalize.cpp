@@ -519,6 +519,47 @@ bool concatOfConcat(Operation &op, Rewriter &rw) {
   return false;
 }
 
+/// The place of the operands of `part` as a run among those of `whole`; -1 without one.
+int runOf(const Operation &part, const Operation &whole) {
+  const auto all = whole.operands(), some = part.operands();
+  for (unsigned at = 0; at + some.size() <= all.size(); ++at)
+    if (std::equal(some.begin(), some.end(), all.begin() + at))
+      return int(at);
+  return -1;
+}
+
+// y = concat(a, b);  concat(…, a, b, …) = concat(…, y, …)
+// Networks with dense connections concatenate ever longer lists: each part then has one place.
+bool concatRun(Operation &op, Rewriter &rw) {
+  if (!op.is(Op::Concat) || !rowMajor(op.result()))
+    return false;
+  Operation *best = nullptr;
+  int place = -1;
+  for (Value *v : op.operands())
+    for (Use *u : v->uses()) {
+      Operation *part = u->owner();
+      if (!part->is(Op::Concat) || part == &op || part->parent() != op.parent() ||
+          part->intAttr("axis") != op.intAttr("axis") || !rowMajor(part->result()) ||
+          part->numOperands() < 2 || part->numOperands() >= op.numOperands() ||
+          (best && part->numOperands() <= best->numOperands()) || !part->isBefore(&op))
+        continue;
+      const int at = runOf(*part, op);
+      if (at < 0)
+        continue;
+      best = part;
+      place = at;
+    }
+  // One that nothing else reads would be dissolved again (concat-of-concat).
+  if (!best || best->result()->uses().empty() || !rw.fire(op))
+    return false;
+  const auto all = op.operands();
+  llvm::SmallVector<Value *, 8> operands(all.begin(), all.begin() + place);
+  operands.push_back(best->result());
+  operands.append(all.begin() + place + best->numOperands(), all.end());
+  op.setOperands(operands);
+  return true;
+}
+
 // gather(x, constant scalar k) = reshape(slice(x, k))
 bool gatherConstant(Operation &op, Rewriter &rw) {
   if (!op.is(Op::Gather) || !rowMajor(op.operand(0)) || !rowMajor(op.result()))
@@ -626,6 +667,7 @@ const Pattern kPatterns[] = {
     {"canonicalize.pad-of-pad", padOfPad},
     {"canonicalize.concat-noop", concatNoop},
     {"canonicalize.concat-of-concat", concatOfConcat},
+    {"canonicalize.concat-run", concatRun},
     {"canonicalize.gather-constant", gatherConstant},
     {"canonicalize.pool-noop", poolNoop},
     {"canonicalize.resize-noop", resizeNoop},

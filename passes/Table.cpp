@@ -66,6 +66,8 @@ const PassInfo kTable[] = {
     {Pattern, "canonicalize.pad-of-pad", "constant pads add up"},
     {Pattern, "canonicalize.concat-noop", "concats of one operand, and empty operands"},
     {Pattern, "canonicalize.concat-of-concat", "nested concats along one axis"},
+    {Pattern, "canonicalize.concat-run",
+     "a run of operands that another concat has joined already"},
     {Pattern, "canonicalize.gather-constant", "gathers at one known index are slices"},
     {Pattern, "canonicalize.pool-noop", "pools over windows of one element"},
     {Pattern, "canonicalize.resize-noop", "resizes to the same size"},

@@ -1,0 +1,300 @@
+#!/usr/bin/env python3
+"""Times generated CUDA against torch on this machine's GPU: one process, one table.
+
+    bench/gpu.py [--models=NAME,...] [--batch=1,8,64] [--precision=fp16,fp32] [--peer=NAME,...]
+                 [--autotune] [--rounds=N] [--words="TENON OPTIONS"] [--json FILE] [--keep DIR]
+
+Peers: `eager` (torch as it is, host time included), `eager+graph` (captured into a CUDA graph),
+`inductor+graph` (torch.compile, captured by hand over static buffers, so that it pays no input copy;
+max-autotune with --autotune). Rows of peers that are not measured here come from bench/peers_h200.json
+and are marked `recorded`.
+
+All implementations take the same weights (exported from torch to ONNX here), the same input tensor in
+the same type and layout, and hand out the same type. Every output is compared with torch's in fp32
+before anything is timed; the error is relative to the largest value. Then the peers run in turns, each
+between two CUDA events over enough runs to fill a few milliseconds; `ms` is the median over the rounds.
+`first_ms` is the first run after creation on the host's clock, `create_ms` what comes before it (loading
+weights, capturing), `memory_mib` what creation took from the device, `compile_s` what came before the
+program could be started (tenon and nvcc, or torch.compile).
+"""
+
+import argparse
+import ctypes
+import gc
+import json
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "tests/tools"), str(ROOT / "bench")]
+from project_venv import require
+
+require("torch", "torchvision", "numpy", "onnx")
+
+import networks
+import torch
+from generated import BuildError
+from tenon import binary, table, tenon
+
+RECORDED = ROOT / "bench/peers_h200.json"
+DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+FILL_MS = 3.0  # how long one peer runs before the next does
+
+
+def export(module, inputs, path):
+    """The module as ONNX, in the type of its weights."""
+    torch.onnx.export(
+        module, (inputs,), str(path), opset_version=17, dynamo=False,
+        input_names=["x"], output_names=["y"],
+    )  # fmt: skip
+
+
+def build(model, words):
+    """tenon and nvcc: the shared library beside `model`, and the seconds that both took."""
+    source = model.with_suffix(".cu")
+    answer = tenon("compile", model, "-o", source, "-q", *words, timeout=600)
+    if answer.status != 0:
+        raise BuildError(answer.reason)
+    with open(source) as text:
+        command = shlex.split(text.readline().lstrip("/ "))
+    command[command.index("-c") :] = ["-shared", "-Xcompiler=-fPIC", source.name, "-o", source.stem + ".so"]
+    start = time.monotonic()
+    done = subprocess.run(command, cwd=source.parent, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise BuildError("nvcc: " + (done.stderr.strip().splitlines() or ["failed"])[0])
+    return source.with_suffix(".so"), answer.seconds, time.monotonic() - start
+
+
+class Tenon:
+    name = "tenon"
+
+    def __init__(self, library, inputs, like):
+        self.prefix = library.stem
+        self.library = ctypes.CDLL(str(library))
+        self.library[f"{self.prefix}_error_message"].restype = ctypes.c_char_p
+        self.model, self.context = ctypes.c_void_p(), ctypes.c_void_p()
+        weights = library.with_suffix(".weights")
+        path = str(weights).encode() if weights.exists() else None
+        self.call("model_create", ctypes.byref(self.model), ctypes.c_char_p(path), ctypes.c_int(0))
+        self.call("context_create", self.model, ctypes.byref(self.context))
+        self.output = torch.full_like(like, float("nan"))
+        self.inputs = (ctypes.c_void_p * 1)(inputs.data_ptr())
+        self.outputs = (ctypes.c_void_p * 1)(self.output.data_ptr())
+        self.enqueue = self.library[f"{self.prefix}_enqueue"]
+
+    def call(self, function, *arguments):
+        code = self.library[f"{self.prefix}_{function}"](*arguments)
+        if code != 0:
+            message = self.library[f"{self.prefix}_error_message"](ctypes.c_int(code))
+            raise RuntimeError(f"{function}: {message.decode(errors='replace')}")
+
+    def run(self):
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        if code := self.enqueue(self.context, self.inputs, self.outputs, stream):
+            raise RuntimeError(f"enqueue answered {code}")
+
+    def close(self):
+        self.library[f"{self.prefix}_context_destroy"](self.context)
+        self.library[f"{self.prefix}_model_destroy"](self.model)
+
+
+class Torch:
+    """torch in one of three ways: `eager`, `eager+graph`, `inductor+graph`."""
+
+    def __init__(self, name, module, inputs, autotune=False):
+        self.name, self.inputs = name, inputs
+        self.function = module
+        self.compile_s = 0.0
+        if name.startswith("inductor"):
+            torch._dynamo.reset()
+            start = time.monotonic()
+            mode = "max-autotune-no-cudagraphs" if autotune else None
+            self.function = torch.compile(module, mode=mode)
+            self.function(inputs)
+            torch.cuda.synchronize()
+            self.compile_s = time.monotonic() - start
+        self.graph = None
+        if name.endswith("+graph"):
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                for _ in range(3):
+                    self.function(inputs)
+            torch.cuda.current_stream().wait_stream(side)
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                self.output = self.function(inputs)
+
+    def run(self):
+        if self.graph:
+            self.graph.replay()
+        else:
+            self.output = self.function(self.inputs)
+
+    def close(self):
+        self.graph = self.output = self.function = None
+
+
+def free_mib():
+    torch.cuda.synchronize()
+    return torch.cuda.mem_get_info()[0] / 2**20
+
+
+def measured(make):
+    """A peer with the time and memory of its creation and the time of its first run."""
+    gc.collect()
+    torch.cuda.empty_cache()
+    before, start = free_mib(), time.monotonic()
+    peer = make()
+    torch.cuda.synchronize()
+    peer.create_ms = (time.monotonic() - start - getattr(peer, "compile_s", 0.0)) * 1e3
+    start = time.monotonic()
+    peer.run()
+    torch.cuda.synchronize()
+    peer.first_ms = (time.monotonic() - start) * 1e3
+    peer.memory_mib = before - free_mib()
+    return peer
+
+
+def span(peer, runs):
+    """Milliseconds per run between two events around `runs` of them."""
+    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    first.record()
+    for _ in range(runs):
+        peer.run()
+    last.record()
+    last.synchronize()
+    return first.elapsed_time(last) / runs
+
+
+def time_in_turns(peers, rounds):
+    for peer in peers:
+        estimate = min(span(peer, 5) for _ in range(3))
+        peer.runs = max(3, min(200, int(FILL_MS / max(estimate, 1e-3))))
+        peer.times = []
+    for _ in range(rounds):
+        for peer in peers:
+            peer.times.append(span(peer, peer.runs))
+
+
+def relative_error(output, reference):
+    error = (output.double() - reference.double()).abs().max() / reference.double().abs().max()
+    return float(error) if torch.isfinite(error) else float("inf")
+
+
+def case(options, name, batch, precision, built):
+    """The rows of one model, batch and precision."""
+    torch.manual_seed(7)
+    dtype = DTYPES[precision]
+    module = networks.build(name).cuda()
+    inputs = torch.randn(batch, *networks.NETWORKS[name].shape, device="cuda")
+    with torch.no_grad():
+        # The halves' own reference computes in fp32 on the values that the halves were given.
+        reference = module.to(dtype).float()(inputs.to(dtype).float())
+        module, inputs = module.to(dtype), inputs.to(dtype)
+        if inputs.dim() == 4:
+            module = module.to(memory_format=torch.channels_last)
+        row = {"model": name, "batch": batch, "precision": precision}
+        rows, peers = [], []
+        try:
+            library, compile_s, nvcc_s = built.result()
+            like = torch.empty_like(reference, dtype=dtype)
+            peers.append(measured(lambda: Tenon(library, inputs, like)))
+            peers[-1].compile_s = compile_s + nvcc_s
+        except (BuildError, RuntimeError, OSError) as failure:
+            rows.append({**row, "peer": "tenon", "note": str(failure)[:160]})
+        for peer in options.peers:
+            try:
+                peers.append(measured(lambda: Torch(peer, module, inputs, options.autotune)))
+            except Exception as failure:  # a peer that fails is a row, too
+                rows.append({**row, "peer": peer, "note": str(failure).splitlines()[0][:160]})
+        for peer in peers:
+            peer.run()
+        torch.cuda.synchronize()
+        errors = [relative_error(peer.output, reference) for peer in peers]
+        time_in_turns(peers, options.rounds)
+        for peer, error in zip(peers, errors):
+            rows.append({**row, "peer": peer.name, "ms": statistics.median(peer.times),
+                         "first_ms": peer.first_ms, "create_ms": peer.create_ms,
+                         "memory_mib": peer.memory_mib, "compile_s": peer.compile_s,
+                         "max_error": error})  # fmt: skip
+            peer.close()
+    return rows
+
+
+def recorded(row_of):
+    """Rows of peers that were measured elsewhere, for the cases at hand."""
+    if not RECORDED.exists():
+        return []
+    document = json.loads(RECORDED.read_text())
+    return [{**row, "note": "recorded"} for row in document["rows"]
+            if (row["model"], row["batch"], row["precision"]) in row_of]  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--models", default=",".join(networks.NETWORKS))
+    parser.add_argument("--batch", default="1,8,64")
+    parser.add_argument("--precision", default="fp16,fp32")
+    parser.add_argument("--peer", default="eager,eager+graph,inductor+graph")
+    parser.add_argument("--autotune", action="store_true")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--words", default="", help="further options of `tenon compile`")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--keep", type=Path, help="folder for the models and generated files")
+    options = parser.parse_args()
+    options.peers = [peer for peer in options.peer.split(",") if peer]
+
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    major, minor = torch.cuda.get_device_capability()
+    target = f"cuda:sm_{major}{minor}{'a' if (major, minor) == (9, 0) else ''}"
+    words = [f"--target={target}", *shlex.split(options.words)]
+    cases = [(name, int(batch), precision) for name in options.models.split(",")
+             for precision in options.precision.split(",")
+             for batch in options.batch.split(",")]  # fmt: skip
+    print(f"{torch.cuda.get_device_name()}, {target}, torch {torch.__version__}, {binary()}", flush=True)
+
+    with tempfile.TemporaryDirectory(prefix="tenon-bench-") as scratch:
+        folder = options.keep or Path(scratch)
+        folder.mkdir(parents=True, exist_ok=True)
+        jobs = ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // 2))
+        built = {}
+        for name, batch, precision in cases:
+            model = folder / f"{name}_b{batch}_{precision}.onnx"
+            dtype = DTYPES[precision]
+            module = networks.build(name).to(dtype)
+            with torch.no_grad():
+                export(module, torch.randn(batch, *networks.NETWORKS[name].shape).to(dtype), model)
+            built[name, batch, precision] = jobs.submit(build, model, words)
+        rows = []
+        for key in cases:
+            rows += case(options, *key, built[key])
+            gc.collect()
+            if options.json:  # what stands so far survives an interruption
+                options.json.write_text(json.dumps({"device": torch.cuda.get_device_name(), "rows": rows}, indent=1))
+        jobs.shutdown()
+    rows += recorded({(r["model"], r["batch"], r["precision"]) for r in rows})
+    best = {}
+    for row in rows:
+        key = row["model"], row["batch"], row["precision"]
+        if row["peer"] != "tenon" and "ms" in row:
+            best[key] = min(best.get(key, row["ms"]), row["ms"])
+    for row in rows:
+        key = row["model"], row["batch"], row["precision"]
+        if row["peer"] == "tenon" and "ms" in row and key in best:
+            row["speedup"] = best[key] / row["ms"]
+    columns = ["model", "batch", "precision", "peer", "ms", "speedup", "first_ms", "create_ms", "memory_mib",
+               "compile_s", "max_error", "note"]  # fmt: skip
+    table(rows, columns, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

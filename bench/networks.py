@@ -1,0 +1,131 @@
+"""The networks of the GPU benchmark as torch modules with seeded random weights.
+
+Weights alone are not enough for a fair comparison: with torch's initial values deep networks fade or
+blow up and every implementation is compared on zeros. So the batch statistics of each normalisation are
+taken from seeded noise, layer by layer, which keeps the activations at unit scale, and the layer scales
+that start near zero (ConvNeXt's) are set to values that matter.
+"""
+
+from dataclasses import dataclass
+from typing import Callable
+
+import torch
+import torchvision
+from torch import nn
+
+
+def double_conv(inputs, outputs):
+    return nn.Sequential(
+        nn.Conv2d(inputs, outputs, 3, padding=1, bias=False),
+        nn.BatchNorm2d(outputs),
+        nn.ReLU(),
+        nn.Conv2d(outputs, outputs, 3, padding=1, bias=False),
+        nn.BatchNorm2d(outputs),
+        nn.ReLU(),
+    )
+
+
+class UNet(nn.Module):
+    """Ronneberger et al., 2015, with padding, batch normalisation and transposed convolutions."""
+
+    def __init__(self, base=64, depth=4, classes=2):
+        super().__init__()
+        widths = [base << i for i in range(depth + 1)]
+        self.down = nn.ModuleList(double_conv(i, o) for i, o in zip([3, *widths], widths))
+        self.up = nn.ModuleList(
+            nn.ConvTranspose2d(i, o, 2, stride=2) for i, o in zip(widths[:0:-1], widths[-2::-1])
+        )
+        self.merge = nn.ModuleList(double_conv(2 * o, o) for o in widths[-2::-1])
+        self.head = nn.Conv2d(base, classes, 1)
+
+    def forward(self, x):
+        kept = []
+        for level in self.down[:-1]:
+            kept.append(level(x))
+            x = nn.functional.max_pool2d(kept[-1], 2)
+        x = self.down[-1](x)
+        for up, merge in zip(self.up, self.merge):
+            x = merge(torch.cat([kept.pop(), up(x)], 1))
+        return self.head(x)
+
+
+class Tracker(nn.Module):
+    """A convolution-only network over eight channels of a signal: 1-d convolutions with stride and
+    dilation, residual blocks, and transposed convolutions back to the rate of the input."""
+
+    def __init__(self, width=96):
+        super().__init__()
+        self.encode = nn.Sequential(
+            nn.Conv1d(8, width // 2, 9, stride=2, padding=4),
+            nn.BatchNorm1d(width // 2),
+            nn.ReLU(),
+            nn.Conv1d(width // 2, width, 5, stride=2, padding=2),
+            nn.BatchNorm1d(width),
+            nn.ReLU(),
+        )
+        self.blocks = nn.ModuleList(
+            nn.Sequential(
+                nn.Conv1d(width, width, 3, padding=1 << i, dilation=1 << i),
+                nn.BatchNorm1d(width),
+                nn.ReLU(),
+                nn.Conv1d(width, width, 1),
+                nn.BatchNorm1d(width),
+            )
+            for i in range(4)
+        )
+        self.decode = nn.Sequential(
+            nn.ConvTranspose1d(width, width // 2, 4, stride=2, padding=1),
+            nn.BatchNorm1d(width // 2),
+            nn.ReLU(),
+            nn.ConvTranspose1d(width // 2, 4, 4, stride=2, padding=1),
+        )
+
+    def forward(self, x):
+        x = self.encode(x)
+        for block in self.blocks:
+            x = torch.relu(x + block(x))
+        return self.decode(x)
+
+
+@dataclass(frozen=True)
+class Network:
+    make: Callable[[], nn.Module]
+    shape: tuple  # of one input, without the batch
+
+
+def classifier(name):
+    return lambda: getattr(torchvision.models, name)(weights=None)
+
+
+NETWORKS = {
+    "resnet50": Network(classifier("resnet50"), (3, 224, 224)),
+    "mobilenet_v2": Network(classifier("mobilenet_v2"), (3, 224, 224)),
+    "efficientnet_b0": Network(classifier("efficientnet_b0"), (3, 256, 256)),
+    "convnext_tiny": Network(classifier("convnext_tiny"), (3, 256, 256)),
+    "densenet121": Network(classifier("densenet121"), (3, 224, 224)),
+    "regnet_y_400mf": Network(classifier("regnet_y_400mf"), (3, 224, 224)),
+    "unet": Network(UNet, (3, 256, 256)),
+    "tracker": Network(Tracker, (8, 4096)),
+}
+
+
+def build(name, seed=1):
+    """The network in evaluation mode, fp32, on the CPU."""
+    torch.manual_seed(seed)
+    network = NETWORKS[name]
+    module = network.make()
+    for parameter_name, parameter in module.named_parameters():
+        if parameter_name.endswith("layer_scale"):
+            nn.init.uniform_(parameter, 0.2, 0.6)
+    norms = (nn.BatchNorm1d, nn.BatchNorm2d)
+    for part in module.modules():
+        if isinstance(part, norms):
+            nn.init.uniform_(part.weight, 0.6, 1.2)
+            nn.init.uniform_(part.bias, -0.2, 0.2)
+            part.momentum = None  # the plain mean over the batches seen
+        elif isinstance(part, nn.Dropout) or type(part).__name__ == "StochasticDepth":
+            part.p = 0.0
+    module.train()
+    with torch.no_grad():
+        module(torch.randn(8, *network.shape))
+    return module.eval()
