@@ -129,6 +129,8 @@ private:
     const Target *target = nullptr;
     if (!loadFor(target))
       return false;
+    if (!precisionRules(command_.code, compilation_.passContext(), diagnostics()))
+      return false;
     if (command_.stage == "optimized" ? !compilation_.optimize()
                                       : command_.stage == "scheduled" && !scheduled(*target))
       return false;

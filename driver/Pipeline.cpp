@@ -3,6 +3,7 @@
 
 #include "ir/Text.h"
 #include "ir/Verifier.h"
+#include "passes/AssignPrecision.h"
 
 #include "llvm/Support/CrashRecoveryContext.h"
 #include "llvm/Support/Path.h"
@@ -112,6 +113,12 @@ bool Compilation::optimize() {
     return fail(Defect);
   if (!runPasses(pipeline))
     return false;
+  // No optimisation, therefore at every level.
+  if (!passContext_.precision.empty()) {
+    Pipeline precision;
+    if (!parsePipeline("assign-precision", precision, diagnostics_) || !runPasses(precision))
+      return fail(status_ == Done ? Defect : status_);
+  }
   module_->stage = Stage::Optimized;
   return true;
 }
@@ -130,6 +137,8 @@ bool Compilation::group() {
 
 bool Compilation::schedule(const Target &target, const ScheduleOptions &options) {
   passContext_.target = traitsOf(target);
+  if (!checkPrecision(passContext_.precision, target, diagnostics_))
+    return fail(Failed);
   if (!group())
     return false;
   console_.progress("scheduling");
@@ -264,6 +273,35 @@ llvm::Optional<Target> codeTarget(const CodeOptions &options, Diagnostics &diagn
   return parseTarget(options.target, diagnostics);
 }
 
+bool precisionRules(const CodeOptions &code, PassContext &passes, Diagnostics &diagnostics) {
+  std::vector<PrecisionRule> rules;
+  if (!parsePrecision(code.precision, rules, diagnostics))
+    return false;
+  passes.precision.clear();
+  if (llvm::any_of(rules, [](const PrecisionRule &r) { return r.element != Element::F32; }))
+    passes.precision = std::move(rules);
+  return true;
+}
+
+bool checkPrecision(llvm::ArrayRef<PrecisionRule> rules, const Target &target,
+                    Diagnostics &diagnostics) {
+  bool ok = true;
+  for (const PrecisionRule &r : rules) {
+    if (r.element != Element::F32 && target.family != Family::Cuda) {
+      diagnostics.error("--precision: " + name(r.element).str() + " is for cuda targets; " +
+                        target.name + " computes in fp32");
+      return false;
+    }
+    for (const TargetLevel *level : target.levels)
+      if (r.element == Element::BF16 && level->sm < 80) {
+        diagnostics.error("--precision=bf16: the Tensor Cores of " + level->name.str() +
+                          " multiply fp16 only; use --precision=fp16, or sm_80 and up");
+        ok = false;
+      }
+  }
+  return ok;
+}
+
 bool scheduleOptions(const CodeOptions &code, PassContext &passes, ScheduleOptions &out,
                      Diagnostics &diagnostics) {
   if (code.search == "exhaustive" || !code.tuning.empty()) {
@@ -272,6 +310,8 @@ bool scheduleOptions(const CodeOptions &code, PassContext &passes, ScheduleOptio
         "version; use --search=heuristic");
     return false;
   }
+  if (!precisionRules(code, passes, diagnostics))
+    return false;
   out.search = code.search == "none" ? ScheduleOptions::None : ScheduleOptions::Heuristic;
   out.enabled = [&passes](llvm::StringRef id) { return passes.enabled(id); };
   return true;
@@ -298,8 +338,6 @@ bool refuseUnavailable(const ModelOptions &model, const CodeOptions &code,
   };
   if (!model.io.empty())
     return refuse("--io", "inputs and outputs keep the model's types in row-major order");
-  if (code.precision != "fp32")
-    return refuse("--precision=" + code.precision, "use --precision=fp32");
   if (!code.optimize.empty())
     return refuse("--optimize", "leave it out");
   if (code.ramLimit >= 0)

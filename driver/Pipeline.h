@@ -77,6 +77,11 @@ private:
   Status status_ = Done;
 };
 
+/// Tells the passes what --precision says; reports what is not understood.
+bool precisionRules(const CodeOptions &code, PassContext &passes, Diagnostics &diagnostics);
+/// Reports precisions that a target does not have.
+bool checkPrecision(llvm::ArrayRef<PrecisionRule> rules, const Target &target,
+                    Diagnostics &diagnostics);
 /// What the passes must know of a target.
 TargetTraits traitsOf(const Target &target);
 /// Parses --target; the interpreter is no target.

@@ -5,6 +5,7 @@
 #include "passes/AbsorbPad.h"
 #include "passes/AssignBranches.h"
 #include "passes/AssignLayout.h"
+#include "passes/AssignPrecision.h"
 #include "passes/Canonicalize.h"
 #include "passes/ConcatInPlace.h"
 #include "passes/Cse.h"
@@ -33,6 +34,9 @@ const PassOption kAlignment[] = {
     {"alignment", 0, "bytes on which windows of a buffer start; 0: what the target wants"},
 };
 
+const PassOption kPrecision[] = {
+    {"bits", 0, "16: fp16 for all; 0: what --precision says"},
+};
 const PassOption kBranches[] = {
     {"branches", 0, "sequences that run side by side at most; 0: what the target wants"},
 };
@@ -118,6 +122,10 @@ const PassInfo kTable[] = {
     {Pattern, "eliminate-transpose.slice-pad", "below slices and pads"},
     {Pattern, "eliminate-transpose.concat", "below concats of operands transposed alike"},
     {Pattern, "eliminate-transpose.matmul", "into a matrix product's flags"},
+
+    // AssignPrecision.cpp
+    {Pass, "assign-precision", "tensors are stored in the type that --precision asks for",
+     runAssignPrecision, kPrecision},
 
     // AssignLayout.cpp
     {Pass, "assign-layout", "chooses the physical layout of every value", runAssignLayout,

@@ -68,7 +68,7 @@ def run(case):
         path = Path(folder) / "case.tn"
         path.write_text(text)
         Path(f"{path}.data").write_bytes(data)
-        compiling = [w for w in words if not w.startswith(("--dim", "--check", "--tolerance"))]
+        compiling = [w for w in words if not w.startswith(("--tolerance", "--group-tolerance"))]
         answer = tenon("compile", path, f"--target={target}", "--emit=tn", "-o", "-", *compiling)
         if answer.status:
             return answer.errors.strip()

@@ -1,0 +1,244 @@
+// assign-precision: tensors of f32 are stored in fewer bits where --precision asks for it.
+//
+//   %w = constant … : tensor<64x64x3x3xf32>            %w = constant … : tensor<64x64x3x3xf16>
+//   %c = conv %x, %w : tensor<1x64x8x8xf32>            %h = map %x (…) { cast } : tensor<…xf16>
+//   %y = map %c, %b (%0: f32, %1: f32) {         →     %c = conv %h, %w : tensor<1x64x8x8xf16>
+//     %2 = add %0, %1 : f32                            %y = map %c, %b (%0: f16, %1: f32) {
+//     yield %2                                           %2 = cast %0 : f32
+//   } : tensor<1x64x8x8xf32>                             %3 = add %2, %1 : f32
+//                                                        %4 = cast %3 : f16
+//                                                        yield %4
+//                                                      } : tensor<1x64x8x8xf16>
+//
+// The rules name source nodes; an operation follows the last rule that matches one of its nodes.
+//   contractions   multiply operands of the type asked for; sums are f32 (ir/ops/contract.cpp);
+//                  weights are converted here
+//   maps           compute as before, on what is converted as it is read, and round once at the
+//   end;
+//                  small constants, biases among them, stay f32
+//   reductions     take f32 and give f32: sums of squares and counts leave the narrow range first
+//   pools, softmax, resize, movement
+//                  hold what they are given; their sums are f32 in any case
+//   the rest       sees f32, and so do the graph's inputs and outputs
+// Weights that the narrow type cannot hold are named in a warning.
+#include "passes/AssignPrecision.h"
+
+#include "passes/Maps.h"
+#include "passes/Rewrite.h"
+
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringSwitch.h"
+
+#include <cmath>
+
+namespace tenon {
+
+bool parsePrecision(llvm::StringRef text, std::vector<PrecisionRule> &rules,
+                    Diagnostics &diagnostics) {
+  llvm::SmallVector<llvm::StringRef, 4> parts;
+  text.split(parts, ',');
+  for (llvm::StringRef part : parts) {
+    auto [nodes, name] = part.rsplit('=');
+    if (name.empty() && !part.contains('=')) {
+      name = nodes;
+      nodes = "";
+    }
+    const auto element = llvm::StringSwitch<llvm::Optional<Element>>(name.trim())
+                             .Case("fp32", Element::F32)
+                             .Case("fp16", Element::F16)
+                             .Case("bf16", Element::BF16)
+                             .Default(llvm::None);
+    const bool later = llvm::StringSwitch<bool>(name.trim())
+                           .Cases("tf32", "tf32x3", "int8", "fp8", true)
+                           .Default(false);
+    if (!element) {
+      diagnostics.error(
+          "--precision: '" + part.str() +
+          "': " + (later ? name.str() + " is not available in this version" : "no such precision") +
+          "; expected fp32, fp16 or bf16, or NODES=fp32");
+      return false;
+    }
+    rules.push_back({nodes.trim().str(), *element});
+  }
+  return true;
+}
+
+namespace {
+
+/// Constants of more elements are worth converting where a map reads them.
+constexpr int64_t kSmallConstant = 4096;
+
+class Assignment {
+public:
+  Assignment(Graph &graph, llvm::ArrayRef<PrecisionRule> rules, PassContext &context)
+      : graph_(graph), rules_(rules), context_(context) {}
+
+  bool run() {
+    std::vector<Operation *> ops;
+    for (Operation &op : graph_.body())
+      ops.push_back(&op);
+    for (Operation *op : ops)
+      visit(*op);
+    eraseDeadOps(graph_.body());
+    return changed_;
+  }
+
+private:
+  Element elementFor(const Operation &op) const {
+    Element e = Element::F32;
+    for (const PrecisionRule &r : rules_)
+      if (r.nodes.empty() || llvm::any_of(op.loc(), [&](const std::string &node) {
+            return globMatches(r.nodes, node);
+          }))
+        e = r.element;
+    return e;
+  }
+  Type scalarType(Element e) const { return Type::scalar(context(), e); }
+  Context &context() const { return graph_.body().argument(0)->type().context(); }
+  static bool isF32(Type t) { return t.isTensor() && t.element() == Element::F32; }
+
+  void visit(Operation &op) {
+    switch (op.kind()) {
+    case Op::Constant: return;
+    case Op::Map: return map(op);
+    case Op::Conv:
+    case Op::ConvTranspose:
+    case Op::MatMul:
+    case Op::Pool:
+    case Op::Softmax:
+    case Op::Resize:
+      if (isF32(op.result()->type()))
+        return follow(op, elementFor(op));
+      break;
+    case Op::Reshape:
+    case Op::Transpose:
+    case Op::Slice:
+    case Op::Pad:
+    case Op::Concat:
+    case Op::Gather:
+      // What moves a tensor keeps its type.
+      if (isF32(op.result()->type()) &&
+          llvm::any_of(op.operands(), [&](Value *v) { return narrowed_.count(v); }))
+        return follow(op, op.operand(0)->type().element() == Element::F32
+                              ? elementFor(op)
+                              : op.operand(0)->type().element());
+      return;
+    default: break;
+    }
+    for (unsigned i = 0; i < op.numOperands(); ++i)
+      if (narrowed_.count(op.operand(i)))
+        op.setOperand(i, converted(op.operand(i), Element::F32, op));
+  }
+
+  /// Gives an operation operands of type `e` in place of its floats; its result follows.
+  void follow(Operation &op, Element e) {
+    const bool narrow = e != Element::F32;
+    if (narrow && !context_.fire("assign-precision", op))
+      return follow(op, Element::F32);
+    for (unsigned i = 0; i < op.numOperands(); ++i) {
+      Value *v = op.operand(i);
+      if (narrowed_.count(v) || (narrow && isF32(v->type())))
+        op.setOperand(i, converted(v, e, op));
+    }
+    if (!narrow)
+      return;
+    op.result()->setType(op.result()->type().withElement(e));
+    narrowed_.insert(op.result());
+    changed_ = true;
+  }
+
+  void map(Operation &op) {
+    const Element e = elementFor(op);
+    Region &body = op.region();
+    Builder in(&body.front(), context_.diagnostics);
+    for (unsigned i = 0; i < op.numOperands(); ++i) {
+      Value *v = op.operand(i), *argument = elementArgument(op, i);
+      if (e != Element::F32 && isF32(v->type()) && isLargeConstant(v))
+        op.setOperand(i, v = converted(v, e, op));
+      if (argument->type().element() == v->type().element())
+        continue;
+      argument->setType(scalarType(v->type().element()));
+      Value *wide = in.scalar(Op::Cast, {argument}, {{"to", scalarType(Element::F32)}});
+      argument->replaceUsesIf(wide, [&](Use &u) { return u.owner() != wide->def(); });
+      changed_ = true;
+    }
+    const bool any = llvm::any_of(op.results(), [](Value *r) { return isF32(r->type()); });
+    if (e == Element::F32 || !any || !context_.fire("assign-precision", op))
+      return;
+    Operation *yield = body.terminator();
+    Builder out(yield, context_.diagnostics);
+    for (unsigned i = 0; i < op.numResults(); ++i) {
+      Value *r = op.result(i);
+      if (!isF32(r->type()))
+        continue;
+      // What was widened as it was read and not changed since is handed on.
+      Value *wide = yield->operand(i);
+      Operation *cast = wide->def();
+      if (cast && cast->is(Op::Cast) && cast->operand(0)->type().element() == e) {
+        yield->setOperand(i, cast->operand(0));
+        if (!wide->hasUses())
+          cast->erase();
+      } else {
+        yield->setOperand(i, out.scalar(Op::Cast, {wide}, {{"to", scalarType(e)}}));
+      }
+      r->setType(r->type().withElement(e));
+      narrowed_.insert(r);
+    }
+    changed_ = true;
+  }
+  static bool isLargeConstant(Value *v) {
+    return v->def() && v->def()->is(Op::Constant) && v->type().upperElements() > kSmallConstant;
+  }
+  /// `v` as `e`, made once, before its first user.
+  Value *converted(Value *v, Element e, Operation &user) {
+    if (!v->type().isTensor() || v->type().element() == e)
+      return v;
+    Value *&known = conversions_[{v, e}];
+    if (known)
+      return known;
+    Builder b(&user, context_.diagnostics);
+    if (Literal literal = constantValue(v)) {
+      b.location = v->def()->loc();
+      known = b.constant(convertedTensor(*literal, e, user), v->hint());
+    } else {
+      b.location = user.loc();
+      known = b.cast(v, e);
+    }
+    if (e != Element::F32)
+      narrowed_.insert(known);
+    return known;
+  }
+  Tensor convertedTensor(const Tensor &from, Element e, const Operation &user) {
+    Tensor to(e, from.shape());
+    int64_t lost = 0;
+    for (int64_t i = 0; i < from.size(); ++i) {
+      to.set(i, from.at(i));
+      lost += std::isfinite(from.at(i)) && !std::isfinite(to.at(i));
+    }
+    if (lost)
+      context_.diagnostics.warning(
+          "node '" + (user.loc().empty() ? user.name().str() : user.loc().front()) +
+          "': " + std::to_string(lost) + " of " + std::to_string(from.size()) +
+          " weights exceed the range of " + name(e).str() +
+          " and become infinite; keep the node in fp32 with --precision='…,NODE=fp32'");
+    return to;
+  }
+
+  Graph &graph_;
+  llvm::ArrayRef<PrecisionRule> rules_;
+  PassContext &context_;
+  llvm::DenseSet<Value *> narrowed_;                           // looked up only
+  std::map<std::pair<Value *, Element>, Value *> conversions_; // looked up only
+  bool changed_ = false;
+};
+
+} // namespace
+
+bool runAssignPrecision(Graph &graph, PassContext &context) {
+  std::vector<PrecisionRule> rules = context.precision;
+  if (context.option("bits") == 16)
+    rules.assign(1, {"", Element::F16});
+  return !rules.empty() && Assignment(graph, rules, context).run();
+}
+
+} // namespace tenon

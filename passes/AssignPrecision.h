@@ -1,0 +1,14 @@
+// assign-precision: tensors of f32 are stored in fewer bits where --precision asks for it.
+#pragma once
+
+#include "passes/Pass.h"
+
+namespace tenon {
+
+/// Reads "fp16" or "fp16,/head/*=fp32"; reports what is not understood.
+bool parsePrecision(llvm::StringRef text, std::vector<PrecisionRule> &rules,
+                    Diagnostics &diagnostics);
+
+bool runAssignPrecision(Graph &graph, PassContext &context);
+
+} // namespace tenon
