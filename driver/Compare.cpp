@@ -108,8 +108,8 @@ Difference compareTensors(const Tensor &actual, const Tensor &expected, double t
   const Element e = expected.element();
   if (e == Element::String)
     return actual.stringValues() == expected.stringValues() ? d : mismatch("strings differ");
-  // Two roundings of the stored type: a value in between falls either way, and what a group hands on
-  // inside is rounded by the interpreter alone.
+  // Two roundings of the stored type: a value in between falls either way, and what a group hands
+  // on inside is rounded by the interpreter alone.
   const double rounding = e == Element::BF16 ? 0x1p-7 : e == Element::F16 ? 0x1p-9 : 0;
   if (isFloat(e))
     return compareFloats(actual, expected, std::max(tolerance, rounding));

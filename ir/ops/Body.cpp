@@ -179,7 +179,9 @@ void BodyTile::compute(const BodyProgram::Step &step, int64_t n) {
     for (int64_t i = 0; i < n; ++i) {
       // Quantize has three operands. NOLINTNEXTLINE(clang-analyzer-core.NullDereference)
       const float q = float(x[0][i]) / float(x[1][i]);
-      out[i] = decodeFloat(to.element, encodeFloat(to.element, q + x[2][i])); // NOLINT(clang-analyzer-core.NullDereference)
+      out[i] = decodeFloat(
+          to.element,
+          encodeFloat(to.element, q + x[2][i])); // NOLINT(clang-analyzer-core.NullDereference)
     }
     return;
   }
