@@ -61,7 +61,10 @@ TEST_P(Semantics, Kept) {
     Diagnostics diagnostics;
     auto module = parseModule(context, **buffer, "", diagnostics);
     ASSERT_TRUE(module);
-    EXPECT_EQ(checkSemantics(*module, pipeline), "") << "pipeline " << pipeline;
+    // The one pass that changes values does so within a few roundings to 11 bits.
+    const bool rounds = llvm::StringRef(pipeline).contains("assign-precision");
+    EXPECT_EQ(checkSemantics(*module, pipeline, rounds ? 4e-3 : 1e-5), "")
+        << "pipeline " << pipeline;
   }
 }
 
