@@ -229,13 +229,16 @@ def case(options, name, batch, precision, built):
     return rows
 
 
-def recorded(row_of):
-    """Rows of peers that were measured elsewhere, for the cases at hand."""
-    if not RECORDED.exists():
-        return []
-    document = json.loads(RECORDED.read_text())
-    return [{**row, "note": "recorded"} for row in document["rows"]
-            if (row["model"], row["batch"], row["precision"]) in row_of]  # fmt: skip
+def recorded(rows):
+    """Rows of peers that are missing among `rows`, as they were measured before."""
+    measured_here = {(r["model"], r["batch"], r["precision"], r["peer"]) for r in rows if "ms" in r}
+    cases = {key[:3] for key in measured_here}
+    kept = []
+    for row in json.loads(RECORDED.read_text())["rows"]:
+        key = row["model"], row["batch"], row["precision"], row["peer"]
+        if key[:3] in cases and key not in measured_here:
+            kept.append({**row, "note": "recorded"})
+    return kept
 
 
 def main():
@@ -281,7 +284,7 @@ def main():
             if options.json:  # what stands so far survives an interruption
                 options.json.write_text(json.dumps({"device": torch.cuda.get_device_name(), "rows": rows}, indent=1))
         jobs.shutdown()
-    rows += recorded({(r["model"], r["batch"], r["precision"]) for r in rows})
+    rows += recorded(rows)
     best = {}
     for row in rows:
         key = row["model"], row["batch"], row["precision"]

@@ -36,7 +36,7 @@ struct Axis {
 
 Axis axisOf(const Operation &op, unsigned d) {
   auto at = [&](llvm::StringRef name, unsigned i, int64_t otherwise) {
-    const Ints v = op.intsAttr(name);
+    const Ints &v = op.intsAttr(name);
     return v.empty() ? otherwise : v[i];
   };
   const int64_t pad = at("pads", d, 0), dilation = at("dilations", d, 1);

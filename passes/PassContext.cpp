@@ -72,7 +72,8 @@ bool PassContext::setControls(const PassControls &controls,
                    std::vector<Selector> &to) {
     to.clear();
     for (const std::string &text : from) {
-      auto [id, node] = llvm::StringRef(text).split('@');
+      llvm::StringRef id, node; // named: clang 14 captures no structured bindings
+      std::tie(id, node) = llvm::StringRef(text).split('@');
       bool known = llvm::any_of(extraIds, [&](llvm::StringRef e) { return globMatches(id, e); });
       for (const PassInfo &row : passTable()) {
         if (!globMatches(id, row.id))

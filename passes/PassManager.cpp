@@ -43,7 +43,8 @@ bool parseCall(llvm::StringRef text, PassCall &call, Diagnostics &diagnostics) {
   llvm::SmallVector<llvm::StringRef, 4> items;
   rest.drop_back().split(items, ',', -1, /*KeepEmpty=*/false);
   for (llvm::StringRef item : items) {
-    auto [name, value] = item.split('=');
+    llvm::StringRef name, value; // named: clang 14 captures no structured bindings
+    std::tie(name, value) = item.split('=');
     name = name.trim();
     const bool known =
         llvm::any_of(call.pass->options, [&](const PassOption &o) { return o.name == name; });

@@ -43,12 +43,10 @@ struct Network {
     batch = x->type().dim(1);
     const Type r = n.type(R);
     hidden = r.dim(2).isConstant() ? r.dim(2).constant() : 0;
-    if (hidden < 1 || !expectShape(R, {n.dim(directions), n.dim(gates * hidden), r.dim(2)}) ||
-        !expectShape(W, {n.dim(directions), n.dim(gates * hidden), x->type().dim(2)}) ||
-        !expectShape(B, {n.dim(directions), n.dim(2 * gates * hidden)}) ||
-        !expectShape(Lengths, {batch}))
-      return false;
-    return true;
+    return hidden >= 1 && expectShape(R, {n.dim(directions), n.dim(gates * hidden), r.dim(2)}) &&
+           expectShape(W, {n.dim(directions), n.dim(gates * hidden), x->type().dim(2)}) &&
+           expectShape(B, {n.dim(directions), n.dim(2 * gates * hidden)}) &&
+           expectShape(Lengths, {batch});
   }
 
   bool runsBackwards(unsigned direction) const { return reversed_ || direction == 1; }
