@@ -113,11 +113,10 @@ class Tenon:
         symbols = symbol_bindings(model, inputs)
         if symbols:
             words.append("--bind=" + ",".join(f"{k}={v}" for k, v in symbols.items()))
-        if threads > 1:
-            words.append(f"--threads={threads}")
         compile_model(path, source, *words)
         extra = ["-DTENON_THREADS", "-pthread"] if threads > 1 else []
         self.model = Model(build_library(source, "-O2", extra))
+        self.model.set_threads(threads)
         self.results = empty_like(outputs)
         self.model.bind([np.ascontiguousarray(v) for v in inputs.values()], self.results)
 

@@ -94,6 +94,10 @@ class Model:
             message = self.function("error_message")(ctypes.c_int(code)) or b""
             raise RuntimeError(f"{self.prefix}: {message.decode(errors='replace')} (code {code})")
 
+    def set_threads(self, threads):
+        """Worker threads of the next runs; the library was built with -DTENON_THREADS."""
+        self.check(self.function("context_set_threads")(self.context, ctypes.c_int(threads)))
+
     def bind(self, inputs, outputs):
         """Keeps the arrays for `run`; they must be C-contiguous."""
         assert all(array.flags.c_contiguous for array in [*inputs, *outputs])
