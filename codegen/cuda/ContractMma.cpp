@@ -20,38 +20,21 @@ struct Generation {
   llvm::StringRef id;
   llvm::StringRef kernel; // conv_<kernel>, matmul_<kernel>
   llvm::StringRef header;
-  unsigned firstSm, endSm; // [first, end)
-  bool bf16;
+  MmaGeneration machines;
   int64_t stages;    // at most
   double efficiency; // of what the data sheet promises, with large warps' tiles
 };
 constexpr Generation kSm75 = {
-    "contract_mma_sm75", "mma_sm75", "cuda/contract_mma_sm75.cuh", 75, 80, false, 2, 0.45};
+    "contract_mma_sm75", "mma_sm75", "cuda/contract_mma_sm75.cuh", kMmaSm75, 2, 0.45};
 constexpr Generation kSm80 = {
-    "contract_mma_sm80", "mma_sm80", "cuda/contract_mma_sm80.cuh", 80, ~0u, true, 4, 0.55};
+    "contract_mma_sm80", "mma_sm80", "cuda/contract_mma_sm80.cuh", kMmaSm80, 4, 0.55};
 
 template <const Generation &G> bool match(const TacticInput &in, std::string &why) {
   auto c = readContraction(in, why);
   if (!c)
     return false;
-  if (in.level.sm < G.firstSm || in.level.sm >= G.endSm) {
-    why = "written for other machines than " + in.level.name.str();
+  if (!multipliesOn(G.machines, in, *c, why))
     return false;
-  }
-  if (c->b == Element::BF16 && !G.bf16) {
-    why = "the Tensor Cores of " + in.level.name.str() + " multiply fp16, not bf16";
-    return false;
-  }
-  // What is multiplied; A may be stored otherwise and converted as it is loaded.
-  if (in.form.anchor->operand(0)->type().element() != c->b ||
-      (c->b != Element::F16 && c->b != Element::BF16)) {
-    why = G.bf16 ? "operands that are not both fp16 or both bf16" : "operands that are not fp16";
-    return false;
-  }
-  if (computeElement(c->a) != Element::F32 || (c->a != c->b && !c->hasPrologue)) {
-    why = "an operand that is stored as " + name(c->a).str();
-    return false;
-  }
   if (!packsIn(*c, 16)) {
     why = "groups of " + std::to_string(c->conv.filters) + " filters, which no tile fits";
     return false;

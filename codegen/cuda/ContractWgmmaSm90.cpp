@@ -32,11 +32,6 @@ constexpr Tiles kTiles[] = {
 };
 /// The rest of a launch in such a graph.
 constexpr double kLaunch = 1.0;
-/// The other tactics' estimates of batch 1 fall short of what was measured by as much (ResNet-50 in
-/// contract_mma_sm80 on that H200: 0.176 ms for 0.409): a time is brought to their scale, so that
-/// they compare.
-constexpr double kScale = 1 / 2.3;
-
 /// Tile along K: a row of it is 32, 64 or 128 bytes of one tap's channels; groups share none.
 int64_t tileK(const Contraction &c) {
   if (!c.isConv)
@@ -182,7 +177,7 @@ double cost(const TacticInput &in, const Schedule &s) {
   e.bytes = double(workOf(*in.form.group).bytes);
   e.launches = 0;
   // gemv's estimates are not among those: a row or two must be faster by the clock.
-  const double scale = c.rows() >= 16 ? kScale : 1;
+  const double scale = c.rows() >= 16 ? kContractionScale : 1;
   return scale * (kLaunch + std::max(waves * perWave, microseconds(in.level, e)));
 }
 

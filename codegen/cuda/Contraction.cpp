@@ -114,6 +114,28 @@ llvm::Optional<Contraction> readContraction(const TacticInput &in, std::string &
   return c;
 }
 
+bool multipliesOn(const MmaGeneration &g, const TacticInput &in, const Contraction &c,
+                  std::string &why) {
+  if (in.level.sm < g.firstSm || in.level.sm >= g.endSm) {
+    why = "written for other machines than " + in.level.name.str();
+    return false;
+  }
+  if (c.b == Element::BF16 && !g.bf16) {
+    why = "the Tensor Cores of " + in.level.name.str() + " multiply fp16, not bf16";
+    return false;
+  }
+  if (in.form.anchor->operand(0)->type().element() != c.b ||
+      (c.b != Element::F16 && c.b != Element::BF16)) {
+    why = g.bf16 ? "operands that are not both fp16 or both bf16" : "operands that are not fp16";
+    return false;
+  }
+  if (computeElement(c.a) != Element::F32 || (c.a != c.b && !c.hasPrologue)) {
+    why = "an operand that is stored as " + name(c.a).str();
+    return false;
+  }
+  return true;
+}
+
 bool packsIn(const Contraction &c, int64_t tileN) {
   return !c.isConv || c.conv.groups == 1 || c.conv.filters % tileN == 0;
 }
@@ -242,10 +264,11 @@ void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
   code.line("const auto outs = " + out.outputs(form, over) + ";");
   code.line("const auto ins = " + out.inputs(form.body, over) + ";");
   std::vector<std::string> arguments = {config, "x", "w", "outs", "ins", body};
-  if (*s.get("splits") > 1)
+  const llvm::Optional<int64_t> splits = s.get("splits");
+  if (splits && *splits > 1)
     arguments.push_back("cuda::split_scratch{" + out.scratchPointer("float") + ", " +
                         out.zeroedPointer("int") + "}");
-  else if (c.hasPrologue)
+  else if (splits && c.hasPrologue)
     arguments.push_back("cuda::split_scratch{}");
   if (c.hasPrologue) {
     // The functor's first parameter is the element itself, the others vary along K.

@@ -1,5 +1,6 @@
-// Defines what the tactics of contractions share (contract_simt, contract_mma_sm80): the reading of
-// conv and matmul groups as one problem, tiles, and the text of the call.
+// Defines what the tactics of contractions share (contract_simt, contract_mma_sm80,
+// conv_patch_sm80,
+// ...): the reading of conv and matmul groups as one problem, tiles, and the text of the call.
 #pragma once
 
 #include "codegen/ConvProblem.h"
@@ -28,6 +29,23 @@ struct Contraction {
 /// Reads a group; None with the reason.
 llvm::Optional<Contraction> readContraction(const TacticInput &in, std::string &why);
 
+/// The machines that a kernel of warp-wide mma instructions is for.
+struct MmaGeneration {
+  unsigned firstSm, endSm; // [first, end)
+  bool bf16;
+};
+/// sm_75, and sm_80 and up.
+constexpr MmaGeneration kMmaSm75 = {75, 80, false}, kMmaSm80 = {80, ~0u, true};
+/// Whether the Tensor Cores of `g` multiply these operands. A may be stored otherwise where a
+/// prologue converts it.
+bool multipliesOn(const MmaGeneration &g, const TacticInput &in, const Contraction &c,
+                  std::string &why);
+
+/// The estimates of contract_simt and contract_mma at batch 1 fall short of what was measured by as
+/// much (ResNet-50 in contract_mma_sm80 on an H200: 0.176 ms for 0.409): other tactics bring their
+/// times to that scale, so that all compare.
+constexpr double kContractionScale = 1 / 2.3;
+
 /// Tiles of a block and what they are cut into; the members of a schedule.
 struct ContractionTiles {
   int64_t tileM, tileN, tileK, partM, partN, stages;
@@ -47,7 +65,8 @@ int64_t splitCounterBytes(const TacticInput &in, const Schedule &s);
 llvm::SmallVector<int64_t, 4> splitsFor(const Contraction &c, const TargetLevel &level,
                                         const ContractionTiles &t);
 
-/// Writes configuration, body and the call of `conv_<kernel>` or `matmul_<kernel>`.
+/// Writes configuration, body and the call of `conv_<kernel>` or `matmul_<kernel>`. Kernels whose
+/// schedules have `splits` take a split_scratch.
 void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
                      llvm::StringRef kernel);
 

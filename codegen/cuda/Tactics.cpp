@@ -10,6 +10,8 @@ llvm::ArrayRef<Tactic> cudaTactics() {
       cuda::kContractWgmmaSm90a,
       cuda::kContractMmaSm75,
       cuda::kContractMmaSm80,
+      cuda::kConvPatchSm75,
+      cuda::kConvPatchSm80,
       cuda::kContractSimt,
       cuda::kContractAny,
       cuda::kPooling,

@@ -8,6 +8,8 @@ namespace tenon::cuda {
 
 extern const Tactic kMap;
 extern const Tactic kMapTransposed;
+extern const Tactic kConvPatchSm75;
+extern const Tactic kConvPatchSm80;
 extern const Tactic kContractSimt;
 extern const Tactic kContractMmaSm75;
 extern const Tactic kContractMmaSm80;

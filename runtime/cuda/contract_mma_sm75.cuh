@@ -5,21 +5,10 @@
 #define TENON_RUNTIME_CUDA_CONTRACT_MMA_SM75_CUH
 
 #include "cuda/contract_mma.cuh"
-#include "cuda/ptx/mma_sm75.cuh"
+#include "cuda/tensor_cores_sm75.cuh"
 
 namespace tenon {
 namespace cuda {
-
-struct tensor_cores_sm75 {
-  TENON_FN static constexpr bool runs_on(target t) { return t.arch >= 750; }
-  template <class T>
-  TENON_DEVICE static void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0,
-                                    unsigned b1) {
-    static_assert(detail::is_same<T, f16>, "these cores multiply fp16");
-    ptx::mma_m16n8k8_f16::multiply(d, a[0], a[1], b0);
-    ptx::mma_m16n8k8_f16::multiply(d, a[2], a[3], b1);
-  }
-};
 
 template <class Config, class X, class W, class Outs, class Ins, class Body,
           class Prologue = no_prologue, class PrologueIns = arguments<>>

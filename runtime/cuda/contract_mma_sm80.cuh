@@ -4,22 +4,10 @@
 #define TENON_RUNTIME_CUDA_CONTRACT_MMA_SM80_CUH
 
 #include "cuda/contract_mma.cuh"
-#include "cuda/ptx/mma_sm80.cuh"
+#include "cuda/tensor_cores_sm80.cuh"
 
 namespace tenon {
 namespace cuda {
-
-struct tensor_cores_sm80 {
-  TENON_FN static constexpr bool runs_on(target t) { return t.arch >= 800; }
-  template <class T>
-  TENON_DEVICE static void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0,
-                                    unsigned b1) {
-    if constexpr (detail::is_same<T, bf16>)
-      ptx::mma_m16n8k16_bf16::multiply(d, a, b0, b1);
-    else
-      ptx::mma_m16n8k16_f16::multiply(d, a, b0, b1);
-  }
-};
 
 template <class Config, class X, class W, class Outs, class Ins, class Body,
           class Prologue = no_prologue, class PrologueIns = arguments<>>

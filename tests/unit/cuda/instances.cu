@@ -7,6 +7,8 @@
 #include "cuda/contract_mma_sm80.cuh"
 #include "cuda/contract_simt.cuh"
 #include "cuda/contract_wgmma_sm90.cuh"
+#include "cuda/conv_patch_sm75.cuh"
+#include "cuda/conv_patch_sm80.cuh"
 #include "cuda/context.h"
 #include "cuda/depthwise.cuh"
 #include "cuda/fold.cuh"
@@ -55,6 +57,7 @@ struct image : cuda::conv_defaults {
 struct simt_config : image, cuda::contract_simt_schedule<64, 64, 16, 4, 4, 3, 2> {};
 struct mma_config : image, cuda::contract_mma_schedule<64, 64, 32, 32, 32, 3, 2> {};
 struct wgmma_config : image, cuda::contract_wgmma_schedule<64, 64, 64, 2, true, 3, 2> {};
+struct patch_config : image, cuda::conv_patch_schedule<7, 7, 1, 32, 2, 2> {};
 struct any_config {
   extents<8, 64, 7, 7> space;
   extents<7, 7> in;
@@ -126,6 +129,13 @@ template <class T> status convolutions(const frame &f, issue &to) {
   TENON_CHECK(to.launch<V>(cuda::conv_mma_sm75(mma, activation<T>(f), cuda::make_packed_weights(f.weight<f16>(0)),
                                                result<T>(f), bias(f), bias_relu{},
                                                {f.at<float>(0), f.zeroed<int>(0)})));
+  patch_config patch;
+  patch.batch = f.dims[0];
+  const auto reads = pack(make_view(f.weight<float>(0), extents<1>{}));
+  TENON_CHECK(to.launch<V>(cuda::conv_patch_sm75(patch, activation<T>(f), cuda::make_packed_weights(f.weight<f16>(0)),
+                                                 result<T>(f), bias(f), bias_relu{})));
+  TENON_CHECK(to.launch<V>(cuda::conv_patch_sm80(patch, activation<T>(f), cuda::make_packed_weights(f.weight<bf16>(0)),
+                                                 result<T>(f), bias(f), bias_relu{}, scale{}, reads)));
   if constexpr (sizeof(T) == 2) {
     wgmma_config wgmma;
     wgmma.batch = f.dims[0];

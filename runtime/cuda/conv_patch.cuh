@@ -1,0 +1,378 @@
+// Defines `conv_patch_kernel`: convolutions whose groups have few channels, on Tensor Cores
+// straight from a patch of the image; conv_patch_sm75.cuh and conv_patch_sm80.cuh are two.
+//
+// For grouped convolutions, whose sums are too narrow for the tiles of contract_mma.cuh, and for
+// the first layer of a network, whose three channels in planes no vector load takes.
+//
+// Algorithm: a block computes tile_h x tile_w pixels of tile_groups groups, tile_n filters of each.
+// The pixels that their windows cover are brought into shared memory once, channels innermost and
+// rounded up to whole runs of 8 elements; missing channels, and pixels beyond the image, are zero.
+// ldmatrix then reads the rows of A where they lie: a run of K is 8 channels of a tap, or 4 of two
+// neighbours. A warp holds the sums of some rows of 16 pixels and some filters, all of K; its
+// epilogue turns them through shared memory, so that bodies see runs of 8 neighbouring filters.
+// The weights are on their way before the dependency wait.
+//
+// Shared memory: weights [tile_groups * tile_n][K], patch (patch_layout), 16-bit elements; then the
+// sums on their way to the epilogue, in the same place.
+//
+// Cores: as for contract_mma.cuh. Config: conv_problem's; channels, filters, kernel, strides and
+// dilations fixed. Schedule: tile_h, tile_w, tile_groups, tile_n, warps_m, warps_n; see
+// conv_patch_schedule. Weights: [groups * filters][kernel_h][taps_w * fold][pixel], see
+// patch_layout, zero padded. Loads are whole runs where channels are a multiple of 8, contiguous
+// and aligned, single elements otherwise.
+#ifndef TENON_RUNTIME_CUDA_CONV_PATCH_CUH
+#define TENON_RUNTIME_CUDA_CONV_PATCH_CUH
+
+#include "cuda/ptx/ldmatrix.cuh"
+#include "cuda/tile_loader.cuh"
+
+namespace tenon {
+namespace cuda {
+
+/// A schedule's members, to derive a Config from.
+template <int TileH, int TileW, int TileGroups, int TileN, int WarpsM, int WarpsN>
+struct conv_patch_schedule {
+  static constexpr int tile_h = TileH, tile_w = TileW, tile_groups = TileGroups, tile_n = TileN;
+  static constexpr int warps_m = WarpsM, warps_n = WarpsN;
+};
+
+namespace detail {
+
+/// Where elements of the image lie in a patch, and the order of K. A cell is what lies together:
+/// of each group one pixel, or two neighbours where 4 channels hold a pixel and windows start at
+/// even distances. Cells that neighbouring outputs read at one tap are neighbours, whatever the
+/// stride, and cells are an odd number of runs, so that the rows of ldmatrix lie in different
+/// banks.
+template <class Config> struct patch_layout {
+  static constexpr int channels = int(decltype(Config::channels)::value);
+  static constexpr int kernel_h = int(decltype(Config::kernel_h)::value),
+                       kernel_w = int(decltype(Config::kernel_w)::value);
+  static constexpr int stride_h = int(decltype(Config::stride_h)::value),
+                       stride_w = int(decltype(Config::stride_w)::value);
+  static constexpr int dilation_h = int(decltype(Config::dilation_h)::value),
+                       dilation_w = int(decltype(Config::dilation_w)::value);
+
+  static constexpr int fold = channels <= 4 && stride_w % 2 == 0 && dilation_w == 1 ? 2 : 1;
+  static constexpr int pixel = fold == 2 ? 4 : ceil_div(channels, 8) * 8; // channels of a group
+  static constexpr int tap_runs = fold * pixel / 8;
+  static constexpr int taps_w = ceil_div(kernel_w, fold);   // in cells
+  static constexpr int runs = kernel_h * taps_w * tap_runs; // of K
+  static constexpr int step = stride_w / fold;              // cells from output to output
+  static constexpr int rows = (Config::tile_h - 1) * stride_h + (kernel_h - 1) * dilation_h + 1;
+  static constexpr int cells = (Config::tile_w - 1) * step + (taps_w - 1) * dilation_w + 1;
+  static constexpr int phase = ceil_div(cells, step);
+  static constexpr int cell_runs = Config::tile_groups * tap_runs, cell = (cell_runs | 1) * 8;
+  static constexpr int pitch = step * phase * cell, size = rows * pitch; // elements
+
+  /// The element where a cell starts.
+  TENON_FN static constexpr int place(int row, int column) {
+    return row * pitch + (column % step * phase + column / step) * cell;
+  }
+  /// From the first cell of a window to a run of K.
+  TENON_FN static constexpr int offset(int run) {
+    const int tap = run / tap_runs;
+    return place(tap / taps_w * dilation_h, tap % taps_w * dilation_w) + run % tap_runs * 8;
+  }
+  /// Whether the second half of a run is a pixel beyond the window.
+  TENON_FN static constexpr bool is_half(int run) {
+    return fold == 2 && kernel_w % 2 != 0 && run % taps_w == taps_w - 1;
+  }
+};
+
+} // namespace detail
+
+template <class Cores, class Config, class X, class T, class Outs, class Ins, class Body,
+          class Prologue, class PrologueIns>
+struct conv_patch_kernel {
+  using problem_type = conv_problem<Config, X>;
+  problem_type problem;
+  packed_weights<T> w;
+  Outs outs;
+  Ins ins;
+  Body body;
+  Prologue prologue;
+  PrologueIns prologue_ins;
+
+  using layout = detail::patch_layout<Config>;
+  using element = T;
+  static constexpr int tile_h = Config::tile_h, tile_w = Config::tile_w;
+  static constexpr int tile_groups = Config::tile_groups, tile_n = Config::tile_n;
+  static constexpr int warps_m = Config::warps_m, warps_n = Config::warps_n;
+  static constexpr int threads = 32 * warps_m * warps_n, blocks_per_sm = 1;
+  static constexpr int pixels = tile_h * tile_w;
+  static constexpr int blocks_m = ceil_div(pixels, 16 * warps_m);       // of 16 pixels, of a warp
+  static constexpr int group_blocks = tile_n / 8;                       // of 8 filters, of a group
+  static constexpr int blocks_n = tile_groups * group_blocks / warps_n; // the same, of a warp
+  static constexpr int warp_groups = ceil_div(blocks_n, group_blocks);
+  static_assert(tile_n % 8 == 0 && tile_groups * group_blocks % warps_n == 0 &&
+                    (blocks_n % group_blocks == 0 || group_blocks % blocks_n == 0),
+                "a warp takes whole groups, or an even part of one");
+
+  // Rows of weights are an odd number of runs, for the banks.
+  static constexpr int weights_pitch = (layout::runs | 1) * 8;
+  static constexpr int weights_size = tile_groups * tile_n * weights_pitch;
+  static constexpr int turn_pitch = 8 * blocks_n + 4, turn_floats = 16 * turn_pitch;
+
+  TENON_FN static constexpr bool runs_on(target t) { return Cores::runs_on(t); }
+  int shared_bytes() const {
+    return max_of((weights_size + layout::size) * int(sizeof(element)),
+                  warps_m * warps_n * turn_floats * int(sizeof(float)));
+  }
+  grid blocks() const {
+    const auto &cfg = problem.cfg;
+    return {index_t(cfg.batch) * ceil_div(index_t(cfg.out_h), index_t(tile_h)) *
+                ceil_div(index_t(cfg.out_w), index_t(tile_w)),
+            ceil_div(problem.columns(), tile_n), ceil_div(problem.slices(), tile_groups)};
+  }
+
+  TENON_DEVICE void prefetch(unsigned char *shared) const {
+    constexpr int total = tile_groups * tile_n * layout::runs;
+    const int n0 = block_y() * tile_n, group0 = block_z() * tile_groups;
+    for (int i = thread(); i < total; i += threads) {
+      const int row = i / layout::runs, run = i % layout::runs;
+      const int group = group0 + row / tile_n, n = n0 + row % tile_n;
+      const bool valid = group < problem.slices() && n < problem.columns();
+      const element *from =
+          w.data + (valid ? ((group * problem.columns() + n) * layout::runs + run) * 8 : 0);
+      element *to = weights_of(shared) + row * weights_pitch + run * 8;
+      if constexpr (has_async_copy) {
+        ptx::cp_async<16>::copy(to, from, valid);
+      } else {
+        element eight[8];
+        detail::fetch_run(eight, valid ? from : nullptr);
+        detail::put_run(to, eight);
+      }
+    }
+  }
+
+  TENON_DEVICE void run(unsigned char *shared) const {
+    const position at = position_of_block();
+    fill(patch_of(shared), at);
+    ptx::cp_async_group::commit();
+    ptx::cp_async_group::wait<0>();
+    sync_block();
+    float sum[blocks_m * blocks_n * 4] = {};
+    multiply(sum, patch_of(shared), weights_of(shared));
+    sync_block();
+    finish(sum, at, reinterpret_cast<float *>(shared) + warp() * turn_floats);
+  }
+
+private:
+  /// The first output of a block.
+  struct position {
+    int image, y, x, n, group;
+  };
+  TENON_DEVICE position position_of_block() const {
+    const int across = ceil_div(int(index_t(problem.cfg.out_w)), tile_w),
+              down = ceil_div(int(index_t(problem.cfg.out_h)), tile_h);
+    const int tile = block_x() % (across * down);
+    return {block_x() / (across * down), tile / across * tile_h, tile % across * tile_w,
+            block_y() * tile_n, block_z() * tile_groups};
+  }
+  TENON_DEVICE static element *weights_of(unsigned char *shared) {
+    return reinterpret_cast<element *>(shared);
+  }
+  TENON_DEVICE static element *patch_of(unsigned char *shared) {
+    return weights_of(shared) + weights_size;
+  }
+
+  //===--- the patch ------------------------------------------------------===//
+
+  using stored = typename problem_type::element;
+  static constexpr int loads = layout::rows * layout::cells * layout::cell_runs;
+  static constexpr bool has_prologue = !detail::is_same<Prologue, no_prologue>;
+  static constexpr bool may_whole = problem_type::template may_be_vector<8>();
+  static constexpr bool async =
+      has_async_copy && may_whole && !has_prologue && detail::is_same<stored, element>;
+  using held = typename detail::either<has_prologue, float, element>::type;
+
+  TENON_DEVICE void fill(element *patch, const position &at) const {
+    const bool whole = may_whole && problem.template is_vector<8>();
+    if constexpr (async) {
+      if (whole) {
+        for (int i = thread(); i < loads; i += threads) {
+          const run_of_patch r(i, whole);
+          const stored *from = pixel_address(at, r, 0, r.part * 8);
+          ptx::cp_async<16>::copy(patch + r.to(), from ? from : problem.x.data, from != nullptr);
+        }
+        return;
+      }
+    }
+    // Several loads under way at a time.
+    constexpr int batch = 4;
+    for (int first = thread(); first < loads; first += batch * threads) {
+      held eight[batch][8];
+      TENON_UNROLL
+      for (int b = 0; b < batch; ++b)
+        if (const int i = first + b * threads; i < loads)
+          fetch(eight[b], at, run_of_patch(i, whole), whole);
+      TENON_UNROLL
+      for (int b = 0; b < batch; ++b)
+        if (const int i = first + b * threads; i < loads)
+          detail::put_run(patch + run_of_patch(i, whole).to(), eight[b]);
+    }
+  }
+
+  /// The i-th run of a patch. Neighbouring threads load what is neighbouring in the image: runs of
+  /// a pixel, or pixels.
+  struct run_of_patch {
+    int row, column, run, part; // part: of its group
+    TENON_DEVICE run_of_patch(int i, bool whole) {
+      run = whole ? i % layout::cell_runs : i / (layout::rows * layout::cells);
+      const int cell = whole ? i / layout::cell_runs : i % (layout::rows * layout::cells);
+      row = cell / layout::cells;
+      column = cell % layout::cells;
+      part = run % layout::tap_runs;
+    }
+    TENON_DEVICE int to() const { return layout::place(row, column) + run * 8; }
+  };
+  /// Null beyond the image.
+  TENON_DEVICE const stored *pixel_address(const position &at, const run_of_patch &r, int pixel,
+                                           int channel) const {
+    const auto &cfg = problem.cfg;
+    const auto &strides = problem.x.strides;
+    const int y = at.y * layout::stride_h - int(index_t(cfg.pad_top)) + r.row,
+              x = at.x * layout::stride_w - int(index_t(cfg.pad_left)) + r.column * layout::fold +
+                  pixel,
+              group = at.group + r.run / layout::tap_runs;
+    if (unsigned(y) >= unsigned(index_t(cfg.in_h)) || unsigned(x) >= unsigned(index_t(cfg.in_w)) ||
+        group >= problem.slices())
+      return nullptr;
+    return problem.x.data + at.image * index_t(strides.template get<0>()) +
+           ((group * layout::channels + channel) * int(index_t(strides.template get<1>())) +
+            y * int(index_t(strides.template get<2>())) +
+            x * int(index_t(strides.template get<3>())));
+  }
+  TENON_DEVICE void fetch(held (&eight)[8], const position &at, const run_of_patch &r,
+                          bool whole) const {
+    if constexpr (may_whole) {
+      if (whole) {
+        const stored *from = pixel_address(at, r, 0, r.part * 8);
+        detail::fetch_run(eight, from);
+        if constexpr (has_prologue)
+          if (from) {
+            TENON_UNROLL
+            for (int e = 0; e < 8; ++e)
+              eight[e] = prepared(eight[e], at, r, r.part * 8 + e);
+          }
+        return;
+      }
+    }
+    TENON_UNROLL
+    for (int e = 0; e < 8; ++e) {
+      const int channel = layout::fold == 2 ? e % 4 : r.part * 8 + e;
+      const stored *from = channel < layout::channels
+                               ? pixel_address(at, r, layout::fold == 2 ? e / 4 : 0, channel)
+                               : nullptr;
+      detail::fetch_element(eight[e], from);
+      if constexpr (has_prologue)
+        if (from)
+          eight[e] = prepared(eight[e], at, r, channel);
+    }
+  }
+  TENON_DEVICE held prepared(held x, const position &at, const run_of_patch &r, int channel) const {
+    return detail::apply_prologue(prologue, prologue_ins, x,
+                                  (at.group + r.run / layout::tap_runs) * layout::channels +
+                                      channel);
+  }
+
+  //===--- the products ---------------------------------------------------===//
+
+  TENON_DEVICE static int first_row() { return warp() / warps_n * blocks_m * 16; }
+  TENON_DEVICE static int first_block() { return warp() % warps_n * blocks_n; }
+
+  TENON_DEVICE static void multiply(float (&sum)[blocks_m * blocks_n * 4], const element *patch,
+                                    const element *weights) {
+    int rows[blocks_m];
+    TENON_UNROLL
+    for (int i = 0; i < blocks_m; ++i) {
+      const int m = first_row() + 16 * i + lane() % 16, inside = m < pixels ? m : 0;
+      rows[i] = layout::place(inside / tile_w * layout::stride_h, inside % tile_w * layout::step) +
+                first_block() / group_blocks * layout::tap_runs * 8;
+    }
+    constexpr int steps = ceil_div(layout::runs, 2);
+    if constexpr (steps <= 18) { // offsets are constants
+      TENON_UNROLL
+      for (int s = 0; s < steps; ++s)
+        multiply_step(sum, patch, weights, rows, 2 * s);
+    } else {
+      TENON_NO_UNROLL
+      for (int s = 0; s < steps; ++s)
+        multiply_step(sum, patch, weights, rows, 2 * s);
+    }
+  }
+
+  /// Runs `run` and `run` + 1 of K, the latter zero where there is none.
+  TENON_DEVICE static void multiply_step(float (&sum)[blocks_m * blocks_n * 4],
+                                         const element *patch, const element *weights,
+                                         const int (&rows)[blocks_m], int run) {
+    const bool ends = run + 1 == layout::runs;
+    const int next = ends ? run : run + 1;
+    const int low = layout::offset(run), high = layout::offset(next);
+    const element *from = patch + (lane() < 16 ? low : high);
+    TENON_UNROLL
+    for (int g = 0; g < warp_groups; ++g) {
+      unsigned x[blocks_m][4];
+      TENON_UNROLL
+      for (int i = 0; i < blocks_m; ++i) {
+        ptx::ldmatrix_x4::load(x[i], from + rows[i] + g * layout::tap_runs * 8);
+        const bool second = lane() % 4 >= 2; // holds the second half of a run
+        if (layout::is_half(run) && second)
+          x[i][0] = x[i][1] = 0;
+        if (ends || (layout::is_half(next) && second))
+          x[i][2] = x[i][3] = 0;
+      }
+      constexpr int blocks = min_of(blocks_n, group_blocks);
+      TENON_UNROLL
+      for (int j = 0; j < blocks; ++j) {
+        const element *b = weights +
+                           ((first_block() + g * blocks + j) * 8 + lane() / 4) * weights_pitch +
+                           lane() % 4 * 2;
+        const unsigned b0 = *reinterpret_cast<const unsigned *>(b + run * 8),
+                       b1 = ends ? 0 : *reinterpret_cast<const unsigned *>(b + next * 8);
+        TENON_UNROLL
+        for (int i = 0; i < blocks_m; ++i)
+          Cores::template multiply<element>(
+              reinterpret_cast<float(&)[4]>(sum[(i * blocks_n + g * blocks + j) * 4]), x[i], b0,
+              b1);
+      }
+    }
+  }
+
+  TENON_DEVICE void finish(const float (&sum)[blocks_m * blocks_n * 4], const position &at,
+                           float *turn) const {
+    const auto &cfg = problem.cfg;
+    TENON_UNROLL
+    for (int i = 0; i < blocks_m; ++i) {
+      sync_warp();
+      TENON_UNROLL
+      for (int j = 0; j < blocks_n; ++j) {
+        TENON_UNROLL
+        for (int e = 0; e < 4; ++e)
+          turn[(lane() / 4 + 8 * (e / 2)) * turn_pitch + 8 * j + 2 * (lane() % 4) + e % 2] =
+              sum[(i * blocks_n + j) * 4 + e];
+      }
+      sync_warp();
+      for (int part = lane(); part < 16 * blocks_n; part += 32) {
+        const int row = part / blocks_n, block = part % blocks_n;
+        const int m = first_row() + 16 * i + row;
+        const int y = at.y + m / tile_w, x = at.x + m % tile_w;
+        const int group = at.group + (first_block() + block) / group_blocks,
+                  n = at.n + (first_block() + block) % group_blocks * 8,
+                  count = min_of(problem.columns() - n, 8);
+        if (m >= pixels || y >= int(index_t(cfg.out_h)) || x >= int(index_t(cfg.out_w)) ||
+            group >= problem.slices() || count <= 0)
+          continue;
+        float eight[8];
+        detail::load_words(eight, turn + row * turn_pitch + block * 8);
+        const int point[4] = {at.image, group * problem.columns() + n, y, x};
+        apply_body<1>(body, outs, ins, point, count, eight);
+      }
+    }
+  }
+};
+
+} // namespace cuda
+} // namespace tenon
+
+#endif
