@@ -16,6 +16,7 @@ public:
   explicit Legalizer(Diagnostics &diagnostics) : diagnostics_(diagnostics) {}
 
   bool run(Graph &graph) {
+    graph.body().walk([&](Operation *op) { apart_ |= op->is(Op::Group) && op->boolAttr("apart"); });
     unwrapAll(graph.body());
     appends(graph);
     region(graph.body());
@@ -113,6 +114,11 @@ private:
     return v;
   }
 
+  bool canLieInside(Value *v) const {
+    Operation *def = v->def();
+    return def && !apart_ && (def->is(Op::Group) || (def->is(Op::Concat) && !appends_.count(def)));
+  }
+
   void concat(Operation &op) {
     const Type whole = op.result()->type();
     const auto axis = unsigned(op.intAttr("axis"));
@@ -123,10 +129,9 @@ private:
       start = start + v->type().dim(axis);
       if (i == 0 && appends_.count(&op))
         continue; // in the state already
-      // In place only when the operand is written by a group straight into this window.
-      const bool own = v->def() && v->def()->is(Op::Group) && !v->def()->boolAttr("apart") &&
-                       claimed_.insert(v).second;
-      if (own && viewOffset(op, i))
+      // In place only when this window is where the operand is written: by a group, or by what
+      // makes the operands of a concat within this one.
+      if (canLieInside(v) && viewOffset(op, i) && claimed_.insert(v).second)
         continue;
       const Type window =
           v->type().withLayout(windowLayout(whole, axis, here.isConstant() ? here.constant() : 0));
@@ -180,7 +185,7 @@ private:
       Operation *def = root->def();
       const bool own = def && def->isAny(Op::Group, Op::If, Op::Loop) && !claimed_.count(root) &&
                        allocatedElements(root->type()) == v->type().upperElements();
-      const bool concatenated = def && def->is(Op::Concat) &&
+      const bool concatenated = def && def->is(Op::Concat) && !claimed_.count(root) &&
                                 allocatedElements(root->type()) == v->type().upperElements();
       if ((own || concatenated) && v->type().layout().isRowMajor() && taken.insert(root).second)
         continue;
@@ -196,6 +201,7 @@ private:
 
   Diagnostics &diagnostics_;
   bool ok_ = true;
+  bool apart_ = false;              // every result has memory of its own, as at -O0
   llvm::DenseSet<Value *> claimed_; // written in place into a concat
   llvm::DenseSet<Operation *> appends_;
   std::set<std::pair<Operation *, unsigned>> kept_; // outputs that are in their state's memory

@@ -165,8 +165,8 @@ private:
     }
   }
 
-  /// An operand whose memory the result may take over: the group is the last to read its buffer,
-  /// and the body reads it only at the point it writes.
+  /// An operand whose memory the result may take over: it is all of its buffer, the group is the
+  /// last to read that, and the body reads it only at the point it writes.
   int inPlaceOperand(Operation &group, Value *y, llvm::ArrayRef<bool> taken) {
     if (group.boolAttr("apart"))
       return -1;
@@ -183,7 +183,7 @@ private:
           bytesOf(x->type()) != bytesOf(y->type()))
         continue;
       const BufferInfo &b = plan_.buffers[find(x)];
-      if (b.home != Home::Arena || !diesAt(b, group))
+      if (b.home != Home::Arena || b.bytes != bytesOf(y->type()) || !diesAt(b, group))
         continue;
       // Several operands may share the buffer (views); each must be read pointwise.
       bool pointwise = true, read = false;

@@ -30,16 +30,20 @@ public:
         if (extents[a].at < extents[b].at + extents[b].bytes &&
             extents[b].at < extents[a].at + extents[a].bytes)
           overlap(extents[a], extents[b]);
-    for (const BufferInfo &b : plan_.buffers)
+    for (const BufferInfo &b : plan_.buffers) {
       inPlace(b);
+      if (b.home == Home::Output)
+        output(b);
+    }
     return ok_;
   }
 
 private:
-  void fail(int step, const std::string &message) {
+  void fail(const Operation &op, const std::string &message) {
     ok_ = false;
-    diagnostics_.error(*plan_.steps[size_t(step)].op, "defect of the memory plan: " + message);
+    diagnostics_.error(op, "defect of the memory plan: " + message);
   }
+  void fail(int step, const std::string &message) { fail(*plan_.steps[size_t(step)].op, message); }
 
   void reads(const Step &s) {
     llvm::SmallVector<int, 8> makers;
@@ -114,6 +118,17 @@ private:
             fail(maker->second, "step " + std::to_string(maker->second) +
                                     " writes over what step " + std::to_string(s) + " uses");
       }
+    }
+  }
+
+  /// The caller's memory has room for the elements of the output, and for nothing beside them.
+  void output(const BufferInfo &b) {
+    for (Value *v : b.values) {
+      const bool returned = llvm::any_of(
+          v->uses(), [](Use *u) { return u->owner()->isTerminator() && !u->owner()->parentOp(); });
+      if (returned && (plan_[v].offset != 0 ||
+                       b.bytes > byteSize(v->type().element(), v->type().upperElements())))
+        fail(*v->def(), "the buffer of an output holds more than the output");
     }
   }
 

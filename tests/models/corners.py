@@ -194,3 +194,38 @@ def resizes():
     net.op("Concat", flat, output="y", axis=0)
     net.output("y", ["count"])
     return net.model(), [{"x": normal(net.rng, 1, 2, 5, 7)}], None
+
+
+def concats():
+    """Concats within concats: a block whose layers each read all before them, one that goes into two
+    concats and is an output, too, pairs stacked along an inner dimension; a part of a concat that
+    is read last of all, by what gives an output."""
+    net = Network("concats", 47, opset=13, ir_version=8)
+    x = net.input("x", [1, 4, 6, 5])
+    block = net.op("Relu", [net.conv(x, 4, 8, 3)])
+    for width in (8, 16, 24):
+        layer = net.op("Relu", [net.conv(block, width, 8, 3)])
+        block = net.op("Concat", [block, layer], axis=1)
+    tail = net.conv(block, 32, 8, 1)
+    part = net.op("Concat", [tail, net.op("Tanh", [tail])], output="part", axis=1)
+    whole = net.op("Concat", [part, net.conv(part, 16, 16, 1), part], axis=1)
+    pairs = []
+    for _ in range(3):
+        # Each of a pair has an innermost dimension of its own.
+        halves = [net.op("Unsqueeze", [net.conv(block, 32, 4, 3), net.const([4], np.int64)])
+                  for _ in range(2)]  # fmt: skip
+        pairs.append(net.op("Concat", halves, axis=4))
+    stacked = net.op("Concat", pairs, axis=3)
+    net.op("Sigmoid", [stacked], output="stacked")
+    net.conv(whole, 48, 6, 1, output="y")
+    rows = net.input("rows", [6, 5])
+    first = net.op("Softmax", [rows], axis=1)
+    both = net.op("Concat", [first, net.op("Softmax", [rows], axis=0)], axis=0)
+    net.op("MatMul", [both, net.const(normal(net.rng, 5, 3))], output="product")
+    net.op("Add", [first, net.op("ReduceMax", ["product"], keepdims=0)], output="raised")
+    net.output("y", [1, 6, 6, 5])
+    net.output("part", [1, 16, 6, 5])
+    net.output("stacked", [1, 4, 6, 15, 2])
+    net.output("product", [12, 3])
+    net.output("raised", [6, 5])
+    return net.model(), [{"x": normal(net.rng, 1, 4, 6, 5), "rows": normal(net.rng, 6, 5)}], None

@@ -124,6 +124,7 @@ MODELS = {
     "corner_functions": corners.functions,
     "corner_windows": corners.windows,
     "corner_resizes": corners.resizes,
+    "corner_concats": corners.concats,
 }
 
 

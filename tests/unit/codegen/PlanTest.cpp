@@ -109,6 +109,34 @@ TEST(Plan, BranchesShareNoMemoryThatTheyUseTogether) {
   EXPECT_EQ(chain.plan.arenaBytes, chain.plan.boundBytes);
 }
 
+TEST(Plan, OutputsTakeOverNoPartOfABuffer) {
+  // Of a concat's buffer, %b reads the part %a last of all.
+  Planned p(R"(module "m" stage=imported {
+  graph @main (%x "x": tensor<8x8xf32>) -> ("y", "z") {
+    %a = softmax %x {axis = 1} : tensor<8x8xf32>
+    %k = concat %a, %a {axis = 0} : tensor<16x8xf32>
+    %y = softmax %k {axis = 0} : tensor<16x8xf32>
+    %b = map %a (%p: f32) {
+      %q = exp %p : f32
+      yield %q
+    } : tensor<8x8xf32>
+    return %y, %b
+  }
+})");
+  EXPECT_TRUE(p.verifies());
+  Value *b = p.plan.steps.back().op->result();
+  const BufferInfo &buffer = p.plan.buffers[p.plan[b].buffer];
+  EXPECT_EQ(buffer.home, Home::Output);
+  EXPECT_EQ(buffer.bytes, 8 * 8 * 4);
+}
+
+TEST(PlanVerifier, SeesOutputsInBuffersThatAreLarger) {
+  Planned p(fan(1, 2));
+  ASSERT_TRUE(p.verifies());
+  p.bufferOf(p.plan.steps.back().number).bytes *= 2;
+  EXPECT_FALSE(p.verifies());
+}
+
 TEST(PlanVerifier, SeesOverlapsOfBranches) {
   Planned p(fan(3, 4));
   ASSERT_TRUE(p.verifies());
