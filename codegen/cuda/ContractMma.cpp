@@ -33,13 +33,7 @@ template <const Generation &G> bool match(const TacticInput &in, std::string &wh
   auto c = readContraction(in, why);
   if (!c)
     return false;
-  if (!multipliesOn(G.machines, in, *c, why))
-    return false;
-  if (!packsIn(*c, 16)) {
-    why = "groups of " + std::to_string(c->conv.filters) + " filters, which no tile fits";
-    return false;
-  }
-  return true;
+  return multipliesOn(G.machines, in, *c, why);
 }
 
 template <const Generation &G>
@@ -47,7 +41,7 @@ void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
   std::string why;
   const Contraction c = *readContraction(in, why);
   for (const ContractionTiles &t : kTiles) {
-    if (c.isPacked && !packsIn(c, t.tileN))
+    if (c.isPacked && !packsInRows(c) && !packsIn(c, t.tileN))
       continue;
     for (int64_t splits : splitsFor(c, in.level, t))
       out.push_back({G.id.str(),
@@ -84,7 +78,9 @@ template <const Generation &G> double cost(const TacticInput &in, const Schedule
 template <const Generation &G>
 void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   out.include(G.header);
-  emitContraction(in, s, out, G.kernel);
+  std::string why;
+  emitContraction(in, s, out, G.kernel,
+                  packsInRows(*readContraction(in, why)) ? "k_major_weights" : "packed_weights");
 }
 
 template <const Generation &G> constexpr Tactic tactic(llvm::StringRef summary) {

@@ -140,6 +140,8 @@ bool packsIn(const Contraction &c, int64_t tileN) {
   return !c.isConv || c.conv.groups == 1 || c.conv.filters % tileN == 0;
 }
 
+bool packsInRows(const Contraction &c) { return c.isPacked && !packsIn(c, 16); }
+
 void packContraction(const TacticInput &in, const Schedule &s,
                      llvm::SmallVectorImpl<Packing> &out) {
   std::string why;
@@ -151,6 +153,10 @@ void packContraction(const TacticInput &in, const Schedule &s,
   const int64_t tile = *s.get("tile_n");
   const int rank = int(w.rank()), n = c.isConv ? 0 : rank - (c.transB ? 2 : 1);
   llvm::SmallVector<LayoutAxis, 6> axes;
+  if (packsInRows(c)) {
+    out.push_back({source->index(), Layout::channelsLast(w.context(), w.rank())});
+    return;
+  }
   axes.push_back({n, tile, false, Dim(), 0});
   if (c.isConv) {
     for (int d = 2; d < rank; ++d)
@@ -194,7 +200,7 @@ llvm::SmallVector<int64_t, 4> splitsFor(const Contraction &c, const TargetLevel 
 }
 
 void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
-                     llvm::StringRef kernel) {
+                     llvm::StringRef kernel, llvm::StringRef weights) {
   const GroupForm &form = in.form;
   const Operation &op = *form.anchor;
   std::string why;
@@ -255,7 +261,8 @@ void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
   SourceWriter &code = out.code();
   code.line("const auto x = " + out.view(aProgram.inputs[c.mainInput].source, a) + ";");
   if (c.isPacked)
-    code.line("const auto w = cuda::make_packed_weights(" + out.pointer(b.source, zero) + ");");
+    code.line("const auto w = cuda::make_" + weights.str() + "(" + out.pointer(b.source, zero) +
+              ");");
   else
     code.line("const auto w = " +
               out.view(b.source, matrix(stridesOf(b, unsigned(form.anchorInputs[1].space.size())),

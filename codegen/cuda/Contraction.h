@@ -53,6 +53,9 @@ struct ContractionTiles {
 
 /// Whether B can be packed in blocks of `tileN` columns: blocks do not straddle groups.
 bool packsIn(const Contraction &c, int64_t tileN);
+/// Whether the filters of a group fill no tiles of any size: the kernels that can (contract_mma)
+/// take such weights as rows along K.
+bool packsInRows(const Contraction &c);
 /// The weights' layout for a schedule.
 void packContraction(const TacticInput &in, const Schedule &s, llvm::SmallVectorImpl<Packing> &out);
 
@@ -66,8 +69,8 @@ llvm::SmallVector<int64_t, 4> splitsFor(const Contraction &c, const TargetLevel 
                                         const ContractionTiles &t);
 
 /// Writes configuration, body and the call of `conv_<kernel>` or `matmul_<kernel>`. Kernels whose
-/// schedules have `splits` take a split_scratch.
+/// schedules have `splits` take a split_scratch; `weights` is the type of packed B.
 void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
-                     llvm::StringRef kernel);
+                     llvm::StringRef kernel, llvm::StringRef weights = "packed_weights");
 
 } // namespace tenon::cuda

@@ -8,15 +8,16 @@
 // memory, so that bodies see, load and store runs of 8 neighbouring columns. With cp.async the
 // first tiles of weights are on their way before the dependency wait.
 //
-// Shared memory: A [stages][tile_m][tile_k], B [stages][tile_k][tile_n], 16-bit elements, the runs
-// of 8 of a row exchanged by swizzled_tile.
+// Shared memory: A [stages][tile_m][tile_k], B [stages][tile_k][tile_n] (K-major:
+// [tile_n][tile_k]), 16-bit elements, the runs of 8 of a row exchanged by swizzled_tile.
 //
 // Cores: runs_on(target), and multiply<T>(d, a, b0, b1), D += A * B of 16 x 8 x 16 with the
 // operands lying as mma.sync m16n8k16 takes them (ptx/mma_sm80.cuh). Config: as for
 // contract_simt.cuh. Operands of other element types than B's are converted. Schedule: tile_m,
 // tile_n, tile_k, warp_m, warp_n, stages, splits; see contract_mma_schedule. Weights:
-// [groups][ceil(filters/tile_n)][kernel_h][kernel_w][channels][tile_n], zero padded. Fast when
-// channels (of a group) are fixed, a multiple of 8, contiguous and aligned; right otherwise.
+// [groups][ceil(filters/tile_n)][kernel_h][kernel_w][channels][tile_n], zero padded, or K-major:
+// [groups * filters][kernel_h][kernel_w][channels]. Fast when channels (of a group) are fixed, a
+// multiple of 8, contiguous and aligned; right otherwise.
 #ifndef TENON_RUNTIME_CUDA_CONTRACT_MMA_CUH
 #define TENON_RUNTIME_CUDA_CONTRACT_MMA_CUH
 
@@ -59,8 +60,9 @@ struct contract_mma_kernel {
                 "tiles are whole numbers of warps' parts, those of 16 x 16 x 16");
 
   using a_tile = detail::swizzled_tile<tile_m, tile_k>;
-  using b_tile = detail::swizzled_tile<tile_k, tile_n>;
   using source = b_source<Problem, tile_n, B>;
+  using b_tile = typename detail::either<source::k_major, detail::swizzled_tile<tile_n, tile_k>,
+                                         detail::swizzled_tile<tile_k, tile_n>>::type;
   /// What the cores multiply; operands of other types are converted.
   using element =
       typename detail::either<detail::is_same<typename source::element, bf16>, bf16, f16>::type;
@@ -120,8 +122,12 @@ private:
                                a + a_tile::at(m0 + 16 * i + lane() % 16, k / 8 + lane() / 16));
       TENON_UNROLL
       for (int j = 0; j < blocks_n / 2; ++j)
-        ptx::ldmatrix_x4_transposed::load(
-            w[j], b + b_tile::at(k + lane() % 16, n0 / 8 + 2 * j + lane() / 16));
+        if constexpr (source::k_major)
+          ptx::ldmatrix_x4::load(w[j], b + b_tile::at(n0 + 16 * j + lane() / 16 * 8 + lane() % 8,
+                                                      k / 8 + lane() / 8 % 2));
+        else
+          ptx::ldmatrix_x4_transposed::load(
+              w[j], b + b_tile::at(k + lane() % 16, n0 / 8 + 2 * j + lane() / 16));
       TENON_UNROLL
       for (int i = 0; i < blocks_m; ++i) {
         TENON_UNROLL

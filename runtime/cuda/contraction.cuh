@@ -7,8 +7,9 @@
 //
 // A problem says where an element of A lies (or that it is padding), where B lies, and which point
 // of the output views a (slice, m, n) is. B is either packed weights,
-// [slices][ceil(N/tile_n)][K][tile_n] with zeros in missing columns and 16-byte aligned, or a view
-// (matmul of two activations).
+// [slices][ceil(N/tile_n)][K][tile_n] with zeros in missing columns and 16-byte aligned, or K-major
+// weights, [slices][N][K] (groups whose filters fill no tiles), or a view (matmul of two
+// activations).
 #ifndef TENON_RUNTIME_CUDA_CONTRACTION_CUH
 #define TENON_RUNTIME_CUDA_CONTRACTION_CUH
 
@@ -23,6 +24,15 @@ template <class T> struct packed_weights {
   const T *data;
 };
 template <class T> TENON_FN packed_weights<T> make_packed_weights(const T *data) { return {data}; }
+
+/// B as rows along K.
+template <class T> struct k_major_weights {
+  using element = T;
+  const T *data;
+};
+template <class T> TENON_FN k_major_weights<T> make_k_major_weights(const T *data) {
+  return {data};
+}
 
 /// What a convolution's Config may leave out.
 struct conv_defaults {
@@ -81,11 +91,12 @@ struct block_part {
   int tile;       // number of the output tile, for split-K
 };
 
-/// B as packed weights: rows of tile_n elements, all there and aligned.
+/// B as packed weights: rows of tile_n elements, all there and aligned. `is_vector<N>` says whether
+/// N neighbours are one aligned vector: along K where B is k_major, else along N.
 template <class Problem, int TileN, class W> struct b_source;
 template <class Problem, int TileN, class T> struct b_source<Problem, TileN, packed_weights<T>> {
   using element = T;
-  static constexpr bool is_weights = true;
+  static constexpr bool is_weights = true, k_major = false;
   const T *tile;
   int depth;
 
@@ -99,10 +110,26 @@ template <class Problem, int TileN, class T> struct b_source<Problem, TileN, pac
   TENON_DEVICE const T *any() const { return tile; }
 };
 
+/// B as rows along K, of a convolution.
+template <class Problem, int TileN, class T> struct b_source<Problem, TileN, k_major_weights<T>> {
+  using element = T;
+  static constexpr bool is_weights = true, k_major = true;
+  const T *first;
+  int depth, columns;
+
+  TENON_DEVICE b_source(const Problem &p, const k_major_weights<T> &w, int slice, int n0)
+      : first(w.data + index_t(slice * p.columns() + n0) * p.depth()), depth(p.depth()),
+        columns(p.columns() - n0) {}
+  template <int N> TENON_DEVICE bool is_vector() const { return depth % N == 0; }
+  TENON_DEVICE bool holds(int k, int n) const { return k < depth && n < columns; }
+  TENON_DEVICE const T *address(int k, int n) const { return first + n * depth + k; }
+  TENON_DEVICE const T *any() const { return first; }
+};
+
 /// B as a view over (b0, b1, k, n).
 template <class Problem, int TileN, class T, class S> struct b_source<Problem, TileN, view<T, S>> {
   using element = detail::bare<T>;
-  static constexpr bool is_weights = false;
+  static constexpr bool is_weights = false, k_major = false;
   static constexpr int rank = S::rank;
   view<T, S> b;
   const T *origin;

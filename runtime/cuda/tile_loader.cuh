@@ -1,5 +1,5 @@
 // Defines how contraction kernels bring tiles of A and B into shared memory, in runs of 16 bytes
-// along K (A) or N (B).
+// along K (A) or N (B; K, where B is K-major).
 //
 // Three ways, by what the addresses allow:
 //   whole runs by cp.async       runs are contiguous and aligned, stored as they are
@@ -200,7 +200,7 @@ private:
   held held_[passes][run] = {};
 };
 
-/// Brings tiles of B.
+/// Brings tiles of B: rows along N, of K-major sources along K.
 template <class Source, class T, class Layout, int Threads> class b_loader {
   using element = typename Source::element;
   static constexpr int run = 16 / int(sizeof(T)), runs = Layout::columns / run;
@@ -222,17 +222,15 @@ public:
       for (int i = 0; i < passes; ++i) {
         if (!even && row(i) >= Layout::rows)
           break;
-        const int k = kt * Layout::rows + row(i), n = my_run(i) * run;
         T *to = tile + Layout::at(row(i), my_run(i));
         if (whole_) {
-          const bool valid = source_.holds(k, n);
-          ptx::cp_async<16>::copy(to, valid ? source_.address(k, n) : source_.any(), valid);
+          const bool valid = holds(i, kt, 0);
+          ptx::cp_async<16>::copy(to, valid ? address(i, kt, 0) : source_.any(), valid);
         } else if constexpr (async_single) {
           TENON_UNROLL
           for (int e = 0; e < run; ++e) {
-            const bool valid = source_.holds(k, n + e);
-            ptx::cp_async<4>::copy(to + e, valid ? source_.address(k, n + e) : source_.any(),
-                                   valid);
+            const bool valid = holds(i, kt, e);
+            ptx::cp_async<4>::copy(to + e, valid ? address(i, kt, e) : source_.any(), valid);
           }
         }
       }
@@ -244,15 +242,13 @@ public:
       return;
     TENON_UNROLL
     for (int i = 0; i < passes; ++i) {
-      const int k = kt * Layout::rows + row(i), n = my_run(i) * run;
       const bool mine = even || row(i) < Layout::rows;
       if (whole_) {
-        detail::fetch_run(held_[i], mine && source_.holds(k, n) ? source_.address(k, n) : nullptr);
+        detail::fetch_run(held_[i], mine && holds(i, kt, 0) ? address(i, kt, 0) : nullptr);
       } else {
         TENON_UNROLL
         for (int e = 0; e < run; ++e)
-          detail::fetch_element(
-              held_[i][e], mine && source_.holds(k, n + e) ? source_.address(k, n + e) : nullptr);
+          detail::fetch_element(held_[i][e], mine && holds(i, kt, e) ? address(i, kt, e) : nullptr);
       }
     }
   }
@@ -277,6 +273,20 @@ private:
   }
   TENON_DEVICE static int row(int pass) { return (pass * Threads + thread()) / runs; }
   TENON_DEVICE static int my_run(int pass) { return (pass * Threads + thread()) % runs; }
+  // Element e of this thread's run.
+  TENON_DEVICE static int k(int pass, int kt, int e) {
+    return Source::k_major ? kt * Layout::columns + my_run(pass) * run + e
+                           : kt * Layout::rows + row(pass);
+  }
+  TENON_DEVICE static int n(int pass, int e) {
+    return Source::k_major ? row(pass) : my_run(pass) * run + e;
+  }
+  TENON_DEVICE bool holds(int pass, int kt, int e) const {
+    return source_.holds(k(pass, kt, e), n(pass, e));
+  }
+  TENON_DEVICE const element *address(int pass, int kt, int e) const {
+    return source_.address(k(pass, kt, e), n(pass, e));
+  }
 
   Source source_;
   bool whole_;

@@ -79,6 +79,18 @@ struct tiled_weights {
   }
   /// What the innermost extent of K is rounded up to.
   static index_t pitch(index_t depth) { return depth; }
+  template <class T> static auto view(const T *data) { return cuda::make_packed_weights(data); }
+};
+/// Rows along K, not rounded up: [groups * filters][kernel_h][kernel_w][channels].
+struct row_weights {
+  template <class Config>
+  static index_t at(const Config &cfg, index_t k, index_t c, index_t ky, index_t kx) {
+    return ((k * cfg.kernel_h + ky) * cfg.kernel_w + kx) * cfg.channels + c;
+  }
+  template <class Config> static index_t size(const Config &cfg) {
+    return cfg.groups * cfg.filters * cfg.kernel_h * cfg.kernel_w * cfg.channels;
+  }
+  template <class T> static auto view(const T *data) { return cuda::make_k_major_weights(data); }
 };
 /// K-major weights: [groups * filters][kernel_h][kernel_w][channels] and [n][k], rows of 16-bit
 /// elements rounded up to 16 bytes.
@@ -95,6 +107,7 @@ struct k_major_weights {
   }
   template <class Config> static index_t columns(const Config &, index_t n) { return n; }
   static index_t pitch(index_t depth) { return (depth + 7) / 8 * 8; }
+  template <class T> static auto view(const T *data) { return cuda::make_packed_weights(data); }
 };
 
 /// The extents of a convolution; a schedule is mixed in.
@@ -180,7 +193,7 @@ void conv(index_t n, index_t h, index_t w, index_t stride, index_t dilation, ind
   split_buffers splits(tiles, Schedule::splits, Schedule::tile_m, Schedule::tile_n);
   const auto kernel =
       Kernels::conv(cfg, make_view<const T>(x.device(), four(h * w * xc, {}, w * xc, {})),
-                    cuda::make_packed_weights<typename Kernels::weight>(weights.device()),
+                    Kernels::packing::template view<typename Kernels::weight>(weights.device()),
                     pack(make_view(y.device(), y_strides)),
                     pack(make_view<const float>(bias.device(), extents<0, 1, 0, 0>{}),
                          make_view<const T>(residual.device(), y_strides)),

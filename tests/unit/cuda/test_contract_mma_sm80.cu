@@ -21,6 +21,11 @@ struct mma_bf16 : mma {
   using weight = bf16;
   template <class T> static constexpr double tolerance() { return sizeof(T) > 2 ? 2e-2 : 1e-2; }
 };
+/// Groups whose filters fill no tiles.
+struct mma_rows : mma {
+  static constexpr const char *name = "mma of rows";
+  using packing = row_weights;
+};
 using small = cuda::contract_mma_schedule<32, 32, 32, 16, 16, 2>;
 using square = cuda::contract_mma_schedule<64, 64, 32, 32, 32, 3>;
 using large = cuda::contract_mma_schedule<128, 128, 64, 64, 32, 3>;
@@ -43,6 +48,10 @@ int main() {
   conv<mma, float, small, 8, 16, 3>(1, 8, 8, 1, 1, 1);
   conv<mma, f16, split<3>, 32, 72, 3>(1, 7, 7, 1, 1, 1);
   conv<mma, f16, split<2>, 8, 12, 3, 2>(1, 5, 5, 1, 1, 1);
+  conv<mma_rows, f16, small, 24, 24, 3, 3>(1, 6, 5, 1, 1, 1);
+  conv<mma_rows, f16, square, 72, 104, 3, 2>(1, 7, 9, 2, 1, 1);
+  conv<mma_rows, f16, narrow, 20, 10, 3, 3>(1, 6, 5, 1, 1, 1, 1);
+  conv<mma_rows, f16, split<2>, 40, 72, 1, 2>(1, 5, 9, 1, 1, 0);
   conv_prologue<mma, f16, small, 6>();
   conv_prologue<mma, float, square, 16>();
   matmul<mma, f16, small, 24, false>(3, 10, 37, false);
