@@ -2,6 +2,7 @@
 #include "codegen/Alignment.h"
 #include "codegen/Compile.h"
 #include "codegen/Legalize.h"
+#include "codegen/cuda/Contraction.h"
 #include "codegen/cuda/Program.h"
 #include "codegen/emit/CppText.h"
 
@@ -69,20 +70,29 @@ public:
     Schedule bestSchedule;
     double bestCost = std::numeric_limits<double>::infinity();
     std::vector<std::string> reasons;
+    // Why no Tensor Core may be used: the most general tactic's reason, which comes last. Nothing
+    // is missing where one matches or the user wants none.
+    std::string withoutTensorCores;
+    bool mayUseTensorCores = false;
     const Schedule *given =
         group.find("schedule") ? group.find("schedule")->get<Schedule>() : nullptr;
     for (const Tactic &t : tacticsOf(level_.family)) {
       if (given && t.id != given->tactic)
         continue;
+      const bool usesTensorCores = t.usesTensorCoresOf && t.usesTensorCoresOf(level_);
       if (!given && options_.enabled && !options_.enabled("tactic." + t.id.str())) {
         reasons.push_back(t.id.str() + ": disabled");
+        mayUseTensorCores |= usesTensorCores;
         continue;
       }
       std::string reason;
       if (!t.match(in, reason)) {
         reasons.push_back(t.id.str() + ": " + reason);
+        if (usesTensorCores)
+          withoutTensorCores = reason;
         continue;
       }
+      mayUseTensorCores |= usesTensorCores;
       if (given) {
         best = &t;
         bestSchedule = *given;
@@ -113,6 +123,8 @@ public:
       d.notes.assign(reasons.begin(), reasons.end());
       return false;
     }
+    if (!mayUseTensorCores && !withoutTensorCores.empty())
+      warnWithoutTensorCores(*form, *best, withoutTensorCores);
     group.set("schedule", bestSchedule);
     llvm::SmallVector<Packing, 2> packings;
     if (best->pack)
@@ -129,6 +141,17 @@ public:
   }
 
 private:
+  void warnWithoutTensorCores(const GroupForm &form, const Tactic &chosen, const std::string &why) {
+    const llvm::Optional<std::string> what = cuda::worthTensorCores(form);
+    if (!what)
+      return;
+    Diagnostic &d = diagnostics_.warning("no Tensor Core of " + level_.name.str() + " for " +
+                                         *what + ": " + why + "; " + chosen.id.str() + " runs it");
+    d.nodes = form.anchor->loc();
+    d.op = form.anchor->name().str();
+    d.about = form.anchor;
+  }
+
   const TargetLevel &level_;
   const ScheduleOptions &options_;
   Diagnostics &diagnostics_;

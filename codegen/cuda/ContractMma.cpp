@@ -83,6 +83,10 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
                   packsInRows(*readContraction(in, why)) ? "k_major_weights" : "packed_weights");
 }
 
+template <const Generation &G> bool usesTensorCoresOf(const TargetLevel &level) {
+  return isMachineOf(G.machines, level);
+}
+
 template <const Generation &G> constexpr Tactic tactic(llvm::StringRef summary) {
   return {G.id,
           summary,
@@ -92,7 +96,8 @@ template <const Generation &G> constexpr Tactic tactic(llvm::StringRef summary) 
           packContraction,
           splitPartialBytes,
           emit<G>,
-          splitCounterBytes};
+          splitCounterBytes,
+          usesTensorCoresOf<G>};
 }
 
 } // namespace

@@ -112,8 +112,10 @@ bool matchB(const TacticInput &in, const Contraction &c, std::string &why) {
   return true;
 }
 
+bool usesTensorCoresOf(const TargetLevel &level) { return level.sm == 90 && level.archSpecific; }
+
 bool match(const TacticInput &in, std::string &why) {
-  if (in.level.sm != 90 || !in.level.archSpecific) {
+  if (!usesTensorCoresOf(in.level)) {
     why = "wgmma exists on sm_90a only";
     return false;
   }
@@ -222,6 +224,7 @@ const Tactic kContractWgmmaSm90a = {kId,
                                     pack,
                                     splitPartialBytes,
                                     emit,
-                                    counterBytes};
+                                    counterBytes,
+                                    usesTensorCoresOf};
 
 } // namespace tenon::cuda

@@ -114,9 +114,13 @@ llvm::Optional<Contraction> readContraction(const TacticInput &in, std::string &
   return c;
 }
 
+bool isMachineOf(const MmaGeneration &g, const TargetLevel &level) {
+  return level.sm >= g.firstSm && level.sm < g.endSm;
+}
+
 bool multipliesOn(const MmaGeneration &g, const TacticInput &in, const Contraction &c,
                   std::string &why) {
-  if (in.level.sm < g.firstSm || in.level.sm >= g.endSm) {
+  if (!isMachineOf(g, in.level)) {
     why = "written for other machines than " + in.level.name.str();
     return false;
   }
@@ -134,6 +138,28 @@ bool multipliesOn(const MmaGeneration &g, const TacticInput &in, const Contracti
     return false;
   }
   return true;
+}
+
+llvm::Optional<std::string> worthTensorCores(const GroupForm &form) {
+  if (!form.anchor || !form.anchor->isAny(Op::Conv, Op::ConvTranspose, Op::MatMul))
+    return llvm::None;
+  const Operation &op = *form.anchor;
+  const Type a = op.operand(0)->type(), b = op.operand(1)->type(), y = op.result()->type();
+  if (a.element() != Element::F16 && a.element() != Element::BF16)
+    return llvm::None;
+  int64_t rows, channels;
+  if (op.is(Op::MatMul)) {
+    rows = y.dim(y.rank() - 2).upper();
+    channels = a.dim(a.rank() - (op.boolAttr("trans_a") ? 2 : 1)).upper();
+  } else {
+    rows = y.upperElements() / std::max<int64_t>(1, y.dim(1).upper());
+    channels = op.is(Op::Conv) ? b.dim(1).upper()
+                               : b.dim(0).upper() / std::max<int64_t>(1, op.intAttr("groups", 1));
+  }
+  if (rows <= 1 || channels < 16)
+    return llvm::None;
+  return name(a.element()).str() + " with " + std::to_string(channels) +
+         (op.is(Op::MatMul) ? " elements along k" : " channels a group");
 }
 
 bool packsIn(const Contraction &c, int64_t tileN) {

@@ -36,6 +36,7 @@ struct MmaGeneration {
 };
 /// sm_75, and sm_80 and up.
 constexpr MmaGeneration kMmaSm75 = {75, 80, false}, kMmaSm80 = {80, ~0u, true};
+bool isMachineOf(const MmaGeneration &g, const TargetLevel &level);
 /// Whether the Tensor Cores of `g` multiply these operands. A may be stored otherwise where a
 /// prologue converts it.
 bool multipliesOn(const MmaGeneration &g, const TacticInput &in, const Contraction &c,
@@ -45,6 +46,10 @@ bool multipliesOn(const MmaGeneration &g, const TacticInput &in, const Contracti
 /// much (ResNet-50 in contract_mma_sm80 on an H200: 0.176 ms for 0.409): other tactics bring their
 /// times to that scale, so that all compare.
 constexpr double kContractionScale = 1 / 2.3;
+
+/// What Tensor Cores must not miss, as words for a message: the contraction of a group when it is
+/// in 16 bits with at least 16 channels a group and more than one row of output. None otherwise.
+llvm::Optional<std::string> worthTensorCores(const GroupForm &form);
 
 /// Tiles of a block and what they are cut into; the members of a schedule.
 struct ContractionTiles {
