@@ -110,7 +110,7 @@ template <class Cfg> TENON_FN conv_window conv_rows(const Cfg &cfg, index_t ih) 
 
 template <class P, class A, class Ins, int... I>
 TENON_FN A apply_prologue(indices<I...>, const P &prologue, A a, const Ins &ins, index_t c) {
-  const index_t at[1] = {c};
+  [[maybe_unused]] const index_t at[1] = {c};
   return prologue(scalar_lanes{}, a,
                   load_at<scalar_lanes, 0>(ins.template get<I>(), at, fixed<1>{})...);
 }
