@@ -232,7 +232,7 @@ bool scheduleModule(Module &module, const Target &target, const ScheduleOptions 
         to.body().push_back(op.clone(map));
     }
     for (size_t i = 0; i < target.levels.size(); ++i)
-      module.graphs[i]->target = target.levels[i]->name.str();
+      module.graphs[i]->target = target.variantName(i);
   }
   if (module.graphs.size() != target.levels.size()) {
     diagnostics.error("module holds " + std::to_string(module.graphs.size()) +
@@ -243,9 +243,9 @@ bool scheduleModule(Module &module, const Target &target, const ScheduleOptions 
   bool ok = true;
   for (size_t i = 0; i < target.levels.size(); ++i) {
     Graph &g = *module.graphs[i];
-    if (g.target != target.levels[i]->name) {
+    if (g.target != target.variantName(i)) {
       diagnostics.error("variant " + std::to_string(i) + " is scheduled for " + g.target +
-                        ", the target asks for " + target.levels[i]->name.str());
+                        ", the target asks for " + target.variantName(i));
       ok = false;
       continue;
     }

@@ -76,6 +76,8 @@ const TargetLevel kLevels[] = {
     mcu("generic", "any 32-bit microcontroller"),
 };
 
+constexpr char kPtx[] = "+ptx";
+
 llvm::StringRef familyName(Family f) {
   return f == Family::Cpu ? "cpu" : f == Family::Cuda ? "cuda" : "mcu";
 }
@@ -162,12 +164,36 @@ llvm::Optional<Target> parseTarget(llvm::StringRef text, Diagnostics &diagnostic
                       "add an architecture such as sm_80");
     return llvm::None;
   }
-  t.name = familyName(t.family).str() + ":";
+  std::vector<std::string> variants;
   for (size_t i = 0; i < t.levels.size(); ++i)
-    t.name += (i ? "+" : "") + t.levels[i]->name.str();
-  if (t.ptx)
-    t.name += "+ptx";
+    variants.push_back(t.variantName(i));
+  t.name = joinVariantNames(variants);
   return t;
+}
+
+const TargetLevel *Target::ptxLevel() const {
+  const TargetLevel *best = nullptr;
+  for (const TargetLevel *l : levels)
+    if (!l->archSpecific && (!best || l->sm > best->sm))
+      best = l;
+  return ptx ? best : nullptr;
+}
+
+std::string Target::variantName(size_t level) const {
+  const TargetLevel *l = levels[level];
+  return familyName(l->family).str() + ":" + l->name.str() + (l == ptxLevel() ? kPtx : "");
+}
+
+std::string joinVariantNames(llvm::ArrayRef<std::string> variants) {
+  std::string joined;
+  bool ptx = false;
+  for (llvm::StringRef name : variants) {
+    ptx |= name.consume_back(kPtx);
+    const auto [family, level] = name.split(':');
+    joined += joined.empty() ? family.str() + ":" : "+";
+    joined += level;
+  }
+  return joined + (ptx ? kPtx : "");
 }
 
 } // namespace tenon

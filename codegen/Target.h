@@ -44,7 +44,17 @@ struct Target {
   bool ptx = false;
   /// Canonical name, `native` resolved: "cpu:x86-64-v4", "cuda:sm_80+sm_90a+ptx".
   std::string name;
+
+  /// The level whose code also goes into the file as PTX: the newest that is not for one machine;
+  /// null without ptx.
+  const TargetLevel *ptxLevel() const;
+  /// What the scheduled graph of one level says that it is for: a target of that level alone, such
+  /// as "cuda:sm_80+ptx" for the level that PTX comes from.
+  std::string variantName(size_t level) const;
 };
+
+/// The name of the target that has variants of these names.
+std::string joinVariantNames(llvm::ArrayRef<std::string> variants);
 
 llvm::ArrayRef<TargetLevel> allTargetLevels();
 /// Parses and resolves a target name; reports what exists when it is unknown.

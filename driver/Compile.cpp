@@ -92,16 +92,11 @@ private:
     CodeOptions code = command_.code;
     const Module &module = compilation_.module();
     if (!command_.targetGiven && module.stage == Stage::Scheduled) {
-      std::string name;
+      std::vector<std::string> variants;
       for (auto &g : module.graphs)
-        for (const TargetLevel &level : allTargetLevels())
-          if (level.name == g->target) {
-            name += name.empty() ? level.family == Family::Cuda ? "cuda:" : "cpu:" : "+";
-            name += g->target;
-            break;
-          }
-      if (!name.empty())
-        code.target = name;
+        variants.push_back(g->target);
+      if (llvm::none_of(variants, [](const std::string &name) { return name.empty(); }))
+        code.target = joinVariantNames(variants);
     }
     auto t = codeTarget(code, diagnostics());
     if (!t)

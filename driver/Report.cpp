@@ -145,12 +145,33 @@ void printKernels(llvm::raw_ostream &os, Graph &graph, llvm::StringRef variant) 
   }
 }
 
+/// Whether --disable reaches an id. What code generation relies on is no optimisation: at -O0 the
+/// report of passes is empty.
+bool isOptional(llvm::StringRef id) {
+  const PassInfo *row = findRow(id);
+  return !row || !row->required;
+}
+
+std::vector<PassRun> optionalRuns(Compilation &compilation) {
+  std::vector<PassRun> runs = compilation.passRuns();
+  llvm::erase_if(runs, [](const PassRun &r) { return !isOptional(r.id); });
+  return runs;
+}
+
+std::vector<std::pair<std::string, int64_t>> optionalFirings(Compilation &compilation) {
+  std::vector<std::pair<std::string, int64_t>> firings;
+  for (auto &[id, count] : compilation.passContext().counts)
+    if (isOptional(id))
+      firings.push_back({id, count});
+  return firings;
+}
+
 void printPasses(llvm::raw_ostream &os, Compilation &compilation) {
   os << "passes\n";
-  for (const PassRun &r : compilation.passRuns())
+  for (const PassRun &r : optionalRuns(compilation))
     os << llvm::format("  %-22s %8.2f ms  %s\n", r.id.c_str(), r.seconds * 1e3,
                        r.changed ? "changed" : "no change");
-  for (auto &[id, count] : compilation.passContext().counts)
+  for (auto &[id, count] : optionalFirings(compilation))
     os << "  " << llvm::left_justify(id, 40) << ' ' << count << '\n';
   for (auto &[id, value] : compilation.passContext().statistics)
     os << "  " << llvm::left_justify(id, 40) << ' ' << value << '\n';
@@ -228,7 +249,7 @@ void writeKernels(llvm::json::OStream &json, Module &module) {
 
 void writePasses(llvm::json::OStream &json, Compilation &compilation) {
   json.attributeArray("passes", [&] {
-    for (const PassRun &r : compilation.passRuns())
+    for (const PassRun &r : optionalRuns(compilation))
       json.object([&] {
         json.attribute("id", r.id);
         json.attribute("changed", r.changed);
@@ -236,7 +257,7 @@ void writePasses(llvm::json::OStream &json, Compilation &compilation) {
       });
   });
   json.attributeObject("firings", [&] {
-    for (auto &[id, count] : compilation.passContext().counts)
+    for (auto &[id, count] : optionalFirings(compilation))
       json.attribute(id, count);
   });
   json.attributeObject("statistics", [&] {

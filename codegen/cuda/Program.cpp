@@ -19,15 +19,6 @@ namespace {
 
 std::string architecture(const TargetLevel &level) { return level.name.drop_front(3).str(); }
 
-/// The level whose code also goes into the file as PTX: the newest that is not for one machine.
-const TargetLevel *ptxLevel(const Target &target) {
-  const TargetLevel *best = nullptr;
-  for (const TargetLevel *l : target.levels)
-    if (!l->archSpecific && (!best || l->sm > best->sm))
-      best = l;
-  return target.ptx ? best : nullptr;
-}
-
 /// The constants of all variants in one image, each content once.
 class WeightImage {
 public:
@@ -360,7 +351,7 @@ private:
 
   void tables(SourceWriter &w) {
     w.comment("The programs, one per architecture, and what they share.");
-    const TargetLevel *ptx = ptxLevel(target_);
+    const TargetLevel *ptx = target_.ptxLevel();
     std::vector<std::string> programs, inputs, outputs, ranges;
     for (auto &v : variants_) {
       const std::string arch = std::to_string(v->level.sm * 10), name = v->name();
@@ -503,7 +494,7 @@ std::vector<std::string> nvccOptions(const Target &target) {
   };
   for (const TargetLevel *l : target.levels)
     generate(architecture(*l), l->name.str());
-  if (const TargetLevel *l = ptxLevel(target))
+  if (const TargetLevel *l = target.ptxLevel())
     generate(architecture(*l), "compute_" + architecture(*l));
   options.insert(options.end(), {"-split-compile", "0"});
   return options;

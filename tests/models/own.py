@@ -10,9 +10,14 @@ from generated import symbol_bindings
 from tensors import read_data_set
 
 ROOT = Path(__file__).resolve().parents[2]
+OPERATORS = ROOT / "tests/models/operators"
+# What only C++ targets have so far: control flow, data-dependent sizes, caches that grow, operators
+# of users.
+CPU_ONLY = ["probe_control_flow", "probe_nonzero", "probe_growing_cache", "probe_heads_cache",
+            "probe_user_operator"]  # fmt: skip
 # Operators, ranges and states of the probes; other symbols take the values of the data.
 OPTIONS = {
-    "probe_user_operator": [f"--op={ROOT / 'tests/models/operators/squared_relu_inline.tn'}"],
+    "probe_user_operator": [f"--op={OPERATORS / 'squared_relu.tn'}"],
     "probe_control_flow": ["--range=steps=0..9"],
     "probe_growing_cache": ["--range=T=0..9", "--state=keys=keys_out:append@1"],
     "probe_heads_cache": ["--range=T=0..12", "--state=keys=keys_out:append@2,values=values_out:append@2"],

@@ -18,13 +18,9 @@ from project_venv import require
 require("numpy", "onnx", "onnxruntime")
 
 from arena_bound import bound, read
-from own import Model, own_models, words_for
+from own import CPU_ONLY, Model, own_models, words_for
 from tenon import model_file, tenon
 
-# What only C++ targets have so far: control flow, data-dependent sizes, caches that grow, operators
-# of users.
-CPU_ONLY = ["probe_control_flow", "probe_nonzero", "probe_growing_cache", "probe_heads_cache",
-            "probe_user_operator"]  # fmt: skip
 BESIDE = ROOT.parent / "shared/models"
 # Bytes on cpu:generic without scratch, for the shapes of the data sets.
 LIMITS = {

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Probes of the design that take more than one run of one model: operators of users, values carried
-from run to run, caches that grow in place, one file for several batch sizes. Each on the interpreter
-and as a program made of the generated file.
+from run to run, caches that grow in place, one file for several batch sizes or several machines, no
+optimisation at all. Each on the interpreter and as a program made of the generated file.
 
     test_probes.py [NAME...]     as unittest names its tests, such as UserOperator.test_called
 """
 
 import contextlib
+import ctypes
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -23,6 +25,7 @@ require("numpy", "onnx", "onnxruntime")
 import make
 import numpy as np
 import onnx
+from arena_bound import read
 from generated import Model, build_library, compile_model
 from tenon import model_file, tenon
 from tensors import plain_session, read_data_set
@@ -242,6 +245,80 @@ class Batches(Probe):
         inputs, outputs = read_data_set(folder / "test_data_set_0", onnx.load(model))
         (image,), (output,) = inputs.values(), outputs.values()
         self.sizes(model, image[:1], [4, *output.shape[1:]], ["--range=batch_size=1..4"])
+
+
+class Variants(Probe):
+    """One CUDA file for two architectures, on the emulator: each has kernels of its own, and the
+    device decides at creation."""
+
+    MODULE = ROOT / "tests/lit/emit/cuda-variants.tn"
+
+    def test_device_decides(self):
+        source = self.folder / "net.cu"
+        compile_model(self.MODULE, source, "--target=cuda:sm_80+sm_90a", "--runtime=include")
+        # What the C interface does not show.
+        (self.folder / "shown.cu").write_text(
+            '#include "net.cu"\n'
+            'extern "C" int net_chosen(const net_model *m) { return open(m)->variant->arch; }\n'
+        )
+        compiler = ROOT / "tests/tools/emulated-nvcc"
+        # What the file is built for, the device, and the program chosen there or the error.
+        for built, device, expected in (
+            ("80", 800, 800),
+            ("80", 860, 800),
+            ("90a", 900, 900),
+            ("80", 900, "built for other architectures"),
+            ("75", 750, "compute capability"),
+            ("100", 1000, "compute capability"),
+        ):
+            with self.subTest(f"sm_{built} code on {device}"):
+                library = self.folder / f"net_{built}_{device}.so"
+                words = [sys.executable, compiler, "-std=c++17", "-shared", "-fPIC", "-gencode",
+                         f"arch=compute_{built},code=sm_{built}", f"-DTENON_EMULATED_DEVICE={device}",
+                         f"-I{self.folder}", self.folder / "shown.cu", "-o", library]  # fmt: skip
+                done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
+                self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+                code = ctypes.CDLL(str(library))
+                code.net_error_message.restype = ctypes.c_char_p
+                model = ctypes.c_void_p()
+                status = code.net_model_create(ctypes.byref(model), None, 0)
+                said = code.net_error_message(status).decode()
+                if isinstance(expected, int):
+                    self.assertEqual(status, 0, said)
+                    self.assertEqual(code.net_chosen(model), expected)
+                else:
+                    self.assertNotEqual(status, 0)
+                    self.assertIn(expected, said)
+
+
+class Unoptimised(Probe):
+    """At -O0 no pass runs: every imported operation is a kernel, whose result has its own memory."""
+
+    def compiled(self, name, *words):
+        """(report, results of kernels by buffer); copies into concats are not the model's kernels."""
+        model = self.write(name)
+        text = self.folder / "scheduled.tn"
+        words = ["--target=cpu:generic", *words]
+        compile_model(model, text, "--emit=tn", *words)
+        _, (graph,) = read(text)
+        kernels = {name for op in graph.body.ops if op.name == "group" for name in op.results}
+        kernels = {name for name in kernels if "_copy" not in name}
+        answer = compile_model(model, self.folder / "net.cpp", "--json",
+                               "--report=passes,fusion,memory", *words)  # fmt: skip
+        buffers = answer.document["memory"][0]["buffers"]
+        return answer.document, [kernels.intersection(b["values"]) for b in buffers]
+
+    def test_nothing_runs_and_nothing_is_taken_over(self):
+        for name in ("resnet_fp32", "corner_concats"):
+            with self.subTest(name):
+                plain, apart = self.compiled(name, "-O0")
+                optimised, together = self.compiled(name)
+                self.assertEqual((plain["passes"], plain["firings"], plain["fusion"]), ([], {}, []))
+                self.assertEqual([results for results in apart if len(results) > 1], [])
+                # The other level shows that the test can fail.
+                self.assertGreater(len(optimised["passes"]), 5)
+                self.assertNotEqual([results for results in together if len(results) > 1], [])
+                self.assertGreater(plain["summary"]["kernels"], optimised["summary"]["kernels"])
 
 
 if __name__ == "__main__":

@@ -12,6 +12,10 @@
 #if !defined(TENON_EMULATED_SPECIFIC)
 #define TENON_EMULATED_SPECIFIC 0
 #endif
+// The device that runs what was built for TENON_EMULATED_ARCH.
+#if !defined(TENON_EMULATED_DEVICE)
+#define TENON_EMULATED_DEVICE TENON_EMULATED_ARCH
+#endif
 #define CUDART_VERSION 13000
 
 namespace emulator {
@@ -152,8 +156,8 @@ inline cudaError_t cudaDriverGetVersion(int *version) {
 }
 inline cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr a, int) {
   switch (a) {
-  case cudaDevAttrComputeCapabilityMajor: *value = TENON_EMULATED_ARCH / 100; break;
-  case cudaDevAttrComputeCapabilityMinor: *value = TENON_EMULATED_ARCH / 10 % 10; break;
+  case cudaDevAttrComputeCapabilityMajor: *value = TENON_EMULATED_DEVICE / 100; break;
+  case cudaDevAttrComputeCapabilityMinor: *value = TENON_EMULATED_DEVICE / 10 % 10; break;
   case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = 227 * 1024; break;
   case cudaDevAttrMultiProcessorCount: *value = 4; break;
   default: *value = 0;
