@@ -219,7 +219,7 @@ private:
   std::string section(Variant &v, const Step &step, const std::string &label,
                       llvm::function_ref<void(StepWriter &)> emit) {
     for (const std::string &name : {label, label + "_" + v.name()}) {
-      StepWriter writer(v.plan, step, dims_, v.level, name);
+      StepWriter writer(v.plan, step, dims_, v.level, name, &types_);
       emit(writer);
       SourceWriter w;
       if (step.op)
@@ -232,10 +232,12 @@ private:
       w.close();
       includes_.insert(writer.includes().begin(), writer.includes().end());
       auto [it, fresh] = sections_.emplace(name, w.text());
-      if (fresh)
-        stepTexts_.push_back(w.take());
-      else if (it->second != w.text())
+      if (!fresh && it->second != w.text())
         continue;
+      if (fresh) {
+        stepTexts_.push_back(w.take());
+        types_.insert(writer.declared().begin(), writer.declared().end());
+      }
       return name;
     }
     return label; // not reached: the second name is this variant's own
@@ -480,6 +482,7 @@ private:
   std::vector<std::unique_ptr<Variant>> variants_;
   std::vector<std::string> stepTexts_;
   std::map<std::string, std::string> sections_; // by name
+  DeclaredTypes types_;                         // of the sections so far
   std::set<std::string> includes_;
 };
 
@@ -496,7 +499,10 @@ std::vector<std::string> nvccOptions(const Target &target) {
     generate(architecture(*l), l->name.str());
   if (const TargetLevel *l = target.ptxLevel())
     generate(architecture(*l), "compute_" + architecture(*l));
+  // All cores, within an architecture and over several.
   options.insert(options.end(), {"-split-compile", "0"});
+  if (llvm::count(options, "-gencode") > 1)
+    options.insert(options.end(), {"-t", "0"});
   return options;
 }
 

@@ -7,8 +7,35 @@
 namespace tenon {
 
 StepWriter::StepWriter(const Plan &plan, const Step &step, const DimSpelling &dims,
-                       const TargetLevel &level, std::string name)
-    : places_(plan, dims), step_(step), dims_(dims), level_(level), name_(std::move(name)) {}
+                       const TargetLevel &level, std::string name, const DeclaredTypes *shared)
+    : places_(plan, dims), step_(step), dims_(dims), level_(level), name_(std::move(name)),
+      shared_(shared) {}
+
+void StepWriter::declare(const std::string &type, llvm::StringRef text) {
+  std::string key;
+  llvm::SmallVector<llvm::StringRef, 32> lines, comments;
+  text.drop_front(("struct " + type).size()).split(lines, '\n');
+  for (llvm::StringRef l : lines)
+    if (l.ltrim().startswith("//"))
+      comments.push_back(l.ltrim());
+    else
+      key += l.str() + "\n";
+  auto nameIn = [&](const DeclaredTypes &types) {
+    auto it = types.find(key);
+    return it == types.end() ? nullptr : &it->second;
+  };
+  const std::string *known = shared_ ? nameIn(*shared_) : nullptr;
+  if (shared_ && !known)
+    known = nameIn(declared_);
+  if (!known || *known == type) { // another variant's step of this name may be the same
+    declared_.emplace(key, type);
+    declarations_.raw(text);
+    return;
+  }
+  for (llvm::StringRef l : comments)
+    declarations_.line(l);
+  declarations_.line("using " + type + " = " + *known + ";");
+}
 
 //===----------------------------------------------------------------------===//
 // Configuration
@@ -83,7 +110,7 @@ StepWriter::Config &StepWriter::Config::floats(llvm::StringRef member,
 
 std::string StepWriter::Config::finish() {
   body_.close("};");
-  step_.declarations().raw(body_.take());
+  step_.declare(name_, body_.take());
   if (runtime_.empty())
     return name_ + "{}";
   std::string variable = name_.substr(name_.rfind('_') + 1);
@@ -123,7 +150,7 @@ bool isPlainIndex(const ScalarNode &n) {
 std::string StepWriter::body(const ScalarProgram &program, llvm::ArrayRef<Element> anchors,
                              llvm::StringRef suffix) {
   const std::string type = name_ + "_" + suffix.str();
-  SourceWriter &w = declarations_;
+  SourceWriter w;
   std::vector<std::string> names(program.nodes.size());
   std::vector<bool> used(program.nodes.size(), false);
   for (unsigned o : program.outputs)
@@ -222,6 +249,7 @@ std::string StepWriter::body(const ScalarProgram &program, llvm::ArrayRef<Elemen
   w.line("return " + (program.outputs.size() > 1 ? "pack(" + values + ")" : values) + ";");
   w.close();
   w.close("};");
+  declare(type, w.take());
   return type + "{}";
 }
 

@@ -9,6 +9,7 @@
 #include "codegen/emit/CppText.h"
 #include "codegen/emit/SourceWriter.h"
 
+#include <map>
 #include <set>
 #include <string>
 
@@ -29,10 +30,15 @@ private:
   const DimSpelling &dims_;
 };
 
+/// Names of the types that the steps of a file have declared, by their text without names and
+/// comments. A step whose type is there already gets another name for it, so that kernels of layers
+/// that are alike are compiled once.
+using DeclaredTypes = std::map<std::string, std::string>;
+
 class StepWriter {
 public:
   StepWriter(const Plan &plan, const Step &step, const DimSpelling &dims, const TargetLevel &level,
-             std::string name);
+             std::string name, const DeclaredTypes *shared = nullptr);
 
   /// Identifier of the step, such as step3_conv1; also the stem of what it declares.
   const std::string &name() const { return name_; }
@@ -48,6 +54,8 @@ public:
   /// Text before the step function (types), and the function's statements.
   SourceWriter &declarations() { return declarations_; }
   SourceWriter &code() { return code_; }
+  /// The types in declarations(), for the steps after this one once it stands in the file.
+  const DeclaredTypes &declared() const { return declared_; }
 
   /// Declares a configuration type `<name>_<suffix>` member by member; finish() declares a local
   /// variable of it in code() when members are run-time values and returns an expression for it.
@@ -107,6 +115,8 @@ public:
   Value *operandOf(Value *argument) const;
 
 private:
+  /// Adds `struct TYPE...` to the declarations, or TYPE as a name of what has the same text.
+  void declare(const std::string &type, llvm::StringRef text);
   std::string viewText(const std::string &pointer, const Strides &strides) const;
   std::string packText(const ScalarProgram &program, llvm::ArrayRef<std::string> views,
                        llvm::ArrayRef<int> placeOf) const;
@@ -120,6 +130,8 @@ private:
   std::string name_;
   std::set<std::string> includes_, userIncludes_;
   SourceWriter declarations_, code_;
+  const DeclaredTypes *shared_;
+  DeclaredTypes declared_;
 };
 
 } // namespace tenon
