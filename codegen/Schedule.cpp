@@ -163,23 +163,28 @@ private:
 namespace {
 
 /// Every value has an element type that generated code has.
-bool checkElements(Graph &graph, Diagnostics &diagnostics) {
-  auto holds = [](Type t) { return !cppElement(t.element()).empty(); };
-  auto message = [](Type t) {
+std::string whyNotInPrograms(Type t) {
+  if (cppElement(t.element()).empty())
     return "elements of type " + name(t.element()).str() + " are not supported in generated code";
-  };
+  return t.isTensor() ? whyNotInMemory(t, /*atMost=*/true) : "";
+}
+
+bool checkTypes(Graph &graph, Diagnostics &diagnostics) {
   for (Value *v : graph.body().arguments())
-    if (!holds(v->type())) {
-      diagnostics.error("input '" + graph.inputNames[v->index()] + "': " + message(v->type()));
+    if (std::string why = whyNotInPrograms(v->type()); !why.empty()) {
+      diagnostics.error("input '" + graph.inputNames[v->index()] + "': " + why);
       return false;
     }
   bool ok = true;
   graph.body().walk([&](Operation *op) {
-    for (Value *v : op->results())
-      if (ok && !holds(v->type())) {
-        diagnostics.error(*op, message(v->type()));
+    for (Value *v : op->results()) {
+      if (!ok)
+        return;
+      if (std::string why = whyNotInPrograms(v->type()); !why.empty()) {
+        diagnostics.error(*op, why);
         ok = false;
       }
+    }
   });
   return ok;
 }
@@ -213,7 +218,7 @@ bool scheduleModule(Module &module, const Target &target, const ScheduleOptions 
                           "leave :append out and pass the cache in and out");
         return false;
       }
-    if (!checkElements(module.graph(), diagnostics) ||
+    if (!checkTypes(module.graph(), diagnostics) ||
         !legalizeForEmission(module.graph(), diagnostics))
       return false;
     const size_t extra = target.levels.size() - 1;

@@ -50,15 +50,20 @@ bool inferTypes(const Operation &op, llvm::SmallVectorImpl<Type> &types, std::st
     }
   if (info.infer && !info.infer(op, types, error))
     return false;
-  // A hostile graph can double an expression with every op.
-  for (Type t : types)
-    if (t.isTensor())
-      for (Dim d : t.shape())
-        if (!isSmall(d, kMaxExtentNodes)) {
-          error = "an extent of the result is an expression of more than " +
-                  std::to_string(kMaxExtentNodes) + " terms: bind its symbols";
-          return false;
-        }
+  for (Type t : types) {
+    if (!t.isTensor())
+      continue;
+    // A hostile graph can double an expression with every op.
+    for (Dim d : t.shape())
+      if (!isSmall(d, kMaxExtentNodes)) {
+        error = "an extent of the result is an expression of more than " +
+                std::to_string(kMaxExtentNodes) + " terms: bind its symbols";
+        return false;
+      }
+    error = whyNotInMemory(t);
+    if (!error.empty())
+      return false;
+  }
   return true;
 }
 

@@ -9,31 +9,42 @@
 namespace tenon {
 namespace {
 
-// Integer arithmetic wraps; shifts and divisions are total.
-int64_t wrapAdd(int64_t a, int64_t b) { return int64_t(uint64_t(a) + uint64_t(b)); }
-int64_t wrapSub(int64_t a, int64_t b) { return int64_t(uint64_t(a) - uint64_t(b)); }
-int64_t wrapMul(int64_t a, int64_t b) { return int64_t(uint64_t(a) * uint64_t(b)); }
-int64_t truncDiv(int64_t a, int64_t b) { return b == 0 ? 0 : b == -1 ? wrapSub(0, a) : a / b; }
-int64_t truncMod(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
-int64_t floorMod(int64_t a, int64_t b) {
-  int64_t r = truncMod(a, b);
-  return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
+// Integer arithmetic wraps; shifts and divisions are total. T is int64_t, or uint64_t for u64.
+template <class T> T wrapAdd(T a, T b) { return T(uint64_t(a) + uint64_t(b)); }
+template <class T> T wrapSub(T a, T b) { return T(uint64_t(a) - uint64_t(b)); }
+template <class T> T wrapMul(T a, T b) { return T(uint64_t(a) * uint64_t(b)); }
+template <class T> bool isNegative(T a) {
+  if constexpr (std::is_signed_v<T>)
+    return a < 0;
+  return false;
+}
+template <class T> T wrapNeg(T a) { return wrapSub(T(0), a); }
+template <class T> T intAbs(T a) { return isNegative(a) ? wrapNeg(a) : a; }
+template <class T> T intSign(T a) { return isNegative(a) ? T(-1) : T(a != 0); }
+template <class T> bool isMinusOne(T a) { return isNegative(a) && a == T(-1); }
+template <class T> T truncDiv(T a, T b) { return b == 0 ? 0 : isMinusOne(b) ? wrapNeg(a) : a / b; }
+template <class T> T truncMod(T a, T b) { return b == 0 || isMinusOne(b) ? 0 : a % b; }
+template <class T> T floorMod(T a, T b) {
+  T r = truncMod(a, b);
+  return r != 0 && isNegative(r) != isNegative(b) ? r + b : r;
 }
 double floorMod(double a, double b) {
   double r = std::fmod(a, b);
   return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
 }
-int64_t intPow(int64_t a, int64_t b) {
-  if (b < 0)
-    return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
-  int64_t r = 1;
+template <class T> T intPow(T a, T b) {
+  if (isNegative(b))
+    return a == 1 ? 1 : isMinusOne(a) ? (b % 2 ? -1 : 1) : 0;
+  T r = 1;
   for (; b; b >>= 1, a = wrapMul(a, a))
     if (b & 1)
       r = wrapMul(r, a);
   return r;
 }
-int64_t shiftLeft(int64_t a, int64_t b) { return b < 0 || b > 63 ? 0 : int64_t(uint64_t(a) << b); }
-int64_t shiftRight(int64_t a, int64_t b) { return b < 0 || b > 63 ? (a < 0 ? -1 : 0) : a >> b; }
+template <class T> T shiftLeft(T a, T b) { return uint64_t(b) > 63 ? 0 : T(uint64_t(a) << b); }
+template <class T> T shiftRight(T a, T b) {
+  return uint64_t(b) > 63 ? (isNegative(a) ? T(-1) : 0) : a >> b;
+}
 double nanMin(double a, double b) { return a != a ? a : b != b ? b : a < b ? a : b; }
 double nanMax(double a, double b) { return a != a ? a : b != b ? b : a > b ? a : b; }
 /// Computed in f32 as ONNX defines it, so that ties fall alike everywhere; the caller saturates.
@@ -51,22 +62,24 @@ template <class F> double (*floatReference(F f))(double, double, double) {
   else
     return [](double a, double b, double c) { return double(F{}(a, b, c)); };
 }
-template <class F> int64_t (*intReference(F f))(int64_t, int64_t, int64_t) {
-  if constexpr (std::is_same_v<decltype(f(int64_t(0), int64_t(0), int64_t(0))), NoReference>)
-    return nullptr;
-  else
-    return [](int64_t a, int64_t b, int64_t c) { return int64_t(F{}(a, b, c)); };
-}
-
-/// T: double or int64_t. Arrays that a function has no operand for are never read.
-template <class T, int Arity, class F>
-void (*arrayReference(F f))(const T *, const T *, const T *, T *, size_t) {
+/// T: int64_t, or uint64_t for u64.
+template <class T, class F> IntReference intReference(F f) {
   if constexpr (std::is_same_v<decltype(f(T(), T(), T())), NoReference>)
     return nullptr;
   else
-    return [](const T *a, const T *b, const T *c, T *out, size_t n) {
+    return [](int64_t a, int64_t b, int64_t c) { return int64_t(F{}(T(a), T(b), T(c))); };
+}
+
+/// Values of type T are kept as Kept. Arrays that a function has no operand for are never read.
+template <class T, class Kept, int Arity, class F>
+void (*arrayReference(F f))(const Kept *, const Kept *, const Kept *, Kept *, size_t) {
+  if constexpr (std::is_same_v<decltype(f(T(), T(), T())), NoReference>)
+    return nullptr;
+  else
+    return [](const Kept *a, const Kept *b, const Kept *c, Kept *out, size_t n) {
       for (size_t i = 0; i < n; ++i)
-        out[i] = T(F{}(Arity > 0 ? a[i] : T(), Arity > 1 ? b[i] : T(), Arity > 2 ? c[i] : T()));
+        out[i] = Kept(
+            F{}(Arity > 0 ? T(a[i]) : T(), Arity > 1 ? T(b[i]) : T(), Arity > 2 ? T(c[i]) : T()));
     };
 }
 
@@ -76,7 +89,7 @@ const ScalarInfo kScalars[] = {
     return EXPRESSION;                                                                             \
   }
 #define TENON_INT(EXPRESSION)                                                                      \
-  []([[maybe_unused]] int64_t a, [[maybe_unused]] int64_t b, [[maybe_unused]] int64_t c) {         \
+  []([[maybe_unused]] auto a, [[maybe_unused]] auto b, [[maybe_unused]] auto c) {                  \
     return EXPRESSION;                                                                             \
   }
 #define TENON_SCALAR(NAME, TEXT, ARITY, SIGNATURE, SPELLING, FLOAT, INT, SUMMARY)                  \
@@ -86,9 +99,11 @@ const ScalarInfo kScalars[] = {
    ScalarSignature::SIGNATURE,                                                                     \
    SPELLING,                                                                                       \
    floatReference(TENON_FLOAT((FLOAT))),                                                           \
-   intReference(TENON_INT((INT))),                                                                 \
-   arrayReference<double, ARITY>(TENON_FLOAT((FLOAT))),                                            \
-   arrayReference<int64_t, ARITY>(TENON_INT((INT))),                                               \
+   intReference<int64_t>(TENON_INT((INT))),                                                        \
+   intReference<uint64_t>(TENON_INT((INT))),                                                       \
+   arrayReference<double, double, ARITY>(TENON_FLOAT((FLOAT))),                                    \
+   arrayReference<int64_t, int64_t, ARITY>(TENON_INT((INT))),                                      \
+   arrayReference<uint64_t, int64_t, ARITY>(TENON_INT((INT))),                                     \
    SUMMARY},
 #include "ir/Scalars.def"
 #undef TENON_FLOAT
@@ -211,6 +226,8 @@ int64_t wrapScalar(Element e, int64_t value) {
 int64_t truncateToInt(Element e, double value) {
   if (value != value)
     return 0;
+  if (e == Element::U64)
+    return value >= 0x1p64 ? -1 : value <= 0 ? 0 : int64_t(uint64_t(value));
   if (isBool(e))
     return value != 0;
   if (value <= double(minInt(e)))
@@ -218,6 +235,10 @@ int64_t truncateToInt(Element e, double value) {
   if (value >= double(maxInt(e)))
     return maxInt(e);
   return int64_t(value);
+}
+
+double integerToReal(Element e, int64_t value) {
+  return e == Element::U64 ? double(uint64_t(value)) : double(value);
 }
 
 } // namespace tenon

@@ -23,6 +23,11 @@ enum class ScalarSignature : uint8_t {
 /// For people: "T, T → i1".
 llvm::StringRef name(ScalarSignature signature);
 
+/// All integers are kept as int64, those of u64 by their bits.
+using IntReference = int64_t (*)(int64_t a, int64_t b, int64_t c);
+using IntArrayReference = void (*)(const int64_t *a, const int64_t *b, const int64_t *c,
+                                   int64_t *out, size_t n);
+
 struct ScalarInfo {
   Op op;
   llvm::StringRef name;
@@ -32,11 +37,15 @@ struct ScalarInfo {
   llvm::StringRef spelling;
   /// Exact or double-precision references; null where the type class is not allowed.
   double (*onFloat)(double a, double b, double c);
-  int64_t (*onInt)(int64_t a, int64_t b, int64_t c);
+  IntReference onInt, onU64;
   /// The same over arrays of n elements.
   void (*onFloats)(const double *a, const double *b, const double *c, double *out, size_t n);
-  void (*onInts)(const int64_t *a, const int64_t *b, const int64_t *c, int64_t *out, size_t n);
+  IntArrayReference onInts, onU64s;
   llvm::StringRef summary;
+
+  /// The references for integers of an element type.
+  IntReference integer(Element e) const { return e == Element::U64 ? onU64 : onInt; }
+  IntArrayReference integers(Element e) const { return e == Element::U64 ? onU64s : onInts; }
 };
 
 /// The row of a scalar op; null for structured ones.
@@ -51,5 +60,7 @@ double roundScalar(Element e, double value);
 int64_t wrapScalar(Element e, int64_t value);
 /// Float to integer as `cast` does: truncation, saturation, NaN to 0.
 int64_t truncateToInt(Element e, double value);
+/// Integer to float, exact where a double can be.
+double integerToReal(Element e, int64_t value);
 
 } // namespace tenon

@@ -285,6 +285,10 @@ MaybeDim ValueInference::compare(Op kind, Dim a, Dim b) {
 MaybeDim ValueInference::scalar(Operation &op, llvm::ArrayRef<Dim> x,
                                 llvm::ArrayRef<int64_t> point) {
   const Element element = op.result()->type().element();
+  // The upper half of u64 is no extent.
+  auto isU64 = [](Value *v) { return v->type().element() == Element::U64; };
+  if (isU64(op.result()) || llvm::any_of(op.operands(), isU64))
+    return llvm::None;
   switch (op.kind()) {
   case Op::Add: return x[0] + x[1];
   case Op::Sub: return x[0] - x[1];

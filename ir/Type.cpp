@@ -1,7 +1,11 @@
 // Implements types, layouts and the addressing that follows from them.
 #include "ir/Type.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
 
 namespace tenon {
 
@@ -159,22 +163,76 @@ Addressing addressing(Type t) {
 }
 
 namespace {
-/// Extent of one physical axis at the upper bounds.
-int64_t axisExtent(Type t, const LayoutAxis &a) {
+/// 256 TiB. Sums over the values of a graph stay far from overflow.
+constexpr int64_t kMaxTensorBytes = int64_t(1) << 48;
+
+/// Extent of one physical axis, where the allocated extent is `n`.
+int64_t axisExtent(const LayoutAxis &a, int64_t n) {
   if (a.inner)
     return a.block;
-  int64_t n = (a.alloc ? a.alloc : t.dim(a.dim)).upper();
-  return a.block ? (n + a.block - 1) / a.block : n;
+  return a.block && n > 0 ? (n - 1) / a.block + 1 : n;
+}
+/// The same at the upper bounds.
+int64_t axisExtent(Type t, const LayoutAxis &a) {
+  return axisExtent(a, (a.alloc ? a.alloc : t.dim(a.dim)).upper());
+}
+
+int64_t saturatingProduct(llvm::ArrayRef<int64_t> factors) {
+  int64_t n = 1;
+  if (llvm::is_contained(factors, 0))
+    return 0;
+  for (int64_t f : factors)
+    if (llvm::MulOverflow(n, f, n))
+      return INT64_MAX;
+  return n;
+}
+
+std::string whyNotLaidOut(Type t) {
+  for (unsigned d = 0; d < t.rank(); ++d) {
+    int64_t room = t.dim(d).upper(), needed = room, block = 1;
+    for (const LayoutAxis &a : t.layout().axes()) {
+      if (a.dim != int(d))
+        continue;
+      if (a.origin < 0 || llvm::AddOverflow(needed, a.origin, needed))
+        return "layout starts dimension " + std::to_string(d) + " at " + std::to_string(a.origin);
+      if (a.alloc)
+        room = a.alloc.upper();
+      block = std::max(block, a.block);
+    }
+    if (needed > room && needed - room > (block - room % block) % block)
+      return "layout allocates " + std::to_string(room) + " along dimension " + std::to_string(d) +
+             ", which takes " + std::to_string(needed);
+  }
+  return "";
 }
 } // namespace
 
 int64_t allocatedElements(Type t) {
   if (t.layout().isRowMajor())
     return t.upperElements();
-  int64_t n = 1;
+  llvm::SmallVector<int64_t, 6> extents;
   for (const LayoutAxis &a : t.layout().axes())
-    n *= axisExtent(t, a);
-  return n;
+    extents.push_back(axisExtent(t, a));
+  return saturatingProduct(extents);
+}
+
+std::string whyNotInMemory(Type t, bool atMost) {
+  auto bound = [&](Dim d) { return atMost ? d.upper() : std::max<int64_t>(d.lower(), 1); };
+  auto least = [&](Dim d) { return d.isConstant() ? d.constant() : bound(d); };
+  llvm::SmallVector<int64_t, 6> extents;
+  if (t.layout().isRowMajor()) {
+    for (Dim d : t.shape())
+      extents.push_back(least(d));
+  } else {
+    if (std::string why = whyNotLaidOut(t); !why.empty())
+      return why;
+    for (const LayoutAxis &a : t.layout().axes())
+      extents.push_back(axisExtent(a, least(a.alloc ? a.alloc : t.dim(a.dim))));
+  }
+  const int64_t most = kMaxTensorBytes / std::max<int64_t>(1, bitWidth(t.element()) / 8);
+  if (saturatingProduct(extents) >= most)
+    return toString(t) + " takes more memory than any machine has";
+  return "";
 }
 
 int64_t physicalIndex(Type t, llvm::ArrayRef<int64_t> index) {

@@ -128,8 +128,13 @@ struct Addressing {
   Dim allocated;
 };
 Addressing addressing(Type tensor);
-/// Elements of the allocation at the upper bounds, blocks and padding included.
+/// Elements of the allocation at the upper bounds, blocks and padding included; INT64_MAX when there
+/// are more.
 int64_t allocatedElements(Type tensor);
+/// Why no memory holds a tensor of this type, whatever its symbols stand for: it takes more bytes
+/// than any machine has, or its layout allocates less than it needs. Empty when there is nothing to
+/// say. `atMost` asks for the upper bounds of the symbols instead of the lower ones.
+std::string whyNotInMemory(Type tensor, bool atMost = false);
 /// Physical element index of a logical index in a static type; handles blocks.
 int64_t physicalIndex(Type tensor, llvm::ArrayRef<int64_t> index);
 

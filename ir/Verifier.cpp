@@ -35,6 +35,10 @@ public:
       diagnostics_.error("graph '" + graph_.name + "' names " +
                          std::to_string(graph_.inputNames.size()) + " inputs and has " +
                          std::to_string(graph_.body().numArguments()) + " arguments");
+    for (Value *v : graph_.body().arguments())
+      if (std::string why = inMemory(v); !why.empty())
+        diagnostics_.error("graph '" + graph_.name + "', input " + std::to_string(v->index()) +
+                           ": " + why);
     region(graph_.body());
   }
 
@@ -46,6 +50,10 @@ private:
     print(op, os);
     llvm::StringRef line = llvm::StringRef(os.str()).split('\n').first;
     d.notes.push_back("in " + line.take_front(200).str());
+  }
+
+  static std::string inMemory(Value *v) {
+    return v->type().isTensor() ? whyNotInMemory(v->type()) : "";
   }
 
   void region(Region &r) {
@@ -106,7 +114,13 @@ private:
           fail(op, error);
       }
     }
+    for (Value *v : op.results())
+      if (std::string why = inMemory(v); !why.empty())
+        fail(op, why);
     for (unsigned i = 0; i < op.numRegions(); ++i) {
+      for (Value *v : op.region(i).arguments())
+        if (std::string why = inMemory(v); !why.empty())
+          fail(op, "argument " + std::to_string(v->index()) + ": " + why);
       if (!op.region(i).terminator()) {
         fail(op, "region " + std::to_string(i) + " has no terminator");
         continue;

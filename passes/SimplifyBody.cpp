@@ -31,7 +31,7 @@ llvm::Optional<Scalar> scalarOf(const Value *v) {
   if (const double *d = a->get<double>())
     s.f = *d;
   else if (const int64_t *n = a->get<int64_t>())
-    s.i = *n, s.f = double(*n);
+    s.i = *n, s.f = integerToReal(s.element, *n);
   else
     s.i = *a->get<bool>(), s.f = double(s.i);
   if (!isFloat(s.element) && a->get<double>())
@@ -79,7 +79,7 @@ Value *foldConstants(Operation &op, Builder &b) {
   }
   if (!row->onInt)
     return nullptr;
-  const int64_t v = row->onInt(i(0), i(1), i(2));
+  const int64_t v = row->integer(in[0].element)(i(0), i(1), i(2));
   return isBool(to) ? b.scalarConst(to, v != 0) : b.scalarInt(to, wrapScalar(to, v));
 }
 

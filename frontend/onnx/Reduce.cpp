@@ -41,7 +41,9 @@ llvm::Optional<Reduction> readReduction(Node &n, int64_t inputSince) {
   return r;
 }
 
-double largest(Element e) { return isFloat(e) ? INFINITY : double(maxInt(e)); }
+double largest(Element e) {
+  return isFloat(e) ? INFINITY : e == Element::U64 ? double(UINT64_MAX) : double(maxInt(e));
+}
 double smallest(Element e) { return isFloat(e) ? -INFINITY : double(minInt(e)); }
 
 using Body = llvm::function_ref<Value *(Scalars &, Value *)>;

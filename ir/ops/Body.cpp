@@ -121,7 +121,7 @@ const double *BodyTile::reals(unsigned slot, unsigned scratch, int64_t n) {
   if (isFloat(l.element))
     return l.reals.data();
   for (int64_t i = 0; i < n; ++i)
-    scratch_[scratch][size_t(i)] = double(l.integers[size_t(i)]);
+    scratch_[scratch][size_t(i)] = integerToReal(l.element, l.integers[size_t(i)]);
   return scratch_[scratch].data();
 }
 
@@ -137,9 +137,8 @@ void BodyTile::cast(const Lanes &from, Lanes &to, int64_t n) {
         to.integers[i] = truncateToInt(e, from.reals[i]);
       continue;
     }
-    const double v = isFloat(from.element)          ? from.reals[i]
-                     : from.element == Element::U64 ? double(uint64_t(from.integers[i]))
-                                                    : double(from.integers[i]);
+    const double v =
+        isFloat(from.element) ? from.reals[i] : integerToReal(from.element, from.integers[i]);
     // A cast is where narrow floats round; elsewhere in bodies they are f32.
     to.reals[i] = e == Element::F32 || e == Element::F64
                       ? roundScalar(e, v)
@@ -159,7 +158,7 @@ void BodyTile::compute(const BodyProgram::Step &step, int64_t n) {
     for (int i = 0; i < info.arity; ++i)
       x[i] = lanes_[step.operands[i]].integers.data();
     int64_t *out = to.integers.data();
-    info.onInts(x[0], x[1], x[2], out, size_t(n));
+    info.integers(lanes_[step.operands[leading]].element)(x[0], x[1], x[2], out, size_t(n));
     if (bitWidth(to.element) < 64)
       for (int64_t i = 0; i < n; ++i)
         out[i] = wrapScalar(to.element, out[i]);

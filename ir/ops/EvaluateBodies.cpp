@@ -267,6 +267,7 @@ void foldAlong(const Reduction &r, const ScalarInfo &step, unsigned element, Ten
   std::vector<int64_t> at(static_cast<size_t>(kTile));
   r.start(tile, kTile);
   const bool real = isFloat(result.element());
+  const IntReference combine = step.integer(result.element());
   for (int64_t o = begin; o < end; ++o) {
     double sum = r.init[0];
     int64_t integer = truncateToInt(result.element(), r.init[0]);
@@ -298,8 +299,7 @@ void foldAlong(const Reduction &r, const ScalarInfo &step, unsigned element, Ten
           sum = step.onFloat(sum, values.reals[size_t(i)], 0);
       else
         for (int64_t i = 0; i < n; ++i)
-          integer =
-              wrapScalar(result.element(), step.onInt(integer, values.integers[size_t(i)], 0));
+          integer = wrapScalar(result.element(), combine(integer, values.integers[size_t(i)], 0));
     }
     if (real)
       result.set(o, sum);

@@ -62,6 +62,8 @@ bool evaluateTopK(const Operation &op, EvaluationFrame &frame, std::string &erro
   const auto tail = x.shape().drop_front(axis + 1);
   const int64_t inner = std::accumulate(tail.begin(), tail.end(), int64_t(1), std::multiplies<>());
   const bool largest = op.boolAttr("largest", true), real = isFloat(x.element());
+  // Keeps the order of u64 in int64.
+  const uint64_t flip = x.element() == Element::U64 ? uint64_t(1) << 63 : 0;
   std::vector<double> reals(static_cast<size_t>(n));
   std::vector<int64_t> integers(static_cast<size_t>(n)), order(static_cast<size_t>(n));
   const int64_t lines = n ? x.size() / n : 0;
@@ -72,7 +74,7 @@ bool evaluateTopK(const Operation &op, EvaluationFrame &frame, std::string &erro
       if (real)
         reals[size_t(i)] = x.at(from + i * inner);
       else
-        integers[size_t(i)] = x.intAt(from + i * inner);
+        integers[size_t(i)] = int64_t(uint64_t(x.intAt(from + i * inner)) ^ flip);
     std::iota(order.begin(), order.end(), 0);
     if (real)
       orderFirst(order, k, largest, reals.data());
@@ -83,7 +85,7 @@ bool evaluateTopK(const Operation &op, EvaluationFrame &frame, std::string &erro
       if (real)
         values.set(to + i * inner, reals[size_t(at)]);
       else
-        values.setInt(to + i * inner, integers[size_t(at)]);
+        values.setInt(to + i * inner, int64_t(uint64_t(integers[size_t(at)]) ^ flip));
       indices.setInt(to + i * inner, at);
     }
   }

@@ -92,6 +92,46 @@ TEST(Map, IntegersWrap) {
             (std::vector<double>{1, -1, 1}));
 }
 
+TEST(Map, TheUpperHalfOfU64) {
+  const auto u64 = [](llvm::ArrayRef<uint64_t> values) {
+    Tensor t(Element::U64, {int64_t(values.size())});
+    for (size_t i = 0; i < values.size(); ++i)
+      t.setInt(int64_t(i), int64_t(values[i]));
+    return t;
+  };
+  const auto bits = [](const Tensor &t) {
+    std::vector<uint64_t> v;
+    for (int64_t i = 0; i < t.size(); ++i)
+      v.push_back(uint64_t(t.intAt(i)));
+    return v;
+  };
+  using Bits = std::vector<uint64_t>;
+  const uint64_t top = uint64_t(1) << 63, all = ~uint64_t(0);
+  const Tensor a = u64({top, 5, all, 0}), b = u64({1, top, all, top + 1});
+
+  EXPECT_EQ(values(pointwise(Op::Less, {a, b})), (std::vector<double>{0, 1, 0, 1}));
+  EXPECT_EQ(values(pointwise(Op::LessEqual, {a, b})), (std::vector<double>{0, 1, 1, 1}));
+  EXPECT_EQ(values(pointwise(Op::Greater, {a, b})), (std::vector<double>{1, 0, 0, 0}));
+  EXPECT_EQ(values(pointwise(Op::GreaterEqual, {a, b})), (std::vector<double>{1, 0, 1, 0}));
+  EXPECT_EQ(bits(pointwise(Op::Min, {a, b})), (Bits{1, 5, all, 0}));
+  EXPECT_EQ(bits(pointwise(Op::Max, {a, b})), (Bits{top, top, all, top + 1}));
+  EXPECT_EQ(bits(pointwise(Op::Clamp, {a, u64({1}), u64({top})})), (Bits{top, 5, top, 1}));
+  EXPECT_EQ(bits(pointwise(Op::Relu, {a})), bits(a));
+  EXPECT_EQ(bits(pointwise(Op::Abs, {a})), bits(a));
+  EXPECT_EQ(bits(pointwise(Op::Sign, {a})), (Bits{1, 1, 1, 0}));
+  EXPECT_EQ(bits(pointwise(Op::Div, {a, u64({2})})), (Bits{top / 2, 2, all / 2, 0}));
+  EXPECT_EQ(bits(pointwise(Op::Div, {a, u64({all})})), (Bits{0, 0, 1, 0}));
+  EXPECT_EQ(bits(pointwise(Op::Mod, {a, u64({10})})), (Bits{top % 10, 5, 5, 0}));
+  EXPECT_EQ(bits(pointwise(Op::FMod, {a, u64({all})})), (Bits{top, 5, 0, 0}));
+  EXPECT_EQ(bits(pointwise(Op::ShiftRight, {a, u64({62, 62, 62, all})})), (Bits{2, 0, 3, 0}));
+
+  EXPECT_EQ(values(cast(a, Element::F64)), (std::vector<double>{0x1p63, 5, 0x1p64, 0}));
+  EXPECT_EQ(values(cast(a, Element::F32)), (std::vector<double>{0x1p63, 5, 0x1p64, 0}));
+  const Tensor reals = tensor(Element::F64, {6}, {0x1p63, 0x1.8p63, 0x1p64, kInf, -1, kNaN});
+  EXPECT_EQ(bits(cast(reals, Element::U64)), (Bits{top, top + top / 2, all, all, 0, 0}));
+  EXPECT_EQ(bits(cast(cast(a, Element::I64), Element::U64)), bits(a));
+}
+
 TEST(Map, NaNWinsMinMaxAndClamp) {
   Tensor x = tensor(Element::F32, {4}, {kNaN, 1, kNaN, -2}),
          y = tensor(Element::F32, {4}, {1, kNaN, kNaN, 3});
@@ -231,6 +271,8 @@ TEST(Reduce, IntegersWrapAndEmptyGivesTheIdentity) {
   Tensor r = reduceOf(Op::Mul, Tensor(Element::F32, {2, 0}), {1}, 1);
   EXPECT_EQ(values(r), (std::vector<double>{1, 1}));
   EXPECT_EQ(reduceOf(Op::Min, Tensor(Element::I32, {0}), {0}, kInf).at(0), INT32_MAX);
+  EXPECT_EQ(reduceOf(Op::Min, Tensor(Element::U64, {0}), {0}, kInf).at(0), 0x1p64);
+  EXPECT_EQ(reduceOf(Op::Max, tensor(Element::U64, {3}, {1, 0x1p63, 2}), {0}, 0).at(0), 0x1p63);
 }
 
 TEST(Reduce, ArgMaxKeepsTwoAccumulators) {

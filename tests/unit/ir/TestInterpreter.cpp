@@ -127,6 +127,8 @@ TEST(Interpreter, TopKOrdersTiesByIndex) {
   EXPECT_EQ(values(r[1]), (std::vector<double>{1, 3, 0}));
   r = topk(tensor(Element::I32, {4}, {3, 1, 1, 2}), 2, false);
   EXPECT_EQ(values(r[1]), (std::vector<double>{1, 2}));
+  r = topk(tensor(Element::U64, {3}, {1, 0x1p63, 5}), 2, true);
+  EXPECT_EQ(values(r[0]), (std::vector<double>{0x1p63, 5}));
   r = topk(tensor(Element::F32, {3}, {1, std::nan(""), 5}), 1, true);
   EXPECT_EQ(values(r[1]), (std::vector<double>{1}));
 }
@@ -155,7 +157,7 @@ TEST(Interpreter, BindsSymbolsFromInputs) {
 TEST(Interpreter, RefusesAbsurdSizes) {
   TestGraph g;
   Value *x = g.constant(Tensor::scalar(Element::F32, 1));
-  g.finish({g.b.broadcastTo(x, g.dims({int64_t(1) << 40, int64_t(1) << 40}))});
+  g.finish({g.b.broadcastTo(x, g.dims({int64_t(1) << 20, int64_t(1) << 20}))});
   std::vector<Tensor> outputs;
   EXPECT_FALSE(interpret(g.graph, {}, outputs, g.diagnostics));
   EXPECT_NE(g.messages().find("larger than the interpreter's limit"), std::string::npos)

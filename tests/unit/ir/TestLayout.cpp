@@ -58,6 +58,28 @@ TEST(Layout, PhysicalIndicesAreDistinctAndInsideTheAllocation) {
   }
 }
 
+TEST(Layout, FitsInMemoryOrSaysWhyNot) {
+  Context c;
+  for (Type t : someTypes(c))
+    EXPECT_EQ(whyNotInMemory(t, /*atMost=*/true), "") << toString(t);
+  const int64_t most = INT64_MAX;
+  const Type wide = Type::tensor(c, Element::F32, llvm::ArrayRef<int64_t>{most, most});
+  EXPECT_EQ(allocatedElements(wide), most);
+  EXPECT_NE(whyNotInMemory(wide), "");
+  EXPECT_EQ(whyNotInMemory(Type::tensor(c, Element::F32, llvm::ArrayRef<int64_t>{most, 0})), "");
+  EXPECT_EQ(whyNotInMemory(Type::tensor(c, Element::I8, llvm::ArrayRef<int64_t>{1 << 20, 1 << 20})),
+            "");
+  // What a symbol may become counts only where programs are made for it.
+  const Type ranged = Type::tensor(c, Element::F32, {c.symbol("N", 1, most), c.dim(1024)});
+  EXPECT_EQ(whyNotInMemory(ranged), "");
+  EXPECT_NE(whyNotInMemory(ranged, /*atMost=*/true), "");
+  const LayoutAxis blocks[] = {{0, most, false, Dim(), 0}, {0, most, true, Dim(), 0}};
+  const Type blocked =
+      Type::tensor(c, Element::F32, llvm::ArrayRef<int64_t>{4}, Layout::get(c, blocks));
+  EXPECT_EQ(allocatedElements(blocked), most);
+  EXPECT_NE(whyNotInMemory(blocked), "");
+}
+
 TEST(Layout, AddressingIsLinearInTheIndex) {
   Context c;
   for (Type t : someTypes(c)) {
