@@ -168,7 +168,7 @@ double cost(const TacticInput &in, const Schedule &s) {
   const double rounds = std::ceil(perMultiprocessor / std::floor(resident));
   const double steps = double(ceilDiv(l.runs, 2)), blocksM = double(t.blocksM()),
                blocksN = double(t.blocksN()),
-               fragments = blocksM * std::max(1.0, blocksN / double(t.n / 8)); // of A
+               fragments = blocksM * std::max(1.0, blocksN / (double(t.n) / 8)); // of A
 
   // Instructions of a warp. A run of the patch is one asynchronous copy, or a load per element.
   const double elements = double(std::min<int64_t>(l.fold * p.channels, 8));
