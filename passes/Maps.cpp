@@ -102,38 +102,26 @@ llvm::Optional<double> scalarValue(const Value *v) {
   return llvm::None;
 }
 
-bool isCheapBody(Region &body) {
-  for (Operation &op : body) {
-    switch (op.kind()) {
-    case Op::Pow:
-    case Op::Exp:
-    case Op::Log:
-    case Op::Sin:
-    case Op::Cos:
-    case Op::Tan:
-    case Op::Asin:
-    case Op::Acos:
-    case Op::Atan:
-    case Op::Sinh:
-    case Op::Cosh:
-    case Op::Tanh:
-    case Op::Asinh:
-    case Op::Acosh:
-    case Op::Atanh:
-    case Op::Erf:
-    case Op::Sigmoid:
-    case Op::Sqrt:
-    case Op::Rsqrt:
-    case Op::Div:
-    case Op::Reciprocal:
-    case Op::Mod:
-    case Op::FMod:
-    case Op::Quantize: return false;
-    default: break;
-    }
+/// Functions of floats are costly, but those that round; new rows of the table, therefore, too.
+static bool isCostly(const Operation &op) {
+  switch (op.kind()) {
+  case Op::Pow:
+  case Op::Div:
+  case Op::Mod:
+  case Op::FMod:
+  case Op::Quantize: return true;
+  case Op::Fma:
+  case Op::Floor:
+  case Op::Ceil:
+  case Op::Round:
+  case Op::Trunc: return false;
+  default: break;
   }
-  return true;
+  const ScalarInfo *row = scalarInfo(op.kind());
+  return row && row->signature == ScalarSignature::Float;
 }
+
+bool isCheapBody(Region &body) { return llvm::none_of(body, isCostly); }
 
 bool isCopyBody(Region &body) { return &body.front() == &body.back(); }
 
