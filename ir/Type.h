@@ -128,8 +128,8 @@ struct Addressing {
   Dim allocated;
 };
 Addressing addressing(Type tensor);
-/// Elements of the allocation at the upper bounds, blocks and padding included; INT64_MAX when there
-/// are more.
+/// Elements of the allocation at the upper bounds, blocks and padding included; INT64_MAX when
+/// there are more.
 int64_t allocatedElements(Type tensor);
 /// Why no memory holds a tensor of this type, whatever its symbols stand for: it takes more bytes
 /// than any machine has, or its layout allocates less than it needs. Empty when there is nothing to
