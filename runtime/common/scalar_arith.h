@@ -2,8 +2,8 @@
 //
 // Exact: each result is the correctly rounded one. Integers wrap; x/0 = x mod 0 = 0. `div`
 // truncates toward zero; `mod` has the sign of the divisor (Python), `rem` and `fmod` that of the
-// dividend (C). min and max return NaN when either operand is NaN. Shift counts are taken modulo
-// the width; right shifts are logical for unsigned and arithmetic for signed types.
+// dividend (C). min and max return NaN when either operand is NaN. A shift by the width or more, or
+// by a negative count, shifts everything out; right shifts are arithmetic for signed types.
 #ifndef TENON_RUNTIME_COMMON_SCALAR_ARITH_H
 #define TENON_RUNTIME_COMMON_SCALAR_ARITH_H
 
@@ -213,11 +213,21 @@ template <class L, class V> TENON_FN V bit_or(V a, V b) { return V(a | b); }
 template <class L, class V> TENON_FN V bit_xor(V a, V b) { return V(a ^ b); }
 template <class L, class V> TENON_FN V bit_not(V a) { return V(~a); }
 template <class L, class V> TENON_FN V shift_left(V a, V count) {
-  using U = detail::wrapping<L, V>;
-  return V(U(a) << (U(count) & detail::element_t<U>(8 * sizeof(detail::element_t<V>) - 1)));
+  return detail::per_lane(a, count, [](auto x, auto n) {
+    using T = decltype(x);
+    using U = typename detail::unsigned_of_size<int(sizeof(T))>::type;
+    return U(n) < 8 * sizeof(T) ? T(U(x) << U(n)) : T(0);
+  });
 }
 template <class L, class V> TENON_FN V shift_right(V a, V count) {
-  return V(a >> (count & detail::element_t<V>(8 * sizeof(detail::element_t<V>) - 1)));
+  return detail::per_lane(a, count, [](auto x, auto n) {
+    using T = decltype(x);
+    using U = typename detail::unsigned_of_size<int(sizeof(T))>::type;
+    constexpr U last = U(8 * sizeof(T) - 1);
+    if (U(n) <= last)
+      return T(x >> U(n));
+    return T(-1) < T(0) ? T(x >> last) : T(0);
+  });
 }
 
 /// a*b + c in one rounding, always.

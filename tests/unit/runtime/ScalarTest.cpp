@@ -134,6 +134,15 @@ TEST(Scalar, Shifts) {
   EXPECT_EQ(BOTH(shift_left, 1u, 4u), 16u);
   EXPECT_EQ(BOTH(shift_right, 0x80000000u, 31u), 1u);
   EXPECT_EQ(BOTH(shift_right, -8, 1), -4);
+  for (int outside : {32, 33, 64, -1}) {
+    EXPECT_EQ(BOTH(shift_left, -8, outside), 0);
+    EXPECT_EQ(BOTH(shift_right, -8, outside), -1);
+    EXPECT_EQ(BOTH(shift_right, 8, outside), 0);
+  }
+  EXPECT_EQ(BOTH(shift_right, 0x80000000u, 32u), 0u);
+  EXPECT_EQ(BOTH(shift_left, int8_t(-8), int8_t(8)), 0);
+  EXPECT_EQ(BOTH(shift_right, int8_t(-8), int8_t(9)), -1);
+  EXPECT_EQ(BOTH(shift_left, uint64_t(1), uint64_t(64)), 0u);
   EXPECT_EQ(BOTH(shift_left, uint8_t(0xff), uint8_t(4)), 0xf0);
 }
 TEST(Scalar, Comparisons) {
