@@ -44,6 +44,7 @@ double flopsOf(const Operation &op) {
   }
   case Op::Reduce:
   case Op::Softmax: return elements(op.operand(0)->type()) * (op.is(Op::Softmax) ? 4 : 1);
+  case Op::Normalize: return out * 6;
   case Op::Resize: return out * 7;
   default: return 0;
   }

@@ -82,7 +82,8 @@ private:
     if (!c.schedule(target_, schedule))
       return fail(c.status());
     Program program(console_, c, target_);
-    if (!program.build(options_.code, options_.profile))
+    if (!program.build(options_.code,
+                       options_.profile ? Program::Watch::Profile : Program::Watch::Nothing))
       return fail(Failed);
     buildSeconds_ = program.buildSeconds();
     summary_ = program.summary();
@@ -91,7 +92,8 @@ private:
     run_.runs = options_.runs;
     run_.warmup = options_.warmup;
     run_.budgetMilliseconds = int64_t(options_.seconds * 1000);
-    run_.profile = options_.profile;
+    if (options_.profile)
+      run_.profileSteps = unsigned(planMemory(c.module().graph()).steps.size());
     console_.progress("measuring");
     if (!program.run(run_))
       return fail(Failed);
@@ -164,7 +166,9 @@ private:
       double total = 0;
       for (const StepProfile &s : steps_)
         total += s.milliseconds;
-      os << "profile (each step timed alone)\n    step       ms      %   GFLOP/s     GB/s\n";
+      os << (target_.family == Family::Cuda ? "profile (overlap counted once)"
+                                            : "profile (each step timed alone)")
+         << "\n    step       ms      %   GFLOP/s     GB/s\n";
       for (const StepProfile &s : steps_) {
         const double seconds = s.milliseconds / 1e3;
         os << llvm::format("  %6d %8.4f %6.1f %9.2f %8.2f  ", s.step, s.milliseconds,

@@ -85,7 +85,7 @@ bool Program::execute(llvm::StringRef program, llvm::ArrayRef<std::string> argum
   return false;
 }
 
-bool Program::build(const CodeOptions &code, bool trace) {
+bool Program::build(const CodeOptions &code, Watch watch) {
   if (!folder_.valid()) {
     diagnostics().error("cannot create a temporary folder");
     return false;
@@ -125,7 +125,9 @@ bool Program::build(const CodeOptions &code, bool trace) {
              : "no C++ compiler was found; install g++ or name one in CXX");
     return false;
   }
-  if (trace)
+  if (watch == Watch::Profile && cuda)
+    words.push_back("-DTENON_PROFILE"); // stamps on the device, which keep overlap
+  else if (watch != Watch::Nothing)
     words.push_back("-DTENON_TRACE");
   if (!DimSpelling(compilation_.module()).symbols().empty())
     words.push_back("-DTENON_HARNESS_DIMS");
@@ -210,7 +212,7 @@ bool Program::run(ProgramRun &run) {
   Numbers manifest;
   std::string data;
   for (int64_t v :
-       {int64_t(threads_), run.runs, run.warmup, run.budgetMilliseconds, int64_t(run.profile)})
+       {int64_t(threads_), run.runs, run.warmup, run.budgetMilliseconds, int64_t(run.profileSteps)})
     manifest.add(v);
 
   SymbolValues symbols;

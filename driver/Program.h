@@ -24,7 +24,7 @@ struct ProgramRun {
   std::vector<Tensor> inputs; // of the graph, states included
   std::vector<Transfer> transfers;
   int64_t runs = 0, warmup = 0, budgetMilliseconds = 0;
-  bool profile = false;
+  unsigned profileSteps = 0; // 0: no profile
 
   // Results.
   std::vector<Tensor> outputs; // of the graph; null for states
@@ -38,8 +38,10 @@ public:
   Program(Console &console, Compilation &compilation, const Target &target)
       : console_(console), compilation_(compilation), target_(target) {}
 
-  /// Emits the scheduled module and builds it. `trace` lets transfers and profiles happen.
-  bool build(const CodeOptions &code, bool trace);
+  /// What is looked at while the program runs: transfers of steps' memory, or their times.
+  enum class Watch { Nothing, Transfers, Profile };
+  /// Emits the scheduled module and builds it.
+  bool build(const CodeOptions &code, Watch watch);
   /// Under the command in TENON_RUN_WITH, where set: a sanitizer, a debugger.
   bool run(ProgramRun &run);
 

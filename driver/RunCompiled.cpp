@@ -104,7 +104,7 @@ bool Runner::runCompiled(const Target &target) {
     program.folder().keep();
     llvm::errs() << "generated code and program: " << program.folder().path() << '\n';
   }
-  if (!program.build(options.code, trace))
+  if (!program.build(options.code, trace ? Program::Watch::Transfers : Program::Watch::Nothing))
     return fail(compilation.status() == Done ? Failed : compilation.status());
 
   // Where expected values come from.
@@ -132,7 +132,8 @@ bool Runner::runCompiled(const Target &target) {
     against = std::make_unique<Program>(console, *other, *theirTarget);
     ScheduleOptions theirs;
     if (!scheduleOptions(options.code, other->passContext(), theirs, diagnostics()) ||
-        !other->schedule(*theirTarget, theirs) || !against->build(options.code, false)) {
+        !other->schedule(*theirTarget, theirs) ||
+        !against->build(options.code, Program::Watch::Nothing)) {
       console.report(other->diagnostics());
       return fail(other->status() == Done ? Failed : other->status());
     }

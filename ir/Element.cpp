@@ -22,6 +22,8 @@ const Row &row(Element e) { return kRows[int(e)]; }
 
 llvm::StringRef name(Element e) { return row(e).text; }
 unsigned bitWidth(Element e) { return row(e).bits; }
+
+Element computeElement(Element e) { return isFloat(e) && bitWidth(e) < 32 ? Element::F32 : e; }
 char elementClass(Element e) { return row(e).kind; }
 int onnxCode(Element e) { return row(e).onnx; }
 

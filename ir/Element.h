@@ -47,6 +47,8 @@ enum class Element : uint8_t {
 llvm::StringRef name(Element e);
 /// Storage width in bits; booleans take a byte, text has none.
 unsigned bitWidth(Element e);
+/// What scalars of a storage type are computed in: f32 for narrower floats, else the type itself.
+Element computeElement(Element e);
 char elementClass(Element e);
 llvm::Optional<Element> parseElement(llvm::StringRef text);
 llvm::Optional<Element> elementFromOnnx(int code);

@@ -37,7 +37,8 @@ int64_t gain(const Operation &op) { return op.isAny(Op::Conv, Op::ConvTranspose)
 
 /// Takes the layout of what it reads: elementwise in place.
 bool isFollower(const Operation &op) {
-  return op.isAny(Op::Map, Op::Concat, Op::Pad, Op::Softmax) && op.result()->type().isTensor();
+  return op.isAny(Op::Map, Op::Concat, Op::Pad, Op::Softmax, Op::Normalize) &&
+         op.result()->type().isTensor();
 }
 
 bool readsInPlace(const Operation &op, unsigned i) {
@@ -49,7 +50,8 @@ bool readsInPlace(const Operation &op, unsigned i) {
     return t.shape() == op.result()->type().shape() &&
            isIdentityMap(indexMap(op, i), op.result()->type().rank());
   case Op::Pad:
-  case Op::Softmax: return i == 0;
+  case Op::Softmax:
+  case Op::Normalize: return i == 0;
   case Op::Concat: return true;
   default: return false;
   }
@@ -195,7 +197,8 @@ private:
     case Op::Map:
     case Op::Concat:
     case Op::Pad:
-    case Op::Softmax: follow(op); return;
+    case Op::Softmax:
+    case Op::Normalize: follow(op); return;
     case Op::Reduce: reduce(op); return;
     case Op::Transpose:
     case Op::Reshape:

@@ -110,6 +110,7 @@ private:
       if (isF32(op.result()->type()))
         return follow(op, elementFor(op));
       break;
+    case Op::Normalize: return; // reads any width, statistics and result are f32
     case Op::Reshape:
     case Op::Transpose:
     case Op::Slice:

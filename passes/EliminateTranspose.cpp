@@ -164,6 +164,23 @@ bool softmaxPattern(Operation &op, Rewriter &rw) {
   return sinkBelow(op, rw, perm, {t->operand(0)}, std::move(attributes));
 }
 
+// normalize_axes(transpose_p(x)) = transpose_p(normalize_p(axes)(x))
+bool normalizePattern(Operation &op, Rewriter &rw) {
+  if (!op.is(Op::Normalize) || !op.result()->type().layout().isRowMajor())
+    return false;
+  Operation *t = soleTranspose(op.operand(0));
+  if (!t || !rw.fire(op))
+    return false;
+  const Ints perm = t->intsAttr("perm");
+  Ints axes;
+  for (int64_t a : op.intsAttr("axes"))
+    axes.push_back(perm[size_t(a)]);
+  llvm::sort(axes);
+  NamedAttributes attributes = op.attributes();
+  attributes.insert_or_assign("axes", Attribute(axes));
+  return sinkBelow(op, rw, perm, {t->operand(0)}, std::move(attributes));
+}
+
 // slice(transpose_p(x)) = transpose_p(slice(x)), pad likewise
 bool slicePadPattern(Operation &op, Rewriter &rw) {
   if (!op.isAny(Op::Slice, Op::Pad) || !op.result()->type().layout().isRowMajor())
@@ -228,6 +245,7 @@ const Pattern kPatterns[] = {
     {"eliminate-transpose.map", mapPattern},
     {"eliminate-transpose.reduce", reducePattern},
     {"eliminate-transpose.softmax", softmaxPattern},
+    {"eliminate-transpose.normalize", normalizePattern},
     {"eliminate-transpose.slice-pad", slicePadPattern},
     {"eliminate-transpose.concat", concatPattern},
     {"eliminate-transpose.matmul", matmulPattern},

@@ -68,6 +68,7 @@ llvm::StringRef epilogueId(const Operation &anchor, bool residual) {
   case Op::Pool: return "fuse.pool-epilogue";
   case Op::Reduce: return "fuse.reduce-epilogue";
   case Op::Softmax: return "fuse.softmax-epilogue";
+  case Op::Normalize: return "fuse.normalize-epilogue";
   case Op::Resize: return "fuse.resize-epilogue";
   case Op::Gather: return "fuse.gather-epilogue";
   default: return "";
@@ -349,11 +350,24 @@ private:
            isIdentityMap(indexMap(map, i), map.result()->type().rank());
   }
 
+  /// The transpose without cost that alone stands between `v` and an anchor's cluster; else null.
+  Operation *viewOfAnchor(Value *v) {
+    Operation *t = v->def();
+    if (!t || !t->is(Op::Transpose) || !isView(*t) || !v->hasOneUse() || !position_.count(t))
+      return nullptr;
+    Operation *def = t->operand(0)->def();
+    return def && position_.count(def) && clustered(def) && clusters_[cluster(def)].anchor
+               ? t
+               : nullptr;
+  }
+
   void fuseIntoProducers(Operation *map) {
     // Contractions first, then other anchors, then maps; the latest of each.
     llvm::SmallVector<std::pair<int64_t, unsigned>, 4> order;
     for (unsigned i = 0; i < map->numOperands(); ++i) {
       Operation *def = map->operand(i)->def();
+      if (Operation *view = viewOfAnchor(map->operand(i)))
+        def = view->operand(0)->def();
       if (!def || !position_.count(def) || !clustered(def))
         continue;
       Cluster &c = clusters_[cluster(def)];
@@ -367,13 +381,28 @@ private:
       Value *v = map->operand(i);
       if (cluster(v->def()) == cluster(map))
         continue; // came along with another operand
-      fuseEpilogue(map, i);
+      Operation *view = viewOfAnchor(v);
+      if (!view) {
+        fuseEpilogue(map, i, *v->def());
+        continue;
+      }
+      // The view joins its producer, for good only when the map does, too.
+      Operation &producer = *view->operand(0)->def();
+      const unsigned p = cluster(&producer), own = cluster(view);
+      const Cluster before = clusters_[p], viewAlone = clusters_[own];
+      merge(p, own);
+      if (!fuseEpilogue(map, i, producer)) {
+        clusters_[p] = before;
+        clusters_[own] = viewAlone;
+        clusterOf_[position_[view]] = own;
+      }
     }
   }
 
-  bool fuseEpilogue(Operation *map, unsigned i) {
+  /// `maker`: what makes operand i, perhaps seen through a view.
+  bool fuseEpilogue(Operation *map, unsigned i, Operation &maker) {
     Value *v = map->operand(i);
-    Operation *producer = v->def();
+    Operation *producer = &maker;
     const unsigned p = cluster(producer), c = cluster(map);
     Cluster &from = clusters_[p];
     bool residual = false;

@@ -119,6 +119,7 @@ const PassInfo kTable[] = {
     {Pattern, "eliminate-transpose.map", "below maps whose large operands are transposed alike"},
     {Pattern, "eliminate-transpose.reduce", "below reductions"},
     {Pattern, "eliminate-transpose.softmax", "below softmax"},
+    {Pattern, "eliminate-transpose.normalize", "below normalize"},
     {Pattern, "eliminate-transpose.slice-pad", "below slices and pads"},
     {Pattern, "eliminate-transpose.concat", "below concats of operands transposed alike"},
     {Pattern, "eliminate-transpose.matmul", "into a matrix product's flags"},
@@ -132,7 +133,8 @@ const PassInfo kTable[] = {
      kAlignment},
     {Pattern, "assign-layout.channels-last",
      "convolutions, pools and resizes with channels innermost"},
-    {Pattern, "assign-layout.follow", "maps, pads, concats and softmax keep the layout they read"},
+    {Pattern, "assign-layout.follow",
+     "maps, pads, concats, softmax and normalize keep the layout they read"},
     {Pattern, "assign-layout.view", "transposes and reshapes as views of their operand's buffer"},
 
     // Fuse.cpp, MergeMaps.cpp
@@ -147,6 +149,7 @@ const PassInfo kTable[] = {
     {Fusion, "fuse.pool-epilogue", "maps after a pool"},
     {Fusion, "fuse.reduce-epilogue", "maps after a reduction"},
     {Fusion, "fuse.softmax-epilogue", "maps after a softmax"},
+    {Fusion, "fuse.normalize-epilogue", "scale, bias and activation after a normalisation"},
     {Fusion, "fuse.resize-epilogue", "maps after a resize"},
     {Fusion, "fuse.gather-epilogue", "maps after a gather"},
     {Fusion, "fuse.reduce-prologue", "maps whose result is only reduced"},

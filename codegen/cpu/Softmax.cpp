@@ -2,6 +2,7 @@
 // (runtime/cpu/softmax.h).
 #include "codegen/cpu/Tactics.h"
 
+#include "codegen/RowNest.h"
 #include "codegen/cpu/Operands.h"
 
 namespace tenon::cpu {
@@ -21,35 +22,16 @@ void emit(const TacticInput &in, const Schedule &, StepWriter &out) {
   const GroupForm &form = in.form;
   const Operation &op = *form.anchor;
   const ScalarProgram &x = form.anchorInputs[0];
-  const auto rank = unsigned(form.body.space.size());
-  const auto axis = unsigned(op.intAttr("axis"));
-
-  // The normalised dimension comes last, the others in the order of memory.
-  std::vector<Strides> operands = bodyStrides(form);
-  for (const Access &a : x.inputs)
-    operands.push_back(stridesOf(a, rank));
-  llvm::SmallVector<unsigned, 6> others;
-  for (unsigned d = 0; d < rank; ++d)
-    if (d != axis)
-      others.push_back(d);
-  llvm::SmallVector<bool, 6> kept = indexedDims(form.body);
-  const auto indexedBefore = indexedDims(x);
-  for (unsigned d = 0; d < rank; ++d)
-    kept[d] = kept[d] || indexedBefore[d];
-  MergedDims dims = mergeDims(form.body.space, byStride(others, operands[0]), operands, kept);
-  dims.placeOf[axis] = int(dims.extents.size());
-  dims.extents.push_back(form.body.space[axis]);
-  dims.inner.push_back(axis);
-
+  const RowNest nest = rowNest(form, {op.intAttr("axis")}, /*atLeastOne=*/false);
   out.include("cpu/softmax.h");
-  const std::string view = operandView(out, x, dims, dims.placeOf, "prologue");
+  const std::string view = operandView(out, x, nest, nest.placeOf, "prologue");
   const std::string body = out.body(form.body, {op.result()->type().element()});
   SourceWriter &w = out.code();
   w.line("const auto x = " + view + ";");
-  w.line("const auto outs = " + out.outputs(form, dims) + ";");
-  w.line("const auto ins = " + inputsIn(out, form.body, dims, dims.placeOf) + ";");
+  w.line("const auto outs = " + out.outputs(form, nest) + ";");
+  w.line("const auto ins = " + inputsIn(out, form.body, nest, nest.placeOf) + ";");
   w.line(std::string("cpu::softmax<") + (op.boolAttr("log") ? "true" : "false") + ">(" +
-         out.dims().list(dims.extents) + ", x, outs, ins, " + body + ", *f.workers);");
+         out.dims().list(nest.extents) + ", x, outs, ins, " + body + ", *f.workers);");
 }
 
 } // namespace

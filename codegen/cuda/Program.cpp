@@ -467,6 +467,12 @@ private:
     w.line("return tenon::cuda::set_trace(open(context), hook, user);");
     w.close();
     w.line("#endif");
+    w.line("#if defined(TENON_PROFILE)");
+    function("int " + p + "_start_profile(" + context + " *context)",
+             "return tenon::cuda::start_profile(open(context));");
+    function("int " + p + "_read_profile(" + context + " *context, unsigned long long *times)",
+             "return tenon::cuda::read_profile(open(context), times);");
+    w.line("#endif");
     w.line("");
     w.line("} // extern \"C\"");
   }

@@ -19,6 +19,7 @@ llvm::ArrayRef<Tactic> cudaTactics() {
       cuda::kReduce,
       cuda::kFold,
       cuda::kSoftmax,
+      cuda::kNormalize,
       cuda::kResize,
       cuda::kResizeAny,
       cuda::kGather,

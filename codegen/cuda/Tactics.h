@@ -22,6 +22,7 @@ extern const Tactic kPoolingAny;
 extern const Tactic kReduce;
 extern const Tactic kFold;
 extern const Tactic kSoftmax;
+extern const Tactic kNormalize;
 extern const Tactic kResize;
 extern const Tactic kResizeAny;
 extern const Tactic kGather;

@@ -30,8 +30,6 @@ llvm::StringRef cppElement(Element e) {
   }
 }
 
-Element computeElement(Element e) { return isFloat(e) && bitWidth(e) < 32 ? Element::F32 : e; }
-
 std::string cppLanes(Element e) {
   e = computeElement(e);
   if (isBool(e))

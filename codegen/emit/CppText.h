@@ -10,8 +10,6 @@ namespace tenon {
 
 /// Element type in memory: "float", "int8_t", "f16" …
 llvm::StringRef cppElement(Element e);
-/// Element type that bodies compute in: narrow floats become f32.
-Element computeElement(Element e);
 /// Alias of lanes.h for the computing type: "f32<L>".
 std::string cppLanes(Element e);
 /// A literal of the computing type: "1.5f", "int8_t(-3)".

@@ -1,4 +1,4 @@
-// Imports normalisations as compositions of reductions and maps.
+// Imports normalisations: `normalize` where statistics come from the input, maps around it.
 #include "frontend/onnx/Operators.h"
 
 namespace tenon::frontend {
@@ -46,13 +46,12 @@ Value *inverseRoot(Builder &b, Value *v, double epsilon) {
   });
 }
 
-/// x · factor where factor lacks the dimensions `axes`.
-Value *scaleBy(Builder &b, Value *x, Value *factor, llvm::ArrayRef<int64_t> axes) {
-  if (!x || !factor)
+/// x normalised over `axes`, in the type that statistics are computed in.
+Value *normalized(Builder &b, Value *x, const Ints &axes, double epsilon, bool centered = true) {
+  if (!x)
     return nullptr;
-  const unsigned rank = x->type().rank();
-  return pointwise(b, {x, factor}, {identityMap(rank), remaining(rank, axes)}, x->type().shape(),
-                   [](Scalars &s, llvm::ArrayRef<Value *> a) { return s(Op::Mul, a[0], a[1]); });
+  return b.value(Op::Normalize, {x},
+                 {{"axes", axes}, {"epsilon", epsilon}, {"centered", centered}});
 }
 
 /// x · scale + shift with [C] operands along `axis`; shift may be null.
@@ -108,11 +107,12 @@ void importInstanceNormalization(Node &n) {
   if (!n.checkRank(0, 3) || !n.checkFloat(0) || !checkPerChannel(n, 1, 1) ||
       !checkPerChannel(n, 2, 1))
     return;
-  const Ints axes = allAxes(2, n.rank(0));
-  Centered c = center(n.b, n.input(0), axes);
-  Value *y =
-      scaleBy(n.b, c.deviation, inverseRoot(n.b, c.variance, n.floatAttr("epsilon", 1e-5f)), axes);
-  n.set(0, affine(n.b, y, n.input(1), n.input(2), 1));
+  Value *y = normalized(n.b, n.input(0), allAxes(2, n.rank(0)), n.floatAttr("epsilon", 1e-5f));
+  if (!y)
+    return;
+  const Element compute = y->type().element();
+  y = affine(n.b, y, n.b.cast(n.input(1), compute), n.b.cast(n.input(2), compute), 1);
+  n.set(0, n.b.cast(y, n.element(0)));
 }
 
 void importLayerNormalization(Node &n) {
@@ -122,17 +122,18 @@ void importLayerNormalization(Node &n) {
   if (!axis)
     return;
   const Ints axes = allAxes(*axis, n.rank(0));
-  const Element e = n.element(0), compute = n.intAttr("stash_type", 1) == 1 ? computeType(e) : e;
-  Value *x = n.b.cast(n.input(0), compute);
-  Centered c = center(n.b, x, axes);
-  Value *inverse = inverseRoot(n.b, c.variance, n.floatAttr("epsilon", 1e-5f));
-  Value *y = n.b.cast(scaleBy(n.b, c.deviation, inverse, axes), e);
+  const Element e = n.element(0), stash = n.intAttr("stash_type", 1) == 1 ? computeType(e) : e;
+  const double epsilon = n.floatAttr("epsilon", 1e-5f);
+  Value *y = n.b.cast(normalized(n.b, n.input(0), axes, epsilon), e);
   y = n.b.pointwise(Op::Mul, {y, n.input(1)});
   n.set(0, n.has(2) ? n.b.pointwise(Op::Add, {y, n.input(2)}) : y);
+  if (!n.wants(1) && !n.wants(2))
+    return;
+  Centered c = center(n.b, n.b.cast(n.input(0), stash), axes);
   if (n.wants(1))
     n.set(1, keepDims(n.b, c.mean, n.type(0), axes));
   if (n.wants(2))
-    n.set(2, keepDims(n.b, inverse, n.type(0), axes));
+    n.set(2, keepDims(n.b, inverseRoot(n.b, c.variance, epsilon), n.type(0), axes));
 }
 
 void importSkipLayerNormalization(Node &n) { // com.microsoft: x + skip (+ bias), normalised
@@ -149,9 +150,7 @@ void importSkipLayerNormalization(Node &n) { // com.microsoft: x + skip (+ bias)
   }
   const Element e = x->type().element();
   const Ints axes{int64_t(x->type().rank()) - 1};
-  Centered c = center(n.b, n.b.cast(x, computeType(e)), axes);
-  Value *inverse = inverseRoot(n.b, c.variance, n.floatAttr("epsilon", 1e-12f));
-  Value *y = n.b.cast(scaleBy(n.b, c.deviation, inverse, axes), e);
+  Value *y = n.b.cast(normalized(n.b, x, axes, n.floatAttr("epsilon", 1e-12f)), e);
   y = n.b.pointwise(Op::Mul, {y, n.input(2)});
   n.set(0, n.has(3) ? n.b.pointwise(Op::Add, {y, n.input(3)}) : y);
   if (n.wants(3))
@@ -165,11 +164,8 @@ void importRMSNormalization(Node &n) {
   if (!axis)
     return;
   const Ints axes = allAxes(*axis, n.rank(0));
-  const Element e = n.element(0), compute = n.intAttr("stash_type", 1) == 1 ? computeType(e) : e;
-  Value *x = n.b.cast(n.input(0), compute);
-  Value *meanSquare = mean(n.b, n.b.pointwise(Op::Mul, {x, x}), axes);
-  Value *y = scaleBy(n.b, x, inverseRoot(n.b, meanSquare, n.floatAttr("epsilon", 1e-5f)), axes);
-  n.set(0, n.b.pointwise(Op::Mul, {n.b.cast(y, e), n.input(1)}));
+  Value *y = normalized(n.b, n.input(0), axes, n.floatAttr("epsilon", 1e-5f), false);
+  n.set(0, n.b.pointwise(Op::Mul, {n.b.cast(y, n.element(0)), n.input(1)}));
 }
 
 void importGroupNormalization(Node &n) {
@@ -187,11 +183,8 @@ void importGroupNormalization(Node &n) {
   Type t = n.type(0);
   Dim rest = product(n.context(), t.shape().drop_front(2));
   const Ints axes{2, 3};
-  Value *x = n.b.reshape(n.b.cast(n.input(0), computeType(e)),
-                         {t.dim(0), n.dim(groups), floorDiv(channels, groups), rest});
-  Centered c = center(n.b, x, axes);
-  Value *y =
-      scaleBy(n.b, c.deviation, inverseRoot(n.b, c.variance, n.floatAttr("epsilon", 1e-5f)), axes);
+  Value *x = n.b.reshape(n.input(0), {t.dim(0), n.dim(groups), floorDiv(channels, groups), rest});
+  Value *y = normalized(n.b, x, axes, n.floatAttr("epsilon", 1e-5f));
   const bool perGroup = n.opset < 21;
   for (unsigned i : {1u, 2u})
     if (n.rank(i) != 1 || n.type(i).dim(0) != (perGroup ? n.dim(groups) : channels)) {

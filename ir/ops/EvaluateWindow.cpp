@@ -1,4 +1,5 @@
-// Evaluates windows along dimensions: pool and softmax. Resize stands in EvaluateResize.cpp.
+// Evaluates windows along dimensions: pool, softmax and normalize. Resize stands in
+// EvaluateResize.cpp.
 #include "ir/Scalar.h"
 #include "ir/ops/Evaluate.h"
 #include "ir/ops/Ops.h"
@@ -146,6 +147,59 @@ bool evaluateSoftmax(const Operation &op, EvaluationFrame &frame, std::string &)
     }
   });
   Tensor result(x.element(), x.shape());
+  result.fromDoubles(0, x.size(), v.data());
+  frame.results.push_back(std::move(result));
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Normalize
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Element offsets of all points of the dimensions in `dims`, the last of them fastest.
+std::vector<int64_t> offsetsOf(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> dims) {
+  const Extents strides = rowMajorStrides(shape);
+  std::vector<int64_t> offsets{0};
+  for (int64_t d : dims) {
+    std::vector<int64_t> finer;
+    for (int64_t o : offsets)
+      for (int64_t i = 0; i < shape[size_t(d)]; ++i)
+        finer.push_back(o + i * strides[size_t(d)]);
+    offsets = std::move(finer);
+  }
+  return offsets;
+}
+} // namespace
+
+bool evaluateNormalize(const Operation &op, EvaluationFrame &frame, std::string &) {
+  const Tensor &x = frame.operands[0];
+  const Ints &axes = op.intsAttr("axes");
+  Ints kept;
+  for (int64_t d = 0; d < int64_t(x.shape().size()); ++d)
+    if (!llvm::is_contained(axes, d))
+      kept.push_back(d);
+  const std::vector<int64_t> rows = offsetsOf(x.shape(), kept), inner = offsetsOf(x.shape(), axes);
+  const double epsilon = op.floatAttr("epsilon"), n = double(inner.size());
+  std::vector<double> v(static_cast<size_t>(x.size()));
+  x.toDoubles(0, x.size(), v.data());
+  parallelFor(int64_t(rows.size()), 1 + 4096 / std::max<int64_t>(int64_t(inner.size()), 1),
+              [&](int64_t begin, int64_t end) {
+                for (int64_t row = begin; row < end; ++row) {
+                  double *at = v.data() + rows[size_t(row)], mean = 0, squares = 0;
+                  if (op.boolAttr("centered")) {
+                    for (int64_t i : inner)
+                      mean += at[i];
+                    mean /= n;
+                  }
+                  for (int64_t i : inner)
+                    squares += (at[i] - mean) * (at[i] - mean);
+                  const double factor = 1 / std::sqrt(squares / n + epsilon);
+                  for (int64_t i : inner)
+                    at[i] = (at[i] - mean) * factor;
+                }
+              });
+  Tensor result(op.result()->type().element(), x.shape());
   result.fromDoubles(0, x.size(), v.data());
   frame.results.push_back(std::move(result));
   return true;

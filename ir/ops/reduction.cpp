@@ -12,7 +12,12 @@
 // exp(x − max) / Σ exp(x − max) along `axis`, or its logarithm. The maximum is subtracted first, so
 // no finite input overflows.
 //
-// Numeric rules. The interpreter accumulates sums, products and softmax of floats in double and
+//   normalize (x) {axes, epsilon, centered}
+// (x − mean) / √(mean of (x − mean)² + epsilon) over `axes`; without `centered` the mean is taken
+// as 0 (root mean square). Computed, and given, in f32 (f64 for f64): statistics of narrow types
+// overflow. Scale and bias are maps behind it.
+//
+// Numeric rules. The interpreter accumulates sums, products, softmax and statistics in double and
 // rounds once; integers wrap in the accumulator's width. Targets accumulate floats in f32 (f64 for
 // f64) in any order.
 #include "ir/ops/Evaluate.h"
@@ -82,6 +87,28 @@ bool inferSoftmax(const Operation &op, llvm::SmallVectorImpl<Type> &results, std
   return true;
 }
 
+bool inferNormalize(const Operation &op, llvm::SmallVectorImpl<Type> &results, std::string &error) {
+  if (!checkForm(op, error) || !checkTensor(op, 0, -1, error))
+    return false;
+  Type t = op.operand(0)->type();
+  if (!isFloat(t.element()))
+    return fail(error, "expected a floating-point tensor, found " + toString(t));
+  const Ints &axes = op.intsAttr("axes");
+  if (axes.empty())
+    return fail(error, "attribute axes: expected at least one dimension, found none");
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (!checkAxis(axes[i], t.rank(), "normalised axis", error))
+      return false;
+    if (i && axes[i] <= axes[i - 1])
+      return fail(error, "attribute axes: expected ascending axes without repetition");
+  }
+  if (!(op.floatAttr("epsilon") >= 0))
+    return fail(error, "attribute epsilon: expected a number of 0 or more, found " +
+                           std::to_string(op.floatAttr("epsilon")));
+  results.push_back(Type::tensor(t.context(), computeElement(t.element()), t.shape()));
+  return true;
+}
+
 const llvm::StringRef kElements[] = {"x…"};
 const llvm::StringRef kX[] = {"x"};
 const AttrInfo kReduce[] = {
@@ -94,6 +121,11 @@ const AttrInfo kSoftmax[] = {
     {"axis", AttrKind::Int, true, "dimension along which the result adds up to 1"},
     {"log", AttrKind::Bool, false, "give the logarithm (default false)"},
 };
+const AttrInfo kNormalize[] = {
+    {"axes", AttrKind::Ints, true, "dimensions that share one mean and deviation, ascending"},
+    {"epsilon", AttrKind::Float, true, "added to the variance"},
+    {"centered", AttrKind::Bool, true, "subtract the mean"},
+};
 
 } // namespace
 
@@ -105,6 +137,9 @@ llvm::ArrayRef<OpRow> reductionOps() {
       {Op::Softmax,
        {"softmax", "Normalised exponentials along one dimension.", kX, kSoftmax, 1, 0,
         OpTrait::None, inferSoftmax, nullptr, evaluateSoftmax}},
+      {Op::Normalize,
+       {"normalize", "Zero mean and unit variance over some dimensions.", kX, kNormalize, 1, 0,
+        OpTrait::None, inferNormalize, nullptr, evaluateNormalize}},
   };
   return kRows;
 }

@@ -2,9 +2,10 @@
 // elements (reductions, softmax).
 //
 // `Lanes` threads fold one result, every Lanes-th element each; their partial values are combined
-// in shared memory in a fixed order. Results per block: Threads / Lanes. With Across, neighbouring
-// threads work on neighbouring results (right when those are contiguous in memory), otherwise on
-// neighbouring elements of one.
+// in a fixed order: plain numbers of neighbouring threads by shuffles within a warp, then in shared
+// memory across warps; all others in shared memory. Results per block: Threads / Lanes. With
+// Across, neighbouring threads work on neighbouring results (right when those are contiguous in
+// memory), otherwise on neighbouring elements of one.
 #ifndef TENON_RUNTIME_CUDA_LANE_GROUP_CUH
 #define TENON_RUNTIME_CUDA_LANE_GROUP_CUH
 
@@ -22,13 +23,37 @@ template <int Threads, int Lanes, bool Across> struct lane_group {
   TENON_DEVICE static int result() { return Across ? thread() % results : thread() / Lanes; }
   TENON_DEVICE static int lane() { return Across ? thread() / results : thread() % Lanes; }
 
+  /// Whether a warp's values are combined in registers; combining must commute exactly then.
+  template <class T>
+  static constexpr bool shuffles = !Across && Lanes > 1 &&
+                                   (detail::is_same<T, float> || detail::is_same<T, double>);
+
   template <class T> TENON_FN static constexpr int shared_bytes() {
+    if (shuffles<T>)
+      return Lanes > 32 ? Threads / 32 * int(sizeof(T)) : 0;
     return Lanes > 1 ? Threads * int(sizeof(T)) : 0;
   }
   /// Combines the lanes' values; all lanes receive the whole. Every thread of the block takes part.
   template <class T, class Combine>
   TENON_DEVICE static T combine(T mine, unsigned char *shared, Combine combine) {
-    if constexpr (Lanes > 1) {
+    if constexpr (shuffles<T>) {
+      TENON_UNROLL
+      for (int mask = (Lanes < 32 ? Lanes : 32) / 2; mask > 0; mask /= 2)
+        mine = combine(mine, shuffle_xor(mine, mask));
+      if constexpr (Lanes > 32) {
+        constexpr int warps = Lanes / 32;
+        T *values = reinterpret_cast<T *>(shared);
+        sync_block(); // what was in `shared` has been read
+        if (thread() % 32 == 0)
+          values[warp()] = mine;
+        sync_block();
+        const T *own = values + result() * warps;
+        mine = own[0];
+        TENON_UNROLL
+        for (int w = 1; w < warps; ++w)
+          mine = combine(mine, own[w]);
+      }
+    } else if constexpr (Lanes > 1) {
       T *values = reinterpret_cast<T *>(shared);
       const int place = Across ? 1 : Lanes, step = Across ? results : 1;
       T *own = values + result() * place;

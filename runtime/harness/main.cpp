@@ -3,10 +3,11 @@
 //
 //   program MANIFEST DATA RESULTS [WEIGHTS]
 //
-// MANIFEST holds 64-bit integers: threads, timed runs and their budget in ms, run-time dimensions,
-// sizes of inputs and outputs, and transfers: bytes to copy into or out of the model's memory
-// around a step (built with TENON_TRACE). DATA holds the inputs and what goes in; RESULTS receives
-// the outputs, what came out, and times in nanoseconds. The counterpart is driver/Program.cpp.
+// MANIFEST holds 64-bit integers: threads, timed runs and their budget in ms, the number of steps
+// to profile (device code built with TENON_PROFILE takes stamps itself), run-time dimensions, sizes
+// of inputs and outputs, and transfers: bytes to copy into or out of the model's memory around a
+// step (built with TENON_TRACE). DATA holds the inputs and what goes in; RESULTS receives the
+// outputs, what came out, and times in nanoseconds. The counterpart is driver/Program.cpp.
 #include "harness/machine.inc"
 
 #include <chrono>
@@ -136,7 +137,7 @@ int main(int argc, char **argv) {
   const bytes manifest = read_file(argv[1]), data = read_file(argv[2]);
   numbers in(manifest);
   const int64_t threads = in.next(), runs = in.next(), warmup = in.next(), budget_ms = in.next();
-  const bool profile = in.next() != 0;
+  const int64_t profile_steps = in.next(); // 0: none
 
   session s;
   const auto creation = std::chrono::steady_clock::now();
@@ -248,8 +249,14 @@ int main(int argc, char **argv) {
     times.push_back(since(start));
   }
   int64_t profiled = 0;
-#if defined(TENON_TRACE)
-  if (profile) {
+#if defined(TENON_PROFILE)
+  s.step_ns.assign(size_t(profile_steps), 0.0);
+  const auto profiling = std::chrono::steady_clock::now();
+  for (; profiled < runs && (profiled < 3 || since(profiling) < double(budget_ms) * 1e6);
+       ++profiled)
+    check("profile", s.device.profile(s.inputs.data(), s.outputs.data(), s.step_ns));
+#elif defined(TENON_TRACE)
+  if (profile_steps) {
     s.profile = true;
     s.device.set_trace(s, on_step);
     const auto profiling = std::chrono::steady_clock::now();
@@ -260,7 +267,7 @@ int main(int argc, char **argv) {
     }
   }
 #else
-  (void)profile;
+  (void)profile_steps;
 #endif
   put(results, &create_ns, 1);
   put(results, &first_ns, 1);

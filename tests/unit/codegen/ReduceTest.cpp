@@ -1,4 +1,4 @@
-// Tests the tactics of reductions and softmax.
+// Tests the tactics of reductions, softmax and normalize.
 #include "Compiled.h"
 
 #include <gtest/gtest.h>
@@ -161,6 +161,42 @@ TEST(SoftmaxTactic, AnyAxis) {
   }
 })";
   c.tactics = {"softmax", "softmax", "softmax", "softmax"};
+  check(c);
+}
+
+TEST(NormalizeTactic, AnyAxes) {
+  CompiledCase c;
+  c.text = R"(module "m" stage=imported {
+  graph @main (%x "x": tensor<3x5x4x37xf32>, %p "p": tensor<100x2xf32>, %h "h": tensor<6x40xf16>) -> ("a", "b", "c", "d", "e", "f") {
+    %a = normalize %x {axes = [3], epsilon = 0.001, centered = true} : tensor<3x5x4x37xf32>
+    %b = normalize %x {axes = [1, 3], epsilon = 0.001, centered = true} : tensor<3x5x4x37xf32>
+    %c = normalize %x {axes = [0, 1, 2, 3], epsilon = 0.001, centered = false} : tensor<3x5x4x37xf32>
+    %d = normalize %p {axes = [1], epsilon = 0.001, centered = true} : tensor<100x2xf32>
+    %e = normalize %h {axes = [1], epsilon = 0.001, centered = true} : tensor<6x40xf32>
+    %f = normalize %p {axes = [0], epsilon = 0.001, centered = true} : tensor<100x2xf32>
+    return %a, %b, %c, %d, %e, %f
+  }
+})";
+  c.tactics = {"normalize", "normalize", "normalize", "normalize", "normalize", "normalize"};
+  check(c);
+}
+
+TEST(NormalizeTactic, ScaleAndBiasJoin) {
+  CompiledCase c;
+  c.text = R"(module "m" stage=imported {
+  graph @main (%x "x": tensor<2x8x5x6xf32>) -> ("y") {
+    %s = constant {value = dense<8xf32: 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0>} : tensor<8xf32>
+    %n = normalize %x {axes = [2, 3], epsilon = 0.001, centered = true} : tensor<2x8x5x6xf32>
+    %y = map %n, %s[1] (%p: f32, %q: f32) {
+      %m = mul %p, %q : f32
+      %t = add %m, %q : f32
+      yield %t
+    } : tensor<2x8x5x6xf32>
+    return %y
+  }
+})";
+  c.passes = "fuse,isolate";
+  c.tactics = {"normalize"};
   check(c);
 }
 

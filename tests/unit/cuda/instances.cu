@@ -21,6 +21,7 @@
 #include "cuda/resize.cuh"
 #include "cuda/resize_any.cuh"
 #include "cuda/shape_values.cuh"
+#include "cuda/normalize.cuh"
 #include "cuda/softmax.cuh"
 #include "cuda/topk.cuh"
 
@@ -89,7 +90,8 @@ struct rows_config {
   static constexpr fixed<1> m{};
   static constexpr fixed<64> n{}, k{};
   static constexpr int lanes = 32, columns = 2;
-  static constexpr bool across = false, log = false;
+  static constexpr bool across = false, log = false, centered = true;
+  static constexpr int threads = 128, vector = 2, held = 1;
 };
 
 struct topk_config {
@@ -170,6 +172,7 @@ template <class T> status matrices(const frame &f, issue &to) {
                                         pack(make_view(f.output<T>(0), extents<1>{})), pack(),
                                         cuda::identity_body{})));
   TENON_CHECK(to.launch<V>(cuda::softmax(rows_config{}, in, out, pack(), cuda::identity_body{})));
+  TENON_CHECK(to.launch<V>(cuda::normalize(rows_config{}, 1e-5f, in, out, pack(), cuda::identity_body{})));
   TENON_CHECK(to.launch<V>(cuda::gemv(rows_config{}, in, f.weight<T>(0), out, pack(), cuda::identity_body{})));
   TENON_CHECK(to.launch<V>(cuda::fold(rows_config{}, pack(in), cuda::identity_body{}, sum{},
                                       pack(make_view(f.output<T>(0), extents<1>{})), pack(),

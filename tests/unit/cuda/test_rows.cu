@@ -1,10 +1,11 @@
-// Tests of reduce, fold, softmax, gather and gemv.
+// Tests of reduce, fold, softmax, normalize, gather and gemv.
 #include "cuda/computed.cuh"
 #include "cuda/fold.cuh"
 #include "cuda/gather.cuh"
 #include "cuda/gemv.cuh"
 #include "cuda/map.cuh"
 #include "cuda/reduce.cuh"
+#include "cuda/normalize.cuh"
 #include "cuda/softmax.cuh"
 #include "common/scalar.h"
 #include "harness.h"
@@ -137,6 +138,58 @@ template <int Lanes, bool Across, bool Log> void softmax(index_t a, index_t b, i
   const strides s = Across ? strides(n * b, 1, b) : strides(n * b, n, 1);
   launch(cuda::softmax(cfg, make_view<const float>(x.device(), s), pack(make_view(x.device(), s)), pack(), cuda::identity_body{}));
   expect_close(x, want, 2e-6);
+}
+
+template <int Lanes, bool Across, int V, int Held, bool Centered> struct normalize_case {
+  dims<dyn, dyn> kept;
+  dims<dyn, dyn> reduced;
+  static constexpr int threads = Lanes > 128 ? Lanes : 128, lanes = Lanes, vector = V, held = Held;
+  static constexpr bool across = Across, centered = Centered;
+};
+struct scale_shift {
+  template <class L> TENON_FN f32<L> operator()(L, f32<L> x, f32<L> scale) const { return x * scale + 1; }
+};
+/// (a, b, n, m) over the last two dimensions, in memory as (a, n, m, b) with Across. Values have a mean far
+/// from zero, where sums of squares would cancel.
+template <class T, int Lanes, bool Across, int V, int Held, bool Centered>
+void normalize(index_t a, index_t b, index_t n, index_t m) {
+  name_case("normalize %d-byte %ldx%ldx%ldx%ld lanes %d across %d vector %d held %d centered %d", int(sizeof(T)), long(a),
+            long(b), long(n), long(m), Lanes, Across, V, Held, Centered);
+  normalize_case<Lanes, Across, V, Held, Centered> cfg;
+  cfg.kept = dims<dyn, dyn>(a, b);
+  cfg.reduced = dims<dyn, dyn>(n, m);
+  buffer<T> x(a * b * n * m);
+  buffer<float> scale(n * m), y(x.size());
+  x.fill_random(), scale.fill_random();
+  const auto at = [&](index_t i, index_t j, index_t k) {
+    return Across ? (i * n * m + k) * b + j : (i * b + j) * n * m + k;
+  };
+  for (index_t i = 0; i < x.size(); ++i)
+    x.set(i, x.get(i) + 40);
+  x.upload();
+  std::vector<double> want(size_t(x.size()));
+  const double epsilon = 1e-5, count = double(n * m);
+  for (index_t i = 0; i < a; ++i)
+    for (index_t j = 0; j < b; ++j) {
+      double mean = 0, squares = 0;
+      for (index_t k = 0; Centered && k < n * m; ++k)
+        mean += double(x.get(at(i, j, k))) / count;
+      for (index_t k = 0; k < n * m; ++k)
+        squares += (double(x.get(at(i, j, k))) - mean) * (double(x.get(at(i, j, k))) - mean) / count;
+      for (index_t k = 0; k < n * m; ++k)
+        want[at(i, j, k)] =
+            (double(x.get(at(i, j, k))) - mean) / ::sqrt(squares + epsilon) * double(scale.get(k)) + 1;
+    }
+  const auto read = [&](auto unit, auto *p) {
+    if constexpr (Across)
+      return make_view(p, dims<dyn, fixed<1>, dyn, dyn>(n * m * b, {}, m * b, b));
+    else
+      return make_view(p, dims<dyn, dyn, dyn, decltype(unit)>(b * n * m, n * m, m, {}));
+  };
+  const auto factors = make_view<const float>(scale.device(), dims<fixed<0>, fixed<0>, dyn, fixed<1>>({}, {}, m, {}));
+  launch(cuda::normalize(cfg, float(epsilon), read(fixed<1>{}, (const T *)x.device()),
+                         pack(read(fixed<1>{}, y.device())), pack(factors), scale_shift{}));
+  expect_close(y, want, 2e-5);
 }
 
 template <int V> struct gather_config {
@@ -282,6 +335,15 @@ int main() {
   softmax<1, true, false>(3, 50, 4);
   softmax<8, true, true>(2, 20, 21);
   softmax<2, false, true>(40, 7, 2);
+  normalize<float, 1, true, 1, 0, true>(3, 50, 1, 4);
+  normalize<float, 32, true, 1, 3, true>(2, 20, 3, 21);
+  normalize<float, 16, false, 4, 1, true>(5, 7, 1, 61);
+  normalize<float, 32, false, 4, 2, true>(2, 5, 3, 64);
+  normalize<float, 32, false, 1, 0, false>(1, 3, 7, 150);
+  normalize<float, 256, false, 2, 0, true>(1, 2, 9, 300);
+  normalize<float, 1024, false, 4, 3, true>(1, 3, 1, 9001);
+  normalize<f16, 16, false, 8, 1, true>(9, 11, 1, 96);
+  normalize<f16, 64, false, 8, 2, false>(3, 2, 2, 400);
   gather<4, int64_t>(3, 9, 8, 5);
   gather<4, int32_t>(1, 5, 7, 11);
   gather<1, int32_t>(4, 6, 1, 3);

@@ -345,5 +345,20 @@ TEST(Softmax, AddsUpAndSurvivesLargeInputs) {
   EXPECT_EQ(l.at(3), -1005);
 }
 
+TEST(Normalize, OverAxesInAnyOrderOfMemory) {
+  Tensor x = tensor(Element::F32, {2, 2, 2}, {1, 3, 5, 7, 10, 14, 30, 38});
+  auto over = [&](Ints axes, bool centered) {
+    return evaluateOp(Op::Normalize, {x}, [&](TestGraph &) {
+      return NamedAttributes{{"axes", axes}, {"epsilon", 0.0}, {"centered", centered}};
+    })[0];
+  };
+  expectNear(over({2}, true), {-1, 1, -1, 1, -1, 1, -1, 1}, 1e-7);
+  expectNear(over({0, 2}, true),
+             {-1.144155, -0.762770, -1.048925, -0.909069, 0.572078, 1.334848, 0.699284, 1.258711},
+             1e-6);
+  EXPECT_NEAR(over({2}, false).at(0), std::sqrt(1 / 5.0), 1e-7);
+  EXPECT_NEAR(over({2}, false).at(1), std::sqrt(9 / 5.0), 1e-7);
+}
+
 } // namespace
 } // namespace tenon::test

@@ -1,5 +1,6 @@
-// Tests cpu::reduce and cpu::softmax over contiguous, strided and mixed dimensions.
+// Tests cpu::reduce, cpu::softmax and cpu::normalize over contiguous, strided and mixed dimensions.
 #include "Support.h"
+#include "cpu/normalize.h"
 #include "cpu/softmax.h"
 
 using namespace tenon;
@@ -174,6 +175,47 @@ TEST(Softmax, FewClasses) { checkSoftmax<false, 50 * 2, 2, 1>(extents<3, 50, 2>(
 TEST(Softmax, InnerAxis) {
   checkSoftmax<false, 9 * 35, 1, 35>(extents<2, 35, 9>());
   checkSoftmax<true, 9 * 35, 1, 35>(dims<dyn, dyn, dyn>(2, 35, 9));
+}
+
+/// Normalises A x B x C over its last Reduced dimensions, in place; the mean is far from zero.
+template <int Reduced, bool Centered, int SA, int SB, int SC, class Space>
+void checkNormalize(Space space) {
+  const index_t A = space.template get<0>(), B = space.template get<1>(),
+                C = space.template get<2>();
+  auto x = randomFloats(A * B * C, 7);
+  for (float &v : x)
+    v += 5;
+  const index_t rows = Reduced == 1 ? A * B : A, length = A * B * C / rows;
+  auto at = [&](index_t row, index_t i) {
+    return Reduced == 1 ? row / B * SA + row % B * SB + i * SC : row * SA + i / C * SB + i % C * SC;
+  };
+  std::vector<double> want(x.size());
+  for (index_t row = 0; row < rows; ++row) {
+    double mean = 0, squares = 0;
+    for (index_t i = 0; Centered && i < length; ++i)
+      mean += x[at(row, i)] / double(length);
+    for (index_t i = 0; i < length; ++i)
+      squares += (x[at(row, i)] - mean) * (x[at(row, i)] - mean) / double(length);
+    for (index_t i = 0; i < length; ++i)
+      want[at(row, i)] = 2 * (x[at(row, i)] - mean) / std::sqrt(squares + 1e-3);
+  }
+  pool workers(3);
+  normalize<Reduced, Centered>(
+      space, 1e-3f, make_view((const float *)x.data(), extents<SA, SB, SC>()),
+      pack(make_view(x.data(), extents<SA, SB, SC>())), pack(), Double{}, workers);
+  expectClose(x, want, 2e-5);
+}
+TEST(Normalize, ContiguousRows) {
+  checkNormalize<1, true, 5 * 37, 37, 1>(extents<3, 5, 37>());
+  checkNormalize<2, true, 5 * 37, 37, 1>(extents<3, 5, 37>());
+  checkNormalize<1, false, 5 * 37, 37, 1>(dims<dyn, dyn, dyn>(3, 5, 37));
+  checkNormalize<1, true, 5000, 2500, 1>(extents<1, 2, 2500>());
+}
+TEST(Normalize, ShortRows) { checkNormalize<1, true, 50 * 3, 3, 1>(extents<2, 50, 3>()); }
+TEST(Normalize, StridedRows) {
+  checkNormalize<1, true, 9 * 35, 1, 35>(extents<2, 35, 9>());
+  checkNormalize<2, true, 1, 35 * 4, 35>(extents<35, 6, 4>());
+  checkNormalize<1, false, 9 * 35, 1, 35>(dims<dyn, dyn, dyn>(2, 35, 9));
 }
 
 } // namespace

@@ -1,0 +1,112 @@
+// Defines the tactic `normalize`: zero mean and unit variance with a fused epilogue
+// (runtime/cuda/normalize.cuh).
+#include "codegen/cuda/Tactics.h"
+
+#include "codegen/RowNest.h"
+#include "codegen/Work.h"
+#include "codegen/cuda/Common.h"
+
+namespace tenon::cuda {
+namespace {
+
+constexpr int64_t kWarp = 32, kMostLanes = 1024;
+constexpr int64_t kHeldElements = 32; // of a row that one thread keeps in registers
+
+bool match(const TacticInput &in, std::string &why) {
+  return matchAnchor(in, Op::Normalize, why) && isUnbounded(in.form.anchorInputs[0], why);
+}
+
+RowNest nestOf(const GroupForm &form) { return rowNest(form, form.anchor->intsAttr("axes")); }
+
+int64_t powerOfTwo(int64_t atLeast) {
+  int64_t p = 1;
+  while (p < atLeast)
+    p *= 2;
+  return p;
+}
+
+/// Elements of a run: 16 bytes of the widest operand where rows are contiguous in all that is read
+/// and written, and no run crosses a boundary inside a row.
+int64_t runLength(const GroupForm &form, const RowNest &nest) {
+  const size_t last = nest.extents.size() - 1;
+  std::vector<Strides> operands = bodyStrides(form);
+  for (const Access &a : form.anchorInputs[0].inputs)
+    operands.push_back(stridesOf(a, unsigned(form.body.space.size())));
+  int64_t length = vectorLength(form);
+  for (const Strides &s : operands) {
+    const Dim step = nest(s).strides[last];
+    if (!step.isConstant(1) && !step.isConstant(0))
+      return 1;
+  }
+  if (nest.reducedExtents().size() == 1)
+    return std::min(length, powerOfTwo(nest.rowLength()));
+  const Dim inner = nest.extents[last];
+  while (length > 1 && (!inner.isConstant() || inner.constant() % length))
+    length /= 2;
+  return length;
+}
+
+void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
+  const RowNest nest = nestOf(in.form);
+  const Strides y = nest(stridesOf(in.form.outputs[0], unsigned(in.form.body.space.size())));
+  const bool across = !y.strides.back().isConstant(1) && y.strides[nest.kept - 1].isConstant(1);
+  const int64_t vector = runLength(in.form, nest);
+  const int64_t runs = (nest.rowLength() + vector - 1) / vector;
+  // A warp a row, as long as its lanes have a few runs each; neighbouring rows share lines of
+  // memory, so fewer lanes do there.
+  const int64_t few = powerOfTwo((runs + 3) / 4);
+  const int64_t lanes =
+      across ? std::min<int64_t>(few, kWarp)
+             : std::min(std::max(few, std::min(kWarp, powerOfTwo(runs))), kMostLanes);
+  const int64_t held = (runs + lanes - 1) / lanes;
+  out.push_back({"normalize",
+                 {{"threads", std::max<int64_t>(across ? 256 : 128, lanes)},
+                  {"lanes", lanes},
+                  {"across", across},
+                  {"vector", vector},
+                  {"held", held * vector <= kHeldElements ? held : 0}}});
+}
+
+double cost(const TacticInput &in, const Schedule &s) {
+  const Work w = workOf(*in.form.group);
+  Effort e;
+  e.bytes = double(w.bytes) * (*s.get("held") ? 1 : 2);
+  e.operations = w.flops;
+  e.efficiency = 0.2;
+  e.blocks = double(in.form.anchor->result()->type().upperElements()) /
+             double(nestOf(in.form).rowLength()) * double(*s.get("lanes")) /
+             double(*s.get("threads"));
+  return microseconds(in.level, e);
+}
+
+void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
+  const GroupForm &form = in.form;
+  const Operation &op = *form.anchor;
+  const RowNest nest = nestOf(form);
+  const Element compute = op.result()->type().element();
+  out.include("cuda/normalize.cuh");
+  StepWriter::Config cfg(out, "config");
+  cfg.extents("kept", nest.keptExtents()).extents("reduced", nest.reducedExtents());
+  cfg.flag("centered", op.boolAttr("centered"));
+  for (llvm::StringRef n : {"threads", "lanes", "vector", "held"})
+    cfg.number(n, *s.get(n));
+  cfg.flag("across", *s.get("across"));
+  if (isLarge(form))
+    cfg.flag("large", true);
+  const std::string config = cfg.finish();
+  const std::string x = operandView(out, form.anchorInputs[0], nest, nest.placeOf, "prologue");
+  const std::string body = out.body(form.body, {compute});
+  SourceWriter &w = out.code();
+  w.line("const auto x = " + x + ";");
+  w.line("const auto outs = " + out.outputs(form, nest) + ";");
+  w.line("const auto ins = " + inputsIn(out, form.body, nest, nest.placeOf) + ";");
+  launch(out, "normalize",
+         {config, cppScalar(compute, op.floatAttr("epsilon")), "x", "outs", "ins", body});
+}
+
+} // namespace
+
+const Tactic kNormalize = {
+    "normalize", "zero mean and unit variance", match, enumerate, cost, nullptr, nullptr, emit};
+
+} // namespace tenon::cuda
