@@ -49,10 +49,12 @@ FILL_MS = 3.0  # how long one peer runs before the next does
 
 
 def export(module, inputs, path):
-    """The module as ONNX, in the type of its weights."""
+    """The module as ONNX, in the type of its weights. Batch normalisations stay as they are: the
+    exporter would fold them into the weights in half precision and round these once more."""
     torch.onnx.export(
         module, (inputs,), str(path), opset_version=17, dynamo=False,
         input_names=["x"], output_names=["y"],
+        training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False,
     )  # fmt: skip
 
 

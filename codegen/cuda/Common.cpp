@@ -65,6 +65,16 @@ int64_t runsAlong(const GroupForm &form, const ConvProblem &p) {
   return s.strides[3].isConstant(1) && !s.strides[1].isConstant(1) ? 3 : 1;
 }
 
+bool hasWholeRuns(const StepWriter &out, Value *value, const Strides &s, unsigned along, Dim extent,
+                  int64_t vector) {
+  if (!s.strides[along].isConstant(1) || !extent.isConstant() || extent.constant() % vector)
+    return false;
+  for (unsigned d = 0; d < s.strides.size(); ++d)
+    if (d != along && (!s.strides[d].isConstant() || s.strides[d].constant() % vector))
+      return false;
+  return out.isAligned(value, s.offset, vector * bitWidth(value->type().element()) / 8);
+}
+
 double microseconds(const TargetLevel &level, const Effort &e) {
   const double sms = std::max(1u, level.multiprocessors);
   // Blocks run in whole waves of one per multiprocessor: the last wave takes as long as the others.

@@ -29,6 +29,11 @@ llvm::SmallVector<int, 6> planePlaces(const ConvProblem &p);
 /// contiguous in the first output; else 3, columns.
 int64_t runsAlong(const GroupForm &form, const ConvProblem &p);
 
+/// True when runs of `vector` elements along dimension `along` of these strides (extent `extent`)
+/// are whole and start at multiples of their size in `value`'s memory.
+bool hasWholeRuns(const StepWriter &out, Value *value, const Strides &s, unsigned along, Dim extent,
+                  int64_t vector);
+
 /// Microseconds: `bytes` through memory or `operations` of f32 arithmetic at a part of the peak,
 /// whichever takes longer, with `blocks` blocks of work spread over the multiprocessors in waves.
 struct Effort {

@@ -52,20 +52,59 @@ bool readConv(const Operation &op, Contraction &c, std::string &why) {
   return true;
 }
 
-bool readMatMul(const Operation &op, Contraction &c, std::string &why) {
-  const Type y = op.result()->type(), a = op.operand(0)->type();
-  if (y.rank() > 4) {
-    why = "more than two batch dimensions";
-    return false;
-  }
+/// Stride along a dimension counted from the last; 0 where there is none.
+Dim strideFromLast(const Strides &s, unsigned dim) {
+  return dim == 0 || dim > s.strides.size() ? s.offset.node()->context->dim(0)
+                                            : s.strides[s.strides.size() - dim];
+}
+
+/// Everything with rows: A, what is written, and what the body reads.
+std::vector<Strides> rowOperands(const GroupForm &form, const Contraction &c) {
+  std::vector<Strides> all = bodyStrides(form);
+  const ScalarProgram &a = form.anchorInputs[0];
+  all.push_back(stridesOf(a.inputs[c.mainInput], unsigned(a.space.size())));
+  return all;
+}
+
+/// The prologue has been read. Batches that share B and follow each other in memory as rows do are
+/// rows: tiles need not end with each of them.
+bool readMatMul(const GroupForm &form, Contraction &c, std::string &why) {
+  const Operation &op = *form.anchor;
+  const Type y = op.result()->type(), a = op.operand(0)->type(), b = op.operand(1)->type();
   const Dim one = y.context().dim(1);
   c.transA = op.boolAttr("trans_a");
   c.transB = op.boolAttr("trans_b");
   c.m = y.dim(y.rank() - 2);
   c.n = y.dim(y.rank() - 1);
   c.k = a.dim(a.rank() - (c.transA ? 2 : 1));
-  c.batch1 = y.rank() > 2 ? y.dim(y.rank() - 3) : one;
-  c.batch0 = y.rank() > 3 ? y.dim(y.rank() - 4) : one;
+  bool merges = !c.transA;
+  for (unsigned d = 0; d + 2 < b.rank(); ++d)
+    merges &= b.dim(d).isConstant(1);
+  const std::vector<Strides> operands = rowOperands(form, c);
+  llvm::SmallVector<unsigned, 4> batches; // counted from the last, inner ones first
+  for (unsigned d = 3; d <= y.rank(); ++d) {
+    const Dim extent = y.dim(y.rank() - d);
+    if (extent.isConstant(1))
+      continue;
+    for (const Strides &s : operands)
+      merges = merges &&
+               (c.m.isConstant(1) || strideFromLast(s, d) == strideFromLast(s, c.rowDim) * c.m);
+    if (!merges) {
+      batches.push_back(d);
+      continue;
+    }
+    if (c.m.isConstant(1))
+      c.rowDim = d;
+    c.m = c.m * extent;
+  }
+  if (batches.size() > 2) {
+    why = "more than two batch dimensions";
+    return false;
+  }
+  c.batch1Dim = batches.empty() ? 0 : batches[0];
+  c.batch0Dim = batches.size() < 2 ? 0 : batches[1];
+  c.batch1 = c.batch1Dim ? y.dim(y.rank() - c.batch1Dim) : one;
+  c.batch0 = c.batch0Dim ? y.dim(y.rank() - c.batch0Dim) : one;
   return true;
 }
 
@@ -83,11 +122,11 @@ llvm::Optional<Contraction> readContraction(const TacticInput &in, std::string &
     why = "zero points";
     return llvm::None;
   }
-  if (!(op.is(Op::Conv) ? readConv(op, c, why) : readMatMul(op, c, why)))
-    return llvm::None;
-  const int kDim = c.isConv ? 1 : int(op.operand(0)->type().rank()) - (c.transA ? 2 : 1);
-  if (!readPrologue(f.anchorInputs[0], kDim, c, why) || !isPlainBody(f.body, why) ||
-      !fitsInt(f, why))
+  const int kDim =
+      op.is(Op::Conv) ? 1 : int(op.operand(0)->type().rank()) - (op.boolAttr("trans_a") ? 2 : 1);
+  if (!readPrologue(f.anchorInputs[0], kDim, c, why) ||
+      !(op.is(Op::Conv) ? readConv(op, c, why) : readMatMul(f, c, why)) ||
+      !isPlainBody(f.body, why) || !fitsInt(f, why))
     return llvm::None;
   if (!f.anchorInputs[1].isPlainRead()) {
     why = "the second operand is computed in the group";
@@ -242,12 +281,17 @@ void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
   auto matrix = [&](const Strides &from, bool transposed) {
     Strides r;
     r.offset = from.offset;
-    llvm::SmallVector<Dim, 6> all(from.strides.begin(), from.strides.end());
-    if (transposed)
-      std::swap(all[all.size() - 1], all[all.size() - 2]);
-    while (all.size() < 4)
-      all.insert(all.begin(), zero);
-    r.strides = all;
+    for (unsigned d : {c.batch0Dim, c.batch1Dim, c.rowDim, 1u})
+      r.strides.push_back(strideFromLast(from, d));
+    if (transposed) // B, or an A whose rows are not merged
+      r.strides[3] = strideFromLast(from, 2), r.strides[2] = strideFromLast(from, 1);
+    return r;
+  };
+  // B's rows are K.
+  auto matrixB = [&](const Strides &from) {
+    Strides r = matrix(from, c.transB);
+    if (!c.transB)
+      r.strides[2] = strideFromLast(from, 2);
     return r;
   };
   Strides a = stridesOf(aProgram.inputs[c.mainInput], unsigned(aProgram.space.size()));
@@ -290,10 +334,10 @@ void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
     code.line("const auto w = cuda::make_" + weights.str() + "(" + out.pointer(b.source, zero) +
               ");");
   else
-    code.line("const auto w = " +
-              out.view(b.source, matrix(stridesOf(b, unsigned(form.anchorInputs[1].space.size())),
-                                        c.transB)) +
-              ";");
+    code.line(
+        "const auto w = " +
+        out.view(b.source, matrixB(stridesOf(b, unsigned(form.anchorInputs[1].space.size())))) +
+        ";");
   code.line("const auto outs = " + out.outputs(form, over) + ";");
   code.line("const auto ins = " + out.inputs(form.body, over) + ";");
   std::vector<std::string> arguments = {config, "x", "w", "outs", "ins", body};

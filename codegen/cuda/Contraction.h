@@ -12,7 +12,9 @@ namespace tenon::cuda {
 struct Contraction {
   bool isConv = false;
   ConvProblem conv;                    // isConv
-  Dim batch0, batch1, m, n, k;         // matmul
+  Dim batch0, batch1, m, n, k;         // matmul; rows of batches that lie as one matrix are in m
+  /// matmul: which dimensions, counted from the last (1), batch0, batch1 and rows step along; 0: none.
+  unsigned batch0Dim = 0, batch1Dim = 0, rowDim = 2;
   bool transA = false, transB = false; // matmul
   /// The tensor that A is read from, among the inputs of its program; others are a prologue that
   /// varies along K only.

@@ -8,6 +8,8 @@
 namespace tenon::cuda {
 namespace {
 
+constexpr double kThreads = 128; // of a block
+
 bool match(const TacticInput &in, std::string &why) {
   const GroupForm &f = in.form;
   if (!matchAnchor(in, Op::Conv, why))
@@ -53,7 +55,7 @@ void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
   int64_t last = 0;
   for (int64_t most : {4, 2, 1}) {
     const int64_t columns = columnsOf(p, most);
-    for (int64_t vector : {4, 1})
+    for (int64_t vector : {4, 2, 1})
       if (columns != last)
         out.push_back(
             {"depthwise", {{"vector", p.kernelW > 16 ? 1 : vector}, {"columns", columns}}});
@@ -66,13 +68,16 @@ double cost(const TacticInput &in, const Schedule &s) {
   const ConvProblem p = *convProblem(*in.form.anchor, why);
   const Work w = workOf(*in.form.group);
   const double vector = double(*s.get("vector")), columns = double(*s.get("columns"));
-  // Columns that several windows read are loaded once per thread.
-  const double loads = ((columns - 1) * double(p.strideW) + double(p.kernelW)) / columns;
+  const double span = (columns - 1) * double(p.strideW) + double((p.kernelW - 1) * p.dilationW) + 1;
+  const double threads =
+      double(in.form.anchor->result()->type().upperElements()) / (vector * columns);
+  // Every load moves a run, and its elements are widened one by one.
+  const double loads = double(p.kernelH) * (span + double(p.kernelW));
   Effort e;
-  e.bytes = double(w.bytes) * (1 + 0.1 * loads);
-  e.operations = w.flops * (1 + loads / (double(p.kernelW) * vector));
-  e.efficiency = 0.3;
-  e.blocks = double(in.form.anchor->result()->type().upperElements()) / (128 * vector * columns);
+  e.bytes = double(w.bytes);
+  e.operations = w.flops + threads * loads * (4 + 2 * vector);
+  e.efficiency = 0.5;
+  e.blocks = threads / kThreads;
   return microseconds(in.level, e);
 }
 
@@ -102,16 +107,25 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   cfg.extent("pad_top", p.padTop).extent("pad_left", p.padLeft);
   for (auto &[key, value] : s.params)
     cfg.number(key, value);
-  const std::string config = cfg.finish();
   auto plane = [&](const Strides &strides) { return inPlane(strides, p); };
   const auto places = planePlaces(p);
-  const std::string x = operandView(out, form.anchorInputs[0], plane, places, "prologue");
+  const ScalarProgram &image = form.anchorInputs[0];
+  Value *weights = form.anchorInputs[1].inputs[0].source;
+  const Dim zero = op.result()->type().context().dim(0);
+  const int64_t vector = *s.get("vector");
+  if (p.filters == 1 && image.isPlainRead()) {
+    const Strides x = plane(stridesOf(image.inputs[0], unsigned(image.space.size())));
+    const int64_t bytes = vector * bitWidth(weights->type().element()) / 8;
+    cfg.flag("whole_runs",
+             hasWholeRuns(out, image.inputs[0].source, x, 1, zero + p.groups, vector) &&
+                 out.isAligned(weights, zero, bytes));
+  }
+  const std::string config = cfg.finish();
+  const std::string x = operandView(out, image, plane, places, "prologue");
   const std::string body = out.body(form.body, {op.result()->type().element()});
   SourceWriter &c = out.code();
   c.line("const auto x = " + x + ";");
-  c.line("const auto *w = " +
-         out.pointer(form.anchorInputs[1].inputs[0].source, op.result()->type().context().dim(0)) +
-         ";");
+  c.line("const auto *w = " + out.pointer(weights, zero) + ";");
   c.line("const auto outs = " + out.outputs(form, plane) + ";");
   c.line("const auto ins = " + out.inputs(form.body, plane) + ";");
   launch(out, "depthwise", {config, "x", "w", "outs", "ins", body});

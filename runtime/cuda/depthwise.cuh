@@ -3,12 +3,13 @@
 //
 // Algorithm: a thread computes `vector` channels at `columns` neighbouring output columns. With
 // fixed kernel width, stride and dilation it loads the columns of a kernel row once and uses them
-// for every output they touch; the weights of the row stay in registers.
+// for every output they touch. A row's loads, and those of the next rows as far as registers go,
+// are on their way before the first is used: with few threads per layer, latency is what counts.
 //
 // Config (derive from window_defaults): batch, in_h, in_w, out_h, out_w, channels (input),
 // multiplier,
 //   kernel_h, kernel_w (fixed), stride_h, stride_w (fixed), dilation_h, dilation_w (fixed),
-//   pad_top, pad_left. Schedule: vector, columns (4 for 3x3; less for wide kernels).
+//   pad_top, pad_left. whole_runs (see fetch_run). Schedule: vector, columns.
 // x over (n, c, h, w), c stride fixed<1> for vector loads; outs and ins over (n, k, oh, ow).
 // Weights: [kernel_h][kernel_w][channels * multiplier].
 #ifndef TENON_RUNTIME_CUDA_DEPTHWISE_CUH
@@ -30,7 +31,8 @@ struct depthwise_kernel {
 
   static constexpr int vector = Config::vector, columns = Config::columns;
   static constexpr int threads = 128, blocks_per_sm = 1;
-  static constexpr int kernel_w = int(decltype(Config::kernel_w)::value);
+  static constexpr int kernel_w = int(decltype(Config::kernel_w)::value),
+                       kernel_h = int(decltype(Config::kernel_h)::value);
   static constexpr int stride = int(decltype(Config::stride_w)::value);
   static constexpr int dilation = int(decltype(Config::dilation_w)::value);
   static constexpr int multiplier = int(decltype(Config::multiplier)::value);
@@ -49,24 +51,28 @@ struct depthwise_kernel {
     float sum[columns][vector] = {};
     const int y0 = at[2] * int(index_t(cfg.stride_h)) - int(index_t(cfg.pad_top));
     const int x0 = at[3] * stride - int(index_t(cfg.pad_left));
-    for (int ky = 0; ky < int(index_t(cfg.kernel_h)); ++ky) {
+    const auto w_view = make_view(w, extents<1>{});
+    TENON_UNROLL_BY(kernel_w * kernel_h <= 64 ? kernel_h : 1)
+    for (int ky = 0; ky < kernel_h; ++ky) {
+      fetched_run<vector, X> image[span];
+      fetched_run<vector, view<const W, extents<1>>> weights[kernel_w];
       const int y = y0 + ky * int(index_t(cfg.dilation_h));
-      if (unsigned(y) >= unsigned(index_t(cfg.in_h)))
-        continue;
-      float image[span][vector];
       TENON_UNROLL
       for (int i = 0; i < span; ++i)
         if (used(i))
-          load_column(image[i], at, y, x0 + i, count);
+          fetch_column(image[i], at, y, x0 + i, count);
       TENON_UNROLL
       for (int kx = 0; kx < kernel_w; ++kx) {
-        float weights[vector];
-        load_run(weights, w + (ky * kernel_w + kx) * outputs() + at[1], fixed<1>{}, count);
+        const int place[1] = {(ky * kernel_w + kx) * outputs() + at[1]};
+        weights[kx].template fetch<0, Config::whole_runs>(w_view, place, count);
+      }
+      TENON_UNROLL
+      for (int kx = 0; kx < kernel_w; ++kx) {
         TENON_UNROLL
         for (int c = 0; c < columns; ++c) {
           TENON_UNROLL
           for (int v = 0; v < vector; ++v)
-            sum[c][v] = mul_add(image[c * stride + kx * dilation][v], weights[v], sum[c][v]);
+            sum[c][v] = mul_add(image[c * stride + kx * dilation][v], weights[kx][v], sum[c][v]);
         }
       }
     }
@@ -91,20 +97,20 @@ private:
           return true;
     return false;
   }
-  TENON_DEVICE void load_column(float (&to)[vector], const int (&at)[4], int y, int column,
-                                int count) const {
-    if (unsigned(column) >= unsigned(index_t(cfg.in_w))) {
-      TENON_UNROLL
-      for (int v = 0; v < vector; ++v)
-        to[v] = 0;
-    } else if constexpr (multiplier == 1) {
+  template <class Run>
+  TENON_DEVICE void fetch_column(Run &to, const int (&at)[4], int y, int column, int count) const {
+    const bool inside =
+        unsigned(y) < unsigned(index_t(cfg.in_h)) && unsigned(column) < unsigned(index_t(cfg.in_w));
+    if constexpr (multiplier == 1) {
       const int point[4] = {at[0], at[1], y, column};
-      load_operand<1>(to, x, point, count);
+      to.template fetch<1, Config::whole_runs>(x, point, inside ? count : 0);
     } else {
       TENON_UNROLL
       for (int v = 0; v < vector; ++v) {
         const int point[4] = {at[0], (at[1] + v) / multiplier, y, column};
-        to[v] = v < count ? load_element(x.data + offset(x.strides, point)) : 0.0f;
+        to.raw[v] = {};
+        if (inside && v < count)
+          to.raw[v] = x.data[offset(x.strides, point)];
       }
     }
   }

@@ -16,12 +16,15 @@
 #define TENON_GRID_CONSTANT __grid_constant__
 #define TENON_UNROLL _Pragma("unroll")
 #define TENON_NO_UNROLL _Pragma("unroll 1")
+#define TENON_PRAGMA(text) _Pragma(#text)
+#define TENON_UNROLL_BY(n) TENON_PRAGMA(unroll n)
 #else
 #define TENON_DEVICE inline
 #define TENON_GLOBAL
 #define TENON_GRID_CONSTANT
 #define TENON_UNROLL
 #define TENON_NO_UNROLL
+#define TENON_UNROLL_BY(n)
 #endif
 
 namespace tenon {

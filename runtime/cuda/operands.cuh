@@ -74,29 +74,40 @@ template <int V, class T> TENON_FN constexpr int word_bytes() {
 }
 } // namespace detail
 
+/// raw[i] = p[i * stride] for i < count; the rest of raw is zero. 0 <= count <= V. Nothing is
+/// computed from what is loaded, so that the loads of several runs are on their way together.
+/// Whole: a run has V elements or none, and its address is aligned.
+template <bool Whole = false, int V, class E, class T, class Stride>
+TENON_DEVICE void fetch_run(E (&raw)[V], const T *p, Stride stride, int count) {
+  if constexpr (V > 1 && detail::is_unit<Stride> && detail::is_power_of_two(V)) {
+    if (Whole || count <= 0 || (count >= V && detail::is_aligned<detail::word_bytes<V, E>()>(p))) {
+      TENON_UNROLL
+      for (int i = 0; i < V; ++i)
+        raw[i] = E{};
+      if (count > 0)
+        detail::load_words(raw, const_cast<const E *>(p));
+      return;
+    }
+  }
+  TENON_UNROLL
+  for (int i = 0; i < V; ++i)
+    raw[i] = i < count ? p[i * index_t(stride)] : E{};
+}
+
 /// x[i] = p[i * stride] for i < count; the rest of x is zero. 1 <= count <= V.
 template <int V, class T, class Stride>
 TENON_DEVICE void load_run(compute_t<T> (&x)[V], const T *p, Stride stride, int count) {
-  using E = detail::bare<T>;
   if constexpr (detail::is_broadcast<Stride>) {
     const compute_t<T> v = load_element(p);
     TENON_UNROLL
     for (int i = 0; i < V; ++i)
       x[i] = v;
   } else {
-    if constexpr (V > 1 && detail::is_unit<Stride> && detail::is_power_of_two(V)) {
-      if (count >= V && detail::is_aligned<detail::word_bytes<V, E>()>(p)) {
-        E raw[V];
-        detail::load_words(raw, const_cast<const E *>(p));
-        TENON_UNROLL
-        for (int i = 0; i < V; ++i)
-          x[i] = load_element(&raw[i]);
-        return;
-      }
-    }
+    detail::bare<T> raw[V];
+    fetch_run(raw, p, stride, count);
     TENON_UNROLL
     for (int i = 0; i < V; ++i)
-      x[i] = i < count ? load_element(p + i * index_t(stride)) : compute_t<T>{};
+      x[i] = load_element(&raw[i]);
   }
 }
 
@@ -168,6 +179,32 @@ TENON_DEVICE void load_operand(T (&x)[V], const index_view<T, D> &, const Index 
   for (int i = 0; i < V; ++i)
     x[i] = T(D == Along ? at[D] + i : at[D]);
 }
+
+/// A run of one operand that is fetched first and looked at later. Whole: as for fetch_run.
+template <int V, class View> struct fetched_run {
+  compute_t<typename View::element> x[V];
+
+  template <int Along, bool Whole, class Index, int Rank>
+  TENON_DEVICE void fetch(const View &v, const Index (&at)[Rank], int count) {
+    if (count > 0) {
+      load_operand<Along>(x, v, at, count);
+    } else {
+      TENON_UNROLL
+      for (int i = 0; i < V; ++i)
+        x[i] = {};
+    }
+  }
+  TENON_DEVICE auto operator[](int i) const { return x[i]; }
+};
+template <int V, class T, class S> struct fetched_run<V, view<T, S>> {
+  detail::bare<T> raw[V];
+
+  template <int Along, bool Whole, class Index, int Rank>
+  TENON_DEVICE void fetch(const view<T, S> &v, const Index (&at)[Rank], int count) {
+    fetch_run<Whole>(raw, v.data + offset(v.strides, at), v.strides.template get<Along>(), count);
+  }
+  TENON_DEVICE auto operator[](int i) const { return load_element(&raw[i]); }
+};
 
 /// Runs of all operands of a pack.
 template <int V, class Views> struct operand_runs;

@@ -15,6 +15,7 @@ struct window_defaults {
   static constexpr fixed<1> stride_h{}, stride_w{}, dilation_h{}, dilation_w{};
   static constexpr fixed<0> pad_top{}, pad_left{}, pad_bottom{}, pad_right{};
   static constexpr int along = 1, vector = 4;
+  static constexpr bool whole_runs = false;
 };
 
 /// Output points of an image kernel: one thread per run of Vector points along dimension Along and

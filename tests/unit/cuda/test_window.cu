@@ -15,8 +15,9 @@ struct add_relu {
 template <index_t C> using nhwc = dims<dyn, fixed<1>, dyn, fixed<C>>;
 template <index_t C> nhwc<C> nhwc_strides(index_t h, index_t w) { return {h * w * C, {}, w * C, {}}; }
 
-template <int V, int Columns, index_t C, index_t M, index_t K, index_t Stride, index_t Dilation>
+template <int V, int Columns, index_t C, index_t M, index_t K, index_t Stride, index_t Dilation, bool Whole>
 struct depthwise_case : cuda::window_defaults {
+  static constexpr bool whole_runs = Whole;
   static constexpr int vector = V, columns = Columns;
   dyn batch, in_h, in_w, out_h, out_w, pad_top, pad_left;
   static constexpr fixed<C> channels{};
@@ -26,11 +27,11 @@ struct depthwise_case : cuda::window_defaults {
   static constexpr fixed<Dilation> dilation_h{}, dilation_w{};
 };
 
-template <class T, int V, int Columns, index_t C, index_t M, index_t K, index_t Stride, index_t Dilation>
+template <class T, int V, int Columns, index_t C, index_t M, index_t K, index_t Stride, index_t Dilation, bool Whole = false>
 void depthwise(index_t n, index_t h, index_t w, index_t pad, index_t skew = 0) {
   name_case("depthwise n%ld %ldx%ld c%ld m%ld k%ld s%ld d%ld p%ld vector %d columns %d skew %ld", long(n), long(h), long(w),
             long(C), long(M), long(K), long(Stride), long(Dilation), long(pad), V, Columns, long(skew));
-  depthwise_case<V, Columns, C, M, K, Stride, Dilation> cfg;
+  depthwise_case<V, Columns, C, M, K, Stride, Dilation, Whole> cfg;
   const index_t span = Dilation * (K - 1) + 1, oh = (h + 2 * pad - span) / Stride + 1, ow = (w + 2 * pad - span) / Stride + 1;
   const index_t k = C * M;
   cfg.batch = n, cfg.in_h = h, cfg.in_w = w, cfg.out_h = oh, cfg.out_w = ow, cfg.pad_top = pad, cfg.pad_left = pad;
@@ -202,6 +203,9 @@ int main() {
   depthwise<float, 4, 4, 5, 3, 3, 1, 1>(1, 6, 7, 1);
   depthwise<f16, 8, 2, 24, 1, 3, 1, 1>(2, 6, 5, 1);
   depthwise<float, 1, 1, 3, 1, 7, 1, 1>(1, 8, 9, 3);
+  depthwise<f16, 4, 4, 32, 1, 7, 1, 1, true>(2, 9, 10, 3);
+  depthwise<f16, 2, 2, 12, 1, 5, 2, 1, true>(1, 11, 8, 2);
+  depthwise<float, 4, 2, 24, 1, 3, 1, 2, true>(1, 7, 5, 2);
   pooling<float, 0, 1, 4>(2, 12, 9, 8, 3, 2, 1, 1, false);
   pooling<float, 0, 3, 4>(1, 3, 10, 13, 2, 2, 1, 0, true);
   pooling<float, 1, 1, 4>(1, 7, 8, 8, 3, 2, 1, 1, true);

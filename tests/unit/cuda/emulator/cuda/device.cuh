@@ -12,6 +12,7 @@
 #define TENON_GRID_CONSTANT
 #define TENON_UNROLL
 #define TENON_NO_UNROLL
+#define TENON_UNROLL_BY(n)
 
 namespace tenon {
 namespace cuda {
