@@ -140,6 +140,17 @@ std::string substitute(llvm::StringRef spelling, llvm::ArrayRef<std::string> ope
   return s;
 }
 
+/// On CUDA some functions of values that are stored in 16 bits have short forms (`narrow` in
+/// runtime/common/lanes.h).
+std::string spellingOf(const ScalarNode &n, const TargetLevel &level) {
+  std::string s = scalarInfo(n.op->kind())->spelling.str();
+  const bool isNarrow = isFloat(n.element) && bitWidth(n.element) <= 16;
+  if (level.family == Family::Cuda && isNarrow &&
+      n.op->isAny(Op::Div, Op::Reciprocal, Op::Exp, Op::Sigmoid))
+    s.replace(s.find("<L>"), 3, "<narrow<L>>");
+  return s;
+}
+
 /// An `index` op that is a parameter of the body as it is.
 bool isPlainIndex(const ScalarNode &n) {
   return n.indexDim >= 0 && n.indexStep == 1 && n.indexOffset == 0;
@@ -236,7 +247,7 @@ std::string StepWriter::body(const ScalarProgram &program, llvm::ArrayRef<Elemen
         expression = n.op->name().str() + "<L>(" + operands[0] + ", " + operands[1] + ")";
       else
         expression = substitute(
-            scalarInfo(n.op->kind())->spelling, operands, cppElement(computeElement(n.element)),
+            spellingOf(n, level_), operands, cppElement(computeElement(n.element)),
             operands.empty() ? ""
                              : cppElement(computeElement(program.nodes[n.operands[0]].element)));
     }

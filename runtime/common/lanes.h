@@ -92,6 +92,23 @@ using native_lanes = simd<TENON_SIMD_WIDTH>;
 using native_lanes = scalar_lanes;
 #endif
 
+/// Lanes of values that are stored in 16 bits: div, reciprocal, exp and sigmoid may err by 2^-18 of
+/// their result there, which storing hides. CUDA has instructions for that; elsewhere nothing
+/// changes.
+template <class L> struct narrow : L {};
+namespace detail {
+template <class L> constexpr bool is_narrow = false;
+template <class L> constexpr bool is_narrow<narrow<L>> = true;
+#if defined(__CUDA_ARCH__)
+constexpr bool has_narrow_functions = true;
+#else
+constexpr bool has_narrow_functions = false;
+#endif
+/// Whether f<L> of a V may be an approximation.
+template <class L, class V>
+constexpr bool approximates = has_narrow_functions &&is_narrow<L> &&is_same<bare<V>, float>;
+} // namespace detail
+
 namespace detail {
 template <int Bytes> struct lanes_of_bytes { using type = native_lanes; };
 #if TENON_SIMD_WIDTH > 1

@@ -84,8 +84,20 @@ template <class L, class V> TENON_FN V neg(V a) {
     return sub<L>(V{}, a);
 }
 
+namespace detail {
+TENON_FN float approximate_quotient(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  return __fdividef(a, b);
+#else
+  return a / b;
+#endif
+}
+} // namespace detail
+
 template <class L, class V> TENON_FN V div(V a, V b) {
-  if constexpr (detail::holds_float<V>)
+  if constexpr (detail::approximates<L, V>)
+    return detail::approximate_quotient(a, b);
+  else if constexpr (detail::holds_float<V>)
     return a / b;
   else
     return detail::per_lane(a, b, [](auto x, auto y) {

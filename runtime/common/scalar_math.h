@@ -33,25 +33,42 @@ TENON_LIBRARY_FUNCTION(atanh, atanh)
 
 /// On the CPU f32 has a vector form; f64, and everything on CUDA, is the library's.
 #if defined(__CUDACC__)
-#define TENON_VECTOR_FUNCTION(name) TENON_LIBRARY_FUNCTION(name, name)
+#define TENON_VECTOR_FUNCTION(name, own) TENON_LIBRARY_FUNCTION(own, name)
 #else
-#define TENON_VECTOR_FUNCTION(name)                                                                \
-  template <class L, class V> TENON_FN V name(V x) {                                               \
+#define TENON_VECTOR_FUNCTION(name, own)                                                           \
+  template <class L, class V> TENON_FN V own(V x) {                                                \
     if constexpr (detail::is_same<detail::element_t<V>, float>)                                    \
       return detail::fast_##name<L>(x);                                                            \
     else                                                                                           \
       return detail::per_lane(x, [](double v) { return ::name(v); });                              \
   }
 #endif
-TENON_VECTOR_FUNCTION(exp)
-TENON_VECTOR_FUNCTION(log)
-TENON_VECTOR_FUNCTION(tanh)
-TENON_VECTOR_FUNCTION(erf)
+namespace detail {
+TENON_VECTOR_FUNCTION(exp, full_exp)
+TENON_FN float approximate_exp(float x) {
+#if defined(__CUDA_ARCH__)
+  return __expf(x);
+#else
+  return ::expf(x);
+#endif
+}
+} // namespace detail
+template <class L, class V> TENON_FN V exp(V x) {
+  if constexpr (detail::approximates<L, V>)
+    return detail::approximate_exp(x);
+  else
+    return detail::full_exp<L>(x);
+}
+TENON_VECTOR_FUNCTION(log, log)
+TENON_VECTOR_FUNCTION(tanh, tanh)
+TENON_VECTOR_FUNCTION(erf, erf)
 #undef TENON_VECTOR_FUNCTION
 #undef TENON_LIBRARY_FUNCTION
 
 template <class L, class V> TENON_FN V sigmoid(V x) {
-  if constexpr (detail::is_same<detail::element_t<V>, float>)
+  if constexpr (detail::approximates<L, V>)
+    return detail::approximate_quotient(1.0f, 1.0f + exp<L>(-x));
+  else if constexpr (detail::is_same<detail::element_t<V>, float>)
     return detail::fast_sigmoid<L>(x);
   else
     return 1.0 / (1.0 + exp<L>(-x));
@@ -91,7 +108,12 @@ template <class L, class V> TENON_FN V sqrt(V x) {
   else
     return detail::per_lane(x, [](double v) { return ::sqrt(v); });
 }
-template <class L, class V> TENON_FN V reciprocal(V x) { return detail::element_t<V>(1) / x; }
+template <class L, class V> TENON_FN V reciprocal(V x) {
+  if constexpr (detail::approximates<L, V>)
+    return detail::approximate_quotient(1.0f, x);
+  else
+    return detail::element_t<V>(1) / x;
+}
 template <class L, class V> TENON_FN V rsqrt(V x) { return reciprocal<L>(sqrt<L>(x)); }
 
 namespace detail {

@@ -12,7 +12,9 @@
 //   ping_pong     two consumers with a tile each: one multiplies while the other is in its epilogue
 //
 // The epilogue hands runs of 8 neighbouring columns to the body: the four lanes that share a row
-// exchange their sums. The first steps' weights are on their way before the dependency wait.
+// exchange their sums. What the body reads is fetched a batch of columns ahead, the first batch
+// before the multiplications: with a tile or two per block nothing else hides those loads. The
+// first steps' weights are on their way before the dependency wait.
 //
 // Shared memory: A [stages][tile_m x tile_k], B [stages][tile_k x tile_n] as swizzled tiles
 // (ptx/wgmma.cuh), then the barriers.
@@ -278,6 +280,9 @@ private:
       // The other's multiplications come before, its epilogue during this one's.
       if (ping_pong && round > 0)
         bar.turn[group].wait((round - 1) / 2 & 1);
+      epilogue_runs first;
+      if constexpr (splits == 1)
+        fetch(first, part, part.m0 + m_offset, 0);
       float sum[blocks_m * sums];
       multiply(sum, shared, at, part, m_offset);
       if (ping_pong && lane() == 0)
@@ -291,8 +296,9 @@ private:
         if (!combine_splits<splits, 128>(scratch, unit, part.split, sum, &bar.finished[group],
                                          warpgroup{group}))
           continue;
+        fetch(first, part, part.m0 + m_offset, 0);
       }
-      finish(sum, part, part.m0 + m_offset);
+      finish(sum, first, part, part.m0 + m_offset);
     }
   }
   TENON_DEVICE static void release(barriers &bar, int stage) {
@@ -338,28 +344,60 @@ private:
     }
   }
 
-  TENON_DEVICE void finish(float (&sum)[blocks_m * sums], const block_part &part, int m0) const {
-    const int quad = lane() % 4, n = part.n0 + 8 * quad;
+  // The epilogue goes in batches of `batch` times 32 columns of the 8 rows that a warp's lanes hold
+  // at a time: batch number b has block b / batches_n / 2 of 64 rows and, of those, half b /
+  // batches_n % 2.
+  static constexpr int blocks_n = tile_n / 32, batch = blocks_n <= 4 ? blocks_n : 2;
+  static constexpr int batches_n = blocks_n / batch, batches = blocks_m * 2 * batches_n;
+  static_assert(blocks_n % batch == 0, "batches are whole");
+
+  struct epilogue_runs {
+    operand_runs<8, Ins> columns[batch];
+  };
+  /// Where a batch's first run lies; false where there is no such row.
+  TENON_DEVICE bool seek(const block_part &part, int m0, int b, int (&point)[Problem::rank]) const {
+    const int m =
+        m0 + 64 * (b / batches_n / 2) + 16 * (warp() % 4) + 8 * (b / batches_n % 2) + lane() / 4;
+    const bool inside = m < problem.rows();
+    problem.point(part.slice, inside ? m : 0, first_column(part, b), point);
+    return inside;
+  }
+  TENON_DEVICE static int first_column(const block_part &part, int b) {
+    return part.n0 + 8 * (lane() % 4) + 32 * batch * (b % batches_n);
+  }
+  TENON_DEVICE void fetch(epilogue_runs &to, const block_part &part, int m0, int b) const {
+    int point[Problem::rank];
+    const bool inside = seek(part, m0, b, point);
     TENON_UNROLL
-    for (int i = 0; i < blocks_m; ++i) {
+    for (int j = 0; j < batch; ++j, point[Problem::along] += 32) {
+      const int left = problem.columns() - first_column(part, b) - 32 * j;
+      to.columns[j].template load<Problem::along>(ins, point, inside ? min_of(left, 8) : 0);
+    }
+  }
+  TENON_DEVICE void finish(float (&sum)[blocks_m * sums], const epilogue_runs &first,
+                           const block_part &part, int m0) const {
+    epilogue_runs now = first;
+    TENON_UNROLL
+    for (int b = 0; b < batches; ++b) {
+      epilogue_runs next;
+      if (b + 1 < batches)
+        fetch(next, part, m0, b + 1);
+      const int i = b / batches_n / 2, half = b / batches_n % 2;
+      int point[Problem::rank];
+      const bool inside = seek(part, m0, b, point);
       TENON_UNROLL
-      for (int half = 0; half < 2; ++half) {
-        const int m = m0 + 64 * i + 16 * (warp() % 4) + 8 * half + lane() / 4;
-        const bool inside = m < problem.rows();
-        int point[Problem::rank];
-        problem.point(part.slice, inside ? m : 0, n, point);
+      for (int j = 0; j < batch; ++j, point[Problem::along] += 32) {
+        float eight[8];
         TENON_UNROLL
-        for (int j = 0; j < tile_n; j += 32, point[Problem::along] += 32) {
-          float eight[8];
-          TENON_UNROLL
-          for (int e = 0; e < 8; ++e)
-            eight[e] = sum[i * sums + j / 2 + 4 * (e / 2) + 2 * half + e % 2];
-          detail::gather_eight(eight);
-          const int columns = min_of(problem.columns() - n - j, 8);
-          if (inside && columns > 0)
-            apply_body<Problem::along>(body, outs, ins, point, columns, eight);
-        }
+        for (int e = 0; e < 8; ++e)
+          eight[e] =
+              sum[i * sums + 16 * (b % batches_n * batch + j) + 4 * (e / 2) + 2 * half + e % 2];
+        detail::gather_eight(eight);
+        const int columns = min_of(problem.columns() - first_column(part, b) - 32 * j, 8);
+        if (inside && columns > 0)
+          apply_to_runs<Problem::along>(body, outs, now.columns[j], point, columns, eight);
       }
+      now = next;
     }
   }
 };

@@ -79,36 +79,40 @@ template <int V, class T> TENON_FN constexpr int word_bytes() {
 /// Whole: a run has V elements or none, and its address is aligned.
 template <bool Whole = false, int V, class E, class T, class Stride>
 TENON_DEVICE void fetch_run(E (&raw)[V], const T *p, Stride stride, int count) {
-  if constexpr (V > 1 && detail::is_unit<Stride> && detail::is_power_of_two(V)) {
-    if (Whole || count <= 0 || (count >= V && detail::is_aligned<detail::word_bytes<V, E>()>(p))) {
-      TENON_UNROLL
-      for (int i = 0; i < V; ++i)
-        raw[i] = E{};
-      if (count > 0)
-        detail::load_words(raw, const_cast<const E *>(p));
-      return;
-    }
-  }
+  constexpr bool one_word = V > 1 && detail::is_unit<Stride> && detail::is_power_of_two(V);
   TENON_UNROLL
   for (int i = 0; i < V; ++i)
-    raw[i] = i < count ? p[i * index_t(stride)] : E{};
+    raw[i] = E{};
+  if constexpr (detail::is_broadcast<Stride>) {
+    const E value = count > 0 ? *p : E{};
+    TENON_UNROLL
+    for (int i = 0; i < V; ++i)
+      raw[i] = value;
+  } else if constexpr (one_word && Whole) {
+    if (count > 0)
+      detail::load_words(raw, const_cast<const E *>(p));
+  } else {
+    if constexpr (one_word) {
+      if (count >= V && detail::is_aligned<detail::word_bytes<V, E>()>(p)) {
+        detail::load_words(raw, const_cast<const E *>(p));
+        return;
+      }
+    }
+    TENON_UNROLL
+    for (int i = 0; i < V; ++i)
+      if (i < count)
+        raw[i] = p[i * index_t(stride)];
+  }
 }
 
 /// x[i] = p[i * stride] for i < count; the rest of x is zero. 1 <= count <= V.
 template <int V, class T, class Stride>
 TENON_DEVICE void load_run(compute_t<T> (&x)[V], const T *p, Stride stride, int count) {
-  if constexpr (detail::is_broadcast<Stride>) {
-    const compute_t<T> v = load_element(p);
-    TENON_UNROLL
-    for (int i = 0; i < V; ++i)
-      x[i] = v;
-  } else {
-    detail::bare<T> raw[V];
-    fetch_run(raw, p, stride, count);
-    TENON_UNROLL
-    for (int i = 0; i < V; ++i)
-      x[i] = load_element(&raw[i]);
-  }
+  detail::bare<T> raw[V];
+  fetch_run(raw, p, stride, count);
+  TENON_UNROLL
+  for (int i = 0; i < V; ++i)
+    x[i] = load_element(&raw[i]);
 }
 
 /// p[i * stride] = x[i] for i < count.
@@ -206,7 +210,7 @@ template <int V, class T, class S> struct fetched_run<V, view<T, S>> {
   TENON_DEVICE auto operator[](int i) const { return load_element(&raw[i]); }
 };
 
-/// Runs of all operands of a pack.
+/// Runs of all operands of a pack: fetched together, converted where they are used.
 template <int V, class Views> struct operand_runs;
 template <int V> struct operand_runs<V, arguments<>> {
   template <int Along, class Index, int Rank>
@@ -217,13 +221,13 @@ template <int V> struct operand_runs<V, arguments<>> {
   }
 };
 template <int V, class View, class... Rest> struct operand_runs<V, arguments<View, Rest...>> {
-  compute_t<typename View::element> head[V];
+  fetched_run<V, View> head;
   operand_runs<V, arguments<Rest...>> tail;
 
   template <int Along, class Index, int Rank>
   TENON_DEVICE void load(const arguments<View, Rest...> &views, const Index (&at)[Rank],
                          int count) {
-    load_operand<Along>(head, views.head, at, count);
+    head.template fetch<Along, false>(views.head, at, count);
     tail.template load<Along>(views.tail, at, count);
   }
   /// body(got..., element i of every run).
@@ -261,18 +265,27 @@ template <int V, class View, class... Rest> struct result_runs<V, arguments<View
   }
 };
 
-/// outs[at + i] = body(anchor[i]..., ins[at + i]...) for i < count along dimension Along.
+/// outs[at + i] = body(anchor[i]..., operands[i]...) for i < count along dimension Along.
+template <int Along, int V, class Outs, class Ins, class Body, class Index, int Rank,
+          class... Anchors>
+TENON_DEVICE void apply_to_runs(const Body &body, const Outs &outs,
+                                const operand_runs<V, Ins> &operands, const Index (&at)[Rank],
+                                int count, const Anchors (&...anchors)[V]) {
+  result_runs<V, Outs> stored;
+  TENON_UNROLL
+  for (int i = 0; i < V; ++i)
+    stored.set(i, operands.call(body, i, anchors[i]...));
+  stored.template store<Along>(outs, at, count);
+}
+
+/// The same with ins[at + i] as operands.
 template <int Along, int V, class Outs, class Ins, class Body, class Index, int Rank,
           class... Anchors>
 TENON_DEVICE void apply_body(const Body &body, const Outs &outs, const Ins &ins,
                              const Index (&at)[Rank], int count, const Anchors (&...anchors)[V]) {
   operand_runs<V, Ins> operands;
   operands.template load<Along>(ins, at, count);
-  result_runs<V, Outs> stored;
-  TENON_UNROLL
-  for (int i = 0; i < V; ++i)
-    stored.set(i, operands.call(body, i, anchors[i]...));
-  stored.template store<Along>(outs, at, count);
+  apply_to_runs<Along>(body, outs, operands, at, count, anchors...);
 }
 
 /// The first Count coordinates of the linear index `n` in a space, the last of them fastest.
