@@ -140,14 +140,14 @@ std::string substitute(llvm::StringRef spelling, llvm::ArrayRef<std::string> ope
   return s;
 }
 
-/// On CUDA some functions of values that are stored in 16 bits have short forms (`narrow` in
+/// On CUDA some functions of values that are stored in 16 bits have short forms (`narrowed` in
 /// runtime/common/lanes.h).
 std::string spellingOf(const ScalarNode &n, const TargetLevel &level) {
   std::string s = scalarInfo(n.op->kind())->spelling.str();
   const bool isNarrow = isFloat(n.element) && bitWidth(n.element) <= 16;
   if (level.family == Family::Cuda && isNarrow &&
       n.op->isAny(Op::Div, Op::Reciprocal, Op::Exp, Op::Sigmoid))
-    s.replace(s.find("<L>"), 3, "<narrow<L>>");
+    s.replace(s.find("<L>"), 3, "<narrowed<L>>");
   return s;
 }
 

@@ -95,10 +95,10 @@ using native_lanes = scalar_lanes;
 /// Lanes of values that are stored in 16 bits: div, reciprocal, exp and sigmoid may err by 2^-18 of
 /// their result there, which storing hides. CUDA has instructions for that; elsewhere nothing
 /// changes.
-template <class L> struct narrow : L {};
+template <class L> struct narrowed : L {};
 namespace detail {
 template <class L> constexpr bool is_narrow = false;
-template <class L> constexpr bool is_narrow<narrow<L>> = true;
+template <class L> constexpr bool is_narrow<narrowed<L>> = true;
 #if defined(__CUDA_ARCH__)
 constexpr bool has_narrow_functions = true;
 #else
