@@ -11,9 +11,10 @@ namespace tenon::cuda {
 /// A conv or matmul group as kernels of tiles take it: M x K times K x N per slice.
 struct Contraction {
   bool isConv = false;
-  ConvProblem conv;                    // isConv
-  Dim batch0, batch1, m, n, k;         // matmul; rows of batches that lie as one matrix are in m
-  /// matmul: which dimensions, counted from the last (1), batch0, batch1 and rows step along; 0: none.
+  ConvProblem conv;            // isConv
+  Dim batch0, batch1, m, n, k; // matmul; rows of batches that lie as one matrix are in m
+  /// matmul: which dimensions, counted from the last (1), batch0, batch1 and rows step along; 0:
+  /// none.
   unsigned batch0Dim = 0, batch1Dim = 0, rowDim = 2;
   bool transA = false, transB = false; // matmul
   /// The tensor that A is read from, among the inputs of its program; others are a prologue that
