@@ -7,6 +7,8 @@
 #include "codegen/Work.h"
 #include "codegen/cuda/Common.h"
 
+#include <algorithm>
+
 namespace tenon::cuda {
 namespace {
 
@@ -28,6 +30,8 @@ bool matchReduce(const TacticInput &in, std::string &why) {
   }
   return true;
 }
+
+constexpr int64_t kMostThreads = 1024, kFewResults = 8, kMostResults = 32; // of a block
 
 int64_t volumeOf(llvm::ArrayRef<Dim> extents) {
   int64_t n = 1;
@@ -55,14 +59,21 @@ void enumerateReduce(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out
     across =
         !s.strides.back().isConstant(1) && s.strides[nest.kept.extents.size() - 1].isConstant(1);
   }
-  const int64_t wanted = std::max<int64_t>(1, int64_t(in.level.multiprocessors) * 1024 /
-                                                  std::max<int64_t>(1, results));
-  int64_t lanes = powerOfTwoUpTo(std::min<int64_t>({elements, wanted, 256}));
-  if (!across) // a warp reads one result's neighbours
+  const auto sms = int64_t(in.level.multiprocessors);
+  int64_t lanes, threads;
+  if (across) {
+    // As few neighbouring results a block as fill a piece of a memory line, while blocks are few.
+    const int64_t together = std::clamp<int64_t>(
+        powerOfTwoUpTo(std::max<int64_t>(1, results / sms)), kFewResults, kMostResults);
+    lanes = powerOfTwoUpTo(std::clamp<int64_t>(elements / 4, 1, kMostThreads / together));
+    threads = std::max<int64_t>(64, lanes * together);
+  } else { // a warp reads one result's neighbours
+    const int64_t wanted = std::max<int64_t>(1, sms * 1024 / std::max<int64_t>(1, results));
+    lanes = powerOfTwoUpTo(std::min<int64_t>({elements, wanted, kMostThreads}));
     lanes = std::max(lanes, powerOfTwoUpTo(std::min<int64_t>(elements, 32)));
-  else // at least eight neighbouring results
-    lanes = std::min<int64_t>(lanes, 32);
-  out.push_back({"reduce", {{"lanes", lanes}, {"across", across}}});
+    threads = std::max<int64_t>(256, lanes);
+  }
+  out.push_back({"reduce", {{"threads", threads}, {"lanes", lanes}, {"across", across}}});
 }
 void enumerateFold(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
   out.push_back({"fold", {}});
@@ -74,8 +85,8 @@ double costReduce(const TacticInput &in, const Schedule &s) {
   e.bytes = double(w.bytes);
   e.operations = w.flops * 4;
   e.efficiency = 0.2;
-  e.blocks =
-      double(in.form.anchor->result()->type().upperElements()) * double(*s.get("lanes")) / 256;
+  e.blocks = double(in.form.anchor->result()->type().upperElements()) * double(*s.get("lanes")) /
+             double(*s.get("threads"));
   return microseconds(in.level, e);
 }
 double costFold(const TacticInput &in, const Schedule &) {
@@ -94,7 +105,9 @@ void emitReduction(const TacticInput &in, const Schedule &s, StepWriter &out,
   StepWriter::Config cfg(out, "config");
   cfg.extents("kept", nest.kept.extents).extents("reduced", nest.reduced.extents);
   if (auto lanes = s.get("lanes"))
-    cfg.number("lanes", *lanes).flag("across", *s.get("across"));
+    cfg.number("threads", *s.get("threads"))
+        .number("lanes", *lanes)
+        .flag("across", *s.get("across"));
   if (isLarge(form))
     cfg.flag("large", true);
   const std::string config = cfg.finish();

@@ -7,10 +7,11 @@
 // several) and  operator()(L, acc..., value...)  of the same shape, associative and commutative up
 // to rounding. `pre` gives values of the accumulators' types.
 //
-// Algorithm: lane_group; deterministic.
-// Config: kept, reduced (dims; both of rank 1 at least). Schedule: lanes (threads per result, a
-// power of two up to 256), across (neighbouring threads take neighbouring results). ins: over kept
-// dimensions, then reduced ones; outs, post_ins: over the kept ones.
+// Algorithm: lane_group; deterministic. A thread fetches several elements before it folds the first
+// of them, since little else hides the way to memory when results are few.
+// Config: kept, reduced (dims; both of rank 1 at least). Schedule: threads, lanes (threads per
+// result, a power of two up to `threads`), across (neighbouring threads take neighbouring results).
+// ins: over kept dimensions, then reduced ones; outs, post_ins: over the kept ones.
 #ifndef TENON_RUNTIME_CUDA_REDUCE_CUH
 #define TENON_RUNTIME_CUDA_REDUCE_CUH
 
@@ -50,7 +51,8 @@ struct reduce_kernel {
   Post post;
 
   using index = index_of<Config>;
-  static constexpr int threads = 256, blocks_per_sm = 1;
+  static constexpr int threads = Config::threads, blocks_per_sm = 1;
+  static constexpr int ahead = 8; // elements fetched at a time
   static constexpr int kept_rank = decltype(Config::kept)::rank,
                        reduced_rank = decltype(Config::reduced)::rank;
   static constexpr int rank = kept_rank + reduced_rank;
@@ -71,15 +73,23 @@ struct reduce_kernel {
     tuple sum = detail::as_tuple(combine.identity(scalar_lanes{}));
     if (result < results) {
       unravel<kept_rank>(cfg.kept, result, at);
-      for (index e = group::lane(); e < elements; e += Config::lanes) {
-        index inner[reduced_rank];
-        unravel<reduced_rank>(cfg.reduced, e, inner);
+      for (index first = group::lane(); first < elements; first += ahead * Config::lanes) {
+        operand_runs<1, Ins> operands[ahead];
         TENON_UNROLL
-        for (int d = 0; d < reduced_rank; ++d)
-          at[kept_rank + d] = inner[d];
-        operand_runs<1, Ins> operands;
-        operands.template load<rank - 1>(ins, at, 1);
-        sum = detail::fold_tuples(members{}, combine, sum, detail::as_tuple(operands.call(pre, 0)));
+        for (int i = 0; i < ahead; ++i) {
+          const index e = first + i * Config::lanes;
+          index inner[reduced_rank];
+          unravel<reduced_rank>(cfg.reduced, e < elements ? e : 0, inner);
+          TENON_UNROLL
+          for (int d = 0; d < reduced_rank; ++d)
+            at[kept_rank + d] = inner[d];
+          operands[i].template load<rank - 1>(ins, at, 1);
+        }
+        TENON_UNROLL
+        for (int i = 0; i < ahead; ++i)
+          if (first + i * Config::lanes < elements)
+            sum = detail::fold_tuples(members{}, combine, sum,
+                                      detail::as_tuple(operands[i].call(pre, 0)));
       }
     }
     sum = group::combine(sum, shared, [&](const tuple &a, const tuple &b) {

@@ -25,17 +25,18 @@ struct scale_body {
   template <class L> TENON_FN f32<L> operator()(L, f32<L> sum, f32<L> factor) const { return sum * factor; }
 };
 
-template <int Lanes, bool Across> struct reduce_case {
+template <int Lanes, bool Across, int Threads> struct reduce_case {
   dims<dyn, dyn> kept;
   dims<dyn, dyn> reduced;
+  static constexpr int threads = Threads;
   static constexpr int lanes = Lanes;
   static constexpr bool across = Across;
 };
 
 /// Sum of squares over h and w of (n, h, w, c) or (n, c, h, w), times a factor by channel.
-template <int Lanes, bool Across> void reduce_sum(index_t n, index_t c, index_t h, index_t w) {
-  name_case("reduce n%ld c%ld %ldx%ld lanes %d across %d", long(n), long(c), long(h), long(w), Lanes, Across);
-  reduce_case<Lanes, Across> cfg;
+template <int Lanes, bool Across, int Threads = 256> void reduce_sum(index_t n, index_t c, index_t h, index_t w) {
+  name_case("reduce n%ld c%ld %ldx%ld threads %d lanes %d across %d", long(n), long(c), long(h), long(w), Threads, Lanes, Across);
+  reduce_case<Lanes, Across, Threads> cfg;
   cfg.kept = dims<dyn, dyn>(n, c);
   cfg.reduced = dims<dyn, dyn>(h, w);
   buffer<float> x(n * c * h * w), factor(c), y(n * c);
@@ -76,7 +77,7 @@ struct both {
 };
 template <int Lanes> struct arg_case {
   dims<dyn> kept, reduced;
-  static constexpr int lanes = Lanes;
+  static constexpr int threads = 256, lanes = Lanes;
   static constexpr bool across = false;
 };
 template <int Lanes> void reduce_arg_max(index_t rows, index_t n) {
@@ -326,6 +327,9 @@ int main() {
   reduce_sum<1, true>(2, 40, 3, 5);
   reduce_sum<8, true>(2, 33, 7, 7);
   reduce_sum<32, false>(3, 5, 6, 9);
+  reduce_sum<128, true, 1024>(1, 20, 30, 41);
+  reduce_sum<8, true, 64>(2, 19, 7, 7);
+  reduce_sum<1024, false, 1024>(1, 2, 50, 61);
   reduce_sum<256, false>(1, 3, 40, 17);
   reduce_sum<4, false>(1, 70, 1, 3);
   reduce_arg_max<32>(9, 100);
