@@ -8,8 +8,8 @@ llvm::StringRef optimizationPipeline(unsigned level) {
   case 0: return "";
   case 1: return "canonicalize,fold,canonicalize,cse,dce";
   default:
-    return "canonicalize,fold,canonicalize,cse,fold-conv-scale,decompose-conv-transpose,absorb-pad,"
-           "eliminate-transpose,canonicalize,fold,cse,dce";
+    return "canonicalize,fold,canonicalize,cse,raise-normalize,fold-conv-scale,"
+           "decompose-conv-transpose,absorb-pad,eliminate-transpose,canonicalize,fold,cse,dce";
   }
 }
 

@@ -16,6 +16,7 @@
 #include "passes/FoldConvScale.h"
 #include "passes/Fuse.h"
 #include "passes/Isolate.h"
+#include "passes/RaiseNormalize.h"
 
 namespace tenon {
 namespace {
@@ -92,6 +93,11 @@ const PassInfo kTable[] = {
     {Pattern, "dce.dead-op", "operations without uses"},
     {Pattern, "dce.dead-result", "results of maps, groups and ifs without uses"},
     {Pattern, "dce.dead-operand", "captured operands that no region reads"},
+
+    // RaiseNormalize.cpp
+    {Pass, "raise-normalize", "normalisations made of reductions and maps become one operation",
+     runRaiseNormalize},
+    {Pattern, "raise-normalize.map", "deviations over the root of their mean square"},
 
     // FoldConvScale.cpp
     {Pass, "fold-conv-scale", "per-channel scale and shift go into weights and bias",
