@@ -25,12 +25,22 @@ struct CompiledFile {
   std::string bytes;
 };
 
+/// What is known of one step once it is written (CUDA).
+struct StepSummary {
+  std::string level; // "sm_90a"
+  int step = 0;
+  double estimatedMicroseconds = 0;
+  /// The configuration and functors whose names the instance of its kernel carries.
+  std::vector<std::string> types;
+};
+
 struct CompileSummary {
   int nodes = 0;   // ONNX nodes read
   int kernels = 0; // steps written
   int64_t weightBytes = 0, arenaBytes = 0, boundBytes = 0, scratchBytes = 0, stateBytes = 0;
   double estimatedMicroseconds = 0;
   std::string weightsMode;
+  std::vector<StepSummary> steps; // CUDA only
 };
 
 /// Schedules every graph of an optimized module for `target` (one variant per level), leaving the

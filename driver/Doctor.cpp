@@ -1,7 +1,9 @@
 // Implements `tenon doctor`: which compilers, instruction sets and GPUs are here.
 #include "codegen/Target.h"
 #include "driver/Commands.h"
-#include "driver/Program.h"
+#include "driver/Files.h"
+#include "driver/Options.h"
+#include "driver/Tools.h"
 
 #include <CLI/CLI.hpp>
 
@@ -57,6 +59,8 @@ std::vector<Finding> examine() {
   }
   out.push_back(
       {"CUDA compiler", release, "install the CUDA toolkit (12.2 or newer) for cuda targets"});
+  const std::string cuobjdump = findCuobjdump();
+  out.push_back({"disassembler", cuobjdump, std::string(kCuobjdumpRemedy)});
   auto smi = llvm::sys::findProgramByName("nvidia-smi");
   auto gpus =
       smi ? outputOf(*smi, {"--query-gpu=name,compute_cap,memory.total", "--format=csv,noheader"})

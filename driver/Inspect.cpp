@@ -1,6 +1,7 @@
 // Implements `tenon inspect`: what a model is and what became of it.
 #include "driver/Commands.h"
 #include "driver/Inspection.h"
+#include "driver/TensorCores.h"
 
 #include <CLI/CLI.hpp>
 
@@ -16,52 +17,101 @@ struct InspectOptions {
   bool tensorCores = false;
 };
 
-bool inspect(const InspectOptions &options, Console &console, Compilation &c, Status &status) {
-  Diagnostics &diagnostics = c.diagnostics();
-  status = Failed;
-  if (options.tensorCores) {
-    diagnostics.error("--tensor-cores is not available in this version; --report=kernels names "
-                      "each group's kernel");
-    return false;
+class InspectRun {
+public:
+  InspectRun(const InspectOptions &options, Console &console)
+      : options_(options), console_(console), compilation_(console, options.model, options.passes) {
   }
-  if (!refuseUnavailable(options.model, options.code, diagnostics))
-    return false;
-  auto target = codeTarget(options.code, diagnostics);
-  if (!target)
-    return status = Usage, false;
-  if (!c.open() || !c.load())
-    return status = c.status(), false;
-  Inspection inspection;
-  inspection.model = options.model.model;
-  inspection.target = target->name;
-  inspection.lookAtModel(c.module());
-  ScheduleOptions schedule;
-  if (!scheduleOptions(options.code, c.passContext(), schedule, diagnostics))
-    return false;
-  // A model that this target cannot run is still looked at.
-  inspection.scheduled = c.schedule(*target, schedule);
-  console.endProgress();
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  if (options.format == "json" || console.json())
-    inspection.printJson(os, c);
-  else if (options.format == "dot")
-    inspection.printDot(os, c);
-  else if (options.format == "html")
-    inspection.printHtml(os, c);
-  else
-    inspection.printText(os, c);
-  os.flush();
-  if (options.output == "-") {
-    llvm::outs() << text;
-  } else {
-    OutputFiles files(diagnostics);
-    if (!files.add(options.output, text) || !files.commit())
+
+  int run() {
+    const bool ok = inspect();
+    console_.report(diagnostics());
+    if (ok)
+      return Done;
+    return status_ != Done                 ? status_
+           : compilation_.status() != Done ? compilation_.status()
+                                           : Failed;
+  }
+
+private:
+  Diagnostics &diagnostics() { return compilation_.diagnostics(); }
+  bool usage(const std::string &message) {
+    diagnostics().error(message);
+    return status_ = Usage, false;
+  }
+  bool isJson() const { return options_.format == "json" || console_.json(); }
+
+  bool inspect() {
+    if (!refuseUnavailable(options_.model, options_.code, diagnostics()))
       return false;
+    const auto target = codeTarget(options_.code, diagnostics());
+    if (!target)
+      return status_ = Usage, false;
+    if (options_.tensorCores && target->family != Family::Cuda)
+      return usage("--tensor-cores: target " + target->name +
+                   " has none; name a GPU, as in --target=cuda:sm_90a");
+    if (options_.tensorCores && options_.format != "text" && options_.format != "json")
+      return usage("--tensor-cores: --format is text or json, not " + options_.format);
+    if (!compilation_.open() || !compilation_.load())
+      return false;
+    Inspection inspection;
+    inspection.model = options_.model.model;
+    inspection.target = target->name;
+    inspection.lookAtModel(compilation_.module());
+    ScheduleOptions schedule;
+    if (!scheduleOptions(options_.code, compilation_.passContext(), schedule, diagnostics()))
+      return false;
+    // A model that this target cannot run is still looked at.
+    inspection.scheduled = compilation_.schedule(*target, schedule);
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    bool ok = inspection.scheduled;
+    if (!options_.tensorCores)
+      print(inspection, os);
+    else if (ok)
+      ok = prove(*target, schedule, os);
+    console_.endProgress();
+    os.flush();
+    return write(text) && ok;
   }
-  status = c.status();
-  return inspection.scheduled;
-}
+
+  void print(const Inspection &inspection, llvm::raw_ostream &os) {
+    if (isJson())
+      inspection.printJson(os, compilation_);
+    else if (options_.format == "dot")
+      inspection.printDot(os, compilation_);
+    else if (options_.format == "html")
+      inspection.printHtml(os, compilation_);
+    else
+      inspection.printText(os, compilation_);
+  }
+
+  bool prove(const Target &target, const ScheduleOptions &schedule, llvm::raw_ostream &os) {
+    TensorCoreProof proof(console_, compilation_, target);
+    const bool ok = proof.take(options_.code, schedule);
+    if (proof.hasLayers() && isJson())
+      proof.printJson(os);
+    else if (proof.hasLayers())
+      proof.printText(os);
+    return ok;
+  }
+
+  bool write(llvm::StringRef text) {
+    if (text.empty())
+      return true;
+    if (options_.output == "-") {
+      llvm::outs() << text;
+      return true;
+    }
+    OutputFiles files(diagnostics());
+    return files.add(options_.output, text) && files.commit();
+  }
+
+  const InspectOptions &options_;
+  Console &console_;
+  Compilation compilation_;
+  Status status_ = Done;
+};
 
 } // namespace
 
@@ -82,11 +132,7 @@ void declareInspect(CLI::App &app, Command &command) {
   sub->callback([options, &command] {
     command = [options] {
       Console console(options->console);
-      Compilation compilation(console, options->model, options->passes);
-      Status status = Done;
-      const bool ok = inspect(*options, console, compilation, status);
-      console.report(compilation.diagnostics());
-      return ok ? Done : status == Done ? Failed : status;
+      return InspectRun(*options, console).run();
     };
   });
 }

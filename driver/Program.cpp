@@ -5,6 +5,7 @@
 #include "codegen/EmbeddedRuntime.h"
 #include "codegen/cuda/Program.h"
 #include "codegen/emit/CppText.h"
+#include "driver/Tools.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -20,27 +21,6 @@ namespace tenon {
 //===----------------------------------------------------------------------===//
 // Building
 //===----------------------------------------------------------------------===//
-
-std::string findCxx() {
-  if (auto named = llvm::sys::Process::GetEnv("CXX"))
-    if (auto path = llvm::sys::findProgramByName(*named))
-      return *path;
-  for (const char *name : {"c++", "g++", "clang++"})
-    if (auto path = llvm::sys::findProgramByName(name))
-      return *path;
-  return "";
-}
-
-std::string findNvcc() {
-  if (auto named = llvm::sys::Process::GetEnv("NVCC"))
-    if (auto path = llvm::sys::findProgramByName(*named))
-      return *path;
-  if (auto path = llvm::sys::findProgramByName("nvcc"))
-    return *path;
-  if (auto path = llvm::sys::findProgramByName("nvcc", {"/usr/local/cuda/bin"}))
-    return *path;
-  return "";
-}
 
 bool Program::writeFiles(llvm::ArrayRef<CompiledFile> files) {
   OutputFiles out(diagnostics());
@@ -60,29 +40,8 @@ bool Program::writeFiles(llvm::ArrayRef<CompiledFile> files) {
 
 bool Program::execute(llvm::StringRef program, llvm::ArrayRef<std::string> arguments,
                       llvm::StringRef what) {
-  const std::string log = folder_.file("log.txt");
-  std::vector<llvm::StringRef> words{program};
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  const llvm::Optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), llvm::StringRef(log),
-                                                       llvm::StringRef(log)};
-  std::string error;
-  const int status = llvm::sys::ExecuteAndWait(program, words, llvm::None, redirects, 0, 0, &error);
-  if (status == 0)
-    return true;
-  Diagnostic &d = diagnostics().error(what.str() + " failed" +
-                                      (status > 0 ? " with status " + std::to_string(status)
-                                                  : ": " + (error.empty() ? "it crashed" : error)));
-  std::string line = program.str();
-  for (const std::string &a : arguments)
-    line += " " + a;
-  d.notes.push_back(line);
-  if (auto buffer = llvm::MemoryBuffer::getFile(log)) {
-    llvm::SmallVector<llvm::StringRef, 32> lines;
-    (*buffer)->getBuffer().split(lines, '\n', -1, /*KeepEmpty=*/false);
-    for (size_t i = 0; i < lines.size() && i < 20; ++i)
-      d.notes.push_back(lines[i].str());
-  }
-  return false;
+  return runTool({program.str(), arguments.vec(), folder_.file("log.txt"), ""}, what,
+                 diagnostics());
 }
 
 bool Program::build(const CodeOptions &code, Watch watch) {

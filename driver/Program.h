@@ -66,8 +66,4 @@ private:
   unsigned threads_ = 1, runNumber_ = 0;
 };
 
-/// Compilers as the environment or the usual places have them; empty when there is none.
-std::string findCxx();
-std::string findNvcc();
-
 } // namespace tenon

@@ -1,7 +1,8 @@
 # Sourced by the other scripts: where the project's own tools are.
 #
 # Puts the virtual environment's python3 and an nvcc of CUDA 13 (the machine's,
-# or the one that scripts/setup fetched) at the front of PATH.
+# or the one that scripts/setup fetched) at the front of PATH, and a fetched
+# cuobjdump at its end.
 
 TENON_ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 export TENON_ROOT
@@ -21,10 +22,26 @@ tenon_find_nvcc() {
   return 1
 }
 
+# Prints the folder of the first cuobjdump; fails when there is none.
+tenon_find_cuobjdump() {
+  local candidate
+  for candidate in "$(command -v cuobjdump || true)" /usr/local/cuda/bin/cuobjdump \
+                   "$TENON_ROOT/.cuobjdump/bin/cuobjdump"; do
+    if [ -x "$candidate" ] && "$candidate" --version >/dev/null 2>&1; then
+      dirname "$candidate"
+      return 0
+    fi
+  done
+  return 1
+}
+
 tenon_enter_env() {
   local folder
   if folder="$(tenon_find_nvcc)"; then
     PATH="$folder:$PATH"
+  fi
+  if folder="$(tenon_find_cuobjdump)"; then
+    PATH="$PATH:$folder"
   fi
   [ -d "$TENON_ROOT/.venv/bin" ] && PATH="$TENON_ROOT/.venv/bin:$PATH"
   export PATH

@@ -180,13 +180,20 @@ private:
         continue;
       }
       const TacticInput in{*form, v.level, &alignment};
-      if (tactic->cost && &v == variants_.front().get())
-        summary_.estimatedMicroseconds += tactic->cost(in, *s);
+      StepSummary summary;
+      summary.level = v.name();
+      summary.step = step.number;
+      if (tactic->cost)
+        summary.estimatedMicroseconds = tactic->cost(in, *s);
+      if (&v == variants_.front().get())
+        summary_.estimatedMicroseconds += summary.estimatedMicroseconds;
       const std::string &label = names[step.number];
+      Section written =
+          section(v, step, label, [&](StepWriter &writer) { tactic->emit(in, *s, writer); });
       v.rows.push_back(
-          {label,
-           section(v, step, label, [&](StepWriter &writer) { tactic->emit(in, *s, writer); }),
-           touchesIo(v.plan, *step.op), v.order.branch(step.number)});
+          {label, written.function, touchesIo(v.plan, *step.op), v.order.branch(step.number)});
+      summary.types = std::move(written.types);
+      summary_.steps.push_back(std::move(summary));
     }
     carryStates(v);
   }
@@ -198,7 +205,7 @@ private:
       Value *to = v.graph.body().argument(s.input), *from = v.graph.returnOp()->operand(s.output);
       const std::string label = "carry" + std::to_string(k);
       Step step;
-      const std::string function = section(v, step, label, [&](StepWriter &out) {
+      const Section written = section(v, step, label, [&](StepWriter &out) {
         out.include("cuda/map.cuh");
         StepWriter::Config cfg(out, "config");
         cfg.extents("space", {from->type().elements()});
@@ -211,13 +218,19 @@ private:
         out.code().line("return to.launch<V>(cuda::map(" + config +
                         ", outs, ins, cuda::identity_body{}));");
       });
-      v.rows.push_back({label, function, touchesIo(v.plan, {from, to}), 0});
+      v.rows.push_back({label, written.function, touchesIo(v.plan, {from, to}), 0});
     }
   }
 
-  /// Writes a step's section unless another variant has the same; gives its function's name.
-  std::string section(Variant &v, const Step &step, const std::string &label,
-                      llvm::function_ref<void(StepWriter &)> emit) {
+  /// Where a step's text stands.
+  struct Section {
+    std::string function;
+    std::vector<std::string> types;
+  };
+
+  /// Writes a step's section unless another variant has the same.
+  Section section(Variant &v, const Step &step, const std::string &label,
+                  llvm::function_ref<void(StepWriter &)> emit) {
     for (const std::string &name : {label, label + "_" + v.name()}) {
       StepWriter writer(v.plan, step, dims_, v.level, name, &types_);
       emit(writer);
@@ -238,9 +251,9 @@ private:
         stepTexts_.push_back(w.take());
         types_.insert(writer.declared().begin(), writer.declared().end());
       }
-      return name;
+      return {name, writer.types()};
     }
-    return label; // not reached: the second name is this variant's own
+    return {label, {}}; // not reached: the second name is this variant's own
   }
 
   static bool touchesIo(const Plan &plan, llvm::ArrayRef<Value *> values) {

@@ -27,6 +27,7 @@ void StepWriter::declare(const std::string &type, llvm::StringRef text) {
   const std::string *known = shared_ ? nameIn(*shared_) : nullptr;
   if (shared_ && !known)
     known = nameIn(declared_);
+  used_.push_back(known ? *known : type);
   if (!known || *known == type) { // another variant's step of this name may be the same
     declared_.emplace(key, type);
     declarations_.raw(text);

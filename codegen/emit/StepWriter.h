@@ -56,6 +56,8 @@ public:
   SourceWriter &code() { return code_; }
   /// The types in declarations(), for the steps after this one once it stands in the file.
   const DeclaredTypes &declared() const { return declared_; }
+  /// The types that this step uses, by the names of those that stand behind them.
+  const std::vector<std::string> &types() const { return used_; }
 
   /// Declares a configuration type `<name>_<suffix>` member by member; finish() declares a local
   /// variable of it in code() when members are run-time values and returns an expression for it.
@@ -132,6 +134,7 @@ private:
   SourceWriter declarations_, code_;
   const DeclaredTypes *shared_;
   DeclaredTypes declared_;
+  std::vector<std::string> used_;
 };
 
 } // namespace tenon

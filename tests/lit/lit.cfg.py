@@ -8,7 +8,7 @@ Substitutions: %tenon, %FileCheck, %not, %python (with the packages of
 scripts/requirements.txt), %cxx, %clang, %nvcc, %source_root, and lit's own
 %s, %S, %t, %T. FileCheck, not and count may also be written plainly.
 
-Features, for REQUIRES lines: nvcc, gpu, clang, gxx-11, cuda-headers-12.2,
+Features, for REQUIRES lines: nvcc, cuobjdump, gpu, clang, gxx-11, cuda-headers-12.2,
 cuda-headers-12.6, asan, avx2.
 """
 
@@ -44,6 +44,16 @@ for candidate in (
     if candidate and os.access(candidate, os.X_OK):
         nvcc = candidate
         path.insert(0, os.path.dirname(candidate))
+        break
+cuobjdump = None
+for candidate in (
+    shutil.which("cuobjdump"),
+    "/usr/local/cuda/bin/cuobjdump",
+    str(root / ".cuobjdump" / "bin" / "cuobjdump"),
+):
+    if candidate and os.access(candidate, os.X_OK):
+        cuobjdump = candidate
+        path.append(os.path.dirname(candidate))
         break
 config.environment["PATH"] = os.pathsep.join(path)
 config.environment["LC_ALL"] = "C.UTF-8"
@@ -87,6 +97,7 @@ def cpu_has(flag: str) -> bool:
 
 features = {
     "nvcc": nvcc is not None,
+    "cuobjdump": cuobjdump is not None,
     "gpu": nvcc is not None and has_gpu(),
     "clang": os.access(clang, os.X_OK),
     "gxx-11": shutil.which("g++-11") is not None,

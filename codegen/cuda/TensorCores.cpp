@@ -1,0 +1,121 @@
+// Implements the reasons for and against Tensor Cores.
+#include "codegen/cuda/TensorCores.h"
+
+#include "codegen/cuda/Contraction.h"
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <limits>
+
+namespace tenon::cuda {
+namespace {
+
+std::string microsecondsText(double us) {
+  std::string s;
+  llvm::raw_string_ostream(s) << llvm::format("%.3g us", us);
+  return s;
+}
+
+double cheapest(const Tactic &t, const TacticInput &in) {
+  llvm::SmallVector<Schedule, 8> schedules;
+  t.enumerate(in, schedules);
+  double least = std::numeric_limits<double>::infinity();
+  for (const Schedule &s : schedules)
+    least = std::min(least, t.cost ? t.cost(in, s) : 0);
+  return least;
+}
+
+/// What of a contraction's shape leaves the instructions' tiles mostly empty; may be nothing.
+std::string emptyTiles(const TacticInput &in) {
+  std::string why;
+  const auto c = readContraction(in, why);
+  constexpr int64_t kRows = 16; // of the instructions up to sm_89
+  if (c && c->isConv && c->conv.isDepthwise())
+    return "more channels a group";
+  return c && c->rows() < kRows ? "more rows, such as a larger batch gives" : "";
+}
+
+/// For a contraction that a tactic for Tensor Cores matches but that another runs.
+std::string changeOfShape(const TacticInput &in, const Schedule &chosen) {
+  const std::string shape = emptyTiles(in);
+  return shape + (shape.empty() ? "" : ", or ") + "--disable=tactic." + chosen.tactic;
+}
+
+/// For a contraction that no tactic for Tensor Cores matches.
+std::string changeOfModel(const TacticInput &in) {
+  const Operation &op = *in.form.anchor;
+  const Element a = op.operand(0)->type().element(), b = op.operand(1)->type().element();
+  auto is16 = [](Element e) { return e == Element::F16 || e == Element::BF16; };
+  if (!isFloat(a) || !isFloat(b))
+    return "the model in floating point with --precision=fp16";
+  if (!is16(a) || !is16(b)) {
+    const std::string shape = emptyTiles(in);
+    return std::string("--precision=fp16") + (in.level.sm >= kMmaSm80.firstSm ? " or bf16" : "") +
+           (shape.empty() ? "" : ", and " + shape);
+  }
+  if (in.level.sm < kMmaSm80.firstSm && (a == Element::BF16 || b == Element::BF16))
+    return "--precision=fp16, or a target from sm_80 on";
+  if (a != b)
+    return "one precision for both operands";
+  const Operation *weights = nullptr;
+  if (in.form.anchorInputs[1].isPlainRead()) {
+    const Value *source = in.form.anchorInputs[1].inputs[0].source;
+    weights = in.form.group->operand(source->index())->def();
+  }
+  if (!op.is(Op::MatMul) && !(weights && weights->is(Op::Constant)))
+    return "weights that are constants";
+  return "a kernel that this version does not have";
+}
+
+} // namespace
+
+TensorCoreVerdict judgeTensorCores(const TacticInput &in, const Schedule &chosen,
+                                   const ScheduleOptions &options) {
+  TensorCoreVerdict v;
+  if (!in.form.anchor || !in.form.anchor->isAny(Op::Conv, Op::ConvTranspose, Op::MatMul))
+    return v;
+  v.isContraction = true;
+  const Tactic *best = nullptr;
+  double bestCost = std::numeric_limits<double>::infinity();
+  std::string disabled;
+  for (const Tactic &t : cudaTactics()) {
+    if (!t.usesTensorCoresOf || !t.usesTensorCoresOf(in.level))
+      continue;
+    if (t.id == chosen.tactic) {
+      v.intended = true;
+      v.refusals.clear();
+      return v;
+    }
+    std::string reason;
+    if (!t.match(in, reason)) {
+      v.refusals.push_back({t.id.str(), reason});
+    } else if (options.enabled && !options.enabled("tactic." + t.id.str())) {
+      disabled = t.id.str();
+      v.refusals.push_back({disabled, "disabled"});
+    } else {
+      const double cost = cheapest(t, in);
+      v.refusals.push_back({t.id.str(), microsecondsText(cost) + " estimated"});
+      if (!best || cost < bestCost) {
+        best = &t;
+        bestCost = cost;
+      }
+    }
+  }
+  if (best) {
+    const Tactic *t = findTactic(Family::Cuda, chosen.tactic);
+    v.why = best->id.str() + " would take " + microsecondsText(bestCost) + ", " + chosen.tactic +
+            " " + (t && t->cost ? microsecondsText(t->cost(in, chosen)) : "an unknown time") +
+            " (estimates)";
+    v.change = changeOfShape(in, chosen);
+  } else if (!disabled.empty()) {
+    v.why = "tactic." + disabled + " is disabled";
+    v.change = "tactic." + disabled + " enabled";
+  } else {
+    v.why = v.refusals.empty() ? "no tactic for its Tensor Cores" : v.refusals.back().second;
+    v.change = changeOfModel(in);
+  }
+  return v;
+}
+
+} // namespace tenon::cuda

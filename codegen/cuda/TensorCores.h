@@ -1,0 +1,25 @@
+// Defines what a scheduled contraction has to do with Tensor Cores: whether its kernel is for them,
+// and if not, why not and what would change it.
+#pragma once
+
+#include "codegen/Tactic.h"
+
+namespace tenon::cuda {
+
+struct TensorCoreVerdict {
+  bool isContraction = false;
+  /// The chosen tactic is for the machine's Tensor Cores.
+  bool intended = false;
+  /// What kept each tactic for Tensor Cores from being chosen: its id and the reason.
+  std::vector<std::pair<std::string, std::string>> refusals;
+  /// The reason that counts: of those that match the estimate, else the most general tactic's.
+  std::string why;
+  /// Precision, shape or option that would bring it to Tensor Cores.
+  std::string change;
+};
+
+/// Looks at a group that has its schedule. `options` are those that it was chosen with.
+TensorCoreVerdict judgeTensorCores(const TacticInput &in, const Schedule &chosen,
+                                   const ScheduleOptions &options);
+
+} // namespace tenon::cuda

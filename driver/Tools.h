@@ -1,0 +1,35 @@
+// Defines the programs of others that commands run: compilers and the disassembler, where they are
+// and how they are called.
+#pragma once
+
+#include "ir/Diagnostics.h"
+
+#include "llvm/ADT/ArrayRef.h"
+
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+/// As the environment (CXX, NVCC, CUOBJDUMP), PATH or the usual places have them; empty when there
+/// is none.
+std::string findCxx();
+std::string findNvcc();
+std::string findCuobjdump();
+/// What to do where it is missing.
+extern const char *const kCuobjdumpRemedy;
+
+/// One call of a program.
+struct ToolCall {
+  std::string program;
+  std::vector<std::string> arguments;
+  /// Where what it says goes; errors show the first lines.
+  std::string log;
+  /// Where its standard output goes instead, unless empty.
+  std::string output;
+};
+
+/// Runs it; a failure is reported as "`what` failed", with the command.
+bool runTool(const ToolCall &call, llvm::StringRef what, Diagnostics &diagnostics);
+
+} // namespace tenon
