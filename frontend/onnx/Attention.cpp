@@ -1,4 +1,5 @@
 // Imports attention as matrix products, maps and a softmax, and the rotary position embedding.
+#include "frontend/GraphImporter.h"
 #include "frontend/onnx/Operators.h"
 
 #include <cmath>
@@ -240,6 +241,44 @@ void importAttention(Node &n) {
     else
       n.set(3, shown[mode]);
   }
+}
+
+void importFlexAttention(Node &n) {
+  // Subgraphs of the model change the scores and the weights.
+  enum { Q, K, V };
+  for (unsigned i : {Q, K, V})
+    if (!n.checkRank(i, 4, 4) || !n.checkFloat(i))
+      return;
+  const Dim size = n.type(Q).dim(3);
+  if (!n.hasAttr("scale") && !size.isConstant()) {
+    n.error("expected a head size that is known, or the attribute scale; found " +
+            toString(n.type(Q)));
+    return;
+  }
+  auto precision = n.elementAttr("softmax_precision", computeType(n.element(Q)));
+  if (!precision)
+    return;
+  auto modified = [&](llvm::StringRef name, Value *v) -> Value * {
+    const onnx::AttributeProto *a = n.attr(name);
+    if (!a || !v)
+      return v;
+    llvm::SmallVector<Value *, 1> results;
+    if (!a->has_g() || a->g().input_size() != 1 || a->g().output_size() != 1)
+      return n.error("attribute " + name.str() + ": expected a graph of one input and one output");
+    if (!n.graph.importInline(n, a->g(), name, {v}, results))
+      return nullptr;
+    if (!results[0] || results[0]->type() != v->type())
+      return n.error("attribute " + name.str() + ": expected a result of type " +
+                     toString(v->type()));
+    return results[0];
+  };
+  const double scale = n.floatAttr("scale", size.isConstant() ? 1 / std::sqrt(size.constant()) : 1);
+  Value *scores = scaledBy(n.b, matmulShared(n, n.input(Q), n.input(K), true), scale);
+  scores = modified("score_mod", scores ? n.b.cast(scores, *precision) : nullptr);
+  Value *weights = scores ? n.b.value(Op::Softmax, {scores}, {{"axis", int64_t(3)}}) : nullptr;
+  weights = modified("prob_mod", weights);
+  weights = weights ? n.b.cast(weights, n.element(Q)) : nullptr;
+  n.set(0, matmulShared(n, weights, n.input(V), false));
 }
 
 void importRotaryEmbedding(Node &n) {

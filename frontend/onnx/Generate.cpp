@@ -1,10 +1,8 @@
 // Imports operators about extents and those that make tensors from few numbers: constants, ranges,
-// windows, triangular masks.
+// windows, triangular masks, filter banks.
 #include "frontend/onnx/Operators.h"
 
 #include "frontend/GraphImporter.h"
-
-#include "ir/Names.h"
 
 #include <cmath>
 
@@ -30,12 +28,6 @@ void importSize(Node &n) {
   // The only extent of the flattened operand.
   Value *flat = n.b.reshape(n.input(0), {n.type(0).elements()});
   n.set(0, n.b.reshape(n.b.value(Op::ShapeOf, {flat}), {}));
-}
-
-void importNonZero(Node &n) {
-  const int64_t bound = n.type(0).upperElements();
-  Dim found = n.graph.state.newSymbol(n.context(), sanitizeName(n.id + "_count"), 0, bound);
-  n.set(0, n.b.value(Op::NonZero, {n.input(0)}, {{"symbol", found.symbol().str()}}));
 }
 
 //===----------------------------------------------------------------------===//
@@ -150,6 +142,50 @@ void importRange(Node &n) {
 //===----------------------------------------------------------------------===//
 // Patterns
 //===----------------------------------------------------------------------===//
+
+void importMelWeightMatrix(Node &n) {
+  // Triangles over the bins of a spectrum whose corners lie evenly on the mel scale.
+  enum { Bands, Length, Rate, Lower, Upper };
+  constexpr double kMost = 1 << 24;
+  double v[5];
+  for (unsigned i : {Bands, Length, Rate, Lower, Upper}) {
+    auto known = n.constantOperand(i);
+    if (!known)
+      return;
+    v[i] = known->size() == 1 ? known->at(0) : NAN;
+  }
+  auto e = n.elementAttr("output_datatype", Element::F32);
+  if (!e)
+    return;
+  if (!(v[Bands] >= 1 && v[Length] >= 1 && v[Bands] * v[Length] <= kMost && v[Rate] >= 1 &&
+        v[Lower] >= 0 && v[Upper] >= v[Lower])) {
+    n.error("expected one number each: positive bands, length and sample rate, rising edges");
+    return;
+  }
+  const auto bands = int64_t(v[Bands]), length = int64_t(v[Length]), bins = length / 2 + 1;
+  auto mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
+  const double low = mel(v[Lower]), step = (mel(v[Upper]) - low) / double(bands + 2);
+  auto corner = [&](int64_t k) { // a bin
+    const double hertz = 700 * (std::pow(10, (low + double(k) * step) / 2595) - 1);
+    return std::floor(double(length + 1) * hertz / v[Rate]);
+  };
+  if (!(corner(bands + 1) <= double(bins))) {
+    n.error("upper_edge_hertz is beyond half of the sample rate");
+    return;
+  }
+  Tensor weights(*e, {bins, bands});
+  for (int64_t band = 0; band < bands; ++band) {
+    const double left = corner(band), top = corner(band + 1), right = corner(band + 2);
+    for (int64_t bin = 0; bin < bins; ++bin) {
+      const auto at = double(bin);
+      if (at >= left && at <= top)
+        weights.set(bin * bands + band, top > left ? (at - left) / (top - left) : 1);
+      else if (at > top && at < right)
+        weights.set(bin * bands + band, (right - at) / (right - top));
+    }
+  }
+  n.set(0, n.b.constant(weights));
+}
 
 void importEyeLike(Node &n) {
   auto e = n.elementAttr("dtype", n.element(0));

@@ -29,57 +29,47 @@ bool checkIndices(Node &n, unsigned i) {
   return false;
 }
 
-} // namespace
-
-void importGather(Node &n) {
-  auto axis = n.axis(n.intAttr("axis", 0), n.rank(0));
-  if (axis && checkIndices(n, 1))
-    n.set(0, n.b.value(Op::Gather, {n.input(0), n.input(1)}, {{"axis", *axis}}));
-}
-
-void importGatherElements(Node &n) {
-  auto axis = n.axis(n.intAttr("axis", 0), n.rank(0));
-  auto stride = axis && checkIndices(n, 1) ? strides(n, n.type(0)) : llvm::None;
+/// Linear positions in a tensor of extents `t` of the elements that `indices` points at along
+/// `axis`, the other coordinates being where the index stands; null after an error.
+Value *elementPositions(Node &n, Type t, Value *indices, int64_t axis) {
+  auto stride = strides(n, t);
   if (!stride)
-    return;
-  if (n.rank(1) != n.rank(0)) {
-    n.error("expected indices of rank " + std::to_string(n.rank(0)) + ", found " +
-            toString(n.type(1)));
-    return;
-  }
-  Dim extent = n.type(0).dim(unsigned(*axis));
-  // y[i, j, k] = x[i, index[i, j, k], k] for axis 1.
-  Value *linear = pointwise(n.b, {n.input(1)}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-    Value *at = scaled(s, wrapIndex(s, a[0], extent), (*stride)[size_t(*axis)]);
+    return nullptr;
+  return pointwise(n.b, {indices}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+    Value *at = scaled(s, wrapIndex(s, a[0], t.dim(unsigned(axis))), (*stride)[size_t(axis)]);
     for (unsigned d = 0; d < stride->size(); ++d)
-      if (int64_t(d) != *axis)
+      if (int64_t(d) != axis)
         at = s(Op::Add, at, scaled(s, s.index(d), (*stride)[d]));
     return at;
   });
-  n.set(0, gatherLinear(n.b, n.input(0), linear));
 }
 
-void importGatherND(Node &n) {
+/// Of indices whose last dimension holds coordinates: how many those are, where they index a tensor
+/// of extents `t` behind its first `batch` dimensions; None after an error.
+llvm::Optional<unsigned> coordinates(Node &n, Type t, int64_t batch) {
   if (!n.checkRank(0, 1) || !n.checkRank(1, 1) || !checkIndices(n, 1))
-    return;
-  Type t = n.type(0), indices = n.type(1);
-  const int64_t batch = n.intAttr("batch_dims", 0);
+    return llvm::None;
+  Type indices = n.type(1);
   Dim tuple = indices.dim(indices.rank() - 1);
-  if (!tuple.isConstant() || batch < 0 || batch >= int64_t(std::min(t.rank(), indices.rank())) ||
-      tuple.constant() < 1 || tuple.constant() + batch > int64_t(t.rank())) {
-    n.error("expected indices whose last extent is 1 to " + std::to_string(t.rank() - batch) +
-            ", found " + toString(indices));
-    return;
-  }
+  if (tuple.isConstant() && batch >= 0 && batch < int64_t(std::min(t.rank(), indices.rank())) &&
+      tuple.constant() >= 1 && tuple.constant() + batch <= int64_t(t.rank()))
+    return unsigned(tuple.constant());
+  n.error("expected indices whose last extent is 1 to " + std::to_string(t.rank() - batch) +
+          ", found " + toString(indices));
+  return llvm::None;
+}
+
+/// Linear positions among the first batch + tuple dimensions of a tensor of extents `t`, at the
+/// coordinates in operand 1; null after an error.
+Value *tuplePositions(Node &n, Type t, unsigned tuple, int64_t batch) {
   auto stride = strides(n, t);
   if (!stride)
-    return;
-  // The first batch + tuple dimensions of x are indexed, the rest are taken whole.
-  const unsigned indexed = unsigned(batch + tuple.constant());
-  const int64_t rest = indexed == 0 ? 1 : (*stride)[indexed - 1];
+    return nullptr;
+  Type indices = n.type(1);
+  const int64_t rest = (*stride)[size_t(batch) + tuple - 1];
   Value *linear = nullptr;
-  for (int64_t k = 0; k < tuple.constant(); ++k) {
-    const unsigned d = unsigned(batch + k);
+  for (unsigned k = 0; k < tuple; ++k) {
+    const unsigned d = unsigned(batch) + k;
     Value *column = sliceAlong(n.b, n.input(1), indices.rank() - 1, n.dim(k), n.dim(1), 1);
     column = column ? n.b.reshape(column, indices.shape().drop_back()) : nullptr;
     llvm::SmallVector<Value *, 2> operands{column};
@@ -92,9 +82,105 @@ void importGatherND(Node &n) {
       return a.size() > 1 ? s(Op::Add, at, a[1]) : at;
     });
   }
-  Shape rows{product(n.context(), t.shape().take_front(indexed))};
-  rows.append(t.shape().begin() + indexed, t.shape().end());
-  n.set(0, n.b.value(Op::Gather, {n.b.reshape(n.input(0), rows), linear}, {{"axis", int64_t(0)}}));
+  return linear;
+}
+
+/// The tensor with its first `count` dimensions as one.
+Value *joinLeading(Node &n, Value *x, unsigned count) {
+  llvm::ArrayRef<Dim> shape = x->type().shape();
+  Shape rows{product(n.context(), shape.take_front(count))};
+  rows.append(shape.begin() + count, shape.end());
+  return n.b.reshape(x, rows);
+}
+
+} // namespace
+
+void importGather(Node &n) {
+  auto axis = n.axis(n.intAttr("axis", 0), n.rank(0));
+  if (axis && checkIndices(n, 1))
+    n.set(0, n.b.value(Op::Gather, {n.input(0), n.input(1)}, {{"axis", *axis}}));
+}
+
+void importGatherElements(Node &n) {
+  // y[i, j, k] = x[i, index[i, j, k], k] for axis 1.
+  auto axis = n.axis(n.intAttr("axis", 0), n.rank(0));
+  if (!axis || !checkIndices(n, 1) || !n.checkRank(1, n.rank(0), n.rank(0)))
+    return;
+  n.set(0, gatherLinear(n.b, n.input(0), elementPositions(n, n.type(0), n.input(1), *axis)));
+}
+
+void importGatherND(Node &n) {
+  const int64_t batch = n.intAttr("batch_dims", 0);
+  auto tuple = coordinates(n, n.type(0), batch);
+  Value *linear = tuple ? tuplePositions(n, n.type(0), *tuple, batch) : nullptr;
+  if (!linear)
+    return;
+  // The first batch + tuple dimensions of x are indexed, the rest are taken whole.
+  Value *x = joinLeading(n, n.input(0), unsigned(batch) + *tuple);
+  n.set(0, x ? n.b.value(Op::Gather, {x, linear}, {{"axis", int64_t(0)}}) : nullptr);
+}
+
+void importTensorScatter(Node &n) {
+  // The cache is read once more, not written: y[b, m] is update[b, m − at[b]] where there is such
+  // an entry, and the past one elsewhere.
+  enum { Past, Update, At };
+  const std::string mode = n.stringAttr("mode", "linear");
+  if (mode != "linear" && mode != "circular") {
+    n.error("attribute mode: expected linear or circular, found '" + mode + "'");
+    return;
+  }
+  auto given = n.axis(n.intAttr("axis", -2), n.rank(Past));
+  auto stride = given ? strides(n, n.type(Update)) : llvm::None;
+  if (!stride)
+    return;
+  const Type past = n.type(Past), update = n.type(Update);
+  const auto axis = unsigned(*given);
+  Shape expected(past.shape().begin(), past.shape().end());
+  if (axis < update.rank())
+    expected[axis] = update.dim(axis);
+  if (axis == 0 || update.shape() != llvm::makeArrayRef(expected) || !past.dim(axis).isConstant() ||
+      update.dim(axis).constant() > past.dim(axis).constant()) {
+    n.error("expected an update that differs from the cache in dimension " + std::to_string(axis) +
+            " only, not the first, where it is no longer; found " + toString(past) + " and " +
+            toString(update));
+    return;
+  }
+  if (n.has(At) && (n.rank(At) != 1 || n.type(At).dim(0) != past.dim(0) || !checkIndices(n, At))) {
+    n.error("operand " + n.inputName(At) + ": expected one index per batch entry, found " +
+            toString(n.type(At)));
+    return;
+  }
+  const int64_t room = past.dim(axis).constant(), entries = update.dim(axis).constant();
+  if (entries == 0) {
+    n.set(0, n.input(Past));
+    return;
+  }
+  Value *at =
+      n.has(At) ? n.input(At) : n.b.broadcastTo(n.b.scalarConstant(Element::I64, 0), {past.dim(0)});
+  // Which entry of the update belongs here; none outside of [0, entries).
+  auto entry = [&](Scalars &s, Value *first) {
+    Value *distance = s(Op::Sub, s.index(axis), s.cast(first, Element::I64));
+    return mode == "circular" ? s(Op::Mod, distance, s.b.scalarInt(Element::I64, room)) : distance;
+  };
+  Value *linear =
+      pointwise(n.b, {at}, {IndexMap{0}}, past.shape(), [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+        Value *last = s.b.scalarInt(Element::I64, entries - 1);
+        Value *position =
+            scaled(s, s(Op::Clamp, entry(s, a[0]), s.c(Element::I64, 0), last), (*stride)[axis]);
+        for (unsigned d = 0; d < stride->size(); ++d)
+          if (d != axis)
+            position = s(Op::Add, position, scaled(s, s.index(d), (*stride)[d]));
+        return position;
+      });
+  Value *written = gatherLinear(n.b, n.input(Update), linear);
+  const IndexMap here = identityMap(past.rank());
+  n.set(0, pointwise(n.b, {n.input(Past), written, at}, {here, here, IndexMap{0}}, past.shape(),
+                     [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+                       Value *k = entry(s, a[2]);
+                       Value *hit = s(Op::LogicalAnd, s(Op::GreaterEqual, k, s.c(Element::I64, 0)),
+                                      s(Op::Less, k, s.b.scalarInt(Element::I64, entries)));
+                       return s(Op::Select, hit, a[1], a[0]);
+                     }));
 }
 
 void importReverseSequence(Node &n) {

@@ -75,15 +75,15 @@ Value *affine(Builder &b, Value *x, Value *scale, Value *shift, int64_t axis) {
 void importBatchNormalization(Node &n) {
   if (!n.checkRank(0, 2) || !n.checkFloat(0))
     return;
-  if (n.boolAttr("training_mode", false) || (n.opset < 9 && !n.boolAttr("spatial", true))) {
-    n.error("batch statistics and per-element statistics are not supported: expected a model for "
-            "inference");
+  if (n.opset < 9 && !n.boolAttr("spatial", true)) {
+    n.error("per-element statistics are not supported: expected one number per channel");
     return;
   }
+  const bool training = n.boolAttr("training_mode", false);
   for (unsigned i = 1; i < 5; ++i) {
     if (!checkPerChannel(n, i, 1))
       return;
-    if (n.wants(i)) {
+    if (n.wants(i) && (!training || i > 2)) {
       n.error("running statistics are not supported as results");
       return;
     }
@@ -92,11 +92,32 @@ void importBatchNormalization(Node &n) {
   const double epsilon = n.floatAttr("epsilon", 1e-5f);
   const Element e = n.element(0);
   auto cast = [&](unsigned i) { return n.b.cast(n.input(i), e); };
-  Value *factor = pointwise(n.b, {cast(1), cast(4)}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+  Value *average = cast(3), *variance = cast(4);
+  if (training) { // the batch's own; what is kept moves towards it
+    Ints axes = allAxes(0, n.rank(0));
+    axes.erase(axes.begin() + 1);
+    const Centered batch = center(n.b, n.b.cast(n.input(0), computeType(e)), axes);
+    if (!batch.variance)
+      return;
+    const double momentum = n.floatAttr("momentum", 0.9f);
+    auto moved = [&](unsigned kept, Value *towards) {
+      return pointwise(n.b, {n.input(kept), towards}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+        Value *own = s(Op::Mul, s.cast(a[1], s.type), s.c(1 - momentum));
+        return s(Op::Add, s(Op::Mul, a[0], s.c(momentum)), own);
+      });
+    };
+    if (n.wants(1))
+      n.set(1, moved(3, batch.mean));
+    if (n.wants(2))
+      n.set(2, moved(4, batch.variance));
+    average = n.b.cast(batch.mean, e);
+    variance = n.b.cast(batch.variance, e);
+  }
+  Value *factor = pointwise(n.b, {cast(1), variance}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
     return s(Op::Div, a[0], s(Op::Sqrt, s(Op::Add, a[1], s.c(epsilon))));
   });
   Value *shift =
-      pointwise(n.b, {cast(2), cast(3), factor}, [](Scalars &s, llvm::ArrayRef<Value *> a) {
+      pointwise(n.b, {cast(2), average, factor}, [](Scalars &s, llvm::ArrayRef<Value *> a) {
         return s(Op::Sub, a[0], s(Op::Mul, a[1], a[2]));
       });
   if (factor && shift)

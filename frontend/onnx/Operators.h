@@ -37,6 +37,7 @@ void importMean(Node &n);
 void importMin(Node &n);
 void importMish(Node &n);
 void importMod(Node &n);
+void importOptionalHasElement(Node &n);
 void importPRelu(Node &n);
 void importPow(Node &n);
 void importSelu(Node &n);
@@ -44,6 +45,7 @@ void importShrink(Node &n);
 void importSoftplus(Node &n);
 void importSoftsign(Node &n);
 void importSum(Node &n);
+void importSwiGLU(Node &n);
 void importSwish(Node &n);
 void importThresholdedRelu(Node &n);
 void importWhere(Node &n);
@@ -68,12 +70,32 @@ bool checkBias(Node &n, unsigned i, Dim channels);
 
 // Attention.cpp
 void importAttention(Node &n);
+void importFlexAttention(Node &n);
 void importRotaryEmbedding(Node &n);
+
+// LinearAttention.cpp
+void importLinearAttention(Node &n);
 
 // Recurrent.cpp
 void importGRU(Node &n);
 void importLSTM(Node &n);
 void importRNN(Node &n);
+
+// DeformConv.cpp
+void importDeformConv(Node &n);
+
+// GridSample.cpp
+void importAffineGrid(Node &n);
+void importGridSample(Node &n);
+
+// RoiAlign.cpp
+void importRoiAlign(Node &n);
+
+// Signal.cpp
+void importCausalConvWithState(Node &n);
+void importCol2Im(Node &n);
+void importDFT(Node &n);
+void importSTFT(Node &n);
 
 // Loss.cpp
 void importNegativeLogLikelihoodLoss(Node &n);
@@ -141,7 +163,12 @@ void importGatherElements(Node &n);
 void importGatherND(Node &n);
 void importOneHot(Node &n);
 void importReverseSequence(Node &n);
+void importTensorScatter(Node &n);
 void importTopK(Node &n);
+
+// Select.cpp
+void importCompress(Node &n);
+void importNonZero(Node &n);
 
 // Generate.cpp
 void importBlackmanWindow(Node &n);
@@ -150,7 +177,7 @@ void importConstantOfShape(Node &n);
 void importEyeLike(Node &n);
 void importHammingWindow(Node &n);
 void importHannWindow(Node &n);
-void importNonZero(Node &n);
+void importMelWeightMatrix(Node &n);
 void importRange(Node &n);
 void importShape(Node &n);
 void importSize(Node &n);
@@ -170,6 +197,15 @@ void importQLinearConv(Node &n);
 void importQLinearMatMul(Node &n);
 void importQLinearMul(Node &n);
 void importQuantizeLinear(Node &n);
+
+// Ml.cpp
+void importArrayFeatureExtractor(Node &n);
+void importBinarizer(Node &n);
+
+// Training.cpp
+void importAdagrad(Node &n);
+void importAdam(Node &n);
+void importMomentum(Node &n);
 
 // Control.cpp
 void importIf(Node &n);

@@ -274,6 +274,16 @@ void importSwish(Node &n) {
   });
 }
 
+void importSwiGLU(Node &n) {
+  const double alpha = n.floatAttr("alpha", 1);
+  if (!n.checkFloat(0))
+    return;
+  n.set(0, pointwise(n.b, {n.input(0), n.input(1)}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+          Value *scaled = alpha == 1 ? a[0] : s(Op::Mul, a[0], s.c(alpha));
+          return s(Op::Mul, s(Op::Mul, a[0], s(Op::Sigmoid, scaled)), a[1]);
+        }));
+}
+
 void importShrink(Node &n) {
   const double bias = n.floatAttr("bias", 0), lambda = n.floatAttr("lambd", 0.5);
   unary(n, [&](Scalars &s, Value *x) {
@@ -302,8 +312,16 @@ void castTo(Node &n, Element to) {
     v = n.b.cast(v, Element::I32); // whose low bits are taken
   const bool narrow = isFloat(to) && bitWidth(to) == 8 && to != Element::F8E8M0;
   if (narrow && !n.boolAttr("saturate", true) && to != Element::F8E5M2) {
-    n.error("saturate = 0 is not supported for " + name(to).str());
-    return;
+    // What rounds beyond the largest number is none: half way to the next one, which is even in
+    // these formats except f8e4m3, where the largest is.
+    const bool e4m3 = to == Element::F8E4M3;
+    const double half = e4m3 ? 464 : to == Element::F8E4M3Z ? 248 : 61440;
+    v = pointwise(n.b, {v}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+      Value *x = s.cast(a[0], computeType(a[0]->type().element()));
+      auto c = [&](double value) { return s.c(x->type().element(), value); };
+      Value *beyond = s(e4m3 ? Op::Greater : Op::GreaterEqual, s(Op::Abs, x), c(half));
+      return s.cast(s(Op::Select, beyond, c(NAN), x), to);
+    });
   }
   if (narrow && n.boolAttr("saturate", true) && isFloat(n.element(0))) {
     const double most = to == Element::F8E5M2 || to == Element::F8E5M2Z ? 57344
@@ -330,12 +348,19 @@ void importCastLike(Node &n) { castTo(n, n.element(1)); }
 
 void importIdentity(Node &n) { n.set(0, n.input(0)); }
 
+void importOptionalHasElement(Node &n) { // a tensor always is one
+  n.set(0, n.b.scalarConstant(Element::Bool, n.has(0) ? 1 : 0));
+}
+
 void importDropout(Node &n) {
   if (n.has(2)) {
     auto training = n.constantOperand(2);
     if (!training)
       return;
-    if (training->size() != 1 || training->at(0) != 0) {
+    // Nothing is dropped where the ratio is 0.
+    auto ratio = n.has(1) ? n.knownOperand(1) : llvm::None;
+    const bool drops = !ratio || ratio->size() != 1 || ratio->at(0) != 0;
+    if (training->size() != 1 || (training->at(0) != 0 && drops)) {
       n.error("operand training_mode is true: expected a model for inference");
       return;
     }

@@ -8,8 +8,8 @@
 namespace tenon::frontend {
 
 constexpr int kNewest = INT_MAX;
-/// Operator sets of the default domain that the table is made for.
-constexpr int64_t kOldestOpset = 6, kNewestOpset = 28;
+/// Operator sets of the default domain; rows say since when each operator is as imported here.
+constexpr int64_t kOldestOpset = 1, kNewestOpset = 28;
 
 struct OperatorRow {
   llvm::StringRef domain; // "" for ai.onnx

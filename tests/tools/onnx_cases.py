@@ -89,7 +89,7 @@ SHAPE_OPERANDS = {
     "CumProd": {1},
     "CumSum": {1},
     "DFT": {1, 2},
-    "Dropout": {2},
+    "Dropout": {1, 2},
     "Expand": {1},
     "HammingWindow": {0},
     "HannWindow": {0},
@@ -128,12 +128,27 @@ SHAPE_OPERANDS = {
 }
 
 
+def subgraphs(node):
+    return [a.g for a in node.attribute if a.HasField("g")] + [
+        g for a in node.attribute for g in a.graphs
+    ]
+
+
+def all_nodes(graph):
+    """The nodes of a graph and of the graphs inside."""
+    for node in graph.node:
+        yield node
+        for inner in subgraphs(node):
+            yield from all_nodes(inner)
+
+
 def shape_inputs(model):
     """[(index, name)] of the graph inputs on whose values a shape depends, directly or through
     other operators."""
-    producer = {name: node for node in model.graph.node for name in node.output if name}
+    nodes = list(all_nodes(model.graph))
+    producer = {name: node for node in nodes for name in node.output if name}
     needed, todo = set(), []
-    for node in model.graph.node:
+    for node in nodes:
         positions = SHAPE_OPERANDS.get(node.op_type, ())
         todo += [name for i, name in enumerate(node.input) if i in positions and name]
     while todo:
@@ -143,5 +158,7 @@ def shape_inputs(model):
         needed.add(name)
         # The shape of a value is known without the value.
         if name in producer and producer[name].op_type not in ("Shape", "Size"):
-            todo += [operand for operand in producer[name].input if operand]
+            node = producer[name]
+            todo += [operand for operand in node.input if operand]
+            todo += [output.name for inner in subgraphs(node) for output in inner.output]
     return [(i, info.name) for i, info in enumerate(model.graph.input) if info.name in needed]

@@ -4,6 +4,8 @@
 
 #include "frontend/onnx/Table.h"
 
+#include <cmath>
+
 using namespace tenon;
 using namespace tenon::test;
 
@@ -181,6 +183,80 @@ TEST(Operators, ScanWalksItsOperand) {
   auto out = i.run({floats({2}, {0, 1}), floats({3, 2}, {1, 2, 3, 4, 5, 6})});
   EXPECT_EQ(values(out[0]), Numbers({9, 13}));
   EXPECT_EQ(values(out[1]), Numbers({5, 7, 8, 11, 9, 13}));
+}
+
+TEST(Operators, BatchStatisticsMoveTheRunningOnes) {
+  TestModel m(15);
+  m.input("x", {"2", "1", "2"});
+  for (const char *name : {"scale", "mean"})
+    weight(m.graph, name, {1}, 1);
+  for (const char *name : {"bias", "variance"})
+    weight(m.graph, name, {1}, 0);
+  auto *n = m.node("BatchNormalization", {"x", "scale", "bias", "mean", "variance"},
+                   {"y", "moved_mean", "moved_variance"});
+  set(n, "training_mode", 1);
+  setFloat(n, "momentum", 0.75f);
+  setFloat(n, "epsilon", 0);
+  for (const char *name : {"y", "moved_mean", "moved_variance"})
+    m.output(name);
+  Imported i(m);
+  ASSERT_TRUE(i) << i.messages;
+  auto out = i.run({floats({2, 1, 2}, {1, 1, 5, 5})}); // mean 3, variance 4
+  EXPECT_EQ(values(out[0]), Numbers({-1, -1, 1, 1}));
+  EXPECT_EQ(values(out[1]), Numbers({1.5}));
+  EXPECT_EQ(values(out[2]), Numbers({1}));
+}
+
+TEST(Operators, CastBeyondTheLargestNumberIsNoneWithoutSaturation) {
+  TestModel m(19);
+  m.input("x", {"3"});
+  auto *n = m.node("Cast", {"x"}, {"narrow"});
+  set(n, "to", int64_t(onnx::TensorProto::FLOAT8E4M3FN));
+  set(n, "saturate", 0);
+  set(m.node("Cast", {"narrow"}, {"y"}), "to", int64_t(onnx::TensorProto::FLOAT));
+  m.output("y");
+  Imported i(m);
+  ASSERT_TRUE(i) << i.messages;
+  const Tensor y = i.run({floats({3}, {464, 465, -INFINITY})})[0]; // 464 is a tie, and 448 even
+  EXPECT_EQ(y.at(0), 448);
+  EXPECT_TRUE(std::isnan(y.at(1)));
+  EXPECT_TRUE(std::isnan(y.at(2)));
+}
+
+TEST(Operators, CompressKeepsWhatTheConditionMentions) {
+  for (const char *extent : {"2", "4"}) {
+    TestModel m;
+    m.input("x", {"3"});
+    m.input("condition", {extent}, onnx::TensorProto::BOOL);
+    m.node("Compress", {"x", "condition"}, {"y"}, "kept");
+    m.output("y");
+    Imported i(m);
+    if (extent[0] == '4') {
+      EXPECT_TRUE(mentions(i.messages, "at most one boolean per element"));
+      continue;
+    }
+    ASSERT_TRUE(i) << i.messages;
+    EXPECT_EQ(toString(i.outputType()), "tensor<{kept_count}xf32>");
+    Tensor condition(Element::Bool, {2});
+    condition.setInt(1, 1);
+    EXPECT_EQ(values(i.run({floats({3}, {1, 2, 3}), condition})[0]), Numbers({2}));
+  }
+}
+
+TEST(Operators, OptionalValuesAreTensorsOrLeftOut) {
+  TestModel m(18);
+  m.input("x", {"1"});
+  m.node("OptionalHasElement", {"x"}, {"there"});
+  m.node("OptionalHasElement", {""}, {"missing"});
+  m.node("OptionalGetElement", {"x"}, {"y"});
+  for (const char *name : {"there", "missing", "y"})
+    m.output(name);
+  Imported i(m);
+  ASSERT_TRUE(i) << i.messages;
+  auto out = i.run({floats({1}, {3})});
+  EXPECT_EQ(values(out[0]), Numbers({1}));
+  EXPECT_EQ(values(out[1]), Numbers({0}));
+  EXPECT_EQ(values(out[2]), Numbers({3}));
 }
 
 TEST(Operators, EinsumAsProductAndAsReduction) {

@@ -57,6 +57,11 @@ inline void set(onnx::NodeProto *n, const std::string &name, int64_t value) {
   a->set_type(onnx::AttributeProto::INT);
   a->set_i(value);
 }
+inline void setFloat(onnx::NodeProto *n, const std::string &name, float value) {
+  auto *a = attribute(n, name);
+  a->set_type(onnx::AttributeProto::FLOAT);
+  a->set_f(value);
+}
 inline void set(onnx::NodeProto *n, const std::string &name, const std::string &value) {
   auto *a = attribute(n, name);
   a->set_type(onnx::AttributeProto::STRING);

@@ -1,0 +1,136 @@
+// Implements sampling. For each tap of the interpolation a map computes which rows of pixels it
+// reads and with what weights, a gather reads them, and one map adds them up.
+#include "frontend/onnx/Sample.h"
+
+namespace tenon::frontend {
+namespace {
+
+/// One tap for each dimension of an image, numbered from 0; the last dimension varies fastest.
+struct Combinations {
+  size_t dims, taps;
+
+  size_t count() const {
+    size_t all = 1;
+    for (size_t d = 0; d < dims; ++d)
+      all *= taps;
+    return all;
+  }
+  /// Number among all dimensions' taps of the one that combination `k` takes along dimension `d`.
+  size_t tap(size_t k, size_t d) const {
+    for (size_t last = dims - 1; last > d; --last)
+      k /= taps;
+    return d * taps + k % taps;
+  }
+};
+
+} // namespace
+
+llvm::Optional<Pixels> pixelsOf(Node &n, Value *image) {
+  if (!image)
+    return llvm::None;
+  const Type t = image->type();
+  Pixels p{nullptr, {}, 1};
+  Ints perm{0};
+  for (unsigned d = 2; d < t.rank(); ++d) {
+    if (!t.dim(d).isConstant() || t.dim(d).constant() < 1) {
+      n.error("expected an image of known extents, found " + toString(t));
+      return llvm::None;
+    }
+    p.extents.push_back(t.dim(d).constant());
+    p.count *= p.extents.back();
+    perm.push_back(d);
+  }
+  perm.push_back(1);
+  Value *last = n.b.transpose(image, perm);
+  p.rows = last ? n.b.reshape(last, {t.dim(0) * p.count, t.dim(1)}) : nullptr;
+  return p.rows ? llvm::Optional<Pixels>(p) : llvm::None;
+}
+
+Value *sample(Node &n, const Pixels &pixels, const Sampling &how) {
+  Builder &b = n.b;
+  const Combinations all{pixels.extents.size(), how.taps};
+  const Element compute = computeType(how.operands[0]->type().element());
+  // For each dimension's taps the distance in rows and the weight; last the image's first row.
+  Operation *found =
+      b.map(how.operands, how.maps, how.space, [&](Builder &inner, llvm::ArrayRef<Value *> a) {
+        Scalars s{inner, compute};
+        llvm::SmallVector<Value *, 2> yields;
+        int64_t stride = pixels.count;
+        for (size_t d = 0; d < all.dims; ++d) {
+          stride /= pixels.extents[d];
+          for (const Tap &t : how.neighbours(s, a, d)) {
+            yields.push_back(s(Op::Mul, t.index, s.b.scalarInt(Element::I64, stride)));
+            yields.push_back(t.weight);
+          }
+        }
+        yields.push_back(s(Op::Mul, how.image(s, a), s.b.scalarInt(Element::I64, pixels.count)));
+        return yields;
+      });
+  if (!found)
+    return nullptr;
+  auto distance = [&](size_t tap) { return found->result(unsigned(2 * tap)); };
+  auto weight = [&](size_t tap) { return found->result(unsigned(2 * tap + 1)); };
+  Value *first = found->result(found->numResults() - 1);
+
+  const unsigned rank = unsigned(how.space.size());
+  const size_t count = all.count();
+  llvm::SmallVector<Value *, 24> values;
+  std::vector<IndexMap> reads;
+  for (size_t k = 0; k < count; ++k) {
+    llvm::SmallVector<Value *, 4> parts{first};
+    for (size_t d = 0; d < all.dims; ++d)
+      parts.push_back(distance(all.tap(k, d)));
+    Value *row = pointwise(b, parts, [](Scalars &s, llvm::ArrayRef<Value *> a) {
+      Value *at = a[0];
+      for (Value *more : a.drop_front())
+        at = s(Op::Add, at, more);
+      return at;
+    });
+    values.push_back(b.value(Op::Gather, {pixels.rows, row}, {{"axis", int64_t(0)}}));
+    if (!values.back())
+      return nullptr;
+    reads.push_back(identityMap(rank + 1));
+  }
+  for (size_t i = 0; i < all.dims * all.taps; ++i) {
+    values.push_back(weight(i));
+    reads.push_back(identityMap(rank));
+  }
+  return pointwise(b, values, reads, values[0]->type().shape(),
+                   [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+                     Value *result = nullptr;
+                     for (size_t k = 0; k < count; ++k) {
+                       Value *pixel = s.cast(a[k], compute);
+                       for (size_t d = 0; d < all.dims; ++d)
+                         pixel = s(Op::Mul, pixel, a[count + all.tap(k, d)]);
+                       result = result ? s(how.largest ? Op::Max : Op::Add, result, pixel) : pixel;
+                     }
+                     return s.cast(result, s.type);
+                   });
+}
+
+Value *limited(Scalars &s, Value *x, double low, double high) {
+  Value *least = s(Op::Select, s(Op::Greater, x, s.c(low)), x, s.c(low));
+  return s(Op::Select, s(Op::Less, least, s.c(high)), least, s.c(high));
+}
+
+Taps linearTaps(Scalars &s, Value *x, int64_t extent) {
+  const auto last = double(extent - 1);
+  auto tap = [&](Value *at, Value *weight) -> Tap {
+    Value *outside = s(Op::LogicalOr, s(Op::Less, at, s.c(0)), s(Op::Greater, at, s.c(last)));
+    return {s.cast(limited(s, at, 0, last), Element::I64), s(Op::Select, outside, s.c(0), weight)};
+  };
+  Value *base = s(Op::Floor, x), *t = s(Op::Sub, x, base);
+  return {tap(base, s(Op::Sub, s.c(1), t)), tap(s(Op::Add, base, s.c(1)), t)};
+}
+
+Value *channelsSecond(Builder &b, Value *v) {
+  if (!v)
+    return nullptr;
+  const int64_t rank = v->type().rank();
+  Ints perm{0, rank - 1};
+  for (int64_t d = 1; d + 1 < rank; ++d)
+    perm.push_back(d);
+  return b.transpose(v, perm);
+}
+
+} // namespace tenon::frontend

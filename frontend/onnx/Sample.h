@@ -1,0 +1,52 @@
+// Declares sampling: images read between their pixels, at positions computed at run time.
+// GridSample, RoiAlign and DeformConv differ in where those are and in what counts beyond the
+// border.
+#pragma once
+
+#include "frontend/onnx/Common.h"
+
+#include <functional>
+
+namespace tenon::frontend {
+
+/// An image [batch, channels, extents…] as rows of channels, one a pixel.
+struct Pixels {
+  Value *rows; // [batch · extents…, channels]
+  Ints extents;
+  int64_t count; // product of the extents
+};
+/// The pixels of `image`; None after an error.
+llvm::Optional<Pixels> pixelsOf(Node &n, Value *image);
+
+/// One neighbour along one dimension: where it is (i64, inside the image) and what it weighs.
+struct Tap {
+  Value *index = nullptr, *weight = nullptr;
+};
+using Taps = llvm::SmallVector<Tap, 4>;
+
+/// What is sampled at each point of an iteration space.
+struct Sampling {
+  /// Operands of the bodies below and how they are read; the first one says what to compute in.
+  llvm::SmallVector<Value *, 6> operands;
+  std::vector<IndexMap> maps;
+  Shape space;
+  /// Neighbours along each dimension of the image.
+  size_t taps = 2;
+  std::function<Taps(Scalars &, llvm::ArrayRef<Value *>, size_t dim)> neighbours;
+  /// Which image of the batch (i64).
+  std::function<Value *(Scalars &, llvm::ArrayRef<Value *>)> image;
+  /// Takes the largest weighted pixel instead of their sum.
+  bool largest = false;
+};
+/// The samples [space…, channels]; null after an error.
+Value *sample(Node &n, const Pixels &pixels, const Sampling &how);
+
+/// x limited to [low, high]; low where it is NaN, so that the result can become an index.
+Value *limited(Scalars &s, Value *x, double low, double high);
+/// The two neighbours of position x for linear interpolation, each weighing 0 where it lies outside
+/// of `extent` pixels.
+Taps linearTaps(Scalars &s, Value *x, int64_t extent);
+/// [first, rest…, channels] as [first, channels, rest…].
+Value *channelsSecond(Builder &b, Value *v);
+
+} // namespace tenon::frontend

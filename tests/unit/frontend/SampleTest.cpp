@@ -1,0 +1,86 @@
+// Tests operators that read images between their pixels, where ONNX's own tests look away:
+// identities, positions that are no numbers.
+#include "Support.h"
+
+#include <cmath>
+
+using namespace tenon;
+using namespace tenon::test;
+
+namespace {
+
+using Numbers = std::vector<double>;
+
+TEST(Samples, GridOfTheIdentityReadsTheImage) {
+  for (double direction : {1.0, -1.0}) {
+    TestModel m(20);
+    m.input("theta", {"1", "2", "3"});
+    m.input("x", {"1", "1", "2", "3"});
+    ints(m.graph, "size", {1, 1, 2, 3});
+    m.node("AffineGrid", {"theta", "size"}, {"grid"});
+    m.node("GridSample", {"x", "grid"}, {"y"});
+    m.output("y");
+    Imported i(m);
+    ASSERT_TRUE(i) << i.messages;
+    const Tensor theta = floats({1, 2, 3}, {direction, 0, 0, 0, 1, 0});
+    const Tensor y = i.run({theta, floats({1, 1, 2, 3}, {1, 2, 3, 4, 5, 6})})[0];
+    const Numbers expected =
+        direction > 0 ? Numbers({1, 2, 3, 4, 5, 6}) : Numbers({3, 2, 1, 6, 5, 4});
+    for (int64_t k = 0; k < 6; ++k)
+      EXPECT_NEAR(y.at(k), expected[size_t(k)], 1e-5) << k;
+  }
+}
+
+TEST(Samples, PositionsThatAreNoNumbersReadNothingOutside) {
+  for (const char *mode : {"linear", "nearest", "cubic"})
+    for (const char *padding : {"zeros", "border", "reflection"}) {
+      TestModel m(20);
+      m.input("x", {"1", "1", "1", "2"});
+      m.input("grid", {"1", "1", "3", "2"});
+      auto *n = m.node("GridSample", {"x", "grid"}, {"y"});
+      set(n, "mode", std::string(mode));
+      set(n, "padding_mode", std::string(padding));
+      m.output("y");
+      Imported i(m);
+      ASSERT_TRUE(i) << i.messages;
+      // The interpreter refuses indices out of range.
+      const Tensor y = i.run(
+          {floats({1, 1, 1, 2}, {1, 2}), floats({1, 1, 3, 2}, {NAN, 0, -INFINITY, 0, 1e30, 0})})[0];
+      if (std::string(padding) == "zeros" && std::string(mode) == "nearest") {
+        EXPECT_EQ(y.at(1), 0);
+        EXPECT_EQ(y.at(2), 0);
+      }
+      if (std::string(padding) == "border") {
+        EXPECT_EQ(y.at(1), 1) << mode;
+        EXPECT_EQ(y.at(2), 2) << mode;
+      }
+    }
+}
+
+TEST(Samples, DeformedConvolutionIsOneOfTheMovedImage) {
+  TestModel m(19);
+  m.input("x", {"1", "2", "3", "3"});
+  m.input("moved", {"1", "2", "3", "3"});
+  m.input("w", {"2", "2", "2", "2"});
+  m.input("offset", {"1", "16", "2", "2"}); // 2 groups, 4 positions, 2 coordinates
+  set(m.node("DeformConv", {"x", "w", "offset"}, {"y"}), "offset_group", 2);
+  m.node("Conv", {"moved", "w"}, {"z"});
+  m.output("y");
+  m.output("z");
+  Imported i(m);
+  ASSERT_TRUE(i) << i.messages;
+  Numbers x, w, moved, offset;
+  for (int k = 0; k < 18; ++k) // channel 1 is read a pixel to the right, where there is one
+    x.push_back(k);
+  for (int k = 0; k < 18; ++k)
+    moved.push_back(k < 9 ? k : k % 3 == 2 ? 0 : k + 1);
+  for (int k = 0; k < 16; ++k)
+    w.push_back(k - 5);
+  for (int k = 0; k < 64; ++k)
+    offset.push_back(k >= 32 && k / 4 % 2 == 1 ? 1 : 0);
+  auto out = i.run({floats({1, 2, 3, 3}, x), floats({1, 2, 3, 3}, moved), floats({2, 2, 2, 2}, w),
+                    floats({1, 16, 2, 2}, offset)});
+  EXPECT_EQ(values(out[0]), values(out[1]));
+}
+
+} // namespace
