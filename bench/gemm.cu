@@ -56,19 +56,19 @@ struct problem {
   std::string name;
   index_t m, n, k;
   index_t batch = 0, side = 0, channels = 0, kernel = 1, stride = 1, pad = 0; // of a convolution
-  double library_us = 0;
+  double recorded_us = 0;
 
   bool is_conv() const { return batch > 0; }
   index_t out_side() const { return (side + 2 * pad - kernel) / stride + 1; }
   index_t a_elements() const { return is_conv() ? batch * side * side * channels : m * k; }
   double flops() const { return 2.0 * double(m) * double(n) * double(k); }
 };
-problem product(const char *name, index_t m, index_t n, index_t k, double library_us = 0) {
-  return {name, m, n, k, 0, 0, 0, 1, 1, 0, library_us};
+problem product(const char *name, index_t m, index_t n, index_t k, double recorded_us = 0) {
+  return {name, m, n, k, 0, 0, 0, 1, 1, 0, recorded_us};
 }
 problem square(index_t n) { return product(("square " + std::to_string(n)).c_str(), n, n, n); }
 problem conv(index_t batch, index_t channels, index_t side, index_t filters, index_t kernel,
-             index_t stride, index_t pad, double library_us) {
+             index_t stride, index_t pad, double recorded_us) {
   const index_t out = (side + 2 * pad - kernel) / stride + 1;
   char name[80];
   snprintf(name, sizeof(name), "conv b%ld %ldx%ld c%ld f%ld k%ld s%ld", long(batch), long(side),
@@ -78,7 +78,7 @@ problem conv(index_t batch, index_t channels, index_t side, index_t filters, ind
           batch,     side,
           channels,  kernel,
           stride,    pad,
-          library_us};
+          recorded_us};
 }
 
 struct operands {
@@ -436,7 +436,7 @@ result best_of_library(library &lib, const problem &p, const data &d) {
   wait_or_leave("cuBLAS");
   result best = {"cuBLAS", 1e30};
   if (p.is_conv())
-    return {"cuDNN*", p.library_us};
+    return {"cuDNN*", p.recorded_us};
   for (int c = 0; c < lib.choices(); ++c)
     best.us = std::min(best.us, time_graph("cuBLAS", [&](int i) {
                          const operands o = d.set(i);

@@ -79,8 +79,8 @@ class Tenon:
 
     def __init__(self, library, inputs, like):
         self.prefix = library.stem
-        self.library = ctypes.CDLL(str(library))
-        self.library[f"{self.prefix}_error_message"].restype = ctypes.c_char_p
+        self.shared = ctypes.CDLL(str(library))
+        self.shared[f"{self.prefix}_error_message"].restype = ctypes.c_char_p
         self.model, self.context = ctypes.c_void_p(), ctypes.c_void_p()
         weights = library.with_suffix(".weights")
         path = str(weights).encode() if weights.exists() else None
@@ -89,12 +89,12 @@ class Tenon:
         self.output = torch.full_like(like, float("nan"))
         self.inputs = (ctypes.c_void_p * 1)(inputs.data_ptr())
         self.outputs = (ctypes.c_void_p * 1)(self.output.data_ptr())
-        self.enqueue = self.library[f"{self.prefix}_enqueue"]
+        self.enqueue = self.shared[f"{self.prefix}_enqueue"]
 
     def call(self, function, *arguments):
-        code = self.library[f"{self.prefix}_{function}"](*arguments)
+        code = self.shared[f"{self.prefix}_{function}"](*arguments)
         if code != 0:
-            message = self.library[f"{self.prefix}_error_message"](ctypes.c_int(code))
+            message = self.shared[f"{self.prefix}_error_message"](ctypes.c_int(code))
             raise RuntimeError(f"{function}: {message.decode(errors='replace')}")
 
     def run(self):
@@ -103,8 +103,8 @@ class Tenon:
             raise RuntimeError(f"enqueue answered {code}")
 
     def close(self):
-        self.library[f"{self.prefix}_context_destroy"](self.context)
-        self.library[f"{self.prefix}_model_destroy"](self.model)
+        self.shared[f"{self.prefix}_context_destroy"](self.context)
+        self.shared[f"{self.prefix}_model_destroy"](self.model)
 
 
 class Torch:

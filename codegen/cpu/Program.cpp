@@ -80,6 +80,8 @@ private:
     includes_.insert("cpu/program.h");
     includes_.insert("common/scalar.h");
     for (const Step &step : plan_.steps) {
+      if (step.op->is(Op::Loop))
+        includes_.insert("cpu/repeat.h");
       if (!step.op->is(Op::Group))
         continue;
       std::string why;
@@ -165,14 +167,9 @@ private:
     w.open("");
     for (unsigned i = 0; i < carried; ++i)
       copy(w, r.argument(2 + i), op.operand(2 + i));
-    w.line("const int64_t trips = *" + places_.pointer(op.operand(0)) + ";");
-    w.line("bool going = *" + places_.pointer(op.operand(1)) + ";");
-    w.line("int64_t i = 0;");
-    w.open("for (; i < trips && going; ++i)");
-    // What is stacked has room for so many.
+    w.line("int64_t count;");
     const Dim count = scans ? op.dimsAttr("max_trip")[0] : Dim();
-    if (scans)
-      w.line("if (i == " + std::to_string(count.upper()) + ") return rt::dimension_out_of_range;");
+    w.open("const auto trip = [&](int64_t i, bool &going)");
     w.line("*" + places_.pointer(r.argument(0), false) + " = i;");
     w.line("*" + places_.pointer(r.argument(1), false) + " = going;");
     calls(w, r);
@@ -184,9 +181,15 @@ private:
       Value *element = yield->operand(1 + carried + i);
       copy(w, op.result(carried + i), element, " + i * " + dims_.value(element->type().elements()));
     }
-    w.close();
+    w.line("return int(rt::ok);");
+    w.close("};");
+    // What is stacked has room for so many.
+    w.line("const int code = rt::repeat(*" + places_.pointer(op.operand(0)) + ", *" +
+           places_.pointer(op.operand(1)) + ", " +
+           (scans ? std::to_string(count.upper()) : "rt::any_number") + ", count, trip);");
+    w.line("if (code != rt::ok) return code;");
     if (scans && count.isSymbol() && isBorn(count))
-      w.line("f.dims[" + std::to_string(dims_.indexOf(count.symbol())) + "] = index_t(i);");
+      w.line("f.dims[" + std::to_string(dims_.indexOf(count.symbol())) + "] = index_t(count);");
     for (unsigned i = 0; i < carried; ++i)
       copy(w, op.result(i), r.argument(2 + i));
     w.close();

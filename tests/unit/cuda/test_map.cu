@@ -45,6 +45,32 @@ template <class T, int V, index_t Columns> void pointwise(index_t rows, index_t 
   expect_close(y1, want1, 1e-6);
 }
 
+/// The short forms for 16-bit values over the full ones.
+struct narrowed_over_full {
+  template <class L>
+  TENON_FN results<f32<L>, f32<L>, f32<L>, f32<L>> operator()(L, f32<L> x) const {
+    using N = narrowed<L>;
+    return pack(exp<N>(x) / exp<L>(x), sigmoid<N>(x) / sigmoid<L>(x), div<N>(x, 1.7f) / (x / 1.7f),
+                reciprocal<N>(x) / reciprocal<L>(x));
+  }
+};
+void short_forms() {
+  name_case("map of the short forms of exp, sigmoid, div and reciprocal");
+  const index_t n = 1600;
+  buffer<float> x(n), e(n), s(n), d(n), r(n);
+  for (index_t i = 0; i < n; ++i)
+    x.set(i, float(i - 800) / 10 + 0.05f); // -79.95 ... 79.95, never 0
+  x.upload();
+  const std::vector<double> ones(size_t(n), 1.0);
+  using full = extents<1>;
+  launch(cuda::map(map_config<extents<1600>, 4>{},
+                   pack(make_view(e.device(), full{}), make_view(s.device(), full{}), make_view(d.device(), full{}),
+                        make_view(r.device(), full{})),
+                   pack(make_view<const float>(x.device(), full{})), narrowed_over_full{}));
+  for (buffer<float> *y : {&e, &s, &d, &r})
+    expect_close(*y, ones, 1.0 / 65536);
+}
+
 /// A slice of channels written into the middle of a wider tensor.
 void strided_copy() {
   name_case("map slice into concat");
@@ -138,6 +164,7 @@ template <class T, index_t Channels, index_t Pixels> void transposed(index_t bat
 } // namespace
 
 int main() {
+  short_forms();
   pointwise<float, 4, 64>(3, 0);
   pointwise<float, 4, 64>(3, 1);
   pointwise<float, 4, 67>(5, 0);
