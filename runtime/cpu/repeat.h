@@ -16,7 +16,7 @@ namespace tenon {
 namespace cpu {
 
 /// The room of a loop that stacks nothing.
-constexpr int64_t any_number = int64_t(~uint64_t(0) >> 1);
+inline constexpr int64_t any_number = int64_t(~uint64_t(0) >> 1);
 
 template <class Trip>
 int repeat(int64_t trips, bool going, int64_t room, int64_t &count, const Trip &trip) {
