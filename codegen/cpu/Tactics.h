@@ -29,6 +29,8 @@ extern const Tactic kPadBorder; // Pad.cpp
 extern const Tactic kNonZero;   // DataDependent.cpp
 extern const Tactic kTopK;
 extern const Tactic kShapeOf;
+extern const Tactic kScatter; // Scatter.cpp
+extern const Tactic kNonMaxSuppression;
 extern const Tactic kUser; // User.cpp
 
 } // namespace tenon::cpu

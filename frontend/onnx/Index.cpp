@@ -93,6 +93,22 @@ Value *joinLeading(Node &n, Value *x, unsigned count) {
   return n.b.reshape(x, rows);
 }
 
+/// Operand 0 with operand 2 scattered over its first `count` dimensions, joined, at `linear`.
+void setScattered(Node &n, unsigned count, Value *linear) {
+  const std::string reduction = n.stringAttr("reduction", "none");
+  if (!linear)
+    return;
+  if (reduction != "none" && reduction != "add" && reduction != "mul" && reduction != "min" &&
+      reduction != "max") {
+    n.error("attribute reduction: expected none, add, mul, min or max, found '" + reduction + "'");
+    return;
+  }
+  Value *x = joinLeading(n, n.input(0), count);
+  Value *y = x ? n.b.value(Op::Scatter, {x, linear, n.input(2)}, {{"combiner", Word{reduction}}})
+               : nullptr;
+  n.set(0, y ? n.b.reshape(y, n.type(0).shape()) : nullptr);
+}
+
 } // namespace
 
 void importGather(Node &n) {
@@ -109,6 +125,14 @@ void importGatherElements(Node &n) {
   n.set(0, gatherLinear(n.b, n.input(0), elementPositions(n, n.type(0), n.input(1), *axis)));
 }
 
+void importScatterElements(Node &n) {
+  // y[i, index[i, j, k], k] = updates[i, j, k] for axis 1.
+  auto axis = n.axis(n.intAttr("axis", 0), n.rank(0));
+  if (!axis || !checkIndices(n, 1) || !n.checkRank(1, n.rank(0), n.rank(0)))
+    return;
+  setScattered(n, n.rank(0), elementPositions(n, n.type(0), n.input(1), *axis));
+}
+
 void importGatherND(Node &n) {
   const int64_t batch = n.intAttr("batch_dims", 0);
   auto tuple = coordinates(n, n.type(0), batch);
@@ -118,6 +142,11 @@ void importGatherND(Node &n) {
   // The first batch + tuple dimensions of x are indexed, the rest are taken whole.
   Value *x = joinLeading(n, n.input(0), unsigned(batch) + *tuple);
   n.set(0, x ? n.b.value(Op::Gather, {x, linear}, {{"axis", int64_t(0)}}) : nullptr);
+}
+
+void importScatterND(Node &n) {
+  if (auto tuple = coordinates(n, n.type(0), 0))
+    setScattered(n, *tuple, tuplePositions(n, n.type(0), *tuple, 0));
 }
 
 void importTensorScatter(Node &n) {

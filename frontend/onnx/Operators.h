@@ -163,11 +163,14 @@ void importGatherElements(Node &n);
 void importGatherND(Node &n);
 void importOneHot(Node &n);
 void importReverseSequence(Node &n);
+void importScatterElements(Node &n);
+void importScatterND(Node &n);
 void importTensorScatter(Node &n);
 void importTopK(Node &n);
 
 // Select.cpp
 void importCompress(Node &n);
+void importNonMaxSuppression(Node &n);
 void importNonZero(Node &n);
 
 // Generate.cpp

@@ -46,4 +46,64 @@ void importCompress(Node &n) {
   n.set(0, kept ? n.b.value(Op::Gather, {x, kept}, {{"axis", axis}}) : nullptr);
 }
 
+void importNonMaxSuppression(Node &n) {
+  enum { Boxes, Scores, MostBoxes, Overlap, Score };
+  if (!n.checkRank(Boxes, 3, 3) || !n.checkRank(Scores, 3, 3))
+    return;
+  double numbers[5] = {};
+  for (unsigned i : {MostBoxes, Overlap, Score})
+    if (n.has(i)) {
+      auto known = n.constantOperand(i);
+      if (!known)
+        return;
+      if (known->size() != 1) {
+        n.error("operand " + n.inputName(i) + ": expected one number, found " +
+                toString(n.type(i)));
+        return;
+      }
+      numbers[i] = known->at(0);
+    }
+  const Type scores = n.type(Scores);
+  const Dim most = n.dim(int64_t(std::max(0.0, std::min(numbers[MostBoxes], double(INT32_MAX)))));
+  const Dim k = min(most, scores.dim(2));
+  if (!scores.dim(1).isConstant() || !k.isConstant()) {
+    n.error("expected a known number of classes and boxes, found " + toString(scores));
+    return;
+  }
+  NamedAttributes attributes{{"k", Dims{k}},
+                             {"iou_threshold", numbers[Overlap]},
+                             {"center", n.boolAttr("center_point_box", false)}};
+  if (n.has(Score))
+    attributes.insert_or_assign("score_threshold", numbers[Score]);
+  // Boxes [batch, class, k], -1 behind the last; those that are there become rows of three indices.
+  Value *boxes = n.b.value(Op::NonMaxSuppression, {n.input(Boxes), n.input(Scores)}, attributes);
+  if (!boxes)
+    return;
+  Value *taken = pointwise(n.b, {boxes}, [](Scalars &s, llvm::ArrayRef<Value *> a) {
+    return s(Op::GreaterEqual, a[0], s.c(0));
+  });
+  Value *places = taken ? nonZero(n, taken) : nullptr;
+  if (!places)
+    return;
+  const Dim found = places->type().dim(1);
+  Value *columns[3];
+  for (int64_t d = 0; d < 3; ++d) {
+    Value *row = sliceAlong(n.b, places, 0, n.dim(d), n.dim(1), 1);
+    columns[d] = row ? n.b.reshape(row, {found}) : nullptr;
+    if (!columns[d])
+      return;
+  }
+  Value *linear = pointwise(n.b, columns, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+    auto times = [&](Value *v, Dim f) {
+      return s(Op::Mul, v, s.b.scalarInt(Element::I64, f.constant()));
+    };
+    return s(Op::Add, times(s(Op::Add, times(a[0], scores.dim(1)), a[1]), k), a[2]);
+  });
+  columns[2] = gatherLinear(n.b, boxes, linear);
+  for (Value *&column : columns)
+    if (!(column = column ? n.b.reshape(column, {found, n.dim(1)}) : nullptr))
+      return;
+  n.set(0, n.b.value(Op::Concat, columns, {{"axis", int64_t(1)}}));
+}
+
 } // namespace tenon::frontend

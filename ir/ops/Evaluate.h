@@ -16,6 +16,7 @@ bool evaluateSlice(const Operation &op, EvaluationFrame &frame, std::string &err
 bool evaluatePad(const Operation &op, EvaluationFrame &frame, std::string &error);
 bool evaluateConcat(const Operation &op, EvaluationFrame &frame, std::string &error);
 bool evaluateGather(const Operation &op, EvaluationFrame &frame, std::string &error);
+bool evaluateScatter(const Operation &op, EvaluationFrame &frame, std::string &error);
 // EvaluateContract.cpp
 bool evaluateConv(const Operation &op, EvaluationFrame &frame, std::string &error);
 bool evaluateConvTranspose(const Operation &op, EvaluationFrame &frame, std::string &error);
@@ -29,6 +30,7 @@ bool evaluateNormalize(const Operation &op, EvaluationFrame &frame, std::string 
 bool evaluateShapeOf(const Operation &op, EvaluationFrame &frame, std::string &error);
 bool evaluateNonZero(const Operation &op, EvaluationFrame &frame, std::string &error);
 bool evaluateTopK(const Operation &op, EvaluationFrame &frame, std::string &error);
+bool evaluateNonMaxSuppression(const Operation &op, EvaluationFrame &frame, std::string &error);
 // EvaluateControl.cpp
 bool evaluateIf(const Operation &op, EvaluationFrame &frame, std::string &error);
 bool evaluateLoop(const Operation &op, EvaluationFrame &frame, std::string &error);

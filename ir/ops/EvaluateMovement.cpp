@@ -5,6 +5,7 @@
 
 #include "llvm/Support/MathExtras.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace tenon {
@@ -148,6 +149,47 @@ bool evaluateGather(const Operation &op, EvaluationFrame &frame, std::string &er
   if (result.size() > 0)
     pickElements(x.reshaped({outer, extent, inner}), {rows, std::move(list), columns}, result);
   frame.results.push_back(result.reshaped(shape));
+  return true;
+}
+
+namespace {
+
+template <class T> T combined(llvm::StringRef combiner, T old, T update) {
+  if (combiner == "none")
+    return update;
+  if (combiner == "add")
+    return old + update;
+  if (combiner == "mul")
+    return old * update;
+  if (old != old || update != update) // NaN wins
+    return old != old ? old : update;
+  return combiner == "min" ? std::min(old, update) : std::max(old, update);
+}
+
+} // namespace
+
+bool evaluateScatter(const Operation &op, EvaluationFrame &frame, std::string &error) {
+  const Tensor &x = frame.operands[0], &indices = frame.operands[1], &updates = frame.operands[2];
+  const llvm::StringRef combiner = op.wordAttr("combiner", "none");
+  const int64_t rows = x.shape()[0], row = rows ? x.size() / rows : 0;
+  Tensor result = x;
+  for (int64_t i = 0; i < indices.size(); ++i) {
+    const int64_t at = indices.intAt(i);
+    if (at < 0 || at >= rows)
+      return fail(error, "index " + llvm::Twine(at) + " is out of range for extent " +
+                             llvm::Twine(rows) + " of dimension 0");
+    for (int64_t k = 0; k < row; ++k) {
+      const int64_t to = at * row + k, from = i * row + k;
+      if (isFloat(x.element()))
+        result.set(to, combined(combiner, result.at(to), updates.at(from)));
+      else // unsigned: sums and products wrap
+        result.setInt(to, combiner == "min" || combiner == "max"
+                              ? combined(combiner, result.intAt(to), updates.intAt(from))
+                              : int64_t(combined(combiner, uint64_t(result.intAt(to)),
+                                                 uint64_t(updates.intAt(from)))));
+    }
+  }
+  frame.results.push_back(std::move(result));
   return true;
 }
 

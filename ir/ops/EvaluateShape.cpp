@@ -4,6 +4,7 @@
 #include "ir/ops/Strided.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace tenon {
@@ -91,6 +92,63 @@ bool evaluateTopK(const Operation &op, EvaluationFrame &frame, std::string &erro
   }
   frame.results.push_back(std::move(values));
   frame.results.push_back(std::move(indices));
+  return true;
+}
+
+namespace {
+
+/// A box as its lower and upper corner.
+struct Box {
+  float low[2], high[2];
+
+  Box(const float *v, bool center) {
+    for (int d : {0, 1}) {
+      const float a = center ? v[1 - d] - v[3 - d] / 2 : v[d];
+      const float b = center ? v[1 - d] + v[3 - d] / 2 : v[d + 2];
+      low[d] = std::min(a, b);
+      high[d] = std::max(a, b);
+    }
+  }
+  float area() const { return (high[0] - low[0]) * (high[1] - low[1]); }
+};
+
+/// Intersection over union.
+float overlap(const Box &a, const Box &b) {
+  float shared = 1;
+  for (int d : {0, 1})
+    shared *= std::max(0.0f, std::min(a.high[d], b.high[d]) - std::max(a.low[d], b.low[d]));
+  return shared > 0 ? shared / (a.area() + b.area() - shared) : 0;
+}
+
+} // namespace
+
+bool evaluateNonMaxSuppression(const Operation &op, EvaluationFrame &frame, std::string &) {
+  const Tensor &boxes = frame.operands[0], &scores = frame.operands[1];
+  const auto iou = float(op.floatAttr("iou_threshold"));
+  const auto least = float(op.floatAttr("score_threshold", -INFINITY));
+  const bool center = op.boolAttr("center", false);
+  const int64_t classes = scores.shape()[1], n = scores.shape()[2];
+  const Extents shape = frame.resultShape(op, 0);
+  Tensor result(Element::I64, shape);
+  for (int64_t line = 0; line < shape[0] * shape[1]; ++line) {
+    const float *score = scores.as<float>().data() + line * n;
+    const float *box = boxes.as<float>().data() + line / classes * n * 4;
+    std::vector<int64_t> order, taken;
+    for (int64_t i = 0; i < n; ++i)
+      if (score[i] > least)
+        order.push_back(i);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int64_t a, int64_t b) { return score[a] > score[b]; });
+    for (int64_t i : order)
+      if (int64_t(taken.size()) < shape[2] && llvm::none_of(taken, [&](int64_t other) {
+            return overlap(Box(box + i * 4, center), Box(box + other * 4, center)) > iou;
+          }))
+        taken.push_back(i);
+    taken.resize(size_t(shape[2]), -1);
+    for (int64_t k = 0; k < shape[2]; ++k)
+      result.setInt(line * shape[2] + k, taken[size_t(k)]);
+  }
+  frame.results.push_back(std::move(result));
   return true;
 }
 

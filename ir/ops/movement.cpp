@@ -11,6 +11,10 @@
 //   gather (x, indices) {axis}      replaces dimension axis by the dimensions of indices; a
 //                                   negative index counts from the end, one out of range is an
 //                                   error of the caller (the interpreter reports it)
+//   scatter (x, indices, updates) {combiner}  x with row indices[i] of its first dimension replaced
+//                                   by, or combined with, row i of updates, in row-major order of
+//                                   i; indices count from 0, and one out of range is an error of
+//                                   the caller (the interpreter reports it, kernels skip the row)
 // All take every element type, text included where nothing else is said.
 #include "ir/ops/Evaluate.h"
 #include "ir/ops/Ops.h"
@@ -167,10 +171,37 @@ bool inferGather(const Operation &op, llvm::SmallVectorImpl<Type> &results, std:
   return true;
 }
 
+bool inferScatter(const Operation &op, llvm::SmallVectorImpl<Type> &results, std::string &error) {
+  if (!checkForm(op, error) || !checkTensor(op, 0, -1, error) || !checkTensor(op, 1, -1, error) ||
+      !checkTensor(op, 2, -1, error))
+    return false;
+  Type t = op.operand(0)->type(), indices = op.operand(1)->type(), updates = op.operand(2)->type();
+  if (t.rank() == 0)
+    return fail(error, "x: expected rank 1 or more, found 0");
+  if (indices.element() != Element::I64)
+    return fail(error, "indices: expected an i64 tensor, found " + toString(indices));
+  llvm::SmallVector<Dim, 6> shape(indices.shape().begin(), indices.shape().end());
+  shape.append(t.shape().begin() + 1, t.shape().end());
+  const Type expected = Type::tensor(t.context(), t.element(), shape);
+  if (!sameLogical(expected, updates))
+    return fail(error, "updates: expected " + toString(expected) + ", found " + toString(updates));
+  const llvm::StringRef combiner = op.wordAttr("combiner", "none");
+  constexpr llvm::StringLiteral kCombiners[] = {"none", "add", "mul", "min", "max"};
+  if (!llvm::is_contained(kCombiners, combiner))
+    return fail(error,
+                "attribute combiner: expected none, add, mul, min or max, found " + combiner);
+  if (!isFloat(t.element()) && !isInteger(t.element()) &&
+      !(combiner == "none" && isBool(t.element())))
+    return fail(error, "x: expected numbers, or booleans to replace, found " + toString(t));
+  results.push_back(logical(t));
+  return true;
+}
+
 const llvm::StringRef kX[] = {"x"};
 const llvm::StringRef kMany[] = {"x…"};
 const llvm::StringRef kPadOperands[] = {"x", "value?"};
 const llvm::StringRef kGatherOperands[] = {"x", "indices"};
+const llvm::StringRef kScatterOperands[] = {"x", "indices", "updates"};
 const AttrInfo kReshape[] = {{"shape", AttrKind::Dims, true, "every extent of the result"}};
 const AttrInfo kTranspose[] = {
     {"perm", AttrKind::Ints, true, "operand dimension of each result dimension"}};
@@ -186,6 +217,8 @@ const AttrInfo kPad[] = {
 };
 const AttrInfo kAxisConcat[] = {{"axis", AttrKind::Int, true, "dimension that grows"}};
 const AttrInfo kAxisGather[] = {{"axis", AttrKind::Int, true, "dimension that is indexed"}};
+const AttrInfo kScatter[] = {
+    {"combiner", AttrKind::Word, false, "none (default: replaces), add, mul, min or max"}};
 
 } // namespace
 
@@ -209,6 +242,9 @@ llvm::ArrayRef<OpRow> movementOps() {
       {Op::Gather,
        {"gather", "Takes slices of one dimension by index.", kGatherOperands, kAxisGather, 1, 0,
         OpTrait::Movement, inferGather, nullptr, evaluateGather}},
+      {Op::Scatter,
+       {"scatter", "Replaces or combines slices of the first dimension by index.", kScatterOperands,
+        kScatter, 1, 0, OpTrait::None, inferScatter, nullptr, evaluateScatter}},
   };
   return kRows;
 }

@@ -7,6 +7,12 @@
 //   topk (x) {k, axis, largest, sorted}  the k largest (or smallest) elements along axis and their
 //                           indices (i64); equal elements keep the lower index first, NaN counts as
 //                           largest. Results are always ordered, `sorted` only says it is needed
+//   non_max_suppression (boxes, scores) {k, iou_threshold, score_threshold, center}  for each batch
+//                           entry and class the indices (i64) of at most k boxes, best score first,
+//                           ties by index, then -1: a box is taken when its score exceeds
+//                           score_threshold and its intersection over union with every box taken
+//                           before is at most iou_threshold. Boxes are two opposite corners, or
+//                           center and size. Computed in f32
 #include "ir/ops/Evaluate.h"
 #include "ir/ops/Ops.h"
 
@@ -64,7 +70,27 @@ bool inferTopK(const Operation &op, llvm::SmallVectorImpl<Type> &results, std::s
   return true;
 }
 
+bool inferNonMaxSuppression(const Operation &op, llvm::SmallVectorImpl<Type> &results,
+                            std::string &error) {
+  if (!checkForm(op, error) || !checkTensor(op, 0, 3, error) || !checkTensor(op, 1, 3, error))
+    return false;
+  Type boxes = op.operand(0)->type(), scores = op.operand(1)->type();
+  if (boxes.element() != Element::F32 || scores.element() != Element::F32)
+    return fail(error, "expected f32 boxes and scores, found " + toString(boxes) + " and " +
+                           toString(scores));
+  if (!boxes.dim(2).isConstant(4) || boxes.dim(0) != scores.dim(0) || boxes.dim(1) != scores.dim(2))
+    return fail(error, "expected boxes [batch, n, 4] and scores [batch, classes, n], found " +
+                           toString(boxes) + " and " + toString(scores));
+  const Dims &k = op.dimsAttr("k");
+  if (k.size() != 1 || k[0].lower() < 0 || k[0].lower() > boxes.dim(1).upper())
+    return fail(error, "attribute k: expected one extent up to " + text(boxes.dim(1)));
+  results.push_back(
+      Type::tensor(boxes.context(), Element::I64, {scores.dim(0), scores.dim(1), k[0]}));
+  return true;
+}
+
 const llvm::StringRef kX[] = {"x"};
+const llvm::StringRef kBoxes[] = {"boxes", "scores"};
 const AttrInfo kNonZero[] = {
     {"symbol", AttrKind::String, true, "name of the number of elements found"}};
 const AttrInfo kTopK[] = {
@@ -72,6 +98,12 @@ const AttrInfo kTopK[] = {
     {"axis", AttrKind::Int, true, "dimension that is searched"},
     {"largest", AttrKind::Bool, false, "largest or smallest first (default true)"},
     {"sorted", AttrKind::Bool, false, "the order of results matters (default true)"},
+};
+const AttrInfo kNonMaxSuppression[] = {
+    {"k", AttrKind::Dims, true, "most boxes taken of each class (one extent)"},
+    {"iou_threshold", AttrKind::Float, true, "largest overlap with a better box"},
+    {"score_threshold", AttrKind::Float, false, "scores have to exceed it (default: any does)"},
+    {"center", AttrKind::Bool, false, "boxes are center and size, not corners (default false)"},
 };
 
 } // namespace
@@ -87,6 +119,10 @@ llvm::ArrayRef<OpRow> shapeOps() {
       {Op::TopK,
        {"topk", "The largest elements along one dimension, with indices.", kX, kTopK, 2, 0,
         OpTrait::None, inferTopK, nullptr, evaluateTopK}},
+      {Op::NonMaxSuppression,
+       {"non_max_suppression", "The best boxes that overlap little, by class.", kBoxes,
+        kNonMaxSuppression, 1, 0, OpTrait::None, inferNonMaxSuppression, nullptr,
+        evaluateNonMaxSuppression}},
   };
   return kRows;
 }

@@ -84,6 +84,24 @@ TEST(GatherTactic, Epilogue) {
   check(c);
 }
 
+TEST(ScatterTactic, ReplacesAndCombines) {
+  CompiledCase c;
+  c.text = R"(module "m" stage=imported {
+  graph @main (%x "x": tensor<6x3x2xf32>, %i "i": tensor<2x4xi64>, %u "u": tensor<2x4x3x2xf32>, %n "n": tensor<6xi8>, %m "m": tensor<2x4xi8>, %b "b": tensor<6xi1>, %v "v": tensor<2x4xi1>) -> ("a", "b", "c", "d", "e", "f") {
+    %a = scatter %x, %i, %u : tensor<6x3x2xf32>
+    %b1 = scatter %x, %i, %u {combiner = add} : tensor<6x3x2xf32>
+    %c = scatter %x, %i, %u {combiner = max} : tensor<6x3x2xf32>
+    %d = scatter %n, %i, %m {combiner = mul} : tensor<6xi8>
+    %e = scatter %n, %i, %m {combiner = min} : tensor<6xi8>
+    %f = scatter %b, %i, %v : tensor<6xi1>
+    return %a, %b1, %c, %d, %e, %f
+  }
+})";
+  c.lowest = 0, c.highest = 5; // rows meet
+  c.tactics = {"scatter", "scatter", "scatter", "scatter", "scatter", "scatter"};
+  check(c);
+}
+
 TEST(PadTactic, EveryMode) {
   CompiledCase c;
   c.text = R"(module "m" stage=imported {
@@ -129,6 +147,20 @@ TEST(TopKTactic, LargestAndSmallest) {
 })";
   c.lowest = 0, c.highest = 9; // many ties
   c.tactics = {"topk", "topk"};
+  check(c);
+}
+
+TEST(NonMaxSuppressionTactic, CornersAndCenters) {
+  CompiledCase c;
+  c.text = R"(module "m" stage=imported {
+  graph @main (%x "x": tensor<2x40x4xf32>, %s "s": tensor<2x3x40xf32>) -> ("a", "b", "c") {
+    %a = non_max_suppression %x, %s {k = dims[7], iou_threshold = 0.2} : tensor<2x3x7xi64>
+    %b = non_max_suppression %x, %s {k = dims[40], iou_threshold = 0.1, score_threshold = 0.3} : tensor<2x3x40xi64>
+    %c = non_max_suppression %x, %s {k = dims[9], iou_threshold = 0.3, center = true} : tensor<2x3x9xi64>
+    return %a, %b, %c
+  }
+})";
+  c.tactics = {"non_max_suppression", "non_max_suppression", "non_max_suppression"};
   check(c);
 }
 

@@ -108,6 +108,45 @@ TEST(Movement, GatherReportsIndicesOutOfRange) {
   EXPECT_NE(g.messages().find("index 3 is out of range for extent 3"), std::string::npos);
 }
 
+std::vector<double> scattered(const char *combiner) {
+  Tensor x = tensor(Element::F32, {3, 2}, {1, 2, 3, 4, 5, 6});
+  Tensor updates = tensor(Element::F32, {3, 2}, {10, 20, 2, 0.5, -1, 7});
+  return values(
+      evaluateOp(Op::Scatter, {x, Tensor::fromInts({2, 0, 2}), updates}, [&](TestGraph &) {
+        return NamedAttributes{{"combiner", Word{combiner}}};
+      })[0]);
+}
+
+TEST(Movement, ScatterInOrder) {
+  EXPECT_EQ(scattered("none"), (std::vector<double>{2, 0.5, 3, 4, -1, 7}));
+  EXPECT_EQ(scattered("add"), (std::vector<double>{3, 2.5, 3, 4, 14, 33}));
+  EXPECT_EQ(scattered("mul"), (std::vector<double>{2, 1, 3, 4, -50, 840}));
+  EXPECT_EQ(scattered("min"), (std::vector<double>{1, 0.5, 3, 4, -1, 6}));
+  EXPECT_EQ(scattered("max"), (std::vector<double>{2, 2, 3, 4, 10, 20}));
+  Tensor wrapped = evaluateOp(
+      Op::Scatter,
+      {tensor(Element::I8, {1}, {100}), Tensor::fromInts({0}), tensor(Element::I8, {1}, {100})},
+      [](TestGraph &) {
+        return NamedAttributes{{"combiner", Word{"add"}}};
+      })[0];
+  EXPECT_EQ(values(wrapped), (std::vector<double>{-56}));
+}
+
+TEST(Movement, ScatterReportsWhatDoesNotFit) {
+  TestGraph g;
+  Value *x = g.constant(iota(Element::F32, {3, 2}));
+  Value *v = g.b.value(
+      Op::Scatter, {x, g.constant(Tensor::fromInts({3})), g.constant(iota(Element::F32, {1, 2}))});
+  g.finish({v});
+  std::vector<Tensor> outputs;
+  EXPECT_FALSE(interpret(g.graph, {}, outputs, g.diagnostics));
+  EXPECT_NE(g.messages().find("index 3 is out of range for extent 3"), std::string::npos);
+  EXPECT_EQ(g.b.value(Op::Scatter, {x, g.constant(Tensor::fromInts({0})),
+                                    g.constant(iota(Element::F32, {2, 2}))}),
+            nullptr);
+  EXPECT_NE(g.messages().find("updates: expected tensor<1x2xf32>"), std::string::npos);
+}
+
 TEST(Movement, Text) {
   Tensor x = Tensor::strings({3}, {"a", "b", "c"});
   Tensor r = evaluateOp(Op::Gather, {x, Tensor::fromInts({2, 0})}, [](TestGraph &) {

@@ -133,6 +133,23 @@ TEST(Interpreter, TopKOrdersTiesByIndex) {
   EXPECT_EQ(values(r[1]), (std::vector<double>{1}));
 }
 
+TEST(Interpreter, NonMaxSuppressionTakesTheBestFirst) {
+  // Boxes 0 and 1 overlap by more than half, 2 lies apart, 3 is 2 with its corners swapped.
+  Tensor boxes =
+      tensor(Element::F32, {1, 4, 4}, {0, 0, 1, 1, 0, 0.1, 1, 1.1, 5, 5, 6, 6, 6, 6, 5, 5});
+  auto suppress = [&](std::vector<double> scores, int64_t k, double iou, double least) {
+    return values(evaluateOp(
+        Op::NonMaxSuppression, {boxes, tensor(Element::F32, {1, 1, 4}, scores)}, [&](TestGraph &g) {
+          return NamedAttributes{
+              {"k", g.dims({k})}, {"iou_threshold", iou}, {"score_threshold", least}};
+        })[0]);
+  };
+  EXPECT_EQ(suppress({0.9, 0.8, 0.5, 0.5}, 4, 0.5, 0), (std::vector<double>{0, 2, -1, -1}));
+  EXPECT_EQ(suppress({0.8, 0.9, 0.5, 0.6}, 4, 0.5, 0), (std::vector<double>{1, 3, -1, -1}));
+  EXPECT_EQ(suppress({0.9, 0.8, 0.5, 0.5}, 3, 1, 0), (std::vector<double>{0, 1, 2}));
+  EXPECT_EQ(suppress({0.9, 0.8, 0.5, 0.5}, 2, 0.5, 0.5), (std::vector<double>{0, -1}));
+}
+
 TEST(Interpreter, BindsSymbolsFromInputs) {
   TestGraph g;
   Dim n = g.context.symbol("N", 1, 4);
