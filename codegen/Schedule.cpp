@@ -163,15 +163,18 @@ private:
 namespace {
 
 /// Every value has an element type that generated code has.
-std::string whyNotInPrograms(Type t) {
-  if (cppElement(t.element()).empty())
-    return "elements of type " + name(t.element()).str() + " are not supported in generated code";
+std::string whyNotInPrograms(Type t, Family family) {
+  const bool narrow =
+      bitWidth(t.element()) < 8 || (isFloat(t.element()) && bitWidth(t.element()) == 8);
+  if (cppElement(t.element()).empty() || (narrow && family == Family::Cuda))
+    return "elements of type " + name(t.element()).str() + " are not supported in " +
+           (narrow ? "generated CUDA" : "generated code");
   return t.isTensor() ? whyNotInMemory(t, /*atMost=*/true) : "";
 }
 
-bool checkTypes(Graph &graph, Diagnostics &diagnostics) {
+bool checkTypes(Graph &graph, Family family, Diagnostics &diagnostics) {
   for (Value *v : graph.body().arguments())
-    if (std::string why = whyNotInPrograms(v->type()); !why.empty()) {
+    if (std::string why = whyNotInPrograms(v->type(), family); !why.empty()) {
       diagnostics.error("input '" + graph.inputNames[v->index()] + "': " + why);
       return false;
     }
@@ -180,8 +183,14 @@ bool checkTypes(Graph &graph, Diagnostics &diagnostics) {
     for (Value *v : op->results()) {
       if (!ok)
         return;
-      if (std::string why = whyNotInPrograms(v->type()); !why.empty()) {
+      if (std::string why = whyNotInPrograms(v->type(), family); !why.empty()) {
         diagnostics.error(*op, why);
+        ok = false;
+      }
+      if (ok && op->is(Op::Loop) && v->index() >= size_t(op->intAttr("carried")) &&
+          bitWidth(v->type().element()) < 8) {
+        diagnostics.error(*op, "elements of type " + name(v->type().element()).str() +
+                                   " are not supported where a loop stacks values");
         ok = false;
       }
     }
@@ -218,7 +227,7 @@ bool scheduleModule(Module &module, const Target &target, const ScheduleOptions 
                           "leave :append out and pass the cache in and out");
         return false;
       }
-    if (!checkTypes(module.graph(), diagnostics) ||
+    if (!checkTypes(module.graph(), target.family, diagnostics) ||
         !legalizeForEmission(module.graph(), diagnostics))
       return false;
     const size_t extra = target.levels.size() - 1;

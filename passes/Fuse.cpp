@@ -422,10 +422,13 @@ private:
     Cluster &to = clusters_[c];
     Operation *anchor = from.anchor ? from.anchor : to.anchor;
     if (anchor)
-      for (Value *r : map->results())
+      for (Value *r : map->results()) {
+        if (bitWidth(r->type().element()) < 8) // only map writes these
+          return reject(id, *producer, *map, "elements of the result share bytes", saved);
         if (!samePlacement(r->type(), r->type().withLayout(v->type().layout())))
           return reject(id, *producer, *map, "the result has another layout than the anchor writes",
                         saved);
+      }
     if (!from.anchor && to.anchor && !feedsOnly(p, c)) // results of a group follow its anchor
       return reject(id, *producer, *map, "the value is needed elsewhere", saved);
     if (isDequantize(*producer) && from.members.size() == 1 && !feedsOnly(p, c))

@@ -114,13 +114,22 @@ private:
 
   std::string bytesExpression(Value *v) const {
     const Type t = v->type();
+    if (bitWidth(t.element()) < 8)
+      return "size_t(" + dims_.value(t.elements()) + " + " +
+             std::to_string(8 / bitWidth(t.element()) - 1) + ") / " +
+             std::to_string(8 / bitWidth(t.element()));
     const int64_t width = bitWidth(t.element()) / 8;
     const Dim n = t.elements();
     return n.isConstant() ? std::to_string(n.constant() * width)
                           : "size_t(" + dims_.value(n) + ") * " + std::to_string(width);
   }
   void copy(SourceWriter &w, Value *to, Value *from, const std::string &plus = "") const {
-    w.line("memcpy(" + places_.pointer(to, false) + plus + ", " + places_.pointer(from) + ", " +
+    auto start = [&](Value *v, bool constant) {
+      return bitWidth(v->type().element()) >= 8
+                 ? places_.pointer(v, constant)
+                 : places_.pointer(v, "unsigned char", constant, v->type().context().dim(0));
+    };
+    w.line("memcpy(" + start(to, false) + plus + ", " + start(from, true) + ", " +
            bytesExpression(from) + ");");
   }
 

@@ -26,6 +26,16 @@ llvm::StringRef cppElement(Element e) {
   case Element::BF16: return "bf16";
   case Element::F32: return "float";
   case Element::F64: return "double";
+  case Element::I2: return "int2_t";
+  case Element::I4: return "int4_t";
+  case Element::U2: return "uint2_t";
+  case Element::U4: return "uint4_t";
+  case Element::F4E2M1:
+  case Element::F8E4M3:
+  case Element::F8E4M3Z:
+  case Element::F8E5M2:
+  case Element::F8E5M2Z:
+  case Element::F8E8M0: return name(e);
   default: return "";
   }
 }
@@ -34,6 +44,8 @@ std::string cppLanes(Element e) {
   e = computeElement(e);
   if (isBool(e))
     return "b1<L>";
+  if (bitWidth(e) < 8)
+    return isSignedInt(e) ? "i8<L>" : "u8<L>";
   return name(e).str() + "<L>";
 }
 
@@ -67,7 +79,10 @@ std::string cppScalar(Element e, int64_t value) {
     return value ? "true" : "false";
   if (value == INT64_MIN)
     return "(-9223372036854775807 - 1)";
-  return (cppElement(e) + "(" + llvm::Twine(value) + ")").str();
+  const llvm::StringRef type = bitWidth(e) >= 8 ? cppElement(e)
+                               : isSignedInt(e) ? "int8_t"
+                                                : "uint8_t";
+  return (type + "(" + llvm::Twine(value) + ")").str();
 }
 
 std::string cIdentifier(llvm::StringRef text) {

@@ -32,6 +32,16 @@ llvm::StringRef cTypeName(Element e) {
   case Element::U32: return "32-bit unsigned integer";
   case Element::I64: return "64-bit signed integer";
   case Element::U64: return "64-bit unsigned integer";
+  case Element::I4: return "4-bit signed integers, two to a byte, the first in the low bits";
+  case Element::U4: return "4-bit unsigned integers, two to a byte, the first in the low bits";
+  case Element::I2: return "2-bit signed integers, four to a byte, the first in the low bits";
+  case Element::U2: return "2-bit unsigned integers, four to a byte, the first in the low bits";
+  case Element::F4E2M1: return "FP4 E2M1, two to a byte, the first in the low bits";
+  case Element::F8E4M3: return "FP8 E4M3FN, 1 byte";
+  case Element::F8E4M3Z: return "FP8 E4M3FNUZ, 1 byte";
+  case Element::F8E5M2: return "FP8 E5M2, 1 byte";
+  case Element::F8E5M2Z: return "FP8 E5M2FNUZ, 1 byte";
+  case Element::F8E8M0: return "FP8 E8M0, 1 byte";
   default: return "packed";
   }
 }

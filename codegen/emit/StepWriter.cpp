@@ -281,16 +281,18 @@ std::string Places::pointer(Value *value, llvm::StringRef element, bool constant
   if (p.start)
     offset = offset + p.start;
   const std::string plain = element.str(), type = (constant ? "const " : "") + plain;
-  const int64_t width = std::max<int64_t>(bitWidth(value->type().element()) / 8, 1);
+  const unsigned bits = bitWidth(value->type().element());
+  const int64_t width = std::max<int64_t>(bits / 8, 1);
   if (p.home == Home::Input || p.home == Home::Output) {
     const Dim total = offset + p.offset / width;
     const std::string plus = total.isConstant(0) ? "" : " + " + dims_.value(total);
     return (p.home == Home::Input ? "f.input<" + plain : "f.output<" + type) + ">(" +
            std::to_string(p.at) + ")" + plus;
   }
-  // Constant offsets disappear in the byte offset.
-  const int64_t bytes = p.at + (offset.isConstant() ? offset.constant() * width : 0);
-  const std::string plus = offset.isConstant() ? "" : " + " + dims_.value(offset);
+  // Constant offsets of whole bytes disappear in the byte offset.
+  const bool absorbed = offset.isConstant() && (bits >= 8 || offset.isConstant(0));
+  const int64_t bytes = p.at + (absorbed ? offset.constant() * width : 0);
+  const std::string plus = absorbed ? "" : " + " + dims_.value(offset);
   const std::string call = p.home == Home::Arena   ? "f.at<" + type
                            : p.home == Home::State ? "f.state<" + type
                                                    : "f.weight<" + plain;
@@ -306,7 +308,8 @@ bool Places::isAligned(Value *value, Dim offset, int64_t bytes) const {
   const Placement &p = plan_[value];
   if (p.home == Home::Input || p.home == Home::Output || p.start || !offset.isConstant())
     return false; // the caller's memory, or known at run time only
-  return (p.at + offset.constant() * bitWidth(value->type().element()) / 8) % bytes == 0;
+  const unsigned bits = bitWidth(value->type().element());
+  return bits >= 8 && (p.at + offset.constant() * int64_t(bits / 8)) % bytes == 0;
 }
 
 std::string StepWriter::pointer(Value *argument, Dim offset) {

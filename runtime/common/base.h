@@ -80,13 +80,49 @@ TENON_FN constexpr index_t dot(const dims<D, R...> &s, const index_t *at) {
 }
 } // namespace detail
 
+/// Bits of an element that shares its byte with neighbours (common/packed.h specialises it); 0 for
+/// all others.
+template <class T> inline constexpr int packed_bits = 0;
+template <class T> inline constexpr int packed_bits<const T> = packed_bits<T>;
+
+namespace detail {
+template <class T> struct byte_of { using type = unsigned char; };
+template <class T> struct byte_of<const T> { using type = const unsigned char; };
+} // namespace detail
+
+/// Where a packed element is: a byte and the number of elements from its lowest bits on.
+template <class T> struct packed_pointer {
+  typename detail::byte_of<T>::type *bytes;
+  index_t at;
+  TENON_FN constexpr packed_pointer operator+(index_t n) const { return {bytes, at + n}; }
+  TENON_FN constexpr packed_pointer operator-(index_t n) const { return {bytes, at - n}; }
+  TENON_FN constexpr operator packed_pointer<const T>() const { return {bytes, at}; }
+};
+
+namespace detail {
+template <class T, bool Packed> struct pointer_to { using type = T *; };
+template <class T> struct pointer_to<T, true> { using type = packed_pointer<T>; };
+} // namespace detail
+/// What addresses elements of type T: kernels add offsets to it and hand it to load_element,
+/// store_element, load_strided and store_strided; those that do more with it take whole bytes only.
+template <class T>
+using element_pointer = typename detail::pointer_to<T, (packed_bits<T> > 0)>::type;
+
+/// The element that starts at a byte.
+template <class T, class Byte> TENON_FN element_pointer<T> element_at(Byte *byte) {
+  if constexpr (packed_bits < T >> 0)
+    return {byte, 0};
+  else
+    return reinterpret_cast<T *>(byte);
+}
+
 /// A tensor as one kernel sees it: base pointer and, for each dimension of the kernel's iteration
 /// space in order, the distance in elements between neighbours (0 where the tensor is broadcast).
 template <class T, class Strides> struct view {
   using element = T;
   using strides_type = Strides;
   static constexpr int rank = Strides::rank;
-  T *data;
+  element_pointer<T> data;
   Strides strides;
   /// Element offset of the iteration point `at` (one index per dimension).
   TENON_FN constexpr index_t offset(const index_t *at) const { return detail::dot<0>(strides, at); }
@@ -94,6 +130,9 @@ template <class T, class Strides> struct view {
 
 template <class T, class S> TENON_FN constexpr view<T, S> make_view(T *data, S strides) {
   return view<T, S>{data, strides};
+}
+template <class T, class S> TENON_FN constexpr view<T, S> make_view(packed_pointer<T> data, S s) {
+  return view<T, S>{data, s};
 }
 
 /// Heterogeneous argument list for a kernel's outputs and inputs: pack(view, view, ...).
@@ -134,7 +173,7 @@ template <class T, class Strides, class Lo, class Hi, class Fill> struct padded_
   using element = T;
   using strides_type = Strides;
   static constexpr int rank = Strides::rank;
-  T *data;
+  element_pointer<T> data;
   Strides strides;
   Lo lo;
   Hi hi;
@@ -145,6 +184,11 @@ template <class T, class Strides, class Lo, class Hi, class Fill> struct padded_
 template <class T, class S, class Lo, class Hi, class Fill>
 TENON_FN constexpr padded_view<T, S, Lo, Hi, Fill> make_padded_view(T *data, S strides, Lo lo,
                                                                     Hi hi, Fill fill) {
+  return {data, strides, lo, hi, fill};
+}
+template <class T, class S, class Lo, class Hi, class Fill>
+TENON_FN constexpr padded_view<T, S, Lo, Hi, Fill>
+make_padded_view(packed_pointer<T> data, S strides, Lo lo, Hi hi, Fill fill) {
   return {data, strides, lo, hi, fill};
 }
 

@@ -4,13 +4,15 @@
 //   simd<N>        N elements in GCC vector extensions (g++ and clang), any element type.
 //
 // `L::of<T>` is the value type for element type T. Booleans are `bool` or, in simd<N>, an int32
-// mask of 0 / -1 per lane. f16 and bf16 have no values of their own: they load as f32.
+// mask of 0 / -1 per lane. Floats below f32 have no values of their own: they load as f32; integers
+// below a byte load as 8-bit ones.
 //
 // TENON_SIMD_WIDTH is the number of f32 in a machine register (16, 8, 4, or 1 for plain ISO C++).
 #ifndef TENON_RUNTIME_COMMON_LANES_H
 #define TENON_RUNTIME_COMMON_LANES_H
 
 #include "common/float16.h"
+#include "common/minifloat.h"
 #include <string.h>
 
 // Vectors pass between functions here, but all of those are inlined: no calling convention is
@@ -57,6 +59,16 @@ template <class A, class B> struct choose_type<false, A, B> { using type = B; };
 template <class T> struct computed { using type = T; };
 template <> struct computed<f16> { using type = float; };
 template <> struct computed<bf16> { using type = float; };
+template <> struct computed<f8e4m3> { using type = float; };
+template <> struct computed<f8e4m3fnuz> { using type = float; };
+template <> struct computed<f8e5m2> { using type = float; };
+template <> struct computed<f8e5m2fnuz> { using type = float; };
+template <> struct computed<f8e8m0> { using type = float; };
+template <> struct computed<f4e2m1> { using type = float; };
+template <> struct computed<int4_t> { using type = int8_t; };
+template <> struct computed<uint4_t> { using type = uint8_t; };
+template <> struct computed<int2_t> { using type = int8_t; };
+template <> struct computed<uint2_t> { using type = uint8_t; };
 
 /// The integer type that holds 0 / -1 beside an element of S bytes.
 template <int S> struct mask_int;
@@ -232,9 +244,77 @@ template <class L> TENON_FN u32<L> f32_to_bf16(f32<L> x) {
   return choose<L>((bits & 0x7fffffffu) > 0x7f800000u, (bits >> 16) | 0x40u, rounded);
 }
 
-/// Stored bits of T and the value computed with: identity but for bool, f16 and bf16.
+// Floats of eight bits and fewer, their bits in the lowest ones of a u32.
+template <class L, class T> TENON_FN f32<L> minifloat_to_f32(u32<L> h) {
+  using F = minifloat<T>;
+  if constexpr (is_same<T, f8e8m0>) {
+    u32<L> bits = h << 23;
+    bits = choose<L>(h == 0u, bits + 0x00400000u, bits);
+    return bitcast<f32<L>>(choose<L>(h == 0xffu, bits | 0x00400000u, bits));
+  } else {
+    constexpr int shift = 23 - F::mantissa;
+    const u32<L> magnitude = h & (F::sign - 1), zero = {};
+    u32<L> sign = (h & F::sign) << (31 - F::exponent - F::mantissa);
+    // Subnormals are exact multiples of the smallest one, 2^(1 - bias - mantissa).
+    const f32<L> unit = bitcast<f32<L>>(zero + (uint32_t(128 - F::bias - F::mantissa) << 23));
+    const f32<L> small = convert<f32<L>>(magnitude) * unit;
+    u32<L> bits = (magnitude << shift) + (uint32_t(127 - F::bias) << 23);
+    bits = choose<L>(magnitude < (1u << F::mantissa), bitcast<u32<L>>(small), bits);
+    if constexpr (F::kind == specials::ieee) {
+      bits = choose<L>(magnitude > F::most, (magnitude << shift) | 0x7f800000u, bits);
+      bits = choose<L>(magnitude > F::most + 1, bits | 0x00400000u, bits);
+    } else if constexpr (F::kind == specials::nan_only) {
+      bits = choose<L>(magnitude > F::most, zero + 0x7fc00000u, bits);
+    } else if constexpr (F::kind == specials::fnuz) {
+      bits = choose<L>(h == F::nan, zero + 0x7fc00000u, bits);
+      sign = choose<L>(h == F::nan, zero, sign);
+    }
+    return bitcast<f32<L>>(bits | sign);
+  }
+}
+template <class L, class T> TENON_FN u32<L> f32_to_minifloat(f32<L> x) {
+  using F = minifloat<T>;
+  const u32<L> bits = bitcast<u32<L>>(x), magnitude = bits & 0x7fffffffu, zero = {};
+  if constexpr (is_same<T, f8e8m0>) {
+    u32<L> result = (magnitude + 0x7fffffu) >> 23;
+    result = choose<L>(magnitude <= 0x00400000u, zero, result);
+    result = choose<L>(result > 0xfeu, zero + 0xfeu, result);
+    return choose<L>(bits > 0x7f800000u, zero + 0xffu, result); // NaN, or a sign
+  } else {
+    constexpr int shift = 23 - F::mantissa;
+    const u32<L> tie = (magnitude >> shift) & 1u;
+    const u32<L> normal =
+        (magnitude - (uint32_t(127 - F::bias) << 23) + ((1u << (shift - 1)) - 1) + tie) >> shift;
+    // Adding a number whose last place is the smallest subnormal rounds to its multiples.
+    constexpr uint32_t units = uint32_t(151 - F::bias - F::mantissa) << 23;
+    const u32<L> small =
+        bitcast<u32<L>>(bitcast<f32<L>>(magnitude) + bitcast<f32<L>>(zero + units)) - units;
+    u32<L> result = choose<L>(magnitude < (uint32_t(128 - F::bias) << 23), small, normal);
+    constexpr uint32_t overflow = F::most + (F::kind == specials::ieee ? 1 : 0);
+    result = choose<L>(result > F::most, zero + overflow, result);
+    const u32<L> sign = (bits >> (31 - F::exponent - F::mantissa)) & F::sign;
+    constexpr bool signed_nan = F::kind == specials::ieee || F::kind == specials::nan_only;
+    const u32<L> nan = (signed_nan ? sign : zero) | F::nan;
+    const u32<L> number =
+        F::kind == specials::fnuz ? choose<L>(result == 0u, zero, result | sign) : result | sign;
+    return choose<L>(magnitude > 0x7f800000u, nan, number);
+  }
+}
+
+/// Stored bits of T and the value computed with: identity but for bool, floats below f32 and
+/// integers below a byte.
 template <class T> struct storage { using bits = T; };
 template <> struct storage<bool> { using bits = uint8_t; };
+template <> struct storage<f8e4m3> { using bits = uint8_t; };
+template <> struct storage<f8e4m3fnuz> { using bits = uint8_t; };
+template <> struct storage<f8e5m2> { using bits = uint8_t; };
+template <> struct storage<f8e5m2fnuz> { using bits = uint8_t; };
+template <> struct storage<f8e8m0> { using bits = uint8_t; };
+template <> struct storage<f4e2m1> { using bits = uint8_t; };
+template <> struct storage<int4_t> { using bits = uint8_t; };
+template <> struct storage<uint4_t> { using bits = uint8_t; };
+template <> struct storage<int2_t> { using bits = uint8_t; };
+template <> struct storage<uint2_t> { using bits = uint8_t; };
 template <> struct storage<f16> { using bits = uint16_t; };
 template <> struct storage<bf16> { using bits = uint16_t; };
 template <class T> using bits_t = typename storage<T>::bits;
@@ -250,7 +330,17 @@ TENON_FN typename L::template of<T> decode(typename L::template of<bits_t<T>> x)
     return f16_to_f32<L>(convert<u32<L>>(x));
   else if constexpr (is_same<T, bf16>)
     return bf16_to_f32<L>(convert<u32<L>>(x));
-  else
+  else if constexpr (is_minifloat<T>)
+    return minifloat_to_f32<L, T>(convert<u32<L>>(x));
+  else if constexpr (packed_bits<T> > 0) {
+    using V = typename L::template of<T>;
+    const V bits = convert<V>(x);
+    if constexpr (is_signed<compute_t<T>>) { // flipping the sign bit and taking it off extends it
+      constexpr int8_t sign = 1 << (packed_bits<T> - 1);
+      return convert<V>((bits ^ sign) - sign);
+    } else
+      return bits;
+  } else
     return x;
 }
 template <class L, class T>
@@ -262,9 +352,18 @@ TENON_FN typename L::template of<bits_t<T>> encode(typename L::template of<T> x)
     return convert<B>(f32_to_f16<L>(x));
   else if constexpr (is_same<T, bf16>)
     return convert<B>(f32_to_bf16<L>(x));
+  else if constexpr (is_minifloat<T>)
+    return convert<B>(f32_to_minifloat<L, T>(x));
+  else if constexpr (packed_bits<T> > 0)
+    return convert<B>(convert<B>(x) & uint8_t((1 << packed_bits<T>)-1));
   else
     return x;
 }
+
+/// Types whose value is a `bits` member.
+template <class T>
+inline constexpr bool has_bits = is_same<T, f16> || is_same<T, bf16> ||
+                                 (is_minifloat<T> && packed_bits<T> == 0);
 } // namespace detail
 
 // --- One element ---------------------------------------------------------------------------------
@@ -278,11 +377,14 @@ template <class T> TENON_FN compute_t<T> load_element(const T *p) {
   else
     return *p;
 #else
-  if constexpr (detail::is_same<T, f16> || detail::is_same<T, bf16>)
+  if constexpr (detail::has_bits<T>)
     return detail::decode<scalar_lanes, T>(p->bits);
   else
     return *p;
 #endif
+}
+template <class T> TENON_FN compute_t<T> load_element(packed_pointer<T> p) {
+  return detail::decode<scalar_lanes, detail::bare<T>>(detail::load_bits(p));
 }
 
 template <class T> TENON_FN void store_element(T *p, compute_t<T> x) {
@@ -294,11 +396,14 @@ template <class T> TENON_FN void store_element(T *p, compute_t<T> x) {
   else
     *p = x;
 #else
-  if constexpr (detail::is_same<T, f16> || detail::is_same<T, bf16>)
+  if constexpr (detail::has_bits<T>)
     p->bits = detail::encode<scalar_lanes, T>(x);
   else
     *p = x;
 #endif
+}
+template <class T> TENON_FN void store_element(packed_pointer<T> p, compute_t<T> x) {
+  detail::store_bits(p, detail::encode<scalar_lanes, T>(x));
 }
 
 // --- L::width elements ---------------------------------------------------------------------------
@@ -407,6 +512,32 @@ TENON_FN void store_strided(T *p, Stride stride, typename L::template of<T> v,
     store<L, T>(lanes, v);
     for (index_t i = 0; i < count; ++i)
       p[i * index_t(stride)] = lanes[i];
+  }
+}
+
+/// Packed elements, one by one.
+template <class L, class T, class Stride>
+TENON_FN typename L::template of<T> load_strided(packed_pointer<const T> p, Stride stride,
+                                                 index_t count = L::width) {
+  if constexpr (L::width == 1)
+    return load_element(p);
+  else {
+    uint8_t lanes[L::width] = {};
+    for (index_t i = 0; i < count; ++i)
+      lanes[i] = detail::load_bits(p + i * index_t(stride));
+    return detail::decode<L, T>(load<L, uint8_t>(lanes));
+  }
+}
+template <class L, class T, class Stride>
+TENON_FN void store_strided(packed_pointer<T> p, Stride stride, typename L::template of<T> v,
+                            index_t count = L::width) {
+  if constexpr (L::width == 1)
+    store_element(p, v);
+  else {
+    uint8_t lanes[L::width];
+    store<L, uint8_t>(lanes, detail::encode<L, T>(v));
+    for (index_t i = 0; i < count; ++i)
+      detail::store_bits(p + i * index_t(stride), lanes[i]);
   }
 }
 

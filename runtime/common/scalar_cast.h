@@ -1,7 +1,7 @@
 // Defines cast, quantize and dequantize of bodies, for any lanes L.
 //
-// Casts: integer to integer wraps; float to integer truncates and saturates (NaN gives 0); to f16
-// and bf16 round half to even and stay f32 values; to bool tests for non-zero.
+// Casts: integer to integer wraps; float to integer truncates and saturates (NaN gives 0); to
+// floats below f32 round as a store does and stay f32 values; to bool tests for non-zero.
 // quantize(x, scale, zp) = saturate(round_half_even(x / scale) + zp), as QuantizeLinear.
 #ifndef TENON_RUNTIME_COMMON_SCALAR_CAST_H
 #define TENON_RUNTIME_COMMON_SCALAR_CAST_H
@@ -11,10 +11,13 @@
 namespace tenon {
 namespace detail {
 
+/// Of an integer storage type, as values that it is computed in.
 template <class T> struct integer_range {
-  static constexpr T highest =
-      T(is_signed<T> ? (uint64_t(1) << (8 * sizeof(T) - 1)) - 1 : ~uint64_t(0));
-  static constexpr T lowest = T(is_signed<T> ? -highest - 1 : 0);
+  using value = compute_t<T>;
+  static constexpr int bits = packed_bits<T> > 0 ? packed_bits<T> : 8 * int(sizeof(T));
+  static constexpr int magnitude_bits = bits - (is_signed<value> ? 1 : 0);
+  static constexpr value highest = value(~uint64_t(0) >> (64 - magnitude_bits));
+  static constexpr value lowest = value(is_signed<value> ? -highest - 1 : 0);
 };
 
 /// Truncating, saturating conversion of float lanes V to integers T.
@@ -23,17 +26,17 @@ template <class L, class T, class V> TENON_FN typename L::template of<T> to_inte
   using R = typename L::template of<T>;
   using range = integer_range<T>;
   // `above` is the first power of two beyond the range: a value F holds exactly.
-  constexpr F above = F(2) * F(uint64_t(1) << (8 * sizeof(T) - 1 - (is_signed<T> ? 1 : 0)));
+  constexpr F above = F(2) * F(uint64_t(1) << (range::magnitude_bits - 1));
   constexpr F below = F(range::lowest);
   const b1<L> high = as_mask<L>(x >= above), low = as_mask<L>(x < below), nan = as_mask<L>(x != x);
   const V inside = choose<L>(logical_or<L>(logical_or<L>(high, low), nan), V{}, x);
   R y;
-  if constexpr (sizeof(T) < 4)
+  if constexpr (range::bits < 32)
     y = convert<R>(convert<i32<L>>(inside));
   else
     y = convert<R>(inside);
-  y = choose<L>(high, broadcast<L, T>(range::highest), y);
-  return choose<L>(low, broadcast<L, T>(range::lowest), y);
+  y = choose<L>(high, broadcast<L>(range::highest), y);
+  return choose<L>(low, broadcast<L>(range::lowest), y);
 }
 } // namespace detail
 
@@ -49,7 +52,7 @@ TENON_FN typename L::template of<To> cast(typename L::template of<From> x) {
     return as_mask<L>(x != V{});
   else if constexpr (is_same<From, bool>)
     return choose<L>(x, broadcast<L, C>(C(1)), broadcast<L, C>(C(0)));
-  else if constexpr (is_same<To, f16> || is_same<To, bf16>) {
+  else if constexpr (has_bits<To> || is_minifloat<To>) {
     const f32<L> wide = convert<f32<L>>(x);
 #if defined(__CUDACC__)
     To rounded;
@@ -60,6 +63,8 @@ TENON_FN typename L::template of<To> cast(typename L::template of<From> x) {
 #endif
   } else if constexpr (holds_float<V> && !is_float<C>)
     return to_integer<L, To>(x);
+  else if constexpr (packed_bits<To> > 0)
+    return decode<L, To>(encode<L, To>(convert<R>(x)));
   else
     return convert<R>(x);
 }
@@ -72,10 +77,14 @@ TENON_FN typename L::template of<To> quantize(f32<L> x, f32<L> scale, Z zp) {
   const f32<L> lo = broadcast<L>(float(range::lowest)), hi = broadcast<L>(float(range::highest));
   return detail::to_integer<L, To>(clamp<L>(q, lo, hi));
 }
-/// (q - zp) * scale; q and zp in the same integer lanes.
+/// (q - zp) * scale; q and zp in the same lanes.
 template <class L, class V> TENON_FN f32<L> dequantize(V q, f32<L> scale, V zp) {
-  const i32<L> difference = sub<L>(detail::convert<i32<L>>(q), detail::convert<i32<L>>(zp));
-  return detail::convert<f32<L>>(difference) * scale;
+  if constexpr (detail::holds_float<V>)
+    return (q - zp) * scale;
+  else {
+    const i32<L> difference = sub<L>(detail::convert<i32<L>>(q), detail::convert<i32<L>>(zp));
+    return detail::convert<f32<L>>(difference) * scale;
+  }
 }
 
 } // namespace tenon

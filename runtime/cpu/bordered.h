@@ -42,7 +42,7 @@ namespace detail {
 template <class Border, class T, class Strides, class Low, class Extents> struct bordered_view {
   using element = T;
   static constexpr int rank = Strides::rank;
-  T *data; // of element 0
+  element_pointer<T> data; // of element 0
   Strides strides;
   Low low; // elements added before the first
   Extents extents;
@@ -68,12 +68,12 @@ TENON_FN auto load_at(const bordered_view<Border, T, S, Low, Extents> &v, const 
     index_t point[S::rank];
     for (int d = 0; d < S::rank; ++d)
       point[d] = at[d];
-    bare<T> lanes[L::width] = {};
+    compute_t<T> lanes[L::width] = {};
     for (index_t i = 0; i < index_t(count); ++i) {
       point[Axis] = at[Axis] + i;
-      lanes[i] = v.data[bordered_offset<0>(v, point, Border{})];
+      lanes[i] = load_element(v.data + bordered_offset<0>(v, point, Border{}));
     }
-    return load<L, bare<T>>(lanes);
+    return load<L, compute_t<T>>(lanes);
   }
 }
 
@@ -82,6 +82,11 @@ TENON_FN auto load_at(const bordered_view<Border, T, S, Low, Extents> &v, const 
 template <class Border, class T, class S, class Low, class Extents>
 TENON_FN detail::bordered_view<Border, T, S, Low, Extents>
 make_bordered_view(T *data, S strides, Low low, Extents extents) {
+  return {data, strides, low, extents};
+}
+template <class Border, class T, class S, class Low, class Extents>
+TENON_FN detail::bordered_view<Border, T, S, Low, Extents>
+make_bordered_view(packed_pointer<T> data, S strides, Low low, Extents extents) {
   return {data, strides, low, extents};
 }
 

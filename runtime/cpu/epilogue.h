@@ -56,13 +56,13 @@ TENON_FN auto load_at(const gathered_view<Data, Indices, Stride, Extent> &v, con
     index_t point[Data::rank > 0 ? Data::rank : 1];
     for (int d = 0; d < Data::rank; ++d)
       point[d] = at[d];
-    T lanes[L::width] = {};
+    compute_t<T> lanes[L::width] = {};
     for (index_t i = 0; i < index_t(count); ++i) {
       if constexpr (Axis >= 0)
         point[Axis] = at[Axis] + i;
-      lanes[i] = v.data.data[v.offset(point)];
+      lanes[i] = load_element(v.data.data + v.offset(point));
     }
-    return load<L, T>(lanes);
+    return load<L, compute_t<T>>(lanes);
   }
 }
 

@@ -36,6 +36,10 @@ template <class Outs, class Ins>
 using view_lanes = typename lanes_of_bytes<(
     widest_of<Outs> > widest_of<Ins> ? widest_of<Outs> : widest_of<Ins>)>::type;
 
+template <class... Vs> constexpr bool any_packed(const arguments<Vs...> *) {
+  return ((packed_bits<typename Vs::element> > 0) || ... || false);
+}
+
 template <int D, class Space> TENON_FN void fill_extents(const Space &space, index_t *extents) {
   if constexpr (D < Space::rank) {
     extents[D] = space.template get<D>();
@@ -108,8 +112,10 @@ void map(const Space &space, const Outs &outs, const Ins &ins, const Body &body,
       crossed = it.extents[cross];
       it.extents[cross] = ceil_div(crossed, block);
     }
+    // Elements that share a byte are written by one thread.
+    constexpr bool together = any_packed(static_cast<const Outs *>(nullptr));
     workers.parallel_for(
-        it.size(), 1 + 16384 / (row < run_length ? row + 1 : run_length),
+        it.size(), together ? it.size() : 1 + 16384 / (row < run_length ? row + 1 : run_length),
         [&](index_t begin, index_t end) {
           odometer<rank> point = it;
           point.seek(begin);

@@ -62,14 +62,20 @@ struct frame {
   void *trace_user;
 #endif
 
-  template <class T> T *at(size_t offset) const { return reinterpret_cast<T *>(arena + offset); }
-  template <class T> const T *weight(size_t offset) const {
-    return reinterpret_cast<const T *>(weights + offset);
+  template <class T> element_pointer<T> at(size_t offset) const {
+    return element_at<T>(arena + offset);
   }
-  template <class T> const T *input(int i) const { return static_cast<const T *>(inputs[i]); }
-  template <class T> T *output(int i) const { return static_cast<T *>(outputs[i]); }
-  template <class T> T *state(size_t offset) const {
-    return reinterpret_cast<T *>(states + offset);
+  template <class T> element_pointer<const T> weight(size_t offset) const {
+    return element_at<const T>(weights + offset);
+  }
+  template <class T> element_pointer<const T> input(int i) const {
+    return element_at<const T>(static_cast<const unsigned char *>(inputs[i]));
+  }
+  template <class T> element_pointer<T> output(int i) const {
+    return element_at<T>(static_cast<unsigned char *>(outputs[i]));
+  }
+  template <class T> element_pointer<T> state(size_t offset) const {
+    return element_at<T>(states + offset);
   }
 
   /// Runs one step.
