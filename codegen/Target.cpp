@@ -39,14 +39,27 @@ TargetLevel cuda(llvm::StringRef name, unsigned sm, unsigned multiprocessors, do
   return t;
 }
 
-TargetLevel mcu(llvm::StringRef name, llvm::StringRef summary) {
+#define TENON_FREESTANDING "-O2 -fno-tree-vectorize -ffreestanding -fno-exceptions -fno-rtti"
+
+TargetLevel mcu(llvm::StringRef name, double gflops, double bandwidth, llvm::StringRef summary) {
   TargetLevel t;
   t.name = name;
   t.family = Family::Mcu;
   t.summary = summary;
-  t.buildFlags = "-O2 -ffreestanding -fno-exceptions -fno-rtti";
-  t.peakGflops = 0.1;
-  t.bandwidthGBs = 0.2;
+  t.buildFlags = TENON_FREESTANDING;
+  t.peakGflops = gflops;
+  t.bandwidthGBs = bandwidth;
+  return t;
+}
+
+/// A Cortex-M core as GNU's compiler for bare ARM machines knows it.
+TargetLevel cortexM(llvm::StringRef name, bool mve, double gflops, double bandwidth,
+                    llvm::StringRef flags, llvm::StringRef summary) {
+  TargetLevel t = mcu(name, gflops, bandwidth, summary);
+  t.compiler = "arm-none-eabi-g++";
+  t.buildFlags = flags;
+  t.fpu = t.dsp = true;
+  t.mve = mve;
   return t;
 }
 
@@ -56,7 +69,8 @@ TargetLevel mcu(llvm::StringRef name, llvm::StringRef summary) {
 //
 // CPU peaks: one core of an AVX-512 server at 3.3 GHz, measured (213 and 113 GFLOP/s).
 // sm_90a: one H200, measured. Others: data sheets of T4, A100, A10, Orin, L4, B200, Thor and
-// RTX 5090; unmeasured.
+// RTX 5090; unmeasured. Microcontrollers: at 120 (M4), 400 (M7, M55) and 160 MHz (M33) with a few
+// instructions for a multiply-add; unmeasured.
 const TargetLevel kLevels[] = {
     cpu("generic", 1, 16, 4, "-O2", "plain ISO C++17, no vector extensions"),
     cpu("x86-64-v2", 4, 16, 50, "-O2 -fno-tree-vectorize -march=x86-64-v2", "SSE4.2"),
@@ -73,7 +87,19 @@ const TargetLevel kLevels[] = {
     cuda("sm_100", 100, 148, 75000, 2250, 8000, 227, "Blackwell (B200)"),
     cuda("sm_110", 110, 20, 8000, 517, 273, 227, "Jetson Thor"),
     cuda("sm_120", 120, 170, 104800, 419, 1792, 99, "Blackwell (RTX 5090)"),
-    mcu("generic", "any 32-bit microcontroller"),
+    mcu("generic", 0.1, 0.2, "any 32-bit microcontroller: plain ISO C++17"),
+    cortexM("cortex-m4", false, 0.035, 0.1,
+            TENON_FREESTANDING " -mcpu=cortex-m4 -mthumb -mfpu=fpv4-sp-d16 -mfloat-abi=hard",
+            "Cortex-M4F: DSP extension, single-precision FPU"),
+    cortexM("cortex-m7", false, 0.2, 0.8,
+            TENON_FREESTANDING " -mcpu=cortex-m7 -mthumb -mfpu=fpv5-sp-d16 -mfloat-abi=hard",
+            "Cortex-M7: DSP extension, single-precision FPU"),
+    cortexM("cortex-m33", false, 0.05, 0.15,
+            TENON_FREESTANDING " -mcpu=cortex-m33 -mthumb -mfpu=fpv5-sp-d16 -mfloat-abi=hard",
+            "Cortex-M33: DSP extension, single-precision FPU"),
+    cortexM("cortex-m55", true, 0.15, 0.8,
+            TENON_FREESTANDING " -mcpu=cortex-m55 -mthumb -mfloat-abi=hard",
+            "Cortex-M55: Helium (MVE), DSP extension, FPU"),
 };
 
 constexpr char kPtx[] = "+ptx";

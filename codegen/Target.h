@@ -26,8 +26,16 @@ struct TargetLevel {
   /// CUDA: 10 × compute capability (75, 80, 90 …); `a` variants run on that capability only.
   unsigned sm = 0;
   bool archSpecific = false;
-  /// Flags the generated file's build command names.
+  /// MCU: what the core has beyond 32-bit integers.
+  bool fpu = false; // single precision, with fused multiply-add
+  bool dsp = false; // pairs of 16-bit integers in a register (SMLAD)
+  bool mve = false; // vectors of 16 bytes (Helium)
+  /// Compiler and flags that the generated file's build command names.
+  llvm::StringRef compiler = "c++";
   llvm::StringRef buildFlags;
+
+  /// Whether what `compiler` builds runs on another machine than this one.
+  bool isCross() const { return compiler != "c++"; }
   // Figures for the cost model. Sources: codegen/Target.cpp.
   double peakGflops = 0;   // f32, one core or one whole GPU
   double tensorTflops = 0; // f16 with f32 accumulation

@@ -57,6 +57,13 @@ bool Program::build(const CodeOptions &code, Watch watch) {
   if (!compilation_.emit(target_, options, files, summary_) || !writeFiles(files))
     return false;
   threads_ = code.threads;
+  if (target_.levels.front()->isCross()) {
+    diagnostics().error(target_.name +
+                        " code runs in a firmware image, not here (examples/firmware "
+                        "builds one for an emulator); --target=mcu:generic "
+                        "runs the same graph on this machine");
+    return false;
+  }
 
   const bool cuda = target_.family == Family::Cuda;
   std::vector<std::string> words{"-std=c++17"};

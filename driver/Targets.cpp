@@ -35,7 +35,16 @@ void printJson(llvm::raw_ostream &os) {
       json.object([&] {
         json.attribute("name", fullName(level));
         json.attribute("summary", level.summary);
+        if (level.family != Family::Cuda)
+          json.attribute("compiler", level.compiler);
         json.attribute("build_flags", level.buildFlags);
+        if (level.family == Family::Mcu)
+          json.attributeArray("has", [&] {
+            for (auto [has, what] :
+                 {std::pair(level.fpu, "fpu"), {level.dsp, "dsp"}, {level.mve, "mve"}})
+              if (has)
+                json.value(what);
+          });
       });
   });
   os << '\n';

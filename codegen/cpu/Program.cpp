@@ -41,7 +41,8 @@ public:
     SourceWriter w;
     std::string flags = level_.buildFlags.str();
     w.raw(fileHead(module_, target_, options_,
-                   "c++ -std=c++17 " + flags + " -ffp-contract=off -c " + options_.stem + ".cpp"));
+                   level_.compiler.str() + " -std=c++17 " + flags + " -ffp-contract=off -c " +
+                       options_.stem + ".cpp"));
     w.line("");
     w.line("#define TENON_SIMD_WIDTH " + std::to_string(level_.simdWidth));
     if (target_.family == Family::Mcu) {

@@ -199,7 +199,11 @@ template <class To, class From> TENON_FN To bitcast(From x) {
 #endif
   {
     To y;
+#if defined(__GNUC__) && !defined(__CUDACC__)
+    __builtin_memcpy(&y, &x, sizeof(y)); // of memcpy, -ffreestanding would leave a call
+#else
     memcpy(&y, &x, sizeof(y));
+#endif
     return y;
   }
 }

@@ -22,12 +22,12 @@ template <class V> TENON_FN V mul_add(V a, V b, V c) {
     return ::fma(a, b, c);
 #else
   if constexpr (detail::is_same<V, float>) {
-#if defined(FP_FAST_FMAF) || defined(__FMA__) || defined(__aarch64__)
-    return ::fmaf(a, b, c);
+#if defined(FP_FAST_FMAF) || defined(__FP_FAST_FMAF) || defined(__FMA__) || defined(__aarch64__)
+    return __builtin_fmaf(a, b, c); // of fmaf, -ffreestanding would leave a call
 #endif
   } else if constexpr (detail::is_same<V, double>) {
-#if defined(FP_FAST_FMA) || defined(__FMA__) || defined(__aarch64__)
-    return ::fma(a, b, c);
+#if defined(FP_FAST_FMA) || defined(__FP_FAST_FMA) || defined(__FMA__) || defined(__aarch64__)
+    return __builtin_fma(a, b, c);
 #endif
   }
 #if TENON_SIMD_WIDTH > 1 && defined(__FMA__)

@@ -74,10 +74,10 @@ class Firmware(unittest.TestCase):
         network = self.object_file(DIGITS / "digits.onnx", "digits")
         self.check_symbols(network)
         objects = [network]
-        for stem in ("main", "linux"):
-            objects.append(self.folder / f"{stem}.o")
+        for stem in ("main", "boards/linux"):
+            objects.append(self.folder / f"{Path(stem).name}.o")
             command(self.cc, "-std=gnu89", "-O2", "-ffreestanding", "-fno-builtin", "-Wall", "-Wextra",
-                    "-Werror", "-fno-stack-protector", f"-I{self.folder}", "-c",
+                    "-Werror", "-fno-stack-protector", f"-I{self.folder}", f"-I{FIRMWARE}", "-c",
                     FIRMWARE / f"{stem}.c", "-o", objects[-1])  # fmt: skip
         image = self.folder / "firmware"
         command(self.cc, "-nostdlib", "-static", *objects, "-o", image)
