@@ -14,6 +14,10 @@ struct CompileOptions {
   std::string prefix = "model";
   enum Weights { Auto, Inline, Incbin, File } weights = Auto;
   enum Runtime { Embed, Include } runtime = Embed;
+  /// Calls of the user's functions before and after each step (not CUDA).
+  bool hooks = false;
+  /// The header declares a self-test, which codegen/emit/SelfTest.h writes.
+  bool selfTest = false;
   /// Stem of the output path, for the build command and the weights file's name.
   std::string stem = "model";
   /// One line for the file's head: the options that made it.
@@ -21,7 +25,7 @@ struct CompileOptions {
 };
 
 struct CompiledFile {
-  std::string suffix; // ".cpp", ".cu", ".h", ".weights"
+  std::string suffix; // ".cpp", ".cu", ".h", ".weights", "_self_test.c"
   std::string bytes;
 };
 

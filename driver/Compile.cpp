@@ -1,5 +1,8 @@
 // Implements `tenon compile`: a model to generated files, or to IR with --emit=tn.
+#include "codegen/emit/CppText.h"
+#include "codegen/emit/SelfTest.h"
 #include "driver/Commands.h"
+#include "driver/Oracle.h"
 #include "driver/Report.h"
 
 #include "ir/Text.h"
@@ -159,7 +162,15 @@ private:
       options.commandLine = facts->second;
     std::vector<CompiledFile> compiled;
     CompileSummary summary;
-    if (!scheduled(*target) || !compilation_.emit(*target, options, compiled, summary))
+    if (target->family == Family::Cuda && command_.code.hooks) {
+      diagnostics().error("--hooks: layers of " + target->name +
+                          " run on the device; `tenon bench --profile` times them");
+      return false;
+    }
+    options.hooks = command_.code.hooks;
+    options.selfTest = !command_.code.selfTest.empty();
+    if (!scheduled(*target) || !compilation_.emit(*target, options, compiled, summary) ||
+        (options.selfTest && !addSelfTest(*target, options, compiled)))
       return false;
     if (auto nodes = compilation_.module().facts.find("nodes");
         nodes != compilation_.module().facts.end())
@@ -182,6 +193,35 @@ private:
       writeSummary(json, compilation_, *target, summary, paths);
     });
     return true;
+  }
+
+  /// One set of inputs, and what the interpreter makes of it.
+  bool addSelfTest(const Target &target, const CompileOptions &options,
+                   std::vector<CompiledFile> &files) {
+    Graph &graph = compilation_.module().graph();
+    if (!DimSpelling(compilation_.module()).symbols().empty()) {
+      diagnostics().error("--self-test needs extents known when compiling; give them with --bind "
+                          "or --shape");
+      return false;
+    }
+    DataSet data;
+    const std::string &folder = command_.code.selfTest;
+    std::vector<Tensor> inputs;
+    if ((folder != "seeded" && !readDataSet(folder, compilation_.inputs(), compilation_.outputs(),
+                                            data, diagnostics())) ||
+        !graphInputs(graph, compilation_.inputs(), data.inputs, folder == "seeded", inputs,
+                     diagnostics()))
+      return false;
+    for (const State &s : graph.states) // the first run finds zeros
+      inputs[s.input] = Tensor(inputs[s.input].element(), inputs[s.input].shape());
+    console_.progress("interpreting");
+    OracleRun expected;
+    if (!interpretModule(compilation_.module(), inputs, /*everyValue=*/false, expected,
+                         diagnostics()))
+      return false;
+    files.push_back({"_self_test.c", writeSelfTest(compilation_.module(), target, options, inputs,
+                                                   expected.outputs, diagnostics())});
+    return !diagnostics().hasErrors();
   }
 
   bool addDepfile(OutputFiles &files) {

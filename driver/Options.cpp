@@ -168,11 +168,13 @@ void declare(CLI::App &app, CodeOptions &o) {
       ->group(kCodeGroup);
   words(app, "--pool", o.pool, "firmware: named memories", "NAME=BYTES", kCodeGroup)
       ->check(keyValueForm("sram=262144"));
-  app.add_option("--self-test", o.selfTest, "firmware: a check to run on silicon")
-      ->expected(0, 1)
-      ->type_name("FILE")
+  app.add_flag("--self-test{seeded}", o.selfTest,
+               "compile: also writes a C file with one set of inputs, the outputs that the "
+               "interpreter computes, and a function that compares, to run on the device; "
+               "--self-test=DIR takes the inputs of a test data set")
       ->group(kCodeGroup);
-  app.add_flag("--hooks", o.hooks, "firmware: callbacks around each layer")->group(kCodeGroup);
+  app.add_flag("--hooks", o.hooks, "compile: calls functions of yours before and after each layer")
+      ->group(kCodeGroup);
 }
 
 void declare(CLI::App &app, DataOptions &o) {

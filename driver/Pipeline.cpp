@@ -344,10 +344,6 @@ bool refuseUnavailable(const ModelOptions &model, const CodeOptions &code,
     return refuse("--ram-limit", "--report=memory says what is needed");
   if (!code.pool.empty())
     return refuse("--pool", "the arena is one block");
-  if (!code.selfTest.empty())
-    return refuse("--self-test", "leave it out");
-  if (code.hooks)
-    return refuse("--hooks", "leave it out");
   if (code.workspace >= 0)
     return refuse("--workspace", "--report=memory says how much scratch kernels use");
   return true;

@@ -140,13 +140,20 @@ private:
       switch (op.kind()) {
       case Op::Group: {
         const int n = stepOf(op);
+        hook(w, "before", n);
         w.line("f.step(" + std::to_string(n) + ", " + names_[n] + ");");
+        hook(w, "after", n);
         break;
       }
       case Op::If: branch(w, op); break;
       case Op::Loop: loop(w, op); break;
       default: break;
       }
+  }
+  void hook(SourceWriter &w, const char *when, int step) const {
+    if (options_.hooks)
+      w.line("::" + info_.prefix + "_" + when + "_layer(" + std::to_string(step) + ", \"" +
+             stringSafe(describe(plan_.steps[size_t(step)].op->loc())) + "\");");
   }
   int stepOf(const Operation &op) const {
     for (const Step &s : plan_.steps)

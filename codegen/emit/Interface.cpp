@@ -1,6 +1,8 @@
 // Implements the generated interface and the parts that C++ and CUDA files share.
 #include "codegen/emit/Interface.h"
 
+#include "codegen/emit/SelfTest.h"
+
 #include "codegen/Work.h"
 #include "codegen/emit/SourceWriter.h"
 
@@ -70,7 +72,8 @@ InterfaceInfo describeInterface(Graph &graph, const CompileOptions &options) {
   for (const Growth &g : growthsOf(graph))
     info.lengths.push_back(g.length.symbol().str());
   // Stems of the header's other macros.
-  std::set<std::string> used = {"INPUT", "OUTPUT", "DIM", "ARENA", "WEIGHT", "STATE", "CONTEXT"};
+  std::set<std::string> used = {"INPUT",  "OUTPUT", "DIM",     "ARENA",
+                                "WEIGHT", "STATE",  "CONTEXT", "LAYER"};
   auto add = [&](std::vector<Port> &ports, const std::string &name, Type type) {
     Port p;
     p.name = name;
@@ -245,6 +248,22 @@ std::string writeHeader(const Module &module, const InterfaceInfo &info, const T
   }
   w.line("int " + p + "_run(" + p +
          "_context *context, const void *const *inputs, void *const *outputs);");
+  if (options.selfTest) {
+    w.line("");
+    w.line("/* In " + options.stem +
+           "_self_test.c: runs the model on one set of inputs. 0 when the " + "outputs are as");
+    w.line(" * expected, the code of a run that failed, 100 + i when output i differs. */");
+    w.line(selfTestSignature(p) + ";");
+  }
+  if (options.hooks) {
+    w.line("");
+    w.line("/* Yours to define: called before and after each of the " + u +
+           "_LAYER_COUNT layers of a");
+    w.line(" * run, with its number and the names of the nodes that it computes. */");
+    w.line("#define " + u + "_LAYER_COUNT " + std::to_string(summary.kernels));
+    w.line("void " + p + "_before_layer(int layer, const char *nodes);");
+    w.line("void " + p + "_after_layer(int layer, const char *nodes);");
+  }
   w.line("");
   w.line("#ifdef __cplusplus");
   w.line("}");

@@ -195,15 +195,23 @@ class Image:
         return sum(map(int, sizes))
 
     def functions(self, execution):
-        """[(name, instructions a run)] of a counted execution, most first."""
+        """[(name, instructions a run)] of a counted execution, most first. A kernel is called by the
+        step whose configuration it is an instance for."""
         symbols = self.symbols()
         totals, at = Counter(), 0
         for address in sorted(execution.profile):
             while at + 1 < len(symbols) and symbols[at + 1][0] <= address:
                 at += 1
-            totals[symbols[at][1]] += execution.profile[address]
+            totals[short_name(symbols[at][1])] += execution.profile[address]
         runs = max(1, len(execution.instructions))
         return [(name, count / runs) for name, count in totals.most_common()]
+
+
+def short_name(function):
+    """step3_Conv: conv_tile, for an instance of a kernel; other names as they are."""
+    step = re.search(r"\b(step\d+\w*?)_(?:config|body)", function)
+    kernel = re.search(r"(\w+)<", function)
+    return f"{step[1]}: {kernel[1]}" if step and kernel else function
 
 
 class HostModel(Model):

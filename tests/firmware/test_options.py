@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""What `tenon compile` adds to firmware: the self-test (--self-test) and the layers' hooks (--hooks),
+built with the strictest C compiler and run on this machine and on an emulated Cortex-M4.
+
+    test_options.py
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/tools"))
+from project_venv import require
+
+require("numpy", "onnx")
+
+from firmware import BOARDS, C_FLAGS, EMULATOR_FLAGS, EXAMPLE, boards, fuses_here
+from generated import compile_model
+from tenon import tenon
+
+DIGITS = ROOT / "examples/digits"
+C89 = ["-std=c89", "-pedantic", "-Wall", "-Wextra", "-Werror"]
+# The exit status is what the self-test answers; with hooks the layers are printed.
+MAIN = """
+#include "net.h"
+{includes}
+static unsigned char memory[NET_CONTEXT_BYTES];
+{hooks}
+int {main}(void) {{
+  net_context *context;
+  if (net_context_place(net_model_get(), memory, sizeof memory, &context) != 0)
+    return 9;
+  return net_self_test(context);
+}}
+"""
+HOOKS = """
+static int open_layers, last = -1;
+void net_before_layer(int layer, const char *nodes) {
+  if (open_layers++ || layer != last + 1)
+    puts("out of order");
+  last = layer;
+  printf("%d %s\\n", layer, nodes);
+}
+void net_after_layer(int layer, const char *nodes) {
+  if (--open_layers || layer != last)
+    puts("out of order");
+  (void)nodes;
+}
+"""
+
+
+class Options(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="tenon-options-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.cxx, self.cc = os.environ.get("CXX", "c++"), os.environ.get("CC", "cc")
+
+    def call(self, *words, status=0):
+        done = subprocess.run([str(word) for word in words], cwd=self.folder, capture_output=True,
+                              text=True, stdin=subprocess.DEVNULL)  # fmt: skip
+        self.assertEqual(done.returncode, status, f"{words}: {done.stderr[-2000:]}{done.stdout[-500:]}")
+        return done.stdout
+
+    def compile(self, model, *words, target="mcu:generic"):
+        compile_model(model, self.folder / "net.cpp", f"--target={target}", *words)
+
+    def build(self, main, *flags):
+        (self.folder / "main.c").write_text(main)
+        for name in ("main", "net_self_test"):
+            self.call(self.cc, *C89, "-c", f"{name}.c")
+        self.call(self.cxx, "-std=c++17", "-O2", *flags, "-c", "net.cpp")
+        self.call(self.cxx, "main.o", "net_self_test.o", "net.o", "-o", "program")
+
+    def change_expected(self):
+        """Another first word of the first expected output."""
+        file = self.folder / "net_self_test.c"
+        head, tail = file.read_text().split("expected_0[", 1)
+        brace = tail.index("{") + 1
+        file.write_text(f"{head}expected_0[{tail[:brace]}3u,{tail[tail.index(',', brace) + 1:]}")
+
+    def test_floats(self):
+        main = MAIN.format(main="main", includes="", hooks="")
+        self.compile(DIGITS / "digits.onnx", f"--self-test={DIGITS / 'test_data_set_0'}")
+        self.build(main)
+        self.call("./program")
+        if fuses_here():  # other roundings pass, another value does not
+            self.build(main, "-mfma")
+            self.call("./program")
+        self.change_expected()
+        self.build(main)
+        self.call("./program", status=100)
+
+    def test_integers(self):
+        """A step of the last place counts where outputs are integers."""
+        (self.folder / "model.tn").write_text(
+            'module "m" stage=imported {\n'
+            '  graph @main (%x "x": tensor<5xi8>) -> ("y") {\n'
+            "    %y = map %x, %x (%0: i8, %1: i8) {\n      %2 = add %0, %1 : i8\n      yield %2\n"
+            "    } : tensor<5xi8>\n    return %y\n  }\n}\n")
+        self.compile(self.folder / "model.tn", "--self-test")
+        main = MAIN.format(main="main", includes="", hooks="")
+        self.build(main)
+        self.call("./program")
+        self.change_expected()
+        self.build(main)
+        self.call("./program", status=100)
+
+    def test_hooks(self):
+        self.compile(DIGITS / "digits.onnx", "--self-test", "--hooks")
+        self.build(MAIN.format(main="main", includes="#include <stdio.h>", hooks=HOOKS))
+        lines = self.call("./program").splitlines()
+        header = (self.folder / "net.h").read_text()
+        self.assertIn(f"#define NET_LAYER_COUNT {len(lines)}\n", header)
+        self.assertEqual([int(line.split()[0]) for line in lines], list(range(len(lines))))
+        self.assertIn("stem/conv", lines[0])
+        self.assertNotIn("out of order", "".join(lines))
+
+    def test_on_a_board(self):
+        board = boards()["m4"]
+        if board.missing:
+            self.skipTest(f"needs {', '.join(board.missing)}; run scripts/setup")
+        for changed in (False, True):
+            self.compile(DIGITS / "digits.onnx", "--self-test", target=board.target)
+            if changed:
+                self.change_expected()
+            (self.folder / "main.c").write_text(MAIN.format(main="firmware_main", includes="", hooks=""))
+            for file in ("main.c", "net_self_test.c", BOARDS / board.start, BOARDS / "semihosting.c"):
+                self.call(f"{board.prefix}gcc", *board.core, *C_FLAGS, "-I.", f"-I{EXAMPLE}", "-c", file)
+            head = (self.folder / "net.cpp").read_text().splitlines()[0]
+            self.call(*head.removeprefix("// ").split())
+            objects = sorted(self.folder.glob("*.o"))
+            self.call(f"{board.prefix}gcc", *board.core, "-nostartfiles", "-Wl,--gc-sections", f"-L{BOARDS}",
+                      "-T", board.script, *objects, "-o", "image.elf")  # fmt: skip
+            self.call(*board.qemu, *EMULATOR_FLAGS, "-kernel", "image.elf", "-semihosting-config",
+                      "enable=on,target=native", status=100 if changed else 0)  # fmt: skip
+
+    def test_refused(self):
+        for words, reason in [
+            (["--target=cuda:sm_80", "--hooks"], "--hooks: layers of cuda:sm_80 run on the device"),
+            (["--self-test=/nowhere"], "/nowhere"),
+        ]:
+            target = [] if any("--target" in word for word in words) else ["--target=mcu:generic"]
+            suffix = "cu" if "cuda" in words[0] else "cpp"
+            answer = tenon("compile", DIGITS / "digits.onnx", "-o", self.folder / f"net.{suffix}",
+                           *target, *words)  # fmt: skip
+            self.assertEqual(answer.status, 1)
+            self.assertIn(reason, answer.errors)
+            self.assertEqual(list(self.folder.iterdir()), [])
+
+
+if __name__ == "__main__":
+    result = unittest.main(verbosity=2, exit=False).result
+    failed = len(result.failures) + len(result.errors)
+    skipped = len(result.skipped)
+    print(f"{result.testsRun - failed - skipped} passed, {failed} failed, {skipped} skipped")
+    sys.exit(1 if failed else 0)
