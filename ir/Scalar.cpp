@@ -45,6 +45,16 @@ template <class T> T shiftLeft(T a, T b) { return uint64_t(b) > 63 ? 0 : T(uint6
 template <class T> T shiftRight(T a, T b) {
   return uint64_t(b) > 63 ? (isNegative(a) ? T(-1) : 0) : a >> b;
 }
+template <class T> T roundShift(T a, T b) {
+  if (b == 0)
+    return a;
+  if (uint64_t(b) > 63)
+    return uint64_t(b) == 64 && !isNegative(a) && uint64_t(a) > uint64_t(1) << 63 ? 1 : 0;
+  const uint64_t rest = uint64_t(a) & ((uint64_t(1) << b) - 1), half = uint64_t(1) << (b - 1);
+  const T down = a >> b;
+  return rest > half || (rest == half && (down & 1)) ? down + 1 : down;
+}
+template <class T> T mulHigh(T a, T b) { return wrapMul(a, b) >> 32; }
 double nanMin(double a, double b) { return a != a ? a : b != b ? b : a < b ? a : b; }
 double nanMax(double a, double b) { return a != a ? a : b != b ? b : a > b ? a : b; }
 /// Computed in f32 as ONNX defines it, so that ties fall alike everywhere; the caller saturates.
@@ -124,6 +134,7 @@ llvm::StringRef name(ScalarSignature signature) {
   case ScalarSignature::Same: return "T… → T";
   case ScalarSignature::Float: return "F… → F";
   case ScalarSignature::Int: return "I… → I";
+  case ScalarSignature::I32: return "i32… → i32";
   case ScalarSignature::Bool: return "i1… → i1";
   case ScalarSignature::Compare: return "T, T → i1";
   case ScalarSignature::Test: return "F → i1";
@@ -177,6 +188,7 @@ bool inferScalar(const Operation &op, llvm::SmallVectorImpl<Type> &types, std::s
     return isFloat(e[0]) || isInteger(e[0]) ? give(e[0]) : fail("numbers");
   case ScalarSignature::Float: return isFloat(e[0]) ? give(e[0]) : fail("floats");
   case ScalarSignature::Int: return isInteger(e[0]) ? give(e[0]) : fail("integers");
+  case ScalarSignature::I32: return e[0] == Element::I32 ? give(e[0]) : fail("i32");
   case ScalarSignature::Bool: return isBool(e[0]) ? give(Element::Bool) : fail("booleans");
   case ScalarSignature::Compare: return give(Element::Bool);
   case ScalarSignature::Test: return isFloat(e[0]) ? give(Element::Bool) : fail("a float");

@@ -9,6 +9,7 @@ enum class ScalarSignature : uint8_t {
   Same,
   Float,
   Int,
+  I32,
   Bool,
   Compare,
   Test,

@@ -5,7 +5,8 @@
 //   %c = map %n, %one { mul }                           value: known through value inference)
 //
 // Evaluation is the interpreter's, so folding cannot disagree with it. Results that are much
-// larger than the operands they come from stay computed: a folded broadcast only costs memory.
+// larger than the operands they come from stay computed: a folded broadcast only costs memory. With
+// keep-quantized, dequantised constants stay integers, for passes that compute with those.
 #include "passes/Fold.h"
 
 #include "passes/Rewrite.h"
@@ -21,10 +22,17 @@ Value *constantLike(Builder &b, const Tensor &t, Value *v) {
   return c;
 }
 
+bool dequantizes(Operation &op) {
+  return op.is(Op::Map) &&
+         llvm::any_of(op.region(), [](const Operation &s) { return s.is(Op::Dequantize); });
+}
+
 // op(constants) = constants
 bool evaluatePattern(Operation &op, Rewriter &rw) {
   if (op.isAny(Op::Constant, Op::Group, Op::If, Op::Loop, Op::User, Op::NonZero) ||
       op.isTerminator() || (op.info().traits & OpTrait::Effect))
+    return false;
+  if (rw.context().option("keep-quantized") && dequantizes(op))
     return false;
   int64_t in = 0, out = 0;
   llvm::SmallVector<Tensor, 4> operands;

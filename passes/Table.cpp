@@ -15,6 +15,7 @@
 #include "passes/Fold.h"
 #include "passes/FoldConvScale.h"
 #include "passes/Fuse.h"
+#include "passes/IntegerArithmetic.h"
 #include "passes/Isolate.h"
 #include "passes/RaiseNormalize.h"
 
@@ -26,6 +27,7 @@ constexpr RowKind Pass = RowKind::Pass, Pattern = RowKind::Pattern, Fusion = Row
 const PassOption kFoldOptions[] = {
     {"max-bytes", 1 << 20, "largest result that is folded however small its operands are"},
     {"max-growth", 8, "larger results are folded up to this multiple of their operands"},
+    {"keep-quantized", 0, "1: dequantised constants stay integers"},
 };
 const PassOption kFuseOptions[] = {
     {"max-inputs", 16, "operands a group may have"},
@@ -93,6 +95,14 @@ const PassInfo kTable[] = {
     {Pattern, "dce.dead-op", "operations without uses"},
     {Pattern, "dce.dead-result", "results of maps, groups and ifs without uses"},
     {Pattern, "dce.dead-operand", "captured operands that no region reads"},
+
+    // IntegerArithmetic.cpp
+    {Pass, "integer-arithmetic", "quantised islands compute with integers", runIntegerArithmetic},
+    {Pattern, "integer-arithmetic.movement", "dequantize below what only moves elements"},
+    {Pattern, "integer-arithmetic.concat", "quantize above concat"},
+    {Pattern, "integer-arithmetic.rescale", "sums, contractions and averages in fixed point"},
+    {Pattern, "integer-arithmetic.mul-high", "rescaling in 32 bits, where no result is a tie"},
+    {Pattern, "integer-arithmetic.contract", "contractions that floats follow sum integers"},
 
     // RaiseNormalize.cpp
     {Pass, "raise-normalize", "normalisations made of reductions and maps become one operation",

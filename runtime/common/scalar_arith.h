@@ -232,14 +232,50 @@ template <class L, class V> TENON_FN V shift_left(V a, V count) {
   });
 }
 template <class L, class V> TENON_FN V shift_right(V a, V count) {
-  return detail::per_lane(a, count, [](auto x, auto n) {
-    using T = decltype(x);
-    using U = typename detail::unsigned_of_size<int(sizeof(T))>::type;
-    constexpr U last = U(8 * sizeof(T) - 1);
-    if (U(n) <= last)
-      return T(x >> U(n));
-    return T(-1) < T(0) ? T(x >> last) : T(0);
-  });
+  using U = detail::wrapping<L, V>;
+  constexpr int bits = 8 * int(sizeof(detail::element_t<V>));
+  const b1<L> inside = detail::as_mask<L>(U(count) <= U{} + detail::element_t<U>(bits - 1));
+  const V all = detail::is_signed<detail::element_t<V>> ? V(a >> (bits - 1)) : V{};
+  return detail::choose<L>(inside, V(a >> detail::choose<L>(inside, count, V{})), all);
+}
+/// a / 2^count to the nearest integer, half to even; 0 for a count beyond the width.
+template <class L, class V> TENON_FN V round_shift(V a, V count) {
+  using T = detail::element_t<V>;
+  using U = detail::wrapping<L, V>;
+  constexpr int bits = 8 * int(sizeof(T));
+  const V one = V{} + T(1), down = shift_right<L>(a, count);
+  const U rest = U(a) - U(shift_left<L>(down, count));
+  const U half = U(shift_left<L>(one, sub<L>(count, one)));
+  const b1<L> odd = detail::as_mask<L>((down & one) != V{});
+  const b1<L> up = logical_or<L>(
+      detail::as_mask<L>(rest > half),
+      logical_and<L>(
+          logical_and<L>(detail::as_mask<L>(rest == half), detail::as_mask<L>(rest != U{})), odd));
+  const b1<L> inside = detail::as_mask<L>(U(count) <= U{} + detail::element_t<U>(bits));
+  return select<L>(inside, select<L>(up, add<L>(down, one), down), V{});
+}
+/// The upper 32 of the 64 bits of a product.
+template <class L> TENON_FN i32<L> mul_high(i32<L> a, i32<L> b) {
+#if TENON_SIMD_WIDTH > 1 && defined(__AVX512F__)
+  if constexpr (L::width == 16) {
+    const __m512i x = (__m512i)a, y = (__m512i)b;
+    const __m512i even = _mm512_maskz_mul_epi32((__mmask8)-1, x, y);
+    const __m512i odd =
+        _mm512_maskz_mul_epi32((__mmask8)-1, _mm512_maskz_srli_epi64((__mmask8)-1, x, 32),
+                               _mm512_maskz_srli_epi64((__mmask8)-1, y, 32));
+    return (i32<L>)_mm512_mask_blend_epi32((__mmask16)0xaaaa,
+                                           _mm512_maskz_srli_epi64((__mmask8)-1, even, 32), odd);
+  }
+#endif
+#if TENON_SIMD_WIDTH > 1 && defined(__AVX2__)
+  if constexpr (L::width == 8) {
+    const __m256i x = (__m256i)a, y = (__m256i)b;
+    const __m256i even = _mm256_mul_epi32(x, y);
+    const __m256i odd = _mm256_mul_epi32(_mm256_srli_epi64(x, 32), _mm256_srli_epi64(y, 32));
+    return (i32<L>)_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
+  }
+#endif
+  return detail::convert<i32<L>>((detail::convert<i64<L>>(a) * detail::convert<i64<L>>(b)) >> 32);
 }
 
 /// a*b + c in one rounding, always.

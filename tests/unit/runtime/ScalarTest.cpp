@@ -145,6 +145,47 @@ TEST(Scalar, Shifts) {
   EXPECT_EQ(BOTH(shift_left, uint64_t(1), uint64_t(64)), 0u);
   EXPECT_EQ(BOTH(shift_left, uint8_t(0xff), uint8_t(4)), 0xf0);
 }
+TEST(Scalar, RoundingShifts) {
+  EXPECT_EQ(BOTH(round_shift, 5, 1), 2); // ties go to the even neighbour
+  EXPECT_EQ(BOTH(round_shift, 7, 1), 4);
+  EXPECT_EQ(BOTH(round_shift, -5, 1), -2);
+  EXPECT_EQ(BOTH(round_shift, -7, 1), -4);
+  EXPECT_EQ(BOTH(round_shift, -6, 2), -2);
+  EXPECT_EQ(BOTH(round_shift, 7, 0), 7);
+  EXPECT_EQ(BOTH(round_shift, -7, 0), -7);
+  EXPECT_EQ(BOTH(round_shift, 0x7fffffff, 31), 1);
+  EXPECT_EQ(BOTH(round_shift, 0x40000000, 31), 0);
+  EXPECT_EQ(BOTH(round_shift, -0x7fffffff - 1, 32), 0);
+  EXPECT_EQ(BOTH(round_shift, 0xffffffffu, 32u), 1u);
+  EXPECT_EQ(BOTH(round_shift, 0x7fffffff, 33), 0);
+  EXPECT_EQ(BOTH(round_shift, int64_t(3) << 39, int64_t(40)), 2);
+  EXPECT_EQ(BOTH(round_shift, -(int64_t(3) << 39) - 1, int64_t(40)), -2);
+  EXPECT_EQ(BOTH(round_shift, int64_t(1) << 62, int64_t(63)), 0);
+}
+/// Against the definition, in exact wider arithmetic.
+TEST(Scalar, RoundingShiftsOfAll16BitValues) {
+  for (int count = 0; count <= 16; ++count)
+    for (int a = -32768; a < 32768; ++a) {
+      const double exact = std::ldexp(double(a), -count);
+      ASSERT_EQ(tenon::round_shift<scalar_lanes>(int16_t(a), int16_t(count)),
+                int16_t(std::nearbyint(exact)))
+          << a << " >> " << count;
+    }
+}
+TEST(Scalar, HighHalfOfAProduct) {
+  const int32_t least = -0x7fffffff - 1;
+  const int32_t values[] = {0, 1, -1, 3, -3, 0x10000, -0x10001, 0x7fffffff, least, 123456789};
+  using L = native_lanes;
+  for (int32_t a : values)
+    for (int32_t b : values) {
+      const auto expected = int32_t((int64_t(a) * b) >> 32);
+      EXPECT_EQ(tenon::mul_high<scalar_lanes>(a, b), expected);
+      int32_t out[L::width];
+      store<L>(out, tenon::mul_high<L>(broadcast<L>(a), broadcast<L>(b)));
+      for (int32_t v : out)
+        EXPECT_EQ(v, expected);
+    }
+}
 TEST(Scalar, Comparisons) {
   using L = lanes_for<double>;
   double out[L::width];

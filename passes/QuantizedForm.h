@@ -1,0 +1,80 @@
+// Defines what quantised maps are made of: dequantised tensors, and sums of integer tensors times
+// real coefficients, perhaps one per channel, which is what most of them compute.
+//
+//   quantize(relu(conv(dequantize x, dequantize w) + dequantize b))
+//     = saturate(round(clamp(coefficient · conv(x − zx, w − zw) + constant, 0, ∞) / scale) + zero)
+//
+// Nothing here changes the graph: passes/IntegerArithmetic.cpp decides and rewrites.
+#pragma once
+
+#include "passes/Maps.h"
+
+#include <cmath>
+#include <limits>
+
+namespace tenon {
+
+/// One number for all channels, or one for each of them.
+using PerChannel = std::vector<double>;
+inline double at(const PerChannel &v, size_t channel) { return v.size() == 1 ? v[0] : v[channel]; }
+
+/// dequantize(q, scale, zero) as a whole tensor.
+struct Dequantized {
+  Value *q = nullptr;
+  PerChannel scale, zero; // known at compile time
+  int64_t axis = -1;      // of the channels; −1: one scale and zero point for all
+  bool perTensor() const { return axis < 0; }
+};
+
+/// Reads `v` as a dequantised tensor; None when it is something else or its parameters are known
+/// only at run time.
+llvm::Optional<Dequantized> matchDequantized(Value *v);
+
+/// An integer tensor in a sum: coefficient · (tensor − zero).
+struct IntegerTerm {
+  /// Integers; or the f32 result of a conv, matmul, pool or reduce of dequantised tensors, which
+  /// then stands for the integer sum in its place.
+  Value *tensor = nullptr;
+  IndexMap map; // of the tensor over the quantised map's space
+  PerChannel coefficient, zero;
+  bool isSum() const { return isFloat(tensor->type().element()); }
+};
+
+/// clamp(Σ terms + constant, low, high).
+struct IntegerSum {
+  std::vector<IntegerTerm> terms;
+  PerChannel constant{0.0};
+  double low = -std::numeric_limits<double>::infinity();
+  double high = std::numeric_limits<double>::infinity();
+  int64_t axis = -1, channels = 1; // the space's dimension that coefficients may follow
+  Location nodes;                  // of the maps between
+  bool clamped() const { return low > -HUGE_VAL || high < HUGE_VAL; }
+};
+
+/// A map that quantises such a sum.
+struct QuantizedSum {
+  IntegerSum sum;
+  double scale = 1;
+  int64_t zero = 0;
+};
+
+/// Reads `map` as a quantised sum; None with the reason in `why`, empty when it quantises nothing.
+llvm::Optional<QuantizedSum> matchQuantizedSum(Operation &map, std::string &why);
+
+/// The operands of a contraction of dequantised tensors, ready to become an integer one.
+struct IntegerContraction {
+  Dequantized x, w;
+  PerChannel coefficient; // of its sums; along the output channels where it has several entries
+};
+llvm::Optional<IntegerContraction> matchIntegerContraction(Operation &op, std::string &why);
+
+/// The number of elements that each result of a pool or reduce sums up or averages over, when it is
+/// the same for all and the operand is dequantised with one scale; None with the reason otherwise.
+llvm::Optional<int64_t> matchIntegerReduction(Operation &op, Dequantized &x, std::string &why);
+
+/// The output channel of a contraction's result.
+inline int64_t outputChannel(const Operation &op) {
+  return op.is(Op::MatMul) ? int64_t(op.result()->type().rank()) - 1 : 1;
+}
+
+} // namespace tenon

@@ -1,0 +1,215 @@
+// Implements the maps that rescale sums of integers.
+//
+//   i64 form, any number of terms            32-bit form, where no product is a tie
+//     %s = Σ cast(%n − zero) * multiplier      %h = mul_high (%n + bias) << before, multiplier
+//     %r = round_shift %s + addend, shift      %r = (%h + 2^(after − 1)) >> after
+//     clamp(%r + zero point, low, high)        clamp(%r + zero point, low, high)
+#include "passes/Rescale.h"
+
+#include <cmath>
+
+namespace tenon {
+namespace {
+
+/// The offset of a bias that was rounded to f32 from the integer it stands for, at most.
+constexpr double kBiasError = 3e-7;
+constexpr double kMostAddend = 4e18;
+
+template <class T, class F> std::vector<T> eachChannel(size_t n, F f) {
+  std::vector<T> v;
+  for (size_t c = 0; c < n; ++c)
+    v.push_back(f(c));
+  return v;
+}
+
+/// The constant in units of the one term, where those are what it was made of.
+bool planBias(const IntegerSum &s, RescalePlan &plan) {
+  const PerChannel &k = s.terms[0].coefficient;
+  const size_t n = std::max(k.size(), s.constant.size());
+  for (size_t c = 0; c < n; ++c) {
+    const double units = at(s.constant, c) == 0 ? 0 : at(s.constant, c) / at(k, c);
+    const double whole = std::nearbyint(units);
+    if (!(std::fabs(whole) < 2147483648.0) ||
+        !(std::fabs(units - whole) <= std::max(1e-4, std::fabs(units) * kBiasError)))
+      return false;
+    plan.bias.push_back(int64_t(whole));
+  }
+  return true;
+}
+
+/// Operands and index maps of the map under construction.
+class Operands {
+public:
+  Operands(Builder &b, int64_t axis) : b_(b), axis_(axis) {}
+  void tensor(Value *v, const IndexMap &map) { add(v, map); }
+  /// One number stays in the body; a list becomes an operand along the channels.
+  void list(llvm::ArrayRef<int64_t> values, Element e) {
+    if (isOne(values))
+      return;
+    Tensor t(e, {int64_t(values.size())});
+    for (size_t c = 0; c < values.size(); ++c)
+      t.setInt(int64_t(c), values[c]);
+    add(b_.constant(t), {axis_});
+  }
+  static bool isOne(llvm::ArrayRef<int64_t> values) {
+    return llvm::all_of(values, [&](int64_t v) { return v == values[0]; });
+  }
+  std::vector<Value *> values;
+  std::vector<IndexMap> maps;
+
+private:
+  void add(Value *v, const IndexMap &map) {
+    values.push_back(v);
+    maps.push_back(map);
+  }
+  Builder &b_;
+  int64_t axis_;
+};
+
+/// Hands out the arguments in the order in which Operands took them.
+class Arguments {
+public:
+  Arguments(Builder &b, llvm::ArrayRef<Value *> args) : b_(b), args_(args) {}
+  Value *tensor() { return args_[next_++]; }
+  Value *list(llvm::ArrayRef<int64_t> values, Element e) {
+    return Operands::isOne(values) ? b_.scalarInt(e, values[0]) : args_[next_++];
+  }
+  Value *cast(Value *v, Element to) {
+    if (v->type().element() == to)
+      return v;
+    return b_.scalar(Op::Cast, {v}, {{"to", Type::scalar(b_.context(), to)}});
+  }
+  /// v + list, nothing where the list is zero or empty.
+  Value *plus(Value *v, llvm::ArrayRef<int64_t> values) {
+    if (values.empty() || (Operands::isOne(values) && values[0] == 0))
+      return v;
+    return b_.scalar(Op::Add, {v, list(values, v->type().element())});
+  }
+
+private:
+  Builder &b_;
+  llvm::ArrayRef<Value *> args_;
+  size_t next_ = 0;
+};
+
+std::vector<int64_t> negated(const PerChannel &zero) {
+  return eachChannel<int64_t>(zero.size(), [&](size_t c) { return -int64_t(zero[c]); });
+}
+
+/// What comes before the factor: −zero, plus the bias where there is one.
+std::vector<int64_t> offsetOf(const IntegerTerm &t, const RescalePlan &plan) {
+  std::vector<int64_t> offset = negated(t.zero);
+  if (plan.bias.empty())
+    return offset;
+  return eachChannel<int64_t>(std::max(offset.size(), plan.bias.size()), [&](size_t c) {
+    return offset[offset.size() == 1 ? 0 : c] + plan.bias[plan.bias.size() == 1 ? 0 : c];
+  });
+}
+
+} // namespace
+
+llvm::Optional<RescalePlan> planRescale(const QuantizedSum &q, Element to,
+                                        llvm::ArrayRef<int64_t> bounds, std::string &why) {
+  const IntegerSum &s = q.sum;
+  std::vector<PerChannel> factors;
+  for (const IntegerTerm &t : s.terms) {
+    factors.push_back(t.coefficient);
+    for (double &v : factors.back())
+      v /= q.scale;
+  }
+  auto fixed = toFixedPoint(factors);
+  if (!fixed) {
+    why = "a scale out of the range of 32-bit multipliers";
+    return llvm::None;
+  }
+  RescalePlan plan;
+  plan.fixed = std::move(*fixed);
+  if (s.terms.size() > 1 || !planBias(s, plan)) {
+    plan.bias.clear();
+    const size_t n = std::max(s.constant.size(), plan.fixed.shifts.size());
+    for (size_t c = 0; c < n; ++c) {
+      const double v = std::ldexp(at(s.constant, c) / q.scale, int(plan.fixed.shift(c)));
+      if (!(std::fabs(v) < kMostAddend)) {
+        why = "a constant out of the range of 64-bit sums";
+        return llvm::None;
+      }
+      plan.addend.push_back(std::llrint(v));
+    }
+    if (llvm::all_of(plan.addend, [](int64_t v) { return v == 0; }))
+      plan.addend.clear();
+  }
+  const unsigned bits = bitWidth(to);
+  plan.low = isSignedInt(to) ? -(int64_t(1) << (bits - 1)) : 0;
+  plan.high = plan.low + (int64_t(1) << bits) - 1;
+  auto step = [&](double v) {
+    const double level = std::nearbyint(v / q.scale) + double(q.zero);
+    return int64_t(std::min(std::max(level, double(plan.low)), double(plan.high)));
+  };
+  std::tie(plan.low, plan.high) = std::make_pair(step(s.low), step(s.high));
+
+  if (s.terms.size() == 1 && plan.addend.empty() && !bounds.empty()) {
+    const std::vector<int64_t> offset = offsetOf(s.terms[0], plan);
+    plan.high32 = toHighProduct(
+        plan.fixed, eachChannel<int64_t>(std::max(bounds.size(), offset.size()), [&](size_t c) {
+          return bounds[bounds.size() == 1 ? 0 : c] + std::abs(offset[offset.size() == 1 ? 0 : c]);
+        }));
+  }
+  return plan;
+}
+
+Value *buildRescale(Builder &b, const QuantizedSum &q, const RescalePlan &plan, bool high32,
+                    llvm::ArrayRef<Value *> tensors, Type result) {
+  const IntegerSum &s = q.sum;
+  const Element e = high32 ? Element::I32 : Element::I64;
+  std::vector<std::vector<int64_t>> offsets;
+  for (const IntegerTerm &t : s.terms)
+    offsets.push_back(offsetOf(t, plan));
+  Operands in(b, s.axis);
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    in.tensor(tensors[t], s.terms[t].map);
+    in.list(offsets[t], Element::I32);
+    in.list(plan.fixed.multipliers[t], Element::I32);
+  }
+  if (!plan.addend.empty())
+    in.list(plan.addend, Element::I64);
+  in.list(plan.fixed.shifts, Element::I32);
+
+  llvm::SmallVector<Dim, 6> space(result.shape().begin(), result.shape().end());
+  Operation *map =
+      b.map(in.values, in.maps, space, [&](Builder &body, llvm::ArrayRef<Value *> values) {
+        Arguments args(body, values);
+        auto constant = [&](int64_t v) { return body.scalarInt(e, v); };
+        Value *sum = nullptr;
+        for (size_t t = 0; t < tensors.size(); ++t) {
+          Value *n = args.plus(args.cast(args.tensor(), Element::I32), offsets[t]);
+          if (high32 && plan.high32->before)
+            n = body.scalar(Op::ShiftLeft, {n, constant(plan.high32->before)});
+          Value *m = args.cast(args.list(plan.fixed.multipliers[t], Element::I32), e);
+          Value *product = high32 ? body.scalar(Op::MulHigh, {n, m})
+                                  : body.scalar(Op::Mul, {args.cast(n, e), m});
+          sum = sum ? body.scalar(Op::Add, {sum, product}) : product;
+        }
+        Value *rounded = nullptr;
+        int64_t zero = q.zero;
+        if (high32) {
+          const int64_t after = plan.high32->after;
+          int64_t half = int64_t(1) << (after - 1);
+          if (std::abs(zero) < (int64_t(1) << 28 >> after)) { // the sum keeps to 31 bits
+            half += zero << after;
+            zero = 0;
+          }
+          rounded = body.scalar(Op::ShiftRight,
+                                {body.scalar(Op::Add, {sum, constant(half)}), constant(after)});
+        } else {
+          sum = args.plus(sum, plan.addend);
+          rounded = body.scalar(Op::RoundShift,
+                                {sum, args.cast(args.list(plan.fixed.shifts, Element::I32), e)});
+        }
+        rounded = args.plus(rounded, {zero});
+        Value *clamped = body.scalar(Op::Clamp, {rounded, constant(plan.low), constant(plan.high)});
+        return llvm::SmallVector<Value *, 2>{args.cast(clamped, result.element())};
+      });
+  return map ? map->result() : nullptr;
+}
+
+} // namespace tenon

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Quantised networks in integers and in floats.
+
+    test_integers.py [--seeds=N] FILE.onnx... | own
+
+What a network computes in floats is what its file says. With integer-arithmetic, which is the default:
+- its outputs from N seeded inputs are the interpreter's without that pass, byte for byte (floats made
+  of dequantised values but for their last bits);
+- each quantised tensor, from the same quantised tensors before it, is at most one step away, in at
+  most 1 value of 100,000: where the rounding errors of the floats cross the boundary between steps.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/tools"))
+from project_venv import require
+
+require("numpy", "onnx")
+
+import numpy as np
+import onnx
+from generated import Interface, Model, build_library, compile_model
+from onnx import helper
+from tenon import tenon
+
+TYPES = {"f32": np.float32, "i8": np.int8, "u8": np.uint8}
+OWN = ["resnet_qdq", "keyword_dscnn_qdq"]
+
+
+def compiled(model, folder, *words):
+    folder.mkdir()
+    source = folder / "net.cpp"
+    compile_model(model, source, "--target=cpu:native", *words)
+    ports = Interface(source.with_suffix(".h"))
+    return Model(build_library(source, "-O2", ["-fno-tree-vectorize"]), "net"), ports
+
+
+def random_input(port, rng):
+    kind = TYPES[port.type]
+    if kind is np.float32:
+        scale = rng.choice([0.3, 1, 30, 120])
+        return (rng.standard_normal(port.size) * scale).astype(kind)
+    limits = np.iinfo(kind)
+    return rng.integers(limits.min, limits.max + 1, port.size).astype(kind)
+
+
+def outputs(compiled, inputs):
+    model, ports = compiled
+    found = [np.zeros(port.size, TYPES[port.type]) for port in ports.outputs]
+    model.bind(inputs, found)
+    model.run()
+    return found
+
+
+def interpreted(file, ports, inputs, folder):
+    """What the interpreter makes of the network as its file says it."""
+    words = []
+    model = onnx.load(file)
+    shapes = {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim] for v in model.graph.input}
+    for k, (port, array) in enumerate(zip(ports.inputs, inputs)):
+        np.save(folder / f"{k}.npy", array.reshape(shapes[port.name]))
+        words += ["--input", f"{port.name}={folder / f'{k}.npy'}"]
+    answer = tenon("run", file, "--target=interpreter", "--disable=integer-arithmetic",
+                   f"--save={folder / 'out'}", *words)  # fmt: skip
+    if answer.status != 0:
+        raise AssertionError(answer.errors)
+    names = json.loads((folder / "out/names.json").read_text())
+    return [np.load(folder / "out" / names[port.name]).reshape(-1) for port in ports.outputs]
+
+
+def layers(file, whole, cut):
+    """Two forms of a network that have every quantised tensor as an output. In the second one, what
+    follows a quantised tensor reads an input instead."""
+    model = onnx.shape_inference.infer_shapes(onnx.load(file))
+    types = {v.name: v.type.tensor_type for v in [*model.graph.value_info, *model.graph.output]}
+    outputs = {value.name for value in model.graph.output}
+    quantized = [n.output[0] for n in model.graph.node if n.op_type == "QuantizeLinear"]
+    for name in quantized:
+        if name not in outputs:
+            model.graph.output.append(helper.make_empty_tensor_value_info(name))
+    onnx.save(model, whole)
+    for name in quantized:
+        readers = [n for n in model.graph.node if name in n.input]
+        if readers:
+            t = types[name]
+            shape = [d.dim_value for d in t.shape.dim]
+            model.graph.input.append(helper.make_tensor_value_info("cut_" + name, t.elem_type, shape))
+        for node in readers:
+            for i, value in enumerate(node.input):
+                if value == name:
+                    node.input[i] = "cut_" + name
+    onnx.save(model, cut)
+
+
+def check(file, folder, seeds):
+    """What is wrong with a model; nothing when it passes."""
+    folder.mkdir()
+    net = compiled(file, folder / "net")
+    text = (folder / "net/net.cpp").read_text()
+    if "round_shift" not in text and "mul_high" not in text:
+        return "no integer arithmetic"
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        inputs = [random_input(port, rng) for port in net[1].inputs]
+        expected = interpreted(file, net[1], inputs, folder)
+        for a, b in zip(outputs(net, inputs), expected):
+            if a.dtype == np.float32:
+                if np.abs(a - b).max() > 1e-6 * max(1e-6, np.abs(b).max()):
+                    return f"seed {seed}: a float output is off by {np.abs(a - b).max():.3g}"
+            elif (a != b).any():
+                return f"seed {seed}: {(a != b).sum()} bytes of an output differ"
+
+    layers(file, folder / "whole.onnx", folder / "cut.onnx")
+    integers = compiled(folder / "whole.onnx", folder / "whole")
+    floats = compiled(folder / "cut.onnx", folder / "cut", "--disable=integer-arithmetic")
+    values = apart = 0
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        inputs = [random_input(port, rng) for port in integers[1].inputs]
+        found = outputs(integers, inputs)
+        named = {port.name: array for port, array in zip(integers[1].outputs, found)}
+        cuts = [named[port.name[len("cut_") :]] for port in floats[1].inputs[len(inputs) :]]
+        for a, b in zip(found, outputs(floats, [*inputs, *cuts])):
+            if a.dtype != np.float32:
+                step = np.abs(a.astype(int) - b.astype(int))
+                if step.max(initial=0) > 1:
+                    return f"seed {seed}: a layer is {step.max()} steps away"
+                values, apart = values + step.size, apart + int(step.sum())
+    said = f"{apart} of {values} values one step away"
+    print(f"{file.parent.name}/{file.name}: {said}", flush=True)
+    return "" if apart <= 1e-5 * values else said
+
+
+def main():
+    passed = failed = 0
+    with tempfile.TemporaryDirectory(prefix="tenon-integers-") as scratch:
+        scratch = Path(scratch)
+        words = argparse.ArgumentParser()
+        words.add_argument("--seeds", type=int, default=100)
+        words.add_argument("files", nargs="+")
+        words = words.parse_args()
+        files = [Path(word) for word in words.files if word != "own"]
+        if "own" in words.files:
+            make = ROOT / "tests/models/make.py"
+            subprocess.run([sys.executable, make, scratch / "models", f"--models={','.join(OWN)}"],
+                           check=True, stdout=subprocess.DEVNULL)  # fmt: skip
+            files += [scratch / "models" / name / "model.onnx" for name in OWN]
+        for number, file in enumerate(files):
+            reason = check(file, scratch / str(number), words.seeds)
+            passed, failed = passed + (not reason), failed + bool(reason)
+            if reason:
+                print(f"FAIL {file}: {reason}")
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    sys.exit(1 if failed or not passed else 0)
+
+
+if __name__ == "__main__":
+    main()
