@@ -261,6 +261,7 @@ TargetTraits traitsOf(const Target &target) {
   if (target.family == Family::Cuda) {
     traits.viewAlignment = 16; // loads of four floats trap when they are not aligned
     traits.branches = kMaxBranches;
+    traits.integerSums = false; // integers have no kernels for Tensor Cores yet
   }
   return traits;
 }

@@ -9,7 +9,8 @@
 // quantises is read as a sum of integer tensors times coefficients (QuantizedForm.h) and rescaled
 // in fixed point (FixedPoint.h); relu and clip become bounds of the result. dequantize moves below
 // operations that only move elements, quantize above concat. What stays in floats is recorded with
-// its reason; its contractions at least sum integers.
+// its reason; its contractions at least sum integers. On targets without fast kernels for sums of
+// 8-bit integers everything stays in floats.
 //
 // Numeric rules: sums are exact; the multiplier is the double s_x · s_w / s_y in 31 bits, products
 // have 64 bits, results round half to even and saturate. A result differs from that of the float
@@ -381,6 +382,8 @@ const Pattern kContractions[] = {
 } // namespace
 
 bool runIntegerArithmetic(Graph &graph, PassContext &context) {
+  if (!context.target.integerSums)
+    return false;
   bool changed = applyPatterns(graph, context, kIslands);
   changed |= applyPatterns(graph, context, kContractions);
   reportFloats(graph.body(), context);

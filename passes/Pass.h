@@ -71,6 +71,8 @@ struct TargetTraits {
   /// Alignment in bytes that windows of a buffer keep along its innermost dimension (16 where
   /// vector loads must be aligned, as on CUDA; 1 where they need not).
   int64_t viewAlignment = 1;
+  /// There are kernels for sums of 8-bit integers that are at least as fast as those of floats.
+  bool integerSums = true;
   /// Sequences of groups that run side by side at most.
   int64_t branches = 1;
 };
