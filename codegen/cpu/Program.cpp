@@ -99,14 +99,18 @@ private:
       }
       if (tactic->cost)
         summary_.estimatedMicroseconds += tactic->cost(in, *s);
-      StepWriter writer(plan_, step, dims_, level_, names_[step.number]);
+      StepWriter writer(plan_, step, dims_, level_, names_[step.number], &declared_);
       tactic->emit(in, *s, writer);
+      declared_.insert(writer.declared().begin(), writer.declared().end());
       includes_.insert(writer.includes().begin(), writer.includes().end());
       userIncludes_.insert(writer.userIncludes().begin(), writer.userIncludes().end());
       SourceWriter w;
       w.raw(stepHeading(step));
       w.raw(writer.declarations().take());
-      w.open("static void " + writer.name() + "(const frame &f)");
+      // One frame of the stack at a time, and a symbol for each layer.
+      const bool apart = target_.family == Family::Mcu;
+      w.open((apart ? "TENON_APART static void " : "static void ") + writer.name() +
+             "(const frame &f)");
       w.lines(writer.code().text());
       w.close();
       stepTexts_.push_back(w.take());
@@ -407,6 +411,7 @@ private:
   std::string space_ = info_.prefix + "_code";
   std::vector<std::string> names_, stepTexts_;
   std::set<std::string> includes_, userIncludes_;
+  DeclaredTypes declared_;
 };
 
 } // namespace

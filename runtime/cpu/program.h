@@ -15,6 +15,13 @@
 #endif
 #include <string.h>
 
+/// Of steps in firmware: each has a frame on the stack of its own while it runs, not all together.
+#if defined(__GNUC__)
+#define TENON_APART __attribute__((noinline))
+#else
+#define TENON_APART
+#endif
+
 namespace tenon {
 namespace cpu {
 
