@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from generated import Interface, Model, build_library, compile_model
+from tenon import tenon
 
 ROOT = Path(__file__).resolve().parents[3]
 HERE = Path(__file__).resolve().parent
@@ -92,12 +93,13 @@ class Sizes:
 
 @dataclass
 class Execution:
-    """What an image did: outputs of each run as bytes, its largest stack, instructions of each run,
-    and how often each address was executed over all runs."""
+    """What an image did: outputs of each run as bytes, its largest stack, instructions of each run;
+    over all runs those of each step by its name, and how often each address was executed."""
 
     outputs: list
     stack: int
     instructions: list = field(default_factory=list)
+    steps: Counter = field(default_factory=Counter)
     profile: Counter = field(default_factory=Counter)
 
 
@@ -105,7 +107,7 @@ class Image:
     """A network for a board: compiled by tenon, cross-compiled, linked with measure.c."""
 
     def __init__(self, model, board, folder, *words):
-        self.board, self.folder = board, Path(folder)
+        self.model, self.board, self.folder, self.words = model, board, Path(folder), words
         self.folder.mkdir(parents=True, exist_ok=True)
         source = self.folder / "network.cpp"
         compile_model(model, source, f"--target={board.target}", *words)
@@ -169,8 +171,10 @@ class Image:
                  "enable=on,target=native,arg=inputs.bin,arg=outputs.bin"]  # fmt: skip
         if plugin:
             address = {name: at for at, name in self.symbols()}
+            steps = {at: step for at, name in self.symbols() if (step := step_name(name))}
             words += ["-plugin", f"{plugin},begin={address['network_run']:#x},"
-                      f"end={address['measured_end']:#x},out={counts}"]  # fmt: skip
+                      f"end={address['measured_end']:#x},out={counts}"
+                      + "".join(f",part={at:#x}" for at in steps)]  # fmt: skip
         call(*words, cwd=self.folder)
         answer = results.read_bytes()
         sizes = [port.bytes for port in self.interface.outputs]
@@ -181,9 +185,11 @@ class Image:
         result = Execution(runs, int.from_bytes(answer[-4:], "little"))
         if plugin:
             for line in counts.read_text().splitlines():
-                what, count = line.split()
+                what, *at, count = line.split()
                 if what == "run":
                     result.instructions.append(int(count))
+                elif what == "part":
+                    result.steps[steps[int(at[0], 16)]] += int(count)
                 else:
                     result.profile[int(what, 16)] += int(count)
         return result
@@ -193,6 +199,20 @@ class Image:
         header = (self.folder / "network.h").read_text()
         sizes = re.findall(r"^#define NETWORK_(?:ARENA|STATE)_BYTES (\d+)", header, re.MULTILINE)
         return sum(map(int, sizes))
+
+    def layers(self, execution):
+        """[(step, instructions a run, multiply-adds)] in the order of the steps."""
+        runs = max(1, len(execution.instructions))
+        macs = {layer["step"]: int(layer["macs"]) for layer in self.inspected()["layers"]}
+        rows = []
+        for name, count in execution.steps.items():
+            number = int(re.match(r"step(\d+)", name)[1])
+            rows.append((number, name, count / runs, macs.get(number, 0)))
+        return [row[1:] for row in sorted(rows)]
+
+    def inspected(self):
+        return tenon("inspect", self.model, f"--target={self.board.target}", "--format=json",
+                     *self.words).document  # fmt: skip
 
     def functions(self, execution):
         """[(name, instructions a run)] of a counted execution, most first. A kernel is called by the
@@ -205,6 +225,12 @@ class Image:
             totals[short_name(symbols[at][1])] += execution.profile[address]
         runs = max(1, len(execution.instructions))
         return [(name, count / runs) for name, count in totals.most_common()]
+
+
+def step_name(function):
+    """step3_Conv, for the function of a step; None for others."""
+    found = re.fullmatch(r"network_code::(step\d+\w*)\(.*", function)
+    return found and found[1]
 
 
 def short_name(function):
