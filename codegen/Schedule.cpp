@@ -164,11 +164,12 @@ namespace {
 
 /// Every value has an element type that generated code has.
 std::string whyNotInPrograms(Type t, Family family) {
-  const bool narrow =
-      bitWidth(t.element()) < 8 || (isFloat(t.element()) && bitWidth(t.element()) == 8);
-  if (cppElement(t.element()).empty() || (narrow && family == Family::Cuda))
-    return "elements of type " + name(t.element()).str() + " are not supported in " +
-           (narrow ? "generated CUDA" : "generated code");
+  const Element e = t.element();
+  if (cppElement(e).empty())
+    return "elements of type " + name(e).str() + " are not supported in generated code";
+  const bool narrow = bitWidth(e) < 8 || (isFloat(e) && bitWidth(e) == 8);
+  if (narrow && family == Family::Cuda)
+    return "elements of type " + name(e).str() + " are not supported in generated CUDA";
   return t.isTensor() ? whyNotInMemory(t, /*atMost=*/true) : "";
 }
 

@@ -206,7 +206,8 @@ bool GraphImporter::importNode(const onnx::NodeProto &node, llvm::StringRef id) 
                 std::to_string(row->required) + " operands, found " +
                 std::to_string(node.input_size()));
     for (unsigned i = 0; i < n.numInputs() && !state.failed(); ++i)
-      if (n.has(i) && (!n.type(i).isTensor() || n.element(i) == Element::String))
+      if (n.has(i) &&
+          (!n.type(i).isTensor() || (n.element(i) == Element::String && !row->takesText)))
         n.error("operand " + n.inputName(i) + " of type " + toString(n.type(i)) +
                 " is not supported: expected a tensor of numbers or booleans");
     if (!state.failed())

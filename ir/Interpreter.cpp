@@ -61,7 +61,7 @@ std::string shapeText(llvm::ArrayRef<int64_t> shape) {
 
 /// Ops that give values to the symbols of their results.
 bool findsExtents(const Operation &op) {
-  return op.isAny(Op::NonZero, Op::Loop, Op::If, Op::Group);
+  return op.isAny(Op::NonZero, Op::TextSplit, Op::Loop, Op::If, Op::Group);
 }
 
 class Evaluator {

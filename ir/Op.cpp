@@ -80,6 +80,7 @@ std::vector<OpFamily> opFamilies() {
       {"Contractions", "ir/ops/contract.cpp", contractOps()},
       {"Windows", "ir/ops/window.cpp", windowOps()},
       {"Shapes and data-dependent extents", "ir/ops/shape.cpp", shapeOps()},
+      {"Text", "ir/ops/text.cpp", textOps()},
       {"Control flow and groups", "ir/ops/control.cpp", controlOps()},
   };
 }

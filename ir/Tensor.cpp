@@ -317,6 +317,12 @@ int64_t Tensor::intAt(int64_t i) const {
 
 void Tensor::set(int64_t i, double value) { storeDouble(element_, mutableBytes(), i, value); }
 
+void Tensor::setString(int64_t i, std::string value) {
+  if (strings_.use_count() > 1)
+    strings_ = std::make_shared<std::vector<std::string>>(*strings_);
+  (*strings_)[size_t(i)] = std::move(value);
+}
+
 void Tensor::setInt(int64_t i, int64_t value) {
   if (isInteger(element_) || isBool(element_))
     storeInt(element_, mutableBytes(), i, value);

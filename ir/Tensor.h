@@ -44,7 +44,8 @@ public:
   /// integers, nonzero for booleans.
   void set(int64_t i, double value);
   void setInt(int64_t i, int64_t value);
-  llvm::ArrayRef<std::string> stringValues() const { return *strings_; }
+  const std::vector<std::string> &stringValues() const { return *strings_; }
+  void setString(int64_t i, std::string value);
 
   /// Bulk conversion of [begin, begin + count) to and from double.
   void toDoubles(int64_t begin, int64_t count, double *out) const;

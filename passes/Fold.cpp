@@ -29,7 +29,7 @@ bool dequantizes(Operation &op) {
 
 // op(constants) = constants
 bool evaluatePattern(Operation &op, Rewriter &rw) {
-  if (op.isAny(Op::Constant, Op::Group, Op::If, Op::Loop, Op::User, Op::NonZero) ||
+  if (op.isAny(Op::Constant, Op::Group, Op::If, Op::Loop, Op::User, Op::NonZero, Op::TextSplit) ||
       op.isTerminator() || (op.info().traits & OpTrait::Effect))
     return false;
   if (rw.context().option("keep-quantized") && dequantizes(op))

@@ -1,5 +1,5 @@
-// Defines the tactics `scatter` and `non_max_suppression`: kernels whose threads would meet, so
-// that one does the work.
+// Defines the tactics `scatter`, `non_max_suppression` and `unique`, kernels whose threads would
+// meet, so that one does the work; and `bitcast`.
 #include "codegen/cpu/Tactics.h"
 
 #include "codegen/cpu/Operands.h"
@@ -8,30 +8,6 @@
 
 namespace tenon::cpu {
 namespace {
-
-/// The anchor alone, on operands as they lie.
-bool matchAlone(const TacticInput &in, Op op, std::string &why) {
-  if (!matchAnchor(in, op, why))
-    return false;
-  for (const ScalarProgram &p : in.form.anchorInputs)
-    if (!p.isPlainRead()) {
-      why = "an operand computed in the group";
-      return false;
-    }
-  if (!in.form.bodyIsIdentity()) {
-    why = "an epilogue";
-    return false;
-  }
-  return true;
-}
-
-std::string plainView(StepWriter &out, const ScalarProgram &program) {
-  return out.view(program.inputs[0], unsigned(program.space.size()));
-}
-std::string resultView(StepWriter &out, const GroupForm &form) {
-  return out.view(form.outputs[0], 0, unsigned(form.body.space.size()));
-}
-std::string single(StepWriter &out, Dim d) { return out.dims().list({d}) + ".head"; }
 
 double cost(const TacticInput &in, const Schedule &) { return directCost(in); }
 
@@ -92,6 +68,51 @@ void emitSuppression(const TacticInput &in, const Schedule &, StepWriter &out) {
       number("score_threshold", -INFINITY) + ", " + out.scratchPointer("index_t") + ");");
 }
 
+//===----------------------------------------------------------------------===//
+// unique
+//===----------------------------------------------------------------------===//
+
+bool matchUnique(const TacticInput &in, std::string &why) {
+  return matchAlone(in, Op::Unique, why);
+}
+
+void enumerateUnique(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
+  out.push_back({"unique", {}});
+}
+
+int64_t scratchUnique(const TacticInput &in, const Schedule &) {
+  return in.form.anchor->operand(0)->type().dim(0).upper() * 16; // two index_t each
+}
+
+void emitUnique(const TacticInput &in, const Schedule &, StepWriter &out) {
+  const Type x = in.form.anchor->operand(0)->type();
+  out.include("cpu/unique.h");
+  out.code().line(std::string("cpu::unique<") +
+                  (in.form.anchor->boolAttr("sorted", true) ? "true" : "false") + ">(" +
+                  single(out, x.dim(0)) + ", " + single(out, x.dim(1)) + ", " +
+                  plainView(out, in.form.anchorInputs[0]) + ", " + resultView(out, in.form) + ", " +
+                  out.scratchPointer("index_t") + ");");
+}
+
+//===----------------------------------------------------------------------===//
+// bitcast
+//===----------------------------------------------------------------------===//
+
+bool matchBitcast(const TacticInput &in, std::string &why) {
+  return matchAlone(in, Op::Bitcast, why);
+}
+
+void enumerateBitcast(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
+  out.push_back({"bitcast", {}});
+}
+
+void emitBitcast(const TacticInput &in, const Schedule &, StepWriter &out) {
+  out.include("cpu/bitcast.h");
+  out.code().line("cpu::bitcast(" + out.dims().list(in.form.body.space) + ", " +
+                  resultView(out, in.form) + ", " + plainView(out, in.form.anchorInputs[0]) +
+                  ", *f.workers);");
+}
+
 } // namespace
 
 const Tactic kScatter = {"scatter",    "rows replaced or combined at indices",
@@ -106,5 +127,13 @@ const Tactic kNonMaxSuppression = {"non_max_suppression",
                                    nullptr,
                                    scratchSuppression,
                                    emitSuppression};
+
+const Tactic kUnique = {"unique",      "classes of equal rows, by sorting",
+                        matchUnique,   enumerateUnique,
+                        cost,          nullptr,
+                        scratchUnique, emitUnique};
+const Tactic kBitcast = {
+    "bitcast",  "bits copied as they are", matchBitcast, enumerateBitcast, cost, nullptr, nullptr,
+    emitBitcast};
 
 } // namespace tenon::cpu

@@ -31,6 +31,8 @@ extern const Tactic kTopK;
 extern const Tactic kShapeOf;
 extern const Tactic kScatter; // Scatter.cpp
 extern const Tactic kNonMaxSuppression;
+extern const Tactic kUnique;
+extern const Tactic kBitcast;
 extern const Tactic kUser; // User.cpp
 
 } // namespace tenon::cpu

@@ -1,32 +1,66 @@
 // Imports attention as matrix products, maps and a softmax, and the rotary position embedding.
 #include "frontend/GraphImporter.h"
+#include "frontend/onnx/Heads.h"
 #include "frontend/onnx/Operators.h"
 
 #include <cmath>
 
 namespace tenon::frontend {
-namespace {
 
-/// [batch, length, heads · size] as [batch, heads, length, size]; null after an error.
-Value *splitHeads(Node &n, unsigned i, const char *attribute) {
-  const Type t = n.type(i);
-  const int64_t heads = n.intAttr(attribute, 0);
+Value *splitHeads(Node &n, Value *v, int64_t heads, const char *attribute) {
+  const Type t = v->type();
   const Dim width = t.dim(2);
   if (heads < 1 || !width.isConstant() || width.constant() % heads != 0)
     return n.error(std::string("attribute ") + attribute + ": expected a divisor of the last " +
                    "extent of " + toString(t) + ", found " + std::to_string(heads));
   Value *split =
-      n.b.reshape(n.input(i), {t.dim(0), t.dim(1), n.dim(heads), n.dim(width.constant() / heads)});
+      n.b.reshape(v, {t.dim(0), t.dim(1), n.dim(heads), n.dim(width.constant() / heads)});
   return split ? n.b.transpose(split, {0, 2, 1, 3}) : nullptr;
 }
 
-/// [batch, heads, length, size] as [batch, length, heads · size].
 Value *joinHeads(Builder &b, Value *v) {
   Value *last = v ? b.transpose(v, {0, 2, 1, 3}) : nullptr;
   if (!last)
     return nullptr;
   const Type t = last->type();
   return b.reshape(last, {t.dim(0), t.dim(1), t.dim(2) * t.dim(3)});
+}
+
+Value *matmulShared(Node &n, Value *a, Value *b, bool transposed) {
+  if (!a || !b)
+    return nullptr;
+  const NamedAttributes attributes{{"trans_b", transposed}};
+  const Type ta = a->type(), tb = b->type();
+  const Dim heads = ta.dim(1), groups = tb.dim(1);
+  if (heads == groups)
+    return n.b.value(Op::MatMul, {a, b}, attributes);
+  if (!heads.isConstant() || !groups.isConstant() || groups.constant() < 1 ||
+      heads.constant() % groups.constant() != 0)
+    return n.error("expected a number of query heads that the one of key heads divides, found " +
+                   text({heads, groups}, " and "));
+  const Dim shared = n.dim(heads.constant() / groups.constant());
+  Value *product = n.b.value(Op::MatMul,
+                             {n.b.reshape(a, {ta.dim(0), groups, shared, ta.dim(2), ta.dim(3)}),
+                              n.b.reshape(b, {tb.dim(0), groups, n.dim(1), tb.dim(2), tb.dim(3)})},
+                             attributes);
+  if (!product)
+    return nullptr;
+  const Type t = product->type();
+  return n.b.reshape(product, {t.dim(0), heads, t.dim(3), t.dim(4)});
+}
+
+Value *scaledBy(Builder &b, Value *v, double factor) {
+  if (!v || factor == 1)
+    return v;
+  return pointwise(
+      b, {v}, [&](Scalars &s, llvm::ArrayRef<Value *> a) { return s(Op::Mul, a[0], s.c(factor)); });
+}
+
+namespace {
+
+/// Operand i with as many heads as `attribute` says.
+Value *splitHeads(Node &n, unsigned i, const char *attribute) {
+  return splitHeads(n, n.input(i), n.intAttr(attribute, 0), attribute);
 }
 
 /// Which keys a query may see, and what is added to its scores [batch, heads, query, key].
@@ -109,38 +143,6 @@ Value *fullMask(Node &n, Dim keys) {
   high.back() = missing;
   Value *hidden = n.b.scalarConstant(t.element(), isBool(t.element()) ? 0 : -INFINITY);
   return n.b.value(Op::Pad, {n.input(3), hidden}, {{"low", low}, {"high", high}});
-}
-
-/// a · b for [batch, heads, …] operands where b may have fewer heads, each shared by consecutive
-/// heads of a.
-Value *matmulShared(Node &n, Value *a, Value *b, bool transposed) {
-  if (!a || !b)
-    return nullptr;
-  const NamedAttributes attributes{{"trans_b", transposed}};
-  const Type ta = a->type(), tb = b->type();
-  const Dim heads = ta.dim(1), groups = tb.dim(1);
-  if (heads == groups)
-    return n.b.value(Op::MatMul, {a, b}, attributes);
-  if (!heads.isConstant() || !groups.isConstant() || groups.constant() < 1 ||
-      heads.constant() % groups.constant() != 0)
-    return n.error("expected a number of query heads that the one of key heads divides, found " +
-                   text({heads, groups}, " and "));
-  const Dim shared = n.dim(heads.constant() / groups.constant());
-  Value *product = n.b.value(Op::MatMul,
-                             {n.b.reshape(a, {ta.dim(0), groups, shared, ta.dim(2), ta.dim(3)}),
-                              n.b.reshape(b, {tb.dim(0), groups, n.dim(1), tb.dim(2), tb.dim(3)})},
-                             attributes);
-  if (!product)
-    return nullptr;
-  const Type t = product->type();
-  return n.b.reshape(product, {t.dim(0), heads, t.dim(3), t.dim(4)});
-}
-
-Value *scaledBy(Builder &b, Value *v, double factor) {
-  if (!v || factor == 1)
-    return v;
-  return pointwise(
-      b, {v}, [&](Scalars &s, llvm::ArrayRef<Value *> a) { return s(Op::Mul, a[0], s.c(factor)); });
 }
 
 /// Concatenation of an operand (past) and `v` along the sequence.

@@ -21,4 +21,86 @@ void importBinarizer(Node &n) {
         }));
 }
 
+namespace {
+
+/// Keys or values of a LabelEncoder: the attribute of whichever type there is; null where none is.
+llvm::Optional<Tensor> labels(Node &n, const std::string &kind) {
+  const Strings strings = n.stringsAttr(kind + "_strings");
+  const Ints integers = n.intsAttr(kind + "_int64s");
+  const Floats floats = n.floatsAttr(kind + "_floats");
+  if (!strings.empty())
+    return Tensor::strings({int64_t(strings.size())}, strings);
+  if (!integers.empty())
+    return Tensor::fromInts(integers);
+  if (!floats.empty()) {
+    Tensor t(Element::F32, {int64_t(floats.size())});
+    t.fromDoubles(0, t.size(), floats.data());
+    return t;
+  }
+  auto t = n.tensorAttr(kind + "_tensor");
+  return t ? llvm::Optional<Tensor>(t->reshaped({t->size()})) : llvm::None;
+}
+
+/// What stands for a key that is not there, of element type `e`.
+llvm::Optional<Tensor> defaultLabel(Node &n, Element e) {
+  if (auto t = n.tensorAttr("default_tensor"))
+    return t->element() == e && t->size() == 1 ? llvm::Optional<Tensor>(t->reshaped({1}))
+                                               : llvm::None;
+  if (e == Element::String)
+    return Tensor::strings({1}, {n.stringAttr("default_string", "_Unused")});
+  Tensor t(e, {1});
+  if (e == Element::I64)
+    t.setInt(0, n.intAttr("default_int64", -1));
+  else
+    t.set(0, n.floatAttr("default_float", -0.0));
+  return t;
+}
+
+} // namespace
+
+void importLabelEncoder(Node &n) {
+  auto keys = labels(n, "keys"), values = labels(n, "values");
+  if (n.opset == 1 && n.hasAttr("classes_strings")) { // a list of names and their places
+    const Strings names = n.stringsAttr("classes_strings");
+    Ints places(names.size());
+    for (size_t i = 0; i < places.size(); ++i)
+      places[i] = int64_t(i);
+    const bool fromText = n.element(0) == Element::String;
+    keys = fromText ? Tensor::strings({int64_t(names.size())}, names) : Tensor::fromInts(places);
+    values = fromText ? Tensor::fromInts(places) : Tensor::strings({int64_t(names.size())}, names);
+  }
+  if (!keys || !values || keys->size() != values->size() || keys->element() != n.element(0)) {
+    n.error("expected as many values as keys, keys of type " + name(n.element(0)).str());
+    return;
+  }
+  auto otherwise = defaultLabel(n, values->element());
+  if (!otherwise) {
+    n.error("attribute default_tensor: expected one " + name(values->element()).str());
+    return;
+  }
+  // The place of the key picks from the values; -1 picks the default behind them.
+  Value *x = n.input(0), *place;
+  if (keys->element() == Element::String) {
+    place = n.b.value(Op::TextMap, {x},
+                      {{"function", Word{"index"}}, {"keys", Strings(keys->stringValues())}});
+  } else {
+    Shape space(x->type().shape().begin(), x->type().shape().end());
+    const int64_t last = int64_t(space.size());
+    space.push_back(n.dim(keys->size()));
+    Value *each =
+        pointwise(n.b, {x, n.b.constant(*keys)}, {identityMap(unsigned(last)), along(last)}, space,
+                  [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+                    Value *same = s(Op::Equal, a[0], a[1]);
+                    if (isFloat(keys->element()))
+                      same = s(Op::LogicalOr, same,
+                               s(Op::LogicalAnd, s(Op::IsNaN, a[0]), s(Op::IsNaN, a[1])));
+                    return s(Op::Select, same, s.index(unsigned(last)), s.c(Element::I64, -1));
+                  });
+    place = each ? n.b.reduce(Op::Max, each, {last}, -1) : nullptr;
+  }
+  const NamedAttributes first{{"axis", int64_t(0)}};
+  Value *table = n.b.value(Op::Concat, {n.b.constant(*values), n.b.constant(*otherwise)}, first);
+  n.set(0, place && table ? n.b.value(Op::Gather, {table, place}, first) : nullptr);
+}
+
 } // namespace tenon::frontend

@@ -498,7 +498,16 @@ void importPad(Node &n) {
     low[size_t(*axis)] = pads[i];
     high[size_t(*axis)] = pads[i + axes.size()];
   }
-  n.set(0, padOrCut(n, n.input(0), low, high, value, mode));
+  if (mode != "constant" || !value || knownTensor(value)) {
+    n.set(0, padOrCut(n, n.input(0), low, high, value, mode));
+    return;
+  }
+  // A value known only at run time is chosen where the pad has put nothing.
+  Value *everywhere =
+      n.b.broadcastTo(n.b.scalarConstant(Element::Bool, 1), n.input(0)->type().shape());
+  Value *inside = padOrCut(n, everywhere, low, high, nullptr, mode);
+  Value *padded = padOrCut(n, n.input(0), low, high, nullptr, mode);
+  n.set(0, inside && padded ? n.b.pointwise(Op::Select, {inside, padded, value}) : nullptr);
 }
 
 void importCenterCropPad(Node &n) {

@@ -176,7 +176,7 @@ llvm::Optional<Tensor> evaluateSmall(Value *v, int depth, int &steps) {
       }
       return t;
     }
-  if (def->isAny(Op::If, Op::Loop, Op::NonZero, Op::User, Op::Group, Op::ShapeOf))
+  if (def->isAny(Op::If, Op::Loop, Op::NonZero, Op::TextSplit, Op::User, Op::Group, Op::ShapeOf))
     return llvm::None;
   llvm::SmallVector<Tensor, 4> operands;
   for (Value *operand : def->operands()) {

@@ -178,6 +178,37 @@ void importSkipLayerNormalization(Node &n) { // com.microsoft: x + skip (+ bias)
     n.set(3, x);
 }
 
+void importEmbedLayerNormalization(Node &n) { // com.microsoft: sum of embeddings, normalised
+  enum { Ids, Segments, Words, Places, SegmentRows, Gamma, Beta, Mask, PlaceIds };
+  for (unsigned i : {Words, Places, Gamma, Beta})
+    if (!n.has(i)) {
+      n.error("operand " + std::to_string(i) + " is missing");
+      return;
+    }
+  if (!n.checkRank(Ids, 2, 2) || !n.checkRank(Words, 2, 2) || !n.checkRank(Places, 2, 2))
+    return;
+  auto rowsOf = [&](unsigned table, unsigned ids) {
+    return n.b.value(Op::Gather, {n.input(table), n.input(ids)}, {{"axis", int64_t(0)}});
+  };
+  const Dim length = n.type(Ids).dim(1);
+  Value *x = rowsOf(Words, Ids);
+  Value *places = n.has(PlaceIds) ? rowsOf(Places, PlaceIds)
+                                  : sliceAlong(n.b, n.input(Places), 0, n.dim(0), length, 1);
+  x = x && places ? n.b.pointwise(Op::Add, {x, places}) : nullptr;
+  if (x && n.has(Segments) && n.has(SegmentRows))
+    x = n.b.pointwise(Op::Add, {x, rowsOf(SegmentRows, Segments)});
+  if (!x)
+    return;
+  Value *y = n.b.cast(normalized(n.b, x, {2}, n.floatAttr("epsilon", 1e-12f)), n.element(Words));
+  y = n.b.pointwise(Op::Mul, {y, n.input(Gamma)});
+  n.set(0, n.b.pointwise(Op::Add, {y, n.input(Beta)}));
+  // The second result counts what the mask shows.
+  Value *count = n.has(Mask) && n.wants(1) ? n.b.reduce(Op::Add, n.input(Mask), {1}, 0) : nullptr;
+  n.set(1, count ? n.b.cast(count, Element::I32)
+                 : n.b.broadcastTo(n.b.scalarConstant(Element::I32, 0), {n.type(Ids).dim(0)}));
+  n.set(2, x);
+}
+
 void importRMSNormalization(Node &n) {
   if (!n.checkRank(0, 1) || !n.checkFloat(0))
     return;

@@ -6,6 +6,8 @@
 
 namespace tenon::frontend {
 
+struct Window;
+
 /// Operand 1 for broadcasting with operand 0. Before opset 7 an attribute says at which dimension
 /// of operand 0 it starts.
 Value *alignedSecond(Node &n);
@@ -19,7 +21,9 @@ template <Op S> void importBinary(Node &n) {
 // Pointwise.cpp
 void importBiasGelu(Node &n);
 void importBitShift(Node &n);
+void importBitCast(Node &n);
 void importCast(Node &n);
+void importEqual(Node &n);
 void importCastLike(Node &n);
 void importCelu(Node &n);
 void importClip(Node &n);
@@ -67,6 +71,30 @@ Value *matmul(Builder &b, Value *x, Value *y, llvm::ArrayRef<Value *> zeros,
 Value *addAlong(Builder &b, Value *v, Value *bias, int64_t axis);
 /// Operand i, where present, is one bias per channel; reports otherwise.
 bool checkBias(Node &n, unsigned i, Dim channels);
+
+// Text.cpp
+void importRegexFullMatch(Node &n);
+void importStringConcat(Node &n);
+void importStringNormalizer(Node &n);
+void importStringSplit(Node &n);
+
+// TfIdf.cpp
+void importTfIdfVectorizer(Node &n);
+
+// Det.cpp
+void importDet(Node &n);
+
+// Unpool.cpp
+/// Where the elements are that a max pool takes, as ONNX counts them; null after an error.
+Value *poolIndices(Node &n, const Window &window, Type pooled);
+void importMaxUnpool(Node &n);
+
+// Trees.cpp
+void importTreeEnsemble(Node &n);
+void importTreeEnsembleRegressor(Node &n);
+
+// MicrosoftAttention.cpp
+void importMicrosoftAttention(Node &n);
 
 // Attention.cpp
 void importAttention(Node &n);
@@ -118,6 +146,7 @@ void importLayerNormalization(Node &n);
 void importLpNormalization(Node &n);
 void importMeanVarianceNormalization(Node &n);
 void importRMSNormalization(Node &n);
+void importEmbedLayerNormalization(Node &n);
 void importSkipLayerNormalization(Node &n);
 
 // Reduce.cpp
@@ -172,6 +201,7 @@ void importTopK(Node &n);
 void importCompress(Node &n);
 void importNonMaxSuppression(Node &n);
 void importNonZero(Node &n);
+void importUnique(Node &n);
 
 // Generate.cpp
 void importBlackmanWindow(Node &n);
@@ -203,6 +233,7 @@ void importQuantizeLinear(Node &n);
 
 // Ml.cpp
 void importArrayFeatureExtractor(Node &n);
+void importLabelEncoder(Node &n);
 void importBinarizer(Node &n);
 
 // Training.cpp

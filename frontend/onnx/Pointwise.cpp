@@ -344,6 +344,18 @@ void importCast(Node &n) {
     castTo(n, *to);
 }
 
+void importBitCast(Node &n) {
+  auto to = n.elementAttr("to", Element::F32);
+  n.set(0, to ? n.b.value(Op::Bitcast, {n.input(0)}, {{"to", Type::scalar(n.context(), *to)}})
+              : nullptr);
+}
+
+void importEqual(Node &n) {
+  n.set(0, n.element(0) == Element::String
+               ? n.b.value(Op::TextMap, {n.input(0), n.input(1)}, {{"function", Word{"equal"}}})
+               : n.b.pointwise(Op::Equal, {n.input(0), n.input(1)}));
+}
+
 void importCastLike(Node &n) { castTo(n, n.element(1)); }
 
 void importIdentity(Node &n) { n.set(0, n.input(0)); }

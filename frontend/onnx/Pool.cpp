@@ -72,11 +72,10 @@ void importMaxPool(Node &n) {
   auto form = readPool(n);
   if (!form)
     return;
-  if (n.wants(1)) {
-    n.error("result Indices is not supported");
-    return;
-  }
-  n.set(0, pool(n.b, n.input(0), "max", form->window, form->ceil, false));
+  Value *y = pool(n.b, n.input(0), "max", form->window, form->ceil, false);
+  n.set(0, y);
+  if (y && n.wants(1))
+    n.set(1, poolIndices(n, form->window, y->type()));
 }
 
 void importAveragePool(Node &n) {

@@ -4,6 +4,8 @@
 
 #include "ir/Names.h"
 
+#include <algorithm>
+
 namespace tenon::frontend {
 namespace {
 
@@ -104,6 +106,55 @@ void importNonMaxSuppression(Node &n) {
     if (!(column = column ? n.b.reshape(column, {found, n.dim(1)}) : nullptr))
       return;
   n.set(0, n.b.value(Op::Concat, columns, {{"axis", int64_t(1)}}));
+}
+
+void importUnique(Node &n) {
+  enum { Y, First, Inverse, Counts };
+  Value *x = n.input(0);
+  int64_t axis = 0;
+  Ints order = allAxes(0, n.rank(0)); // with the axis first
+  if (n.hasAttr("axis")) {
+    auto given = n.axis(n.intAttr("axis", 0), n.rank(0));
+    if (!given)
+      return;
+    axis = *given;
+    std::rotate(order.begin(), order.begin() + axis, order.begin() + axis + 1);
+    x = n.b.transpose(x, order);
+  } else {
+    order = {0};
+    x = n.b.reshape(x, {x->type().elements()});
+  }
+  if (!x)
+    return;
+  const Dim rows = x->type().dim(0);
+  Value *classes = n.b.value(
+      Op::Unique, {n.b.reshape(x, {rows, product(n.context(), x->type().shape().drop_front())})},
+      {{"sorted", n.boolAttr("sorted", true)}});
+  Value *parts[3];
+  for (int64_t i = 0; i < 3; ++i) {
+    parts[i] = classes ? sliceAlong(n.b, classes, 0, n.dim(i), n.dim(1), 1) : nullptr;
+    parts[i] = parts[i] ? n.b.reshape(parts[i], {rows}) : nullptr;
+    if (!parts[i])
+      return;
+  }
+  Value *taken = pointwise(n.b, {parts[2]}, [](Scalars &s, llvm::ArrayRef<Value *> a) {
+    return s(Op::Greater, a[0], s.c(0));
+  });
+  Value *places = taken ? nonZero(n, taken) : nullptr;
+  places = places ? n.b.reshape(places, {places->type().dim(1)}) : nullptr;
+  if (!places)
+    return;
+  auto pick = [&](Value *v) { return n.b.value(Op::Gather, {v, places}, {{"axis", int64_t(0)}}); };
+  Value *first = pick(parts[1]);
+  Value *y = first ? n.b.value(Op::Gather, {x, first}, {{"axis", int64_t(0)}}) : nullptr;
+  Ints back(order.size());
+  for (size_t d = 0; d < back.size(); ++d) // the first dimension returns to its place
+    back[d] = int64_t(d) == axis ? 0 : int64_t(d) < axis ? int64_t(d) + 1 : int64_t(d);
+  n.set(Y, y && axis > 0 ? n.b.transpose(y, back) : y);
+  n.set(First, first);
+  n.set(Inverse, parts[0]);
+  if (n.wants(Counts))
+    n.set(Counts, pick(parts[2]));
 }
 
 } // namespace tenon::frontend

@@ -18,6 +18,8 @@ struct OperatorRow {
   /// Leading operands that must be there.
   unsigned required;
   ImportFunction import;
+  /// Operands may hold text.
+  bool takesText = false;
 };
 
 llvm::ArrayRef<OperatorRow> operatorTable();

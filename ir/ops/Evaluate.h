@@ -17,6 +17,7 @@ bool evaluatePad(const Operation &op, EvaluationFrame &frame, std::string &error
 bool evaluateConcat(const Operation &op, EvaluationFrame &frame, std::string &error);
 bool evaluateGather(const Operation &op, EvaluationFrame &frame, std::string &error);
 bool evaluateScatter(const Operation &op, EvaluationFrame &frame, std::string &error);
+bool evaluateBitcast(const Operation &op, EvaluationFrame &frame, std::string &error);
 // EvaluateContract.cpp
 bool evaluateConv(const Operation &op, EvaluationFrame &frame, std::string &error);
 bool evaluateConvTranspose(const Operation &op, EvaluationFrame &frame, std::string &error);
@@ -31,6 +32,10 @@ bool evaluateShapeOf(const Operation &op, EvaluationFrame &frame, std::string &e
 bool evaluateNonZero(const Operation &op, EvaluationFrame &frame, std::string &error);
 bool evaluateTopK(const Operation &op, EvaluationFrame &frame, std::string &error);
 bool evaluateNonMaxSuppression(const Operation &op, EvaluationFrame &frame, std::string &error);
+bool evaluateUnique(const Operation &op, EvaluationFrame &frame, std::string &error);
+// EvaluateText.cpp
+bool evaluateTextMap(const Operation &op, EvaluationFrame &frame, std::string &error);
+bool evaluateTextSplit(const Operation &op, EvaluationFrame &frame, std::string &error);
 // EvaluateControl.cpp
 bool evaluateIf(const Operation &op, EvaluationFrame &frame, std::string &error);
 bool evaluateLoop(const Operation &op, EvaluationFrame &frame, std::string &error);

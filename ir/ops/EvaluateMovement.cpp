@@ -193,4 +193,10 @@ bool evaluateScatter(const Operation &op, EvaluationFrame &frame, std::string &e
   return true;
 }
 
+bool evaluateBitcast(const Operation &op, EvaluationFrame &frame, std::string &) {
+  const Tensor &x = frame.operands[0];
+  frame.results.push_back(Tensor(op.result()->type().element(), x.shape(), x.bytes().vec()));
+  return true;
+}
+
 } // namespace tenon

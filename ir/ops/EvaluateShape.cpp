@@ -152,4 +152,55 @@ bool evaluateNonMaxSuppression(const Operation &op, EvaluationFrame &frame, std:
   return true;
 }
 
+bool evaluateUnique(const Operation &op, EvaluationFrame &frame, std::string &) {
+  const Tensor &x = frame.operands[0];
+  const int64_t rows = x.shape()[0], n = x.shape()[1];
+  // −1, 0 or 1 for elements i and j of x.
+  auto compare = [&](int64_t i, int64_t j) {
+    if (x.element() == Element::String)
+      return x.stringValues()[size_t(i)].compare(x.stringValues()[size_t(j)]);
+    if (isFloat(x.element())) {
+      const double a = x.at(i), b = x.at(j);
+      return a != a || b != b ? int(a != a) - int(b != b) : int(a > b) - int(a < b);
+    }
+    const int64_t a = x.intAt(i), b = x.intAt(j);
+    if (x.element() == Element::U64)
+      return int(uint64_t(a) > uint64_t(b)) - int(uint64_t(a) < uint64_t(b));
+    return int(a > b) - int(a < b);
+  };
+  auto compareRows = [&](int64_t a, int64_t b) {
+    int order = 0;
+    for (int64_t k = 0; k < n && order == 0; ++k)
+      order = compare(a * n + k, b * n + k);
+    return order;
+  };
+  struct Class {
+    int64_t first;
+    std::vector<int64_t> rows;
+  };
+  std::vector<int64_t> sorted(static_cast<size_t>(rows));
+  std::iota(sorted.begin(), sorted.end(), 0);
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [&](int64_t a, int64_t b) { return compareRows(a, b) < 0; });
+  std::vector<Class> classes;
+  for (int64_t row : sorted) {
+    if (classes.empty() || compareRows(classes.back().first, row) != 0)
+      classes.push_back({row, {}});
+    classes.back().rows.push_back(row);
+  }
+  if (!op.boolAttr("sorted", true))
+    std::sort(classes.begin(), classes.end(),
+              [](const Class &a, const Class &b) { return a.first < b.first; });
+  Tensor result(Element::I64, {3, rows});
+  for (int64_t c = 0; c < rows; ++c) {
+    const bool exists = c < int64_t(classes.size());
+    result.setInt(rows + c, exists ? classes[size_t(c)].first : -1);
+    result.setInt(2 * rows + c, exists ? int64_t(classes[size_t(c)].rows.size()) : 0);
+    for (size_t i = 0; exists && i < classes[size_t(c)].rows.size(); ++i)
+      result.setInt(classes[size_t(c)].rows[i], c);
+  }
+  frame.results.push_back(std::move(result));
+  return true;
+}
+
 } // namespace tenon

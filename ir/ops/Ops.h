@@ -22,6 +22,7 @@ llvm::ArrayRef<OpRow> movementOps();
 llvm::ArrayRef<OpRow> contractOps();
 llvm::ArrayRef<OpRow> windowOps();
 llvm::ArrayRef<OpRow> shapeOps();
+llvm::ArrayRef<OpRow> textOps();
 llvm::ArrayRef<OpRow> controlOps();
 
 struct OpFamily {

@@ -13,7 +13,7 @@ namespace {
 template <class Move> void withElementCopy(const Tensor &from, Tensor &to, Move move) {
   const Element e = from.element();
   if (e == Element::String) {
-    std::vector<std::string> values = to.stringValues().vec();
+    std::vector<std::string> values = to.stringValues();
     move([&](int64_t t, int64_t f, int64_t n) {
       for (int64_t i = 0; i < n; ++i)
         values[size_t(t + i)] = from.stringValues()[size_t(f + i)];

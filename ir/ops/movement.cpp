@@ -15,6 +15,7 @@
 //                                   by, or combined with, row i of updates, in row-major order of
 //                                   i; indices count from 0, and one out of range is an error of
 //                                   the caller (the interpreter reports it, kernels skip the row)
+//   bitcast (x) {to}                the bits of each element read as type `to` of the same width
 // All take every element type, text included where nothing else is said.
 #include "ir/ops/Evaluate.h"
 #include "ir/ops/Ops.h"
@@ -197,6 +198,18 @@ bool inferScatter(const Operation &op, llvm::SmallVectorImpl<Type> &results, std
   return true;
 }
 
+bool inferBitcast(const Operation &op, llvm::SmallVectorImpl<Type> &results, std::string &error) {
+  if (!checkForm(op, error) || !checkTensor(op, 0, -1, error))
+    return false;
+  const Type t = op.operand(0)->type(), to = *op.find("to")->get<Type>();
+  if (!to.isScalar() || bitWidth(to.element()) != bitWidth(t.element()) ||
+      to.element() == Element::String)
+    return fail(error, "attribute to: expected a type as wide as " + name(t.element()) +
+                           ", found " + toString(to));
+  results.push_back(logical(t).withElement(to.element()));
+  return true;
+}
+
 const llvm::StringRef kX[] = {"x"};
 const llvm::StringRef kMany[] = {"x…"};
 const llvm::StringRef kPadOperands[] = {"x", "value?"};
@@ -217,6 +230,7 @@ const AttrInfo kPad[] = {
 };
 const AttrInfo kAxisConcat[] = {{"axis", AttrKind::Int, true, "dimension that grows"}};
 const AttrInfo kAxisGather[] = {{"axis", AttrKind::Int, true, "dimension that is indexed"}};
+const AttrInfo kBitcast[] = {{"to", AttrKind::Type, true, "element type of the result"}};
 const AttrInfo kScatter[] = {
     {"combiner", AttrKind::Word, false, "none (default: replaces), add, mul, min or max"}};
 
@@ -245,6 +259,9 @@ llvm::ArrayRef<OpRow> movementOps() {
       {Op::Scatter,
        {"scatter", "Replaces or combines slices of the first dimension by index.", kScatterOperands,
         kScatter, 1, 0, OpTrait::None, inferScatter, nullptr, evaluateScatter}},
+      {Op::Bitcast,
+       {"bitcast", "Reads the bits of each element as another type.", kX, kBitcast, 1, 0,
+        OpTrait::None, inferBitcast, nullptr, evaluateBitcast}},
   };
   return kRows;
 }

@@ -13,6 +13,11 @@
 //                           score_threshold and its intersection over union with every box taken
 //                           before is at most iou_threshold. Boxes are two opposite corners, or
 //                           center and size. Computed in f32
+//   unique (x) {sorted}     of the rows of [m, n], what is equal forms a class: i64 [3, m] with, by
+//                           row, the class of each row of x, the first row of each class, and the
+//                           number of its rows; −1 and 0 behind the last class. Classes are
+//                           ordered by value, element by element, or by their first rows. NaN is
+//                           equal to NaN and larger than any number
 #include "ir/ops/Evaluate.h"
 #include "ir/ops/Ops.h"
 
@@ -89,6 +94,17 @@ bool inferNonMaxSuppression(const Operation &op, llvm::SmallVectorImpl<Type> &re
   return true;
 }
 
+bool inferUnique(const Operation &op, llvm::SmallVectorImpl<Type> &results, std::string &error) {
+  if (!checkForm(op, error) || !checkTensor(op, 0, 2, error))
+    return false;
+  Type t = op.operand(0)->type();
+  if (!isFloat(t.element()) && !isInteger(t.element()) && !isBool(t.element()) &&
+      t.element() != Element::String)
+    return fail(error, "x: expected numbers, booleans or text, found " + toString(t));
+  results.push_back(Type::tensor(t.context(), Element::I64, {t.context().dim(3), t.dim(0)}));
+  return true;
+}
+
 const llvm::StringRef kX[] = {"x"};
 const llvm::StringRef kBoxes[] = {"boxes", "scores"};
 const AttrInfo kNonZero[] = {
@@ -98,6 +114,10 @@ const AttrInfo kTopK[] = {
     {"axis", AttrKind::Int, true, "dimension that is searched"},
     {"largest", AttrKind::Bool, false, "largest or smallest first (default true)"},
     {"sorted", AttrKind::Bool, false, "the order of results matters (default true)"},
+};
+const AttrInfo kUnique[] = {
+    {"sorted", AttrKind::Bool, false,
+     "classes in order of value, not of appearance (default true)"},
 };
 const AttrInfo kNonMaxSuppression[] = {
     {"k", AttrKind::Dims, true, "most boxes taken of each class (one extent)"},
@@ -123,6 +143,9 @@ llvm::ArrayRef<OpRow> shapeOps() {
        {"non_max_suppression", "The best boxes that overlap little, by class.", kBoxes,
         kNonMaxSuppression, 1, 0, OpTrait::None, inferNonMaxSuppression, nullptr,
         evaluateNonMaxSuppression}},
+      {Op::Unique,
+       {"unique", "Classes of equal rows.", kX, kUnique, 1, 0, OpTrait::None, inferUnique, nullptr,
+        evaluateUnique}},
   };
   return kRows;
 }

@@ -32,7 +32,9 @@ def read_values(folder, kind, infos):
 
 def same_bits_type(value, dtype):
     """A saved array under the type that numpy's own files cannot name (bfloat16, 8-bit and 4-bit
-    types are saved as integers of their width, 4-bit ones one to a byte)."""
+    types are saved as integers of their width, 4-bit ones one to a byte; text with a length)."""
+    if value.dtype.kind == "U" and dtype.kind == "O":  # text of any length
+        return value.astype(object)
     if value.dtype == dtype or dtype.type.__module__ == "numpy":
         return value
     if value.dtype.itemsize == dtype.itemsize and value.dtype.kind in "uiV":

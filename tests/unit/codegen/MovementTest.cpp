@@ -164,6 +164,38 @@ TEST(NonMaxSuppressionTactic, CornersAndCenters) {
   check(c);
 }
 
+TEST(UniqueTactic, RowsOfAnyType) {
+  CompiledCase c;
+  c.text = R"(module "m" stage=imported {
+  graph @main (%x "x": tensor<40x2xi8>, %y "y": tensor<50x1xi64>, %z "z": tensor<9x3xf16>) -> ("a", "b", "c", "d") {
+    %a = unique %x : tensor<3x40xi64>
+    %b = unique %x {sorted = false} : tensor<3x40xi64>
+    %c = unique %y : tensor<3x50xi64>
+    %d = unique %z {sorted = false} : tensor<3x9xi64>
+    return %a, %b, %c, %d
+  }
+})";
+  c.lowest = 0, c.highest = 4;
+  c.tactics = {"unique", "unique", "unique", "unique"};
+  check(c);
+}
+
+TEST(BitcastTactic, WidthsOfEveryKind) {
+  CompiledCase c;
+  c.text = R"(module "m" stage=imported {
+  graph @main (%x "x": tensor<5x3xi32>, %y "y": tensor<7xi16>, %z "z": tensor<9xi4>, %w "w": tensor<3xi64>) -> ("a", "b", "c", "d") {
+    %t = transpose %x {perm = [1, 0]} : tensor<3x5xi32>
+    %a = bitcast %t {to = !f32} : tensor<3x5xf32>
+    %b = bitcast %y {to = !u16} : tensor<7xu16>
+    %c = bitcast %z {to = !u4} : tensor<9xu4>
+    %d = bitcast %w {to = !f64} : tensor<3xf64>
+    return %a, %b, %c, %d
+  }
+})";
+  c.lowest = 1, c.highest = 7;
+  check(c);
+}
+
 TEST(ShapeOfTactic, RunTimeExtents) {
   CompiledCase c;
   c.text = R"(module "m" stage=imported {

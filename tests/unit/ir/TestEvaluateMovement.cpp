@@ -147,12 +147,30 @@ TEST(Movement, ScatterReportsWhatDoesNotFit) {
   EXPECT_NE(g.messages().find("updates: expected tensor<1x2xf32>"), std::string::npos);
 }
 
+TEST(Movement, BitcastKeepsBits) {
+  auto bits = [](const Tensor &x, Element to) {
+    return evaluateOp(Op::Bitcast, {x}, [&](TestGraph &g) {
+      return NamedAttributes{{"to", Type::scalar(g.context, to)}};
+    })[0];
+  };
+  EXPECT_EQ(values(bits(tensor(Element::F32, {2}, {1, -0.0}), Element::I32)),
+            (std::vector<double>{1065353216, -2147483648.0}));
+  EXPECT_EQ(values(bits(tensor(Element::U4, {3}, {1, 7, 15}), Element::I4)),
+            (std::vector<double>{1, 7, -1}));
+  EXPECT_NE(rejection(Op::Bitcast, {tensor(Element::F32, {1}, {1})},
+                      [&](TestGraph &g) {
+                        return NamedAttributes{{"to", Type::scalar(g.context, Element::I16)}};
+                      })
+                .find("expected a type as wide as f32"),
+            std::string::npos);
+}
+
 TEST(Movement, Text) {
   Tensor x = Tensor::strings({3}, {"a", "b", "c"});
   Tensor r = evaluateOp(Op::Gather, {x, Tensor::fromInts({2, 0})}, [](TestGraph &) {
     return NamedAttributes{{"axis", 0}};
   })[0];
-  EXPECT_EQ(r.stringValues().vec(), (std::vector<std::string>{"c", "a"}));
+  EXPECT_EQ(r.stringValues(), (std::vector<std::string>{"c", "a"}));
 }
 
 } // namespace

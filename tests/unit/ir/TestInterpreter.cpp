@@ -150,6 +150,63 @@ TEST(Interpreter, NonMaxSuppressionTakesTheBestFirst) {
   EXPECT_EQ(suppress({0.9, 0.8, 0.5, 0.5}, 2, 0.5, 0.5), (std::vector<double>{0, -1}));
 }
 
+TEST(Interpreter, UniqueFormsClassesOfRows) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  auto classes = [](const Tensor &x, bool sorted) {
+    return values(evaluateOp(Op::Unique, {x}, [&](TestGraph &) {
+      return NamedAttributes{{"sorted", sorted}};
+    })[0]);
+  };
+  const Tensor x = tensor(Element::F32, {5, 1}, {nan, 2, -1, nan, 2});
+  EXPECT_EQ(classes(x, true), (std::vector<double>{2, 1, 0, 2, 1, 2, 1, 0, -1, -1, 1, 2, 2, 0, 0}));
+  EXPECT_EQ(classes(x, false),
+            (std::vector<double>{0, 1, 2, 0, 1, 0, 1, 2, -1, -1, 2, 2, 1, 0, 0}));
+  // Rows are compared from their first element on.
+  EXPECT_EQ(classes(tensor(Element::U8, {3, 2}, {1, 9, 1, 200, 0, 255}), true),
+            (std::vector<double>{1, 2, 0, 2, 0, 1, 1, 1, 1}));
+  EXPECT_EQ(classes(Tensor::strings({3, 1}, {"b", "a", "b"}), true),
+            (std::vector<double>{1, 0, 1, 1, 0, -1, 1, 2, 0}));
+}
+
+TEST(Interpreter, FunctionsOfText) {
+  const Tensor x = Tensor::strings({2, 1}, {"Ab", "c"}), y = Tensor::strings({2}, {"Ab", ""});
+  auto apply = [](llvm::ArrayRef<Tensor> operands, NamedAttributes attributes) {
+    return evaluateOp(Op::TextMap, operands, [&](TestGraph &) { return attributes; })[0];
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(apply({x, y}, {{"function", Word{"concat"}}}).stringValues(),
+            (Texts{"AbAb", "Ab", "cAb", "c"}));
+  EXPECT_EQ(values(apply({x, y}, {{"function", Word{"equal"}}})),
+            (std::vector<double>{1, 0, 0, 0}));
+  EXPECT_EQ(apply({x}, {{"function", Word{"upper"}}}).stringValues(), (Texts{"AB", "C"}));
+  EXPECT_EQ(apply({x}, {{"function", Word{"lower"}}}).stringValues(), (Texts{"ab", "c"}));
+  EXPECT_EQ(values(apply({x}, {{"function", Word{"match"}}, {"pattern", std::string("[A-Z].")}})),
+            (std::vector<double>{1, 0}));
+  EXPECT_EQ(values(apply({x}, {{"function", Word{"index"}}, {"keys", Strings{"d", "c"}}})),
+            (std::vector<double>{-1, 1}));
+}
+
+TEST(Interpreter, SplitsText) {
+  auto split = [](const char *text, const char *delimiter, int64_t limit) {
+    auto r = evaluateOp(Op::TextSplit, {Tensor::strings({1}, {text})}, [&](TestGraph &g) {
+      g.context.symbol("pieces", 0, 9);
+      NamedAttributes a{{"delimiter", std::string(delimiter)}, {"symbol", std::string("pieces")}};
+      if (limit >= 0)
+        a.insert({"limit", limit});
+      return a;
+    });
+    EXPECT_EQ(r[1].intAt(0), r[0].size());
+    return r[0].stringValues();
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(split("a,,b", ",", -1), (Texts{"a", "", "b"}));
+  EXPECT_EQ(split("a,b,c", ",", 1), (Texts{"a", "b,c"}));
+  EXPECT_EQ(split("  a \t b  c ", "", -1), (Texts{"a", "b", "c"}));
+  EXPECT_EQ(split(" a b c ", "", 1), (Texts{"a", "b c "}));
+  EXPECT_EQ(split("", ",", -1), (Texts{""}));
+  EXPECT_EQ(split("", "", -1), Texts());
+}
+
 TEST(Interpreter, BindsSymbolsFromInputs) {
   TestGraph g;
   Dim n = g.context.symbol("N", 1, 4);

@@ -1,0 +1,19 @@
+// Declares what the attention operators share: heads split from and joined to the last dimension,
+// products of heads that share keys.
+#pragma once
+
+#include "frontend/onnx/Common.h"
+
+namespace tenon::frontend {
+
+/// [batch, length, heads · size] as [batch, heads, length, size]; `attribute` names where the
+/// number of heads comes from. Null after an error.
+Value *splitHeads(Node &n, Value *v, int64_t heads, const char *attribute);
+/// [batch, heads, length, size] as [batch, length, heads · size].
+Value *joinHeads(Builder &b, Value *v);
+/// a · b for [batch, heads, …] operands where b may have fewer heads, each shared by consecutive
+/// heads of a.
+Value *matmulShared(Node &n, Value *a, Value *b, bool transposed);
+Value *scaledBy(Builder &b, Value *v, double factor);
+
+} // namespace tenon::frontend

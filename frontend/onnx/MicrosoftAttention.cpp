@@ -1,0 +1,145 @@
+// Imports com.microsoft's Attention: the projection of one tensor to queries, keys and values, then
+// attention over them and what was kept of earlier runs.
+#include "frontend/onnx/Heads.h"
+#include "frontend/onnx/Operators.h"
+
+#include <cmath>
+#include <limits>
+
+namespace tenon::frontend {
+namespace {
+
+/// How a mask follows the scores [batch, head, query, key]; None after an error. A rank of 1 counts
+/// the keys of each batch entry.
+llvm::Optional<IndexMap> maskMap(Node &n, unsigned i, Dim batch) {
+  const Type t = n.type(i);
+  if (isInteger(t.element()))
+    switch (t.rank()) {
+    case 1:
+      if (t.dim(0) == batch)
+        return IndexMap{0};
+      break;
+    case 2: return IndexMap{0, 3};
+    case 3: return IndexMap{0, 2, 3};
+    default: break;
+    }
+  n.error("operand " + n.inputName(i) + ": expected integers [batch], [batch, keys] or [batch, " +
+          "queries, keys], found " + toString(t));
+  return llvm::None;
+}
+
+} // namespace
+
+void importMicrosoftAttention(Node &n) {
+  enum { X, Weights, Bias, Mask, Past, Added };
+  if (!n.checkRank(X, 3, 3) || !n.checkRank(Weights, 2, 2) || !n.checkFloat(X))
+    return;
+  for (const char *unknown : {"do_rotary", "past_present_share_buffer"})
+    if (n.boolAttr(unknown, false)) {
+      n.error(std::string("attribute ") + unknown + " = 1 is not supported");
+      return;
+    }
+  Value *projected = matmul(n.b, n.input(X), n.input(Weights), {}, {});
+  if (n.has(Bias))
+    projected = n.b.pointwise(Op::Add, {projected, n.input(Bias)});
+  if (!projected)
+    return;
+  // Queries, keys and values stand side by side.
+  const int64_t heads = n.intAttr("num_heads", 0);
+  const Dim width = projected->type().dim(2);
+  Ints widths = n.intsAttr("qkv_hidden_sizes");
+  if (widths.empty() && width.isConstant() && width.constant() % 3 == 0)
+    widths.assign(3, width.constant() / 3);
+  if (widths.size() != 3 || width != n.dim(widths[0] + widths[1] + widths[2])) {
+    n.error("attribute qkv_hidden_sizes: expected three widths that make " + text({width}, ""));
+    return;
+  }
+  Value *parts[3];
+  int64_t start = 0;
+  for (size_t i = 0; i < 3; start += widths[i++]) {
+    Value *part = sliceAlong(n.b, projected, 2, n.dim(start), n.dim(widths[i]), 1);
+    parts[i] = part ? splitHeads(n, part, heads, "num_heads") : nullptr;
+    if (!parts[i])
+      return;
+  }
+  // Keys and values of earlier runs come first: [2, batch, heads, past, size].
+  Dim before = n.dim(0);
+  if (n.has(Past)) {
+    const Type past = n.type(Past);
+    if (!n.checkRank(Past, 5, 5))
+      return;
+    before = past.dim(3);
+    for (int64_t i : {0, 1}) {
+      Value *kept = sliceAlong(n.b, n.input(Past), 0, n.dim(i), n.dim(1), 1);
+      kept = kept ? n.b.reshape(kept, past.shape().drop_front()) : nullptr;
+      Value *&now = parts[i + 1];
+      now = kept ? n.b.value(Op::Concat, {kept, now}, {{"axis", int64_t(2)}}) : nullptr;
+      if (!now)
+        return;
+    }
+  }
+  if (n.wants(1)) {
+    llvm::SmallVector<Value *, 2> pair;
+    for (Value *v : {parts[1], parts[2]}) {
+      Shape shape{n.dim(1)};
+      shape.append(v->type().shape().begin(), v->type().shape().end());
+      pair.push_back(n.b.reshape(v, shape));
+    }
+    n.set(1, n.b.value(Op::Concat, pair, {{"axis", int64_t(0)}}));
+  }
+
+  // Scores stay wide: what hides a key is the least number there is.
+  const int64_t size = widths[0] / heads;
+  const double given = n.floatAttr("scale", 0), filter = n.floatAttr("mask_filter_value", -10000);
+  Value *scores = matmulShared(n, parts[0], parts[1], true);
+  scores = scores ? n.b.cast(scores, computeType(n.element(X))) : nullptr;
+  scores = scaledBy(n.b, scores, given != 0 ? given : 1 / std::sqrt(double(size)));
+  if (!scores)
+    return;
+  llvm::SmallVector<Value *, 4> operands{scores};
+  std::vector<IndexMap> maps{identityMap(4)};
+  size_t atMask = 0, atAdded = 0, atBefore = 0;
+  auto use = [&](Value *v, IndexMap map) {
+    operands.push_back(v);
+    maps.push_back(std::move(map));
+    return operands.size() - 1;
+  };
+  if (n.has(Mask)) {
+    auto map = maskMap(n, Mask, n.type(X).dim(0));
+    if (!map)
+      return;
+    atMask = use(n.input(Mask), *map);
+  }
+  if (n.has(Added))
+    atAdded = use(n.input(Added), broadcastMap(n.type(Added), scores->type().shape()));
+  const bool causal = n.boolAttr("unidirectional", false);
+  if (causal && n.has(Past))
+    atBefore = use(extentProduct(n.b, n.input(Past), {3}, Element::I64), {});
+  const Type scoresType = scores->type();
+  Value *shown = pointwise(
+      n.b, operands, maps, scoresType.shape(), [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+        Value *score = a[0], *key = s.index(3);
+        if (atAdded)
+          score = s(Op::Add, score, s.cast(a[atAdded], s.type));
+        if (atMask) {
+          Value *mask = s.cast(a[atMask], Element::I64);
+          Value *hidden = n.rank(Mask) == 1 ? s(Op::GreaterEqual, key, mask)
+                                            : s(Op::LessEqual, mask, s.c(Element::I64, 0));
+          score = s(Op::Add, score, s(Op::Select, hidden, s.c(filter), s.c(0)));
+        }
+        if (causal) {
+          Value *last = s.index(2);
+          if (atBefore)
+            last = s(Op::Add, last, a[atBefore]);
+          const double least = s.type == Element::F64 ? std::numeric_limits<double>::lowest()
+                                                      : std::numeric_limits<float>::lowest();
+          score = s(Op::Select, s(Op::Greater, key, last), s.c(least), score);
+        }
+        return score;
+      });
+  Value *weights = shown ? n.b.value(Op::Softmax, {shown}, {{"axis", int64_t(3)}}) : nullptr;
+  weights = weights ? n.b.cast(weights, n.element(X)) : nullptr;
+  n.set(0, joinHeads(n.b, matmulShared(n, weights, parts[2], false)));
+}
+
+} // namespace tenon::frontend

@@ -1,0 +1,159 @@
+// Imports TfIdfVectorizer: how often each of a pool of n-grams occurs in a row of items, weighted.
+#include "frontend/onnx/Operators.h"
+
+#include <algorithm>
+
+namespace tenon::frontend {
+namespace {
+
+struct Pool {
+  Ints items;  // n-grams one after the other, shorter ones first
+  Ints starts; // of the n-grams of length 1, 2, ...
+  Ints columns;
+};
+
+/// How often the n-grams of `length` occur in `x` [rows, items], items `distance` apart: f32
+/// [rows, n-grams]; null after an error.
+Value *occurrences(Node &n, Value *x, llvm::ArrayRef<int64_t> grams, int64_t length,
+                   int64_t distance) {
+  const Dim rows = x->type().dim(0), items = x->type().dim(1);
+  const Dim starts = items - (length - 1) * distance;
+  const int64_t count = int64_t(grams.size()) / length;
+  llvm::SmallVector<Value *, 8> operands;
+  std::vector<IndexMap> maps;
+  for (int64_t k = 0; k < length; ++k) {
+    Ints wanted;
+    for (int64_t g = 0; g < count; ++g)
+      wanted.push_back(grams[size_t(g * length + k)]);
+    operands.push_back(sliceAlong(n.b, x, 1, n.dim(k * distance), starts, 1));
+    maps.push_back({0, 1});
+    operands.push_back(n.b.constant(Tensor::fromInts(wanted)));
+    maps.push_back({2});
+    if (!operands[operands.size() - 2])
+      return nullptr;
+  }
+  Value *found = pointwise(n.b, operands, maps, {rows, starts, n.dim(count)},
+                           [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+                             Value *all = nullptr;
+                             for (size_t k = 0; k < a.size(); k += 2) {
+                               Value *same = s(Op::Equal, a[k], a[k + 1]);
+                               all = all ? s(Op::LogicalAnd, all, same) : same;
+                             }
+                             return s.cast(all, Element::F32);
+                           });
+  return found ? sum(n.b, found, {1}) : nullptr;
+}
+
+/// Text as the place of each item among all of the pool; −1 for what is not there.
+Value *numbered(Node &n, Value *x, Ints &items) {
+  Strings keys;
+  for (const std::string &word : n.stringsAttr("pool_strings")) {
+    const auto known = llvm::find(keys, word);
+    items.push_back(known - keys.begin());
+    if (known == keys.end())
+      keys.push_back(word);
+  }
+  return n.b.value(Op::TextMap, {x}, {{"function", Word{"index"}}, {"keys", keys}});
+}
+
+} // namespace
+
+void importTfIdfVectorizer(Node &n) {
+  const std::string mode = n.stringAttr("mode", "TF");
+  if (!n.checkRank(0, 1, 2))
+    return;
+  if (mode != "TF" && mode != "IDF" && mode != "TFIDF") {
+    n.error("attribute mode: expected TF, IDF or TFIDF, found '" + mode + "'");
+    return;
+  }
+  const int64_t shortest = n.intAttr("min_gram_length", 1),
+                longest = n.intAttr("max_gram_length", 1);
+  const int64_t skips = n.intAttr("max_skip_count", 0);
+  const bool text = n.element(0) == Element::String;
+  Pool pool{n.intsAttr("pool_int64s"), n.intsAttr("ngram_counts"), n.intsAttr("ngram_indexes")};
+  Value *x = n.input(0);
+  if (text) {
+    pool.items.clear();
+    x = numbered(n, x, pool.items);
+  } else {
+    x = n.b.cast(x, Element::I64);
+  }
+  const bool one = n.rank(0) == 1;
+  if (x && one)
+    x = n.b.reshape(x, {n.dim(1), x->type().dim(0)});
+  if (!x)
+    return;
+  const Dim items = x->type().dim(1);
+  if (shortest < 1 || longest < shortest || skips < 0 || pool.columns.empty() ||
+      !items.isConstant()) {
+    n.error("expected n-grams of 1 and more items in rows of a known length, found lengths " +
+            std::to_string(shortest) + " to " + std::to_string(longest) + " in " +
+            toString(n.type(0)));
+    return;
+  }
+  // Columns of the n-grams counted so far, and their counts.
+  Ints columns;
+  llvm::SmallVector<Value *, 4> counts;
+  size_t gram = 0;
+  for (int64_t length = 1; length <= int64_t(pool.starts.size()); ++length) {
+    const int64_t begin = pool.starts[size_t(length) - 1];
+    const int64_t end = length < int64_t(pool.starts.size()) ? pool.starts[size_t(length)]
+                                                             : int64_t(pool.items.size());
+    const size_t count = size_t(std::max<int64_t>(0, end - begin) / length);
+    if (begin < 0 || end < begin || end > int64_t(pool.items.size()) || (end - begin) % length ||
+        gram + count > pool.columns.size()) {
+      n.error("attributes ngram_counts, ngram_indexes and the pool do not fit each other");
+      return;
+    }
+    const auto grams = llvm::makeArrayRef(pool.items).slice(size_t(begin), size_t(end - begin));
+    Value *total = nullptr;
+    for (int64_t distance = 1; distance <= (length == 1 ? 1 : skips + 1); ++distance) {
+      if (length < shortest || length > longest || !count ||
+          (length - 1) * distance >= items.constant())
+        break;
+      Value *found = occurrences(n, x, grams, length, distance);
+      if (!found)
+        return;
+      total = total ? n.b.pointwise(Op::Add, {total, found}) : found;
+    }
+    if (total) {
+      counts.push_back(total);
+      columns.insert(columns.end(), pool.columns.begin() + gram,
+                     pool.columns.begin() + gram + count);
+    }
+    gram += count;
+  }
+  const int64_t width = *std::max_element(pool.columns.begin(), pool.columns.end()) + 1;
+  if (width < 1 || *std::min_element(pool.columns.begin(), pool.columns.end()) < 0) {
+    n.error("attribute ngram_indexes: expected columns from 0 on");
+    return;
+  }
+  // A column of zeros for n-grams that are not counted.
+  counts.push_back(
+      n.b.broadcastTo(n.b.scalarConstant(Element::F32, 0), {x->type().dim(0), n.dim(1)}));
+  Ints from(size_t(width), int64_t(columns.size()));
+  for (size_t i = 0; i < columns.size(); ++i)
+    from[size_t(columns[i])] = int64_t(i);
+  Value *all = n.b.value(Op::Concat, counts, {{"axis", int64_t(1)}});
+  Value *y = all ? n.b.value(Op::Gather, {all, n.b.constant(Tensor::fromInts(from))},
+                             {{"axis", int64_t(1)}})
+                 : nullptr;
+  const Floats weights = n.floatsAttr("weights");
+  if (y && mode != "TF") {
+    if (!weights.empty() && int64_t(weights.size()) != width) {
+      n.error("attribute weights: expected " + std::to_string(width) + " numbers, found " +
+              std::to_string(weights.size()));
+      return;
+    }
+    Tensor w(Element::F32, {width});
+    for (int64_t i = 0; i < width; ++i)
+      w.set(i, weights.empty() ? 1 : weights[size_t(i)]);
+    y = pointwise(n.b, {y, n.b.constant(w)}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+      return mode == "TFIDF" ? s(Op::Mul, a[0], a[1])
+                             : s(Op::Select, s(Op::Greater, a[0], s.c(0)), a[1], s.c(0));
+    });
+  }
+  n.set(0, y && one ? n.b.reshape(y, {n.dim(width)}) : y);
+}
+
+} // namespace tenon::frontend

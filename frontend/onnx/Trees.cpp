@@ -1,0 +1,412 @@
+// Imports tree ensembles: all rows walk all trees side by side, one level a step. Leaves lead to
+// themselves, so rows that arrive early wait.
+#include "frontend/onnx/Operators.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace tenon::frontend {
+namespace {
+
+enum class Test { LessEqual, Less, GreaterEqual, Greater, Equal, NotEqual, Member };
+constexpr const char *kTests[] = {"BRANCH_LEQ", "BRANCH_LT",  "BRANCH_GTE",   "BRANCH_GT",
+                                  "BRANCH_EQ",  "BRANCH_NEQ", "BRANCH_MEMBER"};
+enum class Aggregate { Average, Sum, Min, Max };
+constexpr const char *kAggregates[] = {"AVERAGE", "SUM", "MIN", "MAX"};
+enum class Transform { None, Softmax, Logistic, SoftmaxZero, Probit };
+constexpr const char *kTransforms[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"};
+
+template <class E, size_t N>
+llvm::Optional<E> byName(Node &n, llvm::StringRef name, const char *const (&names)[N]) {
+  for (size_t i = 0; i < N; ++i)
+    if (name == names[i])
+      return E(i);
+  n.error("'" + name.str() + "' is not supported here: expected " + names[0] + ", " + names[1] +
+          " or the like");
+  return llvm::None;
+}
+
+struct TreeNode {
+  Test test = Test::LessEqual;
+  int64_t feature = 0;
+  double split = 0;
+  bool missingHolds = false;    // where the feature is NaN, the test counts as true
+  int64_t holds = 0, fails = 0; // nodes to go on to
+  std::vector<double> members;  // of Test::Member
+  bool isLeaf = false;
+  std::vector<std::pair<int64_t, double>> weights; // of a leaf, by target
+};
+
+struct Ensemble {
+  std::vector<TreeNode> nodes;
+  Ints roots;
+  int64_t targets = 1;
+  Aggregate aggregate = Aggregate::Sum;
+  Transform transform = Transform::None;
+  std::vector<double> base; // by target; empty: none
+};
+
+/// Levels below the deepest root; None where nodes lead in circles or nowhere.
+llvm::Optional<int64_t> depthOf(const Ensemble &e) {
+  std::vector<int64_t> level = e.roots;
+  for (size_t depth = 0; depth <= e.nodes.size(); ++depth) {
+    std::vector<int64_t> next;
+    for (int64_t i : level) {
+      if (i < 0 || i >= int64_t(e.nodes.size()))
+        return llvm::None;
+      const TreeNode &node = e.nodes[size_t(i)];
+      if (!node.isLeaf) {
+        next.push_back(node.holds);
+        next.push_back(node.fails);
+      }
+    }
+    if (next.empty())
+      return int64_t(depth);
+    std::sort(next.begin(), next.end());
+    next.erase(std::unique(next.begin(), next.end()), next.end());
+    level = std::move(next);
+  }
+  return llvm::None;
+}
+
+class Walk {
+public:
+  Walk(Node &n, const Ensemble &e, Value *x) : n_(n), b_(n.b), e_(e), x_(x) {}
+
+  /// The sums of the leaves that the rows of x reach: [rows, targets]; null after an error.
+  Value *run(int64_t depth) {
+    const Dim rows = x_->type().dim(0);
+    Value *at = b_.broadcastTo(b_.constant(Tensor::fromInts(e_.roots)),
+                               {rows, n_.dim(int64_t(e_.roots.size()))});
+    for (int64_t level = 0; level < depth && at; ++level)
+      at = step(at);
+    return at ? leaves(at) : nullptr;
+  }
+
+private:
+  using Get = llvm::function_ref<double(const TreeNode &)>;
+  Value *table(Element type, Get get) {
+    Tensor t(type, {int64_t(e_.nodes.size())});
+    for (size_t i = 0; i < e_.nodes.size(); ++i)
+      t.set(int64_t(i), get(e_.nodes[i]));
+    return b_.constant(t);
+  }
+  Value *pick(Value *table, Value *at) {
+    return table ? b_.value(Op::Gather, {table, at}, {{"axis", int64_t(0)}}) : nullptr;
+  }
+
+  Value *step(Value *at) {
+    const Element e = x_->type().element();
+    const int64_t features = x_->type().dim(1).constant();
+    Value *feature =
+        pick(table(Element::I64, [](const TreeNode &t) { return double(t.feature); }), at);
+    Value *place = feature ? pointwise(b_, {feature},
+                                       [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+                                         Value *row = s(Op::Mul, s.index(0),
+                                                        s.b.scalarInt(Element::I64, features));
+                                         return s(Op::Add, row, a[0]);
+                                       })
+                           : nullptr;
+    Value *value = place ? gatherLinear(b_, x_, place) : nullptr;
+    Value *split = pick(table(e, [](const TreeNode &t) { return t.split; }), at);
+    Value *holds = pick(table(Element::I64, [](const TreeNode &t) { return double(t.holds); }), at);
+    Value *fails = pick(table(Element::I64, [](const TreeNode &t) { return double(t.fails); }), at);
+    if (!value || !split || !holds || !fails)
+      return nullptr;
+    llvm::SmallVector<Value *, 8> operands{value, split, holds, fails};
+    auto use = [&](Value *v) {
+      operands.push_back(v);
+      return operands.size() - 1;
+    };
+    // What all nodes have in common needs no table.
+    std::vector<Test> tests;
+    bool missing = false;
+    for (const TreeNode &t : e_.nodes)
+      if (!t.isLeaf) {
+        missing |= t.missingHolds;
+        if (!llvm::is_contained(tests, t.test))
+          tests.push_back(t.test);
+      }
+    const size_t atTest =
+        tests.size() > 1
+            ? use(pick(table(Element::I64, [](const TreeNode &t) { return double(t.test); }), at))
+            : 0;
+    const size_t atMissing =
+        missing ? use(pick(table(Element::Bool,
+                                 [](const TreeNode &t) { return double(t.missingHolds); }),
+                           at))
+                : 0;
+    const size_t atMember = llvm::is_contained(tests, Test::Member) ? use(isMember(value, at)) : 0;
+    if (llvm::is_contained(operands, nullptr))
+      return nullptr;
+    return pointwise(b_, operands, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+      auto test = [&](Test t) -> Value * {
+        constexpr Op ops[] = {Op::LessEqual, Op::Less,  Op::GreaterEqual,
+                              Op::Greater,   Op::Equal, Op::NotEqual};
+        return t == Test::Member ? a[atMember] : s(ops[size_t(t)], a[0], a[1]);
+      };
+      Value *outcome = test(tests[0]);
+      for (size_t i = 1; i < tests.size(); ++i)
+        outcome = s(Op::Select, s(Op::Equal, a[atTest], s.c(Element::I64, double(tests[i]))),
+                    test(tests[i]), outcome);
+      if (atMissing)
+        outcome = s(Op::LogicalOr, outcome, s(Op::LogicalAnd, s(Op::IsNaN, a[0]), a[atMissing]));
+      return s(Op::Select, outcome, a[2], a[3]);
+    });
+  }
+
+  /// Whether each value is one of its node's members.
+  Value *isMember(Value *value, Value *at) {
+    size_t most = 1;
+    for (const TreeNode &t : e_.nodes)
+      most = std::max(most, t.members.size());
+    // Rows are filled up with NaN, which nothing equals.
+    Tensor sets(value->type().element(), {int64_t(e_.nodes.size()), int64_t(most)});
+    for (size_t i = 0; i < e_.nodes.size(); ++i)
+      for (size_t k = 0; k < most; ++k)
+        sets.set(int64_t(i * most + k),
+                 k < e_.nodes[i].members.size() ? e_.nodes[i].members[k] : NAN);
+    Value *candidates = pick(b_.constant(sets), at); // [rows, trees, members]
+    Value *same = candidates ? pointwise(b_, {value, candidates}, {{0, 1}, {0, 1, 2}},
+                                         candidates->type().shape(),
+                                         [](Scalars &s, llvm::ArrayRef<Value *> a) {
+                                           return s(Op::Equal, a[0], a[1]);
+                                         })
+                             : nullptr;
+    return same ? b_.reduce(Op::LogicalOr, same, {2}, 0) : nullptr;
+  }
+
+  Value *leaves(Value *at) {
+    const bool picks = e_.aggregate == Aggregate::Min || e_.aggregate == Aggregate::Max;
+    const double absent = !picks ? 0 : e_.aggregate == Aggregate::Min ? INFINITY : -INFINITY;
+    Tensor weights(x_->type().element(), {int64_t(e_.nodes.size()), e_.targets});
+    for (size_t i = 0; i < e_.nodes.size(); ++i)
+      for (int64_t t = 0; t < e_.targets; ++t)
+        weights.set(int64_t(i) * e_.targets + t, absent);
+    for (size_t i = 0; i < e_.nodes.size(); ++i)
+      for (auto &[target, weight] : e_.nodes[i].weights) {
+        const int64_t place = int64_t(i) * e_.targets + target;
+        weights.set(place, picks ? weight : weights.at(place) + weight);
+      }
+    Value *each = pick(b_.constant(weights), at); // [rows, trees, targets]
+    if (!each)
+      return nullptr;
+    if (!picks) {
+      Value *total = sum(b_, each, {1});
+      const double trees = double(e_.roots.size());
+      return e_.aggregate == Aggregate::Sum
+                 ? total
+                 : pointwise(b_, {total}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+                     return s(Op::Div, a[0], s.c(trees));
+                   });
+    }
+    // A target that no tree has an opinion on stays 0.
+    Value *best = b_.reduce(e_.aggregate == Aggregate::Min ? Op::Min : Op::Max, each, {1}, absent);
+    return best ? pointwise(b_, {best},
+                            [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+                              return s(Op::Select, s(Op::Equal, a[0], s.c(absent)), s.c(0), a[0]);
+                            })
+                : nullptr;
+  }
+
+  Node &n_;
+  Builder &b_;
+  const Ensemble &e_;
+  Value *x_;
+};
+
+Value *transformed(Node &n, Value *scores, Transform transform) {
+  switch (transform) {
+  case Transform::None: return scores;
+  case Transform::Softmax: return n.b.value(Op::Softmax, {scores}, {{"axis", int64_t(1)}});
+  case Transform::Logistic: return n.b.pointwise(Op::Sigmoid, {scores});
+  case Transform::SoftmaxZero: {
+    // Scores of 0 stay 0 and do not count.
+    Value *shown = pointwise(n.b, {scores}, [](Scalars &s, llvm::ArrayRef<Value *> a) {
+      return s(Op::Select, s(Op::Equal, a[0], s.c(0)), s.c(-INFINITY), a[0]);
+    });
+    Value *y = shown ? n.b.value(Op::Softmax, {shown}, {{"axis", int64_t(1)}}) : nullptr;
+    return y ? pointwise(n.b, {scores, y},
+                         [](Scalars &s, llvm::ArrayRef<Value *> a) {
+                           return s(Op::Select, s(Op::Equal, a[0], s.c(0)), s.c(0), a[1]);
+                         })
+             : nullptr;
+  }
+  case Transform::Probit: break;
+  }
+  return n.error("post_transform PROBIT is not supported");
+}
+
+/// The ensemble over operand 0.
+Value *evaluated(Node &n, Ensemble &e) {
+  Value *x = n.input(0);
+  if (!n.checkRank(0, 1, 2))
+    return nullptr;
+  if (n.rank(0) == 1)
+    x = n.b.reshape(x, {n.dim(1), x->type().dim(0)});
+  if (x && !isFloat(x->type().element()))
+    x = n.b.cast(x, Element::F32);
+  if (!x)
+    return nullptr;
+  const auto depth = depthOf(e);
+  const Dim features = x->type().dim(1);
+  if (!depth || !features.isConstant())
+    return n.error(!depth ? "nodes of the trees lead in circles or to no node"
+                          : "expected a known number of features, found " + toString(x->type()));
+  for (const TreeNode &t : e.nodes) {
+    if (t.feature < 0 || t.feature >= features.constant())
+      return n.error("a node tests feature " + std::to_string(t.feature) + " of " +
+                     text({features}, ""));
+    for (auto &[target, weight] : t.weights)
+      if (target < 0 || target >= e.targets)
+        return n.error("a leaf names target " + std::to_string(target) + " of " +
+                       std::to_string(e.targets));
+  }
+  Value *scores = Walk(n, e, x).run(*depth);
+  if (scores && !e.base.empty()) {
+    if (e.base.size() != 1 && int64_t(e.base.size()) != e.targets)
+      return n.error("attribute base_values: expected " + std::to_string(e.targets) +
+                     " numbers, found " + std::to_string(e.base.size()));
+    Tensor base(x->type().element(), {int64_t(e.base.size())});
+    base.fromDoubles(0, base.size(), e.base.data());
+    scores = n.b.pointwise(Op::Add, {scores, n.b.constant(base)});
+  }
+  return scores ? transformed(n, scores, e.transform) : nullptr;
+}
+
+} // namespace
+
+void importTreeEnsemble(Node &n) {
+  const Ints features = n.intsAttr("nodes_featureids"), holds = n.intsAttr("nodes_truenodeids"),
+             fails = n.intsAttr("nodes_falsenodeids"), holdsLeaf = n.intsAttr("nodes_trueleafs"),
+             failsLeaf = n.intsAttr("nodes_falseleafs"),
+             missing = n.intsAttr("nodes_missing_value_tracks_true"),
+             targets = n.intsAttr("leaf_targetids");
+  const auto modes = n.tensorAttr("nodes_modes"), splits = n.tensorAttr("nodes_splits"),
+             weights = n.tensorAttr("leaf_weights");
+  const size_t inner = features.size();
+  if (!modes || !splits || !weights || holds.size() != inner || fails.size() != inner ||
+      holdsLeaf.size() != inner || failsLeaf.size() != inner || size_t(modes->size()) != inner ||
+      size_t(splits->size()) != inner || size_t(weights->size()) != targets.size() ||
+      (!missing.empty() && missing.size() != inner)) {
+    n.error("expected attributes nodes_… of one length, and leaf_weights like leaf_targetids");
+    return;
+  }
+  Ensemble e;
+  e.roots = n.intsAttr("tree_roots");
+  e.targets = n.intAttr("n_targets", 1);
+  const int64_t aggregate = n.intAttr("aggregate_function", 1),
+                transform = n.intAttr("post_transform", 0);
+  if (aggregate < 0 || aggregate > 3 || transform < 0 || transform > 4) {
+    n.error("attributes aggregate_function and post_transform: expected 0 to 3 and 0 to 4, found " +
+            std::to_string(aggregate) + " and " + std::to_string(transform));
+    return;
+  }
+  e.aggregate = Aggregate(aggregate);
+  e.transform = Transform(transform);
+  // Members of set tests follow each other, a NaN behind each set.
+  int64_t member = 0;
+  const auto members = n.tensorAttr("membership_values");
+  for (size_t i = 0; i < inner; ++i) {
+    TreeNode node;
+    const int64_t mode = modes->intAt(int64_t(i));
+    if (mode < 0 || mode > int64_t(Test::Member)) {
+      n.error("attribute nodes_modes: expected 0 to 6, found " + std::to_string(mode));
+      return;
+    }
+    node.test = Test(mode);
+    node.feature = features[i];
+    node.split = splits->at(int64_t(i));
+    node.missingHolds = !missing.empty() && missing[i];
+    node.holds = holds[i] + (holdsLeaf[i] ? int64_t(inner) : 0);
+    node.fails = fails[i] + (failsLeaf[i] ? int64_t(inner) : 0);
+    if (node.test == Test::Member)
+      for (; members && member < members->size(); ++member) {
+        const double v = members->at(member);
+        if (v != v) {
+          ++member;
+          break;
+        }
+        node.members.push_back(v);
+      }
+    e.nodes.push_back(std::move(node));
+  }
+  for (size_t i = 0; i < targets.size(); ++i) {
+    TreeNode leaf;
+    leaf.isLeaf = true;
+    leaf.holds = leaf.fails = int64_t(e.nodes.size());
+    leaf.weights.push_back({targets[i], weights->at(int64_t(i))});
+    e.nodes.push_back(std::move(leaf));
+  }
+  n.set(0, evaluated(n, e));
+}
+
+void importTreeEnsembleRegressor(Node &n) {
+  const Ints trees = n.intsAttr("nodes_treeids"), ids = n.intsAttr("nodes_nodeids"),
+             features = n.intsAttr("nodes_featureids"), holds = n.intsAttr("nodes_truenodeids"),
+             fails = n.intsAttr("nodes_falsenodeids"),
+             missing = n.intsAttr("nodes_missing_value_tracks_true");
+  const Floats splits = n.floatsAttr("nodes_values"), weights = n.floatsAttr("target_weights"),
+               base = n.floatsAttr("base_values");
+  const Strings modes = n.stringsAttr("nodes_modes");
+  const Ints weightTrees = n.intsAttr("target_treeids"), weightNodes = n.intsAttr("target_nodeids"),
+             targets = n.intsAttr("target_ids");
+  const size_t count = ids.size();
+  if (trees.size() != count || features.size() != count || holds.size() != count ||
+      fails.size() != count || splits.size() != count || modes.size() != count ||
+      (!missing.empty() && missing.size() != count) || weights.size() != targets.size() ||
+      weightTrees.size() != targets.size() || weightNodes.size() != targets.size()) {
+    n.error("expected attributes nodes_… of one length, and target_… of one length");
+    return;
+  }
+  std::map<std::pair<int64_t, int64_t>, int64_t> places;
+  for (size_t i = 0; i < count; ++i)
+    places[{trees[i], ids[i]}] = int64_t(i);
+  auto place = [&](int64_t tree, int64_t id) {
+    const auto found = places.find({tree, id});
+    return found == places.end() ? int64_t(-1) : found->second;
+  };
+  Ensemble e;
+  e.targets = n.intAttr("n_targets", 1);
+  e.base.assign(base.begin(), base.end());
+  auto aggregate = byName<Aggregate>(n, n.stringAttr("aggregate_function", "SUM"), kAggregates);
+  auto transform = byName<Transform>(n, n.stringAttr("post_transform", "NONE"), kTransforms);
+  if (!aggregate || !transform)
+    return;
+  e.aggregate = *aggregate;
+  e.transform = *transform;
+  for (size_t i = 0; i < count; ++i) {
+    TreeNode node;
+    node.isLeaf = modes[i] == "LEAF";
+    node.holds = node.fails = int64_t(i);
+    if (!node.isLeaf) {
+      auto test = byName<Test>(n, modes[i], kTests);
+      if (!test)
+        return;
+      node.test = *test;
+      node.feature = features[i];
+      node.split = splits[i];
+      node.missingHolds = !missing.empty() && missing[i];
+      node.holds = place(trees[i], holds[i]);
+      node.fails = place(trees[i], fails[i]);
+      if (node.test == Test::Member)
+        node.members.push_back(node.split);
+    }
+    if (i == 0 || trees[i] != trees[i - 1]) // a tree starts with its root
+      e.roots.push_back(int64_t(i));
+    e.nodes.push_back(std::move(node));
+  }
+  for (size_t i = 0; i < targets.size(); ++i) {
+    const int64_t leaf = place(weightTrees[i], weightNodes[i]);
+    if (leaf < 0) {
+      n.error("a weight belongs to node " + std::to_string(weightNodes[i]) + " of tree " +
+              std::to_string(weightTrees[i]) + ", which is not there");
+      return;
+    }
+    e.nodes[size_t(leaf)].weights.push_back({targets[i], weights[i]});
+  }
+  n.set(0, evaluated(n, e));
+}
+
+} // namespace tenon::frontend

@@ -1,0 +1,130 @@
+// Tests classical machine learning, and determinants, where ONNX's own tests look away.
+#include "Support.h"
+
+#include <cmath>
+
+using namespace tenon;
+using namespace tenon::test;
+
+namespace {
+
+using Numbers = std::vector<double>;
+
+void setFloats(onnx::NodeProto *n, const std::string &name, const std::vector<float> &values) {
+  auto *a = attribute(n, name);
+  a->set_type(onnx::AttributeProto::FLOATS);
+  for (float v : values)
+    a->add_floats(v);
+}
+void setStrings(onnx::NodeProto *n, const std::string &name,
+                const std::vector<std::string> &values) {
+  auto *a = attribute(n, name);
+  a->set_type(onnx::AttributeProto::STRINGS);
+  for (const std::string &v : values)
+    a->add_strings(v);
+}
+
+TestModel mlModel() {
+  TestModel m;
+  auto *set = m.proto.add_opset_import();
+  set->set_domain("ai.onnx.ml");
+  set->set_version(3);
+  return m;
+}
+
+/// Two trees over two features: x0 < 1 ? 10 : (x1 >= 5 ? 20 : 30), and always 1.
+onnx::NodeProto *forest(TestModel &m) {
+  m.input("x", {"4", "2"});
+  auto *n = m.node("TreeEnsembleRegressor", {"x"}, {"y"});
+  n->set_domain("ai.onnx.ml");
+  set(n, "nodes_treeids", std::vector<int64_t>{0, 0, 0, 0, 0, 7});
+  set(n, "nodes_nodeids", std::vector<int64_t>{0, 1, 2, 3, 4, 0});
+  set(n, "nodes_featureids", std::vector<int64_t>{0, 0, 1, 0, 0, 0});
+  set(n, "nodes_truenodeids", std::vector<int64_t>{1, 0, 3, 0, 0, 0});
+  set(n, "nodes_falsenodeids", std::vector<int64_t>{2, 0, 4, 0, 0, 0});
+  set(n, "nodes_missing_value_tracks_true", std::vector<int64_t>{1, 0, 0, 0, 0, 0});
+  setStrings(n, "nodes_modes", {"BRANCH_LT", "LEAF", "BRANCH_GTE", "LEAF", "LEAF", "LEAF"});
+  setFloats(n, "nodes_values", {1, 0, 5, 0, 0, 0});
+  set(n, "target_treeids", std::vector<int64_t>{0, 0, 0, 7});
+  set(n, "target_nodeids", std::vector<int64_t>{1, 3, 4, 0});
+  set(n, "target_ids", std::vector<int64_t>{0, 0, 0, 0});
+  setFloats(n, "target_weights", {10, 20, 30, 1});
+  set(n, "n_targets", 1);
+  m.output("y");
+  return n;
+}
+
+Numbers regression(const char *aggregate, float base) {
+  TestModel m = mlModel();
+  auto *n = forest(m);
+  set(n, "aggregate_function", std::string(aggregate));
+  if (base != 0)
+    setFloats(n, "base_values", {base});
+  Imported i(m);
+  EXPECT_TRUE(i) << i.messages;
+  return i ? values(i.run({floats({4, 2}, {0, 9, 1, 5, 2, 4, std::nanf(""), 0})})[0]) : Numbers();
+}
+
+TEST(Trees, EveryAggregate) {
+  EXPECT_EQ(regression("SUM", 0), Numbers({11, 21, 31, 11}));
+  EXPECT_EQ(regression("AVERAGE", 0.5f), Numbers({6, 11, 16, 6}));
+  EXPECT_EQ(regression("MIN", 0), Numbers({1, 1, 1, 1}));
+  EXPECT_EQ(regression("MAX", 0), Numbers({10, 20, 30, 10}));
+}
+
+TEST(Trees, CirclesAreNamed) {
+  TestModel m = mlModel();
+  auto *n = forest(m);
+  for (auto &a : *n->mutable_attribute())
+    if (a.name() == "nodes_falsenodeids")
+      a.set_ints(0, 0);
+  Imported i(m);
+  EXPECT_TRUE(mentions(i.messages, "nodes of the trees lead in circles or to no node"));
+}
+
+TEST(LabelEncoder, NumbersWithDefault) {
+  TestModel m = mlModel();
+  m.input("x", {"3"});
+  auto *n = m.node("LabelEncoder", {"x"}, {"y"});
+  n->set_domain("ai.onnx.ml");
+  setFloats(n, "keys_floats", {1.5f, std::nanf("")});
+  set(n, "values_int64s", std::vector<int64_t>{7, 8});
+  set(n, "default_int64", 9);
+  m.output("y");
+  Imported i(m);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(values(i.run({floats({3}, {std::nanf(""), 1.5, 2})})[0]), Numbers({8, 7, 9}));
+}
+
+double determinant(int64_t size, const std::vector<double> &elements) {
+  TestModel m;
+  const std::string extent = std::to_string(size);
+  m.input("x", {extent, extent});
+  m.node("Det", {"x"}, {"y"});
+  m.output("y");
+  Imported i(m);
+  EXPECT_TRUE(i) << i.messages;
+  return i ? i.run({floats({size, size}, elements)})[0].at(0) : 0;
+}
+
+TEST(Det, PivotsAndSingularMatrices) {
+  EXPECT_NEAR(determinant(3, {0, 2, 0, 1, 0, 0, 0, 0, 3}), -6, 1e-5);
+  EXPECT_NEAR(determinant(3, {2, -1, 0, -1, 2, -1, 0, -1, 2}), 4, 1e-5);
+  EXPECT_EQ(determinant(3, {0, 1, 2, 0, 3, 4, 0, 5, 6}), 0);
+  EXPECT_EQ(determinant(1, {-7}), -7);
+}
+
+TEST(Pools, IndicesByColumns) {
+  TestModel m;
+  m.input("x", {"1", "1", "2", "4"});
+  auto *n = m.node("MaxPool", {"x"}, {"y", "i"});
+  set(n, "kernel_shape", std::vector<int64_t>{2, 2});
+  set(n, "strides", std::vector<int64_t>{2, 2});
+  set(n, "storage_order", 1);
+  m.output("i");
+  Imported i(m);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(values(i.run({floats({1, 1, 2, 4}, {1, 2, 8, 3, 5, 4, 6, 7})})[0]), Numbers({1, 4}));
+}
+
+} // namespace
