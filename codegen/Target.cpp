@@ -53,11 +53,12 @@ TargetLevel mcu(llvm::StringRef name, double gflops, double bandwidth, llvm::Str
 }
 
 /// A Cortex-M core as GNU's compiler for bare ARM machines knows it.
-TargetLevel cortexM(llvm::StringRef name, bool mve, double gflops, double bandwidth,
+TargetLevel cortexM(llvm::StringRef name, bool mve, double gflops, double bandwidth, double clock,
                     llvm::StringRef flags, llvm::StringRef summary) {
   TargetLevel t = mcu(name, gflops, bandwidth, summary);
   t.compiler = "arm-none-eabi-g++";
   t.buildFlags = flags;
+  t.megahertz = clock;
   t.fpu = t.dsp = true;
   t.mve = mve;
   return t;
@@ -69,8 +70,8 @@ TargetLevel cortexM(llvm::StringRef name, bool mve, double gflops, double bandwi
 //
 // CPU peaks: one core of an AVX-512 server at 3.3 GHz, measured (213 and 113 GFLOP/s).
 // sm_90a: one H200, measured. Others: data sheets of T4, A100, A10, Orin, L4, B200, Thor and
-// RTX 5090; unmeasured. Microcontrollers: at 120 (M4), 400 (M7, M55) and 160 MHz (M33) with a few
-// instructions for a multiply-add; unmeasured.
+// RTX 5090; unmeasured. Microcontrollers: instructions of bench/firmware at 2 cycles each
+// (M7: 1.3), not measured on silicon.
 const TargetLevel kLevels[] = {
     cpu("generic", 1, 16, 4, "-O2", "plain ISO C++17, no vector extensions"),
     cpu("x86-64-v2", 4, 16, 50, "-O2 -fno-tree-vectorize -march=x86-64-v2", "SSE4.2"),
@@ -88,16 +89,16 @@ const TargetLevel kLevels[] = {
     cuda("sm_110", 110, 20, 8000, 517, 273, 227, "Jetson Thor"),
     cuda("sm_120", 120, 170, 104800, 419, 1792, 99, "Blackwell (RTX 5090)"),
     mcu("generic", 0.1, 0.2, "any 32-bit microcontroller: plain ISO C++17"),
-    cortexM("cortex-m4", false, 0.035, 0.1,
+    cortexM("cortex-m4", false, 0.11, 0.1, 120,
             TENON_FREESTANDING " -mcpu=cortex-m4 -mthumb -mfpu=fpv4-sp-d16 -mfloat-abi=hard",
             "Cortex-M4F: DSP extension, single-precision FPU"),
-    cortexM("cortex-m7", false, 0.2, 0.8,
+    cortexM("cortex-m7", false, 0.6, 0.8, 400,
             TENON_FREESTANDING " -mcpu=cortex-m7 -mthumb -mfpu=fpv5-sp-d16 -mfloat-abi=hard",
             "Cortex-M7: DSP extension, single-precision FPU"),
-    cortexM("cortex-m33", false, 0.05, 0.15,
+    cortexM("cortex-m33", false, 0.16, 0.15, 160,
             TENON_FREESTANDING " -mcpu=cortex-m33 -mthumb -mfpu=fpv5-sp-d16 -mfloat-abi=hard",
             "Cortex-M33: DSP extension, single-precision FPU"),
-    cortexM("cortex-m55", true, 0.15, 0.8,
+    cortexM("cortex-m55", true, 0.6, 0.8, 400,
             TENON_FREESTANDING " -mcpu=cortex-m55 -mthumb -mfloat-abi=hard",
             "Cortex-M55: Helium (MVE), DSP extension, FPU"),
 };

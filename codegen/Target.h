@@ -40,6 +40,7 @@ struct TargetLevel {
   double peakGflops = 0;   // f32, one core or one whole GPU
   double tensorTflops = 0; // f16 with f32 accumulation
   double bandwidthGBs = 0;
+  double megahertz = 0; // MCU: clock that the figures are for; 0: unknown
   double launchMicroseconds = 0;
   unsigned multiprocessors = 0;
   unsigned sharedBytes = 0; // per block, opt-in maximum

@@ -63,6 +63,11 @@ private:
       return false;
     // A model that this target cannot run is still looked at.
     inspection.scheduled = compilation_.schedule(*target, schedule);
+    if (inspection.scheduled && target->family == Family::Mcu) {
+      inspection.footprint.emplace();
+      if (!takeFootprint(console_, compilation_, *target, options_.code, *inspection.footprint))
+        return false;
+    }
     std::string text;
     llvm::raw_string_ostream os(text);
     bool ok = inspection.scheduled;

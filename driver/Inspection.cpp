@@ -53,6 +53,22 @@ struct Layer {
   int64_t flash = 0, ram = 0;
 };
 
+std::string codeText(const Footprint &footprint, const Step &step) {
+  auto it = footprint.code.find(step.number);
+  return it == footprint.code.end() ? "shared" : std::to_string(it->second);
+}
+std::string cyclesText(const Footprint &footprint, const Step &step) {
+  auto it = footprint.cycles.find(step.number);
+  return it == footprint.cycles.end() ? "-" : std::to_string(int64_t(it->second));
+}
+std::string flashText(const Footprint &f) {
+  return "code: " + std::to_string(f.codeBytes()) + " bytes, " + std::to_string(f.rest) +
+         " of them for no single layer; " +
+         (f.measured ? "measured, without the compiler's libraries"
+                     : "estimated, for the target's compiler is not here") +
+         "; cycles are estimated";
+}
+
 std::vector<Layer> layers(const Plan &plan) {
   std::vector<Layer> out;
   for (const Step &s : plan.steps) {
@@ -111,18 +127,28 @@ void Inspection::printText(llvm::raw_ostream &os, Compilation &compilation) cons
     return;
   for (auto &graph : module.graphs) {
     const Plan plan = planMemory(*graph);
-    os << "layers of " << graph->target << "\n   step       MACs      flash        RAM  kernel\n";
+    os << "layers of " << graph->target << "\n   step       MACs    weights        RAM"
+       << (footprint ? "       code      cycles" : "") << "  kernel\n";
     double macs = 0;
     for (const Layer &l : layers(plan)) {
       macs += l.work.flops / 2;
-      os << llvm::format("  %5d %10.0f %10lld %10lld  ", l.step->number, l.work.flops / 2,
-                         static_cast<long long>(l.flash), static_cast<long long>(l.ram))
-         << opTitle(*l.step->op) << "  " << escaped(nodesText(*l.step->op)) << '\n';
+      os << llvm::format("  %5d %10.0f %10lld %10lld", l.step->number, l.work.flops / 2,
+                         static_cast<long long>(l.flash), static_cast<long long>(l.ram));
+      if (footprint)
+        os << llvm::right_justify(codeText(*footprint, *l.step), 11)
+           << llvm::right_justify(cyclesText(*footprint, *l.step), 12);
+      os << "  " << opTitle(*l.step->op) << "  " << escaped(nodesText(*l.step->op)) << '\n';
     }
-    os << llvm::format("  total %10.0f %10lld %10lld\n", macs,
+    os << llvm::format("  total %10.0f %10lld %10lld", macs,
                        static_cast<long long>(plan.weightBytes),
                        static_cast<long long>(plan.arenaBytes));
+    if (footprint)
+      os << llvm::format(" %10lld %11.0f", static_cast<long long>(footprint->codeBytes()),
+                         footprint->totalCycles());
+    os << '\n';
   }
+  if (footprint)
+    os << flashText(*footprint) << '\n';
   printReport(os, ReportKind::Memory, compilation);
 }
 
@@ -161,6 +187,12 @@ void Inspection::printJson(llvm::raw_ostream &os, Compilation &compilation) cons
       return;
     writeReport(json, ReportKind::Kernels, compilation);
     writeReport(json, ReportKind::Memory, compilation);
+    if (footprint)
+      json.attributeObject("flash", [&] {
+        json.attribute("code_bytes", footprint->codeBytes());
+        json.attribute("measured", footprint->measured);
+        json.attribute("weight_bytes", planMemory(module.graph()).weightBytes);
+      });
     json.attributeArray("layers", [&] {
       for (auto &graph : module.graphs) {
         const Plan plan = planMemory(*graph);
@@ -172,6 +204,16 @@ void Inspection::printJson(llvm::raw_ostream &os, Compilation &compilation) cons
             json.attribute("macs", l.work.flops / 2);
             json.attribute("flash_bytes", l.flash);
             json.attribute("ram_bytes", l.ram);
+            if (footprint) {
+              auto code = footprint->code.find(l.step->number);
+              json.attribute("code_bytes", code == footprint->code.end() ? 0 : code->second);
+              if (auto it = footprint->cycles.find(l.step->number); it != footprint->cycles.end())
+                json.attribute("cycles", it->second);
+            }
+            json.attributeArray("nodes", [&] {
+              for (const std::string &node : l.step->op->loc())
+                json.value(llvm::json::fixUTF8(node));
+            });
           });
       }
     });
@@ -254,14 +296,20 @@ void Inspection::printHtml(llvm::raw_ostream &os, Compilation &compilation) cons
       const Plan plan = planMemory(*graph);
       const ValueNames names(*graph);
       os << "<h2>Layers of " << htmlText(graph->target)
-         << "</h2>\n<table><tr><th>step<th>MACs<th>flash<th>RAM<th class=t>kernel<th "
-            "class=t>nodes</tr>\n";
+         << "</h2>\n<table><tr><th>step<th>MACs<th>weights<th>RAM"
+         << (footprint ? "<th>code<th>cycles" : "") << "<th class=t>kernel<th class=t>nodes</tr>\n";
       for (const Layer &l : layers(plan))
         os << "<tr><td>" << l.step->number << "<td>" << llvm::format("%.0f", l.work.flops / 2)
-           << "<td>" << l.flash << "<td>" << l.ram << "<td class=t>"
-           << htmlText(opTitle(*l.step->op)) << "<td class=t>" << htmlText(nodesText(*l.step->op))
-           << "</tr>\n";
-      os << "</table>\n<h2>Arena of " << htmlText(graph->target) << "</h2>\n<p>" << plan.arenaBytes
+           << "<td>" << l.flash << "<td>" << l.ram
+           << (footprint ? "<td>" + codeText(*footprint, *l.step) + "<td>" +
+                               cyclesText(*footprint, *l.step)
+                         : "")
+           << "<td class=t>" << htmlText(opTitle(*l.step->op)) << "<td class=t>"
+           << htmlText(nodesText(*l.step->op)) << "</tr>\n";
+      os << "</table>\n";
+      if (footprint)
+        os << "<p>" << htmlText(flashText(*footprint)) << "</p>\n";
+      os << "<h2>Arena of " << htmlText(graph->target) << "</h2>\n<p>" << plan.arenaBytes
          << " bytes, lower bound " << plan.boundBytes
          << "; steps from left to right, addresses from "
             "bottom to top</p>\n";

@@ -1,6 +1,7 @@
 // Defines Inspection: a model and its compilation as text, JSON, DOT or one HTML page.
 #pragma once
 
+#include "driver/Footprint.h"
 #include "driver/Report.h"
 
 namespace tenon {
@@ -9,6 +10,8 @@ struct Inspection {
   std::string model, target;
   /// Whether the module got as far as kernels.
   bool scheduled = false;
+  /// Of microcontrollers.
+  llvm::Optional<Footprint> footprint;
 
   /// To be called before any pass: what the file holds.
   void lookAtModel(Module &module);

@@ -18,7 +18,7 @@ from project_venv import require
 
 require("numpy", "onnx")
 
-from firmware import BOARDS, C_FLAGS, EMULATOR_FLAGS, EXAMPLE, boards, fuses_here
+from firmware import BOARDS, C_FLAGS, EMULATOR_FLAGS, EXAMPLE, Image, boards, fuses_here
 from generated import compile_model
 from tenon import tenon
 
@@ -138,6 +138,21 @@ class Options(unittest.TestCase):
                       "-T", board.script, *objects, "-o", "image.elf")  # fmt: skip
             self.call(*board.qemu, *EMULATOR_FLAGS, "-kernel", "image.elf", "-semihosting-config",
                       "enable=on,target=native", status=100 if changed else 0)  # fmt: skip
+
+    def test_inspect(self):
+        """What `tenon inspect` measures is what an image has, compiler libraries left out."""
+        board = boards()["m4"]
+        if board.missing:
+            self.skipTest(f"needs {', '.join(board.missing)}; run scripts/setup")
+        model = DIGITS / "digits.onnx"
+        document = tenon("inspect", model, f"--target={board.target}", "--format=json").document
+        flash, layers = document["flash"], document["layers"]
+        self.assertTrue(flash["measured"])
+        self.assertTrue(all(layer["cycles"] > 0 and layer["nodes"] for layer in layers))
+        self.assertGreater(sum(layer["code_bytes"] for layer in layers), 0.8 * flash["code_bytes"])
+        sizes = Image(model, board, self.folder).sizes()
+        self.assertAlmostEqual(flash["code_bytes"], sizes.code, delta=0.06 * sizes.code)
+        self.assertAlmostEqual(flash["weight_bytes"], sizes.weights, delta=1)
 
     def test_refused(self):
         for words, reason in [
