@@ -47,14 +47,15 @@ bool isContraction(const Operation &op) {
 
 /// A map that widens stored integers: it belongs to the readers, so that the narrow form is what
 /// travels through memory.
-bool isDequantize(const Operation &op) {
+bool widens(const Operation &op) {
   if (!op.is(Op::Map) || op.numResults() != 1)
     return false;
   const Element to = op.result()->type().element();
   for (unsigned i = 0; i < op.numOperands(); ++i) {
     Type t = op.operand(i)->type();
     if (t.shape() == op.result()->type().shape())
-      return isInteger(t.element()) && bitWidth(t.element()) <= 8 && isFloat(to);
+      return isInteger(t.element()) && bitWidth(t.element()) <= 8 &&
+             (isFloat(to) || bitWidth(to) > 8);
   }
   return false;
 }
@@ -150,7 +151,7 @@ private:
   bool duplicateDequantize() {
     bool changed = false;
     for (Operation &op : region_.opsEarlyInc()) {
-      if (!isDequantize(op) || op.result()->hasOneUse() || !op.result()->hasUses())
+      if (!widens(op) || op.result()->hasOneUse() || !op.result()->hasUses())
         continue;
       auto uses = op.result()->uses();
       for (size_t k = 1; k < uses.size(); ++k) {
@@ -417,7 +418,7 @@ private:
       return reject(id, *producer, *map, "the consumer belongs to another anchor already", saved);
     if (!readsInPlace(*map, i))
       return reject(id, *producer, *map, "elements are not read where they are made", saved);
-    if (isDequantize(*map) && !isDequantize(*producer) && bitWidth(v->type().element()) <= 8)
+    if (widens(*map) && !widens(*producer) && bitWidth(v->type().element()) <= 8)
       return reject(id, *producer, *map, "the narrow form is what should be stored", saved);
     Cluster &to = clusters_[c];
     Operation *anchor = from.anchor ? from.anchor : to.anchor;
@@ -431,7 +432,7 @@ private:
       }
     if (!from.anchor && to.anchor && !feedsOnly(p, c)) // results of a group follow its anchor
       return reject(id, *producer, *map, "the value is needed elsewhere", saved);
-    if (isDequantize(*producer) && from.members.size() == 1 && !feedsOnly(p, c))
+    if (widens(*producer) && from.members.size() == 1 && !feedsOnly(p, c))
       return reject(id, *producer, *map, "the dequantised value is needed elsewhere", saved);
     return join(id, *producer, *map, v, p, c);
   }

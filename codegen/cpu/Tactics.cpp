@@ -5,16 +5,16 @@ namespace tenon {
 
 llvm::ArrayRef<Tactic> cpuTactics() {
   static const Tactic kTable[] = {
-      cpu::kConv,       cpu::kConvInt8,          cpu::kConvDot,
-      cpu::kDepthwise,  cpu::kConvDirect,        cpu::kMatMul,
-      cpu::kMatMulInt8, cpu::kMatMulDynamic,     cpu::kMatMulDirect,
-      cpu::kPooling,    cpu::kPoolingDirect,     cpu::kReduce,
-      cpu::kFold,       cpu::kSoftmax,           cpu::kNormalize,
-      cpu::kResize,     cpu::kResizeDirect,      cpu::kGather,
-      cpu::kScatter,    cpu::kPadBorder,         cpu::kNonZero,
-      cpu::kTopK,       cpu::kNonMaxSuppression, cpu::kUnique,
-      cpu::kBitcast,    cpu::kShapeOf,           cpu::kUser,
-      cpu::kMap,
+      cpu::kConvPairs,         cpu::kDepthwisePairs, cpu::kConv,
+      cpu::kConvInt8,          cpu::kConvDot,        cpu::kDepthwise,
+      cpu::kConvDirect,        cpu::kMatMul,         cpu::kMatMulInt8,
+      cpu::kMatMulDynamic,     cpu::kMatMulDirect,   cpu::kPooling,
+      cpu::kPoolingDirect,     cpu::kReduce,         cpu::kFold,
+      cpu::kSoftmax,           cpu::kNormalize,      cpu::kResize,
+      cpu::kResizeDirect,      cpu::kGather,         cpu::kScatter,
+      cpu::kPadBorder,         cpu::kNonZero,        cpu::kTopK,
+      cpu::kNonMaxSuppression, cpu::kUnique,         cpu::kBitcast,
+      cpu::kShapeOf,           cpu::kUser,           cpu::kMap,
   };
   return kTable;
 }

@@ -11,6 +11,8 @@ extern const Tactic kConv; // Conv.cpp
 extern const Tactic kConvDot;
 extern const Tactic kConvInt8;
 extern const Tactic kDepthwise;
+extern const Tactic kConvPairs; // Pairs.cpp
+extern const Tactic kDepthwisePairs;
 extern const Tactic kConvDirect; // ConvDirect.cpp
 extern const Tactic kMatMul;     // MatMul.cpp
 extern const Tactic kMatMulInt8;

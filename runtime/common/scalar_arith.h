@@ -198,7 +198,17 @@ template <class L, class V> TENON_FN V max(V a, V b) {
   else
     return y;
 }
-template <class L, class V> TENON_FN V clamp(V x, V lo, V hi) { return min<L>(max<L>(x, lo), hi); }
+template <class L, class V> TENON_FN V clamp(V x, V lo, V hi) {
+#if defined(__ARM_FEATURE_SAT) && defined(__GNUC__) // one instruction, which compilers do not find
+  if constexpr (detail::is_same<V, int32_t>)
+    if (__builtin_constant_p(lo) && __builtin_constant_p(hi) && lo == -128 && hi == 127) {
+      int32_t y;
+      __asm__("ssat %0, #8, %1" : "=r"(y) : "r"(x));
+      return y;
+    }
+#endif
+  return min<L>(max<L>(x, lo), hi);
+}
 template <class L, class V> TENON_FN V relu(V x) { return detail::larger<L>(V{}, x); } // NaN stays
 template <class L, class V> TENON_FN V abs(V x) {
   if constexpr (detail::is_same<detail::element_t<V>, float>)
