@@ -1,0 +1,164 @@
+// Tests of sums of 8-bit integers by pairs: conv_pairs and depthwise_pairs against the definition,
+// over ragged shapes, strides, paddings and layouts.
+#include "cpu/depthwise_pairs.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+namespace {
+using namespace tenon;
+
+/// The sum with a bias of its filter, so that bodies with operands are covered.
+struct plus_bias {
+  template <class L> i32<L> operator()(L, i32<L> acc, i32<L> bias) const { return acc + bias; }
+};
+
+template <class T> std::vector<T> randomBytes(size_t n, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<T> v(n);
+  for (T &x : v)
+    x = T(random());
+  return v;
+}
+
+template <index_t Batch, index_t InH, index_t InW, index_t Channels, index_t Filters,
+          index_t KernelH, index_t KernelW, index_t Stride, index_t Dilation, index_t Pad, int Mr,
+          int Nr>
+struct conv_case : cpu::conv_defaults {
+  static constexpr fixed<Batch> batch{};
+  static constexpr fixed<InH> in_h{};
+  static constexpr fixed<InW> in_w{};
+  static constexpr fixed<(InH + 2 * Pad - (KernelH - 1) * Dilation - 1) / Stride + 1> out_h{};
+  static constexpr fixed<(InW + 2 * Pad - (KernelW - 1) * Dilation - 1) / Stride + 1> out_w{};
+  static constexpr fixed<Filters> filters{};
+  static constexpr fixed<Channels> channels{};
+  static constexpr fixed<KernelH> kernel_h{};
+  static constexpr fixed<KernelW> kernel_w{};
+  static constexpr fixed<Stride> stride_h{}, stride_w{};
+  static constexpr fixed<Dilation> dilation_h{}, dilation_w{};
+  static constexpr fixed<Pad> pad_top{}, pad_left{};
+  static constexpr int mr = Mr, nr = Nr;
+};
+
+/// One sum by the definition. x, at: index of (n, c, h, w). Depthwise: `channel` is the only one.
+template <class T, class Cfg, class Read>
+int32_t expected(const Cfg &cfg, const Read &x, const int8_t *w, int32_t zero, index_t n, index_t oh,
+                 index_t ow, index_t channels, index_t channel) {
+  int64_t sum = 0;
+  for (index_t ky = 0; ky < cfg.kernel_h; ++ky)
+    for (index_t kx = 0; kx < cfg.kernel_w; ++kx)
+      for (index_t c = 0; c < channels; ++c) {
+        const index_t h = oh * cfg.stride_h - cfg.pad_top + ky * cfg.dilation_h;
+        const index_t v = ow * cfg.stride_w - cfg.pad_left + kx * cfg.dilation_w;
+        if (h >= 0 && h < cfg.in_h && v >= 0 && v < cfg.in_w)
+          sum += (x(n, channel + c, h, v) - zero) * w[(ky * cfg.kernel_w + kx) * channels + c];
+      }
+  return int32_t(sum);
+}
+
+template <class T, class Cfg> void testConv(int32_t zero, bool channelsLast) {
+  constexpr Cfg cfg{};
+  constexpr index_t C = decltype(cfg.channels)::value, H = decltype(cfg.in_h)::value,
+                    W = decltype(cfg.in_w)::value, K = decltype(cfg.filters)::value;
+  constexpr index_t depth = C * decltype(cfg.kernel_h)::value * decltype(cfg.kernel_w)::value;
+  const index_t pixels = cfg.out_h * cfg.out_w;
+  const auto x = randomBytes<T>(size_t(cfg.batch * C * H * W), 1);
+  const auto w = randomBytes<int8_t>(size_t(K * depth), 2);
+  const std::vector<int32_t> bias(size_t(K), 1000);
+  // One more word than is promised on either side must stay as it is.
+  std::vector<uint32_t> room(size_t(cpu::patch_words<Cfg>) + 4, 0xdeadbeef);
+  uint32_t *patches = room.data() + 2;
+  if (reinterpret_cast<uintptr_t>(patches) % 8 != 0)
+    FAIL() << "the test's memory is not aligned";
+  std::vector<int32_t> y(size_t(cfg.batch * K * pixels), -1);
+  const auto outs = pack(make_view(y.data(), dims<dyn, fixed<1>, fixed<0>, fixed<K>>{
+                                                 dyn(pixels * K), {}, {}, {}}));
+  const auto ins = pack(make_view(bias.data(), extents<0, 1, 0, 0>{}));
+  const auto run = [&](auto strides) {
+    cpu::conv_pairs(cfg, make_view(x.data(), strides), w.data(), zero, patches, outs, ins,
+                    plus_bias{});
+  };
+  if (channelsLast)
+    run(extents<C * H * W, 1, W * C, C>{});
+  else
+    run(extents<C * H * W, H * W, W, 1>{});
+  const auto read = [&](index_t n, index_t c, index_t h, index_t v) {
+    return int32_t(x[size_t(channelsLast ? ((n * H + h) * W + v) * C + c
+                                         : ((n * C + c) * H + h) * W + v)]);
+  };
+  for (index_t n = 0; n < cfg.batch; ++n)
+    for (index_t p = 0; p < pixels; ++p)
+      for (index_t k = 0; k < K; ++k)
+        ASSERT_EQ(y[size_t((n * pixels + p) * K + k)],
+                  1000 + expected<T>(cfg, read, w.data() + k * depth, zero, n, p / cfg.out_w,
+                                     p % cfg.out_w, C, 0))
+            << "image " << n << ", pixel " << p << ", filter " << k;
+  EXPECT_EQ(room[0], 0xdeadbeef);
+  EXPECT_EQ(room[1], 0xdeadbeef);
+  EXPECT_EQ(room[room.size() - 1], 0xdeadbeef);
+  EXPECT_EQ(room[room.size() - 2], 0xdeadbeef);
+}
+
+TEST(ConvPairs, Pointwise) {
+  testConv<int8_t, conv_case<1, 5, 5, 64, 7, 1, 1, 1, 1, 0, 4, 1>>(-128, true);
+  testConv<int8_t, conv_case<2, 3, 3, 20, 8, 1, 1, 1, 1, 0, 2, 2>>(3, true);
+  testConv<uint8_t, conv_case<1, 4, 3, 6, 5, 1, 1, 2, 1, 0, 3, 2>>(255, true);
+  testConv<int8_t, conv_case<1, 1, 1, 130, 9, 1, 1, 1, 1, 0, 1, 4>>(-7, true);
+}
+TEST(ConvPairs, Windows) {
+  testConv<int8_t, conv_case<1, 7, 6, 16, 5, 3, 3, 1, 1, 1, 4, 1>>(-128, true);
+  testConv<int8_t, conv_case<1, 7, 6, 16, 5, 3, 3, 2, 1, 1, 4, 1>>(0, true);
+  testConv<uint8_t, conv_case<2, 9, 8, 4, 3, 5, 3, 2, 1, 2, 3, 1>>(7, true);
+  testConv<int8_t, conv_case<1, 9, 9, 8, 2, 3, 3, 1, 2, 2, 4, 1>>(-1, true);
+}
+TEST(ConvPairs, FewChannelsAndOtherLayouts) {
+  testConv<int8_t, conv_case<1, 9, 7, 3, 4, 3, 3, 2, 1, 1, 4, 1>>(5, true);
+  testConv<int8_t, conv_case<1, 9, 7, 3, 4, 3, 3, 2, 1, 1, 4, 1>>(5, false);
+  testConv<int8_t, conv_case<1, 11, 10, 1, 6, 10, 4, 2, 1, 3, 4, 1>>(83, true);
+  testConv<uint8_t, conv_case<1, 6, 5, 4, 3, 3, 3, 1, 1, 1, 2, 2>>(0, false);
+}
+
+template <class T, class Cfg> void testDepthwise(int32_t zero) {
+  constexpr Cfg cfg{};
+  constexpr index_t C = decltype(cfg.channels)::value, H = decltype(cfg.in_h)::value,
+                    W = decltype(cfg.in_w)::value;
+  constexpr index_t taps = decltype(cfg.kernel_h)::value * decltype(cfg.kernel_w)::value;
+  const index_t pixels = cfg.out_h * cfg.out_w, bytes = cpu::plane_bytes(cfg);
+  const auto x = randomBytes<T>(size_t(cfg.batch * C * H * W), 3);
+  const auto w = randomBytes<int8_t>(size_t(C * taps), 4);
+  const std::vector<int32_t> bias(size_t(C), -5);
+  std::vector<T> plane(size_t(bytes) + 2, T(77));
+  std::vector<int32_t> y(size_t(cfg.batch * C * pixels), -1);
+  cpu::depthwise_pairs(cfg, make_view(x.data(), extents<C * H * W, 1, W * C, C>{}), w.data(), zero,
+                       plane.data() + 1,
+                       pack(make_view(y.data(), dims<dyn, fixed<1>, fixed<0>, fixed<C>>{
+                                                    dyn(pixels * C), {}, {}, {}})),
+                       pack(make_view(bias.data(), extents<0, 1, 0, 0>{})), plus_bias{});
+  const auto read = [&](index_t n, index_t c, index_t h, index_t v) {
+    return int32_t(x[size_t(((n * H + h) * W + v) * C + c)]);
+  };
+  for (index_t n = 0; n < cfg.batch; ++n)
+    for (index_t p = 0; p < pixels; ++p)
+      for (index_t c = 0; c < C; ++c)
+        ASSERT_EQ(y[size_t((n * pixels + p) * C + c)],
+                  -5 + expected<T>(cfg, read, w.data() + c * taps, zero, n, p / cfg.out_w,
+                                   p % cfg.out_w, 1, c))
+            << "image " << n << ", pixel " << p << ", channel " << c;
+  EXPECT_EQ(plane.front(), T(77));
+  EXPECT_EQ(plane.back(), T(77));
+}
+
+TEST(DepthwisePairs, ThreeTaps) {
+  testDepthwise<int8_t, conv_case<1, 7, 6, 5, 1, 3, 3, 1, 1, 1, 1, 1>>(-128);
+  testDepthwise<int8_t, conv_case<2, 6, 7, 3, 1, 3, 3, 1, 1, 0, 1, 1>>(4);
+  testDepthwise<uint8_t, conv_case<1, 8, 7, 2, 1, 3, 3, 2, 1, 1, 1, 1>>(200);
+}
+TEST(DepthwisePairs, OtherWindows) {
+  testDepthwise<int8_t, conv_case<1, 9, 9, 2, 1, 5, 5, 1, 1, 2, 1, 1>>(1);
+  testDepthwise<int8_t, conv_case<1, 1, 30, 4, 1, 1, 10, 1, 1, 0, 1, 1>>(-3);
+  testDepthwise<int8_t, conv_case<1, 4, 4, 3, 1, 2, 1, 2, 1, 0, 1, 1>>(0);
+  testDepthwise<int8_t, conv_case<1, 3, 2, 2, 1, 3, 3, 1, 1, 1, 1, 1>>(9);
+}
+} // namespace
