@@ -22,29 +22,43 @@ int indexOf(llvm::ArrayRef<DeclaredTensor> declared, llvm::StringRef name) {
 
 bool readNumbered(llvm::StringRef folder, llvm::StringRef stem,
                   llvm::ArrayRef<DeclaredTensor> declared, std::vector<Tensor> &out,
-                  unsigned &found, Diagnostics &diagnostics) {
-  out.assign(declared.size(), Tensor());
+                  std::map<std::string, int64_t> &counts, unsigned &found,
+                  Diagnostics &diagnostics) {
+  // Per declaration its tensors: one, or the elements of a container.
+  std::vector<std::vector<Tensor>> read(declared.size(), std::vector<Tensor>(1));
   for (size_t k = 0;; ++k) {
     const std::string path = (folder + "/" + stem + "_" + llvm::Twine(k)).str();
     const bool proto = llvm::sys::fs::exists(path + ".pb");
     if (!proto && !llvm::sys::fs::exists(path + ".npy"))
-      return true;
+      break;
+    ++found;
+    if (k < declared.size() && proto && declared[k].container != Container::None) {
+      auto elements = readContainerProto(path + ".pb", diagnostics);
+      if (!elements)
+        return false;
+      counts[declared[k].name] = int64_t(elements->size());
+      read[k] = std::move(*elements);
+      continue;
+    }
     std::string name;
     auto tensor = proto ? readTensorProto(path + ".pb", diagnostics, &name)
                         : readNpy(path + ".npy", diagnostics);
     if (!tensor)
       return false;
     int at = indexOf(declared, name);
-    if (at < 0 || !out[size_t(at)].isNull())
+    auto isFree = [&](size_t i) { return read[i].size() == 1 && read[i][0].isNull(); };
+    if (at < 0 || !isFree(size_t(at)))
       at = int(k);
-    if (size_t(at) >= declared.size()) {
+    if (size_t(at) >= declared.size() || !isFree(size_t(at))) {
       diagnostics.error("'" + path + "': the model has " + std::to_string(declared.size()) + " " +
                         stem.str() + "s");
       return false;
     }
-    out[size_t(at)] = *tensor;
-    ++found;
+    read[size_t(at)][0] = *tensor;
   }
+  for (std::vector<Tensor> &tensors : read)
+    out.insert(out.end(), tensors.begin(), tensors.end());
+  return true;
 }
 
 /// SplitMix64: small, and its sequence is fixed.
@@ -73,8 +87,9 @@ bool readDataSet(llvm::StringRef folder, llvm::ArrayRef<DeclaredTensor> inputs,
     return false;
   }
   unsigned found = 0;
-  if (!readNumbered(folder, "input", inputs, data.inputs, found, diagnostics) ||
-      !readNumbered(folder, "output", outputs, data.outputs, found, diagnostics))
+  data = DataSet();
+  if (!readNumbered(folder, "input", inputs, data.inputs, data.inputCounts, found, diagnostics) ||
+      !readNumbered(folder, "output", outputs, data.outputs, data.outputCounts, found, diagnostics))
     return false;
   if (!found && !(inputs.empty() && outputs.empty())) {
     diagnostics.error("--data: '" + folder.str() + "' holds neither input_0.pb nor output_0.pb");

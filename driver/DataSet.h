@@ -4,14 +4,17 @@
 #include "frontend/Import.h"
 #include "ir/Tensor.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
 namespace tenon {
 
-/// One tensor per declared input and output; null where none is known.
+/// One tensor per declared input and output; null where none is known. The elements of sequences
+/// and optionals stand in their places; `counts` says how many they are.
 struct DataSet {
   std::vector<Tensor> inputs, outputs;
+  std::map<std::string, int64_t> inputCounts, outputCounts;
 };
 
 /// Reads input_K and output_K (.pb or .npy) of `folder`: by the name inside the file where the

@@ -69,10 +69,19 @@ bool Compilation::open() {
     onnx_ = OnnxModel::load(path, diagnostics_);
     if (!onnx_)
       return fail(Failed);
-    inputs_ = onnx_->inputs();
     outputs_ = onnx_->outputs();
+    unfold(import_.bindDims, {});
     return true;
   });
+}
+
+void Compilation::unfold(const std::map<std::string, int64_t> &inputCounts,
+                         const std::map<std::string, int64_t> &outputCounts) {
+  if (!onnx_)
+    return;
+  onnx_->unfold(inputCounts);
+  inputs_ = onnx_->inputs();
+  outputs_ = unfolded(outputs_, outputCounts);
 }
 
 bool Compilation::load(llvm::ArrayRef<Tensor> data) {

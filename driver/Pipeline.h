@@ -24,6 +24,10 @@ public:
   /// and the outputs.
   const std::vector<DeclaredTensor> &inputs() const { return inputs_; }
   const std::vector<DeclaredTensor> &outputs() const { return outputs_; }
+  /// Says how many elements sequences and optionals have: those are inputs and outputs from then
+  /// on.
+  void unfold(const std::map<std::string, int64_t> &inputCounts,
+              const std::map<std::string, int64_t> &outputCounts);
   /// Makes the module. `data` holds one tensor per input, null where none is known: their shapes
   /// bind symbolic extents.
   bool load(llvm::ArrayRef<Tensor> data = {});

@@ -7,6 +7,8 @@
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/JSON.h"
 
+#include <cmath>
+
 namespace tenon {
 
 //===----------------------------------------------------------------------===//
@@ -21,6 +23,7 @@ bool Runner::load() {
   if (!options.data.data.empty() && !readDataSet(options.data.data, compilation.inputs(),
                                                  compilation.outputs(), data, diagnostics()))
     return fail(Failed);
+  compilation.unfold(data.inputCounts, data.outputCounts);
   if (!readInputFiles(options.data.inputs, compilation.inputs(), data, diagnostics()))
     return fail(Failed);
   return compilation.load(data.inputs) || fail(compilation.status());
@@ -50,8 +53,11 @@ std::unique_ptr<Compilation> loadReference(const Runner &runner, llvm::StringRef
   ModelOptions model = runner.options.model;
   model.model = path.str();
   auto c = std::make_unique<Compilation>(runner.console, model, runner.options.passes);
-  if (c->open() && c->load(runner.data.inputs))
-    return c;
+  if (c->open()) {
+    c->unfold(runner.data.inputCounts, runner.data.outputCounts);
+    if (c->load(runner.data.inputs))
+      return c;
+  }
   runner.console.report(c->diagnostics());
   return nullptr;
 }
@@ -63,6 +69,18 @@ std::unique_ptr<Compilation> loadReference(const Runner &runner, llvm::StringRef
 void Runner::checkOutputs(Graph &graph, llvm::ArrayRef<Tensor> actual, const OracleRun *expected,
                           uint64_t seed) {
   const bool first = report.outputs.empty();
+  if (seed == 0 && !data.outputCounts.empty() && data.outputs.size() != actual.size()) {
+    TensorCheck c;
+    c.name = "outputs";
+    c.set = setName(seed);
+    c.compared = true;
+    c.difference.same = false;
+    c.difference.error = HUGE_VAL;
+    c.difference.reason = "the model gives " + std::to_string(actual.size()) +
+                          " tensors, the data has " + std::to_string(data.outputs.size());
+    report.outputs.push_back(std::move(c));
+    return;
+  }
   for (size_t i = 0; i < actual.size(); ++i) {
     const std::string &name = graph.outputNames[i];
     TensorCheck c;

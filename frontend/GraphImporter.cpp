@@ -69,9 +69,16 @@ GraphImporter::GraphImporter(ModelImport &state, Builder &builder, std::string p
     : state(state), b(builder), opsets(opsets), attributes(attributes), path_(std::move(path)),
       depth_(depth) {}
 
-llvm::Optional<Value *> GraphImporter::find(llvm::StringRef name) const {
-  auto it = values_.find(name);
-  return it == values_.end() ? llvm::None : llvm::Optional<Value *>(it->second);
+llvm::SmallVector<Value *, 8> flattened(llvm::ArrayRef<Item> items) {
+  llvm::SmallVector<Value *, 8> values;
+  for (const Item &item : items)
+    values.append(item.values().begin(), item.values().end());
+  return values;
+}
+
+llvm::Optional<Item> GraphImporter::find(llvm::StringRef name) const {
+  auto it = items_.find(name);
+  return it == items_.end() ? llvm::None : llvm::Optional<Item>(it->second);
 }
 
 llvm::Optional<Tensor> GraphImporter::tensor(const onnx::TensorProto &data) {
@@ -169,13 +176,28 @@ bool GraphImporter::importNodes(const google::protobuf::RepeatedPtrField<onnx::N
   return true;
 }
 
+namespace {
+void checkSize(Node &n, const std::string &name, Value *v) {
+  int64_t elements = 1;
+  for (Dim d : v->type().shape())
+    if (elements == 0 || d.upper() == 0)
+      elements = 0;
+    else if (d.upper() < 0 || d.upper() > kElementLimit / elements) {
+      n.error("result " + quoted(name) + " of type " + toString(v->type()) +
+              " has more elements than any machine holds");
+      return;
+    } else
+      elements *= d.upper();
+}
+} // namespace
+
 bool GraphImporter::importNode(const onnx::NodeProto &node, llvm::StringRef id) {
   b.location = {id.str()};
   const std::string op = qualifiedName(node.domain(), node.op_type());
-  llvm::SmallVector<Value *, 8> inputs;
+  Items inputs;
   for (int i = 0; i < node.input_size(); ++i) {
     const std::string &name = node.input(i);
-    auto v = name.empty() ? llvm::Optional<Value *>(nullptr) : find(name);
+    auto v = name.empty() ? llvm::Optional<Item>(Item()) : find(name);
     if (!v) {
       state.error("operand " + std::to_string(i) + " " + quoted(name) +
                       " is defined nowhere: expected an input, an initialiser or a node's result",
@@ -193,23 +215,24 @@ bool GraphImporter::importNode(const onnx::NodeProto &node, llvm::StringRef id) 
                                                "::" + node.op_type());
   if (user != state.options.userOperators.end()) { // also in place of the model's own function
     const NamedAttributes values = n.plainAttributes();
-    auto results =
-        state.failed() ? llvm::SmallVector<Value *, 2>() : user->second.build(b, inputs, values);
+    auto results = state.failed() ? llvm::SmallVector<Value *, 2>()
+                                  : user->second.build(b, n.inputs(), values);
     for (unsigned i = 0; i < results.size(); ++i)
       n.set(i, results[i]);
   } else if (function != state.functions.end()) {
     importFunction(n, *function->second);
   } else if (const OperatorRow *row = findOperator(domain, node.op_type(), n.opset)) {
+    for (unsigned i = 0; i < n.numInputs() && !state.failed(); ++i)
+      if (n.item(i).elements() && row->takes != Operands::Anything)
+        n.error("operand " + n.inputName(i) + " is a sequence: expected a tensor");
+      else if (n.has(i) && n.element(i) == Element::String && row->takes == Operands::Numbers)
+        n.error("operand " + n.inputName(i) + " of type " + toString(n.type(i)) +
+                " is not supported: expected a tensor of numbers or booleans");
     for (unsigned i = 0; i < row->required && !state.failed(); ++i)
-      if (!n.has(i))
+      if (!n.has(i) && !(row->takes == Operands::Anything && i < n.numInputs()))
         n.error("operand " + std::to_string(i) + " is missing: expected at least " +
                 std::to_string(row->required) + " operands, found " +
                 std::to_string(node.input_size()));
-    for (unsigned i = 0; i < n.numInputs() && !state.failed(); ++i)
-      if (n.has(i) &&
-          (!n.type(i).isTensor() || (n.element(i) == Element::String && !row->takesText)))
-        n.error("operand " + n.inputName(i) + " of type " + toString(n.type(i)) +
-                " is not supported: expected a tensor of numbers or booleans");
     if (!state.failed())
       row->import(n);
   } else {
@@ -221,26 +244,19 @@ bool GraphImporter::importNode(const onnx::NodeProto &node, llvm::StringRef id) 
     const std::string &name = node.output(i);
     if (name.empty())
       continue;
-    Value *v = n.output(unsigned(i));
-    if (!v) {
+    const llvm::Optional<Item> item = n.output(unsigned(i));
+    if (!item) {
       n.error("result " + std::to_string(i) + " " + quoted(name) + " is not supported");
       break;
     }
-    int64_t elements = 1;
-    for (Dim d : v->type().shape())
-      if (elements == 0 || d.upper() == 0)
-        elements = 0;
-      else if (d.upper() < 0 || d.upper() > kElementLimit / elements) {
-        n.error("result " + quoted(name) + " of type " + toString(v->type()) +
-                " has more elements than any machine holds");
-        break;
-      } else
-        elements *= d.upper();
-    if (v->hint().empty())
-      v->setHint(name);
-    define(name, v);
-    if (atTop())
-      state.names.push_back({name, v});
+    for (Value *v : item->values()) {
+      checkSize(n, name, v);
+      if (v->hint().empty())
+        v->setHint(name);
+    }
+    define(name, *item);
+    if (atTop() && item->tensor())
+      state.names.push_back({name, item->tensor()});
   }
   state.flush(id, op);
   return !state.failed();
@@ -273,8 +289,8 @@ bool GraphImporter::importFunction(Node &n, const onnx::FunctionProto &function)
   const Location outer = b.location;
   GraphImporter inner(state, b, n.id, versions, &scope, depth_ + 1);
   for (int i = 0; i < function.input_size(); ++i)
-    inner.define(function.input(i), n.input(unsigned(i)));
-  llvm::SmallVector<Value *, 4> results;
+    inner.define(function.input(i), unsigned(i) < n.numInputs() ? n.item(unsigned(i)) : Item());
+  Items results;
   if (inner.importNodes(function.node()))
     inner.results(function.output(), results);
   b.location = outer;
@@ -288,25 +304,23 @@ const std::string &nameOf(const std::string &name) { return name; }
 const std::string &nameOf(const onnx::ValueInfoProto &info) { return info.name(); }
 } // namespace
 
-template <class Names>
-bool GraphImporter::results(const Names &outputs, llvm::SmallVectorImpl<Value *> &values) {
+template <class Names> bool GraphImporter::results(const Names &outputs, Items &items) {
   for (const auto &output : outputs) {
-    auto v = find(nameOf(output));
-    if (!v || !*v) { // a missing optional value cannot leave a graph
+    auto item = find(nameOf(output));
+    if (!item) {
       state.error("output " + quoted(nameOf(output)) + " is defined nowhere" +
                   (path_.empty() ? "" : " in " + quoted(path_)));
       return false;
     }
-    values.push_back(*v);
+    items.push_back(*item);
   }
   return true;
 }
 
 template bool GraphImporter::results(const google::protobuf::RepeatedPtrField<std::string> &,
-                                     llvm::SmallVectorImpl<Value *> &);
+                                     Items &);
 template bool
-GraphImporter::results(const google::protobuf::RepeatedPtrField<onnx::ValueInfoProto> &,
-                       llvm::SmallVectorImpl<Value *> &);
+GraphImporter::results(const google::protobuf::RepeatedPtrField<onnx::ValueInfoProto> &, Items &);
 
 //===----------------------------------------------------------------------===//
 // Subgraphs
@@ -318,8 +332,8 @@ std::vector<Capture> GraphImporter::captures(llvm::ArrayRef<const onnx::GraphPro
   for (const onnx::GraphProto *g : graphs)
     for (const std::string &name : state.freeNames.of(*g))
       if (seen.insert(name).second)
-        if (auto v = find(name)) // an unknown name is reported where it is used
-          list.push_back({name, *v});
+        if (auto item = find(name)) // an unknown name is reported where it is used
+          list.push_back({name, *item});
   return list;
 }
 
@@ -327,8 +341,8 @@ bool isRepeatable(Value *v) { return v && knownTensor(v).hasValue(); }
 
 bool GraphImporter::importRegion(const Node &n, const onnx::GraphProto &graph, llvm::StringRef name,
                                  Region &region, llvm::ArrayRef<Type> arguments,
-                                 llvm::ArrayRef<Capture> captures,
-                                 llvm::SmallVectorImpl<Value *> &results, RegionInputs inputs) {
+                                 llvm::ArrayRef<Capture> captures, Items &results,
+                                 RegionInputs inputs) {
   if (depth_ >= kGraphDepth) {
     n.error("subgraphs are nested more than " + std::to_string(kGraphDepth) + " deep");
     return false;
@@ -339,18 +353,21 @@ bool GraphImporter::importRegion(const Node &n, const onnx::GraphProto &graph, l
   Builder inner(region, state.pending);
   inner.location = b.location;
   GraphImporter importer(state, inner, n.id + "/" + name.str(), opsets, attributes, depth_ + 1);
+  auto inside = [&](Value *v, const std::string &hint) -> Value * {
+    if (!isRepeatable(v))
+      return region.addArgument(v->type(), hint);
+    Operation *def = v->def();
+    Literal literal = def && def->is(Op::Constant)
+                          ? *def->find("value")->get<Literal>()
+                          : std::make_shared<const Tensor>(*knownTensor(v));
+    return inner.constant(std::move(literal), hint);
+  };
   for (const Capture &c : captures) {
-    if (!c.value) {
-      importer.define(c.name, nullptr);
-    } else if (!isRepeatable(c.value)) {
-      importer.define(c.name, region.addArgument(c.value->type(), c.name));
-    } else {
-      Operation *def = c.value->def();
-      Literal literal = def && def->is(Op::Constant)
-                            ? *def->find("value")->get<Literal>()
-                            : std::make_shared<const Tensor>(*knownTensor(c.value));
-      importer.define(c.name, inner.constant(std::move(literal), c.name));
-    }
+    llvm::SmallVector<Value *, 4> values;
+    for (Value *v : c.item.values())
+      values.push_back(inside(v, c.name));
+    llvm::ArrayRef<Value *> rest = values;
+    importer.define(c.name, c.item.with(rest));
   }
   if (inputs)
     given = inputs(inner, given);
@@ -369,8 +386,7 @@ bool GraphImporter::importRegion(const Node &n, const onnx::GraphProto &graph, l
 }
 
 bool GraphImporter::importInline(const Node &n, const onnx::GraphProto &graph, llvm::StringRef name,
-                                 llvm::ArrayRef<Value *> arguments,
-                                 llvm::SmallVectorImpl<Value *> &results) {
+                                 llvm::ArrayRef<Item> arguments, Items &results) {
   if (depth_ >= kGraphDepth) {
     n.error("subgraphs are nested more than " + std::to_string(kGraphDepth) + " deep");
     return false;
@@ -378,7 +394,7 @@ bool GraphImporter::importInline(const Node &n, const onnx::GraphProto &graph, l
   const Location outer = b.location;
   GraphImporter importer(state, b, n.id + "/" + name.str(), opsets, attributes, depth_ + 1);
   for (const Capture &c : captures({&graph}))
-    importer.define(c.name, c.value);
+    importer.define(c.name, c.item);
   for (size_t i = 0; i < arguments.size() && int(i) < graph.input_size(); ++i)
     importer.define(graph.input(int(i)).name(), arguments[i]);
   const bool ok = importer.importGraph(graph) && importer.results(graph.output(), results);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "frontend/Import.h"
+#include "frontend/Item.h"
 #include "frontend/Literals.h"
 #include "frontend/NodeIds.h"
 #include "frontend/Order.h"
@@ -67,10 +68,10 @@ private:
 
 std::string functionKey(llvm::StringRef domain, llvm::StringRef name, llvm::StringRef overload);
 
-/// A value that a subgraph takes from outside, under its name there.
+/// What a subgraph takes from outside, under its name there.
 struct Capture {
   std::string name;
-  Value *value;
+  Item item;
 };
 
 /// Makes a subgraph's inputs from the arguments of its region.
@@ -88,16 +89,16 @@ public:
   /// Attributes that `ref_attr_name` may refer to; null outside functions.
   const AttributeScope *const attributes;
 
-  /// Makes `value` known under `name`; null stands for an optional value left out.
-  void define(llvm::StringRef name, Value *value) { values_[name] = value; }
-  /// The value called `name`; None where nothing is.
-  llvm::Optional<Value *> find(llvm::StringRef name) const;
+  /// Makes `item` known under `name`.
+  void define(llvm::StringRef name, Item item) { items_[name] = std::move(item); }
+  /// What is called `name`; None where nothing is.
+  llvm::Optional<Item> find(llvm::StringRef name) const;
 
   /// Imports initialisers and nodes. False after errors.
   bool importGraph(const onnx::GraphProto &graph);
   bool importNodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes);
-  /// The values of `outputs`, or none after an error.
-  template <class Names> bool results(const Names &outputs, llvm::SmallVectorImpl<Value *> &values);
+  /// What is called by the names of `outputs`; false after an error.
+  template <class Names> bool results(const Names &outputs, Items &items);
 
   // For control flow.
   /// Values that the subgraphs take from here, each once, in order of use.
@@ -108,11 +109,11 @@ public:
   /// region's arguments where they differ. Gives the results, without a terminator.
   bool importRegion(const Node &n, const onnx::GraphProto &graph, llvm::StringRef name,
                     Region &region, llvm::ArrayRef<Type> arguments,
-                    llvm::ArrayRef<Capture> captures, llvm::SmallVectorImpl<Value *> &results,
+                    llvm::ArrayRef<Capture> captures, Items &results,
                     RegionInputs inputs = nullptr);
   /// Imports a subgraph where the node stands.
   bool importInline(const Node &n, const onnx::GraphProto &graph, llvm::StringRef name,
-                    llvm::ArrayRef<Value *> arguments, llvm::SmallVectorImpl<Value *> &results);
+                    llvm::ArrayRef<Item> arguments, Items &results);
 
   /// `data` as a tensor; None after reporting at the node being imported.
   llvm::Optional<Tensor> tensor(const onnx::TensorProto &data);
@@ -124,7 +125,7 @@ private:
   bool importFunction(Node &n, const onnx::FunctionProto &function);
   void importInitializers(const onnx::GraphProto &graph);
 
-  llvm::StringMap<Value *> values_;
+  llvm::StringMap<Item> items_;
   const std::string path_;
   const int depth_;
   bool atTop() const { return path_.empty(); }

@@ -22,12 +22,44 @@ struct OnnxModel::Impl {
   ExternalFolder folder;
   std::string sha256;
   std::vector<DeclaredTensor> inputs, outputs;
+  /// Numbers of elements of the containers that have been unfolded.
+  std::map<std::string, int64_t> counts;
 };
 
 OnnxModel::OnnxModel() = default;
 OnnxModel::~OnnxModel() = default;
 const std::vector<DeclaredTensor> &OnnxModel::inputs() const { return impl_->inputs; }
 const std::vector<DeclaredTensor> &OnnxModel::outputs() const { return impl_->outputs; }
+
+void OnnxModel::unfold(const std::map<std::string, int64_t> &counts) {
+  for (const DeclaredTensor &in : impl_->inputs)
+    if (auto at = counts.find(in.name); in.container != Container::None && at != counts.end())
+      impl_->counts.insert(*at);
+  impl_->inputs = unfolded(impl_->inputs, counts);
+}
+
+std::vector<DeclaredTensor> unfolded(llvm::ArrayRef<DeclaredTensor> declared,
+                                     const std::map<std::string, int64_t> &counts) {
+  std::vector<DeclaredTensor> list;
+  for (const DeclaredTensor &d : declared) {
+    auto at = counts.find(d.name);
+    if (d.container == Container::None || at == counts.end()) {
+      list.push_back(d);
+      continue;
+    }
+    DeclaredTensor element = d;
+    element.container = Container::None;
+    element.elementOf = d.name;
+    for (std::string &extent : element.shape) // a symbol has a value of its own in each element
+      if (!llvm::all_of(extent, llvm::isDigit))
+        extent.clear();
+    for (int64_t i = 0; i < std::min<int64_t>(at->second, kElementLimit); ++i) {
+      element.name = d.name + "[" + std::to_string(i) + "]";
+      list.push_back(element);
+    }
+  }
+  return list;
+}
 
 std::unique_ptr<OnnxModel> OnnxModel::load(llvm::StringRef path, Diagnostics &diagnostics) {
   llvm::sys::fs::file_status status;
@@ -329,8 +361,19 @@ llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const Import
                                                   Diagnostics &diagnostics) const {
   const onnx::ModelProto &proto = impl_->proto;
   const onnx::GraphProto &graph = proto.graph();
-  ModelImport state(proto, impl_->folder, options, diagnostics);
+  ImportOptions own = options;
+  for (const auto &[name, count] : impl_->counts)
+    own.bindDims.erase(name); // no dimension
+  ModelImport state(proto, impl_->folder, own, diagnostics);
   if (!SupportCheck(state).run())
+    return llvm::None;
+  for (const DeclaredTensor &in : impl_->inputs)
+    if (in.container != Container::None)
+      state.error("input " + quoted(in.name) + " is " +
+                  (in.container == Container::Sequence ? "a sequence" : "an optional") +
+                  ": say how many elements it has with --bind " +
+                  llvm::StringRef(quoted(in.name + "=1")).trim('\'').str());
+  if (state.failed())
     return llvm::None;
   std::vector<InputType> types;
   if (!resolveInputs(state, context, impl_->inputs, impl_->outputs, types))
@@ -343,6 +386,7 @@ llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const Import
   Graph &g = module.addGraph("main");
   Builder b(g.body(), state.pending);
   GraphImporter importer(state, b, "", state.opsets, nullptr, 0);
+  std::map<std::string, Elements> lists;
   for (size_t i = 0; i < types.size(); ++i) {
     const std::string &name = impl_->inputs[i].name;
     Value *v;
@@ -357,23 +401,43 @@ llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const Import
       if (types[i].range)
         state.valueRanges[v] = *types[i].range;
     }
-    importer.define(name, v);
     state.names.push_back({name, v});
+    if (impl_->inputs[i].elementOf.empty())
+      importer.define(name, v);
+    else
+      lists[impl_->inputs[i].elementOf].push_back(v);
   }
-  llvm::SmallVector<Value *, 4> outputs;
+  for (const auto &info : graph.input()) {
+    auto count = impl_->counts.find(info.name());
+    if (count == impl_->counts.end())
+      continue;
+    Elements &list = lists[info.name()];
+    if (info.type().has_sequence_type() ||
+        (count->second > 0 && info.type().optional_type().elem_type().has_sequence_type()))
+      importer.define(info.name(), Item(std::move(list)));
+    else
+      importer.define(info.name(), list.empty() ? Item() : Item(list[0]));
+  }
+  Items outputs;
   if (state.failed() || !importer.importGraph(graph) || !importer.results(graph.output(), outputs))
     return llvm::None;
   b.location = {};
-  for (const DeclaredTensor &out : impl_->outputs)
-    g.outputNames.push_back(out.name);
-  b.yield(outputs, Op::Return);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const std::string &name = impl_->outputs[i].name;
+    if (outputs[i].tensor() && impl_->outputs[i].container == Container::None)
+      g.outputNames.push_back(name);
+    else
+      for (size_t k = 0; k < outputs[i].values().size(); ++k)
+        g.outputNames.push_back(name + "[" + std::to_string(k) + "]");
+  }
+  b.yield(flattened(outputs), Op::Return);
   if (!resolveStates(state, g))
     return llvm::None;
 
   for (const auto &info : graph.output())
-    compareDeclared(state, info, importer.find(info.name()).getValueOr(nullptr));
+    compareDeclared(state, info, importer.find(info.name()).getValueOr(Item()).tensor());
   for (const auto &info : graph.value_info())
-    compareDeclared(state, info, importer.find(info.name()).getValueOr(nullptr));
+    compareDeclared(state, info, importer.find(info.name()).getValueOr(Item()).tensor());
 
   module.stage = Stage::Imported;
   module.symbols = state.symbols;
@@ -394,7 +458,10 @@ llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const Import
 llvm::Optional<ImportedModel> importOnnx(Context &context, llvm::StringRef path,
                                          const ImportOptions &options, Diagnostics &diagnostics) {
   auto model = OnnxModel::load(path, diagnostics);
-  return model ? model->toModule(context, options, diagnostics) : llvm::None;
+  if (!model)
+    return llvm::None;
+  model->unfold(options.bindDims);
+  return model->toModule(context, options, diagnostics);
 }
 
 } // namespace tenon

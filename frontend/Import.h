@@ -58,9 +58,16 @@ struct ImportedModel {
   int64_t nodeCount = 0;
 };
 
+/// What holds a declared tensor: sequences and optionals are lists of tensors, one after the other
+/// at the model's interface, called NAME[0], NAME[1] and so on.
+enum class Container : uint8_t { None, Sequence, Optional, OptionalSequence };
+
 /// One input or output as the model declares it.
 struct DeclaredTensor {
   std::string name;
+  Container container = Container::None;
+  /// The sequence or optional that an element stands for, once their number is known.
+  std::string elementOf;
   Element element = Element::F32;
   bool hasShape = false;
   /// Extents: a number, the model's own name of a symbol, or "" for an anonymous one.
@@ -77,6 +84,9 @@ public:
                                           Diagnostics &diagnostics);
   ~OnnxModel();
 
+  /// Says how many elements sequences and optionals (0 or 1; for a sequence in an optional 0 means
+  /// that it is not there) among the inputs have, by name. Their elements are inputs from then on.
+  void unfold(const std::map<std::string, int64_t> &counts);
   /// Inputs that the caller supplies (initialisers listed as inputs are left out), and outputs.
   const std::vector<DeclaredTensor> &inputs() const;
   const std::vector<DeclaredTensor> &outputs() const;
@@ -101,6 +111,14 @@ private:
 llvm::Optional<ImportedModel> importOnnx(Context &context, llvm::StringRef path,
                                          const ImportOptions &options, Diagnostics &diagnostics);
 
+/// `declared` with the elements of the containers that `counts` names in their places.
+std::vector<DeclaredTensor> unfolded(llvm::ArrayRef<DeclaredTensor> declared,
+                                     const std::map<std::string, int64_t> &counts);
+
+/// Reads a file that holds one SequenceProto or OptionalProto (`input_0.pb` of a test data set):
+/// its tensors in order.
+llvm::Optional<std::vector<Tensor>> readContainerProto(llvm::StringRef path,
+                                                       Diagnostics &diagnostics);
 /// Reads a file that holds one TensorProto (`input_0.pb` of a test data set).
 llvm::Optional<Tensor> readTensorProto(llvm::StringRef path, Diagnostics &diagnostics,
                                        std::string *name = nullptr);

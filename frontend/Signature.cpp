@@ -17,11 +17,22 @@ bool readDeclaration(const onnx::ValueInfoProto &info, const char *role, Declare
   out.name = info.name();
   if (out.name.empty())
     return fail("has no name");
-  if (!info.type().has_tensor_type())
-    return fail(info.has_type() ? "is not a tensor: sequences, maps, optionals and sparse tensors "
-                                  "are not supported"
-                                : "has no type");
-  const auto &type = info.type().tensor_type();
+  const onnx::TypeProto *holder = &info.type();
+  if (holder->has_optional_type()) {
+    out.container = Container::Optional;
+    holder = &holder->optional_type().elem_type();
+  }
+  if (holder->has_sequence_type()) {
+    out.container =
+        out.container == Container::Optional ? Container::OptionalSequence : Container::Sequence;
+    holder = &holder->sequence_type().elem_type();
+  }
+  if (!holder->has_tensor_type())
+    return fail(info.has_type()
+                    ? "is not a tensor: maps, sparse tensors and sequences of sequences "
+                      "are not supported"
+                    : "has no type");
+  const auto &type = holder->tensor_type();
   std::string error;
   auto element = toElement(type.elem_type(), error);
   if (!element)
@@ -145,15 +156,10 @@ bool readDeclarations(const onnx::ModelProto &model, std::vector<DeclaredTensor>
   }
   for (const auto &info : model.graph().output()) {
     DeclaredTensor d;
-    if (!info.has_type() || !info.type().has_tensor_type()) {
+    if (!info.has_type() || info.type().value_case() == onnx::TypeProto::VALUE_NOT_SET)
       d.name = info.name(); // inference says the rest
-      if (info.has_type() && info.type().value_case() != onnx::TypeProto::VALUE_NOT_SET) {
-        readDeclaration(info, "output", d, diagnostics);
-        return false;
-      }
-    } else if (!readDeclaration(info, "output", d, diagnostics)) {
+    else if (!readDeclaration(info, "output", d, diagnostics))
       return false;
-    }
     outputs.push_back(std::move(d));
   }
   return true;

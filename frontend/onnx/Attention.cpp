@@ -264,15 +264,16 @@ void importFlexAttention(Node &n) {
     const onnx::AttributeProto *a = n.attr(name);
     if (!a || !v)
       return v;
-    llvm::SmallVector<Value *, 1> results;
+    Items results;
     if (!a->has_g() || a->g().input_size() != 1 || a->g().output_size() != 1)
       return n.error("attribute " + name.str() + ": expected a graph of one input and one output");
-    if (!n.graph.importInline(n, a->g(), name, {v}, results))
+    if (!n.graph.importInline(n, a->g(), name, {Item(v)}, results))
       return nullptr;
-    if (!results[0] || results[0]->type() != v->type())
+    Value *result = results[0].tensor();
+    if (!result || result->type() != v->type())
       return n.error("attribute " + name.str() + ": expected a result of type " +
                      toString(v->type()));
-    return results[0];
+    return result;
   };
   const double scale = n.floatAttr("scale", size.isConstant() ? 1 / std::sqrt(size.constant()) : 1);
   Value *scores = scaledBy(n.b, matmulShared(n, n.input(Q), n.input(K), true), scale);

@@ -19,8 +19,9 @@ const onnx::GraphProto *subgraph(Node &n, llvm::StringRef name) {
 void appendOperands(const std::vector<Capture> &captures,
                     llvm::SmallVectorImpl<Value *> &operands) {
   for (const Capture &c : captures)
-    if (c.value && !isRepeatable(c.value))
-      operands.push_back(c.value);
+    for (Value *v : c.item.values())
+      if (!isRepeatable(v))
+        operands.push_back(v);
 }
 
 bool checkCount(Node &n, size_t found, size_t expected, const char *what) {
@@ -38,11 +39,83 @@ Value *oneElement(Node &n, Value *v, Element e, const char *what) {
                  (v ? ", found " + toString(v->type()) : ""));
 }
 
+/// A result of a body that stays a loop.
+Value *oneTensor(Node &n, const Item &item) {
+  return item.tensor() ? item.tensor()
+                       : n.error("a result of the body is a sequence that the loop does not start "
+                                 "with, or an optional without a value");
+}
+
 Value *integer(Builder &b, int64_t v) { return b.constant(Tensor::fromInts({v}).reshaped({})); }
+
+/// Both branches give as many tensors in each result.
+bool checkAlike(Node &n, llvm::ArrayRef<Item> first, llvm::ArrayRef<Item> second) {
+  for (size_t i = 0; i < first.size(); ++i)
+    if (!first[i].isLike(second[i])) {
+      n.error("result " + std::to_string(i) + " is not as long a sequence in both branches: the " +
+              "condition " + n.inputName(0) + " has to be known; bind the input that it is " +
+              "computed from with --bind NAME=@FILE");
+      return false;
+    }
+  return true;
+}
 
 bool isKnownTrue(Value *v) {
   auto t = knownTensor(v);
   return t && t->size() == 1 && t->intAt(0) != 0;
+}
+
+/// Most iterations that are imported one by one.
+constexpr int64_t kMostUnrolled = 1024;
+
+/// A loop that carries sequences or optionals: what is known of it decides how often the body is
+/// imported.
+void unrollLoop(Node &n, const onnx::GraphProto &body, unsigned carried) {
+  const char *const remedy = " of a loop that carries sequences or optionals has to be known; bind "
+                             "the input that it is computed from with --bind NAME=@FILE";
+  Value *going = n.has(1) ? n.input(1) : n.b.scalarConstant(Element::Bool, 1);
+  const auto trip = n.has(0) ? n.knownOperand(0) : Tensor::fromInts({INT64_MAX});
+  if (!trip || trip->size() != 1) {
+    n.error(std::string("the trip count") + remedy);
+    return;
+  }
+  Items state(n.items().begin() + 2, n.items().end());
+  std::vector<Elements> stacked(n.numOutputs() - carried);
+  for (int64_t i = 0; i < trip->intAt(0); ++i) {
+    const auto known = knownTensor(going);
+    if (!known || known->size() != 1) {
+      n.error(std::string("the condition") + remedy);
+      return;
+    }
+    if (known->intAt(0) == 0)
+      break;
+    if (i == kMostUnrolled) {
+      n.error("a loop that carries sequences or optionals has more than " +
+              std::to_string(kMostUnrolled) + " iterations");
+      return;
+    }
+    Items arguments{integer(n.b, i), going}, results;
+    arguments.append(state.begin(), state.end());
+    if (!n.graph.importInline(n, body, "body_" + std::to_string(i), arguments, results))
+      return;
+    going = results[0].tensor();
+    for (unsigned k = 0; k < carried; ++k)
+      state[k] = results[1 + k];
+    for (size_t k = 0; k < stacked.size(); ++k)
+      stacked[k].push_back(oneTensor(n, results[1 + carried + k]));
+    if (n.failed())
+      return;
+  }
+  for (unsigned k = 0; k < carried; ++k)
+    n.set(k, state[k]);
+  for (unsigned k = 0; k < stacked.size(); ++k) {
+    if (stacked[k].empty()) {
+      n.error("result " + std::to_string(carried + k) +
+              " of a loop without iterations has no type");
+      return;
+    }
+    n.set(carried + k, stackAlong(n.b, stacked[k], 0, true));
+  }
 }
 
 } // namespace
@@ -56,8 +129,8 @@ void importIf(Node &n) {
   Value *cond = oneElement(n, n.input(0), Element::Bool, "condition");
   if (!cond)
     return;
-  llvm::SmallVector<Value *, 8> results;
   if (auto known = knownTensor(cond)) {
+    Items results;
     const int taken = known->intAt(0) ? 0 : 1;
     if (n.graph.importInline(n, *graphs[taken], names[taken], {}, results) &&
         checkCount(n, results.size(), n.numOutputs(), "results of the branch"))
@@ -68,13 +141,20 @@ void importIf(Node &n) {
   const std::vector<Capture> captures = n.graph.captures({graphs[0], graphs[1]});
   llvm::SmallVector<Value *, 8> operands{cond};
   appendOperands(captures, operands);
-  n.setAll(n.b.create(Op::If, operands, {}, 2, [&](unsigned i, Region &region) {
-    llvm::SmallVector<Value *, 8> yields;
+  Items yields[2];
+  Operation *op = n.b.create(Op::If, operands, {}, 2, [&](unsigned i, Region &region) {
     if (!n.failed() &&
-        n.graph.importRegion(n, *graphs[i], names[i], region, {}, captures, yields) &&
-        checkCount(n, yields.size(), n.numOutputs(), "results of the branch"))
-      Builder(region, n.b.diagnostics()).yield(yields);
-  }));
+        n.graph.importRegion(n, *graphs[i], names[i], region, {}, captures, yields[i]) &&
+        checkCount(n, yields[i].size(), n.numOutputs(), "results of the branch") &&
+        (i == 0 || checkAlike(n, yields[0], yields[1])))
+      Builder(region, n.b.diagnostics()).yield(flattened(yields[i]));
+  });
+  if (!op || n.failed())
+    return;
+  const auto all = op->results();
+  llvm::ArrayRef<Value *> results(all.begin(), all.end());
+  for (unsigned i = 0; i < yields[0].size(); ++i)
+    n.set(i, yields[0][i].with(results));
 }
 
 void importLoop(Node &n) {
@@ -87,6 +167,9 @@ void importLoop(Node &n) {
       !checkCount(n, size_t(body->output_size()), n.numOutputs() + 1, "outputs of the body"))
     return;
   const unsigned scans = n.numOutputs() - carried;
+  for (unsigned i = 0; i < carried; ++i)
+    if (!n.has(i + 2)) // sequences change their length, optionals whether they hold a value
+      return unrollLoop(n, *body, carried);
   Value *trip =
       n.has(0) ? oneElement(n, n.input(0), Element::I64, "trip count") : integer(n.b, INT64_MAX);
   Value *cond = n.has(1) ? oneElement(n, n.input(1), Element::Bool, "condition")
@@ -97,10 +180,6 @@ void importLoop(Node &n) {
   llvm::SmallVector<Value *, 8> operands{trip, cond};
   llvm::SmallVector<Type, 8> arguments{trip->type(), cond->type()};
   for (unsigned i = 0; i < carried; ++i) {
-    if (!n.has(i + 2)) {
-      n.error("carried value " + std::to_string(i) + " is missing");
-      return;
-    }
     operands.push_back(n.input(i + 2));
     arguments.push_back(n.type(i + 2));
   }
@@ -114,8 +193,13 @@ void importLoop(Node &n) {
   auto range = n.graph.state.valueRanges.find(n.input(0));
   NamedAttributes attributes{{"carried", int64_t(carried)}, {"scans", int64_t(scans)}};
   Operation *loop = n.b.create(Op::Loop, operands, attributes, 1, [&](unsigned, Region &region) {
+    Items items;
+    if (!n.graph.importRegion(n, *body, "body", region, arguments, captures, items))
+      return;
     llvm::SmallVector<Value *, 8> yields;
-    if (!n.graph.importRegion(n, *body, "body", region, arguments, captures, yields))
+    for (const Item &item : items)
+      yields.push_back(oneTensor(n, item));
+    if (n.failed())
       return;
     if (Value *again = oneElement(n, yields[0], Element::Bool, "condition of the body"))
       yields[0] = again;
@@ -231,8 +315,13 @@ void importScan(Node &n) {
     }
   Operation *loop = n.b.create(Op::Loop, operands, attributes, 1, [&](unsigned, Region &region) {
     // Scanned operands stay as they are: they follow the carried ones like captures.
+    Items items;
+    if (!n.graph.importRegion(n, *body, "body", region, arguments, captures, items, inputs))
+      return;
     llvm::SmallVector<Value *, 8> yields;
-    if (!n.graph.importRegion(n, *body, "body", region, arguments, captures, yields, inputs))
+    for (const Item &item : items)
+      yields.push_back(oneTensor(n, item));
+    if (n.failed())
       return;
     Builder inner(region, n.b.diagnostics());
     inner.location = n.b.location;

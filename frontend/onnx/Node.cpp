@@ -8,9 +8,19 @@
 namespace tenon::frontend {
 
 Node::Node(GraphImporter &graph, const onnx::NodeProto &proto, llvm::StringRef id, int64_t opset,
-           llvm::ArrayRef<Value *> inputs)
+           llvm::ArrayRef<Item> inputs)
     : b(graph.b), graph(graph), proto(proto), id(id.str()), opset(opset),
-      inputs_(inputs.begin(), inputs.end()), outputs_(size_t(proto.output_size()), nullptr) {}
+      items_(inputs.begin(), inputs.end()), outputs_(size_t(proto.output_size()), llvm::None) {
+  for (const Item &item : items_)
+    inputs_.push_back(item.tensor());
+}
+
+const Elements *Node::sequence(unsigned i) const {
+  const Elements *found = i < items_.size() ? items_[i].elements() : nullptr;
+  if (!found)
+    error("operand " + std::to_string(i) + " " + inputName(i) + ": expected a sequence");
+  return found;
+}
 
 llvm::StringRef Node::op() const { return proto.op_type(); }
 
@@ -21,9 +31,9 @@ std::string Node::inputName(unsigned i) const {
 unsigned Node::numOutputs() const { return unsigned(proto.output_size()); }
 bool Node::wants(unsigned i) const { return i < numOutputs() && !proto.output(int(i)).empty(); }
 
-void Node::set(unsigned i, Value *value) {
+void Node::set(unsigned i, Item item) {
   if (i < outputs_.size())
-    outputs_[i] = value;
+    outputs_[i] = std::move(item);
 }
 
 void Node::setAll(Operation *op) {

@@ -5,6 +5,8 @@
 // returned. The driver of the import stops after the node.
 #pragma once
 
+#include "frontend/Item.h"
+
 #include "ir/Builder.h"
 
 #include "llvm/ADT/Optional.h"
@@ -24,7 +26,7 @@ using Shape = llvm::SmallVector<Dim, 6>;
 class Node {
 public:
   Node(GraphImporter &graph, const onnx::NodeProto &proto, llvm::StringRef id, int64_t opset,
-       llvm::ArrayRef<Value *> inputs);
+       llvm::ArrayRef<Item> inputs);
 
   Builder &b;
   /// Where the node stands; for the importers of control flow.
@@ -38,9 +40,14 @@ public:
   llvm::StringRef op() const;
   Dim dim(int64_t value) const { return context().dim(value); }
 
-  // Operands. An operand left out (missing or "") is null.
+  // Operands. An operand left out (missing or "") is null, and so is one that is no tensor.
   unsigned numInputs() const { return unsigned(inputs_.size()); }
   bool has(unsigned i) const { return i < inputs_.size() && inputs_[i]; }
+  /// Operand i whatever it is.
+  const Item &item(unsigned i) const { return items_[i]; }
+  llvm::ArrayRef<Item> items() const { return items_; }
+  /// The sequence that operand i has to be; null after reporting that it is none.
+  const Elements *sequence(unsigned i) const;
   Value *input(unsigned i) const { return has(i) ? inputs_[i] : nullptr; }
   /// Name of operand i in the model, quoted.
   std::string inputName(unsigned i) const;
@@ -53,10 +60,17 @@ public:
   unsigned numOutputs() const;
   /// Result i is used by the model.
   bool wants(unsigned i) const;
-  void set(unsigned i, Value *value);
+  void set(unsigned i, Item item);
+  void set(unsigned i, Value *value) {
+    if (value) // null: after an error, or the result is not there
+      set(i, Item(value));
+  }
   /// All results of `op`, in order; nothing for null.
   void setAll(Operation *op);
-  Value *output(unsigned i) const { return i < outputs_.size() ? outputs_[i] : nullptr; }
+  /// Result i as it was set; None where it was not.
+  llvm::Optional<Item> output(unsigned i) const {
+    return i < outputs_.size() ? outputs_[i] : llvm::None;
+  }
 
   // Attributes, with the operator's default where the model has none.
   bool hasAttr(llvm::StringRef name) const { return attr(name) != nullptr; }
@@ -97,8 +111,9 @@ public:
   llvm::Optional<Ints> axes(Ints axes, int64_t rank) const;
 
 private:
-  llvm::SmallVector<Value *, 8> inputs_;
-  llvm::SmallVector<Value *, 4> outputs_;
+  Items items_;
+  llvm::SmallVector<Value *, 8> inputs_; // the tensors among them
+  llvm::SmallVector<llvm::Optional<Item>, 4> outputs_;
 };
 
 /// What `v` is at compile time: a constant's tensor, or the result of evaluating a small

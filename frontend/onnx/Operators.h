@@ -41,7 +41,6 @@ void importMean(Node &n);
 void importMin(Node &n);
 void importMish(Node &n);
 void importMod(Node &n);
-void importOptionalHasElement(Node &n);
 void importPRelu(Node &n);
 void importPow(Node &n);
 void importSelu(Node &n);
@@ -71,6 +70,22 @@ Value *matmul(Builder &b, Value *x, Value *y, llvm::ArrayRef<Value *> zeros,
 Value *addAlong(Builder &b, Value *v, Value *bias, int64_t axis);
 /// Operand i, where present, is one bias per channel; reports otherwise.
 bool checkBias(Node &n, unsigned i, Dim channels);
+
+// Sequence.cpp
+void importConcatFromSequence(Node &n);
+void importOptional(Node &n);
+void importOptionalGetElement(Node &n);
+void importOptionalHasElement(Node &n);
+void importSequenceAt(Node &n);
+void importSequenceConstruct(Node &n);
+void importSequenceEmpty(Node &n);
+void importSequenceErase(Node &n);
+void importSequenceInsert(Node &n);
+void importSequenceLength(Node &n);
+void importSequenceMap(Node &n);
+void importSplitToSequence(Node &n);
+/// The tensors side by side along dimension `axis`, which is new or theirs.
+Value *stackAlong(Builder &b, llvm::ArrayRef<Value *> values, int64_t axis, bool isNew);
 
 // Text.cpp
 void importRegexFullMatch(Node &n);

@@ -358,10 +358,9 @@ void importEqual(Node &n) {
 
 void importCastLike(Node &n) { castTo(n, n.element(1)); }
 
-void importIdentity(Node &n) { n.set(0, n.input(0)); }
-
-void importOptionalHasElement(Node &n) { // a tensor always is one
-  n.set(0, n.b.scalarConstant(Element::Bool, n.has(0) ? 1 : 0));
+void importIdentity(Node &n) {
+  if (n.numInputs() > 0)
+    n.set(0, n.item(0));
 }
 
 void importDropout(Node &n) {

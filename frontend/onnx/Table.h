@@ -11,6 +11,9 @@ constexpr int kNewest = INT_MAX;
 /// Operator sets of the default domain; rows say since when each operator is as imported here.
 constexpr int64_t kOldestOpset = 1, kNewestOpset = 28;
 
+/// What operands an importer is ready for.
+enum class Operands : uint8_t { Numbers, Text, Anything };
+
 struct OperatorRow {
   llvm::StringRef domain; // "" for ai.onnx
   llvm::StringRef name;
@@ -18,8 +21,8 @@ struct OperatorRow {
   /// Leading operands that must be there.
   unsigned required;
   ImportFunction import;
-  /// Operands may hold text.
-  bool takesText = false;
+  /// Text: tensors of text, too; Anything: also sequences, and optionals without a value.
+  Operands takes = Operands::Numbers;
 };
 
 llvm::ArrayRef<OperatorRow> operatorTable();

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from generated import symbol_bindings
-from onnx_verdict import read_values
+from onnx_verdict import list_binds, read_values
 from tenon import ROOT, build_flags, tenon
 
 RUNNER = Path(__file__).with_name("run_batch.py")
@@ -45,9 +45,9 @@ class Case:
 def compile_case(case, model, target, words, scratch, timeout):
     """The answer of `tenon compile`; the symbols that declared inputs have get the test's extents."""
     case.source = scratch / f"{case.prefix}.cpp"
-    inputs = read_values(case.folder, "input", model.graph.input)
-    arrays = {info.name: v for info, v in zip(model.graph.input, inputs) if v is not None}
+    arrays = read_values(case.folder, "input", model.graph.input)
     binds = [f"--bind={name}={extent}" for name, extent in symbol_bindings(model, arrays).items()]
+    binds += list_binds(case.folder, model.graph.input)
     return tenon("compile", case.folder / "model.onnx", "-o", case.source, f"--prefix={case.prefix}",
                  f"--target={target}", "--runtime=include", "--weights=inline", *binds, *words,
                  timeout=timeout)  # fmt: skip

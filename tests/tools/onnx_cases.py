@@ -92,6 +92,7 @@ SHAPE_OPERANDS = {
     "Dropout": {1, 2},
     "Expand": {1},
     "HammingWindow": {0},
+    "If": {0},
     "HannWindow": {0},
     "Loop": {0, 1},
     "MaxUnpool": {2},

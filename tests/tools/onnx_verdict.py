@@ -17,17 +17,63 @@ def tolerance(folder):
     return json.loads((folder / "tolerance.json").read_text())
 
 
-def read_values(folder, kind, infos):
-    """Per declared input or output (`kind`): its array, or None where it is no tensor or the test
-    leaves an input to its initialiser."""
+def holds(info):
+    """What a declared input or output is: "tensor", "list" (sequences and optionals, whose tensors
+    Tenon takes and gives one by one), or None for anything else."""
+    kind = info.type.WhichOneof("value")
+    if kind == "tensor_type":
+        return "tensor"
+    inner = info.type.optional_type.elem_type if kind == "optional_type" else info.type
+    if inner.WhichOneof("value") == "sequence_type":
+        inner = inner.sequence_type.elem_type
+    return "list" if inner.WhichOneof("value") == "tensor_type" else None
+
+
+def list_values(message):
+    """The tensors of a SequenceProto or OptionalProto, in order."""
+    if isinstance(message, onnx.SequenceProto):
+        return list(message.tensor_values)
+    if message.elem_type == onnx.OptionalProto.TENSOR:
+        return [message.tensor_value]
+    if message.elem_type == onnx.OptionalProto.SEQUENCE:
+        return list(message.sequence_value.tensor_values)
+    return []
+
+
+def read_lists(folder, kind, infos):
+    """Per declared input or output (`kind`): {name: array}; of a sequence or an optional by element,
+    NAME[0] and so on; empty where the test leaves an input to its initialiser."""
 
     def read(index, info):
         file = folder / f"test_data_set_0/{kind}_{index}.pb"
-        if info.type.WhichOneof("value") != "tensor_type" or not file.exists():
-            return None
-        return numpy_helper.to_array(onnx.TensorProto.FromString(file.read_bytes()))
+        if not file.exists() or not holds(info):
+            return {}
+        data = file.read_bytes()
+        if holds(info) == "tensor":
+            return {info.name: numpy_helper.to_array(onnx.TensorProto.FromString(data))}
+        optional = info.type.WhichOneof("value") == "optional_type"
+        message = (onnx.OptionalProto if optional else onnx.SequenceProto).FromString(data)
+        return {f"{info.name}[{i}]": numpy_helper.to_array(t)
+                for i, t in enumerate(list_values(message))}  # fmt: skip
 
     return [read(index, info) for index, info in enumerate(infos)]
+
+
+def read_values(folder, kind, infos):
+    """{name: array} of all inputs or outputs (`kind`), in order."""
+    return {name: array for values in read_lists(folder, kind, infos) for name, array in values.items()}
+
+
+def list_binds(folder, infos):
+    """Options that say how many elements the sequences and optionals among the inputs have, and of
+    what shapes."""
+    options = []
+    for info, values in zip(infos, read_lists(folder, "input", infos)):
+        if holds(info) == "list":
+            options.append(f"--bind={info.name}={len(values)}")
+            options += [f"--shape={name}={','.join(map(str, value.shape))}"
+                        for name, value in values.items() if value.shape]  # fmt: skip
+    return options
 
 
 def same_bits_type(value, dtype):

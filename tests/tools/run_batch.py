@@ -64,7 +64,7 @@ def run_test(library, record):
     """What is wrong, or None."""
     folder = Path(record["folder"])
     proto = load_model(folder)
-    named = dict(zip((i.name for i in proto.graph.input), read_values(folder, "input", proto.graph.input)))
+    named = read_values(folder, "input", proto.graph.input)
     expected = read_values(folder, "output", proto.graph.output)
     interface = Interface(record["header"])
 
@@ -77,7 +77,7 @@ def run_test(library, record):
         if data.nbytes != port.bytes or array.size != port.size:
             return f"input '{port.name}' has {port.bytes} bytes, expected {data.nbytes}"
         inputs.append(data)
-    if [port.name for port in interface.outputs] != [info.name for info in proto.graph.output]:
+    if [port.name for port in interface.outputs] != list(expected):
         return f"outputs {[port.name for port in interface.outputs]}"
     outputs = [np.full(port.bytes + GUARD, FILL, np.uint8) for port in interface.outputs]
 
@@ -85,7 +85,7 @@ def run_test(library, record):
     model.bind(inputs, outputs)
     model.run()
     found = []
-    for index, (port, data, want) in enumerate(zip(interface.outputs, outputs, expected)):
+    for index, (port, data, want) in enumerate(zip(interface.outputs, outputs, expected.values())):
         if TYPES.get(want.dtype.name) != port.type:
             return f"type {port.type}, expected {want.dtype}"
         shape = model.output_shape(index)
@@ -98,7 +98,7 @@ def run_test(library, record):
             return "bytes behind the output were overwritten"
         found.append(unpacked(data[: port.bytes], want.dtype, count).reshape(shape))
     model.close()
-    return first_mismatch(found, expected, folder)
+    return first_mismatch(found, list(expected.values()), folder)
 
 
 def main():

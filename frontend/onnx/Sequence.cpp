@@ -1,0 +1,209 @@
+// Imports operators on sequences and optionals. A sequence is the list of its tensors, so every
+// operator here only rearranges what is known at compile time; positions have to be.
+#include "frontend/GraphImporter.h"
+#include "frontend/onnx/Operators.h"
+
+namespace tenon::frontend {
+namespace {
+
+/// Operand i as a place from 0 to `last` in a sequence of `length`, from whose end negative ones
+/// count; None after an error.
+llvm::Optional<size_t> position(Node &n, unsigned i, size_t length, size_t last) {
+  auto known = n.constantOperand(i);
+  if (!known)
+    return llvm::None;
+  const int64_t given = known->size() == 1 ? known->intAt(0) : INT64_MAX;
+  const int64_t at = given < 0 ? given + int64_t(length) : given;
+  if (at >= 0 && at <= int64_t(last) && last < SIZE_MAX)
+    return size_t(at);
+  n.error("operand " + n.inputName(i) + ": expected one position in a sequence of " +
+          std::to_string(length));
+  return llvm::None;
+}
+
+} // namespace
+
+Value *stackAlong(Builder &b, llvm::ArrayRef<Value *> values, int64_t axis, bool isNew) {
+  llvm::SmallVector<Value *, 8> pieces(values.begin(), values.end());
+  for (Value *&v : pieces)
+    if (v && isNew) {
+      Shape shape(v->type().shape().begin(), v->type().shape().end());
+      shape.insert(shape.begin() + axis, b.context().dim(1));
+      v = b.reshape(v, shape);
+    }
+  return llvm::is_contained(pieces, nullptr) ? nullptr
+                                             : b.value(Op::Concat, pieces, {{"axis", axis}});
+}
+
+void importSequenceConstruct(Node &n) {
+  n.set(0, Item(Elements(n.inputs().begin(), n.inputs().end())));
+}
+
+void importSequenceEmpty(Node &n) { n.set(0, Item(Elements())); }
+
+void importSequenceAt(Node &n) {
+  const Elements *list = n.sequence(0);
+  auto at = list ? position(n, 1, list->size(), list->size() - 1) : llvm::None;
+  if (at)
+    n.set(0, (*list)[*at]);
+}
+
+void importSequenceInsert(Node &n) {
+  const Elements *list = n.sequence(0);
+  if (!list)
+    return;
+  auto at = n.numInputs() > 2 && n.has(2) ? position(n, 2, list->size(), list->size())
+                                          : llvm::Optional<size_t>(list->size());
+  if (!at || !n.has(1))
+    return;
+  Elements longer = *list;
+  longer.insert(longer.begin() + std::ptrdiff_t(*at), n.input(1));
+  n.set(0, Item(std::move(longer)));
+}
+
+void importSequenceErase(Node &n) {
+  const Elements *list = n.sequence(0);
+  if (!list)
+    return;
+  if (list->empty()) {
+    n.error("operand " + n.inputName(0) + ": nothing can be erased from an empty sequence");
+    return;
+  }
+  auto at = n.has(1) ? position(n, 1, list->size(), list->size() - 1)
+                     : llvm::Optional<size_t>(list->size() - 1);
+  if (!at)
+    return;
+  Elements shorter = *list;
+  shorter.erase(shorter.begin() + std::ptrdiff_t(*at));
+  n.set(0, Item(std::move(shorter)));
+}
+
+void importSequenceLength(Node &n) {
+  if (const Elements *list = n.sequence(0))
+    n.set(0, n.b.constant(Tensor::fromInts({int64_t(list->size())}).reshaped({})));
+}
+
+void importConcatFromSequence(Node &n) {
+  const Elements *list = n.sequence(0);
+  if (!list)
+    return;
+  if (list->empty()) {
+    n.error("operand " + n.inputName(0) + ": an empty sequence has no type");
+    return;
+  }
+  const bool isNew = n.boolAttr("new_axis", false);
+  const int64_t rank = int64_t(list->front()->type().rank()) + (isNew ? 1 : 0);
+  if (auto axis = n.axis(n.intAttr("axis", 0), rank))
+    n.set(0, stackAlong(n.b, *list, *axis, isNew));
+}
+
+void importSplitToSequence(Node &n) {
+  if (!n.checkRank(0, 1))
+    return;
+  auto axis = n.axis(n.intAttr("axis", 0), n.rank(0));
+  if (!axis)
+    return;
+  const Type t = n.type(0);
+  const Dim extent = t.dim(unsigned(*axis));
+  if (!extent.isConstant()) {
+    n.error("expected a known extent of dimension " + std::to_string(*axis) + ", found " +
+            toString(t) + "; give its symbols values with --bind");
+    return;
+  }
+  // One size for all pieces but the last, or one for each.
+  Ints sizes;
+  bool dropsAxis = false;
+  if (n.has(1)) {
+    auto given = n.constantOperand(1);
+    if (!given)
+      return;
+    const int64_t size = given->size() == 1 ? given->intAt(0) : 0;
+    if (n.rank(1) == 0 && size < 1) {
+      n.error("operand " + n.inputName(1) + ": expected pieces of 1 and more, found " +
+              std::to_string(size));
+      return;
+    }
+    if (n.rank(1) == 0)
+      for (int64_t left = extent.constant(); left > 0; left -= size)
+        sizes.push_back(std::min(size, left));
+    else
+      for (int64_t i = 0; i < given->size(); ++i)
+        sizes.push_back(given->intAt(i));
+  } else {
+    sizes.assign(size_t(extent.constant()), 1);
+    dropsAxis = !n.boolAttr("keepdims", true);
+  }
+  int64_t total = 0;
+  for (int64_t s : sizes)
+    total = s < 0 ? INT64_MIN / 2 : total + s;
+  if (total != extent.constant()) {
+    n.error("operand " + n.inputName(1) + ": expected sizes that add up to " + text({extent}, ""));
+    return;
+  }
+  Elements pieces;
+  Dim start = n.dim(0);
+  for (int64_t s : sizes) {
+    Value *piece = sliceAlong(n.b, n.input(0), *axis, start, n.dim(s), 1);
+    if (piece && dropsAxis) {
+      Shape shape(t.shape().begin(), t.shape().end());
+      shape.erase(shape.begin() + *axis);
+      piece = n.b.reshape(piece, shape);
+    }
+    if (!piece)
+      return;
+    pieces.push_back(piece);
+    start = start + s;
+  }
+  n.set(0, Item(std::move(pieces)));
+}
+
+void importSequenceMap(Node &n) {
+  const onnx::AttributeProto *body = n.attr("body");
+  const Elements *first = n.sequence(0);
+  if (!first)
+    return;
+  if (!body || !body->has_g() || body->g().input_size() != int(n.numInputs()) ||
+      body->g().output_size() != int(n.numOutputs())) {
+    n.error("attribute body: expected a graph of " + std::to_string(n.numInputs()) +
+            " inputs and " + std::to_string(n.numOutputs()) + " outputs");
+    return;
+  }
+  std::vector<Elements> results(n.numOutputs());
+  for (size_t i = 0; i < first->size(); ++i) {
+    Items arguments, made;
+    for (const Item &item : n.items()) { // a tensor is the same for every element
+      if (item.elements() && item.elements()->size() != first->size()) {
+        n.error("sequences differ in length: " + std::to_string(first->size()) + " and " +
+                std::to_string(item.elements()->size()));
+        return;
+      }
+      arguments.push_back(item.elements() ? Item((*item.elements())[i]) : item);
+    }
+    if (!n.graph.importInline(n, body->g(), "body_" + std::to_string(i), arguments, made))
+      return;
+    for (size_t k = 0; k < made.size(); ++k) {
+      if (!made[k].tensor()) {
+        n.error("attribute body: result " + std::to_string(k) + " is no tensor");
+        return;
+      }
+      results[k].push_back(made[k].tensor());
+    }
+  }
+  for (unsigned k = 0; k < results.size(); ++k)
+    n.set(k, Item(std::move(results[k])));
+}
+
+void importOptional(Node &n) { n.set(0, n.numInputs() > 0 ? n.item(0) : Item()); }
+
+void importOptionalGetElement(Node &n) {
+  if (n.item(0))
+    n.set(0, n.item(0));
+  else
+    n.error("operand " + n.inputName(0) + " holds no value");
+}
+
+void importOptionalHasElement(Node &n) {
+  n.set(0, n.b.scalarConstant(Element::Bool, n.numInputs() > 0 && n.item(0) ? 1 : 0));
+}
+
+} // namespace tenon::frontend

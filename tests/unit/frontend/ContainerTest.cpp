@@ -1,0 +1,202 @@
+// Tests sequences and optionals, which are lowered to their tensors: what names the interface gets,
+// positions, control flow around them, errors.
+#include "Support.h"
+
+using namespace tenon;
+using namespace tenon::test;
+
+namespace {
+
+using Numbers = std::vector<double>;
+
+void declareSequence(onnx::ValueInfoProto *info, const std::string &name,
+                     const DeclaredShape &shape) {
+  onnx::ValueInfoProto element;
+  declare(&element, name, shape);
+  info->set_name(name);
+  *info->mutable_type()->mutable_sequence_type()->mutable_elem_type() = element.type();
+}
+
+/// Bytes of a model bound to `counts` elements of its sequences.
+struct Unfolded {
+  Context context;
+  Diagnostics diagnostics;
+  llvm::Optional<ImportedModel> model;
+  std::string messages;
+  explicit Unfolded(const TestModel &m, const std::map<std::string, int64_t> &counts = {}) {
+    if (auto parsed = OnnxModel::parse(m.bytes(), "", diagnostics)) {
+      parsed->unfold(counts);
+      model = parsed->toModule(context, {}, diagnostics);
+    }
+    llvm::raw_string_ostream os(messages);
+    diagnostics.print(os);
+  }
+  Graph &graph() { return model->module->graph(); }
+  std::vector<Tensor> run(llvm::ArrayRef<Tensor> inputs) {
+    std::vector<Tensor> outputs;
+    EXPECT_TRUE(interpret(graph(), inputs, outputs, diagnostics));
+    return outputs;
+  }
+};
+
+/// s of two elements of one declared symbol, y of one: their concatenation and all of them.
+TestModel sequenceModel() {
+  TestModel m;
+  declareSequence(m.graph.add_input(), "s", {"N"});
+  m.input("y", {"1"});
+  ints(m.graph, "at", {-1}, /*scalar=*/true);
+  m.node("SequenceInsert", {"s", "y", "at"}, {"longer"});
+  set(m.node("ConcatFromSequence", {"longer"}, {"joined"}), "axis", int64_t(0));
+  m.output("longer");
+  m.output("joined");
+  return m;
+}
+
+TEST(Containers, ElementsAreInputsAndOutputs) {
+  TestModel m = sequenceModel();
+  Context context;
+  Diagnostics diagnostics;
+  auto parsed = OnnxModel::parse(m.bytes(), "", diagnostics);
+  ASSERT_TRUE(parsed);
+  ASSERT_EQ(parsed->inputs().size(), 2u);
+  EXPECT_EQ(parsed->inputs()[0].container, Container::Sequence);
+  parsed->unfold({{"s", 2}});
+  ASSERT_EQ(parsed->inputs().size(), 3u);
+  EXPECT_EQ(parsed->inputs()[1].name, "s[1]");
+  // The symbol has a value of its own in each element.
+  ImportOptions options;
+  ASSERT_TRUE(parsed->bindFromData({floats({2}, {1, 2}), floats({3}, {4, 5, 6}), floats({1}, {3})},
+                                   options, diagnostics));
+  auto model = parsed->toModule(context, options, diagnostics);
+  ASSERT_TRUE(model);
+  Graph &g = model->module->graph();
+  EXPECT_EQ(g.outputNames,
+            (std::vector<std::string>{"longer[0]", "longer[1]", "longer[2]", "joined"}));
+  std::vector<Tensor> outputs;
+  ASSERT_TRUE(interpret(g, {floats({2}, {1, 2}), floats({3}, {4, 5, 6}), floats({1}, {3})}, outputs,
+                        diagnostics));
+  // -1 is the place before the last element.
+  EXPECT_EQ(values(outputs[3]), Numbers({1, 2, 3, 4, 5, 6}));
+}
+
+TEST(Containers, TheNumberOfElementsHasToBeSaid) {
+  Unfolded u(sequenceModel());
+  EXPECT_TRUE(mentions(u.messages, "input 's' is a sequence: say how many elements it has with "
+                                   "--bind s=1"));
+}
+
+TEST(Containers, PositionsOutsideAreNamed) {
+  TestModel m;
+  m.input("x", {"2"});
+  ints(m.graph, "at", {2}, /*scalar=*/true);
+  m.node("SequenceConstruct", {"x", "x"}, {"s"});
+  m.node("SequenceAt", {"s", "at"}, {"y"});
+  m.output("y");
+  Imported i(m);
+  EXPECT_TRUE(mentions(i.messages, "expected one position in a sequence of 2"));
+  TestModel wrong;
+  wrong.input("x", {"2"});
+  wrong.node("SequenceConstruct", {"x"}, {"s"});
+  wrong.node("Abs", {"s"}, {"y"});
+  wrong.output("y");
+  Imported w(wrong);
+  EXPECT_TRUE(mentions(w.messages, "operand 's' is a sequence: expected a tensor"));
+}
+
+TEST(Containers, SplitKeepsWhatIsLeft) {
+  TestModel m;
+  m.input("x", {"5"});
+  ints(m.graph, "size", {2}, /*scalar=*/true);
+  m.node("SplitToSequence", {"x", "size"}, {"s"});
+  m.node("SequenceErase", {"s"}, {"y"});
+  m.output("s");
+  m.output("y");
+  Unfolded u(m);
+  ASSERT_TRUE(u.model) << u.messages;
+  ASSERT_EQ(u.graph().outputNames.size(), 5u);
+  auto out = u.run({floats({5}, {1, 2, 3, 4, 5})});
+  EXPECT_EQ(values(out[2]), Numbers({5}));
+  EXPECT_EQ(values(out[4]), Numbers({3, 4}));
+}
+
+/// If on an input: sequences of `first` and `second` copies of x.
+TestModel branchModel(int first, int second) {
+  TestModel m;
+  m.input("c", {}, onnx::TensorProto::BOOL);
+  m.input("x", {"2"});
+  auto *n = m.node("If", {"c"}, {"s"});
+  for (auto [name, count] : {std::pair("then_branch", first), std::pair("else_branch", second)}) {
+    onnx::GraphProto &g = setGraph(n, name);
+    node(g, count == first ? "Neg" : "Abs", {"x"}, {"v"});
+    node(g, "SequenceConstruct", std::vector<std::string>(size_t(count), "v"), {"list"});
+    g.add_output()->set_name("list");
+  }
+  m.node("SequenceLength", {"s"}, {"n"});
+  m.output("s");
+  m.output("n");
+  return m;
+}
+
+TEST(Containers, BranchesOfOneLength) {
+  Unfolded u(branchModel(2, 2));
+  ASSERT_TRUE(u.model) << u.messages;
+  Tensor no(Element::Bool, {});
+  auto out = u.run({no, floats({2}, {-1, 2})});
+  ASSERT_EQ(out.size(), 3u);
+  EXPECT_EQ(out[2].intAt(0), 2);
+  Unfolded differs(branchModel(2, 1));
+  EXPECT_TRUE(mentions(differs.messages, "is not as long a sequence in both branches"));
+}
+
+TEST(Containers, LoopsThatGrowOneAreUnrolled) {
+  TestModel m;
+  m.input("x", {"2"});
+  ints(m.graph, "three", {3}, /*scalar=*/true);
+  m.node("SequenceEmpty", {}, {"none"});
+  auto *n = m.node("Loop", {"three", "", "none"}, {"all", "steps"});
+  onnx::GraphProto &body = setGraph(n, "body");
+  for (const char *name : {"i", "c", "list"})
+    body.add_input()->set_name(name);
+  set(node(body, "Cast", {"i"}, {"f"}), "to", int64_t(onnx::TensorProto::FLOAT));
+  node(body, "Mul", {"x", "f"}, {"v"});
+  node(body, "SequenceInsert", {"list", "v"}, {"more"});
+  node(body, "Identity", {"c"}, {"again"});
+  for (const char *name : {"again", "more", "f"})
+    body.add_output()->set_name(name);
+  m.output("all");
+  m.output("steps");
+  Unfolded u(m);
+  ASSERT_TRUE(u.model) << u.messages;
+  auto out = u.run({floats({2}, {1, 10})});
+  ASSERT_EQ(out.size(), 4u);
+  EXPECT_EQ(values(out[2]), Numbers({2, 20}));
+  EXPECT_EQ(values(out[3]), Numbers({0, 1, 2}));
+}
+
+TEST(Containers, OptionalsHoldAValueOrNone) {
+  for (int64_t count : {0, 1}) {
+    TestModel m;
+    onnx::ValueInfoProto element, *info = m.graph.add_input();
+    declare(&element, "o", {"2"});
+    info->set_name("o");
+    *info->mutable_type()->mutable_optional_type()->mutable_elem_type() = element.type();
+    m.node("OptionalHasElement", {"o"}, {"has"});
+    m.node("Identity", {"o"}, {"same"});
+    m.output("has");
+    declare(&element, "same", {"2"});
+    auto *same = m.graph.add_output();
+    same->set_name("same");
+    *same->mutable_type()->mutable_optional_type()->mutable_elem_type() = element.type();
+    Unfolded u(m, {{"o", count}});
+    ASSERT_TRUE(u.model) << u.messages;
+    std::vector<Tensor> inputs(size_t(count), floats({2}, {1, 2}));
+    auto out = u.run(inputs);
+    ASSERT_EQ(out.size(), size_t(1 + count));
+    EXPECT_EQ(out[0].intAt(0), count);
+    if (count) {
+      EXPECT_EQ(u.graph().outputNames[1], "same[0]");
+    }
+  }
+}
+
+} // namespace
