@@ -8,6 +8,7 @@
 #include "passes/AssignPrecision.h"
 #include "passes/Canonicalize.h"
 #include "passes/ConcatInPlace.h"
+#include "passes/ConstantChannels.h"
 #include "passes/Cse.h"
 #include "passes/Dce.h"
 #include "passes/DecomposeConvTranspose.h"
@@ -103,6 +104,10 @@ const PassInfo kTable[] = {
     {Pattern, "integer-arithmetic.rescale", "sums, contractions and averages in fixed point"},
     {Pattern, "integer-arithmetic.mul-high", "rescaling in 32 bits, where no result is a tie"},
     {Pattern, "integer-arithmetic.contract", "contractions that floats follow sum integers"},
+
+    // ConstantChannels.cpp
+    {Pass, "constant-channels", "channels of known values are not computed", runConstantChannels},
+    {Pattern, "constant-channels.remove", "filters whose integers are known from the weights"},
 
     // RaiseNormalize.cpp
     {Pass, "raise-normalize", "normalisations made of reductions and maps become one operation",
