@@ -34,7 +34,8 @@ llvm::Optional<FixedPoint> toFixedPoint(llvm::ArrayRef<PerChannel> factors);
 /// where after = s + before − 32, if no product can lie halfway between two results and nothing
 /// overflows for |n| ≤ bound.
 struct HighProduct {
-  int64_t before = 0, after = 0;
+  int64_t before = 0;
+  std::vector<int64_t> after; // one number, or one per channel
 };
 /// `bounds`: one number, or one per channel.
 llvm::Optional<HighProduct> toHighProduct(const FixedPoint &f, llvm::ArrayRef<int64_t> bounds);

@@ -6,6 +6,7 @@
 //     clamp(%r + zero point, low, high)        clamp(%r + zero point, low, high)
 #include "passes/Rescale.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace tenon {
@@ -164,6 +165,17 @@ Value *buildRescale(Builder &b, const QuantizedSum &q, const RescalePlan &plan, 
   std::vector<std::vector<int64_t>> offsets;
   for (const IntegerTerm &t : s.terms)
     offsets.push_back(offsetOf(t, plan));
+  // Half a step, and the zero point as long as the sum keeps to 31 bits.
+  int64_t zero = q.zero;
+  std::vector<int64_t> halves;
+  if (high32) {
+    const std::vector<int64_t> &after = plan.high32->after;
+    const int64_t most = *std::max_element(after.begin(), after.end());
+    const int64_t inside = std::abs(zero) < (int64_t(1) << 28 >> most) ? zero : 0;
+    for (int64_t a : after)
+      halves.push_back((int64_t(1) << (a - 1)) + inside * (int64_t(1) << a));
+    zero -= inside;
+  }
   Operands in(b, s.axis);
   for (size_t t = 0; t < tensors.size(); ++t) {
     in.tensor(tensors[t], s.terms[t].map);
@@ -172,7 +184,12 @@ Value *buildRescale(Builder &b, const QuantizedSum &q, const RescalePlan &plan, 
   }
   if (!plan.addend.empty())
     in.list(plan.addend, Element::I64);
-  in.list(plan.fixed.shifts, Element::I32);
+  if (high32) {
+    in.list(halves, Element::I32);
+    in.list(plan.high32->after, Element::I32);
+  } else {
+    in.list(plan.fixed.shifts, Element::I32);
+  }
 
   llvm::SmallVector<Dim, 6> space(result.shape().begin(), result.shape().end());
   Operation *map =
@@ -190,16 +207,9 @@ Value *buildRescale(Builder &b, const QuantizedSum &q, const RescalePlan &plan, 
           sum = sum ? body.scalar(Op::Add, {sum, product}) : product;
         }
         Value *rounded = nullptr;
-        int64_t zero = q.zero;
         if (high32) {
-          const int64_t after = plan.high32->after;
-          int64_t half = int64_t(1) << (after - 1);
-          if (std::abs(zero) < (int64_t(1) << 28 >> after)) { // the sum keeps to 31 bits
-            half += zero << after;
-            zero = 0;
-          }
-          rounded = body.scalar(Op::ShiftRight,
-                                {body.scalar(Op::Add, {sum, constant(half)}), constant(after)});
+          sum = body.scalar(Op::Add, {sum, args.list(halves, e)});
+          rounded = body.scalar(Op::ShiftRight, {sum, args.list(plan.high32->after, e)});
         } else {
           sum = args.plus(sum, plan.addend);
           rounded = body.scalar(Op::RoundShift,

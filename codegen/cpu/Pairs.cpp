@@ -171,13 +171,13 @@ void enumerateConv(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) 
   std::string why;
   const ConvProblem p = pairsProblem(*in.form.anchor, why)->conv;
   const int64_t plane = (p.outHeight * p.outWidth).upper();
-  // Weights are widened once for all outputs of a tile, inputs are loaded once for all filters;
-  // 14 registers hold no more than these.
-  if (plane > 1)
-    out.push_back({"conv_pairs", {{"mr", std::min<int64_t>(plane, 4)}, {"nr", 1}}});
-  out.push_back({"conv_pairs",
-                 {{"mr", std::min<int64_t>(plane, 2)},
-                  {"nr", std::min<int64_t>(p.filters, plane == 1 ? 4 : 2)}}});
+  // Weights are widened once for all outputs of a tile, inputs are loaded once for all filters; 14
+  // registers hold no more than these.
+  int64_t mr = std::min<int64_t>(plane, 4);
+  if (plane > 4 && plane % 4 != 0 && plane % 3 == 0)
+    mr = 3; // whole tiles need no code for the last few outputs
+  out.push_back(
+      {"conv_pairs", {{"mr", mr}, {"nr", mr == 1 ? std::min<int64_t>(p.filters, 4) : 1}}});
 }
 
 void enumerateDepthwise(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
@@ -228,7 +228,17 @@ void packConv(const TacticInput &in, const Schedule &, llvm::SmallVectorImpl<Pac
   out.push_back({source->index(), Layout::get(w.context(), axes)});
 }
 
-int64_t patchBytes(const ConvProblem &p, const Schedule &s) {
+/// As reads_bytes in runtime/cpu/conv_pairs.h: no patch at all.
+bool readsBytes(const TacticInput &in, const PairsProblem &q, const Schedule &s) {
+  const ConvProblem &p = q.conv;
+  return *s.get("mr") == 1 && p.kernelH == 1 && p.kernelW == 1 && p.channels % 4 == 0 &&
+         p.padTop == 0 && p.padLeft == 0 && inputStrides(in.form, q).strides[1].isConstant(1);
+}
+
+int64_t patchBytes(const TacticInput &in, const PairsProblem &q, const Schedule &s) {
+  const ConvProblem &p = q.conv;
+  if (readsBytes(in, q, s))
+    return 0;
   return *s.get("mr") * 2 * int64_t(llvm::alignTo(p.channels * p.kernelH * p.kernelW, 4));
 }
 
@@ -244,7 +254,7 @@ int64_t inArena(int64_t bytes) { return bytes <= kStackBytes ? 0 : bytes; }
 
 int64_t scratchConv(const TacticInput &in, const Schedule &s) {
   std::string why;
-  return inArena(patchBytes(pairsProblem(*in.form.anchor, why)->conv, s));
+  return inArena(patchBytes(in, *pairsProblem(*in.form.anchor, why), s));
 }
 
 int64_t scratchDepthwise(const TacticInput &in, const Schedule &) {
@@ -281,14 +291,16 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   const Dim zero = x.offset.node()->context->dim(0);
   const std::string element =
       depthwise ? cppElement(form.anchor->operand(0)->type().element()).str() : "uint32_t";
-  const int64_t bytes = depthwise ? planeBytes(p) : patchBytes(p, s);
+  const int64_t bytes = depthwise ? planeBytes(p) : patchBytes(in, q, s);
   SourceWriter &c = out.code();
   c.line("const auto x = " + out.view(form.anchorInputs[0].inputs[0].source, x) + ";");
   c.line("const auto *w = " + out.pointer(form.anchorInputs[1].inputs[0].source, zero) + ";");
   c.line("const auto outs = " + out.outputs(form, plane) + ";");
   c.line("const auto ins = " + inputsIn(out, form.body, plane, q.places()) + ";");
   std::string room = out.scratchPointer(element);
-  if (inArena(bytes) == 0) {
+  if (bytes == 0) {
+    room = "nullptr";
+  } else if (inArena(bytes) == 0) {
     room = depthwise ? "plane" : "patches";
     c.line("alignas(8) " + element + " " + room + "[" +
            std::to_string(depthwise ? bytes : bytes / 4) + "];");

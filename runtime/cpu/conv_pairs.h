@@ -14,7 +14,8 @@
 // x: view over (n, c, h, w) with taps and channels of a row as one run (c stride fixed<1> and w
 // stride fixed<channels>, or one channel and w stride fixed<1>), or channels alone (dilation_w >
 // 1). w: int8_t [filters][kernel_h][kernel_w][channels]. zero: of x. patches: patch_words<Cfg>
-// words, aligned to 8 bytes. outs, ins: packs of views over (n, k, 0, pixel).
+// words, aligned to 8 bytes; null where reads_bytes<Cfg, X>. outs, ins: packs of views over (n, k,
+// 0, pixel).
 #ifndef TENON_RUNTIME_CPU_CONV_PAIRS_H
 #define TENON_RUNTIME_CPU_CONV_PAIRS_H
 
@@ -28,6 +29,10 @@ namespace detail {
 template <class Cfg>
 inline constexpr index_t patch_depth =
     decltype(Cfg::kernel_h)::value *decltype(Cfg::kernel_w)::value *decltype(Cfg::channels)::value;
+
+/// Whether an extent is known to be a multiple of N.
+template <index_t N, class D> inline constexpr bool divides = false;
+template <index_t N, index_t E> inline constexpr bool divides<N, fixed<E>> = E % N == 0;
 
 /// Widens `count` bytes to pairs, less `zero`; a last group that is not full is filled up with 0.
 /// The two words of each group of four lie `Step` words behind those before.
@@ -52,6 +57,27 @@ template <int Step> TENON_FN uint32_t *clear_groups(index_t count, uint32_t *to)
   for (; count > 0; --count, to += Step)
     to[0] = to[1] = 0;
   return to;
+}
+
+/// A patch that lies in memory as bytes, widened whenever it is read: for one output at a time,
+/// when all weights are read but once, that costs less than room for it.
+template <class T> struct byte_patch {
+  const T *data;
+  uint32_t minus_zero;
+  TENON_FN byte_patch &operator+=(index_t words) {
+    data += 2 * words;
+    return *this;
+  }
+};
+template <int Offset, class T>
+TENON_FN void load_words(const byte_patch<T> &x, uint32_t &first, uint32_t &second) {
+  const uint32_t bytes = load_word(x.data + 2 * Offset);
+  first = widen<T>::even(x.minus_zero, bytes);
+  second = widen<T>::odd(x.minus_zero, bytes);
+}
+template <int Offset>
+TENON_FN void load_words(const uint32_t *x, uint32_t &first, uint32_t &second) {
+  tenon::load_words<Offset>(x, first, second);
 }
 
 /// The patch of one output, whose window starts at row ih, column iw.
@@ -133,8 +159,8 @@ TENON_FN void finish_outputs(indices<I...>, indices<O...>, const int32_t (&acc)[
 
 /// acc[k][r] += four products of filter k of NR with patch r of MR. `weights(k)` gives four bytes;
 /// the words of the patches start Offset words from x.
-template <int MR, int NR, int Offset, class Weights>
-TENON_FN void multiply_group(const Weights &weights, const uint32_t *x, int32_t (&acc)[NR][MR]) {
+template <int MR, int NR, int Offset, class Weights, class Source>
+TENON_FN void multiply_group(const Weights &weights, const Source &x, int32_t (&acc)[NR][MR]) {
   if constexpr (NR == 1) { // few registers: each patch is loaded when it is needed
     const uint32_t four = weights(fixed<0>{}), even = widen_even(four), odd = widen_odd(four);
     unroll<MR>([&](auto r) TENON_LAMBDA {
@@ -158,8 +184,8 @@ TENON_FN void multiply_group(const Weights &weights, const uint32_t *x, int32_t 
 }
 
 /// acc[k][r] += the product of filter k of NR with patch r of MR, of Step / 2 that lie interleaved.
-template <int MR, int NR, int Step, index_t Depth>
-TENON_FN void multiply_patches(const int8_t *w, const uint32_t *x, int32_t (&acc)[NR][MR]) {
+template <int MR, int NR, int Step, index_t Depth, class Source>
+TENON_FN void multiply_patches(const int8_t *w, Source x, int32_t (&acc)[NR][MR]) {
   constexpr int at_once = 4; // groups of four between two steps of the pointers
   constexpr index_t groups = Depth / 4, rounds = groups / at_once;
   constexpr int rest = int(groups % at_once), tail = int(Depth % 4);
@@ -187,8 +213,8 @@ TENON_FN void multiply_patches(const int8_t *w, const uint32_t *x, int32_t (&acc
 }
 
 /// MR outputs of all filters, NR at a time.
-template <int MR, class Cfg, class Outs, class Ins, class Body>
-TENON_TILE void filter_patches(const Cfg &cfg, const int8_t *w, const uint32_t *patches, index_t n,
+template <int MR, class Cfg, class Source, class Outs, class Ins, class Body>
+TENON_TILE void filter_patches(const Cfg &cfg, const int8_t *w, Source patches, index_t n,
                                index_t pixel, const Outs &outs_, const Ins &ins_,
                                const Body &body) {
   constexpr int nr = Cfg::nr, step = 2 * Cfg::mr;
@@ -213,6 +239,15 @@ TENON_TILE void filter_patches(const Cfg &cfg, const int8_t *w, const uint32_t *
     some(fixed<filters % nr>{});
 }
 
+/// Whether outputs are computed one at a time from bytes as they lie: windows of one tap, whose
+/// channels are a run of whole groups.
+template <class Cfg, class X>
+inline constexpr bool reads_bytes =
+    Cfg::mr == 1 &&
+    patch_depth<Cfg> == decltype(Cfg::channels)::value &&decltype(Cfg::channels)::value % 4 == 0 &&
+    decltype(Cfg::pad_top)::value == 0 && decltype(Cfg::pad_left)::value == 0 &&
+    is_same<bare<decltype(X{}.strides.template get<1>())>, fixed<1>>;
+
 } // namespace detail
 
 /// Words of all patches.
@@ -225,6 +260,19 @@ void conv_pairs(const Cfg &cfg, const X &x, const int8_t *w, int32_t zero, uint3
   using namespace detail;
   constexpr int mr = Cfg::mr;
   const index_t out_w = cfg.out_w, pixels = index_t(cfg.out_h) * out_w;
+  using Area = decltype(product(cfg.out_h, cfg.out_w));
+  constexpr bool whole = divides<mr, Area>; // no tile is partly outside
+  if constexpr (reads_bytes<Cfg, X>) {
+    using T = bare<typename X::element>;
+    for (index_t n = 0; n < index_t(cfg.batch); ++n)
+      for (index_t pixel = 0; pixel < pixels; ++pixel) {
+        const index_t at[4] = {n, 0, pixel / out_w * index_t(cfg.stride_h),
+                               pixel % out_w * index_t(cfg.stride_w)};
+        const byte_patch<T> patch{x.data + x.offset(at), make_pair16(-zero, -zero)};
+        filter_patches<1>(cfg, w, patch, n, pixel, outs, ins, body);
+      }
+    return;
+  }
   for (index_t n = 0; n < index_t(cfg.batch); ++n) {
     index_t oh = 0, ow = 0;
     for (index_t pixel = 0; pixel < pixels; pixel += mr) {
@@ -237,10 +285,10 @@ void conv_pairs(const Cfg &cfg, const X &x, const int8_t *w, int32_t zero, uint3
           ++oh;
         }
       }
-      if (count == mr)
+      if (whole || count == mr)
         filter_patches<mr>(cfg, w, patches, n, pixel, outs, ins, body);
-      else // the last few, one by one
-        for (index_t r = 0; r < count; ++r)
+      if constexpr (!whole) // the last few, one by one
+        for (index_t r = 0; count < mr && r < count; ++r)
           filter_patches<1>(cfg, w, patches + 2 * r, n, pixel + r, outs, ins, body);
     }
   }
