@@ -197,7 +197,8 @@ TENON_FN void multiply_patches(const int8_t *w, Source x, int32_t (&acc)[NR][MR]
     w += 4 * decltype(count)::value;
     x += Step * decltype(count)::value;
   };
-  for (const int8_t *const end = w + rounds * 4 * at_once; w != end;)
+  const int8_t *const end = w + rounds * 4 * at_once;
+  while (w != end)
     some(fixed<at_once>{});
   if constexpr (rest != 0)
     some(fixed<rest>{});
