@@ -1,51 +1,17 @@
 // Defines the tactics `conv_pairs` and `depthwise_pairs`: sums of 8-bit integers on cores that
 // multiply two pairs of 16-bit integers at once (runtime/cpu/conv_pairs.h, depthwise_pairs.h).
 // conv_pairs takes matrix products, too, as convolutions of one row.
-#include "codegen/cpu/Tactics.h"
+#include "codegen/cpu/Pairs.h"
 
-#include "codegen/ConvProblem.h"
 #include "codegen/cpu/Operands.h"
 #include "codegen/cpu/Prologue.h"
+#include "codegen/cpu/Tactics.h"
 #include "codegen/cpu/Window.h"
 
 #include "llvm/Support/MathExtras.h"
 
 namespace tenon::cpu {
 namespace {
-
-/// Memory on the stack up to this many bytes, in the arena beyond: small enough for any stack, and
-/// most layers then take nothing from the arena's largest moment.
-constexpr int64_t kStackBytes = 512;
-
-/// A contraction as a convolution over (n, c, h, w).
-struct PairsProblem {
-  ConvProblem conv;
-  bool matrix = false, transB = false;
-  /// Height and width change places: windows along the height only, over images of one column.
-  bool upright = false;
-
-  Strides plane(const Strides &s) const {
-    Strides r;
-    r.offset = s.offset;
-    if (matrix) { // (m, n) → (0, n, 0, m)
-      const Dim zero = s.offset.node()->context->dim(0);
-      r.strides = {zero, s.strides[1], zero, s.strides[0]};
-      return r;
-    }
-    r = inPlane(s, conv);
-    if (upright)
-      std::swap(r.strides[2], r.strides[3]);
-    return r;
-  }
-  llvm::SmallVector<int, 6> places() const {
-    if (matrix)
-      return {3, 1};
-    auto p = planePlaces(conv);
-    if (upright)
-      std::swap(p[p.size() - 2], p[p.size() - 1]);
-    return p;
-  }
-};
 
 void turn(ConvProblem &p) {
   std::swap(p.inHeight, p.inWidth);
@@ -54,6 +20,31 @@ void turn(ConvProblem &p) {
   std::swap(p.strideH, p.strideW);
   std::swap(p.dilationH, p.dilationW);
   std::swap(p.padTop, p.padLeft);
+}
+
+} // namespace
+
+Strides PairsProblem::plane(const Strides &s) const {
+  Strides r;
+  r.offset = s.offset;
+  if (matrix) { // (m, n) → (0, n, 0, m)
+    const Dim zero = s.offset.node()->context->dim(0);
+    r.strides = {zero, s.strides[1], zero, s.strides[0]};
+    return r;
+  }
+  r = inPlane(s, conv);
+  if (upright)
+    std::swap(r.strides[2], r.strides[3]);
+  return r;
+}
+
+llvm::SmallVector<int, 6> PairsProblem::places() const {
+  if (matrix)
+    return {3, 1};
+  auto p = planePlaces(conv);
+  if (upright)
+    std::swap(p[p.size() - 2], p[p.size() - 1]);
+  return p;
 }
 
 llvm::Optional<PairsProblem> pairsProblem(const Operation &op, std::string &why) {
@@ -85,7 +76,6 @@ llvm::Optional<PairsProblem> pairsProblem(const Operation &op, std::string &why)
   return q;
 }
 
-/// The zero point of x, which has to be one number known at compile time.
 llvm::Optional<int64_t> zeroPoint(const GroupForm &form, std::string &why) {
   if (form.anchorInputs.size() < 3)
     return 0;
@@ -96,6 +86,8 @@ llvm::Optional<int64_t> zeroPoint(const GroupForm &form, std::string &why) {
   }
   return (*v->def()->find("value")->get<Literal>())->intAt(0);
 }
+
+namespace {
 
 /// What both kernels ask for: constant int8 weights, and results that lie along one line of pixels.
 llvm::Optional<PairsProblem> matchPairs(const TacticInput &in, std::string &why) {
@@ -131,10 +123,14 @@ llvm::Optional<PairsProblem> matchPairs(const TacticInput &in, std::string &why)
   return q;
 }
 
+} // namespace
+
 Strides inputStrides(const GroupForm &form, const PairsProblem &q) {
   const ScalarProgram &x = form.anchorInputs[0];
   return q.plane(stridesOf(x.inputs[0], unsigned(x.space.size())));
 }
+
+namespace {
 
 bool matchConv(const TacticInput &in, std::string &why) {
   auto q = matchPairs(in, why);

@@ -153,6 +153,10 @@ template <class L> using u64 = typename L::template of<uint64_t>;
 template <class L> using b1 = typename L::template of<bool>;
 
 namespace detail {
+/// Lanes that bring loads, stores, broadcast and casts of their own (common/quads.h).
+template <class L, class = void> inline constexpr bool has_own = false;
+template <class L> inline constexpr bool has_own<L, decltype(void(L::own))> = L::own;
+
 /// Element type and lane count of a value: float has 1 lane of float, a 64-byte vector 16.
 template <class V> struct lane_traits {
   using element = V;
@@ -414,8 +418,11 @@ template <class T> TENON_FN void store_element(packed_pointer<T> p, compute_t<T>
 
 /// The same scalar in every lane.
 template <class L, class T> TENON_FN typename L::template of<T> broadcast(T x) {
+  if constexpr (detail::has_own<L>)
+    return L::template broadcast<T>(x);
+  else
 #if TENON_SIMD_WIDTH > 1
-  if constexpr (L::width > 1) {
+      if constexpr (L::width > 1) {
     if constexpr (detail::is_same<T, bool>)
       return i32<L>{} - int32_t(x);
     else
@@ -427,8 +434,11 @@ template <class L, class T> TENON_FN typename L::template of<T> broadcast(T x) {
 
 /// L::width neighbours from any address.
 template <class L, class T> TENON_FN typename L::template of<T> load(const T *p) {
+  if constexpr (detail::has_own<L>)
+    return L::template load<T>(p);
+  else
 #if TENON_SIMD_WIDTH > 1
-  if constexpr (L::width > 1) {
+      if constexpr (L::width > 1) {
     typename L::template of<detail::bits_t<T>> x;
     memcpy(&x, p, sizeof(x));
     return detail::decode<L, T>(x);
@@ -437,8 +447,11 @@ template <class L, class T> TENON_FN typename L::template of<T> load(const T *p)
     return load_element(p);
 }
 template <class L, class T> TENON_FN void store(T *p, typename L::template of<T> v) {
+  if constexpr (detail::has_own<L>)
+    L::template store<T>(p, v);
+  else
 #if TENON_SIMD_WIDTH > 1
-  if constexpr (L::width > 1) {
+      if constexpr (L::width > 1) {
     const auto x = detail::encode<L, T>(v);
     memcpy(p, &x, sizeof(x));
   } else
@@ -449,27 +462,39 @@ template <class L, class T> TENON_FN void store(T *p, typename L::template of<T>
 /// The first `count` (0 ... L::width) lanes only; the others read as zero and are never touched.
 template <class L, class T>
 TENON_FN typename L::template of<T> load_partial(const T *p, index_t count) {
+  if constexpr (detail::has_own<L>) {
+    T lanes[L::width] = {};
+    for (index_t i = 0; i < count; ++i)
+      lanes[i] = p[i];
+    return load<L, T>(lanes);
+  } else
 #if TENON_SIMD_WIDTH > 1
 #if defined(__AVX512VL__) // masked: a copy through memory would stall on store forwarding
-  if constexpr (L::width == 16 && sizeof(T) == 4)
-    return (typename L::template of<T>)_mm512_maskz_loadu_epi32(__mmask16((1u << count) - 1), p);
-  else if constexpr (L::width == 8 && sizeof(T) == 4)
-    return (typename L::template of<T>)_mm256_maskz_loadu_epi32(__mmask8((1u << count) - 1), p);
-  else
+    if constexpr (L::width == 16 && sizeof(T) == 4)
+      return (typename L::template of<T>)_mm512_maskz_loadu_epi32(__mmask16((1u << count) - 1), p);
+    else if constexpr (L::width == 8 && sizeof(T) == 4)
+      return (typename L::template of<T>)_mm256_maskz_loadu_epi32(__mmask8((1u << count) - 1), p);
+    else
 #endif
-      if constexpr (L::width > 1) {
-    typename L::template of<detail::bits_t<T>> x = {};
-    memcpy(&x, p, size_t(count) * sizeof(T));
-    return detail::decode<L, T>(x);
-  } else
+        if constexpr (L::width > 1) {
+      typename L::template of<detail::bits_t<T>> x = {};
+      memcpy(&x, p, size_t(count) * sizeof(T));
+      return detail::decode<L, T>(x);
+    } else
 #endif
-    return count > 0 ? load_element(p) : compute_t<T>{};
+      return count > 0 ? load_element(p) : compute_t<T>{};
 }
 template <class L, class T>
 TENON_FN void store_partial(T *p, typename L::template of<T> v, index_t count) {
+  if constexpr (detail::has_own<L>) {
+    T lanes[L::width];
+    store<L, T>(lanes, v);
+    for (index_t i = 0; i < count; ++i)
+      p[i] = lanes[i];
+  } else
 #if TENON_SIMD_WIDTH > 1
 #if defined(__AVX512VL__)
-  if constexpr (L::width == 16 && sizeof(T) == 4)
+      if constexpr (L::width == 16 && sizeof(T) == 4)
     _mm512_mask_storeu_epi32(p, __mmask16((1u << count) - 1), (__m512i)v);
   else if constexpr (L::width == 8 && sizeof(T) == 4)
     _mm256_mask_storeu_epi32(p, __mmask8((1u << count) - 1), (__m256i)v);

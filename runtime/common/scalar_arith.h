@@ -266,26 +266,30 @@ template <class L, class V> TENON_FN V round_shift(V a, V count) {
 }
 /// The upper 32 of the 64 bits of a product.
 template <class L> TENON_FN i32<L> mul_high(i32<L> a, i32<L> b) {
+  if constexpr (detail::has_own<L>)
+    return L::mul_high(a, b);
+  else {
 #if TENON_SIMD_WIDTH > 1 && defined(__AVX512F__)
-  if constexpr (L::width == 16) {
-    const __m512i x = (__m512i)a, y = (__m512i)b;
-    const __m512i even = _mm512_maskz_mul_epi32((__mmask8)-1, x, y);
-    const __m512i odd =
-        _mm512_maskz_mul_epi32((__mmask8)-1, _mm512_maskz_srli_epi64((__mmask8)-1, x, 32),
-                               _mm512_maskz_srli_epi64((__mmask8)-1, y, 32));
-    return (i32<L>)_mm512_mask_blend_epi32((__mmask16)0xaaaa,
-                                           _mm512_maskz_srli_epi64((__mmask8)-1, even, 32), odd);
-  }
+    if constexpr (L::width == 16) {
+      const __m512i x = (__m512i)a, y = (__m512i)b;
+      const __m512i even = _mm512_maskz_mul_epi32((__mmask8)-1, x, y);
+      const __m512i odd =
+          _mm512_maskz_mul_epi32((__mmask8)-1, _mm512_maskz_srli_epi64((__mmask8)-1, x, 32),
+                                 _mm512_maskz_srli_epi64((__mmask8)-1, y, 32));
+      return (i32<L>)_mm512_mask_blend_epi32((__mmask16)0xaaaa,
+                                             _mm512_maskz_srli_epi64((__mmask8)-1, even, 32), odd);
+    }
 #endif
 #if TENON_SIMD_WIDTH > 1 && defined(__AVX2__)
-  if constexpr (L::width == 8) {
-    const __m256i x = (__m256i)a, y = (__m256i)b;
-    const __m256i even = _mm256_mul_epi32(x, y);
-    const __m256i odd = _mm256_mul_epi32(_mm256_srli_epi64(x, 32), _mm256_srli_epi64(y, 32));
-    return (i32<L>)_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
-  }
+    if constexpr (L::width == 8) {
+      const __m256i x = (__m256i)a, y = (__m256i)b;
+      const __m256i even = _mm256_mul_epi32(x, y);
+      const __m256i odd = _mm256_mul_epi32(_mm256_srli_epi64(x, 32), _mm256_srli_epi64(y, 32));
+      return (i32<L>)_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
+    }
 #endif
-  return detail::convert<i32<L>>((detail::convert<i64<L>>(a) * detail::convert<i64<L>>(b)) >> 32);
+    return detail::convert<i32<L>>((detail::convert<i64<L>>(a) * detail::convert<i64<L>>(b)) >> 32);
+  }
 }
 
 /// a*b + c in one rounding, always.

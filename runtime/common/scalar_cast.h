@@ -48,6 +48,8 @@ TENON_FN typename L::template of<To> cast(typename L::template of<From> x) {
   using R = typename L::template of<To>;
   if constexpr (is_same<To, From>)
     return x;
+  else if constexpr (has_own<L>)
+    return L::template cast<To, From>(x);
   else if constexpr (is_same<To, bool>)
     return as_mask<L>(x != V{});
   else if constexpr (is_same<From, bool>)

@@ -1,0 +1,410 @@
+// Defines conv_quads and depthwise_quads: sums of products of 8-bit integers on cores with MVE
+// (common/quads.h), with bodies on four filters at once.
+//
+//   y[n, k, oh, ow] = body(sum over taps and channels of (x[...] - zero) * w[k, ...], ins...)
+//
+// conv_quads: the window of an output is one run of bytes, where x lies (1x1) or in a patch, whose
+// border holds the zero point. It meets four filters at a time, 16 products an instruction.
+//
+// depthwise_quads: four channels at a time, tap by tap, where x lies or in a patch at the border.
+//
+// Both multiply x as it is; sums[k], -zero times the sum of filter k, takes the zero point off.
+//
+// Config: as conv.h's, one group; channels and kernel fixed. depthwise_quads: channels, one filter
+// each.
+//   vector_body       conv_quads: whether quads.h has all functions of the body
+//
+// x: view over (n, c, h, w) of int8_t; depthwise_quads: c stride fixed<1>, w stride fixed.
+//
+// w: int8_t [filters][kernel_h][kernel_w][channels]; depthwise, whose channels are a multiple of 4:
+// [channels / 4][kernel_h][kernel_w][4].
+//
+// patch: kernel_h * kernel_w * channels bytes (null for pixels whose channels lie side by side).
+// sums: a word for each filter (null for a single output). outs, ins: packs of views over (n, k,
+// oh, ow).
+#ifndef TENON_RUNTIME_CPU_CONV_QUADS_H
+#define TENON_RUNTIME_CPU_CONV_QUADS_H
+
+#include "common/quads.h"
+#include "cpu/conv.h"
+
+namespace tenon {
+namespace cpu {
+namespace detail {
+
+// The innermost steps are written in assembly: compilers advance no pointers in loads, and load
+// ahead until the constants of bodies no longer fit in the eight vector registers. They do not see
+// that memory is read: these are for functions that are not inlined, and write nothing that they
+// read.
+#if defined(__ARM_FEATURE_MVE)
+/// 16 products of x with one filter, or with each of four; all pointers go on.
+TENON_FN void dot_16(const int8_t *&x, const int8_t *(&w)[1], int32_t (&acc)[1]) {
+  int8x16_t bytes, weights;
+  __asm__("vldrb.8 %q0, [%3], #16\n\t"
+          "vldrb.8 %q1, [%4], #16\n\t"
+          "vmladava.s8 %2, %q0, %q1"
+          : "=&t"(bytes), "=&t"(weights), "+Te"(acc[0]), "+r"(x), "+r"(w[0]));
+}
+TENON_FN void dot_16(const int8_t *&x, const int8_t *(&w)[4], int32_t (&acc)[4]) {
+  int8x16_t bytes, weights;
+  __asm__("vldrb.8 %q0, [%6], #16\n\t"
+          "vldrb.8 %q1, [%7], #16\n\t"
+          "vmladava.s8 %2, %q0, %q1\n\t"
+          "vldrb.8 %q1, [%8], #16\n\t"
+          "vmladava.s8 %3, %q0, %q1\n\t"
+          "vldrb.8 %q1, [%9], #16\n\t"
+          "vmladava.s8 %4, %q0, %q1\n\t"
+          "vldrb.8 %q1, [%10], #16\n\t"
+          "vmladava.s8 %5, %q0, %q1"
+          : "=&t"(bytes), "=&t"(weights), "+Te"(acc[0]), "+Te"(acc[1]), "+Te"(acc[2]),
+            "+Te"(acc[3]), "+r"(x), "+r"(w[0]), "+r"(w[1]), "+r"(w[2]), "+r"(w[3]));
+}
+#endif
+
+/// acc + the products of four bytes at x + XOffset and four at w + WOffset.
+template <index_t XOffset, index_t WOffset>
+TENON_FN quad<int32_t> tap_quad(quad<int32_t> acc, const int8_t *x, const int8_t *w) {
+#if defined(__ARM_FEATURE_MVE)
+  if constexpr (XOffset > -128 && XOffset < 128 && WOffset < 128) {
+    int32x4_t a, b;
+    __asm__("vldrb.s32 %q0, [%3, %5]\n\t"
+            "vldrb.s32 %q1, [%4, %6]\n\t"
+            "vmul.i32 %q0, %q0, %q1\n\t"
+            "vadd.i32 %q2, %q2, %q0"
+            : "=&t"(a), "=&t"(b), "+t"(acc.v)
+            : "l"(x), "l"(w), "i"(XOffset), "i"(WOffset));
+    return acc;
+  }
+#endif
+  return add<quads>(acc, mul<quads>(quads::load_wide(x + XOffset), quads::load_wide(w + WOffset)));
+}
+
+/// Sums of products of a run of bytes with `F` filters that lie one after the other.
+template <int F, index_t Depth>
+TENON_FN void dot_bytes(const int8_t *x, const int8_t *w, int32_t (&acc)[F]) {
+#if defined(__ARM_FEATURE_MVE)
+  const int8_t *filter[F];
+  unroll<F>([&](auto f) TENON_LAMBDA {
+    acc[f] = 0;
+    filter[f] = w + int(f) * Depth;
+  });
+  if constexpr (Depth < 80)
+    unroll<int(Depth / 16)>([&](auto) TENON_LAMBDA { dot_16(x, filter, acc); });
+  else
+    for (index_t i = 0; i < Depth / 16; ++i)
+      dot_16(x, filter, acc);
+  if constexpr (Depth % 16 != 0) {
+    const mve_pred16_t rest = vctp8q(uint32_t(Depth % 16));
+    const int8x16_t bytes = vldrbq_z_s8(x, rest);
+    unroll<F>([&](auto f) TENON_LAMBDA {
+      acc[f] = vmladavaq_s8(acc[f], bytes, vldrbq_z_s8(filter[f], rest));
+    });
+  }
+#else
+  for (int f = 0; f < F; ++f) {
+    acc[f] = 0;
+    for (index_t i = 0; i < Depth; ++i)
+      acc[f] += x[i] * w[f * Depth + i];
+  }
+#endif
+}
+
+template <index_t Depth> TENON_FN int32_t sum_bytes(const int8_t *w) {
+  int32_t sum = 0;
+#if defined(__ARM_FEATURE_MVE)
+  index_t left = Depth;
+  for (; left >= 16; left -= 16, w += 16)
+    sum = vaddvaq_s8(sum, vldrbq_s8(w));
+  if (left > 0)
+    sum = vaddvaq_s8(sum, vldrbq_z_s8(w, vctp8q(uint32_t(left))));
+#else
+  for (index_t i = 0; i < Depth; ++i)
+    sum += w[i];
+#endif
+  return sum;
+}
+
+TENON_FN quad<int32_t> make_quad(const int32_t (&x)[4]) {
+#if defined(__ARM_FEATURE_MVE)
+  int32x4_t v; // compilers go through memory
+  __asm__("vmov %q0[2], %q0[0], %1, %3\n\tvmov %q0[3], %q0[1], %2, %4"
+          : "=&t"(v)
+          : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]));
+  return {v};
+#else
+  return {{{x[0], x[1], x[2], x[3]}}};
+#endif
+}
+
+/// Copies bytes without a call.
+TENON_FN void copy_run(const int8_t *from, index_t count, int8_t *to) {
+#if defined(__ARM_FEATURE_MVE)
+  for (; count > 0; count -= 16, from += 16, to += 16) {
+    const mve_pred16_t some = vctp8q(uint32_t(count));
+    vstrbq_p_s8(to, vldrbq_z_s8(from, some), some);
+  }
+#else
+  for (index_t i = 0; i < count; ++i)
+    to[i] = from[i];
+#endif
+}
+TENON_FN void fill_run(int8_t value, index_t count, int8_t *to) {
+#if defined(__ARM_FEATURE_MVE)
+  for (; count > 0; count -= 16, to += 16)
+    vstrbq_p_s8(to, vdupq_n_s8(value), vctp8q(uint32_t(count)));
+#else
+  for (index_t i = 0; i < count; ++i)
+    to[i] = value;
+#endif
+}
+
+/// Whether a window is one pixel, whose channels lie side by side.
+template <class Cfg, class X>
+inline constexpr bool
+    window_in_place = decltype(Cfg::kernel_h)::value == 1 && decltype(Cfg::kernel_w)::value == 1 &&
+                      (decltype(Cfg::channels)::value == 1 ||
+                       is_same<bare<decltype(X{}.strides.template get<1>())>, fixed<1>>);
+
+/// The same of at most 16 bytes, of which `Count` says how many if they always are the same.
+template <index_t Count> TENON_FN void copy_16(const int8_t *from, index_t count, int8_t *to) {
+#if defined(__ARM_FEATURE_MVE)
+  if constexpr (Count == 16) {
+    vstrbq_s8(to, vldrbq_s8(from));
+  } else {
+    const mve_pred16_t some = vctp8q(uint32_t(count));
+    vstrbq_p_s8(to, vldrbq_z_s8(from, some), some);
+  }
+#else
+  copy_run(from, count, to);
+#endif
+}
+
+/// The window whose first input is (ih, iw), zero points where it lies outside the image.
+template <class Cfg, class X>
+TENON_TILE void copy_window(const Cfg &cfg, const X &x, index_t n, index_t ih, index_t iw,
+                            int8_t zero, int8_t *patch) {
+  constexpr index_t channels = decltype(cfg.channels)::value,
+                    kernel_w = decltype(cfg.kernel_w)::value, row = kernel_w * channels;
+  using Column = bare<decltype(x.strides.template get<3>())>;
+  constexpr bool adjacent =
+      channels == 1 || is_same<bare<decltype(x.strides.template get<1>())>, fixed<1>>;
+  constexpr bool runs =
+      adjacent && decltype(cfg.dilation_w)::value == 1 && is_same<Column, fixed<channels>>;
+  for (index_t ky = 0; ky < index_t(cfg.kernel_h); ++ky, patch += row) {
+    const index_t h = ih + ky * index_t(cfg.dilation_h), in_w = cfg.in_w;
+    if (h < 0 || h >= index_t(cfg.in_h)) {
+      fill_run(zero, row, patch);
+      continue;
+    }
+    if constexpr (runs) {
+      const index_t first = iw < 0 ? -iw : 0, last = in_w - iw < kernel_w ? in_w - iw : kernel_w;
+      const index_t at[4] = {n, 0, h, iw + first};
+      fill_run(zero, first * channels, patch);
+      copy_run(x.data + x.offset(at), (last - first) * channels, patch + first * channels);
+      fill_run(zero, (kernel_w - last) * channels, patch + last * channels);
+    } else {
+      if constexpr (!adjacent && row <= 32 && decltype(cfg.dilation_w)::value == 1)
+        if (iw >= 0 && iw + kernel_w <= in_w) { // a few bytes, each from a place of its own
+          const index_t at[4] = {n, 0, h, iw};
+          const int8_t *from = x.data + x.offset(at);
+          unroll<int(row)>([&](auto i) TENON_LAMBDA {
+            patch[int(i)] = from[int(i) % channels * index_t(x.strides.template get<1>()) +
+                                 int(i) / channels * index_t(x.strides.template get<3>())];
+          });
+          continue;
+        }
+      for (index_t kx = 0; kx < kernel_w; ++kx) {
+        const index_t at[4] = {n, 0, h, iw + kx * index_t(cfg.dilation_w)};
+        const int8_t *from = x.data + x.offset(at);
+        if (at[3] < 0 || at[3] >= in_w)
+          fill_run(zero, channels, patch + kx * channels);
+        else if constexpr (adjacent)
+          copy_run(from, channels, patch + kx * channels);
+        else
+          for (index_t c = 0; c < channels; ++c)
+            patch[kx * channels + c] = from[c * index_t(x.strides.template get<1>())];
+      }
+    }
+  }
+}
+
+/// Whether sums of filters are kept: where there is one output only, each is needed once.
+template <class Cfg>
+inline constexpr bool keeps_sums =
+    decltype(Cfg::batch)::value *decltype(Cfg::out_h)::value *decltype(Cfg::out_w)::value != 1;
+
+/// All filters of an output.
+template <class Cfg, class Outs, class Ins, class Body>
+TENON_TILE void quads_output(const Cfg &cfg, const int8_t *x, const int8_t *w, const int32_t *sums,
+                             int32_t zero, index_t n, index_t oh, index_t ow, const Outs &outs_,
+                             const Ins &ins_, const Body &body) {
+  constexpr index_t filters = decltype(cfg.filters)::value, depth = decltype(cfg.kernel_h)::value *
+                                                                    decltype(cfg.kernel_w)::value *
+                                                                    decltype(cfg.channels)::value;
+  const Outs outs = outs_; // copies, which what is stored cannot change
+  const Ins ins = ins_;
+  index_t at[4] = {n, 0, oh, ow};
+  for (; at[1] + 4 <= filters; at[1] += 4, w += 4 * depth) {
+    int32_t acc[4], own[4];
+    dot_bytes<4, depth>(x, w, acc);
+    const int32_t *sum_of = sums + at[1];
+    if constexpr (!keeps_sums<Cfg>) {
+      for (int f = 0; f < 4; ++f)
+        own[f] = -zero * sum_bytes<depth>(w + f * depth);
+      sum_of = own;
+    }
+    if constexpr (Cfg::vector_body) {
+      const quad<int32_t> sum = add<quads>(make_quad(acc), quads::load(sum_of));
+      apply_body<quads, 1>(body, outs, ins, at, fixed<4>{}, sum);
+    } else {
+      unroll<4>([&](auto f) TENON_LAMBDA {
+        const index_t one[4] = {n, at[1] + int(f), oh, ow};
+        apply_body<scalar_lanes, 1>(body, outs, ins, one, fixed<1>{}, acc[f] + sum_of[int(f)]);
+      });
+    }
+  }
+  if constexpr (filters % 4 != 0)
+    for (; at[1] < filters; ++at[1], w += depth) {
+      int32_t acc[1];
+      dot_bytes<1, depth>(x, w, acc);
+      const int32_t sum = keeps_sums<Cfg> ? sums[at[1]] : -zero * sum_bytes<depth>(w);
+      apply_body<scalar_lanes, 1>(body, outs, ins, at, fixed<1>{}, acc[0] + sum);
+    }
+}
+
+/// sums + the products of four channels of a window with w. `corner` is the middle of its first
+/// row, from where all taps of a row are within reach of a load.
+template <int KernelH, int KernelW, index_t Column>
+TENON_FN quad<int32_t> window_quad(const int32_t *sums, const int8_t *corner, index_t row,
+                                   const int8_t *w) {
+  quad<int32_t> acc = quads::load(sums);
+  unroll<KernelH>([&](auto ky) TENON_LAMBDA {
+    unroll<KernelW>([&](auto kx) TENON_LAMBDA {
+      constexpr index_t at_x = (decltype(kx)::value - KernelW / 2) * Column,
+                        at_w = (decltype(ky)::value * KernelW + decltype(kx)::value) * 4;
+      acc = tap_quad<at_x, at_w>(acc, corner + int(ky) * row, w);
+    });
+  });
+  return acc;
+}
+
+/// An output whose window is inside the image.
+template <class Cfg, class X, class Outs, class Ins, class Body>
+TENON_TILE void depthwise_inside(const Cfg &cfg, const X &x, const int8_t *w, const int32_t *sums,
+                                 index_t ih, index_t iw, index_t n, index_t oh, index_t ow,
+                                 const Outs &outs_, const Ins &ins_, const Body &body) {
+  constexpr index_t channels = decltype(cfg.channels)::value;
+  constexpr int kernel_h = int(decltype(cfg.kernel_h)::value),
+                kernel_w = int(decltype(cfg.kernel_w)::value);
+  constexpr index_t column = decltype(product(cfg.dilation_w, x.strides.template get<3>()))::value;
+  const Outs outs = outs_; // copies, which what is stored cannot change
+  const Ins ins = ins_;
+  index_t at[4] = {n, 0, oh, ow};
+  const index_t point[4] = {n, 0, ih, iw};
+  const int8_t *corner = x.data + x.offset(point) + kernel_w / 2 * column;
+  const index_t row = index_t(cfg.dilation_h) * index_t(x.strides.template get<2>());
+  for (; at[1] < channels; at[1] += 4, corner += 4, w += kernel_h * kernel_w * 4)
+    apply_body<quads, 1>(body, outs, ins, at, fixed<4>{},
+                         window_quad<kernel_h, kernel_w, column>(sums + at[1], corner, row, w));
+}
+
+/// An output whose window is partly outside: 16 channels of it are copied, with zero points there.
+template <class Cfg, class X, class Outs, class Ins, class Body>
+TENON_TILE void depthwise_border(const Cfg &cfg, const X &x, const int8_t *w, const int32_t *sums,
+                                 int32_t zero, index_t ih, index_t iw, index_t n, index_t oh,
+                                 index_t ow, const Outs &outs_, const Ins &ins_, const Body &body) {
+  constexpr index_t channels = decltype(cfg.channels)::value, block = 16;
+  constexpr int kernel_h = int(decltype(cfg.kernel_h)::value),
+                kernel_w = int(decltype(cfg.kernel_w)::value);
+  const Outs outs = outs_;
+  const Ins ins = ins_;
+  index_t at[4] = {n, 0, oh, ow};
+  alignas(16) int8_t patch[kernel_h * kernel_w * block];
+  while (at[1] < channels) {
+    const index_t count = channels - at[1] < block ? channels - at[1] : block;
+    int8_t *to = patch;
+    for (index_t ky = 0; ky < kernel_h; ++ky) {
+      const index_t h = ih + ky * index_t(cfg.dilation_h);
+      const bool outside = h < 0 || h >= index_t(cfg.in_h);
+      const index_t point[4] = {n, at[1], outside ? 0 : h, 0};
+      const int8_t *row = x.data + x.offset(point);
+      for (index_t kx = 0; kx < kernel_w; ++kx, to += block) {
+        const index_t column = iw + kx * index_t(cfg.dilation_w);
+        if (outside || column < 0 || column >= index_t(cfg.in_w))
+          fill_run(int8_t(zero), block, to);
+        else
+          copy_16<channels % block == 0 ? block : 0>(
+              row + column * index_t(x.strides.template get<3>()), count, to);
+      }
+    }
+    const int8_t *corner = patch + kernel_w / 2 * block;
+    for (const index_t end = at[1] + count; at[1] < end;
+         at[1] += 4, corner += 4, w += kernel_h * kernel_w * 4)
+      apply_body<quads, 1>(
+          body, outs, ins, at, fixed<4>{},
+          window_quad<kernel_h, kernel_w, block>(sums + at[1], corner, kernel_w * block, w));
+  }
+}
+
+} // namespace detail
+
+template <class Cfg, class X, class Outs, class Ins, class Body>
+void conv_quads(const Cfg &cfg, const X &x, const int8_t *w, int32_t zero, int8_t *patch,
+                int32_t *sums, const Outs &outs, const Ins &ins, const Body &body) {
+  using namespace detail;
+  constexpr index_t kernel_h = decltype(cfg.kernel_h)::value,
+                    kernel_w = decltype(cfg.kernel_w)::value,
+                    depth = kernel_h * kernel_w * decltype(cfg.channels)::value;
+  if constexpr (keeps_sums<Cfg>)
+    for (index_t k = 0; k < index_t(cfg.filters); ++k)
+      sums[k] = -zero * sum_bytes<depth>(w + k * depth);
+  for (index_t n = 0; n < index_t(cfg.batch); ++n)
+    for (index_t oh = 0; oh < index_t(cfg.out_h); ++oh)
+      for (index_t ow = 0; ow < index_t(cfg.out_w); ++ow) {
+        const index_t ih = oh * index_t(cfg.stride_h) - index_t(cfg.pad_top),
+                      iw = ow * index_t(cfg.stride_w) - index_t(cfg.pad_left);
+        const int8_t *window = patch;
+        if constexpr (window_in_place<Cfg, X>) {
+          const index_t at[4] = {n, 0, ih, iw};
+          window = x.data + x.offset(at);
+        } else {
+          copy_window(cfg, x, n, ih, iw, int8_t(zero), patch);
+        }
+        quads_output(cfg, window, w, sums, zero, n, oh, ow, outs, ins, body);
+      }
+}
+
+template <class Cfg, class X, class Outs, class Ins, class Body>
+void depthwise_quads(const Cfg &cfg, const X &x, const int8_t *w, int32_t zero, int32_t *sums,
+                     const Outs &outs, const Ins &ins, const Body &body) {
+  using namespace detail;
+  constexpr index_t channels = decltype(cfg.channels)::value,
+                    kernel_h = decltype(cfg.kernel_h)::value,
+                    kernel_w = decltype(cfg.kernel_w)::value,
+                    dilation_w = decltype(cfg.dilation_w)::value;
+  constexpr index_t taps = kernel_h * kernel_w;
+  for (index_t c = 0; c < channels; c += 4) {
+    quad<int32_t> sum = quads::broadcast(int32_t(0));
+    for (index_t t = 0; t < taps; ++t)
+      sum = add<quads>(sum, quads::load_wide(w + c * taps + 4 * t));
+    quads::store(sums + c, mul<quads>(sum, quads::broadcast(-zero)));
+  }
+  for (index_t n = 0; n < index_t(cfg.batch); ++n)
+    for (index_t oh = 0; oh < index_t(cfg.out_h); ++oh)
+      for (index_t ow = 0; ow < index_t(cfg.out_w); ++ow) {
+        const index_t ih = oh * index_t(cfg.stride_h) - index_t(cfg.pad_top),
+                      iw = ow * index_t(cfg.stride_w) - index_t(cfg.pad_left);
+        const bool inside = ih >= 0 &&
+                            ih + (kernel_h - 1) * index_t(cfg.dilation_h) < index_t(cfg.in_h) &&
+                            iw >= 0 && iw + (kernel_w - 1) * dilation_w < index_t(cfg.in_w);
+        if (inside)
+          depthwise_inside(cfg, x, w, sums, ih, iw, n, oh, ow, outs, ins, body);
+        else
+          depthwise_border(cfg, x, w, sums, zero, ih, iw, n, oh, ow, outs, ins, body);
+      }
+}
+
+} // namespace cpu
+} // namespace tenon
+
+#endif
