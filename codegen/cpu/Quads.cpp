@@ -11,9 +11,30 @@
 namespace tenon::cpu {
 namespace {
 
-/// Whether runtime/common/quads.h has every function of a body.
-bool hasFunctions(const ScalarProgram &body) {
-  for (const ScalarNode &n : body.nodes) {
+/// Whether all values that a node has are known and shifts by a part of a word.
+bool isShiftCount(const GroupForm &form, const ScalarNode &n) {
+  auto fits = [](int64_t count) { return count >= 0 && count < 32; };
+  if (n.kind == ScalarNode::Function) {
+    const Attribute *value = n.op->is(Op::Const) ? n.op->find("value") : nullptr;
+    return value && value->get<int64_t>() && fits(*value->get<int64_t>());
+  }
+  if (n.kind != ScalarNode::Input)
+    return false;
+  Value *v = form.body.inputs[n.index].source;
+  if (v->argumentOf() == &form.group->region())
+    v = form.group->operand(v->index());
+  if (!v->def() || !v->def()->is(Op::Constant))
+    return false;
+  const Tensor &counts = **v->def()->find("value")->get<Literal>();
+  for (int64_t i = 0; i < counts.size(); ++i)
+    if (!fits(counts.intAt(i)))
+      return false;
+  return true;
+}
+
+/// Whether runtime/common/quads.h has every function of the body.
+bool hasFunctions(const GroupForm &form) {
+  for (const ScalarNode &n : form.body.nodes) {
     if (!isInteger(n.element) || bitWidth(n.element) < 8 || bitWidth(n.element) > 32 ||
         n.element == Element::U32)
       return false;
@@ -22,14 +43,7 @@ bool hasFunctions(const ScalarProgram &body) {
     if (n.element != Element::I32 || !n.op->isAny(Op::Add, Op::Sub, Op::Mul, Op::MulHigh, Op::Min,
                                                   Op::Max, Op::Clamp, Op::ShiftRight))
       return false;
-    if (!n.op->is(Op::ShiftRight))
-      continue;
-    const ScalarNode &count = body.nodes[n.operands[1]];
-    const Attribute *value = count.kind == ScalarNode::Function && count.op->is(Op::Const)
-                                 ? count.op->find("value")
-                                 : nullptr;
-    if (!value || !value->get<int64_t>() || *value->get<int64_t>() < 0 ||
-        *value->get<int64_t>() > 31)
+    if (n.op->is(Op::ShiftRight) && !isShiftCount(form, form.body.nodes[n.operands[1]]))
       return false;
   }
   return true;
@@ -79,7 +93,7 @@ bool matchDepthwise(const TacticInput &in, std::string &why) {
     return false;
   }
   if (q && (!inputStrides(in.form, *q).strides[1].isConstant(1) ||
-            !inputStrides(in.form, *q).strides[3].isConstant() || !hasFunctions(in.form.body))) {
+            !inputStrides(in.form, *q).strides[3].isConstant() || !hasFunctions(in.form))) {
     why = "channels apart in memory, or a body of more than 32-bit integer arithmetic";
     return false;
   }
@@ -107,7 +121,7 @@ double costConv(const TacticInput &in, const Schedule &) {
   const double vectors = double(llvm::divideCeil(depthOf(p), 16));
   const double fours = double(llvm::divideCeil(p.filters, 4));
   const double patch = p.isPointwise() ? 0 : 4 * vectors + 10 * double(p.kernelH);
-  const double body = hasFunctions(in.form.body) ? 28 : 140;
+  const double body = hasFunctions(in.form) ? 28 : 140;
   return microseconds(in, pixels(p) * (fours * (10 * vectors + body) + patch) +
                               2 * vectors * double(p.filters));
 }
@@ -193,7 +207,7 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   cfg.extent("dilation_h", p.dilationH).extent("dilation_w", p.dilationW);
   cfg.extent("pad_top", p.padTop).extent("pad_left", p.padLeft);
   if (!depthwise)
-    cfg.flag("vector_body", hasFunctions(form.body));
+    cfg.flag("vector_body", hasFunctions(form));
   const std::string config = cfg.finish();
 
   const std::string body = out.body(form.body, {Element::I32});
