@@ -85,11 +85,13 @@ bool equal(const Operation &a, const Operation &b, std::map<const Value *, const
 }
 
 bool mayMerge(const Operation &op) {
-  if (op.isTerminator() || (op.info().traits & OpTrait::Effect) || op.isAny(Op::NonZero, Op::TextSplit, Op::User))
+  if (op.isTerminator() || (op.info().traits & OpTrait::Effect) ||
+      op.isAny(Op::NonZero, Op::TextSplit, Op::User))
     return false;
   bool ok = true;
   for (unsigned r = 0; r < op.numRegions(); ++r)
-    op.region(r).walk([&](Operation *inner) { ok &= !inner->isAny(Op::NonZero, Op::TextSplit, Op::User); });
+    op.region(r).walk(
+        [&](Operation *inner) { ok &= !inner->isAny(Op::NonZero, Op::TextSplit, Op::User); });
   return ok;
 }
 

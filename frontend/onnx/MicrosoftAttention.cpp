@@ -28,6 +28,70 @@ llvm::Optional<IndexMap> maskMap(Node &n, unsigned i, Dim batch) {
   return llvm::None;
 }
 
+/// The operands that hide keys (integers) and that are added to the scores.
+struct Masks {
+  unsigned shown, added;
+};
+
+/// Attention over queries, keys and values [batch, heads, length, size]; `past`, if there is one,
+/// has the length of what came before the queries at `pastAxis`. Null after an error.
+Value *attend(Node &n, llvm::ArrayRef<Value *> parts, Value *past, int64_t pastAxis, Masks masks) {
+  // Scores stay wide: what hides a key is the least number there is.
+  const Dim size = parts[0]->type().dim(3);
+  if (!size.isConstant())
+    return n.error("expected a head size that is known, found " + toString(parts[0]->type()));
+  const double given = n.floatAttr("scale", 0), filter = n.floatAttr("mask_filter_value", -10000);
+  Value *scores = matmulShared(n, parts[0], parts[1], true);
+  scores = scores ? n.b.cast(scores, computeType(n.element(0))) : nullptr;
+  scores = scaledBy(n.b, scores, given != 0 ? given : 1 / std::sqrt(double(size.constant())));
+  if (!scores)
+    return nullptr;
+  llvm::SmallVector<Value *, 4> operands{scores};
+  std::vector<IndexMap> maps{identityMap(4)};
+  size_t atMask = 0, atAdded = 0, atBefore = 0;
+  auto use = [&](Value *v, IndexMap map) {
+    operands.push_back(v);
+    maps.push_back(std::move(map));
+    return operands.size() - 1;
+  };
+  if (n.has(masks.shown)) {
+    auto map = maskMap(n, masks.shown, n.type(0).dim(0));
+    if (!map)
+      return nullptr;
+    atMask = use(n.input(masks.shown), *map);
+  }
+  if (n.has(masks.added))
+    atAdded = use(n.input(masks.added), broadcastMap(n.type(masks.added), scores->type().shape()));
+  const bool causal = n.boolAttr("unidirectional", false);
+  if (causal && past)
+    atBefore = use(extentProduct(n.b, past, {pastAxis}, Element::I64), {});
+  const Type scoresType = scores->type();
+  Value *shown = pointwise(
+      n.b, operands, maps, scoresType.shape(), [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+        Value *score = a[0], *key = s.index(3);
+        if (atAdded)
+          score = s(Op::Add, score, s.cast(a[atAdded], s.type));
+        if (atMask) {
+          Value *mask = s.cast(a[atMask], Element::I64);
+          Value *hidden = n.rank(masks.shown) == 1 ? s(Op::GreaterEqual, key, mask)
+                                                   : s(Op::LessEqual, mask, s.c(Element::I64, 0));
+          score = s(Op::Add, score, s(Op::Select, hidden, s.c(filter), s.c(0)));
+        }
+        if (causal) {
+          Value *last = s.index(2);
+          if (atBefore)
+            last = s(Op::Add, last, a[atBefore]);
+          const double least = s.type == Element::F64 ? std::numeric_limits<double>::lowest()
+                                                      : std::numeric_limits<float>::lowest();
+          score = s(Op::Select, s(Op::Greater, key, last), s.c(least), score);
+        }
+        return score;
+      });
+  Value *weights = shown ? n.b.value(Op::Softmax, {shown}, {{"axis", int64_t(3)}}) : nullptr;
+  weights = weights ? n.b.cast(weights, n.element(0)) : nullptr;
+  return joinHeads(n.b, matmulShared(n, weights, parts[2], false));
+}
+
 } // namespace
 
 void importMicrosoftAttention(Node &n) {
@@ -63,12 +127,10 @@ void importMicrosoftAttention(Node &n) {
       return;
   }
   // Keys and values of earlier runs come first: [2, batch, heads, past, size].
-  Dim before = n.dim(0);
   if (n.has(Past)) {
     const Type past = n.type(Past);
     if (!n.checkRank(Past, 5, 5))
       return;
-    before = past.dim(3);
     for (int64_t i : {0, 1}) {
       Value *kept = sliceAlong(n.b, n.input(Past), 0, n.dim(i), n.dim(1), 1);
       kept = kept ? n.b.reshape(kept, past.shape().drop_front()) : nullptr;
@@ -88,58 +150,54 @@ void importMicrosoftAttention(Node &n) {
     n.set(1, n.b.value(Op::Concat, pair, {{"axis", int64_t(0)}}));
   }
 
-  // Scores stay wide: what hides a key is the least number there is.
-  const int64_t size = widths[0] / heads;
-  const double given = n.floatAttr("scale", 0), filter = n.floatAttr("mask_filter_value", -10000);
-  Value *scores = matmulShared(n, parts[0], parts[1], true);
-  scores = scores ? n.b.cast(scores, computeType(n.element(X))) : nullptr;
-  scores = scaledBy(n.b, scores, given != 0 ? given : 1 / std::sqrt(double(size)));
-  if (!scores)
+  n.set(0, attend(n, parts, n.has(Past) ? n.input(Past) : nullptr, 3, {Mask, Added}));
+}
+
+void importMultiHeadAttention(Node &n) {
+  enum { Q, K, V, Bias, Mask, Added, PastKey, PastValue };
+  if (!n.has(K) || !n.has(V)) {
+    n.error("packed queries, keys and values are not supported: expected three operands");
     return;
-  llvm::SmallVector<Value *, 4> operands{scores};
-  std::vector<IndexMap> maps{identityMap(4)};
-  size_t atMask = 0, atAdded = 0, atBefore = 0;
-  auto use = [&](Value *v, IndexMap map) {
-    operands.push_back(v);
-    maps.push_back(std::move(map));
-    return operands.size() - 1;
-  };
-  if (n.has(Mask)) {
-    auto map = maskMap(n, Mask, n.type(X).dim(0));
-    if (!map)
-      return;
-    atMask = use(n.input(Mask), *map);
   }
-  if (n.has(Added))
-    atAdded = use(n.input(Added), broadcastMap(n.type(Added), scores->type().shape()));
-  const bool causal = n.boolAttr("unidirectional", false);
-  if (causal && n.has(Past))
-    atBefore = use(extentProduct(n.b, n.input(Past), {3}, Element::I64), {});
-  const Type scoresType = scores->type();
-  Value *shown = pointwise(
-      n.b, operands, maps, scoresType.shape(), [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-        Value *score = a[0], *key = s.index(3);
-        if (atAdded)
-          score = s(Op::Add, score, s.cast(a[atAdded], s.type));
-        if (atMask) {
-          Value *mask = s.cast(a[atMask], Element::I64);
-          Value *hidden = n.rank(Mask) == 1 ? s(Op::GreaterEqual, key, mask)
-                                            : s(Op::LessEqual, mask, s.c(Element::I64, 0));
-          score = s(Op::Add, score, s(Op::Select, hidden, s.c(filter), s.c(0)));
-        }
-        if (causal) {
-          Value *last = s.index(2);
-          if (atBefore)
-            last = s(Op::Add, last, a[atBefore]);
-          const double least = s.type == Element::F64 ? std::numeric_limits<double>::lowest()
-                                                      : std::numeric_limits<float>::lowest();
-          score = s(Op::Select, s(Op::Greater, key, last), s.c(least), score);
-        }
-        return score;
-      });
-  Value *weights = shown ? n.b.value(Op::Softmax, {shown}, {{"axis", int64_t(3)}}) : nullptr;
-  weights = weights ? n.b.cast(weights, n.element(X)) : nullptr;
-  n.set(0, joinHeads(n.b, matmulShared(n, weights, parts[2], false)));
+  if (!n.checkRank(Q, 3, 3) || !n.checkRank(K, 3, 4) || !n.checkRank(V, n.rank(K), n.rank(K)) ||
+      !n.checkFloat(Q))
+    return;
+  for (unsigned i = PastValue + 1; i < n.numInputs(); ++i)
+    if (n.has(i)) {
+      n.error("operand " + n.inputName(i) + " is not supported");
+      return;
+    }
+  if (n.has(PastKey) != n.has(PastValue)) {
+    n.error("expected past keys and past values together");
+    return;
+  }
+  Value *parts[3];
+  Dim start = n.dim(0);
+  for (unsigned i = 0; i < 3; ++i) {
+    parts[i] = n.input(i);
+    if (n.rank(i) == 4) // heads are apart already
+      continue;
+    const Dim width = n.type(i).dim(2);
+    if (n.has(Bias)) {
+      Value *bias = sliceAlong(n.b, n.input(Bias), 0, start, width, 1);
+      parts[i] = bias ? n.b.pointwise(Op::Add, {parts[i], bias}) : nullptr;
+      start = start + width;
+    }
+    parts[i] = parts[i] ? splitHeads(n, parts[i], n.intAttr("num_heads", 0), "num_heads") : nullptr;
+    if (!parts[i])
+      return;
+  }
+  for (unsigned i : {0u, 1u})
+    if (n.has(PastKey)) {
+      Value *&now = parts[i + 1];
+      now = n.b.value(Op::Concat, {n.input(PastKey + i), now}, {{"axis", int64_t(2)}});
+      if (!now)
+        return;
+    }
+  for (unsigned i : {1u, 2u})
+    if (n.wants(i))
+      n.set(i, parts[i]);
+  n.set(0, attend(n, parts, n.input(PastKey), 2, {Mask, Added}));
 }
 
 } // namespace tenon::frontend

@@ -110,6 +110,17 @@ void importTreeEnsembleRegressor(Node &n);
 
 // MicrosoftAttention.cpp
 void importMicrosoftAttention(Node &n);
+void importMultiHeadAttention(Node &n);
+
+// MicrosoftQuantize.cpp
+void importMatMulNBits(Node &n);
+void importQGemm(Node &n);
+void importQLinearAveragePool(Node &n);
+void importQLinearConcat(Node &n);
+void importQLinearGlobalAveragePool(Node &n);
+void importQLinearLeakyRelu(Node &n);
+void importQLinearSigmoid(Node &n);
+void importQLinearSoftmax(Node &n);
 
 // Attention.cpp
 void importAttention(Node &n);
@@ -145,6 +156,8 @@ void importNegativeLogLikelihoodLoss(Node &n);
 void importSoftmaxCrossEntropyLoss(Node &n);
 
 // Pool.cpp
+/// The average pool that the node's attributes ask for, over `x` in the shape of operand 0.
+Value *averagePool(Node &n, Value *x);
 void importAveragePool(Node &n);
 void importGlobalAveragePool(Node &n);
 void importGlobalLpPool(Node &n);

@@ -78,12 +78,14 @@ void importMaxPool(Node &n) {
     n.set(1, poolIndices(n, form->window, y->type()));
 }
 
-void importAveragePool(Node &n) {
+Value *averagePool(Node &n, Value *x) {
   auto form = readPool(n);
-  if (form)
-    n.set(0, pool(n.b, n.input(0), "average", form->window, form->ceil,
-                  n.boolAttr("count_include_pad", false)));
+  return form && x ? pool(n.b, x, "average", form->window, form->ceil,
+                          n.boolAttr("count_include_pad", false))
+                   : nullptr;
 }
+
+void importAveragePool(Node &n) { n.set(0, averagePool(n, n.input(0))); }
 
 void importLpPool(Node &n) {
   auto form = readPool(n);

@@ -1,15 +1,60 @@
 // Imports quantisation: Quantize- and DequantizeLinear as maps with one scalar function, the
 // integer and QLinear operators as exact contractions between such maps.
+#include "frontend/onnx/Quantize.h"
 #include "frontend/onnx/Operators.h"
 #include "frontend/onnx/Window.h"
 
 #include <cmath>
 
 namespace tenon::frontend {
-namespace {
 
 bool isOne(Type t) { return t.elements().isConstant(1); }
 Value *asScalar(Builder &b, Value *v) { return !v || v->type().rank() == 0 ? v : b.reshape(v, {}); }
+
+bool checkOne(Node &n, std::initializer_list<unsigned> operands) {
+  for (unsigned i : operands)
+    if (!n.has(i) || !isOne(n.type(i))) {
+      n.error("operand " + std::to_string(i) + " " + n.inputName(i) + ": expected one number" +
+              (n.has(i) ? ", found " + toString(n.type(i)) : ""));
+      return false;
+    }
+  return true;
+}
+
+llvm::SmallVector<Value *, 2> zeroPoints(Node &n, Value *x, Value *xZero, Value *wZero) {
+  llvm::SmallVector<Value *, 2> zeros;
+  if (!xZero && !wZero)
+    return zeros;
+  if (!xZero)
+    xZero = n.b.scalarConstant(x->type().element(), 0);
+  for (Value *z : {xZero, wZero})
+    if (z)
+      zeros.push_back(isOne(z->type()) ? asScalar(n.b, z) : z);
+  return zeros;
+}
+
+Value *productOfScales(Node &n, unsigned x, unsigned w) {
+  if (!isOne(n.type(x)) || n.rank(w) > 1)
+    return n.error("expected one scale " + n.inputName(x) + " and one or a list " + n.inputName(w) +
+                   ", found " + toString(n.type(x)) + " and " + toString(n.type(w)));
+  Value *weights = n.input(w);
+  return n.b.pointwise(Op::Mul, {isOne(weights->type()) ? asScalar(n.b, weights) : weights,
+                                 asScalar(n.b, n.input(x))});
+}
+
+Value *requantize(Node &n, Value *acc, Value *accScale, Value *yScale, Value *yZero, int64_t axis) {
+  if (!acc || !accScale)
+    return nullptr;
+  const IndexMap scaleMap = accScale->type().rank() == 0 ? IndexMap() : along(axis);
+  return pointwise(n.b, {acc, accScale, asScalar(n.b, yScale), asScalar(n.b, yZero)},
+                   {identityMap(acc->type().rank()), scaleMap, {}, {}}, acc->type().shape(),
+                   [](Scalars &s, llvm::ArrayRef<Value *> a) {
+                     Value *real = s(Op::Dequantize, a[0], a[1], s.c(0));
+                     return s(Op::Quantize, real, a[2], a[3]);
+                   });
+}
+
+namespace {
 
 /// How scale and zero point follow the tensor that they belong to.
 struct Granularity {
@@ -94,53 +139,6 @@ Value *quantizeScalar(Scalars &s, Value *x, Value *scale, Value *zero, Element t
   if (isFloat(to))
     return s.cast(s(Op::Div, x, scale), to);
   return s(Op::Quantize, x, scale, zero ? zero : s.b.scalarInt(to, 0));
-}
-
-/// round(acc · accScale / yScale) + yZero for an i32 accumulator. `accScale` is rank 0, or follows
-/// dimension `axis`.
-Value *requantize(Node &n, Value *acc, Value *accScale, Value *yScale, Value *yZero, int64_t axis) {
-  if (!acc || !accScale)
-    return nullptr;
-  const IndexMap scaleMap = accScale->type().rank() == 0 ? IndexMap() : along(axis);
-  return pointwise(n.b, {acc, accScale, asScalar(n.b, yScale), asScalar(n.b, yZero)},
-                   {identityMap(acc->type().rank()), scaleMap, {}, {}}, acc->type().shape(),
-                   [](Scalars &s, llvm::ArrayRef<Value *> a) {
-                     Value *real = s(Op::Dequantize, a[0], a[1], s.c(0));
-                     return s(Op::Quantize, real, a[2], a[3]);
-                   });
-}
-
-/// Zero points of an integer contraction, as far as they are given: scalars where possible.
-llvm::SmallVector<Value *, 2> zeroPoints(Node &n, Value *x, Value *xZero, Value *wZero) {
-  llvm::SmallVector<Value *, 2> zeros;
-  if (!xZero && !wZero)
-    return zeros;
-  if (!xZero)
-    xZero = n.b.scalarConstant(x->type().element(), 0);
-  for (Value *z : {xZero, wZero})
-    if (z)
-      zeros.push_back(isOne(z->type()) ? asScalar(n.b, z) : z);
-  return zeros;
-}
-
-/// The product of two scales: rank 0 unless the second has one per channel.
-Value *productOfScales(Node &n, unsigned x, unsigned w) {
-  if (!isOne(n.type(x)) || n.rank(w) > 1)
-    return n.error("expected one scale " + n.inputName(x) + " and one or a list " + n.inputName(w) +
-                   ", found " + toString(n.type(x)) + " and " + toString(n.type(w)));
-  Value *weights = n.input(w);
-  return n.b.pointwise(Op::Mul, {isOne(weights->type()) ? asScalar(n.b, weights) : weights,
-                                 asScalar(n.b, n.input(x))});
-}
-
-bool checkOne(Node &n, std::initializer_list<unsigned> operands) {
-  for (unsigned i : operands)
-    if (!n.has(i) || !isOne(n.type(i))) {
-      n.error("operand " + std::to_string(i) + " " + n.inputName(i) + ": expected one number" +
-              (n.has(i) ? ", found " + toString(n.type(i)) : ""));
-      return false;
-    }
-  return true;
 }
 
 Value *dequantizeWith(Scalars &s, Value *q, Value *scale, Value *zero) {

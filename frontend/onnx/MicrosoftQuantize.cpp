@@ -1,0 +1,219 @@
+// Imports com.microsoft's quantised operators: functions between a dequantisation and a
+// quantisation, exact integer products, and products with weights of a few bits.
+#include "frontend/onnx/Operators.h"
+#include "frontend/onnx/Quantize.h"
+
+namespace tenon::frontend {
+namespace {
+
+/// (x − zero) · scale for operand `x` with its scale and zero point behind it.
+Value *real(Node &n, unsigned x) {
+  if (!n.has(x) || !checkOne(n, {x + 1}))
+    return nullptr;
+  Value *v = n.input(x);
+  Value *zero =
+      n.has(x + 2) ? asScalar(n.b, n.input(x + 2)) : n.b.scalarConstant(v->type().element(), 0);
+  return pointwise(
+      n.b, {v, asScalar(n.b, n.input(x + 1)), zero},
+      [](Scalars &s, llvm::ArrayRef<Value *> a) { return s(Op::Dequantize, a[0], a[1], a[2]); });
+}
+
+/// `y` quantised with the scale in operand `scale` and the zero point behind it, to the element
+/// type of operand 0 where that is not there.
+Value *quantized(Node &n, Value *y, unsigned scale, Element otherwise) {
+  if (!y || !checkOne(n, {scale}))
+    return nullptr;
+  Value *zero =
+      n.has(scale + 1) ? asScalar(n.b, n.input(scale + 1)) : n.b.scalarConstant(otherwise, 0);
+  return pointwise(
+      n.b, {y, asScalar(n.b, n.input(scale)), zero},
+      [](Scalars &s, llvm::ArrayRef<Value *> a) { return s(Op::Quantize, a[0], a[1], a[2]); });
+}
+
+/// x, x_scale, x_zero, y_scale, y_zero.
+void between(Node &n, llvm::function_ref<Value *(Value *)> function) {
+  Value *x = real(n, 0);
+  n.set(0, quantized(n, x ? function(x) : nullptr, 3, n.element(0)));
+}
+
+bool checkChannelsFirst(Node &n) {
+  if (!n.boolAttr("channels_last", false))
+    return true;
+  n.error("attribute channels_last = 1 is not supported");
+  return false;
+}
+
+/// Constant bytes [rows, …] read as elements of `bits` each, which stand in ONNX's order already:
+/// [rows, columns], columns beyond what is wanted included.
+llvm::Optional<Tensor> unpacked(Node &n, unsigned i, int64_t bits, int64_t rows) {
+  auto bytes = n.constantOperand(i);
+  if (!bytes)
+    return llvm::None;
+  if (bytes->element() != Element::U8 || rows < 1 || bytes->size() % rows) {
+    n.error("operand " + n.inputName(i) + ": expected bytes for " + std::to_string(rows) +
+            " rows, found " + toString(n.type(i)));
+    return llvm::None;
+  }
+  const Element e = bits == 2 ? Element::U2 : bits == 4 ? Element::U4 : Element::U8;
+  return Tensor(e, {rows, bytes->size() / rows * 8 / bits}, bytes->bytes().vec());
+}
+
+} // namespace
+
+void importQLinearSigmoid(Node &n) {
+  between(n, [&](Value *x) { return n.b.pointwise(Op::Sigmoid, {x}); });
+}
+
+void importQLinearLeakyRelu(Node &n) {
+  const double alpha = n.floatAttr("alpha", 0.01f);
+  between(n, [&](Value *x) {
+    return pointwise(n.b, {x}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+      return s(Op::Select, s(Op::Less, a[0], s.c(0)), s(Op::Mul, a[0], s.c(alpha)), a[0]);
+    });
+  });
+}
+
+void importQLinearAveragePool(Node &n) {
+  if (checkChannelsFirst(n))
+    between(n, [&](Value *x) { return averagePool(n, x); });
+}
+
+void importQLinearGlobalAveragePool(Node &n) {
+  if (!n.checkRank(0, 3))
+    return;
+  const int64_t rank = n.rank(0);
+  const Ints axes = n.boolAttr("channels_last", false) ? allAxes(1, rank - 1) : allAxes(2, rank);
+  between(n, [&](Value *x) { return keepDims(n.b, mean(n.b, x, axes), x->type(), axes); });
+}
+
+void importQLinearSoftmax(Node &n) {
+  auto axis = n.axis(n.intAttr("axis", -1), n.rank(0));
+  if (!axis)
+    return;
+  const bool flattens = n.intAttr("opset", 13) < 13; // all dimensions from the axis on
+  between(n, [&](Value *x) -> Value * {
+    const Type t = x->type();
+    if (!flattens)
+      return n.b.value(Op::Softmax, {x}, {{"axis", *axis}});
+    Value *rows = n.b.reshape(x, {product(n.context(), t.shape().take_front(size_t(*axis))),
+                                  product(n.context(), t.shape().drop_front(size_t(*axis)))});
+    Value *y = rows ? n.b.value(Op::Softmax, {rows}, {{"axis", int64_t(1)}}) : nullptr;
+    return y ? n.b.reshape(y, t.shape()) : nullptr;
+  });
+}
+
+void importQLinearConcat(Node &n) {
+  // y_scale, y_zero, then x, scale and zero point of each piece.
+  if (n.numInputs() < 5 || (n.numInputs() - 2) % 3 || !n.has(2)) {
+    n.error("expected y_scale, y_zero_point and three operands for each piece, found " +
+            std::to_string(n.numInputs()) + " operands");
+    return;
+  }
+  auto axis = n.axis(n.intAttr("axis", 1), n.rank(2));
+  llvm::SmallVector<Value *, 4> pieces;
+  for (unsigned i = 2; axis && i < n.numInputs(); i += 3) {
+    pieces.push_back(quantized(n, real(n, i), 0, n.element(2)));
+    if (!pieces.back())
+      return;
+  }
+  n.set(0, axis ? n.b.value(Op::Concat, pieces, {{"axis", *axis}}) : nullptr);
+}
+
+void importQGemm(Node &n) {
+  enum { A, AScale, AZero, B, BScale, BZero, C, YScale, YZero };
+  if (!n.has(B) || !n.checkRank(A, 2, 2) || !n.checkRank(B, 2, 2) || !checkOne(n, {AScale}) ||
+      !n.has(BScale))
+    return;
+  const bool transB = n.boolAttr("transB", false);
+  Value *acc =
+      matmul(n.b, n.input(A), n.input(B), zeroPoints(n, n.input(A), n.input(AZero), n.input(BZero)),
+             {{"trans_a", n.boolAttr("transA", false)}, {"trans_b", transB}});
+  if (acc && n.has(C)) // in units of the product of scales
+    acc = n.b.pointwise(Op::Add, {acc, n.input(C)});
+  Value *scale = acc ? productOfScales(n, AScale, BScale) : nullptr;
+  const double alpha = n.floatAttr("alpha", 1);
+  if (scale && alpha != 1)
+    scale = pointwise(n.b, {scale}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+      return s(Op::Mul, a[0], s.c(alpha));
+    });
+  if (!scale)
+    return;
+  if (n.has(YScale)) {
+    if (checkOne(n, {YScale, YZero}))
+      n.set(0, requantize(n, acc, scale, n.input(YScale), n.input(YZero), 1));
+    return;
+  }
+  const IndexMap map = scale->type().rank() == 0 ? IndexMap() : along(1);
+  n.set(0, pointwise(n.b, {acc, scale}, {identityMap(2), map}, acc->type().shape(),
+                     [](Scalars &s, llvm::ArrayRef<Value *> a) {
+                       return s(Op::Dequantize, a[0], a[1], s.c(0));
+                     }));
+}
+
+void importMatMulNBits(Node &n) {
+  // y = a · wᵀ with w [N, K] in blocks along K, each with a scale and a zero point.
+  enum { A, B, Scales, Zeros, Groups, Bias };
+  const int64_t columns = n.intAttr("K", 0), rows = n.intAttr("N", 0), bits = n.intAttr("bits", 4),
+                block = n.intAttr("block_size", 0);
+  if (!n.checkRank(A, 1) || !n.checkFloat(A))
+    return;
+  if (columns < 1 || rows < 1 || block < 1 || (bits != 2 && bits != 4 && bits != 8)) {
+    n.error("attributes K, N, block_size and bits: expected extents and 2, 4 or 8 bits, found " +
+            std::to_string(columns) + ", " + std::to_string(rows) + ", " + std::to_string(block) +
+            " and " + std::to_string(bits));
+    return;
+  }
+  if (n.has(Groups)) {
+    n.error("operand " + n.inputName(Groups) + ": an order of the columns is not supported");
+    return;
+  }
+  const int64_t blocks = (columns + block - 1) / block;
+  auto weights = unpacked(n, B, bits, rows);
+  if (!weights)
+    return;
+  if (weights->shape()[1] != blocks * block ||
+      !n.type(Scales).elements().isConstant(rows * blocks)) {
+    n.error("expected " + std::to_string(blocks) + " blocks of " + std::to_string(block) +
+            " weights and a scale each in " + std::to_string(rows) + " rows, found " +
+            toString(n.type(B)) + " and " + toString(n.type(Scales)));
+    return;
+  }
+  const Dim nRows = n.dim(rows), nBlocks = n.dim(blocks);
+  Value *w = n.b.constant(weights->reshaped({rows, blocks, block}));
+  llvm::SmallVector<Value *, 3> operands{w, n.b.reshape(n.input(Scales), {nRows, nBlocks})};
+  std::vector<IndexMap> maps{{0, 1, 2}, {0, 1}};
+  if (n.has(Zeros)) {
+    Value *zeros;
+    if (n.element(Zeros) == Element::U8) {
+      auto packed = unpacked(n, Zeros, bits, rows);
+      if (!packed)
+        return;
+      zeros = sliceAlong(n.b, n.b.constant(*packed), 1, n.dim(0), nBlocks, 1);
+    } else {
+      zeros = n.b.reshape(n.input(Zeros), {nRows, nBlocks});
+    }
+    operands.push_back(zeros);
+    maps.push_back({0, 1});
+  }
+  if (llvm::is_contained(operands, nullptr))
+    return;
+  const Element e = n.element(Scales);
+  Value *dense =
+      pointwise(n.b, operands, maps, {nRows, nBlocks, n.dim(block)},
+                [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+                  const Element wide = computeType(e);
+                  Value *zero = a.size() > 2 ? s.cast(a[2], wide)
+                                             : s.c(wide, double(int64_t(1) << (bits - 1)));
+                  Value *v = s(Op::Mul, s(Op::Sub, s.cast(a[0], wide), zero), s.cast(a[1], wide));
+                  return s.cast(v, e);
+                });
+  dense = dense ? n.b.reshape(dense, {nRows, n.dim(blocks * block)}) : nullptr;
+  if (dense && blocks * block != columns)
+    dense = sliceAlong(n.b, dense, 1, n.dim(0), n.dim(columns), 1);
+  if (!dense)
+    return;
+  Value *y = matmul(n.b, n.input(A), dense, {}, {{"trans_b", true}});
+  n.set(0, y && n.has(Bias) ? n.b.pointwise(Op::Add, {y, n.input(Bias)}) : y);
+}
+
+} // namespace tenon::frontend

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Operators of com.microsoft against ONNX Runtime, which defines them: one node each, on the
+interpreter and as generated code.
+
+    test_contrib.py [NAME...]     as unittest names its tests, such as Contrib.test_qgemm
+"""
+
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/tools"))
+from project_venv import require
+
+require("numpy", "onnx", "onnxruntime")
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import helper, numpy_helper
+from tenon import tenon
+
+DOMAIN = "com.microsoft"
+TARGETS = ("interpreter", "cpu:generic")
+FLOAT = np.float32
+
+
+def write(folder, kind, arrays):
+    for index, (name, array) in enumerate(arrays.items()):
+        message = numpy_helper.from_array(array, name).SerializeToString()
+        (folder / f"{kind}_{index}.pb").write_bytes(message)
+
+
+class Contrib(unittest.TestCase):
+    def setUp(self):
+        self.rng = np.random.default_rng(5)
+
+    def normal(self, *shape):
+        return self.rng.normal(size=shape).astype(FLOAT)
+
+    def bytes(self, *shape):
+        return self.rng.integers(0, 255, shape).astype(np.uint8)
+
+    def check(self, op, names, inputs, weights, outputs=("y",), **attributes):
+        """The node's operands are `names`; its outputs are ONNX Runtime's, integers exactly."""
+        node = helper.make_node(op, names, list(outputs), domain=DOMAIN, **attributes)
+        info = [helper.make_tensor_value_info(k, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
+                for k, v in inputs.items()]  # fmt: skip
+        results = [onnx.ValueInfoProto(name=name) for name in outputs]
+        graph = helper.make_graph([node], "contrib", info, results,
+                                  [numpy_helper.from_array(v, k) for k, v in weights.items()])  # fmt: skip
+        opsets = [helper.make_opsetid("", 17), helper.make_opsetid(DOMAIN, 1)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+        expected = dict(zip(outputs, session.run(None, inputs)))
+        with tempfile.TemporaryDirectory(prefix="tenon-contrib-") as scratch:
+            file, data = Path(scratch) / "model.onnx", Path(scratch) / "data"
+            onnx.save(model, file)
+            data.mkdir()
+            write(data, "input", inputs)
+            write(data, "output", expected)
+            for target in TARGETS:
+                answer = tenon("run", file, f"--target={target}", f"--data={data}",
+                               "--tolerance=1e-5")  # fmt: skip
+                self.assertEqual(answer.status, 0, f"{op} on {target}: {answer.output}{answer.errors}")
+
+    def quantisation(self, y_scale=0.0371, y_zero=100):
+        return {"xs": np.array(0.05, FLOAT), "xz": np.array(120, np.uint8),
+                "ys": np.array(y_scale, FLOAT), "yz": np.array(y_zero, np.uint8)}  # fmt: skip
+
+    def between(self, op, shape, parameters=None, **attributes):
+        self.check(op, ["x", "xs", "xz", "ys", "yz"], {"x": self.bytes(*shape)},
+                   parameters or self.quantisation(), **attributes)  # fmt: skip
+
+    def test_functions_of_quantised_tensors(self):
+        unit = self.quantisation(1 / 256, 0)
+        self.between("QLinearSigmoid", (2, 50), unit)
+        self.between("QLinearLeakyRelu", (2, 50), alpha=0.1)
+        self.between("QLinearSoftmax", (2, 5, 7), unit, axis=1, opset=13)
+        self.between("QLinearSoftmax", (2, 5, 7), unit, axis=1, opset=12)
+        self.between("QLinearGlobalAveragePool", (2, 3, 8, 8))
+        self.between("QLinearAveragePool", (2, 3, 8, 8), kernel_shape=[3, 3], pads=[1, 1, 1, 1],
+                     strides=[2, 2])  # fmt: skip
+
+    def test_qlinear_concat(self):
+        self.check("QLinearConcat", ["ys", "yz", "x", "xs", "xz", "w", "ys", "yz"],
+                   {"x": self.bytes(2, 5), "w": self.bytes(2, 3)}, self.quantisation(), axis=1)  # fmt: skip
+
+    def test_qgemm(self):
+        weights = {
+            "as": np.array(0.05, FLOAT), "az": np.array(120, np.uint8),
+            "b": self.rng.integers(-127, 127, (16, 6)).astype(np.int8),
+            "bs": np.abs(self.normal(6)) * FLOAT(0.01), "bz": np.zeros(6, np.int8),
+            "c": self.rng.integers(-1000, 1000, 6).astype(np.int32),
+        }  # fmt: skip
+        names = ["a", *weights]
+        self.check("QGemm", names, {"a": self.bytes(4, 16)}, weights, alpha=0.5)
+        weights |= {"ys": np.array(0.2, FLOAT), "yz": np.array(128, np.uint8)}
+        self.check("QGemm", ["a", *weights], {"a": self.bytes(4, 16)}, weights)
+
+    def test_matmul_of_few_bits(self):
+        n, block = 5, 32
+        for k in (64, 80):
+            blocks = -(-k // block)
+            weights = {"b": self.bytes(n, blocks, block // 2), "s": self.normal(n * blocks)}
+            sizes = {"K": k, "N": n, "bits": 4, "block_size": block}
+            self.check("MatMulNBits", ["a", *weights], {"a": self.normal(3, k)}, weights, **sizes)
+            weights["z"] = self.bytes(n * -(-blocks // 2))
+            self.check("MatMulNBits", ["a", *weights], {"a": self.normal(3, k)}, weights, **sizes)
+
+    def test_multi_head_attention(self):
+        batch, queries, keys, width = 2, 3, 5, 8
+        q, k = self.normal(batch, queries, width), self.normal(batch, keys, width)
+        v = self.normal(batch, keys, width)
+        self.check("MultiHeadAttention", ["q", "k", "v"], {"q": q, "k": k, "v": v}, {}, num_heads=2)
+        more = {"m": np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32),
+                "added": self.normal(1, 2, queries, keys)}  # fmt: skip
+        self.check("MultiHeadAttention", ["q", "k", "v", "b", "m", "added"],
+                   {"q": q, "k": k, "v": v, **more}, {"b": self.normal(3 * width)}, num_heads=2)  # fmt: skip
+        own = {name: self.normal(batch, queries, width) for name in "qkv"}
+        past = {name: self.normal(batch, 2, 4, width // 2) for name in ("pk", "pv")}
+        self.check("MultiHeadAttention", ["q", "k", "v", "", "", "", "pk", "pv"], {**own, **past}, {},
+                   outputs=("y", "k2", "v2"), num_heads=2, unidirectional=1)  # fmt: skip
+
+    def test_attention(self):
+        batch, length, width = 2, 3, 8
+        weights = {"w": self.normal(width, 3 * width), "b": self.normal(3 * width)}
+        counts = {"x": self.normal(batch, length, width), "m": np.array([2, 3], np.int32)}
+        self.check("Attention", ["x", "w", "b", "m"], counts, weights, num_heads=2)
+        shown = {"x": self.normal(batch, length, width),
+                 "m": np.array([[0, 1, 1, 1, 1], [1] * 5], np.int32),
+                 "past": self.normal(2, batch, 2, 2, width // 2)}  # fmt: skip
+        self.check("Attention", ["x", "w", "b", "m", "past"], shown, weights,
+                   outputs=("y", "present"), num_heads=2, unidirectional=1)  # fmt: skip
+
+    def test_embedding(self):
+        weights = {"w": self.normal(9, 8), "p": self.normal(6, 8), "segments": self.normal(2, 8),
+                   "gamma": self.normal(8), "beta": self.normal(8)}  # fmt: skip
+        inputs = {"ids": self.rng.integers(0, 9, (2, 4)).astype(np.int32),
+                  "s": self.rng.integers(0, 2, (2, 4)).astype(np.int32),
+                  "m": np.array([[1, 1, 1, 0], [1, 1, 0, 0]], np.int32)}  # fmt: skip
+        self.check("EmbedLayerNormalization", ["ids", "s", *weights, "m"], inputs, weights,
+                   outputs=("y", "count"))  # fmt: skip
+
+
+if __name__ == "__main__":
+    unittest.main()
