@@ -59,6 +59,25 @@ TENON_FN void dot_16(const int8_t *&x, const int8_t *(&w)[4], int32_t (&acc)[4])
           : "=&t"(bytes), "=&t"(weights), "+Te"(acc[0]), "+Te"(acc[1]), "+Te"(acc[2]),
             "+Te"(acc[3]), "+r"(x), "+r"(w[0]), "+r"(w[1]), "+r"(w[2]), "+r"(w[3]));
 }
+/// The same at fixed distances, of pointers that stay.
+template <index_t X, index_t W0, index_t W1, index_t W2, index_t W3>
+TENON_FN void dot_16_at(const int8_t *x, const int8_t *w, int32_t (&acc)[4]) {
+  constexpr index_t reach = 128;
+  int8x16_t bytes, weights;
+  __asm__("vldrb.8 %q0, [%6, %11]\n\t"
+          "vldrb.8 %q1, [%7, %12]\n\t"
+          "vmladava.s8 %2, %q0, %q1\n\t"
+          "vldrb.8 %q1, [%8, %13]\n\t"
+          "vmladava.s8 %3, %q0, %q1\n\t"
+          "vldrb.8 %q1, [%9, %14]\n\t"
+          "vmladava.s8 %4, %q0, %q1\n\t"
+          "vldrb.8 %q1, [%10, %15]\n\t"
+          "vmladava.s8 %5, %q0, %q1"
+          : "=&t"(bytes), "=&t"(weights), "+Te"(acc[0]), "+Te"(acc[1]), "+Te"(acc[2]), "+Te"(acc[3])
+          : "r"(x), "r"(w + W0 / reach * reach), "r"(w + W1 / reach * reach),
+            "r"(w + W2 / reach * reach), "r"(w + W3 / reach * reach), "i"(X), "i"(W0 % reach),
+            "i"(W1 % reach), "i"(W2 % reach), "i"(W3 % reach));
+}
 #endif
 
 /// acc + the products of four bytes at x + XOffset and four at w + WOffset.
@@ -83,11 +102,16 @@ TENON_FN quad<int32_t> tap_quad(quad<int32_t> acc, const int8_t *x, const int8_t
 template <int F, index_t Depth>
 TENON_FN void dot_bytes(const int8_t *x, const int8_t *w, int32_t (&acc)[F]) {
 #if defined(__ARM_FEATURE_MVE)
+  unroll<F>([&](auto f) TENON_LAMBDA { acc[f] = 0; });
+  if constexpr (F == 4 && Depth <= 64 && Depth % 16 == 0) {
+    unroll<int(Depth / 16)>([&](auto i) TENON_LAMBDA {
+      constexpr index_t at = 16 * decltype(i)::value;
+      dot_16_at<at, at, Depth + at, 2 * Depth + at, 3 * Depth + at>(x, w, acc);
+    });
+    return;
+  }
   const int8_t *filter[F];
-  unroll<F>([&](auto f) TENON_LAMBDA {
-    acc[f] = 0;
-    filter[f] = w + int(f) * Depth;
-  });
+  unroll<F>([&](auto f) TENON_LAMBDA { filter[f] = w + int(f) * Depth; });
   if constexpr (Depth < 80)
     unroll<int(Depth / 16)>([&](auto) TENON_LAMBDA { dot_16(x, filter, acc); });
   else
@@ -165,17 +189,19 @@ inline constexpr bool
                       (decltype(Cfg::channels)::value == 1 ||
                        is_same<bare<decltype(X{}.strides.template get<1>())>, fixed<1>>);
 
-/// The same of at most 16 bytes, of which `Count` says how many if they always are the same.
-template <index_t Count> TENON_FN void copy_16(const int8_t *from, index_t count, int8_t *to) {
+/// 16 bytes: `count` of those at `from`, or as many `zero` where that is null.
+template <bool Whole>
+TENON_FN void copy_16(const int8_t *from, index_t count, int8_t zero, int8_t *to) {
 #if defined(__ARM_FEATURE_MVE)
-  if constexpr (Count == 16) {
+  if (!from)
+    vstrbq_s8(to, vdupq_n_s8(zero));
+  else if constexpr (Whole)
     vstrbq_s8(to, vldrbq_s8(from));
-  } else {
-    const mve_pred16_t some = vctp8q(uint32_t(count));
-    vstrbq_p_s8(to, vldrbq_z_s8(from, some), some);
-  }
+  else
+    vstrbq_s8(to, vldrbq_z_s8(from, vctp8q(uint32_t(count))));
 #else
-  copy_run(from, count, to);
+  for (index_t i = 0; i < (Whole || !from ? 16 : count); ++i)
+    to[i] = from ? from[i] : zero;
 #endif
 }
 
@@ -322,20 +348,19 @@ TENON_TILE void depthwise_border(const Cfg &cfg, const X &x, const int8_t *w, co
   alignas(16) int8_t patch[kernel_h * kernel_w * block];
   while (at[1] < channels) {
     const index_t count = channels - at[1] < block ? channels - at[1] : block;
+    const index_t column = x.strides.template get<3>();
     int8_t *to = patch;
-    for (index_t ky = 0; ky < kernel_h; ++ky) {
+    for (index_t ky = 0; ky < kernel_h; ++ky, to += kernel_w * block) {
       const index_t h = ih + ky * index_t(cfg.dilation_h);
       const bool outside = h < 0 || h >= index_t(cfg.in_h);
       const index_t point[4] = {n, at[1], outside ? 0 : h, 0};
       const int8_t *row = x.data + x.offset(point);
-      for (index_t kx = 0; kx < kernel_w; ++kx, to += block) {
-        const index_t column = iw + kx * index_t(cfg.dilation_w);
-        if (outside || column < 0 || column >= index_t(cfg.in_w))
-          fill_run(int8_t(zero), block, to);
-        else
-          copy_16<channels % block == 0 ? block : 0>(
-              row + column * index_t(x.strides.template get<3>()), count, to);
-      }
+      unroll<kernel_w>([&](auto kx) TENON_LAMBDA {
+        const index_t v = iw + int(kx) * index_t(cfg.dilation_w);
+        copy_16<channels % block == 0>(
+            outside || v < 0 || v >= index_t(cfg.in_w) ? nullptr : row + v * column, count,
+            int8_t(zero), to + int(kx) * block);
+      });
     }
     const int8_t *corner = patch + kernel_w / 2 * block;
     for (const index_t end = at[1] + count; at[1] < end;
