@@ -73,8 +73,11 @@ void declare(CLI::App &app, ModelOptions &o) {
         "the output is carried to the next run's input; caches: IN=OUT:append@AXIS", "IN=OUT,…",
         kModelGroup)
       ->check(keyValueForm("IN=OUT or IN=OUT:append@1"));
-  words(app, "--io", o.io, "element type and layout of an input or output", "NAME=f16,nhwc",
-        kModelGroup);
+  words(
+      app, "--io", o.io,
+      "`quantized`: inputs and outputs that the model quantises are integers; NAME=TYPE,LAYOUT is "
+      "not available yet",
+      "quantized", kModelGroup);
   words(app, "--op", o.op, "declares a user's operator", "FILE.tn", kModelGroup);
 }
 

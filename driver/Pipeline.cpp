@@ -128,6 +128,11 @@ bool Compilation::optimize() {
     if (!parsePipeline("assign-precision", precision, diagnostics_) || !runPasses(precision))
       return fail(status_ == Done ? Defect : status_);
   }
+  if (llvm::is_contained(model_.io, "quantized")) {
+    Pipeline io;
+    if (!parsePipeline("quantized-io", io, diagnostics_) || !runPasses(io))
+      return fail(status_ == Done ? Defect : status_);
+  }
   module_->stage = Stage::Optimized;
   return true;
 }
@@ -346,8 +351,8 @@ bool refuseUnavailable(const ModelOptions &model, const CodeOptions &code,
     diagnostics.error(what + " is not available in this version; " + remedy);
     return false;
   };
-  if (!model.io.empty())
-    return refuse("--io", "inputs and outputs keep the model's types in row-major order");
+  if (llvm::any_of(model.io, [](const std::string &word) { return word != "quantized"; }))
+    return refuse("--io NAME=…", "inputs and outputs keep the model's types in row-major order");
   if (!code.optimize.empty())
     return refuse("--optimize", "leave it out");
   if (code.ramLimit >= 0)

@@ -12,8 +12,6 @@ namespace {
 
 bool isOneValue(const Tensor &t) { return t.size() == 1 || t.isSplat(); }
 
-bool isNarrowInteger(Element e) { return isInteger(e) && bitWidth(e) <= 8; }
-
 /// A scalar of a map's body that is known per position of one dimension of the space. `dim` is −1
 /// until a tensor settles it.
 llvm::Optional<PerChannel> constantScalar(Operation &map, Value *scalar, int64_t &dim) {
@@ -189,6 +187,8 @@ bool Reader::read(Value *scalar, Operation &map, const IndexMap &dims, IntegerSu
       return false;
     if (!z || !a.terms.empty())
       return fail("scale and zero point known only at run time");
+    if (!isInteger(q->type().element()) || bitWidth(q->type().element()) < 8)
+      return fail("elements that share a byte");
     if (dim >= 0 && (dims[size_t(dim)] < 0 || !settle(dims[size_t(dim)])))
       return false;
     const unsigned i = known ? 0 : q->index();
@@ -320,8 +320,8 @@ llvm::Optional<IntegerContraction> matchIntegerContraction(Operation &op, std::s
     return fail("an input that is not dequantised");
   if (!w)
     return fail("weights that are not dequantised");
-  if (!isNarrowInteger(x->q->type().element()) || bitWidth(x->q->type().element()) != 8 ||
-      !isNarrowInteger(w->q->type().element()))
+  const Element xe = x->q->type().element(), we = w->q->type().element();
+  if (!isInteger(xe) || bitWidth(xe) != 8 || !isInteger(we) || bitWidth(we) > 8)
     return fail("operands of other than 8 bits");
   if (!x->perTensor())
     return fail("a scale of the input for each channel");
@@ -331,7 +331,7 @@ llvm::Optional<IntegerContraction> matchIntegerContraction(Operation &op, std::s
     if (w->axis != channel || (op.is(Op::MatMul) && rank != 2))
       return fail("scales of the weights that do not follow the output channel");
   }
-  if (!constantValue(w->q) && (bitWidth(w->q->type().element()) != 8 || !w->perTensor()))
+  if (!constantValue(w->q) && (bitWidth(we) != 8 || !w->perTensor()))
     return fail("narrow weights known only at run time");
   IntegerContraction c{*x, *w, {}};
   c.coefficient = zip(w->scale, x->scale, [](double a, double b) { return a * b; });
@@ -381,8 +381,8 @@ llvm::Optional<QuantizedSum> matchQuantizedSum(Operation &map, std::string &why)
   if (!map.is(Op::Map) || map.numResults() != 1)
     return llvm::None;
   Operation *q = map.region().terminator()->operand(0)->def();
-  if (!q || !q->is(Op::Quantize) || !isInteger(map.result()->type().element()) ||
-      bitWidth(map.result()->type().element()) > 16)
+  const Element to = map.result()->type().element();
+  if (!q || !q->is(Op::Quantize) || !isInteger(to) || (bitWidth(to) != 8 && bitWidth(to) != 16))
     return llvm::None;
   auto fail = [&](const char *reason) {
     if (why.empty())

@@ -18,6 +18,7 @@
 #include "passes/Fuse.h"
 #include "passes/IntegerArithmetic.h"
 #include "passes/Isolate.h"
+#include "passes/QuantizedIo.h"
 #include "passes/RaiseNormalize.h"
 
 namespace tenon {
@@ -108,6 +109,12 @@ const PassInfo kTable[] = {
     // ConstantChannels.cpp
     {Pass, "constant-channels", "channels of known values are not computed", runConstantChannels},
     {Pattern, "constant-channels.remove", "filters whose integers are known from the weights"},
+
+    // QuantizedIo.cpp
+    {Pass, "quantized-io", "quantisation at the borders is the caller's (--io quantized)",
+     runQuantizedIo},
+    {Pattern, "quantized-io.input", "inputs that are only quantised"},
+    {Pattern, "quantized-io.output", "outputs that are dequantised"},
 
     // RaiseNormalize.cpp
     {Pass, "raise-normalize", "normalisations made of reductions and maps become one operation",

@@ -80,6 +80,10 @@ private:
     names_ = stepNames(plan_);
     includes_.insert("cpu/program.h");
     includes_.insert("common/scalar.h");
+    for (const auto *ports : {&info_.inputs, &info_.outputs})
+      for (const Port &port : *ports)
+        if (port.quantization)
+          includes_.insert("cpu/quantized_io.h");
     for (const Step &step : plan_.steps) {
       if (step.op->is(Op::Loop))
         includes_.insert("cpu/repeat.h");
@@ -385,6 +389,14 @@ private:
     function("int " + p + "_run(" + context +
                  " *context, const void *const *inputs, void *const *outputs)",
              "return " + rt + "run_context(" + program + ", context, inputs, outputs);");
+    for (bool input : {true, false})
+      for (const Port &port : input ? info_.inputs : info_.outputs)
+        if (port.quantization) {
+          const std::string stem = info_.upper + "_" + port.identifier;
+          function(conversionSignature(p, port, input),
+                   space_ + "::tenon::cpu::" + (input ? "quantize" : "dequantize") +
+                       "_values(from, to, count, " + stem + "_SCALE, " + stem + "_ZERO_POINT);");
+        }
     w.line("#if defined(TENON_TRACE)");
     w.open("void " + p + "_set_trace(" + context + " *context, " + rt +
            "trace_hook hook, void *user)");

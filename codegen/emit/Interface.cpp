@@ -8,6 +8,7 @@
 
 #include "llvm/Support/raw_ostream.h"
 
+#include <cstdio>
 #include <set>
 
 #ifndef TENON_VERSION
@@ -78,6 +79,7 @@ InterfaceInfo describeInterface(Graph &graph, const CompileOptions &options) {
     Port p;
     p.name = name;
     p.type = type;
+    p.quantization = portQuantization(graph.module(), name);
     std::string base = upperCase(cIdentifier(name)), id = base;
     for (int n = 1; !used.insert(id).second; ++n)
       id = base + "_" + std::to_string(n);
@@ -94,6 +96,20 @@ InterfaceInfo describeInterface(Graph &graph, const CompileOptions &options) {
     if (!carried(&State::output, i))
       add(info.outputs, graph.outputNames[i], graph.returnOp()->operand(i)->type());
   return info;
+}
+
+/// A float constant of C89.
+static std::string floatText(double v) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.9e", v);
+  return std::string(text) + "f";
+}
+
+std::string conversionSignature(const std::string &prefix, const Port &port, bool input) {
+  const std::string integer = cTypeName(port.type.element()).str();
+  return "void " + prefix + (input ? "_quantize_" : "_dequantize_") +
+         llvm::StringRef(port.identifier).lower() + "(const " + (input ? "float" : integer) +
+         " *from, " + (input ? integer : "float") + " *to, size_t count)";
 }
 
 std::string writeHeader(const Module &module, const InterfaceInfo &info, const Target &target,
@@ -138,6 +154,11 @@ std::string writeHeader(const Module &module, const InterfaceInfo &info, const T
       w.line("#define " + stem + "_SIZE " + std::to_string(port.type.upperElements()));
       w.line("#define " + stem + "_BYTES " +
              std::to_string(byteSize(port.type.element(), port.type.upperElements())));
+      if (port.quantization) {
+        w.line("/* the model's float is (integer - zero point) * scale */");
+        w.line("#define " + stem + "_SCALE " + floatText(port.quantization->scale));
+        w.line("#define " + stem + "_ZERO_POINT " + std::to_string(port.quantization->zero));
+      }
     }
     w.line("");
   };
@@ -248,6 +269,14 @@ std::string writeHeader(const Module &module, const InterfaceInfo &info, const T
   }
   w.line("int " + p + "_run(" + p +
          "_context *context, const void *const *inputs, void *const *outputs);");
+  for (bool input : {true, false})
+    for (const Port &port : input ? info.inputs : info.outputs)
+      if (port.quantization) {
+        w.line("");
+        w.line("/* The model's floats of '" + commentSafe(port.name) + "' " +
+               (input ? "to" : "from") + " the integers of this interface. */");
+        w.line(conversionSignature(p, port, input) + ";");
+      }
   if (options.selfTest) {
     w.line("");
     w.line("/* In " + options.stem +

@@ -3,6 +3,7 @@
 
 #include "codegen/Compile.h"
 #include "codegen/emit/CppText.h"
+#include "passes/QuantizedIo.h"
 
 namespace tenon {
 
@@ -11,7 +12,12 @@ struct Port {
   std::string name;       // as in the model
   std::string identifier; // for macros: upper case
   Type type;
+  /// Set where the model's floats are integers here (--io quantized).
+  llvm::Optional<PortQuantization> quantization;
 };
+
+/// The signature of the function that quantises an input or dequantises an output.
+std::string conversionSignature(const std::string &prefix, const Port &port, bool input);
 
 struct InterfaceInfo {
   std::string prefix, upper; // "digits", "DIGITS"

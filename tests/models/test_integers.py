@@ -4,10 +4,10 @@
     test_integers.py [--seeds=N] FILE.onnx... | own
 
 What a network computes in floats is what its file says. With integer-arithmetic, which is the default:
-- its outputs from N seeded inputs are the interpreter's without that pass, byte for byte (floats made
-  of dequantised values but for their last bits);
 - each quantised tensor, from the same quantised tensors before it, is at most one step away, in at
-  most 1 value of 100,000: where the rounding errors of the floats cross the boundary between steps.
+  most 1 value of 100,000: where the rounding errors of the floats cross the boundary between steps;
+- outputs from N seeded inputs are the interpreter's without that pass, byte for byte (floats made of
+  dequantised values but for their last bits), but for 1 input of 20, in which such a step goes on.
 """
 
 import argparse
@@ -98,6 +98,12 @@ def layers(file, whole, cut):
     onnx.save(model, cut)
 
 
+def same(a, b):
+    if a.dtype == np.float32:
+        return np.abs(a - b).max() <= 1e-6 * max(1e-6, np.abs(b).max())
+    return (a == b).all()
+
+
 def check(file, folder, seeds):
     """What is wrong with a model; nothing when it passes."""
     folder.mkdir()
@@ -105,16 +111,15 @@ def check(file, folder, seeds):
     text = (folder / "net/net.cpp").read_text()
     if "round_shift" not in text and "mul_high" not in text:
         return "no integer arithmetic"
+    others = []
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
         inputs = [random_input(port, rng) for port in net[1].inputs]
         expected = interpreted(file, net[1], inputs, folder)
-        for a, b in zip(outputs(net, inputs), expected):
-            if a.dtype == np.float32:
-                if np.abs(a - b).max() > 1e-6 * max(1e-6, np.abs(b).max()):
-                    return f"seed {seed}: a float output is off by {np.abs(a - b).max():.3g}"
-            elif (a != b).any():
-                return f"seed {seed}: {(a != b).sum()} bytes of an output differ"
+        if not all(same(a, b) for a, b in zip(outputs(net, inputs), expected)):
+            others.append(seed)
+    if len(others) > max(1, seeds // 20):
+        return f"other outputs from {len(others)} of {seeds} inputs: {others}"
 
     layers(file, folder / "whole.onnx", folder / "cut.onnx")
     integers = compiled(folder / "whole.onnx", folder / "whole")
@@ -133,7 +138,8 @@ def check(file, folder, seeds):
                     return f"seed {seed}: a layer is {step.max()} steps away"
                 values, apart = values + step.size, apart + int(step.sum())
     said = f"{apart} of {values} values one step away"
-    print(f"{file.parent.name}/{file.name}: {said}", flush=True)
+    print(f"{file.parent.name}/{file.name}: {said}; other outputs from {len(others)} of {seeds} inputs",
+          flush=True)  # fmt: skip
     return "" if apart <= 1e-5 * values else said
 
 
