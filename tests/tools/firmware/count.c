@@ -3,10 +3,10 @@
  *   -plugin libcount.so,begin=ADDRESS,end=ADDRESS,out=FILE[,part=ADDRESS]...
  *
  * Counting starts when the instruction at `begin` is reached and stops when that at `end` is; both
- * must be targets of branches (a function's entry, the place that it returns to). FILE receives a line
- * "run N" for each time that happened, N instructions; then, over all runs, a line "part ADDRESS N" for
- * each part of the run, which lasts from its first instruction until the next part begins; and a line
- * "ADDRESS N" for each instruction executed.
+ * must be targets of branches (a function's entry, the place that it returns to). FILE receives a
+ * line "run N" for each time that happened, N instructions; then, over all runs, a line "part
+ * ADDRESS N" for each part of the run, which lasts from its first instruction until the next part
+ * begins; and a line "ADDRESS N" for each instruction executed.
  *
  * Blocks of instructions are counted, not single ones: a block is left early only by exceptions, of
  * which there are none here. The interface below is version 1 of the plugin interface (QEMU 6 and

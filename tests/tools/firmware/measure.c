@@ -1,5 +1,5 @@
-/* The firmware that tests and benchmarks link a network into: runs it on each set of inputs that the
- * sensor gives, writes its outputs, and at the end how much stack a run took (a 32-bit number).
+/* The firmware that tests and benchmarks link a network into: runs it on each set of inputs that
+ * the sensor gives, writes its outputs, and at the end how much stack a run took (a 32-bit number).
  *
  * INPUT_BYTES and OUTPUT_BYTES are initialisers: the size of each input and output, in order. */
 #include "board.h"

@@ -44,8 +44,8 @@ struct conv_case : cpu::conv_defaults {
 
 /// One sum by the definition. x, at: index of (n, c, h, w). Depthwise: `channel` is the only one.
 template <class T, class Cfg, class Read>
-int32_t expected(const Cfg &cfg, const Read &x, const int8_t *w, int32_t zero, index_t n, index_t oh,
-                 index_t ow, index_t channels, index_t channel) {
+int32_t expected(const Cfg &cfg, const Read &x, const int8_t *w, int32_t zero, index_t n,
+                 index_t oh, index_t ow, index_t channels, index_t channel) {
   int64_t sum = 0;
   for (index_t ky = 0; ky < cfg.kernel_h; ++ky)
     for (index_t kx = 0; kx < cfg.kernel_w; ++kx)
@@ -73,8 +73,8 @@ template <class T, class Cfg> void testConv(int32_t zero, bool channelsLast) {
   if (reinterpret_cast<uintptr_t>(patches) % 8 != 0)
     FAIL() << "the test's memory is not aligned";
   std::vector<int32_t> y(size_t(cfg.batch * K * pixels), -1);
-  const auto outs = pack(make_view(y.data(), dims<dyn, fixed<1>, fixed<0>, fixed<K>>{
-                                                 dyn(pixels * K), {}, {}, {}}));
+  const auto outs = pack(
+      make_view(y.data(), dims<dyn, fixed<1>, fixed<0>, fixed<K>>{dyn(pixels * K), {}, {}, {}}));
   const auto ins = pack(make_view(bias.data(), extents<0, 1, 0, 0>{}));
   const auto run = [&](auto strides) {
     cpu::conv_pairs(cfg, make_view(x.data(), strides), w.data(), zero, patches, outs, ins,
@@ -85,8 +85,8 @@ template <class T, class Cfg> void testConv(int32_t zero, bool channelsLast) {
   else
     run(extents<C * H * W, H * W, W, 1>{});
   const auto read = [&](index_t n, index_t c, index_t h, index_t v) {
-    return int32_t(x[size_t(channelsLast ? ((n * H + h) * W + v) * C + c
-                                         : ((n * C + c) * H + h) * W + v)]);
+    return int32_t(
+        x[size_t(channelsLast ? ((n * H + h) * W + v) * C + c : ((n * C + c) * H + h) * W + v)]);
   };
   for (index_t n = 0; n < cfg.batch; ++n)
     for (index_t p = 0; p < pixels; ++p)
@@ -131,11 +131,11 @@ template <class T, class Cfg> void testDepthwise(int32_t zero) {
   const std::vector<int32_t> bias(size_t(C), -5);
   std::vector<T> plane(size_t(bytes) + 2, T(77));
   std::vector<int32_t> y(size_t(cfg.batch * C * pixels), -1);
-  cpu::depthwise_pairs(cfg, make_view(x.data(), extents<C * H * W, 1, W * C, C>{}), w.data(), zero,
-                       plane.data() + 1,
-                       pack(make_view(y.data(), dims<dyn, fixed<1>, fixed<0>, fixed<C>>{
-                                                    dyn(pixels * C), {}, {}, {}})),
-                       pack(make_view(bias.data(), extents<0, 1, 0, 0>{})), plus_bias{});
+  cpu::depthwise_pairs(
+      cfg, make_view(x.data(), extents<C * H * W, 1, W * C, C>{}), w.data(), zero, plane.data() + 1,
+      pack(make_view(y.data(),
+                     dims<dyn, fixed<1>, fixed<0>, fixed<C>>{dyn(pixels * C), {}, {}, {}})),
+      pack(make_view(bias.data(), extents<0, 1, 0, 0>{})), plus_bias{});
   const auto read = [&](index_t n, index_t c, index_t h, index_t v) {
     return int32_t(x[size_t(((n * H + h) * W + v) * C + c)]);
   };
