@@ -6,6 +6,8 @@
 #ifndef TENON_RUNTIME_CPU_BITCAST_H
 #define TENON_RUNTIME_CPU_BITCAST_H
 
+#include "common/packed.h"
+#include "common/scalar_arith.h"
 #include "cpu/map.h"
 
 namespace tenon {
