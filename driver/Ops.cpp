@@ -109,10 +109,30 @@ void printOnnx(llvm::raw_ostream &os, bool asJson) {
   }
 }
 
+/// The ONNX operators, with the opsets in which each is read and what it takes besides numbers.
+void printOnnxDocs(llvm::raw_ostream &os) {
+  os << "\n## ONNX operators\n\n"
+        "[`frontend/onnx/Table.cpp`](../frontend/onnx/Table.cpp): what a model may hold, besides "
+        "its "
+        "own functions and operators of the user. Each becomes the operations above; those on text "
+        "run in the interpreter only, sequences and optionals are lowered to their tensors.\n\n"
+        "| operator | opsets | besides numbers |\n|---|---|---|\n";
+  for (const SupportedOperator &r : supportedOperators()) {
+    os << "| `" << (r.domain == "ai.onnx" ? "" : r.domain.str() + ".") << r.name << "` | "
+       << r.since;
+    if (r.until == INT_MAX)
+      os << " and later";
+    else if (r.until != r.since)
+      os << " to " << r.until;
+    os << " | " << r.takes << " |\n";
+  }
+}
+
 int run(const OpsOptions &options) {
-  if (options.markdown)
+  if (options.markdown) {
     printOpDocs(llvm::outs());
-  else if (options.onnx)
+    printOnnxDocs(llvm::outs());
+  } else if (options.onnx)
     printOnnx(llvm::outs(), options.console.json);
   else if (options.console.json)
     printJson(llvm::outs());
@@ -128,7 +148,7 @@ void declareOps(CLI::App &app, Command &command) {
   CLI::App *sub = app.add_subcommand("ops", "lists the operations of the IR");
   sub->add_flag("--onnx", options->onnx, "the ONNX operators that can be imported");
   sub->add_flag("--markdown", options->markdown,
-                "the reference of the IR's operations, as in docs/ops.md");
+                "the reference of operations and ONNX operators, as in docs/ops.md");
   declare(*sub, options->console);
   sub->callback([options, &command] { command = [options] { return run(*options); }; });
 }

@@ -126,10 +126,11 @@ bool writeTensorProto(llvm::StringRef path, const Tensor &tensor, llvm::StringRe
                       Diagnostics &diagnostics);
 
 /// The ONNX operators that can be imported: domain ("ai.onnx" for the default), name, first and
-/// last opset of the row, in table order.
+/// last opset of the row, what it takes, in table order.
 struct SupportedOperator {
   llvm::StringRef domain, name;
-  int since, until; // until: INT_MAX for the newest
+  int since, until;      // until: INT_MAX for the newest
+  llvm::StringRef takes; // besides numbers: "text", "text, sequences", or nothing
 };
 std::vector<SupportedOperator> supportedOperators();
 

@@ -261,6 +261,9 @@ const OperatorRow *findOperator(llvm::StringRef domain, llvm::StringRef name, in
 std::vector<tenon::SupportedOperator> tenon::supportedOperators() {
   std::vector<SupportedOperator> list;
   for (const frontend::OperatorRow &row : frontend::operatorTable())
-    list.push_back({row.domain.empty() ? "ai.onnx" : row.domain, row.name, row.since, row.until});
+    list.push_back({row.domain.empty() ? "ai.onnx" : row.domain, row.name, row.since, row.until,
+                    row.takes == frontend::Operands::Numbers ? ""
+                    : row.takes == frontend::Operands::Text  ? "text"
+                                                             : "text, sequences"});
   return list;
 }
