@@ -1,4 +1,4 @@
-// Defines what the tactics for sums of 8-bit integers on microcontrollers share: contractions as
+// Defines what the tactics for sums of 8-bit integers share: contractions as
 // convolutions over (n, c, h, w).
 #pragma once
 

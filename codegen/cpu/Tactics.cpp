@@ -9,6 +9,8 @@ llvm::ArrayRef<Tactic> cpuTactics() {
       cpu::kDepthwisePairs,
       cpu::kConvQuads,
       cpu::kDepthwiseQuads,
+      cpu::kConvBytes,
+      cpu::kDepthwiseBytes,
       cpu::kConv,
       cpu::kConvInt8,
       cpu::kConvDot,

@@ -15,6 +15,8 @@ extern const Tactic kConvPairs; // Pairs.cpp
 extern const Tactic kDepthwisePairs;
 extern const Tactic kConvQuads; // Quads.cpp
 extern const Tactic kDepthwiseQuads;
+extern const Tactic kConvBytes; // Bytes.cpp
+extern const Tactic kDepthwiseBytes;
 extern const Tactic kConvDirect; // ConvDirect.cpp
 extern const Tactic kMatMul;     // MatMul.cpp
 extern const Tactic kMatMulInt8;

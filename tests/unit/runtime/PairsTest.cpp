@@ -1,62 +1,14 @@
 // Tests of sums of 8-bit integers by pairs: conv_pairs and depthwise_pairs against the definition,
 // over ragged shapes, strides, paddings and layouts.
+#include "cpu/conv_pairs.h"
 #include "cpu/depthwise_pairs.h"
+
+#include "IntegerCases.h"
 
 #include <gtest/gtest.h>
 
-#include <random>
-#include <vector>
-
 namespace {
 using namespace tenon;
-
-/// The sum with a bias of its filter, so that bodies with operands are covered.
-struct plus_bias {
-  template <class L> i32<L> operator()(L, i32<L> acc, i32<L> bias) const { return acc + bias; }
-};
-
-template <class T> std::vector<T> randomBytes(size_t n, unsigned seed) {
-  std::mt19937 random(seed);
-  std::vector<T> v(n);
-  for (T &x : v)
-    x = T(random());
-  return v;
-}
-
-template <index_t Batch, index_t InH, index_t InW, index_t Channels, index_t Filters,
-          index_t KernelH, index_t KernelW, index_t Stride, index_t Dilation, index_t Pad, int Mr,
-          int Nr>
-struct conv_case : cpu::conv_defaults {
-  static constexpr fixed<Batch> batch{};
-  static constexpr fixed<InH> in_h{};
-  static constexpr fixed<InW> in_w{};
-  static constexpr fixed<(InH + 2 * Pad - (KernelH - 1) * Dilation - 1) / Stride + 1> out_h{};
-  static constexpr fixed<(InW + 2 * Pad - (KernelW - 1) * Dilation - 1) / Stride + 1> out_w{};
-  static constexpr fixed<Filters> filters{};
-  static constexpr fixed<Channels> channels{};
-  static constexpr fixed<KernelH> kernel_h{};
-  static constexpr fixed<KernelW> kernel_w{};
-  static constexpr fixed<Stride> stride_h{}, stride_w{};
-  static constexpr fixed<Dilation> dilation_h{}, dilation_w{};
-  static constexpr fixed<Pad> pad_top{}, pad_left{};
-  static constexpr int mr = Mr, nr = Nr;
-};
-
-/// One sum by the definition. x, at: index of (n, c, h, w). Depthwise: `channel` is the only one.
-template <class T, class Cfg, class Read>
-int32_t expected(const Cfg &cfg, const Read &x, const int8_t *w, int32_t zero, index_t n,
-                 index_t oh, index_t ow, index_t channels, index_t channel) {
-  int64_t sum = 0;
-  for (index_t ky = 0; ky < cfg.kernel_h; ++ky)
-    for (index_t kx = 0; kx < cfg.kernel_w; ++kx)
-      for (index_t c = 0; c < channels; ++c) {
-        const index_t h = oh * cfg.stride_h - cfg.pad_top + ky * cfg.dilation_h;
-        const index_t v = ow * cfg.stride_w - cfg.pad_left + kx * cfg.dilation_w;
-        if (h >= 0 && h < cfg.in_h && v >= 0 && v < cfg.in_w)
-          sum += (x(n, channel + c, h, v) - zero) * w[(ky * cfg.kernel_w + kx) * channels + c];
-      }
-  return int32_t(sum);
-}
 
 template <class T, class Cfg> void testConv(int32_t zero, bool channelsLast) {
   constexpr Cfg cfg{};

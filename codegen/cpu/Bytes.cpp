@@ -1,0 +1,235 @@
+// Defines the tactics `conv_bytes` and `depthwise_bytes`: convolutions and matrix products of 8-bit
+// integers on x86-64 (runtime/cpu/conv_bytes.h, depthwise_bytes.h), with the instructions for them
+// that the machine has.
+#include "codegen/cpu/Tactics.h"
+
+#include "codegen/Work.h"
+#include "codegen/cpu/Operands.h"
+#include "codegen/cpu/Pairs.h"
+#include "codegen/cpu/Prologue.h"
+#include "codegen/cpu/Tile.h"
+
+#include "llvm/Support/MathExtras.h"
+
+namespace tenon::cpu {
+namespace {
+
+/// Whether the level multiplies vectors of 16-bit integers pair by pair.
+bool hasPairs(const TargetLevel &level) {
+  return level.family == Family::Cpu && level.name.startswith("x86-64");
+}
+
+/// Words of four bytes of one patch, as byte_runs in the kernel.
+int64_t wordsOf(const ConvProblem &p) {
+  return p.channels == 1 ? p.kernelH * int64_t(llvm::divideCeil(p.kernelW, 4))
+                         : p.kernelH * p.kernelW * int64_t(llvm::divideCeil(p.channels, 4));
+}
+
+/// Patches of one tile are on the stack, of two words for each of theirs.
+constexpr int64_t kMostWords = 4096;
+
+/// What both kernels ask for: 8-bit operands, constant int8 weights.
+llvm::Optional<PairsProblem> matchBytes(const TacticInput &in, std::string &why) {
+  const GroupForm &f = in.form;
+  if (!hasPairs(in.level)) {
+    why = "no vectors of pairs of 16-bit integers";
+    return llvm::None;
+  }
+  if (!f.anchor || !f.anchor->isAny(Op::Conv, Op::MatMul)) {
+    why = "no contraction";
+    return llvm::None;
+  }
+  if (!matchInt8Operands(f, why) || !zeroPoint(f, why))
+    return llvm::None;
+  if (f.anchor->operand(1)->type().element() != Element::I8) {
+    why = "unsigned weights";
+    return llvm::None;
+  }
+  return pairsProblem(*f.anchor, why);
+}
+
+bool matchConv(const TacticInput &in, std::string &why) {
+  const auto q = matchBytes(in, why);
+  if (!q)
+    return false;
+  if (q->conv.groups != 1) {
+    why = "several groups";
+    return false;
+  }
+  if (wordsOf(q->conv) > kMostWords) {
+    why = "patches too large for the stack";
+    return false;
+  }
+  return true;
+}
+
+bool matchDepthwise(const TacticInput &in, std::string &why) {
+  const auto q = matchBytes(in, why);
+  if (!q)
+    return false;
+  if (!q->conv.isDepthwise() || q->conv.filters != 1) {
+    why = "not depthwise with one filter a channel";
+    return false;
+  }
+  if (q->conv.kernelH * q->conv.kernelW > 64) { // taps are unrolled
+    why = "a large window";
+    return false;
+  }
+  return true;
+}
+
+int64_t pixels(const ConvProblem &p) {
+  return std::max<int64_t>(1, (p.outHeight * p.outWidth).upper());
+}
+
+void enumerateConv(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
+  std::string why;
+  const ConvProblem p = pairsProblem(*in.form.anchor, why)->conv;
+  for (const TileShape &t :
+       tileShapes(pixels(p), p.filters, in.level.simdWidth, in.level.simdRegisters))
+    out.push_back({"conv_bytes", {{"mr", t.mr}, {"nr", t.nr}}});
+}
+
+/// Two products of 16-bit integers, as every machine of the level has them, take the time of one
+/// float multiply-add and an addition.
+double costConv(const TacticInput &in, const Schedule &s) {
+  std::string why;
+  const ConvProblem p = pairsProblem(*in.form.anchor, why)->conv;
+  return tileCost(in.level, {*s.get("mr"), *s.get("nr")}, in.level.simdWidth, pixels(p), p.filters,
+                  double(wordsOf(p)) * 2, double(p.batch.upper())) +
+         double(workOf(*in.form.group).bytes) / (in.level.bandwidthGBs * 1e3) * 0.2;
+}
+
+void enumerateDepthwise(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
+  std::string why;
+  const ConvProblem p = pairsProblem(*in.form.anchor, why)->conv;
+  const int64_t most = std::max<int64_t>(
+      1, std::min<int64_t>(8, int64_t(in.level.simdRegisters) - 2 * p.kernelW - 3));
+  const int64_t width = std::max<int64_t>(1, p.outWidth.upper());
+  out.push_back(
+      {"depthwise_bytes", {{"mr", llvm::divideCeil(width, llvm::divideCeil(width, most))}}});
+}
+
+double costDepthwise(const TacticInput &in, const Schedule &) {
+  const Work w = workOf(*in.form.group);
+  return std::max(w.flops / (in.level.peakGflops * 0.25e3),
+                  double(w.bytes) / (in.level.bandwidthGBs * 1e3));
+}
+
+void packConv(const TacticInput &in, const Schedule &s, llvm::SmallVectorImpl<Packing> &out) {
+  std::string why;
+  const PairsProblem q = *pairsProblem(*in.form.anchor, why);
+  const Value *source = in.form.anchorInputs[1].inputs[0].source;
+  const Type w = source->type();
+  const int64_t nr = *s.get("nr");
+  llvm::SmallVector<LayoutAxis, 8> axes;
+  // Of each filter a line whose last dimension, the run, goes by fours.
+  llvm::SmallVector<int, 6> line;
+  if (q.matrix) {
+    line = {q.transB ? 1 : 0};
+  } else {
+    for (unsigned d = 2; d < w.rank(); ++d)
+      line.push_back(int(d));
+    // One channel: the run is a row of taps, or of a 1-d image turned upright its only line.
+    line.insert(q.conv.channels == 1 ? line.begin() : line.end(), 1);
+    if (q.conv.channels == 1 && q.upright)
+      std::swap(line[line.size() - 1], line[line.size() - 2]);
+  }
+  const int filter = q.matrix && !q.transB ? 1 : 0, run = line.pop_back_val();
+  axes.push_back({filter, nr, false, Dim(), 0});
+  for (int d : line)
+    axes.push_back({d, 0, false, Dim(), 0});
+  axes.push_back({run, 4, false, Dim(), 0});
+  axes.push_back({filter, nr, true, Dim(), 0});
+  axes.push_back({run, 4, true, Dim(), 0});
+  out.push_back({source->index(), Layout::get(w.context(), axes)});
+}
+
+void packDepthwise(const TacticInput &in, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
+  std::string why;
+  const PairsProblem q = *pairsProblem(*in.form.anchor, why);
+  const Value *source = in.form.anchorInputs[1].inputs[0].source;
+  const Type w = source->type();
+  const int64_t width = in.level.simdWidth;
+  // Rows of the kernel go by fours. Those of a 1-d window are its one channel, upright its columns.
+  int rows = w.rank() == 3 ? 1 : 2, columns = w.rank() == 3 ? 2 : 3;
+  if (q.upright)
+    std::swap(rows, columns);
+  llvm::SmallVector<LayoutAxis, 8> axes;
+  axes.push_back({0, width, false, Dim(), 0});
+  axes.push_back({rows, 4, false, Dim(), 0});
+  if (w.rank() > 3)
+    axes.push_back({1, 0, false, Dim(), 0});
+  axes.push_back({columns, 0, false, Dim(), 0});
+  axes.push_back({0, width, true, Dim(), 0});
+  axes.push_back({rows, 4, true, Dim(), 0});
+  out.push_back({source->index(), Layout::get(w.context(), axes)});
+}
+
+/// Sums of each filter's weights, for whole blocks of `block`.
+std::string weightSums(const GroupForm &form, const PairsProblem &q, int64_t block) {
+  const Tensor &w = **constantOperand(form, 1)->def()->find("value")->get<Literal>();
+  const int64_t filters = q.conv.groups * q.conv.filters, depth = w.size() / filters;
+  const bool filtersLast = q.matrix && !q.transB;
+  std::vector<int64_t> sums(llvm::alignTo(uint64_t(filters), uint64_t(block)), 0);
+  for (int64_t i = 0; i < w.size(); ++i)
+    sums[size_t(filtersLast ? i % filters : i / depth)] += w.intAt(i);
+  std::string text;
+  for (int64_t s : sums)
+    text += (text.empty() ? "" : ", ") + std::to_string(s);
+  return text;
+}
+
+void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
+  const GroupForm &form = in.form;
+  std::string why;
+  const PairsProblem q = *pairsProblem(*form.anchor, why);
+  const ConvProblem &p = q.conv;
+  const bool depthwise = s.tactic == "depthwise_bytes";
+
+  out.include("cpu/" + s.tactic + ".h");
+  StepWriter::Config cfg(out, "config",
+                         depthwise ? "cpu::depthwise_defaults" : "cpu::conv_defaults");
+  cfg.extent("batch", p.batch).extent("out_h", p.outHeight).extent("out_w", p.outWidth);
+  cfg.extent("in_h", p.inHeight).extent("in_w", p.inWidth);
+  if (depthwise)
+    cfg.extent("channels", p.groups);
+  else
+    cfg.extent("filters", p.filters).extent("channels", p.channels);
+  cfg.extent("kernel_h", p.kernelH).extent("kernel_w", p.kernelW);
+  cfg.extent("stride_h", p.strideH).extent("stride_w", p.strideW);
+  cfg.extent("dilation_h", p.dilationH).extent("dilation_w", p.dilationW);
+  cfg.extent("pad_top", p.padTop).extent("pad_left", p.padLeft);
+  for (auto &[key, value] : s.params)
+    cfg.number(key, value);
+  const std::string config = cfg.finish();
+
+  const std::string body = out.body(form.body, {Element::I32});
+  auto plane = [&](const Strides &strides) { return q.plane(strides); };
+  const Strides x = inputStrides(form, q);
+  const Dim zero = x.offset.node()->context->dim(0);
+  SourceWriter &c = out.code();
+  c.line("const auto x = " + out.view(form.anchorInputs[0].inputs[0].source, x) + ";");
+  c.line("const auto *w = " + out.pointer(form.anchorInputs[1].inputs[0].source, zero) + ";");
+  c.line("static constexpr int32_t sums[] = {" +
+         weightSums(form, q, depthwise ? in.level.simdWidth : *s.get("nr")) + "};");
+  c.line("const auto outs = " + out.outputs(form, plane) + ";");
+  c.line("const auto ins = " + inputsIn(out, form.body, plane, q.places()) + ";");
+  c.line("cpu::" + s.tactic + "(" + config + ", x, w, sums, " +
+         std::to_string(*zeroPoint(form, why)) + ", outs, ins, " + body + ", *f.workers);");
+}
+
+} // namespace
+
+const Tactic kConvBytes = {
+    "conv_bytes", "sums of 8-bit integers, four products a lane (VNNI, or pairs)",
+    matchConv,    enumerateConv,
+    costConv,     packConv,
+    nullptr,      emit};
+const Tactic kDepthwiseBytes = {
+    "depthwise_bytes", "depthwise convolution of 8-bit integers, four taps a lane",
+    matchDepthwise,    enumerateDepthwise,
+    costDepthwise,     packDepthwise,
+    nullptr,           emit};
+
+} // namespace tenon::cpu

@@ -1,0 +1,143 @@
+// Defines how vectors sum products of 8-bit integers, four to each 32-bit lane, exactly:
+//
+//   four_products   one instruction of machines with VNNI (vpdpbusd): unsigned x times signed w
+//   two_products    twice two products of 16-bit integers (vpmaddwd; in plain C++ elsewhere)
+//
+// Both read weights as they lie, four bytes a lane. VNNI is part of no x86-64 level, so
+// `has_four_products` asks the processor, once; the instruction is written as such, for a compiler
+// that was told of the level alone would refuse its intrinsic.
+//
+// What x looks like is up to each: `from_bytes` makes words of `halves` kinds from words of four
+// bytes. A sum over four_products then holds (x + offset) * w for `offset` of the type of x, a sum
+// over two_products (x - zero) * w.
+#ifndef TENON_RUNTIME_COMMON_BYTE_PRODUCTS_H
+#define TENON_RUNTIME_COMMON_BYTE_PRODUCTS_H
+
+#include "common/lanes.h"
+
+#if TENON_SIMD_WIDTH >= 8 && defined(__x86_64__)
+#include <cpuid.h>
+#define TENON_FOUR_PRODUCTS 1
+#else
+#define TENON_FOUR_PRODUCTS 0
+#endif
+
+namespace tenon {
+
+#if TENON_FOUR_PRODUCTS
+namespace detail {
+inline bool detect_four_products() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0)
+    return false;
+#if TENON_SIMD_WIDTH >= 16
+  return (c >> 11 & 1) != 0; // AVX512_VNNI
+#else
+  return a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 4 & 1) != 0; // AVX-VNNI
+#endif
+}
+} // namespace detail
+inline const bool has_four_products = detail::detect_four_products();
+
+struct four_products {
+  static constexpr int halves = 1;
+  /// What from_bytes adds to an x of type T.
+  template <class T> static constexpr int32_t offset = detail::is_signed<T> ? 128 : 0;
+  static constexpr bool subtracts_zero = false;
+
+  template <class L, class T, int Half> static TENON_FN i32<L> from_bytes(i32<L> x, int32_t) {
+    return detail::is_signed<T> ? x ^ int32_t(0x80808080u) : x;
+  }
+  template <class L, int Half> static TENON_FN i32<L> weights(i32<L> w) { return w; }
+  template <class L> static TENON_FN i32<L> multiply_add(i32<L> acc, i32<L> x, i32<L> w) {
+    static_assert(L::width == TENON_SIMD_WIDTH, "whole registers");
+#if TENON_SIMD_WIDTH >= 16
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(x), "v"(w));
+#else
+    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(acc) : "x"(x), "x"(w));
+#endif
+    return acc;
+  }
+};
+#else
+inline constexpr bool has_four_products = false;
+#endif
+
+namespace detail {
+/// Both 16-bit integers of each lane multiplied with their like, and the products added.
+template <class L> TENON_FN i32<L> multiply_pairs(i32<L> a, i32<L> b) {
+#if TENON_SIMD_WIDTH > 1 && defined(__x86_64__)
+#if defined(__AVX512BW__)
+  if constexpr (L::width == 16)
+    return (i32<L>)_mm512_madd_epi16((__m512i)a, (__m512i)b);
+#endif
+#if defined(__AVX2__)
+  if constexpr (L::width == 8)
+    return (i32<L>)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+#endif
+  if constexpr (L::width == 4)
+    return (i32<L>)_mm_madd_epi16((__m128i)a, (__m128i)b);
+#endif
+  const auto low = [](i32<L> v) { return convert<i32<L>>(convert<u32<L>>(v) << 16) >> 16; };
+  return low(a) * low(b) + (a >> 16) * (b >> 16);
+}
+
+/// Bytes in lanes of 32 bits. (__builtin_convertvector goes element by element here with g++ 12.)
+template <class L> TENON_FN i32<L> widen_bytes(u8<L> v) {
+#if TENON_SIMD_WIDTH >= 16 && defined(__AVX512F__)
+  if constexpr (L::width == 16)
+    return (i32<L>)_mm512_maskz_cvtepu8_epi32((__mmask16)-1, (__m128i)v);
+  else
+#elif TENON_SIMD_WIDTH >= 8 && defined(__AVX2__)
+  if constexpr (L::width == 8)
+    return (i32<L>)_mm256_cvtepu8_epi32(_mm_cvtsi64_si128(bitcast<long long>(v)));
+  else
+#endif
+    return convert<i32<L>>(v);
+}
+
+/// Byte I of each lane, extended as T is.
+template <class L, class T, int I> TENON_FN i32<L> byte_of_lane(i32<L> v) {
+  const u32<L> up = convert<u32<L>>(v) << (24 - 8 * I);
+  if constexpr (is_signed<T>)
+    return convert<i32<L>>(up) >> 24;
+  else
+    return convert<i32<L>>(up >> 24);
+}
+} // namespace detail
+
+/// Bytes 0 and 2 of each lane are its even half, 1 and 3 its odd one.
+struct two_products {
+  static constexpr int halves = 2;
+  template <class T> static constexpr int32_t offset = 0;
+  static constexpr bool subtracts_zero = true;
+
+  template <class L, class T, int Half> static TENON_FN i32<L> from_bytes(i32<L> x, int32_t zero) {
+    const i32<L> low = detail::byte_of_lane<L, T, Half>(x) - zero,
+                 high = detail::byte_of_lane<L, T, Half + 2>(x) - zero;
+    return convert_pair<L>(low, high);
+  }
+  template <class L, int Half> static TENON_FN i32<L> weights(i32<L> w) {
+#if TENON_SIMD_WIDTH > 1
+    if constexpr (L::width > 1) {
+      using H = typename simd<2 * L::width>::template of<int16_t>;
+      const H pairs = (H)w;
+      return (i32<L>)(Half == 0 ? (pairs << 8) >> 8 : pairs >> 8);
+    } else
+#endif
+      return from_bytes<L, int8_t, Half>(w, 0);
+  }
+  template <class L> static TENON_FN i32<L> multiply_add(i32<L> acc, i32<L> x, i32<L> w) {
+    return acc + detail::multiply_pairs<L>(x, w);
+  }
+
+private:
+  template <class L> static TENON_FN i32<L> convert_pair(i32<L> low, i32<L> high) {
+    return detail::convert<i32<L>>((detail::convert<u32<L>>(low) & 0xffffu) |
+                                   (detail::convert<u32<L>>(high) << 16));
+  }
+};
+
+} // namespace tenon
+
+#endif

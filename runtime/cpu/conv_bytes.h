@@ -1,0 +1,257 @@
+// Defines conv_bytes: convolution and matrix product of 8-bit integers with exact 32-bit sums.
+//
+//   y[n, k, oh, ow] = body(sum over taps and channels of (x[...] - zero) * w[k, ...], ins...)
+//
+// The patches of some outputs, numbered along height and width as one dimension, are first copied
+// to the stack, with the zero point outside the image: channels four to a word, so that whatever
+// the layout, the stride and the padding, the sums run along one line. A register tile then takes
+// `mr` patches times `nr` filters: four products a lane at a time (common/byte_products.h), by the
+// instruction that the machine has. four_products cannot subtract the zero point from x: its sums
+// start at minus the zero point times the sum of the filter's weights.
+//
+// Config: batch, in_h, in_w, out_h, out_w, filters, channels, kernel_h, kernel_w, stride_h,
+//   stride_w, dilation_h, dilation_w, pad_top, pad_left as in conv.h, without groups; filters,
+//   channels and kernel fixed
+//   mr, nr            schedule: outputs and filters of a tile; nr a multiple of the vector's lanes
+// x: view over (n, c, h, w) of int8_t or uint8_t. Its runs are the channels of a tap, or with one
+// channel the taps of a row; each is filled up to a multiple of four.
+// w: int8_t [ceil(filters / nr)][runs][ceil(run / 4)][nr][4], zeros where something is missing.
+// sums: of each filter's weights, [ceil(filters / nr) * nr]. zero: of x.
+// outs, ins: packs of views over (n, k, oh, ow); lanes run along k.
+#ifndef TENON_RUNTIME_CPU_CONV_BYTES_H
+#define TENON_RUNTIME_CPU_CONV_BYTES_H
+
+#include "common/byte_products.h"
+#include "cpu/conv.h"
+
+namespace tenon {
+namespace cpu {
+namespace detail {
+
+/// How the words of one patch follow from its problem.
+template <class Cfg> struct byte_runs {
+  static constexpr index_t channels = decltype(Cfg::channels)::value,
+                           kernel_h = decltype(Cfg::kernel_h)::value,
+                           kernel_w = decltype(Cfg::kernel_w)::value;
+  static constexpr bool along_row = channels == 1; // a run is a row of taps
+  static constexpr index_t bytes = along_row ? kernel_w : channels,
+                           words = ceil_div(bytes, 4) * kernel_h * (along_row ? 1 : kernel_w);
+  /// A whole number of vectors, which may be converted beyond the end.
+  static constexpr index_t room = ceil_div(words, native_lanes::width) * native_lanes::width;
+};
+
+/// N bytes in whole vectors; the last one may overlap that before.
+template <index_t N> TENON_FN void copy_bytes(void *to_, const void *from_) {
+  constexpr index_t width = 4 * native_lanes::width;
+  auto *to = static_cast<char *>(to_);
+  const auto *from = static_cast<const char *>(from_);
+  if constexpr (N < width)
+    memcpy(to, from, N);
+  else {
+    const auto move = [&](index_t i) TENON_LAMBDA {
+      i32<native_lanes> v;
+      memcpy(&v, from + i, width);
+      memcpy(to + i, &v, width);
+    };
+    for (index_t i = 0; i + width <= N; i += width)
+      move(i);
+    if constexpr (N % width != 0)
+      move(N - width);
+  }
+}
+
+/// The bytes of the patch whose window starts at row ih, column iw.
+template <class Cfg, class X>
+TENON_FN void gather_patch(const Cfg &cfg, const X &x, index_t n, index_t ih, index_t iw,
+                           int32_t zero, uint8_t *to) {
+  using T = bare<typename X::element>;
+  using R = byte_runs<Cfg>;
+  constexpr index_t kernel_w = R::kernel_w, channels = R::channels,
+                    dilation_w = decltype(cfg.dilation_w)::value, run = ceil_div(R::bytes, 4) * 4,
+                    row_bytes = R::along_row ? run : run * kernel_w;
+  const auto channel = x.strides.template get<1>();
+  const auto column = x.strides.template get<3>();
+  constexpr bool neighbours = R::along_row || is_same<bare<decltype(channel)>, fixed<1>>;
+  constexpr bool whole_rows = neighbours && run == R::bytes && dilation_w == 1 &&
+                              is_same<bare<decltype(column)>, fixed<channels>>;
+  const index_t in_w = cfg.in_w;
+  const bool inside = iw >= 0 && iw + (kernel_w - 1) * dilation_w < in_w;
+  for (index_t ky = 0; ky < R::kernel_h; ++ky, to += row_bytes) {
+    const index_t h = ih + ky * index_t(cfg.dilation_h);
+    if (h < 0 || h >= index_t(cfg.in_h)) {
+      memset(to, zero, size_t(row_bytes));
+      continue;
+    }
+    const index_t at[4] = {n, 0, h, 0};
+    const T *row = x.data + x.offset(at);
+    if constexpr (whole_rows)
+      if (inside) {
+        copy_bytes<row_bytes>(to, row + iw * channels);
+        continue;
+      }
+    for (index_t kx = 0; kx < kernel_w; ++kx) {
+      const index_t v = iw + kx * dilation_w;
+      const T *from = row + (inside || (v >= 0 && v < in_w) ? v : 0) * index_t(column);
+      uint8_t *tap = to + kx * (R::along_row ? 1 : run);
+      if (!inside && (v < 0 || v >= in_w))
+        memset(tap, zero, size_t(channels));
+      else if constexpr (neighbours)
+        copy_bytes<channels>(tap, from);
+      else
+        for (index_t c = 0; c < channels; ++c)
+          tap[c] = uint8_t(from[c * index_t(channel)]);
+    }
+  }
+}
+
+/// One patch as How multiplies it: halves of `room` words each.
+template <class How, class Cfg, class X>
+TENON_FN void make_patch(const Cfg &cfg, const X &x, index_t n, index_t ih, index_t iw,
+                         int32_t zero, uint32_t *patch) {
+  using T = bare<typename X::element>;
+  using L = native_lanes;
+  constexpr index_t room = byte_runs<Cfg>::room;
+  uint32_t *bytes = patch + (How::halves - 1) * room; // where they are converted in place
+  gather_patch(cfg, x, n, ih, iw, zero, reinterpret_cast<uint8_t *>(bytes));
+  if constexpr (How::halves > 1 || How::template offset<T> != 0)
+    for (index_t g = 0; g < room; g += L::width) {
+      const i32<L> four = convert<i32<L>>(load<L>(bytes + g));
+      unroll<How::halves>([&](auto half) TENON_LAMBDA {
+        store<L>(
+            patch + int(half) * room + g,
+            convert<u32<L>>(How::template from_bytes<L, T, decltype(half)::value>(four, zero)));
+      });
+    }
+}
+
+/// One register tile: MR patches, NV vectors of filters; stores `rows` outputs, `count` filters.
+/// places: row and column of each output.
+template <class How, int MR, int NV, class Cfg, class Count, class Outs, class Ins, class Body>
+TENON_TILE void bytes_tile(const Cfg &, const uint32_t *patches, const int8_t *panel,
+                           const int32_t *sums, int32_t start, const index_t *at_,
+                           const index_t (*places)[2], index_t rows, Count, const Outs &outs,
+                           const Ins &ins, const Body &body) {
+  using L = native_lanes;
+  using V = i32<L>;
+  constexpr index_t room = byte_runs<Cfg>::room, words = byte_runs<Cfg>::words;
+  V acc[MR][NV];
+  unroll<NV>([&](auto v) TENON_LAMBDA {
+    V first = V{};
+    if constexpr (!How::subtracts_zero)
+      first = load<L>(sums + int(v) * L::width) * start;
+    unroll<MR>([&](auto r) TENON_LAMBDA { acc[r][v] = first; });
+  });
+  const uint32_t *x = patches;
+  for (index_t g = 0; g < words; ++g, ++x, panel += 4 * Cfg::nr)
+    unroll<How::halves>([&](auto half) TENON_LAMBDA {
+      V weights[NV];
+      unroll<NV>([&](auto v) TENON_LAMBDA {
+        V four;
+        memcpy(&four, panel + 4 * int(v) * L::width, sizeof(four));
+        weights[v] = How::template weights<L, decltype(half)::value>(four);
+      });
+      unroll<MR>([&](auto r) TENON_LAMBDA {
+        const V value =
+            broadcast<L, int32_t>(int32_t(x[(int(r) * How::halves + int(half)) * room]));
+        unroll<NV>([&](auto v) TENON_LAMBDA {
+          acc[r][v] = How::template multiply_add<L>(acc[r][v], value, weights[v]);
+        });
+      });
+    });
+  // Through memory, so that the body stands in the code but once for each vector.
+  alignas(64) int32_t results[MR][NV * L::width];
+  unroll<MR>([&](auto r) TENON_LAMBDA {
+    unroll<NV>([&](auto v) TENON_LAMBDA { store<L>(results[r] + int(v) * L::width, acc[r][v]); });
+  });
+  for (index_t r = 0; r < MR && r < rows; ++r)
+    unroll<NV>([&](auto v) TENON_LAMBDA {
+      const index_t at[4] = {at_[0], at_[1] + int(v) * L::width, places[r][0], places[r][1]};
+      constexpr index_t left = Count::value - int(v) * L::width;
+      apply_body<L, 1>(body, outs, ins, at, fixed<(left < L::width ? left : L::width)>{},
+                       load<L>(results[r] + int(v) * L::width));
+    });
+}
+
+/// conv_bytes with the products How.
+template <class How, class Cfg, class X, class Outs, class Ins, class Body>
+void conv_bytes_by(const Cfg &cfg, const X &x, const int8_t *w, const int32_t *sums, int32_t zero,
+                   const Outs &outs, const Ins &ins, const Body &body, pool &workers) {
+  using T = bare<typename X::element>;
+  using R = byte_runs<Cfg>;
+  constexpr int mr = Cfg::mr, nr = Cfg::nr, width = native_lanes::width;
+  static_assert(nr % width == 0, "nr is a whole number of vectors");
+  constexpr index_t filters = decltype(cfg.filters)::value, blocks = ceil_div(filters, nr),
+                    patch = How::halves * R::room, panel = 4 * nr * R::words;
+  // As many tiles as stay in the first cache share one reading of the weights.
+  constexpr index_t most = (index_t(24) << 10) / (4 * patch * mr), tiles = most < 1 ? 1 : most,
+                    chunk = tiles * mr;
+  const index_t out_w = cfg.out_w, pixels = index_t(cfg.out_h) * out_w;
+  odometer<3> space;
+  space.extents[0] = cfg.batch;
+  space.extents[1] = ceil_div(pixels, chunk);
+  space.extents[2] = blocks;
+  const int32_t start = -(zero + How::template offset<T>);
+
+  const auto run = [&](index_t begin, index_t end) {
+    const subnormals_as_zero guard;
+    alignas(64) uint32_t patches[chunk * patch];
+    index_t places[chunk][2];
+    // Tails of runs meet weights of 0, and a last tile computes more than it stores.
+    const index_t used = ceil_div(pixels, mr) < tiles ? ceil_div(pixels, mr) : tiles;
+    for (index_t i = 0; i < used * mr * patch; ++i)
+      patches[i] = 0;
+    odometer<3> it = space;
+    it.seek(begin);
+    for (index_t u = begin; u < end; ++u, it.step()) {
+      const index_t first = it.at[1] * chunk, block = it.at[2];
+      const index_t count = pixels - first < chunk ? pixels - first : chunk;
+      if (u == begin || block == 0) {
+        index_t oh = first / out_w, ow = first % out_w;
+        for (index_t p = 0; p < count; ++p) {
+          places[p][0] = oh;
+          places[p][1] = ow;
+          make_patch<How>(cfg, x, it.at[0], oh * index_t(cfg.stride_h) - index_t(cfg.pad_top),
+                          ow * index_t(cfg.stride_w) - index_t(cfg.pad_left), zero,
+                          patches + p * patch);
+          if (++ow == out_w) {
+            ow = 0;
+            ++oh;
+          }
+        }
+      }
+      const index_t at[2] = {it.at[0], block * nr};
+      const auto all = [&](auto vectors, auto filters_of_block) TENON_LAMBDA {
+        for (index_t p = 0; p < count; p += mr)
+          bytes_tile<How, mr, decltype(vectors)::value>(
+              cfg, patches + p * patch, w + block * panel, sums + block * nr, start, at, places + p,
+              count - p, filters_of_block, outs, ins, body);
+      };
+      constexpr index_t rest = filters % nr;
+      if constexpr (filters >= nr)
+        if (block < filters / nr)
+          all(counter<nr / width>{}, fixed<nr>{});
+      if constexpr (rest != 0)
+        if (block == filters / nr)
+          all(counter<int(ceil_div(rest, width))>{}, fixed<rest>{});
+    }
+  };
+  // A piece worth handing to another thread is about half a million multiply-adds.
+  workers.parallel_for(space.size(), 1 + (index_t(1) << 19) / (chunk * panel), run);
+}
+
+} // namespace detail
+
+template <class Cfg, class X, class Outs, class Ins, class Body>
+void conv_bytes(const Cfg &cfg, const X &x, const int8_t *w, const int32_t *sums, int32_t zero,
+                const Outs &outs, const Ins &ins, const Body &body, pool &workers) {
+#if TENON_FOUR_PRODUCTS
+  if (has_four_products)
+    return detail::conv_bytes_by<four_products>(cfg, x, w, sums, zero, outs, ins, body, workers);
+#endif
+  detail::conv_bytes_by<two_products>(cfg, x, w, sums, zero, outs, ins, body, workers);
+}
+
+} // namespace cpu
+} // namespace tenon
+
+#endif
