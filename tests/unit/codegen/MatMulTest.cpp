@@ -119,6 +119,10 @@ TEST(MatMulTactic, PackedInt8) {
   }
 })";
   c.tactics = {"matmul_i8", "matmul_i8"};
+  c.targets = {"cpu:generic"};
+  check(c);
+  c.tactics = {"conv_bytes", "conv_bytes"};
+  c.targets = {"cpu:x86-64-v3", "cpu:native"};
   check(c);
 }
 

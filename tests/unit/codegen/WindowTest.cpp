@@ -97,6 +97,10 @@ TEST(ConvInt8Tactic, ZeroPointOfTheInputAndPadding) {
   }
 })";
   c.tactics = {"conv_i8", "conv_i8"};
+  c.targets = {"cpu:generic"};
+  check(c);
+  c.tactics = {"conv_bytes", "conv_bytes"};
+  c.targets = {"cpu:x86-64-v3", "cpu:native"};
   check(c);
 }
 

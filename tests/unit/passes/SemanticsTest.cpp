@@ -57,6 +57,8 @@ TEST_P(Semantics, Kept) {
       pipelines.push_back(p);
   ASSERT_GT(pipelines.size(), 4u) << "no RUN line with --passes";
   for (const std::string &pipeline : pipelines) {
+    if (llvm::StringRef(pipeline).contains("quantized-io"))
+      continue; // the one pass that changes what inputs are; the other pipelines still run
     Context context;
     Diagnostics diagnostics;
     auto module = parseModule(context, **buffer, "", diagnostics);
