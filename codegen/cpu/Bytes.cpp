@@ -4,9 +4,8 @@
 #include "codegen/cpu/Tactics.h"
 
 #include "codegen/Work.h"
+#include "codegen/cpu/ByteContraction.h"
 #include "codegen/cpu/Operands.h"
-#include "codegen/cpu/Pairs.h"
-#include "codegen/cpu/Prologue.h"
 #include "codegen/cpu/Tile.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -29,23 +28,12 @@ int64_t wordsOf(const ConvProblem &p) {
 constexpr int64_t kMostWords = 4096;
 
 /// What both kernels ask for: 8-bit operands, constant int8 weights.
-llvm::Optional<PairsProblem> matchBytes(const TacticInput &in, std::string &why) {
-  const GroupForm &f = in.form;
+llvm::Optional<ByteContraction> matchBytes(const TacticInput &in, std::string &why) {
   if (!hasPairs(in.level)) {
     why = "no vectors of pairs of 16-bit integers";
     return llvm::None;
   }
-  if (!f.anchor || !f.anchor->isAny(Op::Conv, Op::MatMul)) {
-    why = "no contraction";
-    return llvm::None;
-  }
-  if (!matchInt8Operands(f, why) || !zeroPoint(f, why))
-    return llvm::None;
-  if (f.anchor->operand(1)->type().element() != Element::I8) {
-    why = "unsigned weights";
-    return llvm::None;
-  }
-  return pairsProblem(*f.anchor, why);
+  return matchByteContraction(in, why);
 }
 
 bool matchConv(const TacticInput &in, std::string &why) {
@@ -67,7 +55,7 @@ bool matchDepthwise(const TacticInput &in, std::string &why) {
   const auto q = matchBytes(in, why);
   if (!q)
     return false;
-  if (!q->conv.isDepthwise() || q->conv.filters != 1) {
+  if (!q->isDepthwise()) {
     why = "not depthwise with one filter a channel";
     return false;
   }
@@ -84,7 +72,7 @@ int64_t pixels(const ConvProblem &p) {
 
 void enumerateConv(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
   std::string why;
-  const ConvProblem p = pairsProblem(*in.form.anchor, why)->conv;
+  const ConvProblem p = byteContraction(*in.form.anchor, why)->conv;
   for (const TileShape &t :
        tileShapes(pixels(p), p.filters, in.level.simdWidth, in.level.simdRegisters))
     out.push_back({"conv_bytes", {{"mr", t.mr}, {"nr", t.nr}}});
@@ -94,7 +82,7 @@ void enumerateConv(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) 
 /// float multiply-add and an addition.
 double costConv(const TacticInput &in, const Schedule &s) {
   std::string why;
-  const ConvProblem p = pairsProblem(*in.form.anchor, why)->conv;
+  const ConvProblem p = byteContraction(*in.form.anchor, why)->conv;
   return tileCost(in.level, {*s.get("mr"), *s.get("nr")}, in.level.simdWidth, pixels(p), p.filters,
                   double(wordsOf(p)) * 2, double(p.batch.upper())) +
          double(workOf(*in.form.group).bytes) / (in.level.bandwidthGBs * 1e3) * 0.2;
@@ -102,7 +90,7 @@ double costConv(const TacticInput &in, const Schedule &s) {
 
 void enumerateDepthwise(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
   std::string why;
-  const ConvProblem p = pairsProblem(*in.form.anchor, why)->conv;
+  const ConvProblem p = byteContraction(*in.form.anchor, why)->conv;
   const int64_t most = std::max<int64_t>(
       1, std::min<int64_t>(8, int64_t(in.level.simdRegisters) - 2 * p.kernelW - 3));
   const int64_t width = std::max<int64_t>(1, p.outWidth.upper());
@@ -118,7 +106,7 @@ double costDepthwise(const TacticInput &in, const Schedule &) {
 
 void packConv(const TacticInput &in, const Schedule &s, llvm::SmallVectorImpl<Packing> &out) {
   std::string why;
-  const PairsProblem q = *pairsProblem(*in.form.anchor, why);
+  const ByteContraction q = *byteContraction(*in.form.anchor, why);
   const Value *source = in.form.anchorInputs[1].inputs[0].source;
   const Type w = source->type();
   const int64_t nr = *s.get("nr");
@@ -147,7 +135,7 @@ void packConv(const TacticInput &in, const Schedule &s, llvm::SmallVectorImpl<Pa
 
 void packDepthwise(const TacticInput &in, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
   std::string why;
-  const PairsProblem q = *pairsProblem(*in.form.anchor, why);
+  const ByteContraction q = *byteContraction(*in.form.anchor, why);
   const Value *source = in.form.anchorInputs[1].inputs[0].source;
   const Type w = source->type();
   const int64_t width = in.level.simdWidth;
@@ -167,7 +155,7 @@ void packDepthwise(const TacticInput &in, const Schedule &, llvm::SmallVectorImp
 }
 
 /// Sums of each filter's weights, for whole blocks of `block`.
-std::string weightSums(const GroupForm &form, const PairsProblem &q, int64_t block) {
+std::string weightSums(const GroupForm &form, const ByteContraction &q, int64_t block) {
   const Tensor &w = **constantOperand(form, 1)->def()->find("value")->get<Literal>();
   const int64_t filters = q.conv.groups * q.conv.filters, depth = w.size() / filters;
   const bool filtersLast = q.matrix && !q.transB;
@@ -183,38 +171,22 @@ std::string weightSums(const GroupForm &form, const PairsProblem &q, int64_t blo
 void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   const GroupForm &form = in.form;
   std::string why;
-  const PairsProblem q = *pairsProblem(*form.anchor, why);
-  const ConvProblem &p = q.conv;
+  const ByteContraction q = *byteContraction(*form.anchor, why);
   const bool depthwise = s.tactic == "depthwise_bytes";
 
   out.include("cpu/" + s.tactic + ".h");
   StepWriter::Config cfg(out, "config",
                          depthwise ? "cpu::depthwise_defaults" : "cpu::conv_defaults");
-  cfg.extent("batch", p.batch).extent("out_h", p.outHeight).extent("out_w", p.outWidth);
-  cfg.extent("in_h", p.inHeight).extent("in_w", p.inWidth);
-  if (depthwise)
-    cfg.extent("channels", p.groups);
-  else
-    cfg.extent("filters", p.filters).extent("channels", p.channels);
-  cfg.extent("kernel_h", p.kernelH).extent("kernel_w", p.kernelW);
-  cfg.extent("stride_h", p.strideH).extent("stride_w", p.strideW);
-  cfg.extent("dilation_h", p.dilationH).extent("dilation_w", p.dilationW);
-  cfg.extent("pad_top", p.padTop).extent("pad_left", p.padLeft);
+  writeExtents(cfg, q, depthwise);
   for (auto &[key, value] : s.params)
     cfg.number(key, value);
   const std::string config = cfg.finish();
 
   const std::string body = out.body(form.body, {Element::I32});
-  auto plane = [&](const Strides &strides) { return q.plane(strides); };
-  const Strides x = inputStrides(form, q);
-  const Dim zero = x.offset.node()->context->dim(0);
+  writeOperands(out, form, q);
   SourceWriter &c = out.code();
-  c.line("const auto x = " + out.view(form.anchorInputs[0].inputs[0].source, x) + ";");
-  c.line("const auto *w = " + out.pointer(form.anchorInputs[1].inputs[0].source, zero) + ";");
   c.line("static constexpr int32_t sums[] = {" +
          weightSums(form, q, depthwise ? in.level.simdWidth : *s.get("nr")) + "};");
-  c.line("const auto outs = " + out.outputs(form, plane) + ";");
-  c.line("const auto ins = " + inputsIn(out, form.body, plane, q.places()) + ";");
   c.line("cpu::" + s.tactic + "(" + config + ", x, w, sums, " +
          std::to_string(*zeroPoint(form, why)) + ", outs, ins, " + body + ", *f.workers);");
 }

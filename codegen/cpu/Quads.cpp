@@ -1,9 +1,6 @@
 // Defines the tactics `conv_quads` and `depthwise_quads`: sums of 8-bit integers on cores with MVE,
 // 16 products an instruction, and their bodies on four values at once (runtime/cpu/conv_quads.h).
-#include "codegen/cpu/Pairs.h"
-
-#include "codegen/cpu/Operands.h"
-#include "codegen/cpu/Prologue.h"
+#include "codegen/cpu/ByteContraction.h"
 #include "codegen/cpu/Tactics.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -49,26 +46,19 @@ bool hasFunctions(const GroupForm &form) {
   return true;
 }
 
-llvm::Optional<PairsProblem> matchQuads(const TacticInput &in, std::string &why) {
+llvm::Optional<ByteContraction> matchQuads(const TacticInput &in, std::string &why) {
   if (!in.level.mve) {
     why = "no vector instructions for integers";
     return llvm::None;
   }
-  const GroupForm &f = in.form;
-  if (!f.anchor || !f.anchor->isAny(Op::Conv, Op::MatMul)) {
-    why = "no contraction";
-    return llvm::None;
-  }
-  if (!matchInt8Operands(f, why) || !zeroPoint(f, why))
-    return llvm::None;
-  if (f.anchor->operand(0)->type().element() != Element::I8 ||
-      f.anchor->operand(1)->type().element() != Element::I8) {
-    why = "unsigned operands";
-    return llvm::None;
-  }
-  auto q = pairsProblem(*f.anchor, why);
+  auto q = matchByteContraction(in, why);
   if (!q)
     return llvm::None;
+  const GroupForm &f = in.form;
+  if (f.anchor->operand(0)->type().element() != Element::I8) {
+    why = "unsigned inputs";
+    return llvm::None;
+  }
   if (llvm::any_of(f.body.inputs, [](const Access &a) { return a.bounded; }) ||
       f.body.usesIndex()) {
     why = "a body that reads beyond its inputs, or its position";
@@ -88,7 +78,7 @@ bool matchConv(const TacticInput &in, std::string &why) {
 
 bool matchDepthwise(const TacticInput &in, std::string &why) {
   auto q = matchQuads(in, why);
-  if (q && (!q->conv.isDepthwise() || q->conv.filters != 1 || q->conv.groups % 4 != 0)) {
+  if (q && (!q->isDepthwise() || q->conv.groups % 4 != 0)) {
     why = "not depthwise with one filter a channel, four channels at a time";
     return false;
   }
@@ -110,46 +100,22 @@ void enumerateDepthwise(const TacticInput &, llvm::SmallVectorImpl<Schedule> &ou
 int64_t depthOf(const ConvProblem &p) { return p.channels * p.kernelH * p.kernelW; }
 double pixels(const ConvProblem &p) { return double((p.batch * p.outHeight * p.outWidth).upper()); }
 
-/// Instructions in microseconds, as in Pairs.cpp.
-double microseconds(const TacticInput &in, double instructions) {
-  return instructions / (in.level.peakGflops * 1e3 * 4);
-}
-
 double costConv(const TacticInput &in, const Schedule &) {
   std::string why;
-  const ConvProblem p = pairsProblem(*in.form.anchor, why)->conv;
+  const ConvProblem p = byteContraction(*in.form.anchor, why)->conv;
   const double vectors = double(llvm::divideCeil(depthOf(p), 16));
   const double fours = double(llvm::divideCeil(p.filters, 4));
   const double patch = p.isPointwise() ? 0 : 4 * vectors + 10 * double(p.kernelH);
   const double body = hasFunctions(in.form) ? 28 : 140;
-  return microseconds(in, pixels(p) * (fours * (10 * vectors + body) + patch) +
-                              2 * vectors * double(p.filters));
+  return instructionTime(in.level, pixels(p) * (fours * (10 * vectors + body) + patch) +
+                                       2 * vectors * double(p.filters));
 }
 
 double costDepthwise(const TacticInput &in, const Schedule &) {
   std::string why;
-  const ConvProblem p = pairsProblem(*in.form.anchor, why)->conv;
+  const ConvProblem p = byteContraction(*in.form.anchor, why)->conv;
   const double fours = double(llvm::divideCeil(p.groups, 4));
-  return microseconds(in, pixels(p) * fours * (6 * double(p.kernelH * p.kernelW) + 35));
-}
-
-void packConv(const TacticInput &in, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
-  std::string why;
-  const PairsProblem q = *pairsProblem(*in.form.anchor, why);
-  const Value *source = in.form.anchorInputs[1].inputs[0].source;
-  const Type w = source->type();
-  llvm::SmallVector<LayoutAxis, 6> axes;
-  auto axis = [&](int d) { axes.push_back({d, 0, false, Dim(), 0}); };
-  if (q.matrix) {
-    axis(q.transB ? 0 : 1);
-    axis(q.transB ? 1 : 0);
-  } else {
-    axis(0);
-    for (unsigned d = 2; d < w.rank(); ++d)
-      axis(int(d));
-    axis(1);
-  }
-  out.push_back({source->index(), Layout::get(w.context(), axes)});
+  return instructionTime(in.level, pixels(p) * fours * (6 * double(p.kernelH * p.kernelW) + 35));
 }
 
 /// Four channels together: [channels / 4][kernel_h][kernel_w][4].
@@ -165,7 +131,7 @@ void packDepthwise(const TacticInput &in, const Schedule &, llvm::SmallVectorImp
 }
 
 /// As window_in_place in runtime/cpu/conv_quads.h.
-int64_t patchBytes(const GroupForm &form, const PairsProblem &q, bool depthwise) {
+int64_t patchBytes(const GroupForm &form, const ByteContraction &q, bool depthwise) {
   const ConvProblem &p = q.conv;
   const bool inPlace = p.kernelH == 1 && p.kernelW == 1 &&
                        (p.channels == 1 || inputStrides(form, q).strides[1].isConstant(1));
@@ -173,7 +139,7 @@ int64_t patchBytes(const GroupForm &form, const PairsProblem &q, bool depthwise)
 }
 /// As keeps_sums in runtime/cpu/conv_quads.h.
 bool keepsSums(const ConvProblem &p) { return pixels(p) != 1; }
-int64_t roomBytes(const GroupForm &form, const PairsProblem &q, bool depthwise) {
+int64_t roomBytes(const GroupForm &form, const ByteContraction &q, bool depthwise) {
   const int64_t sums = depthwise ? q.conv.groups : keepsSums(q.conv) ? q.conv.filters : 0;
   return 4 * sums + patchBytes(form, q, depthwise);
 }
@@ -183,42 +149,27 @@ constexpr int64_t kMostStackBytes = 256;
 int64_t scratch(const TacticInput &in, const Schedule &s) {
   std::string why;
   const int64_t bytes =
-      roomBytes(in.form, *pairsProblem(*in.form.anchor, why), s.tactic == "depthwise_quads");
+      roomBytes(in.form, *byteContraction(*in.form.anchor, why), s.tactic == "depthwise_quads");
   return bytes <= kMostStackBytes ? 0 : bytes;
 }
 
 void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   const GroupForm &form = in.form;
   std::string why;
-  const PairsProblem q = *pairsProblem(*form.anchor, why);
+  const ByteContraction q = *byteContraction(*form.anchor, why);
   const ConvProblem &p = q.conv;
   const bool depthwise = s.tactic == "depthwise_quads";
 
   out.include("cpu/conv_quads.h");
   StepWriter::Config cfg(out, "config", "cpu::conv_defaults");
-  cfg.extent("batch", p.batch).extent("out_h", p.outHeight).extent("out_w", p.outWidth);
-  cfg.extent("in_h", p.inHeight).extent("in_w", p.inWidth);
-  if (depthwise)
-    cfg.extent("channels", p.groups);
-  else
-    cfg.extent("filters", p.filters).extent("channels", p.channels);
-  cfg.extent("kernel_h", p.kernelH).extent("kernel_w", p.kernelW);
-  cfg.extent("stride_h", p.strideH).extent("stride_w", p.strideW);
-  cfg.extent("dilation_h", p.dilationH).extent("dilation_w", p.dilationW);
-  cfg.extent("pad_top", p.padTop).extent("pad_left", p.padLeft);
+  writeExtents(cfg, q, depthwise);
   if (!depthwise)
     cfg.flag("vector_body", hasFunctions(form));
   const std::string config = cfg.finish();
 
   const std::string body = out.body(form.body, {Element::I32});
-  auto plane = [&](const Strides &strides) { return q.plane(strides); };
-  const Strides x = inputStrides(form, q);
-  const Dim zero = x.offset.node()->context->dim(0);
+  writeOperands(out, form, q);
   SourceWriter &c = out.code();
-  c.line("const auto x = " + out.view(form.anchorInputs[0].inputs[0].source, x) + ";");
-  c.line("const auto *w = " + out.pointer(form.anchorInputs[1].inputs[0].source, zero) + ";");
-  c.line("const auto outs = " + out.outputs(form, plane) + ";");
-  c.line("const auto ins = " + out.inputs(form.body, plane) + ";");
   const int64_t words = depthwise ? p.groups : keepsSums(p) ? p.filters : 0;
   const int64_t patch = patchBytes(form, q, depthwise);
   if (roomBytes(form, q, depthwise) <= kMostStackBytes) {
@@ -241,7 +192,7 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
 
 const Tactic kConvQuads = {"conv_quads", "sums of 8-bit integers, 16 products an instruction (MVE)",
                            matchConv,    enumerateConv,
-                           costConv,     packConv,
+                           costConv,     packFilters,
                            scratch,      emit};
 const Tactic kDepthwiseQuads = {
     "depthwise_quads", "depthwise convolution of 8-bit integers, four channels at once (MVE)",

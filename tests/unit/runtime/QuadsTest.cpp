@@ -1,6 +1,7 @@
 // Tests of sums of 8-bit integers by vectors of four (common/quads.h): conv_quads and
 // depthwise_quads against the definition, over ragged shapes, strides, paddings and layouts, and
 // the functions of quads against those of single values.
+#include "IntegerCases.h"
 #include "cpu/conv_quads.h"
 
 #include <gtest/gtest.h>
@@ -21,30 +22,11 @@ struct requantize {
   }
 };
 
-template <class T> std::vector<T> randomValues(size_t n, unsigned seed) {
-  std::mt19937 random(seed);
-  std::vector<T> v(n);
-  for (T &x : v)
-    x = T(random());
-  return v;
-}
-
 template <index_t Batch, index_t InH, index_t InW, index_t Channels, index_t Filters,
           index_t KernelH, index_t KernelW, index_t Stride, index_t Dilation, index_t Pad,
           bool Vector = true>
-struct conv_case : cpu::conv_defaults {
-  static constexpr fixed<Batch> batch{};
-  static constexpr fixed<InH> in_h{};
-  static constexpr fixed<InW> in_w{};
-  static constexpr fixed<(InH + 2 * Pad - (KernelH - 1) * Dilation - 1) / Stride + 1> out_h{};
-  static constexpr fixed<(InW + 2 * Pad - (KernelW - 1) * Dilation - 1) / Stride + 1> out_w{};
-  static constexpr fixed<Filters> filters{};
-  static constexpr fixed<Channels> channels{};
-  static constexpr fixed<KernelH> kernel_h{};
-  static constexpr fixed<KernelW> kernel_w{};
-  static constexpr fixed<Stride> stride_h{}, stride_w{};
-  static constexpr fixed<Dilation> dilation_h{}, dilation_w{};
-  static constexpr fixed<Pad> pad_top{}, pad_left{};
+struct quads_case
+    : conv_case<Batch, InH, InW, Channels, Filters, KernelH, KernelW, Stride, Dilation, Pad, 1, 1> {
   static constexpr bool vector_body = Vector;
 };
 
@@ -55,10 +37,10 @@ void check(int32_t zero, bool channelsLast, index_t C, index_t K, bool depthwise
            const Kernel &kernel, const Weight &weight) {
   const Cfg cfg{};
   const index_t H = cfg.in_h, W = cfg.in_w, pixels = cfg.out_h * cfg.out_w;
-  const auto x = randomValues<int8_t>(size_t(cfg.batch * C * H * W), 1);
-  const auto bias = randomValues<int16_t>(size_t(K), 2);
+  const auto x = randomBytes<int8_t>(size_t(cfg.batch * C * H * W), 1);
+  const auto bias = randomBytes<int16_t>(size_t(K), 2);
   const std::vector<int32_t> biases(bias.begin(), bias.end());
-  const auto scales = randomValues<int32_t>(size_t(K), 3);
+  const auto scales = randomBytes<int32_t>(size_t(K), 3);
   std::vector<int8_t> y(size_t(cfg.batch * K * pixels), -1);
   const auto outs = pack(make_view(
       y.data(), dims<dyn, fixed<1>, dyn, dyn>{dyn(pixels * K), {}, dyn(cfg.out_w * K), dyn(K)}));
@@ -94,7 +76,7 @@ template <class Cfg> void testConv(int32_t zero, bool channelsLast = true) {
                     W = decltype(cfg.in_w)::value, K = decltype(cfg.filters)::value,
                     kernel_w = decltype(cfg.kernel_w)::value,
                     depth = C * decltype(cfg.kernel_h)::value * kernel_w;
-  const auto w = randomValues<int8_t>(size_t(K * depth), 4);
+  const auto w = randomBytes<int8_t>(size_t(K * depth), 4);
   std::vector<int8_t> patch(size_t(depth) + 2, 77);
   std::vector<int32_t> sums(size_t(K) + 2, 77);
   check<Cfg>(
@@ -119,22 +101,22 @@ template <class Cfg> void testConv(int32_t zero, bool channelsLast = true) {
 }
 
 TEST(ConvQuads, Pointwise) {
-  testConv<conv_case<1, 5, 5, 64, 7, 1, 1, 1, 1, 0>>(-128);
-  testConv<conv_case<2, 3, 3, 20, 8, 1, 1, 1, 1, 0>>(3);
-  testConv<conv_case<1, 4, 3, 6, 5, 1, 1, 2, 1, 0, false>>(127);
-  testConv<conv_case<1, 1, 1, 130, 9, 1, 1, 1, 1, 0>>(-7);
+  testConv<quads_case<1, 5, 5, 64, 7, 1, 1, 1, 1, 0>>(-128);
+  testConv<quads_case<2, 3, 3, 20, 8, 1, 1, 1, 1, 0>>(3);
+  testConv<quads_case<1, 4, 3, 6, 5, 1, 1, 2, 1, 0, false>>(127);
+  testConv<quads_case<1, 1, 1, 130, 9, 1, 1, 1, 1, 0>>(-7);
 }
 TEST(ConvQuads, Windows) {
-  testConv<conv_case<1, 7, 6, 16, 5, 3, 3, 1, 1, 1>>(-128);
-  testConv<conv_case<1, 7, 6, 16, 4, 3, 3, 2, 1, 1, false>>(0);
-  testConv<conv_case<2, 9, 8, 4, 3, 5, 3, 2, 1, 2>>(7);
-  testConv<conv_case<1, 9, 9, 8, 4, 3, 3, 1, 2, 2>>(-1);
+  testConv<quads_case<1, 7, 6, 16, 5, 3, 3, 1, 1, 1>>(-128);
+  testConv<quads_case<1, 7, 6, 16, 4, 3, 3, 2, 1, 1, false>>(0);
+  testConv<quads_case<2, 9, 8, 4, 3, 5, 3, 2, 1, 2>>(7);
+  testConv<quads_case<1, 9, 9, 8, 4, 3, 3, 1, 2, 2>>(-1);
 }
 TEST(ConvQuads, FewChannelsAndOtherLayouts) {
-  testConv<conv_case<1, 9, 7, 3, 4, 3, 3, 2, 1, 1>>(5);
-  testConv<conv_case<1, 9, 7, 3, 4, 3, 3, 2, 1, 1>>(5, false);
-  testConv<conv_case<1, 11, 10, 1, 6, 10, 4, 2, 1, 3>>(83);
-  testConv<conv_case<1, 6, 5, 4, 8, 1, 1, 1, 1, 0>>(0, false);
+  testConv<quads_case<1, 9, 7, 3, 4, 3, 3, 2, 1, 1>>(5);
+  testConv<quads_case<1, 9, 7, 3, 4, 3, 3, 2, 1, 1>>(5, false);
+  testConv<quads_case<1, 11, 10, 1, 6, 10, 4, 2, 1, 3>>(83);
+  testConv<quads_case<1, 6, 5, 4, 8, 1, 1, 1, 1, 0>>(0, false);
 }
 
 template <class Cfg> void testDepthwise(int32_t zero) {
@@ -142,7 +124,7 @@ template <class Cfg> void testDepthwise(int32_t zero) {
   constexpr index_t C = decltype(cfg.channels)::value, H = decltype(cfg.in_h)::value,
                     W = decltype(cfg.in_w)::value, kernel_w = decltype(cfg.kernel_w)::value,
                     taps = decltype(cfg.kernel_h)::value * kernel_w;
-  const auto w = randomValues<int8_t>(size_t(C * taps), 5);
+  const auto w = randomBytes<int8_t>(size_t(C * taps), 5);
   std::vector<int32_t> sums(size_t(C) + 2, 77);
   check<Cfg>(
       zero, true, C, C, true,
@@ -158,16 +140,16 @@ template <class Cfg> void testDepthwise(int32_t zero) {
 }
 
 TEST(DepthwiseQuads, Windows) {
-  testDepthwise<conv_case<1, 7, 6, 20, 1, 3, 3, 1, 1, 1>>(-128);
-  testDepthwise<conv_case<2, 6, 7, 4, 1, 3, 3, 1, 1, 0>>(4);
-  testDepthwise<conv_case<1, 8, 7, 16, 1, 3, 3, 2, 1, 1>>(100);
-  testDepthwise<conv_case<1, 9, 9, 8, 1, 3, 3, 1, 2, 2>>(-3);
-  testDepthwise<conv_case<1, 1, 30, 4, 1, 1, 10, 1, 1, 0>>(1);
-  testDepthwise<conv_case<1, 3, 2, 36, 1, 3, 3, 1, 1, 1>>(9);
+  testDepthwise<quads_case<1, 7, 6, 20, 1, 3, 3, 1, 1, 1>>(-128);
+  testDepthwise<quads_case<2, 6, 7, 4, 1, 3, 3, 1, 1, 0>>(4);
+  testDepthwise<quads_case<1, 8, 7, 16, 1, 3, 3, 2, 1, 1>>(100);
+  testDepthwise<quads_case<1, 9, 9, 8, 1, 3, 3, 1, 2, 2>>(-3);
+  testDepthwise<quads_case<1, 1, 30, 4, 1, 1, 10, 1, 1, 0>>(1);
+  testDepthwise<quads_case<1, 3, 2, 36, 1, 3, 3, 1, 1, 1>>(9);
 }
 
 template <class From, class To> void testCast() {
-  const auto x = randomValues<From>(4, 6);
+  const auto x = randomBytes<From>(4, 6);
   To narrow[4];
   const auto casted = cast<quads, To, From>(quads::load(x.data()));
   quads::store(narrow, casted);

@@ -1,0 +1,153 @@
+// Implements what the tactics for sums of 8-bit integers share.
+#include "codegen/cpu/ByteContraction.h"
+
+#include "codegen/cpu/Operands.h"
+#include "codegen/cpu/Prologue.h"
+#include "codegen/cpu/Window.h"
+
+namespace tenon::cpu {
+namespace {
+
+void turn(ConvProblem &p) {
+  std::swap(p.inHeight, p.inWidth);
+  std::swap(p.outHeight, p.outWidth);
+  std::swap(p.kernelH, p.kernelW);
+  std::swap(p.strideH, p.strideW);
+  std::swap(p.dilationH, p.dilationW);
+  std::swap(p.padTop, p.padLeft);
+}
+
+} // namespace
+
+Strides ByteContraction::plane(const Strides &s) const {
+  Strides r;
+  r.offset = s.offset;
+  if (matrix) { // (m, n) → (0, n, 0, m)
+    const Dim zero = s.offset.node()->context->dim(0);
+    r.strides = {zero, s.strides[1], zero, s.strides[0]};
+    return r;
+  }
+  r = inPlane(s, conv);
+  if (upright)
+    std::swap(r.strides[2], r.strides[3]);
+  return r;
+}
+
+llvm::SmallVector<int, 6> ByteContraction::places() const {
+  if (matrix)
+    return {3, 1};
+  auto p = planePlaces(conv);
+  if (upright)
+    std::swap(p[p.size() - 2], p[p.size() - 1]);
+  return p;
+}
+
+llvm::Optional<ByteContraction> byteContraction(const Operation &op, std::string &why) {
+  ByteContraction q;
+  if (op.is(Op::MatMul)) {
+    const Type a = op.operand(0)->type(), b = op.operand(1)->type();
+    if (a.rank() != 2 || b.rank() != 2 || op.boolAttr("trans_a") || !b.hasStaticShape()) {
+      why = "a product of other than two matrices";
+      return llvm::None;
+    }
+    q.matrix = true;
+    q.transB = op.boolAttr("trans_b");
+    ConvProblem &p = q.conv;
+    Context &c = a.context();
+    p.batch = p.inHeight = p.outHeight = c.dim(1);
+    p.inWidth = p.outWidth = a.dim(0);
+    p.channels = b.dim(q.transB ? 1 : 0).constant();
+    p.filters = b.dim(q.transB ? 0 : 1).constant();
+    return q;
+  }
+  auto p = convProblem(op, why);
+  if (!p)
+    return llvm::None;
+  q.conv = *p;
+  q.upright = p->spatialRank == 2 && p->kernelW == 1 && p->inWidth.isConstant(1) &&
+              p->padLeft == 0 && !p->outHeight.isConstant(1);
+  if (q.upright)
+    turn(q.conv);
+  return q;
+}
+
+llvm::Optional<int64_t> zeroPoint(const GroupForm &form, std::string &why) {
+  if (form.anchorInputs.size() < 3)
+    return 0;
+  Value *v = constantOperand(form, 2);
+  if (!v) {
+    why = "a zero point known only at run time";
+    return llvm::None;
+  }
+  return (*v->def()->find("value")->get<Literal>())->intAt(0);
+}
+
+llvm::Optional<ByteContraction> matchByteContraction(const TacticInput &in, std::string &why) {
+  const GroupForm &f = in.form;
+  if (!f.anchor || !f.anchor->isAny(Op::Conv, Op::MatMul)) {
+    why = "no contraction";
+    return llvm::None;
+  }
+  if (!matchInt8Operands(f, why) || !zeroPoint(f, why))
+    return llvm::None;
+  if (f.anchor->operand(1)->type().element() != Element::I8) {
+    why = "unsigned weights";
+    return llvm::None;
+  }
+  return byteContraction(*f.anchor, why);
+}
+
+Strides inputStrides(const GroupForm &form, const ByteContraction &q) {
+  const ScalarProgram &x = form.anchorInputs[0];
+  return q.plane(stridesOf(x.inputs[0], unsigned(x.space.size())));
+}
+
+void packFilters(const TacticInput &in, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
+  std::string why;
+  const ByteContraction q = *byteContraction(*in.form.anchor, why);
+  const Value *source = in.form.anchorInputs[1].inputs[0].source;
+  const Type w = source->type();
+  llvm::SmallVector<LayoutAxis, 6> axes;
+  auto axis = [&](int d) { axes.push_back({d, 0, false, Dim(), 0}); };
+  if (q.matrix) {
+    axis(q.transB ? 0 : 1);
+    axis(q.transB ? 1 : 0);
+  } else {
+    axis(0);
+    for (unsigned d = 2; d < w.rank(); ++d)
+      axis(int(d));
+    axis(1);
+  }
+  out.push_back({source->index(), Layout::get(w.context(), axes)});
+}
+
+void writeExtents(StepWriter::Config &cfg, const ByteContraction &q, bool depthwise) {
+  const ConvProblem &p = q.conv;
+  cfg.extent("batch", p.batch).extent("out_h", p.outHeight).extent("out_w", p.outWidth);
+  cfg.extent("in_h", p.inHeight).extent("in_w", p.inWidth);
+  if (depthwise)
+    cfg.extent("channels", p.groups);
+  else
+    cfg.extent("filters", p.filters).extent("channels", p.channels);
+  cfg.extent("kernel_h", p.kernelH).extent("kernel_w", p.kernelW);
+  cfg.extent("stride_h", p.strideH).extent("stride_w", p.strideW);
+  cfg.extent("dilation_h", p.dilationH).extent("dilation_w", p.dilationW);
+  cfg.extent("pad_top", p.padTop).extent("pad_left", p.padLeft);
+}
+
+void writeOperands(StepWriter &out, const GroupForm &form, const ByteContraction &q) {
+  auto plane = [&](const Strides &strides) { return q.plane(strides); };
+  const Strides x = inputStrides(form, q);
+  const Dim zero = x.offset.node()->context->dim(0);
+  SourceWriter &c = out.code();
+  c.line("const auto x = " + out.view(form.anchorInputs[0].inputs[0].source, x) + ";");
+  c.line("const auto *w = " + out.pointer(form.anchorInputs[1].inputs[0].source, zero) + ";");
+  c.line("const auto outs = " + out.outputs(form, plane) + ";");
+  c.line("const auto ins = " + inputsIn(out, form.body, plane, q.places()) + ";");
+}
+
+double instructionTime(const TargetLevel &level, double instructions) {
+  return instructions / (level.peakGflops * 1e3 * 4);
+}
+
+} // namespace tenon::cpu

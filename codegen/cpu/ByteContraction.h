@@ -1,0 +1,45 @@
+// Defines what the tactics for sums of 8-bit integers share: contractions as convolutions over
+// (n, c, h, w), what all of them ask for, and how their operands are written.
+#pragma once
+
+#include "codegen/ConvProblem.h"
+#include "codegen/Tactic.h"
+#include "codegen/emit/StepWriter.h"
+
+namespace tenon::cpu {
+
+/// A convolution or a matrix product of 8-bit integers.
+struct ByteContraction {
+  ConvProblem conv;
+  bool matrix = false, transB = false;
+  /// Height and width change places: windows along the height only, over images of one column.
+  bool upright = false;
+
+  /// Strides of an operand over (n, c, h, w), and where the group's dimensions stand there.
+  Strides plane(const Strides &s) const;
+  llvm::SmallVector<int, 6> places() const;
+  /// One filter for each channel.
+  bool isDepthwise() const { return conv.isDepthwise() && conv.filters == 1; }
+};
+
+llvm::Optional<ByteContraction> byteContraction(const Operation &op, std::string &why);
+/// The same for a group whose anchor it is, with constant int8 weights; None with the reason.
+llvm::Optional<ByteContraction> matchByteContraction(const TacticInput &in, std::string &why);
+/// The zero point of x, which has to be one number known at compile time.
+llvm::Optional<int64_t> zeroPoint(const GroupForm &form, std::string &why);
+/// Of x, over (n, c, h, w).
+Strides inputStrides(const GroupForm &form, const ByteContraction &q);
+
+/// Packs weights as [filters][kernel_h][kernel_w][channels].
+void packFilters(const TacticInput &in, const Schedule &schedule,
+                 llvm::SmallVectorImpl<Packing> &out);
+/// Writes the extents of the window, and filters and channels.
+void writeExtents(StepWriter::Config &cfg, const ByteContraction &q, bool depthwise);
+/// Writes the views x, outs and ins, and the pointer w.
+void writeOperands(StepWriter &out, const GroupForm &form, const ByteContraction &q);
+
+/// Microseconds that so many instructions take on a microcontroller: the multiply-add rate of its
+/// level allows four of these for each float one.
+double instructionTime(const TargetLevel &level, double instructions);
+
+} // namespace tenon::cpu
