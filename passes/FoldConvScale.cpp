@@ -136,9 +136,11 @@ Operation *traceContraction(Value *v, Affine *f, Location &location) {
   return nullptr;
 }
 
+/// With weights that a factor may go into. Not those of 16 bits: they would be rounded once more,
+/// and errors of weights are the same in every pixel, so that no mean evens them out.
 bool isFloatContraction(const Operation &op) {
   Literal w = constantValue(op.operand(1));
-  return w && isFloat(w->element()) && op.numOperands() == 2 &&
+  return w && isFloat(w->element()) && bitWidth(w->element()) >= 32 && op.numOperands() == 2 &&
          op.result()->type().element() == w->element();
 }
 

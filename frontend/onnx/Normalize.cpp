@@ -90,13 +90,14 @@ void importBatchNormalization(Node &n) {
   }
   // y = (x − mean) / √(variance + ε) · scale + bias = x · factor + shift, both per channel.
   const double epsilon = n.floatAttr("epsilon", 1e-5f);
-  const Element e = n.element(0);
-  auto cast = [&](unsigned i) { return n.b.cast(n.input(i), e); };
+  // Both in the compute type: a factor rounded to 16 bits would err the same way in every pixel.
+  const Element e = n.element(0), compute = computeType(e);
+  auto cast = [&](unsigned i) { return n.b.cast(n.input(i), compute); };
   Value *average = cast(3), *variance = cast(4);
   if (training) { // the batch's own; what is kept moves towards it
     Ints axes = allAxes(0, n.rank(0));
     axes.erase(axes.begin() + 1);
-    const Centered batch = center(n.b, n.b.cast(n.input(0), computeType(e)), axes);
+    const Centered batch = center(n.b, n.b.cast(n.input(0), compute), axes);
     if (!batch.variance)
       return;
     const double momentum = n.floatAttr("momentum", 0.9f);
@@ -110,8 +111,8 @@ void importBatchNormalization(Node &n) {
       n.set(1, moved(3, batch.mean));
     if (n.wants(2))
       n.set(2, moved(4, batch.variance));
-    average = n.b.cast(batch.mean, e);
-    variance = n.b.cast(batch.variance, e);
+    average = batch.mean;
+    variance = batch.variance;
   }
   Value *factor = pointwise(n.b, {cast(1), variance}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
     return s(Op::Div, a[0], s(Op::Sqrt, s(Op::Add, a[1], s.c(epsilon))));
@@ -121,7 +122,7 @@ void importBatchNormalization(Node &n) {
         return s(Op::Sub, a[0], s(Op::Mul, a[1], a[2]));
       });
   if (factor && shift)
-    n.set(0, affine(n.b, n.input(0), factor, shift, 1));
+    n.set(0, n.b.cast(affine(n.b, n.b.cast(n.input(0), compute), factor, shift, 1), e));
 }
 
 void importInstanceNormalization(Node &n) {

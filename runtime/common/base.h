@@ -88,6 +88,10 @@ template <class T> inline constexpr int packed_bits<const T> = packed_bits<T>;
 namespace detail {
 template <class T> struct byte_of { using type = unsigned char; };
 template <class T> struct byte_of<const T> { using type = const unsigned char; };
+/// Absent unless To is const From, which From is not.
+template <class From, class To> struct adds_const {};
+template <class T> struct adds_const<T, const T> { using type = int; };
+template <class T> struct adds_const<const T, const T> {};
 } // namespace detail
 
 /// Where a packed element is: a byte and the number of elements from its lowest bits on.
@@ -96,7 +100,10 @@ template <class T> struct packed_pointer {
   index_t at;
   TENON_FN constexpr packed_pointer operator+(index_t n) const { return {bytes, at + n}; }
   TENON_FN constexpr packed_pointer operator-(index_t n) const { return {bytes, at - n}; }
-  TENON_FN constexpr operator packed_pointer<const T>() const { return {bytes, at}; }
+  template <class To, typename detail::adds_const<T, To>::type = 0>
+  TENON_FN constexpr operator packed_pointer<To>() const {
+    return {bytes, at};
+  }
 };
 
 namespace detail {

@@ -145,6 +145,10 @@ private:
     constexpr int lanes_per_row = warp_n / 8, rows_per_pass = 32 / lanes_per_row;
     const int m0 = part.m0 + warp() / warps_n * warp_m, n0 = part.n0 + warp() % warps_n * warp_n;
     const int n = n0 + lane() % lanes_per_row * 8, count = min_of(problem.columns() - n, 8);
+    operand_runs<8, Ins> operands;
+    int point[Problem::rank];
+    problem.point(part.slice, 0, min_of(n, problem.columns() - 1), point);
+    operands.template load<Problem::along, operand_part::fixed>(ins, point, max_of(count, 0));
     TENON_UNROLL
     for (int i = 0; i < blocks_m; ++i) {
       sync_warp();
@@ -162,9 +166,9 @@ private:
           continue;
         float eight[8];
         detail::load_words(eight, turn + r * turn_pitch + lane() % lanes_per_row * 8);
-        int point[Problem::rank];
         problem.point(part.slice, m, n, point);
-        apply_body<Problem::along>(body, outs, ins, point, count, eight);
+        operands.template load<Problem::along, operand_part::moving>(ins, point, count);
+        apply_to_runs<Problem::along>(body, outs, operands, point, count, eight);
       }
     }
   }

@@ -282,7 +282,7 @@ private:
         bar.turn[group].wait((round - 1) / 2 & 1);
       epilogue_runs first;
       if constexpr (splits == 1)
-        fetch(first, part, part.m0 + m_offset, 0);
+        fetch(first, first, part, part.m0 + m_offset, 0);
       float sum[blocks_m * sums];
       multiply(sum, shared, at, part, m_offset);
       if (ping_pong && lane() == 0)
@@ -296,7 +296,7 @@ private:
         if (!combine_splits<splits, 128>(scratch, unit, part.split, sum, &bar.finished[group],
                                          warpgroup{group}))
           continue;
-        fetch(first, part, part.m0 + m_offset, 0);
+        fetch(first, first, part, part.m0 + m_offset, 0);
       }
       finish(sum, first, part, part.m0 + m_offset);
     }
@@ -345,10 +345,10 @@ private:
   }
 
   // The epilogue goes in batches of `batch` times 32 columns of the 8 rows that a warp's lanes hold
-  // at a time: batch number b has block b / batches_n / 2 of 64 rows and, of those, half b /
-  // batches_n % 2.
+  // at a time: batch number b has columns b / batches_m and of the rows, 64 in a block, half
+  // b % batches_m. So what is fixed beside the columns is loaded once for all rows.
   static constexpr int blocks_n = tile_n / 32, batch = blocks_n <= 4 ? blocks_n : 2;
-  static constexpr int batches_n = blocks_n / batch, batches = blocks_m * 2 * batches_n;
+  static constexpr int batches_m = blocks_m * 2, batches = batches_m * (blocks_n / batch);
   static_assert(blocks_n % batch == 0, "batches are whole");
 
   struct epilogue_runs {
@@ -356,22 +356,28 @@ private:
   };
   /// Where a batch's first run lies; false where there is no such row.
   TENON_DEVICE bool seek(const block_part &part, int m0, int b, int (&point)[Problem::rank]) const {
-    const int m =
-        m0 + 64 * (b / batches_n / 2) + 16 * (warp() % 4) + 8 * (b / batches_n % 2) + lane() / 4;
+    const int m = m0 + 64 * (b % batches_m / 2) + 16 * (warp() % 4) + 8 * (b % 2) + lane() / 4;
     const bool inside = m < problem.rows();
     problem.point(part.slice, inside ? m : 0, first_column(part, b), point);
     return inside;
   }
   TENON_DEVICE static int first_column(const block_part &part, int b) {
-    return part.n0 + 8 * (lane() % 4) + 32 * batch * (b % batches_n);
+    return part.n0 + 8 * (lane() % 4) + 32 * batch * (b / batches_m);
   }
-  TENON_DEVICE void fetch(epilogue_runs &to, const block_part &part, int m0, int b) const {
+  /// Batch b's runs; `last` are those of batch b - 1.
+  TENON_DEVICE void fetch(epilogue_runs &to, const epilogue_runs &last, const block_part &part,
+                          int m0, int b) const {
     int point[Problem::rank];
     const bool inside = seek(part, m0, b, point);
     TENON_UNROLL
     for (int j = 0; j < batch; ++j, point[Problem::along] += 32) {
-      const int left = problem.columns() - first_column(part, b) - 32 * j;
-      to.columns[j].template load<Problem::along>(ins, point, inside ? min_of(left, 8) : 0);
+      const int left = min_of(problem.columns() - first_column(part, b) - 32 * j, 8);
+      if (b % batches_m == 0)
+        to.columns[j].template load<Problem::along, operand_part::fixed>(ins, point, left);
+      else
+        to.columns[j].template take_fixed<Problem::along>(last.columns[j]);
+      to.columns[j].template load<Problem::along, operand_part::moving>(ins, point,
+                                                                        inside ? left : 0);
     }
   }
   TENON_DEVICE void finish(float (&sum)[blocks_m * sums], const epilogue_runs &first,
@@ -381,8 +387,7 @@ private:
     for (int b = 0; b < batches; ++b) {
       epilogue_runs next;
       if (b + 1 < batches)
-        fetch(next, part, m0, b + 1);
-      const int i = b / batches_n / 2, half = b / batches_n % 2;
+        fetch(next, now, part, m0, b + 1);
       int point[Problem::rank];
       const bool inside = seek(part, m0, b, point);
       TENON_UNROLL
@@ -390,8 +395,8 @@ private:
         float eight[8];
         TENON_UNROLL
         for (int e = 0; e < 8; ++e)
-          eight[e] =
-              sum[i * sums + 16 * (b % batches_n * batch + j) + 4 * (e / 2) + 2 * half + e % 2];
+          eight[e] = sum[b % batches_m / 2 * sums + 16 * (b / batches_m * batch + j) + 4 * (e / 2) +
+                         2 * (b % 2) + e % 2];
         detail::gather_eight(eight);
         const int columns = min_of(problem.columns() - first_column(part, b) - 32 * j, 8);
         if (inside && columns > 0)

@@ -342,6 +342,11 @@ private:
   TENON_DEVICE void finish(const float (&sum)[blocks_m * blocks_n * 4], const position &at,
                            float *turn) const {
     const auto &cfg = problem.cfg;
+    // Where a lane stays in its column of blocks, what is fixed beside the filters is loaded once.
+    constexpr bool stays = 32 % blocks_n == 0;
+    operand_runs<8, Ins> operands;
+    if constexpr (stays)
+      load_fixed(operands, at, lane() % blocks_n);
     TENON_UNROLL
     for (int i = 0; i < blocks_m; ++i) {
       sync_warp();
@@ -357,18 +362,35 @@ private:
         const int row = part / blocks_n, block = part % blocks_n;
         const int m = first_row() + 16 * i + row;
         const int y = at.y + m / tile_w, x = at.x + m % tile_w;
-        const int group = at.group + (first_block() + block) / group_blocks,
-                  n = at.n + (first_block() + block) % group_blocks * 8,
-                  count = min_of(problem.columns() - n, 8);
+        const int channel = channel_of(at, block), count = filters_of(at, block);
         if (m >= pixels || y >= int(index_t(cfg.out_h)) || x >= int(index_t(cfg.out_w)) ||
-            group >= problem.slices() || count <= 0)
+            count <= 0)
           continue;
         float eight[8];
         detail::load_words(eight, turn + row * turn_pitch + block * 8);
-        const int point[4] = {at.image, group * problem.columns() + n, y, x};
-        apply_body<1>(body, outs, ins, point, count, eight);
+        const int point[4] = {at.image, channel, y, x};
+        if constexpr (!stays)
+          load_fixed(operands, at, block);
+        operands.template load<1, operand_part::moving>(ins, point, count);
+        apply_to_runs<1>(body, outs, operands, point, count, eight);
       }
     }
+  }
+  /// Output channel that a block of 8 filters begins with.
+  TENON_DEVICE int channel_of(const position &at, int block) const {
+    return (at.group + (first_block() + block) / group_blocks) * problem.columns() + at.n +
+           (first_block() + block) % group_blocks * 8;
+  }
+  /// Filters of a block that there are; none or less: no such block.
+  TENON_DEVICE int filters_of(const position &at, int block) const {
+    const int group = at.group + (first_block() + block) / group_blocks,
+              n = at.n + (first_block() + block) % group_blocks * 8;
+    return group < problem.slices() ? min_of(problem.columns() - n, 8) : 0;
+  }
+  TENON_DEVICE void load_fixed(operand_runs<8, Ins> &to, const position &at, int block) const {
+    const int count = max_of(filters_of(at, block), 0);
+    const int point[4] = {at.image, count > 0 ? channel_of(at, block) : 0, 0, 0};
+    to.template load<1, operand_part::fixed>(ins, point, count);
   }
 };
 

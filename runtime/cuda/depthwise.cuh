@@ -48,6 +48,9 @@ struct depthwise_kernel {
     int at[4], count;
     if (!points().seek(block_x() * threads + thread(), at, count))
       return;
+    // Loaded here, scale and bias are there when the sums are.
+    operand_runs<vector, Ins> operands;
+    operands.template load<1, operand_part::fixed>(ins, at, count);
     float sum[columns][vector] = {};
     const int y0 = at[2] * int(index_t(cfg.stride_h)) - int(index_t(cfg.pad_top));
     const int x0 = at[3] * stride - int(index_t(cfg.pad_left));
@@ -78,8 +81,10 @@ struct depthwise_kernel {
     }
     TENON_UNROLL
     for (int c = 0; c < columns; ++c) {
-      if (at[3] < int(index_t(cfg.out_w)))
-        apply_body<1>(body, outs, ins, at, count, sum[c]);
+      if (at[3] < int(index_t(cfg.out_w))) {
+        operands.template load<1, operand_part::moving>(ins, at, count);
+        apply_to_runs<1>(body, outs, operands, at, count, sum[c]);
+      }
       ++at[3];
     }
   }

@@ -210,11 +210,29 @@ template <int V, class T, class S> struct fetched_run<V, view<T, S>> {
   TENON_DEVICE auto operator[](int i) const { return load_element(&raw[i]); }
 };
 
+namespace detail {
+template <int Along, int I = 0> TENON_FN constexpr bool broadcast_but(dims<>) { return true; }
+template <int Along, int I = 0, class S, class... Rest>
+TENON_FN constexpr bool broadcast_but(const dims<S, Rest...> &strides) {
+  return (I == Along || is_broadcast<S>)&&broadcast_but<Along, I + 1>(dims<Rest...>{});
+}
+/// Whether an operand is the same wherever a run lies beside dimension Along: a bias, a scale.
+template <int Along, class View> constexpr bool is_fixed_beside = false;
+template <int Along, class T, class... S>
+constexpr bool
+    is_fixed_beside<Along, view<T, dims<S...>>> = broadcast_but<Along>(dims<bare<S>...>{});
+} // namespace detail
+
+/// Which operands of a pack: a kernel whose thread goes through runs in the same place along the
+/// dimension loads those that are fixed beside it once.
+enum class operand_part { all, fixed, moving };
+
 /// Runs of all operands of a pack: fetched together, converted where they are used.
 template <int V, class Views> struct operand_runs;
 template <int V> struct operand_runs<V, arguments<>> {
-  template <int Along, class Index, int Rank>
+  template <int Along, operand_part Part = operand_part::all, class Index, int Rank>
   TENON_DEVICE void load(arguments<>, const Index (&)[Rank], int) {}
+  template <int Along> TENON_DEVICE void take_fixed(const operand_runs &) {}
   template <class Body, class... Got>
   TENON_DEVICE auto call(const Body &body, int, Got... got) const {
     return body(scalar_lanes{}, got...);
@@ -224,11 +242,19 @@ template <int V, class View, class... Rest> struct operand_runs<V, arguments<Vie
   fetched_run<V, View> head;
   operand_runs<V, arguments<Rest...>> tail;
 
-  template <int Along, class Index, int Rank>
+  /// Runs of the operands in Part; the others stay what they were.
+  template <int Along, operand_part Part = operand_part::all, class Index, int Rank>
   TENON_DEVICE void load(const arguments<View, Rest...> &views, const Index (&at)[Rank],
                          int count) {
-    head.template fetch<Along, false>(views.head, at, count);
-    tail.template load<Along>(views.tail, at, count);
+    if constexpr (Part == operand_part::all ||
+                  (Part == operand_part::fixed) == detail::is_fixed_beside<Along, View>)
+      head.template fetch<Along, false>(views.head, at, count);
+    tail.template load<Along, Part>(views.tail, at, count);
+  }
+  template <int Along> TENON_DEVICE void take_fixed(const operand_runs &from) {
+    if constexpr (detail::is_fixed_beside<Along, View>)
+      head = from.head;
+    tail.template take_fixed<Along>(from.tail);
   }
   /// body(got..., element i of every run).
   template <class Body, class... Got>

@@ -15,6 +15,9 @@
 #include "common/scalar.h"
 #include "harness.h"
 
+#include <string>
+#include <unistd.h>
+
 using namespace test;
 using tenon::cuda::frame;
 using tenon::cuda::issue;
@@ -320,7 +323,9 @@ void weights_from_a_file(const machine &m) {
   name_case("weights from a file");
   machine filed(m.variant.arch);
   filed.code.weights = nullptr;
-  const char *path = "test_launch.weights";
+  // Several runs of this test may share the folder.
+  const std::string name = "test_launch." + std::to_string(getpid()) + ".weights";
+  const char *path = name.c_str();
   const auto write = [&](uint64_t hash, size_t bytes) {
     FILE *f = fopen(path, "wb");
     cuda::weights_header h{{'T', 'E', 'N', 'O', 'N', 'W', 'T', '1'}, filed.code.weight_bytes, hash, 0};
