@@ -282,7 +282,7 @@ private:
         bar.turn[group].wait((round - 1) / 2 & 1);
       epilogue_runs first;
       if constexpr (splits == 1)
-        fetch(first, first, part, part.m0 + m_offset, 0);
+        fetch_first(first, part, part.m0 + m_offset);
       float sum[blocks_m * sums];
       multiply(sum, shared, at, part, m_offset);
       if (ping_pong && lane() == 0)
@@ -296,7 +296,7 @@ private:
         if (!combine_splits<splits, 128>(scratch, unit, part.split, sum, &bar.finished[group],
                                          warpgroup{group}))
           continue;
-        fetch(first, first, part, part.m0 + m_offset, 0);
+        fetch_first(first, part, part.m0 + m_offset);
       }
       finish(sum, first, part, part.m0 + m_offset);
     }
@@ -364,21 +364,19 @@ private:
   TENON_DEVICE static int first_column(const block_part &part, int b) {
     return part.n0 + 8 * (lane() % 4) + 32 * batch * (b / batches_m);
   }
-  /// Batch b's runs; `last` are those of batch b - 1.
-  TENON_DEVICE void fetch(epilogue_runs &to, const epilogue_runs &last, const block_part &part,
-                          int m0, int b) const {
+  template <operand_part Part>
+  TENON_DEVICE void fetch(epilogue_runs &to, const block_part &part, int m0, int b) const {
     int point[Problem::rank];
-    const bool inside = seek(part, m0, b, point);
+    const bool inside = seek(part, m0, b, point) || Part == operand_part::fixed;
     TENON_UNROLL
     for (int j = 0; j < batch; ++j, point[Problem::along] += 32) {
-      const int left = min_of(problem.columns() - first_column(part, b) - 32 * j, 8);
-      if (b % batches_m == 0)
-        to.columns[j].template load<Problem::along, operand_part::fixed>(ins, point, left);
-      else
-        to.columns[j].template take_fixed<Problem::along>(last.columns[j]);
-      to.columns[j].template load<Problem::along, operand_part::moving>(ins, point,
-                                                                        inside ? left : 0);
+      const int left = problem.columns() - first_column(part, b) - 32 * j;
+      to.columns[j].template load<Problem::along, Part>(ins, point, inside ? min_of(left, 8) : 0);
     }
+  }
+  TENON_DEVICE void fetch_first(epilogue_runs &to, const block_part &part, int m0) const {
+    fetch<operand_part::moving>(to, part, m0, 0);
+    fetch<operand_part::fixed>(to, part, m0, 0);
   }
   TENON_DEVICE void finish(float (&sum)[blocks_m * sums], const epilogue_runs &first,
                            const block_part &part, int m0) const {
@@ -387,7 +385,7 @@ private:
     for (int b = 0; b < batches; ++b) {
       epilogue_runs next;
       if (b + 1 < batches)
-        fetch(next, now, part, m0, b + 1);
+        fetch<operand_part::moving>(next, part, m0, b + 1);
       int point[Problem::rank];
       const bool inside = seek(part, m0, b, point);
       TENON_UNROLL
@@ -402,7 +400,13 @@ private:
         if (inside && columns > 0)
           apply_to_runs<Problem::along>(body, outs, now.columns[j], point, columns, eight);
       }
+      TENON_UNROLL
+      for (int j = 0; j < batch; ++j)
+        next.columns[j].template take_fixed<Problem::along>(now.columns[j]);
       now = next;
+      // Not earlier: with 128 sums there are no registers for two of them.
+      if (b + 1 < batches && (b + 1) % batches_m == 0)
+        fetch<operand_part::fixed>(now, part, m0, b + 1);
     }
   }
 };
