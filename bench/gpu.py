@@ -10,8 +10,9 @@ max-autotune with --autotune). Rows of peers that are not measured here come fro
 and are marked `recorded`.
 
 All implementations take the same weights (exported from torch to ONNX here), the same input tensor in
-the same type and layout, and hand out the same type. Every output is compared with torch's in fp32
-before anything is timed; the error is relative to the largest value. Then the peers run in turns, each
+the same type and layout, and hand out the same type. Every output is compared with torch's in fp64
+before anything is timed; the error is relative to the largest value. Tensors of tf32 and tf32x3 are
+fp32; the peers multiply in tf32 where that is asked for, and in fp32 beside tf32x3. Then the peers run in turns, each
 between two CUDA events over enough runs to fill a few milliseconds; `ms` is the median over the rounds.
 `first_ms` is the first run after creation on the host's clock, `create_ms` what comes before it (loading
 weights, capturing), `memory_mib` what creation took from the device, `compile_s` what came before the
@@ -44,7 +45,8 @@ from generated import BuildError
 from tenon import binary, table, tenon
 
 RECORDED = ROOT / "bench/peers_h200.json"
-DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "tf32x3": torch.float32,
+          "fp16": torch.float16, "bf16": torch.bfloat16}  # fmt: skip
 FILL_MS = 3.0  # how long one peer runs before the next does
 
 
@@ -194,12 +196,13 @@ def relative_error(output, reference):
 def case(options, name, batch, precision, built):
     """The rows of one model, batch and precision."""
     torch.manual_seed(7)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
     dtype = DTYPES[precision]
     module = networks.build(name).cuda()
     inputs = torch.randn(batch, *networks.NETWORKS[name].shape, device="cuda")
     with torch.no_grad():
-        # The halves' own reference computes in fp32 on the values that the halves were given.
-        reference = module.to(dtype).float()(inputs.to(dtype).float())
+        # The halves' own reference computes on the values that the halves were given.
+        reference = module.to(dtype).double()(inputs.to(dtype).double())
         module, inputs = module.to(dtype), inputs.to(dtype)
         if inputs.dim() == 4:
             module = module.to(memory_format=torch.channels_last)
@@ -258,7 +261,6 @@ def main():
     options.peers = [peer for peer in options.peer.split(",") if peer]
 
     torch.backends.cudnn.benchmark = True
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     major, minor = torch.cuda.get_device_capability()
     target = f"cuda:sm_{major}{minor}{'a' if (major, minor) == (9, 0) else ''}"
     words = [f"--target={target}", *shlex.split(options.words)]
@@ -278,7 +280,8 @@ def main():
             module = networks.build(name).to(dtype)
             with torch.no_grad():
                 export(module, torch.randn(batch, *networks.NETWORKS[name].shape).to(dtype), model)
-            built[name, batch, precision] = jobs.submit(build, model, words)
+            chosen = [f"--precision={precision}"] if precision.startswith("tf32") else []
+            built[name, batch, precision] = jobs.submit(build, model, words + chosen)
         rows = []
         for key in cases:
             rows += case(options, *key, built[key])

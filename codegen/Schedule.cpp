@@ -79,7 +79,7 @@ public:
     for (const Tactic &t : tacticsOf(level_.family)) {
       if (given && t.id != given->tactic)
         continue;
-      const bool usesTensorCores = t.usesTensorCoresOf && t.usesTensorCoresOf(level_);
+      const bool usesTensorCores = t.usesTensorCores && t.usesTensorCores(in);
       if (!given && options_.enabled && !options_.enabled("tactic." + t.id.str())) {
         reasons.push_back(t.id.str() + ": disabled");
         mayUseTensorCores |= usesTensorCores;

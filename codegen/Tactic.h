@@ -42,8 +42,9 @@ struct Tactic {
   void (*emit)(const TacticInput &in, const Schedule &schedule, StepWriter &out);
   /// Bytes that are zero before the first run and that the kernel leaves zero; null for none.
   int64_t (*zeroed)(const TacticInput &in, const Schedule &schedule) = nullptr;
-  /// Whether it is for the Tensor Cores of a machine; null: it uses none.
-  bool (*usesTensorCoresOf)(const TargetLevel &level) = nullptr;
+  /// Whether it is for the Tensor Cores of the machine and for operands as the group multiplies
+  /// them; null: it uses none.
+  bool (*usesTensorCores)(const TacticInput &in) = nullptr;
 };
 
 /// The explicit tables, in order of preference at equal cost.

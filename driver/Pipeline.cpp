@@ -293,7 +293,7 @@ bool precisionRules(const CodeOptions &code, PassContext &passes, Diagnostics &d
   if (!parsePrecision(code.precision, rules, diagnostics))
     return false;
   passes.precision.clear();
-  if (llvm::any_of(rules, [](const PrecisionRule &r) { return r.element != Element::F32; }))
+  if (llvm::any_of(rules, [](const PrecisionRule &r) { return r.isReduced(); }))
     passes.precision = std::move(rules);
   return true;
 }
@@ -302,14 +302,14 @@ bool checkPrecision(llvm::ArrayRef<PrecisionRule> rules, const Target &target,
                     Diagnostics &diagnostics) {
   bool ok = true;
   for (const PrecisionRule &r : rules) {
-    if (r.element != Element::F32 && target.family != Family::Cuda) {
-      diagnostics.error("--precision: " + name(r.element).str() + " is for cuda targets; " +
-                        target.name + " computes in fp32");
+    if (r.isReduced() && target.family != Family::Cuda) {
+      diagnostics.error("--precision: " + r.name() + " is for cuda targets; " + target.name +
+                        " computes in fp32");
       return false;
     }
     for (const TargetLevel *level : target.levels)
-      if (r.element == Element::BF16 && level->sm < 80) {
-        diagnostics.error("--precision=bf16: the Tensor Cores of " + level->name.str() +
+      if (r.isReduced() && r.element != Element::F16 && level->sm < 80) {
+        diagnostics.error("--precision=" + r.name() + ": the Tensor Cores of " + level->name.str() +
                           " multiply fp16 only; use --precision=fp16, or sm_80 and up");
         ok = false;
       }

@@ -93,7 +93,7 @@ bool TensorCoreProof::disassemble(const CodeOptions &code, std::string &sass) {
 }
 
 double TensorCoreProof::Variant::peak(const Layer &layer) const {
-  return share(layer.flops, layer.microseconds * level->tensorTflops * 1e6);
+  return share(layer.flops, layer.microseconds * level->tensorTflops * layer.verdict.rate * 1e6);
 }
 
 TensorCoreProof::Variant TensorCoreProof::readVariant(size_t index,

@@ -1,4 +1,6 @@
-// assign-precision: tensors of f32 are stored in fewer bits where --precision asks for it.
+// assign-precision: tensors of f32 are stored in fewer bits, or their contractions marked tf32,
+// where
+// --precision asks for it.
 //
 //   %w = constant … : tensor<64x64x3x3xf32>            %w = constant … : tensor<64x64x3x3xf16>
 //   %c = conv %x, %w : tensor<1x64x8x8xf32>            %h = map %x (…) { cast } : tensor<…xf16>
@@ -12,7 +14,8 @@
 //
 // The rules name source nodes; an operation follows the last rule that matches one of its nodes.
 //   contractions   multiply operands of the type asked for; sums are f32 (ir/ops/contract.cpp);
-//                  weights are converted here
+//                  weights are converted here. tf32 and tf32x3 are no types of tensors: conv and
+//                  matmul of f32 get the attribute `precision`, and nothing else changes
 //   maps           compute as before, on what is converted as it is read, and round once at the
 //   end;
 //                  small constants, biases among them, stay f32
@@ -44,21 +47,21 @@ bool parsePrecision(llvm::StringRef text, std::vector<PrecisionRule> &rules,
       nodes = "";
     }
     const auto element = llvm::StringSwitch<llvm::Optional<Element>>(name.trim())
-                             .Case("fp32", Element::F32)
+                             .Cases("fp32", "tf32", "tf32x3", Element::F32)
                              .Case("fp16", Element::F16)
                              .Case("bf16", Element::BF16)
                              .Default(llvm::None);
-    const bool later = llvm::StringSwitch<bool>(name.trim())
-                           .Cases("tf32", "tf32x3", "int8", "fp8", true)
-                           .Default(false);
+    const bool later =
+        llvm::StringSwitch<bool>(name.trim()).Cases("int8", "fp8", true).Default(false);
     if (!element) {
       diagnostics.error(
           "--precision: '" + part.str() +
           "': " + (later ? name.str() + " is not available in this version" : "no such precision") +
-          "; expected fp32, fp16 or bf16, or NODES=fp32");
+          "; expected fp32, tf32x3, tf32, fp16 or bf16, or NODES=fp32");
       return false;
     }
-    rules.push_back({nodes.trim().str(), *element});
+    const bool marked = name.trim().startswith("tf32");
+    rules.push_back({nodes.trim().str(), *element, marked ? name.trim().str() : ""});
   }
   return true;
 }
@@ -84,14 +87,18 @@ public:
   }
 
 private:
-  Element elementFor(const Operation &op) const {
-    Element e = Element::F32;
+  const PrecisionRule *ruleFor(const Operation &op) const {
+    const PrecisionRule *last = nullptr;
     for (const PrecisionRule &r : rules_)
       if (r.nodes.empty() || llvm::any_of(op.loc(), [&](const std::string &node) {
             return globMatches(r.nodes, node);
           }))
-        e = r.element;
-    return e;
+        last = &r;
+    return last;
+  }
+  Element elementFor(const Operation &op) const {
+    const PrecisionRule *r = ruleFor(op);
+    return r ? r->element : Element::F32;
   }
   Type scalarType(Element e) const { return Type::scalar(context(), e); }
   Context &context() const { return graph_.body().argument(0)->type().context(); }
@@ -107,8 +114,10 @@ private:
     case Op::Pool:
     case Op::Softmax:
     case Op::Resize:
-      if (isF32(op.result()->type()))
-        return follow(op, elementFor(op));
+      if (isF32(op.result()->type())) {
+        follow(op, elementFor(op));
+        return mark(op);
+      }
       break;
     case Op::Normalize: return; // reads any width, statistics and result are f32
     case Op::Reshape:
@@ -145,6 +154,16 @@ private:
       return;
     op.result()->setType(op.result()->type().withElement(e));
     narrowed_.insert(op.result());
+    changed_ = true;
+  }
+
+  /// Contractions that stay f32 say how they multiply.
+  void mark(Operation &op) {
+    const PrecisionRule *r = ruleFor(op);
+    if (!op.isAny(Op::Conv, Op::MatMul) || !isF32(op.result()->type()) || !r ||
+        r->multiply.empty() || !context_.fire("assign-precision", op))
+      return;
+    op.set("precision", Word{r->multiply});
     changed_ = true;
   }
 
@@ -238,7 +257,7 @@ private:
 bool runAssignPrecision(Graph &graph, PassContext &context) {
   std::vector<PrecisionRule> rules = context.precision;
   if (context.option("bits") == 16)
-    rules.assign(1, {"", Element::F16});
+    rules.assign(1, {"", Element::F16, ""});
   return !rules.empty() && Assignment(graph, rules, context).run();
 }
 

@@ -1,4 +1,6 @@
-// assign-precision: tensors of f32 are stored in fewer bits where --precision asks for it.
+// assign-precision: tensors of f32 are stored in fewer bits, or their contractions marked tf32,
+// where
+// --precision asks for it.
 #pragma once
 
 #include "passes/Pass.h"

@@ -77,10 +77,17 @@ struct TargetTraits {
   int64_t branches = 1;
 };
 
-/// Tensors that operations of these nodes (a glob; empty: all) make are stored as `element`.
+/// Tensors that operations of these nodes (a glob; empty: all) make are stored as `element`;
+/// contractions of f32 have the attribute `precision` = `multiply`, where that is not empty.
 struct PrecisionRule {
   std::string nodes;
   Element element;
+  std::string multiply;
+
+  /// Whether it asks for anything but plain fp32.
+  bool isReduced() const { return element != Element::F32 || !multiply.empty(); }
+  /// For messages.
+  std::string name() const { return multiply.empty() ? tenon::name(element).str() : multiply; }
 };
 
 /// One decision of a fusion, kept whether accepted or not.

@@ -153,7 +153,7 @@ const PassInfo kTable[] = {
     {Pattern, "eliminate-transpose.matmul", "into a matrix product's flags"},
 
     // AssignPrecision.cpp
-    {Pass, "assign-precision", "tensors are stored in the type that --precision asks for",
+    {Pass, "assign-precision", "tensors are stored, and contractions multiply, as --precision asks",
      runAssignPrecision, kPrecision},
 
     // AssignLayout.cpp

@@ -112,10 +112,14 @@ bool matchB(const TacticInput &in, const Contraction &c, std::string &why) {
   return true;
 }
 
-bool usesTensorCoresOf(const TargetLevel &level) { return level.sm == 90 && level.archSpecific; }
+bool isMachine(const TargetLevel &level) { return level.sm == 90 && level.archSpecific; }
+
+bool usesTensorCores(const TacticInput &in) {
+  return isMachine(in.level) && multipliedAs(in.form).empty();
+}
 
 bool match(const TacticInput &in, std::string &why) {
-  if (!usesTensorCoresOf(in.level)) {
+  if (!isMachine(in.level)) {
     why = "wgmma exists on sm_90a only";
     return false;
   }
@@ -225,6 +229,6 @@ const Tactic kContractWgmmaSm90a = {kId,
                                     splitPartialBytes,
                                     emit,
                                     counterBytes,
-                                    usesTensorCoresOf};
+                                    usesTensorCores};
 
 } // namespace tenon::cuda

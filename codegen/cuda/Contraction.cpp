@@ -179,12 +179,19 @@ bool multipliesOn(const MmaGeneration &g, const TacticInput &in, const Contracti
   return true;
 }
 
+llvm::StringRef multipliedAs(const GroupForm &form) {
+  return form.anchor && form.anchor->isAny(Op::Conv, Op::MatMul)
+             ? form.anchor->wordAttr("precision")
+             : llvm::StringRef();
+}
+
 llvm::Optional<std::string> worthTensorCores(const GroupForm &form) {
   if (!form.anchor || !form.anchor->isAny(Op::Conv, Op::ConvTranspose, Op::MatMul))
     return llvm::None;
   const Operation &op = *form.anchor;
   const Type a = op.operand(0)->type(), b = op.operand(1)->type(), y = op.result()->type();
-  if (a.element() != Element::F16 && a.element() != Element::BF16)
+  const llvm::StringRef multiplied = multipliedAs(form);
+  if (a.element() != Element::F16 && a.element() != Element::BF16 && multiplied.empty())
     return llvm::None;
   int64_t rows, channels;
   if (op.is(Op::MatMul)) {
@@ -197,8 +204,8 @@ llvm::Optional<std::string> worthTensorCores(const GroupForm &form) {
   }
   if (rows <= 1 || channels < 16)
     return llvm::None;
-  return name(a.element()).str() + " with " + std::to_string(channels) +
-         (op.is(Op::MatMul) ? " elements along k" : " channels a group");
+  return (multiplied.empty() ? name(a.element()) : multiplied).str() + " with " +
+         std::to_string(channels) + (op.is(Op::MatMul) ? " elements along k" : " channels a group");
 }
 
 bool packsIn(const Contraction &c, int64_t tileN) {
@@ -206,6 +213,26 @@ bool packsIn(const Contraction &c, int64_t tileN) {
 }
 
 bool packsInRows(const Contraction &c) { return c.isPacked && !packsIn(c, 16); }
+
+void packContractionRows(const TacticInput &in, llvm::SmallVectorImpl<Packing> &out) {
+  std::string why;
+  const Contraction c = *readContraction(in, why);
+  if (!c.isPacked)
+    return;
+  const Value *source = in.form.anchorInputs[1].inputs[0].source;
+  const Type w = source->type();
+  if (c.isConv) {
+    out.push_back({source->index(), Layout::channelsLast(w.context(), w.rank())});
+    return;
+  }
+  const int rank = int(w.rank()), k = rank - (c.transB ? 1 : 2);
+  llvm::SmallVector<LayoutAxis, 6> axes;
+  for (int d = 0; d < rank; ++d)
+    if (d != k)
+      axes.push_back({d, 0, false, Dim(), 0});
+  axes.push_back({k, 0, false, Dim(), 0});
+  out.push_back({source->index(), Layout::get(w.context(), axes)});
+}
 
 void packContraction(const TacticInput &in, const Schedule &s,
                      llvm::SmallVectorImpl<Packing> &out) {
@@ -218,10 +245,8 @@ void packContraction(const TacticInput &in, const Schedule &s,
   const int64_t tile = *s.get("tile_n");
   const int rank = int(w.rank()), n = c.isConv ? 0 : rank - (c.transB ? 2 : 1);
   llvm::SmallVector<LayoutAxis, 6> axes;
-  if (packsInRows(c)) {
-    out.push_back({source->index(), Layout::channelsLast(w.context(), w.rank())});
-    return;
-  }
+  if (packsInRows(c))
+    return packContractionRows(in, out);
   axes.push_back({n, tile, false, Dim(), 0});
   if (c.isConv) {
     for (int d = 2; d < rank; ++d)

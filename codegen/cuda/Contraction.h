@@ -50,8 +50,13 @@ bool multipliesOn(const MmaGeneration &g, const TacticInput &in, const Contracti
 /// times to that scale, so that all compare.
 constexpr double kContractionScale = 1 / 2.3;
 
+/// How the contraction of a group multiplies operands of f32: "tf32" or "tf32x3"; empty: as they
+/// are (or they are not f32).
+llvm::StringRef multipliedAs(const GroupForm &form);
+
 /// What Tensor Cores must not miss, as words for a message: the contraction of a group when it is
-/// in 16 bits with at least 16 channels a group and more than one row of output. None otherwise.
+/// in 16 bits or tf32 with at least 16 channels a group and more than one row of output. None
+/// otherwise.
 llvm::Optional<std::string> worthTensorCores(const GroupForm &form);
 
 /// Tiles of a block and what they are cut into; the members of a schedule.
@@ -64,7 +69,9 @@ bool packsIn(const Contraction &c, int64_t tileN);
 /// Whether the filters of a group fill no tiles of any size: the kernels that can (contract_mma)
 /// take such weights as rows along K.
 bool packsInRows(const Contraction &c);
-/// The weights' layout for a schedule.
+/// The weights' layout as rows along K.
+void packContractionRows(const TacticInput &in, llvm::SmallVectorImpl<Packing> &out);
+/// The weights' layout for a schedule: tiles of columns, or rows where packsInRows.
 void packContraction(const TacticInput &in, const Schedule &s, llvm::SmallVectorImpl<Packing> &out);
 
 /// Number of output tiles over all slices.

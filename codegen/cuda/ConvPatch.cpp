@@ -228,13 +228,13 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   emitContraction(in, s, out, G.kernel);
 }
 
-template <const Generation &G> bool usesTensorCoresOf(const TargetLevel &level) {
-  return isMachineOf(G.machines, level);
+template <const Generation &G> bool usesTensorCores(const TacticInput &in) {
+  return isMachineOf(G.machines, in.level) && multipliedAs(in.form).empty();
 }
 
 template <const Generation &G> constexpr Tactic tactic(llvm::StringRef summary) {
   return {G.id, summary, match<G>, enumerate<G>, cost,
-          pack, nullptr, emit<G>,  nullptr,      usesTensorCoresOf<G>};
+          pack, nullptr, emit<G>,  nullptr,      usesTensorCores<G>};
 }
 
 } // namespace

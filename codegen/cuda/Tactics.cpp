@@ -12,6 +12,8 @@ llvm::ArrayRef<Tactic> cudaTactics() {
       cuda::kConvPatchSm80,
       cuda::kContractMmaSm75,
       cuda::kContractMmaSm80,
+      cuda::kContractTf32Sm80,
+      cuda::kContractTf32x3Sm80,
       cuda::kContractSimt,
       cuda::kContractAny,
       cuda::kPooling,

@@ -49,7 +49,7 @@ std::string changeOfModel(const TacticInput &in) {
   auto is16 = [](Element e) { return e == Element::F16 || e == Element::BF16; };
   if (!isFloat(a) || !isFloat(b))
     return "the model in floating point with --precision=fp16";
-  if (!is16(a) || !is16(b)) {
+  if ((!is16(a) || !is16(b)) && multipliedAs(in.form).empty()) {
     const std::string shape = emptyTiles(in);
     return std::string("--precision=fp16") + (in.level.sm >= kMmaSm80.firstSm ? " or bf16" : "") +
            (shape.empty() ? "" : ", and " + shape);
@@ -76,11 +76,13 @@ TensorCoreVerdict judgeTensorCores(const TacticInput &in, const Schedule &chosen
   if (!in.form.anchor || !in.form.anchor->isAny(Op::Conv, Op::ConvTranspose, Op::MatMul))
     return v;
   v.isContraction = true;
+  const llvm::StringRef multiplied = multipliedAs(in.form);
+  v.rate = multiplied == "tf32" ? 1.0 / 2 : multiplied == "tf32x3" ? 1.0 / 6 : 1;
   const Tactic *best = nullptr;
   double bestCost = std::numeric_limits<double>::infinity();
   std::string disabled;
   for (const Tactic &t : cudaTactics()) {
-    if (!t.usesTensorCoresOf || !t.usesTensorCoresOf(in.level))
+    if (!t.usesTensorCores || !t.usesTensorCores(in))
       continue;
     if (t.id == chosen.tactic) {
       v.intended = true;

@@ -7,6 +7,8 @@
 #include "ir/ops/Parallel.h"
 #include "ir/ops/Strided.h"
 
+#include "llvm/Support/MathExtras.h"
+
 #include <numeric>
 
 namespace tenon {
@@ -19,6 +21,15 @@ int64_t product(llvm::ArrayRef<int64_t> s) {
 std::vector<double> toDoubles(const Tensor &t) {
   std::vector<double> v(static_cast<size_t>(t.size()));
   t.toDoubles(0, t.size(), v.data());
+  return v;
+}
+
+/// What a contraction multiplies: the elements of an operand, rounded where it asks for tf32.
+std::vector<double> factors(const Operation &op, const Tensor &t) {
+  std::vector<double> v = toDoubles(t);
+  if (op.wordAttr("precision") == "tf32")
+    for (double &x : v)
+      x = llvm::BitsToFloat((llvm::FloatToBits(float(x)) + 0x1000u) & 0xffffe000u);
   return v;
 }
 
@@ -114,7 +125,7 @@ bool evaluateConv(const Operation &op, EvaluationFrame &frame, std::string &erro
   if (result.size() == 0)
     return frame.results.push_back(std::move(result)), true;
 
-  std::vector<double> in = toDoubles(x), weights = toDoubles(w);
+  std::vector<double> in = factors(op, x), weights = factors(op, w);
   // Padding counts as the zero point: 0 once that is subtracted.
   subtractZero(in, frame, 2, [](int64_t) { return 0; });
   subtractZero(weights, frame, 3, [&](int64_t i) { return i / depth; });
@@ -264,7 +275,7 @@ bool evaluateMatMul(const Operation &op, EvaluationFrame &frame, std::string &er
     frame.results.push_back(std::move(result));
     return true;
   }
-  std::vector<double> x = toDoubles(a), y = toDoubles(b);
+  std::vector<double> x = factors(op, a), y = factors(op, b);
   subtractZero(x, frame, 2, [](int64_t) { return 0; });
   subtractZero(y, frame, 3, [&](int64_t i) { return op.boolAttr("trans_b") ? i / k % n : i % n; });
   result.mutableBytes();

@@ -1,6 +1,6 @@
 // Contractions: sums of products over shared dimensions.
 //
-//   conv (x, w) {strides, dilations, pads, groups}
+//   conv (x, w) {strides, dilations, pads, groups, precision}
 //     x [N, C, spatial…], w [K, C/groups, kernel…] → [N, K, out…] with
 //     y[n, k, o] = Σ_c Σ_t x[n, c, o · stride + t · dilation − pad] · w[k, c, t]
 //     over the channels c of k's group; elements outside x count as 0 (as the zero point of x,
@@ -8,16 +8,19 @@
 //   conv_transpose (x, w) {strides, dilations, pads, output_padding, groups}
 //     w [C, K/groups, kernel…]: the scatter form, y[n, k, i · stride + t · dilation − pad] +=
 //     x[n, c, i] · w[c, k, t]; out = (in − 1) · stride + output_padding + span − pads.
-//   matmul (a, b) {trans_a, trans_b}
+//   matmul (a, b) {trans_a, trans_b, precision}
 //     NumPy's matmul for ranks of at least 2: leading dimensions broadcast; trans_a and trans_b
 //     swap the last two dimensions of an operand first.
 // A bias is never an operand: it is a map behind the contraction, which targets fuse.
 //
 // Numeric rules. Floats: operands of one type, the sum is f32 (f64 for f64) in any order and is
 // rounded once to the operands' type; the interpreter sums in double, and fused multiply-adds are
-// allowed everywhere. 8-bit integers: the result is i32, the exact sum of
-// (x − x_zero_point) · (w − w_zero_point), wrapping; zero points are scalars of the operand's
-// type, that of w also one per output channel. 32- and 64-bit integers keep their type and wrap.
+// allowed everywhere. `precision` is for f32: at tf32 operands are rounded to 11 bits of
+// significand first (ties away from zero); at tf32x3 targets may split each into two such parts and
+// leave out the product of the low ones, which is less than sums in f32 lose. 8-bit integers: the
+// result is i32, the exact sum of (x − x_zero_point) · (w − w_zero_point), wrapping; zero points
+// are scalars of the operand's type, that of w also one per output channel. 32- and 64-bit integers
+// keep their type and wrap.
 #include "ir/Builder.h"
 #include "ir/ops/Evaluate.h"
 #include "ir/ops/Ops.h"
@@ -59,6 +62,15 @@ bool contractElement(const Operation &op, Dim channels, Element &result, std::st
   return true;
 }
 
+bool checkPrecision(const Operation &op, std::string &error) {
+  if (!op.has("precision"))
+    return true;
+  if (op.operand(0)->type().element() != Element::F32)
+    return fail(error, "attribute precision: expected operands of f32, found " +
+                           name(op.operand(0)->type().element()));
+  return checkWord(op, "precision", {"tf32", "tf32x3"}, error);
+}
+
 /// The attributes that conv and conv_transpose share; gives the number of spatial dimensions.
 bool checkConvForm(const Operation &op, unsigned &spatial, int64_t &groups, std::string &error) {
   if (!checkForm(op, error) || !checkTensor(op, 0, -1, error))
@@ -97,7 +109,7 @@ bool inferConv(const Operation &op, llvm::SmallVectorImpl<Type> &results, std::s
     return fail(error, "w: " + text(w.dim(0)) + " output channels do not divide into " +
                            llvm::Twine(groups) + " groups");
   Element element;
-  if (!contractElement(op, w.dim(0), element, error))
+  if (!contractElement(op, w.dim(0), element, error) || !checkPrecision(op, error))
     return false;
   llvm::SmallVector<Dim, 6> shape{x.dim(0), w.dim(0)};
   for (unsigned i = 0; i < spatial; ++i) {
@@ -165,7 +177,7 @@ bool inferMatMul(const Operation &op, llvm::SmallVectorImpl<Type> &results, std:
   shape.push_back(m);
   shape.push_back(n);
   Element element;
-  if (!contractElement(op, n, element, error))
+  if (!contractElement(op, n, element, error) || !checkPrecision(op, error))
     return false;
   results.push_back(Type::tensor(a.context(), element, shape));
   return true;
@@ -174,11 +186,14 @@ bool inferMatMul(const Operation &op, llvm::SmallVectorImpl<Type> &results, std:
 const llvm::StringRef kConvOperands[] = {"x", "w", "x_zero_point?", "w_zero_point?"};
 const llvm::StringRef kTransposeOperands[] = {"x", "w"};
 const llvm::StringRef kMatMulOperands[] = {"a", "b", "a_zero_point?", "b_zero_point?"};
+constexpr AttrInfo kPrecision = {"precision", AttrKind::Word, false,
+                                 "how f32 operands multiply: tf32 or tf32x3 (default: exactly)"};
 const AttrInfo kConv[] = {
     {"strides", AttrKind::Ints, false, "per spatial dimension (default 1)"},
     {"dilations", AttrKind::Ints, false, "per spatial dimension (default 1)"},
     {"pads", AttrKind::Ints, false, "all begins, then all ends (default 0)"},
     {"groups", AttrKind::Int, false, "independent groups of channels (default 1)"},
+    kPrecision,
 };
 const AttrInfo kConvTranspose[] = {
     {"strides", AttrKind::Ints, false, "per spatial dimension (default 1)"},
@@ -191,6 +206,7 @@ const AttrInfo kConvTranspose[] = {
 const AttrInfo kMatMul[] = {
     {"trans_a", AttrKind::Bool, false, "swap the last two dimensions of a (default false)"},
     {"trans_b", AttrKind::Bool, false, "swap the last two dimensions of b (default false)"},
+    kPrecision,
 };
 
 } // namespace

@@ -1,5 +1,6 @@
 // Defines `contract_mma_kernel`: contractions on Tensor Cores by warp-wide mma instructions, for
-// every generation that has them; contract_mma_sm75.cuh and contract_mma_sm80.cuh are two.
+// every generation that has them: contract_mma_sm75.cuh, contract_mma_sm80.cuh and
+// contract_tf32_sm80.cuh.
 //
 // Algorithm: implicit GEMM. A block computes a tile_m x tile_n tile; tiles of A (tile_m x tile_k)
 // and B (tile_k x tile_n) pass through `stages` buffers of shared memory, by cp.async where there
@@ -9,15 +10,16 @@
 // first tiles of weights are on their way before the dependency wait.
 //
 // Shared memory: A [stages][tile_m][tile_k], B [stages][tile_k][tile_n] (K-major:
-// [tile_n][tile_k]), 16-bit elements, the runs of 8 of a row exchanged by swizzled_tile.
+// [tile_n][tile_k]), the 16-byte runs of a row exchanged by swizzled_tile. Floats that are not
+// K-major have rows of [tile_n + 8] instead, for ldmatrix transposes 16-bit elements only: a lane
+// reads each of its elements, and the gap spreads what a warp reads over the banks.
 //
-// Cores: runs_on(target), and multiply<T>(d, a, b0, b1), D += A * B of 16 x 8 x 16 with the
-// operands lying as mma.sync m16n8k16 takes them (ptx/mma_sm80.cuh). Config: as for
-// contract_simt.cuh. Operands of other element types than B's are converted. Schedule: tile_m,
-// tile_n, tile_k, warp_m, warp_n, stages, splits; see contract_mma_schedule. Weights:
+// Cores: see tensor_cores.cuh. Config: as for contract_simt.cuh. Operands of other element types
+// than the cores' are converted. Schedule: tile_m, tile_n, tile_k, warp_m, warp_n, stages, splits;
+// see contract_mma_schedule. Weights:
 // [groups][ceil(filters/tile_n)][kernel_h][kernel_w][channels][tile_n], zero padded, or K-major:
-// [groups * filters][kernel_h][kernel_w][channels]. Fast when channels (of a group) are fixed, a
-// multiple of 8, contiguous and aligned; right otherwise.
+// [groups * filters][kernel_h][kernel_w][channels]. Fast when channels (of a group) are fixed,
+// whole runs, contiguous and aligned; right otherwise.
 #ifndef TENON_RUNTIME_CUDA_CONTRACT_MMA_CUH
 #define TENON_RUNTIME_CUDA_CONTRACT_MMA_CUH
 
@@ -54,18 +56,26 @@ struct contract_mma_kernel {
                        warps = warps_m * warps_n;
   static constexpr int threads = 32 * warps, blocks_per_sm = 1;
   static constexpr int blocks_m = warp_m / 16, blocks_n = warp_n / 8;
-  static_assert(tile_m % warp_m == 0 && tile_n % warp_n == 0 && warp_m % 16 == 0 &&
-                    warp_n % 16 == 0 && tile_k % 16 == 0 && warp_n <= 256 &&
-                    detail::is_power_of_two(warp_n),
-                "tiles are whole numbers of warps' parts, those of 16 x 16 x 16");
 
-  using a_tile = detail::swizzled_tile<tile_m, tile_k>;
   using source = b_source<Problem, tile_n, B>;
-  using b_tile = typename detail::either<source::k_major, detail::swizzled_tile<tile_n, tile_k>,
-                                         detail::swizzled_tile<tile_k, tile_n>>::type;
   /// What the cores multiply; operands of other types are converted.
-  using element =
-      typename detail::either<detail::is_same<typename source::element, bf16>, bf16, f16>::type;
+  using element = typename Cores::template element<typename source::element>;
+  /// Elements of 16 bytes, and along K of one multiplication.
+  static constexpr int run_length = 16 / int(sizeof(element)),
+                       depth = Cores::steps * 2 * run_length;
+  static_assert(tile_m % warp_m == 0 && tile_n % warp_n == 0 && warp_m % 16 == 0 &&
+                    warp_n % 16 == 0 && tile_k % depth == 0 && warp_n <= 256 &&
+                    detail::is_power_of_two(warp_n),
+                "tiles are whole numbers of warps' parts, those of 16 x 16 x depth");
+
+  using a_tile = detail::swizzled_tile<tile_m, tile_k, run_length>;
+  using rows_along_n =
+      typename detail::either<sizeof(element) == 2,
+                              detail::swizzled_tile<tile_k, tile_n, run_length>,
+                              detail::plain_tile<tile_k, tile_n, 8, run_length>>::type;
+  using b_tile =
+      typename detail::either<source::k_major, detail::swizzled_tile<tile_n, tile_k, run_length>,
+                              rows_along_n>::type;
   using loader_of_a = a_loader<Problem, element, a_tile, threads, Prologue, PrologueIns>;
   using loader_of_b = b_loader<source, element, b_tile, threads>;
   // A warp's 16 rows of sums on their way to the epilogue; the gap spreads rows over the banks.
@@ -114,29 +124,51 @@ private:
                                     const element *b) {
     const int m0 = warp() / warps_n * warp_m, n0 = warp() % warps_n * warp_n;
     TENON_UNROLL
-    for (int k = 0; k < tile_k; k += 16) {
-      unsigned x[blocks_m][4], w[blocks_n / 2][4];
+    for (int k = 0; k < tile_k; k += depth) {
+      typename Cores::template fragment<4 * Cores::steps> x[blocks_m];
+      typename Cores::template fragment<2 * Cores::steps> w[blocks_n];
       TENON_UNROLL
-      for (int i = 0; i < blocks_m; ++i)
-        ptx::ldmatrix_x4::load(x[i],
-                               a + a_tile::at(m0 + 16 * i + lane() % 16, k / 8 + lane() / 16));
-      TENON_UNROLL
-      for (int j = 0; j < blocks_n / 2; ++j)
-        if constexpr (source::k_major)
-          ptx::ldmatrix_x4::load(w[j], b + b_tile::at(n0 + 16 * j + lane() / 16 * 8 + lane() % 8,
-                                                      k / 8 + lane() / 8 % 2));
-        else
-          ptx::ldmatrix_x4_transposed::load(
-              w[j], b + b_tile::at(k + lane() % 16, n0 / 8 + 2 * j + lane() / 16));
+      for (int s = 0; s < Cores::steps; ++s) {
+        const int at = k + 2 * run_length * s;
+        unsigned four[4];
+        TENON_UNROLL
+        for (int i = 0; i < blocks_m; ++i) {
+          ptx::ldmatrix_x4::load(
+              four, a + a_tile::at(m0 + 16 * i + lane() % 16, at / run_length + lane() / 16));
+          TENON_UNROLL
+          for (int e = 0; e < 4; ++e)
+            x[i].set(4 * s + e, four[e]);
+        }
+        TENON_UNROLL
+        for (int j = 0; j < blocks_n; j += 2) {
+          load_b(four, b, n0 + 8 * j, at);
+          TENON_UNROLL
+          for (int e = 0; e < 4; ++e)
+            w[j + e / 2].set(2 * s + e % 2, four[e]);
+        }
+      }
       TENON_UNROLL
       for (int i = 0; i < blocks_m; ++i) {
         TENON_UNROLL
-        for (int j = 0; j < blocks_n; ++j) {
-          float(&d)[4] = reinterpret_cast<float(&)[4]>(sum[(i * blocks_n + j) * 4]);
-          Cores::template multiply<element>(d, x[i], w[j / 2][2 * (j % 2)],
-                                            w[j / 2][2 * (j % 2) + 1]);
-        }
+        for (int j = 0; j < blocks_n; ++j)
+          Cores::template multiply<element>(
+              reinterpret_cast<float(&)[4]>(sum[(i * blocks_n + j) * 4]), x[i], w[j]);
       }
+    }
+  }
+  /// B of two blocks of 8 columns from n on and 32 bytes along K, two registers each.
+  TENON_DEVICE static void load_b(unsigned (&four)[4], const element *b, int n, int k) {
+    if constexpr (source::k_major)
+      ptx::ldmatrix_x4::load(
+          four, b + b_tile::at(n + lane() / 16 * 8 + lane() % 8, k / run_length + lane() / 8 % 2));
+    else if constexpr (sizeof(element) == 2)
+      ptx::ldmatrix_x4_transposed::load(
+          four, b + b_tile::at(k + lane() % 16, n / run_length + lane() / 16));
+    else {
+      TENON_UNROLL
+      for (int e = 0; e < 4; ++e)
+        four[e] = tenon::detail::bitcast<unsigned>(
+            b[b_tile::at(k + lane() % 4 + 4 * (e % 2), 0) + n + 8 * (e / 2) + lane() / 4]);
     }
   }
 

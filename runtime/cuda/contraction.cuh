@@ -110,7 +110,7 @@ template <class Problem, int TileN, class T> struct b_source<Problem, TileN, pac
   TENON_DEVICE const T *any() const { return tile; }
 };
 
-/// B as rows along K, of a convolution.
+/// B as rows along K.
 template <class Problem, int TileN, class T> struct b_source<Problem, TileN, k_major_weights<T>> {
   using element = T;
   static constexpr bool is_weights = true, k_major = true;
@@ -118,7 +118,7 @@ template <class Problem, int TileN, class T> struct b_source<Problem, TileN, k_m
   int depth, columns;
 
   TENON_DEVICE b_source(const Problem &p, const k_major_weights<T> &w, int slice, int n0)
-      : first(w.data + index_t(slice * p.columns() + n0) * p.depth()), depth(p.depth()),
+      : first(w.data + p.weight_offset(slice, 1) + index_t(n0) * p.depth()), depth(p.depth()),
         columns(p.columns() - n0) {}
   template <int N> TENON_DEVICE bool is_vector() const { return depth % N == 0; }
   TENON_DEVICE bool holds(int k, int n) const { return k < depth && n < columns; }
@@ -170,7 +170,7 @@ template <class Config, class T, class S> struct conv_problem<Config, view<T, S>
   TENON_FN int columns() const { return int(index_t(cfg.filters)); }
   TENON_FN int depth() const { return int(cfg.kernel_h * cfg.kernel_w * cfg.channels); }
   TENON_FN int slices() const { return int(index_t(cfg.groups)); }
-  /// Where the packed weights of a slice begin.
+  /// Where the packed weights of a slice begin; tile_n is 1 for rows along K.
   TENON_DEVICE index_t weight_offset(int slice, int tile_n) const {
     return index_t(slice) * ceil_div(columns(), tile_n) * tile_n * depth();
   }

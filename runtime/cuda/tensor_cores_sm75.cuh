@@ -5,11 +5,12 @@
 #define TENON_RUNTIME_CUDA_TENSOR_CORES_SM75_CUH
 
 #include "cuda/ptx/mma_sm75.cuh"
+#include "cuda/tensor_cores.cuh"
 
 namespace tenon {
 namespace cuda {
 
-struct tensor_cores_sm75 {
+struct tensor_cores_sm75 : cores_of_halves {
   TENON_FN static constexpr bool runs_on(target t) { return t.arch >= 750; }
   template <class T>
   TENON_DEVICE static void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0,
@@ -17,6 +18,10 @@ struct tensor_cores_sm75 {
     static_assert(detail::is_same<T, f16>, "these cores multiply fp16");
     ptx::mma_m16n8k8_f16::multiply(d, a[0], a[1], b0);
     ptx::mma_m16n8k8_f16::multiply(d, a[2], a[3], b1);
+  }
+  template <class T>
+  TENON_DEVICE static void multiply(float (&d)[4], const fragment<4> &a, const fragment<2> &b) {
+    multiply<T>(d, a.r, b.r[0], b.r[1]);
   }
 };
 

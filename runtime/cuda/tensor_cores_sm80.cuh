@@ -5,11 +5,12 @@
 #define TENON_RUNTIME_CUDA_TENSOR_CORES_SM80_CUH
 
 #include "cuda/ptx/mma_sm80.cuh"
+#include "cuda/tensor_cores.cuh"
 
 namespace tenon {
 namespace cuda {
 
-struct tensor_cores_sm80 {
+struct tensor_cores_sm80 : cores_of_halves {
   TENON_FN static constexpr bool runs_on(target t) { return t.arch >= 800; }
   template <class T>
   TENON_DEVICE static void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0,
@@ -18,6 +19,10 @@ struct tensor_cores_sm80 {
       ptx::mma_m16n8k16_bf16::multiply(d, a, b0, b1);
     else
       ptx::mma_m16n8k16_f16::multiply(d, a, b0, b1);
+  }
+  template <class T>
+  TENON_DEVICE static void multiply(float (&d)[4], const fragment<4> &a, const fragment<2> &b) {
+    multiply<T>(d, a.r, b.r[0], b.r[1]);
   }
 };
 

@@ -55,15 +55,15 @@ template <int Rows, int Columns, int Gap, int Run> struct plain_tile {
   TENON_DEVICE static int at(int row, int run) { return row * pitch + run * Run; }
 };
 
-/// Rows of Columns 16-bit elements whose 16-byte runs are exchanged so that the eight rows that
-/// ldmatrix reads at one column lie in different banks.
-template <int Rows, int Columns> struct swizzled_tile {
+/// Rows of Columns elements whose 16-byte runs, Run elements each, are exchanged so that the eight
+/// rows that ldmatrix reads at one column lie in different banks.
+template <int Rows, int Columns, int Run = 8> struct swizzled_tile {
   static constexpr int rows = Rows, columns = Columns, size = Rows * Columns;
-  static constexpr int runs = Columns / 8;
+  static constexpr int runs = Columns / Run;
   static_assert(is_power_of_two(runs), "a row is a power of two of runs");
   TENON_DEVICE static int at(int row, int run) {
     constexpr int rows_per_line = runs >= 8 ? 1 : 8 / runs;
-    return row * Columns + (run ^ (row / rows_per_line & ((runs < 8 ? runs : 8) - 1))) * 8;
+    return row * Columns + (run ^ (row / rows_per_line & ((runs < 8 ? runs : 8) - 1))) * Run;
   }
 };
 } // namespace detail

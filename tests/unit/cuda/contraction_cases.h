@@ -81,7 +81,7 @@ struct tiled_weights {
   static index_t pitch(index_t depth) { return depth; }
   template <class T> static auto view(const T *data) { return cuda::make_packed_weights(data); }
 };
-/// Rows along K, not rounded up: [groups * filters][kernel_h][kernel_w][channels].
+/// Rows along K, not rounded up: [groups * filters][kernel_h][kernel_w][channels] and [n][k].
 struct row_weights {
   template <class Config>
   static index_t at(const Config &cfg, index_t k, index_t c, index_t ky, index_t kx) {
@@ -90,6 +90,11 @@ struct row_weights {
   template <class Config> static index_t size(const Config &cfg) {
     return cfg.groups * cfg.filters * cfg.kernel_h * cfg.kernel_w * cfg.channels;
   }
+  template <class Config> static index_t matrix_at(const Config &cfg, index_t k, index_t n) {
+    return n * cfg.k + k;
+  }
+  template <class Config> static index_t columns(const Config &, index_t n) { return n; }
+  static index_t pitch(index_t depth) { return depth; }
   template <class T> static auto view(const T *data) { return cuda::make_k_major_weights(data); }
 };
 /// K-major weights: [groups * filters][kernel_h][kernel_w][channels] and [n][k], rows of 16-bit
@@ -241,7 +246,7 @@ template <class Kernels, class T, class Schedule, index_t C> void conv_prologue(
         want1[(b * 63 + p) * 10 + k] = nhwc[(b * 63 + p) * 10 + k] * 0.5;
       }
   launch(Kernels::conv(cfg, make_view<const T>(x.device(), extents<C * 63, 63, 9, 1>{}),
-                       cuda::make_packed_weights<typename Kernels::weight>(weights.device()),
+                       Kernels::packing::template view<typename Kernels::weight>(weights.device()),
                        pack(make_view(y0.device(), extents<10 * 63, 63, 9, 1>{}),
                             make_view(y1.device(), extents<630, 1, 90, 10>{})),
                        pack(), two_ways{}, cuda::split_scratch{}, scale_shift_relu{},
@@ -298,7 +303,7 @@ void matmul(index_t heads, index_t m, index_t n, bool packed) {
   const auto yv =
       pack(make_view(y.device(), dims<dyn, dyn, dyn, fixed<1>>(heads * m * n, m * n, n, {})));
   if (packed)
-    launch(Kernels::matmul(cfg, av, cuda::make_packed_weights<T>(b.device()), yv, pack(),
+    launch(Kernels::matmul(cfg, av, Kernels::packing::template view<T>(b.device()), yv, pack(),
                            cuda::identity_body{}));
   else if constexpr (Transposed)
     launch(Kernels::matmul(

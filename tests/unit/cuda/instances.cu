@@ -6,6 +6,7 @@
 #include "cuda/contract_mma_sm75.cuh"
 #include "cuda/contract_mma_sm80.cuh"
 #include "cuda/contract_simt.cuh"
+#include "cuda/contract_tf32_sm80.cuh"
 #include "cuda/contract_wgmma_sm90.cuh"
 #include "cuda/conv_patch_sm75.cuh"
 #include "cuda/conv_patch_sm80.cuh"
@@ -131,6 +132,12 @@ template <class T> status convolutions(const frame &f, issue &to) {
   TENON_CHECK(to.launch<V>(cuda::conv_mma_sm75(mma, activation<T>(f), cuda::make_packed_weights(f.weight<f16>(0)),
                                                result<T>(f), bias(f), bias_relu{},
                                                {f.at<float>(0), f.zeroed<int>(0)})));
+  TENON_CHECK(to.launch<V>(cuda::conv_tf32_sm80(mma, activation<T>(f), cuda::make_k_major_weights(f.weight<float>(0)),
+                                                result<T>(f), bias(f), bias_relu{},
+                                                {f.at<float>(0), f.zeroed<int>(0)})));
+  TENON_CHECK(to.launch<V>(cuda::conv_tf32x3_sm80(mma, activation<T>(f), cuda::make_k_major_weights(f.weight<float>(0)),
+                                                  result<T>(f), bias(f), bias_relu{},
+                                                  {f.at<float>(0), f.zeroed<int>(0)})));
   patch_config patch;
   patch.batch = f.dims[0];
   const auto reads = pack(make_view(f.weight<float>(0), extents<1>{}));

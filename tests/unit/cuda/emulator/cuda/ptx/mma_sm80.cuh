@@ -40,6 +40,38 @@ private:
 using mma_m16n8k16_f16 = emulated_mma_m16n8k16<f16>;
 using mma_m16n8k16_bf16 = emulated_mma_m16n8k16<bf16>;
 
+/// Products are exact and their sum is rounded once a step.
+struct mma_m16n8k8_tf32 {
+  static constexpr int m = 16, n = 8, k = 8;
+  static void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    struct operands {
+      unsigned a[4], b[2];
+    };
+    const operands mine = {{a[0], a[1], a[2], a[3]}, {b0, b1}};
+    const int l = thread() % 32;
+    emulator::machine::instance().exchange(mine, [&](auto slot) {
+      for (int i = 0; i < 4; ++i) {
+        const int row = l / 4 + 8 * (i / 2), column = 2 * (l % 4) + i % 2;
+        double sum = double(d[i]);
+        for (int x = 0; x < 8; ++x)
+          sum += value(slot(row % 8 * 4 + x % 4).a[row / 8 + 2 * (x / 4)]) *
+                 value(slot(column * 4 + x % 4).b[x / 4]);
+        d[i] = float(sum);
+      }
+    });
+  }
+  static void product(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    for (float &e : d)
+      e = 0;
+    multiply(d, a, b0, b1);
+  }
+
+private:
+  static double value(unsigned bits) {
+    return double(tenon::detail::bitcast<float>(bits & 0xffffe000u));
+  }
+};
+
 } // namespace ptx
 } // namespace cuda
 } // namespace tenon

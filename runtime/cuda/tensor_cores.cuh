@@ -1,0 +1,38 @@
+// Defines what warp-wide multiplications are made of: the operands' elements and fragments. A Cores
+// type (tensor_cores_sm75.cuh and its like) has
+//
+//   runs_on(target)     machines
+//   element<Stored>     what operands stored so are multiplied as, in shared memory
+//   steps               how many steps of 32 bytes along K one multiplication takes
+//   fragment<Count>     Count registers of a lane: 4 of A, 2 of B for each step. set(i, bits) takes
+//                       what ldmatrix gives for register i
+//   multiply<Element>(d, a, b)   D += A * B of 16 x 8 x (32 bytes * steps); operands and sums lie
+//                       as for mma.sync (ptx/mma_sm80.cuh)
+#ifndef TENON_RUNTIME_CUDA_TENSOR_CORES_CUH
+#define TENON_RUNTIME_CUDA_TENSOR_CORES_CUH
+
+#include "cuda/device.cuh"
+
+namespace tenon {
+namespace cuda {
+namespace detail {
+
+template <class Stored> struct half_for { using type = f16; };
+template <> struct half_for<bf16> { using type = bf16; };
+
+} // namespace detail
+
+/// Operands of 16 bits, multiplied as they are.
+struct cores_of_halves {
+  template <class Stored> using element = typename detail::half_for<Stored>::type;
+  static constexpr int steps = 1;
+  template <int Count> struct fragment {
+    unsigned r[Count];
+    TENON_DEVICE void set(int i, unsigned bits) { r[i] = bits; }
+  };
+};
+
+} // namespace cuda
+} // namespace tenon
+
+#endif
