@@ -1,10 +1,7 @@
-// Defines the tactics of warp-wide mma instructions (runtime/cuda/contract_mma.cuh): convolutions
-// and matrix products with fp32 accumulation on Tensor Cores. Each generation serves the machines
-// up to the next.
-//
-//   contract_mma_sm75, contract_mma_sm80       tensors stored in 16 bits: fp16, and bf16 from sm_80
-//   on contract_tf32_sm80, contract_tf32x3_sm80   tensors of f32 whose contraction says so
-//   (`precision`)
+// Defines the tactics `contract_mma_sm75` and `contract_mma_sm80`: convolutions and matrix products
+// with fp32 accumulation on Tensor Cores (runtime/cuda/contract_mma.cuh), for tensors that are
+// stored in 16 bits: fp16, and bf16 from sm_80 on. Each generation serves the machines up to the
+// next.
 #include "codegen/cuda/Tactics.h"
 
 #include "codegen/Work.h"
@@ -14,13 +11,9 @@ namespace tenon::cuda {
 namespace {
 
 /// tile_m, tile_n, tile_k, warp_m, warp_n, stages.
-constexpr ContractionTiles kHalves[] = {
+constexpr ContractionTiles kTiles[] = {
     {128, 128, 32, 64, 32, 3}, {128, 64, 32, 32, 32, 3}, {64, 64, 32, 32, 32, 4},
     {64, 32, 64, 32, 16, 3},   {32, 64, 64, 16, 32, 3},  {64, 16, 64, 16, 16, 3},
-};
-constexpr ContractionTiles kFloats[] = {
-    {128, 128, 32, 64, 32, 3}, {128, 64, 32, 32, 32, 3}, {64, 64, 32, 32, 32, 4},
-    {64, 32, 32, 16, 32, 4},   {32, 64, 32, 16, 32, 4},  {32, 32, 32, 16, 16, 4},
 };
 
 struct Generation {
@@ -28,65 +21,27 @@ struct Generation {
   llvm::StringRef kernel; // conv_<kernel>, matmul_<kernel>
   llvm::StringRef header;
   MmaGeneration machines;
-  llvm::StringRef multiply; // what multipliedAs() says; empty: operands of 16 bits
-  llvm::ArrayRef<ContractionTiles> tiles;
   int64_t stages;    // at most
-  double efficiency; // of what the data sheet promises for 16 bits, with large warps' tiles
+  double efficiency; // of what the data sheet promises, with large warps' tiles
 };
 constexpr Generation kSm75 = {
-    "contract_mma_sm75", "mma_sm75", "cuda/contract_mma_sm75.cuh", kMmaSm75, "", kHalves, 2, 0.45};
+    "contract_mma_sm75", "mma_sm75", "cuda/contract_mma_sm75.cuh", kMmaSm75, 2, 0.45};
 constexpr Generation kSm80 = {
-    "contract_mma_sm80", "mma_sm80", "cuda/contract_mma_sm80.cuh", kMmaSm80, "", kHalves, 4, 0.55};
-constexpr Generation kTf32Sm80 = {"contract_tf32_sm80",
-                                  "tf32_sm80",
-                                  "cuda/contract_tf32_sm80.cuh",
-                                  kMmaSm80,
-                                  "tf32",
-                                  kFloats,
-                                  4,
-                                  0.55 / 2};
-constexpr Generation kTf32x3Sm80 = {"contract_tf32x3_sm80",
-                                    "tf32x3_sm80",
-                                    "cuda/contract_tf32_sm80.cuh",
-                                    kMmaSm80,
-                                    "tf32x3",
-                                    kFloats,
-                                    4,
-                                    0.55 / 6};
-
-/// Whether packed weights are rows along K: ldmatrix brings those of floats in that order only.
-template <const Generation &G> bool takesRows(const Contraction &c) {
-  return c.isPacked && (!G.multiply.empty() || packsInRows(c));
-}
+    "contract_mma_sm80", "mma_sm80", "cuda/contract_mma_sm80.cuh", kMmaSm80, 4, 0.55};
 
 template <const Generation &G> bool match(const TacticInput &in, std::string &why) {
   auto c = readContraction(in, why);
   if (!c)
     return false;
-  if (G.multiply.empty())
-    return multipliesOn(G.machines, in, *c, why);
-  if (multipliedAs(in.form) != G.multiply) {
-    why = "operands that are not to be multiplied in " + G.multiply.str();
-    return false;
-  }
-  if (!isMachineOf(G.machines, in.level)) {
-    why = "written for other machines than " + in.level.name.str();
-    return false;
-  }
-  if (c->b != Element::F32 || computeElement(c->a) != Element::F32 ||
-      (c->a != Element::F32 && !c->hasPrologue)) {
-    why = "an operand that is stored as " + name(c->b != Element::F32 ? c->b : c->a).str();
-    return false;
-  }
-  return true;
+  return multipliesOn(G.machines, in, *c, why);
 }
 
 template <const Generation &G>
 void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
   std::string why;
   const Contraction c = *readContraction(in, why);
-  for (const ContractionTiles &t : G.tiles) {
-    if (c.isPacked && !takesRows<G>(c) && !packsIn(c, t.tileN))
+  for (const ContractionTiles &t : kTiles) {
+    if (c.isPacked && !packsInRows(c) && !packsIn(c, t.tileN))
       continue;
     for (int64_t splits : splitsFor(c, in.level, t))
       out.push_back({G.id.str(),
@@ -113,8 +68,7 @@ template <const Generation &G> double cost(const TacticInput &in, const Schedule
   const double arithmetic = perMultiprocessor * 2 * tm * tn * tk * steps / peak;
   const double latency = std::ceil(perMultiprocessor / 3) * steps * 0.25;
   Effort e;
-  e.bytes = double(workOf(*in.form.group).bytes) +
-            blocks * steps * tk * (tm + tn) * (G.multiply.empty() ? 2 : 4) * 0.25 +
+  e.bytes = double(workOf(*in.form.group).bytes) + blocks * steps * tk * (tm + tn) * 2 * 0.25 +
             (splits > 1 ? 2 * blocks * tm * tn * 4 : 0);
   e.blocks = blocks;
   return std::max({microseconds(in.level, e), arithmetic, latency}) + (splits > 1 ? 1.5 : 0) +
@@ -122,37 +76,33 @@ template <const Generation &G> double cost(const TacticInput &in, const Schedule
 }
 
 template <const Generation &G>
-void pack(const TacticInput &in, const Schedule &s, llvm::SmallVectorImpl<Packing> &out) {
-  std::string why;
-  if (takesRows<G>(*readContraction(in, why)))
-    packContractionRows(in, out);
-  else
-    packContraction(in, s, out);
-}
-
-template <const Generation &G>
 void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   out.include(G.header);
   std::string why;
   emitContraction(in, s, out, G.kernel,
-                  takesRows<G>(*readContraction(in, why)) ? "k_major_weights" : "packed_weights");
+                  packsInRows(*readContraction(in, why)) ? "k_major_weights" : "packed_weights");
 }
 
 template <const Generation &G> bool usesTensorCores(const TacticInput &in) {
-  return isMachineOf(G.machines, in.level) && multipliedAs(in.form) == G.multiply;
+  return isMachineOf(G.machines, in.level) && multipliedAs(in.form).empty();
 }
 
 template <const Generation &G> constexpr Tactic tactic(llvm::StringRef summary) {
-  return {G.id,    summary,           match<G>, enumerate<G>,      cost<G>,
-          pack<G>, splitPartialBytes, emit<G>,  splitCounterBytes, usesTensorCores<G>};
+  return {G.id,
+          summary,
+          match<G>,
+          enumerate<G>,
+          cost<G>,
+          packContraction,
+          splitPartialBytes,
+          emit<G>,
+          splitCounterBytes,
+          usesTensorCores<G>};
 }
 
 } // namespace
 
 const Tactic kContractMmaSm75 = tactic<kSm75>("fp16 contraction on the Tensor Cores of sm_75");
 const Tactic kContractMmaSm80 = tactic<kSm80>("fp16 and bf16 contraction on Tensor Cores");
-const Tactic kContractTf32Sm80 = tactic<kTf32Sm80>("f32 contraction in tf32 on Tensor Cores");
-const Tactic kContractTf32x3Sm80 =
-    tactic<kTf32x3Sm80>("f32 contraction by three products in tf32, as exact as fp32");
 
 } // namespace tenon::cuda

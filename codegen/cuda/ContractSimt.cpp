@@ -83,8 +83,8 @@ double cost(const TacticInput &in, const Schedule &s) {
   Effort e;
   e.bytes = bytes;
   e.blocks = blocks;
-  // Where estimates are as good as equal, 16-bit operands go to Tensor Cores.
-  const double tie = bitWidth(c.b) <= 16 ? 1.2 : 1;
+  // Where estimates are as good as equal, what Tensor Cores multiply goes there.
+  const double tie = bitWidth(c.b) <= 16 || !multipliedAs(in.form).empty() ? 1.2 : 1;
   return tie * (std::max({microseconds(in.level, e), arithmetic, latency}) +
                 (splits > 1 ? 1.5 : 0) + in.level.launchMicroseconds);
 }
