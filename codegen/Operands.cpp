@@ -106,6 +106,29 @@ std::string inputsIn(StepWriter &out, const ScalarProgram &program, StepWriter::
   return out.inputs(program, nest);
 }
 
+bool matchAlone(const TacticInput &in, Op op, std::string &why) {
+  if (!matchAnchor(in, op, why))
+    return false;
+  for (const ScalarProgram &p : in.form.anchorInputs)
+    if (!p.isPlainRead()) {
+      why = "an operand computed in the group";
+      return false;
+    }
+  if (!in.form.bodyIsIdentity()) {
+    why = "an epilogue";
+    return false;
+  }
+  return true;
+}
+
+std::string plainView(StepWriter &out, const ScalarProgram &program) {
+  return out.view(program.inputs[0], unsigned(program.space.size()));
+}
+std::string resultView(StepWriter &out, const GroupForm &form) {
+  return out.view(form.outputs[0], 0, unsigned(form.body.space.size()));
+}
+std::string single(StepWriter &out, Dim d) { return out.dims().list({d}) + ".head"; }
+
 Element accumulatorOf(Element e) {
   if (isInteger(e) && bitWidth(e) < 32)
     return Element::I32;

@@ -46,6 +46,14 @@ Value *constantOperand(const GroupForm &form, unsigned i);
 std::string inputsIn(StepWriter &out, const ScalarProgram &program, StepWriter::Change change,
                      llvm::ArrayRef<int> placeOf);
 
+/// The anchor `op` alone, on operands as they lie.
+bool matchAlone(const TacticInput &in, Op op, std::string &why);
+/// View of a plain read over its own space, and of the only result.
+std::string plainView(StepWriter &out, const ScalarProgram &program);
+std::string resultView(StepWriter &out, const GroupForm &form);
+/// One extent as a value, `fixed` or `dyn`.
+std::string single(StepWriter &out, Dim d);
+
 /// What sums of `e` accumulate in: f32 for narrower floats, i32 for 8-bit integers.
 Element accumulatorOf(Element e);
 

@@ -99,7 +99,8 @@ private:
   }
   /// The place `elements` behind `a`.
   static Alias behind(Alias a, Type t, Dim elements) {
-    if (elements.isConstant())
+    const int64_t bits = bitWidth(t.element());
+    if (elements.isConstant() && elements.constant() * bits % 8 == 0)
       a.offset += bytesOf(t, elements);
     else
       a.start = a.start ? a.start + elements : elements;

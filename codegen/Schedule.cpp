@@ -57,6 +57,13 @@ public:
             Diagnostics &diagnostics)
       : level_(level), options_(options), diagnostics_(diagnostics), alignment_(graph) {}
 
+  static bool holdsPacked(const Operation &group) {
+    auto packed = [](Value *v) {
+      return v->type().isTensor() && bitWidth(v->type().element()) < 8;
+    };
+    return llvm::any_of(group.operands(), packed) || llvm::any_of(group.results(), packed);
+  }
+
   bool group(Operation &group) {
     std::string why;
     auto form = analyzeGroup(group, why);
@@ -74,6 +81,7 @@ public:
     // is missing where one matches or the user wants none.
     std::string withoutTensorCores;
     bool mayUseTensorCores = false;
+    const bool sharesBytes = level_.family == Family::Cuda && holdsPacked(group);
     const Schedule *given =
         group.find("schedule") ? group.find("schedule")->get<Schedule>() : nullptr;
     for (const Tactic &t : tacticsOf(level_.family)) {
@@ -86,6 +94,10 @@ public:
         continue;
       }
       std::string reason;
+      if (sharesBytes && !t.takesPacked) {
+        reasons.push_back(t.id.str() + ": elements share bytes");
+        continue;
+      }
       if (!t.match(in, reason)) {
         reasons.push_back(t.id.str() + ": " + reason);
         if (usesTensorCores)
@@ -163,19 +175,16 @@ private:
 namespace {
 
 /// Every value has an element type that generated code has.
-std::string whyNotInPrograms(Type t, Family family) {
+std::string whyNotInPrograms(Type t) {
   const Element e = t.element();
   if (cppElement(e).empty())
     return "elements of type " + name(e).str() + " are not supported in generated code";
-  const bool narrow = bitWidth(e) < 8 || (isFloat(e) && bitWidth(e) == 8);
-  if (narrow && family == Family::Cuda)
-    return "elements of type " + name(e).str() + " are not supported in generated CUDA";
   return t.isTensor() ? whyNotInMemory(t, /*atMost=*/true) : "";
 }
 
-bool checkTypes(Graph &graph, Family family, Diagnostics &diagnostics) {
+bool checkTypes(Graph &graph, Diagnostics &diagnostics) {
   for (Value *v : graph.body().arguments())
-    if (std::string why = whyNotInPrograms(v->type(), family); !why.empty()) {
+    if (std::string why = whyNotInPrograms(v->type()); !why.empty()) {
       diagnostics.error("input '" + graph.inputNames[v->index()] + "': " + why);
       return false;
     }
@@ -184,7 +193,7 @@ bool checkTypes(Graph &graph, Family family, Diagnostics &diagnostics) {
     for (Value *v : op->results()) {
       if (!ok)
         return;
-      if (std::string why = whyNotInPrograms(v->type(), family); !why.empty()) {
+      if (std::string why = whyNotInPrograms(v->type()); !why.empty()) {
         diagnostics.error(*op, why);
         ok = false;
       }
@@ -228,7 +237,7 @@ bool scheduleModule(Module &module, const Target &target, const ScheduleOptions 
                           "leave :append out and pass the cache in and out");
         return false;
       }
-    if (!checkTypes(module.graph(), target.family, diagnostics) ||
+    if (!checkTypes(module.graph(), diagnostics) ||
         !legalizeForEmission(module.graph(), diagnostics))
       return false;
     const size_t extra = target.levels.size() - 1;

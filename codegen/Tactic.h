@@ -45,6 +45,9 @@ struct Tactic {
   /// Whether it is for the Tensor Cores of the machine and for operands as the group multiplies
   /// them; null: it uses none.
   bool (*usesTensorCores)(const TacticInput &in) = nullptr;
+  /// CUDA: whether operands and results may have elements that share bytes, which threads that
+  /// write neighbours have to mind.
+  bool takesPacked = false;
 };
 
 /// The explicit tables, in order of preference at equal cost.

@@ -118,7 +118,8 @@ bool Compilation::optimize() {
     return true;
   noteOptions(optionText(options_));
   Pipeline pipeline;
-  if (!parsePipeline(optimizationPipeline(options_.level), pipeline, diagnostics_))
+  const std::string passes = optimizationPipeline(passContext_.target, options_.level);
+  if (!parsePipeline(passes, pipeline, diagnostics_))
     return fail(Defect);
   if (!runPasses(pipeline))
     return false;
@@ -273,6 +274,7 @@ void Compilation::writeReproducer(const Module &module, llvm::StringRef command)
 TargetTraits traitsOf(const Target &target) {
   TargetTraits traits;
   if (target.family == Family::Cuda) {
+    traits.controlFlow = false;
     traits.viewAlignment = 16; // loads of four floats trap when they are not aligned
     traits.branches = kMaxBranches;
     traits.integerSums = false; // integers have no kernels for Tensor Cores yet

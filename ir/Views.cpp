@@ -66,7 +66,10 @@ llvm::Optional<Dim> viewOffset(const Operation &op, unsigned operand) {
     return llvm::None;
   Type x = op.operand(operand)->type(), y = op.result()->type();
   if (!x.isTensor() || !y.isTensor() || x.layout().hasBlocks() || y.layout().hasBlocks() ||
-      x.element() != y.element() || bitWidth(x.element()) < 8)
+      x.element() != y.element())
+    return llvm::None;
+  // Elements that share bytes may be written side by side, but no reader finds them inside a byte.
+  if (bitWidth(x.element()) < 8 && !op.is(Op::Concat))
     return llvm::None;
   const Addressing ax = addressing(x), ay = addressing(y);
   Context &c = x.context();

@@ -82,6 +82,10 @@ private:
     return start;
   }
   unsigned choose(const Operation &group) const {
+    // Two groups may write elements of one byte.
+    for (Value *v : group.results())
+      if (bitWidth(v->type().element()) < 8)
+        return 0;
     const auto before = producersOf(group);
     // A fork costs the way back, too; who follows one's own producer does not fork.
     auto price = [&](unsigned b) {

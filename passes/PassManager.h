@@ -27,6 +27,8 @@ std::string toString(const Pipeline &pipeline);
 
 /// The pipelines of -O0 … -O3: imported → optimized, and optimized → groups in final layouts.
 llvm::StringRef optimizationPipeline(unsigned level);
+/// The same for a target, with what it needs at every level.
+std::string optimizationPipeline(const TargetTraits &target, unsigned level);
 llvm::StringRef groupingPipeline(unsigned level);
 
 struct PassManagerOptions {

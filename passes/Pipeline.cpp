@@ -14,6 +14,14 @@ llvm::StringRef optimizationPipeline(unsigned level) {
   }
 }
 
+std::string optimizationPipeline(const TargetTraits &target, unsigned level) {
+  const std::string passes = optimizationPipeline(level).str();
+  if (target.controlFlow)
+    return passes;
+  // Conditions and trip counts are constants once shape arithmetic is folded.
+  return level == 0 ? "straighten" : "canonicalize,fold,straighten," + passes;
+}
+
 llvm::StringRef groupingPipeline(unsigned level) {
   switch (level) {
   case 0: return "isolate{apart=1}";

@@ -20,6 +20,7 @@
 #include "passes/Isolate.h"
 #include "passes/QuantizedIo.h"
 #include "passes/RaiseNormalize.h"
+#include "passes/Straighten.h"
 
 namespace tenon {
 namespace {
@@ -51,6 +52,11 @@ const PassOption kApart[] = {
 };
 
 const PassInfo kTable[] = {
+    // Straighten.cpp
+    {Pass, "straighten", "loops and branches become plain operations", runStraighten},
+    {Pattern, "straighten.if", "both branches, then a selection"},
+    {Pattern, "straighten.loop", "one copy of the body for each of a known number of trips"},
+
     // Canonicalize.cpp, SimplifyBody.cpp
     {Pass, "canonicalize", "brings the graph into its simplest form", runCanonicalize},
     {Pattern, "canonicalize.splat-operand", "map(x, splat c) reads c as a constant of its body"},

@@ -6,14 +6,6 @@
 
 namespace tenon::cpu {
 
-/// The anchor `op` alone, on operands as they lie.
-bool matchAlone(const TacticInput &in, Op op, std::string &why);
-/// View of a plain read over its own space, and of the only result.
-std::string plainView(StepWriter &out, const ScalarProgram &program);
-std::string resultView(StepWriter &out, const GroupForm &form);
-/// One extent as a value, `fixed` or `dyn`.
-std::string single(StepWriter &out, Dim d);
-
 /// A view of what `program` computes: of the tensor itself where it is read as it is, else a
 /// computed_view with a functor `<name>_<suffix>`.
 std::string operandView(StepWriter &out, const ScalarProgram &program, StepWriter::Change change,

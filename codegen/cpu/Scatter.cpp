@@ -29,7 +29,7 @@ void emitScatter(const TacticInput &in, const Schedule &, StepWriter &out) {
   const std::string name = combiner == "none" ? "replace" : combiner.str();
   out.include("cpu/scatter.h");
   out.code().line(
-      "cpu::scatter<cpu::scatter_" + name + ">(" + out.dims().list(form.body.space) + ", " +
+      "cpu::scatter<scatter_" + name + ">(" + out.dims().list(form.body.space) + ", " +
       out.dims().list(form.anchorInputs[1].space) + ", " + plainView(out, form.anchorInputs[0]) +
       ", " + plainView(out, form.anchorInputs[1]) + ", " + plainView(out, form.anchorInputs[2]) +
       ", " + resultView(out, form) + ", *f.workers);");

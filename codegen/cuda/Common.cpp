@@ -87,6 +87,59 @@ double microseconds(const TargetLevel &level, const Effort &e) {
   return e.launches * level.launchMicroseconds + std::max(arithmetic, memory);
 }
 
+namespace {
+
+/// Whether elements in row-major order over `extents` follow one another in memory from a whole
+/// byte on, as far as the strides tell.
+bool fillsBytes(llvm::ArrayRef<Dim> extents, const Strides &s, unsigned perByte) {
+  if (!s.offset.isConstant() || s.offset.constant() % perByte)
+    return false;
+  int64_t next = 1;
+  for (size_t d = extents.size(); d-- > 0;) {
+    if (!extents[d].isConstant(1) && !s.strides[d].isConstant(next))
+      return false;
+    if (d > 0 && !extents[d].isConstant())
+      return false;
+    next *= extents[d].upper();
+  }
+  return true;
+}
+
+} // namespace
+
+MapKernel mapKernel(StepWriter &out, const GroupForm &form, llvm::ArrayRef<Dim> extents,
+                    llvm::ArrayRef<Strides> outputs, int64_t vector) {
+  MapKernel kernel{"map", ""};
+  // Elements of a thread: whole bytes of every result.
+  int64_t together = 16;
+  for (size_t i = 0; i < form.outputs.size(); ++i) {
+    const Element e = form.outputs[i].type.element();
+    if (!isPacked(e))
+      continue;
+    kernel.name = "map_packed";
+    if (!fillsBytes(extents, outputs[i], 8 / bitWidth(e)) || !out.startsByte(unsigned(i)))
+      together = 0;
+  }
+  StepWriter::Config cfg(out, "config");
+  cfg.extents("space", extents);
+  if (kernel.name == "map")
+    cfg.number("vector", vector);
+  else
+    cfg.number("together", together);
+  if (isLarge(form))
+    cfg.flag("large", true);
+  kernel.config = cfg.finish();
+  out.include("cuda/" + kernel.name + ".cuh");
+  return kernel;
+}
+
+MapKernel mapKernel(StepWriter &out, const GroupForm &form) {
+  std::vector<Strides> outputs;
+  for (const OutputForm &o : form.outputs)
+    outputs.push_back(stridesOf(o, unsigned(form.body.space.size())));
+  return mapKernel(out, form, form.body.space, outputs, 1);
+}
+
 void launch(StepWriter &out, llvm::StringRef kernel, llvm::ArrayRef<std::string> arguments) {
   std::string text;
   for (const std::string &a : arguments)

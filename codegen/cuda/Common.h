@@ -46,6 +46,20 @@ struct Effort {
 };
 double microseconds(const TargetLevel &level, const Effort &effort);
 
+/// True when elements of this type share bytes.
+inline bool isPacked(Element e) { return bitWidth(e) < 8; }
+
+/// The kernel that walks `extents` pointwise, and its configuration: `map`, or `map_packed` where
+/// elements of a result share bytes. `outputs`: the results' strides along `extents`; `vector`:
+/// elements a thread of `map` takes.
+struct MapKernel {
+  std::string name, config;
+};
+MapKernel mapKernel(StepWriter &out, const GroupForm &form, llvm::ArrayRef<Dim> extents,
+                    llvm::ArrayRef<Strides> outputs, int64_t vector);
+/// The same over the space of the group's body as it stands.
+MapKernel mapKernel(StepWriter &out, const GroupForm &form);
+
 /// `return to.launch<V>(cuda::KERNEL(arguments...));`
 void launch(StepWriter &out, llvm::StringRef kernel, llvm::ArrayRef<std::string> arguments);
 

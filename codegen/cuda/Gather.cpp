@@ -71,11 +71,8 @@ void emitGather(const TacticInput &in, const Schedule &s, StepWriter &out) {
   const ScalarProgram &x = form.anchorInputs[0];
   const Dim stride = stridesOf(x.inputs[0], unsigned(x.space.size())).strides[axis];
   auto single = [&](Dim d) { return out.dims().list({d}) + ".head"; };
-  out.include("cuda/map.cuh");
   out.include("cuda/gather.cuh");
-  StepWriter::Config cfg(out, "config");
-  cfg.extents("space", nest.extents).number("vector", *s.get("vector"));
-  const std::string config = cfg.finish();
+  const MapKernel kernel = mapKernel(out, form, nest.extents, nest.outputs, *s.get("vector"));
   const std::string body = out.body(form.body, {op.result()->type().element()});
   SourceWriter &w = out.code();
   w.line("const auto x = cuda::make_gathered_view(" +
@@ -84,7 +81,7 @@ void emitGather(const TacticInput &in, const Schedule &s, StepWriter &out) {
          single(x.space[axis]) + ");");
   w.line("const auto outs = " + out.outputs(form, nest) + ";");
   w.line("const auto ins = " + withFirst(out.inputs(form.body, rest)) + ";");
-  launch(out, "map", {config, "outs", "ins", body});
+  launch(out, kernel.name, {kernel.config, "outs", "ins", body});
 }
 
 //===----------------------------------------------------------------------===//
@@ -115,13 +112,8 @@ void emitPad(const TacticInput &in, const Schedule &, StepWriter &out) {
   const Access &x = form.anchorInputs[0].inputs[0];
   const llvm::ArrayRef<Dim> extents = op.operand(0)->type().shape();
   const Strides s = stridesOf(x, unsigned(extents.size()));
-  out.include("cuda/map.cuh");
   out.include("cuda/bordered.cuh");
-  StepWriter::Config cfg(out, "config");
-  cfg.extents("space", form.body.space).number("vector", 1);
-  if (isLarge(form))
-    cfg.flag("large", true);
-  const std::string config = cfg.finish();
+  const MapKernel kernel = mapKernel(out, form);
   const std::string body = out.body(form.body, {op.result()->type().element()});
   SourceWriter &w = out.code();
   w.line("const auto x = cuda::make_bordered_view<cuda::border_" + op.wordAttr("mode").str() +
@@ -129,7 +121,7 @@ void emitPad(const TacticInput &in, const Schedule &, StepWriter &out) {
          out.dims().list(op.dimsAttr("low")) + ", " + out.dims().list(extents) + ");");
   w.line("const auto outs = " + out.outputs(form) + ";");
   w.line("const auto ins = " + withFirst(out.inputs(form.body)) + ";");
-  launch(out, "map", {config, "outs", "ins", body});
+  launch(out, kernel.name, {kernel.config, "outs", "ins", body});
 }
 
 //===----------------------------------------------------------------------===//
@@ -152,30 +144,41 @@ void enumerateShapeOf(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out)
 
 void emitShapeOf(const TacticInput &in, const Schedule &, StepWriter &out) {
   const GroupForm &form = in.form;
-  out.include("cuda/map.cuh");
   out.include("cuda/shape_values.cuh");
-  StepWriter::Config cfg(out, "config");
-  cfg.extents("space", form.body.space).number("vector", 1);
-  const std::string config = cfg.finish();
+  const MapKernel kernel = mapKernel(out, form);
   const std::string body = out.body(form.body, {Element::I64});
   SourceWriter &w = out.code();
   w.line("const auto x = cuda::make_shape_values(" +
          out.dims().list(form.anchor->operand(0)->type().shape()) + ");");
   w.line("const auto outs = " + out.outputs(form) + ";");
   w.line("const auto ins = " + withFirst(out.inputs(form.body)) + ";");
-  launch(out, "map", {config, "outs", "ins", body});
+  launch(out, kernel.name, {kernel.config, "outs", "ins", body});
 }
 
 } // namespace
 
-const Tactic kGather = {"gather",    "elements picked by indices along one dimension",
-                        matchGather, enumerateGather,
-                        cost,        nullptr,
-                        nullptr,     emitGather};
-const Tactic kPadBorder = {"pad_border", "pads that repeat, mirror or continue the tensor",
-                           matchPad,     enumeratePad,
-                           cost,         nullptr,
-                           nullptr,      emitPad};
+const Tactic kGather = {"gather",
+                        "elements picked by indices along one dimension",
+                        matchGather,
+                        enumerateGather,
+                        cost,
+                        nullptr,
+                        nullptr,
+                        emitGather,
+                        nullptr,
+                        nullptr,
+                        /*takesPacked=*/true};
+const Tactic kPadBorder = {"pad_border",
+                           "pads that repeat, mirror or continue the tensor",
+                           matchPad,
+                           enumeratePad,
+                           cost,
+                           nullptr,
+                           nullptr,
+                           emitPad,
+                           nullptr,
+                           nullptr,
+                           /*takesPacked=*/true};
 const Tactic kShapeOf = {
     "shape_of", "extents as values", matchShapeOf, enumerateShapeOf, cost, nullptr,
     nullptr,    emitShapeOf};

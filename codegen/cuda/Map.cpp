@@ -52,21 +52,17 @@ double mapCost(const TacticInput &in, double scatteredPenalty) {
 
 double costMap(const TacticInput &in, const Schedule &) { return mapCost(in, 8); }
 
-void emitConfig(const TacticInput &in, const LoopNest &nest, StepWriter &out,
-                llvm::StringRef kernel, llvm::StringRef member, int64_t value) {
-  StepWriter::Config cfg(out, "config");
-  cfg.extents("space", nest.extents).number(member, value);
-  if (isLarge(in.form))
-    cfg.flag("large", true);
-  const std::string config = cfg.finish(), body = out.body(in.form.body, {});
+void emitLaunch(const TacticInput &in, const LoopNest &nest, StepWriter &out,
+                const MapKernel &kernel) {
+  const std::string body = out.body(in.form.body, {});
   out.code().line("const auto outs = " + out.outputs(in.form, nest) + ";");
   out.code().line("const auto ins = " + out.inputs(in.form.body, nest) + ";");
-  launch(out, kernel, {config, "outs", "ins", body});
+  launch(out, kernel.name, {kernel.config, "outs", "ins", body});
 }
 
 void emitMap(const TacticInput &in, const Schedule &s, StepWriter &out) {
-  out.include("cuda/map.cuh");
-  emitConfig(in, loopNest(in.form.body, in.form.outputs), out, "map", "vector", *s.get("vector"));
+  const LoopNest nest = loopNest(in.form.body, in.form.outputs);
+  emitLaunch(in, nest, out, mapKernel(out, in.form, nest.extents, nest.outputs, *s.get("vector")));
 }
 
 /// The dimension that some input is contiguous along while the output is so along the last; −1 when
@@ -87,6 +83,11 @@ int acrossOf(const LoopNest &nest, const ScalarProgram &body) {
 bool matchTransposed(const TacticInput &in, std::string &why) {
   if (!matchMap(in, why))
     return false;
+  if (llvm::any_of(in.form.outputs,
+                   [](const OutputForm &o) { return isPacked(o.type.element()); })) {
+    why = "elements of a result share bytes";
+    return false;
+  }
   if (acrossOf(loopNest(in.form.body, in.form.outputs), in.form.body) < 0) {
     why = "no input is contiguous along another dimension than the output";
     return false;
@@ -109,19 +110,38 @@ double costTransposed(const TacticInput &in, const Schedule &s) {
 }
 
 void emitTransposed(const TacticInput &in, const Schedule &s, StepWriter &out) {
+  const LoopNest nest = loopNest(in.form.body, in.form.outputs);
   out.include("cuda/map_transposed.cuh");
-  emitConfig(in, loopNest(in.form.body, in.form.outputs), out, "map_transposed", "across",
-             *s.get("across"));
+  StepWriter::Config cfg(out, "config");
+  cfg.extents("space", nest.extents).number("across", *s.get("across"));
+  if (isLarge(in.form))
+    cfg.flag("large", true);
+  emitLaunch(in, nest, out, {"map_transposed", cfg.finish()});
 }
 
 } // namespace
 
-const Tactic kMap = {
-    "map",  "pointwise work and strided copies", matchMap, enumerateMap, costMap, nullptr, nullptr,
-    emitMap};
-const Tactic kMapTransposed = {"map_transposed", "pointwise work on transposed inputs, by tiles",
-                               matchTransposed,  enumerateTransposed,
-                               costTransposed,   nullptr,
-                               nullptr,          emitTransposed};
+const Tactic kMap = {"map",
+                     "pointwise work and strided copies",
+                     matchMap,
+                     enumerateMap,
+                     costMap,
+                     nullptr,
+                     nullptr,
+                     emitMap,
+                     nullptr,
+                     nullptr,
+                     /*takesPacked=*/true};
+const Tactic kMapTransposed = {"map_transposed",
+                               "pointwise work on transposed inputs, by tiles",
+                               matchTransposed,
+                               enumerateTransposed,
+                               costTransposed,
+                               nullptr,
+                               nullptr,
+                               emitTransposed,
+                               nullptr,
+                               nullptr,
+                               /*takesPacked=*/true};
 
 } // namespace tenon::cuda

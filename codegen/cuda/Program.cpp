@@ -138,7 +138,9 @@ public:
                    command + (incbin() ? " -I." : "") + " -c " + options_.stem + ".cu"));
     w.line("");
     runtime(w);
-    w.open("namespace");
+    // A namespace of this model's, so that one translation unit may include many.
+    w.line("namespace {");
+    w.open("namespace " + space_);
     w.line("");
     w.line("using namespace tenon;");
     w.line("using tenon::cuda::frame;");
@@ -149,7 +151,8 @@ public:
     for (const std::string &s : stepTexts_)
       w.raw(s).line("");
     tables(w);
-    w.close("} // namespace");
+    w.close("} // namespace " + space_);
+    w.line("} // namespace");
     w.line("");
     interface(w);
     files.push_back({".cu", w.take()});
@@ -208,13 +211,19 @@ private:
       const Section written = section(v, step, label, [&](StepWriter &out) {
         out.include("cuda/map.cuh");
         StepWriter::Config cfg(out, "config");
-        cfg.extents("space", {from->type().elements()});
+        // Elements that share bytes are copied by the byte, to the bound.
+        const Type t = from->type();
+        Context &c = t.context();
+        const bool packed = bitWidth(t.element()) < 8;
+        const llvm::StringRef element = packed ? "uint8_t" : cppElement(t.element());
+        cfg.extents("space",
+                    {packed ? c.dim(byteSize(t.element(), t.upperElements())) : t.elements()});
         cfg.number("vector", 4);
         const std::string config = cfg.finish();
-        out.code().line("const auto outs = pack(make_view(" + v.places->pointer(to, false) +
-                        ", extents<1>{}));");
-        out.code().line("const auto ins = pack(make_view(" + v.places->pointer(from) +
-                        ", extents<1>{}));");
+        out.code().line("const auto outs = pack(make_view(" +
+                        v.places->pointer(to, element, false, c.dim(0)) + ", extents<1>{}));");
+        out.code().line("const auto ins = pack(make_view(" +
+                        v.places->pointer(from, element, true, c.dim(0)) + ", extents<1>{}));");
         out.code().line("return to.launch<V>(cuda::map(" + config +
                         ", outs, ins, cuda::identity_body{}));");
       });
@@ -443,10 +452,10 @@ private:
     const std::string newContext = "reinterpret_cast<tenon::cuda::context **>(out)";
     const std::string io = "const void *const *inputs, void *const *outputs";
     function("const char *" + p + "_error_message(int code)", "return tenon::cuda::message(code);");
-    function(
-        "int " + p + "_model_create(" + model + " **out, const char *weights_path, int device)",
-        "return tenon::cuda::create(reinterpret_cast<tenon::cuda::model **>(out), the_program, "
-        "weights_path, device);");
+    function("int " + p + "_model_create(" + model +
+                 " **out, const char *weights_path, int device)",
+             "return tenon::cuda::create(reinterpret_cast<tenon::cuda::model **>(out), " + space_ +
+                 "::the_program, weights_path, device);");
     function("void " + p + "_model_destroy(" + model + " *model)",
              "tenon::cuda::destroy(open(model));");
     function("int " + p + "_context_create(const " + model + " *model, " + context + " **out)",
@@ -465,7 +474,8 @@ private:
                "return tenon::cuda::prepare(open(context));");
     }
     function("long " + p + "_output_dim(const " + context + " *context, int output, int axis)",
-             "return context ? output_extent(open(context)->dims, output, axis) : -1;");
+             "return context ? " + space_ +
+                 "::output_extent(open(context)->dims, output, axis) : -1;");
     if (info_.states)
       function("int " + p + "_reset(" + context + " *context)",
                "return tenon::cuda::reset(open(context));");
@@ -497,6 +507,7 @@ private:
   Diagnostics &diagnostics_;
   DimSpelling dims_;
   InterfaceInfo info_;
+  std::string space_ = info_.prefix + "_code";
   WeightImage weights_;
   std::vector<std::unique_ptr<Variant>> variants_;
   std::vector<std::string> stepTexts_;

@@ -6,7 +6,7 @@ namespace tenon {
 bool checkCudaSupport(Graph &graph, Diagnostics &diagnostics) {
   bool ok = true;
   graph.body().walk([&](Operation *op) {
-    const char *what = op->isAny(Op::If, Op::Loop) ? "control flow is"
+    const char *what = op->isAny(Op::If, Op::Loop) ? "control flow that depends on data is"
                        : op->is(Op::NonZero)       ? "results whose size depends on data are"
                        : op->is(Op::User)          ? "operators of users are"
                                                    : nullptr;

@@ -27,6 +27,8 @@ llvm::ArrayRef<Tactic> cudaTactics() {
       cuda::kGather,
       cuda::kPadBorder,
       cuda::kTopK,
+      cuda::kScatter,
+      cuda::kBitcast,
       cuda::kShapeOf,
       cuda::kMapTransposed,
       cuda::kMap,

@@ -30,6 +30,8 @@ extern const Tactic kResizeAny;
 extern const Tactic kGather;
 extern const Tactic kPadBorder;
 extern const Tactic kTopK;
+extern const Tactic kScatter;
+extern const Tactic kBitcast;
 extern const Tactic kShapeOf;
 
 } // namespace tenon::cuda

@@ -284,7 +284,7 @@ std::string Places::pointer(Value *value, llvm::StringRef element, bool constant
   const unsigned bits = bitWidth(value->type().element());
   const int64_t width = std::max<int64_t>(bits / 8, 1);
   if (p.home == Home::Input || p.home == Home::Output) {
-    const Dim total = offset + p.offset / width;
+    const Dim total = offset + p.offset * 8 / int64_t(bits);
     const std::string plus = total.isConstant(0) ? "" : " + " + dims_.value(total);
     return (p.home == Home::Input ? "f.input<" + plain : "f.output<" + type) + ">(" +
            std::to_string(p.at) + ")" + plus;

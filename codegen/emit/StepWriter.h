@@ -24,6 +24,8 @@ public:
   std::string pointer(Value *value, bool constant = true) const;
   /// Whether element `offset` of the value is known to start at a multiple of `bytes`, at most 64.
   bool isAligned(Value *value, Dim offset, int64_t bytes) const;
+  /// True when a value's memory is known to start with a byte, not inside one.
+  bool startsByte(Value *value) const { return !plan_[value].start; }
 
 private:
   const Plan &plan_;
@@ -110,6 +112,7 @@ public:
   bool isAligned(Value *argument, Dim offset, int64_t bytes) const {
     return places_.isAligned(operandOf(argument), offset, bytes);
   }
+  bool startsByte(unsigned result) const { return places_.startsByte(step_.op->result(result)); }
   std::string resultPointer(unsigned result, Dim offset);
   std::string scratchPointer(llvm::StringRef cppType) const;
   std::string zeroedPointer(llvm::StringRef cppType) const;

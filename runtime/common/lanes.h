@@ -382,6 +382,8 @@ template <class T> TENON_FN compute_t<T> load_element(const T *p) {
     return __half2float(*p);
   else if constexpr (detail::is_same<T, bf16>)
     return __bfloat162float(*p);
+  else if constexpr (detail::has_bits<T>)
+    return detail::decode<scalar_lanes, T>(p->bits);
   else
     return *p;
 #else
@@ -401,6 +403,8 @@ template <class T> TENON_FN void store_element(T *p, compute_t<T> x) {
     *p = __float2half_rn(x);
   else if constexpr (detail::is_same<T, bf16>)
     *p = __float2bfloat16_rn(x);
+  else if constexpr (detail::has_bits<T>)
+    p->bits = detail::encode<scalar_lanes, T>(x);
   else
     *p = x;
 #else

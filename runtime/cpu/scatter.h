@@ -5,49 +5,19 @@
 //     y = x, then y[indices[i], ...] = Combiner(y[indices[i], ...], updates[i, ...]) for each i in
 //     row-major order; an index outside the first dimension does nothing
 //
-// Combiner: scatter_replace, scatter_add, scatter_mul, scatter_min or scatter_max. space: dims<...>
+// Combiner: of common/combiners.h. space: dims<...>
 // of x and y; rows: dims<...> of the indices. x, y: views over space; indices: view of int64_t over
 // rows; updates: view over (rows..., space without its first dimension...). The copy is shared
 // between threads; updates may meet, so one thread does them.
 #ifndef TENON_RUNTIME_CPU_SCATTER_H
 #define TENON_RUNTIME_CPU_SCATTER_H
 
-#include "common/scalar.h"
+#include "common/combiners.h"
 #include "cpu/loops.h"
 #include "cpu/map.h"
 
 namespace tenon {
 namespace cpu {
-
-struct scatter_replace {
-  template <class V> TENON_FN V operator()(V, V update) const { return update; }
-};
-struct scatter_add {
-  template <class V> TENON_FN V operator()(V old, V update) const {
-    if constexpr (detail::holds_float<V>)
-      return old + update;
-    else
-      return add<scalar_lanes>(old, update);
-  }
-};
-struct scatter_mul {
-  template <class V> TENON_FN V operator()(V old, V update) const {
-    if constexpr (detail::holds_float<V>)
-      return old * update;
-    else
-      return mul<scalar_lanes>(old, update);
-  }
-};
-struct scatter_min {
-  template <class V> TENON_FN V operator()(V old, V update) const {
-    return min<scalar_lanes>(old, update);
-  }
-};
-struct scatter_max {
-  template <class V> TENON_FN V operator()(V old, V update) const {
-    return max<scalar_lanes>(old, update);
-  }
-};
 
 namespace detail {
 /// A map that copies.

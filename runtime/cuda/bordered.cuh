@@ -37,7 +37,7 @@ struct border_wrap {
 template <class Border, class T, class Strides, class Low, class Extents> struct bordered_view {
   using element = T;
   static constexpr int rank = Strides::rank;
-  T *data; // of element 0
+  element_pointer<T> data; // of element 0
   Strides strides;
   Low low; // elements added before the first
   Extents extents;
@@ -46,6 +46,11 @@ template <class Border, class T, class Strides, class Low, class Extents> struct
 template <class Border, class T, class S, class Low, class Extents>
 TENON_FN bordered_view<Border, T, S, Low, Extents> make_bordered_view(T *data, S strides, Low low,
                                                                       Extents extents) {
+  return {data, strides, low, extents};
+}
+template <class Border, class T, class S, class Low, class Extents>
+TENON_FN bordered_view<Border, T, S, Low, Extents>
+make_bordered_view(packed_pointer<T> data, S strides, Low low, Extents extents) {
   return {data, strides, low, extents};
 }
 

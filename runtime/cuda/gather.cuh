@@ -38,7 +38,7 @@ TENON_DEVICE void load_operand(compute_t<typename Data::element> (&x)[V],
   const index_t extent = v.axis_extent;
   compute_t<typename Indices::element> where[V];
   load_operand<Along>(where, v.index, at, count);
-  const auto *origin = v.data.data + offset(v.data.strides, at);
+  const auto origin = v.data.data + offset(v.data.strides, at);
   const auto stride = v.data.strides.template get<Along>();
   const auto moved = [&](int i) {
     index_t k = index_t(where[i]);

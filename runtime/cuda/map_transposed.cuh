@@ -55,7 +55,7 @@ struct staged_tiles<Across, Last, arguments<View, Rest...>> {
     if constexpr (staged) {
       value *tile = reinterpret_cast<value *>(shared);
       const int x = thread() % transpose_tile;
-      const auto *origin = views.head.data + offset(views.head.strides, at);
+      const auto origin = views.head.data + offset(views.head.strides, at);
       const index_t pitch_last = views.head.strides.template get<Last>();
       for (int y = thread() / transpose_tile; y < transpose_tile; y += transpose_rows)
         if (at[Across] + x < across && at[Last] + y < last)

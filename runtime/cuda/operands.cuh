@@ -38,6 +38,7 @@ TENON_FN Index offset(const dims<D, Rest...> &strides, const Index (&at)[Rank]) 
 
 namespace detail {
 using tenon::detail::bare;
+using tenon::detail::choose_type;
 using tenon::detail::is_same;
 
 template <class Stride> constexpr bool is_unit = is_same<bare<Stride>, fixed<1>>;
@@ -115,6 +116,14 @@ TENON_DEVICE void load_run(compute_t<T> (&x)[V], const T *p, Stride stride, int 
     x[i] = load_element(&raw[i]);
 }
 
+/// The same of elements that share bytes, one by one.
+template <int V, class T, class Stride>
+TENON_DEVICE void load_run(compute_t<T> (&x)[V], packed_pointer<T> p, Stride stride, int count) {
+  TENON_UNROLL
+  for (int i = 0; i < V; ++i)
+    x[i] = i < count ? load_element(p + i * index_t(stride)) : compute_t<T>{};
+}
+
 /// p[i * stride] = x[i] for i < count.
 template <int V, class T, class Stride>
 TENON_DEVICE void store_run(T *p, Stride stride, const compute_t<T> (&x)[V], int count) {
@@ -128,6 +137,16 @@ TENON_DEVICE void store_run(T *p, Stride stride, const compute_t<T> (&x)[V], int
       return;
     }
   }
+  TENON_UNROLL
+  for (int i = 0; i < V; ++i)
+    if (i < count)
+      store_element(p + i * index_t(stride), x[i]);
+}
+
+/// The same where elements share bytes: all of a byte's are for one thread.
+template <int V, class T, class Stride>
+TENON_DEVICE void store_run(packed_pointer<T> p, Stride stride, const compute_t<T> (&x)[V],
+                            int count) {
   TENON_UNROLL
   for (int i = 0; i < V; ++i)
     if (i < count)
@@ -165,7 +184,7 @@ TENON_DEVICE void load_operand(compute_t<T> (&x)[V], const padded_view<T, S, Lo,
   const Index lo = Index(index_t(v.lo.template get<Along>())) - at[Along];
   const Index hi = Index(index_t(v.hi.template get<Along>())) - at[Along];
   const bool inside = detail::in_box<Along>(v.lo, v.hi, at);
-  const T *p = v.data + offset(v.strides, at);
+  const auto p = v.data + offset(v.strides, at);
   const auto stride = v.strides.template get<Along>();
   if (inside && lo <= 0 && hi >= count) {
     load_run(x, p, stride, count);
@@ -184,8 +203,9 @@ TENON_DEVICE void load_operand(T (&x)[V], const index_view<T, D> &, const Index 
     x[i] = T(D == Along ? at[D] + i : at[D]);
 }
 
-/// A run of one operand that is fetched first and looked at later. Whole: as for fetch_run.
-template <int V, class View> struct fetched_run {
+namespace detail {
+/// A run that is loaded at once.
+template <int V, class View> struct loaded_run {
   compute_t<typename View::element> x[V];
 
   template <int Along, bool Whole, class Index, int Rank>
@@ -200,8 +220,10 @@ template <int V, class View> struct fetched_run {
   }
   TENON_DEVICE auto operator[](int i) const { return x[i]; }
 };
-template <int V, class T, class S> struct fetched_run<V, view<T, S>> {
-  detail::bare<T> raw[V];
+/// A run that is fetched first and converted when it is looked at.
+template <int V, class View> struct raw_run;
+template <int V, class T, class S> struct raw_run<V, view<T, S>> {
+  bare<T> raw[V];
 
   template <int Along, bool Whole, class Index, int Rank>
   TENON_DEVICE void fetch(const view<T, S> &v, const Index (&at)[Rank], int count) {
@@ -209,6 +231,15 @@ template <int V, class T, class S> struct fetched_run<V, view<T, S>> {
   }
   TENON_DEVICE auto operator[](int i) const { return load_element(&raw[i]); }
 };
+} // namespace detail
+
+/// A run of one operand, from a plain view fetched first and looked at later. Whole: as for
+/// fetch_run.
+template <int V, class View> struct fetched_run : detail::loaded_run<V, View> {};
+template <int V, class T, class S>
+struct fetched_run<V, view<T, S>>
+    : detail::choose_type<(packed_bits<T> > 0), detail::loaded_run<V, view<T, S>>,
+                          detail::raw_run<V, view<T, S>>>::type {};
 
 namespace detail {
 template <int Along, int I = 0> TENON_FN constexpr bool broadcast_but(dims<>) { return true; }

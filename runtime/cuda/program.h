@@ -18,18 +18,24 @@ struct frame {
   void *const *outputs;
   const index_t *dims; // values of the run-time dimensions
 
-  template <class T> T *at(size_t offset) const { return reinterpret_cast<T *>(memory + offset); }
+  template <class T> element_pointer<T> at(size_t offset) const {
+    return element_at<T>(memory + offset);
+  }
   template <class T> T *zeroed(size_t offset) const {
     return reinterpret_cast<T *>(cleared + offset);
   }
-  template <class T> T *state(size_t offset) const {
-    return reinterpret_cast<T *>(states + offset);
+  template <class T> element_pointer<T> state(size_t offset) const {
+    return element_at<T>(states + offset);
   }
-  template <class T> const T *weight(size_t offset) const {
-    return reinterpret_cast<const T *>(weights + offset);
+  template <class T> element_pointer<const T> weight(size_t offset) const {
+    return element_at<const T>(weights + offset);
   }
-  template <class T> const T *input(int i) const { return static_cast<const T *>(inputs[i]); }
-  template <class T> T *output(int i) const { return static_cast<T *>(outputs[i]); }
+  template <class T> element_pointer<const T> input(int i) const {
+    return element_at<const T>(static_cast<const unsigned char *>(inputs[i]));
+  }
+  template <class T> element_pointer<T> output(int i) const {
+    return element_at<T>(static_cast<unsigned char *>(outputs[i]));
+  }
 };
 
 /// One group: issues its launches (usually one).

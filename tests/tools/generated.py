@@ -71,9 +71,10 @@ class Interface:
 
 
 class Model:
-    """One context of a generated model. Inputs and outputs are arrays in order of declaration."""
+    """One context of a generated model, of a CUDA one on `device`. Inputs and outputs are arrays in
+    order of declaration."""
 
-    def __init__(self, library, prefix=None):
+    def __init__(self, library, prefix=None, device=None):
         library = Path(library).resolve()
         self.prefix = prefix or library.stem
         self.library = ctypes.CDLL(str(library))
@@ -81,7 +82,9 @@ class Model:
         self.model, self.context = ctypes.c_void_p(), ctypes.c_void_p()
         weights = library.with_suffix(".weights")
         path = str(weights).encode() if weights.exists() else None
-        self.check(self.function("model_create")(ctypes.byref(self.model), ctypes.c_char_p(path)))
+        where = [] if device is None else [ctypes.c_int(device)]
+        create = self.function("model_create")
+        self.check(create(ctypes.byref(self.model), ctypes.c_char_p(path), *where))
         create = self.function("context_create")
         self.check(create(self.model, ctypes.byref(self.context)))
         self.run_function = self.function("run")

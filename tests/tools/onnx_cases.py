@@ -12,8 +12,8 @@ import onnx
 from onnx import numpy_helper
 
 RTOL, ATOL = 1e-3, 1e-7  # of ONNX's own runner
-SETS = ("node", "node_expanded", "simple", "pytorch-converted", "pytorch-operator")
-PACKAGED = SETS[2:]
+PACKAGED = ("simple", "pytorch-converted", "pytorch-operator")
+SETS = ("node", "node_expanded", *PACKAGED, "light")
 STAMP = "complete"
 
 
@@ -54,11 +54,12 @@ def write_all(out):
     with open(f"{out}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         stamp = out / STAMP
-        if not stamp.exists() or stamp.read_text() != onnx.__version__:
+        written = f"{onnx.__version__} {' '.join(SETS)}"
+        if not stamp.exists() or stamp.read_text() != written:
             shutil.rmtree(out, ignore_errors=True)
             out.mkdir()
             write_sets(out)
-            stamp.write_text(onnx.__version__)
+            stamp.write_text(written)
 
 
 def write_sets(out):
@@ -76,6 +77,26 @@ def write_sets(out):
             target = out / name / folder.name
             shutil.copytree(folder, target)
             (target / "tolerance.json").write_text(json.dumps([RTOL, ATOL]))
+    for path in sorted((packaged / "light").glob("*.onnx")):
+        write_light(path, out / "light" / path.stem)
+
+
+def write_light(path, folder):
+    """Whole networks whose weights are filled in by operators. Their inputs count up from 0 to 1, as
+    in ONNX's own runner; the output lies beside the model."""
+    data = folder / "test_data_set_0"
+    data.mkdir(parents=True)
+    shutil.copy(path, folder / "model.onnx")
+    shutil.copy(path.with_name(f"{path.stem}_output_0.pb"), data / "output_0.pb")
+    (folder / "tolerance.json").write_text(json.dumps([RTOL, ATOL]))
+    graph = onnx.load(path).graph
+    weights = {value.name for value in graph.initializer}
+    inputs = [info for info in graph.input if info.name not in weights]
+    for index, info in enumerate(inputs):
+        shape = [dim.dim_value or 1 for dim in info.type.tensor_type.shape.dim]
+        count = int(np.prod(shape))
+        value = (np.arange(count).reshape(shape) / count).astype(np.float32)
+        (data / f"input_{index}.pb").write_bytes(serialise(value, info))
 
 
 # Operands that say how large a result is or along which axes to work, by operator: a compiler may

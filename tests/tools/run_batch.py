@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Runs the generated models of one shared library on their tests' data.
 
-    run_batch.py LIBRARY MANIFEST
+    run_batch.py LIBRARY MANIFEST TENSORS
 
-MANIFEST lists prefix, header and test folder of each model. Prints one JSON line a test, in order.
-A process of its own: a generated model that crashes ends only this."""
+MANIFEST lists the tests (batches.py): prefix, and the tensors that go in and are expected by name,
+type as in the generated header, shape, and place in the file TENSORS; types that numpy lacks bring
+what their codes are worth. Beside LIBRARY lie the models' headers. Prints one JSON line a test, in order; "last" after one behind which the process cannot go on. A
+process of its own: a generated model that crashes ends only this. Needs numpy."""
 
 import json
 import sys
@@ -13,103 +15,107 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 import numpy as np
 from generated import Interface, Model
-from onnx_verdict import first_mismatch, load_model, read_values
 
 GUARD = 64  # bytes behind every output that have to stay as they are
 FILL = 0xCD
-
-
-def packed(array):
-    """An array's elements as they lie in the model's memory: 4-bit and 2-bit ones share bytes, the
-    first in the lowest bits."""
-    array = np.ascontiguousarray(array)
-    bits = sub_byte_bits(array.dtype)
-    if not bits:
-        return array.reshape(-1).view(np.uint8)
-    values = array.reshape(-1).view(np.uint8) & ((1 << bits) - 1)
-    per_byte = 8 // bits
-    values = np.pad(values, (0, -len(values) % per_byte)).reshape(-1, per_byte)
-    return np.bitwise_or.reduce(values << (bits * np.arange(per_byte, dtype=np.uint8)), axis=1)
-
-
-def unpacked(data, dtype, count):
-    bits = sub_byte_bits(dtype)
-    if not bits:
-        return data[: count * dtype.itemsize].view(dtype)
-    shifts = bits * np.arange(8 // bits, dtype=np.uint8)
-    values = ((data[:, None] >> shifts) & ((1 << bits) - 1)).reshape(-1)[:count]
-    if np.dtype(dtype).name.startswith("int"):  # ml_dtypes keeps these sign-extended
-        values = np.where(values >= 1 << (bits - 1), values - (1 << bits), values).astype(np.uint8)
-    return values.view(dtype)
-
-
-def sub_byte_bits(dtype):
-    """Width of a type narrower than a byte (of ml_dtypes), else 0."""
-    name = np.dtype(dtype).name
-    return 4 if name in ("int4", "uint4", "float4_e2m1fn") else 2 if name in ("int2", "uint2") else 0
-
-
-# Names in the generated header of numpy's types.
+# Numpy's types by the names in generated headers; bf16 is the upper half of an f32.
 TYPES = {
-    "bool": "i1", "float16": "f16", "float32": "f32", "float64": "f64", "bfloat16": "bf16",
-    "complex64": "c64", "complex128": "c128",
-    "float4_e2m1fn": "f4e2m1", "float8_e4m3fn": "f8e4m3", "float8_e4m3fnuz": "f8e4m3fnuz",
-    "float8_e5m2": "f8e5m2", "float8_e5m2fnuz": "f8e5m2fnuz", "float8_e8m0fnu": "f8e8m0",
-    **{f"int{n}": f"i{n}" for n in (2, 4, 8, 16, 32, 64)},
-    **{f"uint{n}": f"u{n}" for n in (2, 4, 8, 16, 32, 64)},
+    "i1": np.bool_, "f16": np.float16, "f32": np.float32, "f64": np.float64,
+    "c64": np.complex64, "c128": np.complex128,
+    **{f"i{n}": np.dtype(f"i{n // 8}") for n in (8, 16, 32, 64)},
+    **{f"u{n}": np.dtype(f"u{n // 8}") for n in (8, 16, 32, 64)},
 }  # fmt: skip
 
 
-def run_test(library, record):
-    """What is wrong, or None."""
-    folder = Path(record["folder"])
-    proto = load_model(folder)
-    named = read_values(folder, "input", proto.graph.input)
-    expected = read_values(folder, "output", proto.graph.output)
-    interface = Interface(record["header"])
+def values(data, row, count):
+    """The numbers that `count` elements of a tensor stand for, in f64 (c128 for complex ones)."""
+    kind = row["type"]
+    if kind == "bf16":
+        wide = data[: 2 * count].view(np.uint16).astype(np.uint32) << 16
+        return wide.view(np.float32).astype(np.float64)
+    if "codes" in row:
+        codes = row["codes"]
+        per_byte = 1 if len(codes) == 256 else 2 if len(codes) == 16 else 4
+        shifts = 8 // per_byte * np.arange(per_byte, dtype=np.uint8)
+        indices = (data[:, None] >> shifts) & (len(codes) - 1)
+        return np.array(codes)[indices.reshape(-1)[:count]]
+    dtype = np.dtype(TYPES[kind])
+    wide = np.complex128 if dtype.kind == "c" else np.float64
+    return data[: count * dtype.itemsize].view(dtype).astype(wide)
 
+
+def mismatch(found, expected, tolerance):
+    """What is wrong with an output's values, or None."""
+    rtol, atol = tolerance
+    close = np.isclose(found, expected, rtol=rtol, atol=atol, equal_nan=True)
+    if close.all():
+        return None
+    first = tuple(int(i) for i in np.argwhere(~close)[0])
+    count = f"{(~close).sum()} of {close.size} values differ"
+    return f"{count}; at {list(first)} {found[first]}, expected {expected[first]}"
+
+
+def run_test(library, case, tensors):
+    """What is wrong, or None."""
+    interface = Interface(library.with_name(f"{case['prefix']}.h"))
+
+    def read(row):
+        return np.frombuffer(tensors[row["at"] : row["at"] + row["bytes"]], np.uint8)
+
+    given = {row["name"]: row for row in case["tensors"]["inputs"]}
+    expected = {row["name"]: row for row in case["tensors"]["outputs"]}
     inputs = []
     for port in interface.inputs:
-        array = named[port.name]
-        if TYPES.get(array.dtype.name) != port.type:
-            return f"input '{port.name}' has type {port.type}, expected {array.dtype}"
-        data = packed(array)
-        if data.nbytes != port.bytes or array.size != port.size:
-            return f"input '{port.name}' has {port.bytes} bytes, expected {data.nbytes}"
-        inputs.append(data)
+        row = given[port.name]
+        if row["type"] != port.type:
+            return f"input '{port.name}' has type {port.type}, expected {row['type']}"
+        if row["bytes"] != port.bytes or np.prod(row["shape"], dtype=np.int64) != port.size:
+            return f"input '{port.name}' has {port.bytes} bytes, expected {row['bytes']}"
+        # An address also where nothing is read.
+        inputs.append(read(row).copy() if row["bytes"] else np.zeros(1, np.uint8))
     if [port.name for port in interface.outputs] != list(expected):
         return f"outputs {[port.name for port in interface.outputs]}"
     outputs = [np.full(port.bytes + GUARD, FILL, np.uint8) for port in interface.outputs]
 
-    model = Model(library, record["prefix"])
+    device = 0 if case["source"].endswith(".cu") else None
+    model = Model(library, case["prefix"], device)
     model.bind(inputs, outputs)
     model.run()
-    found = []
-    for index, (port, data, want) in enumerate(zip(interface.outputs, outputs, expected.values())):
-        if TYPES.get(want.dtype.name) != port.type:
-            return f"type {port.type}, expected {want.dtype}"
-        shape = model.output_shape(index)
-        if len(shape) != port.rank:
-            return f"output_dim knows {len(shape)} axes, expected {port.rank}"
+    shapes = [model.output_shape(index) for index in range(len(outputs))]
+    model.close()
+    for port, data, shape, row in zip(interface.outputs, outputs, shapes, expected.values()):
+        if row["type"] != port.type:
+            return f"type {port.type}, expected {row['type']}"
+        if shape != row["shape"]:
+            return f"shape {shape}, expected {row['shape']}"
         count = int(np.prod(shape, dtype=np.int64))
         if count > port.size:
             return f"{count} elements, expected at most {port.size}"
         if (data[port.bytes :] != FILL).any():
             return "bytes behind the output were overwritten"
-        found.append(unpacked(data[: port.bytes], want.dtype, count).reshape(shape))
-    model.close()
-    return first_mismatch(found, list(expected.values()), folder)
+        found = values(data[: port.bytes], row, count).reshape(shape)
+        wanted = values(read(row), row, count).reshape(shape)
+        if reason := mismatch(found, wanted, case["tensors"]["tolerance"]):
+            return reason
+    return None
 
 
 def main():
-    library, manifest = sys.argv[1:]
-    for record in json.loads(Path(manifest).read_text()):
+    library, manifest, tensors = map(Path, sys.argv[1:])
+    data = np.memmap(tensors, mode="r") if tensors.stat().st_size else b""
+    for case in json.loads(manifest.read_text()):
+        broken = False
         try:
-            reason = run_test(library, record)
-        except (KeyError, RuntimeError, ValueError) as error:
+            reason = run_test(library, case, data)
+        except (KeyError, ValueError) as error:
             reason = f"{type(error).__name__}: {error}"
+        except RuntimeError as error:
+            # An error of a CUDA kernel stays with the process.
+            reason, broken = str(error), case["source"].endswith(".cu")
         verdict = "failed" if reason else "passed"
-        print(json.dumps({"verdict": verdict, "reason": reason or ""}), flush=True)
+        print(json.dumps({"verdict": verdict, "reason": reason or "", "last": broken}), flush=True)
+        if broken:
+            break
 
 
 if __name__ == "__main__":

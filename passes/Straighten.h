@@ -1,0 +1,10 @@
+// straighten: loops and branches become plain operations, for targets that have neither.
+#pragma once
+
+#include "passes/Pass.h"
+
+namespace tenon {
+
+bool runStraighten(Graph &graph, PassContext &context);
+
+} // namespace tenon
