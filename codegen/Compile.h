@@ -2,7 +2,7 @@
 #pragma once
 
 #include "codegen/Plan.h"
-#include "codegen/Tactic.h"
+#include "codegen/Schedule.h"
 #include "codegen/Target.h"
 
 #include <map>

@@ -9,7 +9,7 @@
 #include "ir/Builder.h"
 #include "ir/Verifier.h"
 
-#include <limits>
+#include <set>
 
 namespace tenon {
 
@@ -64,7 +64,10 @@ public:
     return llvm::any_of(group.operands(), packed) || llvm::any_of(group.results(), packed);
   }
 
-  bool group(Operation &group) {
+  std::string key(const Operation &group) const { return groupKey(group, alignment_); }
+
+  /// `key` names the form of the group, where measurements are looked up or made.
+  bool group(Operation &group, const std::string &key) {
     std::string why;
     auto form = analyzeGroup(group, why);
     if (!form) {
@@ -73,86 +76,169 @@ public:
       return false;
     }
     const TacticInput in{*form, level_, &alignment_};
-    const Tactic *best = nullptr;
-    Schedule bestSchedule;
-    double bestCost = std::numeric_limits<double>::infinity();
-    std::vector<std::string> reasons;
-    // Why no Tensor Core may be used: the most general tactic's reason, which comes last. Nothing
-    // is missing where one matches or the user wants none.
-    std::string withoutTensorCores;
-    bool mayUseTensorCores = false;
-    const bool sharesBytes = level_.family == Family::Cuda && holdsPacked(group);
-    const Schedule *given =
-        group.find("schedule") ? group.find("schedule")->get<Schedule>() : nullptr;
-    for (const Tactic &t : tacticsOf(level_.family)) {
-      if (given && t.id != given->tactic)
-        continue;
-      const bool usesTensorCores = t.usesTensorCores && t.usesTensorCores(in);
-      if (!given && options_.enabled && !options_.enabled("tactic." + t.id.str())) {
-        reasons.push_back(t.id.str() + ": disabled");
-        mayUseTensorCores |= usesTensorCores;
-        continue;
-      }
-      std::string reason;
-      if (sharesBytes && !t.takesPacked) {
-        reasons.push_back(t.id.str() + ": elements share bytes");
-        continue;
-      }
-      if (!t.match(in, reason)) {
-        reasons.push_back(t.id.str() + ": " + reason);
-        if (usesTensorCores)
-          withoutTensorCores = reason;
-        continue;
-      }
-      mayUseTensorCores |= usesTensorCores;
-      if (given) {
-        best = &t;
-        bestSchedule = *given;
-        break;
-      }
-      llvm::SmallVector<Schedule, 8> schedules;
-      t.enumerate(in, schedules);
-      for (const Schedule &s : schedules) {
-        const double cost = t.cost ? t.cost(in, s) : 0;
-        if (!best || cost < bestCost) {
-          best = &t;
-          bestSchedule = s;
-          bestCost = cost;
-        }
-        if (options_.search == ScheduleOptions::None)
-          break;
-      }
-      if (best && options_.search == ScheduleOptions::None)
-        break;
-    }
-    if (!best) {
+    Search search;
+    if (const Attribute *given = group.find("schedule"))
+      findGiven(in, *given->get<Schedule>(), search);
+    else
+      findAll(in, search);
+    if (search.candidates.empty()) {
       std::string text;
       for (Operation &op : group.region())
         if (!op.isTerminator())
           text += (text.empty() ? "" : ", ") + op.name().str();
       Diagnostic &d = diagnostics_.error(group, "no kernel of target " + level_.name.str() +
                                                     " runs this group (" + text + ")");
-      d.notes.assign(reasons.begin(), reasons.end());
+      d.notes.assign(search.reasons.begin(), search.reasons.end());
       return false;
     }
-    if (!mayUseTensorCores && !withoutTensorCores.empty())
-      warnWithoutTensorCores(*form, *best, withoutTensorCores);
-    group.set("schedule", bestSchedule);
-    llvm::SmallVector<Packing, 2> packings;
-    if (best->pack)
-      best->pack(in, bestSchedule, packings);
-    for (const Packing &p : packings)
-      packOperand(group, p.operand, p.layout);
-    const int64_t scratch = best->scratch ? best->scratch(in, bestSchedule) : 0;
-    if (scratch > 0)
-      group.set("scratch", scratch);
-    const int64_t zeroed = best->zeroed ? best->zeroed(in, bestSchedule) : 0;
-    if (zeroed > 0)
-      group.set("zeroed", zeroed);
+    if (!group.has("schedule") && !keepWithinWorkspace(in, group, search.candidates))
+      return false;
+    const Candidate chosen = search.candidates[choose(group, key, search.candidates)];
+    if (!search.mayUseTensorCores && !search.withoutTensorCores.empty())
+      warnWithoutTensorCores(*form, *chosen.tactic, search.withoutTensorCores);
+    apply(in, group, chosen);
     return true;
   }
 
 private:
+  struct Search {
+    std::vector<Candidate> candidates; // best estimate first
+    std::vector<std::string> reasons;  // of tactics that do not match
+    /// Why no Tensor Core may be used: the most general tactic's reason, which comes last. Nothing
+    /// is missing where one matches or the user wants none.
+    std::string withoutTensorCores;
+    bool mayUseTensorCores = false;
+  };
+
+  void findGiven(const TacticInput &in, const Schedule &given, Search &search) {
+    const Tactic *t = findTactic(level_.family, given.tactic);
+    std::string reason;
+    if (t && matches(*t, in, search))
+      search.candidates.push_back({t, given, 0});
+  }
+
+  bool matches(const Tactic &t, const TacticInput &in, Search &search) {
+    if (level_.family == Family::Cuda && !t.takesPacked && holdsPacked(*in.form.group)) {
+      search.reasons.push_back(t.id.str() + ": elements share bytes");
+      return false;
+    }
+    const bool usesTensorCores = t.usesTensorCores && t.usesTensorCores(in);
+    std::string reason;
+    const bool ok = t.match(in, reason);
+    if (!ok)
+      search.reasons.push_back(t.id.str() + ": " + reason);
+    if (!ok && usesTensorCores)
+      search.withoutTensorCores = reason;
+    search.mayUseTensorCores |= ok && usesTensorCores;
+    return ok;
+  }
+
+  void findAll(const TacticInput &in, Search &search) {
+    const bool firstOnly = options_.search == ScheduleOptions::None;
+    for (const Tactic &t : tacticsOf(level_.family)) {
+      if (options_.enabled && !options_.enabled("tactic." + t.id.str())) {
+        search.reasons.push_back(t.id.str() + ": disabled");
+        search.mayUseTensorCores |= t.usesTensorCores && t.usesTensorCores(in);
+        continue;
+      }
+      if (!matches(t, in, search))
+        continue;
+      llvm::SmallVector<Schedule, 8> schedules;
+      t.enumerate(in, schedules);
+      for (Schedule &s : schedules) {
+        const double cost = t.cost && !firstOnly ? t.cost(in, s) : 0;
+        search.candidates.push_back({&t, std::move(s), cost});
+      }
+      if (firstOnly && options_.workspace < 0 && !search.candidates.empty())
+        break;
+    }
+    llvm::stable_sort(search.candidates, [](const Candidate &a, const Candidate &b) {
+      return a.microseconds < b.microseconds;
+    });
+  }
+
+  static int64_t workspaceOf(const TacticInput &in, const Candidate &c) {
+    const int64_t scratch = c.tactic->scratch ? c.tactic->scratch(in, c.schedule) : 0;
+    return scratch + (c.tactic->zeroed ? c.tactic->zeroed(in, c.schedule) : 0);
+  }
+
+  /// Drops what needs more scratch than the bound.
+  bool keepWithinWorkspace(const TacticInput &in, Operation &group,
+                           std::vector<Candidate> &candidates) {
+    if (options_.workspace < 0)
+      return true;
+    const Candidate wanted = candidates.front();
+    const int64_t bytes = workspaceOf(in, wanted);
+    int64_t least = bytes;
+    llvm::erase_if(candidates, [&](const Candidate &c) {
+      const int64_t needed = workspaceOf(in, c);
+      least = std::min(least, needed);
+      return needed > options_.workspace;
+    });
+    if (candidates.empty()) {
+      diagnostics_.error(group, "--workspace: every kernel of target " + level_.name.str() +
+                                    " for this group needs more scratch than " +
+                                    std::to_string(options_.workspace) + " bytes; the least is " +
+                                    std::to_string(least));
+      return false;
+    }
+    if (options_.log && bytes > options_.workspace)
+      options_.log->losses.push_back({group.loc(), wanted.schedule, candidates.front().schedule,
+                                      bytes,
+                                      candidates.front().microseconds - wanted.microseconds});
+    return true;
+  }
+
+  /// The measured one, the one that the caller picks, or the one of the lowest estimate.
+  size_t choose(const Operation &group, const std::string &key,
+                llvm::ArrayRef<Candidate> candidates) {
+    if (group.has("schedule"))
+      return 0;
+    if (options_.pick)
+      return options_.pick(group, key, candidates);
+    if (!options_.tuning)
+      return 0;
+    const TuningEntry *entry = options_.tuning->find(level_.name, key);
+    if (!entry) {
+      if (options_.log && candidates.size() > 1)
+        ++options_.log->unmeasured;
+      return 0;
+    }
+    const auto *it = llvm::find_if(
+        candidates, [&](const Candidate &c) { return c.schedule == entry->schedule; });
+    if (it == candidates.end()) {
+      // Once per form: whatever it occurs in, the reason is the same.
+      if (warned_.insert(key).second) {
+        Diagnostic &d = diagnostics_.warning("the measured schedule " + toString(entry->schedule) +
+                                             " is not possible here; " +
+                                             toString(candidates.front().schedule) +
+                                             " of the cost model is taken");
+        d.nodes = group.loc();
+        d.about = &group;
+      }
+      return 0;
+    }
+    if (options_.log)
+      options_.log->measured[&group] = *entry;
+    return size_t(it - candidates.begin());
+  }
+
+  static void apply(const TacticInput &in, Operation &group, const Candidate &chosen) {
+    const Tactic &tactic = *chosen.tactic;
+    group.set("schedule", chosen.schedule);
+    llvm::SmallVector<Packing, 2> packings;
+    if (tactic.pack)
+      tactic.pack(in, chosen.schedule, packings);
+    for (const Packing &p : packings)
+      packOperand(group, p.operand, p.layout);
+    const int64_t scratch = tactic.scratch ? tactic.scratch(in, chosen.schedule) : 0;
+    if (scratch > 0)
+      group.set("scratch", scratch);
+    const int64_t zeroed = tactic.zeroed ? tactic.zeroed(in, chosen.schedule) : 0;
+    if (zeroed > 0)
+      group.set("zeroed", zeroed);
+  }
+
   void warnWithoutTensorCores(const GroupForm &form, const Tactic &chosen, const std::string &why) {
     const llvm::Optional<std::string> what = cuda::worthTensorCores(form);
     if (!what)
@@ -168,6 +254,7 @@ private:
   const ScheduleOptions &options_;
   Diagnostics &diagnostics_;
   const Alignment alignment_;
+  std::set<std::string> warned_;
 };
 
 } // namespace
@@ -219,8 +306,13 @@ bool scheduleGraph(Graph &graph, const TargetLevel &level, const ScheduleOptions
     if (op->is(Op::Group))
       groups.push_back(op);
   });
-  for (Operation *g : groups)
-    ok &= scheduler.group(*g);
+  // Before any operand is packed: keys are of the groups as fusion left them.
+  std::vector<std::string> keys(groups.size());
+  if (options.tuning || options.pick)
+    for (size_t i = 0; i < groups.size(); ++i)
+      keys[i] = scheduler.key(*groups[i]);
+  for (size_t i = 0; i < groups.size(); ++i)
+    ok &= scheduler.group(*groups[i], keys[i]);
   return ok;
 }
 

@@ -56,16 +56,4 @@ llvm::ArrayRef<Tactic> cudaTactics();
 llvm::ArrayRef<Tactic> tacticsOf(Family family);
 const Tactic *findTactic(Family family, llvm::StringRef id);
 
-struct ScheduleOptions {
-  enum Search { None, Heuristic } search = Heuristic;
-  /// Switches tactics by id (globs), as for passes.
-  std::function<bool(llvm::StringRef id)> enabled;
-};
-
-/// Chooses a tactic and schedule for every group of `graph` that has none, sets the `schedule`
-/// attribute, packs constant operands (their types get the packed layout) and records scratch in
-/// the attributes `scratch` and `zeroed`. Groups that no tactic runs are all reported.
-bool scheduleGraph(Graph &graph, const TargetLevel &level, const ScheduleOptions &options,
-                   Diagnostics &diagnostics);
-
 } // namespace tenon

@@ -2,6 +2,7 @@
 #include "driver/Commands.h"
 #include "driver/Program.h"
 #include "driver/Runner.h"
+#include "driver/Tuner.h"
 
 #include "codegen/Work.h"
 
@@ -76,11 +77,8 @@ private:
     target_ = *target;
     if (!runner_.load())
       return false;
-    ScheduleOptions schedule;
-    if (!scheduleOptions(options_.code, c.passContext(), schedule, diagnostics))
-      return fail(Failed);
-    if (!c.schedule(target_, schedule))
-      return fail(c.status());
+    if (!scheduleAsAsked(console_, c, target_, options_.code, runner_.data.inputs))
+      return fail(c.status() == Done ? Failed : c.status());
     Program program(console_, c, target_);
     if (!program.build(options_.code,
                        options_.profile ? Program::Watch::Profile : Program::Watch::Nothing))

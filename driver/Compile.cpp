@@ -4,6 +4,7 @@
 #include "driver/Commands.h"
 #include "driver/Oracle.h"
 #include "driver/Report.h"
+#include "driver/Tuner.h"
 
 #include "ir/Text.h"
 
@@ -50,6 +51,8 @@ std::string depfileText(const CompileArguments &command) {
       add(llvm::StringRef(value).drop_front());
   for (const std::string &path : command.model.op)
     addModel(path);
+  for (const std::string &path : listItems(command.code.tuning))
+    add(path);
   return text + "\n";
 }
 
@@ -118,9 +121,7 @@ private:
   }
 
   bool scheduled(const Target &target) {
-    ScheduleOptions options;
-    return scheduleOptions(command_.code, compilation_.passContext(), options, diagnostics()) &&
-           compilation_.schedule(target, options);
+    return scheduleAsAsked(console_, compilation_, target, command_.code);
   }
 
   bool emitText() {

@@ -2,6 +2,7 @@
 #include "driver/Commands.h"
 #include "driver/Inspection.h"
 #include "driver/TensorCores.h"
+#include "driver/Tuner.h"
 
 #include <CLI/CLI.hpp>
 
@@ -59,7 +60,7 @@ private:
     inspection.target = target->name;
     inspection.lookAtModel(compilation_.module());
     ScheduleOptions schedule;
-    if (!scheduleOptions(options_.code, compilation_.passContext(), schedule, diagnostics()))
+    if (!scheduleChoices(console_, compilation_, *target, options_.code, {}, schedule))
       return false;
     // A model that this target cannot run is still looked at.
     inspection.scheduled = compilation_.schedule(*target, schedule);

@@ -112,18 +112,17 @@ void declare(CLI::App &app, CodeOptions &o) {
       ->type_name("P")
       ->capture_default_str()
       ->group(kCodeGroup);
-  app.add_option("--search", o.search, "how schedules are chosen: none, heuristic or exhaustive")
+  app.add_option("--search", o.search, "how schedules are chosen: none, heuristic, or exhaustive (measured here)")
       ->check(CLI::IsMember({"none", "heuristic", "exhaustive"}))
       ->type_name("M")
       ->capture_default_str()
       ->group(kCodeGroup);
-  app.add_option("--workspace", o.workspace, "bound on a kernel's scratch memory")
+  app.add_option("--workspace", o.workspace, "drops kernels that need more scratch memory")
       ->check(CLI::NonNegativeNumber)
       ->type_name("BYTES")
       ->group(kCodeGroup);
-  app.add_option("--tuning", o.tuning, "measured schedules, written by `tenon tune`")
-      ->type_name("FILE")
-      ->group(kCodeGroup);
+  words(app, "--tuning", o.tuning, "measured schedules, written by `tenon tune`", "FILE,…",
+        kCodeGroup);
   app.add_option("--weights", o.weights,
                  "inline, incbin or file; auto: inline up to 1 MiB, else file")
       ->check(CLI::IsMember({"auto", "inline", "incbin", "file"}))

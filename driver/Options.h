@@ -46,12 +46,12 @@ struct PassOptions {
 
 /// What is generated.
 struct CodeOptions {
-  std::string target = "cpu:native", precision = "fp32", search = "heuristic", tuning;
+  std::string target = "cpu:native", precision = "fp32", search = "heuristic";
   std::string weights = "auto", runtime = "embed", prefix, optimize, selfTest;
   int64_t workspace = -1, ramLimit = -1;
   unsigned threads = 1;
   bool hooks = false;
-  std::vector<std::string> report, pool;
+  std::vector<std::string> report, pool, tuning;
 };
 
 /// Where inputs come from and what outputs are compared with.

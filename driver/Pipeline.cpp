@@ -1,6 +1,7 @@
 // Implements the steps from a model file to generated text.
 #include "driver/Pipeline.h"
 
+#include "driver/Tuner.h"
 #include "ir/Text.h"
 #include "ir/Verifier.h"
 #include "passes/AssignPrecision.h"
@@ -141,27 +142,42 @@ bool Compilation::optimize() {
 bool Compilation::group() {
   if (!optimize())
     return false;
-  if (module_->stage == Stage::Scheduled)
+  if (grouped_ || module_->stage == Stage::Scheduled)
     return true;
   noteOptions(optionText(options_));
   Pipeline pipeline;
   if (!parsePipeline(groupingPipeline(options_.level), pipeline, diagnostics_))
     return fail(Defect);
-  return runPasses(pipeline);
+  return grouped_ = runPasses(pipeline);
 }
 
-bool Compilation::schedule(const Target &target, const ScheduleOptions &options) {
+bool Compilation::groupFor(const Target &target) {
   passContext_.target = traitsOf(target);
   if (!checkPrecision(passContext_.precision, target, diagnostics_))
     return fail(Failed);
-  if (!group())
-    return false;
+  return group();
+}
+
+bool Compilation::choose(const Target &target, const ScheduleOptions &given) {
   console_.progress("scheduling");
+  *log_ = {};
+  ScheduleOptions options = given;
+  options.log = log_;
   std::unique_ptr<Module> before = module_->clone();
   const bool ok =
       guarded("scheduling", before.get(), "tenon compile FILE -o OUT --target=" + target.name,
               [&] { return scheduleModule(*module_, target, options, diagnostics_); });
   return ok ? verified("scheduling") : fail(status_ == Done ? Failed : status_);
+}
+
+bool Compilation::schedule(const Target &target, const ScheduleOptions &options) {
+  return groupFor(target) && choose(target, options);
+}
+
+std::unique_ptr<Module> Compilation::exchange(std::unique_ptr<Module> other) {
+  names_.clear();
+  std::swap(module_, other);
+  return other;
 }
 
 bool Compilation::emit(const Target &target, const CompileOptions &options,
@@ -319,19 +335,17 @@ bool checkPrecision(llvm::ArrayRef<PrecisionRule> rules, const Target &target,
   return ok;
 }
 
-bool scheduleOptions(const CodeOptions &code, PassContext &passes, ScheduleOptions &out,
-                     Diagnostics &diagnostics) {
-  if (code.search == "exhaustive" || !code.tuning.empty()) {
-    diagnostics.error(
-        "measured schedules (--search=exhaustive, --tuning) are not available in this "
-        "version; use --search=heuristic");
-    return false;
-  }
+bool scheduleOptions(const CodeOptions &code, const Target &target, PassContext &passes,
+                     ScheduleOptions &out, Diagnostics &diagnostics) {
   if (!precisionRules(code, passes, diagnostics))
     return false;
   out.search = code.search == "none" ? ScheduleOptions::None : ScheduleOptions::Heuristic;
   out.enabled = [&passes](llvm::StringRef id) { return passes.enabled(id); };
-  return true;
+  out.workspace = code.workspace;
+  if (code.tuning.empty())
+    return true;
+  out.tuning = readTuning(listItems(code.tuning), target, diagnostics);
+  return out.tuning != nullptr;
 }
 
 bool compileOptions(const CodeOptions &code, llvm::StringRef stem, CompileOptions &out,
@@ -361,8 +375,6 @@ bool refuseUnavailable(const ModelOptions &model, const CodeOptions &code,
     return refuse("--ram-limit", "--report=memory says what is needed");
   if (!code.pool.empty())
     return refuse("--pool", "the arena is one block");
-  if (code.workspace >= 0)
-    return refuse("--workspace", "--report=memory says how much scratch kernels use");
   return true;
 }
 

@@ -36,6 +36,9 @@ public:
   bool optimize();
   /// optimized → groups in final layouts → scheduled.
   bool schedule(const Target &target, const ScheduleOptions &options);
+  /// The two halves of that: what the target asks of passes, and the choice of kernels.
+  bool groupFor(const Target &target);
+  bool choose(const Target &target, const ScheduleOptions &options);
   /// optimized → groups, for the interpreter: as schedule() without choosing kernels.
   bool group();
   bool emit(const Target &target, const CompileOptions &options, std::vector<CompiledFile> &files,
@@ -45,10 +48,14 @@ public:
 
   const ModelOptions &modelOptions() const { return model_; }
   Module &module() { return *module_; }
+  /// Puts another version of the module in its place.
+  std::unique_ptr<Module> exchange(std::unique_ptr<Module> other);
   Context &context() { return context_; }
   Diagnostics &diagnostics() { return diagnostics_; }
   PassContext &passContext() { return passContext_; }
   const std::vector<PassRun> &passRuns() const { return runs_; }
+  /// What the choice of schedules noted.
+  const ScheduleLog &scheduleLog() const { return *log_; }
   /// ONNX tensor names with their values; empty for .tn files, invalid once a pass has run.
   const std::vector<std::pair<std::string, Value *>> &names() const { return names_; }
   /// What the command answers after a failure.
@@ -75,9 +82,11 @@ private:
   ImportOptions import_;
   std::unique_ptr<OnnxModel> onnx_;
   std::unique_ptr<Module> module_;
+  bool grouped_ = false;
   std::vector<DeclaredTensor> inputs_, outputs_;
   std::vector<std::pair<std::string, Value *>> names_;
   std::vector<PassRun> runs_;
+  std::shared_ptr<ScheduleLog> log_ = std::make_shared<ScheduleLog>();
   Status status_ = Done;
 };
 
@@ -90,9 +99,9 @@ bool checkPrecision(llvm::ArrayRef<PrecisionRule> rules, const Target &target,
 TargetTraits traitsOf(const Target &target);
 /// Parses --target; the interpreter is no target.
 llvm::Optional<Target> codeTarget(const CodeOptions &options, Diagnostics &diagnostics);
-/// The schedule options of a command line; false for what this version cannot do.
-bool scheduleOptions(const CodeOptions &code, PassContext &passes, ScheduleOptions &out,
-                     Diagnostics &diagnostics);
+/// The schedule options of a command line but for --search=exhaustive; reads the tuning files.
+bool scheduleOptions(const CodeOptions &code, const Target &target, PassContext &passes,
+                     ScheduleOptions &out, Diagnostics &diagnostics);
 bool compileOptions(const CodeOptions &code, llvm::StringRef stem, CompileOptions &out,
                     Diagnostics &diagnostics);
 /// Reports options that this version knows but cannot honour.

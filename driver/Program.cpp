@@ -44,6 +44,45 @@ bool Program::execute(llvm::StringRef program, llvm::ArrayRef<std::string> argum
                  diagnostics());
 }
 
+llvm::Optional<BuildCommand> buildCommand(const Target &target, const CodeOptions &code,
+                                          const ModelOptions &model, Diagnostics &diagnostics) {
+  if (target.levels.front()->isCross()) {
+    diagnostics.error(target.name + " code runs in a firmware image, not here (examples/firmware "
+                                    "builds one for an emulator); --target=mcu:generic "
+                                    "runs the same graph on this machine");
+    return llvm::None;
+  }
+  const bool cuda = target.family == Family::Cuda;
+  BuildCommand command;
+  if (cuda) {
+    command.compiler = findNvcc();
+    command.words = nvccOptions(target);
+    command.words.insert(command.words.end(), {"-x", "cu"});
+  } else {
+    command.compiler = findCxx();
+    command.words = {"-std=c++17"};
+    llvm::SmallVector<llvm::StringRef, 8> flags;
+    target.levels.front()->buildFlags.split(flags, ' ', -1, /*KeepEmpty=*/false);
+    for (llvm::StringRef f : flags)
+      if (f != "-ffreestanding") // the harness is hosted
+        command.words.push_back(f.str());
+    command.words.push_back("-ffp-contract=off");
+    if (code.threads > 1)
+      command.words.insert(command.words.end(), {"-DTENON_THREADS", "-pthread"});
+  }
+  if (command.compiler.empty()) {
+    diagnostics.error(
+        cuda ? "no nvcc was found in PATH or /usr/local/cuda/bin; install the CUDA toolkit"
+             : "no C++ compiler was found; install g++ or name one in CXX");
+    return llvm::None;
+  }
+  for (llvm::StringRef path : model.op) { // headers of the user's operators
+    llvm::StringRef folder = llvm::sys::path::parent_path(path);
+    command.words.push_back("-I" + (folder.empty() ? "." : folder.str()));
+  }
+  return command;
+}
+
 bool Program::build(const CodeOptions &code, Watch watch) {
   if (!folder_.valid()) {
     diagnostics().error("cannot create a temporary folder");
@@ -57,40 +96,15 @@ bool Program::build(const CodeOptions &code, Watch watch) {
   if (!compilation_.emit(target_, options, files, summary_) || !writeFiles(files))
     return false;
   threads_ = code.threads;
-  if (target_.levels.front()->isCross()) {
-    diagnostics().error(target_.name +
-                        " code runs in a firmware image, not here (examples/firmware "
-                        "builds one for an emulator); --target=mcu:generic "
-                        "runs the same graph on this machine");
+  auto command = buildCommand(target_, code, compilation_.modelOptions(), diagnostics());
+  if (!command)
     return false;
-  }
-
+  std::vector<std::string> words = std::move(command->words);
   const bool cuda = target_.family == Family::Cuda;
-  std::vector<std::string> words{"-std=c++17"};
-  std::string compiler;
-  if (cuda) {
-    compiler = findNvcc();
-    words = nvccOptions(target_);
-    words.insert(words.end(), {"-DTENON_HARNESS_CUDA", "-x", "cu"});
-  } else {
-    compiler = findCxx();
-    llvm::SmallVector<llvm::StringRef, 8> flags;
-    target_.levels.front()->buildFlags.split(flags, ' ', -1, /*KeepEmpty=*/false);
-    for (llvm::StringRef f : flags)
-      if (f != "-ffreestanding") // the harness is hosted
-        words.push_back(f.str());
-    words.push_back("-ffp-contract=off");
-    if (target_.family == Family::Mcu)
-      words.push_back("-DTENON_HARNESS_MCU");
-    if (threads_ > 1)
-      words.insert(words.end(), {"-DTENON_THREADS", "-pthread"});
-  }
-  if (compiler.empty()) {
-    diagnostics().error(
-        cuda ? "no nvcc was found in PATH or /usr/local/cuda/bin; install the CUDA toolkit"
-             : "no C++ compiler was found; install g++ or name one in CXX");
-    return false;
-  }
+  if (cuda)
+    words.push_back("-DTENON_HARNESS_CUDA");
+  if (target_.family == Family::Mcu)
+    words.push_back("-DTENON_HARNESS_MCU");
   if (watch == Watch::Profile && cuda)
     words.push_back("-DTENON_PROFILE"); // stamps on the device, which keep overlap
   else if (watch != Watch::Nothing)
@@ -98,16 +112,12 @@ bool Program::build(const CodeOptions &code, Watch watch) {
   if (!DimSpelling(compilation_.module()).symbols().empty())
     words.push_back("-DTENON_HARNESS_DIMS");
   words.push_back("-I" + folder_.path().str());
-  for (llvm::StringRef path : compilation_.modelOptions().op) { // headers of the user's operators
-    llvm::StringRef folder = llvm::sys::path::parent_path(path);
-    words.push_back("-I" + (folder.empty() ? "." : folder.str()));
-  }
   words.push_back(folder_.file("harness/main.cpp"));
   words.push_back(folder_.file(cuda ? "model.cu" : "model.cpp"));
   words.insert(words.end(), {"-o", folder_.file("program")});
   console_.progress("building");
   const auto start = std::chrono::steady_clock::now();
-  const bool ok = execute(compiler, words, "building the generated code");
+  const bool ok = execute(command->compiler, words, "building the generated code");
   buildSeconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return ok;
 }

@@ -33,6 +33,15 @@ struct ProgramRun {
   std::vector<double> stepNanoseconds; // mean of each step
 };
 
+/// The compiler of generated code that runs on this machine, and its options.
+struct BuildCommand {
+  std::string compiler;
+  std::vector<std::string> words;
+};
+/// None after reporting that there is none.
+llvm::Optional<BuildCommand> buildCommand(const Target &target, const CodeOptions &code,
+                                          const ModelOptions &model, Diagnostics &diagnostics);
+
 class Program {
 public:
   Program(Console &console, Compilation &compilation, const Target &target)

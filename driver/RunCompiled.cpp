@@ -2,6 +2,7 @@
 // found ones from the memory of the running program.
 #include "driver/Program.h"
 #include "driver/Runner.h"
+#include "driver/Tuner.h"
 
 #include "ir/Names.h"
 
@@ -91,11 +92,8 @@ bool fits(const PhysicalForm &form, const Tensor &t) {
 
 bool Runner::runCompiled(const Target &target) {
   const bool groups = options.data.check == "groups";
-  ScheduleOptions schedule;
-  if (!scheduleOptions(options.code, compilation.passContext(), schedule, diagnostics()))
-    return fail(Failed);
-  if (!compilation.schedule(target, schedule))
-    return fail(compilation.status());
+  if (!scheduleAsAsked(console, compilation, target, options.code, data.inputs))
+    return fail(compilation.status() == Done ? Failed : compilation.status());
   Module &module = compilation.module();
   Graph &graph = module.graph();
   const bool trace = groups || !graph.states.empty();
@@ -114,7 +112,7 @@ bool Runner::runCompiled(const Target &target) {
     if (!other)
       return fail(Failed);
     ScheduleOptions theirs;
-    if (!scheduleOptions(options.code, other->passContext(), theirs, diagnostics()) ||
+    if (!scheduleOptions(options.code, target, other->passContext(), theirs, diagnostics()) ||
         !other->schedule(target, theirs)) {
       console.report(other->diagnostics());
       return fail(other->status());
@@ -131,7 +129,9 @@ bool Runner::runCompiled(const Target &target) {
       return fail(Failed);
     against = std::make_unique<Program>(console, *other, *theirTarget);
     ScheduleOptions theirs;
-    if (!scheduleOptions(options.code, other->passContext(), theirs, diagnostics()) ||
+    CodeOptions code = options.code;
+    code.tuning.clear(); // measured for the other target
+    if (!scheduleOptions(code, *theirTarget, other->passContext(), theirs, diagnostics()) ||
         !other->schedule(*theirTarget, theirs) ||
         !against->build(options.code, Program::Watch::Nothing)) {
       console.report(other->diagnostics());

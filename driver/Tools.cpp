@@ -43,15 +43,25 @@ std::string findCuobjdump() {
   return find("CUOBJDUMP", {"cuobjdump"}, folders);
 }
 
-bool runTool(const ToolCall &call, llvm::StringRef what, Diagnostics &diagnostics) {
+namespace {
+
+/// Starts it; a process that could not start has no id, and `error` says why.
+llvm::sys::ProcessInfo start(const ToolCall &call, std::string &error) {
   std::vector<llvm::StringRef> words{call.program};
   words.insert(words.end(), call.arguments.begin(), call.arguments.end());
   const llvm::StringRef output = call.output.empty() ? call.log : call.output;
   const llvm::Optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), output,
                                                        llvm::StringRef(call.log)};
-  std::string error;
-  const int status =
-      llvm::sys::ExecuteAndWait(call.program, words, llvm::None, redirects, 0, 0, &error);
+  bool failed = false;
+  return llvm::sys::ExecuteNoWait(call.program, words, llvm::None, redirects, 0, &error, &failed);
+}
+
+bool finish(const ToolCall &call, const llvm::sys::ProcessInfo &process, std::string error,
+            llvm::StringRef what, Diagnostics &diagnostics) {
+  int status = -1;
+  if (process.Pid != llvm::sys::ProcessInfo::InvalidPid)
+    status =
+        llvm::sys::Wait(process, 0, /*WaitUntilTerminates=*/true, &error, nullptr).ReturnCode;
   if (status == 0)
     return true;
   Diagnostic &d = diagnostics.error(what.str() + " failed" +
@@ -68,6 +78,29 @@ bool runTool(const ToolCall &call, llvm::StringRef what, Diagnostics &diagnostic
       d.notes.push_back(lines[i].str());
   }
   return false;
+}
+
+} // namespace
+
+bool runTool(const ToolCall &call, llvm::StringRef what, Diagnostics &diagnostics) {
+  return runTools(call, 1, what, diagnostics).front();
+}
+
+std::vector<bool> runTools(llvm::ArrayRef<ToolCall> calls, unsigned jobs, llvm::StringRef what,
+                           Diagnostics &diagnostics) {
+  struct Running {
+    llvm::sys::ProcessInfo process;
+    std::string error;
+  };
+  std::vector<Running> running(calls.size());
+  std::vector<bool> good(calls.size());
+  size_t started = 0;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    for (; started < calls.size() && started < i + std::max(jobs, 1u); ++started)
+      running[started].process = start(calls[started], running[started].error);
+    good[i] = finish(calls[i], running[i].process, running[i].error, what, diagnostics);
+  }
+  return good;
 }
 
 } // namespace tenon

@@ -27,9 +27,4 @@ void declareCalibrate(CLI::App &app, Command &command) {
                      "models that are quantised already compile as they are");
 }
 
-void declareTune(CLI::App &app, Command &command) {
-  declareUnavailable(app, command, "tune", "times candidate schedules on the target",
-                     "schedules come from the cost model");
-}
-
 } // namespace tenon

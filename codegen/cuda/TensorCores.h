@@ -2,7 +2,7 @@
 // and if not, why not and what would change it.
 #pragma once
 
-#include "codegen/Tactic.h"
+#include "codegen/Schedule.h"
 
 namespace tenon::cuda {
 

@@ -1,0 +1,57 @@
+// Defines the choice of schedules: the candidates of a group, what choosing obeys, and what came
+// of it.
+#pragma once
+
+#include "codegen/Tactic.h"
+#include "codegen/Tuning.h"
+
+#include <functional>
+#include <map>
+
+namespace tenon {
+
+/// One legal way to run a group.
+struct Candidate {
+  const Tactic *tactic = nullptr;
+  Schedule schedule;
+  double microseconds = 0; // estimated
+};
+
+/// What choosing did beside setting attributes. Operations are valid as long as the module is.
+struct ScheduleLog {
+  /// Groups whose schedule is a measured one.
+  std::map<const Operation *, TuningEntry> measured;
+  /// Groups of more than one candidate that were not measured, although others were.
+  unsigned unmeasured = 0;
+  /// What the bound on scratch memory cost.
+  struct Loss {
+    Location nodes;
+    Schedule wanted, taken;
+    int64_t bytes = 0; // that the wanted one needs
+    double microseconds = 0;
+  };
+  std::vector<Loss> losses;
+};
+
+struct ScheduleOptions {
+  enum Search { None, Heuristic } search = Heuristic;
+  /// Switches tactics by id (globs), as for passes.
+  std::function<bool(llvm::StringRef id)> enabled;
+  /// Bound on a kernel's scratch memory; negative: none.
+  int64_t workspace = -1;
+  /// Measured schedules go before estimates.
+  std::shared_ptr<const Tuning> tuning;
+  /// Picks one of a group's candidates, which come best estimate first; unset: the first.
+  std::function<size_t(const Operation &group, const std::string &key,
+                       llvm::ArrayRef<Candidate> candidates)>
+      pick;
+  std::shared_ptr<ScheduleLog> log;
+};
+
+/// Chooses a tactic and schedule for every group of `graph` that has none, sets the `schedule`
+/// attribute, packs constant operands (their types get the packed layout) and records scratch in
+/// the attributes `scratch` and `zeroed`. Groups that no tactic runs are all reported.
+bool scheduleGraph(Graph &graph, const TargetLevel &level, const ScheduleOptions &options,
+                   Diagnostics &diagnostics);
+
+} // namespace tenon

@@ -1,0 +1,88 @@
+// Defines Tuner: it measures candidate schedules of a model on the machine of its target, or writes
+// the program that does so elsewhere.
+#pragma once
+
+#include "codegen/emit/TunerWriter.h"
+#include "driver/Pipeline.h"
+
+namespace tenon {
+
+struct TunerSettings {
+  unsigned candidates = 8; // of each form
+  unsigned jobs = 0;       // compilers at a time; 0: as many as the machine has processors
+  double seconds = 10;
+};
+
+/// What was measured of one form of group.
+struct TunedForm {
+  struct Candidate {
+    std::string schedule;
+    double estimated = 0, measured = 0, error = 0; // microseconds
+  };
+  std::string key, level, nodes;
+  int64_t occurrences = 0;
+  std::vector<Candidate> candidates; // the first is the cost model's choice
+  size_t chosen = 0;
+};
+
+struct TuningReport {
+  std::string device;
+  std::vector<TunedForm> forms;
+  /// Microseconds of whole runs, side by side; the same where nothing changed.
+  double heuristic = 0, tuned = 0;
+};
+
+class Tuner {
+public:
+  /// `options` without measurements; `data`: inputs by the graph's order, null where seeded.
+  Tuner(Console &console, Compilation &compilation, const Target &target, const CodeOptions &code,
+        const ScheduleOptions &options, const TunerSettings &settings);
+
+  /// Builds and measures here. The module is left as grouped for the target.
+  bool measure(llvm::ArrayRef<Tensor> data, Tuning &tuning, TuningReport &report);
+  /// Writes the program `path`, and files of weights beside it where they are large.
+  bool writeProgram(llvm::StringRef path);
+
+private:
+  /// What was met of a form while collecting: its candidates, best estimate first.
+  struct Collected {
+    std::string level, nodes;
+    std::vector<Candidate> candidates;
+  };
+  bool check();
+  bool begin();
+  /// Schedules a copy of the grouped module with `pick`, which gives the candidate of a form, and
+  /// emits it as a round.
+  bool addRound(const std::string &name, CompileOptions::Runtime runtime, TunerProgram &program,
+                llvm::function_ref<int(const std::string &key)> pick);
+  bool addRounds(CompileOptions::Runtime runtime, TunerProgram &program);
+  void layOut(TunerProgram &program);
+  bool build(const TunerProgram &program, size_t built, std::vector<bool> &good);
+  bool run(const TunerProgram &program, const std::string &name, llvm::ArrayRef<Tensor> data,
+           TuningReport &report);
+  Diagnostics &diagnostics() { return compilation_.diagnostics(); }
+
+  Console &console_;
+  Compilation &compilation_;
+  const Target &target_;
+  const CodeOptions &code_;
+  ScheduleOptions options_;
+  TunerSettings settings_;
+  TemporaryFolder folder_;
+  std::unique_ptr<Module> grouped_;
+  std::map<std::string, Collected> forms_; // by key
+};
+
+/// Reads tuning files for a target; null after errors. A file that knows none of the target's levels
+/// is an error, one of another version a warning.
+std::shared_ptr<const Tuning> readTuning(llvm::ArrayRef<std::string> paths, const Target &target,
+                                         Diagnostics &diagnostics);
+
+/// What the command line says of schedules, measured here where it says --search=exhaustive.
+bool scheduleChoices(Console &console, Compilation &compilation, const Target &target,
+                     const CodeOptions &code, llvm::ArrayRef<Tensor> data, ScheduleOptions &out);
+/// Schedules so.
+bool scheduleAsAsked(Console &console, Compilation &compilation, const Target &target,
+                     const CodeOptions &code, llvm::ArrayRef<Tensor> data = {});
+
+} // namespace tenon
