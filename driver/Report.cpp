@@ -30,18 +30,23 @@ std::string escaped(llvm::StringRef text) {
   return os.str();
 }
 
+std::string scheduleText(const Schedule &s) {
+  return s.params.empty() ? s.tactic : toString(s);
+}
+
 std::string scheduleText(const Operation &op) {
   const Attribute *a = op.find("schedule");
   const Schedule *s = a ? a->get<Schedule>() : nullptr;
   if (!s)
     return op.is(Op::Group) ? "unscheduled" : op.name().str();
-  std::string text = s->tactic;
-  const char *separator = "<";
-  for (auto &[key, value] : s->params) {
-    text += separator + key + "=" + std::to_string(value);
-    separator = ", ";
-  }
-  return s->params.empty() ? text : text + ">";
+  return scheduleText(*s);
+}
+
+double lostMicroseconds(const ScheduleLog &log) {
+  double lost = 0;
+  for (const ScheduleLog::Loss &l : log.losses)
+    lost += l.microseconds;
+  return lost;
 }
 
 std::string resultTypes(const Operation &op) {
@@ -134,15 +139,37 @@ void printMemory(llvm::raw_ostream &os, Graph &graph, llvm::StringRef variant) {
   }
 }
 
-void printKernels(llvm::raw_ostream &os, Graph &graph, llvm::StringRef variant) {
+void printKernels(llvm::raw_ostream &os, Graph &graph, llvm::StringRef variant,
+                  const ScheduleLog &log) {
   const Plan plan = planMemory(graph);
   os << "kernels of " << variant << '\n';
   for (const Step &s : plan.steps) {
     const Work work = workOf(*s.op);
     os << llvm::format("  %3d ", s.number) << llvm::left_justify(scheduleText(*s.op), 36) << ' '
        << formatCount(work.flops) << "FLOP " << formatCount(double(work.bytes)) << "B  "
-       << resultTypes(*s.op) << "  " << escaped(joined(s.op->loc())) << '\n';
+       << resultTypes(*s.op) << "  " << escaped(joined(s.op->loc()));
+    if (auto it = log.measured.find(s.op); it != log.measured.end())
+      os << llvm::format("  measured %.2f us (the cost model's choice %.2f)",
+                         it->second.microseconds, it->second.heuristicMicroseconds);
+    os << '\n';
   }
+}
+
+/// What --workspace cost, the largest loss first.
+void printLosses(llvm::raw_ostream &os, const ScheduleLog &log) {
+  if (log.losses.empty())
+    return;
+  std::vector<const ScheduleLog::Loss *> losses;
+  for (const ScheduleLog::Loss &l : log.losses)
+    losses.push_back(&l);
+  llvm::stable_sort(losses, [](const ScheduleLog::Loss *a, const ScheduleLog::Loss *b) {
+    return a->microseconds > b->microseconds;
+  });
+  os << llvm::format("--workspace costs %.2f us by the estimate\n", lostMicroseconds(log));
+  for (const ScheduleLog::Loss *l : losses)
+    os << llvm::format("  %8.2f us  ", l->microseconds) << scheduleText(l->wanted) << " needs "
+       << l->bytes << " bytes; " << scheduleText(l->taken) << " runs "
+       << escaped(joined(l->nodes)) << '\n';
 }
 
 /// Whether --disable reaches an id. What code generation relies on is no optimisation: at -O0 the
@@ -228,7 +255,7 @@ void writeMemory(llvm::json::OStream &json, Module &module) {
   });
 }
 
-void writeKernels(llvm::json::OStream &json, Module &module) {
+void writeKernels(llvm::json::OStream &json, Module &module, const ScheduleLog &log) {
   json.attributeArray("kernels", [&] {
     for (auto &graph : module.graphs)
       for (const Step &s : planMemory(*graph).steps) {
@@ -242,8 +269,22 @@ void writeKernels(llvm::json::OStream &json, Module &module) {
           json.attribute("flops", work.flops);
           json.attribute("bytes", work.bytes);
           json.attribute("scratch_bytes", s.scratchBytes);
+          if (auto it = log.measured.find(s.op); it != log.measured.end()) {
+            json.attribute("measured_us", it->second.microseconds);
+            json.attribute("heuristic_us", it->second.heuristicMicroseconds);
+          }
         });
       }
+  });
+  json.attributeArray("workspace_losses", [&] {
+    for (const ScheduleLog::Loss &l : log.losses)
+      json.object([&] {
+        strings(json, "nodes", l.nodes);
+        json.attribute("wanted", scheduleText(l.wanted));
+        json.attribute("taken", scheduleText(l.taken));
+        json.attribute("scratch_bytes", l.bytes);
+        json.attribute("estimated_us", l.microseconds);
+      });
   });
 }
 
@@ -319,6 +360,14 @@ void printSummary(llvm::raw_ostream &os, Compilation &compilation, const Target 
   os << '\n';
   if (summary.estimatedMicroseconds > 0)
     os << llvm::format("estimate %.3g ms a run\n", summary.estimatedMicroseconds / 1e3);
+  const ScheduleLog &log = compilation.scheduleLog();
+  if (!log.measured.empty() || log.unmeasured)
+    os << "tuning   " << log.measured.size() << " kernels measured, " << log.unmeasured
+       << " by the cost model\n";
+  if (!log.losses.empty())
+    os << "workspace bound: " << log.losses.size()
+       << llvm::format(" kernels gave way to others, %.2f us by the estimate\n",
+                       lostMicroseconds(log));
   const auto refused = rejected(compilation.passContext());
   const size_t most = 5;
   if (!refused.empty())
@@ -358,7 +407,8 @@ void printReport(llvm::raw_ostream &os, ReportKind kind, Compilation &compilatio
     break;
   case ReportKind::Kernels:
     for (size_t i = 0; i < variants.size(); ++i)
-      printKernels(os, *module.graphs[i], variants[i]);
+      printKernels(os, *module.graphs[i], variants[i], compilation.scheduleLog());
+    printLosses(os, compilation.scheduleLog());
     break;
   case ReportKind::Passes: printPasses(os, compilation); break;
   }
@@ -368,7 +418,9 @@ void writeReport(llvm::json::OStream &json, ReportKind kind, Compilation &compil
   switch (kind) {
   case ReportKind::Fusion: writeFusion(json, compilation.passContext()); break;
   case ReportKind::Memory: writeMemory(json, compilation.module()); break;
-  case ReportKind::Kernels: writeKernels(json, compilation.module()); break;
+  case ReportKind::Kernels:
+    writeKernels(json, compilation.module(), compilation.scheduleLog());
+    break;
   case ReportKind::Passes: writePasses(json, compilation); break;
   }
 }

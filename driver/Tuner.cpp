@@ -428,7 +428,7 @@ bool Tuner::writeProgram(llvm::StringRef path) {
   std::vector<Tensor> inputs;
   if (!graphInputs(graph, compilation_.inputs(), {}, 1, inputs, diagnostics()))
     return false;
-  std::string command = target_.levels.front()->compiler.str();
+  std::string command = cuda ? "nvcc" : target_.levels.front()->compiler.str();
   if (cuda) {
     for (const std::string &word : nvccOptions(target_))
       command += " " + word;
