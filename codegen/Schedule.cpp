@@ -200,8 +200,7 @@ private:
       return 0;
     const TuningEntry *entry = options_.tuning->find(level_.name, key);
     if (!entry) {
-      if (options_.log && candidates.size() > 1)
-        ++options_.log->unmeasured;
+      noteUnmeasured(candidates);
       return 0;
     }
     const auto *it = llvm::find_if(
@@ -209,18 +208,23 @@ private:
     if (it == candidates.end()) {
       // Once per form: whatever it occurs in, the reason is the same.
       if (warned_.insert(key).second) {
-        Diagnostic &d = diagnostics_.warning("the measured schedule " + toString(entry->schedule) +
-                                             " is not possible here; " +
-                                             toString(candidates.front().schedule) +
-                                             " of the cost model is taken");
+        Diagnostic &d = diagnostics_.warning(
+            "the measured schedule " + toString(entry->schedule) + " is not possible here; " +
+            toString(candidates.front().schedule) + " of the cost model is taken");
         d.nodes = group.loc();
         d.about = &group;
       }
+      noteUnmeasured(candidates);
       return 0;
     }
     if (options_.log)
       options_.log->measured[&group] = *entry;
     return size_t(it - candidates.begin());
+  }
+
+  void noteUnmeasured(llvm::ArrayRef<Candidate> candidates) {
+    if (options_.log && candidates.size() > 1)
+      ++options_.log->unmeasured;
   }
 
   static void apply(const TacticInput &in, Operation &group, const Candidate &chosen) {

@@ -8,8 +8,8 @@
 //   4f0c…  sm_90a  7.120  8.430  contract_wgmma_sm90<bm=128, …>  # /layer1/conv1
 //
 // A line has the form's key, the machine level, microseconds of the schedule and of the one that
-// the cost model prefers, the schedule, and nodes as a comment. The tuner program (runtime/harness/tuner.inc) writes
-// them, sorted.
+// the cost model prefers, the schedule, and nodes as a comment. The tuner program
+// (runtime/harness/tuner.inc) writes them, sorted.
 #pragma once
 
 #include "codegen/Target.h"

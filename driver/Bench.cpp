@@ -1,8 +1,8 @@
 // Implements `tenon bench`: builds a model and measures it.
+#include "driver/Choice.h"
 #include "driver/Commands.h"
 #include "driver/Program.h"
 #include "driver/Runner.h"
-#include "driver/Tuner.h"
 
 #include "codegen/Work.h"
 

@@ -1,10 +1,10 @@
 // Implements `tenon compile`: a model to generated files, or to IR with --emit=tn.
 #include "codegen/emit/CppText.h"
 #include "codegen/emit/SelfTest.h"
+#include "driver/Choice.h"
 #include "driver/Commands.h"
 #include "driver/Oracle.h"
 #include "driver/Report.h"
-#include "driver/Tuner.h"
 
 #include "ir/Text.h"
 

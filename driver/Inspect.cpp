@@ -1,8 +1,8 @@
 // Implements `tenon inspect`: what a model is and what became of it.
+#include "driver/Choice.h"
 #include "driver/Commands.h"
 #include "driver/Inspection.h"
 #include "driver/TensorCores.h"
-#include "driver/Tuner.h"
 
 #include <CLI/CLI.hpp>
 

@@ -112,7 +112,8 @@ void declare(CLI::App &app, CodeOptions &o) {
       ->type_name("P")
       ->capture_default_str()
       ->group(kCodeGroup);
-  app.add_option("--search", o.search, "how schedules are chosen: none, heuristic, or exhaustive (measured here)")
+  app.add_option("--search", o.search,
+                 "how schedules are chosen: none, heuristic, or exhaustive (measured here)")
       ->check(CLI::IsMember({"none", "heuristic", "exhaustive"}))
       ->type_name("M")
       ->capture_default_str()

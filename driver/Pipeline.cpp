@@ -335,17 +335,14 @@ bool checkPrecision(llvm::ArrayRef<PrecisionRule> rules, const Target &target,
   return ok;
 }
 
-bool scheduleOptions(const CodeOptions &code, const Target &target, PassContext &passes,
-                     ScheduleOptions &out, Diagnostics &diagnostics) {
+bool scheduleOptions(const CodeOptions &code, PassContext &passes, ScheduleOptions &out,
+                     Diagnostics &diagnostics) {
   if (!precisionRules(code, passes, diagnostics))
     return false;
   out.search = code.search == "none" ? ScheduleOptions::None : ScheduleOptions::Heuristic;
   out.enabled = [&passes](llvm::StringRef id) { return passes.enabled(id); };
   out.workspace = code.workspace;
-  if (code.tuning.empty())
-    return true;
-  out.tuning = readTuning(listItems(code.tuning), target, diagnostics);
-  return out.tuning != nullptr;
+  return true;
 }
 
 bool compileOptions(const CodeOptions &code, llvm::StringRef stem, CompileOptions &out,

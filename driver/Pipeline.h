@@ -99,9 +99,9 @@ bool checkPrecision(llvm::ArrayRef<PrecisionRule> rules, const Target &target,
 TargetTraits traitsOf(const Target &target);
 /// Parses --target; the interpreter is no target.
 llvm::Optional<Target> codeTarget(const CodeOptions &options, Diagnostics &diagnostics);
-/// The schedule options of a command line but for --search=exhaustive; reads the tuning files.
-bool scheduleOptions(const CodeOptions &code, const Target &target, PassContext &passes,
-                     ScheduleOptions &out, Diagnostics &diagnostics);
+/// The schedule options of a command line but for measurements (driver/Choice.h).
+bool scheduleOptions(const CodeOptions &code, PassContext &passes, ScheduleOptions &out,
+                     Diagnostics &diagnostics);
 bool compileOptions(const CodeOptions &code, llvm::StringRef stem, CompileOptions &out,
                     Diagnostics &diagnostics);
 /// Reports options that this version knows but cannot honour.

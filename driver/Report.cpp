@@ -30,9 +30,7 @@ std::string escaped(llvm::StringRef text) {
   return os.str();
 }
 
-std::string scheduleText(const Schedule &s) {
-  return s.params.empty() ? s.tactic : toString(s);
-}
+std::string scheduleText(const Schedule &s) { return s.params.empty() ? s.tactic : toString(s); }
 
 std::string scheduleText(const Operation &op) {
   const Attribute *a = op.find("schedule");
@@ -168,8 +166,8 @@ void printLosses(llvm::raw_ostream &os, const ScheduleLog &log) {
   os << llvm::format("--workspace costs %.2f us by the estimate\n", lostMicroseconds(log));
   for (const ScheduleLog::Loss *l : losses)
     os << llvm::format("  %8.2f us  ", l->microseconds) << scheduleText(l->wanted) << " needs "
-       << l->bytes << " bytes; " << scheduleText(l->taken) << " runs "
-       << escaped(joined(l->nodes)) << '\n';
+       << l->bytes << " bytes; " << scheduleText(l->taken) << " runs " << escaped(joined(l->nodes))
+       << '\n';
 }
 
 /// Whether --disable reaches an id. What code generation relies on is no optimisation: at -O0 the

@@ -1,8 +1,8 @@
 // Implements runs of compiled models: expected values from the interpreter on the scheduled module,
 // found ones from the memory of the running program.
+#include "driver/Choice.h"
 #include "driver/Program.h"
 #include "driver/Runner.h"
-#include "driver/Tuner.h"
 
 #include "ir/Names.h"
 
@@ -112,7 +112,7 @@ bool Runner::runCompiled(const Target &target) {
     if (!other)
       return fail(Failed);
     ScheduleOptions theirs;
-    if (!scheduleOptions(options.code, target, other->passContext(), theirs, diagnostics()) ||
+    if (!scheduleOptions(options.code, other->passContext(), theirs, diagnostics()) ||
         !other->schedule(target, theirs)) {
       console.report(other->diagnostics());
       return fail(other->status());
@@ -129,9 +129,7 @@ bool Runner::runCompiled(const Target &target) {
       return fail(Failed);
     against = std::make_unique<Program>(console, *other, *theirTarget);
     ScheduleOptions theirs;
-    CodeOptions code = options.code;
-    code.tuning.clear(); // measured for the other target
-    if (!scheduleOptions(code, *theirTarget, other->passContext(), theirs, diagnostics()) ||
+    if (!scheduleOptions(options.code, other->passContext(), theirs, diagnostics()) ||
         !other->schedule(*theirTarget, theirs) ||
         !against->build(options.code, Program::Watch::Nothing)) {
       console.report(other->diagnostics());

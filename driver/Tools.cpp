@@ -60,8 +60,7 @@ bool finish(const ToolCall &call, const llvm::sys::ProcessInfo &process, std::st
             llvm::StringRef what, Diagnostics &diagnostics) {
   int status = -1;
   if (process.Pid != llvm::sys::ProcessInfo::InvalidPid)
-    status =
-        llvm::sys::Wait(process, 0, /*WaitUntilTerminates=*/true, &error, nullptr).ReturnCode;
+    status = llvm::sys::Wait(process, 0, /*WaitUntilTerminates=*/true, &error, nullptr).ReturnCode;
   if (status == 0)
     return true;
   Diagnostic &d = diagnostics.error(what.str() + " failed" +

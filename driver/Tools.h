@@ -31,7 +31,8 @@ struct ToolCall {
 
 /// Runs it; a failure is reported as "`what` failed", with the command.
 bool runTool(const ToolCall &call, llvm::StringRef what, Diagnostics &diagnostics);
-/// Runs all of them, at most `jobs` at a time; each failure is reported so. Answers which succeeded.
+/// Runs all of them, at most `jobs` at a time; each failure is reported so. Answers which
+/// succeeded.
 std::vector<bool> runTools(llvm::ArrayRef<ToolCall> calls, unsigned jobs, llvm::StringRef what,
                            Diagnostics &diagnostics);
 

@@ -10,8 +10,6 @@
 #include "driver/Program.h"
 #include "driver/Tools.h"
 
-#include "llvm/Support/JSON.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Threading.h"
 
@@ -58,8 +56,8 @@ std::vector<Candidate> shortlist(llvm::ArrayRef<Candidate> all, size_t most) {
 
 Tuner::Tuner(Console &console, Compilation &compilation, const Target &target,
              const CodeOptions &code, const ScheduleOptions &options, const TunerSettings &settings)
-    : console_(console), compilation_(compilation), target_(target), code_(code),
-      options_(options), settings_(settings) {
+    : console_(console), compilation_(compilation), target_(target), code_(code), options_(options),
+      settings_(settings) {
   options_.tuning = nullptr;
   settings_.candidates = std::max(settings_.candidates, 1u);
   if (settings_.jobs == 0)
@@ -132,8 +130,8 @@ bool Tuner::addRound(const std::string &name, CompileOptions::Runtime runtime,
                      llvm::ArrayRef<Candidate> candidates) {
     const int candidate = pick(key);
     const Schedule &wanted = program.candidates[size_t(candidate)].schedule;
-    const auto *it = llvm::find_if(
-        candidates, [&](const Candidate &c) { return c.schedule == wanted; });
+    const auto *it =
+        llvm::find_if(candidates, [&](const Candidate &c) { return c.schedule == wanted; });
     if (it == candidates.end())
       return size_t(0);
     ran[&group] = candidate;
@@ -170,11 +168,11 @@ bool Tuner::addRounds(CompileOptions::Runtime runtime, TunerProgram &program) {
   }
   for (int i = 0; i < rounds; ++i) {
     // A form with fewer candidates runs its first ones again.
-    const bool ok = addRound("round" + std::to_string(i), runtime, program,
-                             [&](const std::string &key) {
-                               const TunerForm &f = *byKey.at(key);
-                               return f.first + i % f.count;
-                             });
+    const bool ok =
+        addRound("round" + std::to_string(i), runtime, program, [&](const std::string &key) {
+          const TunerForm &f = *byKey.at(key);
+          return f.first + i % f.count;
+        });
     if (!ok)
       return false;
   }
@@ -199,7 +197,7 @@ bool Tuner::build(const TunerProgram &program, size_t built, std::vector<bool> &
       if (!files.add(folder_.file(r.name + f.suffix), f.bytes))
         return false;
   for (size_t i = 0; i < kEmbeddedRuntimeCount; ++i)
-    if (const EmbeddedFile &f = kEmbeddedRuntime[i]; llvm::StringRef(f.path) == "harness/tuner.inc")
+    if (const EmbeddedFile &f = kEmbeddedRuntime[i]; llvm::StringRef(f.path).startswith("harness/"))
       if (!files.add(folder_.file(f.path), llvm::StringRef(f.data, f.size)))
         return false;
   if (!files.commit())
@@ -212,8 +210,8 @@ bool Tuner::build(const TunerProgram &program, size_t built, std::vector<bool> &
     ToolCall call;
     call.program = command->compiler;
     call.arguments = words;
-    call.arguments.insert(call.arguments.end(), {"-c", folder_.file(stem + suffix), "-o",
-                                                 folder_.file(stem + ".o")});
+    call.arguments.insert(call.arguments.end(),
+                          {"-c", folder_.file(stem + suffix), "-o", folder_.file(stem + ".o")});
     call.log = folder_.file(stem + ".log");
     return call;
   };
@@ -260,8 +258,8 @@ bool Tuner::run(const TunerProgram &program, const std::string &name, llvm::Arra
   const std::string main = name + (cuda ? ".cu" : ".cpp");
   OutputFiles files(diagnostics());
   if (!files.add(folder_.file("inputs"), bytes) ||
-      !files.add(folder_.file(main), tunerMain(program, compilation_.module(),
-                                               symbolValues(graph, inputs))) ||
+      !files.add(folder_.file(main),
+                 tunerMain(program, compilation_.module(), symbolValues(graph, inputs))) ||
       !files.commit())
     return false;
   const std::string log = folder_.file(name + ".log");
@@ -289,42 +287,7 @@ bool Tuner::run(const TunerProgram &program, const std::string &name, llvm::Arra
   console_.progress("measuring");
   if (!runTool({folder_.file(name), arguments, log, ""}, "running the tuner", diagnostics()))
     return false;
-  auto buffer = llvm::MemoryBuffer::getFile(json);
-  if (!buffer) {
-    diagnostics().error("the tuner left no results: " + buffer.getError().message());
-    return false;
-  }
-  auto value = llvm::json::parse((*buffer)->getBuffer());
-  const llvm::json::Object *all = value ? value->getAsObject() : nullptr;
-  if (!all) {
-    if (!value)
-      llvm::consumeError(value.takeError());
-    diagnostics().error("the tuner's results cannot be read");
-    return false;
-  }
-  report.device = all->getString("device").getValueOr("").str();
-  report.forms.clear();
-  for (const llvm::json::Value &v : *all->getArray("forms")) {
-    const llvm::json::Object &o = *v.getAsObject();
-    TunedForm f;
-    f.key = o.getString("key").getValueOr("").str();
-    f.level = o.getString("level").getValueOr("").str();
-    f.nodes = o.getString("nodes").getValueOr("").str();
-    f.occurrences = o.getInteger("occurrences").getValueOr(0);
-    f.chosen = size_t(o.getInteger("chosen").getValueOr(0));
-    for (const llvm::json::Value &c : *o.getArray("candidates")) {
-      const llvm::json::Object &candidate = *c.getAsObject();
-      f.candidates.push_back({candidate.getString("schedule").getValueOr("").str(),
-                              candidate.getNumber("estimated_us").getValueOr(0),
-                              candidate.getNumber("measured_us").getValueOr(0),
-                              candidate.getNumber("error_us").getValueOr(0)});
-    }
-    report.forms.push_back(std::move(f));
-  }
-  const llvm::json::Array &rounds = *all->getArray("rounds");
-  report.heuristic = rounds.front().getAsNumber().getValueOr(0);
-  report.tuned = program.assembled ? rounds.back().getAsNumber().getValueOr(0) : report.heuristic;
-  return true;
+  return report.read(json, diagnostics());
 }
 
 bool Tuner::measure(llvm::ArrayRef<Tensor> data, Tuning &tuning, TuningReport &report) {
@@ -340,6 +303,7 @@ bool Tuner::measure(llvm::ArrayRef<Tensor> data, Tuning &tuning, TuningReport &r
       program.rounds.erase(program.rounds.begin() + ptrdiff_t(i));
   if (!run(program, "tuner", data, report))
     return false;
+  report.heuristic = report.tuned = report.rounds.front();
 
   // The whole choice against the cost model's, where each runs among its own neighbours.
   std::map<std::string, size_t> chosen;
@@ -368,9 +332,11 @@ bool Tuner::measure(llvm::ArrayRef<Tensor> data, Tuning &tuning, TuningReport &r
     last.rounds.push_back(program.rounds.front());
     for (int &c : last.rounds.front().candidates)
       if (c >= 0)
-        c = byKey[llvm::find_if(program.forms, [&](const TunerForm &f) {
-                    return f.first <= c && c < f.first + f.count;
-                  })->key]->first;
+        c = byKey[llvm::find_if(
+                      program.forms,
+                      [&](const TunerForm &f) { return f.first <= c && c < f.first + f.count; })
+                      ->key]
+                ->first;
     if (!addRound("assembled", CompileOptions::Embed, last,
                   [&](const std::string &key) {
                     const TunerForm &f = *byKey.at(key);
@@ -382,8 +348,8 @@ bool Tuner::measure(llvm::ArrayRef<Tensor> data, Tuning &tuning, TuningReport &r
       return false;
     if (!run(last, "comparison", data, whole))
       return false;
-    report.heuristic = whole.heuristic;
-    report.tuned = whole.tuned;
+    report.heuristic = whole.rounds.front();
+    report.tuned = whole.rounds.back();
   }
   for (size_t i = 0; i < report.forms.size(); ++i) {
     TunedForm &f = report.forms[i];
@@ -410,7 +376,7 @@ bool Tuner::measure(llvm::ArrayRef<Tensor> data, Tuning &tuning, TuningReport &r
 // Elsewhere
 //===----------------------------------------------------------------------===//
 
-bool Tuner::writeProgram(llvm::StringRef path) {
+bool Tuner::writeProgram(llvm::StringRef path, llvm::StringRef output) {
   const bool cuda = target_.family == Family::Cuda;
   const llvm::StringRef extension = llvm::sys::path::extension(path);
   if (cuda ? extension != ".cu" : extension != ".cpp") {
@@ -421,6 +387,7 @@ bool Tuner::writeProgram(llvm::StringRef path) {
   if (!begin())
     return false;
   TunerProgram program;
+  program.file = output.str();
   layOut(program);
   if (!addRounds(CompileOptions::Include, program))
     return false;
@@ -440,8 +407,8 @@ bool Tuner::writeProgram(llvm::StringRef path) {
   if (code_.threads > 1 && !cuda)
     command += " -DTENON_THREADS -pthread";
   OutputFiles files(diagnostics());
-  if (!files.add(path, tunerFile(program, compilation_.module(), symbolValues(graph, inputs),
-                                 command)))
+  if (!files.add(path,
+                 tunerFile(program, compilation_.module(), symbolValues(graph, inputs), command)))
     return false;
   const llvm::StringRef folder = llvm::sys::path::parent_path(path);
   for (const TunerRound &r : program.rounds)
@@ -450,58 +417,6 @@ bool Tuner::writeProgram(llvm::StringRef path) {
           !files.add((folder.empty() ? "" : folder.str() + "/") + r.name + f.suffix, f.bytes))
         return false;
   return files.commit();
-}
-
-//===----------------------------------------------------------------------===//
-// Use
-//===----------------------------------------------------------------------===//
-
-std::shared_ptr<const Tuning> readTuning(llvm::ArrayRef<std::string> paths, const Target &target,
-                                         Diagnostics &diagnostics) {
-  auto all = std::make_shared<Tuning>();
-  for (const std::string &path : paths) {
-    auto buffer = llvm::MemoryBuffer::getFile(path);
-    if (!buffer) {
-      diagnostics.error("cannot read '" + path + "': " + buffer.getError().message());
-      return nullptr;
-    }
-    Tuning one;
-    if (!one.parse((*buffer)->getBuffer(), path, diagnostics))
-      return nullptr;
-    if (llvm::none_of(target.levels,
-                      [&](const TargetLevel *l) { return one.knowsLevel(l->name); })) {
-      diagnostics.error("--tuning: '" + path + "' was measured for " + one.target +
-                        ", not for " + target.name + "; run `tenon tune` for this target");
-      return nullptr;
-    }
-    if (one.version != TENON_VERSION)
-      diagnostics.warning("--tuning: '" + path + "' was measured with tenon " + one.version +
-                          ", this is " TENON_VERSION
-                          "; kernels may have changed since");
-    (void)all->parse((*buffer)->getBuffer(), path, diagnostics);
-  }
-  return all;
-}
-
-bool scheduleChoices(Console &console, Compilation &compilation, const Target &target,
-                     const CodeOptions &code, llvm::ArrayRef<Tensor> data, ScheduleOptions &out) {
-  if (!scheduleOptions(code, target, compilation.passContext(), out, compilation.diagnostics()))
-    return false;
-  if (code.search != "exhaustive")
-    return true;
-  auto tuning = std::make_shared<Tuning>();
-  TuningReport report;
-  if (!Tuner(console, compilation, target, code, out, {}).measure(data, *tuning, report))
-    return false;
-  out.tuning = std::move(tuning);
-  return true;
-}
-
-bool scheduleAsAsked(Console &console, Compilation &compilation, const Target &target,
-                     const CodeOptions &code, llvm::ArrayRef<Tensor> data) {
-  ScheduleOptions options;
-  return scheduleChoices(console, compilation, target, code, data, options) &&
-         compilation.schedule(target, options);
 }
 
 } // namespace tenon

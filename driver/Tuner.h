@@ -4,6 +4,7 @@
 
 #include "codegen/emit/TunerWriter.h"
 #include "driver/Pipeline.h"
+#include "driver/TuningReport.h"
 
 namespace tenon {
 
@@ -11,25 +12,6 @@ struct TunerSettings {
   unsigned candidates = 8; // of each form
   unsigned jobs = 0;       // compilers at a time; 0: as many as the machine has processors
   double seconds = 10;
-};
-
-/// What was measured of one form of group.
-struct TunedForm {
-  struct Candidate {
-    std::string schedule;
-    double estimated = 0, measured = 0, error = 0; // microseconds
-  };
-  std::string key, level, nodes;
-  int64_t occurrences = 0;
-  std::vector<Candidate> candidates; // the first is the cost model's choice
-  size_t chosen = 0;
-};
-
-struct TuningReport {
-  std::string device;
-  std::vector<TunedForm> forms;
-  /// Microseconds of whole runs, side by side; the same where nothing changed.
-  double heuristic = 0, tuned = 0;
 };
 
 class Tuner {
@@ -40,8 +22,9 @@ public:
 
   /// Builds and measures here. The module is left as grouped for the target.
   bool measure(llvm::ArrayRef<Tensor> data, Tuning &tuning, TuningReport &report);
-  /// Writes the program `path`, and files of weights beside it where they are large.
-  bool writeProgram(llvm::StringRef path);
+  /// Writes the program `path`, and files of weights beside it where they are large; `output` is
+  /// where that writes when it is not told.
+  bool writeProgram(llvm::StringRef path, llvm::StringRef output);
 
 private:
   /// What was met of a form while collecting: its candidates, best estimate first.
@@ -72,17 +55,5 @@ private:
   std::unique_ptr<Module> grouped_;
   std::map<std::string, Collected> forms_; // by key
 };
-
-/// Reads tuning files for a target; null after errors. A file that knows none of the target's levels
-/// is an error, one of another version a warning.
-std::shared_ptr<const Tuning> readTuning(llvm::ArrayRef<std::string> paths, const Target &target,
-                                         Diagnostics &diagnostics);
-
-/// What the command line says of schedules, measured here where it says --search=exhaustive.
-bool scheduleChoices(Console &console, Compilation &compilation, const Target &target,
-                     const CodeOptions &code, llvm::ArrayRef<Tensor> data, ScheduleOptions &out);
-/// Schedules so.
-bool scheduleAsAsked(Console &console, Compilation &compilation, const Target &target,
-                     const CodeOptions &code, llvm::ArrayRef<Tensor> data = {});
 
 } // namespace tenon

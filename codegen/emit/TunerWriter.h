@@ -1,5 +1,5 @@
-// Defines the text of tuner programs: rounds of one model, each with other schedules, and the tables
-// that runtime/harness/tuner.inc times them by.
+// Defines the text of tuner programs: rounds of one model, each with other schedules, and the
+// tables that runtime/harness/tuner.inc times them by.
 #pragma once
 
 #include "codegen/Compile.h"
@@ -34,6 +34,8 @@ struct TunerProgram {
   std::vector<TunerRound> rounds;
   /// Round 1 is a whole choice, to be taken only where it is faster.
   bool assembled = false;
+  /// The tuning file that the program writes when it is given none.
+  std::string file;
 };
 
 /// The main file of a tuner whose rounds are built apart; it includes their headers.
