@@ -57,13 +57,6 @@ public:
             Diagnostics &diagnostics)
       : level_(level), options_(options), diagnostics_(diagnostics), alignment_(graph) {}
 
-  static bool holdsPacked(const Operation &group) {
-    auto packed = [](Value *v) {
-      return v->type().isTensor() && bitWidth(v->type().element()) < 8;
-    };
-    return llvm::any_of(group.operands(), packed) || llvm::any_of(group.results(), packed);
-  }
-
   std::string key(const Operation &group) const { return groupKey(group, alignment_); }
 
   /// `key` names the form of the group, where measurements are looked up or made.
@@ -101,6 +94,13 @@ public:
   }
 
 private:
+  static bool holdsPacked(const Operation &group) {
+    auto packed = [](Value *v) {
+      return v->type().isTensor() && bitWidth(v->type().element()) < 8;
+    };
+    return llvm::any_of(group.operands(), packed) || llvm::any_of(group.results(), packed);
+  }
+
   struct Search {
     std::vector<Candidate> candidates; // best estimate first
     std::vector<std::string> reasons;  // of tactics that do not match
