@@ -1,7 +1,36 @@
 // Imports the operators of ai.onnx.ml, classical machine learning.
-#include "frontend/onnx/Operators.h"
+#include "frontend/onnx/Ml.h"
+
+#include <cmath>
 
 namespace tenon::frontend {
+
+llvm::Optional<Transform> postTransform(Node &n) {
+  constexpr const char *kNames[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"};
+  return byName<Transform>(n, n.stringAttr("post_transform", "NONE"), kNames);
+}
+
+Value *transformed(Node &n, Value *scores, Transform transform) {
+  switch (transform) {
+  case Transform::None: return scores;
+  case Transform::Softmax: return n.b.value(Op::Softmax, {scores}, {{"axis", int64_t(1)}});
+  case Transform::Logistic: return n.b.pointwise(Op::Sigmoid, {scores});
+  case Transform::SoftmaxZero: {
+    // Scores of 0 stay 0 and do not count.
+    Value *shown = pointwise(n.b, {scores}, [](Scalars &s, llvm::ArrayRef<Value *> a) {
+      return s(Op::Select, s(Op::Equal, a[0], s.c(0)), s.c(-INFINITY), a[0]);
+    });
+    Value *y = shown ? n.b.value(Op::Softmax, {shown}, {{"axis", int64_t(1)}}) : nullptr;
+    return y ? pointwise(n.b, {scores, y},
+                         [](Scalars &s, llvm::ArrayRef<Value *> a) {
+                           return s(Op::Select, s(Op::Equal, a[0], s.c(0)), s.c(0), a[1]);
+                         })
+             : nullptr;
+  }
+  case Transform::Probit: break;
+  }
+  return n.error("post_transform PROBIT is not supported");
+}
 
 void importArrayFeatureExtractor(Node &n) {
   enum { X, Indices };

@@ -264,6 +264,13 @@ void importArrayFeatureExtractor(Node &n);
 void importLabelEncoder(Node &n);
 void importBinarizer(Node &n);
 
+// MlLinear.cpp
+void importImputer(Node &n);
+void importLinearClassifier(Node &n);
+void importLinearRegressor(Node &n);
+void importNormalizer(Node &n);
+void importScaler(Node &n);
+
 // Training.cpp
 void importAdagrad(Node &n);
 void importAdam(Node &n);

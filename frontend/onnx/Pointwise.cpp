@@ -19,9 +19,12 @@ void unaryFloat(Node &n, llvm::function_ref<Value *(Scalars &, Value *)> body) {
 }
 
 Value *softplus(Scalars &s, Value *x) {
-  // log(1 + e^x) = max(x, 0) + log(1 + e^−|x|), which cannot overflow.
-  Value *tail = s(Op::Log, s(Op::Add, s.c(1), s(Op::Exp, s(Op::Neg, s(Op::Abs, x)))));
-  return s(Op::Add, s(Op::Relu, x), tail);
+  // log(1 + e^x) = max(x, 0) + log(1 + e^−|x|), which cannot overflow. What rounding takes from
+  // u = 1 + e goes into the quotient: log(1 + e) = log(u) * e / (u - 1), and e where u is 1.
+  Value *e = s(Op::Exp, s(Op::Neg, s(Op::Abs, x))), *u = s(Op::Add, s.c(1), e);
+  Value *kept = s(Op::Sub, u, s.c(1));
+  Value *tail = s(Op::Div, s(Op::Mul, s(Op::Log, u), e), kept);
+  return s(Op::Add, s(Op::Relu, x), s(Op::Select, s(Op::Equal, kept, s.c(0)), e, tail));
 }
 
 Value *whereNegative(Scalars &s, Value *x, Value *negative, Value *otherwise) {

@@ -1,6 +1,6 @@
 // Imports tree ensembles: all rows walk all trees side by side, one level a step. Leaves lead to
 // themselves, so rows that arrive early wait.
-#include "frontend/onnx/Operators.h"
+#include "frontend/onnx/Ml.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,18 +14,6 @@ constexpr const char *kTests[] = {"BRANCH_LEQ", "BRANCH_LT",  "BRANCH_GTE",   "B
                                   "BRANCH_EQ",  "BRANCH_NEQ", "BRANCH_MEMBER"};
 enum class Aggregate { Average, Sum, Min, Max };
 constexpr const char *kAggregates[] = {"AVERAGE", "SUM", "MIN", "MAX"};
-enum class Transform { None, Softmax, Logistic, SoftmaxZero, Probit };
-constexpr const char *kTransforms[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"};
-
-template <class E, size_t N>
-llvm::Optional<E> byName(Node &n, llvm::StringRef name, const char *const (&names)[N]) {
-  for (size_t i = 0; i < N; ++i)
-    if (name == names[i])
-      return E(i);
-  n.error("'" + name.str() + "' is not supported here: expected " + names[0] + ", " + names[1] +
-          " or the like");
-  return llvm::None;
-}
 
 struct TreeNode {
   Test test = Test::LessEqual;
@@ -216,28 +204,6 @@ private:
   Value *x_;
 };
 
-Value *transformed(Node &n, Value *scores, Transform transform) {
-  switch (transform) {
-  case Transform::None: return scores;
-  case Transform::Softmax: return n.b.value(Op::Softmax, {scores}, {{"axis", int64_t(1)}});
-  case Transform::Logistic: return n.b.pointwise(Op::Sigmoid, {scores});
-  case Transform::SoftmaxZero: {
-    // Scores of 0 stay 0 and do not count.
-    Value *shown = pointwise(n.b, {scores}, [](Scalars &s, llvm::ArrayRef<Value *> a) {
-      return s(Op::Select, s(Op::Equal, a[0], s.c(0)), s.c(-INFINITY), a[0]);
-    });
-    Value *y = shown ? n.b.value(Op::Softmax, {shown}, {{"axis", int64_t(1)}}) : nullptr;
-    return y ? pointwise(n.b, {scores, y},
-                         [](Scalars &s, llvm::ArrayRef<Value *> a) {
-                           return s(Op::Select, s(Op::Equal, a[0], s.c(0)), s.c(0), a[1]);
-                         })
-             : nullptr;
-  }
-  case Transform::Probit: break;
-  }
-  return n.error("post_transform PROBIT is not supported");
-}
-
 /// The ensemble over operand 0.
 Value *evaluated(Node &n, Ensemble &e) {
   Value *x = n.input(0);
@@ -371,7 +337,7 @@ void importTreeEnsembleRegressor(Node &n) {
   e.targets = n.intAttr("n_targets", 1);
   e.base.assign(base.begin(), base.end());
   auto aggregate = byName<Aggregate>(n, n.stringAttr("aggregate_function", "SUM"), kAggregates);
-  auto transform = byName<Transform>(n, n.stringAttr("post_transform", "NONE"), kTransforms);
+  auto transform = postTransform(n);
   if (!aggregate || !transform)
     return;
   e.aggregate = *aggregate;

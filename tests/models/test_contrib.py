@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Operators of com.microsoft against ONNX Runtime, which defines them: one node each, on the
-interpreter and as generated code.
+"""Operators of com.microsoft and ai.onnx.ml against ONNX Runtime, which defines the first: one node
+each, on the interpreter and as generated code.
 
     test_contrib.py [NAME...]     as unittest names its tests, such as Contrib.test_qgemm
 """
@@ -22,7 +22,7 @@ import onnxruntime
 from onnx import helper, numpy_helper
 from tenon import tenon
 
-DOMAIN = "com.microsoft"
+DOMAIN, ML = "com.microsoft", "ai.onnx.ml"
 TARGETS = ("interpreter", "cpu:generic")
 FLOAT = np.float32
 
@@ -43,15 +43,15 @@ class Contrib(unittest.TestCase):
     def bytes(self, *shape):
         return self.rng.integers(0, 255, shape).astype(np.uint8)
 
-    def check(self, op, names, inputs, weights, outputs=("y",), **attributes):
+    def check(self, op, names, inputs, weights, outputs=("y",), domain=DOMAIN, **attributes):
         """The node's operands are `names`; its outputs are ONNX Runtime's, integers exactly."""
-        node = helper.make_node(op, names, list(outputs), domain=DOMAIN, **attributes)
+        node = helper.make_node(op, names, list(outputs), domain=domain, **attributes)
         info = [helper.make_tensor_value_info(k, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
                 for k, v in inputs.items()]  # fmt: skip
         results = [onnx.ValueInfoProto(name=name) for name in outputs]
         graph = helper.make_graph([node], "contrib", info, results,
                                   [numpy_helper.from_array(v, k) for k, v in weights.items()])  # fmt: skip
-        opsets = [helper.make_opsetid("", 17), helper.make_opsetid(DOMAIN, 1)]
+        opsets = [helper.make_opsetid("", 17), helper.make_opsetid(DOMAIN, 1), helper.make_opsetid(ML, 3)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
@@ -75,6 +75,32 @@ class Contrib(unittest.TestCase):
     def between(self, op, shape, parameters=None, **attributes):
         self.check(op, ["x", "xs", "xz", "ys", "yz"], {"x": self.bytes(*shape)},
                    parameters or self.quantisation(), **attributes)  # fmt: skip
+
+    def learned(self, op, x, outputs=("y",), **attributes):
+        self.check(op, ["x"], {"x": x}, {}, outputs, domain=ML, **attributes)
+
+    def test_features(self):
+        x = self.normal(4, 3)
+        self.learned("Scaler", x, offset=[0.5, -1.0, 2.0], scale=[2.0, 0.5, -1.0])
+        self.learned("Scaler", x.astype(np.int64), offset=[0.5], scale=[2.0])
+        for norm in ("MAX", "L1", "L2"):
+            rows = np.abs(x)
+            rows[1] = 0
+            self.learned("Normalizer", rows, norm=norm)
+        x[0, 1] = x[2, 2] = np.nan
+        self.learned("Imputer", x, imputed_value_floats=[1.0, 2.0, 3.0],
+                     replaced_value_float=float("nan"))  # fmt: skip
+        self.learned("Imputer", np.float32([[1, 2, 1], [3, 1, 0]]), imputed_value_floats=[9.0],
+                     replaced_value_float=1.0)  # fmt: skip
+
+    def test_linear_models(self):
+        x, weights = self.normal(5, 4), [float(v) for v in self.normal(12)]
+        for transform in ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO"):
+            self.learned("LinearRegressor", x, coefficients=weights, intercepts=[0.5, -0.5, 1.0],
+                         targets=3, post_transform=transform)  # fmt: skip
+            self.learned("LinearClassifier", x, ("label", "scores"), coefficients=weights,
+                         intercepts=[0.5, -0.5, 1.0], classlabels_ints=[7, -2, 40],
+                         post_transform=transform)  # fmt: skip
 
     def test_functions_of_quantised_tensors(self):
         unit = self.quantisation(1 / 256, 0)
