@@ -488,29 +488,36 @@ private:
       return reject(id, *map, *anchor, "the target's kernels take no prologue", saved);
     if (!feedsOnly(p, c))
       return reject(id, *map, *anchor, "the value is needed elsewhere", saved);
-    if (clusters_[p].members.size() != 1 || map->numResults() != 1)
-      return reject(id, *map, *anchor, "more than one map stands before the anchor", saved);
     const unsigned rank = v->type().rank();
     const int64_t channel = anchor->is(Op::MatMul) ? rank - 1 : 1;
-    unsigned full = 0;
+    llvm::SmallPtrSet<Value *, 4> full; // tensors that are read, from outside of the maps
     bool narrows = false;
-    for (unsigned i = 0; i < map->numOperands(); ++i) {
-      if (readsInPlace(*map, i)) {
-        ++full;
-        narrows = bitWidth(map->operand(i)->type().element()) < bitWidth(v->type().element());
-        if (map->operand(i)->type().layout() != v->type().layout())
-          return reject(id, *map, *anchor, "the map changes the layout", saved);
-        continue;
+    for (unsigned m : clusters_[p].members) {
+      Operation &step = *ops_[m];
+      if (step.numResults() != 1)
+        return reject(id, *map, *anchor, "the map has several results", saved);
+      if (!isCheapBody(step.region()))
+        return reject(id, *map, *anchor, "the body is dear and would be computed repeatedly",
+                      saved);
+      for (unsigned i = 0; i < step.numOperands(); ++i) {
+        Value *operand = step.operand(i);
+        if (Operation *def = operand->def(); def && position_.count(def) && cluster(def) == p)
+          continue;
+        if (readsInPlace(step, i)) {
+          full.insert(operand);
+          narrows = bitWidth(operand->type().element()) < bitWidth(v->type().element());
+          if (operand->type().layout() != v->type().layout())
+            return reject(id, *map, *anchor, "the map changes the layout", saved);
+          continue;
+        }
+        for (int64_t d : indexMap(step, i))
+          if (d >= 0 && d != channel)
+            return reject(id, *map, *anchor, "an operand varies along another dimension than K",
+                          saved);
       }
-      for (int64_t d : indexMap(*map, i))
-        if (d >= 0 && d != channel)
-          return reject(id, *map, *anchor, "an operand varies along another dimension than K",
-                        saved);
     }
-    if (full != 1)
+    if (full.size() != 1)
       return reject(id, *map, *anchor, "the map reads several tensors", saved);
-    if (!isCheapBody(map->region()))
-      return reject(id, *map, *anchor, "the body is dear and would be computed repeatedly", saved);
     const bool once = anchor->is(Op::MatMul) || (anchor->is(Op::Conv) && pointConv(*anchor));
     if (!narrows && !once)
       return reject(id, *map, *anchor, "would be computed again at every window position", saved);

@@ -83,7 +83,7 @@ bool matchA(const TacticInput &in, const Contraction &c, std::string &why) {
   const unsigned k = c.isConv ? 1 : rank - (c.transA ? 2 : 1);
   // Of a product either dimension may be the contiguous one.
   const unsigned m = rank - (c.transA ? 1 : 2);
-  if (!hasMap(s, program.space, k) && (c.isConv || !hasMap(s, program.space, m))) {
+  if (!hasMap(s, program.space, k) && (c.isConv || c.hasPrologue || !hasMap(s, program.space, m))) {
     why = c.isConv ? "an input without contiguous channels or with rows that no tensor map takes"
                    : "a first operand whose rows no tensor map takes";
     return false;
@@ -130,8 +130,8 @@ bool match(const TacticInput &in, std::string &why) {
     why = "operands that are not both fp16 or both bf16";
     return false;
   }
-  if (c->hasPrologue) {
-    why = "an input that is computed on the way in";
+  if (c->hasPrologue && !c->onFragments) {
+    why = "an input that is computed on the way in where it is padded, or from long vectors";
     return false;
   }
   if (c->isConv && tileK(*c) == 0) {

@@ -52,6 +52,32 @@ bool readConv(const Operation &op, Contraction &c, std::string &why) {
   return true;
 }
 
+/// Whether every element of A is one of the input's: nothing is padded.
+bool readsWithin(const Contraction &c) {
+  if (!c.isConv)
+    return true;
+  const ConvProblem &p = c.conv;
+  auto within = [](Dim in, Dim out, int64_t stride) {
+    return in == out ? stride == 1
+                     : in.isConstant() && out.isConstant() &&
+                           (out.constant() - 1) * stride < in.constant();
+  };
+  return p.kernelH == 1 && p.kernelW == 1 && p.padTop == 0 && p.padLeft == 0 &&
+         within(p.inHeight, p.outHeight, p.strideH) && within(p.inWidth, p.outWidth, p.strideW);
+}
+
+/// Whether kernels may apply the prologue to what they multiply: nothing is padded, and what it
+/// reads beside A fits into shared memory beside the tiles.
+bool mayBeOnFragments(const ScalarProgram &program, const Contraction &c) {
+  constexpr int64_t kMostBytes = 16 * 1024;
+  int64_t bytes = 0;
+  for (unsigned i = 0; i < program.inputs.size(); ++i)
+    if (i != c.mainInput)
+      bytes += ((c.isConv ? c.conv.groups : 1) * c.depth() + 128) *
+               int64_t(bitWidth(program.inputs[i].source->type().element())) / 8;
+  return readsWithin(c) && bytes <= kMostBytes;
+}
+
 /// Stride along a dimension counted from the last; 0 where there is none.
 Dim strideFromLast(const Strides &s, unsigned dim) {
   return dim == 0 || dim > s.strides.size() ? s.offset.node()->context->dim(0)
@@ -132,6 +158,7 @@ llvm::Optional<Contraction> readContraction(const TacticInput &in, std::string &
     why = "the second operand is computed in the group";
     return llvm::None;
   }
+  c.onFragments = c.hasPrologue && mayBeOnFragments(f.anchorInputs[0], c);
   const Access &b = f.anchorInputs[1].inputs[0];
   Value *operand = f.group->operand(b.source->index());
   const bool constant = operand->def() && operand->def()->is(Op::Constant);
@@ -350,6 +377,8 @@ void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
   for (auto &[key, value] : s.params)
     cfg.number(key, value);
   cfg.flag("aligned", out.isAligned(aProgram.inputs[c.mainInput].source, a.offset, 16));
+  if (c.hasPrologue)
+    cfg.flag("on_fragments", c.onFragments);
   const std::string config = cfg.finish();
   const std::string body = out.body(form.body, {op.result()->type().element()});
 

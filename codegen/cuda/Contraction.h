@@ -21,6 +21,8 @@ struct Contraction {
   /// varies along K only.
   unsigned mainInput = 0;
   bool hasPrologue = false;
+  /// The prologue may be applied to what is multiplied (runtime/cuda/fragment_prologue.cuh).
+  bool onFragments = false;
   /// B is a constant that is packed in tiles; otherwise (matmul only) a view.
   bool isPacked = false;
   Element a = Element::F32, b = Element::F32; // stored elements

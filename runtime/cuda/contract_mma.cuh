@@ -23,6 +23,7 @@
 #ifndef TENON_RUNTIME_CUDA_CONTRACT_MMA_CUH
 #define TENON_RUNTIME_CUDA_CONTRACT_MMA_CUH
 
+#include "cuda/fragment_prologue.cuh"
 #include "cuda/ptx/ldmatrix.cuh"
 #include "cuda/split_k.cuh"
 #include "cuda/tile_loader.cuh"
@@ -76,14 +77,24 @@ struct contract_mma_kernel {
   using b_tile =
       typename detail::either<source::k_major, detail::swizzled_tile<tile_n, tile_k, run_length>,
                               rows_along_n>::type;
-  using loader_of_a = a_loader<Problem, element, a_tile, threads, Prologue, PrologueIns>;
+  // A prologue is applied to fragments where it can be, and A copied as it is; else on the way.
+  static constexpr bool on_fragments = !detail::is_same<Prologue, no_prologue> &&
+                                       Problem::on_fragments &&
+                                       detail::is_same<typename Problem::element, element>;
+  using loader_of_a =
+      a_loader<Problem, element, a_tile, threads,
+               typename detail::either<on_fragments, no_prologue, Prologue>::type,
+               typename detail::either<on_fragments, arguments<>, PrologueIns>::type>;
   using loader_of_b = b_loader<source, element, b_tile, threads>;
   // A warp's 16 rows of sums on their way to the epilogue; the gap spreads rows over the banks.
   static constexpr int turn_pitch = warp_n + 4, turn_floats = 16 * turn_pitch;
 
+  using staged = staged_channels<PrologueIns>;
+  static constexpr int channels_at = stages * (a_tile::size + b_tile::size) * int(sizeof(element));
+
   TENON_FN static constexpr bool runs_on(target t) { return Cores::runs_on(t); }
   int shared_bytes() const {
-    return max_of(stages * (a_tile::size + b_tile::size) * int(sizeof(element)),
+    return max_of(channels_at + (on_fragments ? staged::bytes(problem.prologue_channels()) : 0),
                   warps * turn_floats * int(sizeof(float)));
   }
   grid blocks() const {
@@ -99,13 +110,19 @@ struct contract_mma_kernel {
 
   TENON_DEVICE void run(unsigned char *shared) const {
     const block_part part = part_of_block<tile_m, tile_n, tile_k, splits>(problem);
-    loader_of_a from_a(problem, prologue, prologue_ins, part.m0, part.slice);
+    if constexpr (on_fragments) // there with the first tiles
+      staged::copy(prologue_ins, shared + channels_at, problem.prologue_channels(), thread(),
+                   threads);
+    loader_of_a from_a = make_loader(part);
     loader_of_b from_b(source(problem, b, part.slice, part.n0));
     float sum[blocks_m * blocks_n * 4] = {};
     pipeline<stages>(
         from_a, from_b, part, [=](int s) { return tile_of_a(shared, s); },
         [=](int s) { return tile_of_b(shared, s); },
-        [&](int s) { multiply(sum, tile_of_a(shared, s), tile_of_b(shared, s)); });
+        [&](int s, int kt) {
+          multiply(sum, tile_of_a(shared, s), tile_of_b(shared, s), shared + channels_at,
+                   kt * tile_k, part.slice);
+        });
     if constexpr (splits > 1)
       if (!combine_splits<splits, threads>(scratch, part.tile, part.split, sum, shared))
         return;
@@ -113,6 +130,12 @@ struct contract_mma_kernel {
   }
 
 private:
+  TENON_DEVICE loader_of_a make_loader(const block_part &part) const {
+    if constexpr (on_fragments)
+      return {problem, {}, {}, part.m0, part.slice};
+    else
+      return {problem, prologue, prologue_ins, part.m0, part.slice};
+  }
   TENON_DEVICE static element *tile_of_a(unsigned char *shared, int stage) {
     return reinterpret_cast<element *>(shared) + stage * a_tile::size;
   }
@@ -120,8 +143,10 @@ private:
     return reinterpret_cast<element *>(shared) + stages * a_tile::size + stage * b_tile::size;
   }
 
-  TENON_DEVICE static void multiply(float (&sum)[blocks_m * blocks_n * 4], const element *a,
-                                    const element *b) {
+  /// The step along K that begins at `first`.
+  TENON_DEVICE void multiply(float (&sum)[blocks_m * blocks_n * 4], const element *a,
+                             const element *b, const unsigned char *channels, int first,
+                             int slice) const {
     const int m0 = warp() / warps_n * warp_m, n0 = warp() % warps_n * warp_n;
     TENON_UNROLL
     for (int k = 0; k < tile_k; k += depth) {
@@ -130,11 +155,20 @@ private:
       TENON_UNROLL
       for (int s = 0; s < Cores::steps; ++s) {
         const int at = k + 2 * run_length * s;
+        [[maybe_unused]] fragment_prologue<element, Problem::template may_be_vector<tile_k>(),
+                                           Prologue, typename staged::views>
+            on_way;
+        if constexpr (on_fragments)
+          on_way.load(staged::at(channels, problem.prologue_channels()),
+                      problem.channel(problem.make_column(first + at), slice),
+                      problem.depth() - first - at);
         unsigned four[4];
         TENON_UNROLL
         for (int i = 0; i < blocks_m; ++i) {
           ptx::ldmatrix_x4::load(
               four, a + a_tile::at(m0 + 16 * i + lane() % 16, at / run_length + lane() / 16));
+          if constexpr (on_fragments)
+            on_way.apply(prologue, four);
           TENON_UNROLL
           for (int e = 0; e < 4; ++e)
             x[i].set(4 * s + e, four[e]);

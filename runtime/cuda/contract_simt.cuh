@@ -91,7 +91,7 @@ struct contract_simt_kernel {
     pipeline<stages>(
         from_a, from_b, part, [=](int s) { return tile_of_a(shared, s); },
         [=](int s) { return tile_of_b(shared, s); },
-        [&](int s) { multiply(sum, tile_of_a(shared, s), tile_of_b(shared, s)); });
+        [&](int s, int) { multiply(sum, tile_of_a(shared, s), tile_of_b(shared, s)); });
     if constexpr (splits > 1)
       if (!combine_splits<splits, threads>(scratch, part.tile, part.split, sum, shared))
         return;

@@ -16,8 +16,12 @@
 // before the multiplications: with a tile or two per block nothing else hides those loads. The
 // first steps' weights are on their way before the dependency wait.
 //
+// With a prologue A is multiplied from registers: a warp loads its fragments of a step and applies
+// the prologue to each while those before it multiply. A step ends before the next one begins:
+// ptxas follows registers that are being read through straight code only.
+//
 // Shared memory: A [stages][tile_m x tile_k], B [stages][tile_k x tile_n] as swizzled tiles
-// (ptx/wgmma.cuh), then the barriers.
+// (ptx/wgmma.cuh), then the barriers and what the prologue reads.
 //
 // Config: as for contract_simt.cuh. Schedule: tile_m, tile_n, tile_k, consumers, ping_pong, stages,
 // splits, multiprocessors; see contract_wgmma_schedule. A row of tile_k elements has 32, 64 or 128
@@ -26,6 +30,8 @@
 #ifndef TENON_RUNTIME_CUDA_CONTRACT_WGMMA_SM90_CUH
 #define TENON_RUNTIME_CUDA_CONTRACT_WGMMA_SM90_CUH
 
+#include "cuda/fragment_prologue.cuh"
+#include "cuda/ptx/ldmatrix.cuh"
 #include "cuda/ptx/named_barrier.cuh"
 #include "cuda/ptx/proxy_fence.cuh"
 #include "cuda/ptx/setmaxnreg.cuh"
@@ -115,7 +121,8 @@ TENON_DEVICE void gather_eight(float (&x)[8]) {
 
 } // namespace detail
 
-template <class Config, class Problem, class B, class Outs, class Ins, class Body>
+template <class Config, class Problem, class B, class Outs, class Ins, class Body,
+          class Prologue = no_prologue, class PrologueIns = arguments<>>
 struct contract_wgmma_sm90_kernel {
   Problem problem;
   B b;
@@ -123,6 +130,8 @@ struct contract_wgmma_sm90_kernel {
   Ins ins;
   Body body;
   split_scratch scratch;
+  Prologue prologue;
+  PrologueIns prologue_ins;
   tensor_map map_a = {}, map_b = {};
 
   static constexpr int tile_m = Config::tile_m, tile_n = Config::tile_n, tile_k = Config::tile_k;
@@ -144,6 +153,9 @@ struct contract_wgmma_sm90_kernel {
   static_assert(detail::is_same<element, typename Problem::element>, "operands of one type");
   using mma = ptx::wgmma_shared<element, tile_n, !a_tile::k_major, !b_tile::k_major>;
   static_assert(tile_k % mma::k == 0, "tiles are whole steps");
+  static constexpr bool has_prologue = !detail::is_same<Prologue, no_prologue>;
+  static_assert(!has_prologue || (sizeof(element) == 2 && a_tile::k_major && Problem::on_fragments),
+                "fragments take a prologue");
   static constexpr int sums = tile_n / 2; // of a thread, for 64 rows
 
   // Registers: the block is launched with an even share for each thread.
@@ -158,10 +170,12 @@ struct contract_wgmma_sm90_kernel {
     int finished[2]; // for split-K
   };
 
+  using staged = staged_channels<PrologueIns>;
+  static constexpr int barriers_at = stages * (a_tile::bytes + b_tile::bytes),
+                       channels_at = barriers_at + ceil_div(int(sizeof(barriers)), 16) * 16;
+
   TENON_FN static constexpr bool runs_on(target t) { return t.arch == 900 && t.specific; }
-  int shared_bytes() const {
-    return stages * (a_tile::bytes + b_tile::bytes) + int(sizeof(barriers));
-  }
+  int shared_bytes() const { return channels_at + staged::bytes(problem.prologue_channels()); }
   index_t parts() const {
     return index_t(order().tiles_m) * order().tiles_n * problem.slices() * splits;
   }
@@ -237,7 +251,7 @@ private:
     return shared + stages * a_tile::bytes + stage * b_tile::bytes;
   }
   TENON_DEVICE static barriers &barriers_of(unsigned char *shared) {
-    return *reinterpret_cast<barriers *>(shared + stages * (a_tile::bytes + b_tile::bytes));
+    return *reinterpret_cast<barriers *>(shared + barriers_at);
   }
 
   TENON_DEVICE void produce(unsigned char *shared) const {
@@ -267,6 +281,13 @@ private:
   }
 
   TENON_DEVICE void consume(unsigned char *shared, int group) const {
+    if constexpr (has_prologue) {
+      staged::copy(prologue_ins, shared + channels_at, problem.prologue_channels(), thread(),
+                   128 * consumers);
+      ptx::cp_async_group::commit();
+      ptx::cp_async_group::wait<0>();
+      ptx::named_barrier::sync(1 + consumers, 128 * consumers);
+    }
     barriers &bar = barriers_of(shared);
     detail::ring_position<stages> at;
     const int count = part_count(), m_offset = ping_pong ? 0 : group * rows;
@@ -289,7 +310,7 @@ private:
         bar.turn[group ^ 1].arrive();
       ptx::wgmma_group::wait<0>();
       ptx::wgmma_group::pin(sum);
-      if (part.end > part.first)
+      if (!has_prologue && part.end > part.first)
         release(bar, (at.stage + stages - 1) % stages);
       if constexpr (splits > 1) {
         const int unit = ping_pong ? part.tile : part.tile * consumers + group;
@@ -310,38 +331,94 @@ private:
   TENON_DEVICE void multiply(float (&sum)[blocks_m * sums], unsigned char *shared,
                              detail::ring_position<stages> &at, const block_part &part,
                              int m_offset) const {
-    barriers &bar = barriers_of(shared);
     if constexpr (splits > 1) { // a part may be empty
       TENON_UNROLL
       for (int e = 0; e < blocks_m * sums; ++e)
         sum[e] = 0;
     }
-    const uint64_t first_a = ptx::wgmma_tile<a_tile::span>::advance(a_tile::descriptor(shared),
-                                                                    a_tile::offset(m_offset, 0));
-    const uint64_t first_b = b_tile::descriptor(tile_of_b(shared, 0));
-    int before = 0;
-    TENON_NO_UNROLL
-    for (int step = part.first; step < part.end; ++step) {
-      bar.full[at.stage].wait(at.parity);
-      const uint64_t a = ptx::wgmma_tile<a_tile::span>::advance(first_a, at.stage * a_tile::bytes);
-      const uint64_t w = ptx::wgmma_tile<b_tile::span>::advance(first_b, at.stage * b_tile::bytes);
+    if constexpr (has_prologue) {
+      TENON_NO_UNROLL
+      for (int step = part.first; step < part.end; ++step)
+        multiply_fragments(sum, shared, at, part, step, m_offset);
+    } else {
+      barriers &bar = barriers_of(shared);
+      const uint64_t first_a = ptx::wgmma_tile<a_tile::span>::advance(a_tile::descriptor(shared),
+                                                                      a_tile::offset(m_offset, 0));
+      int before = 0;
+      TENON_NO_UNROLL
+      for (int step = part.first; step < part.end; ++step) {
+        bar.full[at.stage].wait(at.parity);
+        const uint64_t a =
+            ptx::wgmma_tile<a_tile::span>::advance(first_a, at.stage * a_tile::bytes);
+        const uint64_t w = b_tile::descriptor(tile_of_b(shared, at.stage));
+        ptx::wgmma_group::fence();
+        TENON_UNROLL
+        for (int k = 0; k < tile_k; k += mma::k) {
+          TENON_UNROLL
+          for (int i = 0; i < blocks_m; ++i)
+            mma::multiply(sums_of(sum, i),
+                          ptx::wgmma_tile<a_tile::span>::advance(a, a_tile::offset(64 * i, k)),
+                          ptx::wgmma_tile<b_tile::span>::advance(w, b_tile::offset(0, k)),
+                          k > 0 || step > part.first);
+        }
+        ptx::wgmma_group::commit();
+        ptx::wgmma_group::wait<1>();
+        if (step > part.first)
+          release(bar, before);
+        before = at.stage;
+        at.next();
+      }
+    }
+  }
+  TENON_DEVICE static float (&sums_of(float (&sum)[blocks_m * sums], int block))[sums] {
+    return reinterpret_cast<float(&)[sums]>(sum[block * sums]);
+  }
+
+  TENON_DEVICE void multiply_fragments(float (&sum)[blocks_m * sums], unsigned char *shared,
+                                       detail::ring_position<stages> &at, const block_part &part,
+                                       int step, int m_offset) const {
+    using mma_registers = ptx::wgmma_registers<element, tile_n, !b_tile::k_major>;
+    barriers &bar = barriers_of(shared);
+    fragment_prologue<element, Problem::template may_be_vector<tile_k>(), Prologue,
+                      typename staged::views>
+        on_way[tile_k / 16];
+    const auto channels = staged::at(shared + channels_at, problem.prologue_channels());
+    TENON_UNROLL
+    for (int k = 0; k < tile_k; k += 16) {
+      const int first = step * tile_k + k;
+      on_way[k / 16].load(channels, problem.channel(problem.make_column(first), part.slice),
+                          problem.depth() - first);
+    }
+    bar.full[at.stage].wait(at.parity);
+    const unsigned char *tile = tile_of_a(shared, at.stage);
+    unsigned a[tile_k / 16][blocks_m][4];
+    TENON_UNROLL
+    for (int k = 0; k < tile_k; k += 16) {
+      TENON_UNROLL
+      for (int i = 0; i < blocks_m; ++i) {
+        const int row = m_offset + 64 * i + 16 * (warp() % 4) + lane() % 16;
+        ptx::ldmatrix_x4::load(a[k / 16][i], tile + a_tile::run_at(row, k / 8 + lane() / 16));
+      }
+    }
+    const uint64_t w = b_tile::descriptor(tile_of_b(shared, at.stage));
+    TENON_UNROLL
+    for (int k = 0; k < tile_k; k += 16) {
+      TENON_UNROLL
+      for (int i = 0; i < blocks_m; ++i) {
+        on_way[k / 16].apply(prologue, a[k / 16][i]);
+        ptx::wgmma_group::pin(a[k / 16][i]);
+      }
       ptx::wgmma_group::fence();
       TENON_UNROLL
-      for (int k = 0; k < tile_k; k += mma::k) {
-        TENON_UNROLL
-        for (int i = 0; i < blocks_m; ++i)
-          mma::multiply(reinterpret_cast<float(&)[sums]>(sum[i * sums]),
-                        ptx::wgmma_tile<a_tile::span>::advance(a, a_tile::offset(64 * i, k)),
-                        ptx::wgmma_tile<b_tile::span>::advance(w, b_tile::offset(0, k)),
-                        k > 0 || step > part.first);
-      }
+      for (int i = 0; i < blocks_m; ++i)
+        mma_registers::multiply(sums_of(sum, i), a[k / 16][i],
+                                ptx::wgmma_tile<b_tile::span>::advance(w, b_tile::offset(0, k)),
+                                k > 0 || step > part.first);
       ptx::wgmma_group::commit();
-      ptx::wgmma_group::wait<1>();
-      if (step > part.first)
-        release(bar, before);
-      before = at.stage;
-      at.next();
     }
+    ptx::wgmma_group::wait<0>();
+    release(bar, at.stage);
+    at.next();
   }
 
   // The epilogue goes in batches of `batch` times 32 columns of the 8 rows that a warp's lanes hold
@@ -411,16 +488,22 @@ private:
   }
 };
 
-template <class Config, class X, class W, class Outs, class Ins, class Body>
-contract_wgmma_sm90_kernel<Config, conv_problem<Config, X>, W, Outs, Ins, Body>
-conv_wgmma_sm90(Config cfg, X x, W w, Outs outs, Ins ins, Body body, split_scratch scratch = {}) {
-  return {{cfg, x}, w, outs, ins, body, scratch};
+template <class Config, class X, class W, class Outs, class Ins, class Body,
+          class Prologue = no_prologue, class PrologueIns = arguments<>>
+contract_wgmma_sm90_kernel<Config, conv_problem<Config, X>, W, Outs, Ins, Body, Prologue,
+                           PrologueIns>
+conv_wgmma_sm90(Config cfg, X x, W w, Outs outs, Ins ins, Body body, split_scratch scratch = {},
+                Prologue prologue = {}, PrologueIns prologue_ins = {}) {
+  return {{cfg, x}, w, outs, ins, body, scratch, prologue, prologue_ins};
 }
 
-template <class Config, class X, class B, class Outs, class Ins, class Body>
-contract_wgmma_sm90_kernel<Config, matmul_problem<Config, X>, B, Outs, Ins, Body>
-matmul_wgmma_sm90(Config cfg, X x, B b, Outs outs, Ins ins, Body body, split_scratch scratch = {}) {
-  return {{cfg, x}, b, outs, ins, body, scratch};
+template <class Config, class X, class B, class Outs, class Ins, class Body,
+          class Prologue = no_prologue, class PrologueIns = arguments<>>
+contract_wgmma_sm90_kernel<Config, matmul_problem<Config, X>, B, Outs, Ins, Body, Prologue,
+                           PrologueIns>
+matmul_wgmma_sm90(Config cfg, X x, B b, Outs outs, Ins ins, Body body, split_scratch scratch = {},
+                  Prologue prologue = {}, PrologueIns prologue_ins = {}) {
+  return {{cfg, x}, b, outs, ins, body, scratch, prologue, prologue_ins};
 }
 
 } // namespace cuda

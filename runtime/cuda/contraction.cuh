@@ -73,6 +73,15 @@ template <class Config> TENON_DEVICE bool starts_aligned(const void *p) {
     return is_aligned<16>(p);
 }
 
+/// Whether Config says `on_fragments`: every element of A is one of x, so that a prologue may be
+/// applied wherever A is on its way (fragment_prologue.cuh).
+template <class Config, class = void> struct promises_fragments {
+  static constexpr bool value = false;
+};
+template <class Config> struct promises_fragments<Config, decltype(void(Config::on_fragments))> {
+  static constexpr bool value = Config::on_fragments;
+};
+
 /// Applies a K-indexed prologue to one element.
 template <class T, class Prologue, class Ins>
 TENON_DEVICE T apply_prologue(const Prologue &prologue, const Ins &ins, T x, int channel) {
@@ -170,6 +179,7 @@ template <class Config, class T, class S> struct conv_problem<Config, view<T, S>
   TENON_FN int columns() const { return int(index_t(cfg.filters)); }
   TENON_FN int depth() const { return int(cfg.kernel_h * cfg.kernel_w * cfg.channels); }
   TENON_FN int slices() const { return int(index_t(cfg.groups)); }
+  static constexpr bool on_fragments = detail::promises_fragments<Config>::value;
   /// Where the packed weights of a slice begin; tile_n is 1 for rows along K.
   TENON_DEVICE index_t weight_offset(int slice, int tile_n) const {
     return index_t(slice) * ceil_div(columns(), tile_n) * tile_n * depth();
@@ -224,6 +234,8 @@ template <class Config, class T, class S> struct conv_problem<Config, view<T, S>
   TENON_DEVICE int channel(const column &c, int slice) const {
     return slice * int(index_t(cfg.channels)) + c.channel;
   }
+  /// How many elements an operand of a prologue has.
+  TENON_FN int prologue_channels() const { return int(cfg.groups * cfg.channels); }
   /// The output point (n, k, oh, ow) of row m and column n.
   TENON_DEVICE void point(int slice, int m, int n, int (&at)[4]) const {
     const int w = int(index_t(cfg.out_w)), h = int(index_t(cfg.out_h));
@@ -247,6 +259,7 @@ template <class Config, class T, class S> struct matmul_problem<Config, view<T, 
   TENON_FN int columns() const { return int(index_t(cfg.n)); }
   TENON_FN int depth() const { return int(index_t(cfg.k)); }
   TENON_FN int slices() const { return int(cfg.batch0 * cfg.batch1); }
+  static constexpr bool on_fragments = detail::promises_fragments<Config>::value;
   TENON_DEVICE index_t weight_offset(int slice, int) const {
     int at[rank];
     slice_point(slice, at);
@@ -291,6 +304,7 @@ template <class Config, class T, class S> struct matmul_problem<Config, view<T, 
     return r.origin + c.k * index_t(x.strides.template get<3>());
   }
   TENON_DEVICE int channel(const column &c, int) const { return c.k; }
+  TENON_FN int prologue_channels() const { return depth(); }
   TENON_DEVICE void point(int slice, int m, int n, int (&at)[rank]) const {
     slice_point(slice, at);
     at[2] = m;

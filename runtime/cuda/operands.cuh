@@ -261,7 +261,8 @@ enum class operand_part { all, fixed, moving };
 /// Runs of all operands of a pack: fetched together, converted where they are used.
 template <int V, class Views> struct operand_runs;
 template <int V> struct operand_runs<V, arguments<>> {
-  template <int Along, operand_part Part = operand_part::all, class Index, int Rank>
+  template <int Along, operand_part Part = operand_part::all, bool Whole = false, class Index,
+            int Rank>
   TENON_DEVICE void load(arguments<>, const Index (&)[Rank], int) {}
   template <int Along> TENON_DEVICE void take_fixed(const operand_runs &) {}
   template <class Body, class... Got>
@@ -273,14 +274,15 @@ template <int V, class View, class... Rest> struct operand_runs<V, arguments<Vie
   fetched_run<V, View> head;
   operand_runs<V, arguments<Rest...>> tail;
 
-  /// Runs of the operands in Part; the others stay what they were.
-  template <int Along, operand_part Part = operand_part::all, class Index, int Rank>
+  /// Runs of the operands in Part; the others stay what they were. Whole: as for fetch_run.
+  template <int Along, operand_part Part = operand_part::all, bool Whole = false, class Index,
+            int Rank>
   TENON_DEVICE void load(const arguments<View, Rest...> &views, const Index (&at)[Rank],
                          int count) {
     if constexpr (Part == operand_part::all ||
                   (Part == operand_part::fixed) == detail::is_fixed_beside<Along, View>)
-      head.template fetch<Along, false>(views.head, at, count);
-    tail.template load<Along, Part>(views.tail, at, count);
+      head.template fetch<Along, Whole>(views.head, at, count);
+    tail.template load<Along, Part, Whole>(views.tail, at, count);
   }
   template <int Along> TENON_DEVICE void take_fixed(const operand_runs &from) {
     if constexpr (detail::is_fixed_beside<Along, View>)

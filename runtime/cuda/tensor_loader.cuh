@@ -54,6 +54,12 @@ template <class T, int Rows, int Columns, bool KMajor> struct operand_tile {
   TENON_FN static constexpr int offset(int row, int k) {
     return KMajor ? row * span + k * int(sizeof(T)) : row / block * Columns * span + k * span;
   }
+  /// Bytes from the tile's start to 16-byte run `run` of a row, K-major.
+  TENON_FN static constexpr int run_at(int row, int run) {
+    static_assert(KMajor, "runs lie along k");
+    constexpr int runs = span / 16;
+    return row * span + (run ^ (row * runs / 8 % runs)) * 16;
+  }
 };
 
 /// A view over (b0, b1, row, k), or with row and k exchanged, as boxes of Rows x Columns. Batches

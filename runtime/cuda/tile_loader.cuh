@@ -191,8 +191,8 @@ private:
   TENON_DEVICE static int first_k(int kt) { return kt * Layout::columns + my_run() * run; }
 
   const Problem &problem_;
-  const Prologue &prologue_;
-  const PrologueIns &prologue_ins_;
+  Prologue prologue_;
+  PrologueIns prologue_ins_;
   int slice_;
   bool whole_;
   unsigned valid_ = 0; // bit run * pass + element
@@ -319,8 +319,8 @@ TENON_DEVICE void prefetch_weights(const BLoader &b, const block_part &part, Til
   }
 }
 
-/// The loop over K: tiles pass through Stages buffers. multiply(stage) consumes one; tile_of_a and
-/// tile_of_b give a stage's memory. prefetch_weights() has run.
+/// The loop over K: tiles pass through Stages buffers. multiply(stage, kt) consumes one; tile_of_a
+/// and tile_of_b give a stage's memory. prefetch_weights() has run.
 template <int Stages, class ALoader, class BLoader, class TileOfA, class TileOfB, class Multiply>
 TENON_DEVICE void pipeline(ALoader &a, BLoader &b, const block_part &part, TileOfA tile_of_a,
                            TileOfB tile_of_b, Multiply multiply) {
@@ -356,7 +356,7 @@ TENON_DEVICE void pipeline(ALoader &a, BLoader &b, const block_part &part, TileO
       a.fetch(kt + 1);
       b.fetch(kt + 1);
     }
-    multiply(stage);
+    multiply(stage, kt);
     if (kt + 1 < part.end) {
       a.put(tile_of_a(next), kt + 1);
       b.put(tile_of_b(next), kt + 1);

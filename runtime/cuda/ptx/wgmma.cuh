@@ -48,6 +48,16 @@ struct wgmma_group {
     (void)values;
 #endif
   }
+  /// Fragments of A: they are there before what follows, the fence.
+  template <int Count> TENON_DEVICE static void pin(unsigned (&values)[Count]) {
+#if defined(__CUDA_ARCH__)
+    TENON_UNROLL
+    for (int i = 0; i < Count; ++i)
+      asm volatile("" : "+r"(values[i])::"memory");
+#else
+    (void)values;
+#endif
+  }
 };
 
 /// A swizzled tile in shared memory as descriptors name it.

@@ -154,20 +154,39 @@ private:
   buffer<int> counters_;
 };
 
-/// Convolution with bias, relu and residual, NHWC; T is what activations are stored as.
-template <class Kernels, class T, class Schedule, index_t C, index_t F, index_t K, index_t G = 1>
+/// A convolution without padding that says so.
+template <class Case> struct unpadded_case : Case {
+  using Case::Case;
+  static constexpr bool on_fragments = true;
+};
+
+template <class T> double rounded(double x) {
+  T stored;
+  store_element(&stored, tenon::compute_t<T>(x));
+  return double(load_element(&stored));
+}
+
+/// Convolution with bias, relu and residual, NHWC; T is what activations are stored as. With
+/// Prologue x is relu(x * scale + shift), rounded to what is multiplied.
+template <class Kernels, class T, class Schedule, index_t C, index_t F, index_t K, index_t G = 1,
+          bool Prologue = false>
 void conv(index_t n, index_t h, index_t w, index_t stride, index_t dilation, index_t pad,
           index_t skew = 0) {
-  const conv_case<Schedule, C, F, K, G> cfg(n, h, w, stride, dilation, pad);
+  using plain_case = conv_case<Schedule, C, F, K, G>;
+  const std::conditional_t<Prologue && K == 1, unpadded_case<plain_case>, plain_case> cfg(
+      n, h, w, stride, dilation, pad);
   const index_t oh = cfg.out_h, ow = cfg.out_w, xc = C * G, yc = F * G;
-  name_case("%s conv n%ld %ldx%ld c%ld f%ld k%ld g%ld s%ld d%ld p%ld skew %ld splits %d",
+  name_case("%s conv n%ld %ldx%ld c%ld f%ld k%ld g%ld s%ld d%ld p%ld skew %ld splits %d%s",
             Kernels::name, long(n), long(h), long(w), long(C), long(F), long(K), long(G),
-            long(stride), long(dilation), long(pad), long(skew), Schedule::splits);
+            long(stride), long(dilation), long(pad), long(skew), Schedule::splits,
+            Prologue ? " prologue" : "");
   buffer<T> x(n * h * w * xc, skew);
   buffer<typename Kernels::weight> weights(Kernels::packing::size(cfg));
-  buffer<float> bias(yc, skew);
+  buffer<float> bias(yc, skew), scale(xc), shift(xc);
   buffer<T> residual(n * oh * ow * yc), y(n * oh * ow * yc, skew);
   x.fill_random();
+  scale.fill_random();
+  shift.fill_random();
   bias.fill_random();
   residual.fill_random();
   for (index_t i = 0; i < weights.size(); ++i)
@@ -181,7 +200,11 @@ void conv(index_t n, index_t h, index_t w, index_t stride, index_t dilation, ind
   auto want = convolve(
       cfg,
       [&](index_t b, index_t c, index_t iy, index_t ix) {
-        return double(x.get(((b * h + iy) * w + ix) * xc + c));
+        const double given = double(x.get(((b * h + iy) * w + ix) * xc + c));
+        if (!Prologue)
+          return given;
+        const double s = given * double(scale.get(c)) + double(shift.get(c));
+        return rounded<typename Kernels::weight>(s > 0 ? s : 0);
       },
       [&](index_t k, index_t c, index_t ky, index_t kx) {
         return double(weights.get(Kernels::packing::at(cfg, k, c, ky, kx)));
@@ -196,13 +219,23 @@ void conv(index_t n, index_t h, index_t w, index_t stride, index_t dilation, ind
   const index_t tiles = G * ((n * oh * ow + Schedule::tile_m - 1) / Schedule::tile_m) *
                         ((F + Schedule::tile_n - 1) / Schedule::tile_n);
   split_buffers splits(tiles, Schedule::splits, Schedule::tile_m, Schedule::tile_n);
-  const auto kernel =
-      Kernels::conv(cfg, make_view<const T>(x.device(), four(h * w * xc, {}, w * xc, {})),
-                    Kernels::packing::template view<typename Kernels::weight>(weights.device()),
-                    pack(make_view(y.device(), y_strides)),
-                    pack(make_view<const float>(bias.device(), extents<0, 1, 0, 0>{}),
-                         make_view<const T>(residual.device(), y_strides)),
-                    bias_relu_add{}, splits.scratch());
+  const auto make = [&](auto... prologue) {
+    return Kernels::conv(
+        cfg, make_view<const T>(x.device(), four(h * w * xc, {}, w * xc, {})),
+        Kernels::packing::template view<typename Kernels::weight>(weights.device()),
+        pack(make_view(y.device(), y_strides)),
+        pack(make_view<const float>(bias.device(), extents<0, 1, 0, 0>{}),
+             make_view<const T>(residual.device(), y_strides)),
+        bias_relu_add{}, splits.scratch(), prologue...);
+  };
+  const auto kernel = [&] {
+    if constexpr (Prologue)
+      return make(scale_shift_relu{},
+                  pack(make_view<const float>(scale.device(), extents<1>{}),
+                       make_view<const float>(shift.device(), extents<1>{})));
+    else
+      return make();
+  }();
   launch(kernel);
   expect_close(y, want, Kernels::template tolerance<T>());
   if (Schedule::splits > 1) {

@@ -47,6 +47,10 @@ int main() {
   conv<mma_rows, f16, narrow, 20, 10, 3, 3>(1, 6, 5, 1, 1, 1, 1);
   conv<mma_rows, f16, split<2>, 40, 72, 1, 2>(1, 5, 9, 1, 1, 0);
   conv_prologue<mma, f16, small, 6>();
+  conv<mma, f16, small, 64, 32, 1, 1, true>(1, 8, 9, 1, 1, 0);
+  conv<mma, f16, square, 200, 70, 1, 1, true>(2, 9, 10, 1, 1, 0);
+  conv<mma, f16, small, 72, 40, 1, 3, true>(1, 11, 13, 2, 1, 0);
+  conv<mma, f16, square, 6, 40, 1, 1, true>(1, 5, 6, 1, 1, 0);
   conv_prologue<mma, float, square, 16>();
   matmul<mma, f16, small, 24, false>(3, 10, 37, false);
   matmul<mma, f16, small, 24, false>(1, 33, 40, false);

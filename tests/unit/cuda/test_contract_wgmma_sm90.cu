@@ -51,6 +51,16 @@ int main() {
   conv<f16_wgmma, f16, split<3>, 64, 72, 3>(1, 10, 10, 1, 1, 1);
   conv<f16_wgmma, f16, split_shared<4>, 32, 40, 3>(3, 7, 7, 1, 1, 1);
   conv<f16_wgmma, f16, split_turns<2>, 32, 70, 3>(2, 9, 9, 1, 1, 1);
+  conv<f16_wgmma, f16, small, 64, 32, 1, 1, true>(1, 8, 9, 1, 1, 0);
+  conv<f16_wgmma, f16, shared, 200, 70, 1, 1, true>(2, 9, 10, 1, 1, 0);
+  conv<f16_wgmma, f16, thin, 72, 40, 1, 1, true>(1, 11, 13, 2, 1, 0);
+  conv<f16_wgmma, f16, thinnest, 40, 33, 1, 1, true>(3, 5, 6, 1, 1, 0);
+  conv<f16_wgmma, f16, small, 64, 20, 1, 3, true>(1, 7, 6, 1, 1, 0);
+  conv<f16_wgmma, f16, turns, 136, 200, 1, 1, true>(1, 13, 13, 1, 1, 0);
+  conv<f16_wgmma, f16, wide, 72, 264, 1, 1, true>(1, 13, 11, 1, 1, 0);
+  conv<bf16_wgmma, bf16, tall, 96, 64, 1, 1, true>(1, 15, 14, 1, 1, 0);
+  conv<f16_wgmma, f16, split_shared<4>, 328, 40, 1, 1, true>(3, 7, 7, 1, 1, 0);
+  conv<f16_wgmma, f16, split_turns<2>, 136, 70, 1, 1, true>(2, 9, 9, 1, 1, 0);
   matmul<f16_wgmma, f16, small, 72, true>(2, 70, 40, false);
   matmul<f16_wgmma, f16, small, 72, false>(2, 33, 40, false);
   matmul<f16_wgmma, f16, turns, 200, false>(1, 150, 136, false);

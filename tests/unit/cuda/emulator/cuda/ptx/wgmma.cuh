@@ -25,6 +25,7 @@ struct wgmma_group {
     }
   }
   template <int Count> static void pin(float (&)[Count]) {}
+  template <int Count> static void pin(unsigned (&)[Count]) {}
 };
 
 template <int Span> struct wgmma_tile {
@@ -89,6 +90,40 @@ template <class T, int N, bool ATransposed = false, bool BTransposed = false> st
           }
           sums[4 * j + e] = sum[0];
           sums[4 * j + 2 + e] = sum[1];
+        }
+    });
+  }
+};
+
+/// The fragments are taken when the multiplication is started, from the four lanes of a row.
+template <class T, int N, bool BTransposed = false> struct wgmma_registers {
+  static constexpr int m = 64, n = N, k = 16;
+  static void multiply(float (&d)[N / 2], const unsigned (&a)[4], uint64_t b, bool accumulate) {
+    const emulated_wgmma_operand<T, BTransposed> right{b};
+    const int l = thread() % 32;
+    float *sums = d;
+    struct rows {
+      float at[2][16];
+    } x;
+    const unsigned *mine = a;
+    emulator::machine::instance().exchange(mine, [&](auto slot) {
+      for (int q = 0; q < 4; ++q) {
+        const unsigned *fragment = slot(l / 4 * 4 + q);
+        for (int i = 0; i < 4; ++i) {
+          T two[2];
+          memcpy(two, &fragment[i], sizeof(two));
+          for (int e = 0; e < 2; ++e)
+            x.at[i % 2][8 * (i / 2) + 2 * q + e] = load_element(&two[e]);
+        }
+      }
+    });
+    emulator::machine::instance().current().open_products.push_back([=] {
+      for (int j = 0; j < N / 8; ++j)
+        for (int e = 0; e < 4; ++e) {
+          float sum = accumulate ? sums[4 * j + e] : 0;
+          for (int i = 0; i < k; ++i)
+            sum += x.at[e / 2][i] * right.at(8 * j + 2 * (l % 4) + e % 2, i);
+          sums[4 * j + e] = sum;
         }
     });
   }
