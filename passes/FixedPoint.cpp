@@ -1,8 +1,6 @@
 // Implements the choice of multipliers and shifts.
 #include "passes/FixedPoint.h"
 
-#include "llvm/Support/MathExtras.h"
-
 #include <algorithm>
 #include <cmath>
 
@@ -54,28 +52,6 @@ llvm::Optional<FixedPoint> toFixedPoint(llvm::ArrayRef<PerChannel> factors) {
     f.multipliers.push_back(std::move(m));
   }
   return f;
-}
-
-llvm::Optional<HighProduct> toHighProduct(const FixedPoint &f, llvm::ArrayRef<int64_t> bounds) {
-  if (f.multipliers.size() != 1)
-    return llvm::None;
-  HighProduct p;
-  p.before = std::max<int64_t>(0, 33 - *std::min_element(f.shifts.begin(), f.shifts.end()));
-  for (int64_t s : f.shifts)
-    p.after.push_back(std::min<int64_t>(s + p.before - 32, 31));
-  const size_t channels = std::max({bounds.size(), f.multipliers[0].size(), f.shifts.size()});
-  for (size_t c = 0; c < channels; ++c) {
-    const int64_t bound = bounds.size() == 1 ? bounds[0] : bounds[c], m = f.multiplier(0, c);
-    const int64_t shift = f.shift(c);
-    if (shift + p.before - 32 > 31 || bound > (int64_t(0x7fffffff) >> p.before))
-      return llvm::None;
-    // A product lies halfway only if 2^(s − 1) divides it; n has at most log2 of its bound factors
-    // of 2.
-    const int64_t twos = m == 0 ? 0 : int64_t(llvm::countTrailingZeros(uint64_t(m)));
-    if (m != 0 && bound != 0 && int64_t(llvm::Log2_64(uint64_t(bound))) + twos >= shift - 1)
-      return llvm::None;
-  }
-  return p;
 }
 
 } // namespace tenon

@@ -29,15 +29,4 @@ inline constexpr int kLeastMultiplierBits = 26;
 /// None when a factor is out of the range of 32-bit multipliers.
 llvm::Optional<FixedPoint> toFixedPoint(llvm::ArrayRef<PerChannel> factors);
 
-/// Rescaling one 32-bit sum with 32-bit operations:
-///   round_shift(n · m, s) = (mul_high(n · 2^before, m) + 2^(after − 1)) >> after
-/// where after = s + before − 32, if no product can lie halfway between two results and nothing
-/// overflows for |n| ≤ bound.
-struct HighProduct {
-  int64_t before = 0;
-  std::vector<int64_t> after; // one number, or one per channel
-};
-/// `bounds`: one number, or one per channel.
-llvm::Optional<HighProduct> toHighProduct(const FixedPoint &f, llvm::ArrayRef<int64_t> bounds);
-
 } // namespace tenon

@@ -27,13 +27,6 @@
 namespace tenon {
 namespace {
 
-/// The largest magnitude of values of an integer tensor, less `zero`.
-int64_t magnitude(Element e, int64_t zero) {
-  const int64_t low = isSignedInt(e) ? -(int64_t(1) << (bitWidth(e) - 1)) : 0;
-  const int64_t high = low + (int64_t(1) << bitWidth(e)) - 1;
-  return std::max(std::abs(low - zero), std::abs(high - zero));
-}
-
 int64_t wholeAt(const PerChannel &v, size_t c) { return int64_t(at(v, c)); }
 
 /// Weights as small as they can be written: 8 bits, without a zero point where the values allow it.
@@ -87,23 +80,30 @@ Value *buildContraction(Builder &b, Operation &op, const IntegerContraction &c) 
   return b.value(op.kind(), operands, op.attributes());
 }
 
-/// Bounds of an integer contraction's sums, per output channel; empty where weights are unknown.
-std::vector<int64_t> boundsOf(Operation &op, const IntegerContraction &c) {
+/// The values of an integer tensor, or of `count` of them less `zero` in a sum.
+Range rangeOf(Element e, int64_t zero = 0, int64_t count = 1) {
+  const int64_t low = isSignedInt(e) ? -(int64_t(1) << (bitWidth(e) - 1)) : 0;
+  const int64_t high = low + (int64_t(1) << bitWidth(e)) - 1;
+  return {(low - zero) * count, (high - zero) * count};
+}
+
+/// Of an integer contraction's sums, per output channel; empty where weights are unknown.
+ChannelRanges rangesOf(Operation &op, const IntegerContraction &c) {
   Literal l = constantValue(c.w.q);
   if (!l)
     return {};
   const bool matrix = op.is(Op::MatMul);
   const int64_t rank = l->rank();
   const int64_t axis = !matrix ? 0 : op.boolAttr("trans_b") ? rank - 2 : rank - 1;
-  std::vector<int64_t> sums(static_cast<size_t>(l->shape()[size_t(axis)]), 0);
+  ChannelRanges ranges(static_cast<size_t>(l->shape()[size_t(axis)]));
+  const Range x = rangeOf(c.x.q->type().element(), wholeAt(c.x.zero, 0));
   for (int64_t i = 0; i < l->size(); ++i) {
     const auto k = size_t(coordinate(l->shape(), axis, i));
-    sums[k] += std::abs(l->intAt(i) - wholeAt(c.w.zero, k));
+    const int64_t w = l->intAt(i) - wholeAt(c.w.zero, k);
+    ranges[k].low += std::min(w * x.low, w * x.high);
+    ranges[k].high += std::max(w * x.low, w * x.high);
   }
-  const int64_t most = magnitude(c.x.q->type().element(), wholeAt(c.x.zero, 0));
-  for (int64_t &s : sums)
-    s *= most;
-  return sums;
+  return ranges;
 }
 
 /// Sums of 8-bit integers over windows: a reduction where one window covers everything, else a
@@ -151,16 +151,16 @@ Value *buildSum(Builder &b, Operation &op) {
   return b.reduce(Op::Add, b.cast(x.q, Element::I32), op.intsAttr("axes"), 0);
 }
 
-std::vector<int64_t> boundsOf(const IntegerTerm &t) {
+ChannelRanges rangesOf(const IntegerTerm &t) {
   std::string why;
   if (!t.isSum())
-    return {magnitude(t.tensor->type().element(), 0)};
+    return {rangeOf(t.tensor->type().element())};
   Operation &op = *t.tensor->def();
   if (op.isAny(Op::Conv, Op::MatMul))
-    return boundsOf(op, *matchIntegerContraction(op, why));
+    return rangesOf(op, *matchIntegerContraction(op, why));
   Dequantized x;
   const int64_t count = *matchIntegerReduction(op, x, why);
-  return {magnitude(x.q->type().element(), 0) * count};
+  return {rangeOf(x.q->type().element(), 0, count)};
 }
 
 /// Whether a sum only hands on a tensor of the result's own type.
@@ -182,9 +182,10 @@ bool rescalePattern(Operation &op, Rewriter &rw) {
   if (!q)
     return false;
   const Type result = op.result()->type();
-  auto plan = planRescale(
-      *q, result.element(),
-      q->sum.terms.size() == 1 ? boundsOf(q->sum.terms[0]) : std::vector<int64_t>(), why);
+  std::vector<ChannelRanges> ranges;
+  for (const IntegerTerm &t : q->sum.terms)
+    ranges.push_back(rangesOf(t));
+  auto plan = planRescale(*q, result.element(), ranges, why);
   if (!plan)
     return false;
   for (const IntegerTerm &t : q->sum.terms) // what cannot be written in 8 bits stays
@@ -210,8 +211,12 @@ bool rescalePattern(Operation &op, Rewriter &rw) {
   b.location = op.loc();
   for (const std::string &node : q->sum.nodes)
     mergeLocation(b.location, {node});
-  const bool high32 = plan->high32 && rw.context().fire("integer-arithmetic.mul-high", op);
-  Value *y = buildRescale(b, *q, *plan, high32, tensors, result);
+  RescaleForm form = RescaleForm::Wide;
+  if (plan->highProducts && rw.context().fire("integer-arithmetic.mul-high", op))
+    form = RescaleForm::High;
+  else if (plan->shortProducts && rw.context().fire("integer-arithmetic.short-products", op))
+    form = RescaleForm::Short;
+  Value *y = buildRescale(b, *q, *plan, form, tensors, result);
   if (!y)
     return false;
   rw.replace(op, y);

@@ -1,9 +1,9 @@
 // Implements the maps that rescale sums of integers.
 //
-//   i64 form, any number of terms            32-bit form, where no product is a tie
-//     %s = Σ cast(%n − zero) * multiplier      %h = mul_high (%n + bias) << before, multiplier
-//     %r = round_shift %s + addend, shift      %r = (%h + 2^(after − 1)) >> after
-//     clamp(%r + zero point, low, high)        clamp(%r + zero point, low, high)
+//   Wide (i64) and Short (i32)                High (i32)
+//     %s = Σ cast(%n − zero) * multiplier       %h = Σ mul_high (%n + bias) << before, multiplier
+//     %r = round_shift %s + addend, shift       %r = (%h + half) >> after
+//     clamp(%r + zero point, low, high)         clamp(%r + zero point, low, high)
 #include "passes/Rescale.h"
 
 #include <algorithm>
@@ -97,7 +97,7 @@ std::vector<int64_t> negated(const PerChannel &zero) {
   return eachChannel<int64_t>(zero.size(), [&](size_t c) { return -int64_t(zero[c]); });
 }
 
-/// What comes before the factor: −zero, plus the bias where there is one.
+/// What comes before the factor: −zero, plus the bias where there is one. It has one term then.
 std::vector<int64_t> offsetOf(const IntegerTerm &t, const RescalePlan &plan) {
   std::vector<int64_t> offset = negated(t.zero);
   if (plan.bias.empty())
@@ -107,10 +107,18 @@ std::vector<int64_t> offsetOf(const IntegerTerm &t, const RescalePlan &plan) {
   });
 }
 
+ChannelRanges shifted(const ChannelRanges &ranges, llvm::ArrayRef<int64_t> offset) {
+  return eachChannel<Range>(std::max(ranges.size(), offset.size()), [&](size_t c) {
+    const Range &r = ranges[ranges.size() == 1 ? 0 : c];
+    const int64_t by = offset[offset.size() == 1 ? 0 : c];
+    return Range{r.low + by, r.high + by};
+  });
+}
+
 } // namespace
 
 llvm::Optional<RescalePlan> planRescale(const QuantizedSum &q, Element to,
-                                        llvm::ArrayRef<int64_t> bounds, std::string &why) {
+                                        llvm::ArrayRef<ChannelRanges> ranges, std::string &why) {
   const IntegerSum &s = q.sum;
   std::vector<PerChannel> factors;
   for (const IntegerTerm &t : s.terms) {
@@ -148,48 +156,51 @@ llvm::Optional<RescalePlan> planRescale(const QuantizedSum &q, Element to,
   };
   std::tie(plan.low, plan.high) = std::make_pair(step(s.low), step(s.high));
 
-  if (s.terms.size() == 1 && plan.addend.empty() && !bounds.empty()) {
-    const std::vector<int64_t> offset = offsetOf(s.terms[0], plan);
-    plan.high32 = toHighProduct(
-        plan.fixed, eachChannel<int64_t>(std::max(bounds.size(), offset.size()), [&](size_t c) {
-          return bounds[bounds.size() == 1 ? 0 : c] + std::abs(offset[offset.size() == 1 ? 0 : c]);
-        }));
+  if (llvm::all_of(ranges, [](const ChannelRanges &r) { return !r.empty(); })) {
+    ScaledSum sum{plan.fixed, {}, plan.addend, plan.low - q.zero, plan.high - q.zero};
+    for (size_t t = 0; t < s.terms.size(); ++t)
+      sum.terms.push_back(shifted(ranges[t], offsetOf(s.terms[t], plan)));
+    plan.highProducts = toHighProducts(sum);
+    plan.shortProducts = toShortProducts(sum);
   }
   return plan;
 }
 
-Value *buildRescale(Builder &b, const QuantizedSum &q, const RescalePlan &plan, bool high32,
+Value *buildRescale(Builder &b, const QuantizedSum &q, const RescalePlan &plan, RescaleForm form,
                     llvm::ArrayRef<Value *> tensors, Type result) {
   const IntegerSum &s = q.sum;
-  const Element e = high32 ? Element::I32 : Element::I64;
+  const bool high = form == RescaleForm::High, brief = form == RescaleForm::Short;
+  const Element e = form == RescaleForm::Wide ? Element::I64 : Element::I32;
+  const FixedPoint &fixed = brief ? plan.shortProducts->fixed : plan.fixed;
+  const std::vector<int64_t> &addend = brief ? plan.shortProducts->addend : plan.addend;
+  const std::vector<int64_t> &shifts = high ? plan.highProducts->after : fixed.shifts;
   std::vector<std::vector<int64_t>> offsets;
   for (const IntegerTerm &t : s.terms)
     offsets.push_back(offsetOf(t, plan));
   // Half a step, and the zero point as long as the sum keeps to 31 bits.
   int64_t zero = q.zero;
   std::vector<int64_t> halves;
-  if (high32) {
-    const std::vector<int64_t> &after = plan.high32->after;
-    const int64_t most = *std::max_element(after.begin(), after.end());
+  if (high) {
+    const int64_t most = *std::max_element(shifts.begin(), shifts.end());
     const int64_t inside = std::abs(zero) < (int64_t(1) << 28 >> most) ? zero : 0;
-    for (int64_t a : after)
-      halves.push_back((int64_t(1) << (a - 1)) + inside * (int64_t(1) << a));
+    const std::vector<int64_t> &half = plan.highProducts->half;
+    halves = eachChannel<int64_t>(std::max(half.size(), shifts.size()), [&](size_t c) {
+      return half[half.size() == 1 ? 0 : c] +
+             inside * (int64_t(1) << shifts[shifts.size() == 1 ? 0 : c]);
+    });
     zero -= inside;
   }
   Operands in(b, s.axis);
   for (size_t t = 0; t < tensors.size(); ++t) {
     in.tensor(tensors[t], s.terms[t].map);
     in.list(offsets[t], Element::I32);
-    in.list(plan.fixed.multipliers[t], Element::I32);
+    in.list(fixed.multipliers[t], Element::I32);
   }
-  if (!plan.addend.empty())
-    in.list(plan.addend, Element::I64);
-  if (high32) {
+  if (high)
     in.list(halves, Element::I32);
-    in.list(plan.high32->after, Element::I32);
-  } else {
-    in.list(plan.fixed.shifts, Element::I32);
-  }
+  else if (!addend.empty())
+    in.list(addend, e);
+  in.list(shifts, Element::I32);
 
   llvm::SmallVector<Dim, 6> space(result.shape().begin(), result.shape().end());
   Operation *map =
@@ -199,22 +210,16 @@ Value *buildRescale(Builder &b, const QuantizedSum &q, const RescalePlan &plan, 
         Value *sum = nullptr;
         for (size_t t = 0; t < tensors.size(); ++t) {
           Value *n = args.plus(args.cast(args.tensor(), Element::I32), offsets[t]);
-          if (high32 && plan.high32->before)
-            n = body.scalar(Op::ShiftLeft, {n, constant(plan.high32->before)});
-          Value *m = args.cast(args.list(plan.fixed.multipliers[t], Element::I32), e);
-          Value *product = high32 ? body.scalar(Op::MulHigh, {n, m})
-                                  : body.scalar(Op::Mul, {args.cast(n, e), m});
+          if (high && plan.highProducts->before)
+            n = body.scalar(Op::ShiftLeft, {n, constant(plan.highProducts->before)});
+          Value *m = args.cast(args.list(fixed.multipliers[t], Element::I32), e);
+          Value *product =
+              high ? body.scalar(Op::MulHigh, {n, m}) : body.scalar(Op::Mul, {args.cast(n, e), m});
           sum = sum ? body.scalar(Op::Add, {sum, product}) : product;
         }
-        Value *rounded = nullptr;
-        if (high32) {
-          sum = body.scalar(Op::Add, {sum, args.list(halves, e)});
-          rounded = body.scalar(Op::ShiftRight, {sum, args.list(plan.high32->after, e)});
-        } else {
-          sum = args.plus(sum, plan.addend);
-          rounded = body.scalar(Op::RoundShift,
-                                {sum, args.cast(args.list(plan.fixed.shifts, Element::I32), e)});
-        }
+        sum = args.plus(sum, high ? halves : addend);
+        Value *count = args.cast(args.list(shifts, Element::I32), e);
+        Value *rounded = body.scalar(high ? Op::ShiftRight : Op::RoundShift, {sum, count});
         rounded = args.plus(rounded, {zero});
         Value *clamped = body.scalar(Op::Clamp, {rounded, constant(plan.low), constant(plan.high)});
         return llvm::SmallVector<Value *, 2>{args.cast(clamped, result.element())};

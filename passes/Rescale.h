@@ -1,7 +1,7 @@
 // Defines how a quantised sum becomes one map of integers.
 #pragma once
 
-#include "passes/FixedPoint.h"
+#include "passes/NarrowRescale.h"
 
 namespace tenon {
 
@@ -16,17 +16,20 @@ struct RescalePlan {
   std::vector<int64_t> addend;
   /// Bounds of the results, which saturation and clamping give.
   int64_t low = 0, high = 0;
-  /// Set where 32 bits suffice.
-  llvm::Optional<HighProduct> high32;
+  /// Set where 32 bits suffice: in general, or because multipliers are short.
+  llvm::Optional<HighProducts> highProducts;
+  llvm::Optional<ShortProducts> shortProducts;
 };
 
-/// `bounds`: of the magnitude of the one term's tensor, one number or one per channel; empty where
-/// unknown. None with the reason when a factor does not fit.
+/// `ranges`: of the terms' tensors, one or one per channel; empty where unknown. None with the
+/// reason when a factor does not fit.
 llvm::Optional<RescalePlan> planRescale(const QuantizedSum &q, Element to,
-                                        llvm::ArrayRef<int64_t> bounds, std::string &why);
+                                        llvm::ArrayRef<ChannelRanges> ranges, std::string &why);
+
+enum class RescaleForm { Wide, High, Short };
 
 /// The map for `plan`. `tensors` are the integer tensors of the terms, in order.
-Value *buildRescale(Builder &b, const QuantizedSum &q, const RescalePlan &plan, bool high32,
+Value *buildRescale(Builder &b, const QuantizedSum &q, const RescalePlan &plan, RescaleForm form,
                     llvm::ArrayRef<Value *> tensors, Type result);
 
 } // namespace tenon

@@ -101,6 +101,15 @@ bool embeds(Element from, Element to) {
           (from == Element::F32 || from == Element::F16 || from == Element::BF16));
 }
 
+/// Whether v is an integer that a clamp keeps among the values of `e`.
+bool isClampedInto(const Value *v, Element e) {
+  if (!v->def() || !v->def()->is(Op::Clamp) || !isInteger(e))
+    return false;
+  auto low = scalarOf(v->def()->operand(1)), high = scalarOf(v->def()->operand(2));
+  return low && high && isInteger(low->element) && low->i <= high->i &&
+         wrapScalar(e, low->i) == low->i && wrapScalar(e, high->i) == high->i;
+}
+
 /// The operation behind operand i when it is of kind k.
 Operation *operandOf(Operation &op, unsigned i, Op k) {
   Operation *def = op.operand(i)->def();
@@ -196,6 +205,8 @@ Value *identity(Operation &op, Builder &b) {
     if (!inner)
       return nullptr;
     const Element from = inner->operand(0)->type().element();
+    if (from == to && isClampedInto(inner->operand(0), inner->result()->type().element()))
+      return inner->operand(0);
     // Wider to float and on to an integer saturates where integer to integer wraps.
     const bool sameRounding =
         isFloat(inner->result()->type().element()) == isFloat(from) || isFloat(to);

@@ -109,7 +109,10 @@ const PassInfo kTable[] = {
     {Pattern, "integer-arithmetic.movement", "dequantize below what only moves elements"},
     {Pattern, "integer-arithmetic.concat", "quantize above concat"},
     {Pattern, "integer-arithmetic.rescale", "sums, contractions and averages in fixed point"},
-    {Pattern, "integer-arithmetic.mul-high", "rescaling in 32 bits, where no result is a tie"},
+    {Pattern, "integer-arithmetic.mul-high",
+     "rescaling in 32 bits, where what they drop decides nothing"},
+    {Pattern, "integer-arithmetic.short-products",
+     "rescaling in 32 bits by multipliers of few bits"},
     {Pattern, "integer-arithmetic.contract", "contractions that floats follow sum integers"},
 
     // ConstantChannels.cpp

@@ -37,10 +37,11 @@ bool hasFunctions(const GroupForm &form) {
       return false;
     if (n.kind != ScalarNode::Function || n.op->isAny(Op::Const, Op::Cast))
       continue;
-    if (n.element != Element::I32 || !n.op->isAny(Op::Add, Op::Sub, Op::Mul, Op::MulHigh, Op::Min,
-                                                  Op::Max, Op::Clamp, Op::ShiftRight))
+    const bool shifts = n.op->isAny(Op::ShiftLeft, Op::ShiftRight, Op::RoundShift);
+    if (n.element != Element::I32 || !(shifts || n.op->isAny(Op::Add, Op::Sub, Op::Mul, Op::MulHigh,
+                                                             Op::Min, Op::Max, Op::Clamp)))
       return false;
-    if (n.op->is(Op::ShiftRight) && !isShiftCount(form, form.body.nodes[n.operands[1]]))
+    if (shifts && !isShiftCount(form, form.body.nodes[n.operands[1]]))
       return false;
   }
   return true;

@@ -3,7 +3,8 @@
 // narrow as they are stored, one instruction each.
 //
 // They have the functions that bodies of integer sums use, and no others: add, sub, mul, mul_high,
-// shift_right by 0 to 31, min, max and clamp of 32-bit integers, casts between integer types.
+// shift_left, shift_right and round_shift by 0 to 31, min, max and clamp of 32-bit integers, casts
+// between integer types.
 #ifndef TENON_RUNTIME_COMMON_QUADS_H
 #define TENON_RUNTIME_COMMON_QUADS_H
 
@@ -144,6 +145,19 @@ TENON_FN quad<int32_t> clamp(quad<int32_t> x, quad<int32_t> lo, quad<int32_t> hi
 }
 template <class L> TENON_FN quad<int32_t> shift_right(quad<int32_t> a, quad<int32_t> count) {
   return {detail::quad_shift(a.v, detail::quad_sub(detail::quad_of(0), count.v))};
+}
+template <class L> TENON_FN quad<int32_t> shift_left(quad<int32_t> a, quad<int32_t> count) {
+  return {detail::quad_shift(a.v, count.v)};
+}
+template <class L> TENON_FN quad<int32_t> round_shift(quad<int32_t> a, quad<int32_t> count) {
+  const quad<int32_t> zero = quads::broadcast(int32_t(0)), one = quads::broadcast(int32_t(1));
+  const quad<int32_t> down = shift_right<L>(a, count), rest = sub<L>(a, shift_left<L>(down, count));
+  // One up from half a step on, or from the next number on where that would leave an odd one even.
+  const quad<int32_t> half = shift_left<L>(one, sub<L>(count, one));
+  const quad<int32_t> even =
+      sub<L>(one, sub<L>(down, shift_left<L>(shift_right<L>(down, one), one)));
+  const quad<int32_t> sum = add<L>(rest, max<L>(sub<L>(half, even), zero));
+  return add<L>(down, {detail::quad_shift_unsigned(sum.v, detail::quad_sub(zero.v, count.v))});
 }
 
 } // namespace tenon

@@ -172,6 +172,22 @@ TENON_FN void copy_run(const int8_t *from, index_t count, int8_t *to) {
     to[i] = from[i];
 #endif
 }
+/// The same for a number known at compile time.
+template <index_t Count> TENON_FN void copy_run(const int8_t *from, int8_t *to) {
+#if defined(__ARM_FEATURE_MVE)
+  if constexpr (Count <= 112) {
+    unroll<int(Count / 16)>(
+        [&](auto i) TENON_LAMBDA { vstrbq_s8(to + 16 * int(i), vldrbq_s8(from + 16 * int(i))); });
+    constexpr index_t rest = Count % 16, whole = Count - rest;
+    if constexpr (rest != 0) {
+      const mve_pred16_t some = vctp8q(uint32_t(rest));
+      vstrbq_p_s8(to + whole, vldrbq_z_s8(from + whole, some), some);
+    }
+    return;
+  }
+#endif
+  copy_run(from, Count, to);
+}
 TENON_FN void fill_run(int8_t value, index_t count, int8_t *to) {
 #if defined(__ARM_FEATURE_MVE)
   for (; count > 0; count -= 16, to += 16)
@@ -225,8 +241,13 @@ TENON_TILE void copy_window(const Cfg &cfg, const X &x, index_t n, index_t ih, i
     if constexpr (runs) {
       const index_t first = iw < 0 ? -iw : 0, last = in_w - iw < kernel_w ? in_w - iw : kernel_w;
       const index_t at[4] = {n, 0, h, iw + first};
+      const int8_t *from = x.data + x.offset(at);
+      if (last - first == kernel_w) {
+        copy_run<row>(from, patch);
+        continue;
+      }
       fill_run(zero, first * channels, patch);
-      copy_run(x.data + x.offset(at), (last - first) * channels, patch + first * channels);
+      copy_run(from, (last - first) * channels, patch + first * channels);
       fill_run(zero, (kernel_w - last) * channels, patch + last * channels);
     } else {
       if constexpr (!adjacent && row <= 32 && decltype(cfg.dilation_w)::value == 1)

@@ -169,4 +169,28 @@ TEST(Quads, Casts) {
   testCast<uint8_t, int8_t>();
   testCast<int8_t, uint8_t>();
 }
+TEST(Quads, Shifts) {
+  const std::vector<int32_t> values = {0,  1,  2,  3,          5,           -1,
+                                       -3, -5, -6, 0x7fffffff, -0x7fffffff, -0x7fffffff - 1};
+  for (int32_t count = 0; count < 32; ++count)
+    for (int32_t v : values)
+      for (int32_t x : {v, int32_t(uint32_t(v) << (count / 2)), int32_t(uint32_t(v) << count)}) {
+        const auto test = [&](const char *name, auto vector, auto single) {
+          int32_t y[4];
+          quads::store(y, vector(quads::broadcast(x), quads::broadcast(count)));
+          for (int i = 0; i < 4; ++i)
+            EXPECT_EQ(y[i], single(x, count)) << name << " of " << x << " by " << count;
+        };
+        using Q = quad<int32_t>;
+        test(
+            "shift_left", [](Q a, Q n) { return shift_left<quads>(a, n); },
+            [](int32_t a, int32_t n) { return shift_left<scalar_lanes>(a, n); });
+        test(
+            "shift_right", [](Q a, Q n) { return shift_right<quads>(a, n); },
+            [](int32_t a, int32_t n) { return shift_right<scalar_lanes>(a, n); });
+        test(
+            "round_shift", [](Q a, Q n) { return round_shift<quads>(a, n); },
+            [](int32_t a, int32_t n) { return round_shift<scalar_lanes>(a, n); });
+      }
+}
 } // namespace
