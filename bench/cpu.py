@@ -4,7 +4,8 @@
     bench/cpu.py [DIR] [--threads=1,2] [--models=GLOB,...] [--int8] [--seconds=S] [--json FILE] [--gate]
 
 DIR holds the real models (default: TENON_MODELS, else ../shared/models). The fp32 models are timed;
---int8 takes the quantised ones instead. Tenon runs as its users run it: `tenon compile`, the system
+--int8 takes the quantised ones instead, and with them a ResNet-50 of random weights (resnet50_qdq,
+bench/quantized.py), unless DIR has one. Tenon runs as its users run it: `tenon compile`, the system
 compiler with the flags that the generated file names, one shared library, one C call. ONNX Runtime
 runs with every optimisation on and with its inputs and outputs bound, so that a run copies nothing and
 allocates nothing for its caller. Old exports list initialisers as graph inputs, too, which keeps ONNX
@@ -41,6 +42,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from generated import BuildError, Model, build_library, compile_model, empty_like, symbol_bindings
+from quantized import make_resnet50_qdq
 from tenon import binary, model_file, table
 from tensors import read_data_set
 
@@ -53,7 +55,14 @@ FP32_MODELS = [
     "resnet8_fp32",
     "micro_kws_fp32",
 ]
-INT8_MODELS = ["vww_mobilenet_qdq", "resnet8_qdq", "kws_dscnn_qdq", "ad_autoencoder_qdq"]
+MADE_MODEL = "resnet50_qdq"
+INT8_MODELS = [
+    MADE_MODEL,
+    "vww_mobilenet_qdq",
+    "resnet8_qdq",
+    "kws_dscnn_qdq",
+    "ad_autoencoder_qdq",
+]
 MEAN_BOUND, MODEL_BOUND = 1.5, 2.5
 FP32_ERROR, INT8_ERROR = 1e-3, 5e-2  # beyond it the two computed different things
 TURN_SECONDS = 0.02  # how long one peer runs before the other does
@@ -201,7 +210,8 @@ def main():
         folders = sorted(p.name for p in arguments.folder.iterdir() if p.is_dir() and model_file(p))
         known = known + [name for name in folders if name not in known]
         known = [n for n in known if any(fnmatch.fnmatchcase(n, glob) for glob in globs)]
-    chosen = [n for n in known if (arguments.folder / n).is_dir() and model_file(arguments.folder / n)]
+    found = {n for n in known if (arguments.folder / n).is_dir() and model_file(arguments.folder / n)}
+    chosen = [n for n in known if n in found or n == MADE_MODEL]
     if not chosen:
         sys.exit(f"cpu.py: no model in {arguments.folder} matches")
 
@@ -212,7 +222,12 @@ def main():
             for threads in thread_counts:
                 folder = Path(scratch) / name
                 folder.mkdir(exist_ok=True)
-                times, error = bench_model(name, arguments.folder / name, threads, arguments, folder)
+                source = arguments.folder / name
+                if name not in found:
+                    source = Path(scratch) / "made" / name
+                    if not source.is_dir():
+                        make_resnet50_qdq(source)
+                times, error = bench_model(name, source, threads, arguments, folder)
                 if times is None:
                     failures.append(f"{name}, {threads} threads: {error}")
                     continue

@@ -183,11 +183,38 @@ template <class V> inline constexpr bool is_vector = traits<V>::is_vector;
 template <class T> inline constexpr bool is_float = is_same<T, float> || is_same<T, double>;
 template <class T> inline constexpr bool is_signed = T(-1) < T(0);
 
+#if TENON_SIMD_WIDTH > 1 && defined(__AVX2__)
+/// Whether eight integers of FromBytes become eight of ToBytes: g++ 12 goes element by element
+/// where the bytes fill no register.
+template <class To, class From, int ToBytes, int FromBytes> constexpr bool converts_eight() {
+  using A = element_t<From>;
+  using B = element_t<To>;
+  return traits<To>::count == 8 && sizeof(A) == FromBytes && sizeof(B) == ToBytes && !is_float<A> &&
+         !is_float<B>;
+}
+#endif
+
 /// Lane-wise conversion as C++ converts (no saturation).
 template <class To, class From> TENON_FN To convert(From x) {
 #if TENON_SIMD_WIDTH > 1
   if constexpr (is_vector<To>) {
-    return __builtin_convertvector(x, To);
+#if defined(__AVX2__)
+    if constexpr (converts_eight<To, From, 4, 1>()) {
+      long long bytes;
+      __builtin_memcpy(&bytes, &x, sizeof(bytes));
+      const __m128i v = _mm_cvtsi64_si128(bytes);
+      return (To)(is_signed<element_t<From>> ? _mm256_cvtepi8_epi32(v) : _mm256_cvtepu8_epi32(v));
+    } else if constexpr (converts_eight<To, From, 1, 4>()) {
+      const __m256i lowest = _mm256_set1_epi32(0x0c080400);
+      const __m256i halves = _mm256_shuffle_epi8((__m256i)x, lowest);
+      const long long bytes = _mm_cvtsi128_si64(
+          _mm_unpacklo_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1)));
+      To y;
+      __builtin_memcpy(&y, &bytes, sizeof(y));
+      return y;
+    } else
+#endif
+      return __builtin_convertvector(x, To);
   } else
 #endif
     return To(x);

@@ -235,11 +235,11 @@ template <class L, class V> TENON_FN V bit_or(V a, V b) { return V(a | b); }
 template <class L, class V> TENON_FN V bit_xor(V a, V b) { return V(a ^ b); }
 template <class L, class V> TENON_FN V bit_not(V a) { return V(~a); }
 template <class L, class V> TENON_FN V shift_left(V a, V count) {
-  return detail::per_lane(a, count, [](auto x, auto n) {
-    using T = decltype(x);
-    using U = typename detail::unsigned_of_size<int(sizeof(T))>::type;
-    return U(n) < 8 * sizeof(T) ? T(U(x) << U(n)) : T(0);
-  });
+  using U = detail::wrapping<L, V>;
+  const U n = U(count),
+          most = U{} + detail::element_t<U>(8 * int(sizeof(detail::element_t<V>)) - 1);
+  const b1<L> inside = detail::as_mask<L>(n <= most);
+  return detail::choose<L>(inside, V(U(a) << detail::choose<L>(inside, n, U{})), V{});
 }
 template <class L, class V> TENON_FN V shift_right(V a, V count) {
   using U = detail::wrapping<L, V>;

@@ -6,7 +6,8 @@
 // to the stack, with the zero point outside the image: channels four to a word, so that whatever
 // the layout, the stride and the padding, the sums run along one line. A register tile then takes
 // `mr` patches times `nr` filters: four products a lane at a time (common/byte_products.h), by the
-// instruction that the machine has. four_products cannot subtract the zero point from x: its sums
+// instruction that the machine has; where it has tile registers, those take larger ones
+// (cpu/conv_tiles.h). four_products cannot subtract the zero point from x: its sums
 // start at minus the zero point times the sum of the filter's weights.
 //
 // Config: batch, in_h, in_w, out_h, out_w, filters, channels, kernel_h, kernel_w, stride_h,
@@ -21,98 +22,21 @@
 #ifndef TENON_RUNTIME_CPU_CONV_BYTES_H
 #define TENON_RUNTIME_CPU_CONV_BYTES_H
 
-#include "common/byte_products.h"
-#include "cpu/conv.h"
+#include "cpu/conv_tiles.h"
 
 namespace tenon {
 namespace cpu {
 namespace detail {
 
-/// How the words of one patch follow from its problem.
-template <class Cfg> struct byte_runs {
-  static constexpr index_t channels = decltype(Cfg::channels)::value,
-                           kernel_h = decltype(Cfg::kernel_h)::value,
-                           kernel_w = decltype(Cfg::kernel_w)::value;
-  static constexpr bool along_row = channels == 1; // a run is a row of taps
-  static constexpr index_t bytes = along_row ? kernel_w : channels,
-                           words = ceil_div(bytes, 4) * kernel_h * (along_row ? 1 : kernel_w);
-  /// A whole number of vectors, which may be converted beyond the end.
-  static constexpr index_t room = ceil_div(words, native_lanes::width) * native_lanes::width;
-};
-
-/// N bytes in whole vectors; the last one may overlap that before.
-template <index_t N> TENON_FN void copy_bytes(void *to_, const void *from_) {
-  constexpr index_t width = 4 * native_lanes::width;
-  auto *to = static_cast<char *>(to_);
-  const auto *from = static_cast<const char *>(from_);
-  if constexpr (N < width)
-    memcpy(to, from, N);
-  else {
-    const auto move = [&](index_t i) TENON_LAMBDA {
-      i32<native_lanes> v;
-      memcpy(&v, from + i, width);
-      memcpy(to + i, &v, width);
-    };
-    for (index_t i = 0; i + width <= N; i += width)
-      move(i);
-    if constexpr (N % width != 0)
-      move(N - width);
-  }
-}
-
-/// The bytes of the patch whose window starts at row ih, column iw.
-template <class Cfg, class X>
-TENON_FN void gather_patch(const Cfg &cfg, const X &x, index_t n, index_t ih, index_t iw,
-                           int32_t zero, uint8_t *to) {
-  using T = bare<typename X::element>;
-  using R = byte_runs<Cfg>;
-  constexpr index_t kernel_w = R::kernel_w, channels = R::channels,
-                    dilation_w = decltype(cfg.dilation_w)::value, run = ceil_div(R::bytes, 4) * 4,
-                    row_bytes = R::along_row ? run : run * kernel_w;
-  const auto channel = x.strides.template get<1>();
-  const auto column = x.strides.template get<3>();
-  constexpr bool neighbours = R::along_row || is_same<bare<decltype(channel)>, fixed<1>>;
-  constexpr bool whole_rows = neighbours && run == R::bytes && dilation_w == 1 &&
-                              is_same<bare<decltype(column)>, fixed<channels>>;
-  const index_t in_w = cfg.in_w;
-  const bool inside = iw >= 0 && iw + (kernel_w - 1) * dilation_w < in_w;
-  for (index_t ky = 0; ky < R::kernel_h; ++ky, to += row_bytes) {
-    const index_t h = ih + ky * index_t(cfg.dilation_h);
-    if (h < 0 || h >= index_t(cfg.in_h)) {
-      memset(to, zero, size_t(row_bytes));
-      continue;
-    }
-    const index_t at[4] = {n, 0, h, 0};
-    const T *row = x.data + x.offset(at);
-    if constexpr (whole_rows)
-      if (inside) {
-        copy_bytes<row_bytes>(to, row + iw * channels);
-        continue;
-      }
-    for (index_t kx = 0; kx < kernel_w; ++kx) {
-      const index_t v = iw + kx * dilation_w;
-      const T *from = row + (inside || (v >= 0 && v < in_w) ? v : 0) * index_t(column);
-      uint8_t *tap = to + kx * (R::along_row ? 1 : run);
-      if (!inside && (v < 0 || v >= in_w))
-        memset(tap, zero, size_t(channels));
-      else if constexpr (neighbours)
-        copy_bytes<channels>(tap, from);
-      else
-        for (index_t c = 0; c < channels; ++c)
-          tap[c] = uint8_t(from[c * index_t(channel)]);
-    }
-  }
-}
-
 /// One patch as How multiplies it: halves of `room` words each.
 template <class How, class Cfg, class X>
-TENON_FN void make_patch(const Cfg &cfg, const X &x, index_t n, index_t ih, index_t iw,
+TENON_FN void make_patch(const Cfg &cfg, const X &x, index_t n, const index_t (&place)[2],
                          int32_t zero, uint32_t *patch) {
   using T = bare<typename X::element>;
   using L = native_lanes;
   constexpr index_t room = byte_runs<Cfg>::room;
   uint32_t *bytes = patch + (How::halves - 1) * room; // where they are converted in place
-  gather_patch(cfg, x, n, ih, iw, zero, reinterpret_cast<uint8_t *>(bytes));
+  gather_window(cfg, x, n, place, zero, reinterpret_cast<uint8_t *>(bytes));
   if constexpr (How::halves > 1 || How::template offset<T> != 0)
     for (index_t g = 0; g < room; g += L::width) {
       const i32<L> four = convert<i32<L>>(load<L>(bytes + g));
@@ -185,7 +109,7 @@ void conv_bytes_by(const Cfg &cfg, const X &x, const int8_t *w, const int32_t *s
   // As many tiles as stay in the first cache share one reading of the weights.
   constexpr index_t most = (index_t(24) << 10) / (4 * patch * mr), tiles = most < 1 ? 1 : most,
                     chunk = tiles * mr;
-  const index_t out_w = cfg.out_w, pixels = index_t(cfg.out_h) * out_w;
+  const index_t pixels = index_t(cfg.out_h) * index_t(cfg.out_w);
   odometer<3> space;
   space.extents[0] = cfg.batch;
   space.extents[1] = ceil_div(pixels, chunk);
@@ -206,18 +130,9 @@ void conv_bytes_by(const Cfg &cfg, const X &x, const int8_t *w, const int32_t *s
       const index_t first = it.at[1] * chunk, block = it.at[2];
       const index_t count = pixels - first < chunk ? pixels - first : chunk;
       if (u == begin || block == 0) {
-        index_t oh = first / out_w, ow = first % out_w;
-        for (index_t p = 0; p < count; ++p) {
-          places[p][0] = oh;
-          places[p][1] = ow;
-          make_patch<How>(cfg, x, it.at[0], oh * index_t(cfg.stride_h) - index_t(cfg.pad_top),
-                          ow * index_t(cfg.stride_w) - index_t(cfg.pad_left), zero,
-                          patches + p * patch);
-          if (++ow == out_w) {
-            ow = 0;
-            ++oh;
-          }
-        }
+        make_places(cfg, first, count, places);
+        for (index_t p = 0; p < count; ++p)
+          make_patch<How>(cfg, x, it.at[0], places[p], zero, patches + p * patch);
       }
       const index_t at[2] = {it.at[0], block * nr};
       const auto all = [&](auto vectors, auto filters_of_block) TENON_LAMBDA {
@@ -244,6 +159,11 @@ void conv_bytes_by(const Cfg &cfg, const X &x, const int8_t *w, const int32_t *s
 template <class Cfg, class X, class Outs, class Ins, class Body>
 void conv_bytes(const Cfg &cfg, const X &x, const int8_t *w, const int32_t *sums, int32_t zero,
                 const Outs &outs, const Ins &ins, const Body &body, pool &workers) {
+#if TENON_TILE_PRODUCTS
+  if constexpr (detail::fits_tiles<Cfg>)
+    if (has_tile_products && detail::fills_tiles(cfg))
+      return detail::conv_bytes_by_tiles(cfg, x, w, sums, zero, outs, ins, body, workers);
+#endif
 #if TENON_FOUR_PRODUCTS
   if (has_four_products)
     return detail::conv_bytes_by<four_products>(cfg, x, w, sums, zero, outs, ins, body, workers);
