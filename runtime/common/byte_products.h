@@ -82,20 +82,6 @@ template <class L> TENON_FN i32<L> multiply_pairs(i32<L> a, i32<L> b) {
   return low(a) * low(b) + (a >> 16) * (b >> 16);
 }
 
-/// Bytes in lanes of 32 bits. (__builtin_convertvector goes element by element here with g++ 12.)
-template <class L> TENON_FN i32<L> widen_bytes(u8<L> v) {
-#if TENON_SIMD_WIDTH >= 16 && defined(__AVX512F__)
-  if constexpr (L::width == 16)
-    return (i32<L>)_mm512_maskz_cvtepu8_epi32((__mmask16)-1, (__m128i)v);
-  else
-#elif TENON_SIMD_WIDTH >= 8 && defined(__AVX2__)
-  if constexpr (L::width == 8)
-    return (i32<L>)_mm256_cvtepu8_epi32(_mm_cvtsi64_si128(bitcast<long long>(v)));
-  else
-#endif
-    return convert<i32<L>>(v);
-}
-
 /// Byte I of each lane, extended as T is.
 template <class L, class T, int I> TENON_FN i32<L> byte_of_lane(i32<L> v) {
   const u32<L> up = convert<u32<L>>(v) << (24 - 8 * I);

@@ -184,12 +184,11 @@ template <class T> inline constexpr bool is_float = is_same<T, float> || is_same
 template <class T> inline constexpr bool is_signed = T(-1) < T(0);
 
 #if TENON_SIMD_WIDTH > 1 && defined(__AVX2__)
-/// Whether eight integers of FromBytes become eight of ToBytes: g++ 12 goes element by element
-/// where the bytes fill no register.
-template <class To, class From, int ToBytes, int FromBytes> constexpr bool converts_eight() {
+/// Whether N integers of FromBytes become N of ToBytes.
+template <class To, class From, int N, int ToBytes, int FromBytes> constexpr bool converts() {
   using A = element_t<From>;
   using B = element_t<To>;
-  return traits<To>::count == 8 && sizeof(A) == FromBytes && sizeof(B) == ToBytes && !is_float<A> &&
+  return traits<To>::count == N && sizeof(A) == FromBytes && sizeof(B) == ToBytes && !is_float<A> &&
          !is_float<B>;
 }
 #endif
@@ -198,13 +197,20 @@ template <class To, class From, int ToBytes, int FromBytes> constexpr bool conve
 template <class To, class From> TENON_FN To convert(From x) {
 #if TENON_SIMD_WIDTH > 1
   if constexpr (is_vector<To>) {
-#if defined(__AVX2__)
-    if constexpr (converts_eight<To, From, 4, 1>()) {
+#if defined(__AVX2__) // between bytes and words g++ 12 goes element by element
+#if defined(__AVX512F__)
+    if constexpr (converts<To, From, 16, 4, 1>()) {
+      const __m128i v = (__m128i)x;
+      return (To)(is_signed<element_t<From>> ? _mm512_maskz_cvtepi8_epi32((__mmask16)-1, v)
+                                             : _mm512_maskz_cvtepu8_epi32((__mmask16)-1, v));
+    } else
+#endif
+        if constexpr (converts<To, From, 8, 4, 1>()) {
       long long bytes;
       __builtin_memcpy(&bytes, &x, sizeof(bytes));
       const __m128i v = _mm_cvtsi64_si128(bytes);
       return (To)(is_signed<element_t<From>> ? _mm256_cvtepi8_epi32(v) : _mm256_cvtepu8_epi32(v));
-    } else if constexpr (converts_eight<To, From, 1, 4>()) {
+    } else if constexpr (converts<To, From, 8, 1, 4>()) {
       const __m256i lowest = _mm256_set1_epi32(0x0c080400);
       const __m256i halves = _mm256_shuffle_epi8((__m256i)x, lowest);
       const long long bytes = _mm_cvtsi128_si64(

@@ -163,10 +163,16 @@ template <class L, class V> TENON_FN V smaller(V a, V b) {
 #if TENON_SIMD_WIDTH > 1 && defined(__AVX512F__)
   if constexpr (is_same<V, simd<16>::of<float>>)
     return (V)_mm512_maskz_min_ps((__mmask16)-1, (__m512)a, (__m512)b);
+  if constexpr (is_same<V, simd<16>::of<int32_t>>) // g++ loses the one instruction at constants
+    return (V)_mm512_maskz_min_epi32((__mmask16)-1, (__m512i)a, (__m512i)b);
 #endif
 #if TENON_SIMD_WIDTH > 1 && defined(__AVX__)
   if constexpr (is_same<V, simd<8>::of<float>>)
     return (V)_mm256_min_ps((__m256)a, (__m256)b);
+#endif
+#if TENON_SIMD_WIDTH > 1 && defined(__AVX2__)
+  if constexpr (is_same<V, simd<8>::of<int32_t>>)
+    return (V)_mm256_min_epi32((__m256i)a, (__m256i)b);
 #endif
   return select<L>(as_mask<L>(a < b), a, b);
 }
@@ -174,10 +180,16 @@ template <class L, class V> TENON_FN V larger(V a, V b) {
 #if TENON_SIMD_WIDTH > 1 && defined(__AVX512F__)
   if constexpr (is_same<V, simd<16>::of<float>>)
     return (V)_mm512_maskz_max_ps((__mmask16)-1, (__m512)a, (__m512)b);
+  if constexpr (is_same<V, simd<16>::of<int32_t>>) // g++ loses the one instruction at constants
+    return (V)_mm512_maskz_max_epi32((__mmask16)-1, (__m512i)a, (__m512i)b);
 #endif
 #if TENON_SIMD_WIDTH > 1 && defined(__AVX__)
   if constexpr (is_same<V, simd<8>::of<float>>)
     return (V)_mm256_max_ps((__m256)a, (__m256)b);
+#endif
+#if TENON_SIMD_WIDTH > 1 && defined(__AVX2__)
+  if constexpr (is_same<V, simd<8>::of<int32_t>>)
+    return (V)_mm256_max_epi32((__m256i)a, (__m256i)b);
 #endif
   return select<L>(as_mask<L>(a > b), a, b);
 }

@@ -77,7 +77,7 @@ TENON_TILE void bytes_row(const Cfg &cfg, const X &x, const int8_t *w, const int
           const index_t h = ih + (ky + int(i)) * dilation_h;
           V byte = zeros;
           if (!is_checked || (column_inside && (rows_inside || (h >= 0 && h < in_h))))
-            byte = widen_bytes<L>(
+            byte = convert<i32<L>>(
                 load_strided<L>(reinterpret_cast<const uint8_t *>(corner + (ky + int(i)) * row +
                                                                   int(j) * index_t(column)),
                                 channel, index_t(count)));
