@@ -18,10 +18,21 @@ bool hasPairs(const TargetLevel &level) {
   return level.family == Family::Cpu && level.name.startswith("x86-64");
 }
 
-/// Words of four bytes of one patch, as byte_runs in the kernel.
-int64_t wordsOf(const ConvProblem &p) {
-  return p.channels == 1 ? p.kernelH * int64_t(llvm::divideCeil(p.kernelW, 4))
-                         : p.kernelH * p.kernelW * int64_t(llvm::divideCeil(p.channels, 4));
+/// Words of four bytes of one patch, whose runs are rows of taps or the channels of taps.
+int64_t wordsOf(const ConvProblem &p, bool rowRuns) {
+  return p.kernelH * (rowRuns ? p.channels * int64_t(llvm::divideCeil(p.kernelW, 4))
+                              : p.kernelW * int64_t(llvm::divideCeil(p.channels, 4)));
+}
+/// Runs are what lies side by side: channels, unless there is one or they are planes.
+bool rowRuns(const TacticInput &in, const ByteContraction &q) {
+  if (q.conv.channels == 1)
+    return true;
+  const Strides x = inputStrides(in.form, q);
+  return !x.strides[1].isConstant(1) && x.strides[3].isConstant(1) &&
+         wordsOf(q.conv, true) <= wordsOf(q.conv, false);
+}
+int64_t wordsOf(const TacticInput &in, const ByteContraction &q) {
+  return wordsOf(q.conv, rowRuns(in, q));
 }
 
 /// Patches of one tile are on the stack, of two words for each of theirs.
@@ -44,7 +55,7 @@ bool matchConv(const TacticInput &in, std::string &why) {
     why = "several groups";
     return false;
   }
-  if (wordsOf(q->conv) > kMostWords) {
+  if (wordsOf(in, *q) > kMostWords) {
     why = "patches too large for the stack";
     return false;
   }
@@ -82,9 +93,10 @@ void enumerateConv(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) 
 /// float multiply-add and an addition.
 double costConv(const TacticInput &in, const Schedule &s) {
   std::string why;
-  const ConvProblem p = byteContraction(*in.form.anchor, why)->conv;
+  const ByteContraction q = *byteContraction(*in.form.anchor, why);
+  const ConvProblem &p = q.conv;
   return tileCost(in.level, {*s.get("mr"), *s.get("nr")}, in.level.simdWidth, pixels(p), p.filters,
-                  double(wordsOf(p)) * 2, double(p.batch.upper())) +
+                  double(wordsOf(in, q)) * 2, double(p.batch.upper())) +
          double(workOf(*in.form.group).bytes) / (in.level.bandwidthGBs * 1e3) * 0.2;
 }
 
@@ -118,9 +130,10 @@ void packConv(const TacticInput &in, const Schedule &s, llvm::SmallVectorImpl<Pa
   } else {
     for (unsigned d = 2; d < w.rank(); ++d)
       line.push_back(int(d));
-    // One channel: the run is a row of taps, or of a 1-d image turned upright its only line.
-    line.insert(q.conv.channels == 1 ? line.begin() : line.end(), 1);
-    if (q.conv.channels == 1 && q.upright)
+    // A row of taps is of a 1-d image turned upright its only line.
+    const bool rows = rowRuns(in, q);
+    line.insert(rows ? line.begin() : line.end(), 1);
+    if (rows && q.upright)
       std::swap(line[line.size() - 1], line[line.size() - 2]);
   }
   const int filter = q.matrix && !q.transB ? 1 : 0, run = line.pop_back_val();
@@ -180,6 +193,8 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   writeExtents(cfg, q, depthwise);
   for (auto &[key, value] : s.params)
     cfg.number(key, value);
+  if (!depthwise)
+    cfg.flag("row_runs", rowRuns(in, q));
   const std::string config = cfg.finish();
 
   const std::string body = out.body(form.body, {Element::I32});

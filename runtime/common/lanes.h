@@ -506,11 +506,15 @@ TENON_FN typename L::template of<T> load_partial(const T *p, index_t count) {
     return load<L, T>(lanes);
   } else
 #if TENON_SIMD_WIDTH > 1
-#if defined(__AVX512VL__) // masked: a copy through memory would stall on store forwarding
+#if defined(__AVX512VL__) &&                                                                       \
+    defined(__AVX512BW__) // masked: a copy through memory would stall on store forwarding
     if constexpr (L::width == 16 && sizeof(T) == 4)
       return (typename L::template of<T>)_mm512_maskz_loadu_epi32(__mmask16((1u << count) - 1), p);
     else if constexpr (L::width == 8 && sizeof(T) == 4)
       return (typename L::template of<T>)_mm256_maskz_loadu_epi32(__mmask8((1u << count) - 1), p);
+    else if constexpr (L::width == 16 && sizeof(T) == 1)
+      return detail::decode<L, T>((typename L::template of<detail::bits_t<T>>)_mm_maskz_loadu_epi8(
+          __mmask16((1u << count) - 1), p));
     else
 #endif
         if constexpr (L::width > 1) {
@@ -530,11 +534,13 @@ TENON_FN void store_partial(T *p, typename L::template of<T> v, index_t count) {
       p[i] = lanes[i];
   } else
 #if TENON_SIMD_WIDTH > 1
-#if defined(__AVX512VL__)
+#if defined(__AVX512VL__) && defined(__AVX512BW__)
       if constexpr (L::width == 16 && sizeof(T) == 4)
     _mm512_mask_storeu_epi32(p, __mmask16((1u << count) - 1), (__m512i)v);
   else if constexpr (L::width == 8 && sizeof(T) == 4)
     _mm256_mask_storeu_epi32(p, __mmask8((1u << count) - 1), (__m256i)v);
+  else if constexpr (L::width == 16 && sizeof(T) == 1)
+    _mm_mask_storeu_epi8(p, __mmask16((1u << count) - 1), (__m128i)detail::encode<L, T>(v));
   else
 #endif
       if constexpr (L::width > 1) {

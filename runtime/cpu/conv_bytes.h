@@ -14,8 +14,9 @@
 //   stride_w, dilation_h, dilation_w, pad_top, pad_left as in conv.h, without groups; filters,
 //   channels and kernel fixed
 //   mr, nr            schedule: outputs and filters of a tile; nr a multiple of the vector's lanes
-// x: view over (n, c, h, w) of int8_t or uint8_t. Its runs are the channels of a tap, or with one
-// channel the taps of a row; each is filled up to a multiple of four.
+//   row_runs          a run is a row of taps of one channel, by channel and row; else the channels
+//                     of a tap, by row and column
+// x: view over (n, c, h, w) of int8_t or uint8_t. Its runs are filled up to multiples of four.
 // w: int8_t [ceil(filters / nr)][runs][ceil(run / 4)][nr][4], zeros where something is missing.
 // sums: of each filter's weights, [ceil(filters / nr) * nr]. zero: of x.
 // outs, ins: packs of views over (n, k, oh, ow); lanes run along k.

@@ -8,14 +8,16 @@ namespace tenon {
 namespace cpu {
 namespace detail {
 
-/// How the words of one patch follow from its problem.
+/// How the words of one patch follow from its problem: runs are the channels of a tap, or the taps
+/// of a row of one channel.
 template <class Cfg> struct byte_runs {
   static constexpr index_t channels = decltype(Cfg::channels)::value,
                            kernel_h = decltype(Cfg::kernel_h)::value,
                            kernel_w = decltype(Cfg::kernel_w)::value;
-  static constexpr bool along_row = channels == 1; // a run is a row of taps
+  static constexpr bool along_row = Cfg::row_runs;
   static constexpr index_t bytes = along_row ? kernel_w : channels,
-                           words = ceil_div(bytes, 4) * kernel_h * (along_row ? 1 : kernel_w);
+                           runs = kernel_h * (along_row ? channels : kernel_w),
+                           words = ceil_div(bytes, 4) * runs;
   /// A whole number of vectors, which may be converted beyond the end.
   static constexpr index_t room = ceil_div(words, native_lanes::width) * native_lanes::width;
 };
@@ -40,48 +42,54 @@ template <index_t N> TENON_FN void copy_bytes(void *to_, const void *from_) {
   }
 }
 
+/// One row of taps of one channel, or of all of them; `row` is where the image's row begins.
+template <class Cfg, class X>
+TENON_FN void gather_row(const Cfg &cfg, const X &x, const bare<typename X::element> *row,
+                         index_t iw, bool inside, int32_t zero, uint8_t *to) {
+  using R = byte_runs<Cfg>;
+  constexpr index_t channels = R::along_row ? 1 : R::channels, kernel_w = R::kernel_w,
+                    dilation_w = decltype(cfg.dilation_w)::value, run = ceil_div(R::bytes, 4) * 4;
+  const auto channel = x.strides.template get<1>();
+  const auto column = x.strides.template get<3>();
+  constexpr bool neighbours = R::along_row || is_same<bare<decltype(channel)>, fixed<1>>;
+  if constexpr (neighbours && dilation_w == 1 && (R::along_row || run == R::bytes) &&
+                is_same<bare<decltype(column)>, fixed<channels>>)
+    if (inside) {
+      copy_bytes<channels * kernel_w>(to, row + iw * channels);
+      return;
+    }
+  const index_t in_w = cfg.in_w;
+  for (index_t kx = 0; kx < kernel_w; ++kx) {
+    const index_t v = iw + kx * dilation_w;
+    const auto *from = row + (inside || (v >= 0 && v < in_w) ? v : 0) * index_t(column);
+    uint8_t *tap = to + kx * (R::along_row ? 1 : run);
+    if (!inside && (v < 0 || v >= in_w))
+      memset(tap, zero, size_t(channels));
+    else if constexpr (neighbours)
+      copy_bytes<channels>(tap, from);
+    else
+      for (index_t c = 0; c < channels; ++c)
+        tap[c] = uint8_t(from[c * index_t(channel)]);
+  }
+}
+
 /// The bytes of the patch whose window starts at row ih, column iw.
 template <class Cfg, class X>
 TENON_FN void gather_patch(const Cfg &cfg, const X &x, index_t n, index_t ih, index_t iw,
                            int32_t zero, uint8_t *to) {
-  using T = bare<typename X::element>;
   using R = byte_runs<Cfg>;
-  constexpr index_t kernel_w = R::kernel_w, channels = R::channels,
-                    dilation_w = decltype(cfg.dilation_w)::value, run = ceil_div(R::bytes, 4) * 4,
-                    row_bytes = R::along_row ? run : run * kernel_w;
-  const auto channel = x.strides.template get<1>();
-  const auto column = x.strides.template get<3>();
-  constexpr bool neighbours = R::along_row || is_same<bare<decltype(channel)>, fixed<1>>;
-  constexpr bool whole_rows = neighbours && run == R::bytes && dilation_w == 1 &&
-                              is_same<bare<decltype(column)>, fixed<channels>>;
-  const index_t in_w = cfg.in_w;
-  const bool inside = iw >= 0 && iw + (kernel_w - 1) * dilation_w < in_w;
-  for (index_t ky = 0; ky < R::kernel_h; ++ky, to += row_bytes) {
-    const index_t h = ih + ky * index_t(cfg.dilation_h);
-    if (h < 0 || h >= index_t(cfg.in_h)) {
-      memset(to, zero, size_t(row_bytes));
-      continue;
-    }
-    const index_t at[4] = {n, 0, h, 0};
-    const T *row = x.data + x.offset(at);
-    if constexpr (whole_rows)
-      if (inside) {
-        copy_bytes<row_bytes>(to, row + iw * channels);
-        continue;
-      }
-    for (index_t kx = 0; kx < kernel_w; ++kx) {
-      const index_t v = iw + kx * dilation_w;
-      const T *from = row + (inside || (v >= 0 && v < in_w) ? v : 0) * index_t(column);
-      uint8_t *tap = to + kx * (R::along_row ? 1 : run);
-      if (!inside && (v < 0 || v >= in_w))
-        memset(tap, zero, size_t(channels));
-      else if constexpr (neighbours)
-        copy_bytes<channels>(tap, from);
+  constexpr index_t row_bytes = ceil_div(R::bytes, 4) * 4 * (R::along_row ? 1 : R::kernel_w);
+  const bool inside =
+      iw >= 0 && iw + (R::kernel_w - 1) * index_t(cfg.dilation_w) < index_t(cfg.in_w);
+  for (index_t c = 0; c < (R::along_row ? R::channels : 1); ++c)
+    for (index_t ky = 0; ky < R::kernel_h; ++ky, to += row_bytes) {
+      const index_t h = ih + ky * index_t(cfg.dilation_h);
+      const index_t at[4] = {n, c, h, 0};
+      if (h < 0 || h >= index_t(cfg.in_h))
+        memset(to, zero, size_t(row_bytes));
       else
-        for (index_t c = 0; c < channels; ++c)
-          tap[c] = uint8_t(from[c * index_t(channel)]);
+        gather_row(cfg, x, x.data + x.offset(at), iw, inside, zero, to);
     }
-  }
 }
 
 /// The same for an output at a place (row, column).

@@ -12,6 +12,9 @@ using namespace tenon;
 
 constexpr int W = native_lanes::width;
 
+/// Runs along rows.
+template <class Case> struct by_rows : Case { static constexpr bool row_runs = true; };
+
 /// Weights [filters][kernel_h][kernel_w][channels] as the kernel reads them, and their sums.
 template <class Cfg> struct packed_weights {
   std::vector<int8_t> bytes;
@@ -25,7 +28,9 @@ template <class Cfg> struct packed_weights {
     sums.resize(size_t(blocks * nr));
     for (index_t k = 0; k < filters; ++k)
       for (index_t i = 0; i < depth; ++i) {
-        const index_t run = i / R::bytes, at = i % R::bytes;
+        const index_t tap = i / R::channels, c = i % R::channels;
+        const index_t run = R::along_row ? c * R::kernel_h + tap / R::kernel_w : tap,
+                      at = R::along_row ? tap % R::kernel_w : c;
         const int8_t v = w[size_t(k * depth + i)];
         bytes[size_t((((k / nr * R::words + run * groups + at / 4) * nr) + k % nr) * 4 + at % 4)] =
             v;
@@ -79,6 +84,14 @@ template <class T, class Cfg> void test(int32_t zero, bool channelsLast = true) 
                                                 zero, outs, ins, plus_bias{}, pool);
     });
 #endif
+#if TENON_TILE_PRODUCTS
+  if constexpr (cpu::detail::fits_tiles<Cfg>)
+    if (has_tile_products)
+      check([&](const auto &view, const auto &outs, const auto &ins, cpu::pool &pool) {
+        cpu::detail::conv_bytes_by_tiles(cfg, view, packed.bytes.data(), packed.sums.data(), zero,
+                                         outs, ins, plus_bias{}, pool);
+      });
+#endif
 }
 
 TEST(ConvBytes, Pointwise) {
@@ -103,6 +116,23 @@ TEST(ConvBytes, FewChannelsAndOtherLayouts) {
   test<uint8_t, conv_case<1, 6, 5, 4, 3, 3, 3, 1, 1, 1, 2, W>>(0, false);
   test<int8_t, conv_case<2, 6, 5, 18, 3, 3, 3, 1, 1, 1, 2, W>>(-1, false);
 }
+
+TEST(ConvBytes, RunsAlongRows) {
+  test<int8_t, by_rows<conv_case<1, 9, 7, 3, 4, 3, 3, 2, 1, 1, 4, W>>>(5, false);
+  test<uint8_t, by_rows<conv_case<2, 12, 11, 3, W + 2, 7, 7, 2, 1, 3, 4, 2 * W>>>(99, false);
+  test<int8_t, by_rows<conv_case<1, 9, 9, 2, 3, 3, 5, 1, 2, 2, 4, W>>>(-128, false);
+  test<uint8_t, by_rows<conv_case<1, 6, 5, 4, 3, 3, 3, 1, 1, 1, 2, W>>>(1);
+}
+#if TENON_TILE_PRODUCTS
+TEST(ConvBytes, Tiles) {
+  test<int8_t, conv_case<1, 5, 7, 64, 3 * W, 1, 1, 1, 1, 0, 4, 2 * W>>(-128);
+  test<uint8_t, conv_case<2, 8, 8, 128, 2 * W, 1, 1, 1, 1, 0, 4, 3 * W>>(7); // in place
+  test<int8_t, conv_case<1, 8, 20, 192, W, 1, 1, 2, 1, 0, 6, W>>(1);
+  test<uint8_t, conv_case<2, 9, 7, 64, 4 * W, 3, 3, 1, 1, 1, 6, 4 * W>>(255);
+  test<int8_t, conv_case<1, 9, 7, 16, W, 5, 4, 2, 1, 2, 6, W>>(-3);
+  test<int8_t, conv_case<1, 3, 3, 64, W, 1, 1, 1, 1, 0, 6, W>>(-3); // fewer than one tile
+}
+#endif
 
 template <class T, class Cfg> void testDepthwise(int32_t zero) {
   constexpr Cfg cfg{};

@@ -39,6 +39,7 @@ struct conv_case : cpu::conv_defaults {
   static constexpr fixed<Dilation> dilation_h{}, dilation_w{};
   static constexpr fixed<Pad> pad_top{}, pad_left{};
   static constexpr int mr = Mr, nr = Nr;
+  static constexpr bool row_runs = Channels == 1;
 };
 
 /// One sum by the definition. x, at: index of (n, c, h, w). Depthwise: `channel` is the only one.
