@@ -1,0 +1,311 @@
+// Implements `tenon calibrate`: from a float model and real inputs to a quantised one.
+#include "driver/Commands.h"
+#include "driver/Oracle.h"
+#include "driver/Samples.h"
+
+#include "passes/quantize/Equalize.h"
+#include "passes/quantize/Sensitivity.h"
+
+#include <CLI/CLI.hpp>
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/JSON.h"
+
+#include <numeric>
+
+namespace tenon {
+namespace {
+
+struct CalibrateOptions {
+  ConsoleOptions console;
+  ModelOptions model;
+  PassOptions passes;
+  std::string data, output, ranges = "mse", weights = "channel";
+  bool noEqualize = false, noBias = false;
+  unsigned keepWorst = 0, samples = 8;
+  double accuracyDrop = -1;
+};
+
+/// What brings a float graph into the form that layers are looked for in.
+constexpr const char *kPreparation =
+    "canonicalize,fold,canonicalize,cse,fold-conv-scale,eliminate-transpose,canonicalize,fold,cse,"
+    "dce";
+
+class Calibrator {
+public:
+  Calibrator(const CalibrateOptions &options, Console &console)
+      : options_(options), console_(console), compilation_(console, options.model, options.passes) {
+  }
+
+  bool run() { return load() && gather() && judge() && choose() && write(); }
+  void print(llvm::raw_ostream &os) const;
+  void printJson(llvm::raw_ostream &os) const;
+  Diagnostics &diagnostics() { return compilation_.diagnostics(); }
+  Status status() const { return status_; }
+
+private:
+  bool fail(const std::string &message) {
+    diagnostics().error(message);
+    return false;
+  }
+  Graph &graph() { return compilation_.module().graph(); }
+  bool load();
+  bool gather();
+  bool judge();
+  bool choose();
+  bool write();
+  /// All layers but the `kept` ones that cost most.
+  std::vector<bool> without(size_t kept) const;
+  bool measure();
+  void progress(const char *what, double share) {
+    console_.progress((llvm::Twine(what) + " " + llvm::Twine(int(100 * share)) + " %").str());
+  }
+
+  const CalibrateOptions &options_;
+  Console &console_;
+  Compilation compilation_;
+  Samples samples_;
+  std::vector<Sample> inputs_;
+  std::vector<QuantizableLayer> layers_;
+  Statistics statistics_;
+  QuantizationPlan plan_;
+  llvm::Optional<CostEvaluator> evaluator_;
+  std::vector<QuantizationCost> costs_; // of each layer alone
+  std::vector<size_t> order_;           // layers, the costliest first
+  size_t kept_ = 0;
+  unsigned equalized_ = 0;
+  QuantizationCost total_;
+  Status status_ = Failed;
+};
+
+bool Calibrator::load() {
+  if (!compilation_.open()) {
+    status_ = compilation_.status();
+    return false;
+  }
+  std::vector<llvm::SmallVector<int64_t, 6>> shapes;
+  for (const DeclaredTensor &d : compilation_.inputs()) {
+    shapes.emplace_back();
+    for (const std::string &extent : d.shape) {
+      int64_t n;
+      if (llvm::StringRef(extent).getAsInteger(10, n)) {
+        shapes.back().clear();
+        break;
+      }
+      shapes.back().push_back(n);
+    }
+  }
+  if (!readSamples(options_.data, compilation_.inputs(), compilation_.outputs(), shapes, samples_,
+                   diagnostics()))
+    return false;
+  Pipeline pipeline;
+  if (!compilation_.load(samples_.sets[0].inputs)) {
+    status_ = compilation_.status();
+    return false;
+  }
+  if (compilation_.module().stage != Stage::Imported)
+    return fail("'" + options_.model.model + "' is past import; calibrate the model as imported");
+  if (!parsePipeline(kPreparation, pipeline, diagnostics()) || !compilation_.runPasses(pipeline)) {
+    status_ = compilation_.status();
+    return false;
+  }
+  for (const DataSet &set : samples_.sets) {
+    inputs_.emplace_back();
+    if (!graphInputs(graph(), compilation_.inputs(), set.inputs, 0, inputs_.back(), diagnostics()))
+      return false;
+  }
+  return true;
+}
+
+bool Calibrator::gather() {
+  if (!options_.noEqualize)
+    equalized_ = equalizeLayers(graph(), diagnostics());
+  layers_ = findLayers(graph());
+  if (layers_.empty())
+    return fail("'" + options_.model.model +
+                "' has no layer that can be quantised: no convolution, product, sum or average of "
+                "floats");
+  return gatherStatistics(
+      graph(), layers_, inputs_, statistics_, [&](double s) { progress("ranges", s); },
+      diagnostics());
+}
+
+bool Calibrator::judge() {
+  plan_.statistics = &statistics_;
+  plan_.method = findRangeMethod(options_.ranges);
+  plan_.perChannel = options_.weights == "channel";
+  plan_.correctBias = !options_.noBias;
+  evaluator_.emplace(compilation_.module(), inputs_, samples_.labels, diagnostics());
+  if (!evaluator_->prepare())
+    return false;
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    progress("sensitivity", double(i) / double(layers_.size()));
+    QuantizationPlan alone = plan_;
+    alone.layers.assign(layers_.size(), false);
+    alone.layers[i] = true;
+    auto cost = evaluator_->cost(alone, std::max(1u, options_.samples));
+    if (!cost)
+      return false;
+    costs_.push_back(*cost);
+  }
+  order_.resize(layers_.size());
+  std::iota(order_.begin(), order_.end(), size_t(0));
+  std::stable_sort(order_.begin(), order_.end(),
+                   [&](size_t a, size_t b) { return costs_[a].noise > costs_[b].noise; });
+  return true;
+}
+
+std::vector<bool> Calibrator::without(size_t kept) const {
+  std::vector<bool> chosen(layers_.size(), true);
+  for (size_t i = 0; i < kept && i < order_.size(); ++i)
+    chosen[order_[i]] = false;
+  return chosen;
+}
+
+bool Calibrator::measure() {
+  plan_.layers = without(kept_);
+  auto cost = evaluator_->cost(plan_, inputs_.size());
+  if (cost)
+    total_ = *cost;
+  return cost.hasValue();
+}
+
+bool Calibrator::choose() {
+  kept_ = std::min<size_t>(options_.keepWorst, layers_.size());
+  if (!measure())
+    return false;
+  if (options_.accuracyDrop < 0)
+    return true;
+  const double least = evaluator_->floatAccuracy() - options_.accuracyDrop / 100 - 1e-12;
+  while (total_.accuracy < least && kept_ < layers_.size()) {
+    progress("mixed precision", double(kept_) / double(layers_.size()));
+    ++kept_;
+    if (!measure())
+      return false;
+  }
+  return true;
+}
+
+bool Calibrator::write() {
+  std::unique_ptr<Module> quantized = compilation_.module().clone();
+  insertQuantization(quantized->graph(), plan_, diagnostics());
+  quantized->facts["calibrated"] = std::to_string(inputs_.size()) + " inputs, " + options_.ranges +
+                                   " ranges, " + std::to_string(kept_) + " layers in floats";
+  OutputFiles files(diagnostics());
+  console_.endProgress();
+  return addModule(files, *quantized, options_.output) && files.commit();
+}
+
+void Calibrator::print(llvm::raw_ostream &os) const {
+  os << "layers, the most sensitive first: signal over noise at the outputs when it alone is "
+        "int8\n";
+  for (size_t i = 0; i < order_.size(); ++i) {
+    const size_t l = order_[i];
+    os << llvm::format("  %7.1f dB  ", costs_[l].decibels()) << (i < kept_ ? "float" : "int8 ")
+       << "  " << layers_[l].anchor->name() << "  " << layers_[l].name() << '\n';
+  }
+  os << "together    " << llvm::format("%.1f dB\n", total_.decibels()) << "equalised   "
+     << equalized_ << " pairs of layers\n"
+     << "accuracy    "
+     << llvm::format("%.2f %% in floats, %.2f %% quantised", 100 * evaluator_->floatAccuracy(),
+                     100 * total_.accuracy)
+     << " (" << inputs_.size()
+     << (samples_.labels.empty() ? " inputs; right is what the float network says)\n"
+                                 : " inputs with labels)\n");
+}
+
+void Calibrator::printJson(llvm::raw_ostream &os) const {
+  llvm::json::OStream json(os, 2);
+  json.object([&] {
+    json.attributeArray("layers", [&] {
+      for (size_t i = 0; i < order_.size(); ++i)
+        json.object([&] {
+          json.attribute("name", llvm::json::fixUTF8(layers_[order_[i]].name()));
+          json.attribute("kind", layers_[order_[i]].anchor->name());
+          json.attribute("decibels", costs_[order_[i]].decibels());
+          json.attribute("quantized", i >= kept_);
+        });
+    });
+    json.attribute("decibels", total_.decibels());
+    json.attribute("equalized", int64_t(equalized_));
+    json.attribute("inputs", int64_t(inputs_.size()));
+    json.attribute("labels", !samples_.labels.empty());
+    json.attribute("accuracy_float", evaluator_->floatAccuracy());
+    json.attribute("accuracy", total_.accuracy);
+  });
+  os << '\n';
+}
+
+int run(const CalibrateOptions &options) {
+  Console console(options.console);
+  Calibrator calibrator(options, console);
+  const bool ok = calibrator.run();
+  console.endProgress();
+  console.report(calibrator.diagnostics());
+  if (!ok)
+    return calibrator.status() == Done ? int(Failed) : calibrator.status();
+  if (console.json())
+    calibrator.printJson(llvm::outs());
+  else if (!console.quiet())
+    calibrator.print(llvm::outs());
+  return Done;
+}
+
+std::vector<std::string> methodNames() {
+  std::vector<std::string> names;
+  for (const RangeMethod &m : rangeMethods())
+    names.push_back(m.name.str());
+  return names;
+}
+std::string methodHelp() {
+  std::string text = "how ranges of activations are chosen";
+  for (const RangeMethod &m : rangeMethods())
+    text += "; " + m.name.str() + ": " + m.summary.str();
+  return text;
+}
+
+} // namespace
+
+void declareCalibrate(CLI::App &app, Command &command) {
+  auto options = std::make_shared<CalibrateOptions>();
+  CLI::App *sub = app.add_subcommand("calibrate", "quantises a float model from real inputs");
+  sub->add_option(
+         "--data", options->data,
+         "test data sets (folders with input_0.pb or .npy), or .npy, .pb and .bin files of "
+         "the one input; labels.npy has the right classes")
+      ->required()
+      ->type_name("DIR");
+  sub->add_option("-o,--output", options->output, "the quantised model")
+      ->required()
+      ->type_name("OUT.tn");
+  sub->add_option("--ranges", options->ranges, methodHelp())
+      ->check(CLI::IsMember(methodNames()))
+      ->type_name("METHOD")
+      ->capture_default_str();
+  sub->add_option("--weight-scales", options->weights, "one scale for each output channel, or one")
+      ->check(CLI::IsMember({"channel", "tensor"}))
+      ->type_name("channel|tensor")
+      ->capture_default_str();
+  sub->add_flag("--no-equalize", options->noEqualize,
+                "leaves weights as they are; else factors move between neighbouring layers");
+  sub->add_flag("--no-bias-correction", options->noBias,
+                "leaves biases as they are; else they make up for rounded weights");
+  sub->add_option("--keep-worst", options->keepWorst, "the N most sensitive layers stay in floats")
+      ->type_name("N");
+  sub->add_option(
+         "--accuracy-drop", options->accuracyDrop,
+         "as many of the most sensitive layers stay in floats as it takes to lose at most X "
+         "points of accuracy on the data")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("X");
+  sub->add_option("--sensitivity-samples", options->samples,
+                  "inputs that each layer's sensitivity is measured on")
+      ->type_name("N")
+      ->capture_default_str();
+  declare(*sub, options->model);
+  declare(*sub, options->passes);
+  declare(*sub, options->console);
+  sub->callback([options, &command] { command = [options] { return run(*options); }; });
+}
+
+} // namespace tenon

@@ -1,0 +1,158 @@
+// Implements reading of calibration data.
+#include "driver/Samples.h"
+
+#include "driver/Npy.h"
+#include "driver/Options.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tenon {
+namespace {
+
+namespace fs = llvm::sys::fs;
+
+std::vector<std::string> entries(llvm::StringRef folder) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; it != end && !error; it.increment(error))
+    paths.push_back(it->path());
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+bool isDataSet(llvm::StringRef folder) {
+  return fs::exists(folder + "/input_0.pb") || fs::exists(folder + "/input_0.npy");
+}
+
+int64_t product(llvm::ArrayRef<int64_t> shape) {
+  int64_t n = 1;
+  for (int64_t d : shape)
+    n *= d;
+  return n;
+}
+
+llvm::Optional<Tensor> readRaw(llvm::StringRef path, Element e, Diagnostics &diagnostics) {
+  auto buffer = llvm::MemoryBuffer::getFile(path);
+  if (!buffer) {
+    diagnostics.error("'" + path.str() + "' cannot be read: " + buffer.getError().message());
+    return llvm::None;
+  }
+  const llvm::StringRef bytes = (*buffer)->getBuffer();
+  const int64_t count = int64_t(bytes.size()) * 8 / bitWidth(e);
+  return Tensor(e, {count}, std::vector<uint8_t>(bytes.begin(), bytes.end()));
+}
+
+/// One tensor for each set that `t` holds.
+bool split(const Tensor &t, llvm::ArrayRef<int64_t> shape, llvm::StringRef path,
+           std::vector<DataSet> &sets, Diagnostics &diagnostics) {
+  const int64_t one = product(shape);
+  if (one == 0 || t.size() == 0 || t.size() % one != 0) {
+    diagnostics.error("'" + path.str() + "' has " + std::to_string(t.size()) +
+                      " elements; an input has " + std::to_string(one));
+    return false;
+  }
+  const size_t bytes = t.bytes().size() / size_t(t.size() / one);
+  for (size_t at = 0; at < t.bytes().size(); at += bytes) {
+    DataSet set;
+    set.inputs.push_back(
+        Tensor(t.element(), shape,
+               std::vector<uint8_t>(t.bytes().begin() + std::ptrdiff_t(at),
+                                    t.bytes().begin() + std::ptrdiff_t(at + bytes))));
+    sets.push_back(std::move(set));
+  }
+  return true;
+}
+
+bool readFiles(llvm::StringRef folder, const DeclaredTensor &input,
+               const llvm::SmallVector<int64_t, 6> &shape, Samples &samples,
+               Diagnostics &diagnostics) {
+  for (const std::string &path : entries(folder)) {
+    const llvm::StringRef suffix = llvm::sys::path::extension(path);
+    if (llvm::sys::path::filename(path) == "labels.npy") {
+      auto labels = readNpy(path, diagnostics);
+      if (!labels)
+        return false;
+      for (int64_t i = 0; i < labels->size(); ++i)
+        samples.labels.push_back(labels->intAt(i));
+      continue;
+    }
+    if (suffix != ".npy" && suffix != ".pb" && suffix != ".bin")
+      continue;
+    auto t = suffix == ".bin" ? readRaw(path, input.element, diagnostics)
+                              : readTensorFile(path, diagnostics);
+    if (!t)
+      return false;
+    if (t->element() != input.element) {
+      diagnostics.error("'" + path + "' has elements of another type than input '" + input.name +
+                        "'");
+      return false;
+    }
+    if (!split(*t, shape.empty() ? t->shape() : llvm::ArrayRef<int64_t>(shape), path, samples.sets,
+               diagnostics))
+      return false;
+  }
+  return true;
+}
+
+/// The position of the largest value of each set's first output, when all have one.
+void labelsFromOutputs(Samples &samples) {
+  std::vector<int64_t> labels;
+  for (const DataSet &set : samples.sets) {
+    if (set.outputs.empty() || set.outputs[0].isNull())
+      return;
+    const Tensor &t = set.outputs[0];
+    int64_t best = 0;
+    for (int64_t i = 1; i < t.size(); ++i)
+      if (t.at(i) > t.at(best))
+        best = i;
+    labels.push_back(best);
+  }
+  samples.labels = std::move(labels);
+}
+
+} // namespace
+
+bool readSamples(llvm::StringRef folder, llvm::ArrayRef<DeclaredTensor> inputs,
+                 llvm::ArrayRef<DeclaredTensor> outputs,
+                 llvm::ArrayRef<llvm::SmallVector<int64_t, 6>> shapes, Samples &samples,
+                 Diagnostics &diagnostics) {
+  if (!fs::is_directory(folder)) {
+    diagnostics.error("--data: no folder '" + folder.str() + "'");
+    return false;
+  }
+  std::vector<std::string> folders;
+  if (isDataSet(folder))
+    folders.push_back(folder.str());
+  else
+    for (const std::string &path : entries(folder))
+      if (isDataSet(path))
+        folders.push_back(path);
+  for (const std::string &path : folders) {
+    samples.sets.emplace_back();
+    if (!readDataSet(path, inputs, outputs, samples.sets.back(), diagnostics))
+      return false;
+  }
+  if (!folders.empty())
+    labelsFromOutputs(samples);
+  else if (inputs.size() == 1 && !readFiles(folder, inputs[0], shapes[0], samples, diagnostics))
+    return false;
+  if (samples.sets.empty()) {
+    diagnostics.error("--data: '" + folder.str() +
+                      "' holds neither test data sets (input_0.pb) nor files of inputs (.npy, .pb, "
+                      ".bin)");
+    return false;
+  }
+  if (!samples.labels.empty() && samples.labels.size() != samples.sets.size()) {
+    diagnostics.error("labels.npy has " + std::to_string(samples.labels.size()) + " labels for " +
+                      std::to_string(samples.sets.size()) + " inputs");
+    return false;
+  }
+  return true;
+}
+
+} // namespace tenon

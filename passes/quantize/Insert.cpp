@@ -1,0 +1,203 @@
+// Implements the insertion of quantize and dequantize.
+//
+//   activations   int8 with a zero point, one scale: quantize and dequantize behind the value
+//   weights       int8 constants without one, a scale for each output channel
+//   biases        int32 constants in units of the sums that they are added to
+#include "passes/quantize/Insert.h"
+
+#include "passes/Rewrite.h"
+
+#include "llvm/ADT/SmallPtrSet.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tenon {
+namespace {
+
+Space6 spaceOf(const Value *v) {
+  return Space6(v->type().shape().begin(), v->type().shape().end());
+}
+
+/// dequantize of the constant `q`, with one scale or one for each channel along `axis`.
+Value *dequantized(Builder &b, const Tensor &q, llvm::ArrayRef<float> scales, int64_t axis) {
+  Value *source = b.constant(q);
+  llvm::SmallVector<Value *, 2> operands{source};
+  std::vector<IndexMap> maps{identityMap(source->type().rank())};
+  if (scales.size() > 1) {
+    Tensor t(Element::F32, {int64_t(scales.size())});
+    for (size_t c = 0; c < scales.size(); ++c)
+      t.set(int64_t(c), double(scales[c]));
+    operands.push_back(b.constant(t));
+    maps.push_back({axis});
+  }
+  Operation *map =
+      b.map(operands, maps, spaceOf(source), [&](Builder &body, llvm::ArrayRef<Value *> args) {
+        Value *s = scales.size() > 1 ? args[1] : body.scalarConst(Element::F32, double(scales[0]));
+        Value *z = body.scalarInt(q.element(), 0);
+        return llvm::SmallVector<Value *, 2>{body.scalar(Op::Dequantize, {args[0], s, z})};
+      });
+  return map->result();
+}
+
+class Inserter {
+public:
+  Inserter(Graph &graph, const QuantizationPlan &plan, Diagnostics &diagnostics)
+      : graph_(graph), plan_(plan), diagnostics_(diagnostics), numbers_(graph) {}
+
+  void run() {
+    std::vector<QuantizableLayer> layers = findLayers(graph_);
+    for (const QuantizableLayer &l : layers)
+      read_[l.anchor] = numbers_.of(l.anchor->operand(0));
+    for (size_t i = 0; i < layers.size(); ++i) {
+      if (!plan_.layers.empty() && !plan_.layers[i])
+        continue;
+      QuantizableLayer &l = layers[i];
+      if (l.isContraction())
+        quantizeWeights(l);
+      for (Value *v : l.inputs)
+        quantize(v);
+      quantize(l.result);
+    }
+    eraseDeadOps(graph_.body());
+  }
+
+private:
+  static Operation *after(Operation *op) { return &*std::next(Region::iterator(op)); }
+  ByteScale scaleOf(const Value *v) const {
+    return byteScale(plan_.method->choose((*plan_.statistics)[size_t(numbers_.of(v))]));
+  }
+
+  /// What reads `v` reads it through 8 bits.
+  void quantize(Value *v) {
+    if (!done_.insert(v).second || numbers_.of(v) < 0)
+      return;
+    const ByteScale s = scaleOf(v);
+    if (Value *behind = moved_.lookup(v))
+      v = behind;
+    Builder b(v->def() ? after(v->def()) : &graph_.body().front(), diagnostics_);
+    if (v->def())
+      b.location = v->def()->loc();
+    const IndexMap same = identityMap(v->type().rank());
+    auto through = [&](Value *from, Op function) {
+      return b.map({from}, {same}, spaceOf(v), [&](Builder &body, llvm::ArrayRef<Value *> args) {
+        Value *scale = body.scalarConst(Element::F32, double(s.scale));
+        Value *zero = body.scalarInt(Element::I8, s.zero);
+        return llvm::SmallVector<Value *, 2>{body.scalar(function, {args[0], scale, zero})};
+      });
+    };
+    Operation *q = through(v, Op::Quantize);
+    Value *back = through(q->result(), Op::Dequantize)->result();
+    v->replaceUsesIf(back, [&](Use &use) { return use.owner() != q; });
+  }
+
+  void quantizeWeights(const QuantizableLayer &l) {
+    Operation &op = *l.anchor;
+    const Tensor w = *constantValue(op.operand(1));
+    int64_t inner = 1;
+    const bool matrix = op.is(Op::MatMul);
+    const int64_t axis = l.weightAxis(), channels = w.shape()[size_t(axis)];
+    for (size_t d = size_t(axis) + 1; d < w.rank(); ++d)
+      inner *= w.shape()[d];
+    auto channel = [&](int64_t i) { return size_t(i / inner % channels); };
+    // Integer products of stacked matrices take one scale.
+    const bool each = plan_.perChannel && (!matrix || w.rank() == 2);
+    std::vector<float> scales(each ? size_t(channels) : 1, 0);
+    for (int64_t i = 0; i < w.size(); ++i) {
+      float &s = scales[each ? channel(i) : 0];
+      s = std::max(s, std::fabs(float(w.at(i))) / 127);
+    }
+    for (float &s : scales)
+      s = s > 1e-30f ? s : 1;
+    Tensor q(Element::I8, w.shape());
+    std::vector<double> shift(size_t(channels), 0); // of the mean of each channel
+    const std::vector<double> &means = inputMeans(op);
+    for (int64_t i = 0; i < w.size(); ++i) {
+      const auto s = double(scales[each ? channel(i) : 0]);
+      const double v = std::clamp(std::nearbyint(w.at(i) / s), -127., 127.);
+      q.setInt(i, int64_t(v));
+      if (!means.empty())
+        shift[channel(i)] += (v * s - w.at(i)) * means[inputChannel(op, w, i)];
+    }
+    Builder b(&op, diagnostics_);
+    b.location = op.loc();
+    quantizeBias(l, scales, shift);
+    op.setOperand(1, dequantized(b, q, scales, axis));
+  }
+
+  const std::vector<double> &inputMeans(const Operation &op) const {
+    static const std::vector<double> none;
+    const bool known = !op.is(Op::MatMul) || op.operand(1)->type().rank() == 2;
+    const int number = read_.lookup(&op);
+    return plan_.correctBias && known && number >= 0
+               ? (*plan_.statistics)[size_t(number)].channelMeans
+               : none;
+  }
+
+  static size_t inputChannel(const Operation &op, const Tensor &w, int64_t i) {
+    if (op.is(Op::MatMul))
+      return size_t(op.boolAttr("trans_b") ? i % w.shape()[1] : i / w.shape()[1]);
+    int64_t taps = 1;
+    for (size_t d = 2; d < w.rank(); ++d)
+      taps *= w.shape()[d];
+    const int64_t perGroup = w.shape()[0] / op.intAttr("groups", 1);
+    return size_t(i / (taps * w.shape()[1]) / perGroup * w.shape()[1] + i / taps % w.shape()[1]);
+  }
+
+  void quantizeBias(const QuantizableLayer &l, llvm::ArrayRef<float> scales,
+                    llvm::ArrayRef<double> shift) {
+    const auto place = l.bias();
+    const Tensor old = place ? *constantValue(place->map->operand(place->operand)) : Tensor();
+    const bool shifts = llvm::any_of(shift, [](double v) { return v != 0; });
+    if (!place && !shifts)
+      return;
+    const auto channels = int64_t(shift.size());
+    const float unit = scaleOf(l.inputs[0]).scale;
+    std::vector<float> scale(scales.size());
+    for (size_t c = 0; c < scales.size(); ++c)
+      scale[c] = scales[c] * unit;
+    Tensor q(Element::I32, {channels});
+    for (int64_t c = 0; c < channels; ++c) {
+      const double b = (place ? old.at(old.size() == 1 ? 0 : c) : 0) - shift[size_t(c)];
+      const double units = std::nearbyint(b / double(scale[scale.size() == 1 ? 0 : size_t(c)]));
+      if (!(std::fabs(units) < 1 << 30))
+        return; // stays as it is
+      q.setInt(c, int64_t(units));
+    }
+    Builder b(place ? place->map : after(l.anchor), diagnostics_);
+    b.location = l.anchor->loc();
+    Value *bias = dequantized(b, q, scale, 0);
+    if (place) {
+      IntLists maps = place->map->intListsAttr("maps");
+      maps[place->operand] = {l.resultAxis()};
+      place->map->setOperand(place->operand, bias);
+      place->map->set("maps", maps);
+      return;
+    }
+    Value *sum = l.anchor->result();
+    Operation *map =
+        b.map({sum, bias}, {identityMap(sum->type().rank()), IndexMap{l.resultAxis()}},
+              spaceOf(sum), [&](Builder &body, llvm::ArrayRef<Value *> args) {
+                return llvm::SmallVector<Value *, 2>{body.scalar(Op::Add, {args[0], args[1]})};
+              });
+    sum->replaceUsesIf(map->result(), [&](Use &use) { return use.owner() != map; });
+    if (l.result == sum)
+      moved_[sum] = map->result();
+  }
+
+  Graph &graph_;
+  const QuantizationPlan &plan_;
+  Diagnostics &diagnostics_;
+  ValueNumbers numbers_;
+  llvm::SmallPtrSet<Value *, 32> done_;
+  llvm::DenseMap<const Operation *, int> read_; // number of what a layer reads
+  llvm::DenseMap<Value *, Value *> moved_;      // results that got a bias behind them
+};
+
+} // namespace
+
+void insertQuantization(Graph &graph, const QuantizationPlan &plan, Diagnostics &diagnostics) {
+  Inserter(graph, plan, diagnostics).run();
+}
+
+} // namespace tenon
