@@ -118,16 +118,21 @@ bool Calibrator::load() {
 }
 
 bool Calibrator::gather() {
-  if (!options_.noEqualize)
-    equalized_ = equalizeLayers(graph(), diagnostics());
-  layers_ = findLayers(graph());
+  auto statistics = [&] {
+    layers_ = findLayers(graph());
+    return gatherStatistics(
+        graph(), layers_, inputs_, statistics_, [&](double s) { progress("ranges", s); },
+        diagnostics());
+  };
+  if (!statistics())
+    return false;
   if (layers_.empty())
     return fail("'" + options_.model.model +
                 "' has no layer that can be quantised: no convolution, product, sum or average of "
                 "floats");
-  return gatherStatistics(
-      graph(), layers_, inputs_, statistics_, [&](double s) { progress("ranges", s); },
-      diagnostics());
+  if (!options_.noEqualize)
+    equalized_ = equalizeLayers(graph(), statistics_, diagnostics());
+  return equalized_ == 0 || statistics();
 }
 
 bool Calibrator::judge() {

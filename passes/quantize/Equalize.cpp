@@ -9,8 +9,9 @@
 namespace tenon {
 namespace {
 
-constexpr int kSweeps = 4; // along chains, factors reach their neighbours sweep by sweep
-constexpr double kMostFactor = 1e3;
+/// A channel seen smaller than this share of the largest one counts as large as that: other inputs
+/// may excite it more.
+constexpr double kLeastShare = 1.0 / 32;
 
 /// Channels of weights as numbers: [filters][channels of a group][taps], or of a matrix.
 class Weights {
@@ -39,11 +40,12 @@ public:
   int64_t outputs() const { return filters_; }
   int64_t inputs() const { return depth_ * groups_; }
 
-  /// Largest magnitudes by output channel, or by input channel.
-  std::vector<double> largest(bool byInput) const {
-    std::vector<double> v(size_t(byInput ? inputs() : outputs()), 0);
+  bool isDepthwise() const { return depth_ == 1 && filters_ == groups_ && groups_ > 1; }
+  /// Largest magnitudes by input channel.
+  std::vector<double> incoming() const {
+    std::vector<double> v(size_t(inputs()), 0);
     for (int64_t i = 0; i < tensor_.size(); ++i) {
-      double &most = v[size_t(byInput ? inputOf(i) : outputOf(i))];
+      double &most = v[size_t(inputOf(i))];
       most = std::max(most, std::fabs(tensor_.at(i)));
     }
     return v;
@@ -116,47 +118,61 @@ void scaleBias(const QuantizableLayer &layer, llvm::ArrayRef<double> factors,
   place->map->setOperand(place->operand, b.constant(t, old->hint()));
 }
 
-bool equalize(QuantizableLayer &first, QuantizableLayer &second, Diagnostics &diagnostics) {
+/// Factors for the channels of a tensor of these magnitudes that meet weights of those, in powers
+/// of two, which change no digit of a weight.
+std::vector<double> factorsFor(std::vector<double> magnitudes, const Weights &next) {
+  const double most = *std::max_element(magnitudes.begin(), magnitudes.end());
+  const std::vector<double> incoming = next.incoming();
+  const double mostIncoming = *std::max_element(incoming.begin(), incoming.end());
+  std::vector<double> factors(magnitudes.size(), 1);
+  for (size_t c = 0; c < factors.size(); ++c) {
+    if (!(magnitudes[c] > 0) || !(incoming[c] > 0))
+      continue;
+    const double share = std::max(magnitudes[c] / most, kLeastShare);
+    // A channel that a filter of its own reads may fill the range; where filters read many, the
+    // tensor and their weights share what there is to gain.
+    const double factor =
+        next.isDepthwise() ? 1 / share
+                           : std::sqrt(std::max(incoming[c] / mostIncoming, kLeastShare) / share);
+    factors[c] = std::exp2(std::nearbyint(std::log2(factor)));
+  }
+  return factors;
+}
+
+bool equalize(QuantizableLayer &first, QuantizableLayer &second, const ValueStatistics &between,
+              Diagnostics &diagnostics) {
   Weights a(first), b(second);
   const auto bias = first.bias();
-  if (a.outputs() != b.inputs() ||
+  if (a.outputs() != b.inputs() || int64_t(between.channelMagnitudes.size()) != a.outputs() ||
       (bias && constantValue(bias->map->operand(bias->operand))->size() != a.outputs()))
     return false;
-  const std::vector<double> outgoing = a.largest(false), incoming = b.largest(true);
-  std::vector<double> factor(outgoing.size(), 1), inverse(outgoing.size(), 1);
-  for (size_t c = 0; c < factor.size(); ++c)
-    if (outgoing[c] > 0 && incoming[c] > 0) {
-      // Both become the geometric mean. Whole powers of two change no digit of a weight.
-      const double exact = std::sqrt(incoming[c] / outgoing[c]);
-      factor[c] =
-          std::exp2(std::nearbyint(std::log2(std::clamp(exact, 1 / kMostFactor, kMostFactor))));
-      inverse[c] = 1 / factor[c];
-    }
-  if (llvm::all_of(factor, [](double f) { return f == 1; }))
+  const std::vector<double> factors = factorsFor(between.channelMagnitudes, b);
+  if (llvm::all_of(factors, [](double f) { return f == 1; }))
     return false;
-  a.scale(factor, false);
+  std::vector<double> inverse;
+  for (double f : factors)
+    inverse.push_back(1 / f);
+  a.scale(factors, false);
   b.scale(inverse, true);
   a.store(diagnostics);
   b.store(diagnostics);
-  scaleBias(first, factor, diagnostics);
+  scaleBias(first, factors, diagnostics);
   return true;
 }
 
 } // namespace
 
-unsigned equalizeLayers(Graph &graph, Diagnostics &diagnostics) {
+unsigned equalizeLayers(Graph &graph, const Statistics &statistics, Diagnostics &diagnostics) {
+  const ValueNumbers numbers(graph);
   std::vector<QuantizableLayer> layers = findLayers(graph);
-  std::vector<std::pair<QuantizableLayer *, QuantizableLayer *>> pairs;
+  unsigned pairs = 0;
   for (QuantizableLayer &l : layers)
     if (Weights::understands(l) && passesFactors(l))
       if (QuantizableLayer *next = readerOf(l, layers))
-        pairs.push_back({&l, next});
-  std::vector<bool> changed(pairs.size(), false);
-  for (int sweep = 0; sweep < kSweeps; ++sweep)
-    for (size_t i = 0; i < pairs.size(); ++i)
-      changed[i] = changed[i] | equalize(*pairs[i].first, *pairs[i].second, diagnostics);
+        pairs += equalize(l, *next, statistics[size_t(numbers.of(next->anchor->operand(0)))],
+                          diagnostics);
   eraseDeadOps(graph.body());
-  return unsigned(llvm::count(changed, true));
+  return pairs;
 }
 
 } // namespace tenon

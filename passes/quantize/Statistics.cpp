@@ -9,10 +9,10 @@
 namespace tenon {
 namespace {
 
-/// Sums of a contraction's input along its channels, and how many values each has.
+/// Sums and magnitudes of a contraction's input along its channels, and how many values each has.
 struct ChannelSums {
   int64_t axis = -1;
-  std::vector<double> sums;
+  std::vector<double> sums, most;
   double count = 0;
 };
 
@@ -64,9 +64,11 @@ public:
     }
     if (!pass(0.5, &Gatherer::seeDistribution))
       return false;
-    for (size_t n = 0; n < out.size(); ++n)
+    for (size_t n = 0; n < out.size(); ++n) {
       for (double sum : sums_[n].sums)
         out[n].channelMeans.push_back(sum / sums_[n].count);
+      out[n].channelMagnitudes = sums_[n].most;
+    }
     return true;
   }
 
@@ -90,8 +92,13 @@ private:
     for (size_t d = size_t(sums.axis) + 1; d < t.rank(); ++d)
       inner *= t.shape()[d];
     sums.sums.resize(size_t(channels));
-    for (int64_t i = 0; i < t.size(); ++i)
-      sums.sums[size_t(i / inner % channels)] += double(t.as<float>()[size_t(i)]);
+    sums.most.resize(size_t(channels));
+    for (int64_t i = 0; i < t.size(); ++i) {
+      const auto c = size_t(i / inner % channels);
+      const auto v = double(t.as<float>()[size_t(i)]);
+      sums.sums[c] += v;
+      sums.most[c] = std::max(sums.most[c], std::fabs(v));
+    }
     sums.count += double(t.size()) / double(channels);
   }
   void seeDistribution(ValueStatistics &s, size_t n, const Tensor &t) {

@@ -22,7 +22,8 @@ struct Histogram {
 struct ValueStatistics {
   double low = 0, high = 0; // with zero between them
   Histogram histogram;
-  std::vector<double> channelMeans;
+  /// Of what contractions read.
+  std::vector<double> channelMeans, channelMagnitudes;
 };
 
 /// Statistics by value number, of the values that layers need; the others' are empty.
