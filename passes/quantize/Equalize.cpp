@@ -149,9 +149,9 @@ bool equalize(QuantizableLayer &first, QuantizableLayer &second, const ValueStat
   const std::vector<double> factors = factorsFor(between.channelMagnitudes, b);
   if (llvm::all_of(factors, [](double f) { return f == 1; }))
     return false;
-  std::vector<double> inverse;
-  for (double f : factors)
-    inverse.push_back(1 / f);
+  std::vector<double> inverse(factors.size());
+  for (size_t c = 0; c < factors.size(); ++c)
+    inverse[c] = 1 / factors[c];
   a.scale(factors, false);
   b.scale(inverse, true);
   a.store(diagnostics);
