@@ -1,8 +1,9 @@
-// Defines the tactic `contract_wgmma_sm90a`: fp16 and bf16 contractions by warpgroup products with
-// the copy engine as loader (runtime/cuda/contract_wgmma_sm90.cuh), on sm_90a alone.
+// Defines the tactics of warpgroup products with the copy engine as loader, on sm_90a alone
+// (runtime/cuda/contract_wgmma_sm90.cuh): `contract_wgmma_sm90a`, fp16 and bf16 contractions, and
+// `contract_tf32x3_sm90a`, those of f32 whose `precision` is tf32x3.
 //
 // Tensor maps want addresses that are multiples of 16 bytes. What cannot be shown to lie so (the
-// caller's memory, odd channel counts) is left to contract_mma_sm80.
+// caller's memory, odd channel counts) is left to the tactics of sm_80.
 #include "codegen/cuda/Tactics.h"
 
 #include "codegen/Alignment.h"
@@ -14,42 +15,59 @@
 namespace tenon::cuda {
 namespace {
 
-constexpr llvm::StringLiteral kId = "contract_wgmma_sm90a";
-
-/// A schedule's tiles and what they cost in microseconds: of each step along K (64 elements) and of
+/// A schedule's tiles and what they cost in microseconds: of each step along K (128 bytes) and of
 /// each tile, epilogue and the ring's filling included; where K is split, of each part on top.
-/// Source: fitted to bench/gemm.cu on one H200 (CUDA 13.0; medians in a graph of 20 launches with
-/// early starts; squares of 512 to 2048, ResNet-50's and BERT's layers): rms error 4 to 13 %.
 struct Tiles {
   int64_t m, n, consumers, stages;
   double step, tile, split, perPart;
 };
-constexpr Tiles kTiles[] = {
+/// Source: fitted to bench/gemm.cu on one H200 (CUDA 13.0; medians in a graph of 20 launches with
+/// early starts; squares of 512 to 2048, ResNet-50's and BERT's layers): rms error 4 to 13 %.
+constexpr Tiles kHalves[] = {
     {64, 64, 1, 6, 0.181, 1.18, 1.35, 0.18},   {64, 32, 1, 8, 0.176, 0.85, 1.49, 0.10},
     {64, 128, 1, 4, 0.202, 1.77, 1.24, 0.52},  {128, 64, 2, 8, 0.200, 1.57, 1.24, 0.52},
     {128, 128, 2, 6, 0.288, 2.25, 0.66, 1.31}, {128, 192, 2, 5, 0.455, 2.69, 0, 0},
     {128, 256, 2, 4, 0.628, 2.96, 0, 0},
 };
+/// Source: fitted likewise to 15 layers of ResNet-50, ConvNeXt and a UNet at batch 1 and 8: rms
+/// error 4 to 7 %. The warps that split the operands bound a step.
+constexpr Tiles kFloats[] = {
+    {128, 128, 2, 3, 1.883, 2.80, 3.35, 0.20}, {128, 96, 2, 4, 1.441, 1.99, 2.55, 0.30},
+    {128, 64, 2, 4, 1.502, 1.57, 2.90, 0.09},  {64, 128, 1, 4, 1.341, 1.43, 1.63, 0.41},
+    {64, 64, 1, 6, 0.979, 0.44, 0.67, 0.35},   {64, 32, 1, 8, 0.700, 0.27, 1.73, 0.02},
+};
 /// The rest of a launch in such a graph.
 constexpr double kLaunch = 1.0;
+
+struct Kind {
+  llvm::StringRef id;
+  llvm::StringRef kernel;    // conv_<kernel>, matmul_<kernel>
+  llvm::StringRef precision; // what multipliedAs() says
+  int64_t bytes;             // of an element
+  llvm::ArrayRef<Tiles> tiles;
+};
+constexpr Kind k16 = {"contract_wgmma_sm90a", "wgmma_sm90", "", 2, kHalves};
+constexpr Kind kTf32x3 = {"contract_tf32x3_sm90a", "tf32x3_sm90", "tf32x3", 4, kFloats};
+
 /// Tile along K: a row of it is 32, 64 or 128 bytes of one tap's channels; groups share none.
-int64_t tileK(const Contraction &c) {
+int64_t tileK(const Kind &kind, const Contraction &c) {
+  const int64_t most = 128 / kind.bytes;
   if (!c.isConv)
-    return 64;
-  for (int64_t k : {64, 32, 16})
+    return most;
+  for (int64_t k : {most, most / 2, most / 4})
     if (c.conv.groups > 1 ? c.conv.channels % k == 0 : c.conv.channels > k / 2)
       return k;
-  return c.conv.groups > 1 ? 0 : 16;
+  return c.conv.groups > 1 ? 0 : most / 4;
 }
 
 /// Whether a tensor map describes these strides: `along` is contiguous, the others are multiples of
 /// 16 bytes. Strides of extents of one element do not count.
-bool hasMap(const Strides &s, llvm::ArrayRef<Dim> extents, unsigned along) {
+bool hasMap(const Kind &kind, const Strides &s, llvm::ArrayRef<Dim> extents, unsigned along) {
   for (unsigned d = 0; d < extents.size(); ++d) {
     const Dim stride = s.strides[d];
-    if (d == along
-            ? !stride.isConstant(1)
-            : !extents[d].isConstant(1) && !(stride.isConstant() && stride.constant() % 8 == 0))
+    if (d == along ? !stride.isConstant(1)
+                   : !extents[d].isConstant(1) &&
+                         !(stride.isConstant() && stride.constant() * kind.bytes % 16 == 0))
       return false;
   }
   return true;
@@ -75,15 +93,16 @@ bool fitsColumns(const ConvProblem &p) {
          fits(p.inWidth, p.outWidth, p.kernelW, p.strideW, p.dilationW, p.padLeft);
 }
 
-bool matchA(const TacticInput &in, const Contraction &c, std::string &why) {
+bool matchA(const Kind &kind, const TacticInput &in, const Contraction &c, std::string &why) {
   const ScalarProgram &program = in.form.anchorInputs[0];
   const Access &x = program.inputs[c.mainInput];
   const auto rank = unsigned(program.space.size());
   const Strides s = stridesOf(x, rank);
   const unsigned k = c.isConv ? 1 : rank - (c.transA ? 2 : 1);
-  // Of a product either dimension may be the contiguous one.
+  // Of a product in 16 bits either dimension may be the contiguous one.
   const unsigned m = rank - (c.transA ? 1 : 2);
-  if (!hasMap(s, program.space, k) && (c.isConv || c.hasPrologue || !hasMap(s, program.space, m))) {
+  const bool either = !c.isConv && !c.hasPrologue && kind.bytes == 2;
+  if (!hasMap(kind, s, program.space, k) && !(either && hasMap(kind, s, program.space, m))) {
     why = c.isConv ? "an input without contiguous channels or with rows that no tensor map takes"
                    : "a first operand whose rows no tensor map takes";
     return false;
@@ -95,13 +114,15 @@ bool matchA(const TacticInput &in, const Contraction &c, std::string &why) {
   return true;
 }
 
-bool matchB(const TacticInput &in, const Contraction &c, std::string &why) {
+bool matchB(const Kind &kind, const TacticInput &in, const Contraction &c, std::string &why) {
   if (c.isPacked)
     return true;
   const ScalarProgram &program = in.form.anchorInputs[1];
   const auto rank = unsigned(program.space.size());
   const Strides s = stridesOf(program.inputs[0], rank);
-  if (!hasMap(s, program.space, rank - 1) && !hasMap(s, program.space, rank - 2)) {
+  const unsigned k = rank - (c.transB ? 1 : 2), n = rank - (c.transB ? 2 : 1);
+  if (!hasMap(kind, s, program.space, k) &&
+      !(kind.bytes == 2 && hasMap(kind, s, program.space, n))) {
     why = "a second operand whose rows no tensor map takes";
     return false;
   }
@@ -114,11 +135,25 @@ bool matchB(const TacticInput &in, const Contraction &c, std::string &why) {
 
 bool isMachine(const TargetLevel &level) { return level.sm == 90 && level.archSpecific; }
 
-bool usesTensorCores(const TacticInput &in) {
-  return isMachine(in.level) && multipliedAs(in.form).empty();
+template <const Kind &K> bool usesTensorCores(const TacticInput &in) {
+  return isMachine(in.level) && multipliedAs(in.form) == K.precision;
 }
 
-bool match(const TacticInput &in, std::string &why) {
+/// Whether the element types are those of the kind.
+bool suits(const Kind &kind, const Contraction &c, std::string &why) {
+  if (kind.bytes == 4) {
+    why = "operands that are not both f32";
+    return c.a == Element::F32 && c.b == Element::F32;
+  }
+  why = "operands that are not both fp16 or both bf16";
+  return c.a == c.b && (c.b == Element::F16 || c.b == Element::BF16);
+}
+
+template <const Kind &K> bool match(const TacticInput &in, std::string &why) {
+  if (multipliedAs(in.form) != K.precision) {
+    why = "a contraction that is not to multiply so";
+    return false;
+  }
   if (!isMachine(in.level)) {
     why = "wgmma exists on sm_90a only";
     return false;
@@ -126,34 +161,36 @@ bool match(const TacticInput &in, std::string &why) {
   auto c = readContraction(in, why);
   if (!c)
     return false;
-  if (c->a != c->b || (c->b != Element::F16 && c->b != Element::BF16)) {
-    why = "operands that are not both fp16 or both bf16";
+  if (!suits(K, *c, why))
+    return false;
+  if (c->hasPrologue && (!c->onFragments || K.bytes == 4)) {
+    why = K.bytes == 4 ? "an input that is computed on the way in"
+                       : "an input that is computed on the way in where it is padded, or from long "
+                         "vectors";
     return false;
   }
-  if (c->hasPrologue && !c->onFragments) {
-    why = "an input that is computed on the way in where it is padded, or from long vectors";
-    return false;
-  }
-  if (c->isConv && tileK(*c) == 0) {
-    why = "groups of " + std::to_string(c->conv.channels) + " channels, no multiple of 16";
+  if (c->isConv && tileK(K, *c) == 0) {
+    why = "groups of " + std::to_string(c->conv.channels) + " channels, no multiple of " +
+          std::to_string(32 / K.bytes);
     return false;
   }
   if (c->isConv && !fitsColumns(c->conv)) {
     why = "a window beyond the limits of tensor maps, or extents known at run time";
     return false;
   }
-  return matchA(in, *c, why) && matchB(in, *c, why);
+  return matchA(K, in, *c, why) && matchB(K, in, *c, why);
 }
 
+template <const Kind &K>
 void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
   std::string why;
   const Contraction c = *readContraction(in, why);
-  const int64_t k = tileK(c);
-  for (const Tiles &t : kTiles)
+  const int64_t k = tileK(K, c);
+  for (const Tiles &t : K.tiles)
     for (int64_t splits : t.split > 0 ? splitsFor(c, in.level, {t.m, t.n, k, 0, 0, 0})
                                       : llvm::SmallVector<int64_t, 4>{1})
       if (splits <= 8)
-        out.push_back({kId.str(),
+        out.push_back({K.id.str(),
                        {{"tile_m", t.m},
                         {"tile_n", t.n},
                         {"tile_k", k},
@@ -164,11 +201,11 @@ void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
                         {"multiprocessors", in.level.multiprocessors}}});
 }
 
-double cost(const TacticInput &in, const Schedule &s) {
+template <const Kind &K> double cost(const TacticInput &in, const Schedule &s) {
   std::string why;
   const Contraction c = *readContraction(in, why);
-  const Tiles *t = kTiles;
-  for (const Tiles &row : kTiles)
+  const Tiles *t = K.tiles.begin();
+  for (const Tiles &row : K.tiles)
     if (row.m == *s.get("tile_m") && row.n == *s.get("tile_n"))
       t = &row;
   const auto splits = double(*s.get("splits"));
@@ -177,17 +214,19 @@ double cost(const TacticInput &in, const Schedule &s) {
   const double steps = double(taps * int64_t(llvm::divideCeil(channels, k))) / splits;
   const double waves = std::ceil(double(tileCount(c, s)) * splits / in.level.multiprocessors);
   // Shorter steps save copying, not waiting.
-  const double step = t->step * (0.5 + double(k) / 128);
+  const double step = t->step * (0.5 + double(k * K.bytes) / 256);
   const double perWave = steps * step + t->tile + (splits > 1 ? t->split + t->perPart * splits : 0);
   Effort e;
   e.bytes = double(workOf(*in.form.group).bytes);
   e.launches = 0;
-  // gemv's estimates are not among those: a row or two must be faster by the clock.
-  const double scale = c.rows() >= 16 ? kContractionScale : 1;
+  // gemv's estimates are not among those: a row or two must be faster by the clock. Nor are those
+  // of f32's other tactics.
+  const double scale = c.rows() >= 16 && K.bytes == 2 ? kContractionScale : 1;
   return scale * (kLaunch + std::max(waves * perWave, microseconds(in.level, e)));
 }
 
 /// K-major: conv [filters][taps][channels], matmul [n][k], rows rounded up to 16 bytes.
+template <const Kind &K>
 void pack(const TacticInput &in, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
   std::string why;
   const Contraction c = *readContraction(in, why);
@@ -198,7 +237,7 @@ void pack(const TacticInput &in, const Schedule &, llvm::SmallVectorImpl<Packing
   const int rank = int(w.rank()), n = c.isConv ? 0 : rank - (c.transB ? 2 : 1),
             k = c.isConv ? 1 : rank - (c.transB ? 1 : 2);
   const int64_t depth = w.dim(unsigned(k)).constant(),
-                pitch = int64_t(llvm::alignTo(uint64_t(depth), 8));
+                pitch = int64_t(llvm::alignTo(uint64_t(depth), 16 / K.bytes));
   llvm::SmallVector<LayoutAxis, 6> axes;
   axes.push_back({n, 0, false, Dim(), 0});
   for (int d = 0; d < rank; ++d)
@@ -213,22 +252,21 @@ int64_t counterBytes(const TacticInput &in, const Schedule &s) {
   return splitCounterBytes(in, s) * *s.get("consumers");
 }
 
-void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
+template <const Kind &K> void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   out.include("cuda/contract_wgmma_sm90.cuh");
-  emitContraction(in, s, out, "wgmma_sm90");
+  emitContraction(in, s, out, K.kernel);
+}
+
+template <const Kind &K> constexpr Tactic tactic(llvm::StringRef summary) {
+  return {K.id,    summary,           match<K>, enumerate<K>, cost<K>,
+          pack<K>, splitPartialBytes, emit<K>,  counterBytes, usesTensorCores<K>};
 }
 
 } // namespace
 
-const Tactic kContractWgmmaSm90a = {kId,
-                                    "fp16 and bf16 contraction by warpgroups on Tensor Cores",
-                                    match,
-                                    enumerate,
-                                    cost,
-                                    pack,
-                                    splitPartialBytes,
-                                    emit,
-                                    counterBytes,
-                                    usesTensorCores};
+const Tactic kContractWgmmaSm90a =
+    tactic<k16>("fp16 and bf16 contraction by warpgroups on Tensor Cores");
+const Tactic kContractTf32x3Sm90a =
+    tactic<kTf32x3>("f32 contraction by three products in tf32 by warpgroups, as exact as fp32");
 
 } // namespace tenon::cuda

@@ -1,5 +1,6 @@
 // Defines `conv_wgmma_sm90` and `matmul_wgmma_sm90`: contractions on Tensor Cores by wgmma, with
 // the copy engine as loader (sm_90a only). fp16 and bf16, and tf32 for tensors of float; fp32 sums.
+// `conv_tf32x3_sm90` and `matmul_tf32x3_sm90`, for float, are as exact as fp32.
 //
 // Algorithm: implicit GEMM by persistent, specialised warpgroups. The last warpgroup is the
 // producer: one thread of it brings tiles of A and B (tensor_loader.cuh) into a ring of `stages`
@@ -11,6 +12,12 @@
 //   cooperative   the consumers share a tile, tile_m / consumers rows each
 //   ping_pong     two consumers with a tile each: one multiplies while the other is in its epilogue
 //
+// tf32x3: three warps beside the producer split each buffer's floats in big and small parts
+// (tf32.cuh) where they lie, the small ones behind the big ones' tile, and say so by a third
+// barrier, `split`. Consumers multiply small * big, big * small and big * big. Tensor Cores cut off
+// what they add, where fp32 rounds: sums of one step begin at zero and are added to the fp32 sums
+// in registers, with what was cut off on the average.
+//
 // The epilogue hands runs of 8 neighbouring columns to the body: the four lanes that share a row
 // exchange their sums. What the body reads is fetched a batch of columns ahead, the first batch
 // before the multiplications: with a tile or two per block nothing else hides those loads. The
@@ -20,8 +27,8 @@
 // the prologue to each while those before it multiply. A step ends before the next one begins:
 // ptxas follows registers that are being read through straight code only.
 //
-// Shared memory: A [stages][tile_m x tile_k], B [stages][tile_k x tile_n] as swizzled tiles
-// (ptx/wgmma.cuh), then the barriers and what the prologue reads.
+// Shared memory: A [stages][parts][tile_m x tile_k], B [stages][parts][tile_k x tile_n] as swizzled
+// tiles (ptx/wgmma.cuh), then the barriers and what the prologue reads. parts: 2 of tf32x3, else 1.
 //
 // Config: as for contract_simt.cuh. Schedule: tile_m, tile_n, tile_k, consumers, ping_pong, stages,
 // splits, multiprocessors; see contract_wgmma_schedule. A row of tile_k elements has 32, 64 or 128
@@ -37,6 +44,8 @@
 #include "cuda/ptx/setmaxnreg.cuh"
 #include "cuda/split_k.cuh"
 #include "cuda/tensor_loader.cuh"
+#include "cuda/tf32.cuh"
+#include "cuda/tile_order.cuh"
 
 namespace tenon {
 namespace cuda {
@@ -50,78 +59,8 @@ struct contract_wgmma_schedule {
   static constexpr int stages = Stages, splits = Splits, multiprocessors = Multiprocessors;
 };
 
-namespace detail {
-
-/// How the tiles of a contraction are numbered: splits of one tile first, then tiles in groups of
-/// rows, so that blocks that run together share much of A and B in the second-level cache.
-struct tile_order {
-  int tiles_m, tiles_n, steps;
-
-  template <int TileM, int TileN, int Splits> TENON_DEVICE block_part part(int index) const {
-    constexpr int group = TileN >= 2 * TileM ? 16 : TileM >= 2 * TileN ? 8 : 12;
-    const int split = index % Splits, tile = index / Splits;
-    const int per_slice = tiles_m * tiles_n, slice = tile / per_slice,
-              within = tile - slice * per_slice;
-    const int first_m = within / (group * tiles_n) * group, rows = min_of(group, tiles_m - first_m),
-              rest = within - first_m * tiles_n;
-    const int n = rest / rows, m = first_m + rest - n * rows;
-    return {m * TileM,
-            n * TileN,
-            slice,
-            split,
-            int(index_t(steps) * split / Splits),
-            int(index_t(steps) * (split + 1) / Splits),
-            tile};
-  }
-};
-
-/// Position in a ring of buffers and the parity of its current round.
-template <int Stages> struct ring_position {
-  int stage = 0, parity = 0;
-  TENON_DEVICE void next() {
-    if (++stage == Stages) {
-      stage = 0;
-      parity ^= 1;
-    }
-  }
-  TENON_DEVICE void skip(int steps) {
-    const int to = stage + steps, rounds = to / Stages;
-    stage = to - rounds * Stages;
-    parity ^= rounds & 1;
-  }
-};
-
-/// Arguments are values, so that arrays they come from stay in registers.
-TENON_DEVICE float choose(bool first, float a, float b) { return first ? a : b; }
-
-/// What four lanes hold of 32 columns of a row, two neighbours of each eight, becomes eight
-/// neighbours in each lane: lane q of the four has columns 8*q to 8*q + 7.
-TENON_DEVICE void gather_eight(float (&x)[8]) {
-  const bool odd = (lane() & 1) != 0, high = (lane() & 2) != 0;
-  // x[2*j + e]: column 8*j + 2*q + e. First pairs of lanes, then pairs of pairs.
-  float y[8];
-  TENON_UNROLL
-  for (int t = 0; t < 8; t += 4) {
-    TENON_UNROLL
-    for (int e = t; e < t + 2; ++e) {
-      const float kept = choose(odd, x[e + 2], x[e]);
-      const float got = shuffle_xor(choose(odd, x[e], x[e + 2]), 1);
-      y[e] = choose(odd, got, kept);
-      y[e + 2] = choose(odd, kept, got);
-    }
-  }
-  TENON_UNROLL
-  for (int e = 0; e < 4; ++e) {
-    const float kept = choose(high, y[e + 4], y[e]);
-    const float got = shuffle_xor(choose(high, y[e], y[e + 4]), 2);
-    x[e] = choose(high, got, kept);
-    x[e + 4] = choose(high, kept, got);
-  }
-}
-
-} // namespace detail
-
-template <class Config, class Problem, class B, class Outs, class Ins, class Body,
+/// Parts: how many parts of operands are multiplied, 2 for tf32x3.
+template <int Parts, class Config, class Problem, class B, class Outs, class Ins, class Body,
           class Prologue = no_prologue, class PrologueIns = arguments<>>
 struct contract_wgmma_sm90_kernel {
   Problem problem;
@@ -143,7 +82,7 @@ struct contract_wgmma_sm90_kernel {
   static constexpr int blocks_m = rows / 64;
   static_assert(rows % 64 == 0 && tile_n % 32 == 0 && tile_n <= 256, "tiles are whole blocks");
   static_assert(!ping_pong || consumers == 2, "two take turns");
-  static_assert(blocks_m * tile_n <= 256, "sums fit in registers");
+  static_assert(blocks_m * tile_n * Parts <= 256, "sums fit in registers");
 
   using loader_of_a = tensor_a<Problem, tile_m, tile_k>;
   using loader_of_b = tensor_b<Problem, B, tile_n, tile_k>;
@@ -156,22 +95,25 @@ struct contract_wgmma_sm90_kernel {
   static constexpr bool has_prologue = !detail::is_same<Prologue, no_prologue>;
   static_assert(!has_prologue || (sizeof(element) == 2 && a_tile::k_major && Problem::on_fragments),
                 "fragments take a prologue");
+  static constexpr bool splits_operands = Parts == 2;
+  static_assert(Parts == 1 || (splits_operands && detail::is_same<element, float>),
+                "floats have two parts");
   static constexpr int sums = tile_n / 2; // of a thread, for 64 rows
 
   // Registers: the block is launched with an even share for each thread.
   static constexpr int even_share = 65536 / threads / 8 * 8;
   static constexpr bool moves_registers = even_share < 224;
-  static constexpr int producer_registers = 40;
+  static constexpr int producer_registers = splits_operands ? 56 : 40;
   static constexpr int consumer_registers =
       min_of(240, (even_share + (even_share - producer_registers) / consumers) / 8 * 8);
 
   struct barriers {
-    ptx::mbarrier full[stages], empty[stages], turn[2];
+    ptx::mbarrier full[stages], empty[stages], turn[2], split[splits_operands ? stages : 1];
     int finished[2]; // for split-K
   };
 
   using staged = staged_channels<PrologueIns>;
-  static constexpr int barriers_at = stages * (a_tile::bytes + b_tile::bytes),
+  static constexpr int barriers_at = stages * Parts * (a_tile::bytes + b_tile::bytes),
                        channels_at = barriers_at + ceil_div(int(sizeof(barriers)), 16) * 16;
 
   TENON_FN static constexpr bool runs_on(target t) { return t.arch == 900 && t.specific; }
@@ -193,6 +135,8 @@ struct contract_wgmma_sm90_kernel {
     for (int s = 0; s < stages; ++s) {
       bar.full[s].init(1);
       bar.empty[s].init(4 * (ping_pong ? 1 : consumers));
+      if constexpr (splits_operands)
+        bar.split[s].init(splitter_warps);
     }
     bar.turn[0].init(4);
     bar.turn[1].init(4);
@@ -219,6 +163,9 @@ struct contract_wgmma_sm90_kernel {
         ptx::setmaxnreg<producer_registers>::release();
       if (thread() == producer_thread)
         produce(shared);
+      if constexpr (splits_operands)
+        if (warp() % 4 > 0)
+          split(shared);
     } else {
       if constexpr (moves_registers)
         ptx::setmaxnreg<consumer_registers>::acquire();
@@ -232,7 +179,7 @@ private:
     TENON_DEVICE int rank() const { return thread() % 128; }
     TENON_DEVICE void sync() const { ptx::named_barrier::sync(1 + group, 128); }
   };
-  static constexpr int producer_thread = 128 * consumers;
+  static constexpr int producer_thread = 128 * consumers, splitter_warps = 3;
 
   TENON_FN detail::tile_order order() const {
     return {ceil_div(problem.rows(), tile_m), ceil_div(problem.columns(), tile_n),
@@ -245,10 +192,10 @@ private:
     return order().tiles_m * order().tiles_n * problem.slices() * splits;
   }
   TENON_DEVICE static unsigned char *tile_of_a(unsigned char *shared, int stage) {
-    return shared + stage * a_tile::bytes;
+    return shared + stage * Parts * a_tile::bytes;
   }
   TENON_DEVICE static unsigned char *tile_of_b(unsigned char *shared, int stage) {
-    return shared + stages * a_tile::bytes + stage * b_tile::bytes;
+    return shared + Parts * (stages * a_tile::bytes + stage * b_tile::bytes);
   }
   TENON_DEVICE static barriers &barriers_of(unsigned char *shared) {
     return *reinterpret_cast<barriers *>(shared + barriers_at);
@@ -280,6 +227,25 @@ private:
     }
   }
 
+  TENON_DEVICE void split(unsigned char *shared) const {
+    barriers &bar = barriers_of(shared);
+    detail::ring_position<stages> at;
+    const int count = part_count(), rank = thread() - producer_thread - 32;
+    for (int index = block_x(); index < count; index += grid_x()) {
+      const block_part part = part_at(index);
+      TENON_NO_UNROLL
+      for (int step = part.first; step < part.end; ++step, at.next()) {
+        bar.full[at.stage].wait(at.parity);
+        split_tile<a_tile::bytes, 32 * splitter_warps>(tile_of_a(shared, at.stage), rank);
+        split_tile<b_tile::bytes, 32 * splitter_warps>(tile_of_b(shared, at.stage), rank);
+        ptx::proxy_fence::shared();
+        sync_warp();
+        if (lane() == 0)
+          bar.split[at.stage].arrive();
+      }
+    }
+  }
+
   TENON_DEVICE void consume(unsigned char *shared, int group) const {
     if constexpr (has_prologue) {
       staged::copy(prologue_ins, shared + channels_at, problem.prologue_channels(), thread(),
@@ -305,12 +271,15 @@ private:
       if constexpr (splits == 1)
         fetch_first(first, part, part.m0 + m_offset);
       float sum[blocks_m * sums];
-      multiply(sum, shared, at, part, m_offset);
+      if constexpr (splits_operands)
+        multiply_parts(sum, shared, at, part, m_offset);
+      else
+        multiply(sum, shared, at, part, m_offset);
       if (ping_pong && lane() == 0)
         bar.turn[group ^ 1].arrive();
       ptx::wgmma_group::wait<0>();
       ptx::wgmma_group::pin(sum);
-      if (!has_prologue && part.end > part.first)
+      if (!has_prologue && !splits_operands && part.end > part.first)
         release(bar, (at.stage + stages - 1) % stages);
       if constexpr (splits > 1) {
         const int unit = ping_pong ? part.tile : part.tile * consumers + group;
@@ -421,6 +390,48 @@ private:
     at.next();
   }
 
+  /// The same for operands in two parts; all has finished on return.
+  TENON_DEVICE void multiply_parts(float (&sum)[blocks_m * sums], unsigned char *shared,
+                                   detail::ring_position<stages> &at, const block_part &part,
+                                   int m_offset) const {
+    using tile = ptx::wgmma_tile<a_tile::span>;
+    barriers &bar = barriers_of(shared);
+    TENON_UNROLL
+    for (int e = 0; e < blocks_m * sums; ++e)
+      sum[e] = 0;
+    const uint64_t first_a = tile::advance(a_tile::descriptor(shared), a_tile::offset(m_offset, 0));
+    const uint64_t first_b = b_tile::descriptor(tile_of_b(shared, 0));
+    TENON_NO_UNROLL
+    for (int step = part.first; step < part.end; ++step) {
+      bar.split[at.stage].wait(at.parity);
+      const uint64_t a = tile::advance(first_a, at.stage * Parts * a_tile::bytes);
+      const uint64_t w = tile::advance(first_b, at.stage * Parts * b_tile::bytes);
+      float products[blocks_m * sums];
+      ptx::wgmma_group::fence();
+      TENON_UNROLL
+      for (int p = 0; p < 3; ++p) { // small * big, big * small, big * big
+        TENON_UNROLL
+        for (int k = 0; k < tile_k; k += mma::k) {
+          TENON_UNROLL
+          for (int i = 0; i < blocks_m; ++i)
+            mma::multiply(
+                reinterpret_cast<float(&)[sums]>(products[i * sums]),
+                tile::advance(a, (p == 0 ? a_tile::bytes : 0) + a_tile::offset(64 * i, k)),
+                tile::advance(w, (p == 1 ? b_tile::bytes : 0) + b_tile::offset(0, k)),
+                p > 0 || k > 0);
+        }
+      }
+      ptx::wgmma_group::commit();
+      ptx::wgmma_group::wait<0>();
+      ptx::wgmma_group::pin(products);
+      release(bar, at.stage);
+      at.next();
+      TENON_UNROLL
+      for (int e = 0; e < blocks_m * sums; ++e)
+        sum[e] += with_lost_part<tile_k>(products[e]);
+    }
+  }
+
   // The epilogue goes in batches of `batch` times 32 columns of the 8 rows that a warp's lanes hold
   // at a time: batch number b has columns b / batches_m and of the rows, 64 in a block, half
   // b % batches_m. So what is fixed beside the columns is loaded once for all rows.
@@ -490,7 +501,7 @@ private:
 
 template <class Config, class X, class W, class Outs, class Ins, class Body,
           class Prologue = no_prologue, class PrologueIns = arguments<>>
-contract_wgmma_sm90_kernel<Config, conv_problem<Config, X>, W, Outs, Ins, Body, Prologue,
+contract_wgmma_sm90_kernel<1, Config, conv_problem<Config, X>, W, Outs, Ins, Body, Prologue,
                            PrologueIns>
 conv_wgmma_sm90(Config cfg, X x, W w, Outs outs, Ins ins, Body body, split_scratch scratch = {},
                 Prologue prologue = {}, PrologueIns prologue_ins = {}) {
@@ -499,11 +510,24 @@ conv_wgmma_sm90(Config cfg, X x, W w, Outs outs, Ins ins, Body body, split_scrat
 
 template <class Config, class X, class B, class Outs, class Ins, class Body,
           class Prologue = no_prologue, class PrologueIns = arguments<>>
-contract_wgmma_sm90_kernel<Config, matmul_problem<Config, X>, B, Outs, Ins, Body, Prologue,
+contract_wgmma_sm90_kernel<1, Config, matmul_problem<Config, X>, B, Outs, Ins, Body, Prologue,
                            PrologueIns>
 matmul_wgmma_sm90(Config cfg, X x, B b, Outs outs, Ins ins, Body body, split_scratch scratch = {},
                   Prologue prologue = {}, PrologueIns prologue_ins = {}) {
   return {{cfg, x}, b, outs, ins, body, scratch, prologue, prologue_ins};
+}
+
+template <class Config, class X, class W, class Outs, class Ins, class Body>
+contract_wgmma_sm90_kernel<2, Config, conv_problem<Config, X>, W, Outs, Ins, Body>
+conv_tf32x3_sm90(Config cfg, X x, W w, Outs outs, Ins ins, Body body, split_scratch scratch = {}) {
+  return {{cfg, x}, w, outs, ins, body, scratch};
+}
+
+template <class Config, class X, class B, class Outs, class Ins, class Body>
+contract_wgmma_sm90_kernel<2, Config, matmul_problem<Config, X>, B, Outs, Ins, Body>
+matmul_tf32x3_sm90(Config cfg, X x, B b, Outs outs, Ins ins, Body body,
+                   split_scratch scratch = {}) {
+  return {{cfg, x}, b, outs, ins, body, scratch};
 }
 
 } // namespace cuda

@@ -15,16 +15,14 @@
 
 namespace tenon {
 namespace cuda {
-namespace detail {
 
+/// The type of 16 bits that operands stored as Stored are multiplied as.
 template <class Stored> struct half_for { using type = f16; };
 template <> struct half_for<bf16> { using type = bf16; };
 
-} // namespace detail
-
 /// Operands of 16 bits, multiplied as they are.
 struct cores_of_halves {
-  template <class Stored> using element = typename detail::half_for<Stored>::type;
+  template <class Stored> using element = typename half_for<Stored>::type;
   static constexpr int steps = 1;
   template <int Count> struct fragment {
     unsigned r[Count];

@@ -2,19 +2,19 @@
 // Tensor Cores of sm_80 and up; see tensor_cores.cuh.
 //
 //   tf32     operands are rounded to 11 bits of significand, to nearest
-//   tf32x3   an operand is the sum of two such parts, big + small, to within one unit of a float's
-//            last place; A * B = small * big + big * small + big * big, the product of the small
-//            parts being too small to matter
+//   tf32x3   operands are split in two such parts (tf32.cuh); A * B = small * big + big * small +
+//            big * big, the product of the small parts being too small to matter
 //
 // Tensor Cores cut what they add off where fp32 rounds. tf32x3 therefore keeps their sums short:
 // every 16 elements along K they begin at zero, the small products first, and the result is added
-// to the fp32 sum in a register. Where an operand is infinite, or rounds to infinity (beyond
-// 3.4e38), tf32x3 gives NaN.
+// to the fp32 sum in a register, with what was cut off on the average. Where an operand is
+// infinite, or rounds to infinity (beyond 3.4e38), tf32x3 gives NaN.
 #ifndef TENON_RUNTIME_CUDA_TENSOR_CORES_TF32_SM80_CUH
 #define TENON_RUNTIME_CUDA_TENSOR_CORES_TF32_SM80_CUH
 
 #include "cuda/ptx/mma_sm80.cuh"
 #include "cuda/tensor_cores.cuh"
+#include "cuda/tf32.cuh"
 
 namespace tenon {
 namespace cuda {
@@ -40,12 +40,10 @@ struct tensor_cores_tf32x3_sm80 {
   static constexpr int steps = 2;
   template <int Count> struct fragment {
     unsigned big[Count], small[Count];
-    /// The difference is exact and has 12 bits: the one that is not read of it is as much as
-    /// rounding would lose.
     TENON_DEVICE void set(int i, unsigned bits) {
-      big[i] = (bits + 0x1000u) & 0xffffe000u;
-      small[i] = tenon::detail::bitcast<unsigned>(tenon::detail::bitcast<float>(bits) -
-                                                  tenon::detail::bitcast<float>(big[i]));
+      const tf32_pair p(bits);
+      big[i] = p.big;
+      small[i] = p.small;
     }
   };
 
@@ -70,7 +68,7 @@ struct tensor_cores_tf32x3_sm80 {
       mma::multiply(sum, reinterpret_cast<registers>(a.big[4 * s]), b.big[2 * s], b.big[2 * s + 1]);
     TENON_UNROLL
     for (int i = 0; i < 4; ++i)
-      d[i] += sum[i];
+      d[i] += with_lost_part<8 * steps>(sum[i]);
   }
 };
 

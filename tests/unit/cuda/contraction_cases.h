@@ -97,9 +97,9 @@ struct row_weights {
   static index_t pitch(index_t depth) { return depth; }
   template <class T> static auto view(const T *data) { return cuda::make_k_major_weights(data); }
 };
-/// K-major weights: [groups * filters][kernel_h][kernel_w][channels] and [n][k], rows of 16-bit
-/// elements rounded up to 16 bytes.
-struct k_major_weights {
+/// K-major weights: [groups * filters][kernel_h][kernel_w][channels] and [n][k], rows rounded up to
+/// 16 bytes, which are Run elements.
+template <index_t Run> struct rounded_rows {
   template <class Config>
   static index_t at(const Config &cfg, index_t k, index_t c, index_t ky, index_t kx) {
     return ((k * cfg.kernel_h + ky) * cfg.kernel_w + kx) * pitch(cfg.channels) + c;
@@ -111,7 +111,7 @@ struct k_major_weights {
     return n * pitch(cfg.k) + k;
   }
   template <class Config> static index_t columns(const Config &, index_t n) { return n; }
-  static index_t pitch(index_t depth) { return (depth + 7) / 8 * 8; }
+  static index_t pitch(index_t depth) { return (depth + Run - 1) / Run * Run; }
   template <class T> static auto view(const T *data) { return cuda::make_packed_weights(data); }
 };
 

@@ -59,6 +59,7 @@ struct image : cuda::conv_defaults {
 struct simt_config : image, cuda::contract_simt_schedule<64, 64, 16, 4, 4, 3, 2> {};
 struct mma_config : image, cuda::contract_mma_schedule<64, 64, 32, 32, 32, 3, 2> {};
 struct wgmma_config : image, cuda::contract_wgmma_schedule<64, 64, 64, 2, true, 3, 2> {};
+struct float_wgmma_config : image, cuda::contract_wgmma_schedule<128, 64, 32, 2, false, 3, 2> {};
 struct patch_config : image, cuda::conv_patch_schedule<7, 7, 1, 32, 2, 2> {};
 struct any_config {
   extents<8, 64, 7, 7> space;
@@ -151,6 +152,13 @@ template <class T> status convolutions(const frame &f, issue &to) {
     TENON_CHECK(to.launch<V>(cuda::conv_wgmma_sm90(wgmma, activation<T>(f),
                                                    cuda::make_packed_weights(f.weight<T>(0)), result<T>(f),
                                                    bias(f), bias_relu{}, {f.at<float>(0), f.zeroed<int>(0)})));
+  }
+  if constexpr (sizeof(T) == 4) {
+    float_wgmma_config wgmma;
+    wgmma.batch = f.dims[0];
+    TENON_CHECK(to.launch<V>(cuda::conv_tf32x3_sm90(wgmma, activation<T>(f),
+                                                    cuda::make_packed_weights(f.weight<T>(0)), result<T>(f),
+                                                    bias(f), bias_relu{}, {f.at<float>(0), f.zeroed<int>(0)})));
   }
   window_config window;
   window.batch = f.dims[0];

@@ -1,4 +1,4 @@
-// Tests of conv_wgmma_sm90 and matmul_wgmma_sm90.
+// Tests of conv_wgmma_sm90, conv_tf32x3_sm90 and their matrix products.
 #include "contraction_cases.h"
 #include "cuda/contract_wgmma_sm90.cuh"
 
@@ -9,7 +9,7 @@ namespace {
 template <class T> struct wgmma {
   static constexpr const char *name = "wgmma";
   using weight = T;
-  using packing = k_major_weights;
+  using packing = rounded_rows<16 / sizeof(T)>;
   /// Operands are exact; sums are fp32; results of 16 bits are rounded.
   template <class U> static constexpr double tolerance() { return rounding<U>() + 1e-6; }
   template <class... Args> static auto conv(Args... args) { return cuda::conv_wgmma_sm90(args...); }
@@ -19,6 +19,19 @@ template <class T> struct wgmma {
 };
 using f16_wgmma = wgmma<f16>;
 using bf16_wgmma = wgmma<bf16>;
+struct tf32x3 {
+  static constexpr const char *name = "tf32x3";
+  using weight = float;
+  using packing = rounded_rows<4>;
+  /// That of fp32 (test_contract_simt.cu).
+  template <class U> static constexpr double tolerance() { return rounding<U>() + 1e-6; }
+  template <class... Args> static auto conv(Args... args) {
+    return cuda::conv_tf32x3_sm90(args...);
+  }
+  template <class... Args> static auto matmul(Args... args) {
+    return cuda::matmul_tf32x3_sm90(args...);
+  }
+};
 
 // Two blocks at most, so that each takes several tiles.
 template <int M, int N, int K, int Consumers, bool PingPong, int Stages, int Splits = 1>
@@ -30,6 +43,13 @@ using tall = tiles<128, 64, 64, 1, false, 2>;
 using shared = tiles<128, 96, 64, 2, false, 3>;
 using turns = tiles<64, 64, 64, 2, true, 4>;
 using wide = tiles<128, 256, 64, 2, false, 2>;
+using float_small = tiles<64, 32, 32, 1, false, 3>;
+using float_thin = tiles<64, 64, 16, 1, false, 4>;
+using float_thinnest = tiles<64, 32, 8, 1, false, 2>;
+using float_shared = tiles<128, 96, 32, 2, false, 2>;
+using float_large = tiles<128, 128, 32, 2, false, 3>;
+using float_turns = tiles<64, 64, 32, 2, true, 3>;
+template <int S> using float_split = tiles<128, 64, 32, 2, false, 3, S>;
 template <int S> using split = tiles<64, 64, 64, 1, false, 3, S>;
 template <int S> using split_shared = tiles<128, 32, 32, 2, false, 3, S>;
 template <int S> using split_turns = tiles<64, 32, 32, 2, true, 3, S>;
@@ -69,5 +89,17 @@ int main() {
   matmul<f16_wgmma, f16, wide, 136, false>(1, 140, 300, true);
   matmul<f16_wgmma, f16, turns, 328, false>(3, 70, 200, true);
   matmul<bf16_wgmma, bf16, small, 96, false>(2, 40, 48, true);
+  conv<tf32x3, float, float_small, 32, 32, 1>(1, 8, 9, 1, 1, 0);
+  conv<tf32x3, float, float_small, 12, 40, 3>(2, 9, 7, 1, 1, 1);
+  conv<tf32x3, float, float_thin, 24, 70, 3>(1, 11, 13, 2, 1, 1);
+  conv<tf32x3, float, float_thinnest, 8, 33, 5>(3, 12, 6, 3, 2, 4);
+  conv<tf32x3, float, float_shared, 32, 130, 3>(2, 9, 10, 1, 1, 0);
+  conv<tf32x3, float, float_large, 64, 200, 3>(2, 9, 10, 1, 1, 1);
+  conv<tf32x3, float, float_turns, 68, 200, 1>(1, 13, 13, 2, 1, 0);
+  conv<tf32x3, float, float_small, 32, 20, 3, 3>(1, 7, 6, 1, 1, 1);
+  conv<tf32x3, float, float_split<3>, 32, 72, 3>(1, 10, 10, 1, 1, 1);
+  matmul<tf32x3, float, float_small, 72, true>(2, 70, 40, true);
+  matmul<tf32x3, float, float_large, 200, true>(1, 150, 136, true);
+  matmul<tf32x3, float, float_thin, 36, true>(1, 65, 70, false);
   return finish();
 }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <functional>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,12 @@
 #include <vector>
 
 namespace emulator {
+
+/// The float next to x on the side of zero.
+inline float cut(double x) {
+  const float nearest = float(x);
+  return fabs(double(nearest)) > fabs(x) ? nextafterf(nearest, 0.0f) : nearest;
+}
 
 struct copy {
   void *to;

@@ -40,7 +40,7 @@ private:
 using mma_m16n8k16_f16 = emulated_mma_m16n8k16<f16>;
 using mma_m16n8k16_bf16 = emulated_mma_m16n8k16<bf16>;
 
-/// Products are exact and their sum is rounded once a step.
+/// Products are exact and their sum is cut once a step.
 struct mma_m16n8k8_tf32 {
   static constexpr int m = 16, n = 8, k = 8;
   static void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
@@ -56,7 +56,7 @@ struct mma_m16n8k8_tf32 {
         for (int x = 0; x < 8; ++x)
           sum += value(slot(row % 8 * 4 + x % 4).a[row / 8 + 2 * (x / 4)]) *
                  value(slot(column * 4 + x % 4).b[x / 4]);
-        d[i] = float(sum);
+        d[i] = emulator::cut(sum);
       }
     });
   }

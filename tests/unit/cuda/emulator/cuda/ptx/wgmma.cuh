@@ -23,6 +23,7 @@ struct wgmma_group {
         product();
       f.products.erase(f.products.begin());
     }
+    emulator::machine::instance().sync_warp(); // the lanes of a warp wait together
   }
   template <int Count> static void pin(float (&)[Count]) {}
   template <int Count> static void pin(unsigned (&)[Count]) {}
@@ -68,6 +69,9 @@ template <class T, bool Transposed> struct emulated_wgmma_operand {
   }
 };
 
+template <int Bytes> struct emulated_sum { using type = float; };
+template <> struct emulated_sum<4> { using type = double; };
+
 template <class T, int N, bool ATransposed = false, bool BTransposed = false> struct wgmma_shared {
   static constexpr int m = 64, n = N, k = 32 / int(sizeof(T));
   static void multiply(float (&d)[N / 2], uint64_t a, uint64_t b, bool accumulate) {
@@ -82,14 +86,16 @@ template <class T, int N, bool ATransposed = false, bool BTransposed = false> st
           x[half][i] = left.at(16 * warp + l / 4 + 8 * half, i);
       for (int j = 0; j < N / 8; ++j)
         for (int e = 0; e < 2; ++e) {
-          float sum[2] = {accumulate ? sums[4 * j + e] : 0, accumulate ? sums[4 * j + 2 + e] : 0};
+          // Sums of tf32 are exact within a step, then cut.
+          using wide = typename emulated_sum<sizeof(T)>::type;
+          wide sum[2] = {accumulate ? sums[4 * j + e] : 0, accumulate ? sums[4 * j + 2 + e] : 0};
           for (int i = 0; i < k; ++i) {
             const float w = right.at(8 * j + 2 * (l % 4) + e, i);
-            sum[0] += x[0][i] * w;
-            sum[1] += x[1][i] * w;
+            sum[0] += wide(x[0][i]) * w;
+            sum[1] += wide(x[1][i]) * w;
           }
-          sums[4 * j + e] = sum[0];
-          sums[4 * j + 2 + e] = sum[1];
+          sums[4 * j + e] = emulator::cut(sum[0]);
+          sums[4 * j + 2 + e] = emulator::cut(sum[1]);
         }
     });
   }
