@@ -214,11 +214,8 @@ std::string tunerFile(const TunerProgram &program, Module &module, const SymbolV
     w.line("#pragma nv_diag_suppress 177 // templates have members that not every kernel uses");
     w.line("#endif");
   }
-  w.line("namespace {");
-  w.line("");
-  w.raw(a.text);
-  w.line("} // namespace");
-  w.line("");
+  // A program of its own: nothing has to be hidden.
+  w.raw(a.text).line("");
   for (size_t i = 0; i < rounds.size(); ++i) {
     const TunerRound &r = program.rounds[i];
     w.comment("Round " + std::to_string(i) + ".");
