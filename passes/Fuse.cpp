@@ -492,6 +492,7 @@ private:
     const int64_t channel = anchor->is(Op::MatMul) ? rank - 1 : 1;
     llvm::SmallPtrSet<Value *, 4> full; // tensors that are read, from outside of the maps
     bool narrows = false;
+    unsigned operations = 0;
     for (unsigned m : clusters_[p].members) {
       Operation &step = *ops_[m];
       if (step.numResults() != 1)
@@ -499,6 +500,8 @@ private:
       if (!isCheapBody(step.region()))
         return reject(id, *map, *anchor, "the body is dear and would be computed repeatedly",
                       saved);
+      for (Operation &scalar : step.region())
+        operations += !scalar.isAny(Op::Const, Op::Cast) && !scalar.isTerminator();
       for (unsigned i = 0; i < step.numOperands(); ++i) {
         Value *operand = step.operand(i);
         if (Operation *def = operand->def(); def && position_.count(def) && cluster(def) == p)
@@ -521,6 +524,12 @@ private:
     const bool once = anchor->is(Op::MatMul) || (anchor->is(Op::Conv) && pointConv(*anchor));
     if (!narrows && !once)
       return reject(id, *map, *anchor, "would be computed again at every window position", saved);
+    const TargetTraits &target = context_.target;
+    const bool halves = bitWidth(v->type().element()) == 16;
+    if (operations > 1 && !narrows &&
+        bytesOf(v->type()) < (halves ? target.prologueBytesOfHalves : target.prologueBytes))
+      return reject(id, *map, *anchor, "several operations on every read cost more than they save",
+                    saved);
     return join(id, *map, *anchor, v, c, p);
   }
 

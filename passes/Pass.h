@@ -64,6 +64,9 @@ struct TargetTraits {
   bool channelsLast = true;
   /// Kernels apply elementwise work to the elements of their first operand as they read them.
   bool prologues = true;
+  /// Bytes of the tensor from which a prologue of several operations beats a pass of its own: of
+  /// 16-bit elements, and of others.
+  int64_t prologueBytesOfHalves = 0, prologueBytes = 0;
   /// Kernels of maps read through slices, pads and transposes.
   bool movementReads = true;
   /// Convolutions over at most this many channels read row-major inputs without conversion.
