@@ -2,7 +2,8 @@
 //
 //   %s = shape_of %x                                   %c = constant dense<1xi64: 4>
 //   %n = gather %s, %one                          →    (evaluate: all operands are constants;
-//   %c = map %n, %one { mul }                           value: known through value inference)
+//   %c = map %n, %one { mul }                           value: known through value inference;
+//                                                       empty: without elements)
 //
 // Evaluation is the interpreter's, so folding cannot disagree with it. Results that are much
 // larger than the operands they come from stay computed: a folded broadcast only costs memory. With
@@ -84,9 +85,30 @@ bool valuePattern(Operation &op, Rewriter &rw) {
   return true;
 }
 
+// op(x) = nothing, where the results have no elements
+bool emptyPattern(Operation &op, Rewriter &rw) {
+  if (op.isAny(Op::Constant, Op::Group, Op::If, Op::Loop, Op::User) || op.isTerminator() ||
+      op.numResults() == 0 || (op.info().traits & OpTrait::Effect) ||
+      !llvm::all_of(op.results(), [](Value *v) {
+        const Type t = v->type();
+        return t.isTensor() && t.element() != Element::String && t.hasStaticShape() &&
+               t.layout().isRowMajor() && t.upperElements() == 0;
+      }))
+    return false;
+  if (!rw.fire(op))
+    return false;
+  Builder b = rw.before(op);
+  llvm::SmallVector<Value *, 2> values;
+  for (Value *v : op.results())
+    values.push_back(constantLike(b, Tensor(v->type().element(), v->type().staticShape()), v));
+  rw.replace(op, values);
+  return true;
+}
+
 const Pattern kPatterns[] = {
     {"fold.evaluate", evaluatePattern},
     {"fold.value", valuePattern},
+    {"fold.empty", emptyPattern},
 };
 
 } // namespace

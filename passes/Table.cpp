@@ -92,6 +92,7 @@ const PassInfo kTable[] = {
     {Pass, "fold", "evaluates at compile time what is known then", runFold, kFoldOptions},
     {Pattern, "fold.evaluate", "operations on constants"},
     {Pattern, "fold.value", "shape arithmetic whose value is known through inference"},
+    {Pattern, "fold.empty", "operations whose results have no elements"},
 
     // Cse.cpp
     {Pass, "cse", "computes equal things once", runCse},
