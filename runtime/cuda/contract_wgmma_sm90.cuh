@@ -520,14 +520,14 @@ matmul_wgmma_sm90(Config cfg, X x, B b, Outs outs, Ins ins, Body body, split_scr
 template <class Config, class X, class W, class Outs, class Ins, class Body>
 contract_wgmma_sm90_kernel<2, Config, conv_problem<Config, X>, W, Outs, Ins, Body>
 conv_tf32x3_sm90(Config cfg, X x, W w, Outs outs, Ins ins, Body body, split_scratch scratch = {}) {
-  return {{cfg, x}, w, outs, ins, body, scratch};
+  return {{cfg, x}, w, outs, ins, body, scratch, {}, {}};
 }
 
 template <class Config, class X, class B, class Outs, class Ins, class Body>
 contract_wgmma_sm90_kernel<2, Config, matmul_problem<Config, X>, B, Outs, Ins, Body>
 matmul_tf32x3_sm90(Config cfg, X x, B b, Outs outs, Ins ins, Body body,
                    split_scratch scratch = {}) {
-  return {{cfg, x}, b, outs, ins, body, scratch};
+  return {{cfg, x}, b, outs, ins, body, scratch, {}, {}};
 }
 
 } // namespace cuda
