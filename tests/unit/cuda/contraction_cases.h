@@ -230,9 +230,8 @@ void conv(index_t n, index_t h, index_t w, index_t stride, index_t dilation, ind
   };
   const auto kernel = [&] {
     if constexpr (Prologue)
-      return make(scale_shift_relu{},
-                  pack(make_view<const float>(scale.device(), extents<1>{}),
-                       make_view<const float>(shift.device(), extents<1>{})));
+      return make(scale_shift_relu{}, pack(make_view<const float>(scale.device(), extents<1>{}),
+                                           make_view<const float>(shift.device(), extents<1>{})));
     else
       return make();
   }();
