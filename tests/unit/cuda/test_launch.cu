@@ -1,5 +1,5 @@
-// Tests of launching: model, context, graph, changing pointers, captures by the caller, contexts
-// side by side, programmatic dependent launch, run-time dimensions, weights files, error codes.
+// Tests of launching: model, context, graph, changing pointers, captures by the caller, contexts side
+// by side, programmatic dependent launch, run-time dimensions, weights files, error codes.
 //
 // The program under test is a chain of steps whose every element depends on another block of the
 // step before, in two buffers used by turns: a missing dependency wait shows as wrong numbers.
@@ -9,10 +9,10 @@
 //   test_launch --trap   a kernel on an architecture it was not written for; ends the CUDA context,
 //                        so it stands alone
 #define TENON_TRACE
-#include "common/scalar.h"
-#include "cuda/context.h"
 #include "cuda/contract_simt.cuh"
+#include "cuda/context.h"
 #include "cuda/map.cuh"
+#include "common/scalar.h"
 #include "harness.h"
 
 #include <string>
@@ -35,8 +35,7 @@ struct unwritten_kernel {
 
 namespace {
 
-// --- The program: what a generated file holds
-// ------------------------------------------------------
+// --- The program: what a generated file holds ------------------------------------------------------
 
 using any = cuda::variant<0, 100000>;
 #if defined(__CUDACC__)
@@ -57,19 +56,17 @@ struct add_one {
   template <class L> TENON_FN f32<L> operator()(L, f32<L> a) const { return a + 1.0f; }
 };
 struct multiply_add {
-  template <class L> TENON_FN f32<L> operator()(L, f32<L> x, f32<L> w) const {
-    return x * w + 0.5f;
-  }
+  template <class L> TENON_FN f32<L> operator()(L, f32<L> x, f32<L> w) const { return x * w + 0.5f; }
 };
 using dense = extents<width, 1>;
 using reversed = extents<-width, 1>;
 
 status first_step(const frame &f, issue &to) {
   const index_t n = f.dims[0];
-  return to.launch<any>(cuda::map(
-      map_config(n), pack(make_view(f.at<float>(0), dense{})),
-      pack(make_view(f.input<float>(0), dense{}), make_view(f.weight<float>(0), extents<0, 1>{})),
-      multiply_add{}));
+  return to.launch<any>(cuda::map(map_config(n), pack(make_view(f.at<float>(0), dense{})),
+                                  pack(make_view(f.input<float>(0), dense{}),
+                                       make_view(f.weight<float>(0), extents<0, 1>{})),
+                                  multiply_add{}));
 }
 /// Reads the rows of the other buffer from the last to the first.
 template <int Turn> status middle_step(const frame &f, issue &to) {
@@ -88,11 +85,11 @@ status last_step(const frame &f, issue &to) {
   product_config cfg;
   cfg.m = f.dims[0];
   using four = extents<0, 0, width, 1>;
-  return to.launch<any>(
-      cuda::matmul_simt(cfg, make_view(f.at<const float>(0), four{}),
-                        cuda::make_packed_weights(f.weight<float>(width * sizeof(float))),
-                        pack(make_view(f.output<float>(0), four{})), pack(), cuda::identity_body{},
-                        {f.at<float>(2 * buffer_bytes), f.zeroed<int>(0)}));
+  return to.launch<any>(cuda::matmul_simt(cfg, make_view(f.at<const float>(0), four{}),
+                                          cuda::make_packed_weights(f.weight<float>(width * sizeof(float))),
+                                          pack(make_view(f.output<float>(0), four{})), pack(),
+                                          cuda::identity_body{},
+                                          {f.at<float>(2 * buffer_bytes), f.zeroed<int>(0)}));
 }
 
 struct machine {
@@ -109,31 +106,16 @@ struct machine {
       steps[i + 1] = {"middle", i % 2 ? middle_step<1> : middle_step<0>, false};
     steps[chain + 1] = {"last", last_step, true};
     const index_t tiles = (rows + 31) / 32;
-    variant = {arch,
-               false,
-               true,
-               &cuda::check_build<any>,
-               steps,
-               chain + 2,
+    variant = {arch, false, true, &cuda::check_build<any>, steps, chain + 2,
                2 * buffer_bytes + size_t(cuda::split_partial_bytes(tiles, 3, 32, 32)),
-               size_t(cuda::split_counter_bytes(tiles, 3)),
-               0};
+               size_t(cuda::split_counter_bytes(tiles, 3)), 0};
     weights.assign(width + 32 * width, 0.0f);
     for (index_t i = 0; i < width; ++i) {
       weights[size_t(i)] = 1.0f + 0.25f * float(i);
       weights[size_t(width + i * 32 + i)] = 1.0f;
     }
-    code = {&variant,
-            1,
-            reinterpret_cast<const unsigned char *>(weights.data()),
-            weights.size() * sizeof(float),
-            77,
-            sizes,
-            1,
-            sizes,
-            1,
-            range,
-            1};
+    code = {&variant, 1, reinterpret_cast<const unsigned char *>(weights.data()),
+            weights.size() * sizeof(float), 77, sizes, 1, sizes, 1, range, 1};
   }
   double expected(const std::vector<float> &x, index_t n, index_t i) const {
     (void)n; // an even number of reversals
@@ -147,8 +129,7 @@ int repetitions = 30;
 int repetitions = 2;
 #endif
 
-// --- Helpers
-// -----------------------------------------------------------------------------------------
+// --- Helpers -----------------------------------------------------------------------------------------
 
 bool is(status got, status want, const char *what) {
   if (got != want)
@@ -208,8 +189,7 @@ int compiled_arch() {
   return a.ptxVersion * 10;
 }
 
-// --- Cases
-// ---------------------------------------------------------------------------------------------
+// --- Cases ---------------------------------------------------------------------------------------------
 
 void pointers_change_in_flight(const machine &m, cuda::context *c) {
   name_case("pointers that change while launches are in flight");
@@ -321,25 +301,20 @@ void wrong_architectures(int arch) {
   cuda::model *model = nullptr;
   machine older(arch - 100);
   older.variant.ptx = false;
-  is(cuda::create(&model, older.code, nullptr, 0), cuda::wrong_architecture,
-     "another major capability");
+  is(cuda::create(&model, older.code, nullptr, 0), cuda::wrong_architecture, "another major capability");
   machine newer(arch + 1000);
-  is(cuda::create(&model, newer.code, nullptr, 0), cuda::wrong_architecture,
-     "a newer architecture");
+  is(cuda::create(&model, newer.code, nullptr, 0), cuda::wrong_architecture, "a newer architecture");
   machine specific(arch);
   specific.variant.specific = true;
   specific.variant.arch = arch + 10;
-  is(cuda::create(&model, specific.code, nullptr, 0), cuda::wrong_architecture,
-     "another specific one");
+  is(cuda::create(&model, specific.code, nullptr, 0), cuda::wrong_architecture, "another specific one");
   machine built_for_another(arch);
   built_for_another.variant.check_build = &cuda::check_build<cuda::variant<1, 2>>;
-  is(cuda::create(&model, built_for_another.code, nullptr, 0), cuda::wrong_build,
-     "a build for another one");
+  is(cuda::create(&model, built_for_another.code, nullptr, 0), cuda::wrong_build, "a build for another one");
 #if !defined(TENON_SPECIFIC_BUILD) // an sm_90a build is specific, and rightly accepted
   machine not_specific(arch);
   not_specific.variant.check_build = &cuda::check_build<cuda::variant<0, 100000, true>>;
-  is(cuda::create(&model, not_specific.code, nullptr, 0), cuda::wrong_build,
-     "a build that is not specific");
+  is(cuda::create(&model, not_specific.code, nullptr, 0), cuda::wrong_build, "a build that is not specific");
 #endif
   record(model == nullptr, "no model is given");
 }
@@ -353,8 +328,7 @@ void weights_from_a_file(const machine &m) {
   const char *path = name.c_str();
   const auto write = [&](uint64_t hash, size_t bytes) {
     FILE *f = fopen(path, "wb");
-    cuda::weights_header h{
-        {'T', 'E', 'N', 'O', 'N', 'W', 'T', '1'}, filed.code.weight_bytes, hash, 0};
+    cuda::weights_header h{{'T', 'E', 'N', 'O', 'N', 'W', 'T', '1'}, filed.code.weight_bytes, hash, 0};
     fwrite(&h, sizeof(h), 1, f);
     fwrite(filed.weights.data(), 1, bytes, f);
     fclose(f);
@@ -382,8 +356,7 @@ void weights_from_a_file(const machine &m) {
 
 struct tracer {
   int calls = 0, wrong = 0;
-  static void call(void *user, int step, int phase, unsigned char *arena, unsigned char *,
-                   cudaStream_t) {
+  static void call(void *user, int step, int phase, unsigned char *arena, unsigned char *, cudaStream_t) {
     tracer &t = *static_cast<tracer *>(user);
     t.wrong += step != t.calls / 2 || phase != t.calls % 2;
     ++t.calls;
@@ -408,8 +381,7 @@ void traced(const machine &m, cuda::context *c) {
   record(t.calls == 2 * (chain + 2) && t.wrong == 0, "called before and after every step");
   float first = 0;
   require(cudaMemcpy(&first, a.out, sizeof(first), cudaMemcpyDeviceToHost), "read");
-  record(fabs(double(first) - m.expected(a.x, rows, 0) - 1000) < 1e-2,
-         "what the trace wrote is used");
+  record(fabs(double(first) - m.expected(a.x, rows, 0) - 1000) < 1e-2, "what the trace wrote is used");
   is(cuda::set_trace(c, nullptr, nullptr), cuda::ok, "set_trace to none");
   is(a.enqueue(c, s.stream), cuda::ok, "enqueue");
   s.wait();
