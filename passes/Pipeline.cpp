@@ -15,7 +15,7 @@ llvm::StringRef optimizationPipeline(unsigned level) {
 }
 
 std::string optimizationPipeline(const TargetTraits &target, unsigned level) {
-  const std::string passes = optimizationPipeline(level).str();
+  std::string passes = optimizationPipeline(level).str();
   if (target.controlFlow)
     return passes;
   // Conditions and trip counts are constants once shape arithmetic is folded.
