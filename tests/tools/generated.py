@@ -77,7 +77,7 @@ class Model:
     def __init__(self, library, prefix=None, device=None):
         library = Path(library).resolve()
         self.prefix = prefix or library.stem
-        self.library = ctypes.CDLL(str(library))
+        self.shared = ctypes.CDLL(str(library))
         self.function("error_message").restype = ctypes.c_char_p
         self.model, self.context = ctypes.c_void_p(), ctypes.c_void_p()
         weights = library.with_suffix(".weights")
@@ -90,7 +90,7 @@ class Model:
         self.run_function = self.function("run")
 
     def function(self, name):
-        return getattr(self.library, f"{self.prefix}_{name}")
+        return getattr(self.shared, f"{self.prefix}_{name}")
 
     def check(self, code):
         if code != 0:

@@ -251,7 +251,7 @@ class HostModel(Model):
         library = build_library(source, "-O2", ["-mfma"] if fused else [])
         self.prefix = "network"
         self.interface = Interface(source.with_suffix(".h"))
-        self.library = ctypes.CDLL(str(library))
+        self.shared = ctypes.CDLL(str(library))
         self.function("error_message").restype = ctypes.c_char_p
         self.function("model_get").restype = ctypes.c_void_p
         self.function("context_bytes").restype = ctypes.c_size_t
