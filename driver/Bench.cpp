@@ -6,8 +6,6 @@
 
 #include "codegen/Work.h"
 
-#include <CLI/CLI.hpp>
-
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
 
@@ -236,32 +234,27 @@ private:
 
 } // namespace
 
-void declareBench(CLI::App &app, Command &command) {
+void declareBench(CommandLine &app) {
   auto options = std::make_shared<BenchOptions>();
-  CLI::App *sub = app.add_subcommand("bench", "builds a model and measures it");
-  sub->add_option("--seconds", options->seconds, "how long to measure")
-      ->check(CLI::PositiveNumber)
-      ->type_name("S")
-      ->capture_default_str();
-  sub->add_option("--runs", options->runs, "at most so many runs")
-      ->check(CLI::PositiveNumber)
-      ->type_name("N");
-  sub->add_option("--warmup", options->warmup, "runs before the measurement")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("N")
-      ->capture_default_str();
-  sub->add_flag("--profile", options->profile, "time of every kernel");
-  sub->add_option("--data", options->data.data, "a test data set whose inputs are used")
-      ->type_name("DIR");
-  declare(*sub, options->model);
-  declare(*sub, options->code);
-  declare(*sub, options->passes);
-  declare(*sub, options->console);
-  sub->callback([options, &command] {
-    command = [options] {
-      Console console(options->console);
-      return Bench(*options, console).run();
-    };
+  CommandLine sub = app.command("bench", "builds a model and measures it");
+  sub.option("--seconds", options->seconds, "how long to measure")
+      .positive()
+      .type("S")
+      .showDefault();
+  sub.option("--runs", options->runs, "at most so many runs").positive().type("N");
+  sub.option("--warmup", options->warmup, "runs before the measurement")
+      .nonNegative()
+      .type("N")
+      .showDefault();
+  sub.flag("--profile", options->profile, "time of every kernel");
+  sub.option("--data", options->data.data, "a test data set whose inputs are used").type("DIR");
+  declare(sub, options->model);
+  declare(sub, options->code);
+  declare(sub, options->passes);
+  declare(sub, options->console);
+  sub.runs([options] {
+    Console console(options->console);
+    return Bench(*options, console).run();
   });
 }
 

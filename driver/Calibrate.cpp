@@ -6,8 +6,6 @@
 #include "passes/quantize/Equalize.h"
 #include "passes/quantize/Sensitivity.h"
 
-#include <CLI/CLI.hpp>
-
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
 
@@ -271,46 +269,42 @@ std::string methodHelp() {
 
 } // namespace
 
-void declareCalibrate(CLI::App &app, Command &command) {
+void declareCalibrate(CommandLine &app) {
   auto options = std::make_shared<CalibrateOptions>();
-  CLI::App *sub = app.add_subcommand("calibrate", "quantises a float model from real inputs");
-  sub->add_option(
-         "--data", options->data,
-         "test data sets (folders with input_0.pb or .npy), or .npy, .pb and .bin files of "
-         "the one input; labels.npy has the right classes")
-      ->required()
-      ->type_name("DIR");
-  sub->add_option("-o,--output", options->output, "the quantised model")
-      ->required()
-      ->type_name("OUT.tn");
-  sub->add_option("--ranges", options->ranges, methodHelp())
-      ->check(CLI::IsMember(methodNames()))
-      ->type_name("METHOD")
-      ->capture_default_str();
-  sub->add_option("--weight-scales", options->weights, "one scale for each output channel, or one")
-      ->check(CLI::IsMember({"channel", "tensor"}))
-      ->type_name("channel|tensor")
-      ->capture_default_str();
-  sub->add_flag("--no-equalize", options->noEqualize,
-                "leaves weights as they are; else factors move between neighbouring layers");
-  sub->add_flag("--no-bias-correction", options->noBias,
-                "leaves biases as they are; else they make up for rounded weights");
-  sub->add_option("--keep-worst", options->keepWorst, "the N most sensitive layers stay in floats")
-      ->type_name("N");
-  sub->add_option(
-         "--accuracy-drop", options->accuracyDrop,
-         "as many of the most sensitive layers stay in floats as it takes to lose at most X "
-         "points of accuracy on the data")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("X");
-  sub->add_option("--sensitivity-samples", options->samples,
-                  "inputs that each layer's sensitivity is measured on")
-      ->type_name("N")
-      ->capture_default_str();
-  declare(*sub, options->model);
-  declare(*sub, options->passes);
-  declare(*sub, options->console);
-  sub->callback([options, &command] { command = [options] { return run(*options); }; });
+  CommandLine sub = app.command("calibrate", "quantises a float model from real inputs");
+  sub.option("--data", options->data,
+             "test data sets (folders with input_0.pb or .npy), or .npy, .pb and .bin files of "
+             "the one input; labels.npy has the right classes")
+      .required()
+      .type("DIR");
+  sub.option("-o,--output", options->output, "the quantised model").required().type("OUT.tn");
+  sub.option("--ranges", options->ranges, methodHelp())
+      .oneOf(methodNames())
+      .type("METHOD")
+      .showDefault();
+  sub.option("--weight-scales", options->weights, "one scale for each output channel, or one")
+      .oneOf({"channel", "tensor"})
+      .type("channel|tensor")
+      .showDefault();
+  sub.flag("--no-equalize", options->noEqualize,
+           "leaves weights as they are; else factors move between neighbouring layers");
+  sub.flag("--no-bias-correction", options->noBias,
+           "leaves biases as they are; else they make up for rounded weights");
+  sub.option("--keep-worst", options->keepWorst, "the N most sensitive layers stay in floats")
+      .type("N");
+  sub.option("--accuracy-drop", options->accuracyDrop,
+             "as many of the most sensitive layers stay in floats as it takes to lose at most X "
+             "points of accuracy on the data")
+      .nonNegative()
+      .type("X");
+  sub.option("--sensitivity-samples", options->samples,
+             "inputs that each layer's sensitivity is measured on")
+      .type("N")
+      .showDefault();
+  declare(sub, options->model);
+  declare(sub, options->passes);
+  declare(sub, options->console);
+  sub.runs([options] { return run(*options); });
 }
 
 } // namespace tenon

@@ -1,34 +1,27 @@
 // Declares the subcommands, one per file of the same name.
 #pragma once
 
-#include <functional>
-
-namespace CLI {
-class App;
-}
+#include "driver/CommandLine.h"
 
 namespace tenon {
 
-/// The work of the subcommand that was chosen; gives the exit status.
-using Command = std::function<int()>;
-
-// Each declares one subcommand on `app`; parsing its name sets `command`.
-void declareCompile(CLI::App &app, Command &command);
-void declareOpt(CLI::App &app, Command &command);
-void declareRun(CLI::App &app, Command &command);
-void declareBench(CLI::App &app, Command &command);
-void declareInspect(CLI::App &app, Command &command);
-void declareCalibrate(CLI::App &app, Command &command);
-void declareTune(CLI::App &app, Command &command);
-void declareDebug(CLI::App &app, Command &command);
-void declareReduce(CLI::App &app, Command &command);
-void declarePasses(CLI::App &app, Command &command);
-void declareOps(CLI::App &app, Command &command);
-void declareTargets(CLI::App &app, Command &command);
-void declareDoctor(CLI::App &app, Command &command);
+// Each declares one subcommand on `app`.
+void declareCompile(CommandLine &app);
+void declareOpt(CommandLine &app);
+void declareRun(CommandLine &app);
+void declareBench(CommandLine &app);
+void declareInspect(CommandLine &app);
+void declareCalibrate(CommandLine &app);
+void declareTune(CommandLine &app);
+void declareDebug(CommandLine &app);
+void declareReduce(CommandLine &app);
+void declarePasses(CommandLine &app);
+void declareOps(CommandLine &app);
+void declareTargets(CommandLine &app);
+void declareDoctor(CommandLine &app);
 
 /// All of them, in the order of --help.
-inline constexpr void (*kCommands[])(CLI::App &, Command &) = {
+inline constexpr void (*kCommands[])(CommandLine &) = {
     declareCompile,   declareOpt,     declareRun,   declareBench,  declareInspect,
     declareCalibrate, declareTune,    declareDebug, declareReduce, declarePasses,
     declareOps,       declareTargets, declareDoctor};

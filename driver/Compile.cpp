@@ -8,8 +8,6 @@
 
 #include "ir/Text.h"
 
-#include <CLI/CLI.hpp>
-
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
@@ -255,34 +253,31 @@ private:
 
 } // namespace
 
-void declareCompile(CLI::App &app, Command &command) {
+void declareCompile(CommandLine &app) {
   auto options = std::make_shared<CompileArguments>();
-  CLI::App *sub =
-      app.add_subcommand("compile", "writes one C++ or CUDA file, its header and weights");
-  sub->add_option("-o,--output", options->output,
-                  "x.cpp or x.cu; x.h and x.weights are written beside it")
-      ->required()
-      ->type_name("OUT");
-  sub->add_option("--emit", options->emit, "code, or tn: the IR instead")
-      ->check(CLI::IsMember({"code", "tn"}))
-      ->type_name("WHAT")
-      ->capture_default_str();
-  sub->add_option("--stage", options->stage, "with --emit=tn: imported, optimized or scheduled")
-      ->check(CLI::IsMember({"imported", "optimized", "scheduled"}))
-      ->type_name("STAGE")
-      ->capture_default_str();
-  sub->add_option("--depfile", options->depfile, "writes a make rule that names the files read")
-      ->type_name("FILE");
-  declare(*sub, options->model);
-  declare(*sub, options->code);
-  declare(*sub, options->passes);
-  declare(*sub, options->console);
-  sub->callback([options, sub, &command] {
-    options->targetGiven = sub->count("--target") > 0;
-    command = [options] {
-      Console console(options->console);
-      return CompileRun(*options, console).run();
-    };
+  CommandLine sub = app.command("compile", "writes one C++ or CUDA file, its header and weights");
+  sub.option("-o,--output", options->output,
+             "x.cpp or x.cu; x.h and x.weights are written beside it")
+      .required()
+      .type("OUT");
+  sub.option("--emit", options->emit, "code, or tn: the IR instead")
+      .oneOf({"code", "tn"})
+      .type("WHAT")
+      .showDefault();
+  sub.option("--stage", options->stage, "with --emit=tn: imported, optimized or scheduled")
+      .oneOf({"imported", "optimized", "scheduled"})
+      .type("STAGE")
+      .showDefault();
+  sub.option("--depfile", options->depfile, "writes a make rule that names the files read")
+      .type("FILE");
+  declare(sub, options->model);
+  declare(sub, options->code);
+  declare(sub, options->passes);
+  declare(sub, options->console);
+  sub.runs([options, sub] {
+    options->targetGiven = sub.given("--target");
+    Console console(options->console);
+    return CompileRun(*options, console).run();
   });
 }
 

@@ -3,8 +3,6 @@
 #include "driver/Commands.h"
 #include "driver/Runner.h"
 
-#include <CLI/CLI.hpp>
-
 #include "llvm/Support/Format.h"
 
 namespace tenon {
@@ -56,29 +54,28 @@ int run(const RunOptions &options) {
 
 } // namespace
 
-void declareDebug(CLI::App &app, Command &command) {
+void declareDebug(CommandLine &app) {
   auto options = std::make_shared<RunOptions>();
   options->data.check = "groups";
   options->data.seeds = 0;
-  CLI::App *sub = app.add_subcommand("debug", "finds the first group whose numbers are wrong");
-  sub->add_option("--data", options->data.data, "a test data set whose inputs are used")
-      ->type_name("DIR");
-  sub->add_option("--bound", options->data.groupTolerance,
-                  "largest error, relative to the tensor's largest value")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("E")
-      ->capture_default_str();
-  sub->add_option("--seeds", options->data.seeds, "seeded inputs beside the data set")
-      ->type_name("N")
-      ->capture_default_str();
-  sub->add_option("--reference", options->data.reference,
-                  "the interpreter computes what is expected from this model instead")
-      ->type_name("MODEL");
-  declare(*sub, options->model);
-  declare(*sub, options->code);
-  declare(*sub, options->passes);
-  declare(*sub, options->console);
-  sub->callback([options, &command] { command = [options] { return run(*options); }; });
+  CommandLine sub = app.command("debug", "finds the first group whose numbers are wrong");
+  sub.option("--data", options->data.data, "a test data set whose inputs are used").type("DIR");
+  sub.option("--bound", options->data.groupTolerance,
+             "largest error, relative to the tensor's largest value")
+      .nonNegative()
+      .type("E")
+      .showDefault();
+  sub.option("--seeds", options->data.seeds, "seeded inputs beside the data set")
+      .type("N")
+      .showDefault();
+  sub.option("--reference", options->data.reference,
+             "the interpreter computes what is expected from this model instead")
+      .type("MODEL");
+  declare(sub, options->model);
+  declare(sub, options->code);
+  declare(sub, options->passes);
+  declare(sub, options->console);
+  sub.runs([options] { return run(*options); });
 }
 
 } // namespace tenon

@@ -5,8 +5,6 @@
 #include "driver/Options.h"
 #include "driver/Tools.h"
 
-#include <CLI/CLI.hpp>
-
 #include "llvm/Support/Host.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -99,12 +97,12 @@ int run(const ConsoleOptions &options) {
 
 } // namespace
 
-void declareDoctor(CLI::App &app, Command &command) {
+void declareDoctor(CommandLine &app) {
   auto options = std::make_shared<ConsoleOptions>();
-  CLI::App *sub =
-      app.add_subcommand("doctor", "says which compilers, instruction sets and GPUs are here");
-  declare(*sub, *options);
-  sub->callback([options, &command] { command = [options] { return run(*options); }; });
+  CommandLine sub =
+      app.command("doctor", "says which compilers, instruction sets and GPUs are here");
+  declare(sub, *options);
+  sub.runs([options] { return run(*options); });
 }
 
 } // namespace tenon

@@ -4,8 +4,6 @@
 #include "driver/Inspection.h"
 #include "driver/TensorCores.h"
 
-#include <CLI/CLI.hpp>
-
 namespace tenon {
 namespace {
 
@@ -121,25 +119,22 @@ private:
 
 } // namespace
 
-void declareInspect(CLI::App &app, Command &command) {
+void declareInspect(CommandLine &app) {
   auto options = std::make_shared<InspectOptions>();
-  CLI::App *sub = app.add_subcommand("inspect", "says what a model is and what became of it");
-  sub->add_option("--format", options->format, "text, json, dot or html")
-      ->check(CLI::IsMember({"text", "json", "dot", "html"}))
-      ->type_name("F")
-      ->capture_default_str();
-  sub->add_option("-o,--output", options->output, "where to write; '-' is standard output")
-      ->type_name("FILE");
-  sub->add_flag("--tensor-cores", options->tensorCores, "proves their use from machine code");
-  declare(*sub, options->model);
-  declare(*sub, options->code);
-  declare(*sub, options->passes);
-  declare(*sub, options->console);
-  sub->callback([options, &command] {
-    command = [options] {
-      Console console(options->console);
-      return InspectRun(*options, console).run();
-    };
+  CommandLine sub = app.command("inspect", "says what a model is and what became of it");
+  sub.option("--format", options->format, "text, json, dot or html")
+      .oneOf({"text", "json", "dot", "html"})
+      .type("F")
+      .showDefault();
+  sub.option("-o,--output", options->output, "where to write; '-' is standard output").type("FILE");
+  sub.flag("--tensor-cores", options->tensorCores, "proves their use from machine code");
+  declare(sub, options->model);
+  declare(sub, options->code);
+  declare(sub, options->passes);
+  declare(sub, options->console);
+  sub.runs([options] {
+    Console console(options->console);
+    return InspectRun(*options, console).run();
   });
 }
 

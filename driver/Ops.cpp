@@ -6,8 +6,6 @@
 #include "ir/OpDocs.h"
 #include "ir/Scalar.h"
 
-#include <CLI/CLI.hpp>
-
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/Unicode.h"
@@ -143,14 +141,14 @@ int run(const OpsOptions &options) {
 
 } // namespace
 
-void declareOps(CLI::App &app, Command &command) {
+void declareOps(CommandLine &app) {
   auto options = std::make_shared<OpsOptions>();
-  CLI::App *sub = app.add_subcommand("ops", "lists the operations of the IR");
-  sub->add_flag("--onnx", options->onnx, "the ONNX operators that can be imported");
-  sub->add_flag("--markdown", options->markdown,
-                "the reference of operations and ONNX operators, as in docs/ops.md");
-  declare(*sub, options->console);
-  sub->callback([options, &command] { command = [options] { return run(*options); }; });
+  CommandLine sub = app.command("ops", "lists the operations of the IR");
+  sub.flag("--onnx", options->onnx, "the ONNX operators that can be imported");
+  sub.flag("--markdown", options->markdown,
+           "the reference of operations and ONNX operators, as in docs/ops.md");
+  declare(sub, options->console);
+  sub.runs([options] { return run(*options); });
 }
 
 } // namespace tenon

@@ -4,8 +4,6 @@
 
 #include "ir/Text.h"
 
-#include <CLI/CLI.hpp>
-
 namespace tenon {
 namespace {
 
@@ -52,21 +50,21 @@ int run(const OptOptions &options) {
 
 } // namespace
 
-void declareOpt(CLI::App &app, Command &command) {
+void declareOpt(CommandLine &app) {
   auto options = std::make_shared<OptOptions>();
-  CLI::App *sub = app.add_subcommand("opt", "runs passes: IR to IR");
-  sub->add_option("--passes", options->pipeline,
-                  "passes in order, with options: 'fold,fuse{max-inputs=16}'; an empty list reads, "
-                  "verifies and prints")
-      ->type_name("LIST");
-  sub->add_option("-o,--output", options->output, "where to write; '-' is standard output")
-      ->type_name("OUT.tn");
-  sub->add_flag("--elide", options->elide,
-                "leaves large literals out of standard output; such text cannot be read back");
-  declare(*sub, options->model);
-  declare(*sub, options->passes);
-  declare(*sub, options->console);
-  sub->callback([options, &command] { command = [options] { return run(*options); }; });
+  CommandLine sub = app.command("opt", "runs passes: IR to IR");
+  sub.option("--passes", options->pipeline,
+             "passes in order, with options: 'fold,fuse{max-inputs=16}'; an empty list reads, "
+             "verifies and prints")
+      .type("LIST");
+  sub.option("-o,--output", options->output, "where to write; '-' is standard output")
+      .type("OUT.tn");
+  sub.flag("--elide", options->elide,
+           "leaves large literals out of standard output; such text cannot be read back");
+  declare(sub, options->model);
+  declare(sub, options->passes);
+  declare(sub, options->console);
+  sub.runs([options] { return run(*options); });
 }
 
 } // namespace tenon

@@ -4,225 +4,221 @@
 #include "driver/Npy.h"
 #include "frontend/UserOperator.h"
 
-#include <CLI/CLI.hpp>
-
 namespace tenon {
 namespace {
 
 constexpr const char *kModelGroup = "Model", *kPassGroup = "Passes", *kCodeGroup = "Code",
                      *kDataGroup = "Data", *kConsoleGroup = "Output";
 
-/// A repeatable option of one word each.
-CLI::Option *words(CLI::App &app, const char *name, std::vector<std::string> &to,
-                   const char *summary, const char *type, const char *group) {
-  return app.add_option(name, to, summary)->allow_extra_args(false)->type_name(type)->group(group);
-}
-
 /// Accepts only texts of the form NAME=VALUE[,…].
-CLI::Validator keyValueForm(const char *example) {
-  return CLI::Validator(
-      [example](std::string &text) {
-        for (const auto &[key, value] : keyValues(text))
-          if (key.empty() || value.empty())
-            return "expected a form such as " + std::string(example) + ", found '" + text + "'";
-        return std::string();
-      },
-      "");
+WordCheck keyValueForm(const char *example) {
+  return [example](const std::string &text) {
+    for (const auto &[key, value] : keyValues(text))
+      if (key.empty() || value.empty())
+        return "expected a form such as " + std::string(example) + ", found '" + text + "'";
+    return std::string();
+  };
 }
 
-CLI::Validator dimensionRange() {
-  return CLI::Validator(
-      [](std::string &text) {
-        for (const auto &[key, value] : keyValues(text)) {
-          auto [low, high] = llvm::StringRef(value).split("..");
-          int64_t a, b;
-          if (key.empty() || low.getAsInteger(10, a) || high.getAsInteger(10, b) || a < 0 || b < a)
-            return "expected a form such as N=1..32, found '" + text + "'";
-        }
-        return std::string();
-      },
-      "");
+std::string dimensionRange(const std::string &text) {
+  for (const auto &[key, value] : keyValues(text)) {
+    auto [low, high] = llvm::StringRef(value).split("..");
+    int64_t a, b;
+    if (key.empty() || low.getAsInteger(10, a) || high.getAsInteger(10, b) || a < 0 || b < a)
+      return "expected a form such as N=1..32, found '" + text + "'";
+  }
+  return "";
+}
+
+std::string identifier(const std::string &text) {
+  const bool good =
+      !text.empty() && !isdigit(static_cast<unsigned char>(text[0])) &&
+      llvm::all_of(text, [](char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_'; });
+  return good ? "" : "'" + text + "' is not a C identifier";
+}
+
+std::string reportKinds(const std::string &text) {
+  for (const std::string &kind : listItems(text))
+    if (kind != "fusion" && kind != "memory" && kind != "kernels" && kind != "passes")
+      return "'" + kind + "' is not a report; there are fusion, memory, kernels, passes";
+  return "";
 }
 
 } // namespace
 
-void declare(CLI::App &app, ConsoleOptions &o) {
-  app.add_flag("-q,--quiet", o.quiet, "print errors and what was asked for only")
-      ->group(kConsoleGroup);
-  app.add_flag("-v,--verbose", o.verbose, "print more")->group(kConsoleGroup);
-  app.add_flag("--json", o.json, "one JSON document on standard output")->group(kConsoleGroup);
-  app.add_option("--color", o.color, "auto, always or never")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
-      ->type_name("WHEN")
-      ->group(kConsoleGroup);
+void declare(CommandLine &app, ConsoleOptions &o) {
+  app.flag("-q,--quiet", o.quiet, "print errors and what was asked for only").group(kConsoleGroup);
+  app.flag("-v,--verbose", o.verbose, "print more").group(kConsoleGroup);
+  app.flag("--json", o.json, "one JSON document on standard output").group(kConsoleGroup);
+  app.option("--color", o.color, "auto, always or never")
+      .oneOf({"auto", "always", "never"})
+      .type("WHEN")
+      .group(kConsoleGroup);
 }
 
-void declare(CLI::App &app, ModelOptions &o) {
-  app.add_option("MODEL", o.model, "an .onnx file, or a .tn file of any stage")
-      ->required()
-      ->type_name("");
-  words(app, "--bind", o.bind,
-        "value of a symbolic dimension, or NAME=@FILE (.npy, .pb): makes an input a constant",
-        "N=1,…", kModelGroup)
-      ->check(keyValueForm("N=1,seq=128 or NAME=@FILE.npy"));
-  words(app, "--shape", o.shape, "the whole shape of an input", "NAME=1,3,224,224", kModelGroup)
-      ->check(keyValueForm("NAME=1,3,224,224"));
-  words(app, "--range", o.range, "keeps a dimension dynamic within bounds", "N=1..32", kModelGroup)
-      ->check(dimensionRange());
-  words(app, "--state", o.state,
-        "the output is carried to the next run's input; caches: IN=OUT:append@AXIS", "IN=OUT,…",
-        kModelGroup)
-      ->check(keyValueForm("IN=OUT or IN=OUT:append@1"));
-  words(
-      app, "--io", o.io,
-      "`quantized`: inputs and outputs that the model quantises are integers; NAME=TYPE,LAYOUT is "
-      "not available yet",
-      "quantized", kModelGroup);
-  words(app, "--op", o.op, "declares a user's operator", "FILE.tn", kModelGroup);
+void declare(CommandLine &app, ModelOptions &o) {
+  app.option("MODEL", o.model, "an .onnx file, or a .tn file of any stage").required().type("");
+  app.option("--bind", o.bind,
+             "value of a symbolic dimension, or NAME=@FILE (.npy, .pb): makes an input a constant")
+      .type("N=1,…")
+      .group(kModelGroup)
+      .check(keyValueForm("N=1,seq=128 or NAME=@FILE.npy"));
+  app.option("--shape", o.shape, "the whole shape of an input")
+      .type("NAME=1,3,224,224")
+      .group(kModelGroup)
+      .check(keyValueForm("NAME=1,3,224,224"));
+  app.option("--range", o.range, "keeps a dimension dynamic within bounds")
+      .type("N=1..32")
+      .group(kModelGroup)
+      .check(dimensionRange);
+  app.option("--state", o.state,
+             "the output is carried to the next run's input; caches: IN=OUT:append@AXIS")
+      .type("IN=OUT,…")
+      .group(kModelGroup)
+      .check(keyValueForm("IN=OUT or IN=OUT:append@1"));
+  app.option("--io", o.io,
+             "`quantized`: inputs and outputs that the model quantises are integers; "
+             "NAME=TYPE,LAYOUT is "
+             "not available yet")
+      .type("quantized")
+      .group(kModelGroup);
+  app.option("--op", o.op, "declares a user's operator").type("FILE.tn").group(kModelGroup);
 }
 
-void declare(CLI::App &app, PassOptions &o) {
-  app.add_option("-O", o.level, "optimisation level; -O0 runs no pass, -O3 may search harder")
-      ->check(CLI::Range(0, 3))
-      ->type_name("0|1|2|3")
-      ->capture_default_str()
-      ->group(kPassGroup);
-  words(app, "--disable", o.disable, "switches passes, patterns and fusions off (ids or globs)",
-        "ID,…", kPassGroup);
-  words(app, "--only", o.only, "switches everything else off", "ID,…", kPassGroup);
-  words(app, "--print-after", o.printAfter, "prints the module after these passes (globs)", "ID,…",
-        kPassGroup);
-  app.add_flag("--print-after-change", o.printAfterChange,
-               "prints the module after each pass that changed it")
-      ->group(kPassGroup);
-  app.add_flag("--verify-each", o.verifyEach, "verifies after every pass")->group(kPassGroup);
-  words(app, "--debug-counter", o.debugCounter,
-        "suppresses the first firings of an id, and all after COUNT more", "ID=SKIP[+COUNT]",
-        kPassGroup)
-      ->check(keyValueForm("fold=3 or fold=3+1"));
-  app.add_flag("--time-passes", o.timePasses, "prints the time of each pass")->group(kPassGroup);
+void declare(CommandLine &app, PassOptions &o) {
+  app.option("-O", o.level, "optimisation level; -O0 runs no pass, -O3 may search harder")
+      .range(0, 3)
+      .type("0|1|2|3")
+      .showDefault()
+      .group(kPassGroup);
+  app.option("--disable", o.disable, "switches passes, patterns and fusions off (ids or globs)")
+      .type("ID,…")
+      .group(kPassGroup);
+  app.option("--only", o.only, "switches everything else off").type("ID,…").group(kPassGroup);
+  app.option("--print-after", o.printAfter, "prints the module after these passes (globs)")
+      .type("ID,…")
+      .group(kPassGroup);
+  app.flag("--print-after-change", o.printAfterChange,
+           "prints the module after each pass that changed it")
+      .group(kPassGroup);
+  app.flag("--verify-each", o.verifyEach, "verifies after every pass").group(kPassGroup);
+  app.option("--debug-counter", o.debugCounter,
+             "suppresses the first firings of an id, and all after COUNT more")
+      .type("ID=SKIP[+COUNT]")
+      .group(kPassGroup)
+      .check(keyValueForm("fold=3 or fold=3+1"));
+  app.flag("--time-passes", o.timePasses, "prints the time of each pass").group(kPassGroup);
 }
 
-void declare(CLI::App &app, CodeOptions &o) {
-  app.add_option("--target", o.target, "what to compile for; `tenon targets` lists them")
-      ->type_name("T")
-      ->capture_default_str()
-      ->group(kCodeGroup);
-  app.add_option("--precision", o.precision, "precision of the contractions")
-      ->type_name("P")
-      ->capture_default_str()
-      ->group(kCodeGroup);
-  app.add_option("--search", o.search,
-                 "how schedules are chosen: none, heuristic, or exhaustive (measured here)")
-      ->check(CLI::IsMember({"none", "heuristic", "exhaustive"}))
-      ->type_name("M")
-      ->capture_default_str()
-      ->group(kCodeGroup);
-  app.add_option("--workspace", o.workspace, "drops kernels that need more scratch memory")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("BYTES")
-      ->group(kCodeGroup);
-  words(app, "--tuning", o.tuning, "measured schedules, written by `tenon tune`", "FILE,…",
-        kCodeGroup);
-  app.add_option("--weights", o.weights,
-                 "inline, incbin or file; auto: inline up to 1 MiB, else file")
-      ->check(CLI::IsMember({"auto", "inline", "incbin", "file"}))
-      ->type_name("M")
-      ->capture_default_str()
-      ->group(kCodeGroup);
-  app.add_option("--runtime", o.runtime, "embed the runtime's headers, or include them")
-      ->check(CLI::IsMember({"embed", "include"}))
-      ->type_name("M")
-      ->capture_default_str()
-      ->group(kCodeGroup);
-  app.add_option("--prefix", o.prefix, "C identifier before every name of the interface")
-      ->check(CLI::Validator(
-          [](std::string &text) {
-            const bool good = !text.empty() && !isdigit(static_cast<unsigned char>(text[0])) &&
-                              llvm::all_of(text, [](char c) {
-                                return isalnum(static_cast<unsigned char>(c)) || c == '_';
-                              });
-            return good ? std::string() : "'" + text + "' is not a C identifier";
-          },
-          ""))
-      ->type_name("NAME")
-      ->group(kCodeGroup);
-  app.add_option("--threads", o.threads, "worker threads of generated CPU code")
-      ->check(CLI::Range(1, 1024))
-      ->type_name("N")
-      ->capture_default_str()
-      ->group(kCodeGroup);
-  words(app, "--report", o.report, "fusion, memory, kernels, passes", "KIND,…", kCodeGroup)
-      ->check(CLI::Validator(
-          [](std::string &text) {
-            for (const std::string &kind : listItems(text))
-              if (kind != "fusion" && kind != "memory" && kind != "kernels" && kind != "passes")
-                return "'" + kind + "' is not a report; there are fusion, memory, kernels, passes";
-            return std::string();
-          },
-          ""));
-  app.add_option("--optimize", o.optimize, "firmware: size or speed")
-      ->check(CLI::IsMember({"size", "speed"}))
-      ->type_name("M")
-      ->group(kCodeGroup);
-  app.add_option("--ram-limit", o.ramLimit, "firmware: bound on arena and scratch")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("BYTES")
-      ->group(kCodeGroup);
-  words(app, "--pool", o.pool, "firmware: named memories", "NAME=BYTES", kCodeGroup)
-      ->check(keyValueForm("sram=262144"));
-  app.add_flag("--self-test{seeded}", o.selfTest,
-               "compile: also writes a C file with one set of inputs, the outputs that the "
-               "interpreter computes, and a function that compares, to run on the device; "
-               "--self-test=DIR takes the inputs of a test data set")
-      ->group(kCodeGroup);
-  app.add_flag("--hooks", o.hooks, "compile: calls functions of yours before and after each layer")
-      ->group(kCodeGroup);
+void declare(CommandLine &app, CodeOptions &o) {
+  app.option("--target", o.target, "what to compile for; `tenon targets` lists them")
+      .type("T")
+      .showDefault()
+      .group(kCodeGroup);
+  app.option("--precision", o.precision, "precision of the contractions")
+      .type("P")
+      .showDefault()
+      .group(kCodeGroup);
+  app.option("--search", o.search,
+             "how schedules are chosen: none, heuristic, or exhaustive (measured here)")
+      .oneOf({"none", "heuristic", "exhaustive"})
+      .type("M")
+      .showDefault()
+      .group(kCodeGroup);
+  app.option("--workspace", o.workspace, "drops kernels that need more scratch memory")
+      .nonNegative()
+      .type("BYTES")
+      .group(kCodeGroup);
+  app.option("--tuning", o.tuning, "measured schedules, written by `tenon tune`")
+      .type("FILE,…")
+      .group(kCodeGroup);
+  app.option("--weights", o.weights, "inline, incbin or file; auto: inline up to 1 MiB, else file")
+      .oneOf({"auto", "inline", "incbin", "file"})
+      .type("M")
+      .showDefault()
+      .group(kCodeGroup);
+  app.option("--runtime", o.runtime, "embed the runtime's headers, or include them")
+      .oneOf({"embed", "include"})
+      .type("M")
+      .showDefault()
+      .group(kCodeGroup);
+  app.option("--prefix", o.prefix, "C identifier before every name of the interface")
+      .check(identifier)
+      .type("NAME")
+      .group(kCodeGroup);
+  app.option("--threads", o.threads, "worker threads of generated CPU code")
+      .range(1, 1024)
+      .type("N")
+      .showDefault()
+      .group(kCodeGroup);
+  app.option("--report", o.report, "fusion, memory, kernels, passes")
+      .type("KIND,…")
+      .group(kCodeGroup)
+      .check(reportKinds);
+  app.option("--optimize", o.optimize, "firmware: size or speed")
+      .oneOf({"size", "speed"})
+      .type("M")
+      .group(kCodeGroup);
+  app.option("--ram-limit", o.ramLimit, "firmware: bound on arena and scratch")
+      .nonNegative()
+      .type("BYTES")
+      .group(kCodeGroup);
+  app.option("--pool", o.pool, "firmware: named memories")
+      .type("NAME=BYTES")
+      .group(kCodeGroup)
+      .check(keyValueForm("sram=262144"));
+  app.flag("--self-test{seeded}", o.selfTest,
+           "compile: also writes a C file with one set of inputs, the outputs that the "
+           "interpreter computes, and a function that compares, to run on the device; "
+           "--self-test=DIR takes the inputs of a test data set")
+      .group(kCodeGroup);
+  app.flag("--hooks", o.hooks, "compile: calls functions of yours before and after each layer")
+      .group(kCodeGroup);
 }
 
-void declare(CLI::App &app, DataOptions &o) {
-  app.add_option("--data", o.data, "a test data set: input_K.pb, and output_K.pb to compare with")
-      ->type_name("DIR")
-      ->group(kDataGroup);
-  words(app, "--input", o.inputs, "value of one input (.npy or .pb)", "NAME=FILE", kDataGroup)
-      ->check(keyValueForm("image=cat.npy"));
-  app.add_option("--check", o.check, "outputs, or every group's output, too")
-      ->check(CLI::IsMember({"outputs", "groups"}))
-      ->type_name("WHAT")
-      ->capture_default_str()
-      ->group(kDataGroup);
-  app.add_option("--against", o.against,
-                 "target whose outputs are expected: interpreter, cpu:generic …")
-      ->type_name("T")
-      ->group(kDataGroup);
-  app.add_option("--reference", o.reference,
-                 "the interpreter computes what is expected from this model instead")
-      ->type_name("MODEL")
-      ->group(kDataGroup);
-  app.add_option("--tolerance", o.tolerance,
-                 "largest error of a float output, relative to its largest value")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("E")
-      ->capture_default_str()
-      ->group(kDataGroup);
-  app.add_option("--group-tolerance", o.groupTolerance, "the same for values between groups")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("E")
-      ->capture_default_str()
-      ->group(kDataGroup);
-  app.add_option("--seeds", o.seeds, "seeded inputs beside the data set with --check=groups")
-      ->type_name("N")
-      ->capture_default_str()
-      ->group(kDataGroup);
-  app.add_option("--save", o.save, "writes each output as .npy, and names.json")
-      ->type_name("DIR")
-      ->group(kDataGroup);
-  app.add_option("--save-all", o.saveAll,
-                 "interpreter: writes every named tensor of the model, too")
-      ->type_name("DIR")
-      ->group(kDataGroup);
-  app.add_flag("--keep", o.keep, "keeps the folder with generated code and program")
-      ->group(kDataGroup);
+void declare(CommandLine &app, DataOptions &o) {
+  app.option("--data", o.data, "a test data set: input_K.pb, and output_K.pb to compare with")
+      .type("DIR")
+      .group(kDataGroup);
+  app.option("--input", o.inputs, "value of one input (.npy or .pb)")
+      .type("NAME=FILE")
+      .group(kDataGroup)
+      .check(keyValueForm("image=cat.npy"));
+  app.option("--check", o.check, "outputs, or every group's output, too")
+      .oneOf({"outputs", "groups"})
+      .type("WHAT")
+      .showDefault()
+      .group(kDataGroup);
+  app.option("--against", o.against,
+             "target whose outputs are expected: interpreter, cpu:generic …")
+      .type("T")
+      .group(kDataGroup);
+  app.option("--reference", o.reference,
+             "the interpreter computes what is expected from this model instead")
+      .type("MODEL")
+      .group(kDataGroup);
+  app.option("--tolerance", o.tolerance,
+             "largest error of a float output, relative to its largest value")
+      .nonNegative()
+      .type("E")
+      .showDefault()
+      .group(kDataGroup);
+  app.option("--group-tolerance", o.groupTolerance, "the same for values between groups")
+      .nonNegative()
+      .type("E")
+      .showDefault()
+      .group(kDataGroup);
+  app.option("--seeds", o.seeds, "seeded inputs beside the data set with --check=groups")
+      .type("N")
+      .showDefault()
+      .group(kDataGroup);
+  app.option("--save", o.save, "writes each output as .npy, and names.json")
+      .type("DIR")
+      .group(kDataGroup);
+  app.option("--save-all", o.saveAll, "interpreter: writes every named tensor of the model, too")
+      .type("DIR")
+      .group(kDataGroup);
+  app.flag("--keep", o.keep, "keeps the folder with generated code and program").group(kDataGroup);
 }
 
 std::vector<std::pair<std::string, std::string>> keyValues(llvm::ArrayRef<std::string> words) {

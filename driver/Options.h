@@ -2,15 +2,12 @@
 // on the command line. What the words mean stands in docs/cli.md and in each one's --help.
 #pragma once
 
+#include "driver/CommandLine.h"
 #include "frontend/Import.h"
 #include "ir/Diagnostics.h"
 
 #include <string>
 #include <vector>
-
-namespace CLI {
-class App;
-}
 
 namespace tenon {
 
@@ -63,11 +60,11 @@ struct DataOptions {
   bool keep = false;
 };
 
-void declare(CLI::App &app, ConsoleOptions &options);
-void declare(CLI::App &app, ModelOptions &options);
-void declare(CLI::App &app, PassOptions &options);
-void declare(CLI::App &app, CodeOptions &options);
-void declare(CLI::App &app, DataOptions &options);
+void declare(CommandLine &app, ConsoleOptions &options);
+void declare(CommandLine &app, ModelOptions &options);
+void declare(CommandLine &app, PassOptions &options);
+void declare(CommandLine &app, CodeOptions &options);
+void declare(CommandLine &app, DataOptions &options);
 
 /// `a=1,b=2` as pairs; an item without '=' belongs to the value before it (a path with a comma).
 /// The values of repeated options are taken together.

@@ -4,8 +4,6 @@
 #include "driver/Console.h"
 #include "passes/PassManager.h"
 
-#include <CLI/CLI.hpp>
-
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
 
@@ -80,15 +78,13 @@ void printJson(llvm::raw_ostream &os) {
 
 } // namespace
 
-void declarePasses(CLI::App &app, Command &command) {
+void declarePasses(CommandLine &app) {
   auto options = std::make_shared<ConsoleOptions>();
-  CLI::App *sub = app.add_subcommand("passes", "lists passes, patterns and fusions by id");
-  declare(*sub, *options);
-  sub->callback([options, &command] {
-    command = [options] {
-      options->json ? printJson(llvm::outs()) : printText(llvm::outs());
-      return Done;
-    };
+  CommandLine sub = app.command("passes", "lists passes, patterns and fusions by id");
+  declare(sub, *options);
+  sub.runs([options] {
+    options->json ? printJson(llvm::outs()) : printText(llvm::outs());
+    return Done;
   });
 }
 

@@ -3,8 +3,6 @@
 #include "driver/Pipeline.h"
 #include "driver/Reduction.h"
 
-#include <CLI/CLI.hpp>
-
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Program.h"
@@ -139,26 +137,24 @@ private:
 
 } // namespace
 
-void declareReduce(CLI::App &app, Command &command) {
+void declareReduce(CommandLine &app) {
   auto options = std::make_shared<ReduceOptions>();
-  CLI::App *sub = app.add_subcommand("reduce", "shrinks a module that makes something fail");
-  sub->add_option("MODEL", options->model.model, "a .tn file")->required()->type_name("");
-  sub->add_option("-o,--output", options->output, "where to write the small module")
-      ->required()
-      ->type_name("OUT.tn");
-  sub->add_option("--passes", options->passes,
-                  "what fails: these passes, verified each (default: what the file's head says)")
-      ->type_name("LIST");
-  sub->add_option("--test", options->test,
-                  "what fails: a shell command with {} for the file; its exit status is kept")
-      ->type_name("COMMAND");
-  declare(*sub, options->console);
-  sub->callback([options, sub, &command] {
-    options->passesGiven = sub->count("--passes") > 0;
-    command = [options] {
-      Console console(options->console);
-      return ReduceRun(*options, console).run();
-    };
+  CommandLine sub = app.command("reduce", "shrinks a module that makes something fail");
+  sub.option("MODEL", options->model.model, "a .tn file").required().type("");
+  sub.option("-o,--output", options->output, "where to write the small module")
+      .required()
+      .type("OUT.tn");
+  sub.option("--passes", options->passes,
+             "what fails: these passes, verified each (default: what the file's head says)")
+      .type("LIST");
+  sub.option("--test", options->test,
+             "what fails: a shell command with {} for the file; its exit status is kept")
+      .type("COMMAND");
+  declare(sub, options->console);
+  sub.runs([options, sub] {
+    options->passesGiven = sub.given("--passes");
+    Console console(options->console);
+    return ReduceRun(*options, console).run();
   });
 }
 

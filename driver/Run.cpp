@@ -2,8 +2,6 @@
 #include "driver/Commands.h"
 #include "driver/Runner.h"
 
-#include <CLI/CLI.hpp>
-
 namespace tenon {
 namespace {
 
@@ -27,15 +25,15 @@ int run(const RunOptions &options) {
 
 } // namespace
 
-void declareRun(CLI::App &app, Command &command) {
+void declareRun(CommandLine &app) {
   auto options = std::make_shared<RunOptions>();
-  CLI::App *sub = app.add_subcommand("run", "executes a model and compares its outputs");
-  declare(*sub, options->model);
-  declare(*sub, options->data);
-  declare(*sub, options->code);
-  declare(*sub, options->passes);
-  declare(*sub, options->console);
-  sub->callback([options, &command] { command = [options] { return run(*options); }; });
+  CommandLine sub = app.command("run", "executes a model and compares its outputs");
+  declare(sub, options->model);
+  declare(sub, options->data);
+  declare(sub, options->code);
+  declare(sub, options->passes);
+  declare(sub, options->console);
+  sub.runs([options] { return run(*options); });
 }
 
 } // namespace tenon

@@ -3,8 +3,6 @@
 #include "driver/Commands.h"
 #include "driver/Console.h"
 
-#include <CLI/CLI.hpp>
-
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
 
@@ -52,15 +50,13 @@ void printJson(llvm::raw_ostream &os) {
 
 } // namespace
 
-void declareTargets(CLI::App &app, Command &command) {
+void declareTargets(CommandLine &app) {
   auto options = std::make_shared<ConsoleOptions>();
-  CLI::App *sub = app.add_subcommand("targets", "lists what can be compiled for");
-  declare(*sub, *options);
-  sub->callback([options, &command] {
-    command = [options] {
-      options->json ? printJson(llvm::outs()) : printText(llvm::outs());
-      return Done;
-    };
+  CommandLine sub = app.command("targets", "lists what can be compiled for");
+  declare(sub, *options);
+  sub.runs([options] {
+    options->json ? printJson(llvm::outs()) : printText(llvm::outs());
+    return Done;
   });
 }
 

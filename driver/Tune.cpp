@@ -4,8 +4,6 @@
 #include "driver/Runner.h"
 #include "driver/Tuner.h"
 
-#include <CLI/CLI.hpp>
-
 namespace tenon {
 namespace {
 
@@ -89,39 +87,35 @@ private:
 
 } // namespace
 
-void declareTune(CLI::App &app, Command &command) {
+void declareTune(CommandLine &app) {
   auto options = std::make_shared<TuneOptions>();
-  CLI::App *sub = app.add_subcommand("tune", "times candidate schedules on the target");
-  sub->add_option("-o,--output", options->output,
-                  "the tuning file to write; `compile --tuning=FILE` uses it")
-      ->type_name("FILE");
-  sub->add_option("--program", options->program,
-                  "writes the program (.cpp or .cu) that measures on another machine instead; "
-                  "building and running it there writes the tuning file")
-      ->type_name("FILE");
-  sub->add_option("--candidates", options->tuner.candidates,
-                  "at most so many for each kind of layer")
-      ->check(CLI::Range(1, 64))
-      ->type_name("N")
-      ->capture_default_str();
-  sub->add_option("--seconds", options->tuner.seconds, "how long to measure")
-      ->check(CLI::PositiveNumber)
-      ->type_name("S")
-      ->capture_default_str();
-  sub->add_option("--jobs", options->tuner.jobs, "compilers at a time (default: one a processor)")
-      ->check(CLI::PositiveNumber)
-      ->type_name("N");
-  sub->add_option("--data", options->data.data, "a test data set whose inputs are used")
-      ->type_name("DIR");
-  declare(*sub, options->model);
-  declare(*sub, options->code);
-  declare(*sub, options->passes);
-  declare(*sub, options->console);
-  sub->callback([options, &command] {
-    command = [options] {
-      Console console(options->console);
-      return Tune(*options, console).run();
-    };
+  CommandLine sub = app.command("tune", "times candidate schedules on the target");
+  sub.option("-o,--output", options->output,
+             "the tuning file to write; `compile --tuning=FILE` uses it")
+      .type("FILE");
+  sub.option("--program", options->program,
+             "writes the program (.cpp or .cu) that measures on another machine instead; "
+             "building and running it there writes the tuning file")
+      .type("FILE");
+  sub.option("--candidates", options->tuner.candidates, "at most so many for each kind of layer")
+      .range(1, 64)
+      .type("N")
+      .showDefault();
+  sub.option("--seconds", options->tuner.seconds, "how long to measure")
+      .positive()
+      .type("S")
+      .showDefault();
+  sub.option("--jobs", options->tuner.jobs, "compilers at a time (default: one a processor)")
+      .positive()
+      .type("N");
+  sub.option("--data", options->data.data, "a test data set whose inputs are used").type("DIR");
+  declare(sub, options->model);
+  declare(sub, options->code);
+  declare(sub, options->passes);
+  declare(sub, options->console);
+  sub.runs([options] {
+    Console console(options->console);
+    return Tune(*options, console).run();
   });
 }
 
