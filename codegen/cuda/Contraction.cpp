@@ -5,6 +5,11 @@
 
 namespace tenon::cuda {
 
+Dim strideFromLast(const Strides &s, unsigned dim) {
+  return dim == 0 || dim > s.strides.size() ? s.offset.node()->context->dim(0)
+                                            : s.strides[s.strides.size() - dim];
+}
+
 int64_t Contraction::rows() const {
   return isConv ? conv.batch.upper() * conv.outHeight.upper() * conv.outWidth.upper() : m.upper();
 }
@@ -76,12 +81,6 @@ bool mayBeOnFragments(const ScalarProgram &program, const Contraction &c) {
       bytes += ((c.isConv ? c.conv.groups : 1) * c.depth() + 128) *
                int64_t(bitWidth(program.inputs[i].source->type().element())) / 8;
   return readsWithin(c) && bytes <= kMostBytes;
-}
-
-/// Stride along a dimension counted from the last; 0 where there is none.
-Dim strideFromLast(const Strides &s, unsigned dim) {
-  return dim == 0 || dim > s.strides.size() ? s.offset.node()->context->dim(0)
-                                            : s.strides[s.strides.size() - dim];
 }
 
 /// Everything with rows: A, what is written, and what the body reads.

@@ -31,6 +31,10 @@ struct Contraction {
   int64_t rows() const, columns() const, depth() const, slices() const;
 };
 
+/// Stride along a dimension counted from the last (1), as in Contraction::rowDim; 0 where there is
+/// none.
+Dim strideFromLast(const Strides &s, unsigned dim);
+
 /// Reads a group; None with the reason.
 llvm::Optional<Contraction> readContraction(const TacticInput &in, std::string &why);
 

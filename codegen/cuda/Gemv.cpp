@@ -95,11 +95,14 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   const ScalarProgram &a = form.anchorInputs[0];
   const Access &b = form.anchorInputs[1].inputs[0];
   // (row, column) of a matrix product's spaces, (n, c) of a convolution's.
-  auto pair = [&](const Strides &from, bool transposed) {
-    const size_t first = c.isConv ? 0 : from.strides.size() - 2;
+  const auto pair = [&](const Strides &from, bool transposed) {
     Strides r;
     r.offset = from.offset;
-    r.strides = {from.strides[first + transposed], from.strides[first + !transposed]};
+    if (c.isConv)
+      r.strides = {from.strides[0], from.strides[1]};
+    else
+      r.strides = {strideFromLast(from, transposed ? 1 : c.rowDim),
+                   strideFromLast(from, transposed ? 2 : 1)};
     return r;
   };
   auto ofA = [&](const Strides &x) { return pair(x, c.transA); };
