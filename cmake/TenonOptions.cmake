@@ -2,6 +2,7 @@
 
 option(TENON_STATIC "Link tenon as one fully static executable" ON)
 option(TENON_SANITIZE "Build with AddressSanitizer and UndefinedBehaviorSanitizer" OFF)
+option(TENON_FUZZ "Build with clang for libFuzzer, with the same sanitizers" OFF)
 option(TENON_WERROR "Treat warnings in the project's own code as errors" OFF)
 
 set(CMAKE_CXX_STANDARD 20)
@@ -48,5 +49,17 @@ if(TENON_SANITIZE)
   set(TENON_STATIC OFF)
   target_compile_options(tenon_flags INTERFACE
     -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  target_link_options(tenon_flags INTERFACE -fsanitize=address,undefined)
+endif()
+
+if(TENON_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "TENON_FUZZ needs clang, found ${CMAKE_CXX_COMPILER}: use the preset fuzz")
+  endif()
+  set(TENON_STATIC OFF)
+  # The vptr check would need run-time type information of LLVM.
+  target_compile_options(tenon_flags INTERFACE
+    -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=vptr,function
+    -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
   target_link_options(tenon_flags INTERFACE -fsanitize=address,undefined)
 endif()

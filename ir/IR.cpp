@@ -260,6 +260,9 @@ void Operation::walk(llvm::function_ref<void(Operation *)> visit) {
 //===----------------------------------------------------------------------===//
 
 Region::~Region() {
+  // A module that is given up half-read may use a region's values outside of it.
+  if (graph_)
+    walk([](Operation *op) { op->setOperands({}); });
   // Later operations use earlier ones: destroy backwards.
   while (!ops_.empty()) {
     Operation *op = &ops_.back();
