@@ -252,7 +252,8 @@ bool Runner::run() {
     return true;
   std::vector<std::pair<std::string, Tensor>> tensors;
   for (size_t i = 0; i < outputs.size(); ++i)
-    tensors.push_back({compilation.module().graph().outputNames[i], outputs[i]});
+    if (!outputs[i].isNull()) // a compiled program keeps its states
+      tensors.push_back({compilation.module().graph().outputNames[i], outputs[i]});
   return saveTensors(options.data.save, tensors, "output", diagnostics()) || fail(Failed);
 }
 
