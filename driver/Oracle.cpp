@@ -99,6 +99,15 @@ bool interpretModule(Module &module, llvm::ArrayRef<Tensor> inputs, bool everyVa
   return ok;
 }
 
+namespace {
+/// Input i is a state that the model does not declare: the number of the run. It begins at zero.
+bool isHiddenState(const Graph &graph, llvm::ArrayRef<DeclaredTensor> declared, unsigned i) {
+  return llvm::any_of(graph.states, [&](const State &s) { return s.input == i; }) &&
+         llvm::none_of(declared,
+                       [&](const DeclaredTensor &d) { return d.name == graph.inputNames[i]; });
+}
+} // namespace
+
 bool graphInputs(Graph &graph, llvm::ArrayRef<DeclaredTensor> declared, llvm::ArrayRef<Tensor> data,
                  uint64_t seed, std::vector<Tensor> &inputs, Diagnostics &diagnostics) {
   const unsigned count = graph.body().numArguments();
@@ -135,7 +144,10 @@ bool graphInputs(Graph &graph, llvm::ArrayRef<DeclaredTensor> declared, llvm::Ar
       }
       shape.push_back(*v);
     }
-    inputs.push_back(randomTensor(type.element(), shape, given[i], seed * 1000003 + i + 1));
+    if (seed == 0 && isHiddenState(graph, declared, i))
+      inputs.emplace_back(type.element(), shape);
+    else
+      inputs.push_back(randomTensor(type.element(), shape, given[i], seed * 1000003 + i + 1));
   }
   return true;
 }

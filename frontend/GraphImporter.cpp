@@ -290,6 +290,8 @@ bool GraphImporter::importFunction(Node &n, const onnx::FunctionProto &function)
   GraphImporter inner(state, b, n.id, versions, &scope, depth_ + 1);
   for (int i = 0; i < function.input_size(); ++i)
     inner.define(function.input(i), unsigned(i) < n.numInputs() ? n.item(unsigned(i)) : Item());
+  if (const auto run = find(kRandomRun))
+    inner.define(kRandomRun, *run);
   Items results;
   if (inner.importNodes(function.node()))
     inner.results(function.output(), results);
@@ -334,6 +336,9 @@ std::vector<Capture> GraphImporter::captures(llvm::ArrayRef<const onnx::GraphPro
       if (seen.insert(name).second)
         if (auto item = find(name)) // an unknown name is reported where it is used
           list.push_back({name, *item});
+  if (const auto run = find(kRandomRun))
+    if (llvm::any_of(graphs, [&](const onnx::GraphProto *g) { return state.drawsRandom(*g); }))
+      list.push_back({kRandomRun.str(), *run});
   return list;
 }
 
@@ -369,6 +374,8 @@ bool GraphImporter::importRegion(const Node &n, const onnx::GraphProto &graph, l
     llvm::ArrayRef<Value *> rest = values;
     importer.define(c.name, c.item.with(rest));
   }
+  if (const auto run = importer.find(kRandomRun); run && (n.op() == "Loop" || n.op() == "Scan"))
+    importer.define(kRandomRun, runOfIteration(inner, run->tensor(), region.argument(0)));
   if (inputs)
     given = inputs(inner, given);
   if (size_t(graph.input_size()) != given.size()) {

@@ -27,6 +27,13 @@ using Opsets = std::map<std::string, int64_t, std::less<>>;
 /// Attributes of a function call by name, defaults included.
 using AttributeScope = llvm::StringMap<const onnx::AttributeProto *>;
 
+/// Under this name the graphs that draw random numbers find the number of the run, a u64 of rank 0.
+constexpr llvm::StringLiteral kRandomRun = "\1random_run";
+/// Whether a node may draw random numbers.
+bool drawsNumbers(const onnx::NodeProto &node);
+/// The number of the run inside a loop: another one for each iteration.
+Value *runOfIteration(Builder &b, Value *run, Value *iteration);
+
 /// What the import of one model shares.
 struct ModelImport {
   ModelImport(const onnx::ModelProto &model, const ExternalFolder &folder,
@@ -47,7 +54,11 @@ struct ModelImport {
   /// Symbols in order of declaration, the inputs' first.
   std::vector<Dim> symbols;
   int64_t nodes = 0;
+  /// How often a node that draws random numbers has been imported.
+  llvm::DenseMap<const onnx::NodeProto *, uint64_t> draws;
 
+  /// Some node of the graph, of its subgraphs or of functions that they call draws random numbers.
+  bool drawsRandom(const onnx::GraphProto &graph);
   /// A symbol of its own, named after the identifier `base`.
   Dim newSymbol(Context &context, llvm::StringRef base, int64_t lower, int64_t upper);
 
@@ -62,7 +73,9 @@ struct ModelImport {
 
 private:
   Diagnostics &diagnostics_;
+  bool drawsRandom(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes);
   llvm::StringSet<> symbolNames_;
+  llvm::DenseMap<const void *, bool> drawsRandom_; // by graph or function
   bool failed_ = false;
 };
 
@@ -130,6 +143,13 @@ private:
   const int depth_;
   bool atTop() const { return path_.empty(); }
 };
+
+/// Adds the number of the run to the graph's inputs and defines it in `importer`.
+Value *addRandomRun(const onnx::GraphProto &proto, Graph &graph, GraphImporter &importer);
+/// Makes `run` a state that grows by one with each run; takes it away where nothing has drawn.
+/// `results` are what the graph returns.
+void countRuns(const onnx::GraphProto &proto, Graph &graph, Builder &b, Value *run,
+               llvm::SmallVectorImpl<Value *> &results);
 
 /// True for captures that importRegion repeats inside instead of taking an argument.
 bool isRepeatable(Value *v);

@@ -418,6 +418,7 @@ llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const Import
     else
       importer.define(info.name(), list.empty() ? Item() : Item(list[0]));
   }
+  Value *run = state.drawsRandom(graph) ? addRandomRun(graph, g, importer) : nullptr;
   Items outputs;
   if (state.failed() || !importer.importGraph(graph) || !importer.results(graph.output(), outputs))
     return llvm::None;
@@ -430,7 +431,10 @@ llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const Import
       for (size_t k = 0; k < outputs[i].values().size(); ++k)
         g.outputNames.push_back(name + "[" + std::to_string(k) + "]");
   }
-  b.yield(flattened(outputs), Op::Return);
+  llvm::SmallVector<Value *, 8> results = flattened(outputs);
+  if (run)
+    countRuns(graph, g, b, run, results);
+  b.yield(results, Op::Return);
   if (!resolveStates(state, g))
     return llvm::None;
 

@@ -14,6 +14,9 @@ Value *joinHeads(Builder &b, Value *v);
 /// a · b for [batch, heads, …] operands where b may have fewer heads, each shared by consecutive
 /// heads of a.
 Value *matmulShared(Node &n, Value *a, Value *b, bool transposed);
+/// x [batch, heads, length, size] turned by the angles of its positions, whose cosines and sines
+/// are [batch, length, half of what is turned]; what lies behind stays. Null after an error.
+Value *rotated(Node &n, Value *x, Value *cos, Value *sin, bool interleaved);
 Value *scaledBy(Builder &b, Value *v, double factor);
 
 } // namespace tenon::frontend

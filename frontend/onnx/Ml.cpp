@@ -32,6 +32,29 @@ Value *transformed(Node &n, Value *scores, Transform transform) {
   return n.error("post_transform PROBIT is not supported");
 }
 
+llvm::Optional<Tensor> classLabels(Node &n, llvm::StringRef integers) {
+  const Strings names = n.stringsAttr("classlabels_strings");
+  const Ints numbers = n.intsAttr(integers);
+  const size_t classes = std::max(names.size(), numbers.size());
+  if (classes < 2) {
+    n.error("expected at least two class labels, found " + std::to_string(classes));
+    return llvm::None;
+  }
+  return names.empty() ? Tensor::fromInts(numbers)
+                       : Tensor::strings({int64_t(names.size())}, names);
+}
+
+Value *labelAt(Node &n, Value *places, const Tensor &labels) {
+  Value *flat = places ? n.b.reshape(places, {places->type().dim(0)}) : nullptr;
+  return flat ? n.b.value(Op::Gather, {n.b.constant(labels), flat}, {{"axis", int64_t(0)}})
+              : nullptr;
+}
+
+Value *labelOfBest(Node &n, Value *scores, const Tensor &labels) {
+  Operation *best = n.b.create(Op::TopK, {scores}, {{"k", Dims{n.dim(1)}}, {"axis", int64_t(1)}});
+  return labelAt(n, best ? best->result(1) : nullptr, labels);
+}
+
 void importArrayFeatureExtractor(Node &n) {
   enum { X, Indices };
   if (!n.checkRank(X, 1))

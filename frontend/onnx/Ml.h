@@ -23,4 +23,15 @@ llvm::Optional<Transform> postTransform(Node &n);
 /// Scores [rows, classes] after it; null after an error.
 Value *transformed(Node &n, Value *scores, Transform transform);
 
+/// Operand 0 as f32 rows [rows, features]; null after an error.
+Value *featureRows(Node &n);
+
+/// The names of the classes: the attribute classlabels_strings, or `integers`; None after reporting
+/// that there are not two.
+llvm::Optional<Tensor> classLabels(Node &n, llvm::StringRef integers);
+/// The names at `places`, i64 [rows, 1]: [rows].
+Value *labelAt(Node &n, Value *places, const Tensor &labels);
+/// The name of the class with the best of the scores [rows, classes], the first of equals.
+Value *labelOfBest(Node &n, Value *scores, const Tensor &labels);
+
 } // namespace tenon::frontend

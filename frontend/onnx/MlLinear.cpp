@@ -4,10 +4,8 @@
 #include <cmath>
 
 namespace tenon::frontend {
-namespace {
 
-/// Operand 0 as f32 rows [rows, features]; null after an error.
-Value *rows(Node &n) {
+Value *featureRows(Node &n) {
   if (!n.checkRank(0, 1, 2))
     return nullptr;
   Value *x = n.input(0);
@@ -15,6 +13,8 @@ Value *rows(Node &n) {
     x = n.b.reshape(x, {n.dim(1), x->type().dim(0)});
   return x && x->type().element() != Element::F32 ? n.b.cast(x, Element::F32) : x;
 }
+
+namespace {
 
 Value *f32(Node &n, const Floats &values, llvm::ArrayRef<int64_t> shape) {
   Tensor t(Element::F32, shape);
@@ -37,7 +37,7 @@ Value *perFeature(Node &n, llvm::StringRef name, double otherwise, Dim features)
 
 /// x times the rows of `coefficients`, plus `intercepts`: [rows, targets]. Null after an error.
 Value *scores(Node &n, int64_t targets) {
-  Value *x = rows(n);
+  Value *x = featureRows(n);
   const Floats coefficients = n.floatsAttr("coefficients"), intercepts = n.floatsAttr("intercepts");
   if (!x)
     return nullptr;
@@ -91,7 +91,7 @@ void importNormalizer(Node &n) {
   enum class Norm { Max, L1, L2 };
   constexpr const char *kNorms[] = {"MAX", "L1", "L2"};
   const auto norm = byName<Norm>(n, n.stringAttr("norm", "MAX"), kNorms);
-  Value *x = norm ? rows(n) : nullptr;
+  Value *x = norm ? featureRows(n) : nullptr;
   if (!x)
     return;
   Value *size;
@@ -122,27 +122,13 @@ void importLinearRegressor(Node &n) {
 
 void importLinearClassifier(Node &n) {
   enum { Label, Scores };
-  const Strings names = n.stringsAttr("classlabels_strings");
-  const Ints numbers = n.intsAttr("classlabels_ints");
+  const auto labels = classLabels(n, "classlabels_ints");
   const auto transform = postTransform(n);
-  const auto classes = int64_t(names.empty() ? numbers.size() : names.size());
-  if (!transform)
-    return;
-  if (classes < 2) {
-    n.error("expected at least two class labels, found " + std::to_string(classes));
-    return;
-  }
-  Value *y = scores(n, classes);
+  Value *y = labels && transform ? scores(n, labels->size()) : nullptr;
   if (!y)
     return;
-  // Of equal scores the first class's counts.
-  if (n.wants(Label)) {
-    Operation *best = n.b.create(Op::TopK, {y}, {{"k", Dims{n.dim(1)}}, {"axis", int64_t(1)}});
-    Value *place = best ? n.b.reshape(best->result(1), {y->type().dim(0)}) : nullptr;
-    Value *labels =
-        n.b.constant(names.empty() ? Tensor::fromInts(numbers) : Tensor::strings({classes}, names));
-    n.set(Label, place ? n.b.value(Op::Gather, {labels, place}, {{"axis", int64_t(0)}}) : nullptr);
-  }
+  if (n.wants(Label))
+    n.set(Label, labelOfBest(n, y, *labels));
   n.set(Scores, transformed(n, y, *transform));
 }
 

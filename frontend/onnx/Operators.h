@@ -27,7 +27,6 @@ void importEqual(Node &n);
 void importCastLike(Node &n);
 void importCelu(Node &n);
 void importClip(Node &n);
-void importDropout(Node &n);
 void importElu(Node &n);
 void importFastGelu(Node &n);
 void importGelu(Node &n);
@@ -104,8 +103,9 @@ void importDet(Node &n);
 Value *poolIndices(Node &n, const Window &window, Type pooled);
 void importMaxUnpool(Node &n);
 
-// Trees.cpp
+// TreeEnsembles.cpp
 void importTreeEnsemble(Node &n);
+void importTreeEnsembleClassifier(Node &n);
 void importTreeEnsembleRegressor(Node &n);
 
 // MicrosoftAttention.cpp
@@ -125,10 +125,24 @@ void importQLinearSoftmax(Node &n);
 // Attention.cpp
 void importAttention(Node &n);
 void importFlexAttention(Node &n);
+
+// Rotary.cpp
 void importRotaryEmbedding(Node &n);
+
+// GroupQueryAttention.cpp
+void importGroupQueryAttention(Node &n);
 
 // LinearAttention.cpp
 void importLinearAttention(Node &n);
+
+// Random.cpp
+void importBernoulli(Node &n);
+void importDropout(Node &n);
+void importMultinomial(Node &n);
+void importRandomNormal(Node &n);
+void importRandomNormalLike(Node &n);
+void importRandomUniform(Node &n);
+void importRandomUniformLike(Node &n);
 
 // Recurrent.cpp
 void importGRU(Node &n);
@@ -264,6 +278,12 @@ void importArrayFeatureExtractor(Node &n);
 void importLabelEncoder(Node &n);
 void importBinarizer(Node &n);
 
+// MlEncoders.cpp
+void importFeatureVectorizer(Node &n);
+void importOneHotEncoder(Node &n);
+void importSvmRegressor(Node &n);
+void importZipMap(Node &n);
+
 // MlLinear.cpp
 void importImputer(Node &n);
 void importLinearClassifier(Node &n);
@@ -279,6 +299,9 @@ void importMomentum(Node &n);
 // Control.cpp
 void importIf(Node &n);
 void importLoop(Node &n);
+
+// Scan.cpp
 void importScan(Node &n);
+void importScanOfBatch(Node &n); // of opset 8
 
 } // namespace tenon::frontend

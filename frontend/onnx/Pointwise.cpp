@@ -366,23 +366,4 @@ void importIdentity(Node &n) {
     n.set(0, n.item(0));
 }
 
-void importDropout(Node &n) {
-  if (n.has(2)) {
-    auto training = n.constantOperand(2);
-    if (!training)
-      return;
-    // Nothing is dropped where the ratio is 0.
-    auto ratio = n.has(1) ? n.knownOperand(1) : llvm::None;
-    const bool drops = !ratio || ratio->size() != 1 || ratio->at(0) != 0;
-    if (training->size() != 1 || (training->at(0) != 0 && drops)) {
-      n.error("operand training_mode is true: expected a model for inference");
-      return;
-    }
-  }
-  n.set(0, n.input(0));
-  if (n.wants(1)) // the mask keeps everything; older opsets give it the type of the data
-    n.set(1, n.b.broadcastTo(n.b.scalarConstant(n.opset < 10 ? n.element(0) : Element::Bool, 1),
-                             n.type(0).shape()));
-}
-
 } // namespace tenon::frontend

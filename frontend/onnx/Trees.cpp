@@ -1,39 +1,12 @@
-// Imports tree ensembles: all rows walk all trees side by side, one level a step. Leaves lead to
-// themselves, so rows that arrive early wait.
-#include "frontend/onnx/Ml.h"
+// Implements the walk through tree ensembles: all rows walk all trees side by side, one level a
+// step. Leaves lead to themselves, so rows that arrive early wait.
+#include "frontend/onnx/Trees.h"
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 namespace tenon::frontend {
 namespace {
-
-enum class Test { LessEqual, Less, GreaterEqual, Greater, Equal, NotEqual, Member };
-constexpr const char *kTests[] = {"BRANCH_LEQ", "BRANCH_LT",  "BRANCH_GTE",   "BRANCH_GT",
-                                  "BRANCH_EQ",  "BRANCH_NEQ", "BRANCH_MEMBER"};
-enum class Aggregate { Average, Sum, Min, Max };
-constexpr const char *kAggregates[] = {"AVERAGE", "SUM", "MIN", "MAX"};
-
-struct TreeNode {
-  Test test = Test::LessEqual;
-  int64_t feature = 0;
-  double split = 0;
-  bool missingHolds = false;    // where the feature is NaN, the test counts as true
-  int64_t holds = 0, fails = 0; // nodes to go on to
-  std::vector<double> members;  // of Test::Member
-  bool isLeaf = false;
-  std::vector<std::pair<int64_t, double>> weights; // of a leaf, by target
-};
-
-struct Ensemble {
-  std::vector<TreeNode> nodes;
-  Ints roots;
-  int64_t targets = 1;
-  Aggregate aggregate = Aggregate::Sum;
-  Transform transform = Transform::None;
-  std::vector<double> base; // by target; empty: none
-};
 
 /// Levels below the deepest root; None where nodes lead in circles or nowhere.
 llvm::Optional<int64_t> depthOf(const Ensemble &e) {
@@ -204,8 +177,9 @@ private:
   Value *x_;
 };
 
-/// The ensemble over operand 0.
-Value *evaluated(Node &n, Ensemble &e) {
+} // namespace
+
+Value *treeScores(Node &n, const Ensemble &e) {
   Value *x = n.input(0);
   if (!n.checkRank(0, 1, 2))
     return nullptr;
@@ -238,141 +212,7 @@ Value *evaluated(Node &n, Ensemble &e) {
     base.fromDoubles(0, base.size(), e.base.data());
     scores = n.b.pointwise(Op::Add, {scores, n.b.constant(base)});
   }
-  return scores ? transformed(n, scores, e.transform) : nullptr;
-}
-
-} // namespace
-
-void importTreeEnsemble(Node &n) {
-  const Ints features = n.intsAttr("nodes_featureids"), holds = n.intsAttr("nodes_truenodeids"),
-             fails = n.intsAttr("nodes_falsenodeids"), holdsLeaf = n.intsAttr("nodes_trueleafs"),
-             failsLeaf = n.intsAttr("nodes_falseleafs"),
-             missing = n.intsAttr("nodes_missing_value_tracks_true"),
-             targets = n.intsAttr("leaf_targetids");
-  const auto modes = n.tensorAttr("nodes_modes"), splits = n.tensorAttr("nodes_splits"),
-             weights = n.tensorAttr("leaf_weights");
-  const size_t inner = features.size();
-  if (!modes || !splits || !weights || holds.size() != inner || fails.size() != inner ||
-      holdsLeaf.size() != inner || failsLeaf.size() != inner || size_t(modes->size()) != inner ||
-      size_t(splits->size()) != inner || size_t(weights->size()) != targets.size() ||
-      (!missing.empty() && missing.size() != inner)) {
-    n.error("expected attributes nodes_… of one length, and leaf_weights like leaf_targetids");
-    return;
-  }
-  Ensemble e;
-  e.roots = n.intsAttr("tree_roots");
-  e.targets = n.intAttr("n_targets", 1);
-  const int64_t aggregate = n.intAttr("aggregate_function", 1),
-                transform = n.intAttr("post_transform", 0);
-  if (aggregate < 0 || aggregate > 3 || transform < 0 || transform > 4) {
-    n.error("attributes aggregate_function and post_transform: expected 0 to 3 and 0 to 4, found " +
-            std::to_string(aggregate) + " and " + std::to_string(transform));
-    return;
-  }
-  e.aggregate = Aggregate(aggregate);
-  e.transform = Transform(transform);
-  // Members of set tests follow each other, a NaN behind each set.
-  int64_t member = 0;
-  const auto members = n.tensorAttr("membership_values");
-  for (size_t i = 0; i < inner; ++i) {
-    TreeNode node;
-    const int64_t mode = modes->intAt(int64_t(i));
-    if (mode < 0 || mode > int64_t(Test::Member)) {
-      n.error("attribute nodes_modes: expected 0 to 6, found " + std::to_string(mode));
-      return;
-    }
-    node.test = Test(mode);
-    node.feature = features[i];
-    node.split = splits->at(int64_t(i));
-    node.missingHolds = !missing.empty() && missing[i];
-    node.holds = holds[i] + (holdsLeaf[i] ? int64_t(inner) : 0);
-    node.fails = fails[i] + (failsLeaf[i] ? int64_t(inner) : 0);
-    if (node.test == Test::Member)
-      for (; members && member < members->size(); ++member) {
-        const double v = members->at(member);
-        if (v != v) {
-          ++member;
-          break;
-        }
-        node.members.push_back(v);
-      }
-    e.nodes.push_back(std::move(node));
-  }
-  for (size_t i = 0; i < targets.size(); ++i) {
-    TreeNode leaf;
-    leaf.isLeaf = true;
-    leaf.holds = leaf.fails = int64_t(e.nodes.size());
-    leaf.weights.push_back({targets[i], weights->at(int64_t(i))});
-    e.nodes.push_back(std::move(leaf));
-  }
-  n.set(0, evaluated(n, e));
-}
-
-void importTreeEnsembleRegressor(Node &n) {
-  const Ints trees = n.intsAttr("nodes_treeids"), ids = n.intsAttr("nodes_nodeids"),
-             features = n.intsAttr("nodes_featureids"), holds = n.intsAttr("nodes_truenodeids"),
-             fails = n.intsAttr("nodes_falsenodeids"),
-             missing = n.intsAttr("nodes_missing_value_tracks_true");
-  const Floats splits = n.floatsAttr("nodes_values"), weights = n.floatsAttr("target_weights"),
-               base = n.floatsAttr("base_values");
-  const Strings modes = n.stringsAttr("nodes_modes");
-  const Ints weightTrees = n.intsAttr("target_treeids"), weightNodes = n.intsAttr("target_nodeids"),
-             targets = n.intsAttr("target_ids");
-  const size_t count = ids.size();
-  if (trees.size() != count || features.size() != count || holds.size() != count ||
-      fails.size() != count || splits.size() != count || modes.size() != count ||
-      (!missing.empty() && missing.size() != count) || weights.size() != targets.size() ||
-      weightTrees.size() != targets.size() || weightNodes.size() != targets.size()) {
-    n.error("expected attributes nodes_… of one length, and target_… of one length");
-    return;
-  }
-  std::map<std::pair<int64_t, int64_t>, int64_t> places;
-  for (size_t i = 0; i < count; ++i)
-    places[{trees[i], ids[i]}] = int64_t(i);
-  auto place = [&](int64_t tree, int64_t id) {
-    const auto found = places.find({tree, id});
-    return found == places.end() ? int64_t(-1) : found->second;
-  };
-  Ensemble e;
-  e.targets = n.intAttr("n_targets", 1);
-  e.base.assign(base.begin(), base.end());
-  auto aggregate = byName<Aggregate>(n, n.stringAttr("aggregate_function", "SUM"), kAggregates);
-  auto transform = postTransform(n);
-  if (!aggregate || !transform)
-    return;
-  e.aggregate = *aggregate;
-  e.transform = *transform;
-  for (size_t i = 0; i < count; ++i) {
-    TreeNode node;
-    node.isLeaf = modes[i] == "LEAF";
-    node.holds = node.fails = int64_t(i);
-    if (!node.isLeaf) {
-      auto test = byName<Test>(n, modes[i], kTests);
-      if (!test)
-        return;
-      node.test = *test;
-      node.feature = features[i];
-      node.split = splits[i];
-      node.missingHolds = !missing.empty() && missing[i];
-      node.holds = place(trees[i], holds[i]);
-      node.fails = place(trees[i], fails[i]);
-      if (node.test == Test::Member)
-        node.members.push_back(node.split);
-    }
-    if (i == 0 || trees[i] != trees[i - 1]) // a tree starts with its root
-      e.roots.push_back(int64_t(i));
-    e.nodes.push_back(std::move(node));
-  }
-  for (size_t i = 0; i < targets.size(); ++i) {
-    const int64_t leaf = place(weightTrees[i], weightNodes[i]);
-    if (leaf < 0) {
-      n.error("a weight belongs to node " + std::to_string(weightNodes[i]) + " of tree " +
-              std::to_string(weightTrees[i]) + ", which is not there");
-      return;
-    }
-    e.nodes[size_t(leaf)].weights.push_back({targets[i], weights[i]});
-  }
-  n.set(0, evaluated(n, e));
+  return scores;
 }
 
 } // namespace tenon::frontend

@@ -152,6 +152,83 @@ class Contrib(unittest.TestCase):
         self.check("MultiHeadAttention", ["q", "k", "v", "", "", "", "pk", "pv"], {**own, **past}, {},
                    outputs=("y", "k2", "v2"), num_heads=2, unidirectional=1)  # fmt: skip
 
+    def grouped(self, queries, past, lengths, total, packed=False, operands=(), **attributes):
+        """GroupQueryAttention of 4 heads over 2 of keys, sizes of 16; checks the cache, too."""
+        batch, size = len(lengths), 16
+        inputs = {"q": self.normal(batch, queries, (8 if packed else 4) * size)}
+        if not packed:
+            inputs |= {name: self.normal(batch, queries, 2 * size) for name in "kv"}
+        inputs |= {name: self.normal(batch, 2, past, size) for name in ("pk", "pv")}
+        inputs |= {name: array for name, array in operands if name not in ("cos", "sin")}
+        weights = {"n": np.array(lengths, np.int32) - 1, "t": np.array(total, np.int32)}
+        weights |= {name: array for name, array in operands if name in ("cos", "sin")}
+        given = {**inputs, **weights}
+        order = ("q", "k", "v", "pk", "pv", "n", "t", "cos", "sin", "positions", "bias")
+        names = [name if name in given else "" for name in order]
+        while not names[-1]:
+            names.pop()
+        self.check("GroupQueryAttention", names, inputs, weights, ("y", "k2", "v2"), num_heads=4,
+                   kv_num_heads=2, **attributes)  # fmt: skip
+
+    def test_group_query_attention(self):
+        self.grouped(5, 0, [5, 5], 5)
+        self.grouped(1, 6, [7], 7)
+        self.grouped(1, 6, [7], 7, packed=True, scale=0.3)
+        self.grouped(1, 6, [7, 5], 7)  # the second is shorter
+        self.grouped(6, 0, [6], 6, local_window_size=3)
+        self.grouped(1, 6, [7], 7, local_window_size=3)
+        self.grouped(3, 0, [3], 3, softcap=2.0)
+        angles = self.normal(16, 8)
+        caches = (("cos", np.cos(angles)), ("sin", np.sin(angles)))
+        self.grouped(4, 0, [4, 4], 4, operands=caches, do_rotary=1)
+        self.grouped(1, 6, [7, 4], 7, operands=caches, do_rotary=1, rotary_interleaved=1)
+        self.grouped(1, 6, [7], 7, packed=True, operands=caches, do_rotary=1)
+        self.grouped(2, 0, [2], 2, operands=[("bias", self.normal(1, 4, 2, 2))])
+
+    def forest(self, classes, ids, post_transform, names=None, base=(), scale=1.0):
+        """Stumps over 3 features whose leaves vote for the classes `ids` names."""
+        trees, split = 4, [float(v) for v in self.normal(4)]
+        node = {"nodes_treeids": [], "nodes_nodeids": [], "nodes_featureids": [], "nodes_modes": [],
+                "nodes_values": [], "nodes_truenodeids": [], "nodes_falsenodeids": [],
+                "class_treeids": [], "class_nodeids": [], "class_ids": [], "class_weights": []}  # fmt: skip
+        for tree in range(trees):
+            for index in range(3):
+                row = (tree, index, tree % 3, "LEAF" if index else "BRANCH_LEQ",
+                       0.0 if index else split[tree], 0 if index else 1, 0 if index else 2)  # fmt: skip
+                for key, value in zip(list(node)[:7], row):
+                    node[key].append(value)
+            for leaf in (1, 2):
+                for c in ids:
+                    for key, value in zip(list(node)[7:], (tree, leaf, c, None)):
+                        node[key].append(value)
+                    weight = float(self.rng.normal()) if scale < 0 else float(self.rng.random())
+                    node["class_weights"][-1] = weight * abs(scale)
+        labels = {"classlabels_strings": names} if names else {"classlabels_int64s": classes}
+        if base:
+            node["base_values"] = list(base)
+        self.learned("TreeEnsembleClassifier", self.normal(40, 3), ("label", "scores"),
+                     post_transform=post_transform, **labels, **node)  # fmt: skip
+
+    def test_forests(self):
+        for transform in ("NONE", "SOFTMAX", "LOGISTIC"):
+            self.forest([5, 9, -3], (0, 1, 2), transform)
+            self.forest([5, 9, -3], (0, 2), transform, base=[0.1, 1.4, -0.2])
+            self.forest([0, 1], (1,), transform, scale=0.25)
+            self.forest([0, 1], (1,), transform, scale=-1.0)
+
+    def test_encoders(self):
+        x = np.array([[3], [8], [5]], np.int64)
+        self.learned("OneHotEncoder", x, cats_int64s=[5, 3, 9])
+        self.check("FeatureVectorizer", ["x", "z"], {"x": self.normal(4, 2), "z": self.normal(4, 3)}, {},
+                   domain=ML, inputdimensions=[2, 3])  # fmt: skip
+
+    def test_support_vectors(self):
+        x = self.normal(6, 3)
+        for kernel in ("LINEAR", "POLY", "RBF", "SIGMOID"):
+            self.learned("SVMRegressor", x, kernel_type=kernel, kernel_params=[0.5, 0.25, 3.0],
+                         support_vectors=[float(v) for v in self.normal(12)], n_supports=4,
+                         coefficients=[float(v) for v in self.normal(4)], rho=[0.75])  # fmt: skip
+
     def test_attention(self):
         batch, length, width = 2, 3, 8
         weights = {"w": self.normal(width, 3 * width), "b": self.normal(3 * width)}

@@ -72,6 +72,51 @@ TEST(Trees, EveryAggregate) {
   EXPECT_EQ(regression("MAX", 0), Numbers({10, 20, 30, 10}));
 }
 
+TEST(Trees, TheBestOfTwoClassesWins) {
+  TestModel m = mlModel();
+  m.input("x", {"2", "1"});
+  auto *n = m.node("TreeEnsembleClassifier", {"x"}, {"label", "scores"});
+  n->set_domain("ai.onnx.ml");
+  for (const char *name : {"nodes_treeids", "nodes_featureids"})
+    set(n, name, std::vector<int64_t>{0, 0, 0});
+  set(n, "nodes_nodeids", std::vector<int64_t>{0, 1, 2});
+  set(n, "nodes_truenodeids", std::vector<int64_t>{1, 0, 0});
+  set(n, "nodes_falsenodeids", std::vector<int64_t>{2, 0, 0});
+  setStrings(n, "nodes_modes", {"BRANCH_LEQ", "LEAF", "LEAF"});
+  setFloats(n, "nodes_values", {0, 0, 0});
+  set(n, "class_treeids", std::vector<int64_t>{0, 0, 0, 0});
+  set(n, "class_nodeids", std::vector<int64_t>{1, 1, 2, 2});
+  set(n, "class_ids", std::vector<int64_t>{0, 1, 0, 1});
+  setFloats(n, "class_weights", {0.7f, 0.3f, 0.2f, 0.8f});
+  set(n, "classlabels_int64s", std::vector<int64_t>{30, 70});
+  m.output("label");
+  m.output("scores");
+  Imported i(m);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(values(i.run({floats({2, 1}, {-1, 1})})[0]), Numbers({30, 70}));
+}
+
+TEST(SupportVectors, WithoutVectorsAProduct) {
+  TestModel m = mlModel();
+  m.input("x", {"1", "3"});
+  auto *n = m.node("SVMRegressor", {"x"}, {"y"});
+  n->set_domain("ai.onnx.ml");
+  setFloats(n, "coefficients", {1, -2, 0.5f});
+  setFloats(n, "rho", {0.25f});
+  m.output("y");
+  Imported i(m);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(values(i.run({floats({1, 3}, {1, 2, 4})})[0]), Numbers({-0.75}));
+}
+
+TEST(Maps, AreRefusedWithARemedy) {
+  TestModel m = mlModel();
+  m.input("x", {"1", "3"});
+  m.node("ZipMap", {"x"}, {"y"})->set_domain("ai.onnx.ml");
+  m.output("y");
+  EXPECT_TRUE(mentions(Imported(m).messages, "zipmap"));
+}
+
 TEST(Trees, CirclesAreNamed) {
   TestModel m = mlModel();
   auto *n = forest(m);

@@ -279,6 +279,26 @@ TEST(Subgraph, LoopsWithAKnownCountHaveExactExtents) {
   EXPECT_EQ(values(out[1]), Numbers({2, 4, 3, 6, 4, 8}));
 }
 
+TEST(Subgraph, ConditionsMayHaveARank) {
+  TestModel m;
+  m.input("x", {"2"});
+  ints(m.graph, "steps", {3}, true);
+  auto *n = m.node("Loop", {"steps", "", "x"}, {"last"}, "loop");
+  auto &body = setGraph(n, "body");
+  declare(body.add_input(), "i", {}, onnx::TensorProto::INT64);
+  declare(body.add_input(), "go", {}, onnx::TensorProto::BOOL);
+  declare(body.add_input(), "sum", {"2"});
+  ints(body, "one", {1});
+  node(body, "Less", {"i", "one"}, {"again"}); // [1]
+  node(body, "Add", {"sum", "x"}, {"next"});
+  for (const char *name : {"again", "next"})
+    body.add_output()->set_name(name);
+  m.output("last");
+  Imported i(m);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(values(i.run({floats({2}, {1, 2})})[0]), Numbers({3, 6})); // two trips
+}
+
 TEST(Subgraph, StackedResultsNeedABound) {
   Imported open(counting(false));
   EXPECT_TRUE(mentions(open.messages, "bound the trip count 'steps' with --range or --bind"));
