@@ -1,0 +1,109 @@
+// Implements the list of schedules of warp-wide mma instructions (sm_80 and up), in fp32 of CUDA
+// cores, that the compiler chooses among: codegen/cuda/ContractMma.cpp, ContractTf32.cpp and
+// ContractSimt.cpp.
+#include "schedule.h"
+
+#if GEMM_PRECISION <= 1
+#include "cuda/contract_mma_sm80.cuh"
+#elif GEMM_PRECISION == 2
+#include "cuda/contract_tf32_sm80.cuh"
+#else
+#include "cuda/contract_simt.cuh"
+#endif
+
+namespace bench {
+namespace {
+
+#if GEMM_PRECISION <= 1
+struct kernels {
+  static constexpr const char *name = "mma";
+  static constexpr packing weights_as = packing::tiles;
+  template <class... Args> static auto conv(Args... args) { return cuda::conv_mma_sm80(args...); }
+  template <class... Args> static auto matmul(Args... args) {
+    return cuda::matmul_mma_sm80(args...);
+  }
+  static auto weights(const element *w) { return cuda::make_packed_weights(w); }
+};
+template <int... Is> using schedule_of = cuda::contract_mma_schedule<Is...>;
+#elif GEMM_PRECISION == 2
+struct kernels {
+  static constexpr const char *name = "mma tf32x3";
+  static constexpr packing weights_as = packing::rows;
+  template <class... Args> static auto conv(Args... args) {
+    return cuda::conv_tf32x3_sm80(args...);
+  }
+  template <class... Args> static auto matmul(Args... args) {
+    return cuda::matmul_tf32x3_sm80(args...);
+  }
+  static auto weights(const element *w) { return cuda::make_k_major_weights(w); }
+};
+template <int... Is> using schedule_of = cuda::contract_mma_schedule<Is...>;
+#else
+struct kernels {
+  static constexpr const char *name = "simt";
+  static constexpr packing weights_as = packing::tiles;
+  template <class... Args> static auto conv(Args... args) { return cuda::conv_simt(args...); }
+  template <class... Args> static auto matmul(Args... args) { return cuda::matmul_simt(args...); }
+  static auto weights(const element *w) { return cuda::make_packed_weights(w); }
+};
+template <int... Is> using schedule_of = cuda::contract_simt_schedule<Is...>;
+#endif
+
+constexpr int kRun = 16 / int(sizeof(element));
+
+template <int M, int N, int K, int PartM, int PartN, int Stages, int Splits>
+void add(std::vector<schedule> &to) {
+  using s = schedule_of<M, N, K, PartM, PartN, Stages, Splits>;
+  using runs = multiple_of<kRun>;
+  char name[120];
+  snprintf(name, sizeof(name), "%s %dx%dx%d p%dx%d st%d sk%d", kernels::name, M, N, K, PartM, PartN,
+           Stages, Splits);
+  to.push_back({name, M, N, K, Splits, kernels::weights_as, kRun, true,
+                launch_product<kernels, s, runs>, launch_conv<kernels, s, runs>});
+}
+template <int M, int N, int K, int PartM, int PartN, int Stages>
+void add_split(std::vector<schedule> &to) {
+  add<M, N, K, PartM, PartN, Stages, 1>(to);
+  add<M, N, K, PartM, PartN, Stages, 2>(to);
+  add<M, N, K, PartM, PartN, Stages, 4>(to);
+  add<M, N, K, PartM, PartN, Stages, 8>(to);
+}
+
+} // namespace
+
+std::vector<schedule> mma_schedules() {
+  std::vector<schedule> all;
+#if GEMM_PRECISION <= 1
+  add<128, 256, 32, 64, 64, 4, 1>(all);
+  add<128, 256, 32, 64, 64, 6, 1>(all);
+  add<128, 256, 64, 64, 64, 3, 1>(all);
+  add<128, 256, 64, 64, 64, 4, 1>(all);
+  add_split<128, 128, 32, 64, 32, 3>(all);
+  add_split<128, 64, 32, 32, 32, 3>(all);
+  add_split<64, 64, 32, 32, 32, 4>(all);
+  add_split<64, 32, 64, 32, 16, 3>(all);
+  add_split<32, 64, 64, 16, 32, 3>(all);
+  add_split<64, 16, 64, 16, 16, 3>(all);
+#elif GEMM_PRECISION == 2
+  add_split<128, 64, 32, 64, 32, 3>(all);
+  add_split<64, 64, 32, 32, 32, 4>(all);
+  add_split<64, 64, 32, 16, 32, 4>(all);
+  add_split<64, 32, 32, 16, 32, 4>(all);
+  add_split<32, 64, 32, 16, 32, 4>(all);
+  add_split<32, 32, 32, 16, 16, 4>(all);
+  add_split<16, 64, 64, 16, 16, 3>(all);
+#else
+  add_split<128, 128, 16, 8, 8, 3>(all);
+  add_split<128, 64, 16, 8, 8, 3>(all);
+  add_split<64, 64, 16, 4, 8, 3>(all);
+  add_split<64, 32, 16, 4, 4, 3>(all);
+  add_split<32, 64, 16, 4, 4, 3>(all);
+  add_split<128, 16, 16, 4, 4, 3>(all);
+  add_split<32, 32, 32, 2, 4, 3>(all);
+  add_split<64, 16, 16, 2, 4, 3>(all);
+  add_split<16, 64, 32, 2, 4, 3>(all);
+#endif
+  return all;
+}
+
+} // namespace bench

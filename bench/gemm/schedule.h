@@ -1,0 +1,132 @@
+// Defines `schedule`: one kernel of runtime/cuda with its tiles, as bench/gemm.cu times it, and the
+// calls that configure it for a problem.
+#pragma once
+
+#include "cuda/contraction.cuh"
+#include "cuda/launch.h"
+#include "cuda/split_k.cuh"
+
+#include "problem.h"
+
+namespace bench {
+
+using namespace tenon;
+using cuda::issue;
+using cuda::status;
+
+// What is multiplied: GEMM_PRECISION is 0 fp16, 1 bf16, 2 tf32x3, 3 fp32.
+#ifndef GEMM_PRECISION
+#define GEMM_PRECISION 0
+#endif
+constexpr int kPrecision = GEMM_PRECISION;
+static_assert(kPrecision >= 0 && kPrecision <= 3, "0 fp16, 1 bf16, 2 tf32x3, 3 fp32");
+constexpr const char *kPrecisionName = kPrecision == 0   ? "fp16"
+                                       : kPrecision == 1 ? "bf16"
+                                       : kPrecision == 2 ? "tf32x3"
+                                                         : "fp32";
+using element = tenon::detail::choose_type<
+    kPrecision == 0, f16, tenon::detail::choose_type<kPrecision == 1, bf16, float>::type>::type;
+
+/// How a kernel wants its weights.
+enum class packing {
+  rows,         // [groups * filters][k]
+  rounded_rows, // the same, channels rounded up to 16 bytes
+  tiles,        // [groups][ceil(n / tile_n)][k][tile_n]
+};
+
+struct operands {
+  const element *a, *w;
+  element *y;
+  cuda::split_scratch scratch;
+};
+
+struct schedule {
+  std::string name; // as the compiler writes it, without what is the same in all
+  int tile_m, tile_n, tile_k, splits;
+  packing weights;
+  int run;         // neighbours along K of a convolution that must not be split; 1: any number
+  bool for_groups; // of several
+  status (*product)(const problem &, const operands &, issue &);
+  status (*conv)(const problem &, const operands &, issue &);
+
+  long tiles(const problem &p) const {
+    return p.groups * ((p.m() + tile_m - 1) / tile_m) * ((p.n() + tile_n - 1) / tile_n);
+  }
+  long steps(const problem &p) const {
+    const long channels = p.channels / p.groups;
+    return weights == packing::rounded_rows
+               ? p.kernel_h * p.kernel_w * ((channels + tile_k - 1) / tile_k)
+               : (p.k() + tile_k - 1) / tile_k;
+  }
+  /// Whether the compiler would consider it for `p` on a machine of `multiprocessors`: splits where
+  /// tiles are few. Tiles much smaller than the problem are not worth the time.
+  bool suits(const problem &p, int multiprocessors) const {
+    if (!(p.is_product() ? product : conv) || (p.channels / p.groups) % run)
+      return false;
+    if (p.groups > 1 && !for_groups)
+      return false;
+    if (weights == packing::tiles && p.groups > 1 && p.n() % tile_n)
+      return false;
+    if (splits > 1)
+      return steps(p) >= 4 * splits && tiles(p) * splits <= 2 * multiprocessors;
+    return tiles(p) <= 64L * multiprocessors;
+  }
+};
+
+/// An extent known when the program runs to be a multiple of N. Kernels take such channels in whole
+/// runs, as they do the fixed ones of generated code; its divisions by them are slower here.
+template <int N> struct multiple_of : dyn {
+  static constexpr bool is_fixed = true;
+  static constexpr index_t value = N;
+  using dyn::dyn;
+};
+template <class Schedule, class K> struct product_config : cuda::matmul_defaults, Schedule {
+  dyn m, n;
+  K k;
+  static constexpr bool aligned = true;
+};
+template <class Schedule, class Channels> struct conv_config : Schedule {
+  dyn batch, in_h, in_w, out_h, out_w, groups, filters, kernel_h, kernel_w, stride_h, stride_w;
+  dyn dilation_h, dilation_w, pad_top, pad_left;
+  Channels channels;
+  static constexpr bool aligned = true;
+};
+
+/// Only one variant in a file.
+using whole_range = cuda::variant<0, 100000>;
+
+/// Kernels: static conv(...), matmul(...), weights(pointer).
+template <class Kernels, class Schedule, class K>
+status launch_product(const problem &p, const operands &o, issue &to) {
+  using matrix = dims<fixed<0>, fixed<0>, K, fixed<1>>;
+  product_config<Schedule, K> cfg;
+  cfg.m = p.m(), cfg.n = p.n(), cfg.k = K(p.k());
+  return to.launch<whole_range>(Kernels::matmul(
+      cfg, make_view(o.a, matrix({}, {}, K(p.k()), {})), Kernels::weights(o.w),
+      pack(make_view(o.y, dims<fixed<0>, fixed<0>, dyn, fixed<1>>({}, {}, p.n(), {}))), pack(),
+      cuda::identity_body{}, o.scratch));
+}
+template <class Kernels, class Schedule, class Channels>
+status launch_conv(const problem &p, const operands &o, issue &to) {
+  using image = dims<dyn, fixed<1>, dyn, dyn>; // NHWC
+  conv_config<Schedule, Channels> cfg;
+  cfg.batch = p.batch, cfg.in_h = p.height, cfg.in_w = p.width;
+  cfg.out_h = p.out_h(), cfg.out_w = p.out_w(), cfg.groups = p.groups, cfg.filters = p.n();
+  cfg.kernel_h = p.kernel_h, cfg.kernel_w = p.kernel_w;
+  cfg.stride_h = p.stride_h, cfg.stride_w = p.stride_w;
+  cfg.dilation_h = p.dilation_h, cfg.dilation_w = p.dilation_w;
+  cfg.pad_top = p.pad_h, cfg.pad_left = p.pad_w;
+  cfg.channels = Channels(p.channels / p.groups);
+  const long row = p.width * p.channels, out = p.out_w() * p.filters;
+  return to.launch<whole_range>(Kernels::conv(
+      cfg, make_view(o.a, image(p.height * row, {}, row, p.channels)), Kernels::weights(o.w),
+      pack(make_view(o.y, image(p.out_h() * out, {}, out, p.filters))), pack(),
+      cuda::identity_body{}, o.scratch));
+}
+
+/// The kernels of warp-wide mma instructions or CUDA cores, and those of wgmma (none where there
+/// are none for the precision).
+std::vector<schedule> mma_schedules();
+std::vector<schedule> wgmma_schedules();
+
+} // namespace bench
