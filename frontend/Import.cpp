@@ -1,6 +1,7 @@
 // Implements the import of a model: file, checks of the whole, inputs, nodes, outputs, facts.
 #include "frontend/Import.h"
 
+#include "frontend/Sha256.h"
 #include "frontend/Signature.h"
 #include "frontend/onnx/Table.h"
 
@@ -11,7 +12,6 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/SHA256.h"
 
 namespace tenon {
 using namespace frontend;
@@ -108,9 +108,7 @@ std::unique_ptr<OnnxModel> OnnxModel::parse(llvm::StringRef bytes, llvm::StringR
   }
   if (!readDeclarations(m.proto, m.inputs, m.outputs, diagnostics))
     return nullptr;
-  llvm::SHA256 hash;
-  hash.update(bytes);
-  m.sha256 = llvm::toHex(hash.final(), /*LowerCase=*/true);
+  m.sha256 = sha256(bytes);
   return model;
 }
 

@@ -16,6 +16,17 @@
 namespace tenon {
 namespace {
 
+/// Of weights the ends: what differs there only is told apart by comparing.
+llvm::hash_code hashBytes(llvm::ArrayRef<uint8_t> bytes) {
+  constexpr size_t kEnd = 4096;
+  const auto hash = [](llvm::ArrayRef<uint8_t> part) {
+    return llvm::hash_combine_range(part.begin(), part.end());
+  };
+  return bytes.size() <= 2 * kEnd ? hash(bytes)
+                                  : llvm::hash_combine(bytes.size(), hash(bytes.take_front(kEnd)),
+                                                       hash(bytes.take_back(kEnd)));
+}
+
 llvm::hash_code hashAttribute(const Attribute &a) {
   return std::visit(
       [](const auto &v) -> llvm::hash_code {
@@ -27,9 +38,8 @@ llvm::hash_code hashAttribute(const Attribute &a) {
         else if constexpr (std::is_same_v<T, Ints>)
           return llvm::hash_combine_range(v.begin(), v.end());
         else if constexpr (std::is_same_v<T, Literal>)
-          return v->element() == Element::String
-                     ? llvm::hash_value(v->size())
-                     : llvm::hash_combine_range(v->bytes().begin(), v->bytes().end());
+          return v->element() == Element::String ? llvm::hash_value(v->size())
+                                                 : hashBytes(v->bytes());
         else
           return llvm::hash_value(0); // rarely decides; equality looks closer
       },

@@ -144,14 +144,6 @@ bool isFloatContraction(const Operation &op) {
          op.result()->type().element() == w->element();
 }
 
-/// Weights times `f(element index) → factor`.
-Tensor scaled(const Tensor &w, llvm::function_ref<double(int64_t)> factor) {
-  Tensor out(w.element(), w.shape());
-  for (int64_t i = 0; i < w.size(); ++i)
-    out.set(i, w.at(i) * factor(i));
-  return out;
-}
-
 int64_t product(llvm::ArrayRef<int64_t> list) {
   int64_t n = 1;
   for (int64_t v : list)
@@ -159,16 +151,52 @@ int64_t product(llvm::ArrayRef<int64_t> list) {
   return n;
 }
 
-/// Output channel of a weight element.
-int64_t channelOf(const Operation &op, const Tensor &w, int64_t i) {
+/// Which channel the elements of weights belong to: element i to i / group · extent +
+/// i / inner mod extent, so runs of `inner` elements share theirs.
+struct Channels {
+  int64_t inner = 1, extent = 1, group = INT64_MAX;
+  int64_t operator()(int64_t i) const { return i / group * extent + i / inner % extent; }
+};
+
+/// Groups of the first dimension, channels of the group in the second.
+Channels inGroups(llvm::ArrayRef<int64_t> shape, int64_t groups) {
+  const int64_t inner = product(shape.drop_front(2));
+  return {inner, shape[1], inner * shape[1] * (shape[0] / groups)};
+}
+
+Channels outputChannels(const Operation &op, const Tensor &w) {
   llvm::ArrayRef<int64_t> s = w.shape();
   if (op.is(Op::Conv))
-    return i / product(s.drop_front(1));
-  if (op.is(Op::ConvTranspose)) { // [C, K/g, …]
-    const int64_t inner = product(s.drop_front(2)), perGroup = s[0] / op.intAttr("groups", 1);
-    return (i / (inner * s[1])) / perGroup * s[1] + i / inner % s[1];
+    return {product(s.drop_front(1)), s[0]};
+  if (op.is(Op::ConvTranspose))
+    return inGroups(s, op.intAttr("groups", 1));
+  return op.boolAttr("trans_b") ? Channels{s.back(), s[s.size() - 2]} : Channels{1, s.back()};
+}
+
+/// Of a convolution or of a matrix.
+Channels inputChannels(const Operation &op, const Tensor &w) {
+  llvm::ArrayRef<int64_t> s = w.shape();
+  if (op.is(Op::Conv))
+    return inGroups(s, op.intAttr("groups", 1));
+  return op.boolAttr("trans_b") ? Channels{1, s.back()} : Channels{s.back(), s[s.size() - 2]};
+}
+
+/// Weights times the factor of their channel.
+Tensor scaled(const Tensor &w, Channels channels, llvm::ArrayRef<double> factors) {
+  constexpr int64_t kChunk = 4096;
+  double chunk[kChunk];
+  Tensor out(w.element(), w.shape());
+  for (int64_t begin = 0; begin < w.size(); begin += kChunk) {
+    const int64_t count = std::min(kChunk, w.size() - begin);
+    w.toDoubles(begin, count, chunk);
+    for (int64_t k = 0; k < count;) {
+      const int64_t i = begin + k, end = std::min(count, k + channels.inner - i % channels.inner);
+      for (const double factor = factors[size_t(channels(i))]; k < end; ++k)
+        chunk[k] *= factor;
+    }
+    out.fromDoubles(begin, count, chunk);
   }
-  return op.boolAttr("trans_b") ? i / s.back() % s[s.size() - 2] : i % s.back();
+  return out;
 }
 
 // contraction(x, w)·a + b = contraction(x, w·a) + b
@@ -196,9 +224,8 @@ bool outputPattern(Operation &op, Rewriter &rw) {
     Builder b = rw.before(op);
     b.location = contraction->loc();
     const Tensor &w = *constantValue(contraction->operand(1));
-    Value *weights =
-        b.constant(scaled(w, [&](int64_t k) { return f.a[channelOf(*contraction, w, k)]; }),
-                   contraction->operand(1)->hint());
+    Value *weights = b.constant(scaled(w, outputChannels(*contraction, w), f.a),
+                                contraction->operand(1)->hint());
     Operation *scaledOp =
         Operation::create(contraction->kind(), {contraction->operand(0), weights},
                           contraction->attributes(), {contraction->result()->type()});
@@ -229,16 +256,6 @@ bool outputPattern(Operation &op, Rewriter &rw) {
     return true;
   }
   return false;
-}
-
-/// Input channel of a weight element of a convolution or of a matrix.
-int64_t inputChannelOf(const Operation &op, const Tensor &w, int64_t i) {
-  llvm::ArrayRef<int64_t> s = w.shape();
-  if (op.is(Op::Conv)) { // [K, C/g, …]
-    const int64_t inner = product(s.drop_front(2));
-    return i / (inner * s[1]) / (s[0] / op.intAttr("groups", 1)) * s[1] + i / inner % s[1];
-  }
-  return op.boolAttr("trans_b") ? i % s.back() : i / s.back() % s[s.size() - 2];
 }
 
 // contraction(a·x + b, w) = contraction(x, a·w) + Σ b·w, the sum only where nothing is padded
@@ -302,8 +319,8 @@ bool inputPattern(Operation &op, Rewriter &rw) {
 
   Builder b = rw.before(op);
   const Tensor &w = *constantValue(op.operand(1));
-  Value *weights = b.constant(scaled(w, [&](int64_t i) { return f.a[inputChannelOf(op, w, i)]; }),
-                              op.operand(1)->hint());
+  const Channels into = inputChannels(op, w), from = outputChannels(op, w);
+  Value *weights = b.constant(scaled(w, into, f.a), op.operand(1)->hint());
   Value *x = nullptr;
   if (whole) {
     x = map->operand(end->index());
@@ -322,7 +339,7 @@ bool inputPattern(Operation &op, Rewriter &rw) {
     const int64_t out = outputChannel(op), outs = op.result()->type().dim(unsigned(out)).constant();
     std::vector<double> sums(outs, 0.0);
     for (int64_t i = 0; i < w.size(); ++i)
-      sums[channelOf(op, w, i)] += w.at(i) * f.b[inputChannelOf(op, w, i)];
+      sums[size_t(from(i))] += w.at(i) * f.b[size_t(into(i))];
     Tensor bias(w.element(), {outs});
     for (int64_t k = 0; k < outs; ++k)
       bias.set(k, sums[k]);

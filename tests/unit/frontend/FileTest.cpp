@@ -2,8 +2,12 @@
 // TENON_MODELS names a folder of them.
 #include "Support.h"
 
+#include "frontend/Sha256.h"
+
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/SHA256.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -13,6 +17,18 @@ using namespace tenon;
 using namespace tenon::test;
 
 namespace {
+
+TEST(Hash, EveryLengthOfTheLastBlock) {
+  std::string text;
+  for (int length = 0; length < 200; ++length, text += char(length * 7)) {
+    llvm::SHA256 hash;
+    hash.update(llvm::StringRef(text));
+    EXPECT_EQ(frontend::sha256(text), llvm::toHex(hash.final(), /*LowerCase=*/true)) << length;
+  }
+  // "abc", from the standard.
+  EXPECT_EQ(frontend::sha256("abc"),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
 
 TEST(TensorFile, RoundTrip) {
   llvm::SmallString<128> path;
