@@ -14,6 +14,8 @@ struct CompileOptions {
   std::string prefix = "model";
   enum Weights { Auto, Inline, Incbin, File } weights = Auto;
   enum Runtime { Embed, Include } runtime = Embed;
+  /// The build command asks for small code (--optimize=size).
+  bool size = false;
   /// Calls of the user's functions before and after each step (not CUDA).
   bool hooks = false;
   /// The header declares a self-test, which codegen/emit/SelfTest.h writes.

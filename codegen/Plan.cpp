@@ -9,6 +9,7 @@
 #include "codegen/Plan.h"
 
 #include "codegen/GroupForm.h"
+#include "codegen/Pools.h"
 #include "ir/Views.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -25,7 +26,11 @@ int64_t alignUp(int64_t n) { return (n + kAlignment - 1) / kAlignment * kAlignme
 
 class Planner {
 public:
-  explicit Planner(Graph &graph) : graph_(graph) {}
+  explicit Planner(Graph &graph) : graph_(graph), pools_(poolsOf(graph.module())) {
+    if (pools_.empty())
+      pools_.push_back({"", INT64_MAX});
+    pools_.back().bytes = INT64_MAX; // the driver reports what is beyond its end
+  }
 
   Plan run() {
     number(graph_.body());
@@ -391,6 +396,27 @@ private:
     return false;
   }
 
+  /// Where `bytes` best fit between what is busy, in a pool.
+  static llvm::Optional<int64_t> bestGap(llvm::ArrayRef<std::pair<int64_t, int64_t>> busy,
+                                         int64_t bytes, const Pool &pool) {
+    int64_t at = pool.begin, best = -1, bestGap = INT64_MAX;
+    auto gapUntil = [&](int64_t end) {
+      if (end - at >= bytes && end - at < bestGap) {
+        bestGap = end - at;
+        best = at;
+      }
+    };
+    const bool open = pool.bytes == INT64_MAX;
+    const int64_t end = open ? INT64_MAX : pool.begin + pool.bytes;
+    for (auto &[from, to] : busy) {
+      gapUntil(std::min(from, end));
+      at = std::max(at, to);
+    }
+    if (best < 0 && (open || end - at >= bytes))
+      return at;
+    return best >= 0 ? llvm::Optional<int64_t>(best) : llvm::None;
+  }
+
   int64_t bestFit(std::vector<Item> &items, llvm::ArrayRef<unsigned> order) const {
     int64_t top = 0;
     std::vector<unsigned> placed;
@@ -402,15 +428,11 @@ private:
         if (meets_[size_t(p) * items.size() + n])
           busy.push_back({items[p].at, items[p].at + items[p].bytes});
       llvm::sort(busy);
-      int64_t at = 0, best = -1, bestGap = INT64_MAX;
-      for (auto &[from, to] : busy) {
-        if (from - at >= it.bytes && from - at < bestGap) {
-          bestGap = from - at;
-          best = at;
+      for (const Pool &pool : pools_)
+        if (auto at = bestGap(busy, it.bytes, pool)) {
+          it.at = *at;
+          break;
         }
-        at = std::max(at, to);
-      }
-      it.at = best >= 0 ? best : at;
       top = std::max(top, it.at + it.bytes);
       placed.push_back(n);
     }
@@ -461,6 +483,9 @@ private:
         best = items;
       }
     };
+    // Scratch is read most often for its size: it goes to the first of several pools.
+    if (pools_.size() > 1)
+      attempt(ordered([](const Item &i) { return i.scratch ? INT64_MAX : i.bytes; }));
     attempt(ordered([](const Item &i) { return i.bytes; }));
     attempt(ordered([](const Item &i) { return i.bytes * (i.last - i.first + 1); }));
     attempt(ordered([](const Item &i) { return int64_t(-i.first); }));
@@ -483,6 +508,7 @@ private:
   }
 
   Graph &graph_;
+  std::vector<Pool> pools_; // at least one; the last has no end
   Plan plan_;
   std::unique_ptr<StepOrder> order_;
   std::vector<uint8_t> meets_; // items by items

@@ -141,6 +141,8 @@ private:
         search.mayUseTensorCores |= t.usesTensorCores && t.usesTensorCores(in);
         continue;
       }
+      if (t.sharesCode && !options_.shareCode)
+        continue;
       if (!matches(t, in, search))
         continue;
       llvm::SmallVector<Schedule, 8> schedules;
@@ -149,6 +151,8 @@ private:
         const double cost = t.cost && !firstOnly ? t.cost(in, s) : 0;
         search.candidates.push_back({&t, std::move(s), cost});
       }
+      if (t.sharesCode)
+        break;
       if (firstOnly && options_.workspace < 0 && !search.candidates.empty())
         break;
     }

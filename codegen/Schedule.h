@@ -37,6 +37,10 @@ struct ScheduleOptions {
   enum Search { None, Heuristic } search = Heuristic;
   /// Switches tactics by id (globs), as for passes.
   std::function<bool(llvm::StringRef id)> enabled;
+  /// Tactics that share code between layers go before all others (--optimize=size).
+  bool shareCode = false;
+  /// Bound on the bytes of the arena, which the driver keeps; negative: none.
+  int64_t ramLimit = -1;
   /// Bound on a kernel's scratch memory; negative: none.
   int64_t workspace = -1;
   /// Measured schedules go before estimates.

@@ -48,6 +48,9 @@ struct Tactic {
   /// CUDA: whether operands and results may have elements that share bytes, which threads that
   /// write neighbours have to mind.
   bool takesPacked = false;
+  /// C++: one instance of its code serves layers of all shapes. --optimize=size takes it wherever
+  /// it matches; otherwise it is left aside.
+  bool sharesCode = false;
 };
 
 /// The explicit tables, in order of preference at equal cost.

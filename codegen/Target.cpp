@@ -211,6 +211,13 @@ std::string Target::variantName(size_t level) const {
   return familyName(l->family).str() + ":" + l->name.str() + (l == ptxLevel() ? kPtx : "");
 }
 
+std::string buildFlags(const TargetLevel &level, bool size) {
+  std::string flags = level.buildFlags.str();
+  if (const size_t at = flags.find("-O2"); size && at != std::string::npos)
+    flags.replace(at, 3, "-Os");
+  return flags;
+}
+
 std::string joinVariantNames(llvm::ArrayRef<std::string> variants) {
   std::string joined;
   bool ptx = false;

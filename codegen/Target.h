@@ -62,6 +62,8 @@ struct Target {
   std::string variantName(size_t level) const;
 };
 
+/// The flags of a level's build command; for small code where `size` asks for it.
+std::string buildFlags(const TargetLevel &level, bool size);
 /// The name of the target that has variants of these names.
 std::string joinVariantNames(llvm::ArrayRef<std::string> variants);
 

@@ -1,9 +1,12 @@
 // Implements how commands choose schedules: by estimates, tuning files, or measuring first.
 #include "driver/Choice.h"
 
+#include "codegen/Pools.h"
 #include "driver/Tuner.h"
 
 #include "llvm/Support/MemoryBuffer.h"
+
+#include <set>
 
 namespace tenon {
 namespace {
@@ -36,10 +39,46 @@ std::shared_ptr<const Tuning> readTuning(llvm::ArrayRef<std::string> paths, cons
   return all;
 }
 
+/// Notes the memories of --pool in the module.
+bool notePools(Compilation &compilation, llvm::ArrayRef<std::string> words) {
+  std::string text;
+  std::set<std::string> names;
+  for (const auto &[name, value] : keyValues(words)) {
+    int64_t bytes;
+    if (llvm::StringRef(value).getAsInteger(10, bytes) || bytes < 64 || identifier(name) != name ||
+        !names.insert(name).second) {
+      compilation.diagnostics().error(
+          "--pool: expected NAME=BYTES with a C identifier of its own and at least 64 bytes, found "
+          "'" +
+          name + "=" + value + "'");
+      return false;
+    }
+    text += (text.empty() ? "" : ",") + name + "=" + std::to_string(bytes / 64 * 64);
+  }
+  if (!text.empty())
+    compilation.module().facts[kPoolsFact] = text;
+  return true;
+}
+
+bool firmwareOptions(Compilation &compilation, const Target &target, const CodeOptions &code) {
+  const char *used = !code.optimize.empty() ? "--optimize"
+                     : code.ramLimit >= 0   ? "--ram-limit"
+                     : !code.pool.empty()   ? "--pool"
+                                            : nullptr;
+  if (used && target.family != Family::Mcu) {
+    compilation.diagnostics().error(used + std::string(" is for microcontrollers, and ") +
+                                    target.name + " is none");
+    return false;
+  }
+  return notePools(compilation, code.pool);
+}
+
 } // namespace
 
 bool scheduleChoices(Console &console, Compilation &compilation, const Target &target,
                      const CodeOptions &code, llvm::ArrayRef<Tensor> data, ScheduleOptions &out) {
+  if (!firmwareOptions(compilation, target, code))
+    return false;
   if (!scheduleOptions(code, compilation.passContext(), out, compilation.diagnostics()))
     return false;
   if (!code.tuning.empty() &&

@@ -128,6 +128,7 @@ private:
       return false;
     if (!precisionRules(command_.code, compilation_.passContext(), diagnostics()))
       return false;
+    compilation_.aim(*target);
     if (command_.stage == "optimized" ? !compilation_.optimize()
                                       : command_.stage == "scheduled" && !scheduled(*target))
       return false;
@@ -156,9 +157,6 @@ private:
     CompileOptions options;
     if (!compileOptions(command_.code, llvm::sys::path::filename(stem), options, diagnostics()))
       return false;
-    auto facts = compilation_.module().facts.find("options");
-    if (facts != compilation_.module().facts.end())
-      options.commandLine = facts->second;
     std::vector<CompiledFile> compiled;
     CompileSummary summary;
     if (target->family == Family::Cuda && command_.code.hooks) {
@@ -168,7 +166,10 @@ private:
     }
     options.hooks = command_.code.hooks;
     options.selfTest = !command_.code.selfTest.empty();
-    if (!scheduled(*target) || !compilation_.emit(*target, options, compiled, summary) ||
+    if (!scheduled(*target))
+      return false;
+    options.commandLine = optionsNoted(options);
+    if (!compilation_.emit(*target, options, compiled, summary) ||
         (options.selfTest && !addSelfTest(*target, options, compiled)))
       return false;
     if (auto nodes = compilation_.module().facts.find("nodes");
@@ -192,6 +193,17 @@ private:
       writeSummary(json, compilation_, *target, summary, paths);
     });
     return true;
+  }
+
+  /// The options that shaped the module and the code.
+  std::string optionsNoted(const CompileOptions &options) {
+    std::string text;
+    const auto &facts = compilation_.module().facts;
+    if (auto noted = facts.find("options"); noted != facts.end())
+      text = noted->second;
+    if (options.size)
+      text += (text.empty() ? "" : " ") + std::string("--optimize=size");
+    return text;
   }
 
   /// One set of inputs, and what the interpreter makes of it.

@@ -72,7 +72,8 @@ bool measure(Console &console, Compilation &compilation, const Target &target,
   console.progress("building");
   std::vector<std::string> words{"-std=c++17", "-ffp-contract=off"};
   llvm::SmallVector<llvm::StringRef, 8> flags;
-  target.levels.front()->buildFlags.split(flags, ' ', -1, /*KeepEmpty=*/false);
+  const std::string level = buildFlags(*target.levels.front(), options.size);
+  llvm::StringRef(level).split(flags, ' ', -1, /*KeepEmpty=*/false);
   for (llvm::StringRef f : flags)
     words.push_back(f.str());
   const std::string object = folder.file("model.o"), symbols = folder.file("symbols.txt");

@@ -76,11 +76,11 @@ void declare(CommandLine &app, ModelOptions &o) {
       .type("IN=OUT,…")
       .group(kModelGroup)
       .check(keyValueForm("IN=OUT or IN=OUT:append@1"));
-  app.option("--io", o.io,
-             "`quantized`: inputs and outputs that the model quantises are integers; "
-             "NAME=TYPE,LAYOUT is "
-             "not available yet")
-      .type("quantized")
+  app.option(
+         "--io", o.io,
+         "`quantized` (default of mcu targets): inputs and outputs that the model quantises are "
+         "integers; `float`: they have the model's types; NAME=TYPE,LAYOUT is not available yet")
+      .type("quantized|float")
       .group(kModelGroup);
   app.option("--op", o.op, "declares a user's operator").type("FILE.tn").group(kModelGroup);
 }
@@ -155,15 +155,17 @@ void declare(CommandLine &app, CodeOptions &o) {
       .type("KIND,…")
       .group(kCodeGroup)
       .check(reportKinds);
-  app.option("--optimize", o.optimize, "firmware: size or speed")
+  app.option("--optimize", o.optimize, "firmware: speed (default), or size: layers share code")
       .oneOf({"size", "speed"})
       .type("M")
       .group(kCodeGroup);
-  app.option("--ram-limit", o.ramLimit, "firmware: bound on arena and scratch")
+  app.option(
+         "--ram-limit", o.ramLimit,
+         "firmware: bound on the arena; first layers are computed in strips where it needs that")
       .nonNegative()
       .type("BYTES")
       .group(kCodeGroup);
-  app.option("--pool", o.pool, "firmware: named memories")
+  app.option("--pool", o.pool, "firmware: memories that the arena is split over, the fastest first")
       .type("NAME=BYTES")
       .group(kCodeGroup)
       .check(keyValueForm("sram=262144"));

@@ -2,7 +2,9 @@
 #include "driver/Oracle.h"
 
 #include "driver/Compare.h"
+#include "driver/Ports.h"
 #include "ir/Names.h"
+#include "passes/QuantizedIo.h"
 
 #include <chrono>
 
@@ -122,8 +124,9 @@ bool graphInputs(Graph &graph, llvm::ArrayRef<DeclaredTensor> declared, llvm::Ar
   inputs.clear();
   for (unsigned i = 0; i < count; ++i) {
     const Type type = graph.body().argument(i)->type();
+    const std::string &name = graph.inputNames[i];
     if (!given[i].isNull() && seed == 0) {
-      inputs.push_back(given[i]);
+      inputs.push_back(toInterface(graph.module(), name, type.element(), given[i]));
       continue;
     }
     if (!type.isTensor() || type.element() == Element::String) {
@@ -144,10 +147,14 @@ bool graphInputs(Graph &graph, llvm::ArrayRef<DeclaredTensor> declared, llvm::Ar
       }
       shape.push_back(*v);
     }
-    if (seed == 0 && isHiddenState(graph, declared, i))
+    if (seed == 0 && isHiddenState(graph, declared, i)) {
       inputs.emplace_back(type.element(), shape);
-    else
-      inputs.push_back(randomTensor(type.element(), shape, given[i], seed * 1000003 + i + 1));
+      continue;
+    }
+    // The same values of the model's, whatever its interface.
+    const Element own = portQuantization(graph.module(), name) ? Element::F32 : type.element();
+    const Tensor value = randomTensor(own, shape, given[i], seed * 1000003 + i + 1);
+    inputs.push_back(toInterface(graph.module(), name, type.element(), value));
   }
   return true;
 }

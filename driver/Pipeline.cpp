@@ -1,6 +1,8 @@
 // Implements the steps from a model file to generated text.
 #include "driver/Pipeline.h"
 
+#include "codegen/Pools.h"
+
 #include "driver/Tuner.h"
 #include "ir/Text.h"
 #include "ir/Verifier.h"
@@ -117,10 +119,22 @@ void Compilation::noteOptions(llvm::StringRef text) {
 // Stages
 //===----------------------------------------------------------------------===//
 
+void Compilation::aim(const Target &target) {
+  passContext_.target = traitsOf(target);
+  quantizedByDefault_ = target.family == Family::Mcu;
+}
+
+bool Compilation::hasQuantizedIo() const {
+  return llvm::is_contained(model_.io, "quantized") ||
+         (quantizedByDefault_ && !llvm::is_contained(model_.io, "float"));
+}
+
 bool Compilation::optimize() {
   if (module_->stage != Stage::Imported)
     return true;
   noteOptions(optionText(options_));
+  for (const std::string &word : model_.io)
+    noteOptions("--io=" + word);
   Pipeline pipeline;
   const std::string passes = optimizationPipeline(passContext_.target, options_.level);
   if (!parsePipeline(passes, pipeline, diagnostics_))
@@ -133,7 +147,7 @@ bool Compilation::optimize() {
     if (!parsePipeline("assign-precision", precision, diagnostics_) || !runPasses(precision))
       return fail(status_ == Done ? Defect : status_);
   }
-  if (llvm::is_contained(model_.io, "quantized")) {
+  if (hasQuantizedIo()) {
     Pipeline io;
     if (!parsePipeline("quantized-io", io, diagnostics_) || !runPasses(io))
       return fail(status_ == Done ? Defect : status_);
@@ -155,7 +169,7 @@ bool Compilation::group() {
 }
 
 bool Compilation::groupFor(const Target &target) {
-  passContext_.target = traitsOf(target);
+  aim(target);
   if (!checkPrecision(passContext_.precision, target, diagnostics_))
     return fail(Failed);
   return group();
@@ -170,10 +184,31 @@ bool Compilation::choose(const Target &target, const ScheduleOptions &given) {
   const bool ok =
       guarded("scheduling", before.get(), "tenon compile FILE -o OUT --target=" + target.name,
               [&] { return scheduleModule(*module_, target, options, diagnostics_); });
-  return ok ? verified("scheduling") : fail(status_ == Done ? Failed : status_);
+  if (!ok)
+    return fail(status_ == Done ? Failed : status_);
+  return verified("scheduling") && (fitsPools() || fail(Failed));
+}
+
+bool Compilation::fitsPools() {
+  const std::vector<Pool> pools = poolsOf(*module_);
+  if (pools.empty())
+    return true;
+  const Plan plan = planMemory(module_->graph());
+  const std::vector<std::string> beyond = beyondPools(plan, pools);
+  if (beyond.empty())
+    return true;
+  Diagnostic &d = diagnostics_.error("--pool: " + pools.back().name + " has " +
+                                     std::to_string(pools.back().bytes) +
+                                     " bytes; with the others as they are it takes " +
+                                     std::to_string(poolUse(plan, pools).back()));
+  for (const std::string &what : beyond)
+    d.notes.push_back(what + " does not fit");
+  return false;
 }
 
 bool Compilation::schedule(const Target &target, const ScheduleOptions &options) {
+  if (options.ramLimit >= 0)
+    return scheduleWithin(target, options);
   return groupFor(target) && choose(target, options);
 }
 
@@ -354,6 +389,8 @@ bool scheduleOptions(const CodeOptions &code, PassContext &passes, ScheduleOptio
   out.search = code.search == "none" ? ScheduleOptions::None : ScheduleOptions::Heuristic;
   out.enabled = [&passes](llvm::StringRef id) { return passes.enabled(id); };
   out.workspace = code.workspace;
+  out.ramLimit = code.ramLimit;
+  out.shareCode = code.optimize == "size";
   return true;
 }
 
@@ -366,6 +403,7 @@ bool compileOptions(const CodeOptions &code, llvm::StringRef stem, CompileOption
                 : code.weights == "incbin" ? CompileOptions::Incbin
                 : code.weights == "file"   ? CompileOptions::File
                                            : CompileOptions::Auto;
+  out.size = code.optimize == "size";
   out.runtime = code.runtime == "include" ? CompileOptions::Include : CompileOptions::Embed;
   return true;
 }
@@ -376,14 +414,13 @@ bool refuseUnavailable(const ModelOptions &model, const CodeOptions &code,
     diagnostics.error(what + " is not available in this version; " + remedy);
     return false;
   };
-  if (llvm::any_of(model.io, [](const std::string &word) { return word != "quantized"; }))
+  auto isBorder = [](const std::string &word) { return word == "quantized" || word == "float"; };
+  if (!llvm::all_of(model.io, isBorder))
     return refuse("--io NAME=…", "inputs and outputs keep the model's types in row-major order");
-  if (!code.optimize.empty())
-    return refuse("--optimize", "leave it out");
-  if (code.ramLimit >= 0)
-    return refuse("--ram-limit", "--report=memory says what is needed");
-  if (!code.pool.empty())
-    return refuse("--pool", "the arena is one block");
+  if (llvm::is_contained(model.io, "quantized") && llvm::is_contained(model.io, "float")) {
+    diagnostics.error("--io: expected quantized or float, found both");
+    return false;
+  }
   return true;
 }
 

@@ -32,6 +32,12 @@ public:
   /// bind symbolic extents.
   bool load(llvm::ArrayRef<Tensor> data = {});
 
+  /// Tells what follows which target it works for; before optimize().
+  void aim(const Target &target);
+  /// Whether inputs and outputs become integers where the model quantises them: as --io says, else
+  /// for microcontrollers.
+  bool hasQuantizedIo() const;
+
   /// imported → optimized.
   bool optimize();
   /// optimized → groups in final layouts → scheduled.
@@ -62,6 +68,14 @@ public:
   Status status() const { return status_; }
 
 private:
+  /// schedule() with an arena of at most options.ramLimit bytes (driver/RamLimit.cpp).
+  bool scheduleWithin(const Target &target, const ScheduleOptions &options);
+  /// Schedules a copy of an optimised module, its first windows in strips (0: whole). Bytes of the
+  /// arena.
+  llvm::Optional<int64_t> arenaInStrips(const Module &optimized, int64_t windows, int64_t count,
+                                        const Target &target, const ScheduleOptions &options);
+  /// Reports what does not fit into the memories of --pool.
+  bool fitsPools();
   bool readControls();
   /// Notes in the module what made it, for the head of generated files.
   void noteOptions(llvm::StringRef text);
@@ -82,7 +96,7 @@ private:
   ImportOptions import_;
   std::unique_ptr<OnnxModel> onnx_;
   std::unique_ptr<Module> module_;
-  bool grouped_ = false;
+  bool grouped_ = false, quantizedByDefault_ = false;
   std::vector<DeclaredTensor> inputs_, outputs_;
   std::vector<std::pair<std::string, Value *>> names_;
   std::vector<PassRun> runs_;

@@ -62,7 +62,8 @@ llvm::Optional<BuildCommand> buildCommand(const Target &target, const CodeOption
     command.compiler = findCxx();
     command.words = {"-std=c++17"};
     llvm::SmallVector<llvm::StringRef, 8> flags;
-    target.levels.front()->buildFlags.split(flags, ' ', -1, /*KeepEmpty=*/false);
+    const std::string level = buildFlags(*target.levels.front(), code.optimize == "size");
+    llvm::StringRef(level).split(flags, ' ', -1, /*KeepEmpty=*/false);
     for (llvm::StringRef f : flags)
       if (f != "-ffreestanding") // the harness is hosted
         command.words.push_back(f.str());

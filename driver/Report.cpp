@@ -356,6 +356,8 @@ void printSummary(llvm::raw_ostream &os, Compilation &compilation, const Target 
   if (summary.scratchBytes)
     os << ", scratch " << summary.scratchBytes;
   os << '\n';
+  if (auto patches = module.facts.find("patches"); patches != module.facts.end())
+    os << "patches  " << patches->second << '\n';
   if (summary.estimatedMicroseconds > 0)
     os << llvm::format("estimate %.3g ms a run\n", summary.estimatedMicroseconds / 1e3);
   const ScheduleLog &log = compilation.scheduleLog();
@@ -390,6 +392,9 @@ void writeSummary(llvm::json::OStream &json, Compilation &compilation, const Tar
   json.attribute("arena_bytes", summary.arenaBytes);
   json.attribute("bound_bytes", summary.boundBytes);
   json.attribute("scratch_bytes", summary.scratchBytes);
+  const auto &facts = compilation.module().facts;
+  if (auto patches = facts.find("patches"); patches != facts.end())
+    json.attribute("patches", patches->second);
   json.attribute("estimated_us", summary.estimatedMicroseconds);
   strings(json, "files", files);
 }

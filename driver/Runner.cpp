@@ -2,6 +2,7 @@
 #include "driver/Runner.h"
 
 #include "driver/Npy.h"
+#include "driver/Ports.h"
 #include "ir/Names.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -52,6 +53,7 @@ bool Runner::inputsFor(Graph &graph, uint64_t seed, std::vector<Tensor> &inputs)
 std::unique_ptr<Compilation> loadReference(const Runner &runner, llvm::StringRef path) {
   ModelOptions model = runner.options.model;
   model.model = path.str();
+  model.io = {runner.compilation.hasQuantizedIo() ? "quantized" : "float"};
   auto c = std::make_unique<Compilation>(runner.console, model, runner.options.passes);
   if (c->open()) {
     c->unfold(runner.data.inputCounts, runner.data.outputCounts);
@@ -65,6 +67,12 @@ std::unique_ptr<Compilation> loadReference(const Runner &runner, llvm::StringRef
 //===----------------------------------------------------------------------===//
 // Checks
 //===----------------------------------------------------------------------===//
+
+/// In the model's type where what is expected has that.
+static Tensor asCompared(const Module &module, const std::string &port, const Tensor &actual,
+                         const Tensor &expected) {
+  return actual.element() == expected.element() ? actual : toModel(module, port, actual);
+}
 
 void Runner::checkOutputs(Graph &graph, llvm::ArrayRef<Tensor> actual, const OracleRun *expected,
                           uint64_t seed) {
@@ -89,7 +97,8 @@ void Runner::checkOutputs(Graph &graph, llvm::ArrayRef<Tensor> actual, const Ora
         llvm::any_of(graph.states, [&](const State &s) { return s.output == i; }))
       c = describe(name, actual[i]);
     else if (seed == 0 && i < data.outputs.size() && !data.outputs[i].isNull())
-      c = check(name, actual[i], data.outputs[i], options.data.tolerance);
+      c = check(name, asCompared(graph.module(), name, actual[i], data.outputs[i]), data.outputs[i],
+                options.data.tolerance);
     else if (expected)
       c = check(name, actual[i], expected->outputs[i], options.data.tolerance);
     else

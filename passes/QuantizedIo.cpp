@@ -5,9 +5,9 @@
 //     %r = … %q …                                  return %r
 //     return dequantize %r, scale, zero
 //
-// Runs where --io quantized asks for it. The module's facts `quantized.NAME` keep scale and zero
-// point of each port that changed, for the header and the functions that generated code offers
-// instead.
+// A softmax behind the last dequantize goes with it. Runs for microcontrollers and where --io
+// quantized asks for it. The module's facts `quantized.NAME` keep scale and zero point of each port
+// that changed, for the header and the functions that generated code offers instead.
 #include "passes/QuantizedIo.h"
 
 #include "passes/QuantizedForm.h"
@@ -23,19 +23,24 @@ namespace {
 
 constexpr llvm::StringLiteral kFact = "quantized.";
 
-void record(Module &module, const std::string &port, double scale, int64_t zero) {
+void record(Module &module, const std::string &port, const PortQuantization &q) {
   char text[64];
-  std::snprintf(text, sizeof(text), "scale %.9g, zero point %lld", scale,
-                static_cast<long long>(zero));
-  module.facts[(kFact + port).str()] = text;
+  std::snprintf(text, sizeof(text), "scale %.9g, zero point %lld", q.scale,
+                static_cast<long long>(q.zero));
+  std::string &fact = module.facts[(kFact + port).str()] = text;
+  if (q.softmax)
+    fact += ", softmax over " + std::to_string(q.softmax);
 }
+
+/// Integers that C has a type for.
+bool isPortElement(Element e) { return isInteger(e) && (bitWidth(e) == 8 || bitWidth(e) == 16); }
 
 /// A map that does nothing but quantise its one operand in place with known parameters.
 bool matchQuantize(Operation &map, PortQuantization &q) {
   if (!map.is(Op::Map) || map.numOperands() != 1 || map.numResults() != 1 ||
       map.operand(0)->type().shape() != map.result()->type().shape() ||
       !isIdentityMap(indexMap(map, 0), map.result()->type().rank()) ||
-      !isInteger(map.result()->type().element()))
+      !isPortElement(map.result()->type().element()))
     return false;
   Operation *op = map.region().terminator()->operand(0)->def();
   if (!op || !op->is(Op::Quantize) || op->operand(0) != map.region().argument(0))
@@ -43,7 +48,8 @@ bool matchQuantize(Operation &map, PortQuantization &q) {
   auto scale = scalarValue(op->operand(1)), zero = scalarValue(op->operand(2));
   if (!scale || !zero)
     return false;
-  q = {*scale, int64_t(*zero)};
+  q.scale = *scale;
+  q.zero = int64_t(*zero);
   return true;
 }
 
@@ -69,19 +75,34 @@ bool quantizeInput(Graph &graph, unsigned i, PassContext &context) {
     use->owner()->result()->replaceAllUsesWith(x);
   x->setType(type);
   eraseDeadOps(graph.body());
-  record(graph.module(), graph.inputNames[i], first.scale, first.zero);
+  record(graph.module(), graph.inputNames[i], first);
   return true;
 }
 
+/// The elements of a softmax's rows where they lie side by side; else 0.
+int64_t softmaxRow(const Operation &op) {
+  if (!op.is(Op::Softmax) || op.boolAttr("log"))
+    return 0;
+  const Type t = op.result()->type();
+  const auto axis = unsigned(op.intAttr("axis"));
+  for (unsigned d = axis + 1; d < t.rank(); ++d)
+    if (!t.dim(d).isConstant(1))
+      return 0;
+  return t.dim(axis).isConstant() ? t.dim(axis).constant() : 0;
+}
+
 // return dequantize(y) = an integer output
+// return softmax(dequantize(y)) = an integer output
 bool quantizeOutput(Graph &graph, unsigned i, PassContext &context) {
   Operation *end = graph.returnOp();
-  auto d = matchDequantized(end->operand(i));
-  if (!d || !d->perTensor() || bitWidth(d->q->type().element()) > 16 ||
-      !context.fire("quantized-io.output", *end->operand(i)->def()))
+  Operation *last = end->operand(i)->def();
+  const int64_t row = last ? softmaxRow(*last) : 0;
+  auto d = matchDequantized(row ? last->operand(0) : end->operand(i));
+  if (!d || !d->perTensor() || !isPortElement(d->q->type().element()) ||
+      !context.fire(row ? "quantized-io.softmax" : "quantized-io.output", *last))
     return false;
   end->setOperand(i, d->q);
-  record(graph.module(), graph.outputNames[i], d->scale[0], int64_t(d->zero[0]));
+  record(graph.module(), graph.outputNames[i], {d->scale[0], int64_t(d->zero[0]), row});
   return true;
 }
 
@@ -110,9 +131,10 @@ llvm::Optional<PortQuantization> portQuantization(const Module &module, llvm::St
   PortQuantization q;
   llvm::StringRef rest = llvm::StringRef(fact->second);
   rest.consume_front("scale ");
-  auto [scale, zero] = rest.split(", zero point ");
+  auto [scale, zeroAndMore] = rest.split(", zero point ");
+  auto [zero, row] = zeroAndMore.split(", softmax over ");
   q.scale = std::strtod(scale.str().c_str(), nullptr);
-  if (zero.getAsInteger(10, q.zero))
+  if (zero.getAsInteger(10, q.zero) || (!row.empty() && row.getAsInteger(10, q.softmax)))
     return llvm::None;
   return q;
 }

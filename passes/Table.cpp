@@ -18,6 +18,7 @@
 #include "passes/Fuse.h"
 #include "passes/IntegerArithmetic.h"
 #include "passes/Isolate.h"
+#include "passes/Patches.h"
 #include "passes/QuantizedIo.h"
 #include "passes/RaiseNormalize.h"
 #include "passes/Straighten.h"
@@ -31,6 +32,10 @@ const PassOption kFoldOptions[] = {
     {"max-bytes", 1 << 20, "largest result that is folded however small its operands are"},
     {"max-growth", 8, "larger results are folded up to this multiple of their operands"},
     {"keep-quantized", 0, "1: dequantised constants stay integers"},
+};
+const PassOption kPatchesOptions[] = {
+    {"windows", 1, "convolutions and pools from an input on that are computed so"},
+    {"count", 2, "strips"},
 };
 const PassOption kFuseOptions[] = {
     {"max-inputs", 16, "operands a group may have"},
@@ -125,6 +130,12 @@ const PassInfo kTable[] = {
      runQuantizedIo},
     {Pattern, "quantized-io.input", "inputs that are only quantised"},
     {Pattern, "quantized-io.output", "outputs that are dequantised"},
+    {Pattern, "quantized-io.softmax", "outputs that are a softmax of what is dequantised"},
+
+    // Patches.cpp
+    {Pass, "patches", "the first windows are computed strip by strip (--ram-limit)", runPatches,
+     kPatchesOptions},
+    {Pattern, "patches.strips", "chains of windows and maps from an input on"},
 
     // RaiseNormalize.cpp
     {Pass, "raise-normalize", "normalisations made of reductions and maps become one operation",

@@ -97,6 +97,20 @@ llvm::Optional<ByteContraction> matchByteContraction(const TacticInput &in, std:
   return byteContraction(*f.anchor, why);
 }
 
+bool readsAlongLine(const TacticInput &in, const ByteContraction &q, std::string &why) {
+  const GroupForm &f = in.form;
+  const unsigned rank = f.anchor->result()->type().rank();
+  const bool oneRow = q.conv.outHeight.isConstant(1);
+  bool line = !f.body.usesIndex();
+  for (const OutputForm &o : f.outputs)
+    line &= oneRow || mergesPlane(q.plane(stridesOf(o, rank)), q.conv.outWidth);
+  for (const Access &a : f.body.inputs)
+    line &= !a.bounded && (oneRow || mergesPlane(q.plane(stridesOf(a, rank)), q.conv.outWidth));
+  if (!line)
+    why = "height and width of a result are not one dimension in memory";
+  return line;
+}
+
 Strides inputStrides(const GroupForm &form, const ByteContraction &q) {
   const ScalarProgram &x = form.anchorInputs[0];
   return q.plane(stridesOf(x.inputs[0], unsigned(x.space.size())));

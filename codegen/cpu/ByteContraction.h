@@ -27,6 +27,8 @@ llvm::Optional<ByteContraction> byteContraction(const Operation &op, std::string
 llvm::Optional<ByteContraction> matchByteContraction(const TacticInput &in, std::string &why);
 /// The zero point of x, which has to be one number known at compile time.
 llvm::Optional<int64_t> zeroPoint(const GroupForm &form, std::string &why);
+/// Whether height and width of results are one dimension in memory, for what the body reads, too.
+bool readsAlongLine(const TacticInput &in, const ByteContraction &q, std::string &why);
 /// Of x, over (n, c, h, w).
 Strides inputStrides(const GroupForm &form, const ByteContraction &q);
 

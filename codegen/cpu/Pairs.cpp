@@ -22,20 +22,8 @@ llvm::Optional<ByteContraction> matchPairs(const TacticInput &in, std::string &w
     return llvm::None;
   }
   auto q = matchByteContraction(in, why);
-  if (!q)
+  if (!q || !readsAlongLine(in, *q, why))
     return llvm::None;
-  const GroupForm &f = in.form;
-  const unsigned rank = f.anchor->result()->type().rank();
-  const bool oneRow = q->conv.outHeight.isConstant(1);
-  bool line = !f.body.usesIndex();
-  for (const OutputForm &o : f.outputs)
-    line &= oneRow || mergesPlane(q->plane(stridesOf(o, rank)), q->conv.outWidth);
-  for (const Access &a : f.body.inputs)
-    line &= !a.bounded && (oneRow || mergesPlane(q->plane(stridesOf(a, rank)), q->conv.outWidth));
-  if (!line) {
-    why = "height and width of a result are not one dimension in memory";
-    return llvm::None;
-  }
   return q;
 }
 

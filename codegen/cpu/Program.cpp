@@ -2,6 +2,7 @@
 // headers, runtime, weights, steps, program table, C interface).
 #include "codegen/cpu/Program.h"
 
+#include "codegen/Pools.h"
 #include "codegen/emit/Amalgamate.h"
 #include "codegen/emit/Interface.h"
 #include "codegen/emit/StepWriter.h"
@@ -39,16 +40,17 @@ public:
     const std::string bytes = weightBytes(plan_);
 
     SourceWriter w;
-    std::string flags = level_.buildFlags.str();
     w.raw(fileHead(module_, target_, options_,
-                   level_.compiler.str() + " -std=c++17 " + flags + " -ffp-contract=off -c " +
-                       options_.stem + ".cpp"));
+                   level_.compiler.str() + " -std=c++17 " + buildFlags(level_, options_.size) +
+                       " -ffp-contract=off -c " + options_.stem + ".cpp"));
     w.line("");
     w.line("#define TENON_SIMD_WIDTH " + std::to_string(level_.simdWidth));
     if (target_.family == Family::Mcu) {
       w.line("#define TENON_NO_HEAP");
       w.line("#define TENON_INDEX int32_t");
     }
+    if (!pools_.empty())
+      w.line("#define TENON_POOL_BOUNDS {" + poolBounds() + "}");
     w.line("");
     runtime(w);
     w.line("namespace " + space_ + " {");
@@ -58,6 +60,8 @@ public:
     w.line("namespace rt = tenon::cpu;");
     w.line("");
     weights(w, bytes, inlined, incbin);
+    if (!pools_.empty())
+      pools(w);
     for (const std::string &s : stepTexts_)
       w.raw(s).line("");
     table(w, bytes, inlined || incbin || bytes.empty());
@@ -72,6 +76,39 @@ public:
   }
 
 private:
+  //===--------------------------------------------------------------------===//
+  // Pools
+  //===--------------------------------------------------------------------===//
+
+  /// Where each pool ends in the arena.
+  std::string poolBounds() const {
+    std::string text;
+    for (const Pool &p : pools_)
+      text += (text.empty() ? "" : ", ") + std::to_string(p.begin + p.bytes);
+    return text;
+  }
+
+  /// The pools' sizes, and memory for those that the build gives a section.
+  void pools(SourceWriter &w) {
+    w.line("#if TENON_POOLS");
+    std::string sizes;
+    for (size_t i = 0; i < pools_.size(); ++i) {
+      const int64_t bytes = std::max<int64_t>(poolUse_[i], 1);
+      sizes += (i ? ", " : "") + std::to_string(poolUse_[i]);
+      const std::string name = cIdentifier(pools_[i].name),
+                        section = "TENON_POOL_" + llvm::StringRef(name).upper() + "_SECTION";
+      w.line("#if defined(" + section + ")");
+      w.line("alignas(64) " + section + " static unsigned char pool_" + name + "[" +
+             std::to_string(bytes) + "];");
+      w.line("#else");
+      w.line("static unsigned char *const pool_" + name + " = nullptr;");
+      w.line("#endif");
+    }
+    w.line("constexpr size_t pool_bytes[] = {" + sizes + "};");
+    w.line("#endif");
+    w.line("");
+  }
+
   //===--------------------------------------------------------------------===//
   // Steps
   //===--------------------------------------------------------------------===//
@@ -374,10 +411,32 @@ private:
     }
     function("size_t " + p + "_context_bytes(void)",
              "return " + rt + "context_bytes(" + program + ");");
-    function("int " + p + "_context_place(const " + model +
-                 " *model, void *memory, size_t bytes, " + context + " **out)",
-             "return " + rt + "place_context(" + program + ", model, memory, bytes, " + outContext +
-                 ");");
+    const std::string place =
+        rt + "place_context(" + program + ", model, memory, bytes, " + outContext + ")";
+    w.open("int " + p + "_context_place(const " + model + " *model, void *memory, size_t bytes, " +
+           context + " **out)");
+    if (pools_.empty()) {
+      w.line("return " + place + ";");
+    } else {
+      w.line("const int code = " + place + ";");
+      w.line("#if TENON_POOLS");
+      for (size_t i = 0; i < pools_.size(); ++i)
+        w.line("if (code == 0) (*out)->pools[" + std::to_string(i) + "] = " + space_ + "::pool_" +
+               cIdentifier(pools_[i].name) + ";");
+      w.line("#endif");
+      w.line("return code;");
+    }
+    w.close();
+    w.line("");
+    if (!pools_.empty()) {
+      w.line("#if TENON_POOLS");
+      function("int " + p + "_context_set_pool(" + context +
+                   " *context, int pool, void *memory, size_t bytes)",
+               "return " + rt + "set_pool(context, pool, memory, bytes, pool >= 0 && pool < " +
+                   std::to_string(pools_.size()) + " ? " + space_ + "::pool_bytes[pool] : 0);");
+      w.line("#endif");
+      w.line("");
+    }
     if (!dims_.symbols().empty())
       function("int " + p + "_set_dim(" + context + " *context, int dim, long value)",
                "return " + rt + "set_dim(" + program + ", context, dim, value);");
@@ -393,9 +452,14 @@ private:
       for (const Port &port : input ? info_.inputs : info_.outputs)
         if (port.quantization) {
           const std::string stem = info_.upper + "_" + port.identifier;
+          const int64_t row = port.quantization->softmax;
           function(conversionSignature(p, port, input),
-                   space_ + "::tenon::cpu::" + (input ? "quantize" : "dequantize") +
-                       "_values(from, to, count, " + stem + "_SCALE, " + stem + "_ZERO_POINT);");
+                   space_ + "::tenon::cpu::" +
+                       (input ? "quantize_values"
+                        : row ? "dequantize_softmax"
+                              : "dequantize_values") +
+                       "(from, to, count, " + stem + "_SCALE, " + stem + "_ZERO_POINT" +
+                       (row ? ", " + std::to_string(row) : "") + ");");
         }
     w.line("#if defined(TENON_TRACE)");
     w.open("void " + p + "_set_trace(" + context + " *context, " + rt +
@@ -418,6 +482,9 @@ private:
   DimSpelling dims_;
   Plan plan_;
   Places places_;
+  const std::vector<Pool> pools_ = poolsOf(module_);
+  const std::vector<int64_t> poolUse_ =
+      pools_.empty() ? std::vector<int64_t>() : poolUse(plan_, pools_);
   InterfaceInfo info_;
   /// Everything but the interface is in this namespace, runtime included.
   std::string space_ = info_.prefix + "_code";

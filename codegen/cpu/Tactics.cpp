@@ -5,6 +5,8 @@ namespace tenon {
 
 llvm::ArrayRef<Tactic> cpuTactics() {
   static const Tactic kTable[] = {
+      cpu::kConvShared,
+      cpu::kDepthwiseShared,
       cpu::kConvPairs,
       cpu::kDepthwisePairs,
       cpu::kConvQuads,

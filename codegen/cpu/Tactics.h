@@ -13,6 +13,8 @@ extern const Tactic kConvInt8;
 extern const Tactic kDepthwise;
 extern const Tactic kConvPairs; // Pairs.cpp
 extern const Tactic kDepthwisePairs;
+extern const Tactic kConvShared; // Shared.cpp
+extern const Tactic kDepthwiseShared;
 extern const Tactic kConvQuads; // Quads.cpp
 extern const Tactic kDepthwiseQuads;
 extern const Tactic kConvBytes; // Bytes.cpp

@@ -173,6 +173,16 @@ std::string DimSpelling::list(llvm::ArrayRef<Dim> ds) const {
   return constant ? "extents<" + types + ">{}" : "dims<" + types + ">{" + values + "}";
 }
 
+std::string DimSpelling::valueList(llvm::ArrayRef<Dim> ds) const {
+  std::string types, values;
+  for (Dim d : ds) {
+    const bool plain = d.isConstant(0) || d.isConstant(1);
+    types += (types.empty() ? "" : ", ") + (plain ? type(d) : "dyn");
+    values += (values.empty() ? "" : ", ") + (plain ? "{}" : "{" + value(d) + "}");
+  }
+  return "dims<" + types + ">{" + values + "}";
+}
+
 std::string describe(Type t) {
   std::string s;
   llvm::raw_string_ostream os(s);

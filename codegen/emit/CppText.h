@@ -34,6 +34,8 @@ public:
   std::string type(Dim d) const;
   /// "extents<1, 64>{}" or "dims<fixed<1>, dyn>{{}, {f.dims[0]}}".
   std::string list(llvm::ArrayRef<Dim> dims) const;
+  /// The same with numbers other than 0 and 1 as values: "dims<fixed<1>, dyn>{{}, {64}}".
+  std::string valueList(llvm::ArrayRef<Dim> dims) const;
   const std::vector<Dim> &symbols() const { return symbols_; }
   int indexOf(llvm::StringRef symbol) const;
 

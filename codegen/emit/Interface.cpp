@@ -3,6 +3,7 @@
 
 #include "codegen/emit/SelfTest.h"
 
+#include "codegen/Pools.h"
 #include "codegen/Work.h"
 #include "codegen/emit/SourceWriter.h"
 
@@ -73,8 +74,8 @@ InterfaceInfo describeInterface(Graph &graph, const CompileOptions &options) {
   for (const Growth &g : growthsOf(graph))
     info.lengths.push_back(g.length.symbol().str());
   // Stems of the header's other macros.
-  std::set<std::string> used = {"INPUT",  "OUTPUT", "DIM",     "ARENA",
-                                "WEIGHT", "STATE",  "CONTEXT", "LAYER"};
+  std::set<std::string> used = {"INPUT", "OUTPUT",  "DIM",   "ARENA", "WEIGHT",
+                                "STATE", "CONTEXT", "LAYER", "POOL"};
   auto add = [&](std::vector<Port> &ports, const std::string &name, Type type) {
     Port p;
     p.name = name;
@@ -105,8 +106,16 @@ static std::string floatText(double v) {
   return std::string(text) + "f";
 }
 
+/// The C type of an integer that floats become.
+static std::string integerType(Element e) {
+  return (isUnsignedInt(e)   ? "unsigned "
+          : bitWidth(e) == 8 ? "signed "
+                             : "") +
+         std::string(bitWidth(e) == 8 ? "char" : "short");
+}
+
 std::string conversionSignature(const std::string &prefix, const Port &port, bool input) {
-  const std::string integer = cTypeName(port.type.element()).str();
+  const std::string integer = integerType(port.type.element());
   return "void " + prefix + (input ? "_quantize_" : "_dequantize_") +
          llvm::StringRef(port.identifier).lower() + "(const " + (input ? "float" : integer) +
          " *from, " + (input ? integer : "float") + " *to, size_t count)";
@@ -155,7 +164,11 @@ std::string writeHeader(const Module &module, const InterfaceInfo &info, const T
       w.line("#define " + stem + "_BYTES " +
              std::to_string(byteSize(port.type.element(), port.type.upperElements())));
       if (port.quantization) {
-        w.line("/* the model's float is (integer - zero point) * scale */");
+        w.line("/* the model's float is (integer - zero point) * scale" +
+               (port.quantization->softmax
+                    ? ", then a softmax over each " + std::to_string(port.quantization->softmax)
+                    : std::string()) +
+               " */");
         w.line("#define " + stem + "_SCALE " + floatText(port.quantization->scale));
         w.line("#define " + stem + "_ZERO_POINT " + std::to_string(port.quantization->zero));
       }
@@ -170,8 +183,24 @@ std::string writeHeader(const Module &module, const InterfaceInfo &info, const T
     auto padded = [](int64_t n) { return (n + 63) / 64 * 64; };
     w.line("#define " + u + "_STATE_BYTES " + std::to_string(summary.stateBytes));
     w.line("/* What " + p + "_context_bytes() returns, for memory reserved when linking. */");
+    const std::vector<Pool> pools = poolsOf(module);
+    const int64_t arena = pools.empty() ? padded(summary.arenaBytes) : 0;
     w.line("#define " + u + "_CONTEXT_BYTES " +
-           std::to_string(64 + 256 + padded(summary.arenaBytes) + padded(summary.stateBytes)));
+           std::to_string(64 + 256 + arena + padded(summary.stateBytes)));
+    if (!pools.empty()) {
+      const std::vector<int64_t> used = poolUse(planMemory(module.graph()), pools);
+      w.line("");
+      w.line("/* The arena is split over these memories. Each context is given its own by");
+      w.line(" * " + p + "_context_set_pool, or, where the build defines a macro such as");
+      w.line(" * TENON_POOL_" + llvm::StringRef(cIdentifier(pools[0].name)).upper() +
+             "_SECTION, the file has one for all contexts. */");
+      w.line("#define " + u + "_POOL_COUNT " + std::to_string(pools.size()));
+      for (size_t i = 0; i < pools.size(); ++i) {
+        const std::string stem = u + "_POOL_" + upperCase(cIdentifier(pools[i].name));
+        w.line("#define " + stem + " " + std::to_string(i));
+        w.line("#define " + stem + "_BYTES " + std::to_string(used[i]));
+      }
+    }
   }
   w.line("");
   if (!dims.symbols().empty()) {
@@ -234,6 +263,11 @@ std::string writeHeader(const Module &module, const InterfaceInfo &info, const T
     w.line("size_t " + p + "_context_bytes(void);");
     w.line("int " + p + "_context_place(const " + p +
            "_model *model, void *memory, size_t bytes, " + p + "_context **out);");
+    if (!poolsOf(module).empty()) {
+      w.line("/* Gives a context one of its memories, aligned to 16, before its first run. */");
+      w.line("int " + p + "_context_set_pool(" + p +
+             "_context *context, int pool, void *memory, size_t bytes);");
+    }
     if (heap) {
       w.line(
           "/* Worker threads of the next runs (files built with -DTENON_THREADS; 1 otherwise). */");

@@ -220,6 +220,7 @@ std::string StepWriter::body(const ScalarProgram &program, llvm::ArrayRef<Elemen
   w.line("template <class L>");
   w.open("TENON_FN " + results + " operator()(" + parameters + ") const");
   unsigned next = 0;
+  std::vector<std::pair<std::string, std::string>> members; // declaration and value
   for (size_t i = 0; i < program.nodes.size(); ++i) {
     const ScalarNode &n = program.nodes[i];
     if (n.kind != ScalarNode::Function || !used[i] || isPlainIndex(n))
@@ -235,6 +236,11 @@ std::string StepWriter::body(const ScalarProgram &program, llvm::ArrayRef<Elemen
       std::string literal = v.get<double>()    ? cppScalar(n.element, *v.get<double>())
                             : v.get<int64_t>() ? cppScalar(n.element, *v.get<int64_t>())
                                                : cppScalar(n.element, int64_t(*v.get<bool>()));
+      if (sharesCode_) {
+        const std::string member = "c" + std::to_string(members.size());
+        members.push_back({cppElement(computeElement(n.element)).str() + " " + member, literal});
+        literal = member;
+      }
       expression = "broadcast<L>(" + literal + ")";
     } else {
       llvm::SmallVector<std::string, 3> operands;
@@ -260,9 +266,14 @@ std::string StepWriter::body(const ScalarProgram &program, llvm::ArrayRef<Elemen
     values += (values.empty() ? "" : ", ") + names[o];
   w.line("return " + (program.outputs.size() > 1 ? "pack(" + values + ")" : values) + ";");
   w.close();
+  std::string given;
+  for (const auto &[member, value] : members) {
+    w.line(member + ";");
+    given += (given.empty() ? "" : ", ") + value;
+  }
   w.close("};");
   declare(type, w.take());
-  return type + "{}";
+  return type + "{" + given + "}";
 }
 
 //===----------------------------------------------------------------------===//
@@ -330,11 +341,16 @@ std::string StepWriter::zeroedPointer(llvm::StringRef cppType) const {
 }
 
 std::string StepWriter::viewText(const std::string &pointer, const Strides &s) const {
-  return "make_view(" + pointer + ", " + dims_.list(s.strides) + ")";
+  return "make_view(" + pointer + ", " +
+         (sharesCode_ ? dims_.valueList(s.strides) : dims_.list(s.strides)) + ")";
 }
 
 std::string StepWriter::view(Value *argument, const Strides &s) {
   return viewText(pointer(argument, s.offset), s);
+}
+
+std::string StepWriter::resultView(unsigned result, const Strides &s) {
+  return viewText(resultPointer(result, s.offset), s);
 }
 
 std::string StepWriter::paddedText(const Access &a, const std::string &pointer, const Strides &s,

@@ -61,6 +61,10 @@ public:
   /// The types that this step uses, by the names of those that stand behind them.
   const std::vector<std::string> &types() const { return used_; }
 
+  /// From here on types hold no numbers of the layer: constants of bodies and strides are values,
+  /// so that layers of other shapes have the same types.
+  void shareCode() { sharesCode_ = true; }
+
   /// Declares a configuration type `<name>_<suffix>` member by member; finish() declares a local
   /// variable of it in code() when members are run-time values and returns an expression for it.
   class Config {
@@ -96,6 +100,7 @@ public:
   std::string view(const OutputForm &output, unsigned result, unsigned rank);
   /// View with given strides and element offset.
   std::string view(Value *argument, const Strides &strides);
+  std::string resultView(unsigned result, const Strides &strides);
   /// pack(…) of the program's inputs (and index views) over its own space.
   std::string inputs(const ScalarProgram &program);
   std::string outputs(const GroupForm &form);
@@ -136,6 +141,7 @@ private:
   std::set<std::string> includes_, userIncludes_;
   SourceWriter declarations_, code_;
   const DeclaredTypes *shared_;
+  bool sharesCode_ = false;
   DeclaredTypes declared_;
   std::vector<std::string> used_;
 };

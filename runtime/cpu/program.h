@@ -55,6 +55,15 @@ using trace_hook = void (*)(void *user, int step, int phase, unsigned char *aren
                             unsigned char *states);
 #endif
 
+#if defined(TENON_POOL_BOUNDS) && !defined(TENON_HARNESS_MCU)
+#define TENON_POOLS 1
+/// The arena lies in several memories: pool i holds the bytes from bound i - 1 to bound i.
+constexpr size_t pool_bounds[] = TENON_POOL_BOUNDS;
+constexpr int pool_count = int(sizeof(pool_bounds) / sizeof(size_t));
+#else
+#define TENON_POOLS 0
+#endif
+
 /// What a step finds its operands in. Offsets are known when the file is written.
 struct frame {
   unsigned char *arena;
@@ -69,9 +78,22 @@ struct frame {
   void *trace_user;
 #endif
 
+#if TENON_POOLS
+  unsigned char *const *pools;
+  template <int I = 0> TENON_FN unsigned char *in_pool(size_t offset) const {
+    if constexpr (I + 1 < pool_count)
+      if (offset >= pool_bounds[I])
+        return in_pool<I + 1>(offset);
+    return pools[I] + (I == 0 ? offset : offset - pool_bounds[I == 0 ? 0 : I - 1]);
+  }
+  template <class T> TENON_FN element_pointer<T> at(size_t offset) const {
+    return element_at<T>(in_pool(offset));
+  }
+#else
   template <class T> element_pointer<T> at(size_t offset) const {
     return element_at<T>(arena + offset);
   }
+#endif
   template <class T> element_pointer<const T> weight(size_t offset) const {
     return element_at<const T>(weights + offset);
   }
@@ -129,6 +151,9 @@ struct context {
   const model *of;
   void *owned; // heap block this stands in, if any
   unsigned char *arena, *states;
+#if TENON_POOLS
+  unsigned char *pools[pool_count];
+#endif
   index_t dims[max_dims]; // of the next run, or of the last one while `ran`
   bool ran;               // dimensions that grow have still to advance
   pool *workers;          // null: the calling thread alone
@@ -155,8 +180,8 @@ static_assert(sizeof(context) <= context_room, "the context outgrew its room");
 
 /// Bytes that place_context needs, alignment included; *_CONTEXT_BYTES in the generated header.
 inline size_t context_bytes(const program &p) {
-  return memory_alignment + context_room + align_memory(p.arena_bytes) +
-         align_memory(p.state_bytes);
+  const size_t arena = TENON_POOLS ? 0 : align_memory(p.arena_bytes);
+  return memory_alignment + context_room + arena + align_memory(p.state_bytes);
 }
 
 inline int reset_context(const program &p, context *c) {
@@ -185,7 +210,11 @@ inline int place_context(const program &p, const model *m, void *memory, size_t 
   c->of = m;
   c->owned = nullptr;
   c->arena = base + context_room;
-  c->states = c->arena + align_memory(p.arena_bytes);
+  c->states = c->arena + (TENON_POOLS ? 0 : align_memory(p.arena_bytes));
+#if TENON_POOLS
+  for (int i = 0; i < pool_count; ++i)
+    c->pools[i] = nullptr;
+#endif
   for (int i = 0; i < p.dim_count; ++i)
     c->dims[i] = p.dims[i].high;
   c->workers = nullptr;
@@ -196,6 +225,19 @@ inline int place_context(const program &p, const model *m, void *memory, size_t 
   *out = c;
   return reset_context(p, c);
 }
+
+#if TENON_POOLS
+/// Gives a context one of its memories; `needed` bytes, aligned to 16.
+inline int set_pool(context *c, int pool, void *memory, size_t bytes, size_t needed) {
+  if (!c || pool < 0 || pool >= pool_count || !memory ||
+      reinterpret_cast<uintptr_t>(memory) % 16 != 0)
+    return invalid_argument;
+  if (bytes < needed)
+    return out_of_memory;
+  c->pools[pool] = static_cast<unsigned char *>(memory);
+  return ok;
+}
+#endif
 
 /// Brings the dimensions up to the next run.
 inline void advance_dims(const program &p, context *c) {
@@ -225,6 +267,12 @@ inline int run_context(const program &p, context *c, const void *const *inputs,
   c->ran = true;
   frame f;
   f.arena = c->arena;
+#if TENON_POOLS
+  for (int i = 0; i < pool_count; ++i)
+    if (!c->pools[i])
+      return invalid_argument;
+  f.pools = c->pools;
+#endif
   f.weights = c->of->weights;
   f.inputs = inputs;
   f.outputs = outputs;

@@ -31,6 +31,7 @@ FIGURES = Path(__file__).with_name("figures.json")
 OWN = ["keyword_dscnn_qdq", "resnet_qdq", "mobilenet_qdq", "autoencoder_qdq"]
 BOARDS = ["m4", "m33", "m55", "rv32"]
 RECORDED = ["m4", "m55"]
+SIZE = ("m4", "m4 size", ["--optimize=size"])
 GROWTH = 1.02
 
 
@@ -107,19 +108,21 @@ def compare(name, found, recorded):
 def run_models(suite, models, scratch, recorded=None):
     """Compares outputs on every board; returns the figures of those that are recorded."""
     found = {}
-    for board in chosen(BOARDS, suite):
+    builds = [(board, board.name, []) for board in chosen(BOARDS, suite)]
+    builds += [(board, SIZE[1], SIZE[2]) for board in chosen([SIZE[0]], suite)]
+    for board, title, words in builds:
         for name, model in models.items():
-            label = f"{name} on {board.name}"
+            label = f"{name} on {title}"
             try:
-                image, execution, exact = measure(model, board, scratch / name)
+                image, execution, exact = measure(model, board, scratch / title / name, words=words)
             except (BuildError, FirmwareError) as error:
                 suite.check(label, str(error))
                 continue
             suite.check(label, "" if exact else "outputs differ from those of this machine")
-            if board.name in RECORDED:
-                found.setdefault(name, {})[board.name] = figures = figures_of(image, execution)
+            if title in [*RECORDED, SIZE[1]]:
+                found.setdefault(name, {})[title] = figures = figures_of(image, execution)
                 if recorded is not None:
-                    old = recorded.get(name, {}).get(board.name, {})
+                    old = recorded.get(name, {}).get(title, {})
                     suite.check(f"{label}: figures", compare(label, figures, old))
     return found
 

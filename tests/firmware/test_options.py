@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""What `tenon compile` adds to firmware: the self-test (--self-test) and the layers' hooks (--hooks),
-built with the strictest C compiler and run on this machine and on an emulated Cortex-M4.
+"""What `tenon compile` adds to firmware: the self-test (--self-test), the layers' hooks (--hooks),
+layers in strips (--ram-limit), and memories (--pool), built with the strictest C compiler and run on this machine and on an
+emulated Cortex-M4.
 
     test_options.py
 """
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,7 +20,8 @@ from project_venv import require
 
 require("numpy", "onnx")
 
-from firmware import BOARDS, C_FLAGS, EMULATOR_FLAGS, EXAMPLE, Image, boards, fuses_here
+from firmware import (BOARDS, C_FLAGS, EMULATOR_FLAGS, EXAMPLE, HostModel, Image, boards, fuses_here,
+                      seeded_inputs)  # fmt: skip
 from generated import compile_model
 from tenon import tenon
 
@@ -153,6 +156,37 @@ class Options(unittest.TestCase):
         sizes = Image(model, board, self.folder).sizes()
         self.assertAlmostEqual(flash["code_bytes"], sizes.code, delta=0.06 * sizes.code)
         self.assertAlmostEqual(flash["weight_bytes"], sizes.weights, delta=1)
+
+    def test_ram_limit(self):
+        """Strips give the bytes of the whole network, in less memory."""
+        make = [sys.executable, ROOT / "tests/models/make.py", self.folder, "--models=mobilenet_qdq"]
+        self.call(*make)
+        model = self.folder / "mobilenet_qdq/model.onnx"
+        whole = HostModel(model, self.folder / "whole")
+        arena = lambda folder: int(re.search(r"_ARENA_BYTES (\d+)", (folder / "network.h").read_text())[1])
+        limit = arena(self.folder / "whole") * 3 // 4
+        strips = HostModel(model, self.folder / "strips", f"--ram-limit={limit}")
+        self.assertLessEqual(arena(self.folder / "strips"), limit)
+        inputs = seeded_inputs(whole.interface, 3)
+        self.assertEqual(whole.results(inputs), strips.results(inputs))
+
+    def test_pools(self):
+        """The self-test passes in memories of the caller's, and in those that the file has itself."""
+        words = ["--self-test", "--pool=fast=1024", "--pool=slow=65536"]
+        self.compile(DIGITS / "digits.onnx", *words)
+        main = MAIN.format(main="main", includes="", hooks="")
+        place = "    return 9;\n"
+        pools = ("  {\n    static double fast[NET_POOL_FAST_BYTES / 8 + 2], slow[NET_POOL_SLOW_BYTES / 8 + 2];\n"
+                 "    char *const f = (char *)fast, *const s = (char *)slow;\n"
+                 "    if (net_self_test(context) != 1)\n      return 8;\n"
+                 "    if (net_context_set_pool(context, NET_POOL_FAST, f + (16 - (size_t)f % 16) % 16,"
+                 " NET_POOL_FAST_BYTES) ||\n        net_context_set_pool(context, NET_POOL_SLOW,"
+                 " s + (16 - (size_t)s % 16) % 16, NET_POOL_SLOW_BYTES))\n      return 7;\n"
+                 "    if (net_context_set_pool(context, NET_POOL_SLOW, s, 16) == 0)\n      return 6;\n  }\n")  # fmt: skip
+        self.build(main.replace(place, place + pools))
+        self.call("./program")
+        self.build(main, "-DTENON_POOL_FAST_SECTION=", "-DTENON_POOL_SLOW_SECTION=")
+        self.call("./program")
 
     def test_refused(self):
         for words, reason in [
