@@ -67,8 +67,6 @@ private:
   bool measure() {
     Diagnostics &diagnostics = runner_.diagnostics();
     Compilation &c = runner_.compilation;
-    if (!refuseUnavailable(options_.model, options_.code, diagnostics))
-      return fail(Failed);
     auto target = codeTarget(options_.code, diagnostics);
     if (!target)
       return fail(Usage);

@@ -109,8 +109,6 @@ private:
   }
 
   bool loadFor(const Target *&out) {
-    if (!refuseUnavailable(command_.model, command_.code, diagnostics()))
-      return false;
     if (!compilation_.open() || !compilation_.load())
       return false;
     target_ = target();

@@ -41,8 +41,6 @@ private:
   bool isJson() const { return options_.format == "json" || console_.json(); }
 
   bool inspect() {
-    if (!refuseUnavailable(options_.model, options_.code, diagnostics()))
-      return false;
     const auto target = codeTarget(options_.code, diagnostics());
     if (!target)
       return status_ = Usage, false;

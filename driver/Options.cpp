@@ -76,11 +76,10 @@ void declare(CommandLine &app, ModelOptions &o) {
       .type("IN=OUT,…")
       .group(kModelGroup)
       .check(keyValueForm("IN=OUT or IN=OUT:append@1"));
-  app.option(
-         "--io", o.io,
-         "`quantized` (default of mcu targets): inputs and outputs that the model quantises are "
-         "integers; `float`: they have the model's types; NAME=TYPE,LAYOUT is not available yet")
-      .type("quantized|float")
+  app.option("--io", o.io,
+             "element type and order of dimensions of an input or output; `quantized` (default of "
+             "mcu targets): those that the model quantises are integers; `float`: they are not")
+      .type("NAME=f16,nhwc")
       .group(kModelGroup);
   app.option("--op", o.op, "declares a user's operator").type("FILE.tn").group(kModelGroup);
 }
@@ -298,6 +297,30 @@ std::string optionText(const PassOptions &options) {
   addOptions(text, "--only", options.only);
   addOptions(text, "--debug-counter", options.debugCounter);
   return text;
+}
+
+bool portRequests(const ModelOptions &options, std::vector<PortRequest> &ports,
+                  llvm::Optional<bool> &quantized, Diagnostics &diagnostics) {
+  bool ok = true;
+  for (const auto &[name, text] : keyValues(options.io)) {
+    if (text.empty() && (name == "quantized" || name == "float")) {
+      if (quantized && *quantized != (name == "quantized")) {
+        diagnostics.error("--io: expected quantized or float, found both");
+        ok = false;
+      }
+      quantized = name == "quantized";
+      continue;
+    }
+    if (name.empty() || text.empty()) {
+      diagnostics.error("--io: expected a form such as NAME=f16,nhwc, quantized or float, found '" +
+                        name + (text.empty() ? "" : "=" + text) + "'");
+      ok = false;
+      continue;
+    }
+    ports.emplace_back();
+    ok = parsePortRequest(name, text, ports.back(), diagnostics) && ok;
+  }
+  return ok;
 }
 
 llvm::Optional<Tensor> readTensorFile(llvm::StringRef path, Diagnostics &diagnostics) {

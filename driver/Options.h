@@ -5,6 +5,7 @@
 #include "driver/CommandLine.h"
 #include "frontend/Import.h"
 #include "ir/Diagnostics.h"
+#include "passes/PortForm.h"
 
 #include <string>
 #include <vector>
@@ -71,6 +72,11 @@ void declare(CommandLine &app, DataOptions &options);
 std::vector<std::pair<std::string, std::string>> keyValues(llvm::ArrayRef<std::string> words);
 /// Items separated by commas, over repeated options.
 std::vector<std::string> listItems(llvm::ArrayRef<std::string> words);
+
+/// What --io asks: NAME=TYPE,ORDER for single ports, `quantized` or `float` for all, None where it
+/// says neither. False after errors.
+bool portRequests(const ModelOptions &options, std::vector<PortRequest> &ports,
+                  llvm::Optional<bool> &quantized, Diagnostics &diagnostics);
 
 /// The import's view of the options; reads the files that --bind names. False after errors.
 bool importOptions(const ModelOptions &options, ImportOptions &out, Diagnostics &diagnostics);

@@ -4,6 +4,7 @@
 #include "driver/Compare.h"
 #include "driver/Ports.h"
 #include "ir/Names.h"
+#include "passes/PortForm.h"
 #include "passes/QuantizedIo.h"
 
 #include <chrono>
@@ -37,6 +38,25 @@ void choose(Dim d, SymbolValues &symbols) {
     if (d.node()->rhs)
       choose(Dim(d.node()->rhs), symbols);
   }
+}
+
+/// Data of the model's own form as the graph's input takes it.
+Tensor asPort(Graph &graph, unsigned input, const Tensor &own, Diagnostics *diagnostics) {
+  const std::string &port = graph.inputNames[input];
+  const auto form = portForm(graph.module(), port);
+  if (!form)
+    return own;
+  int64_t changed = 0;
+  // Quantising comes after this.
+  const Element element = portQuantization(graph.module(), port)
+                              ? own.element()
+                              : graph.body().argument(input)->type().element();
+  Tensor t = portTensor(own, *form, element, &changed);
+  if (changed && diagnostics)
+    diagnostics->warning("input '" + port + "': " + std::to_string(changed) + " of " +
+                         std::to_string(own.size()) + " values of the data are no " +
+                         name(element).str() + " and were rounded to it");
+  return t;
 }
 
 /// Results of operations at graph level, constants left out.
@@ -118,8 +138,8 @@ bool graphInputs(Graph &graph, llvm::ArrayRef<DeclaredTensor> declared, llvm::Ar
   for (unsigned i = 0; i < count; ++i)
     for (size_t k = 0; k < declared.size() && k < data.size(); ++k)
       if (declared[k].name == graph.inputNames[i] && !data[k].isNull()) {
-        given[i] = data[k];
-        bind(graph.body().argument(i)->type(), data[k].shape(), symbols);
+        given[i] = asPort(graph, i, data[k], seed == 0 ? &diagnostics : nullptr);
+        bind(graph.body().argument(i)->type(), given[i].shape(), symbols);
       }
   inputs.clear();
   for (unsigned i = 0; i < count; ++i) {

@@ -12,6 +12,7 @@
 #include "llvm/Support/Path.h"
 
 #include <limits>
+#include <utility>
 
 namespace tenon {
 
@@ -39,6 +40,8 @@ bool Compilation::readControls() {
 bool Compilation::open() {
   if (!readControls())
     return false;
+  if (!portRequests(model_, ports_, quantizedIo_, diagnostics_))
+    return fail(Usage);
   if (!importOptions(model_, import_, diagnostics_))
     return fail(Failed);
   llvm::StringRef path(model_.model);
@@ -61,6 +64,8 @@ bool Compilation::open() {
       DeclaredTensor d;
       d.name = g.inputNames[i];
       d.element = t.isTensor() ? t.element() : Element::F32;
+      if (auto own = portForm(*module_, d.name))
+        d.element = own->element;
       inputs_.push_back(std::move(d));
     }
     for (const std::string &name : g.outputNames) {
@@ -91,7 +96,7 @@ void Compilation::unfold(const std::map<std::string, int64_t> &inputCounts,
 
 bool Compilation::load(llvm::ArrayRef<Tensor> data) {
   if (module_)
-    return true;
+    return reshapePorts();
   const bool ok = guarded("importing", nullptr, "", [&] {
     if (!data.empty() && !onnx_->bindFromData(data, import_, diagnostics_))
       return false;
@@ -102,9 +107,22 @@ bool Compilation::load(llvm::ArrayRef<Tensor> data) {
     names_ = std::move(imported->names);
     onnx_.reset(); // weights would stay twice
     noteOptions(optionText(model_));
-    return true;
+    return reshapePorts();
   });
   return ok ? verified("import") : fail(status_ == Done ? Failed : status_);
+}
+
+bool Compilation::reshapePorts() {
+  if (ports_.empty())
+    return true;
+  if (module_->stage != Stage::Imported) {
+    diagnostics_.error("--io NAME=… acts at import; '" + model_.model +
+                       "' is past it: give it where the .tn file is made");
+    return fail(Usage);
+  }
+  names_.clear(); // inputs are no longer the model's
+  return applyPortRequests(module_->graph(), std::exchange(ports_, {}), diagnostics_) ||
+         fail(Failed);
 }
 
 void Compilation::noteOptions(llvm::StringRef text) {
@@ -124,10 +142,7 @@ void Compilation::aim(const Target &target) {
   quantizedByDefault_ = target.family == Family::Mcu;
 }
 
-bool Compilation::hasQuantizedIo() const {
-  return llvm::is_contained(model_.io, "quantized") ||
-         (quantizedByDefault_ && !llvm::is_contained(model_.io, "float"));
-}
+bool Compilation::hasQuantizedIo() const { return quantizedIo_.getValueOr(quantizedByDefault_); }
 
 bool Compilation::optimize() {
   if (module_->stage != Stage::Imported)
@@ -405,22 +420,6 @@ bool compileOptions(const CodeOptions &code, llvm::StringRef stem, CompileOption
                                            : CompileOptions::Auto;
   out.size = code.optimize == "size";
   out.runtime = code.runtime == "include" ? CompileOptions::Include : CompileOptions::Embed;
-  return true;
-}
-
-bool refuseUnavailable(const ModelOptions &model, const CodeOptions &code,
-                       Diagnostics &diagnostics) {
-  auto refuse = [&](const std::string &what, const std::string &remedy) {
-    diagnostics.error(what + " is not available in this version; " + remedy);
-    return false;
-  };
-  auto isBorder = [](const std::string &word) { return word == "quantized" || word == "float"; };
-  if (!llvm::all_of(model.io, isBorder))
-    return refuse("--io NAME=…", "inputs and outputs keep the model's types in row-major order");
-  if (llvm::is_contained(model.io, "quantized") && llvm::is_contained(model.io, "float")) {
-    diagnostics.error("--io: expected quantized or float, found both");
-    return false;
-  }
   return true;
 }
 

@@ -77,6 +77,8 @@ private:
   /// Reports what does not fit into the memories of --pool.
   bool fitsPools();
   bool readControls();
+  /// Gives inputs and outputs the forms that --io asks for.
+  bool reshapePorts();
   /// Notes in the module what made it, for the head of generated files.
   void noteOptions(llvm::StringRef text);
   bool fail(Status status) { return status_ = status, false; }
@@ -94,6 +96,8 @@ private:
   Context context_;
   PassContext passContext_;
   ImportOptions import_;
+  std::vector<PortRequest> ports_;
+  llvm::Optional<bool> quantizedIo_;
   std::unique_ptr<OnnxModel> onnx_;
   std::unique_ptr<Module> module_;
   bool grouped_ = false, quantizedByDefault_ = false;
@@ -118,10 +122,6 @@ bool scheduleOptions(const CodeOptions &code, PassContext &passes, ScheduleOptio
                      Diagnostics &diagnostics);
 bool compileOptions(const CodeOptions &code, llvm::StringRef stem, CompileOptions &out,
                     Diagnostics &diagnostics);
-/// Reports options that this version knows but cannot honour.
-bool refuseUnavailable(const ModelOptions &model, const CodeOptions &code,
-                       Diagnostics &diagnostics);
-
 /// A text as a C identifier: `super-resolution.v2` → `super_resolution_v2`.
 std::string identifier(llvm::StringRef text);
 /// Adds a module and its side file of large literals.

@@ -47,6 +47,8 @@ struct Runner {
   void addGroupCheck(TensorCheck check);
 
 private:
+  Tensor expectedOutput(Graph &graph, size_t i) const;
+  TensorCheck checkData(Graph &graph, size_t i, const Tensor &actual) const;
   bool runOnInterpreter();
   bool runCompiled(const Target &target);
   bool saveEveryTensor(const OracleRun &run, llvm::ArrayRef<Tensor> inputs);

@@ -41,8 +41,6 @@ private:
           "writes one on another machine");
       return runner_.fail(Usage);
     }
-    if (!refuseUnavailable(options_.model, options_.code, diagnostics))
-      return false;
     auto target = codeTarget(options_.code, diagnostics);
     if (!target)
       return runner_.fail(Usage);

@@ -82,6 +82,7 @@ public:
       ops.push_back(&op);
     for (Operation *op : ops)
       visit(*op);
+    dropCasts();
     eraseDeadOps(graph_.body());
     return changed_;
   }
@@ -167,8 +168,26 @@ private:
     changed_ = true;
   }
 
+  /// A map that is one cast.
+  static bool isCast(const Operation &op) {
+    if (op.numOperands() != 1 || op.numResults() != 1 ||
+        op.operand(0)->type().shape() != op.result()->type().shape() ||
+        !isIdentityMap(indexMap(op, 0), op.result()->type().rank()))
+      return false;
+    const Operation *cast = op.region().terminator()->operand(0)->def();
+    return cast && cast->is(Op::Cast) && cast->operand(0) == op.region().argument(0);
+  }
+  /// Casts whose operand has the type of the result by now: what they did is done elsewhere.
+  void dropCasts() {
+    for (Operation *op : casts_)
+      if (op->operand(0)->type() == op->result()->type())
+        op->result()->replaceAllUsesWith(op->operand(0));
+  }
+
   void map(Operation &op) {
     const Element e = elementFor(op);
+    if (isCast(op))
+      casts_.push_back(&op);
     Region &body = op.region();
     Builder in(&body.front(), context_.diagnostics);
     for (unsigned i = 0; i < op.numOperands(); ++i) {
@@ -249,6 +268,7 @@ private:
   PassContext &context_;
   llvm::DenseSet<Value *> narrowed_;                           // looked up only
   std::map<std::pair<Value *, Element>, Value *> conversions_; // looked up only
+  std::vector<Operation *> casts_;
   bool changed_ = false;
 };
 

@@ -3,6 +3,7 @@
 
 #include "codegen/Compile.h"
 #include "codegen/emit/CppText.h"
+#include "passes/PortForm.h"
 #include "passes/QuantizedIo.h"
 
 namespace tenon {
@@ -14,6 +15,8 @@ struct Port {
   Type type;
   /// Set where the model's floats are integers here (--io quantized).
   llvm::Optional<PortQuantization> quantization;
+  /// Set where --io changed the model's type or order of dimensions.
+  llvm::Optional<PortForm> own;
 };
 
 /// The signature of the function that quantises an input or dequantises an output.
