@@ -84,7 +84,7 @@ llvm::Optional<BuildCommand> buildCommand(const Target &target, const CodeOption
   return command;
 }
 
-bool Program::build(const CodeOptions &code, Watch watch) {
+bool Program::build(const CodeOptions &code, Watch watch, bool contexts) {
   if (!folder_.valid()) {
     diagnostics().error("cannot create a temporary folder");
     return false;
@@ -110,6 +110,10 @@ bool Program::build(const CodeOptions &code, Watch watch) {
     words.push_back("-DTENON_PROFILE"); // stamps on the device, which keep overlap
   else if (watch != Watch::Nothing)
     words.push_back("-DTENON_TRACE");
+  if (contexts)
+    words.push_back("-DTENON_HARNESS_CONTEXTS");
+  if (contexts && !cuda)
+    words.push_back("-pthread");
   if (!DimSpelling(compilation_.module()).symbols().empty())
     words.push_back("-DTENON_HARNESS_DIMS");
   words.push_back("-I" + folder_.path().str());
@@ -188,8 +192,8 @@ bool Program::run(ProgramRun &run) {
   Graph &graph = module.graph();
   Numbers manifest;
   std::string data;
-  for (int64_t v :
-       {int64_t(threads_), run.runs, run.warmup, run.budgetMilliseconds, int64_t(run.profileSteps)})
+  for (int64_t v : {int64_t(threads_), run.runs, run.warmup, run.budgetMilliseconds,
+                    int64_t(run.profileSteps), int64_t(run.contexts)})
     manifest.add(v);
 
   SymbolValues symbols;
@@ -337,6 +341,10 @@ bool Program::run(ProgramRun &run) {
   run.stepNanoseconds.clear();
   for (int64_t i = 0; i < steps && reader.good(); ++i)
     run.stepNanoseconds.push_back(reader.real() / double(std::max<int64_t>(profiled, 1)));
+  if (run.contexts > 1) {
+    run.oneContextNanoseconds = reader.real();
+    run.allContextsNanoseconds = reader.real();
+  }
   for (const std::string &f : {manifestFile, dataFile, resultFile})
     llvm::sys::fs::remove(f);
   if (!reader.good())

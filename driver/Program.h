@@ -25,12 +25,16 @@ struct ProgramRun {
   std::vector<Transfer> transfers;
   int64_t runs = 0, warmup = 0, budgetMilliseconds = 0;
   unsigned profileSteps = 0; // 0: no profile
+  /// Contexts to measure side by side, as the program was built for; 1: none.
+  unsigned contexts = 1;
 
   // Results.
   std::vector<Tensor> outputs; // of the graph; null for states
   double createNanoseconds = 0, firstNanoseconds = 0;
   std::vector<double> nanoseconds;
   std::vector<double> stepNanoseconds; // mean of each step
+  /// Time of a run where one context and where all work, back to back; 0 where not measured.
+  double oneContextNanoseconds = 0, allContextsNanoseconds = 0;
 };
 
 /// The compiler of generated code that runs on this machine, and its options.
@@ -49,8 +53,8 @@ public:
 
   /// What is looked at while the program runs: transfers of steps' memory, or their times.
   enum class Watch { Nothing, Transfers, Profile };
-  /// Emits the scheduled module and builds it.
-  bool build(const CodeOptions &code, Watch watch);
+  /// Emits the scheduled module and builds it. `contexts`: whether runs may measure several.
+  bool build(const CodeOptions &code, Watch watch, bool contexts = false);
   /// Under the command in TENON_RUN_WITH, where set: a sanitizer, a debugger.
   bool run(ProgramRun &run);
 

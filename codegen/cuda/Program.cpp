@@ -123,7 +123,7 @@ public:
       v->places = std::make_unique<Places>(v->plan, dims_);
       variants_.push_back(std::move(v));
     }
-    includes_ = {"cuda/context.h", "common/scalar.h"};
+    includes_ = {"cuda/host_run.h", "cuda/watch.h", "common/scalar.h"};
     for (auto &v : variants_)
       steps(*v);
     if (diagnostics_.hasErrors())
@@ -484,6 +484,14 @@ private:
              "return tenon::cuda::enqueue(open(context), inputs, outputs, stream);");
     function("int " + p + "_run(" + context + " *context, " + io + ")",
              "return tenon::cuda::run(open(context), inputs, outputs);");
+    function("int " + p + "_submit(" + context + " *context, const void *const *inputs)",
+             "return tenon::cuda::submit(open(context), inputs);");
+    function("int " + p + "_collect(" + context + " *context, void *const *outputs)",
+             "return tenon::cuda::collect(open(context), outputs);");
+    function("void *" + p + "_host_input(" + context + " *context, int input)",
+             "return tenon::cuda::host_input(open(context), input);");
+    function("const void *" + p + "_host_output(" + context + " *context, int output)",
+             "return tenon::cuda::host_output(open(context), output);");
     w.line("#if defined(TENON_TRACE)");
     w.open("int " + p + "_set_trace(" + context +
            " *context, tenon::cuda::trace_function hook, void *user)");

@@ -81,6 +81,7 @@ InterfaceInfo describeInterface(Graph &graph, const CompileOptions &options) {
     p.name = name;
     p.type = type;
     p.quantization = portQuantization(graph.module(), name);
+    p.own = portForm(graph.module(), name);
     std::string base = upperCase(cIdentifier(name)), id = base;
     for (int n = 1; !used.insert(id).second; ++n)
       id = base + "_" + std::to_string(n);
@@ -97,6 +98,16 @@ InterfaceInfo describeInterface(Graph &graph, const CompileOptions &options) {
     if (!carried(&State::output, i))
       add(info.outputs, graph.outputNames[i], graph.returnOp()->operand(i)->type());
   return info;
+}
+
+/// What --io changed, for the header's comment.
+static std::string ownForm(const Port &port) {
+  if (!port.own)
+    return "";
+  std::string text = port.own->channelsLast ? "; channels last" : "";
+  if (port.own->element != port.type.element())
+    text += "; the model has " + cTypeName(port.own->element).str();
+  return text;
 }
 
 /// A float constant of C89.
@@ -119,6 +130,26 @@ std::string conversionSignature(const std::string &prefix, const Port &port, boo
   return "void " + prefix + (input ? "_quantize_" : "_dequantize_") +
          llvm::StringRef(port.identifier).lower() + "(const " + (input ? "float" : integer) +
          " *from, " + (input ? integer : "float") + " *to, size_t count)";
+}
+
+/// Declarations of the sequence of inferences on host memory.
+static void hostQueue(SourceWriter &w, const std::string &p) {
+  w.line("");
+  w.line(
+      "/* A sequence of inferences on host memory whose copies overlap with computing: at most two "
+      "are");
+  w.line(" * under way. " + p +
+         "_collect waits for the oldest one and copies its outputs. A null "
+         "pointer among");
+  w.line(" * inputs or outputs, or in their place, means pinned memory: what " + p +
+         "_host_input gave before");
+  w.line(" * the submission; what " + p +
+         "_host_output gives from the collection to the next "
+         "submission. */");
+  w.line("int " + p + "_submit(" + p + "_context *context, const void *const *inputs);");
+  w.line("int " + p + "_collect(" + p + "_context *context, void *const *outputs);");
+  w.line("void *" + p + "_host_input(" + p + "_context *context, int input);");
+  w.line("const void *" + p + "_host_output(" + p + "_context *context, int output);");
 }
 
 std::string writeHeader(const Module &module, const InterfaceInfo &info, const Target &target,
@@ -150,7 +181,7 @@ std::string writeHeader(const Module &module, const InterfaceInfo &info, const T
       const Port &port = list[i];
       w.line("");
       w.line("/* " + std::string(lower) + " " + std::to_string(i) + ": '" + commentSafe(port.name) +
-             "', " + cTypeName(port.type.element()).str() + " */");
+             "', " + cTypeName(port.type.element()).str() + ownForm(port) + " */");
       const std::string stem = u + "_" + port.identifier;
       w.line("#define " + stem + "_INDEX " + std::to_string(i));
       w.line("#define " + stem + "_NAME \"" + stringSafe(port.name) + "\"");
@@ -303,6 +334,8 @@ std::string writeHeader(const Module &module, const InterfaceInfo &info, const T
   }
   w.line("int " + p + "_run(" + p +
          "_context *context, const void *const *inputs, void *const *outputs);");
+  if (cuda)
+    hostQueue(w, p);
   for (bool input : {true, false})
     for (const Port &port : input ? info.inputs : info.outputs)
       if (port.quantization) {

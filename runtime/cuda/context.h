@@ -11,6 +11,7 @@
 #define TENON_RUNTIME_CUDA_CONTEXT_H
 
 #include "cuda/branches.h"
+#include "cuda/host_queue.h"
 #include "cuda/model.h"
 
 namespace tenon {
@@ -26,7 +27,7 @@ struct context {
   frame where;
   bool owns_memory;
   bool prepared;
-  cudaStream_t stream; // for captures and for run()
+  cudaStream_t stream; // for captures and for inference on host memory
   branch_streams branches;
   cudaGraph_t graph;
   cudaGraphExec_t executable;
@@ -36,8 +37,7 @@ struct context {
   const void **inputs; // addresses that the graph holds
   void **outputs;
   index_t *dims;
-  unsigned char *staging_host; // run(): inputs, then outputs
-  unsigned char *staging_device;
+  host_queue host;            // what run(), submit() and collect() work with
   unsigned long long *stamps; // TENON_PROFILE: start and end of each launch
   trace_function trace;
   void *trace_user;
@@ -45,10 +45,6 @@ struct context {
 
 namespace detail {
 
-constexpr size_t memory_alignment = 256;
-inline size_t aligned(size_t bytes) {
-  return (bytes + memory_alignment - 1) / memory_alignment * memory_alignment;
-}
 inline size_t memory_bytes(const variant_table &v) {
   return aligned(v.arena_bytes) + aligned(v.zeroed_bytes) + aligned(v.state_bytes);
 }
@@ -238,10 +234,7 @@ inline void destroy(context *c) {
   detail::close_branches(c->branches, *c->owner->variant);
   if (c->owns_memory && c->where.memory)
     (void)cudaFree(c->where.memory);
-  if (c->staging_device && !c->owner->integrated)
-    (void)cudaFree(c->staging_device);
-  if (c->staging_host)
-    (void)cudaFreeHost(c->staging_host);
+  detail::close_queue(c->host);
   if (c->stamps)
     (void)cudaFree(c->stamps);
   free(c->nodes);
@@ -278,36 +271,6 @@ inline status prepare(context *c) {
     detail::drop_graph(*c);
   c->prepared = s == ok;
   return s;
-}
-
-/// `memory` is null, or context_bytes() bytes of device memory aligned to 256 that outlive the
-/// context. It is prepared for the largest run-time dimensions.
-inline status create(context **out, const model *m, void *memory = nullptr) {
-  if (!out || !m)
-    return invalid_argument;
-  *out = nullptr;
-  const device_scope scope(m->device);
-  TENON_CHECK(scope.entered());
-  context *c = static_cast<context *>(calloc(1, sizeof(context)));
-  if (!c)
-    return out_of_host_memory;
-  c->owner = m;
-  status s = detail::open_context(*c, memory);
-  if (s == ok)
-    s = prepare(c);
-  if (s != ok) {
-    destroy(c);
-    return s;
-  }
-  *out = c;
-  return ok;
-}
-
-/// The same in `bytes` bytes of the caller's memory.
-inline status place(context **out, const model *m, void *memory, size_t bytes) {
-  if (!memory || bytes < context_bytes(m) || uintptr_t(memory) % detail::memory_alignment != 0)
-    return invalid_argument;
-  return create(out, m, memory);
 }
 
 /// State as after creation. The context's work must be finished.
@@ -348,117 +311,70 @@ inline status enqueue(context *c, const void *const *inputs, void *const *output
 }
 
 namespace detail {
-/// Pinned buffers for run(), made at its first call. On integrated devices both sides use them.
-inline status provide_staging(context &c) {
-  if (c.staging_host)
-    return ok;
-  const program &code = *c.owner->code;
-  size_t bytes = 0;
-  for (int i = 0; i < code.input_count; ++i)
-    bytes += aligned(code.inputs[i].bytes);
-  for (int i = 0; i < code.output_count; ++i)
-    bytes += aligned(code.outputs[i].bytes);
-  void *host = nullptr, *device = nullptr;
-  TENON_CHECK_CUDA(cudaHostAlloc(&host, bytes + memory_alignment, cudaHostAllocMapped));
-  const status s = from_cuda(c.owner->integrated ? cudaHostGetDevicePointer(&device, host, 0)
-                                                 : cudaMalloc(&device, bytes + memory_alignment));
-  if (s != ok) {
-    (void)cudaFreeHost(host);
-    return s;
-  }
-  c.staging_host = static_cast<unsigned char *>(host);
-  c.staging_device = static_cast<unsigned char *>(device);
-  return ok;
+inline status run_on_zeros(context &c, port_layout &ports, unsigned char *memory) {
+  const size_t state_bytes = c.owner->variant->state_bytes;
+  ports.place(*c.owner->code, memory);
+  TENON_CHECK_CUDA(cudaMemsetAsync(memory, 0, ports.bytes(), c.stream));
+  TENON_CHECK(enqueue(&c, ports.inputs, ports.outputs, c.stream));
+  if (state_bytes > 0)
+    TENON_CHECK_CUDA(cudaMemsetAsync(c.where.states, 0, state_bytes, c.stream));
+  return from_cuda(cudaStreamSynchronize(c.stream));
 }
 
-inline status run_staged(context &c, const void *const *inputs, void *const *outputs,
-                         const void **in, void **out) {
-  const program &code = *c.owner->code;
-  const bool copies = !c.owner->integrated;
-  size_t at = 0;
-  for (int i = 0; i < code.input_count; at += aligned(code.inputs[i].bytes), ++i) {
-    in[i] = c.staging_device + at;
-    memcpy(c.staging_host + at, inputs[i], code.inputs[i].bytes);
-    if (copies)
-      TENON_CHECK_CUDA(cudaMemcpyAsync(c.staging_device + at, c.staging_host + at,
-                                       code.inputs[i].bytes, cudaMemcpyHostToDevice, c.stream));
-  }
-  const size_t outputs_at = at;
-  for (int i = 0; i < code.output_count; at += aligned(code.outputs[i].bytes), ++i)
-    out[i] = c.staging_device + at;
-  TENON_CHECK(enqueue(&c, in, out, c.stream));
-  at = outputs_at;
-  for (int i = 0; copies && i < code.output_count; at += aligned(code.outputs[i].bytes), ++i)
-    TENON_CHECK_CUDA(cudaMemcpyAsync(c.staging_host + at, c.staging_device + at,
-                                     code.outputs[i].bytes, cudaMemcpyDeviceToHost, c.stream));
-  TENON_CHECK_CUDA(cudaStreamSynchronize(c.stream));
-  at = outputs_at;
-  for (int i = 0; i < code.output_count; at += aligned(code.outputs[i].bytes), ++i)
-    memcpy(outputs[i], c.staging_host + at, code.outputs[i].bytes);
+/// Runs once on zeros, so that the first inference finds its kernels, its weights and its graph
+/// where the thousandth does. Kernels clamp indices: no input makes them leave their tensors. Where
+/// there is no memory for it, the first inference is slower and nothing else.
+inline status warm_up(context &c) {
+#if defined(TENON_NO_WARM_UP)
+  (void)c;
   return ok;
+#else
+  port_layout ports(*c.owner->code);
+  if (!ports.valid())
+    return out_of_host_memory;
+  void *memory = nullptr;
+  if (cudaMalloc(&memory, ports.bytes() + memory_alignment) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return ok;
+  }
+  const status s = run_on_zeros(c, ports, static_cast<unsigned char *>(memory));
+  const status freed = from_cuda(cudaFree(memory));
+  return s != ok ? s : freed;
+#endif
 }
 } // namespace detail
 
-/// One whole inference on host pointers: copies in, runs, copies out, waits. Buffers have the sizes
-/// of the largest dimensions.
-inline status run(context *c, const void *const *inputs, void *const *outputs) {
-  if (!c)
+/// `memory` is null, or context_bytes() bytes of device memory aligned to 256 that outlive the
+/// context. It is prepared for the largest run-time dimensions, and has run once on zeros.
+inline status create(context **out, const model *m, void *memory = nullptr) {
+  if (!out || !m)
     return invalid_argument;
-  TENON_CHECK(prepare(c));
-  const program &code = *c->owner->code;
-  TENON_CHECK(detail::check_pointers(code, inputs, outputs));
-  const device_scope scope(c->owner->device);
+  *out = nullptr;
+  const device_scope scope(m->device);
   TENON_CHECK(scope.entered());
-  TENON_CHECK(detail::provide_staging(*c));
-  const void **in =
-      static_cast<const void **>(calloc(size_t(code.input_count) + 1, sizeof(void *)));
-  void **out = static_cast<void **>(calloc(size_t(code.output_count) + 1, sizeof(void *)));
-  const status s =
-      in && out ? detail::run_staged(*c, inputs, outputs, in, out) : out_of_host_memory;
-  free(in);
-  free(out);
-  return s;
-}
-
-#if defined(TENON_PROFILE)
-/// Forgets the stamps; the next enqueue sets them. The context's work must be finished.
-inline status start_profile(context *c) {
-  const device_scope scope(c->owner->device);
-  for (int i = 0; i < 2 * c->launch_count; ++i) {
-    const unsigned long long start = i % 2 ? 0 : ~0ull;
-    TENON_CHECK_CUDA(cudaMemcpy(c->stamps + i, &start, sizeof(start), cudaMemcpyHostToDevice));
-  }
-  return ok;
-}
-/// Start and end of each step's launches in nanoseconds: times[2 * step], times[2 * step + 1].
-inline status read_profile(context *c, unsigned long long *times) {
-  const device_scope scope(c->owner->device);
-  const int steps = c->owner->variant->step_count;
-  for (int s = 0; s < steps; ++s) {
-    const int end = s + 1 < steps ? c->first_launch[s + 1] : c->launch_count;
-    times[2 * s] = ~0ull;
-    times[2 * s + 1] = 0;
-    for (int i = c->first_launch[s]; i < end; ++i) {
-      unsigned long long stamp[2];
-      TENON_CHECK_CUDA(cudaMemcpy(stamp, c->stamps + 2 * i, sizeof(stamp), cudaMemcpyDeviceToHost));
-      times[2 * s] = stamp[0] < times[2 * s] ? stamp[0] : times[2 * s];
-      times[2 * s + 1] = stamp[1] > times[2 * s + 1] ? stamp[1] : times[2 * s + 1];
-    }
-  }
-  return ok;
-}
-#endif
-
-#if defined(TENON_TRACE)
-/// Runs step by step from now on, calling `f` around each; null ends it.
-inline status set_trace(context *c, trace_function f, void *user) {
+  context *c = static_cast<context *>(calloc(1, sizeof(context)));
   if (!c)
-    return invalid_argument;
-  c->trace = f;
-  c->trace_user = user;
+    return out_of_host_memory;
+  c->owner = m;
+  status s = detail::open_context(*c, memory);
+  if (s == ok)
+    s = prepare(c);
+  if (s == ok)
+    s = detail::warm_up(*c);
+  if (s != ok) {
+    destroy(c);
+    return s;
+  }
+  *out = c;
   return ok;
 }
-#endif
+
+/// The same in `bytes` bytes of the caller's memory.
+inline status place(context **out, const model *m, void *memory, size_t bytes) {
+  if (!memory || bytes < context_bytes(m) || uintptr_t(memory) % detail::memory_alignment != 0)
+    return invalid_argument;
+  return create(out, m, memory);
+}
 
 } // namespace cuda
 } // namespace tenon

@@ -29,6 +29,9 @@ enum : status {
   no_driver_function = 10,
   /// A tensor's address or strides are not what its kernel was chosen for.
   unsuitable_tensor = 11,
+  /// As many inferences as a context has slots for were submitted, or run() finds any.
+  inferences_pending = 12,
+  nothing_submitted = 13,
 };
 
 inline status from_cuda(cudaError_t e) { return -status(e); }
@@ -48,6 +51,8 @@ inline const char *message(status s) {
   case too_little_shared_memory: return "a kernel needs more shared memory than the device has";
   case no_driver_function: return "the driver lacks a function that this file needs";
   case unsuitable_tensor: return "a tensor lies where its kernel cannot read it";
+  case inferences_pending: return "inferences are under way whose outputs must be collected first";
+  case nothing_submitted: return "there is no inference to collect";
   default: return s < 0 ? cudaGetErrorString(cudaError_t(-s)) : "unknown error code";
   }
 }

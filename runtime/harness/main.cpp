@@ -4,11 +4,14 @@
 //   program MANIFEST DATA RESULTS [WEIGHTS]
 //
 // MANIFEST holds 64-bit integers: threads, timed runs and their budget in ms, the number of steps
-// to profile (device code built with TENON_PROFILE takes stamps itself), run-time dimensions, sizes
-// of inputs and outputs, and transfers: bytes to copy into or out of the model's memory around a
+// to profile (device code built with TENON_PROFILE takes stamps itself), the number of contexts to
+// measure side by side (built with TENON_HARNESS_CONTEXTS), run-time dimensions, sizes of inputs and outputs, and transfers: bytes to copy into or out of the model's memory around a
 // step (built with TENON_TRACE). DATA holds the inputs and what goes in; RESULTS receives the
 // outputs, what came out, and times in nanoseconds. The counterpart is driver/Program.cpp.
 #include "harness/machine.inc"
+#if defined(TENON_HARNESS_CONTEXTS)
+#include "harness/contexts.inc"
+#endif
 
 #include <chrono>
 #include <cstdint>
@@ -138,6 +141,7 @@ int main(int argc, char **argv) {
   numbers in(manifest);
   const int64_t threads = in.next(), runs = in.next(), warmup = in.next(), budget_ms = in.next();
   const int64_t profile_steps = in.next(); // 0: none
+  const int64_t contexts = in.next();      // 1: no measurement of several
 
   session s;
   const auto creation = std::chrono::steady_clock::now();
@@ -165,10 +169,12 @@ int main(int argc, char **argv) {
     return data.data() + at - size;
   };
   const int64_t input_count = in.next();
+  std::vector<std::pair<const void *, size_t>> input_data;
   for (int64_t i = 0; i < input_count; ++i) {
     const size_t size = size_t(in.next());
     s.inputs.push_back(s.device.allocate(size));
-    s.device.write(s.inputs.back(), take(size), size);
+    input_data.push_back({take(size), size});
+    s.device.write(s.inputs.back(), input_data.back().first, size);
   }
   std::vector<size_t> sizes;
   std::vector<int64_t> ranks;
@@ -275,6 +281,19 @@ int main(int argc, char **argv) {
   put(results, counts, 3);
   put(results, times.data(), times.size());
   put(results, s.step_ns.data(), s.step_ns.size());
+#if defined(TENON_HARNESS_CONTEXTS)
+  {
+    std::sort(times.begin(), times.end());
+    const double estimate = times.empty() ? first_ns : times[times.size() / 2];
+    lanes all(s.device, contexts, input_data, sizes, dims, check);
+    const auto [one, many] = all.measure(std::max<int64_t>(
+        3, int64_t(double(budget_ms) * 1e6 / 20 / std::max(estimate, 1.0))));
+    put(results, &one, 1);
+    put(results, &many, 1);
+  }
+#else
+  (void)contexts, (void)input_data;
+#endif
   if (std::fclose(results) != 0)
     fail("results", 0);
   s.device.close();

@@ -5,7 +5,7 @@
 // before: a missing edge shows as wrong numbers. On the CPU, where the emulator runs a graph in any
 // order that its edges allow, the test also takes edges away and expects that to be seen.
 #define TENON_TRACE
-#include "cuda/context.h"
+#include "cuda/watch.h"
 #include "cuda/map.cuh"
 #include "common/scalar.h"
 #include "harness.h"

@@ -10,11 +10,14 @@
 //                        so it stands alone
 #define TENON_TRACE
 #include "cuda/contract_simt.cuh"
-#include "cuda/context.h"
+#include "cuda/host_run.h"
+#include "cuda/watch.h"
 #include "cuda/map.cuh"
 #include "common/scalar.h"
 #include "harness.h"
 
+#include <algorithm>
+#include <memory>
 #include <string>
 #include <unistd.h>
 
@@ -247,6 +250,16 @@ void captured_by_the_caller(const machine &m, cuda::context *c) {
     a.expect("captured pair");
     b.expect("second captured pair");
   }
+  // A replay reads what the buffers hold by then.
+  for (const float seed : {11.0f, 12.0f}) {
+    const inference other(m, seed);
+    require(cudaMemcpy(a.in, other.in, buffer_bytes, cudaMemcpyDeviceToDevice), "new data");
+    a.x = other.x;
+    a.poison();
+    require(cudaGraphLaunch(executable, s.stream), "launch");
+    s.wait();
+    a.expect("captured pair with other data");
+  }
   // The context's own graph is as it was.
   b.poison();
   is(b.enqueue(c, s.stream), cuda::ok, "plain enqueue afterwards");
@@ -282,6 +295,96 @@ void on_host_pointers(const machine &m, cuda::context *c) {
     is(cuda::run(c, inputs, outputs), cuda::ok, "run");
     record(a.right(y, rows), "result");
   }
+}
+
+/// Every inference has numbers of its own: one that overtakes another shows.
+void submitted_in_turns(const machine &m, cuda::context *c) {
+  name_case("submit and collect");
+  std::vector<std::unique_ptr<inference>> all;
+  for (int i = 0; i < 5; ++i)
+    all.push_back(std::make_unique<inference>(m, float(i + 20)));
+  std::vector<float> y(size_t(rows * width));
+  void *outputs[] = {y.data()};
+  is(cuda::collect(c, outputs), cuda::nothing_submitted, "nothing to collect");
+  const int count = 4 * repetitions;
+  bool accepted = true, right = true;
+  for (int i = 0; i <= count; ++i) {
+    if (i < count) {
+      const inference &next = *all[size_t(i % 5)];
+      const void *inputs[] = {next.x.data()};
+      if (i % 3 == 0) { // written where the copy starts
+        memcpy(cuda::host_input(c, 0), next.x.data(), buffer_bytes);
+        accepted &= cuda::submit(c, nullptr) == cuda::ok;
+      } else {
+        accepted &= cuda::submit(c, inputs) == cuda::ok;
+      }
+    }
+    if (i == 0)
+      continue; // two are under way from now on
+    const inference &oldest = *all[size_t((i - 1) % 5)];
+    std::fill(y.begin(), y.end(), NAN);
+    if (i % 2) {
+      accepted &= cuda::collect(c, outputs) == cuda::ok;
+    } else {
+      accepted &= cuda::collect(c, nullptr) == cuda::ok;
+      memcpy(y.data(), cuda::host_output(c, 0), buffer_bytes);
+    }
+    right &= oldest.right(y, rows);
+  }
+  record(accepted, "every call is accepted");
+  record(right, "every output is that of its inference");
+  const void *inputs[] = {all[0]->x.data()};
+  is(cuda::submit(c, inputs), cuda::ok, "one");
+  is(cuda::run(c, inputs, outputs), cuda::inferences_pending, "run in between");
+  is(cuda::submit(c, inputs), cuda::ok, "two");
+  is(cuda::submit(c, inputs), cuda::inferences_pending, "three");
+  record(cuda::host_input(c, 0) == nullptr, "no slot is free");
+  is(cuda::collect(c, outputs), cuda::ok, "the first");
+  is(cuda::collect(c, outputs), cuda::ok, "the second");
+  record(all[0]->right(y, rows), "result");
+  record(cuda::host_input(c, 1) == nullptr && cuda::host_output(c, -1) == nullptr, "no such port");
+}
+
+// --- A program that counts its runs in a state ---
+
+struct one_element {
+  static constexpr extents<1> space{};
+  static constexpr int vector = 1;
+};
+status count_step(const frame &f, issue &to) {
+  return to.launch<any>(cuda::map(one_element{}, pack(make_view(f.output<float>(0), extents<1>{})),
+                                  pack(make_view(f.state<const float>(0), extents<1>{})), add_one{}));
+}
+status keep_step(const frame &f, issue &to) {
+  return to.launch<any>(cuda::map(one_element{}, pack(make_view(f.state<float>(0), extents<1>{})),
+                                  pack(make_view(f.output<const float>(0), extents<1>{})),
+                                  cuda::identity_body{}));
+}
+
+void creation_leaves_no_trace(int arch) {
+  name_case("creation runs the graph and leaves no trace");
+  const cuda::step steps[] = {{"count", count_step, true}, {"keep", keep_step, true}};
+  const cuda::variant_table variant = {arch, false, true, &cuda::check_build<any>, steps, 2, 0, 0, 256};
+  const cuda::tensor_size size[] = {{sizeof(float)}};
+  const cuda::program code = {&variant, 1, nullptr, 0, 0, nullptr, 0, size, 1, nullptr, 0};
+  cuda::model *model = nullptr;
+  cuda::context *c = nullptr;
+  is(cuda::create(&model, code, nullptr, 0), cuda::ok, "model");
+  is(cuda::create(&c, model), cuda::ok, "context");
+  record(c->outputs[0] != c->where.memory, "the graph has run, on memory of its own");
+  float *out = nullptr, y = 0;
+  require(cudaMalloc(&out, sizeof(float)), "cudaMalloc");
+  void *outputs[] = {out};
+  const stream_of s;
+  for (int run = 1; run <= 3; ++run) {
+    is(cuda::enqueue(c, nullptr, outputs, s.stream), cuda::ok, "enqueue");
+    s.wait();
+    require(cudaMemcpy(&y, out, sizeof(y), cudaMemcpyDeviceToHost), "read");
+    record(y == float(run), "the caller's runs are counted from 1");
+  }
+  (void)cudaFree(out);
+  cuda::destroy(c);
+  cuda::destroy(model);
 }
 
 void wrong_arguments(const machine &m, cuda::context *c) {
@@ -388,6 +491,33 @@ void traced(const machine &m, cuda::context *c) {
   a.expect("result without trace");
 }
 
+/// What one device holds while the other works, too.
+struct on_device {
+  int device;
+  cuda::model *model = nullptr;
+  cuda::context *context = nullptr;
+  std::unique_ptr<stream_of> stream;
+  std::unique_ptr<inference> data;
+
+  on_device(const machine &m, int device) : device(device) {
+    is(cuda::create(&model, m.code, nullptr, device), cuda::ok, "model");
+    is(cuda::create(&context, model), cuda::ok, "context");
+    int current = -1;
+    require(cudaGetDevice(&current), "device");
+    record(current == 0, "the caller's device stays current");
+    require(cudaSetDevice(device), "device");
+    stream = std::make_unique<stream_of>();
+    data = std::make_unique<inference>(m, float(device) + 3);
+    require(cudaSetDevice(0), "device");
+  }
+  ~on_device() {
+    cuda::destroy(context);
+    cuda::destroy(model);
+  }
+  on_device(const on_device &) = delete;
+  on_device &operator=(const on_device &) = delete;
+};
+
 void two_devices(int arch) {
   int count = 0;
   require(cudaGetDeviceCount(&count), "count");
@@ -396,29 +526,25 @@ void two_devices(int arch) {
     return;
   }
   name_case("two devices in one process");
-  machine m(arch);
-  for (int device : {1, 0, 1}) {
-    cuda::model *model = nullptr;
-    cuda::context *c = nullptr;
-    require(cudaSetDevice(0), "device");
-    is(cuda::create(&model, m.code, nullptr, device), cuda::ok, "model");
-    is(cuda::create(&c, model), cuda::ok, "context");
-    int current = -1;
-    require(cudaGetDevice(&current), "device");
-    record(current == 0, "the caller's device stays current");
-    require(cudaSetDevice(device), "device");
-    {
-      const stream_of s;
-      inference a(m, float(device) + 3);
-      require(cudaSetDevice(0), "device");
-      is(a.enqueue(c, s.stream), cuda::ok, "enqueue");
-      s.wait();
-      a.expect("result");
-    }
-    cuda::destroy(c);
-    cuda::destroy(model);
+  const machine m(arch);
+  const on_device a(m, 1), b(m, 0), c(m, 1);
+  bool accepted = true;
+  for (int i = 0; i < repetitions; ++i)
+    for (const on_device *d : {&a, &b, &c})
+      accepted &= d->data->enqueue(d->context, d->stream->stream) == cuda::ok;
+  record(accepted, "every enqueue is accepted");
+  for (const on_device *d : {&a, &b, &c}) {
+    d->stream->wait();
+    d->data->expect("result");
+    std::vector<float> y(size_t(rows * width));
+    const void *inputs[] = {d->data->x.data()};
+    void *outputs[] = {y.data()};
+    is(cuda::run(d->context, inputs, outputs), cuda::ok, "run on host pointers");
+    record(d->data->right(y, rows), "result on host pointers");
   }
-  require(cudaSetDevice(0), "device");
+  int current = -1;
+  require(cudaGetDevice(&current), "device");
+  record(current == 0, "the caller's device stays current");
 }
 
 int trap() {
@@ -450,7 +576,9 @@ int main(int argc, char **argv) {
   captured_by_the_caller(m, c);
   run_time_dimensions(m, c);
   on_host_pointers(m, c);
+  submitted_in_turns(m, c);
   wrong_arguments(m, c);
+  creation_leaves_no_trace(arch);
   weights_from_a_file(m);
   traced(m, c);
   cuda::destroy(c);
