@@ -5,9 +5,10 @@
 //
 // MANIFEST holds 64-bit integers: threads, timed runs and their budget in ms, the number of steps
 // to profile (device code built with TENON_PROFILE takes stamps itself), the number of contexts to
-// measure side by side (built with TENON_HARNESS_CONTEXTS), run-time dimensions, sizes of inputs and outputs, and transfers: bytes to copy into or out of the model's memory around a
-// step (built with TENON_TRACE). DATA holds the inputs and what goes in; RESULTS receives the
-// outputs, what came out, and times in nanoseconds. The counterpart is driver/Program.cpp.
+// measure side by side (built with TENON_HARNESS_CONTEXTS), run-time dimensions, sizes of inputs
+// and outputs, and transfers: bytes to copy into or out of the model's memory around a step (built
+// with TENON_TRACE). DATA holds the inputs and what goes in; RESULTS receives the outputs, what
+// came out, and times in nanoseconds. The counterpart is driver/Program.cpp.
 #include "harness/machine.inc"
 #if defined(TENON_HARNESS_CONTEXTS)
 #include "harness/contexts.inc"
@@ -144,6 +145,7 @@ int main(int argc, char **argv) {
   const int64_t contexts = in.next();      // 1: no measurement of several
 
   session s;
+  machine::wake();
   const auto creation = std::chrono::steady_clock::now();
   s.device.open(argc > 4 ? argv[4] : nullptr, int(threads), check);
   const double create_ns = since(creation);
@@ -286,8 +288,8 @@ int main(int argc, char **argv) {
     std::sort(times.begin(), times.end());
     const double estimate = times.empty() ? first_ns : times[times.size() / 2];
     lanes all(s.device, contexts, input_data, sizes, dims, check);
-    const auto [one, many] = all.measure(std::max<int64_t>(
-        3, int64_t(double(budget_ms) * 1e6 / 20 / std::max(estimate, 1.0))));
+    const auto [one, many] = all.measure(
+        std::max<int64_t>(3, int64_t(double(budget_ms) * 1e6 / 20 / std::max(estimate, 1.0))));
     put(results, &one, 1);
     put(results, &many, 1);
   }

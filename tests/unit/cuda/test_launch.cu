@@ -160,7 +160,11 @@ struct inference {
   }
   inference(const inference &) = delete;
   inference &operator=(const inference &) = delete;
-  void poison() { require(cudaMemset(out, 0xff, buffer_bytes), "cudaMemset"); }
+  /// Done when it returns: streams that do not wait for the default one may write next.
+  void poison() {
+    require(cudaMemset(out, 0xff, buffer_bytes), "cudaMemset");
+    require(cudaDeviceSynchronize(), "cudaMemset");
+  }
   status enqueue(cuda::context *c, cudaStream_t stream) const {
     const void *inputs[] = {in};
     void *outputs[] = {out};
