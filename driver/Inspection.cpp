@@ -1,6 +1,8 @@
 // Implements the views of a compilation.
 #include "driver/Inspection.h"
 
+#include "driver/RangeReport.h"
+
 #include "codegen/Plan.h"
 #include "codegen/Work.h"
 #include "ir/Names.h"
@@ -150,6 +152,8 @@ void Inspection::printText(llvm::raw_ostream &os, Compilation &compilation) cons
   if (footprint)
     os << flashText(*footprint) << '\n';
   printReport(os, ReportKind::Memory, compilation);
+  if (compilation.overflows())
+    printOverflows(os, *compilation.overflows());
 }
 
 void Inspection::printJson(llvm::raw_ostream &os, Compilation &compilation) const {
@@ -177,6 +181,8 @@ void Inspection::printJson(llvm::raw_ostream &os, Compilation &compilation) cons
       for (const std::string &s : symbols_)
         json.value(s);
     });
+    if (compilation.overflows())
+      writeOverflows(json, *compilation.overflows());
     json.attributeObject("operations", [&] {
       for (auto &[name, count] : operations_)
         json.attribute(name, count);

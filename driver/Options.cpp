@@ -81,6 +81,11 @@ void declare(CommandLine &app, ModelOptions &o) {
              "mcu targets): those that the model quantises are integers; `float`: they are not")
       .type("NAME=f16,nhwc")
       .group(kModelGroup);
+  app.option("--input-range", o.inputRange,
+             "values that an input takes, for finding what may overflow in fp16")
+      .type("NAME=-1..1")
+      .group(kModelGroup)
+      .check(keyValueForm("NAME=-1..1"));
   app.option("--op", o.op, "declares a user's operator").type("FILE.tn").group(kModelGroup);
 }
 
@@ -297,6 +302,21 @@ std::string optionText(const PassOptions &options) {
   addOptions(text, "--only", options.only);
   addOptions(text, "--debug-counter", options.debugCounter);
   return text;
+}
+
+bool inputRanges(const ModelOptions &options, std::map<std::string, Interval> &ranges,
+                 Diagnostics &diagnostics) {
+  for (const auto &[name, text] : keyValues(options.inputRange)) {
+    auto [low, high] = llvm::StringRef(text).split("..");
+    Interval r;
+    if (low.getAsDouble(r.low) || high.getAsDouble(r.high) || !(r.low <= r.high)) {
+      diagnostics.error("--input-range " + name + ": expected LOW..HIGH such as -1..1, found '" +
+                        text + "'");
+      return false;
+    }
+    ranges[name] = r;
+  }
+  return true;
 }
 
 bool portRequests(const ModelOptions &options, std::vector<PortRequest> &ports,

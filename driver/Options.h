@@ -5,6 +5,7 @@
 #include "driver/CommandLine.h"
 #include "frontend/Import.h"
 #include "ir/Diagnostics.h"
+#include "passes/Overflow.h"
 #include "passes/PortForm.h"
 
 #include <string>
@@ -32,7 +33,7 @@ struct ConsoleOptions {
 /// How the model is read.
 struct ModelOptions {
   std::string model;
-  std::vector<std::string> bind, shape, range, state, io, op;
+  std::vector<std::string> bind, shape, range, state, io, op, inputRange;
 };
 
 /// Which passes run and what is seen of them.
@@ -77,6 +78,10 @@ std::vector<std::string> listItems(llvm::ArrayRef<std::string> words);
 /// says neither. False after errors.
 bool portRequests(const ModelOptions &options, std::vector<PortRequest> &ports,
                   llvm::Optional<bool> &quantized, Diagnostics &diagnostics);
+
+/// What --input-range says of the values of inputs. False after errors.
+bool inputRanges(const ModelOptions &options, std::map<std::string, Interval> &ranges,
+                 Diagnostics &diagnostics);
 
 /// The import's view of the options; reads the files that --bind names. False after errors.
 bool importOptions(const ModelOptions &options, ImportOptions &out, Diagnostics &diagnostics);

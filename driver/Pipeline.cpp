@@ -187,7 +187,26 @@ bool Compilation::groupFor(const Target &target) {
   aim(target);
   if (!checkPrecision(passContext_.precision, target, diagnostics_))
     return fail(Failed);
-  return group();
+  return group() && lookForOverflows();
+}
+
+bool Compilation::lookForOverflows() {
+  std::map<std::string, Interval> ranges;
+  if (!inputRanges(model_, ranges, diagnostics_))
+    return fail(Usage);
+  Graph &graph = module_->graph();
+  for (auto &[name, range] : ranges)
+    if (!llvm::is_contained(graph.inputNames, name)) {
+      std::string known;
+      for (const std::string &n : graph.inputNames)
+        known += (known.empty() ? "'" : ", '") + n + "'";
+      diagnostics_.error("--input-range: the model has no input '" + name + "'; it has " + known);
+      return fail(Failed);
+    }
+  OverflowReport report = findOverflows(graph, ranges);
+  if (report.results > 0)
+    overflows_ = std::move(report);
+  return true;
 }
 
 bool Compilation::choose(const Target &target, const ScheduleOptions &given) {

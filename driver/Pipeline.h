@@ -60,6 +60,8 @@ public:
   Diagnostics &diagnostics() { return diagnostics_; }
   PassContext &passContext() { return passContext_; }
   const std::vector<PassRun> &passRuns() const { return runs_; }
+  /// What fp16 may not hold; none where nothing is stored in it.
+  const llvm::Optional<OverflowReport> &overflows() const { return overflows_; }
   /// What the choice of schedules noted.
   const ScheduleLog &scheduleLog() const { return *log_; }
   /// ONNX tensor names with their values; empty for .tn files, invalid once a pass has run.
@@ -77,6 +79,8 @@ private:
   /// Reports what does not fit into the memories of --pool.
   bool fitsPools();
   bool readControls();
+  /// Looks for what fp16 may not hold.
+  bool lookForOverflows();
   /// Gives inputs and outputs the forms that --io asks for.
   bool reshapePorts();
   /// Notes in the module what made it, for the head of generated files.
@@ -98,6 +102,7 @@ private:
   ImportOptions import_;
   std::vector<PortRequest> ports_;
   llvm::Optional<bool> quantizedIo_;
+  llvm::Optional<OverflowReport> overflows_;
   std::unique_ptr<OnnxModel> onnx_;
   std::unique_ptr<Module> module_;
   bool grouped_ = false, quantizedByDefault_ = false;

@@ -1,6 +1,8 @@
 // Implements the reports on fusion, memory, kernels and passes.
 #include "driver/Report.h"
 
+#include "driver/RangeReport.h"
+
 #include "codegen/Plan.h"
 #include "codegen/Work.h"
 #include "driver/Compare.h"
@@ -360,6 +362,8 @@ void printSummary(llvm::raw_ostream &os, Compilation &compilation, const Target 
     os << "patches  " << patches->second << '\n';
   if (summary.estimatedMicroseconds > 0)
     os << llvm::format("estimate %.3g ms a run\n", summary.estimatedMicroseconds / 1e3);
+  if (compilation.overflows())
+    os << "fp16     " << escaped(overflowLine(*compilation.overflows())) << '\n';
   const ScheduleLog &log = compilation.scheduleLog();
   if (!log.measured.empty() || log.unmeasured)
     os << "tuning   " << log.measured.size() << " kernels measured, " << log.unmeasured
@@ -396,6 +400,8 @@ void writeSummary(llvm::json::OStream &json, Compilation &compilation, const Tar
   if (auto patches = facts.find("patches"); patches != facts.end())
     json.attribute("patches", patches->second);
   json.attribute("estimated_us", summary.estimatedMicroseconds);
+  if (compilation.overflows())
+    writeOverflows(json, *compilation.overflows());
   strings(json, "files", files);
 }
 

@@ -1,0 +1,385 @@
+// Implements the ranges of floats: interval arithmetic by channel, exact for single contractions
+// with constant weights, where operands vary independently of each other.
+#include "passes/FloatRanges.h"
+
+#include "passes/Rewrite.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tenon {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr unsigned kChannel = 1;
+/// More channels than this are taken as one.
+constexpr int64_t kMostChannels = 1 << 14;
+
+/// 0 · ∞ counts as 0 here: the factor 0 is exact.
+double times(double a, double b) { return a == 0 || b == 0 ? 0 : a * b; }
+
+Interval product(Interval a, Interval b) {
+  const double c[] = {times(a.low, b.low), times(a.low, b.high), times(a.high, b.low),
+                      times(a.high, b.high)};
+  return {*std::min_element(c, c + 4), *std::max_element(c, c + 4)};
+}
+
+Interval inverse(Interval a) {
+  if (a.low <= 0 && a.high >= 0)
+    return {};
+  return {1 / a.high, 1 / a.low};
+}
+
+int64_t channelsOf(Type t) {
+  if (!t.isTensor() || t.rank() <= kChannel || !t.dim(kChannel).isConstant())
+    return 1;
+  const int64_t n = t.dim(kChannel).constant();
+  return n >= 1 && n <= kMostChannels ? n : 1;
+}
+
+Interval ofElement(Element e) {
+  if (isBool(e))
+    return {0, 1};
+  if (isInteger(e))
+    return {double(minInt(e)), double(maxInt(e))};
+  return {};
+}
+
+/// The body of a map over intervals.
+class Body {
+public:
+  Body(std::map<const Value *, Interval> arguments, llvm::ArrayRef<Dim> space)
+      : known_(std::move(arguments)), space_(space) {}
+
+  Interval of(const Value *v) {
+    auto it = known_.find(v);
+    if (it != known_.end())
+      return it->second;
+    const Operation *op = v->def();
+    Interval r = op ? evaluate(*op) : Interval();
+    if (std::isnan(r.low) || std::isnan(r.high))
+      r = {};
+    return known_[v] = r;
+  }
+
+private:
+  Interval monotone(const Operation &op, double (*f)(double)) {
+    const Interval a = of(op.operand(0));
+    return {f(a.low), f(a.high)};
+  }
+
+  Interval evaluate(const Operation &op) {
+    auto in = [&](unsigned i) { return of(op.operand(i)); };
+    switch (op.kind()) {
+    case Op::Const: {
+      auto v = scalarValue(op.result());
+      return v ? Interval{*v, *v} : Interval();
+    }
+    case Op::Index: {
+      const auto d = size_t(op.intAttr("dim"));
+      return {0, d < space_.size() ? double(space_[d].upper()) : kInf};
+    }
+    case Op::Add: return {in(0).low + in(1).low, in(0).high + in(1).high};
+    case Op::Sub: return {in(0).low - in(1).high, in(0).high - in(1).low};
+    case Op::Mul: return multiply(op);
+    case Op::Fma: {
+      const Interval p = product(in(0), in(1));
+      return {p.low + in(2).low, p.high + in(2).high};
+    }
+    case Op::Div:
+      return isInteger(op.result()->type().element()) ? Interval::symmetric(in(0).bound())
+                                                      : product(in(0), inverse(in(1)));
+    case Op::Min: return {std::min(in(0).low, in(1).low), std::min(in(0).high, in(1).high)};
+    case Op::Max: return {std::max(in(0).low, in(1).low), std::max(in(0).high, in(1).high)};
+    case Op::Clamp: {
+      const Interval a = in(0), low = in(1), high = in(2);
+      return {std::min(std::max(a.low, low.low), high.low),
+              std::min(std::max(a.high, low.high), high.high)};
+    }
+    case Op::Neg: return {-in(0).high, -in(0).low};
+    case Op::Abs: return absolute(in(0));
+    case Op::Relu: return {std::max(in(0).low, 0.0), std::max(in(0).high, 0.0)};
+    case Op::Exp: return monotone(op, [](double a) { return std::exp(a); });
+    case Op::Tanh: return monotone(op, [](double a) { return std::tanh(a); });
+    case Op::Erf: return monotone(op, [](double a) { return std::erf(a); });
+    case Op::Atan: return monotone(op, [](double a) { return std::atan(a); });
+    case Op::Sigmoid: return monotone(op, [](double a) { return 1 / (1 + std::exp(-a)); });
+    case Op::Floor: return monotone(op, [](double a) { return std::floor(a); });
+    case Op::Ceil: return monotone(op, [](double a) { return std::ceil(a); });
+    case Op::Round: return monotone(op, [](double a) { return std::nearbyint(a); });
+    case Op::Trunc: return monotone(op, [](double a) { return std::trunc(a); });
+    case Op::Sqrt: return {0, std::sqrt(std::max(in(0).high, 0.0))};
+    case Op::Log:
+      return in(0).low > 0 ? monotone(op, [](double a) { return std::log(a); }) : Interval();
+    case Op::Rsqrt:
+      return in(0).low > 0 ? Interval{1 / std::sqrt(in(0).high), 1 / std::sqrt(in(0).low)}
+                           : Interval();
+    case Op::Reciprocal: return inverse(in(0));
+    case Op::Pow: return power(op);
+    case Op::Sin:
+    case Op::Cos:
+    case Op::Sign: return {-1, 1};
+    case Op::Select: return hull(in(1), in(2));
+    case Op::Cast: {
+      const Interval a = in(0), all = ofElement(op.result()->type().element());
+      return {std::max(a.low, all.low), std::min(a.high, all.high)}; // saturates
+    }
+    case Op::Dequantize: {
+      const Interval q = in(0), zero = in(2);
+      return product({q.low - zero.high, q.high - zero.low}, in(1));
+    }
+    default: return ofElement(op.result()->type().element());
+    }
+  }
+
+  static Interval absolute(Interval a) {
+    const double low =
+        a.low <= 0 && a.high >= 0 ? 0 : std::min(std::fabs(a.low), std::fabs(a.high));
+    return {low, a.bound()};
+  }
+
+  // a · a is no product of two independent values
+  Interval multiply(const Operation &op) {
+    const Interval a = of(op.operand(0)), b = of(op.operand(1));
+    if (op.operand(0) != op.operand(1))
+      return product(a, b);
+    const Interval m = absolute(a);
+    return {m.low * m.low, m.high * m.high};
+  }
+
+  Interval power(const Operation &op) {
+    const Interval a = of(op.operand(0)), e = of(op.operand(1));
+    if (e.low != e.high || e.low < 0 || e.low != std::floor(e.low))
+      return {};
+    const double high = std::pow(a.bound(), e.low);
+    const bool even = std::fmod(e.low, 2) == 0;
+    return {even || a.low >= 0 ? 0 : -high, high};
+  }
+
+  std::map<const Value *, Interval> known_;
+  llvm::ArrayRef<Dim> space_;
+};
+
+/// A constant's elements along its dimension `channel` (−1: all together).
+Intervals ofConstant(const Tensor &t, int channel, int64_t channels) {
+  if (t.element() == Element::String || t.size() == 0)
+    return {Interval()};
+  Intervals out(size_t(channels), Interval{kInf, -kInf});
+  int64_t inner = 1;
+  for (size_t d = size_t(channel + 1); channel >= 0 && d < t.shape().size(); ++d)
+    inner *= t.shape()[d];
+  std::vector<double> values(size_t(t.size()));
+  t.toDoubles(0, t.size(), values.data());
+  for (int64_t i = 0; i < t.size(); ++i) {
+    Interval &r = out[channel < 0 ? 0 : size_t(i / inner % channels)];
+    r = std::isnan(values[size_t(i)]) ? Interval()
+                                      : hull(r, {values[size_t(i)], values[size_t(i)]});
+  }
+  return out;
+}
+
+/// What a group's argument stands for.
+Value *resolved(Value *v) {
+  while (v->argumentOf() && v->argumentOf()->parentOp() &&
+         v->argumentOf()->parentOp()->is(Op::Group))
+    v = v->argumentOf()->parentOp()->operand(v->index());
+  return v;
+}
+
+bool sumsUp(const Operation &reduce) {
+  if (reduce.numOperands() != 1 || reduce.numResults() != 1)
+    return false;
+  const Operation *op = reduce.region().terminator()->operand(0)->def();
+  const Value *sum = reduce.region().argument(0), *x = elementArgument(reduce, 0);
+  return op && op->is(Op::Add) &&
+         ((op->operand(0) == sum && op->operand(1) == x) ||
+          (op->operand(0) == x && op->operand(1) == sum));
+}
+
+bool picks(const Operation &reduce) {
+  const Operation *op =
+      reduce.numResults() == 1 ? reduce.region().terminator()->operand(0)->def() : nullptr;
+  return op && op->isAny(Op::Max, Op::Min) && reduce.numOperands() == 1 &&
+         op->operand(0)->argumentOf() && op->operand(1)->argumentOf();
+}
+
+} // namespace
+
+Interval hull(Interval a, Interval b) { return {std::min(a.low, b.low), std::max(a.high, b.high)}; }
+
+Interval hull(const Intervals &all) {
+  Interval out = all.front();
+  for (const Interval &i : all)
+    out = hull(out, i);
+  return out;
+}
+
+const Intervals &FloatRanges::of(Value *v) {
+  auto known = ranges_.find(v);
+  if (known == ranges_.end()) {
+    Intervals computed = compute(v); // which may add others
+    known = ranges_.try_emplace(v, std::move(computed)).first;
+  }
+  return known->second;
+}
+
+Intervals FloatRanges::ofArgument(Value *v) {
+  Operation *owner = v->argumentOf() ? v->argumentOf()->parentOp() : nullptr;
+  if (owner && owner->is(Op::Group))
+    return of(owner->operand(v->index()));
+  const Interval all = ofElement(v->type().element());
+  if (owner || isInteger(v->type().element()) || isBool(v->type().element()))
+    return {all};
+  auto it = inputs_.find(graph_.inputNames[v->index()]);
+  return {it == inputs_.end() ? assumed_ : it->second};
+}
+
+Intervals FloatRanges::compute(Value *v) {
+  if (!v->type().isTensor())
+    return {Interval()};
+  Operation *op = v->def();
+  if (!op)
+    return ofArgument(v);
+  switch (op->kind()) {
+  case Op::Constant: {
+    const int64_t channels = channelsOf(v->type());
+    return ofConstant(**op->find("value")->get<Literal>(), channels > 1 ? int(kChannel) : -1,
+                      channels);
+  }
+  case Op::Group: return of(op->region().terminator()->operand(v->index()));
+  case Op::Map: return ofMap(*op, v->index());
+  case Op::Conv:
+  case Op::MatMul: return ofContraction(*op);
+  case Op::Reduce: return ofReduce(*op);
+  case Op::Softmax: return {Interval{0, 1}};
+  case Op::Normalize: {
+    double count = 1;
+    for (int64_t axis : op->intsAttr("axes"))
+      count *= double(op->operand(0)->type().dim(unsigned(axis)).upper());
+    return {Interval::symmetric(std::sqrt(count))}; // all but one value equal
+  }
+  case Op::Pool: {
+    Intervals x = of(op->operand(0));
+    if (op->wordAttr("kind") == "average")
+      for (Interval &i : x)
+        i = hull(i, {0, 0});
+    return x;
+  }
+  case Op::Resize:
+    if (op->wordAttr("mode") == "cubic")
+      return {Interval::symmetric(2 * hull(of(op->operand(0))).bound())};
+    return {hull(of(op->operand(0)))};
+  case Op::Pad: // with zeros, or with operand 1
+  case Op::Concat: {
+    Interval all =
+        hull(hull(of(op->operand(0))), op->is(Op::Pad) ? Interval{0, 0} : hull(of(op->operand(0))));
+    for (unsigned i = 1; i < op->numOperands(); ++i)
+      all = hull(all, hull(of(op->operand(i))));
+    return {all};
+  }
+  case Op::Reshape:
+  case Op::Transpose:
+  case Op::Slice:
+  case Op::Gather: return {hull(of(op->operand(0)))};
+  default: return {ofElement(v->type().element())};
+  }
+}
+
+Intervals FloatRanges::ofMap(Operation &op, unsigned result) {
+  const Type type = op.result(result)->type();
+  const int64_t channels = channelsOf(type);
+  std::vector<Intervals> operands;
+  bool byChannel = false;
+  for (unsigned i = 0; i < op.numOperands(); ++i) {
+    const IndexMap &m = indexMap(op, i);
+    Value *v = op.operand(i);
+    int at = -1; // the operand's dimension that follows the channels
+    for (size_t d = 0; d < m.size(); ++d)
+      if (m[d] == int64_t(kChannel) && v->type().dim(unsigned(d)).isConstant() &&
+          v->type().dim(unsigned(d)).constant() == channels)
+        at = int(d);
+    if (Literal l = constantValue(resolved(v)))
+      operands.push_back(
+          ofConstant(*l, channels > 1 ? at : -1, channels > 1 && at >= 0 ? channels : 1));
+    else if (const Intervals &r = of(v); at == int(kChannel) && int64_t(r.size()) == channels)
+      operands.push_back(r);
+    else
+      operands.push_back({hull(r)});
+    byChannel |= operands.back().size() > 1;
+  }
+  Intervals out;
+  const Space6 space = iterationSpace(op);
+  for (int64_t c = 0; c < (byChannel ? channels : 1); ++c) {
+    std::map<const Value *, Interval> arguments;
+    for (unsigned i = 0; i < op.numOperands(); ++i)
+      arguments[op.region().argument(i)] = operands[i][operands[i].size() > 1 ? size_t(c) : 0];
+    out.push_back(Body(std::move(arguments), space).of(op.region().terminator()->operand(result)));
+  }
+  return out;
+}
+
+Intervals FloatRanges::ofContraction(Operation &op) {
+  const Literal w = constantValue(resolved(op.operand(1)));
+  const Intervals x = of(op.operand(0));
+  if (!isFloat(op.result()->type().element()) || op.numOperands() != 2)
+    return {ofElement(op.result()->type().element())};
+  const bool matrix = op.is(Op::MatMul);
+  if (!w || (matrix && (w->rank() != 2 || op.boolAttr("trans_a")))) {
+    // Products of two unknown values: as many as the inner dimension.
+    const Type t = op.operand(0)->type();
+    const double inner =
+        matrix ? double(t.dim(t.rank() - (op.boolAttr("trans_a") && t.rank() > 1 ? 2 : 1)).upper())
+               : kInf;
+    const Interval p = product(hull(x), hull(of(op.operand(1))));
+    return {Interval{times(inner, std::min(p.low, 0.0)), times(inner, std::max(p.high, 0.0))}};
+  }
+  std::vector<double> values(size_t(w->size()));
+  w->toDoubles(0, w->size(), values.data());
+  const bool transB = matrix && op.boolAttr("trans_b");
+  const int64_t groups = matrix ? 1 : op.intAttr("groups", 1);
+  const int64_t outputs = matrix ? w->shape()[transB ? 0 : 1] : w->shape()[0];
+  const int64_t terms = outputs ? w->size() / outputs : 0;
+  const int64_t channels = matrix ? terms : w->shape()[1], taps = channels ? terms / channels : 0;
+  const bool padded =
+      !matrix && llvm::any_of(op.intsAttr("pads"), [](int64_t p) { return p != 0; });
+  const bool each =
+      int64_t(x.size()) == channels * groups && (!matrix || op.operand(0)->type().rank() == 2);
+  Intervals out(size_t(outputs), Interval{0, 0});
+  double gain = 0;
+  for (int64_t k = 0; k < outputs; ++k) {
+    double total = 0;
+    for (int64_t i = 0; i < terms; ++i) {
+      const int64_t c = taps ? i / taps : 0;
+      const double v = values[size_t(matrix && !transB ? i * outputs + k : k * terms + i)];
+      Interval a = each ? x[size_t(k / (outputs / groups) * channels + c)] : hull(x);
+      if (padded)
+        a = hull(a, {0, 0});
+      out[size_t(k)].low += v > 0 ? times(v, a.low) : times(v, a.high);
+      out[size_t(k)].high += v > 0 ? times(v, a.high) : times(v, a.low);
+      total += std::fabs(v);
+    }
+    gain = std::max(gain, total);
+  }
+  growth_[&op] = {gain, hull(x).bound()};
+  if (matrix && op.result()->type().rank() != 2)
+    return {hull(out)};
+  return outputs <= kMostChannels && channelsOf(op.result()->type()) == outputs
+             ? out
+             : Intervals{hull(out)};
+}
+
+Intervals FloatRanges::ofReduce(Operation &op) {
+  const Interval x = hull(of(op.operand(0)));
+  if (picks(op))
+    return {x};
+  if (!sumsUp(op))
+    return {ofElement(op.result()->type().element())};
+  double count = 1;
+  const Space6 space = iterationSpace(op);
+  for (int64_t axis : op.intsAttr("axes"))
+    count *= double(space[size_t(axis)].upper());
+  // The accumulator's initial value is 0 in sums.
+  return {Interval{times(count, std::min(x.low, 0.0)), times(count, std::max(x.high, 0.0))}};
+}
+
+} // namespace tenon
