@@ -1,40 +1,50 @@
-// Implements the 2-d normal form of convolutions and pools.
+// Implements the normal form of convolutions and pools.
 #include "codegen/ConvProblem.h"
 
 namespace tenon {
 
-llvm::Optional<ConvProblem> convProblem(const Operation &op, std::string &why) {
+namespace {
+
+/// Entry `at` of an attribute that is empty or holds one per spatial dimension (or two).
+int64_t entry(const Operation &op, llvm::StringRef name, int64_t otherwise, unsigned at) {
+  const Ints &all = op.intsAttr(name);
+  return all.empty() ? otherwise : all[at];
+}
+
+} // namespace
+
+llvm::Optional<ConvProblem> convProblem(const Operation &op, std::string &why, int most) {
   const Type x = op.operand(0)->type(), y = op.result()->type();
-  Context &c = x.context();
   ConvProblem p;
   p.spatialRank = int(x.rank()) - 2;
-  if (p.spatialRank < 1 || p.spatialRank > 2) {
-    why = std::to_string(p.spatialRank) + " spatial dimensions; kernels take one or two";
+  if (p.spatialRank < 1 || p.spatialRank > most) {
+    why = std::to_string(p.spatialRank) + " spatial dimensions; kernels take one" +
+          (most == 2 ? " or two" : " to three");
     return llvm::None;
   }
-  const bool flat = p.spatialRank == 1;
-  auto pair = [&](const Ints &v, int64_t otherwise, int64_t &h, int64_t &w) {
-    h = flat || v.empty() ? otherwise : v[0];
-    w = v.empty() ? otherwise : v[flat ? 0 : 1];
+  // Along one spatial dimension of the operation.
+  auto read = [&](unsigned d, Dim &in, Dim &out, int64_t &stride, int64_t &dilation, int64_t &pad,
+                  int64_t &kernel) {
+    in = x.dim(d + 2);
+    out = y.dim(d + 2);
+    stride = entry(op, "strides", 1, d);
+    dilation = entry(op, "dilations", 1, d);
+    pad = entry(op, "pads", 0, d);
+    if (op.is(Op::Pool))
+      kernel = entry(op, "kernel", 1, d);
+    else if (op.operand(1)->type().dim(d + 2).isConstant())
+      kernel = op.operand(1)->type().dim(d + 2).constant();
   };
-  pair(op.intsAttr("strides"), 1, p.strideH, p.strideW);
-  pair(op.intsAttr("dilations"), 1, p.dilationH, p.dilationW);
-  pair(op.intsAttr("pads"), 0, p.padTop, p.padLeft);
-  if (flat) {
-    p.strideH = p.dilationH = 1;
-    p.padTop = 0;
-  }
+  const auto last = unsigned(p.spatialRank) - 1;
   p.batch = x.dim(0);
-  p.inHeight = flat ? c.dim(1) : x.dim(2);
-  p.outHeight = flat ? c.dim(1) : y.dim(2);
-  p.inWidth = x.dim(flat ? 2 : 3);
-  p.outWidth = y.dim(flat ? 2 : 3);
-  if (op.is(Op::Pool)) {
-    pair(op.intsAttr("kernel"), 1, p.kernelH, p.kernelW);
-    if (flat)
-      p.kernelH = 1;
+  p.inHeight = p.outHeight = x.context().dim(1);
+  read(last, p.inWidth, p.outWidth, p.strideW, p.dilationW, p.padLeft, p.kernelW);
+  if (last >= 1)
+    read(last - 1, p.inHeight, p.outHeight, p.strideH, p.dilationH, p.padTop, p.kernelH);
+  if (last >= 2)
+    read(0, p.inDepth, p.outDepth, p.strideD, p.dilationD, p.padFront, p.kernelD);
+  if (op.is(Op::Pool))
     return p;
-  }
   const Type w = op.operand(1)->type();
   if (!w.hasStaticShape()) {
     why = "weights of a shape known only at run time";
@@ -43,13 +53,11 @@ llvm::Optional<ConvProblem> convProblem(const Operation &op, std::string &why) {
   p.groups = op.intAttr("groups", 1);
   p.channels = w.dim(1).constant();
   p.filters = w.dim(0).constant() / std::max<int64_t>(p.groups, 1);
-  p.kernelH = flat ? 1 : w.dim(2).constant();
-  p.kernelW = w.dim(flat ? 2 : 3).constant();
   return p;
 }
 
 Strides inPlane(const Strides &s, const ConvProblem &p) {
-  if (p.spatialRank == 2)
+  if (p.spatialRank > 1)
     return s;
   Strides r = s;
   r.strides.insert(r.strides.begin() + 2, s.strides[2] * p.inWidth);

@@ -1,5 +1,5 @@
-// Defines ConvProblem: a convolution or pooling window in the 2-d form that kernels take, whatever
-// its spatial rank (1-d problems have height 1).
+// Defines ConvProblem: a convolution or pooling window in the form that kernels take, whatever its
+// spatial rank: planes (1-d problems have height 1), or volumes where a kernel takes them.
 #pragma once
 
 #include "codegen/GroupForm.h"
@@ -12,18 +12,24 @@ struct ConvProblem {
   int64_t kernelH = 1, kernelW = 1, strideH = 1, strideW = 1, dilationH = 1, dilationW = 1;
   int64_t padTop = 0, padLeft = 0;
   int spatialRank = 2;
+  Dim inDepth, outDepth; // isVolume()
+  int64_t kernelD = 1, strideD = 1, dilationD = 1, padFront = 0;
 
+  bool isVolume() const { return spatialRank == 3; }
   bool isDepthwise() const { return groups > 1 && channels == 1; }
   bool isPointwise() const {
-    return kernelH == 1 && kernelW == 1 && strideH == 1 && strideW == 1 && padTop == 0 &&
-           padLeft == 0 && outHeight == inHeight && outWidth == inWidth;
+    return taps() == 1 && strideD == 1 && strideH == 1 && strideW == 1 && padFront == 0 &&
+           padTop == 0 && padLeft == 0 && outHeight == inHeight && outWidth == inWidth &&
+           (!isVolume() || outDepth == inDepth);
   }
+  int64_t taps() const { return kernelD * kernelH * kernelW; }
 };
 
-/// Reads a conv or pool op with one or two spatial dimensions; None with the reason otherwise.
-llvm::Optional<ConvProblem> convProblem(const Operation &op, std::string &why);
+/// Reads a conv or pool op with one spatial dimension, or up to `most` (2 or 3); None with the
+/// reason otherwise.
+llvm::Optional<ConvProblem> convProblem(const Operation &op, std::string &why, int most = 2);
 
-/// Strides over (n, c, h, w) of strides over (n, c, [h,] w).
+/// Strides over (n, c, [d,] h, w) of strides over (n, c, [[d,] h,] w).
 Strides inPlane(const Strides &s, const ConvProblem &p);
 
 /// True when height and width may be walked as one dimension by these strides.

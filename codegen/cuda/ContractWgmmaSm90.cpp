@@ -79,16 +79,20 @@ bool startsAligned(const TacticInput &in, const Value *argument, Dim offset) {
          in.alignment->isKnown(in.form.group->operand(argument->index()), offset, 16);
 }
 
-/// The limits of maps that read columns of pixels: corners in 8 bits, distances of taps in 8 bits,
-/// steps of up to 8.
+/// The limits of maps that read columns of pixels: corners and distances of taps in 8 bits, in 5 of
+/// volumes; steps of up to 8.
 bool fitsColumns(const ConvProblem &p) {
-  auto fits = [](Dim in, Dim out, int64_t kernel, int64_t stride, int64_t dilation, int64_t pad) {
+  const int64_t half = p.isVolume() ? 16 : 128;
+  auto fits = [half](Dim in, Dim out, int64_t kernel, int64_t stride, int64_t dilation,
+                     int64_t pad) {
     if (!in.isConstant() || !out.isConstant())
       return false;
     const int64_t upper = (out.constant() - 1) * stride + 1 - in.constant() - pad;
-    return pad <= 128 && upper >= -128 && upper <= 127 && stride <= 8 &&
-           (kernel - 1) * dilation <= 255;
+    return pad <= half && upper >= -half && upper < half && stride <= 8 &&
+           (kernel - 1) * dilation < 2 * half;
   };
+  if (p.isVolume() && !fits(p.inDepth, p.outDepth, p.kernelD, p.strideD, p.dilationD, p.padFront))
+    return false;
   return fits(p.inHeight, p.outHeight, p.kernelH, p.strideH, p.dilationH, p.padTop) &&
          fits(p.inWidth, p.outWidth, p.kernelW, p.strideW, p.dilationW, p.padLeft);
 }
@@ -209,7 +213,7 @@ template <const Kind &K> double cost(const TacticInput &in, const Schedule &s) {
     if (row.m == *s.get("tile_m") && row.n == *s.get("tile_n"))
       t = &row;
   const auto splits = double(*s.get("splits"));
-  const int64_t k = *s.get("tile_k"), taps = c.isConv ? c.conv.kernelH * c.conv.kernelW : 1,
+  const int64_t k = *s.get("tile_k"), taps = c.isConv ? c.conv.taps() : 1,
                 channels = c.depth() / taps;
   const double steps = double(taps * int64_t(llvm::divideCeil(channels, k))) / splits;
   const double waves = std::ceil(double(tileCount(c, s)) * splits / in.level.multiprocessors);

@@ -11,12 +11,12 @@ Dim strideFromLast(const Strides &s, unsigned dim) {
 }
 
 int64_t Contraction::rows() const {
-  return isConv ? conv.batch.upper() * conv.outHeight.upper() * conv.outWidth.upper() : m.upper();
+  return isConv ? conv.batch.upper() * (conv.isVolume() ? conv.outDepth.upper() : 1) *
+                      conv.outHeight.upper() * conv.outWidth.upper()
+                : m.upper();
 }
 int64_t Contraction::columns() const { return isConv ? conv.filters : n.upper(); }
-int64_t Contraction::depth() const {
-  return isConv ? conv.channels * conv.kernelH * conv.kernelW : k.upper();
-}
+int64_t Contraction::depth() const { return isConv ? conv.channels * conv.taps() : k.upper(); }
 int64_t Contraction::slices() const {
   return isConv ? conv.groups : batch0.upper() * batch1.upper();
 }
@@ -49,7 +49,7 @@ bool readPrologue(const ScalarProgram &p, int kDim, Contraction &c, std::string 
 }
 
 bool readConv(const Operation &op, Contraction &c, std::string &why) {
-  auto p = convProblem(op, why);
+  auto p = convProblem(op, why, 3);
   if (!p)
     return false;
   c.isConv = true;
@@ -67,8 +67,9 @@ bool readsWithin(const Contraction &c) {
                      : in.isConstant() && out.isConstant() &&
                            (out.constant() - 1) * stride < in.constant();
   };
-  return p.kernelH == 1 && p.kernelW == 1 && p.padTop == 0 && p.padLeft == 0 &&
-         within(p.inHeight, p.outHeight, p.strideH) && within(p.inWidth, p.outWidth, p.strideW);
+  return p.taps() == 1 && p.padFront == 0 && p.padTop == 0 && p.padLeft == 0 &&
+         within(p.inHeight, p.outHeight, p.strideH) && within(p.inWidth, p.outWidth, p.strideW) &&
+         (!p.isVolume() || within(p.inDepth, p.outDepth, p.strideD));
 }
 
 /// Whether kernels may apply the prologue to what they multiply: nothing is padded, and what it
@@ -315,6 +316,62 @@ llvm::SmallVector<int64_t, 4> splitsFor(const Contraction &c, const TargetLevel 
   return splits;
 }
 
+namespace {
+
+/// What the kernel of a convolution walks: planes or volumes; one long row, where the kernel is of
+/// one tap and everything lies so.
+struct Walk {
+  ConvProblem problem;
+
+  /// Over (n, c, [d,] h, w).
+  Strides strides(const Strides &s) const {
+    Strides r = inPlane(s, problem);
+    if (r.strides.size() == 5 && !problem.isVolume())
+      r.strides.erase(r.strides.begin() + 2);
+    return r;
+  }
+};
+
+bool isOneRow(const Strides &s, const ConvProblem &p) {
+  const size_t w = s.strides.size() - 1;
+  return s.strides[w - 1] == s.strides[w] * p.outWidth &&
+         (!p.isVolume() || s.strides[w - 2] == s.strides[w - 1] * p.outHeight);
+}
+
+Walk walkOf(const GroupForm &form, const Strides &a, ConvProblem p) {
+  const auto rank = unsigned(form.body.space.size());
+  bool row = p.isPointwise() && p.spatialRank > 1 && isOneRow(a, p);
+  for (const OutputForm &o : form.outputs)
+    row = row && isOneRow(stridesOf(o, rank), p);
+  for (const Access &x : form.body.inputs)
+    row = row && isOneRow(stridesOf(x, rank), p);
+  if (row) {
+    p.inWidth = p.outWidth = p.outHeight * p.outWidth;
+    if (p.isVolume())
+      p.inWidth = p.outWidth = p.outDepth * p.outWidth;
+    p.inHeight = p.outHeight = p.batch.node()->context->dim(1);
+    p.spatialRank = 2;
+  }
+  return {p};
+}
+
+void writeExtents(const ConvProblem &p, StepWriter::Config &cfg) {
+  cfg.extent("batch", p.batch).extent("out_h", p.outHeight).extent("out_w", p.outWidth);
+  cfg.extent("in_h", p.inHeight).extent("in_w", p.inWidth);
+  cfg.extent("groups", p.groups).extent("filters", p.filters).extent("channels", p.channels);
+  cfg.extent("kernel_h", p.kernelH).extent("kernel_w", p.kernelW);
+  cfg.extent("stride_h", p.strideH).extent("stride_w", p.strideW);
+  cfg.extent("dilation_h", p.dilationH).extent("dilation_w", p.dilationW);
+  cfg.extent("pad_top", p.padTop).extent("pad_left", p.padLeft);
+  if (!p.isVolume())
+    return;
+  cfg.extent("out_d", p.outDepth).extent("in_d", p.inDepth).extent("kernel_d", p.kernelD);
+  cfg.extent("stride_d", p.strideD).extent("dilation_d", p.dilationD);
+  cfg.extent("pad_front", p.padFront);
+}
+
+} // namespace
+
 void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
                      llvm::StringRef kernel, llvm::StringRef weights) {
   const GroupForm &form = in.form;
@@ -324,11 +381,10 @@ void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
   const ScalarProgram &aProgram = form.anchorInputs[0];
   const Access &b = form.anchorInputs[1].inputs[0];
   Context &context = op.result()->type().context();
-  const Dim zero = context.dim(0), one = context.dim(1);
-  const auto rank = unsigned(form.body.space.size());
+  const Dim zero = context.dim(0);
 
   StepWriter::Config cfg(out, "config", c.isConv ? "cuda::conv_defaults" : "cuda::matmul_defaults");
-  // Strides over what the kernel walks: (n, c, h, w), or (b0, b1, row, column).
+  // Strides over what the kernel of a product walks: (b0, b1, row, column).
   auto matrix = [&](const Strides &from, bool transposed) {
     Strides r;
     r.offset = from.offset;
@@ -348,25 +404,10 @@ void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
   Strides a = stridesOf(aProgram.inputs[c.mainInput], unsigned(aProgram.space.size()));
   std::function<Strides(const Strides &)> over;
   if (c.isConv) {
-    ConvProblem p = c.conv;
-    a = inPlane(a, p);
-    bool flat = p.isPointwise() && p.spatialRank == 2 && mergesPlane(a, p.inWidth);
-    for (const OutputForm &o : form.outputs)
-      flat = flat && mergesPlane(stridesOf(o, rank), p.outWidth);
-    for (const Access &x : form.body.inputs)
-      flat = flat && mergesPlane(stridesOf(x, rank), p.outWidth);
-    if (flat) { // a 1x1 convolution walks the plane as one long row
-      p.inWidth = p.outWidth = p.outHeight * p.outWidth;
-      p.inHeight = p.outHeight = one;
-    }
-    cfg.extent("batch", p.batch).extent("out_h", p.outHeight).extent("out_w", p.outWidth);
-    cfg.extent("in_h", p.inHeight).extent("in_w", p.inWidth);
-    cfg.extent("groups", p.groups).extent("filters", p.filters).extent("channels", p.channels);
-    cfg.extent("kernel_h", p.kernelH).extent("kernel_w", p.kernelW);
-    cfg.extent("stride_h", p.strideH).extent("stride_w", p.strideW);
-    cfg.extent("dilation_h", p.dilationH).extent("dilation_w", p.dilationW);
-    cfg.extent("pad_top", p.padTop).extent("pad_left", p.padLeft);
-    over = [p](const Strides &x) { return inPlane(x, p); };
+    const Walk walk = walkOf(form, a, c.conv);
+    a = walk.strides(a);
+    writeExtents(walk.problem, cfg);
+    over = [walk](const Strides &x) { return walk.strides(x); };
   } else {
     a = matrix(a, c.transA);
     cfg.extent("batch0", c.batch0).extent("batch1", c.batch1);

@@ -119,6 +119,10 @@ template <const Generation &G> bool match(const TacticInput &in, std::string &wh
     why = "no convolution with a window";
     return false;
   }
+  if (p.isVolume()) {
+    why = "three spatial dimensions";
+    return false;
+  }
   if (p.isDepthwise() || p.channels > (p.groups > 1 ? kMaxChannels : kMaxUngrouped)) {
     why = p.isDepthwise() ? "depthwise" : std::to_string(p.channels) + " channels of a group";
     return false;

@@ -3,6 +3,7 @@
 //
 //            slice          M                     K                              N
 //   conv     group          batch x out_h x out_w kernel_h x kernel_w x channels filters
+//   conv 3-d group          the same x out_d      the same x kernel_d           filters
 //   matmul   batch matrix   m                     k                              n
 //
 // A problem says where an element of A lies (or that it is padding), where B lies, and which point
@@ -39,6 +40,8 @@ struct conv_defaults {
   static constexpr fixed<1> groups{};
   static constexpr fixed<1> stride_h{}, stride_w{}, dilation_h{}, dilation_w{};
   static constexpr fixed<0> pad_top{}, pad_left{};
+  static constexpr fixed<1> stride_d{}, dilation_d{}; // of volumes
+  static constexpr fixed<0> pad_front{};
 };
 
 /// What a matrix product's Config may leave out. b_stride0 and b_stride1 are the elements of packed
@@ -167,17 +170,34 @@ template <class Problem, int TileN, class T, class S> struct b_source<Problem, T
   TENON_DEVICE const T *any() const { return b.data; }
 };
 
-/// A convolution with activations x over (n, c, h, w).
+/// A convolution with activations x over (n, c, h, w), or (n, c, d, h, w): a volume's Config has
+/// in_d, out_d, kernel_d, stride_d, dilation_d and pad_front, too.
 template <class Config, class X> struct conv_problem;
 template <class Config, class T, class S> struct conv_problem<Config, view<T, S>> {
   using element = detail::bare<T>;
-  static constexpr int rank = 4, along = 1;
+  static constexpr int rank = S::rank, along = 1;
+  static constexpr bool is_volume = rank == 5;
+  static_assert(rank == 4 || is_volume, "two or three spatial dimensions");
   Config cfg;
   view<T, S> x;
 
-  TENON_FN int rows() const { return int(cfg.batch * cfg.out_h * cfg.out_w); }
+  TENON_FN int plane() const { return int(cfg.out_h * cfg.out_w); }
+  /// Outputs of an image.
+  TENON_FN int pixels() const {
+    if constexpr (is_volume)
+      return int(index_t(cfg.out_d)) * plane();
+    else
+      return plane();
+  }
+  TENON_FN int taps() const {
+    if constexpr (is_volume)
+      return int(cfg.kernel_d * cfg.kernel_h * cfg.kernel_w);
+    else
+      return int(cfg.kernel_h * cfg.kernel_w);
+  }
+  TENON_FN int rows() const { return int(index_t(cfg.batch)) * pixels(); }
   TENON_FN int columns() const { return int(index_t(cfg.filters)); }
-  TENON_FN int depth() const { return int(cfg.kernel_h * cfg.kernel_w * cfg.channels); }
+  TENON_FN int depth() const { return taps() * int(index_t(cfg.channels)); }
   TENON_FN int slices() const { return int(index_t(cfg.groups)); }
   static constexpr bool on_fragments = detail::promises_fragments<Config>::value;
   /// Where the packed weights of a slice begin; tile_n is 1 for rows along K.
@@ -188,17 +208,23 @@ template <class Config, class T, class S> struct conv_problem<Config, view<T, S>
   /// The window of one row of A.
   struct row {
     const T *origin; // of its image and group
-    int y, x;        // of its first tap
+    int z, y, x;     // of its first tap; z: of volumes
   };
   TENON_DEVICE row make_row(int m, int slice) const {
     if (m >= rows())
-      return {x.data, -(1 << 28), 0};
-    const int w = int(index_t(cfg.out_w)), h = int(index_t(cfg.out_h));
-    const int n = m / (w * h), rest = m - n * (w * h);
+      return {x.data, 0, -(1 << 28), 0};
+    const int w = int(index_t(cfg.out_w));
+    const int n = m / pixels(), rest = m - n * pixels();
+    int z = 0, in_plane = rest;
+    if constexpr (is_volume) {
+      z = rest / plane();
+      in_plane = rest - z * plane();
+      z = z * int(index_t(cfg.stride_d)) - int(index_t(cfg.pad_front));
+    }
     return {x.data + n * index_t(x.strides.template get<0>()) +
                 slice * cfg.channels * x.strides.template get<1>(),
-            rest / w * int(index_t(cfg.stride_h)) - int(index_t(cfg.pad_top)),
-            rest % w * int(index_t(cfg.stride_w)) - int(index_t(cfg.pad_left))};
+            z, in_plane / w * int(index_t(cfg.stride_h)) - int(index_t(cfg.pad_top)),
+            in_plane % w * int(index_t(cfg.stride_w)) - int(index_t(cfg.pad_left))};
   }
   /// Whether N neighbours along K are one aligned vector.
   template <int N> TENON_FN static constexpr bool may_be_vector() {
@@ -213,37 +239,55 @@ template <class Config, class T, class S> struct conv_problem<Config, view<T, S>
   }
   /// A position along K: the tap and the channel.
   struct column {
-    int dy, dx, channel;
+    int dz, dy, dx, channel;
     bool inside;
   };
   TENON_DEVICE column make_column(int k) const {
     const int channels = int(index_t(cfg.channels)), kernel_w = int(index_t(cfg.kernel_w));
     const int tap = k / channels;
-    return {tap / kernel_w * int(index_t(cfg.dilation_h)),
-            tap % kernel_w * int(index_t(cfg.dilation_w)), k - tap * channels, k < depth()};
+    int dz = 0, in_plane = tap;
+    if constexpr (is_volume) {
+      const int window = int(cfg.kernel_h * cfg.kernel_w);
+      dz = tap / window;
+      in_plane = tap - dz * window;
+      dz *= int(index_t(cfg.dilation_d));
+    }
+    return {dz, in_plane / kernel_w * int(index_t(cfg.dilation_h)),
+            in_plane % kernel_w * int(index_t(cfg.dilation_w)), k - tap * channels, k < depth()};
   }
   TENON_DEVICE bool holds(const row &r, const column &c) const {
-    return c.inside && unsigned(r.y + c.dy) < unsigned(index_t(cfg.in_h)) &&
+    bool inside = c.inside;
+    if constexpr (is_volume)
+      inside = inside && unsigned(r.z + c.dz) < unsigned(index_t(cfg.in_d));
+    return inside && unsigned(r.y + c.dy) < unsigned(index_t(cfg.in_h)) &&
            unsigned(r.x + c.dx) < unsigned(index_t(cfg.in_w));
   }
   TENON_DEVICE const T *address(const row &r, const column &c) const {
-    return r.origin + ((r.y + c.dy) * int(index_t(x.strides.template get<2>())) +
-                       (r.x + c.dx) * int(index_t(x.strides.template get<3>())) +
-                       c.channel * int(index_t(x.strides.template get<1>())));
+    int at = (r.y + c.dy) * int(index_t(x.strides.template get<rank - 2>())) +
+             (r.x + c.dx) * int(index_t(x.strides.template get<rank - 1>())) +
+             c.channel * int(index_t(x.strides.template get<1>()));
+    if constexpr (is_volume)
+      at += (r.z + c.dz) * int(index_t(x.strides.template get<2>()));
+    return r.origin + at;
   }
   TENON_DEVICE int channel(const column &c, int slice) const {
     return slice * int(index_t(cfg.channels)) + c.channel;
   }
   /// How many elements an operand of a prologue has.
   TENON_FN int prologue_channels() const { return int(cfg.groups * cfg.channels); }
-  /// The output point (n, k, oh, ow) of row m and column n.
-  TENON_DEVICE void point(int slice, int m, int n, int (&at)[4]) const {
-    const int w = int(index_t(cfg.out_w)), h = int(index_t(cfg.out_h));
-    const int image = m / (w * h), rest = m - image * (w * h);
+  /// The output point (n, k, [od,] oh, ow) of row m and column n.
+  TENON_DEVICE void point(int slice, int m, int n, int (&at)[rank]) const {
+    const int w = int(index_t(cfg.out_w));
+    const int image = m / pixels(), rest = m - image * pixels();
+    int in_plane = rest;
     at[0] = image;
     at[1] = slice * columns() + n;
-    at[2] = rest / w;
-    at[3] = rest % w;
+    if constexpr (is_volume) {
+      at[2] = rest / plane();
+      in_plane = rest - at[2] * plane();
+    }
+    at[rank - 2] = in_plane / w;
+    at[rank - 1] = in_plane % w;
   }
 };
 

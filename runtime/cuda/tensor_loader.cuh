@@ -107,31 +107,42 @@ template <class T, class S, int Row, int K, int Rows, int Columns> struct matrix
 };
 
 /// A position along K of a convolution: tap and channel, in steps of TileK channels.
-template <class Config, int TileK> struct tap_steps {
-  int tap, dy, dx, channel;
+template <class Problem, int TileK> struct tap_steps {
+  int tap, dz, dy, dx, channel; // dz: of volumes
 
-  TENON_FN static int chunks(const Config &cfg) {
-    return int(ceil_div(index_t(cfg.channels), index_t(TileK)));
+  TENON_FN static int chunks(const Problem &p) {
+    return int(ceil_div(index_t(p.cfg.channels), index_t(TileK)));
   }
-  TENON_FN static int count(const Config &cfg) {
-    return int(cfg.kernel_h * cfg.kernel_w) * chunks(cfg);
+  TENON_FN static int count(const Problem &p) { return p.taps() * chunks(p); }
+  TENON_DEVICE tap_steps(const Problem &p, int step) {
+    tap = step / chunks(p);
+    channel = (step - tap * chunks(p)) * TileK;
+    const int kernel_w = int(index_t(p.cfg.kernel_w));
+    dz = 0;
+    dy = tap / kernel_w;
+    dx = tap - dy * kernel_w;
+    if constexpr (Problem::is_volume) {
+      const int kernel_h = int(index_t(p.cfg.kernel_h));
+      dz = dy / kernel_h;
+      dy -= dz * kernel_h;
+    }
   }
-  TENON_DEVICE tap_steps(const Config &cfg, int step) {
-    tap = step / chunks(cfg);
-    channel = (step - tap * chunks(cfg)) * TileK;
-    dy = tap / int(index_t(cfg.kernel_w));
-    dx = tap - dy * int(index_t(cfg.kernel_w));
-  }
-  TENON_DEVICE void next(const Config &cfg) {
+  TENON_DEVICE void next(const Problem &p) {
     channel += TileK;
-    if (channel < int(index_t(cfg.channels)))
+    if (channel < int(index_t(p.cfg.channels)))
       return;
     channel = 0;
     ++tap;
-    if (++dx < int(index_t(cfg.kernel_w)))
+    if (++dx < int(index_t(p.cfg.kernel_w)))
       return;
     dx = 0;
     ++dy;
+    if constexpr (Problem::is_volume) {
+      if (dy < int(index_t(p.cfg.kernel_h)))
+        return;
+      dy = 0;
+      ++dz;
+    }
   }
 };
 
@@ -144,9 +155,12 @@ template <class Config, class T, class S, int TileM, int TileK>
 class tensor_a<conv_problem<Config, view<T, S>>, TileM, TileK> {
   using problem = conv_problem<Config, view<T, S>>;
   using element = typename problem::element;
-  using position = detail::tap_steps<Config, TileK>;
+  using position = detail::tap_steps<problem, TileK>;
+  static constexpr int rank = problem::rank;
+  static constexpr bool is_volume = problem::is_volume;
   /// Rows are pixels in order, one stride apart: a plain matrix.
-  static constexpr bool is_matrix = detail::fixed_equals<decltype(Config::kernel_h)>(1) &&
+  static constexpr bool is_matrix = !is_volume &&
+                                    detail::fixed_equals<decltype(Config::kernel_h)>(1) &&
                                     detail::fixed_equals<decltype(Config::kernel_w)>(1) &&
                                     detail::fixed_equals<decltype(Config::in_h)>(1) &&
                                     detail::fixed_equals<decltype(Config::stride_w)>(1) &&
@@ -157,7 +171,7 @@ class tensor_a<conv_problem<Config, view<T, S>>, TileM, TileK> {
 public:
   using tile = detail::operand_tile<element, TileM, TileK, true>;
 
-  TENON_FN static int steps(const problem &p) { return position::count(p.cfg); }
+  TENON_FN static int steps(const problem &p) { return position::count(p); }
 
   static status encode(tensor_map &to, const problem &p) {
     const auto &cfg = p.cfg;
@@ -165,58 +179,74 @@ public:
     const index_t size = index_t(sizeof(element)), channels = cfg.groups * cfg.channels;
     tensor_box t = {p.x.data,
                     detail::tensor_element_of<element>(),
-                    4,
-                    {channels, index_t(cfg.in_w), index_t(cfg.in_h), index_t(cfg.batch), 1},
-                    {size, strides.template get<3>() * size, strides.template get<2>() * size,
-                     strides.template get<0>() * size, 0},
+                    rank,
+                    {channels, index_t(cfg.in_w), index_t(cfg.in_h), 1, 1},
+                    {size, strides.template get<rank - 1>() * size,
+                     strides.template get<rank - 2>() * size, 0, 0},
                     {TileK, 1, 1, 1, 1},
                     tile::span};
-    if (is_matrix) {
+    if constexpr (is_matrix) {
       t.rank = 2;
       t.box[1] = TileM;
       return cuda::encode(to, t);
+    } else {
+      t.extent[rank - 1] = index_t(cfg.batch);
+      t.stride[rank - 1] = strides.template get<0>() * size;
+      tensor_columns columns = {t,
+                                {-int(index_t(cfg.pad_left)), -int(index_t(cfg.pad_top)), 0},
+                                {upper(cfg.out_w, cfg.stride_w, cfg.in_w, cfg.pad_left),
+                                 upper(cfg.out_h, cfg.stride_h, cfg.in_h, cfg.pad_top), 0},
+                                {int(index_t(cfg.stride_w)), int(index_t(cfg.stride_h)), 1},
+                                TileM};
+      if constexpr (is_volume) {
+        columns.tensor.extent[3] = index_t(cfg.in_d);
+        columns.tensor.stride[3] = strides.template get<2>() * size;
+        columns.lower[2] = -int(index_t(cfg.pad_front));
+        columns.upper[2] = upper(cfg.out_d, cfg.stride_d, cfg.in_d, cfg.pad_front);
+        columns.step[2] = int(index_t(cfg.stride_d));
+      }
+      return cuda::encode(to, columns);
     }
-    // The upper corner follows from the number of outputs: uneven padding needs no more.
-    const auto upper = [](index_t out, index_t stride, index_t in, index_t pad) {
-      return int((out - 1) * stride + 1 - in - pad);
-    };
-    return cuda::encode(to,
-                        tensor_columns{t,
-                                       {-int(index_t(cfg.pad_left)), -int(index_t(cfg.pad_top)), 0},
-                                       {upper(cfg.out_w, cfg.stride_w, cfg.in_w, cfg.pad_left),
-                                        upper(cfg.out_h, cfg.stride_h, cfg.in_h, cfg.pad_top), 0},
-                                       {int(index_t(cfg.stride_w)), int(index_t(cfg.stride_h)), 1},
-                                       TileM});
   }
 
   TENON_DEVICE tensor_a(const problem &p, int m0, int slice, int step)
-      : problem_(p), at_(p.cfg, step), channels_(slice * int(index_t(p.cfg.channels))) {
-    const int w = int(index_t(p.cfg.out_w)), h = int(index_t(p.cfg.out_h));
-    image_ = m0 / (w * h);
-    const int rest = m0 - image_ * (w * h), y = rest / w;
-    x_ = is_matrix ? m0
-                   : (rest - y * w) * int(index_t(p.cfg.stride_w)) - int(index_t(p.cfg.pad_left));
-    y_ = y * int(index_t(p.cfg.stride_h)) - int(index_t(p.cfg.pad_top));
+      : problem_(p), at_(p, step), channels_(slice * int(index_t(p.cfg.channels))) {
+    if constexpr (is_matrix) {
+      x_ = m0;
+    } else {
+      const auto first = p.make_row(m0, 0);
+      image_ = m0 / p.pixels();
+      x_ = first.x, y_ = first.y, z_ = first.z;
+    }
   }
   /// Loads the tile of this step and goes on to the next.
   TENON_DEVICE void load(void *to, const tensor_map &map, ptx::mbarrier &done) {
+    const int channel = channels_ + at_.channel;
+    const auto &cfg = problem_.cfg;
     if constexpr (is_matrix) {
-      const int at[2] = {channels_ + at_.channel, x_};
-      ptx::tensor_copy_tiled::load(to, map, done, at);
+      ptx::tensor_copy_tiled::load(to, map, done, {channel, x_});
     } else {
-      const int at[4] = {channels_ + at_.channel, x_, y_, image_};
-      const unsigned short tap[2] = {
-          (unsigned short)(at_.dx * int(index_t(problem_.cfg.dilation_w))),
-          (unsigned short)(at_.dy * int(index_t(problem_.cfg.dilation_h)))};
-      ptx::tensor_copy_im2col::load(to, map, done, at, tap);
+      const auto dx = (unsigned short)(at_.dx * int(index_t(cfg.dilation_w))),
+                 dy = (unsigned short)(at_.dy * int(index_t(cfg.dilation_h)));
+      if constexpr (is_volume)
+        ptx::tensor_copy_im2col::load(
+            to, map, done, {channel, x_, y_, z_, image_},
+            {dx, dy, (unsigned short)(at_.dz * int(index_t(cfg.dilation_d)))});
+      else
+        ptx::tensor_copy_im2col::load(to, map, done, {channel, x_, y_, image_}, {dx, dy});
     }
-    at_.next(problem_.cfg);
+    at_.next(problem_);
   }
 
 private:
+  /// Of the upper corner: it follows from the number of outputs, so that uneven padding needs no
+  /// more.
+  static int upper(index_t out, index_t stride, index_t in, index_t pad) {
+    return int((out - 1) * stride + 1 - in - pad);
+  }
   const problem &problem_;
   position at_;
-  int channels_, image_, x_, y_;
+  int channels_, image_ = 0, x_ = 0, y_ = 0, z_ = 0;
 };
 
 template <class Config, class T, class S, int TileM, int TileK>
@@ -252,7 +282,7 @@ template <class Problem, class B, int TileN, int TileK> class tensor_b;
 template <class Config, class X, class T, int TileN, int TileK>
 class tensor_b<conv_problem<Config, X>, packed_weights<T>, TileN, TileK> {
   using problem = conv_problem<Config, X>;
-  using position = detail::tap_steps<Config, TileK>;
+  using position = detail::tap_steps<problem, TileK>;
 
 public:
   using element = T;
@@ -260,7 +290,7 @@ public:
   static constexpr bool is_weights = true;
 
   static status encode(tensor_map &to, const problem &p, const packed_weights<T> &w) {
-    const index_t channels = index_t(p.cfg.channels), taps = p.cfg.kernel_h * p.cfg.kernel_w,
+    const index_t channels = index_t(p.cfg.channels), taps = p.taps(),
                   pitch = detail::weight_pitch<T>(channels);
     return cuda::encode(to, tensor_box{w.data,
                                        detail::tensor_element_of<T>(),
@@ -271,11 +301,11 @@ public:
                                        tile::span});
   }
   TENON_DEVICE tensor_b(const problem &p, const packed_weights<T> &, int n0, int slice, int step)
-      : problem_(p), at_(p.cfg, step), n_(slice * p.columns() + n0) {}
+      : problem_(p), at_(p, step), n_(slice * p.columns() + n0) {}
   TENON_DEVICE void load(void *to, const tensor_map &map, ptx::mbarrier &done) {
     const int at[3] = {at_.channel, at_.tap, n_};
     ptx::tensor_copy_tiled::load(to, map, done, at);
-    at_.next(problem_.cfg);
+    at_.next(problem_);
   }
 
 private:

@@ -61,6 +61,16 @@ struct simt_config : image, cuda::contract_simt_schedule<64, 64, 16, 4, 4, 3, 2>
 struct mma_config : image, cuda::contract_mma_schedule<64, 64, 32, 32, 32, 3, 2> {};
 struct wgmma_config : image, cuda::contract_wgmma_schedule<64, 64, 64, 2, true, 3, 2> {};
 struct float_wgmma_config : image, cuda::contract_wgmma_schedule<128, 64, 32, 2, false, 3, 2> {};
+struct volume : image {
+  static constexpr fixed<5> in_d{}, out_d{};
+  static constexpr fixed<3> kernel_d{};
+  static constexpr fixed<1> pad_front{};
+};
+struct simt_volume : volume, cuda::contract_simt_schedule<64, 64, 16, 4, 4, 3> {};
+struct mma_volume : volume, cuda::contract_mma_schedule<64, 64, 32, 32, 32, 3> {};
+struct wgmma_volume : volume, cuda::contract_wgmma_schedule<64, 64, 64, 1, false, 3> {};
+/// The tiles of large products.
+struct large_config : image, cuda::contract_mma_schedule<128, 256, 32, 64, 64, 4> {};
 struct patch_config : image, cuda::conv_patch_schedule<7, 7, 1, 32, 2, 2> {};
 struct any_config {
   extents<8, 64, 7, 7> space;
@@ -172,6 +182,22 @@ template <class T> status convolutions(const frame &f, issue &to) {
                                    result<T>(f), pack(), cuda::identity_body{}));
 }
 
+template <class T> status volumes(const frame &f, issue &to) {
+  using ndhwc = extents<15680, 1, 3136, 448, 64>;
+  const auto x = make_view(f.at<const T>(0), ndhwc{});
+  const auto y = pack(make_view(f.at<T>(65536), ndhwc{}));
+  const auto b = pack(make_view(f.weight<float>(0), extents<0, 1, 0, 0, 0>{}));
+  const auto w = cuda::make_packed_weights(f.weight<T>(0));
+  if constexpr (sizeof(T) == 2) {
+    TENON_CHECK(to.launch<V>(cuda::conv_mma_sm75(mma_volume{}, x, w, y, b, bias_relu{})));
+    TENON_CHECK(to.launch<V>(cuda::conv_mma_sm80(mma_volume{}, x, w, y, b, bias_relu{})));
+    TENON_CHECK(to.launch<V>(cuda::conv_mma_sm80(large_config{}, activation<T>(f), w, result<T>(f), bias(f), bias_relu{})));
+    return to.launch<V>(cuda::conv_wgmma_sm90(wgmma_volume{}, x, w, y, b, bias_relu{}));
+  } else {
+    return to.launch<V>(cuda::conv_simt(simt_volume{}, x, w, y, b, bias_relu{}));
+  }
+}
+
 template <class T> status matrices(const frame &f, issue &to) {
   using dense = extents<64, 1>;
   const auto in = make_view(f.input<T>(0), dense{});
@@ -223,12 +249,14 @@ template <class T> status movements(const frame &f, issue &to) {
 const cuda::step steps[] = {
     {"f32 convolutions", convolutions<float>, false},
     {"f16 convolutions", convolutions<f16>, false},
+    {"f32 volumes", volumes<float>, false},
+    {"f16 volumes", volumes<f16>, false},
     {"f32 matrices", matrices<float>, true},
     {"f16 matrices", matrices<f16>, true},
     {"f32 movements", movements<float>, true},
     {"f16 movements", movements<f16>, true},
 };
-const cuda::variant_table variants[] = {{800, false, true, cuda::check_build<V>, steps, 6, 131072, 256, 0}};
+const cuda::variant_table variants[] = {{800, false, true, cuda::check_build<V>, steps, 8, 131072, 256, 0}};
 const cuda::dim_range range[] = {{1, 8}};
 const cuda::program program = {variants, 1, nullptr, 65536, 0, nullptr, 0, nullptr, 0, range, 1};
 

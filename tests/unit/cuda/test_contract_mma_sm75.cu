@@ -1,6 +1,6 @@
 // Tests of conv_mma_sm75 and matmul_mma_sm75.
 #include "cuda/contract_mma_sm75.cuh"
-#include "contraction_cases.h"
+#include "volume_cases.h"
 
 using namespace test;
 
@@ -58,5 +58,7 @@ int main() {
   matmul<mma, f16, square, 50, true>(1, 65, 70, false);
   matmul<mma, f16, small, 40, false>(2, 5, 45, true);
   matmul<mma, f16, large, 33, false>(1, 130, 64, true);
+  volumes<mma, f16, small, 8>();
+  volume<mma, f16, split<3>, 32, 72, 3, 2, 3>(1, {4, 5, 5}, {1, 1, 1}, {1, 1, 1}, {1, 0, 1});
   return finish();
 }

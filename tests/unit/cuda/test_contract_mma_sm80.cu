@@ -1,6 +1,6 @@
 // Tests of conv_mma_sm80 and matmul_mma_sm80.
 #include "cuda/contract_mma_sm80.cuh"
-#include "contraction_cases.h"
+#include "volume_cases.h"
 
 using namespace test;
 
@@ -29,6 +29,8 @@ struct mma_rows : mma {
 using small = cuda::contract_mma_schedule<32, 32, 32, 16, 16, 2>;
 using square = cuda::contract_mma_schedule<64, 64, 32, 32, 32, 3>;
 using large = cuda::contract_mma_schedule<128, 128, 64, 64, 32, 3>;
+using huge = cuda::contract_mma_schedule<128, 256, 32, 64, 64, 2>;
+using tall = cuda::contract_mma_schedule<256, 128, 32, 64, 64, 2>;
 using narrow = cuda::contract_mma_schedule<64, 16, 16, 16, 16, 4>;
 template <int S> using split = cuda::contract_mma_schedule<32, 64, 32, 16, 32, 3, S>;
 
@@ -70,5 +72,15 @@ int main() {
   conv<mma_bf16, bf16, square, 24, 5, 1>(1, 17, 9, 1, 1, 0);
   matmul<mma_bf16, bf16, small, 24, false>(3, 10, 37, false);
   matmul<mma_bf16, bf16, small, 7, true>(2, 40, 9, false);
+  volumes<mma, f16, small, 8>();
+  volumes<mma_bf16, bf16, square, 16>();
+  volume<mma, f16, large, 24, 40, 3, 3, 3>(1, {6, 7, 8}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1});
+  volume<mma, f16, split<3>, 32, 72, 3, 2, 3>(1, {4, 5, 5}, {1, 1, 1}, {1, 1, 1}, {1, 0, 1});
+  volume<mma, f16, small, 3, 20, 3, 3, 3>(1, {4, 5, 6}, {1, 2, 1}, {1, 1, 1}, {1, 1, 1}, 1);
+  volume<mma, f16, small, 8, 8, 3, 3, 3, 3>(1, {4, 5, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1});
+  volume<mma_rows, f16, square, 24, 20, 2, 3, 3, 2>(1, {4, 5, 3}, {1, 1, 2}, {1, 1, 1}, {0, 1, 1});
+  volume<mma, f16, small, 8, 24, 3, 1, 3, 1, true>(1, {4, 5, 6}, {1, 1, 1}, {1, 1, 1}, {1, 0, 1});
+  matmul<mma, f16, huge, 72, false>(1, 300, 520, true);
+  matmul<mma, f16, tall, 40, false>(1, 530, 130, true);
   return finish();
 }

@@ -1,6 +1,6 @@
 // Tests of conv_simt and matmul_simt.
 #include "cuda/contract_simt.cuh"
-#include "contraction_cases.h"
+#include "volume_cases.h"
 
 using namespace test;
 
@@ -44,5 +44,8 @@ int main() {
   matmul<simt, float, deep, 50, true>(1, 65, 70, false);
   matmul<simt, float, small, 12, false>(2, 5, 45, true);
   matmul<simt, float, wide, 33, false>(1, 130, 64, true);
+  volumes<simt, float, small, 4>();
+  volume<simt, float, deep, 3, 20, 3, 3, 3>(1, {4, 5, 6}, {1, 2, 1}, {1, 1, 1}, {1, 1, 1}, 1);
+  volume<simt, f16, split<3>, 16, 40, 3, 2, 3>(1, {4, 5, 5}, {1, 1, 1}, {1, 1, 1}, {1, 0, 1});
   return finish();
 }

@@ -1,5 +1,5 @@
 // Tests of conv_tf32_sm80, conv_tf32x3_sm80 and their matrix products.
-#include "contraction_cases.h"
+#include "volume_cases.h"
 #include "cuda/contract_tf32_sm80.cuh"
 
 using namespace test;
@@ -125,5 +125,8 @@ int main() {
   as_exact_as_fp32<64>(0, 70, 60);
   as_exact_as_fp32<1152>(-1, 40, 30);
   as_exact_as_fp32<1152>(0, 40, 30);
+  volumes<tf32, float, small, 8>();
+  volumes<tf32x3, float, square, 4>();
+  volume<tf32x3, float, small, 3, 20, 3, 3, 3>(1, {4, 5, 6}, {1, 2, 1}, {1, 1, 1}, {1, 1, 1}, 1);
   return finish();
 }

@@ -1,5 +1,5 @@
 // Tests of conv_wgmma_sm90, conv_tf32x3_sm90 and their matrix products.
-#include "contraction_cases.h"
+#include "volume_cases.h"
 #include "cuda/contract_wgmma_sm90.cuh"
 
 using namespace test;
@@ -101,5 +101,10 @@ int main() {
   matmul<tf32x3, float, float_small, 72, true>(2, 70, 40, true);
   matmul<tf32x3, float, float_large, 200, true>(1, 150, 136, true);
   matmul<tf32x3, float, float_thin, 36, true>(1, 65, 70, false);
+  volumes<f16_wgmma, f16, thinnest, 16>();
+  volumes<bf16_wgmma, bf16, shared, 40>();
+  volumes<tf32x3, float, float_thin, 16>();
+  volume<f16_wgmma, f16, thin, 32, 24, 3, 3, 3, 2>(2, {5, 4, 6}, {1, 2, 1}, {1, 1, 1}, {1, 1, 1});
+  volume<f16_wgmma, f16, split<2>, 72, 24, 3, 2, 3>(1, {5, 4, 9}, {1, 1, 1}, {1, 1, 2}, {2, 1, 1});
   return finish();
 }
