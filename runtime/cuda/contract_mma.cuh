@@ -89,6 +89,11 @@ struct contract_mma_kernel {
   // A warp's 16 rows of sums on their way to the epilogue; the gap spreads rows over the banks.
   static constexpr int turn_pitch = warp_n + 4, turn_floats = 16 * turn_pitch;
 
+  using sums = float[blocks_m * blocks_n * 4];
+  /// Whether registers hold the fragments of two steps: of 16-bit elements, where a warp has enough
+  /// to multiply meanwhile.
+  static constexpr bool ahead = sizeof(element) == 2 && blocks_m * blocks_n >= 8;
+
   using staged = staged_channels<PrologueIns>;
   static constexpr int channels_at = stages * (a_tile::size + b_tile::size) * int(sizeof(element));
 
@@ -115,14 +120,11 @@ struct contract_mma_kernel {
                    threads);
     loader_of_a from_a = make_loader(part);
     loader_of_b from_b(source(problem, b, part.slice, part.n0));
-    float sum[blocks_m * blocks_n * 4] = {};
-    pipeline<stages>(
-        from_a, from_b, part, [=](int s) { return tile_of_a(shared, s); },
-        [=](int s) { return tile_of_b(shared, s); },
-        [&](int s, int kt) {
-          multiply(sum, tile_of_a(shared, s), tile_of_b(shared, s), shared + channels_at,
-                   kt * tile_k, part.slice);
-        });
+    sums sum = {};
+    if constexpr (ahead)
+      accumulate_ahead(sum, from_a, from_b, part, shared);
+    else
+      accumulate(sum, from_a, from_b, part, shared);
     if constexpr (splits > 1)
       if (!combine_splits<splits, threads>(scratch, part.tile, part.split, sum, shared))
         return;
@@ -143,51 +145,131 @@ private:
     return reinterpret_cast<element *>(shared) + stages * a_tile::size + stage * b_tile::size;
   }
 
-  /// The step along K that begins at `first`.
-  TENON_DEVICE void multiply(float (&sum)[blocks_m * blocks_n * 4], const element *a,
-                             const element *b, const unsigned char *channels, int first,
-                             int slice) const {
+  /// What a warp multiplies at a time: `depth` along K.
+  struct fragments {
+    typename Cores::template fragment<4 * Cores::steps> x[blocks_m];
+    typename Cores::template fragment<2 * Cores::steps> w[blocks_n];
+  };
+  static constexpr int steps = tile_k / depth;
+
+  /// The loop over K, a tile after the other.
+  TENON_DEVICE void accumulate(sums &sum, loader_of_a &a, loader_of_b &b, const block_part &part,
+                               unsigned char *shared) const {
+    pipeline<stages>(
+        a, b, part, [=](int s) { return tile_of_a(shared, s); },
+        [=](int s) { return tile_of_b(shared, s); },
+        [&](int stage, int kt) {
+          TENON_UNROLL
+          for (int s = 0; s < steps; ++s) {
+            fragments f;
+            load(f, shared, stage, kt, s, part.slice);
+            multiply(sum, f);
+          }
+        });
+  }
+  /// The same with fragments loaded while those before them are multiplied, those of the next
+  /// tile's first step, too. Copies for later tiles go out in between, some at a time: all at once
+  /// they would keep every warp's fragments waiting behind each barrier.
+  TENON_DEVICE void accumulate_ahead(sums &sum, loader_of_a &a, loader_of_b &b,
+                                     const block_part &part, unsigned char *shared) const {
+    start_pipeline<stages>(
+        a, b, part, [=](int s) { return tile_of_a(shared, s); },
+        [=](int s) { return tile_of_b(shared, s); });
+    ptx::cp_async_group::wait<stages - 2>();
+    sync_block();
+    fragments f[2];
+    if (part.first < part.end)
+      load(f[0], shared, 0, part.first, 0, part.slice);
+    int stage = 0;
+    TENON_NO_UNROLL
+    for (int kt = part.first; kt < part.end; ++kt) {
+      if (kt + 1 < part.end) {
+        a.fetch(kt + 1);
+        b.fetch(kt + 1);
+      }
+      take_step<0>(sum, f, a, b, part, shared, stage, kt);
+      if constexpr (steps % 2 == 1)
+        f[0] = f[1];
+      stage = stage + 1 == stages ? 0 : stage + 1;
+    }
+    ptx::cp_async_group::wait<0>();
+    sync_block();
+  }
+  /// Step S of tile `kt` and those behind it; f[S % 2] is loaded. A template, since registers want
+  /// constant places even where a compiler would rather not unroll.
+  template <int S>
+  TENON_DEVICE void take_step(sums &sum, fragments (&f)[2], loader_of_a &a, loader_of_b &b,
+                              const block_part &part, unsigned char *shared, int stage,
+                              int kt) const {
+    constexpr bool last = S + 1 == steps;
+    if constexpr (!last)
+      load(f[(S + 1) % 2], shared, stage, kt, S + 1, part.slice);
+    if constexpr (!last || steps == 1) {
+      const int coming = kt + stages - 1, free = stage == 0 ? stages - 1 : stage - 1;
+      constexpr int parts = steps > 1 ? steps - 1 : 1;
+      if (coming < part.end) {
+        a.issue(tile_of_a(shared, free), coming, S, parts);
+        b.issue(tile_of_b(shared, free), coming, S, parts);
+      }
+    }
+    if constexpr (last) {
+      ptx::cp_async_group::commit();
+      // A branch of its own: the multiplications stay behind it and hide the loads.
+      if (kt + 1 < part.end) {
+        const int next = stage + 1 == stages ? 0 : stage + 1;
+        a.put(tile_of_a(shared, next), kt + 1);
+        b.put(tile_of_b(shared, next), kt + 1);
+        ptx::cp_async_group::wait<stages - 2>();
+        sync_block();
+        load(f[(S + 1) % 2], shared, next, kt + 1, 0, part.slice);
+      }
+    }
+    multiply(sum, f[S % 2]);
+    if constexpr (!last)
+      take_step<S + 1>(sum, f, a, b, part, shared, stage, kt);
+  }
+
+  /// Step `s` of tile `kt`, which lies in `stage`.
+  TENON_DEVICE void load(fragments &f, unsigned char *shared, int stage, int kt, int s,
+                         int slice) const {
+    const element *a = tile_of_a(shared, stage), *b = tile_of_b(shared, stage);
     const int m0 = warp() / warps_n * warp_m, n0 = warp() % warps_n * warp_n;
     TENON_UNROLL
-    for (int k = 0; k < tile_k; k += depth) {
-      typename Cores::template fragment<4 * Cores::steps> x[blocks_m];
-      typename Cores::template fragment<2 * Cores::steps> w[blocks_n];
-      TENON_UNROLL
-      for (int s = 0; s < Cores::steps; ++s) {
-        const int at = k + 2 * run_length * s;
-        [[maybe_unused]] fragment_prologue<element, Problem::template may_be_vector<tile_k>(),
-                                           Prologue, typename staged::views>
-            on_way;
-        if constexpr (on_fragments)
-          on_way.load(staged::at(channels, problem.prologue_channels()),
-                      problem.channel(problem.make_column(first + at), slice),
-                      problem.depth() - first - at);
-        unsigned four[4];
-        TENON_UNROLL
-        for (int i = 0; i < blocks_m; ++i) {
-          ptx::ldmatrix_x4::load(
-              four, a + a_tile::at(m0 + 16 * i + lane() % 16, at / run_length + lane() / 16));
-          if constexpr (on_fragments)
-            on_way.apply(prologue, four);
-          TENON_UNROLL
-          for (int e = 0; e < 4; ++e)
-            x[i].set(4 * s + e, four[e]);
-        }
-        TENON_UNROLL
-        for (int j = 0; j < blocks_n; j += 2) {
-          load_b(four, b, n0 + 8 * j, at);
-          TENON_UNROLL
-          for (int e = 0; e < 4; ++e)
-            w[j + e / 2].set(2 * s + e % 2, four[e]);
-        }
-      }
+    for (int part = 0; part < Cores::steps; ++part) {
+      const int at = s * depth + 2 * run_length * part, k = kt * tile_k + at;
+      [[maybe_unused]] fragment_prologue<element, Problem::template may_be_vector<tile_k>(),
+                                         Prologue, typename staged::views>
+          on_way;
+      if constexpr (on_fragments)
+        on_way.load(staged::at(shared + channels_at, problem.prologue_channels()),
+                    problem.channel(problem.make_column(k), slice), problem.depth() - k);
+      unsigned four[4];
       TENON_UNROLL
       for (int i = 0; i < blocks_m; ++i) {
+        ptx::ldmatrix_x4::load(
+            four, a + a_tile::at(m0 + 16 * i + lane() % 16, at / run_length + lane() / 16));
+        if constexpr (on_fragments)
+          on_way.apply(prologue, four);
         TENON_UNROLL
-        for (int j = 0; j < blocks_n; ++j)
-          Cores::template multiply<element>(
-              reinterpret_cast<float(&)[4]>(sum[(i * blocks_n + j) * 4]), x[i], w[j]);
+        for (int e = 0; e < 4; ++e)
+          f.x[i].set(4 * part + e, four[e]);
       }
+      TENON_UNROLL
+      for (int j = 0; j < blocks_n; j += 2) {
+        load_b(four, b, n0 + 8 * j, at);
+        TENON_UNROLL
+        for (int e = 0; e < 4; ++e)
+          f.w[j + e / 2].set(2 * part + e % 2, four[e]);
+      }
+    }
+  }
+  TENON_DEVICE static void multiply(sums &sum, const fragments &f) {
+    TENON_UNROLL
+    for (int i = 0; i < blocks_m; ++i) {
+      TENON_UNROLL
+      for (int j = 0; j < blocks_n; ++j)
+        Cores::template multiply<element>(
+            reinterpret_cast<float(&)[4]>(sum[(i * blocks_n + j) * 4]), f.x[i], f.w[j]);
     }
   }
   /// B of two blocks of 8 columns from n on and 32 bytes along K, two registers each.
@@ -206,8 +288,7 @@ private:
     }
   }
 
-  TENON_DEVICE void finish(const float (&sum)[blocks_m * blocks_n * 4], const block_part &part,
-                           float *turn) const {
+  TENON_DEVICE void finish(const sums &sum, const block_part &part, float *turn) const {
     constexpr int lanes_per_row = warp_n / 8, rows_per_pass = 32 / lanes_per_row;
     const int m0 = part.m0 + warp() / warps_n * warp_m, n0 = part.n0 + warp() % warps_n * warp_n;
     const int n = n0 + lane() % lanes_per_row * 8, count = min_of(problem.columns() - n, 8);

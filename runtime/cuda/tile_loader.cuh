@@ -82,7 +82,8 @@ class a_loader {
   static constexpr bool async_single =
       has_async_copy && detail::is_same<element, T> && !has_prologue && sizeof(T) == 4;
   static_assert(Threads % runs == 0 && Layout::columns % run == 0, "a pass is whole rows");
-  static_assert(passes * run <= 32, "validity bits of a thread's part");
+  static_assert(passes * run <= 64, "validity bits of a thread's part");
+  using bits = typename detail::either<passes * run <= 32, uint32_t, uint64_t>::type;
   using held = typename detail::either<has_prologue, float, T>::type;
 
 public:
@@ -95,7 +96,8 @@ public:
       rows_[i] = p.make_row(m0 + row(i), slice);
   }
 
-  TENON_DEVICE void issue(T *tile, int kt) const {
+  /// Part `part` of `parts` of a tile.
+  TENON_DEVICE void issue(T *tile, int kt, int part = 0, int parts = 1) const {
     if constexpr (async_whole) {
       if (whole_) {
         const auto column = problem_.make_column(first_k(kt));
@@ -103,6 +105,8 @@ public:
         for (int i = 0; i < passes; ++i) {
           if (!even && row(i) >= Layout::rows)
             break;
+          if (i * parts / passes != part)
+            continue;
           const bool valid = problem_.holds(rows_[i], column);
           ptx::cp_async<16>::copy(tile + Layout::at(row(i), my_run()),
                                   valid ? problem_.address(rows_[i], column) : problem_.x.data,
@@ -119,6 +123,8 @@ public:
         for (int i = 0; i < passes; ++i) {
           if (!even && row(i) >= Layout::rows)
             break;
+          if (i * parts / passes != part)
+            continue;
           const bool valid = problem_.holds(rows_[i], column);
           ptx::cp_async<4>::copy(tile + Layout::at(row(i), my_run()) + e,
                                  valid ? problem_.address(rows_[i], column) : problem_.x.data,
@@ -140,7 +146,7 @@ public:
         for (int i = 0; i < passes; ++i) {
           const bool valid = problem_.holds(rows_[i], column);
           detail::fetch_run(held_[i], valid ? problem_.address(rows_[i], column) : nullptr);
-          valid_ |= valid ? ((1u << run) - 1u) << (run * i) : 0u;
+          valid_ |= valid ? ((bits(1) << run) - 1) << (run * i) : 0;
         }
         return;
       }
@@ -152,7 +158,7 @@ public:
       for (int i = 0; i < passes; ++i) {
         const bool valid = problem_.holds(rows_[i], column);
         detail::fetch_element(held_[i][e], valid ? problem_.address(rows_[i], column) : nullptr);
-        valid_ |= unsigned(valid) << (run * i + e);
+        valid_ |= bits(valid) << (run * i + e);
       }
     }
   }
@@ -195,7 +201,7 @@ private:
   PrologueIns prologue_ins_;
   int slice_;
   bool whole_;
-  unsigned valid_ = 0; // bit run * pass + element
+  bits valid_ = 0; // bit run * pass + element
   typename Problem::row rows_[passes];
   held held_[passes][run] = {};
 };
@@ -216,16 +222,19 @@ public:
   TENON_DEVICE explicit b_loader(const Source &source)
       : source_(source), whole_(source.template is_vector<run>()) {}
 
-  TENON_DEVICE void issue(T *tile, int kt) const {
+  /// Part `part` of `parts` of a tile.
+  TENON_DEVICE void issue(T *tile, int kt, int part = 0, int parts = 1) const {
     if constexpr (async_whole) {
       TENON_UNROLL
       for (int i = 0; i < passes; ++i) {
         if (!even && row(i) >= Layout::rows)
           break;
+        if (i * parts / passes != part)
+          continue;
         T *to = tile + Layout::at(row(i), my_run(i));
         if (whole_) {
           const bool valid = holds(i, kt, 0);
-          ptx::cp_async<16>::copy(to, valid ? address(i, kt, 0) : source_.any(), valid);
+          ptx::cp_async<16>::copy(to, address(i, kt, 0), valid);
         } else if constexpr (async_single) {
           TENON_UNROLL
           for (int e = 0; e < run; ++e) {
@@ -271,8 +280,14 @@ private:
     else
       return true;
   }
-  TENON_DEVICE static int row(int pass) { return (pass * Threads + thread()) / runs; }
-  TENON_DEVICE static int my_run(int pass) { return (pass * Threads + thread()) % runs; }
+  // Where passes are whole rows, they differ by constants.
+  TENON_DEVICE static int row(int pass) {
+    return Threads % runs == 0 ? pass * (Threads / runs) + thread() / runs
+                               : (pass * Threads + thread()) / runs;
+  }
+  TENON_DEVICE static int my_run(int pass) {
+    return Threads % runs == 0 ? thread() % runs : (pass * Threads + thread()) % runs;
+  }
   // Element e of this thread's run.
   TENON_DEVICE static int k(int pass, int kt, int e) {
     return Source::k_major ? kt * Layout::columns + my_run(pass) * run + e
@@ -293,19 +308,37 @@ private:
   T held_[passes][run] = {};
 };
 
+namespace detail {
+/// The tile of block (x, y). Large tiles are what large products have: there blocks that run
+/// together take a square of tiles, so that they share much of A and B in the second-level cache.
+template <int TileM, int TileN>
+TENON_DEVICE void tile_of_block(int tiles_m, int tiles_n, int &m, int &n) {
+  m = block_x(), n = block_y();
+  if constexpr (TileM * TileN >= 128 * 256) {
+    constexpr int group = 2048 / TileM;
+    const int index = n * tiles_m + m, first = index / (group * tiles_n) * group,
+              rows = min_of(group, tiles_m - first), rest = index - first * tiles_n;
+    n = rest / rows;
+    m = first + rest - n * rows;
+  }
+}
+} // namespace detail
+
 /// The part of block (x, y, z): tiles of rows, of columns, and splits of slices.
 template <int TileM, int TileN, int TileK, int Splits, class Problem>
 TENON_DEVICE block_part part_of_block(const Problem &p) {
   const int tiles_k = ceil_div(p.depth(), TileK), each = ceil_div(tiles_k, Splits);
   const int split = block_z() % Splits, slice = block_z() / Splits;
   const int tiles_m = ceil_div(p.rows(), TileM), tiles_n = ceil_div(p.columns(), TileN);
-  return {block_x() * TileM,
-          block_y() * TileN,
+  int m, n;
+  detail::tile_of_block<TileM, TileN>(tiles_m, tiles_n, m, n);
+  return {m * TileM,
+          n * TileN,
           slice,
           split,
           min_of(split * each, tiles_k),
           min_of((split + 1) * each, tiles_k),
-          (slice * tiles_n + block_y()) * tiles_m + block_x()};
+          (slice * tiles_n + n) * tiles_m + m};
 }
 
 /// Weights of the first tiles, on their way before the dependency wait.
@@ -319,11 +352,10 @@ TENON_DEVICE void prefetch_weights(const BLoader &b, const block_part &part, Til
   }
 }
 
-/// The loop over K: tiles pass through Stages buffers. multiply(stage, kt) consumes one; tile_of_a
-/// and tile_of_b give a stage's memory. prefetch_weights() has run.
-template <int Stages, class ALoader, class BLoader, class TileOfA, class TileOfB, class Multiply>
-TENON_DEVICE void pipeline(ALoader &a, BLoader &b, const block_part &part, TileOfA tile_of_a,
-                           TileOfB tile_of_b, Multiply multiply) {
+/// The first tiles, on their way or in their places. prefetch_weights() has run.
+template <int Stages, class ALoader, class BLoader, class TileOfA, class TileOfB>
+TENON_DEVICE void start_pipeline(ALoader &a, BLoader &b, const block_part &part, TileOfA tile_of_a,
+                                 TileOfB tile_of_b) {
   static_assert(Stages >= 2, "two buffers at least");
   TENON_UNROLL
   for (int s = 0; s < Stages - 1; ++s) {
@@ -340,6 +372,14 @@ TENON_DEVICE void pipeline(ALoader &a, BLoader &b, const block_part &part, TileO
     a.put(tile_of_a(0), part.first);
     b.put(tile_of_b(0), part.first);
   }
+}
+
+/// The loop over K: tiles pass through Stages buffers. multiply(stage, kt) consumes one; tile_of_a
+/// and tile_of_b give a stage's memory. prefetch_weights() has run.
+template <int Stages, class ALoader, class BLoader, class TileOfA, class TileOfB, class Multiply>
+TENON_DEVICE void pipeline(ALoader &a, BLoader &b, const block_part &part, TileOfA tile_of_a,
+                           TileOfB tile_of_b, Multiply multiply) {
+  start_pipeline<Stages>(a, b, part, tile_of_a, tile_of_b);
   int stage = 0;
   TENON_NO_UNROLL
   for (int kt = part.first; kt < part.end; ++kt) {
