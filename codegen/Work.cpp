@@ -43,7 +43,8 @@ double flopsOf(const Operation &op) {
     return n * out;
   }
   case Op::Reduce:
-  case Op::Softmax: return elements(op.operand(0)->type()) * (op.is(Op::Softmax) ? 4 : 1);
+  case Op::Softmax:
+  case Op::QuantizedSoftmax: return elements(op.operand(0)->type()) * (op.is(Op::Reduce) ? 1 : 4);
   case Op::Normalize: return out * 6;
   case Op::Resize: return out * 7;
   default: return 0;

@@ -4,6 +4,7 @@
 #include "driver/Samples.h"
 
 #include "passes/quantize/Equalize.h"
+#include "passes/quantize/Quantize.h"
 #include "passes/quantize/Sensitivity.h"
 
 #include "llvm/Support/Format.h"
@@ -18,16 +19,11 @@ struct CalibrateOptions {
   ConsoleOptions console;
   ModelOptions model;
   PassOptions passes;
-  std::string data, output, ranges = "mse", weights = "channel";
+  std::string data, output, saved, ranges = "mse", weights = "channel";
   bool noEqualize = false, noBias = false;
   unsigned keepWorst = 0, samples = 8;
   double accuracyDrop = -1;
 };
-
-/// What brings a float graph into the form that layers are looked for in.
-constexpr const char *kPreparation =
-    "canonicalize,fold,canonicalize,cse,fold-conv-scale,eliminate-transpose,canonicalize,fold,cse,"
-    "dce";
 
 class Calibrator {
 public:
@@ -52,9 +48,10 @@ private:
   bool judge();
   bool choose();
   bool write();
-  /// All layers but the `kept` ones that cost most.
-  std::vector<bool> without(size_t kept) const;
+  /// Of the network with plan_.layers quantised.
   bool measure();
+  /// Layers that stay in floats.
+  size_t kept() const { return size_t(llvm::count(plan_.layers, false)); }
   void progress(const char *what, double share) {
     console_.progress((llvm::Twine(what) + " " + llvm::Twine(int(100 * share)) + " %").str());
   }
@@ -70,13 +67,16 @@ private:
   llvm::Optional<CostEvaluator> evaluator_;
   std::vector<QuantizationCost> costs_; // of each layer alone
   std::vector<size_t> order_;           // layers, the costliest first
-  size_t kept_ = 0;
   unsigned equalized_ = 0;
   QuantizationCost total_;
   Status status_ = Failed;
 };
 
 bool Calibrator::load() {
+  if (!options_.saved.empty() && !options_.noEqualize)
+    return fail(
+        "--save-ranges expects --no-equalize: ranges after equalisation are of other weights "
+        "than the model's");
   if (!compilation_.open()) {
     status_ = compilation_.status();
     return false;
@@ -103,7 +103,8 @@ bool Calibrator::load() {
   }
   if (compilation_.module().stage != Stage::Imported)
     return fail("'" + options_.model.model + "' is past import; calibrate the model as imported");
-  if (!parsePipeline(kPreparation, pipeline, diagnostics()) || !compilation_.runPasses(pipeline)) {
+  if (!parsePipeline(preparationPipeline(), pipeline, diagnostics()) ||
+      !compilation_.runPasses(pipeline)) {
     status_ = compilation_.status();
     return false;
   }
@@ -134,10 +135,8 @@ bool Calibrator::gather() {
 }
 
 bool Calibrator::judge() {
-  plan_.statistics = &statistics_;
-  plan_.method = findRangeMethod(options_.ranges);
+  plan_.values = chooseRanges(statistics_, *findRangeMethod(options_.ranges), !options_.noBias);
   plan_.perChannel = options_.weights == "channel";
-  plan_.correctBias = !options_.noBias;
   evaluator_.emplace(compilation_.module(), inputs_, samples_.labels, diagnostics());
   if (!evaluator_->prepare())
     return false;
@@ -158,33 +157,43 @@ bool Calibrator::judge() {
   return true;
 }
 
-std::vector<bool> Calibrator::without(size_t kept) const {
-  std::vector<bool> chosen(layers_.size(), true);
-  for (size_t i = 0; i < kept && i < order_.size(); ++i)
-    chosen[order_[i]] = false;
-  return chosen;
-}
-
 bool Calibrator::measure() {
-  plan_.layers = without(kept_);
   auto cost = evaluator_->cost(plan_, inputs_.size());
   if (cost)
     total_ = *cost;
   return cost.hasValue();
 }
 
+/// Layers go to floats, the costliest first, until accuracy suffices. Few inputs leave accuracy
+/// steps, so some of them will not have mattered: those come back, the one with the least error at
+/// the outputs first.
 bool Calibrator::choose() {
-  kept_ = std::min<size_t>(options_.keepWorst, layers_.size());
+  const size_t asked = std::min<size_t>(options_.keepWorst, layers_.size());
+  plan_.layers.assign(layers_.size(), true);
+  size_t next = 0;
+  for (; next < asked; ++next)
+    plan_.layers[order_[next]] = false;
   if (!measure())
     return false;
   if (options_.accuracyDrop < 0)
     return true;
   const double least = evaluator_->floatAccuracy() - options_.accuracyDrop / 100 - 1e-12;
-  while (total_.accuracy < least && kept_ < layers_.size()) {
-    progress("mixed precision", double(kept_) / double(layers_.size()));
-    ++kept_;
+  for (; total_.accuracy < least && next < order_.size(); ++next) {
+    progress("mixed precision", double(next) / double(order_.size()));
+    plan_.layers[order_[next]] = false;
     if (!measure())
       return false;
+  }
+  for (size_t i = next; i-- > asked;) {
+    progress("mixed precision", double(next - i) / double(next));
+    const QuantizationCost before = total_;
+    plan_.layers[order_[i]] = true;
+    if (!measure())
+      return false;
+    if (total_.accuracy < least) {
+      plan_.layers[order_[i]] = false;
+      total_ = before;
+    }
   }
   return true;
 }
@@ -193,9 +202,11 @@ bool Calibrator::write() {
   std::unique_ptr<Module> quantized = compilation_.module().clone();
   insertQuantization(quantized->graph(), plan_, diagnostics());
   quantized->facts["calibrated"] = std::to_string(inputs_.size()) + " inputs, " + options_.ranges +
-                                   " ranges, " + std::to_string(kept_) + " layers in floats";
+                                   " ranges, " + std::to_string(kept()) + " layers in floats";
   OutputFiles files(diagnostics());
   console_.endProgress();
+  if (!options_.saved.empty() && !files.add(options_.saved, rangesText(graph(), plan_)))
+    return false;
   return addModule(files, *quantized, options_.output) && files.commit();
 }
 
@@ -204,8 +215,9 @@ void Calibrator::print(llvm::raw_ostream &os) const {
         "int8\n";
   for (size_t i = 0; i < order_.size(); ++i) {
     const size_t l = order_[i];
-    os << llvm::format("  %7.1f dB  ", costs_[l].decibels()) << (i < kept_ ? "float" : "int8 ")
-       << "  " << layers_[l].anchor->name() << "  " << layers_[l].name() << '\n';
+    os << llvm::format("  %7.1f dB  ", costs_[l].decibels())
+       << (plan_.layers[l] ? "int8 " : "float") << "  " << layers_[l].anchor->name() << "  "
+       << layers_[l].name() << '\n';
   }
   os << "together    " << llvm::format("%.1f dB\n", total_.decibels()) << "equalised   "
      << equalized_ << " pairs of layers\n"
@@ -226,7 +238,7 @@ void Calibrator::printJson(llvm::raw_ostream &os) const {
           json.attribute("name", llvm::json::fixUTF8(layers_[order_[i]].name()));
           json.attribute("kind", layers_[order_[i]].anchor->name());
           json.attribute("decibels", costs_[order_[i]].decibels());
-          json.attribute("quantized", i >= kept_);
+          json.attribute("quantized", bool(plan_.layers[order_[i]]));
         });
     });
     json.attribute("decibels", total_.decibels());
@@ -278,6 +290,9 @@ void declareCalibrate(CommandLine &app) {
       .required()
       .type("DIR");
   sub.option("-o,--output", options->output, "the quantised model").required().type("OUT.tn");
+  sub.option("--save-ranges", options->saved,
+             "writes the ranges, which may be edited, for the pass quantize{ranges=FILE}")
+      .type("FILE");
   sub.option("--ranges", options->ranges, methodHelp())
       .oneOf(methodNames())
       .type("METHOD")

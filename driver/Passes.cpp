@@ -22,7 +22,8 @@ void printText(llvm::raw_ostream &os) {
       os << " (always runs)";
     os << '\n';
     for (const PassOption &o : row.options)
-      os << "    {" << o.name << "=" << o.value << "} " << o.summary << '\n';
+      os << "    {" << o.name << "=" << (o.isText ? "…" : std::to_string(o.value)) << "} "
+         << o.summary << '\n';
   }
   os << "\nways to run a group (--disable, --only)\n";
   for (Family family : {Family::Cpu, Family::Cuda})
@@ -33,6 +34,7 @@ void printText(llvm::raw_ostream &os) {
   for (unsigned level = 0; level < 4; ++level)
     os << "-O" << level << "  imported to optimized: " << optimizationPipeline(level)
        << "\n     optimized to groups:   " << groupingPipeline(level) << '\n';
+  os << "before quantize: " << preparationPipeline() << '\n';
 }
 
 void printJson(llvm::raw_ostream &os) {
@@ -49,7 +51,8 @@ void printJson(llvm::raw_ostream &os) {
             for (const PassOption &o : row.options)
               json.object([&] {
                 json.attribute("name", o.name);
-                json.attribute("default", o.value);
+                if (!o.isText)
+                  json.attribute("default", o.value);
                 json.attribute("summary", o.summary);
               });
           });

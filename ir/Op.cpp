@@ -18,6 +18,8 @@ const AttrInfo kCast[] = {{"to", AttrKind::Type, true, "type of the result"}};
 // `value` may also be written as an integer or a boolean, which then is exact for 64-bit types.
 const AttrInfo kConst[] = {{"value", AttrKind::Float, true, "the number"},
                            {"to", AttrKind::Type, true, "type of the result"}};
+const AttrInfo kLookup[] = {{"table", AttrKind::Ints, true, "entries, by the operand's 8 bits"},
+                            {"to", AttrKind::Type, true, "type of the entries"}};
 const AttrInfo kIndex[] = {{"dim", AttrKind::Int, true, "iteration dimension"},
                            {"to", AttrKind::Type, true, "i64"}};
 
@@ -30,6 +32,7 @@ OpInfo scalarRow(const ScalarInfo &s) {
   info.infer = inferScalar;
   switch (s.signature) {
   case ScalarSignature::Cast: info.attributes = kCast; break;
+  case ScalarSignature::Lookup: info.attributes = kLookup; break;
   case ScalarSignature::Const: info.attributes = kConst; break;
   case ScalarSignature::Index: info.attributes = kIndex; break;
   case ScalarSignature::Quantize:

@@ -142,6 +142,7 @@ llvm::StringRef name(ScalarSignature signature) {
   case ScalarSignature::Cast: return "T → to";
   case ScalarSignature::Quantize: return "F, F, Q → Q";
   case ScalarSignature::Dequantize: return "Q, F, Q → F";
+  case ScalarSignature::Lookup: return "i8 or u8 → to";
   case ScalarSignature::Const: return "→ to";
   case ScalarSignature::Index: return "→ i64";
   }
@@ -204,6 +205,16 @@ bool inferScalar(const Operation &op, llvm::SmallVectorImpl<Type> &types, std::s
                : fail("(float, float scale, zero point)");
   case ScalarSignature::Dequantize:
     return isFloat(e[1]) && e[0] == e[2] ? give(e[1]) : fail("(q, float scale, zero point of q)");
+  case ScalarSignature::Lookup: {
+    const Ints &table = op.intsAttr("table");
+    if (!isInteger(e[0]) || bitWidth(e[0]) != 8 || !to || !to->isScalar() ||
+        !isInteger(to->element()) || table.size() != 256)
+      return fail("8-bit integers, and attributes 'table' with 256 entries and 'to'");
+    const Element result = to->element();
+    if (llvm::any_of(table, [&](int64_t v) { return wrapScalar(result, v) != v; }))
+      return fail("entries of the table that are " + name(result).str());
+    return give(result);
+  }
   case ScalarSignature::Const: {
     const Attribute *v = op.find("value");
     if (!to || !to->isScalar() || !v || !(v->get<double>() || v->get<int64_t>() || v->get<bool>()))

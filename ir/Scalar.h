@@ -17,6 +17,7 @@ enum class ScalarSignature : uint8_t {
   Cast,
   Quantize,
   Dequantize,
+  Lookup,
   Const,
   Index
 };

@@ -37,7 +37,7 @@ int64_t gain(const Operation &op) { return op.isAny(Op::Conv, Op::ConvTranspose)
 
 /// Takes the layout of what it reads: elementwise in place.
 bool isFollower(const Operation &op) {
-  return op.isAny(Op::Map, Op::Concat, Op::Pad, Op::Softmax, Op::Normalize) &&
+  return op.isAny(Op::Map, Op::Concat, Op::Pad, Op::Softmax, Op::QuantizedSoftmax, Op::Normalize) &&
          op.result()->type().isTensor();
 }
 
@@ -51,6 +51,7 @@ bool readsInPlace(const Operation &op, unsigned i) {
            isIdentityMap(indexMap(op, i), op.result()->type().rank());
   case Op::Pad:
   case Op::Softmax:
+  case Op::QuantizedSoftmax:
   case Op::Normalize: return i == 0;
   case Op::Concat: return true;
   default: return false;
@@ -198,6 +199,7 @@ private:
     case Op::Concat:
     case Op::Pad:
     case Op::Softmax:
+    case Op::QuantizedSoftmax:
     case Op::Normalize: follow(op); return;
     case Op::Reduce: reduce(op); return;
     case Op::Transpose:
@@ -239,7 +241,7 @@ private:
       chosen = Layout();
     if (chosen.isRowMajor())
       return;
-    if (op.is(Op::Softmax) && chosen != preferred) {
+    if (op.isAny(Op::Softmax, Op::QuantizedSoftmax) && chosen != preferred) {
       rowMajorOperands(op);
       return;
     }

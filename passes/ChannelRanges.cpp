@@ -83,6 +83,7 @@ private:
     }
     switch (op.kind()) {
     case Op::Cast: return in[0];
+    case Op::Lookup: return entries(op, in[0]);
     case Op::ShiftLeft:
     case Op::ShiftRight:
     case Op::RoundShift: // monotone for a known count
@@ -110,6 +111,15 @@ private:
       const int64_t v = row.onInt(a[0], a[1], a[2]);
       out = corner == 0 ? Range{v, v} : Range{std::min(out.low, v), std::max(out.high, v)};
     }
+    return out;
+  }
+
+  /// Of the entries that belong to a range of bytes.
+  static Range entries(const Operation &lookup, const Range &bytes) {
+    const Ints &table = lookup.intsAttr("table");
+    Range out{table[uint8_t(bytes.low)], table[uint8_t(bytes.low)]};
+    for (int64_t v = bytes.low; v <= bytes.high; ++v)
+      out = {std::min(out.low, table[uint8_t(v)]), std::max(out.high, table[uint8_t(v)])};
     return out;
   }
 

@@ -153,7 +153,7 @@ bool sinkBelow(Operation &op, Rewriter &rw, const Ints &perm, llvm::ArrayRef<Val
 
 // softmax_a(transpose_p(x)) = transpose_p(softmax_p(a)(x))
 bool softmaxPattern(Operation &op, Rewriter &rw) {
-  if (!op.is(Op::Softmax) || !op.result()->type().layout().isRowMajor())
+  if (!op.isAny(Op::Softmax, Op::QuantizedSoftmax) || !op.result()->type().layout().isRowMajor())
     return false;
   Operation *t = soleTranspose(op.operand(0));
   if (!t || !rw.fire(op))

@@ -488,6 +488,11 @@ private:
       return reject(id, *map, *anchor, "the target's kernels take no prologue", saved);
     if (!feedsOnly(p, c))
       return reject(id, *map, *anchor, "the value is needed elsewhere", saved);
+    if (isInteger(v->type().element()) && isInteger(anchor->result()->type().element()) &&
+        llvm::any_of(clusters_[p].members, [&](unsigned m) {
+          return !ops_[m]->is(Op::Map) || !isCopyBody(ops_[m]->region());
+        }))
+      return reject(id, *map, *anchor, "kernels for sums of bytes read them as they lie", saved);
     const unsigned rank = v->type().rank();
     const int64_t channel = anchor->is(Op::MatMul) ? rank - 1 : 1;
     llvm::SmallPtrSet<Value *, 4> full; // tensors that are read, from outside of the maps

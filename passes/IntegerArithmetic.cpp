@@ -7,7 +7,9 @@
 //
 // One rule covers contractions, sums of tensors, averages and changes of scale: whatever a map
 // quantises is read as a sum of integer tensors times coefficients (QuantizedForm.h) and rescaled
-// in fixed point (FixedPoint.h); relu and clip become bounds of the result. dequantize moves below
+// in fixed point (FixedPoint.h); relu and clip become bounds of the result. Other functions of one
+// tensor of bytes become tables, softmax of bytes an operation on integers (ByteFunctions.h).
+// dequantize moves below
 // operations that only move elements, quantize above concat. What stays in floats is recorded with
 // its reason; its contractions at least sum integers. On targets without fast kernels for sums of
 // 8-bit integers everything stays in floats.
@@ -17,6 +19,7 @@
 // graph only where that one's own rounding errors cross a boundary between two steps.
 #include "passes/IntegerArithmetic.h"
 
+#include "passes/ByteFunctions.h"
 #include "passes/Rescale.h"
 #include "passes/Rewrite.h"
 
@@ -153,6 +156,12 @@ Value *buildSum(Builder &b, Operation &op) {
 
 ChannelRanges rangesOf(const IntegerTerm &t) {
   std::string why;
+  if (t.factor) {
+    const Range a = rangeOf(t.tensor->type().element(), int64_t(t.zero[0]));
+    const Range b = rangeOf(t.factor->type().element(), t.factorZero);
+    auto corners = {a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high};
+    return {{std::min(corners), std::max(corners)}};
+  }
   if (!t.isSum())
     return {rangeOf(t.tensor->type().element())};
   Operation &op = *t.tensor->def();
@@ -168,7 +177,7 @@ bool changesNothing(const QuantizedSum &q, const RescalePlan &plan, Type result)
   const IntegerTerm &t = q.sum.terms[0];
   const Element e = result.element();
   const int64_t low = isSignedInt(e) ? -(int64_t(1) << (bitWidth(e) - 1)) : 0;
-  return q.sum.terms.size() == 1 && t.tensor->type() == result &&
+  return q.sum.terms.size() == 1 && !t.factor && t.tensor->type() == result &&
          isIdentityMap(t.map, result.rank()) && t.zero.size() == 1 &&
          int64_t(t.zero[0]) == q.zero && t.coefficient.size() == 1 && t.coefficient[0] == q.scale &&
          plan.addend.empty() && llvm::all_of(plan.bias, [](int64_t v) { return v == 0; }) &&
@@ -377,6 +386,8 @@ void reportFloats(Region &region, PassContext &context) {
 
 const Pattern kIslands[] = {
     {"integer-arithmetic.movement", movementPattern},
+    {"integer-arithmetic.table", tablePattern},
+    {"integer-arithmetic.softmax", quantizedSoftmaxPattern},
     {"integer-arithmetic.concat", concatPattern},
     {"integer-arithmetic.rescale", rescalePattern},
 };

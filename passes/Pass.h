@@ -20,11 +20,13 @@ namespace tenon {
 
 class PassContext;
 
-/// An integer option of a pass, written `pass{name=value}` in a pipeline.
+/// An option of a pass, written `pass{name=value}` in a pipeline: an integer, or words without
+/// commas and braces.
 struct PassOption {
   llvm::StringRef name;
-  int64_t value; // default
+  int64_t value; // default; of words: none
   llvm::StringRef summary;
+  bool isText = false;
 };
 
 enum class RowKind : uint8_t { Pass, Pattern, Fusion };
@@ -128,6 +130,8 @@ public:
   bool fire(llvm::StringRef id, const Operation &op);
   /// Option of the running pass.
   int64_t option(llvm::StringRef name) const;
+  /// The same for an option of words; empty where it is not given.
+  llvm::StringRef textOption(llvm::StringRef name) const;
 
   /// Firings by id.
   std::map<std::string, int64_t, std::less<>> counts;
@@ -147,7 +151,7 @@ private:
   std::vector<Selector> disable_, only_;
   std::map<std::string, Counter, std::less<>> counters_;
   const PassInfo *running_ = nullptr;
-  std::map<std::string, int64_t, std::less<>> options_; // of the running pass, as written
+  std::map<std::string, std::string, std::less<>> options_; // of the running pass, as written
 };
 
 /// True when `text` matches `pattern` with * and ?.

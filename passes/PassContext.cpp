@@ -157,13 +157,18 @@ bool PassContext::fire(llvm::StringRef id, const Operation &op) {
 int64_t PassContext::option(llvm::StringRef name) const {
   auto it = options_.find(name);
   if (it != options_.end())
-    return it->second;
+    return std::stoll(it->second); // the pipeline has been checked
   if (running_)
     for (const PassOption &o : running_->options)
       if (o.name == name)
         return o.value;
   assert(false && "option is not declared in passes/Table.cpp");
   return 0;
+}
+
+llvm::StringRef PassContext::textOption(llvm::StringRef name) const {
+  auto it = options_.find(name);
+  return it == options_.end() ? llvm::StringRef() : it->second;
 }
 
 } // namespace tenon

@@ -46,9 +46,9 @@ bool parseCall(llvm::StringRef text, PassCall &call, Diagnostics &diagnostics) {
     llvm::StringRef name, value; // named: clang 14 captures no structured bindings
     std::tie(name, value) = item.split('=');
     name = name.trim();
-    const bool known =
-        llvm::any_of(call.pass->options, [&](const PassOption &o) { return o.name == name; });
-    if (!known) {
+    const PassOption *option =
+        llvm::find_if(call.pass->options, [&](const PassOption &o) { return o.name == name; });
+    if (option == call.pass->options.end()) {
       std::string message = "pass '" + id.str() + "' has no option '" + name.str() + "'; it has ";
       const char *comma = "";
       for (const PassOption &o : call.pass->options)
@@ -59,12 +59,13 @@ bool parseCall(llvm::StringRef text, PassCall &call, Diagnostics &diagnostics) {
       return false;
     }
     int64_t v;
-    if (value.trim().getAsInteger(10, v)) {
-      diagnostics.error("option '" + name.str() + "' of pass '" + id.str() +
-                        "' expects an integer, found '" + value.trim().str() + "'");
+    if (option->isText ? value.trim().empty() : value.trim().getAsInteger(10, v)) {
+      diagnostics.error("option '" + name.str() + "' of pass '" + id.str() + "' expects " +
+                        (option->isText ? "words" : "an integer") + ", found '" +
+                        value.trim().str() + "'");
       return false;
     }
-    call.options.push_back({name.str(), v});
+    call.options.push_back({name.str(), option->isText ? value.trim().str() : std::to_string(v)});
   }
   return true;
 }
@@ -111,7 +112,7 @@ std::string toString(const Pipeline &pipeline) {
     s += call.pass->id.str();
     const char *open = "{";
     for (auto &[name, value] : call.options) {
-      s += open + name + "=" + std::to_string(value);
+      s += open + name + "=" + value;
       open = ",";
     }
     if (!call.options.empty())

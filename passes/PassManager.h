@@ -15,11 +15,12 @@ namespace tenon {
 /// A pass with its options as written.
 struct PassCall {
   const PassInfo *pass = nullptr;
-  std::vector<std::pair<std::string, int64_t>> options;
+  std::vector<std::pair<std::string, std::string>> options;
 };
 using Pipeline = std::vector<PassCall>;
 
-/// Grammar: pipeline = [call {"," call}]; call = id ["{" name "=" integer {"," …} "}"].
+/// Grammar: pipeline = [call {"," call}]; call = id ["{" name "=" value {"," …} "}"]; a value is an
+/// integer, or words for options of words.
 /// False after reporting what is wrong.
 bool parsePipeline(llvm::StringRef text, Pipeline &pipeline, Diagnostics &diagnostics);
 /// Prints back exactly what parsePipeline reads.
@@ -30,6 +31,8 @@ llvm::StringRef optimizationPipeline(unsigned level);
 /// The same for a target, with what it needs at every level.
 std::string optimizationPipeline(const TargetTraits &target, unsigned level);
 llvm::StringRef groupingPipeline(unsigned level);
+/// What brings a float graph into the form that `quantize` looks for layers in.
+llvm::StringRef preparationPipeline();
 
 struct PassManagerOptions {
   /// Verify after every pass, and compare the printed module with what the pass reported.

@@ -22,6 +22,11 @@ std::string optimizationPipeline(const TargetTraits &target, unsigned level) {
   return level == 0 ? "straighten" : "canonicalize,fold,straighten," + passes;
 }
 
+llvm::StringRef preparationPipeline() {
+  return "canonicalize,fold,canonicalize,cse,fold-conv-scale,eliminate-transpose,canonicalize,fold,"
+         "cse,dce";
+}
+
 llvm::StringRef groupingPipeline(unsigned level) {
   switch (level) {
   case 0: return "isolate{apart=1}";

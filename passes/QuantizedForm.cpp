@@ -59,12 +59,38 @@ void scale(IntegerSum &s, const PerChannel &by) {
   for (IntegerTerm &t : s.terms)
     t.coefficient = zip(t.coefficient, by, times);
   s.constant = zip(s.constant, by, times);
-  if (s.clamped()) { // one factor: see product()
+  if (s.clamped()) { // one factor: see Reader::read
     s.low *= by[0];
     s.high *= by[0];
     if (by[0] < 0)
       std::swap(s.low, s.high);
   }
+}
+
+/// Whether a sum is one tensor of integers with one zero point.
+bool isTensor(const IntegerSum &s) {
+  if (s.terms.size() != 1 || s.clamped() || llvm::any_of(s.constant, [](double v) { return v; }))
+    return false;
+  const IntegerTerm &t = s.terms[0];
+  return !t.isSum() && !t.factor && t.zero.size() == 1;
+}
+
+/// Whether products of two such tensors have 24 bits at most.
+bool multiply(const IntegerSum &a, const IntegerSum &b) {
+  return isTensor(a) && isTensor(b) &&
+         bitWidth(a.terms[0].tensor->type().element()) +
+                 bitWidth(b.terms[0].tensor->type().element()) <=
+             24;
+}
+
+/// The product of two such sums.
+IntegerSum product(IntegerSum s, const IntegerTerm &by) {
+  IntegerTerm &t = s.terms[0];
+  t.coefficient = zip(t.coefficient, by.coefficient, [](double a, double b) { return a * b; });
+  t.factor = by.tensor;
+  t.factorMap = by.map;
+  t.factorZero = int64_t(by.zero[0]);
+  return s;
 }
 
 /// Reads scalars of maps over the space of one quantised map.
@@ -202,7 +228,12 @@ bool Reader::read(Value *scalar, Operation &map, const IndexMap &dims, IntegerSu
       out.constant = zip(difference, a.constant, [](double v, double by) { return v * by; });
       return true;
     }
-    out.terms.push_back({map.operand(i), where, a.constant, *z});
+    IntegerTerm term;
+    term.tensor = map.operand(i);
+    term.map = where;
+    term.coefficient = a.constant;
+    term.zero = *z;
+    out.terms.push_back(std::move(term));
     return true;
   }
   case Op::Add:
@@ -226,11 +257,15 @@ bool Reader::read(Value *scalar, Operation &map, const IndexMap &dims, IntegerSu
   case Op::Div: {
     if (!operand(0, a) || !operand(1, b))
       return false;
+    if (op->is(Op::Mul) && multiply(a, b)) {
+      out = product(std::move(a), b.terms[0]);
+      return true;
+    }
     const bool first = op->is(Op::Mul) && a.terms.empty();
     IntegerSum &factor = first ? a : b;
     out = first ? std::move(b) : std::move(a);
     if (!factor.terms.empty() || factor.clamped())
-      return fail("a product of tensors");
+      return fail("a product of tensors other than two of bytes, or of bytes and 16 bits");
     if (op->is(Op::Div)) {
       if (llvm::is_contained(factor.constant, 0.0))
         return fail("a division by zero");
@@ -307,6 +342,25 @@ llvm::Optional<Dequantized> matchDequantized(Value *v) {
   return d;
 }
 
+/// Whether no sum of 16-bit activations times these weights, which have to be known, leaves half of
+/// the range of 32 bits: a bias is added in the other half.
+static bool sumsFit(const Operation &op, const Dequantized &x, const Dequantized &w) {
+  const Literal l = constantValue(w.q);
+  if (!l)
+    return false;
+  const Element e = x.q->type().element();
+  const double most = std::max(double(maxInt(e)) - x.zero[0], x.zero[0] - double(minInt(e)));
+  const bool first = op.is(Op::Conv) || op.boolAttr("trans_b");
+  const int64_t filters = l->shape()[op.is(Op::Conv) ? 0 : l->rank() - (first ? 2 : 1)];
+  const int64_t inner = op.is(Op::Conv) ? l->size() / filters : first ? l->shape().back() : 1;
+  std::vector<double> sums(size_t(filters), 0);
+  for (int64_t i = 0; i < l->size(); ++i) {
+    const auto k = size_t(i / inner % filters);
+    sums[k] += std::fabs(double(l->intAt(i)) - at(w.zero, w.zero.size() == 1 ? 0 : k));
+  }
+  return llvm::all_of(sums, [&](double sum) { return sum * most < 0x1p30; });
+}
+
 llvm::Optional<IntegerContraction> matchIntegerContraction(Operation &op, std::string &why) {
   auto fail = [&](const char *reason) {
     if (why.empty())
@@ -321,8 +375,9 @@ llvm::Optional<IntegerContraction> matchIntegerContraction(Operation &op, std::s
   if (!w)
     return fail("weights that are not dequantised");
   const Element xe = x->q->type().element(), we = w->q->type().element();
-  if (!isInteger(xe) || bitWidth(xe) != 8 || !isInteger(we) || bitWidth(we) > 8)
-    return fail("operands of other than 8 bits");
+  if (!isInteger(xe) || (bitWidth(xe) != 8 && bitWidth(xe) != 16) || !isInteger(we) ||
+      bitWidth(we) > 8)
+    return fail("operands of other than 8 or 16 bits by 8");
   if (!x->perTensor())
     return fail("a scale of the input for each channel");
   if (!w->perTensor()) {
@@ -333,6 +388,8 @@ llvm::Optional<IntegerContraction> matchIntegerContraction(Operation &op, std::s
   }
   if (!constantValue(w->q) && (bitWidth(we) != 8 || !w->perTensor()))
     return fail("narrow weights known only at run time");
+  if (bitWidth(xe) == 16 && !sumsFit(op, *x, *w))
+    return fail("sums of 16-bit activations that may leave 32 bits");
   IntegerContraction c{*x, *w, {}};
   c.coefficient = zip(w->scale, x->scale, [](double a, double b) { return a * b; });
   return c;
@@ -345,17 +402,19 @@ llvm::Optional<int64_t> matchIntegerReduction(Operation &op, Dequantized &x, std
     return llvm::None;
   };
   auto d = op.numOperands() == 1 ? matchDequantized(op.operand(0)) : llvm::None;
-  if (!d || !d->perTensor() || bitWidth(d->q->type().element()) != 8)
+  const unsigned bits = d ? bitWidth(d->q->type().element()) : 0;
+  if (!d || !d->perTensor() || (bits != 8 && bits != 16))
     return fail("a reduction of what is not dequantised with one scale");
   x = *d;
   int64_t count = 1;
+  auto fits = [&](int64_t n) { return n < int64_t(1) << (31 - bits); };
   if (op.is(Op::Pool)) {
     if (op.wordAttr("kind") != "average" || op.boolAttr("ceil") ||
         llvm::any_of(op.intsAttr("pads"), [](int64_t p) { return p != 0; }))
       return fail("windows over different numbers of elements");
     for (int64_t k : op.intsAttr("kernel"))
       count *= k;
-    return count;
+    return fits(count) ? llvm::Optional<int64_t>(count) : fail("sums that may leave 32 bits");
   }
   if (op.numResults() != 1 || op.floatsAttr("init")[0] != 0 ||
       !isIdentityMap(indexMap(op, 0), op.operand(0)->type().rank()))
@@ -374,7 +433,7 @@ llvm::Optional<int64_t> matchIntegerReduction(Operation &op, Dequantized &x, std
       return fail("a number of elements known only at run time");
     count *= op.operand(0)->type().dim(unsigned(dim - m.begin())).constant();
   }
-  return count;
+  return fits(count) ? llvm::Optional<int64_t>(count) : fail("sums that may leave 32 bits");
 }
 
 llvm::Optional<QuantizedSum> matchQuantizedSum(Operation &map, std::string &why) {

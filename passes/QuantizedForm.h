@@ -30,13 +30,17 @@ struct Dequantized {
 /// only at run time.
 llvm::Optional<Dequantized> matchDequantized(Value *v);
 
-/// An integer tensor in a sum: coefficient · (tensor − zero).
+/// An integer tensor in a sum: coefficient · (tensor − zero), or the product of two tensors
+/// with 24 bits together: coefficient · (tensor − zero) · (factor − factorZero).
 struct IntegerTerm {
   /// Integers; or the f32 result of a conv, matmul, pool or reduce of dequantised tensors, which
   /// then stands for the integer sum in its place.
   Value *tensor = nullptr;
-  IndexMap map; // of the tensor over the quantised map's space
-  PerChannel coefficient, zero;
+  IndexMap map;                 // of the tensor over the quantised map's space
+  PerChannel coefficient, zero; // a product's zero is one number
+  Value *factor = nullptr;
+  IndexMap factorMap;
+  int64_t factorZero = 0;
   bool isSum() const { return isFloat(tensor->type().element()); }
 };
 

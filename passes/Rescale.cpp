@@ -30,7 +30,7 @@ bool planBias(const IntegerSum &s, RescalePlan &plan) {
   for (size_t c = 0; c < n; ++c) {
     const double units = at(s.constant, c) == 0 ? 0 : at(s.constant, c) / at(k, c);
     const double whole = std::nearbyint(units);
-    if (!(std::fabs(whole) < 2147483648.0) ||
+    if (!(std::fabs(whole) < 0x1p30) || // sums have the other half of 32 bits
         !(std::fabs(units - whole) <= std::max(1e-4, std::fabs(units) * kBiasError)))
       return false;
     plan.bias.push_back(int64_t(whole));
@@ -97,9 +97,10 @@ std::vector<int64_t> negated(const PerChannel &zero) {
   return eachChannel<int64_t>(zero.size(), [&](size_t c) { return -int64_t(zero[c]); });
 }
 
-/// What comes before the factor: −zero, plus the bias where there is one. It has one term then.
+/// What is added before the multiplier: −zero, which products have subtracted already, plus the
+/// bias where there is one. It has one term then.
 std::vector<int64_t> offsetOf(const IntegerTerm &t, const RescalePlan &plan) {
-  std::vector<int64_t> offset = negated(t.zero);
+  std::vector<int64_t> offset = t.factor ? std::vector<int64_t>{0} : negated(t.zero);
   if (plan.bias.empty())
     return offset;
   return eachChannel<int64_t>(std::max(offset.size(), plan.bias.size()), [&](size_t c) {
@@ -193,6 +194,8 @@ Value *buildRescale(Builder &b, const QuantizedSum &q, const RescalePlan &plan, 
   Operands in(b, s.axis);
   for (size_t t = 0; t < tensors.size(); ++t) {
     in.tensor(tensors[t], s.terms[t].map);
+    if (s.terms[t].factor)
+      in.tensor(s.terms[t].factor, s.terms[t].factorMap);
     in.list(offsets[t], Element::I32);
     in.list(fixed.multipliers[t], Element::I32);
   }
@@ -209,7 +212,13 @@ Value *buildRescale(Builder &b, const QuantizedSum &q, const RescalePlan &plan, 
         auto constant = [&](int64_t v) { return body.scalarInt(e, v); };
         Value *sum = nullptr;
         for (size_t t = 0; t < tensors.size(); ++t) {
-          Value *n = args.plus(args.cast(args.tensor(), Element::I32), offsets[t]);
+          Value *n = args.cast(args.tensor(), Element::I32);
+          if (const IntegerTerm &term = s.terms[t]; term.factor) {
+            Value *by = args.cast(args.tensor(), Element::I32);
+            n = body.scalar(Op::Mul,
+                            {args.plus(n, negated(term.zero)), args.plus(by, {-term.factorZero})});
+          }
+          n = args.plus(n, offsets[t]);
           if (high && plan.highProducts->before)
             n = body.scalar(Op::ShiftLeft, {n, constant(plan.highProducts->before)});
           Value *m = args.cast(args.list(fixed.multipliers[t], Element::I32), e);

@@ -22,6 +22,7 @@
 #include "passes/QuantizedIo.h"
 #include "passes/RaiseNormalize.h"
 #include "passes/Straighten.h"
+#include "passes/quantize/Quantize.h"
 
 namespace tenon {
 namespace {
@@ -52,6 +53,9 @@ const PassOption kBranches[] = {
     {"branches", 0, "sequences that run side by side at most; 0: what the target wants"},
 };
 
+const PassOption kRanges[] = {
+    {"ranges", 0, "file of ranges, as tenon calibrate --save-ranges writes it", true},
+};
 const PassOption kApart[] = {
     {"apart", 0, "1: no result takes over an operand's memory"},
 };
@@ -119,7 +123,14 @@ const PassInfo kTable[] = {
      "rescaling in 32 bits, where what they drop decides nothing"},
     {Pattern, "integer-arithmetic.short-products",
      "rescaling in 32 bits by multipliers of few bits"},
+    {Pattern, "integer-arithmetic.table", "other functions of one tensor of bytes look it up"},
+    {Pattern, "integer-arithmetic.softmax", "softmax of bytes sums entries of a table"},
     {Pattern, "integer-arithmetic.contract", "contractions that floats follow sum integers"},
+
+    // quantize/Quantize.cpp
+    {Pass, "quantize", "floats go through 8 bits around layers, as a file of ranges says",
+     runQuantize, kRanges},
+    {Pattern, "quantize.layer", "a layer with its weights and what it reads and gives"},
 
     // ConstantChannels.cpp
     {Pass, "constant-channels", "channels of known values are not computed", runConstantChannels},

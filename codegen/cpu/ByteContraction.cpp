@@ -90,6 +90,10 @@ llvm::Optional<ByteContraction> matchByteContraction(const TacticInput &in, std:
   }
   if (!matchInt8Operands(f, why) || !zeroPoint(f, why))
     return llvm::None;
+  if (bitWidth(f.anchor->operand(0)->type().element()) != 8) {
+    why = "operands of 16 bits";
+    return llvm::None;
+  }
   if (f.anchor->operand(1)->type().element() != Element::I8) {
     why = "unsigned weights";
     return llvm::None;

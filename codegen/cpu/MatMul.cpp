@@ -309,12 +309,46 @@ MergedDims leadingDims(const TacticInput &in, const MatMulProblem &p) {
   return mergeDims(p.space, leading, operands, kept);
 }
 
+/// Whether both operands are 8-bit integers, whose products are summed by pairs.
+bool hasPairs(const GroupForm &f) {
+  return llvm::all_of(f.anchor->operands(), [](Value *v) {
+    return isInteger(v->type().element()) && bitWidth(v->type().element()) == 8;
+  });
+}
+
+/// The zero point of operand i.
+int64_t zeroOf(const GroupForm &f, unsigned i) {
+  if (i + 2 >= f.anchorInputs.size())
+    return 0;
+  return (*constantOperand(f, i + 2)->def()->find("value")->get<Literal>())->intAt(0);
+}
+
+bool matchPairs(const TacticInput &in, std::string &why) {
+  const GroupForm &f = in.form;
+  if (in.level.family != Family::Cpu) {
+    why = "copies too large for small stacks";
+    return false;
+  }
+  for (unsigned i = 2; i < f.anchorInputs.size(); ++i)
+    if (!constantOperand(f, i) || f.anchor->operand(i)->type().upperElements() != 1) {
+      why = "zero points known only at run time, or one for each column";
+      return false;
+    }
+  if (constantOperand(f, 1) && zeroOf(f, 1) == 0) {
+    why = "weights that are known are packed";
+    return false;
+  }
+  return true;
+}
+
 bool matchDynamic(const TacticInput &in, std::string &why) {
   if (!matchAnchor(in, Op::MatMul, why))
     return false;
   const GroupForm &f = in.form;
-  if (!isFloat(f.anchor->operand(0)->type().element())) {
-    why = "integer operands";
+  if (hasPairs(f) && !matchPairs(in, why))
+    return false;
+  if (!isFloat(f.anchor->operand(0)->type().element()) && !hasPairs(f)) {
+    why = "integer operands of more than 8 bits";
     return false;
   }
   if (!f.anchorInputs[0].isPlainRead() || !f.anchorInputs[1].isPlainRead()) {
@@ -349,7 +383,9 @@ double costDynamic(const TacticInput &in, const Schedule &s) {
   const double m = double(p.space[p.m].upper()), n = double(p.space[p.n].upper()),
                k = double(p.space[p.k].upper());
   const double panels = std::ceil(n / double(*s.get("nr")));
-  return tileCost(in.level, {*s.get("mr"), *s.get("nr")}, width, int64_t(m), int64_t(n), k, batch) +
+  const double depth = hasPairs(in.form) ? k / 2 : k;
+  return tileCost(in.level, {*s.get("mr"), *s.get("nr")}, width, int64_t(m), int64_t(n), depth,
+                  batch) +
          batch * k * (n + m * panels) * 4 / (in.level.bandwidthGBs * 1e3);
 }
 
@@ -371,6 +407,8 @@ void emitDynamic(const TacticInput &in, const Schedule &s, StepWriter &out) {
   if (e == Element::F64)
     cfg.type("lanes", lanesType(lanesFor(in.level, e)));
   cfg.type("accumulator", cppElement(e));
+  if (hasPairs(form))
+    cfg.flag("pairs", true).number("zero_a", zeroOf(form, 0)).number("zero_b", zeroOf(form, 1));
   const std::string config = cfg.finish();
 
   // Strides over (b0, b1, then two of m, n and k).

@@ -86,8 +86,9 @@ bool isZero(const GroupForm &form, unsigned i) {
 
 bool matchInt8Operands(const GroupForm &form, std::string &why) {
   const Operation &op = *form.anchor;
-  if (!isInteger(op.operand(0)->type().element()) || bitWidth(op.operand(0)->type().element()) != 8)
-    why = "operands are no 8-bit integers";
+  const Element x = op.operand(0)->type().element();
+  if (!isInteger(x) || bitWidth(x) > 16)
+    why = "operands are no integers of 8 or 16 bits";
   else if (!form.anchorInputs[0].isPlainRead())
     why = "an operand computed in the group";
   else if (!constantOperand(form, 1))

@@ -35,7 +35,7 @@ bool hasFunctions(const GroupForm &form) {
     if (!isInteger(n.element) || bitWidth(n.element) < 8 || bitWidth(n.element) > 32 ||
         n.element == Element::U32)
       return false;
-    if (n.kind != ScalarNode::Function || n.op->isAny(Op::Const, Op::Cast))
+    if (n.kind != ScalarNode::Function || n.op->isAny(Op::Const, Op::Cast, Op::Lookup))
       continue;
     const bool shifts = n.op->isAny(Op::ShiftLeft, Op::ShiftRight, Op::RoundShift);
     if (n.element != Element::I32 || !(shifts || n.op->isAny(Op::Add, Op::Sub, Op::Mul, Op::MulHigh,

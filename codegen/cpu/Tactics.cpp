@@ -27,6 +27,7 @@ llvm::ArrayRef<Tactic> cpuTactics() {
       cpu::kReduce,
       cpu::kFold,
       cpu::kSoftmax,
+      cpu::kSoftmaxBytes,
       cpu::kNormalize,
       cpu::kResize,
       cpu::kResizeDirect,

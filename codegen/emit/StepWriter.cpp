@@ -128,7 +128,7 @@ std::string StepWriter::Config::finish() {
 namespace {
 
 std::string substitute(llvm::StringRef spelling, llvm::ArrayRef<std::string> operands,
-                       llvm::StringRef type, llvm::StringRef source) {
+                       llvm::StringRef type, llvm::StringRef source, llvm::StringRef table) {
   std::string s;
   for (size_t i = 0; i < spelling.size(); ++i) {
     if (spelling[i] != '$' || i + 1 == spelling.size()) {
@@ -136,7 +136,10 @@ std::string substitute(llvm::StringRef spelling, llvm::ArrayRef<std::string> ope
       continue;
     }
     const char c = spelling[++i];
-    s += c == 'T' ? type.str() : c == 'S' ? source.str() : operands[size_t(c - '0')];
+    s += c == 'T'   ? type.str()
+         : c == 'S' ? source.str()
+         : c == 'A' ? table.str()
+                    : operands[size_t(c - '0')];
   }
   return s;
 }
@@ -219,13 +222,22 @@ std::string StepWriter::body(const ScalarProgram &program, llvm::ArrayRef<Elemen
     w.comment(l);
   w.line("template <class L>");
   w.open("TENON_FN " + results + " operator()(" + parameters + ") const");
-  unsigned next = 0;
+  unsigned next = 0, tables = 0;
   std::vector<std::pair<std::string, std::string>> members; // declaration and value
   for (size_t i = 0; i < program.nodes.size(); ++i) {
     const ScalarNode &n = program.nodes[i];
     if (n.kind != ScalarNode::Function || !used[i] || isPlainIndex(n))
       continue;
     std::string expression;
+    if (n.op->is(Op::Lookup)) {
+      include("common/lookup.h");
+      names[i] = "table" + std::to_string(tables++);
+      std::string entries;
+      for (int64_t v : n.op->intsAttr("table"))
+        entries += (entries.empty() ? "" : ", ") + std::to_string(v);
+      w.line("static constexpr " + cppElement(n.element).str() + " " + names[i] + "[256] = {" +
+             entries + "};");
+    }
     if (n.op->is(Op::Index)) {
       auto lanes = [&](int64_t v) { return "broadcast<L>(" + cppScalar(n.element, v) + ")"; };
       if (n.indexDim >= 0)
@@ -256,7 +268,8 @@ std::string StepWriter::body(const ScalarProgram &program, llvm::ArrayRef<Elemen
         expression = substitute(
             spellingOf(n, level_), operands, cppElement(computeElement(n.element)),
             operands.empty() ? ""
-                             : cppElement(computeElement(program.nodes[n.operands[0]].element)));
+                             : cppElement(computeElement(program.nodes[n.operands[0]].element)),
+            names[i]);
     }
     names[i] = "t" + std::to_string(next++);
     w.line("const " + cppLanes(n.element) + " " + names[i] + " = " + expression + ";");

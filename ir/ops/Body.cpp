@@ -90,7 +90,14 @@ BodyProgram::BodyProgram(Region &body, bool exact) {
       constants_.push_back(c);
       continue;
     }
-    Step step{op.kind(), scalarInfo(op.kind()), slot, {0, 0, 0}, true, op.intAttr("dim")};
+    const Attribute *table = op.find("table");
+    Step step{op.kind(),
+              scalarInfo(op.kind()),
+              slot,
+              {0, 0, 0},
+              true,
+              op.intAttr("dim"),
+              table ? table->get<Ints>() : nullptr};
     for (unsigned i = 0; i < op.numOperands() && i < 3; ++i)
       step.operands[i] = slotOf_.lookup(op.operand(i));
     steps_.push_back(step);
@@ -146,6 +153,11 @@ void BodyTile::cast(const Lanes &from, Lanes &to, int64_t n) {
   }
 }
 
+void BodyTile::lookUp(const Ints &table, const Lanes &from, Lanes &to, int64_t n) {
+  for (size_t i = 0; i < size_t(n); ++i)
+    to.integers[i] = table[uint8_t(from.integers[i])];
+}
+
 void BodyTile::compute(const BodyProgram::Step &step, int64_t n) {
   const ScalarInfo &info = *step.info;
   Lanes &to = lanes_[step.result];
@@ -194,6 +206,8 @@ void BodyTile::run(int64_t n, IndexSource index) {
   for (const BodyProgram::Step &step : program_.steps_) {
     if (step.kind == Op::Index)
       index(step.dim, lanes_[step.result].integers.data(), n);
+    else if (step.kind == Op::Lookup)
+      lookUp(*step.table, lanes_[step.operands[0]], lanes_[step.result], n);
     else if (step.kind == Op::Cast)
       cast(lanes_[step.operands[0]], lanes_[step.result], n);
     else

@@ -59,7 +59,8 @@ private:
     unsigned result;
     unsigned operands[3];
     bool rounds;
-    int64_t dim; // Index
+    int64_t dim;       // Index
+    const Ints *table; // Lookup
   };
   struct Constant {
     unsigned slot;
@@ -85,6 +86,7 @@ public:
 private:
   const double *reals(unsigned slot, unsigned scratch, int64_t n);
   void compute(const BodyProgram::Step &step, int64_t n);
+  static void lookUp(const Ints &table, const Lanes &from, Lanes &to, int64_t n);
   void cast(const Lanes &from, Lanes &to, int64_t n);
 
   const BodyProgram &program_;

@@ -26,6 +26,7 @@ bool evaluateMatMul(const Operation &op, EvaluationFrame &frame, std::string &er
 bool evaluatePool(const Operation &op, EvaluationFrame &frame, std::string &error);
 bool evaluateResize(const Operation &op, EvaluationFrame &frame, std::string &error);
 bool evaluateSoftmax(const Operation &op, EvaluationFrame &frame, std::string &error);
+bool evaluateQuantizedSoftmax(const Operation &op, EvaluationFrame &frame, std::string &error);
 bool evaluateNormalize(const Operation &op, EvaluationFrame &frame, std::string &error);
 // EvaluateShape.cpp
 bool evaluateShapeOf(const Operation &op, EvaluationFrame &frame, std::string &error);

@@ -44,7 +44,7 @@ void subtractZero(std::vector<double> &values, const EvaluationFrame &frame, uns
     values[i] -= zero.at(zero.size() == 1 ? 0 : channel(int64_t(i)));
 }
 
-/// Exact sums of 8-bit products wrap to i32 as any integer does.
+/// Exact sums of products of 8 or 16 bits wrap to i32 as any integer does.
 void storeSums(Tensor &result, int64_t begin, int64_t count, const double *in) {
   if (isFloat(result.element())) {
     result.fromDoubles(begin, count, in);
@@ -270,7 +270,7 @@ bool evaluateMatMul(const Operation &op, EvaluationFrame &frame, std::string &er
   if (k != right.rows)
     return fail(error,
                 "inner extents differ: " + llvm::Twine(k) + " and " + llvm::Twine(right.rows));
-  if (isInteger(a.element()) && bitWidth(a.element()) > 8) {
+  if (isInteger(a.element()) && a.element() == result.element()) {
     multiplyIntegers(a, b, left, right, batches, result);
     frame.results.push_back(std::move(result));
     return true;

@@ -1,5 +1,5 @@
-// Evaluates windows along dimensions: pool, softmax and normalize. Resize stands in
-// EvaluateResize.cpp.
+// Evaluates windows along dimensions: pool, softmax (in integers, too) and normalize. Resize stands
+// in EvaluateResize.cpp.
 #include "ir/Scalar.h"
 #include "ir/ops/Evaluate.h"
 #include "ir/ops/Ops.h"
@@ -148,6 +148,53 @@ bool evaluateSoftmax(const Operation &op, EvaluationFrame &frame, std::string &)
   });
   Tensor result(x.element(), x.shape());
   result.fromDoubles(0, x.size(), v.data());
+  frame.results.push_back(std::move(result));
+  return true;
+}
+
+namespace {
+
+/// round(a / 2^count), half to even.
+int64_t roundShift(int64_t a, int64_t count) {
+  return scalarInfo(Op::RoundShift)->onInt(a, count, 0);
+}
+
+/// One line of n integers, `stride` apart; the result takes their place.
+void quantizedSoftmaxLine(const Operation &op, int64_t *line, int64_t n, int64_t stride) {
+  const Ints &table = op.intsAttr("table");
+  const Element to = op.find("to")->get<Type>()->element();
+  int64_t largest = line[0], sum = 0;
+  for (int64_t i = 1; i < n; ++i)
+    largest = std::max(largest, line[i * stride]);
+  for (int64_t i = 0; i < n; ++i)
+    sum += table[size_t(largest - line[i * stride])];
+  int64_t up = 0; // brings the sum to 32 bits
+  while (sum << up < int64_t(1) << 31)
+    ++up;
+  const int64_t reciprocal = (int64_t(1) << 62) / (sum << up);
+  const int64_t factor = (reciprocal * op.intAttr("multiplier") + (int64_t(1) << 30)) >> 31;
+  const int64_t shift = op.intAttr("shift") + 31 - up;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t steps = roundShift(table[size_t(largest - line[i * stride])] * factor, shift);
+    line[i * stride] = std::min(std::max(op.intAttr("zero") + steps, minInt(to)), maxInt(to));
+  }
+}
+
+} // namespace
+
+bool evaluateQuantizedSoftmax(const Operation &op, EvaluationFrame &frame, std::string &) {
+  const Tensor &x = frame.operands[0];
+  const size_t axis = size_t(op.intAttr("axis"));
+  const int64_t n = x.shape()[axis], inner = product(x.shape().drop_front(axis + 1));
+  std::vector<int64_t> v(static_cast<size_t>(x.size()));
+  x.toInts(0, x.size(), v.data());
+  const int64_t lines = n ? x.size() / n : 0;
+  parallelFor(lines, 1 + 4096 / std::max<int64_t>(n, 1), [&](int64_t begin, int64_t end) {
+    for (int64_t line = begin; line < end; ++line)
+      quantizedSoftmaxLine(op, v.data() + line / inner * n * inner + line % inner, n, inner);
+  });
+  Tensor result(op.find("to")->get<Type>()->element(), x.shape());
+  result.fromInts(0, x.size(), v.data());
   frame.results.push_back(std::move(result));
   return true;
 }

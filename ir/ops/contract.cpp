@@ -29,25 +29,27 @@ namespace tenon {
 namespace {
 
 bool is8Bit(Element e) { return e == Element::I8 || e == Element::U8; }
+/// What may be multiplied with 8-bit weights.
+bool isActivation(Element e) { return is8Bit(e) || e == Element::I16 || e == Element::U16; }
 
 /// Element type of a contraction of x and w; operands from `firstZero` on are zero points.
 bool contractElement(const Operation &op, Dim channels, Element &result, std::string &error) {
   const Element x = op.operand(0)->type().element(), w = op.operand(1)->type().element();
-  if (is8Bit(x) && is8Bit(w)) {
+  if (isActivation(x) && is8Bit(w)) {
     result = Element::I32;
   } else if (x == w && ((isFloat(x) && bitWidth(x) >= 8) || (isInteger(x) && bitWidth(x) >= 32))) {
     result = x;
   } else {
     return fail(error, "element types " + name(x) + " and " + name(w) +
-                           " do not multiply: expected two equal floats, two 8-bit integers, or "
-                           "two equal 32- or 64-bit integers");
+                           " do not multiply: expected two equal floats, integers of 8 or 16 bits "
+                           "and of 8, or two equal 32- or 64-bit integers");
   }
   for (unsigned i = 2; i < op.numOperands(); ++i) {
     if (!checkTensor(op, i, -1, error))
       return false;
     Type z = op.operand(i)->type();
-    if (!is8Bit(x))
-      return fail(error, "zero points need 8-bit operands, found " + name(x));
+    if (!isActivation(x))
+      return fail(error, "zero points need operands of 8 or 16 bits, found " + name(x));
     if (z.element() != op.operand(i - 2)->type().element())
       return fail(error, op.info().operands[i].rtrim("?") + ": expected element type " +
                              name(op.operand(i - 2)->type().element()) + ", found " +

@@ -12,6 +12,12 @@
 // exp(x − max) / Σ exp(x − max) along `axis`, or its logarithm. The maximum is subtracted first, so
 // no finite input overflows.
 //
+//   quantized_softmax (x) {axis, table, multiplier, shift, zero, to}
+// softmax of 8-bit integers in integers, with d = largest − x and table[d] for e^(−scale · d):
+// zero + round(table[d] / Σ table[d] · multiplier / 2^shift), saturated. The quotient goes by a
+// factor of the whole line, so no element is divided; every step is exact, as docs/quantisation.md
+// says, and targets give the same bits.
+//
 //   normalize (x) {axes, epsilon, centered}
 // (x − mean) / √(mean of (x − mean)² + epsilon) over `axes`; without `centered` the mean is taken
 // as 0 (root mean square). Computed, and given, in f32 (f64 for f64): statistics of narrow types
@@ -87,6 +93,41 @@ bool inferSoftmax(const Operation &op, llvm::SmallVectorImpl<Type> &results, std
   return true;
 }
 
+/// Sums of entries stay below 2^31.
+bool checkQuantizedSoftmax(const Operation &op, int64_t length, std::string &error) {
+  const Ints &table = op.intsAttr("table");
+  if (table.size() != 256 || table[0] < 1 ||
+      llvm::any_of(table, [&](int64_t v) { return v < 0 || v > table[0]; }))
+    return fail(error, "attribute table: expected 256 entries from 0 to the first, which is not 0");
+  if (length > (int64_t(1) << 31) / table[0])
+    return fail(error, "attribute table: expected sums of " + llvm::Twine(length) +
+                           " entries to stay within 2^31, found a first entry of " +
+                           llvm::Twine(table[0]));
+  const int64_t multiplier = op.intAttr("multiplier"), shift = op.intAttr("shift");
+  if (multiplier < int64_t(1) << 30 || multiplier >= int64_t(1) << 31)
+    return fail(error, "attribute multiplier: expected 31 bits, found " + llvm::Twine(multiplier));
+  if (shift < 0 || shift > 31)
+    return fail(error, "attribute shift: expected 0 to 31, found " + llvm::Twine(shift));
+  return true;
+}
+
+bool inferQuantizedSoftmax(const Operation &op, llvm::SmallVectorImpl<Type> &results,
+                           std::string &error) {
+  if (!checkForm(op, error) || !checkTensor(op, 0, -1, error))
+    return false;
+  Type t = op.operand(0)->type();
+  const Type to = *op.find("to")->get<Type>();
+  if (!isInteger(t.element()) || bitWidth(t.element()) != 8)
+    return fail(error, "expected a tensor of 8-bit integers, found " + toString(t));
+  if (!to.isScalar() || !isInteger(to.element()) || bitWidth(to.element()) != 8)
+    return fail(error, "attribute to: expected i8 or u8, found " + toString(to));
+  if (!checkAxis(op.intAttr("axis"), t.rank(), "axis", error) ||
+      !checkQuantizedSoftmax(op, t.dim(unsigned(op.intAttr("axis"))).upper(), error))
+    return false;
+  results.push_back(Type::tensor(t.context(), to.element(), t.shape()));
+  return true;
+}
+
 bool inferNormalize(const Operation &op, llvm::SmallVectorImpl<Type> &results, std::string &error) {
   if (!checkForm(op, error) || !checkTensor(op, 0, -1, error))
     return false;
@@ -121,6 +162,14 @@ const AttrInfo kSoftmax[] = {
     {"axis", AttrKind::Int, true, "dimension along which the result adds up to 1"},
     {"log", AttrKind::Bool, false, "give the logarithm (default false)"},
 };
+const AttrInfo kQuantizedSoftmax[] = {
+    {"axis", AttrKind::Int, true, "dimension along which the result adds up to 1"},
+    {"table", AttrKind::Ints, true, "exponentials of 0 to −255 steps, in units of the first"},
+    {"multiplier", AttrKind::Int, true, "steps of the result in 1, in 31 bits"},
+    {"shift", AttrKind::Int, true, "binary digits of the multiplier behind the point"},
+    {"zero", AttrKind::Int, true, "zero point of the result"},
+    {"to", AttrKind::Type, true, "i8 or u8"},
+};
 const AttrInfo kNormalize[] = {
     {"axes", AttrKind::Ints, true, "dimensions that share one mean and deviation, ascending"},
     {"epsilon", AttrKind::Float, true, "added to the variance"},
@@ -137,6 +186,9 @@ llvm::ArrayRef<OpRow> reductionOps() {
       {Op::Softmax,
        {"softmax", "Normalised exponentials along one dimension.", kX, kSoftmax, 1, 0,
         OpTrait::None, inferSoftmax, nullptr, evaluateSoftmax}},
+      {Op::QuantizedSoftmax,
+       {"quantized_softmax", "Softmax of 8-bit integers, in integers.", kX, kQuantizedSoftmax, 1, 0,
+        OpTrait::None, inferQuantizedSoftmax, nullptr, evaluateQuantizedSoftmax}},
       {Op::Normalize,
        {"normalize", "Zero mean and unit variance over some dimensions.", kX, kNormalize, 1, 0,
         OpTrait::None, inferNormalize, nullptr, evaluateNormalize}},

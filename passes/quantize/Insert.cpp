@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 namespace tenon {
 namespace {
@@ -65,7 +66,8 @@ public:
 private:
   static Operation *after(Operation *op) { return &*std::next(Region::iterator(op)); }
   ByteScale scaleOf(const Value *v) const {
-    return byteScale(plan_.method->choose((*plan_.statistics)[size_t(numbers_.of(v))]));
+    const ValueRange &r = plan_.values[size_t(numbers_.of(v))];
+    return byteScale({r.low, r.high});
   }
 
   /// What reads `v` reads it through 8 bits.
@@ -129,9 +131,7 @@ private:
     static const std::vector<double> none;
     const bool known = !op.is(Op::MatMul) || op.operand(1)->type().rank() == 2;
     const int number = read_.lookup(&op);
-    return plan_.correctBias && known && number >= 0
-               ? (*plan_.statistics)[size_t(number)].channelMeans
-               : none;
+    return known && number >= 0 ? plan_.values[size_t(number)].channelMeans : none;
   }
 
   static size_t inputChannel(const Operation &op, const Tensor &w, int64_t i) {
@@ -195,6 +195,21 @@ private:
 };
 
 } // namespace
+
+std::vector<ValueRange> chooseRanges(const Statistics &statistics, const RangeMethod &method,
+                                     bool means) {
+  std::vector<ValueRange> ranges(statistics.size());
+  for (size_t n = 0; n < statistics.size(); ++n) {
+    const ValueStatistics &s = statistics[n];
+    if (s.histogram.counts.empty())
+      continue; // no layer needs it
+    ranges[n].known = true;
+    std::tie(ranges[n].low, ranges[n].high) = method.choose(s);
+    if (means)
+      ranges[n].channelMeans = s.channelMeans;
+  }
+  return ranges;
+}
 
 void insertQuantization(Graph &graph, const QuantizationPlan &plan, Diagnostics &diagnostics) {
   Inserter(graph, plan, diagnostics).run();

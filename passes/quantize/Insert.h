@@ -7,15 +7,24 @@
 
 namespace tenon {
 
+/// What 8 bits are spread over, for one value.
+struct ValueRange {
+  bool known = false;
+  double low = 0, high = 0; // with zero between them
+  /// Of what contractions read: with them biases make up for the rounding of weights.
+  std::vector<double> channelMeans;
+};
+
 struct QuantizationPlan {
-  const Statistics *statistics = nullptr; // by value number of the graph
-  const RangeMethod *method = nullptr;
+  std::vector<ValueRange> values; // by value number of the graph
   bool perChannel = true;
-  /// Takes what rounding of the weights adds to the mean of each channel off the biases.
-  bool correctBias = true;
   /// By layer; empty: all.
   std::vector<bool> layers;
 };
+
+/// The ranges that `method` chooses; without `means`, biases stay as they are.
+std::vector<ValueRange> chooseRanges(const Statistics &statistics, const RangeMethod &method,
+                                     bool means);
 
 /// Changes `graph`, whose layers are numbered as when the statistics were made.
 void insertQuantization(Graph &graph, const QuantizationPlan &plan, Diagnostics &diagnostics);

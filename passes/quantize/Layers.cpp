@@ -12,16 +12,17 @@ bool isFloatTensor(const Value *v) {
   return v->type().isTensor() && v->type().element() == Element::F32;
 }
 
-/// The operands of a map that are no constants.
-llvm::SmallVector<Value *, 2> variables(const Operation &map) {
+/// The operands of an operation that are no constants.
+llvm::SmallVector<Value *, 2> variables(const Operation &op) {
   llvm::SmallVector<Value *, 2> out;
-  for (Value *v : map.operands())
+  for (Value *v : op.operands())
     if (!constantValue(v))
       out.push_back(v);
   return out;
 }
 
-/// Whether a map adds, bounds and scales floats by constants: what passes/QuantizedForm.h reads.
+/// Whether a map adds, bounds and scales floats by constants, or multiplies two tensors: what
+/// passes/QuantizedForm.h reads.
 bool isLinear(const Operation &map) {
   if (!map.is(Op::Map) || map.numResults() != 1 || !isFloatTensor(map.result()))
     return false;
@@ -41,7 +42,12 @@ bool isLinear(const Operation &map) {
     case Op::Sub:
     case Op::Neg:
     case Op::Relu: break;
-    case Op::Mul:
+    case Op::Mul: // of two tensors of bytes, too
+      if (varies(0) && varies(1) &&
+          (op.operand(0) == op.operand(1) || !op.operand(0)->argumentOf() ||
+           !op.operand(1)->argumentOf()))
+        return false;
+      break;
     case Op::Min:
     case Op::Max:
       if (varies(0) && varies(1))
@@ -62,6 +68,18 @@ bool isLinear(const Operation &map) {
   return varying.count(map.region().terminator()->operand(0)) != 0;
 }
 
+/// Whether a map is a function of the elements of one tensor: a table of bytes.
+bool isFunction(const Operation &map) {
+  if (!map.is(Op::Map) || map.numResults() != 1 || !isFloatTensor(map.result()) ||
+      variables(map).size() != 1 ||
+      llvm::any_of(map.region(), [](Operation &op) { return op.is(Op::Index); }))
+    return false;
+  return llvm::all_of(map.operands(), [](Value *v) {
+    const Literal l = constantValue(v);
+    return isFloatTensor(v) && (!l || l->size() == 1 || l->isSplat());
+  });
+}
+
 /// Whether a reduction sums elements.
 bool isSum(const Operation &op) {
   if (!op.is(Op::Reduce) || op.numOperands() != 1 || op.numResults() != 1)
@@ -76,9 +94,13 @@ bool isAnchor(const Operation &op) {
       !isFloatTensor(op.operand(0)))
     return false;
   if (op.isAny(Op::Conv, Op::MatMul)) {
-    const Literal w = op.numOperands() == 2 ? constantValue(op.operand(1)) : nullptr;
-    return w && w->element() == Element::F32 && !constantValue(op.operand(0));
+    if (op.numOperands() != 2 || !isFloatTensor(op.operand(1)) || constantValue(op.operand(0)))
+      return false;
+    return op.is(Op::MatMul) || constantValue(op.operand(1));
   }
+  if (op.is(Op::Softmax)) // probabilities that are given as they are stay exact
+    return !op.boolAttr("log") &&
+           llvm::none_of(op.result()->uses(), [](Use *u) { return u->owner()->isTerminator(); });
   return (op.is(Op::Pool) && op.wordAttr("kind") == "average") || isSum(op);
 }
 
@@ -95,6 +117,10 @@ Value *sourceOf(Value *v) {
 }
 
 } // namespace
+
+bool QuantizableLayer::isContraction() const {
+  return anchor->isAny(Op::Conv, Op::MatMul) && constantValue(anchor->operand(1));
+}
 
 int64_t QuantizableLayer::weightAxis() const {
   if (anchor->is(Op::Conv))
@@ -141,19 +167,18 @@ std::vector<QuantizableLayer> findLayers(Graph &graph) {
   std::vector<QuantizableLayer> layers;
   llvm::SmallPtrSet<const Operation *, 16> taken;
   for (Operation &op : graph.body()) {
-    if (taken.count(&op) || !(isAnchor(op) || isLinear(op)))
+    if (taken.count(&op) || !(isAnchor(op) || isLinear(op) || isFunction(op)))
       continue;
     QuantizableLayer layer;
     layer.anchor = &op;
-    if (op.is(Op::Map))
-      for (Value *v : variables(op))
-        layer.inputs.push_back(sourceOf(v));
-    else
-      layer.inputs.push_back(sourceOf(op.operand(0)));
+    for (Value *v : variables(op))
+      layer.inputs.push_back(sourceOf(v));
     layer.result = op.result();
-    while (layer.result->hasOneUse()) {
+    const bool isTable = op.is(Op::Map) && variables(op).size() == 1;
+    while (layer.result->hasOneUse() && !op.is(Op::Softmax)) {
       Operation *next = layer.result->firstUse()->owner();
-      if (next->parent() != &graph.body() || !isLinear(*next) || variables(*next).size() != 1)
+      if (next->parent() != &graph.body() || variables(*next).size() != 1 ||
+          !(isLinear(*next) || (isTable && isFunction(*next))))
         break;
       taken.insert(next);
       layer.tail.push_back(next);
@@ -165,13 +190,28 @@ std::vector<QuantizableLayer> findLayers(Graph &graph) {
   return layers;
 }
 
-ValueNumbers::ValueNumbers(Graph &graph) {
+ValueNumbers::ValueNumbers(Graph &graph) : graph_(graph) {
   int next = 0;
   for (Value *v : graph.body().arguments())
     numbers_[v] = next++;
   for (Operation &op : graph.body())
     for (Value *v : op.results())
       numbers_[v] = next++;
+}
+
+std::vector<std::string> ValueNumbers::names() const {
+  std::vector<std::string> names;
+  std::map<std::string, int> seen;
+  auto add = [&](std::string name) {
+    const int count = ++seen[name];
+    names.push_back(count == 1 ? name : name + "#" + std::to_string(count));
+  };
+  for (unsigned i = 0; i < graph_.body().numArguments(); ++i)
+    add(graph_.inputNames[i]);
+  for (Operation &op : graph_.body())
+    for (unsigned i = 0; i < op.numResults(); ++i)
+      add(op.loc().empty() ? op.name().str() : op.loc().front());
+  return names;
 }
 
 } // namespace tenon

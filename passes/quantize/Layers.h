@@ -18,7 +18,8 @@ struct BiasPlace {
 };
 
 struct QuantizableLayer {
-  /// A convolution or product with constant weights, an average, or a map that adds and scales.
+  /// A convolution or product, an average, a softmax, a map that adds, scales and multiplies, or
+  /// one that is a function of one tensor.
   Operation *anchor = nullptr;
   /// The maps behind it that only it feeds.
   llvm::SmallVector<Operation *, 2> tail;
@@ -26,7 +27,8 @@ struct QuantizableLayer {
   llvm::SmallVector<Value *, 2> inputs;
   Value *result = nullptr;
 
-  bool isContraction() const { return anchor->isAny(Op::Conv, Op::MatMul); }
+  /// With constant weights.
+  bool isContraction() const;
   /// The dimension of its weights that the output channels follow.
   int64_t weightAxis() const;
   /// The dimension of its result that they follow.
@@ -49,8 +51,12 @@ public:
     return it == numbers_.end() ? -1 : it->second;
   }
   size_t size() const { return numbers_.size(); }
+  /// By number, names that people and files call values by: those of inputs, and of the nodes that
+  /// results come from; the second of a name is called NAME#2.
+  std::vector<std::string> names() const;
 
 private:
+  Graph &graph_;
   llvm::DenseMap<const Value *, int> numbers_;
 };
 

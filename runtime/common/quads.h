@@ -4,7 +4,7 @@
 //
 // They have the functions that bodies of integer sums use, and no others: add, sub, mul, mul_high,
 // shift_left, shift_right and round_shift by 0 to 31, min, max and clamp of 32-bit integers, casts
-// between integer types.
+// between integer types, look-up by bytes.
 #ifndef TENON_RUNTIME_COMMON_QUADS_H
 #define TENON_RUNTIME_COMMON_QUADS_H
 
@@ -118,6 +118,15 @@ struct quads {
       else
         return {detail::quad_shift_unsigned(up, detail::quad_of(-unused))};
     }
+  }
+  template <class T, class From>
+  static TENON_FN quad<T> lookup(quad<From> x, const T (&table)[256]) {
+    int32_t at[4];
+    T entries[4];
+    detail::quad_store(at, x.v);
+    for (int i = 0; i < 4; ++i)
+      entries[i] = table[uint8_t(at[i])];
+    return load(entries);
   }
   static TENON_FN quad<int32_t> mul_high(quad<int32_t> a, quad<int32_t> b) {
     return {detail::quad_mul_high(a.v, b.v)};

@@ -13,10 +13,14 @@
 //   depth      schedule: rows of b copied at once; (mr + nr) * depth + 8 * mr * nr
 //              elements of stack, 256 by default
 //   lanes, accumulator
+//   pairs      the operands are 8-bit integers less zero_a and zero_b, the sums int32_t: copies
+//   hold
+//              two elements in each word, whose products are added at once
 // a: view over (b0, b1, m, k); b: view over (b0, b1, k, n); outs, ins: views over (b0, b1, m, n).
 #ifndef TENON_RUNTIME_CPU_MATMUL_DYNAMIC_H
 #define TENON_RUNTIME_CPU_MATMUL_DYNAMIC_H
 
+#include "common/byte_products.h"
 #include "common/mul_add.h"
 #include "cpu/epilogue.h"
 #include "cpu/odometer.h"
@@ -29,13 +33,14 @@ namespace cpu {
 
 struct matmul_dynamic_defaults {
   static constexpr fixed<1> batch0{}, batch1{};
-  static constexpr int depth = 256;
+  static constexpr int depth = 256, zero_a = 0, zero_b = 0;
+  static constexpr bool pairs = false;
   using lanes = native_lanes;
 };
 
 namespace detail {
 
-/// sums[MR][nr] += a[k][MR] * b[k][nr] over `k` packed rows.
+/// sums[MR][nr] += a[k][MR] * b[k][nr] over `k` rows, as they are packed.
 template <class Cfg>
 TENON_TILE void matmul_tile(const typename Cfg::accumulator *a, const typename Cfg::accumulator *b,
                             index_t k, typename Cfg::accumulator *sums) {
@@ -49,12 +54,18 @@ TENON_TILE void matmul_tile(const typename Cfg::accumulator *a, const typename C
       acc[r][v] = load<L>(sums + int(r) * Cfg::nr + int(v) * L::width);
     });
   });
-  for (index_t i = 0; i < k; ++i, a += mr, b += Cfg::nr) {
+  constexpr index_t step = Cfg::pairs ? 2 : 1;
+  for (index_t i = 0; i < k; i += step, a += mr, b += Cfg::nr) {
     V columns[nv];
     unroll<nv>([&](auto v) TENON_LAMBDA { columns[v] = load<L>(b + int(v) * L::width); });
     unroll<mr>([&](auto r) TENON_LAMBDA {
       const V x = broadcast<L, A>(a[int(r)]);
-      unroll<nv>([&](auto v) TENON_LAMBDA { acc[r][v] = mul_add(x, columns[v], acc[r][v]); });
+      unroll<nv>([&](auto v) TENON_LAMBDA {
+        if constexpr (Cfg::pairs)
+          acc[r][v] = acc[r][v] + multiply_pairs<L>(x, columns[v]);
+        else
+          acc[r][v] = mul_add(x, columns[v], acc[r][v]);
+      });
     });
   }
   unroll<mr>([&](auto r) TENON_LAMBDA {
@@ -90,6 +101,31 @@ TENON_FN void pack_block(const View &from, const index_t *at, index_t k, index_t
   }
 }
 
+/// The same in words of two elements, each less `zero`; k counts elements.
+template <int Block, int Fast, class View>
+TENON_FN void pack_pairs(const View &from, const index_t *at, index_t k, index_t filled,
+                         int32_t zero, int32_t *to) {
+  const index_t fast = from.strides.template get<Fast>();
+  const index_t slow = from.strides.template get<5 - Fast>();
+  const auto *p = from.data + from.offset(at);
+  for (index_t i = 0; i < k; i += 2, to += Block)
+    for (index_t j = 0; j < Block; ++j) {
+      const auto *q = p + (j < filled ? j : 0) * fast + i * slow;
+      const int32_t low = j < filled ? q[0] - zero : 0;
+      const int32_t high = j < filled && i + 1 < k ? q[slow] - zero : 0;
+      to[j] = int32_t((uint32_t(low) & 0xffffu) | uint32_t(high) << 16);
+    }
+}
+
+template <class Cfg, int Block, int Fast, class View>
+TENON_FN void pack_operand(const View &from, const index_t *at, index_t k, index_t filled,
+                           typename Cfg::accumulator *to) {
+  if constexpr (Cfg::pairs)
+    pack_pairs<Block, Fast>(from, at, k, filled, Fast == 2 ? Cfg::zero_a : Cfg::zero_b, to);
+  else
+    pack_block<typename Cfg::lanes, Block, Fast>(from, at, k, filled, to);
+}
+
 } // namespace detail
 
 template <class Cfg, class X, class Y, class Outs, class Ins, class Body>
@@ -100,6 +136,7 @@ void matmul_dynamic(const Cfg &cfg, const X &a, const Y &b, const Outs &outs, co
   using A = typename Cfg::accumulator;
   constexpr int mr = Cfg::mr, nr = Cfg::nr, depth = Cfg::depth, group = 8;
   static_assert(nr % L::width == 0, "nr is a whole number of vectors");
+  static_assert(!Cfg::pairs || depth % 2 == 0, "blocks hold whole pairs");
   const index_t m = cfg.m, n = cfg.n, k = cfg.k;
   odometer<3> space;
   space.extents[0] = cfg.batch0;
@@ -122,10 +159,10 @@ void matmul_dynamic(const Cfg &cfg, const X &a, const Y &b, const Outs &outs, co
               const index_t count = k - k0 < depth ? k - k0 : depth;
               const index_t at_b[4] = {it.at[0], it.at[1], k0, column};
               if (row0 == 0 || k > depth)
-                pack_block<L, nr, 3>(b, at_b, count, left < nr ? left : nr, columns);
+                pack_operand<Cfg, nr, 3>(b, at_b, count, left < nr ? left : nr, columns);
               for (index_t row = row0, tile = 0; row < stop; row += mr, ++tile) {
                 const index_t at_a[4] = {it.at[0], it.at[1], row, k0};
-                pack_block<L, mr, 2>(a, at_a, count, m - row < mr ? m - row : mr, rows);
+                pack_operand<Cfg, mr, 2>(a, at_a, count, m - row < mr ? m - row : mr, rows);
                 matmul_tile<Cfg>(rows, columns, count, sums[tile]);
               }
             }

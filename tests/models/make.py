@@ -72,10 +72,11 @@ def upscaler():
     return model, [inputs, {"input": np.concatenate([image, -image, 0.5 * image])}], None
 
 
-def qdq(function, opset):
+def qdq(function, opset, functions=False):
     def make():
         model, inputs = function()
-        return quantize(model, value_ranges(model, inputs), opset), [inputs], None
+        ranges = value_ranges(model, inputs)
+        return quantize(model, ranges, opset, functions), [inputs], None
 
     return make
 
@@ -109,6 +110,8 @@ MODELS = {
     "resnet_qdq": qdq(networks.resnet_nhwc, 15),
     "keyword_dscnn_qdq": qdq(networks.keyword_dscnn, 15),
     "autoencoder_qdq": qdq(networks.autoencoder, 13),
+    "gated_qdq": qdq(networks.gated, 15, functions=True),
+    "attention_qdq": qdq(networks.attention, 15, functions=True),
     "keyword_micro_fp32": fp32(networks.keyword_micro),
     "probe_control_flow": probe_with_reference(probes.control_flow),
     "probe_nonzero": probe(probes.nonzero),

@@ -385,6 +385,59 @@ def autoencoder():
     return net.model(), {"input_1": net.rng.standard_normal((1, 64)).astype(np.float32)}
 
 
+def gated():
+    """Inverted residuals with squeeze and excite: products of tensors, functions other than relu."""
+    net = Network("gated", 20, opset=15, ir_version=8)
+    x = net.input("image", [1, 3, 24, 24])
+    x = net.op("HardSwish", [net.conv(x, 3, 16, 3, strides=[2, 2])])
+    for activation in ("HardSwish", "Swish"):
+        y = net.conv(x, 16, 32, 1)
+        if activation == "Swish":
+            y = net.op("Mul", [y, net.op("Sigmoid", [y])])
+        else:
+            y = net.op(activation, [y])
+        y = net.op("LeakyRelu", [net.conv(y, 32, 32, 3, group=32)], alpha=0.1)
+        gate = net.op("GlobalAveragePool", [y])
+        gate = net.op("Relu", [net.conv(gate, 32, 8, 1)])
+        gate = net.op("HardSigmoid", [net.conv(gate, 8, 32, 1)], alpha=1 / 6, beta=0.5)
+        y = net.conv(net.op("Mul", [y, gate]), 32, 16, 1)
+        x = net.op("Add", [x, y])
+    x = net.op("Flatten", [net.op("GlobalAveragePool", [net.op("Tanh", [x])])])
+    net.gemm(x, 16, 10, output="scores", gain=4.0)
+    net.output("scores", [1, 10])
+    return net.model(), {"image": smooth_image(net.rng, (1, 3, 24, 24))}
+
+
+def attention():
+    """One layer of an encoder without normalisation: products of two tensors, softmax, Gelu."""
+    net = Network("attention", 21, opset=15, ir_version=8)
+    tokens, width, heads = 20, 32, 4
+    source = x = net.input("tokens", [1, tokens, width])
+
+    def project(x, c_in, c_out):
+        weight = net.const(net.weights([c_in, c_out], c_in, 1.0))
+        return net.op("Add", [net.op("MatMul", [x, weight]), net.const(net.rng.normal(0, 0.2, c_out))])
+
+    def split(x, perm):
+        shape = net.const([1, tokens, heads, width // heads], np.int64)
+        return net.op("Transpose", [net.op("Reshape", [x, shape])], perm=perm)
+
+    query, value = (split(project(x, width, width), [0, 2, 1, 3]) for _ in range(2))
+    key = split(project(x, width, width), [0, 2, 3, 1])
+    scores = net.op("Mul", [net.op("MatMul", [query, key]), net.const((width // heads) ** -0.5)])
+    mixed = net.op("MatMul", [net.op("Softmax", [scores], axis=-1), value])
+    mixed = net.op("Transpose", [mixed], perm=[0, 2, 1, 3])
+    mixed = net.op("Reshape", [mixed, net.const([1, tokens, width], np.int64)])
+    x = net.op("Add", [project(mixed, width, width), source])
+    y = project(x, width, 64)
+    half = net.op("Erf", [net.op("Mul", [y, net.const(2**-0.5)])])
+    half = net.op("Mul", [net.op("Add", [half, net.const(1)]), net.const(0.5)])
+    y = project(net.op("Mul", [y, half]), 64, width)
+    net.op("Add", [x, y], output="encoded")
+    net.output("encoded", [1, tokens, width])
+    return net.model(), {"tokens": net.rng.standard_normal((1, tokens, width)).astype(np.float32)}
+
+
 def keyword_micro():
     """Keyword spotting with both pools and MatMul + Add layers."""
     net = Network("keyword_micro", 19, opset=15, ir_version=8)

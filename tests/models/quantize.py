@@ -6,6 +6,9 @@ import numpy as np
 from onnx import helper, numpy_helper
 
 QUANTIZED_OPS = {"Conv", "Gemm", "Add", "AveragePool", "Relu"}
+# What networks of other functions have besides.
+FUNCTIONS = {"GlobalAveragePool", "HardSigmoid", "HardSwish", "LeakyRelu", "MatMul", "Mul", "Sigmoid",
+             "Softmax", "Tanh"}  # fmt: skip
 
 
 def activation_parameters(low, high, relu):
@@ -18,7 +21,8 @@ def activation_parameters(low, high, relu):
 
 
 class Quantizer:
-    def __init__(self, model, ranges, opset):
+    def __init__(self, model, ranges, opset, functions=False):
+        self.kinds = QUANTIZED_OPS | FUNCTIONS if functions else QUANTIZED_OPS
         self.source = model.graph
         self.ranges = ranges
         self.opset = opset
@@ -102,9 +106,12 @@ class Quantizer:
                 copy.input[i] = rename.get(name, name)
             if node.op_type in ("Conv", "Gemm"):
                 copy = self.layer(copy)
+            elif node.op_type == "MatMul" and "MatMul" in self.kinds and node.input[1] in self.arrays:
+                scale = np.float32(np.abs(self.arrays[node.input[1]]).max() / 127)
+                copy.input[1] = self.weights(node.input[1], scale, np.int8, per_channel=False)
             result = node.output[0]
             first = transposed_input and node is self.source.node[0]
-            if node.op_type not in QUANTIZED_OPS and not first:
+            if node.op_type not in self.kinds and not first:
                 if node.op_type in ("Transpose", "Reshape", "Flatten"):
                     self.scales[result] = self.scales[copy.input[0]]
                 self.nodes.append(copy)
@@ -137,6 +144,7 @@ class Quantizer:
         )
 
 
-def quantize(model, ranges, opset):
-    """The QDQ twin of `model`; `ranges` maps every float value to its (minimum, maximum)."""
-    return Quantizer(model, dict(ranges), opset).run()
+def quantize(model, ranges, opset, functions=False):
+    """The QDQ twin of `model`; `ranges` maps every float value to its (minimum, maximum).
+    `functions`: the results of FUNCTIONS are quantised, too."""
+    return Quantizer(model, dict(ranges), opset, functions).run()

@@ -137,6 +137,41 @@ TEST(MatMul, DynamicOperands) {
   cfg.m = 1, cfg.n = 1, cfg.k = 1;
   checkDynamic<Dynamic, false, true>(cfg);
 }
+
+/// Bytes of two types with zero points, by pairs.
+struct Pairs : matmul_dynamic_defaults {
+  dyn batch0, batch1, m, n, k;
+  static constexpr int mr = 4, nr = 2 * W, depth = 16, zero_a = -7, zero_b = 130;
+  static constexpr bool pairs = true;
+  using accumulator = int32_t;
+};
+void checkPairs(index_t M, index_t N, index_t K) {
+  Pairs cfg;
+  cfg.batch0 = 1, cfg.batch1 = 2, cfg.m = M, cfg.n = N, cfg.k = K;
+  const auto a = randomIntegers<int8_t>(size_t(2 * M * K), -128, 127, 1);
+  const auto b = randomIntegers<uint8_t>(size_t(2 * K * N), 0, 255, 2);
+  std::vector<int32_t> y(size_t(2 * M * N), -1);
+  pool workers(2);
+  matmul_dynamic(
+      cfg, make_view(a.data(), dims<dyn, dyn, dyn, fixed<1>>(dyn(0), dyn(M * K), dyn(K), {})),
+      make_view(b.data(), dims<dyn, dyn, fixed<1>, dyn>(dyn(0), dyn(N * K), {}, dyn(K))),
+      pack(make_view(y.data(), dims<dyn, dyn, dyn, fixed<1>>(dyn(0), dyn(M * N), dyn(N), {}))),
+      pack(), identity_body{}, workers);
+  for (index_t i = 0; i < 2 * M * N; ++i) {
+    const index_t batch = i / (M * N), m = i / N % M, n = i % N;
+    int32_t sum = 0;
+    for (index_t k = 0; k < K; ++k)
+      sum += (a[size_t((batch * M + m) * K + k)] + 7) * (b[size_t((batch * N + n) * K + k)] - 130);
+    ASSERT_EQ(y[size_t(i)], sum) << M << "x" << N << "x" << K << " at " << i;
+  }
+}
+TEST(MatMul, PairsOfBytes) {
+  checkPairs(9, 2 * W + 3, 13);
+  checkPairs(5, 3, 32);
+  checkPairs(35, W, 75); // several blocks and groups of tiles
+  checkPairs(1, 1, 1);
+}
+
 TEST(MatMul, EmptySumIsZero) {
   Dynamic cfg;
   cfg.batch0 = 1, cfg.batch1 = 1, cfg.m = 2, cfg.n = 3, cfg.k = 0;
