@@ -102,6 +102,34 @@ def test_integers(folder, data):
     check(report["equalized"] >= 1, "a pair of layers is equalised")
 
 
+def test_ranges_file(folder, data):
+    """The pass quantize makes of the saved ranges what calibrate made, and what it is told instead."""
+    out, saved = folder / "direct.tn", folder / "ranges.json"
+    calibrate(data, out, "--no-equalize", f"--save-ranges={saved}")
+    lines = tenon("passes").output.splitlines()
+    passes = next(line.split(": ")[1] for line in lines if line.startswith("before quantize: "))
+
+    def by_pass(name):
+        answer = tenon("opt", DIGITS / "digits.onnx", f"--passes={passes},quantize{{ranges={saved}}}",
+                       "-o", folder / name)  # fmt: skip
+        check(answer.status == 0, answer.errors)
+        return (folder / name).read_text()
+
+    def graph(text):
+        return text[text.index("graph ") :]
+
+    check(graph(by_pass("pass.tn")) == graph(out.read_text()), "the pass gives the same graph")
+    ranges = json.loads(saved.read_text())
+    ranges["layers"][0]["quantize"] = False
+    ranges["values"][1]["high"] *= 2
+    saved.write_text(json.dumps(ranges))
+    check(graph(by_pass("edited.tn")) != graph(out.read_text()), "edits count")
+    answer = tenon("calibrate", DIGITS / "digits.onnx", f"--data={data}", "-o", folder / "no.tn",
+                   f"--save-ranges={folder / 'no.json'}")  # fmt: skip
+    check(answer.status == 1 and "--no-equalize" in answer.errors, answer.errors)
+    check(not (folder / "no.tn").exists(), "nothing is written")
+
+
 def test_methods(folder, data):
     ranges = set()
     for method in METHODS:
@@ -179,6 +207,7 @@ def main():
             "three seeds": lambda: test_seeds(folder, plain),
             "integers": lambda: test_integers(folder, data),
             "ranges": lambda: test_methods(folder, data),
+            "a file of ranges": lambda: test_ranges_file(folder, data),
             "mixed precision": lambda: test_mixed(folder, data),
             "equalisation": lambda: test_equalised(folder, data, plain),
             "data": lambda: test_data(folder),
