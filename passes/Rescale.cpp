@@ -23,14 +23,21 @@ template <class T, class F> std::vector<T> eachChannel(size_t n, F f) {
   return v;
 }
 
+/// The largest bias that 32 bits have room for: sums of 16-bit activations take half of them.
+double mostBias(const ChannelRanges &sums) {
+  const bool wide = llvm::any_of(
+      sums, [](const Range &r) { return std::max(-r.low, r.high) >= int64_t(1) << 29; });
+  return wide ? 0x1p30 : 0x1p31;
+}
+
 /// The constant in units of the one term, where those are what it was made of.
-bool planBias(const IntegerSum &s, RescalePlan &plan) {
+bool planBias(const IntegerSum &s, RescalePlan &plan, double most) {
   const PerChannel &k = s.terms[0].coefficient;
   const size_t n = std::max(k.size(), s.constant.size());
   for (size_t c = 0; c < n; ++c) {
     const double units = at(s.constant, c) == 0 ? 0 : at(s.constant, c) / at(k, c);
     const double whole = std::nearbyint(units);
-    if (!(std::fabs(whole) < 0x1p30) || // sums have the other half of 32 bits
+    if (!(std::fabs(whole) < most) ||
         !(std::fabs(units - whole) <= std::max(1e-4, std::fabs(units) * kBiasError)))
       return false;
     plan.bias.push_back(int64_t(whole));
@@ -134,7 +141,7 @@ llvm::Optional<RescalePlan> planRescale(const QuantizedSum &q, Element to,
   }
   RescalePlan plan;
   plan.fixed = std::move(*fixed);
-  if (s.terms.size() > 1 || !planBias(s, plan)) {
+  if (s.terms.size() > 1 || !planBias(s, plan, mostBias(ranges[0]))) {
     plan.bias.clear();
     const size_t n = std::max(s.constant.size(), plan.fixed.shifts.size());
     for (size_t c = 0; c < n; ++c) {
