@@ -228,7 +228,7 @@ TEST_F(Manager, KeepsReproducer) {
   options.verifyEach = true;
   PassManager manager(passes, options);
   EXPECT_FALSE(
-      manager.run(*module, {{findRow("fold"), {}}, {&row, {{"k", 3}}}, {findRow("dce"), {}}}));
+      manager.run(*module, {{findRow("fold"), {}}, {&row, {{"k", "3"}}}, {findRow("dce"), {}}}));
   EXPECT_EQ(manager.reproducer().pipeline, "breaker{k=3},dce");
   ASSERT_TRUE(manager.reproducer().module);
   EXPECT_EQ(manager.reproducer().module->graph().body().front().intListsAttr("maps")[0].size(), 1u);
