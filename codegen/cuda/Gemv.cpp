@@ -67,9 +67,8 @@ double cost(const TacticInput &in, const Schedule &s) {
   // Each load of weights meets one of every row. A thread combines its sums one by one, through
   // shuffles and the warps' parts; the first fifty or so hide. Source: bench/tuned_h200.csv.
   const double rows = double(c.rows()), combined = rows * columns * (5 + lanes / 32);
-  const double latency =
-      waves * ((0.15 + 0.03 * (rows - 1)) * loads + 0.05 * columns + (lanes > 32 ? 0.3 : 0) +
-               0.04 * std::max(0.0, combined - 52));
+  const double latency = waves * ((0.15 + 0.03 * (rows - 1)) * loads + 0.05 * columns +
+                                  (lanes > 32 ? 0.3 : 0) + 0.04 * std::max(0.0, combined - 52));
   return microseconds(in.level, e) + latency;
 }
 

@@ -113,9 +113,9 @@ TEST(Table, EveryPatternIsNamedInATest) {
     GTEST_SKIP() << "TENON_SOURCE_DIR is not set";
   std::string all;
   for (const PassInfo &row : passTable()) {
-    // canonicalize's tests are spread over several files.
+    // The tests of some passes are spread over several files.
     const std::string pass = passOf(row.id).str();
-    for (std::string suffix : {"", "-map", "-scalar", "-movement"}) {
+    for (std::string suffix : {"", "-map", "-scalar", "-movement", "-functions"}) {
       auto buffer = llvm::MemoryBuffer::getFile(std::string(dir) + "/tests/lit/passes/" + pass +
                                                 suffix + ".tn");
       if (buffer && all.find((*buffer)->getBuffer().str()) == std::string::npos)
