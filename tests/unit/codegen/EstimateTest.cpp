@@ -1,0 +1,164 @@
+// Compares the estimates of contractions with measurements: every layer of the benchmark's networks
+// as bench/gemm.cu timed its schedules on one H200 (bench/gemm/schedules_h200.csv). What the
+// estimates choose must be close to the fastest.
+#include "codegen/Compile.h"
+#include "ir/Context.h"
+#include "ir/Text.h"
+#include "passes/PassManager.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+#include <map>
+
+using namespace tenon;
+
+namespace {
+
+/// A shape as bench/gemm/layers.csv has it, at a batch.
+struct Layer {
+  int64_t batch, channels, height, width, filters, kernelH, kernelW, strideH, strideW, padH, padW,
+      dilationH, dilationW, groups;
+
+  bool isProduct() const {
+    return kernelH * kernelW * strideH * strideW * groups == 1 && padH + padW == 0;
+  }
+  static int64_t out(int64_t in, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation) {
+    return (in + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1;
+  }
+  /// The layer between two maps, so that its tensors lie in the arena.
+  std::string text() const {
+    auto list = [](llvm::ArrayRef<int64_t> numbers, const char *separator) {
+      return llvm::join(llvm::map_range(numbers, [](int64_t n) { return std::to_string(n); }),
+                        separator);
+    };
+    auto image = [&](int64_t c, int64_t h, int64_t w) {
+      return "tensor<" + list({batch, c, h, w}, "x") + "xf16, nhwc>";
+    };
+    const std::string x = image(channels, height, width),
+                      y = image(filters, out(height, kernelH, strideH, padH, dilationH),
+                                out(width, kernelW, strideW, padW, dilationW)),
+                      w = list({filters, channels / groups, kernelH, kernelW}, "x") + "xf16";
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    os << "module \"layer\" stage=imported {\n  graph @main (%x \"x\": " << x << ") -> (\"z\") {\n"
+       << "    %a = map %x (%0: f16) {\n      %1 = tanh %0 : f16\n      yield %1\n    } : " << x
+       << "\n    %w = constant {value = splat<" << w << ": 0.5>} : tensor<" << w << ">\n"
+       << "    %y = conv %a, %w {strides = [" << list({strideH, strideW}, ", ") << "], pads = ["
+       << list({padH, padW, padH, padW}, ", ") << "], dilations = ["
+       << list({dilationH, dilationW}, ", ") << "], groups = " << groups << "} : " << y
+       << "\n    %z = map %y (%2: f16) {\n      %3 = tanh %2 : f16\n      yield %3\n    } : " << y
+       << "\n    return %z\n  }\n}\n";
+    return os.str();
+  }
+};
+
+/// A schedule as bench/gemm.cu calls it; empty for tactics that it does not time.
+std::string nameInBench(const Schedule &s) {
+  auto at = [&](llvm::StringRef member) { return std::to_string(s.get(member).getValueOr(0)); };
+  const std::string tiles = at("tile_m") + "x" + at("tile_n") + "x" + at("tile_k"),
+                    rest = " st" + at("stages") + " sk" + at("splits");
+  if (s.tactic == "contract_wgmma_sm90a")
+    return "wgmma " + tiles + " c" + at("consumers") + rest;
+  if (s.tactic == "contract_mma_sm80")
+    return "mma " + tiles + " p" + at("warp_m") + "x" + at("warp_n") + rest;
+  return "";
+}
+
+/// The schedule that the estimates choose among those of `tactic`.
+std::string chosen(const Layer &layer, llvm::StringRef tactic) {
+  Context context;
+  Diagnostics diagnostics;
+  const std::string text = layer.text();
+  auto buffer = llvm::MemoryBuffer::getMemBuffer(text, "layer.tn");
+  auto module = parseModule(context, *buffer, "", diagnostics);
+  if (!module) {
+    ADD_FAILURE() << text;
+    diagnostics.print(llvm::errs());
+    return "";
+  }
+  PassContext passes(diagnostics);
+  Pipeline pipeline;
+  if (!parsePipeline("isolate", pipeline, diagnostics) ||
+      !PassManager(passes).run(*module, pipeline))
+    return "no groups";
+  module->stage = Stage::Optimized;
+  std::string name;
+  ScheduleOptions options;
+  options.pick = [&](const Operation &, const std::string &, llvm::ArrayRef<Candidate> candidates) {
+    for (const Candidate &c : candidates)
+      if (name.empty() && c.schedule.tactic == tactic)
+        name = nameInBench(c.schedule);
+    return size_t(0);
+  };
+  auto target = parseTarget("cuda:sm_90a", diagnostics);
+  return scheduleModule(*module, *target, options, diagnostics) ? name : "not scheduled";
+}
+
+struct Measured {
+  Layer layer;
+  std::map<std::string, double> microseconds; // of each kernel those within kListed times its best
+};
+constexpr double kListed = 1.5;
+
+std::vector<Measured> measured() {
+  std::vector<Measured> all;
+  auto file = llvm::MemoryBuffer::getFile(TENON_MEASURED_SCHEDULES);
+  EXPECT_TRUE(bool(file)) << TENON_MEASURED_SCHEDULES;
+  llvm::SmallVector<llvm::StringRef, 0> lines;
+  if (file)
+    (*file)->getBuffer().split(lines, '\n', -1, false);
+  for (llvm::StringRef line : lines) {
+    llvm::SmallVector<llvm::StringRef, 16> fields;
+    line.split(fields, ';');
+    if (line.startswith("#") || line.startswith("batch"))
+      continue;
+    if (line.startswith("  ")) { // a schedule of the layer before
+      double us = 0;
+      fields[1].getAsDouble(us);
+      all.back().microseconds[fields[0].trim().str()] = us;
+      continue;
+    }
+    int64_t numbers[14];
+    for (size_t i = 0; i < 14; ++i)
+      fields[i].getAsInteger(10, numbers[i]);
+    const auto *n = numbers;
+    all.push_back(
+        {{n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9], n[10], n[11], n[12], n[13]},
+         {}});
+  }
+  return all;
+}
+
+/// The geometric mean over all layers of the choice's time over the fastest.
+/// A choice that is not listed counts as kListed.
+double meanLoss(llvm::StringRef tactic, llvm::StringRef kernel) {
+  double sum = 0;
+  int count = 0;
+  for (const Measured &m : measured()) {
+    double best = 1e30;
+    for (const auto &[schedule, us] : m.microseconds)
+      if (llvm::StringRef(schedule).startswith(kernel))
+        best = std::min(best, us);
+    const std::string name = best < 1e30 ? chosen(m.layer, tactic) : "";
+    if (name.empty()) // not timed, or refused
+      continue;
+    const auto time = m.microseconds.find(name);
+    sum += std::log(time == m.microseconds.end() ? kListed : time->second / best);
+    ++count;
+  }
+  EXPECT_GT(count, 100);
+  return std::exp(sum / count);
+}
+
+TEST(Estimates, OfMmaChooseWhatWasFast) { EXPECT_LT(meanLoss("contract_mma_sm80", "mma "), 1.08); }
+
+TEST(Estimates, OfWgmmaChooseWhatWasFast) {
+  EXPECT_LT(meanLoss("contract_wgmma_sm90a", "wgmma "), 1.05);
+}
+
+} // namespace
