@@ -148,7 +148,9 @@ inline status open_model(model &m, const char *weights_path) {
   m.weights = static_cast<unsigned char *>(weights);
   if (!code.weights)
     return weights_path ? upload_file(code, weights_path, m.weights) : weights_unreadable;
-  return from_cuda(cudaMemcpy(m.weights, code.weights, code.weight_bytes, cudaMemcpyHostToDevice));
+  TENON_CHECK_CUDA(cudaMemcpy(m.weights, code.weights, code.weight_bytes, cudaMemcpyHostToDevice));
+  // From pageable memory the last piece may still be on its way when the call returns.
+  return from_cuda(cudaStreamSynchronize(nullptr));
 }
 } // namespace detail
 
