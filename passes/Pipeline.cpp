@@ -19,7 +19,7 @@ std::string optimizationPipeline(const TargetTraits &target, unsigned level) {
   if (target.controlFlow)
     return passes;
   // Conditions and trip counts are constants once shape arithmetic is folded.
-  return level == 0 ? "straighten" : "canonicalize,fold,straighten," + passes;
+  return level == 0 ? "straighten" : "canonicalize,fold{keep-quantized=1},straighten," + passes;
 }
 
 llvm::StringRef preparationPipeline() {

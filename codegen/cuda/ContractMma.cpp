@@ -1,7 +1,8 @@
 // Defines the tactics `contract_mma_sm75` and `contract_mma_sm80`: convolutions and matrix products
 // with fp32 accumulation on Tensor Cores (runtime/cuda/contract_mma.cuh), for tensors that are
-// stored in 16 bits: fp16, and bf16 from sm_80 on. Each generation serves the machines up to the
-// next.
+// stored in 16 bits: fp16, and bf16 from sm_80 on. And `contract_int8_sm75` and
+// `contract_int8_sm80`: the same of bytes with exact 32-bit sums (runtime/cuda/contract_int8.cuh).
+// Each generation serves the machines up to the next.
 #include "codegen/cuda/Tactics.h"
 
 #include "codegen/Work.h"
@@ -12,10 +13,10 @@
 namespace tenon::cuda {
 namespace {
 
-/// A schedule's tiles and what they cost in microseconds on one H200: of each step along K, while
-/// the blocks on a multiprocessor are few (`latency`) and for each of many (`throughput`); of each
-/// block, epilogue and the pipeline's filling included; where K is split, of the tile and of each
-/// part. `together` blocks fit on a multiprocessor.
+/// A schedule's tiles, along K in elements of 16 bits, and what they cost in microseconds on one
+/// H200: of each step along K, while the blocks on a multiprocessor are few (`latency`) and for
+/// each of many (`throughput`); of each block, epilogue and the pipeline's filling included; where
+/// K is split, of the tile and of each part. `together` blocks fit on a multiprocessor.
 struct Tiles {
   ContractionTiles shape;
   int together;
@@ -46,18 +47,26 @@ struct Generation {
   llvm::StringRef kernel; // conv_<kernel>, matmul_<kernel>
   llvm::StringRef header;
   MmaGeneration machines;
-  int64_t stages; // at most
+  int64_t stages;      // at most
+  int64_t perWord = 1; // elements in 16 bits
+  bool isOfBytes() const { return perWord == 2; }
 };
 constexpr Generation kSm75 = {"contract_mma_sm75", "mma_sm75", "cuda/contract_mma_sm75.cuh",
                               kMmaSm75, 2};
 constexpr Generation kSm80 = {"contract_mma_sm80", "mma_sm80", "cuda/contract_mma_sm80.cuh",
                               kMmaSm80, 4};
+// An instruction takes as long for 32 bytes along K as for 16 elements of 16 bits.
+constexpr Generation kBytesSm75 = {
+    "contract_int8_sm75", "int8_sm75", "cuda/contract_int8.cuh", kMmaSm75, 2, 2};
+constexpr Generation kBytesSm80 = {
+    "contract_int8_sm80", "int8_sm80", "cuda/contract_int8.cuh", kMmaSm80, 4, 2};
 
 template <const Generation &G> bool match(const TacticInput &in, std::string &why) {
   auto c = readContraction(in, why);
   if (!c)
     return false;
-  return multipliesOn(G.machines, in, *c, why);
+  return G.isOfBytes() ? multipliesBytesOn(G.machines, in, *c, why)
+                       : multipliesOn(G.machines, in, *c, why);
 }
 
 template <const Generation &G>
@@ -65,11 +74,12 @@ void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
   std::string why;
   const Contraction c = *readContraction(in, why);
   for (const Tiles &tiles : kTiles) {
-    const ContractionTiles &t = tiles.shape;
-    if (c.isPacked && !packsInRows(c) && !packsIn(c, t.tileN))
+    ContractionTiles t = tiles.shape;
+    if (c.isPacked && !G.isOfBytes() && !packsInRows(c) && !packsIn(c, t.tileN))
       continue;
     const int64_t stages = std::min(t.stages, G.stages);
-    if (stages * (t.tileM + t.tileN) * t.tileK * 2 > int64_t(in.level.sharedBytes) ||
+    t.tileK *= G.perWord;
+    if (stages * (t.tileM + t.tileN) * tiles.shape.tileK * 2 > int64_t(in.level.sharedBytes) ||
         (t.partM * t.partN > 2048 && G.stages == 2))
       continue;
     for (int64_t splits : splitsFor(c, in.level, t))
@@ -93,14 +103,18 @@ double slowdown(const TargetLevel &level) {
 }
 
 /// What copying A element by element costs a step, where no runs of 16 bytes are neighbours along
-/// K. Source: first layers and depthwise convolutions of bench/tuned_h200.csv.
-double singleElements(const Contraction &c) {
+/// K. Source: first layers and depthwise convolutions of bench/tuned_h200.csv; of bytes unmeasured:
+/// words of four are copied as such, others take twice as long as elements of 16 bits.
+double singleElements(const Contraction &c, bool bytes) {
   if (c.isConv && c.conv.isDepthwise())
-    return 4.6;
-  return (c.isConv ? c.conv.channels : c.depth()) % 8 == 0 ? 1 : 2;
+    return bytes ? 9.2 : 4.6;
+  const int64_t neighbours = c.isConv ? c.conv.channels : c.depth();
+  if (bytes)
+    return neighbours % 16 == 0 ? 1 : neighbours % 4 == 0 ? 2 : 4;
+  return neighbours % 8 == 0 ? 1 : 2;
 }
 
-double cost(const TacticInput &in, const Schedule &s) {
+template <const Generation &G> double cost(const TacticInput &in, const Schedule &s) {
   std::string why;
   const Contraction c = *readContraction(in, why);
   const Tiles *t = std::begin(kTiles);
@@ -109,14 +123,15 @@ double cost(const TacticInput &in, const Schedule &s) {
       t = &row;
   const auto splits = double(*s.get("splits"));
   const double blocks = double(tileCount(c, s)) * splits;
-  const double steps = std::ceil(std::ceil(double(c.depth()) / double(t->shape.tileK)) / splits);
+  const double steps =
+      std::ceil(std::ceil(double(c.depth()) / double(t->shape.tileK * G.perWord)) / splits);
   // Rounds of blocks that share a multiprocessor, the last of fewer.
   const double each = std::ceil(blocks / in.level.multiprocessors),
                rounds = std::floor(each / t->together), rest = each - rounds * t->together;
   double step = rounds * std::max(t->latency, t->together * t->throughput);
   if (rest > 0)
     step += std::max(t->latency, rest * t->throughput);
-  const double time = steps * step * slowdown(in.level) * singleElements(c) +
+  const double time = steps * step * slowdown(in.level) * singleElements(c, G.isOfBytes()) +
                       t->block * std::ceil(each / t->together) +
                       (splits > 1 ? t->split + t->perPart * splits : 0);
   Effort e;
@@ -131,29 +146,36 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   out.include(G.header);
   std::string why;
   emitContraction(in, s, out, G.kernel,
-                  packsInRows(*readContraction(in, why)) ? "k_major_weights" : "packed_weights");
+                  G.isOfBytes() || packsInRows(*readContraction(in, why)) ? "k_major_weights"
+                                                                          : "packed_weights");
+}
+
+/// Bytes: rows along K, for ldmatrix transposes 16-bit elements only.
+template <const Generation &G>
+void pack(const TacticInput &in, const Schedule &s, llvm::SmallVectorImpl<Packing> &out) {
+  G.isOfBytes() ? packContractionRows(in, out) : packContraction(in, s, out);
 }
 
 template <const Generation &G> bool usesTensorCores(const TacticInput &in) {
-  return isMachineOf(G.machines, in.level) && multipliedAs(in.form).empty();
+  const Operation *anchor = in.form.anchor;
+  const bool bytes = anchor && anchor->isAny(Op::Conv, Op::MatMul) &&
+                     !isFloat(anchor->operand(0)->type().element());
+  return isMachineOf(G.machines, in.level) && multipliedAs(in.form).empty() &&
+         bytes == G.isOfBytes();
 }
 
 template <const Generation &G> constexpr Tactic tactic(llvm::StringRef summary) {
-  return {G.id,
-          summary,
-          match<G>,
-          enumerate<G>,
-          cost,
-          packContraction,
-          splitPartialBytes,
-          emit<G>,
-          splitCounterBytes,
-          usesTensorCores<G>};
+  return {G.id,    summary,           match<G>, enumerate<G>,      cost<G>,
+          pack<G>, splitPartialBytes, emit<G>,  splitCounterBytes, usesTensorCores<G>};
 }
 
 } // namespace
 
 const Tactic kContractMmaSm75 = tactic<kSm75>("fp16 contraction on the Tensor Cores of sm_75");
 const Tactic kContractMmaSm80 = tactic<kSm80>("fp16 and bf16 contraction on Tensor Cores");
+const Tactic kContractInt8Sm75 =
+    tactic<kBytesSm75>("contraction of bytes on the Tensor Cores of sm_75, exact 32-bit sums");
+const Tactic kContractInt8Sm80 =
+    tactic<kBytesSm80>("contraction of bytes on Tensor Cores, exact 32-bit sums");
 
 } // namespace tenon::cuda

@@ -134,6 +134,25 @@ bool readMatMul(const GroupForm &form, Contraction &c, std::string &why) {
   return true;
 }
 
+/// Of x one that is known; none of the weights.
+bool readZeroPoints(const GroupForm &form, Contraction &c, std::string &why) {
+  const unsigned count = form.anchor->numOperands();
+  if (count > 3) {
+    why = "a zero point of the weights";
+    return false;
+  }
+  if (count < 3)
+    return true;
+  Value *v = constantOperand(form, 2);
+  Literal zero = v ? *v->def()->find("value")->get<Literal>() : nullptr;
+  if (!zero || zero->size() != 1) {
+    why = "a zero point that is known at run time, or several";
+    return false;
+  }
+  c.xZero = zero->intAt(0);
+  return true;
+}
+
 } // namespace
 
 llvm::Optional<Contraction> readContraction(const TacticInput &in, std::string &why) {
@@ -144,10 +163,8 @@ llvm::Optional<Contraction> readContraction(const TacticInput &in, std::string &
     return llvm::None;
   }
   const Operation &op = *f.anchor;
-  if (op.numOperands() > 2) {
-    why = "zero points";
+  if (!readZeroPoints(f, c, why))
     return llvm::None;
-  }
   const int kDim =
       op.is(Op::Conv) ? 1 : int(op.operand(0)->type().rank()) - (op.boolAttr("trans_a") ? 2 : 1);
   if (!readPrologue(f.anchorInputs[0], kDim, c, why) ||
@@ -206,6 +223,24 @@ bool multipliesOn(const MmaGeneration &g, const TacticInput &in, const Contracti
   return true;
 }
 
+bool multipliesBytesOn(const MmaGeneration &g, const TacticInput &in, const Contraction &c,
+                       std::string &why) {
+  auto isByte = [](Element e) { return e == Element::I8 || e == Element::U8; };
+  if (!isMachineOf(g, in.level))
+    why = "written for other machines than " + in.level.name.str();
+  else if (!isByte(in.form.anchor->operand(0)->type().element()) || !isByte(c.b))
+    why = "operands that are not bytes";
+  else if (c.b != Element::I8)
+    why = "unsigned weights";
+  else if (c.hasPrologue || !isByte(c.a))
+    why = "bytes that are computed in the group";
+  else if (!c.isPacked)
+    why = "weights known only at run time";
+  else
+    return true;
+  return false;
+}
+
 llvm::StringRef multipliedAs(const GroupForm &form) {
   return form.anchor && form.anchor->isAny(Op::Conv, Op::MatMul)
              ? form.anchor->wordAttr("precision")
@@ -218,7 +253,8 @@ llvm::Optional<std::string> worthTensorCores(const GroupForm &form) {
   const Operation &op = *form.anchor;
   const Type a = op.operand(0)->type(), b = op.operand(1)->type(), y = op.result()->type();
   const llvm::StringRef multiplied = multipliedAs(form);
-  if (a.element() != Element::F16 && a.element() != Element::BF16 && multiplied.empty())
+  const bool bytes = !isFloat(a.element()) && bitWidth(a.element()) == 8;
+  if (a.element() != Element::F16 && a.element() != Element::BF16 && !bytes && multiplied.empty())
     return llvm::None;
   int64_t rows, channels;
   if (op.is(Op::MatMul)) {
@@ -419,6 +455,8 @@ void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
   cfg.flag("aligned", out.isAligned(aProgram.inputs[c.mainInput].source, a.offset, 16));
   if (c.hasPrologue)
     cfg.flag("on_fragments", c.onFragments);
+  if (c.xZero)
+    cfg.number("x_zero", c.xZero);
   const std::string config = cfg.finish();
   const std::string body = out.body(form.body, {op.result()->type().element()});
 

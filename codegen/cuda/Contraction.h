@@ -26,6 +26,7 @@ struct Contraction {
   /// B is a constant that is packed in tiles; otherwise (matmul only) a view.
   bool isPacked = false;
   Element a = Element::F32, b = Element::F32; // stored elements
+  int64_t xZero = 0;                          // the zero point of x; integers
 
   // Upper bounds.
   int64_t rows() const, columns() const, depth() const, slices() const;
@@ -51,6 +52,10 @@ bool isMachineOf(const MmaGeneration &g, const TargetLevel &level);
 bool multipliesOn(const MmaGeneration &g, const TacticInput &in, const Contraction &c,
                   std::string &why);
 
+/// Whether they multiply them as bytes with exact 32-bit sums.
+bool multipliesBytesOn(const MmaGeneration &g, const TacticInput &in, const Contraction &c,
+                       std::string &why);
+
 /// The estimates of contract_simt and contract_mma at batch 1 fall short of what was measured by as
 /// much (ResNet-50 in contract_mma_sm80 on an H200: 0.176 ms for 0.409): other tactics bring their
 /// times to that scale, so that all compare.
@@ -61,7 +66,7 @@ constexpr double kContractionScale = 1 / 2.3;
 llvm::StringRef multipliedAs(const GroupForm &form);
 
 /// What Tensor Cores must not miss, as words for a message: the contraction of a group when it is
-/// in 16 bits or tf32 with at least 16 channels a group and more than one row of output. None
+/// in 8 or 16 bits or tf32 with at least 16 channels a group and more than one row of output. None
 /// otherwise.
 llvm::Optional<std::string> worthTensorCores(const GroupForm &form);
 

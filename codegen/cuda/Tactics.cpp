@@ -13,6 +13,8 @@ llvm::ArrayRef<Tactic> cudaTactics() {
       cuda::kConvPatchSm80,
       cuda::kContractMmaSm75,
       cuda::kContractMmaSm80,
+      cuda::kContractInt8Sm75,
+      cuda::kContractInt8Sm80,
       cuda::kContractTf32Sm80,
       cuda::kContractTf32x3Sm80,
       cuda::kContractSimt,

@@ -48,7 +48,9 @@ std::string changeOfModel(const TacticInput &in) {
   const Element a = op.operand(0)->type().element(), b = op.operand(1)->type().element();
   auto is16 = [](Element e) { return e == Element::F16 || e == Element::BF16; };
   if (!isFloat(a) || !isFloat(b))
-    return "the model in floating point with --precision=fp16";
+    return bitWidth(a) == 8 && bitWidth(b) == 8
+               ? "constant signed weights without a zero point"
+               : "operands of 8 bits, or the model in floating point with --precision=fp16";
   if ((!is16(a) || !is16(b)) && multipliedAs(in.form).empty()) {
     const std::string shape = emptyTiles(in);
     return std::string("--precision=fp16") + (in.level.sm >= kMmaSm80.firstSm ? " or bf16" : "") +
@@ -77,7 +79,8 @@ TensorCoreVerdict judgeTensorCores(const TacticInput &in, const Schedule &chosen
     return v;
   v.isContraction = true;
   const llvm::StringRef multiplied = multipliedAs(in.form);
-  v.rate = multiplied == "tf32" ? 1.0 / 2 : multiplied == "tf32x3" ? 1.0 / 6 : 1;
+  const bool bytes = !isFloat(in.form.anchor->operand(0)->type().element());
+  v.rate = bytes ? 2 : multiplied == "tf32" ? 1.0 / 2 : multiplied == "tf32x3" ? 1.0 / 6 : 1;
   const Tactic *best = nullptr;
   double bestCost = std::numeric_limits<double>::infinity();
   std::string disabled;

@@ -10,8 +10,8 @@ struct TensorCoreVerdict {
   bool isContraction = false;
   /// The chosen tactic is for the machine's Tensor Cores.
   bool intended = false;
-  /// The share of the machine's fp16 peak that its products may reach: tf32 runs at half of it, and
-  /// tf32x3 takes three products for one.
+  /// The share of the machine's fp16 peak that its products may reach: bytes run at twice of it,
+  /// tf32 at half, and tf32x3 takes three products for one.
   double rate = 1;
   /// What kept each tactic for Tensor Cores from being chosen: its id and the reason.
   std::vector<std::pair<std::string, std::string>> refusals;

@@ -1,11 +1,11 @@
 // Defines `contract_mma_kernel`: contractions on Tensor Cores by warp-wide mma instructions, for
-// every generation that has them: contract_mma_sm75.cuh, contract_mma_sm80.cuh and
-// contract_tf32_sm80.cuh.
+// every generation that has them: contract_mma_sm75.cuh, contract_mma_sm80.cuh,
+// contract_tf32_sm80.cuh and contract_int8.cuh.
 //
 // Algorithm: implicit GEMM. A block computes a tile_m x tile_n tile; tiles of A (tile_m x tile_k)
 // and B (tile_k x tile_n) pass through `stages` buffers of shared memory, by cp.async where there
 // is one and through registers elsewhere (tile_loader.cuh), swizzled for ldmatrix. A warp holds
-// warp_m x warp_n sums in fp32. For the epilogue each warp turns 16 rows at a time through shared
+// warp_m x warp_n sums in fp32, or of bytes in int32. For the epilogue each warp turns 16 rows at a time through shared
 // memory, so that bodies see, load and store runs of 8 neighbouring columns. With cp.async the
 // first tiles of weights are on their way before the dependency wait.
 //
@@ -24,6 +24,7 @@
 #define TENON_RUNTIME_CUDA_CONTRACT_MMA_CUH
 
 #include "cuda/fragment_prologue.cuh"
+#include "cuda/ptx/dp4a.cuh"
 #include "cuda/ptx/ldmatrix.cuh"
 #include "cuda/split_k.cuh"
 #include "cuda/tile_loader.cuh"
@@ -36,6 +37,43 @@ template <int TileM, int TileN, int TileK, int WarpM, int WarpN, int Stages, int
 struct contract_mma_schedule {
   static constexpr int tile_m = TileM, tile_n = TileN, tile_k = TileK;
   static constexpr int warp_m = WarpM, warp_n = WarpN, stages = Stages, splits = Splits;
+};
+
+/// What a zero point adds to sums of bytes: Zero times the sum of each column of B. A warp holds
+/// Blocks blocks of 8 columns.
+template <int Zero, int Blocks> struct column_sums {
+  int of[Blocks] = {}; // of column lane / 4, every fourth word along K
+
+  template <class Fragment> TENON_DEVICE void add(const Fragment (&b)[Blocks]) {
+    TENON_UNROLL
+    for (int j = 0; j < Blocks; ++j) {
+      TENON_UNROLL
+      for (unsigned word : b[j].r)
+        of[j] = ptx::dp4a<int8_t>::multiply(0x01010101u, word, of[j]);
+    }
+  }
+  /// Sums lie as mma leaves them.
+  template <int Rows, int Count> TENON_DEVICE void take_from(int (&sum)[Count]) {
+    static_assert(Count == Rows * Blocks * 4, "4 sums of each block");
+    TENON_UNROLL
+    for (int j = 0; j < Blocks; ++j) {
+      of[j] += shuffle_xor(of[j], 1);
+      of[j] += shuffle_xor(of[j], 2);
+      TENON_UNROLL
+      for (int e = 0; e < 2; ++e) {
+        const int lost = Zero * shuffle(of[j], (2 * (lane() % 4) + e) * 4);
+        TENON_UNROLL
+        for (int i = 0; i < Rows; ++i) {
+          sum[(i * Blocks + j) * 4 + e] -= lost;
+          sum[(i * Blocks + j) * 4 + e + 2] -= lost;
+        }
+      }
+    }
+  }
+};
+template <int Blocks> struct column_sums<0, Blocks> {
+  template <class Fragment> TENON_DEVICE void add(const Fragment &) {}
+  template <int Rows, class Sum> TENON_DEVICE void take_from(Sum &) {}
 };
 
 template <class Cores, class Config, class Problem, class B, class Outs, class Ins, class Body,
@@ -61,6 +99,9 @@ struct contract_mma_kernel {
   using source = b_source<Problem, tile_n, B>;
   /// What the cores multiply; operands of other types are converted.
   using element = typename Cores::template element<typename source::element>;
+  using element_of_a =
+      typename Cores::template element_of_a<typename Problem::element, typename source::element>;
+  static_assert(sizeof(element_of_a) == sizeof(element), "tiles of one element size");
   /// Elements of 16 bytes, and along K of one multiplication.
   static constexpr int run_length = 16 / int(sizeof(element)),
                        depth = Cores::steps * 2 * run_length;
@@ -82,14 +123,21 @@ struct contract_mma_kernel {
                                        Problem::on_fragments &&
                                        detail::is_same<typename Problem::element, element>;
   using loader_of_a =
-      a_loader<Problem, element, a_tile, threads,
+      a_loader<Problem, element_of_a, a_tile, threads,
                typename detail::either<on_fragments, no_prologue, Prologue>::type,
                typename detail::either<on_fragments, arguments<>, PrologueIns>::type>;
   using loader_of_b = b_loader<source, element, b_tile, threads>;
   // A warp's 16 rows of sums on their way to the epilogue; the gap spreads rows over the banks.
-  static constexpr int turn_pitch = warp_n + 4, turn_floats = 16 * turn_pitch;
+  static constexpr int turn_pitch = warp_n + 4, turn_size = 16 * turn_pitch;
 
-  using sums = float[blocks_m * blocks_n * 4];
+  using sum_type = typename Cores::sum;
+  using sums_of_columns = column_sums<Problem::zero, blocks_n>;
+  static_assert(Problem::zero == 0 || sizeof(element) == 1, "zero points of bytes");
+  /// A lane's part of a warp's sums.
+  struct sums {
+    sum_type of[blocks_m * blocks_n * 4] = {};
+    sums_of_columns columns;
+  };
   /// Whether registers hold the fragments of two steps: of 16-bit elements, where a warp has enough
   /// to multiply meanwhile.
   static constexpr bool ahead = sizeof(element) == 2 && blocks_m * blocks_n >= 8;
@@ -100,7 +148,7 @@ struct contract_mma_kernel {
   TENON_FN static constexpr bool runs_on(target t) { return Cores::runs_on(t); }
   int shared_bytes() const {
     return max_of(channels_at + (on_fragments ? staged::bytes(problem.prologue_channels()) : 0),
-                  warps * turn_floats * int(sizeof(float)));
+                  warps * turn_size * int(sizeof(sum_type)));
   }
   grid blocks() const {
     return {ceil_div(problem.rows(), tile_m), ceil_div(problem.columns(), tile_n),
@@ -120,15 +168,16 @@ struct contract_mma_kernel {
                    threads);
     loader_of_a from_a = make_loader(part);
     loader_of_b from_b(source(problem, b, part.slice, part.n0));
-    sums sum = {};
+    sums sum;
     if constexpr (ahead)
       accumulate_ahead(sum, from_a, from_b, part, shared);
     else
       accumulate(sum, from_a, from_b, part, shared);
+    sum.columns.template take_from<blocks_m>(sum.of);
     if constexpr (splits > 1)
-      if (!combine_splits<splits, threads>(scratch, part.tile, part.split, sum, shared))
+      if (!combine_splits<splits, threads>(scratch, part.tile, part.split, sum.of, shared))
         return;
-    finish(sum, part, reinterpret_cast<float *>(shared) + warp() * turn_floats);
+    finish(sum, part, reinterpret_cast<sum_type *>(shared) + warp() * turn_size);
   }
 
 private:
@@ -138,8 +187,8 @@ private:
     else
       return {problem, prologue, prologue_ins, part.m0, part.slice};
   }
-  TENON_DEVICE static element *tile_of_a(unsigned char *shared, int stage) {
-    return reinterpret_cast<element *>(shared) + stage * a_tile::size;
+  TENON_DEVICE static element_of_a *tile_of_a(unsigned char *shared, int stage) {
+    return reinterpret_cast<element_of_a *>(shared) + stage * a_tile::size;
   }
   TENON_DEVICE static element *tile_of_b(unsigned char *shared, int stage) {
     return reinterpret_cast<element *>(shared) + stages * a_tile::size + stage * b_tile::size;
@@ -232,7 +281,8 @@ private:
   /// Step `s` of tile `kt`, which lies in `stage`.
   TENON_DEVICE void load(fragments &f, unsigned char *shared, int stage, int kt, int s,
                          int slice) const {
-    const element *a = tile_of_a(shared, stage), *b = tile_of_b(shared, stage);
+    const element_of_a *a = tile_of_a(shared, stage);
+    const element *b = tile_of_b(shared, stage);
     const int m0 = warp() / warps_n * warp_m, n0 = warp() % warps_n * warp_n;
     TENON_UNROLL
     for (int part = 0; part < Cores::steps; ++part) {
@@ -264,12 +314,13 @@ private:
     }
   }
   TENON_DEVICE static void multiply(sums &sum, const fragments &f) {
+    sum.columns.add(f.w);
     TENON_UNROLL
     for (int i = 0; i < blocks_m; ++i) {
       TENON_UNROLL
       for (int j = 0; j < blocks_n; ++j)
-        Cores::template multiply<element>(
-            reinterpret_cast<float(&)[4]>(sum[(i * blocks_n + j) * 4]), f.x[i], f.w[j]);
+        Cores::template multiply<element_of_a>(
+            reinterpret_cast<sum_type(&)[4]>(sum.of[(i * blocks_n + j) * 4]), f.x[i], f.w[j]);
     }
   }
   /// B of two blocks of 8 columns from n on and 32 bytes along K, two registers each.
@@ -288,7 +339,7 @@ private:
     }
   }
 
-  TENON_DEVICE void finish(const sums &sum, const block_part &part, float *turn) const {
+  TENON_DEVICE void finish(const sums &sum, const block_part &part, sum_type *turn) const {
     constexpr int lanes_per_row = warp_n / 8, rows_per_pass = 32 / lanes_per_row;
     const int m0 = part.m0 + warp() / warps_n * warp_m, n0 = part.n0 + warp() % warps_n * warp_n;
     const int n = n0 + lane() % lanes_per_row * 8, count = min_of(problem.columns() - n, 8);
@@ -304,14 +355,14 @@ private:
         TENON_UNROLL
         for (int e = 0; e < 4; ++e)
           turn[(lane() / 4 + 8 * (e / 2)) * turn_pitch + 8 * j + 2 * (lane() % 4) + e % 2] =
-              sum[(i * blocks_n + j) * 4 + e];
+              sum.of[(i * blocks_n + j) * 4 + e];
       }
       sync_warp();
       for (int r = lane() / lanes_per_row; r < 16; r += rows_per_pass) {
         const int m = m0 + 16 * i + r;
         if (m >= problem.rows() || count <= 0)
           continue;
-        float eight[8];
+        sum_type eight[8];
         detail::load_words(eight, turn + r * turn_pitch + lane() % lanes_per_row * 8);
         problem.point(part.slice, m, n, point);
         operands.template load<Problem::along, operand_part::moving>(ins, point, count);

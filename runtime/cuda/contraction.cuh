@@ -85,6 +85,14 @@ template <class Config> struct promises_fragments<Config, decltype(void(Config::
   static constexpr bool value = Config::on_fragments;
 };
 
+/// Config's `x_zero`, else 0: what stands for zero in x, and what is read beyond its border.
+template <class Config, class = void> struct zero_point_of_x {
+  static constexpr int value = 0;
+};
+template <class Config> struct zero_point_of_x<Config, decltype(void(Config::x_zero))> {
+  static constexpr int value = Config::x_zero;
+};
+
 /// Applies a K-indexed prologue to one element.
 template <class T, class Prologue, class Ins>
 TENON_DEVICE T apply_prologue(const Prologue &prologue, const Ins &ins, T x, int channel) {
@@ -177,6 +185,7 @@ template <class Config, class T, class S> struct conv_problem<Config, view<T, S>
   using element = detail::bare<T>;
   static constexpr int rank = S::rank, along = 1;
   static constexpr bool is_volume = rank == 5;
+  static constexpr int zero = detail::zero_point_of_x<Config>::value;
   static_assert(rank == 4 || is_volume, "two or three spatial dimensions");
   Config cfg;
   view<T, S> x;
@@ -296,6 +305,7 @@ template <class Config, class X> struct matmul_problem;
 template <class Config, class T, class S> struct matmul_problem<Config, view<T, S>> {
   using element = detail::bare<T>;
   static constexpr int rank = 4, along = 3;
+  static constexpr int zero = detail::zero_point_of_x<Config>::value;
   Config cfg;
   view<T, S> x;
 

@@ -30,11 +30,11 @@ struct whole_block {
 };
 
 /// Returns true in the one team of `tile` that holds the whole sum in `sum` afterwards. A team is
-/// Threads threads with as many sums each; `shared` is a word of its own.
-template <int Splits, int Threads, int Count, class Team = whole_block>
-TENON_DEVICE bool combine_splits(split_scratch scratch, int tile, int split, float (&sum)[Count],
+/// Threads threads with as many sums each, floats or integers; `shared` is a word of its own.
+template <int Splits, int Threads, class T, int Count, class Team = whole_block>
+TENON_DEVICE bool combine_splits(split_scratch scratch, int tile, int split, T (&sum)[Count],
                                  void *shared, Team team = {}) {
-  static_assert(Count % 4 == 0, "sums are moved in words of four");
+  static_assert(Count % 4 == 0 && sizeof(T) == 4, "sums are moved in words of four");
   constexpr int words = Count / 4;
   word16 *parts =
       reinterpret_cast<word16 *>(scratch.partials) + index_t(tile) * Splits * words * Threads;
@@ -63,7 +63,7 @@ TENON_DEVICE bool combine_splits(split_scratch scratch, int tile, int split, flo
     TENON_UNROLL
     for (int i = 0; i < words; ++i) {
       const word16 w = load_uncached(parts + (index_t(s) * words + i) * Threads + team.rank());
-      float part[4];
+      T part[4];
       memcpy(part, &w, sizeof(w));
       TENON_UNROLL
       for (int j = 0; j < 4; ++j)

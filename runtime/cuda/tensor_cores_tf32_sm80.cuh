@@ -20,7 +20,9 @@ namespace tenon {
 namespace cuda {
 
 struct tensor_cores_tf32_sm80 {
+  using sum = float;
   template <class Stored> using element = float;
+  template <class A, class B> using element_of_a = float;
   static constexpr int steps = 1;
   template <int Count> struct fragment {
     unsigned r[Count];
@@ -36,7 +38,9 @@ struct tensor_cores_tf32_sm80 {
 };
 
 struct tensor_cores_tf32x3_sm80 {
+  using sum = float;
   template <class Stored> using element = float;
+  template <class A, class B> using element_of_a = float;
   static constexpr int steps = 2;
   template <int Count> struct fragment {
     unsigned big[Count], small[Count];

@@ -3,10 +3,12 @@
 //
 // Three ways, by what the addresses allow:
 //   whole runs by cp.async       runs are contiguous and aligned, stored as they are
-//   single words by cp.async     4-byte elements whose runs are neither
-//   through registers            no cp.async, another element type, a prologue, or 2-byte elements
-//                                that are not aligned: `fetch` loads, `put` stores later
+//   words of 4 bytes by cp.async the same of words, where runs are neither: elements of 4 bytes;
+//                                smaller ones whose extents along K are whole words, not runs
+//   through registers            no cp.async, another element type, a prologue, or elements that
+//                                are not aligned: `fetch` loads, `put` stores later
 // `issue` does the asynchronous part; fetch and put do the rest and are empty otherwise.
+// Beyond the border of A stands the zero point of x, beyond K and N whatever; B is zero there.
 //
 // A Layout says where a run lies in its tile: rows, columns (elements), size, at(row, run).
 #ifndef TENON_RUNTIME_CUDA_TILE_LOADER_CUH
@@ -79,8 +81,12 @@ class a_loader {
   static constexpr bool may_whole = Problem::template may_be_vector<run>();
   static constexpr bool async_whole =
       has_async_copy && detail::is_same<element, T> && !has_prologue && may_whole;
-  static constexpr bool async_single =
-      has_async_copy && detail::is_same<element, T> && !has_prologue && sizeof(T) == 4;
+  static constexpr int word = 4 / int(sizeof(T));
+  static constexpr bool async_words =
+      has_async_copy && detail::is_same<element, T> && !has_prologue &&
+      (word == 1 || (!may_whole && Problem::template may_be_vector<word>()));
+  static constexpr bool filled = Problem::zero != 0;
+  static_assert(!(filled && has_prologue), "a prologue knows no zero point");
   static_assert(Threads % runs == 0 && Layout::columns % run == 0, "a pass is whole rows");
   static_assert(passes * run <= 64, "validity bits of a thread's part");
   using bits = typename detail::either<passes * run <= 32, uint32_t, uint64_t>::type;
@@ -90,7 +96,8 @@ public:
   TENON_DEVICE a_loader(const Problem &p, const Prologue &prologue, const PrologueIns &prologue_ins,
                         int m0, int slice)
       : problem_(p), prologue_(prologue), prologue_ins_(prologue_ins), slice_(slice),
-        whole_(may_whole && p.template is_vector<run>()) {
+        whole_(may_whole && p.template is_vector<run>()),
+        words_(word == 1 || (async_words && p.template is_vector<word>())) {
     TENON_UNROLL
     for (int i = 0; i < passes; ++i)
       rows_[i] = p.make_row(m0 + row(i), slice);
@@ -107,17 +114,16 @@ public:
             break;
           if (i * parts / passes != part)
             continue;
-          const bool valid = problem_.holds(rows_[i], column);
-          ptx::cp_async<16>::copy(tile + Layout::at(row(i), my_run()),
-                                  valid ? problem_.address(rows_[i], column) : problem_.x.data,
-                                  valid);
+          copy<16>(tile + Layout::at(row(i), my_run()), rows_[i], column);
         }
         return;
       }
     }
-    if constexpr (async_single) {
+    if constexpr (async_words) {
+      if (!words_)
+        return;
       TENON_UNROLL
-      for (int e = 0; e < run; ++e) {
+      for (int e = 0; e < run; e += word) {
         const auto column = problem_.make_column(first_k(kt) + e);
         TENON_UNROLL
         for (int i = 0; i < passes; ++i) {
@@ -125,10 +131,7 @@ public:
             break;
           if (i * parts / passes != part)
             continue;
-          const bool valid = problem_.holds(rows_[i], column);
-          ptx::cp_async<4>::copy(tile + Layout::at(row(i), my_run()) + e,
-                                 valid ? problem_.address(rows_[i], column) : problem_.x.data,
-                                 valid);
+          copy<4>(tile + Layout::at(row(i), my_run()) + e, rows_[i], column);
         }
       }
     }
@@ -146,6 +149,9 @@ public:
         for (int i = 0; i < passes; ++i) {
           const bool valid = problem_.holds(rows_[i], column);
           detail::fetch_run(held_[i], valid ? problem_.address(rows_[i], column) : nullptr);
+          if constexpr (filled)
+            if (!valid)
+              fill(held_[i]);
           valid_ |= valid ? ((bits(1) << run) - 1) << (run * i) : 0;
         }
         return;
@@ -158,6 +164,9 @@ public:
       for (int i = 0; i < passes; ++i) {
         const bool valid = problem_.holds(rows_[i], column);
         detail::fetch_element(held_[i][e], valid ? problem_.address(rows_[i], column) : nullptr);
+        if constexpr (filled)
+          if (!valid)
+            held_[i][e] = held(Problem::zero);
         valid_ |= bits(valid) << (run * i + e);
       }
     }
@@ -184,9 +193,28 @@ public:
   }
 
 private:
+  template <int N> TENON_DEVICE static void fill(T (&run)[N]) {
+    TENON_UNROLL
+    for (int e = 0; e < N; ++e)
+      run[e] = T(Problem::zero);
+  }
+  template <int Bytes>
+  TENON_DEVICE void copy(T *to, const typename Problem::row &row,
+                         const typename Problem::column &column) const {
+    const bool valid = problem_.holds(row, column);
+    if constexpr (filled) {
+      if (!valid) {
+        T outside[Bytes / int(sizeof(T))];
+        fill(outside);
+        detail::store_words(to, outside);
+        return;
+      }
+    }
+    ptx::cp_async<Bytes>::copy(to, valid ? problem_.address(row, column) : problem_.x.data, valid);
+  }
   TENON_DEVICE bool through_registers() const {
-    if constexpr (async_single)
-      return false;
+    if constexpr (async_words)
+      return !words_;
     else if constexpr (async_whole)
       return !whole_;
     else
@@ -200,7 +228,7 @@ private:
   Prologue prologue_;
   PrologueIns prologue_ins_;
   int slice_;
-  bool whole_;
+  bool whole_, words_;
   bits valid_ = 0; // bit run * pass + element
   typename Problem::row rows_[passes];
   held held_[passes][run] = {};
@@ -213,14 +241,16 @@ template <class Source, class T, class Layout, int Threads> class b_loader {
   static constexpr int total = Layout::rows * runs, passes = ceil_div(total, Threads);
   static constexpr bool even = total % Threads == 0;
   static constexpr bool async_whole = has_async_copy && detail::is_same<element, T>;
-  static constexpr bool async_single = async_whole && sizeof(T) == 4;
+  static constexpr int word = 4 / int(sizeof(T));
+  static constexpr bool async_words = async_whole && (word == 1 || Source::k_major);
   static_assert(Layout::columns % run == 0, "rows are whole runs");
 
 public:
   static constexpr bool is_weights = Source::is_weights;
 
   TENON_DEVICE explicit b_loader(const Source &source)
-      : source_(source), whole_(source.template is_vector<run>()) {}
+      : source_(source), whole_(source.template is_vector<run>()),
+        words_(word == 1 || (async_words && source.template is_vector<word>())) {}
 
   /// Part `part` of `parts` of a tile.
   TENON_DEVICE void issue(T *tile, int kt, int part = 0, int parts = 1) const {
@@ -235,9 +265,9 @@ public:
         if (whole_) {
           const bool valid = holds(i, kt, 0);
           ptx::cp_async<16>::copy(to, address(i, kt, 0), valid);
-        } else if constexpr (async_single) {
+        } else if (async_words && words_) {
           TENON_UNROLL
-          for (int e = 0; e < run; ++e) {
+          for (int e = 0; e < run; e += word) {
             const bool valid = holds(i, kt, e);
             ptx::cp_async<4>::copy(to + e, valid ? address(i, kt, e) : source_.any(), valid);
           }
@@ -273,10 +303,8 @@ public:
 
 private:
   TENON_DEVICE bool through_registers() const {
-    if constexpr (async_single)
-      return false;
-    else if constexpr (async_whole)
-      return !whole_;
+    if constexpr (async_whole)
+      return !whole_ && !(async_words && words_);
     else
       return true;
   }
@@ -304,7 +332,7 @@ private:
   }
 
   Source source_;
-  bool whole_;
+  bool whole_, words_;
   T held_[passes][run] = {};
 };
 

@@ -3,6 +3,7 @@
 #include "cuda/bordered.cuh"
 #include "cuda/computed.cuh"
 #include "cuda/contract_any.cuh"
+#include "cuda/contract_int8.cuh"
 #include "cuda/contract_mma_sm75.cuh"
 #include "cuda/contract_mma_sm80.cuh"
 #include "cuda/contract_simt.cuh"
@@ -59,6 +60,9 @@ struct image : cuda::conv_defaults {
 };
 struct simt_config : image, cuda::contract_simt_schedule<64, 64, 16, 4, 4, 3, 2> {};
 struct mma_config : image, cuda::contract_mma_schedule<64, 64, 32, 32, 32, 3, 2> {};
+struct int8_config : image, cuda::contract_mma_schedule<64, 64, 64, 32, 32, 2, 2> {
+  static constexpr int x_zero = -5;
+};
 struct wgmma_config : image, cuda::contract_wgmma_schedule<64, 64, 64, 2, true, 3, 2> {};
 struct float_wgmma_config : image, cuda::contract_wgmma_schedule<128, 64, 32, 2, false, 3, 2> {};
 struct volume : image {
@@ -182,6 +186,24 @@ template <class T> status convolutions(const frame &f, issue &to) {
                                    result<T>(f), pack(), cuda::identity_body{}));
 }
 
+struct requantise {
+  template <class L> TENON_FN i32<L> operator()(L, i32<L> sum, i32<L> bias) const {
+    return clamp<L>(shift_right<L>(mul_high<L>(sum + bias, i32<L>{} + 1431655765), i32<L>{} + 5),
+                    i32<L>{} - 128, i32<L>{} + 127);
+  }
+};
+template <class T> status convolutions_of_bytes(const frame &f, issue &to) {
+  int8_config cfg;
+  cfg.batch = f.dims[0];
+  const auto x = activation<T>(f);
+  const auto y = result<int8_t>(f);
+  const auto w = cuda::make_k_major_weights(f.weight<int8_t>(0));
+  const auto b = pack(make_view(f.weight<int32_t>(0), extents<0, 1, 0, 0>{}));
+  const cuda::split_scratch scratch{f.at<float>(0), f.zeroed<int>(0)};
+  TENON_CHECK(to.launch<V>(cuda::conv_int8_sm75(cfg, x, w, y, b, requantise{}, scratch)));
+  return to.launch<V>(cuda::conv_int8_sm80(cfg, x, w, y, b, requantise{}, scratch));
+}
+
 template <class T> status volumes(const frame &f, issue &to) {
   using ndhwc = extents<15680, 1, 3136, 448, 64>;
   const auto x = make_view(f.at<const T>(0), ndhwc{});
@@ -249,6 +271,8 @@ template <class T> status movements(const frame &f, issue &to) {
 const cuda::step steps[] = {
     {"f32 convolutions", convolutions<float>, false},
     {"f16 convolutions", convolutions<f16>, false},
+    {"s8 convolutions", convolutions_of_bytes<int8_t>, false},
+    {"u8 convolutions", convolutions_of_bytes<uint8_t>, false},
     {"f32 volumes", volumes<float>, false},
     {"f16 volumes", volumes<f16>, false},
     {"f32 matrices", matrices<float>, true},
@@ -256,7 +280,7 @@ const cuda::step steps[] = {
     {"f32 movements", movements<float>, true},
     {"f16 movements", movements<f16>, true},
 };
-const cuda::variant_table variants[] = {{800, false, true, cuda::check_build<V>, steps, 8, 131072, 256, 0}};
+const cuda::variant_table variants[] = {{800, false, true, cuda::check_build<V>, steps, 10, 131072, 256, 0}};
 const cuda::dim_range range[] = {{1, 8}};
 const cuda::program program = {variants, 1, nullptr, 65536, 0, nullptr, 0, nullptr, 0, range, 1};
 

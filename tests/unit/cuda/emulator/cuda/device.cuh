@@ -59,6 +59,11 @@ template <class T> T shuffle_xor(T v, int mask) {
   emulator::machine::instance().exchange(v, [&](auto slot) { got = slot((thread() % 32) ^ mask); });
   return got;
 }
+template <class T> T shuffle(T v, int from) {
+  T got = v;
+  emulator::machine::instance().exchange(v, [&](auto slot) { got = slot(from); });
+  return got;
+}
 
 TENON_DEVICE int lane() { return thread() & 31; }
 TENON_DEVICE int warp() { return thread() >> 5; }
