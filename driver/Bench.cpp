@@ -44,7 +44,7 @@ struct Distribution {
 struct StepProfile {
   int step;
   std::string name, nodes;
-  double milliseconds, flops;
+  double milliseconds, instructions, flops;
   int64_t bytes;
 };
 
@@ -104,8 +104,12 @@ private:
   }
 
   void collectProfile(Graph &graph) {
+    auto of = [](const std::vector<double> &all, const Step &s) {
+      return size_t(s.number) < all.size() ? all[size_t(s.number)] : 0;
+    };
     for (const Step &s : planMemory(graph).steps) {
-      if (size_t(s.number) >= run_.stepNanoseconds.size() || !s.op->is(Op::Group))
+      if (size_t(s.number) >= std::max(run_.stepNanoseconds.size(), run_.stepInstructions.size()) ||
+          !s.op->is(Op::Group))
         continue;
       const Work work = workOf(*s.op);
       const Attribute *a = s.op->find("schedule");
@@ -114,10 +118,11 @@ private:
       for (size_t i = 0; i < s.op->loc().size() && i < 3; ++i)
         nodes += (i ? ", " : "") + s.op->loc()[i];
       steps_.push_back({s.number, schedule ? schedule->tactic : "", nodes,
-                        run_.stepNanoseconds[size_t(s.number)] / 1e6, work.flops, work.bytes});
+                        of(run_.stepNanoseconds, s) / 1e6, of(run_.stepInstructions, s), work.flops,
+                        work.bytes});
     }
     std::stable_sort(steps_.begin(), steps_.end(), [](const StepProfile &a, const StepProfile &b) {
-      return a.milliseconds > b.milliseconds;
+      return a.milliseconds + a.instructions > b.milliseconds + b.instructions;
     });
   }
 
@@ -180,7 +185,47 @@ private:
     return out;
   }
 
+  /// An emulator counts instructions; its time says nothing.
+  bool counted() const { return run_.instructions > 0; }
+
+  void printInstructions(llvm::raw_ostream &os) const {
+    os << "target      " << target_.name << ", emulated\n"
+       << llvm::format("one run     %.0f instructions (not cycles), build %.3g s\n",
+                       run_.instructions, buildSeconds_);
+    if (steps_.empty())
+      return;
+    os << "profile\n    step  instructions      %  a multiply-add\n";
+    for (const StepProfile &s : steps_) {
+      os << llvm::format("  %6d %13.0f %6.1f %15.2f  ", s.step, s.instructions,
+                         100 * s.instructions / run_.instructions,
+                         s.flops > 0 ? 2 * s.instructions / s.flops : 0.0);
+      os << s.name << "  ";
+      os.write_escaped(s.nodes) << '\n';
+    }
+  }
+
+  void printInstructions(llvm::json::OStream &json) const {
+    json.attribute("model", llvm::json::fixUTF8(options_.model.model));
+    json.attribute("target", target_.name);
+    json.attribute("instructions", run_.instructions);
+    json.attribute("build_s", buildSeconds_);
+    json.attribute("arena_bytes", summary_.arenaBytes);
+    json.attribute("weight_bytes", summary_.weightBytes);
+    json.attributeArray("profile", [&] {
+      for (const StepProfile &s : steps_)
+        json.object([&] {
+          json.attribute("step", s.step);
+          json.attribute("tactic", s.name);
+          json.attribute("nodes", llvm::json::fixUTF8(s.nodes));
+          json.attribute("instructions", s.instructions);
+          json.attribute("flops", s.flops);
+        });
+    });
+  }
+
   void printText() {
+    if (counted())
+      return printInstructions(llvm::outs());
     std::vector<double> ms;
     for (double ns : run_.nanoseconds)
       ms.push_back(ns / 1e6);
@@ -229,6 +274,8 @@ private:
     const Distribution d(ms);
     llvm::json::OStream json(llvm::outs(), 1);
     json.object([&] {
+      if (counted())
+        return printInstructions(json);
       json.attribute("model", llvm::json::fixUTF8(options_.model.model));
       json.attribute("target", target_.name);
       json.attribute("threads", options_.code.threads);

@@ -140,6 +140,9 @@ void RunReport::print(llvm::raw_ostream &os, bool verbose) const {
     line(os, c);
   if (!milliseconds.empty())
     os << llvm::format("median %.4g ms of %zu runs\n", medianMilliseconds(), milliseconds.size());
+  if (instructions > 0)
+    os << llvm::format("%.4g million instructions, executed by an emulator of %s\n",
+                       instructions / 1e6, target.c_str());
   if (!compared())
     os << "nothing was compared; give --data or --against=interpreter\n";
   os << (pass() ? "PASS" : "FAIL") << '\n';
@@ -158,6 +161,8 @@ void RunReport::printJson(llvm::raw_ostream &os) const {
       json.attribute("max_error", nullptr);
     if (!milliseconds.empty())
       json.attribute("median_ms", medianMilliseconds());
+    if (instructions > 0)
+      json.attribute("instructions", instructions);
     if (const std::string why = reason(); !why.empty())
       json.attribute("reason", llvm::json::fixUTF8(why));
     json.attributeArray("outputs", [&] {

@@ -32,6 +32,7 @@ struct RunReport {
   /// Groups of which the reference has no value of the same name and shape.
   std::vector<std::string> unmatched;
   std::vector<double> milliseconds;
+  double instructions = 0; // of one run on an emulated board
   bool compared() const;
   bool pass() const;
   double maxError() const;

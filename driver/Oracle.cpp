@@ -103,15 +103,20 @@ llvm::StringRef CommonNames::inB(llvm::StringRef name) const {
 }
 
 bool interpretModule(Module &module, llvm::ArrayRef<Tensor> inputs, bool everyValue, OracleRun &run,
-                     Diagnostics &diagnostics) {
+                     Diagnostics &diagnostics, ValueSource feed) {
   Graph &graph = module.graph();
   InterpreterOptions options;
   llvm::Optional<ValueNames> names;
   if (everyValue) {
     names.emplace(graph);
-    options.observe = [&](Value *v, const Tensor &t) {
-      if (v->def() && !v->def()->is(Op::Constant))
-        run.values[(*names)[v].str()] = t;
+    options.observe = [&](Value *v, Tensor &t) {
+      if (!v->def() || v->def()->is(Op::Constant))
+        return;
+      const std::string name = (*names)[v].str();
+      run.values[name] = t;
+      const Tensor *fed = feed ? feed(name) : nullptr;
+      if (fed && fed->shape() == t.shape() && fed->element() == t.element())
+        t = *fed;
     };
   }
   const auto start = std::chrono::steady_clock::now();

@@ -32,9 +32,13 @@ private:
   llvm::StringMap<std::string> names_;
 };
 
-/// Interprets the first graph of `module`.
+/// A tensor for the value of a name; null where there is none.
+using ValueSource = std::function<const Tensor *(llvm::StringRef)>;
+
+/// Interprets the first graph of `module`. What follows a value that `feed` has a tensor of the
+/// same shape and element type for reads that one.
 bool interpretModule(Module &module, llvm::ArrayRef<Tensor> inputs, bool everyValue, OracleRun &run,
-                     Diagnostics &diagnostics);
+                     Diagnostics &diagnostics, ValueSource feed = {});
 
 /// Puts together the inputs of the graph, by name: the data's tensors, for the others (and for all
 /// when `seed` is not 0) seeded values in the data's range and shape. Symbolic extents without data

@@ -1,10 +1,11 @@
 // Implements the building and running of programs. The file formats are those of
-// runtime/harness/main.cpp.
+// runtime/harness/main.cpp; what images report in the place of times stands in emulated.cpp.
 #include "driver/Program.h"
 
 #include "codegen/EmbeddedRuntime.h"
 #include "codegen/cuda/Program.h"
 #include "codegen/emit/CppText.h"
+#include "driver/Emulator.h"
 #include "driver/Tools.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -44,12 +45,22 @@ bool Program::execute(llvm::StringRef program, llvm::ArrayRef<std::string> argum
                  diagnostics());
 }
 
+/// Where the headers of the user's operators are.
+static std::vector<std::string> userHeaderOptions(const ModelOptions &model) {
+  std::vector<std::string> words;
+  for (llvm::StringRef path : model.op) {
+    llvm::StringRef folder = llvm::sys::path::parent_path(path);
+    words.push_back("-I" + (folder.empty() ? "." : folder.str()));
+  }
+  return words;
+}
+
 llvm::Optional<BuildCommand> buildCommand(const Target &target, const CodeOptions &code,
                                           const ModelOptions &model, Diagnostics &diagnostics) {
   if (target.levels.front()->isCross()) {
-    diagnostics.error(target.name + " code runs in a firmware image, not here (examples/firmware "
-                                    "builds one for an emulator); --target=mcu:generic "
-                                    "runs the same graph on this machine");
+    diagnostics.error(target.name + " code cannot be timed here: it runs in a firmware image "
+                                    "(`tenon run` builds one for an emulator); "
+                                    "--target=mcu:generic runs the same graph on this machine");
     return llvm::None;
   }
   const bool cuda = target.family == Family::Cuda;
@@ -77,11 +88,29 @@ llvm::Optional<BuildCommand> buildCommand(const Target &target, const CodeOption
              : "no C++ compiler was found; install g++ or name one in CXX");
     return llvm::None;
   }
-  for (llvm::StringRef path : model.op) { // headers of the user's operators
-    llvm::StringRef folder = llvm::sys::path::parent_path(path);
-    command.words.push_back("-I" + (folder.empty() ? "." : folder.str()));
-  }
+  for (std::string &w : userHeaderOptions(model))
+    command.words.push_back(std::move(w));
   return command;
+}
+
+/// The image for an emulated board.
+bool Program::buildImage(const CodeOptions &code, Watch watch) {
+  auto tools = findEmulatorTools(target_, diagnostics());
+  if (!tools)
+    return false;
+  std::vector<std::string> words =
+      imageOptions(target_, code.optimize == "size", folder_.file("harness/emulated.ld"));
+  if (watch != Watch::Nothing)
+    words.push_back("-DTENON_TRACE");
+  if (!DimSpelling(compilation_.module()).symbols().empty())
+    words.push_back("-DTENON_HARNESS_DIMS");
+  for (const std::string &w : userHeaderOptions(compilation_.modelOptions()))
+    words.push_back(w);
+  words.push_back("-I" + folder_.path().str());
+  words.push_back(folder_.file("harness/emulated.cpp"));
+  words.push_back(folder_.file("model.cpp"));
+  words.insert(words.end(), {"-lm", "-lc", "-lgcc", "-o", folder_.file("program")});
+  return execute(tools->compiler, words, "building the firmware image");
 }
 
 bool Program::build(const CodeOptions &code, Watch watch, bool contexts) {
@@ -97,6 +126,15 @@ bool Program::build(const CodeOptions &code, Watch watch, bool contexts) {
   if (!compilation_.emit(target_, options, files, summary_) || !writeFiles(files))
     return false;
   threads_ = code.threads;
+  console_.progress("building");
+  const auto start = std::chrono::steady_clock::now();
+  const bool ok =
+      emulatedBoard(target_) ? buildImage(code, watch) : buildProgram(code, watch, contexts);
+  buildSeconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return ok;
+}
+
+bool Program::buildProgram(const CodeOptions &code, Watch watch, bool contexts) {
   auto command = buildCommand(target_, code, compilation_.modelOptions(), diagnostics());
   if (!command)
     return false;
@@ -120,11 +158,7 @@ bool Program::build(const CodeOptions &code, Watch watch, bool contexts) {
   words.push_back(folder_.file("harness/main.cpp"));
   words.push_back(folder_.file(cuda ? "model.cu" : "model.cpp"));
   words.insert(words.end(), {"-o", folder_.file("program")});
-  console_.progress("building");
-  const auto start = std::chrono::steady_clock::now();
-  const bool ok = execute(command->compiler, words, "building the generated code");
-  buildSeconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return ok;
+  return execute(command->compiler, words, "building the generated code");
 }
 
 //===----------------------------------------------------------------------===//
@@ -265,9 +299,8 @@ bool Program::run(ProgramRun &run) {
   head += transfers.bytes().str();
 
   const std::string number = std::to_string(runNumber_++);
-  const std::string manifestFile = folder_.file("manifest" + number),
-                    dataFile = folder_.file("data" + number),
-                    resultFile = folder_.file("results" + number);
+  const std::string stem = folder_.file(number), manifestFile = stem + ".manifest",
+                    dataFile = stem + ".data", resultFile = stem + ".results";
   OutputFiles files(diagnostics());
   if (!files.add(manifestFile, head) || !files.add(dataFile, data) || !files.commit())
     return false;
@@ -275,6 +308,14 @@ bool Program::run(ProgramRun &run) {
   if (summary_.weightsMode == "file" && summary_.weightBytes)
     words.push_back(folder_.file("model.weights"));
   std::string program = folder_.file("program");
+  const EmulatedBoard *board = emulatedBoard(target_);
+  if (board) {
+    auto tools = findEmulatorTools(target_, diagnostics());
+    if (!tools)
+      return false;
+    words = emulatorOptions(*board, program, stem);
+    program = tools->emulator;
+  }
   if (auto with = llvm::sys::Process::GetEnv("TENON_RUN_WITH")) {
     llvm::SmallVector<llvm::StringRef, 8> parts;
     llvm::StringRef(*with).split(parts, ' ', -1, /*KeepEmpty=*/false);
@@ -344,6 +385,12 @@ bool Program::run(ProgramRun &run) {
   if (run.contexts > 1) {
     run.oneContextNanoseconds = reader.real();
     run.allContextsNanoseconds = reader.real();
+  }
+  if (board) {
+    run.instructions = run.firstNanoseconds;
+    run.firstNanoseconds = 0;
+    run.stepInstructions = std::move(run.stepNanoseconds);
+    run.stepNanoseconds.clear();
   }
   for (const std::string &f : {manifestFile, dataFile, resultFile})
     llvm::sys::fs::remove(f);

@@ -1,5 +1,6 @@
 // Defines the built program of a compiled model: generated code and runtime/harness/ made into an
-// executable by the system's compiler, run as a child process. (tenon is static and loads no code.)
+// executable by the system's compiler, run as a child process (tenon is static and loads no code),
+// or into an image that an emulator runs.
 #pragma once
 
 #include "codegen/Plan.h"
@@ -33,6 +34,9 @@ struct ProgramRun {
   double createNanoseconds = 0, firstNanoseconds = 0;
   std::vector<double> nanoseconds;
   std::vector<double> stepNanoseconds; // mean of each step
+  /// On emulated boards in the place of times: executed in one run, and in each step.
+  double instructions = 0;
+  std::vector<double> stepInstructions;
   /// Time of a run where one context and where all work, back to back; 0 where not measured.
   double oneContextNanoseconds = 0, allContextsNanoseconds = 0;
 };
@@ -65,6 +69,8 @@ public:
 private:
   Diagnostics &diagnostics() { return compilation_.diagnostics(); }
   bool writeFiles(llvm::ArrayRef<CompiledFile> files);
+  bool buildProgram(const CodeOptions &code, Watch watch, bool contexts);
+  bool buildImage(const CodeOptions &code, Watch watch);
   bool execute(llvm::StringRef program, llvm::ArrayRef<std::string> arguments,
                llvm::StringRef what);
   bool isState(unsigned input) const;

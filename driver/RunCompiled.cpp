@@ -209,6 +209,8 @@ bool Runner::runCompiled(const Target &target) {
       return fail(Failed);
     for (double ns : run.nanoseconds)
       report.milliseconds.push_back(ns / 1e6);
+    if (seed == seeds().front())
+      report.instructions = run.instructions;
     if (report.outputs.empty())
       outputs = run.outputs;
     // With groups compared, whole runs are held against the data set alone.

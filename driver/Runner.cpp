@@ -236,7 +236,14 @@ bool Runner::runOnInterpreter() {
       if (!options.data.saveAll.empty() && !saveEveryTensor(mine, inputs))
         return fail(Failed);
     }
-    if (other && !interpretModule(other->module(), inputs, groups, theirs, diagnostics()))
+    // Groups are compared on the values of the module as imported, so that a difference is seen
+    // where it arises and nowhere else.
+    auto imported = [&](llvm::StringRef name) -> const Tensor * {
+      auto it = mine.values.find(common->inB(name).str());
+      return it == mine.values.end() ? nullptr : &it->second;
+    };
+    if (other && !interpretModule(other->module(), inputs, groups, theirs, diagnostics(),
+                                  groups && !reference ? ValueSource(imported) : ValueSource()))
       return fail(Failed);
     checkOutputs(module.graph(), mine.outputs, other ? &theirs : nullptr, seed);
     for (auto &[name, value] : theirs.values) {

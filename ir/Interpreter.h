@@ -35,7 +35,8 @@ struct EvaluationFrame {
 
 struct InterpreterOptions {
   /// Called with every value that an operation at graph level (not inside a group or body) makes.
-  std::function<void(Value *, const Tensor &)> observe;
+  /// Readers see what it leaves there, of the same shape and element type.
+  std::function<void(Value *, Tensor &)> observe;
 };
 
 /// Runs `graph` on `inputs` (its inputs in order; symbols are bound from their shapes).

@@ -20,7 +20,7 @@ from project_venv import require
 
 require("numpy", "onnx")
 
-from firmware import (BOARDS, C_FLAGS, EMULATOR_FLAGS, EXAMPLE, HostModel, Image, boards, fuses_here,
+from firmware import (BOARDS, C_FLAGS, EMULATOR_FLAGS, EXAMPLE, HostModel, Image, boards, counter, fuses_here,
                       seeded_inputs)  # fmt: skip
 from generated import compile_model
 from tenon import tenon
@@ -141,6 +141,36 @@ class Options(unittest.TestCase):
                       "-T", board.script, *objects, "-o", "image.elf")  # fmt: skip
             self.call(*board.qemu, *EMULATOR_FLAGS, "-kernel", "image.elf", "-semihosting-config",
                       "enable=on,target=native", status=100 if changed else 0)  # fmt: skip
+
+    def test_run(self):
+        """`tenon run` and `bench` on every emulated Arm board: groups are the interpreter's, and the
+        instructions are those that the plugin of the emulator counts."""
+        make = [sys.executable, ROOT / "tests/models/make.py", self.folder, "--models=probe_streaming"]
+        self.call(*make)
+        streaming = self.folder / "probe_streaming/model.onnx"
+        for board in boards().values():
+            if board.prefix != "arm-none-eabi-":
+                continue
+            if board.missing:
+                self.skipTest(f"needs {', '.join(board.missing)}; run scripts/setup")
+            with self.subTest(board.name):
+                target = f"--target={board.target}"
+                answer = tenon("run", DIGITS / "digits.onnx", target, "--check=groups",
+                               f"--data={DIGITS / 'test_data_set_0'}", "--json")  # fmt: skip
+                self.assertEqual(answer.status, 0, answer.errors)
+                self.assertTrue(answer.document["pass"] and answer.document["groups"])
+                answer = tenon("run", streaming, target, "--against=interpreter",
+                               "--state=cache=cache_out")  # fmt: skip
+                self.assertEqual(answer.status, 0, answer.errors)
+                answer = tenon("bench", DIGITS / "digits.onnx", target, "--profile", "--json")
+                self.assertEqual(answer.status, 0, answer.errors)
+                found = answer.document["instructions"]
+                image = Image(DIGITS / "digits.onnx", board, self.folder / board.name)
+                inputs = seeded_inputs(image.interface, 1)
+                counted = image.run(inputs, counter(self.folder)).instructions[0]
+                self.assertAlmostEqual(found, counted, delta=0.01 * counted)
+                layers = sum(step["instructions"] for step in answer.document["profile"])
+                self.assertAlmostEqual(layers, found, delta=0.05 * found)
 
     def test_inspect(self):
         """What `tenon inspect` measures is what an image has, compiler libraries left out."""
