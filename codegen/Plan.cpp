@@ -417,24 +417,31 @@ private:
     return best >= 0 ? llvm::Optional<int64_t>(best) : llvm::None;
   }
 
-  int64_t bestFit(std::vector<Item> &items, llvm::ArrayRef<unsigned> order) const {
+  /// The bytes that an order of placing needs; `enough` when it needs as much or more.
+  int64_t bestFit(std::vector<Item> &items, llvm::ArrayRef<unsigned> order, int64_t enough) const {
     int64_t top = 0;
-    std::vector<unsigned> placed;
+    std::vector<unsigned> placed; // by place
+    const auto before = [&](unsigned a, unsigned b) {
+      return std::make_pair(items[a].at, items[a].bytes) <
+             std::make_pair(items[b].at, items[b].bytes);
+    };
     std::vector<std::pair<int64_t, int64_t>> busy;
     for (unsigned n : order) {
       Item &it = items[n];
       busy.clear();
+      const uint8_t *meets = &meets_[size_t(n) * items.size()];
       for (unsigned p : placed)
-        if (meets_[size_t(p) * items.size() + n])
+        if (meets[p])
           busy.push_back({items[p].at, items[p].at + items[p].bytes});
-      llvm::sort(busy);
       for (const Pool &pool : pools_)
         if (auto at = bestGap(busy, it.bytes, pool)) {
           it.at = *at;
           break;
         }
       top = std::max(top, it.at + it.bytes);
-      placed.push_back(n);
+      if (top >= enough)
+        return enough;
+      placed.insert(std::upper_bound(placed.begin(), placed.end(), n, before), n);
     }
     return top;
   }
@@ -477,7 +484,7 @@ private:
     std::vector<Item> best;
     int64_t bestTop = INT64_MAX;
     auto attempt = [&](llvm::ArrayRef<unsigned> o) {
-      const int64_t top = bestFit(items, o);
+      const int64_t top = bestFit(items, o, bestTop);
       if (top < bestTop) {
         bestTop = top;
         best = items;
@@ -525,25 +532,6 @@ StepOrder orderOf(const Plan &plan) {
   for (const Step &s : plan.steps)
     steps.push_back(s.op);
   return StepOrder(steps);
-}
-
-std::vector<uint8_t> packConstant(const Tensor &tensor, Type type) {
-  const unsigned bits = bitWidth(type.element());
-  if (type.layout().isRowMajor() || bits < 8)
-    return tensor.bytes().vec();
-  const size_t width = bits / 8;
-  std::vector<uint8_t> out(size_t(allocatedElements(type)) * width, 0);
-  llvm::SmallVector<int64_t, 6> index(type.rank(), 0);
-  const uint8_t *from = tensor.bytes().data();
-  for (int64_t i = 0; i < tensor.size(); ++i) {
-    memcpy(&out[size_t(physicalIndex(type, index)) * width], from + size_t(i) * width, width);
-    for (int d = int(type.rank()) - 1; d >= 0; --d) {
-      if (++index[d] < tensor.shape()[d])
-        break;
-      index[d] = 0;
-    }
-  }
-  return out;
 }
 
 } // namespace tenon

@@ -68,7 +68,5 @@ struct Plan {
 Plan planMemory(Graph &graph);
 /// The order that the plan of a graph relies on.
 StepOrder orderOf(const Plan &plan);
-/// Bytes of a constant as stored: packed into its type's layout.
-std::vector<uint8_t> packConstant(const Tensor &tensor, Type type);
 
 } // namespace tenon

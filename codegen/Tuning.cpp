@@ -2,7 +2,7 @@
 #include "codegen/Tuning.h"
 
 #include "codegen/Alignment.h"
-#include "codegen/emit/Interface.h"
+#include "codegen/Packing.h"
 #include "ir/Text.h"
 
 #include "llvm/ADT/StringExtras.h"

@@ -2,6 +2,7 @@
 // headers, runtime, weights, steps, program table, C interface).
 #include "codegen/cpu/Program.h"
 
+#include "codegen/Packing.h"
 #include "codegen/Pools.h"
 #include "codegen/emit/Amalgamate.h"
 #include "codegen/emit/Interface.h"
@@ -37,7 +38,7 @@ public:
                          (options_.weights == CompileOptions::Auto && plan_.weightBytes <= 1 << 20);
     const bool incbin = options_.weights == CompileOptions::Incbin;
     summary_.weightsMode = inlined ? "inline" : incbin ? "incbin" : "file";
-    const std::string bytes = weightBytes(plan_);
+    std::string bytes = weightBytes(plan_);
 
     SourceWriter w;
     w.raw(fileHead(module_, target_, options_,
@@ -71,7 +72,7 @@ public:
     files.push_back({".cpp", w.take()});
     files.push_back({".h", writeHeader(module_, info_, target_, dims_, options_, summary_)});
     if (!inlined && !bytes.empty())
-      files.push_back({".weights", bytes});
+      files.push_back({".weights", std::move(bytes)});
     return !diagnostics_.hasErrors();
   }
 

@@ -7,58 +7,87 @@
 #include "codegen/cuda/Program.h"
 
 #include "codegen/Alignment.h"
+#include "codegen/Packing.h"
 #include "codegen/PlanVerifier.h"
 #include "codegen/emit/Amalgamate.h"
 #include "codegen/emit/Interface.h"
 #include "codegen/emit/StepWriter.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace tenon {
 namespace {
 
 std::string architecture(const TargetLevel &level) { return level.name.drop_front(3).str(); }
 
-/// The constants of all variants in one image, each content once.
+/// What a weights file begins with; the runtime's weights_header.
+constexpr size_t kWeightsHeader = 32;
+
+/// The constants of all variants in one image, each content once, behind the file's header: they
+/// are as large as the model, so there is one copy of them.
 class WeightImage {
 public:
+  explicit WeightImage(size_t variants) : variants_(variants), file_(kWeightsHeader, '\0') {}
+
   /// Adds a plan's constants and moves their placements into the image.
   void merge(Plan &plan) {
+    file_.reserve(kWeightsHeader + variants_ * (size_t(plan.weightBytes) + 64));
     for (BufferInfo &b : plan.buffers) {
       if (b.home != Home::Weights)
         continue;
       Value *constant = b.values.front();
-      const Tensor &t = **constant->def()->find("value")->get<Literal>();
-      const std::vector<uint8_t> packed = packConstant(t, constant->type());
-      const std::string bytes(packed.begin(), packed.end());
-      auto [it, fresh] = places_.emplace(bytes, int64_t(bytes_.size()));
-      if (fresh) {
-        bytes_ += bytes;
-        bytes_.resize((bytes_.size() + 63) / 64 * 64);
-      }
-      b.at = it->second;
+      b.at = place(**constant->def()->find("value")->get<Literal>(), constant->type());
       for (Value *v : b.values) {
         Placement &p = plan.placements[v];
-        p.at = it->second + p.offset;
+        p.at = b.at + p.offset;
       }
     }
   }
-  const std::string &bytes() const { return bytes_; }
+  llvm::StringRef bytes() const { return llvm::StringRef(file_).drop_front(kWeightsHeader); }
+  /// Of all bytes; once everything is merged.
+  uint64_t hash() const {
+    if (!hash_)
+      hash_ = hashBytes(bytes());
+    return *hash_;
+  }
+  /// The weights file; nothing is left.
+  std::string take() {
+    std::string header = "TENONWT1";
+    for (uint64_t field : {uint64_t(bytes().size()), hash(), uint64_t(0)})
+      for (int i = 0; i < 8; ++i)
+        header += char(field >> (8 * i));
+    std::copy(header.begin(), header.end(), file_.begin());
+    return std::move(file_);
+  }
 
 private:
-  std::string bytes_;
-  std::map<std::string, int64_t> places_;
-};
+  /// Where a constant stands: its place, or that of an equal one.
+  int64_t place(const Tensor &tensor, Type type) {
+    const size_t at = file_.size(), size = packedBytes(tensor, type);
+    file_.resize(at + size);
+    packConstant(tensor, type, &file_[at]);
+    const llvm::StringRef packed = llvm::StringRef(file_).substr(at, size);
+    const uint64_t hash = hashBytes(packed);
+    auto [begin, end] = places_.equal_range(hash);
+    for (auto it = begin; it != end; ++it)
+      if (llvm::StringRef(file_).substr(it->second.at, it->second.size) == packed) {
+        file_.resize(at);
+        return int64_t(it->second.at - kWeightsHeader);
+      }
+    places_.insert({hash, {at, size}});
+    file_.resize(kWeightsHeader + llvm::alignTo(at + size - kWeightsHeader, 64));
+    return int64_t(at - kWeightsHeader);
+  }
 
-/// What a weights file begins with; the runtime's weights_header.
-constexpr size_t kWeightsHeader = 32;
-std::string weightsFile(const std::string &bytes) {
-  std::string file = "TENONWT1";
-  for (uint64_t field : {uint64_t(bytes.size()), hashBytes(bytes), uint64_t(0)})
-    for (int i = 0; i < 8; ++i)
-      file += char(field >> (8 * i));
-  return file + bytes;
-}
+  struct Range {
+    size_t at, size; // in the file
+  };
+  size_t variants_;
+  std::string file_;
+  std::unordered_multimap<uint64_t, Range> places_; // by hash; looked up only
+  mutable llvm::Optional<uint64_t> hash_;
+};
 
 /// One graph of the module.
 struct Variant {
@@ -108,8 +137,8 @@ public:
   CudaProgram(Module &module, const Target &target, const CompileOptions &options,
               CompileSummary &summary, Diagnostics &diagnostics)
       : module_(module), target_(target), options_(options), summary_(summary),
-        diagnostics_(diagnostics), dims_(module),
-        info_(describeInterface(module.graph(), options)) {}
+        diagnostics_(diagnostics), dims_(module), info_(describeInterface(module.graph(), options)),
+        weights_(target.levels.size()) {}
 
   bool write(std::vector<CompiledFile> &files) {
     for (auto &graph : module_.graphs)
@@ -158,7 +187,7 @@ public:
     files.push_back({".cu", w.take()});
     files.push_back({".h", writeHeader(module_, info_, target_, dims_, options_, summary_)});
     if (!inlined() && !weights_.bytes().empty())
-      files.push_back({".weights", weightsFile(weights_.bytes())});
+      files.push_back({".weights", weights_.take()});
     return true;
   }
 
@@ -407,14 +436,14 @@ private:
     const std::string in = array(w, "cuda::tensor_size", "input_sizes", inputs);
     const std::string out = array(w, "cuda::tensor_size", "output_sizes", outputs);
     const std::string dims = array(w, "cuda::dim_range", "dim_ranges", ranges);
-    const std::string &bytes = weights_.bytes();
+    const llvm::StringRef bytes = weights_.bytes();
     const std::string pointer = bytes.empty() ? "nullptr"
                                 : inlined()   ? "weight_bytes"
                                 : incbin()    ? incbinSymbol()
                                               : "nullptr";
     w.line("const cuda::program the_program = {");
     w.line("    " + variants + ", " + pointer + ", " + std::to_string(bytes.size()) + ", " +
-           std::to_string(hashBytes(bytes)) + "ull,");
+           std::to_string(weights_.hash()) + "ull,");
     w.line("    " + in + ", " + out + ", " + dims + "};");
     w.line("");
     w.open("long output_extent([[maybe_unused]] const index_t *dims, int output, int axis)");

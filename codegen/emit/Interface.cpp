@@ -3,6 +3,7 @@
 
 #include "codegen/emit/SelfTest.h"
 
+#include "codegen/Packing.h"
 #include "codegen/Pools.h"
 #include "codegen/Work.h"
 #include "codegen/emit/SourceWriter.h"
@@ -434,20 +435,12 @@ std::string weightBytes(const Plan &plan) {
   std::string bytes(size_t(plan.weightBytes), '\0');
   for (Value *v : plan.constants) {
     const Tensor &t = **v->def()->find("value")->get<Literal>();
-    const std::vector<uint8_t> packed = packConstant(t, v->type());
-    memcpy(&bytes[size_t(plan[v].at)], packed.data(), packed.size());
+    packConstant(t, v->type(), bytes.data() + plan[v].at);
   }
   return bytes;
 }
 
-uint64_t hashBytes(const std::string &bytes) {
-  uint64_t h = 14695981039346656037ull;
-  for (unsigned char c : bytes)
-    h = (h ^ c) * 1099511628211ull;
-  return h;
-}
-
-std::string weightLiteral(const std::string &name, const std::string &bytes) {
+std::string weightLiteral(const std::string &name, llvm::StringRef bytes) {
   std::string s = "alignas(64) static const unsigned char " + name + "[" +
                   std::to_string(bytes.size() + 1) + "] =\n    \"";
   size_t column = 0;

@@ -133,7 +133,7 @@ struct dim_range {
 struct program {
   int (*run)(const frame &); // a status
   size_t arena_bytes, state_bytes, weight_bytes;
-  uint64_t weight_hash;         // FNV-1a of the weights file
+  uint64_t weight_hash;         // hash_bytes of the weights file
   const unsigned char *weights; // null: read from a file
   const dim_range *dims;
   int dim_count;
@@ -288,11 +288,18 @@ inline int run_context(const program &p, context *c, const void *const *inputs,
 
 #if !defined(TENON_NO_HEAP)
 
+/// FNV-1a over words of eight bytes, the last filled up with zeros, each step folded once.
 inline uint64_t hash_bytes(const unsigned char *bytes, size_t count) {
   uint64_t h = 14695981039346656037ull;
-  for (size_t i = 0; i < count; ++i)
-    h = (h ^ bytes[i]) * 1099511628211ull;
-  return h;
+  for (size_t i = 0;; i += 8) {
+    const size_t left = count - i;
+    uint64_t word = 0;
+    memcpy(&word, bytes + i, left < 8 ? left : 8);
+    h = (h ^ word) * 1099511628211ull;
+    h ^= h >> 32;
+    if (left < 8)
+      return h;
+  }
 }
 
 /// Reads the weights of `p` from `path` into aligned memory.

@@ -1,0 +1,95 @@
+// Implements the storage of constants.
+#include "codegen/Packing.h"
+
+#include "llvm/Support/Endian.h"
+
+#include <cstring>
+
+namespace tenon {
+namespace {
+
+/// Where the elements of one dimension stand: physicalIndex is a sum of one entry for each.
+std::vector<std::vector<int64_t>> offsetTables(Type type, llvm::ArrayRef<int64_t> shape) {
+  std::vector<std::vector<int64_t>> tables(shape.size());
+  llvm::SmallVector<int64_t, 6> index(shape.size(), 0);
+  const int64_t origin = physicalIndex(type, index);
+  for (size_t d = 0; d < shape.size(); ++d) {
+    for (int64_t i = 0; i < shape[d]; ++i) {
+      index[d] = i;
+      tables[d].push_back(physicalIndex(type, index) - origin);
+    }
+    index[d] = 0;
+  }
+  // The first element's place is counted once.
+  for (int64_t &offset : tables.front())
+    offset += origin;
+  return tables;
+}
+
+/// Copies elements of `Width` bytes from row-major order to their places.
+template <size_t Width>
+void scatter(const uint8_t *from, llvm::ArrayRef<int64_t> shape,
+             const std::vector<std::vector<int64_t>> &tables, char *out) {
+  const size_t rank = shape.size();
+  const std::vector<int64_t> &inner = tables.back();
+  llvm::SmallVector<int64_t, 6> index(rank, 0);
+  while (true) {
+    int64_t base = 0;
+    for (size_t d = 0; d + 1 < rank; ++d)
+      base += tables[d][size_t(index[d])];
+    for (const int64_t offset : inner) {
+      memcpy(out + size_t(base + offset) * Width, from, Width);
+      from += Width;
+    }
+    size_t d = rank - 1;
+    while (d > 0 && ++index[d - 1] == shape[d - 1])
+      index[--d] = 0;
+    if (d == 0)
+      return;
+  }
+}
+
+bool isStoredAsIs(Type type) { return type.layout().isRowMajor() || bitWidth(type.element()) < 8; }
+
+} // namespace
+
+size_t packedBytes(const Tensor &tensor, Type type) {
+  return isStoredAsIs(type) ? tensor.bytes().size()
+                            : size_t(allocatedElements(type)) * (bitWidth(type.element()) / 8);
+}
+
+void packConstant(const Tensor &tensor, Type type, char *out) {
+  if (tensor.bytes().empty())
+    return;
+  if (isStoredAsIs(type)) {
+    memcpy(out, tensor.bytes().data(), tensor.bytes().size());
+    return;
+  }
+  const auto tables = offsetTables(type, tensor.shape());
+  const uint8_t *from = tensor.bytes().data();
+  switch (bitWidth(type.element()) / 8) {
+  case 1: return scatter<1>(from, tensor.shape(), tables, out);
+  case 2: return scatter<2>(from, tensor.shape(), tables, out);
+  case 4: return scatter<4>(from, tensor.shape(), tables, out);
+  case 8: return scatter<8>(from, tensor.shape(), tables, out);
+  default: return scatter<16>(from, tensor.shape(), tables, out);
+  }
+}
+
+uint64_t hashBytes(llvm::StringRef bytes) {
+  uint64_t h = 14695981039346656037ull;
+  const auto step = [&](uint64_t word) {
+    h = (h ^ word) * 1099511628211ull;
+    h ^= h >> 32;
+  };
+  while (bytes.size() >= 8) {
+    step(llvm::support::endian::read64le(bytes.data()));
+    bytes = bytes.drop_front(8);
+  }
+  char rest[8] = {};
+  std::copy(bytes.begin(), bytes.end(), rest);
+  step(llvm::support::endian::read64le(rest));
+  return h;
+}
+
+} // namespace tenon
