@@ -1,0 +1,279 @@
+// Patterns of canonicalize for map and reduce.
+#include "passes/canonicalize/Patterns.h"
+
+#include "passes/Maps.h"
+#include "passes/SimplifyBody.h"
+
+namespace tenon::canonicalize {
+
+// map(x) { yield x } = x, where x is read at the point of iteration
+bool identityMapPattern(Operation &op, Rewriter &rw) {
+  if (!op.is(Op::Map))
+    return false;
+  Operation *end = op.region().terminator();
+  llvm::SmallVector<Value *, 2> values = op.results();
+  bool any = false;
+  for (unsigned r = 0; r < op.numResults(); ++r) {
+    Value *yielded = end->operand(r);
+    if (yielded->argumentOf() != &op.region() || !op.result(r)->hasUses())
+      continue;
+    Value *x = op.operand(yielded->index());
+    if (x->type() == op.result(r)->type() &&
+        isIdentityMap(indexMap(op, yielded->index()), x->type().rank()))
+      values[r] = x, any = true;
+  }
+  if (!any || !rw.fire(op))
+    return false;
+  for (unsigned r = 0; r < op.numResults(); ++r)
+    if (values[r] != op.result(r))
+      op.result(r)->replaceAllUsesWith(values[r]);
+  return true;
+}
+
+// map(x, splat c) { f(x, c) } = map(x) { f(x, const c) }
+bool splatOperand(Operation &op, Rewriter &rw) {
+  if (!op.isAny(Op::Map, Op::Reduce))
+    return false;
+  for (unsigned i = 0; i < op.numOperands(); ++i) {
+    if (!hasScalarConst(op.operand(i)->type().element()) || !splatValue(op.operand(i)))
+      continue;
+    if (op.is(Op::Reduce) && op.numOperands() == 1)
+      return false; // the extents of a reduction stay visible in an operand
+    if (!rw.fire(op))
+      return false;
+    Literal l = constantValue(op.operand(i));
+    Value *argument = elementArgument(op, i);
+    Builder b(&op.region().front(), rw.context().diagnostics);
+    argument->replaceAllUsesWith(scalarFromTensor(b, *l, 0));
+    dropMapOperand(op, i);
+    return true;
+  }
+  return false;
+}
+
+// map(x, y) { f(x) } = map(x) { f(x) }
+bool deadOperand(Operation &op, Rewriter &rw) {
+  if (!op.isAny(Op::Map, Op::Reduce))
+    return false;
+  for (unsigned i = 0; i < op.numOperands(); ++i) {
+    if (elementArgument(op, i)->hasUses() || (op.is(Op::Reduce) && op.numOperands() == 1))
+      continue;
+    if (!rw.fire(op))
+      return false;
+    dropMapOperand(op, i);
+    return true;
+  }
+  return false;
+}
+
+// map(x, x) { f(a, b) } = map(x) { f(a, a) }, where both are read alike
+bool duplicateOperand(Operation &op, Rewriter &rw) {
+  if (!op.isAny(Op::Map, Op::Reduce))
+    return false;
+  for (unsigned i = 0; i < op.numOperands(); ++i)
+    for (unsigned k = i + 1; k < op.numOperands(); ++k) {
+      if (op.operand(i) != op.operand(k) || indexMap(op, i) != indexMap(op, k))
+        continue;
+      if (!rw.fire(op))
+        return false;
+      elementArgument(op, k)->replaceAllUsesWith(elementArgument(op, i));
+      dropMapOperand(op, k);
+      return true;
+    }
+  return false;
+}
+
+// map(map(x) { yield x }) reads x itself: broadcasts and permutations become index maps
+bool copyIntoMap(Operation &op, Rewriter &rw) {
+  if (!op.isAny(Op::Map, Op::Reduce))
+    return false;
+  for (unsigned i = 0; i < op.numOperands(); ++i) {
+    Value *v = op.operand(i);
+    Operation *copy = v->def();
+    if (!copy || !copy->is(Op::Map) || !isCopyBody(copy->region()))
+      continue;
+    Value *yielded = copy->region().terminator()->operand(v->index());
+    Value *x = copy->operand(yielded->index());
+    if (x->type().layout() != v->type().layout() && !x->type().layout().isRowMajor())
+      continue;
+    const bool sameLayout = x->type().layout() == v->type().layout();
+    if (!sameLayout && x->type().rank() == v->type().rank())
+      continue; // a layout conversion that was put there on purpose
+    const IndexMap &outer = indexMap(op, i), &inner = indexMap(*copy, yielded->index());
+    IndexMap composed;
+    for (int64_t d : inner)
+      composed.push_back(d < 0 ? -1 : outer[d]);
+    if (!rw.fire(op))
+      return false;
+    Space6 space = iterationSpace(op);
+    auto operands = op.operands();
+    IntLists maps = op.intListsAttr("maps");
+    operands[i] = x;
+    maps[i] = composed;
+    setMapOperands(op, operands, maps, space);
+    return true;
+  }
+  return false;
+}
+
+/// For a reshape that only adds or drops extents of 1: the result dimension that each operand
+/// dimension becomes, −1 where it is dropped. False for other reshapes.
+static bool unitReshape(Type from, Type to, IndexMap &becomes) {
+  becomes.assign(from.rank(), -1);
+  unsigned d = 0;
+  for (unsigned k = 0; k < to.rank(); ++k) {
+    if (to.dim(k).isConstant(1))
+      continue;
+    while (d < from.rank() && from.dim(d).isConstant(1))
+      ++d;
+    if (d == from.rank() || from.dim(d) != to.dim(k))
+      return false;
+    becomes[d++] = k;
+  }
+  for (; d < from.rank(); ++d)
+    if (!from.dim(d).isConstant(1))
+      return false;
+  return true;
+}
+
+static Dim spaceElements(const Operation &op) {
+  Dim n = op.operand(0)->type().context().dim(1);
+  for (Dim d : iterationSpace(op))
+    n = n * d;
+  return n;
+}
+
+static bool readsIndex(Region &body) {
+  return llvm::any_of(body, [](Operation &s) { return s.is(Op::Index); });
+}
+
+// map(reshape x, c) = reshape(map(x, c)), where c are scalars, or the reshape only adds or drops
+// extents of 1: reshapes gather behind the computation, where they cancel
+bool reshapeBelowMap(Operation &op, Rewriter &rw) {
+  if (!op.is(Op::Map))
+    return false;
+  const unsigned rank = op.result()->type().rank();
+  Operation *reshape = nullptr;
+  unsigned at = 0;
+  bool othersScalar = !readsIndex(op.region());
+  for (unsigned i = 0; i < op.numOperands(); ++i) {
+    Operation *def = op.operand(i)->def();
+    if (!reshape && def && def->is(Op::Reshape) && isIdentityMap(indexMap(op, i), rank) &&
+        op.operand(i)->type().shape() == op.result()->type().shape() &&
+        op.operand(i)->hasOneUse()) {
+      reshape = def;
+      at = i;
+    } else {
+      othersScalar &= llvm::all_of(indexMap(op, i), [](int64_t d) { return d < 0; });
+    }
+  }
+  if (!reshape || !rowMajor(op.result()) || !rowMajor(reshape->operand(0)))
+    return false;
+  Type from = reshape->operand(0)->type();
+  IndexMap becomes; // by dimension of `from`
+  llvm::SmallVector<int64_t, 6> dims(rank, -1);
+  if (unitReshape(from, reshape->result()->type(), becomes)) {
+    for (unsigned d = 0; d < from.rank(); ++d)
+      if (becomes[d] >= 0)
+        dims[becomes[d]] = d;
+  } else if (!othersScalar) {
+    return false;
+  }
+  if (!rw.fire(op))
+    return false;
+  auto operands = op.operands();
+  IntLists maps = op.intListsAttr("maps");
+  operands[at] = reshape->operand(0);
+  for (unsigned i = 0; i < maps.size(); ++i) {
+    if (i == at)
+      maps[i] = identityMap(from.rank());
+    else
+      for (int64_t &d : maps[i])
+        d = d < 0 ? -1 : dims[d];
+  }
+  Builder b = rw.before(op);
+  mergeLocation(b.location, reshape->loc());
+  Operation *map =
+      b.map(operands, maps, from.shape(), [&](Builder &inner, llvm::ArrayRef<Value *> args) {
+        std::map<const Value *, Value *> values;
+        for (unsigned i = 0; i < args.size(); ++i)
+          values[op.region().argument(i)] = args[i];
+        inlineBody(op.region(), inner, values, dims);
+        llvm::SmallVector<Value *, 2> yields;
+        for (Value *v : op.region().terminator()->operands())
+          yields.push_back(values[v]);
+        return yields;
+      });
+  if (!map)
+    return false;
+  llvm::SmallVector<Value *, 2> results;
+  for (unsigned r = 0; r < op.numResults(); ++r) {
+    map->result(r)->setHint(op.result(r)->hint());
+    results.push_back(b.reshape(map->result(r), op.result(r)->type().shape()));
+  }
+  rw.replace(op, results);
+  return true;
+}
+
+// map(reshape x, y) = map(x, y), where x is broadcast and the reshape only adds or drops extents of
+// 1
+bool unitReshapeIntoMap(Operation &op, Rewriter &rw) {
+  if (!op.isAny(Op::Map, Op::Reduce))
+    return false;
+  for (unsigned i = 0; i < op.numOperands(); ++i) {
+    Operation *reshape = op.operand(i)->def();
+    if (!reshape || !reshape->is(Op::Reshape))
+      continue;
+    Type from = reshape->operand(0)->type(), to = reshape->result()->type();
+    if (!from.layout().isRowMajor() || !to.layout().isRowMajor())
+      continue;
+    IndexMap becomes;
+    if (!unitReshape(from, to, becomes) || from.elements() == spaceElements(op))
+      continue;
+    IndexMap composed;
+    for (int64_t d : becomes)
+      composed.push_back(d < 0 ? -1 : indexMap(op, i)[d]);
+    if (!rw.fire(op))
+      return false;
+    Space6 space = iterationSpace(op);
+    auto operands = op.operands();
+    IntLists maps = op.intListsAttr("maps");
+    operands[i] = reshape->operand(0);
+    maps[i] = composed;
+    setMapOperands(op, operands, maps, space);
+    return true;
+  }
+  return false;
+}
+
+// Scalar algebra; see SimplifyBody.cpp, which asks under the ids of its own patterns.
+bool scalarBody(Operation &op, Rewriter &rw) {
+  return op.isAny(Op::Map, Op::Reduce) && simplifyBody(op, rw.context());
+}
+
+// reduce(x) over axes of extent 1 = reshape(x), when the combiner is one function with identity
+bool unitReduce(Operation &op, Rewriter &rw) {
+  if (!op.is(Op::Reduce) || op.numOperands() != 1 || op.numResults() != 1)
+    return false;
+  Space6 space = iterationSpace(op);
+  Type x = op.operand(0)->type(), y = op.result()->type();
+  if (!isIdentityMap(indexMap(op, 0), x.rank()) || x.rank() != space.size() ||
+      !x.layout().isRowMajor() || !y.layout().isRowMajor() || x.element() != y.element())
+    return false;
+  for (int64_t a : op.intsAttr("axes"))
+    if (!space[a].isConstant(1))
+      return false;
+  Operation *end = op.region().terminator(), *f = end->operand(0)->def();
+  Value *acc = op.region().argument(0), *element = op.region().argument(1);
+  if (!f || !f->isAny(Op::Add, Op::Mul, Op::Min, Op::Max, Op::LogicalAnd, Op::LogicalOr) ||
+      &op.region().front() != f ||
+      !((f->operand(0) == acc && f->operand(1) == element) ||
+        (f->operand(1) == acc && f->operand(0) == element)))
+    return false;
+  if (!rw.fire(op))
+    return false;
+  rw.replace(op, rw.before(op).reshape(op.operand(0), y.shape()));
+  return true;
+}
+
+} // namespace tenon::canonicalize
