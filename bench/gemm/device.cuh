@@ -113,7 +113,7 @@ public:
     p_ = p;
     a_ = rounded(p.a_elements());
     // Room for columns of whole tiles and rows of whole runs.
-    const size_t columns = size_t(p.groups) * ((size_t(p.n()) + 255) / 256 * 256);
+    const size_t columns = size_t(p.groups) * (size_t(p.n()) + 256);
     const size_t taps = size_t(p.kernel_h * p.kernel_w), channels = size_t(p.channels / p.groups);
     w_ = rounded(columns * taps * ((channels + 15) / 16 * 16));
     y_ = rounded(p.y_elements());

@@ -94,8 +94,11 @@ std::vector<schedule> mma_schedules() {
   add_split<16, 64, 64, 16, 16, 3>(all);
 #else
   add_split<128, 128, 16, 8, 8, 3>(all);
+  add_split<128, 96, 16, 8, 12, 3>(all);
+  add_split<64, 128, 16, 8, 8, 3>(all);
   add_split<128, 64, 16, 8, 8, 3>(all);
-  add_split<64, 64, 16, 4, 8, 3>(all);
+  add_split<64, 64, 16, 8, 4, 4>(all);
+  add_split<128, 32, 16, 8, 4, 3>(all);
   add_split<64, 32, 16, 4, 4, 3>(all);
   add_split<32, 64, 16, 4, 4, 3>(all);
   add_split<128, 16, 16, 4, 4, 3>(all);

@@ -5,9 +5,9 @@
 // Algorithm: implicit GEMM. A block computes a tile_m x tile_n tile; tiles of A (tile_m x tile_k)
 // and B (tile_k x tile_n) pass through `stages` buffers of shared memory, by cp.async where there
 // is one and through registers elsewhere (tile_loader.cuh), swizzled for ldmatrix. A warp holds
-// warp_m x warp_n sums in fp32, or of bytes in int32. For the epilogue each warp turns 16 rows at a time through shared
-// memory, so that bodies see, load and store runs of 8 neighbouring columns. With cp.async the
-// first tiles of weights are on their way before the dependency wait.
+// warp_m x warp_n sums in fp32, or of bytes in int32. For the epilogue each warp turns 16 rows at a
+// time through shared memory, so that bodies see, load and store runs of 8 neighbouring columns.
+// With cp.async the first tiles of weights are on their way before the dependency wait.
 //
 // Shared memory: A [stages][tile_m][tile_k], B [stages][tile_k][tile_n] (K-major:
 // [tile_n][tile_k]), the 16-byte runs of a row exchanged by swizzled_tile. Floats that are not
@@ -27,7 +27,7 @@
 #include "cuda/ptx/dp4a.cuh"
 #include "cuda/ptx/ldmatrix.cuh"
 #include "cuda/split_k.cuh"
-#include "cuda/tile_loader.cuh"
+#include "cuda/tile_pipeline.cuh"
 
 namespace tenon {
 namespace cuda {
@@ -216,66 +216,13 @@ private:
           }
         });
   }
-  /// The same with fragments loaded while those before them are multiplied, those of the next
-  /// tile's first step, too. Copies for later tiles go out in between, some at a time: all at once
-  /// they would keep every warp's fragments waiting behind each barrier.
   TENON_DEVICE void accumulate_ahead(sums &sum, loader_of_a &a, loader_of_b &b,
                                      const block_part &part, unsigned char *shared) const {
-    start_pipeline<stages>(
+    pipeline_ahead<stages, steps, (blocks_m * blocks_n < 32), fragments>(
         a, b, part, [=](int s) { return tile_of_a(shared, s); },
-        [=](int s) { return tile_of_b(shared, s); });
-    ptx::cp_async_group::wait<stages - 2>();
-    sync_block();
-    fragments f[2];
-    if (part.first < part.end)
-      load(f[0], shared, 0, part.first, 0, part.slice);
-    int stage = 0;
-    TENON_NO_UNROLL
-    for (int kt = part.first; kt < part.end; ++kt) {
-      if (kt + 1 < part.end) {
-        a.fetch(kt + 1);
-        b.fetch(kt + 1);
-      }
-      take_step<0>(sum, f, a, b, part, shared, stage, kt);
-      if constexpr (steps % 2 == 1)
-        f[0] = f[1];
-      stage = stage + 1 == stages ? 0 : stage + 1;
-    }
-    ptx::cp_async_group::wait<0>();
-    sync_block();
-  }
-  /// Step S of tile `kt` and those behind it; f[S % 2] is loaded. A template, since registers want
-  /// constant places even where a compiler would rather not unroll.
-  template <int S>
-  TENON_DEVICE void take_step(sums &sum, fragments (&f)[2], loader_of_a &a, loader_of_b &b,
-                              const block_part &part, unsigned char *shared, int stage,
-                              int kt) const {
-    constexpr bool last = S + 1 == steps;
-    if constexpr (!last)
-      load(f[(S + 1) % 2], shared, stage, kt, S + 1, part.slice);
-    if constexpr (!last || steps == 1) {
-      const int coming = kt + stages - 1, free = stage == 0 ? stages - 1 : stage - 1;
-      constexpr int parts = steps > 1 ? steps - 1 : 1;
-      if (coming < part.end) {
-        a.issue(tile_of_a(shared, free), coming, S, parts);
-        b.issue(tile_of_b(shared, free), coming, S, parts);
-      }
-    }
-    if constexpr (last) {
-      ptx::cp_async_group::commit();
-      // A branch of its own: the multiplications stay behind it and hide the loads.
-      if (kt + 1 < part.end) {
-        const int next = stage + 1 == stages ? 0 : stage + 1;
-        a.put(tile_of_a(shared, next), kt + 1);
-        b.put(tile_of_b(shared, next), kt + 1);
-        ptx::cp_async_group::wait<stages - 2>();
-        sync_block();
-        load(f[(S + 1) % 2], shared, next, kt + 1, 0, part.slice);
-      }
-    }
-    multiply(sum, f[S % 2]);
-    if constexpr (!last)
-      take_step<S + 1>(sum, f, a, b, part, shared, stage, kt);
+        [=](int s) { return tile_of_b(shared, s); },
+        [&](fragments &f, int stage, int kt, int s) { load(f, shared, stage, kt, s, part.slice); },
+        [&](const fragments &f) { multiply(sum, f); });
   }
 
   /// Step `s` of tile `kt`, which lies in `stage`.
@@ -284,6 +231,7 @@ private:
     const element_of_a *a = tile_of_a(shared, stage);
     const element *b = tile_of_b(shared, stage);
     const int m0 = warp() / warps_n * warp_m, n0 = warp() % warps_n * warp_n;
+    const int my_a = a_tile::at(m0 + lane() % 16, lane() / 16);
     TENON_UNROLL
     for (int part = 0; part < Cores::steps; ++part) {
       const int at = s * depth + 2 * run_length * part, k = kt * tile_k + at;
@@ -296,8 +244,7 @@ private:
       unsigned four[4];
       TENON_UNROLL
       for (int i = 0; i < blocks_m; ++i) {
-        ptx::ldmatrix_x4::load(
-            four, a + a_tile::at(m0 + 16 * i + lane() % 16, at / run_length + lane() / 16));
+        ptx::ldmatrix_x4::load(four, a + (my_a ^ at) + 16 * i * a_tile::pitch);
         if constexpr (on_fragments)
           on_way.apply(prologue, four);
         TENON_UNROLL
@@ -306,7 +253,7 @@ private:
       }
       TENON_UNROLL
       for (int j = 0; j < blocks_n; j += 2) {
-        load_b(four, b, n0 + 8 * j, at);
+        load_b(four, b, n0, 8 * j, at);
         TENON_UNROLL
         for (int e = 0; e < 4; ++e)
           f.w[j + e / 2].set(2 * part + e % 2, four[e]);
@@ -323,19 +270,20 @@ private:
             reinterpret_cast<sum_type(&)[4]>(sum.of[(i * blocks_n + j) * 4]), f.x[i], f.w[j]);
     }
   }
-  /// B of two blocks of 8 columns from n on and 32 bytes along K, two registers each.
-  TENON_DEVICE static void load_b(unsigned (&four)[4], const element *b, int n, int k) {
-    if constexpr (source::k_major)
-      ptx::ldmatrix_x4::load(
-          four, b + b_tile::at(n + lane() / 16 * 8 + lane() % 8, k / run_length + lane() / 8 % 2));
-    else if constexpr (sizeof(element) == 2)
-      ptx::ldmatrix_x4_transposed::load(
-          four, b + b_tile::at(k + lane() % 16, n / run_length + lane() / 16));
-    else {
+  /// B of two blocks of 8 columns from n0 + n on and 32 bytes along K, two registers each. n and k
+  /// are constants: what depends on the lane is the same for all of them.
+  TENON_DEVICE static void load_b(unsigned (&four)[4], const element *b, int n0, int n, int k) {
+    if constexpr (source::k_major) {
+      const int mine = b_tile::at(n0 + lane() / 16 * 8 + lane() % 8, lane() / 8 % 2);
+      ptx::ldmatrix_x4::load(four, b + (mine ^ k) + n * b_tile::pitch);
+    } else if constexpr (sizeof(element) == 2) {
+      const int mine = b_tile::at(lane() % 16, n0 / run_length + lane() / 16);
+      ptx::ldmatrix_x4_transposed::load(four, b + (mine ^ n) + k * b_tile::pitch);
+    } else {
       TENON_UNROLL
       for (int e = 0; e < 4; ++e)
         four[e] = tenon::detail::bitcast<unsigned>(
-            b[b_tile::at(k + lane() % 4 + 4 * (e % 2), 0) + n + 8 * (e / 2) + lane() / 4]);
+            b[b_tile::at(k + lane() % 4 + 4 * (e % 2), 0) + n0 + n + 8 * (e / 2) + lane() / 4]);
     }
   }
 

@@ -25,7 +25,7 @@
 #define TENON_RUNTIME_CUDA_CONTRACT_SIMT_CUH
 
 #include "cuda/split_k.cuh"
-#include "cuda/tile_loader.cuh"
+#include "cuda/tile_pipeline.cuh"
 
 namespace tenon {
 namespace cuda {

@@ -112,7 +112,8 @@ struct block_part {
 };
 
 /// B as packed weights: rows of tile_n elements, all there and aligned. `is_vector<N>` says whether
-/// N neighbours are one aligned vector: along K where B is k_major, else along N.
+/// N neighbours are one aligned vector: along K where B is k_major, else along N. distance(k, n):
+/// of the addresses of two elements that lie so far apart.
 template <class Problem, int TileN, class W> struct b_source;
 template <class Problem, int TileN, class T> struct b_source<Problem, TileN, packed_weights<T>> {
   using element = T;
@@ -126,7 +127,12 @@ template <class Problem, int TileN, class T> struct b_source<Problem, TileN, pac
   }
   template <int N> TENON_DEVICE constexpr bool is_vector() const { return true; }
   TENON_DEVICE bool holds(int k, int) const { return k < depth; }
+  /// Whether holds() everywhere in whole tiles of Tile along K.
+  template <int Tile> TENON_FN static constexpr bool is_full() {
+    return Problem::template is_full<Tile>();
+  }
   TENON_DEVICE const T *address(int k, int n) const { return tile + k * TileN + n; }
+  TENON_DEVICE index_t distance(int k, int n) const { return index_t(k) * TileN + n; }
   TENON_DEVICE const T *any() const { return tile; }
 };
 
@@ -142,7 +148,9 @@ template <class Problem, int TileN, class T> struct b_source<Problem, TileN, k_m
         columns(p.columns() - n0) {}
   template <int N> TENON_DEVICE bool is_vector() const { return depth % N == 0; }
   TENON_DEVICE bool holds(int k, int n) const { return k < depth && n < columns; }
+  template <int> TENON_FN static constexpr bool is_full() { return false; }
   TENON_DEVICE const T *address(int k, int n) const { return first + n * depth + k; }
+  TENON_DEVICE index_t distance(int k, int n) const { return index_t(n) * depth + k; }
   TENON_DEVICE const T *any() const { return first; }
 };
 
@@ -171,8 +179,10 @@ template <class Problem, int TileN, class T, class S> struct b_source<Problem, T
       return false;
   }
   TENON_DEVICE bool holds(int k, int n) const { return k < depth && n < columns; }
-  TENON_DEVICE const T *address(int k, int n) const {
-    return origin + index_t(k * int(index_t(b.strides.template get<rank - 2>()))) +
+  template <int> TENON_FN static constexpr bool is_full() { return false; }
+  TENON_DEVICE const T *address(int k, int n) const { return origin + distance(k, n); }
+  TENON_DEVICE index_t distance(int k, int n) const {
+    return index_t(k * int(index_t(b.strides.template get<rank - 2>()))) +
            n * index_t(b.strides.template get<rank - 1>());
   }
   TENON_DEVICE const T *any() const { return b.data; }
@@ -246,6 +256,8 @@ template <class Config, class T, class S> struct conv_problem<Config, view<T, S>
   template <int N> TENON_DEVICE bool is_vector() const {
     return detail::starts_aligned<Config>(x.data) && detail::multiples_of<1, N>(x.strides);
   }
+  /// Whether K is known to be whole tiles of Tile.
+  template <int Tile> TENON_FN static constexpr bool is_full() { return may_be_vector<Tile>(); }
   /// A position along K: the tap and the channel.
   struct column {
     int dz, dy, dx, channel;
@@ -348,6 +360,8 @@ template <class Config, class T, class S> struct matmul_problem<Config, view<T, 
   template <int N> TENON_DEVICE bool is_vector() const {
     return detail::starts_aligned<Config>(x.data) && detail::multiples_of<3, N>(x.strides);
   }
+  /// Whether K is known to be whole tiles of Tile.
+  template <int Tile> TENON_FN static constexpr bool is_full() { return may_be_vector<Tile>(); }
   struct column {
     int k;
     bool inside;

@@ -10,7 +10,9 @@
 // `issue` does the asynchronous part; fetch and put do the rest and are empty otherwise.
 // Beyond the border of A stands the zero point of x, beyond K and N whatever; B is zero there.
 //
-// A Layout says where a run lies in its tile: rows, columns (elements), size, at(row, run).
+// A Layout says where a run lies in its tile: rows, columns (elements), size, at(row, run). Places
+// `period` rows apart, or a multiple, are pitch elements a row apart: constants, which addresses
+// take for nothing.
 #ifndef TENON_RUNTIME_CUDA_TILE_LOADER_CUH
 #define TENON_RUNTIME_CUDA_TILE_LOADER_CUH
 
@@ -54,13 +56,17 @@ template <int Run, class Held, class T> TENON_DEVICE void put_run(T *to, const H
 /// Rows of Columns elements, Gap elements between them.
 template <int Rows, int Columns, int Gap, int Run> struct plain_tile {
   static constexpr int rows = Rows, columns = Columns, pitch = Columns + Gap, size = Rows * pitch;
+  static constexpr int period = 1;
   TENON_DEVICE static int at(int row, int run) { return row * pitch + run * Run; }
 };
 
 /// Rows of Columns elements whose 16-byte runs, Run elements each, are exchanged so that the eight
 /// rows that ldmatrix reads at one column lie in different banks.
+/// Of two places at(row, run) in one row, runs that differ in some bits, the numbers differ in the
+/// same bits of runs: at(row, a ^ b) == at(row, a) ^ b * Run.
 template <int Rows, int Columns, int Run = 8> struct swizzled_tile {
-  static constexpr int rows = Rows, columns = Columns, size = Rows * Columns;
+  static constexpr int rows = Rows, columns = Columns, pitch = Columns, size = Rows * Columns;
+  static constexpr int period = 8;
   static constexpr int runs = Columns / Run;
   static_assert(is_power_of_two(runs), "a row is a power of two of runs");
   TENON_DEVICE static int at(int row, int run) {
@@ -107,14 +113,16 @@ public:
   TENON_DEVICE void issue(T *tile, int kt, int part = 0, int parts = 1) const {
     if constexpr (async_whole) {
       if (whole_) {
-        const auto column = problem_.make_column(first_k(kt));
+        auto column = problem_.make_column(first_k(kt));
+        if constexpr (Problem::template is_full<Layout::columns>())
+          column.inside = true;
         TENON_UNROLL
         for (int i = 0; i < passes; ++i) {
           if (!even && row(i) >= Layout::rows)
             break;
           if (i * parts / passes != part)
             continue;
-          copy<16>(tile + Layout::at(row(i), my_run()), rows_[i], column);
+          copy<16>(tile + place(i), rows_[i], column);
         }
         return;
       }
@@ -131,7 +139,7 @@ public:
             break;
           if (i * parts / passes != part)
             continue;
-          copy<4>(tile + Layout::at(row(i), my_run()) + e, rows_[i], column);
+          copy<4>(tile + place(i) + e, rows_[i], column);
         }
       }
     }
@@ -189,7 +197,7 @@ public:
     TENON_UNROLL
     for (int i = 0; i < passes; ++i)
       if (even || row(i) < Layout::rows)
-        detail::put_run(tile + Layout::at(row(i), my_run()), held_[i]);
+        detail::put_run(tile + place(i), held_[i]);
   }
 
 private:
@@ -210,7 +218,7 @@ private:
         return;
       }
     }
-    ptx::cp_async<Bytes>::copy(to, valid ? problem_.address(row, column) : problem_.x.data, valid);
+    ptx::cp_async<Bytes>::copy(to, valid ? problem_.address(row, column) : row.origin, valid);
   }
   TENON_DEVICE bool through_registers() const {
     if constexpr (async_words)
@@ -222,6 +230,12 @@ private:
   }
   TENON_DEVICE static int my_run() { return thread() % runs; }
   TENON_DEVICE static int row(int pass) { return pass * pass_rows + thread() / runs; }
+  TENON_DEVICE static int place(int pass) {
+    if constexpr (pass_rows % Layout::period == 0)
+      return Layout::at(row(0), my_run()) + pass * pass_rows * Layout::pitch;
+    else
+      return Layout::at(row(pass), my_run());
+  }
   TENON_DEVICE static int first_k(int kt) { return kt * Layout::columns + my_run() * run; }
 
   const Problem &problem_;
@@ -250,7 +264,8 @@ public:
 
   TENON_DEVICE explicit b_loader(const Source &source)
       : source_(source), whole_(source.template is_vector<run>()),
-        words_(word == 1 || (async_words && source.template is_vector<word>())) {}
+        words_(word == 1 || (async_words && source.template is_vector<word>())),
+        mine_(source.address(k(0, 0, 0), n(0, 0))) {}
 
   /// Part `part` of `parts` of a tile.
   TENON_DEVICE void issue(T *tile, int kt, int part = 0, int parts = 1) const {
@@ -261,7 +276,7 @@ public:
           break;
         if (i * parts / passes != part)
           continue;
-        T *to = tile + Layout::at(row(i), my_run(i));
+        T *to = tile + place(i);
         if (whole_) {
           const bool valid = holds(i, kt, 0);
           ptx::cp_async<16>::copy(to, address(i, kt, 0), valid);
@@ -298,7 +313,7 @@ public:
     TENON_UNROLL
     for (int i = 0; i < passes; ++i)
       if (even || row(i) < Layout::rows)
-        detail::put_run(tile + Layout::at(row(i), my_run(i)), held_[i]);
+        detail::put_run(tile + place(i), held_[i]);
   }
 
 private:
@@ -309,12 +324,19 @@ private:
       return true;
   }
   // Where passes are whole rows, they differ by constants.
+  static constexpr bool whole_rows = Threads % runs == 0;
+  static constexpr int pass_rows = Threads / runs;
   TENON_DEVICE static int row(int pass) {
-    return Threads % runs == 0 ? pass * (Threads / runs) + thread() / runs
-                               : (pass * Threads + thread()) / runs;
+    return whole_rows ? pass * pass_rows + thread() / runs : (pass * Threads + thread()) / runs;
   }
   TENON_DEVICE static int my_run(int pass) {
-    return Threads % runs == 0 ? thread() % runs : (pass * Threads + thread()) % runs;
+    return whole_rows ? thread() % runs : (pass * Threads + thread()) % runs;
+  }
+  TENON_DEVICE static int place(int pass) {
+    if constexpr (whole_rows && pass_rows % Layout::period == 0)
+      return Layout::at(row(0), my_run(0)) + pass * pass_rows * Layout::pitch;
+    else
+      return Layout::at(row(pass), my_run(pass));
   }
   // Element e of this thread's run.
   TENON_DEVICE static int k(int pass, int kt, int e) {
@@ -325,14 +347,22 @@ private:
     return Source::k_major ? row(pass) : my_run(pass) * run + e;
   }
   TENON_DEVICE bool holds(int pass, int kt, int e) const {
+    if constexpr (Source::template is_full<Layout::rows>())
+      return true;
     return source_.holds(k(pass, kt, e), n(pass, e));
   }
   TENON_DEVICE const element *address(int pass, int kt, int e) const {
-    return source_.address(k(pass, kt, e), n(pass, e));
+    if constexpr (whole_rows && Source::k_major)
+      return mine_ + source_.distance(kt * Layout::columns + e, pass * pass_rows);
+    else if constexpr (whole_rows)
+      return mine_ + source_.distance(kt * Layout::rows, e) + source_.distance(pass * pass_rows, 0);
+    else
+      return source_.address(k(pass, kt, e), n(pass, e));
   }
 
   Source source_;
   bool whole_, words_;
+  const element *mine_; // this thread's first
   T held_[passes][run] = {};
 };
 
@@ -367,72 +397,6 @@ TENON_DEVICE block_part part_of_block(const Problem &p) {
           min_of(split * each, tiles_k),
           min_of((split + 1) * each, tiles_k),
           (slice * tiles_n + n) * tiles_m + m};
-}
-
-/// Weights of the first tiles, on their way before the dependency wait.
-template <int Stages, class BLoader, class TileOf>
-TENON_DEVICE void prefetch_weights(const BLoader &b, const block_part &part, TileOf tile_of) {
-  if constexpr (BLoader::is_weights) {
-    TENON_UNROLL
-    for (int s = 0; s < Stages - 1; ++s)
-      if (part.first + s < part.end)
-        b.issue(tile_of(s), part.first + s);
-  }
-}
-
-/// The first tiles, on their way or in their places. prefetch_weights() has run.
-template <int Stages, class ALoader, class BLoader, class TileOfA, class TileOfB>
-TENON_DEVICE void start_pipeline(ALoader &a, BLoader &b, const block_part &part, TileOfA tile_of_a,
-                                 TileOfB tile_of_b) {
-  static_assert(Stages >= 2, "two buffers at least");
-  TENON_UNROLL
-  for (int s = 0; s < Stages - 1; ++s) {
-    if (part.first + s < part.end) {
-      a.issue(tile_of_a(s), part.first + s);
-      if constexpr (!BLoader::is_weights)
-        b.issue(tile_of_b(s), part.first + s);
-    }
-    ptx::cp_async_group::commit();
-  }
-  if (part.first < part.end) {
-    a.fetch(part.first);
-    b.fetch(part.first);
-    a.put(tile_of_a(0), part.first);
-    b.put(tile_of_b(0), part.first);
-  }
-}
-
-/// The loop over K: tiles pass through Stages buffers. multiply(stage, kt) consumes one; tile_of_a
-/// and tile_of_b give a stage's memory. prefetch_weights() has run.
-template <int Stages, class ALoader, class BLoader, class TileOfA, class TileOfB, class Multiply>
-TENON_DEVICE void pipeline(ALoader &a, BLoader &b, const block_part &part, TileOfA tile_of_a,
-                           TileOfB tile_of_b, Multiply multiply) {
-  start_pipeline<Stages>(a, b, part, tile_of_a, tile_of_b);
-  int stage = 0;
-  TENON_NO_UNROLL
-  for (int kt = part.first; kt < part.end; ++kt) {
-    ptx::cp_async_group::wait<Stages - 2>();
-    sync_block();
-    const int ahead = stage == 0 ? Stages - 1 : stage - 1,
-              next = stage + 1 == Stages ? 0 : stage + 1;
-    if (kt + Stages - 1 < part.end) {
-      a.issue(tile_of_a(ahead), kt + Stages - 1);
-      b.issue(tile_of_b(ahead), kt + Stages - 1);
-    }
-    ptx::cp_async_group::commit();
-    if (kt + 1 < part.end) {
-      a.fetch(kt + 1);
-      b.fetch(kt + 1);
-    }
-    multiply(stage, kt);
-    if (kt + 1 < part.end) {
-      a.put(tile_of_a(next), kt + 1);
-      b.put(tile_of_b(next), kt + 1);
-    }
-    stage = next;
-  }
-  ptx::cp_async_group::wait<0>();
-  sync_block();
 }
 
 } // namespace cuda

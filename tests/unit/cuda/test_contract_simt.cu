@@ -17,6 +17,7 @@ struct simt {
 using small = cuda::contract_simt_schedule<32, 32, 8, 4, 4, 2>;
 using deep = cuda::contract_simt_schedule<64, 64, 16, 4, 4, 3>;
 using wide = cuda::contract_simt_schedule<128, 64, 16, 8, 8, 2>;
+using widest = cuda::contract_simt_schedule<128, 96, 16, 8, 12, 3>;
 template <int S> using split = cuda::contract_simt_schedule<32, 32, 8, 4, 4, 2, S>;
 
 } // namespace
@@ -29,6 +30,8 @@ int main() {
   conv<simt, float, deep, 16, 70, 3>(3, 6, 6, 1, 1, 1);
   conv<simt, float, deep, 20, 5, 1>(1, 17, 9, 1, 1, 0);
   conv<simt, float, wide, 12, 64, 3>(1, 14, 14, 1, 1, 1);
+  conv<simt, float, widest, 12, 100, 3>(1, 13, 11, 1, 1, 1);
+  conv<simt, float, widest, 4, 96, 1>(1, 3, 5, 1, 1, 0);
   conv<simt, float, small, 4, 6, 3, 3>(2, 6, 5, 1, 1, 1);
   conv<simt, float, small, 2, 2, 3, 4>(1, 6, 5, 2, 1, 1, 3);
   conv<simt, f16, small, 8, 16, 3>(1, 8, 8, 1, 1, 1);
@@ -44,6 +47,7 @@ int main() {
   matmul<simt, float, deep, 50, true>(1, 65, 70, false);
   matmul<simt, float, small, 12, false>(2, 5, 45, true);
   matmul<simt, float, wide, 33, false>(1, 130, 64, true);
+  matmul<simt, float, widest, 70, true>(1, 130, 192, false);
   volumes<simt, float, small, 4>();
   volume<simt, float, deep, 3, 20, 3, 3, 3>(1, {4, 5, 6}, {1, 2, 1}, {1, 1, 1}, {1, 1, 1}, 1);
   volume<simt, f16, split<3>, 16, 40, 3, 2, 3>(1, {4, 5, 5}, {1, 1, 1}, {1, 1, 1}, {1, 0, 1});
