@@ -199,7 +199,7 @@ std::string whyNotLaidOut(Type t) {
         room = a.alloc.upper();
       block = std::max(block, a.block);
     }
-    if (needed > room && needed - room > (block - room % block) % block)
+    if (needed > room && (room < 0 || needed - room > (block - room % block) % block))
       return "layout allocates " + std::to_string(room) + " along dimension " + std::to_string(d) +
              ", which takes " + std::to_string(needed);
   }

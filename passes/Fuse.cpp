@@ -252,6 +252,8 @@ private:
       if (!isCheapBody(step.region()))
         return reject(id, *map, *anchor, "the body is dear and would be computed repeatedly",
                       saved);
+      if (llvm::any_of(step.region(), [](Operation &s) { return s.is(Op::Index); }))
+        return reject(id, *map, *anchor, "the body reads the position of an element", saved);
       for (Operation &scalar : step.region())
         operations += !scalar.isAny(Op::Const, Op::Cast) && !scalar.isTerminator();
       for (unsigned i = 0; i < step.numOperands(); ++i) {

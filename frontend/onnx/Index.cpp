@@ -66,7 +66,8 @@ Value *tuplePositions(Node &n, Type t, unsigned tuple, int64_t batch) {
   if (!stride)
     return nullptr;
   Type indices = n.type(1);
-  const int64_t rest = (*stride)[size_t(batch) + tuple - 1];
+  // Of a tensor without elements the strides are 0, and so are the positions.
+  const int64_t rest = std::max<int64_t>(1, (*stride)[size_t(batch) + tuple - 1]);
   Value *linear = nullptr;
   for (unsigned k = 0; k < tuple; ++k) {
     const unsigned d = unsigned(batch) + k;

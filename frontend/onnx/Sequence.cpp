@@ -36,6 +36,11 @@ Value *stackAlong(Builder &b, llvm::ArrayRef<Value *> values, int64_t axis, bool
 }
 
 void importSequenceConstruct(Node &n) {
+  for (unsigned i = 0; i < n.numInputs(); ++i)
+    if (!n.has(i)) {
+      n.error("operand " + std::to_string(i) + " is missing: expected a tensor for each element");
+      return;
+    }
   n.set(0, Item(Elements(n.inputs().begin(), n.inputs().end())));
 }
 

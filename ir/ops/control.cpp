@@ -78,7 +78,7 @@ bool inferLoop(const Operation &op, llvm::SmallVectorImpl<Type> &results, std::s
   if (!checkForm(op, error))
     return false;
   const int64_t carried = op.intAttr("carried"), scans = op.intAttr("scans");
-  if (carried < 0 || carried + 2 > int64_t(op.numOperands()))
+  if (carried < 0 || carried > int64_t(op.numOperands()) - 2)
     return fail(error, "attribute carried: expected 0 to " + llvm::Twine(op.numOperands() - 2) +
                            ", found " + llvm::Twine(carried));
   Type trip = op.operand(0)->type(), cond = op.operand(1)->type();
@@ -95,7 +95,7 @@ bool inferLoop(const Operation &op, llvm::SmallVectorImpl<Type> &results, std::s
   Operation *end = regionEnd(op, 0, error);
   if (!end)
     return false;
-  if (scans < 0 || int64_t(end->numOperands()) != 1 + carried + scans)
+  if (scans < 0 || int64_t(end->numOperands()) - 1 - carried != scans)
     return fail(error, "region 0 yields " + llvm::Twine(end->numOperands()) +
                            " values: expected the condition, " + llvm::Twine(carried) +
                            " carried values and " + llvm::Twine(scans) + " scan elements");

@@ -7,6 +7,8 @@ namespace tenon {
 namespace {
 
 constexpr int64_t kMaxBytes = int64_t(1) << 36;
+/// A few characters may stand for any number of elements: what splat literals of one text may take.
+constexpr int64_t kMaxSplatBytes = int64_t(1) << 30;
 
 } // namespace
 
@@ -196,6 +198,16 @@ llvm::Optional<Attribute> AttributeParser::literal(llvm::StringRef kind) {
   if (kind == "dense" && type.count > int64_t(text_.size())) {
     fail("expected " + std::to_string(type.count) + " elements");
     return llvm::None;
+  }
+  if (splat) {
+    const int64_t elements = std::min(type.count, kMaxSplatBytes + 1);
+    splatBytes_ += type.element == Element::String ? elements * int64_t(sizeof(std::string))
+                                                   : byteSize(type.element, elements);
+    if (splatBytes_ > kMaxSplatBytes) {
+      fail("splat literals of one text hold at most " + std::to_string(kMaxSplatBytes >> 20) +
+           " MiB in all");
+      return llvm::None;
+    }
   }
   Tensor value;
   const bool parsed = kind == "data"                    ? sideFileLiteral(type, value)

@@ -35,6 +35,7 @@ private:
   bool elementValue(Tensor &out, int64_t index);
 
   llvm::StringRef data_;
+  int64_t splatBytes_ = 0; // of all splat literals so far
 };
 
 } // namespace tenon

@@ -31,6 +31,36 @@ TEST(BadInput, TruncatedFiles) {
     Imported i(bytes.substr(0, size)); // checks that a model or an error comes out
 }
 
+TEST(BadInput, ComplexNumbersHaveNoOrder) {
+  for (const char *op : {"ReduceMin", "ReduceMax", "ArgMin"}) {
+    TestModel m;
+    m.input("x", {"2"}, onnx::TensorProto::COMPLEX128);
+    m.node(op, {"x"}, {"y"});
+    m.output("y");
+    EXPECT_TRUE(mentions(Imported(m).messages, "expected numbers with an order")) << op;
+  }
+}
+
+TEST(BadInput, SequencesHaveNoAbsentElements) {
+  TestModel m;
+  m.input("x", {"2"});
+  m.node("SequenceConstruct", {"x", "", "x"}, {"s"});
+  m.node("SequenceLength", {"s"}, {"y"});
+  m.output("y");
+  EXPECT_TRUE(mentions(Imported(m).messages, "operand 1 is missing"));
+}
+
+TEST(BadInput, ScatterIntoNoElements) {
+  TestModel m;
+  m.input("x", {"5", "0"});
+  m.input("i", {"3", "1"}, onnx::TensorProto::INT64);
+  m.input("u", {"3", "0"});
+  m.node("ScatterND", {"x", "i", "u"}, {"y"});
+  m.output("y");
+  Imported i(m);
+  EXPECT_TRUE(i) << i.messages;
+}
+
 TEST(BadInput, AllUnsupportedOperatorsAtOnce) {
   TestModel m;
   m.input("x", {"2"});

@@ -1,6 +1,8 @@
 // Tests what is left behind by text that does not parse.
 #include "ir/Text.h"
 
+#include "llvm/Support/raw_ostream.h"
+
 #include <gtest/gtest.h>
 
 using namespace tenon;
@@ -24,6 +26,48 @@ TEST(Parser, GivesUpHalfReadModules) {
   Diagnostics diagnostics;
   EXPECT_EQ(parseModule(context, *buffer, "", diagnostics), nullptr); // and nothing dies in use
   EXPECT_TRUE(diagnostics.hasErrors());
+}
+
+/// The messages of a text that does not parse.
+std::string messagesOf(const std::string &text) {
+  const auto buffer = llvm::MemoryBuffer::getMemBuffer(text);
+  Context context;
+  Diagnostics diagnostics;
+  EXPECT_EQ(parseModule(context, *buffer, "", diagnostics), nullptr);
+  std::string messages;
+  llvm::raw_string_ostream os(messages);
+  diagnostics.print(os);
+  return os.str();
+}
+
+TEST(Parser, SplatLiteralsAreBounded) {
+  for (const char *extents : {"2147483648x8xi8: 1", "8589934592x5xi8: 1", "1073741825xi1: true"}) {
+    const std::string e = extents, type = e.substr(0, e.find(':'));
+    EXPECT_NE(messagesOf("module \"m\" stage=imported {\n  graph @main () -> (\"y\") {\n"
+                         "    %y = constant {value = splat<" +
+                         e + ">} : tensor<" + type + ">\n    return %y\n  }\n}\n")
+                  .find("splat literals of one text hold at most 1024 MiB"),
+              std::string::npos)
+        << extents;
+  }
+}
+
+TEST(Parser, CountsOfLoopsMayNotOverflow) {
+  for (const char *counts :
+       {"carried = 1, scans = 9223372036854775807", "carried = 9223372036854775807, scans = 0"})
+    EXPECT_NE(messagesOf(std::string(R"(module "m" stage=imported {
+  graph @main (%x "x": tensor<2xf32>, %t "t": tensor<i64>, %go "go": tensor<i1>) -> ("y") {
+    %y = loop %t, %go, %x {)") +
+                         counts + R"(} (%n: tensor<i64>, %c: tensor<i1>, %0: tensor<2xf32>) {
+      yield %c, %0
+    } : tensor<2xf32>
+    return %y
+  }
+}
+)")
+                  .find("expected"),
+              std::string::npos)
+        << counts;
 }
 
 } // namespace
