@@ -373,7 +373,7 @@ llvm::Optional<IntegerContraction> matchIntegerContraction(Operation &op, std::s
   if (!x)
     return fail("an input that is not dequantised");
   if (!w)
-    return fail("weights that are not dequantised");
+    return fail("weights that are floats, or dequantised by blocks");
   const Element xe = x->q->type().element(), we = w->q->type().element();
   if (!isInteger(xe) || (bitWidth(xe) != 8 && bitWidth(xe) != 16) || !isInteger(we) ||
       bitWidth(we) > 8)

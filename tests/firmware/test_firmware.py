@@ -6,6 +6,8 @@ heap or C library; linked into an image that has none of them, and run.
 """
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -30,6 +32,12 @@ PERMITTED = {"memcpy", "memmove", "memset", "memcmp"}
 MATH = {"ceil", "cos", "erf", "exp", "floor", "fma", "fmod", "ldexp", "log", "pow", "rint", "round",
         "sin", "sqrt", "tan", "tanh", "trunc"}  # fmt: skip
 PERMITTED |= MATH | {name + "f" for name in MATH}
+QUANTIZED = ["keyword_dscnn_qdq", "resnet_qdq", "mobilenet_qdq", "autoencoder_qdq", "gated_qdq",
+             "attention_qdq"]  # fmt: skip
+# Floats in the machine code: arithmetic and conversions of the FPU and of Helium.
+FLOATS = re.compile(r"\sv(?:add|sub|mul|div|n?ml[as]|fn?m[as]|cvt\w|cmpe?|sqrt|abs|neg|max\w*|min\w*)\.\w*f(?:16|32|64)")
+# Functions of the header for callers with floats.
+CALLERS = r"^net_(de)?quantize_|dequantize_softmax"
 MODELS = ["mobilenet_fp32", "keyword_dscnn_qdq", "autoencoder_qdq", "probe_streaming"]
 
 
@@ -122,6 +130,40 @@ class Firmware(unittest.TestCase):
                 words = ["--state=cache=cache_out"] if name == "probe_streaming" else []
                 model = self.folder / "models" / name / "model.onnx"
                 self.check_symbols(self.object_file(model, name, *words))
+
+    def float_functions(self, object_file):
+        """Functions with float instructions, but for those that the header offers to callers with
+        floats, and what the object file leaves to libraries."""
+        found, function = set(), ""
+        for line in command("arm-none-eabi-objdump", "-d", object_file).decode().splitlines():
+            if match := re.fullmatch(r"[0-9a-f]+ <(\w+)>:", line):
+                function = match[1]
+            elif FLOATS.search(line) and not re.search(CALLERS, function):
+                found.add(function)
+        undefined = command("arm-none-eabi-nm", "--undefined-only", "--format=posix", object_file).decode()
+        return found, {line.split()[0] for line in undefined.splitlines()}
+
+    def test_no_floats(self):
+        """Fully quantised networks hold no float code and no division of 64 bits; float ones do."""
+        if not shutil.which("arm-none-eabi-g++"):
+            self.skipTest("needs arm-none-eabi-g++; run scripts/setup")
+        make = ROOT / "tests/models/make.py"
+        names = [*QUANTIZED, "mobilenet_fp32"]
+        command(sys.executable, make, self.folder / "models", f"--models={','.join(names)}")
+        for name in names:
+            for core in ("m4", "m55") if name in ("mobilenet_qdq", "gated_qdq") else ("m4",):
+                with self.subTest(f"{name} on {core}"):
+                    source = self.folder / "net.cpp"
+                    compile_model(self.folder / "models" / name / "model.onnx", source,
+                                  f"--target=mcu:cortex-{core}")  # fmt: skip
+                    words = source.read_text().splitlines()[0].removeprefix("// ").split()
+                    command(*words, cwd=self.folder)
+                    floats, undefined = self.float_functions(self.folder / "net.o")
+                    if name in QUANTIZED:
+                        self.assertEqual(floats, set())
+                        self.assertLessEqual(undefined, {"memcpy", "memmove", "memset"})
+                    else:
+                        self.assertNotEqual(floats, set())
 
     def test_memory_reserved_when_linking(self):
         source = self.folder / "digits.cpp"

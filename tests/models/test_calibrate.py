@@ -7,6 +7,7 @@ that data may have, and that equalisation changes no result.
 """
 
 import json
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -15,14 +16,17 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/tools"))
 from project_venv import require
 
-require("numpy")
+require("numpy", "onnx")
 
 import numpy as np
+import onnx
 from generated import Model, build_library, compile_model
 from tenon import tenon
 
 DIGITS = ROOT / "examples/digits"
 MOST_LOST = 0.5  # points
+# Float networks of make.py, and the least signal over noise at their outputs, in dB.
+NETWORKS = {"mobilenet_fp32": 30, "resnet_fp32": 28}
 METHODS = ["min-max", "percentile", "entropy", "mse"]
 
 
@@ -39,9 +43,9 @@ def check(condition, message):
         raise AssertionError(message)
 
 
-def calibrate(data, out, *words):
+def calibrate(data, out, *words, model=DIGITS / "digits.onnx"):
     """The report, as JSON."""
-    answer = tenon("calibrate", DIGITS / "digits.onnx", f"--data={data}", "-o", out, "--json", *words)
+    answer = tenon("calibrate", model, f"--data={data}", "-o", out, "--json", *words)
     check(answer.status == 0, f"calibrate {' '.join(words)}: {answer.errors}")
     return json.loads(answer.output)
 
@@ -69,6 +73,16 @@ def probabilities(model):
         model.run()
         results.append(found.copy())
     return np.array(results)
+
+
+def results(net, inputs, size):
+    found = []
+    for one in inputs:
+        out = np.zeros(size, np.float32)
+        net.bind([np.ascontiguousarray(one)], [out])
+        net.run()
+        found.append(out)
+    return np.array(found, np.float64)
 
 
 def accuracy(values):
@@ -197,6 +211,33 @@ def test_data(folder):
         check(not (folder / "no.tn").exists(), "nothing is written")
 
 
+def test_networks(folder):
+    """Other topologies: int8 follows the floats on inputs that ranges do not come from."""
+    command = [sys.executable, ROOT / "tests/models/make.py", folder, f"--models={','.join(NETWORKS)}"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    for name, least in NETWORKS.items():
+        model = folder / name / "model.onnx"
+        graph = onnx.load(model).graph
+        shape, outputs = ([dim.dim_value for dim in port.type.tensor_type.shape.dim]
+                          for port in (graph.input[0], graph.output[0]))  # fmt: skip
+        size = int(np.prod(outputs))
+        inputs = np.random.default_rng(5).standard_normal([48, *shape[1:]]).astype(np.float32)
+        data = folder / f"{name}_data"
+        data.mkdir()
+        np.save(data / "inputs.npy", inputs[:32])
+        found = {}
+        for steps, words in (("all", []), ("none", ["--no-equalize", "--no-bias-correction"])):
+            out = folder / f"{name}_{steps}.tn"
+            report = calibrate(data, out, "--sensitivity-samples=1", *words, model=model)
+            check(all(layer["quantized"] for layer in report["layers"]), str(report))
+            found[steps] = compiled(out, folder / f"{name}_{steps}")
+        floats = results(compiled(model, folder / f"{name}_floats"), inputs[32:], size)
+        noise = {steps: results(net, inputs[32:], size) - floats for steps, net in found.items()}
+        decibels = {steps: 10 * np.log10((floats**2).sum() / (n**2).sum()) for steps, n in noise.items()}
+        print(f"        {name}: {decibels['all']:.1f} dB, {decibels['none']:.1f} dB without its steps")
+        check(decibels["all"] > least, f"{name}: {decibels}")
+
+
 def main():
     failed = 0
     with tempfile.TemporaryDirectory(prefix="tenon-calibrate-") as scratch:
@@ -211,6 +252,7 @@ def main():
             "mixed precision": lambda: test_mixed(folder, data),
             "equalisation": lambda: test_equalised(folder, data, plain),
             "data": lambda: test_data(folder),
+            "networks": lambda: test_networks(folder),
         }
         for name, test in tests.items():
             try:
