@@ -108,6 +108,15 @@ class UserOperator(Probe):
         # Fused: the kernel of the first convolution does it all.
         self.has(text, r"^// Conv_\d+, SquaredRelu_\d+ \| conv")
 
+    def test_inlined_on_cuda(self):
+        """On the emulator of the kernels' tests."""
+        model = self.write("probe_user_operator")
+        answer = tenon("run", model, "--target=cuda:sm_80", "--runtime=include",
+                       f"--data={model.parent / 'test_data_set_0'}",
+                       f"--op={OPERATORS / 'squared_relu_inline.tn'}",
+                       environment={"NVCC": str(ROOT / "tests/tools/emulated-nvcc")})  # fmt: skip
+        self.assertEqual(answer.status, 0, answer.errors or answer.output)
+
     def test_manual_shows_what_is_tested(self):
         manual = (ROOT / "docs/user-operators.md").read_text()
         for name in ("squared_relu.tn", "squared_relu.h"):
