@@ -208,8 +208,8 @@ bool tablePattern(Operation &op, Rewriter &rw) {
 }
 
 bool quantizedSoftmaxPattern(Operation &op, Rewriter &rw) {
-  if (!op.is(Op::Map) || op.numResults() != 1 || op.numOperands() != 1 ||
-      !isIdentityMap(indexMap(op, 0), op.result()->type().rank()))
+  if (!rw.context().target.wideIntegerSums || !op.is(Op::Map) || op.numResults() != 1 ||
+      op.numOperands() != 1 || !isIdentityMap(indexMap(op, 0), op.result()->type().rank()))
     return false;
   Operation *q = op.region().terminator()->operand(0)->def(), *softmax = op.operand(0)->def();
   const Element to = op.result()->type().element();

@@ -12,7 +12,7 @@
 // dequantize moves below
 // operations that only move elements, quantize above concat. What stays in floats is recorded with
 // its reason; its contractions at least sum integers. On targets without fast kernels for sums of
-// 8-bit integers everything stays in floats.
+// 8-bit integers, and where another precision is asked for, everything stays in floats.
 //
 // Numeric rules: sums are exact; the multiplier is the double s_x · s_w / s_y in 31 bits, products
 // have 64 bits, results round half to even and saturate. A result differs from that of the float
@@ -61,6 +61,23 @@ llvm::Optional<IntegerWeights> integerWeights(const Dequantized &w) {
   if (bitWidth(q.element()) != 8 || w.zero.size() > 1)
     return llvm::None;
   return IntegerWeights{q, int64_t(w.zero[0])};
+}
+
+/// Whether the weights can be written in 8 bits, and the target has kernels for the sums.
+bool canSum(const IntegerContraction &c, const TargetTraits &target, std::string &why) {
+  llvm::Optional<IntegerWeights> w;
+  if (constantValue(c.w.q)) {
+    w = integerWeights(c.w);
+    if (!w) {
+      why = "weights of more than 8 bits without their zero points";
+      return false;
+    }
+  }
+  if (target.wideIntegerSums || (w && w->zero == 0 && w->values.element() == Element::I8 &&
+                                 bitWidth(c.x.q->type().element()) == 8))
+    return true;
+  why = "on this target, sums of other than bytes times signed constants";
+  return false;
 }
 
 /// The integer contraction in place of a float one.
@@ -184,6 +201,13 @@ bool changesNothing(const QuantizedSum &q, const RescalePlan &plan, Type result)
          plan.low == low && plan.high == low + (int64_t(1) << bitWidth(e)) - 1;
 }
 
+bool canSum(const QuantizedSum &q, const TargetTraits &target, std::string &why) {
+  return llvm::all_of(q.sum.terms, [&](const IntegerTerm &t) {
+    return !t.isSum() || !t.tensor->def()->isAny(Op::Conv, Op::MatMul) ||
+           canSum(*matchIntegerContraction(*t.tensor->def(), why), target, why);
+  });
+}
+
 // quantize(Σ coefficient · (integers − zero) + constant) = a rescaled integer sum
 bool rescalePattern(Operation &op, Rewriter &rw) {
   std::string why;
@@ -197,13 +221,7 @@ bool rescalePattern(Operation &op, Rewriter &rw) {
   auto plan = planRescale(*q, result.element(), ranges, why);
   if (!plan)
     return false;
-  for (const IntegerTerm &t : q->sum.terms) // what cannot be written in 8 bits stays
-    if (t.isSum() && t.tensor->def()->isAny(Op::Conv, Op::MatMul)) {
-      auto c = matchIntegerContraction(*t.tensor->def(), why);
-      if (constantValue(c->w.q) && !integerWeights(c->w))
-        return false;
-    }
-  if (!rw.fire(op))
+  if (!canSum(*q, rw.context().target, why) || !rw.fire(op))
     return false;
   if (changesNothing(*q, *plan, result)) {
     rw.replace(op, q->sum.terms[0].tensor);
@@ -351,7 +369,7 @@ bool contractPattern(Operation &op, Rewriter &rw) {
   if (!op.isAny(Op::Conv, Op::MatMul))
     return false;
   auto c = matchIntegerContraction(op, why);
-  if (!c || (constantValue(c->w.q) && !integerWeights(c->w)) || !rw.fire(op))
+  if (!c || !canSum(*c, rw.context().target, why) || !rw.fire(op))
     return false;
   Builder b = rw.before(op);
   Value *sum = buildContraction(b, op, *c);
@@ -374,7 +392,10 @@ void reportFloats(Region &region, PassContext &context) {
       for (unsigned r = 0; r < op.numRegions(); ++r)
         reportFloats(op.region(r), context);
     std::string why;
-    if (!op.is(Op::Map) || matchQuantizedSum(op, why) || why.empty())
+    if (!op.is(Op::Map))
+      continue;
+    const auto sum = matchQuantizedSum(op, why);
+    if ((sum && canSum(*sum, context.target, why)) || why.empty())
       continue;
     FusionRecord record;
     record.id = "integer-arithmetic.rescale";
@@ -398,7 +419,8 @@ const Pattern kContractions[] = {
 } // namespace
 
 bool runIntegerArithmetic(Graph &graph, PassContext &context) {
-  if (!context.target.integerSums)
+  // Who asks for another precision gets that one.
+  if (!context.target.integerSums || !context.precision.empty())
     return false;
   bool changed = applyPatterns(graph, context, kIslands);
   changed |= applyPatterns(graph, context, kContractions);

@@ -78,6 +78,8 @@ struct TargetTraits {
   int64_t viewAlignment = 1;
   /// There are kernels for sums of 8-bit integers that are at least as fast as those of floats.
   bool integerSums = true;
+  /// Also for those of 16-bit activations, of two tensors, and of weights with a zero point.
+  bool wideIntegerSums = true;
   /// Programs branch and loop as values say; without that, control flow becomes plain operations.
   bool controlFlow = true;
   /// Sequences of groups that run side by side at most.

@@ -134,8 +134,10 @@ bool readMatMul(const GroupForm &form, Contraction &c, std::string &why) {
   return true;
 }
 
-/// Of x one that is known; none of the weights.
-bool readZeroPoints(const GroupForm &form, Contraction &c, std::string &why) {
+} // namespace
+
+bool readZeroPoint(const GroupForm &form, int64_t &xZero, std::string &why) {
+  xZero = 0;
   const unsigned count = form.anchor->numOperands();
   if (count > 3) {
     why = "a zero point of the weights";
@@ -149,11 +151,9 @@ bool readZeroPoints(const GroupForm &form, Contraction &c, std::string &why) {
     why = "a zero point that is known at run time, or several";
     return false;
   }
-  c.xZero = zero->intAt(0);
+  xZero = zero->intAt(0);
   return true;
 }
-
-} // namespace
 
 llvm::Optional<Contraction> readContraction(const TacticInput &in, std::string &why) {
   const GroupForm &f = in.form;
@@ -163,7 +163,7 @@ llvm::Optional<Contraction> readContraction(const TacticInput &in, std::string &
     return llvm::None;
   }
   const Operation &op = *f.anchor;
-  if (!readZeroPoints(f, c, why))
+  if (!readZeroPoint(f, c.xZero, why))
     return llvm::None;
   const int kDim =
       op.is(Op::Conv) ? 1 : int(op.operand(0)->type().rank()) - (op.boolAttr("trans_a") ? 2 : 1);
@@ -223,12 +223,9 @@ bool multipliesOn(const MmaGeneration &g, const TacticInput &in, const Contracti
   return true;
 }
 
-bool multipliesBytesOn(const MmaGeneration &g, const TacticInput &in, const Contraction &c,
-                       std::string &why) {
+bool multipliesBytes(const TacticInput &in, const Contraction &c, std::string &why) {
   auto isByte = [](Element e) { return e == Element::I8 || e == Element::U8; };
-  if (!isMachineOf(g, in.level))
-    why = "written for other machines than " + in.level.name.str();
-  else if (!isByte(in.form.anchor->operand(0)->type().element()) || !isByte(c.b))
+  if (!isByte(in.form.anchor->operand(0)->type().element()) || !isByte(c.b))
     why = "operands that are not bytes";
   else if (c.b != Element::I8)
     why = "unsigned weights";
@@ -239,6 +236,15 @@ bool multipliesBytesOn(const MmaGeneration &g, const TacticInput &in, const Cont
   else
     return true;
   return false;
+}
+
+bool multipliesBytesOn(const MmaGeneration &g, const TacticInput &in, const Contraction &c,
+                       std::string &why) {
+  if (!isMachineOf(g, in.level)) {
+    why = "written for other machines than " + in.level.name.str();
+    return false;
+  }
+  return multipliesBytes(in, c, why);
 }
 
 llvm::StringRef multipliedAs(const GroupForm &form) {

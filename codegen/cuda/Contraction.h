@@ -36,6 +36,10 @@ struct Contraction {
 /// none.
 Dim strideFromLast(const Strides &s, unsigned dim);
 
+/// The zero point of x of an integer contraction, 0 where there is none. False with the reason
+/// where it is not known, or where the weights have one.
+bool readZeroPoint(const GroupForm &form, int64_t &xZero, std::string &why);
+
 /// Reads a group; None with the reason.
 llvm::Optional<Contraction> readContraction(const TacticInput &in, std::string &why);
 
@@ -52,7 +56,8 @@ bool isMachineOf(const MmaGeneration &g, const TargetLevel &level);
 bool multipliesOn(const MmaGeneration &g, const TacticInput &in, const Contraction &c,
                   std::string &why);
 
-/// Whether they multiply them as bytes with exact 32-bit sums.
+/// Whether these are bytes times signed constants, with exact 32-bit sums; and on Tensor Cores.
+bool multipliesBytes(const TacticInput &in, const Contraction &c, std::string &why);
 bool multipliesBytesOn(const MmaGeneration &g, const TacticInput &in, const Contraction &c,
                        std::string &why);
 

@@ -110,9 +110,29 @@ llvm::SmallVector<Tiles, 32> tilesOf(const ConvProblem &p, const TargetLevel &le
   return all;
 }
 
+/// Whether sums of bytes keep to 22 bits, which Tensor Cores add in fp32 without loss.
+bool sumsAreExact(const GroupForm &form, const Contraction &c, std::string &why) {
+  const Tensor &w = **constantOperand(form, 1)->def()->find("value")->get<Literal>();
+  const int64_t low = c.a == Element::I8 ? -128 : 0,
+                most = std::max(c.xZero - low, low + 255 - c.xZero),
+                depth = w.size() / (c.conv.groups * c.conv.filters);
+  for (int64_t first = 0; first < w.size(); first += depth) {
+    int64_t sum = 0;
+    for (int64_t i = 0; i < depth; ++i)
+      sum += std::abs(w.intAt(first + i)) * most;
+    if (sum >= int64_t(1) << 22) {
+      why = "sums of more than 22 bits";
+      return false;
+    }
+  }
+  return true;
+}
+
 template <const Generation &G> bool match(const TacticInput &in, std::string &why) {
   auto c = readContraction(in, why);
-  if (!c || !multipliesOn(G.machines, in, *c, why))
+  const bool bytes = c && !isFloat(in.form.anchor->operand(0)->type().element());
+  if (!c ||
+      !(bytes ? multipliesBytesOn(G.machines, in, *c, why) : multipliesOn(G.machines, in, *c, why)))
     return false;
   const ConvProblem &p = c->conv;
   if (!c->isConv || p.isPointwise()) {
@@ -127,6 +147,8 @@ template <const Generation &G> bool match(const TacticInput &in, std::string &wh
     why = p.isDepthwise() ? "depthwise" : std::to_string(p.channels) + " channels of a group";
     return false;
   }
+  if (bytes && !sumsAreExact(in.form, *c, why))
+    return false;
   if (tilesOf(p, in.level).empty()) {
     why = "a window whose patches do not fit in shared memory";
     return false;

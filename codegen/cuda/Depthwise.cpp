@@ -3,7 +3,7 @@
 #include "codegen/cuda/Tactics.h"
 
 #include "codegen/Work.h"
-#include "codegen/cuda/Common.h"
+#include "codegen/cuda/Contraction.h"
 
 namespace tenon::cuda {
 namespace {
@@ -14,9 +14,17 @@ bool match(const TacticInput &in, std::string &why) {
   const GroupForm &f = in.form;
   if (!matchAnchor(in, Op::Conv, why))
     return false;
-  if (f.anchor->numOperands() > 2 || !isFloat(f.anchor->operand(0)->type().element()) ||
-      computeElement(f.anchor->operand(0)->type().element()) != Element::F32) {
-    why = "operands that are not computed in f32";
+  const Element x = f.anchor->operand(0)->type().element();
+  const bool bytes = isInteger(x) && bitWidth(x) == 8;
+  if (!bytes && computeElement(x) != Element::F32) {
+    why = "operands that are neither computed in f32 nor bytes";
+    return false;
+  }
+  int64_t xZero;
+  if (!readZeroPoint(f, xZero, why))
+    return false;
+  if (bytes && !f.anchorInputs[0].isPlainRead()) {
+    why = "bytes that are computed in the group";
     return false;
   }
   const auto p = convProblem(*f.anchor, why);
@@ -40,6 +48,10 @@ bool match(const TacticInput &in, std::string &why) {
   return isPlainBody(f.body, why) && fitsInt(f, why);
 }
 
+bool sumsBytes(const TacticInput &in) {
+  return !isFloat(in.form.anchor->operand(0)->type().element());
+}
+
 /// Output columns per thread: as many as keep the columns that they read in registers.
 int64_t columnsOf(const ConvProblem &p, int64_t most) {
   int64_t n = most;
@@ -55,8 +67,8 @@ void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
   int64_t last = 0;
   for (int64_t most : {4, 2, 1}) {
     const int64_t columns = columnsOf(p, most);
-    for (int64_t vector : {4, 2, 1})
-      if (columns != last)
+    for (int64_t vector : {8, 4, 2, 1})
+      if (columns != last && (vector < 8 || sumsBytes(in)))
         out.push_back(
             {"depthwise", {{"vector", p.kernelW > 16 ? 1 : vector}, {"columns", columns}}});
     last = columns;
@@ -107,6 +119,9 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   cfg.extent("pad_top", p.padTop).extent("pad_left", p.padLeft);
   for (auto &[key, value] : s.params)
     cfg.number(key, value);
+  int64_t xZero;
+  if (readZeroPoint(form, xZero, why) && xZero)
+    cfg.number("x_zero", xZero);
   auto plane = [&](const Strides &strides) { return inPlane(strides, p); };
   const auto places = planePlaces(p);
   const ScalarProgram &image = form.anchorInputs[0];

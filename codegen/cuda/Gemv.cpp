@@ -33,6 +33,8 @@ bool match(const TacticInput &in, std::string &why) {
     why = "more than " + std::to_string(kMaxRows) + " rows";
     return false;
   }
+  if (!isFloat(c->b))
+    return multipliesBytes(in, *c, why);
   if (computeElement(in.form.anchor->operand(0)->type().element()) != Element::F32 ||
       computeElement(c->b) != Element::F32) {
     why = "operands that are not computed in f32";
@@ -117,6 +119,8 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   cfg.extent("m", rowsOf(c)).extent("n", context.dim(c.columns())).extent("k", c.depth());
   for (auto &[key, value] : s.params)
     cfg.number(key, value);
+  if (c.xZero)
+    cfg.number("x_zero", c.xZero);
   const std::string config = cfg.finish();
   const std::string x = operandView(out, a, ofA, {0, 1}, "prologue");
   const std::string body = out.body(form.body, {op.result()->type().element()});

@@ -81,6 +81,16 @@ template <class Config> struct patch_layout {
 
 } // namespace detail
 
+/// The prologue of bytes: without their zero point, so that what lies outside is zero.
+template <int Zero> struct without_zero_point {
+  template <class L, class V> TENON_FN V operator()(L, V x) const { return x - V(Zero); }
+};
+/// What a convolution of Config applies to its operand where it is given nothing.
+template <class Config>
+using prologue_of_bytes =
+    typename detail::choose_type<detail::zero_point_of_x<Config>::value == 0, no_prologue,
+                                 without_zero_point<detail::zero_point_of_x<Config>::value>>::type;
+
 template <class Cores, class Config, class X, class T, class Outs, class Ins, class Body,
           class Prologue, class PrologueIns>
 struct conv_patch_kernel {
@@ -94,7 +104,9 @@ struct conv_patch_kernel {
   PrologueIns prologue_ins;
 
   using layout = detail::patch_layout<Config>;
-  using element = T;
+  using element = typename Cores::template element<T>;
+  /// What the body gets: exact integers where bytes are multiplied.
+  using sum_type = typename detail::choose_type<sizeof(T) == 1, int, float>::type;
   static constexpr int tile_h = Config::tile_h, tile_w = Config::tile_w;
   static constexpr int tile_groups = Config::tile_groups, tile_n = Config::tile_n;
   static constexpr int warps_m = Config::warps_m, warps_n = Config::warps_n;
@@ -132,10 +144,10 @@ struct conv_patch_kernel {
       const int row = i / layout::runs, run = i % layout::runs;
       const int group = group0 + row / tile_n, n = n0 + row % tile_n;
       const bool valid = group < problem.slices() && n < problem.columns();
-      const element *from =
+      const T *from =
           w.data + (valid ? ((group * problem.columns() + n) * layout::runs + run) * 8 : 0);
       element *to = weights_of(shared) + row * weights_pitch + run * 8;
-      if constexpr (has_async_copy) {
+      if constexpr (has_async_copy && detail::is_same<T, element>) {
         ptx::cp_async<16>::copy(to, from, valid);
       } else {
         element eight[8];
@@ -367,12 +379,16 @@ private:
             count <= 0)
           continue;
         float eight[8];
+        sum_type sums[8];
         detail::load_words(eight, turn + row * turn_pitch + block * 8);
+        TENON_UNROLL
+        for (int e = 0; e < 8; ++e)
+          sums[e] = sum_type(eight[e]);
         const int point[4] = {at.image, channel, y, x};
         if constexpr (!stays)
           load_fixed(operands, at, block);
         operands.template load<1, operand_part::moving>(ins, point, count);
-        apply_to_runs<1>(body, outs, operands, point, count, eight);
+        apply_to_runs<1>(body, outs, operands, point, count, sums);
       }
     }
   }

@@ -10,7 +10,7 @@ namespace tenon {
 namespace cuda {
 
 template <class Config, class X, class T, class Outs, class Ins, class Body,
-          class Prologue = no_prologue, class PrologueIns = arguments<>>
+          class Prologue = prologue_of_bytes<Config>, class PrologueIns = arguments<>>
 conv_patch_kernel<tensor_cores_sm80, Config, X, T, Outs, Ins, Body, Prologue, PrologueIns>
 conv_patch_sm80(Config cfg, X x, packed_weights<T> w, Outs outs, Ins ins, Body body,
                 Prologue prologue = {}, PrologueIns prologue_ins = {}) {

@@ -11,7 +11,8 @@
 //   kernel_h, kernel_w (fixed), stride_h, stride_w (fixed), dilation_h, dilation_w (fixed),
 //   pad_top, pad_left. whole_runs (see fetch_run). Schedule: vector, columns.
 // x over (n, c, h, w), c stride fixed<1> for vector loads; outs and ins over (n, k, oh, ow).
-// Weights: [kernel_h][kernel_w][channels * multiplier].
+// Weights: [kernel_h][kernel_w][channels * multiplier]. Bytes have exact 32-bit sums of
+// (x - x_zero) * w, x_zero being the zero point of x, static.
 #ifndef TENON_RUNTIME_CUDA_DEPTHWISE_CUH
 #define TENON_RUNTIME_CUDA_DEPTHWISE_CUH
 
@@ -38,6 +39,8 @@ struct depthwise_kernel {
   static constexpr int multiplier = int(decltype(Config::multiplier)::value);
   static constexpr int span = (columns - 1) * stride + (kernel_w - 1) * dilation + 1;
   using walk = window_walk<1, vector, columns>;
+  using element = detail::bare<typename X::element>;
+  using value = typename detail::choose_type<sizeof(element) == 1, int, compute_t<element>>::type;
 
   TENON_FN static constexpr bool runs_on(target) { return true; }
   int shared_bytes() const { return 0; }
@@ -51,7 +54,7 @@ struct depthwise_kernel {
     // Loaded here, scale and bias are there when the sums are.
     operand_runs<vector, Ins> operands;
     operands.template load<1, operand_part::fixed>(ins, at, count);
-    float sum[columns][vector] = {};
+    value sum[columns][vector] = {};
     const int y0 = at[2] * int(index_t(cfg.stride_h)) - int(index_t(cfg.pad_top));
     const int x0 = at[3] * stride - int(index_t(cfg.pad_left));
     const auto w_view = make_view(w, extents<1>{});
@@ -75,7 +78,8 @@ struct depthwise_kernel {
         for (int c = 0; c < columns; ++c) {
           TENON_UNROLL
           for (int v = 0; v < vector; ++v)
-            sum[c][v] = mul_add(image[c * stride + kx * dilation][v], weights[kx][v], sum[c][v]);
+            sum[c][v] = mul_add(centred(image[c * stride + kx * dilation][v]),
+                                value(weights[kx][v]), sum[c][v]);
         }
       }
     }
@@ -90,6 +94,12 @@ struct depthwise_kernel {
   }
 
 private:
+  TENON_DEVICE static value centred(value x) {
+    if constexpr (Config::x_zero != 0)
+      return x - Config::x_zero;
+    else
+      return x;
+  }
   TENON_FN int outputs() const { return int(cfg.channels * cfg.multiplier); }
   TENON_FN walk points() const {
     return {outputs(), int(index_t(cfg.out_h)), int(index_t(cfg.out_w)), index_t(cfg.batch)};
@@ -109,11 +119,19 @@ private:
     if constexpr (multiplier == 1) {
       const int point[4] = {at[0], at[1], y, column};
       to.template fetch<1, Config::whole_runs>(x, point, inside ? count : 0);
+      if constexpr (Config::x_zero != 0)
+        if (!inside) {
+          TENON_UNROLL
+          for (int v = 0; v < vector; ++v)
+            to.raw[v] = element(Config::x_zero);
+        }
     } else {
       TENON_UNROLL
       for (int v = 0; v < vector; ++v) {
         const int point[4] = {at[0], (at[1] + v) / multiplier, y, column};
         to.raw[v] = {};
+        if constexpr (Config::x_zero != 0)
+          to.raw[v] = element(Config::x_zero);
         if (inside && v < count)
           to.raw[v] = x.data[offset(x.strides, point)];
       }

@@ -6,12 +6,14 @@
 // order. The lines of the weights are hinted into the cache before the dependency wait.
 //
 // Config: m (fixed, 8 at most), n, k. Schedule: lanes (32 ... 256, a power of two), columns (1 ...
-// 4). x over (m, k); outs and ins over (m, n). Weights: [n][pitch] of fp32 or fp16, pitch = k
-// rounded up to 16 bytes, zero padded.
+// 4). x over (m, k); outs and ins over (m, n). Weights: [n][pitch] of fp32, fp16 or int8, pitch = k
+// rounded up to 16 bytes, zero padded. Bytes, x a view of int8_t or uint8_t, have exact 32-bit sums
+// of (x - x_zero) * w, four products an instruction; Config may have x_zero, static.
 #ifndef TENON_RUNTIME_CUDA_GEMV_CUH
 #define TENON_RUNTIME_CUDA_GEMV_CUH
 
-#include "cuda/operands.cuh"
+#include "cuda/contraction.cuh"
+#include "cuda/ptx/dp4a.cuh"
 #include "cuda/ptx/prefetch.cuh"
 
 namespace tenon {
@@ -30,12 +32,15 @@ template <class Config, class X, class W, class Outs, class Ins, class Body> str
   static constexpr int threads = 256, blocks_per_sm = 1;
   static constexpr int groups = threads / lanes, warps = lanes / 32;
   static constexpr int run_length = 16 / int(sizeof(W));
+  static constexpr bool bytes = detail::is_same<W, int8_t>;
+  static constexpr int zero = detail::zero_point_of_x<Config>::value;
+  using value = typename detail::choose_type<bytes, int, float>::type;
   static_assert(rows <= 8 && detail::is_power_of_two(lanes) && lanes >= 32 && lanes <= threads,
                 "few rows, whole warps");
 
   TENON_FN static constexpr bool runs_on(target) { return true; }
   int shared_bytes() const {
-    return warps > 1 ? threads / 32 * rows * columns * int(sizeof(float)) : 0;
+    return warps > 1 ? threads / 32 * rows * columns * int(sizeof(value)) : 0;
   }
   grid blocks() const { return {ceil_div(index_t(cfg.n), index_t(groups * columns)), 1, 1}; }
 
@@ -48,8 +53,27 @@ template <class Config, class X, class W, class Outs, class Ins, class Body> str
   }
 
   TENON_DEVICE void run(unsigned char *shared) const {
-    float sum[rows][columns] = {};
+    value sum[rows][columns] = {};
     const int depth = int(index_t(cfg.k));
+    if constexpr (bytes)
+      add_bytes(sum, depth);
+    else
+      add_floats(sum, depth);
+    combine(sum, shared);
+    if (my_lane() == 0) {
+      const int count = min_of(int(index_t(cfg.n)) - first_column(), columns);
+      TENON_UNROLL
+      for (int m = 0; m < rows; ++m) {
+        const int at[2] = {m, first_column()};
+        if (count > 0)
+          apply_body<1>(body, outs, ins, at, count, sum[m]);
+      }
+    }
+  }
+
+private:
+  /// This lane's part of the sums.
+  TENON_DEVICE void add_floats(float (&sum)[rows][columns], int depth) const {
     for (int k = my_lane() * run_length; k < depth; k += lanes * run_length) {
       float weights[columns][run_length];
       TENON_UNROLL
@@ -68,19 +92,46 @@ template <class Config, class X, class W, class Outs, class Ins, class Body> str
         }
       }
     }
-    combine(sum, shared);
-    if (my_lane() == 0) {
-      const int count = min_of(int(index_t(cfg.n)) - first_column(), columns);
+  }
+  /// The same of bytes, words of four at a time. Weights beyond K are zero.
+  TENON_DEVICE void add_bytes(int (&sum)[rows][columns], int depth) const {
+    using T = detail::bare<typename X::element>;
+    constexpr int words = run_length / 4;
+    int of_weights[columns] = {};
+    for (int k = my_lane() * run_length; k < depth; k += lanes * run_length) {
+      unsigned weights[columns][words];
+      TENON_UNROLL
+      for (int c = 0; c < columns; ++c) {
+        detail::load_words(weights[c], reinterpret_cast<const unsigned *>(row_of_weights(c) + k));
+        if constexpr (zero != 0) {
+          TENON_UNROLL
+          for (unsigned word : weights[c])
+            of_weights[c] = ptx::dp4a<int8_t>::multiply(0x01010101u, word, of_weights[c]);
+        }
+      }
       TENON_UNROLL
       for (int m = 0; m < rows; ++m) {
-        const int at[2] = {m, first_column()};
-        if (count > 0)
-          apply_body<1>(body, outs, ins, at, count, sum[m]);
+        T run[run_length];
+        const int at[2] = {m, k};
+        fetch_run(run, x.data + offset(x.strides, at), x.strides.template get<1>(),
+                  min_of(depth - k, run_length));
+        unsigned values[words];
+        memcpy(values, run, sizeof(values));
+        TENON_UNROLL
+        for (int c = 0; c < columns; ++c) {
+          TENON_UNROLL
+          for (int i = 0; i < words; ++i)
+            sum[m][c] = ptx::dp4a<T>::multiply(values[i], weights[c][i], sum[m][c]);
+        }
       }
     }
+    TENON_UNROLL
+    for (int m = 0; m < rows; ++m) {
+      TENON_UNROLL
+      for (int c = 0; c < columns; ++c)
+        sum[m][c] -= zero * of_weights[c];
+    }
   }
-
-private:
   TENON_DEVICE static int my_lane() { return thread() % lanes; }
   TENON_DEVICE static int first_column() {
     return (block_x() * groups + thread() / lanes) * columns;
@@ -91,7 +142,7 @@ private:
     return w + index_t(min_of(first_column() + c, int(index_t(cfg.n)) - 1)) * pitch();
   }
   /// Leaves the whole sums in the first lane.
-  TENON_DEVICE static void combine(float (&sum)[rows][columns], unsigned char *shared) {
+  TENON_DEVICE static void combine(value (&sum)[rows][columns], unsigned char *shared) {
     TENON_UNROLL
     for (int m = 0; m < rows; ++m) {
       TENON_UNROLL
@@ -102,7 +153,7 @@ private:
       }
     }
     if constexpr (warps > 1) {
-      float *parts = reinterpret_cast<float *>(shared);
+      value *parts = reinterpret_cast<value *>(shared);
       if (lane() == 0) {
         TENON_UNROLL
         for (int i = 0; i < rows * columns; ++i)
@@ -111,7 +162,7 @@ private:
       sync_block();
       TENON_UNROLL
       for (int i = 0; i < rows * columns; ++i) {
-        float whole = 0;
+        value whole = 0;
         for (int p = 0; p < warps; ++p)
           whole += parts[(thread() / lanes * warps + p) * rows * columns + i];
         sum[i / columns][i % columns] = whole;

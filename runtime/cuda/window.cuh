@@ -15,6 +15,7 @@ struct window_defaults {
   static constexpr fixed<1> stride_h{}, stride_w{}, dilation_h{}, dilation_w{};
   static constexpr fixed<0> pad_top{}, pad_left{}, pad_bottom{}, pad_right{};
   static constexpr int along = 1, vector = 4;
+  static constexpr int x_zero = 0;
   static constexpr bool whole_runs = false;
 };
 

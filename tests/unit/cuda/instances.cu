@@ -111,6 +111,16 @@ struct rows_config {
   static constexpr int threads = 128, vector = 2, held = 1;
 };
 
+struct patch_of_bytes : patch_config {
+  static constexpr int x_zero = -5;
+};
+struct window_of_bytes : window_config {
+  static constexpr int x_zero = -5;
+};
+struct row_of_bytes : rows_config {
+  static constexpr int x_zero = -5;
+};
+
 struct topk_config {
   extents<49, 64> space;
   static constexpr fixed<5> k{};
@@ -201,7 +211,19 @@ template <class T> status convolutions_of_bytes(const frame &f, issue &to) {
   const auto b = pack(make_view(f.weight<int32_t>(0), extents<0, 1, 0, 0>{}));
   const cuda::split_scratch scratch{f.at<float>(0), f.zeroed<int>(0)};
   TENON_CHECK(to.launch<V>(cuda::conv_int8_sm75(cfg, x, w, y, b, requantise{}, scratch)));
-  return to.launch<V>(cuda::conv_int8_sm80(cfg, x, w, y, b, requantise{}, scratch));
+  TENON_CHECK(to.launch<V>(cuda::conv_int8_sm80(cfg, x, w, y, b, requantise{}, scratch)));
+  patch_of_bytes patch;
+  patch.batch = f.dims[0];
+  const auto packed = cuda::make_packed_weights(f.weight<int8_t>(0));
+  TENON_CHECK(to.launch<V>(cuda::conv_patch_sm75(patch, x, packed, y, b, requantise{})));
+  TENON_CHECK(to.launch<V>(cuda::conv_patch_sm80(patch, x, packed, y, b, requantise{})));
+  window_of_bytes window;
+  window.batch = f.dims[0];
+  TENON_CHECK(to.launch<V>(cuda::depthwise(window, x, f.weight<int8_t>(0), y, b, requantise{})));
+  using dense = extents<64, 1>;
+  return to.launch<V>(cuda::gemv(row_of_bytes{}, make_view(f.at<const T>(0), dense{}), f.weight<int8_t>(0),
+                                 pack(make_view(f.at<int8_t>(65536), dense{})),
+                                 pack(make_view(f.weight<int32_t>(0), extents<0, 1>{})), requantise{}));
 }
 
 template <class T> status volumes(const frame &f, issue &to) {

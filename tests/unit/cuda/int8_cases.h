@@ -3,6 +3,7 @@
 #pragma once
 
 #include "contraction_cases.h"
+#include "cuda/contract_int8.cuh"
 
 namespace test {
 
