@@ -452,4 +452,17 @@ Strides stridesOf(const OutputForm &o, unsigned rank) {
   return s;
 }
 
+unsigned rankThrough(const ScalarProgram &program,
+                     llvm::function_ref<Strides(const Strides &)> change) {
+  const unsigned rank = unsigned(program.space.size());
+  if (!program.inputs.empty())
+    return unsigned(change(stridesOf(program.inputs.front(), rank)).strides.size());
+  if (rank == 0)
+    return unsigned(change({}).strides.size());
+  Strides none;
+  none.offset = program.space.front().node()->context->dim(0);
+  none.strides.assign(rank, none.offset);
+  return unsigned(change(none).strides.size());
+}
+
 } // namespace tenon

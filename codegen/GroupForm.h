@@ -93,6 +93,10 @@ struct Strides {
 };
 Strides stridesOf(const Access &a, unsigned rank);
 Strides stridesOf(const OutputForm &o, unsigned rank);
+/// How many dimensions a program's operands have where a kernel sees them through `change`, which
+/// may merge some and add others.
+unsigned rankThrough(const ScalarProgram &program,
+                     llvm::function_ref<Strides(const Strides &)> change);
 
 /// True for operations that a form absorbs into accesses and programs; all others are anchors.
 bool isAbsorbable(const Operation &op);

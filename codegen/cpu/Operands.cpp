@@ -17,8 +17,8 @@ std::string operandView(StepWriter &out, const ScalarProgram &program, StepWrite
   const std::string body = out.body(program, {}, suffix);
   return "cpu::make_computed_view<" +
          cppElement(computeElement(program.nodes[program.outputs[0]].element)).str() + ", " +
-         std::to_string(placeOf.size()) + ">(" + inputsIn(out, program, change, placeOf) + ", " +
-         body + ")";
+         std::to_string(rankThrough(program, change)) + ">(" +
+         inputsIn(out, program, change, placeOf) + ", " + body + ")";
 }
 
 unsigned lanesFor(const TargetLevel &level, Element e) {

@@ -51,8 +51,8 @@ std::string operandView(StepWriter &out, const ScalarProgram &program, StepWrite
   const std::string body = out.body(program, {}, suffix);
   return "cuda::make_computed_view<" +
          cppElement(computeElement(program.nodes[program.outputs[0]].element)).str() + ", " +
-         std::to_string(placeOf.size()) + ">(" + inputsIn(out, program, change, placeOf) + ", " +
-         body + ")";
+         std::to_string(rankThrough(program, change)) + ">(" +
+         inputsIn(out, program, change, placeOf) + ", " + body + ")";
 }
 
 llvm::SmallVector<int, 6> planePlaces(const ConvProblem &p) {
