@@ -86,9 +86,7 @@ template <class Config> struct promises_fragments<Config, decltype(void(Config::
 };
 
 /// Config's `x_zero`, else 0: what stands for zero in x, and what is read beyond its border.
-template <class Config, class = void> struct zero_point_of_x {
-  static constexpr int value = 0;
-};
+template <class Config, class = void> struct zero_point_of_x { static constexpr int value = 0; };
 template <class Config> struct zero_point_of_x<Config, decltype(void(Config::x_zero))> {
   static constexpr int value = Config::x_zero;
 };

@@ -83,9 +83,7 @@ TENON_DEVICE word16 load_uncached(const word16 *p) {
 template <class T> TENON_DEVICE T shuffle_xor(T v, int mask) {
   return __shfl_xor_sync(full_warp, v, mask);
 }
-template <class T> TENON_DEVICE T shuffle(T v, int from) {
-  return __shfl_sync(full_warp, v, from);
-}
+template <class T> TENON_DEVICE T shuffle(T v, int from) { return __shfl_sync(full_warp, v, from); }
 #else
 TENON_DEVICE int thread() { return 0; }
 TENON_DEVICE int block_x() { return 0; }
