@@ -4,6 +4,8 @@
 #include "ir/Scalar.h"
 #include "ir/ops/Ops.h"
 
+#include <cmath>
+
 namespace tenon {
 
 IndexMap identityMap(unsigned rank) {
@@ -226,9 +228,18 @@ Value *Builder::scalar(Op kind, llvm::ArrayRef<Value *> operands, NamedAttribute
 }
 
 Value *Builder::scalarConst(Element e, double v) {
+  // Integers take the nearest that they have; of what is no number 0.
+  const auto nearest = [e](double x) {
+    const int64_t least = isInteger(e) ? minInt(e) : INT64_MIN,
+                  most = isInteger(e) ? maxInt(e) : INT64_MAX;
+    return std::isnan(x)        ? int64_t(0)
+           : x >= double(most)  ? most
+           : x <= double(least) ? least
+                                : int64_t(x);
+  };
   Attribute value = isFloat(e)  ? Attribute(v)
                     : isBool(e) ? Attribute(v != 0)
-                                : Attribute(int64_t(v));
+                                : Attribute(nearest(v));
   return scalar(Op::Const, {}, {{"value", value}, {"to", Type::scalar(context_, e)}});
 }
 

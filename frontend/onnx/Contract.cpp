@@ -80,6 +80,11 @@ void importConvTranspose(Node &n) {
       }
       const int64_t span = ((*kernel)[i] - 1) * (*dilations)[i] + 1, stride = (*strides)[i];
       const int64_t wanted = n.hasAttr("output_shape") ? shape[i] : in.constant() * stride;
+      if (wanted < 0 || wanted > INT32_MAX || in.constant() > INT32_MAX) {
+        n.error("attribute output_shape: expected extents of 0 to 2^31 - 1, found " +
+                std::to_string(wanted));
+        return;
+      }
       int64_t total = stride * (in.constant() - 1) + (*extra)[i] + span - wanted;
       if (total < 0) { // a larger result: zeros at the end
         (*extra)[i] -= total;

@@ -54,8 +54,12 @@ llvm::Optional<unsigned> coordinates(Node &n, Type t, int64_t batch) {
   if (tuple.isConstant() && batch >= 0 && batch < int64_t(std::min(t.rank(), indices.rank())) &&
       tuple.constant() >= 1 && tuple.constant() + batch <= int64_t(t.rank()))
     return unsigned(tuple.constant());
-  n.error("expected indices whose last extent is 1 to " + std::to_string(t.rank() - batch) +
-          ", found " + toString(indices));
+  if (batch < 0 || batch >= int64_t(t.rank()))
+    n.error("attribute batch_dims: expected 0 to " + std::to_string(int64_t(t.rank()) - 1) +
+            ", found " + std::to_string(batch));
+  else
+    n.error("expected indices whose last extent is 1 to " + std::to_string(t.rank() - batch) +
+            ", found " + toString(indices));
   return llvm::None;
 }
 

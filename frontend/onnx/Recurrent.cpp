@@ -46,7 +46,8 @@ struct Network {
     return hidden >= 1 && expectShape(R, {n.dim(directions), n.dim(gates * hidden), r.dim(2)}) &&
            expectShape(W, {n.dim(directions), n.dim(gates * hidden), x->type().dim(2)}) &&
            expectShape(B, {n.dim(directions), n.dim(2 * gates * hidden)}) &&
-           expectShape(Lengths, {batch});
+           expectShape(Lengths, {batch}) && expectState(InitialH) && expectState(InitialC) &&
+           expectShape(Peepholes, {n.dim(directions), n.dim(3 * hidden)});
   }
 
   bool runsBackwards(unsigned direction) const { return reversed_ || direction == 1; }
@@ -223,6 +224,10 @@ private:
     n.error("operand " + n.inputName(i) + ": expected extents [" + text(shape, ", ") + "], found " +
             toString(n.type(i)));
     return false;
+  }
+  bool expectState(unsigned i) {
+    const Dim each = n.dim(directions), size = n.dim(hidden);
+    return batchFirst ? expectShape(i, {batch, each, size}) : expectShape(i, {each, batch, size});
   }
   bool reversed_ = false;
 };

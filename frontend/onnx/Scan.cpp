@@ -134,8 +134,10 @@ void readPerScan(Node &n, llvm::StringRef name, Ints &values) {
 
 /// The number of states among `operands` operands; None after an error.
 llvm::Optional<int64_t> countStates(Node &n, const onnx::GraphProto &body, unsigned operands) {
-  const int64_t scans = n.intAttr("num_scan_inputs", 0), states = int64_t(operands) - scans;
-  if (scans < 1 || states < 0 || int64_t(n.numOutputs()) < states) {
+  const int64_t scans = n.intAttr("num_scan_inputs", 0),
+                states =
+                    int64_t(operands) - std::min<int64_t>(std::max<int64_t>(scans, 0), operands);
+  if (scans < 1 || scans > int64_t(operands) || int64_t(n.numOutputs()) < states) {
     n.error("attribute num_scan_inputs: expected 1 to " + std::to_string(operands) + ", found " +
             std::to_string(scans));
     return llvm::None;

@@ -6,6 +6,9 @@
 namespace tenon::frontend {
 namespace {
 
+/// Of the result: a wrong number must not claim all memory.
+constexpr int64_t kMostColumns = 1 << 24;
+
 struct Pool {
   Ints items;  // n-grams one after the other, shorter ones first
   Ints starts; // of the n-grams of length 1, 2, ...
@@ -99,9 +102,10 @@ void importTfIdfVectorizer(Node &n) {
     const int64_t begin = pool.starts[size_t(length) - 1];
     const int64_t end = length < int64_t(pool.starts.size()) ? pool.starts[size_t(length)]
                                                              : int64_t(pool.items.size());
-    const size_t count = size_t(std::max<int64_t>(0, end - begin) / length);
-    if (begin < 0 || end < begin || end > int64_t(pool.items.size()) || (end - begin) % length ||
-        gram + count > pool.columns.size()) {
+    const bool fits = begin >= 0 && begin <= end && end <= int64_t(pool.items.size()) &&
+                      (end - begin) % length == 0;
+    const size_t count = fits ? size_t((end - begin) / length) : 0;
+    if (!fits || gram + count > pool.columns.size()) {
       n.error("attributes ngram_counts, ngram_indexes and the pool do not fit each other");
       return;
     }
@@ -109,7 +113,7 @@ void importTfIdfVectorizer(Node &n) {
     Value *total = nullptr;
     for (int64_t distance = 1; distance <= (length == 1 ? 1 : skips + 1); ++distance) {
       if (length < shortest || length > longest || !count ||
-          (length - 1) * distance >= items.constant())
+          length - 1 > (items.constant() - 1) / distance)
         break;
       Value *found = occurrences(n, x, grams, length, distance);
       if (!found)
@@ -123,11 +127,14 @@ void importTfIdfVectorizer(Node &n) {
     }
     gram += count;
   }
-  const int64_t width = *std::max_element(pool.columns.begin(), pool.columns.end()) + 1;
-  if (width < 1 || *std::min_element(pool.columns.begin(), pool.columns.end()) < 0) {
-    n.error("attribute ngram_indexes: expected columns from 0 on");
+  const auto [first, last] = std::minmax_element(pool.columns.begin(), pool.columns.end());
+  if (*first < 0 || *last >= kMostColumns) {
+    n.error("attribute ngram_indexes: expected columns from 0 to " +
+            std::to_string(kMostColumns - 1) + ", found " + std::to_string(*first) + " to " +
+            std::to_string(*last));
     return;
   }
+  const int64_t width = *last + 1;
   // A column of zeros for n-grams that are not counted.
   counts.push_back(
       n.b.broadcastTo(n.b.scalarConstant(Element::F32, 0), {x->type().dim(0), n.dim(1)}));

@@ -194,6 +194,11 @@ Value *treeScores(Node &n, const Ensemble &e) {
   if (!depth || !features.isConstant())
     return n.error(!depth ? "nodes of the trees lead in circles or to no node"
                           : "expected a known number of features, found " + toString(x->type()));
+  constexpr int64_t kMostWeights = 1 << 28; // a wrong number must not claim all memory
+  if (e.targets < 1 || e.targets > kMostWeights / std::max<int64_t>(1, int64_t(e.nodes.size())))
+    return n.error("expected 1 target and at most " + std::to_string(kMostWeights) +
+                   " weights of leaves, found " + std::to_string(e.targets) + " targets of " +
+                   std::to_string(e.nodes.size()) + " nodes");
   for (const TreeNode &t : e.nodes) {
     if (t.feature < 0 || t.feature >= features.constant())
       return n.error("a node tests feature " + std::to_string(t.feature) + " of " +

@@ -177,6 +177,69 @@ TEST(BadInput, ExtremeAttributes) {
   }
 }
 
+TEST(BadInput, ExtremeNumbersOfWindowsIndicesAndStates) {
+  for (int64_t v : {INT64_MIN, INT64_MAX}) {
+    TestModel m;
+    m.input("x", {"1", "1", "4", "4"});
+    weight(m.graph, "w", {1, 1, 3, 3}, 1);
+    set(m.node("ConvTranspose", {"x", "w"}, {"y"}), "output_shape", std::vector<int64_t>{v, 4});
+    m.output("y");
+    EXPECT_TRUE(mentions(Imported(m).messages, "attribute output_shape: expected extents"));
+    TestModel g;
+    g.input("x", {"2", "3"});
+    ints(g.graph, "i", {0, 1});
+    set(g.node("GatherND", {"x", "i"}, {"y"}), "batch_dims", v);
+    g.output("y");
+    EXPECT_TRUE(mentions(Imported(g).messages, "attribute batch_dims: expected 0 to 1"));
+    TestModel s;
+    s.input("x", {"2"});
+    auto *scan = s.node("Scan", {"x"}, {"y"});
+    setGraph(scan, "body");
+    set(scan, "num_scan_inputs", v);
+    s.output("y");
+    EXPECT_TRUE(mentions(Imported(s).messages, "attribute num_scan_inputs: expected 1 to 1"));
+  }
+}
+
+TEST(BadInput, StatesOfRecurrencesHaveTheirShapes) {
+  for (const char *wrong : {"initial", "peepholes"}) {
+    TestModel m;
+    m.input("x", {"1", "2", "4"});
+    weight(m.graph, "w", {1, 12, 4}, 1);
+    weight(m.graph, "r", {1, 12, 3}, 1);
+    weight(m.graph, "s", {1}, 1);
+    const bool state = wrong[0] == 'i';
+    m.node("LSTM", {"x", "w", "r", "", "", state ? "s" : "", "", state ? "" : "s"}, {"y"});
+    m.output("y");
+    EXPECT_TRUE(mentions(Imported(m).messages, "operand 's': expected extents [1, ")) << wrong;
+  }
+}
+
+TEST(BadInput, CountsOfNGrams) {
+  struct Case {
+    int64_t skips, start, column;
+    const char *message;
+  };
+  for (const Case &c :
+       {Case{int64_t(1) << 40, 0, 3, ""}, Case{0, INT64_MIN, 3, "do not fit each other"},
+        Case{0, 0, int64_t(1) << 40, "attribute ngram_indexes: expected columns from 0 to"}}) {
+    TestModel m;
+    m.input("x", {"12"}, onnx::TensorProto::INT64);
+    auto *n = m.node("TfIdfVectorizer", {"x"}, {"y"});
+    set(n, "mode", "TF");
+    set(n, "min_gram_length", 1);
+    set(n, "max_gram_length", 2);
+    set(n, "max_skip_count", c.skips);
+    set(n, "ngram_counts", std::vector<int64_t>{c.start, 2});
+    set(n, "ngram_indexes", std::vector<int64_t>{0, 1, c.column});
+    set(n, "pool_int64s", std::vector<int64_t>{2, 3, 5, 6});
+    m.output("y");
+    Imported i(m);
+    EXPECT_TRUE(mentions(i.messages, c.message)) << c.message;
+    EXPECT_EQ(bool(i), !*c.message) << i.messages;
+  }
+}
+
 TEST(BadInput, WeightsMustFitTheirShape) {
   TestModel m;
   auto *t = m.graph.add_initializer();

@@ -54,6 +54,26 @@ onnx::NodeProto *forest(TestModel &m) {
   return n;
 }
 
+TEST(Ml, NumberOfTargets) {
+  for (int64_t targets : {int64_t(0), int64_t(1) << 33, INT64_MAX}) {
+    TestModel m = mlModel();
+    for (onnx::AttributeProto &a : *forest(m)->mutable_attribute())
+      if (a.name() == "n_targets")
+        a.set_i(targets);
+    EXPECT_TRUE(Imported(m).messages.find("expected 1 target and at most") != std::string::npos);
+  }
+}
+
+TEST(Ml, InfiniteThresholdOfIntegers) {
+  TestModel m = mlModel();
+  m.input("x", {"2"}, onnx::TensorProto::INT32);
+  auto *n = m.node("Binarizer", {"x"}, {"y"});
+  n->set_domain("ai.onnx.ml");
+  setFloat(n, "threshold", INFINITY);
+  m.output("y");
+  EXPECT_TRUE(Imported(m));
+}
+
 Numbers regression(const char *aggregate, float base) {
   TestModel m = mlModel();
   auto *n = forest(m);
