@@ -78,6 +78,10 @@ TEST(Layout, FitsInMemoryOrSaysWhyNot) {
       Type::tensor(c, Element::F32, llvm::ArrayRef<int64_t>{4}, Layout::get(c, blocks));
   EXPECT_EQ(allocatedElements(blocked), most);
   EXPECT_NE(whyNotInMemory(blocked), "");
+  const LayoutAxis none[] = {{0, 0, false, c.dim(INT64_MIN), 0}};
+  EXPECT_NE(whyNotInMemory(
+                Type::tensor(c, Element::F32, llvm::ArrayRef<int64_t>{4}, Layout::get(c, none))),
+            "");
 }
 
 TEST(Layout, AddressingIsLinearInTheIndex) {
