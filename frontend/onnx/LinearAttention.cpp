@@ -56,6 +56,16 @@ void importLinearAttention(Node &n) {
   const int64_t keySize = n.type(Q).dim(2).constant() / heads;
   const int64_t valueSize = n.type(V).dim(2).constant() / kvHeads;
   const Shape stateShape{batch, n.dim(kvHeads), n.dim(keySize), n.dim(valueSize)};
+  if (n.has(Past) && n.type(Past).shape() != llvm::makeArrayRef(stateShape)) {
+    n.error("operand " + n.inputName(Past) + ": expected extents [" + text(stateShape, ", ") +
+            "], found " + toString(n.type(Past)));
+    return;
+  }
+  if (!n.type(K).dim(2).isConstant(kvHeads * keySize)) {
+    n.error("operand " + n.inputName(K) + ": expected " + std::to_string(kvHeads * keySize) +
+            " as last extent, found " + toString(n.type(K)));
+    return;
+  }
   const double given = n.floatAttr("scale", 0);
   const double scale = given == 0 ? 1 / std::sqrt(double(keySize)) : given;
 

@@ -215,6 +215,17 @@ TEST(BadInput, StatesOfRecurrencesHaveTheirShapes) {
   }
 }
 
+TEST(BadInput, StateOfLinearAttentionHasItsShape) {
+  TestModel m(27);
+  m.input("x", {"4", "8", "8"});
+  m.input("beta", {"4", "8", "1"});
+  auto *n = m.node("LinearAttention", {"x", "x", "x", "x", "x", "beta"}, {"y", "state"});
+  set(n, "q_num_heads", 1);
+  set(n, "kv_num_heads", 1);
+  m.output("y");
+  EXPECT_TRUE(mentions(Imported(m).messages, "operand 'x': expected extents [4, 1, 8, 8]"));
+}
+
 TEST(BadInput, CountsOfNGrams) {
   struct Case {
     int64_t skips, start, column;
