@@ -163,8 +163,8 @@ Operation *Builder::map(llvm::ArrayRef<Value *> operands, llvm::ArrayRef<IndexMa
   llvm::SmallVector<bool, 6> carried(space.size(), false);
   for (const IndexMap &m : maps)
     for (int64_t d : m)
-      if (d >= 0)
-        carried[d] = true;
+      if (d >= 0 && d < int64_t(space.size())) // the verifier reports others
+        carried[size_t(d)] = true;
   if (llvm::is_contained(carried, false))
     attributes.insert({"space", Dims(space.begin(), space.end())});
   return create(Op::Map, operands, std::move(attributes), 1, [&](unsigned, Region &region) {
