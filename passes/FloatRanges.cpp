@@ -166,7 +166,7 @@ Intervals ofConstant(const Tensor &t, int channel, int64_t channels) {
     return {Interval()};
   Intervals out(size_t(channels), Interval{kInf, -kInf});
   int64_t inner = 1;
-  for (size_t d = size_t(channel + 1); channel >= 0 && d < t.shape().size(); ++d)
+  for (size_t d = size_t(channel) + 1; channel >= 0 && d < t.shape().size(); ++d)
     inner *= t.shape()[d];
   std::vector<double> values(size_t(t.size()));
   t.toDoubles(0, t.size(), values.data());
