@@ -77,7 +77,7 @@ public:
     CHECK(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, 0));
     csv_ = opt.csv ? fopen(opt.csv, "w") : nullptr;
     if (csv_)
-      fprintf(csv_, "precision;problem;schedule;us;tflops;library_us\n");
+      fprintf(csv_, "precision;problem;schedule;us;tflops;peer_us\n");
   }
   ~bench_run() {
     if (csv_)
@@ -91,9 +91,9 @@ public:
     lib_.make_reference(p, data_);
     row r;
     r.of = p;
-    r.library_us = p.is_product() ? lib_.time(p, data_) : p.recorded_us;
+    r.peer_us = p.is_product() ? lib_.time(p, data_) : p.recorded_us;
     if (p.recorded_us > 0)
-      r.library_us = std::min(r.library_us, p.recorded_us);
+      r.peer_us = std::min(r.peer_us, p.recorded_us);
     for (const schedule &s : schedules_) {
       if (!s.suits(p, multiprocessors_))
         continue;
@@ -108,7 +108,7 @@ public:
       r.times.push_back({s.name, us});
       if (csv_)
         fprintf(csv_, "%s;%s;%s;%.3f;%.1f;%.3f\n", kPrecisionName, p.name.c_str(), s.name.c_str(),
-                us, p.flops() / us * 1e-6, r.library_us);
+                us, p.flops() / us * 1e-6, r.peer_us);
     }
     r.sort();
     r.print();

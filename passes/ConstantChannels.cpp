@@ -154,29 +154,17 @@ void Remover::keepRanges(Value *from, Value *to, const Channels &drop) {
 Value *Remover::shrunkMap(Operation &map, Value *from, Value *to, const Channels &drop) {
   Builder b = before(map);
   llvm::SmallVector<Value *, 4> operands;
-  std::vector<IndexMap> maps;
   for (unsigned i = 0; i < map.numOperands(); ++i) {
     Value *v = map.operand(i);
-    maps.push_back(indexMap(map, i));
+    const size_t rank = indexMap(map, i).size();
     Literal l = v == from ? nullptr : constantValue(v);
     if (l && l->size() != 1)
-      for (size_t d = 0; d < maps.back().size(); ++d)
+      for (size_t d = 0; d < rank; ++d)
         if (l->shape()[d] != 1)
           v = b.constant(without(*l, int64_t(d), drop), v->hint());
     operands.push_back(v == from ? to : v);
   }
-  llvm::SmallVector<Dim, 6> space(to->type().shape().begin(), to->type().shape().end());
-  Operation *copy = b.map(operands, maps, space, [&](Builder &body, llvm::ArrayRef<Value *> args) {
-    std::map<const Value *, Value *> values;
-    for (unsigned i = 0; i < args.size(); ++i)
-      values[map.region().argument(i)] = args[i];
-    llvm::SmallVector<int64_t, 6> dims;
-    for (unsigned d = 0; d < space.size(); ++d)
-      dims.push_back(d);
-    inlineBody(map.region(), body, values, dims);
-    Value *end = map.region().terminator()->operand(0);
-    return llvm::SmallVector<Value *, 2>{values.count(end) ? values[end] : end};
-  });
+  Operation *copy = mapOver(b, map, operands, to->type().shape());
   keepRanges(map.result(), copy->result(), drop);
   return copy->result();
 }

@@ -88,6 +88,26 @@ void inlineBody(Region &body, Builder &b, std::map<const Value *, Value *> &map,
   }
 }
 
+Operation *mapOver(Builder &b, Operation &map, llvm::ArrayRef<Value *> operands,
+                   llvm::ArrayRef<Dim> space) {
+  std::vector<IndexMap> maps;
+  for (unsigned i = 0; i < map.numOperands(); ++i)
+    maps.push_back(indexMap(map, i));
+  return b.map(operands, maps, space, [&](Builder &body, llvm::ArrayRef<Value *> args) {
+    std::map<const Value *, Value *> values;
+    for (unsigned i = 0; i < args.size(); ++i)
+      values[map.region().argument(i)] = args[i];
+    llvm::SmallVector<int64_t, 6> dims;
+    for (unsigned d = 0; d < space.size(); ++d)
+      dims.push_back(d);
+    inlineBody(map.region(), body, values, dims);
+    llvm::SmallVector<Value *, 2> ends;
+    for (Value *end : map.region().terminator()->operands())
+      ends.push_back(values.count(end) ? values[end] : end);
+    return ends;
+  });
+}
+
 llvm::Optional<double> scalarValue(const Value *v) {
   const Operation *def = v->def();
   if (!def || !def->is(Op::Const))

@@ -37,6 +37,11 @@ inline Value *elementArgument(const Operation &op, unsigned i) {
 void inlineBody(Region &body, Builder &b, std::map<const Value *, Value *> &map,
                 llvm::ArrayRef<int64_t> dims);
 
+/// A map with the body and index maps of `map`, over other operands and the iteration space
+/// `space`.
+Operation *mapOver(Builder &b, Operation &map, llvm::ArrayRef<Value *> operands,
+                   llvm::ArrayRef<Dim> space);
+
 /// The scalar constant in a body.
 llvm::Optional<double> scalarValue(const Value *v);
 /// Whether a body holds only operations that cost about as much as an addition.

@@ -169,27 +169,9 @@ Value *windowOn(Builder &b, const Operation &op, Value *x, Rows y) {
 }
 
 Value *mapOn(Builder &b, Operation &map, Value *whole, Value *x) {
-  llvm::SmallVector<Value *, 4> operands;
-  std::vector<IndexMap> maps;
-  for (unsigned i = 0; i < map.numOperands(); ++i) {
-    operands.push_back(map.operand(i) == whole ? x : map.operand(i));
-    maps.push_back(indexMap(map, i));
-  }
-  llvm::SmallVector<Dim, 6> space(x->type().shape().begin(), x->type().shape().end());
-  return b
-      .map(operands, maps, space,
-           [&](Builder &body, llvm::ArrayRef<Value *> args) {
-             std::map<const Value *, Value *> values;
-             for (unsigned i = 0; i < args.size(); ++i)
-               values[map.region().argument(i)] = args[i];
-             llvm::SmallVector<int64_t, 6> dims;
-             for (unsigned d = 0; d < space.size(); ++d)
-               dims.push_back(d);
-             inlineBody(map.region(), body, values, dims);
-             Value *end = map.region().terminator()->operand(0);
-             return llvm::SmallVector<Value *, 2>{values.count(end) ? values[end] : end};
-           })
-      ->result();
+  llvm::SmallVector<Value *, 4> operands = map.operands();
+  std::replace(operands.begin(), operands.end(), whole, x);
+  return mapOver(b, map, operands, x->type().shape())->result();
 }
 
 /// Multiply-adds of one row of a window's result.

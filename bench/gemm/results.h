@@ -45,7 +45,7 @@ inline bool is_run_elsewhere(const problem &p) {
 
 struct row {
   problem of;
-  double library_us = 0; // 0: unknown
+  double peer_us = 0; // 0: unknown
   std::vector<timed> times;
 
   void sort() {
@@ -69,12 +69,12 @@ struct row {
   double tflops(double us) const { return us > 0 ? of.flops() / us * 1e-6 : 0; }
 
   void print() const {
-    printf("%-34s %8.2f %6.1f", of.name.c_str(), library_us, tflops(library_us));
+    printf("%-34s %8.2f %6.1f", of.name.c_str(), peer_us, tflops(peer_us));
     for (const char *family : {"mma", "simt", "wgmma"})
       if (const timed *t = best(family))
         printf(" | %8.2f %6.1f %s", t->us, tflops(t->us), t->schedule.c_str());
-    if (library_us > 0 && best())
-      printf(" | %.3f", library_us / best()->us);
+    if (peer_us > 0 && best())
+      printf(" | %.3f", peer_us / best()->us);
     if (const timed *t = chosen())
       printf(" | %.3f %s", t->us / best()->us, t->schedule.c_str());
     printf("\n");
@@ -120,9 +120,9 @@ inline void print_summary(const std::vector<row> &rows, int elsewhere, int missi
     std::map<long, geometric_mean> by_batch;
     geometric_mean all;
     for (const row &r : rows)
-      if (const timed *t = r.of.key.empty() || r.library_us <= 0 ? nullptr : r.best(family)) {
-        by_batch[r.of.batch].add(r.library_us / t->us);
-        all.add(r.library_us / t->us);
+      if (const timed *t = r.of.key.empty() || r.peer_us <= 0 ? nullptr : r.best(family)) {
+        by_batch[r.of.batch].add(r.peer_us / t->us);
+        all.add(r.peer_us / t->us);
       }
     if (!all.count())
       continue;
@@ -138,7 +138,7 @@ inline void print_summary(const std::vector<row> &rows, int elsewhere, int missi
       for (const char *family : {"mma", "simt", "wgmma"})
         if (const timed *t = r.best(family))
           printf("8192^3 %s: %.1f TFLOP/s, library %.1f, ratio %.3f\n", family, r.tflops(t->us),
-                 r.tflops(r.library_us), r.library_us / t->us);
+                 r.tflops(r.peer_us), r.peer_us / t->us);
   printf("rows: %zu; for other kernels: %d; not reached: %d\n", rows.size(), elsewhere, missing);
 }
 
