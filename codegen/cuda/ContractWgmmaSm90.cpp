@@ -1,6 +1,7 @@
 // Defines the tactics of warpgroup products with the copy engine as loader, on sm_90a alone
-// (runtime/cuda/contract_wgmma_sm90.cuh): `contract_wgmma_sm90a`, fp16 and bf16 contractions, and
-// `contract_tf32x3_sm90a`, those of f32 whose `precision` is tf32x3.
+// (runtime/cuda/contract_wgmma_sm90.cuh): `contract_wgmma_sm90a`, fp16 and bf16 contractions,
+// `contract_int8_sm90a`, those of bytes with exact 32-bit sums, and `contract_tf32x3_sm90a`, those
+// of f32 whose `precision` is tf32x3.
 //
 // Tensor maps want addresses that are multiples of 16 bytes. What cannot be shown to lie so (the
 // caller's memory, odd channel counts) is left to the tactics of sm_80.
@@ -47,6 +48,8 @@ struct Kind {
   llvm::ArrayRef<Tiles> tiles;
 };
 constexpr Kind k16 = {"contract_wgmma_sm90a", "wgmma_sm90", "", 2, kHalves};
+// A step along K takes as long in bytes, for its 128 bytes.
+constexpr Kind kInt8 = {"contract_int8_sm90a", "int8_sm90", "", 1, kHalves};
 constexpr Kind kTf32x3 = {"contract_tf32x3_sm90a", "tf32x3_sm90", "tf32x3", 4, kFloats};
 
 /// Tile along K: a row of it is 32, 64 or 128 bytes of one tap's channels; groups share none.
@@ -140,11 +143,20 @@ bool matchB(const Kind &kind, const TacticInput &in, const Contraction &c, std::
 bool isMachine(const TargetLevel &level) { return level.sm == 90 && level.archSpecific; }
 
 template <const Kind &K> bool usesTensorCores(const TacticInput &in) {
-  return isMachine(in.level) && multipliedAs(in.form) == K.precision;
+  const Operation *anchor = in.form.anchor;
+  const bool bytes = anchor && anchor->isAny(Op::Conv, Op::MatMul) &&
+                     !isFloat(anchor->operand(0)->type().element());
+  return isMachine(in.level) && multipliedAs(in.form) == K.precision && bytes == (K.bytes == 1);
 }
 
 /// Whether the element types are those of the kind.
-bool suits(const Kind &kind, const Contraction &c, std::string &why) {
+bool suits(const Kind &kind, const TacticInput &in, const Contraction &c, std::string &why) {
+  if (kind.bytes == 1) {
+    if (!multipliesBytes(in, c, why))
+      return false;
+    why = "a zero point of the input: the copy engine pads with zeros";
+    return c.xZero == 0;
+  }
   if (kind.bytes == 4) {
     why = "operands that are not both f32";
     return c.a == Element::F32 && c.b == Element::F32;
@@ -165,7 +177,7 @@ template <const Kind &K> bool match(const TacticInput &in, std::string &why) {
   auto c = readContraction(in, why);
   if (!c)
     return false;
-  if (!suits(K, *c, why))
+  if (!suits(K, in, *c, why))
     return false;
   if (c->hasPrologue && (!c->onFragments || K.bytes == 4)) {
     why = K.bytes == 4 ? "an input that is computed on the way in"
@@ -225,7 +237,7 @@ template <const Kind &K> double cost(const TacticInput &in, const Schedule &s) {
   e.launches = 0;
   // gemv's estimates are not among those: a row or two must be faster by the clock. Nor are those
   // of f32's other tactics.
-  const double scale = c.rows() >= 16 && K.bytes == 2 ? kContractionScale : 1;
+  const double scale = c.rows() >= 16 && K.bytes != 4 ? kContractionScale : 1;
   return scale * (kLaunch + std::max(waves * perWave, microseconds(in.level, e)));
 }
 
@@ -270,6 +282,8 @@ template <const Kind &K> constexpr Tactic tactic(llvm::StringRef summary) {
 
 const Tactic kContractWgmmaSm90a =
     tactic<k16>("fp16 and bf16 contraction by warpgroups on Tensor Cores");
+const Tactic kContractInt8Sm90a =
+    tactic<kInt8>("contraction of bytes by warpgroups on Tensor Cores, exact 32-bit sums");
 const Tactic kContractTf32x3Sm90a =
     tactic<kTf32x3>("f32 contraction by three products in tf32 by warpgroups, as exact as fp32");
 

@@ -8,6 +8,7 @@ llvm::ArrayRef<Tactic> cudaTactics() {
       cuda::kDepthwise,
       cuda::kGemv,
       cuda::kContractWgmmaSm90a,
+      cuda::kContractInt8Sm90a,
       cuda::kContractTf32x3Sm90a,
       cuda::kConvPatchSm75,
       cuda::kConvPatchSm80,

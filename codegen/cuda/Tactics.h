@@ -15,6 +15,7 @@ extern const Tactic kContractMmaSm75;
 extern const Tactic kContractMmaSm80;
 extern const Tactic kContractInt8Sm75;
 extern const Tactic kContractInt8Sm80;
+extern const Tactic kContractInt8Sm90a;
 extern const Tactic kContractTf32Sm80;
 extern const Tactic kContractTf32x3Sm80;
 extern const Tactic kContractTf32x3Sm90a;

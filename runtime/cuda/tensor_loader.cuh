@@ -21,7 +21,8 @@ namespace cuda {
 namespace detail {
 
 template <class T> TENON_FN constexpr tensor_element tensor_element_of() {
-  return is_same<T, f16>    ? tensor_element::f16
+  return sizeof(T) == 1     ? tensor_element::u8 // signed ones, too
+         : is_same<T, f16>  ? tensor_element::f16
          : is_same<T, bf16> ? tensor_element::bf16
                             : tensor_element::f32;
 }

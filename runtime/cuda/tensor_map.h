@@ -16,7 +16,7 @@ struct tensor_map {
   CUtensorMap bits;
 };
 
-enum class tensor_element { f16, bf16, f32 };
+enum class tensor_element { u8, f16, bf16, f32 };
 
 /// A tensor and a box of it. Dimension 0 is the fastest and contiguous; strides of the others are
 /// in bytes, multiples of 16. The base is a multiple of 16 bytes. A row of the box spans `span`
@@ -72,7 +72,8 @@ struct encoded_tensor {
   CUtensorMapSwizzle swizzle;
 
   explicit encoded_tensor(const tensor_box &t)
-      : element(t.element == tensor_element::f16    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+      : element(t.element == tensor_element::u8     ? CU_TENSOR_MAP_DATA_TYPE_UINT8
+                : t.element == tensor_element::f16  ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                 : t.element == tensor_element::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
                                                     : CU_TENSOR_MAP_DATA_TYPE_FLOAT32),
         rank(cuuint32_t(t.rank)), base(const_cast<void *>(t.base)),

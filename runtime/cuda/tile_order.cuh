@@ -49,28 +49,28 @@ template <int Stages> struct ring_position {
 };
 
 /// Arguments are values, so that arrays they come from stay in registers.
-TENON_DEVICE float choose(bool first, float a, float b) { return first ? a : b; }
+template <class T> TENON_DEVICE T choose(bool first, T a, T b) { return first ? a : b; }
 
 /// What four lanes hold of 32 columns of a row, two neighbours of each eight, becomes eight
 /// neighbours in each lane: lane q of the four has columns 8*q to 8*q + 7.
-TENON_DEVICE void gather_eight(float (&x)[8]) {
+template <class T> TENON_DEVICE void gather_eight(T (&x)[8]) {
   const bool odd = (lane() & 1) != 0, high = (lane() & 2) != 0;
   // x[2*j + e]: column 8*j + 2*q + e. First pairs of lanes, then pairs of pairs.
-  float y[8];
+  T y[8];
   TENON_UNROLL
   for (int t = 0; t < 8; t += 4) {
     TENON_UNROLL
     for (int e = t; e < t + 2; ++e) {
-      const float kept = choose(odd, x[e + 2], x[e]);
-      const float got = shuffle_xor(choose(odd, x[e], x[e + 2]), 1);
+      const T kept = choose(odd, x[e + 2], x[e]);
+      const T got = shuffle_xor(choose(odd, x[e], x[e + 2]), 1);
       y[e] = choose(odd, got, kept);
       y[e + 2] = choose(odd, kept, got);
     }
   }
   TENON_UNROLL
   for (int e = 0; e < 4; ++e) {
-    const float kept = choose(high, y[e + 4], y[e]);
-    const float got = shuffle_xor(choose(high, y[e], y[e + 4]), 2);
+    const T kept = choose(high, y[e + 4], y[e]);
+    const T got = shuffle_xor(choose(high, y[e], y[e + 4]), 2);
     x[e] = choose(high, got, kept);
     x[e + 4] = choose(high, kept, got);
   }

@@ -27,7 +27,8 @@ CASES = Path(__file__).resolve().parents[1] / "cuda"
 
 
 def with_literals(text, generator):
-    """Replaces random<…x…xf32> by literals of the side file; its bytes."""
+    """Replaces random<…x…xf32> by literals of the side file; its bytes. Floats are at most 1,
+    bytes anything, other integers those of biases."""
     data = bytearray()
 
     def literal(match):
@@ -38,6 +39,10 @@ def with_literals(text, generator):
         data.extend(b"\0" * (-len(data) % 64))
         at = len(data)
         for _ in range(count):
+            if element in ("i8", "i32"):
+                data.extend(struct.pack("<b", generator.randint(-128, 127)) if element == "i8"
+                            else struct.pack("<i", generator.randint(-30000, 30000)))  # fmt: skip
+                continue
             value = generator.uniform(-1, 1)
             if element == "bf16":  # the upper half of an f32
                 data.extend(struct.pack("<f", value)[2:])

@@ -17,6 +17,7 @@
 #define TENON_RUNTIME_CUDA_PTX_WGMMA_CUH
 
 #include "cuda/ptx/shared_address.cuh"
+#include "cuda/ptx/wgmma_lists.cuh"
 
 namespace tenon {
 namespace cuda {
@@ -44,6 +45,15 @@ struct wgmma_group {
     TENON_UNROLL
     for (int i = 0; i < Count; ++i)
       asm volatile("" : "+f"(values[i])::"memory");
+#else
+    (void)values;
+#endif
+  }
+  template <int Count> TENON_DEVICE static void pin(int (&values)[Count]) {
+#if defined(__CUDA_ARCH__)
+    TENON_UNROLL
+    for (int i = 0; i < Count; ++i)
+      asm volatile("" : "+r"(values[i])::"memory");
 #else
     (void)values;
 #endif
@@ -85,63 +95,26 @@ template <int Span> struct wgmma_tile {
   }
 };
 
-#define TENON_WGMMA_REGS_0 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
-#define TENON_WGMMA_REGS_1                                                                         \
-  ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define TENON_WGMMA_REGS_2                                                                         \
-  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
-#define TENON_WGMMA_REGS_3                                                                         \
-  ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define TENON_WGMMA_REGS_4                                                                         \
-  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
-#define TENON_WGMMA_REGS_5                                                                         \
-  ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-#define TENON_WGMMA_REGS_6                                                                         \
-  ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111"
-#define TENON_WGMMA_REGS_7                                                                         \
-  ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, "   \
-  "%127"
-#define TENON_WGMMA_LIST_32 TENON_WGMMA_REGS_0
-#define TENON_WGMMA_LIST_64 TENON_WGMMA_LIST_32 TENON_WGMMA_REGS_1
-#define TENON_WGMMA_LIST_96 TENON_WGMMA_LIST_64 TENON_WGMMA_REGS_2
-#define TENON_WGMMA_LIST_128 TENON_WGMMA_LIST_96 TENON_WGMMA_REGS_3
-#define TENON_WGMMA_LIST_160 TENON_WGMMA_LIST_128 TENON_WGMMA_REGS_4
-#define TENON_WGMMA_LIST_192 TENON_WGMMA_LIST_160 TENON_WGMMA_REGS_5
-#define TENON_WGMMA_LIST_224 TENON_WGMMA_LIST_192 TENON_WGMMA_REGS_6
-#define TENON_WGMMA_LIST_256 TENON_WGMMA_LIST_224 TENON_WGMMA_REGS_7
-#define TENON_WGMMA_LIST_16 "%0, %1, %2, %3, %4, %5, %6, %7"
-#define TENON_WGMMA_OUT_8(i)                                                                       \
-  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]),      \
-      "+f"(d[i + 6]), "+f"(d[i + 7])
-#define TENON_WGMMA_OUT_16 TENON_WGMMA_OUT_8(0)
-#define TENON_WGMMA_OUT_32 TENON_WGMMA_OUT_8(0), TENON_WGMMA_OUT_8(8)
-#define TENON_WGMMA_OUT_64 TENON_WGMMA_OUT_32, TENON_WGMMA_OUT_8(16), TENON_WGMMA_OUT_8(24)
-#define TENON_WGMMA_OUT_96 TENON_WGMMA_OUT_64, TENON_WGMMA_OUT_8(32), TENON_WGMMA_OUT_8(40)
-#define TENON_WGMMA_OUT_128 TENON_WGMMA_OUT_96, TENON_WGMMA_OUT_8(48), TENON_WGMMA_OUT_8(56)
-#define TENON_WGMMA_OUT_160 TENON_WGMMA_OUT_128, TENON_WGMMA_OUT_8(64), TENON_WGMMA_OUT_8(72)
-#define TENON_WGMMA_OUT_192 TENON_WGMMA_OUT_160, TENON_WGMMA_OUT_8(80), TENON_WGMMA_OUT_8(88)
-#define TENON_WGMMA_OUT_224 TENON_WGMMA_OUT_192, TENON_WGMMA_OUT_8(96), TENON_WGMMA_OUT_8(104)
-#define TENON_WGMMA_OUT_256 TENON_WGMMA_OUT_224, TENON_WGMMA_OUT_8(112), TENON_WGMMA_OUT_8(120)
-
 // The operands after the sums: A (descriptor or four registers), B, whether to add to D, and the
 // bits that say which operands are transposed.
 #define TENON_WGMMA_SHARED(n, k, types, flags, i0, i1, i2, ...)                                    \
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" i2 ", 0;\n"                                    \
                "wgmma.mma_async.sync.aligned.m64n" #n "k" k ".f32." types                          \
                " {" TENON_WGMMA_LIST_##n "}, %" i0 ", %" i1 ", p, 1, 1" flags ";\n}"               \
-               : TENON_WGMMA_OUT_##n                                                               \
+               : TENON_WGMMA_OUT_##n("+f")                                                         \
                : "l"(a), "l"(b), "r"(int(accumulate))__VA_ARGS__)
 #define TENON_WGMMA_REGISTERS(n, k, types, flags, i0, i1, i2, i3, i4, i5, ...)                     \
   asm volatile(                                                                                    \
       "{\n.reg .pred p;\nsetp.ne.b32 p, %" i5 ", 0;\n"                                             \
       "wgmma.mma_async.sync.aligned.m64n" #n "k" k ".f32." types " {" TENON_WGMMA_LIST_##n         \
       "}, {%" i0 ", %" i1 ", %" i2 ", %" i3 "}, %" i4 ", p, 1, 1" flags ";\n}"                     \
-      : TENON_WGMMA_OUT_##n                                                                        \
+      : TENON_WGMMA_OUT_##n("+f")                                                                  \
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int(accumulate))__VA_ARGS__)
 
 template <class T, int N, bool ATransposed = false, bool BTransposed = false> struct wgmma_shared;
 template <int N, bool ATransposed, bool BTransposed>
 struct wgmma_shared<f16, N, ATransposed, BTransposed> {
+  using sum = float;
   static constexpr int m = 64, n = N, k = 16;
   static_assert(N == 16 || (N % 32 == 0 && N <= 256), "widths that have a row below");
   TENON_DEVICE static void multiply(float (&d)[N / 2], uint64_t a, uint64_t b, bool accumulate) {
@@ -180,6 +153,7 @@ struct wgmma_shared<f16, N, ATransposed, BTransposed> {
 };
 template <int N, bool ATransposed, bool BTransposed>
 struct wgmma_shared<bf16, N, ATransposed, BTransposed> {
+  using sum = float;
   static constexpr int m = 64, n = N, k = 16;
   static_assert(N == 16 || (N % 32 == 0 && N <= 256), "widths that have a row below");
   TENON_DEVICE static void multiply(float (&d)[N / 2], uint64_t a, uint64_t b, bool accumulate) {
@@ -217,6 +191,7 @@ struct wgmma_shared<bf16, N, ATransposed, BTransposed> {
   }
 };
 template <int N> struct wgmma_shared<float, N, false, false> {
+  using sum = float;
   static constexpr int m = 64, n = N, k = 8;
   static_assert(N == 16 || (N % 32 == 0 && N <= 256), "widths that have a row below");
   TENON_DEVICE static void multiply(float (&d)[N / 2], uint64_t a, uint64_t b, bool accumulate) {
@@ -247,6 +222,7 @@ template <int N> struct wgmma_shared<float, N, false, false> {
 
 template <class T, int N, bool BTransposed = false> struct wgmma_registers;
 template <int N, bool BTransposed> struct wgmma_registers<f16, N, BTransposed> {
+  using sum = float;
   static constexpr int m = 64, n = N, k = 16;
   static_assert(N == 16 || (N % 32 == 0 && N <= 256), "widths that have a row below");
   TENON_DEVICE static void multiply(float (&d)[N / 2], const unsigned (&a)[4], uint64_t b,
@@ -285,6 +261,7 @@ template <int N, bool BTransposed> struct wgmma_registers<f16, N, BTransposed> {
   }
 };
 template <int N, bool BTransposed> struct wgmma_registers<bf16, N, BTransposed> {
+  using sum = float;
   static constexpr int m = 64, n = N, k = 16;
   static_assert(N == 16 || (N % 32 == 0 && N <= 256), "widths that have a row below");
   TENON_DEVICE static void multiply(float (&d)[N / 2], const unsigned (&a)[4], uint64_t b,
@@ -323,6 +300,7 @@ template <int N, bool BTransposed> struct wgmma_registers<bf16, N, BTransposed> 
   }
 };
 template <int N> struct wgmma_registers<float, N, false> {
+  using sum = float;
   static constexpr int m = 64, n = N, k = 8;
   static_assert(N == 16 || (N % 32 == 0 && N <= 256), "widths that have a row below");
   TENON_DEVICE static void multiply(float (&d)[N / 2], const unsigned (&a)[4], uint64_t b,

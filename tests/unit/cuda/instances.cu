@@ -63,6 +63,7 @@ struct mma_config : image, cuda::contract_mma_schedule<64, 64, 32, 32, 32, 3, 2>
 struct int8_config : image, cuda::contract_mma_schedule<64, 64, 64, 32, 32, 2, 2> {
   static constexpr int x_zero = -5;
 };
+struct int8_wgmma_config : image, cuda::contract_wgmma_schedule<64, 64, 64, 2, true, 3, 2> {};
 struct wgmma_config : image, cuda::contract_wgmma_schedule<64, 64, 64, 2, true, 3, 2> {};
 struct float_wgmma_config : image, cuda::contract_wgmma_schedule<128, 64, 32, 2, false, 3, 2> {};
 struct volume : image {
@@ -212,9 +213,12 @@ template <class T> status convolutions_of_bytes(const frame &f, issue &to) {
   const cuda::split_scratch scratch{f.at<float>(0), f.zeroed<int>(0)};
   TENON_CHECK(to.launch<V>(cuda::conv_int8_sm75(cfg, x, w, y, b, requantise{}, scratch)));
   TENON_CHECK(to.launch<V>(cuda::conv_int8_sm80(cfg, x, w, y, b, requantise{}, scratch)));
+  const auto packed = cuda::make_packed_weights(f.weight<int8_t>(0));
+  int8_wgmma_config wgmma;
+  wgmma.batch = f.dims[0];
+  TENON_CHECK(to.launch<V>(cuda::conv_int8_sm90(wgmma, x, packed, y, b, requantise{}, scratch)));
   patch_of_bytes patch;
   patch.batch = f.dims[0];
-  const auto packed = cuda::make_packed_weights(f.weight<int8_t>(0));
   TENON_CHECK(to.launch<V>(cuda::conv_patch_sm75(patch, x, packed, y, b, requantise{})));
   TENON_CHECK(to.launch<V>(cuda::conv_patch_sm80(patch, x, packed, y, b, requantise{})));
   window_of_bytes window;

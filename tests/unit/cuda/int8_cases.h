@@ -1,5 +1,6 @@
 // Defines the cases that the tests of all kernels for contractions of bytes share. Sums are exact:
-// so is every comparison. `Kernels` names the kernels under test: conv and matmul.
+// so is every comparison. `Kernels` names the kernels under test: conv, matmul and the packing of
+// their weights.
 #pragma once
 
 #include "contraction_cases.h"
@@ -43,7 +44,7 @@ void conv_int8(index_t n, index_t h, index_t w, index_t stride, index_t dilation
             long(w), long(C), long(F), long(K), long(G), long(stride), long(dilation), long(pad),
             long(skew), Schedule::splits);
   buffer<T> x(n * h * w * xc, skew);
-  buffer<int8_t> weights(row_weights::size(cfg)), residual(n * oh * ow * yc),
+  buffer<int8_t> weights(Kernels::packing::size(cfg)), residual(n * oh * ow * yc),
       y(n * oh * ow * yc, skew);
   buffer<int32_t> bias(yc), sums(n * oh * ow * yc);
   fill_bytes(x);
@@ -56,7 +57,7 @@ void conv_int8(index_t n, index_t h, index_t w, index_t stride, index_t dilation
         return double(x.get(((b * h + iy) * w + ix) * xc + c)) - Zero;
       },
       [&](index_t k, index_t c, index_t ky, index_t kx) {
-        return double(weights.get(row_weights::at(cfg, k, c, ky, kx)));
+        return double(weights.get(Kernels::packing::at(cfg, k, c, ky, kx)));
       });
   std::vector<double> stored;
   for (index_t i = 0; i < y.size(); ++i)
@@ -69,7 +70,7 @@ void conv_int8(index_t n, index_t h, index_t w, index_t stride, index_t dilation
                         ((F + Schedule::tile_n - 1) / Schedule::tile_n);
   split_buffers splits(tiles, Schedule::splits, Schedule::tile_m, Schedule::tile_n);
   launch(Kernels::conv(cfg, make_view<const T>(x.device(), four(h * w * xc, {}, w * xc, {})),
-                       cuda::make_k_major_weights(static_cast<const int8_t *>(weights.device())),
+                       Kernels::packing::view(static_cast<const int8_t *>(weights.device())),
                        pack(make_view(sums.device(), y_strides), make_view(y.device(), y_strides)),
                        pack(make_view<const int32_t>(bias.device(), extents<0, 1, 0, 0>{}),
                             make_view<const int8_t>(residual.device(), y_strides)),
@@ -95,7 +96,7 @@ void matmul_int8(index_t m, index_t n) {
   matmul_int8_case<Schedule, Depth, Zero> cfg;
   cfg.m = m, cfg.n = n;
   buffer<T> a(m * Depth);
-  buffer<int8_t> b(n * Depth);
+  buffer<int8_t> b(n * Kernels::packing::pitch(Depth));
   buffer<int32_t> y(m * n);
   fill_bytes(a);
   fill_bytes(b);
@@ -104,17 +105,23 @@ void matmul_int8(index_t m, index_t n) {
     for (index_t j = 0; j < n; ++j) {
       double sum = 0;
       for (index_t k = 0; k < Depth; ++k)
-        sum += (double(a.get(i * Depth + k)) - Zero) * double(b.get(j * Depth + k));
+        sum += (double(a.get(i * Depth + k)) - Zero) *
+               double(b.get(Kernels::packing::matrix_at(cfg, k, j)));
       want.push_back(sum);
     }
+  const index_t tiles = (m + Schedule::tile_m - 1) / Schedule::tile_m *
+                        ((n + Schedule::tile_n - 1) / Schedule::tile_n);
+  split_buffers splits(tiles, Schedule::splits, Schedule::tile_m, Schedule::tile_n);
   launch(Kernels::matmul(
       cfg,
       make_view<const T>(a.device(),
                          dims<fixed<0>, fixed<0>, fixed<Depth>, fixed<1>>({}, {}, {}, {})),
-      cuda::make_k_major_weights(static_cast<const int8_t *>(b.device())),
+      Kernels::packing::view(static_cast<const int8_t *>(b.device())),
       pack(make_view(y.device(), dims<fixed<0>, fixed<0>, dyn, fixed<1>>({}, {}, n, {}))), pack(),
-      cuda::identity_body{}));
+      cuda::identity_body{}, splits.scratch()));
   expect_close(y, want, 0);
+  if (Schedule::splits > 1)
+    splits.expect_zero();
 }
 
 /// What the kernels of all generations must do, with stages as the machine allows.

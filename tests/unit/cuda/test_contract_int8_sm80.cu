@@ -8,6 +8,7 @@ namespace {
 
 struct int8 {
   static constexpr const char *name = "int8";
+  using packing = row_weights;
   template <class... Args> static auto conv(Args... args) { return cuda::conv_int8_sm80(args...); }
   template <class... Args> static auto matmul(Args... args) {
     return cuda::matmul_int8_sm80(args...);

@@ -9,7 +9,7 @@
 namespace tenon {
 namespace cuda {
 
-enum class tensor_element { f16, bf16, f32 };
+enum class tensor_element { u8, f16, bf16, f32 };
 
 struct tensor_box {
   const void *base;
@@ -19,7 +19,7 @@ struct tensor_box {
   int box[5];
   int span;
 
-  int size() const { return element == tensor_element::f32 ? 4 : 2; }
+  int size() const { return element == tensor_element::f32 ? 4 : element == tensor_element::u8 ? 1 : 2; }
 };
 struct tensor_columns {
   tensor_box tensor;

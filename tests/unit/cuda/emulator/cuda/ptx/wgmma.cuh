@@ -25,8 +25,7 @@ struct wgmma_group {
     }
     emulator::machine::instance().sync_warp(); // the lanes of a warp wait together
   }
-  template <int Count> static void pin(float (&)[Count]) {}
-  template <int Count> static void pin(unsigned (&)[Count]) {}
+  template <class T, int Count> static void pin(T (&)[Count]) {}
 };
 
 template <int Span> struct wgmma_tile {
@@ -47,7 +46,7 @@ template <int Span> struct wgmma_tile {
 template <class T, bool Transposed> struct emulated_wgmma_operand {
   uint64_t descriptor;
 
-  float at(int row, int k) const {
+  compute_t<T> at(int row, int k) const {
     const int kind = int(descriptor >> 62), span = kind == 1 ? 128 : kind == 2 ? 64 : 32;
     const int leading = int(descriptor >> 16 & 0x3fff) * 16,
               pattern = int(descriptor >> 32 & 0x3fff) * 16;
@@ -73,6 +72,7 @@ template <int Bytes> struct emulated_sum { using type = float; };
 template <> struct emulated_sum<4> { using type = double; };
 
 template <class T, int N, bool ATransposed = false, bool BTransposed = false> struct wgmma_shared {
+  using sum = float;
   static constexpr int m = 64, n = N, k = 32 / int(sizeof(T));
   static void multiply(float (&d)[N / 2], uint64_t a, uint64_t b, bool accumulate) {
     const emulated_wgmma_operand<T, ATransposed> left{a};

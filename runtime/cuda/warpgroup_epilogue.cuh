@@ -1,0 +1,103 @@
+// Defines `warpgroup_epilogue`: what becomes of the sums that wgmma leaves in a warpgroup's
+// registers (ptx/wgmma.cuh).
+//
+// The body gets runs of 8 neighbouring columns: the four lanes that share a row exchange their
+// sums. It goes in batches of `batch` times 32 columns of the 8 rows that a warp's lanes hold at a
+// time: batch number b has columns b / batches_m and of the rows, 64 in a block, half
+// b % batches_m. So what is fixed beside the columns is loaded once for all rows. What the body
+// reads is fetched a batch ahead, the first by the caller, before the multiplications: with a tile
+// or two per block nothing else hides those loads.
+#ifndef TENON_RUNTIME_CUDA_WARPGROUP_EPILOGUE_CUH
+#define TENON_RUNTIME_CUDA_WARPGROUP_EPILOGUE_CUH
+
+#include "cuda/tile_order.cuh"
+
+namespace tenon {
+namespace cuda {
+
+/// A warpgroup's part of a tile is 64 * Blocks rows of TileN columns.
+template <class Problem, class Outs, class Ins, class Body, int TileN, int Blocks>
+class warpgroup_epilogue {
+  static constexpr int blocks_n = TileN / 32, batch = blocks_n <= 4 ? blocks_n : 2;
+  static constexpr int batches_m = Blocks * 2, batches = batches_m * (blocks_n / batch);
+  static constexpr int sums = TileN / 2; // of a thread, for 64 rows
+  static_assert(blocks_n % batch == 0, "batches are whole");
+
+public:
+  struct runs {
+    operand_runs<8, Ins> columns[batch];
+  };
+
+  TENON_DEVICE warpgroup_epilogue(const Problem &problem, const Outs &outs, const Ins &ins,
+                                  const Body &body, const block_part &part, int m0)
+      : problem_(problem), outs_(outs), ins_(ins), body_(body), part_(part), m0_(m0) {}
+
+  TENON_DEVICE void fetch_first(runs &to) const {
+    fetch<operand_part::moving>(to, 0);
+    fetch<operand_part::fixed>(to, 0);
+  }
+  template <class T>
+  TENON_DEVICE void finish(const T (&sum)[Blocks * sums], const runs &first) const {
+    runs now = first;
+    TENON_UNROLL
+    for (int b = 0; b < batches; ++b) {
+      runs next;
+      if (b + 1 < batches)
+        fetch<operand_part::moving>(next, b + 1);
+      int point[Problem::rank];
+      const bool inside = seek(b, point);
+      TENON_UNROLL
+      for (int j = 0; j < batch; ++j, point[Problem::along] += 32) {
+        T eight[8];
+        TENON_UNROLL
+        for (int e = 0; e < 8; ++e)
+          eight[e] = sum[b % batches_m / 2 * sums + 16 * (b / batches_m * batch + j) + 4 * (e / 2) +
+                         2 * (b % 2) + e % 2];
+        detail::gather_eight(eight);
+        const int columns = min_of(problem_.columns() - first_column(b) - 32 * j, 8);
+        if (inside && columns > 0)
+          apply_to_runs<Problem::along>(body_, outs_, now.columns[j], point, columns, eight);
+      }
+      TENON_UNROLL
+      for (int j = 0; j < batch; ++j)
+        next.columns[j].template take_fixed<Problem::along>(now.columns[j]);
+      now = next;
+      // Not earlier: with 128 sums there are no registers for two of them.
+      if (b + 1 < batches && (b + 1) % batches_m == 0)
+        fetch<operand_part::fixed>(now, b + 1);
+    }
+  }
+
+private:
+  /// Where a batch's first run lies; false where there is no such row.
+  TENON_DEVICE bool seek(int b, int (&point)[Problem::rank]) const {
+    const int m = m0_ + 64 * (b % batches_m / 2) + 16 * (warp() % 4) + 8 * (b % 2) + lane() / 4;
+    const bool inside = m < problem_.rows();
+    problem_.point(part_.slice, inside ? m : 0, first_column(b), point);
+    return inside;
+  }
+  TENON_DEVICE int first_column(int b) const {
+    return part_.n0 + 8 * (lane() % 4) + 32 * batch * (b / batches_m);
+  }
+  template <operand_part Part> TENON_DEVICE void fetch(runs &to, int b) const {
+    int point[Problem::rank];
+    const bool inside = seek(b, point) || Part == operand_part::fixed;
+    TENON_UNROLL
+    for (int j = 0; j < batch; ++j, point[Problem::along] += 32) {
+      const int left = problem_.columns() - first_column(b) - 32 * j;
+      to.columns[j].template load<Problem::along, Part>(ins_, point, inside ? min_of(left, 8) : 0);
+    }
+  }
+
+  const Problem &problem_;
+  const Outs &outs_;
+  const Ins &ins_;
+  const Body &body_;
+  const block_part &part_;
+  int m0_;
+};
+
+} // namespace cuda
+} // namespace tenon
+
+#endif
