@@ -1,5 +1,5 @@
-// One instance of every kernel and of the launching machinery, compiled and not run: by nvcc for all
-// architectures without a warning, and, as plain C++, against the headers of older toolkits.
+// One instance of every kernel and of the launching machinery, compiled and not run: by nvcc for
+// all architectures without a warning, and, as plain C++, against the headers of older toolkits.
 #include "cuda/bordered.cuh"
 #include "cuda/computed.cuh"
 #include "cuda/contract_any.cuh"
@@ -11,22 +11,22 @@
 #include "cuda/contract_wgmma_sm90.cuh"
 #include "cuda/conv_patch_sm75.cuh"
 #include "cuda/conv_patch_sm80.cuh"
-#include "cuda/host_run.h"
-#include "cuda/watch.h"
 #include "cuda/depthwise.cuh"
 #include "cuda/fold.cuh"
 #include "cuda/gather.cuh"
 #include "cuda/gemv.cuh"
+#include "cuda/host_run.h"
 #include "cuda/map.cuh"
 #include "cuda/map_transposed.cuh"
+#include "cuda/normalize.cuh"
 #include "cuda/pooling_any.cuh"
 #include "cuda/reduce.cuh"
 #include "cuda/resize.cuh"
 #include "cuda/resize_any.cuh"
 #include "cuda/shape_values.cuh"
-#include "cuda/normalize.cuh"
 #include "cuda/softmax.cuh"
 #include "cuda/topk.cuh"
+#include "cuda/watch.h"
 
 using namespace tenon;
 using tenon::cuda::frame;
@@ -132,7 +132,9 @@ struct shape_config {
   static constexpr int vector = 1;
 };
 struct value_and_index {
-  template <class L> TENON_FN results<f32<L>, i64<L>> operator()(L, f32<L> v, i64<L> i) const { return pack(v, i); }
+  template <class L> TENON_FN results<f32<L>, i64<L>> operator()(L, f32<L> v, i64<L> i) const {
+    return pack(v, i);
+  }
 };
 
 template <class T> auto activation(const frame &f) { return make_view(f.at<const T>(0), nhwc{}); }
@@ -142,54 +144,57 @@ auto bias(const frame &f) { return pack(make_view(f.weight<float>(0), extents<0,
 template <class T> status convolutions(const frame &f, issue &to) {
   simt_config simt;
   simt.batch = f.dims[0];
-  TENON_CHECK(to.launch<V>(cuda::conv_simt(simt, activation<T>(f), cuda::make_packed_weights(f.weight<T>(0)),
-                                           result<T>(f), bias(f), bias_relu{},
-                                           {f.at<float>(0), f.zeroed<int>(0)})));
-  TENON_CHECK(to.launch<V>(cuda::conv_simt(
-      simt, activation<T>(f), cuda::make_packed_weights(f.weight<T>(0)), result<T>(f), bias(f), bias_relu{},
-      {f.at<float>(0), f.zeroed<int>(0)}, scale{}, pack(make_view(f.weight<float>(0), extents<1>{})))));
+  TENON_CHECK(to.launch<V>(
+      cuda::conv_simt(simt, activation<T>(f), cuda::make_packed_weights(f.weight<T>(0)),
+                      result<T>(f), bias(f), bias_relu{}, {f.at<float>(0), f.zeroed<int>(0)})));
+  TENON_CHECK(to.launch<V>(
+      cuda::conv_simt(simt, activation<T>(f), cuda::make_packed_weights(f.weight<T>(0)),
+                      result<T>(f), bias(f), bias_relu{}, {f.at<float>(0), f.zeroed<int>(0)},
+                      scale{}, pack(make_view(f.weight<float>(0), extents<1>{})))));
   mma_config mma;
   mma.batch = f.dims[0];
-  TENON_CHECK(to.launch<V>(cuda::conv_mma_sm80(mma, activation<T>(f), cuda::make_packed_weights(f.weight<f16>(0)),
-                                               result<T>(f), bias(f), bias_relu{},
-                                               {f.at<float>(0), f.zeroed<int>(0)})));
-  TENON_CHECK(to.launch<V>(cuda::conv_mma_sm80(mma, activation<T>(f), cuda::make_packed_weights(f.weight<bf16>(0)),
-                                               result<T>(f), bias(f), bias_relu{},
-                                               {f.at<float>(0), f.zeroed<int>(0)})));
-  TENON_CHECK(to.launch<V>(cuda::conv_mma_sm75(mma, activation<T>(f), cuda::make_packed_weights(f.weight<f16>(0)),
-                                               result<T>(f), bias(f), bias_relu{},
-                                               {f.at<float>(0), f.zeroed<int>(0)})));
-  TENON_CHECK(to.launch<V>(cuda::conv_tf32_sm80(mma, activation<T>(f), cuda::make_k_major_weights(f.weight<float>(0)),
-                                                result<T>(f), bias(f), bias_relu{},
-                                                {f.at<float>(0), f.zeroed<int>(0)})));
-  TENON_CHECK(to.launch<V>(cuda::conv_tf32x3_sm80(mma, activation<T>(f), cuda::make_k_major_weights(f.weight<float>(0)),
-                                                  result<T>(f), bias(f), bias_relu{},
-                                                  {f.at<float>(0), f.zeroed<int>(0)})));
+  TENON_CHECK(to.launch<V>(
+      cuda::conv_mma_sm80(mma, activation<T>(f), cuda::make_packed_weights(f.weight<f16>(0)),
+                          result<T>(f), bias(f), bias_relu{}, {f.at<float>(0), f.zeroed<int>(0)})));
+  TENON_CHECK(to.launch<V>(
+      cuda::conv_mma_sm80(mma, activation<T>(f), cuda::make_packed_weights(f.weight<bf16>(0)),
+                          result<T>(f), bias(f), bias_relu{}, {f.at<float>(0), f.zeroed<int>(0)})));
+  TENON_CHECK(to.launch<V>(
+      cuda::conv_mma_sm75(mma, activation<T>(f), cuda::make_packed_weights(f.weight<f16>(0)),
+                          result<T>(f), bias(f), bias_relu{}, {f.at<float>(0), f.zeroed<int>(0)})));
+  TENON_CHECK(to.launch<V>(cuda::conv_tf32_sm80(
+      mma, activation<T>(f), cuda::make_k_major_weights(f.weight<float>(0)), result<T>(f), bias(f),
+      bias_relu{}, {f.at<float>(0), f.zeroed<int>(0)})));
+  TENON_CHECK(to.launch<V>(cuda::conv_tf32x3_sm80(
+      mma, activation<T>(f), cuda::make_k_major_weights(f.weight<float>(0)), result<T>(f), bias(f),
+      bias_relu{}, {f.at<float>(0), f.zeroed<int>(0)})));
   patch_config patch;
   patch.batch = f.dims[0];
   const auto reads = pack(make_view(f.weight<float>(0), extents<1>{}));
-  TENON_CHECK(to.launch<V>(cuda::conv_patch_sm75(patch, activation<T>(f), cuda::make_packed_weights(f.weight<f16>(0)),
+  TENON_CHECK(to.launch<V>(cuda::conv_patch_sm75(patch, activation<T>(f),
+                                                 cuda::make_packed_weights(f.weight<f16>(0)),
                                                  result<T>(f), bias(f), bias_relu{})));
-  TENON_CHECK(to.launch<V>(cuda::conv_patch_sm80(patch, activation<T>(f), cuda::make_packed_weights(f.weight<bf16>(0)),
-                                                 result<T>(f), bias(f), bias_relu{}, scale{}, reads)));
+  TENON_CHECK(to.launch<V>(
+      cuda::conv_patch_sm80(patch, activation<T>(f), cuda::make_packed_weights(f.weight<bf16>(0)),
+                            result<T>(f), bias(f), bias_relu{}, scale{}, reads)));
   if constexpr (sizeof(T) == 2) {
     wgmma_config wgmma;
     wgmma.batch = f.dims[0];
-    TENON_CHECK(to.launch<V>(cuda::conv_wgmma_sm90(wgmma, activation<T>(f),
-                                                   cuda::make_packed_weights(f.weight<T>(0)), result<T>(f),
-                                                   bias(f), bias_relu{}, {f.at<float>(0), f.zeroed<int>(0)})));
+    TENON_CHECK(to.launch<V>(cuda::conv_wgmma_sm90(
+        wgmma, activation<T>(f), cuda::make_packed_weights(f.weight<T>(0)), result<T>(f), bias(f),
+        bias_relu{}, {f.at<float>(0), f.zeroed<int>(0)})));
   }
   if constexpr (sizeof(T) == 4) {
     float_wgmma_config wgmma;
     wgmma.batch = f.dims[0];
-    TENON_CHECK(to.launch<V>(cuda::conv_tf32x3_sm90(wgmma, activation<T>(f),
-                                                    cuda::make_packed_weights(f.weight<T>(0)), result<T>(f),
-                                                    bias(f), bias_relu{}, {f.at<float>(0), f.zeroed<int>(0)})));
+    TENON_CHECK(to.launch<V>(cuda::conv_tf32x3_sm90(
+        wgmma, activation<T>(f), cuda::make_packed_weights(f.weight<T>(0)), result<T>(f), bias(f),
+        bias_relu{}, {f.at<float>(0), f.zeroed<int>(0)})));
   }
   window_config window;
   window.batch = f.dims[0];
-  TENON_CHECK(to.launch<V>(
-      cuda::depthwise(window, activation<T>(f), f.weight<T>(0), result<T>(f), bias(f), bias_relu{})));
+  TENON_CHECK(to.launch<V>(cuda::depthwise(window, activation<T>(f), f.weight<T>(0), result<T>(f),
+                                           bias(f), bias_relu{})));
   TENON_CHECK(to.launch<V>(
       cuda::pooling(window, activation<T>(f), result<T>(f), pack(), cuda::identity_body{})));
   return to.launch<V>(cuda::resize(window, activation<T>(f), cuda::resize_linear_axis{2, 0, 7},
@@ -225,9 +230,10 @@ template <class T> status convolutions_of_bytes(const frame &f, issue &to) {
   window.batch = f.dims[0];
   TENON_CHECK(to.launch<V>(cuda::depthwise(window, x, f.weight<int8_t>(0), y, b, requantise{})));
   using dense = extents<64, 1>;
-  return to.launch<V>(cuda::gemv(row_of_bytes{}, make_view(f.at<const T>(0), dense{}), f.weight<int8_t>(0),
-                                 pack(make_view(f.at<int8_t>(65536), dense{})),
-                                 pack(make_view(f.weight<int32_t>(0), extents<0, 1>{})), requantise{}));
+  return to.launch<V>(cuda::gemv(row_of_bytes{}, make_view(f.at<const T>(0), dense{}),
+                                 f.weight<int8_t>(0), pack(make_view(f.at<int8_t>(65536), dense{})),
+                                 pack(make_view(f.weight<int32_t>(0), extents<0, 1>{})),
+                                 requantise{}));
 }
 
 template <class T> status volumes(const frame &f, issue &to) {
@@ -239,7 +245,8 @@ template <class T> status volumes(const frame &f, issue &to) {
   if constexpr (sizeof(T) == 2) {
     TENON_CHECK(to.launch<V>(cuda::conv_mma_sm75(mma_volume{}, x, w, y, b, bias_relu{})));
     TENON_CHECK(to.launch<V>(cuda::conv_mma_sm80(mma_volume{}, x, w, y, b, bias_relu{})));
-    TENON_CHECK(to.launch<V>(cuda::conv_mma_sm80(large_config{}, activation<T>(f), w, result<T>(f), bias(f), bias_relu{})));
+    TENON_CHECK(to.launch<V>(cuda::conv_mma_sm80(large_config{}, activation<T>(f), w, result<T>(f),
+                                                 bias(f), bias_relu{})));
     return to.launch<V>(cuda::conv_wgmma_sm90(wgmma_volume{}, x, w, y, b, bias_relu{}));
   } else {
     return to.launch<V>(cuda::conv_simt(simt_volume{}, x, w, y, b, bias_relu{}));
@@ -250,31 +257,38 @@ template <class T> status matrices(const frame &f, issue &to) {
   using dense = extents<64, 1>;
   const auto in = make_view(f.input<T>(0), dense{});
   const auto out = pack(make_view(f.output<T>(0), dense{}));
-  TENON_CHECK(to.launch<V>(cuda::map(map_config{}, out,
-                                     pack(in, make_view(f.weight<float>(0), extents<0, 1>{})), bias_relu{})));
-  TENON_CHECK(to.launch<V>(cuda::map_transposed(map_config{}, out, pack(make_view(f.at<const T>(0), extents<1, 49>{})),
+  TENON_CHECK(to.launch<V>(cuda::map(
+      map_config{}, out, pack(in, make_view(f.weight<float>(0), extents<0, 1>{})), bias_relu{})));
+  TENON_CHECK(to.launch<V>(cuda::map_transposed(map_config{}, out,
+                                                pack(make_view(f.at<const T>(0), extents<1, 49>{})),
                                                 cuda::identity_body{})));
   const auto gathered = cuda::make_gathered_view(make_view(f.input<T>(0), extents<0, 1>{}),
-                                                 make_view(f.input<int64_t>(1), extents<1, 0>{}), fixed<64>{},
-                                                 fixed<49>{});
+                                                 make_view(f.input<int64_t>(1), extents<1, 0>{}),
+                                                 fixed<64>{}, fixed<49>{});
   TENON_CHECK(to.launch<V>(cuda::map(map_config{}, out, pack(gathered), cuda::identity_body{})));
   TENON_CHECK(to.launch<V>(cuda::reduce(rows_config{}, pack(in), cuda::identity_body{}, sum{},
                                         pack(make_view(f.output<T>(0), extents<1>{})), pack(),
                                         cuda::identity_body{})));
   TENON_CHECK(to.launch<V>(cuda::softmax(rows_config{}, in, out, pack(), cuda::identity_body{})));
-  TENON_CHECK(to.launch<V>(cuda::normalize(rows_config{}, 1e-5f, in, out, pack(), cuda::identity_body{})));
-  TENON_CHECK(to.launch<V>(cuda::gemv(rows_config{}, in, f.weight<T>(0), out, pack(), cuda::identity_body{})));
+  TENON_CHECK(
+      to.launch<V>(cuda::normalize(rows_config{}, 1e-5f, in, out, pack(), cuda::identity_body{})));
+  TENON_CHECK(to.launch<V>(
+      cuda::gemv(rows_config{}, in, f.weight<T>(0), out, pack(), cuda::identity_body{})));
   TENON_CHECK(to.launch<V>(cuda::fold(rows_config{}, pack(in), cuda::identity_body{}, sum{},
                                       pack(make_view(f.output<T>(0), extents<1>{})), pack(),
                                       cuda::identity_body{})));
   const auto computed = cuda::make_computed_view<float, 2>(pack(in), cuda::identity_body{});
-  TENON_CHECK(to.launch<V>(cuda::gemv(rows_config{}, computed, f.weight<T>(0), out, pack(), cuda::identity_body{})));
+  TENON_CHECK(to.launch<V>(
+      cuda::gemv(rows_config{}, computed, f.weight<T>(0), out, pack(), cuda::identity_body{})));
   const auto image = activation<T>(f);
-  TENON_CHECK(to.launch<V>(cuda::pooling_any(any_config{}, image, result<T>(f), pack(), cuda::identity_body{})));
-  TENON_CHECK(to.launch<V>(cuda::conv_any(any_config{}, image, cuda::no_zero_point{}, image, cuda::no_zero_point{},
-                                          result<T>(f), pack(), cuda::identity_body{})));
-  return to.launch<V>(cuda::matmul_any(any_config{}, image, cuda::no_zero_point{}, image, cuda::no_zero_point{},
-                                       result<T>(f), pack(), cuda::identity_body{}));
+  TENON_CHECK(to.launch<V>(
+      cuda::pooling_any(any_config{}, image, result<T>(f), pack(), cuda::identity_body{})));
+  TENON_CHECK(to.launch<V>(cuda::conv_any(any_config{}, image, cuda::no_zero_point{}, image,
+                                          cuda::no_zero_point{}, result<T>(f), pack(),
+                                          cuda::identity_body{})));
+  return to.launch<V>(cuda::matmul_any(any_config{}, image, cuda::no_zero_point{}, image,
+                                       cuda::no_zero_point{}, result<T>(f), pack(),
+                                       cuda::identity_body{}));
 }
 
 /// What moves elements and does not compute with them.
@@ -282,16 +296,20 @@ template <class T> status movements(const frame &f, issue &to) {
   using dense = extents<64, 1>;
   const auto in = make_view(f.input<T>(0), dense{});
   const auto out = pack(make_view(f.output<T>(0), dense{}));
-  const auto axes = pack(cuda::resize_linear_axis{2, 0, 49}, cuda::resize_nearest_axis{1, 0, 0, 64});
-  TENON_CHECK(to.launch<V>(cuda::resize_any(map_config{}, in, axes, 0.0f, out, pack(), cuda::identity_body{})));
-  const auto bordered = cuda::make_bordered_view<cuda::border_reflect>(f.input<T>(0), dense{}, extents<1, 2>{},
-                                                                       extents<47, 60>{});
+  const auto axes =
+      pack(cuda::resize_linear_axis{2, 0, 49}, cuda::resize_nearest_axis{1, 0, 0, 64});
+  TENON_CHECK(to.launch<V>(
+      cuda::resize_any(map_config{}, in, axes, 0.0f, out, pack(), cuda::identity_body{})));
+  const auto bordered = cuda::make_bordered_view<cuda::border_reflect>(
+      f.input<T>(0), dense{}, extents<1, 2>{}, extents<47, 60>{});
   TENON_CHECK(to.launch<V>(cuda::map(map_config{}, out, pack(bordered), cuda::identity_body{})));
-  TENON_CHECK(to.launch<V>(cuda::map(shape_config{}, pack(make_view(f.output<int64_t>(1), extents<1>{})),
-                                     pack(cuda::make_shape_values(extents<49, 64>{})), cuda::identity_body{})));
-  return to.launch<V>(cuda::topk(topk_config{}, in,
-                                 pack(make_view(f.output<T>(0), dense{}), make_view(f.output<int64_t>(1), dense{})),
-                                 pack(), value_and_index{}));
+  TENON_CHECK(to.launch<V>(
+      cuda::map(shape_config{}, pack(make_view(f.output<int64_t>(1), extents<1>{})),
+                pack(cuda::make_shape_values(extents<49, 64>{})), cuda::identity_body{})));
+  return to.launch<V>(
+      cuda::topk(topk_config{}, in,
+                 pack(make_view(f.output<T>(0), dense{}), make_view(f.output<int64_t>(1), dense{})),
+                 pack(), value_and_index{}));
 }
 
 const cuda::step steps[] = {
@@ -306,7 +324,8 @@ const cuda::step steps[] = {
     {"f32 movements", movements<float>, true},
     {"f16 movements", movements<f16>, true},
 };
-const cuda::variant_table variants[] = {{800, false, true, cuda::check_build<V>, steps, 10, 131072, 256, 0}};
+const cuda::variant_table variants[] = {
+    {800, false, true, cuda::check_build<V>, steps, 10, 131072, 256, 0}};
 const cuda::dim_range range[] = {{1, 8}};
 const cuda::program program = {variants, 1, nullptr, 65536, 0, nullptr, 0, nullptr, 0, range, 1};
 

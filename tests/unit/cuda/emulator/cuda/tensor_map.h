@@ -19,7 +19,9 @@ struct tensor_box {
   int box[5];
   int span;
 
-  int size() const { return element == tensor_element::f32 ? 4 : element == tensor_element::u8 ? 1 : 2; }
+  int size() const {
+    return element == tensor_element::f32 ? 4 : element == tensor_element::u8 ? 1 : 2;
+  }
 };
 struct tensor_columns {
   tensor_box tensor;
