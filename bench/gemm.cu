@@ -4,8 +4,8 @@
 // test, though every result is checked first.
 //
 //   nvcc -std=c++17 -O3 -fmad=false -gencode arch=compute_90a,code=sm_90a -split-compile 0 -t 0
-//        -I runtime bench/gemm.cu bench/gemm/mma.cu bench/gemm/wgmma.cu -lcublasLt -o gemm &&
-//        ./gemm
+//        -I runtime bench/gemm.cu bench/gemm/mma.cu bench/gemm/wgmma.cu bench/gemm/winograd.cu
+//        -lcublasLt -o gemm && ./gemm
 //
 // -DGEMM_PRECISION=0 (fp16, default), 1 (bf16), 2 (tf32x3), 3 (fp32) says what is built.
 //
@@ -13,7 +13,7 @@
 //             [--seconds=S] [--choices=FILE] [--tables=DIR] [--plain]
 //   --csv       every schedule's time, not only the best
 //   --only      rows whose name or networks contain TEXT
-//   --schedule  schedules whose name contains TEXT: `mma `, `wgmma `, `128x256` ...
+//   --schedule  schedules whose name contains TEXT: `mma `, `wgmma `, `winograd `, `128x256` ...
 //   --set       the squares alone, or the networks' shapes alone
 //   --seconds   stops after S seconds; the summary says how many rows are missing
 //   --choices   schedules that the compiler would choose, by bench/gemm/layers.py choices: rows
@@ -70,7 +70,7 @@ bool is_right(const problem &p, const schedule &s, data &d, cudaStream_t stream)
 class bench_run {
 public:
   bench_run(const options &opt, cudaStream_t stream) : opt_(opt), stream_(stream), lib_(stream) {
-    for (const auto &list : {mma_schedules(), wgmma_schedules()})
+    for (const auto &list : {mma_schedules(), wgmma_schedules(), winograd_schedules()})
       for (const schedule &s : list)
         if (s.name.find(opt.schedule) != std::string::npos)
           schedules_.push_back(s);

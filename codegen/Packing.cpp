@@ -51,6 +51,29 @@ void scatter(const uint8_t *from, llvm::ArrayRef<int64_t> shape,
 
 bool isStoredAsIs(Type type) { return type.layout().isRowMajor() || bitWidth(type.element()) < 8; }
 
+/// G g G^T of filters of 3 x 3.
+Tensor winogradFilters(const Tensor &filters) {
+  constexpr double kG[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
+  Tensor out(Element::F32, {filters.shape()[0], filters.shape()[1], 4, 4});
+  const auto *g = reinterpret_cast<const float *>(filters.bytes().data());
+  auto *u = reinterpret_cast<float *>(out.mutableBytes());
+  for (int64_t i = 0; i < out.size(); i += 16, g += 9, u += 16) {
+    double rows[4][3] = {};
+    for (int y = 0; y < 4; ++y)
+      for (int x = 0; x < 3; ++x)
+        for (int t = 0; t < 3; ++t)
+          rows[y][x] += kG[y][t] * double(g[3 * t + x]);
+    for (int y = 0; y < 4; ++y)
+      for (int x = 0; x < 4; ++x) {
+        double sum = 0;
+        for (int t = 0; t < 3; ++t)
+          sum += rows[y][t] * kG[x][t];
+        u[4 * y + x] = float(sum);
+      }
+  }
+  return out;
+}
+
 } // namespace
 
 size_t packedBytes(const Tensor &tensor, Type type) {
@@ -74,6 +97,20 @@ void packConstant(const Tensor &tensor, Type type, char *out) {
   case 8: return scatter<8>(from, tensor.shape(), tables, out);
   default: return scatter<16>(from, tensor.shape(), tables, out);
   }
+}
+
+Type storedType(const Operation &constant) {
+  const Type type = constant.result()->type();
+  if (!constant.has("stored"))
+    return type;
+  const int64_t shape[] = {type.dim(0).constant(), type.dim(1).constant(), 4, 4};
+  return Type::tensor(type.context(), type.element(), llvm::ArrayRef<int64_t>(shape),
+                      type.layout());
+}
+
+Tensor storedElements(const Operation &constant) {
+  const Tensor &value = **constant.find("value")->get<Literal>();
+  return constant.has("stored") ? winogradFilters(value) : value;
 }
 
 uint64_t hashBytes(llvm::StringRef bytes) {

@@ -2,8 +2,8 @@
 // that generated code knows.
 #pragma once
 
+#include "ir/IR.h"
 #include "ir/Tensor.h"
-#include "ir/Type.h"
 
 namespace tenon {
 
@@ -11,6 +11,12 @@ namespace tenon {
 size_t packedBytes(const Tensor &tensor, Type type);
 /// Stores a constant: packedBytes of zeros at `out` that become its elements, padding staying zero.
 void packConstant(const Tensor &tensor, Type type, char *out);
+
+/// The type of a constant as stored: the value's, of 4 x 4 taps where filters are transformed.
+Type storedType(const Operation &constant);
+/// The elements that are stored: the value, or G g G^T of each filter g for `stored = winograd`
+/// (runtime/cuda/winograd.cuh), computed in double and rounded once.
+Tensor storedElements(const Operation &constant);
 
 /// FNV-1a over words of eight bytes, little-endian, the last filled up with zeros, each step folded
 /// once; the runtime's hash_bytes.

@@ -28,10 +28,10 @@ namespace {
 
 /// Gives operand `i` of the group its packed layout: the constant's own when the group is its only
 /// user, else a copy's.
-void packOperand(Operation &group, unsigned i, Layout layout) {
-  Value *v = group.operand(i);
-  if (v->type().layout() != layout) {
-    Operation *constant = v->def();
+void packOperand(Operation &group, const Packing &p) {
+  Value *v = group.operand(p.operand);
+  Operation *constant = v->def();
+  if (v->type().layout() != p.layout || constant->wordAttr("stored") != p.stored) {
     unsigned sameGroupUses = 0;
     for (Use *u : v->uses())
       sameGroupUses += u->owner() == &group;
@@ -44,7 +44,9 @@ void packOperand(Operation &group, unsigned i, Layout layout) {
           group.setOperand(k, copy->result());
       v = copy->result();
     }
-    v->setType(v->type().withLayout(layout));
+    v->setType(v->type().withLayout(p.layout));
+    if (!p.stored.empty())
+      v->def()->set("stored", Word{p.stored.str()});
   }
   for (unsigned k = 0; k < group.numOperands(); ++k)
     if (group.operand(k) == v)
@@ -238,7 +240,7 @@ private:
     if (tactic.pack)
       tactic.pack(in, chosen.schedule, packings);
     for (const Packing &p : packings)
-      packOperand(group, p.operand, p.layout);
+      packOperand(group, p);
     const int64_t scratch = tactic.scratch ? tactic.scratch(in, chosen.schedule) : 0;
     if (scratch > 0)
       group.set("scratch", scratch);

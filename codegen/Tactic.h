@@ -18,10 +18,12 @@ struct TacticInput {
   const Alignment *alignment = nullptr;
 };
 
-/// A layout that a tactic wants one operand of the group (a constant) to be packed in.
+/// A layout that a tactic wants one operand of the group (a constant) to be packed in, and what is
+/// stored in it: the constant's attribute `stored`, empty for its elements.
 struct Packing {
   unsigned operand;
   Layout layout;
+  llvm::StringRef stored = {};
 };
 
 struct Tactic {

@@ -64,6 +64,22 @@ __global__ void repack(element *to, const element *from, long groups, long n, lo
     to[tile_n ? ((tile * taps + tap) * pitch + c) * tile_n + f % tile_n : i] = value;
   }
 }
+/// Weights [n][9][channels] as winograd.cuh wants them, G g G^T in tiles of `tile_n` columns.
+__global__ void transform_weights(element *to, const element *from, long n, long channels,
+                                  long tile_n) {
+  const float G[4][3] = {{1, 0, 0}, {.5f, .5f, .5f}, {.5f, -.5f, .5f}, {0, 0, 1}};
+  const long columns = (n + tile_n - 1) / tile_n * tile_n, count = columns * channels;
+  for (long i = blockIdx.x * long(blockDim.x) + threadIdx.x; i < count;
+       i += long(gridDim.x) * blockDim.x) {
+    const long c = i % channels, f = i / channels;
+    for (int p = 0; p < 16; ++p) {
+      float sum = 0;
+      for (int t = 0; t < 9 && f < n; ++t)
+        sum += G[p / 4][t / 3] * G[p % 4][t % 3] * float(from[(f * 9 + t) * channels + c]);
+      to[((f / tile_n * channels + c) * 16 + p) * tile_n + f % tile_n] = element(sum);
+    }
+  }
+}
 /// found[0]: the largest difference (its bits order as integers), found[1]: the largest value,
 /// found[2]: elements that are no numbers.
 __global__ void compare(const element *got, const element *want, size_t count, int *found) {
@@ -114,7 +130,9 @@ public:
     a_ = rounded(p.a_elements());
     // Room for columns of whole tiles and rows of whole runs.
     const size_t columns = size_t(p.groups) * (size_t(p.n()) + 256);
-    const size_t taps = size_t(p.kernel_h * p.kernel_w), channels = size_t(p.channels / p.groups);
+    const size_t taps = std::max<size_t>(size_t(p.kernel_h * p.kernel_w),
+                                         p.kernel_h == 3 && p.kernel_w == 3 ? 16 : 1),
+                 channels = size_t(p.channels / p.groups);
     w_ = rounded(columns * taps * ((channels + 15) / 16 * 16));
     y_ = rounded(p.y_elements());
     const size_t moved = (a_ + p.w_elements() + y_) * sizeof(element);
@@ -136,6 +154,11 @@ public:
     const long channels = p_.channels / p_.groups, taps = p_.kernel_h * p_.kernel_w,
                run = 16 / long(sizeof(element));
     const bool round = s.weights == packing::rounded_rows;
+    if (s.weights == packing::winograd) {
+      transform_weights<<<1024, 256>>>(packed_, o.w, p_.n(), channels, s.tile_n);
+      o.w = packed_;
+      return o;
+    }
     repack<<<1024, 256>>>(packed_, o.w, p_.groups, p_.n(), taps, channels,
                           round ? (channels + run - 1) / run * run : channels,
                           s.weights == packing::tiles ? s.tile_n : 0);

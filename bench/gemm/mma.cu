@@ -51,6 +51,22 @@ template <int... Is> using schedule_of = cuda::contract_simt_schedule<Is...>;
 
 constexpr int kRun = 16 / int(sizeof(element));
 
+#if GEMM_PRECISION == 3
+/// The same with teams that share tiles.
+template <int M, int N, int K, int PartM, int PartN, int Stages, int Teams, int... Splits>
+void add_teams(std::vector<schedule> &to) {
+  using runs = multiple_of<kRun>;
+  const auto one = [&](auto splits) {
+    using s = schedule_of<M, N, K, PartM, PartN, Stages, decltype(splits)::value, Teams>;
+    char name[120];
+    snprintf(name, sizeof(name), "%s %dx%dx%d p%dx%d st%d t%d sk%d", kernels::name, M, N, K, PartM,
+             PartN, Stages, Teams, int(splits));
+    to.push_back({name, M, N, K, int(splits), kernels::weights_as, kRun, true,
+                  launch_product<kernels, s, runs>, launch_conv<kernels, s, runs>});
+  };
+  (one(std::integral_constant<int, Splits>()), ...);
+}
+#endif
 template <int M, int N, int K, int PartM, int PartN, int Stages, int Splits>
 void add(std::vector<schedule> &to) {
   using s = schedule_of<M, N, K, PartM, PartN, Stages, Splits>;
@@ -93,18 +109,29 @@ std::vector<schedule> mma_schedules() {
   add_split<32, 32, 32, 16, 16, 4>(all);
   add_split<16, 64, 64, 16, 16, 3>(all);
 #else
-  add_split<128, 128, 16, 8, 8, 3>(all);
-  add_split<128, 96, 16, 8, 12, 3>(all);
-  add_split<64, 128, 16, 8, 8, 3>(all);
-  add_split<128, 64, 16, 8, 8, 3>(all);
-  add_split<64, 64, 16, 8, 4, 4>(all);
-  add_split<128, 32, 16, 8, 4, 3>(all);
-  add_split<64, 32, 16, 4, 4, 3>(all);
-  add_split<32, 64, 16, 4, 4, 3>(all);
-  add_split<128, 16, 16, 4, 4, 3>(all);
-  add_split<32, 32, 32, 2, 4, 3>(all);
-  add_split<64, 16, 16, 2, 4, 3>(all);
-  add_split<16, 64, 32, 2, 4, 3>(all);
+  add_teams<128, 192, 16, 8, 12, 3, 1, 1, 2>(all);
+  add_teams<128, 128, 16, 8, 8, 3, 1, 1, 2, 4, 8>(all);
+  add_teams<128, 96, 16, 8, 8, 3, 1, 1, 2, 4, 8>(all);
+  add_teams<128, 96, 32, 8, 8, 3, 2, 1, 2, 4, 8>(all);
+  add_teams<64, 128, 16, 8, 8, 3, 1, 1, 2, 4>(all);
+  add_teams<128, 64, 16, 8, 8, 3, 1, 1, 2, 4>(all);
+  add_teams<128, 64, 32, 8, 8, 3, 2, 1, 2, 4, 8>(all);
+  add_teams<64, 96, 32, 8, 8, 3, 4, 1, 2, 4, 8>(all);
+  add_teams<64, 64, 16, 8, 4, 4, 1, 1, 2, 4, 8>(all);
+  add_teams<64, 64, 32, 8, 4, 3, 2, 1, 2, 4, 8>(all);
+  add_teams<64, 64, 32, 8, 8, 3, 4, 1, 2, 4, 8>(all);
+  add_teams<64, 48, 32, 8, 4, 4, 4, 1, 2, 4, 8>(all);
+  add_teams<128, 32, 16, 8, 4, 3, 1, 1, 2, 4>(all);
+  add_teams<64, 32, 16, 4, 4, 3, 1, 1, 2, 4>(all);
+  add_teams<64, 32, 32, 8, 4, 3, 4, 1, 2, 4, 8>(all);
+  add_teams<32, 64, 16, 4, 4, 3, 1, 1, 2, 4, 8>(all);
+  add_teams<32, 48, 64, 4, 4, 3, 4, 1, 2, 4, 8>(all);
+  add_teams<32, 32, 64, 4, 4, 3, 4, 1, 2, 4, 8>(all);
+  add_teams<128, 16, 16, 4, 4, 3, 1, 1, 2>(all);
+  add_teams<64, 16, 16, 2, 4, 3, 1, 1, 2>(all);
+  add_teams<64, 16, 32, 4, 4, 3, 2, 1, 2, 4>(all);
+  add_teams<16, 64, 32, 2, 4, 3, 1, 1, 2, 4>(all);
+  add_teams<32, 32, 32, 2, 4, 3, 1, 1, 2, 4, 8>(all);
 #endif
   return all;
 }

@@ -28,8 +28,8 @@ inline std::string in_short(const std::string &chosen) {
     snprintf(text, sizeof(text), "wgmma %dx%dx%d c%d st%d sk%d", m, n, k, number("consumers"),
              stages, splits);
   else if (tactic == "contract_simt")
-    snprintf(text, sizeof(text), "simt %dx%dx%d p%dx%d st%d sk%d", m, n, k, number("thread_m"),
-             number("thread_n"), stages, splits);
+    snprintf(text, sizeof(text), "simt %dx%dx%d p%dx%d st%d t%d sk%d", m, n, k, number("thread_m"),
+             number("thread_n"), stages, number("teams"), splits);
   else if (tactic == "contract_mma_sm80" || tactic == "contract_tf32x3_sm80")
     snprintf(text, sizeof(text), "mma%s %dx%dx%d p%dx%d st%d sk%d",
              tactic == "contract_mma_sm80" ? "" : " tf32x3", m, n, k, number("warp_m"),
@@ -70,7 +70,7 @@ struct row {
 
   void print() const {
     printf("%-34s %8.2f %6.1f", of.name.c_str(), peer_us, tflops(peer_us));
-    for (const char *family : {"mma", "simt", "wgmma"})
+    for (const char *family : {"mma", "simt", "wgmma", "winograd"})
       if (const timed *t = best(family))
         printf(" | %8.2f %6.1f %s", t->us, tflops(t->us), t->schedule.c_str());
     if (peer_us > 0 && best())
@@ -116,7 +116,7 @@ inline void print_summary(const std::vector<row> &rows, int elsewhere, int missi
     }
   }
   printf("\nlibrary / ours, geometric means over network shapes (rows)\n");
-  for (const char *family : {"", "mma", "simt", "wgmma"}) {
+  for (const char *family : {"", "mma", "simt", "wgmma", "winograd"}) {
     std::map<long, geometric_mean> by_batch;
     geometric_mean all;
     for (const row &r : rows)
@@ -135,7 +135,7 @@ inline void print_summary(const std::vector<row> &rows, int elsewhere, int missi
     printf("choice / best %.3f (%d)\n", choice.value(), choice.count());
   for (const row &r : rows)
     if (r.of.name == "square 8192")
-      for (const char *family : {"mma", "simt", "wgmma"})
+      for (const char *family : {"mma", "simt", "wgmma", "winograd"})
         if (const timed *t = r.best(family))
           printf("8192^3 %s: %.1f TFLOP/s, library %.1f, ratio %.3f\n", family, r.tflops(t->us),
                  r.tflops(r.peer_us), r.peer_us / t->us);

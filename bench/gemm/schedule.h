@@ -32,6 +32,7 @@ enum class packing {
   rows,         // [groups * filters][k]
   rounded_rows, // the same, channels rounded up to 16 bytes
   tiles,        // [groups][ceil(n / tile_n)][k][tile_n]
+  winograd,     // [ceil(n / tile_n)][channels][16][tile_n], transformed
 };
 
 struct operands {
@@ -50,10 +51,15 @@ struct schedule {
   status (*conv)(const problem &, const operands &, issue &);
 
   long tiles(const problem &p) const {
+    if (weights == packing::winograd)
+      return (p.batch * ((p.out_h() + 1) / 2) * ((p.out_w() + 1) / 2) + tile_m - 1) / tile_m *
+             ((p.n() + tile_n - 1) / tile_n);
     return p.groups * ((p.m() + tile_m - 1) / tile_m) * ((p.n() + tile_n - 1) / tile_n);
   }
   long steps(const problem &p) const {
     const long channels = p.channels / p.groups;
+    if (weights == packing::winograd)
+      return (channels + tile_k - 1) / tile_k;
     return weights == packing::rounded_rows
                ? p.kernel_h * p.kernel_w * ((channels + tile_k - 1) / tile_k)
                : (p.k() + tile_k - 1) / tile_k;
@@ -64,6 +70,9 @@ struct schedule {
     if (!(p.is_product() ? product : conv) || (p.channels / p.groups) % run)
       return false;
     if (p.groups > 1 && !for_groups)
+      return false;
+    if (weights == packing::winograd && (p.kernel_h != 3 || p.kernel_w != 3 || p.stride_h != 1 ||
+                                         p.stride_w != 1 || p.dilation_h != 1 || p.dilation_w != 1))
       return false;
     if (weights == packing::tiles && p.groups > 1 && p.n() % tile_n)
       return false;
@@ -124,9 +133,10 @@ status launch_conv(const problem &p, const operands &o, issue &to) {
       cuda::identity_body{}, o.scratch));
 }
 
-/// The kernels of warp-wide mma instructions or CUDA cores, and those of wgmma (none where there
-/// are none for the precision).
+/// The kernels of warp-wide mma instructions or CUDA cores, those of wgmma, and those that
+/// transform (none where there are none for the precision).
 std::vector<schedule> mma_schedules();
 std::vector<schedule> wgmma_schedules();
+std::vector<schedule> winograd_schedules();
 
 } // namespace bench

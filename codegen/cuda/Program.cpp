@@ -37,7 +37,7 @@ public:
       if (b.home != Home::Weights)
         continue;
       Value *constant = b.values.front();
-      b.at = place(**constant->def()->find("value")->get<Literal>(), constant->type());
+      b.at = place(storedElements(*constant->def()), storedType(*constant->def()));
       for (Value *v : b.values) {
         Placement &p = plan.placements[v];
         p.at = b.at + p.offset;

@@ -19,6 +19,7 @@ llvm::ArrayRef<Tactic> cudaTactics() {
       cuda::kContractTf32Sm80,
       cuda::kContractTf32x3Sm80,
       cuda::kContractSimt,
+      cuda::kConvWinograd,
       cuda::kContractAny,
       cuda::kPooling,
       cuda::kPoolingAny,

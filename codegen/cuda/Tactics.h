@@ -11,6 +11,7 @@ extern const Tactic kMapTransposed;
 extern const Tactic kConvPatchSm75;
 extern const Tactic kConvPatchSm80;
 extern const Tactic kContractSimt;
+extern const Tactic kConvWinograd;
 extern const Tactic kContractMmaSm75;
 extern const Tactic kContractMmaSm80;
 extern const Tactic kContractInt8Sm75;

@@ -433,10 +433,8 @@ std::string outputDimCases(const InterfaceInfo &info, const DimSpelling &dims) {
 
 std::string weightBytes(const Plan &plan) {
   std::string bytes(size_t(plan.weightBytes), '\0');
-  for (Value *v : plan.constants) {
-    const Tensor &t = **v->def()->find("value")->get<Literal>();
-    packConstant(t, v->type(), bytes.data() + plan[v].at);
-  }
+  for (Value *v : plan.constants)
+    packConstant(storedElements(*v->def()), storedType(*v->def()), bytes.data() + plan[v].at);
   return bytes;
 }
 

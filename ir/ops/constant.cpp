@@ -2,7 +2,8 @@
 //
 //   constant {value = literal}
 // gives the literal's elements as a tensor. Weights, biases and folded values are constants; equal
-// literals may share their data.
+// literals may share their data. `stored = winograd` says that memory holds what Winograd's
+// convolutions multiply in place of filters of 3 x 3 taps; the elements stay what they are.
 #include "ir/Interpreter.h"
 #include "ir/ops/Ops.h"
 
@@ -16,6 +17,14 @@ bool inferConstant(const Operation &op, llvm::SmallVectorImpl<Type> &results, st
   if (!c)
     return fail(error, "a constant must stand in a graph");
   const Tensor &t = **op.find("value")->get<Literal>();
+  if (op.has("stored")) {
+    const bool filters = t.element() == Element::F32 && t.shape().size() == 4 &&
+                         t.shape()[2] == 3 && t.shape()[3] == 3;
+    if (!checkWord(op, "stored", {"winograd"}, error))
+      return false;
+    if (!filters)
+      return fail(error, "attribute stored: winograd is for f32 filters of 3x3 taps");
+  }
   results.push_back(Type::tensor(*c, t.element(), t.shape()));
   return true;
 }
@@ -25,7 +34,11 @@ bool evaluateConstantOp(const Operation &op, EvaluationFrame &frame, std::string
   return true;
 }
 
-const AttrInfo kAttributes[] = {{"value", AttrKind::Literal, true, "the elements"}};
+const AttrInfo kAttributes[] = {
+    {"value", AttrKind::Literal, true, "the elements"},
+    {"stored", AttrKind::Word, false,
+     "winograd: memory holds the transformed filters, 4x4 for 3x3 (default: the elements)"},
+};
 
 } // namespace
 

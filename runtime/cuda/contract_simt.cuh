@@ -3,11 +3,16 @@
 // Algorithm: implicit GEMM. A block computes a tile_m x tile_n tile of the output; tiles of A
 // (tile_m x tile_k) and B (tile_k x tile_n) pass through `stages` buffers of shared memory. A
 // thread holds thread_m x thread_n sums: rows at distance tile_m/thread_m, columns in runs of four.
-// Copies are as tile_loader.cuh says; the first tiles of weights are on their way before the
-// dependency wait.
+// Several `teams` of threads share a tile: each multiplies its part of tile_k, in the end they add
+// up. That keeps a multiprocessor busy where tiles are few, without the way through global memory
+// that splits take. Copies are as tile_loader.cuh says; the first tiles of weights are on their way
+// before the dependency wait.
 //
-// Shared memory: A [stages][tile_m][tile_k + 4], B [stages][tile_k][tile_n], floats. The four
-// floats between rows of A keep the 16-byte reads of different rows in different banks.
+// Shared memory: A [stages][tile_m][tile_k + 4], B [stages][tile_k][tile_n], floats; then the sums
+// that teams exchange, [teams - 1][tile_m * tile_n], in the same place. The four floats between
+// rows of A keep the 16-byte reads of different rows in different banks. Lanes of a warp are
+// numbered so that neighbours (lane ^ 1) read the same of A and others (lane ^ 2) the same of B:
+// such reads of 16 bytes take two cycles instead of four.
 //
 // Config of conv_simt (derive from conv_defaults): batch, in_h, in_w, out_h, out_w, groups,
 // filters,
@@ -19,7 +24,8 @@
 //   x over (b0, b1, m, k); outs and ins over (b0, b1, m, n); b packed, or a view over (b0, b1, k,
 //   n); prologue_ins over (k).
 // Either may say `aligned`: x starts at a multiple of 16 bytes.
-// Schedule: tile_m, tile_n, tile_k, thread_m, thread_n, stages, splits; see contract_simt_schedule.
+// Schedule: tile_m, tile_n, tile_k, thread_m, thread_n, stages, splits, teams; see
+// contract_simt_schedule.
 // Weights: [groups][ceil(filters/tile_n)][kernel_h][kernel_w][channels][tile_n], zero padded.
 #ifndef TENON_RUNTIME_CUDA_CONTRACT_SIMT_CUH
 #define TENON_RUNTIME_CUDA_CONTRACT_SIMT_CUH
@@ -31,10 +37,12 @@ namespace tenon {
 namespace cuda {
 
 /// A schedule's members, to derive a Config from.
-template <int TileM, int TileN, int TileK, int ThreadM, int ThreadN, int Stages, int Splits = 1>
+template <int TileM, int TileN, int TileK, int ThreadM, int ThreadN, int Stages, int Splits = 1,
+          int Teams = 1>
 struct contract_simt_schedule {
   static constexpr int tile_m = TileM, tile_n = TileN, tile_k = TileK;
-  static constexpr int thread_m = ThreadM, thread_n = ThreadN, stages = Stages, splits = Splits;
+  static constexpr int thread_m = ThreadM, thread_n = ThreadN, stages = Stages;
+  static constexpr int splits = Splits, teams = Teams;
 };
 
 template <class Config, class Problem, class B, class Outs, class Ins, class Body, class Prologue,
@@ -51,15 +59,20 @@ struct contract_simt_kernel {
 
   static constexpr int tile_m = Config::tile_m, tile_n = Config::tile_n, tile_k = Config::tile_k;
   static constexpr int thread_m = Config::thread_m, thread_n = Config::thread_n;
-  static constexpr int stages = Config::stages, splits = Config::splits;
+  static constexpr int stages = Config::stages, teams = Config::teams, splits = Config::splits;
   static constexpr int threads_n = tile_n / thread_n, threads_m = tile_m / thread_m;
-  static constexpr int threads = threads_m * threads_n, blocks_per_sm = 1;
+  static constexpr int team_threads = threads_m * threads_n;
+  static constexpr int threads = team_threads * teams, blocks_per_sm = 1;
+  static constexpr int lanes_n = threads_n % 8 == 0 ? 8 : 4, lanes_m = 32 / lanes_n; // of a warp
+  static constexpr int own_m = thread_m / teams; // rows that a thread has in the end
   using a_tile = detail::plain_tile<tile_m, tile_k, 4, 4>;
   using b_tile = detail::plain_tile<tile_k, tile_n, 0, 4>;
   static_assert(tile_m % thread_m == 0 && tile_n % thread_n == 0 && thread_n % 4 == 0 &&
                     tile_k % 4 == 0,
                 "tiles are whole numbers of threads' parts");
-  static_assert(threads % 32 == 0 && threads <= 1024, "a block has whole warps");
+  static_assert(threads_n % lanes_n == 0 && threads_m % lanes_m == 0 && threads <= 1024,
+                "a team has whole warps");
+  static_assert(tile_k % (4 * teams) == 0 && thread_m % teams == 0, "teams have even parts");
 
   using source = b_source<Problem, tile_n, B>;
   static_assert(
@@ -71,7 +84,10 @@ struct contract_simt_kernel {
   using loader_of_b = b_loader<source, float, b_tile, threads>;
 
   TENON_FN static constexpr bool runs_on(target) { return true; }
-  int shared_bytes() const { return stages * (a_tile::size + b_tile::size) * int(sizeof(float)); }
+  int shared_bytes() const {
+    return max_of(stages * (a_tile::size + b_tile::size), (teams - 1) * tile_m * tile_n) *
+           int(sizeof(float));
+  }
   grid blocks() const {
     return {ceil_div(problem.rows(), tile_m), ceil_div(problem.columns(), tile_n),
             problem.slices() * splits};
@@ -92,10 +108,13 @@ struct contract_simt_kernel {
         from_a, from_b, part, [=](int s) { return tile_of_a(shared, s); },
         [=](int s) { return tile_of_b(shared, s); },
         [&](int s, int) { multiply(sum, tile_of_a(shared, s), tile_of_b(shared, s)); });
-    if constexpr (splits > 1)
-      if (!combine_splits<splits, threads>(scratch, part.tile, part.split, sum, shared))
-        return;
-    finish(sum, part);
+    if constexpr (teams == 1) {
+      complete(sum, part, shared);
+    } else {
+      float own[own_m * thread_n];
+      exchange(own, sum, reinterpret_cast<word16 *>(shared));
+      complete(own, part, shared);
+    }
   }
 
 private:
@@ -106,11 +125,24 @@ private:
     return reinterpret_cast<float *>(shared) + stages * a_tile::size + stage * b_tile::size;
   }
 
+  /// The thread's place in its team: its first row, and which run of four columns is its first.
+  TENON_DEVICE static int team() { return thread() / team_threads; }
+  TENON_DEVICE static int first_row() {
+    return warp_of_team() / (threads_n / lanes_n) * lanes_m + lane() / 2 % 2 +
+           lane() / (2 * lanes_n) * 2;
+  }
+  TENON_DEVICE static int first_run() {
+    return warp_of_team() % (threads_n / lanes_n) * lanes_n + lane() % 2 +
+           lane() / 4 % (lanes_n / 2) * 2;
+  }
+  TENON_DEVICE static int warp_of_team() { return warp() % (team_threads / 32); }
+
   TENON_DEVICE static void multiply(float (&sum)[thread_m * thread_n], const float *a,
                                     const float *b) {
-    const int tm = thread() / threads_n, tn = thread() % threads_n;
+    const int tm = first_row(), tn = first_run(), first = team() * (tile_k / teams);
     TENON_UNROLL
-    for (int k = 0; k < tile_k; k += 4) {
+    for (int part = 0; part < tile_k / teams; part += 4) {
+      const int k = first + part;
       float x[thread_m][4];
       TENON_UNROLL
       for (int i = 0; i < thread_m; ++i)
@@ -136,10 +168,55 @@ private:
     }
   }
 
-  TENON_DEVICE void finish(const float (&sum)[thread_m * thread_n], const block_part &part) const {
-    const int tm = thread() / threads_n, tn = thread() % threads_n;
+  /// Each team adds up own_m of the thread_m rows: gives away what it has of the others'.
+  TENON_DEVICE static void exchange(float (&own)[own_m * thread_n],
+                                    const float (&sum)[thread_m * thread_n], word16 *shared) {
+    constexpr int words = own_m * thread_n / 4;
+    const int mine = team(), me = thread() % team_threads;
+    const auto place = [=](int to, int from, int i) {
+      return ((to * (teams - 1) + (from > to ? from - 1 : from)) * words + i) * team_threads + me;
+    };
     TENON_UNROLL
-    for (int i = 0; i < thread_m; ++i) {
+    for (int t = 0; t < teams; ++t) {
+      if (t == mine)
+        continue;
+      TENON_UNROLL
+      for (int i = 0; i < words; ++i)
+        memcpy(&shared[place(t, mine, i)], &sum[t * own_m * thread_n + 4 * i], sizeof(word16));
+    }
+    sync_block();
+    TENON_UNROLL
+    for (int i = 0; i < own_m * thread_n; ++i)
+      own[i] = 0;
+    TENON_UNROLL
+    for (int t = 0; t < teams; ++t) {
+      TENON_UNROLL
+      for (int i = 0; i < words; ++i) {
+        float four[4];
+        if (t == mine)
+          memcpy(four, &sum[t * own_m * thread_n + 4 * i], sizeof(four));
+        else
+          memcpy(four, &shared[place(mine, t, i)], sizeof(four));
+        TENON_UNROLL
+        for (int e = 0; e < 4; ++e)
+          own[4 * i + e] += four[e];
+      }
+    }
+    sync_block();
+  }
+
+  TENON_DEVICE void complete(float (&own)[own_m * thread_n], const block_part &part,
+                             unsigned char *shared) const {
+    if constexpr (splits > 1)
+      if (!combine_splits<splits, threads>(scratch, part.tile, part.split, own, shared))
+        return;
+    finish(own, part);
+  }
+
+  TENON_DEVICE void finish(const float (&own)[own_m * thread_n], const block_part &part) const {
+    const int tm = first_row() + team() * own_m * threads_m, tn = first_run();
+    TENON_UNROLL
+    for (int i = 0; i < own_m; ++i) {
       const int m = part.m0 + tm + i * threads_m;
       if (m >= problem.rows())
         break;
@@ -153,7 +230,7 @@ private:
         float four[4];
         TENON_UNROLL
         for (int e = 0; e < 4; ++e)
-          four[e] = sum[i * thread_n + 4 * j + e];
+          four[e] = own[i * thread_n + 4 * j + e];
         apply_body<Problem::along>(body, outs, ins, point, count, four);
       }
     }

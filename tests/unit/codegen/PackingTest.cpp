@@ -66,6 +66,49 @@ TEST(Packing, ElementsStandWhereTheLayoutSays) {
   }
 }
 
+/// A constant of `filters`, in 4 x 4 places for each where Winograd's products are stored.
+Operation *filterConstant(Context &c, const Tensor &filters, bool transformed) {
+  const Dim four = transformed ? c.dim(4) : Dim();
+  const LayoutAxis axes[] = {axis(1), axis(2, 0, false, four), axis(3, 0, false, four), axis(0)};
+  Operation *op = Operation::create(
+      Op::Constant, {}, {{"value", Literal(std::make_shared<const Tensor>(filters))}},
+      {Type::tensor(c, Element::F32, filters.shape(), Layout::get(c, axes))}, 0);
+  if (transformed)
+    op->set("stored", Word{"winograd"});
+  return op;
+}
+
+TEST(Packing, FiltersAreStoredTransformed) {
+  Context c;
+  Tensor filters(Element::F32, {2, 1, 3, 3});
+  auto *g = reinterpret_cast<float *>(filters.mutableBytes());
+  std::iota(g, g + 9, 1.f);
+  g[9] = 4; // the corner alone
+  auto stored = [&](bool transformed) {
+    Operation *op = filterConstant(c, filters, transformed);
+    const Tensor t = storedElements(*op);
+    const Type type = storedType(*op);
+    std::vector<float> packed(packedBytes(t, type) / 4);
+    packConstant(t, type, reinterpret_cast<char *>(packed.data()));
+    op->erase();
+    return packed;
+  };
+  // G g G^T; the two filters are neighbours in memory.
+  const std::vector<float> first = {1, 3,     1,     3, 6, 11.25f, 3.75f, 9,
+                                    2, 3.75f, 1.25f, 3, 7, 12,     4,     9};
+  const std::vector<float> second = {4, 2, 2, 0, 2, 1, 1, 0, 2, 1, 1, 0, 0, 0, 0, 0};
+  const std::vector<float> got = stored(true);
+  ASSERT_EQ(got.size(), 32u);
+  for (size_t i = 0; i < 16; ++i) {
+    EXPECT_EQ(got[2 * i], first[i]) << i;
+    EXPECT_EQ(got[2 * i + 1], second[i]) << i;
+  }
+  const std::vector<float> plain = stored(false);
+  ASSERT_EQ(plain.size(), 18u);
+  EXPECT_EQ(plain[1], 4.f);
+  EXPECT_EQ(plain[16], 9.f);
+}
+
 TEST(Packing, TheRuntimeHashesAlike) {
   std::string bytes(40, '\0');
   std::iota(bytes.begin(), bytes.end(), '\1');

@@ -27,6 +27,7 @@
 #include "cuda/softmax.cuh"
 #include "cuda/topk.cuh"
 #include "cuda/watch.h"
+#include "cuda/winograd.cuh"
 
 using namespace tenon;
 using tenon::cuda::frame;
@@ -71,6 +72,8 @@ struct volume : image {
   static constexpr fixed<3> kernel_d{};
   static constexpr fixed<1> pad_front{};
 };
+struct teams_config : image, cuda::contract_simt_schedule<64, 48, 32, 8, 4, 4, 2, 4> {};
+struct winograd_config : image, cuda::winograd_schedule<16, 32, 8, 8, 3, 2> {};
 struct simt_volume : volume, cuda::contract_simt_schedule<64, 64, 16, 4, 4, 3> {};
 struct mma_volume : volume, cuda::contract_mma_schedule<64, 64, 32, 32, 32, 3> {};
 struct wgmma_volume : volume, cuda::contract_wgmma_schedule<64, 64, 64, 1, false, 3> {};
@@ -151,6 +154,17 @@ template <class T> status convolutions(const frame &f, issue &to) {
       cuda::conv_simt(simt, activation<T>(f), cuda::make_packed_weights(f.weight<T>(0)),
                       result<T>(f), bias(f), bias_relu{}, {f.at<float>(0), f.zeroed<int>(0)},
                       scale{}, pack(make_view(f.weight<float>(0), extents<1>{})))));
+  teams_config teams;
+  teams.batch = f.dims[0];
+  TENON_CHECK(to.launch<V>(
+      cuda::conv_simt(teams, activation<T>(f), cuda::make_packed_weights(f.weight<T>(0)),
+                      result<T>(f), bias(f), bias_relu{}, {f.at<float>(0), f.zeroed<int>(0)})));
+  winograd_config winograd;
+  winograd.batch = f.dims[0];
+  TENON_CHECK(to.launch<V>(
+      cuda::conv_winograd(winograd, activation<T>(f), cuda::make_packed_weights(f.weight<float>(0)),
+                          result<T>(f), bias(f), bias_relu{}, {f.at<float>(0), f.zeroed<int>(0)},
+                          scale{}, pack(make_view(f.weight<float>(0), extents<1>{})))));
   mma_config mma;
   mma.batch = f.dims[0];
   TENON_CHECK(to.launch<V>(

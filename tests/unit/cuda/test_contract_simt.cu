@@ -19,6 +19,9 @@ using deep = cuda::contract_simt_schedule<64, 64, 16, 4, 4, 3>;
 using wide = cuda::contract_simt_schedule<128, 64, 16, 8, 8, 2>;
 using widest = cuda::contract_simt_schedule<128, 96, 16, 8, 12, 3>;
 template <int S> using split = cuda::contract_simt_schedule<32, 32, 8, 4, 4, 2, S>;
+/// Teams that share tiles.
+using two_teams = cuda::contract_simt_schedule<32, 48, 16, 4, 4, 3, 1, 2>;
+template <int S> using four_teams = cuda::contract_simt_schedule<64, 96, 32, 8, 8, 3, S, 4>;
 
 } // namespace
 
@@ -39,6 +42,11 @@ int main() {
   conv<simt, float, split<3>, 16, 40, 3>(1, 7, 7, 1, 1, 1);
   conv<simt, float, split<4>, 4, 8, 1>(2, 9, 9, 1, 1, 0);
   conv<simt, float, split<2>, 9, 12, 3, 2>(1, 5, 5, 1, 1, 1);
+  conv<simt, float, two_teams, 12, 50, 3>(1, 7, 9, 1, 1, 1);
+  conv<simt, float, two_teams, 5, 16, 3>(2, 6, 5, 2, 1, 1);
+  conv<simt, float, four_teams<1>, 16, 100, 3>(1, 9, 8, 1, 1, 1);
+  conv<simt, float, four_teams<3>, 40, 96, 3>(1, 5, 5, 1, 1, 1);
+  conv_prologue<simt, float, two_teams, 6>();
   conv_prologue<simt, float, small, 6>();
   conv_prologue<simt, float, deep, 16>();
   matmul<simt, float, small, 24, false>(3, 10, 37, false);
@@ -46,6 +54,8 @@ int main() {
   matmul<simt, float, small, 7, true>(2, 40, 9, false);
   matmul<simt, float, deep, 50, true>(1, 65, 70, false);
   matmul<simt, float, small, 12, false>(2, 5, 45, true);
+  matmul<simt, float, two_teams, 37, true>(2, 40, 50, false);
+  matmul<simt, float, four_teams<1>, 100, false>(1, 70, 97, true);
   matmul<simt, float, wide, 33, false>(1, 130, 64, true);
   matmul<simt, float, widest, 70, true>(1, 130, 192, false);
   volumes<simt, float, small, 4>();
