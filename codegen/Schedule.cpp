@@ -332,13 +332,6 @@ bool scheduleModule(Module &module, const Target &target, const ScheduleOptions 
   if (module.stage != Stage::Scheduled) {
     if (target.family == Family::Cuda && !checkCudaSupport(module.graph(), diagnostics))
       return false;
-    for (const State &s : module.graph().states)
-      if (target.family == Family::Cuda && s.appendAxis >= 0) {
-        diagnostics.error("state '" + module.graph().inputNames[s.input] +
-                          "' grows, which is not supported on CUDA; compile for a C++ target, or "
-                          "leave :append out and pass the cache in and out");
-        return false;
-      }
     if (!checkTypes(module.graph(), diagnostics) ||
         !legalizeForEmission(module.graph(), diagnostics))
       return false;

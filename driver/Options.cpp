@@ -2,6 +2,7 @@
 #include "driver/Options.h"
 
 #include "driver/Npy.h"
+#include "frontend/Extents.h"
 #include "frontend/UserOperator.h"
 
 namespace tenon {
@@ -59,7 +60,8 @@ void declare(CommandLine &app, ConsoleOptions &o) {
 void declare(CommandLine &app, ModelOptions &o) {
   app.option("MODEL", o.model, "an .onnx file, or a .tn file of any stage").required().type("");
   app.option("--bind", o.bind,
-             "value of a symbolic dimension, or NAME=@FILE (.npy, .pb): makes an input a constant")
+             "value of a symbolic dimension, also by others (total=past+1), or NAME=@FILE (.npy, "
+             ".pb): makes an input a constant")
       .type("N=1,…")
       .group(kModelGroup)
       .check(keyValueForm("N=1,seq=128 or NAME=@FILE.npy"));
@@ -363,11 +365,16 @@ bool importOptions(const ModelOptions &options, ImportOptions &out, Diagnostics 
       continue;
     }
     int64_t v;
-    if (text.getAsInteger(10, v)) {
-      diagnostics.error("--bind " + key + ": expected an integer or @FILE, found '" + value + "'");
+    if (!text.getAsInteger(10, v)) {
+      out.bindDims[key] = v;
+    } else if (frontend::parseExtent(text)) {
+      out.bindExtents[key] = value;
+    } else {
+      diagnostics.error("--bind " + key +
+                        ": expected an integer, a sum such as past+1, or @FILE, " + "found '" +
+                        value + "'");
       return false;
     }
-    out.bindDims[key] = v;
   }
   for (const std::string &path : options.op)
     if (!readUserOperator(path, out, diagnostics))

@@ -1,6 +1,7 @@
 // Implements the import of a model: file, checks of the whole, inputs, nodes, outputs, facts.
 #include "frontend/Import.h"
 
+#include "frontend/Extents.h"
 #include "frontend/Sha256.h"
 #include "frontend/Signature.h"
 #include "frontend/onnx/Table.h"
@@ -112,6 +113,20 @@ std::unique_ptr<OnnxModel> OnnxModel::parse(llvm::StringRef bytes, llvm::StringR
   return model;
 }
 
+/// Whether a dimension's value comes from others, so that data must not bind it.
+static bool follows(const std::string &symbol, const ImportOptions &options) {
+  if (options.bindExtents.count(symbol) || options.bindExtents.count(sanitizeName(symbol)))
+    return true;
+  if (!frontend::isExtentExpression(symbol))
+    return false;
+  const auto terms = frontend::parseExtent(symbol);
+  return llvm::any_of(*terms, [&](const frontend::ExtentTerm &t) {
+    return llvm::any_of(t.names, [&](const std::string &n) {
+      return options.ranges.count(n) || options.ranges.count(sanitizeName(n));
+    });
+  });
+}
+
 bool OnnxModel::bindFromData(llvm::ArrayRef<Tensor> data, ImportOptions &options,
                              Diagnostics &diagnostics) const {
   bool ok = true;
@@ -153,7 +168,7 @@ bool OnnxModel::bindFromData(llvm::ArrayRef<Tensor> data, ImportOptions &options
           fail(in, "has extent " + std::to_string(extent) + " at dimension " + std::to_string(d) +
                        ", expected " + symbol);
       } else if (!options.ranges.count(symbol) && !options.ranges.count(sanitizeName(symbol)) &&
-                 !options.bindDims.count(sanitizeName(symbol))) {
+                 !options.bindDims.count(sanitizeName(symbol)) && !follows(symbol, options)) {
         // Also compares with what another input has bound.
         if (options.bindDims.insert({symbol, extent}).first->second != extent)
           fail(in, "has extent " + std::to_string(extent) + " at dimension " + std::to_string(d) +

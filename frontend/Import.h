@@ -40,6 +40,9 @@ struct ImportOptions {
   /// Values of symbolic dimensions, by their name in the model or by the symbol made of it; a
   /// rank-0 integer input may be bound in the same way.
   std::map<std::string, int64_t> bindDims;
+  /// Symbolic dimensions that follow from others, such as `past + 1`. A dimension that the model
+  /// names so follows without being bound.
+  std::map<std::string, std::string> bindExtents;
   std::map<std::string, ImportRange> ranges;
   /// Whole shapes of inputs; an entry is a number or a symbol's name.
   std::map<std::string, std::vector<std::string>> shapes;

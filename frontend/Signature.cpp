@@ -1,6 +1,7 @@
 // Implements declared types and the resolution of symbolic dimensions.
 #include "frontend/Signature.h"
 
+#include "frontend/Extents.h"
 #include "ir/Names.h"
 
 #include <set>
@@ -85,6 +86,13 @@ public:
   /// The extent for `name`; null when the options leave it open.
   Dim get(const std::string &name) {
     known.insert(name);
+    return resolve(name);
+  }
+
+  std::set<std::string> known, used;
+
+private:
+  Dim resolve(const std::string &name) {
     auto made = made_.find(name);
     if (made != made_.end())
       return made->second;
@@ -97,7 +105,7 @@ public:
     }
     auto range = state_.options.ranges.find(key(name, state_.options.ranges));
     if (range == state_.options.ranges.end())
-      return Dim();
+      return follow(name);
     used.insert(range->first);
     const auto [lower, upper] = range->second;
     if (lower < 0 || upper < lower || upper > kElementLimit)
@@ -108,9 +116,50 @@ public:
                              : state_.newSymbol(context_, identifier(name), lower, upper);
   }
 
-  std::set<std::string> known, used;
+  /// An extent that is bound to an expression, or named by one whose dimensions have values.
+  Dim follow(const std::string &name) {
+    const auto &given = state_.options.bindExtents;
+    const auto bound = given.find(key(name, given));
+    const bool isBound = bound != given.end();
+    if (!isBound && !isExtentExpression(name))
+      return Dim();
+    const std::string &text = isBound ? bound->second : name;
+    if (isBound)
+      used.insert(bound->first);
+    std::string why = following_.insert(name).second ? "" : "is bound to itself";
+    Dim sum = context_.dim(0);
+    if (why.empty()) {
+      sum = valueOf(text, why);
+      following_.erase(name);
+    }
+    if (why.empty())
+      return made_[name] = sum;
+    if (isBound)
+      state_.error("dimension " + quoted(name) + ", bound to " + quoted(text) + ", " + why);
+    return isBound ? context_.dim(1) : Dim();
+  }
 
-private:
+  /// The value of an expression; `why` says why there is none.
+  Dim valueOf(llvm::StringRef text, std::string &why) {
+    Dim sum = context_.dim(0);
+    for (const ExtentTerm &term : *parseExtent(text)) {
+      Dim product = context_.dim(term.factor);
+      for (const std::string &name : term.names) {
+        const Dim d = resolve(name);
+        if (!d) {
+          why = "has no value: bind " + quoted(name) + " or keep it within bounds";
+          return sum;
+        }
+        product = product * d;
+      }
+      sum = sum + product;
+    }
+    if (sum.lower() < 0 || sum.upper() > kElementLimit)
+      why = "is not an extent: it lies in " + std::to_string(sum.lower()) + ".." +
+            std::to_string(sum.upper());
+    return sum;
+  }
+
   static std::string identifier(llvm::StringRef name) {
     auto [stem, suffix] = name.rsplit(".d"); // `input.d0` stays as it is
     unsigned k;
@@ -127,6 +176,7 @@ private:
   Context &context_;
   std::map<std::string, int64_t> bound_;
   std::map<std::string, Dim> made_;
+  std::set<std::string> following_; // whose expressions are being evaluated
 };
 
 } // namespace
@@ -281,6 +331,8 @@ bool resolveInputs(ModelImport &state, Context &context, llvm::ArrayRef<Declared
   };
   if (!state.failed()) {
     for (const auto &entry : options.bindDims)
+      check(entry.first, "--bind", false);
+    for (const auto &entry : options.bindExtents)
       check(entry.first, "--bind", false);
     for (const auto &entry : options.ranges)
       check(entry.first, "--range", false);

@@ -250,6 +250,14 @@ private:
     os_ << '>';
   }
 
+  /// Real and imaginary part of a complex element.
+  static Tensor componentsOf(const Tensor &t, int64_t i) {
+    const int64_t bytes = bitWidth(t.element()) / 8;
+    const uint8_t *first = t.bytes().data() + i * bytes;
+    return Tensor(t.element() == Element::C64 ? Element::F32 : Element::F64, {2},
+                  std::vector<uint8_t>(first, first + bytes));
+  }
+
   void element(const Tensor &t, int64_t i) {
     if (t.element() == Element::String)
       printString(os_, t.stringValues()[i]);
@@ -261,6 +269,13 @@ private:
       if (bytes)
         memcpy(&bits, t.bytes().data() + i * bytes, bytes);
       os_ << "bits(" << bits << ')';
+    } else if (elementClass(t.element()) == 'C') {
+      const Tensor parts = componentsOf(t, i);
+      os_ << '(';
+      element(parts, 0);
+      os_ << ", ";
+      element(parts, 1);
+      os_ << ')';
     } else
       os_ << t.intAt(i);
   }

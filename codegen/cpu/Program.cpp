@@ -324,18 +324,8 @@ private:
     w.close();
     w.line("");
     const std::vector<Growth> growths = growthsOf(graph_);
-    if (!growths.empty()) {
-      w.comment("Lengths of what is carried, after a run.");
-      w.open("static void advance(index_t *dims)");
-      for (const Growth &g : growths)
-        w.line("const index_t next_" + g.length.symbol().str() + " = " +
-               dims_.value(g.next, "dims") + ";");
-      for (const Growth &g : growths)
-        w.line("dims[" + std::to_string(dims_.indexOf(g.length.symbol())) + "] = next_" +
-               g.length.symbol().str() + ";");
-      w.close();
-      w.line("");
-    }
+    if (!growths.empty())
+      w.raw(advanceFunction(growths, dims_));
     std::string ranges;
     for (Dim d : dims_.symbols()) {
       const bool grows = llvm::any_of(growths, [&](const Growth &g) { return g.length == d; });

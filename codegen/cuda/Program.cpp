@@ -235,6 +235,8 @@ private:
     for (size_t k = 0; k < v.graph.states.size(); ++k) {
       const State &s = v.graph.states[k];
       Value *to = v.graph.body().argument(s.input), *from = v.graph.returnOp()->operand(s.output);
+      if (v.plan[to].buffer == v.plan[from].buffer)
+        continue; // written in place
       const std::string label = "carry" + std::to_string(k);
       Step step;
       const Section written = section(v, step, label, [&](StepWriter &out) {
@@ -431,8 +433,14 @@ private:
       inputs.push_back(size(p));
     for (const Port &p : info_.outputs)
       outputs.push_back(size(p));
-    for (Dim d : dims_.symbols())
-      ranges.push_back(std::to_string(d.lower()) + ", " + std::to_string(d.upper()));
+    const std::vector<Growth> growths = growthsOf(module_.graph());
+    for (Dim d : dims_.symbols()) {
+      const bool grows = llvm::any_of(growths, [&](const Growth &g) { return g.length == d; });
+      ranges.push_back(std::to_string(d.lower()) + ", " + std::to_string(d.upper()) +
+                       (grows ? ", cuda::grows" : ""));
+    }
+    if (!growths.empty())
+      w.raw(advanceFunction(growths, dims_));
     const std::string in = array(w, "cuda::tensor_size", "input_sizes", inputs);
     const std::string out = array(w, "cuda::tensor_size", "output_sizes", outputs);
     const std::string dims = array(w, "cuda::dim_range", "dim_ranges", ranges);
@@ -444,7 +452,7 @@ private:
     w.line("const cuda::program the_program = {");
     w.line("    " + variants + ", " + pointer + ", " + std::to_string(bytes.size()) + ", " +
            std::to_string(weights_.hash()) + "ull,");
-    w.line("    " + in + ", " + out + ", " + dims + "};");
+    w.line("    " + in + ", " + out + ", " + dims + (growths.empty() ? "};" : ", advance};"));
     w.line("");
     w.open("long output_extent([[maybe_unused]] const index_t *dims, int output, int axis)");
     w.open("switch (output * 16 + axis)");

@@ -67,6 +67,22 @@ std::vector<Growth> growthsOf(Graph &graph) {
   return out;
 }
 
+std::string advanceFunction(llvm::ArrayRef<Growth> growths, const DimSpelling &dims) {
+  SourceWriter w;
+  w.comment("Lengths of what is carried, after a run.");
+  w.open("static void advance(index_t *dims)");
+  auto next = [&](const Growth &g) {
+    return "next_" + std::to_string(dims.indexOf(g.length.symbol()));
+  };
+  for (const Growth &g : growths)
+    w.line("const index_t " + next(g) + " = " + dims.value(g.next, "dims") + ";");
+  for (const Growth &g : growths)
+    w.line("dims[" + std::to_string(dims.indexOf(g.length.symbol())) + "] = " + next(g) + ";");
+  w.close();
+  w.line("");
+  return w.take();
+}
+
 InterfaceInfo describeInterface(Graph &graph, const CompileOptions &options) {
   InterfaceInfo info;
   info.prefix = cIdentifier(options.prefix);

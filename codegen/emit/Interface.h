@@ -34,6 +34,8 @@ struct Growth {
   Dim length, next;
 };
 std::vector<Growth> growthsOf(Graph &graph);
+/// Text of `static void advance(index_t *dims)`, which sets all lengths for the next run.
+std::string advanceFunction(llvm::ArrayRef<Growth> growths, const DimSpelling &dims);
 
 InterfaceInfo describeInterface(Graph &graph, const CompileOptions &options);
 /// Text of the C89 header.

@@ -3,6 +3,8 @@
 #include "frontend/GraphImporter.h"
 #include "frontend/onnx/Operators.h"
 
+#include "llvm/Support/MathExtras.h"
+
 namespace tenon::frontend {
 namespace {
 
@@ -102,6 +104,15 @@ void importConcatFromSequence(Node &n) {
     n.set(0, stackAlong(n.b, *list, *axis, isNew));
 }
 
+/// Every element of a sequence is a value of its own.
+static bool checkPieces(Node &n, int64_t count) {
+  constexpr int64_t kMost = 16384;
+  if (count > kMost)
+    n.error("expected at most " + std::to_string(kMost) + " pieces, found " +
+            std::to_string(count) + "; use Split or Slice on larger parts");
+  return count <= kMost;
+}
+
 void importSplitToSequence(Node &n) {
   if (!n.checkRank(0, 1))
     return;
@@ -128,6 +139,8 @@ void importSplitToSequence(Node &n) {
               std::to_string(size));
       return;
     }
+    if (n.rank(1) == 0 && !checkPieces(n, (extent.constant() + size - 1) / size))
+      return;
     if (n.rank(1) == 0)
       for (int64_t left = extent.constant(); left > 0; left -= size)
         sizes.push_back(std::min(size, left));
@@ -135,12 +148,17 @@ void importSplitToSequence(Node &n) {
       for (int64_t i = 0; i < given->size(); ++i)
         sizes.push_back(given->intAt(i));
   } else {
+    if (!checkPieces(n, extent.constant()))
+      return;
     sizes.assign(size_t(extent.constant()), 1);
     dropsAxis = !n.boolAttr("keepdims", true);
   }
   int64_t total = 0;
   for (int64_t s : sizes)
-    total = s < 0 ? INT64_MIN / 2 : total + s;
+    if (s < 0 || llvm::AddOverflow(total, s, total)) {
+      total = -1;
+      break;
+    }
   if (total != extent.constant()) {
     n.error("operand " + n.inputName(1) + ": expected sizes that add up to " + text({extent}, ""));
     return;

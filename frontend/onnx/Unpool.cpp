@@ -2,6 +2,8 @@
 #include "frontend/onnx/Operators.h"
 #include "frontend/onnx/Window.h"
 
+#include "llvm/Support/MathExtras.h"
+
 #include <cmath>
 
 namespace tenon::frontend {
@@ -26,17 +28,23 @@ Value *poolIndices(Node &n, const Window &w, Type pooled) {
   const Type t = n.type(0);
   const size_t spatial = w.kernel.size();
   Ints in, out;
-  int64_t pixels = 1, windows = 1, taps = 1;
+  int64_t pixels = 1, windows = 1, taps = 1, all = 0;
+  bool fits = true;
   for (size_t i = 0; i < spatial; ++i) {
     const Dim from = t.dim(unsigned(i) + 2), to = pooled.dim(unsigned(i) + 2);
     if (!from.isConstant() || !to.isConstant())
       return n.error("result Indices needs known extents, found " + toString(t));
     in.push_back(from.constant());
     out.push_back(to.constant());
-    pixels *= in.back();
-    windows *= out.back();
-    taps *= w.kernel[i];
+    fits &= !llvm::MulOverflow(pixels, in.back(), pixels) &&
+            !llvm::MulOverflow(windows, out.back(), windows) &&
+            !llvm::MulOverflow(taps, w.kernel[i], taps);
   }
+  // A table of them becomes part of the program.
+  constexpr int64_t kMostTaps = 1 << 24;
+  if (!fits || llvm::MulOverflow(windows, taps, all) || all > kMostTaps)
+    return n.error("result Indices needs at most " + std::to_string(kMostTaps) +
+                   " windows times elements of a window, found " + toString(pooled));
   const bool byColumns = n.intAttr("storage_order", 0) == 1;
   // For each window and tap: the pixel (0 where there is none), whether there is one, and how the
   // model counts it.

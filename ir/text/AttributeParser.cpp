@@ -139,9 +139,17 @@ bool AttributeParser::textLiteral(const LiteralType &type, bool splat, Tensor &o
   return true;
 }
 
-/// A number, or `bits(n)` for what no number says: a NaN with its payload.
+/// A number, `bits(n)` for what no number says, a NaN with its payload, or `(re, im)`.
 bool AttributeParser::elementValue(Tensor &out, int64_t index) {
   const int64_t width = bitWidth(out.element());
+  if (elementClass(out.element()) == 'C') {
+    Tensor parts(width == 64 ? Element::F32 : Element::F64, {2});
+    if (!expect("(") || !elementValue(parts, 0) || !expect(",") || !elementValue(parts, 1) ||
+        !expect(")"))
+      return false;
+    memcpy(out.mutableBytes() + index * (width / 8), parts.bytes().data(), size_t(width / 8));
+    return true;
+  }
   if (accept("bits")) {
     int64_t bits;
     if (!expect("(") || !integer(bits) || !expect(")"))

@@ -1,7 +1,8 @@
 // Defines the context: the memory of one inference and its graph. One context belongs to one stream
 // or thread at a time; contexts of one model run side by side.
 //
-// prepare  captures launch_all once into a graph, for given run-time dimensions.
+// prepare  captures launch_all once into a graph; for other run-time dimensions its nodes get new
+//          arguments.
 // enqueue  one graph launch on the caller's stream. Where the caller's pointers differ from the
 // last
 //          run's, the nodes that touch inputs and outputs get new arguments first; launches already
@@ -36,7 +37,9 @@ struct context {
   int launch_count;
   const void **inputs; // addresses that the graph holds
   void **outputs;
-  index_t *dims;
+  index_t *dims;              // of the next run, or of the last one while `ran`
+  index_t *graph_dims;        // that the graph holds
+  bool ran;                   // dimensions that grow have still to advance
   host_queue host;            // what run(), submit() and collect() work with
   unsigned long long *stamps; // TENON_PROFILE: start and end of each launch
   trace_function trace;
@@ -114,12 +117,14 @@ inline status index_nodes(context &c) {
   return s;
 }
 
+inline bool keeps_dims(const context &c) {
+  return memcmp(c.dims, c.graph_dims, size_t(c.owner->code->dim_count) * sizeof(index_t)) == 0;
+}
+inline void keep_dims(context &c) {
+  memcpy(c.graph_dims, c.dims, size_t(c.owner->code->dim_count) * sizeof(index_t));
+}
+
 inline status capture(context &c) {
-  // Real addresses come with the first enqueue.
-  for (int i = 0; i < c.owner->code->input_count; ++i)
-    c.inputs[i] = c.where.memory;
-  for (int i = 0; i < c.owner->code->output_count; ++i)
-    c.outputs[i] = c.where.memory;
   TENON_CHECK_CUDA(cudaStreamBeginCapture(c.stream, cudaStreamCaptureModeThreadLocal));
   const status issued = launch_all(c, c.stream, c.where);
   const status ended = from_cuda(cudaStreamEndCapture(c.stream, &c.graph));
@@ -129,7 +134,41 @@ inline status capture(context &c) {
   TENON_CHECK_CUDA(cudaGraphInstantiate(&c.executable, c.graph, 0));
   // The first launch then costs what every other does.
   TENON_CHECK_CUDA(cudaGraphUpload(c.executable, c.stream));
-  return from_cuda(cudaStreamSynchronize(c.stream));
+  TENON_CHECK_CUDA(cudaStreamSynchronize(c.stream));
+  keep_dims(c);
+  return ok;
+}
+
+/// Gives the graph's nodes new arguments, all of them or those of inputs and outputs; captures it
+/// anew where that is not enough. Launches under way keep what they have.
+inline status update_graph(context &c, bool io_only) {
+  c.prepared = false; // until all nodes agree
+  issue to = issue::update(c.executable, c.nodes, c.stamps);
+  status s = issue_steps(c, to, io_only);
+  if (s == graph_outgrown) {
+    drop_graph(c);
+    s = capture(c);
+  }
+  TENON_CHECK(s);
+  keep_dims(c);
+  c.prepared = true;
+  return ok;
+}
+
+/// Brings the dimensions that grow up to the next run.
+inline void advance_dims(context &c) {
+  if (c.ran && c.owner->code->advance)
+    c.owner->code->advance(c.dims);
+  c.ran = false;
+}
+
+/// Lengths of carried values as after creation.
+inline void reset_dims(context &c) {
+  const program &code = *c.owner->code;
+  for (int i = 0; i < code.dim_count; ++i)
+    if (code.dims[i].kind == grows)
+      c.dims[i] = code.dims[i].low;
+  c.ran = false;
 }
 
 inline status open_context(context &c, void *memory) {
@@ -141,7 +180,8 @@ inline status open_context(context &c, void *memory) {
   c.inputs = static_cast<const void **>(calloc(size_t(code.input_count) + 1, sizeof(void *)));
   c.outputs = static_cast<void **>(calloc(size_t(code.output_count) + 1, sizeof(void *)));
   c.dims = static_cast<index_t *>(calloc(size_t(code.dim_count) + 1, sizeof(index_t)));
-  if (!c.first_launch || !c.inputs || !c.outputs || !c.dims)
+  c.graph_dims = static_cast<index_t *>(calloc(size_t(code.dim_count) + 1, sizeof(index_t)));
+  if (!c.first_launch || !c.inputs || !c.outputs || !c.dims || !c.graph_dims)
     return out_of_host_memory;
   c.where.weights = m.weights;
   c.where.inputs = c.inputs;
@@ -160,6 +200,11 @@ inline status open_context(context &c, void *memory) {
     TENON_CHECK_CUDA(cudaMalloc(&p, memory_bytes(v)));
     c.where.memory = static_cast<unsigned char *>(p);
   }
+  // Real addresses come with the first enqueue.
+  for (int i = 0; i < code.input_count; ++i)
+    c.inputs[i] = c.where.memory;
+  for (int i = 0; i < code.output_count; ++i)
+    c.outputs[i] = c.where.memory;
   c.where.cleared = c.where.memory + aligned(v.arena_bytes);
   c.where.states = c.where.cleared + aligned(v.zeroed_bytes);
   const size_t persistent = memory_bytes(v) - aligned(v.arena_bytes);
@@ -186,7 +231,7 @@ inline status open_context(context &c, void *memory) {
   return from_cuda(cudaStreamSynchronize(c.stream));
 }
 
-/// Gives the graph new addresses where they differ.
+/// Gives the graph the run's addresses and dimensions where they differ.
 inline status bind(context &c, const void *const *inputs, void *const *outputs) {
   const program &code = *c.owner->code;
   bool changed = false;
@@ -198,13 +243,17 @@ inline status bind(context &c, const void *const *inputs, void *const *outputs) 
     changed |= c.outputs[i] != outputs[i];
     c.outputs[i] = outputs[i];
   }
-  if (!changed)
-    return ok;
-  issue to = issue::update(c.executable, c.nodes, c.stamps);
-  const status s = issue_steps(c, to, true);
-  if (s != ok)
-    c.prepared = false; // some nodes hold old addresses, some new ones
-  return s;
+  const bool resized = !keeps_dims(c);
+  return changed || resized ? update_graph(c, !resized) : ok;
+}
+
+/// Whether the lengths of carried values leave room for a run.
+inline status check_room(const context &c) {
+  const program &code = *c.owner->code;
+  for (int i = 0; i < code.dim_count; ++i)
+    if (code.dims[i].kind == grows && c.dims[i] > code.dims[i].high)
+      return state_full;
+  return ok;
 }
 
 inline status check_pointers(const program &code, const void *const *inputs, void *const *outputs) {
@@ -242,22 +291,24 @@ inline void destroy(context *c) {
   free(c->inputs);
   free(c->outputs);
   free(c->dims);
+  free(c->graph_dims);
   free(c);
 }
 
-/// Sets a run-time dimension; prepare must come before the next run.
+/// Sets a run-time dimension; prepare must come before the next run where the caller's to set.
 inline status set_dim(context *c, int dim, index_t value) {
   if (!c || dim < 0 || dim >= c->owner->code->dim_count)
     return invalid_argument;
   const dim_range range = c->owner->code->dims[dim];
+  detail::advance_dims(*c);
   if (value < range.low || value > range.high)
     return dims_out_of_range;
-  c->prepared = c->prepared && c->dims[dim] == value;
+  c->prepared = c->prepared && (range.kind == grows || c->dims[dim] == value);
   c->dims[dim] = value;
   return ok;
 }
 
-/// Captures the graph for the values that the run-time dimensions have.
+/// Brings the graph up to the values that the run-time dimensions have.
 inline status prepare(context *c) {
   if (!c)
     return invalid_argument;
@@ -265,8 +316,7 @@ inline status prepare(context *c) {
     return ok;
   const device_scope scope(c->owner->device);
   TENON_CHECK(scope.entered());
-  detail::drop_graph(*c);
-  const status s = detail::capture(*c);
+  const status s = c->executable ? detail::update_graph(*c, false) : detail::capture(*c);
   if (s != ok)
     detail::drop_graph(*c);
   c->prepared = s == ok;
@@ -278,6 +328,7 @@ inline status reset(context *c) {
   if (!c)
     return invalid_argument;
   const variant_table &v = *c->owner->variant;
+  detail::reset_dims(*c);
   if (v.state_bytes == 0)
     return ok;
   const device_scope scope(c->owner->device);
@@ -298,13 +349,18 @@ inline status enqueue(context *c, const void *const *inputs, void *const *output
   TENON_CHECK(scope.entered());
   cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
   TENON_CHECK_CUDA(cudaStreamIsCapturing(stream, &capturing));
+  detail::advance_dims(*c);
+  TENON_CHECK(detail::check_room(*c));
   if (capturing != cudaStreamCaptureStatusNone) {
+    if (c->owner->code->advance)
+      return growth_in_capture;
     frame where = c->where;
     where.inputs = inputs;
     where.outputs = outputs;
     return detail::launch_all(*c, stream, where);
   }
   TENON_CHECK(detail::bind(*c, inputs, outputs));
+  c->ran = true;
   if (c->trace)
     return detail::launch_traced(*c, stream);
   return from_cuda(cudaGraphLaunch(c->executable, stream));
@@ -318,6 +374,7 @@ inline status run_on_zeros(context &c, port_layout &ports, unsigned char *memory
   TENON_CHECK(enqueue(&c, ports.inputs, ports.outputs, c.stream));
   if (state_bytes > 0)
     TENON_CHECK_CUDA(cudaMemsetAsync(c.where.states, 0, state_bytes, c.stream));
+  reset_dims(c);
   return from_cuda(cudaStreamSynchronize(c.stream));
 }
 
@@ -359,6 +416,7 @@ inline status create(context **out, const model *m, void *memory = nullptr) {
   status s = detail::open_context(*c, memory);
   if (s == ok)
     s = prepare(c);
+  detail::reset_dims(*c);
   if (s == ok)
     s = detail::warm_up(*c);
   if (s != ok) {

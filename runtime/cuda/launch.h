@@ -39,7 +39,8 @@ public:
     configure,
     /// Launches on a stream, which may be being captured.
     launch,
-    /// Gives the captured nodes their arguments anew.
+    /// Gives the captured nodes their arguments anew; graph_outgrown where other launches would be
+    /// empty than in the capture.
     update,
   };
 
@@ -85,7 +86,9 @@ public:
     const int shared = kernel.shared_bytes();
     if (mode_ == mode::configure)
       return configure_kernel(function, shared);
-    if (blocks.x == 0 || blocks.y == 0 || blocks.z == 0)
+    if (mode_ == mode::update && is_empty(blocks) != !nodes_[ordinal])
+      return graph_outgrown;
+    if (is_empty(blocks))
       return ok; // nothing to compute
     if (blocks.x < 0 || blocks.y < 0 || blocks.z < 0 || blocks.x > 0x7fffffffL ||
         blocks.y > 65535 || blocks.z > 65535)
@@ -105,6 +108,8 @@ public:
 
 private:
   explicit issue(mode m) : mode_(m) {}
+
+  static bool is_empty(const grid &g) { return g.x == 0 || g.y == 0 || g.z == 0; }
 
   status configure_kernel(const void *function, int shared) {
     cudaFuncAttributes attributes;

@@ -78,9 +78,12 @@ struct tensor_size {
   size_t bytes;
 };
 
-/// Range of a run-time dimension.
+/// Who sets a run-time dimension: the caller, or each run for the next one (it is the length of a
+/// carried value, which the caller may shorten).
+enum dim_kind { settable, grows };
 struct dim_range {
   index_t low, high;
+  dim_kind kind = settable;
 };
 
 struct program {
@@ -95,6 +98,8 @@ struct program {
   int output_count;
   const dim_range *dims;
   int dim_count;
+  /// Sets the dimensions that grow for the next run; null where none do.
+  void (*advance)(index_t *dims) = nullptr;
 };
 
 /// The variant for a device: of those it can run the newest, specific ones first.

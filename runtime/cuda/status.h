@@ -32,6 +32,12 @@ enum : status {
   /// As many inferences as a context has slots for were submitted, or run() finds any.
   inferences_pending = 12,
   nothing_submitted = 13,
+  /// A value carried from run to run has no room for another run.
+  state_full = 14,
+  /// Where values grow from run to run, a captured inference would append at one place for ever.
+  growth_in_capture = 15,
+  /// The captured graph lacks a kernel that these dimensions need, or has one too many.
+  graph_outgrown = 16,
 };
 
 inline status from_cuda(cudaError_t e) { return -status(e); }
@@ -53,6 +59,10 @@ inline const char *message(status s) {
   case unsuitable_tensor: return "a tensor lies where its kernel cannot read it";
   case inferences_pending: return "inferences are under way whose outputs must be collected first";
   case nothing_submitted: return "there is no inference to collect";
+  case state_full: return "a value carried from run to run has reached its largest extent";
+  case growth_in_capture:
+    return "an inference whose carried values grow cannot be part of a captured graph";
+  case graph_outgrown: return "the graph does not fit the dimensions";
   default: return s < 0 ? cudaGetErrorString(cudaError_t(-s)) : "unknown error code";
   }
 }

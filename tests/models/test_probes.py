@@ -108,15 +108,6 @@ class UserOperator(Probe):
         # Fused: the kernel of the first convolution does it all.
         self.has(text, r"^// Conv_\d+, SquaredRelu_\d+ \| conv")
 
-    def test_inlined_on_cuda(self):
-        """On the emulator of the kernels' tests."""
-        model = self.write("probe_user_operator")
-        answer = tenon("run", model, "--target=cuda:sm_80", "--runtime=include",
-                       f"--data={model.parent / 'test_data_set_0'}",
-                       f"--op={OPERATORS / 'squared_relu_inline.tn'}",
-                       environment={"NVCC": str(ROOT / "tests/tools/emulated-nvcc")})  # fmt: skip
-        self.assertEqual(answer.status, 0, answer.errors or answer.output)
-
     def test_manual_shows_what_is_tested(self):
         manual = (ROOT / "docs/user-operators.md").read_text()
         for name in ("squared_relu.tn", "squared_relu.h"):
@@ -126,13 +117,19 @@ class UserOperator(Probe):
 class Carried(Probe):
     """Values carried in the context: every step gets the new input alone."""
 
+    targets = ("interpreter", "cpu:generic")
+    # What a generated file says where a state moves, where any does, and where a row is appended.
+    replaces = r"memcpy\(f\.state<float>\(0\), "
+    moves = r"memcpy|memmove|_copy"
+    appends = r"f\.state<float>\(0\) \+ f\.dims\[0\] \* 8"
+
     def steps(self, name, inputs, outputs, state, ranges=()):
         """Each data set on its own with the state as an input, then all of them as one sequence from
         the first one's state; returns the generated text."""
         model = self.write(name)
         words = [f"--state={state}", *[f"--range={r}" for r in ranges]]
         folders = sorted(model.parent.glob("test_data_set_*"))
-        for target in ("interpreter", "cpu:generic"):
+        for target in self.targets:
             self.passes(model, folders[0], target, *words, "-O0")
             for folder in folders[:2]:
                 self.passes(model, folder, target, *words)
@@ -151,7 +148,7 @@ class Carried(Probe):
 
     def test_replaced(self):
         text, program, data = self.steps("probe_streaming", ["frame"], ["y"], "cache=cache_out")
-        self.has(text, r"memcpy\(f\.state<float>\(0\), ")  # 4 of 5 frames move up
+        self.has(text, self.replaces)  # 4 of 5 frames move up
         self.run_sequence(program, data)
         reset = program.function("reset")
         self.assertEqual(reset(program.context), 0)
@@ -179,7 +176,7 @@ class Carried(Probe):
         """Steps up to the capacity and one beyond; shortened and reset in between."""
         state = ",".join(f"{c}={c}_out:append@{axis}" for c in caches)
         text, program, data = self.steps(name, ["x"], ["y"], state, [f"T=0..{capacity}"])
-        self.has(self.steps_of(text), r"memcpy|memmove|_copy", False)  # nothing old moves
+        self.has(self.steps_of(text), self.moves, False)  # nothing old moves
         steps = capacity // rows + 1  # the last one starts at the capacity
         expected = list(self.sequence(name, caches, data, steps))
         self.run_sequence(program, expected)
@@ -201,10 +198,109 @@ class Carried(Probe):
     def test_appended(self):
         text = self.check_growth("probe_growing_cache", ["keys"], 1, 9, 1)
         # The new row is made where it belongs, behind T old ones.
-        self.has(text, r"f\.state<float>\(0\) \+ f\.dims\[0\] \* 8")
+        self.has(text, self.appends)
 
     def test_appended_to_an_inner_dimension(self):
         self.check_growth("probe_heads_cache", ["keys", "values"], 2, 12, 2)
+
+
+class OnCuda(Probe):
+    """Generated CUDA on the emulator of the kernels' tests, or on a GPU of the architecture that
+    TENON_CUDA_TARGET names, such as cuda:sm_90a."""
+
+    GPU = os.environ.get("TENON_CUDA_TARGET", "")
+    target = GPU or "cuda:sm_80"
+    runtime = "embed" if GPU else "include"
+    NVCC = "nvcc" if GPU else str(ROOT / "tests/tools/emulated-nvcc")
+
+    def passes(self, model, data, target, *words):
+        answer = tenon("run", model, f"--target={target}", f"--data={data}", "--check=groups",
+                       f"--runtime={self.runtime}", *words, environment={"NVCC": self.NVCC})  # fmt: skip
+        self.assertEqual(answer.status, 0, answer.errors or answer.output)
+
+    def compile(self, model, *words):
+        self.source = self.folder / "net.cu"
+        compile_model(model, self.source, f"--target={self.target}", f"--runtime={self.runtime}", *words)
+        return self.source.read_text()
+
+    def build(self, *flags):
+        library = self.source.with_suffix(".so")
+        arch = self.target.partition("sm_")[2]
+        position = ["-Xcompiler=-fPIC"] if self.GPU else ["-fPIC"]
+        words = [self.NVCC, "-std=c++17", "-O3", "-shared", *position, "-gencode",
+                 f"arch=compute_{arch},code=sm_{arch}", f"-I{self.folder}", self.source, "-o", library]  # fmt: skip
+        done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+        model = Model(library, "net", device=0)
+        self.addCleanup(model.close)
+        return model
+
+
+class UserOperatorOnCuda(OnCuda):
+    def test_inlined(self):
+        """Between two convolutions, compared with its body in the interpreter; in one kernel with
+        the first."""
+        model = self.write("probe_user_operator")
+        op = f"--op={OPERATORS / 'squared_relu_inline.tn'}"
+        for precision, tolerance in (("fp32", 1e-4), ("fp16", 2e-3)):
+            words = [op, f"--precision={precision}"]
+            self.passes(model, model.parent / "test_data_set_0", self.target,
+                        f"--tolerance={tolerance}",
+                        f"--group-tolerance={tolerance}", *words)  # fmt: skip
+            self.has(self.compile(model, *words), r"^// Conv_\d+, SquaredRelu_\d+ \|")
+
+
+class CarriedOnCuda(OnCuda, Carried):
+    """One graph, whose nodes follow the lengths."""
+
+    targets = (OnCuda.target,)
+    replaces = r"status carry0\("
+    moves = r"status carry|_copy"
+
+
+class Decoder(Probe):
+    """A decoder from the first token to the last with one file: its caches grow in the context."""
+
+    LENGTH = 12
+
+    def steps(self, model):
+        """(inputs, logits) of each step from empty caches, as ONNX Runtime has them. The mask is as
+        long as it becomes."""
+        session = plain_session(onnx.load(model))
+        names = [o.name for o in session.get_outputs()]
+        past = {f"past_{k}": np.zeros([2, 1, 4, 0, 8], np.float32) for k in range(5)}
+        for step in range(self.LENGTH):
+            token, mask = np.int32([[37 * step % 1000]]), np.zeros([1, self.LENGTH], np.int32)
+            mask[:, : step + 1] = 1
+            now = {"input_ids": token, "position_ids": np.int32([[step]])}
+            found = session.run(names, {**now, "attention_mask": mask[:, : step + 1], **past})
+            past = {f"past_{k}": found[names.index(f"present_{k}")] for k in range(5)}
+            yield [*now.values(), mask], found[names.index("logits")]
+
+    def test_tiny_gpt2(self):
+        folder = Path(os.environ.get("TENON_MODELS") or ROOT.parent / "shared/models")
+        folder /= "tiny_random_gpt2_fp32"
+        if not folder.is_dir():
+            self.skipTest("TENON_MODELS names no folder with tiny_random_gpt2_fp32")
+        model = model_file(folder)
+        caches = ",".join(f"past_{k}=present_{k}:append@3" for k in range(5))
+        self.compile(model, "--bind=batch_size=1,seq_len=1,total_seq_len=past_seq_len+1",
+                     f"--range=past_seq_len=0..{self.LENGTH - 1}", f"--state={caches}")  # fmt: skip
+        program = self.build()
+        for _ in range(2):
+            for given, expected in self.steps(model):
+                found = np.zeros_like(expected)
+                program.bind([np.ascontiguousarray(g) for g in given], [found])
+                program.run()
+                self.close(found, expected)
+            with self.assertRaisesRegex(RuntimeError, "largest extent"):
+                program.run()
+            self.assertEqual(program.function("reset")(program.context), 0)
+
+
+@unittest.skipUnless(OnCuda.GPU, "takes minutes on the emulator: TENON_CUDA_TARGET names no GPU")
+class DecoderOnCuda(OnCuda, Decoder):
+    pass
 
 
 class Batches(Probe):

@@ -201,6 +201,33 @@ TEST(BadInput, ExtremeNumbersOfWindowsIndicesAndStates) {
   }
 }
 
+TEST(BadInput, TablesAndSequencesAreBounded) {
+  for (bool sizes : {false, true}) {
+    TestModel m;
+    m.input("x", {"2147483648"});
+    onnx::TensorProto *one = m.graph.add_initializer();
+    one->set_name("one");
+    one->set_data_type(onnx::TensorProto::INT64);
+    one->add_int64_data(1);
+    m.node("SplitToSequence", {"x", sizes ? "one" : ""}, {"s"});
+    m.node("SequenceLength", {"s"}, {"y"});
+    m.output("y");
+    EXPECT_TRUE(mentions(Imported(m).messages, "expected at most 16384 pieces, found 2147483648"));
+  }
+  TestModel overflow;
+  overflow.input("x", {"4"});
+  ints(overflow.graph, "sizes", {INT64_MAX, INT64_MAX});
+  overflow.node("SplitToSequence", {"x", "sizes"}, {"s"});
+  overflow.node("SequenceLength", {"s"}, {"y"});
+  overflow.output("y");
+  EXPECT_TRUE(mentions(Imported(overflow).messages, "expected sizes that add up to 4"));
+  TestModel pool;
+  pool.input("x", {"1", "1", "65536", "65536"});
+  set(pool.node("MaxPool", {"x"}, {"y", "i"}), "kernel_shape", std::vector<int64_t>{2, 2});
+  pool.output("y");
+  EXPECT_TRUE(mentions(Imported(pool).messages, "result Indices needs at most 16777216"));
+}
+
 TEST(BadInput, StatesOfRecurrencesHaveTheirShapes) {
   for (const char *wrong : {"initial", "peepholes"}) {
     TestModel m;

@@ -46,6 +46,26 @@ TEST(Symbol, RangesKeepThem) {
   EXPECT_EQ(i.model->module->symbols[0].upper(), 4);
 }
 
+TEST(Symbol, ExtentsFollowFromOthers) {
+  TestModel m;
+  m.input("past", {"past len", "4"});
+  m.input("mask", {"2*past len + 1", "4"});
+  m.input("whole", {"total", "4"});
+  m.node("Add", {"mask", "whole"}, {"y"});
+  m.output("y");
+  ImportOptions options;
+  options.ranges = {{"past len", {0, 7}}};
+  options.bindExtents = {{"total", "past len+past len+1"}};
+  Imported i(m, options);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(toString(i.outputType()), "tensor<{((past_len * 2) + 1)}x4xf32>");
+  // A name that is no sum of names with values stays open.
+  options.bindExtents.clear();
+  EXPECT_TRUE(mentions(Imported(m, options).messages, "have no value: 'total'"));
+  options.bindExtents = {{"total", "total"}};
+  EXPECT_TRUE(mentions(Imported(m, options).messages, "is bound to itself"));
+}
+
 TEST(Symbol, ShapesFixSymbolsEverywhere) {
   TestModel m;
   m.input("x", {"N", "4"});

@@ -40,6 +40,26 @@ std::string messagesOf(const std::string &text) {
   return os.str();
 }
 
+TEST(Parser, ComplexLiteralsKeepBothParts) {
+  const std::string text = R"(module "m" stage=imported {
+  graph @main () -> ("y", "z") {
+    %y = constant {value = dense<2xc64: (1.5, -0.0), (-inf, bits(2143289345))>} : tensor<2xc64>
+    %z = constant {value = splat<3xc128: (-0.0, 0.1)>} : tensor<3xc128>
+    return %y, %z
+  }
+}
+)";
+  const auto buffer = llvm::MemoryBuffer::getMemBuffer(text);
+  Context context;
+  Diagnostics diagnostics;
+  const auto module = parseModule(context, *buffer, "", diagnostics);
+  ASSERT_NE(module, nullptr);
+  std::string again;
+  llvm::raw_string_ostream os(again);
+  print(*module, os, PrintOptions());
+  EXPECT_EQ(os.str(), text);
+}
+
 TEST(Parser, SplatLiteralsAreBounded) {
   for (const char *extents : {"2147483648x8xi8: 1", "8589934592x5xi8: 1", "1073741825xi1: true"}) {
     const std::string e = extents, type = e.substr(0, e.find(':'));
