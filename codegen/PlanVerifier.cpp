@@ -97,7 +97,9 @@ private:
   /// Byte of its buffer at which a value's first element lies; windows of it have their origins.
   Dim beginOf(Value *v) const {
     const Type t = v->type();
-    return addressing(t).offset * (bitWidth(t.element()) / 8) + plan_[v].offset;
+    const Placement &p = plan_[v];
+    const Dim first = addressing(t).offset;
+    return (p.start ? first + p.start : first) * (bitWidth(t.element()) / 8) + p.offset;
   }
 
   /// Values of one buffer that begin at one place: the later is written over the earlier.
