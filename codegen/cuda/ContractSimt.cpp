@@ -68,16 +68,19 @@ void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
     const ContractionTiles &t = tiles.shape;
     if ((c.isPacked && !packsIn(c, t.tileN)) || sharedBytes(tiles) > int64_t(in.level.sharedBytes))
       continue;
-    for (int64_t splits : splitsFor(c, in.level, t))
-      out.push_back({"contract_simt",
-                     {{"tile_m", t.tileM},
-                      {"tile_n", t.tileN},
-                      {"tile_k", t.tileK},
-                      {"thread_m", t.partM},
-                      {"thread_n", t.partN},
-                      {"stages", t.stages},
-                      {"splits", splits},
-                      {"teams", tiles.teams}}});
+    for (int64_t splits : splitsFor(c, in.level, t)) {
+      Schedule s{"contract_simt",
+                 {{"tile_m", t.tileM},
+                  {"tile_n", t.tileN},
+                  {"tile_k", t.tileK},
+                  {"thread_m", t.partM},
+                  {"thread_n", t.partN},
+                  {"stages", t.stages},
+                  {"splits", splits},
+                  {"teams", tiles.teams}}};
+      s.params.push_back({"least_shared", leastShared(in.level, tileCount(c, s) * splits)});
+      out.push_back(std::move(s));
+    }
   }
 }
 

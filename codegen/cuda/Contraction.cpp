@@ -346,6 +346,10 @@ int64_t splitCounterBytes(const TacticInput &in, const Schedule &s) {
   return *s.get("splits") == 1 ? 0 : tileCount(*readContraction(in, why), s) * 4;
 }
 
+int64_t leastShared(const TargetLevel &level, int64_t blocks) {
+  return blocks <= int64_t(level.multiprocessors) ? int64_t(level.sharedBytes) / 2 + 1024 : 0;
+}
+
 llvm::SmallVector<int64_t, 4> splitsFor(const Contraction &c, const TargetLevel &level,
                                         const ContractionTiles &t) {
   const int64_t tiles = c.slices() * int64_t(llvm::divideCeil(c.rows(), t.tileM)) *

@@ -99,6 +99,11 @@ int64_t splitCounterBytes(const TacticInput &in, const Schedule &s);
 llvm::SmallVector<int64_t, 4> splitsFor(const Contraction &c, const TargetLevel &level,
                                         const ContractionTiles &t);
 
+/// Bytes of shared memory that a block of a kernel of `blocks` takes at least, where these are no
+/// more than multiprocessors: two on one, placed there while the kernel before still runs on
+/// others, would take twice as long. 0: any number.
+int64_t leastShared(const TargetLevel &level, int64_t blocks);
+
 /// Writes configuration, body and the call of `conv_<kernel>` or `matmul_<kernel>`. Kernels whose
 /// schedules have `splits` take a split_scratch; `weights` is the type of packed B.
 void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,

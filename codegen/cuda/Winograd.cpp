@@ -90,7 +90,8 @@ void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
                         {"tile_c", t.tileC},
                         {"warps", t.warps},
                         {"stages", stages},
-                        {"splits", splits}}});
+                        {"splits", splits},
+                        {"least_shared", leastShared(in.level, tiles * splits)}}});
   }
 }
 

@@ -24,8 +24,10 @@
 //   x over (b0, b1, m, k); outs and ins over (b0, b1, m, n); b packed, or a view over (b0, b1, k,
 //   n); prologue_ins over (k).
 // Either may say `aligned`: x starts at a multiple of 16 bytes.
-// Schedule: tile_m, tile_n, tile_k, thread_m, thread_n, stages, splits, teams; see
-// contract_simt_schedule.
+// Schedule: tile_m, tile_n, tile_k, thread_m, thread_n, stages, splits, teams, least_shared; see
+// contract_simt_schedule. least_shared: bytes of shared memory that a block takes at least. Where
+// blocks are no more than multiprocessors, it keeps two from sharing one while the kernel before
+// still runs on others.
 // Weights: [groups][ceil(filters/tile_n)][kernel_h][kernel_w][channels][tile_n], zero padded.
 #ifndef TENON_RUNTIME_CUDA_CONTRACT_SIMT_CUH
 #define TENON_RUNTIME_CUDA_CONTRACT_SIMT_CUH
@@ -43,6 +45,7 @@ struct contract_simt_schedule {
   static constexpr int tile_m = TileM, tile_n = TileN, tile_k = TileK;
   static constexpr int thread_m = ThreadM, thread_n = ThreadN, stages = Stages;
   static constexpr int splits = Splits, teams = Teams;
+  static constexpr int least_shared = 0;
 };
 
 template <class Config, class Problem, class B, class Outs, class Ins, class Body, class Prologue,
@@ -85,8 +88,9 @@ struct contract_simt_kernel {
 
   TENON_FN static constexpr bool runs_on(target) { return true; }
   int shared_bytes() const {
-    return max_of(stages * (a_tile::size + b_tile::size), (teams - 1) * tile_m * tile_n) *
-           int(sizeof(float));
+    const int floats =
+        max_of(stages * (a_tile::size + b_tile::size), (teams - 1) * tile_m * tile_n);
+    return max_of(floats * int(sizeof(float)), Config::least_shared);
   }
   grid blocks() const {
     return {ceil_div(problem.rows(), tile_m), ceil_div(problem.columns(), tile_n),

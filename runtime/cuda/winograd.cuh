@@ -27,8 +27,8 @@
 // column and readers of 16 bytes apart. Lanes are numbered as in contract_simt.cuh.
 //
 // Config: conv_problem's with a kernel of 3 x 3, strides, dilations and groups of 1; any padding.
-// Schedule: tile_t, tile_n, tile_c, warps, stages, splits; see winograd_schedule. Weights:
-// [ceil(filters/tile_n)][channels][16][tile_n], zero padded.
+// Schedule: tile_t, tile_n, tile_c, warps, stages, splits, least_shared; see winograd_schedule and
+// contract_simt.cuh. Weights: [ceil(filters/tile_n)][channels][16][tile_n], zero padded.
 #ifndef TENON_RUNTIME_CUDA_WINOGRAD_CUH
 #define TENON_RUNTIME_CUDA_WINOGRAD_CUH
 
@@ -43,6 +43,7 @@ template <int TileT, int TileN, int TileC, int Warps, int Stages, int Splits = 1
 struct winograd_schedule {
   static constexpr int tile_t = TileT, tile_n = TileN, tile_c = TileC;
   static constexpr int warps = Warps, stages = Stages, splits = Splits;
+  static constexpr int least_shared = 0;
 };
 
 namespace detail {
@@ -217,7 +218,8 @@ struct winograd_kernel {
 
   TENON_FN static constexpr bool runs_on(target) { return true; }
   int shared_bytes() const {
-    return max_of(stages * (a_loader::size + b_tile::size), back) * int(sizeof(float));
+    return max_of(max_of(stages * (a_loader::size + b_tile::size), back) * int(sizeof(float)),
+                  Config::least_shared);
   }
   grid blocks() const {
     return {ceil_div(detail::winograd_patches(problem), tile_t),
