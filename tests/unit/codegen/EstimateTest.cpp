@@ -1,5 +1,5 @@
 // Compares the estimates of contractions with measurements: every layer of the benchmark's networks
-// as bench/gemm.cu timed its schedules on one H200 (bench/gemm/schedules_h200.csv). What the
+// as bench/gemm.cu timed its schedules on one H200 (bench/gemm/schedules_*h200.csv). What the
 // estimates choose must be close to the fastest.
 #include "codegen/Compile.h"
 #include "ir/Context.h"
@@ -31,28 +31,29 @@ struct Layer {
     return (in + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1;
   }
   /// The layer between two maps, so that its tensors lie in the arena.
-  std::string text() const {
+  std::string text(const std::string &element) const {
     auto list = [](llvm::ArrayRef<int64_t> numbers, const char *separator) {
       return llvm::join(llvm::map_range(numbers, [](int64_t n) { return std::to_string(n); }),
                         separator);
     };
     auto image = [&](int64_t c, int64_t h, int64_t w) {
-      return "tensor<" + list({batch, c, h, w}, "x") + "xf16, nhwc>";
+      return "tensor<" + list({batch, c, h, w}, "x") + "x" + element + ", nhwc>";
     };
     const std::string x = image(channels, height, width),
                       y = image(filters, out(height, kernelH, strideH, padH, dilationH),
                                 out(width, kernelW, strideW, padW, dilationW)),
-                      w = list({filters, channels / groups, kernelH, kernelW}, "x") + "xf16";
+                      w = list({filters, channels / groups, kernelH, kernelW}, "x") + "x" + element;
     std::string text;
     llvm::raw_string_ostream os(text);
     os << "module \"layer\" stage=imported {\n  graph @main (%x \"x\": " << x << ") -> (\"z\") {\n"
-       << "    %a = map %x (%0: f16) {\n      %1 = tanh %0 : f16\n      yield %1\n    } : " << x
-       << "\n    %w = constant {value = splat<" << w << ": 0.5>} : tensor<" << w << ">\n"
+       << "    %a = map %x (%0: " << element << ") {\n      %1 = tanh %0 : " << element
+       << "\n      yield %1\n    } : " << x << "\n    %w = constant {value = splat<" << w
+       << ": 0.5>} : tensor<" << w << ">\n"
        << "    %y = conv %a, %w {strides = [" << list({strideH, strideW}, ", ") << "], pads = ["
        << list({padH, padW, padH, padW}, ", ") << "], dilations = ["
        << list({dilationH, dilationW}, ", ") << "], groups = " << groups << "} : " << y
-       << "\n    %z = map %y (%2: f16) {\n      %3 = tanh %2 : f16\n      yield %3\n    } : " << y
-       << "\n    return %z\n  }\n}\n";
+       << "\n    %z = map %y (%2: " << element << ") {\n      %3 = tanh %2 : " << element
+       << "\n      yield %3\n    } : " << y << "\n    return %z\n  }\n}\n";
     return os.str();
   }
 };
@@ -66,14 +67,20 @@ std::string nameInBench(const Schedule &s) {
     return "wgmma " + tiles + " c" + at("consumers") + rest;
   if (s.tactic == "contract_mma_sm80")
     return "mma " + tiles + " p" + at("warp_m") + "x" + at("warp_n") + rest;
+  if (s.tactic == "contract_simt")
+    return "simt " + tiles + " p" + at("thread_m") + "x" + at("thread_n") + " st" + at("stages") +
+           " t" + at("teams") + " sk" + at("splits");
+  if (s.tactic == "conv_winograd")
+    return "winograd " + at("tile_t") + "x" + at("tile_n") + "x" + at("tile_c") + " w" +
+           at("warps") + rest;
   return "";
 }
 
 /// The schedule that the estimates choose among those of `tactic`.
-std::string chosen(const Layer &layer, llvm::StringRef tactic) {
+std::string chosen(const Layer &layer, const std::string &element, llvm::StringRef tactic) {
   Context context;
   Diagnostics diagnostics;
-  const std::string text = layer.text();
+  const std::string text = layer.text(element);
   auto buffer = llvm::MemoryBuffer::getMemBuffer(text, "layer.tn");
   auto module = parseModule(context, *buffer, "", diagnostics);
   if (!module) {
@@ -105,10 +112,10 @@ struct Measured {
 };
 constexpr double kListed = 1.5;
 
-std::vector<Measured> measured() {
+std::vector<Measured> measured(const char *path) {
   std::vector<Measured> all;
-  auto file = llvm::MemoryBuffer::getFile(TENON_MEASURED_SCHEDULES);
-  EXPECT_TRUE(bool(file)) << TENON_MEASURED_SCHEDULES;
+  auto file = llvm::MemoryBuffer::getFile(path);
+  EXPECT_TRUE(bool(file)) << path;
   llvm::SmallVector<llvm::StringRef, 0> lines;
   if (file)
     (*file)->getBuffer().split(lines, '\n', -1, false);
@@ -136,29 +143,41 @@ std::vector<Measured> measured() {
 
 /// The geometric mean over all layers of the choice's time over the fastest.
 /// A choice that is not listed counts as kListed.
-double meanLoss(llvm::StringRef tactic, llvm::StringRef kernel) {
+double meanLoss(const std::string &element, llvm::StringRef tactic, llvm::StringRef kernel,
+                int least) {
   double sum = 0;
   int count = 0;
-  for (const Measured &m : measured()) {
+  for (const Measured &m :
+       measured(element == "f16" ? TENON_MEASURED_SCHEDULES : TENON_MEASURED_FP32_SCHEDULES)) {
     double best = 1e30;
     for (const auto &[schedule, us] : m.microseconds)
       if (llvm::StringRef(schedule).startswith(kernel))
         best = std::min(best, us);
-    const std::string name = best < 1e30 ? chosen(m.layer, tactic) : "";
+    const std::string name = best < 1e30 ? chosen(m.layer, element, tactic) : "";
     if (name.empty()) // not timed, or refused
       continue;
     const auto time = m.microseconds.find(name);
     sum += std::log(time == m.microseconds.end() ? kListed : time->second / best);
     ++count;
   }
-  EXPECT_GT(count, 100);
+  EXPECT_GT(count, least);
   return std::exp(sum / count);
 }
 
-TEST(Estimates, OfMmaChooseWhatWasFast) { EXPECT_LT(meanLoss("contract_mma_sm80", "mma "), 1.08); }
+TEST(Estimates, OfMmaChooseWhatWasFast) {
+  EXPECT_LT(meanLoss("f16", "contract_mma_sm80", "mma ", 100), 1.08);
+}
 
 TEST(Estimates, OfWgmmaChooseWhatWasFast) {
-  EXPECT_LT(meanLoss("contract_wgmma_sm90a", "wgmma "), 1.05);
+  EXPECT_LT(meanLoss("f16", "contract_wgmma_sm90a", "wgmma ", 100), 1.05);
+}
+
+TEST(Estimates, OfSimtChooseWhatWasFast) {
+  EXPECT_LT(meanLoss("f32", "contract_simt", "simt ", 80), 1.08);
+}
+
+TEST(Estimates, OfWinogradChooseWhatWasFast) {
+  EXPECT_LT(meanLoss("f32", "conv_winograd", "winograd ", 25), 1.05);
 }
 
 } // namespace
