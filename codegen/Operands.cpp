@@ -88,6 +88,8 @@ bool matchAnchor(const TacticInput &in, Op kind, std::string &why) {
   return isUnbounded(in.form.body, why);
 }
 
+bool hasNarrowWeights(const Operation &op) { return op.is(Op::MatMul) && op.has("block"); }
+
 Value *constantOperand(const GroupForm &form, unsigned i) {
   const ScalarProgram &p = form.anchorInputs[i];
   if (!p.isPlainRead())

@@ -80,6 +80,8 @@ struct TargetTraits {
   bool integerSums = true;
   /// Also for those of 16-bit activations, of two tensors, and of weights with a zero point.
   bool wideIntegerSums = true;
+  /// Rows up to which products with narrow weights (narrow-weights) beat those with floats.
+  int64_t narrowWeightRows = INT64_MAX;
   /// Programs branch and loop as values say; without that, control flow becomes plain operations.
   bool controlFlow = true;
   /// Sequences of groups that run side by side at most.

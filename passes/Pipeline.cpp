@@ -9,7 +9,8 @@ llvm::StringRef optimizationPipeline(unsigned level) {
   case 1: return "canonicalize,fold,canonicalize,cse,dce";
   default:
     return "canonicalize,fold{keep-quantized=1},canonicalize,cse,integer-arithmetic,"
-           "canonicalize,fold,canonicalize,cse,constant-channels,raise-normalize,fold-conv-scale,"
+           "narrow-weights,canonicalize,fold,canonicalize,cse,constant-channels,raise-normalize,"
+           "fold-conv-scale,"
            "decompose-conv-transpose,absorb-pad,eliminate-transpose,canonicalize,fold,cse,dce";
   }
 }

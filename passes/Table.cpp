@@ -18,6 +18,7 @@
 #include "passes/Fuse.h"
 #include "passes/IntegerArithmetic.h"
 #include "passes/Isolate.h"
+#include "passes/NarrowWeights.h"
 #include "passes/Patches.h"
 #include "passes/QuantizedIo.h"
 #include "passes/RaiseNormalize.h"
@@ -126,6 +127,11 @@ const PassInfo kTable[] = {
     {Pattern, "integer-arithmetic.table", "other functions of one tensor of bytes look it up"},
     {Pattern, "integer-arithmetic.softmax", "softmax of bytes sums entries of a table"},
     {Pattern, "integer-arithmetic.contract", "contractions that floats follow sum integers"},
+
+    // NarrowWeights.cpp
+    {Pass, "narrow-weights", "products with dequantised constants keep those as integers",
+     runNarrowWeights},
+    {Pattern, "narrow-weights.matmul", "matrix products, scales for blocks along k"},
 
     // quantize/Quantize.cpp
     {Pass, "quantize", "floats go through 8 bits around layers, as a file of ranges says",

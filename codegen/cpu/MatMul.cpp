@@ -5,6 +5,7 @@
 #include "codegen/cpu/Tactics.h"
 
 #include "codegen/Work.h"
+#include "codegen/cpu/MatMulProblem.h"
 #include "codegen/cpu/Operands.h"
 #include "codegen/cpu/Prologue.h"
 #include "codegen/cpu/Tile.h"
@@ -16,149 +17,20 @@
 namespace tenon::cpu {
 namespace {
 
-/// A product over the space (leading…, m, n, k).
-struct MatMulProblem {
-  llvm::SmallVector<Dim, 6> space;
-  unsigned m, n, k; // places in `space`
-  bool transA, transB;
-
-  explicit MatMulProblem(const Operation &op)
-      : transA(op.boolAttr("trans_a")), transB(op.boolAttr("trans_b")) {
-    const Type a = op.operand(0)->type(), y = op.result()->type();
-    space.assign(y.shape().begin(), y.shape().end());
-    space.push_back(a.dim(a.rank() - (transA ? 2 : 1)));
-    k = y.rank(), n = k - 1, m = k - 2;
+/// A product of operands of one kind.
+bool matchProduct(const TacticInput &in, std::string &why) {
+  if (!matchAnchor(in, Op::MatMul, why))
+    return false;
+  if (hasNarrowWeights(*in.form.anchor)) {
+    why = "weights with scales";
+    return false;
   }
-  unsigned rank() const { return unsigned(space.size()); }
-
-  /// Dimension of the space that dimension i of operand `which` (0: a, 1: b) with `rank` follows.
-  unsigned dimOf(unsigned which, unsigned i, unsigned operandRank) const {
-    const unsigned last = operandRank - 1;
-    if (i + 1 < last)
-      return m - (operandRank - 2) + i;
-    const bool second = (i == last) != (which == 0 ? transA : transB);
-    return which == 0 ? (second ? k : m) : (second ? n : k);
-  }
-  /// Strides over an operand's own dimensions as strides over the space.
-  Strides spread(unsigned which, const Strides &own, llvm::ArrayRef<Dim> shape) const {
-    Strides s;
-    s.offset = own.offset;
-    s.strides.assign(rank(), own.offset.node()->context->dim(0));
-    for (unsigned i = 0; i < shape.size(); ++i)
-      if (!shape[i].isConstant(1))
-        s.strides[dimOf(which, i, unsigned(shape.size()))] = own.strides[i];
-    return s;
-  }
-  /// Strides over the result's dimensions as strides over the space.
-  Strides widen(const Strides &s) const {
-    Strides w = s;
-    w.strides.push_back(s.offset.node()->context->dim(0));
-    return w;
-  }
-};
+  return true;
+}
 
 //===----------------------------------------------------------------------===//
 // matmul
 //===----------------------------------------------------------------------===//
-
-/// Elements of b from one index of each leading dimension to the next, once packed.
-Strides packedStrides(const MatMulProblem &p, Type b, int64_t nr) {
-  Context &c = b.context();
-  Strides own;
-  own.offset = c.dim(0);
-  own.strides.assign(b.rank(), c.dim(0));
-  int64_t size = llvm::divideCeil(p.space[p.n].constant(), nr) * nr * p.space[p.k].constant();
-  for (unsigned i = b.rank() - 2; i-- > 0;) {
-    own.strides[i] = c.dim(size);
-    size *= b.dim(i).constant();
-  }
-  return p.spread(1, own, b.shape());
-}
-
-/// The dimensions of a product as the kernel takes them.
-struct PackedNest {
-  MergedDims leading; // b's batches, at most two
-  MergedDims rows;    // m, and whatever joins it
-  Strides b;
-
-  /// Strides over (b0, b1, m, n).
-  Strides operator()(const Strides &wide, const MatMulProblem &p) const {
-    Context &c = *wide.offset.node()->context;
-    const Strides l = leading(wide), r = rows(wide);
-    Strides s;
-    s.offset = wide.offset;
-    llvm::SmallVector<Dim, 6> outer(l.strides.begin(), l.strides.end());
-    outer.append(r.strides.begin(), r.strides.end());
-    s.strides.assign(3 - outer.size(), c.dim(0));
-    s.strides.append(outer.begin(), outer.end());
-    s.strides.push_back(wide.strides[p.n]);
-    return s;
-  }
-  /// Places of the result's dimensions among (b0, b1, m, n).
-  llvm::SmallVector<int, 6> placeOf(const MatMulProblem &p) const {
-    llvm::SmallVector<int, 6> places;
-    const int first = 3 - int(leading.extents.size() + rows.extents.size());
-    for (unsigned d = 0; d + 1 < p.rank(); ++d) {
-      const int l = leading.placeOf[d], r = rows.placeOf[d];
-      places.push_back(d == p.n ? 3
-                       : l >= 0 ? first + l
-                       : r >= 0 ? first + int(leading.extents.size()) + r
-                                : -1);
-    }
-    return places;
-  }
-  /// Extents of b0, b1, m.
-  llvm::SmallVector<Dim, 3> extents(Context &c) const {
-    llvm::SmallVector<Dim, 3> all(3 - leading.extents.size() - rows.extents.size(), c.dim(1));
-    all.append(leading.extents.begin(), leading.extents.end());
-    all.append(rows.extents.begin(), rows.extents.end());
-    return all;
-  }
-};
-
-/// None when more than two leading dimensions remain.
-llvm::Optional<PackedNest> packedNest(const TacticInput &in, const MatMulProblem &p, int64_t nr,
-                                      std::string &why) {
-  const GroupForm &form = in.form;
-  const Operation &op = *form.anchor;
-  PackedNest nest;
-  nest.b = packedStrides(p, op.operand(1)->type(), nr);
-  const ScalarProgram &a = form.anchorInputs[0];
-  std::vector<Strides> operands;
-  for (const Access &x : a.inputs)
-    operands.push_back(p.spread(0, stridesOf(x, unsigned(a.space.size())), a.space));
-  for (const Strides &s : bodyStrides(form))
-    operands.push_back(p.widen(s));
-  operands.push_back(nest.b);
-  llvm::SmallVector<bool, 6> kept = indexedDims(form.body);
-  kept.push_back(false);
-  bool batched = false;
-  for (unsigned d = 0; d < p.m; ++d)
-    batched |= !nest.b.strides[d].isConstant(0);
-  llvm::SmallVector<unsigned, 6> leading, rows;
-  for (unsigned d = 0; d < p.m; ++d)
-    leading.push_back(d);
-  if (batched) { // b changes from batch to batch: only m are rows
-    rows.push_back(p.m);
-    kept[p.m] = true;
-    if (llvm::is_contained(llvm::makeArrayRef(kept).take_front(p.m), true)) {
-      why = "the epilogue reads the index of a batch that has its own right operand";
-      return llvm::None;
-    }
-  } else {
-    rows = leading;
-    rows.push_back(p.m);
-    leading.clear();
-  }
-  nest.leading = mergeDims(p.space, leading, operands, kept);
-  nest.rows = mergeDims(p.space, rows, operands, kept);
-  if (nest.leading.extents.size() + nest.rows.extents.size() > 3 ||
-      nest.leading.extents.size() > 2) {
-    why = "more than two leading dimensions that do not merge";
-    return llvm::None;
-  }
-  return nest;
-}
 
 /// What both element types ask for.
 bool matchPacked(const TacticInput &in, std::string &why) {
@@ -178,7 +50,7 @@ bool matchPacked(const TacticInput &in, std::string &why) {
 }
 
 bool matchFloat(const TacticInput &in, std::string &why) {
-  if (!matchAnchor(in, Op::MatMul, why))
+  if (!matchProduct(in, why))
     return false;
   if (!isFloat(in.form.anchor->operand(0)->type().element())) {
     why = "integer operands";
@@ -188,8 +60,7 @@ bool matchFloat(const TacticInput &in, std::string &why) {
 }
 
 bool matchInt8(const TacticInput &in, std::string &why) {
-  return matchAnchor(in, Op::MatMul, why) && matchInt8Operands(in.form, why) &&
-         matchPacked(in, why);
+  return matchProduct(in, why) && matchInt8Operands(in.form, why) && matchPacked(in, why);
 }
 
 /// Rows that one call of the register tile may take.
@@ -342,7 +213,7 @@ bool matchPairs(const TacticInput &in, std::string &why) {
 }
 
 bool matchDynamic(const TacticInput &in, std::string &why) {
-  if (!matchAnchor(in, Op::MatMul, why))
+  if (!matchProduct(in, why))
     return false;
   const GroupForm &f = in.form;
   if (hasPairs(f) && !matchPairs(in, why))
@@ -448,7 +319,7 @@ void emitDynamic(const TacticInput &in, const Schedule &s, StepWriter &out) {
 //===----------------------------------------------------------------------===//
 
 bool matchDirect(const TacticInput &in, std::string &why) {
-  if (!matchAnchor(in, Op::MatMul, why))
+  if (!matchProduct(in, why))
     return false;
   for (const ScalarProgram &p : in.form.anchorInputs) {
     if (!isUnbounded(p, why))

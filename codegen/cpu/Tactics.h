@@ -24,7 +24,8 @@ extern const Tactic kMatMul;     // MatMul.cpp
 extern const Tactic kMatMulInt8;
 extern const Tactic kMatMulDynamic;
 extern const Tactic kMatMulDirect;
-extern const Tactic kPooling; // Pool.cpp
+extern const Tactic kMatMulNarrow; // MatMulNarrow.cpp
+extern const Tactic kPooling;      // Pool.cpp
 extern const Tactic kPoolingDirect;
 extern const Tactic kReduce; // Reduce.cpp
 extern const Tactic kFold;

@@ -163,6 +163,10 @@ llvm::Optional<Contraction> readContraction(const TacticInput &in, std::string &
     return llvm::None;
   }
   const Operation &op = *f.anchor;
+  if (hasNarrowWeights(op)) {
+    why = "weights with scales";
+    return llvm::None;
+  }
   if (!readZeroPoint(f, c.xZero, why))
     return llvm::None;
   const int kDim =

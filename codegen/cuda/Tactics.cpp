@@ -7,6 +7,7 @@ llvm::ArrayRef<Tactic> cudaTactics() {
   static const Tactic kTable[] = {
       cuda::kDepthwise,
       cuda::kGemv,
+      cuda::kGemvNarrow,
       cuda::kContractWgmmaSm90a,
       cuda::kContractInt8Sm90a,
       cuda::kContractTf32x3Sm90a,

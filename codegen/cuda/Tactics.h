@@ -23,6 +23,7 @@ extern const Tactic kContractTf32x3Sm90a;
 extern const Tactic kContractWgmmaSm90a;
 extern const Tactic kContractAny;
 extern const Tactic kGemv;
+extern const Tactic kGemvNarrow;
 extern const Tactic kDepthwise;
 extern const Tactic kPooling;
 extern const Tactic kPoolingAny;

@@ -198,15 +198,17 @@ void importMatMulNBits(Node &n) {
   if (llvm::is_contained(operands, nullptr))
     return;
   const Element e = n.element(Scales);
-  Value *dense =
-      pointwise(n.b, operands, maps, {nRows, nBlocks, n.dim(block)},
-                [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-                  const Element wide = computeType(e);
-                  Value *zero = a.size() > 2 ? s.cast(a[2], wide)
-                                             : s.c(wide, double(int64_t(1) << (bits - 1)));
-                  Value *v = s(Op::Mul, s(Op::Sub, s.cast(a[0], wide), zero), s.cast(a[1], wide));
-                  return s.cast(v, e);
-                });
+  Value *dense = pointwise(n.b, operands, maps, {nRows, nBlocks, n.dim(block)},
+                           [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+                             if (a.size() < 3)
+                               return s(Op::Dequantize, a[0], a[1], s.c(1 << (bits - 1)));
+                             const Element stored = a[0]->type().element();
+                             if (a[2]->type().element() == stored)
+                               return s(Op::Dequantize, a[0], a[1], a[2]);
+                             const Element wide = computeType(e);
+                             Value *v = s(Op::Sub, s.cast(a[0], wide), s.cast(a[2], wide));
+                             return s.cast(s(Op::Mul, v, s.cast(a[1], wide)), e);
+                           });
   dense = dense ? n.b.reshape(dense, {nRows, n.dim(blocks * block)}) : nullptr;
   if (dense && blocks * block != columns)
     dense = sliceAlong(n.b, dense, 1, n.dim(0), n.dim(columns), 1);

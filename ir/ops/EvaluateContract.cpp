@@ -44,6 +44,18 @@ void subtractZero(std::vector<double> &values, const EvaluationFrame &frame, uns
     values[i] -= zero.at(zero.size() == 1 ? 0 : channel(int64_t(i)));
 }
 
+/// (value − zero point) · scale of the rows of k values each, in blocks.
+void dequantizeBlocks(std::vector<double> &values, const EvaluationFrame &frame, int64_t k,
+                      int64_t block) {
+  const Tensor &scale = frame.operands[2];
+  const int64_t blocks = k ? (k + block - 1) / block : 0;
+  for (int64_t i = 0; i < int64_t(values.size()); ++i) {
+    const int64_t at = i / k * blocks + i % k / block;
+    const double zero = frame.operands.size() > 3 ? frame.operands[3].at(at) : 0;
+    values[size_t(i)] = (values[size_t(i)] - zero) * scale.at(at);
+  }
+}
+
 /// Exact sums of products of 8 or 16 bits wrap to i32 as any integer does.
 void storeSums(Tensor &result, int64_t begin, int64_t count, const double *in) {
   if (isFloat(result.element())) {
@@ -276,8 +288,13 @@ bool evaluateMatMul(const Operation &op, EvaluationFrame &frame, std::string &er
     return true;
   }
   std::vector<double> x = factors(op, a), y = factors(op, b);
-  subtractZero(x, frame, 2, [](int64_t) { return 0; });
-  subtractZero(y, frame, 3, [&](int64_t i) { return op.boolAttr("trans_b") ? i / k % n : i % n; });
+  if (op.has("block")) {
+    dequantizeBlocks(y, frame, k, op.intAttr("block"));
+  } else {
+    subtractZero(x, frame, 2, [](int64_t) { return 0; });
+    subtractZero(y, frame, 3,
+                 [&](int64_t i) { return op.boolAttr("trans_b") ? i / k % n : i % n; });
+  }
   result.mutableBytes();
   const int64_t blocks = (n + kGemmColumns - 1) / kGemmColumns;
   for (int64_t batch = 0, last = product(batches); batch < last; ++batch) {

@@ -11,6 +11,10 @@
 //   matmul (a, b) {trans_a, trans_b, precision}
 //     NumPy's matmul for ranks of at least 2: leading dimensions broadcast; trans_a and trans_b
 //     swap the last two dimensions of an operand first.
+//   matmul (a, b, b_scale, b_zero_point) {trans_a, trans_b = true, block}
+//     The same with floats a and integers b [n, k] of at most 8 bits, which stand for
+//     (b − zero point) · scale: one of each, floats, for `block` elements along k and every row:
+//     [n, ceil(k / block)].
 // A bias is never an operand: it is a map behind the contraction, which targets fuse.
 //
 // Numeric rules. Floats: operands of one type, the sum is f32 (f64 for f64) in any order and is
@@ -51,15 +55,43 @@ bool contractElement(const Operation &op, Dim channels, Element &result, std::st
     if (!isActivation(x))
       return fail(error, "zero points need operands of 8 or 16 bits, found " + name(x));
     if (z.element() != op.operand(i - 2)->type().element())
-      return fail(error, op.info().operands[i].rtrim("?") + ": expected element type " +
-                             name(op.operand(i - 2)->type().element()) + ", found " +
-                             name(z.element()));
+      return fail(error,
+                  op.info().operands[i].rtrim("?").split(' ').first + ": expected element type " +
+                      name(op.operand(i - 2)->type().element()) + ", found " + name(z.element()));
     const bool one = z.rank() == 0 || (z.rank() == 1 && z.dim(0).isConstant(1));
     const bool perChannel = i == 3 && z.rank() == 1 && sameExtent(z.dim(0), channels);
     if (!one && !perChannel)
-      return fail(error, op.info().operands[i].rtrim("?") + ": expected a scalar" +
+      return fail(error, op.info().operands[i].rtrim("?").split(' ').first + ": expected a scalar" +
                              (i == 3 ? " or one per output channel" : "") + ", found " +
                              toString(z));
+  }
+  return true;
+}
+
+/// b of integers with scales: operands 2 and 3 are floats [n, ceil(k / block)].
+bool checkScales(const Operation &op, Dim n, Dim k, std::string &error) {
+  const Type a = op.operand(0)->type(), b = op.operand(1)->type();
+  const int64_t block = op.intAttr("block");
+  if (!isFloat(a.element()) || bitWidth(a.element()) < 16 || !isInteger(b.element()) ||
+      bitWidth(b.element()) > 8)
+    return fail(error, "element types " + name(a.element()) + " and " + name(b.element()) +
+                           " do not multiply by blocks: expected floats and integers of at most "
+                           "8 bits");
+  if (b.rank() != 2 || !op.boolAttr("trans_b") || op.has("precision"))
+    return fail(error,
+                "b of blocks: expected rank 2, trans_b and no precision, found " + toString(b));
+  if (block < 1 || op.numOperands() < 3)
+    return fail(error, "attribute block: expected 1 or more and an operand b_scale, found " +
+                           llvm::Twine(block));
+  for (unsigned i = 2; i < op.numOperands(); ++i) {
+    if (!checkTensor(op, i, 2, error))
+      return false;
+    const Type s = op.operand(i)->type();
+    if (s.element() != a.element() || !sameExtent(s.dim(0), n) ||
+        !sameExtent(s.dim(1), ceilDiv(k, block)))
+      return fail(error, (i == 2 ? "b_scale" : "b_zero_point") + llvm::Twine(": expected ") +
+                             name(a.element()) + " for " + text(n) + " rows of blocks of " +
+                             llvm::Twine(block) + ", found " + toString(s));
   }
   return true;
 }
@@ -178,8 +210,9 @@ bool inferMatMul(const Operation &op, llvm::SmallVectorImpl<Type> &results, std:
                            text(b.shape().drop_back(2)) + " do not broadcast");
   shape.push_back(m);
   shape.push_back(n);
-  Element element;
-  if (!contractElement(op, n, element, error) || !checkPrecision(op, error))
+  Element element = a.element();
+  if (op.has("block") ? !checkScales(op, n, kb, error)
+                      : !contractElement(op, n, element, error) || !checkPrecision(op, error))
     return false;
   results.push_back(Type::tensor(a.context(), element, shape));
   return true;
@@ -187,7 +220,7 @@ bool inferMatMul(const Operation &op, llvm::SmallVectorImpl<Type> &results, std:
 
 const llvm::StringRef kConvOperands[] = {"x", "w", "x_zero_point?", "w_zero_point?"};
 const llvm::StringRef kTransposeOperands[] = {"x", "w"};
-const llvm::StringRef kMatMulOperands[] = {"a", "b", "a_zero_point?", "b_zero_point?"};
+const llvm::StringRef kMatMulOperands[] = {"a", "b", "a_zero_point or b_scale?", "b_zero_point?"};
 constexpr AttrInfo kPrecision = {"precision", AttrKind::Word, false,
                                  "how f32 operands multiply: tf32 or tf32x3 (default: exactly)"};
 const AttrInfo kConv[] = {
@@ -208,6 +241,8 @@ const AttrInfo kConvTranspose[] = {
 const AttrInfo kMatMul[] = {
     {"trans_a", AttrKind::Bool, false, "swap the last two dimensions of a (default false)"},
     {"trans_b", AttrKind::Bool, false, "swap the last two dimensions of b (default false)"},
+    {"block", AttrKind::Int, false,
+     "b holds integers: elements along k that share a scale and a zero point"},
     kPrecision,
 };
 

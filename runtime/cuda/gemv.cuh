@@ -13,6 +13,7 @@
 #define TENON_RUNTIME_CUDA_GEMV_CUH
 
 #include "cuda/contraction.cuh"
+#include "cuda/lane_sums.cuh"
 #include "cuda/ptx/dp4a.cuh"
 #include "cuda/ptx/prefetch.cuh"
 
@@ -59,7 +60,7 @@ template <class Config, class X, class W, class Outs, class Ins, class Body> str
       add_bytes(sum, depth);
     else
       add_floats(sum, depth);
-    combine(sum, shared);
+    sum_over_lanes<lanes>(sum, shared);
     if (my_lane() == 0) {
       const int count = min_of(int(index_t(cfg.n)) - first_column(), columns);
       TENON_UNROLL
@@ -140,34 +141,6 @@ private:
   /// Weights of one of this thread's columns; beyond the last one, those of the last.
   TENON_DEVICE const W *row_of_weights(int c) const {
     return w + index_t(min_of(first_column() + c, int(index_t(cfg.n)) - 1)) * pitch();
-  }
-  /// Leaves the whole sums in the first lane.
-  TENON_DEVICE static void combine(value (&sum)[rows][columns], unsigned char *shared) {
-    TENON_UNROLL
-    for (int m = 0; m < rows; ++m) {
-      TENON_UNROLL
-      for (int c = 0; c < columns; ++c) {
-        TENON_UNROLL
-        for (int mask = 16; mask > 0; mask /= 2)
-          sum[m][c] += shuffle_xor(sum[m][c], mask);
-      }
-    }
-    if constexpr (warps > 1) {
-      value *parts = reinterpret_cast<value *>(shared);
-      if (lane() == 0) {
-        TENON_UNROLL
-        for (int i = 0; i < rows * columns; ++i)
-          parts[warp() * rows * columns + i] = sum[i / columns][i % columns];
-      }
-      sync_block();
-      TENON_UNROLL
-      for (int i = 0; i < rows * columns; ++i) {
-        value whole = 0;
-        for (int p = 0; p < warps; ++p)
-          whole += parts[(thread() / lanes * warps + p) * rows * columns + i];
-        sum[i / columns][i % columns] = whole;
-      }
-    }
   }
 };
 

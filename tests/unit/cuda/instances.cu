@@ -15,6 +15,7 @@
 #include "cuda/fold.cuh"
 #include "cuda/gather.cuh"
 #include "cuda/gemv.cuh"
+#include "cuda/gemv_narrow.cuh"
 #include "cuda/host_run.h"
 #include "cuda/map.cuh"
 #include "cuda/map_transposed.cuh"
@@ -103,6 +104,11 @@ struct window_config : cuda::window_defaults {
 struct map_config {
   extents<49, 64> space;
   static constexpr int vector = 4, across = 0;
+};
+struct narrow_config {
+  static constexpr fixed<1> m{};
+  static constexpr fixed<64> n{};
+  static constexpr int k = 64, block = 32, lanes = 32, columns = 2, run = 16;
 };
 struct rows_config {
   extents<49> kept;
@@ -291,6 +297,9 @@ template <class T> status matrices(const frame &f, issue &to) {
   TENON_CHECK(to.launch<V>(cuda::fold(rows_config{}, pack(in), cuda::identity_body{}, sum{},
                                       pack(make_view(f.output<T>(0), extents<1>{})), pack(),
                                       cuda::identity_body{})));
+  TENON_CHECK(to.launch<V>(cuda::gemv_narrow<int4_t>(
+      narrow_config{}, in, f.weight<unsigned char>(0), f.weight<T>(0),
+      static_cast<const T *>(nullptr), out, pack(), cuda::identity_body{})));
   const auto computed = cuda::make_computed_view<float, 2>(pack(in), cuda::identity_body{});
   TENON_CHECK(to.launch<V>(
       cuda::gemv(rows_config{}, computed, f.weight<T>(0), out, pack(), cuda::identity_body{})));

@@ -1,0 +1,156 @@
+// Defines the tactic `gemv_narrow`: a few rows times constant weights that stay integers of at most
+// 8 bits, with a scale for each block along k (runtime/cuda/gemv_narrow.cuh).
+#include "codegen/cuda/Tactics.h"
+
+#include "codegen/Work.h"
+#include "codegen/cuda/Contraction.h"
+
+#include <cmath>
+
+namespace tenon::cuda {
+namespace {
+
+constexpr int64_t kMaxRows = 8;
+
+/// Bytes that one thread reads at once: within a block, and rows begin at multiples.
+int64_t runOf(const Operation &op) {
+  const int64_t bytes = op.intAttr("block") * bitWidth(op.operand(1)->type().element()) / 8;
+  for (int64_t run : {16, 8, 4})
+    if (op.intAttr("block") * bitWidth(op.operand(1)->type().element()) % 8 == 0 &&
+        bytes % run == 0)
+      return run;
+  return 0;
+}
+
+int64_t rowsOf(const Operation &op) {
+  const Type y = op.result()->type();
+  int64_t rows = 1;
+  for (unsigned d = 0; d + 1 < y.rank(); ++d)
+    rows = y.dim(d).isConstant() && rows <= kMaxRows ? rows * y.dim(d).constant() : kMaxRows + 1;
+  return rows;
+}
+
+/// The dimension that rows step along, counted from the last: the only one before it that is not 1.
+/// 0 where there are several.
+unsigned rowDimOf(const Operation &op) {
+  const Type y = op.result()->type();
+  unsigned found = 0, count = 0;
+  for (unsigned d = 0; d + 1 < y.rank(); ++d)
+    if (!y.dim(d).isConstant(1)) {
+      found = y.rank() - d;
+      ++count;
+    }
+  return count == 0 ? 2 : count == 1 ? found : 0;
+}
+
+bool match(const TacticInput &in, std::string &why) {
+  const GroupForm &f = in.form;
+  if (!matchAnchor(in, Op::MatMul, why))
+    return false;
+  const Operation &op = *f.anchor;
+  if (!hasNarrowWeights(op)) {
+    why = "weights without scales";
+    return false;
+  }
+  for (unsigned i = 1; i < f.anchorInputs.size(); ++i)
+    if (!constantOperand(f, i)) {
+      why = "weights known only at run time";
+      return false;
+    }
+  if (runOf(op) == 0) {
+    why = "blocks that are no whole words";
+    return false;
+  }
+  if (rowsOf(op) < 1 || rowsOf(op) > kMaxRows) {
+    why = "more than " + std::to_string(kMaxRows) + " rows";
+    return false;
+  }
+  if (rowDimOf(op) == 0) {
+    why = "rows that step along several dimensions";
+    return false;
+  }
+  if (f.anchorInputs[0].usesIndex()) {
+    why = "an operand computed from its index";
+    return false;
+  }
+  return isUnbounded(f.anchorInputs[0], why) && isPlainBody(f.body, why) && fitsInt(f, why);
+}
+
+void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
+  for (int64_t lanes : {32, 64, 128})
+    for (int64_t columns : {1, 2})
+      if (columns * rowsOf(*in.form.anchor) <= 8) // sums live in registers
+        out.push_back({"gemv_narrow", {{"lanes", lanes}, {"columns", columns}}});
+}
+
+/// As gemv.
+double cost(const TacticInput &in, const Schedule &s) {
+  const Operation &op = *in.form.anchor;
+  const Type w = op.operand(1)->type();
+  const double lanes = double(*s.get("lanes")), columns = double(*s.get("columns"));
+  const double rows = double(rowsOf(op)), n = double(w.dim(0).constant()),
+               k = double(w.dim(1).constant());
+  Effort e;
+  e.blocks = std::ceil(n / (256 / lanes * columns));
+  e.bytes = double(workOf(*in.form.group).bytes) * (1 + 0.1 * rows / columns);
+  e.operations = 2 * (rows + 2) * n * k;
+  e.efficiency = 0.25;
+  const double waves = std::ceil(e.blocks / (6 * double(in.level.multiprocessors)));
+  const double loads = std::ceil(k * bitWidth(w.element()) / 8 / (lanes * double(runOf(op))));
+  return microseconds(in.level, e) + waves * (0.15 * loads * rows + (lanes > 32 ? 0.3 : 0));
+}
+
+void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
+  const GroupForm &form = in.form;
+  const Operation &op = *form.anchor;
+  Context &context = op.result()->type().context();
+  const ScalarProgram &a = form.anchorInputs[0];
+  const Type w = op.operand(1)->type();
+  const unsigned row = rowDimOf(op);
+  const bool transA = op.boolAttr("trans_a");
+  auto matrix = [](const Strides &x, unsigned rows, unsigned columns) {
+    Strides r;
+    r.offset = x.offset;
+    r.strides = {strideFromLast(x, rows), strideFromLast(x, columns)};
+    return r;
+  };
+  auto ofA = [&](const Strides &x) {
+    return matrix(x, row == 2 && transA ? 1 : row, transA ? 2 : 1);
+  };
+  auto ofY = [&](const Strides &x) { return matrix(x, row, 1); };
+
+  out.include("cuda/gemv_narrow.cuh");
+  StepWriter::Config cfg(out, "config");
+  cfg.extent("m", rowsOf(op)).extent("n", w.dim(0)).number("k", w.dim(1).constant());
+  cfg.number("block", op.intAttr("block")).number("run", runOf(op));
+  for (auto &[key, value] : s.params)
+    cfg.number(key, value);
+  const std::string config = cfg.finish();
+  const std::string x = operandView(out, a, ofA, {0, 1}, "prologue");
+  const std::string body = out.body(form.body, {op.result()->type().element()});
+  auto constant = [&](unsigned i) {
+    return out.pointer(form.anchorInputs[i].inputs[0].source, context.dim(0));
+  };
+  SourceWriter &code = out.code();
+  code.line("const auto x = " + x + ";");
+  code.line("const auto *w = cuda::bytes_of(" + constant(1) + ");");
+  code.line("const auto *scale = " + constant(2) + ";");
+  code.line("const decltype(scale) zero = " + (op.numOperands() > 3 ? constant(3) : "nullptr") +
+            ";");
+  code.line("const auto outs = " + out.outputs(form, ofY) + ";");
+  code.line("const auto ins = " + out.inputs(form.body, ofY) + ";");
+  launch(out, "gemv_narrow<" + cppElement(w.element()).str() + ">",
+         {config, "x", "w", "scale", "zero", "outs", "ins", body});
+}
+
+} // namespace
+
+const Tactic kGemvNarrow = {
+    "gemv_narrow", "a few rows times weights of 2 to 8 bits, scales by blocks",
+    match,         enumerate,
+    cost,          nullptr,
+    nullptr,       emit,
+    nullptr,       nullptr,
+    true};
+
+} // namespace tenon::cuda

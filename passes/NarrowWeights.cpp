@@ -1,0 +1,211 @@
+// narrow-weights: products with dequantised constants keep those as integers.
+//
+//   %w = dequantize(%q, %s, %z)   of constants       %y = matmul %x, %q, %s, %z {block = 32}
+//   %y = matmul %x, %w                           →
+//
+// One scale and zero point for `block` elements along k of each output, or for all of them. The
+// weights stay as narrow as they are in the file (4 bits, an eighth of floats), and kernels widen
+// them as they read them. Runs behind integer-arithmetic, which takes what sums integers. Where
+// more rows meet the weights than the target's kernels are made for, these become floats as before.
+#include "passes/NarrowWeights.h"
+
+#include "passes/Maps.h"
+#include "passes/Rewrite.h"
+
+namespace tenon {
+namespace {
+
+/// Blocks are multiples of so many weights: in 2 bits four bytes.
+constexpr int64_t kWholeWords = 16;
+
+/// A constant operand of a map, or a number in its body, read at points of the map's space.
+struct Parameter {
+  double number = 0;
+  Literal literal; // null: the number
+  IndexMap map;
+
+  bool variesAlong(int64_t dim) const {
+    for (size_t d = 0; literal && d < map.size(); ++d)
+      if (map[d] == dim && literal->shape()[d] != 1)
+        return true;
+    return false;
+  }
+  double at(llvm::ArrayRef<int64_t> point) const {
+    int64_t place = 0;
+    for (size_t d = 0; literal && d < map.size(); ++d)
+      place = place * literal->shape()[d] +
+              (map[d] < 0 || literal->shape()[d] == 1 ? 0 : point[size_t(map[d])]);
+    return literal ? literal->at(place) : number;
+  }
+};
+
+llvm::Optional<Parameter> parameter(Operation &map, Value *scalar) {
+  Parameter p;
+  if (auto number = scalarValue(scalar)) {
+    p.number = *number;
+    return p;
+  }
+  if (scalar->argumentOf() != &map.region())
+    return llvm::None;
+  p.literal = constantValue(map.operand(scalar->index()));
+  p.map = indexMap(map, scalar->index());
+  return p.literal ? llvm::Optional<Parameter>(p) : llvm::None;
+}
+
+/// Weights [n, k] as they are stored, with what turns them into numbers.
+struct NarrowWeights {
+  Literal q;
+  Parameter scale, zero;
+  bool rows = false; // q holds [n, k], else [k, n]
+  int64_t n = 0, k = 0, block = 0;
+  unsigned nDim = 0;     // of the map's space
+  int64_t blockDim = -1; // −1: one block
+  unsigned rank = 2;     // of the map's space
+
+  int64_t blocks() const { return k / block; }
+  double at(const Parameter &p, int64_t column, int64_t number) const {
+    llvm::SmallVector<int64_t, 3> point(rank, 0);
+    point[nDim] = column;
+    if (blockDim >= 0)
+      point[size_t(blockDim)] = number;
+    return p.at(point);
+  }
+};
+
+/// The dimensions of the map's space, which is [n, k] or [k, n] with k perhaps split into blocks.
+bool readSpace(Operation &map, Type whole, NarrowWeights &w) {
+  const Type space = map.result()->type();
+  const unsigned kDim = w.rows ? 1 : 0;
+  w.n = whole.dim(1 - kDim).constant();
+  w.k = whole.dim(kDim).constant();
+  w.rank = space.rank();
+  if (space.shape() == whole.shape()) {
+    w.nDim = 1 - kDim;
+    w.block = w.k;
+    return w.block % kWholeWords == 0 && !w.scale.variesAlong(kDim) && !w.zero.variesAlong(kDim);
+  }
+  const unsigned nDim = w.rows ? 0 : 2, inner = kDim + 1;
+  if (w.rank != 3 || !space.hasStaticShape() || space.dim(nDim) != whole.dim(1 - kDim))
+    return false;
+  w.nDim = nDim;
+  w.blockDim = kDim;
+  w.block = space.dim(inner).constant();
+  return w.block > 0 && w.block % kWholeWords == 0 && !w.scale.variesAlong(inner) &&
+         !w.zero.variesAlong(inner);
+}
+
+llvm::Optional<NarrowWeights> matchWeights(Operation &matmul) {
+  Value *v = matmul.operand(1);
+  NarrowWeights w;
+  w.rows = matmul.boolAttr("trans_b");
+  if (v->def() && v->def()->is(Op::Transpose) && v->type().rank() == 2 &&
+      v->def()->intsAttr("perm") == Ints({1, 0})) {
+    w.rows = !w.rows;
+    v = v->def()->operand(0);
+  }
+  const Type whole = v->type();
+  if (whole.rank() != 2 || !whole.hasStaticShape() || whole.upperElements() == 0)
+    return llvm::None;
+  if (v->def() && v->def()->is(Op::Reshape))
+    v = v->def()->operand(0);
+  Operation *map = v->def();
+  if (!map || !map->is(Op::Map) || map->numResults() != 1)
+    return llvm::None;
+  Operation *dequantize = map->region().terminator()->operand(0)->def();
+  if (!dequantize || !dequantize->is(Op::Dequantize) ||
+      dequantize->operand(0)->argumentOf() != &map->region())
+    return llvm::None;
+  const unsigned q = dequantize->operand(0)->index();
+  w.q = constantValue(map->operand(q));
+  auto scale = parameter(*map, dequantize->operand(1)),
+       zero = parameter(*map, dequantize->operand(2));
+  if (!w.q || !scale || !zero || !isInteger(w.q->element()) || bitWidth(w.q->element()) > 8 ||
+      map->operand(q)->type().shape() != v->type().shape() ||
+      !isIdentityMap(indexMap(*map, q), v->type().rank()))
+    return llvm::None;
+  w.scale = *scale;
+  w.zero = *zero;
+  return readSpace(*map, whole, w) ? llvm::Optional<NarrowWeights>(w) : llvm::None;
+}
+
+/// Whether the target has kernels for so many rows of `a`, in the dimensions that they have.
+bool takesRows(const Operation &matmul, const TargetTraits &target) {
+  const Type y = matmul.result()->type();
+  double rows = 1;
+  unsigned dims = 0;
+  for (unsigned d = 0; d + 1 < y.rank(); ++d) {
+    rows *= double(y.dim(d).upper());
+    dims += !y.dim(d).isConstant(1);
+  }
+  // Kernels for few rows take them as those of one matrix.
+  const bool few = target.narrowWeightRows < INT64_MAX;
+  return rows <= double(target.narrowWeightRows) && dims <= (few ? 1u : 3u);
+}
+
+/// The parameters by rows of blocks.
+Tensor byBlocks(const NarrowWeights &w, const Parameter &p, Element e) {
+  Tensor t(e, {w.n, w.blocks()});
+  for (int64_t column = 0, i = 0; column < w.n; ++column)
+    for (int64_t b = 0; b < w.blocks(); ++b, ++i)
+      t.set(i, w.at(p, column, b));
+  return t;
+}
+
+/// The weights as rows, less `shift`.
+Tensor byRows(const NarrowWeights &w, Element e, int64_t shift) {
+  std::vector<int64_t> from(size_t(w.n * w.k)), to(from.size());
+  w.q->toInts(0, w.n * w.k, from.data());
+  for (int64_t column = 0, i = 0; column < w.n; ++column)
+    for (int64_t k = 0; k < w.k; ++k, ++i)
+      to[size_t(i)] = from[size_t(w.rows ? i : k * w.n + column)] - shift;
+  Tensor t(e, {w.n, w.k});
+  t.fromInts(0, w.n * w.k, to.data());
+  return t;
+}
+
+Element signedElement(unsigned bits) {
+  return bits == 2 ? Element::I2 : bits == 4 ? Element::I4 : Element::I8;
+}
+
+// matmul(x, dequantize(q, s, z)) = matmul(x, q, s, z)
+bool matmulPattern(Operation &op, Rewriter &rw) {
+  if (!op.is(Op::MatMul) || op.numOperands() != 2 || op.has("precision"))
+    return false;
+  const Element e = op.operand(0)->type().element();
+  if (!isFloat(e) || (bitWidth(e) != 16 && bitWidth(e) != 32) ||
+      !takesRows(op, rw.context().target))
+    return false;
+  auto w = matchWeights(op);
+  if (!w || !rw.fire(op))
+    return false;
+  // Unsigned weights around the middle of their range are signed ones around 0.
+  const Element stored = w->q->element();
+  const unsigned bits = bitWidth(stored);
+  const Tensor zeros = byBlocks(*w, w->zero, e);
+  const double middle = isSignedInt(stored) ? 0 : double(int64_t(1) << (bits - 1));
+  const bool centred = zeros.isSplat() && zeros.at(0) == middle;
+  Builder b = rw.before(op);
+  llvm::SmallVector<Value *, 4> operands{
+      op.operand(0),
+      b.constant(byRows(*w, centred ? signedElement(bits) : stored, centred ? int64_t(middle) : 0),
+                 op.operand(1)->hint()),
+      b.constant(byBlocks(*w, w->scale, e))};
+  if (!centred)
+    operands.push_back(b.constant(zeros));
+  Value *y = b.value(Op::MatMul, operands,
+                     {{"trans_a", op.boolAttr("trans_a")}, {"trans_b", true}, {"block", w->block}});
+  rw.replace(op, {y});
+  return true;
+}
+
+const Pattern kPatterns[] = {
+    {"narrow-weights.matmul", matmulPattern},
+};
+
+} // namespace
+
+bool runNarrowWeights(Graph &graph, PassContext &context) {
+  return applyPatterns(graph, context, kPatterns);
+}
+
+} // namespace tenon
