@@ -22,6 +22,7 @@
 #include "passes/ByteFunctions.h"
 #include "passes/Rescale.h"
 #include "passes/Rewrite.h"
+#include "passes/ZeroPoints.h"
 
 #include "ir/Interpreter.h"
 
@@ -80,8 +81,22 @@ bool canSum(const IntegerContraction &c, const TargetTraits &target, std::string
   return false;
 }
 
-/// The integer contraction in place of a float one.
-Value *buildContraction(Builder &b, Operation &op, const IntegerContraction &c) {
+/// `sum` less what zeroPointOffsets() says.
+Value *withoutOffsets(Builder &b, const Operation &op, Value *sum, const Tensor &offsets) {
+  const IndexMap map = offsets.rank() == 1 ? IndexMap{outputChannel(op)} : IndexMap{2, 3, 1};
+  const llvm::ArrayRef<Dim> space = sum->type().shape();
+  return b
+      .map({sum, b.constant(offsets)}, {identityMap(unsigned(space.size())), map}, space,
+           [](Builder &body, llvm::ArrayRef<Value *> values) {
+             return llvm::SmallVector<Value *, 2>{body.scalar(Op::Sub, values)};
+           })
+      ->result();
+}
+
+/// The integer contraction in place of a float one. Without a zero point of x, where the target
+/// wants that.
+Value *buildContraction(Builder &b, Operation &op, const IntegerContraction &c,
+                        PassContext &context) {
   Value *w = c.w.q;
   int64_t wZero = wholeAt(c.w.zero, 0);
   if (constantValue(c.w.q)) {
@@ -93,6 +108,11 @@ Value *buildContraction(Builder &b, Operation &op, const IntegerContraction &c) 
   }
   const int64_t xZero = wholeAt(c.x.zero, 0);
   llvm::SmallVector<Value *, 4> operands{c.x.q, w};
+  if (const Literal l = constantValue(w);
+      l && xZero && !wZero && !context.target.zeroPoints && bitWidth(l->element()) == 8)
+    if (auto offsets = zeroPointOffsets(op, *l, xZero);
+        offsets && context.fire("integer-arithmetic.zero-point", op))
+      return withoutOffsets(b, op, b.value(op.kind(), operands, op.attributes()), *offsets);
   if (xZero || wZero)
     operands.push_back(b.scalarConstant(c.x.q->type().element(), double(xZero)));
   if (wZero)
@@ -158,11 +178,11 @@ Value *buildWindowSum(Builder &b, Operation &pool, Value *x) {
 }
 
 /// The integer sum that stands behind a term.
-Value *buildSum(Builder &b, Operation &op) {
+Value *buildSum(Builder &b, Operation &op, PassContext &context) {
   std::string why;
   b.location = op.loc();
   if (op.isAny(Op::Conv, Op::MatMul))
-    return buildContraction(b, op, *matchIntegerContraction(op, why));
+    return buildContraction(b, op, *matchIntegerContraction(op, why), context);
   Dequantized x;
   if (!matchIntegerReduction(op, x, why))
     return nullptr;
@@ -230,7 +250,7 @@ bool rescalePattern(Operation &op, Rewriter &rw) {
   Builder b = rw.before(op);
   llvm::SmallVector<Value *, 4> tensors;
   for (const IntegerTerm &t : q->sum.terms) {
-    Value *v = t.isSum() ? buildSum(b, *t.tensor->def()) : t.tensor;
+    Value *v = t.isSum() ? buildSum(b, *t.tensor->def(), rw.context()) : t.tensor;
     if (!v)
       return false;
     tensors.push_back(v);
@@ -372,7 +392,7 @@ bool contractPattern(Operation &op, Rewriter &rw) {
   if (!c || !canSum(*c, rw.context().target, why) || !rw.fire(op))
     return false;
   Builder b = rw.before(op);
-  Value *sum = buildContraction(b, op, *c);
+  Value *sum = buildContraction(b, op, *c, rw.context());
   if (!sum)
     return false;
   Dequantized d;

@@ -82,6 +82,8 @@ struct TargetTraits {
   bool wideIntegerSums = true;
   /// Rows up to which products with narrow weights (narrow-weights) beat those with floats.
   int64_t narrowWeightRows = INT64_MAX;
+  /// Contractions of bytes take a zero point of their input at no cost.
+  bool zeroPoints = true;
   /// Programs branch and loop as values say; without that, control flow becomes plain operations.
   bool controlFlow = true;
   /// Sequences of groups that run side by side at most.

@@ -124,6 +124,7 @@ const PassInfo kTable[] = {
      "rescaling in 32 bits, where what they drop decides nothing"},
     {Pattern, "integer-arithmetic.short-products",
      "rescaling in 32 bits by multipliers of few bits"},
+    {Pattern, "integer-arithmetic.zero-point", "sums of x - z become sums of x less a constant"},
     {Pattern, "integer-arithmetic.table", "other functions of one tensor of bytes look it up"},
     {Pattern, "integer-arithmetic.softmax", "softmax of bytes sums entries of a table"},
     {Pattern, "integer-arithmetic.contract", "contractions that floats follow sum integers"},

@@ -131,8 +131,10 @@ template <const Generation &G> double cost(const TacticInput &in, const Schedule
   double step = rounds * std::max(t->latency, t->together * t->throughput);
   if (rest > 0)
     step += std::max(t->latency, rest * t->throughput);
+  // Rescaling integers takes longer than what follows sums of floats.
+  const double block = t->block * (G.isOfBytes() ? 1.5 : 1);
   const double time = steps * step * slowdown(in.level) * singleElements(c, G.isOfBytes()) +
-                      t->block * std::ceil(each / t->together) +
+                      block * std::ceil(each / t->together) +
                       (splits > 1 ? t->split + t->perPart * splits : 0);
   Effort e;
   e.bytes = double(workOf(*in.form.group).bytes);

@@ -388,18 +388,35 @@ bool isOneRow(const Strides &s, const ConvProblem &p) {
          (!p.isVolume() || s.strides[w - 2] == s.strides[w - 1] * p.outHeight);
 }
 
+/// Whether the rows of all images are one; offsets along it fit in 32 bits.
+bool isOneRowOfAll(llvm::ArrayRef<Strides> operands, const ConvProblem &p) {
+  const int64_t channels = p.groups * std::max(p.channels, p.filters);
+  return p.batch.isConstant() && p.outWidth.isConstant() &&
+         p.batch.constant() * p.outWidth.constant() * channels < int64_t(1) << 30 &&
+         llvm::all_of(operands, [&](const Strides &s) {
+           return s.strides.front() == s.strides.back() * p.outWidth;
+         });
+}
+
 Walk walkOf(const GroupForm &form, const Strides &a, ConvProblem p) {
   const auto rank = unsigned(form.body.space.size());
-  bool row = p.isPointwise() && p.spatialRank > 1 && isOneRow(a, p);
+  std::vector<Strides> operands{a};
   for (const OutputForm &o : form.outputs)
-    row = row && isOneRow(stridesOf(o, rank), p);
+    operands.push_back(stridesOf(o, rank));
   for (const Access &x : form.body.inputs)
-    row = row && isOneRow(stridesOf(x, rank), p);
-  if (row) {
-    p.inWidth = p.outWidth = p.outHeight * p.outWidth;
+    operands.push_back(stridesOf(x, rank));
+  if (p.isPointwise() && p.spatialRank > 1 &&
+      llvm::all_of(operands, [&](const Strides &s) { return isOneRow(s, p); })) {
+    const Dim one = p.batch.node()->context->dim(1);
+    p.outWidth = p.outHeight * p.outWidth;
     if (p.isVolume())
-      p.inWidth = p.outWidth = p.outDepth * p.outWidth;
-    p.inHeight = p.outHeight = p.batch.node()->context->dim(1);
+      p.outWidth = p.outDepth * p.outWidth;
+    if (isOneRowOfAll(operands, p)) {
+      p.outWidth = p.batch * p.outWidth;
+      p.batch = one;
+    }
+    p.inWidth = p.outWidth;
+    p.inHeight = p.outHeight = one;
     p.spatialRank = 2;
   }
   return {p};

@@ -144,9 +144,27 @@ std::string substitute(llvm::StringRef spelling, llvm::ArrayRef<std::string> ope
   return s;
 }
 
+/// Whether a clamp of i32 has constant bounds, 0 and a positive number.
+bool isPositiveClamp(const ScalarProgram &program, const ScalarNode &n) {
+  auto constant = [&](unsigned k) -> llvm::Optional<int64_t> {
+    const ScalarNode &bound = program.nodes[n.operands[k]];
+    if (bound.kind != ScalarNode::Function || !bound.op->is(Op::Const))
+      return llvm::None;
+    const int64_t *v = bound.op->find("value")->get<int64_t>();
+    return v ? llvm::Optional<int64_t>(*v) : llvm::None;
+  };
+  if (!n.op->is(Op::Clamp) || n.element != Element::I32)
+    return false;
+  const auto low = constant(1), high = constant(2);
+  return low && high && *low == 0 && *high > 0;
+}
+
 /// On CUDA some functions of values that are stored in 16 bits have short forms (`narrowed` in
-/// runtime/common/lanes.h).
-std::string spellingOf(const ScalarNode &n, const TargetLevel &level) {
+/// runtime/common/lanes.h), and so has a clamp from 0 on.
+std::string spellingOf(const ScalarProgram &program, const ScalarNode &n,
+                       const TargetLevel &level) {
+  if (level.family == Family::Cuda && isPositiveClamp(program, n))
+    return "clamp_positive<L>($0, $2)";
   std::string s = scalarInfo(n.op->kind())->spelling.str();
   const bool isNarrow = isFloat(n.element) && bitWidth(n.element) <= 16;
   if (level.family == Family::Cuda && isNarrow &&
@@ -266,7 +284,7 @@ std::string StepWriter::body(const ScalarProgram &program, llvm::ArrayRef<Elemen
         expression = n.op->name().str() + "<L>(" + operands[0] + ", " + operands[1] + ")";
       else
         expression = substitute(
-            spellingOf(n, level_), operands, cppElement(computeElement(n.element)),
+            spellingOf(program, n, level_), operands, cppElement(computeElement(n.element)),
             operands.empty() ? ""
                              : cppElement(computeElement(program.nodes[n.operands[0]].element)),
             names[i]);

@@ -221,6 +221,17 @@ template <class L, class V> TENON_FN V clamp(V x, V lo, V hi) {
 #endif
   return min<L>(max<L>(x, lo), hi);
 }
+/// clamp(x, 0, hi) of 32-bit integers for hi that is not negative.
+template <class L, class V> TENON_FN V clamp_positive(V x, V hi) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 // one instruction, which nvcc does not find
+  if constexpr (detail::is_same<V, int32_t>) {
+    int32_t y;
+    asm("min.relu.s32 %0, %1, %2;" : "=r"(y) : "r"(x), "r"(hi));
+    return y;
+  }
+#endif
+  return clamp<L>(x, V{}, hi);
+}
 template <class L, class V> TENON_FN V relu(V x) { return detail::larger<L>(V{}, x); } // NaN stays
 template <class L, class V> TENON_FN V abs(V x) {
   if constexpr (detail::is_same<detail::element_t<V>, float>)

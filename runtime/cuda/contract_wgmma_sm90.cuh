@@ -70,6 +70,7 @@ struct contract_wgmma_sm90_kernel {
   static constexpr int blocks_m = rows / 64;
   static_assert(rows % 64 == 0 && tile_n % 32 == 0 && tile_n <= 256, "tiles are whole blocks");
   static_assert(!ping_pong || consumers == 2, "two take turns");
+  static_assert(splits == 1 || consumers <= 2, "two at most wait for other parts");
   static_assert(blocks_m * tile_n * Parts <= 256, "sums fit in registers");
 
   using loader_of_a = tensor_a<Problem, tile_m, tile_k>;

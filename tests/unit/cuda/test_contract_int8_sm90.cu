@@ -23,6 +23,8 @@ using thin = tiles<64, 64, 64, 1, false, 4>;
 using thinnest = tiles<64, 32, 32, 1, false, 2>;
 using tall = tiles<128, 64, 128, 1, false, 2>;
 using shared = tiles<128, 96, 128, 2, false, 3>;
+using three = tiles<192, 64, 128, 3, false, 3>;
+using four = tiles<256, 64, 64, 4, false, 3>;
 using turns = tiles<64, 64, 128, 2, true, 4>;
 using wide = tiles<128, 256, 128, 2, false, 2>;
 template <int S> using split = tiles<64, 64, 128, 1, false, 3, S>;
@@ -38,6 +40,8 @@ int main() {
   conv_int8<int8, uint8_t, 0, thinnest, 32, 33, 5>(3, 12, 6, 3, 2, 4);
   conv_int8<int8, int8_t, 0, tall, 144, 64, 3>(1, 15, 14, 1, 1, 1);
   conv_int8<int8, uint8_t, 0, shared, 128, 130, 3>(2, 9, 10, 1, 1, 0);
+  conv_int8<int8, uint8_t, 0, three, 128, 130, 1>(2, 15, 14, 1, 1, 0);
+  conv_int8<int8, int8_t, 0, four, 64, 70, 3>(3, 12, 10, 1, 1, 1);
   conv_int8<int8, uint8_t, 0, turns, 80, 72, 3>(2, 10, 12, 1, 1, 1);
   conv_int8<int8, int8_t, 0, turns, 272, 200, 1>(1, 13, 13, 2, 1, 0);
   conv_int8<int8, uint8_t, 0, wide, 144, 264, 1>(1, 13, 11, 1, 1, 0);
