@@ -253,6 +253,8 @@ void widen(const uint8_t *bytes, int64_t begin, int64_t count, Out *out) {
 }
 
 int64_t elementCount(llvm::ArrayRef<int64_t> shape) {
+  if (llvm::is_contained(shape, 0)) // other extents may be as large as they like
+    return 0;
   int64_t n = 1;
   for (int64_t d : shape)
     n *= d;

@@ -24,7 +24,8 @@ bool matchFloat(const TacticInput &in, std::string &why, llvm::Optional<ConvProb
     return false;
   }
   problem = convProblem(*f.anchor, why);
-  if (!problem || !prologueTensor(f.anchorInputs[0], 1, why))
+  const Element sums = accumulatorOf(f.anchor->result()->type().element());
+  if (!problem || !prologueTensor(f.anchorInputs[0], 1, sums, why))
     return false;
   if (!constantOperand(f, 1)) {
     why = "weights known only at run time";
@@ -216,7 +217,8 @@ void emitWindow(const TacticInput &in, const Schedule &s, StepWriter &out) {
   std::string why;
   ConvProblem p = *convProblem(op, why);
   const ScalarProgram &xProgram = form.anchorInputs[0];
-  const unsigned tensor = *prologueTensor(xProgram, 1, why);
+  const Element sums = accumulatorOf(op.result()->type().element());
+  const unsigned tensor = *prologueTensor(xProgram, 1, sums, why);
   const auto rank = unsigned(xProgram.space.size());
   const Strides x = inPlane(stridesOf(xProgram.inputs[tensor], rank), p);
 

@@ -45,7 +45,8 @@ bool matchPacked(const TacticInput &in, std::string &why) {
     return false;
   }
   const unsigned rank = f.anchor->operand(0)->type().rank();
-  return prologueTensor(f.anchorInputs[0], rank - (p.transA ? 2 : 1), why) &&
+  const Element sums = accumulatorOf(f.anchor->result()->type().element());
+  return prologueTensor(f.anchorInputs[0], rank - (p.transA ? 2 : 1), sums, why) &&
          packedNest(in, p, 16, why);
 }
 
@@ -124,8 +125,8 @@ void emitPacked(const TacticInput &in, const Schedule &s, StepWriter &out) {
   const PackedNest nest = *packedNest(in, p, *s.get("nr"), why);
   const ScalarProgram &a = form.anchorInputs[0];
   const unsigned kDim = unsigned(a.space.size()) - (p.transA ? 2 : 1);
-  const unsigned tensor = *prologueTensor(a, kDim, why);
   const Element e = accumulatorOf(op.result()->type().element());
+  const unsigned tensor = *prologueTensor(a, kDim, e, why);
 
   out.include("cpu/matmul.h");
   StepWriter::Config cfg(out, "config", "cpu::matmul_defaults");

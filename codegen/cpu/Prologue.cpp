@@ -5,7 +5,13 @@
 
 namespace tenon::cpu {
 
-llvm::Optional<unsigned> prologueTensor(const ScalarProgram &program, unsigned dim,
+/// Whether every value of `stored` is one of the float type `sums`.
+static bool holds(Element sums, Element stored) {
+  const unsigned digits = sums == Element::F64 ? 53 : 24;
+  return isFloat(stored) ? bitWidth(stored) <= bitWidth(sums) : bitWidth(stored) < digits;
+}
+
+llvm::Optional<unsigned> prologueTensor(const ScalarProgram &program, unsigned dim, Element sums,
                                         std::string &why) {
   llvm::Optional<unsigned> tensor;
   auto variesElsewhere = [&](const Access &a) {
@@ -35,6 +41,10 @@ llvm::Optional<unsigned> prologueTensor(const ScalarProgram &program, unsigned d
     why = "an operand is computed from no tensor";
   else if (program.usesIndex())
     why = "an operand is computed from its index";
+  else if (!program.isPlainRead() && !holds(sums, program.inputs[*tensor].source->type().element()))
+    why = "an operand is computed from " +
+          name(program.inputs[*tensor].source->type().element()).str() + ", sums are " +
+          name(sums).str();
   else
     return tensor;
   return llvm::None;

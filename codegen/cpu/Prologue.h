@@ -8,8 +8,9 @@
 namespace tenon::cpu {
 
 /// The input of `program` that is the tensor itself, all others varying along `dim` at most; None
-/// with the reason otherwise.
-llvm::Optional<unsigned> prologueTensor(const ScalarProgram &program, unsigned dim,
+/// with the reason otherwise. Kernels hand its elements over in the type of their `sums`, so that
+/// wider ones are refused.
+llvm::Optional<unsigned> prologueTensor(const ScalarProgram &program, unsigned dim, Element sums,
                                         std::string &why);
 /// Writes the functor and returns ", functor, pack(views over dim)"; empty for a plain read.
 std::string prologueArguments(StepWriter &out, const ScalarProgram &program, unsigned tensor,

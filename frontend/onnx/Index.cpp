@@ -13,6 +13,8 @@ llvm::Optional<Ints> strides(Node &n, Type t) {
     return llvm::None;
   }
   Ints s(t.rank(), 1);
+  if (t.elements().isConstant(0)) // other extents may be as large as they like
+    return s;
   for (size_t d = t.rank(); d-- > 1;)
     s[d - 1] = s[d] * t.dim(unsigned(d)).constant();
   return s;

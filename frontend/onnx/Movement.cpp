@@ -318,6 +318,10 @@ void importSplit(Node &n) {
               std::to_string(n.intAttr("num_outputs", 0)));
       return;
     }
+    if (!parts) {
+      n.error("expected at least one output");
+      return;
+    }
     // Equal parts; the last one takes what is left (opset 18 allows a smaller one).
     Dim chunk = ceilDiv(extent, parts);
     for (int64_t i = 0; i + 1 < parts; ++i)

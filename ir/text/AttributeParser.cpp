@@ -184,8 +184,13 @@ bool AttributeParser::numericLiteral(const LiteralType &type, bool splat, Tensor
     uint8_t *bytes = out.mutableBytes();
     for (int64_t i = 1; i < type.count; ++i)
       memcpy(bytes + i * (width / 8), bytes, width / 8);
-  } else {
-    for (int64_t i = 1; i < type.count; ++i)
+  } else { // one byte's elements, then bytes
+    const int64_t whole = type.count * width / 8;
+    for (int64_t i = 1; i < std::min(type.count, 8 / width); ++i)
+      isFloat(type.element) ? out.set(i, out.at(0)) : out.setInt(i, out.intAt(0));
+    if (whole)
+      memset(out.mutableBytes(), out.bytes()[0], size_t(whole));
+    for (int64_t i = whole * 8 / width; i < type.count; ++i)
       isFloat(type.element) ? out.set(i, out.at(0)) : out.setInt(i, out.intAt(0));
   }
   return true;
@@ -208,7 +213,7 @@ llvm::Optional<Attribute> AttributeParser::literal(llvm::StringRef kind) {
     return llvm::None;
   }
   if (splat) {
-    const int64_t elements = std::min(type.count, kMaxSplatBytes + 1);
+    const int64_t elements = std::min(type.count, 8 * kMaxSplatBytes); // of 2 bits too many, too
     splatBytes_ += type.element == Element::String ? elements * int64_t(sizeof(std::string))
                                                    : byteSize(type.element, elements);
     if (splatBytes_ > kMaxSplatBytes) {

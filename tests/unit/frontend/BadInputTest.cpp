@@ -228,6 +228,26 @@ TEST(BadInput, TablesAndSequencesAreBounded) {
   EXPECT_TRUE(mentions(Imported(pool).messages, "result Indices needs at most 16777216"));
 }
 
+TEST(BadInput, SplitIntoNothing) {
+  TestModel m;
+  m.input("x", {"2", "8"});
+  m.node("Split", {"x"}, {});
+  m.node("Relu", {"x"}, {"y"});
+  m.output("y");
+  EXPECT_TRUE(mentions(Imported(m).messages, "expected at least one output"));
+}
+
+TEST(BadInput, OfNoElementsOtherExtentsMayBeLarge) {
+  TestModel m;
+  m.input("x", {"1", "0", "1099511627776", "1099511627776"});
+  m.input("lengths", {"0"}, onnx::TensorProto::INT64);
+  m.node("ReverseSequence", {"x", "lengths"}, {"y"});
+  m.output("y");
+  Imported i(m); // checks that a model or an error comes out
+  const int64_t shape[] = {0, int64_t(1) << 40, int64_t(1) << 40};
+  EXPECT_EQ(Tensor(Element::F32, shape).size(), 0);
+}
+
 TEST(BadInput, StatesOfRecurrencesHaveTheirShapes) {
   for (const char *wrong : {"initial", "peepholes"}) {
     TestModel m;

@@ -61,7 +61,8 @@ TEST(Parser, ComplexLiteralsKeepBothParts) {
 }
 
 TEST(Parser, SplatLiteralsAreBounded) {
-  for (const char *extents : {"2147483648x8xi8: 1", "8589934592x5xi8: 1", "1073741825xi1: true"}) {
+  for (const char *extents :
+       {"2147483648x8xi8: 1", "8589934592x5xi8: 1", "1073741825xi1: true", "2147483648x8xi4: 1"}) {
     const std::string e = extents, type = e.substr(0, e.find(':'));
     EXPECT_NE(messagesOf("module \"m\" stage=imported {\n  graph @main () -> (\"y\") {\n"
                          "    %y = constant {value = splat<" +
@@ -69,6 +70,24 @@ TEST(Parser, SplatLiteralsAreBounded) {
                   .find("splat literals of one text hold at most 1024 MiB"),
               std::string::npos)
         << extents;
+  }
+}
+
+TEST(Parser, SplatsOfPackedElements) {
+  for (const char *splat : {"5xi4: -3", "1xi4: -3", "4xi4: -3", "9xu2: 3", "4xf4e2m1: 1.5"}) {
+    const std::string e = splat, type = e.substr(0, e.find(':'));
+    const auto buffer = llvm::MemoryBuffer::getMemBufferCopy(
+        "module \"m\" stage=imported {\n  graph @main () -> (\"y\") {\n    %y = constant {value = "
+        "splat<" +
+        e + ">} : tensor<" + type + ">\n    return %y\n  }\n}\n");
+    Context context;
+    Diagnostics diagnostics;
+    const auto module = parseModule(context, *buffer, "", diagnostics);
+    ASSERT_NE(module, nullptr) << splat;
+    const Operation &op = *module->graph().returnOp()->operand(0)->def();
+    const Tensor &t = **op.find("value")->get<Literal>();
+    for (int64_t i = 0; i < t.size(); ++i)
+      EXPECT_EQ(t.at(i), std::stod(e.substr(e.find(':') + 1))) << splat << " " << i;
   }
 }
 
