@@ -371,8 +371,8 @@ bool importOptions(const ModelOptions &options, ImportOptions &out, Diagnostics 
       out.bindExtents[key] = value;
     } else {
       diagnostics.error("--bind " + key +
-                        ": expected an integer, a sum such as past+1, or @FILE, " + "found '" +
-                        value + "'");
+                        ": expected an integer, a sum such as past+1, or @FILE, found '" + value +
+                        "'");
       return false;
     }
   }

@@ -1,8 +1,8 @@
 // Implements the reading of extents that follow from others.
 #include "frontend/Extents.h"
 
-#include <llvm/ADT/StringExtras.h>
-#include <llvm/Support/MathExtras.h>
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 namespace tenon::frontend {
 namespace {

@@ -2,9 +2,9 @@
 // `past + 1`, `2*N - 1`.
 #pragma once
 
-#include <llvm/ADT/Optional.h>
-#include <llvm/ADT/SmallVector.h>
-#include <llvm/ADT/StringRef.h>
+#include "llvm/ADT/Optional.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
 
 #include <string>
 
