@@ -88,7 +88,29 @@ bool matchAnchor(const TacticInput &in, Op kind, std::string &why) {
   return isUnbounded(in.form.body, why);
 }
 
-bool hasNarrowWeights(const Operation &op) { return op.is(Op::MatMul) && op.has("block"); }
+bool isWithoutScales(const Operation &op, std::string &why) {
+  if (op.is(Op::MatMul) && op.has("block")) {
+    why = "weights with scales";
+    return false;
+  }
+  return true;
+}
+
+bool matchNarrowProduct(const TacticInput &in, std::string &why) {
+  if (!matchAnchor(in, Op::MatMul, why))
+    return false;
+  const GroupForm &f = in.form;
+  if (!f.anchor->has("block")) {
+    why = "weights without scales";
+    return false;
+  }
+  for (unsigned i = 1; i < f.anchorInputs.size(); ++i)
+    if (!constantOperand(f, i)) {
+      why = "weights known only at run time";
+      return false;
+    }
+  return true;
+}
 
 Value *constantOperand(const GroupForm &form, unsigned i) {
   const ScalarProgram &p = form.anchorInputs[i];

@@ -38,9 +38,11 @@ llvm::SmallVector<int, 6> inPlaceDims(unsigned rank);
 bool isUnbounded(const ScalarProgram &program, std::string &why);
 /// The checks that anchors share: the anchor is `kind` and the body reads without bounds.
 bool matchAnchor(const TacticInput &in, Op kind, std::string &why);
-/// A matrix product with integers and scales on its right (attribute `block`), which few kernels
-/// take.
-bool hasNarrowWeights(const Operation &op);
+/// The anchor is a matrix product with integers and scales on its right (attribute `block`), all
+/// constant.
+bool matchNarrowProduct(const TacticInput &in, std::string &why);
+/// What kernels of other contractions ask for.
+bool isWithoutScales(const Operation &op, std::string &why);
 /// The constant operand of the group that operand `i` of the anchor reads as it is; else null.
 Value *constantOperand(const GroupForm &form, unsigned i);
 

@@ -19,13 +19,7 @@ namespace {
 
 /// A product of operands of one kind.
 bool matchProduct(const TacticInput &in, std::string &why) {
-  if (!matchAnchor(in, Op::MatMul, why))
-    return false;
-  if (hasNarrowWeights(*in.form.anchor)) {
-    why = "weights with scales";
-    return false;
-  }
-  return true;
+  return matchAnchor(in, Op::MatMul, why) && isWithoutScales(*in.form.anchor, why);
 }
 
 //===----------------------------------------------------------------------===//

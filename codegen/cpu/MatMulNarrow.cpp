@@ -22,18 +22,9 @@ unsigned lanesOf(const TacticInput &in) {
 }
 
 bool match(const TacticInput &in, std::string &why) {
+  if (!matchNarrowProduct(in, why))
+    return false;
   const GroupForm &f = in.form;
-  if (!matchAnchor(in, Op::MatMul, why))
-    return false;
-  if (!hasNarrowWeights(*f.anchor)) {
-    why = "weights without scales";
-    return false;
-  }
-  for (unsigned i = 1; i < f.anchorInputs.size(); ++i)
-    if (!constantOperand(f, i)) {
-      why = "weights known only at run time";
-      return false;
-    }
   if (!isUnbounded(f.anchorInputs[0], why))
     return false;
   if (f.anchorInputs[0].usesIndex()) {

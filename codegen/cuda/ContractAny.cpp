@@ -14,10 +14,8 @@ bool match(const TacticInput &in, std::string &why) {
     return false;
   }
   const Operation &op = *in.form.anchor;
-  if (hasNarrowWeights(op)) {
-    why = "weights with scales";
+  if (!isWithoutScales(op, why))
     return false;
-  }
   for (const ScalarProgram &p : in.form.anchorInputs) {
     if (!isUnbounded(p, why))
       return false;

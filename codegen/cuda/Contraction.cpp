@@ -163,11 +163,7 @@ llvm::Optional<Contraction> readContraction(const TacticInput &in, std::string &
     return llvm::None;
   }
   const Operation &op = *f.anchor;
-  if (hasNarrowWeights(op)) {
-    why = "weights with scales";
-    return llvm::None;
-  }
-  if (!readZeroPoint(f, c.xZero, why))
+  if (!isWithoutScales(op, why) || !readZeroPoint(f, c.xZero, why))
     return llvm::None;
   const int kDim =
       op.is(Op::Conv) ? 1 : int(op.operand(0)->type().rank()) - (op.boolAttr("trans_a") ? 2 : 1);

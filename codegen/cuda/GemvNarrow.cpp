@@ -44,19 +44,10 @@ unsigned rowDimOf(const Operation &op) {
 }
 
 bool match(const TacticInput &in, std::string &why) {
+  if (!matchNarrowProduct(in, why))
+    return false;
   const GroupForm &f = in.form;
-  if (!matchAnchor(in, Op::MatMul, why))
-    return false;
   const Operation &op = *f.anchor;
-  if (!hasNarrowWeights(op)) {
-    why = "weights without scales";
-    return false;
-  }
-  for (unsigned i = 1; i < f.anchorInputs.size(); ++i)
-    if (!constantOperand(f, i)) {
-      why = "weights known only at run time";
-      return false;
-    }
   if (runOf(op) == 0) {
     why = "blocks that are no whole words";
     return false;

@@ -60,16 +60,7 @@ template <class Config, class X, class W, class Outs, class Ins, class Body> str
       add_bytes(sum, depth);
     else
       add_floats(sum, depth);
-    sum_over_lanes<lanes>(sum, shared);
-    if (my_lane() == 0) {
-      const int count = min_of(int(index_t(cfg.n)) - first_column(), columns);
-      TENON_UNROLL
-      for (int m = 0; m < rows; ++m) {
-        const int at[2] = {m, first_column()};
-        if (count > 0)
-          apply_body<1>(body, outs, ins, at, count, sum[m]);
-      }
-    }
+    apply_lane_sums<lanes>(sum, shared, body, outs, ins, first_column(), int(index_t(cfg.n)));
   }
 
 private:

@@ -63,16 +63,7 @@ struct gemv_narrow_kernel {
     float sum[rows][columns] = {};
     for (int k = my_lane() * run_length; k < depth; k += lanes * run_length)
       add_run(sum, k);
-    sum_over_lanes<lanes>(sum, shared);
-    if (my_lane() == 0) {
-      const int count = min_of(int(index_t(cfg.n)) - first_column(), columns);
-      TENON_UNROLL
-      for (int m = 0; m < rows; ++m) {
-        const int at[2] = {m, first_column()};
-        if (count > 0)
-          apply_body<1>(body, outs, ins, at, count, sum[m]);
-      }
-    }
+    apply_lane_sums<lanes>(sum, shared, body, outs, ins, first_column(), int(index_t(cfg.n)));
   }
 
 private:

@@ -1,4 +1,5 @@
-// Defines sum_over_lanes: sums that `Lanes` neighbouring threads of a block have parts of.
+// Defines sum_over_lanes and apply_lane_sums: sums that `Lanes` neighbouring threads of a block
+// have parts of, and what becomes of them.
 #ifndef TENON_RUNTIME_CUDA_LANE_SUMS_CUH
 #define TENON_RUNTIME_CUDA_LANE_SUMS_CUH
 
@@ -37,6 +38,23 @@ TENON_DEVICE void sum_over_lanes(T (&sum)[Rows][Columns], unsigned char *shared)
         whole += parts[(thread() / Lanes * warps + p) * Rows * Columns + i];
       sum[i / Columns][i % Columns] = whole;
     }
+  }
+}
+
+/// Writes what the body makes of the sums, of columns `first` and following, as far as there are
+/// `n`: by the first of every Lanes threads, which all call.
+template <int Lanes, class T, int Rows, int Columns, class Outs, class Ins, class Body>
+TENON_DEVICE void apply_lane_sums(T (&sum)[Rows][Columns], unsigned char *shared, const Body &body,
+                                  const Outs &outs, const Ins &ins, int first, int n) {
+  sum_over_lanes<Lanes>(sum, shared);
+  if (thread() % Lanes != 0)
+    return;
+  const int count = min_of(n - first, Columns);
+  TENON_UNROLL
+  for (int m = 0; m < Rows; ++m) {
+    const int at[2] = {m, first};
+    if (count > 0)
+      apply_body<1>(body, outs, ins, at, count, sum[m]);
   }
 }
 
