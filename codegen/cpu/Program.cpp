@@ -4,6 +4,7 @@
 
 #include "codegen/Packing.h"
 #include "codegen/Pools.h"
+#include "codegen/cpu/EntryPoints.h"
 #include "codegen/emit/Amalgamate.h"
 #include "codegen/emit/Interface.h"
 #include "codegen/emit/StepWriter.h"
@@ -68,7 +69,7 @@ public:
     table(w, bytes, inlined || incbin || bytes.empty());
     w.line("} // namespace " + space_);
     w.line("");
-    interface(w);
+    writeCppEntryPoints(w, info_, dims_, pools_, space_, target_.family != Family::Mcu);
     files.push_back({".cpp", w.take()});
     files.push_back({".h", writeHeader(module_, info_, target_, dims_, options_, summary_)});
     if (!inlined && !bytes.empty())
@@ -362,105 +363,6 @@ private:
         if (e == d)
           return false;
     return true;
-  }
-
-  void interface(SourceWriter &w) {
-    const std::string &p = info_.prefix;
-    const bool heap = target_.family != Family::Mcu;
-    const std::string model = p + "_model", context = p + "_context";
-    const std::string rt = space_ + "::rt::", program = space_ + "::the_program";
-    w.line("struct " + model + " : " + rt + "model {};");
-    w.line("struct " + context + " : " + rt + "context {};");
-    w.line("");
-    w.line("extern \"C\" {");
-    w.line("");
-    auto function = [&](const std::string &signature, const std::string &body) {
-      w.open(signature);
-      w.line(body);
-      w.close();
-      w.line("");
-    };
-    const std::string outContext = "reinterpret_cast<" + rt + "context **>(out)";
-    function("const char *" + p + "_error_message(int code)",
-             "return " + rt + "status_message(code);");
-    if (heap) {
-      function("int " + p + "_model_create(" + model + " **out, const char *weights_path)",
-               "return " + rt + "create_model(" + program + ", weights_path, out);");
-      function("void " + p + "_model_destroy(" + model + " *model)", rt + "destroy_model(model);");
-      function("int " + p + "_context_create(const " + model + " *model, " + context + " **out)",
-               "return " + rt + "create_context(" + program + ", model, " + outContext + ");");
-      function("void " + p + "_context_destroy(" + context + " *context)",
-               rt + "destroy_context(context);");
-      function("int " + p + "_context_set_threads(" + context + " *context, int threads)",
-               "return " + rt + "set_threads(context, threads);");
-    } else {
-      w.open("const " + model + " *" + p + "_model_get(void)");
-      w.line("static const " + model + " only = {{" + program + ".weights, nullptr}};");
-      w.line("return &only;");
-      w.close();
-      w.line("");
-    }
-    function("size_t " + p + "_context_bytes(void)",
-             "return " + rt + "context_bytes(" + program + ");");
-    const std::string place =
-        rt + "place_context(" + program + ", model, memory, bytes, " + outContext + ")";
-    w.open("int " + p + "_context_place(const " + model + " *model, void *memory, size_t bytes, " +
-           context + " **out)");
-    if (pools_.empty()) {
-      w.line("return " + place + ";");
-    } else {
-      w.line("const int code = " + place + ";");
-      w.line("#if TENON_POOLS");
-      for (size_t i = 0; i < pools_.size(); ++i)
-        w.line("if (code == 0) (*out)->pools[" + std::to_string(i) + "] = " + space_ + "::pool_" +
-               cIdentifier(pools_[i].name) + ";");
-      w.line("#endif");
-      w.line("return code;");
-    }
-    w.close();
-    w.line("");
-    if (!pools_.empty()) {
-      w.line("#if TENON_POOLS");
-      function("int " + p + "_context_set_pool(" + context +
-                   " *context, int pool, void *memory, size_t bytes)",
-               "return " + rt + "set_pool(context, pool, memory, bytes, pool >= 0 && pool < " +
-                   std::to_string(pools_.size()) + " ? " + space_ + "::pool_bytes[pool] : 0);");
-      w.line("#endif");
-      w.line("");
-    }
-    if (!dims_.symbols().empty())
-      function("int " + p + "_set_dim(" + context + " *context, int dim, long value)",
-               "return " + rt + "set_dim(" + program + ", context, dim, value);");
-    function("long " + p + "_output_dim(const " + context + " *context, int output, int axis)",
-             "return context ? " + space_ + "::output_extent(context->dims, output, axis) : -1;");
-    if (info_.states)
-      function("int " + p + "_reset(" + context + " *context)",
-               "return " + rt + "reset_context(" + program + ", context);");
-    function("int " + p + "_run(" + context +
-                 " *context, const void *const *inputs, void *const *outputs)",
-             "return " + rt + "run_context(" + program + ", context, inputs, outputs);");
-    for (bool input : {true, false})
-      for (const Port &port : input ? info_.inputs : info_.outputs)
-        if (port.quantization) {
-          const std::string stem = info_.upper + "_" + port.identifier;
-          const int64_t row = port.quantization->softmax;
-          function(conversionSignature(p, port, input),
-                   space_ + "::tenon::cpu::" +
-                       (input ? "quantize_values"
-                        : row ? "dequantize_softmax"
-                              : "dequantize_values") +
-                       "(from, to, count, " + stem + "_SCALE, " + stem + "_ZERO_POINT" +
-                       (row ? ", " + std::to_string(row) : "") + ");");
-        }
-    w.line("#if defined(TENON_TRACE)");
-    w.open("void " + p + "_set_trace(" + context + " *context, " + rt +
-           "trace_hook hook, void *user)");
-    w.line("context->trace = hook;");
-    w.line("context->trace_user = user;");
-    w.close();
-    w.line("#endif");
-    w.line("");
-    w.line("} // extern \"C\"");
   }
 
   Module &module_;

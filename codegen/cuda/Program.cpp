@@ -7,87 +7,19 @@
 #include "codegen/cuda/Program.h"
 
 #include "codegen/Alignment.h"
-#include "codegen/Packing.h"
 #include "codegen/PlanVerifier.h"
+#include "codegen/cuda/EntryPoints.h"
+#include "codegen/cuda/WeightImage.h"
 #include "codegen/emit/Amalgamate.h"
 #include "codegen/emit/Interface.h"
 #include "codegen/emit/StepWriter.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 namespace tenon {
 namespace {
 
 std::string architecture(const TargetLevel &level) { return level.name.drop_front(3).str(); }
-
-/// What a weights file begins with; the runtime's weights_header.
-constexpr size_t kWeightsHeader = 32;
-
-/// The constants of all variants in one image, each content once, behind the file's header: they
-/// are as large as the model, so there is one copy of them.
-class WeightImage {
-public:
-  explicit WeightImage(size_t variants) : variants_(variants), file_(kWeightsHeader, '\0') {}
-
-  /// Adds a plan's constants and moves their placements into the image.
-  void merge(Plan &plan) {
-    file_.reserve(kWeightsHeader + variants_ * (size_t(plan.weightBytes) + 64));
-    for (BufferInfo &b : plan.buffers) {
-      if (b.home != Home::Weights)
-        continue;
-      Value *constant = b.values.front();
-      b.at = place(storedElements(*constant->def()), storedType(*constant->def()));
-      for (Value *v : b.values) {
-        Placement &p = plan.placements[v];
-        p.at = b.at + p.offset;
-      }
-    }
-  }
-  llvm::StringRef bytes() const { return llvm::StringRef(file_).drop_front(kWeightsHeader); }
-  /// Of all bytes; once everything is merged.
-  uint64_t hash() const {
-    if (!hash_)
-      hash_ = hashBytes(bytes());
-    return *hash_;
-  }
-  /// The weights file; nothing is left.
-  std::string take() {
-    std::string header = "TENONWT1";
-    for (uint64_t field : {uint64_t(bytes().size()), hash(), uint64_t(0)})
-      for (int i = 0; i < 8; ++i)
-        header += char(field >> (8 * i));
-    std::copy(header.begin(), header.end(), file_.begin());
-    return std::move(file_);
-  }
-
-private:
-  /// Where a constant stands: its place, or that of an equal one.
-  int64_t place(const Tensor &tensor, Type type) {
-    const size_t at = file_.size(), size = packedBytes(tensor, type);
-    file_.resize(at + size);
-    packConstant(tensor, type, &file_[at]);
-    const llvm::StringRef packed = llvm::StringRef(file_).substr(at, size);
-    const uint64_t hash = hashBytes(packed);
-    auto [begin, end] = places_.equal_range(hash);
-    for (auto it = begin; it != end; ++it)
-      if (llvm::StringRef(file_).substr(it->second.at, it->second.size) == packed) {
-        file_.resize(at);
-        return int64_t(it->second.at - kWeightsHeader);
-      }
-    places_.insert({hash, {at, size}});
-    file_.resize(kWeightsHeader + llvm::alignTo(at + size - kWeightsHeader, 64));
-    return int64_t(at - kWeightsHeader);
-  }
-
-  struct Range {
-    size_t at, size; // in the file
-  };
-  size_t variants_;
-  std::string file_;
-  std::unordered_multimap<uint64_t, Range> places_; // by hash; looked up only
-  mutable llvm::Optional<uint64_t> hash_;
-};
 
 /// One graph of the module.
 struct Variant {
@@ -183,7 +115,7 @@ public:
     w.close("} // namespace " + space_);
     w.line("} // namespace");
     w.line("");
-    interface(w);
+    writeCudaEntryPoints(w, info_, dims_, space_ + "::");
     files.push_back({".cu", w.take()});
     files.push_back({".h", writeHeader(module_, info_, target_, dims_, options_, summary_)});
     if (!inlined() && !weights_.bytes().empty())
@@ -332,7 +264,7 @@ private:
                 options_.stem + ".weights.");
       w.line("#if !defined(__CUDA_ARCH__)");
       w.line("__asm__(\".section .rodata\\n.balign 64\\n" + incbinSymbol() + ":\\n.incbin \\\"" +
-             options_.stem + ".weights\\\", " + std::to_string(kWeightsHeader) +
+             options_.stem + ".weights\\\", " + std::to_string(WeightImage::kHeaderBytes) +
              "\\n.previous\\n\");");
       w.line("#endif");
       w.line("extern \"C\" const unsigned char " + incbinSymbol() + "[];");
@@ -461,88 +393,6 @@ private:
     w.close();
     w.close();
     w.line("");
-  }
-
-  void interface(SourceWriter &w) {
-    const std::string &p = info_.prefix;
-    const std::string model = p + "_model", context = p + "_context";
-    w.comment("The interface's handles are the runtime's own structs.");
-    w.open("namespace");
-    w.line("inline tenon::cuda::model *open(" + model +
-           " *m) { return reinterpret_cast<tenon::cuda::model *>(m); }");
-    w.line("inline const tenon::cuda::model *open(const " + model +
-           " *m) { return reinterpret_cast<const tenon::cuda::model *>(m); }");
-    w.line("inline tenon::cuda::context *open(" + context +
-           " *c) { return reinterpret_cast<tenon::cuda::context *>(c); }");
-    w.line("inline const tenon::cuda::context *open(const " + context +
-           " *c) { return reinterpret_cast<const tenon::cuda::context *>(c); }");
-    w.close("} // namespace");
-    w.line("");
-    w.line("extern \"C\" {");
-    w.line("");
-    auto function = [&](const std::string &signature, const std::string &body) {
-      w.open(signature);
-      w.line(body);
-      w.close();
-      w.line("");
-    };
-    const std::string newContext = "reinterpret_cast<tenon::cuda::context **>(out)";
-    const std::string io = "const void *const *inputs, void *const *outputs";
-    function("const char *" + p + "_error_message(int code)", "return tenon::cuda::message(code);");
-    function("int " + p + "_model_create(" + model +
-                 " **out, const char *weights_path, int device)",
-             "return tenon::cuda::create(reinterpret_cast<tenon::cuda::model **>(out), " + space_ +
-                 "::the_program, weights_path, device);");
-    function("void " + p + "_model_destroy(" + model + " *model)",
-             "tenon::cuda::destroy(open(model));");
-    function("int " + p + "_context_create(const " + model + " *model, " + context + " **out)",
-             "return tenon::cuda::create(" + newContext + ", open(model));");
-    function("size_t " + p + "_context_bytes(const " + model + " *model)",
-             "return tenon::cuda::context_bytes(open(model));");
-    function("int " + p + "_context_place(const " + model +
-                 " *model, void *memory, size_t bytes, " + context + " **out)",
-             "return tenon::cuda::place(" + newContext + ", open(model), memory, bytes);");
-    function("void " + p + "_context_destroy(" + context + " *context)",
-             "tenon::cuda::destroy(open(context));");
-    if (!dims_.symbols().empty()) {
-      function("int " + p + "_set_dim(" + context + " *context, int dim, long value)",
-               "return tenon::cuda::set_dim(open(context), dim, value);");
-      function("int " + p + "_prepare(" + context + " *context)",
-               "return tenon::cuda::prepare(open(context));");
-    }
-    function("long " + p + "_output_dim(const " + context + " *context, int output, int axis)",
-             "return context ? " + space_ +
-                 "::output_extent(open(context)->dims, output, axis) : -1;");
-    if (info_.states)
-      function("int " + p + "_reset(" + context + " *context)",
-               "return tenon::cuda::reset(open(context));");
-    function("int " + p + "_enqueue(" + context + " *context, " + io +
-                 ", struct CUstream_st *stream)",
-             "return tenon::cuda::enqueue(open(context), inputs, outputs, stream);");
-    function("int " + p + "_run(" + context + " *context, " + io + ")",
-             "return tenon::cuda::run(open(context), inputs, outputs);");
-    function("int " + p + "_submit(" + context + " *context, const void *const *inputs)",
-             "return tenon::cuda::submit(open(context), inputs);");
-    function("int " + p + "_collect(" + context + " *context, void *const *outputs)",
-             "return tenon::cuda::collect(open(context), outputs);");
-    function("void *" + p + "_host_input(" + context + " *context, int input)",
-             "return tenon::cuda::host_input(open(context), input);");
-    function("const void *" + p + "_host_output(" + context + " *context, int output)",
-             "return tenon::cuda::host_output(open(context), output);");
-    w.line("#if defined(TENON_TRACE)");
-    w.open("int " + p + "_set_trace(" + context +
-           " *context, tenon::cuda::trace_function hook, void *user)");
-    w.line("return tenon::cuda::set_trace(open(context), hook, user);");
-    w.close();
-    w.line("#endif");
-    w.line("#if defined(TENON_PROFILE)");
-    function("int " + p + "_start_profile(" + context + " *context)",
-             "return tenon::cuda::start_profile(open(context));");
-    function("int " + p + "_read_profile(" + context + " *context, unsigned long long *times)",
-             "return tenon::cuda::read_profile(open(context), times);");
-    w.line("#endif");
-    w.line("");
-    w.line("} // extern \"C\"");
   }
 
   Module &module_;

@@ -28,6 +28,10 @@ SourceWriter &SourceWriter::close(llvm::StringRef text) {
   return line(text);
 }
 
+SourceWriter &SourceWriter::function(llvm::StringRef signature, llvm::StringRef statement) {
+  return open(signature).line(statement).close().line();
+}
+
 SourceWriter &SourceWriter::lines(llvm::StringRef text) {
   while (!text.empty()) {
     auto [first, rest] = text.split('\n');

@@ -14,6 +14,8 @@ public:
   /// `text {` … closed by close("}").
   SourceWriter &open(llvm::StringRef text);
   SourceWriter &close(llvm::StringRef text = "}");
+  /// A function whose body is one statement, and an empty line.
+  SourceWriter &function(llvm::StringRef signature, llvm::StringRef statement);
   /// Several lines, each indented; for text that comes from real files.
   SourceWriter &lines(llvm::StringRef text);
   /// `// text`, broken into lines of at most 100 columns.
