@@ -263,6 +263,17 @@ private:
   // Sections
   //===--------------------------------------------------------------------===//
 
+  /// Of strict compilers: g++ takes the extent of each array in a template, an int, for a conversion
+  /// to size_t (clang warns of those that are), and ISO C++ asks for string literals up to 65,536.
+  void silenceWarnings(SourceWriter &w) {
+    w.line("#if defined(__clang__)");
+    w.line("#pragma clang diagnostic ignored \"-Woverlength-strings\"");
+    w.line("#elif defined(__GNUC__)");
+    w.line("#pragma GCC diagnostic ignored \"-Wsign-conversion\"");
+    w.line("#endif");
+    w.line("");
+  }
+
   void interfaceIncludes(SourceWriter &w) {
     w.line("#include \"" + options_.stem + ".h\"");
     for (const std::string &header : userIncludes_)
@@ -281,6 +292,7 @@ private:
     w.raw(a.systemIncludes).line("");
     interfaceIncludes(w);
     w.line("");
+    silenceWarnings(w);
     w.comment("The runtime: the templates that the steps below instantiate.");
     // Two generated files may be linked together whatever their settings: nothing leaves this one.
     w.line("namespace " + space_ + " {");

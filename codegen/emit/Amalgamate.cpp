@@ -3,6 +3,7 @@
 
 #include "codegen/EmbeddedRuntime.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <vector>
@@ -64,28 +65,36 @@ public:
   }
 
   Amalgamation take() {
-    result_.systemIncludes += "";
+    for (const Includes &i : includes_) {
+      for (const std::string &c : i.conditions)
+        result_.systemIncludes += c + "\n";
+      for (const std::string &line : i.lines)
+        result_.systemIncludes += line + "\n";
+      for (size_t c = 0; c < i.conditions.size(); ++c)
+        result_.systemIncludes += "#endif\n";
+    }
     return std::move(result_);
   }
 
 private:
-  void include(const std::string &line, const std::vector<std::string> &conditions) {
-    std::string text;
-    int depth = 0;
-    for (const std::string &c : conditions)
-      if (!c.empty()) {
-        text += c + "\n";
-        ++depth;
-      }
-    text += line + "\n";
-    for (int i = 0; i < depth; ++i)
-      text += "#endif\n";
-    if (includes_.insert(text).second)
-      result_.systemIncludes += text;
+  /// Lines under the same conditions, each once.
+  struct Includes {
+    std::vector<std::string> conditions, lines;
+  };
+
+  void include(const std::string &line, std::vector<std::string> conditions) {
+    llvm::erase_if(conditions, [](const std::string &c) { return c.empty(); });
+    auto at =
+        llvm::find_if(includes_, [&](const Includes &i) { return i.conditions == conditions; });
+    if (at == includes_.end())
+      at = includes_.insert(at, {std::move(conditions), {}});
+    if (!llvm::is_contained(at->lines, line))
+      at->lines.push_back(line);
   }
 
   Amalgamation result_;
-  std::set<std::string> done_, includes_;
+  std::set<std::string> done_;
+  std::vector<Includes> includes_;
 };
 
 } // namespace

@@ -252,7 +252,7 @@ inline int set_dim(const program &p, context *c, int dim, long value) {
   advance_dims(p, c);
   if (value < p.dims[dim].low || value > p.dims[dim].high)
     return dimension_out_of_range;
-  c->dims[dim] = value;
+  c->dims[dim] = index_t(value);
   return ok;
 }
 

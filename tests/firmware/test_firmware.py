@@ -21,6 +21,7 @@ from project_venv import require
 require("numpy")
 
 import numpy as np
+from firmware import STRICT
 from generated import Model, build_library, compile_model
 from tenon import tenon
 
@@ -62,7 +63,9 @@ class Firmware(unittest.TestCase):
         build = source.read_text().splitlines()[0].removeprefix("// c++ ").split()
         for flag in ("-ffreestanding", "-fno-exceptions", "-fno-rtti"):
             self.assertIn(flag, build)
-        command(self.cxx, *build, "-Wall", "-Wextra", "-Werror", cwd=self.folder)
+        if clang := shutil.which("clang++"):
+            command(clang, *build, *STRICT, "-fsyntax-only", cwd=self.folder)
+        command(self.cxx, *build, *STRICT, cwd=self.folder)
         return self.folder / f"{name}.o"
 
     def check_symbols(self, file):

@@ -22,6 +22,9 @@ HERE = Path(__file__).resolve().parent
 EXAMPLE = ROOT / "examples/firmware"
 BOARDS = EXAMPLE / "boards"
 C_FLAGS = "-O2 -ffreestanding -ffunction-sections -fdata-sections -Wall -Wextra -Werror".split()
+# What generated C++ compiles with in silence.
+STRICT = ("-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wdouble-promotion "
+          "-Werror").split()  # fmt: skip
 EMULATOR_FLAGS = "-display none -monitor none -serial none".split()
 
 
@@ -122,7 +125,7 @@ class Image:
         head = source.read_text().splitlines()[0].removeprefix("// ").split()
         flags = [*head[1:], *self.board.core, "-ffunction-sections", "-fdata-sections",
                  '-DTENON_WEIGHTS_SECTION=__attribute__((section(".weights")))']  # fmt: skip
-        call(self.tool("g++"), *flags, "-Wall", "-Wextra", "-Werror", cwd=self.folder)
+        call(self.tool("g++"), *flags, *STRICT, cwd=self.folder)
         objects = [self.folder / "network.o"]
         for file in (HERE / "measure.c", BOARDS / "semihosting.c", BOARDS / self.board.start):
             objects.append(self.folder / f"{file.stem}.o")
