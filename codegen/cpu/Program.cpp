@@ -263,8 +263,9 @@ private:
   // Sections
   //===--------------------------------------------------------------------===//
 
-  /// Of strict compilers: g++ takes the extent of each array in a template, an int, for a conversion
-  /// to size_t (clang warns of those that are), and ISO C++ asks for string literals up to 65,536.
+  /// Of strict compilers: g++ takes the extent of each array in a template, an int, for a
+  /// conversion to size_t (clang warns of those that are), and ISO C++ asks for string literals up
+  /// to 65,536.
   void silenceWarnings(SourceWriter &w) {
     w.line("#if defined(__clang__)");
     w.line("#pragma clang diagnostic ignored \"-Woverlength-strings\"");
