@@ -168,7 +168,7 @@ std::string spellingOf(const ScalarProgram &program, const ScalarNode &n,
   std::string s = scalarInfo(n.op->kind())->spelling.str();
   const bool isNarrow = isFloat(n.element) && bitWidth(n.element) <= 16;
   if (level.family == Family::Cuda && isNarrow &&
-      n.op->isAny(Op::Div, Op::Reciprocal, Op::Exp, Op::Sigmoid))
+      n.op->isAny(Op::Div, Op::Reciprocal, Op::Exp, Op::Sigmoid, Op::Erf))
     s.replace(s.find("<L>"), 3, "<narrowed<L>>");
   return s;
 }

@@ -105,8 +105,9 @@ using native_lanes = scalar_lanes;
 #endif
 
 /// Lanes of values that are stored in 16 bits: div, reciprocal, exp and sigmoid may err by 2^-16 of
-/// their result there, which storing hides. CUDA has short forms for that (documented bounds: 2
-/// units in the last place for a quotient, 2 + 1.173 |x| for e^x); elsewhere nothing changes.
+/// their result there, erf by 2^-15, which storing hides. CUDA has short forms for that (documented
+/// bounds: 2 units in the last place for a quotient, 2 + 1.173 |x| for e^x); elsewhere nothing
+/// changes.
 template <class L> struct narrowed : L {};
 namespace detail {
 template <class L> constexpr bool is_narrow = false;

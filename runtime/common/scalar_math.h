@@ -61,7 +61,15 @@ template <class L, class V> TENON_FN V exp(V x) {
 }
 TENON_VECTOR_FUNCTION(log, log)
 TENON_VECTOR_FUNCTION(tanh, tanh)
-TENON_VECTOR_FUNCTION(erf, erf)
+namespace detail {
+TENON_VECTOR_FUNCTION(erf, full_erf)
+} // namespace detail
+template <class L, class V> TENON_FN V erf(V x) {
+  if constexpr (detail::approximates<L, V>)
+    return detail::short_erf<L>(x);
+  else
+    return detail::full_erf<L>(x);
+}
 #undef TENON_VECTOR_FUNCTION
 #undef TENON_LIBRARY_FUNCTION
 

@@ -48,16 +48,16 @@ template <class T, int V, index_t Columns> void pointwise(index_t rows, index_t 
 /// The short forms for 16-bit values over the full ones.
 struct narrowed_over_full {
   template <class L>
-  TENON_FN results<f32<L>, f32<L>, f32<L>, f32<L>> operator()(L, f32<L> x) const {
+  TENON_FN results<f32<L>, f32<L>, f32<L>, f32<L>, f32<L>> operator()(L, f32<L> x) const {
     using N = narrowed<L>;
     return pack(exp<N>(x) / exp<L>(x), sigmoid<N>(x) / sigmoid<L>(x), div<N>(x, 1.7f) / (x / 1.7f),
-                reciprocal<N>(x) / reciprocal<L>(x));
+                reciprocal<N>(x) / reciprocal<L>(x), erf<N>(x / 16) / erf<L>(x / 16));
   }
 };
 void short_forms() {
-  name_case("map of the short forms of exp, sigmoid, div and reciprocal");
+  name_case("map of the short forms of exp, sigmoid, div, reciprocal and erf");
   const index_t n = 1600;
-  buffer<float> x(n), e(n), s(n), d(n), r(n);
+  buffer<float> x(n), e(n), s(n), d(n), r(n), f(n);
   for (index_t i = 0; i < n; ++i)
     x.set(i, float(i - 800) / 10 + 0.05f); // -79.95 ... 79.95, never 0
   x.upload();
@@ -65,10 +65,11 @@ void short_forms() {
   using full = extents<1>;
   launch(cuda::map(map_config<extents<1600>, 4>{},
                    pack(make_view(e.device(), full{}), make_view(s.device(), full{}), make_view(d.device(), full{}),
-                        make_view(r.device(), full{})),
+                        make_view(r.device(), full{}), make_view(f.device(), full{})),
                    pack(make_view<const float>(x.device(), full{})), narrowed_over_full{}));
   for (buffer<float> *y : {&e, &s, &d, &r})
     expect_close(*y, ones, 1.0 / 65536);
+  expect_close(f, ones, 1.0 / 32768);
 }
 
 /// A slice of channels written into the middle of a wider tensor.

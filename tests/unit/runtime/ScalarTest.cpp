@@ -70,6 +70,17 @@ SWEEP(sign, 0, std::isnan(x) ? x : double((x > 0) - (x < 0)))
 SWEEP(sin, 2, std::sin(x))
 SWEEP(atan, 2, std::atan(x))
 
+/// 2^-15 of the result are 2^9 units in the last place at most.
+TEST(Scalar, ShortErf) {
+  sweep<native_lanes>(
+      512,
+      [](auto lanes, auto x) {
+        using L = decltype(lanes);
+        return detail::short_erf<L>(x);
+      },
+      [](double x) { return std::erf(x); });
+}
+
 TEST(Scalar, RoundingKeepsSignOfZero) {
   using L = native_lanes;
   float out[L::width];
