@@ -24,29 +24,34 @@
 #define TENON_RUNTIME_CPU_CONV_BYTES_H
 
 #include "cpu/conv_tiles.h"
+#include "cpu/held_inputs.h"
 
 namespace tenon {
 namespace cpu {
 namespace detail {
 
-/// One patch as How multiplies it: halves of `room` words each.
+/// Patches of `places` as How multiplies them: of each, halves of `room` words. All are gathered
+/// before the first is converted: vectors that read what bytes have just been written would wait.
 template <class How, class Cfg, class X>
-TENON_FN void make_patch(const Cfg &cfg, const X &x, index_t n, const index_t (&place)[2],
-                         int32_t zero, uint32_t *patch) {
+TENON_FN void make_patches(const Cfg &cfg, const X &x, index_t n, const index_t (*places)[2],
+                           index_t count, int32_t zero, uint32_t *patches) {
   using T = bare<typename X::element>;
   using L = native_lanes;
-  constexpr index_t room = byte_runs<Cfg>::room;
-  uint32_t *bytes = patch + (How::halves - 1) * room; // where they are converted in place
-  gather_window(cfg, x, n, place, zero, reinterpret_cast<uint8_t *>(bytes));
+  constexpr index_t room = byte_runs<Cfg>::room, patch = How::halves * room,
+                    bytes = (How::halves - 1) * room; // where they are converted in place
+  for (index_t p = 0; p < count; ++p)
+    gather_window(cfg, x, n, places[p], zero,
+                  reinterpret_cast<uint8_t *>(patches + p * patch + bytes));
   if constexpr (How::halves > 1 || How::template offset<T> != 0)
-    for (index_t g = 0; g < room; g += L::width) {
-      const i32<L> four = convert<i32<L>>(load<L>(bytes + g));
-      unroll<How::halves>([&](auto half) TENON_LAMBDA {
-        store<L>(
-            patch + int(half) * room + g,
-            convert<u32<L>>(How::template from_bytes<L, T, decltype(half)::value>(four, zero)));
-      });
-    }
+    for (index_t p = 0; p < count; ++p, patches += patch)
+      for (index_t g = 0; g < room; g += L::width) {
+        const i32<L> four = convert<i32<L>>(load<L>(patches + bytes + g));
+        unroll<How::halves>([&](auto half) TENON_LAMBDA {
+          store<L>(
+              patches + int(half) * room + g,
+              convert<u32<L>>(How::template from_bytes<L, T, decltype(half)::value>(four, zero)));
+        });
+      }
 }
 
 /// One register tile: MR patches, NV vectors of filters; stores `rows` outputs, `count` filters.
@@ -88,13 +93,18 @@ TENON_TILE void bytes_tile(const Cfg &, const uint32_t *patches, const int8_t *p
   unroll<MR>([&](auto r) TENON_LAMBDA {
     unroll<NV>([&](auto v) TENON_LAMBDA { store<L>(results[r] + int(v) * L::width, acc[r][v]); });
   });
-  for (index_t r = 0; r < MR && r < rows; ++r)
-    unroll<NV>([&](auto v) TENON_LAMBDA {
-      const index_t at[4] = {at_[0], at_[1] + int(v) * L::width, places[r][0], places[r][1]};
-      constexpr index_t left = Count::value - int(v) * L::width;
-      apply_body<L, 1>(body, outs, ins, at, fixed<(left < L::width ? left : L::width)>{},
-                       load<L>(results[r] + int(v) * L::width));
-    });
+  const Outs to = outs; // what a store of bytes cannot change
+  unroll<NV>([&](auto v) TENON_LAMBDA {
+    constexpr index_t left = Count::value - int(v) * L::width;
+    constexpr fixed<(left < L::width ? left : L::width)> count{};
+    index_t at[4] = {at_[0], at_[1] + int(v) * L::width, 0, 0};
+    const auto held = hold_inputs<L, 1>(ins, at, count);
+    for (index_t r = 0; r < MR && r < rows; ++r) {
+      at[2] = places[r][0];
+      at[3] = places[r][1];
+      apply_body<L, 1>(body, to, held, at, count, load<L>(results[r] + int(v) * L::width));
+    }
+  });
 }
 
 /// conv_bytes with the products How.
@@ -132,8 +142,7 @@ void conv_bytes_by(const Cfg &cfg, const X &x, const int8_t *w, const int32_t *s
       const index_t count = pixels - first < chunk ? pixels - first : chunk;
       if (u == begin || block == 0) {
         make_places(cfg, first, count, places);
-        for (index_t p = 0; p < count; ++p)
-          make_patch<How>(cfg, x, it.at[0], places[p], zero, patches + p * patch);
+        make_patches<How>(cfg, x, it.at[0], places, count, zero, patches);
       }
       const index_t at[2] = {it.at[0], block * nr};
       const auto all = [&](auto vectors, auto filters_of_block) TENON_LAMBDA {

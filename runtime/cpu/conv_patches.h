@@ -42,6 +42,35 @@ template <index_t N> TENON_FN void copy_bytes(void *to_, const void *from_) {
   }
 }
 
+/// Whether a row of taps is one piece of a row of the image.
+template <class Cfg, class X> constexpr bool rows_of_neighbours() {
+  using R = byte_runs<Cfg>;
+  constexpr index_t channels = R::along_row ? 1 : R::channels;
+  return (R::along_row || is_same<bare<decltype(X{}.strides.template get<1>())>,
+                                  fixed<1>>)&&decltype(Cfg::dilation_w)::value == 1 &&
+         is_same<bare<decltype(X{}.strides.template get<3>())>, fixed<channels>>;
+}
+
+/// A row of taps of rows_of_neighbours, in whole words: reads `beyond` columns behind its end,
+/// whose weights are 0.
+template <class Cfg> struct whole_row {
+  using R = byte_runs<Cfg>;
+  static constexpr index_t channels = R::along_row ? 1 : R::channels,
+                           run = ceil_div(R::bytes, 4) * 4,
+                           beyond = ceil_div(run - R::bytes, channels);
+  static TENON_FN void copy(const void *from_, uint8_t *to) {
+    const auto *from = static_cast<const uint8_t *>(from_);
+    if constexpr (R::along_row)
+      copy_bytes<run>(to, from);
+    else if constexpr (run == R::bytes)
+      copy_bytes<run * R::kernel_w>(to, from);
+    else
+      unroll<R::kernel_w>([&](auto kx) TENON_LAMBDA {
+        copy_bytes<run>(to + int(kx) * run, from + int(kx) * channels);
+      });
+  }
+};
+
 /// One row of taps of one channel, or of all of them; `row` is where the image's row begins.
 template <class Cfg, class X>
 TENON_FN void gather_row(const Cfg &cfg, const X &x, const bare<typename X::element> *row,
@@ -52,8 +81,7 @@ TENON_FN void gather_row(const Cfg &cfg, const X &x, const bare<typename X::elem
   const auto channel = x.strides.template get<1>();
   const auto column = x.strides.template get<3>();
   constexpr bool neighbours = R::along_row || is_same<bare<decltype(channel)>, fixed<1>>;
-  if constexpr (neighbours && dilation_w == 1 && (R::along_row || run == R::bytes) &&
-                is_same<bare<decltype(column)>, fixed<channels>>)
+  if constexpr (rows_of_neighbours<Cfg, X>() && (R::along_row || run == R::bytes))
     if (inside) {
       copy_bytes<channels * kernel_w>(to, row + iw * channels);
       return;
@@ -79,6 +107,21 @@ TENON_FN void gather_patch(const Cfg &cfg, const X &x, index_t n, index_t ih, in
                            int32_t zero, uint8_t *to) {
   using R = byte_runs<Cfg>;
   constexpr index_t row_bytes = ceil_div(R::bytes, 4) * 4 * (R::along_row ? 1 : R::kernel_w);
+  if constexpr (rows_of_neighbours<Cfg, X>())
+    if (ih >= 0 && ih + (R::kernel_h - 1) * index_t(cfg.dilation_h) < index_t(cfg.in_h) &&
+        iw >= 0 && iw + R::kernel_w + whole_row<Cfg>::beyond <= index_t(cfg.in_w)) {
+      const index_t at[4] = {n, 0, ih, iw};
+      const auto *corner = x.data + x.offset(at);
+      for (index_t c = 0; c < (R::along_row ? R::channels : 1);
+           ++c, corner += index_t(x.strides.template get<1>()))
+        unroll<R::kernel_h>([&](auto ky) TENON_LAMBDA {
+          whole_row<Cfg>::copy(corner + int(ky) * index_t(cfg.dilation_h) *
+                                            index_t(x.strides.template get<2>()),
+                               to);
+          to += row_bytes;
+        });
+      return;
+    }
   const bool inside =
       iw >= 0 && iw + (R::kernel_w - 1) * index_t(cfg.dilation_w) < index_t(cfg.in_w);
   for (index_t c = 0; c < (R::along_row ? R::channels : 1); ++c)

@@ -9,6 +9,7 @@
 
 #include "common/tile_products.h"
 #include "cpu/conv_patches.h"
+#include "cpu/held_inputs.h"
 
 #if TENON_TILE_PRODUCTS
 namespace tenon {
@@ -102,6 +103,7 @@ void conv_bytes_by_tiles(const Cfg &cfg, const X &x, const int8_t *w, const int3
   const auto run = [&](index_t begin, index_t end) {
     const subnormals_as_zero guard;
     const tile_registers registers;
+    const Outs to = outs; // what a store of bytes cannot change
     alignas(64) uint32_t room[chunk * R::words];
     alignas(64) int32_t results[step * step];
     index_t places[chunk][2];
@@ -133,10 +135,13 @@ void conv_bytes_by_tiles(const Cfg &cfg, const X &x, const int8_t *w, const int3
                                        w + block * panel + 4 * v, results);
         const index_t k = block * nr + v;
         unroll<nv>([&](auto i) TENON_LAMBDA {
-          const i32<L> start = load<L>(sums + k + int(i) * width) * -zero;
+          index_t at[4] = {n, k + int(i) * width, 0, 0};
+          const i32<L> start = load<L>(sums + at[1]) * -zero;
+          const auto held = hold_inputs<L, 1>(ins, at, fixed<width>{});
           for (index_t r = 0; r < step && p + r < count; ++r) {
-            const index_t at[4] = {n, k + int(i) * width, places[p + r][0], places[p + r][1]};
-            apply_body<L, 1>(body, outs, ins, at, fixed<width>{},
+            at[2] = places[p + r][0];
+            at[3] = places[p + r][1];
+            apply_body<L, 1>(body, to, held, at, fixed<width>{},
                              load<L>(results + r * step + int(i) * width) + start);
           }
         });

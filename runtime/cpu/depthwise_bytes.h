@@ -18,6 +18,7 @@
 
 #include "common/byte_products.h"
 #include "cpu/depthwise.h"
+#include "cpu/held_inputs.h"
 
 namespace tenon {
 namespace cpu {
@@ -98,6 +99,8 @@ TENON_TILE void bytes_row(const Cfg &cfg, const X &x, const int8_t *w, const int
     });
     unroll<mr>([&](auto r) TENON_LAMBDA { store<L>(results[r], acc[r]); });
   };
+  const Outs to = outs; // what a store of bytes cannot change
+  const auto held = hold_inputs<L, 1>(ins, at, count);
   for (index_t ow = 0; ow < out_w; ow += mr) {
     const index_t iw = ow * stride - index_t(cfg.pad_left);
     if (rows_inside && iw >= 0 && iw + span <= in_w)
@@ -107,7 +110,7 @@ TENON_TILE void bytes_row(const Cfg &cfg, const X &x, const int8_t *w, const int
     // Through memory, so that the body stands in the code but once.
     for (index_t r = 0; r < mr && ow + r < out_w; ++r) {
       at[3] = ow + r;
-      apply_body<L, 1>(body, outs, ins, at, count, load<L>(results[r]));
+      apply_body<L, 1>(body, to, held, at, count, load<L>(results[r]));
     }
   }
 }
