@@ -67,22 +67,61 @@ void add_teams(std::vector<schedule> &to) {
   (one(std::integral_constant<int, Splits>()), ...);
 }
 #endif
-template <int M, int N, int K, int PartM, int PartN, int Stages, int Splits>
-void add(std::vector<schedule> &to) {
-  using s = schedule_of<M, N, K, PartM, PartN, Stages, Splits>;
-  using runs = multiple_of<kRun>;
-  char name[120];
-  snprintf(name, sizeof(name), "%s %dx%dx%d p%dx%d st%d sk%d", kernels::name, M, N, K, PartM, PartN,
-           Stages, Splits);
-  to.push_back({name, M, N, K, Splits, kernels::weights_as, kRun, true,
-                launch_product<kernels, s, runs>, launch_conv<kernels, s, runs>});
+#ifdef GEMM_LAYERS
+template <class...> struct list {};
+#define LAYER(...) , layer<__VA_ARGS__>
+using layers = list<void
+#include GEMM_LAYERS
+                    >;
+#undef LAYER
+
+/// As schedule::suits(), and not for much smaller layers.
+template <class Layer, class S> constexpr bool is_worth_building() {
+  const long n = Layer::extents().filters / Layer::extents().groups;
+  const long blocks = Layer::extents().groups * ((Layer::m + S::tile_m - 1) / S::tile_m) *
+                      ((n + S::tile_n - 1) / S::tile_n) * S::splits;
+  const long steps = (Layer::k + S::tile_k - 1) / S::tile_k;
+  return S::tile_m < 2 * Layer::m && S::tile_n < 2 * n && blocks >= 20 &&
+         (S::splits == 1 || (steps >= 4 * S::splits && blocks <= 264));
 }
-template <int M, int N, int K, int PartM, int PartN, int Stages>
+template <class S, class Layer> void add_layer(schedule s, std::vector<schedule> &to) {
+  if constexpr (is_worth_building<Layer, S>()) {
+    static constexpr shape extents = Layer::extents();
+    s.product = s.conv = launch_layer<kernels, S, Layer>;
+    s.only = &extents;
+    to.push_back(s);
+  }
+}
+template <class S, class... Layers>
+void add_layers(const schedule &s, list<void, Layers...>, std::vector<schedule> &to) {
+  (add_layer<S, Layers>(s, to), ...);
+}
+#endif
+
+template <int M, int N, int K, int PartM, int PartN, int Stages, int Splits, int... Teams>
+void add(std::vector<schedule> &to) {
+  using s = schedule_of<M, N, K, PartM, PartN, Stages, Splits, Teams...>;
+  std::string teams;
+  ((teams = "t" + std::to_string(Teams) + " "), ...);
+  char name[120];
+  snprintf(name, sizeof(name), "%s %dx%dx%d p%dx%d st%d %ssk%d", kernels::name, M, N, K, PartM,
+           PartN, Stages, teams.c_str(), Splits);
+  schedule made = {name, M, N, K, Splits, kernels::weights_as, kRun, true, nullptr, nullptr};
+#ifdef GEMM_LAYERS
+  add_layers<s>(made, layers(), to);
+#else
+  using runs = multiple_of<kRun>;
+  made.product = launch_product<kernels, s, runs>;
+  made.conv = launch_conv<kernels, s, runs>;
+  to.push_back(made);
+#endif
+}
+template <int M, int N, int K, int PartM, int PartN, int Stages, int... Teams>
 void add_split(std::vector<schedule> &to) {
-  add<M, N, K, PartM, PartN, Stages, 1>(to);
-  add<M, N, K, PartM, PartN, Stages, 2>(to);
-  add<M, N, K, PartM, PartN, Stages, 4>(to);
-  add<M, N, K, PartM, PartN, Stages, 8>(to);
+  add<M, N, K, PartM, PartN, Stages, 1, Teams...>(to);
+  add<M, N, K, PartM, PartN, Stages, 2, Teams...>(to);
+  add<M, N, K, PartM, PartN, Stages, 4, Teams...>(to);
+  add<M, N, K, PartM, PartN, Stages, 8, Teams...>(to);
 }
 
 } // namespace
@@ -90,14 +129,21 @@ void add_split(std::vector<schedule> &to) {
 std::vector<schedule> mma_schedules() {
   std::vector<schedule> all;
 #if GEMM_PRECISION <= 1
-  add<128, 256, 32, 64, 64, 4, 1>(all);
-  add<128, 256, 32, 64, 64, 6, 1>(all);
-  add<128, 256, 64, 64, 64, 3, 1>(all);
-  add<128, 256, 64, 64, 64, 4, 1>(all);
+  add_split<128, 256, 32, 64, 64, 4>(all);
+  add_split<256, 64, 32, 64, 64, 4>(all);
+  add_split<128, 128, 32, 64, 64, 4>(all);
   add_split<128, 128, 32, 64, 32, 3>(all);
+  add_split<128, 64, 64, 64, 32, 3>(all);
   add_split<128, 64, 32, 32, 32, 3>(all);
+  add_split<64, 128, 64, 32, 64, 3>(all);
+  add_split<128, 64, 64, 64, 32, 3, 2>(all);
+  add_split<64, 64, 64, 32, 32, 4>(all);
+  add_split<64, 64, 64, 32, 32, 4, 2>(all);
+  add_split<64, 64, 128, 32, 32, 3, 2>(all);
   add_split<64, 64, 32, 32, 32, 4>(all);
+  add_split<64, 32, 128, 32, 32, 3, 2>(all);
   add_split<64, 32, 64, 32, 16, 3>(all);
+  add_split<32, 64, 128, 32, 32, 3, 2>(all);
   add_split<32, 64, 64, 16, 32, 3>(all);
   add_split<64, 16, 64, 16, 16, 3>(all);
 #elif GEMM_PRECISION == 2

@@ -12,11 +12,24 @@
 
 namespace bench {
 
+/// How many outputs a window has along one dimension.
+constexpr long out_extent(long in, long kernel, long stride, long pad, long dilation) {
+  return (in + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1;
+}
+
 /// The extents of a convolution, NHWC; products have kernels of 1 x 1.
 struct shape {
   long batch = 1, channels = 1, height = 1, width = 1, filters = 1; // of all groups
   long kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0;
   long dilation_h = 1, dilation_w = 1, groups = 1;
+
+  bool is_same(const shape &o) const {
+    return batch == o.batch && channels == o.channels && height == o.height && width == o.width &&
+           filters == o.filters && kernel_h == o.kernel_h && kernel_w == o.kernel_w &&
+           stride_h == o.stride_h && stride_w == o.stride_w && pad_h == o.pad_h &&
+           pad_w == o.pad_w && dilation_h == o.dilation_h && dilation_w == o.dilation_w &&
+           groups == o.groups;
+  }
 };
 
 /// What is timed.
@@ -32,8 +45,8 @@ struct problem : shape {
     return kernel_h * kernel_w == 1 && stride_h * stride_w == 1 && pad_h + pad_w == 0 &&
            groups == 1;
   }
-  long out_h() const { return out(height, kernel_h, stride_h, pad_h, dilation_h); }
-  long out_w() const { return out(width, kernel_w, stride_w, pad_w, dilation_w); }
+  long out_h() const { return out_extent(height, kernel_h, stride_h, pad_h, dilation_h); }
+  long out_w() const { return out_extent(width, kernel_w, stride_w, pad_w, dilation_w); }
   long m() const { return batch * out_h() * out_w(); }
   long n() const { return filters / groups; } // of one group
   long k() const { return kernel_h * kernel_w * channels / groups; }
@@ -41,11 +54,6 @@ struct problem : shape {
   size_t w_elements() const { return size_t(filters * k()); }
   size_t y_elements() const { return size_t(m() * filters); }
   double flops() const { return 2.0 * double(m()) * double(filters) * double(k()); }
-
-private:
-  static long out(long in, long kernel, long stride, long pad, long dilation) {
-    return (in + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1;
-  }
 };
 
 inline problem product(const std::string &name, long m, long n, long k) {

@@ -20,6 +20,7 @@ inline std::string in_short(const std::string &chosen) {
     const size_t at = chosen.find(member + std::string("="));
     return at == std::string::npos ? 0 : atoi(chosen.c_str() + at + strlen(member) + 1);
   };
+  const auto teams = [](int count) { return count > 1 ? " t" + std::to_string(count) : ""; };
   char text[120];
   const std::string tactic = chosen.substr(0, chosen.find('<'));
   const int m = number("tile_m"), n = number("tile_n"), k = number("tile_k"),
@@ -31,9 +32,9 @@ inline std::string in_short(const std::string &chosen) {
     snprintf(text, sizeof(text), "simt %dx%dx%d p%dx%d st%d t%d sk%d", m, n, k, number("thread_m"),
              number("thread_n"), stages, number("teams"), splits);
   else if (tactic == "contract_mma_sm80" || tactic == "contract_tf32x3_sm80")
-    snprintf(text, sizeof(text), "mma%s %dx%dx%d p%dx%d st%d sk%d",
+    snprintf(text, sizeof(text), "mma%s %dx%dx%d p%dx%d st%d%s sk%d",
              tactic == "contract_mma_sm80" ? "" : " tf32x3", m, n, k, number("warp_m"),
-             number("warp_n"), stages, splits);
+             number("warp_n"), stages, teams(number("teams")).c_str(), splits);
   else
     return "";
   return text;

@@ -49,6 +49,7 @@ struct schedule {
   bool for_groups; // of several
   status (*product)(const problem &, const operands &, issue &);
   status (*conv)(const problem &, const operands &, issue &);
+  const shape *only = nullptr; // the one shape that it is built for; null: any
 
   long tiles(const problem &p) const {
     if (weights == packing::winograd)
@@ -67,7 +68,8 @@ struct schedule {
   /// Whether the compiler would consider it for `p` on a machine of `multiprocessors`: splits where
   /// tiles are few. Tiles much smaller than the problem are not worth the time.
   bool suits(const problem &p, int multiprocessors) const {
-    if (!(p.is_product() ? product : conv) || (p.channels / p.groups) % run)
+    if (!(p.is_product() ? product : conv) || (p.channels / p.groups) % run ||
+        (only && !only->is_same(p)))
       return false;
     if (p.groups > 1 && !for_groups)
       return false;
@@ -130,6 +132,58 @@ status launch_conv(const problem &p, const operands &o, issue &to) {
   return to.launch<whole_range>(Kernels::conv(
       cfg, make_view(o.a, image(p.height * row, {}, row, p.channels)), Kernels::weights(o.w),
       pack(make_view(o.y, image(p.out_h() * out, {}, out, p.filters))), pack(),
+      cuda::identity_body{}, o.scratch));
+}
+
+/// A layer whose extents are constants, as in generated code; one tap walks one long row.
+template <long Batch, long Channels, long Height, long Width, long Filters, long KernelH,
+          long KernelW, long StrideH, long StrideW, long PadH, long PadW, long DilationH,
+          long DilationW, long Groups>
+struct layer {
+  static constexpr shape extents() {
+    shape s;
+    s.batch = Batch, s.channels = Channels, s.height = Height, s.width = Width;
+    s.filters = Filters, s.kernel_h = KernelH, s.kernel_w = KernelW, s.stride_h = StrideH;
+    s.stride_w = StrideW, s.pad_h = PadH, s.pad_w = PadW, s.dilation_h = DilationH;
+    s.dilation_w = DilationW, s.groups = Groups;
+    return s;
+  }
+  static constexpr bool is_row =
+      KernelH * KernelW * StrideH * StrideW * Groups == 1 && PadH + PadW == 0;
+  static constexpr long images = is_row ? 1 : Batch, rows = is_row ? 1 : Height,
+                        columns = is_row ? Batch * Height * Width : Width;
+  static constexpr long out_h = out_extent(rows, KernelH, StrideH, PadH, DilationH),
+                        out_w = out_extent(columns, KernelW, StrideW, PadW, DilationW);
+  static constexpr long m = images * out_h * out_w, k = KernelH * KernelW * Channels / Groups;
+  template <class Schedule> struct config : cuda::conv_defaults, Schedule {
+    static constexpr fixed<images> batch{};
+    static constexpr fixed<rows> in_h{};
+    static constexpr fixed<columns> in_w{};
+    static constexpr fixed<layer::out_h> out_h{};
+    static constexpr fixed<layer::out_w> out_w{};
+    static constexpr fixed<Groups> groups{};
+    static constexpr fixed<Filters / Groups> filters{};
+    static constexpr fixed<Channels / Groups> channels{};
+    static constexpr fixed<KernelH> kernel_h{};
+    static constexpr fixed<KernelW> kernel_w{};
+    static constexpr fixed<StrideH> stride_h{};
+    static constexpr fixed<StrideW> stride_w{};
+    static constexpr fixed<DilationH> dilation_h{};
+    static constexpr fixed<DilationW> dilation_w{};
+    static constexpr fixed<PadH> pad_top{};
+    static constexpr fixed<PadW> pad_left{};
+    static constexpr bool aligned = true;
+  };
+  using x = tenon::dims<fixed<rows * columns * Channels>, fixed<1>, fixed<columns * Channels>,
+                        fixed<Channels>>;
+  using y = tenon::dims<fixed<m / images * Filters>, fixed<1>, fixed<layer::out_w * Filters>,
+                        fixed<Filters>>;
+};
+template <class Kernels, class Schedule, class Layer>
+status launch_layer(const problem &, const operands &o, issue &to) {
+  return to.launch<whole_range>(Kernels::conv(
+      typename Layer::template config<Schedule>{}, make_view(o.a, typename Layer::x{}),
+      Kernels::weights(o.w), pack(make_view(o.y, typename Layer::y{})), pack(),
       cuda::identity_body{}, o.scratch));
 }
 

@@ -19,7 +19,7 @@ namespace {
 /// K is split, of the tile and of each part. `together` blocks fit on a multiprocessor.
 struct Tiles {
   ContractionTiles shape;
-  int together;
+  int teams, together;
   double latency, throughput, block, split, perPart;
 };
 
@@ -28,13 +28,13 @@ struct Tiles {
 /// The first is for products that fill the machine (8192 x 8192 x 8192: 461 TFLOP/s, the second
 /// 290), its step set to what it takes there and in layers of 4 to 40 µs since.
 constexpr Tiles kTiles[] = {
-    {{128, 256, 32, 64, 64, 4}, 1, 0.600, 0.224, 3.085, 2.51, 0.06},
-    {{128, 128, 32, 64, 32, 3}, 1, 0.448, 0.208, 1.947, 1.65, 0.52},
-    {{128, 64, 32, 32, 32, 3}, 2, 0.157, 0.301, 1.334, 1.27, 0.34},
-    {{64, 64, 32, 32, 32, 4}, 4, 0.186, 0.228, 0.824, 1.12, 0.26},
-    {{64, 32, 64, 32, 16, 3}, 6, 0.022, 0.313, 0.496, 0.83, 0.29},
-    {{32, 64, 64, 16, 32, 3}, 5, 0.197, 0.304, 0.301, 1.01, 0.25},
-    {{64, 16, 64, 16, 16, 3}, 7, 0.142, 0.246, 0.376, 0.88, 0.20},
+    {{128, 256, 32, 64, 64, 4}, 1, 1, 0.600, 0.224, 3.085, 2.51, 0.06},
+    {{128, 128, 32, 64, 32, 3}, 1, 1, 0.448, 0.208, 1.947, 1.65, 0.52},
+    {{128, 64, 32, 32, 32, 3}, 1, 2, 0.157, 0.301, 1.334, 1.27, 0.34},
+    {{64, 64, 32, 32, 32, 4}, 1, 4, 0.186, 0.228, 0.824, 1.12, 0.26},
+    {{64, 32, 64, 32, 16, 3}, 1, 6, 0.022, 0.313, 0.496, 0.83, 0.29},
+    {{32, 64, 64, 16, 32, 3}, 1, 5, 0.197, 0.304, 0.301, 1.01, 0.25},
+    {{64, 16, 64, 16, 16, 3}, 1, 7, 0.142, 0.246, 0.376, 0.88, 0.20},
 };
 /// The rest of a launch in such a graph.
 constexpr double kLaunch = 1.0;
@@ -82,15 +82,19 @@ void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
     if (stages * (t.tileM + t.tileN) * tiles.shape.tileK * 2 > int64_t(in.level.sharedBytes) ||
         (t.partM * t.partN > 2048 && G.stages == 2))
       continue;
-    for (int64_t splits : splitsFor(c, in.level, t))
-      out.push_back({G.id.str(),
-                     {{"tile_m", t.tileM},
-                      {"tile_n", t.tileN},
-                      {"tile_k", t.tileK},
-                      {"warp_m", t.partM},
-                      {"warp_n", t.partN},
-                      {"stages", stages},
-                      {"splits", splits}}});
+    for (int64_t splits : splitsFor(c, in.level, t)) {
+      Schedule s{G.id.str(),
+                 {{"tile_m", t.tileM},
+                  {"tile_n", t.tileN},
+                  {"tile_k", t.tileK},
+                  {"warp_m", t.partM},
+                  {"warp_n", t.partN},
+                  {"stages", stages},
+                  {"splits", splits},
+                  {"teams", tiles.teams}}};
+      s.params.push_back({"least_shared", leastShared(in.level, tileCount(c, s) * splits)});
+      out.push_back(std::move(s));
+    }
   }
 }
 
@@ -119,7 +123,8 @@ template <const Generation &G> double cost(const TacticInput &in, const Schedule
   const Contraction c = *readContraction(in, why);
   const Tiles *t = std::begin(kTiles);
   for (const Tiles &row : kTiles)
-    if (row.shape.tileM == *s.get("tile_m") && row.shape.tileN == *s.get("tile_n"))
+    if (row.shape.tileM == *s.get("tile_m") && row.shape.tileN == *s.get("tile_n") &&
+        row.shape.tileK * G.perWord == *s.get("tile_k") && row.teams == *s.get("teams"))
       t = &row;
   const auto splits = double(*s.get("splits"));
   const double blocks = double(tileCount(c, s)) * splits;

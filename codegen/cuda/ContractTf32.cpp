@@ -79,15 +79,19 @@ void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
   const Contraction c = *readContraction(in, why);
   for (const Tiles &t : K.tiles)
     for (int64_t splits : splitsFor(c, in.level, t.shape))
-      if (splits <= 8)
-        out.push_back({K.id.str(),
-                       {{"tile_m", t.shape.tileM},
-                        {"tile_n", t.shape.tileN},
-                        {"tile_k", t.shape.tileK},
-                        {"warp_m", t.shape.partM},
-                        {"warp_n", t.shape.partN},
-                        {"stages", t.shape.stages},
-                        {"splits", splits}}});
+      if (splits <= 8) {
+        Schedule s{K.id.str(),
+                   {{"tile_m", t.shape.tileM},
+                    {"tile_n", t.shape.tileN},
+                    {"tile_k", t.shape.tileK},
+                    {"warp_m", t.shape.partM},
+                    {"warp_n", t.shape.partN},
+                    {"stages", t.shape.stages},
+                    {"splits", splits},
+                    {"teams", 1}}};
+        s.params.push_back({"least_shared", leastShared(in.level, tileCount(c, s) * splits)});
+        out.push_back(std::move(s));
+      }
 }
 
 /// How long a step takes beside an H200, by the Tensor Cores of a multiprocessor. Hopper's reach

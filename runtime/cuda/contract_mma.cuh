@@ -5,9 +5,10 @@
 // Algorithm: implicit GEMM. A block computes a tile_m x tile_n tile; tiles of A (tile_m x tile_k)
 // and B (tile_k x tile_n) pass through `stages` buffers of shared memory, by cp.async where there
 // is one and through registers elsewhere (tile_loader.cuh), swizzled for ldmatrix. A warp holds
-// warp_m x warp_n sums in fp32, or of bytes in int32. For the epilogue each warp turns 16 rows at a
-// time through shared memory, so that bodies see, load and store runs of 8 neighbouring columns.
-// With cp.async the first tiles of weights are on their way before the dependency wait.
+// warp_m x warp_n sums in fp32, or of bytes in int32. Where there are teams, each takes its part of
+// a tile along K, and in the end they add up (teams.cuh). For the epilogue each warp turns 16 rows
+// at a time through shared memory, so that bodies see, load and store runs of 8 neighbouring
+// columns. With cp.async the first tiles of weights are on their way before the dependency wait.
 //
 // Shared memory: A [stages][tile_m][tile_k], B [stages][tile_k][tile_n] (K-major:
 // [tile_n][tile_k]), the 16-byte runs of a row exchanged by swizzled_tile. Floats that are not
@@ -15,8 +16,8 @@
 // reads each of its elements, and the gap spreads what a warp reads over the banks.
 //
 // Cores: see tensor_cores.cuh. Config: as for contract_simt.cuh. Operands of other element types
-// than the cores' are converted. Schedule: tile_m, tile_n, tile_k, warp_m, warp_n, stages, splits;
-// see contract_mma_schedule. Weights:
+// than the cores' are converted. Schedule: tile_m, tile_n, tile_k, warp_m, warp_n, stages, splits,
+// teams, least_shared; see contract_mma_schedule and contract_simt.cuh. Weights:
 // [groups][ceil(filters/tile_n)][kernel_h][kernel_w][channels][tile_n], zero padded, or K-major:
 // [groups * filters][kernel_h][kernel_w][channels]. Fast when channels (of a group) are fixed,
 // whole runs, contiguous and aligned; right otherwise.
@@ -27,16 +28,19 @@
 #include "cuda/ptx/dp4a.cuh"
 #include "cuda/ptx/ldmatrix.cuh"
 #include "cuda/split_k.cuh"
+#include "cuda/teams.cuh"
 #include "cuda/tile_pipeline.cuh"
 
 namespace tenon {
 namespace cuda {
 
 /// A schedule's members, to derive a Config from.
-template <int TileM, int TileN, int TileK, int WarpM, int WarpN, int Stages, int Splits = 1>
+template <int TileM, int TileN, int TileK, int WarpM, int WarpN, int Stages, int Splits = 1,
+          int Teams = 1>
 struct contract_mma_schedule {
   static constexpr int tile_m = TileM, tile_n = TileN, tile_k = TileK;
   static constexpr int warp_m = WarpM, warp_n = WarpN, stages = Stages, splits = Splits;
+  static constexpr int teams = Teams, least_shared = 0;
 };
 
 /// What a zero point adds to sums of bytes: Zero times the sum of each column of B. A warp holds
@@ -90,11 +94,12 @@ struct contract_mma_kernel {
 
   static constexpr int tile_m = Config::tile_m, tile_n = Config::tile_n, tile_k = Config::tile_k;
   static constexpr int warp_m = Config::warp_m, warp_n = Config::warp_n;
-  static constexpr int stages = Config::stages, splits = Config::splits;
-  static constexpr int warps_m = tile_m / warp_m, warps_n = tile_n / warp_n,
-                       warps = warps_m * warps_n;
+  static constexpr int stages = Config::stages, splits = Config::splits, teams = Config::teams;
+  static constexpr int warps_n = tile_n / warp_n, team_warps = tile_m / warp_m * warps_n,
+                       warps = team_warps * teams;
   static constexpr int threads = 32 * warps, blocks_per_sm = 1;
   static constexpr int blocks_m = warp_m / 16, blocks_n = warp_n / 8;
+  static constexpr int own_m = blocks_m / teams; // blocks of 16 rows that a warp has in the end
 
   using source = b_source<Problem, tile_n, B>;
   /// What the cores multiply; operands of other types are converted.
@@ -109,6 +114,9 @@ struct contract_mma_kernel {
                     warp_n % 16 == 0 && tile_k % depth == 0 && warp_n <= 256 &&
                     detail::is_power_of_two(warp_n),
                 "tiles are whole numbers of warps' parts, those of 16 x 16 x depth");
+  static_assert(tile_k % (teams * depth) == 0 && detail::is_power_of_two(teams) &&
+                    blocks_m % teams == 0,
+                "teams have even parts");
 
   using a_tile = detail::swizzled_tile<tile_m, tile_k, run_length>;
   using rows_along_n =
@@ -133,9 +141,10 @@ struct contract_mma_kernel {
   using sum_type = typename Cores::sum;
   using sums_of_columns = column_sums<Problem::zero, blocks_n>;
   static_assert(Problem::zero == 0 || sizeof(element) == 1, "zero points of bytes");
+  static constexpr int all_sums = blocks_m * blocks_n * 4;
   /// A lane's part of a warp's sums.
   struct sums {
-    sum_type of[blocks_m * blocks_n * 4] = {};
+    sum_type of[all_sums] = {};
     sums_of_columns columns;
   };
   /// Whether registers hold the fragments of two steps: of 16-bit elements, where a warp has enough
@@ -147,8 +156,9 @@ struct contract_mma_kernel {
 
   TENON_FN static constexpr bool runs_on(target t) { return Cores::runs_on(t); }
   int shared_bytes() const {
-    return max_of(channels_at + (on_fragments ? staged::bytes(problem.prologue_channels()) : 0),
-                  warps * turn_size * int(sizeof(sum_type)));
+    const int tiles = channels_at + (on_fragments ? staged::bytes(problem.prologue_channels()) : 0);
+    return max_of(max_of(tiles, warps * turn_size * int(sizeof(sum_type))),
+                  max_of(team_bytes(teams, 32 * team_warps, all_sums), Config::least_shared));
   }
   grid blocks() const {
     return {ceil_div(problem.rows(), tile_m), ceil_div(problem.columns(), tile_n),
@@ -174,10 +184,13 @@ struct contract_mma_kernel {
     else
       accumulate(sum, from_a, from_b, part, shared);
     sum.columns.template take_from<blocks_m>(sum.of);
-    if constexpr (splits > 1)
-      if (!combine_splits<splits, threads>(scratch, part.tile, part.split, sum.of, shared))
-        return;
-    finish(sum, part, reinterpret_cast<sum_type *>(shared) + warp() * turn_size);
+    if constexpr (teams == 1) {
+      complete(sum.of, part, shared);
+    } else {
+      sum_type own[all_sums / teams];
+      add_up_teams<teams, 32 * team_warps>(own, sum.of, shared);
+      complete(own, part, shared);
+    }
   }
 
 private:
@@ -199,7 +212,7 @@ private:
     typename Cores::template fragment<4 * Cores::steps> x[blocks_m];
     typename Cores::template fragment<2 * Cores::steps> w[blocks_n];
   };
-  static constexpr int steps = tile_k / depth;
+  static constexpr int steps = tile_k / depth / teams; // of a team
 
   /// The loop over K, a tile after the other.
   TENON_DEVICE void accumulate(sums &sum, loader_of_a &a, loader_of_b &b, const block_part &part,
@@ -225,16 +238,21 @@ private:
         [&](const fragments &f) { multiply(sum, f); });
   }
 
-  /// Step `s` of tile `kt`, which lies in `stage`.
+  TENON_DEVICE static int team() { return teams == 1 ? 0 : warp() / team_warps; }
+  TENON_DEVICE static int warp_of_team() { return teams == 1 ? warp() : warp() % team_warps; }
+  TENON_DEVICE static int my_m() { return warp_of_team() / warps_n * warp_m; }
+  TENON_DEVICE static int my_n() { return warp_of_team() % warps_n * warp_n; }
+
+  /// Step `s` of the team's part of tile `kt`, which lies in `stage`.
   TENON_DEVICE void load(fragments &f, unsigned char *shared, int stage, int kt, int s,
                          int slice) const {
     const element_of_a *a = tile_of_a(shared, stage);
     const element *b = tile_of_b(shared, stage);
-    const int m0 = warp() / warps_n * warp_m, n0 = warp() % warps_n * warp_n;
-    const int my_a = a_tile::at(m0 + lane() % 16, lane() / 16);
+    const int first = team() * steps * depth;
+    const int my_a = a_tile::at(my_m() + lane() % 16, lane() / 16) ^ first;
     TENON_UNROLL
     for (int part = 0; part < Cores::steps; ++part) {
-      const int at = s * depth + 2 * run_length * part, k = kt * tile_k + at;
+      const int at = s * depth + 2 * run_length * part, k = kt * tile_k + first + at;
       [[maybe_unused]] fragment_prologue<element, Problem::template may_be_vector<tile_k>(),
                                          Prologue, typename staged::views>
           on_way;
@@ -253,7 +271,7 @@ private:
       }
       TENON_UNROLL
       for (int j = 0; j < blocks_n; j += 2) {
-        load_b(four, b, n0, 8 * j, at);
+        load_b(four, b, first, 8 * j, at);
         TENON_UNROLL
         for (int e = 0; e < 4; ++e)
           f.w[j + e / 2].set(2 * part + e % 2, four[e]);
@@ -270,40 +288,51 @@ private:
             reinterpret_cast<sum_type(&)[4]>(sum.of[(i * blocks_n + j) * 4]), f.x[i], f.w[j]);
     }
   }
-  /// B of two blocks of 8 columns from n0 + n on and 32 bytes along K, two registers each. n and k
-  /// are constants: what depends on the lane is the same for all of them.
-  TENON_DEVICE static void load_b(unsigned (&four)[4], const element *b, int n0, int n, int k) {
+  /// B of two blocks of 8 columns from n on and 32 bytes along K from first + k on, two registers
+  /// each. n and k are constants: what depends on the lane is the same for all of them.
+  TENON_DEVICE static void load_b(unsigned (&four)[4], const element *b, int first, int n, int k) {
+    const int n0 = my_n();
     if constexpr (source::k_major) {
-      const int mine = b_tile::at(n0 + lane() / 16 * 8 + lane() % 8, lane() / 8 % 2);
+      const int mine = b_tile::at(n0 + lane() / 16 * 8 + lane() % 8, lane() / 8 % 2) ^ first;
       ptx::ldmatrix_x4::load(four, b + (mine ^ k) + n * b_tile::pitch);
     } else if constexpr (sizeof(element) == 2) {
-      const int mine = b_tile::at(lane() % 16, n0 / run_length + lane() / 16);
+      const int mine = b_tile::at(first + lane() % 16, n0 / run_length + lane() / 16);
       ptx::ldmatrix_x4_transposed::load(four, b + (mine ^ n) + k * b_tile::pitch);
     } else {
       TENON_UNROLL
       for (int e = 0; e < 4; ++e)
-        four[e] = tenon::detail::bitcast<unsigned>(
-            b[b_tile::at(k + lane() % 4 + 4 * (e % 2), 0) + n0 + n + 8 * (e / 2) + lane() / 4]);
+        four[e] =
+            tenon::detail::bitcast<unsigned>(b[b_tile::at(first + k + lane() % 4 + 4 * (e % 2), 0) +
+                                               n0 + n + 8 * (e / 2) + lane() / 4]);
     }
   }
 
-  TENON_DEVICE void finish(const sums &sum, const block_part &part, sum_type *turn) const {
+  TENON_DEVICE void complete(sum_type (&own)[own_m * blocks_n * 4], const block_part &part,
+                             unsigned char *shared) const {
+    if constexpr (splits > 1)
+      if (!combine_splits<splits, threads>(scratch, part.tile, part.split, own, shared))
+        return;
+    finish(own, part, reinterpret_cast<sum_type *>(shared) + warp() * turn_size);
+  }
+
+  TENON_DEVICE void finish(const sum_type (&own)[own_m * blocks_n * 4], const block_part &part,
+                           sum_type *turn) const {
     constexpr int lanes_per_row = warp_n / 8, rows_per_pass = 32 / lanes_per_row;
-    const int m0 = part.m0 + warp() / warps_n * warp_m, n0 = part.n0 + warp() % warps_n * warp_n;
+    const int m0 = part.m0 + my_m() + 16 * own_m * team(), n0 = part.n0 + my_n();
     const int n = n0 + lane() % lanes_per_row * 8, count = min_of(problem.columns() - n, 8);
     operand_runs<8, Ins> operands;
     int point[Problem::rank];
     problem.point(part.slice, 0, min_of(n, problem.columns() - 1), point);
     operands.template load<Problem::along, operand_part::fixed>(ins, point, max_of(count, 0));
     TENON_UNROLL
-    for (int i = 0; i < blocks_m; ++i) {
+    for (int i = 0; i < own_m; ++i) {
       sync_warp();
       TENON_UNROLL
       for (int j = 0; j < blocks_n; ++j) {
         TENON_UNROLL
         for (int e = 0; e < 4; ++e)
           turn[(lane() / 4 + 8 * (e / 2)) * turn_pitch + 8 * j + 2 * (lane() % 4) + e % 2] =
-              sum.of[(i * blocks_n + j) * 4 + e];
+              own[(i * blocks_n + j) * 4 + e];
       }
       sync_warp();
       for (int r = lane() / lanes_per_row; r < 16; r += rows_per_pass) {

@@ -33,6 +33,7 @@
 #define TENON_RUNTIME_CUDA_CONTRACT_SIMT_CUH
 
 #include "cuda/split_k.cuh"
+#include "cuda/teams.cuh"
 #include "cuda/tile_pipeline.cuh"
 
 namespace tenon {
@@ -88,9 +89,9 @@ struct contract_simt_kernel {
 
   TENON_FN static constexpr bool runs_on(target) { return true; }
   int shared_bytes() const {
-    const int floats =
-        max_of(stages * (a_tile::size + b_tile::size), (teams - 1) * tile_m * tile_n);
-    return max_of(floats * int(sizeof(float)), Config::least_shared);
+    const int tiles = stages * (a_tile::size + b_tile::size) * int(sizeof(float));
+    return max_of(max_of(tiles, team_bytes(teams, team_threads, thread_m * thread_n)),
+                  Config::least_shared);
   }
   grid blocks() const {
     return {ceil_div(problem.rows(), tile_m), ceil_div(problem.columns(), tile_n),
@@ -116,7 +117,7 @@ struct contract_simt_kernel {
       complete(sum, part, shared);
     } else {
       float own[own_m * thread_n];
-      exchange(own, sum, reinterpret_cast<word16 *>(shared));
+      add_up_teams<teams, team_threads>(own, sum, shared); // own_m of the thread_m rows
       complete(own, part, shared);
     }
   }
@@ -170,43 +171,6 @@ private:
         }
       }
     }
-  }
-
-  /// Each team adds up own_m of the thread_m rows: gives away what it has of the others'.
-  TENON_DEVICE static void exchange(float (&own)[own_m * thread_n],
-                                    const float (&sum)[thread_m * thread_n], word16 *shared) {
-    constexpr int words = own_m * thread_n / 4;
-    const int mine = team(), me = thread() % team_threads;
-    const auto place = [=](int to, int from, int i) {
-      return ((to * (teams - 1) + (from > to ? from - 1 : from)) * words + i) * team_threads + me;
-    };
-    TENON_UNROLL
-    for (int t = 0; t < teams; ++t) {
-      if (t == mine)
-        continue;
-      TENON_UNROLL
-      for (int i = 0; i < words; ++i)
-        memcpy(&shared[place(t, mine, i)], &sum[t * own_m * thread_n + 4 * i], sizeof(word16));
-    }
-    sync_block();
-    TENON_UNROLL
-    for (int i = 0; i < own_m * thread_n; ++i)
-      own[i] = 0;
-    TENON_UNROLL
-    for (int t = 0; t < teams; ++t) {
-      TENON_UNROLL
-      for (int i = 0; i < words; ++i) {
-        float four[4];
-        if (t == mine)
-          memcpy(four, &sum[t * own_m * thread_n + 4 * i], sizeof(four));
-        else
-          memcpy(four, &shared[place(mine, t, i)], sizeof(four));
-        TENON_UNROLL
-        for (int e = 0; e < 4; ++e)
-          own[4 * i + e] += four[e];
-      }
-    }
-    sync_block();
   }
 
   TENON_DEVICE void complete(float (&own)[own_m * thread_n], const block_part &part,

@@ -14,6 +14,7 @@
 #ifndef TENON_RUNTIME_CUDA_CONTRACTION_CUH
 #define TENON_RUNTIME_CUDA_CONTRACTION_CUH
 
+#include "cuda/conv_window.cuh"
 #include "cuda/operands.cuh"
 
 namespace tenon {
@@ -198,20 +199,11 @@ template <class Config, class T, class S> struct conv_problem<Config, view<T, S>
   Config cfg;
   view<T, S> x;
 
-  TENON_FN int plane() const { return int(cfg.out_h * cfg.out_w); }
+  using window = conv_window<Config, is_volume>;
+  TENON_FN int plane() const { return window::plane(cfg); }
   /// Outputs of an image.
-  TENON_FN int pixels() const {
-    if constexpr (is_volume)
-      return int(index_t(cfg.out_d)) * plane();
-    else
-      return plane();
-  }
-  TENON_FN int taps() const {
-    if constexpr (is_volume)
-      return int(cfg.kernel_d * cfg.kernel_h * cfg.kernel_w);
-    else
-      return int(cfg.kernel_h * cfg.kernel_w);
-  }
+  TENON_FN int pixels() const { return window::pixels(cfg); }
+  TENON_FN int taps() const { return window::taps(cfg); }
   TENON_FN int rows() const { return int(index_t(cfg.batch)) * pixels(); }
   TENON_FN int columns() const { return int(index_t(cfg.filters)); }
   TENON_FN int depth() const { return taps() * int(index_t(cfg.channels)); }
@@ -224,24 +216,16 @@ template <class Config, class T, class S> struct conv_problem<Config, view<T, S>
 
   /// The window of one row of A.
   struct row {
-    const T *origin; // of its image and group
-    int z, y, x;     // of its first tap; z: of volumes
+    const T *first; // of its group, at the first tap: not in x where that is padding
+    typename window::cover cover;
   };
   TENON_DEVICE row make_row(int m, int slice) const {
     if (m >= rows())
-      return {x.data, 0, -(1 << 28), 0};
-    const int w = int(index_t(cfg.out_w));
-    const int n = m / pixels(), rest = m - n * pixels();
-    int z = 0, in_plane = rest;
-    if constexpr (is_volume) {
-      z = rest / plane();
-      in_plane = rest - z * plane();
-      z = z * int(index_t(cfg.stride_d)) - int(index_t(cfg.pad_front));
-    }
-    return {x.data + n * index_t(x.strides.template get<0>()) +
-                slice * cfg.channels * x.strides.template get<1>(),
-            z, in_plane / w * int(index_t(cfg.stride_h)) - int(index_t(cfg.pad_top)),
-            in_plane % w * int(index_t(cfg.stride_w)) - int(index_t(cfg.pad_left))};
+      return {x.data, {}};
+    const pixel p = window::corner(cfg, m);
+    return {x.data + p.image * index_t(x.strides.template get<0>()) +
+                slice * cfg.channels * x.strides.template get<1>() + distance(p),
+            {cfg, p}};
   }
   /// Whether N neighbours along K are one aligned vector.
   template <int N> TENON_FN static constexpr bool may_be_vector() {
@@ -256,39 +240,24 @@ template <class Config, class T, class S> struct conv_problem<Config, view<T, S>
   }
   /// Whether K is known to be whole tiles of Tile.
   template <int Tile> TENON_FN static constexpr bool is_full() { return may_be_vector<Tile>(); }
-  /// A position along K: the tap and the channel.
+  /// A position along K: the tap and the channel, and how far from a window's first element.
   struct column {
-    int dz, dy, dx, channel;
+    int tap, channel, at;
+    pixel by;
     bool inside;
   };
   TENON_DEVICE column make_column(int k) const {
-    const int channels = int(index_t(cfg.channels)), kernel_w = int(index_t(cfg.kernel_w));
-    const int tap = k / channels;
-    int dz = 0, in_plane = tap;
-    if constexpr (is_volume) {
-      const int window = int(cfg.kernel_h * cfg.kernel_w);
-      dz = tap / window;
-      in_plane = tap - dz * window;
-      dz *= int(index_t(cfg.dilation_d));
-    }
-    return {dz, in_plane / kernel_w * int(index_t(cfg.dilation_h)),
-            in_plane % kernel_w * int(index_t(cfg.dilation_w)), k - tap * channels, k < depth()};
+    const int channels = int(index_t(cfg.channels)), tap = k / channels,
+              channel = k - tap * channels;
+    const pixel by = window::offset(cfg, tap);
+    return {tap, channel, distance(by) + channel * int(index_t(x.strides.template get<1>())), by,
+            k < depth()};
   }
   TENON_DEVICE bool holds(const row &r, const column &c) const {
-    bool inside = c.inside;
-    if constexpr (is_volume)
-      inside = inside && unsigned(r.z + c.dz) < unsigned(index_t(cfg.in_d));
-    return inside && unsigned(r.y + c.dy) < unsigned(index_t(cfg.in_h)) &&
-           unsigned(r.x + c.dx) < unsigned(index_t(cfg.in_w));
+    return c.inside && r.cover.covers(cfg, c.tap, c.by);
   }
-  TENON_DEVICE const T *address(const row &r, const column &c) const {
-    int at = (r.y + c.dy) * int(index_t(x.strides.template get<rank - 2>())) +
-             (r.x + c.dx) * int(index_t(x.strides.template get<rank - 1>())) +
-             c.channel * int(index_t(x.strides.template get<1>()));
-    if constexpr (is_volume)
-      at += (r.z + c.dz) * int(index_t(x.strides.template get<2>()));
-    return r.origin + at;
-  }
+  /// Not to be read but where holds().
+  TENON_DEVICE const T *address(const row &r, const column &c) const { return r.first + c.at; }
   TENON_DEVICE int channel(const column &c, int slice) const {
     return slice * int(index_t(cfg.channels)) + c.channel;
   }
@@ -296,17 +265,23 @@ template <class Config, class T, class S> struct conv_problem<Config, view<T, S>
   TENON_FN int prologue_channels() const { return int(cfg.groups * cfg.channels); }
   /// The output point (n, k, [od,] oh, ow) of row m and column n.
   TENON_DEVICE void point(int slice, int m, int n, int (&at)[rank]) const {
-    const int w = int(index_t(cfg.out_w));
-    const int image = m / pixels(), rest = m - image * pixels();
-    int in_plane = rest;
-    at[0] = image;
+    const pixel p = window::output(cfg, m);
+    at[0] = p.image;
     at[1] = slice * columns() + n;
-    if constexpr (is_volume) {
-      at[2] = rest / plane();
-      in_plane = rest - at[2] * plane();
-    }
-    at[rank - 2] = in_plane / w;
-    at[rank - 1] = in_plane % w;
+    if constexpr (is_volume)
+      at[2] = p.z;
+    at[rank - 2] = p.y;
+    at[rank - 1] = p.x;
+  }
+
+private:
+  /// Elements between two pixels of an image.
+  TENON_DEVICE int distance(const pixel &by) const {
+    int at = by.y * int(index_t(x.strides.template get<rank - 2>())) +
+             by.x * int(index_t(x.strides.template get<rank - 1>()));
+    if constexpr (is_volume)
+      at += by.z * int(index_t(x.strides.template get<2>()));
+    return at;
   }
 };
 

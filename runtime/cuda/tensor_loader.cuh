@@ -215,9 +215,8 @@ public:
     if constexpr (is_matrix) {
       x_ = m0;
     } else {
-      const auto first = p.make_row(m0, 0);
-      image_ = m0 / p.pixels();
-      x_ = first.x, y_ = first.y, z_ = first.z;
+      const pixel first = problem::window::corner(p.cfg, m0);
+      image_ = first.image, x_ = first.x, y_ = first.y, z_ = first.z;
     }
   }
   /// Loads the tile of this step and goes on to the next.

@@ -218,7 +218,7 @@ private:
         return;
       }
     }
-    ptx::cp_async<Bytes>::copy(to, valid ? problem_.address(row, column) : row.origin, valid);
+    ptx::cp_async<Bytes>::copy(to, problem_.address(row, column), valid);
   }
   TENON_DEVICE bool through_registers() const {
     if constexpr (async_words)

@@ -13,7 +13,9 @@ struct mma {
   /// fp16 operands are exact here; sums are fp32; fp32 operands lose what fp16 cannot hold.
   template <class T> static constexpr double tolerance() { return 2e-3; }
   template <class... Args> static auto conv(Args... args) { return cuda::conv_mma_sm80(args...); }
-  template <class... Args> static auto matmul(Args... args) { return cuda::matmul_mma_sm80(args...); }
+  template <class... Args> static auto matmul(Args... args) {
+    return cuda::matmul_mma_sm80(args...);
+  }
 };
 /// bf16 operands, exact as well.
 struct mma_bf16 : mma {
@@ -32,6 +34,9 @@ using large = cuda::contract_mma_schedule<128, 128, 64, 64, 32, 3>;
 using huge = cuda::contract_mma_schedule<128, 256, 32, 64, 64, 2>;
 using tall = cuda::contract_mma_schedule<256, 128, 32, 64, 64, 2>;
 using narrow = cuda::contract_mma_schedule<64, 16, 16, 16, 16, 4>;
+using paired = cuda::contract_mma_schedule<64, 64, 64, 32, 32, 3, 1, 2>;
+using quartered = cuda::contract_mma_schedule<64, 32, 64, 64, 32, 2, 1, 4>;
+template <int S> using paired_split = cuda::contract_mma_schedule<32, 64, 32, 32, 32, 4, S, 2>;
 template <int S> using split = cuda::contract_mma_schedule<32, 64, 32, 16, 32, 3, S>;
 
 } // namespace
@@ -82,5 +87,17 @@ int main() {
   volume<mma, f16, small, 8, 24, 3, 1, 3, 1, true>(1, {4, 5, 6}, {1, 1, 1}, {1, 1, 1}, {1, 0, 1});
   matmul<mma, f16, huge, 72, false>(1, 300, 520, true);
   matmul<mma, f16, tall, 40, false>(1, 530, 130, true);
+  // Teams along K.
+  conv<mma, f16, paired, 64, 72, 3>(1, 9, 7, 1, 1, 1);
+  conv<mma, f16, paired, 40, 64, 3>(2, 6, 5, 2, 1, 1);
+  conv<mma, f16, quartered, 24, 33, 3>(1, 11, 9, 1, 1, 1);
+  conv<mma, f16, paired_split<2>, 64, 72, 3>(1, 7, 7, 1, 1, 1);
+  conv<mma, f16, paired, 136, 72, 1, 1, true>(1, 7, 9, 1, 1, 0);
+  conv<mma_rows, f16, paired, 72, 104, 3, 2>(1, 7, 9, 2, 1, 1);
+  conv<mma_bf16, bf16, quartered, 64, 40, 3>(1, 6, 7, 1, 1, 1);
+  matmul<mma, f16, paired, 200, false>(1, 70, 130, true);
+  matmul<mma, f16, paired_split<1>, 264, true>(2, 40, 72, false);
+  // Windows of more taps than a word has bits.
+  conv<mma, f16, small, 8, 32, 7>(1, 9, 8, 1, 1, 3);
   return finish();
 }
