@@ -116,12 +116,12 @@ double costDepthwise(const TacticInput &in, const Schedule &) {
                   double(w.bytes) / (in.level.bandwidthGBs * 1e3));
 }
 
-void packConv(const TacticInput &in, const Schedule &s, llvm::SmallVectorImpl<Packing> &out) {
+void packConv(const TacticInput &in, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
   std::string why;
   const ByteContraction q = *byteContraction(*in.form.anchor, why);
   const Value *source = in.form.anchorInputs[1].inputs[0].source;
   const Type w = source->type();
-  const int64_t nr = *s.get("nr");
+  const int64_t lanes = in.level.simdWidth;
   llvm::SmallVector<LayoutAxis, 8> axes;
   // Of each filter a line whose last dimension, the run, goes by fours.
   llvm::SmallVector<int, 6> line;
@@ -137,11 +137,11 @@ void packConv(const TacticInput &in, const Schedule &s, llvm::SmallVectorImpl<Pa
       std::swap(line[line.size() - 1], line[line.size() - 2]);
   }
   const int filter = q.matrix && !q.transB ? 1 : 0, run = line.pop_back_val();
-  axes.push_back({filter, nr, false, Dim(), 0});
+  axes.push_back({filter, lanes, false, Dim(), 0});
   for (int d : line)
     axes.push_back({d, 0, false, Dim(), 0});
   axes.push_back({run, 4, false, Dim(), 0});
-  axes.push_back({filter, nr, true, Dim(), 0});
+  axes.push_back({filter, lanes, true, Dim(), 0});
   axes.push_back({run, 4, true, Dim(), 0});
   out.push_back({source->index(), Layout::get(w.context(), axes)});
 }
@@ -200,8 +200,7 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   const std::string body = out.body(form.body, {Element::I32});
   writeOperands(out, form, q);
   SourceWriter &c = out.code();
-  c.line("static constexpr int32_t sums[] = {" +
-         weightSums(form, q, depthwise ? in.level.simdWidth : *s.get("nr")) + "};");
+  c.line("static constexpr int32_t sums[] = {" + weightSums(form, q, in.level.simdWidth) + "};");
   c.line("cpu::" + s.tactic + "(" + config + ", x, w, sums, " +
          std::to_string(*zeroPoint(form, why)) + ", outs, ins, " + body + ", *f.workers);");
 }

@@ -294,13 +294,14 @@ template <class L> TENON_FN i32<L> mul_high(i32<L> a, i32<L> b) {
   else {
 #if TENON_SIMD_WIDTH > 1 && defined(__AVX512F__)
     if constexpr (L::width == 16) {
+      // Upper halves by shuffles, which have a port of their own beside products and shifts.
+      const auto upper = [](__m512i v) {
+        return _mm512_maskz_shuffle_epi32((__mmask16)-1, v, _MM_PERM_DDBB);
+      };
       const __m512i x = (__m512i)a, y = (__m512i)b;
       const __m512i even = _mm512_maskz_mul_epi32((__mmask8)-1, x, y);
-      const __m512i odd =
-          _mm512_maskz_mul_epi32((__mmask8)-1, _mm512_maskz_srli_epi64((__mmask8)-1, x, 32),
-                                 _mm512_maskz_srli_epi64((__mmask8)-1, y, 32));
-      return (i32<L>)_mm512_mask_blend_epi32((__mmask16)0xaaaa,
-                                             _mm512_maskz_srli_epi64((__mmask8)-1, even, 32), odd);
+      const __m512i odd = _mm512_maskz_mul_epi32((__mmask8)-1, upper(x), upper(y));
+      return (i32<L>)_mm512_mask_shuffle_epi32(odd, (__mmask16)0x5555, even, _MM_PERM_DDBB);
     }
 #endif
 #if TENON_SIMD_WIDTH > 1 && defined(__AVX2__)

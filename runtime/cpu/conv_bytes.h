@@ -17,9 +17,10 @@
 //   row_runs          a run is a row of taps of one channel, by channel and row; else the channels
 //                     of a tap, by row and column
 // x: view over (n, c, h, w) of int8_t or uint8_t. Its runs are filled up to multiples of four.
-// w: int8_t [ceil(filters / nr)][runs][ceil(run / 4)][nr][4], zeros where something is missing.
-// sums: of each filter's weights, [ceil(filters / nr) * nr]. zero: of x.
-// outs, ins: packs of views over (n, k, oh, ow); lanes run along k.
+// w: int8_t [ceil(filters / lanes)][runs][ceil(run / 4)][lanes][4], zeros where something is
+// missing, so that what a tile register holds lies together. sums: of each filter's weights,
+// [ceil(filters / lanes) * lanes]. zero: of x. outs, ins: packs of views over (n, k, oh, ow); lanes
+// run along k.
 #ifndef TENON_RUNTIME_CPU_CONV_BYTES_H
 #define TENON_RUNTIME_CPU_CONV_BYTES_H
 
@@ -72,12 +73,12 @@ TENON_TILE void bytes_tile(const Cfg &, const uint32_t *patches, const int8_t *p
     unroll<MR>([&](auto r) TENON_LAMBDA { acc[r][v] = first; });
   });
   const uint32_t *x = patches;
-  for (index_t g = 0; g < words; ++g, ++x, panel += 4 * Cfg::nr)
+  for (index_t g = 0; g < words; ++g, ++x, panel += 4 * L::width)
     unroll<How::halves>([&](auto half) TENON_LAMBDA {
       V weights[NV];
       unroll<NV>([&](auto v) TENON_LAMBDA {
         V four;
-        memcpy(&four, panel + 4 * int(v) * L::width, sizeof(four));
+        memcpy(&four, panel + int(v) * words * 4 * L::width, sizeof(four));
         weights[v] = How::template weights<L, decltype(half)::value>(four);
       });
       unroll<MR>([&](auto r) TENON_LAMBDA {

@@ -43,8 +43,8 @@ template <class Cfg, class X> constexpr bool patches_in_place() {
     return false;
 }
 
-/// Sums of 32 patches, `stride` bytes apart, with NV vectors of filters, in rows of 32.
-template <class T, int NV, index_t Words, index_t NR>
+/// Sums of 32 patches, `stride` bytes apart, with NV panels of 16 filters, in rows of 32.
+template <class T, int NV, index_t Words>
 TENON_TILE void tile_sums(const void *patches, index_t stride, const int8_t *panel,
                           int32_t *results) {
   const auto *x = static_cast<const uint8_t *>(patches);
@@ -55,14 +55,14 @@ TENON_TILE void tile_sums(const void *patches, index_t stride, const int8_t *pan
     tile_zero<3>();
   }
   for (index_t k = 0; k < Words;
-       k += tile_bytes / 4, x += tile_bytes, panel += 4 * tile_rows * NR) {
-    tile_load<6>(panel, 4 * NR);
+       k += tile_bytes / 4, x += tile_bytes, panel += tile_rows * tile_bytes) {
+    tile_load<6>(panel, tile_bytes);
     tile_load<4>(x, stride);
     tile_multiply_add<T, 0, 4, 6>();
     tile_load<5>(x + tile_rows * stride, stride);
     tile_multiply_add<T, 2, 5, 6>();
     if constexpr (NV > 1) {
-      tile_load<7>(panel + 4 * tile_rows, 4 * NR);
+      tile_load<7>(panel + Words * tile_bytes, tile_bytes);
       tile_multiply_add<T, 1, 4, 7>();
       tile_multiply_add<T, 3, 5, 7>();
     }
@@ -131,8 +131,8 @@ void conv_bytes_by_tiles(const Cfg &cfg, const X &x, const int8_t *w, const int3
       }
       const auto tile = [&](index_t p, index_t v, auto vectors) TENON_LAMBDA {
         constexpr int nv = decltype(vectors)::value;
-        tile_sums<T, nv, R::words, nr>(static_cast<const uint8_t *>(patches) + p * stride, stride,
-                                       w + block * panel + 4 * v, results);
+        tile_sums<T, nv, R::words>(static_cast<const uint8_t *>(patches) + p * stride, stride,
+                                   w + block * panel + v * R::words * 4, results);
         const index_t k = block * nr + v;
         unroll<nv>([&](auto i) TENON_LAMBDA {
           index_t at[4] = {n, k + int(i) * width, 0, 0};

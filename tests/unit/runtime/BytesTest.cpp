@@ -22,18 +22,17 @@ template <class Cfg> struct packed_weights {
 
   packed_weights(const Cfg &cfg, const std::vector<int8_t> &w) {
     using R = cpu::detail::byte_runs<Cfg>;
-    const index_t nr = Cfg::nr, filters = cfg.filters, blocks = (filters + nr - 1) / nr;
+    const index_t filters = cfg.filters, blocks = (filters + W - 1) / W;
     const index_t depth = index_t(w.size()) / filters, groups = (R::bytes + 3) / 4;
-    bytes.resize(size_t(blocks * R::words * nr * 4));
-    sums.resize(size_t(blocks * nr));
+    bytes.resize(size_t(blocks * R::words * W * 4));
+    sums.resize(size_t(blocks * W));
     for (index_t k = 0; k < filters; ++k)
       for (index_t i = 0; i < depth; ++i) {
         const index_t tap = i / R::channels, c = i % R::channels;
         const index_t run = R::along_row ? c * R::kernel_h + tap / R::kernel_w : tap,
                       at = R::along_row ? tap % R::kernel_w : c;
         const int8_t v = w[size_t(k * depth + i)];
-        bytes[size_t((((k / nr * R::words + run * groups + at / 4) * nr) + k % nr) * 4 + at % 4)] =
-            v;
+        bytes[size_t((((k / W * R::words + run * groups + at / 4) * W) + k % W) * 4 + at % 4)] = v;
         sums[size_t(k)] += v;
       }
   }
