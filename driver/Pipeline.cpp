@@ -220,7 +220,7 @@ bool Compilation::choose(const Target &target, const ScheduleOptions &given) {
               [&] { return scheduleModule(*module_, target, options, diagnostics_); });
   if (!ok)
     return fail(status_ == Done ? Failed : status_);
-  return verified("scheduling") && (fitsPools() || fail(Failed));
+  return verified("scheduling");
 }
 
 bool Compilation::fitsPools() {
@@ -243,7 +243,7 @@ bool Compilation::fitsPools() {
 bool Compilation::schedule(const Target &target, const ScheduleOptions &options) {
   if (options.ramLimit >= 0)
     return scheduleWithin(target, options);
-  return groupFor(target) && choose(target, options);
+  return groupFor(target) && choose(target, options) && (fitsPools() || fail(Failed));
 }
 
 std::unique_ptr<Module> Compilation::exchange(std::unique_ptr<Module> other) {

@@ -3,6 +3,7 @@
 #include "driver/Pipeline.h"
 
 #include "codegen/Plan.h"
+#include "codegen/Pools.h"
 #include "passes/Patches.h"
 
 #include "llvm/Support/Format.h"
@@ -79,10 +80,15 @@ bool Compilation::scheduleWithin(const Target &target, const ScheduleOptions &op
     runs_ = runs;
     return arenaInStrips(*optimized, windows, count, target, options);
   };
+  const std::vector<Pool> pools = poolsOf(*module_);
+  auto fits = [&](int64_t arena) {
+    return arena <= limit &&
+           (pools.empty() || beyondPools(planMemory(module_->graph()), pools).empty());
+  };
   const auto whole = attempt(0, 0);
   if (!whole)
     return false;
-  if (*whole <= limit)
+  if (fits(*whole))
     return true;
 
   std::vector<PatchChoice> all = optimized->stage == Stage::Scheduled ? std::vector<PatchChoice>()
@@ -106,7 +112,7 @@ bool Compilation::scheduleWithin(const Target &target, const ScheduleOptions &op
     if (!arena)
       return false;
     better(c, *arena);
-    if (*arena > limit)
+    if (!fits(*arena))
       continue;
     char added[32];
     snprintf(added, sizeof added, "%.1f", 100 * c.added());
@@ -124,6 +130,11 @@ bool Compilation::scheduleWithin(const Target &target, const ScheduleOptions &op
     if (!arena)
       return false;
     better(c, *arena);
+  }
+  if (least <= limit && !pools.empty()) {
+    diagnostics_.error("--ram-limit: arenas down to " + std::to_string(least) + " bytes" + how +
+                       ", were found, but none that fits into the memories of --pool");
+    return fail(Failed);
   }
   diagnostics_.error("--ram-limit: expected an arena of at most " + std::to_string(limit) +
                      " bytes; the least that was found is " + std::to_string(least) + how +

@@ -360,8 +360,13 @@ void printSummary(llvm::raw_ostream &os, Compilation &compilation, const Target 
   os << '\n';
   if (auto patches = module.facts.find("patches"); patches != module.facts.end())
     os << "patches  " << patches->second << '\n';
-  if (summary.estimatedMicroseconds > 0)
-    os << llvm::format("estimate %.3g ms a run\n", summary.estimatedMicroseconds / 1e3);
+  if (summary.estimatedMicroseconds > 0) {
+    os << llvm::format("estimate %.3g ms a run", summary.estimatedMicroseconds / 1e3);
+    if (const double clock = target.levels.front()->megahertz)
+      os << llvm::format(" at %.0f MHz (%.3g million cycles)", clock,
+                         summary.estimatedMicroseconds * clock / 1e6);
+    os << '\n';
+  }
   if (compilation.overflows())
     os << "fp16     " << escaped(overflowLine(*compilation.overflows())) << '\n';
   const ScheduleLog &log = compilation.scheduleLog();

@@ -165,7 +165,7 @@ void writeOperands(StepWriter &out, const GroupForm &form, const ByteContraction
 }
 
 double instructionTime(const TargetLevel &level, double instructions) {
-  return instructions / (level.peakGflops * 1e3 * 4);
+  return instructions / (level.peakGflops * 1e3 / 2); // the peak is that of fused multiply-adds
 }
 
 } // namespace tenon::cpu

@@ -187,6 +187,20 @@ class Options(unittest.TestCase):
         self.assertAlmostEqual(flash["code_bytes"], sizes.code, delta=0.06 * sizes.code)
         self.assertAlmostEqual(flash["weight_bytes"], sizes.weights, delta=1)
 
+    def test_estimate(self):
+        """Estimated cycles are one to four for each instruction that runs, whatever the kernels."""
+        board = boards()["m4"]
+        if board.missing:
+            self.skipTest(f"needs {', '.join(board.missing)}; run scripts/setup")
+        self.call(sys.executable, ROOT / "tests/models/make.py", self.folder, "--models=keyword_dscnn_qdq")
+        for model in (DIGITS / "digits.onnx", self.folder / "keyword_dscnn_qdq/model.onnx"):
+            with self.subTest(model.parent.name):
+                layers = tenon("inspect", model, f"--target={board.target}", "--format=json").document["layers"]
+                image = Image(model, board, self.folder / model.parent.name)
+                counted = image.run(seeded_inputs(image.interface, 1), counter(self.folder)).instructions[0]
+                ratio = sum(layer["cycles"] for layer in layers) / counted
+                self.assertTrue(1 <= ratio <= 4, f"{ratio} cycles for each instruction")
+
     def test_ram_limit(self):
         """Strips give the bytes of the whole network, in less memory."""
         make = [sys.executable, ROOT / "tests/models/make.py", self.folder, "--models=mobilenet_qdq"]
@@ -199,6 +213,17 @@ class Options(unittest.TestCase):
         self.assertLessEqual(arena(self.folder / "strips"), limit)
         inputs = seeded_inputs(whole.interface, 3)
         self.assertEqual(whole.results(inputs), strips.results(inputs))
+        # Strips, too, where it is the memories that are small.
+        most = limit * 4 // 3
+        half = most * 45 // 100 // 64 * 64
+        words = [f"--ram-limit={most}", f"--pool=fast={half}", f"--pool=slow={half}"]
+        self.compile(model, *words)
+        taken = re.findall(r"_POOL_(?:FAST|SLOW)_BYTES (\d+)", (self.folder / "net.h").read_text())
+        self.assertTrue(len(taken) == 2 and all(int(size) <= half for size in taken), taken)
+        answer = tenon("compile", model, "-o", self.folder / "no.cpp", "--target=mcu:generic",
+                       f"--ram-limit={most}", "--pool=fast=1024", "--pool=slow=1024")  # fmt: skip
+        self.assertEqual(answer.status, 1)
+        self.assertIn("none that fits into the memories of --pool", answer.errors)
 
     def test_pools(self):
         """The self-test passes in memories of the caller's, and in those that the file has itself."""
