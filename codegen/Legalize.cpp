@@ -179,7 +179,7 @@ private:
         taken.insert(end.operand(i));
     for (unsigned i = 0; i < end.numOperands(); ++i) {
       Value *v = end.operand(i);
-      if (!v->type().isTensor() || kept_.count({&end, i}))
+      if (!v->type().isTensor() || kept_.count({&end, i}) || isUnchangedCondition(end, i))
         continue;
       Value *root = rootOf(v);
       Operation *def = root->def();
@@ -192,6 +192,12 @@ private:
       end.setOperand(
           i, copyBefore(&end, v, v->type().withLayout(Layout()), def ? def->loc() : Location()));
     }
+  }
+
+  /// Whether a loop goes on as it began; nobody looks at the value then.
+  static bool isUnchangedCondition(const Operation &end, unsigned i) {
+    const Operation *loop = end.parentOp();
+    return i == 0 && loop && loop->is(Op::Loop) && end.operand(0) == loop->region().argument(1);
   }
 
   void yields(Operation &end) {

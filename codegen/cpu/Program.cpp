@@ -252,7 +252,7 @@ private:
            places_.pointer(op.operand(1)) + ", " +
            (scans ? std::to_string(count.upper()) : "rt::any_number") + ", count, trip);");
     w.line("if (code != rt::ok) return code;");
-    if (scans && count.isSymbol() && isBorn(count))
+    if (scans && count.isSymbol() && isBorn(graph_, count))
       w.line("f.dims[" + std::to_string(dims_.indexOf(count.symbol())) + "] = index_t(count);");
     for (unsigned i = 0; i < carried; ++i)
       copy(w, op.result(i), r.argument(2 + i));
@@ -345,7 +345,7 @@ private:
       const bool grows = llvm::any_of(growths, [&](const Growth &g) { return g.length == d; });
       ranges += (ranges.empty() ? "" : ", ") +
                 ("{" + std::to_string(d.lower()) + ", " + std::to_string(d.upper()) + ", rt::");
-      ranges += grows ? "grows}" : isBorn(d) ? "born}" : "settable}";
+      ranges += grows ? "grows}" : isBorn(graph_, d) ? "born}" : "settable}";
     }
     const size_t count = dims_.symbols().size();
     if (count)
@@ -367,15 +367,6 @@ private:
     w.close();
     w.close();
     w.line("");
-  }
-
-  /// A symbol that no input carries is a result of the model.
-  bool isBorn(Dim d) const {
-    for (Value *a : graph_.body().arguments())
-      for (Dim e : a->type().shape())
-        if (e == d)
-          return false;
-    return true;
   }
 
   Module &module_;

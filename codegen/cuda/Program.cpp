@@ -9,6 +9,7 @@
 #include "codegen/Alignment.h"
 #include "codegen/PlanVerifier.h"
 #include "codegen/cuda/EntryPoints.h"
+#include "codegen/cuda/HostPart.h"
 #include "codegen/cuda/WeightImage.h"
 #include "codegen/emit/Amalgamate.h"
 #include "codegen/emit/Interface.h"
@@ -132,6 +133,11 @@ private:
     const std::vector<std::string> names = stepNames(v.plan);
     const Alignment alignment(v.plan);
     for (const Step &step : v.plan.steps) {
+      if (isControlFlow(*step.op)) {
+        includes_.insert("cuda/host_part.h");
+        v.rows.push_back({names[step.number], "", false, 0});
+        continue;
+      }
       std::string why;
       auto form = analyzeGroup(*step.op, why);
       const Attribute *attribute = step.op->find("schedule");
@@ -325,15 +331,24 @@ private:
     return name + ", " + std::to_string(rows.size());
   }
 
-  /// The rest of a program's row where steps run side by side.
-  static std::string branches(SourceWriter &w, const Variant &v) {
+  /// The rest of a program's row where steps run side by side, or by what data says.
+  std::string branches(SourceWriter &w, const Variant &v) const {
     std::vector<std::string> rows;
     for (const StepOrder::Edge &e : v.edges())
       rows.push_back(std::to_string(e.from) + ", " + std::to_string(e.to));
-    if (rows.empty())
+    const HostPart part(v.plan, *v.places, dims_);
+    if (rows.empty() && !part.exists())
       return "";
-    return ", " + std::to_string(v.order.branches()) + ", " +
-           array(w, "cuda::step_edge", "edges_" + v.name(), rows);
+    std::string row = ", " + std::to_string(v.order.branches()) + ", " +
+                      array(w, "cuda::step_edge", "edges_" + v.name(), rows);
+    if (!part.exists())
+      return row;
+    w.comment("What the host issues behind the graph: sizes or conditions depend on data.");
+    w.open("status finish_" + v.name() + "(cuda::host_part &h)");
+    w.line("[[maybe_unused]] const frame &f = h.where();");
+    part.write(w, int(v.rows.size() - v.plan.steps.size()));
+    w.close();
+    return row + ", finish_" + v.name() + ", " + std::to_string(part.captured());
   }
 
   void tables(SourceWriter &w) {
@@ -347,8 +362,9 @@ private:
              (v->level.archSpecific ? ", true>;" : ">;"));
       std::vector<std::string> rows;
       for (const Variant::Row &r : v->rows)
-        rows.push_back("\"" + r.label + "\", " + r.function + "<" + name + ">, " +
-                       (r.touchesIo ? "true" : "false") +
+        rows.push_back("\"" + r.label + "\", " +
+                       (r.function.empty() ? "cuda::no_launch" : r.function + "<" + name + ">") +
+                       ", " + (r.touchesIo ? "true" : "false") +
                        (r.branch ? ", " + std::to_string(r.branch) : ""));
       const std::string steps = array(w, "cuda::step", "steps_" + name, rows);
       programs.push_back(arch + ", " + specific + (&v->level == ptx ? ", true" : ", false") +
@@ -369,7 +385,9 @@ private:
     for (Dim d : dims_.symbols()) {
       const bool grows = llvm::any_of(growths, [&](const Growth &g) { return g.length == d; });
       ranges.push_back(std::to_string(d.lower()) + ", " + std::to_string(d.upper()) +
-                       (grows ? ", cuda::grows" : ""));
+                       (grows                        ? ", cuda::grows"
+                        : isBorn(module_.graph(), d) ? ", cuda::born"
+                                                     : ""));
     }
     if (!growths.empty())
       w.raw(advanceFunction(growths, dims_));

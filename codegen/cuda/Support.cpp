@@ -6,18 +6,13 @@ namespace tenon {
 bool checkCudaSupport(Graph &graph, Diagnostics &diagnostics) {
   bool ok = true;
   graph.body().walk([&](Operation *op) {
-    const char *what = op->isAny(Op::If, Op::Loop) ? "control flow that depends on data is"
-                       : op->is(Op::NonZero)       ? "results whose size depends on data are"
-                       : op->is(Op::User)          ? "functions of users are"
-                                                   : nullptr;
-    if (!what)
+    if (!op->is(Op::User))
       return;
     ok = false;
-    diagnostics.error(*op, op->name().str() + ": " + what +
-                               " not supported on cuda targets in this version; " +
-                               (op->is(Op::User) ? "leave the fact 'function' out of the "
-                                                   "declaration, or use a cpu target"
-                                                 : "use a cpu target"));
+    diagnostics.error(*op, op->name().str() +
+                               ": functions of users are not supported on cuda targets in this "
+                               "version; leave the fact 'function' out of the declaration, or use "
+                               "a cpu target");
   });
   return ok;
 }

@@ -39,5 +39,8 @@ extern const Tactic kTopK;
 extern const Tactic kScatter;
 extern const Tactic kBitcast;
 extern const Tactic kShapeOf;
+extern const Tactic kNonZero;           // DataDependent.cpp
+extern const Tactic kUnique;            // DataDependent.cpp
+extern const Tactic kNonMaxSuppression; // DataDependent.cpp
 
 } // namespace tenon::cuda

@@ -67,6 +67,11 @@ std::vector<Growth> growthsOf(Graph &graph) {
   return out;
 }
 
+bool isBorn(Graph &graph, Dim symbol) {
+  return llvm::none_of(graph.body().arguments(),
+                       [&](Value *a) { return llvm::is_contained(a->type().shape(), symbol); });
+}
+
 std::string advanceFunction(llvm::ArrayRef<Growth> growths, const DimSpelling &dims) {
   SourceWriter w;
   w.comment("Lengths of what is carried, after a run.");

@@ -37,6 +37,9 @@ std::vector<Growth> growthsOf(Graph &graph);
 /// Text of `static void advance(index_t *dims)`, which sets all lengths for the next run.
 std::string advanceFunction(llvm::ArrayRef<Growth> growths, const DimSpelling &dims);
 
+/// A symbol that no input carries: steps find its value.
+bool isBorn(Graph &graph, Dim symbol);
+
 InterfaceInfo describeInterface(Graph &graph, const CompileOptions &options);
 /// Text of the C89 header.
 std::string writeHeader(const Module &module, const InterfaceInfo &info, const Target &target,

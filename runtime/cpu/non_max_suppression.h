@@ -14,43 +14,20 @@
 #ifndef TENON_RUNTIME_CPU_NON_MAX_SUPPRESSION_H
 #define TENON_RUNTIME_CPU_NON_MAX_SUPPRESSION_H
 
+#include "common/boxes.h"
 #include "cpu/topk.h"
 
 namespace tenon {
 namespace cpu {
 namespace detail {
 
-/// A box as its lower and upper corner.
-struct box {
-  float low[2], high[2];
-
-  template <bool Center, class Boxes> static box read(const Boxes &boxes, index_t b, index_t i) {
-    float v[4];
-    for (index_t d = 0; d < 4; ++d) {
-      const index_t at[] = {b, i, d};
-      v[d] = load_element(boxes.data + boxes.offset(at));
-    }
-    box r;
-    for (int d = 0; d < 2; ++d) {
-      const float first = Center ? v[1 - d] - v[3 - d] / 2 : v[d];
-      const float second = Center ? v[1 - d] + v[3 - d] / 2 : v[d + 2];
-      r.low[d] = second < first ? second : first;
-      r.high[d] = first < second ? second : first;
-    }
-    return r;
+template <bool Center, class Boxes> box read_box(const Boxes &boxes, index_t b, index_t i) {
+  float v[4];
+  for (index_t d = 0; d < 4; ++d) {
+    const index_t at[] = {b, i, d};
+    v[d] = load_element(boxes.data + boxes.offset(at));
   }
-  float area() const { return (high[0] - low[0]) * (high[1] - low[1]); }
-};
-
-/// Intersection over union.
-inline float overlap(const box &a, const box &b) {
-  float shared = 1;
-  for (int d = 0; d < 2; ++d) {
-    const float low = a.low[d] < b.low[d] ? b.low[d] : a.low[d];
-    const float high = b.high[d] < a.high[d] ? b.high[d] : a.high[d];
-    shared *= low < high ? high - low : 0.0f;
-  }
-  return shared > 0 ? shared / (a.area() + b.area() - shared) : 0.0f;
+  return box::of<Center>(v);
 }
 
 } // namespace detail
@@ -87,10 +64,10 @@ void non_max_suppression(Batch batch, Classes classes, N n, K k, const Boxes &bo
         const index_t best = places[0];
         places[0] = places[--size];
         sift_down(places, size, 0, after);
-        const box candidate = box::read<Center>(boxes, b, best);
+        const box candidate = read_box<Center>(boxes, b, best);
         bool apart = true;
         for (index_t t = 0; t < taken && apart; ++t)
-          apart = !(overlap(candidate, box::read<Center>(boxes, b, index_t(result(t)))) > iou);
+          apart = !(overlap(candidate, read_box<Center>(boxes, b, index_t(result(t)))) > iou);
         if (apart)
           result(taken++) = best;
       }

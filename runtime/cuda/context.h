@@ -3,6 +3,8 @@
 //
 // prepare  captures launch_all once into a graph; for other run-time dimensions its nodes get new
 //          arguments.
+// finish   issues what follows the graph where sizes or conditions depend on data
+//          (cuda/host_part.h); enqueue then waits for the data, not for the end.
 // enqueue  one graph launch on the caller's stream. Where the caller's pointers differ from the
 // last
 //          run's, the nodes that touch inputs and outputs get new arguments first; launches already
@@ -12,16 +14,12 @@
 #define TENON_RUNTIME_CUDA_CONTEXT_H
 
 #include "cuda/branches.h"
+#include "cuda/host_part.h"
 #include "cuda/host_queue.h"
 #include "cuda/model.h"
 
 namespace tenon {
 namespace cuda {
-
-/// Called before (phase 0) and after (phase 1) every step when a trace is set (TENON_TRACE); the
-/// stream is then not captured, and its work is finished. May read and write what it is given.
-using trace_function = void (*)(void *user, int step, int phase, unsigned char *arena,
-                                unsigned char *states, cudaStream_t stream);
 
 struct context {
   const model *owner;
@@ -41,9 +39,10 @@ struct context {
   index_t *graph_dims;        // that the graph holds
   bool ran;                   // dimensions that grow have still to advance
   host_queue host;            // what run(), submit() and collect() work with
+  void *landing;              // pinned: numbers that the host reads between steps
+  index_t *slot_dims;         // by slot of `host`: dims of its inference
   unsigned long long *stamps; // TENON_PROFILE: start and end of each launch
-  trace_function trace;
-  void *trace_user;
+  trace_hook trace;
 };
 
 namespace detail {
@@ -52,10 +51,10 @@ inline size_t memory_bytes(const variant_table &v) {
   return aligned(v.arena_bytes) + aligned(v.zeroed_bytes) + aligned(v.state_bytes);
 }
 
-/// Issues steps; with `io_only` just those that touch inputs and outputs.
+/// Issues the graph's steps; with `io_only` just those that touch inputs and outputs.
 inline status issue_steps(const context &c, issue &to, bool io_only) {
   const variant_table &v = *c.owner->variant;
-  for (int i = 0; i < v.step_count; ++i) {
+  for (int i = 0; i < v.graph_steps(); ++i) {
     if (io_only && !v.steps[i].touches_io)
       continue;
     if (io_only)
@@ -65,24 +64,26 @@ inline status issue_steps(const context &c, issue &to, bool io_only) {
   return ok;
 }
 
-/// Plain launches of everything, on a stream that is being captured.
+/// Plain launches of the graph's steps, on a stream that is being captured.
 inline status launch_all(const context &c, cudaStream_t stream, const frame &where) {
   issue to = issue::launch_on(stream, c.owner->programmatic, c.stamps);
   return launch_branches(c.branches, *c.owner->variant, to, stream, where);
 }
 
+inline host_part host_part_of(const context &c, cudaStream_t stream) {
+  const model &m = *c.owner;
+  return host_part(*m.code, *m.variant, c.where, c.dims, c.landing, c.first_launch,
+                   issue::launch_on(stream, m.programmatic && !c.trace.function, c.stamps), stream,
+                   c.trace);
+}
+
 /// Runs step by step outside any graph, with the trace called before and after each.
 inline status launch_traced(const context &c, cudaStream_t stream) {
   const variant_table &v = *c.owner->variant;
-  issue to = issue::launch_on(stream, false, c.stamps);
-  for (int i = 0; i < v.step_count; ++i) {
-    TENON_CHECK_CUDA(cudaStreamSynchronize(stream));
-    c.trace(c.trace_user, i, 0, c.where.memory, c.where.states, stream);
-    TENON_CHECK(v.steps[i].run(c.where, to));
-    TENON_CHECK_CUDA(cudaStreamSynchronize(stream));
-    c.trace(c.trace_user, i, 1, c.where.memory, c.where.states, stream);
-  }
-  return ok;
+  host_part steps = host_part_of(c, stream);
+  for (int i = 0; i < v.graph_steps(); ++i)
+    TENON_CHECK(steps.step(i));
+  return v.finish ? v.finish(steps) : ok;
 }
 
 inline void drop_graph(context &c) {
@@ -162,6 +163,14 @@ inline void advance_dims(context &c) {
   c.ran = false;
 }
 
+/// Dimensions that steps find at their bounds, for which the graph was captured.
+inline void forget_found(context &c) {
+  const program &code = *c.owner->code;
+  for (int i = 0; i < code.dim_count; ++i)
+    if (code.dims[i].kind == born)
+      c.dims[i] = code.dims[i].high;
+}
+
 /// Lengths of carried values as after creation.
 inline void reset_dims(context &c) {
   const program &code = *c.owner->code;
@@ -181,7 +190,9 @@ inline status open_context(context &c, void *memory) {
   c.outputs = static_cast<void **>(calloc(size_t(code.output_count) + 1, sizeof(void *)));
   c.dims = static_cast<index_t *>(calloc(size_t(code.dim_count) + 1, sizeof(index_t)));
   c.graph_dims = static_cast<index_t *>(calloc(size_t(code.dim_count) + 1, sizeof(index_t)));
-  if (!c.first_launch || !c.inputs || !c.outputs || !c.dims || !c.graph_dims)
+  c.slot_dims = static_cast<index_t *>(
+      calloc(size_t(code.dim_count) * host_queue::depth + 1, sizeof(index_t)));
+  if (!c.first_launch || !c.inputs || !c.outputs || !c.dims || !c.graph_dims || !c.slot_dims)
     return out_of_host_memory;
   c.where.weights = m.weights;
   c.where.inputs = c.inputs;
@@ -192,6 +203,8 @@ inline status open_context(context &c, void *memory) {
 
   TENON_CHECK_CUDA(cudaStreamCreateWithFlags(&c.stream, cudaStreamNonBlocking));
   TENON_CHECK(open_branches(c.branches, v));
+  if (v.finish)
+    TENON_CHECK_CUDA(cudaHostAlloc(&c.landing, sizeof(int64_t), cudaHostAllocDefault));
   c.owns_memory = !memory;
   if (memory)
     c.where.memory = static_cast<unsigned char *>(memory);
@@ -286,6 +299,9 @@ inline void destroy(context *c) {
   detail::close_queue(c->host);
   if (c->stamps)
     (void)cudaFree(c->stamps);
+  if (c->landing)
+    (void)cudaFreeHost(c->landing);
+  free(c->slot_dims);
   free(c->nodes);
   free(c->first_launch);
   free(c->inputs);
@@ -300,6 +316,9 @@ inline status set_dim(context *c, int dim, index_t value) {
   if (!c || dim < 0 || dim >= c->owner->code->dim_count)
     return invalid_argument;
   const dim_range range = c->owner->code->dims[dim];
+  if (range.kind == born)
+    return invalid_argument;
+  detail::forget_found(*c);
   detail::advance_dims(*c);
   if (value < range.low || value > range.high)
     return dims_out_of_range;
@@ -314,6 +333,7 @@ inline status prepare(context *c) {
     return invalid_argument;
   if (c->prepared)
     return ok;
+  detail::forget_found(*c);
   const device_scope scope(c->owner->device);
   TENON_CHECK(scope.entered());
   const status s = c->executable ? detail::update_graph(*c, false) : detail::capture(*c);
@@ -337,7 +357,8 @@ inline status reset(context *c) {
   return from_cuda(cudaStreamSynchronize(c->stream));
 }
 
-/// Starts one inference; inputs and outputs are device pointers. Returns before it has finished.
+/// Starts one inference; inputs and outputs are device pointers. Returns before it has finished,
+/// where steps depend on data once the last of them is issued.
 inline status enqueue(context *c, const void *const *inputs, void *const *outputs,
                       cudaStream_t stream) {
   if (!c)
@@ -354,16 +375,23 @@ inline status enqueue(context *c, const void *const *inputs, void *const *output
   if (capturing != cudaStreamCaptureStatusNone) {
     if (c->owner->code->advance)
       return growth_in_capture;
+    if (c->owner->variant->finish)
+      return data_in_capture;
     frame where = c->where;
     where.inputs = inputs;
     where.outputs = outputs;
     return detail::launch_all(*c, stream, where);
   }
+  detail::forget_found(*c);
   TENON_CHECK(detail::bind(*c, inputs, outputs));
   c->ran = true;
-  if (c->trace)
+  if (c->trace.function)
     return detail::launch_traced(*c, stream);
-  return from_cuda(cudaGraphLaunch(c->executable, stream));
+  TENON_CHECK_CUDA(cudaGraphLaunch(c->executable, stream));
+  if (!c->owner->variant->finish)
+    return ok;
+  host_part rest = detail::host_part_of(*c, stream);
+  return c->owner->variant->finish(rest);
 }
 
 namespace detail {

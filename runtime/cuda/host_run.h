@@ -62,6 +62,8 @@ inline status submit_on(context &c, const void *const *inputs, cudaStream_t in, 
     (void)cudaStreamSynchronize(c.stream);
     return issued;
   }
+  memcpy(c.slot_dims + q.submitted % host_queue::depth * unsigned(code.dim_count), c.dims,
+         size_t(code.dim_count) * sizeof(index_t));
   ++q.submitted;
   return ok;
 }
@@ -70,6 +72,11 @@ inline status submit_on(context &c, const void *const *inputs, cudaStream_t in, 
 inline status collect_oldest(context &c, void *const *outputs) {
   const program &code = *c.owner->code;
   const host_slot &s = slot_of(c.host, c.host.collected);
+  const index_t *dims =
+      c.slot_dims + c.host.collected % host_queue::depth * unsigned(code.dim_count);
+  for (int i = 0; i < code.dim_count; ++i)
+    if (code.dims[i].kind == born)
+      c.dims[i] = dims[i];
   ++c.host.collected; // whatever comes of it
   TENON_CHECK_CUDA(cudaEventSynchronize(s.left));
   size_t at = 0;

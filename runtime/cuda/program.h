@@ -48,6 +48,9 @@ struct step {
   int branch = 0;
 };
 
+/// The place of control flow among the steps.
+inline status no_launch(const frame &, issue &) { return ok; }
+
 /// Branches at most: each has a stream.
 constexpr int max_branches = 4;
 
@@ -56,6 +59,8 @@ constexpr int max_branches = 4;
 struct step_edge {
   int from, to;
 };
+
+class host_part; // cuda/host_part.h
 
 /// The steps written for one architecture.
 struct variant_table {
@@ -71,6 +76,12 @@ struct variant_table {
   int branches = 1;
   const step_edge *edges = nullptr; // by `to`
   int edge_count = 0;
+  /// Issues the steps from `captured` on, whose sizes or turn depend on data; null where the graph
+  /// holds all.
+  status (*finish)(host_part &) = nullptr;
+  int captured = 0;
+
+  int graph_steps() const { return finish ? captured : step_count; }
 };
 
 /// Largest size of an input or output, for host staging.
@@ -78,9 +89,9 @@ struct tensor_size {
   size_t bytes;
 };
 
-/// Who sets a run-time dimension: the caller, or each run for the next one (it is the length of a
-/// carried value, which the caller may shorten).
-enum dim_kind { settable, grows };
+/// Who sets a run-time dimension: the caller, a step (it depends on data), or each run for the next
+/// one (it is the length of a carried value, which the caller may shorten).
+enum dim_kind { settable, born, grows };
 struct dim_range {
   index_t low, high;
   dim_kind kind = settable;

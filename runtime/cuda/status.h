@@ -38,6 +38,8 @@ enum : status {
   growth_in_capture = 15,
   /// The captured graph lacks a kernel that these dimensions need, or has one too many.
   graph_outgrown = 16,
+  /// The host has to read sizes or conditions while the inference runs.
+  data_in_capture = 17,
 };
 
 inline status from_cuda(cudaError_t e) { return -status(e); }
@@ -62,6 +64,8 @@ inline const char *message(status s) {
   case state_full: return "a value carried from run to run has reached its largest extent";
   case growth_in_capture:
     return "an inference whose carried values grow cannot be part of a captured graph";
+  case data_in_capture:
+    return "an inference whose steps depend on data cannot be part of a captured graph";
   case graph_outgrown: return "the graph does not fit the dimensions";
   default: return s < 0 ? cudaGetErrorString(cudaError_t(-s)) : "unknown error code";
   }

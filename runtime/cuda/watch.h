@@ -42,8 +42,7 @@ inline status read_profile(context *c, unsigned long long *times) {
 inline status set_trace(context *c, trace_function f, void *user) {
   if (!c)
     return invalid_argument;
-  c->trace = f;
-  c->trace_user = user;
+  c->trace = {f, user};
   return ok;
 }
 #endif

@@ -19,6 +19,8 @@
 #include "cuda/host_run.h"
 #include "cuda/map.cuh"
 #include "cuda/map_transposed.cuh"
+#include "cuda/non_max_suppression.cuh"
+#include "cuda/nonzero.cuh"
 #include "cuda/normalize.cuh"
 #include "cuda/pooling_any.cuh"
 #include "cuda/reduce.cuh"
@@ -27,6 +29,7 @@
 #include "cuda/shape_values.cuh"
 #include "cuda/softmax.cuh"
 #include "cuda/topk.cuh"
+#include "cuda/unique.cuh"
 #include "cuda/watch.h"
 #include "cuda/winograd.cuh"
 
@@ -135,6 +138,21 @@ struct topk_config {
   extents<49, 64> space;
   static constexpr fixed<5> k{};
   static constexpr bool largest = true;
+};
+struct nonzero_config {
+  extents<49, 64> space;
+};
+struct unique_config {
+  static constexpr fixed<49> rows{};
+  static constexpr fixed<64> columns{};
+  static constexpr bool sorted = true;
+};
+struct boxes_config {
+  static constexpr fixed<1> batch{};
+  static constexpr fixed<4> classes{};
+  static constexpr fixed<49> n{};
+  static constexpr fixed<5> k{};
+  static constexpr bool center = false;
 };
 struct shape_config {
   extents<2> space;
@@ -335,6 +353,34 @@ template <class T> status movements(const frame &f, issue &to) {
                  pack(), value_and_index{}));
 }
 
+template <class T> status found(const frame &f, issue &to) {
+  const auto in = make_view(f.input<T>(0), extents<64, 1>{});
+  const auto numbers = f.at<cuda::counted>(0);
+  TENON_CHECK(to.launch<V>(cuda::nonzero_count(nonzero_config{}, in, numbers)));
+  TENON_CHECK(
+      to.launch<V>(cuda::nonzero_place(nonzero_config{}, in, numbers, f.output<int64_t>(1))));
+  const auto classes = make_view(f.output<int64_t>(1), extents<49, 1>{});
+  TENON_CHECK(to.launch<V>(cuda::unique_first(unique_config{}, in, classes, f.at<int>(8192))));
+  TENON_CHECK(to.launch<V>(cuda::unique_class(unique_config{}, in, classes, f.at<int>(8192))));
+  const auto boxes = make_view(f.input<T>(0), extents<196, 4, 1>{});
+  const auto scores = make_view(f.input<T>(0), extents<196, 49, 1>{});
+  const auto best = make_view(f.output<int64_t>(1), extents<20, 5, 1>{});
+  return to.launch<V>(cuda::non_max_suppression(boxes_config{}, boxes, scores, best, 0.5f, 0.0f,
+                                                f.at<unsigned char>(8192)));
+}
+
+/// What the host issues behind the graph.
+status finish(cuda::host_part &h) {
+  const frame &f = h.where();
+  TENON_CHECK(h.set_dim(0, f.at<const int64_t>(0)));
+  bool which = false;
+  TENON_CHECK(h.read(f.at<const bool>(64), which));
+  if (which)
+    TENON_CHECK(h.step(11));
+  TENON_CHECK(h.write(f.at<int64_t>(64), int64_t(1)));
+  return h.copy(f.at<float>(128), f.weight<float>(0), 4);
+}
+
 const cuda::step steps[] = {
     {"f32 convolutions", convolutions<float>, false},
     {"f16 convolutions", convolutions<f16>, false},
@@ -346,9 +392,11 @@ const cuda::step steps[] = {
     {"f16 matrices", matrices<f16>, true},
     {"f32 movements", movements<float>, true},
     {"f16 movements", movements<f16>, true},
+    {"f32 found", found<float>, true},
+    {"f16 found", found<f16>, true},
 };
 const cuda::variant_table variants[] = {
-    {800, false, true, cuda::check_build<V>, steps, 10, 131072, 256, 0}};
+    {800, false, true, cuda::check_build<V>, steps, 12, 131072, 256, 0, 1, nullptr, 0, finish, 11}};
 const cuda::dim_range range[] = {{1, 8}};
 const cuda::program program = {variants, 1, nullptr, 65536, 0, nullptr, 0, nullptr, 0, range, 1};
 

@@ -1,0 +1,110 @@
+// Defines `non_max_suppression`: of the boxes of each batch entry and class the best ones that
+// overlap little.
+//
+//   out[b, c, :] = indices of at most k boxes in order of score (ties: lower index first), then -1
+//
+// A box is taken when its score exceeds `least` and its intersection over union with every box
+// taken before is at most `iou`.
+//
+// Algorithm: a block for each batch entry and class. In each round its threads strike out the boxes
+// that overlap the last one taken, and find the best of the rest.
+// Config: batch, classes, n, k (extents), center (bool: center and size instead of corners). boxes:
+// view over (batch, n, 4); scores: view over (batch, classes, n); out: view of int64_t over (batch,
+// classes, k); open: a byte for each score.
+#ifndef TENON_RUNTIME_CUDA_NON_MAX_SUPPRESSION_CUH
+#define TENON_RUNTIME_CUDA_NON_MAX_SUPPRESSION_CUH
+
+#include "common/boxes.h"
+#include "cuda/lane_group.cuh"
+
+namespace tenon {
+namespace cuda {
+
+template <class Config, class Boxes, class Scores, class Out> struct non_max_suppression_kernel {
+  Config cfg;
+  Boxes boxes;
+  Scores scores;
+  Out out;
+  float iou, least;
+  unsigned char *open;
+
+  static constexpr int threads = 256, blocks_per_sm = 1;
+  using group = lane_group<threads, threads, false>;
+  struct candidate {
+    float score;
+    int index; // -1: none
+  };
+
+  TENON_FN static constexpr bool runs_on(target) { return true; }
+  int shared_bytes() const { return group::template shared_bytes<candidate>(); }
+  grid blocks() const { return {index_t(cfg.batch) * index_t(cfg.classes), 1, 1}; }
+
+  TENON_DEVICE void prefetch(unsigned char *) const {}
+  TENON_DEVICE void run(unsigned char *shared) const {
+    const int n = int(index_t(cfg.n)), k = int(index_t(cfg.k));
+    const int classes = int(index_t(cfg.classes));
+    const int b = block_x() / classes, c = block_x() % classes;
+    unsigned char *const mine = open + index_t(block_x()) * n;
+    // A thread looks after the same boxes in every round.
+    for (int i = thread(); i < n; i += threads)
+      mine[i] = score(b, c, i) > least;
+    int taken = 0;
+    box last{};
+    for (; taken < k; ++taken) {
+      candidate best{0, -1};
+      for (int i = thread(); i < n; i += threads) {
+        if (mine[i] && taken > 0 && overlap(read(b, i), last) > iou)
+          mine[i] = 0;
+        if (mine[i])
+          best = better(best, {score(b, c, i), i});
+      }
+      best = group::combine(best, shared, better);
+      if (best.index < 0)
+        break;
+      if (best.index % threads == thread()) {
+        mine[best.index] = 0;
+        store(b, c, taken, best.index);
+      }
+      last = read(b, best.index);
+    }
+    for (int i = taken + thread(); i < k; i += threads)
+      store(b, c, i, -1);
+  }
+
+private:
+  TENON_DEVICE static candidate better(candidate a, candidate b) {
+    if (a.index < 0 || b.index < 0)
+      return a.index < 0 ? b : a;
+    const bool first = a.score > b.score || (a.score == b.score && a.index < b.index);
+    return first ? a : b;
+  }
+  TENON_DEVICE float score(int b, int c, int i) const {
+    const int at[] = {b, c, i};
+    return float(load_element(scores.data + offset(scores.strides, at)));
+  }
+  TENON_DEVICE box read(int b, int i) const {
+    float v[4];
+    TENON_UNROLL
+    for (int d = 0; d < 4; ++d) {
+      const int at[] = {b, i, d};
+      v[d] = float(load_element(boxes.data + offset(boxes.strides, at)));
+    }
+    return box::of<Config::center>(v);
+  }
+  TENON_DEVICE void store(int b, int c, int i, int64_t index) const {
+    const int at[] = {b, c, i};
+    out.data[offset(out.strides, at)] = index;
+  }
+};
+
+template <class Config, class Boxes, class Scores, class Out>
+non_max_suppression_kernel<Config, Boxes, Scores, Out>
+non_max_suppression(Config cfg, Boxes boxes, Scores scores, Out out, float iou, float least,
+                    unsigned char *open) {
+  return {cfg, boxes, scores, out, iou, least, open};
+}
+
+} // namespace cuda
+} // namespace tenon
+
+#endif
