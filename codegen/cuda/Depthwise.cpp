@@ -52,11 +52,13 @@ bool sumsBytes(const TacticInput &in) {
   return !isFloat(in.form.anchor->operand(0)->type().element());
 }
 
-/// Output columns per thread: as many as keep the columns that they read in registers.
+/// Output columns per thread: as many as keep the columns that they read in registers. Eight pay
+/// for windows of seven columns and more, whose weights are otherwise widened too often.
 int64_t columnsOf(const ConvProblem &p, int64_t most) {
+  const int64_t span = most > 4 ? 14 : 12;
   int64_t n = most;
   while (n > 1 &&
-         ((n - 1) * p.strideW + (p.kernelW - 1) * p.dilationW + 1 > 12 || n > p.outWidth.upper()))
+         ((n - 1) * p.strideW + (p.kernelW - 1) * p.dilationW + 1 > span || n > p.outWidth.upper()))
     n /= 2;
   return n;
 }
@@ -65,10 +67,14 @@ void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
   std::string why;
   const ConvProblem p = *convProblem(*in.form.anchor, why);
   int64_t last = 0;
-  for (int64_t most : {4, 2, 1}) {
+  const int64_t results = in.form.anchor->result()->type().upperElements();
+  const bool fills = results / (4 * 8) >= int64_t(kThreads) * int64_t(in.level.multiprocessors);
+  for (int64_t most : {8, 4, 2, 1}) {
+    if (most > 4 && (p.kernelW < 7 || sumsBytes(in) || !fills))
+      continue;
     const int64_t columns = columnsOf(p, most);
     for (int64_t vector : {8, 4, 2, 1})
-      if (columns != last && (vector < 8 || sumsBytes(in)))
+      if (columns != last && (vector < 8 || sumsBytes(in)) && (columns <= 4 || vector == 4))
         out.push_back(
             {"depthwise", {{"vector", p.kernelW > 16 ? 1 : vector}, {"columns", columns}}});
     last = columns;

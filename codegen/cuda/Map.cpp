@@ -28,21 +28,29 @@ bool isScattered(const Strides &s) {
   return !isUnit(s, last) && !isBroadcast(s, last);
 }
 
-double mapCost(const TacticInput &in, double scatteredPenalty) {
+/// How much of what is moved for a scattered operand is moved for nothing else: of a sector one
+/// element, unless its neighbours are used soon after.
+double neighboursApart(const Strides &s) {
+  const Dim step = s.strides.back();
+  return step.isConstant() ? std::min(8.0, std::max(1.0, double(std::abs(step.constant())))) : 8;
+}
+
+/// penalty(strides): by how much more is moved for a scattered operand.
+template <class Penalty> double mapCost(const TacticInput &in, Penalty penalty) {
   const LoopNest nest = loopNest(in.form.body, in.form.outputs);
   const Work w = workOf(*in.form.group);
   double bytes = 0;
   for (size_t i = 0; i < in.form.body.inputs.size(); ++i) {
     const Type t = in.form.body.inputs[i].source->type();
     bytes += double(byteSize(t.element(), t.upperElements())) *
-             (isScattered(nest.inputs[i]) ? scatteredPenalty : 1);
+             (isScattered(nest.inputs[i]) ? penalty(nest.inputs[i]) : 1);
   }
   double points = 1;
   for (Dim d : nest.extents)
     points *= double(std::max<int64_t>(1, d.upper()));
   for (size_t i = 0; i < in.form.outputs.size(); ++i)
     bytes += points * bitWidth(in.form.outputs[i].type.element()) / 8 *
-             (isScattered(nest.outputs[i]) ? scatteredPenalty : 1);
+             (isScattered(nest.outputs[i]) ? penalty(nest.outputs[i]) : 1);
   Effort e;
   e.bytes = bytes;
   e.operations = w.flops * 4;
@@ -50,7 +58,7 @@ double mapCost(const TacticInput &in, double scatteredPenalty) {
   return microseconds(in.level, e);
 }
 
-double costMap(const TacticInput &in, const Schedule &) { return mapCost(in, 8); }
+double costMap(const TacticInput &in, const Schedule &) { return mapCost(in, neighboursApart); }
 
 void emitLaunch(const TacticInput &in, const LoopNest &nest, StepWriter &out,
                 const MapKernel &kernel) {
@@ -106,7 +114,7 @@ double costTransposed(const TacticInput &in, const Schedule &s) {
   double waste = 1;
   for (Dim d : {nest.extents[size_t(*s.get("across"))], nest.extents.back()})
     waste *= std::max(1.0, 8.0 / double(std::max<int64_t>(1, d.upper())));
-  return mapCost(in, waste) + 0.3;
+  return mapCost(in, [waste](const Strides &) { return waste; }) + 0.3;
 }
 
 void emitTransposed(const TacticInput &in, const Schedule &s, StepWriter &out) {

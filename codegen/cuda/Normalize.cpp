@@ -10,7 +10,8 @@ namespace tenon::cuda {
 namespace {
 
 constexpr int64_t kWarp = 32, kMostLanes = 1024;
-constexpr int64_t kHeldElements = 32; // of a row that one thread keeps in registers
+constexpr int64_t kHeldElements = 32;   // of a row that one thread keeps in registers
+constexpr int64_t kThreadsToFill = 512; // of a multiprocessor, each with several loads under way
 
 bool match(const TacticInput &in, std::string &why) {
   return matchAnchor(in, Op::Normalize, why) && isUnbounded(in.form.anchorInputs[0], why);
@@ -53,11 +54,13 @@ void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
   const int64_t vector = runLength(in.form, nest);
   const int64_t runs = (nest.rowLength() + vector - 1) / vector;
   // A warp a row, as long as its lanes have a few runs each; neighbouring rows share lines of
-  // memory, so fewer lanes do there.
+  // memory, so fewer lanes do there. Where rows are many fewer do, too: none is idle then.
   const int64_t few = powerOfTwo((runs + 3) / 4);
+  const int64_t rows = in.form.anchor->result()->type().upperElements() / nest.rowLength();
+  const bool many = rows * few >= kThreadsToFill * int64_t(in.level.multiprocessors);
   const int64_t lanes =
-      across ? std::min<int64_t>(few, kWarp)
-             : std::min(std::max(few, std::min(kWarp, powerOfTwo(runs))), kMostLanes);
+      across || many ? std::min<int64_t>(few, kWarp)
+                     : std::min(std::max(few, std::min(kWarp, powerOfTwo(runs))), kMostLanes);
   const int64_t held = (runs + lanes - 1) / lanes;
   out.push_back({"normalize",
                  {{"threads", std::max<int64_t>(across ? 256 : 128, lanes)},
