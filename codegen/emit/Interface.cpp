@@ -93,6 +93,8 @@ InterfaceInfo describeInterface(Graph &graph, const CompileOptions &options) {
   info.prefix = cIdentifier(options.prefix);
   info.upper = upperCase(info.prefix);
   info.states = !graph.states.empty();
+  graph.body().walk(
+      [&](Operation *op) { info.followsData |= op->isAny(Op::NonZero, Op::If, Op::Loop); });
   for (const Growth &g : growthsOf(graph))
     info.lengths.push_back(g.length.symbol().str());
   // Stems of the header's other macros.
@@ -346,7 +348,11 @@ std::string writeHeader(const Module &module, const InterfaceInfo &info, const T
   }
   w.line("");
   if (cuda) {
-    w.line("/* Runs on `stream` with device pointers; returns at once. */");
+    w.line(info.followsData
+               ? "/* Runs on `stream` with device pointers; waits for what sizes and conditions "
+                 "depend "
+                 "on, and\n * returns when the rest is issued. No part of a captured graph. */"
+               : "/* Runs on `stream` with device pointers; returns at once. */");
     w.line("int " + p + "_enqueue(" + p +
            "_context *context, const void *const *inputs, void *const *outputs, struct CUstream_st "
            "*stream);");

@@ -27,6 +27,7 @@ struct InterfaceInfo {
   std::vector<Port> inputs, outputs;
   bool states = false;
   std::vector<std::string> lengths; // symbols that grow from run to run
+  bool followsData = false;         // sizes or control flow depend on data
 };
 
 /// A run-time dimension that is the length of a carried value, and its value for the next run.
