@@ -33,12 +33,12 @@ import numpy as np
 import onnx
 from exact_qdq import ExactNetwork
 from generated import Interface, Model, build_library, compile_model
-from onnx import helper
+from onnx import helper, numpy_helper
 from tenon import tenon
 
 TYPES = {"f32": np.float32, "i8": np.int8, "u8": np.uint8}
 OWN = ["resnet_qdq", "keyword_dscnn_qdq", "gated_qdq", "attention_qdq"]
-THROUGHOUT = ["gated_qdq", "attention_qdq"]
+THROUGHOUT = ["gated_qdq", "attention_qdq", "ties_qdq"]
 
 
 def compiled(model, folder, *words):
@@ -227,6 +227,37 @@ def check(file, folder, seeds):
     return exact.verdict() or ("" if floats_agree else said)
 
 
+def write_ties(file):
+    """A network in which many quotients lie halfway between two steps: an average of four and a sum of
+    two at the scale of their operands and at twice that scale, a convolution by 1 with power-of-two scales."""
+    file.parent.mkdir()
+    nodes, weights = [], []
+
+    def const(array):
+        weights.append(numpy_helper.from_array(array, f"c{len(weights)}"))
+        return weights[-1].name
+
+    def op(kind, *inputs, **attributes):
+        nodes.append(helper.make_node(kind, inputs, [f"v{len(nodes)}"], **attributes))
+        return nodes[-1].output[0]
+
+    def quantized(x, scale, kind=np.int8):
+        parameters = [const(np.float32(scale)), const(kind(0))]
+        return op("DequantizeLinear", op("QuantizeLinear", x, *parameters), *parameters)
+
+    x = quantized("x", 0.5)
+    w = const(np.eye(8, dtype=np.int8).reshape(8, 8, 1, 1))
+    w = op("DequantizeLinear", w, const(np.float32(0.25)))
+    average = quantized(op("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2]), 0.5)
+    conv = quantized(op("Conv", average, w), 0.25)
+    total = quantized(op("Add", average, conv), 1.0)
+    op("QuantizeLinear", op("Add", total, average), const(np.float32(1.0)), const(np.int8(0)))
+    image = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 8, 12, 12])
+    result = helper.make_tensor_value_info(nodes[-1].output[0], onnx.TensorProto.INT8, [1, 8, 6, 6])
+    graph = helper.make_graph(nodes, "ties", [image], [result], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), file)
+
+
 def main():
     passed = failed = 0
     with tempfile.TemporaryDirectory(prefix="tenon-integers-") as scratch:
@@ -241,6 +272,8 @@ def main():
             subprocess.run([sys.executable, make, scratch / "models", f"--models={','.join(OWN)}"],
                            check=True, stdout=subprocess.DEVNULL)  # fmt: skip
             files += [scratch / "models" / name / "model.onnx" for name in OWN]
+            files.append(scratch / "ties_qdq/model.onnx")
+            write_ties(files[-1])
         for number, file in enumerate(files):
             reason = check(file, scratch / str(number), words.seeds)
             passed, failed = passed + (not reason), failed + bool(reason)
