@@ -143,10 +143,21 @@ llvm::ArrayRef<TargetLevel> allTargetLevels() { return kLevels; }
 
 llvm::Optional<Target> parseTarget(llvm::StringRef text, Diagnostics &diagnostics) {
   auto unknown = [&](llvm::StringRef what) -> llvm::Optional<Target> {
-    Diagnostic &d = diagnostics.error("unknown target '" + what.str() + "'");
-    std::string list;
-    for (const TargetLevel &l : kLevels)
-      list += (list.empty() ? "" : ", ") + familyName(l.family).str() + ":" + l.name.str();
+    std::string list, near;
+    unsigned least = 4; // edits that may be a slip
+    for (const TargetLevel &l : kLevels) {
+      const std::string name = familyName(l.family).str() + ":" + l.name.str();
+      list += (list.empty() ? "" : ", ") + name;
+      // The family left out, or a part of the name, is no edit.
+      const llvm::StringRef core = what.split(':').second.empty() ? what : what.split(':').second;
+      const bool part = core.size() > 1 && (l.name.endswith(core) || l.name.startswith(core));
+      const unsigned edits = part ? 0 : what.edit_distance(name, true, least);
+      if (edits < least) {
+        least = edits;
+        near = "; did you mean '" + name + "'?";
+      }
+    }
+    Diagnostic &d = diagnostics.error("unknown target '" + what.str() + "'" + near);
     d.notes.push_back("targets are cpu:native, cuda:native, " + list);
     return llvm::None;
   };

@@ -123,6 +123,25 @@ class Options(unittest.TestCase):
         self.assertIn("stem/conv", lines[0])
         self.assertNotIn("out of order", "".join(lines))
 
+    def test_two_networks(self):
+        """Two networks with all options in one program: no name of the one is the other's."""
+        calls = ""
+        for name, options in (("first", ["--optimize=speed"]), ("second", ["--optimize=size"])):
+            compile_model(DIGITS / "digits.onnx", self.folder / f"{name}.cpp", "--target=mcu:generic",
+                          "--self-test", "--hooks", f"--depfile={self.folder / name}.d", *options)  # fmt: skip
+            self.assertIn("digits.onnx", (self.folder / f"{name}.d").read_text())
+            self.call(self.cxx, "-std=c++17", "-O1", "-c", f"{name}.cpp")
+            self.call(self.cc, *C89, "-c", f"{name}_self_test.c")
+            calls += MAIN.format(main=f"test_{name}", includes="", hooks=HOOKS).replace("net", name).replace(
+                "NET", name.upper()).replace("last", f"last_{name}").replace("open_layers", f"open_{name}").replace(
+                "memory", f"memory_{name}")  # fmt: skip
+        main = "int main(void) { const int code = test_first(); return code ? code : test_second(); }\n"
+        (self.folder / "main.c").write_text(f"#include <stdio.h>\n{calls}{main}")
+        self.call(self.cc, *C89, "-c", "main.c")
+        objects = ["main.o", "first.o", "second.o", "first_self_test.o", "second_self_test.o"]
+        self.call(self.cxx, *objects, "-o", "program")
+        self.assertNotIn("out of order", self.call("./program"))
+
     def test_on_a_board(self):
         board = boards()["m4"]
         if board.missing:
