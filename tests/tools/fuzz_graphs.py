@@ -1,6 +1,7 @@
 """Random valid ONNX graphs: types, shapes with zero extents and rank 0, broadcasting corners, chains
 that fuse, movement around contractions and reductions."""
 
+import fuzz_counted as counted
 import fuzz_movement as movement
 import fuzz_pointwise as pointwise
 import fuzz_structured as structured
@@ -22,6 +23,7 @@ MAKERS = (
     structured.top, structured.softmax, structured.cumsum, structured.matmul, structured.matmul,
     structured.gemm, structured.conv, structured.conv, structured.pool, structured.normalization,
     structured.resize, structured.triangle, pointwise.integer_arithmetic, pointwise.quantized,
+    counted.places, counted.kept, counted.distinct, counted.picked,
 )  # fmt: skip
 
 

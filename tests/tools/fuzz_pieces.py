@@ -101,6 +101,13 @@ class Pieces:
         self.values += outputs
         return outputs
 
+    def add_open(self, op, operands, **attributes):
+        """A node whose result has a size that depends on data; its name, which the maker goes on from."""
+        names = [operand if isinstance(operand, str) else operand.name for operand in operands]
+        name = self.fresh()
+        self.nodes.append(helper.make_node(op, names, [name], **attributes))
+        return name
+
     def constant(self, array):
         name = self.fresh()
         self.weights.append(numpy_helper.from_array(np.asarray(array), name))
