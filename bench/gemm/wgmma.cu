@@ -58,6 +58,9 @@ std::vector<schedule> wgmma_schedules() {
   add_split<128, 128, 2, 6>(all);
   add<128, 192, kMostK, 2, 5, 1>(all);
   add<128, 256, kMostK, 2, 4, 1>(all);
+  add<256, 64, kMostK, 4, 5, 1>(all);
+  add<256, 128, kMostK, 2, 4, 1>(all);
+  add<192, 128, kMostK, 3, 5, 1>(all);
 #elif GEMM_PRECISION == 2
   add_split<128, 128, 2, 3>(all);
   add_split<128, 96, 2, 4>(all);

@@ -21,14 +21,26 @@ namespace {
 struct Tiles {
   int64_t m, n, consumers, stages;
   double step, tile, split, perPart;
+  /// For sums of kLongSum steps and more of columns that fill more than half a tile, and epilogues
+  /// that read no rows: too few registers are left for these.
+  bool crowded = false;
 };
+constexpr int64_t kLongSum = 9;
 /// Source: fitted to bench/gemm.cu on one H200 (CUDA 13.0; medians in a graph of 20 launches with
 /// early starts; squares of 512 to 2048, ResNet-50's and BERT's layers): rms error 4 to 13 %.
 constexpr Tiles kHalves[] = {
-    {64, 64, 1, 6, 0.181, 1.18, 1.35, 0.18},   {64, 32, 1, 8, 0.176, 0.85, 1.49, 0.10},
-    {64, 128, 1, 4, 0.202, 1.77, 1.24, 0.52},  {128, 64, 2, 8, 0.200, 1.57, 1.24, 0.52},
-    {128, 128, 2, 6, 0.288, 2.25, 0.66, 1.31}, {128, 192, 2, 5, 0.455, 2.69, 0, 0},
+    {64, 64, 1, 6, 0.181, 1.18, 1.35, 0.18},
+    {64, 32, 1, 8, 0.176, 0.85, 1.49, 0.10},
+    {64, 128, 1, 4, 0.202, 1.77, 1.24, 0.52},
+    {128, 64, 2, 8, 0.200, 1.57, 1.24, 0.52},
+    {128, 128, 2, 6, 0.288, 2.25, 0.66, 1.31},
+    {128, 192, 2, 5, 0.455, 2.69, 0, 0},
     {128, 256, 2, 4, 0.628, 2.96, 0, 0},
+    // Source: layers of UNet and ResNet-50 at batch 64 in their networks, by the ratio to the rows
+    // above (docs/performance.md).
+    {256, 64, 4, 5, 0.400, 2.30, 0, 0, true},
+    {256, 128, 2, 4, 0.520, 4.40, 0, 0, true},
+    {192, 128, 3, 5, 0.420, 4.50, 0, 0, true},
 };
 /// Of bytes. Source: steps as above; tiles fitted to 6 layers of ResNet-50 at batch 1, 8 and 64
 /// that are rescaled, most with a residual, on one H200: rms error 12 to 18 %. The integers of the
@@ -205,12 +217,27 @@ template <const Kind &K> bool match(const TacticInput &in, std::string &why) {
   return matchA(K, in, *c, why) && matchB(K, in, *c, why);
 }
 
+/// Whether the epilogue reads something that differs from row to row, as a residual does.
+bool readsRows(const TacticInput &in) {
+  const ScalarProgram &body = in.form.body;
+  const auto rank = unsigned(body.space.size());
+  return llvm::any_of(body.inputs, [&](const Access &a) {
+    const Strides s = stridesOf(a, rank);
+    return llvm::count_if(s.strides, [](Dim d) { return !d.isConstant(0); }) > 1;
+  });
+}
+
 template <const Kind &K>
 void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
   std::string why;
   const Contraction c = *readContraction(in, why);
   const int64_t k = tileK(K, c);
-  for (const Tiles &t : K.tiles)
+  const int64_t taps = c.isConv ? c.conv.taps() : 1;
+  const bool roomy =
+      taps * int64_t(llvm::divideCeil(c.depth() / taps, k)) >= kLongSum && !readsRows(in);
+  for (const Tiles &t : K.tiles) {
+    if (t.crowded && (!roomy || 2 * c.columns() <= t.n))
+      continue;
     for (int64_t splits : t.split > 0 ? splitsFor(c, in.level, {t.m, t.n, k, 0, 0, 0})
                                       : llvm::SmallVector<int64_t, 4>{1})
       if (splits <= 8)
@@ -223,6 +250,7 @@ void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
                         {"stages", t.stages},
                         {"splits", splits},
                         {"multiprocessors", in.level.multiprocessors}}});
+  }
 }
 
 template <const Kind &K> double cost(const TacticInput &in, const Schedule &s) {

@@ -53,6 +53,10 @@ template <int S> using float_split = tiles<128, 64, 32, 2, false, 3, S>;
 template <int S> using split = tiles<64, 64, 64, 1, false, 3, S>;
 template <int S> using split_shared = tiles<128, 32, 32, 2, false, 3, S>;
 template <int S> using split_turns = tiles<64, 32, 32, 2, true, 3, S>;
+using three = tiles<192, 64, 64, 3, false, 3>;
+using four = tiles<256, 64, 32, 4, false, 3>;
+using tall_pair = tiles<256, 128, 64, 2, false, 2>;
+using wide_turns = tiles<64, 192, 64, 2, true, 3>;
 
 } // namespace
 
@@ -71,6 +75,10 @@ int main() {
   conv<f16_wgmma, f16, split<3>, 64, 72, 3>(1, 10, 10, 1, 1, 1);
   conv<f16_wgmma, f16, split_shared<4>, 32, 40, 3>(3, 7, 7, 1, 1, 1);
   conv<f16_wgmma, f16, split_turns<2>, 32, 70, 3>(2, 9, 9, 1, 1, 1);
+  conv<f16_wgmma, f16, three, 72, 72, 3>(2, 15, 15, 1, 1, 1);
+  conv<f16_wgmma, f16, four, 40, 72, 3>(2, 17, 15, 1, 1, 1);
+  conv<f16_wgmma, f16, tall_pair, 72, 200, 3>(2, 14, 15, 1, 1, 1);
+  conv<f16_wgmma, f16, wide_turns, 136, 200, 1>(1, 13, 13, 1, 1, 0);
   conv<f16_wgmma, f16, small, 64, 32, 1, 1, true>(1, 8, 9, 1, 1, 0);
   conv<f16_wgmma, f16, shared, 200, 70, 1, 1, true>(2, 9, 10, 1, 1, 0);
   conv<f16_wgmma, f16, thin, 72, 40, 1, 1, true>(1, 11, 13, 2, 1, 0);
