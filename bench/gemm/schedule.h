@@ -156,6 +156,11 @@ struct layer {
                         out_w = out_extent(columns, KernelW, StrideW, PadW, DilationW);
   static constexpr long m = images * out_h * out_w, k = KernelH * KernelW * Channels / Groups;
   template <class Schedule> struct config : cuda::conv_defaults, Schedule {
+    // As leastShared() of codegen/cuda/Contraction.h on an H200.
+    static constexpr long blocks = Groups * Schedule::splits *
+                                   ((m + Schedule::tile_m - 1) / Schedule::tile_m) *
+                                   ((Filters / Groups + Schedule::tile_n - 1) / Schedule::tile_n);
+    static constexpr int least_shared = blocks <= 132 ? 232448 / 2 + 1024 : 0;
     static constexpr fixed<images> batch{};
     static constexpr fixed<rows> in_h{};
     static constexpr fixed<columns> in_w{};

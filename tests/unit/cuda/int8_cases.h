@@ -131,6 +131,7 @@ template <class Kernels, int Stages> void contractions_of_bytes() {
   using large = cuda::contract_mma_schedule<128, 128, 64, 64, 32, Stages>;
   using deep = cuda::contract_mma_schedule<32, 64, 128, 16, 32, Stages>;
   using narrow = cuda::contract_mma_schedule<64, 16, 32, 16, 16, Stages>;
+  using paired = cuda::contract_mma_schedule<64, 64, 128, 32, 32, Stages, 1, 2>;
   using split = cuda::contract_mma_schedule<32, 64, 64, 16, 32, Stages, 3>;
   conv_int8<Kernels, int8_t, 0, small, 16, 32, 3>(1, 9, 7, 1, 1, 1);
   conv_int8<Kernels, int8_t, -128, small, 16, 32, 3>(1, 9, 7, 1, 1, 1);
@@ -150,6 +151,8 @@ template <class Kernels, int Stages> void contractions_of_bytes() {
   conv_int8<Kernels, int8_t, -1, narrow, 2, 2, 3, 4>(1, 6, 5, 2, 1, 1);
   matmul_int8<Kernels, int8_t, 0, small, 64>(33, 40);
   matmul_int8<Kernels, uint8_t, 128, square, 200>(65, 70);
+  matmul_int8<Kernels, uint8_t, 128, paired, 200>(65, 70); // teams along K
+  conv_int8<Kernels, int8_t, 5, paired, 32, 70, 3>(1, 7, 9, 1, 1, 1);
   matmul_int8<Kernels, int8_t, -128, deep, 333>(5, 45);
   matmul_int8<Kernels, uint8_t, 3, large, 80>(130, 200);
 }

@@ -13,7 +13,9 @@ struct mma {
   /// fp16 operands are exact here; sums are fp32; fp32 operands lose what fp16 cannot hold.
   template <class T> static constexpr double tolerance() { return 2e-3; }
   template <class... Args> static auto conv(Args... args) { return cuda::conv_mma_sm75(args...); }
-  template <class... Args> static auto matmul(Args... args) { return cuda::matmul_mma_sm75(args...); }
+  template <class... Args> static auto matmul(Args... args) {
+    return cuda::matmul_mma_sm75(args...);
+  }
 };
 /// Groups whose filters fill no tiles.
 struct mma_rows : mma {
@@ -24,6 +26,7 @@ using small = cuda::contract_mma_schedule<32, 32, 32, 16, 16, 2>;
 using square = cuda::contract_mma_schedule<64, 64, 32, 32, 32, 3>;
 using large = cuda::contract_mma_schedule<128, 128, 64, 64, 32, 3>;
 using narrow = cuda::contract_mma_schedule<64, 16, 16, 16, 16, 4>;
+using paired = cuda::contract_mma_schedule<64, 64, 64, 32, 32, 2, 1, 2>;
 template <int S> using split = cuda::contract_mma_schedule<32, 64, 32, 16, 32, 3, S>;
 
 } // namespace
@@ -58,6 +61,7 @@ int main() {
   matmul<mma, f16, square, 50, true>(1, 65, 70, false);
   matmul<mma, f16, small, 40, false>(2, 5, 45, true);
   matmul<mma, f16, large, 33, false>(1, 130, 64, true);
+  conv<mma, f16, paired, 40, 72, 3>(1, 9, 7, 1, 1, 1); // teams along K
   volumes<mma, f16, small, 8>();
   volume<mma, f16, split<3>, 32, 72, 3, 2, 3>(1, {4, 5, 5}, {1, 1, 1}, {1, 1, 1}, {1, 0, 1});
   return finish();

@@ -1,6 +1,6 @@
 // Tests of conv_tf32_sm80, conv_tf32x3_sm80 and their matrix products.
-#include "volume_cases.h"
 #include "cuda/contract_tf32_sm80.cuh"
+#include "volume_cases.h"
 
 using namespace test;
 
@@ -41,6 +41,7 @@ using small = cuda::contract_mma_schedule<32, 32, 16, 16, 16, 2>;
 using square = cuda::contract_mma_schedule<64, 64, 32, 32, 32, 3>;
 using large = cuda::contract_mma_schedule<128, 128, 32, 64, 32, 3>;
 using narrow = cuda::contract_mma_schedule<64, 16, 16, 16, 16, 4>;
+using paired = cuda::contract_mma_schedule<64, 64, 32, 32, 32, 3, 1, 2>;
 template <int S> using split = cuda::contract_mma_schedule<32, 64, 32, 16, 32, 3, S>;
 
 template <class Rows, class Tiles> void cases() {
@@ -70,6 +71,8 @@ template <class Rows, class Tiles> void cases() {
   matmul<Rows, float, small, 40, false>(2, 5, 45, true);
   matmul<Rows, float, large, 33, false>(1, 130, 64, true);
   matmul<Tiles, float, large, 36, false>(1, 130, 64, true);
+  conv<Rows, float, paired, 36, 70, 3>(1, 9, 7, 1, 1, 1); // teams along K
+  conv<Tiles, float, paired, 24, 40, 1>(1, 7, 9, 1, 1, 0);
 }
 
 /// Errors of tf32x3 and of a chain of fused multiply-adds in fp32, over m x n sums of Depth
