@@ -77,7 +77,10 @@ TENON_FN typename L::template of<To> quantize(f32<L> x, f32<L> scale, Z zp) {
   using range = detail::integer_range<To>;
   const f32<L> q = round<L>(x / scale) + detail::convert<f32<L>>(zp);
   const f32<L> lo = broadcast<L>(float(range::lowest)), hi = broadcast<L>(float(range::highest));
-  return detail::to_integer<L, To>(clamp<L>(q, lo, hi));
+  const f32<L> inside = clamp<L>(q, lo, hi);
+  const b1<L> nan = detail::as_mask<L>(inside != inside); // gives 0; all else is in range
+  return detail::convert<typename L::template of<To>>(
+      detail::convert<i32<L>>(detail::choose<L>(nan, f32<L>{}, inside)));
 }
 /// (q - zp) * scale; q and zp in the same lanes.
 template <class L, class V> TENON_FN f32<L> dequantize(V q, f32<L> scale, V zp) {
