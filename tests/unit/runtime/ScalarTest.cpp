@@ -252,9 +252,9 @@ TEST(Scalar, CastOthers) {
 
 TEST(Scalar, QuantizeRoundsHalfToEvenAndSaturates) {
   using L = native_lanes;
-  const float x[] = {0.5f, 1.5f, -0.5f, -1.5f, 1000, -1000, 2.4f, 63.49f};
-  const int want[] = {3, 5, 3, 1, 127, -128, 5, 66};
-  for (int i = 0; i < 8; ++i) {
+  const float x[] = {0.5f, 1.5f, -0.5f, -1.5f, 1000, -1000, 2.4f, 63.49f, INFINITY, -INFINITY, NAN};
+  const int want[] = {3, 5, 3, 1, 127, -128, 5, 66, 127, -128, 0};
+  for (int i = 0; i < 11; ++i) {
     int8_t out[L::width];
     store<L>(out, tenon::quantize<L, int8_t>(broadcast<L>(x[i]), broadcast<L>(1.0f),
                                              broadcast<L>(int8_t(3))));
