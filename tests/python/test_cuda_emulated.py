@@ -82,7 +82,7 @@ def run(case):
             if where in (target, "*") and word.lstrip("!") in answer.output == word.startswith("!"):
                 return f"the scheduled module: {word} expected"
         answer = tenon("run", path, f"--target={target}", "--runtime=include",
-                       "--against=interpreter", "--check=groups", *words)
+                       "--against=interpreter", "--check=groups", "--seeds=2", *words)
         return answer.errors or answer.output if answer.status else None
 
 
