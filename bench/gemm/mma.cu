@@ -132,11 +132,11 @@ std::vector<schedule> mma_schedules() {
   add_split<128, 256, 32, 64, 64, 4>(all);
   add_split<256, 64, 32, 64, 64, 4>(all);
   add_split<128, 128, 32, 64, 32, 3>(all);
-  add_split<128, 64, 64, 64, 32, 3>(all);
+  add_split<128, 128, 64, 64, 64, 3, 2>(all);
+  add_split<64, 128, 64, 64, 64, 3, 2>(all);
   add_split<128, 64, 32, 32, 32, 3>(all);
-  add_split<128, 64, 64, 64, 32, 3, 2>(all);
+  add_split<64, 64, 64, 64, 64, 4, 4>(all);
   add_split<64, 64, 64, 32, 32, 4, 2>(all);
-  add_split<64, 64, 128, 32, 32, 3, 2>(all);
   add_split<64, 64, 32, 32, 32, 4>(all);
   add_split<64, 32, 64, 32, 16, 3>(all);
   add_split<32, 64, 128, 32, 32, 3, 2>(all);

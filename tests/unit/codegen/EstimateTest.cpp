@@ -166,7 +166,7 @@ double meanLoss(const char *path, const std::string &element, llvm::StringRef ta
 }
 
 TEST(Estimates, OfMmaChooseWhatWasFast) {
-  EXPECT_LT(meanLoss(TENON_MEASURED_MMA_SCHEDULES, "f16", "contract_mma_sm80", "mma ", 10), 1.10);
+  EXPECT_LT(meanLoss(TENON_MEASURED_MMA_SCHEDULES, "f16", "contract_mma_sm80", "mma ", 30), 1.06);
 }
 
 TEST(Estimates, OfWgmmaChooseWhatWasFast) {

@@ -132,6 +132,7 @@ template <class Kernels, int Stages> void contractions_of_bytes() {
   using deep = cuda::contract_mma_schedule<32, 64, 128, 16, 32, Stages>;
   using narrow = cuda::contract_mma_schedule<64, 16, 32, 16, 16, Stages>;
   using paired = cuda::contract_mma_schedule<64, 64, 128, 32, 32, Stages, 1, 2>;
+  using quartered = cuda::contract_mma_schedule<64, 64, 128, 64, 64, Stages, 1, 4>;
   using split = cuda::contract_mma_schedule<32, 64, 64, 16, 32, Stages, 3>;
   conv_int8<Kernels, int8_t, 0, small, 16, 32, 3>(1, 9, 7, 1, 1, 1);
   conv_int8<Kernels, int8_t, -128, small, 16, 32, 3>(1, 9, 7, 1, 1, 1);
@@ -152,6 +153,7 @@ template <class Kernels, int Stages> void contractions_of_bytes() {
   matmul_int8<Kernels, int8_t, 0, small, 64>(33, 40);
   matmul_int8<Kernels, uint8_t, 128, square, 200>(65, 70);
   matmul_int8<Kernels, uint8_t, 128, paired, 200>(65, 70); // teams along K
+  matmul_int8<Kernels, uint8_t, 77, quartered, 300>(65, 70);
   conv_int8<Kernels, int8_t, 5, paired, 32, 70, 3>(1, 7, 9, 1, 1, 1);
   matmul_int8<Kernels, int8_t, -128, deep, 333>(5, 45);
   matmul_int8<Kernels, uint8_t, 3, large, 80>(130, 200);
