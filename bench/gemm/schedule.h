@@ -79,7 +79,7 @@ struct schedule {
     if (weights == packing::tiles && p.groups > 1 && p.n() % tile_n)
       return false;
     if (splits > 1)
-      return steps(p) >= 4 * splits && tiles(p) * splits <= 2 * multiprocessors;
+      return steps(p) >= 2 * splits && tiles(p) * splits <= 2 * multiprocessors;
     return tiles(p) <= 64L * multiprocessors;
   }
 };

@@ -24,11 +24,13 @@ struct kernels {
 };
 constexpr int kRun = 16 / int(sizeof(element)), kMostK = 128 / int(sizeof(element));
 
-template <int M, int N, int K, int Consumers, int Stages, int Splits>
+template <int M, int N, int K, int Consumers, int Stages, int Splits, bool Clustered = false>
 void add(std::vector<schedule> &to) {
-  using s = cuda::contract_wgmma_schedule<M, N, K, Consumers, false, Stages, Splits>;
+  using s =
+      cuda::contract_wgmma_schedule<M, N, K, Consumers, false, Stages, Splits, 132, Clustered>;
   char name[120];
-  snprintf(name, sizeof(name), "wgmma %dx%dx%d c%d st%d sk%d", M, N, K, Consumers, Stages, Splits);
+  snprintf(name, sizeof(name), "wgmma %dx%dx%d c%d st%d sk%d%s", M, N, K, Consumers, Stages, Splits,
+           Clustered ? " cl" : "");
   to.push_back({name, M, N, K, Splits, packing::rounded_rows, kRun, true,
                 K == kMostK ? launch_product<kernels, s, dyn> : nullptr,
                 launch_conv<kernels, s, dyn>});
@@ -44,6 +46,11 @@ template <int M, int N, int Consumers, int Stages> void add_split(std::vector<sc
   add<M, N, kMostK, Consumers, Stages, 4>(to);
   add<M, N, kMostK, Consumers, Stages, 8>(to);
   add_narrow<M, N, Consumers, Stages>(to);
+#if GEMM_PRECISION <= 1
+  add<M, N, kMostK, Consumers, Stages, 2, true>(to);
+  add<M, N, kMostK, Consumers, Stages, 4, true>(to);
+  add<M, N, kMostK, Consumers, Stages, 8, true>(to);
+#endif
 }
 
 } // namespace

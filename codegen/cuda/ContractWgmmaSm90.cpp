@@ -21,11 +21,10 @@ namespace {
 struct Tiles {
   int64_t m, n, consumers, stages;
   double step, tile, split, perPart;
-  /// For sums of kLongSum steps and more of columns that fill more than half a tile, and epilogues
-  /// that read no rows: too few registers are left for these.
+  /// For columns that fill more than half a tile, and epilogues that read no rows: too few
+  /// registers are left for these.
   bool crowded = false;
 };
-constexpr int64_t kLongSum = 9;
 /// Source: fitted to bench/gemm.cu on one H200 (CUDA 13.0; medians in a graph of 20 launches with
 /// early starts; squares of 512 to 2048, ResNet-50's and BERT's layers): rms error 4 to 13 %.
 constexpr Tiles kHalves[] = {
@@ -58,6 +57,11 @@ constexpr Tiles kFloats[] = {
     {128, 64, 2, 4, 1.502, 1.57, 2.90, 0.09},  {64, 128, 1, 4, 1.341, 1.43, 1.63, 0.41},
     {64, 64, 1, 6, 0.979, 0.44, 0.67, 0.35},   {64, 32, 1, 8, 0.700, 0.27, 1.73, 0.02},
 };
+/// What a split costs on top where the blocks are a cluster, of fp16 and bf16. Source: fitted to
+/// bench/gemm/schedules_h200.csv. Larger tiles gain nothing by it.
+constexpr double kCluster = 0.2, kClusterPart = 0.3;
+constexpr int64_t kMostClustered = 64 * 64; // results of a tile
+constexpr int64_t kMostOfCluster = 8;
 /// The rest of a launch in such a graph.
 constexpr double kLaunch = 1.0;
 
@@ -227,29 +231,49 @@ bool readsRows(const TacticInput &in) {
   });
 }
 
+/// Ways to split K over clusters: at least two steps a block.
+llvm::SmallVector<int64_t, 4> clustersFor(const TacticInput &in, const Contraction &c,
+                                          const Tiles &t, int64_t tileK) {
+  const int64_t tiles = c.slices() * int64_t(llvm::divideCeil(c.rows(), t.m)) *
+                        int64_t(llvm::divideCeil(c.columns(), t.n));
+  const int64_t steps = int64_t(llvm::divideCeil(c.depth(), tileK));
+  llvm::SmallVector<int64_t, 4> splits;
+  for (int64_t s = 2; s <= kMostOfCluster; s *= 2)
+    if (tiles * s <= 2 * int64_t(in.level.multiprocessors) && steps >= 2 * s)
+      splits.push_back(s);
+  return splits;
+}
+
 template <const Kind &K>
 void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
   std::string why;
   const Contraction c = *readContraction(in, why);
   const int64_t k = tileK(K, c);
-  const int64_t taps = c.isConv ? c.conv.taps() : 1;
-  const bool roomy =
-      taps * int64_t(llvm::divideCeil(c.depth() / taps, k)) >= kLongSum && !readsRows(in);
+  const bool roomy = !readsRows(in);
+  auto add = [&](const Tiles &t, int64_t splits, bool clustered) {
+    Schedule s{K.id.str(),
+               {{"tile_m", t.m},
+                {"tile_n", t.n},
+                {"tile_k", k},
+                {"consumers", t.consumers},
+                {"ping_pong", 0},
+                {"stages", t.stages},
+                {"splits", splits},
+                {"multiprocessors", in.level.multiprocessors}}};
+    if (clustered)
+      s.params.push_back({"clustered", 1});
+    out.push_back(std::move(s));
+  };
   for (const Tiles &t : K.tiles) {
     if (t.crowded && (!roomy || 2 * c.columns() <= t.n))
       continue;
     for (int64_t splits : t.split > 0 ? splitsFor(c, in.level, {t.m, t.n, k, 0, 0, 0})
                                       : llvm::SmallVector<int64_t, 4>{1})
-      if (splits <= 8)
-        out.push_back({K.id.str(),
-                       {{"tile_m", t.m},
-                        {"tile_n", t.n},
-                        {"tile_k", k},
-                        {"consumers", t.consumers},
-                        {"ping_pong", 0},
-                        {"stages", t.stages},
-                        {"splits", splits},
-                        {"multiprocessors", in.level.multiprocessors}}});
+      if (splits <= kMostOfCluster)
+        add(t, splits, false);
+    if (t.split > 0 && K.bytes == 2 && t.m * t.n <= kMostClustered)
+      for (int64_t splits : clustersFor(in, c, t, k))
+        add(t, splits, true);
   }
 }
 
@@ -267,7 +291,10 @@ template <const Kind &K> double cost(const TacticInput &in, const Schedule &s) {
   const double waves = std::ceil(double(tileCount(c, s)) * splits / in.level.multiprocessors);
   // Shorter steps save copying, not waiting.
   const double step = t->step * (0.5 + double(k * K.bytes) / 256);
-  const double perWave = steps * step + t->tile + (splits > 1 ? t->split + t->perPart * splits : 0);
+  const double parting = splits == 1      ? 0
+                         : isClustered(s) ? kCluster + kClusterPart * splits
+                                          : t->split + t->perPart * splits;
+  const double perWave = steps * step + t->tile + parting;
   Effort e;
   e.bytes = double(workOf(*in.form.group).bytes);
   e.launches = 0;

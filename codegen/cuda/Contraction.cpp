@@ -334,16 +334,17 @@ int64_t tileCount(const Contraction &c, const Schedule &s) {
   return c.slices() * int64_t(llvm::divideCeil(c.rows(), *s.get("tile_m"))) *
          int64_t(llvm::divideCeil(c.columns(), *s.get("tile_n")));
 }
+bool isClustered(const Schedule &s) { return s.get("clustered").getValueOr(0) != 0; }
 int64_t splitPartialBytes(const TacticInput &in, const Schedule &s) {
   std::string why;
   const int64_t splits = *s.get("splits");
-  return splits == 1 ? 0
-                     : tileCount(*readContraction(in, why), s) * splits * *s.get("tile_m") *
-                           *s.get("tile_n") * 4;
+  return splits == 1 || isClustered(s) ? 0
+                                       : tileCount(*readContraction(in, why), s) * splits *
+                                             *s.get("tile_m") * *s.get("tile_n") * 4;
 }
 int64_t splitCounterBytes(const TacticInput &in, const Schedule &s) {
   std::string why;
-  return *s.get("splits") == 1 ? 0 : tileCount(*readContraction(in, why), s) * 4;
+  return *s.get("splits") == 1 || isClustered(s) ? 0 : tileCount(*readContraction(in, why), s) * 4;
 }
 
 int64_t leastShared(const TargetLevel &level, int64_t blocks) {
@@ -501,7 +502,7 @@ void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
   code.line("const auto ins = " + out.inputs(form.body, over) + ";");
   std::vector<std::string> arguments = {config, "x", "w", "outs", "ins", body};
   const llvm::Optional<int64_t> splits = s.get("splits");
-  if (splits && *splits > 1)
+  if (splits && *splits > 1 && !isClustered(s))
     arguments.push_back("cuda::split_scratch{" + out.scratchPointer("float") + ", " +
                         out.zeroedPointer("int") + "}");
   else if (splits && c.hasPrologue)

@@ -92,6 +92,8 @@ void packContraction(const TacticInput &in, const Schedule &s, llvm::SmallVector
 
 /// Number of output tiles over all slices.
 int64_t tileCount(const Contraction &c, const Schedule &s);
+/// Whether the blocks that split K exchange sums within a cluster, without scratch memory.
+bool isClustered(const Schedule &s);
 int64_t splitPartialBytes(const TacticInput &in, const Schedule &s);
 int64_t splitCounterBytes(const TacticInput &in, const Schedule &s);
 

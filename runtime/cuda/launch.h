@@ -2,6 +2,8 @@
 //
 // A kernel is a struct that holds its arguments and says
 //   static constexpr int threads, blocks_per_sm;       its launch bounds
+//   static constexpr int cluster_blocks;               optional: how many blocks along x are one
+//                                                      cluster (sm_90 and up), at most 8
 //   TENON_FN static constexpr bool runs_on(target);             architectures it is written for
 //   grid blocks() const;  int shared_bytes() const;    host: the launch it needs
 //   status complete();                                 host, optional: what depends on addresses
@@ -102,7 +104,8 @@ public:
 #endif
     void *arguments[] = {&argument, &tag};
     const dim3 extent(unsigned(blocks.x), unsigned(blocks.y), unsigned(blocks.z));
-    return mode_ == mode::launch ? launch_kernel(function, extent, K::threads, shared, arguments)
+    return mode_ == mode::launch ? launch_kernel(function, extent, K::threads,
+                                                 detail::cluster_of<K>, shared, arguments)
                                  : update_kernel(function, extent, K::threads, shared, arguments);
   }
 
@@ -121,19 +124,28 @@ private:
           cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
     return ok;
   }
-  status launch_kernel(const void *function, dim3 blocks, int threads, int shared,
+  status launch_kernel(const void *function, dim3 blocks, int threads, int cluster, int shared,
                        void **arguments) {
-    cudaLaunchAttribute attribute;
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchAttribute attributes[2];
+    unsigned count = 0;
+    // What runs before the first kernel is the caller's, or another branch's: an ordinary edge.
+    if (programmatic_ && launched_) {
+      attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+      attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (cluster > 1) {
+      attributes[count].id = cudaLaunchAttributeClusterDimension;
+      attributes[count].val.clusterDim.x = unsigned(cluster);
+      attributes[count].val.clusterDim.y = 1;
+      attributes[count++].val.clusterDim.z = 1;
+    }
     cudaLaunchConfig_t config{};
     config.gridDim = blocks;
     config.blockDim = dim3(unsigned(threads));
     config.dynamicSmemBytes = size_t(shared);
     config.stream = stream_;
-    config.attrs = &attribute;
-    // What runs before the first kernel is the caller's, or another branch's: an ordinary edge.
-    config.numAttrs = programmatic_ && launched_ ? 1 : 0;
+    config.attrs = attributes;
+    config.numAttrs = count;
     launched_ = true;
     return from_cuda(cudaLaunchKernelExC(&config, function, arguments));
   }

@@ -395,6 +395,11 @@ template <class K> auto complete(K &kernel, int) -> decltype(kernel.complete()) 
   return kernel.complete();
 }
 template <class K> int complete(K &, long) { return 0; }
+
+/// How many neighbouring blocks of a kernel are one cluster.
+template <class K, class = void> constexpr int cluster_of = 1;
+template <class K>
+constexpr int cluster_of<K, decltype(void(K::cluster_blocks))> = K::cluster_blocks;
 } // namespace detail
 
 } // namespace cuda

@@ -27,6 +27,9 @@ public:
   struct runs {
     operand_runs<8, Ins> columns[batch];
   };
+  /// Runs of 8 columns in a thread, which blocks that share a tile divide among themselves.
+  static constexpr int units = batches * batch;
+  using unit_run = operand_runs<8, Ins>;
 
   TENON_DEVICE warpgroup_epilogue(const Problem &problem, const Outs &outs, const Ins &ins,
                                   const Body &body, const block_part &part, int m0)
@@ -51,8 +54,7 @@ public:
         T eight[8];
         TENON_UNROLL
         for (int e = 0; e < 8; ++e)
-          eight[e] = sum[b % batches_m / 2 * sums + 16 * (b / batches_m * batch + j) + 4 * (e / 2) +
-                         2 * (b % 2) + e % 2];
+          eight[e] = sum[place(b, j, e)];
         detail::gather_eight(eight);
         const int columns = min_of(problem_.columns() - first_column(b) - 32 * j, 8);
         if (inside && columns > 0)
@@ -68,7 +70,38 @@ public:
     }
   }
 
+  /// Where element e of unit u lies among a thread's sums.
+  TENON_FN static constexpr int place_in_unit(int u, int e) {
+    return place(u / batch, u % batch, e);
+  }
+  TENON_DEVICE void fetch_unit(unit_run &to, int u) const {
+    int point[Problem::rank];
+    const bool inside = seek_unit(u, point);
+    to.template load<Problem::along>(ins_, point, inside ? columns_of(u) : 0);
+  }
+  template <class T>
+  TENON_DEVICE void finish_unit(int u, T (&eight)[8], const unit_run &run) const {
+    int point[Problem::rank];
+    const bool inside = seek_unit(u, point);
+    detail::gather_eight(eight);
+    if (inside && columns_of(u) > 0)
+      apply_to_runs<Problem::along>(body_, outs_, run, point, columns_of(u), eight);
+  }
+
 private:
+  /// Where element e of run j of batch b lies among a thread's sums.
+  TENON_FN static constexpr int place(int b, int j, int e) {
+    return b % batches_m / 2 * sums + 16 * (b / batches_m * batch + j) + 4 * (e / 2) + 2 * (b % 2) +
+           e % 2;
+  }
+  TENON_DEVICE bool seek_unit(int u, int (&point)[Problem::rank]) const {
+    const bool inside = seek(u / batch, point);
+    point[Problem::along] += 32 * (u % batch);
+    return inside;
+  }
+  TENON_DEVICE int columns_of(int u) const {
+    return min_of(problem_.columns() - first_column(u / batch) - 32 * (u % batch), 8);
+  }
   /// Where a batch's first run lies; false where there is no such row.
   TENON_DEVICE bool seek(int b, int (&point)[Problem::rank]) const {
     const int m = m0_ + 64 * (b % batches_m / 2) + 16 * (warp() % 4) + 8 * (b % 2) + lane() / 4;

@@ -64,7 +64,8 @@ std::string nameInBench(const Schedule &s) {
   const std::string tiles = at("tile_m") + "x" + at("tile_n") + "x" + at("tile_k"),
                     rest = " st" + at("stages") + " sk" + at("splits");
   if (s.tactic == "contract_wgmma_sm90a")
-    return "wgmma " + tiles + " c" + at("consumers") + rest;
+    return "wgmma " + tiles + " c" + at("consumers") + rest +
+           (s.get("clustered").getValueOr(0) ? " cl" : "");
   const std::string teams = s.get("teams").getValueOr(1) > 1 ? " t" + at("teams") : "";
   if (s.tactic == "contract_mma_sm80")
     return "mma " + tiles + " p" + at("warp_m") + "x" + at("warp_n") + " st" + at("stages") +

@@ -178,8 +178,8 @@ template <class K> void launch(const K &given) {
     kernel.prefetch(shared);
     kernel.run(shared);
   };
-  emulator::machine::instance().launch(int(g.x), int(g.y), int(g.z), K::threads,
-                                       kernel.shared_bytes(), body);
+  emulator::machine::instance().launch(int(g.x), int(g.y), int(g.z), cuda::detail::cluster_of<K>,
+                                       K::threads, kernel.shared_bytes(), body);
 #endif
 }
 

@@ -53,6 +53,11 @@ template <int S> using float_split = tiles<128, 64, 32, 2, false, 3, S>;
 template <int S> using split = tiles<64, 64, 64, 1, false, 3, S>;
 template <int S> using split_shared = tiles<128, 32, 32, 2, false, 3, S>;
 template <int S> using split_turns = tiles<64, 32, 32, 2, true, 3, S>;
+template <int M, int N, int K, int Consumers, int Stages, int S>
+using clustered = cuda::contract_wgmma_schedule<M, N, K, Consumers, false, Stages, S, 2, true>;
+template <int S> using cluster = clustered<64, 64, 64, 1, 3, S>;
+template <int S> using cluster_small = clustered<64, 32, 32, 1, 4, S>;
+template <int S> using cluster_shared = clustered<128, 128, 64, 2, 3, S>;
 using three = tiles<192, 64, 64, 3, false, 3>;
 using four = tiles<256, 64, 32, 4, false, 3>;
 using tall_pair = tiles<256, 128, 64, 2, false, 2>;
@@ -75,6 +80,10 @@ int main() {
   conv<f16_wgmma, f16, split<3>, 64, 72, 3>(1, 10, 10, 1, 1, 1);
   conv<f16_wgmma, f16, split_shared<4>, 32, 40, 3>(3, 7, 7, 1, 1, 1);
   conv<f16_wgmma, f16, split_turns<2>, 32, 70, 3>(2, 9, 9, 1, 1, 1);
+  conv<f16_wgmma, f16, cluster<2>, 64, 72, 3>(1, 10, 10, 1, 1, 1);
+  conv<f16_wgmma, f16, cluster_small<8>, 32, 40, 3>(3, 7, 7, 1, 1, 1);
+  conv<f16_wgmma, f16, cluster_shared<4>, 40, 136, 3>(2, 9, 9, 2, 1, 1);
+  conv<f16_wgmma, f16, cluster_small<4>, 136, 70, 1, 1, true>(2, 9, 9, 1, 1, 0);
   conv<f16_wgmma, f16, three, 72, 72, 3>(2, 15, 15, 1, 1, 1);
   conv<f16_wgmma, f16, four, 40, 72, 3>(2, 17, 15, 1, 1, 1);
   conv<f16_wgmma, f16, tall_pair, 72, 200, 3>(2, 14, 15, 1, 1, 1);
@@ -97,6 +106,8 @@ int main() {
   matmul<f16_wgmma, f16, wide, 136, false>(1, 140, 300, true);
   matmul<f16_wgmma, f16, turns, 328, false>(3, 70, 200, true);
   matmul<bf16_wgmma, bf16, small, 96, false>(2, 40, 48, true);
+  matmul<f16_wgmma, f16, cluster<4>, 328, false>(3, 70, 100, true);
+  matmul<bf16_wgmma, bf16, cluster_shared<2>, 200, false>(1, 150, 136, true);
   conv<tf32x3, float, float_small, 32, 32, 1>(1, 8, 9, 1, 1, 0);
   conv<tf32x3, float, float_small, 12, 40, 3>(2, 9, 7, 1, 1, 1);
   conv<tf32x3, float, float_thin, 24, 70, 3>(1, 11, 13, 2, 1, 1);

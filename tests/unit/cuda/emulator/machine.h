@@ -1,6 +1,7 @@
 // Defines the machine that runs kernels on the CPU: each thread of a block is a fiber that runs
 // until its next barrier or warp exchange. Fibers are resumed in an order that changes at every
-// turn, so that a missing barrier shows as wrong data. Blocks run one after another.
+// turn, so that a missing barrier shows as wrong data. Blocks run one after another, those of a
+// cluster side by side.
 //
 // It also checks what hardware leaves to chance: shared memory starts as NaN and ends at a page
 // that faults; asynchronous copies land only when they are waited for, those of the copy engine at
@@ -9,6 +10,7 @@
 
 #include <functional>
 #include <math.h>
+#include <memory>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,6 +53,7 @@ struct warp_state {
 struct fiber {
   ucontext_t state;
   bool done = false;
+  int meetings = 0; // arrivals at the cluster's barrier, and departures
   std::vector<copy> open;
   std::vector<std::vector<copy>> groups;
   // Multiplications that read shared memory when they are waited for.
@@ -94,20 +97,29 @@ public:
 
   int thread = 0, block[3] = {}, grid[3] = {};
 
-  /// Runs `body(shared)` in every thread of every block.
-  void launch(int bx, int by, int bz, int threads, int shared_bytes,
+  /// Runs `body(shared)` in every thread of every block; `cluster` neighbours along x are one.
+  void launch(int bx, int by, int bz, int cluster, int threads, int shared_bytes,
               const std::function<void(unsigned char *)> &body) {
     if (threads % 32 != 0 || threads > 1024)
       fail("a block has a multiple of 32 threads, at most 1024");
+    if (cluster < 1 || cluster > 8 || bx % cluster != 0)
+      fail("a cluster has at most 8 blocks, a grid whole clusters");
     body_ = &body;
     grid[0] = bx, grid[1] = by, grid[2] = bz;
-    const guarded shared(size_t(shared_bytes) + 1);
-    shared_ = shared.data();
-    for (block[2] = 0; block[2] < bz; ++block[2])
-      for (block[1] = 0; block[1] < by; ++block[1])
-        for (block[0] = 0; block[0] < bx; ++block[0]) {
-          memset(shared_, 0xff, size_t(shared_bytes) + 1);
-          run_block(threads);
+    std::vector<std::unique_ptr<guarded>> shared;
+    for (int r = 0; r < cluster; ++r)
+      shared.push_back(std::make_unique<guarded>(size_t(shared_bytes) + 1));
+    for (int z = 0; z < bz; ++z)
+      for (int y = 0; y < by; ++y)
+        for (int x = 0; x < bx; x += cluster) {
+          blocks_ = std::vector<block_state>(size_t(cluster));
+          for (int r = 0; r < cluster; ++r) {
+            block_state &b = blocks_[size_t(r)];
+            b.at[0] = x + r, b.at[1] = y, b.at[2] = z;
+            b.shared = shared[size_t(r)]->data();
+            memset(b.shared, 0xff, size_t(shared_bytes) + 1);
+          }
+          run_cluster(threads);
         }
   }
 
@@ -122,10 +134,10 @@ public:
     while (b.generation == generation)
       yield();
   }
-  void sync_block() { meet(block_barrier_); }
+  void sync_block() { meet(here().whole); }
   /// Barrier `id` of a block's part.
   void sync_part(int id, int threads) {
-    barrier &b = named_[id];
+    barrier &b = here().named[id];
     if (b.arrived == 0)
       b.expected = threads;
     if (id < 1 || id > 15 || b.expected != threads)
@@ -139,20 +151,46 @@ public:
   /// `land` runs at some later turn.
   void start_copy(std::function<void()> land) { under_way_.push_back(std::move(land)); }
   /// Where the block's shared memory starts.
-  unsigned char *shared() const { return shared_; }
-  void sync_warp() { meet(warps_[size_t(thread / 32)].meeting); }
+  unsigned char *shared() const { return blocks_[size_t(rank_)].shared; }
+  /// That of a block of this one's cluster.
+  unsigned char *shared_of(int rank) const {
+    if (rank < 0 || rank >= int(blocks_.size()))
+      fail("no block of the cluster has that rank");
+    return blocks_[size_t(rank)].shared;
+  }
+  /// The barrier of a cluster, in two steps. Who has ended has come.
+  void arrive_in_cluster() {
+    fiber &f = current();
+    if (f.meetings % 2)
+      fail("a thread arrives twice without waiting");
+    ++f.meetings;
+    progress_ = true;
+  }
+  void wait_in_cluster() {
+    const int meeting = ++current().meetings - 1;
+    const auto missing = [&] {
+      for (const block_state &b : blocks_)
+        for (const fiber &f : b.fibers)
+          if (!f.done && f.meetings < meeting)
+            return true;
+      return false;
+    };
+    while (missing())
+      yield();
+  }
+  void sync_warp() { meet(here().warps[size_t(thread / 32)].meeting); }
 
   /// Every lane hands over `mine`; `read` sees the slots of all 32.
   template <class T, class F> void exchange(const T &mine, F read) {
     static_assert(sizeof(T) <= sizeof(lane_slot), "too much for one exchange");
-    warp_state &w = warps_[size_t(thread / 32)];
+    warp_state &w = here().warps[size_t(thread / 32)];
     memcpy(static_cast<void *>(w.slots[thread % 32].bytes), &mine, sizeof(T));
     meet(w.meeting);
     read([&](int lane) -> const T & { return *reinterpret_cast<const T *>(w.slots[lane].bytes); });
     meet(w.meeting);
   }
 
-  fiber &current() { return fibers_[size_t(thread)]; }
+  fiber &current() { return here().fibers[size_t(thread)]; }
 
   static void apply(const std::vector<copy> &copies) {
     for (const copy &c : copies) {
@@ -176,9 +214,18 @@ public:
 private:
   static constexpr size_t stack_bytes = size_t(256) << 10;
 
+  struct block_state {
+    int at[3] = {};
+    unsigned char *shared = nullptr;
+    std::vector<fiber> fibers;
+    std::vector<warp_state> warps;
+    barrier whole, named[16];
+  };
+  block_state &here() { return blocks_[size_t(rank_)]; }
+
   static void start() {
     machine &m = instance();
-    (*m.body_)(m.shared_);
+    (*m.body_)(m.here().shared);
     fiber &f = m.current();
     if (!f.open.empty() || !f.groups.empty())
       for (const auto &group : f.groups)
@@ -193,39 +240,46 @@ private:
 
   void yield() { swapcontext(&current().state, &scheduler_); }
 
-  void run_block(int threads) {
-    if (stacks_.size() < size_t(threads) * stack_bytes)
-      stacks_.resize(size_t(threads) * stack_bytes);
-    fibers_ = std::vector<fiber>(size_t(threads));
-    warps_ = std::vector<warp_state>(size_t(threads / 32));
-    block_barrier_ = {threads, 0, 0};
-    for (warp_state &w : warps_)
+  void prepare(block_state &b, int threads, unsigned char *stacks) {
+    b.fibers = std::vector<fiber>(size_t(threads));
+    b.warps = std::vector<warp_state>(size_t(threads / 32));
+    b.whole = {threads, 0, 0};
+    for (warp_state &w : b.warps)
       w.meeting.expected = 32;
     for (int t = 0; t < threads; ++t) {
-      ucontext_t &s = fibers_[size_t(t)].state;
+      ucontext_t &s = b.fibers[size_t(t)].state;
       getcontext(&s);
-      s.uc_stack.ss_sp = stacks_.data() + size_t(t) * stack_bytes;
+      s.uc_stack.ss_sp = stacks + size_t(t) * stack_bytes;
       s.uc_stack.ss_size = stack_bytes;
       s.uc_link = nullptr;
       makecontext(&s, &machine::start, 0);
     }
-    for (barrier &b : named_)
-      b = {};
-    for (int left = threads; left > 0;) {
+  }
+  /// Resumes fiber `n` of the cluster; true when it has ended in this turn.
+  bool resume(int n, int threads) {
+    rank_ = n / threads, thread = n % threads;
+    for (int d = 0; d < 3; ++d)
+      block[d] = here().at[d];
+    fiber &f = current();
+    if (f.done)
+      return false;
+    swapcontext(&scheduler_, &f.state);
+    return f.done;
+  }
+  void run_cluster(int threads) {
+    const int all = threads * int(blocks_.size());
+    if (stacks_.size() < size_t(all) * stack_bytes)
+      stacks_.resize(size_t(all) * stack_bytes);
+    for (size_t r = 0; r < blocks_.size(); ++r)
+      prepare(blocks_[r], threads, stacks_.data() + r * size_t(threads) * stack_bytes);
+    for (int left = all; left > 0;) {
       progress_ = false;
       // A stride coprime with the thread count visits all in a scrambled order.
       turn_ = turn_ * 1664525u + 1013904223u;
-      const int first = int(turn_ >> 8) % threads,
-                stride = 1 + 2 * (int(turn_ >> 20) % (threads / 2));
-      int at = first;
-      for (int i = 0; i < threads;
-           ++i, at = (at + (coprime(stride, threads) ? stride : 1)) % threads) {
-        if (fibers_[size_t(at)].done)
-          continue;
-        thread = at;
-        swapcontext(&scheduler_, &fibers_[size_t(at)].state);
-        left -= fibers_[size_t(at)].done;
-      }
+      const int first = int(turn_ >> 8) % all, odd = 1 + 2 * (int(turn_ >> 20) % (all / 2)),
+                stride = coprime(odd, all) ? odd : 1;
+      for (int i = 0, at = first; i < all; ++i, at = (at + stride) % all)
+        left -= resume(at, threads);
       if (!under_way_.empty()) {
         const size_t which = (turn_ >> 10) % under_way_.size();
         under_way_[which]();
@@ -241,11 +295,9 @@ private:
   static bool coprime(int a, int b) { return b == 0 ? a == 1 : coprime(b, a % b); }
 
   const std::function<void(unsigned char *)> *body_ = nullptr;
-  unsigned char *shared_ = nullptr;
-  std::vector<fiber> fibers_;
-  std::vector<warp_state> warps_;
+  std::vector<block_state> blocks_; // of the cluster
+  int rank_ = 0;                    // of the running one
   std::vector<unsigned char> stacks_;
-  barrier block_barrier_, named_[16];
   std::vector<std::function<void()>> under_way_;
   ucontext_t scheduler_;
   unsigned turn_ = 1;

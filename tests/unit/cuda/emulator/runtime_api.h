@@ -22,7 +22,7 @@ namespace emulator {
 
 /// What a kernel's host stub is here.
 struct function {
-  void (*run)(void *const *arguments, dim3 blocks, int threads, int shared_bytes);
+  void (*run)(void *const *arguments, dim3 blocks, int cluster, int threads, int shared_bytes);
   size_t argument_bytes[2];
   int threads;
 };
@@ -32,6 +32,7 @@ struct launch_record {
   const function *code = nullptr;
   dim3 blocks, threads;
   unsigned shared_bytes = 0;
+  int cluster = 1;
   std::vector<uint64_t> storage[2];
   void *arguments[2] = {};
 
@@ -47,7 +48,7 @@ struct launch_record {
       arguments[i] = storage[i].data();
     }
   }
-  void run() const { code->run(arguments, blocks, int(threads.x), int(shared_bytes)); }
+  void run() const { code->run(arguments, blocks, cluster, int(threads.x), int(shared_bytes)); }
 };
 
 } // namespace emulator
@@ -110,7 +111,10 @@ enum cudaDeviceAttr {
   cudaDevAttrMaxSharedMemoryPerBlockOptin,
   cudaDevAttrMultiProcessorCount,
 };
-enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization };
+enum cudaLaunchAttributeID {
+  cudaLaunchAttributeProgrammaticStreamSerialization,
+  cudaLaunchAttributeClusterDimension,
+};
 constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaHostAllocDefault = 0,
                    cudaHostAllocMapped = 2;
 
@@ -122,6 +126,9 @@ struct cudaLaunchAttribute {
   cudaLaunchAttributeID id;
   struct {
     int programmaticStreamSerializationAllowed;
+    struct {
+      unsigned x, y, z;
+    } clusterDim;
   } val;
 };
 struct cudaLaunchConfig_t {
@@ -246,14 +253,22 @@ inline cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *c, const void *
                                        void **arguments) {
   emulator::launch_record r;
   r.set(f, c->gridDim, c->blockDim, unsigned(c->dynamicSmemBytes), arguments);
+  bool early = false;
+  for (unsigned i = 0; i < c->numAttrs; ++i) {
+    if (c->attrs[i].id == cudaLaunchAttributeClusterDimension)
+      r.cluster = int(c->attrs[i].val.clusterDim.x);
+    else
+      early = true;
+  }
   if (c->stream && c->stream->capture()) {
     CUgraph_st &graph = *c->stream->capture();
     graph.nodes.push_back(std::make_unique<CUgraphNode_st>());
     CUgraphNode_st &node = *graph.nodes.back();
     // The copies' addresses must be those of the node.
     node.launch.set(f, r.blocks, r.threads, r.shared_bytes, arguments);
+    node.launch.cluster = r.cluster;
     node.after = std::move(c->stream->tail);
-    if (c->numAttrs > 0 && node.after.size() != 1) {
+    if (early && node.after.size() != 1) {
       fprintf(stderr, "emulator: an early start with %zu nodes to wait for\n", node.after.size());
       abort();
     }
@@ -328,6 +343,7 @@ inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t *e, cudaGraph_t g, unsig
     auto copy = std::make_unique<CUgraphNode_st>();
     const emulator::launch_record &r = node->launch;
     copy->launch.set(r.code, r.blocks, r.threads, r.shared_bytes, r.arguments);
+    copy->launch.cluster = r.cluster;
     copy->after = node->after;
     (*e)->nodes.emplace_back(node.get(), std::move(copy));
   }

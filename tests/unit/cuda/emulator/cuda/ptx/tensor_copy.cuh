@@ -17,7 +17,8 @@ struct prefetch_tensor_map {
 class emulated_tensor_copy {
 public:
   emulated_tensor_copy(void *to, const tensor_map &map, mbarrier &done)
-      : map_(&map), done_(&done), to_(shared_address(to)) {
+      : map_(&map), done_(&done), shared_(emulator::machine::instance().shared()),
+        to_(shared_address(to)) {
     if (to_ % unsigned(8 * box().span))
       emulator::machine::fail("a box begins within a pattern of its swizzle");
   }
@@ -34,8 +35,7 @@ public:
       offset += t.extent[i] == 1 ? 0 : at[i] * t.stride[i];
     }
     for (int c = 0; c < t.box[0]; ++c) {
-      unsigned char *to = emulator::machine::instance().shared() +
-                          swizzled(to_ + unsigned(r * t.span + c * t.size()), t.span);
+      unsigned char *to = shared_ + swizzled(to_ + unsigned(r * t.span + c * t.size()), t.span);
       const index_t x = at[0] + c;
       if (inside && x >= 0 && x < t.extent[0])
         memcpy(to, static_cast<const unsigned char *>(t.base) + offset + x * t.size(),
@@ -49,6 +49,7 @@ public:
 private:
   const tensor_map *map_;
   mbarrier *done_;
+  unsigned char *shared_; // of the block that issues it
   unsigned to_;
 };
 
