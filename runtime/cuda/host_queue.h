@@ -76,21 +76,24 @@ inline void close_queue(host_queue &q) {
     (void)cudaStreamDestroy(q.out);
 }
 
-/// Memory and events of a slot. What fails halfway is left to close_queue.
-inline status open_slot(host_slot &s, size_t bytes, bool integrated) {
+/// Memory and events of a slot. Outputs are copied up to their bounds, so what no inference writes
+/// is 0 from the start, on `stream`. What fails halfway is left to close_queue.
+inline status open_slot(host_slot &s, const port_layout &ports, bool integrated,
+                        cudaStream_t stream) {
   if (s.left)
     return ok;
   if (!s.host) {
     void *host = nullptr;
-    TENON_CHECK_CUDA(cudaHostAlloc(&host, bytes + memory_alignment, cudaHostAllocMapped));
+    TENON_CHECK_CUDA(cudaHostAlloc(&host, ports.bytes() + memory_alignment, cudaHostAllocMapped));
     s.host = static_cast<unsigned char *>(host);
   }
   if (!s.device) {
     void *device = nullptr;
     TENON_CHECK_CUDA(integrated ? cudaHostGetDevicePointer(&device, s.host, 0)
-                                : cudaMalloc(&device, bytes + memory_alignment));
+                                : cudaMalloc(&device, ports.bytes() + memory_alignment));
     s.device = static_cast<unsigned char *>(device);
     s.mapped = integrated;
+    TENON_CHECK_CUDA(cudaMemsetAsync(s.device + ports.input_bytes, 0, ports.output_bytes, stream));
   }
   for (cudaEvent_t *e : {&s.arrived, &s.computed, &s.left})
     if (!*e)

@@ -51,7 +51,7 @@ inline status submit_on(context &c, const void *const *inputs, cudaStream_t in, 
   if (!ports.valid())
     return out_of_host_memory;
   host_slot &s = slot_of(q, q.submitted);
-  TENON_CHECK(open_slot(s, ports.bytes(), c.owner->integrated));
+  TENON_CHECK(open_slot(s, ports, c.owner->integrated, c.stream));
   size_t at = 0;
   for (int i = 0; i < code.input_count; at += aligned(code.inputs[i].bytes), ++i)
     if (inputs && inputs[i] && inputs[i] != s.host + at)
@@ -132,7 +132,7 @@ inline void *host_input(context *c, int input) {
   const device_scope scope(c->owner->device);
   const detail::port_layout ports(*c->owner->code);
   host_slot &s = detail::slot_of(c->host, c->host.submitted);
-  if (scope.entered() != ok || detail::open_slot(s, ports.bytes(), c->owner->integrated) != ok)
+  if (scope.entered() != ok || detail::open_slot(s, ports, c->owner->integrated, c->stream) != ok)
     return nullptr;
   return detail::port_at(s.host, c->owner->code->inputs, input);
 }
