@@ -21,10 +21,14 @@ namespace {
 struct Tiles {
   int64_t m, n, consumers, stages;
   double step, tile, split, perPart;
-  /// For columns that fill more than half a tile, and epilogues that read no rows: too few
-  /// registers are left for these.
+  /// For columns that fill more than half a tile, long sums, and epilogues that read no rows: too
+  /// few registers are left for these.
   bool crowded = false;
 };
+/// Bytes along K from which crowded tiles are tried, nine steps: less does not pay for a block
+/// alone on its multiprocessor. Source: at batch 64 a network whose layers have five and six went
+/// from 0.24 to 0.32 ms with them (docs/performance.md).
+constexpr int64_t kLongSum = 9 * 128;
 /// Source: fitted to bench/gemm.cu on one H200 (CUDA 13.0; medians in a graph of 20 launches with
 /// early starts; squares of 512 to 2048, ResNet-50's and BERT's layers): rms error 4 to 13 %.
 constexpr Tiles kHalves[] = {
@@ -249,7 +253,7 @@ void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
   std::string why;
   const Contraction c = *readContraction(in, why);
   const int64_t k = tileK(K, c);
-  const bool roomy = !readsRows(in);
+  const bool roomy = !readsRows(in) && c.depth() * K.bytes >= kLongSum;
   auto add = [&](const Tiles &t, int64_t splits, bool clustered) {
     Schedule s{K.id.str(),
                {{"tile_m", t.m},
