@@ -3,34 +3,25 @@
 // Every value belongs to one buffer: views share their operand's, an in-place concat's operands
 // share its result's, and a group's result takes over the buffer of an operand that dies there and
 // is read only at the very points that are written. Buffers share bytes when every step that
-// touches one has finished before any that touches the other starts (StepOrder.h). Offsets are
-// chosen by best-fit placement under several orders; the best one wins, and a few seeded shuffles
-// help where it misses the bound.
+// touches one has finished before any that touches the other starts (StepOrder.h); where they lie
+// is ArenaLayout's.
 #include "codegen/Plan.h"
 
+#include "codegen/ArenaLayout.h"
 #include "codegen/GroupForm.h"
-#include "codegen/Pools.h"
 #include "ir/Views.h"
 
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
 #include <memory>
-#include <random>
 
 namespace tenon {
 namespace {
 
-constexpr int64_t kAlignment = 64;
-int64_t alignUp(int64_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; }
-
 class Planner {
 public:
-  explicit Planner(Graph &graph) : graph_(graph), pools_(poolsOf(graph.module())) {
-    if (pools_.empty())
-      pools_.push_back({"", INT64_MAX});
-    pools_.back().bytes = INT64_MAX; // the driver reports what is beyond its end
-  }
+  explicit Planner(Graph &graph) : graph_(graph) {}
 
   Plan run() {
     number(graph_.body());
@@ -136,7 +127,7 @@ private:
         const int64_t bytes = bytesOf(op.result()->type());
         makeBuffer(op.result(), Home::Weights, at, bytes);
         plan_.constants.push_back(op.result());
-        plan_.weightBytes = at + alignUp(bytes);
+        plan_.weightBytes = at + alignInArena(bytes);
         break;
       }
       case Op::Reshape:
@@ -284,7 +275,7 @@ private:
       Value *whole = graph_.returnOp()->operand(s->output);
       const int64_t bytes = std::max(bytesOf(v->type()), bytesOf(whole->type()));
       const unsigned buffer = makeBuffer(v, Home::State, plan_.stateBytes, bytes);
-      plan_.stateBytes += alignUp(bytes);
+      plan_.stateBytes += alignInArena(bytes);
       if (Operation *op = appendOf(graph_, *s))
         if (auto offset = viewOffset(*op); offset && offset->isConstant(0))
           alias(whole, {buffer, 0, Dim()});
@@ -368,157 +359,58 @@ private:
       if (int64_t bytes = s.op->intAttr("zeroed")) {
         s.zeroedAt = plan_.zeroedBytes;
         s.zeroedBytes = bytes;
-        plan_.zeroedBytes += alignUp(bytes);
+        plan_.zeroedBytes += alignInArena(bytes);
       }
     }
   }
 
+  /// What lies in the arena: a buffer or the scratch of a step.
   struct Item {
-    int64_t bytes;
-    int first, last;
-    int64_t at = 0;
-    unsigned index; // buffer, or step
-    bool scratch;
-    llvm::SmallVector<int, 4> steps;
+    ArenaItem extent;
+    llvm::ArrayRef<int> steps;
+    int64_t *at;
   };
 
   /// Whether two items may be live at the same time.
   bool meet(const Item &a, const Item &b) const {
-    if (a.first <= b.last && b.first <= a.last)
+    if (a.extent.first <= b.extent.last && b.extent.first <= a.extent.last)
       return true;
     if (order_->isChain())
       return false;
-    const Item &early = a.last < b.first ? a : b, &late = a.last < b.first ? b : a;
-    for (int s : early.steps)
-      for (int t : late.steps)
+    const bool aFirst = a.extent.last < b.extent.first;
+    for (int s : (aFirst ? a : b).steps)
+      for (int t : (aFirst ? b : a).steps)
         if (!order_->before(s, t))
           return true;
     return false;
   }
 
-  /// Where `bytes` best fit between what is busy, in a pool.
-  static llvm::Optional<int64_t> bestGap(llvm::ArrayRef<std::pair<int64_t, int64_t>> busy,
-                                         int64_t bytes, const Pool &pool) {
-    int64_t at = pool.begin, best = -1, bestGap = INT64_MAX;
-    auto gapUntil = [&](int64_t end) {
-      if (end - at >= bytes && end - at < bestGap) {
-        bestGap = end - at;
-        best = at;
-      }
-    };
-    const bool open = pool.bytes == INT64_MAX;
-    const int64_t end = open ? INT64_MAX : pool.begin + pool.bytes;
-    for (auto &[from, to] : busy) {
-      gapUntil(std::min(from, end));
-      at = std::max(at, to);
-    }
-    if (best < 0 && (open || end - at >= bytes))
-      return at;
-    return best >= 0 ? llvm::Optional<int64_t>(best) : llvm::None;
-  }
-
-  /// The bytes that an order of placing needs; `enough` when it needs as much or more.
-  int64_t bestFit(std::vector<Item> &items, llvm::ArrayRef<unsigned> order, int64_t enough) const {
-    int64_t top = 0;
-    std::vector<unsigned> placed; // by place
-    const auto before = [&](unsigned a, unsigned b) {
-      return std::make_pair(items[a].at, items[a].bytes) <
-             std::make_pair(items[b].at, items[b].bytes);
-    };
-    std::vector<std::pair<int64_t, int64_t>> busy;
-    for (unsigned n : order) {
-      Item &it = items[n];
-      busy.clear();
-      const uint8_t *meets = &meets_[size_t(n) * items.size()];
-      for (unsigned p : placed)
-        if (meets[p])
-          busy.push_back({items[p].at, items[p].at + items[p].bytes});
-      for (const Pool &pool : pools_)
-        if (auto at = bestGap(busy, it.bytes, pool)) {
-          it.at = *at;
-          break;
-        }
-      top = std::max(top, it.at + it.bytes);
-      if (top >= enough)
-        return enough;
-      placed.insert(std::upper_bound(placed.begin(), placed.end(), n, before), n);
-    }
-    return top;
-  }
-
   void place() {
     std::vector<Item> items;
-    for (unsigned i = 0; i < plan_.buffers.size(); ++i) {
-      const BufferInfo &b = plan_.buffers[i];
+    for (BufferInfo &b : plan_.buffers)
       if (b.home == Home::Arena && b.lastStep >= 0 && b.bytes > 0)
-        items.push_back({alignUp(b.bytes), b.firstStep, b.lastStep, 0, i, false, b.steps});
-    }
-    for (unsigned i = 0; i < plan_.steps.size(); ++i)
-      if (plan_.steps[i].scratchBytes)
-        items.push_back({alignUp(plan_.steps[i].scratchBytes),
-                         plan_.steps[i].number,
-                         plan_.steps[i].number,
-                         0,
-                         i,
-                         true,
-                         {plan_.steps[i].number}});
-    meets_.assign(items.size() * items.size(), 0);
-    for (size_t a = 0; a < items.size(); ++a)
-      for (size_t b = 0; b < items.size(); ++b)
-        meets_[a * items.size() + b] = meet(items[a], items[b]);
-    std::vector<int64_t> live(plan_.steps.size() + 1, 0);
+        items.push_back({{alignInArena(b.bytes), b.firstStep, b.lastStep, false}, b.steps, &b.at});
+    for (Step &s : plan_.steps)
+      if (s.scratchBytes)
+        items.push_back(
+            {{alignInArena(s.scratchBytes), s.number, s.number, true}, s.number, &s.scratchAt});
+    std::vector<ArenaItem> extents;
     for (const Item &it : items)
-      for (int s = it.first; s <= it.last; ++s)
-        live[size_t(s)] += it.bytes;
-    for (int64_t n : live)
-      plan_.boundBytes = std::max(plan_.boundBytes, n);
-
-    std::vector<unsigned> order(items.size());
-    auto ordered = [&](auto key) {
-      for (unsigned i = 0; i < order.size(); ++i)
-        order[i] = i;
-      std::stable_sort(order.begin(), order.end(),
-                       [&](unsigned a, unsigned b) { return key(items[a]) > key(items[b]); });
-      return order;
-    };
-    std::vector<Item> best;
-    int64_t bestTop = INT64_MAX;
-    auto attempt = [&](llvm::ArrayRef<unsigned> o) {
-      const int64_t top = bestFit(items, o, bestTop);
-      if (top < bestTop) {
-        bestTop = top;
-        best = items;
-      }
-    };
-    // Scratch is read most often for its size: it goes to the first of several pools.
-    if (pools_.size() > 1)
-      attempt(ordered([](const Item &i) { return i.scratch ? INT64_MAX : i.bytes; }));
-    attempt(ordered([](const Item &i) { return i.bytes; }));
-    attempt(ordered([](const Item &i) { return i.bytes * (i.last - i.first + 1); }));
-    attempt(ordered([](const Item &i) { return int64_t(-i.first); }));
-    attempt(ordered([](const Item &i) { return int64_t(i.last - i.first); }));
-    // Seeded, so that the same input gives the same bytes; mt19937's sequence is fixed by C++.
-    std::mt19937 random(1);
-    std::vector<unsigned> base = ordered([](const Item &i) { return i.bytes; });
-    for (int round = 0; round < 400 && bestTop > plan_.boundBytes && base.size() > 1; ++round) {
-      std::vector<unsigned> tried = base;
-      for (int swaps = 0; swaps < 3; ++swaps)
-        std::swap(tried[random() % tried.size()], tried[random() % tried.size()]);
-      const int64_t before = bestTop;
-      attempt(tried);
-      if (bestTop < before)
-        base = tried;
-    }
-    plan_.arenaBytes = items.empty() ? 0 : bestTop;
-    for (const Item &it : best)
-      (it.scratch ? plan_.steps[it.index].scratchAt : plan_.buffers[it.index].at) = it.at;
+      extents.push_back(it.extent);
+    std::vector<Pool> pools = poolsOf(graph_.module());
+    if (pools.empty())
+      pools.push_back({"", INT64_MAX});
+    const ArenaLayout layout = layOutArena(
+        extents, [&](unsigned a, unsigned b) { return meet(items[a], items[b]); }, pools);
+    for (size_t i = 0; i < items.size(); ++i)
+      *items[i].at = layout.at[i];
+    plan_.arenaBytes = layout.bytes;
+    plan_.boundBytes = layout.boundBytes;
   }
 
   Graph &graph_;
-  std::vector<Pool> pools_; // at least one; the last has no end
   Plan plan_;
   std::unique_ptr<StepOrder> order_;
-  std::vector<uint8_t> meets_; // items by items
   llvm::DenseMap<const Operation *, int> first_, last_;
   llvm::MapVector<Value *, Alias> aliases_;
 };

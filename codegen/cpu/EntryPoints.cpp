@@ -1,6 +1,8 @@
 // Implements the C functions of C++ files.
 #include "codegen/cpu/EntryPoints.h"
 
+#include "codegen/emit/Header.h"
+
 namespace tenon {
 namespace {
 

@@ -6,7 +6,7 @@
 #include "codegen/Pools.h"
 #include "codegen/cpu/EntryPoints.h"
 #include "codegen/emit/Amalgamate.h"
-#include "codegen/emit/Interface.h"
+#include "codegen/emit/Header.h"
 #include "codegen/emit/StepWriter.h"
 
 namespace tenon {

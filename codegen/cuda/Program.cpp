@@ -12,7 +12,7 @@
 #include "codegen/cuda/HostPart.h"
 #include "codegen/cuda/WeightImage.h"
 #include "codegen/emit/Amalgamate.h"
-#include "codegen/emit/Interface.h"
+#include "codegen/emit/Header.h"
 #include "codegen/emit/StepWriter.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Defines the generated C interface: the header's text, shared by C++ and CUDA outputs.
+// Defines what the generated C interface is made of (its header: Header.h), and the parts that C++
+// and CUDA files share.
 #pragma once
 
 #include "codegen/Compile.h"
@@ -18,9 +19,6 @@ struct Port {
   /// Set where --io changed the model's type or order of dimensions.
   llvm::Optional<PortForm> own;
 };
-
-/// The signature of the function that quantises an input or dequantises an output.
-std::string conversionSignature(const std::string &prefix, const Port &port, bool input);
 
 struct InterfaceInfo {
   std::string prefix, upper; // "digits", "DIGITS"
@@ -42,10 +40,6 @@ std::string advanceFunction(llvm::ArrayRef<Growth> growths, const DimSpelling &d
 bool isBorn(Graph &graph, Dim symbol);
 
 InterfaceInfo describeInterface(Graph &graph, const CompileOptions &options);
-/// Text of the C89 header.
-std::string writeHeader(const Module &module, const InterfaceInfo &info, const Target &target,
-                        const DimSpelling &dims, const CompileOptions &options,
-                        const CompileSummary &summary);
 
 /// First comment of every generated file: what made it, from what, and how to build it.
 std::string fileHead(const Module &module, const Target &target, const CompileOptions &options,

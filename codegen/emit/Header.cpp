@@ -1,0 +1,390 @@
+// Implements the header, section by section.
+#include "codegen/emit/Header.h"
+
+#include "codegen/Pools.h"
+#include "codegen/emit/SelfTest.h"
+#include "codegen/emit/SourceWriter.h"
+
+#include <cstdio>
+#include <tuple>
+
+namespace tenon {
+namespace {
+
+llvm::StringRef cTypeName(Element e) {
+  switch (e) {
+  case Element::F32: return "float";
+  case Element::F64: return "double";
+  case Element::F16: return "IEEE half precision, 2 bytes";
+  case Element::BF16: return "bfloat16, 2 bytes";
+  case Element::Bool: return "one byte, 0 or 1";
+  case Element::I8: return "signed char";
+  case Element::U8: return "unsigned char";
+  case Element::I16: return "16-bit signed integer";
+  case Element::U16: return "16-bit unsigned integer";
+  case Element::I32: return "32-bit signed integer";
+  case Element::U32: return "32-bit unsigned integer";
+  case Element::I64: return "64-bit signed integer";
+  case Element::U64: return "64-bit unsigned integer";
+  case Element::I4: return "4-bit signed integers, two to a byte, the first in the low bits";
+  case Element::U4: return "4-bit unsigned integers, two to a byte, the first in the low bits";
+  case Element::I2: return "2-bit signed integers, four to a byte, the first in the low bits";
+  case Element::U2: return "2-bit unsigned integers, four to a byte, the first in the low bits";
+  case Element::F4E2M1: return "FP4 E2M1, two to a byte, the first in the low bits";
+  case Element::F8E4M3: return "FP8 E4M3FN, 1 byte";
+  case Element::F8E4M3Z: return "FP8 E4M3FNUZ, 1 byte";
+  case Element::F8E5M2: return "FP8 E5M2, 1 byte";
+  case Element::F8E5M2Z: return "FP8 E5M2FNUZ, 1 byte";
+  case Element::F8E8M0: return "FP8 E8M0, 1 byte";
+  default: return "packed";
+  }
+}
+
+/// What --io changed, for the port's comment.
+std::string ownForm(const Port &port) {
+  if (!port.own)
+    return "";
+  std::string text = port.own->channelsLast ? "; channels last" : "";
+  if (port.own->element != port.type.element())
+    text += "; the model has " + cTypeName(port.own->element).str();
+  return text;
+}
+
+/// A float constant of C89.
+std::string floatText(double v) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.9e", v);
+  return std::string(text) + "f";
+}
+
+/// The C type of an integer that floats become.
+std::string integerType(Element e) {
+  const bool byte = bitWidth(e) == 8;
+  return std::string(isUnsignedInt(e) ? "unsigned "
+                     : byte           ? "signed "
+                                      : "") +
+         (byte ? "char" : "short");
+}
+
+std::string upperIdentifier(llvm::StringRef s) { return llvm::StringRef(cIdentifier(s)).upper(); }
+
+class HeaderWriter {
+public:
+  HeaderWriter(const Module &module, const InterfaceInfo &info, const Target &target,
+               const DimSpelling &dims, const CompileOptions &options,
+               const CompileSummary &summary)
+      : module_(module), info_(info), target_(target), dims_(dims), options_(options),
+        summary_(summary), pools_(poolsOf(module)), cuda_(target.family == Family::Cuda),
+        heap_(target.family != Family::Mcu) {}
+
+  std::string run() {
+    opening();
+    ports(info_.inputs, "INPUT", "input");
+    ports(info_.outputs, "OUTPUT", "output");
+    sizes();
+    dimensions();
+    write("#ifdef __cplusplus\n"
+          "extern \"C\" {\n"
+          "#endif\n"
+          "\n"
+          "typedef struct @_model @_model;\n"
+          "typedef struct @_context @_context;\n");
+    if (cuda_)
+      write("struct CUstream_st;\n");
+    write("\n"
+          "/* What a code means; never null. */\n"
+          "const char *@_error_message(int code);\n"
+          "\n");
+    models();
+    contexts();
+    dimensionFunctions();
+    runs();
+    conversions();
+    selfTest();
+    hooks();
+    write("\n"
+          "#ifdef __cplusplus\n"
+          "}\n"
+          "#endif\n"
+          "\n"
+          "#endif\n");
+    return w_.take();
+  }
+
+private:
+  /// Lines in which @ stands for the prefix and $ for its upper case; the last one ends with \n.
+  void write(llvm::StringRef text) {
+    while (!text.empty()) {
+      llvm::StringRef line;
+      std::tie(line, text) = text.split('\n');
+      std::string s;
+      for (char c : line)
+        s += c == '@' ? info_.prefix : c == '$' ? info_.upper : std::string(1, c);
+      w_.line(s);
+    }
+  }
+  void define(const std::string &name, const std::string &value) {
+    w_.line("#define " + name + " " + value);
+  }
+  void define(const std::string &name, int64_t value) { define(name, std::to_string(value)); }
+
+  void opening() {
+    w_.line("/* C interface of the model '" + commentSafe(module_.name) +
+            "', compiled by tenon " TENON_VERSION);
+    w_.line(" * for " + target_.name + ". Generated; belongs to its user. Valid C89.");
+    write(
+        " *\n"
+        " * A model holds the weights, is immutable and may be shared between threads. A context\n"
+        " * holds the memory of one run at a time: one for each thread or stream. Functions "
+        "return 0\n"
+        " * or an error code that @_error_message explains. Tensors are dense, row-major, in the\n"
+        " * shape that the macros state (the largest one where a dimension is settable). Any "
+        "alignment\n"
+        " * is correct; 16 bytes and more are fast. */\n"
+        "#ifndef $_H\n"
+        "#define $_H\n"
+        "\n"
+        "#include <stddef.h>\n"
+        "\n");
+  }
+
+  void ports(llvm::ArrayRef<Port> list, llvm::StringRef kind, llvm::StringRef lower) {
+    define(info_.upper + "_" + kind.str() + "_COUNT", int64_t(list.size()));
+    for (size_t i = 0; i < list.size(); ++i) {
+      w_.line("");
+      w_.line("/* " + lower.str() + " " + std::to_string(i) + ": '" + commentSafe(list[i].name) +
+              "', " + cTypeName(list[i].type.element()).str() + ownForm(list[i]) + " */");
+      port(list[i], int64_t(i));
+    }
+    w_.line("");
+  }
+
+  void port(const Port &port, int64_t index) {
+    const std::string stem = info_.upper + "_" + port.identifier;
+    define(stem + "_INDEX", index);
+    define(stem + "_NAME", "\"" + stringSafe(port.name) + "\"");
+    define(stem + "_TYPE", "\"" + name(port.type.element()).str() + "\"");
+    define(stem + "_RANK", int64_t(port.type.rank()));
+    std::string shape;
+    for (int64_t d : port.type.upperShape())
+      shape += (shape.empty() ? "" : ", ") + std::to_string(d);
+    define(stem + "_SHAPE", "{" + (shape.empty() ? "1" : shape) + "}");
+    define(stem + "_SIZE", port.type.upperElements());
+    define(stem + "_BYTES", byteSize(port.type.element(), port.type.upperElements()));
+    if (!port.quantization)
+      return;
+    const int64_t classes = port.quantization->softmax;
+    w_.line("/* the model's float is (integer - zero point) * scale" +
+            (classes ? ", then a softmax over each " + std::to_string(classes) : std::string()) +
+            " */");
+    define(stem + "_SCALE", floatText(port.quantization->scale));
+    define(stem + "_ZERO_POINT", port.quantization->zero);
+  }
+
+  /// Of the memory that contexts need.
+  void sizes() {
+    define(info_.upper + "_ARENA_BYTES", summary_.arenaBytes);
+    define(info_.upper + "_WEIGHT_BYTES", summary_.weightBytes);
+    if (!cuda_) {
+      auto padded = [](int64_t n) { return (n + 63) / 64 * 64; };
+      define(info_.upper + "_STATE_BYTES", summary_.stateBytes);
+      write("/* What @_context_bytes() returns, for memory reserved when linking. */\n");
+      const int64_t arena = pools_.empty() ? padded(summary_.arenaBytes) : 0;
+      define(info_.upper + "_CONTEXT_BYTES", 64 + 256 + arena + padded(summary_.stateBytes));
+      if (!pools_.empty())
+        poolSizes();
+    }
+    w_.line("");
+  }
+
+  void poolSizes() {
+    const std::vector<int64_t> used = poolUse(planMemory(module_.graph()), pools_);
+    write("\n"
+          "/* The arena is split over these memories. Each context is given its own by\n"
+          " * @_context_set_pool, or, where the build defines a macro such as\n");
+    w_.line(" * TENON_POOL_" + upperIdentifier(pools_[0].name) +
+            "_SECTION, the file has one for all contexts. */");
+    define(info_.upper + "_POOL_COUNT", int64_t(pools_.size()));
+    for (size_t i = 0; i < pools_.size(); ++i) {
+      const std::string stem = info_.upper + "_POOL_" + upperIdentifier(pools_[i].name);
+      define(stem, int64_t(i));
+      define(stem + "_BYTES", used[i]);
+    }
+  }
+
+  std::string dimMacro(llvm::StringRef symbol) const {
+    return info_.upper + "_DIM_" + upperIdentifier(symbol);
+  }
+
+  void dimensions() {
+    if (dims_.symbols().empty())
+      return;
+    write("/* Dimensions known at run time; the initial value is the upper bound. */\n");
+    for (const std::string &name : info_.lengths) {
+      const std::string stem = dimMacro(name);
+      w_.line("/* " + stem + " is the length of what is carried from run to run: " + stem +
+              "_MIN after creation");
+      write(" * and @_reset, more after each run. @_set_dim shortens it; a run that finds it\n");
+      w_.line(" * beyond " + stem + "_MAX does nothing and says so. */");
+    }
+    for (size_t i = 0; i < dims_.symbols().size(); ++i) {
+      const Dim d = dims_.symbols()[i];
+      const std::string stem = dimMacro(d.symbol());
+      define(stem, int64_t(i));
+      define(stem + "_MIN", d.lower());
+      define(stem + "_MAX", d.upper());
+    }
+    w_.line("");
+  }
+
+  void models() {
+    if (!heap_) {
+      write("/* The only model; it needs no memory. */\n"
+            "const @_model *@_model_get(void);\n");
+      return;
+    }
+    write("/* Loads the weights. The path is read only when the weights are kept in a file of "
+          "their\n");
+    w_.line(" * own (" + options_.stem + ".weights); it may be null otherwise. */");
+    write(cuda_ ? "int @_model_create(@_model **out, const char *weights_path, int device);\n"
+                : "int @_model_create(@_model **out, const char *weights_path);\n");
+    write("void @_model_destroy(@_model *model);\n"
+          "\n"
+          "int @_context_create(const @_model *model, @_context **out);\n"
+          "void @_context_destroy(@_context *context);\n");
+  }
+
+  void contexts() {
+    if (cuda_)
+      write(
+          "/* A context in device memory of the caller: at least @_context_bytes() bytes, aligned "
+          "to\n"
+          " * 256, which outlive it. */\n"
+          "size_t @_context_bytes(const @_model *model);\n");
+    else
+      write(
+          "\n"
+          "/* A context in memory of the caller, of at least @_context_bytes() bytes. It needs no\n"
+          " * destruction. */\n"
+          "size_t @_context_bytes(void);\n");
+    write("int @_context_place(const @_model *model, void *memory, size_t bytes, @_context "
+          "**out);\n");
+    if (!cuda_ && !pools_.empty())
+      write("/* Gives a context one of its memories, aligned to 16, before its first run. */\n"
+            "int @_context_set_pool(@_context *context, int pool, void *memory, size_t bytes);\n");
+    if (!cuda_ && heap_)
+      write(
+          "/* Worker threads of the next runs (files built with -DTENON_THREADS; 1 otherwise). */\n"
+          "int @_context_set_threads(@_context *context, int threads);\n");
+    w_.line("");
+  }
+
+  void dimensionFunctions() {
+    if (!dims_.symbols().empty()) {
+      write("/* Sets a run-time dimension for the next runs. */\n"
+            "int @_set_dim(@_context *context, int dim, long value);\n");
+      if (cuda_)
+        write(
+            "/* Builds the launches for the dimensions as they are; needed before @_enqueue after "
+            "a\n"
+            " * change, and done by @_run itself. */\n"
+            "int @_prepare(@_context *context);\n");
+    }
+    write("/* Extent of an output along an axis: after a run for data-dependent ones. */\n"
+          "long @_output_dim(const @_context *context, int output, int axis);\n");
+    if (info_.states)
+      write("/* Clears the values carried from run to run. */\n"
+            "int @_reset(@_context *context);\n");
+    w_.line("");
+  }
+
+  void runs() {
+    if (!cuda_) {
+      write("/* Runs the model once; inputs and outputs in the order of the macros above. */\n"
+            "int @_run(@_context *context, const void *const *inputs, void *const *outputs);\n");
+      return;
+    }
+    write(info_.followsData
+              ? "/* Runs on `stream` with device pointers; waits for what sizes and conditions "
+                "depend on, and\n"
+                " * returns when the rest is issued. No part of a captured graph. */\n"
+              : "/* Runs on `stream` with device pointers; returns at once. */\n");
+    write("int @_enqueue(@_context *context, const void *const *inputs, void *const *outputs, "
+          "struct CUstream_st *stream);\n"
+          "/* Runs with host pointers and waits. */\n"
+          "int @_run(@_context *context, const void *const *inputs, void *const *outputs);\n"
+          "\n"
+          "/* A sequence of inferences on host memory whose copies overlap with computing: at most "
+          "two are\n"
+          " * under way. @_collect waits for the oldest one and copies its outputs. A null pointer "
+          "among\n"
+          " * inputs or outputs, or in their place, means pinned memory: what @_host_input gave "
+          "before\n"
+          " * the submission; what @_host_output gives from the collection to the next submission. "
+          "*/\n"
+          "int @_submit(@_context *context, const void *const *inputs);\n"
+          "int @_collect(@_context *context, void *const *outputs);\n"
+          "void *@_host_input(@_context *context, int input);\n"
+          "const void *@_host_output(@_context *context, int output);\n");
+  }
+
+  /// Between the model's floats and the interface's integers.
+  void conversions() {
+    for (bool input : {true, false})
+      for (const Port &port : input ? info_.inputs : info_.outputs)
+        if (port.quantization) {
+          w_.line("");
+          w_.line("/* The model's floats of '" + commentSafe(port.name) + "' " +
+                  (input ? "to" : "from") + " the integers of this interface. */");
+          w_.line(conversionSignature(info_.prefix, port, input) + ";");
+        }
+  }
+
+  void selfTest() {
+    if (!options_.selfTest)
+      return;
+    w_.line("");
+    w_.line("/* In " + options_.stem +
+            "_self_test.c: runs the model on one set of inputs. 0 when the outputs are as");
+    w_.line(" * expected, the code of a run that failed, 100 + i when output i differs. */");
+    w_.line(selfTestSignature(info_.prefix) + ";");
+  }
+
+  void hooks() {
+    if (!options_.hooks)
+      return;
+    write("\n"
+          "/* Yours to define: called before and after each of the $_LAYER_COUNT layers of a\n"
+          " * run, with its number and the names of the nodes that it computes. */\n");
+    define(info_.upper + "_LAYER_COUNT", int64_t(summary_.kernels));
+    write("void @_before_layer(int layer, const char *nodes);\n"
+          "void @_after_layer(int layer, const char *nodes);\n");
+  }
+
+  const Module &module_;
+  const InterfaceInfo &info_;
+  const Target &target_;
+  const DimSpelling &dims_;
+  const CompileOptions &options_;
+  const CompileSummary &summary_;
+  const std::vector<Pool> pools_;
+  const bool cuda_, heap_;
+  SourceWriter w_;
+};
+
+} // namespace
+
+std::string conversionSignature(const std::string &prefix, const Port &port, bool input) {
+  const std::string integer = integerType(port.type.element());
+  return "void " + prefix + (input ? "_quantize_" : "_dequantize_") +
+         llvm::StringRef(port.identifier).lower() + "(const " + (input ? "float" : integer) +
+         " *from, " + (input ? integer : "float") + " *to, size_t count)";
+}
+
+std::string writeHeader(const Module &module, const InterfaceInfo &info, const Target &target,
+                        const DimSpelling &dims, const CompileOptions &options,
+                        const CompileSummary &summary) {
+  return HeaderWriter(module, info, target, dims, options, summary).run();
+}
+
+} // namespace tenon
