@@ -1,6 +1,5 @@
 // assign-precision: tensors of f32 are stored in fewer bits, or their contractions marked tf32,
-// where
-// --precision asks for it.
+// where --precision asks for it.
 //
 //   %w = constant … : tensor<64x64x3x3xf32>            %w = constant … : tensor<64x64x3x3xf16>
 //   %c = conv %x, %w : tensor<1x64x8x8xf32>            %h = map %x (…) { cast } : tensor<…xf16>
@@ -14,11 +13,12 @@
 //
 // The rules name source nodes; an operation follows the last rule that matches one of its nodes.
 //   contractions   multiply operands of the type asked for; sums are f32 (ir/ops/contract.cpp);
-//                  weights are converted here. tf32 and tf32x3 are no types of tensors: conv and
-//                  matmul of f32 get the attribute `precision`, and nothing else changes
+//                  weights are converted here, those that meet numbers from 0 up so that the sums
+//                  of rows stay what they are (RoundWeights.h). tf32 and tf32x3 are no types of
+//                  tensors: conv and matmul of f32 get the attribute `precision`, and nothing else
+//                  changes
 //   maps           compute as before, on what is converted as it is read, and round once at the
-//   end;
-//                  small constants, biases among them, stay f32
+//                  end; small constants, biases among them, stay f32
 //   reductions     take f32 and give f32: sums of squares and counts leave the narrow range first
 //   pools, softmax, resize, movement
 //                  hold what they are given; their sums are f32 in any case
@@ -26,8 +26,10 @@
 // Weights that the narrow type cannot hold are named in a warning.
 #include "passes/AssignPrecision.h"
 
+#include "passes/FloatRanges.h"
 #include "passes/Maps.h"
 #include "passes/Rewrite.h"
+#include "passes/RoundWeights.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -74,7 +76,7 @@ constexpr int64_t kSmallConstant = 4096;
 class Assignment {
 public:
   Assignment(Graph &graph, llvm::ArrayRef<PrecisionRule> rules, PassContext &context)
-      : graph_(graph), rules_(rules), context_(context) {}
+      : graph_(graph), rules_(rules), context_(context), ranges_(graph, {}, {}) {}
 
   bool run() {
     std::vector<Operation *> ops;
@@ -146,6 +148,8 @@ private:
     const bool narrow = e != Element::F32;
     if (narrow && !context_.fire("assign-precision", op))
       return follow(op, Element::F32);
+    if (narrow)
+      roundWeights(op, e);
     for (unsigned i = 0; i < op.numOperands(); ++i) {
       Value *v = op.operand(i);
       if (narrowed_.count(v) || (narrow && isF32(v->type())))
@@ -156,6 +160,26 @@ private:
     op.result()->setType(op.result()->type().withElement(e));
     narrowed_.insert(op.result());
     changed_ = true;
+  }
+
+  /// Σ (w + δ) · x ≈ Σ w · x for x from 0 up: weights whose errors δ add up to little.
+  void roundWeights(Operation &op, Element e) {
+    if (!op.isAny(Op::Conv, Op::ConvTranspose, Op::MatMul) || bitWidth(e) != 16)
+      return;
+    Value *weights = op.operand(1);
+    Literal w = constantValue(weights);
+    if (!w || w->rank() < 2 || !isF32(weights->type()) || !weights->hasOneUse())
+      return; // what others read, too, is rounded once for all
+    const Interval x = hull(ranges_.of(op.operand(0)));
+    if (x.low < 0 || x.high <= 0 || !context_.fire("assign-precision.weight-sums", op))
+      return;
+    Builder b(&op, context_.diagnostics);
+    b.location = weights->def()->loc();
+    Tensor rounded = roundedInRows(*w, e, weightRows(op, w->shape()), kRectifiedMean);
+    warnOfLost(*w, rounded, op);
+    Value *narrow = b.constant(rounded, weights->hint());
+    narrowed_.insert(narrow);
+    op.setOperand(1, narrow);
   }
 
   /// Contractions that stay f32 say how they multiply.
@@ -249,23 +273,27 @@ private:
   }
   Tensor convertedTensor(const Tensor &from, Element e, const Operation &user) {
     Tensor to(e, from.shape());
-    int64_t lost = 0;
-    for (int64_t i = 0; i < from.size(); ++i) {
+    for (int64_t i = 0; i < from.size(); ++i)
       to.set(i, from.at(i));
+    warnOfLost(from, to, user);
+    return to;
+  }
+  void warnOfLost(const Tensor &from, const Tensor &to, const Operation &user) {
+    int64_t lost = 0;
+    for (int64_t i = 0; i < from.size(); ++i)
       lost += std::isfinite(from.at(i)) && !std::isfinite(to.at(i));
-    }
     if (lost)
       context_.diagnostics.warning(
           "node '" + (user.loc().empty() ? user.name().str() : user.loc().front()) +
           "': " + std::to_string(lost) + " of " + std::to_string(from.size()) +
-          " weights exceed the range of " + name(e).str() +
+          " weights exceed the range of " + name(to.element()).str() +
           " and become infinite; keep the node in fp32 with --precision='…,NODE=fp32'");
-    return to;
   }
 
   Graph &graph_;
   llvm::ArrayRef<PrecisionRule> rules_;
   PassContext &context_;
+  FloatRanges ranges_;                                         // of inputs nothing is assumed
   llvm::DenseSet<Value *> narrowed_;                           // looked up only
   std::map<std::pair<Value *, Element>, Value *> conversions_; // looked up only
   std::vector<Operation *> casts_;

@@ -191,9 +191,11 @@ const PassInfo kTable[] = {
     {Pattern, "eliminate-transpose.concat", "below concats of operands transposed alike"},
     {Pattern, "eliminate-transpose.matmul", "into a matrix product's flags"},
 
-    // AssignPrecision.cpp
+    // AssignPrecision.cpp, RoundWeights.cpp
     {Pass, "assign-precision", "tensors are stored, and contractions multiply, as --precision asks",
      runAssignPrecision, kPrecision},
+    {Pattern, "assign-precision.weight-sums",
+     "weights that meet numbers from 0 up are rounded so that their errors add up to little"},
 
     // AssignLayout.cpp
     {Pass, "assign-layout", "chooses the physical layout of every value", runAssignLayout,

@@ -115,7 +115,8 @@ TEST(Table, EveryPatternIsNamedInATest) {
   for (const PassInfo &row : passTable()) {
     // The tests of some passes are spread over several files.
     const std::string pass = passOf(row.id).str();
-    for (std::string suffix : {"", "-map", "-scalar", "-movement", "-functions", "-zero-points"}) {
+    for (std::string suffix :
+         {"", "-map", "-scalar", "-movement", "-functions", "-zero-points", "-weights"}) {
       auto buffer = llvm::MemoryBuffer::getFile(std::string(dir) + "/tests/lit/passes/" + pass +
                                                 suffix + ".tn");
       if (buffer && all.find((*buffer)->getBuffer().str()) == std::string::npos)
