@@ -1,5 +1,6 @@
 // Implements `tenon bench`: builds a model and measures it.
 #include "driver/Choice.h"
+#include "driver/CodeOptions.h"
 #include "driver/Commands.h"
 #include "driver/Program.h"
 #include "driver/Runner.h"

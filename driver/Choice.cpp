@@ -2,6 +2,7 @@
 #include "driver/Choice.h"
 
 #include "codegen/Pools.h"
+#include "driver/CodeOptions.h"
 #include "driver/Tuner.h"
 
 #include "llvm/Support/MemoryBuffer.h"

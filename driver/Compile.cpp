@@ -2,6 +2,7 @@
 #include "codegen/emit/CppText.h"
 #include "codegen/emit/SelfTest.h"
 #include "driver/Choice.h"
+#include "driver/CodeOptions.h"
 #include "driver/Commands.h"
 #include "driver/Oracle.h"
 #include "driver/Report.h"
@@ -152,9 +153,7 @@ private:
       return false;
     if (!outputPaths(command_, *target, stem, diagnostics()))
       return usage();
-    CompileOptions options;
-    if (!compileOptions(command_.code, llvm::sys::path::filename(stem), options, diagnostics()))
-      return false;
+    CompileOptions options = compileOptions(command_.code, llvm::sys::path::filename(stem));
     std::vector<CompiledFile> compiled;
     CompileSummary summary;
     if (target->family == Family::Cuda && command_.code.hooks) {

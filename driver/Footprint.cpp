@@ -3,6 +3,7 @@
 
 #include "codegen/Plan.h"
 #include "codegen/cpu/Tactics.h"
+#include "driver/CodeOptions.h"
 #include "driver/Tools.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -50,9 +51,7 @@ bool measure(Console &console, Compilation &compilation, const Target &target,
              const CodeOptions &code, llvm::StringRef compiler, llvm::StringRef nm,
              Footprint &out) {
   Diagnostics &diagnostics = compilation.diagnostics();
-  CompileOptions options;
-  if (!compileOptions(code, "model", options, diagnostics))
-    return false;
+  CompileOptions options = compileOptions(code, "model");
   options.runtime = CompileOptions::Embed;
   std::vector<CompiledFile> files;
   CompileSummary summary;

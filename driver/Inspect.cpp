@@ -1,5 +1,6 @@
 // Implements `tenon inspect`: what a model is and what became of it.
 #include "driver/Choice.h"
+#include "driver/CodeOptions.h"
 #include "driver/Commands.h"
 #include "driver/Inspection.h"
 #include "driver/TensorCores.h"

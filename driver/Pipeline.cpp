@@ -2,16 +2,14 @@
 #include "driver/Pipeline.h"
 
 #include "codegen/Pools.h"
-
-#include "driver/Tuner.h"
+#include "codegen/TargetTraits.h"
+#include "driver/CodeOptions.h"
 #include "ir/Text.h"
 #include "ir/Verifier.h"
-#include "passes/AssignPrecision.h"
 
 #include "llvm/Support/CrashRecoveryContext.h"
 #include "llvm/Support/Path.h"
 
-#include <limits>
 #include <utility>
 
 namespace tenon {
@@ -333,133 +331,28 @@ void Compilation::copyModel() {
 
 void Compilation::writeReproducer(const Module &module, llvm::StringRef command) {
   const std::string path = (llvm::sys::path::stem(model_.model) + ".reproducer.tn").str();
+  std::string line = command.str();
+  if (const size_t at = line.find("FILE"); at != std::string::npos)
+    line.replace(at, 4, path);
   Diagnostics trouble;
   OutputFiles files(trouble);
-  std::string text, data;
-  {
-    llvm::raw_string_ostream os(text);
-    std::string line = command.str();
-    if (const size_t at = line.find("FILE"); at != std::string::npos)
-      line.replace(at, 4, path);
-    os << "// tenon " << TENON_VERSION << " failed here; see it again with\n//   " << line << '\n';
-    PrintOptions options;
-    options.data = &data;
-    print(module, os, options);
-  }
-  const bool written =
-      (data.empty() || files.add(path + ".data", data)) && files.add(path, text) && files.commit();
-  if (written)
+  if (addModule(files, module, path,
+                "// tenon " TENON_VERSION " failed here; see it again with\n//   " + line + "\n") &&
+      files.commit())
     diagnostics_.error("wrote reproducer '" + path + "'; `tenon reduce` shrinks it");
   else
     for (const Diagnostic &d : trouble.list())
       diagnostics_.error(d.message);
 }
 
-//===----------------------------------------------------------------------===//
-// Options
-//===----------------------------------------------------------------------===//
-
-TargetTraits traitsOf(const Target &target) {
-  TargetTraits traits;
-  if (target.family == Family::Cuda) {
-    traits.controlFlow = false;
-    traits.viewAlignment = 16; // loads of four floats trap when they are not aligned
-    traits.branches = kMaxBranches;
-    traits.wideIntegerSums = false; // they run on contract_any
-    traits.narrowWeightRows = 2;    // with 4 dense weights on Tensor Cores win
-    // Every block that reads a tile computes its prologue. DenseNet-121 in fp16 on one H200, ms at
-    // batch 1, 8, 64: without 0.538, 0.774, 3.035; from 8 MiB on 0.537, 0.762, 2.512; from 1 MiB on
-    // 0.548, 0.829, 2.507. With the kernels of sm_80 it loses at all three.
-    traits.prologueBytes = std::numeric_limits<int64_t>::max();
-    auto hasWarpgroups = [](const TargetLevel *l) { return l->sm == 90 && l->archSpecific; };
-    traits.zeroPoints = llvm::none_of(target.levels, hasWarpgroups);
-    traits.prologueBytesOfHalves =
-        llvm::all_of(target.levels, hasWarpgroups) ? 8 << 20 : traits.prologueBytes;
-  }
-  return traits;
-}
-
-llvm::Optional<Target> codeTarget(const CodeOptions &options, Diagnostics &diagnostics) {
-  if (options.target == "interpreter") {
-    diagnostics.error("target 'interpreter' runs and compares only; use it with `tenon run`");
-    return llvm::None;
-  }
-  return parseTarget(options.target, diagnostics);
-}
-
-bool precisionRules(const CodeOptions &code, PassContext &passes, Diagnostics &diagnostics) {
-  std::vector<PrecisionRule> rules;
-  if (!parsePrecision(code.precision, rules, diagnostics))
-    return false;
-  passes.precision.clear();
-  if (llvm::any_of(rules, [](const PrecisionRule &r) { return r.isReduced(); }))
-    passes.precision = std::move(rules);
-  return true;
-}
-
-bool checkPrecision(llvm::ArrayRef<PrecisionRule> rules, const Target &target,
-                    Diagnostics &diagnostics) {
-  bool ok = true;
-  for (const PrecisionRule &r : rules) {
-    if (r.isReduced() && target.family != Family::Cuda) {
-      diagnostics.error("--precision: " + r.name() + " is for cuda targets; " + target.name +
-                        " computes in fp32");
-      return false;
-    }
-    for (const TargetLevel *level : target.levels)
-      if (r.isReduced() && r.element != Element::F16 && level->sm < 80) {
-        diagnostics.error("--precision=" + r.name() + ": the Tensor Cores of " + level->name.str() +
-                          " multiply fp16 only; use --precision=fp16, or sm_80 and up");
-        ok = false;
-      }
-  }
-  return ok;
-}
-
-bool scheduleOptions(const CodeOptions &code, PassContext &passes, ScheduleOptions &out,
-                     Diagnostics &diagnostics) {
-  if (!precisionRules(code, passes, diagnostics))
-    return false;
-  out.search = code.search == "none" ? ScheduleOptions::None : ScheduleOptions::Heuristic;
-  out.enabled = [&passes](llvm::StringRef id) { return passes.enabled(id); };
-  out.workspace = code.workspace;
-  out.ramLimit = code.ramLimit;
-  out.shareCode = code.optimize == "size";
-  return true;
-}
-
-bool compileOptions(const CodeOptions &code, llvm::StringRef stem, CompileOptions &out,
-                    Diagnostics &diagnostics) {
-  (void)diagnostics;
-  out.stem = stem.str();
-  out.prefix = code.prefix.empty() ? identifier(stem) : code.prefix;
-  out.weights = code.weights == "inline"   ? CompileOptions::Inline
-                : code.weights == "incbin" ? CompileOptions::Incbin
-                : code.weights == "file"   ? CompileOptions::File
-                                           : CompileOptions::Auto;
-  out.size = code.optimize == "size";
-  out.runtime = code.runtime == "include" ? CompileOptions::Include : CompileOptions::Embed;
-  return true;
-}
-
-std::string identifier(llvm::StringRef text) {
-  std::string out;
-  for (char c : text)
-    out += isalnum(static_cast<unsigned char>(c)) ? c : '_';
-  if (out.empty() || isdigit(static_cast<unsigned char>(out[0])))
-    out.insert(0, "m");
-  return out;
-}
-
-bool addModule(OutputFiles &files, const Module &module, llvm::StringRef path) {
-  std::string text, data;
-  {
-    llvm::raw_string_ostream os(text);
-    PrintOptions options;
-    options.data = &data;
-    print(module, os, options);
-  }
-  return (data.empty() || files.add((path + ".data").str(), data)) && files.add(path, text);
+bool addModule(OutputFiles &files, const Module &module, llvm::StringRef path,
+               llvm::StringRef head) {
+  std::string text = head.str(), data;
+  llvm::raw_string_ostream os(text);
+  PrintOptions options;
+  options.data = &data;
+  print(module, os, options);
+  return (data.empty() || files.add((path + ".data").str(), data)) && files.add(path, os.str());
 }
 
 } // namespace tenon

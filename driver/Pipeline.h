@@ -113,23 +113,8 @@ private:
   Status status_ = Done;
 };
 
-/// Tells the passes what --precision says; reports what is not understood.
-bool precisionRules(const CodeOptions &code, PassContext &passes, Diagnostics &diagnostics);
-/// Reports precisions that a target does not have.
-bool checkPrecision(llvm::ArrayRef<PrecisionRule> rules, const Target &target,
-                    Diagnostics &diagnostics);
-/// What the passes must know of a target.
-TargetTraits traitsOf(const Target &target);
-/// Parses --target; the interpreter is no target.
-llvm::Optional<Target> codeTarget(const CodeOptions &options, Diagnostics &diagnostics);
-/// The schedule options of a command line but for measurements (driver/Choice.h).
-bool scheduleOptions(const CodeOptions &code, PassContext &passes, ScheduleOptions &out,
-                     Diagnostics &diagnostics);
-bool compileOptions(const CodeOptions &code, llvm::StringRef stem, CompileOptions &out,
-                    Diagnostics &diagnostics);
-/// A text as a C identifier: `super-resolution.v2` → `super_resolution_v2`.
-std::string identifier(llvm::StringRef text);
-/// Adds a module and its side file of large literals.
-bool addModule(OutputFiles &files, const Module &module, llvm::StringRef path);
+/// Adds a module and its side file of large literals; `head` is text before it.
+bool addModule(OutputFiles &files, const Module &module, llvm::StringRef path,
+               llvm::StringRef head = "");
 
 } // namespace tenon

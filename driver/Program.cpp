@@ -5,6 +5,7 @@
 #include "codegen/EmbeddedRuntime.h"
 #include "codegen/cuda/Program.h"
 #include "codegen/emit/CppText.h"
+#include "driver/CodeOptions.h"
 #include "driver/Emulator.h"
 #include "driver/Tools.h"
 
@@ -118,9 +119,7 @@ bool Program::build(const CodeOptions &code, Watch watch, bool contexts) {
     diagnostics().error("cannot create a temporary folder");
     return false;
   }
-  CompileOptions options;
-  if (!compileOptions(code, "model", options, diagnostics()))
-    return false;
+  CompileOptions options = compileOptions(code, "model");
   options.prefix = "model";
   std::vector<CompiledFile> files;
   if (!compilation_.emit(target_, options, files, summary_) || !writeFiles(files))

@@ -1,6 +1,7 @@
 // Implements runs of compiled models: expected values from the interpreter on the scheduled module,
 // found ones from the memory of the running program.
 #include "driver/Choice.h"
+#include "driver/CodeOptions.h"
 #include "driver/Program.h"
 #include "driver/Runner.h"
 

@@ -4,6 +4,7 @@
 #include "codegen/Alignment.h"
 #include "codegen/Work.h"
 #include "codegen/cuda/Program.h"
+#include "driver/CodeOptions.h"
 #include "driver/Tools.h"
 
 #include "llvm/Support/Format.h"
@@ -51,9 +52,7 @@ bool TensorCoreProof::disassemble(const CodeOptions &code, std::string &sass) {
                                          std::string(kCuobjdumpRemedy));
     return false;
   }
-  CompileOptions options;
-  if (!compileOptions(code, "model", options, diagnostics))
-    return false;
+  CompileOptions options = compileOptions(code, "model");
   options.prefix = "model";
   // Machine code is the same wherever weights and runtime stand.
   options.weights = CompileOptions::File;

@@ -1,5 +1,6 @@
 // Implements `tenon tune`: measures candidate schedules and writes the fastest to a file, or writes
 // the program that measures them on another machine.
+#include "driver/CodeOptions.h"
 #include "driver/Commands.h"
 #include "driver/Runner.h"
 #include "driver/Tuner.h"

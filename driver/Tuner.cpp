@@ -6,6 +6,7 @@
 #include "codegen/EmbeddedRuntime.h"
 #include "codegen/Plan.h"
 #include "codegen/cuda/Program.h"
+#include "driver/CodeOptions.h"
 #include "driver/Oracle.h"
 #include "driver/Program.h"
 #include "driver/Tools.h"
@@ -137,9 +138,7 @@ bool Tuner::addRound(const std::string &name, CompileOptions::Runtime runtime,
     ran[&group] = candidate;
     return size_t(it - candidates.begin());
   };
-  CompileOptions emission;
-  if (!compileOptions(code_, name, emission, diagnostics()))
-    return false;
+  CompileOptions emission = compileOptions(code_, name);
   emission.prefix = emission.stem = name;
   emission.runtime = runtime;
   TunerRound round;

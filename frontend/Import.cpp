@@ -4,12 +4,12 @@
 #include "frontend/Extents.h"
 #include "frontend/Sha256.h"
 #include "frontend/Signature.h"
+#include "frontend/States.h"
+#include "frontend/SupportCheck.h"
 #include "frontend/onnx/Table.h"
 
 #include "ir/Names.h"
 
-#include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -181,98 +181,10 @@ bool OnnxModel::bindFromData(llvm::ArrayRef<Tensor> data, ImportOptions &options
 }
 
 //===----------------------------------------------------------------------===//
-// Unsupported operators
+// The model
 //===----------------------------------------------------------------------===//
 
 namespace {
-
-/// Finds every operator without a row or function, in the graph, its subgraphs and the functions
-/// that they call.
-class SupportCheck {
-public:
-  explicit SupportCheck(ModelImport &state) : state_(state) {}
-
-  bool run() {
-    visit(state_.model.graph().node(), state_.opsets, "");
-    if (missing_.empty())
-      return true;
-    std::string message = "operators are not supported: ";
-    bool first = true;
-    for (const auto &[op, nodes] : missing_) {
-      message += (first ? "" : ", ") + op + " ×" + std::to_string(nodes.size());
-      first = false;
-    }
-    Diagnostic &d = state_.pending.error(message);
-    for (const auto &[op, nodes] : missing_) {
-      std::string note = op + ": ";
-      for (size_t i = 0; i < nodes.size() && i < 8; ++i)
-        note += (i ? ", " : "") + quoted(nodes[i]);
-      if (nodes.size() > 8)
-        note += " and " + std::to_string(nodes.size() - 8) + " more";
-      d.notes.push_back(note);
-    }
-    d.notes.push_back("`tenon ops` lists what is supported; an operator of your own is declared "
-                      "with --op FILE.tn");
-    state_.flush("", "");
-    return false;
-  }
-
-private:
-  void visit(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes, const Opsets &opsets,
-             const std::string &path) {
-    const std::vector<std::string> ids = ids_.assign(nodes, path);
-    for (int i = 0; i < nodes.size(); ++i) {
-      const onnx::NodeProto &node = nodes[i];
-      check(node, opsets, ids[size_t(i)]);
-      for (const auto &a : node.attribute()) {
-        if (a.has_g())
-          visit(a.g().node(), opsets, ids[size_t(i)] + "/" + a.name());
-        for (const auto &g : a.graphs())
-          visit(g.node(), opsets, ids[size_t(i)] + "/" + a.name());
-      }
-    }
-  }
-
-  void check(const onnx::NodeProto &node, const Opsets &opsets, const std::string &id) {
-    const std::string domain = canonicalDomain(node.domain()).str();
-    if (state_.options.userOperators.count((domain.empty() ? "ai.onnx" : domain) +
-                                           "::" + node.op_type()))
-      return;
-    auto function =
-        state_.functions.find(functionKey(node.domain(), node.op_type(), node.overload()));
-    if (function != state_.functions.end()) {
-      if (!visited_.insert(function->first()).second)
-        return;
-      Opsets inner = opsets;
-      for (const auto &set : function->second->opset_import())
-        inner[canonicalDomain(set.domain()).str()] = set.version();
-      visit(function->second->node(), inner, id);
-      return;
-    }
-    auto version = opsets.find(domain);
-    const int64_t opset = version == opsets.end() ? 1 : version->second;
-    if (findOperator(domain, node.op_type(), opset))
-      return;
-    std::string name = qualifiedName(node.domain(), node.op_type());
-    if (name.empty() || llvm::any_of(name, [](char c) { return !llvm::isPrint(c); }))
-      name = quoted(name);
-    for (const OperatorRow &row : operatorTable())
-      if (row.domain == domain && row.name == node.op_type()) {
-        name += " of opset " + std::to_string(opset);
-        break;
-      }
-    missing_[name].push_back(id);
-  }
-
-  ModelImport &state_;
-  NodeIds ids_;
-  llvm::StringSet<> visited_;
-  std::map<std::string, std::vector<std::string>> missing_;
-};
-
-//===----------------------------------------------------------------------===//
-// The model
-//===----------------------------------------------------------------------===//
 
 /// Compares a declared type with what was inferred; contradictions are the model's, not ours.
 void compareDeclared(ModelImport &state, const onnx::ValueInfoProto &info, Value *v) {
@@ -298,76 +210,6 @@ void compareDeclared(ModelImport &state, const onnx::ValueInfoProto &info, Value
                   "; what inference found is used: " + toString(t));
 }
 
-/// An appended state's extent is what its context counts: one symbol, which has one next value.
-std::string checkGrowth(const Graph &graph, const State &s, Type from, Type to) {
-  const Dim length = from.dim(unsigned(s.appendAxis)), next = to.dim(unsigned(s.appendAxis));
-  const std::string name = quoted(graph.inputNames[s.input]);
-  if (!length.isSymbol())
-    return "dimension " + std::to_string(s.appendAxis) + " of " + name +
-           " has to be known at run time, found " + toString(from) +
-           "; keep it within bounds with --range NAME=0..16";
-  if (next.lower() < length.lower())
-    return "dimension " + std::to_string(s.appendAxis) + " of the output is smaller than that of " +
-           name + ", found " + toString(from) + " and " + toString(to);
-  for (const State &other : graph.states) {
-    if (other.appendAxis < 0)
-      continue;
-    const auto axis = unsigned(other.appendAxis);
-    const Dim theirs =
-        const_cast<Graph &>(graph).returnOp()->operand(other.output)->type().dim(axis);
-    if (graph.body().argument(other.input)->type().dim(axis) == length && theirs != next)
-      return name + " and " + quoted(graph.inputNames[other.input]) +
-             " have one length but grow by different numbers of elements";
-  }
-  return "";
-}
-
-bool resolveStates(ModelImport &state, Graph &graph) {
-  for (const ImportState &wanted : state.options.states) {
-    auto in = llvm::find(graph.inputNames, wanted.input);
-    auto out = llvm::find(graph.outputNames, wanted.output);
-    if (in == graph.inputNames.end() || out == graph.outputNames.end()) {
-      state.error("--state " + wanted.input + "=" + wanted.output + ": the model has no " +
-                  (in == graph.inputNames.end() ? "input " + quoted(wanted.input)
-                                                : "output " + quoted(wanted.output)));
-      return false;
-    }
-    State s;
-    s.input = unsigned(in - graph.inputNames.begin());
-    s.output = unsigned(out - graph.outputNames.begin());
-    Type from = graph.body().argument(s.input)->type();
-    Type to = graph.returnOp()->operand(s.output)->type();
-    bool fits = from.element() == to.element() && from.rank() == to.rank();
-    if (wanted.appendAxis) {
-      const int64_t rank = from.rank();
-      const int64_t axis = *wanted.appendAxis < 0 ? *wanted.appendAxis + rank : *wanted.appendAxis;
-      fits &= axis >= 0 && axis < rank;
-      s.appendAxis = int(axis);
-    }
-    for (unsigned d = 0; fits && d < from.rank(); ++d)
-      fits = int(d) == s.appendAxis || from.dim(d) == to.dim(d);
-    if (!fits) {
-      state.error("--state " + wanted.input + "=" + wanted.output + ": " + toString(to) +
-                  " cannot become the next " + toString(from));
-      return false;
-    }
-    for (const State &other : graph.states)
-      if (other.input == s.input || other.output == s.output) {
-        state.error("--state " + wanted.input + "=" + wanted.output + ": " +
-                    (other.input == s.input ? "the input" : "the output") +
-                    " is part of another state");
-        return false;
-      }
-    if (s.appendAxis >= 0)
-      if (const std::string why = checkGrowth(graph, s, from, to); !why.empty()) {
-        state.error("--state " + wanted.input + "=" + wanted.output + ": " + why);
-        return false;
-      }
-    graph.states.push_back(s);
-  }
-  return true;
-}
-
 } // namespace
 
 llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const ImportOptions &options,
@@ -378,7 +220,7 @@ llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const Import
   for (const auto &[name, count] : impl_->counts)
     own.bindDims.erase(name); // no dimension
   ModelImport state(proto, impl_->folder, own, diagnostics);
-  if (!SupportCheck(state).run())
+  if (!checkSupport(state))
     return llvm::None;
   for (const DeclaredTensor &in : impl_->inputs)
     if (in.container != Container::None)

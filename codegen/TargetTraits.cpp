@@ -1,0 +1,32 @@
+// Implements the traits of targets; thresholds with what was measured for them.
+#include "codegen/TargetTraits.h"
+
+#include "codegen/StepOrder.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <limits>
+
+namespace tenon {
+
+TargetTraits traitsOf(const Target &target) {
+  TargetTraits traits;
+  if (target.family == Family::Cuda) {
+    traits.controlFlow = false;
+    traits.viewAlignment = 16; // loads of four floats trap when they are not aligned
+    traits.branches = kMaxBranches;
+    traits.wideIntegerSums = false; // they run on contract_any
+    traits.narrowWeightRows = 2;    // with 4 dense weights on Tensor Cores win
+    // Every block that reads a tile computes its prologue. DenseNet-121 in fp16 on one H200, ms at
+    // batch 1, 8, 64: without 0.538, 0.774, 3.035; from 8 MiB on 0.537, 0.762, 2.512; from 1 MiB on
+    // 0.548, 0.829, 2.507. With the kernels of sm_80 it loses at all three.
+    traits.prologueBytes = std::numeric_limits<int64_t>::max();
+    auto hasWarpgroups = [](const TargetLevel *l) { return l->sm == 90 && l->archSpecific; };
+    traits.zeroPoints = llvm::none_of(target.levels, hasWarpgroups);
+    traits.prologueBytesOfHalves =
+        llvm::all_of(target.levels, hasWarpgroups) ? 8 << 20 : traits.prologueBytes;
+  }
+  return traits;
+}
+
+} // namespace tenon

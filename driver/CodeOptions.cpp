@@ -1,0 +1,79 @@
+// Implements what the options of code generation mean.
+#include "driver/CodeOptions.h"
+
+#include "passes/AssignPrecision.h"
+
+namespace tenon {
+
+llvm::Optional<Target> codeTarget(const CodeOptions &options, Diagnostics &diagnostics) {
+  if (options.target == "interpreter") {
+    diagnostics.error("target 'interpreter' runs and compares only; use it with `tenon run`");
+    return llvm::None;
+  }
+  return parseTarget(options.target, diagnostics);
+}
+
+bool precisionRules(const CodeOptions &code, PassContext &passes, Diagnostics &diagnostics) {
+  std::vector<PrecisionRule> rules;
+  if (!parsePrecision(code.precision, rules, diagnostics))
+    return false;
+  passes.precision.clear();
+  if (llvm::any_of(rules, [](const PrecisionRule &r) { return r.isReduced(); }))
+    passes.precision = std::move(rules);
+  return true;
+}
+
+bool checkPrecision(llvm::ArrayRef<PrecisionRule> rules, const Target &target,
+                    Diagnostics &diagnostics) {
+  bool ok = true;
+  for (const PrecisionRule &r : rules) {
+    if (r.isReduced() && target.family != Family::Cuda) {
+      diagnostics.error("--precision: " + r.name() + " is for cuda targets; " + target.name +
+                        " computes in fp32");
+      return false;
+    }
+    for (const TargetLevel *level : target.levels)
+      if (r.isReduced() && r.element != Element::F16 && level->sm < 80) {
+        diagnostics.error("--precision=" + r.name() + ": the Tensor Cores of " + level->name.str() +
+                          " multiply fp16 only; use --precision=fp16, or sm_80 and up");
+        ok = false;
+      }
+  }
+  return ok;
+}
+
+bool scheduleOptions(const CodeOptions &code, PassContext &passes, ScheduleOptions &out,
+                     Diagnostics &diagnostics) {
+  if (!precisionRules(code, passes, diagnostics))
+    return false;
+  out.search = code.search == "none" ? ScheduleOptions::None : ScheduleOptions::Heuristic;
+  out.enabled = [&passes](llvm::StringRef id) { return passes.enabled(id); };
+  out.workspace = code.workspace;
+  out.ramLimit = code.ramLimit;
+  out.shareCode = code.optimize == "size";
+  return true;
+}
+
+CompileOptions compileOptions(const CodeOptions &code, llvm::StringRef stem) {
+  CompileOptions out;
+  out.stem = stem.str();
+  out.prefix = code.prefix.empty() ? identifier(stem) : code.prefix;
+  out.weights = code.weights == "inline"   ? CompileOptions::Inline
+                : code.weights == "incbin" ? CompileOptions::Incbin
+                : code.weights == "file"   ? CompileOptions::File
+                                           : CompileOptions::Auto;
+  out.size = code.optimize == "size";
+  out.runtime = code.runtime == "include" ? CompileOptions::Include : CompileOptions::Embed;
+  return out;
+}
+
+std::string identifier(llvm::StringRef text) {
+  std::string out;
+  for (char c : text)
+    out += isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  if (out.empty() || isdigit(static_cast<unsigned char>(out[0])))
+    out.insert(0, "m");
+  return out;
+}
+
+} // namespace tenon

@@ -1,0 +1,97 @@
+// Implements the check of operators.
+#include "frontend/SupportCheck.h"
+
+#include "frontend/onnx/Table.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+namespace tenon::frontend {
+namespace {
+
+class SupportCheck {
+public:
+  explicit SupportCheck(ModelImport &state) : state_(state) {}
+
+  bool run() {
+    visit(state_.model.graph().node(), state_.opsets, "");
+    if (missing_.empty())
+      return true;
+    std::string message = "operators are not supported: ";
+    bool first = true;
+    for (const auto &[op, nodes] : missing_) {
+      message += (first ? "" : ", ") + op + " ×" + std::to_string(nodes.size());
+      first = false;
+    }
+    Diagnostic &d = state_.pending.error(message);
+    for (const auto &[op, nodes] : missing_) {
+      std::string note = op + ": ";
+      for (size_t i = 0; i < nodes.size() && i < 8; ++i)
+        note += (i ? ", " : "") + quoted(nodes[i]);
+      if (nodes.size() > 8)
+        note += " and " + std::to_string(nodes.size() - 8) + " more";
+      d.notes.push_back(note);
+    }
+    d.notes.push_back("`tenon ops` lists what is supported; an operator of your own is declared "
+                      "with --op FILE.tn");
+    state_.flush("", "");
+    return false;
+  }
+
+private:
+  void visit(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes, const Opsets &opsets,
+             const std::string &path) {
+    const std::vector<std::string> ids = ids_.assign(nodes, path);
+    for (int i = 0; i < nodes.size(); ++i) {
+      const onnx::NodeProto &node = nodes[i];
+      check(node, opsets, ids[size_t(i)]);
+      for (const auto &a : node.attribute()) {
+        if (a.has_g())
+          visit(a.g().node(), opsets, ids[size_t(i)] + "/" + a.name());
+        for (const auto &g : a.graphs())
+          visit(g.node(), opsets, ids[size_t(i)] + "/" + a.name());
+      }
+    }
+  }
+
+  void check(const onnx::NodeProto &node, const Opsets &opsets, const std::string &id) {
+    const std::string domain = canonicalDomain(node.domain()).str();
+    if (state_.options.userOperators.count((domain.empty() ? "ai.onnx" : domain) +
+                                           "::" + node.op_type()))
+      return;
+    auto function =
+        state_.functions.find(functionKey(node.domain(), node.op_type(), node.overload()));
+    if (function != state_.functions.end()) {
+      if (!visited_.insert(function->first()).second)
+        return;
+      Opsets inner = opsets;
+      for (const auto &set : function->second->opset_import())
+        inner[canonicalDomain(set.domain()).str()] = set.version();
+      visit(function->second->node(), inner, id);
+      return;
+    }
+    auto version = opsets.find(domain);
+    const int64_t opset = version == opsets.end() ? 1 : version->second;
+    if (findOperator(domain, node.op_type(), opset))
+      return;
+    std::string name = qualifiedName(node.domain(), node.op_type());
+    if (name.empty() || llvm::any_of(name, [](char c) { return !llvm::isPrint(c); }))
+      name = quoted(name);
+    for (const OperatorRow &row : operatorTable())
+      if (row.domain == domain && row.name == node.op_type()) {
+        name += " of opset " + std::to_string(opset);
+        break;
+      }
+    missing_[name].push_back(id);
+  }
+
+  ModelImport &state_;
+  NodeIds ids_;
+  llvm::StringSet<> visited_;
+  std::map<std::string, std::vector<std::string>> missing_;
+};
+
+} // namespace
+
+bool checkSupport(ModelImport &state) { return SupportCheck(state).run(); }
+
+} // namespace tenon::frontend
