@@ -32,7 +32,7 @@ llvm::StringRef groupingPipeline(unsigned level) {
   switch (level) {
   case 0: return "isolate{apart=1}";
   case 1: return "fuse,isolate";
-  default: return "assign-layout,fuse,concat-in-place,isolate,assign-branches";
+  default: return "assign-layout,fuse,concat-in-place,isolate,center-channels,assign-branches";
   }
 }
 

@@ -7,6 +7,7 @@
 #include "passes/AssignLayout.h"
 #include "passes/AssignPrecision.h"
 #include "passes/Canonicalize.h"
+#include "passes/CenterChannels.h"
 #include "passes/ConcatInPlace.h"
 #include "passes/ConstantChannels.h"
 #include "passes/Cse.h"
@@ -228,6 +229,12 @@ const PassInfo kTable[] = {
     {Fusion, "fuse.view-result",
      "reshapes and transposes before a concat join what makes the value"},
     {Fusion, "fuse.merge-maps", "the maps of a group become one body"},
+
+    // CenterChannels.cpp
+    {Pass, "center-channels",
+     "16-bit tensors that only normalisations read are stored less their mean", runCenterChannels},
+    {Pattern, "center-channels.stored",
+     "results of maps and convolutions, through pools and concats"},
 
     // ConcatInPlace.cpp
     {Pass, "concat-in-place", "producers write straight into the concat's buffer", runConcatInPlace,
