@@ -130,6 +130,12 @@ std::string inputsIn(StepWriter &out, const ScalarProgram &program, StepWriter::
   return out.inputs(program, nest);
 }
 
+std::string packWithFirst(llvm::StringRef first, llvm::StringRef ins) {
+  constexpr llvm::StringLiteral kPack = "pack(";
+  const llvm::StringRef rest = ins.drop_front(kPack.size());
+  return (kPack + first + (rest == ")" ? "" : ", ") + rest).str();
+}
+
 bool matchAlone(const TacticInput &in, Op op, std::string &why) {
   if (!matchAnchor(in, op, why))
     return false;

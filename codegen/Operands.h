@@ -51,6 +51,9 @@ Value *constantOperand(const GroupForm &form, unsigned i);
 std::string inputsIn(StepWriter &out, const ScalarProgram &program, StepWriter::Change change,
                      llvm::ArrayRef<int> placeOf);
 
+/// The pack that has `first` before the inputs of the pack `ins`.
+std::string packWithFirst(llvm::StringRef first, llvm::StringRef ins);
+
 /// The anchor `op` alone, on operands as they lie.
 bool matchAlone(const TacticInput &in, Op op, std::string &why);
 /// View of a plain read over its own space, and of the only result.

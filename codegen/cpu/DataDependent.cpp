@@ -2,6 +2,7 @@
 // `shape_of`.
 #include "codegen/cpu/Tactics.h"
 
+#include "codegen/AnchorForms.h"
 #include "codegen/Work.h"
 #include "codegen/cpu/Operands.h"
 
@@ -78,47 +79,23 @@ void emitTopK(const TacticInput &in, const Schedule &, StepWriter &out) {
   const GroupForm &form = in.form;
   const Operation &op = *form.anchor;
   const Type x = op.operand(0)->type();
-  const auto axis = unsigned(op.intAttr("axis"));
-  // The searched dimension comes last.
-  llvm::SmallVector<Dim, 6> others;
-  llvm::SmallVector<int, 6> places;
-  for (unsigned d = 0; d < x.rank(); ++d) {
-    places.push_back(d == axis ? int(x.rank()) - 1 : int(others.size()));
-    if (d != axis)
-      others.push_back(x.dim(d));
-  }
-  auto axisLast = [&](const Strides &s) {
-    Strides r = s;
-    r.strides.erase(r.strides.begin() + axis);
-    r.strides.push_back(s.strides[axis]);
-    return r;
-  };
-  auto single = [&](Dim d) { return out.dims().list({d}) + ".head"; };
+  const AxisLast last = axisLast(x, unsigned(op.intAttr("axis")));
   out.include("cpu/topk.h");
-  const std::string view = operandView(out, form.anchorInputs[0], axisLast, places, "prologue");
+  const std::string view = operandView(out, form.anchorInputs[0], last, last.placeOf, "prologue");
   const std::string body = out.body(form.body, {x.element(), Element::I64});
   SourceWriter &w = out.code();
   w.line("const auto x = " + view + ";");
-  w.line("const auto outs = " + out.outputs(form, axisLast) + ";");
-  w.line("const auto ins = " + inputsIn(out, form.body, axisLast, places) + ";");
+  w.line("const auto outs = " + out.outputs(form, last) + ";");
+  w.line("const auto ins = " + inputsIn(out, form.body, last, last.placeOf) + ";");
   w.line(std::string("cpu::topk<") + (op.boolAttr("largest", true) ? "true" : "false") + ">(" +
-         out.dims().list(others) + ", " + single(x.dim(axis)) + ", " + single(op.dimsAttr("k")[0]) +
-         ", x, outs, ins, " + body + ", " + out.scratchPointer("index_t") + ", *f.workers);");
+         out.dims().list(last.others) + ", " + single(out, x.dim(last.axis)) + ", " +
+         single(out, op.dimsAttr("k")[0]) + ", x, outs, ins, " + body + ", " +
+         out.scratchPointer("index_t") + ", *f.workers);");
 }
 
 //===----------------------------------------------------------------------===//
 // shape_of
 //===----------------------------------------------------------------------===//
-
-bool matchShapeOf(const TacticInput &in, std::string &why) {
-  if (!matchAnchor(in, Op::ShapeOf, why))
-    return false;
-  if (in.form.anchor->operand(0)->type().rank() == 0) {
-    why = "the shape of a scalar has no elements";
-    return false;
-  }
-  return true;
-}
 
 void enumerateShapeOf(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
   out.push_back({"shape_of", {}});
@@ -135,8 +112,7 @@ void emitShapeOf(const TacticInput &in, const Schedule &, StepWriter &out) {
   SourceWriter &w = out.code();
   w.line("const int64_t shape[] = {" + values + "};");
   w.line("const auto outs = " + out.outputs(form) + ";");
-  w.line("const auto ins = pack(make_view(shape, extents<1>{})" +
-         (ins == "pack()" ? ")" : ", " + ins.substr(5)) + ";");
+  w.line("const auto ins = " + packWithFirst("make_view(shape, extents<1>{})", ins) + ";");
   w.line("cpu::map(" + out.dims().list(form.body.space) + ", outs, ins, " + body +
          ", *f.workers);");
 }

@@ -2,24 +2,11 @@
 // reads through a bordered_view. Constant pads are accesses (GroupForm) and belong to `map`.
 #include "codegen/cpu/Tactics.h"
 
+#include "codegen/AnchorForms.h"
 #include "codegen/cpu/Operands.h"
 
 namespace tenon::cpu {
 namespace {
-
-bool match(const TacticInput &in, std::string &why) {
-  if (!matchAnchor(in, Op::Pad, why))
-    return false;
-  if (in.form.anchor->wordAttr("mode", "constant") == "constant") {
-    why = "a pad with a value known only at run time";
-    return false;
-  }
-  if (!in.form.anchorInputs[0].isPlainRead()) {
-    why = "an operand computed in the group";
-    return false;
-  }
-  return true;
-}
 
 void enumerate(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
   out.push_back({"pad_border", {}});
@@ -42,16 +29,16 @@ void emit(const TacticInput &in, const Schedule &, StepWriter &out) {
          out.pointer(x.source, s.offset) + ", " + out.dims().list(s.strides) + ", " +
          out.dims().list(op.dimsAttr("low")) + ", " + out.dims().list(extents) + ");");
   w.line("const auto outs = " + out.outputs(form) + ";");
-  w.line("const auto ins = pack(x" + (ins == "pack()" ? ")" : ", " + ins.substr(5)) + ";");
+  w.line("const auto ins = " + packWithFirst("x", ins) + ";");
   w.line("cpu::map(" + out.dims().list(form.body.space) + ", outs, ins, " + body +
          ", *f.workers);");
 }
 
 } // namespace
 
-const Tactic kPadBorder = {"pad_border", "pads that repeat, mirror or continue the tensor",
-                           match,        enumerate,
-                           cost,         nullptr,
-                           nullptr,      emit};
+const Tactic kPadBorder = {"pad_border",   "pads that repeat, mirror or continue the tensor",
+                           matchBorderPad, enumerate,
+                           cost,           nullptr,
+                           nullptr,        emit};
 
 } // namespace tenon::cpu

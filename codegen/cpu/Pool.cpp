@@ -2,21 +2,12 @@
 // `pooling_direct` (any number of spatial dimensions).
 #include "codegen/cpu/Tactics.h"
 
-#include "codegen/ConvProblem.h"
+#include "codegen/AnchorForms.h"
 #include "codegen/cpu/Operands.h"
 #include "codegen/cpu/Window.h"
 
 namespace tenon::cpu {
 namespace {
-
-const char *kindOf(const Operation &op) {
-  if (op.wordAttr("kind") == "max")
-    return "cpu::pooling_max";
-  return op.boolAttr("count_include_pad") ? "cpu::pooling_mean_padded" : "cpu::pooling_mean";
-}
-
-/// A maximum stays in the elements' type, a mean adds up in the computing type.
-Element accumulator(const Operation &op) { return computeElement(op.operand(0)->type().element()); }
 
 bool matchAny(const TacticInput &in, std::string &why) {
   return matchAnchor(in, Op::Pool, why) && isUnbounded(in.form.anchorInputs[0], why);
@@ -40,22 +31,12 @@ void emitPooling(const TacticInput &in, const Schedule &, StepWriter &out) {
   const Operation &op = *form.anchor;
   std::string why;
   const ConvProblem p = *convProblem(op, why);
-  const Ints &pads = op.intsAttr("pads");
-  const size_t spatial = size_t(p.spatialRank);
 
   out.include("cpu/pooling.h");
   StepWriter::Config cfg(out, "config", "cpu::pooling_defaults");
-  cfg.extent("batch", p.batch).extent("channels", op.operand(0)->type().dim(1));
-  cfg.extent("out_h", p.outHeight).extent("out_w", p.outWidth);
-  cfg.extent("in_h", p.inHeight).extent("in_w", p.inWidth);
-  cfg.extent("kernel_h", p.kernelH).extent("kernel_w", p.kernelW);
-  cfg.extent("stride_h", p.strideH).extent("stride_w", p.strideW);
-  cfg.extent("dilation_h", p.dilationH).extent("dilation_w", p.dilationW);
-  cfg.extent("pad_top", p.padTop).extent("pad_left", p.padLeft);
-  cfg.extent("pad_bottom", pads.empty() || spatial == 1 ? 0 : pads[spatial]);
-  cfg.extent("pad_right", pads.empty() ? 0 : pads[2 * spatial - 1]);
-  cfg.type("kind", kindOf(op));
-  const Element e = accumulator(op);
+  writePooling(cfg, op, p);
+  cfg.type("kind", "cpu::" + poolingKind(op).str());
+  const Element e = poolingAccumulator(op);
   if (bitWidth(e) == 64)
     cfg.type("lanes", lanesType(lanesFor(in.level, e)));
   cfg.type("accumulator", cppElement(e));
@@ -80,7 +61,8 @@ void emitDirect(const TacticInput &in, const Schedule &, StepWriter &out) {
   StepWriter::Config cfg(out, "config");
   writeWindow(cfg, op, op.intsAttr("kernel"));
   cfg.extent("channels", op.operand(0)->type().dim(1));
-  cfg.type("kind", kindOf(op)).type("accumulator", cppElement(accumulator(op)));
+  cfg.type("kind", "cpu::" + poolingKind(op).str())
+      .type("accumulator", cppElement(poolingAccumulator(op)));
   const std::string config = cfg.finish();
   auto same = [](const Strides &s) { return s; };
   const std::string x = operandView(out, form.anchorInputs[0], same, inPlaceDims(rank), "prologue");

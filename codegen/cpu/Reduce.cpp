@@ -2,30 +2,12 @@
 // which takes the elements one after the other.
 #include "codegen/cpu/Tactics.h"
 
+#include "codegen/AnchorForms.h"
 #include "codegen/Reduction.h"
 #include "codegen/cpu/Operands.h"
 
 namespace tenon::cpu {
 namespace {
-
-bool matchReads(const TacticInput &in, std::string &why) {
-  if (!matchAnchor(in, Op::Reduce, why))
-    return false;
-  for (const ScalarProgram &p : in.form.anchorInputs)
-    if (!isUnbounded(p, why))
-      return false;
-  return true;
-}
-
-bool matchReduce(const TacticInput &in, std::string &why) {
-  if (!matchReads(in, why))
-    return false;
-  if (!reduction(in.form).splits) {
-    why = "the combiner mixes elements and accumulators";
-    return false;
-  }
-  return true;
-}
 
 void enumerateReduce(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
   out.push_back({"reduce", {}});
@@ -81,9 +63,9 @@ const Tactic kReduce = {"reduce",    "reduction with partial results in several 
                         matchReduce, enumerateReduce,
                         costReduce,  nullptr,
                         nullptr,     emitReduce};
-const Tactic kFold = {"fold",     "reduction one element at a time",
-                      matchReads, enumerateFold,
-                      costFold,   nullptr,
-                      nullptr,    emitFold};
+const Tactic kFold = {"fold",    "reduction one element at a time",
+                      matchFold, enumerateFold,
+                      costFold,  nullptr,
+                      nullptr,   emitFold};
 
 } // namespace tenon::cpu

@@ -3,33 +3,11 @@
 // weights, stands in tables that are computed here.
 #include "codegen/cpu/Tactics.h"
 
+#include "codegen/AnchorForms.h"
 #include "codegen/cpu/Operands.h"
-
-#include "ir/ResizeTaps.h"
 
 namespace tenon::cpu {
 namespace {
-
-bool isSame(const Operation &op, unsigned d) {
-  const Type x = op.operand(0)->type(), y = op.result()->type();
-  if (x.dim(d) != y.dim(d))
-    return false;
-  return resizeAxis(op, d, x.dim(d).upper(), y.dim(d).upper()).isIdentity();
-}
-
-bool matchAny(const TacticInput &in, std::string &why) {
-  if (!matchAnchor(in, Op::Resize, why) || !isUnbounded(in.form.anchorInputs[0], why))
-    return false;
-  const Operation &op = *in.form.anchor;
-  const Type x = op.operand(0)->type(), y = op.result()->type();
-  for (unsigned d = 0; d < x.rank(); ++d)
-    if (!isSame(op, d) && (!x.dim(d).isConstant() || !y.dim(d).isConstant())) {
-      why = "dimension " + std::to_string(d) +
-            " is resampled and known only at run time; bind it with --bind";
-      return false;
-    }
-  return true;
-}
 
 /// The dimensions as the kernel takes them: (n, c, h, w), h and w resampled.
 struct ResizePlane {
@@ -62,7 +40,10 @@ llvm::Optional<ResizePlane> plane(const TacticInput &in, std::string &why) {
   ResizePlane p;
   llvm::SmallVector<unsigned, 6> others;
   for (unsigned d = 0; d < op.result()->type().rank(); ++d)
-    isSame(op, d) ? others.push_back(d) : p.resampled.push_back(d);
+    if (isResampled(op, d))
+      p.resampled.push_back(d);
+    else
+      others.push_back(d);
   if (p.resampled.size() > 2) {
     why = "more than two resampled dimensions";
     return llvm::None;
@@ -84,17 +65,11 @@ llvm::Optional<ResizePlane> plane(const TacticInput &in, std::string &why) {
 }
 
 bool matchPlane(const TacticInput &in, std::string &why) {
-  if (!matchAny(in, why))
+  if (!matchResize(in, why))
     return false;
   const Operation &op = *in.form.anchor;
-  if (op.wordAttr("coordinates") == "tf_crop_and_resize") {
-    why = "a region that may reach outside";
+  if (!resamplesInside(op, why))
     return false;
-  }
-  if (op.wordAttr("mode") != "nearest" && !isFloat(op.operand(0)->type().element())) {
-    why = "integers are weighed";
-    return false;
-  }
   return plane(in, why).hasValue();
 }
 
@@ -125,25 +100,9 @@ void writeTable(SourceWriter &w, llvm::StringRef type, const std::string &name,
 
 /// Writes the table of dimension d and returns the axis expression.
 std::string axisText(const Operation &op, unsigned d, StepWriter &out) {
-  if (isSame(op, d))
+  if (!isResampled(op, d))
     return "cpu::resize_same{}";
-  const ResizeAxis axis = resizeAxis(op, d, op.operand(0)->type().dim(d).constant(),
-                                     op.result()->type().dim(d).constant());
-  std::vector<ResizeTaps> rows;
-  size_t taps = 1;
-  for (int64_t i = 0; i < axis.out; ++i) {
-    rows.push_back(resizeTaps(op, axis, i));
-    if (axis.isOutside(i))
-      rows.back().index[0] = -1;
-    taps = std::max(taps, rows.back().index.size());
-  }
-  std::vector<int64_t> indices;
-  std::vector<double> weights;
-  for (ResizeTaps &row : rows)
-    for (size_t t = 0; t < taps; ++t) {
-      indices.push_back(t < row.index.size() ? row.index[t] : 0);
-      weights.push_back(t < row.index.size() ? row.weight[t] : 0);
-    }
+  const auto [taps, indices, weights] = resizeTable(op, d);
   const std::string name = out.name() + "_axis" + std::to_string(d);
   writeTable(out.declarations(), "int32_t", name, indices,
              [](int64_t v) { return std::to_string(v); });
@@ -222,7 +181,7 @@ const Tactic kResize = {"resize",   "resampling of two dimensions, lanes along c
                         nullptr,    emitPlane};
 const Tactic kResizeDirect = {
     "resize_direct", "resampling of any dimensions, one element at a time",
-    matchAny,        enumerateDirect,
+    matchResize,     enumerateDirect,
     costDirect,      nullptr,
     nullptr,         emitDirect};
 

@@ -4,6 +4,7 @@
 // `shape_of` (extents as values, runtime/cuda/shape_values.cuh).
 #include "codegen/cuda/Tactics.h"
 
+#include "codegen/AnchorForms.h"
 #include "codegen/Work.h"
 #include "codegen/cuda/Common.h"
 
@@ -20,67 +21,31 @@ double cost(const TacticInput &in, const Schedule &) {
   return microseconds(in.level, e);
 }
 
-/// Puts `x` before the views of a pack.
-std::string withFirst(llvm::StringRef ins) {
-  return ins == "pack()" ? "pack(x)" : "pack(x, " + ins.substr(5).str();
-}
-
 //===----------------------------------------------------------------------===//
 // gather
 //===----------------------------------------------------------------------===//
 
-bool matchGather(const TacticInput &in, std::string &why) {
-  if (!matchAnchor(in, Op::Gather, why) || !fitsInt(in.form, why))
-    return false;
-  if (!in.form.anchorInputs[0].isPlainRead() || !in.form.anchorInputs[1].isPlainRead()) {
-    why = "an operand computed in the group";
-    return false;
-  }
-  return true;
+bool matchIndexedGather(const TacticInput &in, std::string &why) {
+  return matchGather(in, why) && fitsInt(in.form, why);
 }
 
 void enumerateGather(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
   out.push_back({"gather", {{"vector", vectorLength(in.form)}}});
 }
 
-/// The body with both operands of the anchor as its first inputs, over the result's space.
-ScalarProgram withOperands(const GroupForm &form) {
-  const Operation &op = *form.anchor;
-  const auto axis = int(op.intAttr("axis"));
-  const auto picked = int(op.operand(1)->type().rank());
-  ScalarProgram p = form.body;
-  Access x = form.anchorInputs[0].inputs[0], indices = form.anchorInputs[1].inputs[0];
-  for (AccessDim &d : x.dims) // the axis is the view's business
-    d.dim = d.dim == axis ? -1 : d.dim > axis ? d.dim + picked - 1 : d.dim;
-  for (AccessDim &d : indices.dims)
-    d.dim = d.dim < 0 ? -1 : d.dim + axis;
-  p.inputs.insert(p.inputs.begin(), {x, indices});
-  return p;
-}
-
 void emitGather(const TacticInput &in, const Schedule &s, StepWriter &out) {
   const GroupForm &form = in.form;
-  const Operation &op = *form.anchor;
-  const auto axis = size_t(op.intAttr("axis"));
-  const ScalarProgram all = withOperands(form);
-  const LoopNest nest = loopNest(all, form.outputs);
-  LoopNest rest = nest;
-  rest.inputs.erase(rest.inputs.begin(), rest.inputs.begin() + 2);
-  rest.inside.erase(rest.inside.begin(), rest.inside.begin() + 2);
-
-  const ScalarProgram &x = form.anchorInputs[0];
-  const Dim stride = stridesOf(x.inputs[0], unsigned(x.space.size())).strides[axis];
-  auto single = [&](Dim d) { return out.dims().list({d}) + ".head"; };
+  const GatherForm g = gatherForm(form);
   out.include("cuda/gather.cuh");
-  const MapKernel kernel = mapKernel(out, form, nest.extents, nest.outputs, *s.get("vector"));
-  const std::string body = out.body(form.body, {op.result()->type().element()});
+  const MapKernel kernel = mapKernel(out, form, g.nest.extents, g.nest.outputs, *s.get("vector"));
+  const std::string body = out.body(form.body, {form.anchor->result()->type().element()});
   SourceWriter &w = out.code();
   w.line("const auto x = cuda::make_gathered_view(" +
-         out.view(all.inputs[0].source, nest.inputs[0]) + ", " +
-         out.view(all.inputs[1].source, nest.inputs[1]) + ", " + single(stride) + ", " +
-         single(x.space[axis]) + ");");
-  w.line("const auto outs = " + out.outputs(form, nest) + ";");
-  w.line("const auto ins = " + withFirst(out.inputs(form.body, rest)) + ";");
+         out.view(form.anchorInputs[0].inputs[0].source, g.from) + ", " +
+         out.view(form.anchorInputs[1].inputs[0].source, g.indices) + ", " + single(out, g.stride) +
+         ", " + single(out, g.extent) + ");");
+  w.line("const auto outs = " + out.outputs(form, g.nest) + ";");
+  w.line("const auto ins = " + packWithFirst("x", out.inputs(form.body, g.nest)) + ";");
   launch(out, kernel.name, {kernel.config, "outs", "ins", body});
 }
 
@@ -89,14 +54,10 @@ void emitGather(const TacticInput &in, const Schedule &s, StepWriter &out) {
 //===----------------------------------------------------------------------===//
 
 bool matchPad(const TacticInput &in, std::string &why) {
-  if (!matchAnchor(in, Op::Pad, why))
+  if (!matchBorderPad(in, why))
     return false;
-  if (in.form.anchor->wordAttr("mode", "constant") == "constant") {
-    why = "a pad with a value known only at run time";
-    return false;
-  }
-  if (!in.form.anchorInputs[0].isPlainRead() || in.form.anchor->result()->type().rank() == 0) {
-    why = "an operand computed in the group";
+  if (in.form.anchor->result()->type().rank() == 0) {
+    why = "a scalar";
     return false;
   }
   return true;
@@ -120,23 +81,13 @@ void emitPad(const TacticInput &in, const Schedule &, StepWriter &out) {
          ">(" + out.pointer(x.source, s.offset) + ", " + out.dims().list(s.strides) + ", " +
          out.dims().list(op.dimsAttr("low")) + ", " + out.dims().list(extents) + ");");
   w.line("const auto outs = " + out.outputs(form) + ";");
-  w.line("const auto ins = " + withFirst(out.inputs(form.body)) + ";");
+  w.line("const auto ins = " + packWithFirst("x", out.inputs(form.body)) + ";");
   launch(out, kernel.name, {kernel.config, "outs", "ins", body});
 }
 
 //===----------------------------------------------------------------------===//
 // shape_of
 //===----------------------------------------------------------------------===//
-
-bool matchShapeOf(const TacticInput &in, std::string &why) {
-  if (!matchAnchor(in, Op::ShapeOf, why))
-    return false;
-  if (in.form.anchor->operand(0)->type().rank() == 0) {
-    why = "the shape of a scalar has no elements";
-    return false;
-  }
-  return true;
-}
 
 void enumerateShapeOf(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
   out.push_back({"shape_of", {}});
@@ -151,7 +102,7 @@ void emitShapeOf(const TacticInput &in, const Schedule &, StepWriter &out) {
   w.line("const auto x = cuda::make_shape_values(" +
          out.dims().list(form.anchor->operand(0)->type().shape()) + ");");
   w.line("const auto outs = " + out.outputs(form) + ";");
-  w.line("const auto ins = " + withFirst(out.inputs(form.body)) + ";");
+  w.line("const auto ins = " + packWithFirst("x", out.inputs(form.body)) + ";");
   launch(out, kernel.name, {kernel.config, "outs", "ins", body});
 }
 
@@ -159,7 +110,7 @@ void emitShapeOf(const TacticInput &in, const Schedule &, StepWriter &out) {
 
 const Tactic kGather = {"gather",
                         "elements picked by indices along one dimension",
-                        matchGather,
+                        matchIndexedGather,
                         enumerateGather,
                         cost,
                         nullptr,

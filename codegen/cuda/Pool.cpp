@@ -2,21 +2,12 @@
 // (any number of spatial dimensions, runtime/cuda/pooling_any.cuh).
 #include "codegen/cuda/Tactics.h"
 
+#include "codegen/AnchorForms.h"
 #include "codegen/Work.h"
 #include "codegen/cuda/Common.h"
 
 namespace tenon::cuda {
 namespace {
-
-const char *kindOf(const Operation &op) {
-  if (op.wordAttr("kind") == "max")
-    return "cuda::pooling_max";
-  return op.boolAttr("count_include_pad") ? "cuda::pooling_mean_padded" : "cuda::pooling_mean";
-}
-
-std::string accumulator(const Operation &op) {
-  return cppElement(computeElement(op.operand(0)->type().element())).str();
-}
 
 bool matchAny(const TacticInput &in, std::string &why) {
   return matchAnchor(in, Op::Pool, why) && isUnbounded(in.form.anchorInputs[0], why) &&
@@ -80,20 +71,11 @@ void emitPooling(const TacticInput &in, const Schedule &s, StepWriter &out) {
   const Operation &op = *in.form.anchor;
   std::string why;
   const ConvProblem p = *convProblem(op, why);
-  const Ints &pads = op.intsAttr("pads");
-  const auto spatial = size_t(p.spatialRank);
   out.include("cuda/pooling.cuh");
   StepWriter::Config cfg(out, "config", "cuda::window_defaults");
-  cfg.extent("batch", p.batch).extent("channels", op.operand(0)->type().dim(1));
-  cfg.extent("out_h", p.outHeight).extent("out_w", p.outWidth);
-  cfg.extent("in_h", p.inHeight).extent("in_w", p.inWidth);
-  cfg.extent("kernel_h", p.kernelH).extent("kernel_w", p.kernelW);
-  cfg.extent("stride_h", p.strideH).extent("stride_w", p.strideW);
-  cfg.extent("dilation_h", p.dilationH).extent("dilation_w", p.dilationW);
-  cfg.extent("pad_top", p.padTop).extent("pad_left", p.padLeft);
-  cfg.extent("pad_bottom", pads.empty() || spatial == 1 ? 0 : pads[spatial]);
-  cfg.extent("pad_right", pads.empty() ? 0 : pads[2 * spatial - 1]);
-  cfg.type("kind", kindOf(op)).type("accumulator", accumulator(op));
+  writePooling(cfg, op, p);
+  cfg.type("kind", "cuda::" + poolingKind(op).str())
+      .type("accumulator", cppElement(poolingAccumulator(op)));
   for (auto &[key, value] : s.params)
     cfg.number(key, value);
   const std::string config = cfg.finish();
@@ -118,7 +100,8 @@ void emitAny(const TacticInput &in, const Schedule &, StepWriter &out) {
   cfg.extents("kernel", list("kernel", 1, 0)).extents("strides", list("strides", 1, 0));
   cfg.extents("dilations", list("dilations", 1, 0)).extents("pads", list("pads", 0, 0));
   cfg.extents("pads_end", list("pads", 0, spatial));
-  cfg.type("kind", kindOf(op)).type("accumulator", accumulator(op));
+  cfg.type("kind", "cuda::" + poolingKind(op).str())
+      .type("accumulator", cppElement(poolingAccumulator(op)));
   const std::string config = cfg.finish();
   emitCall(
       in, out, "pooling_any", config, [](const Strides &s) { return s; }, inPlaceDims(x.rank()));

@@ -3,6 +3,7 @@
 // (runtime/cuda/fold.cuh).
 #include "codegen/cuda/Tactics.h"
 
+#include "codegen/AnchorForms.h"
 #include "codegen/Reduction.h"
 #include "codegen/Work.h"
 #include "codegen/cuda/Common.h"
@@ -11,25 +12,6 @@
 
 namespace tenon::cuda {
 namespace {
-
-bool matchReads(const TacticInput &in, std::string &why) {
-  if (!matchAnchor(in, Op::Reduce, why))
-    return false;
-  for (const ScalarProgram &p : in.form.anchorInputs)
-    if (!isUnbounded(p, why))
-      return false;
-  return true;
-}
-
-bool matchReduce(const TacticInput &in, std::string &why) {
-  if (!matchReads(in, why))
-    return false;
-  if (!reduction(in.form).splits) {
-    why = "the combiner mixes elements and accumulators";
-    return false;
-  }
-  return true;
-}
 
 constexpr int64_t kMostThreads = 1024, kFewResults = 8, kMostResults = 32; // of a block
 
@@ -143,9 +125,9 @@ const Tactic kReduce = {"reduce",    "reduction, several threads per result",
                         matchReduce, enumerateReduce,
                         costReduce,  nullptr,
                         nullptr,     emitReduce};
-const Tactic kFold = {"fold",     "reduction one element at a time",
-                      matchReads, enumerateFold,
-                      costFold,   nullptr,
-                      nullptr,    emitFold};
+const Tactic kFold = {"fold",    "reduction one element at a time",
+                      matchFold, enumerateFold,
+                      costFold,  nullptr,
+                      nullptr,   emitFold};
 
 } // namespace tenon::cuda

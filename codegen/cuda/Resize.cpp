@@ -3,32 +3,15 @@
 // output reads, and with what weights, stands in tables that are computed here.
 #include "codegen/cuda/Tactics.h"
 
+#include "codegen/AnchorForms.h"
 #include "codegen/Work.h"
 #include "codegen/cuda/Common.h"
-
-#include "ir/ResizeTaps.h"
 
 namespace tenon::cuda {
 namespace {
 
-bool isSame(const Operation &op, unsigned d) {
-  const Type x = op.operand(0)->type(), y = op.result()->type();
-  return x.dim(d) == y.dim(d) && resizeAxis(op, d, x.dim(d).upper(), y.dim(d).upper()).isIdentity();
-}
-
 bool matchAny(const TacticInput &in, std::string &why) {
-  if (!matchAnchor(in, Op::Resize, why) || !isUnbounded(in.form.anchorInputs[0], why) ||
-      !fitsInt(in.form, why))
-    return false;
-  const Operation &op = *in.form.anchor;
-  const Type x = op.operand(0)->type(), y = op.result()->type();
-  for (unsigned d = 0; d < x.rank(); ++d)
-    if (!isSame(op, d) && (!x.dim(d).isConstant() || !y.dim(d).isConstant())) {
-      why = "dimension " + std::to_string(d) +
-            " is resampled and known only at run time; bind it with --bind";
-      return false;
-    }
-  return true;
+  return matchResize(in, why) && fitsInt(in.form, why);
 }
 
 /// The image as (n, c, h, w); 1-d images have height 1.
@@ -51,18 +34,12 @@ bool matchPlane(const TacticInput &in, std::string &why) {
     return false;
   const Operation &op = *in.form.anchor;
   const unsigned rank = op.result()->type().rank();
-  if (rank < 3 || rank > 4 || !isSame(op, 0) || !isSame(op, 1)) {
+  if (rank < 3 || rank > 4 || isResampled(op, 0) || isResampled(op, 1)) {
     why = "dimensions other than height and width are resampled";
     return false;
   }
-  if (op.wordAttr("coordinates") == "tf_crop_and_resize") {
-    why = "a region that may reach outside";
+  if (!resamplesInside(op, why))
     return false;
-  }
-  if (op.wordAttr("mode") != "nearest" && !isFloat(op.operand(0)->type().element())) {
-    why = "integers are weighed";
-    return false;
-  }
   if (runsAlong(in.form, planeOf(op)) == 3 && !in.form.anchorInputs[0].isPlainRead()) {
     why = "a prologue on an input that is not channels-last";
     return false;
@@ -116,25 +93,9 @@ void writeLookup(SourceWriter &w, const std::string &type, const std::string &na
 
 /// Declares the axis of dimension d and returns an expression that makes one.
 std::string axisText(const Operation &op, unsigned d, StepWriter &out) {
-  if (isSame(op, d))
+  if (!isResampled(op, d))
     return "cuda::resize_same{}";
-  const ResizeAxis axis = resizeAxis(op, d, op.operand(0)->type().dim(d).constant(),
-                                     op.result()->type().dim(d).constant());
-  std::vector<ResizeTaps> rows;
-  size_t taps = 1;
-  for (int64_t i = 0; i < axis.out; ++i) {
-    rows.push_back(resizeTaps(op, axis, i));
-    if (axis.isOutside(i))
-      rows.back().index[0] = -1;
-    taps = std::max(taps, rows.back().index.size());
-  }
-  std::vector<int64_t> indices;
-  std::vector<double> weights;
-  for (ResizeTaps &row : rows)
-    for (size_t t = 0; t < taps; ++t) {
-      indices.push_back(t < row.index.size() ? row.index[t] : 0);
-      weights.push_back(t < row.index.size() ? row.weight[t] : 0);
-    }
+  const auto [taps, indices, weights] = resizeTable(op, d);
   const std::string name = out.name() + "_axis" + std::to_string(d);
   SourceWriter &w = out.declarations();
   w.open("struct " + name);

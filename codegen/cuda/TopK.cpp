@@ -2,6 +2,7 @@
 // (runtime/cuda/topk.cuh).
 #include "codegen/cuda/Tactics.h"
 
+#include "codegen/AnchorForms.h"
 #include "codegen/cuda/Common.h"
 
 namespace tenon::cuda {
@@ -31,33 +32,20 @@ void emit(const TacticInput &in, const Schedule &, StepWriter &out) {
   const GroupForm &form = in.form;
   const Operation &op = *form.anchor;
   const Type x = op.operand(0)->type();
-  const auto axis = unsigned(op.intAttr("axis"));
-  // The searched dimension comes last.
-  llvm::SmallVector<Dim, 6> space;
-  llvm::SmallVector<int, 6> places;
-  for (unsigned d = 0; d < x.rank(); ++d) {
-    places.push_back(d == axis ? int(x.rank()) - 1 : int(space.size()));
-    if (d != axis)
-      space.push_back(x.dim(d));
-  }
-  space.push_back(x.dim(axis));
-  auto axisLast = [&](const Strides &s) {
-    Strides r = s;
-    r.strides.erase(r.strides.begin() + axis);
-    r.strides.push_back(s.strides[axis]);
-    return r;
-  };
+  const AxisLast last = axisLast(x, unsigned(op.intAttr("axis")));
+  llvm::SmallVector<Dim, 6> space = last.others;
+  space.push_back(x.dim(last.axis));
   out.include("cuda/topk.cuh");
   StepWriter::Config cfg(out, "config");
   cfg.extents("space", space).extent("k", op.dimsAttr("k")[0]);
   cfg.flag("largest", op.boolAttr("largest", true));
   const std::string config = cfg.finish();
-  const std::string view = operandView(out, form.anchorInputs[0], axisLast, places, "prologue");
+  const std::string view = operandView(out, form.anchorInputs[0], last, last.placeOf, "prologue");
   const std::string body = out.body(form.body, {x.element(), Element::I64});
   SourceWriter &w = out.code();
   w.line("const auto x = " + view + ";");
-  w.line("const auto outs = " + out.outputs(form, axisLast) + ";");
-  w.line("const auto ins = " + inputsIn(out, form.body, axisLast, places) + ";");
+  w.line("const auto outs = " + out.outputs(form, last) + ";");
+  w.line("const auto ins = " + inputsIn(out, form.body, last, last.placeOf) + ";");
   launch(out, "topk", {config, "x", "outs", "ins", body});
 }
 
