@@ -39,6 +39,15 @@ TargetLevel cuda(llvm::StringRef name, unsigned sm, unsigned multiprocessors, do
   return t;
 }
 
+/// One of several machines with the same architecture.
+TargetLevel cuda(llvm::StringRef name, llvm::StringRef device, unsigned sm,
+                 unsigned multiprocessors, double gflops, double tensorTflops, double bandwidth,
+                 unsigned shared, llvm::StringRef summary) {
+  TargetLevel t = cuda(name, sm, multiprocessors, gflops, tensorTflops, bandwidth, shared, summary);
+  t.device = device;
+  return t;
+}
+
 #define TENON_FREESTANDING "-O2 -fno-tree-vectorize -ffreestanding -fno-exceptions -fno-rtti"
 
 TargetLevel mcu(llvm::StringRef name, double gflops, double bandwidth, llvm::StringRef summary) {
@@ -69,9 +78,9 @@ TargetLevel cortexM(llvm::StringRef name, bool mve, double gflops, double bandwi
 // off.
 //
 // CPU peaks: one core of an AVX-512 server at 3.3 GHz, measured (213 and 113 GFLOP/s).
-// sm_90a: one H200, measured. Others: data sheets of T4, A100, A10, Orin, L4, B200, Thor and
-// RTX 5090; unmeasured. Microcontrollers: instructions of bench/firmware at 2 cycles each
-// (M7: 1.3), not measured on silicon.
+// sm_90a: one H200, measured. Others: data sheets of T4, A100, A10, the Orin modules (64 GB, 16 GB
+// and 8 GB at 1300, 918 and 625 MHz), L4, B200, Thor and RTX 5090; unmeasured. Microcontrollers:
+// instructions of bench/firmware at 2 cycles each (M7: 1.3), not measured on silicon.
 const TargetLevel kLevels[] = {
     cpu("generic", 1, 16, 4, "-O2", "plain ISO C++17, no vector extensions"),
     cpu("x86-64-v2", 4, 16, 50, "-O2 -fno-tree-vectorize -march=x86-64-v2", "SSE4.2"),
@@ -82,7 +91,9 @@ const TargetLevel kLevels[] = {
     cuda("sm_75", 75, 40, 8100, 65, 300, 64, "Turing (T4)"),
     cuda("sm_80", 80, 108, 19500, 312, 1555, 163, "Ampere (A100)"),
     cuda("sm_86", 86, 72, 31200, 125, 600, 99, "Ampere (A10)"),
-    cuda("sm_87", 87, 8, 1880, 17, 68, 163, "Jetson Orin"),
+    cuda("sm_87", "agx-orin", 87, 16, 5320, 42.5, 204.8, 163, "Jetson AGX Orin"),
+    cuda("sm_87", "orin-nx", 87, 8, 1880, 15, 102.4, 163, "Jetson Orin NX"),
+    cuda("sm_87", "orin-nano", 87, 8, 1280, 10.2, 68, 163, "Jetson Orin Nano"),
     cuda("sm_89", 89, 58, 30300, 121, 300, 99, "Ada (L4)"),
     cuda("sm_90a", 90, 132, 51000, 743, 4190, 227, "Hopper (H200)"),
     cuda("sm_100", 100, 148, 75000, 2250, 8000, 227, "Blackwell (B200)"),
@@ -109,9 +120,11 @@ llvm::StringRef familyName(Family f) {
   return f == Family::Cpu ? "cpu" : f == Family::Cuda ? "cuda" : "mcu";
 }
 
-const TargetLevel *findLevel(Family family, llvm::StringRef name) {
+/// "sm_87" or "sm_87@orin-nx".
+const TargetLevel *findLevel(Family family, llvm::StringRef text) {
+  const auto [name, device] = text.split('@');
   for (const TargetLevel &l : kLevels)
-    if (l.family == family && l.name == name)
+    if (l.family == family && l.name == name && (!text.contains('@') || l.device == device))
       return &l;
   return nullptr;
 }
@@ -146,7 +159,7 @@ llvm::Optional<Target> parseTarget(llvm::StringRef text, Diagnostics &diagnostic
     std::string list, near;
     unsigned least = 4; // edits that may be a slip
     for (const TargetLevel &l : kLevels) {
-      const std::string name = familyName(l.family).str() + ":" + l.name.str();
+      const std::string name = familyName(l.family).str() + ":" + l.spelling();
       list += (list.empty() ? "" : ", ") + name;
       // The family left out, or a part of the name, is no edit.
       const llvm::StringRef core = what.split(':').second.empty() ? what : what.split(':').second;
@@ -183,8 +196,9 @@ llvm::Optional<Target> parseTarget(llvm::StringRef text, Diagnostics &diagnostic
     const TargetLevel *level = findLevel(t.family, part);
     if (!level)
       return unknown(text);
-    if (llvm::is_contained(t.levels, level)) {
-      diagnostics.error("target '" + text.str() + "' names " + part.str() + " twice");
+    // The device chooses by architecture: figures of two machines would be two of one kind.
+    if (llvm::any_of(t.levels, [&](const TargetLevel *l) { return l->name == level->name; })) {
+      diagnostics.error("target '" + text.str() + "' names " + level->name.str() + " twice");
       return llvm::None;
     }
     t.levels.push_back(level);
@@ -209,6 +223,10 @@ llvm::Optional<Target> parseTarget(llvm::StringRef text, Diagnostics &diagnostic
   return t;
 }
 
+std::string TargetLevel::spelling() const {
+  return findLevel(family, name) == this ? name.str() : (name + "@" + device).str();
+}
+
 const TargetLevel *Target::ptxLevel() const {
   const TargetLevel *best = nullptr;
   for (const TargetLevel *l : levels)
@@ -219,7 +237,7 @@ const TargetLevel *Target::ptxLevel() const {
 
 std::string Target::variantName(size_t level) const {
   const TargetLevel *l = levels[level];
-  return familyName(l->family).str() + ":" + l->name.str() + (l == ptxLevel() ? kPtx : "");
+  return familyName(l->family).str() + ":" + l->spelling() + (l == ptxLevel() ? kPtx : "");
 }
 
 std::string buildFlags(const TargetLevel &level, bool size) {

@@ -17,6 +17,9 @@ enum class Family : uint8_t { Cpu, Cuda, Mcu };
 /// One machine level. Rows stand in codegen/Target.cpp.
 struct TargetLevel {
   llvm::StringRef name; // "x86-64-v4", "sm_90a", "cortex-m4"
+  /// CUDA: which machine the figures are of, where those of one architecture differ ("orin-nx").
+  /// The first row of a name is meant when none is given.
+  llvm::StringRef device;
   Family family;
   llvm::StringRef summary;
   /// CPU: f32 lanes of a vector register (1: plain ISO C++17 without vector extensions).
@@ -34,6 +37,8 @@ struct TargetLevel {
   llvm::StringRef compiler = "c++";
   llvm::StringRef buildFlags;
 
+  /// As it stands in a target's name: "sm_87", and "sm_87@orin-nx" where it is not the first row.
+  std::string spelling() const;
   /// Whether what `compiler` builds runs on another machine than this one.
   bool isCross() const { return compiler != "c++"; }
   // Figures for the cost model. Sources: codegen/Target.cpp.
@@ -51,7 +56,8 @@ struct Target {
   /// One level for CPU and microcontrollers; one per machine-code variant for CUDA.
   std::vector<const TargetLevel *> levels;
   bool ptx = false;
-  /// Canonical name, `native` resolved: "cpu:x86-64-v4", "cuda:sm_80+sm_90a+ptx".
+  /// Canonical name, `native` resolved: "cpu:x86-64-v4", "cuda:sm_80+sm_90a+ptx",
+  /// "cuda:sm_87@orin-nx".
   std::string name;
 
   /// The level whose code also goes into the file as PTX: the newest that is not for one machine;

@@ -13,17 +13,21 @@ std::string fullName(const TargetLevel &level) {
   const char *family = level.family == Family::Cpu    ? "cpu:"
                        : level.family == Family::Cuda ? "cuda:"
                                                       : "mcu:";
-  return family + level.name.str();
+  return family + level.spelling();
 }
 
 void printText(llvm::raw_ostream &os) {
   Diagnostics ignored;
-  os << llvm::left_justify("interpreter", 18) << "runs and compares only; the reference\n";
+  constexpr unsigned kWidth = 24;
+  os << llvm::left_justify("interpreter", kWidth) << "runs and compares only; the reference\n";
   for (const TargetLevel &level : allTargetLevels())
-    os << llvm::left_justify(fullName(level), 18) << level.summary << '\n';
+    os << llvm::left_justify(fullName(level), kWidth) << level.summary << '\n';
   if (auto native = parseTarget("cpu:native", ignored))
-    os << llvm::left_justify("cpu:native", 18) << "this machine: " << native->name << '\n';
-  os << "\ncuda levels are joined by '+' (cuda:sm_80+sm_90a); '+ptx' adds forward-compatible PTX\n";
+    os << llvm::left_justify("cpu:native", kWidth) << "this machine: " << native->name << '\n';
+  os << "\ncuda levels are joined by '+' (cuda:sm_80+sm_90a); '+ptx' adds forward-compatible PTX.\n"
+        "Machines of one architecture run the same files; the one named behind '@' is the one\n"
+        "whose times are estimated. Figures of sm_90a are measured, those of the other GPUs are\n"
+        "from data sheets: `tenon tune` measures on the machine itself.\n";
 }
 
 void printJson(llvm::raw_ostream &os) {
@@ -33,6 +37,8 @@ void printJson(llvm::raw_ostream &os) {
       json.object([&] {
         json.attribute("name", fullName(level));
         json.attribute("summary", level.summary);
+        if (!level.device.empty())
+          json.attribute("device", level.device);
         if (level.family != Family::Cuda)
           json.attribute("compiler", level.compiler);
         json.attribute("build_flags", level.buildFlags);
