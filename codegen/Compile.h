@@ -18,6 +18,8 @@ struct CompileOptions {
   bool size = false;
   /// Calls of the user's functions before and after each step (not CUDA).
   bool hooks = false;
+  /// Room in a context for the text that one run spells, where it spells any.
+  int64_t textBytes = 1 << 16;
   /// The header declares a self-test, which codegen/emit/SelfTest.h writes.
   bool selfTest = false;
   /// Stem of the output path, for the build command and the weights file's name.
@@ -43,7 +45,8 @@ struct StepSummary {
 struct CompileSummary {
   int nodes = 0;   // ONNX nodes read
   int kernels = 0; // steps written
-  int64_t weightBytes = 0, arenaBytes = 0, boundBytes = 0, scratchBytes = 0, stateBytes = 0;
+  int64_t weightBytes = 0, arenaBytes = 0, boundBytes = 0, scratchBytes = 0, stateBytes = 0,
+          textBytes = 0;
   double estimatedMicroseconds = 0;
   std::string weightsMode;
   std::vector<StepSummary> steps; // CUDA only

@@ -37,7 +37,7 @@ public:
       p.buffer = a.buffer;
       p.home = plan_.buffers[a.buffer].home;
       p.at = plan_.buffers[a.buffer].at;
-      if (p.home != Home::Input && p.home != Home::Output)
+      if (p.home != Home::Input && p.home != Home::Output && p.home != Home::Text)
         p.at += a.offset;
       p.offset = a.offset;
       p.start = a.start;
@@ -123,6 +123,11 @@ private:
     for (Operation &op : r) {
       switch (op.kind()) {
       case Op::Constant: {
+        if (op.result()->type().element() == Element::String) {
+          makeBuffer(op.result(), Home::Text, int64_t(plan_.texts.size()), 0);
+          plan_.texts.push_back(op.result());
+          break;
+        }
         const int64_t at = plan_.weightBytes;
         const int64_t bytes = bytesOf(op.result()->type());
         makeBuffer(op.result(), Home::Weights, at, bytes);

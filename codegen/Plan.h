@@ -11,12 +11,20 @@
 namespace tenon {
 
 /// What kind of memory a value's bytes are in.
-enum class Home : uint8_t { Arena, Weights, Input, Output, State };
+enum class Home : uint8_t {
+  Arena,
+  Weights,
+  Text, // constants whose elements are addresses: arrays of the generated file
+  Input,
+  Output,
+  State
+};
 
 struct Placement {
   Home home = Home::Arena;
   /// Arena, Weights, State: byte offset of the value's base (its addressing starts there). Input,
-  /// Output: index among the inputs or outputs of the interface (those that are no states).
+  /// Output: index among the inputs or outputs of the interface (those that are no states). Text:
+  /// index among Plan::texts.
   int64_t at = 0;
   /// Byte offset of the value's base within its buffer.
   int64_t offset = 0;
@@ -61,6 +69,8 @@ struct Plan {
   int64_t stateBytes = 0;
   /// Constants in the order of their place in the weights.
   std::vector<Value *> constants;
+  /// Constants of text.
+  std::vector<Value *> texts;
 
   const Placement &operator[](const Value *v) const { return placements.find(v)->second; }
 };

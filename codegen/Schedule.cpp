@@ -271,17 +271,26 @@ private:
 
 namespace {
 
-/// Every value has an element type that generated code has.
-std::string whyNotInPrograms(Type t) {
+/// Every value has an element type that code for the target has.
+std::string whyNotInPrograms(Type t, const Target &target) {
   const Element e = t.element();
   if (cppElement(e).empty())
     return "elements of type " + name(e).str() + " are not supported in generated code";
+  if (e == Element::String && target.family != Family::Cpu)
+    return "text is not supported in code for " + target.name +
+           "; compile for a cpu target, or end the model at the numbers that text stands for";
   return t.isTensor() ? whyNotInMemory(t, /*atMost=*/true) : "";
 }
 
-bool checkTypes(Graph &graph, Diagnostics &diagnostics) {
+bool checkTypes(Graph &graph, const Target &target, Diagnostics &diagnostics) {
+  for (const State &s : graph.states)
+    if (graph.body().argument(s.input)->type().element() == Element::String) {
+      diagnostics.error("input '" + graph.inputNames[s.input] +
+                        "': text is not carried from run to run; its bytes last for one");
+      return false;
+    }
   for (Value *v : graph.body().arguments())
-    if (std::string why = whyNotInPrograms(v->type()); !why.empty()) {
+    if (std::string why = whyNotInPrograms(v->type(), target); !why.empty()) {
       diagnostics.error("input '" + graph.inputNames[v->index()] + "': " + why);
       return false;
     }
@@ -290,7 +299,7 @@ bool checkTypes(Graph &graph, Diagnostics &diagnostics) {
     for (Value *v : op->results()) {
       if (!ok)
         return;
-      if (std::string why = whyNotInPrograms(v->type()); !why.empty()) {
+      if (std::string why = whyNotInPrograms(v->type(), target); !why.empty()) {
         diagnostics.error(*op, why);
         ok = false;
       }
@@ -332,7 +341,7 @@ bool scheduleModule(Module &module, const Target &target, const ScheduleOptions 
   if (module.stage != Stage::Scheduled) {
     if (target.family == Family::Cuda && !checkCudaSupport(module.graph(), diagnostics))
       return false;
-    if (!checkTypes(module.graph(), diagnostics) ||
+    if (!checkTypes(module.graph(), target, diagnostics) ||
         !legalizeForEmission(module.graph(), diagnostics))
       return false;
     const size_t extra = target.levels.size() - 1;

@@ -63,6 +63,7 @@ CompileOptions compileOptions(const CodeOptions &code, llvm::StringRef stem) {
                 : code.weights == "file"   ? CompileOptions::File
                                            : CompileOptions::Auto;
   out.size = code.optimize == "size";
+  out.textBytes = code.textBytes;
   out.runtime = code.runtime == "include" ? CompileOptions::Include : CompileOptions::Embed;
   return out;
 }

@@ -78,6 +78,17 @@ private:
   uint64_t state_;
 };
 
+/// Up to eight letters, spaces and signs.
+std::string randomWord(Random &random) {
+  constexpr llvm::StringLiteral kLetters = "abcdeXYZ ,.\xc3\xa9";
+  std::string word;
+  for (uint64_t n = random.bits() % 9; n > 0; --n) {
+    const size_t at = random.bits() % (kLetters.size() - 1);
+    word += at == kLetters.size() - 2 ? kLetters.take_back(2) : kLetters.substr(at, 1);
+  }
+  return word;
+}
+
 } // namespace
 
 bool readDataSet(llvm::StringRef folder, llvm::ArrayRef<DeclaredTensor> inputs,
@@ -123,6 +134,13 @@ Tensor randomTensor(Element element, llvm::ArrayRef<int64_t> shape, const Tensor
                     uint64_t seed) {
   Random random(seed);
   Tensor t(element, shape);
+  if (element == Element::String) {
+    for (int64_t i = 0; i < t.size(); ++i)
+      t.setString(i, like.isNull() || like.size() == 0
+                         ? randomWord(random)
+                         : like.stringValues()[random.bits() % uint64_t(like.size())]);
+    return t;
+  }
   double low = isFloat(element) ? -1 : 0, high = isFloat(element) ? 1 : 3;
   if (!like.isNull())
     valueRange(like, low, high);

@@ -27,7 +27,8 @@ bool readInputFiles(llvm::ArrayRef<std::string> options, llvm::ArrayRef<Declared
                     DataSet &data, Diagnostics &diagnostics);
 
 /// Seeded values. Floats are spread over the values of `like` (null: [-1, 1)), integers too (null:
-/// 0 to 3), booleans are coin tosses. The same seed and shape give the same tensor everywhere.
+/// 0 to 3), booleans are coin tosses, text is picked from `like` (null: words). The same seed and
+/// shape give the same tensor everywhere.
 Tensor randomTensor(Element element, llvm::ArrayRef<int64_t> shape, const Tensor &like,
                     uint64_t seed);
 

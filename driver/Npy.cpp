@@ -1,6 +1,8 @@
 // Implements the .npy format, version 1.0 and 2.0 (reading) and 1.0 (writing).
 #include "driver/Npy.h"
 
+#include "llvm/Support/ConvertUTF.h"
+#include "llvm/Support/Endian.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -111,6 +113,22 @@ std::string stringBytes(const Tensor &tensor) {
   return out;
 }
 
+/// The elements that stringBytes wrote; NumPy fills them up with zeros.
+Strings textElements(llvm::StringRef data, size_t width) {
+  Strings values;
+  for (; !data.empty(); data = data.drop_front(width * 4)) {
+    std::string text;
+    for (size_t i = 0; i < width; ++i) {
+      const uint32_t point = llvm::support::endian::read32le(data.data() + i * 4);
+      char bytes[4], *end = bytes;
+      if (llvm::ConvertCodePointToUTF8(point, end))
+        text.append(bytes, end);
+    }
+    values.push_back(llvm::StringRef(text).rtrim('\0').str());
+  }
+  return values;
+}
+
 } // namespace
 
 llvm::Optional<Tensor> readNpy(llvm::StringRef path, Diagnostics &diagnostics) {
@@ -139,8 +157,12 @@ llvm::Optional<Tensor> readNpy(llvm::StringRef path, Diagnostics &diagnostics) {
   if (descr.size() > 1 && (descr[0] == '<' || descr[0] == '|' || descr[0] == '='))
     row = std::find_if(std::begin(kTypes), std::end(kTypes),
                        [&](const Row &r) { return descr.drop_front() == r.code; });
-  if (!row || row == std::end(kTypes))
-    return fail("element type '" + descr.str() + "' is not supported; save little-endian numbers");
+  size_t letters = 0; // of text, in each element
+  const bool isText = descr.startswith("<U") && !descr.drop_front(2).getAsInteger(10, letters) &&
+                      letters > 0 && letters < data.size() + 1;
+  if (!isText && (!row || row == std::end(kTypes)))
+    return fail("element type '" + descr.str() +
+                "' is not supported; save little-endian numbers or text");
 
   llvm::SmallVector<int64_t, 6> shape;
   llvm::SmallVector<llvm::StringRef, 6> extents;
@@ -154,15 +176,19 @@ llvm::Optional<Tensor> readNpy(llvm::StringRef path, Diagnostics &diagnostics) {
       return fail("the shape in its header is malformed");
     shape.push_back(v);
   }
-  const size_t width = bitWidth(row->element) / 8;
+  const size_t width = isText ? letters * 4 : bitWidth(row->element) / 8;
   if (count > int64_t(data.size() / width) || size_t(count) * width != data.size())
     return fail("expected " + std::to_string(count) + " elements of " + std::to_string(width) +
                 " bytes, found " + std::to_string(data.size()) + " bytes");
+  const size_t order = head.find("'fortran_order'");
+  const bool columns = order != llvm::StringRef::npos &&
+                       head.drop_front(order).split(':').second.ltrim().startswith("True");
+  if (isText)
+    return columns ? fail("text in column-major order is not supported")
+                   : llvm::Optional<Tensor>(Tensor::strings(shape, textElements(data, letters)));
   auto *first = reinterpret_cast<const uint8_t *>(data.data());
   std::vector<uint8_t> values(first, first + data.size());
-  const size_t order = head.find("'fortran_order'");
-  if (order != llvm::StringRef::npos &&
-      head.drop_front(order).split(':').second.ltrim().startswith("True"))
+  if (columns)
     values = toRowMajor(values, shape, width);
   return Tensor(row->element, shape, std::move(values));
 }

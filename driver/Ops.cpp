@@ -113,7 +113,8 @@ void printOnnxDocs(llvm::raw_ostream &os) {
         "[`frontend/onnx/Table.cpp`](../frontend/onnx/Table.cpp): what a model may hold, besides "
         "its "
         "own functions and operators of the user. Each becomes the operations above; those on text "
-        "run in the interpreter only, sequences and optionals are lowered to their tensors. "
+        "run in the interpreter and in C++ ([text.md](text.md)), sequences and optionals are "
+        "lowered to their tensors. "
         "[onnx.md](onnx.md) has the element types, operations and targets of each.\n\n"
         "| operator | opsets | besides numbers |\n|---|---|---|\n";
   for (const SupportedOperator &r : supportedOperators()) {

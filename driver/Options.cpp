@@ -148,6 +148,12 @@ void declare(CommandLine &app, CodeOptions &o) {
       .type("M")
       .showDefault()
       .group(kCodeGroup);
+  app.option("--text-bytes", o.textBytes,
+             "room in a context for the text that one run spells (joined, in other letters)")
+      .nonNegative()
+      .type("BYTES")
+      .showDefault()
+      .group(kCodeGroup);
   app.option("--prefix", o.prefix, "C identifier before every name of the interface")
       .check(identifier)
       .type("NAME")

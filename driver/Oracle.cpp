@@ -154,7 +154,7 @@ bool graphInputs(Graph &graph, llvm::ArrayRef<DeclaredTensor> declared, llvm::Ar
       inputs.push_back(toInterface(graph.module(), name, type.element(), given[i]));
       continue;
     }
-    if (!type.isTensor() || type.element() == Element::String) {
+    if (!type.isTensor()) {
       diagnostics.error("input '" + graph.inputNames[i] + "' of type " + toString(type) +
                         " has no seeded values; give it with --input or --data");
       return false;

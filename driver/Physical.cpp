@@ -78,7 +78,8 @@ Type staticType(Type type, const SymbolValues &symbols) {
 }
 
 llvm::Optional<PhysicalForm> PhysicalForm::of(Type type, const SymbolValues &symbols) {
-  if (!type.isTensor() || bitWidth(type.element()) < 8)
+  // Elements of text are addresses, which mean nothing outside the process.
+  if (!type.isTensor() || bitWidth(type.element()) < 8 || type.element() == Element::String)
     return llvm::None;
   type = staticType(type, symbols);
   if (!type)

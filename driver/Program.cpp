@@ -196,6 +196,13 @@ public:
     take(&v, sizeof v);
     return v;
   }
+  std::string text(int64_t size) {
+    if (size < 0 || size > int64_t(bytes_.size()))
+      good_ = false;
+    const std::string s = good_ ? bytes_.take_front(size_t(size)).str() : "";
+    bytes_ = bytes_.drop_front(s.size());
+    return s;
+  }
   bool good() const { return good_; }
 
 private:
@@ -205,6 +212,29 @@ private:
 
 std::string bytesText(llvm::ArrayRef<uint8_t> bytes) {
   return std::string(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+}
+
+/// Text as DATA and RESULTS have it: the lengths of `count` elements, those beyond the tensor's
+/// empty, then the bytes.
+std::string textData(const Tensor &t, int64_t count) {
+  Numbers lengths;
+  std::string bytes;
+  for (int64_t i = 0; i < count; ++i) {
+    lengths.add(i < t.size() ? int64_t(t.stringValues()[size_t(i)].size()) : 0);
+    bytes += i < t.size() ? t.stringValues()[size_t(i)] : "";
+  }
+  return lengths.bytes().str() + bytes;
+}
+
+/// The tensor of such text; null when it is cut short.
+Tensor readText(ResultReader &reader, llvm::ArrayRef<int64_t> shape, int64_t count) {
+  std::vector<int64_t> lengths;
+  for (int64_t i = 0; i < count && reader.good(); ++i)
+    lengths.push_back(reader.number());
+  Strings values;
+  for (int64_t length : lengths)
+    values.push_back(reader.text(length));
+  return reader.good() ? Tensor::strings(shape, std::move(values)) : Tensor();
 }
 
 int64_t upperBytes(Type t) { return byteSize(t.element(), t.upperElements()); }
@@ -258,10 +288,14 @@ bool Program::run(ProgramRun &run) {
       continue;
     ++inputCount;
     // Buffers have the size of the largest extents, as the interface asks.
-    std::string bytes = bytesText(run.inputs[i].bytes());
-    bytes.resize(size_t(
-        std::max<int64_t>(upperBytes(graph.body().argument(i)->type()), int64_t(bytes.size()))));
+    const Type t = graph.body().argument(i)->type();
+    const bool isText = t.element() == Element::String;
+    std::string bytes =
+        isText ? textData(run.inputs[i], t.upperElements()) : bytesText(run.inputs[i].bytes());
+    if (!isText)
+      bytes.resize(size_t(std::max<int64_t>(upperBytes(t), int64_t(bytes.size()))));
     inputs.add(int64_t(bytes.size()));
+    inputs.add(isText ? t.upperElements() : -1);
     data += bytes;
   }
   Operation *end = graph.returnOp();
@@ -269,8 +303,10 @@ bool Program::run(ProgramRun &run) {
     if (isCarried(i))
       continue;
     ++outputCount;
-    outputs.add(upperBytes(end->operand(i)->type()));
-    outputs.add(end->operand(i)->type().rank());
+    const Type t = end->operand(i)->type();
+    outputs.add(upperBytes(t));
+    outputs.add(t.rank());
+    outputs.add(t.element() == Element::String ? t.upperElements() : -1);
   }
   rest.add(inputCount);
   head += rest.bytes().str() + inputs.bytes().str();
@@ -351,18 +387,22 @@ bool Program::run(ProgramRun &run) {
     if (isCarried(i))
       continue;
     const Type t = end->operand(i)->type();
-    std::vector<uint8_t> bytes(size_t(upperBytes(t)));
-    if (!reader.take(bytes.data(), bytes.size()))
-      break;
     int64_t elements = 1;
     for (int64_t d : shapes[i])
       elements *= d;
-    if (elements < 0 || byteSize(t.element(), elements) > int64_t(bytes.size())) {
+    if (elements < 0 || byteSize(t.element(), elements) > upperBytes(t)) {
       diagnostics().error("output '" + graph.outputNames[i] +
                           "': the generated code reports an "
                           "extent beyond its bound");
       return false;
     }
+    if (t.element() == Element::String) {
+      run.outputs[i] = readText(reader, shapes[i], elements);
+      continue;
+    }
+    std::vector<uint8_t> bytes(size_t(upperBytes(t)));
+    if (!reader.take(bytes.data(), bytes.size()))
+      break;
     bytes.resize(size_t(byteSize(t.element(), elements)));
     run.outputs[i] = Tensor(t.element(), shapes[i], std::move(bytes));
   }

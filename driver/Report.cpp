@@ -60,6 +60,7 @@ llvm::StringRef homeName(Home home) {
   switch (home) {
   case Home::Arena: return "arena";
   case Home::Weights: return "weights";
+  case Home::Text: return "text";
   case Home::Input: return "input";
   case Home::Output: return "output";
   case Home::State: return "state";

@@ -64,7 +64,8 @@ private:
   llvm::Optional<Transfer> transfer(Value *v, int step, bool read, const SymbolValues &symbols) {
     auto form = PhysicalForm::of(v->type(), symbols);
     auto place = plan_.placements.find(v);
-    if (!form || place == plan_.placements.end() || place->second.home == Home::Weights)
+    if (!form || place == plan_.placements.end() || place->second.home == Home::Weights ||
+        place->second.home == Home::Text)
       return llvm::None;
     Transfer t;
     t.step = step;

@@ -36,7 +36,7 @@ namespace tenon {
   X(F64, "f64", 64, 11, F)                                                                         \
   X(C64, "c64", 64, 14, C)                                                                         \
   X(C128, "c128", 128, 15, C)                                                                      \
-  X(String, "str", 0, 8, T)
+  X(String, "str", 128, 8, T)
 
 enum class Element : uint8_t {
 #define TENON_ELEMENT(NAME, TEXT, BITS, ONNX, CLASS) NAME,
@@ -45,7 +45,7 @@ enum class Element : uint8_t {
 };
 
 llvm::StringRef name(Element e);
-/// Storage width in bits; booleans take a byte, text has none.
+/// Storage width in bits; booleans take a byte, text an address and a length in generated code.
 unsigned bitWidth(Element e);
 /// What scalars of a storage type are computed in: f32 for narrower floats, else the type itself.
 Element computeElement(Element e);

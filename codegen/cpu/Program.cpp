@@ -8,6 +8,7 @@
 #include "codegen/emit/Amalgamate.h"
 #include "codegen/emit/Header.h"
 #include "codegen/emit/StepWriter.h"
+#include "codegen/emit/TextTables.h"
 
 namespace tenon {
 namespace {
@@ -34,6 +35,7 @@ public:
     summary_.boundBytes = plan_.boundBytes;
     summary_.scratchBytes = plan_.scratchBytes;
     summary_.stateBytes = plan_.stateBytes;
+    summary_.textBytes = spellsText(graph_) ? options_.textBytes : 0;
     const bool inlined = options_.weights == CompileOptions::Inline ||
                          target_.family == Family::Mcu ||
                          (options_.weights == CompileOptions::Auto && plan_.weightBytes <= 1 << 20);
@@ -62,6 +64,7 @@ public:
     w.line("namespace rt = tenon::cpu;");
     w.line("");
     weights(w, bytes, inlined, incbin);
+    texts(w);
     if (!pools_.empty())
       pools(w);
     for (const std::string &s : stepTexts_)
@@ -119,6 +122,8 @@ private:
     names_ = stepNames(plan_);
     includes_.insert("cpu/program.h");
     includes_.insert("common/scalar.h");
+    if (info_.hasText || !plan_.texts.empty())
+      includes_.insert("common/text.h");
     for (const auto *ports : {&info_.inputs, &info_.outputs})
       for (const Port &port : *ports)
         if (port.quantization)
@@ -326,6 +331,16 @@ private:
     }
   }
 
+  void texts(SourceWriter &w) {
+    if (plan_.texts.empty())
+      return;
+    w.comment("Constants of text.");
+    for (size_t i = 0; i < plan_.texts.size(); ++i)
+      writeTextArray(w, Places::textName(int64_t(i)),
+                     storedElements(*plan_.texts[i]->def()).stringValues());
+    w.line("");
+  }
+
   void table(SourceWriter &w, const std::string &bytes, bool resident) {
     w.open("static int run_all([[maybe_unused]] const frame &f)");
     calls(w, graph_.body());
@@ -358,7 +373,8 @@ private:
            ", " + std::to_string(plan_.stateBytes) + ", " + std::to_string(bytes.size()) + ", " +
            std::to_string(hashBytes(bytes)) + "ull, " + pointer + ", " +
            (count ? "dim_ranges, " : "nullptr, ") + std::to_string(count) +
-           (growths.empty() ? ", nullptr};" : ", advance};"));
+           (growths.empty() ? ", nullptr" : ", advance") +
+           (summary_.textBytes ? ", " + std::to_string(summary_.textBytes) + "};" : "};"));
     w.line("");
     w.open("static long output_extent([[maybe_unused]] const index_t *dims, int output, int axis)");
     w.open("switch (output * 16 + axis)");

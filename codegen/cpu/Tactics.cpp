@@ -41,6 +41,8 @@ llvm::ArrayRef<Tactic> cpuTactics() {
       cpu::kUnique,
       cpu::kBitcast,
       cpu::kShapeOf,
+      cpu::kTextMap,
+      cpu::kTextSplit,
       cpu::kUser,
       cpu::kMap,
   };

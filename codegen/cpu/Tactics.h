@@ -43,6 +43,8 @@ extern const Tactic kScatter; // Scatter.cpp
 extern const Tactic kNonMaxSuppression;
 extern const Tactic kUnique;
 extern const Tactic kBitcast;
+extern const Tactic kTextMap; // Text.cpp
+extern const Tactic kTextSplit;
 extern const Tactic kUser; // User.cpp
 
 } // namespace tenon::cpu

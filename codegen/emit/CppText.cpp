@@ -36,6 +36,7 @@ llvm::StringRef cppElement(Element e) {
   case Element::F8E5M2:
   case Element::F8E5M2Z:
   case Element::F8E8M0: return name(e);
+  case Element::String: return "text";
   default: return "";
   }
 }

@@ -36,6 +36,7 @@ llvm::StringRef cTypeName(Element e) {
   case Element::F8E5M2: return "FP8 E5M2, 1 byte";
   case Element::F8E5M2Z: return "FP8 E5M2FNUZ, 1 byte";
   case Element::F8E8M0: return "FP8 E8M0, 1 byte";
+  case Element::String: return "text, 16 bytes each";
   default: return "packed";
   }
 }
@@ -91,6 +92,8 @@ public:
           "typedef struct @_context @_context;\n");
     if (cuda_)
       write("struct CUstream_st;\n");
+    if (info_.hasText)
+      textType();
     write("\n"
           "/* What a code means; never null. */\n"
           "const char *@_error_message(int code);\n"
@@ -188,13 +191,31 @@ private:
     if (!cuda_) {
       auto padded = [](int64_t n) { return (n + 63) / 64 * 64; };
       define(info_.upper + "_STATE_BYTES", summary_.stateBytes);
+      if (summary_.textBytes) {
+        write("/* The most that one run may spell of text that no input holds (--text-bytes). */\n");
+        define(info_.upper + "_TEXT_BYTES", summary_.textBytes);
+      }
       write("/* What @_context_bytes() returns, for memory reserved when linking. */\n");
       const int64_t arena = pools_.empty() ? padded(summary_.arenaBytes) : 0;
-      define(info_.upper + "_CONTEXT_BYTES", 64 + 256 + arena + padded(summary_.stateBytes));
+      define(info_.upper + "_CONTEXT_BYTES",
+             64 + 256 + arena + padded(summary_.stateBytes) + padded(summary_.textBytes));
       if (!pools_.empty())
         poolSizes();
     }
     w_.line("");
+  }
+
+  /// What elements of text are.
+  void textType() {
+    write("\n"
+          "/* One element of text: `size` bytes of UTF-8 at `data`, any of which may be 0; no 0 behind\n"
+          " * them is needed, and `data` may be null where `size` is 0. Outputs refer to bytes of the\n"
+          " * inputs, of the program (labels, behind which a 0 stands) and of the context: they last\n"
+          " * as long as the inputs do and no other run with the context has begun. */\n"
+          "typedef struct @_text {\n"
+          "  const char *data;\n"
+          "  size_t size;\n"
+          "} @_text;\n");
   }
 
   void poolSizes() {

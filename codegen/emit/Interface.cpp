@@ -25,6 +25,14 @@ std::vector<Growth> growthsOf(Graph &graph) {
   return out;
 }
 
+bool spellsText(Graph &graph) {
+  bool spells = false;
+  graph.body().walk([&](Operation *op) {
+    spells |= op->is(Op::TextMap) && op->result()->type().element() == Element::String;
+  });
+  return spells;
+}
+
 bool isBorn(Graph &graph, Dim symbol) {
   return llvm::none_of(graph.body().arguments(),
                        [&](Value *a) { return llvm::is_contained(a->type().shape(), symbol); });
@@ -51,13 +59,16 @@ InterfaceInfo describeInterface(Graph &graph, const CompileOptions &options) {
   info.prefix = cIdentifier(options.prefix);
   info.upper = llvm::StringRef(info.prefix).upper();
   info.states = !graph.states.empty();
-  graph.body().walk(
-      [&](Operation *op) { info.followsData |= op->isAny(Op::NonZero, Op::If, Op::Loop); });
+  graph.body().walk([&](Operation *op) {
+    info.followsData |= op->isAny(Op::NonZero, Op::TextSplit, Op::If, Op::Loop);
+  });
   for (const Growth &g : growthsOf(graph))
     info.lengths.push_back(g.length.symbol().str());
   // Stems of the header's other macros.
   std::set<std::string> used = {"INPUT", "OUTPUT",  "DIM",   "ARENA", "WEIGHT",
                                 "STATE", "CONTEXT", "LAYER", "POOL"};
+  if (spellsText(graph))
+    used.insert("TEXT");
   auto add = [&](std::vector<Port> &ports, const std::string &name, Type type) {
     Port p;
     p.name = name;
@@ -68,6 +79,7 @@ InterfaceInfo describeInterface(Graph &graph, const CompileOptions &options) {
     for (int n = 1; !used.insert(id).second; ++n)
       id = base + "_" + std::to_string(n);
     p.identifier = id;
+    info.hasText |= type.element() == Element::String;
     ports.push_back(p);
   };
   auto carried = [&](auto member, unsigned i) {

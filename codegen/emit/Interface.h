@@ -26,6 +26,7 @@ struct InterfaceInfo {
   bool states = false;
   std::vector<std::string> lengths; // symbols that grow from run to run
   bool followsData = false;         // sizes or control flow depend on data
+  bool hasText = false;             // among inputs and outputs
 };
 
 /// A run-time dimension that is the length of a carried value, and its value for the next run.
@@ -35,6 +36,9 @@ struct Growth {
 std::vector<Growth> growthsOf(Graph &graph);
 /// Text of `static void advance(index_t *dims)`, which sets all lengths for the next run.
 std::string advanceFunction(llvm::ArrayRef<Growth> growths, const DimSpelling &dims);
+
+/// Whether a run spells text that stands in no input and no constant.
+bool spellsText(Graph &graph);
 
 /// A symbol that no input carries: steps find its value.
 bool isBorn(Graph &graph, Dim symbol);

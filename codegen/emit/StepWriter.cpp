@@ -317,6 +317,8 @@ Value *StepWriter::operandOf(Value *argument) const {
              : argument;
 }
 
+std::string Places::textName(int64_t index) { return "text_" + std::to_string(index); }
+
 std::string Places::pointer(Value *value, llvm::StringRef element, bool constant,
                             Dim offset) const {
   const Placement &p = plan_[value];
@@ -325,9 +327,11 @@ std::string Places::pointer(Value *value, llvm::StringRef element, bool constant
   const std::string plain = element.str(), type = (constant ? "const " : "") + plain;
   const unsigned bits = bitWidth(value->type().element());
   const int64_t width = std::max<int64_t>(bits / 8, 1);
-  if (p.home == Home::Input || p.home == Home::Output) {
+  if (p.home == Home::Input || p.home == Home::Output || p.home == Home::Text) {
     const Dim total = offset + p.offset * 8 / int64_t(bits);
     const std::string plus = total.isConstant(0) ? "" : " + " + dims_.value(total);
+    if (p.home == Home::Text)
+      return textName(p.at) + plus;
     return (p.home == Home::Input ? "f.input<" + plain : "f.output<" + type) + ">(" +
            std::to_string(p.at) + ")" + plus;
   }

@@ -22,6 +22,8 @@ public:
   /// Pointer of the given C++ type to element `offset` (in elements of the value's type).
   std::string pointer(Value *value, llvm::StringRef element, bool constant, Dim offset) const;
   std::string pointer(Value *value, bool constant = true) const;
+  /// The array of a constant of text.
+  static std::string textName(int64_t index);
   /// Whether element `offset` of the value is known to start at a multiple of `bytes`, at most 64.
   bool isAligned(Value *value, Dim offset, int64_t bytes) const;
   /// True when a value's memory is known to start with a byte, not inside one.

@@ -3,6 +3,7 @@
 #include "frontend/onnx/Operators.h"
 
 #include "ir/Names.h"
+#include "ir/Regex.h"
 
 namespace tenon::frontend {
 namespace {
@@ -24,8 +25,8 @@ Dim ownSymbol(Node &n, int64_t bound) {
   return n.graph.state.newSymbol(n.context(), sanitizeName(n.id + "_count"), 0, bound);
 }
 
-/// Without a limit of the node's own: far beyond what text is split into.
-constexpr int64_t kMostPieces = 1 << 16;
+/// Without a limit of the node's own.
+constexpr int64_t kMostPieces = 256;
 
 } // namespace
 
@@ -35,8 +36,15 @@ void importStringConcat(Node &n) {
 }
 
 void importRegexFullMatch(Node &n) {
-  if (checkText(n, 0))
-    n.set(0, textMap(n, "match", {n.input(0)}, {{"pattern", n.stringAttr("pattern", "")}}));
+  if (!checkText(n, 0))
+    return;
+  const std::string pattern = n.stringAttr("pattern", "");
+  std::string why;
+  if (!compileRegex(pattern, why)) {
+    n.error("attribute pattern: " + why);
+    return;
+  }
+  n.set(0, textMap(n, "match", {n.input(0)}, {{"pattern", pattern}}));
 }
 
 void importStringSplit(Node &n) {
@@ -44,11 +52,13 @@ void importStringSplit(Node &n) {
     return;
   const int64_t limit = n.intAttr("maxsplit", -1);
   const Dim pieces = ownSymbol(n, limit >= 0 ? limit + 1 : kMostPieces);
-  NamedAttributes attributes{{"delimiter", n.stringAttr("delimiter", "")},
-                             {"symbol", pieces.symbol().str()}};
+  NamedAttributes cuts{{"delimiter", n.stringAttr("delimiter", "")}};
   if (limit >= 0)
-    attributes.insert({"limit", limit});
-  n.setAll(n.b.create(Op::TextSplit, {n.input(0)}, std::move(attributes)));
+    cuts.insert({"limit", limit});
+  if (n.wants(1))
+    n.set(1, textMap(n, "count", {n.input(0)}, cuts));
+  cuts.insert({"symbol", pieces.symbol().str()});
+  n.set(0, n.b.value(Op::TextSplit, {n.input(0)}, std::move(cuts)));
 }
 
 void importStringNormalizer(Node &n) {

@@ -3,10 +3,11 @@
 #include "ir/ops/Ops.h"
 #include "ir/ops/Strided.h"
 
+#include "ir/Regex.h"
+
 #include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
-#include <regex>
 
 namespace tenon {
 namespace {
@@ -29,8 +30,10 @@ std::vector<int64_t> broadcastPlaces(llvm::ArrayRef<int64_t> from, llvm::ArrayRe
   return places;
 }
 
-/// The pieces of `text`; the rest stays whole after `limit` cuts (−1: no limit).
-std::vector<std::string> pieces(llvm::StringRef text, llvm::StringRef delimiter, int64_t limit) {
+/// The pieces of `text` between an operation's delimiters; the rest stays whole after its limit.
+std::vector<std::string> piecesOf(const Operation &op, llvm::StringRef text) {
+  const llvm::StringRef delimiter = op.stringAttr("delimiter");
+  const int64_t limit = op.intAttr("limit", -1);
   std::vector<std::string> list;
   if (delimiter.empty()) {
     for (text = text.ltrim(); !text.empty(); text = text.ltrim()) {
@@ -62,13 +65,13 @@ bool evaluateTextMap(const Operation &op, EvaluationFrame &frame, std::string &e
   const Tensor &second = frame.operands.back();
   const std::vector<int64_t> atSecond = broadcastPlaces(second.shape(), shape);
   const Strings keys = op.has("keys") ? *op.find("keys")->get<Strings>() : Strings();
-  std::regex pattern;
+  Automaton pattern;
   if (function == "match") {
-    try {
-      pattern = std::regex(op.stringAttr("pattern").str());
-    } catch (const std::regex_error &why) {
-      return fail(error, "attribute pattern is no regular expression: " + std::string(why.what()));
-    }
+    std::string why;
+    auto compiled = compileRegex(op.stringAttr("pattern"), why);
+    if (!compiled)
+      return fail(error, "attribute pattern: " + why);
+    pattern = std::move(*compiled);
   }
   for (int64_t i = 0; i < result.size(); ++i) {
     const std::string &a = x[size_t(at[size_t(i)])];
@@ -82,7 +85,9 @@ bool evaluateTextMap(const Operation &op, EvaluationFrame &frame, std::string &e
     else if (function == "equal")
       result.setInt(i, a == b);
     else if (function == "match")
-      result.setInt(i, std::regex_match(a, pattern));
+      result.setInt(i, pattern.matches(a));
+    else if (function == "count")
+      result.setInt(i, int64_t(piecesOf(op, a).size()));
     else {
       const auto found = llvm::find(keys, a);
       result.setInt(i, found == keys.end() ? -1 : found - keys.begin());
@@ -96,12 +101,9 @@ bool evaluateTextSplit(const Operation &op, EvaluationFrame &frame, std::string 
   const Tensor &x = frame.operands[0];
   std::vector<std::vector<std::string>> all;
   size_t most = 0;
-  Tensor counts(Element::I64, x.shape());
   for (int64_t i = 0; i < x.size(); ++i) {
-    all.push_back(
-        pieces(x.stringValues()[size_t(i)], op.stringAttr("delimiter"), op.intAttr("limit", -1)));
+    all.push_back(piecesOf(op, x.stringValues()[size_t(i)]));
     most = std::max(most, all.back().size());
-    counts.setInt(i, int64_t(all.back().size()));
   }
   Extents shape(x.shape().begin(), x.shape().end());
   shape.push_back(int64_t(most));
@@ -112,7 +114,6 @@ bool evaluateTextSplit(const Operation &op, EvaluationFrame &frame, std::string 
   if (frame.symbols)
     frame.symbols->insert_or_assign(op.stringAttr("symbol").str(), int64_t(most));
   frame.results.push_back(std::move(result));
-  frame.results.push_back(std::move(counts));
   return true;
 }
 

@@ -1,27 +1,29 @@
-// Operations on text. Values are UTF-8; letters change case in ASCII only. Generated code has no
-// text: these run in the interpreter, and are folded where their operands are known.
+// Operations on text. Values are UTF-8; letters change case in ASCII only.
 //
-//   text_map (x...) {function, pattern, keys}  elementwise, broadcast as in NumPy:
+//   text_map (x...) {function, ...}  elementwise, broadcast as in NumPy:
 //       concat x y        y behind x
 //       lower x, upper x  with other letters
 //       equal x y         i1
-//       match x           i1: the regular expression `pattern` matches all of x
-//       index x           i64: the place of x among `keys`, −1 where it is none of them
+//       match x           i1: the regular expression `pattern` (ir/Regex.h) matches all of x
+//       index x           i64: the first place of x among `keys`, −1 where it is none of them
+//       count x           i64: the number of pieces that text_split cuts x into
 //   text_split (x) {delimiter, limit, symbol}  pieces of each element along a new last dimension,
-//       whose extent is a symbol of its own, filled up with empty text, and their number (i64); at
-//       most `limit` cuts, where there is one. An empty delimiter stands for runs of white space,
-//       which bound no empty pieces
+//       whose extent is a symbol of its own, filled up with empty text; at most `limit` cuts, where
+//       there is one. An empty delimiter stands for runs of white space, which bound no empty
+//       pieces
 #include "ir/ops/Evaluate.h"
 #include "ir/ops/Ops.h"
 
 #include "ir/Builder.h"
+#include "ir/Regex.h"
 
 namespace tenon {
 namespace {
 
 bool inferTextMap(const Operation &op, llvm::SmallVectorImpl<Type> &results, std::string &error) {
   if (!checkForm(op, error) ||
-      !checkWord(op, "function", {"concat", "lower", "upper", "equal", "match", "index"}, error))
+      !checkWord(op, "function", {"concat", "lower", "upper", "equal", "match", "index", "count"},
+                 error))
     return false;
   const llvm::StringRef function = op.wordAttr("function");
   const unsigned arity = function == "concat" || function == "equal" ? 2 : 1;
@@ -38,13 +40,15 @@ bool inferTextMap(const Operation &op, llvm::SmallVectorImpl<Type> &results, std
   }
   if ((function == "match") != op.has("pattern") || (function == "index") != op.has("keys"))
     return fail(error, "attribute pattern belongs to match, keys to index");
+  if (function != "count" && (op.has("delimiter") || op.has("limit")))
+    return fail(error, "attributes delimiter and limit belong to count");
   llvm::SmallVector<Dim, 6> shape;
   if (!broadcastShapes(shapes, shape))
     return fail(error, "operands of shapes " + text(shapes[0]) + " and " + text(shapes.back()) +
                            " do not broadcast");
-  const Element e = function == "equal" || function == "match" ? Element::Bool
-                    : function == "index"                      ? Element::I64
-                                                               : Element::String;
+  const Element e = function == "equal" || function == "match"   ? Element::Bool
+                    : function == "index" || function == "count" ? Element::I64
+                                                                 : Element::String;
   results.push_back(Type::tensor(op.operand(0)->type().context(), e, shape));
   return true;
 }
@@ -59,18 +63,26 @@ bool inferTextSplit(const Operation &op, llvm::SmallVectorImpl<Type> &results, s
   if (symbol.empty())
     return fail(error, "attribute symbol: expected a name");
   llvm::SmallVector<Dim, 6> shape(t.shape().begin(), t.shape().end());
-  results.push_back(Type::tensor(t.context(), Element::I64, shape));
   shape.push_back(t.context().symbol(symbol));
-  results.insert(results.begin(), Type::tensor(t.context(), Element::String, shape));
+  results.push_back(Type::tensor(t.context(), Element::String, shape));
+  return true;
+}
+
+bool verifyTextMap(const Operation &op, std::string &error) {
+  std::string why;
+  if (op.wordAttr("function") == "match" && !compileRegex(op.stringAttr("pattern"), why))
+    return fail(error, "attribute pattern: " + why);
   return true;
 }
 
 const llvm::StringRef kMany[] = {"x…"};
 const llvm::StringRef kX[] = {"x"};
 const AttrInfo kTextMap[] = {
-    {"function", AttrKind::Word, true, "concat, lower, upper, equal, match or index"},
+    {"function", AttrKind::Word, true, "concat, lower, upper, equal, match, index or count"},
     {"pattern", AttrKind::String, false, "regular expression of match"},
     {"keys", AttrKind::Strings, false, "what index looks for"},
+    {"delimiter", AttrKind::String, false, "of count, as text_split has it"},
+    {"limit", AttrKind::Int, false, "of count, as text_split has it"},
 };
 const AttrInfo kTextSplit[] = {
     {"delimiter", AttrKind::String, false, "what stands between pieces (default: white space)"},
@@ -84,9 +96,9 @@ llvm::ArrayRef<OpRow> textOps() {
   static const OpRow kRows[] = {
       {Op::TextMap,
        {"text_map", "One function of text, elementwise.", kMany, kTextMap, 1, 0, OpTrait::None,
-        inferTextMap, nullptr, evaluateTextMap}},
+        inferTextMap, verifyTextMap, evaluateTextMap}},
       {Op::TextSplit,
-       {"text_split", "Pieces of text between delimiters.", kX, kTextSplit, 2, 0, OpTrait::None,
+       {"text_split", "Pieces of text between delimiters.", kX, kTextSplit, 1, 0, OpTrait::None,
         inferTextSplit, nullptr, evaluateTextSplit}},
   };
   return kRows;

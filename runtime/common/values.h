@@ -127,6 +127,7 @@ template <int Bytes> struct lanes_of_bytes { using type = native_lanes; };
 #if TENON_SIMD_WIDTH > 1
 template <> struct lanes_of_bytes<8> { using type = simd<TENON_SIMD_WIDTH / 2>; };
 #endif
+template <> struct lanes_of_bytes<16> { using type = scalar_lanes; }; // text
 template <class... Ts> constexpr int widest() {
   int bytes = 0;
   const int sizes[] = {int(sizeof(Ts))..., 0};

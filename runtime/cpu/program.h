@@ -1,12 +1,14 @@
 // Defines what a generated C++ file consists of beside its kernels: the program table, the model
 // and context behind the C interface, and the frame that steps are run on.
 //
-// Memory of a context is one block: the context itself, the arena, then the states. The caller may
-// own it (place_context); create_context takes it from the heap. Nothing allocates during a run.
+// Memory of a context is one block: the context itself, the arena, the states, then room for the
+// text that a run spells. The caller may own it (place_context); create_context takes it from the
+// heap. Nothing allocates during a run.
 #ifndef TENON_RUNTIME_CPU_PROGRAM_H
 #define TENON_RUNTIME_CPU_PROGRAM_H
 
 #include "common/base.h"
+#include "common/text_store.h"
 #include "cpu/heap.h"
 #include "cpu/pool.h"
 
@@ -34,6 +36,7 @@ enum status {
   weights_mismatch = 4,
   dimension_out_of_range = 5,
   state_full = 6,
+  text_full = 7,
 };
 
 inline const char *status_message(int code) {
@@ -45,6 +48,9 @@ inline const char *status_message(int code) {
   case weights_mismatch: return "the weights file does not belong to this program";
   case dimension_out_of_range: return "a run-time dimension is outside its compiled range";
   case state_full: return "a value carried from run to run has reached its largest extent";
+#if !defined(TENON_NO_HEAP)
+  case text_full: return "a run spells more text than its context has room for (--text-bytes)";
+#endif
   default: return "unknown error code";
   }
 }
@@ -73,6 +79,10 @@ struct frame {
   unsigned char *states;
   index_t *dims; // values of the run-time dimensions; data-dependent ones are set by their steps
   pool *workers;
+#if !defined(TENON_NO_HEAP)
+  text_store *texts;
+  int *failure; // the status of the run where a step finds that it cannot go on; it need not stop
+#endif
 #if defined(TENON_TRACE)
   trace_hook trace;
   void *trace_user;
@@ -138,6 +148,7 @@ struct program {
   const dim_range *dims;
   int dim_count;
   void (*advance)(index_t *dims); // sets the dimensions that grow for the next run; null: none do
+  size_t text_bytes = 0;          // of the text that one run spells, at most
 };
 
 constexpr int max_dims = 16;
@@ -181,7 +192,8 @@ static_assert(sizeof(context) <= context_room, "the context outgrew its room");
 /// Bytes that place_context needs, alignment included; *_CONTEXT_BYTES in the generated header.
 inline size_t context_bytes(const program &p) {
   const size_t arena = TENON_POOLS ? 0 : align_memory(p.arena_bytes);
-  return memory_alignment + context_room + arena + align_memory(p.state_bytes);
+  return memory_alignment + context_room + arena + align_memory(p.state_bytes) +
+         align_memory(p.text_bytes);
 }
 
 inline int reset_context(const program &p, context *c) {
@@ -283,7 +295,17 @@ inline int run_context(const program &p, context *c, const void *const *inputs,
   f.trace = c->trace;
   f.trace_user = c->trace_user;
 #endif
+#if defined(TENON_NO_HEAP)
   return p.run(f);
+#else
+  char *const spelled = reinterpret_cast<char *>(c->states + align_memory(p.state_bytes));
+  text_store texts = {spelled, spelled + p.text_bytes, false};
+  int failure = ok;
+  f.texts = &texts;
+  f.failure = &failure;
+  const int code = p.run(f);
+  return code != ok ? code : failure != ok ? failure : texts.full ? int(text_full) : int(ok);
+#endif
 }
 
 #if !defined(TENON_NO_HEAP)

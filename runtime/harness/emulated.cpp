@@ -172,6 +172,7 @@ int board_main(const char *stem) {
   s.inputs = table<void *>(input_count + 1);
   for (int64_t i = 0; i < input_count; ++i) {
     const bytes data = in.take(size_t(in.next()));
+    in.next(); // no text
     s.inputs[i] = reserve(data.size);
     memcpy(s.inputs[i], data.data, data.size);
   }
@@ -181,6 +182,7 @@ int board_main(const char *stem) {
   for (int64_t i = 0; i < output_count; ++i) {
     sizes[i] = in.next();
     ranks[i] = in.next();
+    in.next(); // no text
     s.outputs[i] = reserve(size_t(sizes[i]));
   }
   read_transfers(s, in);

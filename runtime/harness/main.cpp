@@ -6,9 +6,11 @@
 // MANIFEST holds 64-bit integers: threads, timed runs and their budget in ms, the number of steps
 // to profile (device code built with TENON_PROFILE takes stamps itself), the number of contexts to
 // measure side by side (built with TENON_HARNESS_CONTEXTS), run-time dimensions, sizes of inputs
-// and outputs, and transfers: bytes to copy into or out of the model's memory around a step (built
-// with TENON_TRACE). DATA holds the inputs and what goes in; RESULTS receives the outputs, what
-// came out, and times in nanoseconds. The counterpart is driver/Program.cpp.
+// and outputs with the number of elements of those that are text (-1: none is), and transfers:
+// bytes to copy into or out of the model's memory around a step (built with TENON_TRACE). DATA
+// holds the inputs and what goes in; RESULTS receives the outputs, what came out, and times in
+// nanoseconds. Text is in both the lengths of all elements, then their bytes. The counterpart is
+// driver/Program.cpp.
 #include "harness/machine.inc"
 #if defined(TENON_HARNESS_CONTEXTS)
 #include "harness/contexts.inc"
@@ -72,6 +74,25 @@ struct segment {
   int64_t offset, size;
 };
 
+/// An element of text, as generated headers declare it.
+struct text {
+  const char *data;
+  size_t size;
+};
+
+/// The elements that DATA spells.
+std::vector<text> read_text(const unsigned char *data, int64_t count) {
+  const char *at = reinterpret_cast<const char *>(data) + size_t(count) * sizeof(int64_t);
+  std::vector<text> elements;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t length;
+    std::memcpy(&length, data + size_t(i) * sizeof length, sizeof length);
+    elements.push_back({at, size_t(length)});
+    at += length;
+  }
+  return elements;
+}
+
 /// Bytes that go into (direction 0) or come out of (1) the model around a step.
 struct transfer {
   int64_t step, phase, direction;
@@ -133,6 +154,15 @@ template <class T> void put(std::FILE *file, const T *values, size_t count) {
     fail("results", 0);
 }
 
+void put_text(std::FILE *file, const text *values, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t length = int64_t(values[i].size);
+    put(file, &length, 1);
+  }
+  for (int64_t i = 0; i < count; ++i)
+    put(file, values[i].data, values[i].size);
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -172,18 +202,27 @@ int main(int argc, char **argv) {
   };
   const int64_t input_count = in.next();
   std::vector<std::pair<const void *, size_t>> input_data;
+  std::vector<std::vector<text>> input_texts;
   for (int64_t i = 0; i < input_count; ++i) {
-    const size_t size = size_t(in.next());
+    size_t size = size_t(in.next());
+    const int64_t elements = in.next();
+    const void *values = take(size);
+    if (elements >= 0) {
+      input_texts.push_back(read_text(static_cast<const unsigned char *>(values), elements));
+      values = input_texts.back().data();
+      size = size_t(elements) * sizeof(text);
+    }
     s.inputs.push_back(s.device.allocate(size));
-    input_data.push_back({take(size), size});
-    s.device.write(s.inputs.back(), input_data.back().first, size);
+    input_data.push_back({values, size});
+    s.device.write(s.inputs.back(), values, size);
   }
   std::vector<size_t> sizes;
-  std::vector<int64_t> ranks;
+  std::vector<int64_t> ranks, texts;
   const int64_t output_count = in.next();
   for (int64_t i = 0; i < output_count; ++i) {
     sizes.push_back(size_t(in.next()));
     ranks.push_back(in.next());
+    texts.push_back(in.next());
     s.outputs.push_back(s.device.allocate(sizes.back()));
   }
   const int64_t transfer_count = in.next();
@@ -219,12 +258,20 @@ int main(int argc, char **argv) {
   std::FILE *results = std::fopen(argv[3], "wb");
   if (!results)
     fail(argv[3], 0);
-  for (int64_t i = 0; i < output_count; ++i)
+  std::vector<int64_t> elements;
+  for (int64_t i = 0; i < output_count; ++i) {
+    elements.push_back(1);
     for (int64_t axis = 0; axis < ranks[size_t(i)]; ++axis) {
       const int64_t extent = s.device.output_dim(int(i), int(axis));
+      elements.back() *= extent;
       put(results, &extent, 1);
     }
+  }
   for (size_t i = 0; i < sizes.size(); ++i) {
+    if (texts[i] >= 0) {
+      put_text(results, static_cast<const text *>(s.outputs[i]), elements[i]);
+      continue;
+    }
     bytes output(sizes[i]);
     s.device.read(output.data(), s.outputs[i], output.size());
     put(results, output.data(), output.size());

@@ -15,7 +15,7 @@ RUNTIME = ROOT / "runtime"
 # Names in the generated header of numpy's types.
 TYPES = {
     "bool": "i1", "float16": "f16", "float32": "f32", "float64": "f64", "bfloat16": "bf16",
-    "complex64": "c64", "complex128": "c128",
+    "complex64": "c64", "complex128": "c128", "object": "str",
     "float4_e2m1fn": "f4e2m1", "float8_e4m3fn": "f8e4m3", "float8_e4m3fnuz": "f8e4m3fnuz",
     "float8_e5m2": "f8e5m2", "float8_e5m2fnuz": "f8e5m2fnuz", "float8_e8m0fnu": "f8e8m0",
     **{f"int{n}": f"i{n}" for n in (2, 4, 8, 16, 32, 64)},
@@ -26,8 +26,11 @@ PACKED = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2}
 
 def packed(array):
     """An array's elements as they lie in the model's memory: 4-bit and 2-bit ones share bytes, the
-    first in the lowest bits."""
+    first in the lowest bits. Of text the lengths in bytes, then the bytes."""
     array = np.ascontiguousarray(array)
+    if array.dtype == object:
+        texts = [str(text).encode() for text in array.reshape(-1)]
+        return np.array([len(text) for text in texts], np.int64).tobytes() + b"".join(texts)
     bits = PACKED.get(array.dtype.name)
     if not bits:
         return array.tobytes()
@@ -51,6 +54,9 @@ class TensorFile:
 
     def add(self, name, array):
         """Writes a tensor; returns the row that run_batch.py reads it by."""
+        array = np.asarray(array)
+        if array.dtype.kind == "U":
+            array = array.astype(object)
         data = packed(array)
         with self.lock:
             at = self.file.tell()

@@ -8,6 +8,7 @@ type as in the generated header, shape, and place in the file TENSORS; types tha
 what their codes are worth. Beside LIBRARY lie the models' headers. Prints one JSON line a test, in order; "last" after one behind which the process cannot go on. A
 process of its own: a generated model that crashes ends only this. Needs numpy."""
 
+import ctypes
 import json
 import sys
 from pathlib import Path
@@ -44,6 +45,22 @@ def values(data, row, count):
     return data[: count * dtype.itemsize].view(dtype).astype(wide)
 
 
+def texts(data, count):
+    """The bytes of `count` elements of text in the file of tensors."""
+    lengths = data[: 8 * count].view(np.int64)
+    ends = 8 * count + np.cumsum(lengths)
+    return [data[end - length : end].tobytes() for end, length in zip(ends, lengths)]
+
+
+def text_mismatch(elements, expected):
+    """What is wrong with an output of text, or None."""
+    found = [ctypes.string_at(int(at), int(size)) if size else b"" for at, size in elements]
+    for index, pair in enumerate(zip(found, expected)):
+        if pair[0] != pair[1]:
+            return f"at {index} {pair[0]}, expected {pair[1]}"
+    return None
+
+
 def mismatch(found, expected, tolerance):
     """What is wrong with an output's values, or None."""
     rtol, atol = tolerance
@@ -64,11 +81,16 @@ def run_test(library, case, tensors):
 
     given = {row["name"]: row for row in case["tensors"]["inputs"]}
     expected = {row["name"]: row for row in case["tensors"]["outputs"]}
-    inputs = []
+    inputs, kept = [], []
     for port in interface.inputs:
         row = given[port.name]
         if row["type"] != port.type:
             return f"input '{port.name}' has type {port.type}, expected {row['type']}"
+        if port.type == "str":
+            kept += [ctypes.create_string_buffer(text, len(text)) for text in texts(read(row), port.size)]
+            elements = [(ctypes.addressof(buffer), len(buffer)) for buffer in kept[len(kept) - port.size :]]
+            inputs.append(np.array(elements or [(0, 0)], np.uint64).reshape(-1))
+            continue
         if row["bytes"] != port.bytes or np.prod(row["shape"], dtype=np.int64) != port.size:
             return f"input '{port.name}' has {port.bytes} bytes, expected {row['bytes']}"
         # An address also where nothing is read.
@@ -93,6 +115,11 @@ def run_test(library, case, tensors):
             return f"{count} elements, expected at most {port.size}"
         if (data[port.bytes :] != FILL).any():
             return "bytes behind the output were overwritten"
+        if port.type == "str":
+            elements = data[: 16 * count].view(np.uint64).reshape(-1, 2)
+            if reason := text_mismatch(elements, texts(read(row), count)):
+                return reason
+            continue
         found = values(data[: port.bytes], row, count).reshape(shape)
         wanted = values(read(row), row, count).reshape(shape)
         if reason := mismatch(found, wanted, case["tensors"]["tolerance"]):

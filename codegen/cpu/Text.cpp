@@ -1,0 +1,116 @@
+// Defines the tactics `text_map`, functions of text as maps, and `text_split`.
+#include "codegen/cpu/Tactics.h"
+
+#include "codegen/cpu/Operands.h"
+#include "codegen/emit/TextTables.h"
+
+namespace tenon::cpu {
+namespace {
+
+double cost(const TacticInput &in, const Schedule &) { return directCost(in); }
+
+//===----------------------------------------------------------------------===//
+// text_map
+//===----------------------------------------------------------------------===//
+
+bool matchTextMap(const TacticInput &in, std::string &why) {
+  return matchAlone(in, Op::TextMap, why);
+}
+
+void enumerateTextMap(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
+  out.push_back({"text_map", {}});
+}
+
+/// The view of an operand over the result's space: along dimensions that it lacks, or has once, it
+/// stands still.
+std::string broadcastView(StepWriter &out, const ScalarProgram &operand, unsigned rank) {
+  const auto own = unsigned(operand.space.size());
+  const Access &access = operand.inputs[0];
+  const Strides from = stridesOf(access, own);
+  Strides strides;
+  strides.offset = from.offset;
+  for (unsigned d = 0; d < rank; ++d) {
+    const unsigned missing = rank - own;
+    const bool still = d < missing || operand.space[d - missing].isConstant(1);
+    strides.strides.push_back(still ? access.type.context().dim(0) : from.strides[d - missing]);
+  }
+  return out.view(access.source, strides);
+}
+
+/// The function as an object of runtime/cpu/text_functions.h.
+std::string functionOf(const Operation &op, StepWriter &out) {
+  const llvm::StringRef function = op.wordAttr("function");
+  if (function == "concat")
+    return "cpu::text_concat{f.texts}";
+  if (function == "lower")
+    return "cpu::text_case<'A'>{f.texts}";
+  if (function == "upper")
+    return "cpu::text_case<'a'>{f.texts}";
+  if (function == "equal")
+    return "cpu::text_equal{}";
+  if (function == "count")
+    return "cpu::text_count{text" + textElement(op.stringAttr("delimiter")) + ", " +
+           std::to_string(op.intAttr("limit", -1)) + "}";
+  if (function == "match")
+    return "cpu::text_match{" +
+           writeTextAutomaton(out.declarations(), out.name(), op.stringAttr("pattern")) + "}";
+  return "cpu::text_place{" +
+         writeTextIndex(out.declarations(), out.name(), *op.find("keys")->get<Strings>()) + "}";
+}
+
+void emitTextMap(const TacticInput &in, const Schedule &, StepWriter &out) {
+  const GroupForm &form = in.form;
+  const auto rank = unsigned(form.body.space.size());
+  out.include("cpu/map.h");
+  out.include("cpu/text_functions.h");
+  std::string ins;
+  for (const ScalarProgram &operand : form.anchorInputs)
+    ins += (ins.empty() ? "" : ", ") + broadcastView(out, operand, rank);
+  // What spells new text takes turns at the store.
+  const bool spells = form.anchor->result()->type().element() == Element::String;
+  const std::string function = functionOf(*form.anchor, out);
+  out.code().line("cpu::map(" + out.dims().list(form.body.space) + ", pack(" +
+                  resultView(out, form) + "), pack(" + ins + "), " + function + ", " +
+                  (spells ? "cpu::serial_pool()" : "*f.workers") + ");");
+}
+
+//===----------------------------------------------------------------------===//
+// text_split
+//===----------------------------------------------------------------------===//
+
+bool matchTextSplit(const TacticInput &in, std::string &why) {
+  return matchAlone(in, Op::TextSplit, why);
+}
+
+void enumerateTextSplit(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
+  out.push_back({"text_split", {}});
+}
+
+void emitTextSplit(const TacticInput &in, const Schedule &, StepWriter &out) {
+  const GroupForm &form = in.form;
+  const Operation &op = *form.anchor;
+  const Dim pieces = op.result()->type().shape().back();
+  out.include("cpu/text_split.h");
+  SourceWriter &w = out.code();
+  w.line("const index_t most = cpu::text_split(" + out.dims().list(form.anchorInputs[0].space) +
+         ", " + plainView(out, form.anchorInputs[0]) + ", text" +
+         textElement(op.stringAttr("delimiter")) + ", " + std::to_string(op.intAttr("limit", -1)) +
+         ", " + std::to_string(pieces.upper()) + ", " +
+         out.resultPointer(0, op.result()->type().context().dim(0)) + ");");
+  w.line("if (most < 0) *f.failure = rt::dimension_out_of_range;");
+  w.line("f.dims[" + std::to_string(out.dims().indexOf(pieces.symbol())) +
+         "] = most < 0 ? 0 : most;");
+}
+
+} // namespace
+
+const Tactic kTextMap = {"text_map",   "functions of text, one element at a time",
+                         matchTextMap, enumerateTextMap,
+                         cost,         nullptr,
+                         nullptr,      emitTextMap};
+const Tactic kTextSplit = {"text_split",   "pieces of text between delimiters",
+                           matchTextSplit, enumerateTextSplit,
+                           cost,           nullptr,
+                           nullptr,        emitTextSplit};
+
+} // namespace tenon::cpu
