@@ -212,6 +212,12 @@ private:
                           "or --shape");
       return false;
     }
+    auto isText = [](Value *v) { return v->type().element() == Element::String; };
+    if (llvm::any_of(graph.body().arguments(), isText) ||
+        llvm::any_of(graph.returnOp()->operands(), isText)) {
+      diagnostics().error("--self-test compares numbers; this model's interface has text");
+      return false;
+    }
     DataSet data;
     const std::string &folder = command_.code.selfTest;
     std::vector<Tensor> inputs;

@@ -71,12 +71,21 @@ bool split(const Tensor &t, llvm::ArrayRef<int64_t> shape, llvm::StringRef path,
 bool readFiles(llvm::StringRef folder, const DeclaredTensor &input,
                const llvm::SmallVector<int64_t, 6> &shape, Samples &samples,
                Diagnostics &diagnostics) {
+  if (input.element == Element::String) {
+    diagnostics.error("input '" + input.name +
+                      "' is text; give folders of data sets, each with its input_0.pb");
+    return false;
+  }
   for (const std::string &path : entries(folder)) {
     const llvm::StringRef suffix = llvm::sys::path::extension(path);
     if (llvm::sys::path::filename(path) == "labels.npy") {
       auto labels = readNpy(path, diagnostics);
       if (!labels)
         return false;
+      if (labels->element() == Element::String) {
+        diagnostics.error("'" + path + "': expected numbers of classes, found text");
+        return false;
+      }
       for (int64_t i = 0; i < labels->size(); ++i)
         samples.labels.push_back(labels->intAt(i));
       continue;
@@ -103,7 +112,8 @@ bool readFiles(llvm::StringRef folder, const DeclaredTensor &input,
 void labelsFromOutputs(Samples &samples) {
   std::vector<int64_t> labels;
   for (const DataSet &set : samples.sets) {
-    if (set.outputs.empty() || set.outputs[0].isNull())
+    if (set.outputs.empty() || set.outputs[0].isNull() ||
+        set.outputs[0].element() == Element::String)
       return;
     const Tensor &t = set.outputs[0];
     int64_t best = 0;

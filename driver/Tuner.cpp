@@ -249,10 +249,10 @@ bool Tuner::run(const TunerProgram &program, const std::string &name, llvm::Arra
       continue;
     const Type t = graph.body().argument(i)->type();
     const size_t before = bytes.size();
-    bytes.append(reinterpret_cast<const char *>(inputs[i].bytes().data()),
-                 inputs[i].bytes().size());
-    bytes.resize(before + size_t(std::max<int64_t>(byteSize(t.element(), t.upperElements()),
-                                                   int64_t(inputs[i].bytes().size()))));
+    if (t.element() != Element::String) // zeros are empty text
+      bytes.append(reinterpret_cast<const char *>(inputs[i].bytes().data()),
+                   inputs[i].bytes().size());
+    bytes.resize(std::max(bytes.size(), before + size_t(byteSize(t.element(), t.upperElements()))));
   }
   const std::string main = name + (cuda ? ".cu" : ".cpp");
   OutputFiles files(diagnostics());

@@ -192,7 +192,8 @@ private:
       auto padded = [](int64_t n) { return (n + 63) / 64 * 64; };
       define(info_.upper + "_STATE_BYTES", summary_.stateBytes);
       if (summary_.textBytes) {
-        write("/* The most that one run may spell of text that no input holds (--text-bytes). */\n");
+        write(
+            "/* The most that one run may spell of text that no input holds (--text-bytes). */\n");
         define(info_.upper + "_TEXT_BYTES", summary_.textBytes);
       }
       write("/* What @_context_bytes() returns, for memory reserved when linking. */\n");
@@ -208,9 +209,12 @@ private:
   /// What elements of text are.
   void textType() {
     write("\n"
-          "/* One element of text: `size` bytes of UTF-8 at `data`, any of which may be 0; no 0 behind\n"
-          " * them is needed, and `data` may be null where `size` is 0. Outputs refer to bytes of the\n"
-          " * inputs, of the program (labels, behind which a 0 stands) and of the context: they last\n"
+          "/* One element of text: `size` bytes of UTF-8 at `data`, any of which may be 0; no 0 "
+          "behind\n"
+          " * them is needed, and `data` may be null where `size` is 0. Outputs refer to bytes of "
+          "the\n"
+          " * inputs, of the program (labels, behind which a 0 stands) and of the context: they "
+          "last\n"
           " * as long as the inputs do and no other run with the context has begun. */\n"
           "typedef struct @_text {\n"
           "  const char *data;\n"

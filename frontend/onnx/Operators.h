@@ -281,6 +281,7 @@ void importBinarizer(Node &n);
 // MlEncoders.cpp
 void importFeatureVectorizer(Node &n);
 void importOneHotEncoder(Node &n);
+void importSvmClassifier(Node &n);
 void importSvmRegressor(Node &n);
 void importZipMap(Node &n);
 
