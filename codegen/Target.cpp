@@ -224,7 +224,7 @@ llvm::Optional<Target> parseTarget(llvm::StringRef text, Diagnostics &diagnostic
 }
 
 std::string TargetLevel::spelling() const {
-  return findLevel(family, name) == this ? name.str() : (name + "@" + device).str();
+  return findLevel(family, name) == this ? name.str() : name.str() + "@" + device.str();
 }
 
 const TargetLevel *Target::ptxLevel() const {
