@@ -199,7 +199,7 @@ public:
   std::string text(int64_t size) {
     if (size < 0 || size > int64_t(bytes_.size()))
       good_ = false;
-    const std::string s = good_ ? bytes_.take_front(size_t(size)).str() : "";
+    std::string s = good_ ? bytes_.take_front(size_t(size)).str() : "";
     bytes_ = bytes_.drop_front(s.size());
     return s;
   }

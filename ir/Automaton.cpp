@@ -282,6 +282,7 @@ Automaton minimized(const Automaton &a) {
   std::vector<unsigned> classOf;
   for (unsigned c = 0; c < a.classes; ++c) {
     std::vector<unsigned> column;
+    column.reserve(kept.size());
     for (unsigned s : kept)
       column.push_back(number[block[a.next[s * a.classes + c]]]);
     classOf.push_back(columns.insert({std::move(column), unsigned(columns.size())}).first->second);

@@ -3,6 +3,8 @@
 
 #include "ir/Regex.h"
 
+#include "llvm/ADT/Twine.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
@@ -29,6 +31,7 @@ void writeArray(SourceWriter &w, const std::string &type, const std::string &nam
 
 template <class Range> std::vector<std::string> numbers(const Range &values) {
   std::vector<std::string> items;
+  items.reserve(values.size());
   for (const auto v : values)
     items.push_back(std::to_string(v));
   return items;
@@ -68,6 +71,7 @@ std::string writeTextIndex(SourceWriter &w, llvm::StringRef name,
                           [&](size_t a, size_t b) { return keys[a] == keys[b]; }),
               order.end());
   std::vector<std::string> sorted;
+  sorted.reserve(order.size());
   for (size_t i : order)
     sorted.push_back(keys[i]);
   writeTextArray(w, (name + "_keys").str(), sorted);
