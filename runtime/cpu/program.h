@@ -148,7 +148,9 @@ struct program {
   const dim_range *dims;
   int dim_count;
   void (*advance)(index_t *dims); // sets the dimensions that grow for the next run; null: none do
-  size_t text_bytes = 0;          // of the text that one run spells, at most
+#if !defined(TENON_NO_HEAP)
+  size_t text_bytes = 0; // of the text that one run spells, at most
+#endif
 };
 
 constexpr int max_dims = 16;
@@ -192,8 +194,12 @@ static_assert(sizeof(context) <= context_room, "the context outgrew its room");
 /// Bytes that place_context needs, alignment included; *_CONTEXT_BYTES in the generated header.
 inline size_t context_bytes(const program &p) {
   const size_t arena = TENON_POOLS ? 0 : align_memory(p.arena_bytes);
-  return memory_alignment + context_room + arena + align_memory(p.state_bytes) +
-         align_memory(p.text_bytes);
+  const size_t bytes = memory_alignment + context_room + arena + align_memory(p.state_bytes);
+#if defined(TENON_NO_HEAP)
+  return bytes;
+#else
+  return bytes + align_memory(p.text_bytes);
+#endif
 }
 
 inline int reset_context(const program &p, context *c) {
