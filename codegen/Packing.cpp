@@ -2,6 +2,7 @@
 #include "codegen/Packing.h"
 
 #include "llvm/Support/Endian.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <cstring>
 
@@ -74,7 +75,49 @@ Tensor winogradFilters(const Tensor &filters) {
   return out;
 }
 
+/// Rows of a packed type and the elements of each.
+std::pair<int64_t, int64_t> rowsOf(Type type) {
+  const auto axes = type.layout().axes();
+  const int64_t extent = type.dim(axes.empty() ? 0 : axes[0].dim).constant();
+  const int64_t rows = !axes.empty() && axes[0].block ? extent / axes[0].block : extent;
+  return {rows, allocatedElements(type) / rows};
+}
+
+/// The weights of each row in groups of `lanes`; group g of a run is in the bits below 8 - bits * g
+/// of its bytes.
+Tensor fieldsOf(const Tensor &value, Type packed, Type stored, const WeightFields &f) {
+  const auto [rows, count] = rowsOf(packed);
+  std::string bytes(packedBytes(value, packed), '\0');
+  packConstant(value, packed, bytes.data());
+  Tensor out(Element::U8, {rows, stored.dim(1).constant()});
+  uint8_t *to = out.mutableBytes();
+  const int64_t groups = 8 / f.bits, run = groups * f.lanes;
+  for (int64_t r = 0; r < rows; ++r, to += stored.dim(1).constant())
+    for (int64_t i = 0; i < count; ++i) {
+      const auto field = uint8_t(uint8_t(bytes[size_t(r * count + i)]) << (8 - f.bits));
+      to[i / run * f.lanes + i % f.lanes] |= uint8_t(field >> (i % run / f.lanes * f.bits));
+    }
+  return out;
+}
+
 } // namespace
+
+std::string WeightFields::word() const {
+  return "i" + std::to_string(bits) + "x" + std::to_string(lanes);
+}
+
+int64_t WeightFields::rowBytes(int64_t count) const {
+  return int64_t(llvm::divideCeil(count, lanes * 8 / bits)) * lanes;
+}
+
+llvm::Optional<WeightFields> weightFields(const Operation &constant) {
+  llvm::StringRef word = constant.wordAttr("stored");
+  WeightFields f;
+  if (!word.consume_front("i") || word.consumeInteger(10, f.bits) || !word.consume_front("x") ||
+      word.getAsInteger(10, f.lanes))
+    return llvm::None;
+  return f;
+}
 
 size_t packedBytes(const Tensor &tensor, Type type) {
   return isStoredAsIs(type) ? tensor.bytes().size()
@@ -103,6 +146,11 @@ Type storedType(const Operation &constant) {
   const Type type = constant.result()->type();
   if (!constant.has("stored"))
     return type;
+  if (const auto f = weightFields(constant)) {
+    const auto [rows, count] = rowsOf(type);
+    const int64_t bytes[] = {rows, f->rowBytes(count)};
+    return Type::tensor(type.context(), Element::U8, llvm::ArrayRef<int64_t>(bytes));
+  }
   const int64_t shape[] = {type.dim(0).constant(), type.dim(1).constant(), 4, 4};
   return Type::tensor(type.context(), type.element(), llvm::ArrayRef<int64_t>(shape),
                       type.layout());
@@ -110,7 +158,14 @@ Type storedType(const Operation &constant) {
 
 Tensor storedElements(const Operation &constant) {
   const Tensor &value = **constant.find("value")->get<Literal>();
+  if (const auto f = weightFields(constant))
+    return fieldsOf(value, constant.result()->type(), storedType(constant), *f);
   return constant.has("stored") ? winogradFilters(value) : value;
+}
+
+int64_t storedBytes(const Operation &constant) {
+  const Type t = storedType(constant);
+  return byteSize(t.element(), allocatedElements(t));
 }
 
 uint64_t hashBytes(llvm::StringRef bytes) {

@@ -12,10 +12,23 @@ size_t packedBytes(const Tensor &tensor, Type type);
 /// Stores a constant: packedBytes of zeros at `out` that become its elements, padding staying zero.
 void packConstant(const Tensor &tensor, Type type, char *out);
 
-/// The type of a constant as stored: the value's, of 4 x 4 taps where filters are transformed.
+/// Weights of less than 8 bits as runtime/common/weight_fields.h has them: rows along the outermost
+/// dimension of the layout.
+struct WeightFields {
+  int64_t bits, lanes;
+  std::string word() const; // `stored = i4x16`
+  int64_t rowBytes(int64_t count) const;
+};
+/// Of an attribute `stored` that says so.
+llvm::Optional<WeightFields> weightFields(const Operation &constant);
+
+/// The type of a constant as stored: the value's, of 4 x 4 taps where filters are transformed, of
+/// rows by bytes where weights are fields.
 Type storedType(const Operation &constant);
-/// The elements that are stored: the value, or G g G^T of each filter g for `stored = winograd`
-/// (runtime/cuda/winograd.cuh), computed in double and rounded once.
+/// Bytes of it.
+int64_t storedBytes(const Operation &constant);
+/// The elements that are stored: the value, its fields, or G g G^T of each filter g for `stored =
+/// winograd` (runtime/cuda/winograd.cuh), computed in double and rounded once.
 Tensor storedElements(const Operation &constant);
 
 /// FNV-1a over words of eight bytes, little-endian, the last filled up with zeros, each step folded

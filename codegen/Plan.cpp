@@ -9,6 +9,7 @@
 
 #include "codegen/ArenaLayout.h"
 #include "codegen/GroupForm.h"
+#include "codegen/Packing.h"
 #include "ir/Views.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -129,7 +130,7 @@ private:
           break;
         }
         const int64_t at = plan_.weightBytes;
-        const int64_t bytes = bytesOf(op.result()->type());
+        const int64_t bytes = storedBytes(op);
         makeBuffer(op.result(), Home::Weights, at, bytes);
         plan_.constants.push_back(op.result());
         plan_.weightBytes = at + alignInArena(bytes);

@@ -24,6 +24,13 @@ const Tactic *findTactic(Family family, llvm::StringRef id) {
   return nullptr;
 }
 
+llvm::ArrayRef<ScheduleFeature> scheduleFeatures() {
+  static const ScheduleFeature kTable[] = {
+      {kPackedWeights, "integer weights that fit into 2 or 4 bits take no more flash (mcu)"},
+  };
+  return kTable;
+}
+
 namespace {
 
 /// Gives operand `i` of the group its packed layout: the constant's own when the group is its only
@@ -46,12 +53,15 @@ void packOperand(Operation &group, const Packing &p) {
     }
     v->setType(v->type().withLayout(p.layout));
     if (!p.stored.empty())
-      v->def()->set("stored", Word{p.stored.str()});
+      v->def()->set("stored", Word{p.stored});
   }
   for (unsigned k = 0; k < group.numOperands(); ++k)
     if (group.operand(k) == v)
       group.region().argument(k)->setType(v->type());
 }
+
+/// How many bits of a weight the candidate reads.
+int64_t weightBits(const Candidate &c) { return c.schedule.get("weight_bits").getValueOr(8); }
 
 class Scheduler {
 public:
@@ -70,7 +80,7 @@ public:
           .notes.push_back("this is a defect of the fusion pass; compile with -O0 meanwhile");
       return false;
     }
-    const TacticInput in{*form, level_, &alignment_};
+    const TacticInput in{*form, level_, &alignment_, packWeights()};
     Search search;
     if (const Attribute *given = group.find("schedule"))
       findGiven(in, *given->get<Schedule>(), search);
@@ -96,6 +106,10 @@ public:
   }
 
 private:
+  bool enabled(llvm::StringRef id) const { return !options_.enabled || options_.enabled(id); }
+  /// On microcontrollers, where flash is scarce and constants are read from it as they are.
+  bool packWeights() const { return level_.family == Family::Mcu && enabled(kPackedWeights); }
+
   static bool holdsPacked(const Operation &group) {
     auto packed = [](Value *v) {
       return v->type().isTensor() && bitWidth(v->type().element()) < 8;
@@ -138,7 +152,7 @@ private:
   void findAll(const TacticInput &in, Search &search) {
     const bool firstOnly = options_.search == ScheduleOptions::None;
     for (const Tactic &t : tacticsOf(level_.family)) {
-      if (options_.enabled && !options_.enabled("tactic." + t.id.str())) {
+      if (!enabled("tactic." + t.id.str())) {
         search.reasons.push_back(t.id.str() + ": disabled");
         search.mayUseTensorCores |= t.usesTensorCores && t.usesTensorCores(in);
         continue;
@@ -159,7 +173,8 @@ private:
         break;
     }
     llvm::stable_sort(search.candidates, [](const Candidate &a, const Candidate &b) {
-      return a.microseconds < b.microseconds;
+      return std::make_pair(weightBits(a), a.microseconds) <
+             std::make_pair(weightBits(b), b.microseconds);
     });
   }
 

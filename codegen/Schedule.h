@@ -33,9 +33,16 @@ struct ScheduleLog {
   std::vector<Loss> losses;
 };
 
+/// What scheduling does beside choosing tactics, by ids that are switched like theirs.
+struct ScheduleFeature {
+  llvm::StringRef id, summary;
+};
+constexpr llvm::StringLiteral kPackedWeights = "schedule.packed-weights";
+llvm::ArrayRef<ScheduleFeature> scheduleFeatures();
+
 struct ScheduleOptions {
   enum Search { None, Heuristic } search = Heuristic;
-  /// Switches tactics by id (globs), as for passes.
+  /// Switches tactics and features by id (globs), as for passes.
   std::function<bool(llvm::StringRef id)> enabled;
   /// Tactics that share code between layers go before all others (--optimize=size).
   bool shareCode = false;

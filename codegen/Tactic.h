@@ -16,6 +16,8 @@ struct TacticInput {
   const TargetLevel &level;
   /// What is known of addresses; null: nothing.
   const Alignment *alignment = nullptr;
+  /// Whether weights that fit into 2 or 4 bits are to take no more.
+  bool packWeights = false;
 };
 
 /// A layout that a tactic wants one operand of the group (a constant) to be packed in, and what is
@@ -23,7 +25,7 @@ struct TacticInput {
 struct Packing {
   unsigned operand;
   Layout layout;
-  llvm::StringRef stored = {};
+  std::string stored = {};
 };
 
 struct Tactic {

@@ -78,7 +78,7 @@ std::vector<Layer> layers(const Plan &plan) {
     for (Value *v : s.op->operands())
       if (auto it = plan.placements.find(v);
           it != plan.placements.end() && it->second.home == Home::Weights)
-        l.flash += byteSize(v->type().element(), allocatedElements(v->type()));
+        l.flash += plan.buffers[it->second.buffer].bytes;
     for (const BufferInfo &b : plan.buffers)
       if (b.home == Home::Arena && b.firstStep <= s.number && s.number <= b.lastStep)
         l.ram += b.bytes;

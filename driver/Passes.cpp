@@ -1,5 +1,5 @@
 // Implements `tenon passes`: everything that has a stable id.
-#include "codegen/Tactic.h"
+#include "codegen/Schedule.h"
 #include "driver/Commands.h"
 #include "driver/Console.h"
 #include "passes/PassManager.h"
@@ -30,6 +30,8 @@ void printText(llvm::raw_ostream &os) {
     for (const Tactic &t : tacticsOf(family))
       os << llvm::left_justify("tactic." + t.id.str(), 38) << t.summary
          << (family == Family::Cpu ? " (cpu)" : " (cuda)") << '\n';
+  for (const ScheduleFeature &f : scheduleFeatures())
+    os << llvm::left_justify(f.id, 38) << f.summary << '\n';
   os << "\npipelines\n";
   for (unsigned level = 0; level < 4; ++level)
     os << "-O" << level << "  imported to optimized: " << optimizationPipeline(level)
@@ -66,6 +68,13 @@ void printJson(llvm::raw_ostream &os) {
             json.attribute("family", family == Family::Cpu ? "cpu" : "cuda");
             json.attribute("summary", t.summary);
           });
+    });
+    json.attributeArray("scheduling", [&] {
+      for (const ScheduleFeature &f : scheduleFeatures())
+        json.object([&] {
+          json.attribute("id", f.id);
+          json.attribute("summary", f.summary);
+        });
     });
     json.attributeArray("pipelines", [&] {
       for (unsigned level = 0; level < 4; ++level)

@@ -31,6 +31,8 @@ bool Compilation::readControls() {
   for (Family family : {Family::Cpu, Family::Cuda})
     for (const Tactic &t : tacticsOf(family))
       ids.push_back("tactic." + t.id.str());
+  for (const ScheduleFeature &f : scheduleFeatures())
+    ids.push_back(f.id.str());
   const std::vector<llvm::StringRef> extra(ids.begin(), ids.end());
   return passContext_.setControls(controls, extra) || fail(Usage);
 }

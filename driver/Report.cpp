@@ -3,6 +3,7 @@
 
 #include "driver/RangeReport.h"
 
+#include "codegen/Packing.h"
 #include "codegen/Plan.h"
 #include "codegen/Work.h"
 #include "driver/Compare.h"
@@ -117,12 +118,29 @@ void printFusion(llvm::raw_ostream &os, const PassContext &passes) {
        << f->reason << " (" << bytesText(f->bytesSaved) << ")\n";
 }
 
+/// What storing weights in 2 or 4 bits saves of the flash.
+struct FewBits {
+  int64_t constants = 0, bytes = 0, unpacked = 0;
+  explicit FewBits(const Plan &plan) {
+    for (Value *v : plan.constants)
+      if (weightFields(*v->def())) {
+        ++constants;
+        bytes += storedBytes(*v->def());
+        unpacked += allocatedElements(v->type());
+      }
+  }
+};
+
 void printMemory(llvm::raw_ostream &os, Graph &graph, llvm::StringRef variant) {
   const Plan plan = planMemory(graph);
   const ValueNames names(graph);
   os << "memory of " << variant << ": arena " << plan.arenaBytes << " bytes, lower bound "
      << plan.boundBytes << ", largest scratch " << plan.scratchBytes << ", weights "
      << plan.weightBytes << ", states " << plan.stateBytes << '\n';
+  if (const FewBits few(plan); few.constants)
+    os << "weights of few bits: " << few.constants << " constants, " << few.bytes
+       << " bytes in place of " << few.unpacked << " (--disable=" << kPackedWeights
+       << ": bytes, fewer instructions)\n";
   std::vector<const BufferInfo *> buffers;
   for (const BufferInfo &b : plan.buffers)
     if (b.home == Home::Arena && b.bytes > 0)
@@ -234,6 +252,12 @@ void writeMemory(llvm::json::OStream &json, Module &module) {
         json.attribute("bound_bytes", plan.boundBytes);
         json.attribute("scratch_bytes", plan.scratchBytes);
         json.attribute("weight_bytes", plan.weightBytes);
+        if (const FewBits few(plan); few.constants)
+          json.attributeObject("weights_of_few_bits", [&] {
+            json.attribute("constants", few.constants);
+            json.attribute("bytes", few.bytes);
+            json.attribute("unpacked_bytes", few.unpacked);
+          });
         json.attribute("state_bytes", plan.stateBytes);
         json.attributeArray("buffers", [&] {
           for (const BufferInfo &b : plan.buffers)

@@ -1,6 +1,7 @@
 // Implements what the tactics for sums of 8-bit integers share.
 #include "codegen/cpu/ByteContraction.h"
 
+#include "codegen/Packing.h"
 #include "codegen/cpu/Operands.h"
 #include "codegen/cpu/Prologue.h"
 #include "codegen/cpu/Window.h"
@@ -120,7 +121,37 @@ Strides inputStrides(const GroupForm &form, const ByteContraction &q) {
   return q.plane(stridesOf(x.inputs[0], unsigned(x.space.size())));
 }
 
-void packFilters(const TacticInput &in, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
+void addWeightBits(const TacticInput &in, int64_t lanes, Schedule &schedule) {
+  std::string why;
+  const ConvProblem p = byteContraction(*in.form.anchor, why)->conv;
+  const int64_t depth = p.channels * p.kernelH * p.kernelW;
+  if (!in.packWeights || depth > INT32_MAX / (255 * 128))
+    return;
+  const Tensor &w = **constantOperand(in.form, 1)->def()->find("value")->get<Literal>();
+  int64_t low = 0, high = 0;
+  for (int64_t i = 0; i < w.size(); ++i) {
+    low = std::min(low, w.intAt(i));
+    high = std::max(high, w.intAt(i));
+  }
+  int64_t best = 8, smallest = depth;
+  for (int64_t bits : {4, 2}) {
+    const int64_t half = int64_t(1) << (bits - 1);
+    const int64_t bytes = WeightFields{bits, lanes}.rowBytes(depth);
+    if (low >= -half && high < half && bytes < smallest) {
+      best = bits;
+      smallest = bytes;
+    }
+  }
+  if (best < 8)
+    schedule.params.push_back({"weight_bits", best});
+}
+
+std::string storedWeights(const Schedule &schedule, int64_t lanes) {
+  const auto bits = schedule.get("weight_bits");
+  return bits ? WeightFields{*bits, lanes}.word() : "";
+}
+
+void packFilters(const TacticInput &in, std::string stored, llvm::SmallVectorImpl<Packing> &out) {
   std::string why;
   const ByteContraction q = *byteContraction(*in.form.anchor, why);
   const Value *source = in.form.anchorInputs[1].inputs[0].source;
@@ -136,7 +167,7 @@ void packFilters(const TacticInput &in, const Schedule &, llvm::SmallVectorImpl<
       axis(int(d));
     axis(1);
   }
-  out.push_back({source->index(), Layout::get(w.context(), axes)});
+  out.push_back({source->index(), Layout::get(w.context(), axes), std::move(stored)});
 }
 
 void writeExtents(StepWriter::Config &cfg, const ByteContraction &q, bool depthwise) {

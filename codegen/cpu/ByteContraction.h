@@ -29,12 +29,24 @@ llvm::Optional<ByteContraction> matchByteContraction(const TacticInput &in, std:
 llvm::Optional<int64_t> zeroPoint(const GroupForm &form, std::string &why);
 /// Whether height and width of results are one dimension in memory, for what the body reads, too.
 bool readsAlongLine(const TacticInput &in, const ByteContraction &q, std::string &why);
+void packFilters(const TacticInput &in, std::string stored, llvm::SmallVectorImpl<Packing> &out);
 /// Of x, over (n, c, h, w).
 Strides inputStrides(const GroupForm &form, const ByteContraction &q);
 
-/// Packs weights as [filters][kernel_h][kernel_w][channels].
+/// Appends `weight_bits` where the weights are to be stored in 2 or 4 bits, in groups of `lanes`
+/// bytes: all fit, that is smaller, and the kernels' sums, which are 2^(8 - bits) times as large
+/// then, stay in 32 bits.
+void addWeightBits(const TacticInput &in, int64_t lanes, Schedule &schedule);
+/// The word for that, with groups of so many bytes; empty for weights of 8 bits.
+std::string storedWeights(const Schedule &schedule, int64_t lanes);
+
+/// Packs weights as [filters][kernel_h][kernel_w][channels], those of less than 8 bits in groups of
+/// so many bytes.
+template <int64_t Lanes>
 void packFilters(const TacticInput &in, const Schedule &schedule,
-                 llvm::SmallVectorImpl<Packing> &out);
+                 llvm::SmallVectorImpl<Packing> &out) {
+  packFilters(in, storedWeights(schedule, Lanes), out);
+}
 /// Writes the extents of the window, and filters and channels.
 void writeExtents(StepWriter::Config &cfg, const ByteContraction &q, bool depthwise);
 /// Writes the views x, outs and ins, and the pointer w.

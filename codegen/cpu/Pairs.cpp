@@ -17,8 +17,8 @@ constexpr int64_t kStackBytes = 512;
 
 /// What both kernels ask for beyond that: results that lie along one line of pixels.
 llvm::Optional<ByteContraction> matchPairs(const TacticInput &in, std::string &why) {
-  if (!in.level.dsp) {
-    why = "no instructions for pairs of 16-bit integers";
+  if (in.level.family != Family::Mcu) {
+    why = "not for a microcontroller";
     return llvm::None;
   }
   auto q = matchByteContraction(in, why);
@@ -66,12 +66,21 @@ void enumerateConv(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) 
   int64_t mr = std::min<int64_t>(plane, 4);
   if (plane > 4 && plane % 4 != 0 && plane % 3 == 0)
     mr = 3; // whole tiles need no code for the last few outputs
-  out.push_back(
-      {"conv_pairs", {{"mr", mr}, {"nr", mr == 1 ? std::min<int64_t>(p.filters, 4) : 1}}});
+  const int64_t nr = mr == 1 && in.level.dsp ? std::min<int64_t>(p.filters, 4) : 1;
+  out.push_back({"conv_pairs", {{"mr", mr}, {"nr", nr}}});
+  addWeightBits(in, 4, out.back());
 }
 
-void enumerateDepthwise(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
+void enumerateDepthwise(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
   out.push_back({"depthwise_pairs", {}});
+  if (!in.level.mve) // else depthwise_quads is for these few weights, as bytes
+    addWeightBits(in, 1, out.back());
+}
+
+/// Cores without these instructions take several for each: there the kernels are for weights of few
+/// bits.
+double pairsTime(const TacticInput &in, double instructions) {
+  return instructionTime(in.level, in.level.dsp ? instructions : 10 * instructions);
 }
 
 double costConv(const TacticInput &in, const Schedule &s) {
@@ -83,8 +92,7 @@ double costConv(const TacticInput &in, const Schedule &s) {
   const double filters = double(p.filters);
   // Four products of each: 2 mr nr multiply-adds, 3 nr for the weights, mr loads.
   const double inner = (2 * mr * nr + 3 * nr + mr) / 4 / nr;
-  return instructionTime(in.level,
-                         tiles * (filters * (depth * inner + 9 * mr + 4) + mr * depth * 1.5));
+  return pairsTime(in, tiles * (filters * (depth * inner + 9 * mr + 4) + mr * depth * 1.5));
 }
 
 double costDepthwise(const TacticInput &in, const Schedule &) {
@@ -92,8 +100,7 @@ double costDepthwise(const TacticInput &in, const Schedule &) {
   const ConvProblem p = byteContraction(*in.form.anchor, why)->conv;
   const double area = double((p.batch * p.inHeight * p.inWidth).upper());
   const double words = double(p.kernelH * llvm::divideCeil(p.kernelW, 4));
-  return instructionTime(in.level,
-                         double(p.groups) * (area * 3 + double(pixels(p)) * (5 * words + 9)));
+  return pairsTime(in, double(p.groups) * (area * 3 + double(pixels(p)) * (5 * words + 9)));
 }
 
 /// As reads_bytes in runtime/cpu/conv_pairs.h: no patch at all.
@@ -167,12 +174,12 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
 const Tactic kConvPairs = {
     "conv_pairs", "sums of 8-bit integers, two products an instruction (DSP extension)",
     matchConv,    enumerateConv,
-    costConv,     packFilters,
+    costConv,     packFilters<4>,
     scratchConv,  emit};
 const Tactic kDepthwisePairs = {
     "depthwise_pairs", "depthwise convolution of 8-bit integers, by pairs (DSP extension)",
     matchDepthwise,    enumerateDepthwise,
-    costDepthwise,     packFilters,
+    costDepthwise,     packFilters<1>,
     scratchDepthwise,  emit};
 
 } // namespace tenon::cpu

@@ -91,8 +91,9 @@ bool matchDepthwise(const TacticInput &in, std::string &why) {
   return q.hasValue();
 }
 
-void enumerateConv(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
+void enumerateConv(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
   out.push_back({"conv_quads", {}});
+  addWeightBits(in, 16, out.back());
 }
 void enumerateDepthwise(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
   out.push_back({"depthwise_quads", {}});
@@ -166,6 +167,8 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   writeExtents(cfg, q, depthwise);
   if (!depthwise)
     cfg.flag("vector_body", hasFunctions(form));
+  for (auto &[key, value] : s.params)
+    cfg.number(key, value);
   const std::string config = cfg.finish();
 
   const std::string body = out.body(form.body, {Element::I32});
@@ -193,7 +196,7 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
 
 const Tactic kConvQuads = {"conv_quads", "sums of 8-bit integers, 16 products an instruction (MVE)",
                            matchConv,    enumerateConv,
-                           costConv,     packFilters,
+                           costConv,     packFilters<16>,
                            scratch,      emit};
 const Tactic kDepthwiseQuads = {
     "depthwise_quads", "depthwise convolution of 8-bit integers, four channels at once (MVE)",

@@ -81,9 +81,11 @@ void enumerateConv(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) 
   std::string why;
   const ConvProblem p = byteContraction(*in.form.anchor, why)->conv;
   out.push_back({"conv_shared", {{"mr", (p.outHeight * p.outWidth).isConstant(1) ? 1 : 4}}});
+  addWeightBits(in, 4, out.back());
 }
-void enumerateDepthwise(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
+void enumerateDepthwise(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
   out.push_back({"depthwise_shared", {}});
+  addWeightBits(in, 1, out.back());
 }
 
 double costConv(const TacticInput &in, const Schedule &s) {
@@ -108,19 +110,19 @@ int64_t scratchConv(const TacticInput &in, const Schedule &s) {
 
 void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   const GroupForm &form = in.form;
-  std::string why, numbers;
+  std::string why, extentsText;
   const ByteContraction q = *byteContraction(*form.anchor, why);
   const Strides x = inputStrides(form, q);
   out.include("cpu/conv_shared.h");
   out.shareCode();
   const auto extents = extentsOf(q, *zeroPoint(form, why));
   for (int64_t n : *extents)
-    numbers += std::to_string(n) + ", ";
+    extentsText += std::to_string(n) + ", ";
   std::string strides;
   for (Dim d : x.strides)
     strides += (strides.empty() ? "" : ", ") + std::to_string(d.constant());
   const std::string shape = out.name() + "_shape";
-  out.declarations().line("static const cpu::window_shape " + shape + " = {" + numbers + "{" +
+  out.declarations().line("static const cpu::window_shape " + shape + " = {" + extentsText + "{" +
                           strides + "}};");
 
   const Dim zero = x.offset.node()->context->dim(0);
@@ -142,13 +144,14 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
     else
       c.line("uint32_t *const patches = " + out.scratchPointer("uint32_t") + ";");
   }
-  const std::string instance =
-      s.tactic == "conv_shared" ? "conv_shared<" + std::to_string(*s.get("mr")) + ">" : s.tactic;
+  std::string numbers = std::to_string(s.get("weight_bits").getValueOr(8));
+  if (s.tactic == "conv_shared")
+    numbers = std::to_string(*s.get("mr")) + ", " + numbers;
   const unsigned rank = unsigned(form.body.space.size());
   std::string views = out.resultView(0, plane(stridesOf(form.outputs[0], rank)));
   for (const Access &a : form.body.inputs)
     views += ", " + out.view(a.source, plane(stridesOf(a, rank)));
-  c.line("cpu::" + instance + "(" + shape + ", " +
+  c.line("cpu::" + s.tactic + "<" + numbers + ">(" + shape + ", " +
          out.pointer(form.anchorInputs[0].inputs[0].source, x.offset) + ", " +
          out.pointer(form.anchorInputs[1].inputs[0].source, zero) + room + ", " + body + ", " +
          views + ");");
@@ -163,9 +166,9 @@ Tactic shared(Tactic t) {
 
 const Tactic kConvShared =
     shared({"conv_shared", "sums of 8-bit integers, one code for all layers (size)", matchConv,
-            enumerateConv, costConv, packFilters, scratchConv, emit});
+            enumerateConv, costConv, packFilters<4>, scratchConv, emit});
 const Tactic kDepthwiseShared =
     shared({"depthwise_shared", "depthwise convolution of 8-bit integers, one code for all (size)",
-            matchDepthwise, enumerateDepthwise, costDepthwise, packFilters, nullptr, emit});
+            matchDepthwise, enumerateDepthwise, costDepthwise, packFilters<1>, nullptr, emit});
 
 } // namespace tenon::cpu

@@ -3,7 +3,8 @@
 //   constant {value = literal}
 // gives the literal's elements as a tensor. Weights, biases and folded values are constants; equal
 // literals may share their data. `stored = winograd` says that memory holds what Winograd's
-// convolutions multiply in place of filters of 3 x 3 taps; the elements stay what they are.
+// convolutions multiply in place of filters of 3 x 3 taps, `stored = i4x16` that it holds weights of
+// 4 bits in groups of 16 bytes (runtime/common/weight_fields.h); the elements stay what they are.
 #include "ir/Interpreter.h"
 #include "ir/ops/Ops.h"
 
@@ -17,11 +18,21 @@ bool inferConstant(const Operation &op, llvm::SmallVectorImpl<Type> &results, st
   if (!c)
     return fail(error, "a constant must stand in a graph");
   const Tensor &t = **op.find("value")->get<Literal>();
-  if (op.has("stored")) {
+  if (op.has("stored") && op.wordAttr("stored") != "winograd") {
+    if (!checkWord(op, "stored", {"winograd", "i2x1", "i2x4", "i2x16", "i4x1", "i4x4", "i4x16"},
+                   error))
+      return false;
+    const int64_t half = op.wordAttr("stored").startswith("i2") ? 2 : 8;
+    bool fits = t.element() == Element::I8 && t.rank() > 0;
+    for (int64_t i = 0; i < t.size() && fits; ++i)
+      fits = t.intAt(i) >= -half && t.intAt(i) < half;
+    if (!fits)
+      return fail(error, "attribute stored: " + op.wordAttr("stored").str() +
+                             " is for i8 tensors of numbers from " + std::to_string(-half) +
+                             " to " + std::to_string(half - 1));
+  } else if (op.has("stored")) {
     const bool filters = t.element() == Element::F32 && t.shape().size() == 4 &&
                          t.shape()[2] == 3 && t.shape()[3] == 3;
-    if (!checkWord(op, "stored", {"winograd"}, error))
-      return false;
     if (!filters)
       return fail(error, "attribute stored: winograd is for f32 filters of 3x3 taps");
   }
@@ -37,7 +48,8 @@ bool evaluateConstantOp(const Operation &op, EvaluationFrame &frame, std::string
 const AttrInfo kAttributes[] = {
     {"value", AttrKind::Literal, true, "the elements"},
     {"stored", AttrKind::Word, false,
-     "winograd: memory holds the transformed filters, 4x4 for 3x3 (default: the elements)"},
+     "winograd: memory holds the transformed filters, 4x4 for 3x3; i4x16 and others: numbers of 4 "
+     "or 2 bits, in groups of 1, 4 or 16 bytes (default: the elements)"},
 };
 
 } // namespace

@@ -11,15 +11,17 @@
 //   stride_w, dilation_h, dilation_w, pad_top, pad_left as in conv.h, without groups; filters,
 //   channels and kernel fixed
 //   mr, nr            schedule: outputs and filters at a time
+//   weight_bits       8, or less where weights are fields of words (common/weight_fields.h)
 // x: view over (n, c, h, w) with taps and channels of a row as one run (c stride fixed<1> and w
 // stride fixed<channels>, or one channel and w stride fixed<1>), or channels alone (dilation_w >
-// 1). w: int8_t [filters][kernel_h][kernel_w][channels]. zero: of x. patches: patch_words<Cfg>
+// 1). w: [filters][kernel_h][kernel_w][channels], a row for each filter. zero: of x. patches: patch_words<Cfg>
 // words, aligned to 8 bytes; null where reads_bytes<Cfg, X>. outs, ins: packs of views over (n, k,
 // 0, pixel).
 #ifndef TENON_RUNTIME_CPU_CONV_PAIRS_H
 #define TENON_RUNTIME_CPU_CONV_PAIRS_H
 
 #include "common/pairs.h"
+#include "common/weight_fields.h"
 #include "cpu/conv.h"
 
 namespace tenon {
@@ -184,20 +186,27 @@ TENON_FN void multiply_group(const Weights &weights, const Source &x, int32_t (&
 }
 
 /// acc[k][r] += the product of filter k of NR with patch r of MR, of Step / 2 that lie interleaved.
-template <int MR, int NR, int Step, index_t Depth, class Source>
+template <int MR, int NR, int Step, index_t Depth, int Bits, class Source>
 TENON_FN void multiply_patches(const int8_t *w, Source x, int32_t (&acc)[NR][MR]) {
+  using fields = weight_fields<Bits, 4>;
   constexpr int at_once = 4; // groups of four between two steps of the pointers
-  constexpr index_t groups = Depth / 4, rounds = groups / at_once;
-  constexpr int rest = int(groups % at_once), tail = int(Depth % 4);
+  constexpr index_t row = fields::row_bytes(Depth);
+  constexpr index_t groups = Bits == 8 ? Depth / 4 : ceil_div(Depth, 4), rounds = groups / at_once;
+  constexpr int rest = int(groups % at_once), tail = Bits == 8 ? int(Depth % 4) : 0;
   const auto some = [&](auto count) TENON_LAMBDA {
     unroll<decltype(count)::value>([&](auto g) TENON_LAMBDA {
+      constexpr int word = decltype(g)::value / fields::groups * 4;
       multiply_group<MR, NR, decltype(g)::value * Step>(
-          [&](auto k) TENON_LAMBDA { return load_word(w + int(k) * Depth + 4 * int(g)); }, x, acc);
+          [&](auto k) TENON_LAMBDA {
+            return fields::group(load_word(w + int(k) * row + word),
+                                 decltype(g)::value % fields::groups);
+          },
+          x, acc);
     });
-    w += 4 * decltype(count)::value;
+    w += 4 * decltype(count)::value / fields::groups;
     x += Step * decltype(count)::value;
   };
-  const int8_t *const end = w + rounds * 4 * at_once;
+  const int8_t *const end = w + rounds * 4 * at_once / fields::groups;
   while (w != end)
     some(fixed<at_once>{});
   if constexpr (rest != 0)
@@ -206,11 +215,14 @@ TENON_FN void multiply_patches(const int8_t *w, Source x, int32_t (&acc)[NR][MR]
     multiply_group<MR, NR, 0>(
         [&](auto k) TENON_LAMBDA {
           uint32_t bytes = 0;
-          for (int i = 0; i < tail; ++i)
+          for (int i = 0; i < tail; ++i) // the rows of fields have zeros there
             bytes |= uint32_t(uint8_t(w[int(k) * Depth + i])) << 8 * i;
           return bytes;
         },
         x, acc);
+  unroll<NR>([&](auto k) TENON_LAMBDA {
+    unroll<MR>([&](auto r) TENON_LAMBDA { acc[k][r] = fields::descale(acc[k][r]); });
+  });
 }
 
 /// MR outputs of all filters, NR at a time.
@@ -226,13 +238,13 @@ TENON_TILE void filter_patches(const Cfg &cfg, const int8_t *w, Source patches, 
   const auto some = [&](auto count) TENON_LAMBDA {
     constexpr int NR = decltype(count)::value;
     int32_t acc[NR][MR] = {};
-    multiply_patches<MR, NR, step, depth>(w, patches, acc);
+    multiply_patches<MR, NR, step, depth, Cfg::weight_bits>(w, patches, acc);
     unroll<NR>([&](auto k) TENON_LAMBDA {
       finish_outputs<MR>(indices_to<Ins::count>{}, indices_to<Outs::count>{}, acc[k], at, outs, ins,
                          body);
       ++at[1];
     });
-    w += NR * depth;
+    w += NR * weight_fields<Cfg::weight_bits, 4>::row_bytes(depth);
   };
   for (index_t k = 0; k < filters / nr; ++k)
     some(fixed<nr>{});

@@ -13,11 +13,13 @@
 // Config: as conv.h's, one group; channels and kernel fixed. depthwise_quads: channels, one filter
 // each.
 //   vector_body       conv_quads: whether quads.h has all functions of the body
+//   weight_bits       conv_quads: 8, or less where weights are fields of 16 bytes
+//                     (common/weight_fields.h)
 //
 // x: view over (n, c, h, w) of int8_t; depthwise_quads: c stride fixed<1>, w stride fixed.
 //
-// w: int8_t [filters][kernel_h][kernel_w][channels]; depthwise, whose channels are a multiple of 4:
-// [channels / 4][kernel_h][kernel_w][4].
+// w: [filters][kernel_h][kernel_w][channels], a row for each filter; depthwise, whose channels are a
+// multiple of 4: int8_t [channels / 4][kernel_h][kernel_w][4].
 //
 // patch: kernel_h * kernel_w * channels bytes (null for pixels whose channels lie side by side).
 // sums: a word for each filter (null for a single output). outs, ins: packs of views over (n, k,
@@ -25,128 +27,12 @@
 #ifndef TENON_RUNTIME_CPU_CONV_QUADS_H
 #define TENON_RUNTIME_CPU_CONV_QUADS_H
 
-#include "common/quads.h"
 #include "cpu/conv.h"
+#include "cpu/quad_products.h"
 
 namespace tenon {
 namespace cpu {
 namespace detail {
-
-// The innermost steps are written in assembly: compilers advance no pointers in loads, and load
-// ahead until the constants of bodies no longer fit in the eight vector registers. They do not see
-// that memory is read: these are for functions that are not inlined, and write nothing that they
-// read.
-#if defined(__ARM_FEATURE_MVE)
-/// 16 products of x with one filter, or with each of four; all pointers go on.
-TENON_FN void dot_16(const int8_t *&x, const int8_t *(&w)[1], int32_t (&acc)[1]) {
-  int8x16_t bytes, weights;
-  __asm__("vldrb.8 %q0, [%3], #16\n\t"
-          "vldrb.8 %q1, [%4], #16\n\t"
-          "vmladava.s8 %2, %q0, %q1"
-          : "=&t"(bytes), "=&t"(weights), "+Te"(acc[0]), "+r"(x), "+r"(w[0]));
-}
-TENON_FN void dot_16(const int8_t *&x, const int8_t *(&w)[4], int32_t (&acc)[4]) {
-  int8x16_t bytes, weights;
-  __asm__("vldrb.8 %q0, [%6], #16\n\t"
-          "vldrb.8 %q1, [%7], #16\n\t"
-          "vmladava.s8 %2, %q0, %q1\n\t"
-          "vldrb.8 %q1, [%8], #16\n\t"
-          "vmladava.s8 %3, %q0, %q1\n\t"
-          "vldrb.8 %q1, [%9], #16\n\t"
-          "vmladava.s8 %4, %q0, %q1\n\t"
-          "vldrb.8 %q1, [%10], #16\n\t"
-          "vmladava.s8 %5, %q0, %q1"
-          : "=&t"(bytes), "=&t"(weights), "+Te"(acc[0]), "+Te"(acc[1]), "+Te"(acc[2]),
-            "+Te"(acc[3]), "+r"(x), "+r"(w[0]), "+r"(w[1]), "+r"(w[2]), "+r"(w[3]));
-}
-/// The same at fixed distances, of pointers that stay.
-template <index_t X, index_t W0, index_t W1, index_t W2, index_t W3>
-TENON_FN void dot_16_at(const int8_t *x, const int8_t *w, int32_t (&acc)[4]) {
-  constexpr index_t reach = 128;
-  int8x16_t bytes, weights;
-  __asm__("vldrb.8 %q0, [%6, %11]\n\t"
-          "vldrb.8 %q1, [%7, %12]\n\t"
-          "vmladava.s8 %2, %q0, %q1\n\t"
-          "vldrb.8 %q1, [%8, %13]\n\t"
-          "vmladava.s8 %3, %q0, %q1\n\t"
-          "vldrb.8 %q1, [%9, %14]\n\t"
-          "vmladava.s8 %4, %q0, %q1\n\t"
-          "vldrb.8 %q1, [%10, %15]\n\t"
-          "vmladava.s8 %5, %q0, %q1"
-          : "=&t"(bytes), "=&t"(weights), "+Te"(acc[0]), "+Te"(acc[1]), "+Te"(acc[2]), "+Te"(acc[3])
-          : "r"(x), "r"(w + W0 / reach * reach), "r"(w + W1 / reach * reach),
-            "r"(w + W2 / reach * reach), "r"(w + W3 / reach * reach), "i"(X), "i"(W0 % reach),
-            "i"(W1 % reach), "i"(W2 % reach), "i"(W3 % reach));
-}
-#endif
-
-/// acc + the products of four bytes at x + XOffset and four at w + WOffset.
-template <index_t XOffset, index_t WOffset>
-TENON_FN quad<int32_t> tap_quad(quad<int32_t> acc, const int8_t *x, const int8_t *w) {
-#if defined(__ARM_FEATURE_MVE)
-  if constexpr (XOffset > -128 && XOffset < 128 && WOffset < 128) {
-    int32x4_t a, b;
-    __asm__("vldrb.s32 %q0, [%3, %5]\n\t"
-            "vldrb.s32 %q1, [%4, %6]\n\t"
-            "vmul.i32 %q0, %q0, %q1\n\t"
-            "vadd.i32 %q2, %q2, %q0"
-            : "=&t"(a), "=&t"(b), "+t"(acc.v)
-            : "l"(x), "l"(w), "i"(XOffset), "i"(WOffset));
-    return acc;
-  }
-#endif
-  return add<quads>(acc, mul<quads>(quads::load_wide(x + XOffset), quads::load_wide(w + WOffset)));
-}
-
-/// Sums of products of a run of bytes with `F` filters that lie one after the other.
-template <int F, index_t Depth>
-TENON_FN void dot_bytes(const int8_t *x, const int8_t *w, int32_t (&acc)[F]) {
-#if defined(__ARM_FEATURE_MVE)
-  unroll<F>([&](auto f) TENON_LAMBDA { acc[f] = 0; });
-  if constexpr (F == 4 && Depth <= 64 && Depth % 16 == 0) {
-    unroll<int(Depth / 16)>([&](auto i) TENON_LAMBDA {
-      constexpr index_t at = 16 * decltype(i)::value;
-      dot_16_at<at, at, Depth + at, 2 * Depth + at, 3 * Depth + at>(x, w, acc);
-    });
-    return;
-  }
-  const int8_t *filter[F];
-  unroll<F>([&](auto f) TENON_LAMBDA { filter[f] = w + int(f) * Depth; });
-  if constexpr (Depth < 80)
-    unroll<int(Depth / 16)>([&](auto) TENON_LAMBDA { dot_16(x, filter, acc); });
-  else
-    for (index_t i = 0; i < Depth / 16; ++i)
-      dot_16(x, filter, acc);
-  if constexpr (Depth % 16 != 0) {
-    const mve_pred16_t rest = vctp8q(uint32_t(Depth % 16));
-    const int8x16_t bytes = vldrbq_z_s8(x, rest);
-    unroll<F>([&](auto f) TENON_LAMBDA {
-      acc[f] = vmladavaq_s8(acc[f], bytes, vldrbq_z_s8(filter[f], rest));
-    });
-  }
-#else
-  for (int f = 0; f < F; ++f) {
-    acc[f] = 0;
-    for (index_t i = 0; i < Depth; ++i)
-      acc[f] += x[i] * w[f * Depth + i];
-  }
-#endif
-}
-
-template <index_t Depth> TENON_FN int32_t sum_bytes(const int8_t *w) {
-  int32_t sum = 0;
-#if defined(__ARM_FEATURE_MVE)
-  index_t left = Depth;
-  for (; left >= 16; left -= 16, w += 16)
-    sum = vaddvaq_s8(sum, vldrbq_s8(w));
-  if (left > 0)
-    sum = vaddvaq_s8(sum, vldrbq_z_s8(w, vctp8q(uint32_t(left))));
-#else
-  for (index_t i = 0; i < Depth; ++i)
-    sum += w[i];
-#endif
-  return sum;
-}
 
 TENON_FN quad<int32_t> make_quad(const int32_t (&x)[4]) {
 #if defined(__ARM_FEATURE_MVE)
@@ -291,13 +177,14 @@ TENON_TILE void quads_output(const Cfg &cfg, const int8_t *x, const int8_t *w, c
   const Outs outs = outs_; // copies, which what is stored cannot change
   const Ins ins = ins_;
   index_t at[4] = {n, 0, oh, ow};
-  for (; at[1] + 4 <= filters; at[1] += 4, w += 4 * depth) {
+  constexpr index_t row = filter_bytes<Cfg, depth>;
+  for (; at[1] + 4 <= filters; at[1] += 4, w += 4 * row) {
     int32_t acc[4], own[4];
-    dot_bytes<4, depth>(x, w, acc);
+    dot_window<Cfg, 4, depth>(x, w, acc);
     const int32_t *sum_of = sums + at[1];
     if constexpr (!keeps_sums<Cfg>) {
       for (int f = 0; f < 4; ++f)
-        own[f] = -zero * sum_bytes<depth>(w + f * depth);
+        own[f] = -zero * sum_filter<Cfg, depth>(w + f * row);
       sum_of = own;
     }
     if constexpr (Cfg::vector_body) {
@@ -311,10 +198,10 @@ TENON_TILE void quads_output(const Cfg &cfg, const int8_t *x, const int8_t *w, c
     }
   }
   if constexpr (filters % 4 != 0)
-    for (; at[1] < filters; ++at[1], w += depth) {
+    for (; at[1] < filters; ++at[1], w += row) {
       int32_t acc[1];
-      dot_bytes<1, depth>(x, w, acc);
-      const int32_t sum = keeps_sums<Cfg> ? sums[at[1]] : -zero * sum_bytes<depth>(w);
+      dot_window<Cfg, 1, depth>(x, w, acc);
+      const int32_t sum = keeps_sums<Cfg> ? sums[at[1]] : -zero * sum_filter<Cfg, depth>(w);
       apply_body<scalar_lanes, 1>(body, outs, ins, at, fixed<1>{}, acc[0] + sum);
     }
 }
@@ -403,7 +290,7 @@ void conv_quads(const Cfg &cfg, const X &x, const int8_t *w, int32_t zero, int8_
                     depth = kernel_h * kernel_w * decltype(cfg.channels)::value;
   if constexpr (keeps_sums<Cfg>)
     for (index_t k = 0; k < index_t(cfg.filters); ++k)
-      sums[k] = -zero * sum_bytes<depth>(w + k * depth);
+      sums[k] = -zero * sum_filter<Cfg, depth>(w + k * filter_bytes<Cfg, depth>);
   for (index_t n = 0; n < index_t(cfg.batch); ++n)
     for (index_t oh = 0; oh < index_t(cfg.out_h); ++oh)
       for (index_t ow = 0; ow < index_t(cfg.out_w); ++ow) {

@@ -9,7 +9,11 @@
 // one. Outputs are numbered along height and width as one dimension. Sums go to the body through a
 // function pointer: only that function is there once for each kind of body.
 //
-// x: the first element of its image. w: int8_t [filters][kernel_h][kernel_w][channels]. patches:
+// Bits: of weights, 8 or less where they are fields of words, those of depthwise_shared of bytes
+// (common/weight_fields.h).
+//
+// x: the first element of its image. w: [filters][kernel_h][kernel_w][channels], a row for each
+// filter. patches:
 // 2 * MR * ceil(depth / 4) words, aligned to 8 bytes, where depth is the product of kernel_h,
 // kernel_w and channels. MR: 1 where there is one output only, else 4.
 #ifndef TENON_RUNTIME_CPU_CONV_SHARED_H
@@ -124,11 +128,20 @@ void widen_shared(const window_shape &s, const T *x, index_t ih, index_t iw, ind
     values.put(0);
 }
 
-/// acc[r] = the product of one filter with patch r of MR.
-template <int MR>
+/// acc[r] = the product of one filter with patch r of MR. Gives the next filter.
+template <int MR, int Bits>
 TENON_FN const int8_t *multiply_shared(const int8_t *w, const uint32_t *x, index_t depth,
                                        int32_t (&sums)[MR]) {
+  using fields = weight_fields<Bits, 4>;
   int32_t acc[1][MR] = {};
+  if constexpr (Bits < 8)
+    for (; depth > 0; w += 4) {
+      uint32_t word = load_word(w);
+      for (int g = 0; g < fields::groups && depth > 0; ++g, depth -= 4, x += 2 * MR) {
+        multiply_group<MR, 1, 0>([&](auto) TENON_LAMBDA { return fields::group(word, 0); }, x, acc);
+        word <<= Bits;
+      }
+    }
   for (; depth >= 4; depth -= 4, w += 4, x += 2 * MR)
     multiply_group<MR, 1, 0>([&](auto) TENON_LAMBDA { return load_word(w); }, x, acc);
   if (depth > 0) {
@@ -138,11 +151,11 @@ TENON_FN const int8_t *multiply_shared(const int8_t *w, const uint32_t *x, index
     multiply_group<MR, 1, 0>([&](auto) TENON_LAMBDA { return last; }, x, acc);
     w += depth;
   }
-  unroll<MR>([&](auto r) TENON_LAMBDA { sums[r] = acc[0][r]; });
+  unroll<MR>([&](auto r) TENON_LAMBDA { sums[r] = fields::descale(acc[0][r]); });
   return w;
 }
 
-template <int MR, class T>
+template <int MR, int Bits, class T>
 void conv_sums(const window_shape &s, const T *x, const int8_t *w, uint32_t *patches,
                const shared_finish &finish) {
   const index_t pixels = index_t(s.out_h) * s.out_w;
@@ -166,7 +179,7 @@ void conv_sums(const window_shape &s, const T *x, const int8_t *w, uint32_t *pat
       const int8_t *filter = w;
       for (index_t k = 0; k < s.filters; ++k) {
         int32_t sums[MR];
-        filter = multiply_shared<MR>(filter, patches, depth, sums);
+        filter = multiply_shared<MR, Bits>(filter, patches, depth, sums);
         for (index_t r = 0; r < count; ++r) {
           const index_t at[4] = {n, k, 0, pixel + r};
           finish.run(finish, at, sums[r]);
@@ -176,7 +189,7 @@ void conv_sums(const window_shape &s, const T *x, const int8_t *w, uint32_t *pat
   }
 }
 
-template <class T>
+template <int Bits, class T>
 void depthwise_sums(const window_shape &s, const T *x, const int8_t *w,
                     const shared_finish &finish) {
   const auto first = [](index_t start, index_t dilation) { // the first tap that is not before 0
@@ -186,7 +199,9 @@ void depthwise_sums(const window_shape &s, const T *x, const int8_t *w,
     const index_t inside = extent > start ? ceil_div(extent - start, dilation) : 0;
     return inside < taps ? inside : taps;
   };
+  using fields = weight_fields<Bits, 1>;
   const index_t kernel_w = s.kernel_w, zero = s.zero;
+  const index_t filter_bytes = fields::row_bytes(s.kernel_h * kernel_w);
   const index_t row = index_t(s.dilation_h) * s.x_strides[2],
                 column = index_t(s.dilation_w) * s.x_strides[3];
   for (index_t n = 0; n < s.batch; ++n, x += s.x_strides[0]) {
@@ -198,14 +213,13 @@ void depthwise_sums(const window_shape &s, const T *x, const int8_t *w,
                       bottom = end(ih, s.dilation_h, s.in_h, s.kernel_h),
                       right = end(iw, s.dilation_w, s.in_w, kernel_w);
         const index_t start = ih * s.x_strides[2] + iw * s.x_strides[3] + left * column;
-        const int8_t *taps = w + left;
-        for (at[1] = 0; at[1] < s.filters; ++at[1], taps += s.kernel_h * kernel_w) {
+        const int8_t *taps = w;
+        for (at[1] = 0; at[1] < s.filters; ++at[1], taps += filter_bytes) {
           int32_t acc = 0;
           for (index_t ky = top; ky < bottom; ++ky) {
             const T *from = x + start + at[1] * s.x_strides[1] + ky * row;
-            const int8_t *tap = taps + ky * kernel_w;
             for (index_t kx = left; kx < right; ++kx, from += column)
-              acc += (from[0] - zero) * *tap++;
+              acc += (from[0] - zero) * fields::at(taps, ky * kernel_w + kx);
           }
           finish.run(finish, at, acc);
         }
@@ -216,17 +230,17 @@ void depthwise_sums(const window_shape &s, const T *x, const int8_t *w,
 } // namespace detail
 
 /// `body` outlives the call. Views over (n, k, 0, pixel): of the result, then of what it reads.
-template <int MR, class T, class Body, class Out, class... Ins>
+template <int MR, int Bits, class T, class Body, class Out, class... Ins>
 TENON_FN void conv_shared(const window_shape &s, const T *x, const int8_t *w, uint32_t *patches,
                           const Body &body, const Out &out, const Ins &...ins) {
-  detail::conv_sums<MR>(s, x, w, patches,
+  detail::conv_sums<MR, Bits>(s, x, w, patches,
                         detail::shared_body<Out, Body, Ins...>(body, out, ins...));
 }
 
-template <class T, class Body, class Out, class... Ins>
+template <int Bits, class T, class Body, class Out, class... Ins>
 TENON_FN void depthwise_shared(const window_shape &s, const T *x, const int8_t *w, const Body &body,
                                const Out &out, const Ins &...ins) {
-  detail::depthwise_sums(s, x, w, detail::shared_body<Out, Body, Ins...>(body, out, ins...));
+  detail::depthwise_sums<Bits>(s, x, w, detail::shared_body<Out, Body, Ins...>(body, out, ins...));
 }
 
 } // namespace cpu

@@ -8,7 +8,8 @@
 //
 // Config: batch, in_h, in_w, out_h, out_w, channels, kernel_h, kernel_w, stride_h, stride_w,
 //   pad_top, pad_left as in conv.h; kernel and strides fixed; no dilation, one filter a channel
-// x: view over (n, c, h, w). w: int8_t [channels][kernel_h][kernel_w]. zero: of x.
+//   weight_bits       as in conv_pairs.h, of bytes
+// x: view over (n, c, h, w). w: [channels][kernel_h][kernel_w], a row for each channel. zero: of x.
 // plane: plane_bytes<Cfg>(cfg) bytes. outs, ins: packs of views over (n, c, 0, pixel).
 #ifndef TENON_RUNTIME_CPU_DEPTHWISE_PAIRS_H
 #define TENON_RUNTIME_CPU_DEPTHWISE_PAIRS_H
@@ -50,7 +51,9 @@ TENON_FN void load_taps(const int8_t *w,
     for (index_t i = 0; i < row_words<Cfg>; ++i) {
       int32_t t[4];
       for (index_t j = 0; j < 4; ++j)
-        t[j] = 4 * i + j < kernel_w ? w[ky * kernel_w + 4 * i + j] : 0;
+        t[j] = 4 * i + j < kernel_w
+                   ? weight_fields<Cfg::weight_bits, 1>::at(w, ky * kernel_w + 4 * i + j)
+                   : 0;
       taps[ky][i] = {make_pair16(t[0], t[2]), make_pair16(t[1], t[3])};
     }
 }
@@ -116,7 +119,8 @@ void depthwise_pairs(const Cfg &cfg, const X &x, const int8_t *w, int32_t zero,
                      const Body &body) {
   using namespace detail;
   using T = bare<typename X::element>;
-  constexpr index_t taps = decltype(cfg.kernel_h)::value * decltype(cfg.kernel_w)::value;
+  constexpr index_t filter_bytes = weight_fields<Cfg::weight_bits, 1>::row_bytes(
+      decltype(cfg.kernel_h)::value * decltype(cfg.kernel_w)::value);
   const index_t width = plane_width(cfg), height = plane_height(cfg), size = width * height;
   const index_t top = cfg.pad_top, left = cfg.pad_left;
   const index_t rows = height - top < index_t(cfg.in_h) ? height - top : index_t(cfg.in_h);
@@ -134,7 +138,7 @@ void depthwise_pairs(const Cfg &cfg, const X &x, const int8_t *w, int32_t zero,
         for (index_t i = 0; i < columns; ++i)
           to[i] = source[i * index_t(step)];
       }
-      depthwise_channel(cfg, plane, w + c * taps, zero, n, c, outs, ins, body);
+      depthwise_channel(cfg, plane, w + c * filter_bytes, zero, n, c, outs, ins, body);
     }
 }
 

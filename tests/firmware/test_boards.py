@@ -28,7 +28,7 @@ from generated import BuildError
 from tenon import binary
 
 FIGURES = Path(__file__).with_name("figures.json")
-OWN = ["keyword_dscnn_qdq", "resnet_qdq", "mobilenet_qdq", "autoencoder_qdq"]
+OWN = ["keyword_dscnn_qdq", "keyword_dscnn_int4", "resnet_qdq", "mobilenet_qdq", "autoencoder_qdq"]
 BOARDS = ["m4", "m33", "m55", "rv32"]
 RECORDED = ["m4", "m55"]
 SIZE = ("m4", "m4 size", ["--optimize=size"])

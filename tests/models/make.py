@@ -21,6 +21,7 @@ from project_venv import require
 require("numpy", "onnx", "onnxruntime")
 
 import corners
+import ml_dtypes
 import networks
 import numpy as np
 import onnx
@@ -72,11 +73,11 @@ def upscaler():
     return model, [inputs, {"input": np.concatenate([image, -image, 0.5 * image])}], None
 
 
-def qdq(function, opset, functions=False):
+def qdq(function, opset, functions=False, weight_type=np.int8):
     def make():
         model, inputs = function()
         ranges = value_ranges(model, inputs)
-        return quantize(model, ranges, opset, functions), [inputs], None
+        return quantize(model, ranges, opset, functions, weight_type), [inputs], None
 
     return make
 
@@ -109,6 +110,7 @@ MODELS = {
     "resnet_fp32": fp32(networks.resnet),
     "resnet_qdq": qdq(networks.resnet_nhwc, 15),
     "keyword_dscnn_qdq": qdq(networks.keyword_dscnn, 15),
+    "keyword_dscnn_int4": qdq(networks.keyword_dscnn, 21, weight_type=ml_dtypes.int4),
     "autoencoder_qdq": qdq(networks.autoencoder, 13),
     "gated_qdq": qdq(networks.gated, 15, functions=True),
     "attention_qdq": qdq(networks.attention, 15, functions=True),

@@ -1,7 +1,8 @@
 """Turns an fp32 network into its QDQ twin, in the form that post-training tools write:
-int8 activations per tensor, int8 weights (convolutions per output channel) and int32 biases, all
-behind DequantizeLinear; a ReLU becomes the clamp of the QuantizeLinear that follows it."""
+int8 activations per tensor, int8 or int4 weights (convolutions per output channel) and int32 biases,
+all behind DequantizeLinear; a ReLU becomes the clamp of the QuantizeLinear that follows it."""
 
+import ml_dtypes
 import numpy as np
 from onnx import helper, numpy_helper
 
@@ -21,7 +22,8 @@ def activation_parameters(low, high, relu):
 
 
 class Quantizer:
-    def __init__(self, model, ranges, opset, functions=False):
+    def __init__(self, model, ranges, opset, functions=False, weight_type=np.int8):
+        self.weight_type = weight_type
         self.kinds = QUANTIZED_OPS | FUNCTIONS if functions else QUANTIZED_OPS
         self.source = model.graph
         self.ranges = ranges
@@ -54,7 +56,7 @@ class Quantizer:
     def weights(self, name, scale, dtype, per_channel):
         array = self.arrays[name]
         shaped = scale.reshape(-1, *[1] * (array.ndim - 1)) if per_channel else scale
-        limits = np.iinfo(dtype)
+        limits = ml_dtypes.iinfo(dtype)
         values = np.clip(np.rint(array / shaped), -limits.max, limits.max).astype(dtype)
         operands = [
             self.const(values),
@@ -72,11 +74,12 @@ class Quantizer:
         per_channel = node.op_type == "Conv"
         magnitude = np.abs(self.arrays[weight])
         largest = magnitude.reshape(len(magnitude), -1).max(1) if per_channel else magnitude.max()
-        scale = np.asarray(np.maximum(largest, 1e-6) / 127, np.float32)
+        steps = ml_dtypes.iinfo(self.weight_type).max
+        scale = np.asarray(np.maximum(largest, 1e-6) / steps, np.float32)
         bias_scale = np.asarray(scale * self.scales[x], np.float32)
         operands = [
             x,
-            self.weights(weight, scale, np.int8, per_channel),
+            self.weights(weight, scale, self.weight_type, per_channel),
             self.weights(bias, bias_scale, np.int32, per_channel),
         ]
         copy = helper.make_node(node.op_type, operands, node.output)
@@ -139,12 +142,13 @@ class Quantizer:
         return helper.make_model(
             graph,
             opset_imports=[helper.make_opsetid("", self.opset)],
-            ir_version=6 if self.opset < 15 else 8,
+            ir_version=6 if self.opset < 15 else 8 if self.opset < 21 else 10,
             producer_name="tests/models/make.py",
         )
 
 
-def quantize(model, ranges, opset, functions=False):
+def quantize(model, ranges, opset, functions=False, weight_type=np.int8):
     """The QDQ twin of `model`; `ranges` maps every float value to its (minimum, maximum).
-    `functions`: the results of FUNCTIONS are quantised, too."""
-    return Quantizer(model, dict(ranges), opset, functions).run()
+    `functions`: the results of FUNCTIONS are quantised, too. `weight_type`: of convolutions and
+    Gemm, np.int8 or ml_dtypes.int4."""
+    return Quantizer(model, dict(ranges), opset, functions, weight_type).run()

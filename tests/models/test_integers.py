@@ -37,7 +37,7 @@ from onnx import helper, numpy_helper
 from tenon import tenon
 
 TYPES = {"f32": np.float32, "i8": np.int8, "u8": np.uint8}
-OWN = ["resnet_qdq", "keyword_dscnn_qdq", "gated_qdq", "attention_qdq"]
+OWN = ["resnet_qdq", "keyword_dscnn_qdq", "keyword_dscnn_int4", "gated_qdq", "attention_qdq"]
 THROUGHOUT = ["gated_qdq", "attention_qdq", "ties_qdq"]
 
 

@@ -3,6 +3,7 @@
 #include "codegen/Packing.h"
 
 #include "ir/Context.h"
+#include "runtime/common/weight_fields.h"
 #include "runtime/cpu/program.h"
 
 #include <gtest/gtest.h>
@@ -107,6 +108,41 @@ TEST(Packing, FiltersAreStoredTransformed) {
   ASSERT_EQ(plain.size(), 18u);
   EXPECT_EQ(plain[1], 4.f);
   EXPECT_EQ(plain[16], 9.f);
+}
+
+/// Rows of 2 x 6 channels by 3 x 4 taps, channels innermost, read back by the runtime.
+template <int Bits, int Lanes> void checkFields(Context &c) {
+  Tensor t(Element::I8, {2, 6, 3, 4});
+  for (int64_t i = 0; i < t.size(); ++i)
+    t.setInt(i, (i * 5 + i / 7) % (1 << Bits) - (1 << (Bits - 1)));
+  const LayoutAxis axes[] = {axis(0), axis(2), axis(3), axis(1)};
+  const Type type = Type::tensor(c, Element::I8, t.shape(), Layout::get(c, axes));
+  Operation *op = Operation::create(
+      Op::Constant, {}, {{"value", Literal(std::make_shared<const Tensor>(t))}}, {type}, 0);
+  op->set("stored", Word{WeightFields{Bits, Lanes}.word()});
+  const Tensor stored = storedElements(*op);
+  const int64_t row = weight_fields<Bits, Lanes>::row_bytes(72);
+  EXPECT_EQ(storedBytes(*op), 2 * row);
+  EXPECT_EQ(int64_t(stored.bytes().size()), 2 * row);
+  const auto *bytes = reinterpret_cast<const int8_t *>(stored.bytes().data());
+  llvm::SmallVector<int64_t, 4> at(4, 0);
+  for (int64_t i = 0; i < t.size(); ++i) {
+    at = {i / 72, i / 12 % 6, i / 4 % 3, i % 4};
+    const int64_t place = physicalIndex(type, at);
+    EXPECT_EQ((weight_fields<Bits, Lanes>::at(bytes + place / 72 * row, place % 72)), t.intAt(i))
+        << op->wordAttr("stored").str() << ", element " << i;
+  }
+  op->erase();
+}
+
+TEST(Packing, WeightsOfFewBitsAreFields) {
+  Context c;
+  checkFields<4, 1>(c);
+  checkFields<4, 4>(c);
+  checkFields<4, 16>(c);
+  checkFields<2, 1>(c);
+  checkFields<2, 4>(c);
+  checkFields<2, 16>(c);
 }
 
 TEST(Packing, TheRuntimeHashesAlike) {

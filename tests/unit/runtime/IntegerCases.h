@@ -1,5 +1,5 @@
-// Defines what the tests of 8-bit integer kernels share: cases of convolutions, operands, and sums
-// by the definition.
+// Defines what the tests of 8-bit integer kernels share: cases of convolutions, operands, weights of
+// less than 8 bits, and sums by the definition.
 #pragma once
 
 #include "cpu/conv.h"
@@ -21,6 +21,36 @@ template <class T> std::vector<T> randomBytes(size_t n, unsigned seed) {
     x = T(random());
   return v;
 }
+
+/// Weights of all values that `Bits` bits have.
+template <int Bits> std::vector<int8_t> randomWeights(index_t n, unsigned seed) {
+  std::vector<int8_t> v = randomBytes<int8_t>(size_t(n), seed);
+  for (int8_t &w : v)
+    w = int8_t(w >> (8 - Bits));
+  return v;
+}
+
+/// Weights of `rows` rows as kernels read them: common/weight_fields.h.
+template <int Bits, int Lanes>
+std::vector<int8_t> storeWeights(const std::vector<int8_t> &weights, index_t rows) {
+  if (Bits == 8)
+    return weights;
+  const index_t count = index_t(weights.size()) / rows, run = Lanes * 8 / Bits;
+  std::vector<int8_t> stored;
+  for (index_t r = 0; r < rows; ++r)
+    for (index_t first = 0; first < count; first += run)
+      for (index_t lane = 0; lane < Lanes; ++lane) {
+        unsigned byte = 0;
+        for (index_t i = first + lane; i < first + run; i += Lanes) // the first one highest
+          byte = byte << Bits | (i < count ? unsigned(weights[size_t(r * count + i)]) : 0) %
+                                    (1u << Bits);
+        stored.push_back(int8_t(byte));
+      }
+  return stored;
+}
+
+/// A case with weights of `Bits` bits.
+template <int Bits, class Case> struct narrow : Case { static constexpr int weight_bits = Bits; };
 
 template <index_t Batch, index_t InH, index_t InW, index_t Channels, index_t Filters,
           index_t KernelH, index_t KernelW, index_t Stride, index_t Dilation, index_t Pad, int Mr,

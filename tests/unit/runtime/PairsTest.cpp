@@ -17,7 +17,8 @@ template <class T, class Cfg> void testConv(int32_t zero, bool channelsLast) {
   constexpr index_t depth = C * decltype(cfg.kernel_h)::value * decltype(cfg.kernel_w)::value;
   const index_t pixels = cfg.out_h * cfg.out_w;
   const auto x = randomBytes<T>(size_t(cfg.batch * C * H * W), 1);
-  const auto w = randomBytes<int8_t>(size_t(K * depth), 2);
+  const auto w = randomWeights<Cfg::weight_bits>(K * depth, 2);
+  const auto stored = storeWeights<Cfg::weight_bits, 4>(w, K);
   const std::vector<int32_t> bias(size_t(K), 1000);
   // One more word than is promised on either side must stay as it is.
   std::vector<uint32_t> room(size_t(cpu::patch_words<Cfg>) + 4, 0xdeadbeef);
@@ -29,7 +30,7 @@ template <class T, class Cfg> void testConv(int32_t zero, bool channelsLast) {
       make_view(y.data(), dims<dyn, fixed<1>, fixed<0>, fixed<K>>{dyn(pixels * K), {}, {}, {}}));
   const auto ins = pack(make_view(bias.data(), extents<0, 1, 0, 0>{}));
   const auto run = [&](auto strides) {
-    cpu::conv_pairs(cfg, make_view(x.data(), strides), w.data(), zero, patches, outs, ins,
+    cpu::conv_pairs(cfg, make_view(x.data(), strides), stored.data(), zero, patches, outs, ins,
                     plus_bias{});
   };
   if (channelsLast)
@@ -72,6 +73,18 @@ TEST(ConvPairs, FewChannelsAndOtherLayouts) {
   testConv<uint8_t, conv_case<1, 6, 5, 4, 3, 3, 3, 1, 1, 1, 2, 2>>(0, false);
 }
 
+TEST(ConvPairs, WeightsOfFewBits) {
+  testConv<int8_t, narrow<4, conv_case<1, 5, 5, 64, 7, 1, 1, 1, 1, 0, 4, 1>>>(-128, true);
+  testConv<int8_t, narrow<4, conv_case<2, 3, 3, 20, 8, 1, 1, 1, 1, 0, 2, 2>>>(3, true);
+  testConv<uint8_t, narrow<4, conv_case<1, 4, 3, 6, 5, 1, 1, 2, 1, 0, 3, 2>>>(255, true);
+  testConv<int8_t, narrow<4, conv_case<1, 7, 6, 16, 5, 3, 3, 1, 1, 1, 4, 1>>>(-128, true);
+  testConv<int8_t, narrow<4, conv_case<1, 1, 1, 132, 9, 1, 1, 1, 1, 0, 1, 4>>>(-7, true);
+  testConv<int8_t, narrow<2, conv_case<1, 5, 5, 64, 7, 1, 1, 1, 1, 0, 4, 1>>>(-128, true);
+  testConv<uint8_t, narrow<2, conv_case<2, 9, 8, 4, 3, 5, 3, 2, 1, 2, 3, 1>>>(7, true);
+  testConv<int8_t, narrow<2, conv_case<1, 11, 10, 1, 6, 10, 4, 2, 1, 3, 4, 1>>>(83, true);
+  testConv<int8_t, narrow<2, conv_case<1, 1, 1, 130, 9, 1, 1, 1, 1, 0, 1, 4>>>(-7, true);
+}
+
 template <class T, class Cfg> void testDepthwise(int32_t zero) {
   constexpr Cfg cfg{};
   constexpr index_t C = decltype(cfg.channels)::value, H = decltype(cfg.in_h)::value,
@@ -79,12 +92,13 @@ template <class T, class Cfg> void testDepthwise(int32_t zero) {
   constexpr index_t taps = decltype(cfg.kernel_h)::value * decltype(cfg.kernel_w)::value;
   const index_t pixels = cfg.out_h * cfg.out_w, bytes = cpu::plane_bytes(cfg);
   const auto x = randomBytes<T>(size_t(cfg.batch * C * H * W), 3);
-  const auto w = randomBytes<int8_t>(size_t(C * taps), 4);
+  const auto w = randomWeights<Cfg::weight_bits>(C * taps, 4);
+  const auto stored = storeWeights<Cfg::weight_bits, 1>(w, C);
   const std::vector<int32_t> bias(size_t(C), -5);
   std::vector<T> plane(size_t(bytes) + 2, T(77));
   std::vector<int32_t> y(size_t(cfg.batch * C * pixels), -1);
   cpu::depthwise_pairs(
-      cfg, make_view(x.data(), extents<C * H * W, 1, W * C, C>{}), w.data(), zero, plane.data() + 1,
+      cfg, make_view(x.data(), extents<C * H * W, 1, W * C, C>{}), stored.data(), zero, plane.data() + 1,
       pack(make_view(y.data(),
                      dims<dyn, fixed<1>, fixed<0>, fixed<C>>{dyn(pixels * C), {}, {}, {}})),
       pack(make_view(bias.data(), extents<0, 1, 0, 0>{})), plus_bias{});
@@ -112,5 +126,9 @@ TEST(DepthwisePairs, OtherWindows) {
   testDepthwise<int8_t, conv_case<1, 1, 30, 4, 1, 1, 10, 1, 1, 0, 1, 1>>(-3);
   testDepthwise<int8_t, conv_case<1, 4, 4, 3, 1, 2, 1, 2, 1, 0, 1, 1>>(0);
   testDepthwise<int8_t, conv_case<1, 3, 2, 2, 1, 3, 3, 1, 1, 1, 1, 1>>(9);
+}
+TEST(DepthwisePairs, WeightsOfFewBits) {
+  testDepthwise<int8_t, narrow<4, conv_case<1, 7, 6, 5, 1, 3, 3, 1, 1, 1, 1, 1>>>(-128);
+  testDepthwise<uint8_t, narrow<2, conv_case<1, 8, 7, 2, 1, 3, 3, 2, 1, 1, 1, 1>>>(200);
 }
 } // namespace

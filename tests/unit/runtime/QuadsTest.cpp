@@ -76,14 +76,15 @@ template <class Cfg> void testConv(int32_t zero, bool channelsLast = true) {
                     W = decltype(cfg.in_w)::value, K = decltype(cfg.filters)::value,
                     kernel_w = decltype(cfg.kernel_w)::value,
                     depth = C * decltype(cfg.kernel_h)::value * kernel_w;
-  const auto w = randomBytes<int8_t>(size_t(K * depth), 4);
+  const auto w = randomWeights<Cfg::weight_bits>(K * depth, 4);
+  const auto stored = storeWeights<Cfg::weight_bits, 16>(w, K);
   std::vector<int8_t> patch(size_t(depth) + 2, 77);
   std::vector<int32_t> sums(size_t(K) + 2, 77);
   check<Cfg>(
       zero, channelsLast, C, K, false,
       [&](const int8_t *x, const auto &outs, const auto &ins) {
         const auto run = [&](auto strides) {
-          cpu::conv_quads(cfg, make_view(x, strides), w.data(), zero, patch.data() + 1,
+          cpu::conv_quads(cfg, make_view(x, strides), stored.data(), zero, patch.data() + 1,
                           sums.data() + 1, outs, ins, requantize{});
         };
         if (channelsLast)
@@ -117,6 +118,13 @@ TEST(ConvQuads, FewChannelsAndOtherLayouts) {
   testConv<quads_case<1, 9, 7, 3, 4, 3, 3, 2, 1, 1>>(5, false);
   testConv<quads_case<1, 11, 10, 1, 6, 10, 4, 2, 1, 3>>(83);
   testConv<quads_case<1, 6, 5, 4, 8, 1, 1, 1, 1, 0>>(0, false);
+}
+
+TEST(ConvQuads, WeightsOfFewBits) {
+  testConv<narrow<4, quads_case<1, 5, 5, 64, 7, 1, 1, 1, 1, 0>>>(-128);
+  testConv<narrow<4, quads_case<2, 9, 8, 4, 3, 5, 3, 2, 1, 2>>>(7);
+  testConv<narrow<2, quads_case<1, 1, 1, 130, 9, 1, 1, 1, 1, 0>>>(-7);
+  testConv<narrow<2, quads_case<1, 7, 6, 16, 4, 3, 3, 2, 1, 1, false>>>(0);
 }
 
 template <class Cfg> void testDepthwise(int32_t zero) {

@@ -42,7 +42,8 @@ template <int MR, class T, class Cfg> void testConv(int32_t zero, bool channelsL
   const index_t C = cfg.channels, H = cfg.in_h, W = cfg.in_w, K = cfg.filters,
                 depth = C * cfg.kernel_h * cfg.kernel_w, pixels = cfg.out_h * cfg.out_w;
   const auto x = randomBytes<T>(size_t(cfg.batch * C * H * W), 1);
-  const auto w = randomBytes<int8_t>(size_t(K * depth), 2);
+  const auto w = randomWeights<Cfg::weight_bits>(K * depth, 2);
+  const auto stored = storeWeights<Cfg::weight_bits, 4>(w, K);
   const std::vector<int32_t> bias(size_t(K), 1000);
   // One more word than is promised on either side must stay as it is.
   const size_t words = size_t(2 * MR * ceil_div(depth, 4));
@@ -53,8 +54,8 @@ template <int MR, class T, class Cfg> void testConv(int32_t zero, bool channelsL
   else
     setStrides(s, C * H * W, H * W, W, 1);
   std::vector<int32_t> y(size_t(cfg.batch * K * pixels), -1);
-  cpu::conv_shared<MR>(
-      s, x.data(), w.data(), reinterpret_cast<uint32_t *>(room.data() + 1), plus_bias{},
+  cpu::conv_shared<MR, Cfg::weight_bits>(
+      s, x.data(), stored.data(), reinterpret_cast<uint32_t *>(room.data() + 1), plus_bias{},
       make_view(y.data(), dims<dyn, fixed<1>, fixed<0>, dyn>{dyn(pixels * K), {}, {}, dyn(K)}),
       make_view(bias.data(), extents<0, 1, 0, 0>{}));
   const auto read = [&](index_t n, index_t c, index_t h, index_t v) {
@@ -90,18 +91,26 @@ TEST(ConvShared, FewChannelsAndOtherLayouts) {
   testConv<1, uint8_t, conv_case<1, 6, 5, 4, 3, 6, 5, 1, 1, 0, 1, 1>>(0, false);
 }
 
+TEST(ConvShared, WeightsOfFewBits) {
+  testConv<4, int8_t, narrow<4, conv_case<1, 5, 5, 64, 7, 1, 1, 1, 1, 0, 4, 1>>>(-128, true);
+  testConv<4, uint8_t, narrow<4, conv_case<1, 4, 3, 6, 5, 1, 1, 2, 1, 0, 4, 1>>>(255, true);
+  testConv<1, int8_t, narrow<2, conv_case<1, 1, 1, 130, 9, 1, 1, 1, 1, 0, 1, 1>>>(-7, true);
+  testConv<4, int8_t, narrow<2, conv_case<1, 9, 9, 8, 2, 3, 3, 1, 2, 2, 4, 1>>>(-1, true);
+}
+
 template <class T, class Cfg> void testDepthwise(int32_t zero) {
   constexpr Cfg cfg{};
   const index_t C = cfg.channels, H = cfg.in_h, W = cfg.in_w, taps = cfg.kernel_h * cfg.kernel_w,
                 pixels = cfg.out_h * cfg.out_w;
   const auto x = randomBytes<T>(size_t(cfg.batch * C * H * W), 3);
-  const auto w = randomBytes<int8_t>(size_t(C * taps), 4);
+  const auto w = randomWeights<Cfg::weight_bits>(C * taps, 4);
+  const auto stored = storeWeights<Cfg::weight_bits, 1>(w, C);
   const std::vector<int32_t> bias(size_t(C), -5);
   cpu::window_shape s = shapeOf(cfg, C, 1, zero);
   setStrides(s, C * H * W, 1, W * C, C);
   std::vector<int32_t> y(size_t(cfg.batch * C * pixels), -1);
-  cpu::depthwise_shared(
-      s, x.data(), w.data(), plus_bias{},
+  cpu::depthwise_shared<Cfg::weight_bits>(
+      s, x.data(), stored.data(), plus_bias{},
       make_view(y.data(), dims<dyn, fixed<1>, fixed<0>, dyn>{dyn(pixels * C), {}, {}, dyn(C)}),
       make_view(bias.data(), extents<0, 1, 0, 0>{}));
   const auto read = [&](index_t n, index_t c, index_t h, index_t v) {
@@ -126,5 +135,9 @@ TEST(DepthwiseShared, Windows) {
 // Windows that lie outside the image altogether.
 TEST(DepthwiseShared, WidePadding) {
   testDepthwise<int8_t, conv_case<1, 2, 2, 3, 1, 3, 3, 1, 1, 4, 1, 1>>(11);
+}
+TEST(DepthwiseShared, WeightsOfFewBits) {
+  testDepthwise<int8_t, narrow<4, conv_case<1, 7, 6, 5, 1, 3, 3, 1, 1, 1, 1, 1>>>(-128);
+  testDepthwise<uint8_t, narrow<2, conv_case<2, 8, 7, 2, 1, 3, 3, 2, 1, 1, 1, 1>>>(200);
 }
 } // namespace
