@@ -37,9 +37,14 @@ llvm::Optional<int64_t> bestGap(llvm::ArrayRef<Range> busy, int64_t bytes, const
 class Placer {
 public:
   Placer(llvm::ArrayRef<ArenaItem> items, llvm::function_ref<bool(unsigned, unsigned)> meet,
-         llvm::ArrayRef<Pool> pools)
-      : items_(items), pools_(pools.begin(), pools.end()), meets_(items.size() * items.size()) {
+         llvm::ArrayRef<ArenaOverlay> overlays, llvm::ArrayRef<Pool> pools)
+      : items_(items), overlays_(overlays), pools_(pools.begin(), pools.end()),
+        meets_(items.size() * items.size()), partners_(items.size()) {
     pools_.back().bytes = INT64_MAX;
+    for (const ArenaOverlay &o : overlays) {
+      partners_[o.over].push_back({o.under, -o.distance});
+      partners_[o.under].push_back({o.over, o.distance});
+    }
     for (unsigned a = 0; a < items.size(); ++a)
       for (unsigned b = 0; b < items.size(); ++b)
         meets_[a * items.size() + b] = meet(a, b);
@@ -57,9 +62,12 @@ public:
     attempt(by([](const ArenaItem &i) { return i.bytes * (i.last - i.first + 1); }));
     attempt(by([](const ArenaItem &i) { return int64_t(-i.first); }));
     attempt(by([](const ArenaItem &i) { return int64_t(i.last - i.first); }));
+    if (!overlays_.empty()) // a chain of results, each a little before its operand
+      attempt(by([](const ArenaItem &i) { return int64_t(i.first); }));
     // mt19937's sequence is fixed by C++.
     std::mt19937 random(1);
-    std::vector<unsigned> base = by([](const ArenaItem &i) { return i.bytes; });
+    std::vector<unsigned> base =
+        overlays_.empty() ? by([](const ArenaItem &i) { return i.bytes; }) : bestOrder_;
     for (int round = 0; round < 400 && top_ > out.boundBytes && base.size() > 1; ++round) {
       std::vector<unsigned> tried = base;
       for (int swaps = 0; swaps < 3; ++swaps)
@@ -83,6 +91,11 @@ private:
     for (const ArenaItem &it : items_)
       for (int s = it.first; s <= it.last; ++s)
         live[size_t(s)] += it.bytes;
+    for (const ArenaOverlay &o : overlays_) {
+      const int64_t over = items_[o.over].bytes, under = items_[o.under].bytes;
+      live[size_t(o.step)] -=
+          std::max<int64_t>(0, over + under - std::max(over, under + o.distance));
+    }
     return *std::max_element(live.begin(), live.end());
   }
 
@@ -93,6 +106,29 @@ private:
     std::stable_sort(order.begin(), order.end(),
                      [&](unsigned a, unsigned b) { return key(items_[a]) > key(items_[b]); });
     return order;
+  }
+
+  /// The lowest place of item n over or under a partner that has one, where it meets nothing else;
+  /// −1 when there is none in the pool.
+  int64_t besidePartners(unsigned n, llvm::ArrayRef<unsigned> placed,
+                         const std::vector<int64_t> &places, const Pool &pool) const {
+    int64_t best = -1;
+    for (const Partner &partner : partners_[n]) {
+      const int64_t at = places[partner.item] + partner.offset, end = at + items_[n].bytes;
+      if (!llvm::is_contained(placed, partner.item) || at < pool.begin ||
+          end - pool.begin > pool.bytes || (best >= 0 && at >= best))
+        continue;
+      const bool fits = llvm::all_of(placed, [&](unsigned p) {
+        return !meets_[size_t(n) * items_.size() + p] || end <= places[p] ||
+               places[p] + items_[p].bytes <= at ||
+               llvm::any_of(partners_[n], [&](const Partner &other) {
+                 return other.item == p && at == places[p] + other.offset;
+               });
+      });
+      if (fits)
+        best = at;
+    }
+    return best;
   }
 
   /// Places all items in an order; remembers it where the arena becomes smaller than before.
@@ -109,11 +145,14 @@ private:
       for (unsigned p : placed)
         if (meets_[size_t(n) * items_.size() + p])
           busy.push_back({at[p], at[p] + items_[p].bytes});
-      for (const Pool &pool : pools_)
-        if (auto gap = bestGap(busy, items_[n].bytes, pool)) {
-          at[n] = *gap;
-          break;
-        }
+      for (const Pool &pool : pools_) {
+        const auto gap = bestGap(busy, items_[n].bytes, pool);
+        const int64_t beside = besidePartners(n, placed, at, pool);
+        if (!gap && beside < 0)
+          continue;
+        at[n] = beside >= 0 && (!gap || beside < *gap) ? beside : *gap;
+        break;
+      }
       top = std::max(top, at[n] + items_[n].bytes);
       if (top >= top_)
         return;
@@ -121,12 +160,22 @@ private:
     }
     top_ = top;
     best_ = at;
+    bestOrder_ = order.vec();
   }
 
+  /// An item that may share bytes: where this one begins `offset` bytes behind its beginning.
+  struct Partner {
+    unsigned item;
+    int64_t offset;
+  };
+
   llvm::ArrayRef<ArenaItem> items_;
+  llvm::ArrayRef<ArenaOverlay> overlays_;
   llvm::SmallVector<Pool, 2> pools_;
-  std::vector<uint8_t> meets_; // items by items
+  std::vector<uint8_t> meets_;                          // items by items
+  std::vector<llvm::SmallVector<Partner, 2>> partners_; // by item
   std::vector<int64_t> best_;
+  std::vector<unsigned> bestOrder_;
   int64_t top_ = INT64_MAX;
 };
 
@@ -138,8 +187,8 @@ int64_t alignInArena(int64_t bytes) {
 
 ArenaLayout layOutArena(llvm::ArrayRef<ArenaItem> items,
                         llvm::function_ref<bool(unsigned, unsigned)> meet,
-                        llvm::ArrayRef<Pool> pools) {
-  return Placer(items, meet, pools).run();
+                        llvm::ArrayRef<ArenaOverlay> overlays, llvm::ArrayRef<Pool> pools) {
+  return Placer(items, meet, overlays, pools).run();
 }
 
 } // namespace tenon

@@ -17,10 +17,19 @@ struct ArenaItem {
   bool scratch;
 };
 
+/// Items that meet at one step only and may share bytes nevertheless: where `over` begins
+/// `distance` bytes before `under`.
+struct ArenaOverlay {
+  unsigned over, under;
+  int step;
+  int64_t distance; // a multiple of kArenaAlignment
+};
+
 struct ArenaLayout {
   std::vector<int64_t> at; // by item; multiples of kArenaAlignment
   int64_t bytes = 0;       // of the arena
-  /// Largest sum of live bytes over the steps, which no layout can beat for this order of steps.
+  /// Largest sum of live bytes over the steps, which no layout can beat for this order of steps;
+  /// what may lie over another counts once.
   int64_t boundBytes = 0;
 };
 
@@ -35,6 +44,6 @@ int64_t alignInArena(int64_t bytes);
 ///               reports what is beyond it
 ArenaLayout layOutArena(llvm::ArrayRef<ArenaItem> items,
                         llvm::function_ref<bool(unsigned, unsigned)> meet,
-                        llvm::ArrayRef<Pool> pools);
+                        llvm::ArrayRef<ArenaOverlay> overlays, llvm::ArrayRef<Pool> pools);
 
 } // namespace tenon

@@ -3,12 +3,14 @@
 // Every value belongs to one buffer: views share their operand's, an in-place concat's operands
 // share its result's, and a group's result takes over the buffer of an operand that dies there and
 // is read only at the very points that are written. Buffers share bytes when every step that
-// touches one has finished before any that touches the other starts (StepOrder.h); where they lie
-// is ArenaLayout's.
+// touches one has finished before any that touches the other starts (StepOrder.h), and where a
+// result may run over an operand that dies, behind the reads of its kernel (Overlap.h); where they
+// lie is ArenaLayout's.
 #include "codegen/Plan.h"
 
 #include "codegen/ArenaLayout.h"
 #include "codegen/GroupForm.h"
+#include "codegen/Overlap.h"
 #include "codegen/Packing.h"
 #include "ir/Views.h"
 
@@ -391,6 +393,31 @@ private:
     return false;
   }
 
+  /// The results that may lie over an operand, both of which are whole buffers and of no use to
+  /// other steps at the same time.
+  std::vector<ArenaOverlay> overlays(llvm::ArrayRef<Item> items) {
+    std::vector<ArenaOverlay> all;
+    llvm::DenseMap<const int64_t *, unsigned> itemOf;
+    for (unsigned i = 0; i < items.size(); ++i)
+      itemOf[items[i].at] = i;
+    for (const Step &s : plan_.steps) {
+      const auto overlap = overlapOf(*s.op);
+      const auto distance = overlap ? overlap->distance(kArenaAlignment) : llvm::None;
+      if (!distance || s.op->boolAttr("apart") || !order_->isChain())
+        continue;
+      const Alias x = aliases_[s.op->operand(overlap->operand)], y = aliases_[s.op->result(0)];
+      const BufferInfo &operand = plan_.buffers[x.buffer], &result = plan_.buffers[y.buffer];
+      const auto whole = [](const Alias &a) { return a.offset == 0 && !a.start; };
+      const auto readers = llvm::count_if(
+          s.op->operands(), [&](Value *v) { return aliases_.count(v) && find(v) == x.buffer; });
+      const auto over = itemOf.find(&result.at), under = itemOf.find(&operand.at);
+      if (whole(x) && whole(y) && readers == 1 && operand.lastStep == s.number &&
+          result.firstStep == s.number && over != itemOf.end() && under != itemOf.end())
+        all.push_back({over->second, under->second, s.number, *distance});
+    }
+    return all;
+  }
+
   void place() {
     std::vector<Item> items;
     for (BufferInfo &b : plan_.buffers)
@@ -407,7 +434,8 @@ private:
     if (pools.empty())
       pools.push_back({"", INT64_MAX});
     const ArenaLayout layout = layOutArena(
-        extents, [&](unsigned a, unsigned b) { return meet(items[a], items[b]); }, pools);
+        extents, [&](unsigned a, unsigned b) { return meet(items[a], items[b]); }, overlays(items),
+        pools);
     for (size_t i = 0; i < items.size(); ++i)
       *items[i].at = layout.at[i];
     plan_.arenaBytes = layout.bytes;

@@ -1,6 +1,8 @@
 // Implements the check of memory plans: every overlap of bytes against the order of steps.
 #include "codegen/PlanVerifier.h"
 
+#include "codegen/Overlap.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 namespace tenon {
@@ -12,6 +14,7 @@ struct Extent {
   int64_t at, bytes;
   llvm::SmallVector<int, 4> steps;
   bool toTheEnd; // carried to the next run when all steps are done
+  int buffer;    // -1: scratch
 };
 
 class Verifier {
@@ -24,12 +27,15 @@ public:
       stepOf_[s.op] = s.number;
     for (const Step &s : plan_.steps)
       reads(s);
+    overlaid_ = overlaidResults(plan_);
     const std::vector<Extent> extents = this->extents();
     for (size_t a = 0; a < extents.size(); ++a)
       for (size_t b = a + 1; b < extents.size(); ++b)
         if (extents[a].at < extents[b].at + extents[b].bytes &&
             extents[b].at < extents[a].at + extents[a].bytes)
           overlap(extents[a], extents[b]);
+    for (const Overlaid &o : overlaid_)
+      overlaid(o);
     for (const BufferInfo &b : plan_.buffers) {
       inPlace(b);
       if (b.home == Home::Output)
@@ -62,7 +68,7 @@ private:
       if (b.home != Home::Arena || b.bytes == 0 || b.steps.empty())
         continue;
       all.push_back({"buffer " + std::to_string(i), b.at, b.bytes, b.steps,
-                     b.lastStep > *std::max_element(b.steps.begin(), b.steps.end())});
+                     b.lastStep > *std::max_element(b.steps.begin(), b.steps.end()), int(i)});
     }
     for (const Step &s : plan_.steps)
       if (s.scratchBytes > 0)
@@ -70,7 +76,8 @@ private:
                        s.scratchAt,
                        s.scratchBytes,
                        {s.number},
-                       false});
+                       false,
+                       -1});
     return all;
   }
 
@@ -80,8 +87,29 @@ private:
     });
   }
   void overlap(const Extent &a, const Extent &b) {
+    for (const Overlaid &o : overlaid_)
+      if ((a.buffer == int(o.result) && b.buffer == int(o.operand)) ||
+          (b.buffer == int(o.result) && a.buffer == int(o.operand)))
+        return; // overlaid() looks at these
     if (!allBefore(a, b) && !allBefore(b, a))
       fail(b.steps.front(), a.what + " and " + b.what + " share bytes and may be live together");
+  }
+
+  /// A result over an operand that dies keeps behind its reads, which nothing else makes.
+  void overlaid(const Overlaid &o) {
+    const Operation &group = *o.step->op;
+    const Overlap permitted = *overlapOf(group);
+    unsigned reads = 0;
+    for (Value *v : group.operands())
+      reads += plan_.placements.count(v) && plan_[v].buffer == o.operand;
+    const Placement &x = plan_[group.operand(permitted.operand)], &y = plan_[group.result(0)];
+    const bool alone = reads == 1 && x.offset == 0 && y.offset == 0 && !x.start && !y.start &&
+                       !group.boolAttr("apart") && order_.isChain();
+    if (!alone || !permitted.permits(o.distance))
+      fail(o.step->number,
+           "step " + std::to_string(o.step->number) +
+               " may write over an operand that it has not read; its result begins " +
+               std::to_string(o.distance) + " bytes before it");
   }
 
   void touching(Value *v, llvm::SmallVectorImpl<int> &out) const {
@@ -138,6 +166,7 @@ private:
   const StepOrder order_;
   Diagnostics &diagnostics_;
   llvm::DenseMap<const Operation *, int> stepOf_;
+  std::vector<Overlaid> overlaid_;
   bool ok_ = true;
 };
 

@@ -2,6 +2,7 @@
 #include "codegen/Alignment.h"
 #include "codegen/Compile.h"
 #include "codegen/Legalize.h"
+#include "codegen/Overlap.h"
 #include "codegen/cuda/Contraction.h"
 #include "codegen/cuda/Program.h"
 #include "codegen/emit/CppText.h"
@@ -24,9 +25,12 @@ const Tactic *findTactic(Family family, llvm::StringRef id) {
   return nullptr;
 }
 
+constexpr llvm::StringLiteral kOverlap = "schedule.overlap";
+
 llvm::ArrayRef<ScheduleFeature> scheduleFeatures() {
   static const ScheduleFeature kTable[] = {
       {kPackedWeights, "integer weights that fit into 2 or 4 bits take no more flash (mcu)"},
+      {kOverlap, "results lie over operands that die, behind the reads of their kernel (mcu)"},
   };
   return kTable;
 }
@@ -248,7 +252,7 @@ private:
       ++options_.log->unmeasured;
   }
 
-  static void apply(const TacticInput &in, Operation &group, const Candidate &chosen) {
+  void apply(const TacticInput &in, Operation &group, const Candidate &chosen) {
     const Tactic &tactic = *chosen.tactic;
     group.set("schedule", chosen.schedule);
     llvm::SmallVector<Packing, 2> packings;
@@ -262,6 +266,9 @@ private:
     const int64_t zeroed = tactic.zeroed ? tactic.zeroed(in, chosen.schedule) : 0;
     if (zeroed > 0)
       group.set("zeroed", zeroed);
+    if (in.level.family == Family::Mcu && enabled(kOverlap) && !group.boolAttr("apart"))
+      if (const auto overlap = overlapOf(in, chosen.schedule))
+        setOverlap(group, *overlap);
   }
 
   void warnWithoutTensorCores(const GroupForm &form, const Tactic &chosen, const std::string &why) {

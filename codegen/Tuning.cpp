@@ -34,7 +34,7 @@ std::string groupKey(const Operation &group, const Alignment &alignment) {
     os << (alignment.isKnown(v, Dim(0), 16) ? "aligned " : "anywhere ");
   Operation *copy = group.clone(map);
   apart.push_back(copy);
-  for (llvm::StringRef decision : {"schedule", "scratch", "zeroed", "branch", "apart"})
+  for (llvm::StringRef decision : {"schedule", "scratch", "zeroed", "branch", "apart", "overlap"})
     copy->remove(decision);
   copy->walk([](Operation *op) {
     op->loc().clear();

@@ -3,6 +3,7 @@
 
 #include "driver/RangeReport.h"
 
+#include "codegen/Overlap.h"
 #include "codegen/Packing.h"
 #include "codegen/Plan.h"
 #include "codegen/Work.h"
@@ -141,6 +142,10 @@ void printMemory(llvm::raw_ostream &os, Graph &graph, llvm::StringRef variant) {
     os << "weights of few bits: " << few.constants << " constants, " << few.bytes
        << " bytes in place of " << few.unpacked << " (--disable=" << kPackedWeights
        << ": bytes, fewer instructions)\n";
+  for (const Overlaid &o : overlaidResults(plan))
+    os << "step " << o.step->number << ": the result at " << plan.buffers[o.result].at
+       << " lies over the operand at " << plan.buffers[o.operand].at
+       << ", which it follows behind the reads\n";
   std::vector<const BufferInfo *> buffers;
   for (const BufferInfo &b : plan.buffers)
     if (b.home == Home::Arena && b.bytes > 0)
@@ -259,6 +264,15 @@ void writeMemory(llvm::json::OStream &json, Module &module) {
             json.attribute("unpacked_bytes", few.unpacked);
           });
         json.attribute("state_bytes", plan.stateBytes);
+        json.attributeArray("overlaid", [&] {
+          for (const Overlaid &o : overlaidResults(plan))
+            json.object([&] {
+              json.attribute("step", o.step->number);
+              json.attribute("result", o.result);
+              json.attribute("operand", o.operand);
+              json.attribute("distance", o.distance);
+            });
+        });
         json.attributeArray("buffers", [&] {
           for (const BufferInfo &b : plan.buffers)
             json.object([&] {

@@ -121,6 +121,18 @@ Strides inputStrides(const GroupForm &form, const ByteContraction &q) {
   return q.plane(stridesOf(x.inputs[0], unsigned(x.space.size())));
 }
 
+bool readsBytes(const TacticInput &in, const ByteContraction &q, const Schedule &s) {
+  const ConvProblem &p = q.conv;
+  return *s.get("mr") == 1 && p.kernelH == 1 && p.kernelW == 1 && p.channels % 4 == 0 &&
+         p.padTop == 0 && p.padLeft == 0 && inputStrides(in.form, q).strides[1].isConstant(1);
+}
+
+bool readsInPlace(const GroupForm &form, const ByteContraction &q) {
+  const ConvProblem &p = q.conv;
+  return p.kernelH == 1 && p.kernelW == 1 &&
+         (p.channels == 1 || inputStrides(form, q).strides[1].isConstant(1));
+}
+
 void addWeightBits(const TacticInput &in, int64_t lanes, Schedule &schedule) {
   std::string why;
   const ConvProblem p = byteContraction(*in.form.anchor, why)->conv;

@@ -29,6 +29,10 @@ llvm::Optional<ByteContraction> matchByteContraction(const TacticInput &in, std:
 llvm::Optional<int64_t> zeroPoint(const GroupForm &form, std::string &why);
 /// Whether height and width of results are one dimension in memory, for what the body reads, too.
 bool readsAlongLine(const TacticInput &in, const ByteContraction &q, std::string &why);
+/// As reads_bytes in runtime/cpu/conv_pairs.h: no patch at all.
+bool readsBytes(const TacticInput &in, const ByteContraction &q, const Schedule &schedule);
+/// As window_in_place in runtime/cpu/conv_quads.h.
+bool readsInPlace(const GroupForm &form, const ByteContraction &q);
 void packFilters(const TacticInput &in, std::string stored, llvm::SmallVectorImpl<Packing> &out);
 /// Of x, over (n, c, h, w).
 Strides inputStrides(const GroupForm &form, const ByteContraction &q);

@@ -103,13 +103,6 @@ double costDepthwise(const TacticInput &in, const Schedule &) {
   return pairsTime(in, double(p.groups) * (area * 3 + double(pixels(p)) * (5 * words + 9)));
 }
 
-/// As reads_bytes in runtime/cpu/conv_pairs.h: no patch at all.
-bool readsBytes(const TacticInput &in, const ByteContraction &q, const Schedule &s) {
-  const ConvProblem &p = q.conv;
-  return *s.get("mr") == 1 && p.kernelH == 1 && p.kernelW == 1 && p.channels % 4 == 0 &&
-         p.padTop == 0 && p.padLeft == 0 && inputStrides(in.form, q).strides[1].isConstant(1);
-}
-
 int64_t patchBytes(const TacticInput &in, const ByteContraction &q, const Schedule &s) {
   const ConvProblem &p = q.conv;
   if (readsBytes(in, q, s))

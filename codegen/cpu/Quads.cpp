@@ -132,12 +132,8 @@ void packDepthwise(const TacticInput &in, const Schedule &, llvm::SmallVectorImp
   out.push_back({source->index(), Layout::get(w.context(), axes)});
 }
 
-/// As window_in_place in runtime/cpu/conv_quads.h.
 int64_t patchBytes(const GroupForm &form, const ByteContraction &q, bool depthwise) {
-  const ConvProblem &p = q.conv;
-  const bool inPlace = p.kernelH == 1 && p.kernelW == 1 &&
-                       (p.channels == 1 || inputStrides(form, q).strides[1].isConstant(1));
-  return depthwise || inPlace ? 0 : int64_t(llvm::alignTo(depthOf(p), 4));
+  return depthwise || readsInPlace(form, q) ? 0 : int64_t(llvm::alignTo(depthOf(q.conv), 4));
 }
 /// As keeps_sums in runtime/cpu/conv_quads.h.
 bool keepsSums(const ConvProblem &p) { return pixels(p) != 1; }

@@ -3,8 +3,9 @@
 //   constant {value = literal}
 // gives the literal's elements as a tensor. Weights, biases and folded values are constants; equal
 // literals may share their data. `stored = winograd` says that memory holds what Winograd's
-// convolutions multiply in place of filters of 3 x 3 taps, `stored = i4x16` that it holds weights of
-// 4 bits in groups of 16 bytes (runtime/common/weight_fields.h); the elements stay what they are.
+// convolutions multiply in place of filters of 3 x 3 taps, `stored = i4x16` that it holds weights
+// of 4 bits in groups of 16 bytes (runtime/common/weight_fields.h); the elements stay what they
+// are.
 #include "ir/Interpreter.h"
 #include "ir/ops/Ops.h"
 

@@ -210,6 +210,8 @@ const AttrInfo kGroup[] = {
     {"schedule", AttrKind::Schedule, false, "the chosen kernel and its parameters"},
     {"scratch", AttrKind::Int, false, "bytes that live as long as the kernel runs"},
     {"zeroed", AttrKind::Int, false, "bytes that are zero at creation and left zero"},
+    {"overlap", AttrKind::Ints, false,
+     "operand, bytes, step: where the result may lie over that operand, which dies there"},
     {"apart", AttrKind::Bool, false, "results take over no operand's memory, as at -O0"},
     {"branch", AttrKind::Int, false, "groups of different branches may run side by side"},
 };

@@ -14,9 +14,9 @@
 //   weight_bits       8, or less where weights are fields of words (common/weight_fields.h)
 // x: view over (n, c, h, w) with taps and channels of a row as one run (c stride fixed<1> and w
 // stride fixed<channels>, or one channel and w stride fixed<1>), or channels alone (dilation_w >
-// 1). w: [filters][kernel_h][kernel_w][channels], a row for each filter. zero: of x. patches: patch_words<Cfg>
-// words, aligned to 8 bytes; null where reads_bytes<Cfg, X>. outs, ins: packs of views over (n, k,
-// 0, pixel).
+// 1). w: [filters][kernel_h][kernel_w][channels], a row for each filter. zero: of x. patches:
+// patch_words<Cfg> words, aligned to 8 bytes; null where reads_bytes<Cfg, X>. outs, ins: packs of
+// views over (n, k, 0, pixel).
 #ifndef TENON_RUNTIME_CPU_CONV_PAIRS_H
 #define TENON_RUNTIME_CPU_CONV_PAIRS_H
 
@@ -150,7 +150,7 @@ TENON_FN void finish_outputs(indices<I...>, indices<O...>, const int32_t (&acc)[
   using R = decltype(body(L{}, acc[0], load_at<L, 1>(ins.template get<I>(), at, fixed<1>{})...));
   R results[MR];
   unroll<MR>([&](auto r) TENON_LAMBDA {
-    const index_t point[4] = {at[0], at[1], at[2], at[3] + int(r)};
+    [[maybe_unused]] const index_t point[4] = {at[0], at[1], at[2], at[3] + int(r)};
     results[r] = body(L{}, acc[r], load_at<L, 1>(ins.template get<I>(), point, fixed<1>{})...);
   });
   unroll<MR>([&](auto r) TENON_LAMBDA {

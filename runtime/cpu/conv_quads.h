@@ -18,8 +18,8 @@
 //
 // x: view over (n, c, h, w) of int8_t; depthwise_quads: c stride fixed<1>, w stride fixed.
 //
-// w: [filters][kernel_h][kernel_w][channels], a row for each filter; depthwise, whose channels are a
-// multiple of 4: int8_t [channels / 4][kernel_h][kernel_w][4].
+// w: [filters][kernel_h][kernel_w][channels], a row for each filter; depthwise, whose channels are
+// a multiple of 4: int8_t [channels / 4][kernel_h][kernel_w][4].
 //
 // patch: kernel_h * kernel_w * channels bytes (null for pixels whose channels lie side by side).
 // sums: a word for each filter (null for a single output). outs, ins: packs of views over (n, k,

@@ -234,7 +234,7 @@ template <int MR, int Bits, class T, class Body, class Out, class... Ins>
 TENON_FN void conv_shared(const window_shape &s, const T *x, const int8_t *w, uint32_t *patches,
                           const Body &body, const Out &out, const Ins &...ins) {
   detail::conv_sums<MR, Bits>(s, x, w, patches,
-                        detail::shared_body<Out, Body, Ins...>(body, out, ins...));
+                              detail::shared_body<Out, Body, Ins...>(body, out, ins...));
 }
 
 template <int Bits, class T, class Body, class Out, class... Ins>

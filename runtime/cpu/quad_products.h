@@ -1,6 +1,6 @@
 // Defines the sums of products that conv_quads and depthwise_quads are made of, on cores with MVE
-// (common/quads.h): runs of bytes with one filter or four, whose weights have 8 bits or are fields of
-// 16 bytes (common/weight_fields.h), and taps of four channels. Elsewhere the same in plain C++.
+// (common/quads.h): runs of bytes with one filter or four, whose weights have 8 bits or are fields
+// of 16 bytes (common/weight_fields.h), and taps of four channels. Elsewhere the same in plain C++.
 #ifndef TENON_RUNTIME_CPU_QUAD_PRODUCTS_H
 #define TENON_RUNTIME_CPU_QUAD_PRODUCTS_H
 
@@ -131,8 +131,8 @@ TENON_FN void dot_run(const int8_t *x, const int8_t *w, index_t row, int32_t (&a
   unroll<F>([&](auto f) TENON_LAMBDA { runs[f] = vldrbq_s8(w + int(f) * row); });
   unroll<ceil_div(Count, 16)>([&](auto g) TENON_LAMBDA {
     constexpr int first = 16 * decltype(g)::value, left = Count - first;
-    const int8x16_t bytes = left >= 16 ? vldrbq_s8(x + first)
-                                       : vldrbq_z_s8(x + first, vctp8q(uint32_t(left)));
+    const int8x16_t bytes =
+        left >= 16 ? vldrbq_s8(x + first) : vldrbq_z_s8(x + first, vctp8q(uint32_t(left)));
     unroll<F>([&](auto f) TENON_LAMBDA {
       const int8x16_t weights = weight_group<Bits, decltype(g)::value>(runs[f]);
       acc[f] = vmladavaq_s8(acc[f], bytes, weights);
@@ -168,7 +168,8 @@ template <index_t Depth, int Bits> TENON_FN int32_t sum_fields(const int8_t *w) 
   for (index_t i = 0; i < fields::row_bytes(Depth); i += 16) {
     const int8x16_t run = vldrbq_s8(w + i);
     unroll<fields::groups>([&](auto g) TENON_LAMBDA {
-      const int8x16_t weights = weight_group<Bits, decltype(g)::value>(run); // macros split at commas
+      const int8x16_t weights =
+          weight_group<Bits, decltype(g)::value>(run); // macros split at commas
       sum = vaddvaq_s8(sum, weights);
     });
   }

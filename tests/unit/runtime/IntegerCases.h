@@ -1,5 +1,5 @@
-// Defines what the tests of 8-bit integer kernels share: cases of convolutions, operands, weights of
-// less than 8 bits, and sums by the definition.
+// Defines what the tests of 8-bit integer kernels share: cases of convolutions, operands, weights
+// of less than 8 bits, and sums by the definition.
 #pragma once
 
 #include "cpu/conv.h"
@@ -42,8 +42,8 @@ std::vector<int8_t> storeWeights(const std::vector<int8_t> &weights, index_t row
       for (index_t lane = 0; lane < Lanes; ++lane) {
         unsigned byte = 0;
         for (index_t i = first + lane; i < first + run; i += Lanes) // the first one highest
-          byte = byte << Bits | (i < count ? unsigned(weights[size_t(r * count + i)]) : 0) %
-                                    (1u << Bits);
+          byte = byte << Bits |
+                 (i < count ? unsigned(weights[size_t(r * count + i)]) : 0) % (1u << Bits);
         stored.push_back(int8_t(byte));
       }
   return stored;

@@ -98,7 +98,8 @@ template <class T, class Cfg> void testDepthwise(int32_t zero) {
   std::vector<T> plane(size_t(bytes) + 2, T(77));
   std::vector<int32_t> y(size_t(cfg.batch * C * pixels), -1);
   cpu::depthwise_pairs(
-      cfg, make_view(x.data(), extents<C * H * W, 1, W * C, C>{}), stored.data(), zero, plane.data() + 1,
+      cfg, make_view(x.data(), extents<C * H * W, 1, W * C, C>{}), stored.data(), zero,
+      plane.data() + 1,
       pack(make_view(y.data(),
                      dims<dyn, fixed<1>, fixed<0>, fixed<C>>{dyn(pixels * C), {}, {}, {}})),
       pack(make_view(bias.data(), extents<0, 1, 0, 0>{})), plus_bias{});

@@ -1,0 +1,43 @@
+// Defines which results may lie over an operand that dies: what the order of a kernel's reads and
+// writes permits, and how the memory plan is told.
+//
+// Where a kernel has read the first rows of its operand before it writes the first ones of its
+// result, the result may begin a little before the operand and run over it, always behind the
+// reads. So both take little more than the larger one.
+#pragma once
+
+#include "codegen/Plan.h"
+#include "codegen/Tactic.h"
+
+namespace tenon {
+
+/// The result may begin `bytes` before the operand, or `step` bytes more, any number of times: then
+/// no byte of the operand is written before its last read.
+struct Overlap {
+  unsigned operand = 0; // of the group
+  int64_t bytes = 0;
+  int64_t step = 1;
+
+  /// The least such distance that is a multiple of `alignment`; None when there is none.
+  llvm::Optional<int64_t> distance(int64_t alignment) const;
+  bool permits(int64_t distance) const {
+    return distance >= bytes && (distance - bytes) % step == 0;
+  }
+};
+
+/// Of a group as a kernel runs it; None when the result has to lie apart.
+llvm::Optional<Overlap> overlapOf(const TacticInput &in, const Schedule &schedule);
+
+/// The attribute `overlap` of groups, which scheduling sets and the plan reads.
+void setOverlap(Operation &group, const Overlap &overlap);
+llvm::Optional<Overlap> overlapOf(const Operation &group);
+
+/// A result that lies over an operand in a plan.
+struct Overlaid {
+  const Step *step;
+  unsigned result, operand; // buffers
+  int64_t distance;         // of their beginnings
+};
+std::vector<Overlaid> overlaidResults(const Plan &plan);
+
+} // namespace tenon
