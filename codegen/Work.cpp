@@ -30,6 +30,13 @@ double flopsOf(const Operation &op) {
     const bool transposed = op.boolAttr("trans_a");
     return 2 * out * double(a.dim(a.rank() - (transposed ? 2 : 1)).upper());
   }
+  case Op::Attention: {
+    // Two products, and as many operations for each score as a softmax takes.
+    Type q = op.operand(0)->type(), k = op.operand(1)->type();
+    const double values = double(op.result()->type().shape().back().upper());
+    const double scores = out / values * double(k.dim(k.rank() - 2).upper());
+    return scores * (2 * double(q.shape().back().upper()) + 2 * values + 4);
+  }
   case Op::Pool: {
     double window = 1;
     for (int64_t k : op.intsAttr("kernel"))

@@ -81,6 +81,7 @@ std::vector<OpFamily> opFamilies() {
       {"Reductions", "ir/ops/reduction.cpp", reductionOps()},
       {"Movement", "ir/ops/movement.cpp", movementOps()},
       {"Contractions", "ir/ops/contract.cpp", contractOps()},
+      {"Attention", "ir/ops/attention.cpp", attentionOps()},
       {"Windows", "ir/ops/window.cpp", windowOps()},
       {"Shapes and data-dependent extents", "ir/ops/shape.cpp", shapeOps()},
       {"Text", "ir/ops/text.cpp", textOps()},

@@ -20,6 +20,9 @@
 //   maps           compute as before, on what is converted as it is read, and round once at the
 //                  end; small constants, biases among them, stay f32
 //   reductions     take f32 and give f32: sums of squares and counts leave the narrow range first
+//   attention      takes q, k and v of the type asked for; its bias stays f32, and so does what
+//   makes
+//                  that
 //   pools, softmax, resize, movement
 //                  hold what they are given; their sums are f32 in any case
 //   the rest       sees f32, and so do the graph's inputs and outputs
@@ -107,6 +110,13 @@ private:
   Context &context() const { return graph_.body().argument(0)->type().context(); }
   static bool isF32(Type t) { return t.isTensor() && t.element() == Element::F32; }
 
+  /// What is added to scores of attention is as wide as they are: masks are large numbers.
+  static bool isBias(const Operation &op, unsigned i) { return op.is(Op::Attention) && i == 3; }
+  static bool isOnlyBias(const Value *v) {
+    return v->hasUses() &&
+           llvm::all_of(v->uses(), [](Use *u) { return isBias(*u->owner(), u->index()); });
+  }
+
   void visit(Operation &op) {
     switch (op.kind()) {
     case Op::Constant: return;
@@ -116,6 +126,7 @@ private:
     case Op::MatMul:
     case Op::Pool:
     case Op::Softmax:
+    case Op::Attention:
     case Op::Resize:
       if (isF32(op.result()->type())) {
         follow(op, elementFor(op));
@@ -152,8 +163,9 @@ private:
       roundWeights(op, e);
     for (unsigned i = 0; i < op.numOperands(); ++i) {
       Value *v = op.operand(i);
+      const Element wanted = isBias(op, i) ? Element::F32 : e;
       if (narrowed_.count(v) || (narrow && isF32(v->type())))
-        op.setOperand(i, converted(v, e, op));
+        op.setOperand(i, converted(v, wanted, op));
     }
     if (!narrow)
       return;
@@ -209,7 +221,7 @@ private:
   }
 
   void map(Operation &op) {
-    const Element e = elementFor(op);
+    const Element e = llvm::all_of(op.results(), isOnlyBias) ? Element::F32 : elementFor(op);
     if (isCast(op))
       casts_.push_back(&op);
     Region &body = op.region();

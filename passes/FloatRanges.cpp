@@ -252,6 +252,8 @@ Intervals FloatRanges::compute(Value *v) {
   case Op::MatMul: return ofContraction(*op);
   case Op::Reduce: return ofReduce(*op);
   case Op::Softmax: return {Interval{0, 1}};
+  case Op::Attention: // means of values, or 0
+    return {hull(hull(of(op->operand(2))), {0, 0})};
   case Op::Normalize: {
     double count = 1;
     for (int64_t axis : op->intsAttr("axes"))

@@ -22,6 +22,8 @@ bool evaluateBitcast(const Operation &op, EvaluationFrame &frame, std::string &e
 bool evaluateConv(const Operation &op, EvaluationFrame &frame, std::string &error);
 bool evaluateConvTranspose(const Operation &op, EvaluationFrame &frame, std::string &error);
 bool evaluateMatMul(const Operation &op, EvaluationFrame &frame, std::string &error);
+// EvaluateAttention.cpp
+bool evaluateAttention(const Operation &op, EvaluationFrame &frame, std::string &error);
 // EvaluateWindow.cpp, EvaluateResize.cpp
 bool evaluatePool(const Operation &op, EvaluationFrame &frame, std::string &error);
 bool evaluateResize(const Operation &op, EvaluationFrame &frame, std::string &error);

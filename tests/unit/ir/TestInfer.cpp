@@ -78,6 +78,28 @@ TEST_F(Infer, MatMulBroadcastsLeadingDimensions) {
   EXPECT_CONTAINS(reject(Op::MatMul, {a, g.input(Element::F32, {5})}), "expected rank 2 or more");
 }
 
+TEST_F(Infer, AttentionBroadcastsLeadingDimensions) {
+  Value *q = g.input(Element::F16, {n, g.dim(3), h, g.dim(8)});
+  Value *k = g.input(Element::F16, {3, 5, 8}), *v = g.input(Element::F16, {1, 1, 5, 6});
+  const NamedAttributes scale{{"scale", 0.5}};
+  EXPECT_EQ(typeOf(Op::Attention, {q, k, v}, scale), "tensor<{N}x3x{H}x6xf16>");
+  Value *bias = g.input(Element::F32, {n, g.dim(1), g.dim(1), g.dim(5)});
+  EXPECT_EQ(typeOf(Op::Attention, {q, k, v, bias}, scale), "tensor<{N}x3x{H}x6xf16>");
+  EXPECT_CONTAINS(reject(Op::Attention, {q, k, v}), "attribute scale is missing");
+  EXPECT_CONTAINS(reject(Op::Attention, {q, k, v}, {{"scale", INFINITY}}), "a finite number");
+  EXPECT_CONTAINS(reject(Op::Attention, {q, v, v}, scale), "k: expected rows of 8 elements");
+  EXPECT_CONTAINS(reject(Op::Attention, {q, k, g.input(Element::F16, {4, 6})}, scale),
+                  "v: expected 5 rows");
+  EXPECT_CONTAINS(reject(Op::Attention, {q, k, g.input(Element::F32, {5, 6})}, scale),
+                  "expected one floating-point type");
+  EXPECT_CONTAINS(reject(Op::Attention, {q, k, g.input(Element::F16, {2, 5, 6})}, scale),
+                  "leading dimensions do not broadcast");
+  EXPECT_CONTAINS(reject(Op::Attention, {q, k, v, g.input(Element::F16, {5})}, scale),
+                  "bias: expected element type f32");
+  EXPECT_CONTAINS(reject(Op::Attention, {q, k, v, g.input(Element::F32, {7, 5})}, scale),
+                  "bias: expected a shape that broadcasts to the scores [N, 3, H, 5]");
+}
+
 TEST_F(Infer, PoolRoundsUpButStartsInside) {
   Value *x = g.input(Element::F32, {1, 2, 5, 5});
   EXPECT_EQ(
