@@ -11,6 +11,9 @@ namespace tenon {
 
 TargetTraits traitsOf(const Target &target) {
   TargetTraits traits;
+  // Without vectors the products and the softmax apart are as fast (docs/performance.md).
+  if (target.family != Family::Cpu || target.levels.front()->simdWidth == 1)
+    traits.attentionHead = 0;
   if (target.family == Family::Cuda) {
     traits.controlFlow = false;
     traits.viewAlignment = 16; // loads of four floats trap when they are not aligned

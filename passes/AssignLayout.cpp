@@ -8,7 +8,9 @@
 //
 // Convolutions, pools and resizes run with channels innermost; whatever lies between them follows.
 // Connected regions of such operations are weighed as a whole: a region whose conversions move
-// more bytes than its operations gain stays row-major. Transposes, reshapes and slices then become
+// more bytes than its operations gain stays row-major. Attention reads rows wherever they lie and
+// writes its result as the transpose behind it wants it, so that heads are split and merged in
+// place. Transposes, reshapes and slices then become
 // views wherever a layout can say what they do. Conversions are identity maps (reshapes where
 // nothing moves), one per value and layout, placed at the first use; their bytes are counted in
 // assign-layout.conversion-bytes. Weights stay row-major here: tactics pack them.
@@ -202,6 +204,7 @@ private:
     case Op::QuantizedSoftmax:
     case Op::Normalize: follow(op); return;
     case Op::Reduce: reduce(op); return;
+    case Op::Attention: attention(op); return;
     case Op::Transpose:
     case Op::Reshape:
     case Op::Slice: view(op); return;
@@ -269,6 +272,29 @@ private:
     }
     for (Value *y : op.results())
       setLayout(y, Layout::permuted(c, order));
+  }
+
+  // attention(q: L, k: L', …) : the layout that makes the transpose behind it row-major
+  void attention(Operation &op) {
+    for (unsigned i = 0; i < op.numOperands(); ++i)
+      if (!hasContiguousRows(op.operand(i)->type()) || !context_.enabled("assign-layout.view", &op))
+        op.setOperand(i, converted(op.operand(i), Layout(), op));
+    Value *y = op.result();
+    Operation *reader = y->hasOneUse() ? y->firstUse()->owner() : nullptr;
+    if (!reader || !reader->is(Op::Transpose) || !context_.fire("assign-layout.view", op))
+      return;
+    llvm::SmallVector<int, 6> order;
+    for (int64_t d : reader->intsAttr("perm"))
+      order.push_back(int(d));
+    setLayout(y, Layout::permuted(y->type().context(), order));
+  }
+
+  /// Whether neighbours along the last dimension are neighbours in memory.
+  static bool hasContiguousRows(Type t) {
+    if (t.layout().hasBlocks())
+      return false;
+    return t.rank() == 0 || t.shape().back().isConstant(1) ||
+           addressing(t).strides.back().isConstant(1);
   }
 
   // transpose, reshape, slice: a view where a layout can say it

@@ -20,9 +20,8 @@
 //   maps           compute as before, on what is converted as it is read, and round once at the
 //                  end; small constants, biases among them, stay f32
 //   reductions     take f32 and give f32: sums of squares and counts leave the narrow range first
-//   attention      takes q, k and v of the type asked for; its bias stays f32, and so does what
-//   makes
-//                  that
+//   attention      takes q, k and v of the type asked for; a bias, and the map that makes it,
+//                  stay f32
 //   pools, softmax, resize, movement
 //                  hold what they are given; their sums are f32 in any case
 //   the rest       sees f32, and so do the graph's inputs and outputs

@@ -108,6 +108,19 @@ Operation *mapOver(Builder &b, Operation &map, llvm::ArrayRef<Value *> operands,
   });
 }
 
+Operation *soleScalar(const Operation &op) {
+  Operation *found = nullptr;
+  for (Operation &s : op.region()) {
+    if (s.isTerminator() || s.is(Op::Const))
+      continue;
+    if (found)
+      return nullptr;
+    found = &s;
+  }
+  Operation *end = op.region().terminator();
+  return found && end->numOperands() == 1 && end->operand(0) == found->result() ? found : nullptr;
+}
+
 llvm::Optional<double> scalarValue(const Value *v) {
   const Operation *def = v->def();
   if (!def || !def->is(Op::Const))

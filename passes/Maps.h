@@ -42,6 +42,13 @@ void inlineBody(Region &body, Builder &b, std::map<const Value *, Value *> &map,
 Operation *mapOver(Builder &b, Operation &map, llvm::ArrayRef<Value *> operands,
                    llvm::ArrayRef<Dim> space);
 
+/// A map of so many operands with one result.
+inline bool isPlainMap(const Operation *op, unsigned operands) {
+  return op && op->is(Op::Map) && op->numOperands() == operands && op->numResults() == 1;
+}
+/// The one scalar operation in the body of a map or reduce besides constants, when the body yields
+/// it; else null.
+Operation *soleScalar(const Operation &op);
 /// The scalar constant in a body.
 llvm::Optional<double> scalarValue(const Value *v);
 /// Whether a body holds only operations that cost about as much as an addition.

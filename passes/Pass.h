@@ -84,6 +84,8 @@ struct TargetTraits {
   int64_t narrowWeightRows = INT64_MAX;
   /// Contractions of bytes take a zero point of their input at no cost.
   bool zeroPoints = true;
+  /// Elements of the largest head of attention that kernels take; 0: there are no such kernels.
+  int64_t attentionHead = 256;
   /// Programs branch and loop as values say; without that, control flow becomes plain operations.
   bool controlFlow = true;
   /// Sequences of groups that run side by side at most.

@@ -19,24 +19,6 @@
 namespace tenon {
 namespace {
 
-/// The one scalar operation of a map's body besides constants, when the body yields it.
-Operation *soleScalar(Operation &map) {
-  Operation *found = nullptr;
-  for (Operation &s : map.region()) {
-    if (s.isTerminator() || s.is(Op::Const))
-      continue;
-    if (found)
-      return nullptr;
-    found = &s;
-  }
-  Operation *end = map.region().terminator();
-  return found && end->numOperands() == 1 && end->operand(0) == found->result() ? found : nullptr;
-}
-
-bool isPlainMap(const Operation *op, unsigned operands) {
-  return op && op->is(Op::Map) && op->numOperands() == operands && op->numResults() == 1;
-}
-
 /// For `v` = kind(u), point by point, perhaps with a constant as one operand: u; else null.
 Value *through(Value *v, Op kind, llvm::Optional<double> *constant = nullptr) {
   Operation *map = v->def();

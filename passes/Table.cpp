@@ -22,6 +22,7 @@
 #include "passes/NarrowWeights.h"
 #include "passes/Patches.h"
 #include "passes/QuantizedIo.h"
+#include "passes/RaiseAttention.h"
 #include "passes/RaiseNormalize.h"
 #include "passes/Straighten.h"
 #include "passes/quantize/Quantize.h"
@@ -160,6 +161,11 @@ const PassInfo kTable[] = {
     {Pass, "raise-normalize", "normalisations made of reductions and maps become one operation",
      runRaiseNormalize},
     {Pattern, "raise-normalize.map", "deviations over the root of their mean square"},
+
+    // RaiseAttention.cpp
+    {Pass, "raise-attention",
+     "attention made of products, maps and a softmax becomes one operation", runRaiseAttention},
+    {Pattern, "raise-attention.matmul", "products with a softmax of products"},
 
     // FoldConvScale.cpp
     {Pass, "fold-conv-scale", "per-channel scale and shift go into weights and bias",

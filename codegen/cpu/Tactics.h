@@ -29,7 +29,8 @@ extern const Tactic kPooling;      // Pool.cpp
 extern const Tactic kPoolingDirect;
 extern const Tactic kReduce; // Reduce.cpp
 extern const Tactic kFold;
-extern const Tactic kSoftmax; // Softmax.cpp
+extern const Tactic kAttention; // Attention.cpp
+extern const Tactic kSoftmax;   // Softmax.cpp
 extern const Tactic kSoftmaxBytes;
 extern const Tactic kNormalize; // Normalize.cpp
 extern const Tactic kResize;    // Resize.cpp

@@ -19,6 +19,7 @@
 #define TENON_RUNTIME_CPU_CONV_DOT_H
 
 #include "cpu/conv.h"
+#include "cpu/sum_lanes.h"
 
 namespace tenon {
 namespace cpu {
@@ -31,24 +32,6 @@ constexpr bool conv_dot_is_better(index_t kernel_h, index_t kernel_w, index_t ch
 }
 
 namespace detail {
-
-/// The sum of all lanes, by halves.
-template <class A, class V> TENON_FN A sum_lanes(V v) {
-#if TENON_SIMD_WIDTH > 1
-  if constexpr (is_vector<V>) {
-    constexpr int count = traits<V>::count;
-    if constexpr (count == 2) {
-      return v[0] + v[1];
-    } else {
-      using Half = typename simd<count / 2>::template of<A>;
-      Half part[2];
-      memcpy(part, &v, sizeof(v));
-      return sum_lanes<A>(Half(part[0] + part[1]));
-    }
-  } else
-#endif
-    return v;
-}
 
 /// One tile: columns [at[3], at[3] + mr) and nr filters from at[1], of which `columns` are stored.
 template <class Cfg, class T, class W, class Outs, class Ins, class Body>

@@ -1,0 +1,356 @@
+// raise-attention: attention that was exported as products, maps and a softmax becomes one
+// operation.
+//
+//   %s = matmul %q, %k {trans_b = true}                %b = map %mask { what the maps add }
+//   %t = map %s, %mask { scale, add }             →    %y = attention %q, %k, %v, %b {scale}
+//   %w = softmax %t {axis = last}
+//   %y = matmul %w, %v
+//
+// The maps between product and softmax may be any functions that are affine in the score: scaling
+// by constants, additions, and selections of a score or a number so low that it hides the key.
+// With f(s) = a · s + g the scale is a and the bias g = f(0), a map over just those dimensions that
+// g depends on. Constant factors of q and k (an export that splits the scale between them) join the
+// scale. Behind the softmax, casts and `select(isnan w, 0, w)` are seen through; the latter becomes
+// zero_undefined. Every value between the two products has one use. It is left to
+// canonicalisation to compose the transposes that bring k and v into rows, and to folding to
+// compute masks that are constant.
+//
+// Scores move to f32 where they were narrower. Heads are at most as large as the target's kernel
+// takes (TargetTraits::attentionHead).
+#include "passes/RaiseAttention.h"
+
+#include "passes/Maps.h"
+#include "passes/Rewrite.h"
+
+#include <cmath>
+
+namespace tenon {
+namespace {
+
+/// From here down a number added to a score leaves nothing of it in f32.
+constexpr double kHides = -1e30;
+
+/// f(x) = slope · x + offset of one argument of a body, where other arguments make the offset.
+struct Affine {
+  double slope = 0;
+  bool offset = false; // whether there may be one
+};
+
+bool dependsOn(const Value *v, const Value *argument) {
+  return v == argument || (v->def() && llvm::any_of(v->def()->operands(), [&](Value *o) {
+                             return dependsOn(o, argument);
+                           }));
+}
+
+/// How `v` follows `x`; None where it is not affine.
+llvm::Optional<Affine> affineIn(const Value *v, const Value *x) {
+  if (v == x)
+    return Affine{1, false};
+  if (!dependsOn(v, x))
+    return Affine{0, true};
+  const Operation &op = *v->def();
+  auto in = [&](unsigned i) { return affineIn(op.operand(i), x); };
+  auto scaledBy = [&](unsigned i, llvm::Optional<double> factor) -> llvm::Optional<Affine> {
+    const llvm::Optional<Affine> a = in(i);
+    if (!a || !factor || !std::isfinite(*factor))
+      return llvm::None;
+    return Affine{a->slope * *factor, a->offset};
+  };
+  switch (op.kind()) {
+  case Op::Cast:
+    return isFloat(op.operand(0)->type().element()) && isFloat(op.result()->type().element())
+               ? in(0)
+               : llvm::None;
+  case Op::Neg: return scaledBy(0, -1.0);
+  case Op::Mul:
+    if (auto a = scaledBy(0, scalarValue(op.operand(1))))
+      return a;
+    return scaledBy(1, scalarValue(op.operand(0)));
+  case Op::Div:
+    if (auto divisor = scalarValue(op.operand(1)))
+      return scaledBy(0, 1 / *divisor);
+    return llvm::None;
+  case Op::Add:
+  case Op::Sub: {
+    const auto a = in(0), b = in(1);
+    if (!a || !b)
+      return llvm::None;
+    return Affine{op.is(Op::Add) ? a->slope + b->slope : a->slope - b->slope, true};
+  }
+  case Op::Select: {
+    // select(c, hidden, f(x)) = f(x) + select(c, hidden, 0) once rounded to f32.
+    if (dependsOn(op.operand(0), x))
+      return llvm::None;
+    for (unsigned i : {1u, 2u}) {
+      const auto hidden = scalarValue(op.operand(3 - i));
+      const auto a = in(i);
+      if (hidden && *hidden <= kHides && a)
+        return Affine{a->slope, true};
+    }
+    return llvm::None;
+  }
+  default: return llvm::None;
+  }
+}
+
+bool readsWhole(const Operation &map, unsigned i) {
+  const Type t = map.result()->type();
+  return map.operand(i)->type().shape() == t.shape() && isIdentityMap(indexMap(map, i), t.rank());
+}
+
+/// One map between the product and the softmax, and which of its operands is the score.
+struct Step {
+  Operation *map;
+  unsigned score;
+  Affine affine;
+};
+
+/// Follows `v`, which has no other use, back through affine maps to the product of queries and
+/// keys; null where there is none. Steps are the maps from the softmax on.
+Operation *findScores(Value *v, llvm::SmallVectorImpl<Step> &steps) {
+  Operation *def = v->def();
+  if (!def || !v->hasOneUse())
+    return nullptr;
+  if (def->is(Op::MatMul))
+    return def;
+  if (!def->is(Op::Map) || def->numResults() != 1)
+    return nullptr;
+  for (unsigned i = 0; i < def->numOperands(); ++i) {
+    if (!readsWhole(*def, i))
+      continue;
+    const auto a = affineIn(def->region().terminator()->operand(0), elementArgument(*def, i));
+    if (!a || a->slope == 0)
+      continue;
+    steps.push_back({def, i, *a});
+    if (Operation *product = findScores(def->operand(i), steps))
+      return product;
+    steps.pop_back();
+  }
+  return nullptr;
+}
+
+bool isPlainProduct(const Operation *op) {
+  if (!op || !op->is(Op::MatMul) || op->numOperands() != 2 || op->has("precision"))
+    return false;
+  const Element e = op->operand(0)->type().element();
+  return isFloat(e) && bitWidth(e) >= 16 && computeElement(e) == Element::F32;
+}
+
+/// The factor of a map that only scales `v`, which has no other use: gives what it scales.
+Value *throughScale(Value *v, double &scale, Location &loc) {
+  Operation *map = v->def();
+  if (!isPlainMap(map, 1) || !v->hasOneUse() || !readsWhole(*map, 0) ||
+      map->operand(0)->type().element() != v->type().element())
+    return v;
+  const auto a = affineIn(map->region().terminator()->operand(0), elementArgument(*map, 0));
+  if (!a || a->offset || a->slope == 0)
+    return v;
+  scale *= a->slope;
+  mergeLocation(loc, map->loc());
+  return map->operand(0);
+}
+
+/// What the softmax's weights go through before they meet the values.
+struct Weights {
+  Operation *softmax = nullptr;
+  bool zeroUndefined = false;
+};
+
+/// `map` is select(isnan w, 0, w): gives w.
+Value *withoutUndefined(Operation &map) {
+  if (!isPlainMap(&map, 2) || !readsWhole(map, 0) || !readsWhole(map, 1))
+    return nullptr;
+  const Operation *select = map.region().terminator()->operand(0)->def();
+  if (!select || !select->is(Op::Select))
+    return nullptr;
+  const auto zero = scalarValue(select->operand(1));
+  for (unsigned i : {0u, 1u}) {
+    Operation *test = map.operand(i)->def();
+    Value *w = map.operand(1 - i);
+    if (select->operand(0) != elementArgument(map, i) ||
+        select->operand(2) != elementArgument(map, 1 - i) || !zero || *zero != 0 ||
+        !isPlainMap(test, 1) || test->operand(0) != w || !readsWhole(*test, 0) ||
+        !map.operand(i)->hasOneUse() || w->useCount() != 2)
+      continue;
+    const Operation *isNaN = test->region().terminator()->operand(0)->def();
+    if (isNaN && isNaN->is(Op::IsNaN) && isNaN->operand(0) == elementArgument(*test, 0))
+      return w;
+  }
+  return nullptr;
+}
+
+/// A map that is one conversion between floats.
+bool isCast(const Operation &map) {
+  if (!isPlainMap(&map, 1) || !readsWhole(map, 0))
+    return false;
+  const auto a = affineIn(map.region().terminator()->operand(0), elementArgument(map, 0));
+  return a && a->slope == 1 && !a->offset;
+}
+
+Weights findWeights(Value *v) {
+  Weights w;
+  unsigned uses = 1; // of v, by what has been seen
+  while (Operation *def = v->def()) {
+    if (v->useCount() != uses)
+      break;
+    uses = 1;
+    if (def->is(Op::Softmax)) {
+      if (!def->boolAttr("log") && def->intAttr("axis") == int64_t(v->type().rank()) - 1)
+        w.softmax = def;
+      break;
+    }
+    if (!def->is(Op::Map))
+      break;
+    if (isCast(*def)) {
+      v = def->operand(0);
+    } else if (Value *from = withoutUndefined(*def)) {
+      w.zeroUndefined = true;
+      uses = 2;
+      v = from;
+    } else {
+      break;
+    }
+  }
+  return w;
+}
+
+/// The last two dimensions of `v` swapped where `swap` says so.
+Value *asRows(Builder &b, Value *v, bool swap) {
+  if (!swap)
+    return v;
+  Ints perm = identityMap(v->type().rank());
+  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+  return b.transpose(v, perm);
+}
+
+/// For score + x with x in f32, broadcast: x; else null.
+Value *addedAlone(const Step &step) {
+  const Operation &map = *step.map;
+  const Operation *sum = isPlainMap(&map, 2) ? soleScalar(map) : nullptr;
+  Value *x = map.operand(map.numOperands() - 1 - step.score);
+  return sum && sum->is(Op::Add) && sum->operand(0) != sum->operand(1) &&
+                 x->type().element() == Element::F32 &&
+                 indexMap(map, 1 - step.score) ==
+                     broadcastMap(x->type(), map.result()->type().shape())
+             ? x
+             : nullptr;
+}
+
+/// What the map adds to the score where `before` was added already (null: nothing), in f32; over
+/// the dimensions that this depends on, others have extent 1.
+Value *biasOf(const Step &step, Value *before, Builder &b) {
+  Operation &map = *step.map;
+  if (Value *x = before ? nullptr : addedAlone(step))
+    return x;
+  llvm::SmallVector<Value *, 4> operands;
+  std::vector<IndexMap> maps;
+  llvm::SmallVector<unsigned, 4> arguments;
+  const unsigned rank = map.result()->type().rank();
+  Space6 space(rank, map.result()->type().context().dim(1));
+  auto read = [&](Value *v, const IndexMap &m) {
+    IndexMap reduced = m;
+    for (size_t d = 0; d < m.size(); ++d) {
+      if (m[d] < 0 || v->type().dim(unsigned(d)).isConstant(1))
+        reduced[d] = -1;
+      else
+        space[size_t(m[d])] = v->type().dim(unsigned(d));
+    }
+    operands.push_back(v);
+    maps.push_back(std::move(reduced));
+  };
+  for (unsigned i = 0; i < map.numOperands(); ++i) {
+    Value *v = i == step.score ? before : map.operand(i);
+    if (!v)
+      continue;
+    read(v, i == step.score ? identityMap(rank) : indexMap(map, i));
+    arguments.push_back(i);
+  }
+  for (Operation &s : map.region())
+    if (s.is(Op::Index))
+      space[size_t(s.intAttr("dim"))] = map.result()->type().dim(unsigned(s.intAttr("dim")));
+  Operation *made = b.map(operands, maps, space, [&](Builder &body, llvm::ArrayRef<Value *> args) {
+    std::map<const Value *, Value *> values;
+    Value *score = elementArgument(map, step.score);
+    for (size_t i = 0; i < args.size(); ++i) {
+      const Element e = elementArgument(map, arguments[i])->type().element();
+      Value *x = args[i];
+      if (x->type().element() != e)
+        x = body.scalar(Op::Cast, {x}, {{"to", Type::scalar(b.context(), e)}});
+      values[elementArgument(map, arguments[i])] = x;
+    }
+    if (!values.count(score))
+      values[score] = body.scalarConst(score->type().element(), 0);
+    inlineBody(map.region(), body, values, identityMap(rank));
+    Value *end = map.region().terminator()->operand(0);
+    end = values.count(end) ? values[end] : end;
+    if (end->type().element() != Element::F32)
+      end = body.scalar(Op::Cast, {end}, {{"to", Type::scalar(b.context(), Element::F32)}});
+    return llvm::SmallVector<Value *, 2>{end};
+  });
+  return made ? made->result() : nullptr;
+}
+
+bool takesHead(Dim d, const TargetTraits &target) {
+  return d.isConstant() && d.constant() >= 1 && d.constant() <= target.attentionHead;
+}
+
+// matmul(softmax(f(matmul(q, kᵀ))), v) = attention(q, k, v, f(0)) {scale = f's slope}, f affine
+bool matmulPattern(Operation &op, Rewriter &rw) {
+  if (!isPlainProduct(&op) || op.boolAttr("trans_a"))
+    return false;
+  const Weights weights = findWeights(op.operand(0));
+  if (!weights.softmax)
+    return false;
+  llvm::SmallVector<Step, 4> steps;
+  Operation *scores = findScores(weights.softmax->operand(0), steps);
+  if (!isPlainProduct(scores))
+    return false;
+  const Type shown = scores->result()->type(), y = op.result()->type();
+  const TargetTraits &target = rw.context().target;
+  const Type left = scores->operand(0)->type();
+  // Where v has leading dimensions of its own, weights would be computed once for each.
+  if (y.element() != shown.element() || y.rank() != shown.rank() ||
+      y.shape().drop_back(1) != shown.shape().drop_back(1) ||
+      !takesHead(left.dim(left.rank() - (scores->boolAttr("trans_a") ? 2 : 1)), target) ||
+      !takesHead(y.shape().back(), target))
+    return false;
+  if (!rw.fire(op))
+    return false;
+  Builder b = rw.before(op);
+  for (const Operation *seen : {op.operand(0)->def(), weights.softmax})
+    mergeLocation(b.location, seen->loc());
+  double scale = 1;
+  Value *bias = nullptr;
+  for (const Step &step : llvm::reverse(steps)) {
+    mergeLocation(b.location, step.map->loc());
+    scale *= step.affine.slope;
+    if ((bias || step.affine.offset) && !(bias = biasOf(step, bias, b)))
+      return false;
+  }
+  mergeLocation(b.location, scores->loc());
+  Value *q = throughScale(scores->operand(0), scale, b.location);
+  Value *k = throughScale(scores->operand(1), scale, b.location);
+  llvm::SmallVector<Value *, 4> operands{asRows(b, q, scores->boolAttr("trans_a")),
+                                         asRows(b, k, !scores->boolAttr("trans_b")),
+                                         asRows(b, op.operand(1), op.boolAttr("trans_b"))};
+  if (bias)
+    operands.push_back(bias);
+  NamedAttributes attributes{{"scale", scale}};
+  if (weights.zeroUndefined)
+    attributes.insert_or_assign("zero_undefined", Attribute(true));
+  Value *result = b.value(Op::Attention, operands, std::move(attributes));
+  if (!result)
+    return false;
+  rw.replace(op, result);
+  return true;
+}
+
+const Pattern kPatterns[] = {{"raise-attention.matmul", matmulPattern}};
+
+} // namespace
+
+bool runRaiseAttention(Graph &graph, PassContext &context) {
+  return context.target.attentionHead > 0 && applyPatterns(graph, context, kPatterns);
+}
+
+} // namespace tenon
