@@ -3,12 +3,15 @@
 //
 //   c++ -std=c++17 -O3 -march=native -I runtime bench/kernels.cpp -o kernels && ./kernels
 //
-// Time is this process's CPU time, the lower quartile of many runs, so that other load on the machine
-// hardly shows. (The least would: some virtual machines credit CPU time that was never spent.)
+// Time is this process's CPU time, the lower quartile of many runs, so that other load on the
+// machine hardly shows. (The least would: some virtual machines credit CPU time that was never
+// spent.)
 #include "common/scalar.h"
+#include "cpu/attention.h"
 #include "cpu/conv_dot.h"
 #include "cpu/depthwise.h"
 #include "cpu/matmul_dynamic.h"
+#include "cpu/softmax.h"
 
 #include <algorithm>
 #include <stdio.h>
@@ -54,14 +57,15 @@ double peak = 0;
 template <class F> void report(const char *name, int mr, int nr, double flops, F run) {
   run();
   const double time = typicalTime(flops, run);
-  printf("%-34s %2d x %-3d %9.1f us %7.1f GFLOP/s %4.0f %%\n", name, mr, nr, time * 1e6, flops / time * 1e-9,
-         100 * flops / time * 1e-9 / peak);
+  printf("%-34s %2d x %-3d %9.1f us %7.1f GFLOP/s %4.0f %%\n", name, mr, nr, time * 1e6,
+         flops / time * 1e-9, 100 * flops / time * 1e-9 / peak);
 }
 
 /// Seeded values on a cache line boundary, as in a generated file's arena.
 struct Buffer {
   float *data;
-  explicit Buffer(size_t n) : data(static_cast<float *>(aligned_alloc(64, (n * 4 + 4095) / 4096 * 4096))) {
+  explicit Buffer(size_t n)
+      : data(static_cast<float *>(aligned_alloc(64, (n * 4 + 4095) / 4096 * 4096))) {
     unsigned state = 1;
     for (size_t i = 0; i < n; ++i) {
       state = state * 1664525u + 1013904223u;
@@ -74,11 +78,14 @@ struct Buffer {
 };
 
 struct BiasRelu {
-  template <class L> TENON_FN f32<L> operator()(L, f32<L> a, f32<L> b) const { return relu<L>(f32<L>(a + b)); }
+  template <class L> TENON_FN f32<L> operator()(L, f32<L> a, f32<L> b) const {
+    return relu<L>(f32<L>(a + b));
+  }
 };
 
 /// A convolution with "same" padding, or none when Pad is false.
-template <int H, int W, int C, int K, int R, int S, int StrideH, int StrideW, bool Pad> struct Layer : conv_defaults {
+template <int H, int W, int C, int K, int R, int S, int StrideH, int StrideW, bool Pad>
+struct Layer : conv_defaults {
   static constexpr int pad_h = Pad ? (R - 1) / 2 : 0, pad_w = Pad ? (S - 1) / 2 : 0;
   static constexpr fixed<1> batch{};
   static constexpr fixed<H> in_h{};
@@ -102,16 +109,19 @@ template <class Layer, int MR, int NR, bool FiltersOuter> struct Scheduled : Lay
 
 template <bool Dot, class Cfg> void timeConv(const char *name, bool nchw) {
   const Cfg cfg;
-  constexpr index_t H = cfg.in_h, W = cfg.in_w, C = cfg.channels, K = cfg.filters, OH = cfg.out_h, OW = cfg.out_w;
+  constexpr index_t H = cfg.in_h, W = cfg.in_w, C = cfg.channels, K = cfg.filters, OH = cfg.out_h,
+                    OW = cfg.out_w;
   constexpr index_t taps = index_t(cfg.kernel_h) * index_t(cfg.kernel_w) * C;
-  Buffer x(H * W * C), w((taps + cfg.kernel_h * kWidth) * ceil_div(K, Cfg::nr) * Cfg::nr), bias(K + kWidth), y(OH * OW * K);
+  Buffer x(H * W * C), w((taps + cfg.kernel_h * kWidth) * ceil_div(K, Cfg::nr) * Cfg::nr),
+      bias(K + kWidth), y(OH * OW * K);
   pool workers;
   const auto outs = pack(make_view(y.data, extents<0, 1, OW * K, K>()));
   const auto ins = pack(make_view((const float *)bias.data, extents<0, 1, 0, 0>()));
   report(name, Cfg::mr, Cfg::nr, 2.0 * double(OH * OW * K * taps), [&] {
     const float *in = x.data;
     if constexpr (Dot)
-      conv_dot(cfg, make_view(in, extents<0, 1, W * C, C>()), w.data, outs, ins, BiasRelu{}, workers);
+      conv_dot(cfg, make_view(in, extents<0, 1, W * C, C>()), w.data, outs, ins, BiasRelu{},
+               workers);
     else if (nchw)
       conv(cfg, make_view(in, extents<0, H * W, W, 1>()), w.data, outs, ins, BiasRelu{}, workers);
     else
@@ -122,7 +132,9 @@ template <class L, bool FiltersOuter = true> void conv(const char *name, bool nc
   constexpr conv_tile_shape tile = choose_conv_tile(L{}.out_w, L{}.filters, kWidth, kRegisters);
   timeConv<false, Scheduled<L, tile.mr, tile.nr, FiltersOuter>>(name, nchw);
 }
-template <class L> void dot(const char *name) { timeConv<true, Scheduled<L, kRegisters / 4, 1, true>>(name, false); }
+template <class L> void dot(const char *name) {
+  timeConv<true, Scheduled<L, kRegisters / 4, 1, true>>(name, false);
+}
 
 template <int H, int C, int Stride> struct Channelwise : depthwise_defaults {
   static constexpr fixed<1> batch{};
@@ -144,7 +156,8 @@ template <int H, int C, int Stride> void depthwise(const char *name) {
   report(name, Cfg::mr, kWidth, 18.0 * double(O * O * C), [&] {
     cpu::depthwise(Cfg{}, make_view((const float *)x.data, extents<0, 1, H * C, C>()), w.data,
                    pack(make_view(y.data, extents<0, 1, O * C, C>())),
-                   pack(make_view((const float *)bias.data, extents<0, 1, 0, 0>())), BiasRelu{}, workers);
+                   pack(make_view((const float *)bias.data, extents<0, 1, 0, 0>())), BiasRelu{},
+                   workers);
   });
 }
 
@@ -161,8 +174,65 @@ template <int M, int N, int K> void product(const char *name) {
   pool workers;
   report(name, Cfg::mr, Cfg::nr, 2.0 * M * N * K, [&] {
     matmul_dynamic(Cfg{}, make_view((const float *)a.data, extents<0, 0, K, 1>()),
-                   make_view((const float *)b.data, extents<0, 0, 1, K>()), pack(make_view(y.data, extents<0, 0, N, 1>())),
-                   pack(), identity_body{}, workers);
+                   make_view((const float *)b.data, extents<0, 0, 1, K>()),
+                   pack(make_view(y.data, extents<0, 0, N, 1>())), pack(), identity_body{},
+                   workers);
+  });
+}
+
+template <int Heads, int M, int N, int D, int Vectors, int Rows>
+struct Attention : attention_defaults {
+  static constexpr fixed<M> m{};
+  static constexpr fixed<N> n{};
+  static constexpr fixed<D> d{}, e{};
+  static constexpr int vectors = Vectors, rows = Rows, tile = (64 + Rows - 1) / Rows * Rows;
+};
+/// The product of M x K and K x N of every head.
+template <int Heads, int M, int N, int K> struct HeadsProduct : matmul_dynamic_defaults {
+  static constexpr fixed<Heads> batch1{};
+  static constexpr fixed<M> m{};
+  static constexpr fixed<N> n{};
+  static constexpr fixed<K> k{};
+  static constexpr int mr = M == 1 ? 1 : kRegisters == 32 ? 14 : 6, nr = (M == 1 ? 4 : 2) * kWidth;
+  using accumulator = float;
+};
+
+/// M queries and N keys of D elements: by one kernel from heads that lie side by side, and by two
+/// products and a softmax from heads that were split before.
+template <int Heads, int M, int N, int D> void attention(const char *name) {
+  constexpr double flops = 4.0 * Heads * M * N * D;
+  Buffer q(Heads * M * D), k(Heads * N * D), v(Heads * N * D), scores(Heads * M * N),
+      y(Heads * M * D);
+  pool workers(1);
+  const auto heads = [](float *data) {
+    return make_view((const float *)data, extents<D, Heads * D, 1>());
+  };
+  const auto fused = [&](auto cfg) {
+    report(name, int(cfg.rows), int(cfg.vectors) * kWidth, flops, [&] {
+      cpu::attention(cfg, extents<Heads>{}, 0.125f, heads(q.data), heads(k.data), heads(v.data),
+                     pack(), make_view(y.data, extents<D, Heads * D, 1>()), workers);
+    });
+  };
+  if constexpr (kRegisters == 32) {
+    fused(Attention<Heads, M, N, D, 4, 6>{});
+    fused(Attention<Heads, M, N, D, 2, 12>{});
+  } else {
+    fused(Attention<Heads, M, N, D, 3, 4>{});
+    fused(Attention<Heads, M, N, D, 2, 6>{});
+  }
+  using First = HeadsProduct<Heads, M, N, D>;
+  report("  by products and softmax", First::mr, First::nr, flops, [&] {
+    const auto all = pack(make_view(scores.data, extents<0, M * N, N, 1>()));
+    matmul_dynamic(First{}, make_view((const float *)q.data, extents<0, M * D, D, 1>()),
+                   make_view((const float *)k.data, extents<0, N * D, 1, D>()), all, pack(),
+                   identity_body{}, workers);
+    const auto rows = make_view(scores.data, extents<N, 1>());
+    softmax<false>(extents<Heads * M, N>{}, rows, pack(rows), pack(), identity_body{}, workers);
+    matmul_dynamic(HeadsProduct<Heads, M, D, N>{},
+                   make_view((const float *)scores.data, extents<0, M * N, N, 1>()),
+                   make_view((const float *)v.data, extents<0, N * D, D, 1>()),
+                   pack(make_view(y.data, extents<0, M * D, D, 1>())), pack(), identity_body{},
+                   workers);
   });
 }
 
@@ -244,6 +314,11 @@ int main() {
   ::conv<Layer<14, 14, 256, 256, 3, 3, 1, 1, true>>("resnet50 3x3 256-256 14");
   ::conv<Layer<1, 128, 768, 3072, 1, 1, 1, 1, true>>("bert 128x768x3072");
   product<128, 128, 64>("attention scores 128x128x64");
+  ::attention<12, 197, 197, 64>("ViT-B/16 attention, 197 tokens");
+  ::attention<12, 128, 128, 64>("BERT attention, 128 tokens");
+  ::attention<12, 384, 384, 64>("BERT attention, 384 tokens");
+  ::attention<12, 1024, 1024, 64>("GPT-2 attention, 1024 tokens");
+  ::attention<12, 1, 512, 64>("GPT-2, one token after 511");
   product<512, 512, 512>("dynamic 512x512x512, b transposed");
   function("exp", [](auto x) { return exp<native_lanes>(x); });
   function("log", [](auto x) { return log<native_lanes>(x); });

@@ -74,18 +74,18 @@ TEST(AttentionTactic, HeadsSideBySide) {
   CompiledCase c;
   c.text = R"(module "m" stage=imported {
   graph @main (%x "x": tensor<2x20x36xf32>) -> ("y") {
-    %q = slice %x {sizes = [2, 20, 12], starts = [0, 0, 0], steps = [1, 1, 1]} : tensor<2x20x12xf32>
-    %k = slice %x {sizes = [2, 20, 12], starts = [0, 0, 12], steps = [1, 1, 1]} : tensor<2x20x12xf32>
-    %v = slice %x {sizes = [2, 20, 12], starts = [0, 0, 24], steps = [1, 1, 1]} : tensor<2x20x12xf32>
-    %qs = reshape %q {shape = [2, 20, 3, 4]} : tensor<2x20x3x4xf32>
-    %ks = reshape %k {shape = [2, 20, 3, 4]} : tensor<2x20x3x4xf32>
-    %vs = reshape %v {shape = [2, 20, 3, 4]} : tensor<2x20x3x4xf32>
+    %q = slice %x {sizes = dims[2, 20, 12], starts = dims[0, 0, 0], steps = [1, 1, 1]} : tensor<2x20x12xf32>
+    %k = slice %x {sizes = dims[2, 20, 12], starts = dims[0, 0, 12], steps = [1, 1, 1]} : tensor<2x20x12xf32>
+    %v = slice %x {sizes = dims[2, 20, 12], starts = dims[0, 0, 24], steps = [1, 1, 1]} : tensor<2x20x12xf32>
+    %qs = reshape %q {shape = dims[2, 20, 3, 4]} : tensor<2x20x3x4xf32>
+    %ks = reshape %k {shape = dims[2, 20, 3, 4]} : tensor<2x20x3x4xf32>
+    %vs = reshape %v {shape = dims[2, 20, 3, 4]} : tensor<2x20x3x4xf32>
     %qh = transpose %qs {perm = [0, 2, 1, 3]} : tensor<2x3x20x4xf32>
     %kh = transpose %ks {perm = [0, 2, 1, 3]} : tensor<2x3x20x4xf32>
     %vh = transpose %vs {perm = [0, 2, 1, 3]} : tensor<2x3x20x4xf32>
     %h = attention %qh, %kh, %vh {scale = 0.5} : tensor<2x3x20x4xf32>
     %t = transpose %h {perm = [0, 2, 1, 3]} : tensor<2x20x3x4xf32>
-    %y = reshape %t {shape = [2, 20, 12]} : tensor<2x20x12xf32>
+    %y = reshape %t {shape = dims[2, 20, 12]} : tensor<2x20x12xf32>
     return %y
   }
 })";

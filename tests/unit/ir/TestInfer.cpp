@@ -85,7 +85,7 @@ TEST_F(Infer, AttentionBroadcastsLeadingDimensions) {
   EXPECT_EQ(typeOf(Op::Attention, {q, k, v}, scale), "tensor<{N}x3x{H}x6xf16>");
   Value *bias = g.input(Element::F32, {n, g.dim(1), g.dim(1), g.dim(5)});
   EXPECT_EQ(typeOf(Op::Attention, {q, k, v, bias}, scale), "tensor<{N}x3x{H}x6xf16>");
-  EXPECT_CONTAINS(reject(Op::Attention, {q, k, v}), "attribute scale is missing");
+  EXPECT_CONTAINS(reject(Op::Attention, {q, k, v}), "needs attribute 'scale'");
   EXPECT_CONTAINS(reject(Op::Attention, {q, k, v}, {{"scale", INFINITY}}), "a finite number");
   EXPECT_CONTAINS(reject(Op::Attention, {q, v, v}, scale), "k: expected rows of 8 elements");
   EXPECT_CONTAINS(reject(Op::Attention, {q, k, g.input(Element::F16, {4, 6})}, scale),

@@ -31,6 +31,8 @@ struct Case {
   Added added = Added::Nothing;
   /// The queries with an index from here on see no key.
   index_t hidden_from = 1000;
+  /// Keys before this one are hidden from all.
+  index_t first_key = 0;
 };
 
 template <class Cfg> void check(const Case &c) {
@@ -44,9 +46,9 @@ template <class Cfg> void check(const Case &c) {
   for (index_t i = c.hidden_from; i < c.m; ++i)
     for (index_t j = 0; j < c.n; ++j)
       bias[i * c.n + j] = -kInf;
-  if (c.n > 2) // one key that only the softmax leaves out, in the first tile
-    for (index_t i = 0; i < c.m; ++i)
-      bias[i * c.n + 1] = -kInf;
+  for (index_t i = 0; i < c.m; ++i)
+    for (index_t j = 0; j < c.first_key; ++j)
+      bias[i * c.n + j] = -kInf;
   std::vector<double> want;
   std::vector<float> got(B * c.m * H * E, 99.0f);
   for (index_t b = 0; b < B; ++b)
@@ -126,6 +128,13 @@ TEST(Attention, QueriesThatSeeNothing) {
     check<Ragged>({m, 30, Added::Full, 1});
     check<ZeroUndefined<Ragged>>({m, 30, Added::Full, 1});
     check<Ragged>({m, 0});
+  }
+}
+
+TEST(Attention, TilesWithoutVisibleKeys) {
+  for (index_t m : {index_t(2), index_t(2 * W + 1)}) {
+    check<Ragged>({m, 61, Added::Full, 1000, 30});
+    check<Ragged>({m, 61, Added::Full, 1, 50});
   }
 }
 
