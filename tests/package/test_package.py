@@ -59,6 +59,14 @@ def main() -> int:
         check("the application recognises its digit", said.startswith("this is a 3 ("), said)
         again = run(cmake, "--build", app)
         check("a second build does nothing", "no work to do" in again, again)
+        # Options of Tenon that look like the compiler's are not.
+        lists = folder / "examples" / "app" / "CMakeLists.txt"
+        lists.write_text(lists.read_text().replace("TARGET ${MODEL_TARGET}",
+                                                   "TARGET ${MODEL_TARGET} OPTIONS -O1"))
+        run(cmake, "--build", app)
+        flags = (app / "tenon" / "app" / "digits.flags").read_text().split()
+        check("the compiler's level is not Tenon's", "-O2" in flags and "-O1" not in flags,
+              " ".join(flags))
         (folder / "examples" / "digits" / "digits.onnx").touch()
         touched = run(cmake, "--build", app)
         check("a changed model is compiled again", "Compiling" in touched, touched)
