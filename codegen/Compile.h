@@ -22,8 +22,10 @@ struct CompileOptions {
   int64_t textBytes = 1 << 16;
   /// The header declares a self-test, which codegen/emit/SelfTest.h writes.
   bool selfTest = false;
-  /// Stem of the output path, for the build command and the weights file's name.
+  /// Stem of the output path, for the weights file's name.
   std::string stem = "model";
+  /// Name of the main file, for the build command; empty: the stem with .cpp or .cu.
+  std::string source;
   /// One line for the file's head: the options that made it.
   std::string commandLine;
 };

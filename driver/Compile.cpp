@@ -65,7 +65,11 @@ bool outputPaths(const CompileArguments &command, const Target &target, std::str
       cuda ? extension == ".cu" : extension == ".cpp" || extension == ".cc" || extension == ".cxx";
   if (!fits) {
     diagnostics.error("-o " + command.output + ": target " + target.name + " writes a " +
-                      (cuda ? ".cu" : ".cpp") + " file");
+                      (cuda ? ".cu" : ".cpp") + " file, its header and weights beside it");
+    return false;
+  }
+  if (llvm::any_of(path, [](unsigned char c) { return iscntrl(c); })) { // it goes into a comment
+    diagnostics.error("-o: expected a name without control characters");
     return false;
   }
   stem = path.drop_back(extension.size()).str();
@@ -122,6 +126,10 @@ private:
   }
 
   bool emitText() {
+    if (command_.output == "-" && console_.json()) {
+      diagnostics().error("--json: standard output is taken by the IR; give it a file with -o");
+      return usage();
+    }
     const Target *target = nullptr;
     if (!loadFor(target))
       return false;
@@ -154,6 +162,7 @@ private:
     if (!outputPaths(command_, *target, stem, diagnostics()))
       return usage();
     CompileOptions options = compileOptions(command_.code, llvm::sys::path::filename(stem));
+    options.source = llvm::sys::path::filename(command_.output).str();
     std::vector<CompiledFile> compiled;
     CompileSummary summary;
     if (target->family == Family::Cuda && command_.code.hooks) {

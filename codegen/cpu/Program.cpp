@@ -46,7 +46,7 @@ public:
     SourceWriter w;
     w.raw(fileHead(module_, target_, options_,
                    level_.compiler.str() + " -std=c++17 " + buildFlags(level_, options_.size) +
-                       " -ffp-contract=off -c " + options_.stem + ".cpp"));
+                       " -ffp-contract=off"));
     w.line("");
     w.line("#define TENON_SIMD_WIDTH " + std::to_string(level_.simdWidth));
     if (target_.family == Family::Mcu) {

@@ -96,8 +96,7 @@ public:
     std::string command = "nvcc";
     for (const std::string &option : nvccOptions(target_))
       command += " " + option;
-    w.raw(fileHead(module_, target_, options_,
-                   command + (incbin() ? " -I." : "") + " -c " + options_.stem + ".cu"));
+    w.raw(fileHead(module_, target_, options_, command + (incbin() ? " -I." : "")));
     w.line("");
     runtime(w);
     // A namespace of this model's, so that one translation unit may include many.
