@@ -154,6 +154,18 @@ llvm::StringRef nativeCpuLevel() {
 
 llvm::ArrayRef<TargetLevel> allTargetLevels() { return kLevels; }
 
+const TargetLevel *cudaLevelOf(unsigned capability) {
+  const TargetLevel *best = nullptr;
+  for (const TargetLevel &l : kLevels) {
+    if (l.family != Family::Cuda || l.sm / 10 != capability / 10 || l.sm > capability ||
+        (l.archSpecific && l.sm != capability))
+      continue;
+    if (!best || l.sm > best->sm)
+      best = &l;
+  }
+  return best;
+}
+
 llvm::Optional<Target> parseTarget(llvm::StringRef text, Diagnostics &diagnostics) {
   auto unknown = [&](llvm::StringRef what) -> llvm::Optional<Target> {
     std::string list, near;

@@ -74,7 +74,11 @@ std::string buildFlags(const TargetLevel &level, bool size);
 std::string joinVariantNames(llvm::ArrayRef<std::string> variants);
 
 llvm::ArrayRef<TargetLevel> allTargetLevels();
-/// Parses and resolves a target name; reports what exists when it is unknown.
+/// The CUDA level whose code runs best on a GPU of this capability (10 x: 86, 90 …): its own, else
+/// the newest before it of the same major number; null when there is none.
+const TargetLevel *cudaLevelOf(unsigned capability);
+/// Parses a target name and resolves cpu:native; reports what exists when it is unknown. GPUs are
+/// asked by the driver, which resolves cuda:native before.
 llvm::Optional<Target> parseTarget(llvm::StringRef text, Diagnostics &diagnostics);
 
 } // namespace tenon

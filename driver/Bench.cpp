@@ -3,6 +3,7 @@
 #include "driver/CodeOptions.h"
 #include "driver/Commands.h"
 #include "driver/Program.h"
+#include "driver/Report.h"
 #include "driver/Runner.h"
 
 #include "codegen/Work.h"
@@ -60,6 +61,9 @@ public:
     if (!ok)
       return runner_.status != Done ? runner_.status : Failed;
     console_.json() ? printJson() : printText();
+    if (!console_.json())
+      for (ReportKind k : reportKinds(options_.code.report))
+        printReport(llvm::outs() << '\n', k, runner_.compilation);
     return Done;
   }
 
@@ -275,6 +279,8 @@ private:
     const Distribution d(ms);
     llvm::json::OStream json(llvm::outs(), 1);
     json.object([&] {
+      for (ReportKind k : reportKinds(options_.code.report))
+        writeReport(json, k, runner_.compilation);
       if (counted())
         return printInstructions(json);
       json.attribute("model", llvm::json::fixUTF8(options_.model.model));

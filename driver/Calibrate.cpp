@@ -1,5 +1,6 @@
 // Implements `tenon calibrate`: from a float model and real inputs to a quantised one.
 #include "driver/Commands.h"
+#include "driver/Compare.h"
 #include "driver/Oracle.h"
 #include "driver/Samples.h"
 
@@ -112,6 +113,13 @@ bool Calibrator::load() {
     inputs_.emplace_back();
     if (!graphInputs(graph(), compilation_.inputs(), set.inputs, 0, inputs_.back(), diagnostics()))
       return false;
+    for (const Tensor &t : inputs_.back())
+      if (const int64_t count = countNotFinite(t)) {
+        std::string why = std::to_string(count) + " of " + std::to_string(t.size()) +
+                          " elements of an input in '" + options_.data +
+                          "' are infinite or NaN: ranges come from finite values";
+        return fail(why);
+      }
   }
   return true;
 }

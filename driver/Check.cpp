@@ -18,6 +18,8 @@ TensorCheck describe(llvm::StringRef name, const Tensor &tensor) {
   c.element = tensor.element();
   c.shape = tensor.shape().vec();
   c.hasRange = valueRange(tensor, c.low, c.high);
+  c.size = tensor.size();
+  c.notFinite = countNotFinite(tensor);
   return c;
 }
 
@@ -78,6 +80,8 @@ void line(llvm::raw_ostream &os, const TensorCheck &c) {
   os.write_escaped(c.name) << "' " << name(c.element) << ' ' << shapeText(c.shape);
   if (c.hasRange)
     os << llvm::format(" in [%.6g, %.6g]", c.low, c.high);
+  if (c.notFinite)
+    os << ", " << c.notFinite << " of " << c.size << " elements infinite or NaN";
   if (c.compared)
     os << llvm::format(", error %.2g", c.difference.error) << " (" << c.set << ")"
        << (c.difference.same ? "" : ": ") << c.difference.reason;
@@ -98,6 +102,8 @@ void object(llvm::json::OStream &json, const TensorCheck &c, bool group) {
       json.attribute("min", c.low);
       json.attribute("max", c.high);
     }
+    if (c.notFinite)
+      json.attribute("not_finite", c.notFinite);
     if (!c.compared)
       return;
     json.attribute("set", c.set);
@@ -148,7 +154,8 @@ void RunReport::print(llvm::raw_ostream &os, bool verbose) const {
   os << (pass() ? "PASS" : "FAIL") << '\n';
 }
 
-void RunReport::printJson(llvm::raw_ostream &os) const {
+void RunReport::printJson(llvm::raw_ostream &os,
+                          llvm::function_ref<void(llvm::json::OStream &)> more) const {
   llvm::json::OStream json(os, 1);
   json.object([&] {
     json.attribute("model", llvm::json::fixUTF8(model));
@@ -174,6 +181,8 @@ void RunReport::printJson(llvm::raw_ostream &os) const {
         object(json, c, true);
     });
     json.attribute("unmatched", int64_t(unmatched.size()));
+    if (more)
+      more(json);
   });
   os << '\n';
 }

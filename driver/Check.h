@@ -5,6 +5,9 @@
 #include "driver/Console.h"
 #include "driver/Oracle.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/JSON.h"
+
 namespace tenon {
 
 /// One output, or one value that a group makes.
@@ -18,6 +21,8 @@ struct TensorCheck {
   std::vector<int64_t> shape;
   double low = 0, high = 0;
   bool hasRange = false, compared = false;
+  /// Elements that are infinite or NaN, which the range leaves out, of how many.
+  int64_t notFinite = 0, size = 0;
   Difference difference;
   std::vector<std::string> nodes;
 };
@@ -41,7 +46,9 @@ struct RunReport {
   void sortGroups();
 
   void print(llvm::raw_ostream &os, bool verbose) const;
-  void printJson(llvm::raw_ostream &os) const;
+  /// `more` adds attributes to the object.
+  void printJson(llvm::raw_ostream &os,
+                 llvm::function_ref<void(llvm::json::OStream &)> more = nullptr) const;
   /// The first failure in one line; empty when all is well.
   std::string reason() const;
 };

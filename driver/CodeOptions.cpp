@@ -1,6 +1,8 @@
 // Implements what the options of code generation mean.
 #include "driver/CodeOptions.h"
 
+#include "driver/NativeTarget.h"
+
 #include "passes/AssignPrecision.h"
 
 namespace tenon {
@@ -10,7 +12,7 @@ llvm::Optional<Target> codeTarget(const CodeOptions &options, Diagnostics &diagn
     diagnostics.error("target 'interpreter' runs and compares only; use it with `tenon run`");
     return llvm::None;
   }
-  return parseTarget(options.target, diagnostics);
+  return resolveTarget(options.target, diagnostics);
 }
 
 bool precisionRules(const CodeOptions &code, PassContext &passes, Diagnostics &diagnostics) {

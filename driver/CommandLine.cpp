@@ -1,11 +1,64 @@
 // Implements the command line with CLI11.
 #include "driver/CommandLine.h"
 
+#include "driver/HelpText.h"
+
 #include <CLI/CLI.hpp>
 
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringRef.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace tenon {
+namespace {
+
+struct LowerBound {
+  double value;
+  bool open;
+};
+
+/// A message about `word` unless it is a number beyond the bound, which `expected` says in words.
+std::string refuseNumber(const std::string &word, const char *expected, LowerBound bound) {
+  double v;
+  if (!llvm::StringRef(word).getAsDouble(v) && (bound.open ? v > bound.value : v >= bound.value))
+    return "";
+  return std::string("expected a number, ") + expected + ", found '" + word + "'";
+}
+
+template <typename Integer> std::string refuseOtherThanInteger(const std::string &word) {
+  Integer v;
+  if (!llvm::StringRef(word).getAsInteger(10, v))
+    return "";
+  return std::string("expected an integer") + (std::is_signed<Integer>() ? "" : ", 0 or more") +
+         ", found '" + word + "'";
+}
+
+/// "a, b or c".
+std::string listed(llvm::ArrayRef<std::string> words) {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
+  return text;
+}
+
+/// "; did you mean …?" of the candidate with the fewest edits, when that may be a slip.
+std::string suggestion(llvm::StringRef word, llvm::ArrayRef<std::string> candidates) {
+  llvm::StringRef nearest;
+  unsigned least = 1 + std::max(2u, unsigned(word.size()) / 4);
+  for (llvm::StringRef c : candidates) {
+    const unsigned edits = c.startswith(word) || word.startswith(c)
+                               ? 1
+                               : word.edit_distance(c, /*AllowReplacements=*/true, least);
+    if (edits < least) {
+      least = edits;
+      nearest = c;
+    }
+  }
+  return nearest.empty() ? "" : "; did you mean '" + nearest.str() + "'?";
+}
+
+} // namespace
 
 //===----------------------------------------------------------------------===//
 // Options
@@ -32,23 +85,31 @@ CommandOption &CommandOption::showDefault() {
 }
 
 CommandOption &CommandOption::positive() {
-  option_->check(CLI::PositiveNumber);
-  return *this;
+  return check([](const std::string &word) {
+    return refuseNumber(word, "more than 0", {0, true});
+  });
 }
 
 CommandOption &CommandOption::nonNegative() {
-  option_->check(CLI::NonNegativeNumber);
-  return *this;
+  return check([](const std::string &word) { return refuseNumber(word, "0 or more", {0, false}); });
 }
 
 CommandOption &CommandOption::range(int64_t low, int64_t high) {
-  option_->check(CLI::Range(low, high));
-  return *this;
+  return check([low, high](const std::string &word) {
+    int64_t v;
+    if (!llvm::StringRef(word).getAsInteger(10, v) && v >= low && v <= high)
+      return std::string();
+    return "expected an integer from " + std::to_string(low) + " to " + std::to_string(high) +
+           ", found '" + word + "'";
+  });
 }
 
 CommandOption &CommandOption::oneOf(std::vector<std::string> words) {
-  option_->check(CLI::IsMember(std::move(words)));
-  return *this;
+  return check([words = std::move(words)](const std::string &word) {
+    if (llvm::is_contained(words, word))
+      return std::string();
+    return "expected " + listed(words) + ", found '" + word + "'";
+  });
 }
 
 CommandOption &CommandOption::check(WordCheck check) {
@@ -70,12 +131,12 @@ CommandOption CommandLine::option(const char *name, std::string &to,
 }
 
 CommandOption CommandLine::option(const char *name, int64_t &to, const std::string &summary) const {
-  return CommandOption(app_->add_option(name, to, summary));
+  return CommandOption(app_->add_option(name, to, summary)).check(refuseOtherThanInteger<int64_t>);
 }
 
 CommandOption CommandLine::option(const char *name, unsigned &to,
                                   const std::string &summary) const {
-  return CommandOption(app_->add_option(name, to, summary));
+  return CommandOption(app_->add_option(name, to, summary)).check(refuseOtherThanInteger<unsigned>);
 }
 
 CommandOption CommandLine::option(const char *name, double &to, const std::string &summary) const {
@@ -118,6 +179,32 @@ std::vector<std::string> words(int argc, char **argv) {
   return out;
 }
 
+/// Why a command line that the library refused is wrong.
+std::string complaint(const CLI::App &app, const CLI::ParseError &error) {
+  const auto chosen = app.get_subcommands();
+  const CLI::App &command = chosen.empty() ? app : *chosen.front();
+  const std::vector<std::string> unknown = command.remaining();
+  if (!chosen.empty() && error.get_exit_code() != int(CLI::ExitCodes::ExtrasError))
+    return error.what();
+  if (unknown.empty())
+    return "expected a command";
+  const std::string &first = unknown.front();
+  std::vector<std::string> names;
+  if (first.size() > 1 && first[0] == '-') {
+    for (const CLI::Option *option : command.get_options())
+      for (const std::string &name : option->get_lnames())
+        names.push_back("--" + name);
+    const std::string name = first.substr(0, first.find('='));
+    return "unknown option '" + name + "'" + suggestion(name, names);
+  }
+  if (!chosen.empty())
+    return "unexpected '" + first + "'" +
+           (command.get_option_no_throw("MODEL") ? ": expected one MODEL" : "");
+  for (const CLI::App *c : app.get_subcommands({}))
+    names.push_back(c->get_name());
+  return "unknown command '" + first + "'" + suggestion(first, names);
+}
+
 } // namespace
 
 int runCommandLine(int argc, char **argv, const std::string &summary, const std::string &footer,
@@ -127,7 +214,7 @@ int runCommandLine(int argc, char **argv, const std::string &summary, const std:
   app.footer(footer);
   app.set_version_flag("--version", version);
   app.require_subcommand(1);
-  app.get_formatter()->column_width(34);
+  app.formatter(helpText());
   std::function<int()> chosen;
   CommandLine root(&app, &chosen);
   declare(root);
@@ -136,7 +223,7 @@ int runCommandLine(int argc, char **argv, const std::string &summary, const std:
   } catch (const CLI::ParseError &e) {
     if (e.get_exit_code() == 0)
       return app.exit(e); // --help, --version
-    llvm::errs() << "error: " << e.what() << '\n';
+    llvm::errs() << "error: " << complaint(app, e) << '\n';
     const auto commands = app.get_subcommands();
     llvm::errs() << "see `tenon " << (commands.empty() ? "" : commands.front()->get_name() + " ")
                  << "--help`\n";

@@ -30,6 +30,7 @@ public:
   CommandOption &group(const char *name);
   /// --help shows the value that the variable has now.
   CommandOption &showDefault();
+  /// Of numbers, which are refused otherwise.
   CommandOption &positive();
   CommandOption &nonNegative();
   CommandOption &range(int64_t low, int64_t high);
@@ -72,7 +73,8 @@ private:
 };
 
 /// Parses the command line of a program with subcommands, which `declare` names, and runs the one
-/// that was chosen. Wrong usage is reported with the status `usage`.
+/// that was chosen. Wrong usage is reported with the status `usage`, unknown words with what is
+/// near.
 int runCommandLine(int argc, char **argv, const std::string &summary, const std::string &footer,
                    const std::string &version, int usage,
                    const std::function<void(CommandLine &)> &declare);

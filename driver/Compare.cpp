@@ -22,10 +22,11 @@ std::string indexText(int64_t flat, llvm::ArrayRef<int64_t> shape) {
   return shapeText(index);
 }
 
+/// With as many digits as tell floats apart.
 std::string numberText(double v) {
   std::string s;
   llvm::raw_string_ostream os(s);
-  os << llvm::format("%.7g", v);
+  os << llvm::format("%.9g", v);
   return os.str();
 }
 
@@ -143,6 +144,15 @@ bool valueRange(const Tensor &tensor, double &low, double &high) {
     high = std::max(high, v);
   }
   return low <= high;
+}
+
+int64_t countNotFinite(const Tensor &tensor) {
+  if (tensor.isNull() || !isFloat(tensor.element()))
+    return 0;
+  int64_t count = 0;
+  for (int64_t i = 0; i < tensor.size(); ++i)
+    count += !std::isfinite(tensor.at(i));
+  return count;
 }
 
 std::string shapeText(llvm::ArrayRef<int64_t> shape) {

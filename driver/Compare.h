@@ -23,6 +23,8 @@ Difference compareTensors(const Tensor &actual, const Tensor &expected, double t
 
 /// Smallest and largest finite value; false for an empty, non-numeric or non-finite tensor.
 bool valueRange(const Tensor &tensor, double &low, double &high);
+/// Elements of a float tensor that are infinite or NaN.
+int64_t countNotFinite(const Tensor &tensor);
 /// `[1, 3, 224, 224]`.
 std::string shapeText(llvm::ArrayRef<int64_t> shape);
 

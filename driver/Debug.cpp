@@ -41,11 +41,14 @@ int run(const RunOptions &options) {
   }
   if (!first) {
     llvm::outs() << report.groups.size() << " group values are within "
-                 << options.data.groupTolerance << " of the interpreter's\nPASS\n";
+                 << llvm::format("%g", options.data.groupTolerance)
+                 << " of the interpreter's\nPASS\n";
     return report.pass() ? Done : Failed;
   }
   llvm::outs() << "first difference: step " << first->step << ", value '" << first->name << "' ("
-               << first->set << ")\n  " << first->difference.reason << "\n  nodes";
+               << first->set << ")\n  " << first->difference.reason
+               << llvm::format("\n  error %.2g, bound %g\n  nodes", first->difference.error,
+                               options.data.groupTolerance);
   for (const std::string &n : first->nodes)
     llvm::outs().write_escaped((" '" + n + "'"));
   llvm::outs() << "\nFAIL\n";

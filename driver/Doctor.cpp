@@ -1,38 +1,38 @@
-// Implements `tenon doctor`: which compilers, instruction sets and GPUs are here.
+// Implements `tenon doctor`: which compilers, instruction sets, GPUs and emulators are here.
 #include "codegen/Target.h"
 #include "driver/Commands.h"
 #include "driver/Files.h"
+#include "driver/NativeTarget.h"
 #include "driver/Options.h"
 #include "driver/Tools.h"
 
 #include "llvm/Support/Host.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Program.h"
 
 namespace tenon {
 namespace {
 
-/// The output of a program, or nothing when it cannot be run or fails.
-llvm::Optional<std::string> outputOf(llvm::StringRef program,
-                                     llvm::ArrayRef<llvm::StringRef> words) {
-  TemporaryFolder folder;
-  if (!folder.valid() || program.empty())
-    return llvm::None;
-  const std::string file = folder.file("out");
-  std::vector<llvm::StringRef> all{program};
-  all.insert(all.end(), words.begin(), words.end());
-  const llvm::Optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), llvm::StringRef(file),
-                                                       llvm::StringRef(file)};
-  if (llvm::sys::ExecuteAndWait(program, all, llvm::None, redirects, 30) != 0)
-    return llvm::None;
-  auto buffer = llvm::MemoryBuffer::getFile(file);
-  return buffer ? llvm::Optional<std::string>((*buffer)->getBuffer().rtrim().str()) : llvm::None;
-}
-
 struct Finding {
   std::string what, found, remedy; // found empty: missing
 };
+
+std::string firstLine(llvm::StringRef text) { return text.split('\n').first.str(); }
+
+/// A program's path and what it says of its version; `from` is where that begins.
+std::string described(llvm::StringRef path, llvm::StringRef from = "") {
+  auto version = outputOf(path, {"--version"});
+  if (!version)
+    return "";
+  const size_t at = llvm::StringRef(*version).find(from);
+  return path.str() + ": " +
+         firstLine(llvm::StringRef(*version).drop_front(at == llvm::StringRef::npos ? 0 : at));
+}
+
+std::string inPath(llvm::StringRef name) {
+  auto path = llvm::sys::findProgramByName(name);
+  return path ? *path : "";
+}
 
 std::vector<Finding> examine() {
   std::vector<Finding> out;
@@ -42,34 +42,27 @@ std::vector<Finding> examine() {
       {"processor",
        llvm::sys::getHostCPUName().str() + ", cpu:native is " + (native ? native->name : "unknown"),
        ""});
-  auto firstLine = [](llvm::StringRef text) { return text.split('\n').first.str(); };
-  const std::string cxx = findCxx();
-  auto version = outputOf(cxx, {"--version"});
-  out.push_back({"C++ compiler", version ? cxx + ": " + firstLine(*version) : "",
-                 "install g++ (11 or newer) or clang++, or name one in CXX"});
-  const std::string nvcc = findNvcc();
-  version = outputOf(nvcc, {"--version"});
-  std::string release;
-  if (version) {
-    const size_t at = version->find("release ");
-    release = nvcc + ": " +
-              (at == std::string::npos ? "" : firstLine(llvm::StringRef(*version).drop_front(at)));
+  if (TemporaryFolder folder; !folder.valid()) { // nothing else can be asked
+    out.push_back({"temporary", "", folder.whyNot()});
+    return out;
   }
-  out.push_back(
-      {"CUDA compiler", release, "install the CUDA toolkit (12.2 or newer) for cuda targets"});
-  const std::string cuobjdump = findCuobjdump();
-  out.push_back({"disassembler", cuobjdump, std::string(kCuobjdumpRemedy)});
-  auto smi = llvm::sys::findProgramByName("nvidia-smi");
-  auto gpus =
-      smi ? outputOf(*smi, {"--query-gpu=name,compute_cap,memory.total", "--format=csv,noheader"})
-          : llvm::None;
-  llvm::SmallVector<llvm::StringRef, 4> lines;
-  if (gpus)
-    llvm::StringRef(*gpus).split(lines, '\n', -1, /*KeepEmpty=*/false);
-  for (llvm::StringRef line : lines)
-    out.push_back({"GPU", line.str(), ""});
-  if (lines.empty())
+  const std::string cxxRemedy = "install g++ (11 or newer) or clang++, or name one in CXX";
+  out.push_back({"C++ compiler", described(findCxx()), whyMissing("CXX", cxxRemedy)});
+  out.push_back({"CUDA compiler", described(findNvcc(), "release "),
+                 whyMissing("NVCC", "install the CUDA toolkit (12.2 or newer) for cuda targets")});
+  out.push_back({"disassembler", findCuobjdump(), whyMissing("CUOBJDUMP", kCuobjdumpRemedy)});
+  const std::vector<std::string> gpus = describeGpus();
+  for (const std::string &gpu : gpus)
+    out.push_back({"GPU", gpu, ""});
+  if (gpus.empty())
     out.push_back({"GPU", "", "cuda targets can be compiled here but not run"});
+  else if (auto gpu = resolveTarget("cuda:native", ignored))
+    out.back().found += ", cuda:native is " + gpu->name;
+  out.push_back({"Arm compiler", described(inPath("arm-none-eabi-g++")),
+                 "install gcc-arm-none-eabi and libnewlib-arm-none-eabi to measure and run code of "
+                 "mcu targets"});
+  out.push_back({"Arm emulator", described(inPath("qemu-system-arm")),
+                 "install qemu-system-arm to run code of mcu targets"});
   return out;
 }
 
@@ -100,7 +93,7 @@ int run(const ConsoleOptions &options) {
 void declareDoctor(CommandLine &app) {
   auto options = std::make_shared<ConsoleOptions>();
   CommandLine sub =
-      app.command("doctor", "says which compilers, instruction sets and GPUs are here");
+      app.command("doctor", "says which compilers, instruction sets, GPUs and emulators are here");
   declare(sub, *options);
   sub.runs([options] { return run(*options); });
 }

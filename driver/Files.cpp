@@ -2,8 +2,17 @@
 #include "driver/Files.h"
 
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace tenon {
 
@@ -60,14 +69,86 @@ bool OutputFiles::commit() {
   return true;
 }
 
+namespace {
+
+/// The folders that a signal removes. Entries are strings of their own, since a handler reads them.
+constexpr size_t kMostFolders = 8;
+std::atomic<const char *> interruptedFolders[kMostFolders];
+
+/// Removes files and folders, and lets the signal end the process. Only what POSIX allows in a
+/// handler.
+void onInterrupt(int signal) {
+  llvm::sys::RunInterruptHandlers();
+  for (auto &slot : interruptedFolders)
+    if (const char *path = slot.exchange(nullptr)) {
+      const pid_t child = fork();
+      if (child == 0) {
+        execl("/bin/rm", "rm", "-rf", path, static_cast<char *>(nullptr));
+        _exit(127);
+      }
+      if (child > 0)
+        waitpid(child, nullptr, 0);
+    }
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
+void handleInterrupts() {
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before = {}, own = {};
+    own.sa_handler = onInterrupt;
+    if (sigaction(signal, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) // as under nohup
+      sigaction(signal, &own, nullptr);
+  }
+}
+
+void removeWhenInterrupted(llvm::StringRef path) {
+  handleInterrupts();
+  char *copy = strdup(path.str().c_str());
+  for (auto &slot : interruptedFolders) {
+    const char *none = nullptr;
+    if (slot.compare_exchange_strong(none, copy))
+      return;
+  }
+  free(copy); // more folders than anybody makes: this one would stay
+}
+
+void keepWhenInterrupted(llvm::StringRef path) {
+  for (auto &slot : interruptedFolders)
+    if (const char *held = slot.load(); held && path == held) {
+      slot.store(nullptr);
+      free(const_cast<char *>(held));
+    }
+}
+
+} // namespace
+
 TemporaryFolder::TemporaryFolder() {
-  if (llvm::sys::fs::createUniqueDirectory("tenon", path_))
+  error_ = llvm::sys::fs::createUniqueDirectory("tenon", path_);
+  if (error_)
     path_.clear();
+  else
+    removeWhenInterrupted(path_);
 }
 
 TemporaryFolder::~TemporaryFolder() {
-  if (valid() && !keep_)
-    llvm::sys::fs::remove_directories(path_);
+  if (!valid() || keep_)
+    return;
+  keepWhenInterrupted(path_);
+  llvm::sys::fs::remove_directories(path_);
+}
+
+void TemporaryFolder::keep() {
+  keep_ = true;
+  keepWhenInterrupted(path_);
+}
+
+std::string TemporaryFolder::whyNot() const {
+  llvm::SmallString<128> place;
+  llvm::sys::path::system_temp_directory(/*ErasedOnReboot=*/true, place);
+  return ("cannot create a temporary folder in '" + place + "': " + error_.message() +
+          "; name another place in TMPDIR")
+      .str();
 }
 
 bool makeFolder(llvm::StringRef path, Diagnostics &diagnostics) {

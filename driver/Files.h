@@ -8,6 +8,7 @@
 #include "llvm/ADT/Twine.h"
 
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace tenon {
@@ -34,20 +35,24 @@ private:
   std::vector<File> files_;
 };
 
-/// A folder for intermediate files that disappears with the object.
+/// A folder for intermediate files that disappears with the object, and when the process is
+/// interrupted.
 class TemporaryFolder {
 public:
   TemporaryFolder();
   TemporaryFolder(const TemporaryFolder &) = delete;
   ~TemporaryFolder();
   /// Keeps the folder for a look at what is in it.
-  void keep() { keep_ = true; }
+  void keep();
   bool valid() const { return !path_.empty(); }
+  /// What went wrong and what to do, where it is not valid.
+  std::string whyNot() const;
   llvm::StringRef path() const { return path_; }
   std::string file(llvm::StringRef name) const { return (llvm::Twine(path_) + "/" + name).str(); }
 
 private:
   llvm::SmallString<128> path_;
+  std::error_code error_;
   bool keep_ = false;
 };
 

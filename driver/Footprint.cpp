@@ -57,7 +57,7 @@ bool measure(Console &console, Compilation &compilation, const Target &target,
   CompileSummary summary;
   TemporaryFolder folder;
   if (!folder.valid()) {
-    diagnostics.error("cannot create a temporary folder");
+    diagnostics.error(folder.whyNot());
     return false;
   }
   if (!compilation.emit(target, options, files, summary))

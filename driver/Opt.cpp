@@ -1,6 +1,6 @@
 // Implements `tenon opt`: IR to IR through a list of passes.
 #include "driver/Commands.h"
-#include "driver/Pipeline.h"
+#include "driver/Report.h"
 
 #include "ir/Text.h"
 
@@ -17,11 +17,14 @@ struct OptOptions {
 
 bool optimise(const OptOptions &options, Compilation &compilation, int &status) {
   Diagnostics &diagnostics = compilation.diagnostics();
-  Pipeline pipeline;
-  if (!parsePipeline(options.pipeline, pipeline, diagnostics)) {
-    status = Usage;
+  status = Usage;
+  if (options.console.json && options.output == "-") {
+    diagnostics.error("--json: standard output is taken by the IR; give it a file with -o OUT.tn");
     return false;
   }
+  Pipeline pipeline;
+  if (!parsePipeline(options.pipeline, pipeline, diagnostics))
+    return false;
   if (!compilation.open() || !compilation.load() || !compilation.runPasses(pipeline)) {
     status = compilation.status();
     return false;
@@ -36,7 +39,17 @@ bool optimise(const OptOptions &options, Compilation &compilation, int &status) 
     return true;
   }
   OutputFiles files(diagnostics);
-  return addModule(files, compilation.module(), options.output) && files.commit();
+  if (!addModule(files, compilation.module(), options.output) || !files.commit())
+    return false;
+  if (options.console.json) {
+    llvm::json::OStream json(llvm::outs(), 1);
+    json.object([&] {
+      json.attribute("wrote", llvm::json::fixUTF8(options.output));
+      writeReport(json, ReportKind::Passes, compilation);
+    });
+    llvm::outs() << '\n';
+  }
+  return true;
 }
 
 int run(const OptOptions &options) {

@@ -2,48 +2,17 @@
 #include "driver/Options.h"
 
 #include "driver/Npy.h"
+#include "driver/OptionForms.h"
 #include "frontend/Extents.h"
 #include "frontend/UserOperator.h"
+
+#include <set>
 
 namespace tenon {
 namespace {
 
 constexpr const char *kModelGroup = "Model", *kPassGroup = "Passes", *kCodeGroup = "Code",
                      *kDataGroup = "Data", *kConsoleGroup = "Output";
-
-/// Accepts only texts of the form NAME=VALUE[,…].
-WordCheck keyValueForm(const char *example) {
-  return [example](const std::string &text) {
-    for (const auto &[key, value] : keyValues(text))
-      if (key.empty() || value.empty())
-        return "expected a form such as " + std::string(example) + ", found '" + text + "'";
-    return std::string();
-  };
-}
-
-std::string dimensionRange(const std::string &text) {
-  for (const auto &[key, value] : keyValues(text)) {
-    auto [low, high] = llvm::StringRef(value).split("..");
-    int64_t a, b;
-    if (key.empty() || low.getAsInteger(10, a) || high.getAsInteger(10, b) || a < 0 || b < a)
-      return "expected a form such as N=1..32, found '" + text + "'";
-  }
-  return "";
-}
-
-std::string identifier(const std::string &text) {
-  const bool good =
-      !text.empty() && !isdigit(static_cast<unsigned char>(text[0])) &&
-      llvm::all_of(text, [](char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_'; });
-  return good ? "" : "'" + text + "' is not a C identifier";
-}
-
-std::string reportKinds(const std::string &text) {
-  for (const std::string &kind : listItems(text))
-    if (kind != "fusion" && kind != "memory" && kind != "kernels" && kind != "passes")
-      return "'" + kind + "' is not a report; there are fusion, memory, kernels, passes";
-  return "";
-}
 
 } // namespace
 
@@ -87,7 +56,8 @@ void declare(CommandLine &app, ModelOptions &o) {
              "values that an input takes, for finding what may overflow in fp16")
       .type("NAME=-1..1")
       .group(kModelGroup)
-      .check(keyValueForm("NAME=-1..1"));
+      .check(keyValueForm("NAME=-1..1"))
+      .check(valueRangeForm);
   app.option("--op", o.op, "declares a user's operator").type("FILE.tn").group(kModelGroup);
 }
 
@@ -121,8 +91,12 @@ void declare(CommandLine &app, CodeOptions &o) {
       .type("T")
       .showDefault()
       .group(kCodeGroup);
-  app.option("--precision", o.precision, "precision of the contractions")
+  app.option(
+         "--precision", o.precision,
+         "precision of the contractions: fp32, tf32x3, tf32, fp16 or bf16; nodes may have their "
+         "own, as in 'fp16,/head/*=fp32'")
       .type("P")
+      .check(precisionForm)
       .showDefault()
       .group(kCodeGroup);
   app.option("--search", o.search,
@@ -155,7 +129,7 @@ void declare(CommandLine &app, CodeOptions &o) {
       .showDefault()
       .group(kCodeGroup);
   app.option("--prefix", o.prefix, "C identifier before every name of the interface")
-      .check(identifier)
+      .check(identifierForm)
       .type("NAME")
       .group(kCodeGroup);
   app.option("--threads", o.threads, "worker threads of generated CPU code")
@@ -166,7 +140,7 @@ void declare(CommandLine &app, CodeOptions &o) {
   app.option("--report", o.report, "fusion, memory, kernels, passes")
       .type("KIND,…")
       .group(kCodeGroup)
-      .check(reportKinds);
+      .check(reportForm);
   app.option("--optimize", o.optimize, "firmware: speed (default), or size: layers share code")
       .oneOf({"size", "speed"})
       .type("M")
@@ -185,6 +159,7 @@ void declare(CommandLine &app, CodeOptions &o) {
            "compile: also writes a C file with one set of inputs, the outputs that the "
            "interpreter computes, and a function that compares, to run on the device; "
            "--self-test=DIR takes the inputs of a test data set")
+      .type("DIR")
       .group(kCodeGroup);
   app.flag("--hooks", o.hooks, "compile: calls functions of yours before and after each layer")
       .group(kCodeGroup);
@@ -204,7 +179,7 @@ void declare(CommandLine &app, DataOptions &o) {
       .showDefault()
       .group(kDataGroup);
   app.option("--against", o.against,
-             "target whose outputs are expected: interpreter, cpu:generic …")
+             "target or precision whose outputs are expected: interpreter, cpu:generic, fp32 …")
       .type("T")
       .group(kDataGroup);
   app.option("--reference", o.reference,
@@ -358,6 +333,24 @@ llvm::Optional<Tensor> readTensorFile(llvm::StringRef path, Diagnostics &diagnos
     return readTensorProto(path, diagnostics);
   diagnostics.error("cannot read '" + path.str() + "': expected a .npy or .pb file");
   return llvm::None;
+}
+
+bool givenOnce(const ModelOptions &options, Diagnostics &diagnostics) {
+  return givenOnce("--bind", options.bind, diagnostics) &&
+         givenOnce("--shape", options.shape, diagnostics) &&
+         givenOnce("--range", options.range, diagnostics) &&
+         givenOnce("--state", options.state, diagnostics);
+}
+
+bool givenOnce(llvm::StringRef option, llvm::ArrayRef<std::string> words,
+               Diagnostics &diagnostics) {
+  std::set<std::string> seen;
+  for (const auto &[key, value] : keyValues(words))
+    if (!seen.insert(key).second) {
+      diagnostics.error(option.str() + ": '" + key + "' is given twice");
+      return false;
+    }
+  return true;
 }
 
 bool importOptions(const ModelOptions &options, ImportOptions &out, Diagnostics &diagnostics) {

@@ -1,5 +1,5 @@
 // Defines the options that several subcommands share, as plain structures, and their declaration
-// on the command line. What the words mean stands in docs/cli.md and in each one's --help.
+// on the command line. What the words mean stands in each command's --help.
 #pragma once
 
 #include "driver/CommandLine.h"
@@ -71,6 +71,10 @@ void declare(CommandLine &app, DataOptions &options);
 /// `a=1,b=2` as pairs; an item without '=' belongs to the value before it (a path with a comma).
 /// The values of repeated options are taken together.
 std::vector<std::pair<std::string, std::string>> keyValues(llvm::ArrayRef<std::string> words);
+/// Whether no key stands in `words` twice; reports the first that does.
+bool givenOnce(llvm::StringRef option, llvm::ArrayRef<std::string> words, Diagnostics &diagnostics);
+/// The same of every option that names dimensions, inputs or states.
+bool givenOnce(const ModelOptions &options, Diagnostics &diagnostics);
 /// Items separated by commas, over repeated options.
 std::vector<std::string> listItems(llvm::ArrayRef<std::string> words);
 

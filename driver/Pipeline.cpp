@@ -42,6 +42,8 @@ bool Compilation::open() {
     return false;
   if (!portRequests(model_, ports_, quantizedIo_, diagnostics_))
     return fail(Usage);
+  if (!givenOnce(model_, diagnostics_))
+    return fail(Usage);
   if (!importOptions(model_, import_, diagnostics_))
     return fail(Failed);
   llvm::StringRef path(model_.model);

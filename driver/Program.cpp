@@ -56,6 +56,20 @@ static std::vector<std::string> userHeaderOptions(const ModelOptions &model) {
   return words;
 }
 
+/// What the processor is, as a note on an error of code for another one.
+static void noteProcessor(const Target &target, Diagnostics &diagnostics) {
+  Diagnostics ignored;
+  auto native = parseTarget("cpu:native", ignored);
+  const TargetLevel &level = *target.levels.front();
+  if (!native || target.family != Family::Cpu || level.simdWidth <= 1 ||
+      native->name == target.name || diagnostics.list().empty())
+    return;
+  diagnostics.list().back().notes.push_back(
+      "this machine's processor is of " + native->name + ", the code is for " + target.name +
+      "; what runs here is --target=cpu:native" +
+      (level.name == "armv8" ? ", or name a cross compiler in CXX" : ""));
+}
+
 llvm::Optional<BuildCommand> buildCommand(const Target &target, const CodeOptions &code,
                                           const ModelOptions &model, Diagnostics &diagnostics) {
   if (target.levels.front()->isCross()) {
@@ -85,8 +99,9 @@ llvm::Optional<BuildCommand> buildCommand(const Target &target, const CodeOption
   }
   if (command.compiler.empty()) {
     diagnostics.error(
-        cuda ? "no nvcc was found in PATH or /usr/local/cuda/bin; install the CUDA toolkit"
-             : "no C++ compiler was found; install g++ or name one in CXX");
+        cuda ? whyMissing("NVCC", "no nvcc was found in PATH or /usr/local/cuda/bin; install the "
+                                  "CUDA toolkit, or name it in NVCC")
+             : whyMissing("CXX", "no C++ compiler was found; install g++ or name one in CXX"));
     return llvm::None;
   }
   for (std::string &w : userHeaderOptions(model))
@@ -116,7 +131,7 @@ bool Program::buildImage(const CodeOptions &code, Watch watch) {
 
 bool Program::build(const CodeOptions &code, Watch watch, bool contexts) {
   if (!folder_.valid()) {
-    diagnostics().error("cannot create a temporary folder");
+    diagnostics().error(folder_.whyNot());
     return false;
   }
   CompileOptions options = compileOptions(code, "model");
@@ -157,7 +172,10 @@ bool Program::buildProgram(const CodeOptions &code, Watch watch, bool contexts) 
   words.push_back(folder_.file("harness/main.cpp"));
   words.push_back(folder_.file(cuda ? "model.cu" : "model.cpp"));
   words.insert(words.end(), {"-o", folder_.file("program")});
-  return execute(command->compiler, words, "building the generated code");
+  const bool built = execute(command->compiler, words, "building the generated code");
+  if (!built)
+    noteProcessor(target_, diagnostics());
+  return built;
 }
 
 //===----------------------------------------------------------------------===//
@@ -367,8 +385,10 @@ bool Program::run(ProgramRun &run) {
       return false;
     }
   }
-  if (!execute(program, words, "running the generated code"))
+  if (!execute(program, words, "running the generated code")) {
+    noteProcessor(target_, diagnostics());
     return false;
+  }
 
   auto buffer =
       llvm::MemoryBuffer::getFile(resultFile, /*IsText=*/false, /*RequiresNullTerminator=*/false);

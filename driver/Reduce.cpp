@@ -4,6 +4,7 @@
 #include "driver/Reduction.h"
 
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Program.h"
 
@@ -25,6 +26,10 @@ public:
       : command_(std::move(command)), diagnostics_(diagnostics) {}
 
   bool judge(const Module &module, int &status) {
+    if (!folder_.valid()) {
+      diagnostics_.error(folder_.whyNot());
+      return false;
+    }
     OutputFiles files(diagnostics_);
     const std::string path = folder_.file("candidate.tn");
     if (!addModule(files, module, path) || !files.commit())
@@ -124,7 +129,16 @@ private:
     OutputFiles files(compilation_.diagnostics());
     if (!addModule(files, *smaller, options_.output) || !files.commit())
       return Failed;
-    if (!console_.quiet())
+    if (console_.json()) {
+      llvm::json::OStream json(llvm::outs(), 1);
+      json.object([&] {
+        json.attribute("wrote", llvm::json::fixUTF8(options_.output));
+        json.attribute("before", int64_t(before));
+        json.attribute("after", int64_t(countOperations(*smaller)));
+        json.attribute("candidates", int64_t(statistics.tried));
+      });
+      llvm::outs() << '\n';
+    } else if (!console_.quiet())
       llvm::outs() << before << " operations became " << countOperations(*smaller) << " ("
                    << statistics.tried << " candidates); wrote " << options_.output << '\n';
     return Done;

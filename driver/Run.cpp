@@ -1,5 +1,6 @@
 // Implements `tenon run`: executes a model and compares what comes out.
 #include "driver/Commands.h"
+#include "driver/Report.h"
 #include "driver/Runner.h"
 
 namespace tenon {
@@ -7,13 +8,26 @@ namespace {
 
 int run(const RunOptions &options) {
   Console console(options.console);
+  if (options.code.target == "interpreter" && !options.code.report.empty()) {
+    console.error("--report: nothing is compiled for the interpreter; name another target");
+    return Usage;
+  }
   Runner runner(options, console);
   const bool ok = runner.load() && runner.run();
   console.report(runner.diagnostics());
   if (!ok)
     return runner.status == Done ? int(Failed) : runner.status;
+  const std::vector<ReportKind> kinds = reportKinds(options.code.report);
+  if (!console.json())
+    for (ReportKind k : kinds) {
+      printReport(llvm::outs(), k, runner.compilation);
+      llvm::outs() << '\n';
+    }
   if (console.json())
-    runner.report.printJson(llvm::outs());
+    runner.report.printJson(llvm::outs(), [&](llvm::json::OStream &json) {
+      for (ReportKind k : kinds)
+        writeReport(json, k, runner.compilation);
+    });
   else if (!console.quiet())
     runner.report.print(llvm::outs(), console.verbose());
   else

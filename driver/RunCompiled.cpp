@@ -2,6 +2,8 @@
 // found ones from the memory of the running program.
 #include "driver/Choice.h"
 #include "driver/CodeOptions.h"
+#include "driver/NativeTarget.h"
+#include "driver/OptionForms.h"
 #include "driver/Program.h"
 #include "driver/Runner.h"
 
@@ -123,7 +125,12 @@ bool Runner::runCompiled(const Target &target) {
   const bool interpret = groups || other || options.data.against == "interpreter";
   std::unique_ptr<Program> against;
   if (!options.data.against.empty() && !interpret) {
-    auto theirTarget = parseTarget(options.data.against, diagnostics());
+    CodeOptions code = options.code;
+    if (isPrecision(options.data.against))
+      code.precision = options.data.against;
+    else
+      code.target = options.data.against;
+    auto theirTarget = resolveTarget(code.target, diagnostics());
     if (!theirTarget)
       return fail(Usage);
     other = loadReference(*this, options.model.model);
@@ -131,9 +138,8 @@ bool Runner::runCompiled(const Target &target) {
       return fail(Failed);
     against = std::make_unique<Program>(console, *other, *theirTarget);
     ScheduleOptions theirs;
-    if (!scheduleOptions(options.code, other->passContext(), theirs, diagnostics()) ||
-        !other->schedule(*theirTarget, theirs) ||
-        !against->build(options.code, Program::Watch::Nothing)) {
+    if (!scheduleOptions(code, other->passContext(), theirs, diagnostics()) ||
+        !other->schedule(*theirTarget, theirs) || !against->build(code, Program::Watch::Nothing)) {
       console.report(other->diagnostics());
       return fail(other->status() == Done ? Failed : other->status());
     }

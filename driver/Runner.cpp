@@ -1,6 +1,7 @@
 // Implements what runs have in common, and runs on the interpreter.
 #include "driver/Runner.h"
 
+#include "driver/NativeTarget.h"
 #include "driver/Npy.h"
 #include "driver/Ports.h"
 #include "ir/Names.h"
@@ -26,6 +27,8 @@ bool Runner::load() {
                                                  compilation.outputs(), data, diagnostics()))
     return fail(Failed);
   compilation.unfold(data.inputCounts, data.outputCounts);
+  if (!givenOnce("--input", options.data.inputs, diagnostics()))
+    return fail(Usage);
   if (!readInputFiles(options.data.inputs, compilation.inputs(), data, diagnostics()))
     return fail(Failed);
   return compilation.load(data.inputs) || fail(compilation.status());
@@ -266,6 +269,12 @@ bool Runner::runOnInterpreter() {
 bool Runner::run() {
   bool ok;
   if (options.code.target == "interpreter") {
+    if (!options.data.against.empty() && options.data.against != "interpreter") {
+      diagnostics().error("--against=" + options.data.against +
+                          ": the interpreter is what others are compared with; give --target=" +
+                          options.data.against + " --against=interpreter");
+      return fail(Usage);
+    }
     ok = runOnInterpreter();
   } else {
     if (!options.data.saveAll.empty()) {
@@ -273,7 +282,7 @@ bool Runner::run() {
                           "every tensor");
       return fail(Usage);
     }
-    auto target = parseTarget(options.code.target, diagnostics());
+    auto target = resolveTarget(options.code.target, diagnostics());
     if (!target)
       return fail(Usage);
     report.target = target->name;

@@ -68,7 +68,7 @@ bool split(const Tensor &t, llvm::ArrayRef<int64_t> shape, llvm::StringRef path,
   return true;
 }
 
-bool readFiles(llvm::StringRef folder, const DeclaredTensor &input,
+bool readFiles(const std::vector<std::string> &paths, const DeclaredTensor &input,
                const llvm::SmallVector<int64_t, 6> &shape, Samples &samples,
                Diagnostics &diagnostics) {
   if (input.element == Element::String) {
@@ -76,7 +76,7 @@ bool readFiles(llvm::StringRef folder, const DeclaredTensor &input,
                       "' is text; give folders of data sets, each with its input_0.pb");
     return false;
   }
-  for (const std::string &path : entries(folder)) {
+  for (const std::string &path : paths) {
     const llvm::StringRef suffix = llvm::sys::path::extension(path);
     if (llvm::sys::path::filename(path) == "labels.npy") {
       auto labels = readNpy(path, diagnostics);
@@ -127,21 +127,21 @@ void labelsFromOutputs(Samples &samples) {
 
 } // namespace
 
-bool readSamples(llvm::StringRef folder, llvm::ArrayRef<DeclaredTensor> inputs,
+bool readSamples(llvm::StringRef data, llvm::ArrayRef<DeclaredTensor> inputs,
                  llvm::ArrayRef<DeclaredTensor> outputs,
                  llvm::ArrayRef<llvm::SmallVector<int64_t, 6>> shapes, Samples &samples,
                  Diagnostics &diagnostics) {
-  if (!fs::is_directory(folder)) {
-    diagnostics.error("--data: no folder '" + folder.str() + "'");
+  if (!fs::exists(data)) {
+    diagnostics.error("--data: no file or folder '" + data.str() + "'");
     return false;
   }
-  std::vector<std::string> folders;
-  if (isDataSet(folder))
-    folders.push_back(folder.str());
-  else
-    for (const std::string &path : entries(folder))
-      if (isDataSet(path))
-        folders.push_back(path);
+  std::vector<std::string> folders, files{data.str()};
+  if (isDataSet(data))
+    folders = files;
+  else if (fs::is_directory(data)) {
+    files = entries(data);
+    llvm::copy_if(files, std::back_inserter(folders), [](auto &path) { return isDataSet(path); });
+  }
   for (const std::string &path : folders) {
     samples.sets.emplace_back();
     if (!readDataSet(path, inputs, outputs, samples.sets.back(), diagnostics))
@@ -149,10 +149,10 @@ bool readSamples(llvm::StringRef folder, llvm::ArrayRef<DeclaredTensor> inputs,
   }
   if (!folders.empty())
     labelsFromOutputs(samples);
-  else if (inputs.size() == 1 && !readFiles(folder, inputs[0], shapes[0], samples, diagnostics))
+  else if (inputs.size() == 1 && !readFiles(files, inputs[0], shapes[0], samples, diagnostics))
     return false;
   if (samples.sets.empty()) {
-    diagnostics.error("--data: '" + folder.str() +
+    diagnostics.error("--data: '" + data.str() +
                       "' holds neither test data sets (input_0.pb) nor files of inputs (.npy, .pb, "
                       ".bin)");
     return false;

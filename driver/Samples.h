@@ -12,13 +12,13 @@ struct Samples {
 };
 
 /// Reads one of
-///   test data sets: `folder` itself or its subfolders, with input_K (.pb or .npy) and perhaps
-///   output_K, whose largest value is the right class
-///   files of a model with one input: .npy, .pb, or .bin (the elements alone, little-endian), each
-///   with one set or with several one after the other; labels.npy has the right classes
+///   test data sets: the folder `data` itself or its subfolders, with input_K (.pb or .npy) and
+///   perhaps output_K, whose largest value is the right class the file `data`, or all in that
+///   folder, of a model with one input: .npy, .pb, or .bin (the elements alone, little-endian),
+///   each with one set or with several one after the other; labels.npy has the right classes
 /// in the order of the names. `shapes`: of the inputs, where they are known. False after reporting
 /// what is wrong.
-bool readSamples(llvm::StringRef folder, llvm::ArrayRef<DeclaredTensor> inputs,
+bool readSamples(llvm::StringRef data, llvm::ArrayRef<DeclaredTensor> inputs,
                  llvm::ArrayRef<DeclaredTensor> outputs,
                  llvm::ArrayRef<llvm::SmallVector<int64_t, 6>> shapes, Samples &samples,
                  Diagnostics &diagnostics);

@@ -24,6 +24,7 @@ void printText(llvm::raw_ostream &os) {
     os << llvm::left_justify(fullName(level), kWidth) << level.summary << '\n';
   if (auto native = parseTarget("cpu:native", ignored))
     os << llvm::left_justify("cpu:native", kWidth) << "this machine: " << native->name << '\n';
+  os << llvm::left_justify("cuda:native", kWidth) << "this machine's GPU (`tenon doctor`)\n";
   os << "\ncuda levels are joined by '+' (cuda:sm_80+sm_90a); '+ptx' adds forward-compatible PTX.\n"
         "Machines of one architecture run the same files; the one named behind '@' is the one\n"
         "whose times are estimated. Figures of sm_90a are measured, those of the other GPUs are\n"

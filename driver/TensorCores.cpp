@@ -44,12 +44,13 @@ bool TensorCoreProof::disassemble(const CodeOptions &code, std::string &sass) {
   Diagnostics &diagnostics = compilation_.diagnostics();
   const std::string nvcc = findNvcc(), cuobjdump = findCuobjdump();
   if (nvcc.empty() || cuobjdump.empty()) {
-    diagnostics.error(nvcc.empty() ? "--tensor-cores: no nvcc was found in PATH or "
-                                     "/usr/local/cuda/bin; install the CUDA toolkit, or name one "
-                                     "in NVCC"
-                                   : "--tensor-cores: no cuobjdump was found in PATH, beside nvcc "
-                                     "or in /usr/local/cuda/bin; " +
-                                         std::string(kCuobjdumpRemedy));
+    diagnostics.error(
+        "--tensor-cores: " +
+        (nvcc.empty() ? whyMissing("NVCC", "no nvcc was found in PATH or /usr/local/cuda/bin; "
+                                           "install the CUDA toolkit, or name one in NVCC")
+                      : whyMissing("CUOBJDUMP", "no cuobjdump was found in PATH, beside nvcc or in "
+                                                "/usr/local/cuda/bin; " +
+                                                    std::string(kCuobjdumpRemedy))));
     return false;
   }
   CompileOptions options = compileOptions(code, "model");
@@ -62,7 +63,7 @@ bool TensorCoreProof::disassemble(const CodeOptions &code, std::string &sass) {
     return false;
   TemporaryFolder folder;
   if (!folder.valid()) {
-    diagnostics.error("cannot create a temporary folder");
+    diagnostics.error(folder.whyNot());
     return false;
   }
   OutputFiles out(diagnostics);

@@ -1,6 +1,8 @@
 // Implements the finding and calling of programs.
 #include "driver/Tools.h"
 
+#include "driver/Files.h"
+
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -10,12 +12,18 @@
 namespace tenon {
 namespace {
 
+llvm::Optional<std::string> named(llvm::StringRef variable) {
+  auto value = llvm::sys::Process::GetEnv(variable);
+  return value && !value->empty() ? value : llvm::None;
+}
+
 /// What the environment variable names, else the first of `names` in PATH, else in `folders`.
 std::string find(llvm::StringRef variable, llvm::ArrayRef<const char *> names,
                  llvm::ArrayRef<llvm::StringRef> folders = {}) {
-  if (auto named = llvm::sys::Process::GetEnv(variable))
-    if (auto path = llvm::sys::findProgramByName(*named))
-      return *path;
+  if (auto name = named(variable)) {
+    auto path = llvm::sys::findProgramByName(*name);
+    return path ? *path : ""; // never another one than what was asked for
+  }
   for (const char *name : names)
     if (auto path = llvm::sys::findProgramByName(name))
       return *path;
@@ -41,6 +49,27 @@ std::string findCuobjdump() {
     folders.push_back(llvm::sys::path::parent_path(nvcc));
   folders.push_back("/usr/local/cuda/bin");
   return find("CUOBJDUMP", {"cuobjdump"}, folders);
+}
+
+std::string whyMissing(llvm::StringRef variable, llvm::StringRef otherwise) {
+  auto name = named(variable);
+  return name ? variable.str() + " names '" + *name + "', which is no program" : otherwise.str();
+}
+
+llvm::Optional<std::string> outputOf(llvm::StringRef program,
+                                     llvm::ArrayRef<llvm::StringRef> words) {
+  TemporaryFolder folder;
+  if (!folder.valid() || program.empty())
+    return llvm::None;
+  const std::string file = folder.file("out");
+  std::vector<llvm::StringRef> all{program};
+  all.insert(all.end(), words.begin(), words.end());
+  const llvm::Optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), llvm::StringRef(file),
+                                                       llvm::StringRef(file)};
+  if (llvm::sys::ExecuteAndWait(program, all, llvm::None, redirects, 30) != 0)
+    return llvm::None;
+  auto buffer = llvm::MemoryBuffer::getFile(file);
+  return buffer ? llvm::Optional<std::string>((*buffer)->getBuffer().rtrim().str()) : llvm::None;
 }
 
 namespace {

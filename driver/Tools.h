@@ -1,23 +1,31 @@
-// Defines the programs of others that commands run: compilers and the disassembler, where they are
-// and how they are called.
+// Defines the programs of others that commands run: compilers, the disassembler, nvidia-smi; where
+// they are and how they are called.
 #pragma once
 
 #include "ir/Diagnostics.h"
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/Optional.h"
 
 #include <string>
 #include <vector>
 
 namespace tenon {
 
-/// As the environment (CXX, NVCC, CUOBJDUMP), PATH or the usual places have them; empty when there
-/// is none.
+/// What the environment (CXX, NVCC, CUOBJDUMP) names, else what PATH or the usual places have;
+/// empty when that is no program.
 std::string findCxx();
 std::string findNvcc();
 std::string findCuobjdump();
+/// Why a program is missing: that `variable` names none, else `otherwise`.
+std::string whyMissing(llvm::StringRef variable, llvm::StringRef otherwise);
 /// What to do where it is missing.
 extern const char *const kCuobjdumpRemedy;
+
+/// What a program says, both streams, without the last line's end; None when it cannot be run,
+/// fails or takes more than 30 s.
+llvm::Optional<std::string> outputOf(llvm::StringRef program,
+                                     llvm::ArrayRef<llvm::StringRef> words);
 
 /// One call of a program.
 struct ToolCall {

@@ -89,7 +89,7 @@ bool Tuner::begin() {
   if (!check() || !compilation_.groupFor(target_))
     return false;
   if (!folder_.valid()) {
-    diagnostics().error("cannot create a temporary folder");
+    diagnostics().error(folder_.whyNot());
     return false;
   }
   grouped_ = compilation_.module().clone();

@@ -2,6 +2,7 @@
 #include "driver/Commands.h"
 #include "driver/Options.h"
 
+#include "llvm/Support/Process.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <exception>
@@ -19,14 +20,33 @@ constexpr const char *kFooter =
 
 } // namespace
 
+/// What could not be written to standard output is an error like that of any other file.
+static int closeStandardOutput(int status) {
+  llvm::outs().flush();
+  const std::error_code code = llvm::outs().error();
+  llvm::outs().clear_error();
+  if (code) {
+    llvm::errs() << "error: cannot write standard output: " << code.message() << '\n';
+    if (status == tenon::Done)
+      status = tenon::Failed;
+  }
+  llvm::errs().clear_error();
+  return status;
+}
+
 int main(int argc, char **argv) {
   using namespace tenon;
+  // A descriptor closed by the caller must not become that of a file written here.
+  if (std::error_code code = llvm::sys::Process::FixupStandardFileDescriptors()) {
+    llvm::errs() << "error: " << code.message() << '\n';
+    return Failed;
+  }
   try {
-    return runCommandLine(argc, argv, kSummary, kFooter, "tenon " TENON_VERSION, Usage,
-                          [](CommandLine &root) {
-                            for (auto declare : kCommands)
-                              declare(root);
-                          });
+    return closeStandardOutput(runCommandLine(argc, argv, kSummary, kFooter, "tenon " TENON_VERSION,
+                                              Usage, [](CommandLine &root) {
+                                                for (auto declare : kCommands)
+                                                  declare(root);
+                                              }));
   } catch (const std::exception &e) { // memory, mostly: nothing of ours throws
     llvm::errs() << "error: " << e.what() << '\n';
     return Failed;

@@ -74,8 +74,18 @@ std::unique_ptr<OnnxModel> OnnxModel::load(llvm::StringRef path, Diagnostics &di
     diagnostics.error(quoted(path) + " cannot be read: " + buffer.getError().message());
     return nullptr;
   }
+  if ((*buffer)->getBufferSize() == 0) {
+    diagnostics.error(quoted(path) + " is empty: expected an ONNX model");
+    return nullptr;
+  }
   llvm::StringRef folder = llvm::sys::path::parent_path(path);
-  return parse((*buffer)->getBuffer(), folder.empty() ? "." : folder, diagnostics);
+  Diagnostics found;
+  auto model = parse((*buffer)->getBuffer(), folder.empty() ? "." : folder, found);
+  for (Diagnostic &d : found.list()) {
+    d.message = quoted(path) + ": " + d.message;
+    diagnostics.report(d.severity, "") = d;
+  }
+  return model;
 }
 
 std::unique_ptr<OnnxModel> OnnxModel::parse(llvm::StringRef bytes, llvm::StringRef folder,
@@ -91,7 +101,7 @@ std::unique_ptr<OnnxModel> OnnxModel::parse(llvm::StringRef bytes, llvm::StringR
     return fail("the file is larger than protobuf allows (2 GiB): store its weights as external "
                 "data");
   if (bytes.empty() || !parseMessage(bytes, m.proto))
-    return fail("this is not an ONNX model, or it is damaged: expected a protobuf ModelProto");
+    return fail("not an ONNX model, or a truncated or damaged one: expected a protobuf ModelProto");
   if (!m.proto.has_graph())
     return fail("the model has no graph");
   const auto opset = llvm::find_if(m.proto.opset_import(), [](const onnx::OperatorSetIdProto &set) {

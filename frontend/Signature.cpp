@@ -325,9 +325,11 @@ bool resolveInputs(ModelImport &state, Context &context, llvm::ArrayRef<Declared
   auto check = [&](const std::string &name, const char *option, bool isInput) {
     if (isInput ? inputNames.count(name) : symbols.used.count(name) || symbols.known.count(name))
       return;
-    state.error(std::string(option) + " names " + quoted(name) + ", which the model has not: its " +
-                (isInput ? "inputs are " + list(inputNames)
-                         : "symbolic dimensions and scalar inputs are " + list(symbols.known)));
+    const bool none = isInput ? inputNames.empty() : symbols.known.empty();
+    const std::string kind = isInput ? "inputs" : "symbolic dimensions and scalar inputs";
+    state.error(std::string(option) + " names " + quoted(name) + ", which the model has not: " +
+                (none ? "it has no " + kind
+                      : "its " + kind + " are " + list(isInput ? inputNames : symbols.known)));
   };
   if (!state.failed()) {
     for (const auto &entry : options.bindDims)

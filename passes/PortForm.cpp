@@ -208,8 +208,8 @@ bool parsePortRequest(llvm::StringRef name, llvm::StringRef text, PortRequest &o
       out.order = word.str();
     } else {
       diagnostics.error("--io " + name.str() + "=" + text.str() + ": '" + word.str() +
-                        "' is no further type (f32, f16, bf16, u8, …) or order of dimensions "
-                        "(nchw, nhwc; ncw, nwc; ncdhw, ndhwc)");
+                        "' is no type (f32, f16, bf16, u8, …) or order of dimensions "
+                        "(nchw, nhwc; ncw, nwc; ncdhw, ndhwc), each of which may be given once");
       return false;
     }
   }

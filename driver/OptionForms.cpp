@@ -1,0 +1,66 @@
+// Implements the forms of options.
+#include "driver/OptionForms.h"
+
+#include "driver/Options.h"
+#include "passes/AssignPrecision.h"
+
+namespace tenon {
+
+WordCheck keyValueForm(const char *example) {
+  return [example](const std::string &text) {
+    for (const auto &[key, value] : keyValues(text))
+      if (key.empty() || value.empty())
+        return "expected a form such as " + std::string(example) + ", found '" + text + "'";
+    return std::string();
+  };
+}
+
+std::string dimensionRange(const std::string &text) {
+  for (const auto &[key, value] : keyValues(text)) {
+    auto [low, high] = llvm::StringRef(value).split("..");
+    int64_t a, b;
+    if (key.empty() || low.getAsInteger(10, a) || high.getAsInteger(10, b) || a < 0 || b < a)
+      return "expected a form such as N=1..32, found '" + text + "'";
+  }
+  return "";
+}
+
+std::string precisionForm(const std::string &text) {
+  std::vector<PrecisionRule> rules;
+  Diagnostics found;
+  if (parsePrecision(text, rules, found))
+    return "";
+  llvm::StringRef message = found.list().front().message;
+  message.consume_front("--precision: ");
+  return message.str();
+}
+
+bool isPrecision(const std::string &text) { return precisionForm(text).empty(); }
+
+std::string valueRangeForm(const std::string &text) {
+  std::map<std::string, Interval> ranges;
+  Diagnostics found;
+  ModelOptions one;
+  one.inputRange = {text};
+  if (inputRanges(one, ranges, found))
+    return "";
+  llvm::StringRef message = found.list().front().message;
+  message.consume_front("--input-range ");
+  return message.str();
+}
+
+std::string identifierForm(const std::string &text) {
+  const bool good =
+      !text.empty() && !isdigit(static_cast<unsigned char>(text[0])) &&
+      llvm::all_of(text, [](char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_'; });
+  return good ? "" : "'" + text + "' is not a C identifier";
+}
+
+std::string reportForm(const std::string &text) {
+  for (const std::string &kind : listItems(text))
+    if (kind != "fusion" && kind != "memory" && kind != "kernels" && kind != "passes")
+      return "'" + kind + "' is not a report; there are fusion, memory, kernels, passes";
+  return "";
+}
+
+} // namespace tenon

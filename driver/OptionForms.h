@@ -1,0 +1,23 @@
+// Defines which forms the texts of options have: checks for the command line, which refuse a word
+// by a message.
+#pragma once
+
+#include "driver/CommandLine.h"
+
+namespace tenon {
+
+/// NAME=VALUE[,…]; the message shows the example.
+WordCheck keyValueForm(const char *example);
+/// --range: N=1..32[,…].
+std::string dimensionRange(const std::string &text);
+/// --precision: a precision, or one of nodes.
+std::string precisionForm(const std::string &text);
+bool isPrecision(const std::string &text);
+/// --input-range: NAME=-1..1[,…].
+std::string valueRangeForm(const std::string &text);
+/// --prefix.
+std::string identifierForm(const std::string &text);
+/// --report: fusion,….
+std::string reportForm(const std::string &text);
+
+} // namespace tenon
