@@ -127,7 +127,8 @@ public:
   std::vector<PrecisionRule> precision;
 
   /// Takes the controls; reports selectors that match nothing, with the nearest ids.
-  /// `extraIds` are further ids that exist elsewhere (tactics).
+  /// `extraIds` are further ids that exist elsewhere (tactics). --only limits the passes where it
+  /// names one of theirs, and the others where it names one of those.
   bool setControls(const PassControls &controls, llvm::ArrayRef<llvm::StringRef> extraIds = {});
 
   /// Whether a pass takes part at all: it, or one of its patterns, is switched on.
@@ -157,6 +158,9 @@ private:
     int64_t skip = 0, count = -1, seen = 0;
   };
   std::vector<Selector> disable_, only_;
+  /// Which kinds of ids --only names: those of the passes' table, others (tactics). The other kind
+  /// is not limited.
+  bool onlyPasses_ = false, onlyOthers_ = false;
   std::map<std::string, Counter, std::less<>> counters_;
   const PassInfo *running_ = nullptr;
   std::map<std::string, std::string, std::less<>> options_; // of the running pass, as written

@@ -92,6 +92,11 @@ bool PassContext::setControls(const PassControls &controls,
   };
   parse("--disable", controls.disable, disable_);
   parse("--only", controls.only, only_);
+  auto named = [&](llvm::StringRef id) {
+    return llvm::any_of(only_, [&](const Selector &s) { return globMatches(s.id, id); });
+  };
+  onlyPasses_ = llvm::any_of(passTable(), [&](const PassInfo &row) { return named(row.id); });
+  onlyOthers_ = llvm::any_of(extraIds, named);
   counters_.clear();
   for (const std::string &text : controls.counters) {
     auto [id, range] = llvm::StringRef(text).split('=');
@@ -114,7 +119,7 @@ bool PassContext::enabled(llvm::StringRef id, const Operation *op) const {
   for (const Selector &s : disable_)
     if (s.matches(id, op))
       return false;
-  if (only_.empty())
+  if (!(findRow(id) ? onlyPasses_ : onlyOthers_))
     return true;
   return llvm::any_of(only_, [&](const Selector &s) { return s.matches(id, op); });
 }
@@ -126,7 +131,7 @@ bool PassContext::passEnabled(llvm::StringRef id) const {
   for (const Selector &s : disable_)
     if (s.node.empty() && globMatches(s.id, id))
       return false;
-  if (only_.empty())
+  if (!onlyPasses_)
     return true;
   for (const Selector &s : only_) {
     if (globMatches(s.id, id))

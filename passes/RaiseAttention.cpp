@@ -22,6 +22,8 @@
 #include "passes/Maps.h"
 #include "passes/Rewrite.h"
 
+#include "llvm/ADT/DenseMap.h"
+
 #include <cmath>
 
 namespace tenon {
@@ -36,20 +38,16 @@ struct Affine {
   bool offset = false; // whether there may be one
 };
 
-bool dependsOn(const Value *v, const Value *argument) {
-  return v == argument || (v->def() && llvm::any_of(v->def()->operands(), [&](Value *o) {
-                             return dependsOn(o, argument);
-                           }));
-}
+/// How scalars of a body follow one of its arguments, None where that is not affine; those that are
+/// missing depend on other arguments alone.
+using Follows = llvm::DenseMap<const Value *, llvm::Optional<Affine>>;
 
-/// How `v` follows `x`; None where it is not affine.
-llvm::Optional<Affine> affineIn(const Value *v, const Value *x) {
-  if (v == x)
-    return Affine{1, false};
-  if (!dependsOn(v, x))
-    return Affine{0, true};
-  const Operation &op = *v->def();
-  auto in = [&](unsigned i) { return affineIn(op.operand(i), x); };
+/// How the result of `op` does, some operand of which is in `follows`.
+llvm::Optional<Affine> affineIn(const Operation &op, const Follows &follows) {
+  auto in = [&](unsigned i) -> llvm::Optional<Affine> {
+    auto known = follows.find(op.operand(i));
+    return known == follows.end() ? Affine{0, true} : known->second;
+  };
   auto scaledBy = [&](unsigned i, llvm::Optional<double> factor) -> llvm::Optional<Affine> {
     const llvm::Optional<Affine> a = in(i);
     if (!a || !factor || !std::isfinite(*factor))
@@ -79,7 +77,7 @@ llvm::Optional<Affine> affineIn(const Value *v, const Value *x) {
   }
   case Op::Select: {
     // select(c, hidden, f(x)) = f(x) + select(c, hidden, 0) once rounded to f32.
-    if (dependsOn(op.operand(0), x))
+    if (follows.count(op.operand(0)))
       return llvm::None;
     for (unsigned i : {1u, 2u}) {
       const auto hidden = scalarValue(op.operand(3 - i));
@@ -91,6 +89,18 @@ llvm::Optional<Affine> affineIn(const Value *v, const Value *x) {
   }
   default: return llvm::None;
   }
+}
+
+/// How what the map yields follows the element of operand i.
+llvm::Optional<Affine> affineIn(Operation &map, unsigned i) {
+  Follows follows;
+  follows[elementArgument(map, i)] = Affine{1, false};
+  for (Operation &op : map.region())
+    if (!op.isTerminator() &&
+        llvm::any_of(op.operands(), [&](Value *v) { return follows.count(v) > 0; }))
+      follows[op.result()] = affineIn(op, follows);
+  auto known = follows.find(map.region().terminator()->operand(0));
+  return known == follows.end() ? Affine{0, true} : known->second;
 }
 
 bool readsWhole(const Operation &map, unsigned i) {
@@ -118,7 +128,7 @@ Operation *findScores(Value *v, llvm::SmallVectorImpl<Step> &steps) {
   for (unsigned i = 0; i < def->numOperands(); ++i) {
     if (!readsWhole(*def, i))
       continue;
-    const auto a = affineIn(def->region().terminator()->operand(0), elementArgument(*def, i));
+    const auto a = affineIn(*def, i);
     if (!a || a->slope == 0)
       continue;
     steps.push_back({def, i, *a});
@@ -142,7 +152,7 @@ Value *throughScale(Value *v, double &scale, Location &loc) {
   if (!isPlainMap(map, 1) || !v->hasOneUse() || !readsWhole(*map, 0) ||
       map->operand(0)->type().element() != v->type().element())
     return v;
-  const auto a = affineIn(map->region().terminator()->operand(0), elementArgument(*map, 0));
+  const auto a = affineIn(*map, 0);
   if (!a || a->offset || a->slope == 0)
     return v;
   scale *= a->slope;
@@ -180,10 +190,10 @@ Value *withoutUndefined(Operation &map) {
 }
 
 /// A map that is one conversion between floats.
-bool isCast(const Operation &map) {
+bool isCast(Operation &map) {
   if (!isPlainMap(&map, 1) || !readsWhole(map, 0))
     return false;
-  const auto a = affineIn(map.region().terminator()->operand(0), elementArgument(map, 0));
+  const auto a = affineIn(map, 0);
   return a && a->slope == 1 && !a->offset;
 }
 

@@ -341,6 +341,20 @@ private:
     w.line("");
   }
 
+  /// Writes which ports are never empty; gives the table's member.
+  static std::string neededPorts(SourceWriter &w, const std::string &name,
+                                 llvm::ArrayRef<Port> ports) {
+    if (ports.empty())
+      return "{nullptr, 0}";
+    std::string list;
+    for (const Port &p : ports) {
+      const bool never = llvm::all_of(p.type.shape(), [](Dim d) { return d.lower() > 0; });
+      list += (list.empty() ? "" : ", ") + std::string(never ? "true" : "false");
+    }
+    w.line("constexpr bool needed_" + name + "[] = {" + list + "};");
+    return "{needed_" + name + ", " + std::to_string(ports.size()) + "}";
+  }
+
   void table(SourceWriter &w, const std::string &bytes, bool resident) {
     w.open("static int run_all([[maybe_unused]] const frame &f)");
     calls(w, graph_.body());
@@ -369,12 +383,19 @@ private:
                                 : options_.weights == CompileOptions::Incbin
                                     ? info_.prefix + "_weight_bytes"
                                     : "weight_bytes";
+    // Firmware is without the check: its callers are few, its bytes dear.
+    const bool checked = target_.family != Family::Mcu;
+    const std::string inputs = checked ? neededPorts(w, "inputs", info_.inputs) : "";
+    const std::string outputs = checked ? neededPorts(w, "outputs", info_.outputs) : "";
     w.line("static const rt::program the_program = {run_all, " + std::to_string(plan_.arenaBytes) +
            ", " + std::to_string(plan_.stateBytes) + ", " + std::to_string(bytes.size()) + ", " +
            std::to_string(hashBytes(bytes)) + "ull, " + pointer + ", " +
            (count ? "dim_ranges, " : "nullptr, ") + std::to_string(count) +
            (growths.empty() ? ", nullptr" : ", advance") +
-           (summary_.textBytes ? ", " + std::to_string(summary_.textBytes) + "};" : "};"));
+           (inputs.empty()
+                ? ""
+                : ", " + inputs + ", " + outputs + ", " + std::to_string(summary_.textBytes)) +
+           "};");
     w.line("");
     w.open("static long output_extent([[maybe_unused]] const index_t *dims, int output, int axis)");
     w.open("switch (output * 16 + axis)");

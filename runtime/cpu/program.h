@@ -140,6 +140,21 @@ struct dim_range {
   dim_kind kind;
 };
 
+#if !defined(TENON_NO_HEAP)
+/// Which of the inputs or outputs have elements whatever the run-time dimensions are, so that they
+/// cannot be null.
+struct needed_ports {
+  const bool *needed;
+  int count;
+  bool are_given(const void *const *pointers) const {
+    for (int i = 0; i < count; ++i)
+      if (needed[i] && !pointers[i])
+        return false;
+    return true;
+  }
+};
+#endif
+
 struct program {
   int (*run)(const frame &); // a status
   size_t arena_bytes, state_bytes, weight_bytes;
@@ -149,7 +164,8 @@ struct program {
   int dim_count;
   void (*advance)(index_t *dims); // sets the dimensions that grow for the next run; null: none do
 #if !defined(TENON_NO_HEAP)
-  size_t text_bytes = 0; // of the text that one run spells, at most
+  needed_ports inputs, outputs;
+  size_t text_bytes; // of the text that one run spells, at most
 #endif
 };
 
@@ -278,6 +294,10 @@ inline int run_context(const program &p, context *c, const void *const *inputs,
                        void *const *outputs) {
   if (!c || !inputs || !outputs)
     return invalid_argument;
+#if !defined(TENON_NO_HEAP)
+  if (!p.inputs.are_given(inputs) || !p.outputs.are_given(outputs))
+    return invalid_argument;
+#endif
   advance_dims(p, c);
   for (int i = 0; i < p.dim_count; ++i)
     if (p.dims[i].kind == grows && c->dims[i] > p.dims[i].high)
