@@ -26,6 +26,7 @@ bool Compilation::readControls() {
   controls.disable = listItems(options_.disable);
   controls.only = listItems(options_.only);
   controls.counters = listItems(options_.debugCounter);
+  controls.printAfter = listItems(options_.printAfter);
   // Tactics are switched in the same way: they are ids of their own.
   std::vector<std::string> ids;
   for (Family family : {Family::Cpu, Family::Cuda})

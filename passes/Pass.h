@@ -58,6 +58,8 @@ struct PassControls {
   /// `id=skip` or `id=skip+count`: the first `skip` firings are suppressed, then `count` pass
   /// (all when it is missing).
   std::vector<std::string> counters;
+  /// Passes after which the module is printed (globs); only whether there are such is looked at.
+  std::vector<std::string> printAfter;
 };
 
 /// What the middle of the compiler must know of the target.

@@ -90,6 +90,11 @@ bool PassContext::setControls(const PassControls &controls,
       to.push_back({id.str(), node.str()});
     }
   };
+  for (const std::string &glob : controls.printAfter)
+    if (llvm::none_of(passTable(), [&](const PassInfo &row) {
+          return row.kind == RowKind::Pass && globMatches(glob, row.id);
+        }))
+      unknown("--print-after", glob);
   parse("--disable", controls.disable, disable_);
   parse("--only", controls.only, only_);
   auto named = [&](llvm::StringRef id) {
