@@ -205,7 +205,7 @@ def test_data(folder):
     np.save(folder / "short/x.npy", IMAGES[:3])
     np.save(folder / "short/labels.npy", LABELS[:2])
     for data, word in ((empty, "holds neither"), (folder / "odd", "65 elements"),
-                       (folder / "short", "2 labels"), (folder / "none", "no folder")):  # fmt: skip
+                       (folder / "short", "2 labels"), (folder / "none", "no file or folder")):  # fmt: skip
         answer = tenon("calibrate", DIGITS / "digits.onnx", f"--data={data}", "-o", folder / "no.tn")
         check(answer.status == 1 and word in answer.errors, f"{data}: {answer.errors}")
         check(not (folder / "no.tn").exists(), "nothing is written")

@@ -56,7 +56,9 @@ def whole(model, inputs, _):
 
 def nodes(model, inputs, ours):
     """ONNX Runtime's value of every node's outputs, given our values of its inputs."""
-    known = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+    # Constants stay constants: numpy has no elements below a byte that ONNX Runtime would take.
+    constants = {t.name: t for t in model.graph.initializer if t.name not in inputs}
+    known = {name: numpy_helper.to_array(t) for name, t in constants.items()}
     known |= inputs
     known |= {name: value for name, value in ours.items() if name not in known}
     for node in model.graph.node:
@@ -68,7 +70,7 @@ def nodes(model, inputs, ours):
         has_graph = any(a.type == onnx.AttributeProto.GRAPH for a in node.attribute)
         if has_graph or any(name not in known for name in operands):
             continue
-        values = {name: known[name] for name in operands}
+        values = {name: known[name] for name in operands if name not in constants}
         infos = [
             helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
             for n, v in values.items()
@@ -77,7 +79,8 @@ def nodes(model, inputs, ours):
         copy = onnx.NodeProto()
         copy.CopyFrom(node)
         copy.name = ""
-        graph = helper.make_graph([copy], "node", infos, [onnx.ValueInfoProto(name=n) for n in results])
+        graph = helper.make_graph([copy], "node", infos, [onnx.ValueInfoProto(name=n) for n in results],
+                                  [constants[n] for n in operands if n in constants])  # fmt: skip
         alone = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version,
                                   functions=model.functions)
         session = plain_session(alone)
