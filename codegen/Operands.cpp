@@ -1,6 +1,8 @@
 // Implements what tactics share.
 #include "codegen/Operands.h"
 
+#include "llvm/ADT/Twine.h"
+
 #include <algorithm>
 
 namespace tenon {
@@ -133,7 +135,7 @@ std::string inputsIn(StepWriter &out, const ScalarProgram &program, StepWriter::
 std::string packWithFirst(llvm::StringRef first, llvm::StringRef ins) {
   constexpr llvm::StringLiteral kPack = "pack(";
   const llvm::StringRef rest = ins.drop_front(kPack.size());
-  return (kPack + first + (rest == ")" ? "" : ", ") + rest).str();
+  return (llvm::Twine(kPack) + first + (rest == ")" ? "" : ", ") + rest).str();
 }
 
 bool matchAlone(const TacticInput &in, Op op, std::string &why) {

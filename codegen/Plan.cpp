@@ -428,6 +428,7 @@ private:
         items.push_back(
             {{alignInArena(s.scratchBytes), s.number, s.number, true}, s.number, &s.scratchAt});
     std::vector<ArenaItem> extents;
+    extents.reserve(items.size());
     for (const Item &it : items)
       extents.push_back(it.extent);
     std::vector<Pool> pools = poolsOf(graph_.module());

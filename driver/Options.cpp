@@ -70,7 +70,9 @@ void declare(CommandLine &app, PassOptions &o) {
   app.option("--disable", o.disable, "switches passes, patterns and fusions off (ids or globs)")
       .type("ID,…")
       .group(kPassGroup);
-  app.option("--only", o.only, "switches all others of its kind (passes, kernels) off").type("ID,…").group(kPassGroup);
+  app.option("--only", o.only, "switches all others of its kind (passes, kernels) off")
+      .type("ID,…")
+      .group(kPassGroup);
   app.option("--print-after", o.printAfter, "prints the module after these passes (globs)")
       .type("ID,…")
       .group(kPassGroup);

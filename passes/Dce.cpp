@@ -85,7 +85,8 @@ bool sweep(Region &region, PassContext &context) {
       changed = true;
       continue;
     }
-    changed |= dropResults(op, context) | dropIfResults(op, context);
+    changed |= dropResults(op, context);
+    changed |= dropIfResults(op, context);
     for (unsigned r = 0; r < op.numRegions(); ++r)
       changed |= sweep(op.region(r), context);
     changed |= dropOperands(op, context);

@@ -5,9 +5,11 @@
 #include "codegen/Work.h"
 #include "codegen/emit/SourceWriter.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <cstdio>
+#include <cstring>
 #include <set>
 
 namespace tenon {

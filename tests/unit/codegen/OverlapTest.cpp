@@ -124,12 +124,14 @@ void check(llvm::StringRef tactic, llvm::StringRef target, bool depthwise, const
   for (int k = 0; k < 3; ++k)
     EXPECT_EQ(runAt(overlap->bytes + k * overlap->step, in, out, kernel), apart)
         << tactic.str() << " at " << overlap->bytes << " + " << k << " * " << overlap->step;
-  if (tight && overlap->bytes > 0)
+  if (tight && overlap->bytes > 0) {
     EXPECT_NE(runAt(overlap->bytes - 1, in, out, kernel), apart)
         << tactic.str() << " at one byte less than " << overlap->bytes;
-  if (overlap->step > 1)
+  }
+  if (overlap->step > 1) {
     EXPECT_NE(runAt(overlap->bytes + 1, in, out, kernel), apart)
         << tactic.str() << " between steps";
+  }
 }
 
 template <class Cfg> auto strides() {

@@ -185,9 +185,10 @@ TEST(Text, SplitsAsTheInterpreterDoes) {
         EXPECT_EQ(found[size_t(i)], counts.intAt(i)) << x[size_t(i)];
       // One too few, and nothing is written.
       out.assign(1, {"kept", 4});
-      if (most > 0)
+      if (most > 0) {
         EXPECT_EQ(cpu::text_split(tenon::extents<60>{}, view, between, limit, most - 1, out.data()),
                   -1);
+      }
       EXPECT_EQ(strings(out), Texts{"kept"});
     }
 }
