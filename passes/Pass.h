@@ -59,7 +59,7 @@ struct PassControls {
   /// (all when it is missing).
   std::vector<std::string> counters;
   /// Passes after which the module is printed (globs); only whether there are such is looked at.
-  std::vector<std::string> printAfter;
+  std::vector<std::string> printAfter = {};
 };
 
 /// What the middle of the compiler must know of the target.
