@@ -100,19 +100,14 @@ void HostPart::loop(SourceWriter &w, Operation &op) const {
   Region &body = op.region();
   Operation *yield = body.terminator();
   const std::string at = std::to_string(stepOf(op).number);
-  const std::string trips = "trips" + at, going = "going" + at, trip = "trip" + at;
+  const std::string trip = "trip" + at, going = "going" + at, done = "done" + at;
+  const std::string bodyName = "body" + at;
+  const Dim count = scans ? op.dimsAttr("max_trip")[0] : Dim();
   w.open("");
   for (unsigned i = 0; i < carried; ++i)
     copy(w, body.argument(2 + i), op.operand(2 + i));
-  w.line("int64_t " + trips + " = 0, " + trip + " = 0;");
-  w.line("bool " + going + " = false;");
-  w.line(check("read(" + places_.pointer(op.operand(0)) + ", " + trips + ")"));
-  w.line(check("read(" + places_.pointer(op.operand(1)) + ", " + going + ")"));
-  w.open("for (; " + trip + " < " + trips + " && " + going + "; ++" + trip + ")");
-  const Dim count = scans ? op.dimsAttr("max_trip")[0] : Dim();
-  if (scans) // what is stacked has room for so many
-    w.line("if (" + trip + " == " + std::to_string(count.upper()) +
-           ") return tenon::cuda::dims_out_of_range;");
+  w.open("const auto " + bodyName + " = [&]([[maybe_unused]] int64_t " + trip +
+         ", [[maybe_unused]] bool &" + going + ") -> tenon::cuda::status");
   if (!body.argument(0)->uses().empty())
     w.line(check("write(" + places_.pointer(body.argument(0), false) + ", " + trip + ")"));
   // A condition that stays as it is was true when the trip began.
@@ -129,9 +124,14 @@ void HostPart::loop(SourceWriter &w, Operation &op) const {
     copy(w, op.result(carried + i), element,
          " + " + trip + " * " + dims_.value(element->type().elements()));
   }
-  w.close();
+  w.line("return tenon::cuda::ok;");
+  w.close("};");
+  w.line("int64_t " + done + " = 0;");
+  w.line(check("loop(" + places_.pointer(op.operand(0)) + ", " + places_.pointer(op.operand(1)) +
+               ", " + (scans ? std::to_string(count.upper()) : "INT64_MAX") + ", " + done + ", " +
+               bodyName + ")"));
   if (scans && count.isSymbol() && isBorn(*op.parent()->graph(), count))
-    w.line(check("set_dim(" + std::to_string(dims_.indexOf(count.symbol())) + ", " + trip + ")"));
+    w.line(check("set_dim(" + std::to_string(dims_.indexOf(count.symbol())) + ", " + done + ")"));
   for (unsigned i = 0; i < carried; ++i)
     copy(w, op.result(i), body.argument(2 + i));
   w.close();

@@ -73,6 +73,24 @@ public:
     return set_dim(dim, value);
   }
 
+  /// Calls body(trip, going), trip = 0, 1 and so on, while trip is below the number at `count` and
+  /// `going` holds: the value at `condition`, then what each trip leaves there. `done` becomes the
+  /// number of trips. More than `most` are an error: what they stack has room for no more.
+  template <class Body>
+  status loop(const int64_t *count, const bool *condition, int64_t most, int64_t &done,
+              const Body &body) {
+    int64_t trips = 0;
+    bool going = false;
+    TENON_CHECK(read(count, trips));
+    TENON_CHECK(read(condition, going));
+    for (done = 0; done < trips && going; ++done) {
+      if (done == most)
+        return dims_out_of_range;
+      TENON_CHECK(body(done, going));
+    }
+    return ok;
+  }
+
 private:
   status trace(int number, int phase) {
     if (!trace_.function)

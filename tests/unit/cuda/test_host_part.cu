@@ -1,6 +1,6 @@
 // Tests of programs whose graph ends where data decides: sizes that the host reads and hands to
 // later steps, of the last run and of each of two inferences under way, a branch beside the count,
-// captures.
+// captures, loops.
 #define TENON_TRACE
 #include "cuda/host_run.h"
 #include "cuda/map.cuh"
@@ -149,6 +149,34 @@ void refusals(cuda::context *c) {
   require(cudaStreamDestroy(stream), "stream");
 }
 
+/// Trips end with their number, with the condition, and with an error where results have no room.
+void loops(cuda::context *c) {
+  name_case("trips of a loop");
+  buffer<int64_t> count(1);
+  buffer<unsigned char> condition(1);
+  cuda::host_part h = cuda::detail::host_part_of(*c, c->stream);
+  auto trips = [&](int64_t limit, bool begins, int64_t lasts, int64_t room, int64_t expected,
+                   status answer, const char *what) {
+    require(cudaMemcpy(count.device(), &limit, sizeof(limit), cudaMemcpyHostToDevice), "count");
+    require(cudaMemcpy(condition.device(), &begins, 1, cudaMemcpyHostToDevice), "condition");
+    int64_t done = -1, called = 0;
+    const auto body = [&](int64_t trip, bool &going) -> status {
+      record(trip == called++, "trips in order");
+      going = called < lasts;
+      return cuda::ok;
+    };
+    is(h.loop(count.device(), reinterpret_cast<const bool *>(condition.device()), room, done, body),
+       answer, what);
+    record(done == expected && called == expected, what);
+  };
+  trips(4, true, 9, INT64_MAX, 4, cuda::ok, "as many as there are");
+  trips(9, true, 3, INT64_MAX, 3, cuda::ok, "until the condition is false");
+  trips(9, false, 9, INT64_MAX, 0, cuda::ok, "none where it is false at first");
+  trips(0, true, 9, INT64_MAX, 0, cuda::ok, "none of none");
+  trips(5, true, 9, 5, 5, cuda::ok, "as many as have room");
+  trips(6, true, 9, 5, 5, cuda::dims_out_of_range, "one more than have room");
+}
+
 /// Steps of the graph and behind it, each once.
 void traced(cuda::context *c) {
   name_case("a traced run");
@@ -192,6 +220,7 @@ int main() {
       is(cuda::create(&context, model), cuda::ok, "a context")) {
     sizes(context);
     refusals(context);
+    loops(context);
     traced(context);
     sizes(context); // a graph after a trace
   }
