@@ -13,8 +13,11 @@ TargetTraits traitsOf(const Target &target) {
   TargetTraits traits;
   // Without vectors the products and the softmax apart are as fast (docs/performance.md).
   if (target.family != Family::Cpu || target.levels.front()->simdWidth == 1)
-    traits.attentionHead = 0;
+    traits.attentionHead = traits.attentionHeadOfHalves = 0;
   if (target.family == Family::Cuda) {
+    // All levels run what is optimised once: attention_sm80 must be there for each.
+    if (llvm::all_of(target.levels, [](const TargetLevel *l) { return l->sm >= 80; }))
+      traits.attentionHeadOfHalves = 128;
     traits.controlFlow = false;
     traits.viewAlignment = 16; // loads of four floats trap when they are not aligned
     traits.branches = kMaxBranches;

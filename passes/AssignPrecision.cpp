@@ -72,6 +72,16 @@ bool parsePrecision(llvm::StringRef text, std::vector<PrecisionRule> &rules,
 
 namespace {
 
+/// The rule that an operation of these source nodes follows, the last that matches one of them;
+/// null where none does.
+const PrecisionRule *findRule(llvm::ArrayRef<PrecisionRule> rules, const Location &nodes) {
+  for (const PrecisionRule &r : llvm::reverse(rules))
+    if (r.nodes.empty() ||
+        llvm::any_of(nodes, [&](const std::string &node) { return globMatches(r.nodes, node); }))
+      return &r;
+  return nullptr;
+}
+
 /// Constants of more elements are worth converting where a map reads them.
 constexpr int64_t kSmallConstant = 4096;
 
@@ -92,15 +102,7 @@ public:
   }
 
 private:
-  const PrecisionRule *ruleFor(const Operation &op) const {
-    const PrecisionRule *last = nullptr;
-    for (const PrecisionRule &r : rules_)
-      if (r.nodes.empty() || llvm::any_of(op.loc(), [&](const std::string &node) {
-            return globMatches(r.nodes, node);
-          }))
-        last = &r;
-    return last;
-  }
+  const PrecisionRule *ruleFor(const Operation &op) const { return findRule(rules_, op.loc()); }
   Element elementFor(const Operation &op) const {
     const PrecisionRule *r = ruleFor(op);
     return r ? r->element : Element::F32;
@@ -312,6 +314,12 @@ private:
 };
 
 } // namespace
+
+Element storedElement(Element e, const Location &nodes, const PassContext &context) {
+  const PrecisionRule *rule = findRule(context.precision, nodes);
+  return e == Element::F32 && rule && context.enabled("assign-precision", nodes) ? rule->element
+                                                                                 : e;
+}
 
 bool runAssignPrecision(Graph &graph, PassContext &context) {
   std::vector<PrecisionRule> rules = context.precision;

@@ -11,6 +11,10 @@ namespace tenon {
 bool parsePrecision(llvm::StringRef text, std::vector<PrecisionRule> &rules,
                     Diagnostics &diagnostics);
 
+/// The element type that tensors of `e` which an operation of these source nodes makes are stored
+/// in once the pass has run.
+Element storedElement(Element e, const Location &nodes, const PassContext &context);
+
 bool runAssignPrecision(Graph &graph, PassContext &context);
 
 } // namespace tenon

@@ -86,8 +86,9 @@ struct TargetTraits {
   int64_t narrowWeightRows = INT64_MAX;
   /// Contractions of bytes take a zero point of their input at no cost.
   bool zeroPoints = true;
-  /// Elements of the largest head of attention that kernels take; 0: there are no such kernels.
-  int64_t attentionHead = 256;
+  /// Elements of the largest head of attention that kernels take, where these have 16 bits, and
+  /// where they are f32; 0: there are no such kernels.
+  int64_t attentionHeadOfHalves = 256, attentionHead = 256;
   /// Programs branch and loop as values say; without that, control flow becomes plain operations.
   bool controlFlow = true;
   /// Sequences of groups that run side by side at most.
@@ -137,6 +138,8 @@ public:
   bool passEnabled(llvm::StringRef id) const;
   /// Whether the controls allow `id` at `op` (null: anywhere).
   bool enabled(llvm::StringRef id, const Operation *op = nullptr) const;
+  /// The same at an operation of these source nodes.
+  bool enabled(llvm::StringRef id, const Location &nodes) const;
   /// To be called when a rewrite has matched and is about to happen: true when it may. Counts.
   bool fire(llvm::StringRef id, const Operation &op);
   /// Option of the running pass.
@@ -154,12 +157,14 @@ private:
   friend class PassManager;
   struct Selector {
     std::string id, node; // globs; node empty: any
-    bool matches(llvm::StringRef id, const Operation *op) const;
+    /// `nodes`: null for none.
+    bool matches(llvm::StringRef id, const Location *nodes) const;
   };
   struct Counter {
     int64_t skip = 0, count = -1, seen = 0;
   };
   std::vector<Selector> disable_, only_;
+  bool enabledAt(llvm::StringRef id, const Location *nodes) const;
   /// Which kinds of ids --only names: those of the passes' table, others (tactics). The other kind
   /// is not limited.
   bool onlyPasses_ = false, onlyOthers_ = false;

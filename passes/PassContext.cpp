@@ -47,12 +47,12 @@ std::vector<std::string> nearIds(llvm::StringRef id, llvm::ArrayRef<llvm::String
   return near;
 }
 
-bool PassContext::Selector::matches(llvm::StringRef id, const Operation *op) const {
+bool PassContext::Selector::matches(llvm::StringRef id, const Location *nodes) const {
   if (!globMatches(this->id, id) && !globMatches(this->id, passOf(id)))
     return false;
   if (node.empty())
     return true;
-  return op && llvm::any_of(op->loc(), [&](const std::string &n) { return globMatches(node, n); });
+  return nodes && llvm::any_of(*nodes, [&](const std::string &n) { return globMatches(node, n); });
 }
 
 bool PassContext::setControls(const PassControls &controls,
@@ -120,13 +120,20 @@ bool PassContext::setControls(const PassControls &controls,
   return ok;
 }
 
-bool PassContext::enabled(llvm::StringRef id, const Operation *op) const {
+bool PassContext::enabledAt(llvm::StringRef id, const Location *nodes) const {
   for (const Selector &s : disable_)
-    if (s.matches(id, op))
+    if (s.matches(id, nodes))
       return false;
   if (!(findRow(id) ? onlyPasses_ : onlyOthers_))
     return true;
-  return llvm::any_of(only_, [&](const Selector &s) { return s.matches(id, op); });
+  return llvm::any_of(only_, [&](const Selector &s) { return s.matches(id, nodes); });
+}
+
+bool PassContext::enabled(llvm::StringRef id, const Operation *op) const {
+  return enabledAt(id, op ? &op->loc() : nullptr);
+}
+bool PassContext::enabled(llvm::StringRef id, const Location &nodes) const {
+  return enabledAt(id, &nodes);
 }
 
 bool PassContext::passEnabled(llvm::StringRef id) const {

@@ -16,9 +16,11 @@
 // compute masks that are constant.
 //
 // Scores move to f32 where they were narrower. Heads are at most as large as the target's kernel
-// takes (TargetTraits::attentionHead).
+// takes for the type that they will be stored in (TargetTraits::attentionHead,
+// attentionHeadOfHalves).
 #include "passes/RaiseAttention.h"
 
+#include "passes/AssignPrecision.h"
 #include "passes/Maps.h"
 #include "passes/Rewrite.h"
 
@@ -300,8 +302,10 @@ Value *biasOf(const Step &step, Value *before, Builder &b) {
   return made ? made->result() : nullptr;
 }
 
-bool takesHead(Dim d, const TargetTraits &target) {
-  return d.isConstant() && d.constant() >= 1 && d.constant() <= target.attentionHead;
+/// Whether heads of `d` elements, stored as `e`, are not too large for the target's kernel.
+bool takesHead(Dim d, Element e, const TargetTraits &target) {
+  return d.isConstant() && d.constant() >= 1 &&
+         d.constant() <= (bitWidth(e) == 16 ? target.attentionHeadOfHalves : target.attentionHead);
 }
 
 // matmul(softmax(f(matmul(q, kᵀ))), v) = attention(q, k, v, f(0)) {scale = f's slope}, f affine
@@ -315,31 +319,38 @@ bool matmulPattern(Operation &op, Rewriter &rw) {
   Operation *scores = findScores(weights.softmax->operand(0), steps);
   if (!isPlainProduct(scores))
     return false;
-  const Type shown = scores->result()->type(), y = op.result()->type();
+  Location nodes = op.loc();
+  for (const Operation *seen : {op.operand(0)->def(), weights.softmax})
+    mergeLocation(nodes, seen->loc());
+  const Location behind = nodes;
+  double scale = 1;
+  for (const Step &step : llvm::reverse(steps)) {
+    mergeLocation(nodes, step.map->loc());
+    scale *= step.affine.slope;
+  }
+  mergeLocation(nodes, scores->loc());
+  Value *q = throughScale(scores->operand(0), scale, nodes);
+  Value *k = throughScale(scores->operand(1), scale, nodes);
+  const Type shown = scores->result()->type(), y = op.result()->type(), left = q->type();
   const TargetTraits &target = rw.context().target;
-  const Type left = scores->operand(0)->type();
+  const Element stored = storedElement(y.element(), nodes, rw.context());
   // Where v has leading dimensions of its own, weights would be computed once for each.
   if (y.element() != shown.element() || y.rank() != shown.rank() ||
       y.shape().drop_back(1) != shown.shape().drop_back(1) ||
-      !takesHead(left.dim(left.rank() - (scores->boolAttr("trans_a") ? 2 : 1)), target) ||
-      !takesHead(y.shape().back(), target))
+      !takesHead(left.dim(left.rank() - (scores->boolAttr("trans_a") ? 2 : 1)), stored, target) ||
+      !takesHead(y.shape().back(), stored, target))
     return false;
   if (!rw.fire(op))
     return false;
   Builder b = rw.before(op);
-  for (const Operation *seen : {op.operand(0)->def(), weights.softmax})
-    mergeLocation(b.location, seen->loc());
-  double scale = 1;
+  b.location = behind;
   Value *bias = nullptr;
   for (const Step &step : llvm::reverse(steps)) {
     mergeLocation(b.location, step.map->loc());
-    scale *= step.affine.slope;
     if ((bias || step.affine.offset) && !(bias = biasOf(step, bias, b)))
       return false;
   }
-  mergeLocation(b.location, scores->loc());
-  Value *q = throughScale(scores->operand(0), scale, b.location);
-  Value *k = throughScale(scores->operand(1), scale, b.location);
+  b.location = nodes;
   llvm::SmallVector<Value *, 4> operands{asRows(b, q, scores->boolAttr("trans_a")),
                                          asRows(b, k, !scores->boolAttr("trans_b")),
                                          asRows(b, op.operand(1), op.boolAttr("trans_b"))};
@@ -360,7 +371,9 @@ const Pattern kPatterns[] = {{"raise-attention.matmul", matmulPattern}};
 } // namespace
 
 bool runRaiseAttention(Graph &graph, PassContext &context) {
-  return context.target.attentionHead > 0 && applyPatterns(graph, context, kPatterns);
+  const TargetTraits &target = context.target;
+  return std::max(target.attentionHead, target.attentionHeadOfHalves) > 0 &&
+         applyPatterns(graph, context, kPatterns);
 }
 
 } // namespace tenon

@@ -22,6 +22,7 @@ llvm::ArrayRef<Tactic> cudaTactics() {
       cuda::kContractSimt,
       cuda::kConvWinograd,
       cuda::kContractAny,
+      cuda::kAttentionSm80,
       cuda::kPooling,
       cuda::kPoolingAny,
       cuda::kReduce,

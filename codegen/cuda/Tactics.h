@@ -22,6 +22,7 @@ extern const Tactic kContractTf32x3Sm80;
 extern const Tactic kContractTf32x3Sm90a;
 extern const Tactic kContractWgmmaSm90a;
 extern const Tactic kContractAny;
+extern const Tactic kAttentionSm80;
 extern const Tactic kGemv;
 extern const Tactic kGemvNarrow;
 extern const Tactic kDepthwise;

@@ -75,7 +75,8 @@ std::string changeOfModel(const TacticInput &in) {
 TensorCoreVerdict judgeTensorCores(const TacticInput &in, const Schedule &chosen,
                                    const ScheduleOptions &options) {
   TensorCoreVerdict v;
-  if (!in.form.anchor || !in.form.anchor->isAny(Op::Conv, Op::ConvTranspose, Op::MatMul))
+  if (!in.form.anchor ||
+      !in.form.anchor->isAny(Op::Conv, Op::ConvTranspose, Op::MatMul, Op::Attention))
     return v;
   v.isContraction = true;
   const llvm::StringRef multiplied = multipliedAs(in.form);

@@ -11,6 +11,7 @@
 //
 // Numeric rules. Scores, weights and sums are f32 (f64 for f64) whatever the operands' type, the
 // bias is so, too, and the result is rounded once; the interpreter computes all of it in double.
+// Where weights meet values on Tensor Cores they are rounded to the values' type, not their sum.
 // A query from which every key is hidden has no largest score: its weights are 0/0 and its result
 // NaN, exactly what softmax and a matrix product give. With `zero_undefined` weights that are NaN
 // count as 0. Where there are no keys at all (N = 0) the result is 0, a sum over nothing.

@@ -1,5 +1,6 @@
 // One instance of every kernel and of the launching machinery, compiled and not run: by nvcc for
 // all architectures without a warning, and, as plain C++, against the headers of older toolkits.
+#include "cuda/attention_sm80.cuh"
 #include "cuda/bordered.cuh"
 #include "cuda/computed.cuh"
 #include "cuda/contract_any.cuh"
@@ -153,6 +154,14 @@ struct boxes_config {
   static constexpr fixed<49> n{};
   static constexpr fixed<5> k{};
   static constexpr bool center = false;
+};
+struct attention_config : cuda::attention_schedule<2, 2, 32, 2> {
+  dims<dyn, fixed<12>> batch;
+  dyn n;
+  static constexpr fixed<197> m{};
+  static constexpr fixed<64> d{};
+  static constexpr fixed<40> e{};
+  static constexpr bool zero_undefined = true;
 };
 struct shape_config {
   extents<2> space;
@@ -332,6 +341,18 @@ template <class T> status matrices(const frame &f, issue &to) {
                                        cuda::identity_body{}));
 }
 
+template <class T> status attentions(const frame &f, issue &to) {
+  attention_config cfg;
+  cfg.batch = {f.dims[0], {}};
+  cfg.n = f.dims[0];
+  using heads = extents<453888, 64, 2304, 1>;
+  const auto q = make_view(f.input<T>(0), heads{});
+  const auto y = make_view(f.output<T>(0), extents<94560, 40, 480, 1>{});
+  TENON_CHECK(to.launch<V>(cuda::attention_sm80(cfg, 0.125f, q, q, q, pack(), y)));
+  const auto mask = pack(make_view(f.at<const float>(0), extents<197, 0, 0, 1>{}));
+  return to.launch<V>(cuda::attention_sm80(cfg, 0.125f, q, q, q, mask, y));
+}
+
 /// What moves elements and does not compute with them.
 template <class T> status movements(const frame &f, issue &to) {
   using dense = extents<64, 1>;
@@ -376,7 +397,7 @@ status finish(cuda::host_part &h) {
   bool which = false;
   TENON_CHECK(h.read(f.at<const bool>(64), which));
   if (which)
-    TENON_CHECK(h.step(11));
+    TENON_CHECK(h.step(13));
   TENON_CHECK(h.write(f.at<int64_t>(64), int64_t(1)));
   return h.copy(f.at<float>(128), f.weight<float>(0), 4);
 }
@@ -390,13 +411,15 @@ const cuda::step steps[] = {
     {"f16 volumes", volumes<f16>, false},
     {"f32 matrices", matrices<float>, true},
     {"f16 matrices", matrices<f16>, true},
+    {"f16 attentions", attentions<f16>, true},
+    {"bf16 attentions", attentions<bf16>, true},
     {"f32 movements", movements<float>, true},
     {"f16 movements", movements<f16>, true},
     {"f32 found", found<float>, true},
     {"f16 found", found<f16>, true},
 };
 const cuda::variant_table variants[] = {
-    {800, false, true, cuda::check_build<V>, steps, 12, 131072, 256, 0, 1, nullptr, 0, finish, 11}};
+    {800, false, true, cuda::check_build<V>, steps, 14, 131072, 256, 0, 1, nullptr, 0, finish, 13}};
 const cuda::dim_range range[] = {{1, 8}};
 const cuda::program program = {variants, 1, nullptr, 65536, 0, nullptr, 0, nullptr, 0, range, 1};
 
