@@ -54,7 +54,9 @@ FILL_MS = 3.0  # how long one peer runs before the next does
 
 def export(module, inputs, path):
     """The module as ONNX, in the type of its weights. Batch normalisations stay as they are: the
-    exporter would fold them into the weights in half precision and round these once more."""
+    exporter would fold them into the weights in half precision and round these once more. The
+    operator in which torch hides the attention of nn.MultiheadAttention has no form in ONNX."""
+    torch.backends.mha.set_fastpath_enabled(False)
     torch.onnx.export(
         module, (inputs,), str(path), opset_version=17, dynamo=False,
         input_names=["x"], output_names=["y"],

@@ -89,6 +89,62 @@ class Tracker(nn.Module):
         return self.decode(x)
 
 
+def additive_mask(seen):
+    return torch.zeros(seen.shape).masked_fill(~seen, float("-inf"))
+
+
+class TransformerLayer(nn.Module):
+    """Attention and two products, each added to what it reads: normalised before (GPT-2), or after
+    (BERT)."""
+
+    def __init__(self, width, heads, causal):
+        super().__init__()
+        self.heads, self.causal = heads, causal
+        self.activation = nn.GELU(approximate="tanh" if causal else "none")
+        self.project, self.merge = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.widen, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
+
+    def attend(self, x, mask):
+        batch, tokens, width = x.shape
+        q, k, v = (
+            part.view(batch, tokens, self.heads, width // self.heads).transpose(1, 2)
+            for part in self.project(x).split(width, dim=2)
+        )
+        # The exporter adds a causal mask of f32 to scores of f16, which ONNX does not know.
+        exported = self.causal and torch.onnx.is_in_onnx_export()
+        if exported:
+            mask = additive_mask(torch.ones(tokens, tokens, dtype=torch.bool).tril()).to(x)
+        y = nn.functional.scaled_dot_product_attention(
+            q, k, v, attn_mask=mask, is_causal=self.causal and not exported
+        )
+        return self.merge(y.transpose(1, 2).reshape(batch, tokens, width))
+
+    def forward(self, x, mask):
+        for norm, step in zip(self.norms, (self.attend, self.expand)):
+            x = x + step(norm(x), mask) if self.causal else norm(x + step(x, mask))
+        return x
+
+    def expand(self, x, _):
+        return self.narrow(self.activation(self.widen(x)))
+
+
+class Transformer(nn.Module):
+    """The layers of GPT-2 (causal) or of BERT-base, on embedded tokens. BERT's mask hides the last
+    eighth of them, as padding."""
+
+    def __init__(self, tokens, causal, layers=12, width=768, heads=12):
+        super().__init__()
+        self.layers = nn.ModuleList(TransformerLayer(width, heads, causal) for _ in range(layers))
+        seen = torch.arange(tokens) < tokens - tokens // 8
+        self.register_buffer("mask", None if causal else additive_mask(seen.view(1, 1, 1, tokens)))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x, self.mask)
+        return x
+
+
 @dataclass(frozen=True)
 class Network:
     make: Callable[[], nn.Module]
@@ -108,6 +164,10 @@ NETWORKS = {
     "regnet_y_400mf": Network(classifier("regnet_y_400mf"), (3, 224, 224)),
     "unet": Network(UNet, (3, 256, 256)),
     "tracker": Network(Tracker, (8, 4096)),
+    "vit_b16": Network(classifier("vit_b_16"), (3, 224, 224)),
+    "bert_128": Network(lambda: Transformer(128, causal=False), (128, 768)),
+    "bert_384": Network(lambda: Transformer(384, causal=False), (384, 768)),
+    "gpt2_1024": Network(lambda: Transformer(1024, causal=True), (1024, 768)),
 }
 
 
@@ -145,7 +205,8 @@ def build(name, seed=1):
             part.p = 0.0
     for norm in last_norms(module):
         norm.weight.data.mul_(0.2)
-    module.train()
-    with torch.no_grad():
-        module(torch.randn(8, *network.shape))
+    if any(isinstance(part, norms) for part in module.modules()):
+        module.train()
+        with torch.no_grad():
+            module(torch.randn(8, *network.shape))
     return module.eval()
