@@ -100,7 +100,44 @@ Tensor fieldsOf(const Tensor &value, Type packed, Type stored, const WeightField
   return out;
 }
 
+/// Weights i of filters 2 p and 2 p + 1 of each pair as a 256 + b; four of them as two words.
+Tensor joinFilters(const Tensor &value, Type packed, Type stored, const JoinedFilters &f) {
+  const auto [filters, count] = rowsOf(packed);
+  std::string bytes(packedBytes(value, packed), '\0');
+  packConstant(value, packed, bytes.data());
+  const int64_t rowBytes = stored.dim(1).constant();
+  Tensor out(Element::U8, {stored.dim(0).constant(), rowBytes});
+  uint8_t *to = out.mutableBytes();
+  const auto weight = [&, filters = filters, count = count](int64_t filter, int64_t i) {
+    return filter < filters ? int(int8_t(bytes[size_t(filter * count + i)])) : 0;
+  };
+  for (int64_t pair = 0; 2 * pair < filters; ++pair)
+    for (int64_t i = 0; i < count; ++i) {
+      const int both = 256 * weight(2 * pair, i) + weight(2 * pair + 1, i);
+      const int64_t word = (i / 4 * f.pairs + pair % f.pairs) * 2 + i % 2, half = i % 4 / 2;
+      llvm::support::endian::write16le(to + pair / f.pairs * rowBytes + 4 * word + 2 * half,
+                                       uint16_t(both));
+    }
+  return out;
+}
+
 } // namespace
+
+std::string JoinedFilters::word() const { return "joined" + std::to_string(pairs); }
+int64_t JoinedFilters::rows(int64_t filters) const {
+  return int64_t(llvm::divideCeil(filters, 2 * pairs));
+}
+int64_t JoinedFilters::rowBytes(int64_t count) const {
+  return int64_t(llvm::divideCeil(count, 4)) * 8 * pairs;
+}
+
+llvm::Optional<JoinedFilters> joinedFilters(const Operation &constant) {
+  llvm::StringRef word = constant.wordAttr("stored");
+  JoinedFilters f;
+  if (!word.consume_front("joined") || word.getAsInteger(10, f.pairs))
+    return llvm::None;
+  return f;
+}
 
 std::string WeightFields::word() const {
   return "i" + std::to_string(bits) + "x" + std::to_string(lanes);
@@ -151,6 +188,11 @@ Type storedType(const Operation &constant) {
     const int64_t bytes[] = {rows, f->rowBytes(count)};
     return Type::tensor(type.context(), Element::U8, llvm::ArrayRef<int64_t>(bytes));
   }
+  if (const auto f = joinedFilters(constant)) {
+    const auto [filters, count] = rowsOf(type);
+    const int64_t bytes[] = {f->rows(filters), f->rowBytes(count)};
+    return Type::tensor(type.context(), Element::U8, llvm::ArrayRef<int64_t>(bytes));
+  }
   const int64_t shape[] = {type.dim(0).constant(), type.dim(1).constant(), 4, 4};
   return Type::tensor(type.context(), type.element(), llvm::ArrayRef<int64_t>(shape),
                       type.layout());
@@ -160,6 +202,8 @@ Tensor storedElements(const Operation &constant) {
   const Tensor &value = **constant.find("value")->get<Literal>();
   if (const auto f = weightFields(constant))
     return fieldsOf(value, constant.result()->type(), storedType(constant), *f);
+  if (const auto f = joinedFilters(constant))
+    return joinFilters(value, constant.result()->type(), storedType(constant), *f);
   return constant.has("stored") ? winogradFilters(value) : value;
 }
 

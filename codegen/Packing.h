@@ -22,13 +22,24 @@ struct WeightFields {
 /// Of an attribute `stored` that says so.
 llvm::Optional<WeightFields> weightFields(const Operation &constant);
 
+/// Weights of pairs of filters as runtime/common/joined_weights.h has them: filters along the
+/// outermost dimension of the layout.
+struct JoinedFilters {
+  int64_t pairs;
+  std::string word() const; // `stored = joined2`
+  int64_t rows(int64_t filters) const;
+  int64_t rowBytes(int64_t count) const;
+};
+llvm::Optional<JoinedFilters> joinedFilters(const Operation &constant);
+
 /// The type of a constant as stored: the value's, of 4 x 4 taps where filters are transformed, of
-/// rows by bytes where weights are fields.
+/// rows by bytes where weights are fields or filters joined.
 Type storedType(const Operation &constant);
 /// Bytes of it.
 int64_t storedBytes(const Operation &constant);
-/// The elements that are stored: the value, its fields, or G g G^T of each filter g for `stored =
-/// winograd` (runtime/cuda/winograd.cuh), computed in double and rounded once.
+/// The elements that are stored: the value, its fields, its joined filters, or G g G^T of each
+/// filter g for `stored = winograd` (runtime/cuda/winograd.cuh), computed in double and rounded
+/// once.
 Tensor storedElements(const Operation &constant);
 
 /// FNV-1a over words of eight bytes, little-endian, the last filled up with zeros, each step folded

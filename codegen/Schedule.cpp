@@ -30,6 +30,7 @@ constexpr llvm::StringLiteral kOverlap = "schedule.overlap";
 llvm::ArrayRef<ScheduleFeature> scheduleFeatures() {
   static const ScheduleFeature kTable[] = {
       {kPackedWeights, "integer weights that fit into 2 or 4 bits take no more flash (mcu)"},
+      {kJoinedFilters, "weights of two filters share a 16-bit number, widened once for both (mcu)"},
       {kOverlap, "results lie over operands that die, behind the reads of their kernel (mcu)"},
   };
   return kTable;
@@ -84,7 +85,7 @@ public:
           .notes.push_back("this is a defect of the fusion pass; compile with -O0 meanwhile");
       return false;
     }
-    const TacticInput in{*form, level_, &alignment_, packWeights()};
+    const TacticInput in{*form, level_, &alignment_, packWeights(), joinFilters()};
     Search search;
     if (const Attribute *given = group.find("schedule"))
       findGiven(in, *given->get<Schedule>(), search);
@@ -113,6 +114,8 @@ private:
   bool enabled(llvm::StringRef id) const { return !options_.enabled || options_.enabled(id); }
   /// On microcontrollers, where flash is scarce and constants are read from it as they are.
   bool packWeights() const { return level_.family == Family::Mcu && enabled(kPackedWeights); }
+  /// On those that multiply pairs.
+  bool joinFilters() const { return level_.dsp && enabled(kJoinedFilters); }
 
   static bool holdsPacked(const Operation &group) {
     auto packed = [](Value *v) {

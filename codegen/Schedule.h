@@ -38,6 +38,7 @@ struct ScheduleFeature {
   llvm::StringRef id, summary;
 };
 constexpr llvm::StringLiteral kPackedWeights = "schedule.packed-weights";
+constexpr llvm::StringLiteral kJoinedFilters = "schedule.joined-filters";
 llvm::ArrayRef<ScheduleFeature> scheduleFeatures();
 
 struct ScheduleOptions {

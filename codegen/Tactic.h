@@ -18,6 +18,8 @@ struct TacticInput {
   const Alignment *alignment = nullptr;
   /// Whether weights that fit into 2 or 4 bits are to take no more.
   bool packWeights = false;
+  /// Whether filters may be stored in pairs, which halves the widening of weights.
+  bool joinFilters = false;
 };
 
 /// A layout that a tactic wants one operand of the group (a constant) to be packed in, and what is

@@ -158,7 +158,35 @@ void addWeightBits(const TacticInput &in, int64_t lanes, Schedule &schedule) {
     schedule.params.push_back({"weight_bits", best});
 }
 
+bool joinsFilters(const TacticInput &in) {
+  if (!in.joinFilters)
+    return false;
+  std::string why;
+  const ByteContraction q = *byteContraction(*in.form.anchor, why);
+  const Tensor &w = **constantOperand(in.form, 1)->def()->find("value")->get<Literal>();
+  const bool isSigned = in.form.anchor->operand(0)->type().element() == Element::I8;
+  const int64_t low = (isSigned ? -128 : 0) - *zeroPoint(in.form, why), high = low + 255;
+  const int64_t filters = q.conv.filters, depth = w.size() / filters;
+  // Filters are the last dimension of a matrix that is not transposed, else the first.
+  const bool last = q.matrix && !q.transB;
+  for (int64_t k = 0; k < filters; ++k) {
+    int64_t least = 0, most = 0;
+    for (int64_t i = 0; i < depth; ++i) {
+      const int64_t weight = w.intAt(last ? i * filters + k : k * depth + i);
+      if (weight == -128)
+        return false;
+      least += std::min(weight * low, weight * high);
+      most += std::max(weight * low, weight * high);
+    }
+    if (least <= -(1 << 23) || most >= 1 << 23)
+      return false;
+  }
+  return true;
+}
+
 std::string storedWeights(const Schedule &schedule, int64_t lanes) {
+  if (const auto pairs = schedule.get("joined"))
+    return JoinedFilters{*pairs}.word();
   const auto bits = schedule.get("weight_bits");
   return bits ? WeightFields{*bits, lanes}.word() : "";
 }

@@ -41,7 +41,11 @@ Strides inputStrides(const GroupForm &form, const ByteContraction &q);
 /// bytes: all fit, that is smaller, and the kernels' sums, which are 2^(8 - bits) times as large
 /// then, stay in 32 bits.
 void addWeightBits(const TacticInput &in, int64_t lanes, Schedule &schedule);
-/// The word for that, with groups of so many bytes; empty for weights of 8 bits.
+/// Whether filters may be stored in pairs (runtime/common/joined_weights.h): no weight is -128, and
+/// no sum of a filter reaches 2^23 for any input.
+bool joinsFilters(const TacticInput &in);
+/// The word for what a schedule stores: weights of few bits in groups of so many bytes, or joined
+/// filters; empty for plain bytes.
 std::string storedWeights(const Schedule &schedule, int64_t lanes);
 
 /// Packs weights as [filters][kernel_h][kernel_w][channels], those of less than 8 bits in groups of

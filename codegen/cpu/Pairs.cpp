@@ -69,6 +69,12 @@ void enumerateConv(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) 
   const int64_t nr = mr == 1 && in.level.dsp ? std::min<int64_t>(p.filters, 4) : 1;
   out.push_back({"conv_pairs", {{"mr", mr}, {"nr", nr}}});
   addWeightBits(in, 4, out.back());
+  if (joinsFilters(in)) {
+    // Pairs of filters leave room for three outputs, or one output for two pairs.
+    const int64_t pairs = plane < 3 && p.filters > 2 ? 2 : 1;
+    out.push_back(
+        {"conv_pairs", {{"mr", plane < 3 ? 1 : 3}, {"nr", 2 * pairs}, {"joined", pairs}}});
+  }
 }
 
 void enumerateDepthwise(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
@@ -90,8 +96,9 @@ double costConv(const TacticInput &in, const Schedule &s) {
   const double depth = double(llvm::alignTo(p.channels * p.kernelH * p.kernelW, 4));
   const double tiles = std::ceil(double(pixels(p)) / mr);
   const double filters = double(p.filters);
-  // Four products of each: 2 mr nr multiply-adds, 3 nr for the weights, mr loads.
-  const double inner = (2 * mr * nr + 3 * nr + mr) / 4 / nr;
+  // Four products of each: 2 mr nr multiply-adds, 3 nr for the weights, mr loads; for joined
+  // filters nr for the weights and 3 loads.
+  const double inner = (2 * mr * nr + (s.get("joined") ? nr + 3 : 3 * nr + mr)) / 4 / nr;
   return pairsTime(in, tiles * (filters * (depth * inner + 9 * mr + 4) + mr * depth * 1.5));
 }
 

@@ -4,8 +4,8 @@
 // gives the literal's elements as a tensor. Weights, biases and folded values are constants; equal
 // literals may share their data. `stored = winograd` says that memory holds what Winograd's
 // convolutions multiply in place of filters of 3 x 3 taps, `stored = i4x16` that it holds weights
-// of 4 bits in groups of 16 bytes (runtime/common/weight_fields.h); the elements stay what they
-// are.
+// of 4 bits in groups of 16 bytes (runtime/common/weight_fields.h), `stored = joined2` that its
+// rows are two pairs of filters (runtime/common/joined_weights.h); the elements stay what they are.
 #include "ir/Interpreter.h"
 #include "ir/ops/Ops.h"
 
@@ -20,17 +20,22 @@ bool inferConstant(const Operation &op, llvm::SmallVectorImpl<Type> &results, st
     return fail(error, "a constant must stand in a graph");
   const Tensor &t = **op.find("value")->get<Literal>();
   if (op.has("stored") && op.wordAttr("stored") != "winograd") {
-    if (!checkWord(op, "stored", {"winograd", "i2x1", "i2x4", "i2x16", "i4x1", "i4x4", "i4x16"},
-                   error))
+    const llvm::StringRef word = op.wordAttr("stored");
+    if (!checkWord(
+            op, "stored",
+            {"winograd", "i2x1", "i2x4", "i2x16", "i4x1", "i4x4", "i4x16", "joined1", "joined2"},
+            error))
       return false;
-    const int64_t half = op.wordAttr("stored").startswith("i2") ? 2 : 8;
+    const int64_t low = word.startswith("joined") ? -127
+                        : word.startswith("i2")   ? -2
+                                                  : -8,
+                  high = word.startswith("joined") ? 127 : -low - 1;
     bool fits = t.element() == Element::I8 && t.rank() > 0;
     for (int64_t i = 0; i < t.size() && fits; ++i)
-      fits = t.intAt(i) >= -half && t.intAt(i) < half;
+      fits = t.intAt(i) >= low && t.intAt(i) <= high;
     if (!fits)
-      return fail(error, "attribute stored: " + op.wordAttr("stored").str() +
-                             " is for i8 tensors of numbers from " + std::to_string(-half) +
-                             " to " + std::to_string(half - 1));
+      return fail(error, "attribute stored: " + word.str() + " is for i8 tensors of numbers from " +
+                             std::to_string(low) + " to " + std::to_string(high));
   } else if (op.has("stored")) {
     const bool filters = t.element() == Element::F32 && t.shape().size() == 4 &&
                          t.shape()[2] == 3 && t.shape()[3] == 3;
@@ -50,7 +55,8 @@ const AttrInfo kAttributes[] = {
     {"value", AttrKind::Literal, true, "the elements"},
     {"stored", AttrKind::Word, false,
      "winograd: memory holds the transformed filters, 4x4 for 3x3; i4x16 and others: numbers of 4 "
-     "or 2 bits, in groups of 1, 4 or 16 bytes (default: the elements)"},
+     "or 2 bits, in groups of 1, 4 or 16 bytes; joined1, joined2: rows of one or two pairs of "
+     "filters, 256 a + b (default: the elements)"},
 };
 
 } // namespace

@@ -12,6 +12,8 @@
 //   channels and kernel fixed
 //   mr, nr            schedule: outputs and filters at a time
 //   weight_bits       8, or less where weights are fields of words (common/weight_fields.h)
+//   joined            pairs of filters in a row of weights (common/joined_weights.h), whose filters
+//                     are nr; 0: a row for each filter
 // x: view over (n, c, h, w) with taps and channels of a row as one run (c stride fixed<1> and w
 // stride fixed<channels>, or one channel and w stride fixed<1>), or channels alone (dilation_w >
 // 1). w: [filters][kernel_h][kernel_w][channels], a row for each filter. zero: of x. patches:
@@ -20,9 +22,8 @@
 #ifndef TENON_RUNTIME_CPU_CONV_PAIRS_H
 #define TENON_RUNTIME_CPU_CONV_PAIRS_H
 
-#include "common/pairs.h"
-#include "common/weight_fields.h"
 #include "cpu/conv.h"
+#include "cpu/pair_products.h"
 
 namespace tenon {
 namespace cpu {
@@ -37,49 +38,29 @@ template <index_t N, class D> inline constexpr bool divides = false;
 template <index_t N, index_t E> inline constexpr bool divides<N, fixed<E>> = E % N == 0;
 
 /// Widens `count` bytes to pairs, less `zero`; a last group that is not full is filled up with 0.
-/// The two words of each group of four lie `Step` words behind those before.
-template <int Step, class T>
+/// The words of each group of four lie `Step` words behind those before, its odd pair `Odd` words
+/// behind its even one.
+template <int Step, int Odd, class T>
 TENON_FN uint32_t *widen_bytes(const T *from, index_t count, uint32_t minus_zero, uint32_t *to) {
   for (; count >= 4; count -= 4, from += 4, to += Step) {
     const uint32_t bytes = load_word(from);
     to[0] = widen<T>::even(minus_zero, bytes);
-    to[1] = widen<T>::odd(minus_zero, bytes);
+    to[Odd] = widen<T>::odd(minus_zero, bytes);
   }
   if (count > 0) {
     const int32_t zero = low16(minus_zero);
     to[0] = make_pair16(from[0] + zero, count > 2 ? from[2] + zero : 0);
-    to[1] = make_pair16(count > 1 ? from[1] + zero : 0, 0);
+    to[Odd] = make_pair16(count > 1 ? from[1] + zero : 0, 0);
     to += Step;
   }
   return to;
 }
 
 /// `count` groups of zeros.
-template <int Step> TENON_FN uint32_t *clear_groups(index_t count, uint32_t *to) {
+template <int Step, int Odd> TENON_FN uint32_t *clear_groups(index_t count, uint32_t *to) {
   for (; count > 0; --count, to += Step)
-    to[0] = to[1] = 0;
+    to[0] = to[Odd] = 0;
   return to;
-}
-
-/// A patch that lies in memory as bytes, widened whenever it is read: for one output at a time,
-/// when all weights are read but once, that costs less than room for it.
-template <class T> struct byte_patch {
-  const T *data;
-  uint32_t minus_zero;
-  TENON_FN byte_patch &operator+=(index_t words) {
-    data += 2 * words;
-    return *this;
-  }
-};
-template <int Offset, class T>
-TENON_FN void load_words(const byte_patch<T> &x, uint32_t &first, uint32_t &second) {
-  const uint32_t bytes = load_word(x.data + 2 * Offset);
-  first = widen<T>::even(x.minus_zero, bytes);
-  second = widen<T>::odd(x.minus_zero, bytes);
-}
-template <int Offset>
-TENON_FN void load_words(const uint32_t *x, uint32_t &first, uint32_t &second) {
-  tenon::load_words<Offset>(x, first, second);
 }
 
 /// The patch of one output, whose window starts at row ih, column iw.
@@ -101,11 +82,11 @@ TENON_TILE void widen_patch(const Cfg &cfg, const X &x, index_t n, index_t ih, i
   constexpr index_t columns = run_of_taps ? kernel_w : 1;
   constexpr bool in_place = run_of_channels && channels % 4 == 0;
   constexpr index_t depth = patch_depth<Cfg>;
-  constexpr int step = 2 * Cfg::mr;
+  constexpr int step = 2 * Cfg::mr, odd = Cfg::joined ? Cfg::mr : 1;
   const uint32_t minus_zero = make_pair16(-zero, -zero);
   if constexpr (kernel_h == 1 && kernel_w == 1 && run_of_channels) {
     const index_t at[4] = {n, 0, ih, iw};
-    widen_bytes<step>(x.data + x.offset(at), channels, minus_zero, to);
+    widen_bytes<step, odd>(x.data + x.offset(at), channels, minus_zero, to);
   } else {
     T bytes[in_place ? 1 : depth];
     [[maybe_unused]] T *byte = bytes;
@@ -121,9 +102,9 @@ TENON_TILE void widen_patch(const Cfg &cfg, const X &x, index_t n, index_t ih, i
         const index_t at[4] = {n, 0, h, w0 + first};
         const T *from = first < last ? x.data + x.offset(at) : x.data;
         if constexpr (in_place) {
-          to = clear_groups<step>(first * channels / 4, to);
-          to = widen_bytes<step>(from, (last - first) * channels, minus_zero, to);
-          to = clear_groups<step>((columns - last) * channels / 4, to);
+          to = clear_groups<step, odd>(first * channels / 4, to);
+          to = widen_bytes<step, odd>(from, (last - first) * channels, minus_zero, to);
+          to = clear_groups<step, odd>((columns - last) * channels / 4, to);
         } else {
           for (index_t i = 0; i < first * channels; ++i)
             *byte++ = T(zero);
@@ -136,7 +117,7 @@ TENON_TILE void widen_patch(const Cfg &cfg, const X &x, index_t n, index_t ih, i
       }
     }
     if constexpr (!in_place)
-      widen_bytes<step>(bytes, depth, minus_zero, to);
+      widen_bytes<step, odd>(bytes, depth, minus_zero, to);
   }
 }
 
@@ -159,92 +140,32 @@ TENON_FN void finish_outputs(indices<I...>, indices<O...>, const int32_t (&acc)[
   });
 }
 
-/// acc[k][r] += four products of filter k of NR with patch r of MR. `weights(k)` gives four bytes;
-/// the words of the patches start Offset words from x.
-template <int MR, int NR, int Offset, class Weights, class Source>
-TENON_FN void multiply_group(const Weights &weights, const Source &x, int32_t (&acc)[NR][MR]) {
-  if constexpr (NR == 1) { // few registers: each patch is loaded when it is needed
-    const uint32_t four = weights(fixed<0>{}), even = widen_even(four), odd = widen_odd(four);
-    unroll<MR>([&](auto r) TENON_LAMBDA {
-      uint32_t x0, x1;
-      load_words<Offset + 2 * decltype(r)::value>(x, x0, x1);
-      acc[0][r] = multiply_add(acc[0][r], x0, even);
-      acc[0][r] = multiply_add(acc[0][r], x1, odd);
-    });
-  } else {
-    uint32_t x0[MR], x1[MR];
-    unroll<MR>([&](auto r)
-                   TENON_LAMBDA { load_words<Offset + 2 * decltype(r)::value>(x, x0[r], x1[r]); });
-    unroll<NR>([&](auto k) TENON_LAMBDA {
-      const uint32_t four = weights(k), even = widen_even(four), odd = widen_odd(four);
-      unroll<MR>([&](auto r) TENON_LAMBDA {
-        acc[k][r] = multiply_add(acc[k][r], x0[r], even);
-        acc[k][r] = multiply_add(acc[k][r], x1[r], odd);
-      });
-    });
-  }
-}
-
-/// acc[k][r] += the product of filter k of NR with patch r of MR, of Step / 2 that lie interleaved.
-template <int MR, int NR, int Step, index_t Depth, int Bits, class Source>
-TENON_FN void multiply_patches(const int8_t *w, Source x, int32_t (&acc)[NR][MR]) {
-  using fields = weight_fields<Bits, 4>;
-  constexpr int at_once = 4; // groups of four between two steps of the pointers
-  constexpr index_t row = fields::row_bytes(Depth);
-  constexpr index_t groups = Bits == 8 ? Depth / 4 : ceil_div(Depth, 4), rounds = groups / at_once;
-  constexpr int rest = int(groups % at_once), tail = Bits == 8 ? int(Depth % 4) : 0;
-  const auto some = [&](auto count) TENON_LAMBDA {
-    unroll<decltype(count)::value>([&](auto g) TENON_LAMBDA {
-      constexpr int word = decltype(g)::value / fields::groups * 4;
-      multiply_group<MR, NR, decltype(g)::value * Step>(
-          [&](auto k) TENON_LAMBDA {
-            return fields::group(load_word(w + int(k) * row + word),
-                                 decltype(g)::value % fields::groups);
-          },
-          x, acc);
-    });
-    w += 4 * decltype(count)::value / fields::groups;
-    x += Step * decltype(count)::value;
-  };
-  const int8_t *const end = w + rounds * 4 * at_once / fields::groups;
-  while (w != end)
-    some(fixed<at_once>{});
-  if constexpr (rest != 0)
-    some(fixed<rest>{});
-  if constexpr (tail != 0)
-    multiply_group<MR, NR, 0>(
-        [&](auto k) TENON_LAMBDA {
-          uint32_t bytes = 0;
-          for (int i = 0; i < tail; ++i) // the rows of fields have zeros there
-            bytes |= uint32_t(uint8_t(w[int(k) * Depth + i])) << 8 * i;
-          return bytes;
-        },
-        x, acc);
-  unroll<NR>([&](auto k) TENON_LAMBDA {
-    unroll<MR>([&](auto r) TENON_LAMBDA { acc[k][r] = fields::descale(acc[k][r]); });
-  });
-}
-
 /// MR outputs of all filters, NR at a time.
 template <int MR, class Cfg, class Source, class Outs, class Ins, class Body>
 TENON_TILE void filter_patches(const Cfg &cfg, const int8_t *w, Source patches, index_t n,
                                index_t pixel, const Outs &outs_, const Ins &ins_,
                                const Body &body) {
   constexpr int nr = Cfg::nr, step = 2 * Cfg::mr;
+  constexpr bool joined = Cfg::joined != 0;
+  static_assert(!joined || nr == 2 * Cfg::joined, "a row has the filters of a step");
   constexpr index_t filters = decltype(cfg.filters)::value, depth = patch_depth<Cfg>;
   const Outs outs = outs_; // copies, which what is stored cannot change
   const Ins ins = ins_;
   index_t at[4] = {n, 0, 0, pixel};
   const auto some = [&](auto count) TENON_LAMBDA {
     constexpr int NR = decltype(count)::value;
-    int32_t acc[NR][MR] = {};
-    multiply_patches<MR, NR, step, depth, Cfg::weight_bits>(w, patches, acc);
+    int32_t acc[joined ? nr : NR][MR] = {};
+    if constexpr (joined)
+      multiply_joined_patches<MR, Cfg::joined, step, depth>(w, patches, acc);
+    else
+      multiply_patches<MR, NR, step, depth, Cfg::weight_bits>(w, patches, acc);
     unroll<NR>([&](auto k) TENON_LAMBDA {
       finish_outputs<MR>(indices_to<Ins::count>{}, indices_to<Outs::count>{}, acc[k], at, outs, ins,
                          body);
       ++at[1];
     });
-    w += NR * weight_fields<Cfg::weight_bits, 4>::row_bytes(depth);
+    w += joined ? joined_weights<Cfg::joined>::row_bytes(depth)
+                : NR * weight_fields<Cfg::weight_bits, 4>::row_bytes(depth);
   };
   for (index_t k = 0; k < filters / nr; ++k)
     some(fixed<nr>{});
@@ -271,7 +192,8 @@ template <class Cfg, class X, class Outs, class Ins, class Body>
 void conv_pairs(const Cfg &cfg, const X &x, const int8_t *w, int32_t zero, uint32_t *patches,
                 const Outs &outs, const Ins &ins, const Body &body) {
   using namespace detail;
-  constexpr int mr = Cfg::mr;
+  constexpr int mr = Cfg::mr, next = Cfg::joined ? 1 : 2; // words from patch to patch
+  const uint32_t *const tile = patches;
   const index_t out_w = cfg.out_w, pixels = index_t(cfg.out_h) * out_w;
   using Area = decltype(product(cfg.out_h, cfg.out_w));
   constexpr bool whole = divides<mr, Area>; // no tile is partly outside
@@ -292,17 +214,17 @@ void conv_pairs(const Cfg &cfg, const X &x, const int8_t *w, int32_t zero, uint3
       const index_t count = pixels - pixel < mr ? pixels - pixel : mr;
       for (index_t r = 0; r < count; ++r) {
         widen_patch(cfg, x, n, oh * index_t(cfg.stride_h) - index_t(cfg.pad_top),
-                    ow * index_t(cfg.stride_w) - index_t(cfg.pad_left), zero, patches + 2 * r);
+                    ow * index_t(cfg.stride_w) - index_t(cfg.pad_left), zero, patches + next * r);
         if (++ow == out_w) {
           ow = 0;
           ++oh;
         }
       }
       if (whole || count == mr)
-        filter_patches<mr>(cfg, w, patches, n, pixel, outs, ins, body);
+        filter_patches<mr>(cfg, w, tile, n, pixel, outs, ins, body);
       if constexpr (!whole) // the last few, one by one
         for (index_t r = 0; count < mr && r < count; ++r)
-          filter_patches<1>(cfg, w, patches + 2 * r, n, pixel + r, outs, ins, body);
+          filter_patches<1>(cfg, w, tile + next * r, n, pixel + r, outs, ins, body);
     }
   }
 }

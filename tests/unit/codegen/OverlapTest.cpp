@@ -71,7 +71,8 @@ struct Scheduled {
   std::unique_ptr<Module> module;
   Plan plan;
 
-  Scheduled(const std::string &text, llvm::StringRef target, bool size = false) {
+  Scheduled(const std::string &text, llvm::StringRef target, bool size = false,
+            bool joined = false) {
     auto buffer = llvm::MemoryBuffer::getMemBuffer(text, "test.tn");
     module = parseModule(context, *buffer, "", diagnostics);
     PassContext passes(diagnostics);
@@ -79,6 +80,7 @@ struct Scheduled {
     const auto parsed = parseTarget(target, diagnostics);
     ScheduleOptions options;
     options.shareCode = size;
+    options.enabled = [&](llvm::StringRef id) { return joined || id != kJoinedFilters; };
     const bool ok = module && parsed && parsePipeline(groupingPipeline(2), pipeline, diagnostics) &&
                     PassManager(passes).run(*module, pipeline) &&
                     scheduleModule(*module, *parsed, options, diagnostics);
@@ -117,7 +119,7 @@ void check(llvm::StringRef tactic, llvm::StringRef target, bool depthwise, const
   const Cfg c{};
   const int64_t in = c.channels * c.in_h * c.in_w,
                 out = (depthwise ? c.channels : c.filters) * c.out_h * c.out_w;
-  Scheduled s(textOf<Cfg>(depthwise), target, tactic.endswith("_shared"));
+  Scheduled s(textOf<Cfg>(depthwise), target, tactic.endswith("_shared"), Cfg::joined != 0);
   const auto overlap = s.overlap(tactic);
   ASSERT_TRUE(overlap) << tactic.str();
   const auto apart = runAt(in + out, in, out, kernel);
@@ -146,7 +148,9 @@ template <class Cfg, bool Depthwise> std::vector<int8_t> weightsOf() {
 }
 
 template <class Cfg> void checkPairs() {
-  const auto w = weightsOf<Cfg, false>();
+  auto w = weightsOf<Cfg, false>();
+  if (Cfg::joined)
+    w = joinWeights(w, decltype(Cfg::filters)::value, Cfg::joined);
   std::vector<uint64_t> patches(size_t(cpu::patch_words<Cfg>));
   check<Cfg>("conv_pairs", "mcu:cortex-m4", false, [&](const int8_t *x, int8_t *y) {
     cpu::conv_pairs(Cfg{}, make_view(x, strides<Cfg>()), w.data(), 0,
@@ -159,6 +163,8 @@ TEST(Overlap, ConvPairs) {
   checkPairs<conv_case<1, 8, 8, 16, 8, 1, 1, 1, 1, 0, 4, 1>>(); // shrinks
   checkPairs<conv_case<1, 9, 7, 8, 8, 3, 3, 1, 1, 1, 3, 1>>();
   checkPairs<conv_case<1, 9, 8, 4, 8, 3, 3, 2, 1, 1, 4, 1>>();
+  checkPairs<with_pairs<1, conv_case<1, 8, 8, 8, 16, 1, 1, 1, 1, 0, 3, 1>>>();
+  checkPairs<with_pairs<1, conv_case<1, 9, 7, 8, 8, 3, 3, 1, 1, 1, 3, 1>>>();
 }
 
 template <class Cfg> void checkDepthwisePairs() {

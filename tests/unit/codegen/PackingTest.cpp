@@ -3,6 +3,7 @@
 #include "codegen/Packing.h"
 
 #include "ir/Context.h"
+#include "runtime/common/joined_weights.h"
 #include "runtime/common/weight_fields.h"
 #include "runtime/cpu/program.h"
 
@@ -143,6 +144,42 @@ TEST(Packing, WeightsOfFewBitsAreFields) {
   checkFields<2, 1>(c);
   checkFields<2, 4>(c);
   checkFields<2, 16>(c);
+}
+
+/// Seven filters of 2 channels by 3 taps, channels innermost: each number gives both weights back.
+template <int Pairs> void checkJoined(Context &c) {
+  Tensor t(Element::I8, {7, 2, 1, 3});
+  for (int64_t i = 0; i < t.size(); ++i)
+    t.setInt(i, i * 41 % 255 - 127);
+  const LayoutAxis axes[] = {axis(0), axis(2), axis(3), axis(1)};
+  const Type type = Type::tensor(c, Element::I8, t.shape(), Layout::get(c, axes));
+  Operation *op = Operation::create(
+      Op::Constant, {}, {{"value", Literal(std::make_shared<const Tensor>(t))}}, {type}, 0);
+  op->set("stored", Word{JoinedFilters{Pairs}.word()});
+  using joined = joined_weights<Pairs>;
+  const int64_t row = joined::row_bytes(6), rows = (7 + joined::filters - 1) / joined::filters;
+  EXPECT_EQ(storedBytes(*op), rows * row);
+  const Tensor stored = storedElements(*op);
+  ASSERT_EQ(int64_t(stored.bytes().size()), rows * row);
+  const auto weight = [&](int64_t filter, int64_t i) {
+    return filter < 7 && i < 6 ? t.intAt(filter * 6 + i % 2 * 3 + i / 2) : 0;
+  };
+  for (int64_t filter = 0; filter < rows * joined::filters; filter += 2)
+    for (int64_t i = 0; i < 8; ++i) { // of a group 0, 2, 1, 3, each pair's in turn
+      const int64_t place = i / 4 * joined::group_bytes + filter % joined::filters / 2 * 8 +
+                            i % 2 * 4 + i % 4 / 2 * 2;
+      const uint8_t *at = stored.bytes().data() + filter / joined::filters * row + place;
+      const int both = int16_t(uint16_t(at[0] | at[1] << 8)), second = int8_t(at[0]);
+      EXPECT_EQ((both - second) / 256, weight(filter, i)) << "filter " << filter << ", " << i;
+      EXPECT_EQ(second, weight(filter + 1, i)) << "filter " << filter + 1 << ", " << i;
+    }
+  op->erase();
+}
+
+TEST(Packing, FiltersAreJoined) {
+  Context c;
+  checkJoined<1>(c);
+  checkJoined<2>(c);
 }
 
 TEST(Packing, TheRuntimeHashesAlike) {

@@ -49,8 +49,33 @@ std::vector<int8_t> storeWeights(const std::vector<int8_t> &weights, index_t row
   return stored;
 }
 
+/// Weights of `filters` filters, none of them -128, as kernels read joined ones:
+/// common/joined_weights.h.
+inline std::vector<int8_t> joinWeights(const std::vector<int8_t> &weights, index_t filters,
+                                       index_t pairs) {
+  const index_t count = index_t(weights.size()) / filters;
+  const auto at = [&](index_t filter, index_t i) {
+    return filter < filters && i < count ? int(weights[size_t(filter * count + i)]) : 0;
+  };
+  std::vector<int8_t> stored;
+  for (index_t first = 0; first < filters; first += 2 * pairs)
+    for (index_t group = 0; group < count; group += 4)
+      for (index_t filter = first; filter < first + 2 * pairs; filter += 2)
+        for (const index_t i : {0, 2, 1, 3}) {
+          const int both = 256 * at(filter, group + i) + at(filter + 1, group + i);
+          stored.push_back(int8_t(both & 255));
+          stored.push_back(int8_t(both >> 8));
+        }
+  return stored;
+}
+
 /// A case with weights of `Bits` bits.
 template <int Bits, class Case> struct narrow : Case { static constexpr int weight_bits = Bits; };
+
+/// A case with `Pairs` pairs of filters in a row of weights.
+template <int Pairs, class Case> struct with_pairs : Case {
+  static constexpr int joined = Pairs, nr = 2 * Pairs;
+};
 
 template <index_t Batch, index_t InH, index_t InW, index_t Channels, index_t Filters,
           index_t KernelH, index_t KernelW, index_t Stride, index_t Dilation, index_t Pad, int Mr,

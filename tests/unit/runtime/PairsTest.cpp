@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace {
 using namespace tenon;
 
@@ -17,8 +19,11 @@ template <class T, class Cfg> void testConv(int32_t zero, bool channelsLast) {
   constexpr index_t depth = C * decltype(cfg.kernel_h)::value * decltype(cfg.kernel_w)::value;
   const index_t pixels = cfg.out_h * cfg.out_w;
   const auto x = randomBytes<T>(size_t(cfg.batch * C * H * W), 1);
-  const auto w = randomWeights<Cfg::weight_bits>(K * depth, 2);
-  const auto stored = storeWeights<Cfg::weight_bits, 4>(w, K);
+  auto w = randomWeights<Cfg::weight_bits>(K * depth, 2);
+  if (Cfg::joined != 0)
+    std::replace(w.begin(), w.end(), int8_t(-128), int8_t(-127));
+  const auto stored =
+      Cfg::joined ? joinWeights(w, K, Cfg::joined) : storeWeights<Cfg::weight_bits, 4>(w, K);
   const std::vector<int32_t> bias(size_t(K), 1000);
   // One more word than is promised on either side must stay as it is.
   std::vector<uint32_t> room(size_t(cpu::patch_words<Cfg>) + 4, 0xdeadbeef);
@@ -83,6 +88,42 @@ TEST(ConvPairs, WeightsOfFewBits) {
   testConv<uint8_t, narrow<2, conv_case<2, 9, 8, 4, 3, 5, 3, 2, 1, 2, 3, 1>>>(7, true);
   testConv<int8_t, narrow<2, conv_case<1, 11, 10, 1, 6, 10, 4, 2, 1, 3, 4, 1>>>(83, true);
   testConv<int8_t, narrow<2, conv_case<1, 1, 1, 130, 9, 1, 1, 1, 1, 0, 1, 4>>>(-7, true);
+}
+
+TEST(ConvPairs, JoinedFilters) {
+  testConv<int8_t, with_pairs<1, conv_case<1, 5, 5, 64, 7, 1, 1, 1, 1, 0, 3, 1>>>(-128, true);
+  testConv<int8_t, with_pairs<1, conv_case<2, 3, 3, 20, 8, 1, 1, 1, 1, 0, 3, 1>>>(3, true);
+  testConv<uint8_t, with_pairs<1, conv_case<1, 4, 3, 6, 5, 1, 1, 2, 1, 0, 3, 1>>>(255, true);
+  testConv<int8_t, with_pairs<1, conv_case<1, 7, 6, 16, 5, 3, 3, 2, 1, 1, 3, 1>>>(0, true);
+  testConv<int8_t, with_pairs<1, conv_case<1, 9, 7, 3, 4, 3, 3, 2, 1, 1, 3, 1>>>(5, false);
+  testConv<int8_t, with_pairs<2, conv_case<1, 1, 1, 130, 9, 1, 1, 1, 1, 0, 1, 1>>>(-7, true);
+  testConv<uint8_t, with_pairs<2, conv_case<1, 1, 1, 132, 6, 1, 1, 1, 1, 0, 1, 1>>>(9, true);
+}
+/// The sums that a first filter of 259 weights 127 and one `last` has with inputs of 255, against a
+/// second filter of its negatives: as computed and as defined.
+std::pair<int64_t, int64_t> firstOfJoined(int sign, int last) {
+  using Cfg = with_pairs<1, conv_case<1, 1, 1, 260, 2, 1, 1, 1, 1, 0, 1, 1>>;
+  std::vector<int8_t> w(520, int8_t(127 * sign));
+  w[259] = int8_t(last * sign);
+  for (size_t i = 0; i < 260; ++i)
+    w[260 + i] = int8_t(-w[i]);
+  const std::vector<int8_t> stored = joinWeights(w, 2, 1), x(260, 127);
+  const std::vector<int32_t> bias(2, 0);
+  std::vector<int32_t> y(2, -1);
+  cpu::conv_pairs(Cfg{}, make_view(x.data(), extents<260, 1, 260, 260>{}), stored.data(), -128,
+                  nullptr, pack(make_view(y.data(), extents<2, 1, 0, 2>{})),
+                  pack(make_view(bias.data(), extents<0, 1, 0, 0>{})), plus_bias{});
+  const int64_t sum = 255 * (259 * 127 + last) * sign;
+  EXPECT_EQ(y[1], -sum);
+  return {y[0], sum};
+}
+TEST(ConvPairs, JoinedFiltersAtTheirBound) {
+  for (int sign : {1, -1}) {
+    const auto [computed, sum] = firstOfJoined(sign, 3); // the last multiple of 255 below 2^23
+    EXPECT_EQ(computed, sum);
+    const auto [beyond, larger] = firstOfJoined(sign, 4);
+    EXPECT_NE(beyond, larger);
+  }
 }
 
 template <class T, class Cfg> void testDepthwise(int32_t zero) {
