@@ -1,6 +1,8 @@
 // Implements what tactics of attention share.
 #include "codegen/AttentionForm.h"
 
+#include "codegen/Work.h"
+
 namespace tenon {
 
 AttentionForm::AttentionForm(const GroupForm &form) : form_(form) {
@@ -51,8 +53,14 @@ Strides AttentionForm::merged(const Strides &s) const {
   return r;
 }
 
+double AttentionForm::visibleShare() const {
+  const double scores = double(queries().upper()) * double(keys().upper());
+  return scores > 0 ? visibleScores(*form_.anchor) / scores : 1;
+}
+
 void AttentionForm::configure(StepWriter::Config &cfg) const {
   cfg.extent("m", queries()).extent("n", keys()).extent("d", depth()).extent("e", extent());
+  cfg.number("causal", form_.anchor->intAttr("causal", -1));
   cfg.flag("zero_undefined", form_.anchor->boolAttr("zero_undefined"));
 }
 

@@ -24,7 +24,10 @@ public:
   Strides view(unsigned i) const { return merged(operand(i)); }
   Strides resultView() const { return merged(result()); }
 
-  /// Writes the extents and what is undefined into a kernel's configuration.
+  /// The share of scores that no attribute hides, at upper bounds.
+  double visibleShare() const;
+
+  /// Writes the extents, what is hidden and what is undefined into a kernel's configuration.
   void configure(StepWriter::Config &cfg) const;
   /// Declares the views q, k, v and y and the pack `bias`.
   void writeViews(StepWriter &out) const;

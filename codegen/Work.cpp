@@ -32,10 +32,10 @@ double flopsOf(const Operation &op) {
   }
   case Op::Attention: {
     // Two products, and as many operations for each score as a softmax takes.
-    Type q = op.operand(0)->type(), k = op.operand(1)->type();
-    const double values = double(op.result()->type().shape().back().upper());
-    const double scores = out / values * double(k.dim(k.rank() - 2).upper());
-    return scores * (2 * double(q.shape().back().upper()) + 2 * values + 4);
+    const Type q = op.operand(0)->type(), y = op.result()->type();
+    const auto values = double(y.shape().back().upper());
+    const double heads = out / values / std::max(1.0, double(y.dim(y.rank() - 2).upper()));
+    return heads * visibleScores(op) * (2 * double(q.shape().back().upper()) + 2 * values + 4);
   }
   case Op::Pool: {
     double window = 1;
@@ -59,6 +59,16 @@ double flopsOf(const Operation &op) {
 }
 
 } // namespace
+
+double visibleScores(const Operation &attention) {
+  const Type q = attention.operand(0)->type(), k = attention.operand(1)->type();
+  const int64_t queries = q.dim(q.rank() - 2).upper(), keys = k.dim(k.rank() - 2).upper();
+  const int64_t causal = attention.intAttr("causal", keys);
+  double seen = 0;
+  for (int64_t m = 0; m < queries; ++m)
+    seen += double(std::min(keys, m + causal + 1));
+  return seen;
+}
 
 Work workOf(const Operation &group) {
   Work w;

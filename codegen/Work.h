@@ -12,6 +12,8 @@ struct Work {
   int64_t bytes = 0; // each operand read once, each result written once, at upper bounds
 };
 Work workOf(const Operation &group);
+/// Queries times keys of one head of an attention less what `causal` hides, at upper bounds.
+double visibleScores(const Operation &attention);
 
 /// "1.24 G", "873.0 k", "12 ".
 std::string formatCount(double n);

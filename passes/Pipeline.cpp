@@ -10,7 +10,7 @@ llvm::StringRef optimizationPipeline(unsigned level) {
   default:
     return "canonicalize,fold{keep-quantized=1},canonicalize,cse,integer-arithmetic,"
            "narrow-weights,canonicalize,fold,canonicalize,cse,constant-channels,raise-normalize,"
-           "raise-attention,fold-conv-scale,"
+           "raise-attention,causal-attention,fold-conv-scale,"
            "decompose-conv-transpose,absorb-pad,eliminate-transpose,canonicalize,fold,cse,dce";
   }
 }

@@ -7,6 +7,7 @@
 #include "passes/AssignLayout.h"
 #include "passes/AssignPrecision.h"
 #include "passes/Canonicalize.h"
+#include "passes/CausalAttention.h"
 #include "passes/CenterChannels.h"
 #include "passes/ConcatInPlace.h"
 #include "passes/ConstantChannels.h"
@@ -166,6 +167,11 @@ const PassInfo kTable[] = {
     {Pass, "raise-attention",
      "attention made of products, maps and a softmax becomes one operation", runRaiseAttention},
     {Pattern, "raise-attention.matmul", "products with a softmax of products"},
+
+    // CausalAttention.cpp
+    {Pass, "causal-attention", "a constant bias by which queries see no later keys is an attribute",
+     runCausalAttention},
+    {Pattern, "causal-attention.mask", "biases that hide what lies above a diagonal"},
 
     // FoldConvScale.cpp
     {Pass, "fold-conv-scale", "per-channel scale and shift go into weights and bias",

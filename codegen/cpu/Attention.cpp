@@ -59,7 +59,7 @@ double cost(const TacticInput &in, const Schedule &s) {
   // Loads beside the multiply-adds, and the sums that hide their latency.
   const double sums = vectors * rows;
   const double efficiency = sums / (sums + 0.1 * rows + 0.5 * vectors) * std::min(1.0, sums / 12);
-  const double macs = p.heads() * queries * keys * (depth + elements + 16);
+  const double macs = p.visibleShare() * p.heads() * queries * keys * (depth + elements + 16);
   // Every block of queries reads all keys and values again, from some cache.
   const double bytes = 4 * p.heads() * queries / double(block) * keys * (depth + elements);
   return 2 * macs / (in.level.peakGflops * 1e3 * efficiency) +

@@ -75,7 +75,9 @@ double cost(const TacticInput &in, const Schedule &chosen) {
   const AttentionForm f(in.form);
   const Shape s{*chosen.get("warps"), *chosen.get("teams"), *chosen.get("keys")};
   const auto depth = double(wholeSixteens(f.depth())), width = double(wholeSixteens(f.extent()));
-  const double tiles = double(ceilDiv(f.keys().upper(), s.teams * s.keys));
+  // Of a block, on average; the tile that a diagonal crosses is computed whole.
+  const auto tile = double(s.teams * s.keys), share = f.visibleShare();
+  const double tiles = std::ceil(double(f.keys().upper()) / tile * share + (share < 1 ? 0.5 : 0));
   const double blocks = f.heads() * double(ceilDiv(f.queries().upper(), s.queries()));
   const double slower =
       std::max(1.0, kPeak / (in.level.tensorTflops / std::max(1u, in.level.multiprocessors)));

@@ -86,6 +86,7 @@ bool evaluateAttention(const Operation &op, EvaluationFrame &frame, std::string 
   if (op.numOperands() > 3)
     bias.emplace(frame.operands[3], batches);
   const double scale = op.floatAttr("scale");
+  const int64_t causal = op.intAttr("causal", n);
   const bool zeroUndefined = op.boolAttr("zero_undefined");
   result.mutableBytes();
   parallelFor(result.size() / (m * e), 1, [&](int64_t begin, int64_t end) {
@@ -100,6 +101,8 @@ bool evaluateAttention(const Operation &op, EvaluationFrame &frame, std::string 
           scores[size_t(i * n + j)] =
               scores[size_t(i * n + j)] * scale +
               (added ? added[i * bias->rowStride() + j * bias->columnStride()] : 0);
+        for (int64_t j = i + causal + 1; j < n; ++j)
+          scores[size_t(i * n + j)] = -std::numeric_limits<double>::infinity();
         normalizeScores(scores.data() + i * n, n, zeroUndefined);
       }
       multiply(PackedRows(scores.data(), m, n, n, 1), values.at(batch, batches), e,

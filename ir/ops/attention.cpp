@@ -1,13 +1,14 @@
 // Attention.
 //
-//   attention (q, k, v, bias?) {scale, zero_undefined}
+//   attention (q, k, v, bias?) {scale, causal, zero_undefined}
 //     q [batch…, M, D], k [batch…, N, D], v [batch…, N, E] → [batch…, M, E], leading dimensions
 //     broadcast:
 //       score[m, n]  = scale · Σ_d q[m, d] · k[n, d] + bias[m, n]
 //       weight[m, n] = e^(score[m, n] − largest[m]) / Σ_j e^(score[m, j] − largest[m])
 //       y[m, e]      = Σ_n weight[m, n] · v[n, e]
 //     where largest[m] is the largest score of query m. `bias` broadcasts to the scores
-//     [batch…, M, N]; −∞ there hides a key from a query.
+//     [batch…, M, N]; −∞ there hides a key from a query. With `causal`, keys n > m + causal are
+//     hidden from query m, as if that stood in the bias.
 //
 // Numeric rules. Scores, weights and sums are f32 (f64 for f64) whatever the operands' type, the
 // bias is so, too, and the result is rounded once; the interpreter computes all of it in double.
@@ -71,6 +72,9 @@ bool inferAttention(const Operation &op, llvm::SmallVectorImpl<Type> &results, s
   const double scale = op.floatAttr("scale");
   if (!std::isfinite(scale))
     return fail(error, "attribute scale: expected a finite number, found " + std::to_string(scale));
+  if (op.has("causal") && op.intAttr("causal") < 0)
+    return fail(error, "attribute causal: expected 0 or more, found " +
+                           std::to_string(op.intAttr("causal")));
   shape.push_back(q.dim(q.rank() - 2));
   shape.push_back(keys);
   if (op.numOperands() > 3 && !checkBias(op, shape, error))
@@ -83,6 +87,8 @@ bool inferAttention(const Operation &op, llvm::SmallVectorImpl<Type> &results, s
 const llvm::StringRef kOperands[] = {"q", "k", "v", "bias?"};
 const AttrInfo kAttributes[] = {
     {"scale", AttrKind::Float, true, "factor of the products of queries and keys"},
+    {"causal", AttrKind::Int, false,
+     "keys n > m + causal are hidden from query m (default: none are)"},
     {"zero_undefined", AttrKind::Bool, false,
      "a query from which every key is hidden gives 0, not NaN (default false)"},
 };

@@ -22,6 +22,7 @@
 //   of
 //                   values, at a time: 3 and 4, or 2 and 6, with 16 registers
 //   tile            schedule: keys at once; vectors * L::width * (d + e + tile) floats of stack
+//   causal          keys n > m + causal are hidden from query m; -1: none are
 //   zero_undefined  weights that are NaN (every key hidden) count as 0
 #ifndef TENON_RUNTIME_CPU_ATTENTION_H
 #define TENON_RUNTIME_CPU_ATTENTION_H
@@ -39,6 +40,7 @@ namespace cpu {
 
 struct attention_defaults {
   static constexpr int tile = 64;
+  static constexpr index_t causal = -1;
   static constexpr bool zero_undefined = false;
   using lanes = native_lanes;
 };
@@ -156,6 +158,21 @@ template <class L, int Rank>
 TENON_FN void add_bias(const arguments<> &, const index_t *, index_t, index_t, index_t, float *,
                        index_t) {}
 
+/// How many keys the queries before `m` see, `n` of which there are.
+template <class Cfg> TENON_FN index_t visible_keys(index_t m, index_t n) {
+  return Cfg::causal >= 0 && m + Cfg::causal < n ? m + Cfg::causal : n;
+}
+
+/// Of keys n ... n + count - 1, hides those that come too late for the `width` queries from m on.
+template <class Cfg>
+TENON_FN void hide_later_keys(index_t m, index_t width, index_t n, index_t count, float *scores,
+                              index_t wide) {
+  const index_t all = m + Cfg::causal + 1 - n; // all queries see keys before
+  for (index_t j = all > 0 ? all : 0; j < count; ++j)
+    for (index_t i = 0; i < width && i < j - all + 1; ++i)
+      scores[j * wide + i] = -float(INFINITY);
+}
+
 /// The keys and values at one point of the leading dimensions.
 template <class View> TENON_FN auto attention_rows_at(const View &view, const index_t *at) {
   using T = bare<typename View::element>;
@@ -179,7 +196,7 @@ TENON_FN void attend_block(const Cfg &cfg, float scale, const Q &q, const K &k, 
   constexpr index_t padded = ceil_div(extent, Cfg::rows) * Cfg::rows;
   static_assert(tile % Cfg::rows == 0, "a tile is a whole number of blocks of keys");
   alignas(64) float columns[depth * wide], scores[tile * wide], sums[padded * wide], factor[wide];
-  const index_t m0 = at[Rank - 2], keys = cfg.n;
+  const index_t m0 = at[Rank - 2], keys = visible_keys<Cfg>(m0 + queries, cfg.n);
   for (float &s : sums)
     s = 0;
   for (index_t i = 0; i < wide; ++i) {
@@ -204,6 +221,8 @@ TENON_FN void attend_block(const Cfg &cfg, float scale, const Q &q, const K &k, 
       at[Rank - 2] = m0 + (left > 0 ? u * L::width : 0);
       if (left > 0)
         add_bias<L, Rank>(bias, at, left < L::width ? left : index_t(L::width), n, count, s, wide);
+      if constexpr (Cfg::causal >= 0)
+        hide_later_keys<Cfg>(m0 + u * L::width, L::width, n, count, s, wide);
       f32<L> largest = broadcast<L>(-float(INFINITY)), scaling;
       for (index_t j = 0; j < count; ++j)
         largest = max<L>(largest, load<L>(s + j * wide));
@@ -247,7 +266,7 @@ TENON_FN void attend_row(const Cfg &cfg, float scale, const Q &q, const K &k, co
   constexpr index_t depth = decltype(Cfg::d)::value, extent = decltype(Cfg::e)::value;
   constexpr int depth_vectors = int(ceil_div(depth, width)), vectors = int(ceil_div(extent, width));
   alignas(64) float query[depth_vectors * width] = {}, scores[tile], sums[vectors * width] = {};
-  const index_t keys = cfg.n;
+  const index_t keys = visible_keys<Cfg>(at[Rank - 2] + 1, cfg.n);
   at[Rank - 1] = 0;
   const auto *from_query = q.data + q.offset(at);
   const index_t step = q.strides.template get<Rank - 1>();

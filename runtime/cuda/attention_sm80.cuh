@@ -17,10 +17,11 @@
 // the banks. Results turn through it, so that rows are stored in runs of 16 bytes.
 //
 // Config: batch (dims, the leading dimensions), m, n (`fixed` or `dyn`), d, e (`fixed`),
-// zero_undefined (weights that are NaN, every key hidden, count as 0). Schedule: warps, teams, keys
-// (multiple of 16), stages. q, k, v, y: views over (batch..., m or n, d or e), contiguous along the
-// last dimension but for y; bias: pack() or pack(view over (batch..., m, n)), f32. Fast where rows
-// are whole, aligned runs of 16 bytes; right otherwise.
+// causal (keys n > m + causal are hidden from query m, and tiles of which no query of the block
+// sees a key left out; -1: none are), zero_undefined (weights that are NaN, every key hidden, count
+// as 0). Schedule: warps, teams, keys (multiple of 16), stages. q, k, v, y: views over (batch..., m
+// or n, d or e), contiguous along the last dimension but for y; bias: pack() or pack(view over
+// (batch..., m, n)), f32. Fast where rows are whole, aligned runs of 16 bytes; right otherwise.
 #ifndef TENON_RUNTIME_CUDA_ATTENTION_SM80_CUH
 #define TENON_RUNTIME_CUDA_ATTENTION_SM80_CUH
 
@@ -67,6 +68,7 @@ struct attention_sm80_kernel {
   using tile_of_k = detail::plain_tile<tile, depth, 8, 8>;
   using tile_of_v = detail::plain_tile<tile, width, 8, 8>;
   using turned = detail::plain_tile<rows, width, 8, 8>;
+  static constexpr bool is_causal = Config::causal >= 0;
   static constexpr bool has_bias = Bias::count > 0;
   /// Scores are in units of log2(e) where nothing is added to them. A bias may be as large as
   /// floats are, and stays what it is.
@@ -100,14 +102,15 @@ struct attention_sm80_kernel {
     unravel<rank - 2>(cfg.batch, index(block_x()) / tiles, at);
     const auto from_k = loader<tile_of_k, d>(k, at, count_of_keys());
     const auto from_v = loader<tile_of_v, e>(v, at, count_of_keys());
-    at[rank - 2] = index(block_x()) % tiles * rows;
+    const index turn = index(block_x()) % tiles; // the longest first
+    at[rank - 2] = (is_causal ? tiles - 1 - turn : turn) * rows;
     const auto from_q = loader<tile_of_q, d>(q, at, count_of_queries() - at[rank - 2]);
 
     state s;
     from_q.issue(q_tile, 0); // there with the first keys
     from_q.put(q_tile, 0);
     block_part part{};
-    part.end = int(ceil_div(index_t(cfg.n), index_t(tile)));
+    part.end = int(ceil_div(visible_keys(at[rank - 2] + rows), index(tile)));
     pipeline<stages>(from_k, from_v, part, k_at, v_at, [&](int stage, int kt) {
       if (kt == 0)
         load_queries(s, q_tile);
@@ -129,6 +132,10 @@ private:
   TENON_FN index_t query_tiles() const { return ceil_div(index_t(cfg.m), index_t(rows)); }
   TENON_DEVICE index count_of_queries() const { return index(index_t(cfg.m)); }
   TENON_DEVICE index count_of_keys() const { return index(index_t(cfg.n)); }
+  /// How many keys the queries before `m` see.
+  TENON_DEVICE index visible_keys(index m) const {
+    return is_causal ? min_of(count_of_keys(), m + index(Config::causal)) : count_of_keys();
+  }
   TENON_DEVICE static int team() { return warp() / warps; }
   /// The first of the warp's queries, among those of the block.
   TENON_DEVICE static int my_row() { return warp() % warps * 16; }
@@ -175,7 +182,7 @@ private:
           score[j][i] *= scale;
       }
     }
-    hide(score, first);
+    hide(score, at[rank - 2] + my_row(), first);
     weigh(s, score);
     multiply_values(s, score, v_tile);
   }
@@ -196,17 +203,20 @@ private:
     }
   }
 
-  /// Scores of keys that do not exist are -infinity.
-  TENON_DEVICE void hide(float (&score)[score_blocks][4], index first) const {
-    if (first + keys <= count_of_keys())
+  /// Scores of keys that queries from `m` on do not see are -infinity.
+  TENON_DEVICE void hide(float (&score)[score_blocks][4], index m, index first) const {
+    if (first + keys <= visible_keys(m + 1))
       return;
-    const int left = int(count_of_keys() - first) - 2 * (lane() % 4);
     TENON_UNROLL
-    for (int j = 0; j < score_blocks; ++j) {
+    for (int r = 0; r < 2; ++r) {
+      const int left = int(visible_keys(m + lane() / 4 + 8 * r + 1) - first) - 2 * (lane() % 4);
       TENON_UNROLL
-      for (int i = 0; i < 4; ++i)
-        if (8 * j + i % 2 >= left)
-          score[j][i] = -float(INFINITY);
+      for (int j = 0; j < score_blocks; ++j) {
+        TENON_UNROLL
+        for (int i = 0; i < 2; ++i)
+          if (8 * j + i >= left)
+            score[j][2 * r + i] = -float(INFINITY);
+      }
     }
   }
 

@@ -69,6 +69,16 @@ TEST(AttentionTactic, RunTimeQueriesAndKeys) {
   }
 }
 
+TEST(AttentionTactic, LaterKeysAreHidden) {
+  check("attention", R"(module "m" stage=imported {
+  graph @main (%q "q": tensor<2x3x37x8xf32>, %k "k": tensor<2x3x150x8xf32>,
+               %v "v": tensor<2x3x150x8xf32>, %b "b": tensor<150xf32>) -> ("y") {
+    %y = attention %q, %k, %v, %b {causal = 70, scale = 0.3} : tensor<2x3x37x8xf32>
+    return %y
+  }
+})");
+}
+
 // Heads split from projections, and merged again, are views.
 TEST(AttentionTactic, HeadsSideBySide) {
   CompiledCase c;

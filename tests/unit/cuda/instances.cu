@@ -161,6 +161,7 @@ struct attention_config : cuda::attention_schedule<2, 2, 32, 2> {
   static constexpr fixed<197> m{};
   static constexpr fixed<64> d{};
   static constexpr fixed<40> e{};
+  static constexpr int causal = 0;
   static constexpr bool zero_undefined = true;
 };
 struct shape_config {

@@ -18,11 +18,13 @@ enum bias_kind {
   hides_most, // of_pairs; the lowest float hides some keys, and all of them from every third query
 };
 
-template <class Schedule, int D, int E, bool ZeroUndefined> struct attention_case : Schedule {
+template <class Schedule, int D, int E, int Causal, bool ZeroUndefined>
+struct attention_case : Schedule {
   dims<dyn, dyn> batch;
   dyn m, n;
   static constexpr fixed<D> d{};
   static constexpr fixed<E> e{};
+  static constexpr int causal = Causal;
   static constexpr bool zero_undefined = ZeroUndefined;
 };
 
@@ -66,14 +68,14 @@ struct rows_of_heads {
 };
 
 /// `skew` moves tensors from their 16-byte boundaries.
-template <class T, class Schedule, int D, int E, bool ZeroUndefined = false>
+template <class T, class Schedule, int D, int E, bool ZeroUndefined = false, int Causal = -1>
 void check(index_t batch, index_t heads, index_t m, index_t n, bias_kind kind, bool beside = false,
            index_t skew = 0) {
-  name_case("attention %s %ldx%ld m%ld n%ld d%d e%d warps %d teams %d keys %d stages %d bias %d%s%s%s",
+  name_case("attention %s %ldx%ld m%ld n%ld d%d e%d warps %d teams %d keys %d stages %d bias %d causal %d%s%s%s",
             detail::is_same<T, bf16> ? "bf16" : "f16", long(batch), long(heads), long(m), long(n), D,
-            E, Schedule::warps, Schedule::teams, Schedule::keys, Schedule::stages, int(kind),
+            E, Schedule::warps, Schedule::teams, Schedule::keys, Schedule::stages, int(kind), Causal,
             beside ? " side by side" : "", skew ? " skewed" : "", ZeroUndefined ? " defined" : "");
-  attention_case<Schedule, D, E, ZeroUndefined> cfg;
+  attention_case<Schedule, D, E, Causal, ZeroUndefined> cfg;
   cfg.batch = dims<dyn, dyn>(batch, heads);
   cfg.m = m;
   cfg.n = n;
@@ -100,6 +102,8 @@ void check(index_t batch, index_t heads, index_t m, index_t n, bias_kind kind, b
   std::vector<double> want = attend(
       batch, heads, m, n, E,
       [&](index_t b, index_t h, index_t i, index_t j) {
+        if (Causal >= 0 && j > i + Causal)
+          return -double(INFINITY);
         double sum = 0;
         for (index_t c = 0; c < D; ++c)
           sum += double(q.get(of_q.at(b, h, i, c))) * double(k.get(of_k.at(b, h, j, c)));
@@ -149,6 +153,7 @@ struct fixed_case : cuda::attention_schedule<2, 2, 32, 2> {
   static constexpr fixed<96> n{};
   static constexpr fixed<64> d{};
   static constexpr fixed<64> e{};
+  static constexpr int causal = -1;
   static constexpr bool zero_undefined = false;
 };
 void check_fixed() {
@@ -183,6 +188,12 @@ void check_fixed() {
       pack(make_view<const float>(bias.device(), extents<96, 0, 0, 1>{})),
       make_view(y.device(), of_q{})));
   expect_close(y, placed, 2 * rounding<f16>());
+}
+
+/// Later keys are hidden.
+template <class T, class Schedule, int D, int Causal>
+void check_causal(index_t batch, index_t heads, index_t m, index_t n, bias_kind kind) {
+  check<T, Schedule, D, D, false, Causal>(batch, heads, m, n, kind, true);
 }
 
 template <int Warps, int Teams, int Keys, int Stages = 2>
@@ -229,5 +240,11 @@ int main() {
   check<f16, square, 64, 64>(1, 2, 18, 70, none, true, 1);
   check<bf16, spread, 64, 64>(1, 1, 9, 140, of_keys, false, 4);
   check_fixed();
+  // Causal: more queries than keys, as many, fewer; tiles that the diagonal crosses and misses.
+  check_causal<f16, square, 64, 0>(1, 2, 200, 200, none);
+  check_causal<f16, square, 64, 0>(2, 1, 70, 20, of_keys);
+  check_causal<bf16, paired, 40, 0>(1, 2, 100, 130, full);
+  check_causal<f16, spread, 64, 13>(1, 3, 37, 300, none);
+  check_causal<f16, spread, 64, 299>(1, 2, 1, 300, of_pairs);
   return finish();
 }

@@ -50,6 +50,23 @@ TEST(Attention, IsProductsAndASoftmax) {
   }
 }
 
+TEST(Attention, CausalIsABiasThatHidesLaterKeys) {
+  for (int64_t causal : {0, 2, 6}) {
+    Tensor q = randomTensor(Element::F32, {2, 5, 3}, 1),
+           k = randomTensor(Element::F32, {2, 7, 3}, 2);
+    Tensor v = randomTensor(Element::F32, {2, 7, 4}, 3),
+           bias = randomTensor(Element::F32, {5, 7}, 4);
+    std::vector<double> both = values(bias);
+    for (int64_t i = 0; i < 5; ++i)
+      for (int64_t j = i + causal + 1; j < 7; ++j)
+        both[size_t(i * 7 + j)] = -kInf;
+    const Tensor y = evaluateOp(Op::Attention, {q, k, v, bias}, [&](TestGraph &) {
+      return NamedAttributes{{"scale", 0.5}, {"causal", causal}};
+    })[0];
+    expectNear(y, values(attention({q, k, v, tensor(Element::F32, {5, 7}, both)}, 0.5)), 1e-6);
+  }
+}
+
 TEST(Attention, HiddenKeysAndQueriesThatSeeNone) {
   Tensor q = randomTensor(Element::F32, {3, 4}, 1), k = randomTensor(Element::F32, {2, 4}, 2);
   Tensor v = tensor(Element::F32, {2, 1}, {5, 7});

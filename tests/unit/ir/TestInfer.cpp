@@ -87,6 +87,8 @@ TEST_F(Infer, AttentionBroadcastsLeadingDimensions) {
   EXPECT_EQ(typeOf(Op::Attention, {q, k, v, bias}, scale), "tensor<{N}x3x{H}x6xf16>");
   EXPECT_CONTAINS(reject(Op::Attention, {q, k, v}), "needs attribute 'scale'");
   EXPECT_CONTAINS(reject(Op::Attention, {q, k, v}, {{"scale", INFINITY}}), "a finite number");
+  EXPECT_CONTAINS(reject(Op::Attention, {q, k, v}, {{"scale", 1.0}, {"causal", int64_t(-1)}}),
+                  "attribute causal: expected 0 or more, found -1");
   EXPECT_CONTAINS(reject(Op::Attention, {q, v, v}, scale), "k: expected rows of 8 elements");
   EXPECT_CONTAINS(reject(Op::Attention, {q, k, g.input(Element::F16, {4, 6})}, scale),
                   "v: expected 5 rows");

@@ -22,6 +22,10 @@ template <int Vectors, int Rows, index_t D, index_t E> struct Config : attention
 };
 template <class Base> struct ZeroUndefined : Base { static constexpr bool zero_undefined = true; };
 
+template <class Base, index_t Later> struct Causal : Base {
+  static constexpr index_t causal = Later;
+};
+
 enum class Added { Nothing, OverKeys, Full };
 
 /// Two batches of three heads that lie side by side, as projections leave them: element (b, h, i,
@@ -63,7 +67,8 @@ template <class Cfg> void check(const Case &c) {
           s *= scale;
           if (c.added != Added::Nothing)
             s += bias[(c.added == Added::Full ? i : 0) * c.n + j];
-          sum += weights[j] = std::exp(s);
+          const bool hidden = Cfg::causal >= 0 && j > i + Cfg::causal;
+          sum += weights[j] = hidden ? 0 : std::exp(s);
         }
         for (index_t e = 0; e < E; ++e) {
           double y = 0;
@@ -129,6 +134,16 @@ TEST(Attention, QueriesThatSeeNothing) {
     check<ZeroUndefined<Ragged>>({m, 30, Added::Full, 1});
     check<Ragged>({m, 0});
   }
+}
+
+TEST(Attention, LaterKeysAreHidden) {
+  for (index_t m : {index_t(2), index_t(W), index_t(5 * W + 1)})
+    for (index_t n : {index_t(1), index_t(30), index_t(5 * W + 1), index_t(5 * W + 90)}) {
+      check<Causal<Ragged, 0>>({m, n});
+      check<Causal<Large, 0>>({m, n, Added::OverKeys});
+      check<Causal<Ragged, 29>>({m, n, Added::Full});
+      check<Causal<Ragged, 7>>({m, n, Added::Full, 1000, std::min<index_t>(5, n - 1)});
+    }
 }
 
 TEST(Attention, TilesWithoutVisibleKeys) {
