@@ -18,6 +18,8 @@ def evaluate(model, data, names):
     wider.graph.output.extend(inner[name] for name in names if name not in have and name in inner)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    # A pool of threads a session would take longer to make than such graphs to run.
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(wider.SerializeToString(), options,
                                            providers=["CPUExecutionProvider"])  # fmt: skip
