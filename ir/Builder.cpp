@@ -45,12 +45,7 @@ constexpr unsigned kMaxExtentNodes = 256;
 
 bool inferTypes(const Operation &op, llvm::SmallVectorImpl<Type> &types, std::string &error) {
   const OpInfo &info = op.info();
-  for (const AttrInfo &a : info.attributes)
-    if (a.required && !op.has(a.name)) {
-      error = info.name.str() + " needs attribute '" + a.name.str() + "'";
-      return false;
-    }
-  if (info.infer && !info.infer(op, types, error))
+  if (!checkAttributeNames(op, error) || (info.infer && !info.infer(op, types, error)))
     return false;
   for (Type t : types) {
     if (!t.isTensor())

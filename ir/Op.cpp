@@ -97,4 +97,29 @@ llvm::Optional<Op> parseOp(llvm::StringRef name) {
   return it == table().names.end() ? llvm::None : llvm::Optional<Op>(it->second);
 }
 
+const AttrInfo *OpInfo::attribute(llvm::StringRef attributeName) const {
+  const auto *found =
+      llvm::find_if(attributes, [&](const AttrInfo &a) { return a.name == attributeName; });
+  return found == attributes.end() ? nullptr : found;
+}
+
+std::string unknownAttribute(const OpInfo &info, llvm::StringRef name) {
+  std::string message = info.name.str() + " has no attribute '" + name.str() + "'; ";
+  const AttrInfo *nearest = nullptr;
+  unsigned least = 1 + std::max<size_t>(2, name.size() / 3);
+  for (const AttrInfo &a : info.attributes)
+    if (const unsigned edits = name.edit_distance(a.name, /*AllowReplacements=*/true, least);
+        edits < least) {
+      least = edits;
+      nearest = &a;
+    }
+  if (nearest)
+    return message + "did you mean '" + nearest->name.str() + "'?";
+  message += "it has ";
+  const char *comma = "";
+  for (const AttrInfo &a : info.attributes)
+    message += comma + a.name.str(), comma = ", ";
+  return message + (info.attributes.empty() ? "none" : "");
+}
+
 } // namespace tenon

@@ -82,11 +82,16 @@ struct OpInfo {
   bool (*verify)(const Operation &op, std::string &error) = nullptr;
   /// Computes the results in the interpreter; null for ops that the interpreter handles itself.
   bool (*evaluate)(const Operation &op, EvaluationFrame &frame, std::string &error) = nullptr;
+
+  /// Null where there is none of this name.
+  const AttrInfo *attribute(llvm::StringRef attributeName) const;
 };
 
 const OpInfo &opInfo(Op kind);
 /// All kinds in order, for docs and for the parser.
 llvm::ArrayRef<Op> allOps();
 llvm::Optional<Op> parseOp(llvm::StringRef name);
+/// Says that the operation has no such attribute, and which one may have been meant.
+std::string unknownAttribute(const OpInfo &info, llvm::StringRef name);
 
 } // namespace tenon

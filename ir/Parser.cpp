@@ -32,8 +32,7 @@ public:
       if (!parsed)
         return nullptr;
     }
-    skip();
-    if (at_ != text_.size())
+    if (mark() != text_.size())
       return fail("expected the end of the file after the module"), nullptr;
     if (m->graphs.empty())
       return fail("module has no graph"), nullptr;
@@ -51,7 +50,7 @@ public:
 
 private:
   bool stage(Stage &out) {
-    const size_t start = (skip(), at_);
+    const size_t start = mark();
     std::string name;
     if (!word(name))
       return false;
@@ -62,8 +61,7 @@ private:
         out = value;
         return true;
       }
-    at_ = start;
-    return fail("expected stage imported, optimized or scheduled, found '" + name + "'");
+    return failAt(start, "expected stage imported, optimized or scheduled, found '" + name + "'");
   }
 
   bool fact(Module &m) {
@@ -78,10 +76,11 @@ private:
   bool symbol(Module &m) {
     std::string name;
     int64_t lower, upper;
+    const size_t start = mark();
     if (!word(name) || !expect("=") || !integer(lower) || !expect("..") || !integer(upper))
       return false;
     if (lower < 0 || upper < lower)
-      return fail("expected 0 <= lower <= upper in the bounds of '" + name + "'");
+      return failAt(start, "expected 0 <= lower <= upper in the bounds of '" + name + "'");
     m.symbols.push_back(context_.symbol(name, lower, upper));
     return true;
   }
@@ -93,11 +92,21 @@ private:
     return !out.empty() || fail("expected a value name after '%'");
   }
 
-  bool define(llvm::StringRef name, Value *v) {
-    if (!name.empty() && !isdigit(static_cast<unsigned char>(name[0])))
-      v->setHint(name);
-    return values_.try_emplace(name, v).second ||
-           fail("value '%" + name.str() + "' is defined twice");
+  /// A value's name with the place where it stands.
+  struct Name {
+    std::string text;
+    size_t at = 0;
+  };
+  bool valueName(Name &out) {
+    out.at = mark();
+    return valueName(out.text);
+  }
+
+  bool define(const Name &name, Value *v) {
+    if (!name.text.empty() && !isdigit(static_cast<unsigned char>(name.text[0])))
+      v->setHint(name.text);
+    return values_.try_emplace(name.text, v).second ||
+           failAt(name.at, "value '%" + name.text + "' is defined twice");
   }
 
   /// `open each, each, … close`, `open` being accepted already.
@@ -117,7 +126,7 @@ private:
       return false;
     values_.clear();
     const auto input = [&] {
-      std::string value;
+      Name value;
       Type t;
       return valueName(value) && string(g.inputNames.emplace_back()) && expect(":") && type(t) &&
              define(value, g.body().addArgument(t));
@@ -136,6 +145,7 @@ private:
   bool state(Graph &g) {
     State s;
     int64_t in, out, axis;
+    const size_t start = mark();
     if (!expect("(") || !integer(in) || !expect("=") || !integer(out))
       return false;
     if (accept("append")) {
@@ -145,7 +155,7 @@ private:
     }
     if (in < 0 || in >= int64_t(g.inputNames.size()) || out < 0 ||
         out >= int64_t(g.outputNames.size()))
-      return fail("state names an input or output that does not exist");
+      return failAt(start, "state names an input or output that does not exist");
     s.input = unsigned(in);
     s.output = unsigned(out);
     g.states.push_back(s);
@@ -165,7 +175,7 @@ private:
   }
 
   bool operation(Region &into, unsigned depth) {
-    llvm::SmallVector<std::string, 2> resultNames;
+    llvm::SmallVector<Name, 2> resultNames;
     if (peek() == '%') {
       do {
         if (!valueName(resultNames.emplace_back()))
@@ -175,23 +185,20 @@ private:
         return false;
     }
     std::string opName;
-    skip();
-    const size_t nameAt = at_;
+    const size_t nameAt = mark();
     if (!word(opName))
       return false;
     const auto kind = parseOp(opName);
-    if (!kind) {
-      at_ = nameAt;
-      return fail("unknown operation '" + opName + "'; 'tenon ops' lists what exists");
-    }
+    if (!kind)
+      return failAt(nameAt, "unknown operation '" + opName + "'; 'tenon ops' lists what exists");
     Operands operands;
     NamedAttributes attributes;
-    if (!parseOperands(operands) || (accept("{") && !namedAttributes(attributes)))
+    if (!parseOperands(operands) || (accept("{") && !namedAttributes(opInfo(*kind), attributes)))
       return false;
     if (*kind == Op::Map || *kind == Op::Reduce)
       attributes.insert({"maps", operands.maps});
     else if (operands.mapped)
-      return fail("only map and reduce take index maps");
+      return failAt(nameAt, "only map and reduce take index maps");
     Operation *op = Operation::create(*kind, operands.values, std::move(attributes), {});
     into.push_back(op);
     places_[op] = nameAt;
@@ -207,12 +214,12 @@ private:
   /// `%a, %b[0, _, 1]`
   bool parseOperands(Operands &out) {
     while (peek() == '%') {
-      std::string name;
+      Name name;
       if (!valueName(name))
         return false;
-      Value *v = values_.lookup(name);
+      Value *v = values_.lookup(name.text);
       if (!v)
-        return fail("value '%" + name + "' is not defined here");
+        return failAt(name.at, "value '%" + name.text + "' is not defined here");
       out.values.push_back(v);
       Ints &map = out.maps.emplace_back(identityMap(v->type().isTensor() ? v->type().rank() : 0));
       if (peek() == '[') {
@@ -230,15 +237,19 @@ private:
   }
 
   /// `key = value, … }`
-  bool namedAttributes(NamedAttributes &out) {
+  bool namedAttributes(const OpInfo &info, NamedAttributes &out) {
     return commaSeparated("}", [&] {
+      const size_t start = mark();
       std::string key;
       if (!word(key) || !expect("="))
         return false;
+      if (!info.attribute(key))
+        return failAt(start, unknownAttribute(info, key));
       const auto value = attribute();
       if (!value)
         return fail("expected an attribute value");
-      return out.insert({key, *value}).second || fail("attribute '" + key + "' is given twice");
+      return out.insert({key, *value}).second ||
+             failAt(start, "attribute '" + key + "' is given twice");
     });
   }
 
@@ -247,7 +258,7 @@ private:
     while (accept("(")) {
       Region &r = op.addRegion();
       const auto argument = [&] {
-        std::string name;
+        Name name;
         Type t;
         return valueName(name) && expect(":") && type(t) && define(name, r.addArgument(t));
       };
@@ -257,10 +268,10 @@ private:
     return true;
   }
 
-  bool results(Operation &op, llvm::ArrayRef<std::string> names) {
+  bool results(Operation &op, llvm::ArrayRef<Name> names) {
     if (!names.empty() && !expect(":"))
       return false;
-    for (const std::string &name : names) {
+    for (const Name &name : names) {
       Type t;
       if ((&name != &names.front() && !expect(",")) || !type(t) || !define(name, op.addResult(t)))
         return false;
@@ -279,15 +290,11 @@ private:
   bool inferredAsWritten(Operation &op, llvm::StringRef name, size_t nameAt) {
     llvm::SmallVector<Type, 2> types;
     std::string error;
-    if (!inferTypes(op, types, error)) {
-      at_ = nameAt;
-      return fail(error);
-    }
-    if (types.size() != op.numResults() && op.info().infer) {
-      at_ = nameAt;
-      return fail(name.str() + " makes " + std::to_string(types.size()) + " results, found " +
-                  std::to_string(op.numResults()));
-    }
+    if (!inferTypes(op, types, error))
+      return failAt(nameAt, error);
+    if (types.size() != op.numResults() && op.info().infer)
+      return failAt(nameAt, name.str() + " makes " + std::to_string(types.size()) +
+                                " results, found " + std::to_string(op.numResults()));
     return true;
   }
 

@@ -93,31 +93,33 @@ bool checkOperandCount(const Operation &op, std::string &error) {
   return fail(error, "expected " + expected + " operands, found " + llvm::Twine(n));
 }
 
-bool checkAttributes(const Operation &op, std::string &error) {
-  const OpInfo &info = op.info();
-  for (const AttrInfo &a : info.attributes) {
-    const Attribute *found = op.find(a.name);
-    if (!found && a.required)
-      return fail(error, "attribute " + a.name + " is missing: expected " + kindName(a.kind));
-    if (found && !hasKind(*found, a.kind))
+bool checkAttributeKinds(const Operation &op, std::string &error) {
+  for (const AttrInfo &a : op.info().attributes)
+    if (const Attribute *found = op.find(a.name); found && !hasKind(*found, a.kind))
       return fail(error, "attribute " + a.name + ": expected " + kindName(a.kind));
-  }
-  for (const auto &entry : op.attributes()) {
-    const bool known =
-        llvm::any_of(info.attributes, [&](const AttrInfo &a) { return a.name == entry.first; });
-    if (!known)
-      return fail(error, "unknown attribute " + entry.first);
-  }
   return true;
 }
 
 } // namespace
 
+bool checkAttributeNames(const Operation &op, std::string &error) {
+  const OpInfo &info = op.info();
+  // First, for a name that is misspelt is missing, too.
+  for (const auto &entry : op.attributes())
+    if (!info.attribute(entry.first))
+      return fail(error, unknownAttribute(info, entry.first));
+  for (const AttrInfo &a : info.attributes)
+    if (a.required && !op.has(a.name))
+      return fail(error, info.name + " needs attribute '" + a.name + "', " + kindName(a.kind));
+  return true;
+}
+
 bool checkForm(const Operation &op, std::string &error) {
   for (Value *v : op.operands())
     if (!v || !v->type())
       return fail(error, "an operand has no type");
-  if (!checkOperandCount(op, error) || !checkAttributes(op, error))
+  if (!checkOperandCount(op, error) || !checkAttributeNames(op, error) ||
+      !checkAttributeKinds(op, error))
     return false;
   const int regions = op.info().regions;
   if (regions != kVariadic && unsigned(regions) != op.numRegions())

@@ -39,6 +39,8 @@ bool fail(std::string &error, const llvm::Twine &message);
 std::string text(Dim d);
 std::string text(llvm::ArrayRef<Dim> shape); // [1, N, 4]
 
+/// Only attributes that OpInfo knows, and all that it requires.
+bool checkAttributeNames(const Operation &op, std::string &error);
 /// Checks what OpInfo states: number of operands, regions, names and kinds of attributes. Every
 /// infer function starts with it, so that it may then read operands and attributes freely.
 bool checkForm(const Operation &op, std::string &error);

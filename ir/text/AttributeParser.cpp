@@ -97,21 +97,23 @@ llvm::Optional<Attribute> AttributeParser::attribute() {
 //===----------------------------------------------------------------------===//
 
 bool AttributeParser::literalType(LiteralType &out) {
+  const size_t start = mark();
   llvm::SmallVector<Dim, 6> dims;
   if (!shapeAndElement(dims, out.element))
     return false;
   for (Dim d : dims) {
     if (!d.isConstant())
-      return fail("a literal needs constant extents");
+      return failAt(start, "a literal needs constant extents");
     out.shape.push_back(d.constant());
     if (llvm::MulOverflow(out.count, d.constant(), out.count) || out.count > kMaxBytes)
-      return fail("literal is too large");
+      return failAt(start, "literal is too large");
   }
   return true;
 }
 
 /// The offset in the side file.
 bool AttributeParser::sideFileLiteral(const LiteralType &type, Tensor &out) {
+  const size_t start = mark();
   int64_t offset;
   if (type.element == Element::String)
     return fail("text has no place in a side file");
@@ -119,9 +121,9 @@ bool AttributeParser::sideFileLiteral(const LiteralType &type, Tensor &out) {
     return false;
   const int64_t bytes = byteSize(type.element, type.count), size = data_.size();
   if (offset < 0 || bytes > size || offset > size - bytes)
-    return fail("the side file is missing or too short: expected " + std::to_string(bytes) +
-                " bytes at offset " + std::to_string(offset) + ", found a file of " +
-                std::to_string(size));
+    return failAt(start, "the side file is missing or too short: expected " +
+                             std::to_string(bytes) + " bytes at offset " + std::to_string(offset) +
+                             ", found a file of " + std::to_string(size));
   const auto *first = reinterpret_cast<const uint8_t *>(data_.data()) + offset;
   out = Tensor(type.element, type.shape, std::vector<uint8_t>(first, first + bytes));
   return true;
@@ -141,6 +143,7 @@ bool AttributeParser::textLiteral(const LiteralType &type, bool splat, Tensor &o
 
 /// A number, `bits(n)` for what no number says, a NaN with its payload, or `(re, im)`.
 bool AttributeParser::elementValue(Tensor &out, int64_t index) {
+  const size_t start = mark();
   const int64_t width = bitWidth(out.element());
   if (elementClass(out.element()) == 'C') {
     Tensor parts(width == 64 ? Element::F32 : Element::F64, {2});
@@ -155,7 +158,7 @@ bool AttributeParser::elementValue(Tensor &out, int64_t index) {
     if (!expect("(") || !integer(bits) || !expect(")"))
       return false;
     if (width % 8 != 0 || width > 64)
-      return fail("bits(…) needs elements of 8, 16, 32 or 64 bits");
+      return failAt(start, "bits(…) needs elements of 8, 16, 32 or 64 bits");
     memcpy(out.mutableBytes() + index * (width / 8), &bits, width / 8);
     return true;
   }
@@ -167,7 +170,7 @@ bool AttributeParser::elementValue(Tensor &out, int64_t index) {
   else if (n.isInt)
     out.setInt(index, n.integer);
   else
-    return fail("expected an integer");
+    return failAt(start, "expected an integer");
   return true;
 }
 

@@ -72,6 +72,7 @@ bool Lexer::string(std::string &out) {
     }
     if (at_ >= text_.size())
       break;
+    const size_t escape = at_ - 1;
     c = text_[at_++];
     switch (c) {
     case 'n': out += '\n'; break;
@@ -81,12 +82,12 @@ bool Lexer::string(std::string &out) {
     case 'x': {
       unsigned v;
       if (text_.substr(at_, 2).getAsInteger(16, v))
-        return fail("expected two hexadecimal digits after \\x");
+        return failAt(escape, "expected two hexadecimal digits after \\x");
       out += char(v);
       at_ += 2;
       break;
     }
-    default: return fail("unknown escape in a string");
+    default: return failAt(escape, "unknown escape in a string");
     }
   }
   return expect("\"");

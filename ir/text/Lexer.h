@@ -18,7 +18,18 @@ protected:
 
   Lexer(llvm::StringRef text, Diagnostics &diagnostics) : text_(text), diagnostics_(diagnostics) {}
 
+  /// Reports an error at the place reached: the token that was not expected.
   bool fail(std::string message);
+  /// Reports an error at a token that was taken: `where` is what mark() gave before it.
+  bool failAt(size_t where, std::string message) {
+    at_ = where;
+    return fail(std::move(message));
+  }
+  /// Where the next token begins.
+  size_t mark() {
+    skip();
+    return at_;
+  }
   void skip();
   static bool wordChar(char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_'; }
   /// Accepts punctuation or a whole keyword.

@@ -65,13 +65,10 @@ bool TypeParser::dim(Dim &out) {
 }
 
 bool TypeParser::element(Element &out) {
-  skip();
-  const size_t start = at_;
+  const size_t start = mark();
   const auto found = parseElement(wordCharacters());
-  if (!found) {
-    at_ = start;
-    return fail("expected an element type such as f32 or i8");
-  }
+  if (!found)
+    return failAt(start, "expected an element type such as f32 or i8");
   out = *found;
   return true;
 }
@@ -81,11 +78,12 @@ bool TypeParser::shapeAndElement(llvm::SmallVectorImpl<Dim> &shape, Element &e) 
     const char c = peek();
     if (!isdigit(static_cast<unsigned char>(c)) && c != '{')
       return element(e);
+    const size_t start = mark();
     Dim d;
     if (!dim(d))
       return false;
     if (d.isConstant() && d.constant() < 0)
-      return fail("expected an extent of at least 0");
+      return failAt(start, "expected an extent of at least 0");
     shape.push_back(d);
     if (at_ >= text_.size() || text_[at_] != 'x')
       return fail("expected 'x' after an extent");
@@ -96,28 +94,31 @@ bool TypeParser::shapeAndElement(llvm::SmallVectorImpl<Dim> &shape, Element &e) 
 /// `2`, a block of it (`1/16`), or the place in that block (`1%16`); the extent that is allocated
 /// (`:24`) and the first element's place in it (`@4`) may follow.
 bool TypeParser::layoutAxis(unsigned rank, LayoutAxis &out) {
+  size_t start = mark();
   int64_t d;
   if (!integer(d))
     return false;
   if (d < 0 || d >= int64_t(rank))
-    return fail("layout names dimension " + std::to_string(d) + " of a tensor of rank " +
-                std::to_string(rank));
+    return failAt(start, "layout names dimension " + std::to_string(d) + " of a tensor of rank " +
+                             std::to_string(rank));
   out.dim = int(d);
   if (accept("/") || (out.inner = accept("%"))) {
+    start = mark();
     if (!integer(out.block))
       return false;
     if (out.block < 1)
-      return fail("expected a block of at least 1");
+      return failAt(start, "expected a block of at least 1");
   }
   return (!accept(":") || dim(out.alloc)) && (!accept("@") || integer(out.origin));
 }
 
 bool TypeParser::layout(unsigned rank, Layout &out) {
+  const size_t start = mark();
   for (auto &[known, knownRank] :
        {std::pair("nwc", 3u), std::pair("nhwc", 4u), std::pair("ndhwc", 5u)})
     if (accept(known)) {
       if (rank != knownRank)
-        return fail("layout does not fit a tensor of rank " + std::to_string(rank));
+        return failAt(start, "layout does not fit a tensor of rank " + std::to_string(rank));
       out = Layout::channelsLast(context_, rank);
       return true;
     }
@@ -134,7 +135,7 @@ bool TypeParser::layout(unsigned rank, Layout &out) {
     return false;
   for (unsigned i = 0; i < rank; ++i)
     if (outer[i] != 1 || inner[i] > 1)
-      return fail("layout must name each dimension once (or as d/b and d%b)");
+      return failAt(start, "layout must name each dimension once (or as d/b and d%b)");
   out = Layout::get(context_, axes);
   return true;
 }

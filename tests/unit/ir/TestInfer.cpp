@@ -45,7 +45,8 @@ TEST_F(Infer, ConvRejects) {
   EXPECT_CONTAINS(reject(Op::Conv, {x, g.input(Element::F32, {8, 4, 9, 9})}),
                   "exceeds the padded extent");
   EXPECT_CONTAINS(reject(Op::Conv, {x, g.input(Element::F16, {8, 4, 3, 3})}), "do not multiply");
-  EXPECT_CONTAINS(reject(Op::Conv, {x, w}, {{"stride", Ints{1, 1}}}), "unknown attribute stride");
+  EXPECT_CONTAINS(reject(Op::Conv, {x, w}, {{"stride", Ints{1, 1}}}),
+                  "conv has no attribute 'stride'; did you mean 'strides'?");
   EXPECT_CONTAINS(reject(Op::Conv, {x}), "expected 2 to 4 operands, found 1");
   EXPECT_CONTAINS(reject(Op::Conv, {x, w}, {{"groups", Word{"two"}}}), "expected an integer");
 }
