@@ -31,7 +31,7 @@ bool checkPrecision(llvm::ArrayRef<PrecisionRule> rules, const Target &target,
   for (const PrecisionRule &r : rules) {
     if (r.isReduced() && target.family != Family::Cuda) {
       diagnostics.error("--precision: " + r.name() + " is for cuda targets; " + target.name +
-                        " computes in fp32");
+                        " multiplies and adds in fp32, and stores in 16 bits what the model does");
       return false;
     }
     for (const TargetLevel *level : target.levels)

@@ -265,6 +265,8 @@ bool Compilation::emit(const Target &target, const CompileOptions &options,
 }
 
 bool Compilation::runPasses(const Pipeline &pipeline) {
+  if (!std::exchange(nodesLookedUp_, true))
+    passContext_.warnOfUnknownNodes(*module_);
   if (pipeline.empty())
     return true;
   PassManagerOptions options;

@@ -105,7 +105,7 @@ private:
   llvm::Optional<OverflowReport> overflows_;
   std::unique_ptr<OnnxModel> onnx_;
   std::unique_ptr<Module> module_;
-  bool grouped_ = false, quantizedByDefault_ = false;
+  bool grouped_ = false, quantizedByDefault_ = false, nodesLookedUp_ = false;
   std::vector<DeclaredTensor> inputs_, outputs_;
   std::vector<std::pair<std::string, Value *>> names_;
   std::vector<PassRun> runs_;

@@ -40,6 +40,12 @@
 
 namespace tenon {
 
+std::string PrecisionRule::name() const {
+  if (!multiply.empty())
+    return multiply;
+  return element == Element::F16 ? "fp16" : element == Element::BF16 ? "bf16" : "fp32";
+}
+
 bool parsePrecision(llvm::StringRef text, std::vector<PrecisionRule> &rules,
                     Diagnostics &diagnostics) {
   llvm::SmallVector<llvm::StringRef, 4> parts;

@@ -104,8 +104,8 @@ struct PrecisionRule {
 
   /// Whether it asks for anything but plain fp32.
   bool isReduced() const { return element != Element::F32 || !multiply.empty(); }
-  /// For messages.
-  std::string name() const { return multiply.empty() ? tenon::name(element).str() : multiply; }
+  /// As --precision spells it.
+  std::string name() const;
 };
 
 /// One decision of a fusion, kept whether accepted or not.
@@ -133,6 +133,10 @@ public:
   /// `extraIds` are further ids that exist elsewhere (tactics). --only limits the passes where it
   /// names one of theirs, and the others where it names one of those.
   bool setControls(const PassControls &controls, llvm::ArrayRef<llvm::StringRef> extraIds = {});
+
+  /// Warns of globs over nodes, of selectors and precision rules, that no operation of the module
+  /// comes from, with the nearest node.
+  void warnOfUnknownNodes(Module &module);
 
   /// Whether a pass takes part at all: it, or one of its patterns, is switched on.
   bool passEnabled(llvm::StringRef id) const;

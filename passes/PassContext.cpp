@@ -1,7 +1,10 @@
 // Implements the controls over passes, patterns and fusions: selectors, counters, suggestions.
 #include "passes/Pass.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
+#include <set>
 
 namespace tenon {
 
@@ -118,6 +121,45 @@ bool PassContext::setControls(const PassControls &controls,
     }
   }
   return ok;
+}
+
+/// The node whose name, as far as the glob's letters go, takes the fewest edits; empty where that
+/// is no slip.
+static std::string nearNode(const std::string &glob, const std::set<std::string> &nodes) {
+  std::string letters = glob;
+  llvm::erase_if(letters, [](char c) { return c == '*' || c == '?'; });
+  std::string nearest;
+  unsigned least = 1 + std::max<size_t>(2, letters.size() / 3);
+  for (llvm::StringRef node : nodes) {
+    const unsigned edits =
+        node.take_front(letters.size()).edit_distance(letters, /*AllowReplacements=*/true, least);
+    if (edits < least) {
+      least = edits;
+      nearest = node.str();
+    }
+  }
+  return nearest;
+}
+
+void PassContext::warnOfUnknownNodes(Module &module) {
+  std::set<std::string> nodes;
+  for (auto &graph : module.graphs)
+    graph->body().walk([&](Operation *op) { nodes.insert(op->loc().begin(), op->loc().end()); });
+  const auto check = [&](llvm::StringRef option, const std::string &glob) {
+    if (glob.empty() ||
+        llvm::any_of(nodes, [&](const std::string &node) { return globMatches(glob, node); }))
+      return;
+    const std::string near = nearNode(glob, nodes);
+    diagnostics.warning(
+        option.str() + ": nothing comes from a node called '" + glob + "'; " +
+        (near.empty() ? "`tenon inspect` names the nodes" : "did you mean '" + near + "'?"));
+  };
+  for (const PrecisionRule &r : precision)
+    check("--precision", r.nodes);
+  for (const Selector &s : disable_)
+    check("--disable", s.node);
+  for (const Selector &s : only_)
+    check("--only", s.node);
 }
 
 bool PassContext::enabledAt(llvm::StringRef id, const Location *nodes) const {
