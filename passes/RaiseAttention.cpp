@@ -10,10 +10,10 @@
 // by constants, additions, and selections of a score or a number so low that it hides the key.
 // With f(s) = a · s + g the scale is a and the bias g = f(0), a map over just those dimensions that
 // g depends on. Constant factors of q and k (an export that splits the scale between them) join the
-// scale. Behind the softmax, casts and `select(isnan w, 0, w)` are seen through; the latter becomes
-// zero_undefined. Every value between the two products has one use. It is left to
-// canonicalisation to compose the transposes that bring k and v into rows, and to folding to
-// compute masks that are constant.
+// scale. Behind the softmax, casts are seen through, and `select(isnan w, 0, w)` and `select(h, 0,
+// w)`, where the score is −∞ wherever h holds; these become zero_undefined. Every value between the
+// two products has one use. It is left to canonicalisation to compose the transposes that bring k
+// and v into rows, and to folding to compute masks that are constant.
 //
 // Scores move to f32 where they were narrower. Heads are at most as large as the target's kernel
 // takes for the type that they will be stored in (TargetTraits::attentionHead,
@@ -166,7 +166,31 @@ Value *throughScale(Value *v, double &scale, Location &loc) {
 struct Weights {
   Operation *softmax = nullptr;
   bool zeroUndefined = false;
+  Operation *cleared = nullptr; ///< select(h, 0, w); null: none
 };
+
+/// One operand of a map that selects by it; −1 where the map is no select(h, `value`, …).
+int selectsBy(const Operation &map, double value) {
+  const Operation *select = map.region().terminator()->operand(0)->def();
+  const auto constant =
+      select && select->is(Op::Select) ? scalarValue(select->operand(1)) : llvm::None;
+  if (!constant || *constant != value)
+    return -1;
+  for (unsigned i = 0; i < map.numOperands(); ++i)
+    if (elementArgument(map, i) == select->operand(0))
+      return int(i);
+  return -1;
+}
+
+/// `map` is select(h, 0, w): gives w.
+Value *withoutHidden(Operation &map) {
+  const int h = isPlainMap(&map, 2) ? selectsBy(map, 0) : -1;
+  if (h < 0 || !readsWhole(map, unsigned(1 - h)))
+    return nullptr;
+  const Operation *select = map.region().terminator()->operand(0)->def();
+  return select->operand(2) == elementArgument(map, unsigned(1 - h)) ? map.operand(unsigned(1 - h))
+                                                                     : nullptr;
+}
 
 /// `map` is select(isnan w, 0, w): gives w.
 Value *withoutUndefined(Operation &map) {
@@ -219,11 +243,30 @@ Weights findWeights(Value *v) {
       w.zeroUndefined = true;
       uses = 2;
       v = from;
+    } else if (Value *kept = w.cleared ? nullptr : withoutHidden(*def)) {
+      w.zeroUndefined = true;
+      w.cleared = def;
+      v = kept;
     } else {
       break;
     }
   }
   return w;
+}
+
+/// Whether the last of the maps before the softmax that does more than convert gives −∞ wherever
+/// `cleared`, select(h, 0, w), has an h that holds: there e^score is 0, and 0/0 where h holds for
+/// all keys of a query.
+bool hidesWhatIsCleared(llvm::ArrayRef<Step> steps, const Operation &cleared) {
+  const int h = selectsBy(cleared, 0);
+  for (const Step &step : steps) {
+    if (isCast(*step.map))
+      continue;
+    const int i = selectsBy(*step.map, -INFINITY);
+    return i >= 0 && step.map->operand(unsigned(i)) == cleared.operand(unsigned(h)) &&
+           indexMap(*step.map, unsigned(i)) == indexMap(cleared, unsigned(h));
+  }
+  return false;
 }
 
 /// The last two dimensions of `v` swapped where `swap` says so.
@@ -317,7 +360,7 @@ bool matmulPattern(Operation &op, Rewriter &rw) {
     return false;
   llvm::SmallVector<Step, 4> steps;
   Operation *scores = findScores(weights.softmax->operand(0), steps);
-  if (!isPlainProduct(scores))
+  if (!isPlainProduct(scores) || (weights.cleared && !hidesWhatIsCleared(steps, *weights.cleared)))
     return false;
   Location nodes = op.loc();
   for (const Operation *seen : {op.operand(0)->def(), weights.softmax})

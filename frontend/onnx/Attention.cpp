@@ -26,27 +26,43 @@ Value *joinHeads(Builder &b, Value *v) {
   return b.reshape(last, {t.dim(0), t.dim(1), t.dim(2) * t.dim(3)});
 }
 
+llvm::Optional<Dim> sharing(Node &n, Dim heads, Dim groups) {
+  if (heads == groups)
+    return n.dim(1);
+  if (heads.isConstant() && groups.isConstant() && groups.constant() >= 1 &&
+      heads.constant() % groups.constant() == 0)
+    return n.dim(heads.constant() / groups.constant());
+  n.error("expected a number of query heads that the one of key heads divides, found " +
+          text({heads, groups}, " and "));
+  return llvm::None;
+}
+
+Value *groupHeads(Builder &b, Value *v, Dim shared) {
+  if (!v)
+    return nullptr;
+  const Type t = v->type();
+  return b.reshape(v, {t.dim(0), floorDiv(t.dim(1), shared), shared, t.dim(2), t.dim(3)});
+}
+
+Value *ungroupHeads(Builder &b, Value *v) {
+  if (!v || v->type().rank() == 4)
+    return v;
+  const Type t = v->type();
+  return b.reshape(v, {t.dim(0), t.dim(1) * t.dim(2), t.dim(3), t.dim(4)});
+}
+
 Value *matmulShared(Node &n, Value *a, Value *b, bool transposed) {
   if (!a || !b)
     return nullptr;
   const NamedAttributes attributes{{"trans_b", transposed}};
-  const Type ta = a->type(), tb = b->type();
-  const Dim heads = ta.dim(1), groups = tb.dim(1);
-  if (heads == groups)
-    return n.b.value(Op::MatMul, {a, b}, attributes);
-  if (!heads.isConstant() || !groups.isConstant() || groups.constant() < 1 ||
-      heads.constant() % groups.constant() != 0)
-    return n.error("expected a number of query heads that the one of key heads divides, found " +
-                   text({heads, groups}, " and "));
-  const Dim shared = n.dim(heads.constant() / groups.constant());
-  Value *product = n.b.value(Op::MatMul,
-                             {n.b.reshape(a, {ta.dim(0), groups, shared, ta.dim(2), ta.dim(3)}),
-                              n.b.reshape(b, {tb.dim(0), groups, n.dim(1), tb.dim(2), tb.dim(3)})},
-                             attributes);
-  if (!product)
+  const auto shared = sharing(n, a->type().dim(1), b->type().dim(1));
+  if (!shared)
     return nullptr;
-  const Type t = product->type();
-  return n.b.reshape(product, {t.dim(0), heads, t.dim(3), t.dim(4)});
+  if (shared->isConstant(1))
+    return n.b.value(Op::MatMul, {a, b}, attributes);
+  return ungroupHeads(n.b, n.b.value(Op::MatMul,
+                                     {groupHeads(n.b, a, *shared), groupHeads(n.b, b, n.dim(1))},
+                                     attributes));
 }
 
 Value *scaledBy(Builder &b, Value *v, double factor) {
@@ -63,7 +79,7 @@ Value *splitHeads(Node &n, unsigned i, const char *attribute) {
   return splitHeads(n, n.input(i), n.intAttr(attribute, 0), attribute);
 }
 
-/// Which keys a query may see, and what is added to its scores [batch, heads, query, key].
+/// Which keys a query may see, and what is added to its scores [batch, heads…, query, key].
 ///
 /// Query i stands at position p = i + offset, where offset counts the keys before the queries. It
 /// sees key j when j < valid[batch], j <= p if causal, and p − left <= j <= p + right; a boolean
@@ -80,53 +96,89 @@ struct Visibility {
   /// Some query may see no key at all.
   bool mayHideAll() const { return mask || valid || left >= 0; }
 
-  /// A map over `scores`: `body` gets the score, whether it is hidden, and what is added to it
-  /// (null: nothing).
-  Value *
-  apply(Builder &b, Value *scores,
-        llvm::function_ref<Value *(Scalars &, Value *, Value *hidden, Value *added)> body) const {
-    if (!scores)
-      return nullptr;
-    const Type t = scores->type();
-    llvm::SmallVector<Value *, 4> operands{scores};
-    std::vector<IndexMap> maps{identityMap(4)};
-    auto use = [&](Value *v, IndexMap map) {
+  /// Whether a key is hidden from a query, over just the dimensions of the scores that this depends
+  /// on; others have extent 1.
+  Value *hidden(Builder &b, Type scores) const {
+    const unsigned rank = scores.rank();
+    Shape space(rank, b.context().dim(1));
+    llvm::SmallVector<Value *, 4> operands;
+    std::vector<IndexMap> maps;
+    auto read = [&](Value *v, IndexMap map) {
       if (!v)
-        return size_t(0);
+        return;
+      for (int64_t d : map)
+        if (d >= 0)
+          space[size_t(d)] = scores.dim(unsigned(d));
       operands.push_back(v);
       maps.push_back(std::move(map));
-      return operands.size() - 1;
     };
-    const size_t atMask = use(mask, mask ? broadcastMap(mask->type(), t.shape()) : IndexMap());
-    const size_t atValid = use(valid, along(0)), atOffset = use(offset, {});
-    return pointwise(b, operands, maps, t.shape(), [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-      Value *hidden = s.c(Element::Bool, 0), *added = nullptr;
-      auto hide = [&](Value *more) { hidden = s(Op::LogicalOr, hidden, more); };
-      if (atMask) {
-        if (isBool(mask->type().element())) {
-          hide(s(Op::LogicalNot, a[atMask]));
-        } else {
-          added = a[atMask];
-          hide(s(Op::Equal, added, s.c(mask->type().element(), -INFINITY)));
-        }
-      }
-      Value *key = s.index(3), *position = s.index(2);
-      if (atValid) {
-        Value *count = s.cast(a[atValid], Element::I64);
-        hide(s(Op::GreaterEqual, key, count));
-        position = s(Op::Add, position,
-                     s(Op::Sub, count, s.b.scalarInt(Element::I64, queries.constant())));
-      } else if (atOffset) {
-        position = s(Op::Add, position, a[atOffset]);
-      }
-      if (causal)
-        hide(s(Op::Greater, key, position));
-      if (left >= 0)
-        hide(s(Op::Less, key, s(Op::Sub, position, s.b.scalarInt(Element::I64, left))));
-      if (right >= 0)
-        hide(s(Op::Greater, key, s(Op::Add, position, s.b.scalarInt(Element::I64, right))));
-      return body(s, a[0], hidden, added);
+    read(mask, mask ? broadcastMap(mask->type(), scores.shape()) : IndexMap());
+    read(valid, along(0));
+    read(offset, {});
+    const bool byPosition = causal || left >= 0 || right >= 0;
+    if (valid || byPosition)
+      space[rank - 1] = scores.dim(rank - 1);
+    if (byPosition)
+      space[rank - 2] = scores.dim(rank - 2);
+    Operation *made = b.map(operands, maps, space, [&](Builder &in, llvm::ArrayRef<Value *> a) {
+      return llvm::SmallVector<Value *, 2>{test({in, Element::Bool}, rank, a)};
     });
+    return made ? made->result() : nullptr;
+  }
+
+  /// What the scores become: −∞ where a key is hidden, else what the mask adds comes to them.
+  /// `hidden`: what the function of this name gave; null where positions alone decide.
+  Value *restrict(Builder &b, Value *scores, Value *hidden) const {
+    const unsigned rank = scores->type().rank();
+    llvm::SmallVector<Value *, 3> operands{scores};
+    if (!hidden) {
+      std::vector<IndexMap> maps{identityMap(rank)};
+      if (offset)
+        operands.push_back(offset), maps.push_back({});
+      return pointwise(b, operands, maps, scores->type().shape(),
+                       [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+                         return s(Op::Select, test(s, rank, a.drop_front()), s.c(-INFINITY), a[0]);
+                       });
+    }
+    operands.push_back(hidden);
+    if (mask && !isBool(mask->type().element()))
+      operands.push_back(mask);
+    return pointwise(b, operands, [](Scalars &s, llvm::ArrayRef<Value *> a) {
+      Value *score = a.size() > 2 ? s(Op::Add, a[0], s.cast(a[2], s.type)) : a[0];
+      return s(Op::Select, a[1], s.c(-INFINITY), score);
+    });
+  }
+
+private:
+  /// `a`: the elements of mask, valid and offset, of those that there are.
+  Value *test(const Scalars &s, unsigned rank, llvm::ArrayRef<Value *> a) const {
+    Value *hidden = s.c(Element::Bool, 0);
+    auto hide = [&](Value *more) { hidden = s(Op::LogicalOr, hidden, more); };
+    auto take = [&] {
+      Value *v = a.front();
+      a = a.drop_front();
+      return v;
+    };
+    if (mask) {
+      const Element e = mask->type().element();
+      hide(isBool(e) ? s(Op::LogicalNot, take()) : s(Op::Equal, take(), s.c(e, -INFINITY)));
+    }
+    Value *key = s.index(rank - 1), *position = s.index(rank - 2);
+    if (valid) {
+      Value *count = s.cast(take(), Element::I64);
+      hide(s(Op::GreaterEqual, key, count));
+      position =
+          s(Op::Add, position, s(Op::Sub, count, s.b.scalarInt(Element::I64, queries.constant())));
+    } else if (offset) {
+      position = s(Op::Add, position, take());
+    }
+    if (causal)
+      hide(s(Op::Greater, key, position));
+    if (left >= 0)
+      hide(s(Op::Less, key, s(Op::Sub, position, s.b.scalarInt(Element::I64, left))));
+    if (right >= 0)
+      hide(s(Op::Greater, key, s(Op::Add, position, s.b.scalarInt(Element::I64, right))));
+    return hidden;
   }
 };
 
@@ -143,6 +195,18 @@ Value *fullMask(Node &n, Dim keys) {
   high.back() = missing;
   Value *hidden = n.b.scalarConstant(t.element(), isBool(t.element()) ? 0 : -INFINITY);
   return n.b.value(Op::Pad, {n.input(3), hidden}, {{"low", low}, {"high", high}});
+}
+
+/// A mask over heads as one over groups of `shared` heads; where it has one head, or none, it goes
+/// on being the same for all.
+Value *groupMask(Node &n, Value *mask, Dim shared) {
+  const Type t = mask->type();
+  if (t.rank() < 3)
+    return mask;
+  const bool same = t.dim(t.rank() - 3).isConstant(1);
+  if (t.rank() == 4)
+    return groupHeads(n.b, mask, same ? n.dim(1) : shared);
+  return same ? mask : n.b.reshape(mask, {floorDiv(t.dim(0), shared), shared, t.dim(1), t.dim(2)});
 }
 
 /// Concatenation of an operand (past) and `v` along the sequence.
@@ -195,24 +259,38 @@ void importAttention(Node &n) {
   if (n.has(Mask) && !(visible.mask = fullMask(n, keys)))
     return;
 
+  // Heads that share keys: [batch, groups, shared, …], over which keys and values broadcast.
+  const auto shared = sharing(n, q->type().dim(1), k->type().dim(1));
+  if (!shared)
+    return;
+  Value *allKeys = k, *allValues = v;
+  if (!shared->isConstant(1)) {
+    q = groupHeads(n.b, q, *shared);
+    k = groupHeads(n.b, k, n.dim(1));
+    v = groupHeads(n.b, v, n.dim(1));
+    if (visible.mask)
+      visible.mask = groupMask(n, visible.mask, *shared);
+    if (!q || !k || !v || (n.has(Mask) && !visible.mask))
+      return;
+  }
+
   // Narrow types could overflow before the scaling: there each operand gets its share.
   const double scale = n.floatAttr("scale", size.isConstant() ? 1 / std::sqrt(size.constant()) : 1);
   const bool narrow = computeType(n.element(Q)) != n.element(Q) && scale > 0;
-  Value *scores = narrow ? matmulShared(n, scaledBy(n.b, q, std::sqrt(scale)),
-                                        scaledBy(n.b, k, std::sqrt(scale)), true)
-                         : scaledBy(n.b, matmulShared(n, q, k, true), scale);
+  const double each = narrow ? std::sqrt(scale) : 1;
+  Value *scores =
+      n.b.value(Op::MatMul, {scaledBy(n.b, q, each), scaledBy(n.b, k, each)}, {{"trans_b", true}});
+  if (!narrow)
+    scores = scaledBy(n.b, scores, scale);
   Value *shown[4] = {scores};
   if (const double cap = n.floatAttr("softcap", 0); scores && cap > 0)
     scores = pointwise(n.b, {scores}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
       return s(Op::Mul, s(Op::Tanh, s(Op::Div, a[0], s.c(cap))), s.c(cap));
     });
   shown[1] = scores;
-  if (visible.restricts())
-    scores = visible.apply(n.b, scores, [](Scalars &s, Value *score, Value *hidden, Value *added) {
-      if (added)
-        score = s(Op::Add, score, s.cast(added, s.type));
-      return s(Op::Select, hidden, s.c(-INFINITY), score);
-    });
+  Value *hidden = scores && visible.mayHideAll() ? visible.hidden(n.b, scores->type()) : nullptr;
+  if (scores && visible.restricts())
+    scores = visible.restrict(n.b, scores, hidden);
   shown[2] = scores;
   if (!scores)
     return;
@@ -223,25 +301,25 @@ void importAttention(Node &n) {
       return;
     wide = n.b.cast(scores, *precision);
   }
-  Value *weights = n.b.value(Op::Softmax, {wide}, {{"axis", int64_t(3)}});
+  Value *weights = n.b.value(Op::Softmax, {wide}, {{"axis", int64_t(scores->type().rank()) - 1}});
   weights = weights ? n.b.cast(weights, n.element(Q)) : nullptr;
-  if (visible.mayHideAll()) // a query that sees nothing gets nothing
-    weights = visible.apply(n.b, weights, [](Scalars &s, Value *weight, Value *hidden, Value *) {
-      return s(Op::Select, hidden, s.c(0), weight);
+  if (weights && hidden) // a query that sees nothing gets nothing, not 0/0
+    weights = pointwise(n.b, {weights, hidden}, [](Scalars &s, llvm::ArrayRef<Value *> a) {
+      return s(Op::Select, a[1], s.c(0), a[0]);
     });
   shown[3] = weights;
-  Value *y = matmulShared(n, weights, v, false);
+  Value *y = weights ? ungroupHeads(n.b, n.b.value(Op::MatMul, {weights, v})) : nullptr;
   n.set(0, rank == 3 ? joinHeads(n.b, y) : y);
   if (n.wants(1))
-    n.set(1, k);
+    n.set(1, allKeys);
   if (n.wants(2))
-    n.set(2, v);
+    n.set(2, allValues);
   if (n.wants(3)) {
     const int64_t mode = n.intAttr("qk_matmul_output_mode", 0);
     if (mode < 0 || mode > 3)
       n.error("attribute qk_matmul_output_mode: expected 0 to 3, found " + std::to_string(mode));
     else
-      n.set(3, shown[mode]);
+      n.set(3, ungroupHeads(n.b, shown[mode]));
   }
 }
 

@@ -11,6 +11,12 @@ namespace tenon::frontend {
 Value *splitHeads(Node &n, Value *v, int64_t heads, const char *attribute);
 /// [batch, heads, length, size] as [batch, length, heads · size].
 Value *joinHeads(Builder &b, Value *v);
+/// How many heads of queries share one of keys; None after an error.
+llvm::Optional<Dim> sharing(Node &n, Dim heads, Dim groups);
+/// [batch, heads, length, size] as [batch, heads / shared, shared, length, size].
+Value *groupHeads(Builder &b, Value *v, Dim shared);
+/// The reverse; 4 dimensions stay as they are.
+Value *ungroupHeads(Builder &b, Value *v);
 /// a · b for [batch, heads, …] operands where b may have fewer heads, each shared by consecutive
 /// heads of a.
 Value *matmulShared(Node &n, Value *a, Value *b, bool transposed);
