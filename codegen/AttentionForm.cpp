@@ -72,8 +72,7 @@ void AttentionForm::writeViews(StepWriter &out) const {
   w.line("const auto q = " + operand(0) + ";");
   w.line("const auto k = " + operand(1) + ";");
   w.line("const auto v = " + operand(2) + ";");
-  w.line("const auto bias = pack(" + (form_.anchorInputs.size() > 3 ? operand(3) : std::string()) +
-         ");");
+  w.line("const auto bias = pack(" + (hasBias() ? operand(3) : std::string()) + ");");
   w.line("const auto y = " + out.resultView(0, resultView()) + ";");
 }
 

@@ -24,6 +24,7 @@ public:
   Strides view(unsigned i) const { return merged(operand(i)); }
   Strides resultView() const { return merged(result()); }
 
+  bool hasBias() const { return form_.anchorInputs.size() > 3; }
   /// The share of scores that no attribute hides, at upper bounds.
   double visibleShare() const;
 
