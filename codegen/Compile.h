@@ -20,6 +20,8 @@ struct CompileOptions {
   bool hooks = false;
   /// Room in a context for the text that one run spells, where it spells any.
   int64_t textBytes = 1 << 16;
+  /// CUDA: beyond so many kernels of a program, layers that differ in extents alone share one.
+  int64_t kernels = 60;
   /// The header declares a self-test, which codegen/emit/SelfTest.h writes.
   bool selfTest = false;
   /// Stem of the output path, for the weights file's name.
@@ -47,6 +49,8 @@ struct StepSummary {
 struct CompileSummary {
   int nodes = 0;   // ONNX nodes read
   int kernels = 0; // steps written
+  /// CUDA: steps whose kernel takes extents as parameters, and such kernels.
+  int sharingSteps = 0, sharedKernels = 0;
   int64_t weightBytes = 0, arenaBytes = 0, boundBytes = 0, scratchBytes = 0, stateBytes = 0,
           textBytes = 0;
   double estimatedMicroseconds = 0;

@@ -66,6 +66,7 @@ CompileOptions compileOptions(const CodeOptions &code, llvm::StringRef stem) {
                                            : CompileOptions::Auto;
   out.size = code.optimize == "size";
   out.textBytes = code.textBytes;
+  out.kernels = code.kernels;
   out.runtime = code.runtime == "include" ? CompileOptions::Include : CompileOptions::Embed;
   return out;
 }

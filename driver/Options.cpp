@@ -130,6 +130,12 @@ void declare(CommandLine &app, CodeOptions &o) {
       .type("BYTES")
       .showDefault()
       .group(kCodeGroup);
+  app.option("--kernels", o.kernels,
+             "CUDA: beyond so many kernels, layers that differ in extents alone share one")
+      .nonNegative()
+      .type("N")
+      .showDefault()
+      .group(kCodeGroup);
   app.option("--prefix", o.prefix, "C identifier before every name of the interface")
       .check(identifierForm)
       .type("NAME")

@@ -47,7 +47,7 @@ struct PassOptions {
 struct CodeOptions {
   std::string target = "cpu:native", precision = "fp32", search = "heuristic";
   std::string weights = "auto", runtime = "embed", prefix, optimize, selfTest;
-  int64_t workspace = -1, ramLimit = -1, textBytes = 1 << 16;
+  int64_t workspace = -1, ramLimit = -1, textBytes = 1 << 16, kernels = 60;
   unsigned threads = 1;
   bool hooks = false;
   std::vector<std::string> report, pool, tuning;

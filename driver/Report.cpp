@@ -389,6 +389,9 @@ void printSummary(llvm::raw_ostream &os, Compilation &compilation, const Target 
   os << "\ntarget   " << target.name << "\nkernels  " << summary.kernels;
   if (module.graphs.size() > 1)
     os << " in " << module.graphs.size() << " variants";
+  if (summary.sharingSteps)
+    os << ", " << summary.sharingSteps << " of them by " << summary.sharedKernels
+       << " that take extents as parameters (--kernels)";
   os << "\nweights  " << bytesText(summary.weightBytes) << ", " << summary.weightsMode
      << "\narena    " << summary.arenaBytes << " bytes, lower bound " << summary.boundBytes;
   if (summary.boundBytes > 0)
@@ -435,6 +438,8 @@ void writeSummary(llvm::json::OStream &json, Compilation &compilation, const Tar
   strings(json, "variants", variantNames(compilation.module()));
   json.attribute("nodes", summary.nodes);
   json.attribute("kernels", summary.kernels);
+  json.attribute("sharing_steps", summary.sharingSteps);
+  json.attribute("shared_kernels", summary.sharedKernels);
   json.attribute("weight_bytes", summary.weightBytes);
   json.attribute("weights", summary.weightsMode);
   json.attribute("arena_bytes", summary.arenaBytes);

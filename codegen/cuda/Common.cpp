@@ -121,7 +121,7 @@ MapKernel mapKernel(StepWriter &out, const GroupForm &form, llvm::ArrayRef<Dim> 
       together = 0;
   }
   StepWriter::Config cfg(out, "config");
-  cfg.extents("space", extents);
+  cfg.parameters("space", extents);
   if (kernel.name == "map")
     cfg.number("vector", vector);
   else

@@ -61,7 +61,7 @@ Walk walkOf(const GroupForm &form, const Strides &a, ConvProblem p) {
 void writeExtents(const ConvProblem &p, StepWriter::Config &cfg) {
   cfg.extent("batch", p.batch).extent("out_h", p.outHeight).extent("out_w", p.outWidth);
   cfg.extent("in_h", p.inHeight).extent("in_w", p.inWidth);
-  cfg.extent("groups", p.groups).extent("filters", p.filters).extent("channels", p.channels);
+  cfg.extent("groups", p.groups).extent("filters", p.filters).parameter("channels", p.channels);
   cfg.extent("kernel_h", p.kernelH).extent("kernel_w", p.kernelW);
   cfg.extent("stride_h", p.strideH).extent("stride_w", p.strideW);
   cfg.extent("dilation_h", p.dilationH).extent("dilation_w", p.dilationW);
@@ -86,6 +86,7 @@ void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
   Context &context = op.result()->type().context();
   const Dim zero = context.dim(0);
 
+  out.letShapeVary();
   StepWriter::Config cfg(out, "config", c.isConv ? "cuda::conv_defaults" : "cuda::matmul_defaults");
   // Strides over what the kernel of a product walks: (b0, b1, row, column).
   auto matrix = [&](const Strides &from, bool transposed) {
@@ -114,7 +115,7 @@ void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
   } else {
     a = matrix(a, c.transA);
     cfg.extent("batch0", c.batch0).extent("batch1", c.batch1);
-    cfg.extent("m", c.m).extent("n", c.n).extent("k", c.k);
+    cfg.extent("m", c.m).extent("n", c.n).parameter("k", c.k);
     over = [matrix](const Strides &x) { return matrix(x, false); };
   }
   for (auto &[key, value] : s.params)

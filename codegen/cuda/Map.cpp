@@ -70,6 +70,7 @@ void emitLaunch(const TacticInput &in, const LoopNest &nest, StepWriter &out,
 
 void emitMap(const TacticInput &in, const Schedule &s, StepWriter &out) {
   const LoopNest nest = loopNest(in.form.body, in.form.outputs);
+  out.letShapeVary();
   emitLaunch(in, nest, out, mapKernel(out, in.form, nest.extents, nest.outputs, *s.get("vector")));
 }
 

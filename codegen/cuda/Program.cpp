@@ -10,6 +10,7 @@
 #include "codegen/PlanVerifier.h"
 #include "codegen/cuda/EntryPoints.h"
 #include "codegen/cuda/HostPart.h"
+#include "codegen/cuda/SharedKernels.h"
 #include "codegen/cuda/WeightImage.h"
 #include "codegen/emit/Amalgamate.h"
 #include "codegen/emit/Header.h"
@@ -128,42 +129,86 @@ private:
   // Steps
   //===--------------------------------------------------------------------===//
 
+  /// A step with how it is to run.
+  struct Chosen {
+    const Step &step;
+    GroupForm form;
+    const Tactic &tactic;
+    const Schedule &schedule;
+  };
+
+  /// The steps of a program that are kernels; reports those whose schedule does not fit.
+  std::vector<Chosen> chosenSteps(const Variant &v, const Alignment &alignment) {
+    std::vector<Chosen> chosen;
+    for (const Step &step : v.plan.steps) {
+      if (isControlFlow(*step.op))
+        continue;
+      std::string why;
+      auto form = analyzeGroup(*step.op, why);
+      const Attribute *attribute = step.op->find("schedule");
+      const Schedule *s = attribute ? attribute->get<Schedule>() : nullptr;
+      const Tactic *tactic = s ? findTactic(Family::Cuda, s->tactic) : nullptr;
+      if (form && tactic && tactic->match({*form, v.level, &alignment}, why))
+        chosen.push_back({step, std::move(*form), *tactic, *s});
+      else
+        diagnostics_.error(*step.op,
+                           s ? "schedule " + s->tactic + " does not fit this group: " + why
+                             : "group has no schedule");
+    }
+    return chosen;
+  }
+
+  /// Writes everything once to see which kernels differ in numbers alone.
+  SharedKernels sharedKernels(const Variant &v, llvm::ArrayRef<Chosen> steps,
+                              const Alignment &alignment) const {
+    SharedKernels shared(options_.kernels);
+    for (const Chosen &c : steps) {
+      KernelShape shape;
+      StepWriter writer(v.plan, c.step, dims_, v.level, "step");
+      writer.useShape(shape);
+      c.tactic.emit({c.form, v.level, &alignment}, c.schedule, writer);
+      shared.add(c.step.number, c.tactic.id, shape);
+    }
+    return shared;
+  }
+
   void steps(Variant &v) {
     const std::vector<std::string> names = stepNames(v.plan);
     const Alignment alignment(v.plan);
+    const std::vector<Chosen> chosen = chosenSteps(v, alignment);
+    if (diagnostics_.hasErrors())
+      return;
+    const SharedKernels shared = sharedKernels(v, chosen, alignment);
+    const Chosen *next = chosen.data();
     for (const Step &step : v.plan.steps) {
       if (isControlFlow(*step.op)) {
         includes_.insert("cuda/host_part.h");
         v.rows.push_back({names[step.number], "", false, 0});
         continue;
       }
-      std::string why;
-      auto form = analyzeGroup(*step.op, why);
-      const Attribute *attribute = step.op->find("schedule");
-      const Schedule *s = attribute ? attribute->get<Schedule>() : nullptr;
-      const Tactic *tactic = s ? findTactic(Family::Cuda, s->tactic) : nullptr;
-      if (!form || !tactic || !tactic->match({*form, v.level, &alignment}, why)) {
-        diagnostics_.error(*step.op,
-                           s ? "schedule " + s->tactic + " does not fit this group: " + why
-                             : "group has no schedule");
-        continue;
-      }
-      const TacticInput in{*form, v.level, &alignment};
+      const Chosen &c = *next++;
+      const TacticInput in{c.form, v.level, &alignment};
       StepSummary summary;
       summary.level = v.name();
       summary.step = step.number;
-      if (tactic->cost)
-        summary.estimatedMicroseconds = tactic->cost(in, *s);
+      if (c.tactic.cost)
+        summary.estimatedMicroseconds = c.tactic.cost(in, c.schedule);
       if (&v == variants_.front().get())
         summary_.estimatedMicroseconds += summary.estimatedMicroseconds;
       const std::string &label = names[step.number];
-      Section written =
-          section(v, step, label, [&](StepWriter &writer) { tactic->emit(in, *s, writer); });
+      Section written = section(v, step, label, [&](StepWriter &writer) {
+        KernelShape shape = shared.shapeOf(step.number);
+        writer.useShape(shape);
+        c.tactic.emit(in, c.schedule, writer);
+      });
       v.rows.push_back(
           {label, written.function, touchesIo(v.plan, *step.op), v.order.branch(step.number)});
       summary.types = std::move(written.types);
       summary_.steps.push_back(std::move(summary));
     }
+    const auto [sharing, kernels] = shared.shared();
+    summary_.sharingSteps += sharing;
+    summary_.sharedKernels += kernels;
     carryStates(v);
   }
 

@@ -20,6 +20,8 @@ void StepWriter::declare(const std::string &type, llvm::StringRef text) {
       comments.push_back(l.ltrim());
     else
       key += l.str() + "\n";
+  if (shape_)
+    shape_->add(key);
   auto nameIn = [&](const DeclaredTypes &types) {
     auto it = types.find(key);
     return it == types.end() ? nullptr : &it->second;
@@ -73,6 +75,30 @@ StepWriter::Config &StepWriter::Config::extents(llvm::StringRef member,
     body_.line(type + " " + member.str() + ";");
     runtime_.emplace_back(member.str(), list);
   }
+  return *this;
+}
+
+StepWriter::Config &StepWriter::Config::parameter(llvm::StringRef member, Dim value) {
+  return value.isConstant() ? parameter(member, value.constant()) : extent(member, value);
+}
+
+StepWriter::Config &StepWriter::Config::parameter(llvm::StringRef member, int64_t value) {
+  const auto type = step_.parameter(value);
+  if (!type)
+    return extent(member, value);
+  body_.line(*type + " " + member.str() + ";");
+  runtime_.emplace_back(member.str(), std::to_string(value));
+  return *this;
+}
+
+StepWriter::Config &StepWriter::Config::parameters(llvm::StringRef member,
+                                                   llvm::ArrayRef<Dim> values) {
+  const std::string list = step_.list(values);
+  const size_t brace = list.find('{');
+  const bool constant = brace + 2 == list.size();
+  body_.line(list.substr(0, brace) + " " + member.str() + (constant ? "{};" : ";"));
+  if (!constant)
+    runtime_.emplace_back(member.str(), list);
   return *this;
 }
 
@@ -359,11 +385,15 @@ bool Places::isAligned(Value *value, Dim offset, int64_t bytes) const {
 }
 
 std::string StepWriter::pointer(Value *argument, Dim offset) {
+  if (shape_)
+    shape_->add(cppElement(argument->type().element()));
   return places_.pointer(operandOf(argument), cppElement(argument->type().element()), true, offset);
 }
 
 std::string StepWriter::resultPointer(unsigned result, Dim offset) {
   Value *v = step_.op->result(result);
+  if (shape_)
+    shape_->add(cppElement(v->type().element()));
   return places_.pointer(v, cppElement(v->type().element()), false, offset);
 }
 
@@ -375,9 +405,32 @@ std::string StepWriter::zeroedPointer(llvm::StringRef cppType) const {
   return "f.zeroed<" + cppType.str() + ">(" + std::to_string(step_.zeroedAt) + ")";
 }
 
-std::string StepWriter::viewText(const std::string &pointer, const Strides &s) const {
+llvm::Optional<std::string> StepWriter::parameter(int64_t number) {
+  if (!shape_ || !shapeVaries_)
+    return llvm::None;
+  return shape_->parameter(number);
+}
+
+std::string StepWriter::list(llvm::ArrayRef<Dim> numbers) {
+  std::string types, values;
+  bool any = false;
+  for (Dim n : numbers) {
+    llvm::Optional<std::string> type;
+    if (n.isConstant() && !n.isConstant(0) && !n.isConstant(1))
+      type = parameter(n.constant());
+    any = any || type;
+    types += (types.empty() ? "" : ", ") + (type ? *type : dims_.type(n));
+    values += std::string(values.empty() ? "" : ", ") +
+              (type || !n.isConstant() ? "{" + dims_.value(n) + "}" : "{}");
+  }
+  if (shape_)
+    shape_->add(types);
+  return any ? "dims<" + types + ">{" + values + "}" : dims_.list(numbers);
+}
+
+std::string StepWriter::viewText(const std::string &pointer, const Strides &s) {
   return "make_view(" + pointer + ", " +
-         (sharesCode_ ? dims_.valueList(s.strides) : dims_.list(s.strides)) + ")";
+         (sharesCode_ ? dims_.valueList(s.strides) : list(s.strides)) + ")";
 }
 
 std::string StepWriter::view(Value *argument, const Strides &s) {
@@ -395,9 +448,12 @@ std::string StepWriter::paddedText(const Access &a, const std::string &pointer, 
     low.push_back(l);
     high.push_back(h);
   }
-  return "tenon::make_padded_view(" + pointer + ", " + dims_.list(s.strides) + ", " +
-         dims_.list(low) + ", " + dims_.list(high) + ", " +
-         cppScalar(a.source->type().element(), a.fill) + ")";
+  const std::string rest = ", " + dims_.list(s.strides) + ", " + dims_.list(low) + ", " +
+                           dims_.list(high) + ", " +
+                           cppScalar(a.source->type().element(), a.fill) + ")";
+  if (shape_)
+    shape_->add(rest);
+  return "tenon::make_padded_view(" + pointer + rest;
 }
 
 std::string StepWriter::view(const Access &a, unsigned rank) {

@@ -7,6 +7,7 @@
 #include "codegen/Plan.h"
 #include "codegen/Target.h"
 #include "codegen/emit/CppText.h"
+#include "codegen/emit/KernelShape.h"
 #include "codegen/emit/SourceWriter.h"
 
 #include <map>
@@ -66,6 +67,11 @@ public:
   /// From here on types hold no numbers of the layer: constants of bodies and strides are values,
   /// so that layers of other shapes have the same types.
   void shareCode() { sharesCode_ = true; }
+  /// Asks `shape` which numbers are parameters, where the tactic lets any.
+  void useShape(KernelShape &shape) { shape_ = &shape; }
+  /// The tactic's word that strides of views other than 0 and 1, and what it writes by
+  /// Config::parameter, may be parameters of its kernel.
+  void letShapeVary() { shapeVaries_ = true; }
 
   /// Declares a configuration type `<name>_<suffix>` member by member; finish() declares a local
   /// variable of it in code() when members are run-time values and returns an expression for it.
@@ -74,6 +80,10 @@ public:
     Config(StepWriter &step, llvm::StringRef suffix, llvm::StringRef base = "");
     Config &extent(llvm::StringRef member, Dim value);
     Config &extents(llvm::StringRef member, llvm::ArrayRef<Dim> values);
+    /// The same of extents that may be parameters (letShapeVary).
+    Config &parameter(llvm::StringRef member, Dim value);
+    Config &parameter(llvm::StringRef member, int64_t value);
+    Config &parameters(llvm::StringRef member, llvm::ArrayRef<Dim> values);
     Config &extent(llvm::StringRef member, int64_t value); // fixed<value>
     Config &number(llvm::StringRef member, int64_t value); // static constexpr int
     Config &flag(llvm::StringRef member, bool value);
@@ -129,7 +139,11 @@ public:
 private:
   /// Adds `struct TYPE...` to the declarations, or TYPE as a name of what has the same text.
   void declare(const std::string &type, llvm::StringRef text);
-  std::string viewText(const std::string &pointer, const Strides &strides) const;
+  /// A number's type as a parameter of the kernel; none: it is a constant.
+  llvm::Optional<std::string> parameter(int64_t number);
+  /// Extents or strides as dims<...>{...}, of which some may be parameters.
+  std::string list(llvm::ArrayRef<Dim> numbers);
+  std::string viewText(const std::string &pointer, const Strides &strides);
   std::string packText(const ScalarProgram &program, llvm::ArrayRef<std::string> views,
                        llvm::ArrayRef<int> placeOf) const;
   std::string paddedText(const Access &a, const std::string &pointer, const Strides &strides,
@@ -143,7 +157,8 @@ private:
   std::set<std::string> includes_, userIncludes_;
   SourceWriter declarations_, code_;
   const DeclaredTypes *shared_;
-  bool sharesCode_ = false;
+  bool sharesCode_ = false, shapeVaries_ = false;
+  KernelShape *shape_ = nullptr;
   DeclaredTypes declared_;
   std::vector<std::string> used_;
 };

@@ -15,6 +15,7 @@
 #define TENON_RUNTIME_CUDA_CONTRACTION_CUH
 
 #include "cuda/conv_window.cuh"
+#include "cuda/multiple.h"
 #include "cuda/operands.cuh"
 
 namespace tenon {
@@ -58,7 +59,7 @@ namespace detail {
 template <int Along, int N, int I = 0> TENON_FN bool multiples_of(dims<>) { return true; }
 template <int Along, int N, int I = 0, class D, class... Rest>
 TENON_FN bool multiples_of(const dims<D, Rest...> &strides) {
-  return (I == Along || index_t(strides.head) % N == 0) &&
+  return (I == Along || is_multiple_of<D, N> || index_t(strides.head) % N == 0) &&
          multiples_of<Along, N, I + 1>(strides.tail);
 }
 
@@ -229,11 +230,8 @@ template <class Config, class T, class S> struct conv_problem<Config, view<T, S>
   }
   /// Whether N neighbours along K are one aligned vector.
   template <int N> TENON_FN static constexpr bool may_be_vector() {
-    if constexpr (decltype(Config::channels)::is_fixed)
-      return detail::is_unit<decltype(S{}.template get<1>())> &&
-             decltype(Config::channels)::value % N == 0;
-    else
-      return false;
+    return detail::is_unit<decltype(S{}.template get<1>())> &&
+           detail::is_multiple_of<decltype(Config::channels), N>;
   }
   template <int N> TENON_DEVICE bool is_vector() const {
     return detail::starts_aligned<Config>(x.data) && detail::multiples_of<1, N>(x.strides);
@@ -324,11 +322,8 @@ template <class Config, class T, class S> struct matmul_problem<Config, view<T, 
     return {x.data + offset(x.strides, at), true};
   }
   template <int N> TENON_FN static constexpr bool may_be_vector() {
-    if constexpr (decltype(Config::k)::is_fixed)
-      return detail::is_unit<decltype(S{}.template get<3>())> &&
-             decltype(Config::k)::value % N == 0;
-    else
-      return false;
+    return detail::is_unit<decltype(S{}.template get<3>())> &&
+           detail::is_multiple_of<decltype(Config::k), N>;
   }
   template <int N> TENON_DEVICE bool is_vector() const {
     return detail::starts_aligned<Config>(x.data) && detail::multiples_of<3, N>(x.strides);

@@ -119,7 +119,8 @@ private:
     TENON_CHECK_CUDA(cudaFuncGetAttributes(&attributes, function));
     if (shared + int(attributes.sharedSizeBytes) > shared_limit_)
       return too_little_shared_memory;
-    if (shared > 48 * 1024)
+    // Other layers may have the same kernel: what one was given is not taken away.
+    if (shared > 48 * 1024 && shared > attributes.maxDynamicSharedSizeBytes)
       TENON_CHECK_CUDA(
           cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
     return ok;
