@@ -3,7 +3,9 @@
 
 #include "machine.h"
 
+#include <map>
 #include <memory>
+#include <mutex>
 #include <stdlib.h>
 #include <string.h>
 #include <string>
@@ -27,6 +29,17 @@ struct function {
   int threads;
 };
 
+/// Dynamic shared memory that a function may have: 48 KiB until it is given `bytes`.
+inline int shared_limit(const void *f, int bytes = 0) {
+  static std::mutex guard;
+  static std::map<const void *, int> given;
+  const std::lock_guard<std::mutex> lock(guard);
+  if (bytes)
+    given[f] = bytes;
+  const auto it = given.find(f);
+  return it == given.end() ? 48 * 1024 : it->second;
+}
+
 /// One launch with copies of its arguments.
 struct launch_record {
   const function *code = nullptr;
@@ -48,7 +61,14 @@ struct launch_record {
       arguments[i] = storage[i].data();
     }
   }
-  void run() const { code->run(arguments, blocks, cluster, int(threads.x), int(shared_bytes)); }
+  void run() const {
+    if (int(shared_bytes) > shared_limit(code)) {
+      fprintf(stderr, "emulator: %u bytes of shared memory, %d allowed\n", shared_bytes,
+              shared_limit(code));
+      abort();
+    }
+    code->run(arguments, blocks, cluster, int(threads.x), int(shared_bytes));
+  }
 };
 
 } // namespace emulator
@@ -120,7 +140,7 @@ constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaHo
 
 struct cudaFuncAttributes {
   size_t sharedSizeBytes;
-  int ptxVersion;
+  int maxDynamicSharedSizeBytes, ptxVersion;
 };
 struct cudaLaunchAttribute {
   cudaLaunchAttributeID id;
@@ -241,12 +261,14 @@ inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
 
 // --- Functions, launches ---
 
-inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *a, const void *) {
+inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *a, const void *f) {
+  a->maxDynamicSharedSizeBytes = emulator::shared_limit(f);
   a->ptxVersion = TENON_EMULATED_ARCH / 10;
   a->sharedSizeBytes = TENON_EMULATED_SPECIFIC ? 4096 : 256;
   return cudaSuccess;
 }
-inline cudaError_t cudaFuncSetAttribute(const void *, cudaFuncAttribute, int) {
+inline cudaError_t cudaFuncSetAttribute(const void *f, cudaFuncAttribute, int bytes) {
+  emulator::shared_limit(f, bytes);
   return cudaSuccess;
 }
 inline cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *c, const void *f,
