@@ -449,8 +449,8 @@ std::string StepWriter::paddedText(const Access &a, const std::string &pointer, 
     high.push_back(h);
   }
   const std::string rest = ", " + dims_.list(s.strides) + ", " + dims_.list(low) + ", " +
-                           dims_.list(high) + ", " +
-                           cppScalar(a.source->type().element(), a.fill) + ")";
+                           dims_.list(high) + ", " + cppScalar(a.source->type().element(), a.fill) +
+                           ")";
   if (shape_)
     shape_->add(rest);
   return "tenon::make_padded_view(" + pointer + rest;
