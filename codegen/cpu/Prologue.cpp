@@ -5,10 +5,11 @@
 
 namespace tenon::cpu {
 
-/// Whether every value of `stored` is one of the float type `sums`.
+/// Whether every value of `stored` is one of the float type `sums`, which kernels hand over: floats
+/// are computed in it, integers come back from it (stored_as).
 static bool holds(Element sums, Element stored) {
   const unsigned digits = sums == Element::F64 ? 53 : 24;
-  return isFloat(stored) ? bitWidth(stored) <= bitWidth(sums) : bitWidth(stored) < digits;
+  return isFloat(stored) ? computeElement(stored) == sums : bitWidth(stored) < digits;
 }
 
 llvm::Optional<unsigned> prologueTensor(const ScalarProgram &program, unsigned dim, Element sums,

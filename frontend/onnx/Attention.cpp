@@ -288,7 +288,9 @@ void importAttention(Node &n) {
       return s(Op::Mul, s(Op::Tanh, s(Op::Div, a[0], s.c(cap))), s.c(cap));
     });
   shown[1] = scores;
-  Value *hidden = scores && visible.mayHideAll() ? visible.hidden(n.b, scores->type()) : nullptr;
+  Value *hidden = nullptr;
+  if (scores && visible.mayHideAll() && !(hidden = visible.hidden(n.b, scores->type())))
+    return; // the mask does not fit, which was said
   if (scores && visible.restricts())
     scores = visible.restrict(n.b, scores, hidden);
   shown[2] = scores;
