@@ -1,13 +1,14 @@
 """Random valid ONNX graphs: types, shapes with zero extents and rank 0, broadcasting corners, chains
 that fuse, movement around contractions and reductions."""
 
+import fuzz_composite as composite
 import fuzz_counted as counted
 import fuzz_movement as movement
 import fuzz_pointwise as pointwise
 import fuzz_structured as structured
 import numpy as np
 import onnx
-from fuzz_pieces import BOOL, INTEGER, NotHere, Pieces, Value
+from fuzz_pieces import BOOL, INTEGER, NotHere, Pieces, Value, reads
 from onnx import helper
 
 OPSET = 21
@@ -24,6 +25,9 @@ MAKERS = (
     structured.gemm, structured.conv, structured.conv, structured.pool, structured.normalization,
     structured.resize, structured.triangle, pointwise.integer_arithmetic, pointwise.quantized,
     counted.places, counted.kept, counted.distinct, counted.picked,
+    structured.einsum, structured.conv_transpose, structured.blocks, composite.attention,
+    composite.attention, composite.quantized_layer, composite.quantized_layer, composite.branch,
+    composite.loop, composite.scan, composite.recurrence, composite.text,
 )  # fmt: skip
 
 
@@ -59,7 +63,7 @@ class Generator(Pieces):
         return self.finish()
 
     def finish(self):
-        used = {name for node in self.nodes for name in node.input}
+        used = {name for node in self.nodes for name in reads(node)}
         made = {name: v for v in self.values for name in [v.name]}
         outputs = [made[name] for node in self.nodes for name in node.output if name not in used]
         for v in self.values:  # one result that is read and given away

@@ -35,6 +35,18 @@ class NotHere(Exception):
     """A maker found no operands it can use."""
 
 
+def reads(node):
+    """Names that a node reads, those that its graphs take from around them included."""
+    names = [name for name in node.input if name]
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            graph = attribute.g
+            own = {info.name for info in graph.input} | {w.name for w in graph.initializer}
+            own |= {name for inner in graph.node for name in inner.output}
+            names += [name for inner in graph.node for name in reads(inner) if name not in own]
+    return names
+
+
 def broadcast(a, b):
     try:
         return np.broadcast_shapes(a, b) is not None

@@ -6,6 +6,7 @@ import copy
 import numpy as np
 import onnx
 import onnxruntime
+from fuzz_pieces import reads
 from onnx import helper
 
 
@@ -39,7 +40,7 @@ def rebuilt(model, data, values, outputs, cuts):
         made = set(node.output) & needed
         if made and not made <= cuts:
             nodes.append(node)
-            needed |= {name for name in node.input if name}
+            needed |= set(reads(node))
     nodes.reverse()
     graph = model.graph
     inputs = [info for info in graph.input if info.name in needed]

@@ -137,3 +137,50 @@ def triangle(g):
     v = g.pick(lambda v: v.rank >= 2 and v.is_float)
     g.add("Trilu", [v, g.constant(np.asarray(g.below(5) - 2))], v.dtype, v.shape, v.bound, v.exact,
           upper=g.below(2))  # fmt: skip
+
+
+def einsum(g):
+    v = g.floating((2, 3), filled=True)
+    letters = "abc"[: v.rank]
+    other = letters[-1] + "d" if g.chance(0.5) else letters
+    shape = [5 if c == "d" else v.shape[letters.index(c)] for c in other]
+    w = g.tensor(v.dtype, shape, 2)
+    kept = [c for c in sorted({*letters, *other}) if c == "d" or g.chance(0.6)]
+    g.rng.shuffle(kept)
+    extents = dict(zip(letters, v.shape)) | {"d": 5}
+    bound = v.bound * 2 * v.size
+    if bound > 1e5:
+        raise NotHere
+    g.add("Einsum", [v, w], v.dtype, [extents[c] for c in kept], bound,
+          equation=f"{letters},{other}->{''.join(kept)}")  # fmt: skip
+
+
+def conv_transpose(g):
+    v = g.pick(lambda v: v.dtype == "float32" and v.rank in (3, 4) and min(v.shape) > 0 and v.bound < 1e3)
+    c, space = v.shape[1], v.shape[2:]
+    groups = g.one([d for d in (1, 1, 2) if c % d == 0])
+    filters = g.one((1, 2, 4))
+    kernel, strides = [g.one((1, 2, 3)) for _ in space], [g.one((1, 2, 3)) for _ in space]
+    ends = [g.below(k) for k in kernel], [g.below(k) for k in kernel]
+    more = [g.below(s) for s in strides]
+    out = [(d - 1) * s + k + o - a - b
+           for d, s, k, o, a, b in zip(space, strides, kernel, more, *ends)]  # fmt: skip
+    if min(out) < 1:
+        raise NotHere
+    w = g.tensor("float32", [c, filters, *kernel], 2)
+    bound = v.bound * 2 * (c // groups) * int(np.prod(kernel))
+    g.add("ConvTranspose", [v, w], "float32", [v.shape[0], filters * groups, *out], bound, strides=strides,
+          pads=sum(ends, []), output_padding=more, group=groups)  # fmt: skip
+
+
+def blocks(g):
+    """Blocks of positions become channels, or the reverse."""
+    v = g.pick(lambda v: v.dtype == "float32" and v.rank == 4 and min(v.shape) > 0)
+    n, c, h, w = v.shape
+    if h % 2 == 0 and w % 2 == 0:
+        g.add("SpaceToDepth", [v], "float32", [n, 4 * c, h // 2, w // 2], v.bound, v.exact, blocksize=2)
+    elif c % 4 == 0:
+        g.add("DepthToSpace", [v], "float32", [n, c // 4, 2 * h, 2 * w], v.bound, v.exact, blocksize=2,
+              mode=g.one(("DCR", "CRD")))  # fmt: skip
+    else:
+        raise NotHere
