@@ -99,7 +99,14 @@ void importConcatFromSequence(Node &n) {
     return;
   }
   const bool isNew = n.boolAttr("new_axis", false);
-  const int64_t rank = int64_t(list->front()->type().rank()) + (isNew ? 1 : 0);
+  const unsigned first = list->front()->type().rank();
+  for (Value *v : *list)
+    if (v->type().rank() != first) {
+      n.error("operand " + n.inputName(0) + ": expected tensors of one rank, found " +
+              std::to_string(first) + " and " + std::to_string(v->type().rank()));
+      return;
+    }
+  const int64_t rank = int64_t(first) + (isNew ? 1 : 0);
   if (auto axis = n.axis(n.intAttr("axis", 0), rank))
     n.set(0, stackAlong(n.b, *list, *axis, isNew));
 }
