@@ -408,7 +408,10 @@ std::string StepWriter::zeroedPointer(llvm::StringRef cppType) const {
 llvm::Optional<std::string> StepWriter::parameter(int64_t number) {
   if (!shape_ || !shapeVaries_)
     return llvm::None;
-  return shape_->parameter(number);
+  auto type = shape_->parameter(number);
+  if (type)
+    include("cuda/multiple.h");
+  return type;
 }
 
 std::string StepWriter::list(llvm::ArrayRef<Dim> numbers) {
