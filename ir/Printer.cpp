@@ -227,7 +227,8 @@ private:
       type();
       os_ << ": ";
       element(t, 0);
-    } else if (t.size() <= options_.inlineElements) {
+    } else if (t.size() <= options_.inlineElements ||
+               (options_.data && t.element() == Element::String)) { // text has no bytes to map
       os_ << "dense<";
       type();
       os_ << ':';

@@ -60,6 +60,29 @@ TEST(Parser, ComplexLiteralsKeepBothParts) {
   EXPECT_EQ(os.str(), text);
 }
 
+TEST(Parser, LongTextStaysBesideASideFile) {
+  // A side file holds bytes that can be mapped. Text has none, however many elements there are.
+  std::string words = "\"w0\"";
+  for (int i = 1; i < 40; ++i)
+    words += ", \"w" + std::to_string(i) + "\"";
+  const std::string text = "module \"m\" stage=imported {\n"
+                           "  graph @main () -> (\"y\") {\n"
+                           "    %y = constant {value = dense<40xstr: " +
+                           words + ">} : tensor<40xstr>\n    return %y\n  }\n}\n";
+  const auto buffer = llvm::MemoryBuffer::getMemBuffer(text);
+  Context context;
+  Diagnostics diagnostics;
+  const auto module = parseModule(context, *buffer, "", diagnostics);
+  ASSERT_NE(module, nullptr) << messagesOf(text);
+  std::string again, data;
+  llvm::raw_string_ostream os(again);
+  PrintOptions options;
+  options.data = &data;
+  print(*module, os, options);
+  EXPECT_EQ(os.str(), text);
+  EXPECT_EQ(data, "");
+}
+
 TEST(Parser, SplatLiteralsAreBounded) {
   for (const char *extents :
        {"2147483648x8xi8: 1", "8589934592x5xi8: 1", "1073741825xi1: true", "2147483648x8xi4: 1"}) {
