@@ -1,8 +1,8 @@
 // Implements StepWriter.
 #include "codegen/emit/StepWriter.h"
 
+#include "codegen/emit/BodyWriter.h"
 #include "ir/Names.h"
-#include "ir/Scalar.h"
 
 namespace tenon {
 
@@ -147,190 +147,20 @@ std::string StepWriter::Config::finish() {
   return variable;
 }
 
-//===----------------------------------------------------------------------===//
-// Bodies
-//===----------------------------------------------------------------------===//
-
-namespace {
-
-std::string substitute(llvm::StringRef spelling, llvm::ArrayRef<std::string> operands,
-                       llvm::StringRef type, llvm::StringRef source, llvm::StringRef table) {
-  std::string s;
-  for (size_t i = 0; i < spelling.size(); ++i) {
-    if (spelling[i] != '$' || i + 1 == spelling.size()) {
-      s += spelling[i];
-      continue;
-    }
-    const char c = spelling[++i];
-    s += c == 'T'   ? type.str()
-         : c == 'S' ? source.str()
-         : c == 'A' ? table.str()
-                    : operands[size_t(c - '0')];
-  }
-  return s;
-}
-
-/// Whether a clamp of i32 has constant bounds, 0 and a positive number.
-bool isPositiveClamp(const ScalarProgram &program, const ScalarNode &n) {
-  auto constant = [&](unsigned k) -> llvm::Optional<int64_t> {
-    const ScalarNode &bound = program.nodes[n.operands[k]];
-    if (bound.kind != ScalarNode::Function || !bound.op->is(Op::Const))
-      return llvm::None;
-    const int64_t *v = bound.op->find("value")->get<int64_t>();
-    return v ? llvm::Optional<int64_t>(*v) : llvm::None;
-  };
-  if (!n.op->is(Op::Clamp) || n.element != Element::I32)
-    return false;
-  const auto low = constant(1), high = constant(2);
-  return low && high && *low == 0 && *high > 0;
-}
-
-/// On CUDA some functions of values that are stored in 16 bits have short forms (`narrowed` in
-/// runtime/common/lanes.h), and so has a clamp from 0 on.
-std::string spellingOf(const ScalarProgram &program, const ScalarNode &n,
-                       const TargetLevel &level) {
-  if (level.family == Family::Cuda && isPositiveClamp(program, n))
-    return "clamp_positive<L>($0, $2)";
-  std::string s = scalarInfo(n.op->kind())->spelling.str();
-  const bool isNarrow = isFloat(n.element) && bitWidth(n.element) <= 16;
-  if (level.family == Family::Cuda && isNarrow &&
-      n.op->isAny(Op::Div, Op::Reciprocal, Op::Exp, Op::Sigmoid, Op::Erf))
-    s.replace(s.find("<L>"), 3, "<narrowed<L>>");
-  return s;
-}
-
-/// An `index` op that is a parameter of the body as it is.
-bool isPlainIndex(const ScalarNode &n) {
-  return n.indexDim >= 0 && n.indexStep == 1 && n.indexOffset == 0;
-}
-
-} // namespace
-
 std::string StepWriter::body(const ScalarProgram &program, llvm::ArrayRef<Element> anchors,
                              llvm::StringRef suffix) {
   const std::string type = name_ + "_" + suffix.str();
-  SourceWriter w;
-  std::vector<std::string> names(program.nodes.size());
-  std::vector<bool> used(program.nodes.size(), false);
-  for (unsigned o : program.outputs)
-    used[o] = true;
-  for (size_t i = program.nodes.size(); i-- > 0;)
-    if (used[i])
-      for (unsigned k : program.nodes[i].operands)
-        used[k] = true;
-
-  w.open("struct " + type);
-  std::string results;
-  for (unsigned o : program.outputs)
-    results += (results.empty() ? "" : ", ") + cppLanes(program.nodes[o].element);
-  if (program.outputs.size() > 1)
-    results = "results<" + results + ">";
-  // Which parameters the program reads decides which get names.
-  std::vector<int> anchorNode(anchors.size(), -1), inputNode(program.inputs.size(), -1);
-  for (size_t i = 0; i < program.nodes.size(); ++i) {
-    const ScalarNode &n = program.nodes[i];
-    if (n.kind == ScalarNode::Anchor && used[i])
-      anchorNode[n.index] = int(i);
-    if (n.kind == ScalarNode::Input && used[i])
-      inputNode[n.index] = int(i);
-  }
-  std::string parameters = "L";
-  for (size_t i = 0; i < anchors.size(); ++i) {
-    std::string name = anchors.size() == 1 ? "acc" : "acc" + std::to_string(i);
-    parameters += ", " + cppLanes(anchors[i]) + (anchorNode[i] >= 0 ? " " + name : "");
-    if (anchorNode[i] >= 0)
-      names[anchorNode[i]] = name;
-  }
   std::vector<std::string> legend;
-  for (size_t i = 0; i < program.inputs.size(); ++i) {
-    std::string name = "x" + std::to_string(i);
-    Value *source = program.inputs[i].source;
-    parameters += ", " + cppLanes(source->type().element()) + (inputNode[i] >= 0 ? " " + name : "");
-    if (inputNode[i] >= 0)
-      names[inputNode[i]] = name;
+  for (const Access &a : program.inputs) {
     // As .tn text has it, so that code from text is the same.
-    std::string hint = sanitizeName(operandOf(source)->hint());
-    legend.push_back(name + ": " + (hint.empty() ? "" : hint + " ") + describe(source->type()));
+    const std::string hint = sanitizeName(operandOf(a.source)->hint());
+    legend.push_back((hint.empty() ? "" : hint + " ") + describe(a.source->type()));
   }
-  std::map<int, std::string> indexNames;
-  for (size_t i = 0; i < program.nodes.size(); ++i)
-    if (program.nodes[i].indexDim >= 0) {
-      std::string &name = indexNames[program.nodes[i].indexDim];
-      if (name.empty())
-        name = "i" + std::to_string(program.nodes[i].indexDim);
-      names[i] = name;
-    }
-  for (auto &[dim, name] : indexNames)
-    parameters += ", i64<L> " + name;
-  for (const std::string &l : legend)
-    w.comment(l);
-  w.line("template <class L>");
-  w.open("TENON_FN " + results + " operator()(" + parameters + ") const");
-  unsigned next = 0, tables = 0;
-  std::vector<std::pair<std::string, std::string>> members; // declaration and value
-  for (size_t i = 0; i < program.nodes.size(); ++i) {
-    const ScalarNode &n = program.nodes[i];
-    if (n.kind != ScalarNode::Function || !used[i] || isPlainIndex(n))
-      continue;
-    std::string expression;
-    if (n.op->is(Op::Lookup)) {
-      include("common/lookup.h");
-      names[i] = "table" + std::to_string(tables++);
-      std::string entries;
-      for (int64_t v : n.op->intsAttr("table"))
-        entries += (entries.empty() ? "" : ", ") + std::to_string(v);
-      w.line("static constexpr " + cppElement(n.element).str() + " " + names[i] + "[256] = {" +
-             entries + "};");
-    }
-    if (n.op->is(Op::Index)) {
-      auto lanes = [&](int64_t v) { return "broadcast<L>(" + cppScalar(n.element, v) + ")"; };
-      if (n.indexDim >= 0)
-        expression = names[i] + " * " + lanes(n.indexStep) + " + ";
-      expression += lanes(n.indexOffset);
-    } else if (n.op->is(Op::Const)) {
-      const Attribute &v = *n.op->find("value");
-      std::string literal = v.get<double>()    ? cppScalar(n.element, *v.get<double>())
-                            : v.get<int64_t>() ? cppScalar(n.element, *v.get<int64_t>())
-                                               : cppScalar(n.element, int64_t(*v.get<bool>()));
-      if (sharesCode_) {
-        const std::string member = "c" + std::to_string(members.size());
-        members.push_back({cppElement(computeElement(n.element)).str() + " " + member, literal});
-        literal = member;
-      }
-      expression = "broadcast<L>(" + literal + ")";
-    } else {
-      llvm::SmallVector<std::string, 3> operands;
-      for (unsigned k : n.operands)
-        operands.push_back(names[k]);
-      if (n.op->is(Op::Cast) &&
-          computeElement(n.element) == computeElement(program.nodes[n.operands[0]].element))
-        expression = operands[0];
-      else if (isInteger(n.element) &&
-               n.op->isAny(Op::Add, Op::Sub, Op::Mul)) // operators would not wrap
-        expression = n.op->name().str() + "<L>(" + operands[0] + ", " + operands[1] + ")";
-      else
-        expression = substitute(
-            spellingOf(program, n, level_), operands, cppElement(computeElement(n.element)),
-            operands.empty() ? ""
-                             : cppElement(computeElement(program.nodes[n.operands[0]].element)),
-            names[i]);
-    }
-    names[i] = "t" + std::to_string(next++);
-    w.line("const " + cppLanes(n.element) + " " + names[i] + " = " + expression + ";");
-  }
-  std::string values;
-  for (unsigned o : program.outputs)
-    values += (values.empty() ? "" : ", ") + names[o];
-  w.line("return " + (program.outputs.size() > 1 ? "pack(" + values + ")" : values) + ";");
-  w.close();
-  std::string given;
-  for (const auto &[member, value] : members) {
-    w.line(member + ";");
-    given += (given.empty() ? "" : ", ") + value;
-  }
-  w.close("};");
-  declare(type, w.take());
-  return type + "{" + given + "}";
+  BodyWriter writer(program, level_, sharesCode_);
+  declare(type, writer.declaration(type, anchors, legend));
+  if (writer.looksUp())
+    include("common/lookup.h");
+  return writer.instance(type);
 }
 
 //===----------------------------------------------------------------------===//

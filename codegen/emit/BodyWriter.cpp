@@ -1,0 +1,205 @@
+// Implements BodyWriter.
+#include "codegen/emit/BodyWriter.h"
+
+#include "codegen/emit/CppText.h"
+#include "ir/Scalar.h"
+
+namespace tenon {
+
+namespace {
+
+std::string joined(llvm::ArrayRef<std::string> parts) {
+  std::string text;
+  for (const std::string &p : parts)
+    text += (text.empty() ? "" : ", ") + p;
+  return text;
+}
+
+std::string substitute(llvm::StringRef spelling, llvm::ArrayRef<std::string> operands,
+                       llvm::StringRef type, llvm::StringRef source, llvm::StringRef table) {
+  std::string s;
+  for (size_t i = 0; i < spelling.size(); ++i) {
+    if (spelling[i] != '$' || i + 1 == spelling.size()) {
+      s += spelling[i];
+      continue;
+    }
+    const char c = spelling[++i];
+    s += c == 'T'   ? type.str()
+         : c == 'S' ? source.str()
+         : c == 'A' ? table.str()
+                    : operands[size_t(c - '0')];
+  }
+  return s;
+}
+
+/// Whether a clamp of i32 has constant bounds, 0 and a positive number.
+bool isPositiveClamp(const ScalarProgram &program, const ScalarNode &n) {
+  auto constant = [&](unsigned k) -> llvm::Optional<int64_t> {
+    const ScalarNode &bound = program.nodes[n.operands[k]];
+    if (bound.kind != ScalarNode::Function || !bound.op->is(Op::Const))
+      return llvm::None;
+    const int64_t *v = bound.op->find("value")->get<int64_t>();
+    return v ? llvm::Optional<int64_t>(*v) : llvm::None;
+  };
+  if (!n.op->is(Op::Clamp) || n.element != Element::I32)
+    return false;
+  const auto low = constant(1), high = constant(2);
+  return low && high && *low == 0 && *high > 0;
+}
+
+/// On CUDA some functions of values that are stored in 16 bits have short forms (`narrowed` in
+/// runtime/common/lanes.h), and so has a clamp from 0 on.
+std::string spellingOf(const ScalarProgram &program, const ScalarNode &n,
+                       const TargetLevel &level) {
+  if (level.family == Family::Cuda && isPositiveClamp(program, n))
+    return "clamp_positive<L>($0, $2)";
+  std::string s = scalarInfo(n.op->kind())->spelling.str();
+  const bool isNarrow = isFloat(n.element) && bitWidth(n.element) <= 16;
+  if (level.family == Family::Cuda && isNarrow &&
+      n.op->isAny(Op::Div, Op::Reciprocal, Op::Exp, Op::Sigmoid, Op::Erf))
+    s.replace(s.find("<L>"), 3, "<narrowed<L>>");
+  return s;
+}
+
+/// An `index` op that is a parameter of the body as it is.
+bool isPlainIndex(const ScalarNode &n) {
+  return n.indexDim >= 0 && n.indexStep == 1 && n.indexOffset == 0;
+}
+
+/// Literal of a `const` op.
+std::string literalOf(const ScalarNode &n) {
+  const Attribute &v = *n.op->find("value");
+  if (const double *d = v.get<double>())
+    return cppScalar(n.element, *d);
+  const int64_t *i = v.get<int64_t>();
+  return cppScalar(n.element, i ? *i : int64_t(*v.get<bool>()));
+}
+
+} // namespace
+
+BodyWriter::BodyWriter(const ScalarProgram &program, const TargetLevel &level,
+                       bool constantsAreMembers)
+    : program_(program), level_(level), constantsAreMembers_(constantsAreMembers),
+      used_(program.nodes.size()), names_(program.nodes.size()) {
+  for (unsigned o : program.outputs)
+    used_[o] = true;
+  for (size_t i = program.nodes.size(); i-- > 0;)
+    if (used_[i])
+      for (unsigned k : program.nodes[i].operands)
+        used_[k] = true;
+}
+
+std::string BodyWriter::declaration(const std::string &type, llvm::ArrayRef<Element> anchors,
+                                    llvm::ArrayRef<std::string> legend) {
+  std::vector<std::string> types, values;
+  for (unsigned o : program_.outputs)
+    types.push_back(cppLanes(program_.nodes[o].element));
+  const bool one = types.size() == 1;
+  w_.open("struct " + type);
+  for (size_t i = 0; i < legend.size(); ++i)
+    w_.comment("x" + std::to_string(i) + ": " + legend[i]);
+  w_.line("template <class L>");
+  w_.open("TENON_FN " + (one ? types[0] : "results<" + joined(types) + ">") + " operator()(" +
+          parameters(anchors) + ") const");
+  for (size_t i = 0; i < program_.nodes.size(); ++i)
+    if (program_.nodes[i].kind == ScalarNode::Function && used_[i] &&
+        !isPlainIndex(program_.nodes[i]))
+      operation(i);
+  for (unsigned o : program_.outputs)
+    values.push_back(names_[o]);
+  w_.line("return " + (one ? values[0] : "pack(" + joined(values) + ")") + ";");
+  w_.close();
+  for (const auto &member : members_)
+    w_.line(member.first + ";");
+  w_.close("};");
+  return w_.take();
+}
+
+std::string BodyWriter::instance(const std::string &type) const {
+  std::vector<std::string> values;
+  for (const auto &member : members_)
+    values.push_back(member.second);
+  return type + "{" + joined(values) + "}";
+}
+
+std::string BodyWriter::parameters(llvm::ArrayRef<Element> anchors) {
+  // Only what the program reads gets a name.
+  std::vector<std::string> anchorNames(anchors.size()), inputNames(program_.inputs.size());
+  std::map<int, std::string> indexNames;
+  for (size_t i = 0; i < program_.nodes.size(); ++i) {
+    const ScalarNode &n = program_.nodes[i];
+    if (n.kind == ScalarNode::Anchor && used_[i])
+      names_[i] = anchorNames[n.index] =
+          anchors.size() == 1 ? "acc" : "acc" + std::to_string(n.index);
+    else if (n.kind == ScalarNode::Input && used_[i])
+      names_[i] = inputNames[n.index] = "x" + std::to_string(n.index);
+    else if (n.indexDim >= 0)
+      names_[i] = indexNames[n.indexDim] = "i" + std::to_string(n.indexDim);
+  }
+  std::vector<std::string> all = {"L"};
+  auto add = [&](const std::string &type, const std::string &name) {
+    all.push_back(name.empty() ? type : type + " " + name);
+  };
+  for (size_t i = 0; i < anchors.size(); ++i)
+    add(cppLanes(anchors[i]), anchorNames[i]);
+  for (size_t i = 0; i < program_.inputs.size(); ++i)
+    add(cppLanes(program_.inputs[i].source->type().element()), inputNames[i]);
+  for (const auto &index : indexNames)
+    add("i64<L>", index.second);
+  return joined(all);
+}
+
+void BodyWriter::operation(size_t node) {
+  const ScalarNode &n = program_.nodes[node];
+  if (n.op->is(Op::Lookup))
+    table(node);
+  const std::string expression = n.op->is(Op::Index)   ? index(node)
+                                 : n.op->is(Op::Const) ? constant(n)
+                                                       : function(node);
+  names_[node] = "t" + std::to_string(locals_++);
+  w_.line("const " + cppLanes(n.element) + " " + names_[node] + " = " + expression + ";");
+}
+
+void BodyWriter::table(size_t node) {
+  const ScalarNode &n = program_.nodes[node];
+  names_[node] = "table" + std::to_string(tables_++);
+  std::vector<std::string> entries;
+  for (int64_t v : n.op->intsAttr("table"))
+    entries.push_back(std::to_string(v));
+  w_.line("static constexpr " + cppElement(n.element).str() + " " + names_[node] + "[256] = {" +
+          joined(entries) + "};");
+}
+
+std::string BodyWriter::constant(const ScalarNode &n) {
+  std::string literal = literalOf(n);
+  if (constantsAreMembers_) {
+    const std::string member = "c" + std::to_string(members_.size());
+    members_.emplace_back(cppElement(computeElement(n.element)).str() + " " + member, literal);
+    literal = member;
+  }
+  return "broadcast<L>(" + literal + ")";
+}
+
+std::string BodyWriter::index(size_t node) const {
+  const ScalarNode &n = program_.nodes[node];
+  auto lanes = [&](int64_t v) { return "broadcast<L>(" + cppScalar(n.element, v) + ")"; };
+  const std::string offset = lanes(n.indexOffset);
+  return n.indexDim < 0 ? offset : names_[node] + " * " + lanes(n.indexStep) + " + " + offset;
+}
+
+std::string BodyWriter::function(size_t node) const {
+  const ScalarNode &n = program_.nodes[node];
+  llvm::SmallVector<std::string, 3> operands;
+  for (unsigned k : n.operands)
+    operands.push_back(names_[k]);
+  const Element source = n.operands.empty() ? n.element : program_.nodes[n.operands[0]].element;
+  if (n.op->is(Op::Cast) && computeElement(n.element) == computeElement(source))
+    return operands[0];
+  if (isInteger(n.element) && n.op->isAny(Op::Add, Op::Sub, Op::Mul)) // operators would not wrap
+    return n.op->name().str() + "<L>(" + operands[0] + ", " + operands[1] + ")";
+  return substitute(spellingOf(program_, n, level_), operands,
+                    cppElement(computeElement(n.element)), cppElement(computeElement(source)),
+                    names_[node]);
+}
+
+} // namespace tenon

@@ -1,0 +1,49 @@
+// Defines BodyWriter: a scalar program as the functor that kernels call on lanes.
+#pragma once
+
+#include "codegen/GroupForm.h"
+#include "codegen/Target.h"
+#include "codegen/emit/SourceWriter.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+/// Writes one functor: a parameter for each of the anchor's results, each input and each index that
+/// the program uses, one line for each of its operations.
+class BodyWriter {
+public:
+  /// Constants that are members are given when the functor is made; programs that differ in them
+  /// alone then have the same text.
+  BodyWriter(const ScalarProgram &program, const TargetLevel &level, bool constantsAreMembers);
+
+  /// `struct TYPE { ... };` for anchors of these types; legend[i] says what input i is.
+  std::string declaration(const std::string &type, llvm::ArrayRef<Element> anchors,
+                          llvm::ArrayRef<std::string> legend);
+  /// What makes one, once the declaration is written: TYPE{constants}.
+  std::string instance(const std::string &type) const;
+  /// Whether the text needs common/lookup.h.
+  bool looksUp() const { return tables_ > 0; }
+
+private:
+  std::string parameters(llvm::ArrayRef<Element> anchors);
+  /// One operation: the table it reads, if any, and its line.
+  void operation(size_t node);
+  void table(size_t node);
+  std::string constant(const ScalarNode &n);
+  std::string index(size_t node) const;
+  std::string function(size_t node) const;
+
+  const ScalarProgram &program_;
+  const TargetLevel &level_;
+  const bool constantsAreMembers_;
+  SourceWriter w_;
+  std::vector<bool> used_;         // by node
+  std::vector<std::string> names_; // by node: the parameter or local that holds it
+  std::vector<std::pair<std::string, std::string>> members_; // declaration and value
+  unsigned locals_ = 0, tables_ = 0;
+};
+
+} // namespace tenon
