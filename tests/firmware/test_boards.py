@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Networks on emulated boards: every output byte is this machine's, and no figure grows unnoticed.
+"""Networks on emulated boards: every output byte is this machine's and the interpreter's, and no figure
+grows unnoticed.
 
     test_boards.py example           the example's image on every board says what the host says
     test_boards.py own [--update]    the project's own quantised networks; figures.json
@@ -114,11 +115,11 @@ def run_models(suite, models, scratch, recorded=None):
         for name, model in models.items():
             label = f"{name} on {title}"
             try:
-                image, execution, exact = measure(model, board, scratch / title / name, words=words)
+                image, execution, same = measure(model, board, scratch / title / name, words=words)
             except (BuildError, FirmwareError) as error:
                 suite.check(label, str(error))
                 continue
-            suite.check(label, "" if exact else "outputs differ from those of this machine")
+            suite.check(label, same.complaint)
             if title in [*RECORDED, SIZE[1]]:
                 found.setdefault(name, {})[title] = figures = figures_of(image, execution)
                 if recorded is not None:

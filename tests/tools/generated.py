@@ -43,7 +43,7 @@ class Port:
 
     name: str
     type: str
-    rank: int
+    shape: tuple
     size: int
     bytes: int
 
@@ -67,7 +67,9 @@ class Interface:
         def number(word):
             return int(macros[f"{stem}_{word}"])
 
-        return Port(text("NAME"), text("TYPE"), number("RANK"), number("SIZE"), number("BYTES"))
+        extents = [int(extent) for extent in re.findall(r"\d+", macros[f"{stem}_SHAPE"])]
+        shape = tuple(extents[: number("RANK")])  # C has no empty array: a scalar's is {1}
+        return Port(text("NAME"), text("TYPE"), shape, number("SIZE"), number("BYTES"))
 
 
 class Model:

@@ -1,9 +1,10 @@
 """Networks as firmware images on emulated boards: built with the cross compilers, run by QEMU, counted
-by a plugin of its translator, and the same network on this machine to compare with.
+by a plugin of its translator, and the same network on this machine and in the interpreter to compare with.
 
 The boards are those of examples/firmware/boards."""
 
 import ctypes
+import json
 import os
 import re
 import shutil
@@ -278,6 +279,38 @@ class HostModel(Model):
         return found
 
 
+class InterpretedModel:
+    """The network in the interpreter, which runs no generated code: integers as the passes leave them."""
+
+    def __init__(self, model, interface, folder, *words):
+        self.interface, self.folder = interface, Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.file = self.folder / "network.tn"
+        compile_model(model, self.file, "--target=mcu:generic", "--emit=tn", "--stage=optimized", *words)
+
+    @property
+    def exact(self):
+        """Whether it has no floats, whose sums depend on the order that a kernel takes."""
+        types = re.sub(r'"(?:[^"\\]|\\.)*"', "", self.file.read_text())
+        return not re.search(r"\bb?f\d+\b", types)
+
+    def results(self, inputs):
+        """Output bytes of sets of input bytes."""
+        return [self.result(one) for one in inputs]
+
+    def result(self, inputs):
+        words = [f"--save={self.folder}"]
+        for number, (port, data) in enumerate(zip(self.interface.inputs, inputs)):
+            file = self.folder / f"input_{number}.npy"
+            np.save(file, np.frombuffer(data, element_type(port.type)).reshape(port.shape))
+            words.append(f"--input={port.name}={file}")
+        answer = tenon("run", self.file, "--target=interpreter", *words)
+        if answer.status != 0:
+            raise FirmwareError(f"the interpreter: {answer.reason}")
+        files = json.loads((self.folder / "names.json").read_text())
+        return b"".join(np.load(self.folder / files[port.name]).tobytes() for port in self.interface.outputs)
+
+
 def fuses_here():
     """Whether this machine has fused multiply-add under -mfma."""
     try:
@@ -311,12 +344,32 @@ def seeded_inputs(interface, count, seed=0):
     return sets
 
 
-def measure(model, board, folder, runs=3, profile=False, words=()):
-    """Image, what it did, and whether every byte is the host's, which is compiled for speed."""
+@dataclass
+class Comparison:
+    """Whether every output byte is that of the same network on this machine, and in the interpreter;
+    None where the network has floats, which the interpreter adds up in an order of its own."""
+
+    host: bool
+    interpreter: bool | None
+
+    @property
+    def complaint(self):
+        """What differs; nothing when all bytes are the same."""
+        others = [("this machine", self.host), ("the interpreter", self.interpreter)]
+        differ = [name for name, same in others if same is False]
+        return f"outputs differ from those of {' and '.join(differ)}" if differ else ""
+
+
+def measure(model, board, folder, runs=3, words=()):
+    """Image, what it did, and how its outputs compare: the host's network is compiled for speed."""
     folder = Path(folder)
     image = Image(model, board, folder / board.name, *words)
     inputs = seeded_inputs(image.interface, runs)
     execution = image.run(inputs, counter(folder.parent))
     ours = [word for word in words if not word.startswith("--optimize")]
     host = HostModel(model, folder / f"host-{board.fused}", *ours, fused=board.fused)
-    return image, execution, host.results(inputs) == execution.outputs
+    interpreted = InterpretedModel(model, image.interface, folder / "interpreted", *ours)
+    return image, execution, Comparison(
+        host=host.results(inputs) == execution.outputs,
+        interpreter=interpreted.results(inputs) == execution.outputs if interpreted.exact else None,
+    )
