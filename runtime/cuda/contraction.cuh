@@ -55,7 +55,15 @@ struct matmul_defaults {
 
 namespace detail {
 
-/// Whether every stride but that of dimension Along is a multiple of N.
+/// Whether every stride but that of dimension Along is a multiple of N, by its type alone.
+template <int Along, int N, int I = 0> TENON_FN constexpr bool known_multiples_of(dims<>) {
+  return true;
+}
+template <int Along, int N, int I = 0, class D, class... Rest>
+TENON_FN constexpr bool known_multiples_of(const dims<D, Rest...> &) {
+  return (I == Along || is_multiple_of<D, N>)&&known_multiples_of<Along, N, I + 1>(dims<Rest...>{});
+}
+/// The same by its value.
 template <int Along, int N, int I = 0> TENON_FN bool multiples_of(dims<>) { return true; }
 template <int Along, int N, int I = 0, class D, class... Rest>
 TENON_FN bool multiples_of(const dims<D, Rest...> &strides) {
@@ -112,8 +120,9 @@ struct block_part {
 };
 
 /// B as packed weights: rows of tile_n elements, all there and aligned. `is_vector<N>` says whether
-/// N neighbours are one aligned vector: along K where B is k_major, else along N. distance(k, n):
-/// of the addresses of two elements that lie so far apart.
+/// N neighbours are one aligned vector: along K where B is k_major, else along N; must_be_vector<N>
+/// whether that is known when the file is compiled. distance(k, n): of the addresses of two
+/// elements that lie so far apart.
 template <class Problem, int TileN, class W> struct b_source;
 template <class Problem, int TileN, class T> struct b_source<Problem, TileN, packed_weights<T>> {
   using element = T;
@@ -125,6 +134,7 @@ template <class Problem, int TileN, class T> struct b_source<Problem, TileN, pac
     depth = p.depth();
     tile = w.data + p.weight_offset(slice, TileN) + index_t(n0) * depth;
   }
+  template <int> TENON_FN static constexpr bool must_be_vector() { return true; }
   template <int N> TENON_DEVICE constexpr bool is_vector() const { return true; }
   TENON_DEVICE bool holds(int k, int) const { return k < depth; }
   /// Whether holds() everywhere in whole tiles of Tile along K.
@@ -146,6 +156,9 @@ template <class Problem, int TileN, class T> struct b_source<Problem, TileN, k_m
   TENON_DEVICE b_source(const Problem &p, const k_major_weights<T> &w, int slice, int n0)
       : first(w.data + p.weight_offset(slice, 1) + index_t(n0) * p.depth()), depth(p.depth()),
         columns(p.columns() - n0) {}
+  template <int N> TENON_FN static constexpr bool must_be_vector() {
+    return Problem::template is_full<N>();
+  }
   template <int N> TENON_DEVICE bool is_vector() const { return depth % N == 0; }
   TENON_DEVICE bool holds(int k, int n) const { return k < depth && n < columns; }
   template <int> TENON_FN static constexpr bool is_full() { return false; }
@@ -171,6 +184,7 @@ template <class Problem, int TileN, class T, class S> struct b_source<Problem, T
     at[rank - 1] = n0;
     origin = v.data + index_t(offset(v.strides, at));
   }
+  template <int> TENON_FN static constexpr bool must_be_vector() { return false; }
   template <int N> TENON_DEVICE bool is_vector() const {
     if constexpr (detail::is_unit<decltype(S{}.template get<rank - 1>())>)
       return detail::is_aligned<16>(origin) && columns % N == 0 &&
@@ -232,6 +246,11 @@ template <class Config, class T, class S> struct conv_problem<Config, view<T, S>
   template <int N> TENON_FN static constexpr bool may_be_vector() {
     return detail::is_unit<decltype(S{}.template get<1>())> &&
            detail::is_multiple_of<decltype(Config::channels), N>;
+  }
+  /// The same of every run: known when the file is compiled.
+  template <int N> TENON_FN static constexpr bool must_be_vector() {
+    return may_be_vector<N>() && detail::promises_alignment<Config>::value &&
+           detail::known_multiples_of<1, N>(S{});
   }
   template <int N> TENON_DEVICE bool is_vector() const {
     return detail::starts_aligned<Config>(x.data) && detail::multiples_of<1, N>(x.strides);
@@ -324,6 +343,11 @@ template <class Config, class T, class S> struct matmul_problem<Config, view<T, 
   template <int N> TENON_FN static constexpr bool may_be_vector() {
     return detail::is_unit<decltype(S{}.template get<3>())> &&
            detail::is_multiple_of<decltype(Config::k), N>;
+  }
+  /// The same of every run: known when the file is compiled.
+  template <int N> TENON_FN static constexpr bool must_be_vector() {
+    return may_be_vector<N>() && detail::promises_alignment<Config>::value &&
+           detail::known_multiples_of<3, N>(S{});
   }
   template <int N> TENON_DEVICE bool is_vector() const {
     return detail::starts_aligned<Config>(x.data) && detail::multiples_of<3, N>(x.strides);

@@ -91,6 +91,11 @@ class a_loader {
   static constexpr bool async_words =
       has_async_copy && detail::is_same<element, T> && !has_prologue &&
       (word == 1 || (!may_whole && Problem::template may_be_vector<word>()));
+  // Ways that are known not to be taken are not instantiated: optimising them away takes long.
+  static constexpr bool must_whole = may_whole && Problem::template must_be_vector<run>();
+  static constexpr bool must_words =
+      async_words && (word == 1 || Problem::template must_be_vector<word>());
+  static constexpr bool may_take_registers = !(async_whole && must_whole) && !must_words;
   static constexpr bool filled = Problem::zero != 0;
   static_assert(!(filled && has_prologue), "a prologue knows no zero point");
   static_assert(Threads % runs == 0 && Layout::columns % run == 0, "a pass is whole rows");
@@ -109,36 +114,34 @@ public:
       rows_[i] = p.make_row(m0 + row(i), slice);
   }
 
-  /// Part `part` of `parts` of a tile.
-  TENON_DEVICE void issue(T *tile, int kt, int part = 0, int parts = 1) const {
+  /// Part number Part of Parts of a tile.
+  template <int Part = 0, int Parts = 1> TENON_DEVICE void issue(T *tile, int kt) const {
+    [[maybe_unused]] constexpr int first = ceil_div(Part * passes, Parts),
+                                   end = ceil_div((Part + 1) * passes, Parts);
     if constexpr (async_whole) {
-      if (whole_) {
+      if (must_whole || whole_) {
         auto column = problem_.make_column(first_k(kt));
         if constexpr (Problem::template is_full<Layout::columns>())
           column.inside = true;
         TENON_UNROLL
-        for (int i = 0; i < passes; ++i) {
+        for (int i = first; i < end; ++i) {
           if (!even && row(i) >= Layout::rows)
             break;
-          if (i * parts / passes != part)
-            continue;
           copy<16>(tile + place(i), rows_[i], column);
         }
         return;
       }
     }
-    if constexpr (async_words) {
-      if (!words_)
+    if constexpr (async_words && !must_whole) {
+      if (!must_words && !words_)
         return;
       TENON_UNROLL
       for (int e = 0; e < run; e += word) {
         const auto column = problem_.make_column(first_k(kt) + e);
         TENON_UNROLL
-        for (int i = 0; i < passes; ++i) {
+        for (int i = first; i < end; ++i) {
           if (!even && row(i) >= Layout::rows)
             break;
-          if (i * parts / passes != part)
-            continue;
           copy<4>(tile + place(i) + e, rows_[i], column);
         }
       }
@@ -146,58 +149,32 @@ public:
   }
 
   TENON_DEVICE void fetch(int kt) {
-    if (!through_registers())
-      return;
-    valid_ = 0;
-    const bool whole = whole_;
-    if constexpr (may_whole) {
-      if (whole) {
-        const auto column = problem_.make_column(first_k(kt));
-        TENON_UNROLL
-        for (int i = 0; i < passes; ++i) {
-          const bool valid = problem_.holds(rows_[i], column);
-          detail::fetch_run(held_[i], valid ? problem_.address(rows_[i], column) : nullptr);
-          if constexpr (filled)
-            if (!valid)
-              fill(held_[i]);
-          valid_ |= valid ? ((bits(1) << run) - 1) << (run * i) : 0;
-        }
+    if constexpr (may_take_registers) {
+      if (!through_registers())
         return;
+      valid_ = 0;
+      if constexpr (may_whole) {
+        if (must_whole || whole_) {
+          fetch_runs(kt);
+          return;
+        }
       }
-    }
-    TENON_UNROLL
-    for (int e = 0; e < run; ++e) {
-      const auto column = problem_.make_column(first_k(kt) + e);
-      TENON_UNROLL
-      for (int i = 0; i < passes; ++i) {
-        const bool valid = problem_.holds(rows_[i], column);
-        detail::fetch_element(held_[i][e], valid ? problem_.address(rows_[i], column) : nullptr);
-        if constexpr (filled)
-          if (!valid)
-            held_[i][e] = held(Problem::zero);
-        valid_ |= bits(valid) << (run * i + e);
-      }
+      if constexpr (!must_whole)
+        fetch_elements(kt);
     }
   }
 
   TENON_DEVICE void put(T *tile, int kt) {
-    if (!through_registers())
-      return;
-    if constexpr (has_prologue) {
+    if constexpr (may_take_registers) {
+      if (!through_registers())
+        return;
+      if constexpr (has_prologue)
+        apply_prologue(kt);
       TENON_UNROLL
-      for (int e = 0; e < run; ++e) {
-        const auto column = problem_.make_column(first_k(kt) + e);
-        TENON_UNROLL
-        for (int i = 0; i < passes; ++i)
-          if (valid_ >> (run * i + e) & 1)
-            held_[i][e] = detail::apply_prologue(prologue_, prologue_ins_, held_[i][e],
-                                                 problem_.channel(column, slice_));
-      }
+      for (int i = 0; i < passes; ++i)
+        if (even || row(i) < Layout::rows)
+          detail::put_run(tile + place(i), held_[i]);
     }
-    TENON_UNROLL
-    for (int i = 0; i < passes; ++i)
-      if (even || row(i) < Layout::rows)
-        detail::put_run(tile + place(i), held_[i]);
   }
 
 private:
@@ -219,6 +196,46 @@ private:
       }
     }
     ptx::cp_async<Bytes>::copy(to, problem_.address(row, column), valid);
+  }
+  TENON_DEVICE void fetch_runs(int kt) {
+    const auto column = problem_.make_column(first_k(kt));
+    TENON_UNROLL
+    for (int i = 0; i < passes; ++i) {
+      const bool valid = problem_.holds(rows_[i], column);
+      detail::fetch_run(held_[i], valid ? problem_.address(rows_[i], column) : nullptr);
+      if constexpr (filled)
+        if (!valid)
+          fill(held_[i]);
+      if constexpr (has_prologue)
+        valid_ |= valid ? ((bits(1) << run) - 1) << (run * i) : 0;
+    }
+  }
+  TENON_DEVICE void fetch_elements(int kt) {
+    TENON_UNROLL
+    for (int e = 0; e < run; ++e) {
+      const auto column = problem_.make_column(first_k(kt) + e);
+      TENON_UNROLL
+      for (int i = 0; i < passes; ++i) {
+        const bool valid = problem_.holds(rows_[i], column);
+        detail::fetch_element(held_[i][e], valid ? problem_.address(rows_[i], column) : nullptr);
+        if constexpr (filled)
+          if (!valid)
+            held_[i][e] = held(Problem::zero);
+        if constexpr (has_prologue)
+          valid_ |= bits(valid) << (run * i + e);
+      }
+    }
+  }
+  TENON_DEVICE void apply_prologue(int kt) {
+    TENON_UNROLL
+    for (int e = 0; e < run; ++e) {
+      const auto column = problem_.make_column(first_k(kt) + e);
+      TENON_UNROLL
+      for (int i = 0; i < passes; ++i)
+        if (valid_ >> (run * i + e) & 1)
+          held_[i][e] = detail::apply_prologue(prologue_, prologue_ins_, held_[i][e],
+                                               problem_.channel(column, slice_));
+    }
   }
   TENON_DEVICE bool through_registers() const {
     if constexpr (async_words)
@@ -257,6 +274,8 @@ template <class Source, class T, class Layout, int Threads> class b_loader {
   static constexpr bool async_whole = has_async_copy && detail::is_same<element, T>;
   static constexpr int word = 4 / int(sizeof(T));
   static constexpr bool async_words = async_whole && (word == 1 || Source::k_major);
+  static constexpr bool must_whole = Source::template must_be_vector<run>();
+  static constexpr bool may_take_registers = !async_whole || !(must_whole || word == 1);
   static_assert(Layout::columns % run == 0, "rows are whole runs");
 
 public:
@@ -267,24 +286,28 @@ public:
         words_(word == 1 || (async_words && source.template is_vector<word>())),
         mine_(source.address(k(0, 0, 0), n(0, 0))) {}
 
-  /// Part `part` of `parts` of a tile.
-  TENON_DEVICE void issue(T *tile, int kt, int part = 0, int parts = 1) const {
+  /// Part number Part of Parts of a tile.
+  template <int Part = 0, int Parts = 1> TENON_DEVICE void issue(T *tile, int kt) const {
+    [[maybe_unused]] constexpr int first = ceil_div(Part * passes, Parts),
+                                   end = ceil_div((Part + 1) * passes, Parts);
     if constexpr (async_whole) {
       TENON_UNROLL
-      for (int i = 0; i < passes; ++i) {
+      for (int i = first; i < end; ++i) {
         if (!even && row(i) >= Layout::rows)
           break;
-        if (i * parts / passes != part)
-          continue;
         T *to = tile + place(i);
-        if (whole_) {
+        if (must_whole || whole_) {
           const bool valid = holds(i, kt, 0);
           ptx::cp_async<16>::copy(to, address(i, kt, 0), valid);
-        } else if (async_words && words_) {
-          TENON_UNROLL
-          for (int e = 0; e < run; e += word) {
-            const bool valid = holds(i, kt, e);
-            ptx::cp_async<4>::copy(to + e, valid ? address(i, kt, e) : source_.any(), valid);
+          continue;
+        }
+        if constexpr (async_words && !must_whole) {
+          if (words_) {
+            TENON_UNROLL
+            for (int e = 0; e < run; e += word) {
+              const bool valid = holds(i, kt, e);
+              ptx::cp_async<4>::copy(to + e, valid ? address(i, kt, e) : source_.any(), valid);
+            }
           }
         }
       }
@@ -292,28 +315,35 @@ public:
   }
 
   TENON_DEVICE void fetch(int kt) {
-    if (!through_registers())
-      return;
-    TENON_UNROLL
-    for (int i = 0; i < passes; ++i) {
-      const bool mine = even || row(i) < Layout::rows;
-      if (whole_) {
-        detail::fetch_run(held_[i], mine && holds(i, kt, 0) ? address(i, kt, 0) : nullptr);
-      } else {
-        TENON_UNROLL
-        for (int e = 0; e < run; ++e)
-          detail::fetch_element(held_[i][e], mine && holds(i, kt, e) ? address(i, kt, e) : nullptr);
+    if constexpr (may_take_registers) {
+      if (!through_registers())
+        return;
+      TENON_UNROLL
+      for (int i = 0; i < passes; ++i) {
+        const bool mine = even || row(i) < Layout::rows;
+        if (must_whole || whole_) {
+          detail::fetch_run(held_[i], mine && holds(i, kt, 0) ? address(i, kt, 0) : nullptr);
+          continue;
+        }
+        if constexpr (!must_whole) {
+          TENON_UNROLL
+          for (int e = 0; e < run; ++e)
+            detail::fetch_element(held_[i][e],
+                                  mine && holds(i, kt, e) ? address(i, kt, e) : nullptr);
+        }
       }
     }
   }
 
   TENON_DEVICE void put(T *tile, int) {
-    if (!through_registers())
-      return;
-    TENON_UNROLL
-    for (int i = 0; i < passes; ++i)
-      if (even || row(i) < Layout::rows)
-        detail::put_run(tile + place(i), held_[i]);
+    if constexpr (may_take_registers) {
+      if (!through_registers())
+        return;
+      TENON_UNROLL
+      for (int i = 0; i < passes; ++i)
+        if (even || row(i) < Layout::rows)
+          detail::put_run(tile + place(i), held_[i]);
+    }
   }
 
 private:

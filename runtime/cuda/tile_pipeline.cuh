@@ -119,8 +119,8 @@ struct loop_ahead {
       const int coming = kt + Stages - 1, free = stage == 0 ? Stages - 1 : stage - 1;
       constexpr int parts = Steps > 1 ? Steps - 1 : 1;
       if (coming < part.end) {
-        a.issue(tile_of_a(free), coming, S, parts);
-        b.issue(tile_of_b(free), coming, S, parts);
+        a.template issue<S, parts>(tile_of_a(free), coming);
+        b.template issue<S, parts>(tile_of_b(free), coming);
       }
     }
     if constexpr (last) {

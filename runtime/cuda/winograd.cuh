@@ -71,6 +71,7 @@ template <class T, int TileN> struct winograd_filters {
   const T *tile;
   int depth;
 
+  template <int> TENON_FN static constexpr bool must_be_vector() { return true; }
   template <int N> TENON_DEVICE constexpr bool is_vector() const { return true; }
   template <int> TENON_FN static constexpr bool is_full() { return false; }
   TENON_DEVICE bool holds(int k, int) const { return k < depth; }

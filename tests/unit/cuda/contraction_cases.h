@@ -160,6 +160,10 @@ template <class Case> struct unpadded_case : Case {
   static constexpr bool on_fragments = true;
 };
 
+/// A Schedule whose convolutions know of x, in their types, what else is looked at when they run:
+/// that it starts aligned, and what its strides are multiples of.
+template <class Schedule> struct known_runs : Schedule { static constexpr bool aligned = true; };
+
 template <class T> double rounded(double x) {
   T stored;
   store_element(&stored, tenon::compute_t<T>(x));
@@ -175,11 +179,13 @@ void conv(index_t n, index_t h, index_t w, index_t stride, index_t dilation, ind
   using plain_case = conv_case<Schedule, C, F, K, G>;
   const std::conditional_t<Prologue && K == 1, unpadded_case<plain_case>, plain_case> cfg(
       n, h, w, stride, dilation, pad);
-  const index_t oh = cfg.out_h, ow = cfg.out_w, xc = C * G, yc = F * G;
-  name_case("%s conv n%ld %ldx%ld c%ld f%ld k%ld g%ld s%ld d%ld p%ld skew %ld splits %d%s",
+  constexpr index_t xc = C * G, yc = F * G;
+  constexpr bool known = cuda::detail::promises_alignment<Schedule>::value;
+  const index_t oh = cfg.out_h, ow = cfg.out_w;
+  name_case("%s conv n%ld %ldx%ld c%ld f%ld k%ld g%ld s%ld d%ld p%ld skew %ld splits %d%s%s",
             Kernels::name, long(n), long(h), long(w), long(C), long(F), long(K), long(G),
             long(stride), long(dilation), long(pad), long(skew), Schedule::splits,
-            Prologue ? " prologue" : "");
+            Prologue ? " prologue" : "", known ? " known" : "");
   buffer<T> x(n * h * w * xc, skew);
   buffer<typename Kernels::weight> weights(Kernels::packing::size(cfg));
   buffer<float> bias(yc, skew), scale(xc), shift(xc);
@@ -213,7 +219,8 @@ void conv(index_t n, index_t h, index_t w, index_t stride, index_t dilation, ind
     const double s = want[i] + double(bias.get(i % yc));
     want[i] = (s > 0 ? s : 0) + double(residual.get(i));
   }
-  using four = dims<dyn, fixed<1>, dyn, fixed<xc>>;
+  using pitch = std::conditional_t<known, cuda::multiple<xc>, dyn>;
+  using four = dims<pitch, fixed<1>, pitch, fixed<xc>>;
   using out = dims<dyn, fixed<1>, dyn, fixed<yc>>;
   const auto y_strides = out(oh * ow * yc, {}, ow * yc, {});
   const index_t tiles = G * ((n * oh * ow + Schedule::tile_m - 1) / Schedule::tile_m) *
