@@ -78,9 +78,19 @@ void enumerateConv(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) 
 }
 
 void enumerateDepthwise(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
-  out.push_back({"depthwise_pairs", {}});
+  std::string why;
+  const ConvProblem p = byteContraction(*in.form.anchor, why)->conv;
+  Schedule plain{"depthwise_pairs", {}};
   if (!in.level.mve) // else depthwise_quads is for these few weights, as bytes
-    addWeightBits(in, 1, out.back());
+    addWeightBits(in, 1, plain);
+  out.push_back(plain);
+  const bool fixed =
+      llvm::all_of(llvm::ArrayRef<Dim>{p.inHeight, p.inWidth, p.outHeight, p.outWidth},
+                   [](Dim d) { return d.isConstant(); });
+  if (fixed && p.outHeight.constant() > p.outWidth.constant()) {
+    out.push_back(std::move(plain));
+    out.back().params.push_back({"turned", 1});
+  }
 }
 
 /// Cores without these instructions take several for each: there the kernels are for weights of few
@@ -102,12 +112,34 @@ double costConv(const TacticInput &in, const Schedule &s) {
   return pairsTime(in, tiles * (filters * (depth * inner + 9 * mr + 4) + mr * depth * 1.5));
 }
 
-double costDepthwise(const TacticInput &in, const Schedule &) {
+/// The problem as it lies in the plane of depthwise_pairs.
+ConvProblem inPlane(ConvProblem p, const Schedule &s) {
+  if (s.get("turned")) {
+    std::swap(p.inHeight, p.inWidth);
+    std::swap(p.outHeight, p.outWidth);
+    std::swap(p.kernelH, p.kernelW);
+    std::swap(p.strideH, p.strideW);
+    std::swap(p.padTop, p.padLeft);
+  }
+  return p;
+}
+
+/// As channel_taps in runtime/cpu/depthwise_pairs.h: outputs at once.
+int64_t columnsAtOnce(const ConvProblem &p) { return p.kernelW == 3 && p.strideW <= 2 ? 2 : 1; }
+
+double costDepthwise(const TacticInput &in, const Schedule &s) {
   std::string why;
-  const ConvProblem p = byteContraction(*in.form.anchor, why)->conv;
-  const double area = double((p.batch * p.inHeight * p.inWidth).upper());
+  const ConvProblem p = inPlane(byteContraction(*in.form.anchor, why)->conv, s);
   const double words = double(p.kernelH * llvm::divideCeil(p.kernelW, 4));
-  return pairsTime(in, double(p.groups) * (area * 3 + double(pixels(p)) * (5 * words + 9)));
+  const auto height = double(p.outHeight.upper()), rows = double(p.inHeight.upper());
+  const int64_t columns = columnsAtOnce(p);
+  const auto tiles = double(llvm::divideCeil(p.outWidth.upper(), columns));
+  // A channel: its taps; rows to copy, and 3 for a byte; rows of sums, and a tile's products; 8 for
+  // the body of an output.
+  const double copied = rows * (20 + 3 * double(p.inWidth.upper())),
+               summed = height * (14 + tiles * (5 + words * (3 + 2 * double(columns)))),
+               finished = height * 8 * double(p.outWidth.upper());
+  return pairsTime(in, double(p.batch.upper() * p.groups) * (150 + copied + summed + finished));
 }
 
 int64_t patchBytes(const TacticInput &in, const ByteContraction &q, const Schedule &s) {
@@ -118,10 +150,13 @@ int64_t patchBytes(const TacticInput &in, const ByteContraction &q, const Schedu
 }
 
 /// As plane_bytes in runtime/cpu/depthwise_pairs.h.
-int64_t planeBytes(const ConvProblem &p) {
-  const bool two = p.kernelW == 3 && p.strideW == 1;
-  const int64_t width = (p.outWidth.upper() - 1 + (two ? 1 : 0)) * p.strideW +
-                        4 * int64_t(llvm::divideCeil(p.kernelW, 4));
+int64_t planeBytes(const ConvProblem &problem, const Schedule &s) {
+  const ConvProblem p = inPlane(problem, s);
+  const int64_t columns = columnsAtOnce(p);
+  const int64_t tiles = int64_t(llvm::divideCeil(p.outWidth.upper(), columns)),
+                reach =
+                    columns == 2 ? 2 + 2 * p.strideW : 4 * int64_t(llvm::divideCeil(p.kernelW, 4));
+  const int64_t width = (tiles - 1) * columns * p.strideW + reach;
   return width * ((p.outHeight.upper() - 1) * p.strideH + p.kernelH);
 }
 
@@ -132,9 +167,9 @@ int64_t scratchConv(const TacticInput &in, const Schedule &s) {
   return inArena(patchBytes(in, *byteContraction(*in.form.anchor, why), s));
 }
 
-int64_t scratchDepthwise(const TacticInput &in, const Schedule &) {
+int64_t scratchDepthwise(const TacticInput &in, const Schedule &s) {
   std::string why;
-  return inArena(planeBytes(byteContraction(*in.form.anchor, why)->conv));
+  return inArena(planeBytes(byteContraction(*in.form.anchor, why)->conv, s));
 }
 
 void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
@@ -154,7 +189,7 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   const std::string body = out.body(form.body, {Element::I32});
   const std::string element =
       depthwise ? cppElement(form.anchor->operand(0)->type().element()).str() : "uint32_t";
-  const int64_t bytes = depthwise ? planeBytes(p) : patchBytes(in, q, s);
+  const int64_t bytes = depthwise ? planeBytes(p, s) : patchBytes(in, q, s);
   writeOperands(out, form, q);
   SourceWriter &c = out.code();
   std::string room = out.scratchPointer(element);

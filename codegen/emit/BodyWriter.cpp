@@ -2,7 +2,6 @@
 #include "codegen/emit/BodyWriter.h"
 
 #include "codegen/emit/CppText.h"
-#include "ir/Scalar.h"
 
 namespace tenon {
 
@@ -32,35 +31,6 @@ std::string substitute(llvm::StringRef spelling, llvm::ArrayRef<std::string> ope
   return s;
 }
 
-/// Whether a clamp of i32 has constant bounds, 0 and a positive number.
-bool isPositiveClamp(const ScalarProgram &program, const ScalarNode &n) {
-  auto constant = [&](unsigned k) -> llvm::Optional<int64_t> {
-    const ScalarNode &bound = program.nodes[n.operands[k]];
-    if (bound.kind != ScalarNode::Function || !bound.op->is(Op::Const))
-      return llvm::None;
-    const int64_t *v = bound.op->find("value")->get<int64_t>();
-    return v ? llvm::Optional<int64_t>(*v) : llvm::None;
-  };
-  if (!n.op->is(Op::Clamp) || n.element != Element::I32)
-    return false;
-  const auto low = constant(1), high = constant(2);
-  return low && high && *low == 0 && *high > 0;
-}
-
-/// On CUDA some functions of values that are stored in 16 bits have short forms (`narrowed` in
-/// runtime/common/lanes.h), and so has a clamp from 0 on.
-std::string spellingOf(const ScalarProgram &program, const ScalarNode &n,
-                       const TargetLevel &level) {
-  if (level.family == Family::Cuda && isPositiveClamp(program, n))
-    return "clamp_positive<L>($0, $2)";
-  std::string s = scalarInfo(n.op->kind())->spelling.str();
-  const bool isNarrow = isFloat(n.element) && bitWidth(n.element) <= 16;
-  if (level.family == Family::Cuda && isNarrow &&
-      n.op->isAny(Op::Div, Op::Reciprocal, Op::Exp, Op::Sigmoid, Op::Erf))
-    s.replace(s.find("<L>"), 3, "<narrowed<L>>");
-  return s;
-}
-
 /// An `index` op that is a parameter of the body as it is.
 bool isPlainIndex(const ScalarNode &n) {
   return n.indexDim >= 0 && n.indexStep == 1 && n.indexOffset == 0;
@@ -79,14 +49,17 @@ std::string literalOf(const ScalarNode &n) {
 
 BodyWriter::BodyWriter(const ScalarProgram &program, const TargetLevel &level,
                        bool constantsAreMembers)
-    : program_(program), level_(level), constantsAreMembers_(constantsAreMembers),
-      used_(program.nodes.size()), names_(program.nodes.size()) {
+    : program_(program), constantsAreMembers_(constantsAreMembers),
+      spellings_(program.nodes.size()), used_(program.nodes.size()), names_(program.nodes.size()) {
+  const ScalarSpeller spell(program, level, constantsAreMembers);
   for (unsigned o : program.outputs)
     used_[o] = true;
   for (size_t i = program.nodes.size(); i-- > 0;)
-    if (used_[i])
-      for (unsigned k : program.nodes[i].operands)
+    if (used_[i] && program.nodes[i].kind == ScalarNode::Function) {
+      spellings_[i] = spell(unsigned(i));
+      for (unsigned k : spellings_[i].operands)
         used_[k] = true;
+    }
 }
 
 std::string BodyWriter::declaration(const std::string &type, llvm::ArrayRef<Element> anchors,
@@ -189,17 +162,18 @@ std::string BodyWriter::index(size_t node) const {
 
 std::string BodyWriter::function(size_t node) const {
   const ScalarNode &n = program_.nodes[node];
+  const ScalarSpelling &spelling = spellings_[node];
   llvm::SmallVector<std::string, 3> operands;
-  for (unsigned k : n.operands)
+  for (unsigned k : spelling.operands)
     operands.push_back(names_[k]);
   const Element source = n.operands.empty() ? n.element : program_.nodes[n.operands[0]].element;
   if (n.op->is(Op::Cast) && computeElement(n.element) == computeElement(source))
     return operands[0];
-  if (isInteger(n.element) && n.op->isAny(Op::Add, Op::Sub, Op::Mul)) // operators would not wrap
+  if (isInteger(n.element) && n.op->isAny(Op::Add, Op::Sub, Op::Mul) &&
+      spelling.operands == n.operands) // operators would not wrap
     return n.op->name().str() + "<L>(" + operands[0] + ", " + operands[1] + ")";
-  return substitute(spellingOf(program_, n, level_), operands,
-                    cppElement(computeElement(n.element)), cppElement(computeElement(source)),
-                    names_[node]);
+  return substitute(spelling.pattern, operands, cppElement(computeElement(n.element)),
+                    cppElement(computeElement(source)), names_[node]);
 }
 
 } // namespace tenon

@@ -1,8 +1,7 @@
 // Defines BodyWriter: a scalar program as the functor that kernels call on lanes.
 #pragma once
 
-#include "codegen/GroupForm.h"
-#include "codegen/Target.h"
+#include "codegen/emit/ScalarSpelling.h"
 #include "codegen/emit/SourceWriter.h"
 
 #include <map>
@@ -12,7 +11,7 @@
 namespace tenon {
 
 /// Writes one functor: a parameter for each of the anchor's results, each input and each index that
-/// the program uses, one line for each of its operations.
+/// the program uses, one line for each of its operations that is not spelled with another's.
 class BodyWriter {
 public:
   /// Constants that are members are given when the functor is made; programs that differ in them
@@ -37,11 +36,11 @@ private:
   std::string function(size_t node) const;
 
   const ScalarProgram &program_;
-  const TargetLevel &level_;
   const bool constantsAreMembers_;
   SourceWriter w_;
-  std::vector<bool> used_;         // by node
-  std::vector<std::string> names_; // by node: the parameter or local that holds it
+  std::vector<ScalarSpelling> spellings_; // by node
+  std::vector<bool> used_;                // by node
+  std::vector<std::string> names_;        // by node: the parameter or local that holds it
   std::vector<std::pair<std::string, std::string>> members_; // declaration and value
   unsigned locals_ = 0, tables_ = 0;
 };

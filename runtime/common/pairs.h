@@ -2,10 +2,11 @@
 //
 //   widen_even, widen_odd   bytes 0 and 2, or 1 and 3, of a word as a pair, plus another pair
 //   multiply_add            a + the sum of the products of two pairs
+//   multiply_add_halves     a + the product of one half of either
 //
-// One instruction each on ARM cores with the DSP extension (SXTAB16, UXTAB16, SMLAD); elsewhere the
-// same in plain C++. They are volatile so that they stay in order: g++'s scheduler would move loads
-// ahead until registers run out.
+// One instruction each on ARM cores with the DSP extension (SXTAB16, UXTAB16, SMLAD, SMLABB);
+// elsewhere the same in plain C++. They are volatile so that they stay in order: g++'s scheduler
+// would move loads ahead until registers run out.
 #ifndef TENON_RUNTIME_COMMON_PAIRS_H
 #define TENON_RUNTIME_COMMON_PAIRS_H
 
@@ -20,6 +21,16 @@
 
 namespace tenon {
 
+namespace detail {
+/// The bytes of a word with the first one lowest in memory.
+TENON_FN uint32_t lowest_first(uint32_t w) {
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+  w = w >> 24 | (w >> 8 & 0xff00u) | (w << 8 & 0xff0000u) | w << 24;
+#endif
+  return w;
+}
+} // namespace detail
+
 /// Four bytes from any address, the first one lowest.
 TENON_FN uint32_t load_word(const void *p) {
   uint32_t w;
@@ -28,10 +39,16 @@ TENON_FN uint32_t load_word(const void *p) {
 #else
   memcpy(&w, p, sizeof(w));
 #endif
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-  w = w >> 24 | (w >> 8 & 0xff00u) | (w << 8 & 0xff0000u) | w << 24;
+  return detail::lowest_first(w);
+}
+/// The same bytes to any address.
+TENON_FN void store_word(void *p, uint32_t w) {
+  w = detail::lowest_first(w);
+#if defined(__GNUC__)
+  __builtin_memcpy(p, &w, sizeof(w));
+#else
+  memcpy(p, &w, sizeof(w));
 #endif
-  return w;
 }
 
 /// Words Offset and Offset + 1 of an array that is aligned to 8 bytes.
@@ -62,8 +79,18 @@ TENON_FN int32_t high16(uint32_t pair) { return int16_t(uint16_t(pair >> 16)); }
 template <class T> struct widen;
 
 #if TENON_DSP
-#define TENON_WIDEN(TYPE, INSTRUCTION)                                                             \
+#define TENON_WIDEN(TYPE, INSTRUCTION, ALONE)                                                      \
   template <> struct widen<TYPE> {                                                                 \
+    static TENON_FN uint32_t even(uint32_t bytes) {                                                \
+      uint32_t pair;                                                                               \
+      __asm__ volatile(ALONE " %0, %1" : "=r"(pair) : "r"(bytes));                                 \
+      return pair;                                                                                 \
+    }                                                                                              \
+    static TENON_FN uint32_t odd(uint32_t bytes) {                                                 \
+      uint32_t pair;                                                                               \
+      __asm__ volatile(ALONE " %0, %1, ror #8" : "=r"(pair) : "r"(bytes));                         \
+      return pair;                                                                                 \
+    }                                                                                              \
     static TENON_FN uint32_t even(uint32_t plus, uint32_t bytes) {                                 \
       uint32_t pair;                                                                               \
       __asm__ volatile(INSTRUCTION " %0, %1, %2" : "=r"(pair) : "r"(plus), "r"(bytes));            \
@@ -75,8 +102,8 @@ template <class T> struct widen;
       return pair;                                                                                 \
     }                                                                                              \
   }
-TENON_WIDEN(int8_t, "sxtab16");
-TENON_WIDEN(uint8_t, "uxtab16");
+TENON_WIDEN(int8_t, "sxtab16", "sxtb16");
+TENON_WIDEN(uint8_t, "uxtab16", "uxtb16");
 #undef TENON_WIDEN
 
 TENON_FN int32_t multiply_add(int32_t a, uint32_t x, uint32_t y) {
@@ -84,8 +111,24 @@ TENON_FN int32_t multiply_add(int32_t a, uint32_t x, uint32_t y) {
   __asm__ volatile("smlad %0, %1, %2, %3" : "=r"(sum) : "r"(x), "r"(y), "r"(a));
   return sum;
 }
+/// HighX, HighY: whether the upper half counts.
+template <bool HighX, bool HighY>
+TENON_FN int32_t multiply_add_halves(int32_t a, uint32_t x, uint32_t y) {
+  int32_t sum;
+  if constexpr (HighX && HighY)
+    __asm__ volatile("smlatt %0, %1, %2, %3" : "=r"(sum) : "r"(x), "r"(y), "r"(a));
+  else if constexpr (HighX)
+    __asm__ volatile("smlatb %0, %1, %2, %3" : "=r"(sum) : "r"(x), "r"(y), "r"(a));
+  else if constexpr (HighY)
+    __asm__ volatile("smlabt %0, %1, %2, %3" : "=r"(sum) : "r"(x), "r"(y), "r"(a));
+  else
+    __asm__ volatile("smlabb %0, %1, %2, %3" : "=r"(sum) : "r"(x), "r"(y), "r"(a));
+  return sum;
+}
 #else
 template <class T> struct widen {
+  static TENON_FN uint32_t even(uint32_t bytes) { return even(0, bytes); }
+  static TENON_FN uint32_t odd(uint32_t bytes) { return odd(0, bytes); }
   static TENON_FN uint32_t even(uint32_t plus, uint32_t bytes) {
     return make_pair16(low16(plus) + T(uint8_t(bytes)), high16(plus) + T(uint8_t(bytes >> 16)));
   }
@@ -94,27 +137,16 @@ template <class T> struct widen {
 TENON_FN int32_t multiply_add(int32_t a, uint32_t x, uint32_t y) {
   return int32_t(uint32_t(a) + uint32_t(low16(x) * low16(y)) + uint32_t(high16(x) * high16(y)));
 }
+template <bool HighX, bool HighY>
+TENON_FN int32_t multiply_add_halves(int32_t a, uint32_t x, uint32_t y) {
+  return int32_t(uint32_t(a) +
+                 uint32_t((HighX ? high16(x) : low16(x)) * (HighY ? high16(y) : low16(y))));
+}
 #endif
 
-/// The two pairs of four weights: SXTB16 needs nothing added.
-TENON_FN uint32_t widen_even(uint32_t bytes) {
-#if TENON_DSP
-  uint32_t pair;
-  __asm__ volatile("sxtb16 %0, %1" : "=r"(pair) : "r"(bytes));
-  return pair;
-#else
-  return widen<int8_t>::even(0, bytes);
-#endif
-}
-TENON_FN uint32_t widen_odd(uint32_t bytes) {
-#if TENON_DSP
-  uint32_t pair;
-  __asm__ volatile("sxtb16 %0, %1, ror #8" : "=r"(pair) : "r"(bytes));
-  return pair;
-#else
-  return widen<int8_t>::odd(0, bytes);
-#endif
-}
+/// The two pairs of four weights.
+TENON_FN uint32_t widen_even(uint32_t bytes) { return widen<int8_t>::even(bytes); }
+TENON_FN uint32_t widen_odd(uint32_t bytes) { return widen<int8_t>::odd(bytes); }
 
 } // namespace tenon
 

@@ -316,6 +316,35 @@ template <class L> TENON_FN i32<L> mul_high(i32<L> a, i32<L> b) {
   }
 }
 
+/// mul_high(a, b) + c, one instruction on ARM cores with the DSP extension.
+template <class L> TENON_FN i32<L> mul_high_add(i32<L> a, i32<L> b, i32<L> c) {
+#if defined(__ARM_FEATURE_DSP) && defined(__GNUC__) && !defined(__aarch64__)
+  if constexpr (detail::is_same<i32<L>, int32_t>) {
+    int32_t y;
+    __asm__("smmla %0, %1, %2, %3" : "=r"(y) : "r"(a), "r"(b), "r"(c));
+    return y;
+  } else
+#endif
+    return add<L>(mul_high<L>(a, b), c);
+}
+/// x >> Count, from 1 to 31, clamped to the values of T, a byte; one instruction on ARM cores.
+template <class L, class T, int Count> TENON_FN i32<L> shift_right_to(i32<L> x) {
+  constexpr bool is_signed = T(-1) < T(0);
+#if defined(__ARM_FEATURE_SAT) && defined(__GNUC__)
+  if constexpr (detail::is_same<i32<L>, int32_t>) {
+    int32_t y;
+    if constexpr (is_signed)
+      __asm__("ssat %0, #8, %1, asr %2" : "=r"(y) : "r"(x), "i"(Count));
+    else
+      __asm__("usat %0, #8, %1, asr %2" : "=r"(y) : "r"(x), "i"(Count));
+    return y;
+  } else
+#endif
+    return clamp<L>(shift_right<L>(x, broadcast<L>(int32_t(Count))),
+                    broadcast<L>(int32_t(is_signed ? -128 : 0)),
+                    broadcast<L>(int32_t(is_signed ? 127 : 255)));
+}
+
 /// a*b + c in one rounding, always.
 template <class L, class V> TENON_FN V fma(V a, V b, V c) {
 #if TENON_SIMD_WIDTH > 1 && !defined(__FMA__) && !defined(__aarch64__)

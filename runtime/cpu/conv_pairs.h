@@ -63,6 +63,15 @@ template <int Step, int Odd> TENON_FN uint32_t *clear_groups(index_t count, uint
   return to;
 }
 
+/// Copies Count bytes, from any address to any other.
+template <index_t Count, class T> TENON_FN void copy_run(const T *from, T *to) {
+#pragma GCC unroll 4
+  for (index_t i = 0; i < Count / 4; ++i)
+    store_word(to + 4 * i, load_word(from + 4 * i));
+  for (index_t i = Count / 4 * 4; i < Count; ++i)
+    to[i] = from[i];
+}
+
 /// The patch of one output, whose window starts at row ih, column iw.
 template <class Cfg, class X>
 TENON_TILE void widen_patch(const Cfg &cfg, const X &x, index_t n, index_t ih, index_t iw,
@@ -79,8 +88,9 @@ TENON_TILE void widen_patch(const Cfg &cfg, const X &x, index_t n, index_t ih, i
   constexpr bool run_of_channels = channels == 1 || is_same<bare<decltype(channel)>, fixed<1>>;
   constexpr bool run_of_taps = run_of_channels && dilation_w == 1 &&
                                (kernel_w == 1 || is_same<bare<decltype(column)>, fixed<channels>>);
-  constexpr index_t columns = run_of_taps ? kernel_w : 1;
   constexpr bool in_place = run_of_channels && channels % 4 == 0;
+  constexpr index_t columns = run_of_taps || (!in_place && dilation_w == 1) ? kernel_w : 1;
+  constexpr bool copies = run_of_taps || columns * channels <= 16; // in little code
   constexpr index_t depth = patch_depth<Cfg>;
   constexpr int step = 2 * Cfg::mr, odd = Cfg::joined ? Cfg::mr : 1;
   const uint32_t minus_zero = make_pair16(-zero, -zero);
@@ -105,6 +115,17 @@ TENON_TILE void widen_patch(const Cfg &cfg, const X &x, index_t n, index_t ih, i
           to = clear_groups<step, odd>(first * channels / 4, to);
           to = widen_bytes<step, odd>(from, (last - first) * channels, minus_zero, to);
           to = clear_groups<step, odd>((columns - last) * channels / 4, to);
+        } else if (copies && last - first == columns) { // inside, as nearly all are
+          if constexpr (run_of_taps)
+            copy_run<columns * channels>(from, byte);
+          else if constexpr (copies)
+            unroll<int(channels)>([&](auto c) TENON_LAMBDA {
+              unroll<int(columns)>([&](auto i) TENON_LAMBDA {
+                byte[int(i) * channels + int(c)] =
+                    from[int(c) * index_t(channel) + int(i) * index_t(column)];
+              });
+            });
+          byte += columns * channels;
         } else {
           for (index_t i = 0; i < first * channels; ++i)
             *byte++ = T(zero);

@@ -175,9 +175,12 @@ template <class Cfg> void checkDepthwisePairs() {
                          resultOf<decltype(Cfg::channels)::value>(y), pack(), low_byte{});
   });
 }
+/// Height and width change places in the plane.
+template <class Case> struct in_turned_plane : Case { static constexpr int turned = 1; };
 TEST(Overlap, DepthwisePairs) {
   checkDepthwisePairs<conv_case<1, 9, 8, 8, 1, 3, 3, 1, 1, 1, 1, 1>>();
   checkDepthwisePairs<conv_case<1, 9, 8, 4, 1, 3, 3, 2, 1, 1, 1, 1>>();
+  checkDepthwisePairs<in_turned_plane<conv_case<1, 12, 5, 8, 1, 3, 3, 1, 1, 1, 1, 1>>>();
 }
 
 template <class Cfg> struct with_vector_body : Cfg { static constexpr bool vector_body = true; };

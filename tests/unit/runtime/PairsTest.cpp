@@ -72,6 +72,10 @@ TEST(ConvPairs, Windows) {
   testConv<int8_t, conv_case<1, 9, 9, 8, 2, 3, 3, 1, 2, 2, 4, 1>>(-1, true);
 }
 TEST(ConvPairs, FewChannelsAndOtherLayouts) {
+  testConv<int8_t, conv_case<1, 12, 14, 3, 4, 5, 5, 2, 1, 2, 3, 1>>(-20, true);
+  testConv<uint8_t, conv_case<1, 12, 14, 3, 4, 5, 5, 2, 1, 2, 3, 1>>(40, false);
+  testConv<int8_t, conv_case<1, 12, 14, 7, 2, 3, 3, 1, 2, 2, 3, 1>>(-20, true);
+  testConv<int8_t, conv_case<1, 12, 14, 7, 2, 3, 3, 1, 1, 1, 3, 1>>(-20, false);
   testConv<int8_t, conv_case<1, 9, 7, 3, 4, 3, 3, 2, 1, 1, 4, 1>>(5, true);
   testConv<int8_t, conv_case<1, 9, 7, 3, 4, 3, 3, 2, 1, 1, 4, 1>>(5, false);
   testConv<int8_t, conv_case<1, 11, 10, 1, 6, 10, 4, 2, 1, 3, 4, 1>>(83, true);
@@ -168,6 +172,20 @@ TEST(DepthwisePairs, OtherWindows) {
   testDepthwise<int8_t, conv_case<1, 1, 30, 4, 1, 1, 10, 1, 1, 0, 1, 1>>(-3);
   testDepthwise<int8_t, conv_case<1, 4, 4, 3, 1, 2, 1, 2, 1, 0, 1, 1>>(0);
   testDepthwise<int8_t, conv_case<1, 3, 2, 2, 1, 3, 3, 1, 1, 1, 1, 1>>(9);
+}
+TEST(DepthwisePairs, RowsOfMoreSumsThanWait) {
+  testDepthwise<int8_t, conv_case<1, 3, 99, 2, 1, 3, 3, 1, 1, 1, 1, 1>>(-7);
+  testDepthwise<int8_t, conv_case<1, 5, 101, 1, 1, 3, 3, 2, 1, 1, 1, 1>>(8);
+  testDepthwise<uint8_t, conv_case<1, 12, 19, 2, 1, 3, 3, 1, 1, 1, 1, 1>>(128);
+}
+/// A case whose plane has height and width in each other's place.
+template <class Case> struct in_turned_plane : Case { static constexpr int turned = 1; };
+TEST(DepthwisePairs, TurnedPlanes) {
+  testDepthwise<int8_t, in_turned_plane<conv_case<1, 25, 5, 6, 1, 3, 3, 1, 1, 1, 1, 1>>>(-128);
+  testDepthwise<int8_t, in_turned_plane<conv_case<2, 99, 4, 2, 1, 3, 3, 2, 1, 1, 1, 1>>>(5);
+  testDepthwise<uint8_t, in_turned_plane<conv_case<1, 30, 1, 4, 1, 10, 1, 1, 1, 0, 1, 1>>>(3);
+  testDepthwise<int8_t, in_turned_plane<narrow<4, conv_case<1, 9, 6, 3, 1, 5, 3, 1, 1, 2, 1, 1>>>>(
+      -3);
 }
 TEST(DepthwisePairs, WeightsOfFewBits) {
   testDepthwise<int8_t, narrow<4, conv_case<1, 7, 6, 5, 1, 3, 3, 1, 1, 1, 1, 1>>>(-128);

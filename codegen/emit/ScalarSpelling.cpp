@@ -1,0 +1,94 @@
+// Implements the spelling of scalar programs.
+#include "codegen/emit/ScalarSpelling.h"
+
+#include "ir/Scalar.h"
+
+namespace tenon {
+
+ScalarSpeller::ScalarSpeller(const ScalarProgram &program, const TargetLevel &level,
+                             bool sharedConstants)
+    : program_(program), level_(level), sharedConstants_(sharedConstants),
+      uses_(program.nodes.size(), 0) {
+  for (const ScalarNode &n : program.nodes)
+    for (unsigned k : n.operands)
+      ++uses_[k];
+  for (unsigned o : program.outputs)
+    ++uses_[o];
+}
+
+ScalarSpelling ScalarSpeller::operator()(unsigned number) const {
+  const ScalarNode &n = node(number);
+  if (level_.family == Family::Cuda)
+    if (auto s = positiveClamp(n))
+      return *s;
+  if (level_.dsp) {
+    if (auto s = highProductAndSum(n))
+      return *s;
+    if (auto s = shiftAndSaturate(n))
+      return *s;
+  }
+  const ScalarInfo *info = scalarInfo(n.op->kind());
+  ScalarSpelling s{info ? info->spelling.str() : "", n.operands}; // none: constants, indices
+  // On CUDA some functions of values that are stored in 16 bits have short forms (`narrowed` in
+  // runtime/common/lanes.h).
+  const bool isNarrow = isFloat(n.element) && bitWidth(n.element) <= 16;
+  if (level_.family == Family::Cuda && isNarrow &&
+      n.op->isAny(Op::Div, Op::Reciprocal, Op::Exp, Op::Sigmoid, Op::Erf))
+    s.pattern.replace(s.pattern.find("<L>"), 3, "<narrowed<L>>");
+  return s;
+}
+
+const ScalarNode *ScalarSpeller::onlyUse(unsigned number, Op kind) const {
+  const ScalarNode &n = node(number);
+  return n.kind == ScalarNode::Function && n.op->is(kind) && uses_[number] == 1 ? &n : nullptr;
+}
+
+llvm::Optional<int64_t> ScalarSpeller::constant(unsigned number) const {
+  const ScalarNode &n = node(number);
+  if (n.kind != ScalarNode::Function || !n.op->is(Op::Const))
+    return llvm::None;
+  const int64_t *v = n.op->find("value")->get<int64_t>();
+  return v ? llvm::Optional<int64_t>(*v) : llvm::None;
+}
+
+bool ScalarSpeller::clampsTo(const ScalarNode &n, int64_t low, int64_t high) const {
+  return n.op->is(Op::Clamp) && n.element == Element::I32 && constant(n.operands[1]) == low &&
+         constant(n.operands[2]) == high;
+}
+
+/// clamp(x, 0, high)
+llvm::Optional<ScalarSpelling> ScalarSpeller::positiveClamp(const ScalarNode &n) const {
+  if (!n.op->is(Op::Clamp) || n.element != Element::I32)
+    return llvm::None;
+  const auto low = constant(n.operands[1]), high = constant(n.operands[2]);
+  if (!low || !high || *low != 0 || *high <= 0)
+    return llvm::None;
+  return ScalarSpelling{"clamp_positive<L>($0, $1)", {n.operands[0], n.operands[2]}};
+}
+
+/// mul_high(a, b) + c
+llvm::Optional<ScalarSpelling> ScalarSpeller::highProductAndSum(const ScalarNode &n) const {
+  if (!n.op->is(Op::Add) || n.element != Element::I32)
+    return llvm::None;
+  for (unsigned k : {0u, 1u})
+    if (const ScalarNode *product = onlyUse(n.operands[k], Op::MulHigh))
+      return ScalarSpelling{"mul_high_add<L>($0, $1, $2)",
+                            {product->operands[0], product->operands[1], n.operands[1 - k]}};
+  return llvm::None;
+}
+
+/// clamp(x >> count, low, high) to the values of a byte
+llvm::Optional<ScalarSpelling> ScalarSpeller::shiftAndSaturate(const ScalarNode &n) const {
+  const bool isSigned = clampsTo(n, -128, 127);
+  if (sharedConstants_ || (!isSigned && !clampsTo(n, 0, 255)))
+    return llvm::None;
+  const ScalarNode *shifted = onlyUse(n.operands[0], Op::ShiftRight);
+  const auto count = shifted ? constant(shifted->operands[1]) : llvm::None;
+  if (!count || *count < 1 || *count > 31)
+    return llvm::None;
+  return ScalarSpelling{std::string("shift_right_to<L, ") + (isSigned ? "int8_t, " : "uint8_t, ") +
+                            std::to_string(*count) + ">($0)",
+                        {shifted->operands[0]}};
+}
+
+} // namespace tenon
