@@ -1,8 +1,8 @@
-"""Every header of runtime/ compiles alone, without warnings, as C++17 under g++ and clang.
+"""Every header of runtime/ compiles alone, without warnings, as C++17.
 
-Alone means that it includes what it uses: amalgamation relies on that. Headers of CUDA (in a folder
-cuda/, and *.cuh) are compiled alone by g++ against the emulator of the kernel tests, in a fifth of
-nvcc's time; nvcc itself takes all of them in one file.
+Alone means that it includes what it uses: amalgamation relies on that. g++ takes each alone, those of
+CUDA (in a folder cuda/, and *.cuh) against the emulator of the kernel tests, in a fifth of nvcc's
+time; clang takes all others in one file, nvcc all of CUDA's.
 
 usage: test_runtime_headers.py [GLOB]    a part of them: 'cpu/*'
 """
@@ -36,14 +36,6 @@ def nvcc() -> str:
     return found if os.access(found, os.X_OK) else str(root / ".cuda" / "bin" / "nvcc")
 
 
-def compilers(header: pathlib.PurePosixPath) -> list[tuple[str, list[str]]]:
-    """Which compilers, with which flags, take this header alone."""
-    if is_cuda(header):
-        return [("g++", ["g++", *EMULATED_FLAGS])]
-    clang = shutil.which("clang++") or "clang++-14"
-    return [("g++", ["g++", *CXX_FLAGS]), ("clang++", [clang, *CXX_FLAGS])]
-
-
 def messages_of(command: list[str], text: str) -> str:
     """What the compiler says against `text`; nothing where it takes it."""
     done = subprocess.run(
@@ -52,16 +44,17 @@ def messages_of(command: list[str], text: str) -> str:
     return done.stdout or "no message" if done.returncode != 0 else ""
 
 
-def compile_alone(header: pathlib.PurePosixPath) -> list[tuple[str, str, str]]:
-    """(header, compiler, its messages) of each compiler."""
+def compile_alone(header: pathlib.PurePosixPath) -> tuple[str, str, str]:
+    """The header, the compiler, its messages."""
     # A file that includes the header twice also proves the include guard.
     text = f'#include "{header}"\n#include "{header}"\n'
-    return [(str(header), name, messages_of(command, text)) for name, command in compilers(header)]
+    flags = EMULATED_FLAGS if is_cuda(header) else CXX_FLAGS
+    return str(header), "g++", messages_of(["g++", *flags], text)
 
 
-def compile_together(headers: list[pathlib.PurePosixPath]) -> list[tuple[str, str, str]]:
+def compile_together(what: str, compiler: str, flags: list[str], headers: list[pathlib.PurePosixPath]):
     text = "".join(f'#include "{header}"\n' for header in headers)
-    return [("all headers of CUDA", "nvcc", messages_of([nvcc(), *NVCC_FLAGS], text))]
+    return f"all headers {what}", compiler, messages_of([compiler, *flags], text)
 
 
 def main() -> int:
@@ -74,10 +67,15 @@ def main() -> int:
     headers = [header for header in headers if fnmatch.fnmatch(str(header), pattern)]
     passed = failed = 0
     cuda = [header for header in headers if is_cuda(header)]
+    others = [header for header in headers if not is_cuda(header)]
+    clang = shutil.which("clang++") or "clang++-14"
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        together = pool.submit(compile_together, cuda) if cuda else None
-        results = [result for found in pool.map(compile_alone, headers) for result in found]
-        results += together.result() if together else []
+        together = []
+        if cuda:
+            together.append(pool.submit(compile_together, "of CUDA", nvcc(), NVCC_FLAGS, cuda))
+        if others:
+            together.append(pool.submit(compile_together, "but CUDA's", clang, CXX_FLAGS, others))
+        results = list(pool.map(compile_alone, headers)) + [done.result() for done in together]
     for what, name, message in results:
         passed, failed = passed + (not message), failed + bool(message)
         if message:
