@@ -3,6 +3,7 @@
 
 #include "driver/Npy.h"
 #include "driver/Options.h"
+#include "ir/Extents.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -27,13 +28,6 @@ std::vector<std::string> entries(llvm::StringRef folder) {
 
 bool isDataSet(llvm::StringRef folder) {
   return fs::exists(folder + "/input_0.pb") || fs::exists(folder + "/input_0.npy");
-}
-
-int64_t product(llvm::ArrayRef<int64_t> shape) {
-  int64_t n = 1;
-  for (int64_t d : shape)
-    n *= d;
-  return n;
 }
 
 llvm::Optional<Tensor> readRaw(llvm::StringRef path, Element e, Diagnostics &diagnostics) {

@@ -8,6 +8,7 @@
 // are computed in double from the old ones and rounded once.
 #include "passes/FoldConvScale.h"
 
+#include "ir/Extents.h"
 #include "passes/Maps.h"
 #include "passes/Rewrite.h"
 
@@ -142,13 +143,6 @@ bool isFloatContraction(const Operation &op) {
   Literal w = constantValue(op.operand(1));
   return w && isFloat(w->element()) && bitWidth(w->element()) >= 32 && op.numOperands() == 2 &&
          op.result()->type().element() == w->element();
-}
-
-int64_t product(llvm::ArrayRef<int64_t> list) {
-  int64_t n = 1;
-  for (int64_t v : list)
-    n *= v;
-  return n;
 }
 
 /// Which channel the elements of weights belong to: element i to i / group · extent +

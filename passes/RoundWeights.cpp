@@ -1,18 +1,13 @@
 // Implements the rounding of weights that keeps the sums of their rows.
 #include "passes/RoundWeights.h"
 
+#include "ir/Extents.h"
+
 #include <algorithm>
 #include <cmath>
 
 namespace tenon {
 namespace {
-
-int64_t product(llvm::ArrayRef<int64_t> list) {
-  int64_t n = 1;
-  for (int64_t v : list)
-    n *= v;
-  return n;
-}
 
 /// The other way to round an element: takes `step` off the sum of errors, and adds `price` times as
 /// much to the sum of their squares.

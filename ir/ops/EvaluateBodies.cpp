@@ -5,14 +5,8 @@
 #include "ir/ops/Parallel.h"
 #include "ir/ops/Strided.h"
 
-#include <numeric>
-
 namespace tenon {
 namespace {
-
-int64_t product(llvm::ArrayRef<int64_t> s) {
-  return std::accumulate(s.begin(), s.end(), int64_t(1), std::multiplies<>());
-}
 
 /// The iteration space with values, and the strides of each operand in it.
 struct Iteration {

@@ -9,14 +9,8 @@
 
 #include "llvm/Support/MathExtras.h"
 
-#include <numeric>
-
 namespace tenon {
 namespace {
-
-int64_t product(llvm::ArrayRef<int64_t> s) {
-  return std::accumulate(s.begin(), s.end(), int64_t(1), std::multiplies<>());
-}
 
 std::vector<double> toDoubles(const Tensor &t) {
   std::vector<double> v(static_cast<size_t>(t.size()));

@@ -13,7 +13,7 @@ namespace tenon {
 bool evaluateReshape(const Operation &op, EvaluationFrame &frame, std::string &error) {
   Extents shape = frame.resultShape(op, 0);
   const Tensor &x = frame.operands[0];
-  const int64_t n = std::accumulate(shape.begin(), shape.end(), int64_t(1), std::multiplies<>());
+  const int64_t n = product(shape);
   if (n != x.size())
     return fail(error,
                 "cannot reshape " + llvm::Twine(x.size()) + " elements to " + llvm::Twine(n));
@@ -134,9 +134,6 @@ bool evaluateGather(const Operation &op, EvaluationFrame &frame, std::string &er
     list.push_back(at < 0 ? at + extent : at);
   }
   // As a pick on [outer, axis, inner].
-  auto product = [](llvm::ArrayRef<int64_t> s) {
-    return std::accumulate(s.begin(), s.end(), int64_t(1), std::multiplies<>());
-  };
   const int64_t outer = product(x.shape().take_front(axis));
   const int64_t inner = product(x.shape().drop_front(axis + 1));
   std::vector<int64_t> rows(static_cast<size_t>(outer)), columns(static_cast<size_t>(inner));

@@ -6,7 +6,6 @@
 #include "ir/ops/Strided.h"
 
 #include <cmath>
-#include <numeric>
 
 namespace tenon {
 namespace {
@@ -29,10 +28,6 @@ std::vector<double> resample(const std::vector<double> &values, const Operation 
     }
   }
   return result;
-}
-
-int64_t product(llvm::ArrayRef<int64_t> s) {
-  return std::accumulate(s.begin(), s.end(), int64_t(1), std::multiplies<>());
 }
 
 /// Overwrites what lies outside the region along any axis.

@@ -61,7 +61,7 @@ bool evaluateTopK(const Operation &op, EvaluationFrame &frame, std::string &erro
     return fail(error, "cannot take " + llvm::Twine(k) + " of " + llvm::Twine(n) + " elements");
   Tensor values(x.element(), shape), indices(Element::I64, shape);
   const auto tail = x.shape().drop_front(axis + 1);
-  const int64_t inner = std::accumulate(tail.begin(), tail.end(), int64_t(1), std::multiplies<>());
+  const int64_t inner = product(tail);
   const bool largest = op.boolAttr("largest", true), real = isFloat(x.element());
   // Keeps the order of u64 in int64.
   const uint64_t flip = x.element() == Element::U64 ? uint64_t(1) << 63 : 0;

@@ -8,14 +8,9 @@
 
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 namespace tenon {
 namespace {
-
-int64_t product(llvm::ArrayRef<int64_t> s) {
-  return std::accumulate(s.begin(), s.end(), int64_t(1), std::multiplies<>());
-}
 
 //===----------------------------------------------------------------------===//
 // Pool

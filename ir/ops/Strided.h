@@ -1,11 +1,10 @@
 // Declares how the interpreter moves elements of any type between regularly addressed places.
 #pragma once
 
+#include "ir/Extents.h"
 #include "ir/Tensor.h"
 
 namespace tenon {
-
-using Extents = llvm::SmallVector<int64_t, 6>;
 
 Extents rowMajorStrides(llvm::ArrayRef<int64_t> shape);
 
