@@ -118,7 +118,7 @@ Value *patches(Node &n, const Deformed &d) {
     return linearTaps(s, s(Op::Add, at, s.cast(a[i], s.type)), pixels->extents[i]);
   };
   how.image = [](Scalars &s, llvm::ArrayRef<Value *>) { return s.index(0); };
-  Value *y = sample(n, *pixels, how);
+  Value *y = sample(n.b, *pixels, how);
   if (!y || !n.has(Mask))
     return y;
   Value *mask = d.split(n, Mask, 1);

@@ -126,7 +126,7 @@ void importGridSample(Node &n) {
     return {axis.tap(s, base, s(Op::Sub, s.c(1), t)), axis.tap(s, s(Op::Add, base, s.c(1)), t)};
   };
   how.image = [](Scalars &s, llvm::ArrayRef<Value *>) { return s.index(0); };
-  n.set(0, channelsSecond(n.b, sample(n, *pixels, how)));
+  n.set(0, channelsSecond(n.b, sample(n.b, *pixels, how)));
 }
 
 void importAffineGrid(Node &n) {

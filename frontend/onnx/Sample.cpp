@@ -46,8 +46,7 @@ llvm::Optional<Pixels> pixelsOf(Node &n, Value *image) {
   return p.rows ? llvm::Optional<Pixels>(p) : llvm::None;
 }
 
-Value *sample(Node &n, const Pixels &pixels, const Sampling &how) {
-  Builder &b = n.b;
+Value *sample(Builder &b, const Pixels &pixels, const Sampling &how) {
   const Combinations all{pixels.extents.size(), how.taps};
   const Element compute = computeType(how.operands[0]->type().element());
   // For each dimension's taps the distance in rows and the weight; last the image's first row.

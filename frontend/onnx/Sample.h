@@ -39,7 +39,7 @@ struct Sampling {
   bool largest = false;
 };
 /// The samples [space…, channels]; null after an error.
-Value *sample(Node &n, const Pixels &pixels, const Sampling &how);
+Value *sample(Builder &b, const Pixels &pixels, const Sampling &how);
 
 /// x limited to [low, high]; low where it is NaN, so that the result can become an index.
 Value *limited(Scalars &s, Value *x, double low, double high);

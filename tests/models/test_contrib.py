@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Operators of com.microsoft and ai.onnx.ml against ONNX Runtime, which defines the first: one node
-each, on the interpreter and as generated code.
+"""Operators of com.microsoft and ai.onnx.ml against ONNX Runtime, which defines the first, and forms of
+others that ONNX's own tests leave out: one node each, on the interpreter and as generated code.
 
     test_contrib.py [NAME...]     as unittest names its tests, such as Contrib.test_qgemm
 """
@@ -265,6 +265,16 @@ class Contrib(unittest.TestCase):
         self.check("EmbedLayerNormalization", ["ids", "s", *weights, "m"], inputs, weights,
                    outputs=("y", "count"))  # fmt: skip
 
+    def test_roi_align_by_size(self):
+        """As many samples of a cell as its region is pixels long: none, one or several."""
+        rois = np.array([[0, 0, 9, 7], [1.5, 2.25, 4, 3], [-3, -2, 30, 20], [4, 4, 4, 4], [6, 5, 2, 3],
+                         [0.5, 0.5, 8.5, 6.5]], FLOAT)  # fmt: skip
+        inputs = {"x": self.normal(2, 3, 8, 10), "rois": rois, "batch": np.array([0, 1, 1, 0, 1, 0])}
+        for mode in ("avg", "max"):
+            for coordinates in ("half_pixel", "output_half_pixel"):
+                self.check("RoiAlign", list(inputs), inputs, {}, domain="", mode=mode, output_height=2,
+                           output_width=3, spatial_scale=0.75,
+                           coordinate_transformation_mode=coordinates)  # fmt: skip
 
 if __name__ == "__main__":
     unittest.main()
