@@ -126,14 +126,14 @@ Difference compareTensors(const Tensor &actual, const Tensor &expected, double t
   const double rounding = e == Element::BF16 ? 0x1p-7 : e == Element::F16 ? 0x1p-9 : 0;
   if (isFloat(e))
     return compareFloats(actual, expected, std::max(tolerance, rounding));
-  if (elementClass(e) == 'C')
+  if (isComplex(e))
     return actual.sameBytes(expected) ? d : mismatch("complex values differ");
   return compareIntegers(actual, expected);
 }
 
 bool valueRange(const Tensor &tensor, double &low, double &high) {
   const Element e = tensor.element();
-  if (tensor.isNull() || e == Element::String || elementClass(e) == 'C')
+  if (tensor.isNull() || isOpaque(e))
     return false;
   low = HUGE_VAL, high = -HUGE_VAL;
   for (int64_t i = 0; i < tensor.size(); ++i) {

@@ -2,6 +2,7 @@
 // of model-local functions, subgraphs with explicit captures.
 #include "frontend/GraphImporter.h"
 
+#include "frontend/onnx/Operators.h"
 #include "frontend/onnx/Table.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -189,6 +190,29 @@ void checkSize(Node &n, const std::string &name, Value *v) {
     } else
       elements *= d.upper();
 }
+
+/// Whether there is text or a complex number among the operands; reports those that `takes`
+/// excludes.
+bool checkOperands(Node &n, Operands takes) {
+  bool opaque = false;
+  for (unsigned i = 0; i < n.numInputs(); ++i) {
+    if (n.item(i).elements() && takes != Operands::Anything) {
+      n.error("operand " + n.inputName(i) + " is a sequence: expected a tensor");
+      return false;
+    }
+    if (!n.has(i) || !isOpaque(n.element(i)))
+      continue;
+    opaque = true;
+    const bool text = n.element(i) == Element::String;
+    if (takes == Operands::Numbers || (takes == Operands::Text && !text)) {
+      n.error("operand " + n.inputName(i) + " of type " + toString(n.type(i)) +
+              " is not supported: expected a tensor of " +
+              (takes == Operands::Text ? "real numbers, booleans or text" : "numbers or booleans"));
+      return false;
+    }
+  }
+  return opaque;
+}
 } // namespace
 
 bool GraphImporter::importNode(const onnx::NodeProto &node, llvm::StringRef id) {
@@ -222,18 +246,15 @@ bool GraphImporter::importNode(const onnx::NodeProto &node, llvm::StringRef id) 
   } else if (function != state.functions.end()) {
     importFunction(n, *function->second);
   } else if (const OperatorRow *row = findOperator(domain, node.op_type(), n.opset)) {
-    for (unsigned i = 0; i < n.numInputs() && !state.failed(); ++i)
-      if (n.item(i).elements() && row->takes != Operands::Anything)
-        n.error("operand " + n.inputName(i) + " is a sequence: expected a tensor");
-      else if (n.has(i) && n.element(i) == Element::String && row->takes == Operands::Numbers)
-        n.error("operand " + n.inputName(i) + " of type " + toString(n.type(i)) +
-                " is not supported: expected a tensor of numbers or booleans");
+    const bool opaque = checkOperands(n, row->takes);
     for (unsigned i = 0; i < row->required && !state.failed(); ++i)
       if (!n.has(i) && !(row->takes == Operands::Anything && i < n.numInputs()))
         n.error("operand " + std::to_string(i) + " is missing: expected at least " +
                 std::to_string(row->required) + " operands, found " +
                 std::to_string(node.input_size()));
-    if (!state.failed())
+    if (!state.failed() && opaque && row->takes == Operands::Placed)
+      importByPosition(n, row->import);
+    else if (!state.failed())
       row->import(n);
   } else {
     n.error("operator is not supported in opset " + std::to_string(n.opset));

@@ -129,7 +129,7 @@ llvm::Optional<Tensor> toTensor(const onnx::TensorProto &proto, const ExternalFo
       return mismatch(proto.raw_data().size(), size, "bytes");
     bytes.assign(proto.raw_data().begin(), proto.raw_data().end());
   } else {
-    const bool complex = elementClass(*element) == 'C';
+    const bool complex = isComplex(*element);
     const unsigned bits = bitWidth(*element);
     const uint64_t items = complex ? uint64_t(*count) * 2 : bits < 8 ? size : uint64_t(*count);
     const size_t width = complex ? bits / 16 : bits < 8 ? 1 : bits / 8;

@@ -59,6 +59,9 @@ inline bool isSignedInt(Element e) { return elementClass(e) == 'S'; }
 inline bool isUnsignedInt(Element e) { return elementClass(e) == 'U'; }
 inline bool isInteger(Element e) { return isSignedInt(e) || isUnsignedInt(e); }
 inline bool isBool(Element e) { return e == Element::Bool; }
+inline bool isComplex(Element e) { return elementClass(e) == 'C'; }
+/// Text and complex numbers: moved, but no scalar function takes them.
+inline bool isOpaque(Element e) { return e == Element::String || isComplex(e); }
 
 /// Bytes of `count` densely packed elements (sub-byte types packed, the last byte filled up).
 inline int64_t byteSize(Element e, int64_t count) { return (count * int64_t(bitWidth(e)) + 7) / 8; }

@@ -270,7 +270,7 @@ private:
       if (bytes)
         memcpy(&bits, t.bytes().data() + i * bytes, bytes);
       os_ << "bits(" << bits << ')';
-    } else if (elementClass(t.element()) == 'C') {
+    } else if (isComplex(t.element())) {
       const Tensor parts = componentsOf(t, i);
       os_ << '(';
       element(parts, 0);

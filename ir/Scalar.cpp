@@ -167,6 +167,10 @@ bool inferScalar(const Operation &op, llvm::SmallVectorImpl<Type> &types, std::s
       return false;
     }
     e.push_back(v->type().element());
+    if (isOpaque(e.back())) {
+      error = expected(op, "numbers or booleans");
+      return false;
+    }
   }
   auto fail = [&](llvm::StringRef what) {
     error = expected(op, what);
@@ -181,6 +185,8 @@ bool inferScalar(const Operation &op, llvm::SmallVectorImpl<Type> &types, std::s
     return true;
   };
   const Type *to = op.find("to") ? op.find("to")->get<Type>() : nullptr;
+  if (to && to->isScalar() && isOpaque(to->element()))
+    return fail("attribute 'to' with a type of numbers or booleans");
   for (size_t i = 1; i < e.size(); ++i)
     if (e[i] != e[0] && row.signature <= ScalarSignature::Test)
       return fail("operands of one type");

@@ -94,8 +94,7 @@ Literal constantValue(const Value *v) {
 
 llvm::Optional<double> splatValue(const Value *v) {
   Literal l = constantValue(v);
-  if (!l || l->size() == 0 || l->element() == Element::String ||
-      elementClass(l->element()) == 'C' || !l->isSplat())
+  if (!l || l->size() == 0 || isOpaque(l->element()) || !l->isSplat())
     return llvm::None;
   return l->at(0);
 }

@@ -51,6 +51,11 @@ std::string functionOf(const Operation &op, StepWriter &out) {
   if (function == "count")
     return "cpu::text_count{text" + textElement(op.stringAttr("delimiter")) + ", " +
            std::to_string(op.intAttr("limit", -1)) + "}";
+  if (function == "number")
+    return "cpu::text_number<" + cppElement(op.result()->type().element()).str() +
+           ">{f.failure, rt::text_no_number}";
+  if (function == "digits")
+    return "cpu::text_digits{f.texts}";
   if (function == "match")
     return "cpu::text_match{" +
            writeTextAutomaton(out.declarations(), out.name(), op.stringAttr("pattern")) + "}";
@@ -66,12 +71,13 @@ void emitTextMap(const TacticInput &in, const Schedule &, StepWriter &out) {
   std::string ins;
   for (const ScalarProgram &operand : form.anchorInputs)
     ins += (ins.empty() ? "" : ", ") + broadcastView(out, operand, rank);
-  // What spells new text takes turns at the store.
-  const bool spells = form.anchor->result()->type().element() == Element::String;
+  // What spells new text takes turns at the store, and one thread says that something failed.
+  const bool serial = form.anchor->result()->type().element() == Element::String ||
+                      form.anchor->wordAttr("function") == "number";
   const std::string function = functionOf(*form.anchor, out);
   out.code().line("cpu::map(" + out.dims().list(form.body.space) + ", pack(" +
                   resultView(out, form) + "), pack(" + ins + "), " + function + ", " +
-                  (spells ? "cpu::serial_pool()" : "*f.workers") + ");");
+                  (serial ? "cpu::serial_pool()" : "*f.workers") + ");");
 }
 
 //===----------------------------------------------------------------------===//

@@ -18,13 +18,15 @@ template <Op S> void importBinary(Node &n) {
   n.set(0, n.b.pointwise(S, {n.input(0), alignedSecond(n)}));
 }
 
+// Cast.cpp
+void importBitCast(Node &n);
+void importCast(Node &n);
+void importCastLike(Node &n);
+
 // Pointwise.cpp
 void importBiasGelu(Node &n);
 void importBitShift(Node &n);
-void importBitCast(Node &n);
-void importCast(Node &n);
 void importEqual(Node &n);
-void importCastLike(Node &n);
 void importCelu(Node &n);
 void importClip(Node &n);
 void importElu(Node &n);
@@ -227,6 +229,10 @@ void importTranspose(Node &n);
 void importUnsqueeze(Node &n);
 /// [start, start + size · step) along one axis.
 Value *sliceAlong(Builder &b, Value *v, int64_t axis, Dim start, Dim size, int64_t step);
+
+// Positions.cpp
+/// As `import`, of text or complex numbers, which it only moves.
+void importByPosition(Node &n, ImportFunction import);
 
 // Index.cpp
 void importGather(Node &n);

@@ -296,61 +296,11 @@ void importShrink(Node &n) {
 }
 
 //===----------------------------------------------------------------------===//
-// Selection and conversion
+// Selection
 //===----------------------------------------------------------------------===//
 
 void importWhere(Node &n) {
   n.set(0, n.b.pointwise(Op::Select, {n.input(0), n.input(1), n.input(2)}));
-}
-
-namespace {
-void castTo(Node &n, Element to) {
-  if (n.element(0) == Element::String || to == Element::String) {
-    n.error("conversion from " + name(n.element(0)).str() + " to " + name(to).str() +
-            " is not supported");
-    return;
-  }
-  Value *v = n.input(0);
-  if (isFloat(n.element(0)) && isInteger(to) && bitWidth(to) < 8)
-    v = n.b.cast(v, Element::I32); // whose low bits are taken
-  const bool narrow = isFloat(to) && bitWidth(to) == 8 && to != Element::F8E8M0;
-  if (narrow && !n.boolAttr("saturate", true) && to != Element::F8E5M2) {
-    // What rounds beyond the largest number is none: half way to the next one, which is even in
-    // these formats except f8e4m3, where the largest is.
-    const bool e4m3 = to == Element::F8E4M3;
-    const double half = e4m3 ? 464 : to == Element::F8E4M3Z ? 248 : 61440;
-    v = pointwise(n.b, {v}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-      Value *x = s.cast(a[0], computeType(a[0]->type().element()));
-      auto c = [&](double value) { return s.c(x->type().element(), value); };
-      Value *beyond = s(e4m3 ? Op::Greater : Op::GreaterEqual, s(Op::Abs, x), c(half));
-      return s.cast(s(Op::Select, beyond, c(NAN), x), to);
-    });
-  }
-  if (narrow && n.boolAttr("saturate", true) && isFloat(n.element(0))) {
-    const double most = to == Element::F8E5M2 || to == Element::F8E5M2Z ? 57344
-                        : to == Element::F8E4M3                         ? 448
-                                                                        : 240;
-    v = pointwise(n.b, {v}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-      return s.cast(s(Op::Clamp, a[0], s.c(-most), s.c(most)), to);
-    });
-  }
-  n.set(0, n.b.cast(v, to));
-}
-} // namespace
-
-void importCast(Node &n) {
-  if (!n.hasAttr("to")) {
-    n.error("attribute to is missing: expected an element type");
-    return;
-  }
-  if (auto to = n.elementAttr("to", Element::F32))
-    castTo(n, *to);
-}
-
-void importBitCast(Node &n) {
-  auto to = n.elementAttr("to", Element::F32);
-  n.set(0, to ? n.b.value(Op::Bitcast, {n.input(0)}, {{"to", Type::scalar(n.context(), *to)}})
-              : nullptr);
 }
 
 void importEqual(Node &n) {
@@ -358,8 +308,6 @@ void importEqual(Node &n) {
                ? n.b.value(Op::TextMap, {n.input(0), n.input(1)}, {{"function", Word{"equal"}}})
                : n.b.pointwise(Op::Equal, {n.input(0), n.input(1)}));
 }
-
-void importCastLike(Node &n) { castTo(n, n.element(1)); }
 
 void importIdentity(Node &n) {
   if (n.numInputs() > 0)

@@ -48,7 +48,7 @@ double smallest(Element e) { return isFloat(e) ? -INFINITY : double(minInt(e)); 
 
 /// Reports elements that have no order.
 bool checkOrder(Node &n) {
-  if (elementClass(n.element(0)) != 'C')
+  if (!isComplex(n.element(0)))
     return true;
   n.error("operand 0 of type " + toString(n.type(0)) +
           " is complex: expected numbers with an order");

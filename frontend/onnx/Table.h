@@ -11,8 +11,11 @@ constexpr int kNewest = INT_MAX;
 /// Operator sets of the default domain; rows say since when each operator is as imported here.
 constexpr int64_t kOldestOpset = 1, kNewestOpset = 28;
 
-/// What operands an importer is ready for.
-enum class Operands : uint8_t { Numbers, Text, Anything };
+/// What operands an importer is ready for: tensors of numbers and booleans; of text, too; of any
+/// elements, complex numbers included, because it moves them as they are, or because it can do to
+/// their positions what it does to numbers (importByPosition); also sequences, and optionals
+/// without a value.
+enum class Operands : uint8_t { Numbers, Text, Moved, Placed, Anything };
 
 struct OperatorRow {
   llvm::StringRef domain; // "" for ai.onnx
@@ -21,7 +24,6 @@ struct OperatorRow {
   /// Leading operands that must be there.
   unsigned required;
   ImportFunction import;
-  /// Text: tensors of text, too; Anything: also sequences, and optionals without a value.
   Operands takes = Operands::Numbers;
 };
 

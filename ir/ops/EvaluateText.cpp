@@ -4,6 +4,7 @@
 #include "ir/ops/Strided.h"
 
 #include "ir/Regex.h"
+#include "ir/TextNumbers.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -60,7 +61,6 @@ bool evaluateTextMap(const Operation &op, EvaluationFrame &frame, std::string &e
   const llvm::StringRef function = op.wordAttr("function");
   const Extents shape = frame.resultShape(op, 0);
   Tensor result(op.result()->type().element(), shape);
-  const std::vector<std::string> &x = frame.operands[0].stringValues();
   const std::vector<int64_t> at = broadcastPlaces(frame.operands[0].shape(), shape);
   const Tensor &second = frame.operands.back();
   const std::vector<int64_t> atSecond = broadcastPlaces(second.shape(), shape);
@@ -73,6 +73,13 @@ bool evaluateTextMap(const Operation &op, EvaluationFrame &frame, std::string &e
       return fail(error, "attribute pattern: " + why);
     pattern = std::move(*compiled);
   }
+  if (function == "digits") {
+    for (int64_t i = 0; i < result.size(); ++i)
+      result.setString(i, writtenNumber(frame.operands[0], at[size_t(i)]));
+    frame.results.push_back(std::move(result));
+    return true;
+  }
+  const std::vector<std::string> &x = frame.operands[0].stringValues();
   for (int64_t i = 0; i < result.size(); ++i) {
     const std::string &a = x[size_t(at[size_t(i)])];
     const std::string &b = second.stringValues()[size_t(atSecond[size_t(i)])];
@@ -88,7 +95,10 @@ bool evaluateTextMap(const Operation &op, EvaluationFrame &frame, std::string &e
       result.setInt(i, pattern.matches(a));
     else if (function == "count")
       result.setInt(i, int64_t(piecesOf(op, a).size()));
-    else {
+    else if (function == "number") {
+      if (!readNumber(a, result, i))
+        return fail(error, "'" + a + "' is no " + name(result.element()));
+    } else {
       const auto found = llvm::find(keys, a);
       result.setInt(i, found == keys.end() ? -1 : found - keys.begin());
     }

@@ -203,7 +203,7 @@ bool inferBitcast(const Operation &op, llvm::SmallVectorImpl<Type> &results, std
     return false;
   const Type t = op.operand(0)->type(), to = *op.find("to")->get<Type>();
   if (!to.isScalar() || bitWidth(to.element()) != bitWidth(t.element()) ||
-      to.element() == Element::String)
+      t.element() == Element::String || to.element() == Element::String)
     return fail(error, "attribute to: expected a type as wide as " + name(t.element()) +
                            ", found " + toString(to));
   results.push_back(logical(t).withElement(to.element()));

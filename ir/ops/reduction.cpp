@@ -72,10 +72,10 @@ bool inferReduce(const Operation &op, llvm::SmallVectorImpl<Type> &results, std:
       kept.push_back(space[d]);
   for (unsigned i = 0; i < n; ++i) {
     Type a = body.argument(i)->type();
-    if (!a.isScalar() || end->operand(i)->type() != a)
+    if (!a.isScalar() || isOpaque(a.element()) || end->operand(i)->type() != a)
       return fail(error, "accumulator " + llvm::Twine(i) + ": body takes " + toString(a) +
                              " and yields " + toString(end->operand(i)->type()) +
-                             ": expected one scalar type");
+                             ": expected one type of numbers or booleans");
     results.push_back(Type::tensor(a.context(), a.element(), kept));
   }
   return true;

@@ -7,6 +7,9 @@
 //       match x           i1: the regular expression `pattern` (ir/Regex.h) matches all of x
 //       index x           i64: the first place of x among `keys`, −1 where it is none of them
 //       count x           i64: the number of pieces that text_split cuts x into
+//       number x          the number that x says, of type `to` (ir/TextNumbers.h); what says none
+//                         ends the run with an error
+//       digits x          the number x, f32, f64, i64 or u64, as text
 //   text_split (x) {delimiter, limit, symbol}  pieces of each element along a new last dimension,
 //       whose extent is a symbol of its own, filled up with empty text; at most `limit` cuts, where
 //       there is one. An empty delimiter stands for runs of white space, which bound no empty
@@ -20,10 +23,16 @@
 namespace tenon {
 namespace {
 
+/// Numbers that text is made of, or that it says.
+bool isWritten(Element e) {
+  return e == Element::F32 || e == Element::F64 || e == Element::I64 || e == Element::U64;
+}
+
 bool inferTextMap(const Operation &op, llvm::SmallVectorImpl<Type> &results, std::string &error) {
-  if (!checkForm(op, error) ||
-      !checkWord(op, "function", {"concat", "lower", "upper", "equal", "match", "index", "count"},
-                 error))
+  if (!checkForm(op, error) || !checkWord(op, "function",
+                                          {"concat", "lower", "upper", "equal", "match", "index",
+                                           "count", "number", "digits"},
+                                          error))
     return false;
   const llvm::StringRef function = op.wordAttr("function");
   const unsigned arity = function == "concat" || function == "equal" ? 2 : 1;
@@ -34,12 +43,19 @@ bool inferTextMap(const Operation &op, llvm::SmallVectorImpl<Type> &results, std
   for (unsigned i = 0; i < arity; ++i) {
     if (!checkTensor(op, i, -1, error))
       return false;
-    if (op.operand(i)->type().element() != Element::String)
-      return fail(error, "expected text, found " + toString(op.operand(i)->type()));
+    const Element e = op.operand(i)->type().element();
+    if (function == "digits" ? !isWritten(e) : e != Element::String)
+      return fail(error,
+                  (function == "digits" ? "expected f32, f64, i64 or u64" : "expected text") +
+                      llvm::Twine(", found ") + toString(op.operand(i)->type()));
     shapes.push_back(op.operand(i)->type().shape());
   }
   if ((function == "match") != op.has("pattern") || (function == "index") != op.has("keys"))
     return fail(error, "attribute pattern belongs to match, keys to index");
+  const Type *to = op.has("to") ? op.find("to")->get<Type>() : nullptr;
+  if ((function == "number") != op.has("to") ||
+      (to && (!to->isScalar() || !isWritten(to->element()))))
+    return fail(error, "attribute to belongs to number: expected f32, f64, i64 or u64");
   if (function != "count" && (op.has("delimiter") || op.has("limit")))
     return fail(error, "attributes delimiter and limit belong to count");
   llvm::SmallVector<Dim, 6> shape;
@@ -48,6 +64,7 @@ bool inferTextMap(const Operation &op, llvm::SmallVectorImpl<Type> &results, std
                            " do not broadcast");
   const Element e = function == "equal" || function == "match"   ? Element::Bool
                     : function == "index" || function == "count" ? Element::I64
+                    : to                                         ? to->element()
                                                                  : Element::String;
   results.push_back(Type::tensor(op.operand(0)->type().context(), e, shape));
   return true;
@@ -78,11 +95,13 @@ bool verifyTextMap(const Operation &op, std::string &error) {
 const llvm::StringRef kMany[] = {"x…"};
 const llvm::StringRef kX[] = {"x"};
 const AttrInfo kTextMap[] = {
-    {"function", AttrKind::Word, true, "concat, lower, upper, equal, match, index or count"},
+    {"function", AttrKind::Word, true,
+     "concat, lower, upper, equal, match, index, count, number or digits"},
     {"pattern", AttrKind::String, false, "regular expression of match"},
     {"keys", AttrKind::Strings, false, "what index looks for"},
     {"delimiter", AttrKind::String, false, "of count, as text_split has it"},
     {"limit", AttrKind::Int, false, "of count, as text_split has it"},
+    {"to", AttrKind::Type, false, "type of number"},
 };
 const AttrInfo kTextSplit[] = {
     {"delimiter", AttrKind::String, false, "what stands between pieces (default: white space)"},

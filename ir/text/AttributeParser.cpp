@@ -145,7 +145,7 @@ bool AttributeParser::textLiteral(const LiteralType &type, bool splat, Tensor &o
 bool AttributeParser::elementValue(Tensor &out, int64_t index) {
   const size_t start = mark();
   const int64_t width = bitWidth(out.element());
-  if (elementClass(out.element()) == 'C') {
+  if (isComplex(out.element())) {
     Tensor parts(width == 64 ? Element::F32 : Element::F64, {2});
     if (!expect("(") || !elementValue(parts, 0) || !expect(",") || !elementValue(parts, 1) ||
         !expect(")"))

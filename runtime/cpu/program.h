@@ -37,6 +37,7 @@ enum status {
   dimension_out_of_range = 5,
   state_full = 6,
   text_full = 7,
+  text_no_number = 8,
 };
 
 inline const char *status_message(int code) {
@@ -50,6 +51,7 @@ inline const char *status_message(int code) {
   case state_full: return "a value carried from run to run has reached its largest extent";
 #if !defined(TENON_NO_HEAP)
   case text_full: return "a run spells more text than its context has room for (--text-bytes)";
+  case text_no_number: return "text that is cast to a number says none, or one that does not fit";
 #endif
   default: return "unknown error code";
   }
@@ -146,7 +148,10 @@ struct dim_range {
 struct needed_ports {
   const bool *needed;
   int count;
+  /// Without ports the array may be null, too.
   bool are_given(const void *const *pointers) const {
+    if (count > 0 && !pointers)
+      return false;
     for (int i = 0; i < count; ++i)
       if (needed[i] && !pointers[i])
         return false;
@@ -292,10 +297,11 @@ inline int set_dim(const program &p, context *c, int dim, long value) {
 
 inline int run_context(const program &p, context *c, const void *const *inputs,
                        void *const *outputs) {
+#if defined(TENON_NO_HEAP)
   if (!c || !inputs || !outputs)
     return invalid_argument;
-#if !defined(TENON_NO_HEAP)
-  if (!p.inputs.are_given(inputs) || !p.outputs.are_given(outputs))
+#else
+  if (!c || !p.inputs.are_given(inputs) || !p.outputs.are_given(outputs))
     return invalid_argument;
 #endif
   advance_dims(p, c);

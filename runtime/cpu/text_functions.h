@@ -7,7 +7,7 @@
 #ifndef TENON_RUNTIME_CPU_TEXT_FUNCTIONS_H
 #define TENON_RUNTIME_CPU_TEXT_FUNCTIONS_H
 
-#include "common/text.h"
+#include "common/text_numbers.h"
 
 namespace tenon {
 namespace cpu {
@@ -59,6 +59,32 @@ struct text_match {
 struct text_place {
   text_index keys;
   template <class L> int64_t operator()(L, text x) const { return keys(x); }
+};
+
+/// The number that x says; where it says none, `code` becomes what the run returns.
+template <class T> struct text_number {
+  int *failure;
+  int code;
+  template <class L> T operator()(L, text x) const {
+    T value = 0;
+    if (!read_number(x, &value))
+      *failure = code;
+    return value;
+  }
+};
+
+/// x in digits.
+struct text_digits {
+  text_store *store;
+  template <class L, class T> text operator()(L, T x) const {
+    char digits[24];
+    const size_t size = write_number(x, digits);
+    char *to = store->take(size);
+    if (!to)
+      return {nullptr, 0};
+    memcpy(to, digits, size);
+    return {to, size};
+  }
 };
 
 /// How many pieces x has.

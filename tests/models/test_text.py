@@ -93,6 +93,54 @@ class Text(unittest.TestCase):
                 answer = tenon("run", path, f"--target={target}", f"--data={self.folder}")
                 self.assertEqual(answer.status, 0, answer.output + answer.errors)
 
+    def expect(self, path, inputs, expected):
+        """What tenon gives for `inputs`, on the interpreter and compiled."""
+        for kind, arrays in (("input", inputs), ("output", expected)):
+            for index, (name, array) in enumerate(arrays.items()):
+                message = numpy_helper.from_array(array, name).SerializeToString()
+                (self.folder / f"{kind}_{index}.pb").write_bytes(message)
+        for target in ("interpreter", "cpu:generic"):
+            with self.subTest(target):
+                answer = tenon("run", path, f"--target={target}", f"--data={self.folder}")
+                self.assertEqual(answer.status, 0, answer.output + answer.errors)
+
+    def test_cast(self):
+        """Numbers as text and back, as ONNX Runtime has them."""
+        reals = [0.1, 1 / 3, 314.15926, 1e10, 1e-5, 123456789.0, -0.0, np.nan, np.inf, -np.inf, 100.0, 3e38]
+        whole = texts("1", "-3", " 7\n", "+5", "0042", "-0")
+        inputs = {
+            "f": np.array(reals, np.float32), "d": np.array(reals), "h": np.array([0.1, 1 / 3, 314], np.float16),
+            "i": np.array([0, -128, 127], np.int8), "u": np.array([0, 2**64 - 1], np.uint64),
+            "b": np.array([True, False]), "whole": whole,
+            "said": texts("1", "-3", " 7\n", "100.5", "1e3", "+5", "INF", "nan", "-inf", "1E-3", ".5", "4."),
+        }  # fmt: skip
+        nodes = [node("Cast", [name], [f"{name}_text"], to=STRING) for name in "fdhiub"]
+        nodes += [node("Cast", ["said"], [f"said_{to}"], to=to) for to in (1, 10, 11)]
+        nodes += [node("Cast", ["whole"], [f"whole_{to}"], to=to) for to in (3, 6, 7, 9, 13)]
+        nodes += [node("CastLike", ["whole", "f"], ["like"])]
+        outputs = [n.output[0] for n in nodes]
+        path, model = self.save(nodes, inputs, outputs, {})
+        session = onnxruntime.InferenceSession(model.SerializeToString())
+        expected = dict(zip(outputs, session.run(None, inputs)))
+        self.expect(path, inputs, {k: v.astype(object) if v.dtype.kind in "OU" else v
+                                   for k, v in expected.items()})  # fmt: skip
+
+    def test_no_number(self):
+        """What is too large or too small is infinity or 0; text that says no number ends a run."""
+        x = texts("1e400", "-1e400", "1e-400", "1e30", "0." + "0" * 400 + "1")
+        path, _ = self.save([node("Cast", ["x"], ["y"], to=TensorProto.DOUBLE),
+                             node("Cast", ["x"], ["z"], to=TensorProto.FLOAT)], {"x": x}, ["y", "z"], {})  # fmt: skip
+        large = np.array([np.inf, -np.inf, 0, 1e30, 0])
+        self.expect(path, {"x": x}, {"y": large, "z": large.astype(np.float32)})
+        for word in ("three", "", "1,5", "0x10", "7a", "nan(1)", "infinity", "- 1"):
+            values = numpy_helper.from_array(texts("1", "2", word, "4", "5"), "x")
+            (self.folder / "input_0.pb").write_bytes(values.SerializeToString())
+            for target in ("interpreter", "cpu:generic") if word == "three" else ("interpreter",):
+                answer = tenon("run", path, f"--target={target}", f"--data={self.folder}")
+                self.assertEqual(answer.status, 1, word)
+                said = f"'{word}' is no f" if target == "interpreter" else "says none, or one that does not fit"
+                self.assertIn(said, answer.errors)
+
     def test_manual(self):
         """The program of docs/text.md builds as C and prints a label."""
         fruits = dict(keys_strings=["round", "long"], values_strings=["apple", "banana"], default_string="fruit?")
