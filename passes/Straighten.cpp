@@ -10,8 +10,8 @@
 //
 // Nothing in the IR but operators of users has effects, so what is computed for nothing costs only
 // time. Left as they are: loops without a known bound on their trips, such whose unrolled text
-// would be beyond kMostOperations, stacked results whose number depends on data, and regions with
-// extents that are born inside.
+// would be beyond kMostOperations, stacked results whose number depends on data, regions with
+// extents that are born inside, and choices between text or complex numbers, which no select takes.
 #include "passes/Straighten.h"
 
 #include "passes/Rewrite.h"
@@ -37,6 +37,12 @@ bool isSpeculative(Region &region) {
   bool ok = true;
   region.walk([&](Operation *op) { ok &= !op->isAny(Op::User, Op::NonZero, Op::TextSplit); });
   return ok;
+}
+
+/// Whether a select can choose between the values that the data may ask for.
+bool isSelectable(const Operation &op) {
+  return llvm::none_of(op.results(),
+                       [](const Value *v) { return isOpaque(v->type().element()); });
 }
 
 /// Copies a region's operations to the builder's place; the values that it yields. `values` maps
@@ -67,7 +73,8 @@ llvm::Optional<bool> known(const Value *condition) {
 
 bool straightenIf(Operation &op, Rewriter &rw) {
   const llvm::Optional<bool> which = known(op.operand(0));
-  if (!which && (!isSpeculative(op.region(0)) || !isSpeculative(op.region(1))))
+  if (!which &&
+      (!isSpeculative(op.region(0)) || !isSpeculative(op.region(1)) || !isSelectable(op)))
     return false;
   if (!rw.fire(op))
     return false;
@@ -179,7 +186,7 @@ bool straightenLoop(Operation &op, Rewriter &rw) {
   const llvm::Optional<int64_t> trips = tripsOf(op);
   const bool always = alwaysGoes(op);
   if (!trips || *trips > kMostOperations || *trips * sizeOf(op.region()) > kMostOperations ||
-      (!always && !isSpeculative(op.region())))
+      (!always && (!isSpeculative(op.region()) || !isSelectable(op))))
     return false;
   if (op.intAttr("scans") > 0) {
     if (!always || op.dimsAttr("max_trip")[0] != op.result()->type().context().dim(*trips))
