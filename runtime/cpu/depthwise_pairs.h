@@ -48,6 +48,9 @@ template <class Cfg> constexpr auto plane_problem(const Cfg &cfg) {
     return cfg;
 }
 
+/// The pair of 1 and 1.
+inline constexpr uint32_t ones = 0x00010001;
+
 /// The taps of one channel by rows and words, and what each of its sums begins with.
 template <int KernelH, int KernelW, int Stride> struct channel_taps {
   static constexpr int words = (KernelW + 3) / 4;
@@ -56,15 +59,21 @@ template <int KernelH, int KernelW, int Stride> struct channel_taps {
   uint32_t even[KernelH][words], odd[KernelH][words];
   int32_t start;
 
-  template <class Weight> void load(const Weight &weight) {
+  /// weight(ky, kx): a tap. Gives their sum.
+  template <class Weight> int32_t load(const Weight &weight) {
+    int32_t sum = 0;
     for (index_t ky = 0; ky < KernelH; ++ky)
-      for (index_t i = 0; i < words; ++i) {
-        int32_t t[4];
-        for (index_t j = 0; j < 4; ++j)
-          t[j] = 4 * i + j < KernelW ? weight(ky, 4 * i + j) : 0;
-        even[ky][i] = make_pair16(t[0], t[2]);
-        odd[ky][i] = make_pair16(t[1], t[3]);
-      }
+      unroll<words>([&](auto i) TENON_LAMBDA {
+        constexpr int first = 4 * decltype(i)::value;
+        const auto tap = [&](auto j) TENON_LAMBDA {
+          constexpr int kx = first + decltype(j)::value;
+          return kx < KernelW ? weight(ky, kx) : 0;
+        };
+        even[ky][i] = make_pair16(tap(counter<0>{}), tap(counter<2>{}));
+        odd[ky][i] = make_pair16(tap(counter<1>{}), tap(counter<3>{}));
+        sum = multiply_add(multiply_add(sum, even[ky][i], ones), odd[ky][i], ones);
+      });
+    return sum;
   }
   /// Of the output whose window begins at x.
   template <class T> TENON_FN void sum(const T *x, index_t width, int32_t *to) const {
@@ -87,11 +96,17 @@ template <int KernelH, int Stride> struct three_taps {
   uint32_t outer[KernelH], middle[(KernelH + 1) / 2];
   int32_t start;
 
-  template <class Weight> void load(const Weight &weight) {
-    for (index_t ky = 0; ky < KernelH; ++ky)
+  template <class Weight> int32_t load(const Weight &weight) {
+    int32_t sum = 0;
+    for (index_t ky = 0; ky < KernelH; ++ky) {
       outer[ky] = make_pair16(weight(ky, 0), weight(ky, 2));
-    for (index_t ky = 0; ky < KernelH; ky += 2)
+      sum = multiply_add(sum, outer[ky], ones);
+    }
+    for (index_t ky = 0; ky < KernelH; ky += 2) {
       middle[ky / 2] = make_pair16(weight(ky, 1), ky + 1 < KernelH ? weight(ky + 1, 1) : 0);
+      sum = multiply_add(sum, middle[ky / 2], ones);
+    }
+    return sum;
   }
   template <class T> TENON_FN void sum(const T *x, index_t width, int32_t *to) const {
     int32_t first = start, second = start;
@@ -163,11 +178,7 @@ TENON_TILE void copy_plane(const T *from, index_t row, index_t column, index_t r
 /// The taps of a filter, whose rows in memory are the columns of a turned plane.
 template <int KernelH, int KernelW, int Bits, bool Turned, class Taps>
 TENON_TILE void load_taps(const int8_t *w, int32_t zero, Taps &taps) {
-  int32_t sum = 0;
-  for (index_t i = 0; i < KernelH * KernelW; ++i)
-    sum += weight_fields<Bits, 1>::at(w, i);
-  taps.start = -zero * sum;
-  taps.load([&](index_t ky, index_t kx) {
+  taps.start = -zero * taps.load([&](index_t ky, index_t kx) TENON_LAMBDA {
     return weight_fields<Bits, 1>::at(w, Turned ? kx * KernelH + ky : ky * KernelW + kx);
   });
 }
@@ -205,6 +216,7 @@ void depthwise_pairs(const Cfg &cfg, const X &x, const int8_t *w, int32_t zero,
   using T = bare<typename X::element>;
   using L = scalar_lanes;
   constexpr bool turned = Cfg::turned != 0;
+  constexpr int row = turned ? 3 : 2, column = 5 - row; // of the plane, as dimensions of x
   const auto p = plane_problem(cfg);
   constexpr int kernel_h = int(decltype(p.kernel_h)::value),
                 kernel_w = int(decltype(p.kernel_w)::value),
@@ -226,9 +238,9 @@ void depthwise_pairs(const Cfg &cfg, const X &x, const int8_t *w, int32_t zero,
   for (index_t n = 0; n < index_t(cfg.batch); ++n)
     for (index_t c = 0; c < index_t(cfg.channels); ++c) {
       index_t at[4] = {n, c, 0, 0};
-      copy_plane<T>(x.data + x.offset(at), x.strides.template get < turned ? 3 : 2 > (),
-                    x.strides.template get < turned ? 2 : 3 > (), rows, columns,
-                    plane + top * width + left, width);
+      copy_plane<T>(x.data + x.offset(at), x.strides.template get<row>(),
+                    x.strides.template get<column>(), rows, columns, plane + top * width + left,
+                    width);
       load_taps<kernel_h, kernel_w, bits, turned>(w + c * filter_bytes, zero, taps);
       const auto held = hold_inputs<L, 1>(ins, at, fixed<1>{});
       for (index_t oh = 0; oh < out_h; oh += some_rows)

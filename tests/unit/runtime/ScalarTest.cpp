@@ -156,6 +156,28 @@ TEST(Scalar, Shifts) {
   EXPECT_EQ(BOTH(shift_left, uint64_t(1), uint64_t(64)), 0u);
   EXPECT_EQ(BOTH(shift_left, uint8_t(0xff), uint8_t(4)), 0xf0);
 }
+TEST(Scalar, ArithmeticOfRequantisation) {
+  const int32_t lowest = std::numeric_limits<int32_t>::min();
+  const auto product = [](auto l, auto x, auto y) {
+    using L = decltype(l);
+    return mul_high_add<L>(x, y, broadcast<L>(int32_t(7)));
+  };
+  EXPECT_EQ(both(-1, 1, product), 6); // the upper half is rounded down
+  EXPECT_EQ(both(lowest, lowest, product), 0x40000007);
+  EXPECT_EQ(both(0x40000000, 12, product), 10);
+  const auto bytes = [](int32_t a) {
+    return std::pair(
+        both(a, 0, [](auto l, auto x, auto) { return shift_right_to<decltype(l), int8_t, 5>(x); }),
+        both(a, 0,
+             [](auto l, auto x, auto) { return shift_right_to<decltype(l), uint8_t, 5>(x); }));
+  };
+  EXPECT_EQ(bytes(-33), std::pair(-2, 0));
+  EXPECT_EQ(bytes(4095), std::pair(127, 127));
+  EXPECT_EQ(bytes(8191), std::pair(127, 255));
+  EXPECT_EQ(bytes(8192), std::pair(127, 255));
+  EXPECT_EQ(bytes(-4096), std::pair(-128, 0));
+  EXPECT_EQ(bytes(lowest), std::pair(-128, 0));
+}
 TEST(Scalar, RoundingShifts) {
   EXPECT_EQ(BOTH(round_shift, 5, 1), 2); // ties go to the even neighbour
   EXPECT_EQ(BOTH(round_shift, 7, 1), 4);
