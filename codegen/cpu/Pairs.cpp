@@ -80,15 +80,17 @@ void enumerateConv(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) 
 void enumerateDepthwise(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
   std::string why;
   const ConvProblem p = byteContraction(*in.form.anchor, why)->conv;
-  Schedule plain{"depthwise_pairs", {}};
+  Schedule schedule{"depthwise_pairs", {}};
   if (!in.level.mve) // else depthwise_quads is for these few weights, as bytes
-    addWeightBits(in, 1, plain);
-  out.push_back(plain);
+    addWeightBits(in, 1, schedule);
+  if (!in.level.dsp)
+    schedule.params.push_back({"plain", 1});
+  out.push_back(schedule);
   const bool fixed =
       llvm::all_of(llvm::ArrayRef<Dim>{p.inHeight, p.inWidth, p.outHeight, p.outWidth},
                    [](Dim d) { return d.isConstant(); });
   if (fixed && p.outHeight.constant() > p.outWidth.constant()) {
-    out.push_back(std::move(plain));
+    out.push_back(std::move(schedule));
     out.back().params.push_back({"turned", 1});
   }
 }
@@ -124,22 +126,35 @@ ConvProblem inPlane(ConvProblem p, const Schedule &s) {
   return p;
 }
 
-/// As channel_taps in runtime/cpu/depthwise_pairs.h: outputs at once.
-int64_t columnsAtOnce(const ConvProblem &p) { return p.kernelW == 3 && p.strideW <= 2 ? 2 : 1; }
+/// As taps_of in runtime/cpu/depthwise_pairs.h: outputs at once, and the bytes of a row that they
+/// read.
+struct TapReach {
+  int64_t columns, bytes;
+};
+TapReach reachOf(const ConvProblem &p, const Schedule &s) {
+  if (s.get("plain"))
+    return {1, p.kernelW};
+  if (p.kernelW == 3 && p.strideW <= 2)
+    return {2, 2 + 2 * p.strideW};
+  return {1, 4 * int64_t(llvm::divideCeil(p.kernelW, 4))};
+}
 
 double costDepthwise(const TacticInput &in, const Schedule &s) {
   std::string why;
   const ConvProblem p = inPlane(byteContraction(*in.form.anchor, why)->conv, s);
   const double words = double(p.kernelH * llvm::divideCeil(p.kernelW, 4));
   const auto height = double(p.outHeight.upper()), rows = double(p.inHeight.upper());
-  const int64_t columns = columnsAtOnce(p);
+  const int64_t columns = reachOf(p, s).columns;
   const auto tiles = double(llvm::divideCeil(p.outWidth.upper(), columns));
+  const double products =
+      s.get("plain") ? 3 * double(p.kernelH * p.kernelW) : words * (3 + 2 * double(columns));
   // A channel: its taps; rows to copy, and 3 for a byte; rows of sums, and a tile's products; 8 for
   // the body of an output.
   const double copied = rows * (20 + 3 * double(p.inWidth.upper())),
-               summed = height * (14 + tiles * (5 + words * (3 + 2 * double(columns)))),
+               summed = height * (14 + tiles * (5 + products)),
                finished = height * 8 * double(p.outWidth.upper());
-  return pairsTime(in, double(p.batch.upper() * p.groups) * (150 + copied + summed + finished));
+  return instructionTime(in.level,
+                         double(p.batch.upper() * p.groups) * (150 + copied + summed + finished));
 }
 
 int64_t patchBytes(const TacticInput &in, const ByteContraction &q, const Schedule &s) {
@@ -152,11 +167,9 @@ int64_t patchBytes(const TacticInput &in, const ByteContraction &q, const Schedu
 /// As plane_bytes in runtime/cpu/depthwise_pairs.h.
 int64_t planeBytes(const ConvProblem &problem, const Schedule &s) {
   const ConvProblem p = inPlane(problem, s);
-  const int64_t columns = columnsAtOnce(p);
-  const int64_t tiles = int64_t(llvm::divideCeil(p.outWidth.upper(), columns)),
-                reach =
-                    columns == 2 ? 2 + 2 * p.strideW : 4 * int64_t(llvm::divideCeil(p.kernelW, 4));
-  const int64_t width = (tiles - 1) * columns * p.strideW + reach;
+  const TapReach reach = reachOf(p, s);
+  const auto tiles = int64_t(llvm::divideCeil(p.outWidth.upper(), reach.columns));
+  const int64_t width = (tiles - 1) * reach.columns * p.strideW + reach.bytes;
   return width * ((p.outHeight.upper() - 1) * p.strideH + p.kernelH);
 }
 
@@ -212,9 +225,13 @@ const Tactic kConvPairs = {
     costConv,     packFilters<4>,
     scratchConv,  emit};
 const Tactic kDepthwisePairs = {
-    "depthwise_pairs", "depthwise convolution of 8-bit integers, by pairs (DSP extension)",
-    matchDepthwise,    enumerateDepthwise,
-    costDepthwise,     packFilters<1>,
-    scratchDepthwise,  emit};
+    "depthwise_pairs",
+    "depthwise convolution of 8-bit integers by planes, in pairs with the DSP extension",
+    matchDepthwise,
+    enumerateDepthwise,
+    costDepthwise,
+    packFilters<1>,
+    scratchDepthwise,
+    emit};
 
 } // namespace tenon::cpu

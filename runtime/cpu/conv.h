@@ -59,7 +59,7 @@ struct conv_defaults {
   static constexpr fixed<0> pad_top{}, pad_left{};
   static constexpr bool filters_outer = true;
   static constexpr bool pack_input = false;
-  static constexpr int weight_bits = 8, joined = 0, turned = 0;
+  static constexpr int weight_bits = 8, joined = 0, turned = 0, plain = 0;
   using lanes = native_lanes;
 };
 

@@ -4,15 +4,17 @@
 //
 // One channel after the other is copied to a plane with its padding, where four neighbours are one
 // word: widened to pairs, it meets up to four taps of a row in two instructions (common/pairs.h).
-// Three taps serve two outputs. The zero point is taken off by what the sums begin with. Sums of a
-// few rows lie in memory until the body takes them; so copying and multiplying have the registers
-// for themselves, and each is one function for the layers of a network whatever their extents.
+// Three taps serve two outputs. Cores that multiply no pairs take tap by tap. The zero point is
+// taken off by what the sums begin with. Sums of a few rows lie in memory until the body takes
+// them; so copying and multiplying have the registers for themselves, and each is one function for
+// the layers of a network whatever their extents.
 //
 // Config: batch, in_h, in_w, out_h, out_w, channels, kernel_h, kernel_w, stride_h, stride_w,
 //   pad_top, pad_left as in conv.h; kernel and strides fixed; no dilation, one filter a channel
 //   weight_bits       as in conv_pairs.h, of bytes
 //   turned            schedule: height and width change places in the plane, for images that are
 //                     higher than wide; long rows cost less
+//   plain             tap by tap, for cores that multiply no pairs
 // x: view over (n, c, h, w). w: [channels][kernel_h][kernel_w], a row for each channel. zero: of x.
 // plane: plane_bytes<Cfg>(cfg) bytes. outs, ins: packs of views over (n, c, 0, pixel).
 #ifndef TENON_RUNTIME_CPU_DEPTHWISE_PAIRS_H
@@ -39,6 +41,7 @@ template <class Cfg> struct turned_problem {
   static constexpr auto stride_w = Cfg::stride_h;
   static constexpr auto pad_top = Cfg::pad_left;
   static constexpr auto pad_left = Cfg::pad_top;
+  static constexpr int plain = Cfg::plain;
 };
 /// The problem as it lies in the plane.
 template <class Cfg> constexpr auto plane_problem(const Cfg &cfg) {
@@ -133,10 +136,41 @@ template <int KernelH, int Stride> struct three_taps {
 template <int KernelH> struct channel_taps<KernelH, 3, 1> : three_taps<KernelH, 1> {};
 template <int KernelH> struct channel_taps<KernelH, 3, 2> : three_taps<KernelH, 2> {};
 
+/// Taps as they are.
+template <int KernelH, int KernelW> struct plain_taps {
+  static constexpr int columns = 1;
+  static constexpr index_t reach = KernelW;
+  int32_t taps[KernelH][KernelW], start;
+
+  template <class Weight> int32_t load(const Weight &weight) {
+    int32_t sum = 0;
+    for (index_t ky = 0; ky < KernelH; ++ky)
+      for (index_t kx = 0; kx < KernelW; ++kx)
+        sum += taps[ky][kx] = weight(ky, kx);
+    return sum;
+  }
+  template <class T> TENON_FN void sum(const T *x, index_t width, int32_t *to) const {
+    int32_t acc = start;
+    unroll<KernelH>([&](auto ky) TENON_LAMBDA {
+      unroll<KernelW>([&](auto kx) TENON_LAMBDA {
+        acc += int32_t(x[int(ky) * width + int(kx)]) * taps[ky][kx];
+      });
+    });
+    to[0] = acc;
+  }
+};
+
+template <int KernelH, int KernelW, int Stride, bool Plain> struct taps_for {
+  using type = channel_taps<KernelH, KernelW, Stride>;
+};
+template <int KernelH, int KernelW, int Stride> struct taps_for<KernelH, KernelW, Stride, true> {
+  using type = plain_taps<KernelH, KernelW>;
+};
 /// Those of a problem.
 template <class P>
-using taps_of = channel_taps<int(decltype(P::kernel_h)::value), int(decltype(P::kernel_w)::value),
-                             int(decltype(P::stride_w)::value)>;
+using taps_of =
+    typename taps_for<int(decltype(P::kernel_h)::value), int(decltype(P::kernel_w)::value),
+                      int(decltype(P::stride_w)::value), P::plain != 0>::type;
 
 /// Extents of the plane: what the windows read.
 template <class P> constexpr index_t plane_width(const P &p) {

@@ -21,8 +21,10 @@ static intptr_t call(int operation, const void *block) {
 #if defined(__riscv)
   register intptr_t a0 __asm__("a0") = operation;
   register const void *a1 __asm__("a1") = block;
-  /* The three instructions together are the call; none of them may be compressed. */
-  __asm__ volatile(".option push\n\t"
+  /* The three instructions together are the call; none of them may be compressed, nor stand in
+   * another page than the rest. */
+  __asm__ volatile(".balign 16\n\t"
+                   ".option push\n\t"
                    ".option norvc\n\t"
                    "slli x0, x0, 0x1f\n\t"
                    "ebreak\n\t"

@@ -187,6 +187,14 @@ TEST(DepthwisePairs, TurnedPlanes) {
   testDepthwise<int8_t, in_turned_plane<narrow<4, conv_case<1, 9, 6, 3, 1, 5, 3, 1, 1, 2, 1, 1>>>>(
       -3);
 }
+template <class Case> struct tap_by_tap : Case { static constexpr int plain = 1; };
+TEST(DepthwisePairs, TapByTap) {
+  testDepthwise<int8_t, tap_by_tap<conv_case<1, 7, 6, 5, 1, 3, 3, 1, 1, 1, 1, 1>>>(-128);
+  testDepthwise<uint8_t, tap_by_tap<conv_case<2, 8, 7, 2, 1, 3, 3, 2, 1, 1, 1, 1>>>(200);
+  testDepthwise<int8_t, tap_by_tap<narrow<4, conv_case<1, 9, 9, 2, 1, 5, 2, 1, 1, 2, 1, 1>>>>(1);
+  testDepthwise<int8_t,
+                in_turned_plane<tap_by_tap<conv_case<1, 25, 5, 6, 1, 3, 2, 1, 1, 1, 1, 1>>>>(-4);
+}
 TEST(DepthwisePairs, WeightsOfFewBits) {
   testDepthwise<int8_t, narrow<4, conv_case<1, 7, 6, 5, 1, 3, 3, 1, 1, 1, 1, 1>>>(-128);
   testDepthwise<uint8_t, narrow<2, conv_case<1, 8, 7, 2, 1, 3, 3, 2, 1, 1, 1, 1>>>(200);
