@@ -73,6 +73,19 @@ void writeExtents(const ConvProblem &p, StepWriter::Config &cfg) {
   cfg.extent("pad_front", p.padFront);
 }
 
+/// Whether all that the epilogue reads and writes is known to start at a multiple of 16 bytes.
+bool areResultsAligned(const GroupForm &form, const StepWriter &out,
+                       llvm::function_ref<Strides(const Strides &)> over) {
+  const auto rank = unsigned(form.body.space.size());
+  for (const Access &x : form.body.inputs)
+    if (!out.isAligned(x.source, over(stridesOf(x, rank)).offset, 16))
+      return false;
+  for (unsigned i = 0; i < form.outputs.size(); ++i)
+    if (!out.isResultAligned(i, over(stridesOf(form.outputs[i], rank)).offset, 16))
+      return false;
+  return true;
+}
+
 } // namespace
 
 void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
@@ -121,6 +134,7 @@ void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
   for (auto &[key, value] : s.params)
     cfg.number(key, value);
   cfg.flag("aligned", out.isAligned(aProgram.inputs[c.mainInput].source, a.offset, 16));
+  cfg.flag("aligned_results", areResultsAligned(form, out, over));
   if (c.hasPrologue)
     cfg.flag("on_fragments", c.onFragments);
   if (c.xZero)

@@ -129,6 +129,9 @@ public:
   bool isAligned(Value *argument, Dim offset, int64_t bytes) const {
     return places_.isAligned(operandOf(argument), offset, bytes);
   }
+  bool isResultAligned(unsigned result, Dim offset, int64_t bytes) const {
+    return places_.isAligned(step_.op->result(result), offset, bytes);
+  }
   bool startsByte(unsigned result) const { return places_.startsByte(step_.op->result(result)); }
   std::string resultPointer(unsigned result, Dim offset);
   std::string scratchPointer(llvm::StringRef cppType) const;

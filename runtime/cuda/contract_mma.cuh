@@ -318,12 +318,14 @@ private:
   TENON_DEVICE void finish(const sum_type (&own)[own_m * blocks_n * 4], const block_part &part,
                            sum_type *turn) const {
     constexpr int lanes_per_row = warp_n / 8, rows_per_pass = 32 / lanes_per_row;
+    constexpr bool whole = Problem::template has_whole_runs<8>();
     const int m0 = part.m0 + my_m() + 16 * own_m * team(), n0 = part.n0 + my_n();
     const int n = n0 + lane() % lanes_per_row * 8, count = min_of(problem.columns() - n, 8);
     operand_runs<8, Ins> operands;
     int point[Problem::rank];
     problem.point(part.slice, 0, min_of(n, problem.columns() - 1), point);
-    operands.template load<Problem::along, operand_part::fixed>(ins, point, max_of(count, 0));
+    operands.template load<Problem::along, operand_part::fixed, whole>(ins, point,
+                                                                       max_of(count, 0));
     TENON_UNROLL
     for (int i = 0; i < own_m; ++i) {
       sync_warp();
@@ -342,8 +344,8 @@ private:
         sum_type eight[8];
         detail::load_words(eight, turn + r * turn_pitch + lane() % lanes_per_row * 8);
         problem.point(part.slice, m, n, point);
-        operands.template load<Problem::along, operand_part::moving>(ins, point, count);
-        apply_to_runs<Problem::along>(body, outs, operands, point, count, eight);
+        operands.template load<Problem::along, operand_part::moving, whole>(ins, point, count);
+        apply_to_runs<Problem::along, whole>(body, outs, operands, point, count, eight);
       }
     }
   }

@@ -23,7 +23,8 @@
 // b_stride1.
 //   x over (b0, b1, m, k); outs and ins over (b0, b1, m, n); b packed, or a view over (b0, b1, k,
 //   n); prologue_ins over (k).
-// Either may say `aligned`: x starts at a multiple of 16 bytes.
+// Either may say `aligned`: x starts at a multiple of 16 bytes; and `aligned_results`: so does all
+// that the epilogue reads and writes.
 // Schedule: tile_m, tile_n, tile_k, thread_m, thread_n, stages, splits, teams, least_shared; see
 // contract_simt_schedule. least_shared: bytes of shared memory that a block takes at least. Where
 // blocks are no more than multiprocessors, it keeps two from sharing one while the kernel before

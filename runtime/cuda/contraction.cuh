@@ -55,15 +55,7 @@ struct matmul_defaults {
 
 namespace detail {
 
-/// Whether every stride but that of dimension Along is a multiple of N, by its type alone.
-template <int Along, int N, int I = 0> TENON_FN constexpr bool known_multiples_of(dims<>) {
-  return true;
-}
-template <int Along, int N, int I = 0, class D, class... Rest>
-TENON_FN constexpr bool known_multiples_of(const dims<D, Rest...> &) {
-  return (I == Along || is_multiple_of<D, N>)&&known_multiples_of<Along, N, I + 1>(dims<Rest...>{});
-}
-/// The same by its value.
+/// As known_multiples_of, by the strides' values.
 template <int Along, int N, int I = 0> TENON_FN bool multiples_of(dims<>) { return true; }
 template <int Along, int N, int I = 0, class D, class... Rest>
 TENON_FN bool multiples_of(const dims<D, Rest...> &strides) {
@@ -85,6 +77,15 @@ template <class Config> TENON_DEVICE bool starts_aligned(const void *p) {
   else
     return is_aligned<16>(p);
 }
+
+/// Whether Config says `aligned_results`: what the epilogue reads and writes starts at multiples of
+/// 16 bytes, as `aligned` says of x.
+template <class Config, class = void> struct promises_results {
+  static constexpr bool value = false;
+};
+template <class Config> struct promises_results<Config, decltype(void(Config::aligned_results))> {
+  static constexpr bool value = Config::aligned_results;
+};
 
 /// Whether Config says `on_fragments`: every element of A is one of x, so that a prologue may be
 /// applied wherever A is on its way (fragment_prologue.cuh).
@@ -224,6 +225,11 @@ template <class Config, class T, class S> struct conv_problem<Config, view<T, S>
   TENON_FN int depth() const { return taps() * int(index_t(cfg.channels)); }
   TENON_FN int slices() const { return int(index_t(cfg.groups)); }
   static constexpr bool on_fragments = detail::promises_fragments<Config>::value;
+  /// Whether runs of N columns are whole in the epilogue (Whole of operand_runs).
+  template <int N> TENON_FN static constexpr bool has_whole_runs() {
+    return detail::promises_results<Config>::value &&
+           detail::is_multiple_of<decltype(Config::filters), N>;
+  }
   /// Where the packed weights of a slice begin; tile_n is 1 for rows along K.
   TENON_DEVICE index_t weight_offset(int slice, int tile_n) const {
     return index_t(slice) * ceil_div(columns(), tile_n) * tile_n * depth();
@@ -316,6 +322,10 @@ template <class Config, class T, class S> struct matmul_problem<Config, view<T, 
   TENON_FN int depth() const { return int(index_t(cfg.k)); }
   TENON_FN int slices() const { return int(cfg.batch0 * cfg.batch1); }
   static constexpr bool on_fragments = detail::promises_fragments<Config>::value;
+  template <int N> TENON_FN static constexpr bool has_whole_runs() {
+    return detail::promises_results<Config>::value &&
+           detail::is_multiple_of<decltype(Config::n), N>;
+  }
   TENON_DEVICE index_t weight_offset(int slice, int) const {
     int at[rank];
     slice_point(slice, at);

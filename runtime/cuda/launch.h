@@ -33,6 +33,17 @@ template <class Variant> status check_build() {
              : wrong_build;
 }
 
+namespace detail {
+/// What a launch needs of its kernel, whatever that is.
+struct kernel_call {
+  const void *function;
+  grid blocks;
+  int threads, cluster, shared;
+  void *kernel;
+  status (*complete)(void *kernel); // or null
+};
+} // namespace detail
+
 /// Where a program's launches go. Steps hand their kernels to `launch` and know nothing else.
 class issue {
 public:
@@ -82,12 +93,20 @@ public:
   void set_ordinal(int n) { ordinal_ = n; }
 
   template <class Variant, class K> status launch(const K &kernel) {
-    const void *function = function_of<Variant, K>();
+    K argument = kernel;
+    return launch({function_of<Variant, K>(), kernel.blocks(), K::threads, detail::cluster_of<K>,
+                   kernel.shared_bytes(), &argument, detail::completion<K>::function});
+  }
+
+private:
+  explicit issue(mode m) : mode_(m) {}
+
+  /// Apart from the template: compiled once, not for every step.
+  status launch(const detail::kernel_call &call) {
     const int ordinal = ordinal_++;
-    const grid blocks = kernel.blocks();
-    const int shared = kernel.shared_bytes();
+    const grid &blocks = call.blocks;
     if (mode_ == mode::configure)
-      return configure_kernel(function, shared);
+      return configure_kernel(call.function, call.shared);
     if (mode_ == mode::update && is_empty(blocks) != !nodes_[ordinal])
       return graph_outgrown;
     if (is_empty(blocks))
@@ -95,23 +114,20 @@ public:
     if (blocks.x < 0 || blocks.y < 0 || blocks.z < 0 || blocks.x > 0x7fffffffL ||
         blocks.y > 65535 || blocks.z > 65535)
       return dims_out_of_range;
-    K argument = kernel;
-    TENON_CHECK(detail::complete(argument, 0));
+    if (call.complete)
+      TENON_CHECK(call.complete(call.kernel));
     launch_tag tag{};
     tag.ordinal = ordinal;
 #if defined(TENON_PROFILE)
     tag.stamps = stamps_ + 2 * ordinal;
 #endif
-    void *arguments[] = {&argument, &tag};
+    void *arguments[] = {call.kernel, &tag};
     const dim3 extent(unsigned(blocks.x), unsigned(blocks.y), unsigned(blocks.z));
-    return mode_ == mode::launch ? launch_kernel(function, extent, K::threads,
-                                                 detail::cluster_of<K>, shared, arguments)
-                                 : update_kernel(function, extent, K::threads, shared, arguments);
+    return mode_ == mode::launch
+               ? launch_kernel(call.function, extent, call.threads, call.cluster, call.shared,
+                               arguments)
+               : update_kernel(call.function, extent, call.threads, call.shared, arguments);
   }
-
-private:
-  explicit issue(mode m) : mode_(m) {}
-
   static bool is_empty(const grid &g) { return g.x == 0 || g.y == 0 || g.z == 0; }
 
   status configure_kernel(const void *function, int shared) {

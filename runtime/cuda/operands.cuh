@@ -12,6 +12,7 @@
 
 #include "common/mul_add.h"
 #include "cuda/device.cuh"
+#include "cuda/multiple.h"
 
 namespace tenon {
 namespace cuda {
@@ -73,6 +74,19 @@ template <int V, class T> TENON_DEVICE void store_words(T *p, const T (&from)[V]
 template <int V, class T> TENON_FN constexpr int word_bytes() {
   return V * int(sizeof(T)) < 16 ? V * int(sizeof(T)) : 16;
 }
+
+/// Whether every stride but that of dimension Along is a multiple of N, by its type alone.
+template <int Along, int N, int I = 0> TENON_FN constexpr bool known_multiples_of(dims<>) {
+  return true;
+}
+template <int Along, int N, int I = 0, class D, class... Rest>
+TENON_FN constexpr bool known_multiples_of(const dims<D, Rest...> &) {
+  return (I == Along || is_multiple_of<D, N>)&&known_multiples_of<Along, N, I + 1>(dims<Rest...>{});
+}
+/// Whether runs of V elements along dimension Along lie on whole words where a view does and the
+/// runs' coordinates are multiples of V.
+template <int Along, int V, class T, class S>
+constexpr bool runs_on_words = known_multiples_of<Along, word_bytes<V, T>() / int(sizeof(T))>(S{});
 } // namespace detail
 
 /// raw[i] = p[i * stride] for i < count; the rest of raw is zero. 0 <= count <= V. Nothing is
@@ -124,11 +138,13 @@ TENON_DEVICE void load_run(compute_t<T> (&x)[V], packed_pointer<T> p, Stride str
     x[i] = i < count ? load_element(p + i * index_t(stride)) : compute_t<T>{};
 }
 
-/// p[i * stride] = x[i] for i < count.
-template <int V, class T, class Stride>
+/// p[i * stride] = x[i] for i < count. Whole: as for fetch_run.
+template <bool Whole = false, int V, class T, class Stride>
 TENON_DEVICE void store_run(T *p, Stride stride, const compute_t<T> (&x)[V], int count) {
-  if constexpr (V > 1 && detail::is_unit<Stride> && detail::is_power_of_two(V)) {
-    if (count >= V && detail::is_aligned<detail::word_bytes<V, T>()>(p)) {
+  constexpr bool one_word = V > 1 && detail::is_unit<Stride> && detail::is_power_of_two(V);
+  if constexpr (one_word) {
+    if ((Whole && count > 0) ||
+        (!Whole && count >= V && detail::is_aligned<detail::word_bytes<V, T>()>(p))) {
       T raw[V];
       TENON_UNROLL
       for (int i = 0; i < V; ++i)
@@ -137,14 +153,16 @@ TENON_DEVICE void store_run(T *p, Stride stride, const compute_t<T> (&x)[V], int
       return;
     }
   }
-  TENON_UNROLL
-  for (int i = 0; i < V; ++i)
-    if (i < count)
-      store_element(p + i * index_t(stride), x[i]);
+  if constexpr (!(one_word && Whole)) {
+    TENON_UNROLL
+    for (int i = 0; i < V; ++i)
+      if (i < count)
+        store_element(p + i * index_t(stride), x[i]);
+  }
 }
 
 /// The same where elements share bytes: all of a byte's are for one thread.
-template <int V, class T, class Stride>
+template <bool = false, int V, class T, class Stride>
 TENON_DEVICE void store_run(packed_pointer<T> p, Stride stride, const compute_t<T> (&x)[V],
                             int count) {
   TENON_UNROLL
@@ -208,7 +226,7 @@ namespace detail {
 template <int V, class View> struct loaded_run {
   compute_t<typename View::element> x[V];
 
-  template <int Along, bool Whole, class Index, int Rank>
+  template <int Along, bool Whole = false, class Index, int Rank>
   TENON_DEVICE void fetch(const View &v, const Index (&at)[Rank], int count) {
     if (count > 0) {
       load_operand<Along>(x, v, at, count);
@@ -225,9 +243,10 @@ template <int V, class View> struct raw_run;
 template <int V, class T, class S> struct raw_run<V, view<T, S>> {
   bare<T> raw[V];
 
-  template <int Along, bool Whole, class Index, int Rank>
+  template <int Along, bool Whole = false, class Index, int Rank>
   TENON_DEVICE void fetch(const view<T, S> &v, const Index (&at)[Rank], int count) {
-    fetch_run<Whole>(raw, v.data + offset(v.strides, at), v.strides.template get<Along>(), count);
+    fetch_run<Whole && runs_on_words<Along, V, T, S>>(raw, v.data + offset(v.strides, at),
+                                                      v.strides.template get<Along>(), count);
   }
   TENON_DEVICE auto operator[](int i) const { return load_element(&raw[i]); }
 };
@@ -274,7 +293,8 @@ template <int V, class View, class... Rest> struct operand_runs<V, arguments<Vie
   fetched_run<V, View> head;
   operand_runs<V, arguments<Rest...>> tail;
 
-  /// Runs of the operands in Part; the others stay what they were. Whole: as for fetch_run.
+  /// Runs of the operands in Part; the others stay what they were. Whole: a run has V elements or
+  /// none, it starts at a multiple of V, and views at one of 16 bytes.
   template <int Along, operand_part Part = operand_part::all, bool Whole = false, class Index,
             int Rank>
   TENON_DEVICE void load(const arguments<View, Rest...> &views, const Index (&at)[Rank],
@@ -300,7 +320,7 @@ template <int V, class View, class... Rest> struct operand_runs<V, arguments<Vie
 template <int V, class Views> struct result_runs;
 template <int V> struct result_runs<V, arguments<>> {
   TENON_DEVICE void set(int, arguments<>) {}
-  template <int Along, class Index, int Rank>
+  template <int Along, bool Whole = false, class Index, int Rank>
   TENON_DEVICE void store(arguments<>, const Index (&)[Rank], int) const {}
 };
 template <int V, class View, class... Rest> struct result_runs<V, arguments<View, Rest...>> {
@@ -315,18 +335,22 @@ template <int V, class View, class... Rest> struct result_runs<V, arguments<View
   template <class R> TENON_DEVICE void set(int i, const R &r) {
     head[i] = compute_t<typename View::element>(r);
   }
-  template <int Along, class Index, int Rank>
+  template <int Along, bool Whole = false, class Index, int Rank>
   TENON_DEVICE void store(const arguments<View, Rest...> &views, const Index (&at)[Rank],
                           int count) const {
-    store_run(views.head.data + offset(views.head.strides, at),
-              views.head.strides.template get<Along>(), head, count);
-    tail.template store<Along>(views.tail, at, count);
+    using element = typename View::element;
+    using strides = detail::bare<decltype(views.head.strides)>;
+    store_run<Whole && detail::runs_on_words<Along, V, element, strides>>(
+        views.head.data + offset(views.head.strides, at), views.head.strides.template get<Along>(),
+        head, count);
+    tail.template store<Along, Whole>(views.tail, at, count);
   }
 };
 
-/// outs[at + i] = body(anchor[i]..., operands[i]...) for i < count along dimension Along.
-template <int Along, int V, class Outs, class Ins, class Body, class Index, int Rank,
-          class... Anchors>
+/// outs[at + i] = body(anchor[i]..., operands[i]...) for i < count along dimension Along. Whole: as
+/// for operand_runs.
+template <int Along, bool Whole = false, int V, class Outs, class Ins, class Body, class Index,
+          int Rank, class... Anchors>
 TENON_DEVICE void apply_to_runs(const Body &body, const Outs &outs,
                                 const operand_runs<V, Ins> &operands, const Index (&at)[Rank],
                                 int count, const Anchors (&...anchors)[V]) {
@@ -334,7 +358,7 @@ TENON_DEVICE void apply_to_runs(const Body &body, const Outs &outs,
   TENON_UNROLL
   for (int i = 0; i < V; ++i)
     stored.set(i, operands.call(body, i, anchors[i]...));
-  stored.template store<Along>(outs, at, count);
+  stored.template store<Along, Whole>(outs, at, count);
 }
 
 /// The same with ins[at + i] as operands.
@@ -389,12 +413,14 @@ struct grid {
 };
 
 namespace detail {
-/// Calls `kernel.complete()`, by which a kernel derives arguments from the addresses it was given,
-/// where it has one. Returns a status.
-template <class K> auto complete(K &kernel, int) -> decltype(kernel.complete()) {
-  return kernel.complete();
-}
-template <class K> int complete(K &, long) { return 0; }
+/// `complete()` of a kernel behind a pointer, by which it derives arguments from the addresses it
+/// was given and which returns a status; null where a kernel has none.
+template <class K, class = void> struct completion {
+  static constexpr int (*function)(void *) = nullptr;
+};
+template <class K> struct completion<K, decltype(void(&K::complete))> {
+  static int function(void *kernel) { return static_cast<K *>(kernel)->complete(); }
+};
 
 /// How many neighbouring blocks of a kernel are one cluster.
 template <class K, class = void> constexpr int cluster_of = 1;

@@ -41,16 +41,24 @@ TENON_DEVICE void fetch_run(Held (&to)[Run], const T *from) {
   T raw[Run] = {};
   if (from)
     load_words(raw, from);
-  TENON_UNROLL
-  for (int e = 0; e < Run; ++e)
-    fetch_element(to[e], &raw[e]);
+  if constexpr (is_same<Held, T>) {
+    memcpy(static_cast<void *>(to), raw, sizeof(raw));
+  } else {
+    TENON_UNROLL
+    for (int e = 0; e < Run; ++e)
+      fetch_element(to[e], &raw[e]);
+  }
 }
 template <int Run, class Held, class T> TENON_DEVICE void put_run(T *to, const Held (&from)[Run]) {
-  T raw[Run];
-  TENON_UNROLL
-  for (int e = 0; e < Run; ++e)
-    fetch_element(raw[e], &from[e]);
-  store_words(to, raw);
+  if constexpr (is_same<Held, T>) {
+    store_words(to, from);
+  } else {
+    T raw[Run];
+    TENON_UNROLL
+    for (int e = 0; e < Run; ++e)
+      fetch_element(raw[e], &from[e]);
+    store_words(to, raw);
+  }
 }
 
 /// Rows of Columns elements, Gap elements between them.

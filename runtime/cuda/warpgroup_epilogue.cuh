@@ -21,6 +21,7 @@ class warpgroup_epilogue {
   static constexpr int blocks_n = TileN / 32, batch = blocks_n <= 4 ? blocks_n : 2;
   static constexpr int batches_m = Blocks * 2, batches = batches_m * (blocks_n / batch);
   static constexpr int sums = TileN / 2; // of a thread, for 64 rows
+  static constexpr bool whole = Problem::template has_whole_runs<8>();
   static_assert(blocks_n % batch == 0, "batches are whole");
 
 public:
@@ -58,7 +59,7 @@ public:
         detail::gather_eight(eight);
         const int columns = min_of(problem_.columns() - first_column(b) - 32 * j, 8);
         if (inside && columns > 0)
-          apply_to_runs<Problem::along>(body_, outs_, now.columns[j], point, columns, eight);
+          apply_to_runs<Problem::along, whole>(body_, outs_, now.columns[j], point, columns, eight);
       }
       TENON_UNROLL
       for (int j = 0; j < batch; ++j)
@@ -77,7 +78,8 @@ public:
   TENON_DEVICE void fetch_unit(unit_run &to, int u) const {
     int point[Problem::rank];
     const bool inside = seek_unit(u, point);
-    to.template load<Problem::along>(ins_, point, inside ? columns_of(u) : 0);
+    to.template load<Problem::along, operand_part::all, whole>(ins_, point,
+                                                               inside ? columns_of(u) : 0);
   }
   template <class T>
   TENON_DEVICE void finish_unit(int u, T (&eight)[8], const unit_run &run) const {
@@ -85,7 +87,7 @@ public:
     const bool inside = seek_unit(u, point);
     detail::gather_eight(eight);
     if (inside && columns_of(u) > 0)
-      apply_to_runs<Problem::along>(body_, outs_, run, point, columns_of(u), eight);
+      apply_to_runs<Problem::along, whole>(body_, outs_, run, point, columns_of(u), eight);
   }
 
 private:
@@ -118,7 +120,8 @@ private:
     TENON_UNROLL
     for (int j = 0; j < batch; ++j, point[Problem::along] += 32) {
       const int left = problem_.columns() - first_column(b) - 32 * j;
-      to.columns[j].template load<Problem::along, Part>(ins_, point, inside ? min_of(left, 8) : 0);
+      to.columns[j].template load<Problem::along, Part, whole>(ins_, point,
+                                                               inside ? min_of(left, 8) : 0);
     }
   }
 

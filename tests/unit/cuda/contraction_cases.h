@@ -160,9 +160,11 @@ template <class Case> struct unpadded_case : Case {
   static constexpr bool on_fragments = true;
 };
 
-/// A Schedule whose convolutions know of x, in their types, what else is looked at when they run:
-/// that it starts aligned, and what its strides are multiples of.
-template <class Schedule> struct known_runs : Schedule { static constexpr bool aligned = true; };
+/// A Schedule whose convolutions know, in their types, what else is looked at when they run: that
+/// tensors start aligned, and what their strides are multiples of.
+template <class Schedule> struct known_runs : Schedule {
+  static constexpr bool aligned = true, aligned_results = true;
+};
 
 template <class T> double rounded(double x) {
   T stored;
@@ -220,8 +222,9 @@ void conv(index_t n, index_t h, index_t w, index_t stride, index_t dilation, ind
     want[i] = (s > 0 ? s : 0) + double(residual.get(i));
   }
   using pitch = std::conditional_t<known, cuda::multiple<xc>, dyn>;
+  using y_pitch = std::conditional_t<known, cuda::multiple<yc>, dyn>;
   using four = dims<pitch, fixed<1>, pitch, fixed<xc>>;
-  using out = dims<dyn, fixed<1>, dyn, fixed<yc>>;
+  using out = dims<y_pitch, fixed<1>, y_pitch, fixed<yc>>;
   const auto y_strides = out(oh * ow * yc, {}, ow * yc, {});
   const index_t tiles = G * ((n * oh * ow + Schedule::tile_m - 1) / Schedule::tile_m) *
                         ((F + Schedule::tile_n - 1) / Schedule::tile_n);

@@ -170,7 +170,8 @@ template <class K> void launch(const K &given) {
   require(cudaDeviceSynchronize(), "kernel");
 #else
   K kernel = given;
-  if (const int s = cuda::detail::complete(kernel, 0)) {
+  int (*const complete)(void *) = cuda::detail::completion<K>::function;
+  if (const int s = complete ? complete(&kernel) : 0) {
     record(false, ("completion fails with status " + std::to_string(s)).c_str());
     return;
   }

@@ -1,6 +1,6 @@
 // Tests of conv_wgmma_sm90, conv_tf32x3_sm90 and their matrix products.
-#include "volume_cases.h"
 #include "cuda/contract_wgmma_sm90.cuh"
+#include "volume_cases.h"
 
 using namespace test;
 
@@ -68,6 +68,8 @@ using wide_turns = tiles<64, 192, 64, 2, true, 3>;
 int main() {
   conv<f16_wgmma, f16, small, 64, 32, 1>(1, 8, 9, 1, 1, 0);
   conv<f16_wgmma, f16, small, 8, 40, 3>(2, 9, 7, 1, 1, 1);
+  conv<f16_wgmma, f16, known_runs<small>, 8, 40, 3>(2, 9, 7, 1, 1, 1);
+  conv<f16_wgmma, f16, known_runs<thin>, 24, 70, 3>(1, 11, 13, 2, 1, 1);
   conv<f16_wgmma, f16, thin, 24, 70, 3>(1, 11, 13, 2, 1, 1);
   conv<f16_wgmma, f16, thinnest, 16, 33, 5>(3, 12, 6, 3, 2, 4);
   conv<f16_wgmma, f16, tall, 72, 64, 3>(1, 15, 14, 1, 1, 1);
