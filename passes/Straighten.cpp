@@ -41,8 +41,7 @@ bool isSpeculative(Region &region) {
 
 /// Whether a select can choose between the values that the data may ask for.
 bool isSelectable(const Operation &op) {
-  return llvm::none_of(op.results(),
-                       [](const Value *v) { return isOpaque(v->type().element()); });
+  return llvm::none_of(op.results(), [](const Value *v) { return isOpaque(v->type().element()); });
 }
 
 /// Copies a region's operations to the builder's place; the values that it yields. `values` maps
@@ -73,8 +72,7 @@ llvm::Optional<bool> known(const Value *condition) {
 
 bool straightenIf(Operation &op, Rewriter &rw) {
   const llvm::Optional<bool> which = known(op.operand(0));
-  if (!which &&
-      (!isSpeculative(op.region(0)) || !isSpeculative(op.region(1)) || !isSelectable(op)))
+  if (!which && (!isSpeculative(op.region(0)) || !isSpeculative(op.region(1)) || !isSelectable(op)))
     return false;
   if (!rw.fire(op))
     return false;

@@ -108,6 +108,33 @@ llvm::Optional<Tensor> defaultLabel(Node &n, Element e) {
   return t;
 }
 
+/// What stands at the place of each element among `keys`, in `values`, or `otherwise`.
+void lookUp(Node &n, const Tensor &keys, const Tensor &values, const Tensor &otherwise) {
+  // The place of the key picks from the values; -1 picks the default behind them.
+  Value *x = n.input(0), *place;
+  if (keys.element() == Element::String) {
+    place = n.b.value(Op::TextMap, {x},
+                      {{"function", Word{"index"}}, {"keys", Strings(keys.stringValues())}});
+  } else {
+    Shape space(x->type().shape().begin(), x->type().shape().end());
+    const int64_t last = int64_t(space.size());
+    space.push_back(n.dim(keys.size()));
+    Value *each =
+        pointwise(n.b, {x, n.b.constant(keys)}, {identityMap(unsigned(last)), along(last)}, space,
+                  [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+                    Value *same = s(Op::Equal, a[0], a[1]);
+                    if (isFloat(keys.element()))
+                      same = s(Op::LogicalOr, same,
+                               s(Op::LogicalAnd, s(Op::IsNaN, a[0]), s(Op::IsNaN, a[1])));
+                    return s(Op::Select, same, s.index(unsigned(last)), s.c(Element::I64, -1));
+                  });
+    place = each ? n.b.reduce(Op::Max, each, {last}, -1) : nullptr;
+  }
+  const NamedAttributes first{{"axis", int64_t(0)}};
+  Value *table = n.b.value(Op::Concat, {n.b.constant(values), n.b.constant(otherwise)}, first);
+  n.set(0, place && table ? n.b.value(Op::Gather, {table, place}, first) : nullptr);
+}
+
 } // namespace
 
 void importLabelEncoder(Node &n) {
@@ -130,29 +157,27 @@ void importLabelEncoder(Node &n) {
     n.error("attribute default_tensor: expected one " + name(values->element()).str());
     return;
   }
-  // The place of the key picks from the values; -1 picks the default behind them.
-  Value *x = n.input(0), *place;
-  if (keys->element() == Element::String) {
-    place = n.b.value(Op::TextMap, {x},
-                      {{"function", Word{"index"}}, {"keys", Strings(keys->stringValues())}});
-  } else {
-    Shape space(x->type().shape().begin(), x->type().shape().end());
-    const int64_t last = int64_t(space.size());
-    space.push_back(n.dim(keys->size()));
-    Value *each =
-        pointwise(n.b, {x, n.b.constant(*keys)}, {identityMap(unsigned(last)), along(last)}, space,
-                  [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-                    Value *same = s(Op::Equal, a[0], a[1]);
-                    if (isFloat(keys->element()))
-                      same = s(Op::LogicalOr, same,
-                               s(Op::LogicalAnd, s(Op::IsNaN, a[0]), s(Op::IsNaN, a[1])));
-                    return s(Op::Select, same, s.index(unsigned(last)), s.c(Element::I64, -1));
-                  });
-    place = each ? n.b.reduce(Op::Max, each, {last}, -1) : nullptr;
+  lookUp(n, *keys, *values, *otherwise);
+}
+
+void importCategoryMapper(Node &n) {
+  // One list of names and of numbers serves both directions.
+  const Strings names = n.stringsAttr("cats_strings");
+  const Ints numbers = n.intsAttr("cats_int64s");
+  const bool fromText = n.element(0) == Element::String;
+  if (names.empty() || names.size() != numbers.size() ||
+      (!fromText && n.element(0) != Element::I64)) {
+    n.error("expected text or i64 and as many cats_strings as cats_int64s, found " +
+            toString(n.type(0)) + ", " + std::to_string(names.size()) + " and " +
+            std::to_string(numbers.size()));
+    return;
   }
-  const NamedAttributes first{{"axis", int64_t(0)}};
-  Value *table = n.b.value(Op::Concat, {n.b.constant(*values), n.b.constant(*otherwise)}, first);
-  n.set(0, place && table ? n.b.value(Op::Gather, {table, place}, first) : nullptr);
+  const Tensor texts = Tensor::strings({int64_t(names.size())}, names),
+               whole = Tensor::fromInts(numbers);
+  if (fromText)
+    lookUp(n, texts, whole, Tensor::fromInts({n.intAttr("default_int64", -1)}));
+  else
+    lookUp(n, whole, texts, Tensor::strings({1}, {n.stringAttr("default_string", "_Unused")}));
 }
 
 } // namespace tenon::frontend

@@ -159,6 +159,7 @@ void importAffineGrid(Node &n);
 void importGridSample(Node &n);
 
 // RoiAlign.cpp
+void importMaxRoiPool(Node &n);
 void importRoiAlign(Node &n);
 
 // Signal.cpp
@@ -283,6 +284,7 @@ void importQuantizeLinear(Node &n);
 void importArrayFeatureExtractor(Node &n);
 void importLabelEncoder(Node &n);
 void importBinarizer(Node &n);
+void importCategoryMapper(Node &n);
 
 // MlEncoders.cpp
 void importFeatureVectorizer(Node &n);

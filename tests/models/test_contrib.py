@@ -276,5 +276,21 @@ class Contrib(unittest.TestCase):
                            output_width=3, spatial_scale=0.75,
                            coordinate_transformation_mode=coordinates)  # fmt: skip
 
+    def test_max_roi_pool(self):
+        """Regions inside, across and outside of the image, turned over, and of halves."""
+        rois = np.array([[0, 0, 0, 9, 7], [1, 1.5, 2.5, 4, 3], [1, -3, -2, 30, 20], [0, 4, 4, 4, 4],
+                         [1, 6, 5, 2, 3], [0, 20, 20, 30, 30], [0, -0.5, -1.5, 2.5, 3.5]], FLOAT)  # fmt: skip
+        inputs = {"x": self.normal(2, 3, 8, 10), "rois": rois}
+        self.check("MaxRoiPool", ["x", "rois"], inputs, {}, domain="", pooled_shape=[2, 3])
+        self.check("MaxRoiPool", ["x", "rois"], inputs, {}, domain="", pooled_shape=[3, 1], spatial_scale=0.5)
+
+    def test_category_mapper(self):
+        cats = {"cats_strings": ["ash", "", "birch"], "cats_int64s": [7, -2, 0]}
+        trees = np.array([["birch", "oak", "ash"], ["", "ash", "Ash"]], object)
+        self.learned("CategoryMapper", trees, **cats)
+        self.learned("CategoryMapper", trees, default_int64=99, **cats)
+        self.learned("CategoryMapper", np.array([0, 7, 5, -2]), default_string="none", **cats)
+
+
 if __name__ == "__main__":
     unittest.main()
