@@ -36,6 +36,25 @@ struct unwritten_kernel {
   TENON_DEVICE void run(unsigned char *) const {}
 };
 
+/// One kernel for layers that need different shared memory, all of which it writes.
+struct hungry_kernel {
+  int bytes, *sum;
+  static constexpr int threads = 32, blocks_per_sm = 1;
+  TENON_FN static constexpr bool runs_on(cuda::target) { return true; }
+  int shared_bytes() const { return bytes; }
+  grid blocks() const { return {}; }
+  TENON_DEVICE void prefetch(unsigned char *) const {}
+  TENON_DEVICE void run(unsigned char *shared) const {
+    if (cuda::thread() > 0)
+      return;
+    for (int i = 0; i < bytes; ++i)
+      shared[i] = 1;
+    *sum = 0;
+    for (int i = 0; i < bytes; ++i)
+      *sum += shared[i];
+  }
+};
+
 namespace {
 
 // --- The program: what a generated file holds ------------------------------------------------------
@@ -551,6 +570,29 @@ void two_devices(int arch) {
   record(current == 0, "the caller's device stays current");
 }
 
+/// Whichever is set up last, the layer that needs most has what it needs.
+void layers_that_share_a_kernel() {
+  name_case("layers that share a kernel");
+  int *sum = nullptr;
+  require(cudaMalloc(&sum, sizeof(int)), "cudaMalloc");
+  cuda::issue configure = cuda::issue::configure(64 * 1024);
+  for (const int kib : {52, 60, 50, 1})
+    is(configure.launch<any>(hungry_kernel{kib * 1024, sum}), cuda::ok, "configure");
+  cudaFuncAttributes attributes{};
+  require(cudaFuncGetAttributes(&attributes, cuda::function_of<any, hungry_kernel>()), "attributes");
+  record(attributes.maxDynamicSharedSizeBytes == 60 * 1024, "the largest limit stays");
+  is(configure.launch<any>(hungry_kernel{65 * 1024, sum}), cuda::too_little_shared_memory,
+     "more than there is");
+  cuda::issue to = cuda::issue::launch_on(nullptr, false, nullptr);
+  for (const int kib : {1, 60, 52}) {
+    is(to.launch<any>(hungry_kernel{kib * 1024, sum}), cuda::ok, "launch");
+    int got = 0;
+    require(cudaMemcpy(&got, sum, sizeof(got), cudaMemcpyDeviceToHost), "read");
+    record(got == kib * 1024, "all of its shared memory is there");
+  }
+  (void)cudaFree(sum);
+}
+
 int trap() {
   name_case("a kernel on an architecture it was not written for");
   issue to = issue::launch_on(nullptr, false, nullptr);
@@ -583,6 +625,7 @@ int main(int argc, char **argv) {
   submitted_in_turns(m, c);
   wrong_arguments(m, c);
   creation_leaves_no_trace(arch);
+  layers_that_share_a_kernel();
   weights_from_a_file(m);
   traced(m, c);
   cuda::destroy(c);
