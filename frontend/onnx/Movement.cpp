@@ -325,7 +325,10 @@ void importPad(Node &n) {
     low[size_t(*axis)] = pads[i];
     high[size_t(*axis)] = pads[i + axes.size()];
   }
-  if (mode != "constant" || !value || knownTensor(value)) {
+  const auto known = value ? knownTensor(value) : llvm::None;
+  if (known) // what computes it would hide it where nothing folds
+    value = n.b.constant(*known);
+  if (mode != "constant" || !value || known) {
     n.set(0, padOrCut(n, n.input(0), low, high, value, mode));
     return;
   }
