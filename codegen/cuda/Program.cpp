@@ -11,6 +11,7 @@
 #include "codegen/cuda/EntryPoints.h"
 #include "codegen/cuda/HostPart.h"
 #include "codegen/cuda/SharedKernels.h"
+#include "codegen/cuda/Variant.h"
 #include "codegen/cuda/WeightImage.h"
 #include "codegen/emit/Amalgamate.h"
 #include "codegen/emit/Header.h"
@@ -20,51 +21,6 @@
 
 namespace tenon {
 namespace {
-
-std::string architecture(const TargetLevel &level) { return level.name.drop_front(3).str(); }
-
-/// One graph of the module.
-struct Variant {
-  Variant(Graph &graph, const TargetLevel &level)
-      : graph(graph), level(level), plan(planMemory(graph)), order(orderOf(plan)), places(nullptr) {
-  }
-
-  struct Row {
-    std::string label, function;
-    bool touchesIo;
-    int branch;
-  };
-  Graph &graph;
-  const TargetLevel &level;
-  Plan plan;
-  StepOrder order;
-  std::unique_ptr<Places> places;
-  std::vector<Row> rows;
-
-  std::string name() const { return level.name.str(); }
-
-  /// What waits for what across branches, from the start (-1) to the end or to what is carried
-  /// over then.
-  std::vector<StepOrder::Edge> edges() const {
-    std::vector<StepOrder::Edge> all;
-    if (order.isChain())
-      return all;
-    all = order.edges().vec();
-    std::array<bool, kMaxBranches> begun{};
-    for (int s = 0; s < order.size(); ++s) {
-      bool &mine = begun[size_t(order.branch(s))];
-      if (order.branch(s) != 0 && !mine &&
-          llvm::none_of(order.edges(), [&](const StepOrder::Edge &e) { return e.to == s; }))
-        all.push_back({-1, s});
-      mine = true;
-    }
-    const auto joins = order.joins();
-    all.insert(all.end(), joins.begin(), joins.end());
-    llvm::stable_sort(
-        all, [](const StepOrder::Edge &a, const StepOrder::Edge &b) { return a.to < b.to; });
-    return all;
-  }
-};
 
 class CudaProgram {
 public:
@@ -474,25 +430,6 @@ private:
 };
 
 } // namespace
-
-std::vector<std::string> nvccOptions(const Target &target) {
-  // The level is the host compiler's: its part only issues kernels, which have nvcc's own level.
-  // Bodies round as the interpreter does: multiply-adds are fused where a kernel says so.
-  std::vector<std::string> options = {"-std=c++17", "-O1", "-fmad=false"};
-  auto generate = [&](const std::string &arch, const std::string &code) {
-    options.push_back("-gencode");
-    options.push_back("arch=compute_" + arch + ",code=" + code);
-  };
-  for (const TargetLevel *l : target.levels)
-    generate(architecture(*l), l->name.str());
-  if (const TargetLevel *l = target.ptxLevel())
-    generate(architecture(*l), "compute_" + architecture(*l));
-  // All cores, within an architecture and over several.
-  options.insert(options.end(), {"-split-compile", "0"});
-  if (llvm::count(options, "-gencode") > 1)
-    options.insert(options.end(), {"-t", "0"});
-  return options;
-}
 
 bool emitCuda(Module &module, const Target &target, const CompileOptions &options,
               std::vector<CompiledFile> &files, CompileSummary &summary, Diagnostics &diagnostics) {
