@@ -117,6 +117,11 @@ class Contrib(unittest.TestCase):
                          intercepts=[0.5, -0.5, 1.0], classlabels_ints=[7, -2, 40],
                          post_transform=transform)  # fmt: skip
 
+    def test_probit(self):
+        weights = [float(v) / 50 for v in self.normal(12)]
+        self.learned("LinearRegressor", self.normal(5, 4), coefficients=weights, intercepts=[0.2, 0.5, 0.75],
+                     targets=3, post_transform="PROBIT")  # fmt: skip
+
     def test_functions_of_quantised_tensors(self):
         unit = self.quantisation(1 / 256, 0)
         self.between("QLinearSigmoid", (2, 50), unit)
