@@ -375,7 +375,7 @@ private:
       const int row = i / runs, run = i % runs;
       float x[8];
       load_run(x, from + turned::at(row, run), fixed<1>{}, 8);
-      store_run<8>(to + row * stride + 8 * run * index_t(step), step, x, min_of(8, e - 8 * run));
+      store_run(to + row * stride + 8 * run * index_t(step), step, x, min_of(8, e - 8 * run));
     }
   }
 };
