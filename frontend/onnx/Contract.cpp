@@ -193,12 +193,17 @@ void importGemm(Node &n) {
 }
 
 void importFusedMatMul(Node &n) { // com.microsoft
-  if (n.boolAttr("transBatchA", false) || n.boolAttr("transBatchB", false)) {
-    n.error("transBatchA and transBatchB are not supported");
-    return;
-  }
+  // The first dimension may stand before those of the batch.
+  auto operand = [&](unsigned i, const char *batchLast) -> Value * {
+    const int64_t rank = n.rank(i);
+    if (rank < 3 || !n.boolAttr(batchLast, false))
+      return n.input(i);
+    Ints perm = allAxes(1, rank);
+    perm.insert(perm.end() - 1, 0);
+    return n.b.transpose(n.input(i), perm);
+  };
   // Transposition means nothing for vectors.
-  Value *y = matmul(n.b, n.input(0), n.input(1), {},
+  Value *y = matmul(n.b, operand(0, "transBatchA"), operand(1, "transBatchB"), {},
                     {{"trans_a", n.rank(0) > 1 && n.boolAttr("transA", false)},
                      {"trans_b", n.rank(1) > 1 && n.boolAttr("transB", false)}});
   const double alpha = n.floatAttr("alpha", 1);

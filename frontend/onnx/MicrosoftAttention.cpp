@@ -153,15 +153,50 @@ void importMicrosoftAttention(Node &n) {
   n.set(0, attend(n, parts, n.has(Past) ? n.input(Past) : nullptr, 3, {Mask, Added}));
 }
 
+namespace {
+
+/// Queries, keys and values of MultiHeadAttention as [batch, length, width], or with heads apart
+/// already; keys and values, or all three, may be one operand [batch, length, heads, 2 or 3, size].
+/// False after an error.
+bool projections(Node &n, Value *(&parts)[3]) {
+  enum { Q, K, V };
+  const unsigned packed = n.has(V) ? 3 : n.has(K) ? 1 : 0; // first operand that holds several
+  if (!n.checkFloat(Q))
+    return false;
+  for (unsigned i = 0; i < packed; ++i) {
+    if (!n.has(i)) {
+      n.error("operand key is missing: expected it where operand value is given");
+      return false;
+    }
+    if (!n.checkRank(i, 3, i == Q ? 3 : 4) || (i == V && !n.checkRank(V, n.rank(K), n.rank(K))))
+      return false;
+    parts[i] = n.input(i);
+  }
+  if (packed == 3)
+    return true;
+  const int64_t held = 3 - packed, heads = n.intAttr("num_heads", 0);
+  const Type t = n.type(packed);
+  if (t.rank() != 5 || t.dim(2) != n.dim(heads) || t.dim(3) != n.dim(held)) {
+    n.error("operand " + n.inputName(packed) + ": expected [batch, length, " +
+            std::to_string(heads) + ", " + std::to_string(held) + ", size], which holds " +
+            (held == 2 ? "keys and values" : "queries, keys and values") + ", found " +
+            toString(t));
+    return false;
+  }
+  for (int64_t i = 0; i < held; ++i) {
+    Value *part = sliceAlong(n.b, n.input(packed), 3, n.dim(i), n.dim(1), 1);
+    parts[packed + i] =
+        part ? n.b.reshape(part, {t.dim(0), t.dim(1), t.dim(2) * t.dim(4)}) : nullptr;
+    if (!parts[packed + i])
+      return false;
+  }
+  return true;
+}
+
+} // namespace
+
 void importMultiHeadAttention(Node &n) {
   enum { Q, K, V, Bias, Mask, Added, PastKey, PastValue };
-  if (!n.has(K) || !n.has(V)) {
-    n.error("packed queries, keys and values are not supported: expected three operands");
-    return;
-  }
-  if (!n.checkRank(Q, 3, 3) || !n.checkRank(K, 3, 4) || !n.checkRank(V, n.rank(K), n.rank(K)) ||
-      !n.checkFloat(Q))
-    return;
   for (unsigned i = PastValue + 1; i < n.numInputs(); ++i)
     if (n.has(i)) {
       n.error("operand " + n.inputName(i) + " is not supported");
@@ -172,12 +207,14 @@ void importMultiHeadAttention(Node &n) {
     return;
   }
   Value *parts[3];
+  if (!projections(n, parts))
+    return;
   Dim start = n.dim(0);
   for (unsigned i = 0; i < 3; ++i) {
-    parts[i] = n.input(i);
-    if (n.rank(i) == 4) // heads are apart already
+    const Type t = parts[i]->type();
+    if (t.rank() == 4) // heads are apart already
       continue;
-    const Dim width = n.type(i).dim(2);
+    const Dim width = t.dim(2);
     if (n.has(Bias)) {
       Value *bias = sliceAlong(n.b, n.input(Bias), 0, start, width, 1);
       parts[i] = bias ? n.b.pointwise(Op::Add, {parts[i], bias}) : nullptr;

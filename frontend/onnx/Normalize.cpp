@@ -54,6 +54,24 @@ Value *normalized(Builder &b, Value *x, const Ints &axes, double epsilon, bool c
                  {{"axes", axes}, {"epsilon", epsilon}, {"centered", centered}});
 }
 
+/// Result i, where it is wanted: the mean of x over `axes`, which stay with extent 1.
+void setMean(Node &n, unsigned i, Value *x, const Ints &axes, Element type) {
+  if (n.wants(i) && x)
+    n.set(i, keepDims(n.b, mean(n.b, n.b.cast(x, type), axes), x->type(), axes));
+}
+
+/// Likewise 1 / √(variance + epsilon), or of the mean square where not `centered`.
+void setInverseDeviation(Node &n, unsigned i, Value *x, const Ints &axes, double epsilon,
+                         Element type, bool centered) {
+  if (!n.wants(i) || !x)
+    return;
+  Value *wide = n.b.cast(x, type);
+  Value *square = centered ? center(n.b, wide, axes).variance
+                           : mean(n.b, n.b.pointwise(Op::Mul, {wide, wide}), axes);
+  if (square)
+    n.set(i, keepDims(n.b, inverseRoot(n.b, square, epsilon), x->type(), axes));
+}
+
 /// x · scale + shift with [C] operands along `axis`; shift may be null.
 Value *affine(Builder &b, Value *x, Value *scale, Value *shift, int64_t axis) {
   if (!x)
@@ -149,35 +167,52 @@ void importLayerNormalization(Node &n) {
   Value *y = n.b.cast(normalized(n.b, n.input(0), axes, epsilon), e);
   y = n.b.pointwise(Op::Mul, {y, n.input(1)});
   n.set(0, n.has(2) ? n.b.pointwise(Op::Add, {y, n.input(2)}) : y);
-  if (!n.wants(1) && !n.wants(2))
-    return;
-  Centered c = center(n.b, n.b.cast(n.input(0), stash), axes);
-  if (n.wants(1))
-    n.set(1, keepDims(n.b, c.mean, n.type(0), axes));
-  if (n.wants(2))
-    n.set(2, keepDims(n.b, inverseRoot(n.b, c.variance, epsilon), n.type(0), axes));
+  setMean(n, 1, n.input(0), axes, stash);
+  setInverseDeviation(n, 2, n.input(0), axes, epsilon, stash, true);
 }
 
-void importSkipLayerNormalization(Node &n) { // com.microsoft: x + skip (+ bias), normalised
-  if (n.wants(1) || n.wants(2)) {
-    n.error("results mean and inv_std_var are not supported");
+void importSimplifiedLayerNormalization(Node &n) { // ONNX Runtime's: RMS, in the type of the scale
+  if (!n.checkRank(0, 1) || !n.checkFloat(0) || !n.checkFloat(1))
     return;
-  }
+  auto axis = n.axis(n.intAttr("axis", -1), n.rank(0));
+  if (!axis)
+    return;
+  const Ints axes = allAxes(*axis, n.rank(0));
+  const double epsilon = n.floatAttr("epsilon", 1e-5f);
+  Value *y = normalized(n.b, n.input(0), axes, epsilon, false);
+  n.set(0, n.b.pointwise(Op::Mul, {n.b.cast(y, n.element(1)), n.input(1)}));
+  setInverseDeviation(n, 1, n.input(0), axes, epsilon, computeType(n.element(0)), false);
+}
+
+namespace {
+
+/// com.microsoft: operands 0 + 1 (+ `bias`) normalised, times operand 2 (+ `shift`; 0: none).
+/// Results are that, the mean and the inverse of the deviation, and the sum.
+void skipNormalization(Node &n, unsigned shift, unsigned bias) {
+  const bool centered = shift != 0;
   Value *x = n.b.pointwise(Op::Add, {n.input(0), n.input(1)});
-  if (n.has(4))
-    x = n.b.pointwise(Op::Add, {x, n.input(4)});
+  if (n.has(bias))
+    x = n.b.pointwise(Op::Add, {x, n.input(bias)});
   if (!x || x->type().rank() == 0 || !isFloat(x->type().element())) {
     n.error("expected floating-point operands of rank 1 or more");
     return;
   }
   const Element e = x->type().element();
   const Ints axes{int64_t(x->type().rank()) - 1};
-  Value *y = n.b.cast(normalized(n.b, x, axes, n.floatAttr("epsilon", 1e-12f)), e);
+  const double epsilon = n.floatAttr("epsilon", 1e-12f);
+  Value *y = n.b.cast(normalized(n.b, x, axes, epsilon, centered), e);
   y = n.b.pointwise(Op::Mul, {y, n.input(2)});
-  n.set(0, n.has(3) ? n.b.pointwise(Op::Add, {y, n.input(3)}) : y);
+  n.set(0, centered && n.has(shift) ? n.b.pointwise(Op::Add, {y, n.input(shift)}) : y);
+  setMean(n, 1, x, axes, computeType(e));
+  setInverseDeviation(n, 2, x, axes, epsilon, computeType(e), centered);
   if (n.wants(3))
     n.set(3, x);
 }
+
+} // namespace
+
+void importSkipLayerNormalization(Node &n) { skipNormalization(n, 3, 4); }
+void importSkipSimplifiedLayerNormalization(Node &n) { skipNormalization(n, 0, 3); }
 
 void importEmbedLayerNormalization(Node &n) { // com.microsoft: sum of embeddings, normalised
   enum { Ids, Segments, Words, Places, SegmentRows, Gamma, Beta, Mask, PlaceIds };

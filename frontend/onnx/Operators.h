@@ -129,6 +129,7 @@ void importAttention(Node &n);
 void importFlexAttention(Node &n);
 
 // Rotary.cpp
+void importMicrosoftRotaryEmbedding(Node &n);
 void importRotaryEmbedding(Node &n);
 
 // GroupQueryAttention.cpp
@@ -192,7 +193,9 @@ void importLpNormalization(Node &n);
 void importMeanVarianceNormalization(Node &n);
 void importRMSNormalization(Node &n);
 void importEmbedLayerNormalization(Node &n);
+void importSimplifiedLayerNormalization(Node &n);
 void importSkipLayerNormalization(Node &n);
+void importSkipSimplifiedLayerNormalization(Node &n);
 
 // Reduce.cpp
 void importArgMax(Node &n);

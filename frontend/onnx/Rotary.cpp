@@ -41,18 +41,23 @@ Value *rotated(Node &n, Value *x, Value *cos, Value *sin, bool interleaved) {
   return y;
 }
 
-void importRotaryEmbedding(Node &n) {
-  enum { X, Cos, Sin, Positions };
-  if (!n.checkRank(X, 3, 4) || !n.checkFloat(X))
-    return;
-  // [batch, heads, length, size]
-  Value *x = n.input(X);
-  if (n.rank(X) == 3)
-    x = splitHeads(n, x, n.intAttr("num_heads", 0), "num_heads");
-  if (!x)
-    return;
-  const Type t = x->type();
-  const Dim size = t.dim(3);
+namespace {
+
+/// What operator sets differ in: where operands stand, and the positions [batch, length] whose rows
+/// of the caches count (null: the caches have one row per batch entry and position).
+struct Rotary {
+  unsigned cos, sin;
+  Value *positions;
+};
+
+/// Operand 0, [batch, length, width] or [batch, heads, length, size], as the latter.
+Value *headsOf(Node &n, int64_t heads) {
+  return n.rank(0) == 3 ? splitHeads(n, n.input(0), heads, "num_heads") : n.input(0);
+}
+
+/// Sets result 0 to `x` turned, in the form of operand 0.
+void turn(Node &n, Value *x, const Rotary &from) {
+  const Dim size = x->type().dim(3);
   const int64_t given = n.intAttr("rotary_embedding_dim", 0);
   const Dim turned = given ? n.dim(given) : size;
   if (!turned.isConstant() || turned.constant() % 2 != 0 ||
@@ -61,24 +66,71 @@ void importRotaryEmbedding(Node &n) {
             ", found " + text({turned}, ""));
     return;
   }
-  // One row of the caches per position: chosen by the ids, or there already.
   Value *caches[2];
-  for (unsigned i : {0u, 1u}) {
-    Value *cache = n.input(Cos + i);
-    if (n.has(Positions))
-      cache = n.b.value(Op::Gather, {cache, n.input(Positions)}, {{"axis", int64_t(0)}});
+  for (unsigned i : {from.cos, from.sin}) {
+    Value *cache = n.input(i);
+    if (from.positions)
+      cache = n.b.value(Op::Gather, {cache, from.positions}, {{"axis", int64_t(0)}});
     if (!cache)
       return;
     if (cache->type().rank() != 3 || cache->type().dim(2) != n.dim(turned.constant() / 2)) {
-      n.error("operand " + n.inputName(Cos + i) + ": expected rows of " +
-              std::to_string(turned.constant() / 2) + " numbers, found " +
-              toString(n.type(Cos + i)));
+      n.error("operand " + n.inputName(i) + ": expected rows of " +
+              std::to_string(turned.constant() / 2) + " numbers, found " + toString(n.type(i)));
       return;
     }
-    caches[i] = cache;
+    caches[i == from.sin] = cache;
   }
   Value *y = rotated(n, x, caches[0], caches[1], n.boolAttr("interleaved", false));
-  n.set(0, n.rank(X) == 3 ? joinHeads(n.b, y) : y);
+  n.set(0, n.rank(0) == 3 ? joinHeads(n.b, y) : y);
+}
+
+} // namespace
+
+void importRotaryEmbedding(Node &n) {
+  enum { X, Cos, Sin, Positions };
+  if (!n.checkRank(X, 3, 4) || !n.checkFloat(X))
+    return;
+  if (Value *x = headsOf(n, n.intAttr("num_heads", 0)))
+    turn(n, x, {Cos, Sin, n.input(Positions)});
+}
+
+void importMicrosoftRotaryEmbedding(Node &n) {
+  // ONNX Runtime, which defines it, reads the attribute scale and does nothing with it.
+  enum { X, Positions, Cos, Sin };
+  if (!n.checkRank(X, 3, 4) || !n.checkFloat(X) || !n.checkRank(Cos, 2, 2) ||
+      !n.checkRank(Sin, 2, 2))
+    return;
+  if (n.boolAttr("is_packed_batching", false)) {
+    n.error("attribute is_packed_batching = 1 is not supported: expected one position per batch "
+            "entry and token");
+    return;
+  }
+  // Heads that are not counted are as long as the caches say.
+  int64_t heads = n.intAttr("num_heads", 0);
+  const Dim width = n.type(X).dim(n.rank(X) - 1), half = n.type(Cos).dim(1);
+  if (heads == 0 && width.isConstant() && half.isConstant() && half.constant() > 0 &&
+      width.constant() % (2 * half.constant()) == 0)
+    heads = width.constant() / (2 * half.constant());
+  Value *x = headsOf(n, heads);
+  if (!x)
+    return;
+  // One position per token, or that of every sequence's first token.
+  const Shape tokens{x->type().dim(0), x->type().dim(2)};
+  Value *positions = n.input(Positions);
+  const Type t = positions->type();
+  const bool first = isInteger(t.element()) && t.rank() == 1 && t.dim(0).isConstant(1);
+  if (!first && (!isInteger(t.element()) || t.shape() != llvm::makeArrayRef(tokens))) {
+    n.error("operand " + n.inputName(Positions) + ": expected integers [1] or [" +
+            text(tokens, ", ") + "], found " + toString(t));
+    return;
+  }
+  if (first)
+    positions = pointwise(n.b, {n.b.reshape(positions, {})}, {{}}, tokens,
+                          [](Scalars &s, llvm::ArrayRef<Value *> a) {
+                            return s(Op::Add, s.cast(a[0], Element::I64), s.index(1));
+                          });
+  if (positions)
+    turn(n, x, {Cos, Sin, positions});
 }
 
 } // namespace tenon::frontend

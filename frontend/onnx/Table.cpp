@@ -100,7 +100,7 @@ const OperatorRow kTable[] = {
     {kOnnx, "IsNaN", 9, kNewest, 1, importUnary<Op::IsNaN>},
     {kOnnx, "LRN", 1, kNewest, 1, importLRN},
     {kOnnx, "LSTM", 7, kNewest, 3, importLSTM},
-    {kOnnx, "LayerNormalization", 17, kNewest, 2, importLayerNormalization},
+    {kOnnx, "LayerNormalization", 1, kNewest, 2, importLayerNormalization},
     {kOnnx, "LeakyRelu", 6, kNewest, 1, importLeakyRelu},
     {kOnnx, "Less", 6, kNewest, 2, importBinary<Op::Less>},
     {kOnnx, "LessOrEqual", 12, kNewest, 2, importBinary<Op::LessEqual>},
@@ -184,6 +184,7 @@ const OperatorRow kTable[] = {
     {kOnnx, "Shrink", 9, kNewest, 1, importShrink},
     {kOnnx, "Sigmoid", 6, kNewest, 1, importUnary<Op::Sigmoid>},
     {kOnnx, "Sign", 9, kNewest, 1, importUnary<Op::Sign>},
+    {kOnnx, "SimplifiedLayerNormalization", 1, kNewest, 2, importSimplifiedLayerNormalization},
     {kOnnx, "Sin", 7, kNewest, 1, importUnary<Op::Sin>},
     {kOnnx, "Sinh", 9, kNewest, 1, importUnary<Op::Sinh>},
     {kOnnx, "Size", 1, kNewest, 1, importSize, Operands::Moved},
@@ -259,7 +260,10 @@ const OperatorRow kTable[] = {
     {kMicrosoft, "QLinearSigmoid", 1, kNewest, 2, importQLinearSigmoid},
     {kMicrosoft, "QLinearSoftmax", 1, kNewest, 2, importQLinearSoftmax},
     {kMicrosoft, "QuantizeLinear", 1, kNewest, 2, importQuantizeLinear},
+    {kMicrosoft, "RotaryEmbedding", 1, kNewest, 4, importMicrosoftRotaryEmbedding},
     {kMicrosoft, "SkipLayerNormalization", 1, kNewest, 3, importSkipLayerNormalization},
+    {kMicrosoft, "SkipSimplifiedLayerNormalization", 1, kNewest, 3,
+     importSkipSimplifiedLayerNormalization},
 };
 
 } // namespace

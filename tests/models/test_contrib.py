@@ -5,6 +5,7 @@ others that ONNX's own tests leave out: one node each, on the interpreter and as
     test_contrib.py [NAME...]     as unittest names its tests, such as Contrib.test_qgemm
 """
 
+import itertools
 import sys
 import tempfile
 import unittest
@@ -43,26 +44,36 @@ class Contrib(unittest.TestCase):
     def bytes(self, *shape):
         return self.rng.integers(0, 255, shape).astype(np.uint8)
 
-    def check(self, op, names, inputs, weights, outputs=("y",), domain=DOMAIN, **attributes):
-        """The node's operands are `names`; its outputs are ONNX Runtime's, integers exactly."""
+    def model(self, op, names, inputs, weights, outputs, domain, attributes):
+        """One node whose operands are `names`."""
         node = helper.make_node(op, names, list(outputs), domain=domain, **attributes)
         info = [helper.make_tensor_value_info(k, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
                 for k, v in inputs.items()]  # fmt: skip
-        results = [onnx.ValueInfoProto(name=name) for name in outputs]
+        results = [onnx.ValueInfoProto(name=name) for name in outputs if name]
         graph = helper.make_graph([node], "contrib", info, results,
                                   [numpy_helper.from_array(v, k) for k, v in weights.items()])  # fmt: skip
         opsets = [helper.make_opsetid("", 17), helper.make_opsetid(DOMAIN, 1), helper.make_opsetid(ML, 3)]
-        model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+        return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+
+    def reference(self, op, names, inputs, weights, outputs=("y",), domain=DOMAIN, **attributes):
+        """ONNX Runtime's outputs by name."""
+        model = self.model(op, names, inputs, weights, outputs, domain, attributes)
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-        expected = dict(zip(outputs, session.run(None, inputs)))
+        return dict(zip(filter(None, outputs), session.run(None, inputs)))
+
+    def check(self, op, names, inputs, weights, outputs=("y",), domain=DOMAIN, expected=None, **attributes):
+        """The outputs are `expected`, or what ONNX Runtime gives: integers exactly."""
+        model = self.model(op, names, inputs, weights, outputs, domain, attributes)
+        if expected is None:
+            expected = self.reference(op, names, inputs, weights, outputs, domain, **attributes)
         with tempfile.TemporaryDirectory(prefix="tenon-contrib-") as scratch:
             file, data = Path(scratch) / "model.onnx", Path(scratch) / "data"
             onnx.save(model, file)
             data.mkdir()
             write(data, "input", inputs)
-            write(data, "output", expected)
+            write(data, "output", {name: expected[name] for name in outputs if name})
             for target in TARGETS:
                 answer = tenon("run", file, f"--target={target}", f"--data={data}",
                                "--tolerance=1e-5")  # fmt: skip
@@ -172,6 +183,78 @@ class Contrib(unittest.TestCase):
         past = {name: self.normal(batch, 2, 4, width // 2) for name in ("pk", "pv")}
         self.check("MultiHeadAttention", ["q", "k", "v", "", "", "", "pk", "pv"], {**own, **past}, {},
                    outputs=("y", "k2", "v2"), num_heads=2, unidirectional=1)  # fmt: skip
+
+    def test_packed_multi_head_attention(self):
+        """ONNX Runtime reads packed operands on GPUs alone: it gets them apart here."""
+        batch, length, heads, size = 2, 4, 2, 8
+        parts = {name: self.normal(batch, length, heads, size) for name in "qkv"}
+        apart = {name: part.reshape(batch, length, heads * size) for name, part in parts.items()}
+        weights = {"b": self.normal(3 * heads * size)}
+        mask = {"m": np.array([[1, 1, 1, 0], [1, 1, 1, 1]], np.int32)}
+        expected = self.reference("MultiHeadAttention", ["q", "k", "v", "b", "m"], {**apart, **mask}, weights,
+                                  num_heads=heads)  # fmt: skip
+        both = {"q": apart["q"], "kv": np.stack([parts["k"], parts["v"]], axis=3), **mask}
+        self.check("MultiHeadAttention", ["q", "kv", "", "b", "m"], both, weights, expected=expected,
+                   num_heads=heads)  # fmt: skip
+        all_three = {"qkv": np.stack(list(parts.values()), axis=3), **mask}
+        self.check("MultiHeadAttention", ["qkv", "", "", "b", "m"], all_three, weights, expected=expected,
+                   num_heads=heads)  # fmt: skip
+
+    def test_rotary_embedding(self):
+        batch, heads, length, size = 2, 3, 4, 8
+
+        def check(x, positions, turned, **attributes):
+            angles = self.normal(12, turned // 2)
+            inputs = {"x": x, "p": np.array(positions, np.int64)}
+            self.check("RotaryEmbedding", ["x", "p", "cos", "sin"], inputs,
+                       {"cos": np.cos(angles), "sin": np.sin(angles)}, **attributes)  # fmt: skip
+
+        flat, apart = self.normal(batch, length, heads * size), self.normal(batch, heads, length, size)
+        each = self.rng.integers(0, 12, (batch, length))
+        for interleaved in (0, 1):
+            for positions in ([5], each):
+                check(flat, positions, size, interleaved=interleaved)
+                check(apart, positions, size, interleaved=interleaved)
+            check(flat, each, 4, interleaved=interleaved, rotary_embedding_dim=4, num_heads=heads)
+            check(apart, [3], 4, interleaved=interleaved, rotary_embedding_dim=4, num_heads=heads)
+        check(flat, each, size, num_heads=heads, scale=2.0)
+
+    def test_skipped_normalisation(self):
+        x, weights = self.normal(2, 3, 16), {name: self.normal(16) for name in ("gamma", "beta", "bias")}
+        for op, operands in (("SkipLayerNormalization", ["gamma", "beta", "bias"]),
+                             ("SkipSimplifiedLayerNormalization", ["gamma", "bias"])):  # fmt: skip
+            for skip in (self.normal(2, 3, 16), self.normal(3, 16)):
+                given = {"x": x, "skip": skip}
+                for count in (1, len(operands)):
+                    used = {name: weights[name] for name in operands[:count]}
+                    self.check(op, ["x", "skip", *used], given, used, ("y", "", "", "sum"), epsilon=1e-3)
+            used = {name: weights[name] for name in operands}
+            # ONNX Runtime leaves the mean unwritten where it normalises without one.
+            names = ["x", "skip", *used]
+            expected = self.reference(op, names, given, used, ("y", "", "inverse", "sum"), epsilon=1e-3)
+            expected["mean"] = expected["sum"].mean(-1, keepdims=True)
+            self.check(op, names, given, used, ("y", "mean", "inverse", "sum"), expected=expected,
+                       epsilon=1e-3)  # fmt: skip
+
+    def test_simplified_normalisation(self):
+        """ONNX Runtime's own, which its optimiser writes into the domain of ONNX."""
+        x = {"x": self.normal(2, 3, 16)}
+        for shape, axis in ((16,), -1), ((3, 16), 1):
+            self.check("SimplifiedLayerNormalization", ["x", "s"], x, {"s": self.normal(*shape)}, ("y", "inverse"),
+                       domain="", axis=axis, epsilon=1e-3)  # fmt: skip
+
+    def test_fused_product(self):
+        a, b = self.normal(2, 3, 4, 5), self.normal(2, 3, 5, 6)
+        for swapped, batch_last in itertools.product((0, 1), repeat=2):
+            # Each of the two ways for one operand, the other way round for the other.
+            flags = {"transA": swapped, "transBatchA": batch_last, "transB": batch_last, "transBatchB": swapped}
+
+            def stored(x, side, flags=flags):
+                x = x.swapaxes(-1, -2) if flags["trans" + side] else x
+                return np.ascontiguousarray(np.moveaxis(x, -2, 0) if flags["transBatch" + side] else x)
+
+            inputs = {"a": stored(a, "A"), "b": stored(b, "B")}
+            self.check("FusedMatMul", ["a", "b"], inputs, {}, alpha=0.5, **flags)
 
     def grouped(self, queries, past, lengths, total, packed=False, operands=(), **attributes):
         """GroupQueryAttention of 4 heads over 2 of keys, sizes of 16; checks the cache, too."""
