@@ -21,7 +21,7 @@ struct CompileArguments {
   PassOptions passes;
   CodeOptions code;
   std::string output, emit = "code", stage = "scheduled", depfile;
-  bool targetGiven = false;
+  bool targetGiven = false, stageGiven = false;
 };
 
 /// A make rule that names every file that was read.
@@ -83,7 +83,7 @@ public:
   }
 
   int run() {
-    const bool ok = command_.emit == "tn" ? emitText() : emitCode();
+    const bool ok = coherent() && (command_.emit == "tn" ? emitText() : emitCode());
     console_.report(compilation_.diagnostics());
     if (ok)
       return Done;
@@ -125,6 +125,28 @@ private:
     return scheduleAsAsked(console_, compilation_, target, command_.code);
   }
 
+  /// What the words of the command line do not go together with.
+  bool coherent() {
+    if (command_.emit != "tn" && command_.stageGiven) {
+      diagnostics().error("--stage says which IR --emit=tn writes; code comes after all stages");
+      return usage();
+    }
+    return true;
+  }
+
+  /// Work goes on from the stage that a text states: nothing takes it back.
+  bool ahead() {
+    const Stage stage = compilation_.module().stage;
+    const Stage wanted = command_.stage == "imported"    ? Stage::Imported
+                         : command_.stage == "optimized" ? Stage::Optimized
+                                                         : Stage::Scheduled;
+    if (stage <= wanted)
+      return true;
+    diagnostics().error("--stage=" + command_.stage + ": '" + command_.model.model +
+                        "' is past it, at stage=" + name(stage).str());
+    return usage();
+  }
+
   bool emitText() {
     if (command_.output == "-" && console_.json()) {
       diagnostics().error("--json: standard output is taken by the IR; give it a file with -o");
@@ -134,6 +156,8 @@ private:
     if (!loadFor(target))
       return false;
     if (!precisionRules(command_.code, compilation_.passContext(), diagnostics()))
+      return false;
+    if (!ahead())
       return false;
     compilation_.aim(*target);
     if (command_.stage == "optimized" ? !compilation_.optimize()
@@ -300,6 +324,7 @@ void declareCompile(CommandLine &app) {
   declare(sub, options->console);
   sub.runs([options, sub] {
     options->targetGiven = sub.given("--target");
+    options->stageGiven = sub.given("--stage");
     Console console(options->console);
     return CompileRun(*options, console).run();
   });

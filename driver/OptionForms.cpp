@@ -2,6 +2,7 @@
 #include "driver/OptionForms.h"
 
 #include "driver/Options.h"
+#include "frontend/Extents.h"
 #include "passes/AssignPrecision.h"
 
 namespace tenon {
@@ -13,6 +14,30 @@ WordCheck keyValueForm(const char *example) {
         return "expected a form such as " + std::string(example) + ", found '" + text + "'";
     return std::string();
   };
+}
+
+std::string bindForm(const std::string &text) {
+  if (std::string why = keyValueForm("N=1,seq=128 or NAME=@FILE.npy")(text); !why.empty())
+    return why;
+  for (const auto &[key, value] : keyValues(text)) {
+    int64_t number;
+    if (value[0] != '@' && llvm::StringRef(value).getAsInteger(10, number) &&
+        !frontend::parseExtent(value))
+      return key + ": expected an integer, a sum such as past+1, or @FILE, found '" + value + "'";
+  }
+  return "";
+}
+
+std::string stateForm(const std::string &text) {
+  if (std::string why = keyValueForm("IN=OUT or IN=OUT:append@1")(text); !why.empty())
+    return why;
+  for (const auto &[key, value] : keyValues(text)) {
+    const llvm::StringRef axis = llvm::StringRef(value).rsplit(":append@").second;
+    int number;
+    if (llvm::StringRef(value).contains(":append@") && axis.getAsInteger(10, number))
+      return key + ": expected an axis after append@, found '" + axis.str() + "'";
+  }
+  return "";
 }
 
 std::string dimensionRange(const std::string &text) {

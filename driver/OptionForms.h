@@ -8,6 +8,10 @@ namespace tenon {
 
 /// NAME=VALUE[,…]; the message shows the example.
 WordCheck keyValueForm(const char *example);
+/// --bind: N=1, total=past+1 or NAME=@FILE[,…].
+std::string bindForm(const std::string &text);
+/// --state: IN=OUT or IN=OUT:append@1[,…].
+std::string stateForm(const std::string &text);
 /// --range: N=1..32[,…].
 std::string dimensionRange(const std::string &text);
 /// --precision: a precision, or one of nodes.

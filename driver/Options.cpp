@@ -33,7 +33,7 @@ void declare(CommandLine &app, ModelOptions &o) {
              ".pb): makes an input a constant")
       .type("N=1,…")
       .group(kModelGroup)
-      .check(keyValueForm("N=1,seq=128 or NAME=@FILE.npy"));
+      .check(bindForm);
   app.option("--shape", o.shape, "the whole shape of an input")
       .type("NAME=1,3,224,224")
       .group(kModelGroup)
@@ -46,7 +46,7 @@ void declare(CommandLine &app, ModelOptions &o) {
              "the output is carried to the next run's input; caches: IN=OUT:append@AXIS")
       .type("IN=OUT,…")
       .group(kModelGroup)
-      .check(keyValueForm("IN=OUT or IN=OUT:append@1"));
+      .check(stateForm);
   app.option("--io", o.io,
              "element type and order of dimensions of an input or output; `quantized` (default of "
              "mcu targets): those that the model quantises are integers; `float`: they are not")
@@ -343,11 +343,28 @@ llvm::Optional<Tensor> readTensorFile(llvm::StringRef path, Diagnostics &diagnos
   return llvm::None;
 }
 
+/// Whether no key stands in the words of both options; reports the first that does.
+static bool givenApart(llvm::StringRef one, llvm::ArrayRef<std::string> words,
+                       llvm::StringRef other, llvm::ArrayRef<std::string> others,
+                       Diagnostics &diagnostics) {
+  std::set<std::string> seen;
+  for (const auto &entry : keyValues(words))
+    seen.insert(entry.first);
+  for (const auto &entry : keyValues(others))
+    if (seen.count(entry.first)) {
+      diagnostics.error(one.str() + " and " + other.str() + " both name '" + entry.first +
+                        "': give one of them");
+      return false;
+    }
+  return true;
+}
+
 bool givenOnce(const ModelOptions &options, Diagnostics &diagnostics) {
   return givenOnce("--bind", options.bind, diagnostics) &&
          givenOnce("--shape", options.shape, diagnostics) &&
          givenOnce("--range", options.range, diagnostics) &&
-         givenOnce("--state", options.state, diagnostics);
+         givenOnce("--state", options.state, diagnostics) &&
+         givenApart("--bind", options.bind, "--range", options.range, diagnostics);
 }
 
 bool givenOnce(llvm::StringRef option, llvm::ArrayRef<std::string> words,
@@ -376,12 +393,7 @@ bool importOptions(const ModelOptions &options, ImportOptions &out, Diagnostics 
       out.bindDims[key] = v;
     } else if (frontend::parseExtent(text)) {
       out.bindExtents[key] = value;
-    } else {
-      diagnostics.error("--bind " + key +
-                        ": expected an integer, a sum such as past+1, or @FILE, found '" + value +
-                        "'");
-      return false;
-    }
+    } // others are refused by the command line already
   }
   for (const std::string &path : options.op)
     if (!readUserOperator(path, out, diagnostics))
@@ -404,11 +416,8 @@ bool importOptions(const ModelOptions &options, ImportOptions &out, Diagnostics 
     ImportState s{key, name.str(), llvm::None};
     if (!mode.empty()) {
       int64_t axis;
-      if (mode.getAsInteger(10, axis)) {
-        diagnostics.error("--state " + key + ": expected an axis after append@, found '" +
-                          mode.str() + "'");
-        return false;
-      }
+      if (mode.getAsInteger(10, axis))
+        continue; // refused by the command line already
       s.appendAxis = axis;
     }
     out.states.push_back(std::move(s));

@@ -278,12 +278,8 @@ bool Program::run(ProgramRun &run) {
     manifest.add(v);
 
   SymbolValues symbols;
-  for (unsigned i = 0; i < graph.body().numArguments(); ++i) {
-    const Type t = graph.body().argument(i)->type();
-    for (unsigned d = 0; d < t.rank(); ++d)
-      if (t.dim(d).isSymbol())
-        symbols[t.dim(d).symbol().str()] = run.inputs[i].shape()[d];
-  }
+  if (!bindInputs(graph, run.inputs, symbols, diagnostics()))
+    return false;
   const DimSpelling dims(module);
   Numbers settings;
   int64_t settable = 0;

@@ -30,7 +30,7 @@ struct ProgramRun {
   unsigned contexts = 1;
 
   // Results.
-  std::vector<Tensor> outputs; // of the graph; null for states
+  std::vector<Tensor> outputs; // of the graph; null for states, which transfers read
   double createNanoseconds = 0, firstNanoseconds = 0;
   std::vector<double> nanoseconds;
   std::vector<double> stepNanoseconds; // mean of each step

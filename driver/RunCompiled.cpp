@@ -29,6 +29,12 @@ struct Fed {
   Transfer transfer;
 };
 
+/// What an output carries to the next run, and where to find it after the last step.
+struct Carried {
+  unsigned output;
+  Transfer transfer;
+};
+
 /// What is watched and fed in a scheduled graph, for given values of its symbols.
 class Watch {
 public:
@@ -52,10 +58,19 @@ public:
       if (auto t = transfer(v, firstStep, /*read=*/false, symbols))
         states.push_back({std::to_string(s.input), std::move(*t)});
     }
+    // What a state becomes stays in memory until the end (see Plan.cpp); a branch or loop that
+    // comes last is not traced.
+    const Step *last = plan_.steps.empty() ? nullptr : &plan_.steps.back();
+    if (last && last->op->is(Op::Group) && last->op->parent() == &graph.body())
+      for (const State &s : graph.states)
+        if (auto t =
+                transfer(graph.returnOp()->operand(s.output), last->number, /*read=*/true, symbols))
+          carried.push_back({s.output, std::move(*t)});
   }
 
   std::vector<Watched> watched;
   std::vector<Fed> fed, states;
+  std::vector<Carried> carried;
   int firstStep = -1;
 
 private:
@@ -188,6 +203,7 @@ bool Runner::runCompiled(const Target &target) {
         run.transfers.push_back(f.transfer);
         run.transfers.back().bytes = f.transfer.form.pack(run.inputs[index]);
       }
+    const size_t fedStates = run.transfers.size();
 
     // Groups are compared on the interpreter's inputs, in a run of their own: a rounding difference
     // that a logarithm or a quantisation magnifies is then seen where it arises, and nowhere else.
@@ -203,6 +219,9 @@ bool Runner::runCompiled(const Target &target) {
         isolated.transfers.back().bytes = f.transfer.form.pack(it->second);
       }
     }
+    if (watch)
+      for (const Carried &c : watch->carried)
+        run.transfers.push_back(c.transfer);
     const size_t firstWatched = isolated.transfers.size();
     if (groups)
       for (const Watched &w : watch->watched)
@@ -215,6 +234,9 @@ bool Runner::runCompiled(const Target &target) {
     console.progress("running " + setName(seed));
     if (!program.run(run) || (groups && !program.run(isolated)))
       return fail(Failed);
+    for (size_t i = fedStates; i < run.transfers.size(); ++i)
+      if (const Transfer &t = run.transfers[i]; t.done)
+        run.outputs[watch->carried[i - fedStates].output] = t.form.unpack(t.bytes);
     for (double ns : run.nanoseconds)
       report.milliseconds.push_back(ns / 1e6);
     if (seed == seeds().front())

@@ -80,6 +80,13 @@ public:
     if (known != bound_.end() && known->second != value)
       state_.error("dimension " + quoted(name) + " is bound to " + std::to_string(known->second) +
                    ", but " + why + " makes it " + std::to_string(value));
+    const auto &ranges = state_.options.ranges;
+    const auto range = ranges.find(key(name, ranges));
+    if (range != ranges.end() && (value < range->second.lower || value > range->second.upper))
+      state_.error("dimension " + quoted(name) + " is kept from " +
+                   std::to_string(range->second.lower) + " to " +
+                   std::to_string(range->second.upper) + ", but " + why + " makes it " +
+                   std::to_string(value));
     bound_[name] = value;
   }
 
@@ -307,16 +314,6 @@ bool resolveInputs(ModelImport &state, Context &context, llvm::ArrayRef<Declared
     }
     types.push_back(std::move(type));
   }
-  if (!open.empty()) {
-    std::string names, remedy;
-    for (const std::string &name : open) {
-      names += (names.empty() ? "" : ", ") + quoted(name);
-      remedy += (remedy.empty() ? "" : ",") + name + "=1";
-    }
-    state.error("symbolic dimensions have no value: " + names + "; bind them with --bind " +
-                llvm::StringRef(quoted(remedy)).trim('\'').str() +
-                " or keep them within bounds with --range NAME=1..8");
-  }
   for (const DeclaredTensor &out : outputs)
     for (const std::string &extent : out.shape)
       if (!extent.empty() && !asNumber(extent))
@@ -343,6 +340,16 @@ bool resolveInputs(ModelImport &state, Context &context, llvm::ArrayRef<Declared
     check(entry.first, "--shape", true);
   for (const auto &entry : options.constants)
     check(entry.first, "--bind", true);
+  if (!open.empty()) {
+    std::string names, remedy;
+    for (const std::string &name : open) {
+      names += (names.empty() ? "" : ", ") + quoted(name);
+      remedy += (remedy.empty() ? "" : ",") + name + "=1";
+    }
+    state.error("symbolic dimensions have no value: " + names + "; bind them with --bind " +
+                llvm::StringRef(quoted(remedy)).trim('\'').str() +
+                " or keep them within bounds with --range NAME=1..8");
+  }
   return !state.failed();
 }
 

@@ -29,14 +29,53 @@ static std::string checkGrowth(const Graph &graph, const State &s, Type from, Ty
   return "";
 }
 
+/// What --state calls a state, for messages.
+static std::string spelling(const ImportState &s) {
+  return "--state " + s.input + "=" + s.output +
+         (s.appendAxis ? ":append@" + std::to_string(*s.appendAxis) : "");
+}
+
+/// A word after the last colon of an output's name that is none: a misspelt mode.
+static std::string modeHint(const Graph &graph, llvm::StringRef output) {
+  const llvm::StringRef name = output.rsplit(':').first;
+  return name != output && llvm::is_contained(graph.outputNames, name)
+             ? "; a cache that grows is " + quoted(name.str() + ":append@AXIS")
+             : "";
+}
+
+/// Why a value of type `to` cannot be what the next run finds in an input of type `from`.
+static std::string checkCarried(const ImportState &wanted, Type from, Type to) {
+  std::string why = toString(to) + " cannot become the next " + toString(from);
+  if (from.element() != to.element() || from.rank() != to.rank())
+    return why;
+  const int64_t rank = from.rank();
+  int64_t axis = -1;
+  if (wanted.appendAxis) {
+    axis = *wanted.appendAxis + (*wanted.appendAxis < 0 ? rank : 0);
+    if (axis < 0 || axis >= rank)
+      return "there is no axis " + std::to_string(*wanted.appendAxis) + " in " + toString(from);
+  }
+  llvm::SmallVector<int64_t, 4> other; // axes whose extents differ
+  for (int64_t d = 0; d < rank; ++d)
+    if (d != axis && from.dim(unsigned(d)) != to.dim(unsigned(d)))
+      other.push_back(d);
+  if (other.empty())
+    return "";
+  if (other.size() == 1 && from.dim(unsigned(other[0])).isSymbol())
+    why += "; what grows along axis " + std::to_string(other[0]) + " is " +
+           quoted(wanted.input + "=" + wanted.output + ":append@" + std::to_string(other[0]));
+  return why;
+}
+
 bool resolveStates(ModelImport &state, Graph &graph) {
   for (const ImportState &wanted : state.options.states) {
     auto in = llvm::find(graph.inputNames, wanted.input);
     auto out = llvm::find(graph.outputNames, wanted.output);
     if (in == graph.inputNames.end() || out == graph.outputNames.end()) {
-      state.error("--state " + wanted.input + "=" + wanted.output + ": the model has no " +
-                  (in == graph.inputNames.end() ? "input " + quoted(wanted.input)
-                                                : "output " + quoted(wanted.output)));
+      state.error(spelling(wanted) + ": the model has no " +
+                  (in == graph.inputNames.end()
+                       ? "input " + quoted(wanted.input)
+                       : "output " + quoted(wanted.output) + modeHint(graph, wanted.output)));
       return false;
     }
     State s;
@@ -44,30 +83,22 @@ bool resolveStates(ModelImport &state, Graph &graph) {
     s.output = unsigned(out - graph.outputNames.begin());
     Type from = graph.body().argument(s.input)->type();
     Type to = graph.returnOp()->operand(s.output)->type();
-    bool fits = from.element() == to.element() && from.rank() == to.rank();
-    if (wanted.appendAxis) {
-      const int64_t rank = from.rank();
-      const int64_t axis = *wanted.appendAxis < 0 ? *wanted.appendAxis + rank : *wanted.appendAxis;
-      fits &= axis >= 0 && axis < rank;
-      s.appendAxis = int(axis);
-    }
-    for (unsigned d = 0; fits && d < from.rank(); ++d)
-      fits = int(d) == s.appendAxis || from.dim(d) == to.dim(d);
-    if (!fits) {
-      state.error("--state " + wanted.input + "=" + wanted.output + ": " + toString(to) +
-                  " cannot become the next " + toString(from));
+    if (const std::string why = checkCarried(wanted, from, to); !why.empty()) {
+      state.error(spelling(wanted) + ": " + why);
       return false;
     }
+    if (wanted.appendAxis)
+      s.appendAxis = int(*wanted.appendAxis + (*wanted.appendAxis < 0 ? from.rank() : 0));
     for (const State &other : graph.states)
       if (other.input == s.input || other.output == s.output) {
-        state.error("--state " + wanted.input + "=" + wanted.output + ": " +
+        state.error(spelling(wanted) + ": " +
                     (other.input == s.input ? "the input" : "the output") +
                     " is part of another state");
         return false;
       }
     if (s.appendAxis >= 0)
       if (const std::string why = checkGrowth(graph, s, from, to); !why.empty()) {
-        state.error("--state " + wanted.input + "=" + wanted.output + ": " + why);
+        state.error(spelling(wanted) + ": " + why);
         return false;
       }
     graph.states.push_back(s);

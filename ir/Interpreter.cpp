@@ -191,7 +191,8 @@ bool Evaluator::run(Region &region, llvm::ArrayRef<Tensor> arguments,
 // Inputs
 //===----------------------------------------------------------------------===//
 
-/// Gives values to the symbols in the inputs' types, then compares all extents.
+} // namespace
+
 bool bindInputs(Graph &graph, llvm::ArrayRef<Tensor> inputs, SymbolValues &symbols,
                 Diagnostics &diagnostics) {
   Region &body = graph.body();
@@ -247,8 +248,6 @@ bool bindInputs(Graph &graph, llvm::ArrayRef<Tensor> inputs, SymbolValues &symbo
   }
   return fits;
 }
-
-} // namespace
 
 bool interpret(Graph &graph, llvm::ArrayRef<Tensor> inputs, std::vector<Tensor> &outputs,
                Diagnostics &diagnostics, const InterpreterOptions &options) {

@@ -44,6 +44,11 @@ struct InterpreterOptions {
 bool interpret(Graph &graph, llvm::ArrayRef<Tensor> inputs, std::vector<Tensor> &outputs,
                Diagnostics &diagnostics, const InterpreterOptions &options = {});
 
+/// Gives values to the symbols in the types of the graph's inputs, then compares all extents.
+/// Returns false after reporting each input that does not fit.
+bool bindInputs(Graph &graph, llvm::ArrayRef<Tensor> inputs, SymbolValues &symbols,
+                Diagnostics &diagnostics);
+
 /// Evaluates one op on constant operands, for folding; false when it cannot be evaluated.
 bool evaluateConstant(const Operation &op, llvm::ArrayRef<Tensor> operands,
                       llvm::SmallVectorImpl<Tensor> &results, std::string &error);
