@@ -167,12 +167,17 @@ std::string BodyWriter::function(size_t node) const {
   for (unsigned k : spelling.operands)
     operands.push_back(names_[k]);
   const Element source = n.operands.empty() ? n.element : program_.nodes[n.operands[0]].element;
-  if (n.op->is(Op::Cast) && computeElement(n.element) == computeElement(source))
+  // Floats of 16 bits keep what f32 knows more until a store; those of 8 bits and fewer are made to
+  // be coarse, so that a conversion rounds even where nothing stores.
+  const bool coarse = n.op->is(Op::Cast) && isFloat(n.element) && bitWidth(n.element) <= 8;
+  if (n.op->is(Op::Cast) && computeElement(n.element) == computeElement(source) &&
+      (!coarse || n.element == source))
     return operands[0];
   if (isInteger(n.element) && n.op->isAny(Op::Add, Op::Sub, Op::Mul) &&
       spelling.operands == n.operands) // operators would not wrap
     return n.op->name().str() + "<L>(" + operands[0] + ", " + operands[1] + ")";
-  return substitute(spelling.pattern, operands, cppElement(computeElement(n.element)),
+  return substitute(spelling.pattern, operands,
+                    cppElement(coarse ? n.element : computeElement(n.element)),
                     cppElement(computeElement(source)), names_[node]);
 }
 

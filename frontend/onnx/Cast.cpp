@@ -4,6 +4,26 @@
 #include <cmath>
 
 namespace tenon::frontend {
+
+Value *castNarrow(Scalars &s, Value *x, Element to, bool saturate) {
+  auto c = [&](double value) { return s.c(x->type().element(), value); };
+  if (saturate) {
+    const double most = to == Element::F8E5M2 || to == Element::F8E5M2Z ? 57344
+                        : to == Element::F8E4M3                         ? 448
+                                                                        : 240;
+    return s.cast(s(Op::Clamp, x, c(-most), c(most)), to);
+  }
+  if (to == Element::F8E5M2) // has infinities: a conversion gives them
+    return s.cast(x, to);
+  // What rounds beyond the largest number is none: half way to the next one, which is even in
+  // these formats except f8e4m3, where the largest is.
+  const bool e4m3 = to == Element::F8E4M3;
+  const double half = e4m3 ? 464 : to == Element::F8E4M3Z ? 248 : 61440;
+  x = s.cast(x, computeType(x->type().element()));
+  Value *beyond = s(e4m3 ? Op::Greater : Op::GreaterEqual, s(Op::Abs, x), c(half));
+  return s.cast(s(Op::Select, beyond, c(NAN), x), to);
+}
+
 namespace {
 
 /// The type whose numbers text says, or is made of, for elements of type `e`.
@@ -85,26 +105,10 @@ void castTo(Node &n, Element to) {
   if (isFloat(n.element(0)) && isInteger(to) && bitWidth(to) < 8)
     v = n.b.cast(v, Element::I32); // whose low bits are taken
   const bool narrow = isFloat(to) && bitWidth(to) == 8;
-  if (narrow && !saturate && to != Element::F8E5M2) {
-    // What rounds beyond the largest number is none: half way to the next one, which is even in
-    // these formats except f8e4m3, where the largest is.
-    const bool e4m3 = to == Element::F8E4M3;
-    const double half = e4m3 ? 464 : to == Element::F8E4M3Z ? 248 : 61440;
+  if (narrow && (isFloat(n.element(0)) || !saturate))
     v = pointwise(n.b, {v}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-      Value *x = s.cast(a[0], computeType(a[0]->type().element()));
-      auto c = [&](double value) { return s.c(x->type().element(), value); };
-      Value *beyond = s(e4m3 ? Op::Greater : Op::GreaterEqual, s(Op::Abs, x), c(half));
-      return s.cast(s(Op::Select, beyond, c(NAN), x), to);
+      return castNarrow(s, a[0], to, saturate);
     });
-  }
-  if (narrow && saturate && isFloat(n.element(0))) {
-    const double most = to == Element::F8E5M2 || to == Element::F8E5M2Z ? 57344
-                        : to == Element::F8E4M3                         ? 448
-                                                                        : 240;
-    v = pointwise(n.b, {v}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-      return s.cast(s(Op::Clamp, a[0], s.c(-most), s.c(most)), to);
-    });
-  }
   n.set(0, n.b.cast(v, to));
 }
 

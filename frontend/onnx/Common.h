@@ -20,6 +20,10 @@ struct Scalars {
 };
 using ScalarBody = llvm::function_ref<Value *(Scalars &, llvm::ArrayRef<Value *>)>;
 
+/// The number x as a float of eight bits other than f8e8m0: what is too large for it becomes its
+/// largest number, or no number (in f8e5m2 an infinity) where it does not saturate.
+Value *castNarrow(Scalars &s, Value *x, Element to, bool saturate);
+
 /// One result of a map over the broadcast of `operands`; constants take the type of the first.
 Value *pointwise(Builder &b, llvm::ArrayRef<Value *> operands, ScalarBody body);
 Value *pointwise(Builder &b, llvm::ArrayRef<Value *> operands, llvm::ArrayRef<IndexMap> maps,

@@ -133,11 +133,15 @@ Value *apply(Node &n, Value *x, Value *scale, Value *zero, const Granularity &g,
   return blocked && y ? n.b.reshape(y, original) : y;
 }
 
-/// The scalar function for the target type. Narrow floats are a division and a conversion.
-Value *quantizeScalar(Scalars &s, Value *x, Value *scale, Value *zero, Element to) {
+/// The scalar function for the target type. Narrow floats are a division and a conversion, which
+/// saturates or not.
+Value *quantizeScalar(Scalars &s, Value *x, Value *scale, Value *zero, Element to, bool saturate) {
   x = s.cast(x, scale->type().element());
-  if (isFloat(to))
-    return s.cast(s(Op::Div, x, scale), to);
+  if (isFloat(to)) {
+    Value *ratio = s(Op::Div, x, scale);
+    return bitWidth(to) == 8 && to != Element::F8E8M0 ? castNarrow(s, ratio, to, saturate)
+                                                      : s.cast(ratio, to);
+  }
   return s(Op::Quantize, x, scale, zero ? zero : s.b.scalarInt(to, 0));
 }
 
@@ -159,16 +163,13 @@ void importQuantizeLinear(Node &n) {
     }
     to = *named;
   }
-  if (isFloat(to) && !n.boolAttr("saturate", true)) {
-    n.error("saturate = 0 is not supported");
-    return;
-  }
+  const bool saturate = n.boolAttr("saturate", true);
   auto g = granularity(n, 0, 1, 2);
   if (!g)
     return;
   Value *zero = isFloat(to) ? nullptr : n.input(2);
   n.set(0, apply(n, n.input(0), n.input(1), zero, *g, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-          return quantizeScalar(s, a[0], a[1], a.size() > 2 ? a[2] : nullptr, to);
+          return quantizeScalar(s, a[0], a[1], a.size() > 2 ? a[2] : nullptr, to, saturate);
         }));
 }
 

@@ -55,25 +55,30 @@ class Contrib(unittest.TestCase):
         opsets = [helper.make_opsetid("", 17), helper.make_opsetid(DOMAIN, 1), helper.make_opsetid(ML, 3)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=9)
 
-    def reference(self, op, names, inputs, weights, outputs=("y",), domain=DOMAIN, **attributes):
-        """ONNX Runtime's outputs by name."""
-        model = self.model(op, names, inputs, weights, outputs, domain, attributes)
+    def outputs(self, model, inputs):
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-        return dict(zip(filter(None, outputs), session.run(None, inputs)))
+        return {output.name: array for output, array in zip(session.get_outputs(), session.run(None, inputs))}
+
+    def reference(self, op, names, inputs, weights, outputs=("y",), domain=DOMAIN, **attributes):
+        """ONNX Runtime's outputs by name."""
+        return self.outputs(self.model(op, names, inputs, weights, outputs, domain, attributes), inputs)
 
     def check(self, op, names, inputs, weights, outputs=("y",), domain=DOMAIN, expected=None, **attributes):
         """The outputs are `expected`, or what ONNX Runtime gives: integers exactly."""
         model = self.model(op, names, inputs, weights, outputs, domain, attributes)
         if expected is None:
             expected = self.reference(op, names, inputs, weights, outputs, domain, **attributes)
+        self.compare(op, model, inputs, {name: expected[name] for name in outputs if name})
+
+    def compare(self, op, model, inputs, expected):
         with tempfile.TemporaryDirectory(prefix="tenon-contrib-") as scratch:
             file, data = Path(scratch) / "model.onnx", Path(scratch) / "data"
             onnx.save(model, file)
             data.mkdir()
             write(data, "input", inputs)
-            write(data, "output", {name: expected[name] for name in outputs if name})
+            write(data, "output", expected)
             for target in TARGETS:
                 answer = tenon("run", file, f"--target={target}", f"--data={data}",
                                "--tolerance=1e-5")  # fmt: skip
@@ -159,6 +164,23 @@ class Contrib(unittest.TestCase):
         self.check("QGemm", names, {"a": self.bytes(4, 16)}, weights, alpha=0.5)
         weights |= {"ys": np.array(0.2, FLOAT), "yz": np.array(128, np.uint8)}
         self.check("QGemm", ["a", *weights], {"a": self.bytes(4, 16)}, weights)
+
+    def test_floats_of_eight_bits(self):
+        """What is too large, and what just rounds into the range; as f32, which NumPy has."""
+        values = [[most * by for by in (1, 1.03, -1.04, 1.06, 1.07, -1.2, 3, np.inf, 0.3)]
+                  for most in (448, 240, 57344)]  # fmt: skip
+        x = np.array([*sum(values, []), np.nan], FLOAT) / 2
+        info = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, x.shape)
+        for kind in ("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"):
+            for saturate in (0, 1):
+                zero = helper.make_tensor("zero", getattr(onnx.TensorProto, kind), [], b"\0", raw=True)
+                nodes = [helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"], saturate=saturate),
+                         helper.make_node("Cast", ["q"], ["y"], to=onnx.TensorProto.FLOAT)]  # fmt: skip
+                scale = numpy_helper.from_array(np.array(0.5, FLOAT), "scale")
+                graph = helper.make_graph(nodes, "narrow", [info], [onnx.ValueInfoProto(name="y")], [scale, zero])
+                opsets = [helper.make_opsetid("", 19)]
+                model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+                self.compare(f"{kind}, saturate={saturate}", model, {"x": x}, self.outputs(model, {"x": x}))
 
     def test_matmul_of_few_bits(self):
         n, block = 5, 32
