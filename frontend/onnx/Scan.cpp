@@ -12,6 +12,9 @@ public:
       : inputAxes(scans, 0), inputReversed(scans, 0), outputAxes(n.numOutputs() - states, 0),
         outputReversed(n.numOutputs() - states, 0), n_(n), body_(body), states_(states) {}
 
+  /// How many iterations count, as an i64 of rank 0; null: all. Later ones leave the states as they
+  /// are and stack zeros, so that extents stay known.
+  Value *count = nullptr;
   /// Per scanned operand and per stacked result: its axis, and whether it runs backwards.
   Ints inputAxes, inputReversed, outputAxes, outputReversed;
 
@@ -58,6 +61,10 @@ private:
         operands_[0] = extent.isConstant() ? integer(n_.b, extent.constant())
                                            : extentProduct(n_.b, v, {*axis}, Element::I64);
     }
+    if (count) {
+      operands_.push_back(count);
+      arguments_.push_back(i64);
+    }
     if (llvm::is_contained(inputReversed, 1) && !length_.isConstant()) {
       n_.error("scanning backwards needs a known length, found " + text({length_}, ""));
       return false;
@@ -70,7 +77,14 @@ private:
     llvm::SmallVector<Value *, 8> given(args.begin() + 2, args.begin() + 2 + int64_t(states_));
     for (size_t i = 0; i < inputAxes.size(); ++i) {
       Value *at = args[0];
-      if (inputReversed[i] != 0)
+      if (inputReversed[i] != 0 && count) // from the last one that counts
+        at = pointwise(b, {args[2 + states_ + inputAxes.size()], at},
+                       [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+                         Value *before = s(Op::Sub, a[0], s.c(1));
+                         return s(Op::Clamp, s(Op::Sub, before, a[1]), s.c(0),
+                                  s.c(double(length_.constant() - 1)));
+                       });
+      else if (inputReversed[i] != 0)
         at = pointwise(b, {at}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
           return s(Op::Sub, s.b.scalarInt(Element::I64, length_.constant() - 1), a[0]);
         });
@@ -98,7 +112,22 @@ private:
         return;
       Builder inner(region, n_.b.diagnostics());
       inner.location = n_.b.location;
-      inner.yield(yields);
+      if (count)
+        for (size_t i = 1; i < yields.size(); ++i)
+          yields[i] = whileCounted(inner, region, yields[i], i - 1);
+      if (!llvm::is_contained(yields, nullptr))
+        inner.yield(yields);
+    });
+  }
+
+  /// Result k of the body where the iteration counts, else the state as it was, or zero.
+  Value *whileCounted(Builder &b, Region &region, Value *v, size_t k) const {
+    Value *last = region.argument(unsigned(2 + states_ + inputAxes.size()));
+    llvm::SmallVector<Value *, 4> operands{v, region.argument(0), last};
+    if (k < states_)
+      operands.push_back(region.argument(unsigned(2 + k)));
+    return pointwise(b, operands, [](Scalars &s, llvm::ArrayRef<Value *> a) {
+      return s(Op::Select, s(Op::Less, a[1], a[2]), a[0], a.size() > 3 ? a[3] : s.c(0));
     });
   }
 
@@ -174,11 +203,6 @@ void importScanOfBatch(Node &n) {
   const auto states = body ? countStates(n, *body, n.numInputs() - 1) : llvm::None;
   if (!states)
     return;
-  if (n.has(0)) {
-    n.error("operand sequence_lens is not supported: leave it out where all sequences have one "
-            "length");
-    return;
-  }
   for (unsigned i = 1; i < n.numInputs(); ++i)
     if (!n.has(i) || !n.checkRank(i, int64_t(i) > *states ? 2 : 1) ||
         n.type(i).dim(0) != n.type(1).dim(0)) {
@@ -190,6 +214,11 @@ void importScanOfBatch(Node &n) {
     n.error("expected a batch of 1 to 64, found " + text({batch}, ""));
     return;
   }
+  if (n.has(0) && (!isInteger(n.element(0)) || n.rank(0) != 1 || n.type(0).dim(0) != batch)) {
+    n.error("operand " + n.inputName(0) + ": expected one length per batch entry, found " +
+            toString(n.type(0)));
+    return;
+  }
   std::vector<llvm::SmallVector<Value *, 4>> entries(n.numOutputs());
   for (int64_t k = 0; k < batch.constant(); ++k) {
     Scan scan(n, *body, size_t(*states), n.numInputs() - 1 - size_t(*states));
@@ -198,6 +227,10 @@ void importScanOfBatch(Node &n) {
     for (unsigned i = 1; i < n.numInputs(); ++i) {
       Value *entry = sliceAlong(n.b, n.input(i), 0, n.dim(k), n.dim(1), 1);
       operands.push_back(entry ? n.b.reshape(entry, n.type(i).shape().drop_front()) : nullptr);
+    }
+    if (n.has(0)) {
+      Value *own = sliceAlong(n.b, n.input(0), 0, n.dim(k), n.dim(1), 1);
+      scan.count = own ? n.b.cast(n.b.reshape(own, {}), Element::I64) : nullptr;
     }
     if (n.failed())
       return;

@@ -394,6 +394,24 @@ class Contrib(unittest.TestCase):
         self.check("MaxRoiPool", ["x", "rois"], inputs, {}, domain="", pooled_shape=[2, 3])
         self.check("MaxRoiPool", ["x", "rois"], inputs, {}, domain="", pooled_shape=[3, 1], spatial_scale=0.5)
 
+    def test_scan_of_lengths(self):
+        """Scan of opset 8: the states stay, and zeros are stacked, where a sequence has ended."""
+        kind = onnx.TensorProto.FLOAT
+        inner = [helper.make_tensor_value_info(name, kind, [2]) for name in ("state", "x", "next", "out")]
+        nodes = [helper.make_node("Add", ["state", "x"], ["next"]), helper.make_node("Exp", ["next"], ["out"])]
+        body = helper.make_graph(nodes, "body", inner[:2], inner[2:])
+        inputs = {"lens": np.array([3, 1, 4]), "s": self.normal(3, 2), "x": self.normal(3, 4, 2)}
+        info = [helper.make_tensor_value_info(k, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
+                for k, v in inputs.items()]  # fmt: skip
+        results = [helper.make_tensor_value_info("last", kind, [3, 2]),
+                   helper.make_tensor_value_info("all", kind, [3, 4, 2])]  # fmt: skip
+        for direction in (0, 1):
+            node = helper.make_node("Scan", list(inputs), ["last", "all"], num_scan_inputs=1, body=body,
+                                    directions=[direction])  # fmt: skip
+            graph = helper.make_graph([node], "scan", info, results)
+            model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 8)], ir_version=4)
+            self.compare("Scan", model, inputs, self.outputs(model, inputs))
+
     def test_category_mapper(self):
         cats = {"cats_strings": ["ash", "", "birch"], "cats_int64s": [7, -2, 0]}
         trees = np.array([["birch", "oak", "ash"], ["", "ash", "Ash"]], object)
