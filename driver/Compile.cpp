@@ -24,8 +24,8 @@ struct CompileArguments {
   bool targetGiven = false, stageGiven = false;
 };
 
-/// A make rule that names every file that was read.
-std::string depfileText(const CompileArguments &command) {
+/// A make rule that names every file that was read: those of the options, and `others`.
+std::string depfileText(const CompileArguments &command, llvm::ArrayRef<std::string> others) {
   auto escape = [](llvm::StringRef path) {
     std::string s;
     for (char c : path) {
@@ -45,6 +45,8 @@ std::string depfileText(const CompileArguments &command) {
       add(path + ".data");
   };
   addModel(command.model.model);
+  for (const std::string &path : others)
+    add(path);
   for (const auto &[key, value] : keyValues(command.model.bind))
     if (llvm::StringRef(value).startswith("@"))
       add(llvm::StringRef(value).drop_front());
@@ -259,6 +261,7 @@ private:
         !graphInputs(graph, compilation_.inputs(), data.inputs, folder == "seeded", inputs,
                      diagnostics()))
       return false;
+    selfTestFiles_ = data.files;
     for (const State &s : graph.states) // the first run finds zeros
       inputs[s.input] = Tensor(inputs[s.input].element(), inputs[s.input].shape());
     console_.progress("interpreting");
@@ -272,7 +275,9 @@ private:
   }
 
   bool addDepfile(OutputFiles &files) {
-    return command_.depfile.empty() || files.add(command_.depfile, depfileText(command_));
+    std::vector<std::string> others = compilation_.externalFiles();
+    others.insert(others.end(), selfTestFiles_.begin(), selfTestFiles_.end());
+    return command_.depfile.empty() || files.add(command_.depfile, depfileText(command_, others));
   }
 
   void printReports(llvm::function_ref<void(llvm::json::OStream &)> head) {
@@ -296,6 +301,7 @@ private:
   Console &console_;
   Compilation compilation_;
   llvm::Optional<Target> target_;
+  std::vector<std::string> selfTestFiles_;
   Status status_ = Done;
 };
 

@@ -22,7 +22,7 @@ int indexOf(llvm::ArrayRef<DeclaredTensor> declared, llvm::StringRef name) {
 
 bool readNumbered(llvm::StringRef folder, llvm::StringRef stem,
                   llvm::ArrayRef<DeclaredTensor> declared, std::vector<Tensor> &out,
-                  std::map<std::string, int64_t> &counts, unsigned &found,
+                  std::map<std::string, int64_t> &counts, std::vector<std::string> &files,
                   Diagnostics &diagnostics) {
   // Per declaration its tensors: one, or the elements of a container.
   std::vector<std::vector<Tensor>> read(declared.size(), std::vector<Tensor>(1));
@@ -31,7 +31,7 @@ bool readNumbered(llvm::StringRef folder, llvm::StringRef stem,
     const bool proto = llvm::sys::fs::exists(path + ".pb");
     if (!proto && !llvm::sys::fs::exists(path + ".npy"))
       break;
-    ++found;
+    files.push_back(path + (proto ? ".pb" : ".npy"));
     if (k < declared.size() && proto && declared[k].container != Container::None) {
       auto elements = readContainerProto(path + ".pb", diagnostics);
       if (!elements)
@@ -94,16 +94,18 @@ std::string randomWord(Random &random) {
 bool readDataSet(llvm::StringRef folder, llvm::ArrayRef<DeclaredTensor> inputs,
                  llvm::ArrayRef<DeclaredTensor> outputs, DataSet &data, Diagnostics &diagnostics) {
   if (!llvm::sys::fs::is_directory(folder)) {
-    diagnostics.error("--data: no folder '" + folder.str() + "'");
+    diagnostics.error("test data set: no folder '" + folder.str() + "'");
     return false;
   }
-  unsigned found = 0;
   data = DataSet();
-  if (!readNumbered(folder, "input", inputs, data.inputs, data.inputCounts, found, diagnostics) ||
-      !readNumbered(folder, "output", outputs, data.outputs, data.outputCounts, found, diagnostics))
+  if (!readNumbered(folder, "input", inputs, data.inputs, data.inputCounts, data.files,
+                    diagnostics) ||
+      !readNumbered(folder, "output", outputs, data.outputs, data.outputCounts, data.files,
+                    diagnostics))
     return false;
-  if (!found && !(inputs.empty() && outputs.empty())) {
-    diagnostics.error("--data: '" + folder.str() + "' holds neither input_0.pb nor output_0.pb");
+  if (data.files.empty() && !(inputs.empty() && outputs.empty())) {
+    diagnostics.error("test data set: '" + folder.str() +
+                      "' holds neither input_0.pb nor output_0.pb");
     return false;
   }
   return true;

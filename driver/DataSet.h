@@ -15,6 +15,8 @@ namespace tenon {
 struct DataSet {
   std::vector<Tensor> inputs, outputs;
   std::map<std::string, int64_t> inputCounts, outputCounts;
+  /// The files of a folder that were read.
+  std::vector<std::string> files;
 };
 
 /// Reads input_K and output_K (.pb or .npy) of `folder`: by the name inside the file where the

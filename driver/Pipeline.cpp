@@ -108,6 +108,7 @@ bool Compilation::load(llvm::ArrayRef<Tensor> data) {
       return false;
     module_ = std::move(imported->module);
     names_ = std::move(imported->names);
+    externalFiles_ = std::move(imported->files);
     onnx_.reset(); // weights would stay twice
     noteOptions(optionText(model_));
     return reshapePorts();

@@ -66,6 +66,8 @@ public:
   const ScheduleLog &scheduleLog() const { return *log_; }
   /// ONNX tensor names with their values; empty for .tn files, invalid once a pass has run.
   const std::vector<std::pair<std::string, Value *>> &names() const { return names_; }
+  /// Files that the import read beside the model's own.
+  const std::vector<std::string> &externalFiles() const { return externalFiles_; }
   /// What the command answers after a failure.
   Status status() const { return status_; }
 
@@ -108,6 +110,7 @@ private:
   bool grouped_ = false, quantizedByDefault_ = false, nodesLookedUp_ = false;
   std::vector<DeclaredTensor> inputs_, outputs_;
   std::vector<std::pair<std::string, Value *>> names_;
+  std::vector<std::string> externalFiles_;
   std::vector<PassRun> runs_;
   std::shared_ptr<ScheduleLog> log_ = std::make_shared<ScheduleLog>();
   Status status_ = Done;

@@ -47,6 +47,7 @@ llvm::Optional<std::vector<uint8_t>> ExternalFolder::read(llvm::StringRef locati
   auto buffer = llvm::MemoryBuffer::getFileSlice(realFile, size, int64_t(offset));
   if (!buffer || (*buffer)->getBufferSize() != size)
     return fail("cannot be read");
+  filesRead_.insert(file.str().str());
   const auto *bytes = reinterpret_cast<const uint8_t *>((*buffer)->getBufferStart());
   return std::vector<uint8_t>(bytes, bytes + size);
 }

@@ -5,6 +5,7 @@
 #include "llvm/ADT/StringRef.h"
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,12 @@ public:
   llvm::Optional<std::vector<uint8_t>> read(llvm::StringRef location, uint64_t offset,
                                             uint64_t size, std::string &error) const;
 
+  /// Paths of the files that were read.
+  const std::set<std::string> &filesRead() const { return filesRead_; }
+
 private:
   std::string folder_;
+  mutable std::set<std::string> filesRead_; // a record, no part of what the folder is
 };
 
 } // namespace tenon::frontend

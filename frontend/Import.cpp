@@ -321,6 +321,8 @@ llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const Import
                   (proto.producer_version().empty() ? "" : " " + proto.producer_version()));
   result.names = std::move(state.names);
   result.nodeCount = graph.node_size();
+  const std::set<std::string> &files = impl_->folder.filesRead();
+  result.files.assign(files.begin(), files.end());
   return result;
 }
 

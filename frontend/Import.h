@@ -59,6 +59,8 @@ struct ImportedModel {
   /// valid until a pass changes the module.
   std::vector<std::pair<std::string, Value *>> names;
   int64_t nodeCount = 0;
+  /// Files of external data that were read.
+  std::vector<std::string> files;
 };
 
 /// What holds a declared tensor: sequences and optionals are lists of tensors, one after the other
