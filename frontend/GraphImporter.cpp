@@ -207,7 +207,8 @@ bool checkOperands(Node &n, Operands takes) {
     if (takes == Operands::Numbers || (takes == Operands::Text && !text)) {
       n.error("operand " + n.inputName(i) + " of type " + toString(n.type(i)) +
               " is not supported: expected a tensor of " +
-              (takes == Operands::Text ? "real numbers, booleans or text" : "numbers or booleans"));
+              (takes == Operands::Text ? "real numbers, booleans or text"
+                                       : "real numbers or booleans"));
       return false;
     }
   }

@@ -46,15 +46,6 @@ double largest(Element e) {
 }
 double smallest(Element e) { return isFloat(e) ? -INFINITY : double(minInt(e)); }
 
-/// Reports elements that have no order.
-bool checkOrder(Node &n) {
-  if (!isComplex(n.element(0)))
-    return true;
-  n.error("operand 0 of type " + toString(n.type(0)) +
-          " is complex: expected numbers with an order");
-  return false;
-}
-
 using Body = llvm::function_ref<Value *(Scalars &, Value *)>;
 Value *each(Builder &b, Value *v, Body body) {
   return v ? pointwise(b, {v}, [&](Scalars &s, llvm::ArrayRef<Value *> a) { return body(s, a[0]); })
@@ -80,8 +71,6 @@ Value *magnitude(Scalars &s, Value *x) { return s(Op::Abs, x); }
 /// max and min of booleans are or and and.
 void reduceExtreme(Node &n, bool max) {
   const Element e = n.element(0);
-  if (!checkOrder(n))
-    return;
   if (isBool(e))
     reduceWith(n, 18, max ? Op::LogicalOr : Op::LogicalAnd, max ? 0 : 1);
   else
@@ -116,7 +105,7 @@ Value *argExtreme(Builder &b, Value *x, int64_t axis, bool max, bool last) {
 
 void importArg(Node &n, bool max) {
   auto axis = n.axis(n.intAttr("axis", 0), n.rank(0));
-  if (!axis || !checkOrder(n))
+  if (!axis)
     return;
   Value *y = argExtreme(n.b, n.input(0), *axis, max, n.boolAttr("select_last_index", false));
   n.set(0, n.boolAttr("keepdims", true) ? keepDims(n.b, y, n.type(0), {*axis}) : y);
