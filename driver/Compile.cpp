@@ -256,8 +256,8 @@ private:
     DataSet data;
     const std::string &folder = command_.code.selfTest;
     std::vector<Tensor> inputs;
-    if ((folder != "seeded" && !readDataSet(folder, compilation_.inputs(), compilation_.outputs(),
-                                            data, diagnostics())) ||
+    if ((folder != "seeded" && !readDataSet("--self-test", folder, compilation_.inputs(),
+                                            compilation_.outputs(), data, diagnostics())) ||
         !graphInputs(graph, compilation_.inputs(), data.inputs, folder == "seeded", inputs,
                      diagnostics()))
       return false;

@@ -91,10 +91,11 @@ std::string randomWord(Random &random) {
 
 } // namespace
 
-bool readDataSet(llvm::StringRef folder, llvm::ArrayRef<DeclaredTensor> inputs,
-                 llvm::ArrayRef<DeclaredTensor> outputs, DataSet &data, Diagnostics &diagnostics) {
+bool readDataSet(llvm::StringRef option, llvm::StringRef folder,
+                 llvm::ArrayRef<DeclaredTensor> inputs, llvm::ArrayRef<DeclaredTensor> outputs,
+                 DataSet &data, Diagnostics &diagnostics) {
   if (!llvm::sys::fs::is_directory(folder)) {
-    diagnostics.error("test data set: no folder '" + folder.str() + "'");
+    diagnostics.error(option.str() + ": no folder '" + folder.str() + "'");
     return false;
   }
   data = DataSet();

@@ -19,10 +19,11 @@ struct DataSet {
   std::vector<std::string> files;
 };
 
-/// Reads input_K and output_K (.pb or .npy) of `folder`: by the name inside the file where the
-/// model knows it, else by K. False after reporting what is wrong.
-bool readDataSet(llvm::StringRef folder, llvm::ArrayRef<DeclaredTensor> inputs,
-                 llvm::ArrayRef<DeclaredTensor> outputs, DataSet &data, Diagnostics &diagnostics);
+/// Reads input_K and output_K (.pb or .npy) of the folder that `option` names: by the name inside
+/// the file where the model knows it, else by K. False after reporting what is wrong.
+bool readDataSet(llvm::StringRef option, llvm::StringRef folder,
+                 llvm::ArrayRef<DeclaredTensor> inputs, llvm::ArrayRef<DeclaredTensor> outputs,
+                 DataSet &data, Diagnostics &diagnostics);
 
 /// Puts the tensors of NAME=FILE options over those of `data`.
 bool readInputFiles(llvm::ArrayRef<std::string> options, llvm::ArrayRef<DeclaredTensor> inputs,

@@ -23,7 +23,7 @@ bool Runner::load() {
   report.target = options.code.target;
   if (!compilation.open())
     return fail(compilation.status());
-  if (!options.data.data.empty() && !readDataSet(options.data.data, compilation.inputs(),
+  if (!options.data.data.empty() && !readDataSet("--data", options.data.data, compilation.inputs(),
                                                  compilation.outputs(), data, diagnostics()))
     return fail(Failed);
   compilation.unfold(data.inputCounts, data.outputCounts);

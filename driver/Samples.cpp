@@ -138,7 +138,7 @@ bool readSamples(llvm::StringRef data, llvm::ArrayRef<DeclaredTensor> inputs,
   }
   for (const std::string &path : folders) {
     samples.sets.emplace_back();
-    if (!readDataSet(path, inputs, outputs, samples.sets.back(), diagnostics))
+    if (!readDataSet("--data", path, inputs, outputs, samples.sets.back(), diagnostics))
       return false;
   }
   if (!folders.empty())
