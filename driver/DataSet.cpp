@@ -105,7 +105,7 @@ bool readDataSet(llvm::StringRef option, llvm::StringRef folder,
                     diagnostics))
     return false;
   if (data.files.empty() && !(inputs.empty() && outputs.empty())) {
-    diagnostics.error("test data set: '" + folder.str() +
+    diagnostics.error(option.str() + ": '" + folder.str() +
                       "' holds neither input_0.pb nor output_0.pb");
     return false;
   }

@@ -254,6 +254,18 @@ void conv(index_t n, index_t h, index_t w, index_t stride, index_t dilation, ind
   }
 }
 
+/// Convolutions of every way of copying, by kernels that know in their types which one it is.
+template <class Kernels, class RowKernels, class Small, class Square> void conv_known_runs() {
+  conv<Kernels, f16, known_runs<Small>, 8, 32, 3>(1, 9, 7, 1, 1, 1);
+  conv<Kernels, f16, known_runs<Square>, 64, 70, 3>(2, 6, 6, 2, 1, 1);
+  conv<Kernels, f16, known_runs<Small>, 6, 20, 3>(2, 11, 13, 2, 1, 1);
+  conv<Kernels, f16, known_runs<Small>, 3, 8, 3>(1, 9, 7, 1, 1, 1);
+  conv<Kernels, float, known_runs<Small>, 8, 16, 3>(1, 8, 8, 1, 1, 1);
+  conv<Kernels, f16, known_runs<Square>, 72, 40, 1, 3, true>(1, 11, 13, 2, 1, 0);
+  conv<RowKernels, f16, known_runs<Small>, 24, 24, 3, 3>(1, 6, 5, 1, 1, 1);
+  conv<RowKernels, f16, known_runs<Small>, 20, 10, 3, 3>(1, 6, 5, 1, 1, 1);
+}
+
 /// A prologue must leave padding zero; two results; NCHW activations.
 template <class Kernels, class T, class Schedule, index_t C> void conv_prologue() {
   const conv_case<Schedule, C, 10, 3> cfg(2, 7, 9, 1, 1, 1);

@@ -59,14 +59,7 @@ int main() {
   conv<mma_rows, f16, square, 72, 104, 3, 2>(1, 7, 9, 2, 1, 1);
   conv<mma_rows, f16, narrow, 20, 10, 3, 3>(1, 6, 5, 1, 1, 1, 1);
   conv<mma_rows, f16, split<2>, 40, 72, 1, 2>(1, 5, 9, 1, 1, 0);
-  conv<mma, f16, known_runs<small>, 8, 32, 3>(1, 9, 7, 1, 1, 1);
-  conv<mma, f16, known_runs<square>, 64, 70, 3>(2, 6, 6, 2, 1, 1);
-  conv<mma, f16, known_runs<small>, 6, 20, 3>(2, 11, 13, 2, 1, 1);
-  conv<mma, f16, known_runs<small>, 3, 8, 3>(1, 9, 7, 1, 1, 1);
-  conv<mma, float, known_runs<small>, 8, 16, 3>(1, 8, 8, 1, 1, 1);
-  conv<mma, f16, known_runs<square>, 72, 40, 1, 3, true>(1, 11, 13, 2, 1, 0);
-  conv<mma_rows, f16, known_runs<small>, 24, 24, 3, 3>(1, 6, 5, 1, 1, 1);
-  conv<mma_rows, f16, known_runs<small>, 20, 10, 3, 3>(1, 6, 5, 1, 1, 1);
+  conv_known_runs<mma, mma_rows, small, square>();
   conv_prologue<mma, f16, small, 6>();
   conv<mma, f16, small, 64, 32, 1, 1, true>(1, 8, 9, 1, 1, 0);
   conv<mma, f16, square, 200, 70, 1, 1, true>(2, 9, 10, 1, 1, 0);

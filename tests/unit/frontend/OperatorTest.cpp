@@ -162,6 +162,40 @@ TEST(Operators, QuantisationIsOneScalarFunction) {
   EXPECT_EQ(values(out[1]), Numbers({0, 1, 63.5, -69}));
 }
 
+TEST(Operators, CastToPowersOfTwoRoundsAsAsked) {
+  // As the table and the modes of Cast's documentation say; what is below the least power is none
+  // where it does not saturate.
+  const double least = 0x1p-127, most = 0x1p127, none = NAN;
+  const std::vector<double> x = {1,           1.4,         1.5,  3, least / 8, least,
+                                 1.2 * least, 1.5 * least, 3e38, 0, INFINITY,  NAN};
+  auto cast = [&](const std::string &mode, bool saturate) {
+    TestModel m(25);
+    m.input("x", {"12"});
+    auto *n = m.node("Cast", {"x"}, {"q"});
+    set(n, "to", onnx::TensorProto::FLOAT8E8M0);
+    set(n, "round_mode", mode);
+    set(n, "saturate", saturate);
+    m.output("q");
+    Imported i(m);
+    EXPECT_TRUE(i) << i.messages;
+    return i ? values(i.run({floats({12}, x)})[0]) : Numbers();
+  };
+  auto expect = [&](const std::string &mode, bool saturate, const Numbers &expected) {
+    const Numbers found = cast(mode, saturate);
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t k = 0; k < found.size(); ++k)
+      EXPECT_TRUE(found[k] == expected[k] || (std::isnan(found[k]) && std::isnan(expected[k])))
+          << mode << ", saturate " << saturate << ": " << x[k] << " becomes " << found[k];
+  };
+  const double up = 2 * least;
+  expect("up", true, {1, 2, 2, 4, least, least, up, up, most, least, most, none});
+  expect("up", false, {1, 2, 2, 4, none, least, up, up, none, none, none, none});
+  expect("down", true, {1, 1, 1, 2, least, least, least, least, most, least, most, none});
+  expect("down", false, {1, 1, 1, 2, none, least, least, least, most, none, none, none});
+  expect("nearest", true, {1, 1, 2, 4, least, least, least, up, most, least, most, none});
+  expect("nearest", false, {1, 1, 2, 4, none, least, least, up, none, none, none, none});
+}
+
 TEST(Operators, ScanWalksItsOperand) {
   // Running sum, backwards over the second operand.
   TestModel m;
