@@ -61,6 +61,12 @@ void importTreeEnsemble(Node &n) {
     return;
   }
   e.aggregate = Aggregate(aggregate);
+  // Leaves stand behind the inner nodes; -1 where an id names none.
+  auto place = [&](int64_t id, bool leaf) {
+    if (id < 0 || id >= int64_t(leaf ? targets.size() : inner))
+      return int64_t(-1);
+    return id + (leaf ? int64_t(inner) : 0);
+  };
   // Members of set tests follow each other, a NaN behind each set.
   int64_t member = 0;
   const auto members = n.tensorAttr("membership_values");
@@ -75,8 +81,8 @@ void importTreeEnsemble(Node &n) {
     node.feature = features[i];
     node.split = splits->at(int64_t(i));
     node.missingHolds = !missing.empty() && missing[i];
-    node.holds = holds[i] + (holdsLeaf[i] ? int64_t(inner) : 0);
-    node.fails = fails[i] + (failsLeaf[i] ? int64_t(inner) : 0);
+    node.holds = place(holds[i], holdsLeaf[i]);
+    node.fails = place(fails[i], failsLeaf[i]);
     if (node.test == Test::Member)
       for (; members && member < members->size(); ++member) {
         const double v = members->at(member);

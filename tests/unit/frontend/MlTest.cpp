@@ -24,11 +24,11 @@ void setStrings(onnx::NodeProto *n, const std::string &name,
     a->add_strings(v);
 }
 
-TestModel mlModel() {
+TestModel mlModel(int64_t opset = 3) {
   TestModel m;
   auto *set = m.proto.add_opset_import();
   set->set_domain("ai.onnx.ml");
-  set->set_version(3);
+  set->set_version(opset);
   return m;
 }
 
@@ -62,6 +62,51 @@ TEST(Ml, NumberOfTargets) {
         a.set_i(targets);
     EXPECT_TRUE(Imported(m).messages.find("expected 1 target and at most") != std::string::npos);
   }
+}
+
+void setTensor(onnx::NodeProto *n, const std::string &name, onnx::TensorProto::DataType type,
+               const std::vector<double> &numbers) {
+  auto *a = attribute(n, name);
+  a->set_type(onnx::AttributeProto::TENSOR);
+  a->mutable_t()->set_data_type(type);
+  a->mutable_t()->add_dims(int64_t(numbers.size()));
+  for (double v : numbers)
+    if (type == onnx::TensorProto::FLOAT)
+      a->mutable_t()->add_float_data(float(v));
+    else
+      a->mutable_t()->add_int32_data(int32_t(v));
+}
+
+/// x0 < 1 ? leaf `held` of weights 10, 20 : the other leaf.
+Imported stump(int64_t held, bool isLeaf) {
+  TestModel m = mlModel(5);
+  m.input("x", {"2", "1"});
+  auto *n = m.node("TreeEnsemble", {"x"}, {"y"});
+  n->set_domain("ai.onnx.ml");
+  for (auto [name, value] : {std::pair<const char *, int64_t>{"tree_roots", 0},
+                             {"nodes_featureids", 0},
+                             {"nodes_truenodeids", held},
+                             {"nodes_trueleafs", isLeaf},
+                             {"nodes_falsenodeids", 1},
+                             {"nodes_falseleafs", 1}})
+    set(n, name, std::vector<int64_t>{value});
+  set(n, "leaf_targetids", std::vector<int64_t>{0, 0});
+  setTensor(n, "nodes_modes", onnx::TensorProto::UINT8, {1});
+  setTensor(n, "nodes_splits", onnx::TensorProto::FLOAT, {1});
+  setTensor(n, "leaf_weights", onnx::TensorProto::FLOAT, {10, 20});
+  m.output("y");
+  return Imported(m);
+}
+
+TEST(Trees, IdsNameNodesOrLeaves) {
+  Imported i = stump(0, true);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(values(i.run({floats({2, 1}, {0, 5})})[0]), Numbers({10, 20}));
+  for (bool isLeaf : {false, true})
+    for (int64_t id : {int64_t(-1), int64_t(2), INT64_MAX, INT64_MIN})
+      EXPECT_NE(stump(id, isLeaf).messages.find("to no node"), std::string::npos) << id;
+  // A leaf behind the inner nodes is no inner node.
+  EXPECT_NE(stump(1, false).messages.find("to no node"), std::string::npos);
 }
 
 TEST(Ml, InfiniteThresholdOfIntegers) {
