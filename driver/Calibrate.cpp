@@ -8,8 +8,10 @@
 #include "passes/quantize/Quantize.h"
 #include "passes/quantize/Sensitivity.h"
 
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/Path.h"
 
 #include <numeric>
 
@@ -45,6 +47,23 @@ private:
   }
   Graph &graph() { return compilation_.module().graph(); }
   bool load();
+  /// Says which data the error just reported is about; false.
+  bool noteSource(const DataSet &set) {
+    auto &list = diagnostics().list();
+    if (!list.empty() && !set.from.empty())
+      list.back().notes.push_back("reading '" + set.from +
+                                  (&set == samples_.sets.data()
+                                       ? "'"
+                                       : "'; open extents are those of '" + samples_.sets[0].from +
+                                             "' unless --range=NAME=LOW..HIGH keeps them open"));
+    return false;
+  }
+  /// Whether an input has values of its own; those that options make constants do not.
+  bool isAsked(const DeclaredTensor &input) const {
+    return input.container == Container::None &&
+           llvm::none_of(keyValues(options_.model.bind),
+                         [&](const auto &bound) { return bound.first == input.name; });
+  }
   bool gather();
   bool judge();
   bool choose();
@@ -78,6 +97,9 @@ bool Calibrator::load() {
     return fail(
         "--save-ranges expects --no-equalize: ranges after equalisation are of other weights "
         "than the model's");
+  const llvm::StringRef folder = llvm::sys::path::parent_path(options_.output);
+  if (!folder.empty() && !llvm::sys::fs::is_directory(folder)) // told before the work, not after it
+    return fail("cannot write '" + options_.output + "': no folder '" + folder.str() + "'");
   if (!compilation_.open()) {
     status_ = compilation_.status();
     return false;
@@ -97,10 +119,15 @@ bool Calibrator::load() {
   if (!readSamples(options_.data, compilation_.inputs(), compilation_.outputs(), shapes, samples_,
                    diagnostics()))
     return false;
+  for (const DataSet &set : samples_.sets)
+    for (size_t i = 0; i < set.inputs.size() && i < compilation_.inputs().size(); ++i)
+      if (set.inputs[i].isNull() && isAsked(compilation_.inputs()[i]))
+        return fail("'" + set.from + "' has no values for input '" + compilation_.inputs()[i].name +
+                    "': ranges come from real ones, so each data set expects all inputs");
   Pipeline pipeline;
   if (!compilation_.load(samples_.sets[0].inputs)) {
     status_ = compilation_.status();
-    return false;
+    return noteSource(samples_.sets[0]);
   }
   if (compilation_.module().stage != Stage::Imported)
     return fail("'" + options_.model.model + "' is past import; calibrate the model as imported");
@@ -112,11 +139,11 @@ bool Calibrator::load() {
   for (const DataSet &set : samples_.sets) {
     inputs_.emplace_back();
     if (!graphInputs(graph(), compilation_.inputs(), set.inputs, 0, inputs_.back(), diagnostics()))
-      return false;
+      return noteSource(set);
     for (const Tensor &t : inputs_.back())
       if (const int64_t count = countNotFinite(t)) {
         std::string why = std::to_string(count) + " of " + std::to_string(t.size()) +
-                          " elements of an input in '" + options_.data +
+                          " elements of an input in '" + set.from +
                           "' are infinite or NaN: ranges come from finite values";
         return fail(why);
       }
@@ -297,7 +324,15 @@ void declareCalibrate(CommandLine &app) {
              "the one input; labels.npy has the right classes")
       .required()
       .type("DIR");
-  sub.option("-o,--output", options->output, "the quantised model").required().type("OUT.tn");
+  sub.option("-o,--output", options->output, "the quantised model")
+      .required()
+      .type("OUT.tn")
+      .check([](const std::string &word) {
+        return llvm::StringRef(word).endswith(".tn")
+                   ? std::string()
+                   : "expected a name that ends in .tn, which later commands know IR by, found '" +
+                         word + "'";
+      });
   sub.option("--save-ranges", options->saved,
              "writes the ranges, which may be edited, for the pass quantize{ranges=FILE}")
       .type("FILE");

@@ -15,6 +15,7 @@ namespace tenon {
 struct DataSet {
   std::vector<Tensor> inputs, outputs;
   std::map<std::string, int64_t> inputCounts, outputCounts;
+  std::string from; ///< its folder or file, where there is one
   /// The files of a folder that were read.
   std::vector<std::string> files;
 };

@@ -53,6 +53,7 @@ bool split(const Tensor &t, llvm::ArrayRef<int64_t> shape, llvm::StringRef path,
   const size_t bytes = t.bytes().size() / size_t(t.size() / one);
   for (size_t at = 0; at < t.bytes().size(); at += bytes) {
     DataSet set;
+    set.from = path.str();
     set.inputs.push_back(
         Tensor(t.element(), shape,
                std::vector<uint8_t>(t.bytes().begin() + std::ptrdiff_t(at),
@@ -140,15 +141,19 @@ bool readSamples(llvm::StringRef data, llvm::ArrayRef<DeclaredTensor> inputs,
     samples.sets.emplace_back();
     if (!readDataSet("--data", path, inputs, outputs, samples.sets.back(), diagnostics))
       return false;
+    samples.sets.back().from = path;
   }
   if (!folders.empty())
     labelsFromOutputs(samples);
   else if (inputs.size() == 1 && !readFiles(files, inputs[0], shapes[0], samples, diagnostics))
     return false;
   if (samples.sets.empty()) {
-    diagnostics.error("--data: '" + data.str() +
-                      "' holds neither test data sets (input_0.pb) nor files of inputs (.npy, .pb, "
-                      ".bin)");
+    diagnostics.error(
+        "--data: '" + data.str() +
+        (inputs.size() == 1
+             ? "' holds neither test data sets (input_0.pb) nor files of inputs (.npy, .pb, .bin)"
+             : "' holds no test data sets: a model with " + std::to_string(inputs.size()) +
+                   " inputs expects folders, each with an input_K.pb or .npy for every input K"));
     return false;
   }
   if (!samples.labels.empty() && samples.labels.size() != samples.sets.size()) {

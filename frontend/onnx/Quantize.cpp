@@ -62,6 +62,10 @@ struct Granularity {
   Shape space;
   IndexMap map; // of scale and zero point
   bool perTensor = false;
+  /// Where the last block of the axis is not known to be full, the axis stays whole, and scale and
+  /// zero point are spread over its entries.
+  llvm::Optional<unsigned> spreadAxis;
+  int64_t block = 0;
 };
 
 /// Parameters in operand `scale` for operand `x` and its zero point.
@@ -104,20 +108,55 @@ llvm::Optional<Granularity> granularity(Node &n, unsigned x, unsigned scale, uns
       return fail();
     g.map.push_back(d > a ? d + 1 : d);
   }
-  if (t.dim(unsigned(a)).isConstant() && t.dim(unsigned(a)).constant() % block) {
-    n.error("a last block that is not full is not supported: extent " +
-            text({t.dim(unsigned(a))}, "") + ", block_size " + std::to_string(block));
-    return llvm::None;
+  if (!mod(t.dim(unsigned(a)), n.dim(block)).isConstant(0)) {
+    g.map = identityMap(t.rank());
+    g.spreadAxis = unsigned(a);
+    g.block = block;
+    return g;
   }
   g.space[a] = s.dim(unsigned(a));
   g.space.insert(g.space.begin() + a + 1, n.dim(block));
   return g;
 }
 
+/// What is moved has whole bytes; the body narrows it again.
+Element wholeByte(Element e) {
+  if (bitWidth(e) >= 8)
+    return e;
+  return isFloat(e) ? Element::F32 : isSignedInt(e) ? Element::I8 : Element::U8;
+}
+
+/// `v` with its entry i / block for each entry i of the axis of `g`.
+Value *spread(Node &n, Value *v, const Granularity &g) {
+  if (!v)
+    return nullptr;
+  const Dim extent = g.space[*g.spreadAxis];
+  Value *block = generate(n.b, Element::I64, {extent}, [&](Scalars &s, llvm::ArrayRef<Value *>) {
+    return s(Op::Div, s.index(0), s.b.scalarInt(Element::I64, g.block));
+  });
+  v = n.b.cast(v, wholeByte(v->type().element()));
+  return block && v ? n.b.value(Op::Gather, {v, block}, {{"axis", int64_t(*g.spreadAxis)}})
+                    : nullptr;
+}
+
 /// A map over x with scale and zero point (null: none) read as `g` says.
 Value *apply(Node &n, Value *x, Value *scale, Value *zero, const Granularity &g, ScalarBody body) {
   if (!x)
     return nullptr;
+  if (g.spreadAxis) {
+    Granularity whole = g;
+    whole.spreadAxis = llvm::None;
+    const Element narrow = zero ? zero->type().element() : Element::U8;
+    Value *scales = spread(n, scale, g), *zeros = spread(n, zero, g);
+    if (!scales || !zeros != !zero)
+      return nullptr;
+    return apply(n, x, scales, zeros, whole, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+      llvm::SmallVector<Value *, 3> values(a.begin(), a.end());
+      if (zero)
+        values[2] = s.cast(values[2], narrow);
+      return body(s, values);
+    });
+  }
   const Shape original(x->type().shape().begin(), x->type().shape().end());
   const bool blocked = g.space.size() != original.size();
   if (blocked)
