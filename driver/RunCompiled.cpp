@@ -16,6 +16,9 @@ namespace {
 
 constexpr int64_t kTimedRuns = 50, kTimedMilliseconds = 300;
 
+/// The run as a whole in place of a step (`whole_run` of the runtimes).
+constexpr int kWholeRun = -1;
+
 /// One value that a group makes, and where to find it after the step.
 struct Watched {
   std::string name;
@@ -29,7 +32,7 @@ struct Fed {
   Transfer transfer;
 };
 
-/// What an output carries to the next run, and where to find it after the last step.
+/// What an output carries to the next run, and where to find it after the run.
 struct Carried {
   unsigned output;
   Transfer transfer;
@@ -42,8 +45,6 @@ public:
     for (const Step &step : plan_.steps) {
       if (!step.op->is(Op::Group) || step.op->parent() != &graph.body())
         continue;
-      if (firstStep < 0)
-        firstStep = step.number;
       for (Value *v : step.op->results())
         if (auto t = transfer(v, step.number, /*read=*/true, symbols))
           watched.push_back({names_[v].str(), step.op, std::move(*t)});
@@ -53,25 +54,20 @@ public:
           if (auto t = transfer(v, step.number, /*read=*/false, symbols))
             fed.push_back({names_[v].str(), std::move(*t)});
     }
+    // After the run a state is what it becomes; what is appended to lies elsewhere while it is
+    // longer than the input, and stays there until the end (see Plan.cpp).
     for (const State &s : graph.states) {
-      Value *v = graph.body().argument(s.input);
-      if (auto t = transfer(v, firstStep, /*read=*/false, symbols))
+      Value *in = graph.body().argument(s.input), *out = graph.returnOp()->operand(s.output);
+      if (auto t = transfer(in, kWholeRun, /*read=*/false, symbols))
         states.push_back({std::to_string(s.input), std::move(*t)});
+      if (auto t = transfer(s.appendAxis < 0 ? in : out, kWholeRun, /*read=*/true, symbols))
+        carried.push_back({s.output, std::move(*t)});
     }
-    // What a state becomes stays in memory until the end (see Plan.cpp); a branch or loop that
-    // comes last is not traced.
-    const Step *last = plan_.steps.empty() ? nullptr : &plan_.steps.back();
-    if (last && last->op->is(Op::Group) && last->op->parent() == &graph.body())
-      for (const State &s : graph.states)
-        if (auto t =
-                transfer(graph.returnOp()->operand(s.output), last->number, /*read=*/true, symbols))
-          carried.push_back({s.output, std::move(*t)});
   }
 
   std::vector<Watched> watched;
   std::vector<Fed> fed, states;
   std::vector<Carried> carried;
-  int firstStep = -1;
 
 private:
   bool feedable(Value *v) const {

@@ -116,7 +116,7 @@ void Runner::checkOutputs(Graph &graph, llvm::ArrayRef<Tensor> actual, const Ora
   for (size_t i = 0; i < actual.size(); ++i) {
     const std::string &name = graph.outputNames[i];
     TensorCheck c;
-    // A state stays in the context: what a branch or loop at the end leaves there is not seen.
+    // A state stays in the context: one of an extent that the run found is not read from there.
     if (actual[i].isNull() &&
         llvm::any_of(graph.states, [&](const State &s) { return s.output == i; }))
       c = describe(name, actual[i]);

@@ -58,9 +58,11 @@ inline const char *status_message(int code) {
 }
 
 #if defined(TENON_TRACE)
-/// Called before (phase 0) and after (phase 1) each step; may read and write what it is given.
+/// Called before (phase 0) and after (phase 1) each step, and each run of a program with states as
+/// step `whole_run`; may read and write what it is given.
 using trace_hook = void (*)(void *user, int step, int phase, unsigned char *arena,
                             unsigned char *states);
+constexpr int whole_run = -1;
 #endif
 
 #if defined(TENON_POOL_BOUNDS) && !defined(TENON_HARNESS_MCU)
@@ -119,6 +121,15 @@ struct frame {
     return element_at<T>(states + offset);
   }
 
+  /// Calls the trace before and after a run.
+  void run_traced(int phase) const {
+#if defined(TENON_TRACE)
+    if (trace)
+      trace(trace_user, whole_run, phase, arena, states);
+#else
+    (void)phase;
+#endif
+  }
   /// Runs one step.
   void step(int number, void (*run)(const frame &)) const {
 #if defined(TENON_TRACE)
@@ -327,8 +338,10 @@ inline int run_context(const program &p, context *c, const void *const *inputs,
   f.trace = c->trace;
   f.trace_user = c->trace_user;
 #endif
+  if (p.state_bytes)
+    f.run_traced(0);
 #if defined(TENON_NO_HEAP)
-  return p.run(f);
+  const int done = p.run(f);
 #else
   char *const spelled = reinterpret_cast<char *>(c->states + align_memory(p.state_bytes));
   text_store texts = {spelled, spelled + p.text_bytes, false};
@@ -336,8 +349,14 @@ inline int run_context(const program &p, context *c, const void *const *inputs,
   f.texts = &texts;
   f.failure = &failure;
   const int code = p.run(f);
-  return code != ok ? code : failure != ok ? failure : texts.full ? int(text_full) : int(ok);
+  const int done = code != ok      ? code
+                   : failure != ok ? failure
+                   : texts.full    ? int(text_full)
+                                   : int(ok);
 #endif
+  if (p.state_bytes)
+    f.run_traced(1);
+  return done;
 }
 
 #if !defined(TENON_NO_HEAP)

@@ -31,13 +31,18 @@ inline host_part host_part_of(const context &c, cudaStream_t stream) {
                    c.trace);
 }
 
-/// Runs step by step outside any graph, with the trace called before and after each.
+/// Runs step by step outside any graph, with the trace called before and after each, and before
+/// and after a run that carries states.
 inline status launch_traced(const context &c, cudaStream_t stream) {
   const variant_table &v = *c.owner->variant;
   host_part steps = host_part_of(c, stream);
+  if (v.state_bytes)
+    TENON_CHECK(steps.trace(whole_run, 0));
   for (int i = 0; i < v.graph_steps(); ++i)
     TENON_CHECK(steps.step(i));
-  return v.finish ? v.finish(steps) : ok;
+  if (v.finish)
+    TENON_CHECK(v.finish(steps));
+  return v.state_bytes ? steps.trace(whole_run, 1) : ok;
 }
 
 /// Brings the dimensions that grow up to the next run.

@@ -20,6 +20,9 @@ struct trace_hook {
   void *user;
 };
 
+/// A run as a whole, for programs with states.
+constexpr int whole_run = -1;
+
 class host_part {
 public:
   /// `dims` are those that `where` refers to, `landing` is eight bytes of pinned memory.
@@ -91,7 +94,7 @@ public:
     return ok;
   }
 
-private:
+  /// Calls the trace, where one is set.
   status trace(int number, int phase) {
     if (!trace_.function)
       return ok;
@@ -100,6 +103,7 @@ private:
     return ok;
   }
 
+private:
   const program &code_;
   const variant_table &variant_;
   const frame &where_;

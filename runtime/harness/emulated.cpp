@@ -79,6 +79,8 @@ void check(const char *what, int code) {
 void on_step(void *user, int step, int phase, unsigned char *arena, unsigned char *states) {
   session &s = *static_cast<session *>(user);
   if (s.step_instructions) {
+    if (step < 0)
+      return;
     if (phase == 1)
       s.step_instructions[step] += s.counter.since(s.step_started);
     s.step_started = s.counter.ticks();

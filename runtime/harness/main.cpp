@@ -118,6 +118,8 @@ double since(std::chrono::steady_clock::time_point start) {
 #if defined(TENON_TRACE)
 void on_step(session &s, int step, int phase, const memory_of_run &memory) {
   if (s.profile) {
+    if (step < 0)
+      return;
     s.device.wait();
     if (phase == 0)
       s.started = std::chrono::steady_clock::now();
