@@ -2,6 +2,7 @@
 #include "driver/CommandLine.h"
 
 #include "driver/HelpText.h"
+#include "ir/Suggestion.h"
 
 #include <CLI/CLI.hpp>
 
@@ -34,28 +35,8 @@ template <typename Integer> std::string refuseOtherThanInteger(const std::string
          ", found '" + word + "'";
 }
 
-/// "a, b or c".
-std::string listed(llvm::ArrayRef<std::string> words) {
-  std::string text;
-  for (size_t i = 0; i < words.size(); ++i)
-    text += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
-  return text;
-}
-
-/// "; did you mean …?" of the candidate with the fewest edits, when that may be a slip.
-std::string suggestion(llvm::StringRef word, llvm::ArrayRef<std::string> candidates) {
-  llvm::StringRef nearest;
-  unsigned least = 1 + std::max(2u, unsigned(word.size()) / 4);
-  for (llvm::StringRef c : candidates) {
-    const unsigned edits = c.startswith(word) || word.startswith(c)
-                               ? 1
-                               : word.edit_distance(c, /*AllowReplacements=*/true, least);
-    if (edits < least) {
-      least = edits;
-      nearest = c;
-    }
-  }
-  return nearest.empty() ? "" : "; did you mean '" + nearest.str() + "'?";
+std::vector<llvm::StringRef> references(const std::vector<std::string> &words) {
+  return {words.begin(), words.end()};
 }
 
 } // namespace
@@ -108,7 +89,7 @@ CommandOption &CommandOption::oneOf(std::vector<std::string> words) {
   return check([words = std::move(words)](const std::string &word) {
     if (llvm::is_contained(words, word))
       return std::string();
-    return "expected " + listed(words) + ", found '" + word + "'";
+    return "expected " + tenon::oneOf(references(words)) + ", found '" + word + "'";
   });
 }
 
@@ -195,14 +176,14 @@ std::string complaint(const CLI::App &app, const CLI::ParseError &error) {
       for (const std::string &name : option->get_lnames())
         names.push_back("--" + name);
     const std::string name = first.substr(0, first.find('='));
-    return "unknown option '" + name + "'" + suggestion(name, names);
+    return "unknown option '" + name + "'" + didYouMean(name, references(names));
   }
   if (!chosen.empty())
     return "unexpected '" + first + "'" +
            (command.get_option_no_throw("MODEL") ? ": expected one MODEL" : "");
   for (const CLI::App *c : app.get_subcommands({}))
     names.push_back(c->get_name());
-  return "unknown command '" + first + "'" + suggestion(first, names);
+  return "unknown command '" + first + "'" + didYouMean(first, references(names));
 }
 
 } // namespace

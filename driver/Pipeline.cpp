@@ -50,9 +50,9 @@ bool Compilation::open() {
   llvm::StringRef path(model_.model);
   if (path.endswith(".tn")) {
     if (!model_.bind.empty() || !model_.shape.empty() || !model_.range.empty() ||
-        !model_.state.empty()) {
-      diagnostics_.error("--bind, --shape, --range and --state act at import; '" + model_.model +
-                         "' is past it: give them where the .tn file is made");
+        !model_.state.empty() || !model_.op.empty()) {
+      diagnostics_.error("--bind, --shape, --range, --state and --op act at import; '" +
+                         model_.model + "' is past it: give them where the .tn file is made");
       return fail(Usage);
     }
     const bool ran = guarded("reading", nullptr, "", [&] {

@@ -239,6 +239,10 @@ bool GraphImporter::importNode(const onnx::NodeProto &node, llvm::StringRef id) 
   auto user = state.options.userOperators.find((domain.empty() ? "ai.onnx" : domain) +
                                                "::" + node.op_type());
   if (user != state.options.userOperators.end()) { // also in place of the model's own function
+    for (int i = 1; i < node.output_size(); ++i)
+      if (!node.output(i).empty())
+        n.error("result " + std::to_string(i) + " " + quoted(node.output(i)) +
+                ": expected one result, as '" + user->second.path + "' declares it");
     const NamedAttributes values = n.plainAttributes();
     auto results = state.failed() ? llvm::SmallVector<Value *, 2>()
                                   : user->second.build(b, n.inputs(), values);

@@ -31,6 +31,7 @@ struct ImportState {
 /// What a user's operator becomes: `build` creates the operations for one node and returns its
 /// results, or reports an error to the builder's diagnostics and returns none.
 struct UserOperator {
+  std::string path; ///< of the file that declares it
   std::function<llvm::SmallVector<Value *, 2>(Builder &builder, llvm::ArrayRef<Value *> operands,
                                               const NamedAttributes &attributes)>
       build;

@@ -14,6 +14,9 @@ public:
 
   bool run() {
     visit(state_.model.graph().node(), state_.opsets, "");
+    for (const auto &[name, op] : state_.options.userOperators)
+      if (!usedOperators_.count(name))
+        state_.warning("no node of the model is '" + name + "', which '" + op.path + "' declares");
     if (missing_.empty())
       return true;
     std::string message = "operators are not supported: ";
@@ -55,9 +58,11 @@ private:
 
   void check(const onnx::NodeProto &node, const Opsets &opsets, const std::string &id) {
     const std::string domain = canonicalDomain(node.domain()).str();
-    if (state_.options.userOperators.count((domain.empty() ? "ai.onnx" : domain) +
-                                           "::" + node.op_type()))
+    const std::string declared = (domain.empty() ? "ai.onnx" : domain) + "::" + node.op_type();
+    if (state_.options.userOperators.count(declared)) {
+      usedOperators_.insert(declared);
       return;
+    }
     auto function =
         state_.functions.find(functionKey(node.domain(), node.op_type(), node.overload()));
     if (function != state_.functions.end()) {
@@ -87,6 +92,7 @@ private:
   ModelImport &state_;
   NodeIds ids_;
   llvm::StringSet<> visited_;
+  llvm::StringSet<> usedOperators_;
   std::map<std::string, std::vector<std::string>> missing_;
 };
 

@@ -2,7 +2,7 @@
 // output's types are the signature, and symbols in them stand for the extents of each use.
 #include "frontend/UserOperator.h"
 
-#include "ir/Text.h"
+#include "frontend/UserDeclaration.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -13,7 +13,7 @@ namespace {
 struct Declaration {
   Context context;
   std::unique_ptr<Module> module;
-  std::string name;
+  std::string name, path;
   Graph &graph() const { return module->graph(); }
 };
 
@@ -178,7 +178,8 @@ llvm::SmallVector<Value *, 2> build(const Declaration &declaration, Builder &b,
                                     llvm::ArrayRef<Value *> given,
                                     const NamedAttributes &nodeAttributes) {
   auto fail = [&](std::string message) {
-    b.diagnostics().error(declaration.name + ": " + message);
+    b.diagnostics().error(declaration.name + ": " + message).notes = {"declared by '" +
+                                                                      declaration.path + "'"};
     return llvm::SmallVector<Value *, 2>();
   };
   Graph &graph = declaration.graph();
@@ -265,38 +266,20 @@ llvm::SmallVector<Value *, 2> buildInline(const Declaration &declaration, Builde
 
 bool readUserOperator(llvm::StringRef path, ImportOptions &options, Diagnostics &diagnostics) {
   auto declaration = std::make_shared<Declaration>();
-  declaration->module = readModule(declaration->context, path, diagnostics);
+  declaration->module = readModule(declaration->context, path, diagnostics, checkUserDeclaration);
   if (!declaration->module)
     return false;
-  auto fail = [&](std::string message) {
-    diagnostics.error("operator in '" + path.str() + "': " + message);
-    return false;
-  };
   declaration->name = declaration->module->name;
-  if (!llvm::StringRef(declaration->name).contains("::"))
-    return fail("expected the module's name to be DOMAIN::OPERATOR, found '" + declaration->name +
-                "'");
-  if (declaration->module->stage != Stage::Imported)
-    return fail("expected stage=imported, found stage=" +
-                tenon::name(declaration->module->stage).str());
-  if (options.userOperators.count(declaration->name))
-    return fail("'" + declaration->name + "' is declared by an earlier --op");
-  Graph &graph = declaration->graph();
-  if (graph.outputNames.size() != 1)
-    return fail("expected one output, found " + std::to_string(graph.outputNames.size()));
-  std::map<std::string, bool> bound;
-  for (Value *a : graph.body().arguments()) {
-    if (!a->type().isTensor())
-      return fail("expected inputs that are tensors, found " + toString(a->type()));
-    for (Dim d : a->type().shape())
-      if (d.isSymbol())
-        bound[d.symbol().str()] = true;
+  declaration->path = path.str();
+  if (auto earlier = options.userOperators.find(declaration->name);
+      earlier != options.userOperators.end()) {
+    diagnostics.error("operator '" + declaration->name + "' is declared twice: by '" +
+                      earlier->second.path + "' and '" + path.str() + "'");
+    return false;
   }
-  for (Dim s : declaration->module->symbols)
-    if (!bound.count(s.symbol().str()))
-      return fail("symbol " + s.symbol().str() + " is the extent of no input");
   const bool called = declaration->module->facts.count("function");
   UserOperator op;
+  op.path = declaration->path;
   op.build = [declaration, called](Builder &b, llvm::ArrayRef<Value *> operands,
                                    const NamedAttributes &attributes) {
     return called ? build(*declaration, b, operands, attributes)

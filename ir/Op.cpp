@@ -2,8 +2,10 @@
 #include "ir/Op.h"
 
 #include "ir/Scalar.h"
+#include "ir/Suggestion.h"
 #include "ir/ops/Ops.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <cassert>
@@ -104,22 +106,13 @@ const AttrInfo *OpInfo::attribute(llvm::StringRef attributeName) const {
 }
 
 std::string unknownAttribute(const OpInfo &info, llvm::StringRef name) {
-  std::string message = info.name.str() + " has no attribute '" + name.str() + "'; ";
-  const AttrInfo *nearest = nullptr;
-  unsigned least = 1 + std::max<size_t>(2, name.size() / 3);
+  std::vector<llvm::StringRef> names;
   for (const AttrInfo &a : info.attributes)
-    if (const unsigned edits = name.edit_distance(a.name, /*AllowReplacements=*/true, least);
-        edits < least) {
-      least = edits;
-      nearest = &a;
-    }
-  if (nearest)
-    return message + "did you mean '" + nearest->name.str() + "'?";
-  message += "it has ";
-  const char *comma = "";
-  for (const AttrInfo &a : info.attributes)
-    message += comma + a.name.str(), comma = ", ";
-  return message + (info.attributes.empty() ? "none" : "");
+    names.push_back(a.name);
+  const std::string message = info.name.str() + " has no attribute '" + name.str() + "'";
+  if (std::string slip = didYouMean(name, names); !slip.empty())
+    return message + slip;
+  return message + "; it has " + (names.empty() ? "none" : llvm::join(names, ", "));
 }
 
 } // namespace tenon

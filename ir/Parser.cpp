@@ -3,6 +3,7 @@
 // Recursive descent over characters; every error carries its place. Input is hostile: nesting is
 // bounded, sizes are checked before memory is taken.
 #include "ir/Builder.h"
+#include "ir/Suggestion.h"
 #include "ir/Text.h"
 #include "ir/Verifier.h"
 #include "ir/text/AttributeParser.h"
@@ -21,34 +22,56 @@ public:
 
   std::unique_ptr<Module> module() {
     auto m = std::make_unique<Module>(context_);
-    if (!expect("module") || !string(m->name) || !expect("stage") || !expect("=") ||
-        !stage(m->stage) || !expect("{"))
+    if (!expect("module") || !place(parts_.name) || !string(m->name) || !expect("stage") ||
+        !expect("=") || !place(parts_.stage) || !stage(m->stage) || !expect("{"))
       return nullptr;
     while (!accept("}")) {
       const bool parsed = accept("fact")     ? fact(*m)
                           : accept("symbol") ? symbol(*m)
                           : accept("graph")  ? graph(*m)
-                                             : fail("expected fact, symbol, graph or '}'");
+                                             : unknownPart();
       if (!parsed)
         return nullptr;
     }
     if (mark() != text_.size())
       return fail("expected the end of the file after the module"), nullptr;
     if (m->graphs.empty())
-      return fail("module has no graph"), nullptr;
+      return fail("module has no graph: expected graph @NAME (%x \"x\": TYPE, …) -> (\"y\", …) { … "
+                  "return %y }"),
+             nullptr;
     return m;
+  }
+
+  TextPlaces places() {
+    for (const auto &[name, at] : symbolPlaces_)
+      parts_.symbols.insert({name, location(at)});
+    return parts_;
   }
 
   /// Gives diagnostics about operations of the module their places.
   void place(Diagnostics &diagnostics) const {
     for (Diagnostic &d : diagnostics.list())
       if (auto it = places_.find(d.about); it != places_.end() && !d.where.isValid()) {
-        d.where = llvm::SMLoc::getFromPointer(text_.data() + it->second);
+        d.where = location(it->second);
         d.notes.clear(); // they quote the line that the caret points into
       }
   }
 
 private:
+  llvm::SMLoc location(size_t at) const { return llvm::SMLoc::getFromPointer(text_.data() + at); }
+  /// Notes where the next token stands.
+  bool place(llvm::SMLoc &out) {
+    out = location(mark());
+    return true;
+  }
+
+  bool unknownPart() {
+    const size_t start = mark();
+    const llvm::StringRef found = wordCharacters();
+    return failAt(start, "expected fact, symbol, graph or '}'" + foundWord(found) +
+                             didYouMean(found, {"fact", "symbol", "graph"}));
+  }
+
   bool stage(Stage &out) {
     const size_t start = mark();
     std::string name;
@@ -61,14 +84,18 @@ private:
         out = value;
         return true;
       }
-    return failAt(start, "expected stage imported, optimized or scheduled, found '" + name + "'");
+    return failAt(start, "expected stage imported, optimized or scheduled, found '" + name + "'" +
+                             didYouMean(name, {"imported", "optimized", "scheduled"}));
   }
 
   bool fact(Module &m) {
     std::string key, value;
+    const size_t start = mark();
     if (!string(key) || !expect("=") || !string(value))
       return false;
-    m.facts[key] = value;
+    if (!m.facts.insert({key, value}).second)
+      return failAt(start, "fact '" + key + "' is given twice");
+    parts_.facts[key] = location(start);
     return true;
   }
 
@@ -81,7 +108,11 @@ private:
       return false;
     if (lower < 0 || upper < lower)
       return failAt(start, "expected 0 <= lower <= upper in the bounds of '" + name + "'");
-    m.symbols.push_back(context_.symbol(name, lower, upper));
+    const Dim declared = context_.symbol(name, lower, upper);
+    if (llvm::is_contained(m.symbols, declared))
+      return failAt(start, "symbol '" + name + "' is declared twice");
+    m.symbols.push_back(declared);
+    symbolPlaces_.try_emplace(name, start);
     return true;
   }
 
@@ -119,6 +150,7 @@ private:
 
   bool graph(Module &m) {
     std::string name;
+    place(parts_.graphs.emplace_back());
     if (!expect("@") || !word(name))
       return false;
     Graph &g = m.addGraph(name);
@@ -128,6 +160,8 @@ private:
     const auto input = [&] {
       Name value;
       Type t;
+      if (parts_.graphs.size() == 1)
+        place(parts_.inputs.emplace_back());
       return valueName(value) && string(g.inputNames.emplace_back()) && expect(":") && type(t) &&
              define(value, g.body().addArgument(t));
     };
@@ -190,7 +224,7 @@ private:
       return false;
     const auto kind = parseOp(opName);
     if (!kind)
-      return failAt(nameAt, "unknown operation '" + opName + "'; 'tenon ops' lists what exists");
+      return failAt(nameAt, unknownOperation(opName));
     Operands operands;
     NamedAttributes attributes;
     if (!parseOperands(operands) || (accept("{") && !namedAttributes(opInfo(*kind), attributes)))
@@ -298,19 +332,32 @@ private:
     return true;
   }
 
+  static std::string unknownOperation(llvm::StringRef name) {
+    std::vector<llvm::StringRef> known;
+    for (Op op : allOps())
+      known.push_back(opInfo(op).name);
+    const std::string slip = didYouMean(name, known);
+    return "unknown operation '" + name.str() + "'" +
+           (slip.empty() ? "; `tenon ops` lists what exists" : slip);
+  }
+
   llvm::StringMap<Value *> values_;
+  TextPlaces parts_;
   llvm::DenseMap<const Operation *, size_t> places_; // looked up only
 };
 
 } // namespace
 
 std::unique_ptr<Module> parseModule(Context &context, const llvm::MemoryBuffer &buffer,
-                                    llvm::StringRef data, Diagnostics &diagnostics) {
+                                    llvm::StringRef data, Diagnostics &diagnostics,
+                                    ModuleCheck check) {
   Parser parser(context, buffer, data, diagnostics);
   auto m = parser.module();
   if (!m || diagnostics.hasErrors())
     return nullptr;
-  if (!verify(*m, diagnostics)) {
+  if (verify(*m, diagnostics) && check)
+    check(*m, parser.places(), diagnostics);
+  if (diagnostics.hasErrors()) {
     parser.place(diagnostics);
     return nullptr;
   }

@@ -29,8 +29,8 @@ void printWithCarets(const Diagnostics &diagnostics, const llvm::MemoryBuffer &b
   plain.print(os);
 }
 
-std::unique_ptr<Module> readModule(Context &context, llvm::StringRef path,
-                                   Diagnostics &diagnostics) {
+std::unique_ptr<Module> readModule(Context &context, llvm::StringRef path, Diagnostics &diagnostics,
+                                   ModuleCheck check) {
   auto buffer = llvm::MemoryBuffer::getFile(path);
   if (!buffer) {
     diagnostics.error("cannot read '" + path.str() + "': " + buffer.getError().message());
@@ -39,7 +39,8 @@ std::unique_ptr<Module> readModule(Context &context, llvm::StringRef path,
   auto data = llvm::MemoryBuffer::getFile(path + ".data", /*IsText=*/false,
                                           /*RequiresNullTerminator=*/false);
   Diagnostics local;
-  auto m = parseModule(context, **buffer, data ? (*data)->getBuffer() : llvm::StringRef(), local);
+  auto m =
+      parseModule(context, **buffer, data ? (*data)->getBuffer() : llvm::StringRef(), local, check);
   if (local.list().empty())
     return m;
   // Carets need the buffer, which dies here: the text goes into the message.

@@ -24,13 +24,17 @@ public:
   void run() {
     Operation *end = graph_.returnOp();
     if (!end || !end->is(Op::Return)) {
-      diagnostics_.error("graph '" + graph_.name + "' does not end with return");
+      diagnostics_.error("graph '" + graph_.name + "' does not end with return").about =
+          end                     ? end
+          : graph_.body().empty() ? nullptr
+                                  : &graph_.body().back();
       return;
     }
     if (end->numOperands() != graph_.outputNames.size())
-      diagnostics_.error("graph '" + graph_.name + "' names " +
-                         std::to_string(graph_.outputNames.size()) + " outputs, return has " +
-                         std::to_string(end->numOperands()));
+      diagnostics_
+          .error("graph '" + graph_.name + "' names " + std::to_string(graph_.outputNames.size()) +
+                 " outputs, return has " + std::to_string(end->numOperands()))
+          .about = end;
     if (graph_.body().numArguments() != graph_.inputNames.size())
       diagnostics_.error("graph '" + graph_.name + "' names " +
                          std::to_string(graph_.inputNames.size()) + " inputs and has " +

@@ -16,6 +16,7 @@
 //     an operator that the user brings; `types` is the type of its result. A region, if there is
 //     one, is its reference body in terms of other ops.
 //   yield r…   ends a region;   return r…   ends a graph.
+#include "ir/UserFunction.h"
 #include "ir/ops/Evaluate.h"
 #include "ir/ops/Ops.h"
 
@@ -139,33 +140,22 @@ bool inferGroup(const Operation &op, llvm::SmallVectorImpl<Type> &results, std::
   return true;
 }
 
-/// A C++ name, `ns::name` included: it goes into generated text as it is.
-bool isQualifiedName(llvm::StringRef text) {
-  llvm::SmallVector<llvm::StringRef, 4> parts;
-  text.split(parts, "::");
-  return llvm::all_of(parts, [](llvm::StringRef part) {
-    return !part.empty() && !llvm::isDigit(part[0]) &&
-           llvm::all_of(part, [](char c) { return llvm::isAlnum(c) || c == '_'; });
-  });
-}
-
 /// What names the function of an operator of the user's.
 bool checkFunction(const Operation &op, std::string &error) {
   for (llvm::StringRef key : {"function", "header"})
     if (const Attribute *a = op.find(key); a && !a->get<std::string>())
       return fail(error, "attribute " + key + ": expected a string");
   const llvm::StringRef function = op.stringAttr("function"), header = op.stringAttr("header");
-  if (op.has("function") && !isQualifiedName(function))
-    return fail(error, "attribute function: expected a C++ name, found '" + function + "'");
+  if (op.has("function"))
+    if (std::string why = whyNoFunctionName(function); !why.empty())
+      return fail(error, "attribute function: " + why);
   if (function.contains("::") && !op.has("header"))
     return fail(error, "attribute function: '" + function +
                            "' is declared by no header: expected the attribute header, or the name "
                            "of a C function");
-  if (op.has("header") && (header.empty() || llvm::any_of(header, [](char c) {
-                             return c == '"' || c == '\\' || !llvm::isPrint(c);
-                           })))
-    return fail(error, "attribute header: expected a file name without quotes, backslashes and "
-                       "control characters");
+  if (op.has("header"))
+    if (std::string why = whyNoHeaderName(header); !why.empty())
+      return fail(error, "attribute header: " + why);
   if (const Attribute *a = op.find("extents"); a && !a->get<Dims>())
     return fail(error, "attribute extents: expected extents");
   return true;

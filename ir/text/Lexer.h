@@ -41,6 +41,10 @@ protected:
   bool word(std::string &out);
   /// The longest run of word characters, which may begin with a digit; empty where none stands.
   llvm::StringRef wordCharacters();
+  /// ", found '…'" of a word; nothing where there is none.
+  static std::string foundWord(llvm::StringRef word) {
+    return word.empty() ? "" : ", found '" + word.str() + "'";
+  }
   bool string(std::string &out);
   bool integer(int64_t &out);
   struct Number {

@@ -1,7 +1,16 @@
 // Implements the parser of extents, layouts and types.
 #include "ir/text/TypeParser.h"
 
+#include "ir/Suggestion.h"
+
 namespace tenon {
+namespace {
+constexpr llvm::StringRef kElementNames[] = {
+#define TENON_ELEMENT(NAME, TEXT, BITS, ONNX, CLASS) TEXT,
+    TENON_ELEMENT_TYPES(TENON_ELEMENT)
+#undef TENON_ELEMENT
+};
+} // namespace
 
 bool TypeParser::dimExpression(Dim &out, unsigned depth) {
   if (depth > kMaxDepth)
@@ -48,8 +57,10 @@ bool TypeParser::dimExpression(Dim &out, unsigned depth) {
     return true;
   }
   std::string symbol;
+  const size_t start = mark();
   if (!word(symbol))
     return false;
+  symbolPlaces_.try_emplace(symbol, start);
   out = context_.symbol(symbol);
   return true;
 }
@@ -66,9 +77,11 @@ bool TypeParser::dim(Dim &out) {
 
 bool TypeParser::element(Element &out) {
   const size_t start = mark();
-  const auto found = parseElement(wordCharacters());
+  const llvm::StringRef word = wordCharacters();
+  const auto found = parseElement(word);
   if (!found)
-    return failAt(start, "expected an element type such as f32 or i8");
+    return failAt(start, "expected an element type such as f32 or i8" + foundWord(word) +
+                             didYouMean(word, kElementNames));
   out = *found;
   return true;
 }

@@ -5,6 +5,8 @@
 #include "ir/Type.h"
 #include "ir/text/Lexer.h"
 
+#include <map>
+
 namespace tenon {
 
 class TypeParser : protected Lexer {
@@ -23,6 +25,8 @@ protected:
   bool type(Type &out, unsigned depth = 0);
 
   Context &context_;
+  /// Where each symbol stands first.
+  std::map<std::string, size_t> symbolPlaces_;
 
 private:
   bool tensor(Type &out);
