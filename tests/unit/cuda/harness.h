@@ -70,6 +70,20 @@ inline void require(cudaError_t e, const char *what) {
   }
 }
 
+/// Copies to the device and waits for the data to be there. cudaMemcpy() returns once pageable memory
+/// has been read, cudaMemcpy() within the device and cudaMemset() at once: a stream that does not wait
+/// for the default one could read what was there before.
+inline void copy_to_device(void *to, const void *from, size_t bytes,
+                           cudaMemcpyKind kind = cudaMemcpyHostToDevice) {
+  require(cudaMemcpy(to, from, bytes, kind), "cudaMemcpy to the device");
+  require(cudaDeviceSynchronize(), "cudaMemcpy to the device");
+}
+/// The same of bytes that are all equal.
+inline void fill_device(void *to, int value, size_t bytes) {
+  require(cudaMemset(to, value, bytes), "cudaMemset");
+  require(cudaDeviceSynchronize(), "cudaMemset");
+}
+
 /// Elements on the device between margins that must stay as they are. `skew` elements move the
 /// first away from its 16-byte boundary. Contents start as 0xff bytes (NaN).
 template <class T> class buffer {
@@ -80,7 +94,7 @@ public:
     image_.assign(bytes, 0xff);
 #if defined(__CUDACC__)
     require(cudaMalloc(&device_, bytes), "cudaMalloc");
-    require(cudaMemcpy(device_, image_.data(), bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
+    copy_to_device(device_, image_.data(), bytes);
 #else
     memory_ = std::make_unique<emulator::guarded>(bytes, 16);
     device_ = reinterpret_cast<unsigned char *>(memory_->data());
@@ -111,8 +125,7 @@ public:
   }
   void upload() {
 #if defined(__CUDACC__)
-    require(cudaMemcpy(device(), host_.data(), count_ * sizeof(T), cudaMemcpyHostToDevice),
-            "cudaMemcpy");
+    copy_to_device(device(), host_.data(), count_ * sizeof(T));
 #else
     memcpy(static_cast<void *>(device()), host_.data(), count_ * sizeof(T));
 #endif

@@ -157,8 +157,8 @@ void loops(cuda::context *c) {
   cuda::host_part h = cuda::detail::host_part_of(*c, c->stream);
   auto trips = [&](int64_t limit, bool begins, int64_t lasts, int64_t room, int64_t expected,
                    status answer, const char *what) {
-    require(cudaMemcpy(count.device(), &limit, sizeof(limit), cudaMemcpyHostToDevice), "count");
-    require(cudaMemcpy(condition.device(), &begins, 1, cudaMemcpyHostToDevice), "condition");
+    copy_to_device(count.device(), &limit, sizeof(limit));
+    copy_to_device(condition.device(), &begins, 1);
     int64_t done = -1, called = 0;
     const auto body = [&](int64_t trip, bool &going) -> status {
       record(trip == called++, "trips in order");

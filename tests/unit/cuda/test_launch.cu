@@ -170,7 +170,7 @@ struct inference {
       x.push_back(float((i * 7 + index_t(seed)) % 13) - seed);
     require(cudaMalloc(&in, buffer_bytes), "cudaMalloc");
     require(cudaMalloc(&out, buffer_bytes), "cudaMalloc");
-    require(cudaMemcpy(in, x.data(), buffer_bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
+    copy_to_device(in, x.data(), buffer_bytes);
     poison();
   }
   ~inference() {
@@ -179,11 +179,7 @@ struct inference {
   }
   inference(const inference &) = delete;
   inference &operator=(const inference &) = delete;
-  /// Done when it returns: streams that do not wait for the default one may write next.
-  void poison() {
-    require(cudaMemset(out, 0xff, buffer_bytes), "cudaMemset");
-    require(cudaDeviceSynchronize(), "cudaMemset");
-  }
+  void poison() { fill_device(out, 0xff, buffer_bytes); }
   status enqueue(cuda::context *c, cudaStream_t stream) const {
     const void *inputs[] = {in};
     void *outputs[] = {out};
@@ -276,7 +272,7 @@ void captured_by_the_caller(const machine &m, cuda::context *c) {
   // A replay reads what the buffers hold by then.
   for (const float seed : {11.0f, 12.0f}) {
     const inference other(m, seed);
-    require(cudaMemcpy(a.in, other.in, buffer_bytes, cudaMemcpyDeviceToDevice), "new data");
+    copy_to_device(a.in, other.in, buffer_bytes, cudaMemcpyDeviceToDevice);
     a.x = other.x;
     a.poison();
     require(cudaGraphLaunch(executable, s.stream), "launch");
@@ -492,7 +488,7 @@ struct tracer {
       require(cudaMemcpy(row, arena, sizeof(row), cudaMemcpyDeviceToHost), "read");
       for (float &v : row)
         v += 1000;
-      require(cudaMemcpy(arena, row, sizeof(row), cudaMemcpyHostToDevice), "write");
+      copy_to_device(arena, row, sizeof(row));
     }
   }
 };
