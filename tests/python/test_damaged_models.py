@@ -1,9 +1,9 @@
 """Damaged models through the compiler: whatever the bytes, exit status 0 or 1, a message for each
-failure, and nothing written then. Under AddressSanitizer and UndefinedBehaviorSanitizer where
-scripts/test has built them; the importer alone is put through many more copies in the same process
-(tests/unit/frontend/MutationTest.cpp).
+failure, and nothing written then. Importer and passes are put through many more copies in one process
+(tests/unit/mutation), under AddressSanitizer and UndefinedBehaviorSanitizer where TENON_ASAN names
+the folder of such a build, as scripts/test does.
 
-usage: test_damaged_models.py [COPIES [SEED]]    default: 300 copies in the importer, 40 commands
+usage: test_damaged_models.py [COPIES [SEED]]    default: 300 copies in one process, 40 commands
 """
 
 import os
@@ -15,9 +15,8 @@ import tempfile
 
 root = pathlib.Path(os.environ.get("TENON_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
 build = pathlib.Path(os.environ.get("TENON_BUILD_DIR", root / "build"))
-sanitized = os.environ.get("TENON_ASAN")
-tenon = sanitized or os.environ.get("TENON") or str(build / "tenon")
-importer = (pathlib.Path(sanitized).parent if sanitized else build) / "tests/unit/unit_frontend"
+tenon = os.environ.get("TENON") or str(build / "tenon")
+copies_test = pathlib.Path(os.environ.get("TENON_ASAN") or build) / "tests/unit/unit_mutation"
 COMMANDS = 40
 
 
@@ -42,15 +41,14 @@ def damage(data: bytes, rng: random.Random) -> bytes:
     return bytes(data)
 
 
-def importer_copies(copies: int, seed: int) -> str:
-    """The message of a failed run of the importer's own mutation test; empty when it passed."""
+def many_copies(copies: int, seed: int) -> str:
+    """The message of a failed run of the mutation test; empty when it passed."""
     environment = dict(
         os.environ, TENON_MUTATIONS=str(copies), TENON_MUTATION_SEED=str(seed)
     )
     done = subprocess.run(
-        [importer, "--gtest_filter=Mutation.*"],
-        env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+        [copies_test], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     return "" if done.returncode == 0 else done.stdout[-4000:]
 
 
@@ -79,10 +77,10 @@ def main() -> int:
     copies = int(sys.argv[1]) if len(sys.argv) > 1 else 300
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     passed = failed = 0
-    problem = importer_copies(copies, seed)
+    problem = many_copies(copies, seed)
     if problem:
         failed += 1
-        print(f"FAIL importer, {copies} copies, seed {seed}:\n{problem}")
+        print(f"FAIL importer and passes, {copies} copies, seed {seed}:\n{problem}")
     else:
         passed += 1
     rng = random.Random(seed)

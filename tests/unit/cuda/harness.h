@@ -70,9 +70,9 @@ inline void require(cudaError_t e, const char *what) {
   }
 }
 
-/// Copies to the device and waits for the data to be there. cudaMemcpy() returns once pageable memory
-/// has been read, cudaMemcpy() within the device and cudaMemset() at once: a stream that does not wait
-/// for the default one could read what was there before.
+/// Copies to the device and waits for the data to be there. cudaMemcpy() returns once pageable
+/// memory has been read, cudaMemcpy() within the device and cudaMemset() at once: a stream that
+/// does not wait for the default one could read what was there before.
 inline void copy_to_device(void *to, const void *from, size_t bytes,
                            cudaMemcpyKind kind = cudaMemcpyHostToDevice) {
   require(cudaMemcpy(to, from, bytes, kind), "cudaMemcpy to the device");

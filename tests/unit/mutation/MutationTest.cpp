@@ -1,7 +1,9 @@
-// Damages models and imports them: whatever comes, the importer gives a module that verifies, or
-// errors. Run under sanitizers by scripts/mutate-models. TENON_MUTATIONS says how many copies,
-// TENON_MUTATION_SEED which.
-#include "Support.h"
+// Damages models, imports and optimises them: whatever comes, there is a module that verifies, or
+// there are errors. An executable of its own because scripts/test builds it, too, with sanitizers:
+// without code generation and driver, which read no bytes of models. TENON_MUTATIONS says how many
+// copies, TENON_MUTATION_SEED which.
+#include "passes/PassManager.h"
+#include "tests/unit/frontend/Support.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -95,8 +97,34 @@ std::string damage(std::string bytes, std::mt19937_64 &random) {
   return bytes;
 }
 
-TEST(Mutation, ImporterGivesAModuleOrErrors) {
+/// What is wrong with optimising `module`; empty when it verifies afterwards, or there are errors.
+std::string optimised(Module &module) {
+  Diagnostics diagnostics;
+  PassContext context(diagnostics);
+  Pipeline pipeline;
+  if (!parsePipeline(optimizationPipeline(2), pipeline, diagnostics))
+    return "the pipeline is not read";
+  const bool ran = PassManager(context).run(module, pipeline);
+  if (ran == diagnostics.hasErrors())
+    return ran ? "optimised with errors" : "not optimised, without an error";
+  std::string message, text;
+  llvm::raw_string_ostream os(message), printed(text);
+  print(module, printed, PrintOptions());
+  Diagnostics problems;
+  if (ran && !verify(module, problems))
+    problems.print(os);
+  return os.str();
+}
+
+TEST(Mutation, GivesAModuleOrErrors) {
   std::vector<std::string> models{everything()};
+  auto addFile = [&](const std::string &path) {
+    if (auto buffer = llvm::MemoryBuffer::getFile(path, false, false))
+      if ((*buffer)->getBufferSize() < 400'000)
+        models.push_back((*buffer)->getBuffer().str());
+  };
+  addFile(TENON_DIGITS);
+  ASSERT_EQ(models.size(), 2u) << TENON_DIGITS << " is missing";
   // Small real models, too, where there are some.
   if (const char *folder = std::getenv("TENON_MODELS")) {
     std::error_code code;
@@ -106,9 +134,7 @@ TEST(Mutation, ImporterGivesAModuleOrErrors) {
       paths.push_back(it->path() + "/model.onnx");
     llvm::sort(paths);
     for (const std::string &path : paths)
-      if (auto buffer = llvm::MemoryBuffer::getFile(path, false, false))
-        if ((*buffer)->getBufferSize() < 400'000)
-          models.push_back((*buffer)->getBuffer().str());
+      addFile(path);
   }
   const char *wanted = std::getenv("TENON_MUTATIONS");
   const int copies = wanted ? std::atoi(wanted) : 400;
@@ -139,6 +165,8 @@ TEST(Mutation, ImporterGivesAModuleOrErrors) {
     Diagnostics problems;
     EXPECT_TRUE(verify(*result->module, problems)) << "copy " << k;
     problems.print(llvm::errs());
+    if (bytes.size() < 100'000) // real models take seconds each under sanitizers
+      EXPECT_EQ(optimised(*result->module), "") << "copy " << k;
   }
   // Were all copies refused, the test would say little.
   EXPECT_GT(imported, copies / 50);
