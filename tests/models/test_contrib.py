@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Operators of com.microsoft and ai.onnx.ml against ONNX Runtime, which defines the first, and forms of
-others that ONNX's own tests leave out: one node each, on the interpreter and as generated code.
+others that ONNX's own tests leave out: one node each, on the interpreter and as generated code. The
+nodes of a test stand in one model, side by side, which is compiled once.
 
     test_contrib.py [NAME...]     as unittest names its tests, such as Contrib.test_qgemm
 """
 
 import itertools
+import re
 import sys
 import tempfile
 import unittest
@@ -19,6 +21,7 @@ require("numpy", "onnx", "onnxruntime")
 
 import numpy as np
 import onnx
+import onnx.compose
 import onnxruntime
 from onnx import helper, numpy_helper
 from tenon import tenon
@@ -37,6 +40,11 @@ def write(folder, kind, arrays):
 class Contrib(unittest.TestCase):
     def setUp(self):
         self.rng = np.random.default_rng(5)
+        self.cases = {}  # by opsets: models with inputs and expected outputs, named apart
+
+    def tearDown(self):
+        for cases in self.cases.values():
+            self.compare_together(cases)
 
     def normal(self, *shape):
         return self.rng.normal(size=shape).astype(FLOAT)
@@ -73,6 +81,25 @@ class Contrib(unittest.TestCase):
         self.compare(op, model, inputs, {name: expected[name] for name in outputs if name})
 
     def compare(self, op, model, inputs, expected):
+        """Done at the test's end, for all of its models of the same opsets at once; arrays may change."""
+        opsets = tuple(sorted((opset.domain, opset.version) for opset in model.opset_import))
+        cases = self.cases.setdefault(opsets, [])
+        prefix = f"{re.sub(r'[^A-Za-z0-9]+', '_', op)}_{len(cases)}_"
+        cases.append((onnx.compose.add_prefix(model, prefix),
+                      {prefix + name: np.array(array) for name, array in inputs.items()},
+                      {prefix + name: np.array(array) for name, array in expected.items()}))  # fmt: skip
+
+    def compare_together(self, cases):
+        model = onnx.ModelProto()
+        model.CopyFrom(cases[0][0])
+        inputs, expected = {}, {}
+        for index, (one, given, wanted) in enumerate(cases):
+            inputs |= given
+            expected |= wanted
+            if index:
+                for field in ("node", "input", "output", "initializer"):
+                    getattr(model.graph, field).extend(getattr(one.graph, field))
+        self.assertEqual([output.name for output in model.graph.output], list(expected))
         with tempfile.TemporaryDirectory(prefix="tenon-contrib-") as scratch:
             file, data = Path(scratch) / "model.onnx", Path(scratch) / "data"
             onnx.save(model, file)
@@ -82,7 +109,7 @@ class Contrib(unittest.TestCase):
             for target in TARGETS:
                 answer = tenon("run", file, f"--target={target}", f"--data={data}",
                                "--tolerance=1e-5")  # fmt: skip
-                self.assertEqual(answer.status, 0, f"{op} on {target}: {answer.output}{answer.errors}")
+                self.assertEqual(answer.status, 0, f"on {target}: {answer.output}{answer.errors}")
 
     def quantisation(self, y_scale=0.0371, y_zero=100):
         return {"xs": np.array(0.05, FLOAT), "xz": np.array(120, np.uint8),
