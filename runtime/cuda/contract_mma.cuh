@@ -6,9 +6,9 @@
 // and B (tile_k x tile_n) pass through `stages` buffers of shared memory, by cp.async where there
 // is one and through registers elsewhere (tile_loader.cuh), swizzled for ldmatrix. A warp holds
 // warp_m x warp_n sums in fp32, or of bytes in int32. Where there are teams, each takes its part of
-// a tile along K, and in the end they add up (teams.cuh). For the epilogue each warp turns 16 rows
-// at a time through shared memory, so that bodies see, load and store runs of 8 neighbouring
-// columns. With cp.async the first tiles of weights are on their way before the dependency wait.
+// a tile along K, and in the end they add up (teams.cuh). For the epilogue each warp turns its
+// rows through shared memory, so that bodies see, load and store runs of 8 neighbouring columns.
+// With cp.async the first tiles of weights are on their way before the dependency wait.
 //
 // Shared memory: A [stages][tile_m][tile_k], B [stages][tile_k][tile_n] (K-major:
 // [tile_n][tile_k]), the 16-byte runs of a row exchanged by swizzled_tile. Floats that are not
@@ -135,8 +135,16 @@ struct contract_mma_kernel {
                typename detail::either<on_fragments, no_prologue, Prologue>::type,
                typename detail::either<on_fragments, arguments<>, PrologueIns>::type>;
   using loader_of_b = b_loader<source, element, b_tile, threads>;
-  // A warp's 16 rows of sums on their way to the epilogue; the gap spreads rows over the banks.
-  static constexpr int turn_pitch = warp_n + 4, turn_size = 16 * turn_pitch;
+  /// How many blocks of 16 rows of sums a warp turns at a time on their way to the epilogue: as
+  /// many as fit where tiles were, so that few copies of the epilogue are compiled. The gap spreads
+  /// rows over the banks.
+  static constexpr int turn_pitch = warp_n + 4;
+  TENON_FN static constexpr int turn_bytes(int blocks) {
+    return warps * blocks * 16 * turn_pitch * int(sizeof(typename Cores::sum));
+  }
+  TENON_FN static constexpr int most_turned(int blocks) {
+    return blocks == 1 || turn_bytes(blocks) <= channels_at ? blocks : most_turned(blocks / 2);
+  }
 
   using sum_type = typename Cores::sum;
   using sums_of_columns = column_sums<Problem::zero, blocks_n>;
@@ -153,11 +161,13 @@ struct contract_mma_kernel {
 
   using staged = staged_channels<PrologueIns>;
   static constexpr int channels_at = stages * (a_tile::size + b_tile::size) * int(sizeof(element));
+  static constexpr int turned = most_turned(own_m), turned_rows = 16 * turned;
+  static_assert(own_m % turned == 0, "sums are turned in even parts");
 
   TENON_FN static constexpr bool runs_on(target t) { return Cores::runs_on(t); }
   int shared_bytes() const {
     const int tiles = channels_at + (on_fragments ? staged::bytes(problem.prologue_channels()) : 0);
-    return max_of(max_of(tiles, warps * turn_size * int(sizeof(sum_type))),
+    return max_of(max_of(tiles, turn_bytes(turned)),
                   max_of(team_bytes(teams, 32 * team_warps, all_sums), Config::least_shared));
   }
   grid blocks() const {
@@ -312,43 +322,57 @@ private:
     if constexpr (splits > 1)
       if (!combine_splits<splits, threads>(scratch, part.tile, part.split, own, shared))
         return;
-    finish(own, part, reinterpret_cast<sum_type *>(shared) + warp() * turn_size);
+    finish(own, part, reinterpret_cast<sum_type *>(shared) + warp() * turned_rows * turn_pitch);
   }
 
   TENON_DEVICE void finish(const sum_type (&own)[own_m * blocks_n * 4], const block_part &part,
                            sum_type *turn) const {
     constexpr int lanes_per_row = warp_n / 8, rows_per_pass = 32 / lanes_per_row;
     constexpr bool whole = Problem::template has_whole_runs<8>();
-    const int m0 = part.m0 + my_m() + 16 * own_m * team(), n0 = part.n0 + my_n();
-    const int n = n0 + lane() % lanes_per_row * 8, count = min_of(problem.columns() - n, 8);
+    const int n = part.n0 + my_n() + lane() % lanes_per_row * 8,
+              count = clamp_count(problem.columns() - n);
+    const int r0 = lane() / lanes_per_row, m0 = part.m0 + my_m() + 16 * own_m * team() + r0;
     operand_runs<8, Ins> operands;
     int point[Problem::rank];
     problem.point(part.slice, 0, min_of(n, problem.columns() - 1), point);
-    operands.template load<Problem::along, operand_part::fixed, whole>(ins, point,
-                                                                       max_of(count, 0));
+    operands.template load<Problem::along, operand_part::fixed, whole>(ins, point, count);
     TENON_UNROLL
-    for (int i = 0; i < own_m; ++i) {
+    for (int i = 0; i < own_m; i += turned) {
+      fetch_row<whole>(operands, part.slice, m0 + 16 * i, n, count);
       sync_warp();
       TENON_UNROLL
-      for (int j = 0; j < blocks_n; ++j) {
+      for (int j = 0; j < turned * blocks_n; ++j) {
         TENON_UNROLL
         for (int e = 0; e < 4; ++e)
-          turn[(lane() / 4 + 8 * (e / 2)) * turn_pitch + 8 * j + 2 * (lane() % 4) + e % 2] =
-              own[(i * blocks_n + j) * 4 + e];
+          turn[(j / blocks_n * 16 + lane() / 4 + 8 * (e / 2)) * turn_pitch + 8 * (j % blocks_n) +
+               2 * (lane() % 4) + e % 2] = own[(i * blocks_n + j) * 4 + e];
       }
       sync_warp();
-      for (int r = lane() / lanes_per_row; r < 16; r += rows_per_pass) {
+      // What the body reads is on its way while the row before is computed and stored.
+      TENON_NO_UNROLL
+      for (int r = 0; r < turned_rows; r += rows_per_pass) {
+        const operand_runs<8, Ins> now = operands;
         const int m = m0 + 16 * i + r;
-        if (m >= problem.rows() || count <= 0)
+        if (r + rows_per_pass < turned_rows)
+          fetch_row<whole>(operands, part.slice, m + rows_per_pass, n, count);
+        if (m >= problem.rows() || count == 0)
           continue;
         sum_type eight[8];
-        detail::load_words(eight, turn + r * turn_pitch + lane() % lanes_per_row * 8);
+        detail::load_words(eight, turn + (r0 + r) * turn_pitch + lane() % lanes_per_row * 8);
         problem.point(part.slice, m, n, point);
-        operands.template load<Problem::along, operand_part::moving, whole>(ins, point, count);
-        apply_to_runs<Problem::along, whole>(body, outs, operands, point, count, eight);
+        apply_to_runs<Problem::along, whole>(body, outs, now, point, count, eight);
       }
     }
   }
+  /// What differs from row to row of what the body reads, for the run in row m that begins at n.
+  template <bool Whole>
+  TENON_DEVICE void fetch_row(operand_runs<8, Ins> &to, int slice, int m, int n, int count) const {
+    const bool inside = m < problem.rows();
+    int point[Problem::rank];
+    problem.point(slice, inside ? m : 0, min_of(n, problem.columns() - 1), point);
+    to.template load<Problem::along, operand_part::moving, Whole>(ins, point, inside ? count : 0);
+  }
+  TENON_DEVICE static int clamp_count(int left) { return max_of(min_of(left, 8), 0); }
 };
 
 } // namespace cuda

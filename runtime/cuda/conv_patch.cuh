@@ -151,7 +151,7 @@ struct conv_patch_kernel {
         ptx::cp_async<16>::copy(to, from, valid);
       } else {
         element eight[8];
-        detail::fetch_run(eight, valid ? from : nullptr);
+        detail::fetch_run(eight, from, valid);
         detail::put_run(to, eight);
       }
     }
@@ -260,7 +260,7 @@ private:
     if constexpr (may_whole) {
       if (whole) {
         const stored *from = pixel_address(at, r, 0, r.part * 8);
-        detail::fetch_run(eight, from);
+        detail::fetch_run(eight, from, from != nullptr);
         if constexpr (has_prologue)
           if (from) {
             TENON_UNROLL
@@ -276,7 +276,7 @@ private:
       const stored *from = channel < layout::channels
                                ? pixel_address(at, r, layout::fold == 2 ? e / 4 : 0, channel)
                                : nullptr;
-      detail::fetch_element(eight[e], from);
+      detail::fetch_element(eight[e], from, from != nullptr);
       if constexpr (has_prologue)
         if (from)
           eight[e] = prepared(eight[e], at, r, channel);

@@ -26,27 +26,27 @@ namespace detail {
 template <bool B, class T, class F> struct either { using type = T; };
 template <class T, class F> struct either<false, T, F> { using type = F; };
 
-/// Holds one element, or zero where there is none; unchanged where both types agree.
-template <class Held, class T> TENON_DEVICE void fetch_element(Held &to, const T *from) {
+/// Holds one element where `there`, else zero; unchanged where both types agree.
+template <class Held, class T>
+TENON_DEVICE void fetch_element(Held &to, const T *from, bool there) {
   if constexpr (is_same<Held, T>) {
     const Held zero = {};
-    to = from ? *from : zero;
+    to = there ? *from : zero;
   } else {
-    store_element(&to, from ? load_element(from) : compute_t<T>{});
+    store_element(&to, there ? load_element(from) : compute_t<T>{});
   }
 }
 /// The same for an aligned run.
 template <int Run, class Held, class T>
-TENON_DEVICE void fetch_run(Held (&to)[Run], const T *from) {
-  T raw[Run] = {};
-  if (from)
-    load_words(raw, from);
+TENON_DEVICE void fetch_run(Held (&to)[Run], const T *from, bool there) {
   if constexpr (is_same<Held, T>) {
-    memcpy(static_cast<void *>(to), raw, sizeof(raw));
+    load_words_if(there, to, from);
   } else {
+    T raw[Run];
+    load_words_if(there, raw, from);
     TENON_UNROLL
     for (int e = 0; e < Run; ++e)
-      fetch_element(to[e], &raw[e]);
+      fetch_element(to[e], &raw[e], true);
   }
 }
 template <int Run, class Held, class T> TENON_DEVICE void put_run(T *to, const Held (&from)[Run]) {
@@ -56,7 +56,7 @@ template <int Run, class Held, class T> TENON_DEVICE void put_run(T *to, const H
     T raw[Run];
     TENON_UNROLL
     for (int e = 0; e < Run; ++e)
-      fetch_element(raw[e], &from[e]);
+      fetch_element(raw[e], &from[e], true);
     store_words(to, raw);
   }
 }
@@ -210,7 +210,7 @@ private:
     TENON_UNROLL
     for (int i = 0; i < passes; ++i) {
       const bool valid = problem_.holds(rows_[i], column);
-      detail::fetch_run(held_[i], valid ? problem_.address(rows_[i], column) : nullptr);
+      detail::fetch_run(held_[i], problem_.address(rows_[i], column), valid);
       if constexpr (filled)
         if (!valid)
           fill(held_[i]);
@@ -225,7 +225,7 @@ private:
       TENON_UNROLL
       for (int i = 0; i < passes; ++i) {
         const bool valid = problem_.holds(rows_[i], column);
-        detail::fetch_element(held_[i][e], valid ? problem_.address(rows_[i], column) : nullptr);
+        detail::fetch_element(held_[i][e], problem_.address(rows_[i], column), valid);
         if constexpr (filled)
           if (!valid)
             held_[i][e] = held(Problem::zero);
@@ -330,14 +330,13 @@ public:
       for (int i = 0; i < passes; ++i) {
         const bool mine = even || row(i) < Layout::rows;
         if (must_whole || whole_) {
-          detail::fetch_run(held_[i], mine && holds(i, kt, 0) ? address(i, kt, 0) : nullptr);
+          detail::fetch_run(held_[i], address(i, kt, 0), mine && holds(i, kt, 0));
           continue;
         }
         if constexpr (!must_whole) {
           TENON_UNROLL
           for (int e = 0; e < run; ++e)
-            detail::fetch_element(held_[i][e],
-                                  mine && holds(i, kt, e) ? address(i, kt, e) : nullptr);
+            detail::fetch_element(held_[i][e], address(i, kt, e), mine && holds(i, kt, e));
         }
       }
     }

@@ -127,8 +127,7 @@ public:
         TENON_UNROLL
         for (int x = 0; x < 4; ++x) {
           const bool valid = inside >> y & inside >> (4 + x) & 1;
-          fetch_element(held_[i][4 * y + x],
-                        valid ? from + y * stride<2>() + x * stride<3>() : nullptr);
+          fetch_element(held_[i][4 * y + x], from + y * stride<2>() + x * stride<3>(), valid);
           if constexpr (!is_same<Prologue, no_prologue>)
             if (valid)
               held_[i][4 * y + x] =
