@@ -111,7 +111,7 @@ void importTfIdfVectorizer(Node &n) {
     }
     const auto grams = llvm::makeArrayRef(pool.items).slice(size_t(begin), size_t(end - begin));
     Value *total = nullptr;
-    for (int64_t distance = 1; distance <= (length == 1 ? 1 : skips + 1); ++distance) {
+    for (int64_t distance = 1; distance - 1 <= (length == 1 ? 0 : skips); ++distance) {
       if (length < shortest || length > longest || !count ||
           length - 1 > (items.constant() - 1) / distance)
         break;

@@ -154,11 +154,11 @@ bool AttributeParser::elementValue(Tensor &out, int64_t index) {
     return true;
   }
   if (accept("bits")) {
-    int64_t bits;
-    if (!expect("(") || !integer(bits) || !expect(")"))
-      return false;
     if (width % 8 != 0 || width > 64)
       return failAt(start, "bits(…) needs elements of 8, 16, 32 or 64 bits");
+    uint64_t bits;
+    if (!expect("(") || !bitPattern(bits, width) || !expect(")"))
+      return false;
     memcpy(out.mutableBytes() + index * (width / 8), &bits, width / 8);
     return true;
   }

@@ -104,6 +104,16 @@ bool Lexer::integer(int64_t &out) {
   return true;
 }
 
+bool Lexer::bitPattern(uint64_t &out, int64_t width) {
+  skip();
+  const llvm::StringRef digits =
+      text_.substr(at_).take_while([](char c) { return c >= '0' && c <= '9'; });
+  if (digits.getAsInteger(10, out) || (width < 64 && out >> width != 0))
+    return fail("expected an integer from 0 to 2^" + std::to_string(width) + " - 1");
+  at_ += digits.size();
+  return true;
+}
+
 bool Lexer::number(Number &out) {
   skip();
   for (llvm::StringRef special : {"nan", "inf", "-inf"})

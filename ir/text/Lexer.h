@@ -47,6 +47,8 @@ protected:
   }
   bool string(std::string &out);
   bool integer(int64_t &out);
+  /// An integer without a sign that `width` bits hold, 1 to 64.
+  bool bitPattern(uint64_t &out, int64_t width);
   struct Number {
     double value = 0;
     int64_t integer = 0;

@@ -281,7 +281,8 @@ TEST(BadInput, CountsOfNGrams) {
     const char *message;
   };
   for (const Case &c :
-       {Case{int64_t(1) << 40, 0, 3, ""}, Case{0, INT64_MIN, 3, "do not fit each other"},
+       {Case{int64_t(1) << 40, 0, 3, ""}, Case{INT64_MAX, 0, 3, ""},
+        Case{0, INT64_MIN, 3, "do not fit each other"},
         Case{0, 0, int64_t(1) << 40, "attribute ngram_indexes: expected columns from 0 to"}}) {
     TestModel m;
     m.input("x", {"12"}, onnx::TensorProto::INT64);

@@ -40,6 +40,18 @@ std::string messagesOf(const std::string &text) {
   return os.str();
 }
 
+/// The module that `text` is, as text; the messages where it does not parse.
+std::string printedAgain(const std::string &text) {
+  const auto buffer = llvm::MemoryBuffer::getMemBuffer(text);
+  Context context;
+  Diagnostics diagnostics;
+  const auto module = parseModule(context, *buffer, "", diagnostics);
+  std::string again;
+  llvm::raw_string_ostream os(again);
+  module ? print(*module, os, PrintOptions()) : diagnostics.print(os);
+  return os.str();
+}
+
 TEST(Parser, ComplexLiteralsKeepBothParts) {
   const std::string text = R"(module "m" stage=imported {
   graph @main () -> ("y", "z") {
@@ -49,15 +61,30 @@ TEST(Parser, ComplexLiteralsKeepBothParts) {
   }
 }
 )";
-  const auto buffer = llvm::MemoryBuffer::getMemBuffer(text);
-  Context context;
-  Diagnostics diagnostics;
-  const auto module = parseModule(context, *buffer, "", diagnostics);
-  ASSERT_NE(module, nullptr);
-  std::string again;
-  llvm::raw_string_ostream os(again);
-  print(*module, os, PrintOptions());
-  EXPECT_EQ(os.str(), text);
+  EXPECT_EQ(printedAgain(text), text);
+}
+
+TEST(Parser, LiteralsKeepThePayloadOfNaN) {
+  const auto constant = [](const std::string &type, const std::string &element) {
+    return "module \"m\" stage=imported {\n  graph @main () -> (\"y\") {\n    %y = constant {value "
+           "= "
+           "dense<" +
+           type + ": " + element + ">} : tensor<" + type + ">\n    return %y\n  }\n}\n";
+  };
+  for (const char *type : {"f64: 18446744073709551615", "f64: 9218868437227405313",
+                           "f32: 4294967295", "f16: 65535", "bf16: 32641", "f8e4m3: 255"}) {
+    const auto [element, pattern] = llvm::StringRef(type).split(": ");
+    const std::string text = constant(element.str(), "bits(" + pattern.str() + ")");
+    EXPECT_EQ(printedAgain(text), text);
+  }
+  for (const char *type :
+       {"f64: 18446744073709551616", "f64: -1", "f32: 4294967296", "f8e4m3: 256"}) {
+    const auto [element, pattern] = llvm::StringRef(type).split(": ");
+    EXPECT_NE(messagesOf(constant(element.str(), "bits(" + pattern.str() + ")"))
+                  .find("expected an integer from 0 to 2^"),
+              std::string::npos)
+        << type;
+  }
 }
 
 TEST(Parser, LongTextStaysBesideASideFile) {
