@@ -1,5 +1,6 @@
 // Implements compileRegex: the tree of a pattern becomes an automaton of many states at a time
-// (Thompson), that one of one state at a time (subsets), and that one of the fewest states (Moore).
+// (Thompson), that one of one state at a time (subsets), and that one of the fewest states
+// (Hopcroft).
 //
 // Code points are spelled in UTF-8 on the way, so that a step takes a byte. Assertions look at the
 // byte before and the byte behind: a state knows what kind of byte came last, and an assertion is
@@ -8,7 +9,7 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
+#include <numeric>
 
 namespace tenon {
 namespace {
@@ -168,20 +169,23 @@ public:
       const Side before = keys_[s]->first.second;
       closure(core, before, Edge);
       a.accepts.push_back(matched_);
-      for (unsigned c = 0; c < a.classes; ++c) {
-        const unsigned byte = first_[c];
-        closure(core, before, nodes_.asserts ? sideOf(byte) : Other);
-        std::vector<int> targets;
-        for (int n : reached_) {
-          const Nodes::Node &node = nodes_.all[size_t(n)];
-          if (node.kind == Nodes::Node::Byte && byte >= node.low && byte <= node.high)
-            targets.push_back(node.next[0]);
+      for (const auto &classes : classes_) {
+        closure(core, before, classes.first);
+        for (const unsigned c : classes.second) {
+          std::vector<int> targets;
+          for (int n : steppable_) {
+            const Nodes::Node &node = nodes_.all[size_t(n)];
+            if (first_[c] >= node.low && first_[c] <= node.high)
+              targets.push_back(node.next[0]);
+          }
+          std::sort(targets.begin(), targets.end());
+          targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
+          const Side side = targets.empty() ? Other : classes.first;
+          steps_ += targets.size();
+          next_[c] = uint16_t(state(std::move(targets), side));
         }
-        std::sort(targets.begin(), targets.end());
-        targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
-        const Side side = nodes_.asserts && !targets.empty() ? sideOf(byte) : Other;
-        a.next.push_back(uint16_t(state(std::move(targets), side)));
       }
+      a.next.insert(a.next.end(), next_.begin(), next_.end());
       if (keys_.size() > kMostStates || steps_ > kMostSteps)
         return false;
     }
@@ -206,6 +210,9 @@ private:
       a.classOf[b] = uint8_t(first_.size() - 1);
     }
     a.classes = unsigned(first_.size());
+    next_.resize(a.classes);
+    for (unsigned c = 0; c < a.classes; ++c)
+      classes_[nodes_.asserts ? sideOf(first_[c]) : Other].push_back(c);
   }
 
   size_t state(std::vector<int> core, Side before) {
@@ -219,6 +226,7 @@ private:
   void closure(const std::vector<int> &core, Side before, Side behind) {
     ++round_;
     reached_.clear();
+    steppable_.clear();
     matched_ = false;
     auto visit = [&](int n) {
       if (marked_[size_t(n)] != round_) {
@@ -231,6 +239,8 @@ private:
     for (size_t i = 0; i < reached_.size(); ++i) {
       const Nodes::Node &node = nodes_.all[size_t(reached_[i])];
       matched_ |= node.kind == Nodes::Node::Match;
+      if (node.kind == Nodes::Node::Byte)
+        steppable_.push_back(reached_[i]);
       if (node.kind == Nodes::Node::Split ||
           (node.kind == Nodes::Node::Assert && holds(node.place, before, behind)))
         for (int n : node.next)
@@ -240,33 +250,120 @@ private:
   }
 
   const Nodes &nodes_;
-  std::vector<unsigned> first_; // a byte of each class
+  std::vector<unsigned> first_;                   // a byte of each class
+  std::map<Side, std::vector<unsigned>> classes_; // those that assertions treat alike
+  std::vector<uint16_t> next_;                    // of a state, by class
   std::map<Key, size_t> ids_;
   std::vector<std::map<Key, size_t>::const_iterator> keys_;
   std::vector<size_t> marked_;
-  std::vector<int> reached_;
+  std::vector<int> reached_, steppable_; // those of a byte
   bool matched_ = false;
   size_t round_ = 0, steps_ = 0;
 };
 
+/// Blocks of states that no text tells apart (Hopcroft): a block splits where some of its states go
+/// to another block by a class and others do not. The smaller part becomes a new block, which may
+/// split others in turn, so that a state takes part a logarithmic number of times.
+class Blocks {
+public:
+  explicit Blocks(const Automaton &a)
+      : of(a.states(), 0), order_(a.states()),
+        place_(a.states()), blocks_{{0, a.states()}}, waiting_{0} {
+    std::iota(order_.begin(), order_.end(), 0);
+    std::iota(place_.begin(), place_.end(), 0);
+    for (unsigned s = 0; s < a.states(); ++s)
+      if (a.accepts[s])
+        mark(s);
+    split();
+    const Sources sources(a);
+    while (!waiting_.empty()) {
+      const Block by = blocks_[waiting_.back()];
+      waiting_.pop_back();
+      const std::vector<unsigned> states(order_.begin() + by.begin, order_.begin() + by.end);
+      for (unsigned c = 0; c < a.classes; ++c) {
+        for (unsigned s : states)
+          for (unsigned source : sources.of(s, c))
+            mark(source);
+        split();
+      }
+    }
+  }
+
+  std::vector<unsigned> of; // by state
+
+private:
+  struct Block {
+    unsigned begin, end; // in order_
+    unsigned marked = 0; // its first states, as many
+  };
+
+  /// The states that go to a state by a class.
+  class Sources {
+  public:
+    explicit Sources(const Automaton &a) : classes_(a.classes), begin_(a.next.size() + 1, 0) {
+      for (size_t i = 0; i < a.next.size(); ++i)
+        ++begin_[at(a.next[i], i % classes_) + 1];
+      std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+      states_.resize(a.next.size());
+      std::vector<unsigned> end(begin_.begin(), begin_.end() - 1);
+      for (size_t i = 0; i < a.next.size(); ++i)
+        states_[end[at(a.next[i], i % classes_)]++] = unsigned(i / classes_);
+    }
+    llvm::ArrayRef<unsigned> of(unsigned state, unsigned c) const {
+      const size_t i = at(state, c);
+      return llvm::makeArrayRef(states_).slice(begin_[i], begin_[i + 1] - begin_[i]);
+    }
+
+  private:
+    size_t at(size_t state, size_t c) const { return state * classes_ + c; }
+    size_t classes_;
+    std::vector<unsigned> begin_, states_;
+  };
+
+  /// Puts a state among the first ones of its block.
+  void mark(unsigned s) {
+    Block &b = blocks_[of[s]];
+    const unsigned front = b.begin + b.marked;
+    if (place_[s] < front)
+      return;
+    if (b.marked++ == 0)
+      touched_.push_back(of[s]);
+    const unsigned other = order_[front];
+    std::swap(order_[front], order_[place_[s]]);
+    std::swap(place_[s], place_[other]);
+  }
+
+  /// Marked states part from those of their blocks that are not.
+  void split() {
+    for (unsigned t : touched_) {
+      Block &b = blocks_[t];
+      const unsigned middle = b.begin + b.marked;
+      b.marked = 0;
+      if (middle == b.end)
+        continue;
+      Block part{b.begin, middle};
+      if (middle - b.begin > b.end - middle) {
+        part = {middle, b.end};
+        b.end = middle;
+      } else {
+        b.begin = middle;
+      }
+      for (unsigned i = part.begin; i < part.end; ++i)
+        of[order_[i]] = unsigned(blocks_.size());
+      waiting_.push_back(unsigned(blocks_.size()));
+      blocks_.push_back(part);
+    }
+    touched_.clear();
+  }
+
+  std::vector<unsigned> order_, place_; // states, those of a block together; where each stands
+  std::vector<Block> blocks_;
+  std::vector<unsigned> waiting_, touched_; // blocks by which to split, and with marked states
+};
+
 /// Merges states that no text tells apart, then classes that no state does.
 Automaton minimized(const Automaton &a) {
-  // Blocks of states, split until states of a block go to the same blocks.
-  std::vector<unsigned> block(a.accepts.begin(), a.accepts.end());
-  for (size_t count = 0;;) {
-    std::map<std::vector<unsigned>, unsigned> known;
-    std::vector<unsigned> finer;
-    for (unsigned s = 0; s < a.states(); ++s) {
-      std::vector<unsigned> signature{block[s]};
-      for (unsigned c = 0; c < a.classes; ++c)
-        signature.push_back(block[a.next[s * a.classes + c]]);
-      finer.push_back(known.insert({std::move(signature), unsigned(known.size())}).first->second);
-    }
-    block = std::move(finer);
-    if (known.size() == count)
-      break;
-    count = known.size();
-  }
+  const std::vector<unsigned> block = Blocks(a).of;
   // One state of each block, in order of discovery: state 0, the first one, then what they lead to.
   std::vector<unsigned> kept{0, 1};
   std::map<unsigned, unsigned> number{{block[1], 1}};

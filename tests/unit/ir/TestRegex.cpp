@@ -94,6 +94,16 @@ TEST(Regex, HasAsFewStatesAsCanBe) {
   EXPECT_EQ(compileRegex("(abc|abd)+", why)->classes, 4u); // a, b, c and d, others
 }
 
+TEST(Regex, TakesLongPatterns) {
+  // Chains, whose states differ only far ahead, and states of thousands of nodes each: neither may
+  // take states times states, which is seconds.
+  std::string why;
+  EXPECT_EQ(compileRegex("(a{60}){60}", why)->states(), 3602u);
+  const auto optional = compileRegex("(a?b?c?d?e?f?g?h?){500}", why);
+  ASSERT_TRUE(optional) << why;
+  EXPECT_EQ(optional->states(), 4002u);
+}
+
 /// A pattern over a and b that both matchers read.
 std::string randomPattern(Random &r, int depth) {
   switch (depth == 0 ? r.below(3) : r.below(9)) {
