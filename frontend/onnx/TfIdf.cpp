@@ -8,6 +8,8 @@ namespace {
 
 /// Of the result: a wrong number must not claim all memory.
 constexpr int64_t kMostColumns = 1 << 24;
+/// Of the rows, each an operand: one for every item of an n-gram, at every distance.
+constexpr int64_t kMostWindows = 4096;
 
 struct Pool {
   Ints items;  // n-grams one after the other, shorter ones first
@@ -98,6 +100,7 @@ void importTfIdfVectorizer(Node &n) {
   Ints columns;
   llvm::SmallVector<Value *, 4> counts;
   size_t gram = 0;
+  int64_t windows = 0;
   for (int64_t length = 1; length <= int64_t(pool.starts.size()); ++length) {
     const int64_t begin = pool.starts[size_t(length) - 1];
     const int64_t end = length < int64_t(pool.starts.size()) ? pool.starts[size_t(length)]
@@ -115,6 +118,12 @@ void importTfIdfVectorizer(Node &n) {
       if (length < shortest || length > longest || !count ||
           length - 1 > (items.constant() - 1) / distance)
         break;
+      if ((windows += length) > kMostWindows) {
+        n.error("attribute max_skip_count: found " + std::to_string(skips) + " for rows of " +
+                std::to_string(items.constant()) + " items, more than " +
+                std::to_string(kMostWindows) + " windows; expected a smaller one");
+        return;
+      }
       Value *found = occurrences(n, x, grams, length, distance);
       if (!found)
         return;

@@ -278,14 +278,16 @@ TEST(BadInput, StateOfLinearAttentionHasItsShape) {
 TEST(BadInput, CountsOfNGrams) {
   struct Case {
     int64_t skips, start, column;
-    const char *message;
+    const char *message, *items = "12";
   };
   for (const Case &c :
        {Case{int64_t(1) << 40, 0, 3, ""}, Case{INT64_MAX, 0, 3, ""},
+        Case{INT64_MAX, 0, 3, "max_skip_count", "1099511627776"},
+        Case{4000, 0, 3, "max_skip_count", "9000"}, Case{1000, 0, 3, "", "9000"},
         Case{0, INT64_MIN, 3, "do not fit each other"},
         Case{0, 0, int64_t(1) << 40, "attribute ngram_indexes: expected columns from 0 to"}}) {
     TestModel m;
-    m.input("x", {"12"}, onnx::TensorProto::INT64);
+    m.input("x", {c.items}, onnx::TensorProto::INT64);
     auto *n = m.node("TfIdfVectorizer", {"x"}, {"y"});
     set(n, "mode", "TF");
     set(n, "min_gram_length", 1);
