@@ -38,7 +38,8 @@ TENON_FN auto hold_input(const view<T, S> &input, const index_t *at, Count count
 }
 
 template <class L, int Axis, class Ins, class Count, int... I>
-TENON_FN auto hold_inputs(indices<I...>, const Ins &ins, const index_t *at, Count count) {
+TENON_FN auto hold_inputs(indices<I...>, const Ins &ins, [[maybe_unused]] const index_t *at,
+                          [[maybe_unused]] Count count) {
   return pack(hold_input<L, Axis>(ins.template get<I>(), at, count)...);
 }
 /// `ins` for points that differ from `at` in other dimensions than Axis.

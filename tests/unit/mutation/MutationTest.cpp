@@ -165,8 +165,9 @@ TEST(Mutation, GivesAModuleOrErrors) {
     Diagnostics problems;
     EXPECT_TRUE(verify(*result->module, problems)) << "copy " << k;
     problems.print(llvm::errs());
-    if (bytes.size() < 100'000) // real models take seconds each under sanitizers
+    if (bytes.size() < 100'000) { // real models take seconds each under sanitizers
       EXPECT_EQ(optimised(*result->module), "") << "copy " << k;
+    }
   }
   // Were all copies refused, the test would say little.
   EXPECT_GT(imported, copies / 50);
