@@ -78,6 +78,12 @@ llvm::Optional<Granularity> granularity(Node &n, unsigned x, unsigned scale, uns
             ": expected one number, one per entry of the axis, or one per block");
     return llvm::None;
   };
+  for (unsigned i : {scale, zero})
+    if (n.has(i) && isBool(n.element(i))) {
+      n.error("operand " + n.inputName(i) + " of type " + toString(n.type(i)) +
+              " is not supported: expected a tensor of numbers");
+      return llvm::None;
+    }
   if (n.has(zero) && !isOne(s) && n.type(zero).shape() != s.shape()) {
     n.error("zero point " + toString(n.type(zero)) + " and scale " + toString(s) +
             " differ in shape");

@@ -63,4 +63,20 @@ TEST(Quantize, ScalesAreAsManyAsBlocks) {
         << block;
 }
 
+TEST(Quantize, ScalesAndZeroPointsAreNumbers) {
+  for (const char *op : {"QuantizeLinear", "DequantizeLinear"})
+    for (auto [scale, zero, wrong] :
+         {std::tuple(onnx::TensorProto::BOOL, onnx::TensorProto::FLOAT8E5M2, "operand 'scale'"),
+          std::tuple(onnx::TensorProto::BOOL, onnx::TensorProto::UINT8, "operand 'scale'"),
+          std::tuple(onnx::TensorProto::FLOAT, onnx::TensorProto::BOOL, "operand 'zero'")}) {
+      TestModel m(21);
+      m.input("x", {"4"}, op[0] == 'Q' ? int(onnx::TensorProto::FLOAT) : int(zero));
+      m.input("scale", {}, scale);
+      m.input("zero", {}, zero);
+      m.node(op, {"x", "scale", "zero"}, {"y"});
+      m.output("y");
+      EXPECT_TRUE(mentions(Imported(m).messages, wrong)) << op << " " << scale;
+    }
+}
+
 } // namespace
