@@ -51,7 +51,7 @@ void importStringSplit(Node &n) {
   if (!checkText(n, 0))
     return;
   const int64_t limit = n.intAttr("maxsplit", -1);
-  const Dim pieces = ownSymbol(n, limit >= 0 ? limit + 1 : kMostPieces);
+  const Dim pieces = ownSymbol(n, limit >= 0 && limit < kMostPieces ? limit + 1 : kMostPieces);
   NamedAttributes cuts{{"delimiter", n.stringAttr("delimiter", "")}};
   if (limit >= 0)
     cuts.insert({"limit", limit});

@@ -303,6 +303,17 @@ TEST(BadInput, CountsOfNGrams) {
   }
 }
 
+TEST(BadInput, CountsOfSplits) {
+  for (int64_t limit : {int64_t(1) << 40, INT64_MAX}) { // as many as there are without a limit
+    TestModel m(20);
+    m.input("x", {"2"}, onnx::TensorProto::STRING);
+    set(m.node("StringSplit", {"x"}, {"y", "count"}), "maxsplit", limit);
+    m.output("count");
+    Imported i(m);
+    EXPECT_TRUE(i) << i.messages;
+  }
+}
+
 TEST(BadInput, WeightsMustFitTheirShape) {
   TestModel m;
   auto *t = m.graph.add_initializer();
