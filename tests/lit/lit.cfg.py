@@ -58,7 +58,8 @@ for candidate in (
 config.environment["PATH"] = os.pathsep.join(path)
 config.environment["LC_ALL"] = "C.UTF-8"
 config.environment["PYTHONDONTWRITEBYTECODE"] = "1"
-for name in ("HOME", "CCACHE_DIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "CUDA_VISIBLE_DEVICES"):
+for name in ("HOME", "CXX", "TENON_CXX", "CCACHE_DIR", "ASAN_OPTIONS", "UBSAN_OPTIONS",
+             "CUDA_VISIBLE_DEVICES"):  # fmt: skip
     if name in os.environ:
         config.environment[name] = os.environ[name]
 
