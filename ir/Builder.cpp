@@ -40,7 +40,7 @@ bool broadcastShapes(llvm::ArrayRef<llvm::ArrayRef<Dim>> shapes, llvm::SmallVect
 }
 
 namespace {
-constexpr unsigned kMaxExtentNodes = 256;
+constexpr unsigned kMaxExtentNodes = 4096;
 }
 
 bool inferTypes(const Operation &op, llvm::SmallVectorImpl<Type> &types, std::string &error) {

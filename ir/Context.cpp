@@ -4,10 +4,12 @@
 
 #include "ir/Type.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <deque>
+#include <unordered_map>
 
 namespace tenon {
 
@@ -15,7 +17,9 @@ struct Context::Impl {
   llvm::StringMap<char> strings;
   std::deque<DimNode> dims; // stable addresses
   llvm::StringMap<const DimNode *> symbols;
-  llvm::StringMap<const DimNode *> expressions;
+  std::unordered_map<int64_t, const DimNode *> constants;
+  using Operands = std::pair<const DimNode *, const DimNode *>;
+  llvm::DenseMap<std::pair<Operands, int>, const DimNode *> expressions; // by operands and kind
   std::deque<LayoutStorage> layouts;
   llvm::StringMap<const LayoutStorage *> layoutKeys;
   std::deque<TypeStorage> types;
@@ -39,9 +43,7 @@ void appendKey(std::string &key, int64_t value) {
 } // namespace
 
 Dim Context::dim(int64_t value) {
-  std::string key = "c";
-  appendKey(key, value);
-  const DimNode *&slot = impl_->expressions[key];
+  const DimNode *&slot = impl_->constants[value];
   if (!slot) {
     DimNode n;
     n.kind = DimKind::Constant;
@@ -75,10 +77,7 @@ Dim Context::symbol(llvm::StringRef name, int64_t lower, int64_t upper) {
 }
 
 Dim Context::dimExpression(DimKind kind, Dim a, Dim b, int64_t lower, int64_t upper) {
-  std::string key(1, char('0' + int(kind)));
-  appendKey(key, a.node());
-  appendKey(key, b.node());
-  const DimNode *&slot = impl_->expressions[key];
+  const DimNode *&slot = impl_->expressions[{{a.node(), b.node()}, int(kind)}];
   if (!slot) {
     DimNode n;
     n.kind = kind;

@@ -3,6 +3,8 @@
 
 #include "ir/Context.h"
 
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -60,11 +62,38 @@ void bounds(DimKind kind, Dim a, Dim b, int64_t &lower, int64_t &upper) {
   upper = *std::max_element(c, c + 4);
 }
 
-std::string text(Dim d) {
-  std::string s;
-  llvm::raw_string_ostream os(s);
-  os << d;
-  return s;
+/// What an extent's text begins with: an order by it, then by operands, is that of the texts, but
+/// costs no text.
+llvm::StringRef head(const DimNode &n) {
+  switch (n.kind) {
+  case DimKind::Add:
+  case DimKind::Mul: return "(";
+  case DimKind::FloorDiv: return "floordiv(";
+  case DimKind::CeilDiv: return "ceildiv(";
+  case DimKind::Mod: return "mod(";
+  case DimKind::Min: return "min(";
+  case DimKind::Max: return "max(";
+  case DimKind::Symbol: return n.symbol;
+  case DimKind::Constant: break;
+  }
+  return "";
+}
+
+/// The canonical order of operands: negative when `a` comes first, 0 when they are one node. It
+/// depends on nothing but what the extents say, so that text parses back to the same bytes.
+int order(const DimNode *a, const DimNode *b) {
+  if (a == b)
+    return 0;
+  if (int c = head(*a).compare(head(*b)))
+    return c;
+  if (a->kind == DimKind::Constant && b->kind == DimKind::Constant)
+    return a->value < b->value ? -1 : 1;
+  if (a->lhs && b->lhs)
+    if (int c = order(a->lhs, b->lhs))
+      return c;
+  if (a->kind != b->kind) // a product before a sum, as '*' before '+'
+    return int(b->kind) - int(a->kind);
+  return a->rhs && b->rhs ? order(a->rhs, b->rhs) : 0;
 }
 
 Dim node(DimKind kind, Dim a, Dim b) {
@@ -75,40 +104,40 @@ Dim node(DimKind kind, Dim a, Dim b) {
 
 /// A sum as coefficients of terms that are no sums, and a constant.
 struct Sum {
-  llvm::SmallVector<std::pair<Dim, int64_t>, 4> terms;
+  llvm::SmallMapVector<const DimNode *, int64_t, 8> terms;
   int64_t constant = 0;
 
   void add(Dim d, int64_t factor) {
     const DimNode *n = d.node();
-    if (n->kind == DimKind::Constant) {
-      constant = saturatingAdd(constant, saturatingMul(n->value, factor));
-    } else if (n->kind == DimKind::Add) {
+    if (n->kind == DimKind::Add) {
       add(Dim(n->lhs), factor);
       add(Dim(n->rhs), factor);
+    } else if (n->kind == DimKind::Constant) {
+      constant = saturatingAdd(constant, saturatingMul(n->value, factor));
     } else if (n->kind == DimKind::Mul && n->rhs->kind == DimKind::Constant) {
       add(Dim(n->lhs), saturatingMul(factor, n->rhs->value));
     } else {
-      for (auto &[term, coefficient] : terms)
-        if (term == d) {
-          coefficient = saturatingAdd(coefficient, factor);
-          return;
-        }
-      terms.push_back({d, factor});
+      int64_t &coefficient = terms[n];
+      coefficient = saturatingAdd(coefficient, factor);
     }
   }
 
-  /// Terms in text order and the constant last, so that equal sums are one node.
+  /// Terms in canonical order and the constant last, so that equal sums are one node.
   Dim dim(Context &c) const {
-    llvm::SmallVector<std::pair<std::string, Dim>, 4> ordered;
-    for (auto &[term, coefficient] : terms)
-      if (coefficient != 0) {
-        const Dim d = coefficient == 1 ? term : node(DimKind::Mul, term, c.dim(coefficient));
-        ordered.push_back({text(d), d});
-      }
-    llvm::sort(ordered, [](auto &x, auto &y) { return x.first < y.first; });
+    const auto before = [](auto *x, auto *y) { return order(x, y) < 0; };
+    llvm::SmallVector<const DimNode *, 8> ordered;
+    for (auto &[term, coefficient] : terms) {
+      if (coefficient == 0)
+        continue;
+      const DimNode *d =
+          coefficient == 1 ? term : node(DimKind::Mul, Dim(term), c.dim(coefficient)).node();
+      // Almost in order: what is added to sums is little.
+      const bool last = ordered.empty() || before(ordered.back(), d);
+      ordered.insert(last ? ordered.end() : llvm::upper_bound(ordered, d, before), d);
+    }
     Dim sum;
-    for (auto &entry : ordered)
-      sum = sum ? node(DimKind::Add, sum, entry.second) : entry.second;
+    for (const DimNode *term : ordered)
+      sum = sum ? node(DimKind::Add, sum, Dim(term)) : Dim(term);
     if (!sum)
       return c.dim(constant);
     return constant == 0 ? sum : node(DimKind::Add, sum, c.dim(constant));
@@ -120,8 +149,8 @@ Dim binary(DimKind kind, Dim a, Dim b) {
   if (a.isConstant() && b.isConstant())
     return c.dim(apply(kind, a.constant(), b.constant()));
   const bool commutes = kind == DimKind::Mul || kind == DimKind::Min || kind == DimKind::Max;
-  // Constants go right and other operands into text order, so that equal products are one node.
-  if (commutes && (a.isConstant() || (!b.isConstant() && text(b) < text(a))))
+  // Constants go right and other operands into order, so that equal products are one node.
+  if (commutes && (a.isConstant() || (!b.isConstant() && order(b.node(), a.node()) < 0)))
     std::swap(a, b);
   switch (kind) {
   case DimKind::Add: {
@@ -139,8 +168,11 @@ Dim binary(DimKind kind, Dim a, Dim b) {
       const DimNode *n = a.node();
       if (n->kind == DimKind::Mul && n->rhs->kind == DimKind::Constant)
         return Dim(n->lhs) * c.dim(saturatingMul(n->rhs->value, b.constant()));
-      if (n->kind == DimKind::Add) // distribute, so that (N+1)*2 - 2 folds
-        return Dim(n->lhs) * b + Dim(n->rhs) * b;
+      if (n->kind == DimKind::Add) { // distribute, so that (N+1)*2 - 2 folds
+        Sum sum;
+        sum.add(a, b.constant());
+        return sum.dim(c);
+      }
     }
     break;
   case DimKind::FloorDiv:

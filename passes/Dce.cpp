@@ -7,6 +7,7 @@
 // Graph inputs stay: they are the model's interface.
 #include "passes/Dce.h"
 
+#include "ir/Control.h"
 #include "passes/Maps.h"
 #include "passes/Rewrite.h"
 
@@ -45,9 +46,7 @@ bool dropIfResults(Operation &op, PassContext &context) {
   for (unsigned r = op.numResults(); r-- > 0;) {
     if (op.numResults() == 1 || op.result(r)->hasUses() || !context.fire("dce.dead-result", op))
       continue;
-    for (unsigned i = 0; i < op.numRegions(); ++i)
-      removeYield(op.region(i), r);
-    op.eraseResult(r);
+    eraseIfResult(op, r);
     changed = true;
   }
   return changed;

@@ -71,6 +71,8 @@ llvm::Optional<bool> known(const Value *condition) {
 }
 
 bool straightenIf(Operation &op, Rewriter &rw) {
+  if (op.has("extents"))
+    return false;
   const llvm::Optional<bool> which = known(op.operand(0));
   if (!which && (!isSpeculative(op.region(0)) || !isSpeculative(op.region(1)) || !isSelectable(op)))
     return false;

@@ -9,6 +9,7 @@
 #include "codegen/emit/Header.h"
 #include "codegen/emit/StepWriter.h"
 #include "codegen/emit/TextTables.h"
+#include "ir/Control.h"
 
 namespace tenon {
 namespace {
@@ -23,11 +24,6 @@ public:
         info_(describeInterface(graph_, options)) {}
 
   bool write(std::vector<CompiledFile> &files) {
-    if (dims_.symbols().size() > 16) {
-      diagnostics_.error("expected at most 16 run-time dimensions, found " +
-                         std::to_string(dims_.symbols().size()) + "; bind some with --bind");
-      return false;
-    }
     steps();
     summary_.kernels = int(stepTexts_.size());
     summary_.weightBytes = plan_.weightBytes;
@@ -225,6 +221,9 @@ private:
       Operation *yield = op.region(k).terminator();
       for (unsigned i = 0; i < yield->numOperands(); ++i)
         copy(w, op.result(i), yield->operand(i));
+      for (const BornExtent &b : bornExtents(op))
+        w.line("f.dims[" + std::to_string(dims_.indexOf(b.symbol.symbol())) +
+               "] = " + dims_.value(b.yielded[k]) + ";");
       w.close();
     }
   }

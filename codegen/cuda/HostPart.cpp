@@ -2,6 +2,7 @@
 #include "codegen/cuda/HostPart.h"
 
 #include "codegen/emit/Interface.h"
+#include "ir/Control.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -58,7 +59,7 @@ void HostPart::group(SourceWriter &w, Operation &op) const {
     w.line(check("step(" + std::to_string(step.number) + ")"));
   // The number stands at the start of the group's scratch.
   if (const Operation *found = counting(op))
-    w.line(check("set_dim(" + std::to_string(dims_.indexOf(found->stringAttr("symbol"))) +
+    w.line(check("read_dim(" + std::to_string(dims_.indexOf(found->stringAttr("symbol"))) +
                  ", f.at<const int64_t>(" + std::to_string(step.scratchAt) + "))"));
 }
 
@@ -89,6 +90,9 @@ void HostPart::branch(SourceWriter &w, Operation &op) const {
     Operation *yield = op.region(k).terminator();
     for (unsigned i = 0; i < yield->numOperands(); ++i)
       copy(w, op.result(i), yield->operand(i));
+    for (const BornExtent &b : bornExtents(op))
+      w.line(check("set_dim(" + std::to_string(dims_.indexOf(b.symbol.symbol())) + ", " +
+                   dims_.value(b.yielded[k]) + ")"));
     w.close();
   }
   w.close();

@@ -149,11 +149,11 @@ std::string DimSpelling::value(Dim d, llvm::StringRef dims) const {
       return "(" + sub(n->lhs) + " - " + std::to_string(-n->rhs->value) + ")";
     return "(" + sub(n->lhs) + " + " + sub(n->rhs) + ")";
   case DimKind::Mul: return sub(n->lhs) + " * " + sub(n->rhs);
-  case DimKind::FloorDiv: return "floor_div(" + sub(n->lhs) + ", " + sub(n->rhs) + ")";
-  case DimKind::CeilDiv: return "ceil_div(" + sub(n->lhs) + ", " + sub(n->rhs) + ")";
-  case DimKind::Mod: return "floor_mod(" + sub(n->lhs) + ", " + sub(n->rhs) + ")";
-  case DimKind::Min: return "min_of(" + sub(n->lhs) + ", " + sub(n->rhs) + ")";
-  case DimKind::Max: return "max_of(" + sub(n->lhs) + ", " + sub(n->rhs) + ")";
+  case DimKind::FloorDiv: return "dim_floor_div(" + sub(n->lhs) + ", " + sub(n->rhs) + ")";
+  case DimKind::CeilDiv: return "dim_ceil_div(" + sub(n->lhs) + ", " + sub(n->rhs) + ")";
+  case DimKind::Mod: return "dim_mod(" + sub(n->lhs) + ", " + sub(n->rhs) + ")";
+  case DimKind::Min: return "dim_min(" + sub(n->lhs) + ", " + sub(n->rhs) + ")";
+  case DimKind::Max: return "dim_max(" + sub(n->lhs) + ", " + sub(n->rhs) + ")";
   }
   return "";
 }

@@ -198,8 +198,10 @@ private:
       }
       write("/* What @_context_bytes() returns, for memory reserved when linking. */\n");
       const int64_t arena = pools_.empty() ? padded(summary_.arenaBytes) : 0;
+      const int64_t count = int64_t(dims_.symbols().size()),
+                    dims = count > 16 ? padded(count * 8) : 0;
       define(info_.upper + "_CONTEXT_BYTES",
-             64 + 256 + arena + padded(summary_.stateBytes) + padded(summary_.textBytes));
+             64 + 256 + dims + arena + padded(summary_.stateBytes) + padded(summary_.textBytes));
       if (!pools_.empty())
         poolSizes();
     }

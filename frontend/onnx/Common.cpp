@@ -105,9 +105,9 @@ std::string text(llvm::ArrayRef<Dim> shape, llvm::StringRef separator) {
   return os.str();
 }
 
-Value *wrapIndex(Scalars &s, Value *index, Dim extent) {
+Value *wrapIndex(Scalars &s, Value *index, Value *extent) {
   index = s.cast(index, Element::I64);
-  Value *wrapped = s(Op::Add, index, s.b.scalarInt(Element::I64, extent.constant()));
+  Value *wrapped = s(Op::Add, index, extent);
   return s(Op::Select, s(Op::Less, index, s.c(Element::I64, 0)), wrapped, index);
 }
 

@@ -49,7 +49,7 @@ Dim product(Context &c, llvm::ArrayRef<Dim> dims);
 std::string text(llvm::ArrayRef<Dim> shape, llvm::StringRef separator);
 
 /// i64 indices from `base` in [−extent, extent): negative ones count from the end.
-Value *wrapIndex(Scalars &s, Value *index, Dim extent);
+Value *wrapIndex(Scalars &s, Value *index, Value *extent);
 
 /// Reads `x` at linear row-major positions `linear` (i64): the result has its shape.
 Value *gatherLinear(Builder &b, Value *x, Value *linear);

@@ -3,6 +3,7 @@
 #include "frontend/onnx/Control.h"
 #include "frontend/onnx/Operators.h"
 
+#include "ir/Control.h"
 #include "ir/Names.h"
 
 namespace tenon::frontend {
@@ -57,6 +58,36 @@ bool checkAlike(Node &n, llvm::ArrayRef<Item> first, llvm::ArrayRef<Item> second
       return false;
     }
   return true;
+}
+
+/// The shapes of an If's results: an extent that its branches do not share is a symbol of the
+/// node's own, the same one wherever the same two extents meet. Empty when all are shared, and
+/// where types differ in more than extents.
+Dims joinedExtents(Node &n, llvm::ArrayRef<Value *> first, llvm::ArrayRef<Value *> second) {
+  Dims shapes;
+  llvm::SmallVector<BornExtent, 4> born;
+  for (auto [a, b] : llvm::zip(first, second)) {
+    const Type x = a->type(), y = b->type();
+    if (!x.isTensor() || !y.isTensor() || x.rank() != y.rank())
+      return {};
+    for (auto [d, e] : llvm::zip(x.shape(), y.shape())) {
+      if (d == e) {
+        shapes.push_back(d);
+        continue;
+      }
+      const BornExtent *known = llvm::find_if(
+          born, [&, d = d, e = e](auto &k) { return k.yielded[0] == d && k.yielded[1] == e; });
+      if (known == born.end()) {
+        const Dim joined =
+            n.graph.state.newSymbol(n.context(), sanitizeName(n.id + "_extent"),
+                                    std::min(d.lower(), e.lower()), std::max(d.upper(), e.upper()));
+        born.push_back({joined, {d, e}});
+        known = &born.back();
+      }
+      shapes.push_back(known->symbol);
+    }
+  }
+  return born.empty() ? Dims() : shapes;
 }
 
 bool isKnownTrue(Value *v) {
@@ -147,6 +178,11 @@ void importIf(Node &n) {
         checkCount(n, yields[i].size(), n.numOutputs(), "results of the branch") &&
         (i == 0 || checkAlike(n, yields[0], yields[1])))
       Builder(region, n.b.diagnostics()).yield(flattened(yields[i]));
+    if (i == 0 || n.failed())
+      return;
+    const Dims shapes = joinedExtents(n, flattened(yields[0]), flattened(yields[1]));
+    if (!shapes.empty())
+      region.parentOp()->set("extents", shapes);
   });
   if (!op || n.failed())
     return;

@@ -5,23 +5,56 @@
 namespace tenon::frontend {
 namespace {
 
-/// Row-major strides of the known extents of `t`; None after an error.
-llvm::Optional<Ints> strides(Node &n, Type t) {
-  if (!t.hasStaticShape()) {
-    n.error("expected an operand of known extents, found " + toString(t) +
-            "; give its symbols values with --bind");
-    return llvm::None;
+/// Products of a tensor's extents as scalars in the body of a map: numbers where they are known
+/// when compiling, else operands of rank 0 behind the map's own.
+class ExtentProducts {
+public:
+  ExtentProducts(Node &n, Value *x, llvm::ArrayRef<Value *> operands)
+      : operands(operands.begin(), operands.end()), n_(n), x_(x) {}
+
+  /// What `scalar` gives later.
+  struct Product {
+    int64_t known;
+    int operand; // -1: known
+  };
+  /// Of dimensions `first` to before `last`; 1 of none.
+  Product of(unsigned first, unsigned last) {
+    const Dim d = product(n_.context(), x_->type().shape().slice(first, last - first));
+    if (d.isConstant())
+      return {d.constant(), -1};
+    operands.push_back(extentProduct(n_.b, x_, allAxes(first, last), Element::I64));
+    return {0, int(operands.size()) - 1};
   }
-  Ints s(t.rank(), 1);
-  if (t.elements().isConstant(0)) // other extents may be as large as they like
-    return s;
-  for (size_t d = t.rank(); d-- > 1;)
-    s[d - 1] = s[d] * t.dim(unsigned(d)).constant();
-  return s;
+  Product extent(unsigned d) { return of(d, d + 1); }
+  /// Row-major, of all dimensions.
+  llvm::SmallVector<Product, 6> strides() {
+    llvm::SmallVector<Product, 6> all;
+    for (unsigned d = 0; d < x_->type().rank(); ++d)
+      all.push_back(of(d + 1, x_->type().rank()));
+    return all;
+  }
+
+  llvm::SmallVector<Value *, 4> operands; // of the map
+
+private:
+  Node &n_;
+  Value *x_;
+};
+
+/// In a body with arguments `a`.
+Value *scalar(Scalars &s, llvm::ArrayRef<Value *> a, ExtentProducts::Product p) {
+  return p.operand < 0 ? s.b.scalarInt(Element::I64, p.known) : a[size_t(p.operand)];
 }
 
-Value *scaled(Scalars &s, Value *index, int64_t stride) {
-  return stride == 1 ? index : s(Op::Mul, index, s.b.scalarInt(Element::I64, stride));
+Value *scaled(Scalars &s, llvm::ArrayRef<Value *> a, Value *index, ExtentProducts::Product stride) {
+  const bool one = stride.operand < 0 && stride.known == 1;
+  return one ? index : s(Op::Mul, index, scalar(s, a, stride));
+}
+
+/// The position that `index` stands for: negative ones count from the end.
+Value *wrapped(Scalars &s, llvm::ArrayRef<Value *> a, Value *index,
+               ExtentProducts::Product extent) {
+  return wrapIndex(s, index, scalar(s, a, extent));
 }
 
 bool checkIndices(Node &n, unsigned i) {
@@ -31,17 +64,17 @@ bool checkIndices(Node &n, unsigned i) {
   return false;
 }
 
-/// Linear positions in a tensor of extents `t` of the elements that `indices` points at along
-/// `axis`, the other coordinates being where the index stands; null after an error.
-Value *elementPositions(Node &n, Type t, Value *indices, int64_t axis) {
-  auto stride = strides(n, t);
-  if (!stride)
-    return nullptr;
-  return pointwise(n.b, {indices}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-    Value *at = scaled(s, wrapIndex(s, a[0], t.dim(unsigned(axis))), (*stride)[size_t(axis)]);
-    for (unsigned d = 0; d < stride->size(); ++d)
+/// Linear positions in `x` of the elements that `indices` points at along `axis`, the other
+/// coordinates being where the index stands; null after an error.
+Value *elementPositions(Node &n, Value *x, Value *indices, int64_t axis) {
+  ExtentProducts extents(n, x, {indices});
+  const auto strides = extents.strides();
+  const auto along = extents.extent(unsigned(axis));
+  return pointwise(n.b, extents.operands, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+    Value *at = scaled(s, a, wrapped(s, a, a[0], along), strides[size_t(axis)]);
+    for (unsigned d = 0; d < strides.size(); ++d)
       if (int64_t(d) != axis)
-        at = s(Op::Add, at, scaled(s, s.index(d), (*stride)[d]));
+        at = s(Op::Add, at, scaled(s, a, s.index(d), strides[d]));
     return at;
   });
 }
@@ -65,15 +98,11 @@ llvm::Optional<unsigned> coordinates(Node &n, Type t, int64_t batch) {
   return llvm::None;
 }
 
-/// Linear positions among the first batch + tuple dimensions of a tensor of extents `t`, at the
-/// coordinates in operand 1; null after an error.
-Value *tuplePositions(Node &n, Type t, unsigned tuple, int64_t batch) {
-  auto stride = strides(n, t);
-  if (!stride)
-    return nullptr;
+/// Linear positions among the first batch + tuple dimensions of `x` at the coordinates in operand
+/// 1; null after an error.
+Value *tuplePositions(Node &n, Value *x, unsigned tuple, int64_t batch) {
   Type indices = n.type(1);
-  // Of a tensor without elements the strides are 0, and so are the positions.
-  const int64_t rest = std::max<int64_t>(1, (*stride)[size_t(batch) + tuple - 1]);
+  const unsigned indexed = unsigned(batch) + tuple;
   Value *linear = nullptr;
   for (unsigned k = 0; k < tuple; ++k) {
     const unsigned d = unsigned(batch) + k;
@@ -82,11 +111,16 @@ Value *tuplePositions(Node &n, Type t, unsigned tuple, int64_t batch) {
     llvm::SmallVector<Value *, 2> operands{column};
     if (linear)
       operands.push_back(linear);
-    linear = pointwise(n.b, operands, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-      Value *at = scaled(s, wrapIndex(s, a[0], t.dim(d)), (*stride)[d] / rest);
+    ExtentProducts extents(n, x, operands);
+    llvm::SmallVector<ExtentProducts::Product, 4> strides;
+    for (unsigned i = k == 0 ? 0 : d; i <= d; ++i)
+      strides.push_back(extents.of(i + 1, indexed));
+    const auto extent = extents.extent(d);
+    linear = pointwise(n.b, extents.operands, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+      Value *at = scaled(s, a, wrapped(s, a, a[0], extent), strides.back());
       for (unsigned i = 0; k == 0 && i < unsigned(batch); ++i)
-        at = s(Op::Add, at, scaled(s, s.index(i), (*stride)[i] / rest));
-      return a.size() > 1 ? s(Op::Add, at, a[1]) : at;
+        at = s(Op::Add, at, scaled(s, a, s.index(i), strides[i]));
+      return k > 0 ? s(Op::Add, at, a[1]) : at;
     });
   }
   return linear;
@@ -129,7 +163,7 @@ void importGatherElements(Node &n) {
   auto axis = n.axis(n.intAttr("axis", 0), n.rank(0));
   if (!axis || !checkIndices(n, 1) || !n.checkRank(1, n.rank(0), n.rank(0)))
     return;
-  n.set(0, gatherLinear(n.b, n.input(0), elementPositions(n, n.type(0), n.input(1), *axis)));
+  n.set(0, gatherLinear(n.b, n.input(0), elementPositions(n, n.input(0), n.input(1), *axis)));
 }
 
 void importScatterElements(Node &n) {
@@ -137,13 +171,13 @@ void importScatterElements(Node &n) {
   auto axis = n.axis(n.intAttr("axis", 0), n.rank(0));
   if (!axis || !checkIndices(n, 1) || !n.checkRank(1, n.rank(0), n.rank(0)))
     return;
-  setScattered(n, n.rank(0), elementPositions(n, n.type(0), n.input(1), *axis));
+  setScattered(n, n.rank(0), elementPositions(n, n.input(0), n.input(1), *axis));
 }
 
 void importGatherND(Node &n) {
   const int64_t batch = n.intAttr("batch_dims", 0);
   auto tuple = coordinates(n, n.type(0), batch);
-  Value *linear = tuple ? tuplePositions(n, n.type(0), *tuple, batch) : nullptr;
+  Value *linear = tuple ? tuplePositions(n, n.input(0), *tuple, batch) : nullptr;
   if (!linear)
     return;
   // The first batch + tuple dimensions of x are indexed, the rest are taken whole.
@@ -153,7 +187,7 @@ void importGatherND(Node &n) {
 
 void importScatterND(Node &n) {
   if (auto tuple = coordinates(n, n.type(0), 0))
-    setScattered(n, *tuple, tuplePositions(n, n.type(0), *tuple, 0));
+    setScattered(n, *tuple, tuplePositions(n, n.input(0), *tuple, 0));
 }
 
 void importTensorScatter(Node &n) {
@@ -166,8 +200,7 @@ void importTensorScatter(Node &n) {
     return;
   }
   auto given = n.axis(n.intAttr("axis", -2), n.rank(Past));
-  auto stride = given ? strides(n, n.type(Update)) : llvm::None;
-  if (!stride)
+  if (!given)
     return;
   const Type past = n.type(Past), update = n.type(Update);
   const auto axis = unsigned(*given);
@@ -198,14 +231,18 @@ void importTensorScatter(Node &n) {
     Value *distance = s(Op::Sub, s.index(axis), s.cast(first, Element::I64));
     return mode == "circular" ? s(Op::Mod, distance, s.b.scalarInt(Element::I64, room)) : distance;
   };
-  Value *linear =
-      pointwise(n.b, {at}, {IndexMap{0}}, past.shape(), [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+  ExtentProducts extents(n, n.input(Update), {at});
+  const auto strides = extents.strides();
+  llvm::SmallVector<IndexMap, 4> maps(extents.operands.size());
+  maps[0] = IndexMap{0};
+  Value *linear = pointwise(
+      n.b, extents.operands, maps, past.shape(), [&](Scalars &s, llvm::ArrayRef<Value *> a) {
         Value *last = s.b.scalarInt(Element::I64, entries - 1);
         Value *position =
-            scaled(s, s(Op::Clamp, entry(s, a[0]), s.c(Element::I64, 0), last), (*stride)[axis]);
-        for (unsigned d = 0; d < stride->size(); ++d)
+            scaled(s, a, s(Op::Clamp, entry(s, a[0]), s.c(Element::I64, 0), last), strides[axis]);
+        for (unsigned d = 0; d < strides.size(); ++d)
           if (d != axis)
-            position = s(Op::Add, position, scaled(s, s.index(d), (*stride)[d]));
+            position = s(Op::Add, position, scaled(s, a, s.index(d), strides[d]));
         return position;
       });
   Value *written = gatherLinear(n.b, n.input(Update), linear);
@@ -224,26 +261,28 @@ void importReverseSequence(Node &n) {
     return;
   auto time = n.axis(n.intAttr("time_axis", 0), n.rank(0));
   auto batch = n.axis(n.intAttr("batch_axis", 1), n.rank(0));
-  auto stride = time && batch ? strides(n, n.type(0)) : llvm::None;
-  if (!stride)
+  if (!time || !batch)
     return;
   if (*time == *batch || n.rank(1) != 1 || !checkIndices(n, 1) ||
       n.type(1).dim(0) != n.type(0).dim(unsigned(*batch))) {
     n.error("expected two axes and one length per batch entry, found " + toString(n.type(1)));
     return;
   }
-  Value *linear =
-      pointwise(n.b, {n.input(1)}, {along(*batch)}, n.type(0).shape(),
-                [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-                  Value *t = s.index(unsigned(*time)), *length = s.cast(a[0], Element::I64);
-                  Value *mirrored = s(Op::Sub, s(Op::Sub, length, s.c(Element::I64, 1)), t);
-                  Value *at = scaled(s, s(Op::Select, s(Op::Less, t, length), mirrored, t),
-                                     (*stride)[size_t(*time)]);
-                  for (unsigned d = 0; d < stride->size(); ++d)
-                    if (int64_t(d) != *time)
-                      at = s(Op::Add, at, scaled(s, s.index(d), (*stride)[d]));
-                  return at;
-                });
+  ExtentProducts extents(n, n.input(0), {n.input(1)});
+  const auto strides = extents.strides();
+  llvm::SmallVector<IndexMap, 4> maps(extents.operands.size());
+  maps[0] = along(*batch);
+  Value *linear = pointwise(
+      n.b, extents.operands, maps, n.type(0).shape(), [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+        Value *t = s.index(unsigned(*time)), *length = s.cast(a[0], Element::I64);
+        Value *mirrored = s(Op::Sub, s(Op::Sub, length, s.c(Element::I64, 1)), t);
+        Value *at = scaled(s, a, s(Op::Select, s(Op::Less, t, length), mirrored, t),
+                           strides[size_t(*time)]);
+        for (unsigned d = 0; d < strides.size(); ++d)
+          if (int64_t(d) != *time)
+            at = s(Op::Add, at, scaled(s, a, s.index(d), strides[d]));
+        return at;
+      });
   n.set(0, gatherLinear(n.b, n.input(0), linear));
 }
 
@@ -274,7 +313,9 @@ void importOneHot(Node &n) {
   n.set(0, pointwise(n.b, {n.input(0), pick(0), pick(1)}, {map, {}, {}}, space,
                      [&](Scalars &s, llvm::ArrayRef<Value *> a) {
                        Value *here = s.index(unsigned(*axis));
-                       Value *hit = s(Op::Equal, wrapIndex(s, a[0], depth), here);
+                       Value *hit = s(
+                           Op::Equal,
+                           wrapIndex(s, a[0], s.b.scalarInt(Element::I64, depth.constant())), here);
                        return s(Op::Select, hit, a[2], a[1]);
                      }));
 }

@@ -67,9 +67,9 @@ void importNonMaxSuppression(Node &n) {
     }
   const Type scores = n.type(Scores);
   const Dim most = n.dim(int64_t(std::max(0.0, std::min(numbers[MostBoxes], double(INT32_MAX)))));
-  const Dim k = min(most, scores.dim(2));
-  if (!scores.dim(1).isConstant() || !k.isConstant()) {
-    n.error("expected a known number of classes and boxes, found " + toString(scores));
+  const Dim k = min(most, n.dim(scores.dim(2).upper())); // places; the data say how many are taken
+  if (!scores.dim(1).isConstant()) {
+    n.error("expected a known number of classes, found " + toString(scores));
     return;
   }
   NamedAttributes attributes{{"k", Dims{k}},

@@ -1,4 +1,5 @@
 // Evaluates control flow and groups by running their regions.
+#include "ir/Control.h"
 #include "ir/ops/Evaluate.h"
 #include "ir/ops/Ops.h"
 #include "ir/ops/Strided.h"
@@ -7,8 +8,16 @@ namespace tenon {
 
 bool evaluateIf(const Operation &op, EvaluationFrame &frame, std::string &error) {
   const unsigned branch = frame.operands[0].intAt(0) ? 0 : 1;
-  return frame.run(op.region(branch), llvm::makeArrayRef(frame.operands).drop_front(),
-                   frame.results, error);
+  if (!frame.run(op.region(branch), llvm::makeArrayRef(frame.operands).drop_front(), frame.results,
+                 error))
+    return false;
+  for (const BornExtent &b : bornExtents(op)) {
+    const llvm::Optional<int64_t> v = frame.value(b.yielded[branch]);
+    if (!v)
+      return fail(error, "extent " + text(b.yielded[branch]) + " of the branch has no value");
+    frame.symbols->insert_or_assign(b.symbol.symbol().str(), *v);
+  }
+  return true;
 }
 
 bool evaluateGroup(const Operation &op, EvaluationFrame &frame, std::string &error) {

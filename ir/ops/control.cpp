@@ -2,7 +2,9 @@
 // region uses from outside is an operand and comes in as an argument.
 //
 //   if (cond, captures…) { (captures…) … yield r… } { (captures…) … yield r… }
-//     the first region when cond holds, else the second; both yield the same types.
+//     the first region when cond holds, else the second. Both yield the same types, but for extents
+//     where `extents`, the shapes of all results one after another, has symbols: those are born
+//     here, and are what the region that ran yields.
 //   loop (trip, cond, carried…, captures…) {carried, scans, max_trip} { (iteration, cond,
 //        carried…, captures…) … yield cond, carried…, scan… }
 //     runs the region while fewer than `trip` iterations are done and cond holds. Results are the
@@ -16,6 +18,7 @@
 //     an operator that the user brings; `types` is the type of its result. A region, if there is
 //     one, is its reference body in terms of other ops.
 //   yield r…   ends a region;   return r…   ends a graph.
+#include "ir/Control.h"
 #include "ir/UserFunction.h"
 #include "ir/ops/Evaluate.h"
 #include "ir/ops/Ops.h"
@@ -65,15 +68,70 @@ bool inferIf(const Operation &op, llvm::SmallVectorImpl<Type> &results, std::str
   if (yes->numOperands() != no->numOperands())
     return fail(error, "branches yield " + llvm::Twine(yes->numOperands()) + " and " +
                            llvm::Twine(no->numOperands()) + " values: expected the same number");
+  llvm::ArrayRef<Dim> extents = op.dimsAttr("extents");
   for (unsigned i = 0; i < yes->numOperands(); ++i) {
     Type a = yes->operand(i)->type(), b = no->operand(i)->type();
-    if (!sameLogical(a, b))
+    auto differ = [&](const llvm::Twine &expected) {
       return fail(error, "result " + llvm::Twine(i) + ": branches yield " + toString(a) + " and " +
-                             toString(b) + ": expected one type");
-    results.push_back(logical(a));
+                             toString(b) + ": expected " + expected);
+    };
+    if (!op.has("extents")) {
+      if (!sameLogical(a, b))
+        return differ("one type");
+      results.push_back(logical(a));
+      continue;
+    }
+    if (!a.isTensor() || !b.isTensor() || a.element() != b.element() || a.rank() != b.rank())
+      return differ("one type of element and one rank");
+    if (extents.size() < a.rank())
+      return fail(error, "attribute extents: expected the shapes of all results");
+    for (unsigned d = 0; d < a.rank(); ++d)
+      if (const Dim e = extents[d]; !e.isSymbol() && (a.dim(d) != e || b.dim(d) != e))
+        return differ("the extent " + text(e) + " of both, or a symbol of the result's own");
+    results.push_back(Type::tensor(a.context(), a.element(), extents.take_front(a.rank())));
+    extents = extents.drop_front(a.rank());
   }
-  return true;
+  return extents.empty() || fail(error, "attribute extents: expected the shapes of all results");
 }
+
+} // namespace
+
+llvm::SmallVector<BornExtent, 2> bornExtents(const Operation &op) {
+  llvm::SmallVector<BornExtent, 2> born;
+  if (!op.is(Op::If) || !op.has("extents"))
+    return born;
+  for (unsigned i = 0; i < op.numResults(); ++i)
+    for (unsigned d = 0; d < op.result(i)->type().rank(); ++d) {
+      const Dim symbol = op.result(i)->type().dim(d);
+      const Dim yes = op.region(0).terminator()->operand(i)->type().dim(d);
+      const Dim no = op.region(1).terminator()->operand(i)->type().dim(d);
+      const bool known =
+          llvm::any_of(born, [&](const BornExtent &b) { return b.symbol == symbol; });
+      if ((yes != symbol || no != symbol) && !known)
+        born.push_back({symbol, {yes, no}});
+    }
+  return born;
+}
+
+void eraseIfResult(Operation &op, unsigned i) {
+  if (op.has("extents")) {
+    Dims extents = op.dimsAttr("extents");
+    unsigned at = 0;
+    for (unsigned r = 0; r < i; ++r)
+      at += op.result(r)->type().rank();
+    extents.erase(extents.begin() + at, extents.begin() + at + op.result(i)->type().rank());
+    op.set("extents", std::move(extents));
+  }
+  for (unsigned r = 0; r < 2; ++r) {
+    Operation *end = op.region(r).terminator();
+    auto operands = end->operands();
+    operands.erase(operands.begin() + i);
+    end->setOperands(operands);
+  }
+  op.eraseResult(i);
+}
+
+namespace {
 
 bool inferLoop(const Operation &op, llvm::SmallVectorImpl<Type> &results, std::string &error) {
   if (!checkForm(op, error))
@@ -191,6 +249,10 @@ bool inferNothing(const Operation &op, llvm::SmallVectorImpl<Type> &, std::strin
 const llvm::StringRef kIfOperands[] = {"cond", "captures…"};
 const llvm::StringRef kLoopOperands[] = {"trip", "cond", "carried and captures…"};
 const llvm::StringRef kMany[] = {"x…"};
+const AttrInfo kIf[] = {
+    {"extents", AttrKind::Dims, false,
+     "shapes of all results, with symbols where the regions' differ"},
+};
 const AttrInfo kLoop[] = {
     {"carried", AttrKind::Int, true, "number of operands that the region replaces"},
     {"scans", AttrKind::Int, true, "number of stacked results"},
@@ -218,8 +280,8 @@ const AttrInfo kUser[] = {
 llvm::ArrayRef<OpRow> controlOps() {
   static const OpRow kRows[] = {
       {Op::If,
-       {"if", "Evaluates one of two regions.", kIfOperands, kNoAttributes, kVariadic, 2,
-        OpTrait::Isolated, inferIf, nullptr, evaluateIf}},
+       {"if", "Evaluates one of two regions.", kIfOperands, kIf, kVariadic, 2, OpTrait::Isolated,
+        inferIf, nullptr, evaluateIf}},
       {Op::Loop,
        {"loop", "Repeats a region with carried values.", kLoopOperands, kLoop, kVariadic, 1,
         OpTrait::Isolated, inferLoop, nullptr, evaluateLoop}},

@@ -35,7 +35,7 @@ bool resizeNoop(Operation &op, Rewriter &rw) {
 
 // if true { A } { B } = A
 bool ifConstant(Operation &op, Rewriter &rw) {
-  if (!op.is(Op::If))
+  if (!op.is(Op::If) || op.has("extents"))
     return false;
   Literal cond = constantValue(op.operand(0));
   if (!cond || cond->size() != 1 || !rw.fire(op))

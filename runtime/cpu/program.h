@@ -185,8 +185,6 @@ struct program {
 #endif
 };
 
-constexpr int max_dims = 16;
-
 struct model {
   const unsigned char *weights;
   void *owned; // heap block behind `weights`, if any
@@ -199,9 +197,10 @@ struct context {
 #if TENON_POOLS
   unsigned char *pools[pool_count];
 #endif
-  index_t dims[max_dims]; // of the next run, or of the last one while `ran`
-  bool ran;               // dimensions that grow have still to advance
-  pool *workers;          // null: the calling thread alone
+  index_t *dims; // of the next run, or of the last one while `ran`
+  index_t few[16];
+  bool ran;      // dimensions that grow have still to advance
+  pool *workers; // null: the calling thread alone
 #if defined(TENON_TRACE)
   trace_hook trace;
   void *trace_user;
@@ -223,10 +222,14 @@ constexpr size_t align_memory(size_t n) {
 constexpr size_t context_room = 256;
 static_assert(sizeof(context) <= context_room, "the context outgrew its room");
 
+/// Room for values of dimensions behind the context, where it holds too few; the same everywhere.
+constexpr size_t dims_room(int count) { return count > 16 ? align_memory(size_t(count) * 8) : 0; }
+
 /// Bytes that place_context needs, alignment included; *_CONTEXT_BYTES in the generated header.
 inline size_t context_bytes(const program &p) {
   const size_t arena = TENON_POOLS ? 0 : align_memory(p.arena_bytes);
-  const size_t bytes = memory_alignment + context_room + arena + align_memory(p.state_bytes);
+  const size_t bytes = memory_alignment + context_room + dims_room(p.dim_count) + arena +
+                       align_memory(p.state_bytes);
 #if defined(TENON_NO_HEAP)
   return bytes;
 #else
@@ -259,7 +262,8 @@ inline int place_context(const program &p, const model *m, void *memory, size_t 
   context *c = reinterpret_cast<context *>(base);
   c->of = m;
   c->owned = nullptr;
-  c->arena = base + context_room;
+  c->dims = dims_room(p.dim_count) ? reinterpret_cast<index_t *>(base + context_room) : c->few;
+  c->arena = base + context_room + dims_room(p.dim_count);
   c->states = c->arena + (TENON_POOLS ? 0 : align_memory(p.arena_bytes));
 #if TENON_POOLS
   for (int i = 0; i < pool_count; ++i)

@@ -70,7 +70,7 @@ public:
     dims_[dim] = index_t(value);
     return ok;
   }
-  status set_dim(int dim, const int64_t *from) {
+  status read_dim(int dim, const int64_t *from) {
     int64_t value = 0;
     TENON_CHECK(read(from, value));
     return set_dim(dim, value);

@@ -117,6 +117,7 @@ MODELS = {
     "keyword_micro_fp32": fp32(networks.keyword_micro),
     "probe_control_flow": probe_with_reference(probes.control_flow),
     "probe_nonzero": probe(probes.nonzero),
+    "probe_detections": probe(probes.detections),
     "probe_streaming": probe(probes.streaming),
     "probe_growing_cache": probe(probes.growing_cache),
     "probe_heads_cache": probe(probes.heads_cache),

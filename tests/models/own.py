@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 OPERATORS = ROOT / "tests/models/operators"
 # What only C++ targets have so far: control flow, data-dependent sizes, caches that grow, operators
 # of users.
-CPU_ONLY = ["probe_control_flow", "probe_nonzero", "probe_growing_cache", "probe_heads_cache",
+CPU_ONLY = ["probe_control_flow", "probe_nonzero", "probe_detections", "probe_growing_cache", "probe_heads_cache",
             "probe_user_operator"]  # fmt: skip
 # Operators, ranges and states of the probes; other symbols take the values of the data.
 OPTIONS = {

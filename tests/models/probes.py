@@ -4,7 +4,7 @@ integer groups, user operators, fusion with several results. Each function retur
 data set's outputs where the model carries state."""
 
 import numpy as np
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from builder import FLOAT, Network
 
@@ -93,6 +93,57 @@ def nonzero():
     net.output("values", ["count"])
     x = normal(net.rng, 4, 6)
     return net.model(), [{"x": x}, {"x": -np.abs(x)}, {"x": np.abs(x) + 1}]
+
+
+def detections():
+    """What stands behind a detector's heads: boxes above a score, none of which takes a branch of
+    its own, with a result of another extent; the best that overlap little; marks scattered at these;
+    the first scores, as many as there are, and half of them in steps of three."""
+    net = Network("detections", 36, opset=13, ir_version=8)
+    node = helper.make_node
+    boxes, scores = net.input("boxes", [24, 4]), net.input("scores", [24])
+    where = net.op("NonZero", [net.op("Greater", [scores, net.const(0.3)])])
+    where = net.op("Squeeze", [where, net.const([0], np.int64)])
+    net.op("Gather", [boxes, where], output="kept")
+    net.op("Gather", [scores, where], output="kept_scores")
+    net.op("Shape", ["kept_scores"], output="count")
+    empty = net.op("Equal", [net.op("Size", ["kept_scores"]), net.const(0, np.int64)])
+    for name, value in (("batch", [0]), ("batch_class", [0, 1]), ("most", [20])):
+        net.const(value, np.int64, name=name)
+    net.const([0.4], name="overlap")
+    none = numpy_helper.from_array(np.zeros(0, np.int64))
+    then_branch = subgraph("none", [node("Constant", [], ["nothing"], value=none)],
+                           [("nothing", INT64, [0])])  # fmt: skip
+    else_branch = subgraph(
+        "some",
+        [
+            node("Unsqueeze", ["kept", "batch"], ["candidates"]),
+            node("Unsqueeze", ["kept_scores", "batch_class"], ["order"]),
+            node("NonMaxSuppression", ["candidates", "order", "most", "overlap"], ["selected"]),
+            node("Constant", [], ["column"], value_int=2),
+            node("Gather", ["selected", "column"], ["places"], axis=1),
+        ],
+        [("places", INT64, ["selected_count"])],
+    )
+    chosen = net.op("If", [empty], then_branch=then_branch, else_branch=else_branch)
+    net.op("Gather", ["kept", chosen], output="best")
+    marks = net.op("Gather", ["kept_scores", chosen])
+    zeros = net.op("ConstantOfShape", ["count"])
+    net.op("ScatterElements", [zeros, chosen, marks], output="marks", axis=0)
+    first = net.op("Min", ["count", net.const([5], np.int64)])
+    net.op("TopK", ["kept_scores", first], outputs=["first", "first_places"])
+    half = net.op("Div", ["count", net.const([2], np.int64)])
+    begin, axis, step = (net.const([v], np.int64) for v in (0, 0, 3))
+    net.op("Slice", ["kept_scores", begin, half, axis, step], output="half")
+    net.output("best", ["chosen", 4])
+    net.output("marks", ["kept_count"])
+    net.output("first", ["first_count"])
+    net.output("first_places", ["first_count"], INT64)
+    net.output("half", ["half_count"])
+    corners = net.rng.uniform(0, 4, (24, 2)).astype(np.float32)
+    boxes = np.concatenate([corners, corners + 1.5], axis=1)
+    scores = net.rng.permutation(24).astype(np.float32) / 24
+    return net.model(), [{"boxes": boxes, "scores": s} for s in (scores, scores - 1, scores / 3, scores + 1)]
 
 
 def streaming():

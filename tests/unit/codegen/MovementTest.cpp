@@ -210,4 +210,27 @@ TEST(ShapeOfTactic, RunTimeExtents) {
   check(c);
 }
 
+/// Every function of extents in generated code, at values that round.
+TEST(SliceTactic, ExtentsThatFollowFromOthers) {
+  for (auto [m, n] : {std::pair<int64_t, int64_t>{9, 9}, {7, 4}, {2, 8}, {1, 1}}) {
+    CompiledCase c;
+    c.text = R"(module "m" stage=imported {
+  symbol M = 1..9
+  symbol N = 1..9
+  graph @main (%x "x": tensor<{M}xf32>, %y "y": tensor<{N}xf32>) -> ("a", "b", "c", "d", "e", "f", "g") {
+    %a = slice %x {starts = dims[0], sizes = dims[{min(M, N)}], steps = [1]} : tensor<{min(M, N)}xf32>
+    %b = slice %x {starts = dims[0], sizes = dims[{floordiv(M, 2)}], steps = [2]} : tensor<{floordiv(M, 2)}xf32>
+    %c = slice %x {starts = dims[0], sizes = dims[{ceildiv(M, 3)}], steps = [1]} : tensor<{ceildiv(M, 3)}xf32>
+    %d = slice %y {starts = dims[0], sizes = dims[{mod(N, 4)}], steps = [1]} : tensor<{mod(N, 4)}xf32>
+    %e = concat %x, %y {axis = 0} : tensor<{(M + N)}xf32>
+    %f = slice %e {starts = dims[{min(M, N)}], sizes = dims[{max(M, N)}], steps = [1]} : tensor<{max(M, N)}xf32>
+    %g = slice %e {starts = dims[0], sizes = dims[{floordiv((M * N), (M + N))}], steps = [1]} : tensor<{floordiv((M * N), (M + N))}xf32>
+    return %a, %b, %c, %d, %e, %f, %g
+  }
+})";
+    c.dims = {{"M", m}, {"N", n}};
+    check(c);
+  }
+}
+
 } // namespace

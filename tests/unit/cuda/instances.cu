@@ -396,7 +396,7 @@ template <class T> status found(const frame &f, issue &to) {
 /// What the host issues behind the graph.
 status finish(cuda::host_part &h) {
   const frame &f = h.where();
-  TENON_CHECK(h.set_dim(0, f.at<const int64_t>(0)));
+  TENON_CHECK(h.read_dim(0, f.at<const int64_t>(0)));
   bool which = false;
   TENON_CHECK(h.read(f.at<const bool>(64), which));
   if (which)

@@ -61,7 +61,7 @@ status after(const frame &f, issue &to) {
                 pack(make_view(f.at<const float>(doubled_at), line{})), add_one{}));
 }
 status finish(cuda::host_part &h) {
-  TENON_CHECK(h.set_dim(0, h.where().at<const int64_t>(0)));
+  TENON_CHECK(h.read_dim(0, h.where().at<const int64_t>(0)));
   TENON_CHECK(h.step(2));
   return h.step(3);
 }

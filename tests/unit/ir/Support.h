@@ -9,6 +9,9 @@
 
 #include <cmath>
 
+#define EXPECT_CONTAINS(TEXT, PART)                                                                \
+  EXPECT_NE(std::string(TEXT).find(PART), std::string::npos) << (TEXT)
+
 namespace tenon::test {
 
 /// Pseudo-random numbers that are the same everywhere.

@@ -20,9 +20,6 @@ struct Infer : testing::Test {
   }
 };
 
-#define EXPECT_CONTAINS(TEXT, PART)                                                                \
-  EXPECT_NE(std::string(TEXT).find(PART), std::string::npos) << (TEXT)
-
 TEST_F(Infer, ConvExtentsAreExpressions) {
   Value *x = g.input(Element::F32, {n, g.dim(3), h, g.dim(11)});
   Value *w = g.input(Element::F32, {8, 3, 3, 3});
@@ -173,7 +170,7 @@ TEST_F(Infer, ExpressionsDoNotGrowWithoutBound) {
     Value *square = g.b.pointwise(Op::Add, {g.b.reshape(v, {v->type().dim(0), g.dim(1)}), v});
     v = square ? g.b.reshape(square, {square->type().elements()}) : nullptr;
   }
-  EXPECT_CONTAINS(g.messages(), "more than 256 terms: bind its symbols");
+  EXPECT_CONTAINS(g.messages(), "more than 4096 terms: bind its symbols");
 }
 
 TEST_F(Infer, HugeAttributesDoNotOverflow) {

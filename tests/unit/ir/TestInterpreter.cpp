@@ -21,6 +21,50 @@ TEST(Interpreter, IfRunsOneBranchWithCaptures) {
   EXPECT_EQ(values(g.run({boolean(false), data})[0]), (std::vector<double>{1, 2, 3}));
 }
 
+/// Both regions shorten what they get, in their own ways; `extents` are the result's.
+Operation *shortened(TestGraph &g, Value *cond, Value *x, Dims extents) {
+  return g.b.create(Op::If, {cond, x}, {{"extents", std::move(extents)}}, 2,
+                    [&](unsigned i, Region &r) {
+                      Value *in = r.addArgument(x->type());
+                      Builder b(r, g.diagnostics);
+                      b.yield({b.value(Op::Slice, {in},
+                                       {{"starts", Dims{g.dim(i == 0 ? 0 : 1)}},
+                                        {"sizes", Dims{g.dim(i == 0 ? 1 : 3)}},
+                                        {"steps", Ints{1}}})});
+                    });
+}
+
+TEST(Interpreter, ExtentsOfABranchAreBorn) {
+  TestGraph g;
+  Value *cond = g.input(Element::Bool, llvm::ArrayRef<int64_t>{}), *x = g.input(Element::F32, {5});
+  Operation *op = shortened(g, cond, x, {g.context.symbol("S", 1, 3)});
+  ASSERT_TRUE(op) << g.messages();
+  Value *y = op->result();
+  Value *tail = g.b.value(Op::Slice, {y},
+                          {{"starts", Dims{g.dim(0)}},
+                           {"sizes", Dims{ceilDiv(y->type().dim(0), 2)}},
+                           {"steps", Ints{1}}});
+  g.finish({y, tail});
+  Tensor data = tensor(Element::F32, {5}, {1, 2, 3, 4, 5});
+  EXPECT_EQ(values(g.run({boolean(true), data})[0]), (std::vector<double>{1}));
+  EXPECT_EQ(values(g.run({boolean(false), data})[0]), (std::vector<double>{2, 3, 4}));
+  EXPECT_EQ(values(g.run({boolean(false), data})[1]), (std::vector<double>{2, 3}));
+}
+
+TEST(Interpreter, ExtentsOfABranchAreTheShapesOfItsResults) {
+  TestGraph g;
+  Value *cond = g.input(Element::Bool, llvm::ArrayRef<int64_t>{}), *x = g.input(Element::F32, {5});
+  EXPECT_FALSE(shortened(g, cond, x, {g.dim(3)}));
+  EXPECT_CONTAINS(g.messages(), "expected the extent 3 of both, or a symbol of the result's own");
+  g.diagnostics.clear();
+  EXPECT_FALSE(shortened(g, cond, x, {}));
+  EXPECT_CONTAINS(g.messages(), "attribute extents: expected the shapes of all results");
+  g.diagnostics.clear();
+  const Dim s = g.context.symbol("S", 1, 3);
+  EXPECT_FALSE(shortened(g, cond, x, {s, s}));
+  EXPECT_CONTAINS(g.messages(), "attribute extents: expected the shapes of all results");
+}
+
 /// sum += x each round while sum[0] < 5; the scan collects the sums.
 struct LoopGraph : TestGraph {
   explicit LoopGraph(Dim extent(TestGraph &)) {
