@@ -3,6 +3,7 @@ so that others find known shapes only."""
 
 import numpy as np
 from fuzz_pieces import BOOL, NotHere
+from onnx import helper
 
 
 def exact(g, dtypes, rank=(1, 4)):
@@ -56,3 +57,24 @@ def picked(g):
         raise NotHere
     rows = g.add_open("Gather", [v, flat], axis=0)
     folded(g, passed_on(g, rows), v.dtype, v.shape[1:], v.bound * v.shape[0], 0)
+
+
+def branched(g):
+    """Branches that keep different parts of what they read, and what goes on from either."""
+    v = exact(g, ("float32", "float64", "int64"))
+    axis = g.below(v.rank)
+    marks = g.tensor("float32", (4,), 1)
+    condition = g.add_open("Greater", [g.add_open("ReduceSum", [marks], keepdims=0),
+                                       g.constant(np.float32(0))])  # fmt: skip
+    graphs = []
+    for branch in ("most", "some"):
+        result = g.fresh()
+        begin, end = sorted(g.below(v.shape[axis] + 1) for _ in range(2))
+        bounds = [g.constant(np.asarray([number])) for number in (begin, end, axis)]
+        kept_there = helper.make_node("Slice", [v.name, *bounds], [result])
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(v.dtype))
+        info = helper.make_tensor_value_info(result, kind, [None] * v.rank)
+        graphs.append(helper.make_graph([kept_there], branch, [], [info]))
+    found = g.add_open("If", [condition], then_branch=graphs[0], else_branch=graphs[1])
+    shape = [d for i, d in enumerate(v.shape) if i != axis]
+    folded(g, passed_on(g, found), v.dtype, shape, v.bound * v.shape[axis], axis)
