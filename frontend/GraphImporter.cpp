@@ -79,7 +79,11 @@ llvm::SmallVector<Value *, 8> flattened(llvm::ArrayRef<Item> items) {
 
 llvm::Optional<Item> GraphImporter::find(llvm::StringRef name) const {
   auto it = items_.find(name);
-  return it == items_.end() ? llvm::None : llvm::Optional<Item>(it->second);
+  if (it == items_.end())
+    return llvm::None;
+  if (Value *v = it->second.tensor())
+    return Item(state.pinned(v));
+  return it->second;
 }
 
 llvm::Optional<Tensor> GraphImporter::tensor(const onnx::TensorProto &data) {

@@ -49,6 +49,13 @@ struct ModelImport {
   NodeIds ids;
   /// Bounds of scalar integer inputs, from the options.
   llvm::DenseMap<Value *, ImportRange> valueRanges;
+  /// What a value is read as: itself, or the value that stands for it since its numbers are extents
+  /// (frontend/DataExtents.h).
+  Value *pinned(Value *v) const {
+    auto it = pinned_.find(v);
+    return it == pinned_.end() ? v : it->second;
+  }
+  void pin(Value *v, Value *known) { pinned_[v] = known; }
   /// Names of the main graph's values.
   std::vector<std::pair<std::string, Value *>> names;
   /// Symbols in order of declaration, the inputs' first.
@@ -75,6 +82,7 @@ private:
   Diagnostics &diagnostics_;
   bool drawsRandom(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes);
   llvm::StringSet<> symbolNames_;
+  llvm::DenseMap<Value *, Value *> pinned_;
   llvm::DenseMap<const void *, bool> drawsRandom_; // by graph or function
   bool failed_ = false;
 };

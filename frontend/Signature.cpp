@@ -9,6 +9,22 @@
 namespace tenon::frontend {
 namespace {
 
+/// Longest list of integers that an option may bound.
+constexpr int64_t kMostBounded = 16;
+
+/// Whether some node of the graph, or of its subgraphs, has a result of this name.
+bool makes(const onnx::GraphProto &graph, const std::string &name) {
+  for (const auto &node : graph.node()) {
+    for (const std::string &output : node.output())
+      if (output == name)
+        return true;
+    for (const auto &a : node.attribute())
+      if (a.has_g() && makes(a.g(), name))
+        return true;
+  }
+  return false;
+}
+
 bool readDeclaration(const onnx::ValueInfoProto &info, const char *role, DeclaredTensor &out,
                      Diagnostics &diagnostics) {
   auto fail = [&](const std::string &why) {
@@ -297,12 +313,15 @@ bool resolveInputs(ModelImport &state, Context &context, llvm::ArrayRef<Declared
     auto fixed = options.constants.find(in.name);
     if (fixed != options.constants.end())
       type.constant = fixed->second;
-    // A scalar integer may be bound or bounded by its own name.
-    if (isInteger(in.element) && type.shape.empty()) {
-      symbols.known.insert(in.name);
+    // A scalar integer may be bound or bounded by its own name, a short list bounded.
+    const bool scalar = type.shape.empty();
+    if (isInteger(in.element) &&
+        (scalar || (type.shape.size() == 1 && type.shape[0].upper() <= kMostBounded))) {
       auto value = options.bindDims.find(in.name);
       auto range = options.ranges.find(in.name);
-      if (value != options.bindDims.end()) {
+      if (scalar || range != options.ranges.end())
+        symbols.known.insert(in.name);
+      if (scalar && value != options.bindDims.end()) {
         Tensor t(in.element, {});
         t.setInt(0, value->second);
         type.constant = t;
@@ -334,7 +353,8 @@ bool resolveInputs(ModelImport &state, Context &context, llvm::ArrayRef<Declared
     for (const auto &entry : options.bindExtents)
       check(entry.first, "--bind", false);
     for (const auto &entry : options.ranges)
-      check(entry.first, "--range", false);
+      if (!makes(state.model.graph(), entry.first)) // else it bounds what a node computes
+        check(entry.first, "--range", false);
   }
   for (const auto &entry : options.shapes)
     check(entry.first, "--shape", true);

@@ -1,4 +1,4 @@
-// Declares what branches share beyond their table: extents that follow from the branch that ran.
+// Declares extents that are born in a graph: symbols that an operation gives a value when it runs.
 #pragma once
 
 #include "ir/IR.h"
@@ -12,6 +12,11 @@ struct BornExtent {
 };
 /// Those of `op` in order, each symbol once; none when `op` is no `if`.
 llvm::SmallVector<BornExtent, 2> bornExtents(const Operation &op);
+
+/// The symbols that are born in `op` or in its regions.
+llvm::SmallVector<Dim, 2> bornSymbols(const Operation &op);
+/// Whether an extent of the graph outside of `op` follows from one of `symbols`.
+bool isMentioned(llvm::ArrayRef<Dim> symbols, const Operation &op);
 
 /// Removes result `i` of an `if`, which has no uses, and what both regions yield for it.
 void eraseIfResult(Operation &op, unsigned i);

@@ -84,11 +84,13 @@ MaybeKnown ValueInference::compute(Value *v) {
   if (!isSmallTensor(v->type()))
     return llvm::None;
   Operation *op = v->def();
-  if (!op) { // captures of branches and groups are their operands
+  if (!op) { // captures of branches, loops and groups are their operands
     Operation *outer = v->argumentOf()->parentOp();
     if (outer && outer->is(Op::If))
       return known(outer->operand(v->index() + 1));
     if (outer && outer->is(Op::Group))
+      return known(outer->operand(v->index()));
+    if (outer && outer->is(Op::Loop) && int64_t(v->index()) >= 2 + outer->intAttr("carried"))
       return known(outer->operand(v->index()));
     return llvm::None;
   }

@@ -15,150 +15,12 @@ constexpr unsigned kChannel = 1;
 /// More channels than this are taken as one.
 constexpr int64_t kMostChannels = 1 << 14;
 
-/// 0 · ∞ counts as 0 here: the factor 0 is exact.
-double times(double a, double b) { return a == 0 || b == 0 ? 0 : a * b; }
-
-Interval product(Interval a, Interval b) {
-  const double c[] = {times(a.low, b.low), times(a.low, b.high), times(a.high, b.low),
-                      times(a.high, b.high)};
-  return {*std::min_element(c, c + 4), *std::max_element(c, c + 4)};
-}
-
-Interval inverse(Interval a) {
-  if (a.low <= 0 && a.high >= 0)
-    return {};
-  return {1 / a.high, 1 / a.low};
-}
-
 int64_t channelsOf(Type t) {
   if (!t.isTensor() || t.rank() <= kChannel || !t.dim(kChannel).isConstant())
     return 1;
   const int64_t n = t.dim(kChannel).constant();
   return n >= 1 && n <= kMostChannels ? n : 1;
 }
-
-Interval ofElement(Element e) {
-  if (isBool(e))
-    return {0, 1};
-  if (isInteger(e))
-    return {double(minInt(e)), double(maxInt(e))};
-  return {};
-}
-
-/// The body of a map over intervals.
-class Body {
-public:
-  Body(std::map<const Value *, Interval> arguments, llvm::ArrayRef<Dim> space)
-      : known_(std::move(arguments)), space_(space) {}
-
-  Interval of(const Value *v) {
-    auto it = known_.find(v);
-    if (it != known_.end())
-      return it->second;
-    const Operation *op = v->def();
-    Interval r = op ? evaluate(*op) : Interval();
-    if (std::isnan(r.low) || std::isnan(r.high))
-      r = {};
-    return known_[v] = r;
-  }
-
-private:
-  Interval monotone(const Operation &op, double (*f)(double)) {
-    const Interval a = of(op.operand(0));
-    return {f(a.low), f(a.high)};
-  }
-
-  Interval evaluate(const Operation &op) {
-    auto in = [&](unsigned i) { return of(op.operand(i)); };
-    switch (op.kind()) {
-    case Op::Const: {
-      auto v = scalarValue(op.result());
-      return v ? Interval{*v, *v} : Interval();
-    }
-    case Op::Index: {
-      const auto d = size_t(op.intAttr("dim"));
-      return {0, d < space_.size() ? double(space_[d].upper()) : kInf};
-    }
-    case Op::Add: return {in(0).low + in(1).low, in(0).high + in(1).high};
-    case Op::Sub: return {in(0).low - in(1).high, in(0).high - in(1).low};
-    case Op::Mul: return multiply(op);
-    case Op::Fma: {
-      const Interval p = product(in(0), in(1));
-      return {p.low + in(2).low, p.high + in(2).high};
-    }
-    case Op::Div:
-      return isInteger(op.result()->type().element()) ? Interval::symmetric(in(0).bound())
-                                                      : product(in(0), inverse(in(1)));
-    case Op::Min: return {std::min(in(0).low, in(1).low), std::min(in(0).high, in(1).high)};
-    case Op::Max: return {std::max(in(0).low, in(1).low), std::max(in(0).high, in(1).high)};
-    case Op::Clamp: {
-      const Interval a = in(0), low = in(1), high = in(2);
-      return {std::min(std::max(a.low, low.low), high.low),
-              std::min(std::max(a.high, low.high), high.high)};
-    }
-    case Op::Neg: return {-in(0).high, -in(0).low};
-    case Op::Abs: return absolute(in(0));
-    case Op::Relu: return {std::max(in(0).low, 0.0), std::max(in(0).high, 0.0)};
-    case Op::Exp: return monotone(op, [](double a) { return std::exp(a); });
-    case Op::Tanh: return monotone(op, [](double a) { return std::tanh(a); });
-    case Op::Erf: return monotone(op, [](double a) { return std::erf(a); });
-    case Op::Atan: return monotone(op, [](double a) { return std::atan(a); });
-    case Op::Sigmoid: return monotone(op, [](double a) { return 1 / (1 + std::exp(-a)); });
-    case Op::Floor: return monotone(op, [](double a) { return std::floor(a); });
-    case Op::Ceil: return monotone(op, [](double a) { return std::ceil(a); });
-    case Op::Round: return monotone(op, [](double a) { return std::nearbyint(a); });
-    case Op::Trunc: return monotone(op, [](double a) { return std::trunc(a); });
-    case Op::Sqrt: return {0, std::sqrt(std::max(in(0).high, 0.0))};
-    case Op::Log:
-      return in(0).low > 0 ? monotone(op, [](double a) { return std::log(a); }) : Interval();
-    case Op::Rsqrt:
-      return in(0).low > 0 ? Interval{1 / std::sqrt(in(0).high), 1 / std::sqrt(in(0).low)}
-                           : Interval();
-    case Op::Reciprocal: return inverse(in(0));
-    case Op::Pow: return power(op);
-    case Op::Sin:
-    case Op::Cos:
-    case Op::Sign: return {-1, 1};
-    case Op::Select: return hull(in(1), in(2));
-    case Op::Cast: {
-      const Interval a = in(0), all = ofElement(op.result()->type().element());
-      return {std::max(a.low, all.low), std::min(a.high, all.high)}; // saturates
-    }
-    case Op::Dequantize: {
-      const Interval q = in(0), zero = in(2);
-      return product({q.low - zero.high, q.high - zero.low}, in(1));
-    }
-    default: return ofElement(op.result()->type().element());
-    }
-  }
-
-  static Interval absolute(Interval a) {
-    const double low =
-        a.low <= 0 && a.high >= 0 ? 0 : std::min(std::fabs(a.low), std::fabs(a.high));
-    return {low, a.bound()};
-  }
-
-  // a · a is no product of two independent values
-  Interval multiply(const Operation &op) {
-    const Interval a = of(op.operand(0)), b = of(op.operand(1));
-    if (op.operand(0) != op.operand(1))
-      return product(a, b);
-    const Interval m = absolute(a);
-    return {m.low * m.low, m.high * m.high};
-  }
-
-  Interval power(const Operation &op) {
-    const Interval a = of(op.operand(0)), e = of(op.operand(1));
-    if (e.low != e.high || e.low < 0 || e.low != std::floor(e.low))
-      return {};
-    const double high = std::pow(a.bound(), e.low);
-    const bool even = std::fmod(e.low, 2) == 0;
-    return {even || a.low >= 0 ? 0 : -high, high};
-  }
-
-  std::map<const Value *, Interval> known_;
-  llvm::ArrayRef<Dim> space_;
-};
 
 /// A constant's elements along its dimension `channel` (−1: all together).
 Intervals ofConstant(const Tensor &t, int channel, int64_t channels) {
@@ -205,8 +67,6 @@ bool picks(const Operation &reduce) {
 
 } // namespace
 
-Interval hull(Interval a, Interval b) { return {std::min(a.low, b.low), std::max(a.high, b.high)}; }
-
 Interval hull(const Intervals &all) {
   Interval out = all.front();
   for (const Interval &i : all)
@@ -227,7 +87,7 @@ Intervals FloatRanges::ofArgument(Value *v) {
   Operation *owner = v->argumentOf() ? v->argumentOf()->parentOp() : nullptr;
   if (owner && owner->is(Op::Group))
     return of(owner->operand(v->index()));
-  const Interval all = ofElement(v->type().element());
+  const Interval all = Interval::of(v->type().element());
   if (owner || isInteger(v->type().element()) || isBool(v->type().element()))
     return {all};
   auto it = inputs_.find(graph_.inputNames[v->index()]);
@@ -283,7 +143,7 @@ Intervals FloatRanges::compute(Value *v) {
   case Op::Transpose:
   case Op::Slice:
   case Op::Gather: return {hull(of(op->operand(0)))};
-  default: return {ofElement(v->type().element())};
+  default: return {Interval::of(v->type().element())};
   }
 }
 
@@ -315,7 +175,8 @@ Intervals FloatRanges::ofMap(Operation &op, unsigned result) {
     std::map<const Value *, Interval> arguments;
     for (unsigned i = 0; i < op.numOperands(); ++i)
       arguments[op.region().argument(i)] = operands[i][operands[i].size() > 1 ? size_t(c) : 0];
-    out.push_back(Body(std::move(arguments), space).of(op.region().terminator()->operand(result)));
+    out.push_back(
+        BodyIntervals(std::move(arguments), space).of(op.region().terminator()->operand(result)));
   }
   return out;
 }
@@ -324,7 +185,7 @@ Intervals FloatRanges::ofContraction(Operation &op) {
   const Literal w = constantValue(resolved(op.operand(1)));
   const Intervals x = of(op.operand(0));
   if (!isFloat(op.result()->type().element()) || op.numOperands() != 2)
-    return {ofElement(op.result()->type().element())};
+    return {Interval::of(op.result()->type().element())};
   const bool matrix = op.is(Op::MatMul);
   if (!w || (matrix && (w->rank() != 2 || op.boolAttr("trans_a")))) {
     // Products of two unknown values: as many as the inner dimension.
@@ -333,7 +194,8 @@ Intervals FloatRanges::ofContraction(Operation &op) {
         matrix ? double(t.dim(t.rank() - (op.boolAttr("trans_a") && t.rank() > 1 ? 2 : 1)).upper())
                : kInf;
     const Interval p = product(hull(x), hull(of(op.operand(1))));
-    return {Interval{times(inner, std::min(p.low, 0.0)), times(inner, std::max(p.high, 0.0))}};
+    return {Interval{boundProduct(inner, std::min(p.low, 0.0)),
+                     boundProduct(inner, std::max(p.high, 0.0))}};
   }
   std::vector<double> values(size_t(w->size()));
   w->toDoubles(0, w->size(), values.data());
@@ -356,8 +218,8 @@ Intervals FloatRanges::ofContraction(Operation &op) {
       Interval a = each ? x[size_t(k / (outputs / groups) * channels + c)] : hull(x);
       if (padded)
         a = hull(a, {0, 0});
-      out[size_t(k)].low += v > 0 ? times(v, a.low) : times(v, a.high);
-      out[size_t(k)].high += v > 0 ? times(v, a.high) : times(v, a.low);
+      out[size_t(k)].low += v > 0 ? boundProduct(v, a.low) : boundProduct(v, a.high);
+      out[size_t(k)].high += v > 0 ? boundProduct(v, a.high) : boundProduct(v, a.low);
       total += std::fabs(v);
     }
     gain = std::max(gain, total);
@@ -375,13 +237,14 @@ Intervals FloatRanges::ofReduce(Operation &op) {
   if (picks(op))
     return {x};
   if (!sumsUp(op))
-    return {ofElement(op.result()->type().element())};
+    return {Interval::of(op.result()->type().element())};
   double count = 1;
   const Space6 space = iterationSpace(op);
   for (int64_t axis : op.intsAttr("axes"))
     count *= double(space[size_t(axis)].upper());
   // The accumulator's initial value is 0 in sums.
-  return {Interval{times(count, std::min(x.low, 0.0)), times(count, std::max(x.high, 0.0))}};
+  return {Interval{boundProduct(count, std::min(x.low, 0.0)),
+                   boundProduct(count, std::max(x.high, 0.0))}};
 }
 
 } // namespace tenon

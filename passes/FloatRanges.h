@@ -3,26 +3,12 @@
 // network takes in practice lies well within.
 #pragma once
 
+#include "ir/Interval.h"
 #include "passes/Maps.h"
 
 #include "llvm/ADT/DenseMap.h"
 
-#include <limits>
-
 namespace tenon {
-
-/// Inclusive; infinite where nothing is known.
-struct Interval {
-  double low = -std::numeric_limits<double>::infinity();
-  double high = std::numeric_limits<double>::infinity();
-
-  static Interval symmetric(double bound) { return {-bound, bound}; }
-  /// The largest magnitude.
-  double bound() const { return std::max(-low, high); }
-  bool isBounded() const { return bound() < std::numeric_limits<double>::infinity(); }
-};
-/// The smallest interval that holds both.
-Interval hull(Interval a, Interval b);
 
 /// One interval for each channel (dimension 1), or one for all.
 using Intervals = std::vector<Interval>;

@@ -1,6 +1,8 @@
 // Implements the pattern driver and the helpers that most patterns need.
 #include "passes/Rewrite.h"
 
+#include "ir/Control.h"
+
 namespace tenon {
 
 void Rewriter::replace(Operation &op, llvm::ArrayRef<Value *> values) {
@@ -21,7 +23,7 @@ bool isDead(const Operation &op) {
   for (unsigned i = 0; i < op.numResults(); ++i)
     if (op.result(i)->hasUses())
       return false;
-  return true;
+  return !isMentioned(bornSymbols(op), op);
 }
 
 bool eraseDeadOps(Region &region) {

@@ -39,7 +39,8 @@ struct Pattern {
 /// groups included, until nothing changes. Removes what became dead.
 bool applyPatterns(Graph &graph, PassContext &context, llvm::ArrayRef<Pattern> patterns);
 
-/// No uses, no effect, no terminator: may be erased.
+/// No uses, no effect, no terminator, nor is an extent born in it that others mention: may be
+/// erased.
 bool isDead(const Operation &op);
 /// Erases dead operations of the region and nested control flow, users first.
 bool eraseDeadOps(Region &region);

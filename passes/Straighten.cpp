@@ -14,6 +14,7 @@
 // extents that are born inside, and choices between text or complex numbers, which no select takes.
 #include "passes/Straighten.h"
 
+#include "ir/Control.h"
 #include "passes/Rewrite.h"
 
 namespace tenon {
@@ -32,10 +33,20 @@ int64_t sizeOf(Region &region) {
   return n;
 }
 
+/// Whether extents are born in a region: a symbol has one value at a time, so the region neither
+/// runs beside another nor stands in several places.
+bool bearsExtents(Region &region) {
+  bool bears = false;
+  region.walk([&](Operation *op) {
+    bears |= op->isAny(Op::NonZero, Op::TextSplit) || !bornExtents(*op).empty();
+  });
+  return bears;
+}
+
 /// Whether all of a region may run although it need not.
 bool isSpeculative(Region &region) {
-  bool ok = true;
-  region.walk([&](Operation *op) { ok &= !op->isAny(Op::User, Op::NonZero, Op::TextSplit); });
+  bool ok = !bearsExtents(region);
+  region.walk([&](Operation *op) { ok &= !op->is(Op::User); });
   return ok;
 }
 
@@ -186,7 +197,8 @@ bool straightenLoop(Operation &op, Rewriter &rw) {
   const llvm::Optional<int64_t> trips = tripsOf(op);
   const bool always = alwaysGoes(op);
   if (!trips || *trips > kMostOperations || *trips * sizeOf(op.region()) > kMostOperations ||
-      (!always && (!isSpeculative(op.region()) || !isSelectable(op))))
+      (!always && (!isSpeculative(op.region()) || !isSelectable(op))) ||
+      (*trips > 1 && bearsExtents(op.region())))
     return false;
   if (op.intAttr("scans") > 0) {
     if (!always || op.dimsAttr("max_trip")[0] != op.result()->type().context().dim(*trips))

@@ -1,6 +1,7 @@
 // Implements the reading of nodes: attributes, compile-time operands, errors.
 #include "frontend/onnx/Node.h"
 
+#include "frontend/DataExtents.h"
 #include "frontend/GraphImporter.h"
 
 #include "ir/Interpreter.h"
@@ -228,12 +229,8 @@ llvm::Optional<Shape> Node::shapeOperand(unsigned i) const {
     error("operand " + inputName(i) + ": expected a list of integers, found " + toString(type(i)));
     return llvm::None;
   }
-  auto shape = knownShape(input(i));
-  if (!shape)
-    error("operand " + inputName(i) +
-          " is not known at compile time: expected constants and shapes; bind the input that it "
-          "is computed from with --bind NAME=@FILE");
-  return shape;
+  auto shape = knownShape(graph.state.pinned(input(i)));
+  return shape ? shape : dataExtents(*this, i);
 }
 
 llvm::Optional<Ints> Node::intsOperand(unsigned i) const {

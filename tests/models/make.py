@@ -118,6 +118,7 @@ MODELS = {
     "probe_control_flow": probe_with_reference(probes.control_flow),
     "probe_nonzero": probe(probes.nonzero),
     "probe_detections": probe(probes.detections),
+    "probe_data_extents": probe(probes.data_extents),
     "probe_streaming": probe(probes.streaming),
     "probe_growing_cache": probe(probes.growing_cache),
     "probe_heads_cache": probe(probes.heads_cache),

@@ -146,6 +146,50 @@ def detections():
     return net.model(), [{"boxes": boxes, "scores": s} for s in (scores, scores - 1, scores / 3, scores + 1)]
 
 
+def data_extents():
+    """Extents that numbers decide: pieces before and behind a place that an input gives, rows that the
+    sum of rounded durations counts, the largest of as many as are asked for, a piece for each step of a
+    loop."""
+    net = Network("data_extents", 37, opset=17, ir_version=8)
+    node = helper.make_node
+    x = net.input("x", [8, 3])
+    at, durations = net.input("at", [1], INT64), net.input("durations", [5])
+    zero, one, many = (net.const([v], np.int64, name=n) for v, n in ((0, "zero"), (1, "one"), (99, "many")))
+    following = net.op("Add", [at, one])
+    net.op("Slice", [x, at, following, zero], output="row")
+    net.op("Slice", [x, zero, at, zero], output="head")
+    net.op("Slice", [x, following, many, zero], output="tail")
+    clipped = net.op("Clip", [durations, net.const(0.0), net.const(4.0)])
+    total = net.op("ReduceSum", [net.op("Ceil", [clipped])], keepdims=0)
+    count = net.op("Cast", [total], to=INT64)
+    places = net.op("Range", [net.const(0, np.int64), count, net.const(1, np.int64)])
+    net.op("Mul", [net.op("Cast", [places], to=FLOAT), net.const(0.25)], output="frames")
+    net.op("TopK", [durations, net.op("Clip", [at, one, net.const([5], np.int64)])], outputs=["largest", "who"])
+    body = subgraph(
+        "body",
+        [
+            node("Unsqueeze", ["step", "zero"], ["begin"]),
+            node("Add", ["begin", "one"], ["end"]),
+            node("Slice", ["x", "begin", "end", "zero"], ["piece"]),
+            node("Tanh", ["sum"], ["shrunk"]),
+            node("Add", ["shrunk", "piece"], ["next"]),
+            node("Identity", ["go"], ["go_on"]),
+        ],
+        [("go_on", BOOL, []), ("next", FLOAT, [1, 3])],
+        [("step", INT64, []), ("go", BOOL, []), ("sum", FLOAT, [1, 3])],
+    )
+    net.op("Loop", [net.const(6, np.int64), net.const(True, np.bool_), net.const(np.zeros((1, 3)))],
+           output="steps", body=body)  # fmt: skip
+    for name, shape in (("row", [1, 3]), ("head", ["a", 3]), ("tail", ["b", 3]), ("frames", ["c"]),
+                        ("largest", ["d"]), ("steps", [1, 3])):  # fmt: skip
+        net.output(name, shape)
+    net.output("who", ["d"], INT64)
+    x = normal(net.rng, 8, 3)
+    data = [(x, 3, [0.2, 3, 9, 1.5, -1]), (x, 0, [-1, 2, 0.4, 3, 1]), (-x, 7, [-1, -2, 0, -3, -4]), (x, 4, [5, 6, 7, 8, 9])]
+    return net.model(), [{"x": values, "at": np.array([place], np.int64), "durations": np.array(d, np.float32)}
+                         for values, place, d in data]  # fmt: skip
+
+
 def streaming():
     """A causal convolution one frame at a time: run with --state cache=cache_out."""
     net = Network("streaming", 33, opset=13, ir_version=8)

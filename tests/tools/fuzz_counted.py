@@ -59,6 +59,22 @@ def picked(g):
     folded(g, passed_on(g, rows), v.dtype, v.shape[1:], v.bound * v.shape[0], 0)
 
 
+def cut(g):
+    """What lies before a place that is computed, or behind it."""
+    v = exact(g, ("float32", "float64", "int64"))
+    axis = g.below(v.rank)
+    marks = g.tensor("float32", (4,), 1)
+    total = g.add_open("ReduceSum", [g.add_open("Abs", [marks])], keepdims=0)
+    most = g.add_open("Clip", [total, g.constant(np.float32(0)), g.constant(np.float32(v.shape[axis] + 1))])
+    place = g.add_open("Unsqueeze", [g.add_open("Cast", [most], to=7), g.constant(np.asarray([0]))])
+    ends = [g.constant(np.asarray([0])), place]
+    if g.chance(0.5):
+        ends = [place, g.constant(np.asarray([99]))]
+    found = g.add_open("Slice", [v, *ends, g.constant(np.asarray([axis]))])
+    shape = [d for i, d in enumerate(v.shape) if i != axis]
+    folded(g, passed_on(g, found), v.dtype, shape, v.bound * v.shape[axis], axis)
+
+
 def branched(g):
     """Branches that keep different parts of what they read, and what goes on from either."""
     v = exact(g, ("float32", "float64", "int64"))

@@ -24,7 +24,7 @@ MAKERS = (
     structured.top, structured.softmax, structured.cumsum, structured.matmul, structured.matmul,
     structured.gemm, structured.conv, structured.conv, structured.pool, structured.normalization,
     structured.resize, structured.triangle, pointwise.integer_arithmetic, pointwise.quantized,
-    counted.places, counted.kept, counted.distinct, counted.picked, counted.branched,
+    counted.places, counted.kept, counted.distinct, counted.picked, counted.branched, counted.cut,
     structured.einsum, structured.conv_transpose, structured.blocks, composite.attention,
     composite.attention, composite.quantized_layer, composite.quantized_layer, composite.branch,
     composite.loop, composite.scan, composite.recurrence, composite.text,

@@ -1,0 +1,322 @@
+// Implements extents that the data decide. A number v from lo to hi becomes one by counting:
+//
+//   %below = map {space = dims[hi - lo]} { index + lo < v }
+//   %found = nonzero %below {symbol = "S"}    : tensor<1x{S}xi64>
+//   %known = slice(shape_of %found) + lo      : v, and known as S + lo when compiling
+//
+// so that whoever reads v from here on, reads an extent. Values outside of the bounds count as the
+// bound.
+#include "frontend/DataExtents.h"
+
+#include "frontend/GraphImporter.h"
+#include "frontend/onnx/Operators.h"
+#include "ir/Names.h"
+#include "ir/ops/Ops.h"
+
+#include "llvm/ADT/SetVector.h"
+
+#include <cmath>
+
+namespace tenon::frontend {
+namespace {
+
+constexpr int64_t kMostNumbers = 16;     // of a value that becomes extents
+constexpr double kWidestRange = 1 << 20; // of one of them: as much is counted
+constexpr unsigned kDeepest = 200;
+
+class Bounds {
+public:
+  explicit Bounds(const ModelImport &state) : state_(state) {}
+
+  Interval of(Value *v) {
+    auto known = memo_.find(v);
+    if (known != memo_.end())
+      return known->second;
+    Interval r = Interval::of(v->type().element());
+    if (depth_ < kDeepest) {
+      ++depth_;
+      r = meet(r, compute(v));
+      --depth_;
+    }
+    if (auto range = state_.options.ranges.find(v->hint().str());
+        range != state_.options.ranges.end() && isInteger(v->type().element()))
+      r = meet(r, {double(range->second.lower), double(range->second.upper)});
+    return memo_[v] = r;
+  }
+
+private:
+  static Interval meet(Interval a, Interval b) {
+    return {std::max(a.low, b.low), std::min(a.high, b.high)};
+  }
+  static Interval upTo(Dim count) { return {0, std::max(0.0, double(count.upper()) - 1)}; }
+
+  Interval ofOperands(const Operation &op, unsigned first = 0) {
+    Interval all = of(op.operand(first));
+    for (unsigned i = first + 1; i < op.numOperands(); ++i)
+      all = hull(all, of(op.operand(i)));
+    return all;
+  }
+
+  Interval ofArgument(Value *v) {
+    Operation *owner = v->argumentOf()->parentOp();
+    if (!owner) {
+      auto range = state_.valueRanges.find(v);
+      return range == state_.valueRanges.end()
+                 ? Interval()
+                 : Interval{double(range->second.lower), double(range->second.upper)};
+    }
+    if (owner->is(Op::If))
+      return of(owner->operand(v->index() + 1));
+    if (!owner->is(Op::Loop) || v->index() == 1)
+      return {};
+    if (v->index() == 0)
+      return {0, std::max(0.0, of(owner->operand(0)).high - 1)};
+    return int64_t(v->index()) >= 2 + owner->intAttr("carried") ? of(owner->operand(v->index()))
+                                                                : Interval();
+  }
+
+  Interval ofMap(const Operation &op, unsigned result) {
+    std::map<const Value *, Interval> arguments;
+    for (unsigned i = 0; i < op.numOperands(); ++i)
+      arguments[op.region().argument(i)] = of(op.operand(i));
+    llvm::SmallVector<Dim, 6> space;
+    std::string error;
+    if (!iterationSpace(op, space, error))
+      return {};
+    return BodyIntervals(std::move(arguments), space).of(op.region().terminator()->operand(result));
+  }
+
+  Interval ofConstant(const Tensor &t) {
+    if (isOpaque(t.element()) || t.size() == 0)
+      return {};
+    Interval all{t.at(0), t.at(0)};
+    for (int64_t i = 0; i < t.size(); ++i) {
+      if (std::isnan(t.at(i)))
+        return {};
+      all = hull(all, {t.at(i), t.at(i)});
+    }
+    return all;
+  }
+
+  Interval compute(Value *v) {
+    Operation *op = v->def();
+    if (!op)
+      return ofArgument(v);
+    switch (op->kind()) {
+    case Op::Constant: return ofConstant(**op->find("value")->get<Literal>());
+    case Op::Map: return ofMap(*op, v->index());
+    case Op::Reduce: return ofReduce(*op);
+    case Op::Reshape:
+    case Op::Transpose:
+    case Op::Slice:
+    case Op::Gather: return of(op->operand(0));
+    case Op::Concat: return ofOperands(*op);
+    case Op::Pad: return hull(ofOperands(*op), {0, 0});
+    case Op::Scatter: return hull(of(op->operand(0)), of(op->operand(2)));
+    case Op::Softmax: return {0, 1};
+    case Op::Resize: return op->wordAttr("mode") == "cubic" ? Interval() : of(op->operand(0));
+    case Op::TopK:
+      return v->index() == 0 ? of(op->operand(0))
+                             : upTo(op->operand(0)->type().dim(unsigned(op->intAttr("axis"))));
+    case Op::NonZero: {
+      Interval all{0, 0};
+      for (Dim d : op->operand(0)->type().shape())
+        all = hull(all, upTo(d));
+      return all;
+    }
+    case Op::NonMaxSuppression: return hull({-1, -1}, upTo(op->operand(1)->type().dim(2)));
+    case Op::ShapeOf: {
+      Interval all{INFINITY, -INFINITY};
+      for (Dim d : op->operand(0)->type().shape())
+        all = hull(all, {double(d.lower()), double(d.upper())});
+      return all;
+    }
+    case Op::If: {
+      Operation *yes = op->region(0).terminator(), *no = op->region(1).terminator();
+      return yes && no ? hull(of(yes->operand(v->index())), of(no->operand(v->index())))
+                       : Interval();
+    }
+    default: return {};
+    }
+  }
+
+  Interval ofReduce(const Operation &op) {
+    const Operation *combiner = op.region().terminator()->operand(0)->def();
+    if (op.numResults() != 1 || op.numOperands() != 1 || !combiner)
+      return {};
+    const Interval x = of(op.operand(0));
+    if (combiner->isAny(Op::Max, Op::Min))
+      return x; // of no elements it is the type's own bound
+    if (!combiner->is(Op::Add))
+      return {};
+    llvm::SmallVector<Dim, 6> space;
+    std::string error;
+    if (!iterationSpace(op, space, error))
+      return {};
+    double count = 1;
+    for (int64_t axis : op.intsAttr("axes"))
+      count *= double(space[size_t(axis)].upper());
+    return {boundProduct(count, std::min(x.low, 0.0)), boundProduct(count, std::max(x.high, 0.0))};
+  }
+
+  const ModelImport &state_;
+  llvm::DenseMap<Value *, Interval> memo_;
+  unsigned depth_ = 0;
+};
+
+/// Whether inferValue sees through the operation when it knows the operands.
+bool isTransparent(const Operation &op) {
+  if (op.is(Op::Gather))
+    return knownTensor(op.operand(1)).hasValue();
+  if (op.info().traits & OpTrait::Movement)
+    return true;
+  if (!op.isAny(Op::Map, Op::Reduce))
+    return false;
+  return llvm::all_of(op.region(), [](const Operation &s) {
+    return s.isTerminator() ||
+           s.isAny(Op::Const, Op::Index, Op::Cast, Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Mod,
+                   Op::Min, Op::Max, Op::Clamp, Op::Relu, Op::Neg);
+  });
+}
+
+class DataExtents {
+public:
+  explicit DataExtents(const Node &n) : n_(n), state_(n.graph.state), bounds_(state_) {}
+
+  llvm::Optional<Shape> of(Value *v) {
+    trace(v, 0);
+    for (Value *source : sources_)
+      if (!pin(source))
+        return llvm::None;
+    if (auto known = knownShape(state_.pinned(v)))
+      return known;
+    return pin(v) ? knownShape(state_.pinned(v)) : llvm::None;
+  }
+
+private:
+  static bool isSmall(Value *v) {
+    return v->type().isTensor() && isInteger(v->type().element()) && v->type().hasStaticShape() &&
+           v->type().upperElements() <= kMostNumbers;
+  }
+
+  /// Collects what `v` is computed from and has to become known.
+  void trace(Value *v, unsigned depth) {
+    v = state_.pinned(v);
+    if (knownShape(v) || sources_.contains(v))
+      return;
+    Operation *op = v->def();
+    if (!op) {
+      Operation *owner = v->argumentOf()->parentOp();
+      if (owner && owner->is(Op::If))
+        return trace(owner->operand(v->index() + 1), depth + 1);
+      if (owner && owner->is(Op::Loop) && int64_t(v->index()) >= 2 + owner->intAttr("carried"))
+        return trace(owner->operand(v->index()), depth + 1);
+    }
+    const bool through =
+        op && depth < kDeepest && isTransparent(*op) &&
+        llvm::all_of(op->operands(), [](Value *x) { return isSmall(x) || knownTensor(x); });
+    if (!through) {
+      sources_.insert(v);
+      return;
+    }
+    for (Value *x : op->operands())
+      trace(x, depth + 1);
+  }
+
+  bool fail(Value *v, const std::string &why) {
+    const std::string name = v->hint().empty() ? "" : " '" + v->hint().str() + "'";
+    n_.error("the result's extents follow from data: the value" + name + " of type " +
+             toString(v->type()) + " " + why +
+             (name.empty() ? ""
+                           : "; say what it is at least and at most with --range " +
+                                 v->hint().str() + "=1..100") +
+             ", or bind the input that it is computed from with --bind NAME=@FILE");
+    return false;
+  }
+
+  /// Makes the numbers in `v` symbols, once.
+  bool pin(Value *v) {
+    if (state_.pinned(v) != v)
+      return true;
+    if (!isSmall(v))
+      return fail(v, "is no short list of integers");
+    const Interval i = bounds_.of(v);
+    const double low = std::ceil(i.low), high = std::floor(i.high);
+    const Interval all = Interval::of(v->type().element());
+    if (high - low > kWidestRange && (i.low <= all.low || i.high >= all.high))
+      return fail(v, "has no bounds");
+    if (high - low > kWidestRange || high < low)
+      return fail(v, "lies in " + std::to_string(int64_t(low)) + ".." +
+                         std::to_string(int64_t(high)) + ", which is not a range of up to " +
+                         std::to_string(int64_t(kWidestRange)) + " numbers");
+    const auto uses = v->uses();
+    Builder b = behind(v);
+    Value *known = counted(b, v, int64_t(low), int64_t(high));
+    if (!known)
+      return false;
+    for (Use *use : uses)
+      use->set(known);
+    state_.pin(v, known);
+    return true;
+  }
+
+  Builder behind(Value *v) {
+    Operation *def = v->def();
+    Region &region = def ? *def->parent() : *v->argumentOf();
+    auto next = def ? std::next(def->getIterator()) : region.begin();
+    Builder b =
+        next == region.end() ? Builder(region, state_.pending) : Builder(&*next, state_.pending);
+    b.location = def ? def->loc() : n_.b.location;
+    return b;
+  }
+
+  Value *counted(Builder &b, Value *v, int64_t low, int64_t high) {
+    Context &c = b.context();
+    const Dims one{c.dim(1)};
+    Value *flat = b.reshape(b.cast(v, Element::I64), {v->type().elements()});
+    Elements numbers;
+    for (int64_t k = 0; flat && k < v->type().upperElements(); ++k) {
+      Value *number = sliceAlong(b, flat, 0, c.dim(k), one[0], 1);
+      number = number ? b.reshape(number, {}) : nullptr;
+      Value *below =
+          number ? pointwise(b, {number}, {IndexMap{}}, {c.dim(high - low)},
+                             [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+                               Value *at = s(Op::Add, s.index(0), s.b.scalarInt(Element::I64, low));
+                               return s(Op::Less, at, a[0]);
+                             })
+                 : nullptr;
+      const std::string base =
+          sanitizeName(v->hint().empty() ? n_.id + "_extent" : v->hint().str());
+      const Dim symbol = state_.newSymbol(c, base, 0, high - low);
+      Value *found =
+          below ? b.value(Op::NonZero, {below}, {{"symbol", symbol.symbol().str()}}) : nullptr;
+      Value *shape = found ? b.value(Op::ShapeOf, {found}) : nullptr;
+      numbers.push_back(shape ? sliceAlong(b, shape, 0, c.dim(1), one[0], 1) : nullptr);
+      if (!numbers.back())
+        return nullptr;
+    }
+    Value *all =
+        numbers.size() == 1 ? numbers[0] : b.value(Op::Concat, numbers, {{"axis", int64_t(0)}});
+    if (low != 0)
+      all = b.pointwise(Op::Add, {all, b.constant(Tensor::fromInts({low}))});
+    all = b.cast(b.reshape(all, v->type().shape()), v->type().element());
+    if (all)
+      all->setHint(v->hint());
+    return all;
+  }
+
+  const Node &n_;
+  ModelImport &state_;
+  Bounds bounds_;
+  llvm::SetVector<Value *> sources_;
+};
+
+} // namespace
+
+Interval boundsOf(const ModelImport &state, Value *v) { return Bounds(state).of(v); }
+
+llvm::Optional<Shape> dataExtents(const Node &n, unsigned i) {
+  return DataExtents(n).of(n.input(i));
+}
+
+} // namespace tenon::frontend
