@@ -38,7 +38,8 @@ void declare(CommandLine &app, ModelOptions &o) {
       .type("NAME=1,3,224,224")
       .group(kModelGroup)
       .check(keyValueForm("NAME=1,3,224,224"));
-  app.option("--range", o.range, "keeps a dimension dynamic within bounds, or bounds an integer that decides one")
+  app.option("--range", o.range,
+             "keeps a dimension dynamic within bounds, or bounds an integer that decides one")
       .type("N=1..32")
       .group(kModelGroup)
       .check(dimensionRange);

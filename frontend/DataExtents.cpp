@@ -20,7 +20,6 @@
 namespace tenon::frontend {
 namespace {
 
-constexpr int64_t kMostNumbers = 16;     // of a value that becomes extents
 constexpr double kWidestRange = 1 << 20; // of one of them: as much is counted
 constexpr unsigned kDeepest = 200;
 
@@ -196,7 +195,7 @@ public:
 private:
   static bool isSmall(Value *v) {
     return v->type().isTensor() && isInteger(v->type().element()) && v->type().hasStaticShape() &&
-           v->type().upperElements() <= kMostNumbers;
+           v->type().upperElements() <= kMostBounded;
   }
 
   /// Collects what `v` is computed from and has to become known.
@@ -243,7 +242,8 @@ private:
     const Interval i = bounds_.of(v);
     const double low = std::ceil(i.low), high = std::floor(i.high);
     const Interval all = Interval::of(v->type().element());
-    if (high - low > kWidestRange && (i.low <= all.low || i.high >= all.high))
+    const bool whole = i.low <= all.low || i.high >= all.high;
+    if (std::max(-low, high) > 1e15 || (high - low > kWidestRange && whole))
       return fail(v, "has no bounds");
     if (high - low > kWidestRange || high < low)
       return fail(v, "lies in " + std::to_string(int64_t(low)) + ".." +
@@ -251,7 +251,9 @@ private:
                          std::to_string(int64_t(kWidestRange)) + " numbers");
     const auto uses = v->uses();
     Builder b = behind(v);
-    Value *known = counted(b, v, int64_t(low), int64_t(high));
+    Value *known =
+        low == high ? b.broadcastTo(b.scalarConstant(v->type().element(), low), v->type().shape())
+                    : counted(b, v, int64_t(low), int64_t(high));
     if (!known)
       return false;
     for (Use *use : uses)

@@ -17,7 +17,10 @@
 
 namespace tenon {
 
-/// Inclusive bounds of a symbolic dimension, or of a scalar integer input such as a trip count.
+/// Longest list of integers that an option may bound, and that becomes extents.
+constexpr int64_t kMostBounded = 16;
+
+/// Inclusive bounds of a symbolic dimension, or of the integers of a tensor, such as a trip count.
 struct ImportRange {
   int64_t lower = 0, upper = 0;
 };

@@ -9,9 +9,6 @@
 namespace tenon::frontend {
 namespace {
 
-/// Longest list of integers that an option may bound.
-constexpr int64_t kMostBounded = 16;
-
 /// Whether some node of the graph, or of its subgraphs, has a result of this name.
 bool makes(const onnx::GraphProto &graph, const std::string &name) {
   for (const auto &node : graph.node()) {

@@ -24,6 +24,11 @@ public:
         info_(describeInterface(graph_, options)) {}
 
   bool write(std::vector<CompiledFile> &files) {
+    if (target_.family == Family::Mcu && dims_.symbols().size() > 16) {
+      diagnostics_.error("expected at most 16 run-time dimensions on a microcontroller, found " +
+                         std::to_string(dims_.symbols().size()) + "; bind some with --bind");
+      return false;
+    }
     steps();
     summary_.kernels = int(stepTexts_.size());
     summary_.weightBytes = plan_.weightBytes;

@@ -113,7 +113,8 @@ void importRange(Node &n) {
     }
     const int64_t delta = v[2].isConstant() ? v[2].constant() : 0;
     if (delta == 0 || delta == INT64_MIN) {
-      n.error("delta: expected a known number other than 0, found " + text({v[2]}, ""));
+      n.error("delta: expected a known number other than 0, found " + text({v[2]}, "") +
+              "; bind the input that it is computed from with --bind NAME=@FILE");
       return;
     }
     count = max(delta > 0 ? ceilDiv(v[1] - v[0], delta) : ceilDiv(v[0] - v[1], -delta), n.dim(0));

@@ -197,8 +197,12 @@ struct context {
 #if TENON_POOLS
   unsigned char *pools[pool_count];
 #endif
-  index_t *dims; // of the next run, or of the last one while `ran`
+#if defined(TENON_NO_HEAP)
+  index_t dims[16]; // of the next run, or of the last one while `ran`
+#else
+  index_t *dims; // the same: `few`, or room behind the context
   index_t few[16];
+#endif
   bool ran;      // dimensions that grow have still to advance
   pool *workers; // null: the calling thread alone
 #if defined(TENON_TRACE)
@@ -222,18 +226,19 @@ constexpr size_t align_memory(size_t n) {
 constexpr size_t context_room = 256;
 static_assert(sizeof(context) <= context_room, "the context outgrew its room");
 
-/// Room for values of dimensions behind the context, where it holds too few; the same everywhere.
+#if !defined(TENON_NO_HEAP)
+/// Room for values of dimensions behind the context, where it holds too few.
 constexpr size_t dims_room(int count) { return count > 16 ? align_memory(size_t(count) * 8) : 0; }
+#endif
 
 /// Bytes that place_context needs, alignment included; *_CONTEXT_BYTES in the generated header.
 inline size_t context_bytes(const program &p) {
   const size_t arena = TENON_POOLS ? 0 : align_memory(p.arena_bytes);
-  const size_t bytes = memory_alignment + context_room + dims_room(p.dim_count) + arena +
-                       align_memory(p.state_bytes);
+  const size_t bytes = memory_alignment + context_room + arena + align_memory(p.state_bytes);
 #if defined(TENON_NO_HEAP)
   return bytes;
 #else
-  return bytes + align_memory(p.text_bytes);
+  return bytes + dims_room(p.dim_count) + align_memory(p.text_bytes);
 #endif
 }
 
@@ -262,8 +267,12 @@ inline int place_context(const program &p, const model *m, void *memory, size_t 
   context *c = reinterpret_cast<context *>(base);
   c->of = m;
   c->owned = nullptr;
+#if defined(TENON_NO_HEAP)
+  c->arena = base + context_room;
+#else
   c->dims = dims_room(p.dim_count) ? reinterpret_cast<index_t *>(base + context_room) : c->few;
   c->arena = base + context_room + dims_room(p.dim_count);
+#endif
   c->states = c->arena + (TENON_POOLS ? 0 : align_memory(p.arena_bytes));
 #if TENON_POOLS
   for (int i = 0; i < pool_count; ++i)

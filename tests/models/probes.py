@@ -153,8 +153,9 @@ def data_extents():
     net = Network("data_extents", 37, opset=17, ir_version=8)
     node = helper.make_node
     x = net.input("x", [8, 3])
-    at, durations = net.input("at", [1], INT64), net.input("durations", [5])
+    place, durations = net.input("at", [], INT64), net.input("durations", [5])
     zero, one, many = (net.const([v], np.int64, name=n) for v, n in ((0, "zero"), (1, "one"), (99, "many")))
+    at = net.op("Unsqueeze", [place, zero])
     following = net.op("Add", [at, one])
     net.op("Slice", [x, at, following, zero], output="row")
     net.op("Slice", [x, zero, at, zero], output="head")
@@ -186,7 +187,7 @@ def data_extents():
     net.output("who", ["d"], INT64)
     x = normal(net.rng, 8, 3)
     data = [(x, 3, [0.2, 3, 9, 1.5, -1]), (x, 0, [-1, 2, 0.4, 3, 1]), (-x, 7, [-1, -2, 0, -3, -4]), (x, 4, [5, 6, 7, 8, 9])]
-    return net.model(), [{"x": values, "at": np.array([place], np.int64), "durations": np.array(d, np.float32)}
+    return net.model(), [{"x": values, "at": np.array(place, np.int64), "durations": np.array(d, np.float32)}
                          for values, place, d in data]  # fmt: skip
 
 

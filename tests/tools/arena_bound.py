@@ -29,14 +29,13 @@ class Type:
     """`tensor<…>` at the upper bounds of its extents."""
 
     def __init__(self, text, symbols):
-        shape, *layout = [part.strip() for part in text[len("tensor<"):-1].partition(", ")[::2]]
+        shape = text[len("tensor<"):-1]
         self.extents = []
         while m := re.match(r"(\d+|\{[^}]*\})x", shape):
             self.extents.append(evaluate(m.group(1).strip("{}"), symbols))
             shape = shape[m.end():]
-        self.element = shape
+        self.element, _, layout = shape.partition(", ")
         rank = len(self.extents)
-        layout = layout[0]
         order = range(rank)
         if layout.split(",")[0] in ("nwc", "nhwc", "ndhwc"):
             order = [0, *range(2, rank), 1]
@@ -73,11 +72,44 @@ class Type:
         return offset, [(self.extents[d], strides[d]) for d in sorted(strides) if self.extents[d] != 1]
 
 
+class Span:
+    """All values between two, as what is computed of them one by one spreads."""
+
+    def __init__(self, low, high):
+        self.low, self.high = low, high
+
+    @staticmethod
+    def corners(function, a, b):
+        a, b = (v if isinstance(v, Span) else Span(v, v) for v in (a, b))
+        values = [function(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
+        return Span(min(values), max(values))
+
+    def __add__(self, other):
+        return Span.corners(lambda a, b: a + b, self, other)
+
+    def __mul__(self, other):
+        return Span.corners(lambda a, b: a * b, self, other)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    @staticmethod
+    def remainder(a, b):
+        most = (b.high if isinstance(b, Span) else b) - 1
+        return Span(0, min(most, a.high) if a.low >= 0 else most)
+
+
 def evaluate(text, symbols):
-    text = re.sub(r"[A-Za-z_][\w.]*", lambda m: str(symbols[m.group()]) if m.group() in symbols else m.group(), text)
-    calls = {"floordiv": lambda a, b: a // b, "ceildiv": lambda a, b: -(-a // b), "mod": lambda a, b: a % b,
-             "min": min, "max": max}
-    return int(eval(text, {"__builtins__": {}}, calls))  # noqa: S307 - our own printer's text
+    """The upper bound of an extent."""
+    names = [name for name in dict.fromkeys(re.findall(r"[A-Za-z_][\w.]*", text)) if name in symbols]
+    for number, name in enumerate(names):
+        text = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w.])", f"s[{number}]", text)
+    calls = {"floordiv": lambda a, b: Span.corners(lambda x, y: x // y if y else 0, a, b),
+             "ceildiv": lambda a, b: Span.corners(lambda x, y: -(-x // y) if y else 0, a, b),
+             "mod": Span.remainder,
+             "min": lambda a, b: Span.corners(min, a, b), "max": lambda a, b: Span.corners(max, a, b),
+             "s": [Span(*symbols[name]) for name in names]}  # fmt: skip
+    found = eval(text, {"__builtins__": {}}, calls)  # noqa: S307 - our own printer's text
+    return found.high if isinstance(found, Span) else found
 
 
 class Region:
@@ -123,9 +155,9 @@ def read(path):
         lines = [re.sub(r'"(?:[^"\\]|\\.)*"', '""', line) for line in file.read().split("\n")]
     symbols, graphs, i = {}, [], 0
     while i < len(lines):
-        m = re.match(r"  symbol (\S+) = \d+\.\.(\d+)$", lines[i])
+        m = re.match(r"  symbol (\S+) = (\d+)\.\.(\d+)$", lines[i])
         if m:
-            symbols[m.group(1)] = int(m.group(2))
+            symbols[m.group(1)] = int(m.group(2)), int(m.group(3))
         if lines[i].startswith("  graph "):
             head, body = lines[i], Region([])
             arguments = re.match(r'.*?\((.*)\) -> \(', head).group(1)
@@ -183,9 +215,15 @@ def pointwise_arguments(group):
         for name, index in zip(op.operands, op.indices):
             uses.setdefault(name, []).append((op, index))
 
+    def in_order(op, index):
+        """Whether an index names each dimension of the result that is more than one element."""
+        extents = re.findall(r"(\d+|\{[^}]*\})x", types[op.results[0]])
+        return index.strip("[]").split(", ") == [str(d) for d, extent in enumerate(extents) if extent != "1"]
+
     def at_its_point(name):
         scalar = not re.search(r"[\dx}]x", types[name])
-        return all(op.name == "yield" or op.name == "map" and (not index or scalar and index == "[]")
+        return all(op.name == "yield" or op.name == "map"
+                   and (not index or scalar and index == "[]" or in_order(op, index))
                    and all(map(at_its_point, op.results)) for op, index in uses.get(name, []))
 
     return {i for i, name in enumerate(region.arguments) if uses.get(name) and at_its_point(name)}
