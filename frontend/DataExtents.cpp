@@ -13,7 +13,7 @@
 #include "ir/Names.h"
 #include "ir/ops/Ops.h"
 
-#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/DenseSet.h"
 
 #include <cmath>
 
@@ -37,8 +37,8 @@ public:
       r = meet(r, compute(v));
       --depth_;
     }
-    if (auto range = state_.options.ranges.find(v->hint().str());
-        range != state_.options.ranges.end() && isInteger(v->type().element()))
+    auto range = state_.resultRanges.find(v->hint());
+    if (range != state_.resultRanges.end() && isInteger(v->type().element()))
       r = meet(r, {double(range->second.lower), double(range->second.upper)});
     return memo_[v] = r;
   }
@@ -195,13 +195,13 @@ public:
 private:
   static bool isSmall(Value *v) {
     return v->type().isTensor() && isInteger(v->type().element()) && v->type().hasStaticShape() &&
-           v->type().upperElements() <= kMostBounded;
+           v->type().upperElements() > 0 && v->type().upperElements() <= kMostBounded;
   }
 
   /// Collects what `v` is computed from and has to become known.
   void trace(Value *v, unsigned depth) {
     v = state_.pinned(v);
-    if (knownShape(v) || sources_.contains(v))
+    if (!seen_.insert(v).second || knownShape(v))
       return;
     Operation *op = v->def();
     if (!op) {
@@ -215,7 +215,7 @@ private:
         op && depth < kDeepest && isTransparent(*op) &&
         llvm::all_of(op->operands(), [](Value *x) { return isSmall(x) || knownTensor(x); });
     if (!through) {
-      sources_.insert(v);
+      sources_.push_back(v);
       return;
     }
     for (Value *x : op->operands())
@@ -310,7 +310,8 @@ private:
   const Node &n_;
   ModelImport &state_;
   Bounds bounds_;
-  llvm::SetVector<Value *> sources_;
+  llvm::DenseSet<Value *> seen_;
+  llvm::SmallVector<Value *, 4> sources_;
 };
 
 } // namespace

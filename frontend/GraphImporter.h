@@ -49,6 +49,8 @@ struct ModelImport {
   NodeIds ids;
   /// Bounds of scalar integer inputs, from the options.
   llvm::DenseMap<Value *, ImportRange> valueRanges;
+  /// Bounds of the integers in results of nodes, from the options, by the result's name.
+  llvm::StringMap<ImportRange> resultRanges;
   /// What a value is read as: itself, or the value that stands for it since its numbers are extents
   /// (frontend/DataExtents.h).
   Value *pinned(Value *v) const {

@@ -349,9 +349,12 @@ bool resolveInputs(ModelImport &state, Context &context, llvm::ArrayRef<Declared
       check(entry.first, "--bind", false);
     for (const auto &entry : options.bindExtents)
       check(entry.first, "--bind", false);
-    for (const auto &entry : options.ranges)
-      if (!makes(state.model.graph(), entry.first)) // else it bounds what a node computes
-        check(entry.first, "--range", false);
+    for (const auto &[name, range] : options.ranges)
+      if (!symbols.used.count(name) && !symbols.known.count(name) &&
+          makes(state.model.graph(), name))
+        state.resultRanges[name] = range;
+      else
+        check(name, "--range", false);
   }
   for (const auto &entry : options.shapes)
     check(entry.first, "--shape", true);
