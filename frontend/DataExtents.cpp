@@ -211,8 +211,9 @@ private:
       if (owner && owner->is(Op::Loop) && int64_t(v->index()) >= 2 + owner->intAttr("carried"))
         return trace(owner->operand(v->index()), depth + 1);
     }
+    const bool bounded = state_.resultRanges.count(v->hint()); // the user says where
     const bool through =
-        op && depth < kDeepest && isTransparent(*op) &&
+        op && !bounded && depth < kDeepest && isTransparent(*op) &&
         llvm::all_of(op->operands(), [](Value *x) { return isSmall(x) || knownTensor(x); });
     if (!through) {
       sources_.push_back(v);

@@ -187,4 +187,46 @@ TEST(Symbol, FactsSayWhereItCameFrom) {
   EXPECT_EQ(facts["sha256"].size(), 64u);
 }
 
+/// x[place : place + 1], the place computed from `n` in as many steps that read the last value
+/// twice.
+TestModel placed(int steps) {
+  TestModel m;
+  m.input("x", {"rows"});
+  m.input("n", {"1"}, onnx::TensorProto::INT64);
+  std::string last = "n";
+  for (int i = 0; i < steps; ++i) {
+    const std::string next = "place" + std::to_string(i);
+    m.node("Max", {last, last}, {next});
+    last = next;
+  }
+  m.node("Sign", {"one_more"}, {"one"});
+  m.node("Shape", {"one_row"}, {"one_more"});
+  m.input("one_row", {"1"});
+  m.node("Add", {last, "one"}, {"end"});
+  m.node("Slice", {"x", last, "end"}, {"y"});
+  m.output("y");
+  return m;
+}
+
+TEST(Symbol, NumbersThatDecideExtentsAreTracedOnce) {
+  ImportOptions options;
+  options.bindDims = {{"rows", 8}};
+  options.ranges = {{"n", {2, 5}}};
+  Imported i(placed(60), options); // as a tree these are 2^60 values
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(toString(i.outputType()), "tensor<1xf32>");
+  EXPECT_EQ(i.model->module->symbols.size(), 1u);
+}
+
+TEST(Symbol, RangesOfDimensionsBoundNoResults) {
+  TestModel m = placed(1);
+  ImportOptions options;
+  options.bindDims = {{"rows", 8}};
+  options.ranges = {{"place0", {0, 3}}};
+  EXPECT_TRUE(Imported(m, options)) << Imported(m, options).messages;
+  m.input("z", {"place0"}); // now it is the name of a dimension
+  EXPECT_TRUE(
+      mentions(Imported(m, options).messages, "the value 'n' of type tensor<1xi64> has no bounds"));
+}
+
 } // namespace
