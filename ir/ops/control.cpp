@@ -23,6 +23,7 @@
 #include "ir/ops/Evaluate.h"
 #include "ir/ops/Ops.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringExtras.h"
 
 namespace tenon {
