@@ -10,6 +10,7 @@
 
 #include "frontend/GraphImporter.h"
 #include "frontend/onnx/Operators.h"
+#include "ir/Interval.h"
 #include "ir/Names.h"
 #include "ir/ops/Ops.h"
 
@@ -20,9 +21,11 @@
 namespace tenon::frontend {
 namespace {
 
-constexpr double kWidestRange = 1 << 20; // of one of them: as much is counted
+constexpr double kWidestRange = 1 << 20; // of a number: as much is counted
 constexpr unsigned kDeepest = 200;
 
+/// Bounds of every element of a value: from the functions that compute it, from the extents of
+/// shapes, and from the ranges that the options give to tensors by name.
 class Bounds {
 public:
   explicit Bounds(const ModelImport &state) : state_(state) {}
@@ -49,9 +52,9 @@ private:
   }
   static Interval upTo(Dim count) { return {0, std::max(0.0, double(count.upper()) - 1)}; }
 
-  Interval ofOperands(const Operation &op, unsigned first = 0) {
-    Interval all = of(op.operand(first));
-    for (unsigned i = first + 1; i < op.numOperands(); ++i)
+  Interval ofOperands(const Operation &op) {
+    Interval all = of(op.operand(0));
+    for (unsigned i = 1; i < op.numOperands(); ++i)
       all = hull(all, of(op.operand(i)));
     return all;
   }
@@ -316,8 +319,6 @@ private:
 };
 
 } // namespace
-
-Interval boundsOf(const ModelImport &state, Value *v) { return Bounds(state).of(v); }
 
 llvm::Optional<Shape> dataExtents(const Node &n, unsigned i) {
   return DataExtents(n).of(n.input(i));

@@ -1,17 +1,9 @@
 // Declares how numbers that the data decide become extents.
 #pragma once
 
-#include "ir/Interval.h"
-
 #include "frontend/onnx/Node.h"
 
 namespace tenon::frontend {
-
-struct ModelImport;
-
-/// Bounds of every element of `v`: from the functions that compute it, from the extents of shapes,
-/// and from the ranges that the options give to tensors by name.
-Interval boundsOf(const ModelImport &state, Value *v);
 
 /// Operand `i` of `n`, a list of integers, as extents. What is not known when compiling is traced
 /// to the values that it is computed from; those become symbols with bounds, born where they are

@@ -47,7 +47,7 @@ struct ModelImport {
   llvm::StringMap<const onnx::FunctionProto *> functions;
   FreeNames freeNames;
   NodeIds ids;
-  /// Bounds of scalar integer inputs, from the options.
+  /// Bounds of the integers in inputs, from the options.
   llvm::DenseMap<Value *, ImportRange> valueRanges;
   /// Bounds of the integers in results of nodes, from the options, by the result's name.
   llvm::StringMap<ImportRange> resultRanges;

@@ -7,7 +7,7 @@
 // Graph inputs stay: they are the model's interface.
 #include "passes/Dce.h"
 
-#include "ir/Control.h"
+#include "ir/BornExtents.h"
 #include "passes/Maps.h"
 #include "passes/Rewrite.h"
 
@@ -38,13 +38,23 @@ bool dropResults(Operation &op, PassContext &context) {
   return changed;
 }
 
+/// Whether others go by an extent that is born in result `r` of an if.
+bool givesExtents(const Operation &op, unsigned r) {
+  llvm::SmallVector<Dim, 2> symbols;
+  for (const BornExtent &b : bornExtents(op))
+    if (llvm::is_contained(op.result(r)->type().shape(), b.symbol))
+      symbols.push_back(b.symbol);
+  return isMentioned(symbols, op);
+}
+
 // Results of if and loop-free control flow: both branches stop yielding them
 bool dropIfResults(Operation &op, PassContext &context) {
   bool changed = false;
   if (!op.is(Op::If))
     return false;
   for (unsigned r = op.numResults(); r-- > 0;) {
-    if (op.numResults() == 1 || op.result(r)->hasUses() || !context.fire("dce.dead-result", op))
+    if (op.numResults() == 1 || op.result(r)->hasUses() || givesExtents(op, r) ||
+        !context.fire("dce.dead-result", op))
       continue;
     eraseIfResult(op, r);
     changed = true;

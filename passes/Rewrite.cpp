@@ -1,7 +1,7 @@
 // Implements the pattern driver and the helpers that most patterns need.
 #include "passes/Rewrite.h"
 
-#include "ir/Control.h"
+#include "ir/BornExtents.h"
 
 namespace tenon {
 

@@ -14,7 +14,7 @@
 // extents that are born inside, and choices between text or complex numbers, which no select takes.
 #include "passes/Straighten.h"
 
-#include "ir/Control.h"
+#include "ir/BornExtents.h"
 #include "passes/Rewrite.h"
 
 namespace tenon {
@@ -36,11 +36,7 @@ int64_t sizeOf(Region &region) {
 /// Whether extents are born in a region: a symbol has one value at a time, so the region neither
 /// runs beside another nor stands in several places.
 bool bearsExtents(Region &region) {
-  bool bears = false;
-  region.walk([&](Operation *op) {
-    bears |= op->isAny(Op::NonZero, Op::TextSplit) || !bornExtents(*op).empty();
-  });
-  return bears;
+  return llvm::any_of(region, [](const Operation &op) { return !bornSymbols(op).empty(); });
 }
 
 /// Whether all of a region may run although it need not.

@@ -9,7 +9,7 @@
 #include "codegen/emit/Header.h"
 #include "codegen/emit/StepWriter.h"
 #include "codegen/emit/TextTables.h"
-#include "ir/Control.h"
+#include "ir/BornExtents.h"
 
 namespace tenon {
 namespace {

@@ -2,7 +2,7 @@
 #include "codegen/cuda/HostPart.h"
 
 #include "codegen/emit/Interface.h"
-#include "ir/Control.h"
+#include "ir/BornExtents.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -16,6 +16,7 @@
 #include "codegen/emit/Amalgamate.h"
 #include "codegen/emit/Header.h"
 #include "codegen/emit/StepWriter.h"
+#include "ir/BornExtents.h"
 
 #include <algorithm>
 

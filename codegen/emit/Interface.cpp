@@ -35,11 +35,6 @@ bool spellsText(Graph &graph) {
   return spells;
 }
 
-bool isBorn(Graph &graph, Dim symbol) {
-  return llvm::none_of(graph.body().arguments(),
-                       [&](Value *a) { return llvm::is_contained(a->type().shape(), symbol); });
-}
-
 std::string advanceFunction(llvm::ArrayRef<Growth> growths, const DimSpelling &dims) {
   SourceWriter w;
   w.comment("Lengths of what is carried, after a run.");

@@ -40,9 +40,6 @@ std::string advanceFunction(llvm::ArrayRef<Growth> growths, const DimSpelling &d
 /// Whether a run spells text that stands in no input and no constant.
 bool spellsText(Graph &graph);
 
-/// A symbol that no input carries: steps find its value.
-bool isBorn(Graph &graph, Dim symbol);
-
 InterfaceInfo describeInterface(Graph &graph, const CompileOptions &options);
 
 /// First comment of every generated file: what made it, from what, and how to build it.

@@ -3,7 +3,7 @@
 #include "frontend/onnx/Control.h"
 #include "frontend/onnx/Operators.h"
 
-#include "ir/Control.h"
+#include "ir/BornExtents.h"
 #include "ir/Names.h"
 
 namespace tenon::frontend {

@@ -1,5 +1,5 @@
 // Evaluates control flow and groups by running their regions.
-#include "ir/Control.h"
+#include "ir/BornExtents.h"
 #include "ir/ops/Evaluate.h"
 #include "ir/ops/Ops.h"
 #include "ir/ops/Strided.h"

@@ -18,12 +18,10 @@
 //     an operator that the user brings; `types` is the type of its result. A region, if there is
 //     one, is its reference body in terms of other ops.
 //   yield r…   ends a region;   return r…   ends a graph.
-#include "ir/Control.h"
 #include "ir/UserFunction.h"
 #include "ir/ops/Evaluate.h"
 #include "ir/ops/Ops.h"
 
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringExtras.h"
 
 namespace tenon {
@@ -94,121 +92,6 @@ bool inferIf(const Operation &op, llvm::SmallVectorImpl<Type> &results, std::str
   }
   return extents.empty() || fail(error, "attribute extents: expected the shapes of all results");
 }
-
-} // namespace
-
-llvm::SmallVector<BornExtent, 2> bornExtents(const Operation &op) {
-  llvm::SmallVector<BornExtent, 2> born;
-  if (!op.is(Op::If) || !op.has("extents"))
-    return born;
-  for (unsigned i = 0; i < op.numResults(); ++i)
-    for (unsigned d = 0; d < op.result(i)->type().rank(); ++d) {
-      const Dim symbol = op.result(i)->type().dim(d);
-      const Dim yes = op.region(0).terminator()->operand(i)->type().dim(d);
-      const Dim no = op.region(1).terminator()->operand(i)->type().dim(d);
-      const bool known =
-          llvm::any_of(born, [&](const BornExtent &b) { return b.symbol == symbol; });
-      if ((yes != symbol || no != symbol) && !known)
-        born.push_back({symbol, {yes, no}});
-    }
-  return born;
-}
-
-llvm::SmallVector<Dim, 2> bornSymbols(const Operation &op) {
-  llvm::SmallVector<Dim, 2> all;
-  if (op.isAny(Op::NonZero, Op::TextSplit))
-    all.push_back(op.result()->type().context().symbol(op.stringAttr("symbol")));
-  for (const BornExtent &b : bornExtents(op))
-    all.push_back(b.symbol);
-  if (op.is(Op::Loop) && op.intAttr("scans") > 0 && op.dimsAttr("max_trip")[0].isSymbol())
-    all.push_back(op.dimsAttr("max_trip")[0]);
-  if (op.isAny(Op::Group, Op::If, Op::Loop))
-    for (unsigned r = 0; r < op.numRegions(); ++r)
-      for (const Operation &inner : op.region(r))
-        llvm::append_range(all, bornSymbols(inner));
-  return all;
-}
-
-namespace {
-
-/// Looks for symbols in extents; each expression is looked at once.
-class Mentions {
-public:
-  explicit Mentions(llvm::ArrayRef<Dim> symbols) {
-    for (Dim s : symbols)
-      found_[s.node()] = true;
-  }
-  bool in(const DimNode *d) {
-    auto known = found_.find(d);
-    if (known != found_.end())
-      return known->second;
-    const bool found = d->lhs && (in(d->lhs) || in(d->rhs));
-    return found_[d] = found;
-  }
-  bool in(llvm::ArrayRef<Dim> dims) {
-    return llvm::any_of(dims, [&](Dim d) { return in(d.node()); });
-  }
-  bool in(const Value *v) { return v->type().isTensor() && in(v->type().shape()); }
-  /// `but` is passed over.
-  bool in(Region &region, const Operation &but) {
-    if (llvm::any_of(region.arguments(), [&](const Value *v) { return in(v); }))
-      return true;
-    for (Operation &op : region) {
-      if (&op == &but)
-        continue;
-      for (unsigned i = 0; i < op.numResults(); ++i)
-        if (in(op.result(i)))
-          return true;
-      for (const auto &attribute : op.attributes())
-        if (const Dims *dims = attribute.second.get<Dims>(); dims && in(*dims))
-          return true;
-      if (op.isAny(Op::Group, Op::If, Op::Loop))
-        for (unsigned r = 0; r < op.numRegions(); ++r)
-          if (in(op.region(r), but))
-            return true;
-    }
-    return false;
-  }
-
-private:
-  llvm::DenseMap<const DimNode *, bool> found_;
-};
-
-} // namespace
-
-bool isMentioned(llvm::ArrayRef<Dim> symbols, const Operation &op) {
-  Graph *graph = op.parent() ? op.parent()->graph() : nullptr;
-  if (symbols.empty() || !graph)
-    return false;
-  // What an input brings is not born.
-  llvm::SmallVector<Dim, 2> born;
-  for (Dim s : symbols)
-    if (llvm::none_of(graph->body().arguments(), [&](const Value *v) {
-          return v->type().isTensor() && llvm::is_contained(v->type().shape(), s);
-        }))
-      born.push_back(s);
-  return !born.empty() && Mentions(born).in(graph->body(), op);
-}
-
-void eraseIfResult(Operation &op, unsigned i) {
-  if (op.has("extents")) {
-    Dims extents = op.dimsAttr("extents");
-    unsigned at = 0;
-    for (unsigned r = 0; r < i; ++r)
-      at += op.result(r)->type().rank();
-    extents.erase(extents.begin() + at, extents.begin() + at + op.result(i)->type().rank());
-    op.set("extents", std::move(extents));
-  }
-  for (unsigned r = 0; r < 2; ++r) {
-    Operation *end = op.region(r).terminator();
-    auto operands = end->operands();
-    operands.erase(operands.begin() + i);
-    end->setOperands(operands);
-  }
-  op.eraseResult(i);
-}
-
-namespace {
 
 bool inferLoop(const Operation &op, llvm::SmallVectorImpl<Type> &results, std::string &error) {
   if (!checkForm(op, error))

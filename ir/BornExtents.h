@@ -13,6 +13,8 @@ struct BornExtent {
 /// Those of `op` in order, each symbol once; none when `op` is no `if`.
 llvm::SmallVector<BornExtent, 2> bornExtents(const Operation &op);
 
+/// Whether no input of the graph brings the symbol.
+bool isBorn(Graph &graph, Dim symbol);
 /// The symbols that are born in `op` or in its regions.
 llvm::SmallVector<Dim, 2> bornSymbols(const Operation &op);
 /// Whether an extent of the graph outside of `op` follows from one of `symbols`.
