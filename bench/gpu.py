@@ -2,7 +2,7 @@
 """Times generated CUDA against torch on this machine's GPU: one process, one table.
 
     bench/gpu.py [--models=NAME,...] [--batch=1,8,64] [--precision=fp16,fp32] [--peer=NAME,...]
-                 [--autotune] [--rounds=N] [--words="TENON OPTIONS"] [--json FILE] [--keep DIR]
+                 [--autotune] [--rounds=N] [--words="TENON OPTIONS"] [--json FILE] [--keep DIR] [--prepare]
 
 Peers: `eager` (torch as it is, host time included), `eager+graph` (captured into a CUDA graph),
 `inductor+graph` (torch.compile, captured by hand over static buffers, so that it pays no input copy;
@@ -19,11 +19,16 @@ it, `thousandth_ms` the same around the thousandth run (the median of the hundre
 where they would take more than two seconds), `create_ms` what comes before the first (loading weights,
 capturing), `memory_mib` what creation took from the device, `compile_s` what came before the program could
 be started (tenon and nvcc, or torch.compile).
+
+--keep DIR keeps models and libraries and takes those that the same compiler built from the same options
+before. --prepare stops once they are there and torch.compile's own cache is filled: several such
+processes can share a machine's cores before one process has the GPU to itself.
 """
 
 import argparse
 import ctypes
 import gc
+import hashlib
 import json
 import os
 import shlex
@@ -32,7 +37,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -64,6 +69,23 @@ def export(module, inputs, path):
     )  # fmt: skip
 
 
+def identity(words):
+    """What decides a library beside the network: the compiler's bytes, the options, the exporting script."""
+    parts = [Path(binary()).read_bytes(), (ROOT / "bench/networks.py").read_bytes(), repr(words).encode()]
+    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+
+
+def kept(model, words):
+    """What `build` answered for `model` before, if the same compiler and options did."""
+    note = model.with_suffix(".built.json")
+    if not note.exists():
+        return None
+    answer = json.loads(note.read_text())
+    if answer["identity"] != identity(words):
+        return None
+    return model.with_suffix(".so"), answer["compile_s"], answer["nvcc_s"]
+
+
 def build(model, words):
     """tenon and nvcc: the shared library beside `model`, and the seconds that both took."""
     source = model.with_suffix(".cu")
@@ -77,7 +99,10 @@ def build(model, words):
     done = subprocess.run(command, cwd=source.parent, capture_output=True, text=True)
     if done.returncode != 0:
         raise BuildError("nvcc: " + (done.stderr.strip().splitlines() or ["failed"])[0])
-    return source.with_suffix(".so"), answer.seconds, time.monotonic() - start
+    library, nvcc_s = source.with_suffix(".so"), time.monotonic() - start
+    note = {"identity": identity(words), "compile_s": answer.seconds, "nvcc_s": nvcc_s}
+    model.with_suffix(".built.json").write_text(json.dumps(note))
+    return library, answer.seconds, nvcc_s
 
 
 class Tenon:
@@ -219,19 +244,40 @@ def relative_error(output, reference):
     return float(error) if torch.isfinite(error) else float("inf")
 
 
-def case(options, name, batch, precision, built):
-    """The rows of one model, batch and precision."""
+def operands(name, batch, precision):
+    """The network and its input as the peers take them, and what torch computes of both in fp64. The
+    halves' own reference computes on the values that the halves were given."""
     torch.manual_seed(7)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
     dtype = DTYPES[precision]
     module = networks.build(name).cuda()
     inputs = torch.randn(batch, *networks.NETWORKS[name].shape, device="cuda")
     with torch.no_grad():
-        # The halves' own reference computes on the values that the halves were given.
         reference = module.to(dtype).double()(inputs.to(dtype).double())
-        module, inputs = module.to(dtype), inputs.to(dtype)
-        if inputs.dim() == 4:
-            module = module.to(memory_format=torch.channels_last)
+    module, inputs = module.to(dtype), inputs.to(dtype)
+    if inputs.dim() == 4:
+        module = module.to(memory_format=torch.channels_last)
+    return module, inputs, reference
+
+
+def prepare(options, name, batch, precision, built):
+    """Waits for the library and fills torch.compile's cache."""
+    try:
+        built.result()
+    except BuildError as failure:
+        print(f"{name} b{batch} {precision}: {failure}", flush=True)
+    module, inputs, _ = operands(name, batch, precision)
+    with torch.no_grad():
+        for peer in options.peers:
+            if peer.startswith("inductor"):
+                Torch(peer.removesuffix("+graph"), module, inputs, options.autotune).close()
+
+
+def case(options, name, batch, precision, built):
+    """The rows of one model, batch and precision."""
+    dtype = DTYPES[precision]
+    module, inputs, reference = operands(name, batch, precision)
+    with torch.no_grad():
         row = {"model": name, "batch": batch, "precision": precision}
         rows, peers = [], []
         try:
@@ -285,7 +331,10 @@ def main():
     parser.add_argument("--words", default="", help="further options of `tenon compile`")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--keep", type=Path, help="folder for the models and generated files")
+    parser.add_argument("--prepare", action="store_true", help="only export and build into the folder of --keep")
     options = parser.parse_args()
+    if options.prepare and not options.keep:
+        parser.error("--prepare needs the folder that --keep names")
     options.peers = [peer for peer in options.peer.split(",") if peer]
 
     torch.backends.cudnn.benchmark = True
@@ -304,12 +353,20 @@ def main():
         built = {}
         for name, batch, precision in cases:
             model = folder / f"{name}_b{batch}_{precision}.onnx"
+            chosen = words + ([f"--precision={precision}"] if precision.startswith("tf32") else [])
+            if before := kept(model, chosen):
+                built[name, batch, precision] = Future()
+                built[name, batch, precision].set_result(before)
+                continue
             dtype = DTYPES[precision]
-            module = networks.build(name).to(dtype)
+            module = networks.build(name).to("cuda", dtype)
             with torch.no_grad():
-                export(module, torch.randn(batch, *networks.NETWORKS[name].shape).to(dtype), model)
-            chosen = [f"--precision={precision}"] if precision.startswith("tf32") else []
-            built[name, batch, precision] = jobs.submit(build, model, words + chosen)
+                export(module, torch.randn(batch, *networks.NETWORKS[name].shape).to("cuda", dtype), model)
+            built[name, batch, precision] = jobs.submit(build, model, chosen)
+        if options.prepare:
+            for key in cases:
+                prepare(options, *key, built[key])
+            return
         rows = []
         for key in cases:
             rows += case(options, *key, built[key])
