@@ -101,6 +101,12 @@ private:
   }
 
   Interval compute(Value *v) {
+    if (auto extents = knownShape(v); extents && !extents->empty()) {
+      Interval all{INFINITY, -INFINITY};
+      for (Dim d : *extents)
+        all = hull(all, {double(d.lower()), double(d.upper())});
+      return all;
+    }
     Operation *op = v->def();
     if (!op)
       return ofArgument(v);
@@ -127,12 +133,6 @@ private:
       return all;
     }
     case Op::NonMaxSuppression: return hull({-1, -1}, upTo(op->operand(1)->type().dim(2)));
-    case Op::ShapeOf: {
-      Interval all{INFINITY, -INFINITY};
-      for (Dim d : op->operand(0)->type().shape())
-        all = hull(all, {double(d.lower()), double(d.upper())});
-      return all;
-    }
     case Op::If: {
       Operation *yes = op->region(0).terminator(), *no = op->region(1).terminator();
       return yes && no ? hull(of(yes->operand(v->index())), of(no->operand(v->index())))
@@ -230,7 +230,7 @@ private:
     const std::string name = v->hint().empty() ? "" : " '" + v->hint().str() + "'";
     n_.error("the result's extents follow from data: the value" + name + " of type " +
              toString(v->type()) + " " + why +
-             (name.empty() ? ""
+             (name.empty() ? "; limit it in the model (Clip, Min, Max)"
                            : "; say what it is at least and at most with --range " +
                                  v->hint().str() + "=1..100") +
              ", or bind the input that it is computed from with --bind NAME=@FILE");
@@ -320,8 +320,6 @@ private:
 
 } // namespace
 
-llvm::Optional<Shape> dataExtents(const Node &n, unsigned i) {
-  return DataExtents(n).of(n.input(i));
-}
+llvm::Optional<Shape> dataExtents(const Node &n, Value *v) { return DataExtents(n).of(v); }
 
 } // namespace tenon::frontend

@@ -5,10 +5,10 @@
 
 namespace tenon::frontend {
 
-/// Operand `i` of `n`, a list of integers, as extents. What is not known when compiling is traced
-/// to the values that it is computed from; those become symbols with bounds, born where they are
-/// computed, and whatever else is computed from them is known by these symbols. None after an
-/// error.
-llvm::Optional<Shape> dataExtents(const Node &n, unsigned i);
+/// The list of integers `v`, which decides extents of a result of `n`. What is not known when
+/// compiling is traced to the values that it is computed from; those become symbols with bounds,
+/// born where they are computed, and whatever else is computed from them is known by these symbols.
+/// None after an error.
+llvm::Optional<Shape> dataExtents(const Node &n, Value *v);
 
 } // namespace tenon::frontend

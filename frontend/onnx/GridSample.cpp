@@ -49,25 +49,10 @@ struct GridAxis {
   }
 };
 
-/// Weights of the four neighbours at distance `t` behind the second, cubic convolution.
 Taps cubicTaps(Scalars &s, const GridAxis &axis, Value *base, Value *t) {
-  constexpr double a = -0.75;
-  // ((c3 x + c2) x + c1) x + c0
-  auto polynomial = [&](Value *x, double c3, double c2, double c1, double c0) {
-    Value *v = s(Op::Add, s(Op::Mul, s.c(c3), x), s.c(c2));
-    v = s(Op::Add, s(Op::Mul, v, x), s.c(c1));
-    return s(Op::Add, s(Op::Mul, v, x), s.c(c0));
-  };
-  Value *back = s(Op::Sub, s.c(1), t);
-  Value *weights[] = {
-      polynomial(s(Op::Add, t, s.c(1)), a, -5 * a, 8 * a, -4 * a),
-      polynomial(t, a + 2, -(a + 3), 0, 1),
-      polynomial(back, a + 2, -(a + 3), 0, 1),
-      polynomial(s(Op::Add, back, s.c(1)), a, -5 * a, 8 * a, -4 * a),
-  };
   Taps taps;
-  for (int k = 0; k < 4; ++k)
-    taps.push_back(axis.tap(s, s(Op::Add, base, s.c(k - 1)), weights[k]));
+  for (Value *weight : cubicWeights(s, t, -0.75))
+    taps.push_back(axis.tap(s, s(Op::Add, base, s.c(double(taps.size()) - 1)), weight));
   return taps;
 }
 

@@ -230,7 +230,7 @@ llvm::Optional<Shape> Node::shapeOperand(unsigned i) const {
     return llvm::None;
   }
   auto shape = knownShape(graph.state.pinned(input(i)));
-  return shape ? shape : dataExtents(*this, i);
+  return shape ? shape : dataExtents(*this, input(i));
 }
 
 llvm::Optional<Ints> Node::intsOperand(unsigned i) const {

@@ -1,5 +1,10 @@
 // Imports Resize and Upsample: scales, sizes, coordinate rules and their changes between opsets.
+#include "frontend/DataExtents.h"
+#include "frontend/GraphImporter.h"
 #include "frontend/onnx/Operators.h"
+#include "frontend/onnx/Resample.h"
+
+#include "llvm/ADT/StringExtras.h"
 
 #include <cmath>
 
@@ -36,10 +41,64 @@ llvm::Optional<Floats> numbers(Node &n, unsigned i) {
 struct Geometry {
   Dims shape;
   Floats scales;
+  /// The dimensions that change, where a scale is known at run time only.
+  std::vector<ResampledAxis> atRunTime = {};
 };
 
+struct Scale {
+  double known = 0;
+  Value *atRunTime = nullptr; // of rank 0
+};
+using Scales = std::vector<Scale>;
+
+/// Operand `i`, a list whose elements may be known one by one; None after an error.
+llvm::Optional<Scales> scalesOperand(Node &n, unsigned i) {
+  Scales scales;
+  if (auto known = n.knownOperand(i)) {
+    for (int64_t k = 0; k < known->size(); ++k)
+      scales.push_back({known->at(k)});
+    return scales;
+  }
+  if (!n.checkRank(i, 1, 1) || !n.checkFloat(i))
+    return llvm::None;
+  if (!n.type(i).dim(0).isConstant() || n.type(i).dim(0).constant() > int64_t(n.rank(0))) {
+    n.error("expected a scale per dimension, found " + toString(n.type(i)));
+    return llvm::None;
+  }
+  // Exporters concatenate the constant ones and the others.
+  Operation *def = n.input(i)->def();
+  const bool joined = def && def->is(Op::Concat);
+  for (Value *part : joined ? llvm::SmallVector<Value *, 4>(def->operands())
+                            : llvm::SmallVector<Value *, 4>{n.input(i)}) {
+    const auto known = knownTensor(part);
+    for (int64_t k = 0; k < part->type().upperElements(); ++k) {
+      if (known) {
+        scales.push_back({known->at(k)});
+        continue;
+      }
+      Value *one = sliceAlong(n.b, part, 0, n.dim(k), n.dim(1), 1);
+      scales.push_back({0, one ? n.b.reshape(one, {}) : nullptr});
+      if (!scales.back().atRunTime)
+        return llvm::None;
+    }
+  }
+  return scales;
+}
+
+/// Dimension `d` of operand 0, `part` of it, times `scale` of rank 0, rounded down; null after an
+/// error.
+Value *scaledAtRunTime(Node &n, unsigned d, Value *scale, double part) {
+  Value *in = extentProduct(n.b, n.input(0), {int64_t(d)}, Element::I64);
+  return pointwise(n.b, {in, scale}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+    Scalars exact{s.b, Element::F64};
+    Value *factor = s(Op::Mul, exact.cast(a[1], exact.type), exact.c(part));
+    Value *size = s(Op::Mul, exact.cast(a[0], exact.type), factor);
+    return exact.cast(s(Op::Floor, s(Op::Max, size, exact.c(0))), Element::I64);
+  });
+}
+
 /// From scales for `axes`.
-llvm::Optional<Geometry> fromScales(Node &n, const Floats &scales, const Ints &axes,
+llvm::Optional<Geometry> fromScales(Node &n, const Scales &scales, const Ints &axes,
                                     const Floats &roi) {
   Type t = n.type(0);
   Geometry g{Dims(t.shape().begin(), t.shape().end()), Floats(t.rank(), 1)};
@@ -48,28 +107,47 @@ llvm::Optional<Geometry> fromScales(Node &n, const Floats &scales, const Ints &a
             std::to_string(scales.size()));
     return llvm::None;
   }
+  const bool known = llvm::none_of(scales, [](const Scale &s) { return s.atRunTime; });
   for (size_t i = 0; i < axes.size(); ++i) {
-    const size_t d = size_t(axes[i]);
-    if (!(scales[i] > 0) || std::isinf(scales[i])) {
-      n.error("expected positive scales, found " + std::to_string(scales[i]));
-      return llvm::None;
-    }
-    g.scales[d] = scales[i];
+    const unsigned d = unsigned(axes[i]);
+    const double scale = scales[i].known;
     // A crop scales the region that it takes.
-    const double part = roi.empty() ? 1 : roi[d + t.rank()] - roi[d];
-    g.shape[d] = scaled(t.dim(unsigned(d)), scales[i] * part);
-    if (!g.shape[d]) {
-      n.error("extent " + text({t.dim(unsigned(d))}, "") + " times " + std::to_string(scales[i]) +
-              " has no integral expression: give the symbol a value with --bind");
-      return llvm::None;
+    const double start = roi.empty() ? 0 : roi[d], end = roi.empty() ? 1 : roi[d + t.rank()];
+    g.scales[d] = scale;
+    if (!scales[i].atRunTime) {
+      if (!(scale > 0) || std::isinf(scale)) {
+        n.error("expected positive scales, found " + std::to_string(scale));
+        return llvm::None;
+      }
+      g.shape[d] = scaled(t.dim(d), scale * (end - start));
+      if (!g.shape[d]) {
+        n.error("extent " + text({t.dim(d)}, "") + " times " + std::to_string(scale) +
+                " has no integral expression: give the symbol a value with --bind");
+        return llvm::None;
+      }
+      if (known || (scale == 1 && roi.empty()))
+        continue;
     }
+    Value *factor =
+        scales[i].atRunTime ? scales[i].atRunTime : n.b.scalarConstant(Element::F32, scale);
+    Value *extent = scaledAtRunTime(n, d, factor, end - start);
+    if (!extent)
+      return llvm::None;
+    if (scales[i].atRunTime) {
+      auto extents = dataExtents(n, extent);
+      if (!extents)
+        return llvm::None;
+      g.shape[d] = (*extents)[0];
+      extent = n.graph.state.pinned(extent);
+    }
+    g.atRunTime.push_back({d, g.shape[d], extent, factor, start, end});
   }
   return g;
 }
 
-/// From sizes for `axes`.
+/// From sizes for `axes`, which operand 3 holds.
 llvm::Optional<Geometry> fromSizes(Node &n, Shape sizes, const Ints &axes,
-                                   const std::string &policy) {
+                                   const std::string &policy, const Floats &roi) {
   Type t = n.type(0);
   Geometry g{Dims(t.shape().begin(), t.shape().end()), Floats(t.rank(), 1)};
   if (sizes.size() != axes.size()) {
@@ -78,6 +156,7 @@ llvm::Optional<Geometry> fromSizes(Node &n, Shape sizes, const Ints &axes,
     return llvm::None;
   }
   double common = policy == "not_larger" ? INFINITY : 0;
+  bool known = true;
   for (size_t i = 0; i < axes.size(); ++i) {
     const size_t d = size_t(axes[i]);
     Dim in = t.dim(unsigned(d));
@@ -85,17 +164,37 @@ llvm::Optional<Geometry> fromSizes(Node &n, Shape sizes, const Ints &axes,
       n.error("sizes [" + text(sizes, ", ") + "] are negative");
       return llvm::None;
     }
+    if (in.isConstant(0) && !sizes[i].isConstant(0)) {
+      n.error("dimension " + std::to_string(d) + " has no elements to resample");
+      return llvm::None;
+    }
     g.shape[d] = sizes[i];
     if (sizes[i] == in)
       g.scales[d] = 1;
-    else if (sizes[i].isConstant() && in.isConstant() && in.constant() > 0)
-      g.scales[d] = double(sizes[i].constant()) / double(in.constant());
+    else if (sizes[i].isConstant() && in.isConstant())
+      g.scales[d] = in.isConstant(0) ? 1 : double(sizes[i].constant()) / double(in.constant());
+    else if (policy == "stretch")
+      known = false;
     else {
-      n.error("resizing extent " + text({in}, "") + " to " + text({sizes[i]}, "") +
-              " needs known extents: give the symbols values with --bind");
+      n.error("keep_aspect_ratio_policy " + policy + " of extent " + text({in}, "") + " to " +
+              text({sizes[i]}, "") + " needs known extents: give the symbols values with --bind");
       return llvm::None;
     }
     common = policy == "not_larger" ? std::min(common, g.scales[d]) : std::max(common, g.scales[d]);
+  }
+  if (!known) {
+    Value *extents = n.graph.state.pinned(n.input(3));
+    for (size_t i = 0; i < axes.size(); ++i) {
+      const unsigned d = unsigned(axes[i]);
+      if (sizes[i] == t.dim(d) && roi.empty())
+        continue;
+      Value *one = sliceAlong(n.b, extents, 0, n.dim(int64_t(i)), n.dim(1), 1);
+      Value *extent = one ? n.b.cast(n.b.reshape(one, {}), Element::I64) : nullptr;
+      if (!extent)
+        return llvm::None;
+      g.atRunTime.push_back({d, sizes[i], extent, nullptr, roi.empty() ? 0 : roi[d],
+                             roi.empty() ? 1 : roi[d + t.rank()]});
+    }
   }
   if (policy == "stretch")
     return g;
@@ -108,21 +207,50 @@ llvm::Optional<Geometry> fromSizes(Node &n, Shape sizes, const Ints &axes,
   return g;
 }
 
-void emit(Node &n, const Geometry &g, const std::string &mode, const std::string &coordinates,
-          const std::string &nearest, NamedAttributes more) {
+void emit(Node &n, const Geometry &g, const Resampling &how, bool antialias, const Floats &roi) {
+  const bool crop = how.coordinates == "tf_crop_and_resize";
+  if (!g.atRunTime.empty()) {
+    if (!isFloat(n.element(0)) && !isInteger(n.element(0)))
+      n.error("expected numbers, found " + toString(n.type(0)));
+    else if (antialias)
+      n.error("attribute antialias: as many elements are read as the scales say; expected extents "
+              "that are known when compiling");
+    else
+      n.set(0, resample(n.b, n.input(0), g.atRunTime, how));
+    return;
+  }
   bool still = true; // nothing moves
   for (unsigned d = 0; d < n.rank(0); ++d)
     still &= g.scales[d] == 1 && g.shape[d] == n.type(0).dim(d);
-  if (still && coordinates != "tf_crop_and_resize") {
+  if (still && !crop) {
     n.set(0, n.input(0));
     return;
   }
-  more.insert({"mode", Word{mode}});
-  more.insert({"coordinates", Word{coordinates}});
-  more.insert({"nearest", Word{nearest}});
-  more.insert({"scales", g.scales});
-  more.insert({"shape", g.shape});
-  n.set(0, n.b.value(Op::Resize, {n.input(0)}, std::move(more)));
+  NamedAttributes attributes{{"mode", Word{how.mode}},
+                             {"coordinates", Word{how.coordinates}},
+                             {"nearest", Word{how.nearest}},
+                             {"scales", g.scales},
+                             {"shape", g.shape},
+                             {"cubic_a", how.cubicA}};
+  if (how.excludeOutside)
+    attributes.insert({"exclude_outside", true});
+  if (antialias)
+    attributes.insert({"antialias", true});
+  if (crop) {
+    attributes.insert({"roi", roi});
+    attributes.insert({"extrapolation", how.extrapolation});
+  }
+  n.set(0, n.b.value(Op::Resize, {n.input(0)}, std::move(attributes)));
+}
+
+/// The node's attribute `name` is one of `allowed`; reports otherwise.
+bool checkWord(Node &n, llvm::StringRef name, const std::string &word,
+               llvm::ArrayRef<llvm::StringRef> allowed) {
+  if (llvm::is_contained(allowed, word))
+    return true;
+  n.error("attribute " + name.str() + ": expected " + llvm::join(allowed.drop_back(), ", ") +
+          " or " + allowed.back().str() + ", found '" + word + "'");
+  return false;
 }
 
 /// Upsample, and Resize of opset 10: scales only, positions i / s.
@@ -130,23 +258,23 @@ void importByScales(Node &n) {
   std::string mode = n.stringAttr("mode", "nearest");
   if (mode == "bilinear" || mode == "trilinear")
     mode = "linear";
-  if (mode != "nearest" && mode != "linear") {
-    n.error("attribute mode: expected nearest or linear, found '" + mode + "'");
+  if (!checkWord(n, "mode", mode, {"nearest", "linear"}))
     return;
-  }
-  Floats scales = n.floatsAttr("scales");
+  Scales scales;
+  for (double scale : n.floatsAttr("scales"))
+    scales.push_back({scale});
   if (n.opset >= 9) {
     if (!n.has(1)) {
       n.error("operand 1 (scales) is missing");
       return;
     }
-    auto given = numbers(n, 1);
+    auto given = scalesOperand(n, 1);
     if (!given)
       return;
     scales = *given;
   }
   if (auto g = fromScales(n, scales, allAxes(0, n.rank(0)), {}))
-    emit(n, *g, mode, "asymmetric", "floor", {});
+    emit(n, *g, {mode, "asymmetric", "floor"}, false, {});
 }
 
 } // namespace
@@ -159,16 +287,21 @@ void importResize(Node &n) {
     return;
   }
   const unsigned rank = n.rank(0);
-  const std::string mode = n.stringAttr("mode", "nearest");
-  const std::string coordinates = n.stringAttr("coordinate_transformation_mode", "half_pixel");
-  const std::string nearest = n.stringAttr("nearest_mode", "round_prefer_floor");
+  const Resampling how{n.stringAttr("mode", "nearest"),
+                       n.stringAttr("coordinate_transformation_mode", "half_pixel"),
+                       n.stringAttr("nearest_mode", "round_prefer_floor"),
+                       n.floatAttr("cubic_coeff_a", -0.75),
+                       n.boolAttr("exclude_outside", false),
+                       n.floatAttr("extrapolation_value", 0)};
   const std::string policy = n.stringAttr("keep_aspect_ratio_policy", "stretch");
-  if (policy != "stretch" && policy != "not_larger" && policy != "not_smaller") {
-    n.error("attribute keep_aspect_ratio_policy: expected stretch, not_larger or not_smaller, "
-            "found '" +
-            policy + "'");
+  if (!checkWord(n, "mode", how.mode, {"nearest", "linear", "cubic"}) ||
+      !checkWord(n, "coordinate_transformation_mode", how.coordinates,
+                 {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
+                  "asymmetric", "tf_crop_and_resize"}) ||
+      !checkWord(n, "nearest_mode", how.nearest,
+                 {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}) ||
+      !checkWord(n, "keep_aspect_ratio_policy", policy, {"stretch", "not_larger", "not_smaller"}))
     return;
-  }
   Ints axes = allAxes(0, rank);
   if (n.hasAttr("axes")) {
     axes = n.intsAttr("axes");
@@ -180,7 +313,7 @@ void importResize(Node &n) {
     }
   }
   Floats roi; // starts, ends of all dimensions
-  if (coordinates == "tf_crop_and_resize") {
+  if (how.coordinates == "tf_crop_and_resize") {
     auto given = n.has(1) ? numbers(n, 1) : Floats();
     if (!given)
       return;
@@ -201,25 +334,15 @@ void importResize(Node &n) {
   llvm::Optional<Geometry> g;
   if (present(3)) {
     if (auto sizes = n.shapeOperand(3))
-      g = fromSizes(n, *sizes, axes, policy);
+      g = fromSizes(n, *sizes, axes, policy, roi);
   } else if (present(2)) {
-    if (auto scales = numbers(n, 2))
+    if (auto scales = scalesOperand(n, 2))
       g = fromScales(n, *scales, axes, roi);
   } else {
     n.error("expected scales or sizes, found neither");
   }
-  if (!g)
-    return;
-  NamedAttributes more{{"cubic_a", n.floatAttr("cubic_coeff_a", -0.75)}};
-  if (n.boolAttr("exclude_outside", false))
-    more.insert({"exclude_outside", true});
-  if (n.boolAttr("antialias", false))
-    more.insert({"antialias", true});
-  if (!roi.empty()) {
-    more.insert({"roi", roi});
-    more.insert({"extrapolation", n.floatAttr("extrapolation_value", 0)});
-  }
-  emit(n, *g, mode, coordinates, nearest, std::move(more));
+  if (g)
+    emit(n, *g, how, n.boolAttr("antialias", false), roi);
 }
 
 } // namespace tenon::frontend

@@ -122,6 +122,22 @@ Taps linearTaps(Scalars &s, Value *x, int64_t extent) {
   return {tap(base, s(Op::Sub, s.c(1), t)), tap(s(Op::Add, base, s.c(1)), t)};
 }
 
+llvm::SmallVector<Value *, 4> cubicWeights(Scalars &s, Value *t, double a) {
+  // ((c3 x + c2) x + c1) x + c0
+  auto polynomial = [&](Value *x, double c3, double c2, double c1, double c0) {
+    Value *v = s(Op::Add, s(Op::Mul, s.c(c3), x), s.c(c2));
+    v = s(Op::Add, s(Op::Mul, v, x), s.c(c1));
+    return s(Op::Add, s(Op::Mul, v, x), s.c(c0));
+  };
+  Value *back = s(Op::Sub, s.c(1), t);
+  return {
+      polynomial(s(Op::Add, t, s.c(1)), a, -5 * a, 8 * a, -4 * a),
+      polynomial(t, a + 2, -(a + 3), 0, 1),
+      polynomial(back, a + 2, -(a + 3), 0, 1),
+      polynomial(s(Op::Add, back, s.c(1)), a, -5 * a, 8 * a, -4 * a),
+  };
+}
+
 Value *channelsSecond(Builder &b, Value *v) {
   if (!v)
     return nullptr;

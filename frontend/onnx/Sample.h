@@ -46,6 +46,9 @@ Value *limited(Scalars &s, Value *x, double low, double high);
 /// The two neighbours of position x for linear interpolation, each weighing 0 where it lies outside
 /// of `extent` pixels.
 Taps linearTaps(Scalars &s, Value *x, int64_t extent);
+/// Weights of the four neighbours at distance `t` behind the second: cubic convolution with
+/// coefficient `a`.
+llvm::SmallVector<Value *, 4> cubicWeights(Scalars &s, Value *t, double a);
 /// [first, rest…, channels] as [first, channels, rest…].
 Value *channelsSecond(Builder &b, Value *v);
 

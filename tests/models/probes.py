@@ -149,7 +149,7 @@ def detections():
 def data_extents():
     """Extents that numbers decide: pieces before and behind a place that an input gives, rows that the
     sum of rounded durations counts, the largest of as many as are asked for, a piece for each step of a
-    loop."""
+    loop, a picture as wide as the input says and as high as a number scales it."""
     net = Network("data_extents", 37, opset=17, ir_version=8)
     node = helper.make_node
     x = net.input("x", [8, 3])
@@ -166,6 +166,13 @@ def data_extents():
     places = net.op("Range", [net.const(0, np.int64), count, net.const(1, np.int64)])
     net.op("Mul", [net.op("Cast", [places], to=FLOAT), net.const(0.25)], output="frames")
     net.op("TopK", [durations, net.op("Clip", [at, one, net.const([5], np.int64)])], outputs=["largest", "who"])
+    picture = net.op("Reshape", [x, net.const([1, 1, 8, 3], np.int64)])
+    sizes = net.op("Concat", [net.const([1, 1, 5], np.int64), following], axis=0)
+    net.op("Resize", [picture, "", "", sizes], output="stretched", mode="cubic")
+    level = net.op("ReduceMax", [clipped], keepdims=1)
+    scales = net.op("Concat", [net.const([1.0, 1.0]), net.op("Add", [level, net.const([0.5])]), net.const([2.0])], axis=0)
+    net.op("Resize", [picture, "", scales], output="scaled", coordinate_transformation_mode="asymmetric",
+           nearest_mode="floor")  # fmt: skip
     body = subgraph(
         "body",
         [
@@ -182,7 +189,8 @@ def data_extents():
     net.op("Loop", [net.const(6, np.int64), net.const(True, np.bool_), net.const(np.zeros((1, 3)))],
            output="steps", body=body)  # fmt: skip
     for name, shape in (("row", [1, 3]), ("head", ["a", 3]), ("tail", ["b", 3]), ("frames", ["c"]),
-                        ("largest", ["d"]), ("steps", [1, 3])):  # fmt: skip
+                        ("largest", ["d"]), ("steps", [1, 3]), ("stretched", [1, 1, 5, "e"]),
+                        ("scaled", [1, 1, "f", 6])):  # fmt: skip
         net.output(name, shape)
     net.output("who", ["d"], INT64)
     x = normal(net.rng, 8, 3)

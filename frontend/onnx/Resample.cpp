@@ -1,0 +1,171 @@
+// Implements resampling at run time. For each dimension a map over its indices computes which
+// elements are read and what they weigh, from the extents; gathers read them, and a map adds them
+// up.
+#include "frontend/onnx/Resample.h"
+
+#include "frontend/onnx/Sample.h"
+
+namespace tenon::frontend {
+namespace {
+
+/// What a position follows from, as scalars of the type of `s`.
+struct AxisScalars {
+  Scalars &s;
+  Value *in, *out, *scale;
+  double roiStart, roiEnd;
+
+  Value *less(Value *v) const { return s(Op::Sub, v, s.c(1)); }
+  Value *scaled(Value *i) const { return s(Op::Div, s(Op::Add, i, s.c(0.5)), scale); }
+  Value *whereMany(Value *many, Value *one) const {
+    return s(Op::Select, s(Op::Greater, out, s.c(1)), many, one);
+  }
+  Value *position(Value *i, llvm::StringRef coordinates) const {
+    if (coordinates == "asymmetric")
+      return s(Op::Div, i, scale);
+    if (coordinates == "align_corners")
+      return whereMany(s(Op::Div, s(Op::Mul, i, less(in)), less(out)), s.c(0));
+    if (coordinates == "pytorch_half_pixel")
+      return whereMany(s(Op::Sub, scaled(i), s.c(0.5)), s.c(0));
+    if (coordinates == "half_pixel_symmetric") {
+      Value *adjustment = s(Op::Div, out, s(Op::Mul, scale, in));
+      Value *moved = s(Op::Mul, s(Op::Mul, in, s.c(0.5)), s(Op::Sub, s.c(1), adjustment));
+      return s(Op::Sub, s(Op::Add, moved, scaled(i)), s.c(0.5));
+    }
+    if (coordinates == "tf_crop_and_resize") {
+      Value *way = s(Op::Mul, s(Op::Mul, i, s.c(roiEnd - roiStart)), less(in));
+      Value *first = s(Op::Mul, s.c(roiStart), less(in));
+      return whereMany(s(Op::Add, first, s(Op::Div, way, less(out))),
+                       s(Op::Mul, s.c(0.5 * (roiStart + roiEnd)), less(in)));
+    }
+    return s(Op::Sub, scaled(i), s.c(0.5)); // half_pixel
+  }
+  Value *isOutside(Value *at) const {
+    return s(Op::LogicalOr, s(Op::Less, at, s.c(0)), s(Op::Greater, at, less(in)));
+  }
+  /// As an index; that of the first element where it is no number.
+  Value *index(Value *at) const {
+    Value *least = s(Op::Select, s(Op::Greater, at, s.c(0)), at, s.c(0)), *last = less(in);
+    return s.cast(s(Op::Select, s(Op::Less, least, last), least, last), Element::I64);
+  }
+};
+
+Value *rounded(Scalars &s, Value *p, llvm::StringRef rule) {
+  if (rule == "floor")
+    return s(Op::Floor, p);
+  if (rule == "ceil")
+    return s(Op::Ceil, p);
+  if (rule == "round_prefer_ceil")
+    return s(Op::Floor, s(Op::Add, p, s.c(0.5)));
+  return s(Op::Ceil, s(Op::Sub, p, s.c(0.5)));
+}
+
+/// The elements that position p reads.
+Taps neighbours(const AxisScalars &axis, Value *p, const Resampling &how) {
+  Scalars &s = axis.s;
+  if (how.mode == "nearest")
+    return {{axis.index(rounded(s, p, how.nearest)), s.c(1)}};
+  const bool cubic = how.mode == "cubic";
+  Value *base = s(Op::Floor, p), *t = s(Op::Sub, p, base);
+  const llvm::SmallVector<Value *, 4> weights =
+      cubic ? cubicWeights(s, t, how.cubicA)
+            : llvm::SmallVector<Value *, 4>{s(Op::Sub, s.c(1), t), t};
+  Taps taps;
+  Value *sum = nullptr;
+  for (size_t k = 0; k < weights.size(); ++k) {
+    Value *at = s(Op::Add, base, s.c(double(k) - (cubic ? 1 : 0))), *weight = weights[k];
+    if (how.excludeOutside)
+      weight = s(Op::Select, axis.isOutside(at), s.c(0), weight);
+    sum = sum ? s(Op::Add, sum, weight) : weight;
+    taps.push_back({axis.index(at), weight});
+  }
+  if (how.excludeOutside)
+    for (Tap &tap : taps)
+      tap.weight = s(Op::Div, tap.weight, sum);
+  return taps;
+}
+
+/// `x` along `axis`, in elements of type `compute` unless they are only picked.
+Value *resampleAxis(Builder &b, Value *x, const ResampledAxis &axis, const Resampling &how,
+                    Element compute) {
+  const bool nearest = how.mode == "nearest", crop = how.coordinates == "tf_crop_and_resize";
+  llvm::SmallVector<Value *, 3> operands{axis.extent,
+                                         extentProduct(b, x, {int64_t(axis.axis)}, Element::I64)};
+  if (axis.scale)
+    operands.push_back(axis.scale);
+  const std::vector<IndexMap> scalars(operands.size());
+  // Index and weight of each tap, last whether the region is left.
+  Operation *found =
+      b.map(operands, scalars, {axis.out}, [&](Builder &inner, llvm::ArrayRef<Value *> a) {
+        // In double, but in f32 where an ulp chooses another element, as in the IR's resize.
+        Scalars s{inner, Element::F64}, choosing{inner, Element::F32};
+        Value *out = s.cast(a[0], s.type), *in = s.cast(a[1], s.type);
+        Value *scale = axis.scale ? s.cast(a[2], s.type) : s(Op::Div, out, in);
+        auto scalarsIn = [&](Scalars &t) {
+          auto to = [&](Value *v) { return t.cast(v, t.type); };
+          return AxisScalars{t, to(in), to(out), to(scale), axis.roiStart, axis.roiEnd};
+        };
+        auto position = [&](const AxisScalars &t) {
+          return t.position(t.s.cast(t.s.index(0), t.s.type), how.coordinates);
+        };
+        llvm::SmallVector<Value *, 2> yields;
+        const AxisScalars used = scalarsIn(nearest ? choosing : s);
+        for (const Tap &tap : neighbours(used, position(used), how)) {
+          yields.push_back(tap.index);
+          if (!nearest)
+            yields.push_back(s.cast(tap.weight, compute));
+        }
+        if (crop) {
+          const AxisScalars border = scalarsIn(choosing);
+          yields.push_back(border.isOutside(position(border)));
+        }
+        return yields;
+      });
+  if (!found)
+    return nullptr;
+  const unsigned rank = x->type().rank(), perTap = nearest ? 1 : 2;
+  const unsigned taps = (found->numResults() - (crop ? 1 : 0)) / perTap;
+  llvm::SmallVector<Value *, 9> values;
+  std::vector<IndexMap> maps;
+  for (unsigned k = 0; k < taps; ++k) {
+    values.push_back(
+        b.value(Op::Gather, {x, found->result(k * perTap)}, {{"axis", int64_t(axis.axis)}}));
+    if (!values.back())
+      return nullptr;
+    maps.push_back(identityMap(rank));
+  }
+  if (nearest && !crop)
+    return values[0];
+  for (unsigned k = 0; !nearest && k < taps; ++k)
+    values.push_back(found->result(k * perTap + 1));
+  if (crop)
+    values.push_back(found->result(found->numResults() - 1));
+  maps.resize(values.size(), along(axis.axis));
+  const Element own = x->type().element();
+  return pointwise(
+      b, values, maps, values[0]->type().shape(), [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+        Value *sum = nearest ? a[0] : nullptr;
+        for (unsigned k = 0; !nearest && k < taps; ++k) {
+          Value *part = s(Op::Mul, s.cast(a[k], compute), a[taps + k]);
+          sum = sum ? s(Op::Add, sum, part) : part;
+        }
+        return crop ? s(Op::Select, a.back(), s.c(nearest ? own : compute, how.extrapolation), sum)
+                    : sum;
+      });
+}
+
+} // namespace
+
+Value *resample(Builder &b, Value *x, llvm::ArrayRef<ResampledAxis> axes, const Resampling &how) {
+  const Element own = x->type().element();
+  // Integers round once, in the end.
+  const Element compute = isInteger(own) ? Element::F64 : computeType(own);
+  for (size_t i = axes.size(); x && i-- > 0;)
+    x = resampleAxis(b, x, axes[i], how, compute);
+  if (!x || x->type().element() == own)
+    return x;
+  return pointwise(b, {x}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+    return s.cast(isInteger(own) ? s(Op::Round, a[0]) : a[0], own);
+  });
+}
+
+} // namespace tenon::frontend

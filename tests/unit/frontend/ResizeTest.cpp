@@ -1,0 +1,175 @@
+// Tests Resize whose sizes or scales the data decide: it gives what it gives where they are known
+// when compiling.
+#include "Support.h"
+
+#include <cmath>
+
+using namespace tenon;
+using namespace tenon::test;
+
+namespace {
+
+struct Case {
+  std::string mode, coordinates = "half_pixel", nearest = "round_prefer_floor";
+  bool excludeOutside = false;
+  int type = onnx::TensorProto::FLOAT;
+};
+
+onnx::NodeProto *resize(TestModel &m, const Case &c, const std::vector<std::string> &inputs) {
+  auto *n = m.node("Resize", inputs, {"y"}, "resize");
+  set(n, "mode", c.mode);
+  set(n, "coordinate_transformation_mode", c.coordinates);
+  set(n, "nearest_mode", c.nearest);
+  set(n, "exclude_outside", int64_t(c.excludeOutside));
+  setFloat(n, "cubic_coeff_a", -0.6f);
+  setFloat(n, "extrapolation_value", -7);
+  m.output("y");
+  return n;
+}
+
+void addFloats(TestModel &m, const std::string &name, const std::vector<float> &values) {
+  auto *t = m.graph.add_initializer();
+  t->set_name(name);
+  t->set_data_type(onnx::TensorProto::FLOAT);
+  t->add_dims(int64_t(values.size()));
+  for (float v : values)
+    t->add_float_data(v);
+}
+
+/// [1, 2, 5, 4] to [1, 2, sizes…].
+TestModel bySizes(const Case &c) {
+  TestModel m;
+  m.input("x", {"1", "2", "5", "4"}, c.type);
+  m.input("sizes", {"2"}, onnx::TensorProto::INT64);
+  ints(m.graph, "kept", {1, 2});
+  set(m.node("Concat", {"kept", "sizes"}, {"all"}), "axis", int64_t(0));
+  addFloats(m, "roi", {0, 0, 0.2f, -0.3f, 1, 1, 0.9f, 1.2f});
+  resize(m, c, {"x", c.coordinates == "tf_crop_and_resize" ? "roi" : "", "", "all"});
+  return m;
+}
+
+/// [5, 4] to that times `factor`, and three times that.
+TestModel byScales(const Case &c) {
+  TestModel m;
+  m.input("x", {"5", "4"}, c.type);
+  m.input("factor", {"1"});
+  addFloats(m, "low", {0.25f});
+  addFloats(m, "high", {2.5f});
+  addFloats(m, "three", {3});
+  m.node("Max", {"factor", "low"}, {"above"});
+  m.node("Min", {"above", "high"}, {"within"});
+  set(m.node("Concat", {"within", "three"}, {"scales"}), "axis", int64_t(0));
+  addFloats(m, "roi", {0.2f, -0.3f, 0.9f, 1.2f});
+  resize(m, c, {"x", c.coordinates == "tf_crop_and_resize" ? "roi" : "", "scales"});
+  return m;
+}
+
+Tensor picture(llvm::ArrayRef<int64_t> shape, Element e) {
+  Tensor t(e, shape);
+  for (int64_t i = 0; i < t.size(); ++i)
+    t.set(i, double((i * 37) % 41) - 20);
+  return t;
+}
+
+void expectSame(const Tensor &found, const Tensor &expected, const std::string &what) {
+  ASSERT_EQ(found.shape(), expected.shape()) << what;
+  for (int64_t i = 0; i < found.size(); ++i)
+    ASSERT_NEAR(found.at(i), expected.at(i), 1e-5 * (1 + std::fabs(expected.at(i))))
+        << what << " at " << i;
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const char *coordinates : {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",
+                                  "align_corners", "asymmetric", "tf_crop_and_resize"}) {
+    for (const char *nearest : {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"})
+      all.push_back({"nearest", coordinates, nearest});
+    all.push_back({"linear", coordinates});
+    all.push_back({"cubic", coordinates});
+    all.push_back({"cubic", coordinates, "floor", true});
+  }
+  all.push_back({"linear", "half_pixel", "floor", false, onnx::TensorProto::INT8});
+  all.push_back({"nearest", "asymmetric", "floor", false, onnx::TensorProto::INT64});
+  return all;
+}
+
+Element elementOf(const Case &c) {
+  return c.type == onnx::TensorProto::INT8    ? Element::I8
+         : c.type == onnx::TensorProto::INT64 ? Element::I64
+                                              : Element::F32;
+}
+
+TEST(Resize, SizesFromDataGiveWhatKnownOnesGive) {
+  ImportOptions open;
+  open.ranges = {{"sizes", {1, 12}}};
+  for (const Case &c : cases()) {
+    const TestModel m = bySizes(c);
+    Imported dynamic(m, open);
+    ASSERT_TRUE(dynamic) << dynamic.messages;
+    EXPECT_EQ(dynamic.outputType().dim(2).upper(), 12);
+    const Tensor x = picture({1, 2, 5, 4}, elementOf(c));
+    for (const Ints &sizes : {Ints{5, 4}, {1, 1}, {12, 7}, {3, 12}, {10, 2}}) {
+      ImportOptions known;
+      known.constants["sizes"] = Tensor::fromInts(sizes);
+      Imported fixed(m, known);
+      ASSERT_TRUE(fixed) << fixed.messages;
+      expectSame(dynamic.run({x, Tensor::fromInts(sizes)})[0], fixed.run({x})[0],
+                 c.mode + " " + c.coordinates + " " + c.nearest + " to " +
+                     std::to_string(sizes[0]) + "x" + std::to_string(sizes[1]));
+    }
+  }
+}
+
+TEST(Resize, ScalesFromDataGiveWhatKnownOnesGive) {
+  for (const Case &c : cases()) {
+    const TestModel m = byScales(c);
+    Imported dynamic(m);
+    ASSERT_TRUE(dynamic) << dynamic.messages;
+    const bool crop = c.coordinates == "tf_crop_and_resize";
+    EXPECT_EQ(dynamic.outputType().dim(0).upper(), crop ? 8 : 12);
+    EXPECT_TRUE(dynamic.outputType().dim(1).isConstant(crop ? 18 : 12));
+    const Tensor x = picture({5, 4}, elementOf(c));
+    for (double factor : {0.25, 1.0, 1.5, 2.25, 2.5}) {
+      ImportOptions known;
+      known.constants["factor"] = floats({1}, {factor});
+      Imported fixed(m, known);
+      ASSERT_TRUE(fixed) << fixed.messages;
+      expectSame(dynamic.run({x, floats({1}, {factor})})[0], fixed.run({x})[0],
+                 c.mode + " " + c.coordinates + " " + c.nearest + " by " + std::to_string(factor));
+    }
+  }
+}
+
+TEST(Resize, OpenDimensionsScaleToKnownSizes) {
+  TestModel m;
+  m.input("x", {"N", "3"});
+  ints(m.graph, "sizes", {4, 6});
+  resize(m, {"linear"}, {"x", "", "", "sizes"});
+  ImportOptions open;
+  open.ranges = {{"N", {1, 9}}};
+  Imported dynamic(m, open);
+  ASSERT_TRUE(dynamic) << dynamic.messages;
+  EXPECT_EQ(toString(dynamic.outputType()), "tensor<4x6xf32>");
+  for (int64_t rows : {1, 4, 9}) {
+    ImportOptions known;
+    known.bindDims = {{"N", rows}};
+    const Tensor x = picture({rows, 3}, Element::F32);
+    expectSame(dynamic.run({x})[0], Imported(m, known).run({x})[0], std::to_string(rows));
+  }
+}
+
+TEST(Resize, WhatDataCannotDecideIsSaid) {
+  EXPECT_TRUE(mentions(Imported(bySizes({"linear"})).messages,
+                       "the value 'sizes' of type tensor<2xi64> has no bounds; say what it is at "
+                       "least and at most with --range sizes=1..100"));
+  ImportOptions open;
+  open.ranges = {{"sizes", {1, 12}}};
+  TestModel m = bySizes({"linear"});
+  set(m.graph.mutable_node(1), "antialias", int64_t(1));
+  EXPECT_TRUE(mentions(Imported(m, open).messages, "node 'resize' (Resize): attribute antialias"));
+  EXPECT_TRUE(mentions(Imported(bySizes({"quadratic"}), open).messages,
+                       "node 'resize' (Resize): attribute mode: expected nearest, linear or cubic, "
+                       "found 'quadratic'"));
+}
+
+} // namespace
