@@ -207,11 +207,12 @@ void importTensorScatter(Node &n) {
   Shape expected(past.shape().begin(), past.shape().end());
   if (axis < update.rank())
     expected[axis] = update.dim(axis);
-  if (axis == 0 || update.shape() != llvm::makeArrayRef(expected) || !past.dim(axis).isConstant() ||
-      update.dim(axis).constant() > past.dim(axis).constant()) {
+  const Dim room = past.dim(axis), entries = update.dim(axis);
+  if (axis == 0 || update.shape() != llvm::makeArrayRef(expected) || !room.isConstant() ||
+      (entries.isConstant() && entries.constant() > room.constant())) {
     n.error("expected an update that differs from the cache in dimension " + std::to_string(axis) +
-            " only, not the first, where it is no longer; found " + toString(past) + " and " +
-            toString(update));
+            " only, not the first, where it is no longer and the cache's extent is known; found " +
+            toString(past) + " and " + toString(update));
     return;
   }
   if (n.has(At) && (n.rank(At) != 1 || n.type(At).dim(0) != past.dim(0) || !checkIndices(n, At))) {
@@ -219,9 +220,13 @@ void importTensorScatter(Node &n) {
             toString(n.type(At)));
     return;
   }
-  const int64_t room = past.dim(axis).constant(), entries = update.dim(axis).constant();
-  if (entries == 0) {
+  if (entries.isConstant(0)) {
     n.set(0, n.input(Past));
+    return;
+  }
+  if (entries.lower() < 1) { // there would be nothing to read
+    n.error("an update " + toString(update) +
+            " may have no entries; give bounds from 1 on with --range");
     return;
   }
   Value *at =
@@ -229,15 +234,17 @@ void importTensorScatter(Node &n) {
   // Which entry of the update belongs here; none outside of [0, entries).
   auto entry = [&](Scalars &s, Value *first) {
     Value *distance = s(Op::Sub, s.index(axis), s.cast(first, Element::I64));
-    return mode == "circular" ? s(Op::Mod, distance, s.b.scalarInt(Element::I64, room)) : distance;
+    return mode == "circular" ? s(Op::Mod, distance, s.b.scalarInt(Element::I64, room.constant()))
+                              : distance;
   };
   ExtentProducts extents(n, n.input(Update), {at});
   const auto strides = extents.strides();
+  const auto length = extents.extent(axis);
   llvm::SmallVector<IndexMap, 4> maps(extents.operands.size());
   maps[0] = IndexMap{0};
   Value *linear = pointwise(
       n.b, extents.operands, maps, past.shape(), [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-        Value *last = s.b.scalarInt(Element::I64, entries - 1);
+        Value *last = s(Op::Sub, scalar(s, a, length), s.c(Element::I64, 1));
         Value *position =
             scaled(s, a, s(Op::Clamp, entry(s, a[0]), s.c(Element::I64, 0), last), strides[axis]);
         for (unsigned d = 0; d < strides.size(); ++d)
@@ -245,13 +252,17 @@ void importTensorScatter(Node &n) {
             position = s(Op::Add, position, scaled(s, a, s.index(d), strides[d]));
         return position;
       });
-  Value *written = gatherLinear(n.b, n.input(Update), linear);
-  const IndexMap here = identityMap(past.rank());
-  n.set(0, pointwise(n.b, {n.input(Past), written, at}, {here, here, IndexMap{0}}, past.shape(),
+  Value *read = gatherLinear(n.b, n.input(Update), linear);
+  ExtentProducts written(n, n.input(Update), {n.input(Past), read, at});
+  const auto count = written.extent(axis);
+  maps.assign(written.operands.size(), IndexMap{});
+  maps[0] = maps[1] = identityMap(past.rank());
+  maps[2] = IndexMap{0};
+  n.set(0, pointwise(n.b, written.operands, maps, past.shape(),
                      [&](Scalars &s, llvm::ArrayRef<Value *> a) {
                        Value *k = entry(s, a[2]);
                        Value *hit = s(Op::LogicalAnd, s(Op::GreaterEqual, k, s.c(Element::I64, 0)),
-                                      s(Op::Less, k, s.b.scalarInt(Element::I64, entries)));
+                                      s(Op::Less, k, scalar(s, a, count)));
                        return s(Op::Select, hit, a[1], a[0]);
                      }));
 }

@@ -184,9 +184,10 @@ bool AttributeParser::numericLiteral(const LiteralType &type, bool splat, Tensor
     return true;
   const int64_t width = bitWidth(type.element);
   if (width % 8 == 0) {
-    uint8_t *bytes = out.mutableBytes();
-    for (int64_t i = 1; i < type.count; ++i)
-      memcpy(bytes + i * (width / 8), bytes, width / 8);
+    uint8_t *bytes = out.mutableBytes(); // what is filled doubles
+    const size_t whole = size_t(byteSize(type.element, type.count));
+    for (size_t filled = size_t(width / 8), more = 0; filled < whole; filled += more)
+      memcpy(bytes + filled, bytes, more = std::min(filled, whole - filled));
   } else { // one byte's elements, then bytes
     const int64_t whole = type.count * width / 8;
     for (int64_t i = 1; i < std::min(type.count, 8 / width); ++i)

@@ -9,9 +9,9 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-ImportOptions bounded(const char *symbol) {
+ImportOptions bounded(const char *symbol, int64_t least = 1) {
   ImportOptions options;
-  options.ranges = {{symbol, {1, 8}}};
+  options.ranges = {{symbol, {least, 8}}};
   return options;
 }
 
@@ -108,21 +108,40 @@ TEST(Sequences, LinearAttentionKeepsASymbolicLength) {
 }
 
 TEST(Sequences, CachesTakeAnUpdate) {
-  for (const char *mode : {"linear", "circular"}) {
+  for (const char *mode : {"linear", "circular"})
+    for (const char *entries : {"2", "T"}) {
+      TestModel m(24);
+      m.input("cache", {"2", "4", "1"});
+      m.input("update", {"2", entries, "1"});
+      m.input("at", {"2"}, onnx::TensorProto::INT64);
+      set(m.node("TensorScatter", {"cache", "update", "at"}, {"y"}), "mode", std::string(mode));
+      m.output("y");
+      Imported i(m, *entries == 'T' ? bounded("T") : ImportOptions{});
+      ASSERT_TRUE(i) << i.messages;
+      const Tensor cache = floats({2, 4, 1}, {0, 1, 2, 3, 4, 5, 6, 7});
+      const Tensor update = floats({2, 2, 1}, {10, 11, 12, 13});
+      // What goes beyond the end is lost, or starts again at the begin.
+      const double first = std::string(mode) == "linear" ? 0 : 11;
+      EXPECT_EQ(values(i.run({cache, update, Tensor::fromInts({3, 1})})[0]),
+                Numbers({first, 1, 2, 10, 4, 12, 13, 7}));
+    }
+}
+
+TEST(Sequences, UpdatesOfCachesHaveEntries) {
+  for (const auto &[room, entries, message] :
+       {std::tuple("4", "T",
+                   "an update tensor<2x{T}x1xf32> may have no entries; give bounds from 1 on"),
+        {"R", "2", "and the cache's extent is known; found tensor<2x{R}x1xf32> and"},
+        {"4", "5", "where it is no longer and the cache's extent is known"}}) {
     TestModel m(24);
-    m.input("cache", {"2", "4", "1"});
-    m.input("update", {"2", "2", "1"});
-    m.input("at", {"2"}, onnx::TensorProto::INT64);
-    set(m.node("TensorScatter", {"cache", "update", "at"}, {"y"}), "mode", std::string(mode));
+    m.input("cache", {"2", room, "1"});
+    m.input("update", {"2", entries, "1"});
+    m.node("TensorScatter", {"cache", "update"}, {"y"});
     m.output("y");
-    Imported i(m);
-    ASSERT_TRUE(i) << i.messages;
-    const Tensor cache = floats({2, 4, 1}, {0, 1, 2, 3, 4, 5, 6, 7});
-    const Tensor update = floats({2, 2, 1}, {10, 11, 12, 13});
-    // What goes beyond the end is lost, or starts again at the begin.
-    const double first = std::string(mode) == "linear" ? 0 : 11;
-    EXPECT_EQ(values(i.run({cache, update, Tensor::fromInts({3, 1})})[0]),
-              Numbers({first, 1, 2, 10, 4, 12, 13, 7}));
+    const char *symbol = *room == 'R' ? room : entries;
+    Imported i(m, *symbol > '9' ? bounded(symbol, 0) : ImportOptions{});
+    EXPECT_FALSE(i);
+    EXPECT_NE(i.messages.find(message), std::string::npos) << i.messages;
   }
 }
 
