@@ -6,8 +6,8 @@
 
 Peers: `eager` (torch as it is, host time included), `eager+graph` (captured into a CUDA graph),
 `inductor+graph` (torch.compile, captured by hand over static buffers, so that it pays no input copy;
-max-autotune with --autotune). Rows of peers that are not measured here come from bench/peers_h200.json
-and are marked `recorded`.
+max-autotune with --autotune); `ort` and `tensorrt`, where installed (bench/engines.py). Rows of peers
+that are not measured here come from bench/peers_h200.json and are marked `recorded`.
 
 All implementations take the same weights (exported from torch to ONNX here), the same input tensor in
 the same type and layout, and hand out the same type. Every output is compared with torch's in fp64
@@ -48,6 +48,7 @@ require("torch", "torchvision", "numpy", "onnx")
 
 import networks
 import torch
+from engines import ENGINES
 from generated import BuildError
 from tenon import binary, table, tenon
 
@@ -111,7 +112,7 @@ class Tenon:
     def __init__(self, library, inputs, like):
         self.prefix = library.stem
         self.shared = ctypes.CDLL(str(library))
-        self.shared[f"{self.prefix}_error_message"].restype = ctypes.c_char_p
+        self.entry("error_message").restype = ctypes.c_char_p
         self.model, self.context = ctypes.c_void_p(), ctypes.c_void_p()
         weights = library.with_suffix(".weights")
         path = str(weights).encode() if weights.exists() else None
@@ -120,15 +121,18 @@ class Tenon:
         self.output = torch.full_like(like, float("nan"))
         self.inputs = (ctypes.c_void_p * 1)(inputs.data_ptr())
         self.outputs = (ctypes.c_void_p * 1)(self.output.data_ptr())
-        self.enqueue = self.shared[f"{self.prefix}_enqueue"]
+        self.enqueue = self.entry("enqueue")
         self.stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         # ctypes' own first call is nobody's first run: without a context this answers an error.
         self.enqueue(ctypes.c_void_p(), self.inputs, self.outputs, self.stream)
 
+    def entry(self, function):
+        return getattr(self.shared, f"{self.prefix}_{function}")
+
     def call(self, function, *arguments):
-        code = self.shared[f"{self.prefix}_{function}"](*arguments)
+        code = self.entry(function)(*arguments)
         if code != 0:
-            message = self.shared[f"{self.prefix}_error_message"](ctypes.c_int(code))
+            message = self.entry("error_message")(ctypes.c_int(code))
             raise RuntimeError(f"{function}: {message.decode(errors='replace')}")
 
     def run(self):
@@ -136,8 +140,8 @@ class Tenon:
             raise RuntimeError(f"enqueue answered {code}")
 
     def close(self):
-        self.shared[f"{self.prefix}_context_destroy"](self.context)
-        self.shared[f"{self.prefix}_model_destroy"](self.model)
+        self.entry("context_destroy")(self.context)
+        self.entry("model_destroy")(self.model)
 
 
 class Idle:
@@ -273,23 +277,29 @@ def prepare(options, name, batch, precision, built):
                 Torch(peer.removesuffix("+graph"), module, inputs, options.autotune).close()
 
 
-def case(options, name, batch, precision, built):
-    """The rows of one model, batch and precision."""
+def make_peer(name, options, module, model, inputs, like, precision):
+    if engine := ENGINES.get(name):
+        return engine(model, inputs, like, precision == "tf32")
+    return Torch(name, module, inputs, options.autotune)
+
+
+def case(options, name, batch, precision, model, built):
+    """The rows of one network, batch and precision; `model` is it as ONNX."""
     dtype = DTYPES[precision]
     module, inputs, reference = operands(name, batch, precision)
     with torch.no_grad():
         row = {"model": name, "batch": batch, "precision": precision}
         rows, peers = [], []
+        like = torch.empty_like(reference, dtype=dtype)
         try:
             library, compile_s, nvcc_s = built.result()
-            like = torch.empty_like(reference, dtype=dtype)
             peers.append(measured(lambda: Tenon(library, inputs, like)))
             peers[-1].compile_s = compile_s + nvcc_s
         except (BuildError, RuntimeError, OSError) as failure:
             rows.append({**row, "peer": "tenon", "note": str(failure)[:160]})
         for peer in options.peers:
             try:
-                peers.append(measured(lambda: Torch(peer, module, inputs, options.autotune)))
+                peers.append(measured(lambda: make_peer(peer, options, module, model, inputs, like, precision)))
             except Exception as failure:  # a peer that fails is a row, too
                 rows.append({**row, "peer": peer, "note": str(failure).splitlines()[0][:160]})
         for peer in peers:
@@ -338,6 +348,8 @@ def main():
     options.peers = [peer for peer in options.peer.split(",") if peer]
 
     torch.backends.cudnn.benchmark = True
+    if ENGINES.keys() & set(options.peers):  # they capture what they enqueue, on torch's stream
+        torch.cuda.set_stream(torch.cuda.Stream())
     major, minor = torch.cuda.get_device_capability()
     target = f"cuda:sm_{major}{minor}{'a' if (major, minor) == (9, 0) else ''}"
     words = [f"--target={target}", *shlex.split(options.words)]
@@ -351,8 +363,8 @@ def main():
         folder.mkdir(parents=True, exist_ok=True)
         jobs = ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // 2))
         built = {}
-        for name, batch, precision in cases:
-            model = folder / f"{name}_b{batch}_{precision}.onnx"
+        models = {key: folder / "{}_b{}_{}.onnx".format(*key) for key in cases}
+        for (name, batch, precision), model in models.items():
             chosen = words + ([f"--precision={precision}"] if precision.startswith("tf32") else [])
             if before := kept(model, chosen):
                 built[name, batch, precision] = Future()
@@ -369,7 +381,7 @@ def main():
             return
         rows = []
         for key in cases:
-            rows += case(options, *key, built[key])
+            rows += case(options, *key, models[key], built[key])
             gc.collect()
             if options.json:  # what stands so far survives an interruption
                 options.json.write_text(json.dumps({"device": torch.cuda.get_device_name(), "rows": rows}, indent=1))
