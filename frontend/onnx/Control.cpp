@@ -1,6 +1,7 @@
 // Imports control flow: If and Loop. Regions are isolated, so what a subgraph captures
 // becomes an operand; a branch that is decided at compile time is imported where the node stands.
 #include "frontend/onnx/Control.h"
+#include "frontend/onnx/CarriedValues.h"
 #include "frontend/onnx/Operators.h"
 
 #include "ir/BornExtents.h"
@@ -214,7 +215,8 @@ void importLoop(Node &n) {
 
   llvm::SmallVector<Value *, 8> operands{trip, cond};
   llvm::SmallVector<Type, 8> arguments{trip->type(), cond->type()};
-  for (unsigned i = 0; i < carried; ++i) {
+  const CarriedValues values(n, *body, carried);
+  for (unsigned i : values.kept()) {
     operands.push_back(n.input(i + 2));
     arguments.push_back(n.type(i + 2));
   }
@@ -226,10 +228,15 @@ void importLoop(Node &n) {
   if (auto known = knownShape(trip))
     count = max((*known)[0], n.dim(0));
   auto range = n.graph.state.valueRanges.find(n.input(0));
-  NamedAttributes attributes{{"carried", int64_t(carried)}, {"scans", int64_t(scans)}};
+  const unsigned stacked = scans + unsigned(values.lists().size());
+  NamedAttributes attributes{{"carried", int64_t(values.kept().size())},
+                             {"scans", int64_t(stacked)}};
+  auto inputs = [&](Builder &b, llvm::ArrayRef<Value *> given) {
+    return values.inputs(n, b, given);
+  };
   Operation *loop = n.b.create(Op::Loop, operands, attributes, 1, [&](unsigned, Region &region) {
     Items items;
-    if (!n.graph.importRegion(n, *body, "body", region, arguments, captures, items))
+    if (!n.graph.importRegion(n, *body, "body", region, arguments, captures, items, inputs))
       return;
     llvm::SmallVector<Value *, 8> yields;
     for (const Item &item : items)
@@ -242,14 +249,15 @@ void importLoop(Node &n) {
       yields[0] = again;
     else
       return;
-    if (scans) {
+    if (stacked) {
       const bool always =
           isKnownTrue(cond) && (yields[0] == region.argument(1) || isKnownTrue(yields[0]));
       int64_t most = count ? count.upper() : INT64_MAX;
       if (range != n.graph.state.valueRanges.end())
         most = std::min(most, range->second.upper);
       if (most > kElementLimit) {
-        n.error("the number of iterations, and so the extent of result " + std::to_string(carried) +
+        const unsigned longest = values.lists().empty() ? carried : values.lists()[0].carried;
+        n.error("the number of iterations, and so the extent of result " + std::to_string(longest) +
                 ", has no bound: bound the trip count " + n.inputName(0) +
                 " with --range or --bind");
         return;
@@ -260,9 +268,9 @@ void importLoop(Node &n) {
               : n.graph.state.newSymbol(n.context(), sanitizeName(n.id + "_count"), 0, most);
       region.parentOp()->set("max_trip", Dims{extent});
     }
-    inner.yield(yields);
+    inner.yield(values.results(yields));
   });
-  n.setAll(loop);
+  values.set(n, loop);
 }
 
 } // namespace tenon::frontend

@@ -23,11 +23,15 @@ namespace {
 
 constexpr int64_t kLongestStep = int64_t(1) << 41; // twice the largest extent
 
-/// `index` with negative values counted from the end of `extent`; null when its sign is open.
+/// `index` with negative values counted from the end of `extent`.
 Dim fromEnd(Dim index, Dim extent) {
   if (index.lower() >= 0)
     return index;
-  return index.upper() < 0 ? index + extent : Dim();
+  if (index.upper() < 0)
+    return index + extent;
+  const Dim zero = index.node()->context->dim(0);
+  const Dim isNegative = min(max(zero - index, zero), zero + 1);
+  return index + extent * isNegative;
 }
 
 } // namespace
@@ -96,11 +100,6 @@ void importSlice(Node &n) {
     const int64_t step = std::clamp<int64_t>(steps[i], -kLongestStep, kLongestStep);
     Dim extent = sizes[d], zero = n.dim(0);
     Dim from = fromEnd(starts[i], extent), to = fromEnd(ends[i], extent);
-    if (!from || !to) {
-      n.error("the sign of start " + text({starts[i]}, "") + " or end " + text({ends[i]}, "") +
-              " depends on a symbolic dimension: narrow it with --range or --bind");
-      return;
-    }
     if (step > 0) {
       from = min(max(from, zero), extent);
       to = min(max(to, zero), extent);

@@ -2,6 +2,8 @@
 // functions.
 #include "Support.h"
 
+#include <functional>
+
 using namespace tenon;
 using namespace tenon::test;
 
@@ -277,6 +279,79 @@ TEST(Subgraph, LoopsWithAKnownCountHaveExactExtents) {
   auto out = i.run({floats({2}, {1, 2})});
   EXPECT_EQ(values(out[0]), Numbers({4, 8}));
   EXPECT_EQ(values(out[1]), Numbers({2, 4, 3, 6, 4, 8}));
+}
+
+/// Appends i * x, twice, to a list along its last dimension, adds it to x and stacks the sums;
+/// stops when one reaches 4. `more`: adds to the body.
+TestModel appending(const std::function<void(onnx::GraphProto &)> &more = {}) {
+  TestModel m;
+  m.input("x", {"2", "1"});
+  m.input("start", {"2", "1"});
+  m.input("steps", {}, onnx::TensorProto::INT64);
+  auto *n = m.node("Loop", {"steps", "", "start", "x"}, {"list", "last", "sums"}, "loop");
+  auto &body = setGraph(n, "body");
+  declare(body.add_input(), "i", {}, onnx::TensorProto::INT64);
+  declare(body.add_input(), "go", {}, onnx::TensorProto::BOOL);
+  declare(body.add_input(), "old", {"2", "columns"});
+  declare(body.add_input(), "sum", {"2", "1"});
+  set(node(body, "Cast", {"i"}, {"factor"}), "to", int64_t(onnx::TensorProto::FLOAT));
+  node(body, "Mul", {"factor", "x"}, {"piece"});
+  set(node(body, "Cast", {"old"}, {"cast"}), "to", int64_t(onnx::TensorProto::FLOAT));
+  set(node(body, "Concat", {"cast", "piece", "piece"}, {"joined"}), "axis", int64_t(-1));
+  node(body, "Identity", {"joined"}, {"longer"});
+  node(body, "Add", {"sum", "x"}, {"next"});
+  node(body, "Identity", {"next"}, {"scan"});
+  set(node(body, "ReduceMax", {"next"}, {"most"}), "keepdims", int64_t(0));
+  weight(body, "four", {}, 4);
+  node(body, "Less", {"most", "four"}, {"again"});
+  if (more)
+    more(body);
+  for (const char *name : {"again", "longer", "next", "scan"})
+    body.add_output()->set_name(name);
+  for (const char *name : {"list", "last", "sums"})
+    m.output(name);
+  return m;
+}
+
+TEST(Subgraph, ListsThatALoopAppendsToAreStackedOutside) {
+  ImportOptions options;
+  options.ranges = {{"steps", {0, 5}}};
+  Imported i(appending(), options);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(i.outputType(0).dim(1).upper(), 1 + 5 * 2);
+  ASSERT_EQ(i.all(Op::Loop).size(), 1u);
+  EXPECT_EQ(i.all(Op::Loop)[0]->intAttr("carried"), 1);
+  const Tensor start = floats({2, 1}, {7, 8});
+  auto run = [&](double x0, double x1, int64_t steps) {
+    return i.run({floats({2, 1}, {x0, x1}), start, Tensor::fromInts({steps}).reshaped({})});
+  };
+  auto out = run(0.5, 1, 5); // the third sum is 4
+  EXPECT_EQ(values(out[0]), Numbers({7, 0, 0, 0.5, 0.5, 1, 1, 8, 0, 0, 1, 1, 2, 2}));
+  EXPECT_EQ(values(out[1]), Numbers({2, 4}));
+  EXPECT_EQ(values(out[2]), Numbers({1, 2, 1.5, 3, 2, 4}));
+  EXPECT_EQ(values(run(0.5, 1, 2)[0]), Numbers({7, 0, 0, 0.5, 0.5, 8, 0, 0, 1, 1}));
+  EXPECT_EQ(values(run(1, 2, 0)[0]), Numbers({7, 8}));
+}
+
+TEST(Subgraph, ListsThatABodyReadsStayCarried) {
+  ImportOptions options;
+  options.ranges = {{"steps", {0, 5}}};
+  const char *const carried = "carried value 0 starts as tensor<2x1xf32> and is yielded as";
+  // The list before it grows, and after.
+  for (const char *read : {"old", "longer"}) {
+    const TestModel m =
+        appending([&](onnx::GraphProto &body) { node(body, "Relu", {read}, {"other"}); });
+    EXPECT_TRUE(mentions(Imported(m, options).messages, carried)) << read;
+  }
+  const TestModel captured = appending([](onnx::GraphProto &body) {
+    auto *branch = node(body, "If", {"again"}, {"chosen"});
+    for (const char *name : {"then_branch", "else_branch"}) {
+      auto &inner = setGraph(branch, name);
+      node(inner, "ReduceMax", {"old"}, {"greatest"});
+      inner.add_output()->set_name("greatest");
+    }
+  });
+  EXPECT_TRUE(mentions(Imported(captured, options).messages, carried));
 }
 
 TEST(Subgraph, ConditionsMayHaveARank) {

@@ -218,6 +218,34 @@ TEST(Symbol, NumbersThatDecideExtentsAreTracedOnce) {
   EXPECT_EQ(i.model->module->symbols.size(), 1u);
 }
 
+TEST(Symbol, SlicesMayBeginAndEndOnEitherSideOfZero) {
+  for (int64_t step : {1, 2, -1}) {
+    TestModel m;
+    m.input("x", {"4"});
+    m.input("from", {"1"}, onnx::TensorProto::INT64);
+    m.input("to", {"1"}, onnx::TensorProto::INT64);
+    ints(m.graph, "axis", {0});
+    ints(m.graph, "step", {step});
+    m.node("Slice", {"x", "from", "to", "axis", "step"}, {"y"});
+    m.output("y");
+    ImportOptions open;
+    open.ranges = {{"from", {-6, 6}}, {"to", {-6, 6}}};
+    Imported dynamic(m, open);
+    ASSERT_TRUE(dynamic) << dynamic.messages;
+    EXPECT_LE(dynamic.outputType().dim(0).upper(), 4);
+    const Tensor x = floats({4}, {1, 2, 3, 4});
+    for (int64_t from = -6; from <= 6; ++from)
+      for (int64_t to = -6; to <= 6; ++to) {
+        ImportOptions known;
+        known.constants = {{"from", Tensor::fromInts({from})}, {"to", Tensor::fromInts({to})}};
+        const auto expected = values(Imported(m, known).run({x})[0]);
+        EXPECT_EQ(values(dynamic.run({x, Tensor::fromInts({from}), Tensor::fromInts({to})})[0]),
+                  expected)
+            << from << " " << to << " " << step;
+      }
+  }
+}
+
 TEST(Symbol, RangesOfDimensionsBoundNoResults) {
   TestModel m = placed(1);
   ImportOptions options;
