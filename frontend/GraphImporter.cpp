@@ -5,6 +5,7 @@
 #include "frontend/onnx/Operators.h"
 #include "frontend/onnx/Table.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringSet.h"
 
 namespace tenon::frontend {
@@ -59,6 +60,21 @@ Dim ModelImport::newSymbol(Context &context, llvm::StringRef base, int64_t lower
     name = stem + "_" + std::to_string(suffix);
   symbols.push_back(context.symbol(name, lower, upper));
   return symbols.back();
+}
+
+bool ModelImport::isBorn(Dim d) const {
+  const llvm::ArrayRef<Dim> inputs = llvm::makeArrayRef(symbols).take_front(inputSymbols);
+  llvm::DenseSet<const DimNode *> seen;
+  llvm::SmallVector<const DimNode *, 8> open{d.node()};
+  while (!open.empty()) {
+    const DimNode *node = open.pop_back_val();
+    if (!node || !seen.insert(node).second)
+      continue;
+    if (node->kind == DimKind::Symbol && !llvm::is_contained(inputs, Dim(node)))
+      return true;
+    open.append({node->lhs, node->rhs});
+  }
+  return false;
 }
 
 //===----------------------------------------------------------------------===//

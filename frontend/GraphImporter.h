@@ -62,6 +62,10 @@ struct ModelImport {
   std::vector<std::pair<std::string, Value *>> names;
   /// Symbols in order of declaration, the inputs' first.
   std::vector<Dim> symbols;
+  /// How many of them the inputs have; the others are born where data decide extents.
+  size_t inputSymbols = 0;
+  /// Whether data decide `d`.
+  bool isBorn(Dim d) const;
   int64_t nodes = 0;
   /// How often a node that draws random numbers has been imported.
   llvm::DenseMap<const onnx::NodeProto *, uint64_t> draws;

@@ -243,6 +243,7 @@ llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const Import
   std::vector<InputType> types;
   if (!resolveInputs(state, context, impl_->inputs, impl_->outputs, types))
     return llvm::None;
+  state.inputSymbols = state.symbols.size();
 
   ImportedModel result;
   result.module = std::make_unique<Module>(context);

@@ -1,5 +1,8 @@
 // Imports operators that take, join, repeat or pad elements by a rule known at compile time.
+#include "frontend/GraphImporter.h"
 #include "frontend/onnx/Operators.h"
+
+#include "ir/ops/Ops.h"
 
 namespace tenon::frontend {
 
@@ -178,6 +181,32 @@ void importSplit(Node &n) {
 // Larger tensors
 //===----------------------------------------------------------------------===//
 
+namespace {
+/// `v` with the extents of `like` in all dimensions but `axis`. ONNX demands that they agree; where
+/// data decide them that is not known when compiling, and what is too long is cut, what is too
+/// short filled with zeros. Others stay as they are.
+Value *fitted(Node &n, Value *v, llvm::ArrayRef<Dim> like, unsigned axis) {
+  const Type t = v->type();
+  Dims sizes(t.shape().begin(), t.shape().end()), none(t.rank(), n.dim(0)), missing = none;
+  for (unsigned d = 0; d < t.rank(); ++d) {
+    const Dim found = t.dim(d);
+    const bool spelled = !found.isConstant() && !like[d].isConstant() && sameExtent(found, like[d]);
+    if (d == axis || found == like[d] || spelled ||
+        (!n.graph.state.isBorn(found) && !n.graph.state.isBorn(like[d])))
+      continue;
+    sizes[d] = like[d];
+    missing[d] = max(like[d] - found, n.dim(0));
+  }
+  if (llvm::makeArrayRef(sizes) == t.shape())
+    return v;
+  if (missing != none)
+    v = n.b.value(Op::Pad, {v}, {{"low", none}, {"high", missing}, {"mode", Word{"constant"}}});
+  return v ? n.b.value(Op::Slice, {v},
+                       {{"starts", none}, {"sizes", sizes}, {"steps", Ints(t.rank(), 1)}})
+           : nullptr;
+}
+} // namespace
+
 void importConcat(Node &n) {
   for (unsigned i = 0; i < n.numInputs(); ++i)
     if (!n.has(i)) {
@@ -185,8 +214,23 @@ void importConcat(Node &n) {
       return;
     }
   auto axis = n.axis(n.intAttr("axis", 1), n.rank(0));
-  if (axis)
-    n.set(0, n.b.value(Op::Concat, n.inputs(), {{"axis", *axis}}));
+  if (!axis)
+    return;
+  // The extents that all have: known ones rather than those that data decide.
+  Dims common(n.type(0).shape().begin(), n.type(0).shape().end());
+  const bool sameRank =
+      llvm::all_of(n.inputs(), [&](Value *v) { return v->type().rank() == common.size(); });
+  for (Value *v : n.inputs())
+    for (unsigned d = 0; sameRank && d < common.size(); ++d)
+      if (n.graph.state.isBorn(common[d]) && !n.graph.state.isBorn(v->type().dim(d)))
+        common[d] = v->type().dim(d);
+  Elements parts;
+  for (Value *v : n.inputs()) {
+    parts.push_back(sameRank ? fitted(n, v, common, unsigned(*axis)) : v);
+    if (!parts.back())
+      return;
+  }
+  n.set(0, n.b.value(Op::Concat, parts, {{"axis", *axis}}));
 }
 
 void importExpand(Node &n) {

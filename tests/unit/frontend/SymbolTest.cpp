@@ -246,6 +246,38 @@ TEST(Symbol, SlicesMayBeginAndEndOnEitherSideOfZero) {
   }
 }
 
+TEST(Symbol, PiecesWhoseExtentsDataDecideFitTheOthers) {
+  // ONNX demands that n is 2 here, which is known at run time only.
+  TestModel m;
+  m.input("x", {"3", "1"});
+  m.input("y", {"2", "1"});
+  m.input("n", {"1"}, onnx::TensorProto::INT64);
+  ints(m.graph, "zero", {0});
+  m.node("Slice", {"x", "zero", "n"}, {"head"});
+  set(m.node("Concat", {"head", "y"}, {"joined"}), "axis", int64_t(1));
+  m.output("joined");
+  ImportOptions options;
+  options.ranges = {{"n", {1, 3}}};
+  Imported i(m, options);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(toString(i.outputType()), "tensor<2x2xf32>");
+  const Tensor x = floats({3, 1}, {1, 2, 3}), y = floats({2, 1}, {8, 9});
+  EXPECT_EQ(values(i.run({x, y, Tensor::fromInts({2})})[0]), std::vector<double>({1, 8, 2, 9}));
+  EXPECT_EQ(values(i.run({x, y, Tensor::fromInts({1})})[0]), std::vector<double>({1, 8, 0, 9}));
+  EXPECT_EQ(values(i.run({x, y, Tensor::fromInts({3})})[0]), std::vector<double>({1, 8, 2, 9}));
+}
+
+TEST(Symbol, PiecesOfOtherDeclaredExtentsDoNotFit) {
+  TestModel m;
+  m.input("x", {"N", "1"});
+  m.input("y", {"2", "1"});
+  set(m.node("Concat", {"x", "y"}, {"joined"}), "axis", int64_t(1));
+  m.output("joined");
+  ImportOptions options;
+  options.ranges = {{"N", {1, 3}}};
+  EXPECT_TRUE(mentions(Imported(m, options).messages, "dimension 0: expected extent N, found 2"));
+}
+
 TEST(Symbol, RangesOfDimensionsBoundNoResults) {
   TestModel m = placed(1);
   ImportOptions options;
