@@ -207,7 +207,7 @@ void importTensorScatter(Node &n) {
   Shape expected(past.shape().begin(), past.shape().end());
   if (axis < update.rank())
     expected[axis] = update.dim(axis);
-  const Dim room = past.dim(axis), entries = update.dim(axis);
+  const Dim room = past.dim(axis), entries = axis < update.rank() ? update.dim(axis) : room;
   if (axis == 0 || update.shape() != llvm::makeArrayRef(expected) || !room.isConstant() ||
       (entries.isConstant() && entries.constant() > room.constant())) {
     n.error("expected an update that differs from the cache in dimension " + std::to_string(axis) +

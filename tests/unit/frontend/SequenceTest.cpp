@@ -143,6 +143,16 @@ TEST(Sequences, UpdatesOfCachesHaveEntries) {
     EXPECT_FALSE(i);
     EXPECT_NE(i.messages.find(message), std::string::npos) << i.messages;
   }
+  TestModel m(24);
+  m.input("cache", {"2", "3", "4", "5"});
+  m.input("update", {"2", "3"});
+  m.node("TensorScatter", {"cache", "update"}, {"y"});
+  m.output("y");
+  Imported i(m);
+  EXPECT_FALSE(i);
+  EXPECT_NE(i.messages.find("expected an update that differs from the cache in dimension 2 only"),
+            std::string::npos)
+      << i.messages;
 }
 
 } // namespace
