@@ -18,6 +18,24 @@ namespace tenon {
 using PerChannel = std::vector<double>;
 inline double at(const PerChannel &v, size_t channel) { return v.size() == 1 ? v[0] : v[channel]; }
 
+/// Applies f to both, entry by entry.
+template <class F> PerChannel zip(const PerChannel &a, const PerChannel &b, F f) {
+  PerChannel c(std::max(a.size(), b.size()));
+  for (size_t i = 0; i < c.size(); ++i)
+    c[i] = f(at(a, i), at(b, i));
+  return c;
+}
+
+/// Whether all elements are the same.
+inline bool isOneValue(const Tensor &t) { return t.size() == 1 || t.isSplat(); }
+
+/// A scalar of a map's body that is known per position of one dimension of the space; None where it
+/// is not. `dim` is −1 until a tensor settles it.
+llvm::Optional<PerChannel> constantScalar(Operation &map, Value *scalar, int64_t &dim);
+
+/// Whether operand i of a map is read element by element.
+bool readsInPlace(const Operation &map, unsigned i);
+
 /// dequantize(q, scale, zero) as a whole tensor.
 struct Dequantized {
   Value *q = nullptr;
