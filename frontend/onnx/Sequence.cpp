@@ -146,7 +146,8 @@ void importSplitToSequence(Node &n) {
               std::to_string(size));
       return;
     }
-    if (n.rank(1) == 0 && !checkPieces(n, (extent.constant() + size - 1) / size))
+    if (n.rank(1) == 0 &&
+        !checkPieces(n, extent.constant() / size + (extent.constant() % size > 0)))
       return;
     if (n.rank(1) == 0)
       for (int64_t left = extent.constant(); left > 0; left -= size)

@@ -119,6 +119,18 @@ TEST(Containers, SplitKeepsWhatIsLeft) {
   EXPECT_EQ(values(out[4]), Numbers({3, 4}));
 }
 
+TEST(Containers, SplitByMoreThanThereIsGivesOnePiece) {
+  TestModel m;
+  m.input("x", {"5"});
+  ints(m.graph, "size", {INT64_MAX}, /*scalar=*/true);
+  m.node("SplitToSequence", {"x", "size"}, {"s"});
+  m.output("s");
+  Unfolded u(m);
+  ASSERT_TRUE(u.model) << u.messages;
+  ASSERT_EQ(u.graph().outputNames.size(), 1u);
+  EXPECT_EQ(values(u.run({floats({5}, {1, 2, 3, 4, 5})})[0]), Numbers({1, 2, 3, 4, 5}));
+}
+
 /// If on an input: sequences of `first` and `second` copies of x.
 TestModel branchModel(int first, int second) {
   TestModel m;
