@@ -4,8 +4,8 @@
 
 #include "frontend/onnx/Operators.h"
 #include "frontend/onnx/Table.h"
+#include "ir/BornExtents.h"
 
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringSet.h"
 
 namespace tenon::frontend {
@@ -63,18 +63,7 @@ Dim ModelImport::newSymbol(Context &context, llvm::StringRef base, int64_t lower
 }
 
 bool ModelImport::isBorn(Dim d) const {
-  const llvm::ArrayRef<Dim> inputs = llvm::makeArrayRef(symbols).take_front(inputSymbols);
-  llvm::DenseSet<const DimNode *> seen;
-  llvm::SmallVector<const DimNode *, 8> open{d.node()};
-  while (!open.empty()) {
-    const DimNode *node = open.pop_back_val();
-    if (!node || !seen.insert(node).second)
-      continue;
-    if (node->kind == DimKind::Symbol && !llvm::is_contained(inputs, Dim(node)))
-      return true;
-    open.append({node->lhs, node->rhs});
-  }
-  return false;
+  return mentions(d, llvm::makeArrayRef(symbols).drop_front(inputSymbols));
 }
 
 //===----------------------------------------------------------------------===//

@@ -93,6 +93,8 @@ private:
 
 } // namespace
 
+bool mentions(Dim d, llvm::ArrayRef<Dim> symbols) { return Mentions(symbols).in(d.node()); }
+
 bool isMentioned(llvm::ArrayRef<Dim> symbols, const Operation &op) {
   Graph *graph = op.parent() ? op.parent()->graph() : nullptr;
   return !symbols.empty() && graph && Mentions(symbols).in(graph->body(), op);

@@ -17,6 +17,8 @@ llvm::SmallVector<BornExtent, 2> bornExtents(const Operation &op);
 bool isBorn(Graph &graph, Dim symbol);
 /// The symbols that are born in `op` or in its regions.
 llvm::SmallVector<Dim, 2> bornSymbols(const Operation &op);
+/// Whether an extent follows from one of `symbols`.
+bool mentions(Dim d, llvm::ArrayRef<Dim> symbols);
 /// Whether an extent of the graph outside of `op` follows from one of `symbols`.
 bool isMentioned(llvm::ArrayRef<Dim> symbols, const Operation &op);
 
