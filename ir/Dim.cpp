@@ -50,8 +50,8 @@ int64_t apply(DimKind kind, int64_t a, int64_t b) {
 /// Interval arithmetic; exact because every operation is monotone in each operand on extents.
 void bounds(DimKind kind, Dim a, Dim b, int64_t &lower, int64_t &upper) {
   if (kind == DimKind::Mod) {
-    lower = 0;
-    upper = std::max<int64_t>(0, b.upper() - 1);
+    lower = std::min<int64_t>(0, saturatingAdd(b.lower(), 1));
+    upper = std::max<int64_t>(0, saturatingAdd(b.upper(), -1));
     if (a.lower() >= 0)
       upper = std::min(upper, a.upper());
     return;

@@ -114,7 +114,7 @@ void unrollLoop(Node &n, const onnx::GraphProto &body, unsigned carried) {
   std::vector<Elements> stacked(n.numOutputs() - carried);
   for (int64_t i = 0; i < trip->intAt(0); ++i) {
     const auto known = knownTensor(going);
-    if (!known || known->size() != 1) {
+    if (!known || known->size() != 1 || !isBool(known->element())) {
       n.error(std::string("the condition") + remedy);
       return;
     }

@@ -250,9 +250,16 @@ llvm::Optional<Ints> Node::intsOperand(unsigned i) const {
   return ints;
 }
 
-llvm::Optional<Tensor> Node::knownOperand(unsigned i) const { return knownTensor(input(i)); }
+llvm::Optional<Tensor> Node::knownOperand(unsigned i) const {
+  return has(i) && !isOpaque(element(i)) ? knownTensor(input(i)) : llvm::None;
+}
 
 llvm::Optional<Tensor> Node::constantOperand(unsigned i) const {
+  if (has(i) && isOpaque(element(i))) {
+    error("operand " + inputName(i) + ": expected real numbers or booleans, found " +
+          toString(type(i)));
+    return llvm::None;
+  }
   auto t = knownOperand(i);
   if (!t)
     error("operand " + inputName(i) +

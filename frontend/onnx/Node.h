@@ -94,6 +94,7 @@ public:
   // Operands that must be known at compile time; None after an error that says how to bind them.
   llvm::Optional<Shape> shapeOperand(unsigned i) const;
   llvm::Optional<Ints> intsOperand(unsigned i) const;
+  /// Real numbers or booleans: text and complex numbers are an error.
   llvm::Optional<Tensor> constantOperand(unsigned i) const;
   /// As constantOperand, silent.
   llvm::Optional<Tensor> knownOperand(unsigned i) const;

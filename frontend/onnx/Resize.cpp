@@ -183,7 +183,7 @@ llvm::Optional<Geometry> fromSizes(Node &n, Shape sizes, const Ints &axes,
     common = policy == "not_larger" ? std::min(common, g.scales[d]) : std::max(common, g.scales[d]);
   }
   if (!known) {
-    Value *extents = n.graph.state.pinned(n.input(3));
+    Value *extents = n.b.reshape(n.graph.state.pinned(n.input(3)), {n.dim(int64_t(sizes.size()))});
     for (size_t i = 0; i < axes.size(); ++i) {
       const unsigned d = unsigned(axes[i]);
       if (sizes[i] == t.dim(d) && roi.empty())

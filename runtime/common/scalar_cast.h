@@ -57,12 +57,13 @@ TENON_FN typename L::template of<To> cast(typename L::template of<From> x) {
   else if constexpr (has_bits<To> || is_minifloat<To>) {
     const f32<L> wide = convert<f32<L>>(x);
 #if defined(__CUDACC__)
-    To rounded;
-    store_element(&rounded, wide);
-    return load_element(&rounded);
-#else
-    return decode<L, To>(encode<L, To>(wide));
+    if constexpr (is_same<To, f16> || is_same<To, bf16>) { // types of CUDA's own, with instructions
+      To rounded;
+      store_element(&rounded, wide);
+      return load_element(&rounded);
+    } else
 #endif
+      return decode<L, To>(encode<L, To>(wide));
   } else if constexpr (holds_float<V> && !is_float<C>)
     return to_integer<L, To>(x);
   else if constexpr (packed_bits<To> > 0)

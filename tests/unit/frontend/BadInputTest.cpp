@@ -314,6 +314,25 @@ TEST(BadInput, CountsOfSplits) {
   }
 }
 
+TEST(BadInput, PlacesAndSizesAreNumbers) {
+  TestModel m(18);
+  m.input("x", {"2", "4"}, onnx::TensorProto::STRING);
+  onnx::TensorProto *words = m.graph.add_initializer();
+  words->set_name("words");
+  words->set_data_type(onnx::TensorProto::STRING);
+  words->add_dims(1);
+  words->add_string_data("2");
+  m.node("SplitToSequence", {"x", "words"}, {"s"});
+  m.node("SequenceLength", {"s"}, {"y"});
+  m.output("y");
+  EXPECT_TRUE(mentions(Imported(m).messages,
+                       "operand 'words': expected real numbers or booleans, found tensor<1x"));
+  m.graph.mutable_node(0)->set_op_type("SequenceConstruct");
+  m.graph.mutable_node(1)->set_op_type("SequenceAt");
+  m.graph.mutable_node(1)->add_input("words");
+  EXPECT_TRUE(mentions(Imported(m).messages, "operand 'words': expected real numbers or booleans"));
+}
+
 TEST(BadInput, WeightsMustFitTheirShape) {
   TestModel m;
   auto *t = m.graph.add_initializer();

@@ -158,6 +158,21 @@ TEST(Resize, OpenDimensionsScaleToKnownSizes) {
   }
 }
 
+TEST(Resize, OneSizeMayBeAScalar) {
+  TestModel m;
+  m.input("x", {"N", "3"});
+  onnx::TensorProto *size = m.graph.add_initializer();
+  size->set_name("size");
+  size->set_data_type(onnx::TensorProto::INT64);
+  size->add_int64_data(4);
+  set(resize(m, {"linear"}, {"x", "", "", "size"}), "axes", std::vector<int64_t>{0});
+  ImportOptions open;
+  open.ranges = {{"N", {1, 9}}};
+  Imported i(m, open);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(toString(i.outputType()), "tensor<4x3xf32>");
+}
+
 TEST(Resize, WhatDataCannotDecideIsSaid) {
   EXPECT_TRUE(mentions(Imported(bySizes({"linear"})).messages,
                        "the value 'sizes' of type tensor<2xi64> has no bounds; say what it is at "

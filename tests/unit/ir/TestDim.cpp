@@ -98,6 +98,9 @@ TEST(Dim, ConstantsDoNotOverflow) {
   EXPECT_EQ((huge * huge).constant(), INT64_MAX);
   EXPECT_EQ(ceilDiv(c.dim(INT64_MIN), 2).constant(), INT64_MIN / 2);
   EXPECT_EQ(floorDiv(c.dim(INT64_MIN), -1).constant(), INT64_MAX);
+  Dim remainder = mod(c.symbol("N", 1, 8), c.dim(INT64_MIN));
+  EXPECT_EQ(remainder.lower(), INT64_MIN + 1);
+  EXPECT_EQ(remainder.upper(), 0);
 }
 
 TEST(Dim, UnknownSymbolHasNoValue) {
