@@ -1,9 +1,10 @@
-// Defines the tactics `scatter` (rows replaced or combined at indices, runtime/cuda/scatter.cuh)
-// and `bitcast` (a map of the bits).
+// Defines the tactics `scatter`, `scatter_last` and `scatter_sorted` (rows replaced or combined at
+// indices, runtime/cuda/scatter*.cuh) and `bitcast` (a map of the bits).
 #include "codegen/cuda/Tactics.h"
 
 #include "codegen/Work.h"
 #include "codegen/cuda/Common.h"
+#include "codegen/cuda/Sort.h"
 
 namespace tenon::cuda {
 namespace {
@@ -23,39 +24,121 @@ bool matchScatter(const TacticInput &in, std::string &why) {
   return matchAlone(in, Op::Scatter, why) && fitsInt(in.form, why);
 }
 
-void enumerateScatter(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
-  out.push_back({"scatter", {}});
+int64_t rowsOf(const GroupForm &form) { return form.anchor->operand(1)->type().upperElements(); }
+
+std::string combinerOf(const GroupForm &form) {
+  const llvm::StringRef word = form.anchor->wordAttr("combiner", "none");
+  return "scatter_" + (word == "none" ? "replace" : word.str());
 }
 
-/// Every element of the updates looks at all indices.
-double costScatter(const TacticInput &in, const Schedule &) {
-  const double updates = double(in.form.anchor->operand(2)->type().upperElements());
-  const double rows = double(in.form.anchor->operand(1)->type().upperElements());
-  Effort e;
-  e.operations = updates * rows * 4;
-  e.efficiency = 0.1;
-  e.blocks = updates / 128;
-  return bytesCost(in, 2) + microseconds(in.level, e);
-}
-
-void emitScatter(const TacticInput &in, const Schedule &, StepWriter &out) {
-  const GroupForm &form = in.form;
-  const llvm::StringRef combiner = form.anchor->wordAttr("combiner", "none");
+/// The copy, which all begin with; the name of the configuration of what follows.
+std::string emitCopy(const GroupForm &form, StepWriter &out) {
   const llvm::ArrayRef<Dim> space = form.body.space;
-  out.include("cuda/scatter.cuh");
   const LoopNest copy = loopNest(form.anchorInputs[0], form.outputs);
   const MapKernel map = mapKernel(out, form, copy.extents, copy.outputs, vectorLength(form));
   StepWriter::Config cfg(out, "scatter");
   cfg.extents("space", space).extents("rows", form.anchorInputs[1].space);
   cfg.extents("inner", space.drop_front());
   const std::string config = cfg.finish();
-  SourceWriter &w = out.code();
-  w.line("TENON_CHECK(to.launch<V>(cuda::" + map.name + "(" + map.config + ", " +
-         out.outputs(form, copy) + ", " + out.inputs(form.anchorInputs[0], copy) +
-         ", cuda::identity_body{})));");
-  launch(out, "scatter<scatter_" + (combiner == "none" ? "replace" : combiner.str()) + ">",
+  out.code().line("TENON_CHECK(to.launch<V>(cuda::" + map.name + "(" + map.config + ", " +
+                  out.outputs(form, copy) + ", " + out.inputs(form.anchorInputs[0], copy) +
+                  ", cuda::identity_body{})));");
+  return config;
+}
+
+// --- All rows compared ---------------------------------------------------------------------------
+
+void enumerateScatter(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
+  out.push_back({"scatter", {}});
+}
+
+/// Every element of the updates looks at all indices, one after another.
+double costScatter(const TacticInput &in, const Schedule &) {
+  constexpr double kMicrosecondsOfARow = 0.005; // a read from the first-level cache, a comparison
+  const double updates = double(in.form.anchor->operand(2)->type().upperElements());
+  const double rows = double(rowsOf(in.form));
+  Effort e;
+  e.operations = updates * rows * 4;
+  e.efficiency = 0.1;
+  e.blocks = updates / 128;
+  return bytesCost(in, 2) + microseconds(in.level, e) + rows * kMicrosecondsOfARow;
+}
+
+void emitScatter(const TacticInput &in, const Schedule &, StepWriter &out) {
+  const GroupForm &form = in.form;
+  out.include("cuda/scatter.cuh");
+  const std::string config = emitCopy(form, out);
+  launch(out, "scatter<" + combinerOf(form) + ">",
          {config, plainView(out, form.anchorInputs[1]), plainView(out, form.anchorInputs[2]),
           resultView(out, form)});
+}
+
+// --- The last row at each place ------------------------------------------------------------------
+
+bool matchLast(const TacticInput &in, std::string &why) {
+  if (!matchScatter(in, why))
+    return false;
+  why = "the combiner does not replace";
+  return combinerOf(in.form) == "scatter_replace";
+}
+
+void enumerateLast(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
+  out.push_back({"scatter_last", {}});
+}
+
+double costLast(const TacticInput &in, const Schedule &) {
+  Effort e;
+  e.bytes = 4 * double(in.form.body.space[0].upper()) + 12 * double(rowsOf(in.form));
+  e.launches = 2;
+  return bytesCost(in, 2) + microseconds(in.level, e);
+}
+
+int64_t scratchLast(const TacticInput &in, const Schedule &) {
+  return 4 * in.form.body.space[0].upper();
+}
+
+void emitLast(const TacticInput &in, const Schedule &, StepWriter &out) {
+  const GroupForm &form = in.form;
+  out.include("cuda/scatter_last.cuh");
+  const std::string config = emitCopy(form, out);
+  SourceWriter &w = out.code();
+  w.line("const auto indices = " + plainView(out, form.anchorInputs[1]) + ";");
+  w.line("int *const last = " + out.scratchPointer("int") + ";");
+  w.line("TENON_CHECK(to.launch<V>(cuda::scatter_clear(" + config + ", last)));");
+  w.line("TENON_CHECK(to.launch<V>(cuda::scatter_claim(" + config + ", indices, last)));");
+  launch(out, "scatter_last", {config, "indices", plainView(out, form.anchorInputs[2]),
+                               resultView(out, form), "last"});
+}
+
+// --- Rows in order of their places ---------------------------------------------------------------
+
+/// Keys are places, and one behind the last.
+int64_t largestKey(const GroupForm &form) { return form.body.space[0].upper(); }
+
+void enumerateSorted(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
+  out.push_back({"scatter_sorted", {}});
+}
+
+double costSorted(const TacticInput &in, const Schedule &) {
+  return bytesCost(in, 3) + sortCost(in.level, rowsOf(in.form), largestKey(in.form));
+}
+
+int64_t scratchSorted(const TacticInput &in, const Schedule &) {
+  return sortBytes(rowsOf(in.form));
+}
+
+void emitSorted(const TacticInput &in, const Schedule &, StepWriter &out) {
+  const GroupForm &form = in.form;
+  out.include("cuda/scatter_sorted.cuh");
+  const std::string config = emitCopy(form, out);
+  SourceWriter &w = out.code();
+  w.line("const auto indices = " + plainView(out, form.anchorInputs[1]) + ";");
+  beginSort(out, rowsOf(form), "cuda::volume(" + config + ".rows)");
+  w.line("TENON_CHECK(to.launch<V>(cuda::scatter_keys(" + config + ", indices, sort)));");
+  sortByKeys(out, largestKey(form));
+  launch(out, "scatter_sorted<" + combinerOf(form) + ">",
+         {config, "indices", plainView(out, form.anchorInputs[2]), resultView(out, form),
+          "sort.lists[from]"});
 }
 
 //===----------------------------------------------------------------------===//
@@ -91,6 +174,14 @@ const Tactic kScatter = {"scatter",    "rows replaced or combined at indices",
                          matchScatter, enumerateScatter,
                          costScatter,  nullptr,
                          nullptr,      emitScatter};
+const Tactic kScatterLast = {"scatter_last", "many rows replaced: the last one at each place",
+                             matchLast,      enumerateLast,
+                             costLast,       nullptr,
+                             scratchLast,    emitLast};
+const Tactic kScatterSorted = {"scatter_sorted", "many rows combined, in order of their places",
+                               matchScatter,     enumerateSorted,
+                               costSorted,       nullptr,
+                               scratchSorted,    emitSorted};
 const Tactic kBitcast = {"bitcast",
                          "bits copied as they are",
                          matchBitcast,

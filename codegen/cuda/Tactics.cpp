@@ -35,6 +35,8 @@ llvm::ArrayRef<Tactic> cudaTactics() {
       cuda::kPadBorder,
       cuda::kTopK,
       cuda::kScatter,
+      cuda::kScatterLast,
+      cuda::kScatterSorted,
       cuda::kBitcast,
       cuda::kNonZero,
       cuda::kUnique,

@@ -38,6 +38,8 @@ extern const Tactic kGather;
 extern const Tactic kPadBorder;
 extern const Tactic kTopK;
 extern const Tactic kScatter;
+extern const Tactic kScatterLast;
+extern const Tactic kScatterSorted;
 extern const Tactic kBitcast;
 extern const Tactic kShapeOf;
 extern const Tactic kNonZero;           // DataDependent.cpp

@@ -76,6 +76,7 @@ TENON_DEVICE void sync_warp() { __syncwarp(); }
 TENON_DEVICE void fence() { __threadfence(); }
 TENON_DEVICE void trap() { __trap(); }
 TENON_DEVICE int atomic_add(int *p, int v) { return atomicAdd(p, v); }
+TENON_DEVICE void atomic_max(int *p, int v) { (void)atomicMax(p, v); }
 /// Reads past the first-level cache what another block has written.
 TENON_DEVICE word16 load_uncached(const word16 *p) {
   return {__ldcg(reinterpret_cast<const uint4 *>(p))};
@@ -99,6 +100,7 @@ TENON_DEVICE int atomic_add(int *p, int v) {
   *p += v;
   return old;
 }
+TENON_DEVICE void atomic_max(int *p, int v) { *p = *p < v ? v : *p; }
 TENON_DEVICE word16 load_uncached(const word16 *p) { return *p; }
 template <class T> TENON_DEVICE T shuffle_xor(T v, int) { return v; }
 template <class T> TENON_DEVICE T shuffle(T v, int) { return v; }

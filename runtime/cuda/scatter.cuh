@@ -4,13 +4,14 @@
 //   y[indices[i], ...] = Combiner(y[indices[i], ...], updates[i, ...]) for each i in row-major
 //   order
 //
-// An index outside the first dimension does nothing. Combiner: of common/combiners.h.
+// An index outside the first dimension does nothing. Updates that meet in one element of y are taken
+// in order: a run gives the same bits as any other. Combiner: of common/combiners.h.
 //
-// Algorithm: one thread for each element of the updates. Those that meet in one element of y are
-// done by the thread of the first of them, in order: a run gives the same bits as any other, at the
-// price of reading all indices in every thread. Config: space (dims of y), rows (dims of the
-// indices), inner (dims of y without the first). y: view over space; indices: view over rows;
-// updates: view over (rows..., inner...).
+// Algorithm: one thread for each element of the updates. Those that meet are done by the thread of
+// the first of them, at the price of reading all indices in every thread: the square of their number.
+// Of many rows see cuda/scatter_last.cuh and cuda/scatter_sorted.cuh.
+// Config: space (dims of y), rows (dims of the indices), inner (dims of y without the first). y: view
+// over space; indices: view over rows; updates: view over (rows..., inner...).
 #ifndef TENON_RUNTIME_CUDA_SCATTER_CUH
 #define TENON_RUNTIME_CUDA_SCATTER_CUH
 
@@ -20,73 +21,103 @@
 namespace tenon {
 namespace cuda {
 
-template <class Combiner, class Config, class Indices, class Updates, class Y>
-struct scatter_kernel {
+namespace detail {
+/// All coordinates of a linear index; a space without dimensions has none.
+template <int Rank, class Space>
+TENON_DEVICE void unravel_into(const Space &space, int n, int *to) {
+  if constexpr (Rank > 0) {
+    int at[Rank];
+    unravel<Rank>(space, n, at);
+    TENON_UNROLL
+    for (int d = 0; d < Rank; ++d)
+      to[d] = at[d];
+  }
+}
+} // namespace detail
+
+/// What the ways of scattering share: rows of updates and where they go.
+template <class Config, class Indices> struct scatter_rows {
   Config cfg;
   Indices indices;
-  Updates updates;
-  Y y;
 
   static constexpr int picked = decltype(Config::rows)::rank, inner = decltype(Config::inner)::rank;
   static constexpr int threads = 128, blocks_per_sm = 1;
 
   TENON_FN static constexpr bool runs_on(target) { return true; }
   int shared_bytes() const { return 0; }
+  TENON_DEVICE void prefetch(unsigned char *) const {}
+  grid blocks() const { return {ceil_div(volume(cfg.rows), index_t(threads)), 1, 1}; }
+
+protected:
+  TENON_DEVICE static int number() { return block_x() * threads + thread(); }
+  TENON_DEVICE int rows() const { return int(volume(cfg.rows)); }
+  TENON_DEVICE int elements() const { return int(volume(cfg.inner)); }
+  TENON_DEVICE int places() const { return int(index_t(cfg.space.head)); }
+  /// Where row `i` goes; -1: nowhere.
+  TENON_DEVICE int place_of(int i) const {
+    int at[picked + 1];
+    detail::unravel_into<picked>(cfg.rows, i, at);
+    const int64_t to = load_element(indices.data + offset(indices.strides, at));
+    return to < 0 || to >= places() ? -1 : int(to);
+  }
+};
+
+/// The same with the updates and what they go to: a thread for each element.
+template <class Config, class Indices, class Updates, class Y>
+struct scatter_elements : scatter_rows<Config, Indices> {
+  using part = scatter_rows<Config, Indices>;
+  Updates updates;
+  Y y;
+
   grid blocks() const {
-    return {ceil_div(volume(cfg.rows) * volume(cfg.inner), index_t(threads)), 1, 1};
+    return {ceil_div(volume(this->cfg.rows) * volume(this->cfg.inner), index_t(part::threads)), 1, 1};
   }
 
-  TENON_DEVICE void prefetch(unsigned char *) const {}
+protected:
+  /// An element `n` of what stands at `place` of y, and the elements of rows that go there.
+  struct element {
+    int to[part::inner + 1], from[part::picked + part::inner + 1];
+  };
+  TENON_DEVICE element element_at(int place, int n) const {
+    element e;
+    e.to[0] = place;
+    detail::unravel_into<part::inner>(this->cfg.inner, n, e.to + 1);
+    for (int d = 0; d < part::inner; ++d)
+      e.from[part::picked + d] = e.to[1 + d];
+    return e;
+  }
+  template <class Combiner> TENON_DEVICE void combine(element &e, int row) const {
+    detail::unravel_into<part::picked>(this->cfg.rows, row, e.from);
+    const auto p = y.data + offset(y.strides, e.to);
+    const auto update = load_element(updates.data + offset(updates.strides, e.from));
+    store_element(p, Combiner{}(load_element(p), update));
+  }
+};
+
+template <class Combiner, class Config, class Indices, class Updates, class Y>
+struct scatter_kernel : scatter_elements<Config, Indices, Updates, Y> {
   TENON_DEVICE void run(unsigned char *) const {
-    const int rows = int(volume(cfg.rows)), elements = int(volume(cfg.inner));
-    const int n = block_x() * threads + thread(), mine = n / max_of(elements, 1);
+    const int rows = this->rows(), elements = max_of(this->elements(), 1);
+    const int n = this->number(), mine = n / elements;
     if (mine >= rows)
       return;
-    const int64_t to = index_of_row(mine);
-    if (to < 0 || to >= int64_t(index_t(cfg.space.head)))
+    const int to = this->place_of(mine);
+    if (to < 0)
       return;
     for (int i = 0; i < mine; ++i)
-      if (index_of_row(i) == to)
+      if (this->place_of(i) == to)
         return; // that thread does it
-    int place[inner + 1], from[picked + inner + 1];
-    place[0] = int(to);
-    unravel_into<inner>(cfg.inner, n - mine * elements, place + 1);
-    for (int d = 0; d < inner; ++d)
-      from[picked + d] = place[1 + d];
-    const auto element = y.data + offset(y.strides, place);
-    for (int i = mine; i < rows; ++i) {
-      if (index_of_row(i) != to)
-        continue;
-      unravel_into<picked>(cfg.rows, i, from);
-      store_element(element,
-                    Combiner{}(load_element(element),
-                               load_element(updates.data + offset(updates.strides, from))));
-    }
-  }
-
-private:
-  TENON_DEVICE int64_t index_of_row(int i) const {
-    int at[picked + 1];
-    unravel_into<picked>(cfg.rows, i, at);
-    return load_element(indices.data + offset(indices.strides, at));
-  }
-  /// All coordinates of a linear index; a space without dimensions has none.
-  template <int Rank, class Space>
-  TENON_DEVICE static void unravel_into(const Space &space, int n, int *to) {
-    if constexpr (Rank > 0) {
-      int at[Rank];
-      unravel<Rank>(space, n, at);
-      TENON_UNROLL
-      for (int d = 0; d < Rank; ++d)
-        to[d] = at[d];
-    }
+    auto e = this->element_at(to, n - mine * elements);
+    for (int i = mine; i < rows; ++i)
+      if (this->place_of(i) == to)
+        this->template combine<Combiner>(e, i);
   }
 };
 
 template <class Combiner, class Config, class Indices, class Updates, class Y>
 scatter_kernel<Combiner, Config, Indices, Updates, Y> scatter(Config cfg, Indices indices,
                                                               Updates updates, Y y) {
-  return {cfg, indices, updates, y};
+  return {{{cfg, indices}, updates, y}};
 }
 
 } // namespace cuda

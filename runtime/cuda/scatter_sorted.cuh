@@ -1,0 +1,61 @@
+// Defines `scatter_sorted`: what scatter (cuda/scatter.cuh) does, in time that grows with the number
+// of updates.
+//
+// Algorithm: scatter_keys and a sort (cuda/radix_sort.cuh) bring rows that meet together, in order;
+// then a thread for each element of the first of them goes along the others.
+// Config, views: those of scatter; sorted: the list that the sort left.
+#ifndef TENON_RUNTIME_CUDA_SCATTER_SORTED_CUH
+#define TENON_RUNTIME_CUDA_SCATTER_SORTED_CUH
+
+#include "cuda/radix_sort.cuh"
+#include "cuda/scatter.cuh"
+
+namespace tenon {
+namespace cuda {
+
+template <class Config, class Indices>
+struct scatter_keys_kernel : scatter_rows<Config, Indices> {
+  sort_space space;
+
+  TENON_DEVICE void run(unsigned char *) const {
+    const int mine = this->number();
+    if (mine >= this->rows())
+      return;
+    const int to = this->place_of(mine);
+    space.lists[0][mine] = {unsigned(to < 0 ? this->places() : to), mine}; // behind all others
+  }
+};
+
+template <class Config, class Indices>
+scatter_keys_kernel<Config, Indices> scatter_keys(Config cfg, Indices indices, sort_space space) {
+  return {{cfg, indices}, space};
+}
+
+template <class Combiner, class Config, class Indices, class Updates, class Y>
+struct scatter_sorted_kernel : scatter_elements<Config, Indices, Updates, Y> {
+  const sort_item *sorted;
+
+  TENON_DEVICE void run(unsigned char *) const {
+    const int rows = this->rows(), elements = max_of(this->elements(), 1);
+    const int n = this->number(), mine = n / elements;
+    if (mine >= rows)
+      return;
+    const unsigned to = sorted[mine].key;
+    if (to >= unsigned(this->places()) || (mine > 0 && sorted[mine - 1].key == to))
+      return;
+    auto e = this->element_at(int(to), n - mine * elements);
+    for (int i = mine; i < rows && sorted[i].key == to; ++i)
+      this->template combine<Combiner>(e, sorted[i].index);
+  }
+};
+
+template <class Combiner, class Config, class Indices, class Updates, class Y>
+scatter_sorted_kernel<Combiner, Config, Indices, Updates, Y>
+scatter_sorted(Config cfg, Indices indices, Updates updates, Y y, const sort_item *sorted) {
+  return {{{cfg, indices}, updates, y}, sorted};
+}
+
+} // namespace cuda
+} // namespace tenon
+
+#endif
