@@ -39,7 +39,7 @@ std::string emitCopy(const GroupForm &form, StepWriter &out) {
   StepWriter::Config cfg(out, "scatter");
   cfg.extents("space", space).extents("rows", form.anchorInputs[1].space);
   cfg.extents("inner", space.drop_front());
-  const std::string config = cfg.finish();
+  std::string config = cfg.finish();
   out.code().line("TENON_CHECK(to.launch<V>(cuda::" + map.name + "(" + map.config + ", " +
                   out.outputs(form, copy) + ", " + out.inputs(form.anchorInputs[0], copy) +
                   ", cuda::identity_body{})));");
@@ -52,16 +52,15 @@ void enumerateScatter(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out)
   out.push_back({"scatter", {}});
 }
 
-/// Every element of the updates looks at all indices, one after another.
+/// Every element of the updates looks at all indices.
 double costScatter(const TacticInput &in, const Schedule &) {
-  constexpr double kMicrosecondsOfARow = 0.005; // a read from the first-level cache, a comparison
   const double updates = double(in.form.anchor->operand(2)->type().upperElements());
   const double rows = double(rowsOf(in.form));
   Effort e;
   e.operations = updates * rows * 4;
   e.efficiency = 0.1;
   e.blocks = updates / 128;
-  return bytesCost(in, 2) + microseconds(in.level, e) + rows * kMicrosecondsOfARow;
+  return bytesCost(in, 2) + microseconds(in.level, e);
 }
 
 void emitScatter(const TacticInput &in, const Schedule &, StepWriter &out) {
@@ -106,8 +105,8 @@ void emitLast(const TacticInput &in, const Schedule &, StepWriter &out) {
   w.line("int *const last = " + out.scratchPointer("int") + ";");
   w.line("TENON_CHECK(to.launch<V>(cuda::scatter_clear(" + config + ", last)));");
   w.line("TENON_CHECK(to.launch<V>(cuda::scatter_claim(" + config + ", indices, last)));");
-  launch(out, "scatter_last", {config, "indices", plainView(out, form.anchorInputs[2]),
-                               resultView(out, form), "last"});
+  launch(out, "scatter_last",
+         {config, "indices", plainView(out, form.anchorInputs[2]), resultView(out, form), "last"});
 }
 
 // --- Rows in order of their places ---------------------------------------------------------------

@@ -10,6 +10,8 @@
 namespace tenon::cuda {
 namespace {
 
+constexpr double kMicrosecondsOfAPass = 4;
+
 // As in runtime/cuda/radix_sort.cuh.
 constexpr int64_t kItemBytes = 8, kItemsOfABlock = 256 * 8, kDigits = 16, kBitsOfADigit = 4;
 
@@ -22,26 +24,29 @@ int64_t sortBytes(int64_t items) {
          4 * kDigits * int64_t(llvm::divideCeil(uint64_t(items), uint64_t(kItemsOfABlock)));
 }
 
-/// A pass reads every item twice and writes it once, in pieces of a few that are neighbours.
+/// A pass reads every item twice and writes it once, in pieces of a few that are neighbours;
+/// however few they are, its three launches wait for each other. Not measured.
 double sortCost(const TargetLevel &level, int64_t items, int64_t largest) {
   const double passes = std::ceil(double(bitsUpTo(largest)) / kBitsOfADigit);
   Effort e;
   e.bytes = passes * double(items) * kItemBytes * 6;
   e.launches = passes * 3;
-  return microseconds(level, e);
+  return passes * kMicrosecondsOfAPass + microseconds(level, e);
 }
 
 void beginSort(StepWriter &out, int64_t most, const std::string &count) {
   out.include("cuda/radix_sort.cuh");
   SourceWriter &w = out.code();
-  w.line("const auto sort = cuda::sort_space::over(" + out.scratchPointer("cuda::sort_item") + ", " +
-         std::to_string(most) + ", " + count + ");");
+  w.line("const auto sort = cuda::sort_space::over(" + out.scratchPointer("cuda::sort_item") +
+         ", " + std::to_string(most) + ", " + count + ");");
   w.line("int from = 0;");
 }
 
-void sortByKeys(StepWriter &out, int64_t largest) {
+void sortByKeys(StepWriter &out, int64_t largest) { sortByRows(out, largest, "0"); }
+
+void sortByRows(StepWriter &out, int64_t largest, const std::string &length) {
   out.code().line("TENON_CHECK(cuda::sort_by<V>(to, sort, " + std::to_string(bitsUpTo(largest)) +
-                  ", 0, from));");
+                  ", " + length + ", from));");
 }
 
 } // namespace tenon::cuda

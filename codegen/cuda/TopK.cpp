@@ -1,9 +1,10 @@
-// Defines the tactic `topk`: the largest or smallest elements along one dimension
-// (runtime/cuda/topk.cuh).
+// Defines the tactics `topk` and `topk_sorted`: the largest or smallest elements along one
+// dimension (runtime/cuda/topk.cuh, topk_sorted.cuh).
 #include "codegen/cuda/Tactics.h"
 
 #include "codegen/AnchorForms.h"
 #include "codegen/cuda/Common.h"
+#include "codegen/cuda/Sort.h"
 
 namespace tenon::cuda {
 namespace {
@@ -13,6 +14,10 @@ bool match(const TacticInput &in, std::string &why) {
          fitsInt(in.form, why);
 }
 
+Dim rowLength(const GroupForm &form) {
+  return form.anchor->operand(0)->type().dim(unsigned(form.anchor->intAttr("axis")));
+}
+
 void enumerate(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
   out.push_back({"topk", {}});
 }
@@ -20,7 +25,7 @@ void enumerate(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
 /// Every element is compared with its whole row.
 double cost(const TacticInput &in, const Schedule &) {
   const Type x = in.form.anchor->operand(0)->type();
-  const double n = double(x.dim(unsigned(in.form.anchor->intAttr("axis"))).upper());
+  const double n = double(rowLength(in.form).upper());
   Effort e;
   e.operations = double(x.upperElements()) * n * 4;
   e.efficiency = 0.05;
@@ -28,14 +33,14 @@ double cost(const TacticInput &in, const Schedule &) {
   return microseconds(in.level, e);
 }
 
-void emit(const TacticInput &in, const Schedule &, StepWriter &out) {
+/// Configuration, x, outs and ins; the arguments of the kernel that writes the results.
+std::vector<std::string> emitOperands(const TacticInput &in, StepWriter &out) {
   const GroupForm &form = in.form;
   const Operation &op = *form.anchor;
   const Type x = op.operand(0)->type();
   const AxisLast last = axisLast(x, unsigned(op.intAttr("axis")));
   llvm::SmallVector<Dim, 6> space = last.others;
   space.push_back(x.dim(last.axis));
-  out.include("cuda/topk.cuh");
   StepWriter::Config cfg(out, "config");
   cfg.extents("space", space).extent("k", op.dimsAttr("k")[0]);
   cfg.flag("largest", op.boolAttr("largest", true));
@@ -46,7 +51,70 @@ void emit(const TacticInput &in, const Schedule &, StepWriter &out) {
   w.line("const auto x = " + view + ";");
   w.line("const auto outs = " + out.outputs(form, last) + ";");
   w.line("const auto ins = " + inputsIn(out, form.body, last, last.placeOf) + ";");
-  launch(out, "topk", {config, "x", "outs", "ins", body});
+  return {config, "x", "outs", "ins", body};
+}
+
+void emit(const TacticInput &in, const Schedule &, StepWriter &out) {
+  out.include("cuda/topk.cuh");
+  launch(out, "topk", emitOperands(in, out));
+}
+
+//===----------------------------------------------------------------------===//
+// topk_sorted
+//===----------------------------------------------------------------------===//
+
+/// As runtime/cuda/topk_sorted.cuh makes them: of floats as f32.
+int64_t largestKey(Element e) {
+  return isFloat(e) ? UINT32_MAX : (int64_t(1) << std::max(bitWidth(e), 8u)) - 1;
+}
+
+bool matchSorted(const TacticInput &in, std::string &why) {
+  if (!match(in, why))
+    return false;
+  why = "the elements have more than 32 bits";
+  return bitWidth(in.form.anchor->operand(0)->type().element()) <= 32;
+}
+
+void enumerateSorted(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
+  out.push_back({"topk_sorted", {}});
+}
+
+int64_t elements(const TacticInput &in) {
+  return in.form.anchor->operand(0)->type().upperElements();
+}
+
+/// The number of the last row. A row may be shorter than its bound, no row longer.
+int64_t lastRow(const TacticInput &in) {
+  int64_t rows = 1;
+  const Type x = in.form.anchor->operand(0)->type();
+  for (unsigned d = 0; d < x.rank(); ++d)
+    if (int64_t(d) != in.form.anchor->intAttr("axis"))
+      rows *= x.dim(d).upper();
+  return std::max<int64_t>(rows - 1, 0);
+}
+
+double costSorted(const TacticInput &in, const Schedule &) {
+  const Element e = in.form.anchor->operand(0)->type().element();
+  Effort own;
+  own.bytes = double(elements(in)) * (8 + double(bitWidth(e)) / 8);
+  own.launches = 2;
+  return microseconds(in.level, own) + sortCost(in.level, elements(in), largestKey(e)) +
+         (lastRow(in) > 0 ? sortCost(in.level, elements(in), lastRow(in)) : 0);
+}
+
+int64_t scratchSorted(const TacticInput &in, const Schedule &) { return sortBytes(elements(in)); }
+
+void emitSorted(const TacticInput &in, const Schedule &, StepWriter &out) {
+  out.include("cuda/topk_sorted.cuh");
+  std::vector<std::string> arguments = emitOperands(in, out);
+  const std::string config = arguments[0];
+  beginSort(out, elements(in), "cuda::volume(" + config + ".space)");
+  out.code().line("TENON_CHECK(to.launch<V>(cuda::topk_keys(" + config + ", x, sort)));");
+  sortByKeys(out, largestKey(in.form.anchor->operand(0)->type().element()));
+  if (lastRow(in) > 0)
+    sortByRows(out, lastRow(in), "cuda::row_length(" + config + ")");
+  arguments.push_back("sort.lists[from]");
+  launch(out, "topk_sorted", arguments);
 }
 
 } // namespace
@@ -54,5 +122,9 @@ void emit(const TacticInput &in, const Schedule &, StepWriter &out) {
 const Tactic kTopK = {
     "topk", "the largest elements along one dimension", match, enumerate, cost, nullptr, nullptr,
     emit};
+const Tactic kTopKSorted = {"topk_sorted", "the largest elements of long rows, by a sort",
+                            matchSorted,   enumerateSorted,
+                            costSorted,    nullptr,
+                            scratchSorted, emitSorted};
 
 } // namespace tenon::cuda

@@ -6,8 +6,8 @@
 // many items of each digit a block has, sort_offsets turns these numbers into the places of the
 // first ones, and in sort_place every thread counts the items of its block before its own.
 //
-// Scratch of a sort of up to n items: two lists of them, which the passes move from one to the other,
-// and a number for each digit and block.
+// Scratch of a sort of up to n items: two lists of them, which the passes move from one to the
+// other, and a number for each digit and block.
 #ifndef TENON_RUNTIME_CUDA_RADIX_SORT_CUH
 #define TENON_RUNTIME_CUDA_RADIX_SORT_CUH
 
@@ -52,7 +52,8 @@ struct sort_pass {
   int from; // which list the items stand in
 
   static constexpr int threads = sort_space::threads, blocks_per_sm = 1;
-  static constexpr int digits = sort_space::digits, parts = threads / digits, part = threads / parts;
+  static constexpr int digits = sort_space::digits, parts = threads / digits,
+                       part = threads / parts;
 
   TENON_FN static constexpr bool runs_on(target) { return true; }
   int shared_bytes() const { return (digits * threads + digits * parts) * int(sizeof(int)); }

@@ -4,14 +4,14 @@
 //   y[indices[i], ...] = Combiner(y[indices[i], ...], updates[i, ...]) for each i in row-major
 //   order
 //
-// An index outside the first dimension does nothing. Updates that meet in one element of y are taken
-// in order: a run gives the same bits as any other. Combiner: of common/combiners.h.
+// An index outside the first dimension does nothing. Updates that meet in one element of y are
+// taken in order: a run gives the same bits as any other. Combiner: of common/combiners.h.
 //
 // Algorithm: one thread for each element of the updates. Those that meet are done by the thread of
-// the first of them, at the price of reading all indices in every thread: the square of their number.
-// Of many rows see cuda/scatter_last.cuh and cuda/scatter_sorted.cuh.
-// Config: space (dims of y), rows (dims of the indices), inner (dims of y without the first). y: view
-// over space; indices: view over rows; updates: view over (rows..., inner...).
+// the first of them, at the price of reading all indices in every thread: the square of their
+// number. Of many rows see cuda/scatter_last.cuh and cuda/scatter_sorted.cuh. Config: space (dims
+// of y), rows (dims of the indices), inner (dims of y without the first). y: view over space;
+// indices: view over rows; updates: view over (rows..., inner...).
 #ifndef TENON_RUNTIME_CUDA_SCATTER_CUH
 #define TENON_RUNTIME_CUDA_SCATTER_CUH
 
@@ -70,7 +70,8 @@ struct scatter_elements : scatter_rows<Config, Indices> {
   Y y;
 
   grid blocks() const {
-    return {ceil_div(volume(this->cfg.rows) * volume(this->cfg.inner), index_t(part::threads)), 1, 1};
+    return {ceil_div(volume(this->cfg.rows) * volume(this->cfg.inner), index_t(part::threads)), 1,
+            1};
   }
 
 protected:

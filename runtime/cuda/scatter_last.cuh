@@ -1,10 +1,10 @@
-// Defines `scatter_last`: what scatter (cuda/scatter.cuh) does with updates that replace, in time that
-// grows with their number.
+// Defines `scatter_last`: what scatter (cuda/scatter.cuh) does with updates that replace, in time
+// that grows with their number.
 //
 // Algorithm: three launches. Of the updates that meet at a place only the last one counts:
-// scatter_clear and scatter_claim leave its row for each place, then a thread for each element of the
-// updates writes where its row is that one.
-// Config, views: those of scatter; last: an int for each index of y's first dimension.
+// scatter_clear and scatter_claim leave its row for each place, then a thread for each element of
+// the updates writes where its row is that one. Config, views: those of scatter; last: an int for
+// each index of y's first dimension.
 #ifndef TENON_RUNTIME_CUDA_SCATTER_LAST_CUH
 #define TENON_RUNTIME_CUDA_SCATTER_LAST_CUH
 
@@ -34,8 +34,7 @@ template <class Config> scatter_clear_kernel scatter_clear(Config cfg, int *last
   return {last, index_t(cfg.space.head)};
 }
 
-template <class Config, class Indices>
-struct scatter_claim_kernel : scatter_rows<Config, Indices> {
+template <class Config, class Indices> struct scatter_claim_kernel : scatter_rows<Config, Indices> {
   int *last;
 
   TENON_DEVICE void run(unsigned char *) const {
@@ -66,9 +65,8 @@ struct scatter_last_kernel : scatter_elements<Config, Indices, Updates, Y> {
 };
 
 template <class Config, class Indices, class Updates, class Y>
-scatter_last_kernel<Config, Indices, Updates, Y> scatter_last(Config cfg, Indices indices,
-                                                              Updates updates, Y y,
-                                                              const int *last) {
+scatter_last_kernel<Config, Indices, Updates, Y>
+scatter_last(Config cfg, Indices indices, Updates updates, Y y, const int *last) {
   return {{{cfg, indices}, updates, y}, last};
 }
 

@@ -1,5 +1,5 @@
-// Defines `scatter_sorted`: what scatter (cuda/scatter.cuh) does, in time that grows with the number
-// of updates.
+// Defines `scatter_sorted`: what scatter (cuda/scatter.cuh) does, in time that grows with the
+// number of updates.
 //
 // Algorithm: scatter_keys and a sort (cuda/radix_sort.cuh) bring rows that meet together, in order;
 // then a thread for each element of the first of them goes along the others.
@@ -13,8 +13,7 @@
 namespace tenon {
 namespace cuda {
 
-template <class Config, class Indices>
-struct scatter_keys_kernel : scatter_rows<Config, Indices> {
+template <class Config, class Indices> struct scatter_keys_kernel : scatter_rows<Config, Indices> {
   sort_space space;
 
   TENON_DEVICE void run(unsigned char *) const {

@@ -27,9 +27,12 @@
 #include "cuda/reduce.cuh"
 #include "cuda/resize.cuh"
 #include "cuda/resize_any.cuh"
+#include "cuda/scatter_last.cuh"
+#include "cuda/scatter_sorted.cuh"
 #include "cuda/shape_values.cuh"
 #include "cuda/softmax.cuh"
 #include "cuda/topk.cuh"
+#include "cuda/topk_sorted.cuh"
 #include "cuda/unique.cuh"
 #include "cuda/watch.h"
 #include "cuda/winograd.cuh"
@@ -150,6 +153,11 @@ struct topk_config {
   extents<49, 64> space;
   static constexpr fixed<5> k{};
   static constexpr bool largest = true;
+};
+struct scatter_config {
+  extents<49, 64> space;
+  extents<300> rows;
+  extents<64> inner;
 };
 struct nonzero_config {
   extents<49, 64> space;
@@ -371,10 +379,35 @@ template <class T> status movements(const frame &f, issue &to) {
   TENON_CHECK(to.launch<V>(
       cuda::map(shape_config{}, pack(make_view(f.output<int64_t>(1), extents<1>{})),
                 pack(cuda::make_shape_values(extents<49, 64>{})), cuda::identity_body{})));
+  const auto best =
+      pack(make_view(f.output<T>(0), dense{}), make_view(f.output<int64_t>(1), dense{}));
+  TENON_CHECK(to.launch<V>(cuda::topk(topk_config{}, in, best, pack(), value_and_index{})));
+  const auto sort = cuda::sort_space::over(f.at<cuda::sort_item>(0), 49 * 64, 49 * 64);
+  int from = 0;
+  TENON_CHECK(to.launch<V>(cuda::topk_keys(topk_config{}, in, sort)));
+  TENON_CHECK(cuda::sort_by<V>(to, sort, 32, 0, from));
+  TENON_CHECK(cuda::sort_by<V>(to, sort, 6, 64, from));
   return to.launch<V>(
-      cuda::topk(topk_config{}, in,
-                 pack(make_view(f.output<T>(0), dense{}), make_view(f.output<int64_t>(1), dense{})),
-                 pack(), value_and_index{}));
+      cuda::topk_sorted(topk_config{}, in, best, pack(), value_and_index{}, sort.lists[from]));
+}
+
+/// Rows at indices: the few, the many.
+template <class T> status scattered(const frame &f, issue &to) {
+  const scatter_config cfg{};
+  const auto indices = make_view(f.at<const int64_t>(0), extents<1>{});
+  const auto updates = make_view(f.input<T>(0), extents<64, 1>{});
+  const auto y = make_view(f.output<T>(0), extents<64, 1>{});
+  TENON_CHECK(to.launch<V>(cuda::scatter<scatter_add>(cfg, indices, updates, y)));
+  int *const last = f.at<int>(8192);
+  TENON_CHECK(to.launch<V>(cuda::scatter_clear(cfg, last)));
+  TENON_CHECK(to.launch<V>(cuda::scatter_claim(cfg, indices, last)));
+  TENON_CHECK(to.launch<V>(cuda::scatter_last(cfg, indices, updates, y, last)));
+  const auto sort = cuda::sort_space::over(f.at<cuda::sort_item>(8192), 300, 300);
+  int from = 0;
+  TENON_CHECK(to.launch<V>(cuda::scatter_keys(cfg, indices, sort)));
+  TENON_CHECK(cuda::sort_by<V>(to, sort, 6, 0, from));
+  return to.launch<V>(
+      cuda::scatter_sorted<scatter_add>(cfg, indices, updates, y, sort.lists[from]));
 }
 
 template <class T> status found(const frame &f, issue &to) {
@@ -418,6 +451,8 @@ const cuda::step steps[] = {
     {"bf16 attentions", attentions<bf16>, true},
     {"f32 movements", movements<float>, true},
     {"f16 movements", movements<f16>, true},
+    {"f32 scattered", scattered<float>, true},
+    {"f16 scattered", scattered<f16>, true},
     {"f32 found", found<float>, true},
     {"f16 found", found<f16>, true},
 };

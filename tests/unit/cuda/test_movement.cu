@@ -6,8 +6,9 @@
 #include "cuda/resize_any.cuh"
 #include "cuda/shape_values.cuh"
 #include "cuda/topk.cuh"
+#include "cuda/topk_sorted.cuh"
 #include "common/scalar.h"
-#include "harness.h"
+#include "sorting.h"
 
 #include <algorithm>
 
@@ -59,39 +60,69 @@ template <bool Largest> struct topk_config {
   static constexpr bool largest = Largest;
 };
 struct both {
-  template <class L> TENON_FN results<f32<L>, i64<L>> operator()(L, f32<L> v, i64<L> i) const { return pack(v, i); }
+  template <class L, class V> TENON_FN auto operator()(L, V v, i64<L> i) const { return pack(v, i); }
 };
-/// Small integers, so that there are many equals.
-template <bool Largest> void topk(index_t rows, index_t n, index_t k) {
-  name_case("topk %ld of %ldx%ld largest %d", long(k), long(rows), long(n), Largest);
+/// Small integers, so that there are many equals; among floats NaN and -0.
+template <class T, bool Largest> void topk(index_t rows, index_t n, index_t k) {
   topk_config<Largest> cfg;
   cfg.space = dims<dyn, dyn>(rows, n);
   cfg.k = k;
-  buffer<float> x(rows * n), value(rows * k);
-  buffer<int64_t> index(rows * k);
-  for (index_t i = 0; i < x.size(); ++i)
-    x.set(i, float(random_int(-4, 4)));
+  using V = compute_t<T>;
+  buffer<T> x(rows * n);
+  for (index_t i = 0; i < x.size(); ++i) {
+    const int v = random_int(-4, 4);
+    x.set(i, V(v));
+    if constexpr (tenon::detail::is_float<V>)
+      if (v == 0 || v == 4)
+        x.set(i, v == 4 && random_int(0, 3) == 0 ? V(NAN) : V(-0.0f));
+  }
   x.upload();
-  std::vector<double> want_value, want_index;
+  std::vector<V> want_value;
+  std::vector<double> want_index;
+  const auto before = [](V a, V b) {
+    if (a != a || b != b)
+      return Largest ? a != a && b == b : b != b && a == a;
+    return Largest ? a > b : a < b;
+  };
   for (index_t r = 0; r < rows; ++r) {
     std::vector<index_t> order;
     for (index_t i = 0; i < n; ++i)
       order.push_back(i);
-    std::stable_sort(order.begin(), order.end(), [&](index_t i, index_t j) {
-      const float a = x.get(r * n + i), b = x.get(r * n + j);
-      return Largest ? a > b : a < b;
-    });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](index_t i, index_t j) { return before(x.get(r * n + i), x.get(r * n + j)); });
     for (index_t i = 0; i < k; ++i) {
-      want_value.push_back(double(x.get(r * n + order[size_t(i)])));
+      want_value.push_back(x.get(r * n + order[size_t(i)]));
       want_index.push_back(double(order[size_t(i)]));
     }
   }
   using strides = dims<dyn, fixed<1>>;
-  launch(cuda::topk(cfg, make_view<const float>(x.device(), strides(n, {})),
-                    pack(make_view(value.device(), strides(k, {})), make_view(index.device(), strides(k, {}))),
-                    pack(), both{}));
-  expect_close(value, want_value, 0);
-  expect_close(index, want_index, 0);
+  const auto view = make_view<const T>(x.device(), strides(n, {}));
+  for (const bool sorted : {false, true}) {
+    name_case("topk %ld of %ldx%ld largest %d, %zu-byte, %s", long(k), long(rows), long(n), Largest, sizeof(T),
+              sorted ? "sorted" : "all compared");
+    buffer<T> value(rows * k);
+    buffer<int64_t> index(rows * k);
+    const auto outs = pack(make_view(value.device(), strides(k, {})), make_view(index.device(), strides(k, {})));
+    if (sorted) {
+      sorting s(rows * n + 1, rows * n);
+      launch(cuda::topk_keys(cfg, view, s.space));
+      s.by(tenon::detail::is_float<V> ? 32 : 8 * int(sizeof(T)), 0);
+      s.by(rows > 1 ? 32 - __builtin_clz(unsigned(rows - 1)) : 0, int(n));
+      launch(cuda::topk_sorted(cfg, view, outs, pack(), both{},
+                               static_cast<const cuda::sort_item *>(s.space.lists[s.from])));
+      s.memory.download();
+    } else {
+      launch(cuda::topk(cfg, view, outs, pack(), both{}));
+    }
+    value.download();
+    bool same = true;
+    for (index_t i = 0; i < value.size(); ++i) {
+      const V got = value.get(i), want = want_value[size_t(i)];
+      same = same && (got == want || (got != got && want != want));
+    }
+    record(same, "values");
+    expect_close(index, want_index, 0);
+  }
 }
 
 /// Borders wider than the tensor where the mode allows it.
@@ -146,10 +177,13 @@ int main() {
   resize_three<float>(3, 5, 7, 6, 11);
   resize_three<float>(8, 9, 2, 3, 4);
   resize_three<f16>(2, 6, 5, 5, 13);
-  topk<true>(7, 40, 5);
-  topk<false>(3, 1, 1);
-  topk<true>(2, 300, 300);
-  topk<false>(19, 33, 4);
+  topk<float, true>(7, 40, 5);
+  topk<float, false>(3, 1, 1);
+  topk<float, true>(2, 300, 300);
+  topk<f16, false>(19, 33, 4);
+  topk<int8_t, true>(1, 2100, 70); // two blocks
+  topk<int32_t, false>(17, 190, 3);
+  topk<uint8_t, true>(2, 50, 50);
   bordered<cuda::border_edge>("edge", 3, 5, 4, 2);
   bordered<cuda::border_reflect>("reflect", 4, 6, 3, 5);
   bordered<cuda::border_reflect>("reflect", 1, 3, 2, 2);
