@@ -108,7 +108,7 @@ double costSuppression(const TacticInput &in, const Schedule &) {
 }
 
 int64_t scratchSuppression(const TacticInput &in, const Schedule &) {
-  return in.form.anchor->operand(1)->type().upperElements();
+  return 4 * in.form.anchor->operand(1)->type().upperElements();
 }
 
 void emitSuppression(const TacticInput &in, const Schedule &, StepWriter &out) {
@@ -125,7 +125,7 @@ void emitSuppression(const TacticInput &in, const Schedule &, StepWriter &out) {
   launch(out, "non_max_suppression",
          {config, plainView(out, in.form.anchorInputs[0]), plainView(out, in.form.anchorInputs[1]),
           resultView(out, in.form), number("iou_threshold", 0),
-          number("score_threshold", -INFINITY), out.scratchPointer("unsigned char")});
+          number("score_threshold", -INFINITY), out.scratchPointer("int")});
 }
 
 } // namespace

@@ -6,11 +6,11 @@
 // A box is taken when its score exceeds `least` and its intersection over union with every box
 // taken before is at most `iou`.
 //
-// Algorithm: a block for each batch entry and class. In each round its threads strike out the boxes
-// that overlap the last one taken, and find the best of the rest.
-// Config: batch, classes, n, k (extents), center (bool: center and size instead of corners). boxes:
-// view over (batch, n, 4); scores: view over (batch, classes, n); out: view of int64_t over (batch,
-// classes, k); open: a byte for each score.
+// Algorithm: a block for each batch entry and class, whose threads share the boxes out. In each
+// round a thread strikes those off its list that overlap the last one taken, and finds the best of
+// the rest: a round costs what is left. Config: batch, classes, n, k (extents), center (bool:
+// center and size instead of corners). boxes: view over (batch, n, 4); scores: view over (batch,
+// classes, n); out: view of int64_t over (batch, classes, k); lists: an int for each score.
 #ifndef TENON_RUNTIME_CUDA_NON_MAX_SUPPRESSION_CUH
 #define TENON_RUNTIME_CUDA_NON_MAX_SUPPRESSION_CUH
 
@@ -26,7 +26,7 @@ template <class Config, class Boxes, class Scores, class Out> struct non_max_sup
   Scores scores;
   Out out;
   float iou, least;
-  unsigned char *open;
+  int *lists;
 
   static constexpr int threads = 256, blocks_per_sm = 1;
   using group = lane_group<threads, threads, false>;
@@ -44,28 +44,31 @@ template <class Config, class Boxes, class Scores, class Out> struct non_max_sup
     const int n = int(index_t(cfg.n)), k = int(index_t(cfg.k));
     const int classes = int(index_t(cfg.classes));
     const int b = block_x() / classes, c = block_x() % classes;
-    unsigned char *const mine = open + index_t(block_x()) * n;
-    // A thread looks after the same boxes in every round.
+    // A thread's list: every threads-th place from its own on. Boxes leave it in any order.
+    int *const mine = lists + index_t(block_x()) * n + thread();
+    int left = 0;
     for (int i = thread(); i < n; i += threads)
-      mine[i] = score(b, c, i) > least;
-    int taken = 0;
-    box last{};
+      if (score(b, c, i) > least)
+        mine[threads * left++] = i;
+    int taken = 0, last = -1;
     for (; taken < k; ++taken) {
+      const box taken_box = last < 0 ? box{} : read(b, last);
       candidate best{0, -1};
-      for (int i = thread(); i < n; i += threads) {
-        if (mine[i] && taken > 0 && overlap(read(b, i), last) > iou)
-          mine[i] = 0;
-        if (mine[i])
-          best = better(best, {score(b, c, i), i});
+      for (int j = 0; j < left;) {
+        const int i = mine[threads * j];
+        if (i == last || (last >= 0 && overlap(read(b, i), taken_box) > iou)) {
+          mine[threads * j] = mine[threads * --left];
+          continue;
+        }
+        best = better(best, {score(b, c, i), i});
+        ++j;
       }
       best = group::combine(best, shared, better);
       if (best.index < 0)
         break;
-      if (best.index % threads == thread()) {
-        mine[best.index] = 0;
+      if (thread() == 0)
         store(b, c, taken, best.index);
-      }
-      last = read(b, best.index);
+      last = best.index;
     }
     for (int i = taken + thread(); i < k; i += threads)
       store(b, c, i, -1);
@@ -100,8 +103,8 @@ private:
 template <class Config, class Boxes, class Scores, class Out>
 non_max_suppression_kernel<Config, Boxes, Scores, Out>
 non_max_suppression(Config cfg, Boxes boxes, Scores scores, Out out, float iou, float least,
-                    unsigned char *open) {
-  return {cfg, boxes, scores, out, iou, least, open};
+                    int *lists) {
+  return {cfg, boxes, scores, out, iou, least, lists};
 }
 
 } // namespace cuda

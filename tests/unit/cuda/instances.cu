@@ -422,8 +422,8 @@ template <class T> status found(const frame &f, issue &to) {
   const auto boxes = make_view(f.input<T>(0), extents<196, 4, 1>{});
   const auto scores = make_view(f.input<T>(0), extents<196, 49, 1>{});
   const auto best = make_view(f.output<int64_t>(1), extents<20, 5, 1>{});
-  return to.launch<V>(cuda::non_max_suppression(boxes_config{}, boxes, scores, best, 0.5f, 0.0f,
-                                                f.at<unsigned char>(8192)));
+  return to.launch<V>(
+      cuda::non_max_suppression(boxes_config{}, boxes, scores, best, 0.5f, 0.0f, f.at<int>(8192)));
 }
 
 /// What the host issues behind the graph.

@@ -138,12 +138,12 @@ void suppression(index_t batch, index_t classes, index_t n, index_t k, float iou
   cfg.n = n;
   cfg.k = k;
   buffer<int64_t> out(batch * classes * k);
-  buffer<unsigned char> open(batch * classes * n);
+  buffer<int> lists(batch * classes * n);
   launch(cuda::non_max_suppression(
       cfg, make_view<const float>(boxes.device(), dims<dyn, fixed<4>, fixed<1>>(n * 4, {}, {})),
       make_view<const float>(scores.device(), dims<dyn, dyn, fixed<1>>(classes * n, n, {})),
       make_view(out.device(), dims<dyn, dyn, fixed<1>>(classes * k, k, {})), iou, 0.0f,
-      open.device()));
+      lists.device()));
   expect_close(out, want, 0);
 }
 
