@@ -1,4 +1,4 @@
-// Tests of resize_any, topk and the operands of map that are no plain views: bordered_view and
+// Tests of resize_any, topk in both ways and the operands of map that are no plain views: bordered_view and
 // shape_values.
 #include "cuda/bordered.cuh"
 #include "cuda/map.cuh"
@@ -62,7 +62,7 @@ template <bool Largest> struct topk_config {
 struct both {
   template <class L, class V> TENON_FN auto operator()(L, V v, i64<L> i) const { return pack(v, i); }
 };
-/// Small integers, so that there are many equals; among floats NaN and -0.
+/// Small integers, so that there are many equals; among floats NaN and zeros of either sign.
 template <class T, bool Largest> void topk(index_t rows, index_t n, index_t k) {
   topk_config<Largest> cfg;
   cfg.space = dims<dyn, dyn>(rows, n);
@@ -73,8 +73,8 @@ template <class T, bool Largest> void topk(index_t rows, index_t n, index_t k) {
     const int v = random_int(-4, 4);
     x.set(i, V(v));
     if constexpr (tenon::detail::is_float<V>)
-      if (v == 0 || v == 4)
-        x.set(i, v == 4 && random_int(0, 3) == 0 ? V(NAN) : V(-0.0f));
+      if (v == 0 || (v == 4 && random_int(0, 1) == 0))
+        x.set(i, copysignf(v == 0 ? 0.0f : NAN, random_float()));
   }
   x.upload();
   std::vector<V> want_value;
