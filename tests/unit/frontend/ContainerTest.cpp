@@ -185,6 +185,28 @@ TEST(Containers, LoopsThatGrowOneAreUnrolled) {
   EXPECT_EQ(values(out[3]), Numbers({0, 1, 2}));
 }
 
+TEST(Containers, LoopsThatGrowOneAskATruthValue) {
+  TestModel m;
+  ints(m.graph, "three", {3}, /*scalar=*/true);
+  onnx::TensorProto *word = m.graph.add_initializer();
+  word->set_name("word");
+  word->set_data_type(onnx::TensorProto::STRING);
+  word->add_string_data("yes");
+  m.node("SequenceEmpty", {}, {"none"});
+  auto *n = m.node("Loop", {"three", "", "none"}, {"all"});
+  onnx::GraphProto &body = setGraph(n, "body");
+  for (const char *name : {"i", "c", "list"})
+    body.add_input()->set_name(name);
+  node(body, "SequenceInsert", {"list", "i"}, {"more"});
+  node(body, "Identity", {"word"}, {"again"});
+  for (const char *name : {"again", "more"})
+    body.add_output()->set_name(name);
+  m.output("all");
+  Unfolded u(m);
+  EXPECT_FALSE(u.model);
+  EXPECT_TRUE(mentions(u.messages, "the condition of a loop that carries sequences"));
+}
+
 TEST(Containers, OptionalsHoldAValueOrNone) {
   for (int64_t count : {0, 1}) {
     TestModel m;
