@@ -1,11 +1,9 @@
-// Defines the tactics whose results hang on data: `nonzero`, `unique` and `non_max_suppression`
-// (runtime/cuda/nonzero.cuh, unique.cuh, non_max_suppression.cuh).
+// Defines the tactics whose results hang on data: `nonzero` and `unique` (runtime/cuda/nonzero.cuh,
+// unique.cuh).
 #include "codegen/cuda/Tactics.h"
 
 #include "codegen/Work.h"
 #include "codegen/cuda/Common.h"
-
-#include <cmath>
 
 namespace tenon::cuda {
 namespace {
@@ -88,46 +86,6 @@ void emitUnique(const TacticInput &in, const Schedule &, StepWriter &out) {
   launch(out, "unique_class", {config, "x", "y", "firsts"});
 }
 
-//===----------------------------------------------------------------------===//
-// non_max_suppression
-//===----------------------------------------------------------------------===//
-
-bool matchSuppression(const TacticInput &in, std::string &why) {
-  return matchAlone(in, Op::NonMaxSuppression, why) && fitsInt(in.form, why);
-}
-
-void enumerateSuppression(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
-  out.push_back({"non_max_suppression", {}});
-}
-
-/// Every box that is taken is compared with all that are left.
-double costSuppression(const TacticInput &in, const Schedule &) {
-  const Operation &op = *in.form.anchor;
-  return bytesCost(in, double(op.operand(1)->type().upperElements()) *
-                           double(op.dimsAttr("k")[0].upper()) * 16);
-}
-
-int64_t scratchSuppression(const TacticInput &in, const Schedule &) {
-  return 4 * in.form.anchor->operand(1)->type().upperElements();
-}
-
-void emitSuppression(const TacticInput &in, const Schedule &, StepWriter &out) {
-  const Operation &op = *in.form.anchor;
-  const llvm::ArrayRef<Dim> scores = op.operand(1)->type().shape();
-  out.include("cuda/non_max_suppression.cuh");
-  StepWriter::Config cfg(out, "config");
-  cfg.extent("batch", scores[0]).extent("classes", scores[1]).extent("n", scores[2]);
-  cfg.extent("k", op.dimsAttr("k")[0]).flag("center", op.boolAttr("center", false));
-  const std::string config = cfg.finish();
-  auto number = [&](llvm::StringRef name, double otherwise) {
-    return cppScalar(Element::F32, op.floatAttr(name, otherwise));
-  };
-  launch(out, "non_max_suppression",
-         {config, plainView(out, in.form.anchorInputs[0]), plainView(out, in.form.anchorInputs[1]),
-          resultView(out, in.form), number("iou_threshold", 0),
-          number("score_threshold", -INFINITY), out.scratchPointer("int")});
-}
-
 } // namespace
 
 const Tactic kNonZero = {"nonzero",      "indices of the elements other than zero",
@@ -138,9 +96,4 @@ const Tactic kUnique = {"unique",      "classes of equal rows, each compared wit
                         matchUnique,   enumerateUnique,
                         costUnique,    nullptr,
                         scratchUnique, emitUnique};
-const Tactic kNonMaxSuppression = {"non_max_suppression", "the best boxes that overlap little",
-                                   matchSuppression,      enumerateSuppression,
-                                   costSuppression,       nullptr,
-                                   scratchSuppression,    emitSuppression};
-
 } // namespace tenon::cuda

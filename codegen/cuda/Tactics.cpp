@@ -42,6 +42,7 @@ llvm::ArrayRef<Tactic> cudaTactics() {
       cuda::kNonZero,
       cuda::kUnique,
       cuda::kNonMaxSuppression,
+      cuda::kNonMaxSuppressionSorted,
       cuda::kShapeOf,
       cuda::kMapTransposed,
       cuda::kMap,

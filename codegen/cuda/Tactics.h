@@ -45,6 +45,7 @@ extern const Tactic kBitcast;
 extern const Tactic kShapeOf;
 extern const Tactic kNonZero;           // DataDependent.cpp
 extern const Tactic kUnique;            // DataDependent.cpp
-extern const Tactic kNonMaxSuppression; // DataDependent.cpp
+extern const Tactic kNonMaxSuppression;
+extern const Tactic kNonMaxSuppressionSorted;
 
 } // namespace tenon::cuda

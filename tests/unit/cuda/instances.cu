@@ -21,6 +21,7 @@
 #include "cuda/map.cuh"
 #include "cuda/map_transposed.cuh"
 #include "cuda/non_max_suppression.cuh"
+#include "cuda/non_max_suppression_sorted.cuh"
 #include "cuda/nonzero.cuh"
 #include "cuda/normalize.cuh"
 #include "cuda/pooling_any.cuh"
@@ -422,8 +423,19 @@ template <class T> status found(const frame &f, issue &to) {
   const auto boxes = make_view(f.input<T>(0), extents<196, 4, 1>{});
   const auto scores = make_view(f.input<T>(0), extents<196, 49, 1>{});
   const auto best = make_view(f.output<int64_t>(1), extents<20, 5, 1>{});
+  const boxes_config cfg;
+  TENON_CHECK(to.launch<V>(
+      cuda::non_max_suppression(cfg, boxes, scores, best, 0.5f, 0.0f, f.at<int>(8192))));
+  const auto space = cuda::suppression_space::over(f.at<unsigned char>(16384), 4, 5);
+  const index_t items = cuda::suppression_scores(cfg);
+  const auto sort = cuda::sort_space::over(f.at<cuda::sort_item>(8192), items, items);
+  int from = 0;
+  TENON_CHECK(
+      to.launch<V>(cuda::suppression_begin(cfg, boxes, scores, best, 0.5f, 0.0f, space, sort)));
+  TENON_CHECK(cuda::sort_by<V>(to, sort, 32, 0, from));
   return to.launch<V>(
-      cuda::non_max_suppression(boxes_config{}, boxes, scores, best, 0.5f, 0.0f, f.at<int>(8192)));
+      cuda::non_max_suppression_sorted(cfg, boxes, scores, best, 0.5f, 0.0f, space,
+                                       static_cast<const cuda::sort_item *>(sort.lists[from])));
 }
 
 /// What the host issues behind the graph.

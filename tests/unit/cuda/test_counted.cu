@@ -1,8 +1,10 @@
 // Tests of kernels whose results hang on data: nonzero, unique, non_max_suppression.
 #include "cuda/non_max_suppression.cuh"
+#include "cuda/non_max_suppression_sorted.cuh"
 #include "cuda/nonzero.cuh"
 #include "cuda/unique.cuh"
 #include "harness.h"
+#include "sorting.h"
 
 #include <algorithm>
 #include <map>
@@ -95,8 +97,6 @@ struct boxes_config {
 
 /// Against the definition: candidates by score, each taken unless it overlaps one taken before.
 void suppression(index_t batch, index_t classes, index_t n, index_t k, float iou) {
-  name_case("non_max_suppression %ld of %ldx%ldx%ld, iou %g", long(k), long(batch), long(classes),
-            long(n), double(iou));
   buffer<float> boxes(batch * n * 4), scores(batch * classes * n);
   for (index_t i = 0; i < batch * n; ++i)
     for (int d = 0; d < 2; ++d) {
@@ -137,14 +137,32 @@ void suppression(index_t batch, index_t classes, index_t n, index_t k, float iou
   cfg.classes = classes;
   cfg.n = n;
   cfg.k = k;
-  buffer<int64_t> out(batch * classes * k);
-  buffer<int> lists(batch * classes * n);
-  launch(cuda::non_max_suppression(
-      cfg, make_view<const float>(boxes.device(), dims<dyn, fixed<4>, fixed<1>>(n * 4, {}, {})),
-      make_view<const float>(scores.device(), dims<dyn, dyn, fixed<1>>(classes * n, n, {})),
-      make_view(out.device(), dims<dyn, dyn, fixed<1>>(classes * k, k, {})), iou, 0.0f,
-      lists.device()));
-  expect_close(out, want, 0);
+  const index_t rows = batch * classes, taken = std::min(n, k);
+  const auto b = make_view<const float>(boxes.device(), dims<dyn, fixed<4>, fixed<1>>(n * 4, {}, {}));
+  const auto s = make_view<const float>(scores.device(), dims<dyn, dyn, fixed<1>>(classes * n, n, {}));
+  for (const bool sorted : {false, true}) {
+    name_case("non_max_suppression %ld of %ldx%ldx%ld, iou %g, %s", long(k), long(batch),
+              long(classes), long(n), double(iou), sorted ? "sorted" : "in rounds");
+    buffer<int64_t> out(rows * k);
+    const auto y = make_view(out.device(), dims<dyn, dyn, fixed<1>>(classes * k, k, {}));
+    buffer<int> lists(rows * n);
+    if (!sorted) {
+      launch(cuda::non_max_suppression(cfg, b, s, y, iou, 0.0f, lists.device()));
+      expect_close(out, want, 0);
+      continue;
+    }
+    sorting with(rows * n + 1, rows * n);
+    buffer<unsigned char> scratch(rows * taken * 16 + (1 + 2 * rows) * 4);
+    const auto space = cuda::suppression_space::over(scratch.device(), rows, taken);
+    launch(cuda::suppression_begin(cfg, b, s, y, iou, 0.0f, space, with.space));
+    with.by(32, 0);
+    if (rows > 1)
+      with.by(4, int(n));
+    launch(cuda::non_max_suppression_sorted(
+        cfg, b, s, y, iou, 0.0f, space,
+        static_cast<const cuda::sort_item *>(with.space.lists[with.from])));
+    expect_close(out, want, 0);
+  }
 }
 
 } // namespace
@@ -165,5 +183,8 @@ int main() {
   suppression(2, 3, 40, 12, 0.3f);
   suppression(1, 2, 700, 60, 0.1f); // a thread for several boxes
   suppression(1, 1, 300, 300, 0.7f);
+  suppression(1, 1, 1500, 1500, 0.95f); // several tiles, most boxes stay
+  suppression(1, 3, 900, 300, 0.8f);    // full within the second tile
+  suppression(2, 2, 256, 4, 0.9f);      // full within the first
   return finish();
 }

@@ -1,0 +1,174 @@
+// Defines the tactics `non_max_suppression` and `non_max_suppression_sorted`: the best boxes that
+// overlap little (runtime/cuda/non_max_suppression.cuh, non_max_suppression_sorted.cuh).
+#include "codegen/cuda/Tactics.h"
+
+#include "codegen/Work.h"
+#include "codegen/cuda/Common.h"
+#include "codegen/cuda/Sort.h"
+
+#include "llvm/Support/MathExtras.h"
+
+#include <cmath>
+
+namespace tenon::cuda {
+namespace {
+
+// As in runtime/cuda/non_max_suppression*.cuh.
+constexpr int64_t kThreads = 256, kBoxBytes = 16;
+
+bool match(const TacticInput &in, std::string &why) {
+  return matchAlone(in, Op::NonMaxSuppression, why) && fitsInt(in.form, why);
+}
+
+/// Upper bounds.
+struct Bounds {
+  int64_t rows, boxes; // rows of scores, and how many stand in one
+  int64_t taken;       // of a row
+  /// Of a row, above the limit: a network's scores are below any limit for nearly all boxes.
+  double candidates;
+
+  explicit Bounds(const Operation &op) {
+    const llvm::ArrayRef<Dim> scores = op.operand(1)->type().shape();
+    rows = scores[0].upper() * scores[1].upper();
+    boxes = scores[2].upper();
+    taken = std::min(op.dimsAttr("k")[0].upper(), boxes);
+    const bool limited = op.floatAttr("score_threshold", -INFINITY) > -INFINITY;
+    candidates = double(limited ? std::min(boxes, std::max<int64_t>(boxes / 16, 64)) : boxes);
+  }
+  double tiles() const { return std::ceil(candidates / kThreads); }
+  int64_t scores() const { return rows * boxes; }
+};
+
+/// How often all multiprocessors are filled by `blocks` blocks.
+double waves(const TargetLevel &level, double blocks) {
+  return std::ceil(blocks / std::max(1.0, double(level.multiprocessors)));
+}
+
+double bytesCost(const TacticInput &in) {
+  Effort e;
+  e.bytes = double(workOf(*in.form.group).bytes);
+  e.launches = 1;
+  return microseconds(in.level, e);
+}
+
+/// Boxes, scores and y, the operands of all kernels, and the thresholds.
+std::vector<std::string> emitOperands(const TacticInput &in, StepWriter &out) {
+  const Operation &op = *in.form.anchor;
+  const llvm::ArrayRef<Dim> scores = op.operand(1)->type().shape();
+  StepWriter::Config cfg(out, "config");
+  cfg.extent("batch", scores[0]).extent("classes", scores[1]).extent("n", scores[2]);
+  cfg.extent("k", op.dimsAttr("k")[0]).flag("center", op.boolAttr("center", false));
+  const std::string config = cfg.finish();
+  SourceWriter &w = out.code();
+  w.line("const auto boxes = " + plainView(out, in.form.anchorInputs[0]) + ";");
+  w.line("const auto scores = " + plainView(out, in.form.anchorInputs[1]) + ";");
+  w.line("const auto y = " + resultView(out, in.form) + ";");
+  auto number = [&](llvm::StringRef name, double otherwise) {
+    return cppScalar(Element::F32, op.floatAttr(name, otherwise));
+  };
+  return {config,
+          "boxes",
+          "scores",
+          "y",
+          number("iou_threshold", 0),
+          number("score_threshold", -INFINITY)};
+}
+
+//===----------------------------------------------------------------------===//
+// In rounds
+//===----------------------------------------------------------------------===//
+
+void enumerate(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
+  out.push_back({"non_max_suppression", {}});
+}
+
+/// A round for each box that is taken. H200, `tenon bench --profile`: 16.8 microseconds a round
+/// with 8,400 boxes of which two thirds are candidates.
+double cost(const TacticInput &in, const Schedule &) {
+  const Bounds b(*in.form.anchor);
+  const double rounds = std::min(double(b.taken), b.candidates);
+  const double round = 2 + 0.6 * b.candidates / kThreads;
+  return bytesCost(in) + rounds * round * waves(in.level, double(b.rows));
+}
+
+int64_t scratch(const TacticInput &in, const Schedule &) {
+  return 4 * Bounds(*in.form.anchor).scores();
+}
+
+void emit(const TacticInput &in, const Schedule &, StepWriter &out) {
+  out.include("cuda/non_max_suppression.cuh");
+  std::vector<std::string> arguments = emitOperands(in, out);
+  arguments.push_back(out.scratchPointer("int"));
+  launch(out, "non_max_suppression", arguments);
+}
+
+//===----------------------------------------------------------------------===//
+// By a sort
+//===----------------------------------------------------------------------===//
+
+void enumerateSorted(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
+  out.push_back({"non_max_suppression_sorted", {}});
+}
+
+int64_t lastRow(const Bounds &b) { return std::max<int64_t>(b.rows - 1, 0); }
+
+/// The tiles of a row wait for each other. Eight microseconds for one are an estimate: 256 boxes
+/// compared with as many, and a message from block to block.
+double costSorted(const TacticInput &in, const Schedule &) {
+  const Bounds b(*in.form.anchor);
+  return bytesCost(in) + sortCost(in.level, b.scores(), UINT32_MAX) +
+         (b.rows > 1 ? sortCost(in.level, b.scores(), lastRow(b)) : 0) +
+         b.tiles() * 8 * waves(in.level, double(b.rows));
+}
+
+int64_t sortScratch(const Bounds &b) {
+  return int64_t(llvm::alignTo(uint64_t(sortBytes(b.scores())), uint64_t(kBoxBytes)));
+}
+
+int64_t scratchSorted(const TacticInput &in, const Schedule &) {
+  const Bounds b(*in.form.anchor);
+  return sortScratch(b) + b.rows * b.taken * kBoxBytes + 4 * (1 + 2 * b.rows);
+}
+
+void emitSorted(const TacticInput &in, const Schedule &, StepWriter &out) {
+  const Bounds b(*in.form.anchor);
+  out.include("cuda/non_max_suppression_sorted.cuh");
+  std::vector<std::string> arguments = emitOperands(in, out);
+  const std::string config = arguments[0];
+  beginSort(out, b.scores(), "cuda::suppression_scores(" + config + ")");
+  SourceWriter &w = out.code();
+  w.line("const auto space = cuda::suppression_space::over(" + out.scratchPointer("unsigned char") +
+         " + " + std::to_string(sortScratch(b)) + ", " + std::to_string(b.rows) + ", " +
+         std::to_string(b.taken) + ");");
+  arguments.push_back("space");
+  std::string all;
+  for (const std::string &argument : arguments)
+    all += argument + ", ";
+  w.line("TENON_CHECK(to.launch<V>(cuda::suppression_begin(" + all + "sort)));");
+  sortByKeys(out, UINT32_MAX);
+  if (b.rows > 1)
+    sortByRows(out, lastRow(b), "int(tenon::index_t(" + config + ".n))");
+  arguments.push_back("sort.lists[from]");
+  launch(out, "non_max_suppression_sorted", arguments);
+}
+
+} // namespace
+
+const Tactic kNonMaxSuppression = {"non_max_suppression",
+                                   "the best boxes that overlap little, a round for each",
+                                   match,
+                                   enumerate,
+                                   cost,
+                                   nullptr,
+                                   scratch,
+                                   emit};
+const Tactic kNonMaxSuppressionSorted = {"non_max_suppression_sorted",
+                                         "the best boxes of many that overlap little, by a sort",
+                                         match,
+                                         enumerateSorted,
+                                         costSorted,
+                                         nullptr,
+                                         scratchSorted,
+                                         emitSorted};
+
+} // namespace tenon::cuda
