@@ -55,14 +55,14 @@ constexpr int kRun = 16 / int(sizeof(element));
 /// The same with teams that share tiles.
 template <int M, int N, int K, int PartM, int PartN, int Stages, int Teams, int... Splits>
 void add_teams(std::vector<schedule> &to) {
-  using runs = multiple_of<kRun>;
   const auto one = [&](auto splits) {
     using s = schedule_of<M, N, K, PartM, PartN, Stages, decltype(splits)::value, Teams>;
     char name[120];
     snprintf(name, sizeof(name), "%s %dx%dx%d p%dx%d st%d t%d sk%d", kernels::name, M, N, K, PartM,
              PartN, Stages, Teams, int(splits));
     to.push_back({name, M, N, K, int(splits), kernels::weights_as, kRun, true,
-                  launch_product<kernels, s, runs>, launch_conv<kernels, s, runs>});
+                  launch_whole_product<kernels, s, kRun>,
+                  launch_conv<kernels, s, cuda::multiple<kRun>>});
   };
   (one(std::integral_constant<int, Splits>()), ...);
 }
@@ -110,9 +110,8 @@ void add(std::vector<schedule> &to) {
 #ifdef GEMM_LAYERS
   add_layers<s>(made, layers(), to);
 #else
-  using runs = multiple_of<kRun>;
-  made.product = launch_product<kernels, s, runs>;
-  made.conv = launch_conv<kernels, s, runs>;
+  made.product = launch_whole_product<kernels, s, kRun>;
+  made.conv = launch_conv<kernels, s, cuda::multiple<kRun>>;
   to.push_back(made);
 #endif
 }

@@ -8,6 +8,8 @@
 
 #include "problem.h"
 
+#include <type_traits>
+
 namespace bench {
 
 using namespace tenon;
@@ -84,17 +86,14 @@ struct schedule {
   }
 };
 
-/// An extent known when the program runs to be a multiple of N. Kernels take such channels in whole
-/// runs, as they do the fixed ones of generated code; its divisions by them are slower here.
-template <int N> struct multiple_of : dyn {
-  static constexpr bool is_fixed = true;
-  static constexpr index_t value = N;
-  using dyn::dyn;
-};
-template <class Schedule, class K> struct product_config : cuda::matmul_defaults, Schedule {
-  dyn m, n;
+// Extents are numbers, as in kernels that layers share (--kernels). A type says what they are known
+// to be multiples of (cuda::multiple), without which A is copied element by element.
+template <class Schedule, class K, class N>
+struct product_config : cuda::matmul_defaults, Schedule {
+  dyn m;
+  N n;
   K k;
-  static constexpr bool aligned = true;
+  static constexpr bool aligned = true, aligned_results = true;
 };
 template <class Schedule, class Channels> struct conv_config : Schedule {
   dyn batch, in_h, in_w, out_h, out_w, groups, filters, kernel_h, kernel_w, stride_h, stride_w;
@@ -106,20 +105,41 @@ template <class Schedule, class Channels> struct conv_config : Schedule {
 /// Only one variant in a file.
 using whole_range = cuda::variant<0, 100000>;
 
+/// Whether a kernel is known to copy A in runs of 16 bytes, if Extent, that of its channels, is a
+/// multiple of anything.
+template <class Kernel, class Extent> constexpr bool copies_runs() {
+  if constexpr (std::is_same_v<Extent, dyn>)
+    return true; // not asked for
+  else
+    return decltype(Kernel::problem)::template must_be_vector<16 / int(sizeof(element))>();
+}
+
 /// Kernels: static conv(...), matmul(...), weights(pointer).
-template <class Kernels, class Schedule, class K>
+template <class Kernels, class Schedule, class K, class N = dyn>
 status launch_product(const problem &p, const operands &o, issue &to) {
-  using matrix = dims<fixed<0>, fixed<0>, K, fixed<1>>;
-  product_config<Schedule, K> cfg;
-  cfg.m = p.m(), cfg.n = p.n(), cfg.k = K(p.k());
-  return to.launch<whole_range>(Kernels::matmul(
-      cfg, make_view(o.a, matrix({}, {}, K(p.k()), {})), Kernels::weights(o.w),
-      pack(make_view(o.y, dims<fixed<0>, fixed<0>, dyn, fixed<1>>({}, {}, p.n(), {}))), pack(),
-      cuda::identity_body{}, o.scratch));
+  using a_strides = dims<fixed<0>, fixed<0>, K, fixed<1>>;
+  using y_strides = dims<fixed<0>, fixed<0>, N, fixed<1>>;
+  product_config<Schedule, K, N> cfg;
+  cfg.m = p.m(), cfg.n = N(p.n()), cfg.k = K(p.k());
+  const auto kernel =
+      Kernels::matmul(cfg, make_view(o.a, a_strides({}, {}, K(p.k()), {})), Kernels::weights(o.w),
+                      pack(make_view(o.y, y_strides({}, {}, N(p.n()), {}))), pack(),
+                      cuda::identity_body{}, o.scratch);
+  static_assert(copies_runs<decltype(kernel), K>(), "elements are copied one by one");
+  return to.launch<whole_range>(kernel);
+}
+/// The same with K and N in whole vectors and tiles where they are.
+template <class Kernels, class Schedule, int Run>
+status launch_whole_product(const problem &p, const operands &o, issue &to) {
+  using whole = cuda::multiple<64>; // the most that codegen/emit/KernelShape.cpp asks for
+  if (p.k() % 64 == 0 && p.n() % 64 == 0)
+    return launch_product<Kernels, Schedule, whole, whole>(p, o, to);
+  return launch_product<Kernels, Schedule, cuda::multiple<Run>>(p, o, to);
 }
 template <class Kernels, class Schedule, class Channels>
 status launch_conv(const problem &p, const operands &o, issue &to) {
-  using image = dims<dyn, fixed<1>, dyn, dyn>; // NHWC
+  using image = dims<Channels, fixed<1>, Channels, Channels>; // NHWC
+  using result = dims<dyn, fixed<1>, dyn, dyn>;
   conv_config<Schedule, Channels> cfg;
   cfg.batch = p.batch, cfg.in_h = p.height, cfg.in_w = p.width;
   cfg.out_h = p.out_h(), cfg.out_w = p.out_w(), cfg.groups = p.groups, cfg.filters = p.n();
@@ -129,10 +149,12 @@ status launch_conv(const problem &p, const operands &o, issue &to) {
   cfg.pad_top = p.pad_h, cfg.pad_left = p.pad_w;
   cfg.channels = Channels(p.channels / p.groups);
   const long row = p.width * p.channels, out = p.out_w() * p.filters;
-  return to.launch<whole_range>(Kernels::conv(
+  const auto kernel = Kernels::conv(
       cfg, make_view(o.a, image(p.height * row, {}, row, p.channels)), Kernels::weights(o.w),
-      pack(make_view(o.y, image(p.out_h() * out, {}, out, p.filters))), pack(),
-      cuda::identity_body{}, o.scratch));
+      pack(make_view(o.y, result(p.out_h() * out, {}, out, p.filters))), pack(),
+      cuda::identity_body{}, o.scratch);
+  static_assert(copies_runs<decltype(kernel), Channels>(), "elements are copied one by one");
+  return to.launch<whole_range>(kernel);
 }
 
 /// A layer whose extents are constants, as in generated code; one tap walks one long row.
