@@ -9,9 +9,12 @@
 //
 // Algorithm: one thread for each element of the updates. Those that meet are done by the thread of
 // the first of them, at the price of reading all indices in every thread: the square of their
-// number. Of many rows see cuda/scatter_last.cuh and cuda/scatter_sorted.cuh. Config: space (dims
-// of y), rows (dims of the indices), inner (dims of y without the first). y: view over space;
-// indices: view over rows; updates: view over (rows..., inner...).
+// number. Indices, and the updates that they call for, are loaded a batch at a time, so that the
+// loads wait together; the element of y stands in a register meanwhile. Of many rows see
+// cuda/scatter_last.cuh and cuda/scatter_sorted.cuh.
+//
+// Config: space (dims of y), rows (dims of the indices), inner (dims of y without the first). y:
+// view over space; indices: view over rows; updates: view over (rows..., inner...).
 #ifndef TENON_RUNTIME_CUDA_SCATTER_CUH
 #define TENON_RUNTIME_CUDA_SCATTER_CUH
 
@@ -42,6 +45,8 @@ template <class Config, class Indices> struct scatter_rows {
 
   static constexpr int picked = decltype(Config::rows)::rank, inner = decltype(Config::inner)::rank;
   static constexpr int threads = 128, blocks_per_sm = 1;
+  /// Rows whose loads are issued together.
+  static constexpr int batch = 8;
 
   TENON_FN static constexpr bool runs_on(target) { return true; }
   int shared_bytes() const { return 0; }
@@ -59,6 +64,18 @@ protected:
     detail::unravel_into<picked>(cfg.rows, i, at);
     const int64_t to = load_element(indices.data + offset(indices.strides, at));
     return to < 0 || to >= places() ? -1 : int(to);
+  }
+  /// Which rows of the batch from `first` on, short of `end`, go to `place`; whether any does.
+  TENON_DEVICE bool find(int place, int first, int end, bool (&there)[batch]) const {
+    int to[batch];
+    TENON_UNROLL
+    for (int j = 0; j < batch; ++j)
+      to[j] = place_of(min_of(first + j, end - 1)); // without a branch: all loads, then the rest
+    bool any = false;
+    TENON_UNROLL
+    for (int j = 0; j < batch; ++j)
+      any |= there[j] = first + j < end && to[j] == place;
+    return any;
   }
 };
 
@@ -87,17 +104,33 @@ protected:
       e.from[part::picked + d] = e.to[1 + d];
     return e;
   }
-  template <class Combiner> TENON_DEVICE void combine(element &e, int row) const {
+  TENON_DEVICE auto update(element &e, int row) const {
     detail::unravel_into<part::picked>(this->cfg.rows, row, e.from);
-    const auto p = y.data + offset(y.strides, e.to);
-    const auto update = load_element(updates.data + offset(updates.strides, e.from));
-    store_element(p, Combiner{}(load_element(p), update));
+    return load_element(updates.data + offset(updates.strides, e.from));
+  }
+  TENON_DEVICE auto *result(const element &e) const { return y.data + offset(y.strides, e.to); }
+  /// Combines `to` with the elements of a batch of rows, where they are `there`, in order. All rows
+  /// exist. `to` has the type of y: between updates it is as exact as in memory.
+  template <class Combiner, class T>
+  TENON_DEVICE void combine(T &to, element &e, const int (&rows)[part::batch],
+                            const bool (&there)[part::batch]) const {
+    decltype(update(e, 0)) values[part::batch];
+    TENON_UNROLL
+    for (int j = 0; j < part::batch; ++j)
+      values[j] = update(e, rows[j]);
+    TENON_UNROLL
+    for (int j = 0; j < part::batch; ++j)
+      if (there[j])
+        store_element(&to, Combiner{}(load_element(&to), values[j]));
   }
 };
 
 template <class Combiner, class Config, class Indices, class Updates, class Y>
 struct scatter_kernel : scatter_elements<Config, Indices, Updates, Y> {
+  using part = scatter_elements<Config, Indices, Updates, Y>;
+
   TENON_DEVICE void run(unsigned char *) const {
+    constexpr int batch = part::batch;
     const int rows = this->rows(), elements = max_of(this->elements(), 1);
     const int n = this->number(), mine = n / elements;
     if (mine >= rows)
@@ -105,13 +138,23 @@ struct scatter_kernel : scatter_elements<Config, Indices, Updates, Y> {
     const int to = this->place_of(mine);
     if (to < 0)
       return;
-    for (int i = 0; i < mine; ++i)
-      if (this->place_of(i) == to)
+    bool there[batch];
+    for (int first = 0; first < mine; first += batch)
+      if (this->find(to, first, mine, there))
         return; // that thread does it
     auto e = this->element_at(to, n - mine * elements);
-    for (int i = mine; i < rows; ++i)
-      if (this->place_of(i) == to)
-        this->template combine<Combiner>(e, i);
+    auto *const p = this->result(e);
+    auto sum = *p;
+    for (int first = mine; first < rows; first += batch) {
+      if (!this->find(to, first, rows, there))
+        continue;
+      int row[batch];
+      TENON_UNROLL
+      for (int j = 0; j < batch; ++j)
+        row[j] = there[j] ? first + j : mine;
+      this->template combine<Combiner>(sum, e, row, there);
+    }
+    *p = sum;
   }
 };
 

@@ -60,7 +60,7 @@ struct scatter_last_kernel : scatter_elements<Config, Indices, Updates, Y> {
     if (to < 0 || last[to] != mine)
       return;
     auto e = this->element_at(to, n - mine * elements);
-    this->template combine<scatter_replace>(e, mine);
+    store_element(this->result(e), this->update(e, mine));
   }
 };
 

@@ -4,7 +4,8 @@
 //   outs[p, r] = body(x[p, i], i, ins[p, r]...) where i is the index of the r-th element
 //
 // Algorithm: one thread per element counts the elements of its row that come before it; those with
-// fewer than k know their place.
+// fewer than k know their place. Elements are loaded a batch at a time, so that the loads wait
+// together.
 // Config: space (dims: others..., n), k, largest (bool). x over space; outs, ins over (others...,
 // k).
 #ifndef TENON_RUNTIME_CUDA_TOPK_CUH
@@ -38,12 +39,8 @@ template <class Config, class X, class Outs, class Ins, class Body> struct topk_
       return;
     const int mine = at[last], n = int(index_t(cfg.space.template get<last>()));
     const value own[1] = {load_one(x, at)};
-    int before = 0;
-    for (int i = 0; i < n; ++i) {
-      at[last] = i;
-      const value other = load_one(x, at);
-      before += precedes(other, own[0]) || (i < mine && !precedes(own[0], other));
-    }
+    const int before = count(at, 0, mine, [&](value other) { return !precedes(own[0], other); }) +
+                       count(at, mine + 1, n, [&](value other) { return precedes(other, own[0]); });
     if (before >= int(index_t(cfg.k)))
       return;
     at[last] = before;
@@ -52,12 +49,35 @@ template <class Config, class X, class Outs, class Ins, class Body> struct topk_
   }
 
 private:
+  static constexpr int batch = 8;
+
+  TENON_DEVICE value element(int (&at)[rank], int i) const {
+    at[last] = i;
+    return load_one(x, at);
+  }
+  /// How many of the elements first...end - 1 of a row are `such`.
+  template <class Such>
+  TENON_DEVICE int count(int (&at)[rank], int first, int end, Such such) const {
+    int n = 0, i = first;
+    for (; i + batch <= end; i += batch) {
+      value others[batch];
+      TENON_UNROLL
+      for (int j = 0; j < batch; ++j)
+        others[j] = element(at, i + j);
+      TENON_UNROLL
+      for (int j = 0; j < batch; ++j)
+        n += such(others[j]);
+    }
+    for (; i < end; ++i)
+      n += such(element(at, i));
+    return n;
+  }
+  /// Among floats NaN is the largest, and equal to NaN.
   TENON_DEVICE static bool precedes(value a, value b) {
-    const bool a_nan = a != a, b_nan = b != b;
     if constexpr (Config::largest)
-      return a_nan ? !b_nan : a > b;
+      return b == b && !(a <= b);
     else
-      return b_nan ? !a_nan : a < b;
+      return a == a && !(a >= b);
   }
 };
 
