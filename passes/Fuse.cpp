@@ -103,13 +103,32 @@ private:
            isIdentityMap(indexMap(map, i), map.result()->type().rank());
   }
 
-  /// The transpose without cost that alone stands between `v` and an anchor's cluster; else null.
-  Operation *viewOfAnchor(Value *v) {
+  /// Whether the maps of `reader` read what `maker` makes where they write.
+  bool readInPlaceBy(unsigned reader, unsigned maker) {
+    for (unsigned m : clusters_[reader].members) {
+      const Operation &op = *clusters_.ops()[m];
+      for (unsigned k = 0; op.is(Op::Map) && k < op.numOperands(); ++k) {
+        const Operation *def = op.operand(k)->def();
+        if (clusters_.contains(def) && clusters_.of(def) == maker && !readsInPlace(op, k))
+          return false;
+      }
+    }
+    return true;
+  }
+
+  /// The transpose without cost that alone stands between `v`, which `map` reads, and an anchor's
+  /// cluster; else null.
+  /// Nothing else may read the cluster: what joins it then could ask for other elements than those
+  /// at its own place.
+  Operation *viewOfAnchor(Operation *map, Value *v) {
     Operation *t = v->def();
     if (!clusters_.contains(t) || !t->is(Op::Transpose) || !isView(*t) || !v->hasOneUse())
       return nullptr;
     Operation *def = t->operand(0)->def();
-    return clusters_.takesPart(def) && clusters_[clusters_.of(def)].anchor ? t : nullptr;
+    if (!clusters_.takesPart(def) || !clusters_[clusters_.of(def)].anchor ||
+        clusters_.of(def) == clusters_.of(map))
+      return nullptr;
+    return clusters_.feedsOnly(clusters_.of(def), clusters_.of(t)) ? t : nullptr;
   }
 
   void fuseIntoProducers(Operation *map) {
@@ -117,7 +136,7 @@ private:
     llvm::SmallVector<std::pair<int64_t, unsigned>, 4> order;
     for (unsigned i = 0; i < map->numOperands(); ++i) {
       Operation *def = map->operand(i)->def();
-      if (Operation *view = viewOfAnchor(map->operand(i)))
+      if (Operation *view = viewOfAnchor(map, map->operand(i)))
         def = view->operand(0)->def();
       if (!clusters_.takesPart(def))
         continue;
@@ -133,7 +152,7 @@ private:
       Value *v = map->operand(i);
       if (clusters_.of(v->def()) == clusters_.of(map))
         continue; // came along with another operand
-      Operation *view = viewOfAnchor(v);
+      Operation *view = viewOfAnchor(map, v);
       if (!view) {
         fuseEpilogue(map, i, *v->def());
         continue;
@@ -162,7 +181,7 @@ private:
     const int64_t saved = clusters_.savedBytes(v, p, c);
     if (from.anchor && clusters_[c].anchor)
       return reject(id, *producer, *map, "the consumer belongs to another anchor already", saved);
-    if (!readsInPlace(*map, i))
+    if (!readsInPlace(*map, i) || (from.anchor && !readInPlaceBy(c, p)))
       return reject(id, *producer, *map, "elements are not read where they are made", saved);
     if (widens(*map) && !widens(*producer) && bitWidth(v->type().element()) <= 8)
       return reject(id, *producer, *map, "the narrow form is what should be stored", saved);
