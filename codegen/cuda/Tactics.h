@@ -43,8 +43,8 @@ extern const Tactic kScatterLast;
 extern const Tactic kScatterSorted;
 extern const Tactic kBitcast;
 extern const Tactic kShapeOf;
-extern const Tactic kNonZero;           // DataDependent.cpp
-extern const Tactic kUnique;            // DataDependent.cpp
+extern const Tactic kNonZero; // DataDependent.cpp
+extern const Tactic kUnique;  // DataDependent.cpp
 extern const Tactic kNonMaxSuppression;
 extern const Tactic kNonMaxSuppressionSorted;
 
