@@ -56,8 +56,8 @@ void enumerateScatter(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out)
 
 /// How long loads make a thread wait that goes along rows, a batch at a time (runtime/cuda/
 /// scatter.cuh). Source: a row in a loop that took them one by one, 0.53 to 0.65 microseconds
-/// (H200, tenon bench --profile). Those of a batch wait together; twice the time of a row is on the
-/// safe side, which is that of the tactics for many rows.
+/// (H200, tenon bench --profile). Those of a batch wait together; twice the time of a row is an
+/// estimate on the safe side, which is that of the tactics for many rows.
 double waiting(double rows) {
   constexpr double kRowsOfABatch = 8, kMicrosecondsOfABatch = 1.2;
   return std::ceil(rows / kRowsOfABatch) * kMicrosecondsOfABatch;

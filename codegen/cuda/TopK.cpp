@@ -24,8 +24,8 @@ void enumerate(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
 
 /// Every element is compared with its whole row: six instructions each, and however few the rows, a
 /// thread waits for one after the other. That took 0.04 microseconds an element with loads one by
-/// one (a row of 500; H200, tenon bench --profile); in batches the instructions that wait for each
-/// other leave less than 0.025.
+/// one (a row of 500; H200, tenon bench --profile); 0.025 in batches is an estimate from
+/// the instructions that wait for each other.
 double cost(const TacticInput &in, const Schedule &) {
   constexpr double kMicrosecondsOfAnElement = 0.025;
   const Type x = in.form.anchor->operand(0)->type();
