@@ -117,9 +117,8 @@ private:
   }
 
   /// The transpose without cost that alone stands between `v`, which `map` reads, and an anchor's
-  /// cluster; else null.
-  /// Nothing else may read the cluster: what joins it then could ask for other elements than those
-  /// at its own place.
+  /// cluster; else null. Nothing else may read the cluster: what joined it then could ask for
+  /// elements at another place than its own.
   Operation *viewOfAnchor(Operation *map, Value *v) {
     Operation *t = v->def();
     if (!clusters_.contains(t) || !t->is(Op::Transpose) || !isView(*t) || !v->hasOneUse())

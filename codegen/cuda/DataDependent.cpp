@@ -96,4 +96,5 @@ const Tactic kUnique = {"unique",      "classes of equal rows, each compared wit
                         matchUnique,   enumerateUnique,
                         costUnique,    nullptr,
                         scratchUnique, emitUnique};
+
 } // namespace tenon::cuda

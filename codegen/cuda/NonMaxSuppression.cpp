@@ -24,7 +24,7 @@ bool match(const TacticInput &in, std::string &why) {
 struct Bounds {
   int64_t rows, boxes; // rows of scores, and how many stand in one
   int64_t taken;       // of a row
-  /// Of a row, above the limit: a network's scores are below any limit for nearly all boxes.
+  /// Of a row, above the limit. How many a limit leaves is a guess: one in sixteen, and 64.
   double candidates;
 
   explicit Bounds(const Operation &op) {
