@@ -55,24 +55,25 @@ void enumerateScatter(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out)
 }
 
 /// How long loads make a thread wait that goes along rows, a batch at a time (runtime/cuda/
-/// scatter.cuh). Source: a row in a loop that took them one by one, 0.53 to 0.65 microseconds
-/// (H200, tenon bench --profile). Those of a batch wait together; twice the time of a row is an
-/// estimate on the safe side, which is that of the tactics for many rows.
-double waiting(double rows) {
-  constexpr double kRowsOfABatch = 8, kMicrosecondsOfABatch = 1.2;
-  return std::ceil(rows / kRowsOfABatch) * kMicrosecondsOfABatch;
+/// scatter.cuh).
+double waiting(double rows, double microsecondsOfABatch) {
+  constexpr double kRowsOfABatch = 8;
+  return std::ceil(rows / kRowsOfABatch) * microsecondsOfABatch;
 }
 
-/// Every element of the updates looks at all indices.
+/// Every element of the updates looks at all indices; those of one row do so together. Source: 64
+/// to 30,000 rows of 1, 3 and 64 elements, each alone (H200, tenon bench --profile).
 double costScatter(const TacticInput &in, const Schedule &) {
   const double updates = double(in.form.anchor->operand(2)->type().upperElements());
   const double rows = double(rowsOf(in.form));
+  const double microsecondsOfABatch = updates < 32 * rows ? 0.7 : 0.35;
   Effort e;
   e.operations = updates * rows * 4;
   e.efficiency = 0.1;
   e.blocks = updates / 128;
   e.launches = 0;
-  return bytesCost(in, 2) + std::max(waiting(rows), microseconds(in.level, e));
+  return bytesCost(in, 2) +
+         std::max(waiting(rows, microsecondsOfABatch), microseconds(in.level, e));
 }
 
 void emitScatter(const TacticInput &in, const Schedule &, StepWriter &out) {
@@ -130,10 +131,12 @@ void enumerateSorted(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) 
   out.push_back({"scatter_sorted", {}});
 }
 
+/// Rows that meet at one place are combined one after the other.
 double costSorted(const TacticInput &in, const Schedule &) {
+  constexpr double kMicrosecondsOfABatch = 0.5; // source: as that of costScatter
   const double meet = double(rowsOf(in.form)) / double(std::max<int64_t>(largestKey(in.form), 1));
   return bytesCost(in, 3) + sortCost(in.level, rowsOf(in.form), largestKey(in.form)) +
-         waiting(meet);
+         waiting(meet, kMicrosecondsOfABatch);
 }
 
 int64_t scratchSorted(const TacticInput &in, const Schedule &) {

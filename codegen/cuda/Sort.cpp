@@ -10,9 +10,10 @@
 namespace tenon::cuda {
 namespace {
 
-/// Beside its three launches. Source: eight passes over 2,000 to 25,000 items take 13 to 21
-/// microseconds (H200, tenon bench --profile).
-constexpr double kMicrosecondsOfAPass = 0.4;
+/// Beside its three launches: what they wait for each other, and what a thread waits for its run of
+/// items. Source: topk_sorted over 256 to 100,000 elements and scatter_sorted over 64 to 30,000
+/// rows, each alone (H200, tenon bench --profile).
+constexpr double kMicrosecondsOfAPass = 4.3, kMicrosecondsOfFullRuns = 2.3;
 
 // As in runtime/cuda/radix_sort.cuh.
 constexpr int64_t kItemBytes = 8, kItemsOfABlock = 256 * 8, kDigits = 16, kBitsOfADigit = 4;
@@ -26,15 +27,15 @@ int64_t sortBytes(int64_t items) {
          4 * kDigits * int64_t(llvm::divideCeil(uint64_t(items), uint64_t(kItemsOfABlock)));
 }
 
-/// A pass reads every item twice and writes it once, in pieces of a few that are neighbours;
-/// however few they are, its three launches wait for each other. What each item costs is
-/// an estimate from one topk of 64 x 4,000 (70 microseconds, H200).
+/// A pass reads every item twice and writes it once, in pieces of a few that are neighbours: as
+/// long as if it were sixteen times (topk_sorted of 64 x 1,000 and 64 x 4,000).
 double sortCost(const TargetLevel &level, int64_t items, int64_t largest) {
   const double passes = std::ceil(double(bitsUpTo(largest)) / kBitsOfADigit);
   Effort e;
-  e.bytes = passes * double(items) * kItemBytes * 8;
+  e.bytes = passes * double(items) * kItemBytes * 16;
   e.launches = passes * 3;
-  return passes * kMicrosecondsOfAPass + microseconds(level, e);
+  const double full = std::min(1.0, double(items) / double(kItemsOfABlock));
+  return passes * (kMicrosecondsOfAPass + full * kMicrosecondsOfFullRuns) + microseconds(level, e);
 }
 
 void beginSort(StepWriter &out, int64_t most, const std::string &count) {
