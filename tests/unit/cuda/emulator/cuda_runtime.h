@@ -3,6 +3,7 @@
 //
 // Work on streams is done at once. Captures, graphs and changes of node parameters are real: a
 // graph holds copies of its launches' arguments. Device memory is host memory that starts as NaN.
+// There are two devices: what was made for one and is used on the other is refused, as by two GPUs.
 #pragma once
 
 #include <stddef.h>

@@ -205,21 +205,75 @@ void machine::run_cluster(int threads) {
     fail("a block ends with copies under way");
 }
 
+// --- Devices ---
+
+/// Of this thread.
+static thread_local int current_device = 0;
+
+/// Memory of devices, in pages of its own.
+class device_memory {
+public:
+  void *allocate(size_t bytes, int device) {
+    const size_t page = size_t(sysconf(_SC_PAGESIZE));
+    bytes = (bytes + page) / page * page;
+    void *p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+      return nullptr;
+    memset(p, 0xff, bytes);
+    const std::lock_guard<std::mutex> lock(guard_);
+    pieces_[device][p] = bytes;
+    return p;
+  }
+  void release(void *p) {
+    const std::lock_guard<std::mutex> lock(guard_);
+    for (std::map<void *, size_t> &of_device : pieces_)
+      if (const auto it = of_device.find(p); it != of_device.end()) {
+        munmap(p, it->second);
+        of_device.erase(it);
+        return;
+      }
+    if (p)
+      machine::fail("memory is freed that was not allocated");
+  }
+  /// Memory of all devices but one cannot be touched until it is opened again.
+  void close_others(int device) { protect(device, PROT_NONE); }
+  void open_others(int device) { protect(device, PROT_READ | PROT_WRITE); }
+
+private:
+  void protect(int device, int rights) {
+    const std::lock_guard<std::mutex> lock(guard_);
+    for (int d = 0; d < devices; ++d)
+      if (d != device)
+        for (const auto &[p, bytes] : pieces_[d])
+          mprotect(p, bytes, rights);
+  }
+
+  std::mutex guard_;
+  std::map<void *, size_t> pieces_[devices];
+};
+
+static device_memory &memory() {
+  static device_memory m;
+  return m;
+}
+
 // --- Launches ---
 
 int shared_limit(const void *f, int bytes) {
   static std::mutex guard;
-  static std::map<const void *, int> given;
+  static std::map<std::pair<int, const void *>, int> given;
   const std::lock_guard<std::mutex> lock(guard);
+  const std::pair<int, const void *> key(current_device, f);
   if (bytes)
-    given[f] = bytes;
-  const auto it = given.find(f);
+    given[key] = bytes;
+  const auto it = given.find(key);
   return it == given.end() ? 48 * 1024 : it->second;
 }
 
 /// One launch with copies of its arguments.
 struct launch_record {
   const function *code = nullptr;
+  int device = current_device;
   dim3 blocks, threads;
   unsigned shared_bytes = 0;
   int cluster = 1;
@@ -239,12 +293,15 @@ struct launch_record {
     }
   }
   void run() const {
-    if (int(shared_bytes) > shared_limit(code)) {
-      fprintf(stderr, "emulator: %u bytes of shared memory, %d allowed\n", shared_bytes,
-              shared_limit(code));
+    const int caller = std::exchange(current_device, device), limit = shared_limit(code);
+    current_device = caller;
+    if (int(shared_bytes) > limit) {
+      fprintf(stderr, "emulator: %u bytes of shared memory, %d allowed\n", shared_bytes, limit);
       abort();
     }
+    memory().close_others(device);
     code->run(arguments, blocks, cluster, int(threads.x), int(shared_bytes));
+    memory().open_others(device);
   }
 };
 
@@ -264,6 +321,7 @@ struct CUgraphExec_st {
 };
 /// A capture belongs to the stream that began it and to those that waited for its events.
 struct CUstream_st {
+  int device = emulator::current_device;
   std::shared_ptr<CUgraph_st> joined;
   std::vector<int> tail; // what the next node comes after
   bool began = false;
@@ -271,19 +329,38 @@ struct CUstream_st {
   CUgraph_st *capture() const { return joined && !joined->ended ? joined.get() : nullptr; }
 };
 struct CUevent_st {
+  int device = emulator::current_device;
   std::weak_ptr<CUgraph_st> capture;
   std::vector<int> after;
 };
 
+/// A stream takes work while its device is current; none is that of the current one.
+static bool is_foreign(cudaStream_t s) { return s && s->device != emulator::current_device; }
+
+// --- Devices ---
+
+cudaError_t cudaGetDevice(int *device) { return *device = emulator::current_device, cudaSuccess; }
+cudaError_t cudaSetDevice(int device) {
+  if (device < 0 || device >= emulator::devices)
+    return cudaErrorInvalidDevice;
+  emulator::current_device = device;
+  return cudaSuccess;
+}
+
 // --- Memory ---
 
-cudaError_t cudaMalloc(void **p, size_t bytes) {
+cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned) {
   bytes = (bytes + 255) / 256 * 256 + 256;
   *p = aligned_alloc(256, bytes);
   memset(*p, 0xff, bytes);
   return cudaSuccess;
 }
-cudaError_t cudaFree(void *p) { return free(p), cudaSuccess; }
+cudaError_t cudaFreeHost(void *p) { return free(p), cudaSuccess; }
+cudaError_t cudaMalloc(void **p, size_t bytes) {
+  *p = emulator::memory().allocate(bytes, emulator::current_device);
+  return *p ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+cudaError_t cudaFree(void *p) { return emulator::memory().release(p), cudaSuccess; }
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind) {
   return memcpy(to, from, bytes), cudaSuccess;
 }
@@ -310,6 +387,8 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned) {
 }
 cudaError_t cudaEventDestroy(cudaEvent_t e) { return delete e, cudaSuccess; }
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
+  if (e->device != (s ? s->device : emulator::current_device))
+    return cudaErrorInvalidResourceHandle;
   e->capture.reset();
   if (s && s->capture()) {
     e->capture = s->joined;
@@ -337,6 +416,8 @@ cudaError_t cudaFuncSetAttribute(const void *f, cudaFuncAttribute, int bytes) {
   return cudaSuccess;
 }
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *c, const void *f, void **arguments) {
+  if (is_foreign(c->stream))
+    return cudaErrorInvalidResourceHandle;
   emulator::launch_record r;
   r.set(f, c->gridDim, c->blockDim, unsigned(c->dynamicSmemBytes), arguments);
   bool early = false;
@@ -430,6 +511,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *e, cudaGraph_t g, unsigned lon
     const emulator::launch_record &r = node->launch;
     copy->launch.set(r.code, r.blocks, r.threads, r.shared_bytes, r.arguments);
     copy->launch.cluster = r.cluster;
+    copy->launch.device = r.device;
     copy->after = node->after;
     (*e)->nodes.emplace_back(node.get(), std::move(copy));
   }

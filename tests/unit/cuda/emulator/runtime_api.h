@@ -17,7 +17,12 @@ struct function {
   int threads;
 };
 
-/// Dynamic shared memory that a function may have: 48 KiB until it is given `bytes`.
+/// As many as a machine of several has at least. They run the same code; each has its own memory,
+/// streams and limits of functions.
+constexpr int devices = 2;
+
+/// Dynamic shared memory that a function may have on the current device: 48 KiB until it is given
+/// `bytes`.
 int shared_limit(const void *f, int bytes = 0);
 
 } // namespace emulator
@@ -25,9 +30,11 @@ int shared_limit(const void *f, int bytes = 0);
 enum cudaError_t {
   cudaSuccess = 0,
   cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
   cudaErrorInvalidDevice = 101,
   cudaErrorInvalidDeviceFunction = 98,
   cudaErrorNoKernelImageForDevice = 209,
+  cudaErrorInvalidResourceHandle = 400,
   cudaErrorStreamCaptureInvalidated = 901,
   cudaErrorStreamCaptureUnjoined = 904,
   cudaErrorStreamCaptureIsolation = 905,
@@ -102,11 +109,9 @@ inline const char *cudaGetErrorString(cudaError_t e) {
   return e == cudaSuccess ? "no error" : "emulated error";
 }
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
-inline cudaError_t cudaGetDeviceCount(int *n) { return *n = 1, cudaSuccess; }
-inline cudaError_t cudaGetDevice(int *device) { return *device = 0, cudaSuccess; }
-inline cudaError_t cudaSetDevice(int device) {
-  return device == 0 ? cudaSuccess : cudaErrorInvalidDevice;
-}
+inline cudaError_t cudaGetDeviceCount(int *n) { return *n = emulator::devices, cudaSuccess; }
+cudaError_t cudaGetDevice(int *device);
+cudaError_t cudaSetDevice(int device);
 inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 inline cudaError_t cudaDriverGetVersion(int *version) {
   return *version = CUDART_VERSION, cudaSuccess;
@@ -119,8 +124,8 @@ template <class T> cudaError_t cudaMalloc(T **p, size_t bytes) {
   return cudaMalloc(reinterpret_cast<void **>(p), bytes);
 }
 cudaError_t cudaFree(void *p);
-inline cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned) { return cudaMalloc(p, bytes); }
-inline cudaError_t cudaFreeHost(void *p) { return cudaFree(p); }
+cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned);
+cudaError_t cudaFreeHost(void *p);
 inline cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned) {
   return *device = host, cudaSuccess;
 }
