@@ -36,7 +36,7 @@ struct Bounds {
     candidates = double(limited ? std::min(boxes, std::max<int64_t>(boxes / 16, 64)) : boxes);
   }
   double tiles() const { return std::ceil(candidates / kThreads); }
-  int64_t scores() const { return rows * boxes; }
+  SortedRows sorted() const { return {rows, boxes, UINT32_MAX}; }
 };
 
 /// How often all multiprocessors are filled by `blocks` blocks.
@@ -92,7 +92,7 @@ double cost(const TacticInput &in, const Schedule &) {
 }
 
 int64_t scratch(const TacticInput &in, const Schedule &) {
-  return 4 * Bounds(*in.form.anchor).scores();
+  return 4 * Bounds(*in.form.anchor).sorted().items();
 }
 
 void emit(const TacticInput &in, const Schedule &, StepWriter &out) {
@@ -110,19 +110,16 @@ void enumerateSorted(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) 
   out.push_back({"non_max_suppression_sorted", {}});
 }
 
-int64_t lastRow(const Bounds &b) { return std::max<int64_t>(b.rows - 1, 0); }
-
 /// The tiles of a row wait for each other. Eight microseconds for one are an estimate: 256 boxes
 /// compared with as many, and a message from block to block.
 double costSorted(const TacticInput &in, const Schedule &) {
   const Bounds b(*in.form.anchor);
-  return bytesCost(in) + sortCost(in.level, b.scores(), UINT32_MAX) +
-         (b.rows > 1 ? sortCost(in.level, b.scores(), lastRow(b)) : 0) +
+  return bytesCost(in) + sortCost(in.level, b.sorted()) +
          b.tiles() * 8 * waves(in.level, double(b.rows));
 }
 
 int64_t sortScratch(const Bounds &b) {
-  return int64_t(llvm::alignTo(uint64_t(sortBytes(b.scores())), uint64_t(kBoxBytes)));
+  return int64_t(llvm::alignTo(uint64_t(sortBytes(b.sorted())), uint64_t(kBoxBytes)));
 }
 
 int64_t scratchSorted(const TacticInput &in, const Schedule &) {
@@ -135,7 +132,7 @@ void emitSorted(const TacticInput &in, const Schedule &, StepWriter &out) {
   out.include("cuda/non_max_suppression_sorted.cuh");
   std::vector<std::string> arguments = emitOperands(in, out);
   const std::string config = arguments[0];
-  beginSort(out, b.scores(), "cuda::suppression_scores(" + config + ")");
+  beginSort(out, b.sorted(), "cuda::suppression_scores(" + config + ")");
   SourceWriter &w = out.code();
   w.line("const auto space = cuda::suppression_space::over(" + out.scratchPointer("unsigned char") +
          " + " + std::to_string(sortScratch(b)) + ", " + std::to_string(b.rows) + ", " +
@@ -145,10 +142,7 @@ void emitSorted(const TacticInput &in, const Schedule &, StepWriter &out) {
   for (const std::string &argument : arguments)
     all += argument + ", ";
   w.line("TENON_CHECK(to.launch<V>(cuda::suppression_begin(" + all + "sort)));");
-  sortByKeys(out, UINT32_MAX);
-  if (b.rows > 1)
-    sortByRows(out, lastRow(b), "int(tenon::index_t(" + config + ".n))");
-  arguments.push_back("sort.lists[from]");
+  arguments.push_back(emitSort(out, in.level, b.sorted(), "int(tenon::index_t(" + config + ".n))"));
   launch(out, "non_max_suppression_sorted", arguments);
 }
 

@@ -125,7 +125,9 @@ void emitLast(const TacticInput &in, const Schedule &, StepWriter &out) {
 // --- Rows in order of their places ---------------------------------------------------------------
 
 /// Keys are places, and one behind the last.
-int64_t largestKey(const GroupForm &form) { return form.body.space[0].upper(); }
+SortedRows sortedRows(const GroupForm &form) {
+  return {1, rowsOf(form), form.body.space[0].upper()};
+}
 
 void enumerateSorted(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
   out.push_back({"scatter_sorted", {}});
@@ -134,13 +136,14 @@ void enumerateSorted(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) 
 /// Rows that meet at one place are combined one after the other.
 double costSorted(const TacticInput &in, const Schedule &) {
   constexpr double kMicrosecondsOfABatch = 0.5; // source: as that of costScatter
-  const double meet = double(rowsOf(in.form)) / double(std::max<int64_t>(largestKey(in.form), 1));
-  return bytesCost(in, 3) + sortCost(in.level, rowsOf(in.form), largestKey(in.form)) +
+  const double meet =
+      double(rowsOf(in.form)) / double(std::max<int64_t>(in.form.body.space[0].upper(), 1));
+  return bytesCost(in, 3) + sortCost(in.level, sortedRows(in.form)) +
          waiting(meet, kMicrosecondsOfABatch);
 }
 
 int64_t scratchSorted(const TacticInput &in, const Schedule &) {
-  return sortBytes(rowsOf(in.form));
+  return sortBytes(sortedRows(in.form));
 }
 
 void emitSorted(const TacticInput &in, const Schedule &, StepWriter &out) {
@@ -149,12 +152,12 @@ void emitSorted(const TacticInput &in, const Schedule &, StepWriter &out) {
   const std::string config = emitCopy(form, out);
   SourceWriter &w = out.code();
   w.line("const auto indices = " + plainView(out, form.anchorInputs[1]) + ";");
-  beginSort(out, rowsOf(form), "cuda::volume(" + config + ".rows)");
+  const std::string rows = "cuda::volume(" + config + ".rows)";
+  beginSort(out, sortedRows(form), rows);
   w.line("TENON_CHECK(to.launch<V>(cuda::scatter_keys(" + config + ", indices, sort)));");
-  sortByKeys(out, largestKey(form));
+  const std::string sorted = emitSort(out, in.level, sortedRows(form), "int(" + rows + ")");
   launch(out, "scatter_sorted<" + combinerOf(form) + ">",
-         {config, "indices", plainView(out, form.anchorInputs[2]), resultView(out, form),
-          "sort.lists[from]"});
+         {config, "indices", plainView(out, form.anchorInputs[2]), resultView(out, form), sorted});
 }
 
 //===----------------------------------------------------------------------===//

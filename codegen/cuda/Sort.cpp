@@ -5,6 +5,7 @@
 
 #include "llvm/Support/MathExtras.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace tenon::cuda {
@@ -15,22 +16,31 @@ namespace {
 /// rows, each alone (H200, tenon bench --profile).
 constexpr double kMicrosecondsOfAPass = 4.3, kMicrosecondsOfFullRuns = 2.3;
 
-// As in runtime/cuda/radix_sort.cuh.
+/// A pass within a block: what its barriers and sums wait for, and each item of a thread's run; and
+/// how long a warp keeps shared memory busy, with its counters and with each item. Estimates, from
+/// the machine code.
+constexpr double kMicrosecondsOfABlocksPass = 0.6, kMicrosecondsOfAnItem = 0.03,
+                 kMicrosecondsOfCounters = 64 / 1750.0, kMicrosecondsOfAWarpsItems = 7 / 1750.0;
+
+// As in runtime/cuda/radix_sort.cuh and block_sort.cuh.
 constexpr int64_t kItemBytes = 8, kItemsOfABlock = 256 * 8, kDigits = 16, kBitsOfADigit = 4;
+constexpr int64_t kWarp = 32, kLongestRun = 32;
+/// That a multiprocessor has registers for.
+int64_t threadsTogether(int64_t run) { return run > 8 ? 512 : 1024; }
 
 int64_t bitsUpTo(int64_t largest) { return int64_t(llvm::Log2_64(uint64_t(largest) | 1)) + 1; }
-
-} // namespace
-
-int64_t sortBytes(int64_t items) {
-  return 2 * kItemBytes * items +
-         4 * kDigits * int64_t(llvm::divideCeil(uint64_t(items), uint64_t(kItemsOfABlock)));
+double passesUpTo(int64_t largest) {
+  return double(llvm::divideCeil(uint64_t(bitsUpTo(largest)), uint64_t(kBitsOfADigit)));
+}
+int64_t sharedBytes(SortBlock block) {
+  const int64_t numbers = block.threads * std::max(block.run, kDigits);
+  return 4 * (numbers + numbers / 32 + block.threads / 32);
 }
 
 /// A pass reads every item twice and writes it once, in pieces of a few that are neighbours: as
 /// long as if it were sixteen times (topk_sorted of 64 x 1,000 and 64 x 4,000).
-double sortCost(const TargetLevel &level, int64_t items, int64_t largest) {
-  const double passes = std::ceil(double(bitsUpTo(largest)) / kBitsOfADigit);
+double costOfPasses(const TargetLevel &level, int64_t items, int64_t largest) {
+  const double passes = passesUpTo(largest);
   Effort e;
   e.bytes = passes * double(items) * kItemBytes * 16;
   e.launches = passes * 3;
@@ -38,19 +48,71 @@ double sortCost(const TargetLevel &level, int64_t items, int64_t largest) {
   return passes * (kMicrosecondsOfAPass + full * kMicrosecondsOfFullRuns) + microseconds(level, e);
 }
 
-void beginSort(StepWriter &out, int64_t most, const std::string &count) {
-  out.include("cuda/radix_sort.cuh");
-  SourceWriter &w = out.code();
-  w.line("const auto sort = cuda::sort_space::over(" + out.scratchPointer("cuda::sort_item") +
-         ", " + std::to_string(most) + ", " + count + ");");
-  w.line("int from = 0;");
+} // namespace
+
+std::optional<SortBlock> sortBlock(const TargetLevel &level, int64_t rows, int64_t length) {
+  std::optional<SortBlock> best;
+  double least = 0;
+  for (int64_t threads = 128; threads <= 1024; threads *= 2) {
+    const auto run = int64_t(llvm::divideCeil(uint64_t(length), uint64_t(threads)));
+    const SortBlock block{threads, std::max<int64_t>(run, 1)};
+    if (block.run > kLongestRun || threads > threadsTogether(block.run) ||
+        sharedBytes(block) > int64_t(level.sharedBytes))
+      continue;
+    const double cost = sortBlockCost(level, rows, block, UINT32_MAX);
+    if (!best || cost < least)
+      best = block, least = cost;
+  }
+  return best;
 }
 
-void sortByKeys(StepWriter &out, int64_t largest) { sortByRows(out, largest, "0"); }
+double sortBlockCost(const TargetLevel &level, int64_t rows, SortBlock block, int64_t largest) {
+  const auto sms = uint64_t(std::max(1u, level.multiprocessors));
+  const uint64_t fit = uint64_t(threadsTogether(block.run) / block.threads);
+  const uint64_t together = std::min(fit, llvm::divideCeil(uint64_t(rows), sms));
+  const double run = double(block.run), warps = double(together) * double(block.threads) / kWarp;
+  const double pass =
+      std::max(kMicrosecondsOfABlocksPass + run * kMicrosecondsOfAnItem,
+               warps * (kMicrosecondsOfCounters + run * kMicrosecondsOfAWarpsItems));
+  return level.launchMicroseconds +
+         double(llvm::divideCeil(uint64_t(rows), sms * fit)) * passesUpTo(largest) * pass;
+}
 
-void sortByRows(StepWriter &out, int64_t largest, const std::string &length) {
-  out.code().line("TENON_CHECK(cuda::sort_by<V>(to, sort, " + std::to_string(bitsUpTo(largest)) +
-                  ", " + length + ", from));");
+int64_t sortBytes(const SortedRows &s) {
+  return 2 * kItemBytes * s.items() +
+         4 * kDigits * int64_t(llvm::divideCeil(uint64_t(s.items()), uint64_t(kItemsOfABlock)));
+}
+
+double sortCost(const TargetLevel &level, const SortedRows &s) {
+  if (const std::optional<SortBlock> block = sortBlock(level, s.rows, s.length))
+    return sortBlockCost(level, s.rows, *block, s.largestKey);
+  return costOfPasses(level, s.items(), s.largestKey) +
+         (s.rows > 1 ? costOfPasses(level, s.items(), s.rows - 1) : 0);
+}
+
+void beginSort(StepWriter &out, const SortedRows &s, const std::string &count) {
+  out.include("cuda/radix_sort.cuh");
+  out.code().line("const auto sort = cuda::sort_space::over(" +
+                  out.scratchPointer("cuda::sort_item") + ", " + std::to_string(s.items()) + ", " +
+                  count + ");");
+}
+
+std::string emitSort(StepWriter &out, const TargetLevel &level, const SortedRows &s,
+                     const std::string &length) {
+  SourceWriter &w = out.code();
+  const std::string bits = std::to_string(bitsUpTo(s.largestKey));
+  if (const std::optional<SortBlock> block = sortBlock(level, s.rows, s.length)) {
+    out.include("cuda/block_sort.cuh");
+    w.line("TENON_CHECK(to.launch<V>(cuda::sort_rows<" + std::to_string(block->threads) + ", " +
+           std::to_string(block->run) + ">(sort, " + length + ", " + bits + ")));");
+    return "sort.lists[1]";
+  }
+  w.line("int from = 0;");
+  w.line("TENON_CHECK(cuda::sort_by<V>(to, sort, " + bits + ", 0, from));");
+  if (s.rows > 1)
+    w.line("TENON_CHECK(cuda::sort_by<V>(to, sort, " + std::to_string(bitsUpTo(s.rows - 1)) + ", " +
+           length + ", from));");
+  return "sort.lists[from]";
 }
 
 } // namespace tenon::cuda

@@ -1,10 +1,12 @@
-// Defines how tactics sort on the device (runtime/cuda/radix_sort.cuh): what it costs, its scratch
-// memory, and the statements. Keys are 32-bit numbers; what decides on the time is how many of
-// their bits differ.
+// Defines how tactics sort on the device: rows of items, each in one block where it can hold it
+// (runtime/cuda/block_sort.cuh), or all of them in passes (runtime/cuda/radix_sort.cuh). Keys are
+// 32-bit numbers; what decides on the time is how many of their bits differ.
 #pragma once
 
 #include "codegen/Target.h"
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 namespace tenon {
@@ -13,18 +15,30 @@ class StepWriter;
 
 namespace tenon::cuda {
 
-/// Scratch bytes for up to `items` items.
-int64_t sortBytes(int64_t items);
+/// A block that holds a row: each of `threads` has up to `run` items of it.
+struct SortBlock {
+  int64_t threads, run;
+};
+/// The best block for each of `rows` rows of up to `length` items, none where they are too long.
+std::optional<SortBlock> sortBlock(const TargetLevel &level, int64_t rows, int64_t length);
+/// Estimated microseconds of its kernel with keys up to `largest`.
+double sortBlockCost(const TargetLevel &level, int64_t rows, SortBlock block, int64_t largest);
 
-/// Estimated microseconds for `items` items with keys up to `largest`.
-double sortCost(const TargetLevel &level, int64_t items, int64_t largest);
+/// Items that are sorted row by row: upper bounds, and keys up to `largestKey`.
+struct SortedRows {
+  int64_t rows, length, largestKey;
+  int64_t items() const { return rows * length; }
+};
+/// Scratch bytes.
+int64_t sortBytes(const SortedRows &sorted);
+/// Estimated microseconds.
+double sortCost(const TargetLevel &level, const SortedRows &sorted);
 
-/// Declares `sort`, whose memory is the step's scratch, for `count` (C++) of up to `most` items,
-/// and `from`, the list that they stand in.
-void beginSort(StepWriter &out, int64_t most, const std::string &count);
-/// Sorts by keys up to `largest`.
-void sortByKeys(StepWriter &out, int64_t largest);
-/// Sorts by index / `length` (C++), up to `largest`.
-void sortByRows(StepWriter &out, int64_t largest, const std::string &length);
+/// Declares `sort`, whose memory is the step's scratch, for `count` (C++) items; they stand in its
+/// first list.
+void beginSort(StepWriter &out, const SortedRows &sorted, const std::string &count);
+/// Sorts rows of `length` (C++) items. Returns the list that they stand in then (C++).
+std::string emitSort(StepWriter &out, const TargetLevel &level, const SortedRows &sorted,
+                     const std::string &length);
 
 } // namespace tenon::cuda

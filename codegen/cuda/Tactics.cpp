@@ -34,6 +34,7 @@ llvm::ArrayRef<Tactic> cudaTactics() {
       cuda::kGather,
       cuda::kPadBorder,
       cuda::kTopK,
+      cuda::kTopKRows,
       cuda::kTopKSorted,
       cuda::kScatter,
       cuda::kScatterLast,

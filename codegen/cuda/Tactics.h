@@ -37,6 +37,7 @@ extern const Tactic kResizeAny;
 extern const Tactic kGather;
 extern const Tactic kPadBorder;
 extern const Tactic kTopK;
+extern const Tactic kTopKRows;
 extern const Tactic kTopKSorted;
 extern const Tactic kScatter;
 extern const Tactic kScatterLast;

@@ -16,7 +16,8 @@
 #define TENON_RUNTIME_CUDA_NON_MAX_SUPPRESSION_SORTED_CUH
 
 #include "cuda/non_max_suppression.cuh"
-#include "cuda/topk_sorted.cuh"
+#include "cuda/ordered_key.cuh"
+#include "cuda/radix_sort.cuh"
 
 namespace tenon {
 namespace cuda {
@@ -72,8 +73,7 @@ struct suppression_begin_kernel : suppression<Config, Boxes, Scores, Out> {
     const int i = block_x() * threads + thread(), n = this->n(), k = this->k();
     if (i < sort.n) {
       const float score = this->score(i / n, i % n);
-      sort.lists[0][i] = {score > this->least ? ~detail::ordered_key(score) : detail::no_candidate,
-                          i};
+      sort.lists[0][i] = {score > this->least ? ~ordered_key(score) : detail::no_candidate, i};
     }
     if (i < this->rows() * k)
       this->store(i / k, i % k, -1);

@@ -16,6 +16,15 @@
 namespace tenon {
 namespace cuda {
 
+/// Elements of a row; rows.
+template <class Config> TENON_FN int topk_length(const Config &cfg) {
+  constexpr int rank = decltype(Config::space)::rank;
+  return int(index_t(cfg.space.template get<rank - 1>()));
+}
+template <class Config> TENON_FN int topk_row_count(const Config &cfg) {
+  return topk_length(cfg) > 0 ? int(volume(cfg.space)) / topk_length(cfg) : 0;
+}
+
 template <class Config, class X, class Outs, class Ins, class Body> struct topk_kernel {
   Config cfg;
   X x;
@@ -37,7 +46,7 @@ template <class Config, class X, class Outs, class Ins, class Body> struct topk_
     unravel<rank>(cfg.space, block_x() * threads + thread(), at);
     if (at[0] >= int(index_t(cfg.space.template get<0>())))
       return;
-    const int mine = at[last], n = int(index_t(cfg.space.template get<last>()));
+    const int mine = at[last], n = topk_length(cfg);
     const value own[1] = {load_one(x, at)};
     const int before = count(at, 0, mine, [&](value other) { return !precedes(own[0], other); }) +
                        count(at, mine + 1, n, [&](value other) { return precedes(other, own[0]); });

@@ -9,35 +9,12 @@
 #define TENON_RUNTIME_CUDA_TOPK_SORTED_CUH
 
 #include "cuda/computed.cuh"
+#include "cuda/ordered_key.cuh"
 #include "cuda/radix_sort.cuh"
+#include "cuda/topk.cuh"
 
 namespace tenon {
 namespace cuda {
-
-namespace detail {
-/// Keys of floats: in order of value, -0 like 0, NaN behind all others.
-TENON_DEVICE unsigned ordered_key(float v) {
-  if (v != v)
-    return 0xffffffffu;
-  unsigned bits = 0;
-  if (v != 0)
-    memcpy(&bits, &v, sizeof(bits));
-  return bits >> 31 ? ~bits : bits | 0x80000000u;
-}
-/// Keys of integers: in order of value, as many bits as the type has.
-template <class V> TENON_DEVICE unsigned ordered_key(V v) {
-  constexpr bool has_sign = V(-1) < V(0);
-  constexpr unsigned bits = tenon::detail::is_same<V, bool> ? 1 : 8 * unsigned(sizeof(V));
-  constexpr unsigned all = 0xffffffffu >> (32 - bits);
-  return (unsigned(v) & all) ^ (has_sign ? 1u << (bits - 1) : 0u);
-}
-} // namespace detail
-
-/// Elements of a row.
-template <class Config> TENON_FN int row_length(const Config &cfg) {
-  constexpr int rank = decltype(Config::space)::rank;
-  return int(index_t(cfg.space.template get<rank - 1>()));
-}
 
 template <class Config, class X> struct topk_keys_kernel {
   Config cfg;
@@ -57,7 +34,7 @@ template <class Config, class X> struct topk_keys_kernel {
       return;
     int at[rank];
     unravel<rank>(cfg.space, n, at);
-    const unsigned key = detail::ordered_key(load_one(x, at));
+    const unsigned key = ordered_key(load_one(x, at));
     space.lists[0][n] = {Config::largest ? ~key : key, n};
   }
 };
@@ -81,14 +58,14 @@ template <class Config, class X, class Outs, class Ins, class Body> struct topk_
   TENON_FN static constexpr bool runs_on(target) { return true; }
   int shared_bytes() const { return 0; }
   grid blocks() const {
-    return {ceil_div(index_t(rows()) * index_t(cfg.k), index_t(threads)), 1, 1};
+    return {ceil_div(index_t(topk_row_count(cfg)) * index_t(cfg.k), index_t(threads)), 1, 1};
   }
 
   TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *) const {
-    const int k = int(index_t(cfg.k)), n = row_length(cfg), place = block_x() * threads + thread();
+    const int k = int(index_t(cfg.k)), n = topk_length(cfg), place = block_x() * threads + thread();
     const int row = place / max_of(k, 1), r = place - row * k;
-    if (row >= rows())
+    if (row >= topk_row_count(cfg))
       return;
     const int index = sorted[row * n + r].index;
     int at[rank];
@@ -97,11 +74,6 @@ template <class Config, class X, class Outs, class Ins, class Body> struct topk_
     const int64_t indices[1] = {index - row * n};
     at[last] = r;
     apply_body<last>(body, outs, ins, at, 1, value, indices);
-  }
-
-private:
-  TENON_FN int rows() const {
-    return row_length(cfg) > 0 ? int(volume(cfg.space)) / row_length(cfg) : 0;
   }
 };
 

@@ -33,6 +33,7 @@
 #include "cuda/shape_values.cuh"
 #include "cuda/softmax.cuh"
 #include "cuda/topk.cuh"
+#include "cuda/topk_rows.cuh"
 #include "cuda/topk_sorted.cuh"
 #include "cuda/unique.cuh"
 #include "cuda/watch.h"
@@ -154,6 +155,7 @@ struct topk_config {
   extents<49, 64> space;
   static constexpr fixed<5> k{};
   static constexpr bool largest = true;
+  static constexpr int threads = 128, run = 1;
 };
 struct scatter_config {
   extents<49, 64> space;
@@ -383,11 +385,13 @@ template <class T> status movements(const frame &f, issue &to) {
   const auto best =
       pack(make_view(f.output<T>(0), dense{}), make_view(f.output<int64_t>(1), dense{}));
   TENON_CHECK(to.launch<V>(cuda::topk(topk_config{}, in, best, pack(), value_and_index{})));
+  TENON_CHECK(to.launch<V>(cuda::topk_rows(topk_config{}, in, best, pack(), value_and_index{})));
   const auto sort = cuda::sort_space::over(f.at<cuda::sort_item>(0), 49 * 64, 49 * 64);
   int from = 0;
   TENON_CHECK(to.launch<V>(cuda::topk_keys(topk_config{}, in, sort)));
   TENON_CHECK(cuda::sort_by<V>(to, sort, 32, 0, from));
   TENON_CHECK(cuda::sort_by<V>(to, sort, 6, 64, from));
+  TENON_CHECK(to.launch<V>(cuda::sort_rows<512, 8>(sort, 49 * 64, 32)));
   return to.launch<V>(
       cuda::topk_sorted(topk_config{}, in, best, pack(), value_and_index{}, sort.lists[from]));
 }

@@ -1,4 +1,4 @@
-// Tests of resize_any, topk in both ways and the operands of map that are no plain views: bordered_view and
+// Tests of resize_any, topk in its three ways and the operands of map that are no plain views: bordered_view and
 // shape_values.
 #include "cuda/bordered.cuh"
 #include "cuda/map.cuh"
@@ -6,6 +6,7 @@
 #include "cuda/resize_any.cuh"
 #include "cuda/shape_values.cuh"
 #include "cuda/topk.cuh"
+#include "cuda/topk_rows.cuh"
 #include "cuda/topk_sorted.cuh"
 #include "common/scalar.h"
 #include "sorting.h"
@@ -58,6 +59,7 @@ template <bool Largest> struct topk_config {
   dims<dyn, dyn> space;
   dyn k;
   static constexpr bool largest = Largest;
+  static constexpr int threads = 128, run = 3; // of a block that sorts a row
 };
 struct both {
   template <class L, class V> TENON_FN auto operator()(L, V v, i64<L> i) const { return pack(v, i); }
@@ -97,13 +99,19 @@ template <class T, bool Largest> void topk(index_t rows, index_t n, index_t k) {
   }
   using strides = dims<dyn, fixed<1>>;
   const auto view = make_view<const T>(x.device(), strides(n, {}));
-  for (const bool sorted : {false, true}) {
+  enum { compared, sorted, by_row, ways };
+  const char *const names[] = {"all compared", "sorted", "a row sorted by a block"};
+  for (int way = 0; way < ways; ++way) {
+    if (way == by_row && n > cfg.threads * cfg.run)
+      continue;
     name_case("topk %ld of %ldx%ld largest %d, %zu-byte, %s", long(k), long(rows), long(n), Largest, sizeof(T),
-              sorted ? "sorted" : "all compared");
+              names[way]);
     buffer<T> value(rows * k);
     buffer<int64_t> index(rows * k);
     const auto outs = pack(make_view(value.device(), strides(k, {})), make_view(index.device(), strides(k, {})));
-    if (sorted) {
+    if (way == by_row) {
+      launch(cuda::topk_rows(cfg, view, outs, pack(), both{}));
+    } else if (way == sorted) {
       sorting s(rows * n + 1, rows * n);
       launch(cuda::topk_keys(cfg, view, s.space));
       s.by(tenon::detail::is_float<V> ? 32 : 8 * int(sizeof(T)), 0);
@@ -181,6 +189,8 @@ int main() {
   topk<float, false>(3, 1, 1);
   topk<float, true>(2, 300, 300);
   topk<f16, false>(19, 33, 4);
+  topk<float, false>(3, 384, 384);
+  topk<float, true>(0, 5, 2);
   topk<int8_t, true>(1, 2100, 70); // two blocks
   topk<int32_t, false>(17, 190, 3);
   topk<uint8_t, true>(2, 50, 50);
