@@ -125,6 +125,8 @@ private:
     includes_.insert("common/scalar.h");
     if (info_.hasText || !plan_.texts.empty())
       includes_.insert("common/text.h");
+    if (info_.hasComplex)
+      includes_.insert("common/complex.h");
     for (const auto *ports : {&info_.inputs, &info_.outputs})
       for (const Port &port : *ports)
         if (port.quantization)

@@ -44,6 +44,8 @@ public:
       variants_.push_back(std::move(v));
     }
     includes_ = {"cuda/host_run.h", "cuda/watch.h", "common/scalar.h"};
+    if (info_.hasComplex)
+      includes_.insert("common/complex.h");
     for (auto &v : variants_)
       steps(*v);
     if (diagnostics_.hasErrors())

@@ -36,6 +36,8 @@ llvm::StringRef cppElement(Element e) {
   case Element::F8E5M2:
   case Element::F8E5M2Z:
   case Element::F8E8M0: return name(e);
+  case Element::C64: return "complex64";
+  case Element::C128: return "complex128";
   case Element::String: return "text";
   default: return "";
   }

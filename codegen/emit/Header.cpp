@@ -36,6 +36,8 @@ llvm::StringRef cTypeName(Element e) {
   case Element::F8E5M2: return "FP8 E5M2, 1 byte";
   case Element::F8E5M2Z: return "FP8 E5M2FNUZ, 1 byte";
   case Element::F8E8M0: return "FP8 E8M0, 1 byte";
+  case Element::C64: return "two floats each, real and imaginary part";
+  case Element::C128: return "two doubles each, real and imaginary part";
   case Element::String: return "text, 16 bytes each";
   default: return "packed";
   }

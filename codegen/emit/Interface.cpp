@@ -58,6 +58,8 @@ InterfaceInfo describeInterface(Graph &graph, const CompileOptions &options) {
   info.states = !graph.states.empty();
   graph.body().walk([&](Operation *op) {
     info.followsData |= op->isAny(Op::NonZero, Op::TextSplit, Op::If, Op::Loop);
+    for (Value *v : op->results())
+      info.hasComplex |= v->type().isTensor() && isComplex(v->type().element());
   });
   for (const Growth &g : growthsOf(graph))
     info.lengths.push_back(g.length.symbol().str());
@@ -77,6 +79,7 @@ InterfaceInfo describeInterface(Graph &graph, const CompileOptions &options) {
       id = base + "_" + std::to_string(n);
     p.identifier = id;
     info.hasText |= type.element() == Element::String;
+    info.hasComplex |= isComplex(type.element());
     ports.push_back(p);
   };
   auto carried = [&](auto member, unsigned i) {

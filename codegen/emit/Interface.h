@@ -27,6 +27,7 @@ struct InterfaceInfo {
   std::vector<std::string> lengths; // symbols that grow from run to run
   bool followsData = false;         // sizes or control flow depend on data
   bool hasText = false;             // among inputs and outputs
+  bool hasComplex = false;          // among all values
 };
 
 /// A run-time dimension that is the length of a carried value, and its value for the next run.

@@ -127,10 +127,12 @@ template <int Bytes> struct lanes_of_bytes { using type = native_lanes; };
 #if TENON_SIMD_WIDTH > 1
 template <> struct lanes_of_bytes<8> { using type = simd<TENON_SIMD_WIDTH / 2>; };
 #endif
-template <> struct lanes_of_bytes<16> { using type = scalar_lanes; }; // text
+template <> struct lanes_of_bytes<16> { using type = scalar_lanes; }; // text, complex numbers
+/// What an element counts for in the choice of lanes; those that no vector holds as much as text.
+template <class T> constexpr int lane_bytes = int(sizeof(T));
 template <class... Ts> constexpr int widest() {
   int bytes = 0;
-  const int sizes[] = {int(sizeof(Ts))..., 0};
+  const int sizes[] = {lane_bytes<Ts>..., 0};
   for (int size : sizes)
     bytes = size > bytes ? size : bytes;
   return bytes;
