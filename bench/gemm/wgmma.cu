@@ -2,6 +2,7 @@
 // codegen/cuda/ContractWgmmaSm90.cpp.
 #include "schedule.h"
 
+#include "cuda/contract_cluster_sm90.cuh"
 #include "cuda/contract_wgmma_sm90.cuh"
 
 namespace bench {
@@ -24,16 +25,33 @@ struct kernels {
 };
 constexpr int kRun = 16 / int(sizeof(element)), kMostK = 128 / int(sizeof(element));
 
-template <int M, int N, int K, int Consumers, int Stages, int Splits, bool Clustered = false>
-void add(std::vector<schedule> &to) {
-  using s =
-      cuda::contract_wgmma_schedule<M, N, K, Consumers, false, Stages, Splits, 132, Clustered>;
+#if GEMM_PRECISION <= 1
+struct cluster_kernels : kernels {
+  template <class Cfg, class X, class W, class Outs, class Ins, class Body>
+  static auto conv(Cfg cfg, X x, W w, Outs outs, Ins ins, Body body, cuda::split_scratch) {
+    return cuda::conv_cluster_sm90(cfg, x, w, outs, ins, body);
+  }
+  template <class Cfg, class X, class W, class Outs, class Ins, class Body>
+  static auto matmul(Cfg cfg, X x, W w, Outs outs, Ins ins, Body body, cuda::split_scratch) {
+    return cuda::matmul_cluster_sm90(cfg, x, w, outs, ins, body);
+  }
+};
+#endif
+
+template <class Kernels, class Schedule>
+void add_schedule(std::vector<schedule> &to, const char *end) {
+  using s = Schedule;
   char name[120];
-  snprintf(name, sizeof(name), "wgmma %dx%dx%d c%d st%d sk%d%s", M, N, K, Consumers, Stages, Splits,
-           Clustered ? " cl" : "");
-  to.push_back({name, M, N, K, Splits, packing::rounded_rows, kRun, true,
-                K == kMostK ? launch_product<kernels, s, dyn> : nullptr,
-                launch_conv<kernels, s, dyn>});
+  snprintf(name, sizeof(name), "wgmma %dx%dx%d c%d st%d sk%d%s", s::tile_m, s::tile_n, s::tile_k,
+           s::consumers, s::stages, s::splits, end);
+  to.push_back({name, s::tile_m, s::tile_n, s::tile_k, s::splits, packing::rounded_rows, kRun, true,
+                s::tile_k == kMostK ? launch_product<Kernels, s, dyn> : nullptr,
+                launch_conv<Kernels, s, dyn>});
+}
+template <int M, int N, int K, int Consumers, int Stages, int Splits>
+void add(std::vector<schedule> &to) {
+  add_schedule<kernels, cuda::contract_wgmma_schedule<M, N, K, Consumers, false, Stages, Splits>>(
+      to, "");
 }
 /// Narrow rows of K for few channels, which take few steps.
 template <int M, int N, int Consumers, int Stages> void add_narrow(std::vector<schedule> &to) {
@@ -46,12 +64,24 @@ template <int M, int N, int Consumers, int Stages> void add_split(std::vector<sc
   add<M, N, kMostK, Consumers, Stages, 4>(to);
   add<M, N, kMostK, Consumers, Stages, 8>(to);
   add_narrow<M, N, Consumers, Stages>(to);
-#if GEMM_PRECISION <= 1
-  add<M, N, kMostK, Consumers, Stages, 2, true>(to);
-  add<M, N, kMostK, Consumers, Stages, 4, true>(to);
-  add<M, N, kMostK, Consumers, Stages, 8, true>(to);
-#endif
 }
+#if GEMM_PRECISION <= 1
+template <int M, int N, int K, int Consumers, int Stages, int Splits>
+void add_cluster(std::vector<schedule> &to) {
+  add_schedule<cluster_kernels,
+               cuda::contract_cluster_schedule<M, N, K, Consumers, Stages, Splits>>(to, " cl");
+}
+/// SplitStages: where K is split, for what blocks send each other takes room, too.
+template <int M, int N, int Consumers, int Stages, int SplitStages>
+void add_clusters(std::vector<schedule> &to) {
+  add_cluster<M, N, kMostK, Consumers, Stages, 1>(to);
+  add_cluster<M, N, kMostK, Consumers, SplitStages, 2>(to);
+  add_cluster<M, N, kMostK, Consumers, SplitStages, 4>(to);
+  add_cluster<M, N, kMostK, Consumers, SplitStages, 8>(to);
+  add_cluster<M, N, kMostK / 2, Consumers, Stages, 1>(to);
+  add_cluster<M, N, kMostK / 4, Consumers, Stages, 1>(to);
+}
+#endif
 
 } // namespace
 
@@ -68,6 +98,10 @@ std::vector<schedule> wgmma_schedules() {
   add<256, 64, kMostK, 4, 5, 1>(all);
   add<256, 128, kMostK, 2, 4, 1>(all);
   add<192, 128, kMostK, 3, 5, 1>(all);
+  add_clusters<64, 32, 1, 8, 8>(all);
+  add_clusters<64, 64, 2, 6, 6>(all);
+  add_clusters<64, 128, 2, 4, 3>(all);
+  add_clusters<128, 64, 2, 4, 3>(all);
 #elif GEMM_PRECISION == 2
   add_split<128, 128, 2, 3>(all);
   add_split<128, 96, 2, 4>(all);

@@ -21,6 +21,8 @@ namespace {
 struct Tiles {
   int64_t m, n, consumers, stages;
   double step, tile, split, perPart;
+  /// What does not overlap of the time that moving all operands and results takes, as a factor.
+  double moving = 0;
   /// For columns that fill more than half a tile, long sums, and epilogues that read no rows: too
   /// few registers are left for these.
   bool crowded = false;
@@ -30,21 +32,39 @@ struct Tiles {
 /// from 0.24 to 0.32 ms with them (docs/performance.md).
 constexpr int64_t kLongSum = 9 * 128;
 /// Source: fitted to bench/gemm.cu on one H200 (CUDA 13.0; medians in a graph of 20 launches with
-/// early starts; squares of 512 to 2048, ResNet-50's and BERT's layers): rms error 4 to 13 %.
+/// early starts), all layers of bench/gemm/layers.csv at batch 1 and 8: rms error 7 to 18 %.
+/// Crowded ones at batch 64 by layers of UNet and ResNet-50 in their networks
+/// (docs/performance.md).
 constexpr Tiles kHalves[] = {
-    {64, 64, 1, 6, 0.181, 1.18, 1.35, 0.18},
-    {64, 32, 1, 8, 0.176, 0.85, 1.49, 0.10},
-    {64, 128, 1, 4, 0.202, 1.77, 1.24, 0.52},
-    {128, 64, 2, 8, 0.200, 1.57, 1.24, 0.52},
-    {128, 128, 2, 6, 0.288, 2.25, 0.66, 1.31},
-    {128, 192, 2, 5, 0.455, 2.69, 0, 0},
-    {128, 256, 2, 4, 0.628, 2.96, 0, 0},
-    // Source: layers of UNet and ResNet-50 at batch 64 in their networks, by the ratio to the rows
-    // above (docs/performance.md).
-    {256, 64, 4, 5, 0.400, 2.30, 0, 0, true},
-    {256, 128, 2, 4, 0.520, 4.40, 0, 0, true},
-    {192, 128, 3, 5, 0.420, 4.50, 0, 0, true},
+    {64, 64, 1, 6, 0.130, 0.80, 0, 0, 1.00},
+    {64, 32, 1, 8, 0.118, 0.75, 0, 0, 0.63},
+    {64, 128, 1, 4, 0.250, 1.36, 0, 0, 0.33},
+    {128, 64, 2, 8, 0.203, 1.07, 1.40, 0.05, 0.85},
+    {128, 128, 2, 6, 0.350, 2.20, 0.90, 0.65},
+    {128, 192, 2, 5, 0.508, 2.70, 0, 0, 0.05},
+    {128, 256, 2, 4, 0.680, 3.04, 0, 0, 0.08},
+    {256, 64, 4, 5, 0.460, 2.40, 0, 0, 0.15, true},
+    {256, 128, 2, 4, 0.660, 3.60, 0, 0, 0.14, true},
+    {192, 128, 3, 5, 0.480, 4.20, 0, 0, 0.10, true},
 };
+/// A tile, or a part of one, to a block (contract_cluster_sm90.cuh).
+struct Parts : Tiles {
+  /// A step that waits for a buffer to be read.
+  double late;
+  /// What blocks beyond half a one for each multiprocessor cost, as a factor: two of a kernel meet
+  /// on one while the kernel before runs on others.
+  double sharing;
+};
+/// Source: as above: rms error 10 to 16 %.
+constexpr Parts kParts[] = {
+    {{64, 32, 1, 8, 0.100, 0.44, 0.32, 0.05, 0.50}, 0.100, 1.30},
+    {{64, 64, 2, 6, 0.109, 0.50, 0.43, 0.06, 0.85}, 0.126, 1.26},
+    {{64, 128, 2, 4, 0.105, 0.67, 0.93, 0.06, 1.25}, 0.300, 1.00},
+    {{128, 64, 2, 4, 0.147, 0.73, 0.86, 0.07, 0.75}, 0.260, 1.26},
+};
+constexpr int64_t kMostOfCluster = 8;
+/// Shared memory of a block such that two fit on a multiprocessor, less a kilobyte for barriers.
+constexpr int64_t kHalfOfShared = 112 * 1024;
 /// Of bytes. Source: steps as above; tiles fitted to 6 layers of ResNet-50 at batch 1, 8 and 64
 /// that are rescaled, most with a residual, on one H200: rms error 12 to 18 %. The integers of the
 /// epilogue bound a tile; with four warpgroups they hide each other's latencies.
@@ -61,11 +81,6 @@ constexpr Tiles kFloats[] = {
     {128, 64, 2, 4, 1.502, 1.57, 2.90, 0.09},  {64, 128, 1, 4, 1.341, 1.43, 1.63, 0.41},
     {64, 64, 1, 6, 0.979, 0.44, 0.67, 0.35},   {64, 32, 1, 8, 0.700, 0.27, 1.73, 0.02},
 };
-/// What a split costs on top where the blocks are a cluster, of fp16 and bf16. Source: fitted to
-/// bench/gemm/schedules_h200.csv. Larger tiles gain nothing by it.
-constexpr double kCluster = 0.2, kClusterPart = 0.3;
-constexpr int64_t kMostClustered = 64 * 64; // results of a tile
-constexpr int64_t kMostOfCluster = 8;
 /// The rest of a launch in such a graph.
 constexpr double kLaunch = 1.0;
 
@@ -75,10 +90,11 @@ struct Kind {
   llvm::StringRef precision; // what multipliedAs() says
   int64_t bytes;             // of an element
   llvm::ArrayRef<Tiles> tiles;
+  llvm::ArrayRef<Parts> parts;
 };
-constexpr Kind k16 = {"contract_wgmma_sm90a", "wgmma_sm90", "", 2, kHalves};
-constexpr Kind kInt8 = {"contract_int8_sm90a", "int8_sm90", "", 1, kBytes};
-constexpr Kind kTf32x3 = {"contract_tf32x3_sm90a", "tf32x3_sm90", "tf32x3", 4, kFloats};
+constexpr Kind k16 = {"contract_wgmma_sm90a", "wgmma_sm90", "", 2, kHalves, kParts};
+constexpr Kind kInt8 = {"contract_int8_sm90a", "int8_sm90", "", 1, kBytes, {}};
+constexpr Kind kTf32x3 = {"contract_tf32x3_sm90a", "tf32x3_sm90", "tf32x3", 4, kFloats, {}};
 
 /// Tile along K: a row of it is 32, 64 or 128 bytes of one tap's channels; groups share none.
 int64_t tileK(const Kind &kind, const Contraction &c) {
@@ -235,17 +251,29 @@ bool readsRows(const TacticInput &in) {
   });
 }
 
-/// Ways to split K over clusters: at least two steps a block.
+int64_t stepsOf(const Contraction &c, int64_t tileK) {
+  const int64_t taps = c.isConv ? c.conv.taps() : 1;
+  return taps * int64_t(llvm::divideCeil(c.depth() / taps, tileK));
+}
+
+/// Ways to split K over clusters, one part among them: at least two steps a block where it is
+/// split.
 llvm::SmallVector<int64_t, 4> clustersFor(const TacticInput &in, const Contraction &c,
                                           const Tiles &t, int64_t tileK) {
   const int64_t tiles = c.slices() * int64_t(llvm::divideCeil(c.rows(), t.m)) *
                         int64_t(llvm::divideCeil(c.columns(), t.n));
-  const int64_t steps = int64_t(llvm::divideCeil(c.depth(), tileK));
   llvm::SmallVector<int64_t, 4> splits;
-  for (int64_t s = 2; s <= kMostOfCluster; s *= 2)
-    if (tiles * s <= 2 * int64_t(in.level.multiprocessors) && steps >= 2 * s)
+  for (int64_t s = 1; s <= kMostOfCluster; s *= 2)
+    if (tiles * s <= 2 * int64_t(in.level.multiprocessors) &&
+        (s == 1 || stepsOf(c, tileK) >= 2 * s))
       splits.push_back(s);
   return splits;
+}
+
+/// Buffers that leave room for what blocks of a tile send each other, and for the next kernel's
+/// block.
+int64_t stagesBesideSums(const Tiles &t) {
+  return (kHalfOfShared - t.m * t.n * 4) / ((t.m + t.n) * 128);
 }
 
 template <const Kind &K>
@@ -255,15 +283,17 @@ void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
   const int64_t k = tileK(K, c);
   const bool roomy = !readsRows(in) && c.depth() * K.bytes >= kLongSum;
   auto add = [&](const Tiles &t, int64_t splits, bool clustered) {
-    Schedule s{K.id.str(),
-               {{"tile_m", t.m},
-                {"tile_n", t.n},
-                {"tile_k", k},
-                {"consumers", t.consumers},
-                {"ping_pong", 0},
-                {"stages", t.stages},
-                {"splits", splits},
-                {"multiprocessors", in.level.multiprocessors}}};
+    Schedule s{
+        K.id.str(),
+        {{"tile_m", t.m},
+         {"tile_n", t.n},
+         {"tile_k", k},
+         {"consumers", t.consumers},
+         {"ping_pong", 0},
+         {"stages",
+          clustered && splits > 1 ? std::min<int64_t>(t.stages, stagesBesideSums(t)) : t.stages},
+         {"splits", splits},
+         {"multiprocessors", in.level.multiprocessors}}};
     if (clustered)
       s.params.push_back({"clustered", 1});
     out.push_back(std::move(s));
@@ -275,37 +305,47 @@ void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
                                       : llvm::SmallVector<int64_t, 4>{1})
       if (splits <= kMostOfCluster)
         add(t, splits, false);
-    if (t.split > 0 && K.bytes == 2 && t.m * t.n <= kMostClustered)
-      for (int64_t splits : clustersFor(in, c, t, k))
-        add(t, splits, true);
   }
+  for (const Parts &t : K.parts)
+    for (int64_t splits : clustersFor(in, c, t, k))
+      add(t, splits, true);
+}
+
+template <class T> const T &rowOf(llvm::ArrayRef<T> rows, const Schedule &s) {
+  for (const T &row : rows)
+    if (row.m == *s.get("tile_m") && row.n == *s.get("tile_n"))
+      return row;
+  return rows.front();
 }
 
 template <const Kind &K> double cost(const TacticInput &in, const Schedule &s) {
   std::string why;
   const Contraction c = *readContraction(in, why);
-  const Tiles *t = K.tiles.begin();
-  for (const Tiles &row : K.tiles)
-    if (row.m == *s.get("tile_m") && row.n == *s.get("tile_n"))
-      t = &row;
-  const auto splits = double(*s.get("splits"));
-  const int64_t k = *s.get("tile_k"), taps = c.isConv ? c.conv.taps() : 1,
-                channels = c.depth() / taps;
-  const double steps = double(taps * int64_t(llvm::divideCeil(channels, k))) / splits;
-  const double waves = std::ceil(double(tileCount(c, s)) * splits / in.level.multiprocessors);
+  const auto splits = double(*s.get("splits")), stages = double(*s.get("stages"));
+  const int64_t k = *s.get("tile_k");
+  const double steps = double(stepsOf(c, k)) / splits;
+  const double blocks = double(tileCount(c, s)) * splits / in.level.multiprocessors;
   // Shorter steps save copying, not waiting.
-  const double step = t->step * (0.5 + double(k * K.bytes) / 256);
-  const double parting = splits == 1      ? 0
-                         : isClustered(s) ? kCluster + kClusterPart * splits
-                                          : t->split + t->perPart * splits;
-  const double perWave = steps * step + t->tile + parting;
+  const double shorter = 0.5 + double(k * K.bytes) / 256;
+  auto parting = [&](const Tiles &t) { return splits == 1 ? 0 : t.split + t.perPart * splits; };
   Effort e;
   e.bytes = double(workOf(*in.form.group).bytes);
   e.launches = 0;
+  const double moving = microseconds(in.level, e);
+  double time = 0;
+  if (isClustered(s)) {
+    const Parts &t = rowOf(K.parts, s);
+    const double first = std::min(steps, stages), late = std::max(t.step, t.late);
+    const double part = shorter * (t.step * first + late * (steps - first)) + t.tile + parting(t);
+    time = part * (1 + t.sharing * std::max(0.0, blocks - 0.5)) + t.moving * moving;
+  } else {
+    const Tiles &t = rowOf(K.tiles, s);
+    time = std::ceil(blocks) * (steps * t.step * shorter + t.tile + parting(t)) + t.moving * moving;
+  }
   // gemv's estimates are not among those: a row or two must be faster by the clock. Nor are those
   // of f32's other tactics.
   const double scale = c.rows() >= 16 && K.bytes != 4 ? kContractionScale : 1;
-  return scale * (kLaunch + std::max(waves * perWave, microseconds(in.level, e)));
+  return scale * (kLaunch + std::max(time, moving));
 }
 
 /// K-major: conv [filters][taps][channels], matmul [n][k], rows rounded up to 16 bytes.
@@ -336,8 +376,9 @@ int64_t counterBytes(const TacticInput &in, const Schedule &s) {
 }
 
 template <const Kind &K> void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
-  out.include("cuda/contract_wgmma_sm90.cuh");
-  emitContraction(in, s, out, K.kernel);
+  const bool clustered = isClustered(s);
+  out.include(clustered ? "cuda/contract_cluster_sm90.cuh" : "cuda/contract_wgmma_sm90.cuh");
+  emitContraction(in, s, out, clustered ? "cluster_sm90" : K.kernel);
 }
 
 template <const Kind &K> constexpr Tactic tactic(llvm::StringRef summary) {

@@ -159,7 +159,7 @@ void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
   if (splits && *splits > 1 && !isClustered(s))
     arguments.push_back("cuda::split_scratch{" + out.scratchPointer("float") + ", " +
                         out.zeroedPointer("int") + "}");
-  else if (splits && c.hasPrologue)
+  else if (splits && c.hasPrologue && !isClustered(s))
     arguments.push_back("cuda::split_scratch{}");
   if (c.hasPrologue) {
     // The functor's first parameter is the element itself, the others vary along K.

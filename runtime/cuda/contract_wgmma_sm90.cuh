@@ -14,9 +14,8 @@
 //   cooperative   the consumers share a tile, tile_m / consumers rows each
 //   ping_pong     two consumers with a tile each: one multiplies while the other is in its epilogue
 //
-// Blocks that split K are a cluster, where the schedule says so: each leaves its sums in its shared
-// memory, where the ring was, adds up its share of the tile's from all blocks in a fixed order and
-// takes that through the epilogue. Otherwise they meet in global memory (split_k.cuh).
+// Blocks that split K meet in global memory (split_k.cuh). Where tiles are few,
+// contract_cluster_sm90.cuh is faster.
 //
 // The first steps' weights are on their way before the dependency wait. How a consumer multiplies
 // is in warpgroup_products.cuh, what it does with the sums in warpgroup_epilogue.cuh. For tf32x3
@@ -26,14 +25,14 @@
 // Shared memory: that of tensor_ring.cuh, then what the prologue reads.
 //
 // Config: as for contract_simt.cuh. Schedule: tile_m, tile_n, tile_k, consumers, ping_pong, stages,
-// splits, multiprocessors, clustered (optional); see contract_wgmma_schedule. A row of tile_k
+// splits, multiprocessors; see contract_wgmma_schedule. A row of tile_k
 // elements has 32, 64 or 128 bytes. Operands: both of one type or of bytes, which tensor maps can
 // describe (tensor_map.h); groups of more than one have channels that are a multiple of tile_k.
 // Weights: tensor_loader.cuh.
 #ifndef TENON_RUNTIME_CUDA_CONTRACT_WGMMA_SM90_CUH
 #define TENON_RUNTIME_CUDA_CONTRACT_WGMMA_SM90_CUH
 
-#include "cuda/ptx/cluster.cuh"
+#include "cuda/ptx/elect.cuh"
 #include "cuda/ptx/named_barrier.cuh"
 #include "cuda/ptx/proxy_fence.cuh"
 #include "cuda/ptx/setmaxnreg.cuh"
@@ -46,19 +45,12 @@ namespace cuda {
 
 /// A schedule's members, to derive a Config from. `multiprocessors` bounds the grid.
 template <int TileM, int TileN, int TileK, int Consumers, bool PingPong, int Stages, int Splits = 1,
-          int Multiprocessors = 132, bool Clustered = false>
+          int Multiprocessors = 132>
 struct contract_wgmma_schedule {
   static constexpr int tile_m = TileM, tile_n = TileN, tile_k = TileK, consumers = Consumers;
   static constexpr bool ping_pong = PingPong;
   static constexpr int stages = Stages, splits = Splits, multiprocessors = Multiprocessors;
-  static constexpr bool clustered = Clustered;
 };
-
-namespace detail {
-template <class Config, class = void> constexpr bool is_clustered = false;
-template <class Config>
-constexpr bool is_clustered<Config, decltype(void(Config::clustered))> = Config::clustered != 0;
-} // namespace detail
 
 /// Parts: how many parts of operands are multiplied, 2 for tf32x3.
 template <int Parts, class Config, class Problem, class B, class Outs, class Ins, class Body,
@@ -78,16 +70,12 @@ struct contract_wgmma_sm90_kernel {
   static constexpr int stages = Config::stages, splits = Config::splits;
   static constexpr int consumers = Config::consumers;
   static constexpr bool ping_pong = Config::ping_pong;
-  static constexpr bool clustered = detail::is_clustered<Config>;
   static constexpr int threads = 128 * (consumers + 1), blocks_per_sm = 1;
-  static constexpr int cluster_blocks = clustered ? splits : 1;        // neighbours along x
   static constexpr int rows = ping_pong ? tile_m : tile_m / consumers; // of one consumer
   static constexpr int blocks_m = rows / 64;
   static_assert(rows % 64 == 0 && tile_n % 32 == 0 && tile_n <= 256, "tiles are whole blocks");
   static_assert(!ping_pong || consumers == 2, "two take turns");
   static_assert(splits == 1 || consumers <= 2, "two at most wait for other parts");
-  static_assert(!clustered || (splits > 1 && splits <= 8 && !ping_pong),
-                "a cluster has 2 to 8 blocks, whose consumers share a tile");
   static_assert(blocks_m * tile_n * Parts <= 256, "sums fit in registers");
 
   using loader_of_a = tensor_a<Problem, tile_m, tile_k>;
@@ -101,7 +89,6 @@ struct contract_wgmma_sm90_kernel {
   using ring = tensor_ring<loader_of_a, loader_of_b, stages, Parts>;
   using mma = ptx::wgmma_shared<element, tile_n, !ring::a_tile::k_major, !ring::b_tile::k_major>;
   static_assert(tile_k % mma::k == 0, "tiles are whole steps");
-  static constexpr bool has_prologue = !detail::is_same<Prologue, no_prologue>;
   static constexpr bool splits_operands = Parts == 2;
   static_assert(Parts == 1 || (splits_operands && detail::is_same<element, float>),
                 "floats have two parts");
@@ -122,19 +109,16 @@ struct contract_wgmma_sm90_kernel {
   index_t parts() const {
     return index_t(order().tiles_m) * order().tiles_n * problem.slices() * splits;
   }
-  /// In a cluster a block has one part.
-  grid blocks() const {
-    return {clustered ? parts() : min_of(parts(), index_t(Config::multiprocessors)), 1, 1};
-  }
+  grid blocks() const { return {min_of(parts(), index_t(Config::multiprocessors)), 1, 1}; }
   status complete() {
     TENON_CHECK(loader_of_a::encode(map_a, problem));
     return loader_of_b::encode(map_b, problem, b);
   }
 
   TENON_DEVICE void prefetch(unsigned char *shared) const {
-    if (thread() != producer_thread)
+    if (uniform_warp() != producer_warp || !ptx::elect::one())
       return;
-    const ring buffers{shared};
+    const ring buffers{ptx::opaque(shared)};
     buffers.init(4 * (ping_pong ? 1 : consumers), splitter_warps);
     ptx::proxy_fence::shared();
     ptx::prefetch_tensor_map::hint(map_a);
@@ -153,22 +137,20 @@ struct contract_wgmma_sm90_kernel {
 
   TENON_DEVICE void run(unsigned char *shared) const {
     sync_block(); // barriers are ready
-    const int group = warp() / 4;
+    const int group = uniform_warp() / 4;
     if (group == consumers) {
       if constexpr (moves_registers)
         ptx::setmaxnreg<producer_registers>::release();
-      if (thread() == producer_thread)
-        produce({shared});
-      if constexpr (splits_operands)
-        if (warp() % 4 > 0)
-          split({shared});
-      if constexpr (clustered)
-        for (int meeting = 0; meeting < 2; ++meeting)
-          meet_cluster();
+      if (uniform_warp() == producer_warp) {
+        if (ptx::elect::one())
+          produce({ptx::opaque(shared)});
+      } else if constexpr (splits_operands) {
+        split({shared});
+      }
     } else {
       if constexpr (moves_registers)
         ptx::setmaxnreg<consumer_registers>::acquire();
-      consume({shared}, group);
+      consume(shared, group);
     }
   }
 
@@ -178,7 +160,7 @@ private:
     TENON_DEVICE int rank() const { return thread() % 128; }
     TENON_DEVICE void sync() const { ptx::named_barrier::sync(1 + group, 128); }
   };
-  static constexpr int producer_thread = 128 * consumers, splitter_warps = 3;
+  static constexpr int producer_warp = 4 * consumers, splitter_warps = 3;
 
   TENON_FN detail::tile_order order() const {
     return {ceil_div(problem.rows(), tile_m), ceil_div(problem.columns(), tile_n),
@@ -220,7 +202,7 @@ private:
   TENON_DEVICE void split(ring buffers) const {
     typename ring::barriers &bar = buffers.all();
     typename ring::position at;
-    const int count = part_count(), rank = thread() - producer_thread - 32;
+    const int count = part_count(), rank = thread() - 32 * (producer_warp + 1);
     for (int index = block_x(); index < count; index += grid_x()) {
       const block_part part = part_at(index);
       TENON_NO_UNROLL
@@ -237,25 +219,17 @@ private:
   }
 
   /// How consumers multiply; what the prologue reads is there afterwards.
-  TENON_DEVICE auto products(ring buffers) const {
-    if constexpr (has_prologue) {
-      unsigned char *const channels = buffers.shared + ring::bytes;
-      const int count = problem.prologue_channels();
-      staged::copy(prologue_ins, channels, count, thread(), 128 * consumers);
-      ptx::cp_async_group::commit();
-      ptx::cp_async_group::wait<0>();
-      ptx::named_barrier::sync(1 + consumers, 128 * consumers);
-      return fragment_products<ring, mma, blocks_m, tile_k, Problem, Prologue, PrologueIns>{
-          buffers, problem, prologue, staged::at(channels, count)};
-    } else if constexpr (splits_operands) {
+  TENON_DEVICE auto products(ring buffers, unsigned char *shared) const {
+    if constexpr (splits_operands)
       return split_products<ring, mma, blocks_m, tile_k>{buffers};
-    } else {
-      return tile_products<ring, mma, blocks_m, tile_k>{buffers};
-    }
+    else
+      return ring_products<mma, blocks_m, tile_k, false>(buffers, shared + ring::bytes, problem,
+                                                         prologue, prologue_ins, 128 * consumers);
   }
 
-  TENON_DEVICE void consume(ring buffers, int group) const {
-    const auto from = products(buffers);
+  TENON_DEVICE void consume(unsigned char *shared, int group) const {
+    const ring buffers{ptx::opaque(shared)};
+    const auto from = products(buffers, shared);
     typename ring::barriers &bar = buffers.all();
     typename ring::position at;
     const int count = part_count(), m_offset = ping_pong ? 0 : group * rows;
@@ -283,70 +257,15 @@ private:
       ptx::wgmma_group::pin(sum.of);
       if (!from.releases_last && part.end > part.first)
         buffers.release((at.stage + stages - 1) % stages);
-      if constexpr (clustered) {
-        finish_share(buffers, group, part, sum.of, then);
-        continue;
-      } else if constexpr (splits > 1) {
+      if constexpr (splits > 1) {
         const int unit = ping_pong ? part.tile : part.tile * consumers + group;
-        if (!combine_splits<splits, 128>(scratch, unit, part.split, sum.of, &bar.finished[group],
-                                         warpgroup{group}))
+        if (!combine_splits<splits, 128>(scratch, unit, part.split, sum.of,
+                                         &ring{shared}.all().finished[group], warpgroup{group}))
           continue;
         then.fetch_first(first);
       }
       then.finish(sum.of, first);
     }
-  }
-
-  TENON_DEVICE static void meet_cluster() {
-    ptx::cluster::arrive();
-    ptx::cluster::wait();
-  }
-  /// This block's share of the tile whose parts the cluster's blocks have.
-  template <class T, int Count>
-  TENON_DEVICE void finish_share(ring buffers, int group, const block_part &part,
-                                 const T (&sum)[Count], const epilogue &then) const {
-    static_assert(sizeof(T) == 4 && epilogue::units * 8 == Count, "units are two words");
-    static_assert(tile_m * tile_n * 4 <= ring::barriers_at, "sums lie where the ring was");
-    constexpr int all = 128 * consumers;
-    word16 *const mine = reinterpret_cast<word16 *>(buffers.shared) + 128 * group + thread() % 128;
-    ptx::named_barrier::sync(1 + consumers, all); // all have read the ring
-    TENON_UNROLL
-    for (int u = 0; u < epilogue::units; ++u) {
-      TENON_UNROLL
-      for (int half = 0; half < 2; ++half) {
-        T four[4];
-        TENON_UNROLL
-        for (int e = 0; e < 4; ++e)
-          four[e] = sum[epilogue::place_in_unit(u, 4 * half + e)];
-        memcpy(static_cast<void *>(&mine[(2 * u + half) * all]), four, sizeof(four));
-      }
-    }
-    typename epilogue::unit_run run;
-    if (part.split < epilogue::units)
-      then.fetch_unit(run, part.split);
-    meet_cluster();
-    TENON_NO_UNROLL
-    for (int u = part.split; u < epilogue::units; u += splits) {
-      if (u != part.split)
-        then.fetch_unit(run, u);
-      word16 got[splits][2];
-      TENON_UNROLL
-      for (int s = 0; s < splits; ++s) {
-        got[s][0] = ptx::cluster::read(&mine[2 * u * all], s);
-        got[s][1] = ptx::cluster::read(&mine[(2 * u + 1) * all], s);
-      }
-      T eight[8] = {};
-      TENON_UNROLL
-      for (int s = 0; s < splits; ++s) {
-        T more[8];
-        memcpy(more, got[s], sizeof(more));
-        TENON_UNROLL
-        for (int e = 0; e < 8; ++e)
-          eight[e] += more[e];
-      }
-      then.finish_unit(u, eight, run);
-    }
-    meet_cluster(); // the others have read this block's sums
   }
 };
 

@@ -108,6 +108,9 @@ template <class T> TENON_DEVICE T shuffle(T v, int) { return v; }
 
 TENON_DEVICE int lane() { return thread() & 31; }
 TENON_DEVICE int warp() { return thread() >> 5; }
+/// The same, and the compiler knows that all lanes have it: branches on it and what is computed
+/// from it take no thread's registers.
+TENON_DEVICE int uniform_warp() { return shuffle(warp(), 0); }
 
 template <class T> TENON_FN constexpr T min_of(T a, T b) { return b < a ? b : a; }
 template <class T> TENON_FN constexpr T max_of(T a, T b) { return a < b ? b : a; }

@@ -55,6 +55,26 @@ TENON_DEVICE void stamp_end(const launch_tag &tag) {
 TENON_DEVICE void stamp_start(const launch_tag &) {}
 TENON_DEVICE void stamp_end(const launch_tag &) {}
 #endif
+
+/// Lets the next kernel begin only now: were it let in at once, blocks of kernels further on would
+/// take the multiprocessors, two of one kernel on one and none on another.
+TENON_DEVICE void wait_and_let_next_begin() {
+  ptx::griddepcontrol::wait();
+  ptx::griddepcontrol::launch_dependents();
+}
+
+/// Both parts of a kernel; run() takes what prefetch() returns, if that is something.
+template <class K> TENON_DEVICE void run_parts(const K &kernel, unsigned char *shared) {
+  if constexpr (is_same<decltype(kernel.prefetch(shared)), void>) {
+    kernel.prefetch(shared);
+    wait_and_let_next_begin();
+    kernel.run(shared);
+  } else {
+    const auto begun = kernel.prefetch(shared);
+    wait_and_let_next_begin();
+    kernel.run(shared, begun);
+  }
+}
 } // namespace detail
 
 #if defined(__CUDACC__)
@@ -70,10 +90,7 @@ TENON_GLOBAL void TENON_LAUNCH_BOUNDS(K::threads, K::blocks_per_sm)
   if constexpr (Variant::contains(this_target) && K::runs_on(this_target)) {
     extern __shared__ __align__(1024) unsigned char shared[]; // a swizzle's pattern
     detail::stamp_start(tag);
-    ptx::griddepcontrol::launch_dependents();
-    kernel.prefetch(shared);
-    ptx::griddepcontrol::wait();
-    kernel.run(shared);
+    detail::run_parts(kernel, shared);
     detail::stamp_end(tag);
   } else {
     trap();

@@ -9,6 +9,9 @@
 //   status complete();                                 host, optional: what depends on addresses
 //   void prefetch(unsigned char *shared) const;        device: may read weights, nothing else
 //   void run(unsigned char *shared) const;             device: everything else
+// or, where what is computed before the dependency wait is wanted after it,
+//   State prefetch(unsigned char *shared) const;
+//   void run(unsigned char *shared, const State &) const;
 // cuda/entry.cuh makes a __global__ function of it.
 #ifndef TENON_RUNTIME_CUDA_LAUNCH_H
 #define TENON_RUNTIME_CUDA_LAUNCH_H
@@ -106,7 +109,7 @@ private:
     const int ordinal = ordinal_++;
     const grid &blocks = call.blocks;
     if (mode_ == mode::configure)
-      return configure_kernel(call.function, call.shared);
+      return configure_kernel(call);
     if (mode_ == mode::update && is_empty(blocks) != !nodes_[ordinal])
       return graph_outgrown;
     if (is_empty(blocks))
@@ -129,16 +132,27 @@ private:
                : update_kernel(call.function, extent, call.threads, call.shared, arguments);
   }
   static bool is_empty(const grid &g) { return g.x == 0 || g.y == 0 || g.z == 0; }
+  static bool is_small(const grid &g) {
+    constexpr index_t few = 1024;
+    return g.x <= few && g.y <= few && g.z <= few && g.x * g.y * g.z <= few;
+  }
 
-  status configure_kernel(const void *function, int shared) {
+  status configure_kernel(const detail::kernel_call &call) {
     cudaFuncAttributes attributes;
-    TENON_CHECK_CUDA(cudaFuncGetAttributes(&attributes, function));
-    if (shared + int(attributes.sharedSizeBytes) > shared_limit_)
+    TENON_CHECK_CUDA(cudaFuncGetAttributes(&attributes, call.function));
+    if (call.shared + int(attributes.sharedSizeBytes) > shared_limit_)
       return too_little_shared_memory;
     // Other layers may have the same kernel: what one was given is not taken away.
-    if (shared > 48 * 1024 && shared > attributes.maxDynamicSharedSizeBytes)
-      TENON_CHECK_CUDA(
-          cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
+    if (call.shared > 48 * 1024 && call.shared > attributes.maxDynamicSharedSizeBytes)
+      TENON_CHECK_CUDA(cudaFuncSetAttribute(
+          call.function, cudaFuncAttributeMaxDynamicSharedMemorySize, call.shared));
+    // A block that begins early meets those of the kernel before on its multiprocessor, which has
+    // to be empty before it divides its memory otherwise. So all divide it alike, but for those of
+    // many blocks without tiles, to which the first-level cache is worth more.
+    if (call.shared >= 16 * 1024 || is_small(call.blocks))
+      TENON_CHECK_CUDA(cudaFuncSetAttribute(call.function,
+                                            cudaFuncAttributePreferredSharedMemoryCarveout,
+                                            cudaSharedmemCarveoutMaxShared));
     return ok;
   }
   status launch_kernel(const void *function, dim3 blocks, int threads, int cluster, int shared,

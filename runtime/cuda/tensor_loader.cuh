@@ -237,6 +237,15 @@ public:
     }
     at_.next(problem_);
   }
+  /// Computes where it is now, not when it loads.
+  TENON_DEVICE void settle() {
+    ptx::settle(x_);
+    if constexpr (!is_matrix) {
+      ptx::settle(y_), ptx::settle(image_);
+      ptx::settle(at_.dx), ptx::settle(at_.dy);
+    }
+    ptx::settle(at_.channel);
+  }
 
 private:
   /// Of the upper corner: it follows from the number of outputs, so that uneven padding needs no
@@ -269,6 +278,9 @@ public:
   TENON_DEVICE void load(void *to, const tensor_map &map, ptx::mbarrier &done) {
     boxes::load(to, map, done, problem_.x, m0_, k_, at_[0], at_[1]);
     k_ += TileK;
+  }
+  TENON_DEVICE void settle() {
+    ptx::settle(m0_), ptx::settle(k_), ptx::settle(at_[0]), ptx::settle(at_[1]);
   }
 
 private:

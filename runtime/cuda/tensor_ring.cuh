@@ -26,12 +26,13 @@ template <class A, class B, int Stages, int Parts> struct tensor_ring {
     ptx::mbarrier empty[Stages]; // all who multiply from it are done
     ptx::mbarrier split[Parts == 2 ? Stages : 1];
     ptx::mbarrier turn[2]; // of consumers that take turns
+    ptx::mbarrier sent;    // what the cluster's blocks send has landed; for who initialises it
     int finished[2];       // for split-K
   };
   static constexpr int barriers_at = Stages * Parts * landing,
                        bytes = barriers_at + ceil_div(int(sizeof(barriers)), 16) * 16;
 
-  unsigned char *shared;
+  unsigned char *shared; // ptx::opaque
 
   TENON_DEVICE unsigned char *a(int stage) const { return shared + stage * Parts * a_tile::bytes; }
   TENON_DEVICE unsigned char *b(int stage) const {

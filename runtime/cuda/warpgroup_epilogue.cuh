@@ -36,6 +36,29 @@ public:
                                   const Body &body, const block_part &part, int m0)
       : problem_(problem), outs_(outs), ins_(ins), body_(body), part_(part), m0_(m0) {}
 
+  /// All that the body reads, where registers hold it: a thread then waits for it once.
+  struct all_runs {
+    runs of[batches];
+  };
+  TENON_DEVICE void fetch_all(all_runs &to) const {
+    TENON_UNROLL
+    for (int b = 0; b < batches; ++b) {
+      fetch<operand_part::moving>(to.of[b], b);
+      if (b % batches_m == 0)
+        fetch<operand_part::fixed>(to.of[b], b);
+    }
+  }
+  template <class T>
+  TENON_DEVICE void finish_all(const T (&sum)[Blocks * sums], const all_runs &operands) const {
+    all_runs all = operands;
+    TENON_UNROLL
+    for (int b = 0; b < batches; ++b) {
+      if (b % batches_m != 0)
+        take_fixed(all.of[b], all.of[b - 1]);
+      finish_batch(sum, b, all.of[b]);
+    }
+  }
+
   TENON_DEVICE void fetch_first(runs &to) const {
     fetch<operand_part::moving>(to, 0);
     fetch<operand_part::fixed>(to, 0);
@@ -48,22 +71,8 @@ public:
       runs next;
       if (b + 1 < batches)
         fetch<operand_part::moving>(next, b + 1);
-      int point[Problem::rank];
-      const bool inside = seek(b, point);
-      TENON_UNROLL
-      for (int j = 0; j < batch; ++j, point[Problem::along] += 32) {
-        T eight[8];
-        TENON_UNROLL
-        for (int e = 0; e < 8; ++e)
-          eight[e] = sum[place(b, j, e)];
-        detail::gather_eight(eight);
-        const int columns = min_of(problem_.columns() - first_column(b) - 32 * j, 8);
-        if (inside && columns > 0)
-          apply_to_runs<Problem::along, whole>(body_, outs_, now.columns[j], point, columns, eight);
-      }
-      TENON_UNROLL
-      for (int j = 0; j < batch; ++j)
-        next.columns[j].template take_fixed<Problem::along>(now.columns[j]);
+      finish_batch(sum, b, now);
+      take_fixed(next, now);
       now = next;
       // Not earlier: with 128 sums there are no registers for two of them.
       if (b + 1 < batches && (b + 1) % batches_m == 0)
@@ -91,6 +100,27 @@ public:
   }
 
 private:
+  template <class T>
+  TENON_DEVICE void finish_batch(const T (&sum)[Blocks * sums], int b, const runs &now) const {
+    int point[Problem::rank];
+    const bool inside = seek(b, point);
+    TENON_UNROLL
+    for (int j = 0; j < batch; ++j, point[Problem::along] += 32) {
+      T eight[8];
+      TENON_UNROLL
+      for (int e = 0; e < 8; ++e)
+        eight[e] = sum[place(b, j, e)];
+      detail::gather_eight(eight);
+      const int columns = min_of(problem_.columns() - first_column(b) - 32 * j, 8);
+      if (inside && columns > 0)
+        apply_to_runs<Problem::along, whole>(body_, outs_, now.columns[j], point, columns, eight);
+    }
+  }
+  TENON_DEVICE static void take_fixed(runs &to, const runs &from) {
+    TENON_UNROLL
+    for (int j = 0; j < batch; ++j)
+      to.columns[j].template take_fixed<Problem::along>(from.columns[j]);
+  }
   /// Where element e of run j of batch b lies among a thread's sums.
   TENON_FN static constexpr int place(int b, int j, int e) {
     return b % batches_m / 2 * sums + 16 * (b / batches_m * batch + j) + 4 * (e / 2) + 2 * (b % 2) +

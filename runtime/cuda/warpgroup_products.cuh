@@ -1,8 +1,13 @@
 // Defines how a warpgroup multiplies the steps of a tile from a ring of buffers (tensor_ring.cuh)
 // by wgmma: `tile_products`, `fragment_products` and `split_products`. Each has
 //
-//   multiply(sum, at, part, m_offset)   adds the products of rows m_offset and following to sums
-//                                       that begin at zero
+//   multiply(sum, at, part, m_offset, n_offset)   adds the products of rows m_offset and following,
+//   and
+//                                                 of columns n_offset and following, to sums that
+//                                                 begin at zero
+//
+// `ring_products` makes the first or the second of them. Once: the ring is filled for one part, and
+// a buffer that it needs no more is not released.
 //
 // Mma: see ptx/wgmma.cuh. A thread has Blocks * Mma::n / 2 sums, those of 64 rows after the others.
 #ifndef TENON_RUNTIME_CUDA_WARPGROUP_PRODUCTS_CUH
@@ -10,6 +15,7 @@
 
 #include "cuda/fragment_prologue.cuh"
 #include "cuda/ptx/ldmatrix.cuh"
+#include "cuda/ptx/named_barrier.cuh"
 #include "cuda/ptx/wgmma_int8.cuh"
 #include "cuda/tensor_ring.cuh"
 #include "cuda/tf32.cuh"
@@ -32,26 +38,28 @@ template <class Mma, int Blocks> struct warpgroup_sums {
   }
 };
 
-/// Both operands from shared memory. The last step's multiplications may be under way on return:
-/// its buffer is the caller's to release.
-template <class Ring, class Mma, int Blocks, int TileK> struct tile_products {
+/// Both operands from shared memory. The last step's multiplications, or more where buffers are not
+/// released, may be under way on return: its buffer is the caller's to release.
+template <class Ring, class Mma, int Blocks, int TileK, bool Once = false> struct tile_products {
   static constexpr bool releases_last = false;
   using a_tile = typename Ring::a_tile;
   using b_tile = typename Ring::b_tile;
   Ring ring;
 
   TENON_DEVICE void multiply(warpgroup_sums<Mma, Blocks> &sum, typename Ring::position &at,
-                             const block_part &part, int m_offset) const {
+                             const block_part &part, int m_offset, int n_offset = 0) const {
     using tile_of_a = ptx::wgmma_tile<a_tile::span>;
     using tile_of_b = ptx::wgmma_tile<b_tile::span>;
     const uint64_t first =
         tile_of_a::advance(a_tile::descriptor(ring.a(0)), a_tile::offset(m_offset, 0));
+    const uint64_t first_b =
+        tile_of_b::advance(b_tile::descriptor(ring.b(0)), b_tile::offset(n_offset, 0));
     int before = 0;
     TENON_NO_UNROLL
     for (int step = part.first; step < part.end; ++step) {
       ring.all().full[at.stage].wait(at.parity);
       const uint64_t a = tile_of_a::advance(first, at.stage * a_tile::bytes);
-      const uint64_t b = b_tile::descriptor(ring.b(at.stage));
+      const uint64_t b = tile_of_b::advance(first_b, at.stage * b_tile::bytes);
       ptx::wgmma_group::fence();
       TENON_UNROLL
       for (int k = 0; k < TileK; k += Mma::k) {
@@ -61,9 +69,16 @@ template <class Ring, class Mma, int Blocks, int TileK> struct tile_products {
                         tile_of_b::advance(b, b_tile::offset(0, k)), k > 0 || step > part.first);
       }
       ptx::wgmma_group::commit();
-      ptx::wgmma_group::wait<1>();
-      if (step > part.first)
-        ring.release(before);
+      if constexpr (Once) {
+        if (step > part.first && step <= part.end - Ring::stages) {
+          ptx::wgmma_group::wait<1>();
+          ring.release(before);
+        }
+      } else {
+        ptx::wgmma_group::wait<1>();
+        if (step > part.first)
+          ring.release(before);
+      }
       before = at.stage;
       at.next();
     }
@@ -93,15 +108,16 @@ struct fragment_products {
   typename staged::views channels;
 
   TENON_DEVICE void multiply(warpgroup_sums<Mma, Blocks> &sum, typename Ring::position &at,
-                             const block_part &part, int m_offset) const {
+                             const block_part &part, int m_offset, int n_offset = 0) const {
     TENON_NO_UNROLL
     for (int step = part.first; step < part.end; ++step)
-      multiply_step(sum, at, part, step, m_offset);
+      multiply_step(sum, at, part, step, m_offset, n_offset);
   }
 
 private:
   TENON_DEVICE void multiply_step(warpgroup_sums<Mma, Blocks> &sum, typename Ring::position &at,
-                                  const block_part &part, int step, int m_offset) const {
+                                  const block_part &part, int step, int m_offset,
+                                  int n_offset) const {
     using tile_of_b = ptx::wgmma_tile<b_tile::span>;
     on_the_way on_way[TileK / 16];
     TENON_UNROLL
@@ -121,7 +137,8 @@ private:
         ptx::ldmatrix_x4::load(a[k / 16][i], tile + a_tile::run_at(row, k / 8 + lane() / 16));
       }
     }
-    const uint64_t b = b_tile::descriptor(ring.b(at.stage));
+    const uint64_t b =
+        tile_of_b::advance(b_tile::descriptor(ring.b(at.stage)), b_tile::offset(n_offset, 0));
     TENON_UNROLL
     for (int k = 0; k < TileK; k += 16) {
       TENON_UNROLL
@@ -191,6 +208,28 @@ template <class Ring, class Mma, int Blocks, int TileK> struct split_products {
     }
   }
 };
+
+/// By the `team` threads that multiply: what the prologue reads is in shared memory at `channels`
+/// afterwards.
+template <class Mma, int Blocks, int TileK, bool Once, class Ring, class Problem, class Prologue,
+          class PrologueIns>
+TENON_DEVICE auto
+ring_products(Ring ring, [[maybe_unused]] unsigned char *channels,
+              [[maybe_unused]] const Problem &problem, [[maybe_unused]] const Prologue &prologue,
+              [[maybe_unused]] const PrologueIns &ins, [[maybe_unused]] int team) {
+  if constexpr (detail::is_same<Prologue, no_prologue>) {
+    return tile_products<Ring, Mma, Blocks, TileK, Once>{ring};
+  } else {
+    using staged = staged_channels<PrologueIns>;
+    const int count = problem.prologue_channels();
+    staged::copy(ins, channels, count, thread(), team);
+    ptx::cp_async_group::commit();
+    ptx::cp_async_group::wait<0>();
+    ptx::named_barrier::sync(1 + team / 128, team);
+    return fragment_products<Ring, Mma, Blocks, TileK, Problem, Prologue, PrologueIns>{
+        ring, problem, prologue, staged::at(channels, count)};
+  }
+}
 
 } // namespace cuda
 } // namespace tenon

@@ -66,6 +66,23 @@ struct mbarrier {
     while (!try_wait(parity)) {
     }
   }
+  /// As wait: what other blocks of the cluster have sent is there, too.
+  TENON_DEVICE void wait_for_cluster(int parity) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    unsigned done = 0;
+    while (!done)
+      asm volatile("{\n"
+                   ".reg .pred p;\n"
+                   "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n"
+                   "selp.u32 %0, 1, 0, p;\n"
+                   "}"
+                   : "=r"(done)
+                   : "r"(shared_address(this)), "r"(parity)
+                   : "memory");
+#else
+    (void)parity;
+#endif
+  }
 };
 
 } // namespace ptx

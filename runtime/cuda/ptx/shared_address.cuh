@@ -17,6 +17,24 @@ TENON_DEVICE unsigned shared_address(const void *p) {
 #endif
 }
 
+/// `p`, of which the compiler knows nothing more: it keeps the address, where it would compute it
+/// from the block's place in its cluster each time. For addresses of barriers and tiles; loads and
+/// stores through it are generic ones.
+TENON_DEVICE unsigned char *opaque(unsigned char *p) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("" : "+l"(p));
+#endif
+  return p;
+}
+/// Computes `value` here and not where it is used.
+TENON_DEVICE void settle(int &value) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("" : "+r"(value));
+#else
+  (void)value;
+#endif
+}
+
 } // namespace ptx
 } // namespace cuda
 } // namespace tenon

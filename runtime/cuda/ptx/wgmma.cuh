@@ -89,9 +89,9 @@ template <int Span> struct wgmma_tile {
                                  : 3)
                << 62;
   }
-  /// The descriptor of what lies `bytes` further.
+  /// The descriptor of what lies `bytes` further; addresses do not overflow into its upper word.
   TENON_DEVICE static uint64_t advance(uint64_t descriptor, int bytes) {
-    return descriptor + uint64_t(unsigned(bytes) >> 4);
+    return (descriptor & ~uint64_t(0xffffffff)) | (uint32_t(descriptor) + (unsigned(bytes) >> 4));
   }
 };
 

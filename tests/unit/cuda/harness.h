@@ -9,6 +9,7 @@
 #if defined(__CUDACC__)
 #include "cuda/launch.h"
 #else
+#include "cuda/entry.cuh"
 #include "machine.h"
 #endif
 
@@ -188,10 +189,7 @@ template <class K> void launch(const K &given) {
     record(false, ("completion fails with status " + std::to_string(s)).c_str());
     return;
   }
-  const auto body = [&](unsigned char *shared) {
-    kernel.prefetch(shared);
-    kernel.run(shared);
-  };
+  const auto body = [&](unsigned char *shared) { cuda::detail::run_parts(kernel, shared); };
   emulator::machine::instance().launch(int(g.x), int(g.y), int(g.z), cuda::detail::cluster_of<K>,
                                        K::threads, kernel.shared_bytes(), body);
 #endif

@@ -4,6 +4,7 @@
 #include "cuda/bordered.cuh"
 #include "cuda/computed.cuh"
 #include "cuda/contract_any.cuh"
+#include "cuda/contract_cluster_sm90.cuh"
 #include "cuda/contract_int8.cuh"
 #include "cuda/contract_mma_sm75.cuh"
 #include "cuda/contract_mma_sm80.cuh"
@@ -87,6 +88,8 @@ struct int8_config : image, cuda::contract_mma_schedule<64, 64, 64, 32, 32, 2, 2
 };
 struct int8_wgmma_config : image, cuda::contract_wgmma_schedule<64, 64, 64, 2, true, 3, 2> {};
 struct wgmma_config : image, cuda::contract_wgmma_schedule<64, 64, 64, 2, true, 3, 2> {};
+template <int Splits>
+struct cluster_config : image, cuda::contract_cluster_schedule<64, 64, 64, 2, 3, Splits> {};
 struct float_wgmma_config : image, cuda::contract_wgmma_schedule<128, 64, 32, 2, false, 3, 2> {};
 struct volume : image {
   static constexpr fixed<5> in_d{}, out_d{};
@@ -244,6 +247,16 @@ template <class T> status convolutions(const frame &f, issue &to) {
     TENON_CHECK(to.launch<V>(cuda::conv_wgmma_sm90(
         wgmma, activation<T>(f), cuda::make_packed_weights(f.weight<T>(0)), result<T>(f), bias(f),
         bias_relu{}, {f.at<float>(0), f.zeroed<int>(0)})));
+    cluster_config<1> whole;
+    whole.batch = f.dims[0];
+    TENON_CHECK(to.launch<V>(cuda::conv_cluster_sm90(whole, activation<T>(f),
+                                                     cuda::make_packed_weights(f.weight<T>(0)),
+                                                     result<T>(f), bias(f), bias_relu{})));
+    cluster_config<4> parts;
+    parts.batch = f.dims[0];
+    TENON_CHECK(to.launch<V>(cuda::conv_cluster_sm90(parts, activation<T>(f),
+                                                     cuda::make_packed_weights(f.weight<T>(0)),
+                                                     result<T>(f), bias(f), bias_relu{})));
   }
   if constexpr (sizeof(T) == 4) {
     float_wgmma_config wgmma;

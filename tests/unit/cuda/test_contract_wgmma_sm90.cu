@@ -1,4 +1,5 @@
-// Tests of conv_wgmma_sm90, conv_tf32x3_sm90 and their matrix products.
+// Tests of conv_wgmma_sm90, conv_cluster_sm90, conv_tf32x3_sm90 and their matrix products.
+#include "cuda/contract_cluster_sm90.cuh"
 #include "cuda/contract_wgmma_sm90.cuh"
 #include "volume_cases.h"
 
@@ -19,6 +20,20 @@ template <class T> struct wgmma {
 };
 using f16_wgmma = wgmma<f16>;
 using bf16_wgmma = wgmma<bf16>;
+/// Without scratch.
+template <class T> struct cluster : wgmma<T> {
+  static constexpr const char *name = "cluster";
+  template <class Cfg, class X, class W, class Outs, class Ins, class Body, class... Prologue>
+  static auto conv(Cfg cfg, X x, W w, Outs outs, Ins ins, Body body, cuda::split_scratch,
+                   Prologue... prologue) {
+    return cuda::conv_cluster_sm90(cfg, x, w, outs, ins, body, prologue...);
+  }
+  template <class... Args> static auto matmul(Args... args) {
+    return cuda::matmul_cluster_sm90(args...);
+  }
+};
+using f16_cluster = cluster<f16>;
+using bf16_cluster = cluster<bf16>;
 struct tf32x3 {
   static constexpr const char *name = "tf32x3";
   using weight = float;
@@ -54,10 +69,14 @@ template <int S> using split = tiles<64, 64, 64, 1, false, 3, S>;
 template <int S> using split_shared = tiles<128, 32, 32, 2, false, 3, S>;
 template <int S> using split_turns = tiles<64, 32, 32, 2, true, 3, S>;
 template <int M, int N, int K, int Consumers, int Stages, int S>
-using clustered = cuda::contract_wgmma_schedule<M, N, K, Consumers, false, Stages, S, 2, true>;
-template <int S> using cluster = clustered<64, 64, 64, 1, 3, S>;
-template <int S> using cluster_small = clustered<64, 32, 32, 1, 4, S>;
-template <int S> using cluster_shared = clustered<128, 128, 64, 2, 3, S>;
+using part = cuda::contract_cluster_schedule<M, N, K, Consumers, Stages, S>;
+template <int S> using part_small = part<64, 32, 64, 1, 3, S>;
+template <int S> using part_thin = part<64, 32, 32, 1, 4, S>;
+template <int S> using part_square = part<64, 64, 64, 1, 2, S>;
+template <int S> using part_pair = part<64, 64, 64, 2, 3, S>; // columns are shared
+template <int S> using part_wide = part<64, 128, 32, 2, 3, S>;
+template <int S> using part_tall = part<128, 64, 64, 2, 3, S>;
+template <int S> using part_large = part<128, 128, 64, 2, 3, S>;
 using three = tiles<192, 64, 64, 3, false, 3>;
 using four = tiles<256, 64, 32, 4, false, 3>;
 using tall_pair = tiles<256, 128, 64, 2, false, 2>;
@@ -82,10 +101,24 @@ int main() {
   conv<f16_wgmma, f16, split<3>, 64, 72, 3>(1, 10, 10, 1, 1, 1);
   conv<f16_wgmma, f16, split_shared<4>, 32, 40, 3>(3, 7, 7, 1, 1, 1);
   conv<f16_wgmma, f16, split_turns<2>, 32, 70, 3>(2, 9, 9, 1, 1, 1);
-  conv<f16_wgmma, f16, cluster<2>, 64, 72, 3>(1, 10, 10, 1, 1, 1);
-  conv<f16_wgmma, f16, cluster_small<8>, 32, 40, 3>(3, 7, 7, 1, 1, 1);
-  conv<f16_wgmma, f16, cluster_shared<4>, 40, 136, 3>(2, 9, 9, 2, 1, 1);
-  conv<f16_wgmma, f16, cluster_small<4>, 136, 70, 1, 1, true>(2, 9, 9, 1, 1, 0);
+  conv<f16_cluster, f16, part_small<1>, 64, 32, 1>(1, 8, 9, 1, 1, 0);
+  conv<f16_cluster, f16, known_runs<part_small<1>>, 8, 40, 3>(2, 9, 7, 1, 1, 1);
+  conv<f16_cluster, f16, part_square<1>, 136, 70, 3>(2, 9, 9, 2, 1, 1);
+  conv<f16_cluster, f16, part_tall<1>, 72, 136, 3>(2, 11, 9, 1, 2, 2);
+  conv<f16_cluster, f16, part_small<1>, 64, 20, 3, 3>(1, 7, 6, 1, 1, 1);
+  conv<f16_cluster, f16, part_pair<1>, 72, 136, 3>(2, 9, 9, 1, 1, 1);
+  conv<f16_cluster, f16, part_wide<1>, 40, 136, 1>(2, 9, 9, 1, 1, 0);
+  conv<f16_cluster, f16, part_pair<2>, 72, 70, 3>(2, 9, 9, 1, 1, 1);
+  conv<f16_cluster, f16, part_pair<4>, 72, 136, 3>(1, 9, 9, 1, 1, 1);
+  conv<f16_cluster, f16, part_pair<8>, 72, 72, 3>(1, 9, 9, 1, 1, 1);
+  conv<f16_cluster, f16, part_wide<3>, 136, 136, 1, 1, true>(2, 9, 9, 1, 1, 0);
+  conv<f16_cluster, f16, part_square<2>, 64, 72, 3>(1, 10, 10, 1, 1, 1);
+  conv<f16_cluster, f16, part_thin<8>, 32, 40, 3>(3, 7, 7, 1, 1, 1);
+  conv<f16_cluster, f16, part_small<8>, 136, 70, 1>(1, 9, 9, 1, 1, 0); // parts without a step
+  conv<f16_cluster, f16, part_large<4>, 40, 136, 3>(2, 9, 9, 2, 1, 1);
+  conv<f16_cluster, f16, part_thin<3>, 136, 70, 3>(2, 9, 9, 1, 1, 1);
+  conv<f16_cluster, f16, part_thin<4>, 136, 70, 1, 1, true>(2, 9, 9, 1, 1, 0);
+  conv<f16_cluster, f16, part_large<1>, 200, 70, 1, 1, true>(2, 9, 10, 1, 1, 0);
   conv<f16_wgmma, f16, three, 72, 72, 3>(2, 15, 15, 1, 1, 1);
   conv<f16_wgmma, f16, four, 40, 72, 3>(2, 17, 15, 1, 1, 1);
   conv<f16_wgmma, f16, tall_pair, 72, 200, 3>(2, 14, 15, 1, 1, 1);
@@ -108,8 +141,11 @@ int main() {
   matmul<f16_wgmma, f16, wide, 136, false>(1, 140, 300, true);
   matmul<f16_wgmma, f16, turns, 328, false>(3, 70, 200, true);
   matmul<bf16_wgmma, bf16, small, 96, false>(2, 40, 48, true);
-  matmul<f16_wgmma, f16, cluster<4>, 328, false>(3, 70, 100, true);
-  matmul<bf16_wgmma, bf16, cluster_shared<2>, 200, false>(1, 150, 136, true);
+  matmul<f16_cluster, f16, part_square<4>, 328, false>(3, 70, 100, true);
+  matmul<f16_cluster, f16, part_small<1>, 72, false>(2, 33, 40, false);
+  matmul<f16_cluster, f16, part_wide<2>, 72, false>(2, 70, 72, true);
+  matmul<bf16_cluster, bf16, part_tall<1>, 328, true>(2, 150, 72, true);
+  matmul<bf16_cluster, bf16, part_large<2>, 200, false>(1, 150, 136, true);
   conv<tf32x3, float, float_small, 32, 32, 1>(1, 8, 9, 1, 1, 0);
   conv<tf32x3, float, float_small, 12, 40, 3>(2, 9, 7, 1, 1, 1);
   conv<tf32x3, float, float_thin, 24, 70, 3>(1, 11, 13, 2, 1, 1);
@@ -126,6 +162,7 @@ int main() {
   volumes<bf16_wgmma, bf16, shared, 40>();
   volumes<tf32x3, float, float_thin, 16>();
   volume<f16_wgmma, f16, thin, 32, 24, 3, 3, 3, 2>(2, {5, 4, 6}, {1, 2, 1}, {1, 1, 1}, {1, 1, 1});
+  volumes<f16_cluster, f16, part_square<2>, 40>();
   volume<f16_wgmma, f16, split<2>, 72, 24, 3, 2, 3>(1, {5, 4, 9}, {1, 1, 1}, {1, 1, 2}, {2, 1, 1});
   return finish();
 }

@@ -411,7 +411,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
 
 // --- Functions, launches ---
 
-cudaError_t cudaFuncSetAttribute(const void *f, cudaFuncAttribute, int bytes) {
+cudaError_t cudaFuncSetAttribute(const void *f, cudaFuncAttribute attribute, int bytes) {
+  if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout)
+    return bytes < 0 || bytes > 100 ? cudaErrorInvalidValue : cudaSuccess;
   emulator::shared_limit(f, bytes);
   return cudaSuccess;
 }

@@ -26,6 +26,7 @@ struct mbarrier {
     while (!try_wait(parity))
       emulator::machine::instance().spin();
   }
+  void wait_for_cluster(int parity) const { wait(parity); }
 
 private:
   static constexpr uint8_t initialised = 0x5a;

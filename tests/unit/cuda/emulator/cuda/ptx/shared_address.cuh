@@ -13,6 +13,9 @@ inline unsigned shared_address(const void *p) {
   return unsigned(static_cast<const unsigned char *>(p) - emulator::machine::instance().shared());
 }
 
+inline unsigned char *opaque(unsigned char *p) { return p; }
+inline void settle(int &) {}
+
 /// Where the swizzle of a span of 32, 64 or 128 bytes puts the byte of an address.
 inline unsigned swizzled(unsigned address, int span) {
   const unsigned runs = unsigned(span) / 16 - 1;

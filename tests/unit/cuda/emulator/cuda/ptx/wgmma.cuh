@@ -38,7 +38,7 @@ template <int Span> struct wgmma_tile {
                << 62;
   }
   static uint64_t advance(uint64_t descriptor, int bytes) {
-    return descriptor + uint64_t(unsigned(bytes) >> 4);
+    return (descriptor & ~uint64_t(0xffffffff)) | (uint32_t(descriptor) + (unsigned(bytes) >> 4));
   }
 };
 
