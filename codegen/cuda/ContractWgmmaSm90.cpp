@@ -62,6 +62,14 @@ constexpr Parts kParts[] = {
     {{64, 128, 2, 4, 0.105, 0.67, 0.93, 0.06, 1.25}, 0.300, 1.00},
     {{128, 64, 2, 4, 0.147, 0.73, 0.86, 0.07, 0.75}, 0.260, 1.26},
 };
+/// Of bytes. Estimates, not measured: steps as above, and what kBytes has more for a tile than
+/// kHalves had for the same, a half of it where two warpgroups share the columns.
+constexpr Parts kByteParts[] = {
+    {{64, 32, 1, 8, 0.100, 0.84, 0.32, 0.05, 0.50}, 0.100, 1.30},
+    {{64, 64, 2, 6, 0.109, 0.90, 0.43, 0.06, 0.85}, 0.126, 1.26},
+    {{64, 128, 2, 4, 0.105, 1.90, 0.93, 0.06, 1.25}, 0.300, 1.00},
+    {{128, 64, 2, 4, 0.147, 1.51, 0.86, 0.07, 0.75}, 0.260, 1.26},
+};
 constexpr int64_t kMostOfCluster = 8;
 /// Shared memory of a block such that two fit on a multiprocessor, less a kilobyte for barriers.
 constexpr int64_t kHalfOfShared = 112 * 1024;
@@ -93,7 +101,7 @@ struct Kind {
   llvm::ArrayRef<Parts> parts;
 };
 constexpr Kind k16 = {"contract_wgmma_sm90a", "wgmma_sm90", "", 2, kHalves, kParts};
-constexpr Kind kInt8 = {"contract_int8_sm90a", "int8_sm90", "", 1, kBytes, {}};
+constexpr Kind kInt8 = {"contract_int8_sm90a", "int8_sm90", "", 1, kBytes, kByteParts};
 constexpr Kind kTf32x3 = {"contract_tf32x3_sm90a", "tf32x3_sm90", "tf32x3", 4, kFloats, {}};
 
 /// Tile along K: a row of it is 32, 64 or 128 bytes of one tap's channels; groups share none.

@@ -115,42 +115,51 @@ struct contract_wgmma_sm90_kernel {
     return loader_of_b::encode(map_b, problem, b);
   }
 
-  TENON_DEVICE void prefetch(unsigned char *shared) const {
-    if (uniform_warp() != producer_warp || !ptx::elect::one())
-      return;
-    const ring buffers{ptx::opaque(shared)};
-    buffers.init(4 * (ping_pong ? 1 : consumers), splitter_warps);
-    ptx::proxy_fence::shared();
-    ptx::prefetch_tensor_map::hint(map_a);
-    ptx::prefetch_tensor_map::hint(map_b);
-    if constexpr (loader_of_b::is_weights) {
-      const block_part part = part_at(block_x());
-      loader_of_b from_b(problem, b, part.n0, part.slice, part.first);
-      const int ahead = min_of(part.end - part.first, stages);
-      for (int s = 0; s < ahead; ++s) {
-        ptx::mbarrier &full = buffers.all().full[s];
-        full.arrive_expecting(ring::landing);
-        from_b.load(buffers.b(s), map_b, full);
+  /// What is known before the wait: the first part, and where its tiles of A lie.
+  struct begun {
+    block_part part;
+    loader_of_a from_a;
+  };
+
+  TENON_DEVICE begun prefetch(unsigned char *shared) const {
+    const block_part part = part_at(block_x());
+    begun first{part, {problem, part.m0, part.slice, part.first}};
+    if (uniform_warp() == producer_warp && ptx::elect::one()) {
+      const ring buffers{ptx::opaque(shared)};
+      buffers.init(4 * (ping_pong ? 1 : consumers), splitter_warps);
+      ptx::proxy_fence::shared();
+      ptx::prefetch_tensor_map::hint(map_a);
+      ptx::prefetch_tensor_map::hint(map_b);
+      if constexpr (loader_of_b::is_weights) {
+        loader_of_b from_b(problem, b, part.n0, part.slice, part.first);
+        TENON_NO_UNROLL
+        for (int s = 0; s < ahead(part); ++s) {
+          ptx::mbarrier &full = buffers.all().full[s];
+          full.arrive_expecting(ring::landing);
+          from_b.load(buffers.b(s), map_b, full);
+        }
       }
+      first.from_a.settle();
     }
+    sync_block(); // barriers are ready
+    return first;
   }
 
-  TENON_DEVICE void run(unsigned char *shared) const {
-    sync_block(); // barriers are ready
+  TENON_DEVICE void run(unsigned char *shared, const begun &first) const {
     const int group = uniform_warp() / 4;
     if (group == consumers) {
       if constexpr (moves_registers)
         ptx::setmaxnreg<producer_registers>::release();
       if (uniform_warp() == producer_warp) {
         if (ptx::elect::one())
-          produce({ptx::opaque(shared)});
+          produce({ptx::opaque(shared)}, first);
       } else if constexpr (splits_operands) {
         split({shared});
       }
     } else {
       if constexpr (moves_registers)
         ptx::setmaxnreg<consumer_registers>::acquire();
-      consume(shared, group);
+      consume(shared, group, first.part);
     }
   }
 
@@ -173,29 +182,38 @@ private:
     return order().tiles_m * order().tiles_n * problem.slices() * splits;
   }
 
-  TENON_DEVICE void produce(ring buffers) const {
+  /// Steps of the first part whose weights prefetch() brings.
+  TENON_DEVICE static int ahead(const block_part &part) {
+    return min_of(part.end - part.first, stages);
+  }
+  TENON_DEVICE void produce(ring buffers, const begun &first) const {
     typename ring::barriers &bar = buffers.all();
     typename ring::position at;
     const int count = part_count();
-    // Steps whose weights prefetch() has brought.
-    int begun = loader_of_b::is_weights ? stages : 0;
-    for (int index = block_x(); index < count; index += grid_x()) {
-      const block_part part = part_at(index);
-      loader_of_a from_a(problem, part.m0, part.slice, part.first);
-      const int ahead = min_of(part.end - part.first, begun);
-      loader_of_b from_b(problem, b, part.n0, part.slice, part.first + ahead);
-      begun = 0;
+    loader_of_a from_a = first.from_a;
+    block_part part = first.part;
+    int begin = part.first;
+    if constexpr (loader_of_b::is_weights) {
+      begin += ahead(part);
       TENON_NO_UNROLL
-      for (int step = part.first; step < part.end; ++step, at.next()) {
-        if (step - part.first < ahead) {
-          from_a.load(buffers.a(at.stage), map_a, bar.full[at.stage]);
-          continue;
-        }
+      for (int step = part.first; step < begin; ++step, at.next())
+        from_a.load(buffers.a(at.stage), map_a, bar.full[at.stage]);
+    }
+    for (int index = block_x();;) {
+      loader_of_b from_b(problem, b, part.n0, part.slice, begin);
+      TENON_NO_UNROLL
+      for (int step = begin; step < part.end; ++step, at.next()) {
         bar.empty[at.stage].wait(at.parity ^ 1);
         bar.full[at.stage].arrive_expecting(ring::landing);
         from_a.load(buffers.a(at.stage), map_a, bar.full[at.stage]);
         from_b.load(buffers.b(at.stage), map_b, bar.full[at.stage]);
       }
+      index += grid_x();
+      if (index >= count)
+        return;
+      part = part_at(index);
+      begin = part.first;
+      from_a.seek(part.m0, part.slice, begin);
     }
   }
 
@@ -227,7 +245,7 @@ private:
                                                          prologue, prologue_ins, 128 * consumers);
   }
 
-  TENON_DEVICE void consume(unsigned char *shared, int group) const {
+  TENON_DEVICE void consume(unsigned char *shared, int group, const block_part &first_part) const {
     const ring buffers{ptx::opaque(shared)};
     const auto from = products(buffers, shared);
     typename ring::barriers &bar = buffers.all();
@@ -235,7 +253,7 @@ private:
     const int count = part_count(), m_offset = ping_pong ? 0 : group * rows;
     int round = 0;
     for (int index = block_x(); index < count; index += grid_x(), ++round) {
-      const block_part part = part_at(index);
+      const block_part part = round == 0 ? first_part : part_at(index);
       if (ping_pong && (round & 1) != group) {
         at.skip(part.end - part.first);
         continue;

@@ -210,12 +210,17 @@ public:
     }
   }
 
-  TENON_DEVICE tensor_a(const problem &p, int m0, int slice, int step)
-      : problem_(p), at_(p, step), channels_(slice * int(index_t(p.cfg.channels))) {
+  TENON_DEVICE tensor_a(const problem &p, int m0, int slice, int step) : problem_(p), at_(p, step) {
+    seek(m0, slice, step);
+  }
+  /// Goes to another tile.
+  TENON_DEVICE void seek(int m0, int slice, int step) {
+    at_ = position(problem_, step);
+    channels_ = slice * int(index_t(problem_.cfg.channels));
     if constexpr (is_matrix) {
       x_ = m0;
     } else {
-      const pixel first = problem::window::corner(p.cfg, m0);
+      const pixel first = problem::window::corner(problem_.cfg, m0);
       image_ = first.image, x_ = first.x, y_ = first.y, z_ = first.z;
     }
   }
@@ -255,7 +260,7 @@ private:
   }
   const problem &problem_;
   position at_;
-  int channels_, image_ = 0, x_ = 0, y_ = 0, z_ = 0;
+  int channels_ = 0, image_ = 0, x_ = 0, y_ = 0, z_ = 0;
 };
 
 template <class Config, class T, class S, int TileM, int TileK>
@@ -271,9 +276,13 @@ public:
     return boxes::encode(to, p.x, p.rows(), p.depth(), index_t(p.cfg.batch1),
                          index_t(p.cfg.batch0));
   }
-  TENON_DEVICE tensor_a(const problem &p, int m0, int slice, int step)
-      : problem_(p), m0_(m0), k_(step * TileK) {
-    p.slice_point(slice, at_);
+  TENON_DEVICE tensor_a(const problem &p, int m0, int slice, int step) : problem_(p) {
+    seek(m0, slice, step);
+  }
+  TENON_DEVICE void seek(int m0, int slice, int step) {
+    m0_ = m0;
+    k_ = step * TileK;
+    problem_.slice_point(slice, at_);
   }
   TENON_DEVICE void load(void *to, const tensor_map &map, ptx::mbarrier &done) {
     boxes::load(to, map, done, problem_.x, m0_, k_, at_[0], at_[1]);

@@ -1,4 +1,6 @@
-// Tests of conv_int8_sm90 and matmul_int8_sm90.
+// Tests of conv_int8_sm90, matmul_int8_sm90, and of bytes in conv_cluster_sm90 and
+// matmul_cluster_sm90.
+#include "cuda/contract_cluster_sm90.cuh"
 #include "cuda/contract_wgmma_sm90.cuh"
 #include "int8_cases.h"
 
@@ -12,6 +14,18 @@ struct int8 {
   template <class... Args> static auto conv(Args... args) { return cuda::conv_int8_sm90(args...); }
   template <class... Args> static auto matmul(Args... args) {
     return cuda::matmul_int8_sm90(args...);
+  }
+};
+
+struct cluster : int8 {
+  static constexpr const char *name = "int8 cluster";
+  template <class Cfg, class X, class W, class Outs, class Ins, class Body>
+  static auto conv(Cfg cfg, X x, W w, Outs outs, Ins ins, Body body, cuda::split_scratch) {
+    return cuda::conv_cluster_sm90(cfg, x, w, outs, ins, body);
+  }
+  template <class Cfg, class X, class W, class Outs, class Ins, class Body>
+  static auto matmul(Cfg cfg, X x, W w, Outs outs, Ins ins, Body body, cuda::split_scratch) {
+    return cuda::matmul_cluster_sm90(cfg, x, w, outs, ins, body);
   }
 };
 
@@ -30,6 +44,9 @@ using wide = tiles<128, 256, 128, 2, false, 2>;
 template <int S> using split = tiles<64, 64, 128, 1, false, 3, S>;
 template <int S> using split_shared = tiles<128, 32, 64, 2, false, 3, S>;
 template <int S> using split_turns = tiles<64, 32, 64, 2, true, 3, S>;
+template <int S> using part = cuda::contract_cluster_schedule<64, 32, 128, 1, 3, S>;
+template <int S> using part_pair = cuda::contract_cluster_schedule<64, 64, 64, 2, 3, S>;
+template <int S> using part_tall = cuda::contract_cluster_schedule<128, 64, 128, 2, 2, S>;
 
 } // namespace
 
@@ -50,6 +67,14 @@ int main() {
   conv_int8<int8, int8_t, 0, split<3>, 128, 72, 3>(1, 10, 10, 1, 1, 1);
   conv_int8<int8, uint8_t, 0, split_shared<4>, 64, 40, 3>(3, 7, 7, 1, 1, 1);
   conv_int8<int8, uint8_t, 0, split_turns<2>, 64, 70, 3>(2, 9, 9, 1, 1, 1);
+  conv_int8<cluster, int8_t, 0, part<1>, 128, 32, 1>(1, 8, 9, 1, 1, 0);
+  conv_int8<cluster, uint8_t, 0, part<4>, 144, 40, 3>(2, 9, 7, 1, 1, 1);
+  conv_int8<cluster, int8_t, 0, part_pair<2>, 80, 70, 3>(1, 11, 13, 2, 1, 1);
+  conv_int8<cluster, uint8_t, 0, part_pair<8>, 128, 72, 3>(1, 9, 10, 1, 1, 1);
+  conv_int8<cluster, uint8_t, 0, part_tall<1>, 272, 130, 1>(2, 13, 11, 1, 1, 0);
+  conv_int8<cluster, int8_t, 0, part_tall<2>, 128, 20, 3, 3>(1, 7, 6, 1, 1, 1);
+  matmul_int8<cluster, uint8_t, 0, part<8>, 1040>(65, 70);
+  matmul_int8<cluster, int8_t, 0, part_pair<1>, 144>(70, 40);
   matmul_int8<int8, int8_t, 0, small, 144>(70, 40);
   matmul_int8<int8, uint8_t, 0, turns, 400>(150, 136);
   matmul_int8<int8, uint8_t, 0, shared, 128>(130, 104);
