@@ -8,9 +8,10 @@
 // into a ring of `stages` buffers; the warpgroups before it, `consumers` of them, share the tile's
 // rows, or its columns where there are 64 rows, and multiply from there.
 //
-// The blocks that share a tile are a cluster. Each stores its sums in the shared memory of the
-// block that finishes them and tells a barrier there, so that nobody waits for all. A block adds up
-// what all have sent it in the order of their parts and takes it through the epilogue.
+// The blocks that share a tile are a cluster. Each sends its sums to the block that finishes them,
+// as they leave the registers: words that report to a barrier there, so that nobody waits for all.
+// A block adds up what all have sent it in the order of their parts and takes it through the
+// epilogue.
 //
 // Before the dependency wait: where everything lies, the barriers, the first steps' weights. After
 // it the first instruction of the producer is a load.
@@ -113,8 +114,9 @@ struct contract_cluster_sm90_kernel {
     if (uniform_warp() == producer_warp && ptx::elect::one()) {
       buffers.init(4 * consumers, 0);
       if constexpr (splits > 1) {
-        buffers.all().sent.init(splits * sending / 32);
+        buffers.all().sent.init(1);
         ptx::mbarrier::fence_init();
+        buffers.all().sent.arrive_expecting(received(part.split) * splits * 32 * sending);
       }
       ptx::proxy_fence::shared();
       ptx::prefetch_tensor_map::hint(map_a);
@@ -223,9 +225,15 @@ private:
   /// The first unit of this warp's that block `split` finishes; as many as there are, or more, for
   /// none. Others follow at distances of `splits`.
   TENON_DEVICE static int first_unit(int split) {
-    return receivers == 1 || split / units == warp() % receivers ? split % units_or_splits : units;
+    if constexpr (receivers == 1)
+      return split;
+    else
+      return split / units == warp() % receivers ? split % units : units;
   }
-  static constexpr int units_or_splits = receivers == 1 ? splits : units;
+  /// How many units block `split` gets of each part.
+  TENON_DEVICE static int received(int split) {
+    return receivers == 1 ? (units + splits - 1 - split) / splits : split < units * receivers;
+  }
 
   /// Where a unit of a block's, from part `split`, has its first word for this thread.
   TENON_DEVICE word16 *sent(unsigned char *shared, int own, int split) const {
@@ -247,12 +255,9 @@ private:
           four[e] = sum[epilogue::place_in_unit(u, 4 * half + e)];
         word16 w;
         memcpy(static_cast<void *>(&w), four, sizeof(w));
-        ptx::cluster::store(sent(shared, u / splits, split) + half * sending, receiver(u), w);
+        ptx::cluster::send(sent(shared, u / splits, split) + half * sending, done, receiver(u), w);
       }
     }
-    sync_warp();
-    if (lane() < min_of(splits, units))
-      ptx::cluster::arrive_at(done, receiver(lane()));
   }
   template <class Run>
   TENON_DEVICE void finish_share(unsigned char *shared, ptx::mbarrier &done, int first,

@@ -22,34 +22,23 @@ struct cluster {
     asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
 #endif
   }
-  /// Stores a word where `p` lies in the shared memory of block `rank`, which has begun and runs
-  /// until it has been told of it.
-  TENON_DEVICE static void store(word16 *p, int rank, const word16 &w) {
+  /// Stores a word where `p` lies in the shared memory of block `rank`, and reports its 16 bytes to
+  /// the barrier that lies where `done` does there. That block has begun, and runs until they have
+  /// landed.
+  TENON_DEVICE static void send(word16 *p, mbarrier &done, int rank, const word16 &w) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("{\n"
-                 ".reg .b32 a;\n"
-                 "mapa.shared::cluster.u32 a, %0, %1;\n"
-                 "st.shared::cluster.v4.u32 [a], {%2, %3, %4, %5};\n"
+                 ".reg .b32 a, b;\n"
+                 "mapa.shared::cluster.u32 a, %0, %2;\n"
+                 "mapa.shared::cluster.u32 b, %1, %2;\n"
+                 "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 "
+                 "[a], {%3, %4, %5, %6}, [b];\n"
                  "}" ::"r"(shared_address(p)),
-                 "r"(rank), "r"(w.bits.x), "r"(w.bits.y), "r"(w.bits.z), "r"(w.bits.w)
+                 "r"(shared_address(&done)), "r"(rank), "r"(w.bits.x), "r"(w.bits.y), "r"(w.bits.z),
+                 "r"(w.bits.w)
                  : "memory");
 #else
-    (void)p, (void)rank, (void)w;
-#endif
-  }
-  /// Arrives at the barrier that lies where `done` does, in block `rank`: what this thread, or one
-  /// it has met, stored there before is seen by who waits for the cluster.
-  TENON_DEVICE static void arrive_at(mbarrier &done, int rank) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    asm volatile("{\n"
-                 ".reg .b32 a;\n"
-                 "mapa.shared::cluster.u32 a, %0, %1;\n"
-                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [a];\n"
-                 "}" ::"r"(shared_address(&done)),
-                 "r"(rank)
-                 : "memory");
-#else
-    (void)done, (void)rank;
+    (void)p, (void)done, (void)rank, (void)w;
 #endif
   }
 };

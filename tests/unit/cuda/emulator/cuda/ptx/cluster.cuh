@@ -11,14 +11,17 @@ namespace ptx {
 struct cluster {
   static void arrive() { emulator::machine::instance().arrive_in_cluster(); }
   static void wait() { emulator::machine::instance().wait_in_cluster(); }
-  static void store(word16 *p, int rank, const word16 &w) { memcpy(there(p, rank), &w, sizeof(w)); }
-  static void arrive_at(mbarrier &done, int rank) { there(&done, rank)->arrive(); }
-
-private:
-  template <class T> static T *there(T *here, int rank) {
+  static void send(word16 *p, mbarrier &done, int rank, const word16 &w) {
     emulator::machine &m = emulator::machine::instance();
-    return reinterpret_cast<T *>(m.shared_of(rank) +
-                                 (reinterpret_cast<unsigned char *>(here) - m.shared()));
+    const auto there = [&](void *here) {
+      return m.shared_of(rank) + (static_cast<unsigned char *>(here) - m.shared());
+    };
+    unsigned char *const to = there(p);
+    auto *const barrier = reinterpret_cast<mbarrier *>(there(&done));
+    m.start_copy([=] {
+      memcpy(to, &w, sizeof(w));
+      barrier->land(sizeof(w));
+    });
   }
 };
 
