@@ -48,7 +48,7 @@ struct options {
 bool is_right(const problem &p, const schedule &s, data &d, cudaStream_t stream) {
   const auto function = p.is_product() ? s.product : s.conv;
   const std::string what = p.name + ", " + s.name;
-  issue configure = issue::configure(232448), to = issue::launch_on(stream, false, nullptr);
+  issue configure = issue::configure(232448, true), to = issue::launch_on(stream, false, nullptr);
   const operands o = d.packed_set(s);
   d.poison();
   CHECK(cudaDeviceSynchronize());

@@ -114,7 +114,7 @@ inline status open_context(context &c, void *memory) {
     TENON_CHECK_CUDA(
         cudaMemsetAsync(c.where.memory + aligned(v.arena_bytes), 0, persistent, c.stream));
 
-  issue count = issue::configure(m.shared_limit);
+  issue count = issue::configure(m.shared_limit, m.programmatic);
   for (int i = 0; i < v.step_count; ++i) {
     c.first_launch[i] = count.ordinal();
     TENON_CHECK(v.steps[i].run(c.where, count));

@@ -60,9 +60,11 @@ public:
     update,
   };
 
-  static issue configure(int shared_limit) {
+  /// `programmatic`: as they will be launched.
+  static issue configure(int shared_limit, bool programmatic) {
     issue i(mode::configure);
     i.shared_limit_ = shared_limit;
+    i.programmatic_ = programmatic;
     return i;
   }
   /// `programmatic`: kernels but the first may start before the one ahead of them has finished.
@@ -149,7 +151,7 @@ private:
     // A block that begins early meets those of the kernel before on its multiprocessor, which has
     // to be empty before it divides its memory otherwise. So all divide it alike, but for those of
     // many blocks without tiles, to which the first-level cache is worth more.
-    if (call.shared >= 16 * 1024 || is_small(call.blocks))
+    if (programmatic_ && (call.shared >= 16 * 1024 || is_small(call.blocks)))
       TENON_CHECK_CUDA(cudaFuncSetAttribute(call.function,
                                             cudaFuncAttributePreferredSharedMemoryCarveout,
                                             cudaSharedmemCarveoutMaxShared));

@@ -170,7 +170,7 @@ template <class K> void launch(const K &given) {
   using every = cuda::variant<0, 100000>;
   int limit = 0;
   require(cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0), "attribute");
-  cuda::issue configure = cuda::issue::configure(limit);
+  cuda::issue configure = cuda::issue::configure(limit, false);
   cuda::status s = configure.launch<every>(kernel);
   if (s == cuda::ok) {
     cuda::issue to = cuda::issue::launch_on(nullptr, false, nullptr);

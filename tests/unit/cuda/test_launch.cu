@@ -571,7 +571,7 @@ void layers_that_share_a_kernel() {
   name_case("layers that share a kernel");
   int *sum = nullptr;
   require(cudaMalloc(&sum, sizeof(int)), "cudaMalloc");
-  cuda::issue configure = cuda::issue::configure(64 * 1024);
+  cuda::issue configure = cuda::issue::configure(64 * 1024, false);
   for (const int kib : {52, 60, 50, 1})
     is(configure.launch<any>(hungry_kernel{kib * 1024, sum}), cuda::ok, "configure");
   cudaFuncAttributes attributes{};
