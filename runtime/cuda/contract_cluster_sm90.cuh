@@ -110,7 +110,7 @@ struct contract_cluster_sm90_kernel {
   TENON_DEVICE begun prefetch(unsigned char *shared) const {
     const ring buffers{ptx::opaque(shared)};
     const block_part part = my_part();
-    begun b{part, {problem, part.m0, part.slice, part.first}};
+    begun known{part, {problem, part.m0, part.slice, part.first}};
     if (uniform_warp() == producer_warp && ptx::elect::one()) {
       buffers.init(4 * consumers, 0);
       if constexpr (splits > 1) {
@@ -122,27 +122,27 @@ struct contract_cluster_sm90_kernel {
       ptx::prefetch_tensor_map::hint(map_a);
       ptx::prefetch_tensor_map::hint(map_b);
       if constexpr (loader_of_b::is_weights) {
-        loader_of_b from_b(problem, this->b, part.n0, part.slice, part.first);
+        loader_of_b from_b(problem, b, part.n0, part.slice, part.first);
         TENON_NO_UNROLL
         for (int s = 0; s < ahead(part); ++s) {
           buffers.all().full[s].arrive_expecting(ring::landing);
           from_b.load(buffers.b(s), map_b, buffers.all().full[s]);
         }
       }
-      b.from_a.settle();
+      known.from_a.settle();
     }
     if constexpr (splits > 1)
       ptx::cluster::arrive(); // its barriers are ready
     sync_block();
-    return b;
+    return known;
   }
 
-  TENON_DEVICE void run(unsigned char *shared, const begun &b) const {
+  TENON_DEVICE void run(unsigned char *shared, const begun &known) const {
     if (uniform_warp() == producer_warp) {
       if (ptx::elect::one())
-        produce({ptx::opaque(shared)}, b);
+        produce({ptx::opaque(shared)}, known);
     } else {
-      consume(shared, b.part);
+      consume(shared, known.part);
     }
   }
 
@@ -159,12 +159,13 @@ private:
     return min_of(part.end - part.first, stages);
   }
 
-  TENON_DEVICE void produce(ring buffers, const begun &b) const {
+  TENON_DEVICE void produce(ring buffers, const begun &known) const {
     auto &bar = buffers.all();
-    const int begin = ahead(b.part), steps = b.part.end - b.part.first;
-    loader_of_a from_a = b.from_a;
-    loader_of_b from_b(problem, this->b, b.part.n0, b.part.slice,
-                       b.part.first + (loader_of_b::is_weights ? begin : 0));
+    const block_part &part = known.part;
+    const int begin = ahead(part), steps = part.end - part.first;
+    loader_of_a from_a = known.from_a;
+    loader_of_b from_b(problem, b, part.n0, part.slice,
+                       part.first + (loader_of_b::is_weights ? begin : 0));
     TENON_NO_UNROLL
     for (int s = 0; s < begin; ++s) {
       if constexpr (!loader_of_b::is_weights) {
