@@ -291,19 +291,17 @@ void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
   const int64_t k = tileK(K, c);
   const bool roomy = !readsRows(in) && c.depth() * K.bytes >= kLongSum;
   auto add = [&](const Tiles &t, int64_t splits, bool clustered) {
-    Schedule s{
-        K.id.str(),
-        {{"tile_m", t.m},
-         {"tile_n", t.n},
-         {"tile_k", k},
-         {"consumers", t.consumers},
-         {"ping_pong", 0},
-         {"stages",
-          clustered && splits > 1 ? std::min<int64_t>(t.stages, stagesBesideSums(t)) : t.stages},
-         {"splits", splits},
-         {"multiprocessors", in.level.multiprocessors}}};
+    Schedule s{K.id.str(),
+               {{"tile_m", t.m}, {"tile_n", t.n}, {"tile_k", k}, {"consumers", t.consumers}}};
+    if (!clustered)
+      s.params.push_back({"ping_pong", 0});
+    const bool sends = clustered && splits > 1;
+    s.params.push_back({"stages", sends ? std::min(t.stages, stagesBesideSums(t)) : t.stages});
+    s.params.push_back({"splits", splits});
     if (clustered)
       s.params.push_back({"clustered", 1});
+    else
+      s.params.push_back({"multiprocessors", in.level.multiprocessors});
     out.push_back(std::move(s));
   };
   for (const Tiles &t : K.tiles) {
