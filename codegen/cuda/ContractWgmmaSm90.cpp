@@ -32,7 +32,7 @@ struct Tiles {
 /// from 0.24 to 0.32 ms with them (docs/performance.md).
 constexpr int64_t kLongSum = 9 * 128;
 /// Source: fitted to bench/gemm.cu on one H200 (CUDA 13.0; medians in a graph of 20 launches with
-/// early starts), all layers of bench/gemm/layers.csv at batch 1 and 8: rms error 7 to 18 %.
+/// early starts), all layers of bench/gemm/layers.csv at batch 1 and 8: rms error 7 to 20 %.
 /// Crowded ones at batch 64 by layers of UNet and ResNet-50 in their networks
 /// (docs/performance.md).
 constexpr Tiles kHalves[] = {
@@ -55,7 +55,7 @@ struct Parts : Tiles {
   /// on one while the kernel before runs on others.
   double sharing;
 };
-/// Source: as above: rms error 10 to 16 %.
+/// Source: as above: rms error 13 to 17 %.
 constexpr Parts kParts[] = {
     {{64, 32, 1, 8, 0.100, 0.44, 0.32, 0.05, 0.50}, 0.100, 1.30},
     {{64, 64, 2, 6, 0.109, 0.50, 0.43, 0.06, 0.85}, 0.126, 1.26},
@@ -341,8 +341,8 @@ template <const Kind &K> double cost(const TacticInput &in, const Schedule &s) {
   double time = 0;
   if (isClustered(s)) {
     const Parts &t = rowOf(K.parts, s);
-    const double first = std::min(steps, stages), late = std::max(t.step, t.late);
-    const double part = shorter * (t.step * first + late * (steps - first)) + t.tile + parting(t);
+    const double first = std::min(steps, stages);
+    const double part = shorter * (t.step * first + t.late * (steps - first)) + t.tile + parting(t);
     time = part * (1 + t.sharing * std::max(0.0, blocks - 0.5)) + t.moving * moving;
   } else {
     const Tiles &t = rowOf(K.tiles, s);
