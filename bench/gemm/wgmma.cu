@@ -58,12 +58,15 @@ template <int M, int N, int Consumers, int Stages> void add_narrow(std::vector<s
   add<M, N, kMostK / 2, Consumers, Stages, 1>(to);
   add<M, N, kMostK / 4, Consumers, Stages, 1>(to);
 }
-template <int M, int N, int Consumers, int Stages> void add_split(std::vector<schedule> &to) {
+template <int M, int N, int Consumers, int Stages> void add_whole(std::vector<schedule> &to) {
   add<M, N, kMostK, Consumers, Stages, 1>(to);
+  add_narrow<M, N, Consumers, Stages>(to);
+}
+template <int M, int N, int Consumers, int Stages> void add_split(std::vector<schedule> &to) {
+  add_whole<M, N, Consumers, Stages>(to);
   add<M, N, kMostK, Consumers, Stages, 2>(to);
   add<M, N, kMostK, Consumers, Stages, 4>(to);
   add<M, N, kMostK, Consumers, Stages, 8>(to);
-  add_narrow<M, N, Consumers, Stages>(to);
 }
 #if GEMM_PRECISION <= 1
 template <int M, int N, int K, int Consumers, int Stages, int Splits>
@@ -88,9 +91,9 @@ void add_clusters(std::vector<schedule> &to) {
 std::vector<schedule> wgmma_schedules() {
   std::vector<schedule> all;
 #if GEMM_PRECISION <= 1
-  add_split<64, 64, 1, 6>(all);
-  add_split<64, 32, 1, 8>(all);
-  add_split<64, 128, 1, 4>(all);
+  add_whole<64, 64, 1, 6>(all);
+  add_whole<64, 32, 1, 8>(all);
+  add_whole<64, 128, 1, 4>(all);
   add_split<128, 64, 2, 8>(all);
   add_split<128, 128, 2, 6>(all);
   add<128, 192, kMostK, 2, 5, 1>(all);

@@ -66,15 +66,12 @@ struct contract_cluster_sm90_kernel {
   static_assert(splits <= 8, "a cluster has 8 blocks at most");
   static_assert(blocks_m * columns <= 256, "sums fit in registers");
 
-  using loader_of_a = tensor_a<Problem, tile_m, tile_k>;
-  using loader_of_b = tensor_b<Problem, B, tile_n, tile_k>;
-  using element = typename Problem::element;
-  using weight = typename loader_of_b::element;
-  static_assert(detail::is_same<element, weight> ||
-                    (sizeof(element) == 1 && detail::is_same<weight, int8_t>),
-                "operands of one type, or bytes by signed ones");
-  static_assert(Problem::zero == 0, "padding is zero");
-  using ring = tensor_ring<loader_of_a, loader_of_b, stages, 1>;
+  using operands = tensor_operands<Problem, B, tile_m, tile_n, tile_k, stages>;
+  using loader_of_a = typename operands::loader_of_a;
+  using loader_of_b = typename operands::loader_of_b;
+  using element = typename operands::element;
+  using ring = typename operands::ring;
+  using begun = typename operands::begun;
   using mma = ptx::wgmma_shared<element, columns, !ring::a_tile::k_major, !ring::b_tile::k_major>;
   static_assert(tile_k % mma::k == 0, "tiles are whole steps");
   static_assert(!shares_columns || ring::b_tile::k_major || columns % 64 == 0,
@@ -96,21 +93,12 @@ struct contract_cluster_sm90_kernel {
     return {index_t(ceil_div(problem.columns(), tile_n)) * splits, ceil_div(problem.rows(), tile_m),
             problem.slices()};
   }
-  status complete() {
-    TENON_CHECK(loader_of_a::encode(map_a, problem));
-    return loader_of_b::encode(map_b, problem, b);
-  }
-
-  /// What is known before the wait.
-  struct begun {
-    block_part part;
-    loader_of_a from_a;
-  };
+  status complete() { return operands::encode(map_a, map_b, problem, b); }
 
   TENON_DEVICE begun prefetch(unsigned char *shared) const {
     const ring buffers{ptx::opaque(shared)};
     const block_part part = my_part();
-    begun known{part, {problem, part.m0, part.slice, part.first}};
+    begun known = operands::begin(problem, part);
     if (uniform_warp() == producer_warp && ptx::elect::one()) {
       buffers.init(4 * consumers, 0);
       if constexpr (splits > 1) {
@@ -118,18 +106,7 @@ struct contract_cluster_sm90_kernel {
         ptx::mbarrier::fence_init();
         buffers.all().sent.arrive_expecting(received(part.split) * splits * 32 * sending);
       }
-      ptx::proxy_fence::shared();
-      ptx::prefetch_tensor_map::hint(map_a);
-      ptx::prefetch_tensor_map::hint(map_b);
-      if constexpr (loader_of_b::is_weights) {
-        loader_of_b from_b(problem, b, part.n0, part.slice, part.first);
-        TENON_NO_UNROLL
-        for (int s = 0; s < ahead(part); ++s) {
-          buffers.all().full[s].arrive_expecting(ring::landing);
-          from_b.load(buffers.b(s), map_b, buffers.all().full[s]);
-        }
-      }
-      known.from_a.settle();
+      operands::prefetch(buffers, problem, b, map_a, map_b, known);
     }
     if constexpr (splits > 1)
       ptx::cluster::arrive(); // its barriers are ready
@@ -154,15 +131,11 @@ private:
     return {block_y() * tile_m,     block_x() / splits * tile_n,  block_z(), split,
             steps * split / splits, steps * (split + 1) / splits, 0};
   }
-  /// Steps that need no buffer's release.
-  TENON_DEVICE static int ahead(const block_part &part) {
-    return min_of(part.end - part.first, stages);
-  }
 
   TENON_DEVICE void produce(ring buffers, const begun &known) const {
     auto &bar = buffers.all();
     const block_part &part = known.part;
-    const int begin = ahead(part), steps = part.end - part.first;
+    const int begin = operands::ahead(part), steps = part.end - part.first;
     loader_of_a from_a = known.from_a;
     loader_of_b from_b(problem, b, part.n0, part.slice,
                        part.first + (loader_of_b::is_weights ? begin : 0));
@@ -197,17 +170,17 @@ private:
     warpgroup_sums<mma, blocks_m> sum;
     typename ring::position at;
     if constexpr (splits == 1) {
-      typename epilogue::all_runs operands;
-      then.fetch_all(operands);
+      typename epilogue::all_runs reads;
+      then.fetch_all(reads);
       from.multiply(sum, at, part, m_offset, n_offset);
       ptx::wgmma_group::wait<0>();
       ptx::wgmma_group::pin(sum.of);
-      then.finish_all(sum.of, operands);
+      then.finish_all(sum.of, reads);
     } else {
       const int first = first_unit(part.split);
-      typename epilogue::unit_run operands;
+      typename epilogue::unit_run reads;
       if (first < units)
-        then.fetch_unit(operands, first);
+        then.fetch_unit(reads, first);
       from.multiply(sum, at, part, m_offset, n_offset);
       ptx::wgmma_group::wait<0>();
       ptx::wgmma_group::pin(sum.of);
@@ -215,7 +188,7 @@ private:
         sum.clear();
       send(shared, buffers.all().sent, part.split, sum.of);
       if (first < units)
-        finish_share(shared, buffers.all().sent, first, then, operands);
+        finish_share(shared, buffers.all().sent, first, then, reads);
     }
   }
 
@@ -262,9 +235,9 @@ private:
   }
   template <class Run>
   TENON_DEVICE void finish_share(unsigned char *shared, ptx::mbarrier &done, int first,
-                                 const epilogue &then, const Run &operands) const {
+                                 const epilogue &then, const Run &reads) const {
     using T = typename mma::sum;
-    Run run = operands;
+    Run run = reads;
     done.wait_for_cluster(0);
     TENON_NO_UNROLL
     for (int u = first; u < units; u += splits) {

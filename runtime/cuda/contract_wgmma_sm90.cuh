@@ -78,15 +78,12 @@ struct contract_wgmma_sm90_kernel {
   static_assert(splits == 1 || consumers <= 2, "two at most wait for other parts");
   static_assert(blocks_m * tile_n * Parts <= 256, "sums fit in registers");
 
-  using loader_of_a = tensor_a<Problem, tile_m, tile_k>;
-  using loader_of_b = tensor_b<Problem, B, tile_n, tile_k>;
-  using element = typename Problem::element;
-  using weight = typename loader_of_b::element;
-  static_assert(detail::is_same<element, weight> ||
-                    (sizeof(element) == 1 && detail::is_same<weight, int8_t>),
-                "operands of one type, or bytes by signed ones");
-  static_assert(Problem::zero == 0, "padding is zero");
-  using ring = tensor_ring<loader_of_a, loader_of_b, stages, Parts>;
+  using operands = tensor_operands<Problem, B, tile_m, tile_n, tile_k, stages, Parts>;
+  using loader_of_a = typename operands::loader_of_a;
+  using loader_of_b = typename operands::loader_of_b;
+  using element = typename operands::element;
+  using ring = typename operands::ring;
+  using begun = typename operands::begun;
   using mma = ptx::wgmma_shared<element, tile_n, !ring::a_tile::k_major, !ring::b_tile::k_major>;
   static_assert(tile_k % mma::k == 0, "tiles are whole steps");
   static constexpr bool splits_operands = Parts == 2;
@@ -110,36 +107,15 @@ struct contract_wgmma_sm90_kernel {
     return index_t(order().tiles_m) * order().tiles_n * problem.slices() * splits;
   }
   grid blocks() const { return {min_of(parts(), index_t(Config::multiprocessors)), 1, 1}; }
-  status complete() {
-    TENON_CHECK(loader_of_a::encode(map_a, problem));
-    return loader_of_b::encode(map_b, problem, b);
-  }
-
-  /// What is known before the wait: the first part, and where its tiles of A lie.
-  struct begun {
-    block_part part;
-    loader_of_a from_a;
-  };
+  status complete() { return operands::encode(map_a, map_b, problem, b); }
 
   TENON_DEVICE begun prefetch(unsigned char *shared) const {
     const block_part part = part_at(block_x());
-    begun first{part, {problem, part.m0, part.slice, part.first}};
+    begun first = operands::begin(problem, part);
     if (uniform_warp() == producer_warp && ptx::elect::one()) {
       const ring buffers{ptx::opaque(shared)};
       buffers.init(4 * (ping_pong ? 1 : consumers), splitter_warps);
-      ptx::proxy_fence::shared();
-      ptx::prefetch_tensor_map::hint(map_a);
-      ptx::prefetch_tensor_map::hint(map_b);
-      if constexpr (loader_of_b::is_weights) {
-        loader_of_b from_b(problem, b, part.n0, part.slice, part.first);
-        TENON_NO_UNROLL
-        for (int s = 0; s < ahead(part); ++s) {
-          ptx::mbarrier &full = buffers.all().full[s];
-          full.arrive_expecting(ring::landing);
-          from_b.load(buffers.b(s), map_b, full);
-        }
-      }
-      first.from_a.settle();
+      operands::prefetch(buffers, problem, b, map_a, map_b, first);
     }
     sync_block(); // barriers are ready
     return first;
@@ -182,10 +158,6 @@ private:
     return order().tiles_m * order().tiles_n * problem.slices() * splits;
   }
 
-  /// Steps of the first part whose weights prefetch() brings.
-  TENON_DEVICE static int ahead(const block_part &part) {
-    return min_of(part.end - part.first, stages);
-  }
   TENON_DEVICE void produce(ring buffers, const begun &first) const {
     typename ring::barriers &bar = buffers.all();
     typename ring::position at;
@@ -194,7 +166,7 @@ private:
     block_part part = first.part;
     int begin = part.first;
     if constexpr (loader_of_b::is_weights) {
-      begin += ahead(part);
+      begin += operands::ahead(part);
       TENON_NO_UNROLL
       for (int step = part.first; step < begin; ++step, at.next())
         from_a.load(buffers.a(at.stage), map_a, bar.full[at.stage]);

@@ -1,5 +1,5 @@
-// Tests of launching: model, context, graph, changing pointers, captures by the caller, contexts side
-// by side, programmatic dependent launch, run-time dimensions, weights files, error codes.
+// Tests of launching: model, context, graph, changing pointers, captures by the caller, contexts
+// side by side, programmatic dependent launch, run-time dimensions, weights files, error codes.
 //
 // The program under test is a chain of steps whose every element depends on another block of the
 // step before, in two buffers used by turns: a missing dependency wait shows as wrong numbers.
@@ -9,11 +9,11 @@
 //   test_launch --trap   a kernel on an architecture it was not written for; ends the CUDA context,
 //                        so it stands alone
 #define TENON_TRACE
+#include "common/scalar.h"
 #include "cuda/contract_simt.cuh"
 #include "cuda/host_run.h"
-#include "cuda/watch.h"
 #include "cuda/map.cuh"
-#include "common/scalar.h"
+#include "cuda/watch.h"
 #include "harness.h"
 
 #include <algorithm>
@@ -57,7 +57,8 @@ struct hungry_kernel {
 
 namespace {
 
-// --- The program: what a generated file holds ------------------------------------------------------
+// --- The program: what a generated file holds
+// ------------------------------------------------------
 
 using any = cuda::variant<0, 100000>;
 #if defined(__CUDACC__)
@@ -78,17 +79,19 @@ struct add_one {
   template <class L> TENON_FN f32<L> operator()(L, f32<L> a) const { return a + 1.0f; }
 };
 struct multiply_add {
-  template <class L> TENON_FN f32<L> operator()(L, f32<L> x, f32<L> w) const { return x * w + 0.5f; }
+  template <class L> TENON_FN f32<L> operator()(L, f32<L> x, f32<L> w) const {
+    return x * w + 0.5f;
+  }
 };
 using dense = extents<width, 1>;
 using reversed = extents<-width, 1>;
 
 status first_step(const frame &f, issue &to) {
   const index_t n = f.dims[0];
-  return to.launch<any>(cuda::map(map_config(n), pack(make_view(f.at<float>(0), dense{})),
-                                  pack(make_view(f.input<float>(0), dense{}),
-                                       make_view(f.weight<float>(0), extents<0, 1>{})),
-                                  multiply_add{}));
+  return to.launch<any>(cuda::map(
+      map_config(n), pack(make_view(f.at<float>(0), dense{})),
+      pack(make_view(f.input<float>(0), dense{}), make_view(f.weight<float>(0), extents<0, 1>{})),
+      multiply_add{}));
 }
 /// Reads the rows of the other buffer from the last to the first.
 template <int Turn> status middle_step(const frame &f, issue &to) {
@@ -107,11 +110,11 @@ status last_step(const frame &f, issue &to) {
   product_config cfg;
   cfg.m = f.dims[0];
   using four = extents<0, 0, width, 1>;
-  return to.launch<any>(cuda::matmul_simt(cfg, make_view(f.at<const float>(0), four{}),
-                                          cuda::make_packed_weights(f.weight<float>(width * sizeof(float))),
-                                          pack(make_view(f.output<float>(0), four{})), pack(),
-                                          cuda::identity_body{},
-                                          {f.at<float>(2 * buffer_bytes), f.zeroed<int>(0)}));
+  return to.launch<any>(
+      cuda::matmul_simt(cfg, make_view(f.at<const float>(0), four{}),
+                        cuda::make_packed_weights(f.weight<float>(width * sizeof(float))),
+                        pack(make_view(f.output<float>(0), four{})), pack(), cuda::identity_body{},
+                        {f.at<float>(2 * buffer_bytes), f.zeroed<int>(0)}));
 }
 
 struct machine {
@@ -128,16 +131,31 @@ struct machine {
       steps[i + 1] = {"middle", i % 2 ? middle_step<1> : middle_step<0>, false};
     steps[chain + 1] = {"last", last_step, true};
     const index_t tiles = (rows + 31) / 32;
-    variant = {arch, false, true, &cuda::check_build<any>, steps, chain + 2,
+    variant = {arch,
+               false,
+               true,
+               &cuda::check_build<any>,
+               steps,
+               chain + 2,
                2 * buffer_bytes + size_t(cuda::split_partial_bytes(tiles, 3, 32, 32)),
-               size_t(cuda::split_counter_bytes(tiles, 3)), 0};
+               size_t(cuda::split_counter_bytes(tiles, 3)),
+               0};
     weights.assign(width + 32 * width, 0.0f);
     for (index_t i = 0; i < width; ++i) {
       weights[size_t(i)] = 1.0f + 0.25f * float(i);
       weights[size_t(width + i * 32 + i)] = 1.0f;
     }
-    code = {&variant, 1, reinterpret_cast<const unsigned char *>(weights.data()),
-            weights.size() * sizeof(float), 77, sizes, 1, sizes, 1, range, 1};
+    code = {&variant,
+            1,
+            reinterpret_cast<const unsigned char *>(weights.data()),
+            weights.size() * sizeof(float),
+            77,
+            sizes,
+            1,
+            sizes,
+            1,
+            range,
+            1};
   }
   double expected(const std::vector<float> &x, index_t n, index_t i) const {
     (void)n; // an even number of reversals
@@ -151,7 +169,8 @@ int repetitions = 30;
 int repetitions = 2;
 #endif
 
-// --- Helpers -----------------------------------------------------------------------------------------
+// --- Helpers
+// -----------------------------------------------------------------------------------------
 
 bool is(status got, status want, const char *what) {
   if (got != want)
@@ -211,7 +230,8 @@ int compiled_arch() {
   return a.ptxVersion * 10;
 }
 
-// --- Cases ---------------------------------------------------------------------------------------------
+// --- Cases
+// ---------------------------------------------------------------------------------------------
 
 void pointers_change_in_flight(const machine &m, cuda::context *c) {
   name_case("pointers that change while launches are in flight");
@@ -372,7 +392,8 @@ struct one_element {
 };
 status count_step(const frame &f, issue &to) {
   return to.launch<any>(cuda::map(one_element{}, pack(make_view(f.output<float>(0), extents<1>{})),
-                                  pack(make_view(f.state<const float>(0), extents<1>{})), add_one{}));
+                                  pack(make_view(f.state<const float>(0), extents<1>{})),
+                                  add_one{}));
 }
 status keep_step(const frame &f, issue &to) {
   return to.launch<any>(cuda::map(one_element{}, pack(make_view(f.state<float>(0), extents<1>{})),
@@ -383,7 +404,8 @@ status keep_step(const frame &f, issue &to) {
 void creation_leaves_no_trace(int arch) {
   name_case("creation runs the graph and leaves no trace");
   const cuda::step steps[] = {{"count", count_step, true}, {"keep", keep_step, true}};
-  const cuda::variant_table variant = {arch, false, true, &cuda::check_build<any>, steps, 2, 0, 0, 256};
+  const cuda::variant_table variant = {arch, false, true, &cuda::check_build<any>, steps, 2,
+                                       0,    0,     256};
   const cuda::tensor_size size[] = {{sizeof(float)}};
   const cuda::program code = {&variant, 1, nullptr, 0, 0, nullptr, 0, size, 1, nullptr, 0};
   cuda::model *model = nullptr;
@@ -423,20 +445,25 @@ void wrong_architectures(int arch) {
   cuda::model *model = nullptr;
   machine older(arch - 100);
   older.variant.ptx = false;
-  is(cuda::create(&model, older.code, nullptr, 0), cuda::wrong_architecture, "another major capability");
+  is(cuda::create(&model, older.code, nullptr, 0), cuda::wrong_architecture,
+     "another major capability");
   machine newer(arch + 1000);
-  is(cuda::create(&model, newer.code, nullptr, 0), cuda::wrong_architecture, "a newer architecture");
+  is(cuda::create(&model, newer.code, nullptr, 0), cuda::wrong_architecture,
+     "a newer architecture");
   machine specific(arch);
   specific.variant.specific = true;
   specific.variant.arch = arch + 10;
-  is(cuda::create(&model, specific.code, nullptr, 0), cuda::wrong_architecture, "another specific one");
+  is(cuda::create(&model, specific.code, nullptr, 0), cuda::wrong_architecture,
+     "another specific one");
   machine built_for_another(arch);
   built_for_another.variant.check_build = &cuda::check_build<cuda::variant<1, 2>>;
-  is(cuda::create(&model, built_for_another.code, nullptr, 0), cuda::wrong_build, "a build for another one");
+  is(cuda::create(&model, built_for_another.code, nullptr, 0), cuda::wrong_build,
+     "a build for another one");
 #if !defined(TENON_SPECIFIC_BUILD) // an sm_90a build is specific, and rightly accepted
   machine not_specific(arch);
   not_specific.variant.check_build = &cuda::check_build<cuda::variant<0, 100000, true>>;
-  is(cuda::create(&model, not_specific.code, nullptr, 0), cuda::wrong_build, "a build that is not specific");
+  is(cuda::create(&model, not_specific.code, nullptr, 0), cuda::wrong_build,
+     "a build that is not specific");
 #endif
   record(model == nullptr, "no model is given");
 }
@@ -450,7 +477,8 @@ void weights_from_a_file(const machine &m) {
   const char *path = name.c_str();
   const auto write = [&](uint64_t hash, size_t bytes) {
     FILE *f = fopen(path, "wb");
-    cuda::weights_header h{{'T', 'E', 'N', 'O', 'N', 'W', 'T', '1'}, filed.code.weight_bytes, hash, 0};
+    cuda::weights_header h{
+        {'T', 'E', 'N', 'O', 'N', 'W', 'T', '1'}, filed.code.weight_bytes, hash, 0};
     fwrite(&h, sizeof(h), 1, f);
     fwrite(filed.weights.data(), 1, bytes, f);
     fclose(f);
@@ -478,7 +506,8 @@ void weights_from_a_file(const machine &m) {
 
 struct tracer {
   int calls = 0, wrong = 0;
-  static void call(void *user, int step, int phase, unsigned char *arena, unsigned char *, cudaStream_t) {
+  static void call(void *user, int step, int phase, unsigned char *arena, unsigned char *,
+                   cudaStream_t) {
     tracer &t = *static_cast<tracer *>(user);
     t.wrong += step != t.calls / 2 || phase != t.calls % 2;
     ++t.calls;
@@ -503,7 +532,8 @@ void traced(const machine &m, cuda::context *c) {
   record(t.calls == 2 * (chain + 2) && t.wrong == 0, "called before and after every step");
   float first = 0;
   require(cudaMemcpy(&first, a.out, sizeof(first), cudaMemcpyDeviceToHost), "read");
-  record(fabs(double(first) - m.expected(a.x, rows, 0) - 1000) < 1e-2, "what the trace wrote is used");
+  record(fabs(double(first) - m.expected(a.x, rows, 0) - 1000) < 1e-2,
+         "what the trace wrote is used");
   is(cuda::set_trace(c, nullptr, nullptr), cuda::ok, "set_trace to none");
   is(a.enqueue(c, s.stream), cuda::ok, "enqueue");
   s.wait();
@@ -566,6 +596,31 @@ void two_devices(int arch) {
   record(current == 0, "the caller's device stays current");
 }
 
+template <int Bytes, int Blocks> struct sized_kernel {
+  static constexpr int threads = 32, blocks_per_sm = 1;
+  TENON_FN static constexpr bool runs_on(cuda::target) { return true; }
+  int shared_bytes() const { return Bytes; }
+  grid blocks() const { return {Blocks, 1, 1}; }
+  TENON_DEVICE void prefetch(unsigned char *) const {}
+  TENON_DEVICE void run(unsigned char *) const {}
+};
+template <int Bytes, int Blocks> int carveout_of(bool programmatic) {
+  cuda::issue configure = cuda::issue::configure(64 * 1024, programmatic);
+  is(configure.launch<any>(sized_kernel<Bytes, Blocks>{}), cuda::ok, "configure");
+  cudaFuncAttributes attributes{};
+  require(cudaFuncGetAttributes(&attributes, cuda::function_of<any, sized_kernel<Bytes, Blocks>>()),
+          "attributes");
+  return attributes.preferredShmemCarveout;
+}
+/// Kernels that may begin early ask for one division of a multiprocessor's memory.
+void memory_is_divided_alike() {
+  name_case("a multiprocessor's memory is divided alike");
+  record(carveout_of<16 * 1024, 5000>(true) == 100, "kernels with tiles");
+  record(carveout_of<0, 1024>(true) == 100, "kernels of few blocks");
+  record(carveout_of<0, 1025>(true) == -1, "not those of many without tiles");
+  record(carveout_of<16 * 1024, 1>(false) == -1, "nor where none begins early");
+}
+
 /// Whichever is set up last, the layer that needs most has what it needs.
 void layers_that_share_a_kernel() {
   name_case("layers that share a kernel");
@@ -575,7 +630,8 @@ void layers_that_share_a_kernel() {
   for (const int kib : {52, 60, 50, 1})
     is(configure.launch<any>(hungry_kernel{kib * 1024, sum}), cuda::ok, "configure");
   cudaFuncAttributes attributes{};
-  require(cudaFuncGetAttributes(&attributes, cuda::function_of<any, hungry_kernel>()), "attributes");
+  require(cudaFuncGetAttributes(&attributes, cuda::function_of<any, hungry_kernel>()),
+          "attributes");
   record(attributes.maxDynamicSharedSizeBytes == 60 * 1024, "the largest limit stays");
   is(configure.launch<any>(hungry_kernel{65 * 1024, sum}), cuda::too_little_shared_memory,
      "more than there is");
@@ -622,6 +678,7 @@ int main(int argc, char **argv) {
   wrong_arguments(m, c);
   creation_leaves_no_trace(arch);
   layers_that_share_a_kernel();
+  memory_is_divided_alike();
   weights_from_a_file(m);
   traced(m, c);
   cuda::destroy(c);

@@ -259,6 +259,16 @@ static device_memory &memory() {
 
 // --- Launches ---
 
+int carveout(const void *f, int percent) {
+  static std::mutex guard;
+  static std::map<std::pair<int, const void *>, int> given;
+  const std::lock_guard<std::mutex> lock(guard);
+  const std::pair<int, const void *> key(current_device, f);
+  if (percent >= 0)
+    given[key] = percent;
+  const auto it = given.find(key);
+  return it == given.end() ? -1 : it->second;
+}
 int shared_limit(const void *f, int bytes) {
   static std::mutex guard;
   static std::map<std::pair<int, const void *>, int> given;
@@ -412,8 +422,12 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
 // --- Functions, launches ---
 
 cudaError_t cudaFuncSetAttribute(const void *f, cudaFuncAttribute attribute, int bytes) {
-  if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout)
-    return bytes < 0 || bytes > 100 ? cudaErrorInvalidValue : cudaSuccess;
+  if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout) {
+    if (bytes < 0 || bytes > 100)
+      return cudaErrorInvalidValue;
+    emulator::carveout(f, bytes);
+    return cudaSuccess;
+  }
   emulator::shared_limit(f, bytes);
   return cudaSuccess;
 }

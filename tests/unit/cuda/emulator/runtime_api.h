@@ -24,6 +24,8 @@ constexpr int devices = 2;
 /// Dynamic shared memory that a function may have on the current device: 48 KiB until it is given
 /// `bytes`.
 int shared_limit(const void *f, int bytes = 0);
+/// What was asked for last, -1 where nothing was.
+int carveout(const void *f, int percent = -1);
 
 } // namespace emulator
 
@@ -81,7 +83,7 @@ constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaHo
 
 struct cudaFuncAttributes {
   size_t sharedSizeBytes;
-  int maxDynamicSharedSizeBytes, ptxVersion;
+  int maxDynamicSharedSizeBytes, ptxVersion, preferredShmemCarveout;
 };
 struct cudaLaunchAttribute {
   cudaLaunchAttributeID id;
@@ -198,6 +200,7 @@ inline cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr a, int) {
 }
 inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *a, const void *f) {
   a->maxDynamicSharedSizeBytes = emulator::shared_limit(f);
+  a->preferredShmemCarveout = emulator::carveout(f);
   a->ptxVersion = TENON_EMULATED_ARCH / 10;
   a->sharedSizeBytes = TENON_EMULATED_SPECIFIC ? 4096 : 256;
   return cudaSuccess;
