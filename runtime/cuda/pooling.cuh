@@ -66,6 +66,34 @@ template <class Config, class X, class Outs, class Ins, class Body> struct pooli
     if (!points().seek(block_x() * threads + thread(), at, count))
       return;
     value sum[vector];
+    if (loads_words(count))
+      fold_windows<true>(sum, at, count);
+    else
+      fold_windows<false>(sum, at, count);
+    apply_body<along>(body, outs, ins, at, count, sum);
+  }
+
+private:
+  TENON_FN walk points() const {
+    return {int(index_t(cfg.channels)), int(index_t(cfg.out_h)), int(index_t(cfg.out_w)),
+            index_t(cfg.batch)};
+  }
+  using element = typename X::element;
+  using strides = typename X::strides_type;
+  static constexpr bool may_load_words = along == 1 && packed_bits<element> == 0 &&
+                                         detail::is_power_of_two(vector) &&
+                                         detail::is_unit<decltype(strides{}.template get<1>())> &&
+                                         detail::runs_on_words<1, vector, element, strides>;
+  /// Whether a run's taps are whole words.
+  TENON_DEVICE bool loads_words(int count) const {
+    if constexpr (may_load_words)
+      return count == vector && detail::is_aligned<detail::word_bytes<vector, element>()>(x.data);
+    else
+      return false;
+  }
+
+  template <bool Words>
+  TENON_DEVICE void fold_windows(value (&sum)[vector], const int (&at)[4], int count) const {
     int inside[vector] = {}, padded[vector] = {};
     TENON_UNROLL
     for (int v = 0; v < vector; ++v)
@@ -81,12 +109,11 @@ template <class Config, class X, class Outs, class Ins, class Body> struct pooli
         const int column = x0 + kx * int(index_t(cfg.dilation_w));
         value tap[vector];
         bool taken[vector];
-        load_taps(tap, taken, at, y, column, y_inside, count);
+        load_taps<Words>(tap, taken, at, y, column, y_inside, count);
         TENON_UNROLL
         for (int v = 0; v < vector; ++v) {
           const int mine = along == 3 ? column + v * stride_w : column;
-          if (taken[v])
-            sum[v] = kind::fold(sum[v], tap[v]);
+          sum[v] = taken[v] ? kind::fold(sum[v], tap[v]) : sum[v];
           inside[v] += taken[v];
           padded[v] += y_padded && mine < int(index_t(cfg.in_w) + index_t(cfg.pad_right));
         }
@@ -95,36 +122,38 @@ template <class Config, class X, class Outs, class Ins, class Body> struct pooli
     TENON_UNROLL
     for (int v = 0; v < vector; ++v)
       sum[v] = kind::finish(sum[v], inside[v], padded[v]);
-    apply_body<along>(body, outs, ins, at, count, sum);
   }
-
-private:
-  TENON_FN walk points() const {
-    return {int(index_t(cfg.channels)), int(index_t(cfg.out_h)), int(index_t(cfg.out_w)),
-            index_t(cfg.batch)};
-  }
-  /// One tap of every window of the run, and whether it lies inside x.
+  /// One tap of every window of the run, and whether it lies inside x. In place of one that does
+  /// not another is loaded: without branches the loads of all taps are on their way together.
+  template <bool Words>
   TENON_DEVICE void load_taps(value (&tap)[vector], bool (&taken)[vector], const int (&at)[4],
                               int y, int column, bool y_inside, int count) const {
-    using element = typename X::element;
     if constexpr (along == 1) {
       const bool is_inside = y_inside && unsigned(column) < unsigned(index_t(cfg.in_w));
-      compute_t<element> run[vector] = {};
-      if (is_inside) {
-        const int point[4] = {at[0], at[1], y, column};
+      const int point[4] = {at[0], at[1], is_inside ? y : 0, is_inside ? column : 0};
+      if constexpr (Words) {
+        detail::bare<element> run[vector];
+        detail::load_words(run, x.data + offset(x.strides, point));
+        TENON_UNROLL
+        for (int v = 0; v < vector; ++v)
+          tap[v] = value(load_element(&run[v]));
+      } else {
+        compute_t<element> run[vector];
         load_operand<1>(run, x, point, count);
+        TENON_UNROLL
+        for (int v = 0; v < vector; ++v)
+          tap[v] = value(run[v]);
       }
       TENON_UNROLL
-      for (int v = 0; v < vector; ++v) {
+      for (int v = 0; v < vector; ++v)
         taken[v] = is_inside;
-        tap[v] = value(run[v]);
-      }
     } else {
       TENON_UNROLL
       for (int v = 0; v < vector; ++v) {
-        const int point[4] = {at[0], at[1], y, column + v * int(index_t(cfg.stride_w))};
-        taken[v] = y_inside && v < count && unsigned(point[3]) < unsigned(index_t(cfg.in_w));
-        tap[v] = taken[v] ? value(load_element(x.data + offset(x.strides, point))) : value(0);
+        const int mine = column + v * int(index_t(cfg.stride_w));
+        taken[v] = y_inside && v < count && unsigned(mine) < unsigned(index_t(cfg.in_w));
+        const int point[4] = {at[0], at[1], taken[v] ? y : 0, taken[v] ? mine : 0};
+        tap[v] = value(load_element(x.data + offset(x.strides, point)));
       }
     }
   }

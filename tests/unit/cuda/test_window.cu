@@ -68,8 +68,8 @@ template <class Kind, class A, int Along, int V> struct pooling_case : cuda::win
   dyn pad_top, pad_left, pad_bottom, pad_right;
 };
 
-/// Mode: 0 maximum, 1 mean, 2 mean with padding.
-template <class T, int Mode, int Along, int V> void pooling(index_t n, index_t c, index_t h, index_t w, index_t kernel, index_t stride, index_t dilation, index_t pad, bool ceil) {
+/// Mode: 0 maximum, 1 mean, 2 mean with padding. Step: what strides are multiples of by their types.
+template <class T, int Mode, int Along, int V, int Step = 1> void pooling(index_t n, index_t c, index_t h, index_t w, index_t kernel, index_t stride, index_t dilation, index_t pad, bool ceil) {
   name_case("pooling mode %d along %d n%ld c%ld %ldx%ld k%ld s%ld d%ld p%ld %s", Mode, Along, long(n), long(c), long(h), long(w),
             long(kernel), long(stride), long(dilation), long(pad), ceil ? "ceil" : "floor");
   using kind = std::conditional_t<Mode == 0, cuda::pooling_max, std::conditional_t<Mode == 1, cuda::pooling_mean, cuda::pooling_mean_padded>>;
@@ -108,7 +108,8 @@ template <class T, int Mode, int Along, int V> void pooling(index_t n, index_t c
           const index_t to = Along == 1 ? ((b * oh + i) * ow + j) * c + k : ((b * c + k) * oh + i) * ow + j;
           want[to] = Mode == 0 ? sum : Mode == 1 ? sum / inside : sum / padded;
         }
-  using strides = std::conditional_t<Along == 1, dims<dyn, fixed<1>, dyn, dyn>, dims<dyn, dyn, dyn, fixed<1>>>;
+  using pitch = std::conditional_t<(Step > 1), cuda::multiple<Step>, dyn>;
+  using strides = std::conditional_t<Along == 1, dims<pitch, fixed<1>, pitch, pitch>, dims<dyn, dyn, dyn, fixed<1>>>;
   const auto strides_of = [&](index_t hh, index_t ww) {
     if constexpr (Along == 1)
       return strides(hh * ww * c, {}, ww * c, c);
@@ -214,6 +215,9 @@ int main() {
   pooling<int8_t, 0, 1, 16>(1, 20, 6, 6, 2, 1, 1, 1, false);
   pooling<uint8_t, 0, 1, 4>(1, 5, 6, 6, 2, 1, 1, 1, false);
   pooling<f16, 1, 1, 8>(1, 16, 7, 7, 7, 1, 1, 0, false);
+  pooling<f16, 0, 1, 8, 8>(2, 16, 9, 8, 3, 2, 1, 1, false);
+  pooling<float, 1, 1, 4, 4>(1, 12, 8, 8, 3, 2, 1, 1, true);
+  pooling<int8_t, 0, 1, 16, 4>(1, 36, 6, 6, 2, 1, 1, 1, false);
   resize_linear<float, 1, 4>(1, 6, 5, 7, 10, 14);
   resize_linear<float, 3, 4>(2, 3, 8, 9, 3, 11);
   resize_linear<f16, 1, 8>(1, 16, 4, 4, 7, 9);
