@@ -110,7 +110,8 @@ struct conv_patch_kernel {
   static constexpr int tile_h = Config::tile_h, tile_w = Config::tile_w;
   static constexpr int tile_groups = Config::tile_groups, tile_n = Config::tile_n;
   static constexpr int warps_m = Config::warps_m, warps_n = Config::warps_n;
-  static constexpr int threads = 32 * warps_m * warps_n, blocks_per_sm = 1;
+  // Blocks load, multiply and store in turns: several on a multiprocessor fill each other's waits.
+  static constexpr int threads = 32 * warps_m * warps_n, blocks_per_sm = 512 / threads;
   static constexpr int pixels = tile_h * tile_w;
   static constexpr int blocks_m = ceil_div(pixels, 16 * warps_m);       // of 16 pixels, of a warp
   static constexpr int group_blocks = tile_n / 8;                       // of 8 filters, of a group
@@ -191,6 +192,7 @@ private:
   //===--- the patch ------------------------------------------------------===//
 
   using stored = typename problem_type::element;
+  using stored_value = detail::bare<stored>;
   static constexpr int loads = layout::rows * layout::cells * layout::cell_runs;
   static constexpr bool has_prologue = !detail::is_same<Prologue, no_prologue>;
   static constexpr bool may_whole = problem_type::template may_be_vector<8>();
@@ -204,24 +206,24 @@ private:
       if (whole) {
         for (int i = thread(); i < loads; i += threads) {
           const run_of_patch r(i, whole);
-          const stored *from = pixel_address(at, r, 0, r.part * 8);
-          ptx::cp_async<16>::copy(patch + r.to(), from ? from : problem.x.data, from != nullptr);
+          bool there;
+          const stored *from = image_of(at) + pixel_offset(there, at, r, 0) + r.part * 8;
+          ptx::cp_async<16>::copy(patch + r.to(), from, there);
         }
         return;
       }
     }
-    // Several loads under way at a time.
+    // The loads of several runs are under way together: none depends on a branch.
     constexpr int batch = 4;
     for (int first = thread(); first < loads; first += batch * threads) {
-      held eight[batch][8];
+      loaded_run loaded[batch];
+      TENON_UNROLL
+      for (int b = 0; b < batch; ++b)
+        fetch(loaded[b], at, run_of_patch(min_of(first + b * threads, loads - 1), whole), whole);
       TENON_UNROLL
       for (int b = 0; b < batch; ++b)
         if (const int i = first + b * threads; i < loads)
-          fetch(eight[b], at, run_of_patch(i, whole), whole);
-      TENON_UNROLL
-      for (int b = 0; b < batch; ++b)
-        if (const int i = first + b * threads; i < loads)
-          detail::put_run(patch + run_of_patch(i, whole).to(), eight[b]);
+          put(patch, loaded[b], at, run_of_patch(i, whole));
     }
   }
 
@@ -238,49 +240,74 @@ private:
     }
     TENON_DEVICE int to() const { return layout::place(row, column) + run * 8; }
   };
-  /// Null beyond the image.
-  TENON_DEVICE const stored *pixel_address(const position &at, const run_of_patch &r, int pixel,
-                                           int channel) const {
+  /// Where a pixel's channels begin, from the first element of the image; 0 beyond the image, and
+  /// `there` is false.
+  TENON_DEVICE int pixel_offset(bool &there, const position &at, const run_of_patch &r,
+                                int pixel) const {
     const auto &cfg = problem.cfg;
     const auto &strides = problem.x.strides;
     const int y = at.y * layout::stride_h - int(index_t(cfg.pad_top)) + r.row,
               x = at.x * layout::stride_w - int(index_t(cfg.pad_left)) + r.column * layout::fold +
                   pixel,
               group = at.group + r.run / layout::tap_runs;
-    if (unsigned(y) >= unsigned(index_t(cfg.in_h)) || unsigned(x) >= unsigned(index_t(cfg.in_w)) ||
-        group >= problem.slices())
-      return nullptr;
-    return problem.x.data + at.image * index_t(strides.template get<0>()) +
-           ((group * layout::channels + channel) * int(index_t(strides.template get<1>())) +
-            y * int(index_t(strides.template get<2>())) +
-            x * int(index_t(strides.template get<3>())));
+    there = unsigned(y) < unsigned(index_t(cfg.in_h)) &&
+            unsigned(x) < unsigned(index_t(cfg.in_w)) && group < problem.slices();
+    return there ? group * layout::channels * int(index_t(strides.template get<1>())) +
+                       y * int(index_t(strides.template get<2>())) +
+                       x * int(index_t(strides.template get<3>()))
+                 : 0;
   }
-  TENON_DEVICE void fetch(held (&eight)[8], const position &at, const run_of_patch &r,
+  TENON_DEVICE const stored *image_of(const position &at) const {
+    return problem.x.data + at.image * index_t(problem.x.strides.template get<0>());
+  }
+
+  /// What a run holds as it is stored: of each of its pixels some channels, in order.
+  static constexpr int run_channels = 8 / layout::fold;
+  struct loaded_run {
+    stored_value raw[8];
+    bool there[layout::fold]; // each pixel
+  };
+  /// The channel of its group that element e of a run holds.
+  TENON_DEVICE static int channel_of(const run_of_patch &r, int e) {
+    return r.part * 8 + e % run_channels;
+  }
+  TENON_DEVICE void fetch(loaded_run &to, const position &at, const run_of_patch &r,
                           bool whole) const {
-    if constexpr (may_whole) {
-      if (whole) {
-        const stored *from = pixel_address(at, r, 0, r.part * 8);
-        detail::fetch_run(eight, from, from != nullptr);
-        if constexpr (has_prologue)
-          if (from) {
-            TENON_UNROLL
-            for (int e = 0; e < 8; ++e)
-              eight[e] = prepared(eight[e], at, r, r.part * 8 + e);
-          }
-        return;
+    const int along = int(index_t(problem.x.strides.template get<1>()));
+    TENON_UNROLL
+    for (int pixel = 0; pixel < layout::fold; ++pixel) {
+      const stored *from = image_of(at) + pixel_offset(to.there[pixel], at, r, pixel);
+      if constexpr (may_whole) {
+        if (whole) {
+          detail::load_words(to.raw, from + r.part * 8);
+          return;
+        }
+      }
+      TENON_UNROLL
+      for (int e = pixel * run_channels; e < (pixel + 1) * run_channels; ++e) {
+        // Channels that are missing are not looked at.
+        if (layout::tap_runs > 1)
+          to.raw[e] = from[min_of(channel_of(r, e), layout::channels - 1) * along];
+        else if (e % run_channels < layout::channels)
+          to.raw[e] = from[e % run_channels * along];
+        else
+          to.raw[e] = stored_value{};
       }
     }
+  }
+  TENON_DEVICE void put(element *patch, const loaded_run &loaded, const position &at,
+                        const run_of_patch &r) const {
+    held eight[8];
     TENON_UNROLL
     for (int e = 0; e < 8; ++e) {
-      const int channel = layout::fold == 2 ? e % 4 : r.part * 8 + e;
-      const stored *from = channel < layout::channels
-                               ? pixel_address(at, r, layout::fold == 2 ? e / 4 : 0, channel)
-                               : nullptr;
-      detail::fetch_element(eight[e], from, from != nullptr);
+      const int channel = channel_of(r, e);
+      const bool there = loaded.there[e / run_channels] && channel < layout::channels;
+      detail::fetch_element(eight[e], &loaded.raw[e], there);
       if constexpr (has_prologue)
-        if (from)
+        if (there)
           eight[e] = prepared(eight[e], at, r, channel);
     }
+    detail::put_run(patch + r.to(), eight);
   }
   TENON_DEVICE held prepared(held x, const position &at, const run_of_patch &r, int channel) const {
     return detail::apply_prologue(prologue, prologue_ins, x,
@@ -334,21 +361,34 @@ private:
         if (ends || (layout::is_half(next) && second))
           x[i][2] = x[i][3] = 0;
       }
-      constexpr int blocks = min_of(blocks_n, group_blocks);
+      constexpr int blocks = min_of(blocks_n, group_blocks), pair = blocks % 2 == 0 ? 2 : 1;
       TENON_UNROLL
-      for (int j = 0; j < blocks; ++j) {
-        const element *b = weights +
-                           ((first_block() + g * blocks + j) * 8 + lane() / 4) * weights_pitch +
-                           lane() % 4 * 2;
-        const unsigned b0 = *reinterpret_cast<const unsigned *>(b + run * 8),
-                       b1 = ends ? 0 : *reinterpret_cast<const unsigned *>(b + next * 8);
+      for (int j = 0; j < blocks; j += pair) {
+        unsigned b[2 * pair];
+        load_weights(b, weights, first_block() + g * blocks + j, run, next);
         TENON_UNROLL
-        for (int i = 0; i < blocks_m; ++i)
-          Cores::template multiply<element>(
-              reinterpret_cast<float(&)[4]>(sum[(i * blocks_n + g * blocks + j) * 4]), x[i], b0,
-              b1);
+        for (int k = 0; k < pair; ++k) {
+          const unsigned b1 = ends ? 0 : b[2 * k + 1];
+          TENON_UNROLL
+          for (int i = 0; i < blocks_m; ++i)
+            Cores::template multiply<element>(
+                reinterpret_cast<float(&)[4]>(sum[(i * blocks_n + g * blocks + j + k) * 4]), x[i],
+                b[2 * k], b1);
+        }
       }
     }
+  }
+  /// Two runs of one block of 8 filters, or of two.
+  TENON_DEVICE static void load_weights(unsigned (&b)[2], const element *weights, int block,
+                                        int run, int next) {
+    const element *from = weights + (block * 8 + lane() / 4) * weights_pitch + lane() % 4 * 2;
+    b[0] = *reinterpret_cast<const unsigned *>(from + run * 8);
+    b[1] = *reinterpret_cast<const unsigned *>(from + next * 8);
+  }
+  TENON_DEVICE static void load_weights(unsigned (&b)[4], const element *weights, int block,
+                                        int run, int next) {
+    const int row = block * 8 + lane() / 16 * 8 + lane() % 8;
+    ptx::ldmatrix_x4::load(b, weights + row * weights_pitch + (lane() % 16 < 8 ? run : next) * 8);
   }
 
   TENON_DEVICE void finish(const float (&sum)[blocks_m * blocks_n * 4], const position &at,
@@ -356,6 +396,7 @@ private:
     const auto &cfg = problem.cfg;
     // Where a lane stays in its column of blocks, what is fixed beside the filters is loaded once.
     constexpr bool stays = 32 % blocks_n == 0;
+    constexpr bool whole = problem_type::template has_whole_runs<8>();
     operand_runs<8, Ins> operands;
     if constexpr (stays)
       load_fixed(operands, at, lane() % blocks_n);
@@ -387,8 +428,8 @@ private:
         const int point[4] = {at.image, channel, y, x};
         if constexpr (!stays)
           load_fixed(operands, at, block);
-        operands.template load<1, operand_part::moving>(ins, point, count);
-        apply_to_runs<1>(body, outs, operands, point, count, sums);
+        operands.template load<1, operand_part::moving, whole>(ins, point, count);
+        apply_to_runs<1, whole>(body, outs, operands, point, count, sums);
       }
     }
   }
@@ -406,7 +447,8 @@ private:
   TENON_DEVICE void load_fixed(operand_runs<8, Ins> &to, const position &at, int block) const {
     const int count = max_of(filters_of(at, block), 0);
     const int point[4] = {at.image, count > 0 ? channel_of(at, block) : 0, 0, 0};
-    to.template load<1, operand_part::fixed>(ins, point, count);
+    constexpr bool whole = problem_type::template has_whole_runs<8>();
+    to.template load<1, operand_part::fixed, whole>(ins, point, count);
   }
 };
 

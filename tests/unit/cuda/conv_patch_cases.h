@@ -41,10 +41,11 @@ void conv_patch(index_t n, index_t h, index_t w, index_t pad, index_t skew = 0) 
   using layout = cuda::detail::patch_layout<config>;
   const config cfg(n, h, w, pad);
   const index_t oh = cfg.out_h, ow = cfg.out_w, xc = C * G, yc = F * G;
-  name_case("%s patch %s n%ld %ldx%ld c%ld f%ld g%ld k%ldx%ld s%ld d%ld p%ld skew %ld%s",
+  constexpr bool known = cuda::detail::promises_results<config>::value;
+  name_case("%s patch %s n%ld %ldx%ld c%ld f%ld g%ld k%ldx%ld s%ld d%ld p%ld skew %ld%s%s",
             Kernels::name, Order == order::nhwc ? "nhwc" : "nchw", long(n), long(h), long(w),
             long(C), long(F), long(G), long(KH), long(KW), long(Stride), long(Dilation), long(pad),
-            long(skew), Prologue ? " prologue" : "");
+            long(skew), Prologue ? " prologue" : "", known ? " known" : "");
   const auto weight_at = [](index_t k, index_t c, index_t ky, index_t kx) {
     constexpr index_t across = layout::taps_w * layout::fold;
     return ((k * KH + ky) * across + kx) * layout::pixel + c;
@@ -87,7 +88,8 @@ void conv_patch(index_t n, index_t h, index_t w, index_t pad, index_t skew = 0) 
   }
   using last = dims<dyn, fixed<1>, dyn, fixed<xc>>;
   using first = dims<dyn, dyn, dyn, fixed<1>>;
-  using out = dims<dyn, fixed<1>, dyn, fixed<yc>>;
+  using y_pitch = std::conditional_t<known, cuda::multiple<yc>, dyn>;
+  using out = dims<y_pitch, fixed<1>, y_pitch, fixed<yc>>;
   const auto y_strides = out(oh * ow * yc, {}, ow * yc, {});
   const auto weights_view = cuda::make_packed_weights<typename Kernels::weight>(weights.device());
   const auto outs = pack(make_view(y.device(), y_strides));
@@ -177,6 +179,11 @@ template <class Kernels> void conv_patch_cases() {
   conv_patch<Kernels, h, wide, order::nhwc, 3, 32, 1, 3, 3, 2>(1, 10, 21, 1);
   conv_patch<Kernels, h, wide, order::nchw, 1, 32, 1, 5, 5, 2, 1>(1, 10, 21, 2);
   conv_patch<Kernels, h, line, order::nchw, 2, 16, 1, 1, 7, 2>(2, 1, 45, 3);
+  conv_patch<Kernels, float, wide, order::nchw, 3, 32, 1, 7, 7, 2>(1, 13, 20, 3);
+  conv_patch<Kernels, h, wide, order::nchw, 5, 32, 1, 3, 3, 1>(1, 9, 17, 1);
+  // Where tensors lie is known by their types.
+  conv_patch<Kernels, h, known_runs<wide>, order::nchw, 3, 64, 1, 7, 7, 2>(1, 22, 30, 3);
+  conv_patch<Kernels, h, known_runs<groups4>, order::nhwc, 16, 16, 5, 3, 3>(1, 8, 9, 1);
   // A prologue leaves the padding zero; the image may be stored in fp32 then.
   conv_patch<Kernels, h, small, order::nhwc, 8, 8, 3, 3, 3, 1, 1, true>(1, 9, 11, 1);
   conv_patch<Kernels, float, wide, order::nchw, 3, 32, 1, 3, 3, 2, 1, true>(1, 11, 21, 1);
