@@ -19,6 +19,8 @@ std::vector<std::string> nvccOptions(const Target &target) {
     generate(architecture(*l), l->name.str());
   if (const TargetLevel *l = target.ptxLevel())
     generate(architecture(*l), "compute_" + architecture(*l));
+  // Machine code shrinks to a quarter; creating a model takes as long as before.
+  options.push_back("-Xfatbin=-compress-all");
   // All cores, within an architecture and over several.
   options.insert(options.end(), {"-split-compile", "0"});
   if (llvm::count(options, "-gencode") > 1)
