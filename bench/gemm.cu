@@ -44,11 +44,22 @@ struct options {
   bool programmatic = true;
 };
 
+early_starts facts_of_device() {
+  early_starts facts{};
+  CHECK(cudaDeviceGetAttribute(&facts.multiprocessors, cudaDevAttrMultiProcessorCount, 0));
+  CHECK(
+      cudaDeviceGetAttribute(&facts.shared_bytes, cudaDevAttrMaxSharedMemoryPerMultiprocessor, 0));
+  CHECK(cudaDeviceGetAttribute(&facts.reserved_bytes, cudaDevAttrReservedSharedMemoryPerBlock, 0));
+  return facts;
+}
+
 /// False where `s` gives no result or a wrong one.
-bool is_right(const problem &p, const schedule &s, data &d, cudaStream_t stream) {
+bool is_right(const problem &p, const schedule &s, data &d, const early_starts &early,
+              cudaStream_t stream) {
   const auto function = p.is_product() ? s.product : s.conv;
   const std::string what = p.name + ", " + s.name;
-  issue configure = issue::configure(232448, true), to = issue::launch_on(stream, false, nullptr);
+  issue configure = issue::configure(232448, &early),
+        to = issue::launch_on(stream, nullptr, nullptr);
   const operands o = d.packed_set(s);
   d.poison();
   CHECK(cudaDeviceSynchronize());
@@ -74,7 +85,6 @@ public:
       for (const schedule &s : list)
         if (s.name.find(opt.schedule) != std::string::npos)
           schedules_.push_back(s);
-    CHECK(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, 0));
     csv_ = opt.csv ? fopen(opt.csv, "w") : nullptr;
     if (csv_)
       fprintf(csv_, "precision;problem;schedule;us;tflops;peer_us\n");
@@ -95,14 +105,14 @@ public:
     if (p.recorded_us > 0)
       r.peer_us = std::min(r.peer_us, p.recorded_us);
     for (const schedule &s : schedules_) {
-      if (!s.suits(p, multiprocessors_))
+      if (!s.suits(p, early_.multiprocessors))
         continue;
-      if (!is_right(p, s, data_, stream_)) {
+      if (!is_right(p, s, data_, early_, stream_)) {
         good_ = false;
         continue;
       }
       const auto function = p.is_product() ? s.product : s.conv;
-      issue timed = issue::launch_on(stream_, opt_.programmatic, nullptr);
+      issue timed = issue::launch_on(stream_, opt_.programmatic ? &early_ : nullptr, nullptr);
       const double us = time_graph(stream_, p.name + ", " + s.name,
                                    [&](int i) { CHECK(function(p, data_.set(i), timed)); });
       r.times.push_back({s.name, us});
@@ -124,7 +134,7 @@ private:
   data data_;
   std::vector<schedule> schedules_;
   std::vector<row> rows_;
-  int multiprocessors_ = 0;
+  const early_starts early_ = facts_of_device();
   bool good_ = true;
   FILE *csv_ = nullptr;
 };

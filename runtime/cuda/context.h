@@ -27,8 +27,8 @@ inline size_t memory_bytes(const variant_table &v) {
 inline host_part host_part_of(const context &c, cudaStream_t stream) {
   const model &m = *c.owner;
   return host_part(*m.code, *m.variant, c.where, c.dims, c.landing, c.first_launch,
-                   issue::launch_on(stream, m.programmatic && !c.trace.function, c.stamps), stream,
-                   c.trace);
+                   issue::launch_on(stream, c.trace.function ? nullptr : m.early(), c.stamps),
+                   stream, c.trace);
 }
 
 /// Runs step by step outside any graph, with the trace called before and after each, and before
@@ -114,7 +114,7 @@ inline status open_context(context &c, void *memory) {
     TENON_CHECK_CUDA(
         cudaMemsetAsync(c.where.memory + aligned(v.arena_bytes), 0, persistent, c.stream));
 
-  issue count = issue::configure(m.shared_limit, m.programmatic);
+  issue count = issue::configure(m.shared_limit, m.early());
   for (int i = 0; i < v.step_count; ++i) {
     c.first_launch[i] = count.ordinal();
     TENON_CHECK(v.steps[i].run(c.where, count));

@@ -54,7 +54,7 @@ inline status issue_steps(const context &c, issue &to, bool io_only) {
 
 /// Plain launches of the graph's steps, on a stream that is being captured.
 inline status launch_all(const context &c, cudaStream_t stream, const frame &where) {
-  issue to = issue::launch_on(stream, c.owner->programmatic, c.stamps);
+  issue to = issue::launch_on(stream, c.owner->early(), c.stamps);
   return launch_branches(c.branches, *c.owner->variant, to, stream, where);
 }
 
@@ -116,7 +116,7 @@ inline status capture(context &c) {
 /// anew where that is not enough. Launches under way keep what they have.
 inline status update_graph(context &c, bool io_only) {
   c.prepared = false; // until all nodes agree
-  issue to = issue::update(c.executable, c.nodes, c.stamps);
+  issue to = issue::update(c.executable, c.nodes, io_only ? nullptr : c.owner->early(), c.stamps);
   status s = issue_steps(c, to, io_only);
   if (s == graph_outgrown) {
     drop_graph(c);

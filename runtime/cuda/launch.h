@@ -17,6 +17,7 @@
 #define TENON_RUNTIME_CUDA_LAUNCH_H
 
 #include "cuda/function.cuh"
+#include "cuda/shares.h"
 #include "cuda/status.h"
 
 namespace tenon {
@@ -60,24 +61,25 @@ public:
     update,
   };
 
-  /// `programmatic`: as they will be launched.
-  static issue configure(int shared_limit, bool programmatic) {
-    issue i(mode::configure);
+  /// `early`: of kernels that may start before the one ahead of them has finished, else null.
+  static issue configure(int shared_limit, const early_starts *early) {
+    issue i(mode::configure, early);
     i.shared_limit_ = shared_limit;
-    i.programmatic_ = programmatic;
     return i;
   }
-  /// `programmatic`: kernels but the first may start before the one ahead of them has finished.
-  static issue launch_on(cudaStream_t stream, bool programmatic, unsigned long long *stamps) {
-    issue i(mode::launch);
+  /// `early`: likewise; the first may not.
+  static issue launch_on(cudaStream_t stream, const early_starts *early,
+                         unsigned long long *stamps) {
+    issue i(mode::launch, early);
     i.stream_ = stream;
-    i.programmatic_ = programmatic;
     i.stamps_ = stamps;
     return i;
   }
+  /// `early`: as when `graph` was captured; null where not all of its kernels are issued, which
+  /// then keep the shares of memory that they have.
   static issue update(cudaGraphExec_t graph, const cudaGraphNode_t *nodes,
-                      unsigned long long *stamps) {
-    issue i(mode::update);
+                      const early_starts *early, unsigned long long *stamps) {
+    issue i(mode::update, early);
     i.graph_ = graph;
     i.nodes_ = nodes;
     i.stamps_ = stamps;
@@ -104,7 +106,10 @@ public:
   }
 
 private:
-  explicit issue(mode m) : mode_(m) {}
+  issue(mode m, const early_starts *early) : mode_(m), early_(early) {
+    if (early)
+      shares_ = shares(*early);
+  }
 
   /// Apart from the template: compiled once, not for every step.
   status launch(const detail::kernel_call &call) {
@@ -128,16 +133,12 @@ private:
 #endif
     void *arguments[] = {call.kernel, &tag};
     const dim3 extent(unsigned(blocks.x), unsigned(blocks.y), unsigned(blocks.z));
+    const int share = shares_.next(blocks, call.shared);
     return mode_ == mode::launch
-               ? launch_kernel(call.function, extent, call.threads, call.cluster, call.shared,
-                               arguments)
-               : update_kernel(call.function, extent, call.threads, call.shared, arguments);
+               ? launch_kernel(call.function, extent, call.threads, call.cluster, share, arguments)
+               : update_kernel(call.function, extent, call.threads, share, arguments);
   }
   static bool is_empty(const grid &g) { return g.x == 0 || g.y == 0 || g.z == 0; }
-  static bool is_small(const grid &g) {
-    constexpr index_t few = 1024;
-    return g.x <= few && g.y <= few && g.z <= few && g.x * g.y * g.z <= few;
-  }
 
   status configure_kernel(const detail::kernel_call &call) {
     cudaFuncAttributes attributes;
@@ -145,13 +146,14 @@ private:
     if (call.shared + int(attributes.sharedSizeBytes) > shared_limit_)
       return too_little_shared_memory;
     // Other layers may have the same kernel: what one was given is not taken away.
-    if (call.shared > 48 * 1024 && call.shared > attributes.maxDynamicSharedSizeBytes)
-      TENON_CHECK_CUDA(cudaFuncSetAttribute(
-          call.function, cudaFuncAttributeMaxDynamicSharedMemorySize, call.shared));
+    const int most = shares_.most(call.shared);
+    if (most > 48 * 1024 && most > attributes.maxDynamicSharedSizeBytes)
+      TENON_CHECK_CUDA(
+          cudaFuncSetAttribute(call.function, cudaFuncAttributeMaxDynamicSharedMemorySize, most));
     // A block that begins early meets those of the kernel before on its multiprocessor, which has
-    // to be empty before it divides its memory otherwise. So all divide it alike, but for those of
-    // many blocks without tiles, to which the first-level cache is worth more.
-    if (programmatic_ && (call.shared >= 16 * 1024 || is_small(call.blocks)))
+    // to be empty before it divides its memory otherwise. So all kernels whose blocks find a place
+    // at once divide it alike; to others the first-level cache is worth more.
+    if (early_ && is_at_most(call.blocks, 2 * early_->multiprocessors))
       TENON_CHECK_CUDA(cudaFuncSetAttribute(call.function,
                                             cudaFuncAttributePreferredSharedMemoryCarveout,
                                             cudaSharedmemCarveoutMaxShared));
@@ -162,7 +164,7 @@ private:
     cudaLaunchAttribute attributes[2];
     unsigned count = 0;
     // What runs before the first kernel is the caller's, or another branch's: an ordinary edge.
-    if (programmatic_ && launched_) {
+    if (early_ && launched_) {
       attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
       attributes[count++].val.programmaticStreamSerializationAllowed = 1;
     }
@@ -184,20 +186,25 @@ private:
   }
   status update_kernel(const void *function, dim3 blocks, int threads, int shared,
                        void **arguments) {
-    cudaKernelNodeParams params{};
+    const cudaGraphNode_t node = nodes_[static_cast<launch_tag *>(arguments[1])->ordinal];
+    cudaKernelNodeParams captured{}, params{};
+    if (!early_)
+      TENON_CHECK_CUDA(cudaGraphKernelNodeGetParams(node, &captured));
     params.func = const_cast<void *>(function);
     params.gridDim = blocks;
     params.blockDim = dim3(unsigned(threads));
     params.sharedMemBytes = unsigned(shared);
+    if (captured.sharedMemBytes > params.sharedMemBytes)
+      params.sharedMemBytes = captured.sharedMemBytes;
     params.kernelParams = arguments;
-    return from_cuda(cudaGraphExecKernelNodeSetParams(
-        graph_, nodes_[static_cast<launch_tag *>(arguments[1])->ordinal], &params));
+    return from_cuda(cudaGraphExecKernelNodeSetParams(graph_, node, &params));
   }
 
   mode mode_;
   int ordinal_ = 0;
   int shared_limit_ = 0;
-  bool programmatic_ = false;
+  const early_starts *early_;
+  shares shares_;
   bool launched_ = false;
   cudaStream_t stream_ = nullptr;
   cudaGraphExec_t graph_ = nullptr;

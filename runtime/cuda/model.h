@@ -16,9 +16,12 @@ struct model {
   const variant_table *variant;
   unsigned char *weights;
   int device;
-  int shared_limit;  // bytes of shared memory a block may have
-  bool programmatic; // programmatic dependent launch works here
-  bool integrated;   // host and device share one memory
+  int shared_limit;         // bytes of shared memory a block may have
+  bool programmatic;        // programmatic dependent launch works here
+  early_starts early_facts; // what kernels know then
+  bool integrated;          // host and device share one memory
+
+  const early_starts *early() const { return programmatic ? &early_facts : nullptr; }
 };
 
 /// Makes a device current for a scope.
@@ -135,6 +138,10 @@ inline status open_model(model &m, const char *weights_path) {
   m.integrated = integrated != 0;
   // Captured programmatic launches came with 12.3, in the toolkit and in the driver.
   m.programmatic = major >= 9 && driver >= 12030 && CUDART_VERSION >= 12030;
+  early_starts &early = m.early_facts;
+  TENON_CHECK(attribute(early.multiprocessors, cudaDevAttrMultiProcessorCount, m.device));
+  TENON_CHECK(attribute(early.shared_bytes, cudaDevAttrMaxSharedMemoryPerMultiprocessor, m.device));
+  TENON_CHECK(attribute(early.reserved_bytes, cudaDevAttrReservedSharedMemoryPerBlock, m.device));
   m.variant = select_variant(code, major, minor);
   if (!m.variant)
     return wrong_architecture;

@@ -170,10 +170,10 @@ template <class K> void launch(const K &given) {
   using every = cuda::variant<0, 100000>;
   int limit = 0;
   require(cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0), "attribute");
-  cuda::issue configure = cuda::issue::configure(limit, false);
+  cuda::issue configure = cuda::issue::configure(limit, nullptr);
   cuda::status s = configure.launch<every>(kernel);
   if (s == cuda::ok) {
-    cuda::issue to = cuda::issue::launch_on(nullptr, false, nullptr);
+    cuda::issue to = cuda::issue::launch_on(nullptr, nullptr, nullptr);
     s = to.launch<every>(kernel);
   }
   if (s != cuda::ok) {

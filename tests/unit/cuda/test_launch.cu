@@ -604,8 +604,10 @@ template <int Bytes, int Blocks> struct sized_kernel {
   TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *) const {}
 };
-template <int Bytes, int Blocks> int carveout_of(bool programmatic) {
-  cuda::issue configure = cuda::issue::configure(64 * 1024, programmatic);
+/// An H200's.
+constexpr cuda::early_starts h200 = {132, 228 * 1024, 1024};
+template <int Bytes, int Blocks> int carveout_of(const cuda::early_starts *early) {
+  cuda::issue configure = cuda::issue::configure(64 * 1024, early);
   is(configure.launch<any>(sized_kernel<Bytes, Blocks>{}), cuda::ok, "configure");
   cudaFuncAttributes attributes{};
   require(cudaFuncGetAttributes(&attributes, cuda::function_of<any, sized_kernel<Bytes, Blocks>>()),
@@ -615,10 +617,84 @@ template <int Bytes, int Blocks> int carveout_of(bool programmatic) {
 /// Kernels that may begin early ask for one division of a multiprocessor's memory.
 void memory_is_divided_alike() {
   name_case("a multiprocessor's memory is divided alike");
-  record(carveout_of<16 * 1024, 5000>(true) == 100, "kernels with tiles");
-  record(carveout_of<0, 1024>(true) == 100, "kernels of few blocks");
-  record(carveout_of<0, 1025>(true) == -1, "not those of many without tiles");
-  record(carveout_of<16 * 1024, 1>(false) == -1, "nor where none begins early");
+  record(carveout_of<0, 264>(&h200) == 100, "kernels of few blocks");
+  record(carveout_of<16 * 1024, 265>(&h200) == -1, "not those of many");
+  record(carveout_of<16 * 1024, 1>(nullptr) == -1, "nor where none begins early");
+}
+
+/// What blocks of kernels that may begin early take of an H200's multiprocessors.
+void blocks_are_kept_apart() {
+  name_case("blocks of few are kept apart");
+  const int whole = h200.shared_bytes, needed = 96 * 1024;
+  const grid few = {2, 66, 1}, many = {133, 1, 1};
+  const auto taken = [](int share) { return share + h200.reserved_bytes; };
+  cuda::shares s(h200);
+  const int first = s.next(few, needed), second = s.next(few, needed);
+  record(2 * taken(first) > whole, "no two of the first on one multiprocessor");
+  record(taken(first) + taken(second) <= whole, "one of the second beside it");
+  record(taken(first) + 2 * taken(second) > whole, "and no more than one");
+  record(s.next(few, needed) == first && s.next(few, needed) == second, "in turn");
+  const int large = second + 1024;
+  record(s.next(few, needed) == first && s.next(few, large) >= large &&
+             s.next(few, needed) == second,
+         "what needs more than the smaller share takes the larger");
+  record(s.next(many, needed) == needed, "many take what they need");
+  record(s.next(few, 1024) == 1024, "and those without tiles");
+  record(s.next(few, needed) == first, "which changes nobody's turn");
+  record(s.next(few, 200 * 1024) == 200 * 1024, "more than half a multiprocessor");
+  record(s.most(needed) == first && s.most(200 * 1024) == 200 * 1024 && s.most(1024) == 1024,
+         "the most that a kernel asks for");
+  cuda::shares plain;
+  record(plain.next(few, needed) == needed && plain.next(few, needed) == needed &&
+             plain.most(needed) == needed,
+         "all take what they need where none begins early");
+}
+
+/// A captured kernel has its share, and its memory after an update.
+void shares_are_captured(const cuda::model *m) {
+  name_case("shares in a graph");
+  int *sum = nullptr;
+  require(cudaMalloc(&sum, sizeof(int)), "cudaMalloc");
+  const hungry_kernel kernel{64 * 1024, sum};
+  const cuda::early_starts *const early = m->early();
+  issue configure = issue::configure(m->shared_limit, early);
+  is(configure.launch<any>(kernel), cuda::ok, "configure");
+  const stream_of s;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  require(cudaStreamBeginCapture(s.stream, cudaStreamCaptureModeThreadLocal), "begin capture");
+  issue to = issue::launch_on(s.stream, early, nullptr);
+  for (int i = 0; i < 3; ++i)
+    is(to.launch<any>(kernel), cuda::ok, "launch");
+  require(cudaStreamEndCapture(s.stream, &graph), "end capture");
+  cudaGraphNode_t all[3], nodes[3];
+  size_t count = 3;
+  require(cudaGraphGetNodes(graph, all, &count), "nodes");
+  unsigned shares[3] = {};
+  for (size_t i = 0; i < count; ++i) {
+    cudaKernelNodeParams params{};
+    require(cudaGraphKernelNodeGetParams(all[i], &params), "parameters");
+    const int at = static_cast<const cuda::launch_tag *>(params.kernelParams[1])->ordinal;
+    nodes[at] = all[i];
+    shares[at] = params.sharedMemBytes;
+  }
+  cuda::shares expected = early ? cuda::shares(*early) : cuda::shares();
+  for (const unsigned share : shares)
+    record(int(share) == expected.next(kernel.blocks(), kernel.shared_bytes()), "its share");
+  require(cudaGraphInstantiate(&executable, graph, 0), "instantiate");
+  for (const bool all_of_them : {false, true}) {
+    issue update = issue::update(executable, nodes, all_of_them ? early : nullptr, nullptr);
+    for (int i = 0; i < 3; ++i)
+      is(update.launch<any>(kernel), cuda::ok, "update");
+    require(cudaGraphLaunch(executable, s.stream), "launch of the graph");
+    s.wait();
+    int got = 0;
+    require(cudaMemcpy(&got, sum, sizeof(got), cudaMemcpyDeviceToHost), "read");
+    record(got == kernel.bytes, "all of its shared memory is there");
+  }
+  require(cudaGraphExecDestroy(executable), "destroy");
+  require(cudaGraphDestroy(graph), "destroy");
+  (void)cudaFree(sum);
 }
 
 /// Whichever is set up last, the layer that needs most has what it needs.
@@ -626,7 +702,7 @@ void layers_that_share_a_kernel() {
   name_case("layers that share a kernel");
   int *sum = nullptr;
   require(cudaMalloc(&sum, sizeof(int)), "cudaMalloc");
-  cuda::issue configure = cuda::issue::configure(64 * 1024, false);
+  cuda::issue configure = cuda::issue::configure(64 * 1024, nullptr);
   for (const int kib : {52, 60, 50, 1})
     is(configure.launch<any>(hungry_kernel{kib * 1024, sum}), cuda::ok, "configure");
   cudaFuncAttributes attributes{};
@@ -635,7 +711,7 @@ void layers_that_share_a_kernel() {
   record(attributes.maxDynamicSharedSizeBytes == 60 * 1024, "the largest limit stays");
   is(configure.launch<any>(hungry_kernel{65 * 1024, sum}), cuda::too_little_shared_memory,
      "more than there is");
-  cuda::issue to = cuda::issue::launch_on(nullptr, false, nullptr);
+  cuda::issue to = cuda::issue::launch_on(nullptr, nullptr, nullptr);
   for (const int kib : {1, 60, 52}) {
     is(to.launch<any>(hungry_kernel{kib * 1024, sum}), cuda::ok, "launch");
     int got = 0;
@@ -647,7 +723,7 @@ void layers_that_share_a_kernel() {
 
 int trap() {
   name_case("a kernel on an architecture it was not written for");
-  issue to = issue::launch_on(nullptr, false, nullptr);
+  issue to = issue::launch_on(nullptr, nullptr, nullptr);
   is(to.launch<any>(unwritten_kernel{}), cuda::ok, "launch");
   record(cudaDeviceSynchronize() != cudaSuccess, "traps");
   return finish();
@@ -679,6 +755,8 @@ int main(int argc, char **argv) {
   creation_leaves_no_trace(arch);
   layers_that_share_a_kernel();
   memory_is_divided_alike();
+  blocks_are_kept_apart();
+  shares_are_captured(model);
   weights_from_a_file(m);
   traced(m, c);
   cuda::destroy(c);

@@ -73,6 +73,8 @@ enum cudaDeviceAttr {
   cudaDevAttrIntegrated,
   cudaDevAttrMaxSharedMemoryPerBlockOptin,
   cudaDevAttrMultiProcessorCount,
+  cudaDevAttrMaxSharedMemoryPerMultiprocessor,
+  cudaDevAttrReservedSharedMemoryPerBlock,
 };
 enum cudaLaunchAttributeID {
   cudaLaunchAttributeProgrammaticStreamSerialization,
@@ -194,6 +196,8 @@ inline cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr a, int) {
   case cudaDevAttrComputeCapabilityMinor: *value = TENON_EMULATED_DEVICE / 10 % 10; break;
   case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = 227 * 1024; break;
   case cudaDevAttrMultiProcessorCount: *value = 4; break;
+  case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = 228 * 1024; break;
+  case cudaDevAttrReservedSharedMemoryPerBlock: *value = 1024; break;
   default: *value = 0;
   }
   return cudaSuccess;
