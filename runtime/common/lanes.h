@@ -12,42 +12,30 @@ namespace tenon {
 // --- One element ---------------------------------------------------------------------------------
 
 template <class T> TENON_FN compute_t<T> load_element(const T *p) {
-#if defined(__CUDACC__)
-  if constexpr (detail::is_same<T, f16>)
-    return __half2float(*p);
-  else if constexpr (detail::is_same<T, bf16>)
-    return __bfloat162float(*p);
-  else if constexpr (detail::has_bits<T>)
-    return detail::decode<scalar_lanes, T>(p->bits);
+#if defined(__CUDA_ARCH__)
+  if constexpr (detail::hardware_float<T>::loads)
+    return detail::hardware_float<T>::load(p->bits);
   else
-    return *p;
-#else
-  if constexpr (detail::has_bits<T>)
-    return detail::decode<scalar_lanes, T>(p->bits);
-  else
-    return *p;
 #endif
+      if constexpr (detail::has_bits<T>)
+    return detail::decode<scalar_lanes, T>(p->bits);
+  else
+    return *p;
 }
 template <class T> TENON_FN compute_t<T> load_element(packed_pointer<T> p) {
   return detail::decode<scalar_lanes, detail::bare<T>>(detail::load_bits(p));
 }
 
 template <class T> TENON_FN void store_element(T *p, compute_t<T> x) {
-#if defined(__CUDACC__)
-  if constexpr (detail::is_same<T, f16>)
-    *p = __float2half_rn(x);
-  else if constexpr (detail::is_same<T, bf16>)
-    *p = __float2bfloat16_rn(x);
-  else if constexpr (detail::has_bits<T>)
-    p->bits = detail::encode<scalar_lanes, T>(x);
+#if defined(__CUDA_ARCH__)
+  if constexpr (detail::hardware_float<T>::stores)
+    p->bits = detail::hardware_float<T>::store(x);
   else
-    *p = x;
-#else
-  if constexpr (detail::has_bits<T>)
-    p->bits = detail::encode<scalar_lanes, T>(x);
-  else
-    *p = x;
 #endif
+      if constexpr (detail::has_bits<T>)
+    p->bits = detail::encode<scalar_lanes, T>(x);
+  else
+    *p = x;
 }
 template <class T> TENON_FN void store_element(packed_pointer<T> p, compute_t<T> x) {
   detail::store_bits(p, detail::encode<scalar_lanes, T>(x));
