@@ -273,6 +273,10 @@ private:
   }
   TENON_DEVICE void fetch(loaded_run &to, const position &at, const run_of_patch &r,
                           bool whole) const {
+    if (index_t(problem.cfg.in_h) == 0 || index_t(problem.cfg.in_w) == 0) {
+      to = {}; // no pixel to load in place of those outside
+      return;
+    }
     const int along = int(index_t(problem.x.strides.template get<1>()));
     TENON_UNROLL
     for (int pixel = 0; pixel < layout::fold; ++pixel) {

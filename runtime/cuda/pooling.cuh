@@ -101,7 +101,10 @@ private:
     const int stride_w = int(index_t(cfg.stride_w));
     const int y0 = at[2] * int(index_t(cfg.stride_h)) - int(index_t(cfg.pad_top));
     const int x0 = at[3] * stride_w - int(index_t(cfg.pad_left));
-    for (int ky = 0; ky < int(index_t(cfg.kernel_h)); ++ky) {
+    // An image without pixels has none to load in place of those outside.
+    const bool has_pixels = index_t(cfg.in_h) > 0 && index_t(cfg.in_w) > 0;
+    const int rows = has_pixels ? int(index_t(cfg.kernel_h)) : 0;
+    for (int ky = 0; ky < rows; ++ky) {
       const int y = y0 + ky * int(index_t(cfg.dilation_h));
       const bool y_inside = unsigned(y) < unsigned(index_t(cfg.in_h));
       const bool y_padded = y < int(index_t(cfg.in_h) + index_t(cfg.pad_bottom));

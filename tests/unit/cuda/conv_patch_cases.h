@@ -181,6 +181,7 @@ template <class Kernels> void conv_patch_cases() {
   conv_patch<Kernels, h, line, order::nchw, 2, 16, 1, 1, 7, 2>(2, 1, 45, 3);
   conv_patch<Kernels, float, wide, order::nchw, 3, 32, 1, 7, 7, 2>(1, 13, 20, 3);
   conv_patch<Kernels, h, wide, order::nchw, 5, 32, 1, 3, 3, 1>(1, 9, 17, 1);
+  conv_patch<Kernels, h, wide, order::nchw, 3, 32, 1, 3, 3, 2>(1, 0, 21, 2); // no pixels
   // Where tensors lie is known by their types.
   conv_patch<Kernels, h, known_runs<wide>, order::nchw, 3, 64, 1, 7, 7, 2>(1, 22, 30, 3);
   conv_patch<Kernels, h, known_runs<groups4>, order::nhwc, 16, 16, 5, 3, 3>(1, 8, 9, 1);

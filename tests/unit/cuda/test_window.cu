@@ -216,6 +216,7 @@ int main() {
   pooling<uint8_t, 0, 1, 4>(1, 5, 6, 6, 2, 1, 1, 1, false);
   pooling<f16, 1, 1, 8>(1, 16, 7, 7, 7, 1, 1, 0, false);
   pooling<f16, 0, 1, 8, 8>(2, 16, 9, 8, 3, 2, 1, 1, false);
+  pooling<float, 2, 1, 4, 4>(1, 8, 0, 5, 2, 1, 1, 1, false); // no pixels
   pooling<float, 1, 1, 4, 4>(1, 12, 8, 8, 3, 2, 1, 1, true);
   pooling<int8_t, 0, 1, 16, 4>(1, 36, 6, 6, 2, 1, 1, 1, false);
   resize_linear<float, 1, 4>(1, 6, 5, 7, 10, 14);
