@@ -46,10 +46,7 @@ struct options {
 
 early_starts facts_of_device() {
   early_starts facts{};
-  CHECK(cudaDeviceGetAttribute(&facts.multiprocessors, cudaDevAttrMultiProcessorCount, 0));
-  CHECK(
-      cudaDeviceGetAttribute(&facts.shared_bytes, cudaDevAttrMaxSharedMemoryPerMultiprocessor, 0));
-  CHECK(cudaDeviceGetAttribute(&facts.reserved_bytes, cudaDevAttrReservedSharedMemoryPerBlock, 0));
+  CHECK(cuda::read_facts(facts, 0));
   return facts;
 }
 

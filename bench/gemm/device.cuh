@@ -24,12 +24,17 @@ inline void check(int error, const char *what, const char *file, int line) {
 
 //===--- Kernels that make and check data ---===//
 
+TENON_FN element element_of(float x) {
+  element e;
+  store_element(&e, x);
+  return e;
+}
 __global__ void fill_random(element *p, size_t count, unsigned seed) {
   for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x; i < count;
        i += size_t(gridDim.x) * blockDim.x) {
     unsigned x = unsigned(i) * 2654435761u ^ unsigned(i >> 32) ^ seed * 0x9e3779b9u;
     x ^= x >> 16, x *= 0x85ebca6bu, x ^= x >> 13, x *= 0xc2b2ae35u, x ^= x >> 16;
-    p[i] = element(float(x >> 8) * (2.0f / 16777216.0f) - 1.0f);
+    p[i] = element_of(float(x >> 8) * (2.0f / 16777216.0f) - 1.0f);
   }
 }
 /// The matrix that a convolution's group multiplies: [batch * out_h * out_w][k].
@@ -45,7 +50,7 @@ __global__ void unfold(element *to, const element *from, shape p, long out_h, lo
                b = pixel / (out_w * out_h);
     const bool inside = y >= 0 && y < p.height && x >= 0 && x < p.width;
     to[i] = inside ? from[((b * p.height + y) * p.width + x) * p.channels + group * per_group + c]
-                   : element(0.0f);
+                   : element_of(0.0f);
   }
 }
 /// Weights [groups * n][taps][channels] as a kernel wants them: rows of `pitch` channels, or tiles
@@ -59,7 +64,8 @@ __global__ void repack(element *to, const element *from, long groups, long n, lo
     const long c = i % pitch, tap = i / pitch % taps, f = i / (pitch * taps) % columns,
                g = i / (pitch * taps * columns);
     const bool inside = c < channels && f < n;
-    const element value = inside ? from[((g * n + f) * taps + tap) * channels + c] : element(0.0f);
+    const element value =
+        inside ? from[((g * n + f) * taps + tap) * channels + c] : element_of(0.0f);
     const long tile = tile_n ? g * (columns / tile_n) + f / tile_n : 0;
     to[tile_n ? ((tile * taps + tap) * pitch + c) * tile_n + f % tile_n : i] = value;
   }
@@ -75,8 +81,8 @@ __global__ void transform_weights(element *to, const element *from, long n, long
     for (int p = 0; p < 16; ++p) {
       float sum = 0;
       for (int t = 0; t < 9 && f < n; ++t)
-        sum += G[p / 4][t / 3] * G[p % 4][t % 3] * float(from[(f * 9 + t) * channels + c]);
-      to[((f / tile_n * channels + c) * 16 + p) * tile_n + f % tile_n] = element(sum);
+        sum += G[p / 4][t / 3] * G[p % 4][t % 3] * load_element(&from[(f * 9 + t) * channels + c]);
+      to[((f / tile_n * channels + c) * 16 + p) * tile_n + f % tile_n] = element_of(sum);
     }
   }
 }
@@ -87,7 +93,7 @@ __global__ void compare(const element *got, const element *want, size_t count, i
   int bad = 0;
   for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x; i < count;
        i += size_t(gridDim.x) * blockDim.x) {
-    const float g = float(got[i]), w = float(want[i]), d = fabsf(g - w);
+    const float g = load_element(&got[i]), w = load_element(&want[i]), d = fabsf(g - w);
     if (!(d < 1e30f))
       ++bad;
     else

@@ -13,6 +13,7 @@
 namespace bench {
 
 using namespace tenon;
+using cuda::early_starts;
 using cuda::issue;
 using cuda::status;
 

@@ -55,7 +55,8 @@ struct Parts : Tiles {
   /// on one while the kernel before runs on others.
   double sharing;
 };
-/// Source: as above: rms error 13 to 17 %.
+/// Source: as above: rms error 13 to 17 %. Measured before kernels took shares of memory in turn
+/// (runtime/cuda/shares.h); a fit to later times chose no better (docs/performance.md).
 constexpr Parts kParts[] = {
     {{64, 32, 1, 8, 0.100, 0.44, 0.32, 0.05, 0.50}, 0.100, 1.30},
     {{64, 64, 2, 6, 0.109, 0.50, 0.43, 0.06, 0.85}, 0.126, 1.26},

@@ -1,6 +1,6 @@
 // Defines f16 (IEEE binary16) and bf16 (upper half of binary32): storage types only. Arithmetic is
-// done in f32; a store rounds half to even. On CUDA the hardware converts, without the toolkit's
-// headers: in each of nvcc's passes over a file they take as long as all else that it includes.
+// done in f32; a store rounds half to even. On CUDA the hardware converts; the toolkit's headers of
+// such types are not needed, which nvcc would read in each of its passes over a file.
 #ifndef TENON_RUNTIME_COMMON_FLOAT16_H
 #define TENON_RUNTIME_COMMON_FLOAT16_H
 
@@ -15,10 +15,10 @@ struct bf16 {
   uint16_t bits;
 };
 
-#if defined(__CUDA_ARCH__)
 namespace detail {
 /// Instructions that convert T, where the architecture has them.
 template <class T> struct hardware_float { static constexpr bool loads = false, stores = false; };
+#if defined(__CUDA_ARCH__)
 template <> struct hardware_float<f16> {
   static constexpr bool loads = true, stores = true;
   TENON_FN static float load(uint16_t bits) {
@@ -47,8 +47,8 @@ template <> struct hardware_float<bf16> {
   }
 #endif
 };
-} // namespace detail
 #endif
+} // namespace detail
 
 } // namespace tenon
 

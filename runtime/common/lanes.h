@@ -12,12 +12,9 @@ namespace tenon {
 // --- One element ---------------------------------------------------------------------------------
 
 template <class T> TENON_FN compute_t<T> load_element(const T *p) {
-#if defined(__CUDA_ARCH__)
   if constexpr (detail::hardware_float<T>::loads)
     return detail::hardware_float<T>::load(p->bits);
-  else
-#endif
-      if constexpr (detail::has_bits<T>)
+  else if constexpr (detail::has_bits<T>)
     return detail::decode<scalar_lanes, T>(p->bits);
   else
     return *p;
@@ -27,12 +24,9 @@ template <class T> TENON_FN compute_t<T> load_element(packed_pointer<T> p) {
 }
 
 template <class T> TENON_FN void store_element(T *p, compute_t<T> x) {
-#if defined(__CUDA_ARCH__)
   if constexpr (detail::hardware_float<T>::stores)
     p->bits = detail::hardware_float<T>::store(x);
-  else
-#endif
-      if constexpr (detail::has_bits<T>)
+  else if constexpr (detail::has_bits<T>)
     p->bits = detail::encode<scalar_lanes, T>(x);
   else
     *p = x;

@@ -268,7 +268,7 @@ private:
     bool there[layout::fold]; // each pixel
   };
   /// The channel of its group that element e of a run holds.
-  TENON_DEVICE static int channel_of(const run_of_patch &r, int e) {
+  TENON_DEVICE static int channel_of_input(const run_of_patch &r, int e) {
     return r.part * 8 + e % run_channels;
   }
   TENON_DEVICE void fetch(loaded_run &to, const position &at, const run_of_patch &r,
@@ -291,7 +291,7 @@ private:
       for (int e = pixel * run_channels; e < (pixel + 1) * run_channels; ++e) {
         // Channels that are missing are not looked at.
         if (layout::tap_runs > 1)
-          to.raw[e] = from[min_of(channel_of(r, e), layout::channels - 1) * along];
+          to.raw[e] = from[min_of(channel_of_input(r, e), layout::channels - 1) * along];
         else if (e % run_channels < layout::channels)
           to.raw[e] = from[e % run_channels * along];
         else
@@ -304,7 +304,7 @@ private:
     held eight[8];
     TENON_UNROLL
     for (int e = 0; e < 8; ++e) {
-      const int channel = channel_of(r, e);
+      const int channel = channel_of_input(r, e);
       const bool there = loaded.there[e / run_channels] && channel < layout::channels;
       detail::fetch_element(eight[e], &loaded.raw[e], there);
       if constexpr (has_prologue)

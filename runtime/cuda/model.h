@@ -138,10 +138,7 @@ inline status open_model(model &m, const char *weights_path) {
   m.integrated = integrated != 0;
   // Captured programmatic launches came with 12.3, in the toolkit and in the driver.
   m.programmatic = major >= 9 && driver >= 12030 && CUDART_VERSION >= 12030;
-  early_starts &early = m.early_facts;
-  TENON_CHECK(attribute(early.multiprocessors, cudaDevAttrMultiProcessorCount, m.device));
-  TENON_CHECK(attribute(early.shared_bytes, cudaDevAttrMaxSharedMemoryPerMultiprocessor, m.device));
-  TENON_CHECK(attribute(early.reserved_bytes, cudaDevAttrReservedSharedMemoryPerBlock, m.device));
+  TENON_CHECK(read_facts(m.early_facts, m.device));
   m.variant = select_variant(code, major, minor);
   if (!m.variant)
     return wrong_architecture;

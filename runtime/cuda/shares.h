@@ -10,6 +10,7 @@
 #define TENON_RUNTIME_CUDA_SHARES_H
 
 #include "cuda/operands.cuh"
+#include "cuda/status.h"
 
 namespace tenon {
 namespace cuda {
@@ -20,6 +21,14 @@ struct early_starts {
   int shared_bytes;   // of one
   int reserved_bytes; // what each block takes of these beside its own
 };
+inline status read_facts(early_starts &facts, int device) {
+  TENON_CHECK_CUDA(
+      cudaDeviceGetAttribute(&facts.multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  TENON_CHECK_CUDA(cudaDeviceGetAttribute(&facts.shared_bytes,
+                                          cudaDevAttrMaxSharedMemoryPerMultiprocessor, device));
+  return from_cuda(cudaDeviceGetAttribute(&facts.reserved_bytes,
+                                          cudaDevAttrReservedSharedMemoryPerBlock, device));
+}
 
 /// Shared memory from which on a kernel counts as one of tiles.
 constexpr int bytes_of_tiles = 16 * 1024;

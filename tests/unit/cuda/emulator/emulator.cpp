@@ -35,6 +35,7 @@ guarded::guarded(size_t bytes, size_t alignment) {
 guarded::~guarded() { munmap(base_, size_); }
 
 void machine::run_grid(int bx, int by, int bz, int cluster, int threads, int shared_bytes) {
+  this->shared_bytes = shared_bytes;
   if (threads % 32 != 0 || threads > 1024)
     fail("a block has a multiple of 32 threads, at most 1024");
   if (cluster < 1 || cluster > 8 || bx % cluster != 0)

@@ -108,7 +108,7 @@ public:
     return m;
   }
 
-  int thread = 0, block[3] = {}, grid[3] = {};
+  int thread = 0, block[3] = {}, grid[3] = {}, shared_bytes = 0; // those of a block at launch
 
   /// Runs `body(shared)` in every thread of every block; `cluster` neighbours along x are one.
   template <class Body>
