@@ -130,8 +130,9 @@ private:
       if (i == 0 && appends_.count(&op))
         continue; // in the state already
       // In place only when this window is where the operand is written: by a group, or by what
-      // makes the operands of a concat within this one.
-      if (canLieInside(v) && viewOffset(op, i) && claimed_.insert(v).second)
+      // makes the operands of a concat within this one, perhaps under another shape.
+      Value *written = writtenValue(v);
+      if (canLieInside(written) && viewOffset(op, i) && claimed_.insert(written).second)
         continue;
       const Type window =
           v->type().withLayout(windowLayout(whole, axis, here.isConstant() ? here.constant() : 0));

@@ -119,9 +119,13 @@ private:
         if (!aliases_.count(y))
           makeBuffer(y, Home::Arena, 0, bytesOf(y->type()));
         const Alias a = aliases_[y];
-        for (unsigned i = 0; i < op.numOperands(); ++i)
-          if (!aliases_.count(op.operand(i)))
-            alias(op.operand(i), behind(a, y->type(), *viewOffset(op, i)));
+        for (unsigned i = 0; i < op.numOperands(); ++i) {
+          const Alias part = behind(a, y->type(), *viewOffset(op, i));
+          // What the operand renames is written there.
+          for (Value *v = op.operand(i); v && !aliases_.count(v);
+               v = v->def() ? renamedValue(*v->def()) : nullptr)
+            alias(v, part);
+        }
       }
     for (Operation &op : r) {
       switch (op.kind()) {

@@ -59,14 +59,31 @@ bool reshapeStrides(Type from, const Addressing &address, llvm::ArrayRef<Dim> to
   return true;
 }
 
+/// Both have strides over the same kind of elements.
+bool haveStrides(Type x, Type y) {
+  return x.isTensor() && y.isTensor() && !x.layout().hasBlocks() && !y.layout().hasBlocks() &&
+         x.element() == y.element();
+}
+
 } // namespace
+
+llvm::Optional<Dim> reshapeOffset(Type x, Type y) {
+  if (!haveStrides(x, y) || bitWidth(x.element()) < 8)
+    return llvm::None;
+  const Addressing ax = addressing(x), ay = addressing(y);
+  llvm::SmallVector<Dim, 6> strides;
+  if (!reshapeStrides(x, ax, y.shape(), strides) || !sameStrides(y.shape(), strides, ay.strides))
+    return llvm::None;
+  return ax.offset - ay.offset;
+}
 
 llvm::Optional<Dim> viewOffset(const Operation &op, unsigned operand) {
   if (!op.isAny(Op::Reshape, Op::Transpose, Op::Slice, Op::Concat))
     return llvm::None;
   Type x = op.operand(operand)->type(), y = op.result()->type();
-  if (!x.isTensor() || !y.isTensor() || x.layout().hasBlocks() || y.layout().hasBlocks() ||
-      x.element() != y.element())
+  if (op.is(Op::Reshape))
+    return reshapeOffset(x, y);
+  if (!haveStrides(x, y))
     return llvm::None;
   // Elements that share bytes may be written side by side, but no reader finds them inside a byte.
   if (bitWidth(x.element()) < 8 && !op.is(Op::Concat))
@@ -76,10 +93,6 @@ llvm::Optional<Dim> viewOffset(const Operation &op, unsigned operand) {
   llvm::SmallVector<Dim, 6> strides;
   Dim offset = ax.offset;
   switch (op.kind()) {
-  case Op::Reshape:
-    if (!reshapeStrides(x, ax, y.shape(), strides))
-      return llvm::None;
-    break;
   case Op::Transpose:
     for (int64_t d : op.intsAttr("perm"))
       strides.push_back(ax.strides[d]);
@@ -113,6 +126,23 @@ bool isView(const Operation &op) {
     if (!viewOffset(op, i))
       return false;
   return true;
+}
+
+Value *renamedValue(const Operation &op) {
+  if (!op.isAny(Op::Reshape, Op::Transpose))
+    return nullptr;
+  const auto offset = viewOffset(op);
+  return offset && offset->isConstant(0) ? op.operand(0) : nullptr;
+}
+
+Value *writtenValue(Value *v) {
+  while (Operation *def = v->def()) {
+    Value *x = renamedValue(*def);
+    if (!x)
+      break;
+    v = x;
+  }
+  return v;
 }
 
 const char *needsItsLayout(const Use &reader) {

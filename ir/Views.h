@@ -20,6 +20,15 @@ llvm::Optional<Dim> viewOffset(const Operation &op, unsigned operand = 0);
 /// True for a reshape, transpose, slice or concat all of whose operands have a viewOffset.
 bool isView(const Operation &op);
 
+/// The same for a reshape of `from`, as it lies, to `to`.
+llvm::Optional<Dim> reshapeOffset(Type from, Type to);
+
+/// For a reshape or transpose that only renames memory, so that what writes the result's elements
+/// where its type says writes the operand's: that operand. Null otherwise.
+Value *renamedValue(const Operation &op);
+/// What `v` renames through any number of such operations; `v` itself where there are none.
+Value *writtenValue(Value *v);
+
 /// Layout of the window [start, start + extent) of `whole` along `axis`: what operand types of an
 /// in-place concat and result types of an in-place slice have. Null (row-major) never results.
 Layout windowLayout(Type whole, unsigned axis, int64_t start);

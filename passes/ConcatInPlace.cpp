@@ -8,8 +8,10 @@
 // window, too. A concat all of whose operands lie so moves nothing. Operands along an outermost
 // dimension are windows already and need no change of type. An operand that is itself a concat
 // becomes a window, too, and its operands windows of that: in a network with dense connections
-// every layer writes once into the buffer of the whole block. What cannot be written in place is
-// copied there; every decision is recorded.
+// every layer writes once into the buffer of the whole block. Reshapes and transposes without cost
+// between an operand and what makes it show the window, too: the maker's layout is then that of the
+// window under its own shape. What cannot be written in place is copied there; every decision is
+// recorded.
 //
 //   %k = concat %past, %new {axis = 2}, the next run's %past
 //
@@ -24,8 +26,6 @@
 
 namespace tenon {
 namespace {
-
-constexpr int64_t kShortestRun = 16; // bytes
 
 /// Where `t` lies along dimension `d` of its buffer, which is larger when `t` is a window of it.
 struct Place {
@@ -129,19 +129,20 @@ private:
       context_.fusions.push_back(std::move(r));
       return false;
     };
-    Operation *def = v->def();
+    Value *written = writtenValue(v); // in place; v where no view lies between
+    Operation *def = written->def();
     if (!def || def->is(Op::Constant))
       return record(false, def ? "a constant is copied in" : "an input is copied in");
     if (!def->isAny(Op::Group, Op::Concat) && !needsKernel(*def))
       return record(false, "the value is a view of another buffer");
     const Layout window = windowLayout(whole, axis, start.isConstant() ? start.constant() : 0);
     if (v->type().layout() == window) {
-      claimed_.insert(v);
+      claimed_.insert(written);
       return false; // made for this place already
     }
     if (dense(v->type()) != dense(whole) || !v->type().layout().isDense())
       return record(false, "the value lies in another order than the result");
-    if (claimed_.count(v))
+    if (claimed_.count(written))
       return record(false, "the value is written in place elsewhere");
 
     const bool moves = !contiguous(v->type(), whole, axis);
@@ -154,29 +155,41 @@ private:
       const int64_t pitch = rows(room(whole, axis)) * row;
       const int64_t alignment = context_.option("alignment") ? context_.option("alignment")
                                                              : context_.target.viewAlignment;
-      if (run < kShortestRun)
-        return record(false, "runs of " + std::to_string(run) +
-                                 " bytes are too short to be written apart");
-      if (run % alignment == 0 && (at % alignment || pitch % alignment))
-        return record(false, "the window at byte " + std::to_string(at) + " of " +
-                                 std::to_string(pitch) + " breaks the alignment of " +
-                                 std::to_string(alignment) + " bytes");
+      if (std::string why = whyNotApart(run, at, pitch, alignment); !why.empty())
+        return record(false, why);
       if (const char *reason = unsuitedReader(op, v))
         return record(false, reason);
-      if (def->is(Op::Group) && def->region().terminator()->operand(v->index())->def() &&
-          def->region().terminator()->operand(v->index())->def()->is(Op::Reshape))
+      if (def->is(Op::Group) && def->region().terminator()->operand(written->index())->def() &&
+          def->region().terminator()->operand(written->index())->def()->is(Op::Reshape))
         return record(false, "the value is reshaped as it is written");
-    } else if (llvm::any_of(v->uses(), [](Use *u) { return u->owner()->isTerminator(); })) {
+    } else if (isReturned(v)) {
       return record(false, "the value is an output of its own");
     }
+    const llvm::Optional<Places> places = moves ? placesOf(v, window) : Places();
+    if (!places)
+      return record(false, "no layout says where the value lies before it is reshaped");
     if (!context_.fire("concat-in-place.operand", op))
       return record(false, "switched off");
-    claimed_.insert(v);
+    claimed_.insert(written);
     record(true, "");
-    if (!moves)
-      return false;
-    setLayout(v, window);
-    return true;
+    for (auto &[value, layout] : *places)
+      setLayout(value, layout);
+    return moves;
+  }
+
+  using Places = llvm::SmallVector<std::pair<Value *, Layout>, 4>;
+  /// `v` and what it renames, with the layouts in which they lie where `v` does in `layout`; None
+  /// when there are no such layouts.
+  static llvm::Optional<Places> placesOf(Value *v, Layout layout) {
+    Places places{{v, layout}};
+    for (Value *x; v->def() && (x = renamedValue(*v->def())); v = x) {
+      llvm::Optional<Layout> behind = operandLayout(*v->def(), layout);
+      if (!behind)
+        return llvm::None;
+      layout = *behind;
+      places.push_back({x, layout});
+    }
+    return places;
   }
 
   /// Gives a value another layout, also inside the groups that make and read it.
@@ -208,13 +221,24 @@ private:
     return true;
   }
 
-  /// Why some reader besides the concat cannot take a window; null when all can.
-  const char *unsuitedReader(const Operation &concat, Value *v) {
+  /// Why some reader of `v`, or of what it renames, besides `reader` cannot take a window; null
+  /// when all can.
+  static const char *unsuitedReader(const Operation &reader, Value *v) {
     for (Use *u : v->uses())
-      if (u->owner() != &concat)
+      if (u->owner() != &reader)
         if (const char *reason = needsItsLayout(*u))
           return reason;
-    return nullptr;
+    Operation *def = v->def();
+    Value *renamed = def ? renamedValue(*def) : nullptr;
+    return renamed ? unsuitedReader(*def, renamed) : nullptr;
+  }
+
+  /// Whether `v`, or what it renames, leaves the region.
+  static bool isReturned(Value *v) {
+    if (llvm::any_of(v->uses(), [](Use *u) { return u->owner()->isTerminator(); }))
+      return true;
+    Value *renamed = v->def() ? renamedValue(*v->def()) : nullptr;
+    return renamed && isReturned(renamed);
   }
 
   Region &region_;

@@ -2,13 +2,16 @@
 //
 // Strides are computed with symbols set to large primes. A dense layout that fits then fits for
 // all values: strides are products of extents, and primes that divide none of the constant ones
-// keep different products apart. Layouts with windows are only made up for static shapes.
+// keep different products apart. Windows that are made up for other shapes than static ones are
+// compared with the symbols' own strides (reshapeOffset).
 #include "passes/ViewLayout.h"
 
 #include <algorithm>
 
 namespace tenon {
 namespace {
+
+constexpr int64_t kShortestRun = 16; // bytes
 
 llvm::Optional<int64_t> primeOf(llvm::StringRef symbol, void *) {
   static const int64_t kPrimes[] = {7919, 7927, 7933, 7937, 7949, 7951, 7963, 7993};
@@ -141,8 +144,6 @@ llvm::Optional<Layout> layoutFromStrides(Type t, const Placement &p) {
     if (q && q->allocated == p.allocated && sameStrides(*q, p))
       return l;
   }
-  if (!t.hasStaticShape())
-    return llvm::None;
   // Windows: allocated extents are the quotients of neighbouring strides.
   llvm::SmallVector<LayoutAxis, 6> axes(order.size());
   int64_t stride = 1, offset = p.offset;
@@ -175,8 +176,11 @@ llvm::Optional<Layout> layoutFromStrides(Type t, const Placement &p) {
     const int64_t n = p.extents[order[i]];
     if (axes[i].origin + n > alloc[i])
       return llvm::None;
-    if (alloc[i] != n)
-      axes[i].alloc = c.dim(alloc[i]);
+    if (alloc[i] == n)
+      continue;
+    if (!t.dim(unsigned(order[i])).isConstant())
+      return llvm::None;
+    axes[i].alloc = c.dim(alloc[i]);
   }
   if (offset != 0)
     return llvm::None;
@@ -209,7 +213,36 @@ llvm::Optional<Layout> reshapeLayout(Type from, Type to) {
     return llvm::None;
   q.offset = p->offset;
   q.allocated = p->allocated;
-  return layoutFromStrides(to, q);
+  llvm::Optional<Layout> l = layoutFromStrides(to, q);
+  if (l && !l->isDense() && !(from.hasStaticShape() && to.hasStaticShape())) {
+    const auto offset = reshapeOffset(from, to.withLayout(*l));
+    if (!offset || !offset->isConstant(0))
+      return llvm::None;
+  }
+  return l;
+}
+
+llvm::Optional<Layout> operandLayout(const Operation &op, Layout layout) {
+  const Type from = op.operand(0)->type(), to = op.result()->type().withLayout(layout);
+  if (layout.hasBlocks())
+    return llvm::None;
+  if (op.is(Op::Reshape))
+    return reshapeLayout(to, from);
+  if (!op.is(Op::Transpose))
+    return llvm::None;
+  llvm::SmallVector<LayoutAxis, 6> axes = axesOf(to);
+  for (LayoutAxis &a : axes)
+    a.dim = int(op.intsAttr("perm")[size_t(a.dim)]);
+  return Layout::get(from.context(), axes);
+}
+
+std::string whyNotApart(int64_t run, int64_t at, int64_t pitch, int64_t alignment) {
+  if (run < kShortestRun)
+    return "runs of " + std::to_string(run) + " bytes are too short to be written apart";
+  if (run % alignment == 0 && (at % alignment || pitch % alignment))
+    return "the window at byte " + std::to_string(at) + " of " + std::to_string(pitch) +
+           " breaks the alignment of " + std::to_string(alignment) + " bytes";
+  return "";
 }
 
 llvm::Optional<Layout> viewLayout(const Operation &op) {
