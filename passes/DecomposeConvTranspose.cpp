@@ -13,10 +13,19 @@
 // zero. With channels innermost the concat and the movement behind it are no work at all: pixel
 // (h * s + a, w * t + b) of %z is where %c has column a * W + w of row h and the filters of b.
 // Maps with constants per channel go into the convolutions' epilogues first.
+//
+//   %z = transpose (reshape (concat (concat %p00, %p01 {axis = 3}), (concat …) {axis = 2}))
+//   %y = concat %skip, %z {axis = 1}
+//
+// In front of a concat of channels the columns of a pixel would have to be torn apart. There each
+// phase of either axis is a convolution of its own, %pab its result as [N][H][W][1][K]: every one
+// of them is a window of what %y is written to (concat-in-place), and nothing is copied.
 #include "passes/DecomposeConvTranspose.h"
 
+#include "passes/AssignPrecision.h"
 #include "passes/Maps.h"
 #include "passes/Rewrite.h"
+#include "passes/ViewLayout.h"
 
 #include <algorithm>
 
@@ -145,24 +154,65 @@ Value *mapOfPhase(Builder &b, Operation &map, unsigned main, Value *phase, int64
       ->result();
 }
 
-/// Weights [phases of the width * K][C][window] of one phase of the height.
-Tensor phaseWeights(const Tensor &w, bool flat, llvm::ArrayRef<Tap> rows, Window height,
-                    const Axis &width, Window across) {
+/// A transposed convolution whose taps are known.
+struct Problem {
+  Operation &op;
+  bool flat; // one dimension, which is the width
+  Axis height, width;
+
+  Value *x() const { return op.operand(0); }
+  unsigned rank() const { return x()->type().rank(); }
+  Literal weights() const { return constantValue(op.operand(1)); }
+};
+
+llvm::Optional<Problem> problemOf(Operation &op) {
+  if (!op.is(Op::ConvTranspose))
+    return llvm::None;
+  const Type x = op.operand(0)->type(), y = op.result()->type();
+  const unsigned rank = x.rank();
+  if (!constantValue(op.operand(1)) || rank < 3 || rank > 4 || op.intAttr("groups", 1) != 1)
+    return llvm::None;
+  for (unsigned d = 1; d < rank; ++d)
+    if (!x.dim(d).isConstant() || !y.dim(d).isConstant() || y.dim(d).constant() == 0)
+      return llvm::None;
+  const bool flat = rank == 3;
+  return Problem{op, flat, flat ? Axis{1, 1, 1, {{{0, 0}}}} : axisOf(op, 0), axisOf(op, rank - 3)};
+}
+
+/// No padding is negative.
+bool fits(const Window &v, const Axis &a) { return v.padBegin() >= 0 && v.padEnd(a) >= 0; }
+
+/// Maps that may go into the epilogues: each reads nothing but the one before it, by channel.
+llvm::SmallVector<Operation *, 4> mapsBehind(Operation &op) {
+  llvm::SmallVector<Operation *, 4> maps;
+  for (Operation *last = &op; last->result()->hasOneUse(); last = maps.back()) {
+    Operation *user = (*last->result()->uses().begin())->owner();
+    if (user->parent() != op.parent() || !channelMapOperand(*user, last->result()))
+      break;
+    maps.push_back(user);
+  }
+  return maps;
+}
+
+/// Weights [columns * K][C][window] of one phase of the height and some of the width.
+Tensor phaseWeights(const Problem &p, llvm::ArrayRef<Tap> rows, Window down,
+                    llvm::ArrayRef<std::vector<Tap>> columns, Window across) {
+  const Tensor &w = *p.weights();
   const int64_t channels = w.shape()[0], filters = w.shape()[1];
-  const int64_t kernelW = w.shape().back(), kernelH = flat ? 1 : w.shape()[2];
-  llvm::SmallVector<int64_t, 4> shape{width.stride * filters, channels};
-  if (!flat)
-    shape.push_back(height.extent);
+  const int64_t kernelW = w.shape().back(), kernelH = p.flat ? 1 : w.shape()[2];
+  llvm::SmallVector<int64_t, 4> shape{int64_t(columns.size()) * filters, channels};
+  if (!p.flat)
+    shape.push_back(down.extent);
   shape.push_back(across.extent);
   Tensor out(w.element(), shape);
-  for (int64_t b = 0; b < width.stride; ++b)
-    for (const Tap &x : width.phases[size_t(b)])
+  for (size_t b = 0; b < columns.size(); ++b)
+    for (const Tap &x : columns[b])
       for (const Tap &y : rows)
         for (int64_t k = 0; k < filters; ++k)
           for (int64_t c = 0; c < channels; ++c) {
             const int64_t from = ((c * filters + k) * kernelH + y.tap) * kernelW + x.tap;
             const int64_t to =
-                (((b * filters + k) * channels + c) * height.extent + y.shift - height.first) *
+                (((int64_t(b) * filters + k) * channels + c) * down.extent + y.shift - down.first) *
                     across.extent +
                 x.shift - across.first;
             out.set(to, w.at(from));
@@ -170,90 +220,138 @@ Tensor phaseWeights(const Tensor &w, bool flat, llvm::ArrayRef<Tap> rows, Window
   return out;
 }
 
+/// The convolution for one phase of the height and some of the width, with its maps.
+Value *phase(Builder &b, const Problem &p, llvm::ArrayRef<Tap> rows,
+             llvm::ArrayRef<std::vector<Tap>> columns, llvm::ArrayRef<Operation *> maps) {
+  const Window down = windowOf(std::vector<Tap>(rows.begin(), rows.end())),
+               across = windowOf(columns);
+  b.location = p.op.loc();
+  Value *weights =
+      b.constant(phaseWeights(p, rows, down, columns, across), p.op.operand(1)->hint());
+  Ints pads{across.padBegin(), across.padEnd(p.width)};
+  if (!p.flat)
+    pads = {down.padBegin(), across.padBegin(), down.padEnd(p.height), across.padEnd(p.width)};
+  Value *y = b.value(Op::Conv, {p.x(), weights},
+                     {{"strides", Ints(p.rank() - 2, 1)},
+                      {"dilations", Ints(p.rank() - 2, 1)},
+                      {"pads", pads},
+                      {"groups", int64_t(1)}});
+  const Value *before = p.op.result();
+  for (Operation *map : maps) {
+    y = mapOfPhase(b, *map, *channelMapOperand(*map, before), y, int64_t(columns.size()));
+    before = map->result();
+  }
+  return y;
+}
+
+Value *concat(Builder &b, llvm::ArrayRef<Value *> parts, int64_t axis) {
+  return parts.size() == 1 ? parts[0] : b.value(Op::Concat, parts, {{"axis", axis}});
+}
+
+/// From channels innermost, in whatever shape, to [N][K][H * s][W * t].
+Value *channelsFirst(Builder &b, const Problem &p, Value *z) {
+  Context &c = b.context();
+  const Type y = p.op.result()->type();
+  const Dim high = c.dim(p.height.quotients() * p.height.stride),
+            wide = c.dim(p.width.quotients() * p.width.stride);
+  z = b.reshape(z, p.flat ? Dims{y.dim(0), wide, y.dim(1)} : Dims{y.dim(0), high, wide, y.dim(1)});
+  return p.flat ? b.transpose(z, {0, 2, 1}) : b.transpose(z, {0, 3, 1, 2});
+}
+Value *channelsLast(Builder &b, const Problem &p, Value *z) {
+  return p.flat ? b.transpose(z, {0, 2, 1}) : b.transpose(z, {0, 2, 3, 1});
+}
+
 bool phasesPattern(Operation &op, Rewriter &rw) {
-  if (!op.is(Op::ConvTranspose))
+  const auto p = problemOf(op);
+  if (!p)
     return false;
-  const Type x = op.operand(0)->type(), y = op.result()->type();
-  const unsigned rank = x.rank();
-  Literal w = constantValue(op.operand(1));
-  if (!w || rank < 3 || rank > 4 || op.intAttr("groups", 1) != 1)
-    return false;
-  for (unsigned d = 1; d < rank; ++d)
-    if (!x.dim(d).isConstant() || !y.dim(d).isConstant() || y.dim(d).constant() == 0)
-      return false;
-  const bool flat = rank == 3;
-  const Axis width = axisOf(op, rank - 3),
-             height = flat ? Axis{1, 1, 1, {{{0, 0}}}} : axisOf(op, 0);
+  const Axis &height = p->height, &width = p->width;
   const Window across = windowOf(width.phases);
-  std::vector<Window> down;
-  for (const auto &taps : height.phases)
-    down.push_back(windowOf(taps));
   int64_t taps = 0;
-  for (const auto &p : width.phases)
-    taps += int64_t(p.size());
+  for (const auto &t : width.phases)
+    taps += int64_t(t.size());
   // Dilation and stride that share no phase would fill the window with zeros.
   if (width.stride * across.extent > 2 * std::max<int64_t>(taps, width.stride))
     return false;
-  auto fits = [](const Window &v, const Axis &a) { return v.padBegin() >= 0 && v.padEnd(a) >= 0; };
   if (!fits(across, width) ||
-      !llvm::all_of(down, [&](const Window &v) { return fits(v, height); }) || !rw.fire(op))
+      !llvm::all_of(height.phases,
+                    [&](const std::vector<Tap> &t) { return fits(windowOf(t), height); }) ||
+      !rw.fire(op))
     return false;
 
-  // What may go into the epilogue: the new operations stand where the last of these maps does.
-  llvm::SmallVector<Operation *, 4> maps;
-  Operation *last = &op;
-  while (last->result()->hasOneUse()) {
-    Operation *user = (*last->result()->uses().begin())->owner();
-    if (user->parent() != op.parent() || !channelMapOperand(*user, last->result()))
-      break;
-    maps.push_back(user);
-    last = user;
-  }
-
-  Builder b = rw.before(*last);
+  // The new operations stand where the last of the maps does.
+  const auto maps = mapsBehind(op);
+  Operation &last = maps.empty() ? op : *maps.back();
+  Builder b = rw.before(last);
   llvm::SmallVector<Value *, 4> rows;
-  for (size_t a = 0; a < height.phases.size(); ++a) {
-    b.location = op.loc();
-    Value *weights = b.constant(phaseWeights(*w, flat, height.phases[a], down[a], width, across),
-                                op.operand(1)->hint());
-    Ints pads;
-    if (!flat)
-      pads = {down[a].padBegin(), across.padBegin(), down[a].padEnd(height), across.padEnd(width)};
-    else
-      pads = {across.padBegin(), across.padEnd(width)};
-    Value *row = b.value(Op::Conv, {op.operand(0), weights},
-                         {{"strides", Ints(rank - 2, 1)},
-                          {"dilations", Ints(rank - 2, 1)},
-                          {"pads", pads},
-                          {"groups", int64_t(1)}});
-    const Value *before = op.result();
-    for (Operation *map : maps) {
-      row = mapOfPhase(b, *map, *channelMapOperand(*map, before), row, width.stride);
-      before = map->result();
-    }
-    rows.push_back(row);
-  }
-  b.location = last->loc();
-  Value *z = rows.size() == 1 ? rows[0] : b.value(Op::Concat, rows, {{"axis", int64_t(rank - 1)}});
-  if (rows.size() > 1 || width.stride > 1) {
-    const Dim n = x.dim(0), k = y.dim(1);
-    Context &c = b.context();
-    const Dim wide = c.dim(width.quotients() * width.stride);
-    Dims shape =
-        flat ? Dims{n, wide, k} : Dims{n, c.dim(height.quotients() * height.stride), wide, k};
-    z = flat ? b.transpose(z, {0, 2, 1}) : b.transpose(z, {0, 2, 3, 1});
-    z = b.reshape(z, shape);
-    z = flat ? b.transpose(z, {0, 2, 1}) : b.transpose(z, {0, 3, 1, 2});
-  }
+  for (const auto &t : height.phases)
+    rows.push_back(phase(b, *p, t, width.phases, maps));
+  b.location = last.loc();
+  Value *z = concat(b, rows, p->rank() - 1);
+  if (rows.size() > 1 || width.stride > 1)
+    z = channelsFirst(b, *p, channelsLast(b, *p, z));
+  const Type y = op.result()->type();
   if (z->type().shape() != y.shape()) { // extents that are no multiples of the stride
-    const Dims zero(rank, b.context().dim(0)), extents(y.shape().begin(), y.shape().end());
-    z = b.value(Op::Slice, {z}, {{"starts", zero}, {"sizes", extents}, {"steps", Ints(rank, 1)}});
+    const Dims zero(p->rank(), b.context().dim(0)), extents(y.shape().begin(), y.shape().end());
+    z = b.value(Op::Slice, {z},
+                {{"starts", zero}, {"sizes", extents}, {"steps", Ints(p->rank(), 1)}});
   }
-  rw.replace(*last, z);
+  rw.replace(last, z);
+  return true;
+}
+
+/// Whether a concat of channels reads `v` that can have it written into its result, pixel by pixel.
+bool isWrittenIntoConcat(Value *v, PassContext &context) {
+  for (Use *u : v->uses()) {
+    Operation &concat = *u->owner();
+    if (!concat.is(Op::Concat) || concat.intAttr("axis") != 1 ||
+        !context.enabled("concat-in-place.operand", &concat))
+      continue;
+    const int64_t bytes = bitWidth(storedElement(v->type().element(), concat.loc(), context)) / 8;
+    int64_t at = 0;
+    for (unsigned i = 0; i < u->index(); ++i)
+      at += concat.operand(i)->type().dim(1).upper() * bytes;
+    if (whyNotApart(v->type().dim(1).upper() * bytes, at,
+                    concat.result()->type().dim(1).upper() * bytes, context.target.viewAlignment)
+            .empty())
+      return true;
+  }
+  return false;
+}
+
+bool intoConcatPattern(Operation &op, Rewriter &rw) {
+  const auto p = problemOf(op);
+  if (!p || p->height.stride * p->width.stride == 1 || !rw.context().target.channelsLast)
+    return false;
+  for (const Axis *a : {&p->height, &p->width})
+    if (a->out % a->stride != 0 ||
+        !llvm::all_of(a->phases, [&](const std::vector<Tap> &t) { return fits(windowOf(t), *a); }))
+      return false;
+  const auto maps = mapsBehind(op);
+  Operation &last = maps.empty() ? op : *maps.back();
+  if (!isWrittenIntoConcat(last.result(), rw.context()) || !rw.fire(op))
+    return false;
+
+  Builder b = rw.before(last);
+  const int64_t axis = p->rank() - 2; // of the width
+  llvm::SmallVector<Value *, 4> rows;
+  for (const auto &down : p->height.phases) {
+    llvm::SmallVector<Value *, 4> columns;
+    for (const auto &across : p->width.phases) {
+      Value *z = channelsLast(b, *p, phase(b, *p, down, across, maps));
+      Dims shape(z->type().shape().begin(), z->type().shape().end());
+      shape.insert(shape.begin() + axis + 1, b.context().dim(1));
+      columns.push_back(b.reshape(z, shape));
+    }
+    b.location = last.loc();
+    rows.push_back(concat(b, columns, axis + 1));
+  }
+  rw.replace(last, channelsFirst(b, *p, concat(b, rows, axis)));
   return true;
 }
 
 const Pattern kPatterns[] = {
+    {"decompose-conv-transpose.into-concat", intoConcatPattern},
     {"decompose-conv-transpose.phases", phasesPattern},
 };
 

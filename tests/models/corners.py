@@ -229,3 +229,48 @@ def concats():
     net.output("product", [12, 3])
     net.output("raised", [6, 5])
     return net.model(), [{"x": normal(net.rng, 1, 4, 6, 5), "rows": normal(net.rng, 6, 5)}], None
+
+
+def upsampled(net, x, channels_in, channels_out, kernel, strides, **attributes):
+    """A transposed convolution with bias and activation."""
+    weight = net.weights([channels_in, channels_out, *kernel], channels_in)
+    bias = net.rng.normal(0, 0.2, channels_out)
+    y = net.op("ConvTranspose", [x, net.const(weight), net.const(bias)], kernel_shape=kernel,
+               strides=strides, **attributes)  # fmt: skip
+    return net.op("Relu", [y])
+
+
+def upsamples():
+    """Transposed convolutions that are concatenated with what was kept before pooling, at a batch
+    known at run time: windows that overlap, strides of either axis, phases without taps, several in
+    one concat and in one within another, channels too few or too odd to be written apart, results
+    that others read and that are outputs; one dimension."""
+    net = Network("upsamples", 48, opset=13, ir_version=8)
+    x = net.input("x", ["N", 4, 12, 6])
+    skip = net.op("Relu", [net.conv(x, 4, 8, 3)])
+    low = net.conv(net.op("MaxPool", [skip], kernel_shape=[2, 2], strides=[2, 2]), 8, 16, 3)
+    pair = [upsampled(net, low, 16, 8, [2, 2], [2, 2]),
+            upsampled(net, low, 16, 4, [4, 4], [2, 2], pads=[1, 1, 1, 1])]  # fmt: skip
+    inner = net.op("Concat", pair, axis=1)
+    whole = net.op("Concat", [inner, skip, upsampled(net, low, 16, 12, [1, 3], [2, 2],
+                   pads=[0, 1, 0, 1], output_padding=[1, 1])], axis=1)  # fmt: skip
+    net.conv(whole, 32, 6, 3, output="y")
+    third = net.op("MaxPool", [skip], kernel_shape=[3, 1], strides=[3, 1])
+    tall = upsampled(net, third, 8, 6, [5, 1], [3, 1], pads=[1, 0, 1, 0])
+    short = upsampled(net, third, 8, 3, [3, 1], [3, 1])
+    both = net.op("Concat", [tall, net.op("Sigmoid", [skip]), short], axis=1)
+    net.op("Mul", [net.conv(both, 17, 6, 1), net.op("Sigmoid", [tall])], output="gated")
+    kept = upsampled(net, low, 16, 4, [2, 2], [2, 2])
+    net.op("Tanh", [net.op("Concat", [kept, net.op("Neg", [skip])], axis=1)], output="squashed")
+    net.op("Identity", [kept], output="kept")
+    line = net.input("line", [1, 6, 5])
+    wide = [upsampled(net, line, 6, 8, [6], [3], pads=[1, 2]),
+            upsampled(net, line, 6, 4, [3], [3])]  # fmt: skip
+    net.conv(net.op("Concat", wide, axis=1), 12, 4, [3], output="lines")
+    net.output("y", ["N", 6, 12, 6])
+    net.output("gated", ["N", 6, 12, 6])
+    net.output("squashed", ["N", 12, 12, 6])
+    net.output("kept", ["N", 4, 12, 6])
+    net.output("lines", [1, 4, 15])
+    feeds = [{"x": normal(net.rng, n, 4, 12, 6), "line": normal(net.rng, 1, 6, 5)} for n in (2, 3)]
+    return net.model(), feeds, None

@@ -132,6 +132,7 @@ MODELS = {
     "corner_windows": corners.windows,
     "corner_resizes": corners.resizes,
     "corner_concats": corners.concats,
+    "corner_upsamples": corners.upsamples,
 }
 
 
