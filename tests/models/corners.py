@@ -267,10 +267,18 @@ def upsamples():
     wide = [upsampled(net, line, 6, 8, [6], [3], pads=[1, 2]),
             upsampled(net, line, 6, 4, [3], [3])]  # fmt: skip
     net.conv(net.op("Concat", wide, axis=1), 12, 4, [3], output="lines")
+    # One value under two shapes, in two concats: only one of them can have it in place.
+    shares = net.op("Softmax", [line], axis=2)
+    above = net.op("Reshape", [shares, net.const([5, 6], np.int64)])
+    below = net.op("Reshape", [shares, net.const([2, 15], np.int64)])
+    net.op("Concat", [above, net.const(normal(net.rng, 1, 6))], output="above", axis=0)
+    net.op("Concat", [net.const(normal(net.rng, 1, 15)), below], output="below", axis=0)
     net.output("y", ["N", 6, 12, 6])
     net.output("gated", ["N", 6, 12, 6])
     net.output("squashed", ["N", 12, 12, 6])
     net.output("kept", ["N", 4, 12, 6])
     net.output("lines", [1, 4, 15])
+    net.output("above", [6, 6])
+    net.output("below", [3, 15])
     feeds = [{"x": normal(net.rng, n, 4, 12, 6), "line": normal(net.rng, 1, 6, 5)} for n in (2, 3)]
     return net.model(), feeds, None
