@@ -53,6 +53,7 @@ struct schedule {
   status (*product)(const problem &, const operands &, issue &);
   status (*conv)(const problem &, const operands &, issue &);
   const shape *only = nullptr; // the one shape that it is built for; null: any
+  int patches = 0;             // buffers of tiles with their halo beside all weights; 0: none
 
   long tiles(const problem &p) const {
     if (weights == packing::winograd)
@@ -68,6 +69,15 @@ struct schedule {
                ? p.kernel_h * p.kernel_w * ((channels + tile_k - 1) / tile_k)
                : (p.k() + tile_k - 1) / tile_k;
   }
+  /// Whether tiles with their halo, and the weights, fit into shared memory: stagesBesideWeights()
+  /// of codegen/cuda/ContractWgmmaSm90.cpp.
+  bool covers(const problem &p) const {
+    const long width = 8 + (p.kernel_w - 1) * p.dilation_w,
+               height = tile_m / 8 + (p.kernel_h - 1) * p.dilation_h, channel = tile_k * 2,
+               patch = (width * height * channel + 1023) / 1024 * 1024;
+    return p.kernel_h * p.kernel_w > 1 && p.stride_h == 1 && p.stride_w == 1 &&
+           steps(p) * tile_n * channel + patches * patch <= 232448 - 1024;
+  }
   /// Whether the compiler would consider it for `p` on a machine of `multiprocessors`: splits where
   /// tiles are few. Tiles much smaller than the problem are not worth the time.
   bool suits(const problem &p, int multiprocessors) const {
@@ -80,6 +90,8 @@ struct schedule {
                                          p.stride_w != 1 || p.dilation_h != 1 || p.dilation_w != 1))
       return false;
     if (weights == packing::tiles && p.groups > 1 && p.n() % tile_n)
+      return false;
+    if (patches && (!covers(p) || tile_n >= 2 * ((p.n() + 31) / 32 * 32)))
       return false;
     if (splits > 1)
       return steps(p) >= 2 * splits && tiles(p) * splits <= 2 * multiprocessors;

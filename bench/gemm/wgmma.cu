@@ -3,6 +3,7 @@
 #include "schedule.h"
 
 #include "cuda/contract_cluster_sm90.cuh"
+#include "cuda/contract_halo_sm90.cuh"
 #include "cuda/contract_wgmma_sm90.cuh"
 
 namespace bench {
@@ -34,6 +35,12 @@ struct cluster_kernels : kernels {
   template <class Cfg, class X, class W, class Outs, class Ins, class Body>
   static auto matmul(Cfg cfg, X x, W w, Outs outs, Ins ins, Body body, cuda::split_scratch) {
     return cuda::matmul_cluster_sm90(cfg, x, w, outs, ins, body);
+  }
+};
+struct halo_kernels : kernels {
+  template <class Cfg, class X, class W, class Outs, class Ins, class Body>
+  static auto conv(Cfg cfg, X x, W w, Outs outs, Ins ins, Body body, cuda::split_scratch) {
+    return cuda::conv_halo_sm90(cfg, x, w, outs, ins, body);
   }
 };
 #endif
@@ -84,6 +91,22 @@ void add_clusters(std::vector<schedule> &to) {
   add_cluster<M, N, kMostK / 2, Consumers, Stages, 1>(to);
   add_cluster<M, N, kMostK / 4, Consumers, Stages, 1>(to);
 }
+template <int M, int N, int K, int Consumers, int Stages> void add_halo(std::vector<schedule> &to) {
+  using s = cuda::contract_halo_schedule<M, N, K, Consumers, Stages>;
+  char name[120];
+  snprintf(name, sizeof(name), "wgmma %dx%dx%d c%d st%d halo", M, N, K, Consumers, Stages);
+  schedule halo = {name,    M,
+                   N,       K,
+                   1,       packing::rounded_rows,
+                   kRun,    false,
+                   nullptr, launch_conv<halo_kernels, s, dyn>};
+  halo.patches = Consumers * Stages;
+  to.push_back(halo);
+}
+template <int M, int N, int Consumers, int Stages> void add_halos(std::vector<schedule> &to) {
+  add_halo<M, N, kMostK, Consumers, Stages>(to);
+  add_halo<M, N, kMostK / 2, Consumers, Stages>(to);
+}
 #endif
 
 } // namespace
@@ -105,6 +128,16 @@ std::vector<schedule> wgmma_schedules() {
   add_clusters<64, 64, 2, 6, 6>(all);
   add_clusters<64, 128, 2, 4, 3>(all);
   add_clusters<128, 64, 2, 4, 3>(all);
+  add_halos<64, 32, 3, 3>(all);
+  add_halos<64, 32, 2, 4>(all);
+  add_halos<64, 32, 1, 4>(all);
+  add_halos<64, 64, 3, 2>(all);
+  add_halos<64, 64, 3, 3>(all);
+  add_halos<64, 64, 2, 3>(all);
+  add_halos<64, 64, 1, 4>(all);
+  add_halos<64, 128, 2, 2>(all);
+  add_halos<128, 32, 3, 2>(all);
+  add_halos<128, 64, 2, 2>(all);
 #elif GEMM_PRECISION == 2
   add_split<128, 128, 2, 3>(all);
   add_split<128, 96, 2, 4>(all);

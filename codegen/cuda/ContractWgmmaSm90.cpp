@@ -71,6 +71,22 @@ constexpr Parts kByteParts[] = {
     {{64, 128, 2, 4, 0.105, 1.90, 0.93, 0.06, 1.25}, 0.300, 1.00},
     {{128, 64, 2, 4, 0.147, 1.51, 0.86, 0.07, 0.75}, 0.260, 1.26},
 };
+/// Tiles of m / 8 rows of 8 pixels with their halo in shared memory, the weights of n filters
+/// beside them (contract_halo_sm90.cuh), and what they cost in microseconds while all warpgroups of
+/// a multiprocessor have one: each step along K (128 bytes), and the rest of a tile.
+struct Halo {
+  int64_t m, n, consumers;
+  double step, tile;
+};
+/// Source: fitted to bench/gemm/schedules_halo_h100.csv, layers of 3x3 pixels at batch 1, 8 and 64:
+/// rms error 5 to 15 %.
+constexpr Halo kHalos[] = {
+    {64, 32, 1, 0.089, 0.54},  {64, 32, 2, 0.114, 0.82}, {64, 32, 3, 0.123, 1.50},
+    {64, 64, 1, 0.090, 1.01},  {64, 64, 2, 0.121, 1.70}, {64, 64, 3, 0.158, 2.12},
+    {64, 128, 2, 0.124, 3.40},
+};
+/// Until the weights are there, for each of their bytes.
+constexpr double kHaloWeights = 0.0048 / 1024;
 constexpr int64_t kMostOfCluster = 8;
 /// Shared memory of a block beside which one of the kernel before has its share
 /// (runtime/cuda/shares.h), less a kilobyte for barriers.
@@ -286,6 +302,43 @@ int64_t stagesBesideSums(const Tiles &t) {
   return (kHalfOfShared - t.m * t.n * 4) / ((t.m + t.n) * 128);
 }
 
+bool hasHalo(const Schedule &s) { return s.get("halo").getValueOr(0) != 0; }
+
+/// Whether a convolution's windows overlap as contract_halo_sm90.cuh wants them.
+bool sharesPixels(const Kind &kind, const Contraction &c) {
+  const ConvProblem &p = c.conv;
+  return kind.bytes == 2 && c.isConv && !c.hasPrologue && !p.isVolume() && p.groups == 1 &&
+         p.taps() > 1 && p.strideH == 1 && p.strideW == 1 && p.batch.isConstant();
+}
+
+int64_t haloWeightBytes(const Contraction &c, const Halo &t, int64_t tileK) {
+  return stepsOf(c, tileK) * t.n * tileK * 2;
+}
+
+/// Buffers of a warpgroup that find room beside the weights; 0: none.
+int64_t stagesBesideWeights(const TargetLevel &level, const Contraction &c, const Halo &t,
+                            int64_t tileK) {
+  const ConvProblem &p = c.conv;
+  const int64_t width = 8 + (p.kernelW - 1) * p.dilationW,
+                height = t.m / 8 + (p.kernelH - 1) * p.dilationH;
+  if (width > 256 || height > 256) // of a box
+    return 0;
+  const int64_t patch = int64_t(llvm::alignTo(uint64_t(width * height * tileK * 2), 1024)),
+                barriers = 1024;
+  const int64_t room = int64_t(level.sharedBytes) - haloWeightBytes(c, t, tileK) - barriers;
+  return std::min<int64_t>(4, room / (t.consumers * patch));
+}
+
+/// How many tiles a warpgroup takes, at most.
+double halosOfEach(const TargetLevel &level, const Contraction &c, const Halo &t) {
+  const ConvProblem &p = c.conv;
+  const int64_t columns = int64_t(llvm::divideCeil(c.columns(), t.n));
+  const int64_t tiles = p.batch.constant() * int64_t(llvm::divideCeil(p.outWidth.constant(), 8)) *
+                        int64_t(llvm::divideCeil(p.outHeight.constant(), t.m / 8));
+  const int64_t blocks = std::max<int64_t>(level.multiprocessors / columns, 1);
+  return double(llvm::divideCeil(tiles, t.consumers * blocks));
+}
+
 template <const Kind &K>
 void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
   std::string why;
@@ -314,6 +367,21 @@ void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
       if (splits <= kMostOfCluster)
         add(t, splits, false);
   }
+  if (sharesPixels(K, c))
+    for (const Halo &t : kHalos) {
+      const int64_t stages = stagesBesideWeights(in.level, c, t, k);
+      if (stages < 2 || t.n >= 2 * int64_t(llvm::alignTo(uint64_t(c.columns()), 32)))
+        continue;
+      out.push_back({K.id.str(),
+                     {{"tile_m", t.m},
+                      {"tile_n", t.n},
+                      {"tile_k", k},
+                      {"consumers", t.consumers},
+                      {"stages", stages},
+                      {"splits", 1},
+                      {"halo", 1},
+                      {"multiprocessors", in.level.multiprocessors}}});
+    }
   for (const Parts &t : K.parts)
     for (int64_t splits : clustersFor(in, c, t, k))
       add(t, splits, true);
@@ -341,7 +409,14 @@ template <const Kind &K> double cost(const TacticInput &in, const Schedule &s) {
   e.launches = 0;
   const double moving = microseconds(in.level, e);
   double time = 0;
-  if (isClustered(s)) {
+  if (hasHalo(s)) {
+    const Halo *t = llvm::find_if(kHalos, [&](const Halo &h) {
+      return h.m == *s.get("tile_m") && h.n == *s.get("tile_n") &&
+             h.consumers == *s.get("consumers");
+    });
+    time = halosOfEach(in.level, c, *t) * (steps * t->step * shorter + t->tile) +
+           kHaloWeights * double(haloWeightBytes(c, *t, k));
+  } else if (isClustered(s)) {
     const Parts &t = rowOf(K.parts, s);
     const double first = std::min(steps, stages);
     const double part = shorter * (t.step * first + t.late * (steps - first)) + t.tile + parting(t);
@@ -385,8 +460,10 @@ int64_t counterBytes(const TacticInput &in, const Schedule &s) {
 
 template <const Kind &K> void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   const bool clustered = isClustered(s);
-  out.include(clustered ? "cuda/contract_cluster_sm90.cuh" : "cuda/contract_wgmma_sm90.cuh");
-  emitContraction(in, s, out, clustered ? "cluster_sm90" : K.kernel);
+  out.include(hasHalo(s)  ? "cuda/contract_halo_sm90.cuh"
+              : clustered ? "cuda/contract_cluster_sm90.cuh"
+                          : "cuda/contract_wgmma_sm90.cuh");
+  emitContraction(in, s, out, hasHalo(s) ? "halo_sm90" : clustered ? "cluster_sm90" : K.kernel);
 }
 
 template <const Kind &K> constexpr Tactic tactic(llvm::StringRef summary) {

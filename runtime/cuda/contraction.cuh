@@ -221,6 +221,7 @@ template <class Config, class T, class S> struct conv_problem<Config, view<T, S>
   TENON_FN int pixels() const { return window::pixels(cfg); }
   TENON_FN int taps() const { return window::taps(cfg); }
   TENON_FN int rows() const { return int(index_t(cfg.batch)) * pixels(); }
+  TENON_FN bool has_row(int m) const { return m < rows(); }
   TENON_FN int columns() const { return int(index_t(cfg.filters)); }
   TENON_FN int depth() const { return taps() * int(index_t(cfg.channels)); }
   TENON_FN int slices() const { return int(index_t(cfg.groups)); }
@@ -318,6 +319,7 @@ template <class Config, class T, class S> struct matmul_problem<Config, view<T, 
   view<T, S> x;
 
   TENON_FN int rows() const { return int(index_t(cfg.m)); }
+  TENON_FN bool has_row(int m) const { return m < rows(); }
   TENON_FN int columns() const { return int(index_t(cfg.n)); }
   TENON_FN int depth() const { return int(index_t(cfg.k)); }
   TENON_FN int slices() const { return int(cfg.batch0 * cfg.batch1); }

@@ -137,7 +137,7 @@ private:
   /// Where a batch's first run lies; false where there is no such row.
   TENON_DEVICE bool seek(int b, int (&point)[Problem::rank]) const {
     const int m = m0_ + 64 * (b % batches_m / 2) + 16 * (warp() % 4) + 8 * (b % 2) + lane() / 4;
-    const bool inside = m < problem_.rows();
+    const bool inside = problem_.has_row(m);
     problem_.point(part_.slice, inside ? m : 0, first_column(b), point);
     return inside;
   }

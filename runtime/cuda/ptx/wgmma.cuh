@@ -80,10 +80,13 @@ struct wgmma_group {
 /// their size.
 template <int Span> struct wgmma_tile {
   static_assert(Span == 128 || Span == 64 || Span == 32, "a swizzle spans 32, 64 or 128 bytes");
-  /// block_bytes: from one block of Span bytes to the next; transposed tiles only.
-  TENON_DEVICE static uint64_t descriptor(const void *tile, int block_bytes = 16) {
+  /// block_bytes: from one block of Span bytes to the next; transposed tiles only. eight_rows: from
+  /// eight rows to the next eight; K-major tiles may have others between these. The swizzle goes by
+  /// addresses, so that a tile may begin at any row.
+  TENON_DEVICE static uint64_t descriptor(const void *tile, int block_bytes = 16,
+                                          int eight_rows = 8 * Span) {
     return uint64_t(shared_address(tile) >> 4 & 0x3fff) | uint64_t(block_bytes >> 4) << 16 |
-           uint64_t(8 * Span >> 4) << 32 |
+           uint64_t(eight_rows >> 4) << 32 |
            uint64_t(Span == 128  ? 1
                     : Span == 64 ? 2
                                  : 3)

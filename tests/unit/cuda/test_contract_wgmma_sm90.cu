@@ -1,5 +1,7 @@
-// Tests of conv_wgmma_sm90, conv_cluster_sm90, conv_tf32x3_sm90 and their matrix products.
+// Tests of conv_wgmma_sm90, conv_cluster_sm90, conv_halo_sm90, conv_tf32x3_sm90 and their matrix
+// products.
 #include "cuda/contract_cluster_sm90.cuh"
+#include "cuda/contract_halo_sm90.cuh"
 #include "cuda/contract_wgmma_sm90.cuh"
 #include "volume_cases.h"
 
@@ -34,6 +36,16 @@ template <class T> struct cluster : wgmma<T> {
 };
 using f16_cluster = cluster<f16>;
 using bf16_cluster = cluster<bf16>;
+/// Without scratch or a prologue.
+template <class T> struct halo : wgmma<T> {
+  static constexpr const char *name = "halo";
+  template <class Cfg, class X, class W, class Outs, class Ins, class Body>
+  static auto conv(Cfg cfg, X x, W w, Outs outs, Ins ins, Body body, cuda::split_scratch) {
+    return cuda::conv_halo_sm90(cfg, x, w, outs, ins, body);
+  }
+};
+using f16_halo = halo<f16>;
+using bf16_halo = halo<bf16>;
 struct tf32x3 {
   static constexpr const char *name = "tf32x3";
   using weight = float;
@@ -77,6 +89,14 @@ template <int S> using part_pair = part<64, 64, 64, 2, 3, S>; // columns are sha
 template <int S> using part_wide = part<64, 128, 32, 2, 3, S>;
 template <int S> using part_tall = part<128, 64, 64, 2, 3, S>;
 template <int S> using part_large = part<128, 128, 64, 2, 3, S>;
+template <int M, int N, int K, int Consumers, int Stages>
+struct covered : cuda::contract_halo_schedule<M, N, K, Consumers, Stages, 2> {
+  static constexpr int splits = 1;
+};
+using covered_small = covered<64, 32, 64, 3, 2>;
+using covered_square = covered<64, 64, 64, 2, 3>;
+using covered_tall = covered<128, 32, 32, 1, 2>;
+using covered_wide = covered<64, 128, 16, 2, 2>;
 using three = tiles<192, 64, 64, 3, false, 3>;
 using four = tiles<256, 64, 32, 4, false, 3>;
 using tall_pair = tiles<256, 128, 64, 2, false, 2>;
@@ -119,6 +139,17 @@ int main() {
   conv<f16_cluster, f16, part_thin<3>, 136, 70, 3>(2, 9, 9, 1, 1, 1);
   conv<f16_cluster, f16, part_thin<4>, 136, 70, 1, 1, true>(2, 9, 9, 1, 1, 0);
   conv<f16_cluster, f16, part_large<1>, 200, 70, 1, 1, true>(2, 9, 10, 1, 1, 0);
+  conv<f16_halo, f16, covered_small, 64, 32, 3>(2, 16, 24, 1, 1, 1);
+  conv<f16_halo, f16, known_runs<covered_small>, 72, 40, 3>(3, 9, 13, 1, 1, 1);
+  conv<f16_halo, f16, covered_small, 136, 72, 3>(1, 25, 17, 1, 2, 2);
+  conv<f16_halo, f16, covered_small, 8, 20, 5>(2, 13, 9, 1, 1, 3);
+  conv<f16_halo, f16, covered_square, 64, 64, 3>(2, 17, 15, 1, 1, 0);
+  conv<f16_halo, f16, covered_square, 128, 136, 3>(5, 7, 7, 1, 1,
+                                                   1); // two blocks, three tiles of filters
+  conv<f16_halo, f16, covered_tall, 40, 33, 3>(2, 20, 11, 1, 1, 1);
+  conv<f16_halo, f16, covered_tall, 32, 32, 2>(1, 34, 18, 1, 1, 1);
+  conv<bf16_halo, bf16, covered_wide, 24, 128, 3>(2, 11, 10, 1, 1, 1);
+  conv<bf16_halo, bf16, known_runs<covered_wide>, 16, 40, 3>(1, 8, 8, 1, 3, 3);
   conv<f16_wgmma, f16, three, 72, 72, 3>(2, 15, 15, 1, 1, 1);
   conv<f16_wgmma, f16, four, 40, 72, 3>(2, 17, 15, 1, 1, 1);
   conv<f16_wgmma, f16, tall_pair, 72, 200, 3>(2, 14, 15, 1, 1, 1);

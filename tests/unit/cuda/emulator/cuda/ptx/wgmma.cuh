@@ -29,9 +29,9 @@ struct wgmma_group {
 };
 
 template <int Span> struct wgmma_tile {
-  static uint64_t descriptor(const void *tile, int block_bytes = 16) {
+  static uint64_t descriptor(const void *tile, int block_bytes = 16, int eight_rows = 8 * Span) {
     return uint64_t(shared_address(tile) >> 4 & 0x3fff) | uint64_t(block_bytes >> 4) << 16 |
-           uint64_t(8 * Span >> 4) << 32 |
+           uint64_t(eight_rows >> 4) << 32 |
            uint64_t(Span == 128  ? 1
                     : Span == 64 ? 2
                                  : 3)
