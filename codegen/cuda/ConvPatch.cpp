@@ -2,15 +2,17 @@
 // channels on Tensor Cores, from a patch of the image in shared memory
 // (runtime/cuda/conv_patch.cuh): grouped convolutions, and the first layer of a network, whose
 // image is rearranged on the way into the patch and needs no kernel for it.
+#include "codegen/cuda/ConvPatch.h"
 #include "codegen/cuda/Tactics.h"
 
 #include "codegen/Work.h"
-#include "codegen/cuda/Contraction.h"
-
-#include "llvm/Support/MathExtras.h"
 
 namespace tenon::cuda {
 namespace {
+
+int64_t ceilDiv(int64_t a, int64_t b) {
+  return int64_t(llvm::divideCeil(uint64_t(a), uint64_t(b)));
+}
 
 struct Generation {
   llvm::StringRef id;
@@ -24,29 +26,7 @@ constexpr Generation kSm80 = {"conv_patch_sm80", "patch_sm80", "cuda/conv_patch_
                               kMmaSm80};
 
 /// Beyond as many channels of a group, the tiles of contract_mma and contract_wgmma are full.
-constexpr int64_t kMaxChannels = 64, kMaxUngrouped = 7;
-
-int64_t ceilDiv(int64_t a, int64_t b) {
-  return int64_t(llvm::divideCeil(uint64_t(a), uint64_t(b)));
-}
-
-/// patch_layout of conv_patch.cuh, in elements and runs of 8 of them.
-struct PatchLayout {
-  int64_t fold, pixel, tapRuns, tapsW, runs; // of K
-  int64_t rows, cells, size;                 // of the patch
-
-  PatchLayout(const ConvProblem &p, int64_t tileH, int64_t tileW, int64_t groups) {
-    fold = p.channels <= 4 && p.strideW % 2 == 0 && p.dilationW == 1 ? 2 : 1;
-    pixel = fold == 2 ? 4 : ceilDiv(p.channels, 8) * 8;
-    tapRuns = fold * pixel / 8;
-    tapsW = ceilDiv(p.kernelW, fold);
-    runs = p.kernelH * tapsW * tapRuns;
-    const int64_t step = p.strideW / fold;
-    rows = (tileH - 1) * p.strideH + (p.kernelH - 1) * p.dilationH + 1;
-    cells = (tileW - 1) * step + (tapsW - 1) * p.dilationW + 1;
-    size = rows * step * ceilDiv(cells, step) * (groups * tapRuns | 1) * 8;
-  }
-};
+constexpr int64_t kMaxChannels = 64;
 
 /// A schedule's numbers.
 struct Tiles {
@@ -143,7 +123,7 @@ template <const Generation &G> bool match(const TacticInput &in, std::string &wh
     why = "three spatial dimensions";
     return false;
   }
-  if (p.isDepthwise() || p.channels > (p.groups > 1 ? kMaxChannels : kMaxUngrouped)) {
+  if (p.isDepthwise() || p.channels > (p.groups > 1 ? kMaxChannels : kMostPatchChannels)) {
     why = p.isDepthwise() ? "depthwise" : std::to_string(p.channels) + " channels of a group";
     return false;
   }
@@ -226,26 +206,10 @@ double cost(const TacticInput &in, const Schedule &s) {
          kContractionScale * std::max(time, microseconds(in.level, e));
 }
 
-/// [groups * filters][kernel_h][taps_w * fold][pixel], zero beyond the kernel and its channels.
 void pack(const TacticInput &in, const Schedule &s, llvm::SmallVectorImpl<Packing> &out) {
   std::string why;
-  const Contraction c = *readContraction(in, why);
-  const Value *source = in.form.anchorInputs[1].inputs[0].source;
-  const Type w = source->type();
   const Tiles t(s);
-  const PatchLayout l(c.conv, t.h, t.w, t.groups);
-  const int columns = int(w.rank()) - 1;
-  auto padded = [&](int dim, int64_t extent) {
-    const bool same = w.dim(unsigned(dim)).isConstant(extent);
-    return LayoutAxis{dim, 0, false, same ? Dim() : w.context().dim(extent), 0};
-  };
-  llvm::SmallVector<LayoutAxis, 6> axes;
-  axes.push_back({0, 0, false, Dim(), 0});
-  for (int d = 2; d < columns; ++d)
-    axes.push_back({d, 0, false, Dim(), 0});
-  axes.push_back(padded(columns, l.tapsW * l.fold));
-  axes.push_back(padded(1, l.pixel));
-  out.push_back({source->index(), Layout::get(w.context(), axes)});
+  packPatchWeights(in, PatchLayout(readContraction(in, why)->conv, t.h, t.w, t.groups), out);
 }
 
 template <const Generation &G>
@@ -264,6 +228,36 @@ template <const Generation &G> constexpr Tactic tactic(llvm::StringRef summary) 
 }
 
 } // namespace
+
+PatchLayout::PatchLayout(const ConvProblem &p, int64_t tileH, int64_t tileW, int64_t groups) {
+  fold = p.channels <= 4 && p.strideW % 2 == 0 && p.dilationW == 1 ? 2 : 1;
+  pixel = fold == 2 ? 4 : ceilDiv(p.channels, 8) * 8;
+  tapRuns = fold * pixel / 8;
+  tapsW = ceilDiv(p.kernelW, fold);
+  runs = p.kernelH * tapsW * tapRuns;
+  step = p.strideW / fold;
+  rows = (tileH - 1) * p.strideH + (p.kernelH - 1) * p.dilationH + 1;
+  cells = (tileW - 1) * step + (tapsW - 1) * p.dilationW + 1;
+  size = rows * step * ceilDiv(cells, step) * (groups * tapRuns | 1) * 8;
+}
+
+void packPatchWeights(const TacticInput &in, const PatchLayout &l,
+                      llvm::SmallVectorImpl<Packing> &out) {
+  const Value *source = in.form.anchorInputs[1].inputs[0].source;
+  const Type w = source->type();
+  const int columns = int(w.rank()) - 1;
+  auto padded = [&](int dim, int64_t extent) {
+    const bool same = w.dim(unsigned(dim)).isConstant(extent);
+    return LayoutAxis{dim, 0, false, same ? Dim() : w.context().dim(extent), 0};
+  };
+  llvm::SmallVector<LayoutAxis, 6> axes;
+  axes.push_back({0, 0, false, Dim(), 0});
+  for (int d = 2; d < columns; ++d)
+    axes.push_back({d, 0, false, Dim(), 0});
+  axes.push_back(padded(columns, l.tapsW * l.fold));
+  axes.push_back(padded(1, l.pixel));
+  out.push_back({source->index(), Layout::get(w.context(), axes)});
+}
 
 const Tactic kConvPatchSm75 =
     tactic<kSm75>("fp16 convolution of few channels a group on the Tensor Cores of sm_75");

@@ -11,6 +11,7 @@ llvm::ArrayRef<Tactic> cudaTactics() {
       cuda::kContractWgmmaSm90a,
       cuda::kContractInt8Sm90a,
       cuda::kContractTf32x3Sm90a,
+      cuda::kConvPatchSm90a,
       cuda::kConvPatchSm75,
       cuda::kConvPatchSm80,
       cuda::kContractMmaSm75,

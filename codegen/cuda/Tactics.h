@@ -10,6 +10,7 @@ extern const Tactic kMap;
 extern const Tactic kMapTransposed;
 extern const Tactic kConvPatchSm75;
 extern const Tactic kConvPatchSm80;
+extern const Tactic kConvPatchSm90a;
 extern const Tactic kContractSimt;
 extern const Tactic kConvWinograd;
 extern const Tactic kContractMmaSm75;

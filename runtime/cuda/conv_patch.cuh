@@ -23,8 +23,8 @@
 #ifndef TENON_RUNTIME_CUDA_CONV_PATCH_CUH
 #define TENON_RUNTIME_CUDA_CONV_PATCH_CUH
 
+#include "cuda/patch_loader.cuh"
 #include "cuda/ptx/ldmatrix.cuh"
-#include "cuda/tile_loader.cuh"
 
 namespace tenon {
 namespace cuda {
@@ -35,51 +35,6 @@ struct conv_patch_schedule {
   static constexpr int tile_h = TileH, tile_w = TileW, tile_groups = TileGroups, tile_n = TileN;
   static constexpr int warps_m = WarpsM, warps_n = WarpsN;
 };
-
-namespace detail {
-
-/// Where elements of the image lie in a patch, and the order of K. A cell is what lies together:
-/// of each group one pixel, or two neighbours where 4 channels hold a pixel and windows start at
-/// even distances. Cells that neighbouring outputs read at one tap are neighbours, whatever the
-/// stride, and cells are an odd number of runs, so that the rows of ldmatrix lie in different
-/// banks.
-template <class Config> struct patch_layout {
-  static constexpr int channels = int(decltype(Config::channels)::value);
-  static constexpr int kernel_h = int(decltype(Config::kernel_h)::value),
-                       kernel_w = int(decltype(Config::kernel_w)::value);
-  static constexpr int stride_h = int(decltype(Config::stride_h)::value),
-                       stride_w = int(decltype(Config::stride_w)::value);
-  static constexpr int dilation_h = int(decltype(Config::dilation_h)::value),
-                       dilation_w = int(decltype(Config::dilation_w)::value);
-
-  static constexpr int fold = channels <= 4 && stride_w % 2 == 0 && dilation_w == 1 ? 2 : 1;
-  static constexpr int pixel = fold == 2 ? 4 : ceil_div(channels, 8) * 8; // channels of a group
-  static constexpr int tap_runs = fold * pixel / 8;
-  static constexpr int taps_w = ceil_div(kernel_w, fold);   // in cells
-  static constexpr int runs = kernel_h * taps_w * tap_runs; // of K
-  static constexpr int step = stride_w / fold;              // cells from output to output
-  static constexpr int rows = (Config::tile_h - 1) * stride_h + (kernel_h - 1) * dilation_h + 1;
-  static constexpr int cells = (Config::tile_w - 1) * step + (taps_w - 1) * dilation_w + 1;
-  static constexpr int phase = ceil_div(cells, step);
-  static constexpr int cell_runs = Config::tile_groups * tap_runs, cell = (cell_runs | 1) * 8;
-  static constexpr int pitch = step * phase * cell, size = rows * pitch; // elements
-
-  /// The element where a cell starts.
-  TENON_FN static constexpr int place(int row, int column) {
-    return row * pitch + (column % step * phase + column / step) * cell;
-  }
-  /// From the first cell of a window to a run of K.
-  TENON_FN static constexpr int offset(int run) {
-    const int tap = run / tap_runs;
-    return place(tap / taps_w * dilation_h, tap % taps_w * dilation_w) + run % tap_runs * 8;
-  }
-  /// Whether the second half of a run is a pixel beyond the window.
-  TENON_FN static constexpr bool is_half(int run) {
-    return fold == 2 && kernel_w % 2 != 0 && run % taps_w == taps_w - 1;
-  }
-};
-
-} // namespace detail
 
 /// The prologue of bytes: without their zero point, so that what lies outside is zero.
 template <int Zero> struct without_zero_point {
@@ -105,6 +60,7 @@ struct conv_patch_kernel {
 
   using layout = detail::patch_layout<Config>;
   using element = typename Cores::template element<T>;
+  using loader = detail::patch_loader<Config, problem_type, element, Prologue, PrologueIns>;
   /// What the body gets: exact integers where bytes are multiplied.
   using sum_type = typename detail::choose_type<sizeof(T) == 1, int, float>::type;
   static constexpr int tile_h = Config::tile_h, tile_w = Config::tile_w;
@@ -160,7 +116,8 @@ struct conv_patch_kernel {
 
   TENON_DEVICE void run(unsigned char *shared) const {
     const position at = position_of_block();
-    fill(patch_of(shared), at);
+    const loader from{problem, prologue, prologue_ins};
+    from.template fill<threads>(patch_of(shared), at, thread());
     ptx::cp_async_group::commit();
     ptx::cp_async_group::wait<0>();
     sync_block();
@@ -171,10 +128,7 @@ struct conv_patch_kernel {
   }
 
 private:
-  /// The first output of a block.
-  struct position {
-    int image, y, x, n, group;
-  };
+  using position = detail::patch_origin;
   TENON_DEVICE position position_of_block() const {
     const int across = ceil_div(int(index_t(problem.cfg.out_w)), tile_w),
               down = ceil_div(int(index_t(problem.cfg.out_h)), tile_h);
@@ -187,136 +141,6 @@ private:
   }
   TENON_DEVICE static element *patch_of(unsigned char *shared) {
     return weights_of(shared) + weights_size;
-  }
-
-  //===--- the patch ------------------------------------------------------===//
-
-  using stored = typename problem_type::element;
-  using stored_value = detail::bare<stored>;
-  static constexpr int loads = layout::rows * layout::cells * layout::cell_runs;
-  static constexpr bool has_prologue = !detail::is_same<Prologue, no_prologue>;
-  static constexpr bool may_whole = problem_type::template may_be_vector<8>();
-  static constexpr bool async =
-      has_async_copy && may_whole && !has_prologue && detail::is_same<stored, element>;
-  using held = typename detail::either<has_prologue, float, element>::type;
-
-  TENON_DEVICE void fill(element *patch, const position &at) const {
-    const bool whole = may_whole && problem.template is_vector<8>();
-    if constexpr (async) {
-      if (whole) {
-        for (int i = thread(); i < loads; i += threads) {
-          const run_of_patch r(i, whole);
-          bool there;
-          const stored *from = image_of(at) + pixel_offset(there, at, r, 0) + r.part * 8;
-          ptx::cp_async<16>::copy(patch + r.to(), from, there);
-        }
-        return;
-      }
-    }
-    // The loads of several runs are under way together: none depends on a branch.
-    constexpr int batch = 4;
-    for (int first = thread(); first < loads; first += batch * threads) {
-      loaded_run loaded[batch];
-      TENON_UNROLL
-      for (int b = 0; b < batch; ++b)
-        fetch(loaded[b], at, run_of_patch(min_of(first + b * threads, loads - 1), whole), whole);
-      TENON_UNROLL
-      for (int b = 0; b < batch; ++b)
-        if (const int i = first + b * threads; i < loads)
-          put(patch, loaded[b], at, run_of_patch(i, whole));
-    }
-  }
-
-  /// The i-th run of a patch. Neighbouring threads load what is neighbouring in the image: runs of
-  /// a pixel, or pixels.
-  struct run_of_patch {
-    int row, column, run, part; // part: of its group
-    TENON_DEVICE run_of_patch(int i, bool whole) {
-      run = whole ? i % layout::cell_runs : i / (layout::rows * layout::cells);
-      const int cell = whole ? i / layout::cell_runs : i % (layout::rows * layout::cells);
-      row = cell / layout::cells;
-      column = cell % layout::cells;
-      part = run % layout::tap_runs;
-    }
-    TENON_DEVICE int to() const { return layout::place(row, column) + run * 8; }
-  };
-  /// Where a pixel's channels begin, from the first element of the image; 0 beyond the image, and
-  /// `there` is false.
-  TENON_DEVICE int pixel_offset(bool &there, const position &at, const run_of_patch &r,
-                                int pixel) const {
-    const auto &cfg = problem.cfg;
-    const auto &strides = problem.x.strides;
-    const int y = at.y * layout::stride_h - int(index_t(cfg.pad_top)) + r.row,
-              x = at.x * layout::stride_w - int(index_t(cfg.pad_left)) + r.column * layout::fold +
-                  pixel,
-              group = at.group + r.run / layout::tap_runs;
-    there = unsigned(y) < unsigned(index_t(cfg.in_h)) &&
-            unsigned(x) < unsigned(index_t(cfg.in_w)) && group < problem.slices();
-    return there ? group * layout::channels * int(index_t(strides.template get<1>())) +
-                       y * int(index_t(strides.template get<2>())) +
-                       x * int(index_t(strides.template get<3>()))
-                 : 0;
-  }
-  TENON_DEVICE const stored *image_of(const position &at) const {
-    return problem.x.data + at.image * index_t(problem.x.strides.template get<0>());
-  }
-
-  /// What a run holds as it is stored: of each of its pixels some channels, in order.
-  static constexpr int run_channels = 8 / layout::fold;
-  struct loaded_run {
-    stored_value raw[8];
-    bool there[layout::fold]; // each pixel
-  };
-  /// The channel of its group that element e of a run holds.
-  TENON_DEVICE static int channel_of_input(const run_of_patch &r, int e) {
-    return r.part * 8 + e % run_channels;
-  }
-  TENON_DEVICE void fetch(loaded_run &to, const position &at, const run_of_patch &r,
-                          bool whole) const {
-    if (index_t(problem.cfg.in_h) == 0 || index_t(problem.cfg.in_w) == 0) {
-      to = {}; // no pixel to load in place of those outside
-      return;
-    }
-    const int along = int(index_t(problem.x.strides.template get<1>()));
-    TENON_UNROLL
-    for (int pixel = 0; pixel < layout::fold; ++pixel) {
-      const stored *from = image_of(at) + pixel_offset(to.there[pixel], at, r, pixel);
-      if constexpr (may_whole) {
-        if (whole) {
-          detail::load_words(to.raw, from + r.part * 8);
-          return;
-        }
-      }
-      TENON_UNROLL
-      for (int e = pixel * run_channels; e < (pixel + 1) * run_channels; ++e) {
-        // Channels that are missing are not looked at.
-        if (layout::tap_runs > 1)
-          to.raw[e] = from[min_of(channel_of_input(r, e), layout::channels - 1) * along];
-        else if (e % run_channels < layout::channels)
-          to.raw[e] = from[e % run_channels * along];
-        else
-          to.raw[e] = stored_value{};
-      }
-    }
-  }
-  TENON_DEVICE void put(element *patch, const loaded_run &loaded, const position &at,
-                        const run_of_patch &r) const {
-    held eight[8];
-    TENON_UNROLL
-    for (int e = 0; e < 8; ++e) {
-      const int channel = channel_of_input(r, e);
-      const bool there = loaded.there[e / run_channels] && channel < layout::channels;
-      detail::fetch_element(eight[e], &loaded.raw[e], there);
-      if constexpr (has_prologue)
-        if (there)
-          eight[e] = prepared(eight[e], at, r, channel);
-    }
-    detail::put_run(patch + r.to(), eight);
-  }
-  TENON_DEVICE held prepared(held x, const position &at, const run_of_patch &r, int channel) const {
-    return detail::apply_prologue(prologue, prologue_ins, x,
-                                  (at.group + r.run / layout::tap_runs) * layout::channels +
-                                      channel);
   }
 
   //===--- the products ---------------------------------------------------===//

@@ -98,6 +98,20 @@ template <int Span> struct wgmma_tile {
   }
 };
 
+/// A tile without a swizzle: eight rows of 16 bytes, one after the other, and 128 bytes further the
+/// next eight; along k, further 16 bytes of each row lie at any distance.
+struct wgmma_cells {
+  /// along_k: bytes from a row's first 16 bytes to its next, not negative.
+  TENON_DEVICE static uint64_t descriptor(const void *tile, int along_k) {
+    return uint64_t(shared_address(tile) >> 4 & 0x3fff) | uint64_t(unsigned(along_k) >> 4) << 16 |
+           uint64_t(128 >> 4) << 32;
+  }
+  /// As wgmma_tile::advance.
+  TENON_DEVICE static uint64_t advance(uint64_t descriptor, int bytes) {
+    return wgmma_tile<32>::advance(descriptor, bytes);
+  }
+};
+
 // The operands after the sums: A (descriptor or four registers), B, whether to add to D, and the
 // bits that say which operands are transposed.
 #define TENON_WGMMA_SHARED(n, k, types, flags, i0, i1, i2, ...)                                    \

@@ -42,6 +42,18 @@ template <int Span> struct wgmma_tile {
   }
 };
 
+struct wgmma_cells {
+  static uint64_t descriptor(const void *tile, int along_k) {
+    if (along_k < 0)
+      emulator::machine::fail("a distance backwards in a descriptor");
+    return uint64_t(shared_address(tile) >> 4 & 0x3fff) | uint64_t(along_k >> 4) << 16 |
+           uint64_t(128 >> 4) << 32;
+  }
+  static uint64_t advance(uint64_t descriptor, int bytes) {
+    return wgmma_tile<32>::advance(descriptor, bytes);
+  }
+};
+
 /// An operand in shared memory by its descriptor.
 template <class T, bool Transposed> struct emulated_wgmma_operand {
   uint64_t descriptor;
@@ -51,6 +63,15 @@ template <class T, bool Transposed> struct emulated_wgmma_operand {
     const int leading = int(descriptor >> 16 & 0x3fff) * 16,
               pattern = int(descriptor >> 32 & 0x3fff) * 16;
     const int start = int(descriptor & 0x3fff) * 16, block = span / int(sizeof(T));
+    if (kind == 0) { // cells, K-major
+      constexpr int run = 16 / int(sizeof(T));
+      const int offset = row / 8 * pattern + row % 8 * 16 + k / run * leading;
+      T value;
+      memcpy(&value,
+             emulator::machine::instance().shared() + start + offset + k % run * int(sizeof(T)),
+             sizeof(T));
+      return load_element(&value);
+    }
     const int offset = Transposed ? row / block * leading + k / 8 * pattern + k % 8 * span +
                                         row % block * int(sizeof(T))
                                   : row / 8 * pattern + row % 8 * span + k * int(sizeof(T));

@@ -1,0 +1,28 @@
+// Defines what the tactics of convolutions from patches of the image share (ConvPatch.cpp,
+// ConvPatchSm90.cpp).
+#pragma once
+
+#include "codegen/cuda/Contraction.h"
+
+#include "llvm/Support/MathExtras.h"
+
+namespace tenon::cuda {
+
+/// Channels of an ungrouped convolution beyond which tiles of contract_mma and contract_wgmma are
+/// full.
+constexpr int64_t kMostPatchChannels = 7;
+
+/// patch_layout of runtime/cuda/patch_loader.cuh, in elements and runs of 8 of them.
+struct PatchLayout {
+  int64_t fold, pixel, tapRuns, tapsW, runs; // of K
+  int64_t step, rows, cells, size;           // of the patch
+
+  PatchLayout(const ConvProblem &p, int64_t tileH, int64_t tileW, int64_t groups);
+};
+
+/// Weights as [groups * filters][kernel_h][taps_w * fold][pixel], zero beyond the kernel and its
+/// channels.
+void packPatchWeights(const TacticInput &in, const PatchLayout &l,
+                      llvm::SmallVectorImpl<Packing> &out);
+
+} // namespace tenon::cuda
