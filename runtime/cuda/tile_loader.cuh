@@ -274,7 +274,7 @@ private:
   bool whole_, words_;
   bits valid_ = 0; // bit run * pass + element
   typename Problem::row rows_[passes];
-  held held_[passes][run] = {};
+  held held_[passes][run];
 };
 
 /// Brings tiles of B: rows along N, of K-major sources along K.
@@ -404,7 +404,7 @@ private:
   Source source_;
   bool whole_, words_;
   const element *mine_; // this thread's first
-  T held_[passes][run] = {};
+  T held_[passes][run];
 };
 
 namespace detail {
