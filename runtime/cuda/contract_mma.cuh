@@ -27,6 +27,7 @@
 #include "cuda/fragment_prologue.cuh"
 #include "cuda/ptx/dp4a.cuh"
 #include "cuda/ptx/ldmatrix.cuh"
+#include "cuda/ptx/words.cuh"
 #include "cuda/split_k.cuh"
 #include "cuda/teams.cuh"
 #include "cuda/tile_pipeline.cuh"
@@ -270,14 +271,21 @@ private:
         on_way.load(staged::at(shared + channels_at, problem.prologue_channels()),
                     problem.channel(problem.make_column(k), slice), problem.depth() - k);
       unsigned four[4];
+      const ptx::shared_place from(a + (my_a ^ at));
       TENON_UNROLL
       for (int i = 0; i < blocks_m; ++i) {
-        ptx::ldmatrix_x4::load(four, a + (my_a ^ at) + 16 * i * a_tile::pitch);
-        if constexpr (on_fragments)
-          on_way.apply(prologue, four);
-        TENON_UNROLL
-        for (int e = 0; e < 4; ++e)
-          f.x[i].set(4 * part + e, four[e]);
+        if constexpr (Cores::as_loaded) {
+          ptx::ldmatrix_x4::load(f.x[i].r, from + 16 * i * a_tile::pitch * int(sizeof(element)));
+          if constexpr (on_fragments)
+            on_way.apply(prologue, f.x[i].r);
+        } else {
+          ptx::ldmatrix_x4::load(four, from + 16 * i * a_tile::pitch * int(sizeof(element)));
+          if constexpr (on_fragments)
+            on_way.apply(prologue, four);
+          TENON_UNROLL
+          for (int e = 0; e < 4; ++e)
+            f.x[i].set(4 * part + e, four[e]);
+        }
       }
       TENON_UNROLL
       for (int j = 0; j < blocks_n; j += 2) {
@@ -336,17 +344,17 @@ private:
     int point[Problem::rank];
     problem.point(part.slice, 0, min_of(n, problem.columns() - 1), point);
     operands.template load<Problem::along, operand_part::fixed, whole>(ins, point, count);
+    const ptx::shared_place mine(turn + lane() / 4 * turn_pitch + 2 * (lane() % 4));
     TENON_UNROLL
     for (int i = 0; i < own_m; i += turned) {
       fetch_row<whole>(operands, part.slice, m0 + 16 * i, n, count);
       sync_warp();
       TENON_UNROLL
-      for (int j = 0; j < turned * blocks_n; ++j) {
-        TENON_UNROLL
-        for (int e = 0; e < 4; ++e)
-          turn[(j / blocks_n * 16 + lane() / 4 + 8 * (e / 2)) * turn_pitch + 8 * (j % blocks_n) +
-               2 * (lane() % 4) + e % 2] = own[(i * blocks_n + j) * 4 + e];
-      }
+      for (int j = 0; j < turned * blocks_n * 2; ++j)
+        ptx::shared_words::store(
+            mine + ((j / 2 / blocks_n * 16 + j % 2 * 8) * turn_pitch + j / 2 % blocks_n * 8) *
+                       int(sizeof(sum_type)),
+            own[i * blocks_n * 4 + j * 2], own[i * blocks_n * 4 + j * 2 + 1]);
       sync_warp();
       // What the body reads is on its way while the row before is computed and stored.
       TENON_NO_UNROLL

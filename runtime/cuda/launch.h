@@ -99,10 +99,15 @@ public:
   int ordinal() const { return ordinal_; }
   void set_ordinal(int n) { ordinal_ = n; }
 
-  template <class Variant, class K> status launch(const K &kernel) {
+  template <class Variant, class K> status launch([[maybe_unused]] const K &kernel) {
+#if defined(__CUDA_ARCH__)
+    // The passes for devices want to know which kernels there are, and compile nothing of this.
+    return function_of<Variant, K>() ? ok : invalid_argument;
+#else
     K argument = kernel;
     return launch({function_of<Variant, K>(), kernel.blocks(), K::threads, detail::cluster_of<K>,
                    kernel.shared_bytes(), &argument, detail::completion<K>::function});
+#endif
   }
 
 private:

@@ -13,6 +13,7 @@
 #include "common/mul_add.h"
 #include "cuda/device.cuh"
 #include "cuda/multiple.h"
+#include "cuda/ptx/words.cuh"
 
 namespace tenon {
 namespace cuda {
@@ -61,18 +62,21 @@ template <int V, class T> TENON_DEVICE void load_words(T (&to)[V], const T *p) {
     w[i] = reinterpret_cast<const W *>(p)[i];
   memcpy(static_cast<void *>(to), w, sizeof(w));
 }
-/// The same where `there`, else zero. As words: the CUDA compiler takes long over elements of 16
-/// bits that are zero on one way and half a register on the other.
+/// The same where `there`, else zero, from global memory. As words: the CUDA compiler takes long
+/// over elements of 16 bits that are zero on one way and half a register on the other.
 template <int V, class T> TENON_DEVICE void load_words_if(bool there, T (&to)[V], const T *p) {
   constexpr int bytes = V * int(sizeof(T)), size = bytes < 16 ? bytes : 16;
   using W = typename word<size>::type;
-  W w[bytes / size] = {};
-  if (there) {
-    TENON_UNROLL
-    for (int i = 0; i < bytes / size; ++i)
-      w[i] = reinterpret_cast<const W *>(p)[i];
+  TENON_UNROLL
+  for (int i = 0; i < bytes / size; ++i) {
+    const W *from = reinterpret_cast<const W *>(p) + i;
+    W w = {};
+    if constexpr (size == 16)
+      w = ptx::global_words::load_if(there, from);
+    else if (there)
+      w = *from;
+    memcpy(static_cast<void *>(to + i * (size / int(sizeof(T)))), &w, size);
   }
-  memcpy(static_cast<void *>(to), w, sizeof(w));
 }
 template <int V, class T> TENON_DEVICE void store_words(T *p, const T (&from)[V]) {
   constexpr int bytes = V * int(sizeof(T)), size = bytes < 16 ? bytes : 16;

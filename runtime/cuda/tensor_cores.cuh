@@ -8,6 +8,7 @@
 //   steps               how many steps of 32 bytes along K one multiplication takes
 //   fragment<Count>     Count registers of a lane: 4 of A, 2 of B for each step. set(i, bits) takes
 //                       what ldmatrix gives for register i
+//   as_loaded           registers `r` of a fragment hold just that
 //   multiply<Element>(d, a, b)   D += A * B of 16 x 8 x (32 bytes * steps), Element being A's;
 //                       operands and sums lie
 //                       as for mma.sync (ptx/mma_sm80.cuh)
@@ -29,6 +30,7 @@ struct cores_of_halves {
   template <class Stored> using element = typename half_for<Stored>::type;
   template <class A, class B> using element_of_a = element<B>;
   static constexpr int steps = 1;
+  static constexpr bool as_loaded = true;
   template <int Count> struct fragment {
     unsigned r[Count];
     TENON_DEVICE void set(int i, unsigned bits) { r[i] = bits; }

@@ -16,8 +16,7 @@ struct tensor_cores_sm75 : cores_of_halves {
   TENON_DEVICE static void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0,
                                     unsigned b1) {
     static_assert(detail::is_same<T, f16>, "these cores multiply fp16");
-    ptx::mma_m16n8k8_f16::multiply(d, a[0], a[1], b0);
-    ptx::mma_m16n8k8_f16::multiply(d, a[2], a[3], b1);
+    ptx::mma_m16n8k8_f16::multiply(d, a, b0, b1);
   }
   template <class T>
   TENON_DEVICE static void multiply(float (&d)[4], const fragment<4> &a, const fragment<2> &b) {

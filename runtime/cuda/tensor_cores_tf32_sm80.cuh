@@ -24,6 +24,7 @@ struct tensor_cores_tf32_sm80 {
   template <class Stored> using element = float;
   template <class A, class B> using element_of_a = float;
   static constexpr int steps = 1;
+  static constexpr bool as_loaded = false;
   template <int Count> struct fragment {
     unsigned r[Count];
     /// Half a unit of the last place that is read; ties go away from zero.
@@ -42,6 +43,7 @@ struct tensor_cores_tf32x3_sm80 {
   template <class Stored> using element = float;
   template <class A, class B> using element_of_a = float;
   static constexpr int steps = 2;
+  static constexpr bool as_loaded = false;
   template <int Count> struct fragment {
     unsigned big[Count], small[Count];
     TENON_DEVICE void set(int i, unsigned bits) {

@@ -18,6 +18,7 @@
 
 #include "cuda/contraction.cuh"
 #include "cuda/ptx/cp_async.cuh"
+#include "cuda/ptx/words.cuh"
 
 namespace tenon {
 namespace cuda {
@@ -50,15 +51,18 @@ TENON_DEVICE void fetch_run(Held (&to)[Run], const T *from, bool there) {
   }
 }
 template <int Run, class Held, class T> TENON_DEVICE void put_run(T *to, const Held (&from)[Run]) {
+  word16 w;
+  static_assert(Run * sizeof(T) == sizeof(w), "a run has 16 bytes");
   if constexpr (is_same<Held, T>) {
-    store_words(to, from);
+    memcpy(&w, static_cast<const void *>(from), sizeof(w));
   } else {
     T raw[Run];
     TENON_UNROLL
     for (int e = 0; e < Run; ++e)
       fetch_element(raw[e], &from[e], true);
-    store_words(to, raw);
+    memcpy(&w, static_cast<const void *>(raw), sizeof(w));
   }
+  ptx::shared_words::store(to, w);
 }
 
 /// Rows of Columns elements, Gap elements between them.
@@ -270,7 +274,7 @@ private:
   bool whole_, words_;
   bits valid_ = 0; // bit run * pass + element
   typename Problem::row rows_[passes];
-  held held_[passes][run] = {};
+  held held_[passes][run];
 };
 
 /// Brings tiles of B: rows along N, of K-major sources along K.
@@ -400,7 +404,7 @@ private:
   Source source_;
   bool whole_, words_;
   const element *mine_; // this thread's first
-  T held_[passes][run] = {};
+  T held_[passes][run];
 };
 
 namespace detail {

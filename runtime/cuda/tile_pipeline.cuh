@@ -86,9 +86,9 @@ struct loop_ahead {
   TileOfB tile_of_b;
   Load load;
   Multiply multiply;
-  Fragments f[2];
 
   TENON_DEVICE void run() {
+    Fragments f[2];
     start_pipeline<Stages>(a, b, part, tile_of_a, tile_of_b);
     ptx::cp_async_group::wait<Stages - 2>();
     sync_block();
@@ -101,7 +101,7 @@ struct loop_ahead {
         a.fetch(kt + 1);
         b.fetch(kt + 1);
       }
-      take_step<0>(stage, kt);
+      take_step<0>(f, stage, kt);
       if constexpr (Steps % 2 == 1)
         f[0] = f[1];
       stage = stage + 1 == Stages ? 0 : stage + 1;
@@ -111,7 +111,7 @@ struct loop_ahead {
   }
   /// Step S of tile `kt` and those behind it; f[S % 2] is loaded. A template, since registers want
   /// constant places even where a compiler would rather not unroll.
-  template <int S> TENON_DEVICE void take_step(int stage, int kt) {
+  template <int S> TENON_DEVICE void take_step(Fragments (&f)[2], int stage, int kt) {
     constexpr bool last = S + 1 == Steps;
     if constexpr (!last)
       load(f[(S + 1) % 2], stage, kt, S + 1);
@@ -138,7 +138,7 @@ struct loop_ahead {
     }
     multiply(f[S % 2]);
     if constexpr (!last)
-      take_step<S + 1>(stage, kt);
+      take_step<S + 1>(f, stage, kt);
   }
 };
 } // namespace detail
@@ -156,7 +156,7 @@ template <int Stages, int Steps, bool Branches, class Fragments, class ALoader, 
 TENON_DEVICE void pipeline_ahead(ALoader &a, BLoader &b, const block_part &part, TileOfA tile_of_a,
                                  TileOfB tile_of_b, Load load, Multiply multiply) {
   detail::loop_ahead<Stages, Steps, Branches, Fragments, ALoader, BLoader, TileOfA, TileOfB, Load,
-                     Multiply>{a, b, part, tile_of_a, tile_of_b, load, multiply, {}}
+                     Multiply>{a, b, part, tile_of_a, tile_of_b, load, multiply}
       .run();
 }
 

@@ -12,11 +12,11 @@ namespace cuda {
 namespace ptx {
 
 struct ldmatrix_x4 {
-  TENON_DEVICE static void load(unsigned (&r)[4], const void *row) {
+  TENON_DEVICE static void load(unsigned (&r)[4], shared_place row) {
 #if defined(__CUDA_ARCH__)
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(shared_address(row))
+                 : "r"(row.address)
                  : "memory");
 #else
     (void)r, (void)row;
@@ -25,11 +25,11 @@ struct ldmatrix_x4 {
 };
 
 struct ldmatrix_x4_transposed {
-  TENON_DEVICE static void load(unsigned (&r)[4], const void *row) {
+  TENON_DEVICE static void load(unsigned (&r)[4], shared_place row) {
 #if defined(__CUDA_ARCH__)
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(shared_address(row))
+                 : "r"(row.address)
                  : "memory");
 #else
     (void)r, (void)row;

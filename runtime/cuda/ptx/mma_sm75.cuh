@@ -25,6 +25,20 @@ struct mma_m16n8k8_f16 {
     (void)d, (void)a0, (void)a1, (void)b;
 #endif
   }
+  /// Two of them one behind the other: D += A * B of 16 x 8 x 16, operands as of m16n8k16.
+  TENON_DEVICE static void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0,
+                                    unsigned b1) {
+#if defined(__CUDA_ARCH__)
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, "
+                 "{%4,%5}, {%8}, {%0,%1,%2,%3};\n"
+                 "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, "
+                 "{%6,%7}, {%9}, {%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#else
+    (void)d, (void)a, (void)b0, (void)b1;
+#endif
+  }
 };
 
 } // namespace ptx

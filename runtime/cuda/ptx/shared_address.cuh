@@ -17,6 +17,18 @@ TENON_DEVICE unsigned shared_address(const void *p) {
 #endif
 }
 
+/// A place in shared memory by its 32-bit address, which is also what is computed with: pointers
+/// have twice the bits, and each is converted where an instruction takes it.
+struct shared_place {
+  unsigned address;
+
+  TENON_DEVICE shared_place(const void *p) : address(shared_address(p)) {}
+  TENON_DEVICE explicit shared_place(unsigned a) : address(a) {}
+  TENON_DEVICE shared_place operator+(int bytes) const {
+    return shared_place(address + unsigned(bytes));
+  }
+};
+
 /// `p`, of which the compiler knows nothing more: it keeps the address, where it would compute it
 /// from the block's place in its cluster each time. For addresses of barriers and tiles; loads and
 /// stores through it are generic ones.

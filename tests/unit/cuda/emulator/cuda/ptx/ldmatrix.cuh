@@ -3,14 +3,16 @@
 #define TENON_RUNTIME_CUDA_PTX_LDMATRIX_CUH
 
 #include "cuda/ptx/cp_async.cuh"
+#include "cuda/ptx/shared_address.cuh"
 
 namespace tenon {
 namespace cuda {
 namespace ptx {
 
 template <bool Transposed> struct emulated_ldmatrix_x4 {
-  static void load(unsigned (&r)[4], const void *row) {
-    if (uintptr_t(row) % 16)
+  static void load(unsigned (&r)[4], shared_place place) {
+    const void *row = place.pointer();
+    if (place.address % 16)
       emulator::machine::fail("misaligned ldmatrix row");
     const int l = thread() % 32;
     emulator::machine::instance().exchange(row, [&](auto slot) {

@@ -25,6 +25,10 @@ struct mma_m16n8k8_f16 {
       }
     });
   }
+  static void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    multiply(d, a[0], a[1], b0);
+    multiply(d, a[2], a[3], b1);
+  }
 
 private:
   static float value(unsigned pair, int which) {

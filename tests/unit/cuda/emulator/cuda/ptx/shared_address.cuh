@@ -13,6 +13,15 @@ inline unsigned shared_address(const void *p) {
   return unsigned(static_cast<const unsigned char *>(p) - emulator::machine::instance().shared());
 }
 
+struct shared_place {
+  unsigned address;
+
+  shared_place(const void *p) : address(shared_address(p)) {}
+  explicit shared_place(unsigned a) : address(a) {}
+  shared_place operator+(int bytes) const { return shared_place(address + unsigned(bytes)); }
+  unsigned char *pointer() const { return emulator::machine::instance().shared() + address; }
+};
+
 inline unsigned char *opaque(unsigned char *p) { return p; }
 inline void settle(int &) {}
 
