@@ -211,13 +211,11 @@ bool matchB(const Kind &kind, const TacticInput &in, const Contraction &c, std::
   return true;
 }
 
-bool isMachine(const TargetLevel &level) { return level.sm == 90 && level.archSpecific; }
-
 template <const Kind &K> bool usesTensorCores(const TacticInput &in) {
   const Operation *anchor = in.form.anchor;
   const bool bytes = anchor && anchor->isAny(Op::Conv, Op::MatMul) &&
                      !isFloat(anchor->operand(0)->type().element());
-  return isMachine(in.level) && multipliedAs(in.form) == K.precision && bytes == (K.bytes == 1);
+  return hasWgmma(in.level) && multipliedAs(in.form) == K.precision && bytes == (K.bytes == 1);
 }
 
 /// Whether the element types are those of the kind.
@@ -241,7 +239,7 @@ template <const Kind &K> bool match(const TacticInput &in, std::string &why) {
     why = "a contraction that is not to multiply so";
     return false;
   }
-  if (!isMachine(in.level)) {
+  if (!hasWgmma(in.level)) {
     why = "wgmma exists on sm_90a only";
     return false;
   }
@@ -460,11 +458,13 @@ int64_t counterBytes(const TacticInput &in, const Schedule &s) {
 }
 
 template <const Kind &K> void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
-  const bool clustered = isClustered(s);
-  out.include(hasHalo(s)  ? "cuda/contract_halo_sm90.cuh"
-              : clustered ? "cuda/contract_cluster_sm90.cuh"
-                          : "cuda/contract_wgmma_sm90.cuh");
-  emitContraction(in, s, out, hasHalo(s) ? "halo_sm90" : clustered ? "cluster_sm90" : K.kernel);
+  llvm::StringRef header = "wgmma_sm90", kernel = K.kernel;
+  if (hasHalo(s))
+    header = kernel = "halo_sm90";
+  else if (isClustered(s))
+    header = kernel = "cluster_sm90";
+  out.include(("cuda/contract_" + header + ".cuh").str());
+  emitContraction(in, s, out, kernel);
 }
 
 template <const Kind &K> constexpr Tactic tactic(llvm::StringRef summary) {

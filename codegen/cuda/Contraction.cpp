@@ -334,6 +334,7 @@ int64_t tileCount(const Contraction &c, const Schedule &s) {
   return c.slices() * int64_t(llvm::divideCeil(c.rows(), *s.get("tile_m"))) *
          int64_t(llvm::divideCeil(c.columns(), *s.get("tile_n")));
 }
+bool hasWgmma(const TargetLevel &level) { return level.sm == 90 && level.archSpecific; }
 bool isClustered(const Schedule &s) { return s.get("clustered").getValueOr(0) != 0; }
 int64_t splitPartialBytes(const TacticInput &in, const Schedule &s) {
   std::string why;

@@ -56,6 +56,9 @@ bool isMachineOf(const MmaGeneration &g, const TargetLevel &level);
 bool multipliesOn(const MmaGeneration &g, const TacticInput &in, const Contraction &c,
                   std::string &why);
 
+/// The machine that multiplies by warpgroups (wgmma).
+bool hasWgmma(const TargetLevel &level);
+
 /// Whether these are bytes times signed constants, with exact 32-bit sums; and on Tensor Cores.
 bool multipliesBytes(const TacticInput &in, const Contraction &c, std::string &why);
 bool multipliesBytesOn(const MmaGeneration &g, const TacticInput &in, const Contraction &c,

@@ -10,10 +10,6 @@
 namespace tenon::cuda {
 namespace {
 
-int64_t ceilDiv(int64_t a, int64_t b) {
-  return int64_t(llvm::divideCeil(uint64_t(a), uint64_t(b)));
-}
-
 struct Generation {
   llvm::StringRef id;
   llvm::StringRef kernel; // conv_<kernel>
@@ -238,7 +234,9 @@ PatchLayout::PatchLayout(const ConvProblem &p, int64_t tileH, int64_t tileW, int
   step = p.strideW / fold;
   rows = (tileH - 1) * p.strideH + (p.kernelH - 1) * p.dilationH + 1;
   cells = (tileW - 1) * step + (tapsW - 1) * p.dilationW + 1;
-  size = rows * step * ceilDiv(cells, step) * (groups * tapRuns | 1) * 8;
+  phase = ceilDiv(cells, step);
+  size = rows * step * phase * (groups * tapRuns | 1) * 8;
+  hasHalves = fold == 2 && p.kernelW % 2 != 0;
 }
 
 void packPatchWeights(const TacticInput &in, const PatchLayout &l,

@@ -8,6 +8,10 @@
 
 namespace tenon::cuda {
 
+inline int64_t ceilDiv(int64_t a, int64_t b) {
+  return int64_t(llvm::divideCeil(uint64_t(a), uint64_t(b)));
+}
+
 /// Channels of an ungrouped convolution beyond which tiles of contract_mma and contract_wgmma are
 /// full.
 constexpr int64_t kMostPatchChannels = 7;
@@ -15,7 +19,8 @@ constexpr int64_t kMostPatchChannels = 7;
 /// patch_layout of runtime/cuda/patch_loader.cuh, in elements and runs of 8 of them.
 struct PatchLayout {
   int64_t fold, pixel, tapRuns, tapsW, runs; // of K
-  int64_t step, rows, cells, size;           // of the patch
+  int64_t step, rows, cells, phase, size;    // of the patch
+  bool hasHalves;
 
   PatchLayout(const ConvProblem &p, int64_t tileH, int64_t tileW, int64_t groups);
 };

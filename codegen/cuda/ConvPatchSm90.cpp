@@ -32,26 +32,22 @@ struct Tiles {
   PatchLayout layout(const ConvProblem &p) const { return PatchLayout(p, h, kTileW, 1); }
 };
 
-bool hasHalves(const ConvProblem &p, const PatchLayout &l) {
-  return l.fold == 2 && p.kernelW % 2 != 0;
-}
-int64_t stepsOf(const PatchLayout &l) { return int64_t(llvm::divideCeil(uint64_t(l.runs), 2)); }
+int64_t stepsOf(const PatchLayout &l) { return ceilDiv(l.runs, 2); }
 
 /// As conv_patch_sm90.cuh counts it.
 int64_t sharedBytes(const ConvProblem &p, const Tiles &t) {
   const PatchLayout l = t.layout(p);
-  return 2 * stepsOf(l) * t.n * 16 + 2 * (hasHalves(p, l) ? 2 : 1) * l.size * 2 +
+  return 2 * stepsOf(l) * t.n * 16 + 2 * (l.hasHalves ? 2 : 1) * l.size * 2 +
          (l.runs % 2 != 0 ? 1024 : 0) + 32;
 }
 
 /// Whether the second run of each pair lies behind the first: descriptors have no distances
 /// backwards.
 bool runsAscend(const ConvProblem &p, const PatchLayout &l) {
-  const int64_t phase = int64_t(llvm::divideCeil(uint64_t(l.cells), uint64_t(l.step)));
   auto at = [&](int64_t run) {
     const int64_t tap = run % l.tapsW, row = run / l.tapsW * p.dilationH, cell = tap * p.dilationW;
-    const bool half = hasHalves(p, l) && tap == l.tapsW - 1;
-    return (row * l.step * phase + cell % l.step * phase + cell / l.step) * 8 + (half ? l.size : 0);
+    const bool half = l.hasHalves && tap == l.tapsW - 1;
+    return ((row * l.step + cell % l.step) * l.phase + cell / l.step) * 8 + (half ? l.size : 0);
   };
   for (int64_t run = 0; run + 1 < l.runs; run += 2)
     if (at(run + 1) < at(run))
@@ -74,10 +70,8 @@ llvm::SmallVector<Tiles, 8> tilesOf(const ConvProblem &p, const TargetLevel &lev
   return all;
 }
 
-bool isMachine(const TargetLevel &level) { return level.sm == 90 && level.archSpecific; }
-
 bool match(const TacticInput &in, std::string &why) {
-  if (!isMachine(in.level)) {
+  if (!hasWgmma(in.level)) {
     why = "wgmma exists on sm_90a only";
     return false;
   }
@@ -111,8 +105,6 @@ void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
   for (const Tiles &t : tilesOf(readContraction(in, why)->conv, in.level))
     out.push_back({"conv_patch_sm90a",
                    {{"tile_h", t.h},
-                    {"tile_w", kTileW},
-                    {"tile_groups", 1},
                     {"tile_n", t.n},
                     {"consumers", t.consumers},
                     {"multiprocessors", in.level.multiprocessors}}});
@@ -125,20 +117,18 @@ double cost(const TacticInput &in, const Schedule &s) {
   const ConvProblem p = readContraction(in, why)->conv;
   const Tiles t(s);
   const PatchLayout l = t.layout(p);
-  const auto up = [](int64_t a, int64_t b) {
-    return int64_t(llvm::divideCeil(uint64_t(a), uint64_t(b)));
-  };
-  const int64_t columns = up(p.filters, t.n),
-                tiles =
-                    p.batch.upper() * up(p.outHeight.upper(), t.h) * up(p.outWidth.upper(), kTileW),
+  const int64_t columns = ceilDiv(p.filters, t.n),
+                tiles = p.batch.upper() * ceilDiv(p.outHeight.upper(), t.h) *
+                        ceilDiv(p.outWidth.upper(), kTileW),
                 blocks = std::max<int64_t>(in.level.multiprocessors / columns, 1);
-  const int64_t rows = up(l.rows, kFilling / l.cells); // of a thread that fills
-  const double fill = double(up(rows, 6)) * kLoads + double(rows) * kCell;
+  const int64_t rows = ceilDiv(l.rows, kFilling / l.cells); // of a thread that fills
+  const double fill = double(ceilDiv(rows, 6)) * kLoads + double(rows) * kCell;
   const double row = kRow + kStep * double(stepsOf(l)) + kColumn * double(t.n);
   // Warpgroups beside each other get in each other's way.
-  const double consume = double(up(t.h, t.consumers)) * row * (0.6 + double(t.consumers) * 0.13);
+  const double consume =
+      double(ceilDiv(t.h, t.consumers)) * row * (0.6 + double(t.consumers) * 0.13);
   const double time =
-      (kStart + fill + double(up(tiles, blocks)) * (std::max(consume, fill) + kTile)) /
+      (kStart + fill + double(ceilDiv(tiles, blocks)) * (std::max(consume, fill) + kTile)) /
       kCyclesOfMicrosecond;
   Effort e;
   e.bytes = double(workOf(*in.form.group).bytes);
@@ -160,7 +150,7 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
 }
 
 bool usesTensorCores(const TacticInput &in) {
-  return isMachine(in.level) && multipliedAs(in.form).empty();
+  return hasWgmma(in.level) && multipliedAs(in.form).empty();
 }
 
 } // namespace

@@ -62,26 +62,6 @@ template <class Problem, int Height> struct halo {
   }
 };
 
-/// The pixels of one tile as the rows of a problem, for the epilogue.
-template <class Problem> struct tile_pixels {
-  static constexpr int rank = Problem::rank, along = Problem::along;
-  const Problem &problem;
-  pixel first;
-
-  TENON_FN int columns() const { return problem.columns(); }
-  template <int N> TENON_FN static constexpr bool has_whole_runs() {
-    return Problem::template has_whole_runs<N>();
-  }
-  TENON_DEVICE bool has_row(int m) const {
-    return first.y + m / 8 < int(index_t(problem.cfg.out_h)) &&
-           first.x + m % 8 < int(index_t(problem.cfg.out_w));
-  }
-  TENON_DEVICE void point(int, int m, int n, int (&at)[rank]) const {
-    at[0] = first.image, at[1] = n;
-    at[2] = first.y + m / 8, at[3] = first.x + m % 8;
-  }
-};
-
 } // namespace detail
 
 template <class Config, class Problem, class W, class Outs, class Ins, class Body>
@@ -111,7 +91,7 @@ struct contract_halo_sm90_kernel {
   static_assert(detail::is_same<element, typename loader_of_w::element> && sizeof(element) == 2,
                 "operands of one type");
   static_assert(tile_k % mma::k == 0, "chunks are whole steps");
-  using pixels = detail::tile_pixels<Problem>;
+  using pixels = tile_pixels<Problem, tile_m / 8, halo::width>;
   using epilogue = warpgroup_epilogue<pixels, Outs, Ins, Body, tile_n, blocks_m>;
 
   TENON_FN static constexpr bool runs_on(target t) { return t.arch == 900 && t.specific; }

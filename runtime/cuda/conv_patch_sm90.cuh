@@ -30,30 +30,18 @@
 namespace tenon {
 namespace cuda {
 
-/// A schedule's members, to derive a Config from. Tiles are 64 outputs wide; `multiprocessors`
-/// bounds the grid.
+/// A schedule's members, to derive a Config from. `multiprocessors` bounds the grid.
 template <int TileH, int TileN, int Consumers, int Multiprocessors = 132>
 struct conv_patch_sm90_schedule {
-  static constexpr int tile_h = TileH, tile_w = 64, tile_groups = 1, tile_n = TileN;
-  static constexpr int consumers = Consumers, multiprocessors = Multiprocessors;
+  static constexpr int tile_h = TileH, tile_n = TileN, consumers = Consumers;
+  static constexpr int multiprocessors = Multiprocessors;
 };
 
 namespace detail {
 
-/// Some outputs of one row of an image as the rows of a problem, for the epilogue.
-template <class Problem> struct row_of_outputs {
-  static constexpr int rank = Problem::rank, along = Problem::along;
-  const Problem &problem;
-  int image, y, x;
-
-  TENON_FN int columns() const { return problem.columns(); }
-  template <int N> TENON_FN static constexpr bool has_whole_runs() {
-    return Problem::template has_whole_runs<N>();
-  }
-  TENON_DEVICE bool has_row(int m) const { return x + m < int(index_t(problem.cfg.out_w)); }
-  TENON_DEVICE void point(int, int m, int n, int (&at)[rank]) const {
-    at[0] = image, at[1] = n, at[2] = y, at[3] = x + m;
-  }
+/// Tiles are as wide as one multiplication has rows, of one group.
+template <class Config> struct wide_patch : Config {
+  static constexpr int tile_w = 64, tile_groups = 1;
 };
 
 } // namespace detail
@@ -70,21 +58,21 @@ struct conv_patch_sm90_kernel {
   Prologue prologue;
   PrologueIns prologue_ins;
 
-  using layout = detail::patch_layout<Config>;
-  using loader = detail::patch_loader<Config, problem_type, T, Prologue, PrologueIns, true>;
-  static constexpr int tile_h = Config::tile_h, tile_w = Config::tile_w, tile_n = Config::tile_n;
+  using patch = detail::wide_patch<Config>;
+  using layout = detail::patch_layout<patch>;
+  using loader = detail::patch_loader<patch, problem_type, T, Prologue, PrologueIns, true>;
+  static constexpr int tile_h = Config::tile_h, tile_w = patch::tile_w, tile_n = Config::tile_n;
   static constexpr int consumers = Config::consumers;
   static constexpr int multiplying = 128 * consumers, filling = 256;
   static constexpr int threads = multiplying + filling, blocks_per_sm = 1;
   static constexpr int steps = ceil_div(layout::runs, 2);
   static constexpr bool ends_odd = layout::runs % 2 != 0;
-  static_assert(tile_w == 64 && layout::cell == 8, "a cell is a run");
-  static_assert(layout::cells <= filling, "a thread fills a column");
+  static_assert(layout::cell == 8, "a cell is a run");
   static_assert(sizeof(T) == 2, "16 bits");
 
   using mma = ptx::wgmma_shared<T, tile_n>;
-  using row = detail::row_of_outputs<problem_type>;
-  using epilogue = warpgroup_epilogue<row, Outs, Ins, Body, tile_n, 1>;
+  using pixels = tile_pixels<problem_type, 1, tile_w>;
+  using epilogue = warpgroup_epilogue<pixels, Outs, Ins, Body, tile_n, 1>;
 
   static constexpr int run_bytes = tile_n * 16; // of the weights
   static constexpr int patch_bytes = layout::size * 2, patches = layout::has_halves ? 2 : 1;
@@ -185,7 +173,7 @@ private:
       TENON_NO_UNROLL
       for (int y = group; y < tile_h && first.y + y < int(index_t(problem.cfg.out_h));
            y += consumers) {
-        const row outputs{problem, first.image, first.y + y, first.x};
+        const pixels outputs{problem, {first.image, 0, first.y + y, first.x}};
         const epilogue then(outputs, outs, ins, body, part, 0);
         typename epilogue::runs reads;
         then.fetch_first(reads);

@@ -1,5 +1,6 @@
 // Defines `warpgroup_epilogue`: what becomes of the sums that wgmma leaves in a warpgroup's
-// registers (ptx/wgmma.cuh).
+// registers (ptx/wgmma.cuh); and `tile_pixels`, for convolutions whose tiles are windows of an
+// image.
 //
 // The body gets runs of 8 neighbouring columns: the four lanes that share a row exchange their
 // sums. It goes in batches of `batch` times 32 columns of the 8 rows that a warp's lanes hold at a
@@ -14,6 +15,30 @@
 
 namespace tenon {
 namespace cuda {
+
+/// The pixels of a tile of an image, Height rows of Width, as the rows of a problem.
+template <class Problem, int Height, int Width> struct tile_pixels {
+  static constexpr int rank = Problem::rank, along = Problem::along;
+  const Problem &problem;
+  pixel first;
+
+  TENON_FN int columns() const { return problem.columns(); }
+  template <int N> TENON_FN static constexpr bool has_whole_runs() {
+    return Problem::template has_whole_runs<N>();
+  }
+  TENON_DEVICE bool has_row(int m) const {
+    return first.y + down(m) < int(index_t(problem.cfg.out_h)) &&
+           first.x + across(m) < int(index_t(problem.cfg.out_w));
+  }
+  TENON_DEVICE void point(int, int m, int n, int (&at)[rank]) const {
+    at[0] = first.image, at[1] = n;
+    at[2] = first.y + down(m), at[3] = first.x + across(m);
+  }
+
+private:
+  TENON_FN static int down(int m) { return Height == 1 ? 0 : m / Width; }
+  TENON_FN static int across(int m) { return Height == 1 ? m : m % Width; }
+};
 
 /// A warpgroup's part of a tile is 64 * Blocks rows of TileN columns.
 template <class Problem, class Outs, class Ins, class Body, int TileN, int Blocks>

@@ -144,8 +144,8 @@ int main() {
   conv<f16_halo, f16, covered_small, 136, 72, 3>(1, 25, 17, 1, 2, 2);
   conv<f16_halo, f16, covered_small, 8, 20, 5>(2, 13, 9, 1, 1, 3);
   conv<f16_halo, f16, covered_square, 64, 64, 3>(2, 17, 15, 1, 1, 0);
-  conv<f16_halo, f16, covered_square, 128, 136, 3>(5, 7, 7, 1, 1,
-                                                   1); // two blocks, three tiles of filters
+  // More tiles of filters than blocks.
+  conv<f16_halo, f16, covered_square, 128, 136, 3>(5, 7, 7, 1, 1, 1);
   conv<f16_halo, f16, covered_tall, 40, 33, 3>(2, 20, 11, 1, 1, 1);
   conv<f16_halo, f16, covered_tall, 32, 32, 2>(1, 34, 18, 1, 1, 1);
   conv<bf16_halo, bf16, covered_wide, 24, 128, 3>(2, 11, 10, 1, 1, 1);
