@@ -13,12 +13,12 @@ constexpr int64_t kMostSteps = 32;             // of K, all unrolled
 /// Cycles: until the weights are there; of the loads of some rows that are under way together, and
 /// of each cell of them; of a row of outputs, of each step along K and of each column; and of the
 /// rest of a tile. Source: first layers of five networks (3x3, 4x4 and 7x7 taps; 32 to 96 filters)
-/// at batch 1, 8 and 64 on one H100, by `tenon tune` (docs/performance.md): within a third.
+/// at batch 1, 8 and 64 on one H100, by `tenon tune` (docs/performance.md): rms error 34 %.
 constexpr double kStart = 1500, kLoads = 1500, kCell = 350, kRow = 900, kStep = 60, kColumn = 20,
                  kTile = 600;
 constexpr double kCyclesOfMicrosecond = 1700;
 /// The estimates of conv_patch_sm80, which these compete with, fall short of what was measured
-/// there by 2.2 times as much as those of other contractions.
+/// there by 1.8 to 2.8 times as much as those of other contractions.
 constexpr double kScale = kContractionScale / 2.2;
 
 /// A schedule's numbers.

@@ -115,7 +115,8 @@ std::string chosen(const Layer &layer, const std::string &element, llvm::StringR
 
 struct Measured {
   Layer layer;
-  std::map<std::string, double> microseconds; // of each kernel those within kListed times its best
+  std::map<std::string, double> microseconds; // of each kernel those within kListed times its best,
+                                              // or more
 };
 constexpr double kListed = 1.5;
 
@@ -188,7 +189,7 @@ TEST(Estimates, OfWgmmaChooseWhatWasFast) {
 
 TEST(Estimates, OfHalosChooseWhatWasFast) {
   EXPECT_LT(meanLoss(TENON_MEASURED_HALO_SCHEDULES, "f16", "contract_wgmma_sm90a", "wgmma ", 30),
-            1.09);
+            1.08);
 }
 
 TEST(Estimates, OfSimtChooseWhatWasFast) {
