@@ -10,8 +10,8 @@
 //
 // Blocks are persistent. The weights of tile_n filters, all taps and channels of them, come once.
 // Each of the `consumers` warpgroups has tiles of its own, `stages` buffers, and a warp that fills
-// them: one multiplies while another is in its epilogue. Blocks share the filters' tiles and take
-// every so-manieth tile of pixels.
+// them: one multiplies while another is in its epilogue. A block keeps to its filters; the
+// warpgroups of all blocks that have the same take tiles of pixels in turn.
 //
 // Shared memory: weights [taps][chunks of channels][tile_n x tile_k], patches
 // [consumers][stages][patch], all swizzled tiles (ptx/wgmma.cuh), then the barriers.

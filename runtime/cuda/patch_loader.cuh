@@ -46,8 +46,8 @@ template <class Config> struct patch_layout {
     const int tap = run / tap_runs;
     return place(tap / taps_w * dilation_h, tap % taps_w * dilation_w) + run % tap_runs * 8;
   }
-  /// Whether the second half of a run is a pixel beyond the window.
   static constexpr bool has_halves = fold == 2 && kernel_w % 2 != 0;
+  /// Whether the second half of a run is a pixel beyond the window.
   TENON_FN static constexpr bool is_half(int run) {
     return has_halves && run % taps_w == taps_w - 1;
   }
