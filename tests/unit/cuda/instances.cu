@@ -5,6 +5,7 @@
 #include "cuda/computed.cuh"
 #include "cuda/contract_any.cuh"
 #include "cuda/contract_cluster_sm90.cuh"
+#include "cuda/contract_halo_sm90.cuh"
 #include "cuda/contract_int8.cuh"
 #include "cuda/contract_mma_sm75.cuh"
 #include "cuda/contract_mma_sm80.cuh"
@@ -13,6 +14,7 @@
 #include "cuda/contract_wgmma_sm90.cuh"
 #include "cuda/conv_patch_sm75.cuh"
 #include "cuda/conv_patch_sm80.cuh"
+#include "cuda/conv_patch_sm90.cuh"
 #include "cuda/depthwise.cuh"
 #include "cuda/fold.cuh"
 #include "cuda/gather.cuh"
@@ -90,6 +92,8 @@ struct int8_wgmma_config : image, cuda::contract_wgmma_schedule<64, 64, 64, 2, t
 struct wgmma_config : image, cuda::contract_wgmma_schedule<64, 64, 64, 2, true, 3, 2> {};
 template <int Splits>
 struct cluster_config : image, cuda::contract_cluster_schedule<64, 64, 64, 2, 3, Splits> {};
+struct halo_config : image, cuda::contract_halo_schedule<64, 32, 64, 3, 3> {};
+struct tall_halo_config : image, cuda::contract_halo_schedule<128, 64, 64, 1, 2> {};
 struct float_wgmma_config : image, cuda::contract_wgmma_schedule<128, 64, 32, 2, false, 3, 2> {};
 struct volume : image {
   static constexpr fixed<5> in_d{}, out_d{};
@@ -104,6 +108,10 @@ struct wgmma_volume : volume, cuda::contract_wgmma_schedule<64, 64, 64, 1, false
 /// The tiles of large products.
 struct large_config : image, cuda::contract_mma_schedule<128, 256, 32, 64, 64, 4> {};
 struct patch_config : image, cuda::conv_patch_schedule<7, 7, 1, 32, 2, 2> {};
+template <int Stride> struct first_layer : image, cuda::conv_patch_sm90_schedule<6, 64, 3> {
+  static constexpr fixed<3> channels{};
+  static constexpr fixed<Stride> stride_h{}, stride_w{};
+};
 struct any_config {
   extents<8, 64, 7, 7> space;
   extents<7, 7> in;
@@ -241,6 +249,16 @@ template <class T> status convolutions(const frame &f, issue &to) {
   TENON_CHECK(to.launch<V>(
       cuda::conv_patch_sm80(patch, activation<T>(f), cuda::make_packed_weights(f.weight<bf16>(0)),
                             result<T>(f), bias(f), bias_relu{}, scale{}, reads)));
+  first_layer<1> every;
+  every.batch = f.dims[0];
+  TENON_CHECK(to.launch<V>(cuda::conv_patch_sm90(every, activation<T>(f),
+                                                 cuda::make_packed_weights(f.weight<f16>(0)),
+                                                 result<T>(f), bias(f), bias_relu{})));
+  first_layer<2> second;
+  second.batch = f.dims[0];
+  TENON_CHECK(to.launch<V>(
+      cuda::conv_patch_sm90(second, activation<T>(f), cuda::make_packed_weights(f.weight<bf16>(0)),
+                            result<T>(f), bias(f), bias_relu{}, scale{}, reads)));
   if constexpr (sizeof(T) == 2) {
     wgmma_config wgmma;
     wgmma.batch = f.dims[0];
@@ -252,6 +270,16 @@ template <class T> status convolutions(const frame &f, issue &to) {
     TENON_CHECK(to.launch<V>(cuda::conv_cluster_sm90(whole, activation<T>(f),
                                                      cuda::make_packed_weights(f.weight<T>(0)),
                                                      result<T>(f), bias(f), bias_relu{})));
+    halo_config covered;
+    covered.batch = f.dims[0];
+    TENON_CHECK(to.launch<V>(cuda::conv_halo_sm90(covered, activation<T>(f),
+                                                  cuda::make_packed_weights(f.weight<T>(0)),
+                                                  result<T>(f), bias(f), bias_relu{})));
+    tall_halo_config tall;
+    tall.batch = f.dims[0];
+    TENON_CHECK(to.launch<V>(cuda::conv_halo_sm90(tall, activation<T>(f),
+                                                  cuda::make_packed_weights(f.weight<T>(0)),
+                                                  result<T>(f), bias(f), bias_relu{})));
     cluster_config<4> parts;
     parts.batch = f.dims[0];
     TENON_CHECK(to.launch<V>(cuda::conv_cluster_sm90(parts, activation<T>(f),
