@@ -463,7 +463,7 @@ template <const Kind &K> void emit(const TacticInput &in, const Schedule &s, Ste
     header = kernel = "halo_sm90";
   else if (isClustered(s))
     header = kernel = "cluster_sm90";
-  out.include(("cuda/contract_" + header + ".cuh").str());
+  out.include("cuda/contract_" + header.str() + ".cuh");
   emitContraction(in, s, out, kernel);
 }
 
