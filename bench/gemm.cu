@@ -7,7 +7,7 @@
 //        -I runtime bench/gemm.cu bench/gemm/mma.cu bench/gemm/wgmma.cu bench/gemm/winograd.cu
 //        -lcublasLt -o gemm && ./gemm
 //
-// -DGEMM_PRECISION=0 (fp16, default), 1 (bf16), 2 (tf32x3), 3 (fp32) says what is built.
+// -DGEMM_PRECISION=0 (fp16, default), 1 (bf16), 2 (tf32x3), 3 (fp32), 4 (tf32) says what is built.
 //
 // usage: gemm [--csv=FILE] [--only=TEXT] [--schedule=TEXT] [--set=squares|networks] [--batch=1,8]
 //             [--seconds=S] [--choices=FILE] [--tables=DIR] [--plain]
@@ -28,7 +28,7 @@
 // of a graph of 20 launches that walk over more sets of operands than the second-level cache holds.
 // Of the library the fastest counts: of products cuBLAS's first eight heuristic choices, measured
 // here, and cuDNN's best algorithm as it was recorded in bench/gemm/library_h200.csv (by
-// bench/gemm/layers.py on one H200). Of tf32x3 the library multiplies in fp32.
+// bench/gemm/layers.py on one H200). Of tf32x3 and tf32 the library multiplies in fp32.
 #include "gemm/library.h"
 #include "gemm/results.h"
 

@@ -75,6 +75,27 @@ Tensor winogradFilters(const Tensor &filters) {
   return out;
 }
 
+/// Floats rounded to tf32, ties away from zero, or in two parts: the rounded ones, as packed, then
+/// what is left of each.
+Tensor tf32Parts(const Tensor &value, Type packed, bool both) {
+  std::string bytes(packedBytes(value, packed), '\0');
+  packConstant(value, packed, bytes.data());
+  const auto count = int64_t(bytes.size() / sizeof(float));
+  Tensor out(Element::F32, {both ? 2 : 1, count});
+  auto *big = reinterpret_cast<float *>(out.mutableBytes());
+  for (int64_t i = 0; i < count; ++i) {
+    float x;
+    memcpy(&x, &bytes[size_t(i) * sizeof(float)], sizeof(float));
+    big[i] = llvm::BitsToFloat((llvm::FloatToBits(x) + 0x1000u) & 0xffffe000u);
+    if (both)
+      big[count + i] = x - big[i];
+  }
+  return out;
+}
+/// Of an attribute `stored` that says so.
+bool isTf32(const Operation &constant) { return constant.wordAttr("stored").startswith("tf32"); }
+bool hasTf32Parts(const Operation &constant) { return constant.wordAttr("stored") == "tf32x3"; }
+
 /// Rows of a packed type and the elements of each.
 std::pair<int64_t, int64_t> rowsOf(Type type) {
   const auto axes = type.layout().axes();
@@ -193,6 +214,10 @@ Type storedType(const Operation &constant) {
     const int64_t bytes[] = {f->rows(filters), f->rowBytes(count)};
     return Type::tensor(type.context(), Element::U8, llvm::ArrayRef<int64_t>(bytes));
   }
+  if (isTf32(constant)) {
+    const int64_t parts[] = {hasTf32Parts(constant) ? 2 : 1, allocatedElements(type)};
+    return Type::tensor(type.context(), type.element(), llvm::ArrayRef<int64_t>(parts));
+  }
   const int64_t shape[] = {type.dim(0).constant(), type.dim(1).constant(), 4, 4};
   return Type::tensor(type.context(), type.element(), llvm::ArrayRef<int64_t>(shape),
                       type.layout());
@@ -204,6 +229,8 @@ Tensor storedElements(const Operation &constant) {
     return fieldsOf(value, constant.result()->type(), storedType(constant), *f);
   if (const auto f = joinedFilters(constant))
     return joinFilters(value, constant.result()->type(), storedType(constant), *f);
+  if (isTf32(constant))
+    return tf32Parts(value, constant.result()->type(), hasTf32Parts(constant));
   return constant.has("stored") ? winogradFilters(value) : value;
 }
 

@@ -33,13 +33,14 @@ struct JoinedFilters {
 llvm::Optional<JoinedFilters> joinedFilters(const Operation &constant);
 
 /// The type of a constant as stored: the value's, of 4 x 4 taps where filters are transformed, of
-/// rows by bytes where weights are fields or filters joined.
+/// rows by bytes where weights are fields or filters joined, of parts by elements, packed, where
+/// floats are tf32.
 Type storedType(const Operation &constant);
 /// Bytes of it.
 int64_t storedBytes(const Operation &constant);
-/// The elements that are stored: the value, its fields, its joined filters, or G g G^T of each
-/// filter g for `stored = winograd` (runtime/cuda/winograd.cuh), computed in double and rounded
-/// once.
+/// The elements that are stored: the value, its fields, its joined filters, its parts in tf32
+/// (runtime/cuda/tf32.cuh), or G g G^T of each filter g for `stored = winograd`
+/// (runtime/cuda/winograd.cuh), computed in double and rounded once.
 Tensor storedElements(const Operation &constant);
 
 /// FNV-1a over words of eight bytes, little-endian, the last filled up with zeros, each step folded

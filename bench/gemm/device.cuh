@@ -4,6 +4,8 @@
 
 #include "schedule.h"
 
+#include "cuda/tf32.cuh"
+
 #include <algorithm>
 #include <chrono>
 #include <string.h>
@@ -122,6 +124,18 @@ private:
   size_t bytes_ = 0;
 };
 
+#if GEMM_PRECISION == 2
+/// Floats in two parts, the small ones behind all big ones.
+__global__ void split_parts(float *w, long count) {
+  for (long i = blockIdx.x * long(blockDim.x) + threadIdx.x; i < count;
+       i += long(gridDim.x) * blockDim.x) {
+    const cuda::tf32_pair p(__float_as_uint(w[i]));
+    w[i] = __uint_as_float(p.big);
+    w[count + i] = __uint_as_float(p.small);
+  }
+}
+#endif
+
 /// The operands of one problem at a time, sets of them one after another.
 class data {
 public:
@@ -139,7 +153,7 @@ public:
     const size_t taps = std::max<size_t>(size_t(p.kernel_h * p.kernel_w),
                                          p.kernel_h == 3 && p.kernel_w == 3 ? 16 : 1),
                  channels = size_t(p.channels / p.groups);
-    w_ = rounded(columns * taps * ((channels + 15) / 16 * 16));
+    w_ = rounded(columns * taps * ((channels + 15) / 16 * 16) * (kPrecision == 2 ? 2 : 1));
     y_ = rounded(p.y_elements());
     const size_t moved = (a_ + p.w_elements() + y_) * sizeof(element);
     sets_ = int(std::min<size_t>(kLaunches, std::max<size_t>(2, kCacheBytes / moved + 1)));
@@ -159,15 +173,19 @@ public:
     operands o = set(0);
     const long channels = p_.channels / p_.groups, taps = p_.kernel_h * p_.kernel_w,
                run = 16 / long(sizeof(element));
-    const bool round = s.weights == packing::rounded_rows;
+    const bool round = s.weights == packing::rounded_rows || s.weights == packing::parts;
+    const long pitch = round ? (channels + run - 1) / run * run : channels;
     if (s.weights == packing::winograd) {
       transform_weights<<<1024, 256>>>(packed_, o.w, p_.n(), channels, s.tile_n);
       o.w = packed_;
       return o;
     }
-    repack<<<1024, 256>>>(packed_, o.w, p_.groups, p_.n(), taps, channels,
-                          round ? (channels + run - 1) / run * run : channels,
+    repack<<<1024, 256>>>(packed_, o.w, p_.groups, p_.n(), taps, channels, pitch,
                           s.weights == packing::tiles ? s.tile_n : 0);
+#if GEMM_PRECISION == 2
+    if (s.weights == packing::parts)
+      split_parts<<<1024, 256>>>(packed_, p_.groups * p_.n() * taps * pitch);
+#endif
     o.w = packed_;
     return o;
   }
@@ -196,7 +214,11 @@ public:
     snprintf(text, sizeof(text), "%d no numbers, difference %.3g of %.3g", found[2],
              double(difference), double(largest));
     why = text;
-    const float bound = kPrecision == 0 ? 2e-3f : kPrecision == 1 ? 1e-2f : 1e-5f;
+    // Weights are not rounded to tf32 here: they are cut off.
+    const float bound = kPrecision == 0   ? 2e-3f
+                        : kPrecision == 1 ? 1e-2f
+                        : kPrecision == 4 ? 4e-3f
+                                          : 1e-5f;
     return found[2] == 0 && largest > 0 && difference <= bound * largest;
   }
 

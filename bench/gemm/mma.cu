@@ -5,7 +5,7 @@
 
 #if GEMM_PRECISION <= 1
 #include "cuda/contract_mma_sm80.cuh"
-#elif GEMM_PRECISION == 2
+#elif GEMM_PRECISION == 2 || GEMM_PRECISION == 4
 #include "cuda/contract_tf32_sm80.cuh"
 #else
 #include "cuda/contract_simt.cuh"
@@ -25,15 +25,21 @@ struct kernels {
   static auto weights(const element *w) { return cuda::make_packed_weights(w); }
 };
 template <int... Is> using schedule_of = cuda::contract_mma_schedule<Is...>;
-#elif GEMM_PRECISION == 2
+#elif GEMM_PRECISION == 2 || GEMM_PRECISION == 4
 struct kernels {
-  static constexpr const char *name = "mma tf32x3";
+  static constexpr const char *name = kPrecision == 2 ? "mma tf32x3" : "mma tf32";
   static constexpr packing weights_as = packing::rows;
   template <class... Args> static auto conv(Args... args) {
-    return cuda::conv_tf32x3_sm80(args...);
+    if constexpr (kPrecision == 2)
+      return cuda::conv_tf32x3_sm80(args...);
+    else
+      return cuda::conv_tf32_sm80(args...);
   }
   template <class... Args> static auto matmul(Args... args) {
-    return cuda::matmul_tf32x3_sm80(args...);
+    if constexpr (kPrecision == 2)
+      return cuda::matmul_tf32x3_sm80(args...);
+    else
+      return cuda::matmul_tf32_sm80(args...);
   }
   static auto weights(const element *w) { return cuda::make_k_major_weights(w); }
 };
@@ -141,7 +147,7 @@ std::vector<schedule> mma_schedules() {
   add_split<32, 64, 128, 32, 32, 3, 2>(all);
   add_split<32, 64, 64, 16, 32, 3>(all);
   add_split<64, 16, 64, 16, 16, 3>(all);
-#elif GEMM_PRECISION == 2
+#elif GEMM_PRECISION == 2 || GEMM_PRECISION == 4
   add_split<128, 64, 32, 64, 32, 3>(all);
   add_split<64, 64, 32, 32, 32, 4>(all);
   add_split<64, 64, 32, 16, 32, 4>(all);

@@ -17,16 +17,17 @@ using cuda::early_starts;
 using cuda::issue;
 using cuda::status;
 
-// What is multiplied: GEMM_PRECISION is 0 fp16, 1 bf16, 2 tf32x3, 3 fp32.
+// What is multiplied: GEMM_PRECISION is 0 fp16, 1 bf16, 2 tf32x3, 3 fp32, 4 tf32.
 #ifndef GEMM_PRECISION
 #define GEMM_PRECISION 0
 #endif
 constexpr int kPrecision = GEMM_PRECISION;
-static_assert(kPrecision >= 0 && kPrecision <= 3, "0 fp16, 1 bf16, 2 tf32x3, 3 fp32");
+static_assert(kPrecision >= 0 && kPrecision <= 4, "0 fp16, 1 bf16, 2 tf32x3, 3 fp32, 4 tf32");
 constexpr const char *kPrecisionName = kPrecision == 0   ? "fp16"
                                        : kPrecision == 1 ? "bf16"
                                        : kPrecision == 2 ? "tf32x3"
-                                                         : "fp32";
+                                       : kPrecision == 3 ? "fp32"
+                                                         : "tf32";
 using element = tenon::detail::choose_type<
     kPrecision == 0, f16, tenon::detail::choose_type<kPrecision == 1, bf16, float>::type>::type;
 
@@ -34,6 +35,7 @@ using element = tenon::detail::choose_type<
 enum class packing {
   rows,         // [groups * filters][k]
   rounded_rows, // the same, channels rounded up to 16 bytes
+  parts,        // the same twice: tf32's big parts, then the small ones
   tiles,        // [groups][ceil(n / tile_n)][k][tile_n]
   winograd,     // [ceil(n / tile_n)][channels][16][tile_n], transformed
 };
@@ -65,7 +67,7 @@ struct schedule {
     const long channels = p.channels / p.groups;
     if (weights == packing::winograd)
       return (channels + tile_k - 1) / tile_k;
-    return weights == packing::rounded_rows
+    return weights == packing::rounded_rows || weights == packing::parts
                ? p.kernel_h * p.kernel_w * ((channels + tile_k - 1) / tile_k)
                : (p.k() + tile_k - 1) / tile_k;
   }

@@ -22,12 +22,20 @@ struct kernels {
     else
       return cuda::matmul_wgmma_sm90(args...);
   }
+  static constexpr packing stored = packing::rounded_rows;
   static auto weights(const element *w) { return cuda::make_packed_weights(w); }
 };
+#if GEMM_PRECISION == 2
+struct whole_kernels : kernels {
+  static constexpr packing stored = packing::parts;
+  static auto weights(const element *w) { return cuda::make_packed_parts(w); }
+};
+#else
+using whole_kernels = kernels;
+#endif
 constexpr int kRun = 16 / int(sizeof(element)), kMostK = 128 / int(sizeof(element));
 
-#if GEMM_PRECISION <= 1
-struct cluster_kernels : kernels {
+struct cluster_kernels : whole_kernels {
   template <class Cfg, class X, class W, class Outs, class Ins, class Body>
   static auto conv(Cfg cfg, X x, W w, Outs outs, Ins ins, Body body, cuda::split_scratch) {
     return cuda::conv_cluster_sm90(cfg, x, w, outs, ins, body);
@@ -37,6 +45,7 @@ struct cluster_kernels : kernels {
     return cuda::matmul_cluster_sm90(cfg, x, w, outs, ins, body);
   }
 };
+#if GEMM_PRECISION <= 1
 struct halo_kernels : kernels {
   template <class Cfg, class X, class W, class Outs, class Ins, class Body>
   static auto conv(Cfg cfg, X x, W w, Outs outs, Ins ins, Body body, cuda::split_scratch) {
@@ -51,13 +60,14 @@ void add_schedule(std::vector<schedule> &to, const char *end) {
   char name[120];
   snprintf(name, sizeof(name), "wgmma %dx%dx%d c%d st%d sk%d%s", s::tile_m, s::tile_n, s::tile_k,
            s::consumers, s::stages, s::splits, end);
-  to.push_back({name, s::tile_m, s::tile_n, s::tile_k, s::splits, packing::rounded_rows, kRun, true,
+  to.push_back({name, s::tile_m, s::tile_n, s::tile_k, s::splits, Kernels::stored, kRun, true,
                 s::tile_k == kMostK ? launch_product<Kernels, s, dyn> : nullptr,
                 launch_conv<Kernels, s, dyn>});
 }
 template <int M, int N, int K, int Consumers, int Stages, int Splits>
 void add(std::vector<schedule> &to) {
-  add_schedule<kernels, cuda::contract_wgmma_schedule<M, N, K, Consumers, false, Stages, Splits>>(
+  add_schedule<whole_kernels,
+               cuda::contract_wgmma_schedule<M, N, K, Consumers, false, Stages, Splits>>(
       to, "");
 }
 /// Narrow rows of K for few channels, which take few steps.
@@ -75,7 +85,6 @@ template <int M, int N, int Consumers, int Stages> void add_split(std::vector<sc
   add<M, N, kMostK, Consumers, Stages, 4>(to);
   add<M, N, kMostK, Consumers, Stages, 8>(to);
 }
-#if GEMM_PRECISION <= 1
 template <int M, int N, int K, int Consumers, int Stages, int Splits>
 void add_cluster(std::vector<schedule> &to) {
   add_schedule<cluster_kernels,
@@ -91,6 +100,7 @@ void add_clusters(std::vector<schedule> &to) {
   add_cluster<M, N, kMostK / 2, Consumers, Stages, 1>(to);
   add_cluster<M, N, kMostK / 4, Consumers, Stages, 1>(to);
 }
+#if GEMM_PRECISION <= 1
 template <int M, int N, int K, int Consumers, int Stages> void add_halo(std::vector<schedule> &to) {
   using s = cuda::contract_halo_schedule<M, N, K, Consumers, Stages>;
   char name[120];
@@ -139,12 +149,29 @@ std::vector<schedule> wgmma_schedules() {
   add_halos<128, 32, 3, 2>(all);
   add_halos<128, 64, 2, 2>(all);
 #elif GEMM_PRECISION == 2
-  add_split<128, 128, 2, 3>(all);
-  add_split<128, 96, 2, 4>(all);
-  add_split<128, 64, 2, 4>(all);
+  add_split<128, 128, 2, 4>(all);
   add_split<64, 128, 1, 4>(all);
-  add_split<64, 64, 1, 6>(all);
+  add_split<64, 64, 1, 8>(all);
   add_split<64, 32, 1, 8>(all);
+  add_whole<192, 64, 3, 5>(all);
+  add_clusters<64, 32, 1, 6, 6>(all);
+  add_clusters<64, 64, 2, 4, 3>(all);
+  add_clusters<64, 128, 2, 4, 4>(all);
+  // Split in their buffers, as operands that are no weights.
+  add_schedule<kernels, cuda::contract_wgmma_schedule<128, 128, kMostK, 2, false, 4>>(all, " own");
+  add_schedule<kernels, cuda::contract_wgmma_schedule<128, 64, kMostK, 2, false, 6>>(all, " own");
+  add_schedule<kernels, cuda::contract_wgmma_schedule<64, 64, kMostK, 1, false, 8>>(all, " own");
+  add_schedule<kernels, cuda::contract_wgmma_schedule<64, 32, kMostK, 1, false, 8>>(all, " own");
+#elif GEMM_PRECISION == 4
+  add_split<128, 128, 2, 6>(all);
+  add_split<128, 64, 2, 8>(all);
+  add_split<64, 64, 1, 8>(all);
+  add_split<64, 32, 1, 8>(all);
+  add_whole<192, 64, 3, 6>(all);
+  add<128, 256, kMostK, 2, 4, 1>(all);
+  add_clusters<64, 32, 1, 8, 8>(all);
+  add_clusters<64, 64, 2, 6, 5>(all);
+  add_clusters<64, 128, 2, 4, 3>(all);
 #endif
   return all;
 }

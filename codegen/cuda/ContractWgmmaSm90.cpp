@@ -1,7 +1,8 @@
 // Defines the tactics of warpgroup products with the copy engine as loader, on sm_90a alone
 // (runtime/cuda/contract_wgmma_sm90.cuh): `contract_wgmma_sm90a`, fp16 and bf16 contractions,
-// `contract_int8_sm90a`, those of bytes with exact 32-bit sums, and `contract_tf32x3_sm90a`, those
-// of f32 whose `precision` is tf32x3.
+// `contract_int8_sm90a`, those of bytes with exact 32-bit sums, and `contract_tf32_sm90a` and
+// `contract_tf32x3_sm90a`, those of f32 whose `precision` says so. Of these weights are stored
+// rounded to tf32, or in two parts.
 //
 // Tensor maps want addresses that are multiples of 16 bytes. What cannot be shown to lie so (the
 // caller's memory, odd channel counts) is left to the tactics of sm_80.
@@ -101,12 +102,41 @@ constexpr Tiles kBytes[] = {
     {128, 128, 2, 6, 0.288, 4.50, 0.66, 1.31}, {128, 256, 2, 4, 0.500, 8.80, 0, 0},
     {192, 64, 3, 6, 0.240, 3.05, 0, 0},        {256, 64, 4, 5, 0.280, 3.85, 0, 0},
 };
-/// Source: fitted likewise to 15 layers of ResNet-50, ConvNeXt and a UNet at batch 1 and 8: rms
-/// error 4 to 7 %. The warps that split the operands bound a step.
+/// Of tf32x3. Source: fitted to bench/gemm/schedules_tf32x3_h100.csv: rms error 7 to 14 %.
 constexpr Tiles kFloats[] = {
-    {128, 128, 2, 3, 1.883, 2.80, 3.35, 0.20}, {128, 96, 2, 4, 1.441, 1.99, 2.55, 0.30},
-    {128, 64, 2, 4, 1.502, 1.57, 2.90, 0.09},  {64, 128, 1, 4, 1.341, 1.43, 1.63, 0.41},
-    {64, 64, 1, 6, 0.979, 0.44, 0.67, 0.35},   {64, 32, 1, 8, 0.700, 0.27, 1.73, 0.02},
+    {64, 64, 1, 8, 0.354, 0.93, 1.70, 0.18, 0.43},
+    {64, 32, 1, 8, 0.260, 0.53, 1.76, 0.09, 0.40},
+    {64, 128, 1, 4, 0.572, 1.58, 2.01, 0.35, 0.43},
+    {128, 128, 2, 4, 0.960, 2.52, 2.96, 0.39, 0.42},
+    {192, 64, 3, 5, 0.696, 2.03, 0, 0, 0.43},
+};
+constexpr Parts kFloatParts[] = {
+    {{64, 32, 1, 6, 0.235, 0.54, 0.20, 0.03, 0.53}, 0.208, 0.96},
+    {{64, 64, 2, 4, 0.332, 0.90, 0.29, 0.05, 0.59}, 0.330, 0.90},
+    {{64, 128, 2, 4, 0.791, 0.86, 0.76, 0.01, 0.53}, 0.454, 1.24},
+};
+/// The same times an operand that is no constant. Source: the same layers, their weights split in
+/// the kernel: rms error 8 to 11 %.
+constexpr Tiles kFloatViews[] = {
+    {64, 64, 1, 8, 0.565, 0.83, 0.75, 0.09, 0.18},
+    {64, 32, 1, 8, 0.327, 0.56, 0.75, 0.09, 0.34},
+    {128, 64, 2, 6, 0.757, 1.60, 0.85, 0.11, 0.23},
+    {128, 128, 2, 4, 1.279, 2.39, 0.52, 0.11, 0.35},
+};
+/// Of tf32. Source: fitted to bench/gemm.cu on one H100 (CUDA 13.0), the layers of that table at
+/// batch 1 and 8: rms error 8 to 18 %.
+constexpr Tiles kRounded[] = {
+    {64, 64, 1, 8, 0.196, 0.81, 1.60, 0.18, 0.48},
+    {64, 32, 1, 8, 0.168, 0.48, 1.69, 0.10, 0.41},
+    {128, 64, 2, 8, 0.279, 0.91, 2.20, 0.28, 0.67},
+    {128, 128, 2, 6, 0.343, 1.61, 2.53, 0.52, 0.75},
+    {128, 256, 2, 4, 0.623, 2.50, 0, 0, 0.64},
+    {192, 64, 3, 6, 0.329, 1.14, 0, 0, 0.72},
+};
+constexpr Parts kRoundedParts[] = {
+    {{64, 32, 1, 8, 0.148, 0.58, 0.14, 0.03, 0.53}, 0.143, 0.88},
+    {{64, 64, 2, 6, 0.212, 0.76, 0.33, 0.04, 0.52}, 0.176, 0.93},
+    {{64, 128, 2, 4, 0.341, 0.86, 0.75, 0.02, 0.54}, 0.252, 0.95},
 };
 /// The rest of a launch in such a graph.
 constexpr double kLaunch = 1.0;
@@ -118,10 +148,27 @@ struct Kind {
   int64_t bytes;             // of an element
   llvm::ArrayRef<Tiles> tiles;
   llvm::ArrayRef<Parts> parts;
+  llvm::ArrayRef<Tiles> views;    // where B is no constant; none: `tiles`
+  llvm::StringRef stored = {};    // how constants are (ir/ops/constant.cpp)
+  int64_t storedParts = 1;
 };
-constexpr Kind k16 = {"contract_wgmma_sm90a", "wgmma_sm90", "", 2, kHalves, kParts};
-constexpr Kind kInt8 = {"contract_int8_sm90a", "int8_sm90", "", 1, kBytes, kByteParts};
-constexpr Kind kTf32x3 = {"contract_tf32x3_sm90a", "tf32x3_sm90", "tf32x3", 4, kFloats, {}};
+constexpr Kind k16 = {"contract_wgmma_sm90a", "wgmma_sm90", "", 2, kHalves, kParts, {}};
+constexpr Kind kInt8 = {"contract_int8_sm90a", "int8_sm90", "", 1, kBytes, kByteParts, {}};
+constexpr Kind kTf32 = {"contract_tf32_sm90a", "wgmma_sm90", "tf32", 4, kRounded, kRoundedParts,
+                        {},                    "tf32"};
+constexpr Kind kTf32x3 = {"contract_tf32x3_sm90a",
+                          "tf32x3_sm90",
+                          "tf32x3",
+                          4,
+                          kFloats,
+                          kFloatParts,
+                          kFloatViews,
+                          "tf32x3",
+                          2};
+
+llvm::ArrayRef<Tiles> tilesOf(const Kind &kind, const Contraction &c) {
+  return c.isPacked || kind.views.empty() ? kind.tiles : kind.views;
+}
 
 /// Tile along K: a row of it is 32, 64 or 128 bytes of one tap's channels; groups share none.
 int64_t tileK(const Kind &kind, const Contraction &c) {
@@ -227,8 +274,12 @@ bool suits(const Kind &kind, const TacticInput &in, const Contraction &c, std::s
     return c.xZero == 0;
   }
   if (kind.bytes == 4) {
-    why = "operands that are not both f32";
-    return c.a == Element::F32 && c.b == Element::F32;
+    if (c.a != Element::F32 || c.b != Element::F32) {
+      why = "operands that are not both f32";
+      return false;
+    }
+    why = "a second operand that is no constant: it would be cut off to tf32, not rounded";
+    return c.isPacked || kind.storedParts == 2;
   }
   why = "operands that are not both fp16 or both bf16";
   return c.a == c.b && (c.b == Element::F16 || c.b == Element::BF16);
@@ -248,10 +299,8 @@ template <const Kind &K> bool match(const TacticInput &in, std::string &why) {
     return false;
   if (!suits(K, in, *c, why))
     return false;
-  if (c->hasPrologue && (!c->onFragments || K.bytes == 4)) {
-    why = K.bytes == 4 ? "an input that is computed on the way in"
-                       : "an input that is computed on the way in where it is padded, or from long "
-                         "vectors";
+  if (c->hasPrologue && !c->onFragments) {
+    why = "an input that is computed on the way in where it is padded, or from long vectors";
     return false;
   }
   if (c->isConv && tileK(K, *c) == 0) {
@@ -295,10 +344,12 @@ llvm::SmallVector<int64_t, 4> clustersFor(const TacticInput &in, const Contracti
   return splits;
 }
 
-/// Buffers that leave room for what blocks of a tile send each other, and for the next kernel's
-/// block.
-int64_t stagesBesideSums(const Tiles &t) {
-  return (kHalfOfShared - t.m * t.n * 4) / ((t.m + t.n) * 128);
+/// Buffers beside what blocks of a tile send each other: those that leave room for the next
+/// kernel's block, too, or where that is one, all.
+int64_t stagesBesideSums(const Kind &kind, const Tiles &t) {
+  const int64_t sums = t.m * t.n * 4, buffer = (t.m + kind.storedParts * t.n) * 128,
+                beside = (kHalfOfShared - sums) / buffer;
+  return beside > 1 ? beside : (2 * kHalfOfShared - sums) / buffer;
 }
 
 bool hasHalo(const Schedule &s) { return s.get("halo").getValueOr(0) != 0; }
@@ -350,7 +401,7 @@ void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
     if (!clustered)
       s.params.push_back({"ping_pong", 0});
     const bool sends = clustered && splits > 1;
-    s.params.push_back({"stages", sends ? std::min(t.stages, stagesBesideSums(t)) : t.stages});
+    s.params.push_back({"stages", sends ? std::min(t.stages, stagesBesideSums(K, t)) : t.stages});
     s.params.push_back({"splits", splits});
     if (clustered)
       s.params.push_back({"clustered", 1});
@@ -358,7 +409,7 @@ void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
       s.params.push_back({"multiprocessors", in.level.multiprocessors});
     out.push_back(std::move(s));
   };
-  for (const Tiles &t : K.tiles) {
+  for (const Tiles &t : tilesOf(K, c)) {
     if (t.crowded && (!roomy || 2 * c.columns() <= t.n))
       continue;
     for (int64_t splits : t.split > 0 ? splitsFor(c, in.level, {t.m, t.n, k, 0, 0, 0})
@@ -381,6 +432,8 @@ void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
                       {"halo", 1},
                       {"multiprocessors", in.level.multiprocessors}}});
     }
+  if (!c.isPacked && K.storedParts == 2)
+    return; // clusters have no warps that split operands
   for (const Parts &t : K.parts)
     for (int64_t splits : clustersFor(in, c, t, k))
       add(t, splits, true);
@@ -405,6 +458,8 @@ template <const Kind &K> double cost(const TacticInput &in, const Schedule &s) {
   auto parting = [&](const Tiles &t) { return splits == 1 ? 0 : t.split + t.perPart * splits; };
   Effort e;
   e.bytes = double(workOf(*in.form.group).bytes);
+  if (c.isPacked)
+    e.bytes += double((K.storedParts - 1) * c.slices() * c.depth() * c.columns() * K.bytes);
   e.launches = 0;
   const double moving = microseconds(in.level, e);
   double time = 0;
@@ -421,7 +476,7 @@ template <const Kind &K> double cost(const TacticInput &in, const Schedule &s) {
     const double part = shorter * (t.step * first + t.late * (steps - first)) + t.tile + parting(t);
     time = part * (1 + t.sharing * std::max(0.0, blocks - 0.5)) + t.moving * moving;
   } else {
-    const Tiles &t = rowOf(K.tiles, s);
+    const Tiles &t = rowOf(tilesOf(K, c), s);
     time = std::ceil(blocks) * (steps * t.step * shorter + t.tile + parting(t)) + t.moving * moving;
   }
   // gemv's estimates are not among those: a row or two must be faster by the clock. Nor are those
@@ -449,7 +504,7 @@ void pack(const TacticInput &in, const Schedule &, llvm::SmallVectorImpl<Packing
     if (d != n && d != k)
       axes.push_back({d, 0, false, Dim(), 0});
   axes.push_back({k, 0, false, pitch == depth ? Dim() : w.context().dim(pitch), 0});
-  out.push_back({source->index(), Layout::get(w.context(), axes)});
+  out.push_back({source->index(), Layout::get(w.context(), axes), K.stored.str()});
 }
 
 /// Each consumer counts for itself.
@@ -464,7 +519,7 @@ template <const Kind &K> void emit(const TacticInput &in, const Schedule &s, Ste
   else if (isClustered(s))
     header = kernel = "cluster_sm90";
   out.include("cuda/contract_" + header.str() + ".cuh");
-  emitContraction(in, s, out, kernel);
+  emitContraction(in, s, out, kernel, K.storedParts == 2 ? "packed_parts" : "packed_weights");
 }
 
 template <const Kind &K> constexpr Tactic tactic(llvm::StringRef summary) {
@@ -478,6 +533,8 @@ const Tactic kContractWgmmaSm90a =
     tactic<k16>("fp16 and bf16 contraction by warpgroups on Tensor Cores");
 const Tactic kContractInt8Sm90a =
     tactic<kInt8>("contraction of bytes by warpgroups on Tensor Cores, exact 32-bit sums");
+const Tactic kContractTf32Sm90a =
+    tactic<kTf32>("f32 contraction in tf32 by warpgroups on Tensor Cores");
 const Tactic kContractTf32x3Sm90a =
     tactic<kTf32x3>("f32 contraction by three products in tf32 by warpgroups, as exact as fp32");
 

@@ -10,6 +10,7 @@ llvm::ArrayRef<Tactic> cudaTactics() {
       cuda::kGemvNarrow,
       cuda::kContractWgmmaSm90a,
       cuda::kContractInt8Sm90a,
+      cuda::kContractTf32Sm90a,
       cuda::kContractTf32x3Sm90a,
       cuda::kConvPatchSm90a,
       cuda::kConvPatchSm75,

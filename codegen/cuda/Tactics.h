@@ -20,6 +20,7 @@ extern const Tactic kContractInt8Sm80;
 extern const Tactic kContractInt8Sm90a;
 extern const Tactic kContractTf32Sm80;
 extern const Tactic kContractTf32x3Sm80;
+extern const Tactic kContractTf32Sm90a;
 extern const Tactic kContractTf32x3Sm90a;
 extern const Tactic kContractWgmmaSm90a;
 extern const Tactic kContractAny;

@@ -5,7 +5,9 @@
 // literals may share their data. `stored = winograd` says that memory holds what Winograd's
 // convolutions multiply in place of filters of 3 x 3 taps, `stored = i4x16` that it holds weights
 // of 4 bits in groups of 16 bytes (runtime/common/weight_fields.h), `stored = joined2` that its
-// rows are two pairs of filters (runtime/common/joined_weights.h); the elements stay what they are.
+// rows are two pairs of filters (runtime/common/joined_weights.h), `stored = tf32` that it holds
+// what Tensor Cores multiply in place of floats, `stored = tf32x3` the two parts of each
+// (runtime/cuda/tf32.cuh); the elements stay what they are.
 #include "ir/Interpreter.h"
 #include "ir/ops/Ops.h"
 
@@ -19,12 +21,22 @@ bool inferConstant(const Operation &op, llvm::SmallVectorImpl<Type> &results, st
   if (!c)
     return fail(error, "a constant must stand in a graph");
   const Tensor &t = **op.find("value")->get<Literal>();
-  if (op.has("stored") && op.wordAttr("stored") != "winograd") {
-    const llvm::StringRef word = op.wordAttr("stored");
-    if (!checkWord(
-            op, "stored",
-            {"winograd", "i2x1", "i2x4", "i2x16", "i4x1", "i4x4", "i4x16", "joined1", "joined2"},
-            error))
+  const llvm::StringRef word = op.has("stored") ? op.wordAttr("stored") : "";
+  if (word == "winograd") {
+    const bool filters = t.element() == Element::F32 && t.shape().size() == 4 &&
+                         t.shape()[2] == 3 && t.shape()[3] == 3;
+    if (!filters)
+      return fail(error, "attribute stored: winograd is for f32 filters of 3x3 taps");
+  } else if (word.startswith("tf32")) {
+    if (!checkWord(op, "stored", {"tf32", "tf32x3"}, error))
+      return false;
+    if (t.element() != Element::F32)
+      return fail(error, "attribute stored: " + word.str() + " is for f32 tensors");
+  } else if (op.has("stored")) {
+    if (!checkWord(op, "stored",
+                   {"winograd", "tf32", "tf32x3", "i2x1", "i2x4", "i2x16", "i4x1", "i4x4", "i4x16",
+                    "joined1", "joined2"},
+                   error))
       return false;
     const int64_t low = word.startswith("joined") ? -127
                         : word.startswith("i2")   ? -2
@@ -36,11 +48,6 @@ bool inferConstant(const Operation &op, llvm::SmallVectorImpl<Type> &results, st
     if (!fits)
       return fail(error, "attribute stored: " + word.str() + " is for i8 tensors of numbers from " +
                              std::to_string(low) + " to " + std::to_string(high));
-  } else if (op.has("stored")) {
-    const bool filters = t.element() == Element::F32 && t.shape().size() == 4 &&
-                         t.shape()[2] == 3 && t.shape()[3] == 3;
-    if (!filters)
-      return fail(error, "attribute stored: winograd is for f32 filters of 3x3 taps");
   }
   results.push_back(Type::tensor(*c, t.element(), t.shape()));
   return true;
@@ -54,9 +61,10 @@ bool evaluateConstantOp(const Operation &op, EvaluationFrame &frame, std::string
 const AttrInfo kAttributes[] = {
     {"value", AttrKind::Literal, true, "the elements"},
     {"stored", AttrKind::Word, false,
-     "winograd: memory holds the transformed filters, 4x4 for 3x3; i4x16 and others: numbers of 4 "
-     "or 2 bits, in groups of 1, 4 or 16 bytes; joined1, joined2: rows of one or two pairs of "
-     "filters, 256 a + b (default: the elements)"},
+     "winograd: memory holds the transformed filters, 4x4 for 3x3; tf32: floats rounded to 11 bits "
+     "of significand; tf32x3: floats in two such parts; i4x16 and others: numbers of 4 or 2 bits, in "
+     "groups of 1, 4 or 16 bytes; joined1, joined2: rows of one or two pairs of filters, 256 a + b "
+     "(default: the elements)"},
 };
 
 } // namespace

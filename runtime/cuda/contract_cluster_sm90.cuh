@@ -1,7 +1,7 @@
 // Defines `conv_cluster_sm90` and `matmul_cluster_sm90`: contractions on Tensor Cores by wgmma,
 // with the copy engine as loader (sm_90a only), for problems of few tiles, where the time from one
-// kernel to the next counts and not throughput. fp16, bf16 and bytes as for
-// contract_wgmma_sm90.cuh.
+// kernel to the next counts and not throughput. fp16, bf16, tf32 and bytes as for
+// contract_wgmma_sm90.cuh; weights in two parts (packed_parts) make tf32 as exact as fp32.
 //
 // Algorithm: implicit GEMM. A block has one part of one tile: all of K, or one of `splits` parts of
 // it. The last warp is the producer: one lane of it brings tiles of A and B (tensor_loader.cuh)
@@ -59,12 +59,9 @@ struct contract_cluster_sm90_kernel {
   static constexpr bool shares_columns = tile_m < 64 * consumers;
   static constexpr int rows = shares_columns ? tile_m : tile_m / consumers, blocks_m = rows / 64;
   static constexpr int columns = shares_columns ? tile_n / consumers : tile_n;
-  /// The next kernel's block begins beside this one's.
-  static constexpr int blocks_per_sm = blocks_m * columns <= 64 ? 2 : 1;
   static constexpr int cluster_blocks = splits; // neighbours along x
   static_assert(rows % 64 == 0 && columns % 32 == 0 && columns <= 256, "tiles are whole blocks");
   static_assert(splits <= 8, "a cluster has 8 blocks at most");
-  static_assert(blocks_m * columns <= 256, "sums fit in registers");
 
   using operands = tensor_operands<Problem, B, tile_m, tile_n, tile_k, stages>;
   using loader_of_a = typename operands::loader_of_a;
@@ -76,7 +73,10 @@ struct contract_cluster_sm90_kernel {
   static_assert(tile_k % mma::k == 0, "tiles are whole steps");
   static_assert(!shares_columns || ring::b_tile::k_major || columns % 64 == 0,
                 "columns begin where a pattern does");
-  using epilogue = warpgroup_epilogue<Problem, Outs, Ins, Body, columns, blocks_m>;
+  static_assert(blocks_m * columns * operands::parts <= 256, "sums fit in registers");
+  /// The next kernel's block begins beside this one's.
+  static constexpr int blocks_per_sm = blocks_m * columns * operands::parts <= 64 ? 2 : 1;
+  using epilogue = warpgroup_epilogue<Problem, Outs, Ins, Body, columns, blocks_m, operands::parts>;
   using staged = staged_channels<PrologueIns>;
 
   /// What blocks of a tile send each other: units of eight sums of a thread, dealt out in turn;

@@ -1,8 +1,8 @@
 // Defines `conv_wgmma_sm90` and `matmul_wgmma_sm90`: contractions on Tensor Cores by wgmma, with
-// the copy engine as loader (sm_90a only). fp16 and bf16, and tf32 for tensors of float; fp32 sums.
-// `conv_tf32x3_sm90` and `matmul_tf32x3_sm90`, for float, are as exact as fp32. `conv_int8_sm90`
-// and `matmul_int8_sm90` multiply int8_t or uint8_t by weights of int8_t with exact 32-bit sums;
-// the zero point of x is 0, for that is what lies beyond the border.
+// the copy engine as loader (sm_90a only). fp16 and bf16, and tf32 for tensors of float, whose B has
+// been rounded; fp32 sums. `conv_tf32x3_sm90` and `matmul_tf32x3_sm90`, for float, are as exact as
+// fp32. `conv_int8_sm90` and `matmul_int8_sm90` multiply int8_t or uint8_t by weights of int8_t
+// with exact 32-bit sums; the zero point of x is 0, for that is what lies beyond the border.
 //
 // Algorithm: implicit GEMM by persistent, specialised warpgroups. The last warpgroup is the
 // producer: one thread of it brings tiles of A and B (tensor_loader.cuh) into a ring of `stages`
@@ -18,9 +18,9 @@
 // contract_cluster_sm90.cuh is faster.
 //
 // The first steps' weights are on their way before the dependency wait. How a consumer multiplies
-// is in warpgroup_products.cuh, what it does with the sums in warpgroup_epilogue.cuh. For tf32x3
-// three warps beside the producer split each buffer's floats in big and small parts (tf32.cuh)
-// where they lie and say so by a third barrier, `split`.
+// is in warpgroup_products.cuh, what it does with the sums in warpgroup_epilogue.cuh. A B of floats
+// that is to be multiplied in two parts (tf32.cuh) and has not been stored so is split in its
+// buffer by three warps beside the producer; a third barrier, `split`, says when.
 //
 // Shared memory: that of tensor_ring.cuh, then what the prologue reads.
 //
@@ -28,7 +28,7 @@
 // splits, multiprocessors; see contract_wgmma_schedule. A row of tile_k
 // elements has 32, 64 or 128 bytes. Operands: both of one type or of bytes, which tensor maps can
 // describe (tensor_map.h); groups of more than one have channels that are a multiple of tile_k.
-// Weights: tensor_loader.cuh.
+// Weights: tensor_loader.cuh, packed_weights or, for tf32x3, packed_parts, too.
 #ifndef TENON_RUNTIME_CUDA_CONTRACT_WGMMA_SM90_CUH
 #define TENON_RUNTIME_CUDA_CONTRACT_WGMMA_SM90_CUH
 
@@ -52,7 +52,7 @@ struct contract_wgmma_schedule {
   static constexpr int stages = Stages, splits = Splits, multiprocessors = Multiprocessors;
 };
 
-/// Parts: how many parts of operands are multiplied, 2 for tf32x3.
+/// Parts: how many parts of floats are multiplied, 2 for tf32x3.
 template <int Parts, class Config, class Problem, class B, class Outs, class Ins, class Body,
           class Prologue = no_prologue, class PrologueIns = arguments<>>
 struct contract_wgmma_sm90_kernel {
@@ -86,16 +86,14 @@ struct contract_wgmma_sm90_kernel {
   using begun = typename operands::begun;
   using mma = ptx::wgmma_shared<element, tile_n, !ring::a_tile::k_major, !ring::b_tile::k_major>;
   static_assert(tile_k % mma::k == 0, "tiles are whole steps");
-  static constexpr bool splits_operands = Parts == 2;
-  static_assert(Parts == 1 || (splits_operands && detail::is_same<element, float>),
-                "floats have two parts");
+  static constexpr bool splits_b = ring::splits;
   using sums = warpgroup_sums<mma, blocks_m>;
-  using epilogue = warpgroup_epilogue<Problem, Outs, Ins, Body, tile_n, blocks_m>;
+  using epilogue = warpgroup_epilogue<Problem, Outs, Ins, Body, tile_n, blocks_m, Parts>;
 
   // Registers: the block is launched with an even share for each thread.
   static constexpr int even_share = 65536 / threads / 8 * 8;
   static constexpr bool moves_registers = even_share < 224;
-  static constexpr int producer_registers = splits_operands ? 56 : 40;
+  static constexpr int producer_registers = splits_b ? 56 : 40;
   static constexpr int consumer_registers =
       min_of(240, (even_share + (even_share - producer_registers) / consumers) / 8 * 8);
 
@@ -129,7 +127,7 @@ struct contract_wgmma_sm90_kernel {
       if (uniform_warp() == producer_warp) {
         if (ptx::elect::one())
           produce({ptx::opaque(shared)}, first);
-      } else if constexpr (splits_operands) {
+      } else if constexpr (splits_b) {
         split({shared});
       }
     } else {
@@ -198,7 +196,6 @@ private:
       TENON_NO_UNROLL
       for (int step = part.first; step < part.end; ++step, at.next()) {
         bar.full[at.stage].wait(at.parity);
-        split_tile<ring::a_tile::bytes, 32 * splitter_warps>(buffers.a(at.stage), rank);
         split_tile<ring::b_tile::bytes, 32 * splitter_warps>(buffers.b(at.stage), rank);
         ptx::proxy_fence::shared();
         sync_warp();
@@ -208,18 +205,11 @@ private:
     }
   }
 
-  /// How consumers multiply; what the prologue reads is there afterwards.
-  TENON_DEVICE auto products(ring buffers, unsigned char *shared) const {
-    if constexpr (splits_operands)
-      return split_products<ring, mma, blocks_m, tile_k>{buffers};
-    else
-      return ring_products<mma, blocks_m, tile_k, false>(buffers, shared + ring::bytes, problem,
-                                                         prologue, prologue_ins, 128 * consumers);
-  }
-
   TENON_DEVICE void consume(unsigned char *shared, int group, const block_part &first_part) const {
     const ring buffers{ptx::opaque(shared)};
-    const auto from = products(buffers, shared);
+    const auto from =
+        ring_products<mma, blocks_m, tile_k, false>(buffers, shared + ring::bytes, problem,
+                                                    prologue, prologue_ins, 128 * consumers);
     typename ring::barriers &bar = buffers.all();
     typename ring::position at;
     const int count = part_count(), m_offset = ping_pong ? 0 : group * rows;
@@ -277,17 +267,22 @@ matmul_wgmma_sm90(Config cfg, X x, B b, Outs outs, Ins ins, Body body, split_scr
   return {{cfg, x}, b, outs, ins, body, scratch, prologue, prologue_ins};
 }
 
-template <class Config, class X, class W, class Outs, class Ins, class Body>
-contract_wgmma_sm90_kernel<2, Config, conv_problem<Config, X>, W, Outs, Ins, Body>
-conv_tf32x3_sm90(Config cfg, X x, W w, Outs outs, Ins ins, Body body, split_scratch scratch = {}) {
-  return {{cfg, x}, w, outs, ins, body, scratch, {}, {}};
+template <class Config, class X, class W, class Outs, class Ins, class Body,
+          class Prologue = no_prologue, class PrologueIns = arguments<>>
+contract_wgmma_sm90_kernel<2, Config, conv_problem<Config, X>, W, Outs, Ins, Body, Prologue,
+                           PrologueIns>
+conv_tf32x3_sm90(Config cfg, X x, W w, Outs outs, Ins ins, Body body, split_scratch scratch = {},
+                 Prologue prologue = {}, PrologueIns prologue_ins = {}) {
+  return {{cfg, x}, w, outs, ins, body, scratch, prologue, prologue_ins};
 }
 
-template <class Config, class X, class B, class Outs, class Ins, class Body>
-contract_wgmma_sm90_kernel<2, Config, matmul_problem<Config, X>, B, Outs, Ins, Body>
-matmul_tf32x3_sm90(Config cfg, X x, B b, Outs outs, Ins ins, Body body,
-                   split_scratch scratch = {}) {
-  return {{cfg, x}, b, outs, ins, body, scratch, {}, {}};
+template <class Config, class X, class B, class Outs, class Ins, class Body,
+          class Prologue = no_prologue, class PrologueIns = arguments<>>
+contract_wgmma_sm90_kernel<2, Config, matmul_problem<Config, X>, B, Outs, Ins, Body, Prologue,
+                           PrologueIns>
+matmul_tf32x3_sm90(Config cfg, X x, B b, Outs outs, Ins ins, Body body, split_scratch scratch = {},
+                   Prologue prologue = {}, PrologueIns prologue_ins = {}) {
+  return {{cfg, x}, b, outs, ins, body, scratch, prologue, prologue_ins};
 }
 
 template <class Config, class X, class W, class Outs, class Ins, class Body>

@@ -28,6 +28,13 @@ template <class T> struct packed_weights {
 };
 template <class T> TENON_FN packed_weights<T> make_packed_weights(const T *data) { return {data}; }
 
+/// The same in two parts (tf32.cuh): all big ones, then all small ones.
+template <class T> struct packed_parts {
+  using element = T;
+  const T *data;
+};
+template <class T> TENON_FN packed_parts<T> make_packed_parts(const T *data) { return {data}; }
+
 /// B as rows along K.
 template <class T> struct k_major_weights {
   using element = T;

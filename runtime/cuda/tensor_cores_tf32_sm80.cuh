@@ -27,8 +27,7 @@ struct tensor_cores_tf32_sm80 {
   static constexpr bool as_loaded = false;
   template <int Count> struct fragment {
     unsigned r[Count];
-    /// Half a unit of the last place that is read; ties go away from zero.
-    TENON_DEVICE void set(int i, unsigned bits) { r[i] = bits + 0x1000u; }
+    TENON_DEVICE void set(int i, unsigned bits) { r[i] = rounded_to_tf32(bits); }
   };
 
   TENON_FN static constexpr bool runs_on(target t) { return t.arch >= 800; }

@@ -5,6 +5,7 @@
 //   A of a product       a box of a view, K-major or with neighbours along m
 //   packed weights       K-major: conv [groups * filters][kernel_h * kernel_w][channels], matmul
 //                        [n][k], rows of channels or k rounded up to 16 bytes
+//   in two parts         the same twice; a step's tile of the second lies behind that of the first
 //   B as a view          a box, K-major or with neighbours along n
 //
 // A step is tile_k neighbours along k, of one tap in convolutions; channels beyond the last are
@@ -297,11 +298,11 @@ private:
   int m0_, k_, at_[4];
 };
 
-/// Loads tiles of B, TileK x TileN.
-template <class Problem, class B, int TileN, int TileK> class tensor_b;
+/// Loads tiles of weights in Parts parts.
+template <class Problem, class T, int TileN, int TileK, int Parts> class tensor_weights;
 
-template <class Config, class X, class T, int TileN, int TileK>
-class tensor_b<conv_problem<Config, X>, packed_weights<T>, TileN, TileK> {
+template <class Config, class X, class T, int TileN, int TileK, int Parts>
+class tensor_weights<conv_problem<Config, X>, T, TileN, TileK, Parts> {
   using problem = conv_problem<Config, X>;
   using position = detail::tap_steps<problem, TileK>;
 
@@ -309,61 +310,91 @@ public:
   using element = T;
   using tile = detail::operand_tile<T, TileN, TileK, true>;
   static constexpr bool is_weights = true;
+  static constexpr int parts = Parts;
 
-  static status encode(tensor_map &to, const problem &p, const packed_weights<T> &w) {
+  template <class W> static status encode(tensor_map &to, const problem &p, const W &w) {
     const index_t channels = index_t(p.cfg.channels), taps = p.taps(),
                   pitch = detail::weight_pitch<T>(channels);
     return cuda::encode(to, tensor_box{w.data,
                                        detail::tensor_element_of<T>(),
                                        3,
-                                       {channels, taps, p.cfg.groups * p.cfg.filters, 1, 1},
+                                       {channels, taps, Parts * rows(p), 1, 1},
                                        {index_t(sizeof(T)), pitch, taps * pitch, 0, 0},
                                        {TileK, 1, TileN, 1, 1},
                                        tile::span});
   }
-  TENON_DEVICE tensor_b(const problem &p, const packed_weights<T> &, int n0, int slice, int step)
+  template <class W>
+  TENON_DEVICE tensor_weights(const problem &p, const W &, int n0, int slice, int step)
       : problem_(p), at_(p, step), n_(slice * p.columns() + n0) {}
   TENON_DEVICE void load(void *to, const tensor_map &map, ptx::mbarrier &done) {
-    const int at[3] = {at_.channel, at_.tap, n_};
-    ptx::tensor_copy_tiled::load(to, map, done, at);
+    TENON_UNROLL
+    for (int i = 0; i < Parts; ++i) {
+      const int at[3] = {at_.channel, at_.tap, n_ + i * int(rows(problem_))};
+      ptx::tensor_copy_tiled::load(static_cast<unsigned char *>(to) + i * tile::bytes, map, done,
+                                   at);
+    }
     at_.next(problem_);
   }
 
 private:
+  TENON_FN static index_t rows(const problem &p) {
+    return index_t(p.cfg.groups) * index_t(p.cfg.filters);
+  }
   const problem &problem_;
   position at_;
   int n_;
 };
 
-template <class Config, class X, class T, int TileN, int TileK>
-class tensor_b<matmul_problem<Config, X>, packed_weights<T>, TileN, TileK> {
+template <class Config, class X, class T, int TileN, int TileK, int Parts>
+class tensor_weights<matmul_problem<Config, X>, T, TileN, TileK, Parts> {
   using problem = matmul_problem<Config, X>;
 
 public:
   using element = T;
   using tile = detail::operand_tile<T, TileN, TileK, true>;
   static constexpr bool is_weights = true;
+  static constexpr int parts = Parts;
 
-  static status encode(tensor_map &to, const problem &p, const packed_weights<T> &w) {
+  template <class W> static status encode(tensor_map &to, const problem &p, const W &w) {
     const index_t pitch = detail::weight_pitch<T>(p.depth());
     return cuda::encode(to, tensor_box{w.data,
                                        detail::tensor_element_of<T>(),
                                        2,
-                                       {p.depth(), p.columns(), 1, 1, 1},
+                                       {p.depth(), Parts * p.columns(), 1, 1, 1},
                                        {index_t(sizeof(T)), pitch, 0, 0, 0},
                                        {TileK, TileN, 1, 1, 1},
                                        tile::span});
   }
-  TENON_DEVICE tensor_b(const problem &, const packed_weights<T> &, int n0, int, int step)
-      : n_(n0), k_(step * TileK) {}
+  template <class W>
+  TENON_DEVICE tensor_weights(const problem &p, const W &, int n0, int, int step)
+      : problem_(p), n_(n0), k_(step * TileK) {}
   TENON_DEVICE void load(void *to, const tensor_map &map, ptx::mbarrier &done) {
-    const int at[2] = {k_, n_};
-    ptx::tensor_copy_tiled::load(to, map, done, at);
+    TENON_UNROLL
+    for (int i = 0; i < Parts; ++i) {
+      const int at[2] = {k_, n_ + i * int(problem_.columns())};
+      ptx::tensor_copy_tiled::load(static_cast<unsigned char *>(to) + i * tile::bytes, map, done,
+                                   at);
+    }
     k_ += TileK;
   }
 
 private:
+  const problem &problem_;
   int n_, k_;
+};
+
+/// Loads tiles of B, TileK x TileN, in `parts` parts, one behind the other.
+template <class Problem, class B, int TileN, int TileK> class tensor_b;
+
+template <class Problem, class T, int TileN, int TileK>
+class tensor_b<Problem, packed_weights<T>, TileN, TileK>
+    : public tensor_weights<Problem, T, TileN, TileK, 1> {
+  using tensor_weights<Problem, T, TileN, TileK, 1>::tensor_weights;
+};
+template <class Problem, class T, int TileN, int TileK>
+class tensor_b<Problem, packed_parts<T>, TileN, TileK>
+    : public tensor_weights<Problem, T, TileN, TileK, 2> {
+  using tensor_weights<Problem, T, TileN, TileK, 2>::tensor_weights;
 };
 
 template <class Config, class X, class T, class S, int TileN, int TileK>
@@ -375,6 +406,7 @@ public:
   using element = detail::bare<T>;
   using tile = typename boxes::tile;
   static constexpr bool is_weights = false;
+  static constexpr int parts = 1;
 
   static status encode(tensor_map &to, const problem &p, const view<T, S> &b) {
     return boxes::encode(to, b, p.columns(), p.depth(), index_t(p.cfg.batch1),

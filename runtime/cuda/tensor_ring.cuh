@@ -2,8 +2,8 @@
 // producer of a contraction to the warpgroups that multiply, and their barriers; and
 // `tensor_operands`: what the kernels that have one say of their operands.
 //
-// Shared memory: A [stages][parts][tile_m x tile_k], B [stages][parts][tile_k x tile_n] as swizzled
-// tiles (ptx/wgmma.cuh), then the barriers.
+// Shared memory: A [stages][tile_m x tile_k], B [stages][parts][tile_k x tile_n] as swizzled tiles
+// (ptx/wgmma.cuh), then the barriers.
 #ifndef TENON_RUNTIME_CUDA_TENSOR_RING_CUH
 #define TENON_RUNTIME_CUDA_TENSOR_RING_CUH
 
@@ -14,31 +14,32 @@
 namespace tenon {
 namespace cuda {
 
-/// A and B: loaders (tensor_loader.cuh). Parts: of each operand, 2 where a buffer's operands are
-/// split.
+/// A and B: loaders (tensor_loader.cuh). Parts: of B, big and small where it is to be as exact as
+/// fp32 (tf32.cuh). Where they do not land so, they are split in their buffers.
 template <class A, class B, int Stages, int Parts> struct tensor_ring {
   using a_tile = typename A::tile;
   using b_tile = typename B::tile;
   using position = detail::ring_position<Stages>;
   static constexpr int stages = Stages, parts = Parts;
-  static constexpr int landing = a_tile::bytes + b_tile::bytes; // in a buffer
+  static constexpr bool splits = Parts > B::parts;
+  static constexpr int landing = a_tile::bytes + B::parts * b_tile::bytes; // in a buffer
 
   struct barriers {
     ptx::mbarrier full[Stages];  // the buffer's bytes have landed
     ptx::mbarrier empty[Stages]; // all who multiply from it are done
-    ptx::mbarrier split[Parts == 2 ? Stages : 1];
+    ptx::mbarrier split[splits ? Stages : 1];
     ptx::mbarrier turn[2]; // of consumers that take turns
     ptx::mbarrier sent;    // what the cluster's blocks send has landed; for who initialises it
     int finished[2];       // for split-K
   };
-  static constexpr int barriers_at = Stages * Parts * landing,
+  static constexpr int barriers_at = Stages * (a_tile::bytes + Parts * b_tile::bytes),
                        bytes = barriers_at + ceil_div(int(sizeof(barriers)), 16) * 16;
 
   unsigned char *shared; // ptx::opaque
 
-  TENON_DEVICE unsigned char *a(int stage) const { return shared + stage * Parts * a_tile::bytes; }
+  TENON_DEVICE unsigned char *a(int stage) const { return shared + stage * a_tile::bytes; }
   TENON_DEVICE unsigned char *b(int stage) const {
-    return shared + Parts * (Stages * a_tile::bytes + stage * b_tile::bytes);
+    return shared + Stages * a_tile::bytes + stage * Parts * b_tile::bytes;
   }
   TENON_DEVICE barriers &all() const { return *reinterpret_cast<barriers *>(shared + barriers_at); }
 
@@ -50,7 +51,7 @@ template <class A, class B, int Stages, int Parts> struct tensor_ring {
     for (int s = 0; s < Stages; ++s) {
       bar.full[s].init(1);
       bar.empty[s].init(readers);
-      if constexpr (Parts == 2)
+      if constexpr (splits)
         bar.split[s].init(splitters);
     }
     bar.turn[0].init(4);
@@ -72,7 +73,9 @@ struct tensor_operands {
   using loader_of_b = tensor_b<Problem, B, TileN, TileK>;
   using element = typename Problem::element;
   using weight = typename loader_of_b::element;
-  using ring = tensor_ring<loader_of_a, loader_of_b, Stages, Parts>;
+  static constexpr int parts = max_of(Parts, loader_of_b::parts);
+  using ring = tensor_ring<loader_of_a, loader_of_b, Stages, parts>;
+  static_assert(parts == 1 || detail::is_same<element, float>, "floats have two parts");
   static_assert(detail::is_same<element, weight> ||
                     (sizeof(element) == 1 && detail::is_same<weight, int8_t>),
                 "operands of one type, or bytes by signed ones");

@@ -10,13 +10,16 @@
 namespace tenon {
 namespace cuda {
 
+/// Rounded to tf32: half a unit of the last place that is read; ties go away from zero.
+TENON_FN unsigned rounded_to_tf32(unsigned bits) { return bits + 0x1000u; }
+
 struct tf32_pair {
   unsigned big, small; // as floats
 
   /// The difference is exact and has 12 bits: the one that is not read of it is as much as rounding
   /// would lose.
   TENON_DEVICE explicit tf32_pair(unsigned bits)
-      : big((bits + 0x1000u) & 0xffffe000u),
+      : big(rounded_to_tf32(bits) & 0xffffe000u),
         small(tenon::detail::bitcast<unsigned>(tenon::detail::bitcast<float>(bits) -
                                                tenon::detail::bitcast<float>(big))) {}
 };

@@ -40,10 +40,12 @@ private:
   TENON_FN static int across(int m) { return Height == 1 ? m : m % Width; }
 };
 
-/// A warpgroup's part of a tile is 64 * Blocks rows of TileN columns.
-template <class Problem, class Outs, class Ins, class Body, int TileN, int Blocks>
+/// A warpgroup's part of a tile is 64 * Blocks rows of TileN columns. Parts: how many times as many
+/// sums a thread has during the multiplications; few registers are left beside many.
+template <class Problem, class Outs, class Ins, class Body, int TileN, int Blocks, int Parts = 1>
 class warpgroup_epilogue {
-  static constexpr int blocks_n = TileN / 32, batch = blocks_n <= 4 ? blocks_n : 2;
+  static constexpr int blocks_n = TileN / 32;
+  static constexpr int batch = blocks_n <= 4 && blocks_n * Parts <= 6 ? blocks_n : 2;
   static constexpr int batches_m = Blocks * 2, batches = batches_m * (blocks_n / batch);
   static constexpr int sums = TileN / 2; // of a thread, for 64 rows
   static constexpr bool whole = Problem::template has_whole_runs<8>();

@@ -1,12 +1,12 @@
 // Defines how a warpgroup multiplies the steps of a tile from a ring of buffers (tensor_ring.cuh)
-// by wgmma: `tile_products`, `fragment_products` and `split_products`. Each has
+// by wgmma: `tile_products` and `fragment_products`. Each has
 //
 //   multiply(sum, at, part, m_offset, n_offset)   adds the products of rows m_offset and following,
 //   and
 //                                                 of columns n_offset and following, to sums that
 //                                                 begin at zero
 //
-// `ring_products` makes the first or the second of them. Once: the ring is filled for one part, and
+// `ring_products` makes one of them. Once: the ring is filled for one part, and
 // a buffer that it needs no more is not released.
 //
 // Mma: see ptx/wgmma.cuh. A thread has Blocks * Mma::n / 2 sums, those of 64 rows after the others.
@@ -85,9 +85,14 @@ template <class Ring, class Mma, int Blocks, int TileK, bool Once = false> struc
   }
 };
 
-/// A from registers, where a prologue is applied to it: a warp loads its fragments of a step and
-/// applies the prologue to each while those before it multiply. A step ends before the next one
-/// begins: ptxas follows registers that are being read through straight code only.
+/// A from registers: where a prologue is applied to it, and floats, which are rounded to tf32 or
+/// split in two parts (tf32.cuh). A warp loads its fragments of a step and makes each ready while
+/// those before it multiply. A step ends before the next one begins: ptxas follows registers that
+/// are being read through straight code only.
+///
+/// In two parts, B's small ones behind its big ones: small * big, big * small and big * big. Tensor
+/// Cores cut off what they add, where fp32 rounds: sums of one step begin at zero and are added to
+/// the fp32 sums in registers, with what was cut off on the average.
 template <class Ring, class Mma, int Blocks, int TileK, class Problem, class Prologue,
           class PrologueIns>
 struct fragment_products {
@@ -96,10 +101,15 @@ struct fragment_products {
   using b_tile = typename Ring::b_tile;
   using element = typename Problem::element;
   using staged = staged_channels<PrologueIns>;
+  static constexpr bool has_prologue = !detail::is_same<Prologue, no_prologue>;
+  static constexpr bool is_float = detail::is_same<element, float>, is_exact = Ring::parts == 2;
+  static constexpr int runs = TileK / Mma::k; // along K, 32 bytes each
   using on_the_way = fragment_prologue<element, Problem::template may_be_vector<TileK>(), Prologue,
                                        typename staged::views>;
   using from_registers = ptx::wgmma_registers<element, Mma::n, !b_tile::k_major>;
-  static_assert(sizeof(element) == 2 && a_tile::k_major && Problem::on_fragments,
+  using tile_of_b = ptx::wgmma_tile<b_tile::span>;
+  using fragments = unsigned[runs][Blocks][4];
+  static_assert(a_tile::k_major && (!has_prologue || Problem::on_fragments),
                 "fragments take a prologue");
 
   Ring ring;
@@ -109,103 +119,112 @@ struct fragment_products {
 
   TENON_DEVICE void multiply(warpgroup_sums<Mma, Blocks> &sum, typename Ring::position &at,
                              const block_part &part, int m_offset, int n_offset = 0) const {
+    if constexpr (is_exact)
+      sum.clear();
     TENON_NO_UNROLL
-    for (int step = part.first; step < part.end; ++step)
+    for (int step = part.first; step < part.end; ++step, at.next())
       multiply_step(sum, at, part, step, m_offset, n_offset);
   }
 
 private:
-  TENON_DEVICE void multiply_step(warpgroup_sums<Mma, Blocks> &sum, typename Ring::position &at,
-                                  const block_part &part, int step, int m_offset,
-                                  int n_offset) const {
-    using tile_of_b = ptx::wgmma_tile<b_tile::span>;
-    on_the_way on_way[TileK / 16];
-    TENON_UNROLL
-    for (int k = 0; k < TileK; k += 16) {
-      const int first = step * TileK + k;
-      on_way[k / 16].load(channels, problem.channel(problem.make_column(first), part.slice),
-                          problem.depth() - first);
+  TENON_DEVICE void multiply_step(warpgroup_sums<Mma, Blocks> &sum,
+                                  const typename Ring::position &at, const block_part &part,
+                                  int step, int m_offset, int n_offset) const {
+    [[maybe_unused]] on_the_way on_way[runs];
+    if constexpr (has_prologue) {
+      TENON_UNROLL
+      for (int r = 0; r < runs; ++r) {
+        const int first = step * TileK + r * Mma::k;
+        on_way[r].load(channels, problem.channel(problem.make_column(first), part.slice),
+                       problem.depth() - first);
+      }
     }
     ring.all().full[at.stage].wait(at.parity);
     const unsigned char *tile = ring.a(at.stage);
-    unsigned a[TileK / 16][Blocks][4];
+    fragments a;
     TENON_UNROLL
-    for (int k = 0; k < TileK; k += 16) {
+    for (int r = 0; r < runs; ++r) {
       TENON_UNROLL
       for (int i = 0; i < Blocks; ++i) {
         const int row = m_offset + 64 * i + 16 * (warp() % 4) + lane() % 16;
-        ptx::ldmatrix_x4::load(a[k / 16][i], tile + a_tile::run_at(row, k / 8 + lane() / 16));
+        ptx::ldmatrix_x4::load(a[r][i], tile + a_tile::run_at(row, 2 * r + lane() / 16));
       }
     }
     const uint64_t b =
         tile_of_b::advance(b_tile::descriptor(ring.b(at.stage)), b_tile::offset(n_offset, 0));
-    TENON_UNROLL
-    for (int k = 0; k < TileK; k += 16) {
-      TENON_UNROLL
-      for (int i = 0; i < Blocks; ++i) {
-        on_way[k / 16].apply(prologue, a[k / 16][i]);
-        ptx::wgmma_group::pin(a[k / 16][i]);
-      }
-      ptx::wgmma_group::fence();
-      TENON_UNROLL
-      for (int i = 0; i < Blocks; ++i)
-        from_registers::multiply(sum.block(i), a[k / 16][i],
-                                 tile_of_b::advance(b, b_tile::offset(0, k)),
-                                 k > 0 || step > part.first);
-      ptx::wgmma_group::commit();
-    }
-    ptx::wgmma_group::wait<0>();
-    ring.release(at.stage);
-    at.next();
-  }
-};
-
-/// tf32x3: operands in two parts, big and small (tf32.cuh), the small ones behind the big ones'
-/// tile once `split` says so: small * big, big * small and big * big. Tensor Cores cut off what
-/// they add, where fp32 rounds: sums of one step begin at zero and are added to the fp32 sums in
-/// registers, with what was cut off on the average.
-template <class Ring, class Mma, int Blocks, int TileK> struct split_products {
-  static constexpr bool releases_last = true;
-  using a_tile = typename Ring::a_tile;
-  using b_tile = typename Ring::b_tile;
-  Ring ring;
-
-  TENON_DEVICE void multiply(warpgroup_sums<Mma, Blocks> &sum, typename Ring::position &at,
-                             const block_part &part, int m_offset) const {
-    using tile = ptx::wgmma_tile<a_tile::span>;
-    sum.clear();
-    const uint64_t first_a =
-        tile::advance(a_tile::descriptor(ring.a(0)), a_tile::offset(m_offset, 0));
-    const uint64_t first_b = b_tile::descriptor(ring.b(0));
-    TENON_NO_UNROLL
-    for (int step = part.first; step < part.end; ++step) {
-      ring.all().split[at.stage].wait(at.parity);
-      const uint64_t a = tile::advance(first_a, at.stage * Ring::parts * a_tile::bytes);
-      const uint64_t b = tile::advance(first_b, at.stage * Ring::parts * b_tile::bytes);
+    auto ready = [&](int r, int i) {
+      if constexpr (has_prologue)
+        on_way[r].apply(prologue, a[r][i]);
+    };
+    if constexpr (is_exact) {
+      if constexpr (Ring::splits)
+        ring.all().split[at.stage].wait(at.parity);
       warpgroup_sums<Mma, Blocks> products;
-      ptx::wgmma_group::fence();
-      TENON_UNROLL
-      for (int p = 0; p < 3; ++p) { // small * big, big * small, big * big
-        TENON_UNROLL
-        for (int k = 0; k < TileK; k += Mma::k) {
-          TENON_UNROLL
-          for (int i = 0; i < Blocks; ++i)
-            Mma::multiply(
-                products.block(i),
-                tile::advance(a, (p == 0 ? a_tile::bytes : 0) + a_tile::offset(64 * i, k)),
-                tile::advance(b, (p == 1 ? b_tile::bytes : 0) + b_tile::offset(0, k)),
-                p > 0 || k > 0);
-        }
-      }
-      ptx::wgmma_group::commit();
-      ptx::wgmma_group::wait<0>();
-      ptx::wgmma_group::pin(products.of);
+      multiply_parts(products, a, b, ready);
       ring.release(at.stage);
-      at.next();
       TENON_UNROLL
       for (int e = 0; e < sum.count; ++e)
         sum.of[e] += with_lost_part<TileK>(products.of[e]);
+    } else {
+      TENON_UNROLL
+      for (int r = 0; r < runs; ++r) {
+        TENON_UNROLL
+        for (int i = 0; i < Blocks; ++i) {
+          ready(r, i);
+          if constexpr (is_float) {
+            TENON_UNROLL
+            for (unsigned &x : a[r][i])
+              x = rounded_to_tf32(x);
+          }
+        }
+        multiply_run(sum, a[r], b, r, r > 0 || step > part.first);
+        ptx::wgmma_group::commit();
+      }
+      ptx::wgmma_group::wait<0>();
+      ring.release(at.stage);
     }
+  }
+
+  template <class Ready>
+  TENON_DEVICE static void multiply_parts(warpgroup_sums<Mma, Blocks> &products, fragments &a,
+                                          uint64_t b, const Ready &ready) {
+    fragments small;
+    TENON_UNROLL
+    for (int r = 0; r < runs; ++r) {
+      TENON_UNROLL
+      for (int i = 0; i < Blocks; ++i) {
+        ready(r, i);
+        TENON_UNROLL
+        for (int e = 0; e < 4; ++e) {
+          const tf32_pair p(a[r][i][e]);
+          a[r][i][e] = p.big;
+          small[r][i][e] = p.small;
+        }
+      }
+      multiply_run(products, small[r], b, r, r > 0);
+    }
+    TENON_UNROLL
+    for (int r = 0; r < runs; ++r)
+      multiply_run(products, a[r], tile_of_b::advance(b, b_tile::bytes), r, true);
+    TENON_UNROLL
+    for (int r = 0; r < runs; ++r)
+      multiply_run(products, a[r], b, r, true);
+    ptx::wgmma_group::commit();
+    ptx::wgmma_group::wait<0>();
+    ptx::wgmma_group::pin(products.of);
+  }
+
+  /// The products of 32 bytes along K.
+  TENON_DEVICE static void multiply_run(warpgroup_sums<Mma, Blocks> &sum, unsigned (&a)[Blocks][4],
+                                        uint64_t b, int r, bool accumulate) {
+    TENON_UNROLL
+    for (int i = 0; i < Blocks; ++i)
+      ptx::wgmma_group::pin(a[i]);
+    ptx::wgmma_group::fence();
+    TENON_UNROLL
+    for (int i = 0; i < Blocks; ++i)
+      from_registers::multiply(sum.block(i), a[i],
+                               tile_of_b::advance(b, b_tile::offset(0, r * Mma::k)), accumulate);
   }
 };
 
@@ -217,15 +236,18 @@ TENON_DEVICE auto
 ring_products(Ring ring, [[maybe_unused]] unsigned char *channels,
               [[maybe_unused]] const Problem &problem, [[maybe_unused]] const Prologue &prologue,
               [[maybe_unused]] const PrologueIns &ins, [[maybe_unused]] int team) {
-  if constexpr (detail::is_same<Prologue, no_prologue>) {
+  using staged = staged_channels<PrologueIns>;
+  constexpr bool has_prologue = !detail::is_same<Prologue, no_prologue>;
+  if constexpr (!has_prologue && !detail::is_same<typename Problem::element, float>) {
     return tile_products<Ring, Mma, Blocks, TileK, Once>{ring};
   } else {
-    using staged = staged_channels<PrologueIns>;
-    const int count = problem.prologue_channels();
-    staged::copy(ins, channels, count, thread(), team);
-    ptx::cp_async_group::commit();
-    ptx::cp_async_group::wait<0>();
-    ptx::named_barrier::sync(1 + team / 128, team);
+    [[maybe_unused]] const int count = problem.prologue_channels();
+    if constexpr (has_prologue) {
+      staged::copy(ins, channels, count, thread(), team);
+      ptx::cp_async_group::commit();
+      ptx::cp_async_group::wait<0>();
+      ptx::named_barrier::sync(1 + team / 128, team);
+    }
     return fragment_products<Ring, Mma, Blocks, TileK, Problem, Prologue, PrologueIns>{
         ring, problem, prologue, staged::at(channels, count)};
   }

@@ -30,8 +30,9 @@ struct Layer {
   static int64_t out(int64_t in, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation) {
     return (in + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1;
   }
-  /// The layer between two maps, so that its tensors lie in the arena.
-  std::string text(const std::string &element) const {
+  /// The layer between two maps, so that its tensors lie in the arena. `precision`: of the
+  /// attribute; empty: none.
+  std::string text(const std::string &element, const std::string &precision) const {
     auto list = [](llvm::ArrayRef<int64_t> numbers, const char *separator) {
       return llvm::join(llvm::map_range(numbers, [](int64_t n) { return std::to_string(n); }),
                         separator);
@@ -51,7 +52,8 @@ struct Layer {
        << ": 0.5>} : tensor<" << w << ">\n"
        << "    %y = conv %a, %w {strides = [" << list({strideH, strideW}, ", ") << "], pads = ["
        << list({padH, padW, padH, padW}, ", ") << "], dilations = ["
-       << list({dilationH, dilationW}, ", ") << "], groups = " << groups << "} : " << y
+       << list({dilationH, dilationW}, ", ") << "], groups = " << groups
+       << (precision.empty() ? "" : ", precision = " + precision) << "} : " << y
        << "\n    %z = map %y (%2: " << element << ") {\n      %3 = tanh %2 : " << element
        << "\n      yield %3\n    } : " << y << "\n    return %z\n  }\n}\n";
     return os.str();
@@ -67,7 +69,7 @@ std::string nameInBench(const Schedule &s) {
                     rest = " st" + at("stages") + " sk" + at("splits");
   if (s.get("halo").getValueOr(0))
     return "wgmma " + tiles + " c" + at("consumers") + kHalo.str();
-  if (s.tactic == "contract_wgmma_sm90a")
+  if (s.tactic == "contract_wgmma_sm90a" || s.tactic == "contract_tf32x3_sm90a")
     return "wgmma " + tiles + " c" + at("consumers") + rest +
            (s.get("clustered").getValueOr(0) ? " cl" : "");
   const std::string teams = s.get("teams").getValueOr(1) > 1 ? " t" + at("teams") : "";
@@ -87,7 +89,8 @@ std::string nameInBench(const Schedule &s) {
 std::string chosen(const Layer &layer, const std::string &element, llvm::StringRef tactic) {
   Context context;
   Diagnostics diagnostics;
-  const std::string text = layer.text(element);
+  const std::string text =
+      layer.text(element, tactic.contains("tf32x3") ? std::string("tf32x3") : std::string());
   auto buffer = llvm::MemoryBuffer::getMemBuffer(text, "layer.tn");
   auto module = parseModule(context, *buffer, "", diagnostics);
   if (!module) {
@@ -190,6 +193,12 @@ TEST(Estimates, OfWgmmaChooseWhatWasFast) {
 TEST(Estimates, OfHalosChooseWhatWasFast) {
   EXPECT_LT(meanLoss(TENON_MEASURED_HALO_SCHEDULES, "f16", "contract_wgmma_sm90a", "wgmma ", 30),
             1.08);
+}
+
+TEST(Estimates, OfTf32x3ChooseWhatWasFast) {
+  EXPECT_LT(
+      meanLoss(TENON_MEASURED_TF32X3_SCHEDULES, "f32", "contract_tf32x3_sm90a", "wgmma ", 100),
+      1.05);
 }
 
 TEST(Estimates, OfSimtChooseWhatWasFast) {

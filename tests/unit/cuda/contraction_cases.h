@@ -4,6 +4,7 @@
 
 #include "common/scalar.h"
 #include "cuda/contraction.cuh"
+#include "cuda/tf32.cuh"
 #include "cuda/split_k.cuh"
 #include "harness.h"
 
@@ -52,6 +53,10 @@ std::vector<double> convolve(const Config &cfg, Input input, Weight weight) {
   return y;
 }
 
+/// What is stored of each weight: itself, what tf32 keeps of it, or its two parts (tf32.cuh), all
+/// big ones before all small ones.
+enum class stored_as { given, rounded, parts };
+
 /// Weights in tiles of columns:
 /// [groups][ceil(filters/tile_n)][kernel_h][kernel_w][channels][tile_n] and
 /// [ceil(n/tile_n)][k][tile_n]. `at` is the place of element (k, c, ky, kx), or (k, n).
@@ -79,6 +84,7 @@ struct tiled_weights {
   }
   /// What the innermost extent of K is rounded up to.
   static index_t pitch(index_t depth) { return depth; }
+  static constexpr stored_as form = stored_as::given;
   template <class T> static auto view(const T *data) { return cuda::make_packed_weights(data); }
 };
 /// Rows along K, not rounded up: [groups * filters][kernel_h][kernel_w][channels] and [n][k].
@@ -95,11 +101,12 @@ struct row_weights {
   }
   template <class Config> static index_t columns(const Config &, index_t n) { return n; }
   static index_t pitch(index_t depth) { return depth; }
+  static constexpr stored_as form = stored_as::given;
   template <class T> static auto view(const T *data) { return cuda::make_k_major_weights(data); }
 };
 /// K-major weights: [groups * filters][kernel_h][kernel_w][channels] and [n][k], rows rounded up to
 /// 16 bytes, which are Run elements.
-template <index_t Run> struct rounded_rows {
+template <index_t Run, stored_as Form = stored_as::given> struct rounded_rows {
   template <class Config>
   static index_t at(const Config &cfg, index_t k, index_t c, index_t ky, index_t kx) {
     return ((k * cfg.kernel_h + ky) * cfg.kernel_w + kx) * pitch(cfg.channels) + c;
@@ -112,7 +119,41 @@ template <index_t Run> struct rounded_rows {
   }
   template <class Config> static index_t columns(const Config &, index_t n) { return n; }
   static index_t pitch(index_t depth) { return (depth + Run - 1) / Run * Run; }
-  template <class T> static auto view(const T *data) { return cuda::make_packed_weights(data); }
+  static constexpr stored_as form = Form;
+  template <class T> static auto view(const T *data) {
+    if constexpr (Form == stored_as::parts)
+      return cuda::make_packed_parts(data);
+    else
+      return cuda::make_packed_weights(data);
+  }
+};
+
+/// Weights as a kernel reads them; `given` are on the device.
+template <class Packing, class T> class stored_weights {
+public:
+  explicit stored_weights(buffer<T> &given) : given_(given) {
+    if constexpr (Packing::form != stored_as::given) {
+      const index_t count = given.size();
+      for (index_t i = 0; i < count; ++i) {
+        const unsigned bits = tenon::detail::bitcast<unsigned>(given.get(i));
+        const cuda::tf32_pair p(bits);
+        made_.set(i, tenon::detail::bitcast<float>(p.big));
+        if constexpr (Packing::form == stored_as::parts)
+          made_.set(count + i, tenon::detail::bitcast<float>(p.small));
+      }
+      made_.upload();
+    }
+  }
+  auto view() {
+    if constexpr (Packing::form == stored_as::given)
+      return Packing::template view<T>(given_.device());
+    else
+      return Packing::template view<T>(made_.device());
+  }
+
+private:
+  buffer<T> &given_;
+  buffer<T> made_{Packing::form == stored_as::given ? 1 : 2 * given_.size()};
 };
 
 /// The extents of a convolution; a schedule is mixed in.
@@ -229,10 +270,10 @@ void conv(index_t n, index_t h, index_t w, index_t stride, index_t dilation, ind
   const index_t tiles = G * ((n * oh * ow + Schedule::tile_m - 1) / Schedule::tile_m) *
                         ((F + Schedule::tile_n - 1) / Schedule::tile_n);
   split_buffers splits(tiles, Schedule::splits, Schedule::tile_m, Schedule::tile_n);
+  stored_weights<typename Kernels::packing, typename Kernels::weight> stored(weights);
   const auto make = [&](auto... prologue) {
     return Kernels::conv(
-        cfg, make_view<const T>(x.device(), four(h * w * xc, {}, w * xc, {})),
-        Kernels::packing::template view<typename Kernels::weight>(weights.device()),
+        cfg, make_view<const T>(x.device(), four(h * w * xc, {}, w * xc, {})), stored.view(),
         pack(make_view(y.device(), y_strides)),
         pack(make_view<const float>(bias.device(), extents<0, 1, 0, 0>{}),
              make_view<const T>(residual.device(), y_strides)),
@@ -357,8 +398,8 @@ void matmul(index_t heads, index_t m, index_t n, bool packed) {
   const auto yv =
       pack(make_view(y.device(), dims<dyn, dyn, dyn, fixed<1>>(heads * m * n, m * n, n, {})));
   if (packed)
-    launch(Kernels::matmul(cfg, av, Kernels::packing::template view<T>(b.device()), yv, pack(),
-                           cuda::identity_body{}));
+    launch(Kernels::matmul(cfg, av, stored_weights<typename Kernels::packing, T>(b).view(), yv,
+                           pack(), cuda::identity_body{}));
   else if constexpr (Transposed)
     launch(Kernels::matmul(
         cfg, av,

@@ -1,5 +1,5 @@
 // Tests of conv_wgmma_sm90, conv_cluster_sm90, conv_halo_sm90, conv_tf32x3_sm90 and their matrix
-// products.
+// products; of floats with weights as they are, rounded to tf32 and in two parts.
 #include "cuda/contract_cluster_sm90.cuh"
 #include "cuda/contract_halo_sm90.cuh"
 #include "cuda/contract_wgmma_sm90.cuh"
@@ -59,6 +59,42 @@ struct tf32x3 {
     return cuda::matmul_tf32x3_sm90(args...);
   }
 };
+struct tf32x3_parts : tf32x3 {
+  static constexpr const char *name = "tf32x3 of parts";
+  using packing = rounded_rows<4, stored_as::parts>;
+};
+struct tf32x3_cluster : cluster<float> {
+  static constexpr const char *name = "tf32x3 cluster";
+  using packing = rounded_rows<4, stored_as::parts>;
+};
+/// As of 10 bits that are rounded: cut off, they would err by more.
+struct tf32 : wgmma<float> {
+  static constexpr const char *name = "tf32";
+  using packing = rounded_rows<4, stored_as::rounded>;
+  template <class U> static constexpr double tolerance() { return 4e-4; }
+};
+struct tf32_cluster : cluster<float> {
+  static constexpr const char *name = "tf32 cluster";
+  using packing = tf32::packing;
+  template <class U> static constexpr double tolerance() { return tf32::tolerance<U>(); }
+};
+
+/// Floats, by kernels whose weights are stored in one way.
+template <class Kernels, class Small, class Thin, class Thinnest, class Shared, class Large>
+void floats() {
+  conv<Kernels, float, Small, 32, 32, 1>(1, 8, 9, 1, 1, 0);
+  conv<Kernels, float, Small, 12, 40, 3>(2, 9, 7, 1, 1, 1);
+  conv<Kernels, float, known_runs<Thin>, 24, 70, 3>(1, 11, 13, 2, 1, 1);
+  conv<Kernels, float, Thinnest, 8, 33, 5>(3, 12, 6, 3, 2, 4);
+  conv<Kernels, float, Shared, 32, 130, 3>(2, 9, 10, 1, 1, 0);
+  conv<Kernels, float, Large, 64, 200, 3>(2, 9, 10, 1, 1, 1);
+  conv<Kernels, float, Small, 32, 20, 3, 3>(1, 7, 6, 1, 1, 1);
+  conv<Kernels, float, Small, 68, 40, 1, 1, true>(1, 11, 13, 2, 1, 0);
+  conv<Kernels, float, Shared, 200, 130, 1, 1, true>(2, 9, 10, 1, 1, 0);
+  matmul<Kernels, float, Small, 72, true>(2, 70, 40, true);
+  matmul<Kernels, float, Large, 200, true>(1, 150, 136, true);
+  volumes<Kernels, float, Thin, 16>();
+}
 
 // Two blocks at most, so that each takes several tiles.
 template <int M, int N, int K, int Consumers, bool PingPong, int Stages, int Splits = 1>
@@ -76,12 +112,17 @@ using float_thinnest = tiles<64, 32, 8, 1, false, 2>;
 using float_shared = tiles<128, 96, 32, 2, false, 2>;
 using float_large = tiles<128, 128, 32, 2, false, 3>;
 using float_turns = tiles<64, 64, 32, 2, true, 3>;
+using float_three = tiles<192, 64, 32, 3, false, 3>;
 template <int S> using float_split = tiles<128, 64, 32, 2, false, 3, S>;
 template <int S> using split = tiles<64, 64, 64, 1, false, 3, S>;
 template <int S> using split_shared = tiles<128, 32, 32, 2, false, 3, S>;
 template <int S> using split_turns = tiles<64, 32, 32, 2, true, 3, S>;
 template <int M, int N, int K, int Consumers, int Stages, int S>
 using part = cuda::contract_cluster_schedule<M, N, K, Consumers, Stages, S>;
+template <int S> using float_part_small = part<64, 32, 32, 1, 3, S>;
+template <int S> using float_part_thin = part<64, 32, 8, 1, 4, S>;
+template <int S> using float_part_pair = part<64, 128, 32, 2, 3, S>;
+template <int S> using float_part_tall = part<128, 64, 32, 2, 2, S>;
 template <int S> using part_small = part<64, 32, 64, 1, 3, S>;
 template <int S> using part_thin = part<64, 32, 32, 1, 4, S>;
 template <int S> using part_square = part<64, 64, 64, 1, 2, S>;
@@ -177,21 +218,20 @@ int main() {
   matmul<f16_cluster, f16, part_wide<2>, 72, false>(2, 70, 72, true);
   matmul<bf16_cluster, bf16, part_tall<1>, 328, true>(2, 150, 72, true);
   matmul<bf16_cluster, bf16, part_large<2>, 200, false>(1, 150, 136, true);
-  conv<tf32x3, float, float_small, 32, 32, 1>(1, 8, 9, 1, 1, 0);
-  conv<tf32x3, float, float_small, 12, 40, 3>(2, 9, 7, 1, 1, 1);
-  conv<tf32x3, float, float_thin, 24, 70, 3>(1, 11, 13, 2, 1, 1);
-  conv<tf32x3, float, float_thinnest, 8, 33, 5>(3, 12, 6, 3, 2, 4);
-  conv<tf32x3, float, float_shared, 32, 130, 3>(2, 9, 10, 1, 1, 0);
-  conv<tf32x3, float, float_large, 64, 200, 3>(2, 9, 10, 1, 1, 1);
+  floats<tf32, float_small, float_thin, float_thinnest, float_shared, float_large>();
+  floats<tf32x3, float_small, float_thin, float_thinnest, float_shared, float_large>();
+  floats<tf32x3_parts, float_small, float_thin, float_thinnest, float_shared, float_large>();
   conv<tf32x3, float, float_turns, 68, 200, 1>(1, 13, 13, 2, 1, 0);
-  conv<tf32x3, float, float_small, 32, 20, 3, 3>(1, 7, 6, 1, 1, 1);
+  conv<tf32x3_parts, float, float_turns, 68, 200, 1>(1, 13, 13, 2, 1, 0);
+  conv<tf32x3_parts, float, float_three, 72, 72, 3>(2, 15, 15, 1, 1, 1);
   conv<tf32x3, float, float_split<3>, 32, 72, 3>(1, 10, 10, 1, 1, 1);
-  matmul<tf32x3, float, float_small, 72, true>(2, 70, 40, true);
-  matmul<tf32x3, float, float_large, 200, true>(1, 150, 136, true);
+  conv<tf32x3_parts, float, float_split<4>, 200, 40, 1, 1, true>(3, 7, 7, 1, 1, 0);
   matmul<tf32x3, float, float_thin, 36, true>(1, 65, 70, false);
+  floats<tf32x3_cluster, float_part_small<1>, float_part_thin<1>, float_part_thin<2>,
+         float_part_pair<2>, float_part_tall<4>>();
+  conv<tf32_cluster, float, float_part_small<8>, 72, 72, 3>(1, 9, 9, 1, 1, 1);
   volumes<f16_wgmma, f16, thinnest, 16>();
   volumes<bf16_wgmma, bf16, shared, 40>();
-  volumes<tf32x3, float, float_thin, 16>();
   volume<f16_wgmma, f16, thin, 32, 24, 3, 3, 3, 2>(2, {5, 4, 6}, {1, 2, 1}, {1, 1, 1}, {1, 1, 1});
   volumes<f16_cluster, f16, part_square<2>, 40>();
   volume<f16_wgmma, f16, split<2>, 72, 24, 3, 2, 3>(1, {5, 4, 9}, {1, 1, 1}, {1, 1, 2}, {2, 1, 1});

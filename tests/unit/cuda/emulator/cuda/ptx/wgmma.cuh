@@ -54,6 +54,17 @@ struct wgmma_cells {
   }
 };
 
+/// What is read of an element: of floats, tf32, nothing below the tenth bit of the fraction.
+template <class T> compute_t<T> as_multiplied(T value) {
+  if constexpr (sizeof(T) == 4) {
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    bits &= ~0x1fffu;
+    memcpy(&value, &bits, 4);
+  }
+  return load_element(&value);
+}
+
 /// An operand in shared memory by its descriptor.
 template <class T, bool Transposed> struct emulated_wgmma_operand {
   uint64_t descriptor;
@@ -79,80 +90,81 @@ template <class T, bool Transposed> struct emulated_wgmma_operand {
     memcpy(&value,
            emulator::machine::instance().shared() + swizzled(unsigned(start + offset), span),
            sizeof(T));
-    if constexpr (sizeof(T) == 4) { // tf32: what is below the tenth bit of the fraction is not read
-      uint32_t bits;
-      memcpy(&bits, &value, 4);
-      bits &= ~0x1fffu;
-      memcpy(&value, &bits, 4);
-    }
-    return load_element(&value);
+    return as_multiplied(value);
   }
 };
 
 template <int Bytes> struct emulated_sum { using type = float; };
 template <> struct emulated_sum<4> { using type = double; };
 
+/// Two rows of A times B, whose columns a lane has as the instruction says.
+template <class T, int N, class B> struct emulated_wgmma {
+  static constexpr int k = 32 / int(sizeof(T));
+  struct rows {
+    float at[2][k];
+  };
+  static void multiply(float *sums, const rows &x, const B &right, bool accumulate, int lane) {
+    for (int j = 0; j < N / 8; ++j)
+      for (int e = 0; e < 2; ++e) {
+        // Sums of tf32 are exact within a step, then cut.
+        using wide = typename emulated_sum<sizeof(T)>::type;
+        wide sum[2] = {accumulate ? sums[4 * j + e] : 0, accumulate ? sums[4 * j + 2 + e] : 0};
+        for (int i = 0; i < k; ++i) {
+          const float w = right.at(8 * j + 2 * (lane % 4) + e, i);
+          sum[0] += wide(x.at[0][i]) * w;
+          sum[1] += wide(x.at[1][i]) * w;
+        }
+        sums[4 * j + e] = emulator::cut(sum[0]);
+        sums[4 * j + 2 + e] = emulator::cut(sum[1]);
+      }
+  }
+};
+
 template <class T, int N, bool ATransposed = false, bool BTransposed = false> struct wgmma_shared {
   using sum = float;
   static constexpr int m = 64, n = N, k = 32 / int(sizeof(T));
   static void multiply(float (&d)[N / 2], uint64_t a, uint64_t b, bool accumulate) {
+    using operand = emulated_wgmma_operand<T, BTransposed>;
+    using emulated = emulated_wgmma<T, N, operand>;
     const emulated_wgmma_operand<T, ATransposed> left{a};
-    const emulated_wgmma_operand<T, BTransposed> right{b};
+    const operand right{b};
     const int warp = thread() % 128 / 32, l = thread() % 32;
     float *sums = d;
     emulator::machine::instance().current().open_products.push_back([=] {
-      float x[2][16];
+      typename emulated::rows x;
       for (int half = 0; half < 2; ++half)
         for (int i = 0; i < k; ++i)
-          x[half][i] = left.at(16 * warp + l / 4 + 8 * half, i);
-      for (int j = 0; j < N / 8; ++j)
-        for (int e = 0; e < 2; ++e) {
-          // Sums of tf32 are exact within a step, then cut.
-          using wide = typename emulated_sum<sizeof(T)>::type;
-          wide sum[2] = {accumulate ? sums[4 * j + e] : 0, accumulate ? sums[4 * j + 2 + e] : 0};
-          for (int i = 0; i < k; ++i) {
-            const float w = right.at(8 * j + 2 * (l % 4) + e, i);
-            sum[0] += wide(x[0][i]) * w;
-            sum[1] += wide(x[1][i]) * w;
-          }
-          sums[4 * j + e] = emulator::cut(sum[0]);
-          sums[4 * j + 2 + e] = emulator::cut(sum[1]);
-        }
+          x.at[half][i] = left.at(16 * warp + l / 4 + 8 * half, i);
+      emulated::multiply(sums, x, right, accumulate, l);
     });
   }
 };
 
 /// The fragments are taken when the multiplication is started, from the four lanes of a row.
 template <class T, int N, bool BTransposed = false> struct wgmma_registers {
-  static constexpr int m = 64, n = N, k = 16;
+  static constexpr int m = 64, n = N, k = 32 / int(sizeof(T));
   static void multiply(float (&d)[N / 2], const unsigned (&a)[4], uint64_t b, bool accumulate) {
-    const emulated_wgmma_operand<T, BTransposed> right{b};
+    using operand = emulated_wgmma_operand<T, BTransposed>;
+    using emulated = emulated_wgmma<T, N, operand>;
+    constexpr int own = 4 / int(sizeof(T)); // elements of a register
+    const operand right{b};
     const int l = thread() % 32;
     float *sums = d;
-    struct rows {
-      float at[2][16];
-    } x;
+    typename emulated::rows x;
     const unsigned *mine = a;
     emulator::machine::instance().exchange(mine, [&](auto slot) {
       for (int q = 0; q < 4; ++q) {
         const unsigned *fragment = slot(l / 4 * 4 + q);
         for (int i = 0; i < 4; ++i) {
-          T two[2];
-          memcpy(two, &fragment[i], sizeof(two));
-          for (int e = 0; e < 2; ++e)
-            x.at[i % 2][8 * (i / 2) + 2 * q + e] = load_element(&two[e]);
+          T elements[own];
+          memcpy(elements, &fragment[i], sizeof(elements));
+          for (int e = 0; e < own; ++e)
+            x.at[i % 2][k / 2 * (i / 2) + own * q + e] = as_multiplied(elements[e]);
         }
       }
     });
-    emulator::machine::instance().current().open_products.push_back([=] {
-      for (int j = 0; j < N / 8; ++j)
-        for (int e = 0; e < 4; ++e) {
-          float sum = accumulate ? sums[4 * j + e] : 0;
-          for (int i = 0; i < k; ++i)
-            sum += x.at[e / 2][i] * right.at(8 * j + 2 * (l % 4) + e % 2, i);
-          sums[4 * j + e] = sum;
-        }
-    });
+    emulator::machine::instance().current().open_products.push_back(
+        [=] { emulated::multiply(sums, x, right, accumulate, l); });
   }
 };
 
