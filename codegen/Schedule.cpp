@@ -180,8 +180,7 @@ private:
         break;
     }
     llvm::stable_sort(search.candidates, [](const Candidate &a, const Candidate &b) {
-      return std::make_pair(weightBits(a), a.microseconds) <
-             std::make_pair(weightBits(b), b.microseconds);
+      return std::make_pair(weightBits(a), a.cost) < std::make_pair(weightBits(b), b.cost);
     });
   }
 
@@ -210,10 +209,12 @@ private:
                                     std::to_string(least));
       return false;
     }
-    if (options_.log && bytes > options_.workspace)
-      options_.log->losses.push_back({group.loc(), wanted.schedule, candidates.front().schedule,
-                                      bytes,
-                                      candidates.front().microseconds - wanted.microseconds});
+    if (options_.log && bytes > options_.workspace) {
+      const Candidate &taken = candidates.front();
+      options_.log->losses.push_back({group.loc(), wanted.schedule, taken.schedule, bytes,
+                                      taken.tactic->microseconds(in, taken.schedule) -
+                                          wanted.tactic->microseconds(in, wanted.schedule)});
+    }
     return true;
   }
 

@@ -14,7 +14,7 @@ namespace tenon {
 struct Candidate {
   const Tactic *tactic = nullptr;
   Schedule schedule;
-  double microseconds = 0; // estimated
+  double cost = 0; // Tactic::cost
 };
 
 /// What choosing did beside setting attributes. Operations are valid as long as the module is.

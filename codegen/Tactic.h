@@ -37,7 +37,7 @@ struct Tactic {
   bool (*match)(const TacticInput &in, std::string &why);
   /// Legal schedules, best guess first; at least one after a successful match.
   void (*enumerate)(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out);
-  /// Estimated microseconds.
+  /// Estimated microseconds, on the scale of the tactics that compete for the group.
   double (*cost)(const TacticInput &in, const Schedule &schedule);
   /// Weight layouts of a schedule; null when none is packed.
   void (*pack)(const TacticInput &in, const Schedule &schedule,
@@ -57,6 +57,13 @@ struct Tactic {
   /// C++: one instance of its code serves layers of all shapes. --optimize=size takes it wherever
   /// it matches; otherwise it is left aside.
   bool sharesCode = false;
+  /// Estimated microseconds by the clock, where costs are on another scale; null: the cost.
+  double (*clock)(const TacticInput &in, const Schedule &schedule) = nullptr;
+
+  /// What users are told; 0 where nothing is estimated.
+  double microseconds(const TacticInput &in, const Schedule &schedule) const {
+    return clock ? clock(in, schedule) : cost ? cost(in, schedule) : 0;
+  }
 };
 
 /// The explicit tables, in order of preference at equal cost.

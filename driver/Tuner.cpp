@@ -40,8 +40,7 @@ std::vector<Candidate> shortlist(llvm::ArrayRef<Candidate> all, size_t most) {
   std::set<const Tactic *> tactics;
   size_t count = 0;
   for (size_t i = 0; i < all.size() && count < most; ++i)
-    if (all[i].microseconds <= kFarOff * all.front().microseconds &&
-        tactics.insert(all[i].tactic).second)
+    if (all[i].cost <= kFarOff * all.front().cost && tactics.insert(all[i].tactic).second)
       taken[i] = true, ++count;
   for (size_t i = 0; i < all.size() && count < most; ++i)
     if (!taken[i])
@@ -118,7 +117,7 @@ void Tuner::layOut(TunerProgram &program) {
     TunerForm f{key, form.level, form.nodes, int(program.candidates.size()),
                 int(form.candidates.size())};
     for (const Candidate &c : form.candidates)
-      program.candidates.push_back({c.schedule, c.microseconds});
+      program.candidates.push_back({c.schedule, c.cost});
     program.forms.push_back(std::move(f));
   }
 }

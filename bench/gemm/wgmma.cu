@@ -67,8 +67,7 @@ void add_schedule(std::vector<schedule> &to, const char *end) {
 template <int M, int N, int K, int Consumers, int Stages, int Splits>
 void add(std::vector<schedule> &to) {
   add_schedule<whole_kernels,
-               cuda::contract_wgmma_schedule<M, N, K, Consumers, false, Stages, Splits>>(
-      to, "");
+               cuda::contract_wgmma_schedule<M, N, K, Consumers, false, Stages, Splits>>(to, "");
 }
 /// Narrow rows of K for few channels, which take few steps.
 template <int M, int N, int Consumers, int Stages> void add_narrow(std::vector<schedule> &to) {

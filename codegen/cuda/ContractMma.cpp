@@ -124,7 +124,8 @@ double singleElements(const Contraction &c, bool bytes) {
   return neighbours % 8 == 0 ? 1 : 2;
 }
 
-template <const Generation &G> double cost(const TacticInput &in, const Schedule &s) {
+/// By the clock.
+template <const Generation &G> double microsecondsOf(const TacticInput &in, const Schedule &s) {
   std::string why;
   const Contraction c = *readContraction(in, why);
   const Tiles *t = std::begin(kTiles);
@@ -151,7 +152,11 @@ template <const Generation &G> double cost(const TacticInput &in, const Schedule
   e.bytes = double(workOf(*in.form.group).bytes);
   e.launches = 0;
   // What is moved hides behind what is multiplied in part.
-  return kScale * (kLaunch + std::hypot(time, microseconds(in.level, e) + 0.3));
+  return kLaunch + std::hypot(time, microseconds(in.level, e) + 0.3);
+}
+
+template <const Generation &G> double cost(const TacticInput &in, const Schedule &s) {
+  return kScale * microsecondsOf<G>(in, s);
 }
 
 template <const Generation &G>
@@ -178,8 +183,10 @@ template <const Generation &G> bool usesTensorCores(const TacticInput &in) {
 }
 
 template <const Generation &G> constexpr Tactic tactic(llvm::StringRef summary) {
-  return {G.id,    summary,           match<G>, enumerate<G>,      cost<G>,
-          pack<G>, splitPartialBytes, emit<G>,  splitCounterBytes, usesTensorCores<G>};
+  Tactic t = {G.id,    summary,           match<G>, enumerate<G>,      cost<G>,
+              pack<G>, splitPartialBytes, emit<G>,  splitCounterBytes, usesTensorCores<G>};
+  t.clock = microsecondsOf<G>;
+  return t;
 }
 
 } // namespace

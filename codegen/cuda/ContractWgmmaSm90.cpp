@@ -104,10 +104,8 @@ constexpr Tiles kBytes[] = {
 };
 /// Of tf32x3. Source: fitted to bench/gemm/schedules_tf32x3_h100.csv: rms error 7 to 14 %.
 constexpr Tiles kFloats[] = {
-    {64, 64, 1, 8, 0.354, 0.93, 1.70, 0.18, 0.43},
-    {64, 32, 1, 8, 0.260, 0.53, 1.76, 0.09, 0.40},
-    {64, 128, 1, 4, 0.572, 1.58, 2.01, 0.35, 0.43},
-    {128, 128, 2, 4, 0.960, 2.52, 2.96, 0.39, 0.42},
+    {64, 64, 1, 8, 0.354, 0.93, 1.70, 0.18, 0.43},  {64, 32, 1, 8, 0.260, 0.53, 1.76, 0.09, 0.40},
+    {64, 128, 1, 4, 0.572, 1.58, 2.01, 0.35, 0.43}, {128, 128, 2, 4, 0.960, 2.52, 2.96, 0.39, 0.42},
     {192, 64, 3, 5, 0.696, 2.03, 0, 0, 0.43},
 };
 constexpr Parts kFloatParts[] = {
@@ -126,12 +124,9 @@ constexpr Tiles kFloatViews[] = {
 /// Of tf32. Source: fitted to bench/gemm.cu on one H100 (CUDA 13.0), the layers of that table at
 /// batch 1 and 8: rms error 8 to 18 %.
 constexpr Tiles kRounded[] = {
-    {64, 64, 1, 8, 0.196, 0.81, 1.60, 0.18, 0.48},
-    {64, 32, 1, 8, 0.168, 0.48, 1.69, 0.10, 0.41},
-    {128, 64, 2, 8, 0.279, 0.91, 2.20, 0.28, 0.67},
-    {128, 128, 2, 6, 0.343, 1.61, 2.53, 0.52, 0.75},
-    {128, 256, 2, 4, 0.623, 2.50, 0, 0, 0.64},
-    {192, 64, 3, 6, 0.329, 1.14, 0, 0, 0.72},
+    {64, 64, 1, 8, 0.196, 0.81, 1.60, 0.18, 0.48},  {64, 32, 1, 8, 0.168, 0.48, 1.69, 0.10, 0.41},
+    {128, 64, 2, 8, 0.279, 0.91, 2.20, 0.28, 0.67}, {128, 128, 2, 6, 0.343, 1.61, 2.53, 0.52, 0.75},
+    {128, 256, 2, 4, 0.623, 2.50, 0, 0, 0.64},      {192, 64, 3, 6, 0.329, 1.14, 0, 0, 0.72},
 };
 constexpr Parts kRoundedParts[] = {
     {{64, 32, 1, 8, 0.148, 0.58, 0.14, 0.03, 0.53}, 0.143, 0.88},
@@ -148,14 +143,14 @@ struct Kind {
   int64_t bytes;             // of an element
   llvm::ArrayRef<Tiles> tiles;
   llvm::ArrayRef<Parts> parts;
-  llvm::ArrayRef<Tiles> views;    // where B is no constant; none: `tiles`
-  llvm::StringRef stored = {};    // how constants are (ir/ops/constant.cpp)
+  llvm::ArrayRef<Tiles> views; // where B is no constant; none: `tiles`
+  llvm::StringRef stored = {}; // how constants are (ir/ops/constant.cpp)
   int64_t storedParts = 1;
 };
 constexpr Kind k16 = {"contract_wgmma_sm90a", "wgmma_sm90", "", 2, kHalves, kParts, {}};
 constexpr Kind kInt8 = {"contract_int8_sm90a", "int8_sm90", "", 1, kBytes, kByteParts, {}};
-constexpr Kind kTf32 = {"contract_tf32_sm90a", "wgmma_sm90", "tf32", 4, kRounded, kRoundedParts,
-                        {},                    "tf32"};
+constexpr Kind kTf32 = {"contract_tf32_sm90a", "wgmma_sm90", "tf32", 4, kRounded,
+                        kRoundedParts,         {},           "tf32"};
 constexpr Kind kTf32x3 = {"contract_tf32x3_sm90a",
                           "tf32x3_sm90",
                           "tf32x3",
@@ -446,7 +441,8 @@ template <class T> const T &rowOf(llvm::ArrayRef<T> rows, const Schedule &s) {
   return rows.front();
 }
 
-template <const Kind &K> double cost(const TacticInput &in, const Schedule &s) {
+/// By the clock.
+template <const Kind &K> double microsecondsOf(const TacticInput &in, const Schedule &s) {
   std::string why;
   const Contraction c = *readContraction(in, why);
   const auto splits = double(*s.get("splits")), stages = double(*s.get("stages"));
@@ -479,10 +475,15 @@ template <const Kind &K> double cost(const TacticInput &in, const Schedule &s) {
     const Tiles &t = rowOf(tilesOf(K, c), s);
     time = std::ceil(blocks) * (steps * t.step * shorter + t.tile + parting(t)) + t.moving * moving;
   }
+  return kLaunch + std::max(time, moving);
+}
+
+template <const Kind &K> double cost(const TacticInput &in, const Schedule &s) {
+  std::string why;
   // gemv's estimates are not among those: a row or two must be faster by the clock. Nor are those
   // of f32's other tactics.
-  const double scale = c.rows() >= 16 && K.bytes != 4 ? kContractionScale : 1;
-  return scale * (kLaunch + std::max(time, moving));
+  const bool scaled = K.bytes != 4 && readContraction(in, why)->rows() >= 16;
+  return (scaled ? kContractionScale : 1) * microsecondsOf<K>(in, s);
 }
 
 /// K-major: conv [filters][taps][channels], matmul [n][k], rows rounded up to 16 bytes.
@@ -523,8 +524,10 @@ template <const Kind &K> void emit(const TacticInput &in, const Schedule &s, Ste
 }
 
 template <const Kind &K> constexpr Tactic tactic(llvm::StringRef summary) {
-  return {K.id,    summary,           match<K>, enumerate<K>, cost<K>,
-          pack<K>, splitPartialBytes, emit<K>,  counterBytes, usesTensorCores<K>};
+  Tactic t = {K.id,    summary,           match<K>, enumerate<K>, cost<K>,
+              pack<K>, splitPartialBytes, emit<K>,  counterBytes, usesTensorCores<K>};
+  t.clock = microsecondsOf<K>;
+  return t;
 }
 
 } // namespace

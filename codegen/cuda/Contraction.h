@@ -64,9 +64,8 @@ bool multipliesBytes(const TacticInput &in, const Contraction &c, std::string &w
 bool multipliesBytesOn(const MmaGeneration &g, const TacticInput &in, const Contraction &c,
                        std::string &why);
 
-/// The estimates of contract_simt and contract_mma at batch 1 fall short of what was measured by as
-/// much (ResNet-50 in contract_mma_sm80 on an H200: 0.176 ms for 0.409): other tactics bring their
-/// times to that scale, so that all compare.
+/// Costs of fp16 contractions compare on a scale on which wgmma takes as much of its time by the
+/// clock (Tactic::clock), for in networks contract_mma loses more than its own times say.
 constexpr double kContractionScale = 1 / 2.3;
 
 /// How the contraction of a group multiplies operands of f32: "tf32" or "tf32x3"; empty: as they

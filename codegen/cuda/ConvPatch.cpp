@@ -155,8 +155,8 @@ bool loadsRuns(const TacticInput &in, const Contraction &c) {
 /// Rounds of resident blocks, each of which waits for its patch and runs through its instructions,
 /// one in four cycles; unless a unit of the multiprocessor is busy for longer: the schedulers, the
 /// tags of the first-level cache, shared memory or the Tensor Cores. Instruction counts are those
-/// of the loops; unmeasured yet.
-double cost(const TacticInput &in, const Schedule &s) {
+/// of the loops; unmeasured yet. `scale`: of all that is computed or moved.
+double timeOf(const TacticInput &in, const Schedule &s, double scale) {
   std::string why;
   const Contraction c = *readContraction(in, why);
   const ConvProblem &p = c.conv;
@@ -198,9 +198,10 @@ double cost(const TacticInput &in, const Schedule &s) {
   e.bytes = double(workOf(*in.form.group).bytes);
   e.blocks = blocks;
   e.launches = 0;
-  return in.level.launchMicroseconds +
-         kContractionScale * std::max(time, microseconds(in.level, e));
+  return in.level.launchMicroseconds + scale * std::max(time, microseconds(in.level, e));
 }
+double cost(const TacticInput &in, const Schedule &s) { return timeOf(in, s, kContractionScale); }
+double clock(const TacticInput &in, const Schedule &s) { return timeOf(in, s, kPatchShortfall); }
 
 void pack(const TacticInput &in, const Schedule &s, llvm::SmallVectorImpl<Packing> &out) {
   std::string why;
@@ -219,8 +220,8 @@ template <const Generation &G> bool usesTensorCores(const TacticInput &in) {
 }
 
 template <const Generation &G> constexpr Tactic tactic(llvm::StringRef summary) {
-  return {G.id, summary, match<G>, enumerate<G>, cost,
-          pack, nullptr, emit<G>,  nullptr,      usesTensorCores<G>};
+  return {G.id,    summary, match<G>,           enumerate<G>, cost,  pack, nullptr,
+          emit<G>, nullptr, usesTensorCores<G>, false,        false, clock};
 }
 
 } // namespace

@@ -16,6 +16,10 @@ inline int64_t ceilDiv(int64_t a, int64_t b) {
 /// full.
 constexpr int64_t kMostPatchChannels = 7;
 
+/// By how much what was measured of conv_patch_sm80 exceeds its estimate before it is scaled: 1.8
+/// to 2.8 times (the layers of ConvPatchSm90.cpp).
+constexpr double kPatchShortfall = 2.2;
+
 /// patch_layout of runtime/cuda/patch_loader.cuh, in elements and runs of 8 of them.
 struct PatchLayout {
   int64_t fold, pixel, tapRuns, tapsW, runs; // of K

@@ -150,8 +150,7 @@ private:
       StepSummary summary;
       summary.level = v.name();
       summary.step = step.number;
-      if (c.tactic.cost)
-        summary.estimatedMicroseconds = c.tactic.cost(in, c.schedule);
+      summary.estimatedMicroseconds = c.tactic.microseconds(in, c.schedule);
       if (&v == variants_.front().get())
         summary_.estimatedMicroseconds += summary.estimatedMicroseconds;
       const std::string &label = names[step.number];

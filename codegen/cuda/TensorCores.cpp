@@ -17,14 +17,23 @@ std::string microsecondsText(double us) {
   return s;
 }
 
-double cheapest(const Tactic &t, const TacticInput &in) {
-  llvm::SmallVector<Schedule, 8> schedules;
-  t.enumerate(in, schedules);
-  double least = std::numeric_limits<double>::infinity();
-  for (const Schedule &s : schedules)
-    least = std::min(least, t.cost ? t.cost(in, s) : 0);
-  return least;
-}
+/// The least cost of a tactic's schedules, and what it is by the clock.
+struct Cheapest {
+  double cost = std::numeric_limits<double>::infinity(), microseconds = 0;
+
+  Cheapest() = default;
+  Cheapest(const Tactic &t, const TacticInput &in) {
+    llvm::SmallVector<Schedule, 8> schedules;
+    t.enumerate(in, schedules);
+    for (const Schedule &s : schedules) {
+      const double its = t.cost ? t.cost(in, s) : 0;
+      if (its < cost) {
+        cost = its;
+        microseconds = t.microseconds(in, s);
+      }
+    }
+  }
+};
 
 /// What of a contraction's shape leaves the instructions' tiles mostly empty; may be nothing.
 std::string emptyTiles(const TacticInput &in) {
@@ -83,7 +92,7 @@ TensorCoreVerdict judgeTensorCores(const TacticInput &in, const Schedule &chosen
   const bool bytes = !isFloat(in.form.anchor->operand(0)->type().element());
   v.rate = bytes ? 2 : multiplied == "tf32" ? 1.0 / 2 : multiplied == "tf32x3" ? 1.0 / 6 : 1;
   const Tactic *best = nullptr;
-  double bestCost = std::numeric_limits<double>::infinity();
+  Cheapest bestOf;
   std::string disabled;
   for (const Tactic &t : cudaTactics()) {
     if (!t.usesTensorCores || !t.usesTensorCores(in))
@@ -100,18 +109,19 @@ TensorCoreVerdict judgeTensorCores(const TacticInput &in, const Schedule &chosen
       disabled = t.id.str();
       v.refusals.push_back({disabled, "disabled"});
     } else {
-      const double cost = cheapest(t, in);
-      v.refusals.push_back({t.id.str(), microsecondsText(cost) + " estimated"});
-      if (!best || cost < bestCost) {
+      const Cheapest its(t, in);
+      v.refusals.push_back({t.id.str(), microsecondsText(its.microseconds) + " estimated"});
+      if (!best || its.cost < bestOf.cost) {
         best = &t;
-        bestCost = cost;
+        bestOf = its;
       }
     }
   }
   if (best) {
     const Tactic *t = findTactic(Family::Cuda, chosen.tactic);
-    v.why = best->id.str() + " would take " + microsecondsText(bestCost) + ", " + chosen.tactic +
-            " " + (t && t->cost ? microsecondsText(t->cost(in, chosen)) : "an unknown time") +
+    v.why = best->id.str() + " would take " + microsecondsText(bestOf.microseconds) + ", " +
+            chosen.tactic + " " +
+            (t && t->cost ? microsecondsText(t->microseconds(in, chosen)) : "an unknown time") +
             " (estimates)";
     v.change = changeOfShape(in, chosen);
   } else if (!disabled.empty()) {

@@ -62,7 +62,8 @@ const AttrInfo kAttributes[] = {
     {"value", AttrKind::Literal, true, "the elements"},
     {"stored", AttrKind::Word, false,
      "winograd: memory holds the transformed filters, 4x4 for 3x3; tf32: floats rounded to 11 bits "
-     "of significand; tf32x3: floats in two such parts; i4x16 and others: numbers of 4 or 2 bits, in "
+     "of significand; tf32x3: floats in two such parts; i4x16 and others: numbers of 4 or 2 bits, "
+     "in "
      "groups of 1, 4 or 16 bytes; joined1, joined2: rows of one or two pairs of filters, 256 a + b "
      "(default: the elements)"},
 };

@@ -1,7 +1,7 @@
 // Defines `conv_wgmma_sm90` and `matmul_wgmma_sm90`: contractions on Tensor Cores by wgmma, with
-// the copy engine as loader (sm_90a only). fp16 and bf16, and tf32 for tensors of float, whose B has
-// been rounded; fp32 sums. `conv_tf32x3_sm90` and `matmul_tf32x3_sm90`, for float, are as exact as
-// fp32. `conv_int8_sm90` and `matmul_int8_sm90` multiply int8_t or uint8_t by weights of int8_t
+// the copy engine as loader (sm_90a only). fp16 and bf16, and tf32 for tensors of float, whose B
+// has been rounded; fp32 sums. `conv_tf32x3_sm90` and `matmul_tf32x3_sm90`, for float, are as exact
+// as fp32. `conv_int8_sm90` and `matmul_int8_sm90` multiply int8_t or uint8_t by weights of int8_t
 // with exact 32-bit sums; the zero point of x is 0, for that is what lies beyond the border.
 //
 // Algorithm: implicit GEMM by persistent, specialised warpgroups. The last warpgroup is the
@@ -207,9 +207,8 @@ private:
 
   TENON_DEVICE void consume(unsigned char *shared, int group, const block_part &first_part) const {
     const ring buffers{ptx::opaque(shared)};
-    const auto from =
-        ring_products<mma, blocks_m, tile_k, false>(buffers, shared + ring::bytes, problem,
-                                                    prologue, prologue_ins, 128 * consumers);
+    const auto from = ring_products<mma, blocks_m, tile_k, false>(
+        buffers, shared + ring::bytes, problem, prologue, prologue_ins, 128 * consumers);
     typename ring::barriers &bar = buffers.all();
     typename ring::position at;
     const int count = part_count(), m_offset = ping_pong ? 0 : group * rows;

@@ -4,8 +4,8 @@
 
 #include "common/scalar.h"
 #include "cuda/contraction.cuh"
-#include "cuda/tf32.cuh"
 #include "cuda/split_k.cuh"
+#include "cuda/tf32.cuh"
 #include "harness.h"
 
 namespace test {
@@ -272,12 +272,11 @@ void conv(index_t n, index_t h, index_t w, index_t stride, index_t dilation, ind
   split_buffers splits(tiles, Schedule::splits, Schedule::tile_m, Schedule::tile_n);
   stored_weights<typename Kernels::packing, typename Kernels::weight> stored(weights);
   const auto make = [&](auto... prologue) {
-    return Kernels::conv(
-        cfg, make_view<const T>(x.device(), four(h * w * xc, {}, w * xc, {})), stored.view(),
-        pack(make_view(y.device(), y_strides)),
-        pack(make_view<const float>(bias.device(), extents<0, 1, 0, 0>{}),
-             make_view<const T>(residual.device(), y_strides)),
-        bias_relu_add{}, splits.scratch(), prologue...);
+    return Kernels::conv(cfg, make_view<const T>(x.device(), four(h * w * xc, {}, w * xc, {})),
+                         stored.view(), pack(make_view(y.device(), y_strides)),
+                         pack(make_view<const float>(bias.device(), extents<0, 1, 0, 0>{}),
+                              make_view<const T>(residual.device(), y_strides)),
+                         bias_relu_add{}, splits.scratch(), prologue...);
   };
   const auto kernel = [&] {
     if constexpr (Prologue)

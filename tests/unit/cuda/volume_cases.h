@@ -119,15 +119,13 @@ void volume(index_t n, triple in, triple stride, triple dilation, triple pad, in
   split_buffers splits(tiles, Schedule::splits, Schedule::tile_m, Schedule::tile_n);
   stored_weights<typename Kernels::packing, typename Kernels::weight> stored(weights);
   const auto run = [&](auto... prologue) {
-    launch(
-        Kernels::conv(cfg,
-                      make_view<const T>(x.device(), five(in.d * in.h * in.w * xc, {},
-                                                          in.h * in.w * xc, in.w * xc, {})),
-                      stored.view(),
-                      pack(make_view(y.device(), y_strides)),
-                      pack(make_view<const float>(bias.device(), extents<0, 1, 0, 0, 0>{}),
-                           make_view<const T>(residual.device(), y_strides)),
-                      bias_relu_add{}, splits.scratch(), prologue...));
+    launch(Kernels::conv(cfg,
+                         make_view<const T>(x.device(), five(in.d * in.h * in.w * xc, {},
+                                                             in.h * in.w * xc, in.w * xc, {})),
+                         stored.view(), pack(make_view(y.device(), y_strides)),
+                         pack(make_view<const float>(bias.device(), extents<0, 1, 0, 0, 0>{}),
+                              make_view<const T>(residual.device(), y_strides)),
+                         bias_relu_add{}, splits.scratch(), prologue...));
   };
   if constexpr (Prologue)
     run(scale_shift_relu{}, pack(make_view<const float>(scale.device(), extents<1>{}),
