@@ -96,6 +96,21 @@ Tensor tf32Parts(const Tensor &value, Type packed, bool both) {
 bool isTf32(const Operation &constant) { return constant.wordAttr("stored").startswith("tf32"); }
 bool hasTf32Parts(const Operation &constant) { return constant.wordAttr("stored") == "tf32x3"; }
 
+/// Each element of a row with the one before it, zeros before the first and behind the last.
+Tensor pairsOf(const Tensor &value) {
+  const int64_t columns = value.shape().back(), rows = columns ? value.size() / columns : 0;
+  Tensor out(value.element(), {rows, columns + 1, 2});
+  const auto *from = reinterpret_cast<const uint16_t *>(value.bytes().data());
+  auto *to = reinterpret_cast<uint16_t *>(out.mutableBytes());
+  for (int64_t r = 0; r < rows; ++r, from += columns)
+    for (int64_t i = 0; i <= columns; ++i) {
+      *to++ = i > 0 ? from[i - 1] : uint16_t(0);
+      *to++ = i < columns ? from[i] : uint16_t(0);
+    }
+  return out;
+}
+bool isPairs(const Operation &constant) { return constant.wordAttr("stored") == "pairs"; }
+
 /// Rows of a packed type and the elements of each.
 std::pair<int64_t, int64_t> rowsOf(Type type) {
   const auto axes = type.layout().axes();
@@ -218,6 +233,12 @@ Type storedType(const Operation &constant) {
     const int64_t parts[] = {hasTf32Parts(constant) ? 2 : 1, allocatedElements(type)};
     return Type::tensor(type.context(), type.element(), llvm::ArrayRef<int64_t>(parts));
   }
+  if (isPairs(constant)) {
+    const int64_t columns = type.dim(type.rank() - 1).constant(),
+                  rows = columns ? allocatedElements(type) / columns : 0;
+    const int64_t pairs[] = {rows, columns + 1, 2};
+    return Type::tensor(type.context(), type.element(), llvm::ArrayRef<int64_t>(pairs));
+  }
   const int64_t shape[] = {type.dim(0).constant(), type.dim(1).constant(), 4, 4};
   return Type::tensor(type.context(), type.element(), llvm::ArrayRef<int64_t>(shape),
                       type.layout());
@@ -231,6 +252,8 @@ Tensor storedElements(const Operation &constant) {
     return joinFilters(value, constant.result()->type(), storedType(constant), *f);
   if (isTf32(constant))
     return tf32Parts(value, constant.result()->type(), hasTf32Parts(constant));
+  if (isPairs(constant))
+    return pairsOf(value);
   return constant.has("stored") ? winogradFilters(value) : value;
 }
 

@@ -108,6 +108,11 @@ llvm::SmallVector<int64_t, 4> splitsFor(const Contraction &c, const TargetLevel 
 /// others, would take twice as long. 0: any number.
 int64_t leastShared(const TargetLevel &level, int64_t blocks);
 
+/// Whether all that the epilogue reads and writes is known to start at a multiple of 16 bytes, over
+/// what the kernel walks.
+bool areResultsAligned(const GroupForm &form, const StepWriter &out,
+                       llvm::function_ref<Strides(const Strides &)> over);
+
 /// Writes configuration, body and the call of `conv_<kernel>` or `matmul_<kernel>`. Kernels whose
 /// schedules have `splits` take a split_scratch; `weights` is the type of packed B.
 void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,

@@ -73,7 +73,8 @@ void writeExtents(const ConvProblem &p, StepWriter::Config &cfg) {
   cfg.extent("pad_front", p.padFront);
 }
 
-/// Whether all that the epilogue reads and writes is known to start at a multiple of 16 bytes.
+} // namespace
+
 bool areResultsAligned(const GroupForm &form, const StepWriter &out,
                        llvm::function_ref<Strides(const Strides &)> over) {
   const auto rank = unsigned(form.body.space.size());
@@ -85,8 +86,6 @@ bool areResultsAligned(const GroupForm &form, const StepWriter &out,
       return false;
   return true;
 }
-
-} // namespace
 
 void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
                      llvm::StringRef kernel, llvm::StringRef weights) {

@@ -1,16 +1,18 @@
 // Defines the tactic `depthwise`: convolutions in which each channel has filters of its own
-// (runtime/cuda/depthwise.cuh).
-#include "codegen/cuda/Tactics.h"
+// (runtime/cuda/depthwise.cuh); and what DepthwiseMma.cpp shares with it.
+#include "codegen/cuda/Depthwise.h"
 
 #include "codegen/Work.h"
-#include "codegen/cuda/Contraction.h"
+#include "codegen/cuda/Tactics.h"
 
 namespace tenon::cuda {
 namespace {
 
 constexpr double kThreads = 128; // of a block
 
-bool match(const TacticInput &in, std::string &why) {
+} // namespace
+
+bool matchDepthwise(const TacticInput &in, std::string &why) {
   const GroupForm &f = in.form;
   if (!matchAnchor(in, Op::Conv, why))
     return false;
@@ -47,6 +49,20 @@ bool match(const TacticInput &in, std::string &why) {
   }
   return isPlainBody(f.body, why) && fitsInt(f, why);
 }
+
+void writeDepthwise(const ConvProblem &p, const Schedule &s, StepWriter::Config &cfg) {
+  cfg.extent("batch", p.batch).extent("out_h", p.outHeight).extent("out_w", p.outWidth);
+  cfg.extent("in_h", p.inHeight).extent("in_w", p.inWidth);
+  cfg.extent("channels", p.groups).extent("multiplier", p.filters);
+  cfg.extent("kernel_h", p.kernelH).extent("kernel_w", p.kernelW);
+  cfg.extent("stride_h", p.strideH).extent("stride_w", p.strideW);
+  cfg.extent("dilation_h", p.dilationH).extent("dilation_w", p.dilationW);
+  cfg.extent("pad_top", p.padTop).extent("pad_left", p.padLeft);
+  for (auto &[key, value] : s.params)
+    cfg.number(key, value);
+}
+
+namespace {
 
 bool sumsBytes(const TacticInput &in) {
   return !isFloat(in.form.anchor->operand(0)->type().element());
@@ -116,15 +132,7 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   const ConvProblem p = *convProblem(op, why);
   out.include("cuda/depthwise.cuh");
   StepWriter::Config cfg(out, "config", "cuda::window_defaults");
-  cfg.extent("batch", p.batch).extent("out_h", p.outHeight).extent("out_w", p.outWidth);
-  cfg.extent("in_h", p.inHeight).extent("in_w", p.inWidth);
-  cfg.extent("channels", p.groups).extent("multiplier", p.filters);
-  cfg.extent("kernel_h", p.kernelH).extent("kernel_w", p.kernelW);
-  cfg.extent("stride_h", p.strideH).extent("stride_w", p.strideW);
-  cfg.extent("dilation_h", p.dilationH).extent("dilation_w", p.dilationW);
-  cfg.extent("pad_top", p.padTop).extent("pad_left", p.padLeft);
-  for (auto &[key, value] : s.params)
-    cfg.number(key, value);
+  writeDepthwise(p, s, cfg);
   int64_t xZero;
   if (readZeroPoint(form, xZero, why) && xZero)
     cfg.number("x_zero", xZero);
@@ -154,8 +162,9 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
 
 } // namespace
 
-const Tactic kDepthwise = {
-    "depthwise", "depthwise convolution, runs of channels", match, enumerate, cost, pack, nullptr,
-    emit};
+const Tactic kDepthwise = {"depthwise",    "depthwise convolution, runs of channels",
+                           matchDepthwise, enumerate,
+                           cost,           pack,
+                           nullptr,        emit};
 
 } // namespace tenon::cuda

@@ -6,6 +6,7 @@ namespace tenon {
 llvm::ArrayRef<Tactic> cudaTactics() {
   static const Tactic kTable[] = {
       cuda::kDepthwise,
+      cuda::kDepthwiseMmaSm80,
       cuda::kGemv,
       cuda::kGemvNarrow,
       cuda::kContractWgmmaSm90a,

@@ -28,6 +28,7 @@ extern const Tactic kAttentionSm80;
 extern const Tactic kGemv;
 extern const Tactic kGemvNarrow;
 extern const Tactic kDepthwise;
+extern const Tactic kDepthwiseMmaSm80;
 extern const Tactic kPooling;
 extern const Tactic kPoolingAny;
 extern const Tactic kReduce;

@@ -7,7 +7,8 @@
 // of 4 bits in groups of 16 bytes (runtime/common/weight_fields.h), `stored = joined2` that its
 // rows are two pairs of filters (runtime/common/joined_weights.h), `stored = tf32` that it holds
 // what Tensor Cores multiply in place of floats, `stored = tf32x3` the two parts of each
-// (runtime/cuda/tf32.cuh); the elements stay what they are.
+// (runtime/cuda/tf32.cuh), `stored = pairs` each element of a filter's row with the one before it
+// (runtime/cuda/depthwise_mma_sm80.cuh); the elements stay what they are.
 #include "ir/Interpreter.h"
 #include "ir/ops/Ops.h"
 
@@ -32,10 +33,13 @@ bool inferConstant(const Operation &op, llvm::SmallVectorImpl<Type> &results, st
       return false;
     if (t.element() != Element::F32)
       return fail(error, "attribute stored: " + word.str() + " is for f32 tensors");
+  } else if (word == "pairs") {
+    if (bitWidth(t.element()) != 16 || t.rank() < 2)
+      return fail(error, "attribute stored: pairs is for filters of 16-bit elements");
   } else if (op.has("stored")) {
     if (!checkWord(op, "stored",
-                   {"winograd", "tf32", "tf32x3", "i2x1", "i2x4", "i2x16", "i4x1", "i4x4", "i4x16",
-                    "joined1", "joined2"},
+                   {"winograd", "tf32", "tf32x3", "pairs", "i2x1", "i2x4", "i2x16", "i4x1", "i4x4",
+                    "i4x16", "joined1", "joined2"},
                    error))
       return false;
     const int64_t low = word.startswith("joined") ? -127
@@ -62,7 +66,8 @@ const AttrInfo kAttributes[] = {
     {"value", AttrKind::Literal, true, "the elements"},
     {"stored", AttrKind::Word, false,
      "winograd: memory holds the transformed filters, 4x4 for 3x3; tf32: floats rounded to 11 bits "
-     "of significand; tf32x3: floats in two such parts; i4x16 and others: numbers of 4 or 2 bits, "
+     "of significand; tf32x3: floats in two such parts; pairs: each element of a filter's row with "
+     "the one before it; i4x16 and others: numbers of 4 or 2 bits, "
      "in "
      "groups of 1, 4 or 16 bytes; joined1, joined2: rows of one or two pairs of filters, 256 a + b "
      "(default: the elements)"},

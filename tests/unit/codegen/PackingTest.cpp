@@ -111,6 +111,55 @@ TEST(Packing, FiltersAreStoredTransformed) {
   EXPECT_EQ(plain[16], 9.f);
 }
 
+/// What is stored of a constant.
+template <class T>
+std::vector<T> storedAs(Context &c, const Tensor &value, Layout layout, const char *word) {
+  Operation *op = Operation::create(Op::Constant, {},
+                                    {{"value", Literal(std::make_shared<const Tensor>(value))}},
+                                    {Type::tensor(c, value.element(), value.shape(), layout)}, 0);
+  op->set("stored", Word{word});
+  const Tensor t = storedElements(*op);
+  const Type type = storedType(*op);
+  std::vector<T> packed(packedBytes(t, type) / sizeof(T));
+  EXPECT_EQ(int64_t(packed.size() * sizeof(T)), storedBytes(*op));
+  packConstant(t, type, reinterpret_cast<char *>(packed.data()));
+  op->erase();
+  return packed;
+}
+
+/// Rows of two floats that are rounded up to four.
+TEST(Packing, FloatsAreRoundedToTf32) {
+  Context c;
+  Tensor value(Element::F32, {2, 2});
+  auto *x = reinterpret_cast<float *>(value.mutableBytes());
+  x[0] = 1 + 0x1.8p-11f; // nearer to the one above
+  x[1] = -1 - 0x1p-11f;  // a tie: away from zero
+  x[2] = 3 + 0x1.fp-13f;
+  x[3] = 0x1.234568p-70f;
+  const LayoutAxis axes[] = {axis(0), axis(1, 0, false, c.dim(4))};
+  const Layout rows = Layout::get(c, axes);
+  const std::vector<float> rounded = {1 + 0x1p-10f, -1 - 0x1p-10f, 0, 0, 3, 0x1.234p-70f, 0, 0};
+  EXPECT_EQ(storedAs<float>(c, value, rows, "tf32"), rounded);
+  const std::vector<float> parts = storedAs<float>(c, value, rows, "tf32x3");
+  ASSERT_EQ(parts.size(), 16u);
+  EXPECT_EQ(std::vector<float>(parts.begin(), parts.begin() + 8), rounded);
+  EXPECT_EQ(parts[8 + 0], -0x1p-12f);
+  EXPECT_EQ(parts[8 + 1], 0x1p-11f);
+  EXPECT_EQ(parts[8 + 4], 0x1.fp-13f);
+  EXPECT_EQ(parts[8 + 5], 0x0.000568p-70f);
+  EXPECT_EQ(parts[8 + 7], 0.f);
+}
+
+TEST(Packing, RowsAreStoredAsPairs) {
+  Context c;
+  Tensor value(Element::BF16, {2, 1, 2, 3});
+  auto *x = reinterpret_cast<uint16_t *>(value.mutableBytes());
+  std::iota(x, x + 12, uint16_t(1));
+  const std::vector<uint16_t> expected = {0, 1, 1, 2, 2, 3, 3, 0, 0, 4,  4,  5,  5,  6,  6,  0,
+                                          0, 7, 7, 8, 8, 9, 9, 0, 0, 10, 10, 11, 11, 12, 12, 0};
+  EXPECT_EQ(storedAs<uint16_t>(c, value, Layout(), "pairs"), expected);
+}
+
 /// Rows of 2 x 6 channels by 3 x 4 taps, channels innermost, read back by the runtime.
 template <int Bits, int Lanes> void checkFields(Context &c) {
   Tensor t(Element::I8, {2, 6, 3, 4});

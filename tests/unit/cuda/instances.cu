@@ -16,6 +16,7 @@
 #include "cuda/conv_patch_sm80.cuh"
 #include "cuda/conv_patch_sm90.cuh"
 #include "cuda/depthwise.cuh"
+#include "cuda/depthwise_mma_sm80.cuh"
 #include "cuda/fold.cuh"
 #include "cuda/gather.cuh"
 #include "cuda/gemv.cuh"
@@ -92,6 +93,7 @@ struct int8_wgmma_config : image, cuda::contract_wgmma_schedule<64, 64, 64, 2, t
 struct wgmma_config : image, cuda::contract_wgmma_schedule<64, 64, 64, 2, true, 3, 2> {};
 template <int Splits>
 struct cluster_config : image, cuda::contract_cluster_schedule<64, 64, 64, 2, 3, Splits> {};
+struct float_cluster_config : image, cuda::contract_cluster_schedule<64, 64, 32, 2, 3, 2> {};
 struct halo_config : image, cuda::contract_halo_schedule<64, 32, 64, 3, 3> {};
 struct tall_halo_config : image, cuda::contract_halo_schedule<128, 64, 64, 1, 2> {};
 struct float_wgmma_config : image, cuda::contract_wgmma_schedule<128, 64, 32, 2, false, 3, 2> {};
@@ -131,6 +133,13 @@ struct window_config : cuda::window_defaults {
   static constexpr int columns = 2;
   using kind = cuda::pooling_max;
   using accumulator = float;
+};
+struct wide_window_config : cuda::window_defaults {
+  dyn batch;
+  static constexpr fixed<7> in_h{}, in_w{}, out_h{}, out_w{}, kernel_h{}, kernel_w{};
+  static constexpr fixed<64> channels{};
+  static constexpr fixed<3> pad_top{}, pad_left{};
+  static constexpr bool whole_runs = true;
 };
 struct map_config {
   extents<49, 64> space;
@@ -292,6 +301,23 @@ template <class T> status convolutions(const frame &f, issue &to) {
     TENON_CHECK(to.launch<V>(cuda::conv_tf32x3_sm90(
         wgmma, activation<T>(f), cuda::make_packed_weights(f.weight<T>(0)), result<T>(f), bias(f),
         bias_relu{}, {f.at<float>(0), f.zeroed<int>(0)})));
+    TENON_CHECK(to.launch<V>(cuda::conv_tf32x3_sm90(
+        wgmma, activation<T>(f), cuda::make_packed_parts(f.weight<T>(0)), result<T>(f), bias(f),
+        bias_relu{}, {f.at<float>(0), f.zeroed<int>(0)})));
+    float_cluster_config whole;
+    whole.batch = f.dims[0];
+    TENON_CHECK(to.launch<V>(cuda::conv_cluster_sm90(whole, activation<T>(f),
+                                                     cuda::make_packed_weights(f.weight<T>(0)),
+                                                     result<T>(f), bias(f), bias_relu{})));
+    TENON_CHECK(to.launch<V>(cuda::conv_cluster_sm90(whole, activation<T>(f),
+                                                     cuda::make_packed_parts(f.weight<T>(0)),
+                                                     result<T>(f), bias(f), bias_relu{})));
+  }
+  if constexpr (sizeof(T) == 2) {
+    wide_window_config wide;
+    wide.batch = f.dims[0];
+    TENON_CHECK(to.launch<V>(cuda::depthwise_mma_sm80(wide, activation<T>(f), f.weight<T>(0),
+                                                      result<T>(f), bias(f), bias_relu{})));
   }
   window_config window;
   window.batch = f.dims[0];

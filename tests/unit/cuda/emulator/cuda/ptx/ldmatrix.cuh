@@ -9,14 +9,14 @@ namespace tenon {
 namespace cuda {
 namespace ptx {
 
-template <bool Transposed> struct emulated_ldmatrix_x4 {
-  static void load(unsigned (&r)[4], shared_place place) {
+template <int Matrices, bool Transposed> struct emulated_ldmatrix {
+  static void load(unsigned (&r)[Matrices], shared_place place) {
     const void *row = place.pointer();
     if (place.address % 16)
       emulator::machine::fail("misaligned ldmatrix row");
     const int l = thread() % 32;
     emulator::machine::instance().exchange(row, [&](auto slot) {
-      for (int i = 0; i < 4; ++i) {
+      for (int i = 0; i < Matrices; ++i) {
         uint16_t pair[2];
         for (int j = 0; j < 2; ++j) {
           const int y = Transposed ? 2 * (l % 4) + j : l / 4,
@@ -28,8 +28,9 @@ template <bool Transposed> struct emulated_ldmatrix_x4 {
     });
   }
 };
-using ldmatrix_x4 = emulated_ldmatrix_x4<false>;
-using ldmatrix_x4_transposed = emulated_ldmatrix_x4<true>;
+using ldmatrix_x2 = emulated_ldmatrix<2, false>;
+using ldmatrix_x4 = emulated_ldmatrix<4, false>;
+using ldmatrix_x4_transposed = emulated_ldmatrix<4, true>;
 
 } // namespace ptx
 } // namespace cuda
