@@ -137,7 +137,7 @@ private:
     const Tactic *t = findTactic(level_.family, given.tactic);
     std::string reason;
     if (t && matches(*t, in, search))
-      search.candidates.push_back({t, given, 0});
+      search.candidates.push_back({t, given, 0, 0});
   }
 
   bool matches(const Tactic &t, const TacticInput &in, Search &search) {
@@ -172,7 +172,8 @@ private:
       t.enumerate(in, schedules);
       for (Schedule &s : schedules) {
         const double cost = t.cost && !firstOnly ? t.cost(in, s) : 0;
-        search.candidates.push_back({&t, std::move(s), cost});
+        const double microseconds = firstOnly ? 0 : t.microseconds(in, s);
+        search.candidates.push_back({&t, std::move(s), cost, microseconds});
       }
       if (t.sharesCode)
         break;
@@ -212,8 +213,7 @@ private:
     if (options_.log && bytes > options_.workspace) {
       const Candidate &taken = candidates.front();
       options_.log->losses.push_back({group.loc(), wanted.schedule, taken.schedule, bytes,
-                                      taken.tactic->microseconds(in, taken.schedule) -
-                                          wanted.tactic->microseconds(in, wanted.schedule)});
+                                      taken.microseconds - wanted.microseconds});
     }
     return true;
   }

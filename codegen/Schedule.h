@@ -14,7 +14,8 @@ namespace tenon {
 struct Candidate {
   const Tactic *tactic = nullptr;
   Schedule schedule;
-  double cost = 0; // Tactic::cost
+  double cost = 0;         // Tactic::cost
+  double microseconds = 0; // estimated by the clock
 };
 
 /// What choosing did beside setting attributes. Operations are valid as long as the module is.

@@ -117,7 +117,7 @@ void Tuner::layOut(TunerProgram &program) {
     TunerForm f{key, form.level, form.nodes, int(program.candidates.size()),
                 int(form.candidates.size())};
     for (const Candidate &c : form.candidates)
-      program.candidates.push_back({c.schedule, c.cost});
+      program.candidates.push_back({c.schedule, c.microseconds});
     program.forms.push_back(std::move(f));
   }
 }

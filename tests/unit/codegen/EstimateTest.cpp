@@ -2,7 +2,6 @@
 // as bench/gemm.cu timed its schedules on one card (bench/gemm/schedules_*.csv). What the estimates
 // choose must be close to the fastest.
 #include "codegen/Compile.h"
-#include "codegen/Tactic.h"
 #include "ir/Context.h"
 #include "ir/Text.h"
 #include "passes/PassManager.h"
@@ -113,14 +112,10 @@ Choice chosen(const Layer &layer, const std::string &element, llvm::StringRef ta
   auto target = parseTarget("cuda:sm_90a", diagnostics);
   Choice choice;
   ScheduleOptions options;
-  options.pick = [&](const Operation &group, const std::string &,
-                     llvm::ArrayRef<Candidate> candidates) {
-    std::string why;
-    const auto form = analyzeGroup(const_cast<Operation &>(group), why);
+  options.pick = [&](const Operation &, const std::string &, llvm::ArrayRef<Candidate> candidates) {
     for (const Candidate &c : candidates)
       if (choice.name.empty() && c.schedule.tactic == tactic)
-        choice = {nameInBench(c.schedule),
-                  c.tactic->microseconds({*form, *target->levels.front(), nullptr}, c.schedule)};
+        choice = {nameInBench(c.schedule), c.microseconds};
     return size_t(0);
   };
   if (!scheduleModule(*module, *target, options, diagnostics))
