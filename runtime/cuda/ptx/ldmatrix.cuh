@@ -1,7 +1,7 @@
 // Defines ldmatrix (sm_75 and up): a warp loads four 8x8 matrices of 16-bit elements, or two, from
-// shared memory. Lane l gives the address of row l % 8 of matrix l / 8 and receives, of each matrix, the
-// elements (l / 4, 2 * (l % 4)) and (l / 4, 2 * (l % 4) + 1); transposed, the same of its
-// transpose.
+// shared memory. Lane l gives the address of row l % 8 of matrix l / 8 and receives, of each
+// matrix, the elements (l / 4, 2 * (l % 4)) and (l / 4, 2 * (l % 4) + 1); transposed, the same of
+// its transpose.
 #ifndef TENON_RUNTIME_CUDA_PTX_LDMATRIX_CUH
 #define TENON_RUNTIME_CUDA_PTX_LDMATRIX_CUH
 

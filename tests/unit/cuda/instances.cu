@@ -134,13 +134,6 @@ struct window_config : cuda::window_defaults {
   using kind = cuda::pooling_max;
   using accumulator = float;
 };
-struct wide_window_config : cuda::window_defaults {
-  dyn batch;
-  static constexpr fixed<7> in_h{}, in_w{}, out_h{}, out_w{}, kernel_h{}, kernel_w{};
-  static constexpr fixed<64> channels{};
-  static constexpr fixed<3> pad_top{}, pad_left{};
-  static constexpr bool whole_runs = true;
-};
 struct map_config {
   extents<49, 64> space;
   static constexpr int vector = 4, across = 0;
@@ -313,16 +306,13 @@ template <class T> status convolutions(const frame &f, issue &to) {
                                                      cuda::make_packed_parts(f.weight<T>(0)),
                                                      result<T>(f), bias(f), bias_relu{})));
   }
-  if constexpr (sizeof(T) == 2) {
-    wide_window_config wide;
-    wide.batch = f.dims[0];
-    TENON_CHECK(to.launch<V>(cuda::depthwise_mma_sm80(wide, activation<T>(f), f.weight<T>(0),
-                                                      result<T>(f), bias(f), bias_relu{})));
-  }
   window_config window;
   window.batch = f.dims[0];
   TENON_CHECK(to.launch<V>(cuda::depthwise(window, activation<T>(f), f.weight<T>(0), result<T>(f),
                                            bias(f), bias_relu{})));
+  if constexpr (sizeof(T) == 2)
+    TENON_CHECK(to.launch<V>(cuda::depthwise_mma_sm80(window, activation<T>(f), f.weight<T>(0),
+                                                      result<T>(f), bias(f), bias_relu{})));
   TENON_CHECK(to.launch<V>(
       cuda::pooling(window, activation<T>(f), result<T>(f), pack(), cuda::identity_body{})));
   return to.launch<V>(cuda::resize(window, activation<T>(f), cuda::resize_linear_axis{2, 0, 7},
