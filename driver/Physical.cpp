@@ -1,6 +1,8 @@
 // Implements packing and unpacking of values.
 #include "driver/Physical.h"
 
+#include "codegen/Packing.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -114,6 +116,18 @@ llvm::Optional<PhysicalForm> PhysicalForm::of(Type type, const SymbolValues &sym
   for (int64_t p : physical)
     form.slot_.push_back(rank[size_t(p - base)]);
   return form;
+}
+
+std::string physicalBytes(const Tensor &tensor, Type type, const SymbolValues &symbols) {
+  const Type known = type.layout().isRowMajor() ? Type() : staticType(type, symbols);
+  if (!known)
+    return tensor.bytes().empty()
+               ? std::string()
+               : std::string(reinterpret_cast<const char *>(tensor.bytes().data()),
+                             tensor.bytes().size());
+  std::string bytes(packedBytes(tensor, known), '\0');
+  packConstant(tensor, known, bytes.data());
+  return bytes;
 }
 
 std::vector<uint8_t> PhysicalForm::pack(const Tensor &tensor) const {

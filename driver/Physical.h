@@ -6,6 +6,7 @@
 #include "ir/Tensor.h"
 #include "ir/Type.h"
 
+#include <string>
 #include <vector>
 
 namespace tenon {
@@ -42,5 +43,9 @@ llvm::Optional<int64_t> valueOf(Dim d, const SymbolValues &symbols);
 
 /// The type with every symbolic extent replaced; null when a symbol has no value.
 Type staticType(Type type, const SymbolValues &symbols);
+
+/// What memory of a value of `type` holds, from its base on; what its layout leaves free is zero.
+/// Tensors of numbers.
+std::string physicalBytes(const Tensor &tensor, Type type, const SymbolValues &symbols);
 
 } // namespace tenon

@@ -7,6 +7,7 @@
 #include "codegen/emit/CppText.h"
 #include "driver/CodeOptions.h"
 #include "driver/Emulator.h"
+#include "driver/Physical.h"
 #include "driver/Tools.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -304,8 +305,8 @@ bool Program::run(ProgramRun &run) {
     // Buffers have the size of the largest extents, as the interface asks.
     const Type t = graph.body().argument(i)->type();
     const bool isText = t.element() == Element::String;
-    std::string bytes =
-        isText ? textData(run.inputs[i], t.upperElements()) : bytesText(run.inputs[i].bytes());
+    std::string bytes = isText ? textData(run.inputs[i], t.upperElements())
+                               : physicalBytes(run.inputs[i], t, symbols);
     if (!isText)
       bytes.resize(size_t(std::max<int64_t>(upperBytes(t), int64_t(bytes.size()))));
     inputs.add(int64_t(bytes.size()));

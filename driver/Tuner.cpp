@@ -8,6 +8,7 @@
 #include "codegen/cuda/Program.h"
 #include "driver/CodeOptions.h"
 #include "driver/Oracle.h"
+#include "driver/Physical.h"
 #include "driver/Program.h"
 #include "driver/Tools.h"
 
@@ -242,6 +243,7 @@ bool Tuner::run(const TunerProgram &program, const std::string &name, llvm::Arra
   const bool given = llvm::any_of(data, [](const Tensor &t) { return !t.isNull(); });
   if (!graphInputs(graph, compilation_.inputs(), data, given ? 0 : 1, inputs, diagnostics()))
     return false;
+  const SymbolValues symbols = symbolValues(graph, inputs);
   std::string bytes;
   for (unsigned i = 0; i < inputs.size(); ++i) {
     if (llvm::any_of(graph.states, [&](const State &s) { return s.input == i; }))
@@ -249,15 +251,13 @@ bool Tuner::run(const TunerProgram &program, const std::string &name, llvm::Arra
     const Type t = graph.body().argument(i)->type();
     const size_t before = bytes.size();
     if (t.element() != Element::String) // zeros are empty text
-      bytes.append(reinterpret_cast<const char *>(inputs[i].bytes().data()),
-                   inputs[i].bytes().size());
+      bytes += physicalBytes(inputs[i], t, symbols);
     bytes.resize(std::max(bytes.size(), before + size_t(byteSize(t.element(), t.upperElements()))));
   }
   const std::string main = name + (cuda ? ".cu" : ".cpp");
   OutputFiles files(diagnostics());
   if (!files.add(folder_.file("inputs"), bytes) ||
-      !files.add(folder_.file(main),
-                 tunerMain(program, compilation_.module(), symbolValues(graph, inputs))) ||
+      !files.add(folder_.file(main), tunerMain(program, compilation_.module(), symbols)) ||
       !files.commit())
     return false;
   const std::string log = folder_.file(name + ".log");
