@@ -25,16 +25,24 @@ inline std::string in_short(const std::string &chosen) {
   const std::string tactic = chosen.substr(0, chosen.find('<'));
   const int m = number("tile_m"), n = number("tile_n"), k = number("tile_k"),
             stages = number("stages"), splits = number("splits");
-  if (tactic == "contract_wgmma_sm90a" || tactic == "contract_tf32x3_sm90a")
-    snprintf(text, sizeof(text), "wgmma %dx%dx%d c%d st%d sk%d", m, n, k, number("consumers"),
-             stages, splits);
+  if (tactic == "contract_wgmma_sm90a" && number("halo"))
+    snprintf(text, sizeof(text), "wgmma %dx%dx%d c%d st%d halo", m, n, k, number("consumers"),
+             stages);
+  else if (tactic == "contract_wgmma_sm90a" || tactic == "contract_tf32_sm90a" ||
+           tactic == "contract_tf32x3_sm90a")
+    snprintf(text, sizeof(text), "wgmma %dx%dx%d c%d st%d sk%d%s", m, n, k, number("consumers"),
+             stages, splits, number("clustered") ? " cl" : "");
   else if (tactic == "contract_simt")
     snprintf(text, sizeof(text), "simt %dx%dx%d p%dx%d st%d t%d sk%d", m, n, k, number("thread_m"),
              number("thread_n"), stages, number("teams"), splits);
-  else if (tactic == "contract_mma_sm80" || tactic == "contract_tf32x3_sm80")
+  else if (tactic == "contract_mma_sm80" || tactic == "contract_tf32_sm80" ||
+           tactic == "contract_tf32x3_sm80")
     snprintf(text, sizeof(text), "mma%s %dx%dx%d p%dx%d st%d%s sk%d",
-             tactic == "contract_mma_sm80" ? "" : " tf32x3", m, n, k, number("warp_m"),
-             number("warp_n"), stages, teams(number("teams")).c_str(), splits);
+             tactic == "contract_mma_sm80"    ? ""
+             : tactic == "contract_tf32_sm80" ? " tf32"
+                                              : " tf32x3",
+             m, n, k, number("warp_m"), number("warp_n"), stages, teams(number("teams")).c_str(),
+             splits);
   else
     return "";
   return text;

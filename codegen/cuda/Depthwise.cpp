@@ -50,7 +50,14 @@ bool matchDepthwise(const TacticInput &in, std::string &why) {
   return isPlainBody(f.body, why) && fitsInt(f, why);
 }
 
-void writeDepthwise(const ConvProblem &p, const Schedule &s, StepWriter::Config &cfg) {
+void emitDepthwise(const TacticInput &in, const Schedule &s, StepWriter &out,
+                   llvm::StringRef kernel, llvm::function_ref<void(StepWriter::Config &)> rest) {
+  const GroupForm &form = in.form;
+  const Operation &op = *form.anchor;
+  std::string why;
+  const ConvProblem p = *convProblem(op, why);
+  out.include("cuda/" + kernel.str() + ".cuh");
+  StepWriter::Config cfg(out, "config", "cuda::window_defaults");
   cfg.extent("batch", p.batch).extent("out_h", p.outHeight).extent("out_w", p.outWidth);
   cfg.extent("in_h", p.inHeight).extent("in_w", p.inWidth);
   cfg.extent("channels", p.groups).extent("multiplier", p.filters);
@@ -60,6 +67,18 @@ void writeDepthwise(const ConvProblem &p, const Schedule &s, StepWriter::Config 
   cfg.extent("pad_top", p.padTop).extent("pad_left", p.padLeft);
   for (auto &[key, value] : s.params)
     cfg.number(key, value);
+  rest(cfg);
+  const std::string config = cfg.finish();
+  auto plane = [&](const Strides &strides) { return inPlane(strides, p); };
+  const std::string x = operandView(out, form.anchorInputs[0], plane, planePlaces(p), "prologue");
+  const std::string body = out.body(form.body, {op.result()->type().element()});
+  const Dim zero = op.result()->type().context().dim(0);
+  SourceWriter &c = out.code();
+  c.line("const auto x = " + x + ";");
+  c.line("const auto *w = " + out.pointer(form.anchorInputs[1].inputs[0].source, zero) + ";");
+  c.line("const auto outs = " + out.outputs(form, plane) + ";");
+  c.line("const auto ins = " + out.inputs(form.body, plane) + ";");
+  launch(out, kernel.str(), {config, "x", "w", "outs", "ins", body});
 }
 
 namespace {
@@ -126,38 +145,25 @@ void pack(const TacticInput &in, const Schedule &, llvm::SmallVectorImpl<Packing
 }
 
 void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
-  const GroupForm &form = in.form;
-  const Operation &op = *form.anchor;
-  std::string why;
-  const ConvProblem p = *convProblem(op, why);
-  out.include("cuda/depthwise.cuh");
-  StepWriter::Config cfg(out, "config", "cuda::window_defaults");
-  writeDepthwise(p, s, cfg);
-  int64_t xZero;
-  if (readZeroPoint(form, xZero, why) && xZero)
-    cfg.number("x_zero", xZero);
-  auto plane = [&](const Strides &strides) { return inPlane(strides, p); };
-  const auto places = planePlaces(p);
-  const ScalarProgram &image = form.anchorInputs[0];
-  Value *weights = form.anchorInputs[1].inputs[0].source;
-  const Dim zero = op.result()->type().context().dim(0);
-  const int64_t vector = *s.get("vector");
-  if (p.filters == 1 && image.isPlainRead()) {
-    const Strides x = plane(stridesOf(image.inputs[0], unsigned(image.space.size())));
-    const int64_t bytes = vector * bitWidth(weights->type().element()) / 8;
+  emitDepthwise(in, s, out, "depthwise", [&](StepWriter::Config &cfg) {
+    const GroupForm &form = in.form;
+    std::string why;
+    int64_t xZero;
+    if (readZeroPoint(form, xZero, why) && xZero)
+      cfg.number("x_zero", xZero);
+    const ConvProblem p = *convProblem(*form.anchor, why);
+    const ScalarProgram &image = form.anchorInputs[0];
+    if (p.filters != 1 || !image.isPlainRead())
+      return;
+    Value *weights = form.anchorInputs[1].inputs[0].source;
+    const Dim zero = form.anchor->result()->type().context().dim(0);
+    const int64_t vector = *s.get("vector"),
+                  bytes = vector * bitWidth(weights->type().element()) / 8;
+    const Strides x = inPlane(stridesOf(image.inputs[0], unsigned(image.space.size())), p);
     cfg.flag("whole_runs",
              hasWholeRuns(out, image.inputs[0].source, x, 1, zero + p.groups, vector) &&
                  out.isAligned(weights, zero, bytes));
-  }
-  const std::string config = cfg.finish();
-  const std::string x = operandView(out, image, plane, places, "prologue");
-  const std::string body = out.body(form.body, {op.result()->type().element()});
-  SourceWriter &c = out.code();
-  c.line("const auto x = " + x + ";");
-  c.line("const auto *w = " + out.pointer(weights, zero) + ";");
-  c.line("const auto outs = " + out.outputs(form, plane) + ";");
-  c.line("const auto ins = " + out.inputs(form.body, plane) + ";");
-  launch(out, "depthwise", {config, "x", "w", "outs", "ins", body});
+  });
 }
 
 } // namespace

@@ -8,7 +8,9 @@ namespace tenon::cuda {
 /// Whether the group is a depthwise convolution that runtime/cuda/depthwise.cuh computes.
 bool matchDepthwise(const TacticInput &in, std::string &why);
 
-/// The extents of a window kernel's Config, and what the schedule says.
-void writeDepthwise(const ConvProblem &p, const Schedule &s, StepWriter::Config &cfg);
+/// Writes configuration, body and the call of `kernel` of the header of its name; `rest` is what
+/// its Config has beside extents and schedule.
+void emitDepthwise(const TacticInput &in, const Schedule &s, StepWriter &out,
+                   llvm::StringRef kernel, llvm::function_ref<void(StepWriter::Config &)> rest);
 
 } // namespace tenon::cuda

@@ -108,25 +108,13 @@ void pack(const TacticInput &in, const Schedule &, llvm::SmallVectorImpl<Packing
 }
 
 void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
-  const GroupForm &form = in.form;
-  const Operation &op = *form.anchor;
-  std::string why;
-  const ConvProblem p = *convProblem(op, why);
-  out.include("cuda/depthwise_mma_sm80.cuh");
-  StepWriter::Config cfg(out, "config", "cuda::window_defaults");
-  writeDepthwise(p, s, cfg);
-  auto plane = [&](const Strides &strides) { return inPlane(strides, p); };
-  cfg.flag("whole_runs", areResultsAligned(form, out, plane));
-  const std::string config = cfg.finish();
-  const std::string x = operandView(out, form.anchorInputs[0], plane, planePlaces(p), "prologue");
-  const std::string body = out.body(form.body, {op.result()->type().element()});
-  const Dim zero = op.result()->type().context().dim(0);
-  SourceWriter &c = out.code();
-  c.line("const auto x = " + x + ";");
-  c.line("const auto *w = " + out.pointer(form.anchorInputs[1].inputs[0].source, zero) + ";");
-  c.line("const auto outs = " + out.outputs(form, plane) + ";");
-  c.line("const auto ins = " + out.inputs(form.body, plane) + ";");
-  launch(out, "depthwise_mma_sm80", {config, "x", "w", "outs", "ins", body});
+  emitDepthwise(in, s, out, "depthwise_mma_sm80", [&](StepWriter::Config &cfg) {
+    std::string why;
+    const ConvProblem p = *convProblem(*in.form.anchor, why);
+    cfg.flag("whole_runs", areResultsAligned(in.form, out, [&](const Strides &strides) {
+               return inPlane(strides, p);
+             }));
+  });
 }
 
 } // namespace
