@@ -7,7 +7,8 @@
 Peers: `eager` (torch as it is, host time included), `eager+graph` (captured into a CUDA graph),
 `inductor+graph` (torch.compile, captured by hand over static buffers, so that it pays no input copy;
 max-autotune with --autotune); `ort` and `tensorrt`, where installed (bench/engines.py). Rows of peers
-that are not measured here come from bench/peers_h200.json and are marked `recorded`.
+that are not measured here come from bench/peers_h100.json or peers_h200.json and are marked `recorded`,
+with the device where it is another one.
 
 All implementations take the same weights (exported from torch to ONNX here), the same input tensor in
 the same type and layout, and hand out the same type. Every output is compared with torch's in fp64
@@ -52,7 +53,7 @@ from engines import ENGINES
 from generated import BuildError
 from tenon import binary, table, tenon
 
-RECORDED = ROOT / "bench/peers_h200.json"
+RECORDED = [ROOT / "bench/peers_h200.json", ROOT / "bench/peers_h100.json"]  # the first, where none fits
 DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "tf32x3": torch.float32,
           "fp16": torch.float16, "bf16": torch.bfloat16}  # fmt: skip
 FILL_MS = 3.0  # how long one peer runs before the next does
@@ -318,15 +319,19 @@ def case(options, name, batch, precision, model, built):
     return rows
 
 
-def recorded(rows):
-    """Rows of peers that are missing among `rows`, as they were measured before."""
+def recorded(rows, device):
+    """Rows of peers that are missing among `rows`, as they were measured before; those beside tf32x3
+    multiply in fp32."""
+    files = [json.loads(path.read_text()) for path in RECORDED]
+    file = next((file for file in files if file["device"] == device), files[0])
+    note = "recorded" if file["device"] == device else f"recorded on {file['device']}"
     measured_here = {(r["model"], r["batch"], r["precision"], r["peer"]) for r in rows if "ms" in r}
-    cases = {key[:3] for key in measured_here}
     kept = []
-    for row in json.loads(RECORDED.read_text())["rows"]:
-        key = row["model"], row["batch"], row["precision"], row["peer"]
-        if key[:3] in cases and key not in measured_here:
-            kept.append({**row, "note": "recorded"})
+    for case in sorted({key[:3] for key in measured_here}):
+        like = (*case[:2], case[2].replace("tf32x3", "fp32"))
+        for row in file["rows"]:
+            if (row["model"], row["batch"], row["precision"]) == like and (*case, row["peer"]) not in measured_here:
+                kept.append({**row, "precision": case[2], "note": note})
     return kept
 
 
@@ -386,7 +391,7 @@ def main():
             if options.json:  # what stands so far survives an interruption
                 options.json.write_text(json.dumps({"device": torch.cuda.get_device_name(), "rows": rows}, indent=1))
         jobs.shutdown()
-    rows += recorded(rows)
+    rows += recorded(rows, torch.cuda.get_device_name())
     best = {}
     for row in rows:
         key = row["model"], row["batch"], row["precision"]

@@ -139,44 +139,38 @@ bool anchorDims(Value *v, Operation *anchor, llvm::SmallVectorImpl<int> &dims) {
   return false;
 }
 
-} // namespace
-
-llvm::Optional<GroupForm> analyzeGroup(Operation &group, std::string &why) {
-  GroupForm form;
+/// Describes one anchor (null: there is none) and what the group makes of it up to `results`; its
+/// first operand is read as it is where `made`, since another anchor makes it.
+bool describe(Operation &group, Operation *anchor, bool made, llvm::ArrayRef<Value *> results,
+              GroupForm &form, std::string &why) {
   form.group = &group;
-  Region &region = group.region();
-  for (Operation &op : region) {
-    if (op.isTerminator() || isAbsorbable(op))
-      continue;
-    if (form.anchor) {
-      why = "two anchors, " + form.anchor->name().str() + " and " + op.name().str();
-      return llvm::None;
-    }
-    form.anchor = &op;
-  }
-  if (form.anchor)
-    for (Value *v : form.anchor->operands()) {
+  form.anchor = anchor;
+  if (anchor)
+    for (Value *v : anchor->operands()) {
       ScalarProgram &p = form.anchorInputs.emplace_back();
       p.space.assign(v->type().shape().begin(), v->type().shape().end());
-      int n = ScalarProgramBuilder(group, nullptr, p, why).evaluate(v, identityIndex(v->type()));
+      ScalarProgramBuilder builder(group, nullptr, p, why);
+      const bool asItIs = made && form.anchorInputs.size() == 1;
+      const ElementIndex at = identityIndex(v->type());
+      const int n = asItIs ? builder.read(v, at) : builder.evaluate(v, at);
       if (n < 0)
-        return llvm::None;
+        return false;
       p.outputs.push_back(unsigned(n));
     }
-  ScalarProgramBuilder body(group, form.anchor, form.body, why);
-  for (Value *v : region.terminator()->operands()) {
+  ScalarProgramBuilder body(group, anchor, form.body, why);
+  for (Value *v : results) {
     OutputForm &out = form.outputs.emplace_back();
-    Value *inner = peelOutput(v, form.anchor != nullptr, out);
+    Value *inner = peelOutput(v, anchor != nullptr, out);
     ElementIndex at = identityIndex(inner->type());
     llvm::ArrayRef<Dim> shape = inner->type().shape();
-    if (form.anchor) {
+    if (anchor) {
       // The body walks the anchor's own dimensions, whatever movement lies between.
       llvm::SmallVector<int, 6> dims;
-      if (!anchorDims(inner, form.anchor, dims)) {
+      if (!anchorDims(inner, anchor, dims)) {
         why = "a result that does not follow the anchor point by point";
-        return llvm::None;
+        return false;
       }
-      shape = form.anchor->result()->type().shape();
+      shape = anchor->result()->type().shape();
       for (size_t i = 0; i < dims.size(); ++i)
         at.dims[i].dim = dims[i] >= 0 && shape[dims[i]].isConstant(1) ? -1 : dims[i];
       for (int &d : out.dims)
@@ -186,16 +180,41 @@ llvm::Optional<GroupForm> analyzeGroup(Operation &group, std::string &why) {
       form.body.space.assign(shape.begin(), shape.end());
     } else if (shape != llvm::ArrayRef<Dim>(form.body.space)) {
       why = "results over different spaces";
-      return llvm::None;
+      return false;
     }
     for (size_t i = 0; i < out.dims.size(); ++i)
       if (out.type.dim(unsigned(i)).isConstant(1))
         out.dims[i] = -1;
-    int n = body.evaluate(inner, at);
+    const int n = body.evaluate(inner, at);
     if (n < 0)
-      return llvm::None;
+      return false;
     form.body.outputs.push_back(unsigned(n));
   }
+  return true;
+}
+
+} // namespace
+
+llvm::Optional<GroupForm> analyzeGroup(Operation &group, std::string &why) {
+  Region &region = group.region();
+  llvm::SmallVector<Operation *, 3> anchors;
+  for (Operation &op : region)
+    if (!op.isTerminator() && !isAbsorbable(op))
+      anchors.push_back(&op);
+  GroupForm form;
+  for (size_t i = 0; i + 1 < anchors.size(); ++i) {
+    Value *handed = anchors[i + 1]->operand(0);
+    if (handed->argumentOf()) {
+      why = "two anchors, " + anchors[i]->name().str() + " and " + anchors[i + 1]->name().str();
+      return llvm::None;
+    }
+    if (!describe(group, anchors[i], i > 0, {handed}, form.before.emplace_back(), why))
+      return llvm::None;
+  }
+  const llvm::SmallVector<Value *, 4> results = region.terminator()->operands();
+  if (!describe(group, anchors.empty() ? nullptr : anchors.back(), form.isChain(), results, form,
+                why))
+    return llvm::None;
   return form;
 }
 

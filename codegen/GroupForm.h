@@ -4,6 +4,9 @@
 // and maps and movement around it. The form flattens it: how each input of the anchor is read and
 // what is applied to it on the way in (prologue), and one scalar program over the output space
 // with the tensors it reads (body). Movement disappears into the accesses.
+//
+// A few groups are chains: anchors of which each needs what the one before it makes, and nothing
+// else does (fuse.squeeze-excite). Their forms are those of the anchors one by one.
 #pragma once
 
 #include "ir/IR.h"
@@ -80,7 +83,11 @@ struct GroupForm {
   /// the group, in order.
   ScalarProgram body;
   std::vector<OutputForm> outputs;
+  /// Of a chain the forms of the anchors before this one, first to last. The first input of each
+  /// but the first reads the value that the one before makes, which is no argument of the region.
+  std::vector<GroupForm> before;
 
+  bool isChain() const { return !before.empty(); }
   /// True when the body only hands the anchor's results on.
   bool bodyIsIdentity() const;
 };
@@ -101,8 +108,8 @@ unsigned rankThrough(const ScalarProgram &program,
 /// True for operations that a form absorbs into accesses and programs; all others are anchors.
 bool isAbsorbable(const Operation &op);
 
-/// Analyses a group; None with the reason when its region has no such form (two anchors, outputs
-/// over different spaces, a reshape between body and anchor that is no index map …).
+/// Analyses a group; None with the reason when its region has no such form (anchors that are no
+/// chain, outputs over different spaces, a reshape between body and anchor that is no index map …).
 llvm::Optional<GroupForm> analyzeGroup(Operation &group, std::string &why);
 
 } // namespace tenon

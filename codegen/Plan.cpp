@@ -181,7 +181,7 @@ private:
       return -1;
     std::string why;
     auto form = analyzeGroup(group, why);
-    if (!form)
+    if (!form || form->isChain())
       return -1;
     const OutputForm &out = form->outputs[y->index()];
     const auto rank = unsigned(form->body.space.size());

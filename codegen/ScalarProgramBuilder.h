@@ -25,6 +25,8 @@ public:
 
   /// Node of element `at` of `v`; −1 after setting the reason.
   int evaluate(Value *v, const ElementIndex &at);
+  /// The same of a value that something else makes: reads it as it is.
+  int read(Value *v, const ElementIndex &at) { return input(v, v->type(), at); }
 
 private:
   int add(ScalarNode n);

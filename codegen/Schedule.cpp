@@ -147,7 +147,7 @@ private:
     }
     const bool usesTensorCores = t.usesTensorCores && t.usesTensorCores(in);
     std::string reason;
-    const bool ok = t.match(in, reason);
+    const bool ok = t.accepts(in, reason);
     if (!ok)
       search.reasons.push_back(t.id.str() + ": " + reason);
     if (!ok && usesTensorCores)

@@ -33,7 +33,7 @@ struct Packing {
 struct Tactic {
   llvm::StringRef id;
   llvm::StringRef summary;
-  /// Whether the whole group can run so; `why` says why not.
+  /// What `accepts` asks of groups with as many anchors as the tactic takes.
   bool (*match)(const TacticInput &in, std::string &why);
   /// Legal schedules, best guess first; at least one after a successful match.
   void (*enumerate)(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out);
@@ -59,7 +59,16 @@ struct Tactic {
   bool sharesCode = false;
   /// Estimated microseconds by the clock, where costs are on another scale; null: the cost.
   double (*clock)(const TacticInput &in, const Schedule &schedule) = nullptr;
+  /// It runs chains of anchors (GroupForm::before), and nothing else.
+  bool takesChains = false;
 
+  /// Whether the whole group can run so; `why` says why not.
+  bool accepts(const TacticInput &in, std::string &why) const {
+    if (in.form.isChain() == takesChains)
+      return match(in, why);
+    why = takesChains ? "one anchor alone" : "several anchors, one after another";
+    return false;
+  }
   /// What users are told; 0 where nothing is estimated.
   double microseconds(const TacticInput &in, const Schedule &schedule) const {
     return clock ? clock(in, schedule) : cost ? cost(in, schedule) : 0;

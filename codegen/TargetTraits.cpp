@@ -27,6 +27,9 @@ TargetTraits traitsOf(const Target &target) {
     // batch 1, 8, 64: without 0.538, 0.774, 3.035; from 8 MiB on 0.537, 0.762, 2.512; from 1 MiB on
     // 0.548, 0.829, 2.507. With the kernels of sm_80 it loses at all three.
     traits.prologueBytes = std::numeric_limits<int64_t>::max();
+    // A cluster of blocks adds up the channels of an image.
+    if (llvm::all_of(target.levels, [](const TargetLevel *l) { return l->sm >= 90; }))
+      traits.squeezeBytes = 3 << 19;
     auto hasWarpgroups = [](const TargetLevel *l) { return l->sm == 90 && l->archSpecific; };
     traits.zeroPoints = llvm::none_of(target.levels, hasWarpgroups);
     traits.prologueBytesOfHalves =

@@ -8,7 +8,8 @@
 // Operations gather in clusters, each around at most one anchor (anything that is neither a map
 // nor pure movement). A map joins the cluster that makes its operand when it reads every element
 // where it was made (epilogue); maps that only feed an anchor's first operand join the anchor
-// (prologue); slices, pads and transposes join the map that reads them (movement). Legality: the
+// (prologue); slices, pads and transposes join the map that reads them (movement). The three
+// anchors that make the gates of squeeze-and-excitation become one cluster, a chain. Legality: the
 // clusters stay free of cycles, memory spaces agree, and an epilogue keeps its anchor's layout.
 // A value that is needed elsewhere, too, becomes a further result of the group.
 //
@@ -57,6 +58,10 @@ public:
     for (Operation *op : clusters_.ops())
       if (clusters_.takesPart(op) && isAnchor(*op))
         fusePrologues(op);
+    if (context_.target.squeezeBytes > 0)
+      for (Operation *op : clusters_.ops())
+        if (clusters_.takesPart(op) && isRowProduct(*op))
+          fuseGates(op);
     for (Operation *op : clusters_.ops())
       if (clusters_.takesPart(op) && op->is(Op::Map))
         fuseMovement(op);
@@ -164,6 +169,23 @@ private:
     }
   }
 
+  /// A map that converts floats to wider ones.
+  static bool isWidening(const Operation &op) {
+    const Operation *cast = isPlainMap(&op, 1) && readsInPlace(op, 0) ? soleScalar(op) : nullptr;
+    const Element from = op.operand(0)->type().element(), to = op.result()->type().element();
+    return cast && cast->is(Op::Cast) && isFloat(from) && isFloat(to) &&
+           bitWidth(from) < bitWidth(to);
+  }
+  /// The same where reductions do it as they read.
+  static bool widensForSums(const Operation &op) {
+    return op.is(Op::Map) && isWidening(op) && op.result()->hasUses() &&
+           llvm::all_of(op.result()->uses(), [](Use *u) {
+             const Operation &reduce = *u->owner();
+             return reduce.is(Op::Reduce) && isIdentityMap(indexMap(reduce, u->index()),
+                                                           unsigned(iterationSpace(reduce).size()));
+           });
+  }
+
   /// `maker`: what makes operand i, perhaps seen through a view.
   bool fuseEpilogue(Operation *map, unsigned i, Operation &maker) {
     Value *v = map->operand(i);
@@ -184,6 +206,8 @@ private:
       return reject(id, *producer, *map, "elements are not read where they are made", saved);
     if (widens(*map) && !widens(*producer) && bitWidth(v->type().element()) <= 8)
       return reject(id, *producer, *map, "the narrow form is what should be stored", saved);
+    if (widensForSums(*map) && (from.anchor || v->useCount() > 1))
+      return reject(id, *producer, *map, "sums read the narrow form", saved);
     const Cluster &to = clusters_[c];
     Operation *anchor = from.anchor ? from.anchor : to.anchor;
     if (anchor)
@@ -286,7 +310,7 @@ private:
           continue;
         }
         for (int64_t d : indexMap(step, i))
-          if (d >= 0 && d != channel)
+          if (d >= 0 && d != channel && !v->type().dim(unsigned(d)).isConstant(1))
             return reject(id, *map, *anchor, "an operand varies along another dimension than K",
                           saved);
       }
@@ -308,6 +332,126 @@ private:
   static bool pointConv(const Operation &conv) {
     llvm::ArrayRef<Dim> w = conv.operand(1)->type().shape();
     return llvm::all_of(w.drop_front(2), [](Dim d) { return d.isConstant(1); });
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Squeeze-and-excitation
+  //===--------------------------------------------------------------------===//
+
+  /// A product of one row an image with constant weights: a dense layer, or a convolution of 1x1
+  /// over 1x1.
+  static bool isRowProduct(const Operation &op) {
+    if (!op.isAny(Op::Conv, Op::MatMul) || op.numOperands() != 2 || !constantValue(op.operand(1)) ||
+        op.boolAttr("trans_a") || op.has("block"))
+      return false;
+    const Type x = op.operand(0)->type(), w = op.operand(1)->type(), y = op.result()->type();
+    if (!isFloat(x.element()) || bitWidth(x.element()) < 16 ||
+        computeElement(x.element()) != Element::F32 || w.element() != x.element())
+      return false;
+    auto isOne = [](Dim d) { return d.isConstant(1); };
+    if (op.is(Op::MatMul))
+      return w.rank() == 2 && x.rank() == 2;
+    return op.intAttr("groups", 1) == 1 && pointConv(op) &&
+           llvm::all_of(x.shape().drop_front(2), isOne) &&
+           llvm::all_of(y.shape().drop_front(2), isOne);
+  }
+  /// Sums of an image's pixels, one for each channel, perhaps of what is widened for them, and
+  /// perhaps scaled: all of the cluster.
+  bool isMeans(unsigned cluster) const {
+    const Operation *sum = clusters_[cluster].anchor;
+    if (!sum || !sum->is(Op::Reduce) || sum->numOperands() != 1 || sum->numResults() != 1 ||
+        sum->floatsAttr("init")[0] != 0)
+      return false;
+    const Operation *step = soleScalar(*sum);
+    const unsigned rank = sum->operand(0)->type().rank();
+    if (!step || !step->is(Op::Add) || step->operand(0) == step->operand(1) ||
+        step->operand(0)->def() || step->operand(1)->def() ||
+        !isIdentityMap(indexMap(*sum, 0), rank) || sum->intsAttr("axes").size() + 2 != rank ||
+        llvm::is_contained(sum->intsAttr("axes"), int64_t(0)))
+      return false;
+    return llvm::all_of(clusters_[cluster].members, [&](unsigned m) {
+      const Operation &op = *clusters_.ops()[m];
+      return &op == sum || (op.numResults() == 1 && op.result() == sum->operand(0) ? isWidening(op)
+                                                                                   : isScaling(op));
+    });
+  }
+  /// A map that multiplies by constants, and converts.
+  static bool isScaling(const Operation &map) {
+    if (!isPlainMap(&map, 1) || !readsInPlace(map, 0))
+      return false;
+    auto isConstant = [](const Value *v) { return scalarValue(v).hasValue(); };
+    return llvm::all_of(map.region(), [&](const Operation &op) {
+      return op.isTerminator() || op.is(Op::Const) ||
+             (op.is(Op::Cast) && isFloat(op.result()->type().element())) ||
+             (op.is(Op::Mul) && (isConstant(op.operand(0)) || isConstant(op.operand(1)))) ||
+             (op.is(Op::Div) && isConstant(op.operand(1)));
+    });
+  }
+  /// What the sums of a cluster read.
+  const Value *imageOf(unsigned cluster) const {
+    const Value *x = clusters_[cluster].anchor->operand(0);
+    const Operation *widening = x->def();
+    return clusters_.contains(widening) && clusters_.of(widening) == cluster ? widening->operand(0)
+                                                                             : x;
+  }
+  static bool hasChannelsInnermost(const Operation &sum, Type x) {
+    unsigned channel = 1;
+    while (llvm::is_contained(sum.intsAttr("axes"), int64_t(channel)))
+      ++channel;
+    return addressing(x).strides[channel].isConstant(1);
+  }
+  /// Joins what makes the first operand of `anchor`, perhaps seen through a view, to the cluster
+  /// `into`, where `fits` says so of its cluster; gives its anchor.
+  Operation *joinMaker(Operation *anchor, unsigned into, llvm::function_ref<bool(unsigned)> fits) {
+    Value *v = anchor->operand(0);
+    Operation *def = v->def(), *view = nullptr;
+    if (clusters_.contains(def) && def->is(Op::Reshape) && isView(*def) && v->hasOneUse()) {
+      view = def;
+      def = view->operand(0)->def();
+    }
+    if (!clusters_.takesPart(def) || clusters_.of(def) == into)
+      return nullptr;
+    const unsigned maker = clusters_.of(def);
+    if (!fits(maker) || !clusters_.feedsOnly(maker, view ? clusters_.of(view) : into))
+      return nullptr;
+    llvm::Optional<Clusters::Merged> merged;
+    if (view)
+      merged = clusters_.mergeOnTrial(maker, *view);
+    Operation *made = clusters_[maker].anchor;
+    if (join("fuse.squeeze-excite", *def, *anchor, v, into, maker))
+      return made;
+    if (view)
+      clusters_.separate(std::move(*merged), *view);
+    return nullptr;
+  }
+
+  // conv(f(conv(mean(x)))), or of products: one kernel for each image, which exchanges little
+  void fuseGates(Operation *second) {
+    const unsigned cluster = clusters_.of(second);
+    if (clusters_[cluster].anchor != second)
+      return; // part of a chain already
+    Operation *first = joinMaker(second, cluster, [&](unsigned maker) {
+      const Operation *op = clusters_[maker].anchor;
+      return op && isRowProduct(*op) &&
+             op->result()->type().element() == second->operand(0)->type().element();
+    });
+    if (!first)
+      return;
+    joinMaker(first, cluster, [&](unsigned maker) {
+      if (!isMeans(maker))
+        return false;
+      const Type x = imageOf(maker)->type();
+      const int64_t images = std::max<int64_t>(1, x.dim(0).upper());
+      const int64_t saved = bytesOf(clusters_[maker].anchor->result()->type());
+      if (!hasChannelsInnermost(*clusters_[maker].anchor, x))
+        return reject("fuse.squeeze-excite", *clusters_[maker].anchor, *first,
+                      "the channels of a pixel do not lie side by side", saved);
+      if (images < context_.target.squeezeImages &&
+          bytesOf(x) / images > context_.target.squeezeBytes)
+        return reject("fuse.squeeze-excite", *clusters_[maker].anchor, *first,
+                      "an image has more bytes than a cluster of blocks adds up quickly", saved);
+      return true;
+    });
   }
 
   //===--------------------------------------------------------------------===//

@@ -89,6 +89,9 @@ struct TargetTraits {
   /// Elements of the largest head of attention that kernels take, where these have 16 bits, and
   /// where they are f32; 0: there are no such kernels.
   int64_t attentionHeadOfHalves = 256, attentionHead = 256;
+  /// One kernel makes the gates of squeeze-and-excitation: of images of at most so many bytes, or,
+  /// where there are `squeezeImages`, of any; 0: there is no such kernel.
+  int64_t squeezeBytes = 0, squeezeImages = 16;
   /// Programs branch and loop as values say; without that, control flow becomes plain operations.
   bool controlFlow = true;
   /// Sequences of groups that run side by side at most.

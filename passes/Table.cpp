@@ -238,6 +238,8 @@ const PassInfo kTable[] = {
     {Fusion, "fuse.gather-epilogue", "maps after a gather"},
     {Fusion, "fuse.reduce-prologue", "maps whose result is only reduced"},
     {Fusion, "fuse.prologue", "scale, shift, activation or dequantisation of an anchor's operand"},
+    {Fusion, "fuse.squeeze-excite",
+     "means of channels and the two products that make gates of them"},
     {Fusion, "fuse.movement", "slices, pads and transposes read by a map"},
     {Fusion, "fuse.concat-copy", "pads, slices and transposes are written straight into a concat"},
     {Fusion, "fuse.view-result",

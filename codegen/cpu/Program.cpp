@@ -142,7 +142,7 @@ private:
           step.op->find("schedule") ? step.op->find("schedule")->get<Schedule>() : nullptr;
       const Tactic *tactic = s ? findTactic(Family::Cpu, s->tactic) : nullptr;
       const TacticInput in{*form, level_};
-      if (!form || !tactic || !tactic->match(in, why)) {
+      if (!form || !tactic || !tactic->accepts(in, why)) {
         diagnostics_.error(*step.op,
                            s ? "schedule " + s->tactic + " does not fit this group: " + why
                              : "group has no schedule");

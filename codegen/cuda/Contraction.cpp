@@ -254,7 +254,8 @@ llvm::StringRef multipliedAs(const GroupForm &form) {
 }
 
 llvm::Optional<std::string> worthTensorCores(const GroupForm &form) {
-  if (!form.anchor || !form.anchor->isAny(Op::Conv, Op::ConvTranspose, Op::MatMul))
+  if (!form.anchor || !form.anchor->isAny(Op::Conv, Op::ConvTranspose, Op::MatMul) ||
+      form.isChain()) // a row of each image, by itself
     return llvm::None;
   const Operation &op = *form.anchor;
   const Type a = op.operand(0)->type(), b = op.operand(1)->type(), y = op.result()->type();
@@ -327,6 +328,23 @@ void packContraction(const TacticInput &in, const Schedule &s,
         axes.push_back({d, 0, false, Dim(), 0});
   }
   axes.push_back({n, tile, true, Dim(), 0});
+  out.push_back({source->index(), Layout::get(w.context(), axes)});
+}
+
+void packPaddedRows(const TacticInput &in, llvm::SmallVectorImpl<Packing> &out) {
+  std::string why;
+  const Contraction c = *readContraction(in, why);
+  const Value *source = in.form.anchorInputs[1].inputs[0].source;
+  const Type w = source->type();
+  const int rank = int(w.rank()), n = c.isConv ? 0 : rank - (c.transB ? 2 : 1),
+            k = c.isConv ? 1 : rank - (c.transB ? 1 : 2);
+  const auto pitch = int64_t(llvm::alignTo(uint64_t(c.depth()), 128 / bitWidth(c.b)));
+  llvm::SmallVector<LayoutAxis, 6> axes;
+  for (int d = 0; d < rank; ++d)
+    if (d != n && d != k)
+      axes.push_back({d, 0, false, Dim(), 0});
+  axes.push_back({n, 0, false, Dim(), 0});
+  axes.push_back({k, 0, false, w.context().dim(pitch), 0});
   out.push_back({source->index(), Layout::get(w.context(), axes)});
 }
 

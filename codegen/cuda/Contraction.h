@@ -74,7 +74,7 @@ llvm::StringRef multipliedAs(const GroupForm &form);
 
 /// What Tensor Cores must not miss, as words for a message: the contraction of a group when it is
 /// in 8 or 16 bits or tf32 with at least 16 channels a group and more than one row of output. None
-/// otherwise.
+/// otherwise, and for chains.
 llvm::Optional<std::string> worthTensorCores(const GroupForm &form);
 
 /// Tiles of a block and what they are cut into; the members of a schedule.
@@ -91,6 +91,9 @@ bool packsInRows(const Contraction &c);
 void packContractionRows(const TacticInput &in, llvm::SmallVectorImpl<Packing> &out);
 /// The weights' layout for a schedule: tiles of columns, or rows where packsInRows.
 void packContraction(const TacticInput &in, const Schedule &s, llvm::SmallVectorImpl<Packing> &out);
+
+/// The weights' layout as rows along K of every filter, [n][k], rounded up to 16 bytes with zeros.
+void packPaddedRows(const TacticInput &in, llvm::SmallVectorImpl<Packing> &out);
 
 /// Number of output tiles over all slices.
 int64_t tileCount(const Contraction &c, const Schedule &s);

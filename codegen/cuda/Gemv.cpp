@@ -6,8 +6,6 @@
 #include "codegen/Work.h"
 #include "codegen/cuda/Contraction.h"
 
-#include "llvm/Support/MathExtras.h"
-
 namespace tenon::cuda {
 namespace {
 
@@ -74,22 +72,8 @@ double cost(const TacticInput &in, const Schedule &s) {
   return microseconds(in.level, e) + latency;
 }
 
-/// [n][k], rows of k rounded up to 16 bytes.
 void pack(const TacticInput &in, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
-  std::string why;
-  const Contraction c = *readContraction(in, why);
-  const Value *source = in.form.anchorInputs[1].inputs[0].source;
-  const Type w = source->type();
-  const int rank = int(w.rank()), n = c.isConv ? 0 : rank - (c.transB ? 2 : 1),
-            k = c.isConv ? 1 : rank - (c.transB ? 1 : 2);
-  const int64_t pitch = int64_t(llvm::alignTo(uint64_t(c.depth()), 128 / bitWidth(c.b)));
-  llvm::SmallVector<LayoutAxis, 6> axes;
-  for (int d = 0; d < rank; ++d)
-    if (d != n && d != k)
-      axes.push_back({d, 0, false, Dim(), 0});
-  axes.push_back({n, 0, false, Dim(), 0});
-  axes.push_back({k, 0, false, w.context().dim(pitch), 0});
-  out.push_back({source->index(), Layout::get(w.context(), axes)});
+  packPaddedRows(in, out);
 }
 
 void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {

@@ -107,7 +107,7 @@ private:
       const Attribute *attribute = step.op->find("schedule");
       const Schedule *s = attribute ? attribute->get<Schedule>() : nullptr;
       const Tactic *tactic = s ? findTactic(Family::Cuda, s->tactic) : nullptr;
-      if (form && tactic && tactic->match({*form, v.level, &alignment}, why))
+      if (form && tactic && tactic->accepts({*form, v.level, &alignment}, why))
         chosen.push_back({step, std::move(*form), *tactic, *s});
       else
         diagnostics_.error(*step.op,

@@ -28,6 +28,7 @@ llvm::ArrayRef<Tactic> cudaTactics() {
       cuda::kAttentionSm80,
       cuda::kPooling,
       cuda::kPoolingAny,
+      cuda::kSqueezeExcite,
       cuda::kReduce,
       cuda::kFold,
       cuda::kSoftmax,

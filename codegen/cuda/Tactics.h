@@ -31,6 +31,7 @@ extern const Tactic kDepthwise;
 extern const Tactic kDepthwiseMmaSm80;
 extern const Tactic kPooling;
 extern const Tactic kPoolingAny;
+extern const Tactic kSqueezeExcite;
 extern const Tactic kReduce;
 extern const Tactic kFold;
 extern const Tactic kSoftmax;

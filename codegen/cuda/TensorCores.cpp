@@ -53,6 +53,8 @@ std::string changeOfShape(const TacticInput &in, const Schedule &chosen) {
 
 /// For a contraction that no tactic for Tensor Cores matches.
 std::string changeOfModel(const TacticInput &in) {
+  if (in.form.isChain())
+    return "--disable=fuse.squeeze-excite";
   const Operation &op = *in.form.anchor;
   const Element a = op.operand(0)->type().element(), b = op.operand(1)->type().element();
   auto is16 = [](Element e) { return e == Element::F16 || e == Element::BF16; };
@@ -103,7 +105,7 @@ TensorCoreVerdict judgeTensorCores(const TacticInput &in, const Schedule &chosen
       return v;
     }
     std::string reason;
-    if (!t.match(in, reason)) {
+    if (!t.accepts(in, reason)) {
       v.refusals.push_back({t.id.str(), reason});
     } else if (options.enabled && !options.enabled("tactic." + t.id.str())) {
       disabled = t.id.str();

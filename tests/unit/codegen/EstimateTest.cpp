@@ -2,6 +2,7 @@
 // as bench/gemm.cu timed its schedules on one card (bench/gemm/schedules_*.csv). What the estimates
 // choose must be close to the fastest.
 #include "codegen/Compile.h"
+#include "codegen/TargetTraits.h"
 #include "ir/Context.h"
 #include "ir/Text.h"
 #include "passes/PassManager.h"
@@ -23,6 +24,11 @@ namespace {
 struct Layer {
   int64_t batch, channels, height, width, filters, kernelH, kernelW, strideH, strideW, padH, padW,
       dilationH, dilationW, groups;
+
+  explicit Layer(llvm::ArrayRef<int64_t> n)
+      : batch(n[0]), channels(n[1]), height(n[2]), width(n[3]), filters(n[4]), kernelH(n[5]),
+        kernelW(n[6]), strideH(n[7]), strideW(n[8]), padH(n[9]), padW(n[10]), dilationH(n[11]),
+        dilationW(n[12]), groups(n[13]) {}
 
   bool isProduct() const {
     return kernelH * kernelW * strideH * strideW * groups == 1 && padH + padW == 0;
@@ -60,6 +66,31 @@ struct Layer {
   }
 };
 
+/// The gates of squeeze-and-excitation as bench/squeeze_excite_h100.csv has them.
+std::string gatesText(llvm::ArrayRef<int64_t> numbers) {
+  const std::string batch = std::to_string(numbers[0]), channels = std::to_string(numbers[1]),
+                    hidden = std::to_string(numbers[2]), side = std::to_string(numbers[3]),
+                    means = "tensor<" + batch + "x" + channels + "xf16>",
+                    pooled = "tensor<" + batch + "x" + channels + "x1x1xf16>",
+                    units = "tensor<" + batch + "x" + hidden + "x1x1xf16>",
+                    w1 = hidden + "x" + channels + "x1x1xf16",
+                    w2 = channels + "x" + hidden + "x1x1xf16";
+  const std::string x =
+      "tensor<" + batch + "x" + channels + "x" + side + "x" + side + "xf16, nhwc>";
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << "module \"gates\" stage=imported {\n  graph @main (%x \"x\": " << x << ") -> (\"z\") {\n"
+     << "    %s = reduce %x {axes = [2, 3], init = floats[0.0]} (%0: f16, %1: f16) {\n"
+     << "      %2 = add %0, %1 : f16\n      yield %2\n    } : " << means << "\n"
+     << "    %r = reshape %s {shape = dims[" << batch << ", " << channels << ", 1, 1]} : " << pooled
+     << "\n    %v = constant {value = splat<" << w1 << ": 0.5>} : tensor<" << w1 << ">\n"
+     << "    %w = constant {value = splat<" << w2 << ": 0.5>} : tensor<" << w2 << ">\n"
+     << "    %h = conv %r, %v : " << units << "\n    %a = map %h (%3: f16) {\n"
+     << "      %4 = relu %3 : f16\n      yield %4\n    } : " << units << "\n"
+     << "    %z = conv %a, %w : " << pooled << "\n    return %z\n  }\n}\n";
+  return os.str();
+}
+
 constexpr llvm::StringLiteral kHalo = " halo";
 
 /// A schedule as bench/gemm.cu calls it; empty for tactics that it does not time.
@@ -81,6 +112,9 @@ std::string nameInBench(const Schedule &s) {
            " t" + at("teams") + " sk" + at("splits");
   if (s.tactic == "depthwise")
     return "depthwise v" + at("vector") + " c" + at("columns");
+  if (s.tactic == "squeeze_excite")
+    return "gates t" + at("threads") + " c" + at("channel_parts") + " p" + at("pixel_parts") +
+           (s.get("staged").getValueOr(0) ? "" : " unstaged");
   if (s.tactic == "depthwise_mma_sm80")
     return "depthwise mma";
   if (s.tactic == "conv_winograd")
@@ -95,11 +129,9 @@ struct Choice {
   std::string name;
   double microseconds = 0;
 };
-Choice chosen(const Layer &layer, const std::string &element, llvm::StringRef tactic) {
+Choice chosen(const std::string &text, llvm::StringRef passNames, llvm::StringRef tactic) {
   Context context;
   Diagnostics diagnostics;
-  const std::string text =
-      layer.text(element, tactic.contains("tf32x3") ? std::string("tf32x3") : std::string());
   auto buffer = llvm::MemoryBuffer::getMemBuffer(text, "layer.tn");
   auto module = parseModule(context, *buffer, "", diagnostics);
   if (!module) {
@@ -107,13 +139,14 @@ Choice chosen(const Layer &layer, const std::string &element, llvm::StringRef ta
     diagnostics.print(llvm::errs());
     return {};
   }
+  auto target = parseTarget("cuda:sm_90a", diagnostics);
   PassContext passes(diagnostics);
+  passes.target = traitsOf(*target);
   Pipeline pipeline;
-  if (!parsePipeline("isolate", pipeline, diagnostics) ||
+  if (!parsePipeline(passNames, pipeline, diagnostics) ||
       !PassManager(passes).run(*module, pipeline))
     return {"no groups"};
   module->stage = Stage::Optimized;
-  auto target = parseTarget("cuda:sm_90a", diagnostics);
   Choice choice;
   ScheduleOptions options;
   options.pick = [&](const Operation &, const std::string &, llvm::ArrayRef<Candidate> candidates) {
@@ -128,7 +161,7 @@ Choice chosen(const Layer &layer, const std::string &element, llvm::StringRef ta
 }
 
 struct Measured {
-  Layer layer;
+  llvm::SmallVector<int64_t, 14> numbers;
   std::map<std::string, double> microseconds; // of each kernel those within kListed times its best,
                                               // or more
 };
@@ -152,13 +185,9 @@ std::vector<Measured> measured(const char *path) {
       all.back().microseconds[fields[0].trim().str()] = us;
       continue;
     }
-    int64_t numbers[14];
-    for (size_t i = 0; i < 14; ++i)
-      fields[i].getAsInteger(10, numbers[i]);
-    const auto *n = numbers;
-    all.push_back(
-        {{n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9], n[10], n[11], n[12], n[13]},
-         {}});
+    Measured &m = all.emplace_back();
+    for (llvm::StringRef field : fields)
+      field.getAsInteger(10, m.numbers.emplace_back());
   }
   return all;
 }
@@ -170,8 +199,9 @@ struct Means {
 };
 /// A choice that is not listed counts as a loss of kListed; tiles with their halo where a table has
 /// none of them do not count.
-Means means(const char *path, const std::string &element, llvm::StringRef tactic,
-            llvm::StringRef kernel, int least) {
+/// `choose` takes the numbers of a row.
+Means means(const char *path, llvm::StringRef kernel, int least,
+            llvm::function_ref<Choice(llvm::ArrayRef<int64_t>)> choose) {
   double loss = 0, estimate = 0;
   int listed = 0;
   int count = 0;
@@ -180,12 +210,12 @@ Means means(const char *path, const std::string &element, llvm::StringRef tactic
     for (const auto &[schedule, us] : m.microseconds)
       if (llvm::StringRef(schedule).startswith(kernel))
         best = std::min(best, us);
-    const Choice choice = best < 1e30 ? chosen(m.layer, element, tactic) : Choice();
+    const Choice choice = best < 1e30 ? choose(m.numbers) : Choice();
     const std::string &name = choice.name;
     if (name.empty()) // not timed, or refused
       continue;
     // The benchmark times products in whole steps of 64 channels only, however few they have.
-    if (kernel == "wgmma " && m.layer.isProduct() && m.layer.channels <= 32)
+    if (kernel == "wgmma " && Layer(m.numbers).isProduct() && Layer(m.numbers).channels <= 32)
       continue;
     const auto time = m.microseconds.find(name);
     const bool hasHalos = llvm::any_of(
@@ -201,6 +231,13 @@ Means means(const char *path, const std::string &element, llvm::StringRef tactic
   }
   EXPECT_GT(count, least);
   return {std::exp(loss / count), std::exp(estimate / listed)};
+}
+Means means(const char *path, const std::string &element, llvm::StringRef tactic,
+            llvm::StringRef kernel, int least) {
+  const std::string precision = tactic.contains("tf32x3") ? "tf32x3" : "";
+  return means(path, kernel, least, [&](llvm::ArrayRef<int64_t> numbers) {
+    return chosen(Layer(numbers).text(element, precision), "isolate", tactic);
+  });
 }
 /// What is chosen must be close to the fastest, and estimates, which users are told, by the clock.
 void expectFastAndRight(const Means &m, double mostLoss) {
@@ -236,6 +273,12 @@ TEST(Estimates, OfWinograd) {
 /// Both of CUDA cores and of Tensor Cores.
 TEST(Estimates, OfDepthwise) {
   expectFastAndRight(means(TENON_MEASURED_DEPTHWISE, "f16", "", "depthwise ", 29), 1.08);
+}
+TEST(Estimates, OfSqueezeExcite) {
+  auto choose = [](llvm::ArrayRef<int64_t> numbers) {
+    return chosen(gatesText(numbers), "fuse,isolate", "squeeze_excite");
+  };
+  expectFastAndRight(means(TENON_MEASURED_SQUEEZE_EXCITE, "gates ", 40, choose), 1.05);
 }
 
 } // namespace

@@ -36,6 +36,7 @@
 #include "cuda/scatter_sorted.cuh"
 #include "cuda/shape_values.cuh"
 #include "cuda/softmax.cuh"
+#include "cuda/squeeze_excite.cuh"
 #include "cuda/topk.cuh"
 #include "cuda/topk_rows.cuh"
 #include "cuda/topk_sorted.cuh"
@@ -134,6 +135,16 @@ struct window_config : cuda::window_defaults {
   using kind = cuda::pooling_max;
   using accumulator = float;
 };
+struct gate_config {
+  dyn images;
+  extents<49> pixels;
+  static constexpr int channels = 64, hidden = 16, outputs = 64;
+  static constexpr int threads = 256, channel_parts = 4, pixel_parts = 2;
+  static constexpr bool staged = true;
+};
+struct unstaged_gate_config : gate_config {
+  static constexpr bool staged = false;
+};
 struct map_config {
   extents<49, 64> space;
   static constexpr int vector = 4, across = 0;
@@ -203,6 +214,15 @@ struct value_and_index {
 template <class T> auto activation(const frame &f) { return make_view(f.at<const T>(0), nhwc{}); }
 template <class T> auto result(const frame &f) { return pack(make_view(f.at<T>(65536), nhwc{})); }
 auto bias(const frame &f) { return pack(make_view(f.weight<float>(0), extents<0, 1, 0, 0>{})); }
+
+template <class T, class Config> status gates(const frame &f, issue &to) {
+  Config cfg;
+  cfg.images = f.dims[0];
+  return to.launch<V>(cuda::squeeze_excite(
+      cfg, make_view(f.at<const T>(0), extents<3136, 64, 1>{}), 1.0f / 49, f.weight<T>(0), pack(),
+      cuda::identity_body{}, f.weight<T>(0), pack(make_view(f.at<T>(0), extents<64, 1>{})), pack(),
+      cuda::identity_body{}));
+}
 
 template <class T> status convolutions(const frame &f, issue &to) {
   simt_config simt;
@@ -315,6 +335,8 @@ template <class T> status convolutions(const frame &f, issue &to) {
                                                       result<T>(f), bias(f), bias_relu{})));
   TENON_CHECK(to.launch<V>(
       cuda::pooling(window, activation<T>(f), result<T>(f), pack(), cuda::identity_body{})));
+  TENON_CHECK((gates<T, gate_config>(f, to)));
+  TENON_CHECK((gates<T, unstaged_gate_config>(f, to)));
   return to.launch<V>(cuda::resize(window, activation<T>(f), cuda::resize_linear_axis{2, 0, 7},
                                    cuda::resize_table<2>{f.weight<int32_t>(0), f.weight<float>(0)},
                                    result<T>(f), pack(), cuda::identity_body{}));

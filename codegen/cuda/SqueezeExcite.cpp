@@ -1,0 +1,385 @@
+// Defines the tactic `squeeze_excite`: the means of an image's channels and two products with
+// constant weights as one kernel of a cluster of blocks (runtime/cuda/squeeze_excite.cuh). It takes
+// the chains that fuse.squeeze-excite makes, with the means or without.
+#include "codegen/cuda/Tactics.h"
+
+#include "codegen/Reduction.h"
+#include "codegen/cuda/Contraction.h"
+#include "codegen/emit/CppText.h"
+
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tenon::cuda {
+namespace {
+
+int64_t ceilDiv(int64_t a, int64_t b) {
+  return int64_t(llvm::divideCeil(uint64_t(a), uint64_t(b)));
+}
+
+/// A product of one row an image with constant weights.
+llvm::Optional<Contraction> readProduct(const TacticInput &in, const GroupForm &form,
+                                        std::string &why) {
+  auto c = readContraction({form, in.level, in.alignment}, why);
+  if (!c)
+    return llvm::None;
+  if (!c->isPacked || c->slices() != 1 || c->transA) {
+    why = "not one product with constant weights";
+    return llvm::None;
+  }
+  if (c->isConv && !(c->conv.isPointwise() && !c->conv.isVolume() &&
+                     c->conv.outHeight.isConstant(1) && c->conv.outWidth.isConstant(1))) {
+    why = "a convolution of more than one point";
+    return llvm::None;
+  }
+  if (!isFloat(c->b) || bitWidth(c->b) < 16 || computeElement(c->b) != Element::F32 ||
+      computeElement(form.anchor->operand(0)->type().element()) != Element::F32) {
+    why = "operands that are not computed in f32";
+    return llvm::None;
+  }
+  return c;
+}
+
+/// The constant by which the program multiplies what the anchor gives; None where it does more.
+llvm::Optional<double> scaleOf(const ScalarProgram &p) {
+  std::vector<llvm::Optional<double>> factors; // of the anchor's result, by node
+  auto constant = [&](unsigned n) -> llvm::Optional<double> {
+    const ScalarNode &node = p.nodes[n];
+    if (node.kind != ScalarNode::Function || !node.op->is(Op::Const) || !isFloat(node.element))
+      return llvm::None;
+    return node.op->floatAttr("value");
+  };
+  auto times = [](llvm::Optional<double> factor, llvm::Optional<double> c) {
+    return factor && c ? llvm::Optional<double>(*factor * *c) : llvm::None;
+  };
+  for (const ScalarNode &n : p.nodes) {
+    llvm::Optional<double> factor;
+    if (n.kind == ScalarNode::Anchor) {
+      factor = 1;
+    } else if (n.kind == ScalarNode::Function && n.op->is(Op::Cast) && isFloat(n.element)) {
+      factor = factors[n.operands[0]];
+    } else if (n.kind == ScalarNode::Function && n.op->is(Op::Mul)) {
+      factor = times(factors[n.operands[0]], constant(n.operands[1]));
+      if (!factor)
+        factor = times(factors[n.operands[1]], constant(n.operands[0]));
+    } else if (n.kind == ScalarNode::Function && n.op->is(Op::Div)) {
+      if (const auto divisor = constant(n.operands[1]))
+        factor = times(factors[n.operands[0]], 1 / *divisor);
+    }
+    factors.push_back(factor);
+  }
+  return p.outputs.size() == 1 && p.inputs.empty() ? factors[p.outputs[0]] : llvm::None;
+}
+
+/// A chain as the kernel takes it.
+struct Gates {
+  /// The forms of the two products.
+  const GroupForm *first = nullptr, *second = nullptr;
+  Contraction of1, of2;
+  double scale = 1; // of sums over pixels
+  /// What the kernel adds up: elements over a space of images, pixels and channels.
+  ScalarProgram x;
+  unsigned image = 0, channel = 1;
+  llvm::SmallVector<unsigned, 4> pixels;
+
+  Dim images() const { return of2.isConv ? of2.conv.batch : of2.m; }
+  int64_t channels() const { return of1.depth(); }
+  int64_t hidden() const { return of1.columns(); }
+  int64_t outputs() const { return of2.columns(); }
+  int64_t pixelCount() const {
+    int64_t n = 1;
+    for (unsigned d : pixels)
+      n *= std::max<int64_t>(1, x.space[d].upper());
+    return n;
+  }
+};
+
+/// Without conversions to wider floats, which loading does anyway.
+ScalarProgram asStored(const ScalarProgram &p) {
+  unsigned n = p.outputs[0];
+  while (p.nodes[n].kind == ScalarNode::Function && p.nodes[n].op->is(Op::Cast) &&
+         p.nodes[n].element == Element::F32 &&
+         computeElement(p.nodes[p.nodes[n].operands[0]].element) == Element::F32)
+    n = p.nodes[n].operands[0];
+  if (p.nodes[n].kind != ScalarNode::Input || p.inputs.size() != 1)
+    return p;
+  ScalarProgram stored;
+  stored.space = p.space;
+  stored.inputs = p.inputs;
+  stored.nodes = {p.nodes[n]};
+  stored.outputs = {0};
+  return stored;
+}
+
+/// Sums over all dimensions but that of images and one more, scaled.
+bool readMeans(const GroupForm &form, Gates &g, std::string &why) {
+  const Operation &op = *form.anchor;
+  if (!op.is(Op::Reduce) || op.numOperands() != 1 || op.numResults() != 1 ||
+      op.floatsAttr("init")[0] != 0) {
+    why = "no sum of one tensor";
+    return false;
+  }
+  const Reduction r = reduction(form);
+  const ScalarNode &step = r.combine.nodes[r.combine.outputs[0]];
+  if (!r.splits || step.kind != ScalarNode::Function || !step.op->is(Op::Add)) {
+    why = "another reduction than a sum";
+    return false;
+  }
+  const unsigned rank = unsigned(r.pre.space.size());
+  llvm::SmallVector<unsigned, 4> kept;
+  for (unsigned d = 0; d < rank; ++d)
+    (llvm::is_contained(op.intsAttr("axes"), int64_t(d)) ? g.pixels : kept).push_back(d);
+  if (kept.size() != 2 || g.pixels.empty()) {
+    why = "not one mean for every channel of an image";
+    return false;
+  }
+  const auto scale = scaleOf(form.body);
+  if (!scale) {
+    why = "sums that are not scaled by a constant";
+    return false;
+  }
+  g.scale = *scale;
+  g.x = asStored(r.pre);
+  g.image = kept[0];
+  g.channel = kept[1];
+  return true;
+}
+
+llvm::Optional<Gates> readGates(const TacticInput &in, std::string &why) {
+  Gates g;
+  const std::vector<GroupForm> &before = in.form.before;
+  if (before.size() > 2) {
+    why = "more than three anchors";
+    return llvm::None;
+  }
+  g.second = &in.form;
+  g.first = &before.back();
+  auto c1 = readProduct(in, *g.first, why), c2 = readProduct(in, *g.second, why);
+  if (!c1 || !c2)
+    return llvm::None;
+  g.of1 = *c1;
+  g.of2 = *c2;
+  if (g.of1.b != g.of2.b || g.hidden() != g.of2.depth()) {
+    why = "weights that do not belong together";
+    return llvm::None;
+  }
+  if (before.size() == 2) {
+    if (!readMeans(before[0], g, why))
+      return llvm::None;
+    if (!g.x.space[g.channel].isConstant(g.channels()) || g.x.space[g.image] != g.images()) {
+      why = "products that mix images";
+      return llvm::None;
+    }
+  } else {
+    g.x = g.first->anchorInputs[0];
+    const unsigned rank = unsigned(g.x.space.size());
+    g.image = g.of1.isConv ? 0 : rank - g.of1.rowDim;
+    g.channel = g.of1.isConv ? 1 : rank - 1;
+  }
+  return g;
+}
+
+bool match(const TacticInput &in, std::string &why) {
+  if (in.level.sm < 90) {
+    why = "no clusters of blocks before sm_90";
+    return false;
+  }
+  return readGates(in, why).hasValue();
+}
+
+/// Blocks of a cluster along channels and pixels, and what follows for one block.
+struct Parts {
+  int64_t threads, channelParts, pixelParts, run, channelRuns, hiddenRuns, outputs;
+
+  Parts(const Gates &g, int64_t threads, int64_t channelParts, int64_t pixelParts)
+      : threads(threads), channelParts(channelParts), pixelParts(pixelParts),
+        run(128 / bitWidth(g.of1.b)),
+        channelRuns(ceilDiv(ceilDiv(g.channels(), run), channelParts)),
+        hiddenRuns(ceilDiv(g.hidden(), run)),
+        outputs(ceilDiv(g.outputs(), channelParts * pixelParts)) {}
+  Parts(const Gates &g, const Schedule &s)
+      : Parts(g, *s.get("threads"), *s.get("channel_parts"), *s.get("pixel_parts")) {}
+
+  int64_t blocks() const { return channelParts * pixelParts; }
+  /// Threads that add up a channel's sums.
+  int64_t shares() const {
+    return std::min(threads / channelRuns, std::max<int64_t>(1, threads / (channelRuns * run)));
+  }
+  int64_t weightBytes(const Gates &g) const {
+    return 16 * (g.hidden() * channelRuns + outputs * hiddenRuns);
+  }
+  /// As the kernel has it.
+  int64_t sharedBytes(const Gates &g, bool staged) const {
+    const int64_t channels = channelRuns * run, lanes = threads / channelRuns;
+    return 16 + 4 * channels * (lanes + shares() + 1) + 4 * hiddenRuns * run * (blocks() + 2) +
+           (staged ? weightBytes(g) : 0);
+  }
+};
+
+void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
+  std::string why;
+  const Gates g = *readGates(in, why);
+  const int64_t runs = ceilDiv(g.channels(), 128 / bitWidth(g.of1.b)), pixels = g.pixelCount();
+  for (int64_t blocks : {8, 4, 2, 1})
+    for (int64_t channelParts = blocks; channelParts >= 1; channelParts /= 2)
+      for (int64_t threads : {256, 512, 1024}) {
+        const int64_t pixelParts = blocks / channelParts;
+        const Parts p(g, threads, channelParts, pixelParts);
+        if ((channelParts > 1 && channelParts > runs) || (pixelParts > 1 && pixelParts > pixels) ||
+            p.channelRuns > threads)
+          continue;
+        const bool staged = p.sharedBytes(g, true) <= int64_t(in.level.sharedBytes) / 2;
+        if (p.sharedBytes(g, staged) > int64_t(in.level.sharedBytes))
+          continue;
+        out.push_back({"squeeze_excite",
+                       {{"threads", threads},
+                        {"channel_parts", channelParts},
+                        {"pixel_parts", pixelParts},
+                        {"staged", staged}}});
+      }
+}
+
+/// Microseconds. Source: fitted to bench/squeeze_excite_h100.csv (44 blocks of EfficientNet,
+/// RegNet, SE-ResNet and MobileNetV3 at batch 1, 8 and 64, 30 schedules each); of the ten fastest
+/// of each the rms error is 16 %.
+constexpr double kBlock = 1.7;      // a block's barriers and stores, beside the launch
+constexpr double kExchange = 0.62;  // between blocks
+constexpr double kRound = 0.114;    // loads of pixels under way together
+constexpr double kThreads = 0.194;  // of 1024 threads' barriers
+constexpr double kUnstaged = 1.6;   // weights that are read when they are needed
+constexpr double kPixels = 0.011;   // a KB of them
+constexpr double kWeights = 0.0256; // a KB that is read when needed
+constexpr double kStaged = 0.0057;  // and one that is copied before
+constexpr double kShares = 0.022;   // each of the sums that a thread adds up
+constexpr double kRows = 0.097;     // each round of loads of weights
+constexpr double kMegabyte = 0.256; // of the whole tensor
+constexpr double kNeighbour = 4.4;  // each block more on a multiprocessor
+constexpr double kBandwidth = 4190; // of the level that these are of, GB/s
+
+double cost(const TacticInput &in, const Schedule &s) {
+  std::string why;
+  const Gates g = *readGates(in, why);
+  const Parts p(g, s);
+  const bool staged = *s.get("staged") != 0;
+  const double images = double(std::max<int64_t>(1, g.images().upper()));
+  const int64_t lanes = p.threads / p.channelRuns, ahead = p.threads > 512 ? 4 : 8;
+  const int64_t pixels = ceilDiv(g.pixelCount(), p.pixelParts);
+  // Lanes that share a row of weights, as the kernel has them.
+  auto rounds = [&](int64_t rows, int64_t runs) {
+    const int64_t sharing = runs > 16 ? 32 : runs > 8 ? 16 : runs > 4 ? 8 : 4;
+    return double(ceilDiv(rows, p.threads / sharing) * ceilDiv(runs, sharing));
+  };
+  const double latency =
+      (p.blocks() > 1 ? kExchange : 0) + kRound * double(ceilDiv(pixels, lanes * ahead)) +
+      kThreads * double(p.threads) / 1024 + (staged ? 0 : kUnstaged) +
+      kShares * double(lanes) / double(p.shares()) +
+      kRows * (rounds(g.hidden(), p.channelRuns) + rounds(p.outputs, p.hiddenRuns));
+  const auto piece = double(llvm::alignTo(uint64_t(16 * p.channelRuns), 32)); // of memory's lines
+  const double reading = kPixels * double(pixels) * piece / 1e3 +
+                         (staged ? kStaged : kWeights) * double(p.weightBytes(g)) / 1e3;
+  const double sms = std::max(1u, in.level.multiprocessors), blocks = images * double(p.blocks());
+  const double most =
+      std::max(1.0, std::min({2048.0 / double(p.threads), 8.0,
+                              std::floor(double(in.level.sharedBytes) /
+                                         double(p.sharedBytes(g, staged) + 1024))}));
+  const double together = std::min(most, std::max(1.0, std::ceil(blocks / sms)));
+  const double waves = std::max(1.0, std::ceil(blocks / (sms * most)));
+  const double bytes = images * double(g.pixelCount() * g.channels() * bitWidth(g.of1.b)) / 8;
+  return in.level.launchMicroseconds + kBlock +
+         waves * (latency + together * reading + kNeighbour * (together - 1)) +
+         kMegabyte * bytes / 1e6 * (kBandwidth / in.level.bandwidthGBs);
+}
+
+void pack(const TacticInput &in, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
+  packPaddedRows({in.form.before.back(), in.level, in.alignment}, out);
+  packPaddedRows(in, out);
+}
+
+/// (row, column) of a product's rows and results.
+Strides pairOf(const Contraction &c, const Strides &s) {
+  Strides r;
+  r.offset = s.offset;
+  r.strides = c.isConv ? decltype(r.strides){s.strides[0], s.strides[1]}
+                       : decltype(r.strides){strideFromLast(s, c.rowDim), strideFromLast(s, 1)};
+  return r;
+}
+
+void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
+  std::string why;
+  const Gates g = *readGates(in, why);
+  Context &context = in.form.anchor->result()->type().context();
+  // Pixels in the order of memory, those that follow one another as one dimension.
+  std::vector<Strides> reads;
+  for (const Access &a : g.x.inputs)
+    reads.push_back(stridesOf(a, unsigned(g.x.space.size())));
+  llvm::SmallVector<bool, 6> indexed = indexedDims(g.x);
+  const MergedDims pixels =
+      mergeDims(g.x.space, reads.empty() ? g.pixels : byStride(g.pixels, reads[0]), reads, indexed);
+  llvm::SmallVector<Dim, 6> extents = pixels.extents;
+  if (extents.empty())
+    extents.push_back(context.dim(1));
+  auto ofX = [&](const Strides &from) {
+    Strides r;
+    r.offset = from.offset;
+    r.strides.push_back(from.strides[g.image]);
+    const Strides inner = pixels(from);
+    r.strides.append(inner.strides.begin(), inner.strides.end());
+    if (inner.strides.empty())
+      r.strides.push_back(context.dim(0));
+    r.strides.push_back(from.strides[g.channel]);
+    return r;
+  };
+  llvm::SmallVector<int, 6> places(g.x.space.size(), -1);
+  places[g.image] = 0;
+  places[g.channel] = int(extents.size()) + 1;
+  for (unsigned d : g.pixels)
+    if (pixels.placeOf[d] >= 0)
+      places[d] = pixels.placeOf[d] + 1;
+  auto of1 = [&](const Strides &x) { return pairOf(g.of1, x); };
+  auto of2 = [&](const Strides &x) { return pairOf(g.of2, x); };
+
+  out.include("cuda/squeeze_excite.cuh");
+  StepWriter::Config cfg(out, "config");
+  cfg.extent("images", g.images()).extents("pixels", extents);
+  cfg.number("channels", g.channels()).number("hidden", g.hidden()).number("outputs", g.outputs());
+  for (llvm::StringRef n : {"threads", "channel_parts", "pixel_parts"})
+    cfg.number(n, *s.get(n));
+  cfg.flag("staged", *s.get("staged"));
+  const std::string config = cfg.finish();
+  const std::string x = operandView(out, g.x, ofX, places, "operand");
+  const std::string activate =
+      out.body(g.first->body, {g.first->anchor->result()->type().element()}, "activate");
+  const std::string body = out.body(in.form.body, {in.form.anchor->result()->type().element()});
+  const auto weights = [&](const GroupForm &form) {
+    return out.pointer(form.anchorInputs[1].inputs[0].source, context.dim(0));
+  };
+  SourceWriter &code = out.code();
+  code.line("const auto x = " + x + ";");
+  code.line("const auto hidden_ins = " + out.inputs(g.first->body, of1) + ";");
+  code.line("const auto outs = " + out.outputs(in.form, of2) + ";");
+  code.line("const auto ins = " + out.inputs(in.form.body, of2) + ";");
+  launch(out, "squeeze_excite",
+         {config, "x", cppScalar(Element::F32, g.scale), weights(*g.first), "hidden_ins", activate,
+          weights(in.form), "outs", "ins", body});
+}
+
+Tactic tactic() {
+  Tactic t = {"squeeze_excite",
+              "the gates of squeeze-and-excitation, a cluster of blocks an image",
+              match,
+              enumerate,
+              cost,
+              pack,
+              nullptr,
+              emit};
+  t.takesChains = true;
+  return t;
+}
+
+} // namespace
+
+const Tactic kSqueezeExcite = tactic();
+
+} // namespace tenon::cuda
