@@ -139,25 +139,36 @@ bool anchorDims(Value *v, Operation *anchor, llvm::SmallVectorImpl<int> &dims) {
   return false;
 }
 
-/// Describes one anchor (null: there is none) and what the group makes of it up to `results`; its
-/// first operand is read as it is where `made`, since another anchor makes it.
-bool describe(Operation &group, Operation *anchor, bool made, llvm::ArrayRef<Value *> results,
-              GroupForm &form, std::string &why) {
+/// Where `v` is a map of more elements than the anchor's result: the operand that follows the
+/// anchor; else null.
+Value *spreadBy(Value *v, Operation &anchor) {
+  Operation *map = v->def();
+  llvm::SmallVector<int, 6> dims;
+  if (!map || !map->is(Op::Map) || anchorDims(v, &anchor, dims))
+    return nullptr;
+  for (Value *operand : map->operands())
+    if (anchorDims(operand, &anchor, dims))
+      return operand;
+  return nullptr;
+}
+
+/// Describes one anchor (null: there is none) and what the group makes of it up to `results`.
+/// `made`: what the anchor before makes, which is read as it is; else null.
+bool describe(Operation &group, Operation *anchor, const Value *made,
+              llvm::ArrayRef<Value *> results, GroupForm &form, std::string &why) {
   form.group = &group;
   form.anchor = anchor;
   if (anchor)
     for (Value *v : anchor->operands()) {
       ScalarProgram &p = form.anchorInputs.emplace_back();
       p.space.assign(v->type().shape().begin(), v->type().shape().end());
-      ScalarProgramBuilder builder(group, nullptr, p, why);
-      const bool asItIs = made && form.anchorInputs.size() == 1;
-      const ElementIndex at = identityIndex(v->type());
-      const int n = asItIs ? builder.read(v, at) : builder.evaluate(v, at);
+      const int n =
+          ScalarProgramBuilder(group, nullptr, p, why, made).evaluate(v, identityIndex(v->type()));
       if (n < 0)
         return false;
       p.outputs.push_back(unsigned(n));
     }
-  ScalarProgramBuilder body(group, anchor, form.body, why);
+  ScalarProgramBuilder body(group, anchor, form.body, why, made);
   for (Value *v : results) {
     OutputForm &out = form.outputs.emplace_back();
     Value *inner = peelOutput(v, anchor != nullptr, out);
@@ -201,19 +212,28 @@ llvm::Optional<GroupForm> analyzeGroup(Operation &group, std::string &why) {
   for (Operation &op : region)
     if (!op.isTerminator() && !isAbsorbable(op))
       anchors.push_back(&op);
+  const llvm::SmallVector<Value *, 4> results = region.terminator()->operands();
+  // What each anchor of a chain hands on to the next, and the last to a map of another space.
+  llvm::SmallVector<Value *, 3> handed;
+  for (size_t i = 1; i < anchors.size(); ++i)
+    handed.push_back(anchors[i]->operand(0));
+  if (anchors.size() > 1)
+    if (Value *v = spreadBy(results[0], *anchors.back()))
+      handed.push_back(v);
   GroupForm form;
-  for (size_t i = 0; i + 1 < anchors.size(); ++i) {
-    Value *handed = anchors[i + 1]->operand(0);
-    if (handed->argumentOf()) {
-      why = "two anchors, " + anchors[i]->name().str() + " and " + anchors[i + 1]->name().str();
+  const Value *made = nullptr;
+  for (Value *v : handed) {
+    Operation *anchor = anchors[form.before.size()];
+    if (v->argumentOf()) {
+      why = "anchors that are no chain, " + anchor->name().str() + " among them";
       return llvm::None;
     }
-    if (!describe(group, anchors[i], i > 0, {handed}, form.before.emplace_back(), why))
+    if (!describe(group, anchor, made, {v}, form.before.emplace_back(), why))
       return llvm::None;
+    made = v;
   }
-  const llvm::SmallVector<Value *, 4> results = region.terminator()->operands();
-  if (!describe(group, anchors.empty() ? nullptr : anchors.back(), form.isChain(), results, form,
-                why))
+  Operation *last = handed.size() < anchors.size() ? anchors.back() : nullptr;
+  if (!describe(group, last, made, results, form, why))
     return llvm::None;
   return form;
 }

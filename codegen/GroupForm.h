@@ -6,7 +6,8 @@
 // with the tensors it reads (body). Movement disappears into the accesses.
 //
 // A few groups are chains: anchors of which each needs what the one before it makes, and nothing
-// else does (fuse.squeeze-excite). Their forms are those of the anchors one by one.
+// else does, and perhaps a map of another space at the end (fuse.squeeze-excite, fuse.gated-image).
+// Their forms are those of the anchors one by one, and that of the map.
 #pragma once
 
 #include "ir/IR.h"
@@ -83,8 +84,8 @@ struct GroupForm {
   /// the group, in order.
   ScalarProgram body;
   std::vector<OutputForm> outputs;
-  /// Of a chain the forms of the anchors before this one, first to last. The first input of each
-  /// but the first reads the value that the one before makes, which is no argument of the region.
+  /// Of a chain the forms of the anchors before this one (or before the map, where `anchor` is
+  /// null), first to last. What each makes the next reads like an argument, which it is not.
   std::vector<GroupForm> before;
 
   bool isChain() const { return !before.empty(); }

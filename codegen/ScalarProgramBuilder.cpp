@@ -15,7 +15,7 @@ ElementIndex identityIndex(Type t) {
 }
 
 int ScalarProgramBuilder::evaluate(Value *v, const ElementIndex &at) {
-  if (v->argumentOf())
+  if (v->argumentOf() || v == made_)
     return input(v, v->type(), at);
   Operation *op = v->def();
   if (op == anchor_)

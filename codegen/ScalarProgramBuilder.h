@@ -16,17 +16,16 @@ struct ElementIndex {
 };
 ElementIndex identityIndex(Type t);
 
-/// Adds nodes to a program, element by element; movement disappears into the accesses.
+/// Adds nodes to a program, element by element; movement disappears into the accesses. `made`: a
+/// value that something else makes; it is read as it is.
 class ScalarProgramBuilder {
 public:
   ScalarProgramBuilder(Operation &group, Operation *anchor, ScalarProgram &program,
-                       std::string &why)
-      : group_(group), anchor_(anchor), program_(program), why_(why) {}
+                       std::string &why, const Value *made = nullptr)
+      : group_(group), anchor_(anchor), made_(made), program_(program), why_(why) {}
 
   /// Node of element `at` of `v`; −1 after setting the reason.
   int evaluate(Value *v, const ElementIndex &at);
-  /// The same of a value that something else makes: reads it as it is.
-  int read(Value *v, const ElementIndex &at) { return input(v, v->type(), at); }
 
 private:
   int add(ScalarNode n);
@@ -40,6 +39,7 @@ private:
 
   Operation &group_;
   Operation *anchor_;
+  const Value *made_;
   ScalarProgram &program_;
   std::string &why_;
   std::map<std::string, std::vector<int>> memo_;

@@ -388,9 +388,9 @@ private:
     });
   }
   /// What the sums of a cluster read.
-  const Value *imageOf(unsigned cluster) const {
-    const Value *x = clusters_[cluster].anchor->operand(0);
-    const Operation *widening = x->def();
+  Value *imageOf(unsigned cluster) const {
+    Value *x = clusters_[cluster].anchor->operand(0);
+    Operation *widening = x->def();
     return clusters_.contains(widening) && clusters_.of(widening) == cluster ? widening->operand(0)
                                                                              : x;
   }
@@ -437,10 +437,12 @@ private:
     });
     if (!first)
       return;
-    joinMaker(first, cluster, [&](unsigned maker) {
+    Value *image = nullptr;
+    const Operation *means = joinMaker(first, cluster, [&](unsigned maker) {
       if (!isMeans(maker))
         return false;
-      const Type x = imageOf(maker)->type();
+      image = imageOf(maker);
+      const Type x = image->type();
       const int64_t images = std::max<int64_t>(1, x.dim(0).upper());
       const int64_t saved = bytesOf(clusters_[maker].anchor->result()->type());
       if (!hasChannelsInnermost(*clusters_[maker].anchor, x))
@@ -452,6 +454,52 @@ private:
                       "an image has more bytes than a cluster of blocks adds up quickly", saved);
       return true;
     });
+    if (means)
+      fuseGatedImage(cluster, image);
+  }
+
+  /// The map of `image`, which a chain has the means of, and its gates, where the image is small
+  /// enough for its cluster of blocks or there are many.
+  void fuseGatedImage(unsigned cluster, Value *image) {
+    Operation *map = nullptr;
+    Value *gates = nullptr;
+    for (unsigned m : clusters_[cluster].members)
+      for (Value *v : clusters_.ops()[m]->results())
+        for (Use *u : v->uses())
+          if (clusters_.of(u->owner()) != cluster) {
+            if (map && (map != u->owner() || gates != v))
+              return; // several values, or several readers
+            map = u->owner();
+            gates = v;
+          }
+    if (!map || !clusters_.takesPart(map) || !map->is(Op::Map) || map->numResults() != 1 ||
+        clusters_[clusters_.of(map)].members.size() != 1)
+      return;
+    const Type x = image->type(), y = map->result()->type();
+    bool readsImage = false, fits = x.shape() == y.shape() && x.layout() == y.layout();
+    for (unsigned i = 0; i < map->numOperands(); ++i) {
+      const Value *v = map->operand(i);
+      readsImage |= v == image && readsInPlace(*map, i);
+      if (v != gates)
+        continue;
+      // One gate for each channel of an image.
+      const IndexMap &m = indexMap(*map, i);
+      for (unsigned d = 0; d < m.size(); ++d)
+        fits &= m[d] < 0 || m[d] == int64_t(d);
+      for (unsigned d = 2; d < m.size(); ++d)
+        fits &= m[d] < 0 || y.dim(d).isConstant(1);
+    }
+    if (!readsImage || !fits)
+      return;
+    const llvm::StringRef id = "fuse.gated-image";
+    const int64_t images = std::max<int64_t>(1, x.dim(0).upper());
+    const Operation &anchor = *clusters_[cluster].anchor;
+    if (images < context_.target.gatedImages &&
+        bytesOf(x) / images > context_.target.squeezeBytes / 4) {
+      reject(id, anchor, *map, "too few blocks would go through the image", bytesOf(x));
+      return;
+    }
+    join(id, *gates->def(), *map, gates, cluster, clusters_.of(map));
   }
 
   //===--------------------------------------------------------------------===//

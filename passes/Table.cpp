@@ -240,6 +240,7 @@ const PassInfo kTable[] = {
     {Fusion, "fuse.prologue", "scale, shift, activation or dequantisation of an anchor's operand"},
     {Fusion, "fuse.squeeze-excite",
      "means of channels and the two products that make gates of them"},
+    {Fusion, "fuse.gated-image", "the product of an image with such gates"},
     {Fusion, "fuse.movement", "slices, pads and transposes read by a map"},
     {Fusion, "fuse.concat-copy", "pads, slices and transposes are written straight into a concat"},
     {Fusion, "fuse.view-result",

@@ -77,6 +77,9 @@ llvm::Optional<double> scaleOf(const ScalarProgram &p) {
 struct Gates {
   /// The forms of the two products.
   const GroupForm *first = nullptr, *second = nullptr;
+  /// What the gates make of the image; its body has them as the anchor's result. None: they are the
+  /// result.
+  llvm::Optional<ScalarProgram> gated;
   Contraction of1, of2;
   double scale = 1; // of sums over pixels
   /// What the kernel adds up: elements over a space of images, pixels and channels.
@@ -147,14 +150,58 @@ bool readMeans(const GroupForm &form, Gates &g, std::string &why) {
   return true;
 }
 
+/// The map over the image, with the gates as results of an anchor.
+bool readImage(const TacticInput &in, Gates &g, std::string &why) {
+  const ScalarProgram &body = in.form.body;
+  if (!isPlainBody(body, why))
+    return false;
+  if (g.x.space.size() != body.space.size() || g.outputs() != g.channels() || g.pixels.empty()) {
+    why = "gates of another image";
+    return false;
+  }
+  constexpr unsigned kGate = ~0u;
+  ScalarProgram image;
+  image.space = body.space;
+  image.outputs = body.outputs;
+  llvm::SmallVector<unsigned, 4> placeOf; // of inputs
+  for (const Access &a : body.inputs) {
+    if (a.source->argumentOf()) {
+      placeOf.push_back(unsigned(image.inputs.size()));
+      image.inputs.push_back(a);
+      continue;
+    }
+    placeOf.push_back(kGate);
+    for (const AccessDim &d : a.dims)
+      if (d.dim >= 0 && d.dim != int(g.image) && d.dim != int(g.channel)) {
+        why = "gates that vary within a channel";
+        return false;
+      }
+  }
+  for (ScalarNode n : body.nodes) {
+    if (n.kind == ScalarNode::Input && placeOf[n.index] == kGate) {
+      n.kind = ScalarNode::Anchor;
+      n.index = 0;
+    } else if (n.kind == ScalarNode::Input) {
+      n.index = placeOf[n.index];
+    }
+    image.nodes.push_back(n);
+  }
+  g.gated = std::move(image);
+  return true;
+}
+
 llvm::Optional<Gates> readGates(const TacticInput &in, std::string &why) {
   Gates g;
-  const std::vector<GroupForm> &before = in.form.before;
-  if (before.size() > 2) {
-    why = "more than three anchors";
+  llvm::ArrayRef<GroupForm> before = in.form.before;
+  g.second = &in.form;
+  if (!in.form.anchor) {
+    g.second = &before.back();
+    before = before.drop_back();
+  }
+  if (before.empty() || before.size() > 2) {
+    why = "no two or three anchors";
     return llvm::None;
   }
-  g.second = &in.form;
   g.first = &before.back();
   auto c1 = readProduct(in, *g.first, why), c2 = readProduct(in, *g.second, why);
   if (!c1 || !c2)
@@ -178,6 +225,8 @@ llvm::Optional<Gates> readGates(const TacticInput &in, std::string &why) {
     g.image = g.of1.isConv ? 0 : rank - g.of1.rowDim;
     g.channel = g.of1.isConv ? 1 : rank - 1;
   }
+  if (!in.form.anchor && !readImage(in, g, why))
+    return llvm::None;
   return g;
 }
 
@@ -198,7 +247,7 @@ struct Parts {
         run(128 / bitWidth(g.of1.b)),
         channelRuns(ceilDiv(ceilDiv(g.channels(), run), channelParts)),
         hiddenRuns(ceilDiv(g.hidden(), run)),
-        outputs(ceilDiv(g.outputs(), channelParts * pixelParts)) {}
+        outputs(g.gated ? channelRuns * run : ceilDiv(g.outputs(), channelParts * pixelParts)) {}
   Parts(const Gates &g, const Schedule &s)
       : Parts(g, *s.get("threads"), *s.get("channel_parts"), *s.get("pixel_parts")) {}
 
@@ -214,7 +263,7 @@ struct Parts {
   int64_t sharedBytes(const Gates &g, bool staged) const {
     const int64_t channels = channelRuns * run, lanes = threads / channelRuns;
     return 16 + 4 * channels * (lanes + shares() + 1) + 4 * hiddenRuns * run * (blocks() + 2) +
-           (staged ? weightBytes(g) : 0);
+           (g.gated ? 4 * channels : 0) + (staged ? weightBytes(g) : 0);
   }
 };
 
@@ -255,6 +304,7 @@ constexpr double kStaged = 0.0057;  // and one that is copied before
 constexpr double kShares = 0.022;   // each of the sums that a thread adds up
 constexpr double kRows = 0.097;     // each round of loads of weights
 constexpr double kMegabyte = 0.256; // of the whole tensor
+constexpr double kImage = 2.5;      // the image once more and what becomes of it, over it once
 constexpr double kNeighbour = 4.4;  // each block more on a multiprocessor
 constexpr double kBandwidth = 4190; // of the level that these are of, GB/s
 
@@ -271,13 +321,14 @@ double cost(const TacticInput &in, const Schedule &s) {
     const int64_t sharing = runs > 16 ? 32 : runs > 8 ? 16 : runs > 4 ? 8 : 4;
     return double(ceilDiv(rows, p.threads / sharing) * ceilDiv(runs, sharing));
   };
+  const double passes = g.gated ? 1 + kImage : 1;
   const double latency =
-      (p.blocks() > 1 ? kExchange : 0) + kRound * double(ceilDiv(pixels, lanes * ahead)) +
+      (p.blocks() > 1 ? kExchange : 0) + passes * kRound * double(ceilDiv(pixels, lanes * ahead)) +
       kThreads * double(p.threads) / 1024 + (staged ? 0 : kUnstaged) +
       kShares * double(lanes) / double(p.shares()) +
       kRows * (rounds(g.hidden(), p.channelRuns) + rounds(p.outputs, p.hiddenRuns));
   const auto piece = double(llvm::alignTo(uint64_t(16 * p.channelRuns), 32)); // of memory's lines
-  const double reading = kPixels * double(pixels) * piece / 1e3 +
+  const double reading = passes * kPixels * double(pixels) * piece / 1e3 +
                          (staged ? kStaged : kWeights) * double(p.weightBytes(g)) / 1e3;
   const double sms = std::max(1u, in.level.multiprocessors), blocks = images * double(p.blocks());
   const double most =
@@ -289,12 +340,14 @@ double cost(const TacticInput &in, const Schedule &s) {
   const double bytes = images * double(g.pixelCount() * g.channels() * bitWidth(g.of1.b)) / 8;
   return in.level.launchMicroseconds + kBlock +
          waves * (latency + together * reading + kNeighbour * (together - 1)) +
-         kMegabyte * bytes / 1e6 * (kBandwidth / in.level.bandwidthGBs);
+         passes * kMegabyte * bytes / 1e6 * (kBandwidth / in.level.bandwidthGBs);
 }
 
 void pack(const TacticInput &in, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
-  packPaddedRows({in.form.before.back(), in.level, in.alignment}, out);
-  packPaddedRows(in, out);
+  std::string why;
+  const Gates g = *readGates(in, why);
+  packPaddedRows({*g.first, in.level, in.alignment}, out);
+  packPaddedRows({*g.second, in.level, in.alignment}, out);
 }
 
 /// (row, column) of a product's rows and results.
@@ -306,14 +359,29 @@ Strides pairOf(const Contraction &c, const Strides &s) {
   return r;
 }
 
+/// Strides of what the map over an image reads and writes.
+std::vector<Strides> imageStrides(const GroupForm &form, const ScalarProgram &image) {
+  const auto rank = unsigned(image.space.size());
+  std::vector<Strides> all;
+  for (const OutputForm &o : form.outputs)
+    all.push_back(stridesOf(o, rank));
+  for (const Access &a : image.inputs)
+    all.push_back(stridesOf(a, rank));
+  return all;
+}
+
 void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   std::string why;
   const Gates g = *readGates(in, why);
-  Context &context = in.form.anchor->result()->type().context();
+  Context &context = g.second->anchor->result()->type().context();
   // Pixels in the order of memory, those that follow one another as one dimension.
   std::vector<Strides> reads;
   for (const Access &a : g.x.inputs)
     reads.push_back(stridesOf(a, unsigned(g.x.space.size())));
+  if (g.gated) {
+    const std::vector<Strides> image = imageStrides(in.form, *g.gated);
+    reads.insert(reads.end(), image.begin(), image.end());
+  }
   llvm::SmallVector<bool, 6> indexed = indexedDims(g.x);
   const MergedDims pixels =
       mergeDims(g.x.space, reads.empty() ? g.pixels : byStride(g.pixels, reads[0]), reads, indexed);
@@ -351,18 +419,28 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   const std::string x = operandView(out, g.x, ofX, places, "operand");
   const std::string activate =
       out.body(g.first->body, {g.first->anchor->result()->type().element()}, "activate");
-  const std::string body = out.body(in.form.body, {in.form.anchor->result()->type().element()});
+  const std::string excite =
+      out.body(g.second->body, {g.second->anchor->result()->type().element()}, "excite");
   const auto weights = [&](const GroupForm &form) {
     return out.pointer(form.anchorInputs[1].inputs[0].source, context.dim(0));
   };
   SourceWriter &code = out.code();
   code.line("const auto x = " + x + ";");
   code.line("const auto hidden_ins = " + out.inputs(g.first->body, of1) + ";");
-  code.line("const auto outs = " + out.outputs(in.form, of2) + ";");
-  code.line("const auto ins = " + out.inputs(in.form.body, of2) + ";");
-  launch(out, "squeeze_excite",
-         {config, "x", cppScalar(Element::F32, g.scale), weights(*g.first), "hidden_ins", activate,
-          weights(in.form), "outs", "ins", body});
+  code.line("const auto gate_ins = " + out.inputs(g.second->body, of2) + ";");
+  llvm::SmallVector<std::string, 12> arguments;
+  arguments.append(
+      {config, "x", cppScalar(Element::F32, g.scale), weights(*g.first), "hidden_ins"});
+  arguments.append({activate, weights(*g.second), "gate_ins", excite, "outs"});
+  if (g.gated) {
+    code.line("const auto outs = " + out.outputs(in.form, ofX) + ";");
+    code.line("const auto ins = " + out.inputs(*g.gated, ofX) + ";");
+    const ScalarProgram &made = g.second->body;
+    arguments.append({"ins", out.body(*g.gated, {made.nodes[made.outputs[0]].element})});
+  } else {
+    code.line("const auto outs = " + out.outputs(in.form, of2) + ";");
+  }
+  launch(out, g.gated ? "squeeze_excite_image" : "squeeze_excite", arguments);
 }
 
 Tactic tactic() {

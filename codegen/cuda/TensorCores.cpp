@@ -53,8 +53,6 @@ std::string changeOfShape(const TacticInput &in, const Schedule &chosen) {
 
 /// For a contraction that no tactic for Tensor Cores matches.
 std::string changeOfModel(const TacticInput &in) {
-  if (in.form.isChain())
-    return "--disable=fuse.squeeze-excite";
   const Operation &op = *in.form.anchor;
   const Element a = op.operand(0)->type().element(), b = op.operand(1)->type().element();
   auto is16 = [](Element e) { return e == Element::F16 || e == Element::BF16; };
@@ -86,6 +84,12 @@ std::string changeOfModel(const TacticInput &in) {
 TensorCoreVerdict judgeTensorCores(const TacticInput &in, const Schedule &chosen,
                                    const ScheduleOptions &options) {
   TensorCoreVerdict v;
+  if (in.form.isChain()) {
+    v.isContraction = true;
+    v.why = "one row of each image, in one kernel with what it is made of and what it makes";
+    v.change = "--disable=fuse.squeeze-excite";
+    return v;
+  }
   if (!in.form.anchor ||
       !in.form.anchor->isAny(Op::Conv, Op::ConvTranspose, Op::MatMul, Op::Attention))
     return v;

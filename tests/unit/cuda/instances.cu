@@ -215,13 +215,20 @@ template <class T> auto activation(const frame &f) { return make_view(f.at<const
 template <class T> auto result(const frame &f) { return pack(make_view(f.at<T>(65536), nhwc{})); }
 auto bias(const frame &f) { return pack(make_view(f.weight<float>(0), extents<0, 1, 0, 0>{})); }
 
+struct gated {
+  template <class L> TENON_FN f32<L> operator()(L, f32<L> gate, f32<L> x) const { return gate * x; }
+};
 template <class T, class Config> status gates(const frame &f, issue &to) {
   Config cfg;
   cfg.images = f.dims[0];
+  const auto x = make_view(f.at<const T>(0), extents<3136, 64, 1>{});
+  const auto y = make_view(f.at<T>(0), extents<3136, 64, 1>{});
+  TENON_CHECK(to.launch<V>(cuda::squeeze_excite_image(
+      cfg, x, 1.0f / 49, f.weight<T>(0), pack(), cuda::identity_body{}, f.weight<T>(0), pack(),
+      cuda::identity_body{}, pack(y), pack(x), gated{})));
   return to.launch<V>(cuda::squeeze_excite(
-      cfg, make_view(f.at<const T>(0), extents<3136, 64, 1>{}), 1.0f / 49, f.weight<T>(0), pack(),
-      cuda::identity_body{}, f.weight<T>(0), pack(make_view(f.at<T>(0), extents<64, 1>{})), pack(),
-      cuda::identity_body{}));
+      cfg, x, 1.0f / 49, f.weight<T>(0), pack(), cuda::identity_body{}, f.weight<T>(0), pack(),
+      cuda::identity_body{}, pack(make_view(f.at<T>(0), extents<64, 1>{}))));
 }
 
 template <class T> status convolutions(const frame &f, issue &to) {

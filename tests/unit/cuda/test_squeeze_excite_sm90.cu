@@ -29,6 +29,11 @@ struct times_and_plus {
     return 2.0f * sum + bias;
   }
 };
+struct product_and_sum {
+  template <class L> TENON_FN f32<L> operator()(L, f32<L> gate, f32<L> x, f32<L> residual) const {
+    return gate * x + residual;
+  }
+};
 struct twice {
   template <class L> TENON_FN f32<L> operator()(L, f32<L> x) const { return 2.0f * x; }
 };
@@ -92,9 +97,9 @@ void gates(index_t n, index_t h, index_t w) {
     launch(cuda::squeeze_excite(cfg, from, 1.0f / float(h * w), static_cast<const T *>(w1.device()),
                                 pack(make_view<const float>(bias1.device(), extents<0, 1>{})),
                                 biased_relu{}, static_cast<const T *>(w2.device()),
-                                pack(make_view(y.device(), dims<dyn, fixed<1>>(E, {}))),
                                 pack(make_view<const float>(bias2.device(), extents<0, 1>{})),
-                                times_and_plus{}));
+                                times_and_plus{},
+                                pack(make_view(y.device(), dims<dyn, fixed<1>>(E, {})))));
   };
   const auto last =
       make_view<const T>(x.device(), dims<dyn, dyn, dyn, fixed<1>>(h * w * all, w * all, all, {}));
@@ -105,6 +110,25 @@ void gates(index_t n, index_t h, index_t w) {
   else
     run_with(last);
   expect_close(y, want, rounding<T>() + 2e-6);
+
+  if constexpr (E == C && (Order == order::channels_last || Order == order::window)) {
+    buffer<T> z(n * h * w * C), residual(n * h * w * C);
+    residual.fill_random();
+    std::vector<double> image;
+    for (index_t i = 0; i < z.size(); ++i)
+      image.push_back(want[size_t(i / C / (h * w) * C + i % C)] *
+                          double(x.get(i / C * all + i % C)) +
+                      double(residual.get(i)));
+    const dims<dyn, dyn, dyn, fixed<1>> dense(h * w * C, w * C, C, {});
+    launch(cuda::squeeze_excite_image(
+        cfg, last, 1.0f / float(h * w), static_cast<const T *>(w1.device()),
+        pack(make_view<const float>(bias1.device(), extents<0, 1>{})), biased_relu{},
+        static_cast<const T *>(w2.device()),
+        pack(make_view<const float>(bias2.device(), extents<0, 1>{})), times_and_plus{},
+        pack(make_view(z.device(), dense)),
+        pack(last, make_view<const T>(residual.device(), dense)), product_and_sum{}));
+    expect_close(z, image, rounding<T>() + 2e-6);
+  }
 }
 
 } // namespace
