@@ -99,6 +99,8 @@ public:
       Diagnostic &d = diagnostics_.error(group, "no kernel of target " + level_.name.str() +
                                                     " runs this group (" + text + ")");
       d.notes.assign(search.reasons.begin(), search.reasons.end());
+      if (form->isChain())
+        d.notes.push_back("--disable=fuse.squeeze-excite keeps its parts in groups of their own");
       return false;
     }
     if (!group.has("schedule") && !keepWithinWorkspace(in, group, search.candidates))

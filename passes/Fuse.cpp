@@ -339,22 +339,30 @@ private:
   //===--------------------------------------------------------------------===//
 
   /// A product of one row an image with constant weights: a dense layer, or a convolution of 1x1
-  /// over 1x1.
-  static bool isRowProduct(const Operation &op) {
+  /// over 1x1; not so large that it wants more than a few multiprocessors.
+  bool isRowProduct(const Operation &op) const {
     if (!op.isAny(Op::Conv, Op::MatMul) || op.numOperands() != 2 || !constantValue(op.operand(1)) ||
         op.boolAttr("trans_a") || op.has("block"))
       return false;
     const Type x = op.operand(0)->type(), w = op.operand(1)->type(), y = op.result()->type();
     if (!isFloat(x.element()) || bitWidth(x.element()) < 16 ||
-        computeElement(x.element()) != Element::F32 || w.element() != x.element())
+        computeElement(x.element()) != Element::F32 || w.element() != x.element() ||
+        2 * bytesOf(w) > context_.target.squeezeWeights || !x.dim(1).isConstant() ||
+        x.dim(1).constant() > kMostRowElements || y.dim(1).upper() > kMostRowElements)
       return false;
-    auto isOne = [](Dim d) { return d.isConstant(1); };
     if (op.is(Op::MatMul))
       return w.rank() == 2 && x.rank() == 2;
-    return op.intAttr("groups", 1) == 1 && pointConv(op) &&
-           llvm::all_of(x.shape().drop_front(2), isOne) &&
+    auto isOne = [](Dim d) { return d.isConstant(1); };
+    auto all = [&](llvm::StringRef name, int64_t value) {
+      return !op.has(name) ||
+             llvm::all_of(op.intsAttr(name), [=](int64_t n) { return n == value; });
+    };
+    return x.rank() <= 4 && op.intAttr("groups", 1) == 1 && pointConv(op) && all("strides", 1) &&
+           all("pads", 0) && llvm::all_of(x.shape().drop_front(2), isOne) &&
            llvm::all_of(y.shape().drop_front(2), isOne);
   }
+  /// Elements of a row that a cluster of blocks has room for.
+  static constexpr int64_t kMostRowElements = 4096;
   /// Sums of an image's pixels, one for each channel, perhaps of what is widened for them, and
   /// perhaps scaled: all of the cluster.
   bool isMeans(unsigned cluster) const {
@@ -400,62 +408,95 @@ private:
       ++channel;
     return addressing(x).strides[channel].isConstant(1);
   }
-  /// Joins what makes the first operand of `anchor`, perhaps seen through a view, to the cluster
-  /// `into`, where `fits` says so of its cluster; gives its anchor.
-  Operation *joinMaker(Operation *anchor, unsigned into, llvm::function_ref<bool(unsigned)> fits) {
-    Value *v = anchor->operand(0);
-    Operation *def = v->def(), *view = nullptr;
-    if (clusters_.contains(def) && def->is(Op::Reshape) && isView(*def) && v->hasOneUse()) {
-      view = def;
-      def = view->operand(0)->def();
+  /// What makes the first operand of an anchor and feeds nothing else, perhaps seen through a view.
+  struct Maker {
+    Operation *def = nullptr, *view = nullptr;
+    unsigned cluster = 0;
+    Operation *anchor = nullptr; // of its cluster; null: there is no such maker
+  };
+  Maker makerOf(const Operation &anchor) const {
+    Value *v = anchor.operand(0);
+    Maker m;
+    m.def = v->def();
+    if (clusters_.contains(m.def) && m.def->is(Op::Reshape) && isView(*m.def) && v->hasOneUse()) {
+      m.view = m.def;
+      m.def = m.view->operand(0)->def();
     }
-    if (!clusters_.takesPart(def) || clusters_.of(def) == into)
-      return nullptr;
-    const unsigned maker = clusters_.of(def);
-    if (!fits(maker) || !clusters_.feedsOnly(maker, view ? clusters_.of(view) : into))
-      return nullptr;
-    llvm::Optional<Clusters::Merged> merged;
-    if (view)
-      merged = clusters_.mergeOnTrial(maker, *view);
-    Operation *made = clusters_[maker].anchor;
-    if (join("fuse.squeeze-excite", *def, *anchor, v, into, maker))
-      return made;
-    if (view)
-      clusters_.separate(std::move(*merged), *view);
-    return nullptr;
+    const unsigned reader = clusters_.of(m.view ? m.view : &anchor);
+    if (!clusters_.takesPart(m.def) || clusters_.of(m.def) == clusters_.of(&anchor))
+      return m;
+    m.cluster = clusters_.of(m.def);
+    if (!clusters_[m.cluster].movement && clusters_.feedsOnly(m.cluster, reader) &&
+        !readsPosition(m.cluster) && !isChain(m.cluster))
+      m.anchor = clusters_[m.cluster].anchor;
+    return m;
+  }
+  bool readsPosition(unsigned cluster) const {
+    return llvm::any_of(clusters_[cluster].members, [&](unsigned m) {
+      const Operation &op = *clusters_.ops()[m];
+      return op.is(Op::Map) &&
+             llvm::any_of(op.region(), [](const Operation &s) { return s.is(Op::Index); });
+    });
+  }
+  bool isChain(unsigned cluster) const {
+    return llvm::count_if(clusters_[cluster].members,
+                          [&](unsigned m) { return isAnchor(*clusters_.ops()[m]); }) > 1;
+  }
+  void takeMaker(const Maker &m, const Operation &anchor, unsigned into) {
+    const int64_t saved = clusters_.savedBytes(anchor.operand(0), into, m.cluster);
+    recordFusion(context_, true, "fuse.squeeze-excite", *m.def, anchor, "", saved);
+    if (m.view)
+      clusters_.merge(into, clusters_.of(m.view));
+    clusters_.merge(into, m.cluster);
   }
 
   // conv(f(conv(mean(x)))), or of products: one kernel for each image, which exchanges little
   void fuseGates(Operation *second) {
     const unsigned cluster = clusters_.of(second);
-    if (clusters_[cluster].anchor != second)
-      return; // part of a chain already
-    Operation *first = joinMaker(second, cluster, [&](unsigned maker) {
-      const Operation *op = clusters_[maker].anchor;
-      return op && isRowProduct(*op) &&
-             op->result()->type().element() == second->operand(0)->type().element();
-    });
-    if (!first)
+    if (clusters_[cluster].anchor != second || readsPosition(cluster) || isChain(cluster))
       return;
-    Value *image = nullptr;
-    const Operation *means = joinMaker(first, cluster, [&](unsigned maker) {
-      if (!isMeans(maker))
-        return false;
-      image = imageOf(maker);
-      const Type x = image->type();
-      const int64_t images = std::max<int64_t>(1, x.dim(0).upper());
-      const int64_t saved = bytesOf(clusters_[maker].anchor->result()->type());
-      if (!hasChannelsInnermost(*clusters_[maker].anchor, x))
-        return reject("fuse.squeeze-excite", *clusters_[maker].anchor, *first,
-                      "the channels of a pixel do not lie side by side", saved);
-      if (images < context_.target.squeezeImages &&
-          bytesOf(x) / images > context_.target.squeezeBytes)
-        return reject("fuse.squeeze-excite", *clusters_[maker].anchor, *first,
-                      "an image has more bytes than a cluster of blocks adds up quickly", saved);
-      return true;
-    });
-    if (means)
+    const Maker product = makerOf(*second);
+    Operation *first = product.anchor;
+    if (!first || !isRowProduct(*first) ||
+        first->result()->type().element() != second->operand(0)->type().element())
+      return;
+    // The two products alone take as long in one kernel as in two (bench/squeeze_excite_h100.csv).
+    const Maker means = makerOf(*first);
+    if (!means.anchor || !isMeans(means.cluster) || !areFew(means, *first))
+      return;
+    // All three or none: nothing runs two of them.
+    const Value *y = second->result();
+    const int64_t saved = bytesOf(first->result()->type());
+    const size_t inputs = clusters_.inputs(means.cluster, product.cluster) +
+                          clusters_.inputs(product.cluster, cluster);
+    if (means.anchor->result()->type().space() != y->type().space() ||
+        first->result()->type().space() != y->type().space()) {
+      reject("fuse.squeeze-excite", *first, *second, "one side runs on the host", saved);
+    } else if (int64_t(inputs) > context_.option("max-inputs")) {
+      reject("fuse.squeeze-excite", *first, *second, "the group would have too many inputs", saved);
+    } else if (!context_.fire("fuse.squeeze-excite", *second)) {
+      reject("fuse.squeeze-excite", *first, *second, "switched off", saved);
+    } else {
+      Value *image = imageOf(means.cluster);
+      takeMaker(product, *second, cluster);
+      takeMaker(means, *first, cluster);
       fuseGatedImage(cluster, image);
+    }
+  }
+  /// Whether a cluster of blocks adds up an image as fast as a kernel of its own would.
+  bool areFew(const Maker &means, const Operation &product) {
+    const Type x = imageOf(means.cluster)->type();
+    const int64_t images = std::max<int64_t>(1, x.dim(0).upper());
+    const int64_t saved = bytesOf(means.anchor->result()->type());
+    const llvm::StringRef id = "fuse.squeeze-excite";
+    if (!hasChannelsInnermost(*means.anchor, x))
+      return reject(id, *means.anchor, product, "the channels of a pixel do not lie side by side",
+                    saved);
+    if (images < context_.target.squeezeImages &&
+        bytesOf(x) / images > context_.target.squeezeBytes)
+      return reject(id, *means.anchor, product,
+                    "an image has more bytes than a cluster of blocks adds up quickly", saved);
+    return true;
   }
 
   /// The map of `image`, which a chain has the means of, and its gates, where the image is small

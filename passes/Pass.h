@@ -92,6 +92,8 @@ struct TargetTraits {
   /// One kernel makes the gates of squeeze-and-excitation: of images of at most so many bytes, or,
   /// where there are `squeezeImages`, of any; 0: there is no such kernel.
   int64_t squeezeBytes = 0, squeezeImages = 16;
+  /// Of weights of at most so many bytes.
+  int64_t squeezeWeights = 448 << 10;
   /// It also applies them to images of at most a quarter of these bytes; to any from so many on.
   int64_t gatedImages = 4;
   /// Programs branch and loop as values say; without that, control flow becomes plain operations.

@@ -1,6 +1,7 @@
 // Defines the tactic `squeeze_excite`: the means of an image's channels and two products with
 // constant weights as one kernel of a cluster of blocks (runtime/cuda/squeeze_excite.cuh). It takes
-// the chains that fuse.squeeze-excite makes, with the means or without.
+// the chains that fuse.squeeze-excite makes, and with fuse.gated-image what the gates make of the
+// image.
 #include "codegen/cuda/Tactics.h"
 
 #include "codegen/Reduction.h"
@@ -155,7 +156,7 @@ bool readImage(const TacticInput &in, Gates &g, std::string &why) {
   const ScalarProgram &body = in.form.body;
   if (!isPlainBody(body, why))
     return false;
-  if (g.x.space.size() != body.space.size() || g.outputs() != g.channels() || g.pixels.empty()) {
+  if (g.x.space.size() != body.space.size() || g.outputs() != g.channels()) {
     why = "gates of another image";
     return false;
   }
@@ -198,8 +199,8 @@ llvm::Optional<Gates> readGates(const TacticInput &in, std::string &why) {
     g.second = &before.back();
     before = before.drop_back();
   }
-  if (before.empty() || before.size() > 2) {
-    why = "no two or three anchors";
+  if (before.size() != 2) {
+    why = "not three anchors";
     return llvm::None;
   }
   g.first = &before.back();
@@ -212,18 +213,11 @@ llvm::Optional<Gates> readGates(const TacticInput &in, std::string &why) {
     why = "weights that do not belong together";
     return llvm::None;
   }
-  if (before.size() == 2) {
-    if (!readMeans(before[0], g, why))
-      return llvm::None;
-    if (!g.x.space[g.channel].isConstant(g.channels()) || g.x.space[g.image] != g.images()) {
-      why = "products that mix images";
-      return llvm::None;
-    }
-  } else {
-    g.x = g.first->anchorInputs[0];
-    const unsigned rank = unsigned(g.x.space.size());
-    g.image = g.of1.isConv ? 0 : rank - g.of1.rowDim;
-    g.channel = g.of1.isConv ? 1 : rank - 1;
+  if (!readMeans(before[0], g, why))
+    return llvm::None;
+  if (!g.x.space[g.channel].isConstant(g.channels()) || g.x.space[g.image] != g.images()) {
+    why = "products that mix images";
+    return llvm::None;
   }
   if (!in.form.anchor && !readImage(in, g, why))
     return llvm::None;
