@@ -42,16 +42,20 @@ Element poolingAccumulator(const Operation &pool) {
   return computeElement(pool.operand(0)->type().element());
 }
 
+void writeWindow(StepWriter::Config &config, const ConvProblem &p) {
+  config.extent("kernel_h", p.kernelH).extent("kernel_w", p.kernelW);
+  config.extent("stride_h", p.strideH).extent("stride_w", p.strideW);
+  config.extent("dilation_h", p.dilationH).extent("dilation_w", p.dilationW);
+  config.extent("pad_top", p.padTop).extent("pad_left", p.padLeft);
+}
+
 void writePooling(StepWriter::Config &config, const Operation &pool, const ConvProblem &p) {
   const Ints &pads = pool.intsAttr("pads");
   const auto spatial = size_t(p.spatialRank);
   config.extent("batch", p.batch).extent("channels", pool.operand(0)->type().dim(1));
   config.extent("out_h", p.outHeight).extent("out_w", p.outWidth);
   config.extent("in_h", p.inHeight).extent("in_w", p.inWidth);
-  config.extent("kernel_h", p.kernelH).extent("kernel_w", p.kernelW);
-  config.extent("stride_h", p.strideH).extent("stride_w", p.strideW);
-  config.extent("dilation_h", p.dilationH).extent("dilation_w", p.dilationW);
-  config.extent("pad_top", p.padTop).extent("pad_left", p.padLeft);
+  writeWindow(config, p);
   config.extent("pad_bottom", pads.empty() || spatial == 1 ? 0 : pads[spatial]);
   config.extent("pad_right", pads.empty() ? 0 : pads[2 * spatial - 1]);
 }

@@ -14,6 +14,11 @@ namespace tenon {
 bool matchFold(const TacticInput &in, std::string &why);
 bool matchReduce(const TacticInput &in, std::string &why);
 
+// --- conv and pool ---
+
+/// The window of a plane: its extents, steps, dilation, and the pads before it.
+void writeWindow(StepWriter::Config &config, const ConvProblem &p);
+
 // --- pool ---
 
 /// What kernels call the kind of a pool: "pooling_max", "pooling_mean" or "pooling_mean_padded".

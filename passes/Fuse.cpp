@@ -427,7 +427,7 @@ private:
       return m;
     m.cluster = clusters_.of(m.def);
     if (!clusters_[m.cluster].movement && clusters_.feedsOnly(m.cluster, reader) &&
-        !readsPosition(m.cluster) && !isChain(m.cluster))
+        !readsPosition(m.cluster))
       m.anchor = clusters_[m.cluster].anchor;
     return m;
   }
@@ -437,10 +437,6 @@ private:
       return op.is(Op::Map) &&
              llvm::any_of(op.region(), [](const Operation &s) { return s.is(Op::Index); });
     });
-  }
-  bool isChain(unsigned cluster) const {
-    return llvm::count_if(clusters_[cluster].members,
-                          [&](unsigned m) { return isAnchor(*clusters_.ops()[m]); }) > 1;
   }
   void takeMaker(const Maker &m, const Operation &anchor, unsigned into) {
     const int64_t saved = clusters_.savedBytes(anchor.operand(0), into, m.cluster);
@@ -453,14 +449,15 @@ private:
   // conv(f(conv(mean(x)))), or of products: one kernel for each image, which exchanges little
   void fuseGates(Operation *second) {
     const unsigned cluster = clusters_.of(second);
-    if (clusters_[cluster].anchor != second || readsPosition(cluster) || isChain(cluster))
+    if (clusters_[cluster].anchor != second || readsPosition(cluster))
       return;
+    // What a chain has already has no maker outside of its cluster.
     const Maker product = makerOf(*second);
     Operation *first = product.anchor;
     if (!first || !isRowProduct(*first) ||
         first->result()->type().element() != second->operand(0)->type().element())
       return;
-    // The two products alone take as long in one kernel as in two (bench/squeeze_excite_h100.csv).
+    // The two products alone are no faster in one kernel (docs/performance.md).
     const Maker means = makerOf(*first);
     if (!means.anchor || !isMeans(means.cluster) || !areFew(means, *first))
       return;

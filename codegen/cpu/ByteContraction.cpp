@@ -1,6 +1,7 @@
 // Implements what the tactics for sums of 8-bit integers share.
 #include "codegen/cpu/ByteContraction.h"
 
+#include "codegen/AnchorForms.h"
 #include "codegen/Packing.h"
 #include "codegen/cpu/Operands.h"
 #include "codegen/cpu/Prologue.h"
@@ -218,10 +219,7 @@ void writeExtents(StepWriter::Config &cfg, const ByteContraction &q, bool depthw
     cfg.extent("channels", p.groups);
   else
     cfg.extent("filters", p.filters).extent("channels", p.channels);
-  cfg.extent("kernel_h", p.kernelH).extent("kernel_w", p.kernelW);
-  cfg.extent("stride_h", p.strideH).extent("stride_w", p.strideW);
-  cfg.extent("dilation_h", p.dilationH).extent("dilation_w", p.dilationW);
-  cfg.extent("pad_top", p.padTop).extent("pad_left", p.padLeft);
+  writeWindow(cfg, p);
 }
 
 void writeOperands(StepWriter &out, const GroupForm &form, const ByteContraction &q) {

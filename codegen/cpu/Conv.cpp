@@ -3,6 +3,7 @@
 // 8-bit integers, widened as they are loaded, and exact 32-bit sums.
 #include "codegen/cpu/Tactics.h"
 
+#include "codegen/AnchorForms.h"
 #include "codegen/ConvProblem.h"
 #include "codegen/Work.h"
 #include "codegen/cpu/Operands.h"
@@ -243,10 +244,7 @@ void emitWindow(const TacticInput &in, const Schedule &s, StepWriter &out) {
   } else {
     cfg.extent("groups", p.groups).extent("filters", p.filters).extent("channels", p.channels);
   }
-  cfg.extent("kernel_h", p.kernelH).extent("kernel_w", p.kernelW);
-  cfg.extent("stride_h", p.strideH).extent("stride_w", p.strideW);
-  cfg.extent("dilation_h", p.dilationH).extent("dilation_w", p.dilationW);
-  cfg.extent("pad_top", p.padTop).extent("pad_left", p.padLeft);
+  writeWindow(cfg, p);
   for (auto &[key, value] : s.params)
     cfg.number(key, value);
   if (!xProgram.isPlainRead() || hasZeroPoint(form) ||

@@ -26,9 +26,6 @@ constexpr Shape kShapes[] = {
     {4, 1, 64}, {2, 2, 64}, {2, 2, 32}, {1, 4, 64}, {1, 4, 32}, {1, 8, 32}, {4, 1, 32},
 };
 
-int64_t ceilDiv(int64_t a, int64_t b) {
-  return int64_t(llvm::divideCeil(uint64_t(a), uint64_t(b)));
-}
 int64_t wholeSixteens(Dim d) { return ceilDiv(d.upper(), 16) * 16; }
 
 /// As the kernel has it: tiles of keys, values and queries, or what teams exchange.

@@ -5,7 +5,13 @@
 #include "codegen/ConvProblem.h"
 #include "codegen/Operands.h"
 
+#include "llvm/Support/MathExtras.h"
+
 namespace tenon::cuda {
+
+inline int64_t ceilDiv(int64_t a, int64_t b) {
+  return int64_t(llvm::divideCeil(uint64_t(a), uint64_t(b)));
+}
 
 /// Elements of 16 bytes of the widest tensor that the body reads or writes; at least 1.
 int64_t vectorLength(const GroupForm &form);

@@ -197,6 +197,32 @@ llvm::Optional<Contraction> readContraction(const TacticInput &in, std::string &
   return c;
 }
 
+bool multipliesRows(const Contraction &c, std::string &why) {
+  if (!c.isPacked || c.slices() != 1) {
+    why = "not one product with constant weights";
+    return false;
+  }
+  if (c.isConv && !(c.conv.isPointwise() && !c.conv.isVolume() && c.conv.outHeight.isConstant(1) &&
+                    c.conv.outWidth.isConstant(1))) {
+    why = "a convolution of more than one point";
+    return false;
+  }
+  return true;
+}
+
+Dim rowsOf(const Contraction &c) { return c.isConv ? c.conv.batch : c.m; }
+
+Strides rowStrides(const Contraction &c, const Strides &s, bool transposed) {
+  Strides r;
+  r.offset = s.offset;
+  if (c.isConv)
+    r.strides = {s.strides[0], s.strides[1]};
+  else
+    r.strides = {strideFromLast(s, transposed ? 1 : c.rowDim),
+                 strideFromLast(s, transposed ? 2 : 1)};
+  return r;
+}
+
 bool isMachineOf(const MmaGeneration &g, const TargetLevel &level) {
   return level.sm >= g.firstSm && level.sm < g.endSm;
 }

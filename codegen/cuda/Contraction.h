@@ -43,6 +43,12 @@ bool readZeroPoint(const GroupForm &form, int64_t &xZero, std::string &why);
 /// Reads a group; None with the reason.
 llvm::Optional<Contraction> readContraction(const TacticInput &in, std::string &why);
 
+/// Whether rows meet constant weights: one matrix product, or a convolution of one point.
+bool multipliesRows(const Contraction &c, std::string &why);
+/// Those rows, as one extent, and strides over (row, column); `transposed`: of A as trans_a has it.
+Dim rowsOf(const Contraction &c);
+Strides rowStrides(const Contraction &c, const Strides &s, bool transposed = false);
+
 /// The machines that a kernel of warp-wide mma instructions is for.
 struct MmaGeneration {
   unsigned firstSm, endSm; // [first, end)

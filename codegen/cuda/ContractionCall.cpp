@@ -1,6 +1,8 @@
 // Implements the text of a contraction: what its kernel walks, its configuration and its call.
 #include "codegen/cuda/Contraction.h"
 
+#include "codegen/AnchorForms.h"
+
 namespace tenon::cuda {
 namespace {
 
@@ -62,10 +64,7 @@ void writeExtents(const ConvProblem &p, StepWriter::Config &cfg) {
   cfg.extent("batch", p.batch).extent("out_h", p.outHeight).extent("out_w", p.outWidth);
   cfg.extent("in_h", p.inHeight).extent("in_w", p.inWidth);
   cfg.extent("groups", p.groups).extent("filters", p.filters).parameter("channels", p.channels);
-  cfg.extent("kernel_h", p.kernelH).extent("kernel_w", p.kernelW);
-  cfg.extent("stride_h", p.strideH).extent("stride_w", p.strideW);
-  cfg.extent("dilation_h", p.dilationH).extent("dilation_w", p.dilationW);
-  cfg.extent("pad_top", p.padTop).extent("pad_left", p.padLeft);
+  writeWindow(cfg, p);
   if (!p.isVolume())
     return;
   cfg.extent("out_d", p.outDepth).extent("in_d", p.inDepth).extent("kernel_d", p.kernelD);

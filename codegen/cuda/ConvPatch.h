@@ -8,10 +8,6 @@
 
 namespace tenon::cuda {
 
-inline int64_t ceilDiv(int64_t a, int64_t b) {
-  return int64_t(llvm::divideCeil(uint64_t(a), uint64_t(b)));
-}
-
 /// Channels of an ungrouped convolution beyond which tiles of contract_mma and contract_wgmma are
 /// full.
 constexpr int64_t kMostPatchChannels = 7;

@@ -2,6 +2,7 @@
 // (runtime/cuda/depthwise.cuh); and what DepthwiseMma.cpp shares with it.
 #include "codegen/cuda/Depthwise.h"
 
+#include "codegen/AnchorForms.h"
 #include "codegen/Work.h"
 #include "codegen/cuda/Tactics.h"
 
@@ -61,10 +62,7 @@ void emitDepthwise(const TacticInput &in, const Schedule &s, StepWriter &out,
   cfg.extent("batch", p.batch).extent("out_h", p.outHeight).extent("out_w", p.outWidth);
   cfg.extent("in_h", p.inHeight).extent("in_w", p.inWidth);
   cfg.extent("channels", p.groups).extent("multiplier", p.filters);
-  cfg.extent("kernel_h", p.kernelH).extent("kernel_w", p.kernelW);
-  cfg.extent("stride_h", p.strideH).extent("stride_w", p.strideW);
-  cfg.extent("dilation_h", p.dilationH).extent("dilation_w", p.dilationW);
-  cfg.extent("pad_top", p.padTop).extent("pad_left", p.padLeft);
+  writeWindow(cfg, p);
   for (auto &[key, value] : s.params)
     cfg.number(key, value);
   rest(cfg);

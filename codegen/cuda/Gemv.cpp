@@ -11,22 +11,12 @@ namespace {
 
 constexpr int64_t kMaxRows = 8;
 
-/// The rows of the product, as one extent.
-Dim rowsOf(const Contraction &c) { return c.isConv ? c.conv.batch : c.m; }
-
 bool match(const TacticInput &in, std::string &why) {
   auto c = readContraction(in, why);
   if (!c)
     return false;
-  if (!c->isPacked || c->slices() != 1) {
-    why = "not one product with constant weights";
+  if (!multipliesRows(*c, why))
     return false;
-  }
-  if (c->isConv && !(c->conv.isPointwise() && !c->conv.isVolume() &&
-                     c->conv.outHeight.isConstant(1) && c->conv.outWidth.isConstant(1))) {
-    why = "a convolution of more than one point";
-    return false;
-  }
   if (!rowsOf(*c).isConstant() || c->rows() > kMaxRows || c->rows() < 1) {
     why = "more than " + std::to_string(kMaxRows) + " rows";
     return false;
@@ -84,19 +74,8 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   Context &context = op.result()->type().context();
   const ScalarProgram &a = form.anchorInputs[0];
   const Access &b = form.anchorInputs[1].inputs[0];
-  // (row, column) of a matrix product's spaces, (n, c) of a convolution's.
-  const auto pair = [&](const Strides &from, bool transposed) {
-    Strides r;
-    r.offset = from.offset;
-    if (c.isConv)
-      r.strides = {from.strides[0], from.strides[1]};
-    else
-      r.strides = {strideFromLast(from, transposed ? 1 : c.rowDim),
-                   strideFromLast(from, transposed ? 2 : 1)};
-    return r;
-  };
-  auto ofA = [&](const Strides &x) { return pair(x, c.transA); };
-  auto ofY = [&](const Strides &x) { return pair(x, false); };
+  auto ofA = [&](const Strides &x) { return rowStrides(c, x, c.transA); };
+  auto ofY = [&](const Strides &x) { return rowStrides(c, x); };
 
   out.include("cuda/gemv.cuh");
   StepWriter::Config cfg(out, "config");

@@ -16,23 +16,16 @@
 namespace tenon::cuda {
 namespace {
 
-int64_t ceilDiv(int64_t a, int64_t b) {
-  return int64_t(llvm::divideCeil(uint64_t(a), uint64_t(b)));
-}
-
 /// A product of one row an image with constant weights.
 llvm::Optional<Contraction> readProduct(const TacticInput &in, const GroupForm &form,
                                         std::string &why) {
   auto c = readContraction({form, in.level, in.alignment}, why);
   if (!c)
     return llvm::None;
-  if (!c->isPacked || c->slices() != 1 || c->transA) {
-    why = "not one product with constant weights";
+  if (!multipliesRows(*c, why))
     return llvm::None;
-  }
-  if (c->isConv && !(c->conv.isPointwise() && !c->conv.isVolume() &&
-                     c->conv.outHeight.isConstant(1) && c->conv.outWidth.isConstant(1))) {
-    why = "a convolution of more than one point";
+  if (c->transA) {
+    why = "rows that do not lie side by side";
     return llvm::None;
   }
   if (!isFloat(c->b) || bitWidth(c->b) < 16 || computeElement(c->b) != Element::F32 ||
@@ -88,7 +81,7 @@ struct Gates {
   unsigned image = 0, channel = 1;
   llvm::SmallVector<unsigned, 4> pixels;
 
-  Dim images() const { return of2.isConv ? of2.conv.batch : of2.m; }
+  Dim images() const { return rowsOf(of2); }
   int64_t channels() const { return of1.depth(); }
   int64_t hidden() const { return of1.columns(); }
   int64_t outputs() const { return of2.columns(); }
@@ -284,9 +277,9 @@ void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
       }
 }
 
-/// Microseconds. Source: fitted to bench/squeeze_excite_h100.csv (44 blocks of EfficientNet,
-/// RegNet, SE-ResNet and MobileNetV3 at batch 1, 8 and 64, 30 schedules each); of the ten fastest
-/// of each the rms error is 16 %.
+/// Microseconds. Source: fitted to bench/squeeze_excite_h100.csv (46 blocks of EfficientNet,
+/// RegNet, SE-ResNet and MobileNetV3 at batch 1, 8 and 64, up to 30 schedules each); of the ten
+/// fastest of each the rms error is 16 %.
 constexpr double kBlock = 1.7;      // a block's barriers and stores, beside the launch
 constexpr double kExchange = 0.62;  // between blocks
 constexpr double kRound = 0.114;    // loads of pixels under way together
@@ -298,7 +291,8 @@ constexpr double kStaged = 0.0057;  // and one that is copied before
 constexpr double kShares = 0.022;   // each of the sums that a thread adds up
 constexpr double kRows = 0.097;     // each round of loads of weights
 constexpr double kMegabyte = 0.256; // of the whole tensor
-constexpr double kImage = 2.5;      // the image once more and what becomes of it, over it once
+/// The image once more and what becomes of it, over the image once: an assumption, not measured.
+constexpr double kImage = 2.5;
 constexpr double kNeighbour = 4.4;  // each block more on a multiprocessor
 constexpr double kBandwidth = 4190; // of the level that these are of, GB/s
 
@@ -344,26 +338,6 @@ void pack(const TacticInput &in, const Schedule &, llvm::SmallVectorImpl<Packing
   packPaddedRows({*g.second, in.level, in.alignment}, out);
 }
 
-/// (row, column) of a product's rows and results.
-Strides pairOf(const Contraction &c, const Strides &s) {
-  Strides r;
-  r.offset = s.offset;
-  r.strides = c.isConv ? decltype(r.strides){s.strides[0], s.strides[1]}
-                       : decltype(r.strides){strideFromLast(s, c.rowDim), strideFromLast(s, 1)};
-  return r;
-}
-
-/// Strides of what the map over an image reads and writes.
-std::vector<Strides> imageStrides(const GroupForm &form, const ScalarProgram &image) {
-  const auto rank = unsigned(image.space.size());
-  std::vector<Strides> all;
-  for (const OutputForm &o : form.outputs)
-    all.push_back(stridesOf(o, rank));
-  for (const Access &a : image.inputs)
-    all.push_back(stridesOf(a, rank));
-  return all;
-}
-
 void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   std::string why;
   const Gates g = *readGates(in, why);
@@ -373,7 +347,7 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   for (const Access &a : g.x.inputs)
     reads.push_back(stridesOf(a, unsigned(g.x.space.size())));
   if (g.gated) {
-    const std::vector<Strides> image = imageStrides(in.form, *g.gated);
+    const std::vector<Strides> image = bodyStrides(in.form);
     reads.insert(reads.end(), image.begin(), image.end());
   }
   llvm::SmallVector<bool, 6> indexed = indexedDims(g.x);
@@ -399,8 +373,8 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   for (unsigned d : g.pixels)
     if (pixels.placeOf[d] >= 0)
       places[d] = pixels.placeOf[d] + 1;
-  auto of1 = [&](const Strides &x) { return pairOf(g.of1, x); };
-  auto of2 = [&](const Strides &x) { return pairOf(g.of2, x); };
+  auto of1 = [&](const Strides &x) { return rowStrides(g.of1, x); };
+  auto of2 = [&](const Strides &x) { return rowStrides(g.of2, x); };
 
   out.include("cuda/squeeze_excite.cuh");
   StepWriter::Config cfg(out, "config");

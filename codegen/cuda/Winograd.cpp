@@ -30,10 +30,6 @@ constexpr Tiles kTiles[] = {
 };
 constexpr double kLaunch = 1.0;
 
-int64_t ceilDiv(int64_t a, int64_t b) {
-  return int64_t(llvm::divideCeil(uint64_t(a), uint64_t(b)));
-}
-
 /// Buffers of shared memory, two at least; 0 where they do not fit. As winograd_kernel has it.
 int64_t stagesOf(const Tiles &t, const TargetLevel &level) {
   for (int64_t stages = t.stages; stages >= 2; --stages)
