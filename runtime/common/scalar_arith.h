@@ -195,8 +195,16 @@ template <class L, class V> TENON_FN V larger(V a, V b) {
 }
 } // namespace detail
 
-// NaN in `b` passes through smaller and larger; NaN in `a` is put back.
+// NaN in `b` passes through smaller and larger; NaN in `a` is put back. Devices from sm_80 on have
+// instructions for it, which nvcc does not find.
 template <class L, class V> TENON_FN V min(V a, V b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  if constexpr (detail::is_same<V, float>) {
+    float y;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+    return y;
+  }
+#endif
   const V y = detail::smaller<L>(a, b);
   if constexpr (detail::holds_float<V>)
     return select<L>(detail::as_mask<L>(a != a), a, y);
@@ -204,6 +212,13 @@ template <class L, class V> TENON_FN V min(V a, V b) {
     return y;
 }
 template <class L, class V> TENON_FN V max(V a, V b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  if constexpr (detail::is_same<V, float>) {
+    float y;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+    return y;
+  }
+#endif
   const V y = detail::larger<L>(a, b);
   if constexpr (detail::holds_float<V>)
     return select<L>(detail::as_mask<L>(a != a), a, y);
@@ -232,7 +247,13 @@ template <class L, class V> TENON_FN V clamp_positive(V x, V hi) {
 #endif
   return clamp<L>(x, V{}, hi);
 }
-template <class L, class V> TENON_FN V relu(V x) { return detail::larger<L>(V{}, x); } // NaN stays
+template <class L, class V> TENON_FN V relu(V x) { // NaN stays
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  if constexpr (detail::is_same<V, float>)
+    return max<L>(V{}, x);
+#endif
+  return detail::larger<L>(V{}, x);
+}
 template <class L, class V> TENON_FN V abs(V x) {
   if constexpr (detail::is_same<detail::element_t<V>, float>)
     return detail::bitcast<V>(detail::bitcast<u32<L>>(x) & 0x7fffffffu);
