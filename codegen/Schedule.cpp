@@ -100,7 +100,8 @@ public:
                                                     " runs this group (" + text + ")");
       d.notes.assign(search.reasons.begin(), search.reasons.end());
       if (form->isChain())
-        d.notes.push_back("--disable=fuse.squeeze-excite keeps its parts in groups of their own");
+        d.notes.push_back("--disable=" + form->fusionOfChain().str() +
+                          " keeps its parts in groups of their own");
       return false;
     }
     if (!group.has("schedule") && !keepWithinWorkspace(in, group, search.candidates))

@@ -2,6 +2,8 @@
 #include "codegen/TargetTraits.h"
 
 #include "codegen/StepOrder.h"
+#include "codegen/cuda/ConvPatch.h"
+#include "codegen/cuda/ExpandDepthwise.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -31,6 +33,15 @@ TargetTraits traitsOf(const Target &target) {
     if (llvm::all_of(target.levels, [](const TargetLevel *l) { return l->sm >= 90; }))
       traits.squeezeBytes = 3 << 19;
     auto hasWarpgroups = [](const TargetLevel *l) { return l->sm == 90 && l->archSpecific; };
+    if (llvm::all_of(target.levels, [](const TargetLevel *l) { return l->sm >= 80; }))
+      traits.convChain = [levels = target.levels](const Operation &conv, const Operation &next,
+                                                  std::string &why) {
+        const auto first = convProblem(conv, why), second = convProblem(next, why);
+        return first && second && llvm::all_of(levels, [&](const TargetLevel *l) {
+                 return next.is(Op::Pool) ? cuda::takesPool(*first, *second, *l, why)
+                                          : cuda::takesDepthwise(*first, *second, *l, why);
+               });
+      };
     traits.zeroPoints = llvm::none_of(target.levels, hasWarpgroups);
     traits.prologueBytesOfHalves =
         llvm::all_of(target.levels, hasWarpgroups) ? 8 << 20 : traits.prologueBytes;

@@ -195,13 +195,22 @@ public:
     bool changed = false;
     for (Operation &group : graph_.body())
       if (group.is(Op::Group))
-        for (Value *v : group.region().terminator()->operands())
-          changed |= center(group, v);
+        changed |= center(group);
     eraseDeadOps(graph_.body());
     return changed;
   }
 
 private:
+  /// What the group stores, and what its pool does where that follows a convolution in it.
+  bool center(Operation &group) {
+    bool changed = false;
+    for (Value *v : group.region().terminator()->operands())
+      changed |= center(group, v);
+    for (Operation &op : group.region())
+      if (op.is(Op::Pool))
+        changed |= center(group, op.operand(0));
+    return changed;
+  }
   bool center(Operation &group, Value *v) {
     Operation *def = v->def();
     if (!def || !def->isAny(Op::Map, Op::Conv) || !v->type().isTensor() ||

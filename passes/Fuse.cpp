@@ -8,10 +8,11 @@
 // Operations gather in clusters, each around at most one anchor (anything that is neither a map
 // nor pure movement). A map joins the cluster that makes its operand when it reads every element
 // where it was made (epilogue); maps that only feed an anchor's first operand join the anchor
-// (prologue); slices, pads and transposes join the map that reads them (movement). The three
-// anchors that make the gates of squeeze-and-excitation become one cluster, a chain. Legality: the
-// clusters stay free of cycles, memory spaces agree, and an epilogue keeps its anchor's layout.
-// A value that is needed elsewhere, too, becomes a further result of the group.
+// (prologue); slices, pads and transposes join the map that reads them (movement). Some anchors
+// become one cluster, a chain, where the target has a kernel for them: a convolution and the pool
+// or the depthwise convolution behind it, the three that make the gates of squeeze-and-excitation.
+// Legality: the clusters stay free of cycles, memory spaces agree, and an epilogue keeps its
+// anchor's layout. A value that is needed elsewhere, too, becomes a further result of the group.
 //
 // Every decision is recorded with its reason and the bytes of traffic it saves. What joined
 // nothing stays outside; the pass isolate wraps it.
@@ -58,6 +59,10 @@ public:
     for (Operation *op : clusters_.ops())
       if (clusters_.takesPart(op) && isAnchor(*op))
         fusePrologues(op);
+    if (context_.target.convChain)
+      for (Operation *op : clusters_.ops())
+        if (clusters_.takesPart(op) && op->isAny(Op::Pool, Op::Conv))
+          fuseConvolutionBefore(op);
     if (context_.target.squeezeBytes > 0)
       for (Operation *op : clusters_.ops())
         if (clusters_.takesPart(op) && isRowProduct(*op))
@@ -538,6 +543,76 @@ private:
       return;
     }
     join(id, *gates->def(), *map, gates, cluster, clusters_.of(map));
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Convolutions before pools and depthwise convolutions
+  //===--------------------------------------------------------------------===//
+
+  // pool(f(conv(x))) of the largest elements, and conv(f(conv(x))) of depthwise windows, where f
+  // knows nothing but an element and its channel: what the first makes is no further than registers
+  // or shared memory from where it is read.
+  void fuseConvolutionBefore(Operation *next) {
+    const bool pools = next->is(Op::Pool);
+    if (pools ? next->wordAttr("kind") != "max" : next->intAttr("groups", 1) == 1)
+      return;
+    const unsigned c = clusters_.of(next);
+    const Maker maker = makerOf(*next);
+    if (!maker.anchor || maker.view || !maker.anchor->is(Op::Conv) || clusters_[c].anchor != next ||
+        (!pools && !pointConv(*maker.anchor)))
+      return;
+    const llvm::StringRef id = pools ? "fuse.conv-pool" : "fuse.expand-depthwise";
+    const Operation &conv = *maker.anchor;
+    Value *v = next->operand(0);
+    const int64_t saved = clusters_.savedBytes(v, c, maker.cluster);
+    const Element stored = v->type().element();
+    auto multiplies = [&](const Operation &op) {
+      return op.operand(1)->type().element() == stored && constantValue(op.operand(1));
+    };
+    std::string why;
+    if (readsPosition(c) || !isOfChannels(maker.cluster))
+      reject(id, *maker.def, *next, "something between them depends on the position in the image",
+             saved);
+    else if (!isHalf(stored) || !multiplies(conv) || (!pools && !multiplies(*next)))
+      reject(id, *maker.def, *next, "not in 16 bits with constant weights", saved);
+    else if (!pools && !readsPixels(conv, maker.cluster))
+      reject(id, *maker.def, *next, "the channels of a pixel do not lie side by side", saved);
+    else if (!context_.target.convChain(conv, *next, why))
+      reject(id, *maker.def, *next, why, saved);
+    else
+      join(id, *maker.def, *next, v, c, maker.cluster);
+  }
+  /// Whether a convolution reads pixels as they lie, channels side by side.
+  bool readsPixels(const Operation &conv, unsigned cluster) const {
+    const Operation *def = conv.operand(0)->def();
+    const Type x = conv.operand(0)->type();
+    return !(clusters_.contains(def) && clusters_.of(def) == cluster) &&
+           x.element() == conv.operand(1)->type().element() && x.rank() == 4 &&
+           addressing(x).strides[1].isConstant(1);
+  }
+  static bool isHalf(Element e) { return e == Element::F16 || e == Element::BF16; }
+  /// Whether what the maps of an anchor's cluster make of its elements depends on the channel only.
+  bool isOfChannels(unsigned cluster) const {
+    llvm::SmallPtrSet<const Value *, 4> made;
+    made.insert(clusters_[cluster].anchor->result());
+    for (unsigned m : clusters_[cluster].members) {
+      const Operation &map = *clusters_.ops()[m];
+      if (llvm::none_of(map.operands(), [&](const Value *v) { return made.count(v) > 0; }))
+        continue; // the anchor, and what comes before it
+      if (!map.is(Op::Map) || map.numResults() != 1)
+        return false;
+      for (unsigned i = 0; i < map.numOperands(); ++i) {
+        const IndexMap &at = indexMap(map, i);
+        for (unsigned d = 0; d < at.size(); ++d)
+          if (at[d] >= 0 && at[d] != 1 && !made.count(map.operand(i)) &&
+              !map.result()->type().dim(unsigned(at[d])).isConstant(1))
+            return false;
+        if (made.count(map.operand(i)) && !readsInPlace(map, i))
+          return false;
+      }
+      made.insert(map.result());
+    }
+    return true;
   }
 
   //===--------------------------------------------------------------------===//

@@ -12,6 +12,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -96,6 +97,10 @@ struct TargetTraits {
   int64_t squeezeWeights = 448 << 10;
   /// It also applies them to images of at most a quarter of these bytes; to any from so many on.
   int64_t gatedImages = 4;
+  /// Whether one kernel computes this convolution and a pool or a depthwise convolution of what it
+  /// makes, as far as their shapes go, and gains by it; if not, why. Null: there are no such
+  /// kernels.
+  std::function<bool(const Operation &conv, const Operation &next, std::string &why)> convChain;
   /// Programs branch and loop as values say; without that, control flow becomes plain operations.
   bool controlFlow = true;
   /// Sequences of groups that run side by side at most.

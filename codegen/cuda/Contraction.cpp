@@ -408,4 +408,18 @@ llvm::SmallVector<int64_t, 4> splitsFor(const Contraction &c, const TargetLevel 
   return splits;
 }
 
+bool isOfChannels(const ScalarProgram &body, std::string &why) {
+  if (!isPlainBody(body, why))
+    return false;
+  for (const Access &a : body.inputs) {
+    const Strides s = stridesOf(a, unsigned(body.space.size()));
+    for (unsigned d = 0; d < s.strides.size(); ++d)
+      if (d != 1 && !body.space[d].isConstant(1) && !s.strides[d].isConstant(0)) {
+        why = "something between them that depends on the position in the image";
+        return false;
+      }
+  }
+  return true;
+}
+
 } // namespace tenon::cuda

@@ -122,6 +122,40 @@ int64_t leastShared(const TargetLevel &level, int64_t blocks);
 bool areResultsAligned(const GroupForm &form, const StepWriter &out,
                        llvm::function_ref<Strides(const Strides &)> over);
 
+/// Whether nothing but its channel (dimension 1) decides what becomes of a sum: what stands between
+/// a convolution and another anchor in the same kernel.
+bool isOfChannels(const ScalarProgram &body, std::string &why);
+
+/// The parts of a contraction's call, in the order in which they are written. One that is not
+/// moved.
+class ContractionCall {
+public:
+  /// Opens the configuration: what the kernel walks, and the members of the schedule.
+  ContractionCall(const TacticInput &in, const Schedule &s, StepWriter &out);
+  ContractionCall(const ContractionCall &) = delete;
+  ContractionCall &operator=(const ContractionCall &) = delete;
+
+  const Contraction &contraction() const { return contraction_; }
+  StepWriter::Config cfg;
+  /// Of strides over the anchor's result, those over what the kernel walks.
+  std::function<Strides(const Strides &)> over;
+  /// Ends the configuration; its name. alignedResults: see areResultsAligned.
+  std::string finish(bool alignedResults);
+  /// Writes `x` and `w`; `weights` is the type of packed B.
+  void writeOperands(llvm::StringRef weights = "packed_weights");
+  /// Appends the functor and the operands of the prologue, where there is one.
+  void appendPrologue(std::vector<std::string> &arguments);
+
+private:
+  /// Over (b0, b1, row, column).
+  Strides matrix(const Strides &from, bool transposed) const;
+
+  Contraction contraction_;
+  const GroupForm &form_;
+  StepWriter &out_;
+  Strides a_; // of x
+};
+
 /// Writes configuration, body and the call of `conv_<kernel>` or `matmul_<kernel>`. Kernels whose
 /// schedules have `splits` take a split_scratch; `weights` is the type of packed B.
 void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,

@@ -86,98 +86,115 @@ bool areResultsAligned(const GroupForm &form, const StepWriter &out,
   return true;
 }
 
-void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
-                     llvm::StringRef kernel, llvm::StringRef weights) {
-  const GroupForm &form = in.form;
-  const Operation &op = *form.anchor;
+ContractionCall::ContractionCall(const TacticInput &in, const Schedule &s, StepWriter &out)
+    : cfg(out, "config",
+          in.form.anchor->is(Op::MatMul) ? "cuda::matmul_defaults" : "cuda::conv_defaults"),
+      form_(in.form), out_(out) {
   std::string why;
-  const Contraction c = *readContraction(in, why);
-  const ScalarProgram &aProgram = form.anchorInputs[0];
-  const Access &b = form.anchorInputs[1].inputs[0];
-  Context &context = op.result()->type().context();
-  const Dim zero = context.dim(0);
-
-  out.letShapeVary();
-  StepWriter::Config cfg(out, "config", c.isConv ? "cuda::conv_defaults" : "cuda::matmul_defaults");
-  // Strides over what the kernel of a product walks: (b0, b1, row, column).
-  auto matrix = [&](const Strides &from, bool transposed) {
-    Strides r;
-    r.offset = from.offset;
-    for (unsigned d : {c.batch0Dim, c.batch1Dim, c.rowDim, 1u})
-      r.strides.push_back(strideFromLast(from, d));
-    if (transposed) // B, or an A whose rows are not merged
-      r.strides[3] = strideFromLast(from, 2), r.strides[2] = strideFromLast(from, 1);
-    return r;
-  };
-  // B's rows are K.
-  auto matrixB = [&](const Strides &from) {
-    Strides r = matrix(from, c.transB);
-    if (!c.transB)
-      r.strides[2] = strideFromLast(from, 2);
-    return r;
-  };
-  Strides a = stridesOf(aProgram.inputs[c.mainInput], unsigned(aProgram.space.size()));
-  std::function<Strides(const Strides &)> over;
+  contraction_ = *readContraction(in, why);
+  const Contraction &c = contraction_;
+  const ScalarProgram &program = form_.anchorInputs[0];
+  a_ = stridesOf(program.inputs[c.mainInput], unsigned(program.space.size()));
   if (c.isConv) {
-    const Walk walk = walkOf(form, a, c.conv);
-    a = walk.strides(a);
+    const Walk walk = walkOf(form_, a_, c.conv);
+    a_ = walk.strides(a_);
     writeExtents(walk.problem, cfg);
     over = [walk](const Strides &x) { return walk.strides(x); };
   } else {
-    a = matrix(a, c.transA);
+    a_ = matrix(a_, c.transA);
     cfg.extent("batch0", c.batch0).extent("batch1", c.batch1);
     cfg.extent("m", c.m).extent("n", c.n).parameter("k", c.k);
-    over = [matrix](const Strides &x) { return matrix(x, false); };
+    over = [this](const Strides &x) { return matrix(x, false); };
   }
   for (auto &[key, value] : s.params)
     cfg.number(key, value);
-  cfg.flag("aligned", out.isAligned(aProgram.inputs[c.mainInput].source, a.offset, 16));
-  cfg.flag("aligned_results", areResultsAligned(form, out, over));
+}
+
+Strides ContractionCall::matrix(const Strides &from, bool transposed) const {
+  const Contraction &c = contraction_;
+  Strides r;
+  r.offset = from.offset;
+  for (unsigned d : {c.batch0Dim, c.batch1Dim, c.rowDim, 1u})
+    r.strides.push_back(strideFromLast(from, d));
+  if (transposed) // B, or an A whose rows are not merged
+    r.strides[3] = strideFromLast(from, 2), r.strides[2] = strideFromLast(from, 1);
+  return r;
+}
+
+std::string ContractionCall::finish(bool alignedResults) {
+  const Contraction &c = contraction_;
+  cfg.flag("aligned",
+           out_.isAligned(form_.anchorInputs[0].inputs[c.mainInput].source, a_.offset, 16));
+  cfg.flag("aligned_results", alignedResults);
   if (c.hasPrologue)
     cfg.flag("on_fragments", c.onFragments);
   if (c.xZero)
     cfg.number("x_zero", c.xZero);
-  const std::string config = cfg.finish();
-  const std::string body = out.body(form.body, {op.result()->type().element()});
+  return cfg.finish();
+}
 
-  SourceWriter &code = out.code();
-  code.line("const auto x = " + out.view(aProgram.inputs[c.mainInput].source, a) + ";");
-  if (c.isPacked)
-    code.line("const auto w = cuda::make_" + weights.str() + "(" + out.pointer(b.source, zero) +
+void ContractionCall::writeOperands(llvm::StringRef weights) {
+  const Contraction &c = contraction_;
+  const Access &b = form_.anchorInputs[1].inputs[0];
+  SourceWriter &code = out_.code();
+  code.line("const auto x = " + out_.view(form_.anchorInputs[0].inputs[c.mainInput].source, a_) +
+            ";");
+  if (c.isPacked) {
+    const Dim zero = form_.anchor->result()->type().context().dim(0);
+    code.line("const auto w = cuda::make_" + weights.str() + "(" + out_.pointer(b.source, zero) +
               ");");
-  else
-    code.line(
-        "const auto w = " +
-        out.view(b.source, matrixB(stridesOf(b, unsigned(form.anchorInputs[1].space.size())))) +
-        ";");
-  code.line("const auto outs = " + out.outputs(form, over) + ";");
-  code.line("const auto ins = " + out.inputs(form.body, over) + ";");
+    return;
+  }
+  // B's rows are K.
+  const Strides from = stridesOf(b, unsigned(form_.anchorInputs[1].space.size()));
+  Strides of = matrix(from, c.transB);
+  if (!c.transB)
+    of.strides[2] = strideFromLast(from, 2);
+  code.line("const auto w = " + out_.view(b.source, of) + ";");
+}
+
+void ContractionCall::appendPrologue(std::vector<std::string> &arguments) {
+  const Contraction &c = contraction_;
+  if (!c.hasPrologue)
+    return;
+  // The functor's first parameter is the element itself, the others vary along K.
+  ScalarProgram program = form_.anchorInputs[0];
+  const size_t kDim = c.isConv ? 1 : program.space.size() - (c.transA ? 2 : 1);
+  std::swap(program.inputs[0], program.inputs[c.mainInput]);
+  for (ScalarNode &n : program.nodes)
+    if (n.kind == ScalarNode::Input && (n.index == 0 || n.index == c.mainInput))
+      n.index = n.index == 0 ? c.mainInput : 0;
+  std::string views;
+  for (unsigned i = 1; i < program.inputs.size(); ++i) {
+    const Strides all = stridesOf(program.inputs[i], unsigned(program.space.size()));
+    Strides along;
+    along.offset = all.offset;
+    along.strides.push_back(all.strides[kDim]);
+    views += (views.empty() ? "" : ", ") + out_.view(program.inputs[i].source, along);
+  }
+  arguments.push_back(out_.body(program, {}, "prologue"));
+  arguments.push_back("pack(" + views + ")");
+}
+
+void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
+                     llvm::StringRef kernel, llvm::StringRef weights) {
+  const GroupForm &form = in.form;
+  out.letShapeVary();
+  ContractionCall call(in, s, out);
+  const std::string config = call.finish(areResultsAligned(form, out, call.over));
+  const std::string body = out.body(form.body, {form.anchor->result()->type().element()});
+  call.writeOperands(weights);
+  out.code().line("const auto outs = " + out.outputs(form, call.over) + ";");
+  out.code().line("const auto ins = " + out.inputs(form.body, call.over) + ";");
   std::vector<std::string> arguments = {config, "x", "w", "outs", "ins", body};
+  const Contraction &c = call.contraction();
   const llvm::Optional<int64_t> splits = s.get("splits");
   if (splits && *splits > 1 && !isClustered(s))
     arguments.push_back("cuda::split_scratch{" + out.scratchPointer("float") + ", " +
                         out.zeroedPointer("int") + "}");
   else if (splits && c.hasPrologue && !isClustered(s))
     arguments.push_back("cuda::split_scratch{}");
-  if (c.hasPrologue) {
-    // The functor's first parameter is the element itself, the others vary along K.
-    ScalarProgram program = aProgram;
-    const size_t kDim = c.isConv ? 1 : aProgram.space.size() - (c.transA ? 2 : 1);
-    std::swap(program.inputs[0], program.inputs[c.mainInput]);
-    for (ScalarNode &n : program.nodes)
-      if (n.kind == ScalarNode::Input && (n.index == 0 || n.index == c.mainInput))
-        n.index = n.index == 0 ? c.mainInput : 0;
-    std::string views;
-    for (unsigned i = 1; i < program.inputs.size(); ++i) {
-      const Strides all = stridesOf(program.inputs[i], unsigned(program.space.size()));
-      Strides along;
-      along.offset = all.offset;
-      along.strides.push_back(all.strides[kDim]);
-      views += (views.empty() ? "" : ", ") + out.view(program.inputs[i].source, along);
-    }
-    arguments.push_back(out.body(program, {}, "prologue"));
-    arguments.push_back("pack(" + views + ")");
-  }
+  call.appendPrologue(arguments);
   launch(out, (c.isConv ? "conv_" : "matmul_") + kernel.str(), arguments);
 }
 

@@ -30,4 +30,9 @@ struct PatchLayout {
 void packPatchWeights(const TacticInput &in, const PatchLayout &l,
                       llvm::SmallVectorImpl<Packing> &out);
 
+/// Whether conv_pool_sm90a runs a convolution and the largest elements of windows of what it makes,
+/// as far as their shapes go.
+bool takesPool(const ConvProblem &conv, const ConvProblem &pool, const TargetLevel &level,
+               std::string &why);
+
 } // namespace tenon::cuda

@@ -86,8 +86,12 @@ TensorCoreVerdict judgeTensorCores(const TacticInput &in, const Schedule &chosen
   TensorCoreVerdict v;
   if (in.form.isChain()) {
     v.isContraction = true;
+    const Tactic *t = findTactic(Family::Cuda, chosen.tactic);
+    v.intended = t && t->usesTensorCores && t->usesTensorCores(in);
+    if (v.intended)
+      return v;
     v.why = "one row of each image, in one kernel with what it is made of and what it makes";
-    v.change = "--disable=fuse.squeeze-excite";
+    v.change = "--disable=" + in.form.fusionOfChain().str();
     return v;
   }
   if (!in.form.anchor ||

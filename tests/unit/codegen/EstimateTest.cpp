@@ -91,6 +91,65 @@ std::string gatesText(llvm::ArrayRef<int64_t> numbers) {
   return os.str();
 }
 
+/// A first layer and windows of what it makes as bench/conv_pool_h100.csv has them.
+std::string pooledText(llvm::ArrayRef<int64_t> numbers) {
+  auto at = [&](unsigned i) { return std::to_string(numbers[i]); };
+  auto image = [&](const std::string &channels, int64_t side) {
+    const std::string s = std::to_string(side);
+    return "tensor<" + at(0) + "x" + channels + "x" + s + "x" + s + "xf16>";
+  };
+  auto pads = [](const std::string &p) { return "pads = [" + p + ", " + p + ", " + p + ", " + p; };
+  auto pair = [](const std::string &n) { return "[" + n + ", " + n + "]"; };
+  const int64_t side = Layer::out(numbers[2], numbers[4], numbers[5], numbers[6], 1),
+                windows = Layer::out(side, numbers[7], numbers[8], numbers[9], 1);
+  const std::string x = image(at(1), numbers[2]), y = image(at(3), side),
+                    w = at(3) + "x" + at(1) + "x" + at(4) + "x" + at(4) + "xf16";
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << "module \"pooled\" stage=imported {\n  graph @main (%x \"x\": " << x << ") -> (\"z\") {\n"
+     << "    %w = constant {value = splat<" << w << ": 0.5>} : tensor<" << w << ">\n"
+     << "    %b = constant {value = splat<" << at(3) << "xf16: 0.5>} : tensor<" << at(3)
+     << "xf16>\n"
+     << "    %c = conv %x, %w {strides = " << pair(at(5)) << ", " << pads(at(6)) << "]} : " << y
+     << "\n    %r = map %c, %b[1] (%0: f16, %1: f16) {\n      %2 = add %0, %1 : f16\n"
+     << "      %3 = relu %2 : f16\n      yield %3\n    } : " << y << "\n"
+     << "    %z = pool %r {kind = max, kernel = " << pair(at(7)) << ", strides = " << pair(at(8))
+     << ", " << pads(at(9)) << "]} : " << image(at(3), windows) << "\n    return %z\n  }\n}\n";
+  return os.str();
+}
+
+/// A 1x1 convolution and a depthwise one as bench/expand_depthwise_h100.csv has them.
+std::string expandedText(llvm::ArrayRef<int64_t> numbers) {
+  auto at = [&](unsigned i) { return std::to_string(numbers[i]); };
+  auto image = [&](const std::string &channels, int64_t side) {
+    const std::string s = std::to_string(side);
+    return "tensor<" + at(0) + "x" + channels + "x" + s + "x" + s + "xf16, nhwc>";
+  };
+  auto relu = [](llvm::StringRef from, llvm::StringRef to, const std::string &type) {
+    return ("    %" + to + " = map %" + from + ", %b[1] (%" + to + "0: f16, %" + to +
+            "1: f16) {\n      %" + to + "2 = add %" + to + "0, %" + to + "1 : f16\n      %" + to +
+            "3 = relu %" + to + "2 : f16\n      yield %" + to + "3\n    } : " + type + "\n")
+        .str();
+  };
+  const int64_t pad = numbers[4] / 2, side = Layer::out(numbers[1], numbers[4], numbers[5], pad, 1);
+  const std::string x = image(at(2), numbers[1]), made = image(at(3), numbers[1]),
+                    y = image(at(3), side), p = std::to_string(pad),
+                    w = at(3) + "x" + at(2) + "x1x1xf16",
+                    f = at(3) + "x1x" + at(4) + "x" + at(4) + "xf16";
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << "module \"expanded\" stage=imported {\n  graph @main (%x \"x\": " << x << ") -> (\"z\") {\n"
+     << "    %w = constant {value = splat<" << w << ": 0.5>} : tensor<" << w << ">\n"
+     << "    %f = constant {value = splat<" << f << ": 0.5>} : tensor<" << f << ">\n"
+     << "    %b = constant {value = splat<" << at(3) << "xf16: 0.5>} : tensor<" << at(3)
+     << "xf16>\n    %e = conv %x, %w : " << made << "\n"
+     << relu("e", "h", made) << "    %d = conv %h, %f {pads = [" << p << ", " << p << ", " << p
+     << ", " << p << "], strides = [" << at(5) << ", " << at(5) << "], groups = " << at(3)
+     << "} : " << y << "\n"
+     << relu("d", "z", y) << "    return %z\n  }\n}\n";
+  return os.str();
+}
+
 constexpr llvm::StringLiteral kHalo = " halo";
 
 /// A schedule as bench/gemm.cu calls it; empty for tactics that it does not time.
@@ -115,6 +174,11 @@ std::string nameInBench(const Schedule &s) {
   if (s.tactic == "squeeze_excite")
     return "gates t" + at("threads") + " c" + at("channel_parts") + " p" + at("pixel_parts") +
            (s.get("staged").getValueOr(0) ? "" : " unstaged");
+  if (s.tactic == "expand_depthwise_sm80")
+    return "expand " + at("tile_h") + "x" + at("tile_w") + " c" + at("chunk") + " p" + at("parts") +
+           " w" + at("warps") + (s.get("widened").getValueOr(0) ? " widened" : "");
+  if (s.tactic == "conv_pool_sm90a")
+    return "pool h" + at("tile_h") + " c" + at("consumers");
   if (s.tactic == "depthwise_mma_sm80")
     return "depthwise mma";
   if (s.tactic == "conv_winograd")
@@ -279,6 +343,42 @@ TEST(Estimates, OfSqueezeExcite) {
     return chosen(gatesText(numbers), "fuse,isolate", "squeeze_excite");
   };
   expectFastAndRight(means(TENON_MEASURED_SQUEEZE_EXCITE, "gates ", 38, choose), 1.05);
+}
+TEST(Estimates, OfConvPool) {
+  auto choose = [](llvm::ArrayRef<int64_t> numbers) {
+    return chosen(pooledText(numbers), "assign-layout,fuse,isolate", "conv_pool_sm90a");
+  };
+  expectFastAndRight(means(TENON_MEASURED_CONV_POOL, "pool ", 17, choose), 1.02);
+}
+
+Choice chooseExpanded(llvm::ArrayRef<int64_t> numbers) {
+  return chosen(expandedText(numbers), "fuse,isolate", "expand_depthwise_sm80");
+}
+TEST(Estimates, OfExpandDepthwise) {
+  expectFastAndRight(means(TENON_MEASURED_EXPAND_DEPTHWISE, "expand ", 25, chooseExpanded), 1.08);
+}
+/// One kernel where that is estimated to be faster, else two: close to the better of the two.
+TEST(Estimates, OfExpandDepthwiseOrTwoKernels) {
+  double loss = 0;
+  int together = 0, count = 0;
+  for (const Measured &m : measured(TENON_MEASURED_EXPAND_DEPTHWISE)) {
+    const double apart = m.microseconds.at("two kernels");
+    double best = apart;
+    for (const auto &[schedule, us] : m.microseconds)
+      best = std::min(best, us);
+    const Choice choice = chooseExpanded(m.numbers);
+    const auto time = m.microseconds.find(choice.name);
+    together += !choice.name.empty();
+    loss += std::log((choice.name.empty()            ? apart
+                      : time == m.microseconds.end() ? kListed * best
+                                                     : time->second) /
+                     best);
+    ++count;
+  }
+  EXPECT_EQ(count, 54);
+  EXPECT_GT(together, 25);
+  EXPECT_LT(together, 40);
+  EXPECT_LT(std::exp(loss / count), 1.06);
 }
 
 } // namespace

@@ -15,8 +15,10 @@
 #include "cuda/conv_patch_sm75.cuh"
 #include "cuda/conv_patch_sm80.cuh"
 #include "cuda/conv_patch_sm90.cuh"
+#include "cuda/conv_pool_sm90.cuh"
 #include "cuda/depthwise.cuh"
 #include "cuda/depthwise_mma_sm80.cuh"
+#include "cuda/expand_depthwise_sm80.cuh"
 #include "cuda/fold.cuh"
 #include "cuda/gather.cuh"
 #include "cuda/gemv.cuh"
@@ -49,7 +51,7 @@ using tenon::cuda::frame;
 using tenon::cuda::issue;
 using tenon::cuda::status;
 
-// Not of this file alone: sm_75 has no such kernel, which leaves members unused.
+// Not of this file alone: some machines have no such kernels, which leaves members unused.
 struct attention_config : cuda::attention_schedule<2, 2, 32, 2> {
   dims<dyn, fixed<12>> batch;
   dyn n;
@@ -58,6 +60,18 @@ struct attention_config : cuda::attention_schedule<2, 2, 32, 2> {
   static constexpr fixed<40> e{};
   static constexpr int causal = 0;
   static constexpr bool zero_undefined = true;
+};
+struct pooled_windows {
+  static constexpr int pool_h = 3, pool_w = 3, pool_stride_h = 2, pool_stride_w = 2;
+  static constexpr int pool_top = 1, pool_left = 1;
+  static constexpr fixed<4> pooled_h{}, pooled_w{};
+};
+template <bool Widened>
+struct expanded_config : cuda::expand_depthwise_schedule<7, 8, 32, 4, 2, 8, Widened> {
+  dyn batch;
+  static constexpr fixed<7> in_h{}, in_w{}, out_h{}, out_w{};
+  static constexpr int depth = 64, channels = 64, kernel_h = 3, kernel_w = 3;
+  static constexpr int stride_h = 1, stride_w = 1, pad_top = 1, pad_left = 1;
 };
 
 namespace {
@@ -115,6 +129,7 @@ template <int Stride> struct first_layer : image, cuda::conv_patch_sm90_schedule
   static constexpr fixed<3> channels{};
   static constexpr fixed<Stride> stride_h{}, stride_w{};
 };
+template <int Stride> struct pooled_layer : first_layer<Stride>, pooled_windows {};
 struct any_config {
   extents<8, 64, 7, 7> space;
   extents<7, 7> in;
@@ -288,7 +303,25 @@ template <class T> status convolutions(const frame &f, issue &to) {
   TENON_CHECK(to.launch<V>(
       cuda::conv_patch_sm90(second, activation<T>(f), cuda::make_packed_weights(f.weight<bf16>(0)),
                             result<T>(f), bias(f), bias_relu{}, scale{}, reads)));
+  pooled_layer<2> pooled;
+  pooled.batch = f.dims[0];
+  TENON_CHECK(to.launch<V>(cuda::conv_pool_sm90<bf16>(
+      pooled, activation<T>(f), cuda::make_packed_weights(f.weight<f16>(0)), bias(f), bias_relu{},
+      result<T>(f), pack(), cuda::identity_body{})));
+  TENON_CHECK(to.launch<V>(cuda::conv_pool_sm90<f16>(
+      pooled, activation<T>(f), cuda::make_packed_weights(f.weight<bf16>(0)), pack(),
+      cuda::identity_body{}, result<T>(f), bias(f), bias_relu{}, scale{}, reads)));
   if constexpr (sizeof(T) == 2) {
+    expanded_config<false> narrow;
+    narrow.batch = f.dims[0];
+    TENON_CHECK(to.launch<V>(cuda::expand_depthwise_sm80(narrow, activation<T>(f), f.weight<T>(0),
+                                                         f.weight<T>(0), bias(f), bias_relu{},
+                                                         result<T>(f), bias(f), bias_relu{})));
+    expanded_config<true> wide;
+    wide.batch = f.dims[0];
+    TENON_CHECK(to.launch<V>(cuda::expand_depthwise_sm80(
+        wide, activation<T>(f), f.weight<T>(0), f.weight<T>(0), pack(), cuda::identity_body{},
+        result<T>(f), pack(), cuda::identity_body{})));
     wgmma_config wgmma;
     wgmma.batch = f.dims[0];
     TENON_CHECK(to.launch<V>(cuda::conv_wgmma_sm90(

@@ -1,0 +1,343 @@
+// Defines the tactic `expand_depthwise_sm80`: a 1x1 convolution and the depthwise convolution of
+// what it makes as one kernel (runtime/cuda/expand_depthwise_sm80.cuh). It takes the chains that
+// fuse.expand-depthwise makes.
+#include "codegen/cuda/ExpandDepthwise.h"
+
+#include "codegen/Work.h"
+#include "codegen/cuda/Contraction.h"
+#include "codegen/cuda/Tactics.h"
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace tenon::cuda {
+namespace {
+
+constexpr int64_t kMostDepth = 256; // of the first convolution
+constexpr int64_t kColumns = 4;     // outputs of a thread
+
+/// The two convolutions; the first has one tap.
+struct Layers {
+  ConvProblem expand, depthwise;
+
+  int64_t depth() const { return expand.channels; }
+  int64_t channels() const { return expand.filters; }
+  /// Bytes that kernels of these read and write, 2 to an element.
+  enum Part { Expand = 1, Depthwise = 2, Both = 3 };
+  double bytesOf(Part part) const {
+    const ConvProblem &d = depthwise;
+    const double images = 2 * double(d.batch.upper()),
+                 pixels = images * double(d.inHeight.upper() * d.inWidth.upper()),
+                 outputs = images * double(d.outHeight.upper() * d.outWidth.upper());
+    return (part & Expand ? pixels * double(depth()) : 0) +
+           (part == Both ? 0 : pixels * double(channels())) +
+           (part & Depthwise ? outputs * double(channels()) : 0) +
+           2 * double(channels()) *
+               ((part & Expand ? double(depth()) : 0) + (part & Depthwise ? double(d.taps()) : 0));
+  }
+};
+
+/// A schedule's numbers.
+struct Tiles {
+  int64_t h, w, chunk, parts, warps;
+  bool widened;
+
+  explicit Tiles(const Schedule &s)
+      : h(*s.get("tile_h")), w(*s.get("tile_w")), chunk(*s.get("chunk")), parts(*s.get("parts")),
+        warps(*s.get("warps")), widened(*s.get("widened") != 0) {}
+  Tiles(int64_t h, int64_t w, int64_t chunk, int64_t parts, int64_t warps, bool widened)
+      : h(h), w(w), chunk(chunk), parts(parts), warps(warps), widened(widened) {}
+
+  int64_t pixels(const Layers &l) const {
+    const ConvProblem &d = l.depthwise;
+    return ((h - 1) * d.strideH + d.kernelH) * ((w - 1) * d.strideW + d.kernelW);
+  }
+  int64_t rowBlocks(const Layers &l) const { return ceilDiv(pixels(l), 16); }
+  int64_t chunks(const Layers &l) const { return ceilDiv(l.channels(), chunk); }
+  /// Tiles of all images.
+  int64_t count(const Layers &l) const {
+    const ConvProblem &d = l.depthwise;
+    return d.batch.upper() * ceilDiv(d.outHeight.upper(), h) * ceilDiv(d.outWidth.upper(), w);
+  }
+  /// As the kernel has it.
+  int64_t sharedBytes(const Layers &l) const {
+    const int64_t pitch = ceilDiv(l.depth(), 16) * 16 + 8, rows = rowBlocks(l) * 16,
+                  filters = l.depthwise.taps() * chunk;
+    return 2 * rows * pitch + (widened ? 4 : 2) * rows * (chunk + 8) + (widened ? 4 * filters : 0) +
+           4 * (chunk * pitch + filters);
+  }
+};
+
+/// All tiles that fit.
+llvm::SmallVector<Tiles, 64> tilesOf(const Layers &l, const TargetLevel &level) {
+  constexpr int64_t kTiles[][2] = {{4, 8},  {8, 8},  {4, 16}, {8, 16},  {7, 8},
+                                   {7, 16}, {4, 28}, {8, 28}, {14, 16}, {16, 16}};
+  const int64_t height = l.depthwise.outHeight.upper(), width = l.depthwise.outWidth.upper();
+  const int64_t sms = level.multiprocessors;
+  llvm::SmallVector<Tiles, 64> all;
+  for (auto [h, w] : kTiles) {
+    if (h >= 2 * height || w >= 2 * std::max<int64_t>(width, 4))
+      continue; // more than half of it lies outside
+    for (int64_t chunk : {16, 32, 48, 64}) {
+      if (chunk > 16 && chunk >= 2 * l.channels())
+        continue;
+      for (int64_t warps : {4, 8})
+        for (bool widened : {false, true}) {
+          Tiles t(h, w, chunk, 1, warps, widened);
+          if (t.sharedBytes(l) > int64_t(level.sharedBytes))
+            continue;
+          // Parts that give each multiprocessor a block, two, or four.
+          int64_t last = 0;
+          for (int64_t blocks : {int64_t(0), sms, 2 * sms, 4 * sms}) {
+            t.parts = std::min(std::max<int64_t>(1, ceilDiv(blocks, t.count(l))), t.chunks(l));
+            if (t.parts != last)
+              all.push_back(t);
+            last = t.parts;
+          }
+        }
+    }
+  }
+  return all;
+}
+
+bool takes(const Layers &l, const TargetLevel &level, std::string &why) {
+  const ConvProblem &e = l.expand, &d = l.depthwise;
+  if (level.sm < 80)
+    why = "no kernel for it before sm_80";
+  else if (!e.isPointwise() || e.groups != 1 || e.isVolume())
+    why = "the first convolution has a window or groups";
+  else if (!d.isDepthwise() || d.filters != 1 || d.isVolume() || d.dilationH != 1 ||
+           d.dilationW != 1 || d.kernelH > 7 || d.kernelW > 7 || d.strideH > 2 || d.strideW > 2)
+    why = "the second convolution is not depthwise with windows of up to 7x7 neighbours";
+  else if (l.depth() % 8 != 0 || l.depth() > kMostDepth)
+    why = std::to_string(l.depth()) + " channels before the first convolution";
+  else if (tilesOf(l, level).empty())
+    why = "no tiles for it";
+  else
+    return true;
+  return false;
+}
+
+TacticInput expansionOf(const TacticInput &in) {
+  return {in.form.before[0], in.level, in.alignment};
+}
+
+llvm::Optional<Layers> readLayers(const TacticInput &in, std::string &why) {
+  const GroupForm &form = in.form;
+  if (form.before.size() != 1 || !matchAnchor(in, Op::Conv, why)) {
+    why = "not two convolutions";
+    return llvm::None;
+  }
+  const GroupForm &before = form.before[0];
+  if (!before.anchor->is(Op::Conv)) {
+    why = "no convolution before the depthwise one";
+    return llvm::None;
+  }
+  const auto c = readContraction(expansionOf(in), why);
+  const auto d = convProblem(*form.anchor, why);
+  if (!c || !d)
+    return llvm::None;
+  const Layers l{c->conv, *d};
+  if (!takes(l, in.level, why) || !isOfChannels(before.body, why) || !isPlainBody(form.body, why) ||
+      !fitsInt(form, why) || !fitsInt(before, why))
+    return llvm::None;
+  if (c->hasPrologue || !multipliesOn(kMmaSm80, expansionOf(in), *c, why)) {
+    why = "a prologue, or operands that are not both fp16 or both bf16";
+    return llvm::None;
+  }
+  const ScalarProgram &x = before.anchorInputs[0], &made = form.anchorInputs[0];
+  if (!stridesOf(x.inputs[c->mainInput], unsigned(x.space.size())).strides[1].isConstant(1)) {
+    why = "channels that do not lie side by side";
+    return llvm::None;
+  }
+  if (!made.isPlainRead() || made.inputs[0].source->argumentOf() ||
+      made.nodes[made.outputs[0]].element != c->b || !constantOperand(form, 1) ||
+      constantOperand(form, 1)->type().element() != c->b) {
+    why = "a depthwise convolution of something else, or of another type";
+    return llvm::None;
+  }
+  return l;
+}
+
+bool match(const TacticInput &in, std::string &why) { return readLayers(in, why).hasValue(); }
+
+void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
+  std::string why;
+  const Layers l = *readLayers(in, why);
+  for (const Tiles &t : tilesOf(l, in.level))
+    out.push_back({"expand_depthwise_sm80",
+                   {{"tile_h", t.h},
+                    {"tile_w", t.w},
+                    {"chunk", t.chunk},
+                    {"columns", kColumns},
+                    {"parts", t.parts},
+                    {"warps", t.warps},
+                    {"widened", t.widened}}});
+}
+
+/// Cycles that a block waits: before its first chunk, and for each 1000 elements of its pixels; at
+/// a chunk's barriers; for 16 pixels of a warp, and in them a step along K and 8 channels; for an
+/// item of a thread's folding, and in it a row of windows' loads (of elements, and of widened ones)
+/// and a tap. Then those that it keeps others on the multiprocessor waiting: for multiplications
+/// and 8 channels of 16 pixels; for loads, taps and the rest of a warp's folding. Last the part of
+/// its waiting that the blocks after it wait for. Source: bench/expand_depthwise_h100.csv (54 pairs
+/// of layers, up to 28 schedules each): rms error 12 %.
+constexpr double kStart = 408, kPixels = 36.9, kBarriers = 2860;
+constexpr double kRows = 9.66, kStep = 50.6, kSums = 2.35;
+constexpr double kFold = 155, kLoad = 6.43, kLoadWidened = 6.84, kTap = 13.2;
+constexpr double kBusyStep = 0.714, kBusySums = 9.68, kBusyLoad = 1.94, kBusyLoadWidened = 1.18,
+                 kBusyTap = 2.98, kBusyFold = 61.9;
+constexpr double kNextWave = 0.861, kCyclesOfMicrosecond = 1700;
+
+/// Waves of resident blocks, each of which goes through its chunks.
+double costOf(const Layers &l, const Tiles &t, const TargetLevel &level, double bytes) {
+  const ConvProblem &d = l.depthwise;
+  const double chunks = double(ceilDiv(t.chunks(l), t.parts)), of8 = double(t.chunk) / 8;
+  const double steps = double(ceilDiv(l.depth(), 16)), taps = double(d.taps());
+  const double loads = double(d.kernelH * ((kColumns - 1) * d.strideW + 2 * d.kernelW));
+  const int64_t items = t.h * t.w / kColumns * (t.chunk / 4), threads = 32 * t.warps;
+  const double alone =
+      kStart + kPixels * double(t.pixels(l) * l.depth()) / 1000 +
+      chunks * (kBarriers +
+                double(ceilDiv(t.rowBlocks(l), t.warps)) * (kRows + kStep * steps + kSums * of8) +
+                double(ceilDiv(items, threads)) *
+                    (kFold + (t.widened ? kLoadWidened : kLoad) * loads + kTap * taps));
+  const double busy =
+      chunks *
+      (double(t.rowBlocks(l)) * (kBusyStep * steps * (1 + 1.5 * of8) + kBusySums * of8) +
+       double(items) / 32 *
+           ((t.widened ? kBusyLoadWidened : kBusyLoad) * loads + kBusyTap * taps + kBusyFold));
+  const double blocks = double(t.count(l) * t.parts), sms = std::max(1u, level.multiprocessors);
+  const double resident = std::max(
+      1.0, std::min({std::floor(double(level.sharedBytes) / double(t.sharedBytes(l) + 1024)),
+                     std::floor(768 / double(threads)), 8.0}));
+  const double waves = std::ceil(blocks / (sms * resident));
+  const double time =
+      (alone * (1 + kNextWave * (waves - 1)) + blocks / sms * busy) / kCyclesOfMicrosecond;
+  Effort e;
+  e.bytes = bytes;
+  e.launches = 0;
+  const double moving = microseconds(level, e);
+  return level.launchMicroseconds + std::max(time, moving) + 0.1 * std::min(time, moving);
+}
+
+/// Microseconds of the two kernels apart: launches, bytes through the second-level cache and beyond
+/// it, and products. Source: the same layers (bench/expand_depthwise_h100.csv), rms error 15 %.
+double apartOf(const Layers &l, const TargetLevel &level) {
+  const double expand = l.bytesOf(Layers::Expand) / 1e6,
+               depthwise = l.bytesOf(Layers::Depthwise) / 1e6;
+  const ConvProblem &d = l.depthwise;
+  const double products = double(d.batch.upper() * d.outHeight.upper() * d.outWidth.upper()) *
+                          double(l.channels() * d.taps()) / 1e6;
+  const double launches = 2 * (level.launchMicroseconds - 0.7);
+  const double memory = 4190 / level.bandwidthGBs, arithmetic = 51000 / level.peakGflops;
+  return launches + 1.4 + 1.8 + memory * (0.54 * expand + 0.17 * std::max(0.0, expand - 22.5)) +
+         memory * (0.175 * depthwise + 0.21 * std::max(0.0, depthwise - 40)) +
+         0.13 * arithmetic * products;
+}
+
+double cost(const TacticInput &in, const Schedule &s) {
+  std::string why;
+  return costOf(*readLayers(in, why), Tiles(s), in.level, double(workOf(*in.form.group).bytes));
+}
+
+void pack(const TacticInput &in, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
+  packPaddedRows(expansionOf(in), out);
+  const Value *source = in.form.anchorInputs[1].inputs[0].source;
+  const Type w = source->type();
+  llvm::SmallVector<int, 4> order;
+  for (unsigned d = 2; d < w.rank(); ++d)
+    order.push_back(int(d));
+  order.append({1, 0});
+  out.push_back({source->index(), Layout::permuted(w.context(), order)});
+}
+
+void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
+  std::string why;
+  const Layers l = *readLayers(in, why);
+  const Contraction c = *readContraction(expansionOf(in), why);
+  const GroupForm &first = in.form.before[0];
+  const ConvProblem &d = l.depthwise;
+  const auto over = [&](const Strides &x) { return inPlane(x, d); };
+  const ScalarProgram &program = first.anchorInputs[0];
+  Value *x = program.inputs[c.mainInput].source;
+  const Strides image =
+      inPlane(stridesOf(program.inputs[c.mainInput], unsigned(program.space.size())), l.expand);
+  const auto frontOver = [&](const Strides &x) { return inPlane(x, l.expand); };
+  const Dim zero = in.form.anchor->result()->type().context().dim(0);
+
+  out.include("cuda/expand_depthwise_sm80.cuh");
+  StepWriter::Config cfg(out, "config");
+  cfg.extent("batch", d.batch).extent("in_h", d.inHeight).extent("in_w", d.inWidth);
+  cfg.extent("out_h", d.outHeight).extent("out_w", d.outWidth);
+  cfg.number("depth", l.depth()).number("channels", l.channels());
+  cfg.number("kernel_h", d.kernelH).number("kernel_w", d.kernelW);
+  cfg.number("stride_h", d.strideH).number("stride_w", d.strideW);
+  cfg.number("pad_top", d.padTop).number("pad_left", d.padLeft);
+  for (auto &[key, value] : s.params)
+    if (key != "widened")
+      cfg.number(key, value);
+  cfg.flag("widened", *s.get("widened"));
+  bool aligned = areResultsAligned(in.form, out, over);
+  for (const Access &a : first.body.inputs)
+    aligned &= out.isAligned(a.source,
+                             frontOver(stridesOf(a, unsigned(first.body.space.size()))).offset, 16);
+  cfg.flag("aligned", out.isAligned(x, image.offset, 16)).flag("aligned_results", aligned);
+  const std::string config = cfg.finish();
+  const std::string front =
+      out.body(first.body, {first.anchor->result()->type().element()}, "front");
+  const std::string body = out.body(in.form.body, {in.form.anchor->result()->type().element()});
+  const auto weights = [&](const GroupForm &form) {
+    return out.pointer(form.anchorInputs[1].inputs[0].source, zero);
+  };
+  SourceWriter &code = out.code();
+  code.line("const auto x = " + out.view(x, image) + ";");
+  code.line("const auto front_ins = " + out.inputs(first.body, frontOver) + ";");
+  code.line("const auto outs = " + out.outputs(in.form, over) + ";");
+  code.line("const auto ins = " + out.inputs(in.form.body, over) + ";");
+  launch(out, "expand_depthwise_sm80",
+         {config, "x", weights(first), weights(in.form), "front_ins", front, "outs", "ins", body});
+}
+
+bool usesTensorCores(const TacticInput &in) { return in.form.isChain() && in.level.sm >= 80; }
+
+Tactic tactic() {
+  Tactic t = {"expand_depthwise_sm80",
+              "fp16 and bf16 1x1 convolution on Tensor Cores and the depthwise one of its results",
+              match,
+              enumerate,
+              cost,
+              pack,
+              nullptr,
+              emit,
+              nullptr,
+              usesTensorCores};
+  t.takesChains = true;
+  return t;
+}
+
+} // namespace
+
+bool takesDepthwise(const ConvProblem &conv, const ConvProblem &depthwise, const TargetLevel &level,
+                    std::string &why) {
+  const Layers l{conv, depthwise};
+  if (!takes(l, level, why))
+    return false;
+  double together = std::numeric_limits<double>::infinity();
+  for (const Tiles &t : tilesOf(l, level))
+    together = std::min(together, costOf(l, t, level, l.bytesOf(Layers::Both)));
+  const double apart = apartOf(l, level);
+  if (together < apart)
+    return true;
+  llvm::raw_string_ostream(why) << llvm::format("estimated %.3g us in one kernel, %.3g in two",
+                                                together, apart);
+  return false;
+}
+
+const Tactic kExpandDepthwiseSm80 = tactic();
+
+} // namespace tenon::cuda

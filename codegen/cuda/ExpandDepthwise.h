@@ -1,0 +1,14 @@
+// Defines what passes ask of the tactic `expand_depthwise_sm80` (ExpandDepthwise.cpp).
+#pragma once
+
+#include "codegen/ConvProblem.h"
+#include "codegen/Target.h"
+
+namespace tenon::cuda {
+
+/// Whether expand_depthwise_sm80 runs a convolution and a depthwise one of what it makes, as far as
+/// their shapes go, and gains by it.
+bool takesDepthwise(const ConvProblem &conv, const ConvProblem &depthwise, const TargetLevel &level,
+                    std::string &why);
+
+} // namespace tenon::cuda
