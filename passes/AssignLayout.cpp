@@ -43,14 +43,12 @@ bool isFollower(const Operation &op) {
          op.result()->type().isTensor();
 }
 
-bool readsInPlace(const Operation &op, unsigned i) {
+bool followsOperand(const Operation &op, unsigned i) {
   Type t = op.operand(i)->type();
   if (!t.isTensor())
     return false;
   switch (op.kind()) {
-  case Op::Map:
-    return t.shape() == op.result()->type().shape() &&
-           isIdentityMap(indexMap(op, i), op.result()->type().rank());
+  case Op::Map: return readsInPlace(op, i);
   case Op::Pad:
   case Op::Softmax:
   case Op::QuantizedSoftmax:
@@ -93,7 +91,7 @@ private:
         continue;
       classes.insert(&op);
       for (unsigned i = 0; i < op.numOperands(); ++i)
-        if (isSpatial(op) ? i == 0 : readsInPlace(op, i))
+        if (isSpatial(op) ? i == 0 : followsOperand(op, i))
           if (Operation *def = op.operand(i)->def(); takesPart(def) && def->parent() == &region_)
             classes.unionSets(def, &op);
       if (isSpatial(op))
@@ -229,7 +227,7 @@ private:
     Layout chosen;
     bool any = false, rowMajor = false, preferredSeen = false;
     for (unsigned i = 0; i < op.numOperands(); ++i) {
-      if (!readsInPlace(op, i) || constantValue(op.operand(i)))
+      if (!followsOperand(op, i) || constantValue(op.operand(i)))
         continue;
       Layout l = dense(c, op.operand(i)->type().layout());
       rowMajor |= l.isRowMajor();
@@ -338,7 +336,7 @@ private:
       if (u->index() == 0 && channelsLast_.count(user))
         return true;
       if (depth > 0 &&
-          ((isFollower(*user) && readsInPlace(*user, u->index())) || user->is(Op::Slice)) &&
+          ((isFollower(*user) && followsOperand(*user, u->index())) || user->is(Op::Slice)) &&
           channelsLastWanted(user->result(), depth - 1))
         return true;
     }

@@ -56,11 +56,6 @@ llvm::Optional<PerChannel> constantScalar(Operation &map, Value *scalar, int64_t
   return values;
 }
 
-bool readsInPlace(const Operation &map, unsigned i) {
-  return map.operand(i)->type().shape() == map.result()->type().shape() &&
-         isIdentityMap(indexMap(map, i), map.result()->type().rank());
-}
-
 llvm::Optional<Dequantized> matchDequantized(Value *v) {
   Operation *map = v->def();
   if (!map || !map->is(Op::Map) || map->numResults() != 1 || v->type().element() != Element::F32)

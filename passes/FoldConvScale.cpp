@@ -66,11 +66,6 @@ llvm::Optional<std::vector<double>> perChannel(Operation &map, Value *scalar, in
   return values;
 }
 
-bool readsInPlace(const Operation &map, unsigned i) {
-  return map.operand(i)->type().shape() == map.result()->type().shape() &&
-         isIdentityMap(indexMap(map, i), map.result()->type().rank());
-}
-
 /// Follows x through the affine functions of channel constants in a map's body as long as nothing
 /// else reads the intermediate values; returns the last of them.
 Value *followAffine(Operation &map, Value *x, int64_t channel, Affine &f) {

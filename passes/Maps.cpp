@@ -36,6 +36,10 @@ bool isIdentityMap(const IndexMap &m, unsigned rank) {
       return false;
   return true;
 }
+bool readsInPlace(const Operation &map, unsigned i) {
+  return map.operand(i)->type().shape() == map.result()->type().shape() &&
+         isIdentityMap(indexMap(map, i), map.result()->type().rank());
+}
 
 void setMapOperands(Operation &op, llvm::ArrayRef<Value *> operands, const IntLists &maps,
                     llvm::ArrayRef<Dim> space) {

@@ -14,6 +14,8 @@ inline const IndexMap &indexMap(const Operation &op, unsigned i) {
   return op.intListsAttr("maps")[i];
 }
 bool isIdentityMap(const IndexMap &m, unsigned rank);
+/// Whether `map` reads operand i where it writes.
+bool readsInPlace(const Operation &map, unsigned i);
 
 /// Gives a map or reduce new operands and index maps over the same space; the region's arguments
 /// must be brought in line by the caller. The attribute `space` is kept only where needed.

@@ -33,9 +33,6 @@ inline bool isOneValue(const Tensor &t) { return t.size() == 1 || t.isSplat(); }
 /// is not. `dim` is −1 until a tensor settles it.
 llvm::Optional<PerChannel> constantScalar(Operation &map, Value *scalar, int64_t &dim);
 
-/// Whether operand i of a map is read element by element.
-bool readsInPlace(const Operation &map, unsigned i);
-
 /// dequantize(q, scale, zero) as a whole tensor.
 struct Dequantized {
   Value *q = nullptr;

@@ -58,10 +58,11 @@ struct Tiles {
   }
   int64_t rowBlocks(const Layers &l) const { return ceilDiv(pixels(l), 16); }
   int64_t chunks(const Layers &l) const { return ceilDiv(l.channels(), chunk); }
-  /// Tiles of all images.
+  /// Tiles of all images; 1 where there are none.
   int64_t count(const Layers &l) const {
     const ConvProblem &d = l.depthwise;
-    return d.batch.upper() * ceilDiv(d.outHeight.upper(), h) * ceilDiv(d.outWidth.upper(), w);
+    return std::max<int64_t>(1, d.batch.upper() * ceilDiv(d.outHeight.upper(), h) *
+                                    ceilDiv(d.outWidth.upper(), w));
   }
   /// As the kernel has it.
   int64_t sharedBytes(const Layers &l) const {

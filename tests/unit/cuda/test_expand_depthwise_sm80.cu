@@ -134,6 +134,7 @@ int main() {
   // Channels beside the chunk; none of a run; windows as wide as they are not high; no padding.
   expand_depthwise<h, square, 8, 40, 3, 3, 1, 0>(1, 12, 11);
   expand_depthwise<h, wide, 32, 50, 3, 3, 1, 1>(1, 6, 9);
+  expand_depthwise<h, line, 8, 25, 3, 3, 1, 1>(1, 3, 9);
   expand_depthwise<h, line, 72, 24, 1, 5, 1, 2>(1, 1, 21);
   expand_depthwise<h, line, 16, 40, 3, 1, 2, 1>(2, 7, 9);
   // Addresses that no vector load takes.
