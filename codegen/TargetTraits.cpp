@@ -17,8 +17,11 @@ TargetTraits traitsOf(const Target &target) {
   if (target.family != Family::Cpu || target.levels.front()->simdWidth == 1)
     traits.attentionHead = traits.attentionHeadOfHalves = 0;
   if (target.family == Family::Cuda) {
-    // All levels run what is optimised once: attention_sm80 must be there for each.
-    if (llvm::all_of(target.levels, [](const TargetLevel *l) { return l->sm >= 80; }))
+    // All levels run what is optimised once: a kernel must be there for each.
+    const auto startAt = [&](unsigned sm) {
+      return llvm::all_of(target.levels, [=](const TargetLevel *l) { return l->sm >= sm; });
+    };
+    if (startAt(80))
       traits.attentionHeadOfHalves = 128;
     traits.controlFlow = false;
     traits.viewAlignment = 16; // loads of four floats trap when they are not aligned
@@ -30,10 +33,10 @@ TargetTraits traitsOf(const Target &target) {
     // 0.548, 0.829, 2.507. With the kernels of sm_80 it loses at all three.
     traits.prologueBytes = std::numeric_limits<int64_t>::max();
     // A cluster of blocks adds up the channels of an image.
-    if (llvm::all_of(target.levels, [](const TargetLevel *l) { return l->sm >= 90; }))
+    if (startAt(90))
       traits.squeezeBytes = 3 << 19;
     auto hasWarpgroups = [](const TargetLevel *l) { return l->sm == 90 && l->archSpecific; };
-    if (llvm::all_of(target.levels, [](const TargetLevel *l) { return l->sm >= 80; }))
+    if (startAt(80))
       traits.convChain = [levels = target.levels](const Operation &conv, const Operation &next,
                                                   std::string &why) {
         const auto first = convProblem(conv, why), second = convProblem(next, why);

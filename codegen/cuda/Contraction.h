@@ -117,8 +117,10 @@ llvm::SmallVector<int64_t, 4> splitsFor(const Contraction &c, const TargetLevel 
 /// others, would take twice as long. 0: any number.
 int64_t leastShared(const TargetLevel &level, int64_t blocks);
 
-/// Whether all that the epilogue reads and writes is known to start at a multiple of 16 bytes, over
-/// what the kernel walks.
+/// Whether all that a body reads, and all that a group's body reads and writes, is known to start
+/// at a multiple of 16 bytes, over what the kernel walks.
+bool areInputsAligned(const ScalarProgram &body, const StepWriter &out,
+                      llvm::function_ref<Strides(const Strides &)> over);
 bool areResultsAligned(const GroupForm &form, const StepWriter &out,
                        llvm::function_ref<Strides(const Strides &)> over);
 

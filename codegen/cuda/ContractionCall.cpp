@@ -74,16 +74,19 @@ void writeExtents(const ConvProblem &p, StepWriter::Config &cfg) {
 
 } // namespace
 
+bool areInputsAligned(const ScalarProgram &body, const StepWriter &out,
+                      llvm::function_ref<Strides(const Strides &)> over) {
+  return llvm::all_of(body.inputs, [&](const Access &x) {
+    return out.isAligned(x.source, over(stridesOf(x, unsigned(body.space.size()))).offset, 16);
+  });
+}
 bool areResultsAligned(const GroupForm &form, const StepWriter &out,
                        llvm::function_ref<Strides(const Strides &)> over) {
   const auto rank = unsigned(form.body.space.size());
-  for (const Access &x : form.body.inputs)
-    if (!out.isAligned(x.source, over(stridesOf(x, rank)).offset, 16))
-      return false;
   for (unsigned i = 0; i < form.outputs.size(); ++i)
     if (!out.isResultAligned(i, over(stridesOf(form.outputs[i], rank)).offset, 16))
       return false;
-  return true;
+  return areInputsAligned(form.body, out, over);
 }
 
 ContractionCall::ContractionCall(const TacticInput &in, const Schedule &s, StepWriter &out)

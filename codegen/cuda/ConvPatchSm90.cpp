@@ -280,10 +280,8 @@ void emitPooled(const TacticInput &in, const Schedule &s, StepWriter &out) {
   call.cfg.number("pool_stride_h", l.pool.strideH).number("pool_stride_w", l.pool.strideW);
   call.cfg.number("pool_top", l.pool.padTop).number("pool_left", l.pool.padLeft);
   call.cfg.extent("pooled_h", l.pool.outHeight).extent("pooled_w", l.pool.outWidth);
-  bool aligned = areResultsAligned(in.form, out, overWindows);
-  for (const Access &x : conv.body.inputs)
-    aligned &= out.isAligned(x.source,
-                             call.over(stridesOf(x, unsigned(conv.body.space.size()))).offset, 16);
+  const bool aligned =
+      areResultsAligned(in.form, out, overWindows) && areInputsAligned(conv.body, out, call.over);
   const std::string config = call.finish(aligned);
   const std::string front = out.body(conv.body, {conv.anchor->result()->type().element()}, "front");
   const Element made = in.form.anchor->operand(0)->type().element();

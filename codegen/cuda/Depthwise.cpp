@@ -51,6 +51,16 @@ bool matchDepthwise(const TacticInput &in, std::string &why) {
   return isPlainBody(f.body, why) && fitsInt(f, why);
 }
 
+void packFilters(const GroupForm &form, llvm::SmallVectorImpl<Packing> &out) {
+  const Value *source = form.anchorInputs[1].inputs[0].source;
+  const Type w = source->type();
+  llvm::SmallVector<int, 4> order;
+  for (unsigned d = 2; d < w.rank(); ++d)
+    order.push_back(int(d));
+  order.append({1, 0});
+  out.push_back({source->index(), Layout::permuted(w.context(), order)});
+}
+
 void emitDepthwise(const TacticInput &in, const Schedule &s, StepWriter &out,
                    llvm::StringRef kernel, llvm::function_ref<void(StepWriter::Config &)> rest) {
   const GroupForm &form = in.form;
@@ -133,13 +143,7 @@ double cost(const TacticInput &in, const Schedule &s) {
 }
 
 void pack(const TacticInput &in, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
-  const Value *source = in.form.anchorInputs[1].inputs[0].source;
-  const Type w = source->type();
-  llvm::SmallVector<int, 4> order;
-  for (unsigned d = 2; d < w.rank(); ++d)
-    order.push_back(int(d));
-  order.append({1, 0});
-  out.push_back({source->index(), Layout::permuted(w.context(), order)});
+  packFilters(in.form, out);
 }
 
 void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {

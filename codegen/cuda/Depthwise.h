@@ -1,4 +1,5 @@
-// Defines what the tactics of depthwise convolutions share (Depthwise.cpp, DepthwiseMma.cpp).
+// Defines what the tactics of depthwise convolutions share (Depthwise.cpp, DepthwiseMma.cpp,
+// ExpandDepthwise.cpp).
 #pragma once
 
 #include "codegen/cuda/Contraction.h"
@@ -7,6 +8,9 @@ namespace tenon::cuda {
 
 /// Whether the group is a depthwise convolution that runtime/cuda/depthwise.cuh computes.
 bool matchDepthwise(const TacticInput &in, std::string &why);
+
+/// The weights' layout with the channels innermost: [kernel_h][kernel_w][channels * filters].
+void packFilters(const GroupForm &form, llvm::SmallVectorImpl<Packing> &out);
 
 /// Writes configuration, body and the call of `kernel` of the header of its name; `rest` is what
 /// its Config has beside extents and schedule.

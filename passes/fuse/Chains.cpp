@@ -91,19 +91,23 @@ private:
              saved);
     else if (!isHalf(stored) || !multiplies(conv) || (!pools && !multiplies(*next)))
       reject(id, *maker.def, *next, "not in 16 bits with constant weights", saved);
-    else if (!pools && !readsPixels(conv, maker.cluster))
+    else if (!pools && hasPrologue(conv, maker.cluster))
+      reject(id, *maker.def, *next, "the first convolution applies something as it reads", saved);
+    else if (!pools && !readsPixels(conv))
       reject(id, *maker.def, *next, "the channels of a pixel do not lie side by side", saved);
     else if (!context_.target.convChain(conv, *next, why))
       reject(id, *maker.def, *next, why, saved);
     else
       join(id, *maker.def, *next, v, c, maker.cluster);
   }
-  /// Whether a convolution reads pixels as they lie, channels side by side.
-  bool readsPixels(const Operation &conv, unsigned cluster) const {
+  bool hasPrologue(const Operation &conv, unsigned cluster) const {
     const Operation *def = conv.operand(0)->def();
+    return clusters_.contains(def) && clusters_.of(def) == cluster;
+  }
+  /// Whether the channels of a pixel lie side by side, multiplied as they are.
+  static bool readsPixels(const Operation &conv) {
     const Type x = conv.operand(0)->type();
-    return !(clusters_.contains(def) && clusters_.of(def) == cluster) &&
-           x.element() == conv.operand(1)->type().element() && x.rank() == 4 &&
+    return x.element() == conv.operand(1)->type().element() &&
            addressing(x).strides[1].isConstant(1);
   }
   static bool isHalf(Element e) { return e == Element::F16 || e == Element::BF16; }

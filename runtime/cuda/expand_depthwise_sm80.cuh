@@ -6,9 +6,9 @@
 // Algorithm: a block computes tile_h x tile_w outputs of some channels. The pixels that their
 // windows cover lie in shared memory; for `chunk` channels at a time they are multiplied by the
 // first weights, `front` makes elements of T of the sums, zero beyond the border, and the windows
-// read these, as floats: each is read up to kernel_h * kernel_w times and widened once. A thread
-// has 4 channels of `columns` neighbouring outputs. The next weights are on their way meanwhile.
-// Pixels that windows of two blocks cover are expanded in both.
+// read these; with `widened` as floats, where latency counts and not room or bytes. A thread has 4
+// channels of `columns` neighbouring outputs. The next weights are on their way meanwhile. Pixels
+// that windows of two blocks cover are expanded in both.
 //
 // Where images are few, `parts` blocks share a tile's channels.
 //
