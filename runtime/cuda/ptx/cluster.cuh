@@ -10,10 +10,11 @@ namespace cuda {
 namespace ptx {
 
 struct cluster {
-  /// Says that this thread has come; what it wrote before is seen after wait() by the others.
+  /// Says that this thread has come. Of what it wrote before, the others are promised no more than
+  /// barriers after mbarrier::fence_init(): a release would wait for all of the thread's memory.
   TENON_DEVICE static void arrive() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+    asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
 #endif
   }
   /// Returns when all threads of the cluster's blocks have come, or ended.
