@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <string.h>
 
 namespace bench {
@@ -254,38 +255,79 @@ inline void wait_or_leave(cudaStream_t stream, const std::string &what) {
   }
 }
 
-/// Microseconds of one launch, the median over replays; `launch(i)` issues the i-th of a graph of
-/// twenty.
-template <class F> double time_graph(cudaStream_t stream, const std::string &what, F launch) {
-  cudaGraph_t graph;
-  cudaGraphExec_t executable;
-  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-  for (int i = 0; i < kLaunches; ++i)
-    launch(i);
-  CHECK(cudaStreamEndCapture(stream, &graph));
-  CHECK(cudaGraphInstantiate(&executable, graph, 0));
-  cudaEvent_t from, to;
-  CHECK(cudaEventCreate(&from));
-  CHECK(cudaEventCreate(&to));
-  std::vector<float> times;
-  for (int i = 0; i < 13; ++i) {
-    CHECK(cudaEventRecord(from, stream));
-    CHECK(cudaGraphLaunch(executable, stream));
-    CHECK(cudaEventRecord(to, stream));
-    wait_or_leave(stream, what);
-    float ms = 0;
-    CHECK(cudaEventElapsedTime(&ms, from, to));
-    if (i >= 2)
-      times.push_back(ms);
-    if (i >= 4 && ms > 20) // long ones vary little
-      break;
-  }
-  CHECK(cudaEventDestroy(from));
-  CHECK(cudaEventDestroy(to));
-  CHECK(cudaGraphExecDestroy(executable));
-  CHECK(cudaGraphDestroy(graph));
+inline double median(std::vector<double> times) {
   std::sort(times.begin(), times.end());
-  return double(times[times.size() / 2]) * 1000 / kLaunches;
+  return times[times.size() / 2];
+}
+
+/// A graph of twenty launches, of which `launch(i)` issues the i-th.
+class launches {
+public:
+  template <class F>
+  launches(cudaStream_t stream, const std::string &what, F launch) : stream_(stream), what_(what) {
+    cudaGraph_t graph;
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    for (int i = 0; i < kLaunches; ++i)
+      launch(i);
+    CHECK(cudaStreamEndCapture(stream, &graph));
+    CHECK(cudaGraphInstantiate(&executable_, graph, 0));
+    CHECK(cudaGraphDestroy(graph));
+    CHECK(cudaEventCreate(&from_));
+    CHECK(cudaEventCreate(&to_));
+  }
+  launches(const launches &) = delete;
+  launches &operator=(const launches &) = delete;
+  ~launches() {
+    CHECK(cudaEventDestroy(from_));
+    CHECK(cudaEventDestroy(to_));
+    CHECK(cudaGraphExecDestroy(executable_));
+  }
+
+  /// Microseconds of a launch in one replay.
+  double replay() const {
+    CHECK(cudaEventRecord(from_, stream_));
+    CHECK(cudaGraphLaunch(executable_, stream_));
+    CHECK(cudaEventRecord(to_, stream_));
+    wait_or_leave(stream_, what_);
+    float ms = 0;
+    CHECK(cudaEventElapsedTime(&ms, from_, to_));
+    return double(ms) * 1000 / kLaunches;
+  }
+  /// The median over replays.
+  double time() const {
+    std::vector<double> times;
+    for (int i = 0; i < 13; ++i) {
+      const double us = replay();
+      if (i >= 2)
+        times.push_back(us);
+      if (i >= 4 && us * kLaunches > 20e3) // long ones vary little
+        break;
+    }
+    return median(times);
+  }
+
+private:
+  cudaStream_t stream_;
+  std::string what_;
+  cudaGraphExec_t executable_;
+  cudaEvent_t from_, to_;
+};
+
+/// The medians of both over replays in turn, a b b a and so on. What runs for long is slowed down
+/// by the power that it takes, and what comes after it, too: timed one after the other, the first
+/// is faster.
+inline std::pair<double, double> times_in_turn(const launches &a, const launches &b) {
+  constexpr int kRounds = 16, kWarmUp = 4;
+  std::vector<double> of_a, of_b;
+  for (int round = 0; round < kRounds; ++round) {
+    const bool a_first = round % 2 == 0;
+    const double first = (a_first ? a : b).replay(), second = (a_first ? b : a).replay();
+    if (round < kWarmUp)
+      continue;
+    of_a.push_back(a_first ? first : second);
+    of_b.push_back(a_first ? second : first);
+  }
+  return {median(of_a), median(of_b)};
 }
 
 } // namespace bench
