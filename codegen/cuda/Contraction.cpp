@@ -330,20 +330,17 @@ void packContractionRows(const TacticInput &in, llvm::SmallVectorImpl<Packing> &
   out.push_back({source->index(), Layout::get(w.context(), axes)});
 }
 
-void packContraction(const TacticInput &in, const Schedule &s,
-                     llvm::SmallVectorImpl<Packing> &out) {
+void packContractionTiles(const TacticInput &in, int64_t tileN,
+                          llvm::SmallVectorImpl<Packing> &out) {
   std::string why;
   const Contraction c = *readContraction(in, why);
   if (!c.isPacked)
     return;
   const Value *source = in.form.anchorInputs[1].inputs[0].source;
   const Type w = source->type();
-  const int64_t tile = *s.get("tile_n");
   const int rank = int(w.rank()), n = c.isConv ? 0 : rank - (c.transB ? 2 : 1);
   llvm::SmallVector<LayoutAxis, 6> axes;
-  if (packsInRows(c))
-    return packContractionRows(in, out);
-  axes.push_back({n, tile, false, Dim(), 0});
+  axes.push_back({n, tileN, false, Dim(), 0});
   if (c.isConv) {
     for (int d = 2; d < rank; ++d)
       axes.push_back({d, 0, false, Dim(), 0});
@@ -353,8 +350,17 @@ void packContraction(const TacticInput &in, const Schedule &s,
       if (d != n)
         axes.push_back({d, 0, false, Dim(), 0});
   }
-  axes.push_back({n, tile, true, Dim(), 0});
+  axes.push_back({n, tileN, true, Dim(), 0});
   out.push_back({source->index(), Layout::get(w.context(), axes)});
+}
+
+void packContraction(const TacticInput &in, const Schedule &s,
+                     llvm::SmallVectorImpl<Packing> &out) {
+  std::string why;
+  if (packsInRows(*readContraction(in, why)))
+    packContractionRows(in, out);
+  else
+    packContractionTiles(in, *s.get("tile_n"), out);
 }
 
 void packPaddedRows(const TacticInput &in, llvm::SmallVectorImpl<Packing> &out) {

@@ -95,6 +95,9 @@ bool packsIn(const Contraction &c, int64_t tileN);
 bool packsInRows(const Contraction &c);
 /// The weights' layout as rows along K.
 void packContractionRows(const TacticInput &in, llvm::SmallVectorImpl<Packing> &out);
+/// The weights' layout as tiles of columns, along K one after the other; zero beyond the last.
+void packContractionTiles(const TacticInput &in, int64_t tileN,
+                          llvm::SmallVectorImpl<Packing> &out);
 /// The weights' layout for a schedule: tiles of columns, or rows where packsInRows.
 void packContraction(const TacticInput &in, const Schedule &s, llvm::SmallVectorImpl<Packing> &out);
 

@@ -24,6 +24,7 @@ llvm::ArrayRef<Tactic> cudaTactics() {
       cuda::kContractTf32Sm80,
       cuda::kContractTf32x3Sm80,
       cuda::kContractSimt,
+      cuda::kConvPatchSimt,
       cuda::kConvWinograd,
       cuda::kContractAny,
       cuda::kAttentionSm80,

@@ -11,6 +11,7 @@ extern const Tactic kMapTransposed;
 extern const Tactic kConvPatchSm75;
 extern const Tactic kConvPatchSm80;
 extern const Tactic kConvPatchSm90a;
+extern const Tactic kConvPatchSimt;
 extern const Tactic kConvPoolSm90a;
 extern const Tactic kContractSimt;
 extern const Tactic kConvWinograd;

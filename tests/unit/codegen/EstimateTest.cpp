@@ -169,6 +169,10 @@ std::string nameInBench(const Schedule &s) {
   if (s.tactic == "contract_simt")
     return "simt " + tiles + " p" + at("thread_m") + "x" + at("thread_n") + " st" + at("stages") +
            " t" + at("teams") + " sk" + at("splits");
+  if (s.tactic == "conv_patch_simt")
+    return "patch " + at("tile_h") + "x" + at("tile_w") + " g" + at("tile_groups") + " n" +
+           at("tile_n") + " p" + at("thread_m") + "x" + at("thread_n") + " l" + at("lanes_n") +
+           " w" + at("warps");
   if (s.tactic == "depthwise")
     return "depthwise v" + at("vector") + " c" + at("columns");
   if (s.tactic == "squeeze_excite")
@@ -333,6 +337,14 @@ TEST(Estimates, OfSimt) {
 TEST(Estimates, OfWinograd) {
   expectFastAndRight(means(TENON_MEASURED_FP32_SCHEDULES, "f32", "conv_winograd", "winograd ", 25),
                      1.05);
+}
+TEST(Estimates, OfConvPatchSimt) {
+  expectFastAndRight(means(TENON_MEASURED_CONV_PATCH_SIMT, "f32", "conv_patch_simt", "patch ", 19),
+                     1.13);
+}
+/// In fp32 by whatever kernel.
+TEST(Estimates, OfFewChannels) {
+  expectFastAndRight(means(TENON_MEASURED_CONV_PATCH_SIMT, "f32", "", "", 19), 1.12);
 }
 /// Both of CUDA cores and of Tensor Cores.
 TEST(Estimates, OfDepthwise) {

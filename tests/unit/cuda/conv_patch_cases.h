@@ -1,5 +1,5 @@
 // Defines the cases of convolutions from patches that the tests of their generations share.
-// `Kernels` names the kernel under test and its weights' element type.
+// `Kernels` names the kernel under test, its weights' element type and how they are packed.
 #pragma once
 
 #include "contraction_cases.h"
@@ -29,6 +29,19 @@ struct patch_case : Schedule {
   }
 };
 
+/// Weights as the kernels of Tensor Cores read them.
+struct patch_weights {
+  template <class Config> using layout = cuda::detail::patch_layout<Config>;
+  template <class Config>
+  static index_t at(const Config &cfg, index_t k, index_t c, index_t ky, index_t kx) {
+    using l = layout<Config>;
+    return ((k * cfg.kernel_h + ky) * (l::taps_w * l::fold) + kx) * l::pixel + c;
+  }
+  template <class Config> static index_t size(const Config &cfg) {
+    return cfg.groups * cfg.filters * layout<Config>::runs * 8;
+  }
+};
+
 enum class order { nhwc, nchw };
 
 /// Bias, relu and residual over an image in either order; with Prologue, relu(x * scale + shift)
@@ -38,7 +51,7 @@ template <class Kernels, class T, class Schedule, order Order, index_t C, index_
           index_t KH, index_t KW, index_t Stride = 1, index_t Dilation = 1, bool Prologue = false>
 void conv_patch(index_t n, index_t h, index_t w, index_t pad, index_t skew = 0) {
   using config = patch_case<Schedule, C, F, G, KH, KW, Stride, Dilation>;
-  using layout = cuda::detail::patch_layout<config>;
+  using packing = typename Kernels::packing;
   const config cfg(n, h, w, pad);
   const index_t oh = cfg.out_h, ow = cfg.out_w, xc = C * G, yc = F * G;
   constexpr bool known = cuda::detail::promises_results<config>::value;
@@ -46,15 +59,11 @@ void conv_patch(index_t n, index_t h, index_t w, index_t pad, index_t skew = 0) 
             Kernels::name, Order == order::nhwc ? "nhwc" : "nchw", long(n), long(h), long(w),
             long(C), long(F), long(G), long(KH), long(KW), long(Stride), long(Dilation), long(pad),
             long(skew), Prologue ? " prologue" : "", known ? " known" : "");
-  const auto weight_at = [](index_t k, index_t c, index_t ky, index_t kx) {
-    constexpr index_t across = layout::taps_w * layout::fold;
-    return ((k * KH + ky) * across + kx) * layout::pixel + c;
-  };
   const auto x_at = [&](index_t b, index_t c, index_t y, index_t i) {
     return Order == order::nhwc ? ((b * h + y) * w + i) * xc + c : ((b * xc + c) * h + y) * w + i;
   };
   buffer<T> x(n * h * w * xc, skew);
-  buffer<typename Kernels::weight> weights(yc * layout::runs * 8);
+  buffer<typename Kernels::weight> weights(packing::size(cfg));
   buffer<float> bias(yc, skew), scale(xc), shift(xc);
   buffer<T> residual(n * oh * ow * yc), y(n * oh * ow * yc, skew);
   x.fill_random();
@@ -68,7 +77,7 @@ void conv_patch(index_t n, index_t h, index_t w, index_t pad, index_t skew = 0) 
     for (index_t c = 0; c < C; ++c)
       for (index_t ky = 0; ky < KH; ++ky)
         for (index_t kx = 0; kx < KW; ++kx)
-          weights.set(weight_at(k, c, ky, kx), random_float());
+          weights.set(packing::at(cfg, k, c, ky, kx), random_float());
   weights.upload();
   auto want = convolve(
       cfg,
@@ -80,7 +89,7 @@ void conv_patch(index_t n, index_t h, index_t w, index_t pad, index_t skew = 0) 
         return s > 0 ? s : 0;
       },
       [&](index_t k, index_t c, index_t ky, index_t kx) {
-        return double(weights.get(weight_at(k, c, ky, kx)));
+        return double(weights.get(packing::at(cfg, k, c, ky, kx)));
       });
   for (index_t i = 0; i < y.size(); ++i) {
     const double s = want[size_t(i)] + double(bias.get(i % yc));

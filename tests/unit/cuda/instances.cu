@@ -12,6 +12,7 @@
 #include "cuda/contract_simt.cuh"
 #include "cuda/contract_tf32_sm80.cuh"
 #include "cuda/contract_wgmma_sm90.cuh"
+#include "cuda/conv_patch_simt.cuh"
 #include "cuda/conv_patch_sm75.cuh"
 #include "cuda/conv_patch_sm80.cuh"
 #include "cuda/conv_patch_sm90.cuh"
@@ -125,6 +126,9 @@ struct wgmma_volume : volume, cuda::contract_wgmma_schedule<64, 64, 64, 1, false
 /// The tiles of large products.
 struct large_config : image, cuda::contract_mma_schedule<128, 256, 32, 64, 64, 4> {};
 struct patch_config : image, cuda::conv_patch_schedule<7, 7, 1, 32, 2, 2> {};
+struct grouped_config : image, cuda::conv_patch_simt_schedule<4, 8, 2, 8, 2, 4, 2, 4> {
+  static constexpr fixed<8> groups{}, channels{}, filters{};
+};
 template <int Stride> struct first_layer : image, cuda::conv_patch_sm90_schedule<6, 64, 3> {
   static constexpr fixed<3> channels{};
   static constexpr fixed<Stride> stride_h{}, stride_w{};
@@ -292,6 +296,14 @@ template <class T> status convolutions(const frame &f, issue &to) {
                                                  result<T>(f), bias(f), bias_relu{})));
   TENON_CHECK(to.launch<V>(
       cuda::conv_patch_sm80(patch, activation<T>(f), cuda::make_packed_weights(f.weight<bf16>(0)),
+                            result<T>(f), bias(f), bias_relu{}, scale{}, reads)));
+  grouped_config grouped;
+  grouped.batch = f.dims[0];
+  TENON_CHECK(to.launch<V>(cuda::conv_patch_simt(grouped, activation<T>(f),
+                                                 cuda::make_packed_weights(f.weight<float>(0)),
+                                                 result<T>(f), bias(f), bias_relu{})));
+  TENON_CHECK(to.launch<V>(
+      cuda::conv_patch_simt(grouped, activation<T>(f), cuda::make_packed_weights(f.weight<f16>(0)),
                             result<T>(f), bias(f), bias_relu{}, scale{}, reads)));
   first_layer<1> every;
   every.batch = f.dims[0];

@@ -6,6 +6,7 @@ namespace {
 
 struct patch {
   static constexpr const char *name = "sm75";
+  using packing = test::patch_weights;
   using weight = tenon::f16;
   /// fp16 operands are exact here; sums are fp32; fp32 operands lose what fp16 cannot hold.
   template <class T> static constexpr double tolerance() { return 2e-3; }

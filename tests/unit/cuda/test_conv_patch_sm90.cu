@@ -8,6 +8,7 @@ namespace {
 
 template <class T> struct patch {
   static constexpr const char *name = "sm90";
+  using packing = patch_weights;
   using weight = T;
   /// Operands are exact here; sums are fp32; fp32 operands lose what 16 bits cannot hold.
   template <class> static constexpr double tolerance() {
