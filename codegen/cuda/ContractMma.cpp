@@ -163,6 +163,7 @@ template <const Generation &G>
 void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   out.include(G.header);
   std::string why;
+  out.letShapeVary();
   emitContraction(in, s, out, G.kernel,
                   G.isOfBytes() || packsInRows(*readContraction(in, why)) ? "k_major_weights"
                                                                           : "packed_weights");

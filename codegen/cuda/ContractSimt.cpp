@@ -127,6 +127,7 @@ double cost(const TacticInput &in, const Schedule &s) {
 
 void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   out.include("cuda/contract_simt.cuh");
+  out.letShapeVary();
   emitContraction(in, s, out, "simt");
 }
 

@@ -142,6 +142,7 @@ void pack(const TacticInput &in, const Schedule &, llvm::SmallVectorImpl<Packing
 
 template <const Kind &K> void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   out.include("cuda/contract_tf32_sm80.cuh");
+  out.letShapeVary();
   emitContraction(in, s, out, K.kernel, "k_major_weights");
 }
 

@@ -520,6 +520,7 @@ template <const Kind &K> void emit(const TacticInput &in, const Schedule &s, Ste
   else if (isClustered(s))
     header = kernel = "cluster_sm90";
   out.include("cuda/contract_" + header.str() + ".cuh");
+  out.letShapeVary();
   emitContraction(in, s, out, kernel, K.storedParts == 2 ? "packed_parts" : "packed_weights");
 }
 

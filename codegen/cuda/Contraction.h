@@ -162,7 +162,8 @@ private:
 };
 
 /// Writes configuration, body and the call of `conv_<kernel>` or `matmul_<kernel>`. Kernels whose
-/// schedules have `splits` take a split_scratch; `weights` is the type of packed B.
+/// schedules have `splits` take a split_scratch; `weights` is the type of packed B. Extents are
+/// constants unless StepWriter::letShapeVary() was said before.
 void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
                      llvm::StringRef kernel, llvm::StringRef weights = "packed_weights");
 

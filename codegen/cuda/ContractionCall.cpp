@@ -182,7 +182,6 @@ void ContractionCall::appendPrologue(std::vector<std::string> &arguments) {
 void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
                      llvm::StringRef kernel, llvm::StringRef weights) {
   const GroupForm &form = in.form;
-  out.letShapeVary();
   ContractionCall call(in, s, out);
   const std::string config = call.finish(areResultsAligned(form, out, call.over));
   const std::string body = out.body(form.body, {form.anchor->result()->type().element()});

@@ -147,6 +147,7 @@ int64_t counterBytes(const TacticInput &in, const Schedule &s) {
 
 void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   out.include("cuda/winograd.cuh");
+  out.letShapeVary();
   emitContraction(in, s, out, "winograd");
 }
 
