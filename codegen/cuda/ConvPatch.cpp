@@ -49,10 +49,7 @@ struct Tiles {
                   sums = 4 * warpsM * warpsN * 16 * (8 * blocksN() + 4);
     return std::max(operands, sums);
   }
-  int64_t blocks(const ConvProblem &p) const {
-    return p.batch.upper() * ceilDiv(p.outHeight.upper(), h) * ceilDiv(p.outWidth.upper(), w) *
-           ceilDiv(p.filters, n) * ceilDiv(p.groups, groups);
-  }
+  int64_t blocks(const ConvProblem &p) const { return blocksOfTiles(p, h, w, n, groups); }
 };
 
 /// All tiles that fit.
@@ -238,6 +235,12 @@ PatchLayout::PatchLayout(const ConvProblem &p, int64_t tileH, int64_t tileW, int
   phase = ceilDiv(cells, step);
   size = rows * step * phase * (groups * tapRuns | 1) * 8;
   hasHalves = fold == 2 && p.kernelW % 2 != 0;
+}
+
+int64_t blocksOfTiles(const ConvProblem &p, int64_t tileH, int64_t tileW, int64_t n,
+                      int64_t groups) {
+  return p.batch.upper() * ceilDiv(p.outHeight.upper(), tileH) *
+         ceilDiv(p.outWidth.upper(), tileW) * ceilDiv(p.filters, n) * ceilDiv(p.groups, groups);
 }
 
 void packPatchWeights(const TacticInput &in, const PatchLayout &l,

@@ -25,6 +25,10 @@ struct PatchLayout {
   PatchLayout(const ConvProblem &p, int64_t tileH, int64_t tileW, int64_t groups);
 };
 
+/// Blocks of a kernel that takes a tile of outputs, `n` filters of each of `groups` groups to each.
+int64_t blocksOfTiles(const ConvProblem &p, int64_t tileH, int64_t tileW, int64_t n,
+                      int64_t groups);
+
 /// Weights as [groups * filters][kernel_h][taps_w * fold][pixel], zero beyond the kernel and its
 /// channels.
 void packPatchWeights(const TacticInput &in, const PatchLayout &l,

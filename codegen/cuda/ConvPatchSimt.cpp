@@ -32,10 +32,7 @@ struct Tiles {
   int64_t parts() const {
     return groups * (n / (threadN * lanesN)) * ceilDiv(h * w, 32 / lanesN * threadM);
   }
-  int64_t blocks(const ConvProblem &p) const {
-    return p.batch.upper() * ceilDiv(p.outHeight.upper(), h) * ceilDiv(p.outWidth.upper(), w) *
-           ceilDiv(p.filters, n) * ceilDiv(p.groups, groups);
-  }
+  int64_t blocks(const ConvProblem &p) const { return blocksOfTiles(p, h, w, n, groups); }
 };
 
 /// The patch of conv_patch_simt_kernel.

@@ -87,12 +87,7 @@ struct conv_patch_kernel {
     return max_of((weights_size + layout::size) * int(sizeof(element)),
                   warps_m * warps_n * turn_floats * int(sizeof(float)));
   }
-  grid blocks() const {
-    const auto &cfg = problem.cfg;
-    return {index_t(cfg.batch) * ceil_div(index_t(cfg.out_h), index_t(tile_h)) *
-                ceil_div(index_t(cfg.out_w), index_t(tile_w)),
-            ceil_div(problem.columns(), tile_n), ceil_div(problem.slices(), tile_groups)};
-  }
+  grid blocks() const { return detail::blocks_of_tiles<Config>(problem); }
 
   TENON_DEVICE void prefetch(unsigned char *shared) const {
     constexpr int total = tile_groups * tile_n * layout::runs;
@@ -115,7 +110,7 @@ struct conv_patch_kernel {
   }
 
   TENON_DEVICE void run(unsigned char *shared) const {
-    const position at = position_of_block();
+    const position at = detail::tile_of_block<Config>(problem);
     const loader from{problem, prologue, prologue_ins};
     from.template fill<threads>(patch_of(shared), at, thread());
     ptx::cp_async_group::commit();
@@ -129,13 +124,6 @@ struct conv_patch_kernel {
 
 private:
   using position = detail::patch_origin;
-  TENON_DEVICE position position_of_block() const {
-    const int across = ceil_div(int(index_t(problem.cfg.out_w)), tile_w),
-              down = ceil_div(int(index_t(problem.cfg.out_h)), tile_h);
-    const int tile = block_x() % (across * down);
-    return {block_x() / (across * down), tile / across * tile_h, tile % across * tile_w,
-            block_y() * tile_n, block_z() * tile_groups};
-  }
   TENON_DEVICE static element *weights_of(unsigned char *shared) {
     return reinterpret_cast<element *>(shared);
   }

@@ -8,9 +8,9 @@
 // The pixels that their windows cover are brought into shared memory once, widened to fp32, as is
 // their weights' part; pixels beyond the image are zero. A warp takes some pixels of a group and
 // some filters at a time: lanes_n neighbouring lanes the same pixels and thread_n filters each, the
-// others neighbouring pixels, thread_m each. Reads of 16 bytes that lanes share take a half or a
-// quarter of the time. A prologue is applied on the way into the patch. The weights are there
-// before the dependency wait.
+// others neighbouring pixels, thread_m each. For 16 bytes that all lanes read shared memory is busy
+// as long as for several that some read each. A prologue is applied on the way into the patch. The
+// weights are there before the dependency wait.
 //
 // Shared memory, floats: weights [tile_groups][kernel_h][kernel_w][channels][tile_n], patch
 // [tile_groups][runs of channels][pixels][channels of a run].
@@ -65,7 +65,7 @@ struct conv_patch_simt_kernel {
   // Blocks load, multiply and store in turns: several on a multiprocessor fill each other's waits.
   static constexpr int blocks_per_sm = max_of(1, 512 / threads);
   static_assert(tile_groups == 1 || tile_n == filters, "several groups are whole");
-  static_assert(tile_n % (thread_n * lanes_n) == 0, "warps have whole parts of the filters");
+  static_assert(tile_n % (thread_n * lanes_n) == 0, "filters are whole parts");
 
   // The patch. Columns that neighbouring outputs read at one tap are neighbours, whatever the
   // stride; planes are an odd number of runs, for the banks of those who fill it.
@@ -81,23 +81,18 @@ struct conv_patch_simt_kernel {
   static constexpr int taps = kernel_h * kernel_w, group_weights = taps * channels * tile_n;
   static constexpr int patch_at = ceil_div(tile_groups * group_weights, 4) * 4; // floats
   // Parts of a tile that warps take in turn.
-  static constexpr int parts_m = ceil_div(pixels, lanes_m *thread_m),
-                       parts_n = tile_n / (lanes_n * thread_n);
+  static constexpr int part_m = thread_m * lanes_m, part_n = thread_n * lanes_n;
+  static constexpr int parts_m = ceil_div(pixels, part_m), parts_n = tile_n / part_n;
 
   TENON_FN static constexpr bool runs_on(target) { return true; }
   int shared_bytes() const {
     return max_of((patch_at + tile_runs * plane * vector) * int(sizeof(float)),
                   Config::least_shared);
   }
-  grid blocks() const {
-    const auto &cfg = problem.cfg;
-    return {index_t(cfg.batch) * ceil_div(index_t(cfg.out_h), index_t(tile_h)) *
-                ceil_div(index_t(cfg.out_w), index_t(tile_w)),
-            ceil_div(filters, tile_n), ceil_div(problem.slices(), tile_groups)};
-  }
+  grid blocks() const { return detail::blocks_of_tiles<Config>(problem); }
 
   TENON_DEVICE void prefetch(unsigned char *shared) const {
-    const detail::patch_origin at = origin();
+    const detail::patch_origin at = detail::tile_of_block<Config>(problem);
     const T *from = w.data + problem.weight_offset(at.group, tile_n) + at.n * problem.depth();
     float *to = weights_of(shared);
     constexpr int together = tile_n % 4 == 0 ? 4 : 1;
@@ -118,7 +113,7 @@ struct conv_patch_simt_kernel {
   }
 
   TENON_DEVICE void run(unsigned char *shared) const {
-    const detail::patch_origin at = origin();
+    const detail::patch_origin at = detail::tile_of_block<Config>(problem);
     fill(patch_of(shared), at);
     ptx::cp_async_group::commit();
     ptx::cp_async_group::wait<0>();
@@ -126,10 +121,10 @@ struct conv_patch_simt_kernel {
     constexpr int parts = tile_groups * parts_n * parts_m;
     for (int part = warp(); part < parts; part += Config::warps) {
       const int group = part / (parts_n * parts_m),
-                n = (part / parts_m % parts_n * lanes_n + lane() % lanes_n) * thread_n;
+                n = part / parts_m % parts_n * part_n + lane() % lanes_n * thread_n;
       if (at.group + group >= problem.slices())
         return;
-      multiply(shared, at, group, n, part % parts_m * lanes_m * thread_m + lane() / lanes_n);
+      multiply(shared, at, group, n, part % parts_m * part_m + lane() / lanes_n);
     }
   }
 
@@ -146,13 +141,6 @@ private:
       return may_whole && problem.template is_vector<vector>();
   }
 
-  TENON_DEVICE detail::patch_origin origin() const {
-    const int across = ceil_div(int(index_t(problem.cfg.out_w)), tile_w),
-              down = ceil_div(int(index_t(problem.cfg.out_h)), tile_h);
-    const int tile = block_x() % (across * down);
-    return {block_x() / (across * down), tile / across * tile_h, tile % across * tile_w,
-            block_y() * tile_n, block_z() * tile_groups};
-  }
   TENON_DEVICE static float *weights_of(unsigned char *shared) {
     return reinterpret_cast<float *>(shared);
   }

@@ -1,7 +1,8 @@
-// Defines `patch_layout` and `patch_loader`: the pixels that the windows of a tile of outputs
-// cover, as convolutions of few channels bring them into shared memory (conv_patch.cuh,
-// conv_patch_sm90.cuh), channels innermost and rounded up to whole runs of 8 elements. Missing
-// channels, and pixels beyond the image, are zero.
+// Defines what convolutions of few channels share that bring the pixels which the windows of a tile
+// of outputs cover into shared memory (conv_patch.cuh, conv_patch_sm90.cuh, conv_patch_simt.cuh):
+// the tiles of blocks, and, for Tensor Cores, `patch_layout` and `patch_loader`, whose pixels have
+// their channels innermost and rounded up to whole runs of 8 elements. Missing channels, and pixels
+// beyond the image, are zero.
 #ifndef TENON_RUNTIME_CUDA_PATCH_LOADER_CUH
 #define TENON_RUNTIME_CUDA_PATCH_LOADER_CUH
 
@@ -57,6 +58,24 @@ template <class Config> struct patch_layout {
 struct patch_origin {
   int image, y, x, n, group;
 };
+/// The blocks of a kernel that takes a tile of tile_h x tile_w outputs, tile_n filters and
+/// tile_groups groups to each, and the tile of this block.
+template <class Config, class Problem> grid blocks_of_tiles(const Problem &problem) {
+  const auto &cfg = problem.cfg;
+  return {index_t(cfg.batch) * ceil_div(index_t(cfg.out_h), index_t(Config::tile_h)) *
+              ceil_div(index_t(cfg.out_w), index_t(Config::tile_w)),
+          ceil_div(problem.columns(), Config::tile_n),
+          ceil_div(problem.slices(), Config::tile_groups)};
+}
+template <class Config, class Problem>
+TENON_DEVICE patch_origin tile_of_block(const Problem &problem) {
+  const int across = ceil_div(int(index_t(problem.cfg.out_w)), Config::tile_w),
+            down = ceil_div(int(index_t(problem.cfg.out_h)), Config::tile_h);
+  const int tile = block_x() % (across * down);
+  return {block_x() / (across * down), tile / across * Config::tile_h,
+          tile % across * Config::tile_w, block_y() * Config::tile_n,
+          block_z() * Config::tile_groups};
+}
 
 /// Halves: behind the patch comes another one, where windows have halves (is_half): its cells lack
 /// their second pixel.
