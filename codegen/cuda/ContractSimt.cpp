@@ -46,14 +46,8 @@ int64_t sharedBytes(const Tiles &tiles) {
 
 bool match(const TacticInput &in, std::string &why) {
   auto c = readContraction(in, why);
-  if (!c)
+  if (!c || !multipliesInF32(in, *c, why))
     return false;
-  auto computesInF32 = [](Element e) { return computeElement(e) == Element::F32; };
-  if (!computesInF32(in.form.anchor->operand(0)->type().element()) || !computesInF32(c->b) ||
-      (!computesInF32(c->a) && !c->hasPrologue)) {
-    why = "operands that are not computed in f32";
-    return false;
-  }
   if (!packsIn(*c, 16)) {
     why = "groups of " + std::to_string(c->conv.filters) + " filters, which no tile fits";
     return false;

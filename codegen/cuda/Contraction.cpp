@@ -223,6 +223,13 @@ Strides rowStrides(const Contraction &c, const Strides &s, bool transposed) {
   return r;
 }
 
+bool multipliesInF32(const TacticInput &in, const Contraction &c, std::string &why) {
+  auto computesInF32 = [](Element e) { return computeElement(e) == Element::F32; };
+  why = "operands that are not computed in f32";
+  return computesInF32(in.form.anchor->operand(0)->type().element()) && computesInF32(c.b) &&
+         (computesInF32(c.a) || c.hasPrologue);
+}
+
 bool isMachineOf(const MmaGeneration &g, const TargetLevel &level) {
   return level.sm >= g.firstSm && level.sm < g.endSm;
 }

@@ -49,6 +49,10 @@ bool multipliesRows(const Contraction &c, std::string &why);
 Dim rowsOf(const Contraction &c);
 Strides rowStrides(const Contraction &c, const Strides &s, bool transposed = false);
 
+/// Whether these operands are multiplied in fp32 on CUDA cores. A may be stored otherwise where a
+/// prologue converts it.
+bool multipliesInF32(const TacticInput &in, const Contraction &c, std::string &why);
+
 /// The machines that a kernel of warp-wide mma instructions is for.
 struct MmaGeneration {
   unsigned firstSm, endSm; // [first, end)

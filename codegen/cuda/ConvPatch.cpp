@@ -107,15 +107,9 @@ template <const Generation &G> bool match(const TacticInput &in, std::string &wh
   if (!c ||
       !(bytes ? multipliesBytesOn(G.machines, in, *c, why) : multipliesOn(G.machines, in, *c, why)))
     return false;
+  if (!hasWindows(*c, why))
+    return false;
   const ConvProblem &p = c->conv;
-  if (!c->isConv || p.isPointwise()) {
-    why = "no convolution with a window";
-    return false;
-  }
-  if (p.isVolume()) {
-    why = "three spatial dimensions";
-    return false;
-  }
   if (p.isDepthwise() || p.channels > (p.groups > 1 ? kMaxChannels : kMostPatchChannels)) {
     why = p.isDepthwise() ? "depthwise" : std::to_string(p.channels) + " channels of a group";
     return false;
@@ -235,6 +229,12 @@ PatchLayout::PatchLayout(const ConvProblem &p, int64_t tileH, int64_t tileW, int
   phase = ceilDiv(cells, step);
   size = rows * step * phase * (groups * tapRuns | 1) * 8;
   hasHalves = fold == 2 && p.kernelW % 2 != 0;
+}
+
+bool hasWindows(const Contraction &c, std::string &why) {
+  const bool has = c.isConv && !c.conv.isPointwise();
+  why = has ? "three spatial dimensions" : "no convolution with a window";
+  return has && !c.conv.isVolume();
 }
 
 int64_t blocksOfTiles(const ConvProblem &p, int64_t tileH, int64_t tileW, int64_t n,

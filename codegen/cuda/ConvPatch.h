@@ -25,6 +25,9 @@ struct PatchLayout {
   PatchLayout(const ConvProblem &p, int64_t tileH, int64_t tileW, int64_t groups);
 };
 
+/// Whether this is a convolution with windows over planes: of one tap it is a product.
+bool hasWindows(const Contraction &c, std::string &why);
+
 /// Blocks of a kernel that takes a tile of outputs, `n` filters of each of `groups` groups to each.
 int64_t blocksOfTiles(const ConvProblem &p, int64_t tileH, int64_t tileW, int64_t n,
                       int64_t groups);

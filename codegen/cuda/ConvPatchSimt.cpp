@@ -93,23 +93,9 @@ llvm::SmallVector<Tiles, 64> tilesOf(const ConvProblem &p, const TargetLevel &le
 
 bool match(const TacticInput &in, std::string &why) {
   auto c = readContraction(in, why);
-  if (!c)
+  if (!c || !multipliesInF32(in, *c, why) || !hasWindows(*c, why))
     return false;
-  const auto computesInF32 = [](Element e) { return computeElement(e) == Element::F32; };
-  if (!computesInF32(in.form.anchor->operand(0)->type().element()) || !computesInF32(c->b) ||
-      (!computesInF32(c->a) && !c->hasPrologue)) {
-    why = "operands that are not computed in f32";
-    return false;
-  }
   const ConvProblem &p = c->conv;
-  if (!c->isConv || p.isPointwise()) {
-    why = "no convolution with a window";
-    return false;
-  }
-  if (p.isVolume()) {
-    why = "three spatial dimensions";
-    return false;
-  }
   const bool few = p.channels <= (p.groups > 1 ? kMaxChannels : kMostPatchChannels);
   if (p.isDepthwise() || (!few && packsIn(*c, 16))) {
     why = p.isDepthwise() ? "depthwise" : std::to_string(p.channels) + " channels of a group";
