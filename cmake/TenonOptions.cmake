@@ -30,9 +30,11 @@ set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")
 if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(TENON_CCACHE ccache)
   if(TENON_CCACHE)
-    # The settings without which ccache passes by sources with a precompiled header.
-    set(CMAKE_CXX_COMPILER_LAUNCHER
-        ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${TENON_CCACHE})
+    # Without the first setting ccache passes by sources with a precompiled header; with the others a
+    # clone in another folder finds what this one compiled.
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+        CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}
+        CCACHE_NOHASHDIR=1 ${TENON_CCACHE})
     set(CMAKE_C_COMPILER_LAUNCHER ${TENON_CCACHE})
   endif()
 endif()
