@@ -21,7 +21,7 @@ class OnnxRuntime:
         from onnx import TensorProto
 
         onnxruntime.set_default_logger_severity(3)
-        self.output = torch.full_like(like, float("nan"))
+        self.output = torch.full(like.shape, float("nan"), dtype=like.dtype, device=like.device)
         device = inputs.device
         provider = "CUDAExecutionProvider"
         if device.type == "cuda" and provider not in onnxruntime.get_available_providers():
@@ -69,7 +69,7 @@ class TensorRt:
     def __init__(self, model, inputs, like, tf32):
         import tensorrt
 
-        self.output = torch.full_like(like, float("nan"))
+        self.output = torch.full(like.shape, float("nan"), dtype=like.dtype, device=like.device)
         self.inputs = inputs
         start = time.monotonic()
         logger = tensorrt.Logger(tensorrt.Logger.ERROR)

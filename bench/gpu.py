@@ -119,7 +119,7 @@ class Tenon:
         path = str(weights).encode() if weights.exists() else None
         self.call("model_create", ctypes.byref(self.model), ctypes.c_char_p(path), ctypes.c_int(0))
         self.call("context_create", self.model, ctypes.byref(self.context))
-        self.output = torch.full_like(like, float("nan"))
+        self.output = torch.full(like.shape, float("nan"), dtype=like.dtype, device=like.device)
         self.inputs = (ctypes.c_void_p * 1)(inputs.data_ptr())
         self.outputs = (ctypes.c_void_p * 1)(self.output.data_ptr())
         self.enqueue = self.entry("enqueue")

@@ -93,6 +93,103 @@ def additive_mask(seen):
     return torch.zeros(seen.shape).masked_fill(~seen, float("-inf"))
 
 
+def conv_unit(inputs, outputs, kernel=1, stride=1):
+    return nn.Sequential(
+        nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False),
+        nn.BatchNorm2d(outputs),
+        nn.SiLU(),
+    )
+
+
+class SplitStage(nn.Module):
+    """A stage of a one-stage detector: half of the channels goes through residual blocks, everything that
+    they make is concatenated."""
+
+    def __init__(self, inputs, outputs, blocks, residual=True):
+        super().__init__()
+        half, self.residual = outputs // 2, residual
+        self.enter = conv_unit(inputs, outputs)
+        self.blocks = nn.ModuleList(
+            nn.Sequential(conv_unit(half, half, 3), conv_unit(half, half, 3)) for _ in range(blocks)
+        )
+        self.leave = conv_unit(half * (2 + blocks), outputs)
+
+    def forward(self, x):
+        parts = list(self.enter(x).chunk(2, 1))
+        for block in self.blocks:
+            y = block(parts[-1])
+            parts.append(parts[-1] + y if self.residual else y)
+        return self.leave(torch.cat(parts, 1))
+
+
+class PyramidPool(nn.Module):
+    """Three pools one behind the other, all of them concatenated."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.enter, self.leave = conv_unit(channels, channels // 2), conv_unit(channels * 2, channels)
+
+    def forward(self, x):
+        parts = [self.enter(x)]
+        for _ in range(3):
+            parts.append(nn.functional.max_pool2d(parts[-1], 5, 1, 2))
+        return self.leave(torch.cat(parts, 1))
+
+
+class Detector(nn.Module):
+    """A one-stage detector without anchors (the family of YOLOv8, at its smallest width): a pyramid up and
+    down, distances to the sides of a box as distributions over 16 bins, sigmoids of 80 classes. The output
+    has a row of four corners and the classes for every place: [batch, places, 84]."""
+
+    def __init__(self, width=16, classes=80, bins=16):
+        super().__init__()
+        w = [width << i for i in range(5)]
+        self.bins, self.classes = bins, classes
+        self.stem = nn.Sequential(
+            conv_unit(3, w[0], 3, 2), conv_unit(w[0], w[1], 3, 2), SplitStage(w[1], w[1], 1)
+        )
+        self.down = nn.ModuleList(
+            nn.Sequential(conv_unit(i, o, 3, 2), SplitStage(o, o, blocks))
+            for i, o, blocks in zip(w[1:], w[2:], (2, 2, 1))
+        )
+        self.pool = PyramidPool(w[4])
+        self.up = nn.ModuleList(
+            SplitStage(i + o, o, 1, residual=False) for i, o in ((w[4], w[3]), (w[3], w[2]))
+        )
+        self.again = nn.ModuleList(conv_unit(c, c, 3, 2) for c in w[2:4])
+        self.merge = nn.ModuleList(
+            SplitStage(c + d, d, 1, residual=False) for c, d in ((w[2], w[3]), (w[3], w[4]))
+        )
+        self.boxes = nn.ModuleList(self.head(c, 64, 4 * bins) for c in w[2:])
+        self.scores = nn.ModuleList(self.head(c, classes, classes) for c in w[2:])
+
+    @staticmethod
+    def head(channels, inner, outputs):
+        return nn.Sequential(
+            conv_unit(channels, inner, 3), conv_unit(inner, inner, 3), nn.Conv2d(inner, outputs, 1)
+        )
+
+    def forward(self, x):
+        x = self.stem(x)
+        levels = []
+        for stage in self.down:
+            x = stage(x)
+            levels.append(x)
+        levels[2] = x = self.pool(x)
+        for at, stage in zip((1, 0), self.up):
+            x = stage(torch.cat([nn.functional.interpolate(x, scale_factor=2.0), levels[at]], 1))
+            levels[at] = x
+        for at, (shrink, stage) in enumerate(zip(self.again, self.merge)):
+            levels[at + 1] = stage(torch.cat([shrink(levels[at]), levels[at + 1]], 1))
+        boxes = torch.cat([head(l).flatten(2) for head, l in zip(self.boxes, levels)], 2)
+        scores = torch.cat([head(l).flatten(2) for head, l in zip(self.scores, levels)], 2)
+        batch, _, places = boxes.shape
+        bins = torch.arange(self.bins, device=x.device, dtype=x.dtype)
+        share = boxes.view(batch, 4, self.bins, places).softmax(2)
+        distances = (share * bins.view(1, 1, -1, 1)).sum(2) / self.bins
+        return torch.cat([distances, scores.sigmoid()], 1).transpose(1, 2)
+
+
 class TransformerLayer(nn.Module):
     """Attention and two products, each added to what it reads: normalised before (GPT-2), or after
     (BERT)."""
@@ -162,6 +259,10 @@ NETWORKS = {
     "convnext_tiny": Network(classifier("convnext_tiny"), (3, 256, 256)),
     "densenet121": Network(classifier("densenet121"), (3, 224, 224)),
     "regnet_y_400mf": Network(classifier("regnet_y_400mf"), (3, 224, 224)),
+    "mobilenet_v3_large": Network(classifier("mobilenet_v3_large"), (3, 224, 224)),
+    "shufflenet_v2_x1_0": Network(classifier("shufflenet_v2_x1_0"), (3, 224, 224)),
+    "maxvit_t": Network(classifier("maxvit_t"), (3, 224, 224)),
+    "detector": Network(Detector, (3, 640, 640)),
     "unet": Network(UNet, (3, 256, 256)),
     "tracker": Network(Tracker, (8, 4096)),
     "vit_b16": Network(classifier("vit_b_16"), (3, 224, 224)),
@@ -171,33 +272,39 @@ NETWORKS = {
 }
 
 
-def last_norms(module):
-    """The normalisations that end the branches of residual blocks."""
+def last_layers(module):
+    """The layers that end the branches of residual blocks: normalisations where there are any, else the
+    convolution. Blocks are known by what they are made of, since several families share a name."""
     for part in module.modules():
         kind = type(part).__name__
-        if kind == "Bottleneck":
-            yield part.bn3
-        elif kind == "InvertedResidual" and part.use_res_connect:
-            yield part.conv[-1]
-        elif kind == "MBConv" and part.use_res_connect:
+        if kind in ("BasicBlock", "Bottleneck"):
+            yield part.bn2 if kind == "BasicBlock" else part.bn3
+        elif kind == "InvertedResidual" and getattr(part, "use_res_connect", False):
+            # MobileNetV2 has `conv`, MobileNetV3 `block`; ShuffleNet's has no sum.
+            yield part.conv[-1] if hasattr(part, "conv") else part.block[-1][1]
+        elif kind == "MBConv" and hasattr(part, "layers"):  # MaxViT's always has a sum
+            yield part.layers[-1]
+        elif kind in ("MBConv", "FusedMBConv") and part.use_res_connect:
             yield part.block[-1][1]
         elif kind == "ResBottleneckBlock":
             yield part.f.c[1]
+        elif kind == "_InvertedResidual" and part.apply_residual:  # MNASNet
+            yield part.layers[-1]
+        elif kind == "SplitStage" and part.residual:
+            yield from (block[-1][1] for block in part.blocks)
         elif kind == "Tracker":
             yield from (block[-1] for block in part.blocks)
 
 
-def build(name, seed=1):
-    """The network in evaluation mode, fp32, on the CPU."""
-    torch.manual_seed(seed)
-    network = NETWORKS[name]
-    module = network.make()
+def settle(module, shape, batch=8):
+    """Gives a module with random weights activations of unit scale for inputs of `shape` (without the
+    batch), as the head of this file says, and puts it in evaluation mode."""
     for parameter_name, parameter in module.named_parameters():
         if parameter_name.endswith("layer_scale"):
             nn.init.uniform_(parameter, 0.2, 0.6)
         elif parameter_name == "heads.head.weight":  # ViT's are zero, and all that is compared
             nn.init.normal_(parameter, std=0.02)
-    norms = (nn.BatchNorm1d, nn.BatchNorm2d)
+    norms = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
     for part in module.modules():
         if isinstance(part, norms):
             nn.init.uniform_(part.weight, 0.6, 1.2)
@@ -205,10 +312,17 @@ def build(name, seed=1):
             part.momentum = None  # the plain mean over the batches seen
         elif isinstance(part, nn.Dropout) or type(part).__name__ == "StochasticDepth":
             part.p = 0.0
-    for norm in last_norms(module):
-        norm.weight.data.mul_(0.2)
+    for layer in last_layers(module):
+        layer.weight.data.mul_(0.2)
     if any(isinstance(part, norms) for part in module.modules()):
         module.train()
         with torch.no_grad():
-            module(torch.randn(8, *network.shape))
+            module(torch.randn(batch, *shape))
     return module.eval()
+
+
+def build(name, seed=1):
+    """The network in evaluation mode, fp32, on the CPU."""
+    torch.manual_seed(seed)
+    network = NETWORKS[name]
+    return settle(network.make(), network.shape)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times layers of transformers with and without the operation `attention`, and ONNX Runtime, on the CPU.
 
-    bench/transformers.py [NAME,...] [--layers=2] [--seconds=8]
+    bench/encoder_layers.py [NAME,...] [--layers=2] [--seconds=8]
 
 Every network is a stack of encoder layers with random weights as torch exports them, one thread, all
 three peers in turns as bench/cpu.py times them. Ratios below 1: Tenon with `attention` is faster than
@@ -161,7 +161,7 @@ def main():
     arguments = parser.parse_args()
     unknown = [name for name in arguments.names.split(",") if name not in FORMS]
     if unknown:
-        sys.exit(f"transformers.py: no network {unknown[0]}; there are {', '.join(FORMS)}")
+        sys.exit(f"encoder_layers.py: no network {unknown[0]}; there are {', '.join(FORMS)}")
     rows = [bench(name, arguments.layers, arguments.seconds) for name in arguments.names.split(",")]
     cpu.table(rows, list(rows[0]), sys.stdout)
 
