@@ -58,8 +58,9 @@ FAMILIES = {
          "mobilenet_v3_small", "regnet_x_400mf", "regnet_y_400mf", "regnet_y_1_6gf", "regnet_x_3_2gf",
          "resnet18", "resnet50", "resnext50_32x4d", "wide_resnet50_2", "shufflenet_v2_x0_5",
          "shufflenet_v2_x1_5", "squeezenet1_0", "squeezenet1_1", "swin_t", "swin_v2_t"), (USUAL, ODD)),
-    "alexnet": (USUAL, (97, 131)),
-    "vgg11_bn": (USUAL, (64, 96)),
+    # Pools to a fixed size can be exported from its multiples alone.
+    "alexnet": (USUAL,),
+    "vgg11_bn": (USUAL, (224, 448)),
     "inception_v3": ((299, 299), (107, 139)),
     "maxvit_t": (USUAL,),
     "vit_b_16": (USUAL, (96, 96)),
