@@ -219,12 +219,12 @@ def main():
                 except Exception as failure:  # a network that fails is a row
                     row |= {"note": str(failure).splitlines()[0][:200], "pass": False}
                 rows.append({"pass": True, **row})
+                if options.json:  # what stands so far survives an interruption
+                    options.json.write_text(json.dumps(rows, indent=1) + "\n")
                 gc.collect()
                 if not options.keep:
                     for file in folder.glob(f"{case.name}.*"):
                         file.unlink()
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
     failed = [row for row in rows if not row["pass"]]
     worst = sorted((row for row in rows if "ratio" in row), key=lambda row: -row["ratio"])[:12]
     for title, chosen in (("failed", failed), ("furthest from fp64, in units of torch's error", worst)):
