@@ -25,6 +25,35 @@ const Tactic *findTactic(Family family, llvm::StringRef id) {
   return nullptr;
 }
 
+Schedule withoutAlias(Schedule schedule) {
+  for (const ScheduleAlias &alias : scheduleAliases()) {
+    if (schedule.tactic != alias.oldId)
+      continue;
+    const auto its =
+        llvm::find_if(schedule.params, [&](const auto &param) { return param.first == alias.key; });
+    if (its == schedule.params.end() || (its->second != 0 && its->second != 1))
+      continue;
+    const bool isNew = its->second == 1;
+    schedule.params.erase(its);
+    if (isNew) {
+      schedule.tactic = alias.newId.str();
+      break;
+    }
+  }
+  return schedule;
+}
+
+bool isEnabled(const Tactic &tactic, const ScheduleOptions &options) {
+  if (!options.enabled)
+    return true;
+  std::vector<std::string> names{"tactic." + tactic.id.str()};
+  for (const ScheduleAlias &alias : scheduleAliases())
+    if (alias.newId == tactic.id)
+      names.push_back("tactic." + alias.oldId.str());
+  const std::vector<llvm::StringRef> all(names.begin(), names.end());
+  return options.enabled(all);
+}
+
 constexpr llvm::StringLiteral kOverlap = "schedule.overlap";
 
 llvm::ArrayRef<ScheduleFeature> scheduleFeatures() {
@@ -87,10 +116,18 @@ public:
     }
     const TacticInput in{*form, level_, &alignment_, packWeights(), joinFilters()};
     Search search;
-    if (const Attribute *given = group.find("schedule"))
-      findGiven(in, *given->get<Schedule>(), search);
-    else
+    if (const Attribute *given = group.find("schedule")) {
+      Result<Candidate> its = asked(in, *given->get<Schedule>(), search);
+      if (!its) {
+        Diagnostic &d = diagnostics_.error(group, its.refusal().reason);
+        if (!its.refusal().remedy.empty())
+          d.notes.push_back(its.refusal().remedy);
+        return false;
+      }
+      search.candidates.push_back(*std::move(its));
+    } else {
       findAll(in, search);
+    }
     if (search.candidates.empty()) {
       std::string text;
       for (Operation &op : group.region())
@@ -106,7 +143,7 @@ public:
     }
     if (!group.has("schedule") && !keepWithinWorkspace(in, group, search.candidates))
       return false;
-    const Candidate chosen = search.candidates[choose(group, key, search.candidates)];
+    const Candidate chosen = search.candidates[choose(in, group, key, search.candidates)];
     if (!search.mayUseTensorCores && !search.withoutTensorCores.empty())
       warnWithoutTensorCores(*form, *chosen.tactic, search.withoutTensorCores);
     apply(in, group, chosen);
@@ -114,7 +151,7 @@ public:
   }
 
 private:
-  bool enabled(llvm::StringRef id) const { return !options_.enabled || options_.enabled(id); }
+  bool enabled(llvm::StringRef id) const { return !options_.enabled || options_.enabled({id}); }
   /// On microcontrollers, where flash is scarce and constants are read from it as they are.
   bool packWeights() const { return level_.family == Family::Mcu && enabled(kPackedWeights); }
   /// On those that multiply pairs.
@@ -136,11 +173,22 @@ private:
     bool mayUseTensorCores = false;
   };
 
-  void findGiven(const TacticInput &in, const Schedule &given, Search &search) {
-    const Tactic *t = findTactic(level_.family, given.tactic);
-    std::string reason;
-    if (t && matches(*t, in, search))
-      search.candidates.push_back({t, given, 0, 0});
+  /// What a module or tuning file asks for, as the tactic writes it.
+  Result<Candidate> asked(const TacticInput &in, const Schedule &given, Search &search) {
+    Schedule schedule = withoutAlias(given);
+    const Tactic *t = findTactic(level_.family, schedule.tactic);
+    if (!t)
+      return Refusal{"no kernel of target " + level_.name.str() + " is called " + schedule.tactic,
+                     "`tenon passes` lists them; without its schedule the group gets one"};
+    if (!matches(*t, in, search))
+      return Refusal{search.reasons.back(),
+                     "without its schedule the group gets one that is possible"};
+    if (!t->check)
+      return Candidate{t, std::move(schedule), 0, 0};
+    Result<Schedule> checked = t->check(in, schedule);
+    if (!checked)
+      return std::move(checked).refusal();
+    return Candidate{t, *std::move(checked), 0, 0};
   }
 
   bool matches(const Tactic &t, const TacticInput &in, Search &search) {
@@ -162,7 +210,7 @@ private:
   void findAll(const TacticInput &in, Search &search) {
     const bool firstOnly = options_.search == ScheduleOptions::None;
     for (const Tactic &t : tacticsOf(level_.family)) {
-      if (!enabled("tactic." + t.id.str())) {
+      if (!isEnabled(t, options_)) {
         search.reasons.push_back(t.id.str() + ": disabled");
         search.mayUseTensorCores |= t.usesTensorCores && t.usesTensorCores(in);
         continue;
@@ -222,7 +270,7 @@ private:
   }
 
   /// The measured one, the one that the caller picks, or the one of the lowest estimate.
-  size_t choose(const Operation &group, const std::string &key,
+  size_t choose(const TacticInput &in, const Operation &group, const std::string &key,
                 llvm::ArrayRef<Candidate> candidates) {
     if (group.has("schedule"))
       return 0;
@@ -235,8 +283,11 @@ private:
       noteUnmeasured(candidates);
       return 0;
     }
-    const auto *it = llvm::find_if(
-        candidates, [&](const Candidate &c) { return c.schedule == entry->schedule; });
+    Search search;
+    const Result<Candidate> measured = asked(in, entry->schedule, search);
+    const auto *it = llvm::find_if(candidates, [&](const Candidate &c) {
+      return measured && c.schedule == measured->schedule;
+    });
     if (it == candidates.end()) {
       // Once per form: whatever it occurs in, the reason is the same.
       if (warned_.insert(key).second) {

@@ -44,8 +44,9 @@ llvm::ArrayRef<ScheduleFeature> scheduleFeatures();
 
 struct ScheduleOptions {
   enum Search { None, Heuristic } search = Heuristic;
-  /// Switches tactics and features by id (globs), as for passes.
-  std::function<bool(llvm::StringRef id)> enabled;
+  /// Switches tactics and features by id (globs), as for passes. What has several names is switched
+  /// by each of them.
+  std::function<bool(llvm::ArrayRef<llvm::StringRef> names)> enabled;
   /// Tactics that share code between layers go before all others (--optimize=size).
   bool shareCode = false;
   /// Bound on the bytes of the arena, which the driver keeps; negative: none.
@@ -60,6 +61,9 @@ struct ScheduleOptions {
       pick;
   std::shared_ptr<ScheduleLog> log;
 };
+
+/// Whether the options allow a tactic, under its id or that of which it was a part.
+bool isEnabled(const Tactic &tactic, const ScheduleOptions &options);
 
 /// Chooses a tactic and schedule for every group of `graph` that has none, sets the `schedule`
 /// attribute, packs constant operands (their types get the packed layout) and records scratch in

@@ -3,6 +3,7 @@
 
 #include "codegen/GroupForm.h"
 #include "codegen/Target.h"
+#include "ir/Result.h"
 
 #include "llvm/ADT/ArrayRef.h"
 
@@ -61,6 +62,9 @@ struct Tactic {
   double (*clock)(const TacticInput &in, const Schedule &schedule) = nullptr;
   /// It runs chains of anchors (GroupForm::before), and nothing else.
   bool takesChains = false;
+  /// The schedule as the tactic writes it, where one that somebody else wrote is legal for a group
+  /// that matches; null: any is taken as it is.
+  Result<Schedule> (*check)(const TacticInput &in, const Schedule &schedule) = nullptr;
 
   /// Whether the whole group can run so; `why` says why not.
   bool accepts(const TacticInput &in, std::string &why) const {
@@ -79,6 +83,15 @@ struct Tactic {
 llvm::ArrayRef<Tactic> cpuTactics();
 llvm::ArrayRef<Tactic> cudaTactics();
 llvm::ArrayRef<Tactic> tacticsOf(Family family);
+
+/// What a schedule of an earlier version is called now: the schedules of `oldId` in which `key` is
+/// 1 are those of `newId` without it. The old id also switches the new one.
+struct ScheduleAlias {
+  llvm::StringRef oldId, key, newId;
+};
+llvm::ArrayRef<ScheduleAlias> scheduleAliases();
+/// The schedule under today's names.
+Schedule withoutAlias(Schedule schedule);
 const Tactic *findTactic(Family family, llvm::StringRef id);
 
 } // namespace tenon

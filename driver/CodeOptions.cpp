@@ -49,7 +49,9 @@ bool scheduleOptions(const CodeOptions &code, PassContext &passes, ScheduleOptio
   if (!precisionRules(code, passes, diagnostics))
     return false;
   out.search = code.search == "none" ? ScheduleOptions::None : ScheduleOptions::Heuristic;
-  out.enabled = [&passes](llvm::StringRef id) { return passes.enabled(id); };
+  out.enabled = [&passes](llvm::ArrayRef<llvm::StringRef> names) {
+    return passes.enabledUnder(names);
+  };
   out.workspace = code.workspace;
   out.ramLimit = code.ramLimit;
   out.shareCode = code.optimize == "size";

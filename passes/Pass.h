@@ -156,6 +156,9 @@ public:
   bool enabled(llvm::StringRef id, const Operation *op = nullptr) const;
   /// The same at an operation of these source nodes.
   bool enabled(llvm::StringRef id, const Location &nodes) const;
+  /// The same for what has several names: each of them switches it off, each that --only names
+  /// allows it.
+  bool enabledUnder(llvm::ArrayRef<llvm::StringRef> names) const;
   /// To be called when a rewrite has matched and is about to happen: true when it may. Counts.
   bool fire(llvm::StringRef id, const Operation &op);
   /// Option of the running pass.

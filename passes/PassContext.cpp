@@ -178,6 +178,13 @@ bool PassContext::enabled(llvm::StringRef id, const Location &nodes) const {
   return enabledAt(id, &nodes);
 }
 
+bool PassContext::enabledUnder(llvm::ArrayRef<llvm::StringRef> names) const {
+  auto named = [&](const Selector &s) {
+    return llvm::any_of(names, [&](llvm::StringRef name) { return s.matches(name, nullptr); });
+  };
+  return llvm::none_of(disable_, named) && (!onlyOthers_ || llvm::any_of(only_, named));
+}
+
 bool PassContext::passEnabled(llvm::StringRef id) const {
   const PassInfo *row = findRow(id);
   if (row && row->required)

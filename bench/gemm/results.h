@@ -25,13 +25,14 @@ inline std::string in_short(const std::string &chosen) {
   const std::string tactic = chosen.substr(0, chosen.find('<'));
   const int m = number("tile_m"), n = number("tile_n"), k = number("tile_k"),
             stages = number("stages"), splits = number("splits");
-  if (tactic == "contract_wgmma_sm90a" && number("halo"))
+  const bool clustered = tactic.rfind("contract_cluster", 0) == 0;
+  if (tactic == "contract_halo_sm90a")
     snprintf(text, sizeof(text), "wgmma %dx%dx%d c%d st%d halo", m, n, k, number("consumers"),
              stages);
   else if (tactic == "contract_wgmma_sm90a" || tactic == "contract_tf32_sm90a" ||
-           tactic == "contract_tf32x3_sm90a")
+           tactic == "contract_tf32x3_sm90a" || clustered)
     snprintf(text, sizeof(text), "wgmma %dx%dx%d c%d st%d sk%d%s", m, n, k, number("consumers"),
-             stages, splits, number("clustered") ? " cl" : "");
+             stages, splits, clustered ? " cl" : "");
   else if (tactic == "contract_simt")
     snprintf(text, sizeof(text), "simt %dx%dx%d p%dx%d st%d t%d sk%d", m, n, k, number("thread_m"),
              number("thread_n"), stages, number("teams"), splits);

@@ -392,17 +392,16 @@ int64_t tileCount(const Contraction &c, const Schedule &s) {
          int64_t(llvm::divideCeil(c.columns(), *s.get("tile_n")));
 }
 bool hasWgmma(const TargetLevel &level) { return level.sm == 90 && level.archSpecific; }
-bool isClustered(const Schedule &s) { return s.get("clustered").getValueOr(0) != 0; }
 int64_t splitPartialBytes(const TacticInput &in, const Schedule &s) {
   std::string why;
   const int64_t splits = *s.get("splits");
-  return splits == 1 || isClustered(s) ? 0
-                                       : tileCount(*readContraction(in, why), s) * splits *
-                                             *s.get("tile_m") * *s.get("tile_n") * 4;
+  return splits == 1 ? 0
+                     : tileCount(*readContraction(in, why), s) * splits * *s.get("tile_m") *
+                           *s.get("tile_n") * 4;
 }
 int64_t splitCounterBytes(const TacticInput &in, const Schedule &s) {
   std::string why;
-  return *s.get("splits") == 1 || isClustered(s) ? 0 : tileCount(*readContraction(in, why), s) * 4;
+  return *s.get("splits") == 1 ? 0 : tileCount(*readContraction(in, why), s) * 4;
 }
 
 int64_t leastShared(const TargetLevel &level, int64_t blocks) {

@@ -110,8 +110,6 @@ void packPaddedRows(const TacticInput &in, llvm::SmallVectorImpl<Packing> &out);
 
 /// Number of output tiles over all slices.
 int64_t tileCount(const Contraction &c, const Schedule &s);
-/// Whether the blocks that split K exchange sums within a cluster, without scratch memory.
-bool isClustered(const Schedule &s);
 int64_t splitPartialBytes(const TacticInput &in, const Schedule &s);
 int64_t splitCounterBytes(const TacticInput &in, const Schedule &s);
 
@@ -141,6 +139,8 @@ class ContractionCall {
 public:
   /// Opens the configuration: what the kernel walks, and the members of the schedule.
   ContractionCall(const TacticInput &in, const Schedule &s, StepWriter &out);
+  ContractionCall(const TacticInput &in, const Contraction &c,
+                  llvm::ArrayRef<std::pair<std::string, int64_t>> members, StepWriter &out);
   ContractionCall(const ContractionCall &) = delete;
   ContractionCall &operator=(const ContractionCall &) = delete;
 
@@ -165,9 +165,18 @@ private:
   Strides a_; // of x
 };
 
-/// Writes configuration, body and the call of `conv_<kernel>` or `matmul_<kernel>`. Kernels whose
-/// schedules have `splits` take a split_scratch; `weights` is the type of packed B. Extents are
-/// constants unless StepWriter::letShapeVary() was said before.
+/// Whether a kernel that can split K takes scratch memory for it: it has no such parameter, nothing
+/// is split, or it is.
+enum class SplitScratch : uint8_t { None, Unused, Used };
+
+/// Writes configuration with the schedule's `members`, body and the call of `conv_<kernel>` or
+/// `matmul_<kernel>`; `weights` is the type of packed B. Extents are constants unless
+/// StepWriter::letShapeVary() was said before.
+void emitContraction(const TacticInput &in, const Contraction &c,
+                     llvm::ArrayRef<std::pair<std::string, int64_t>> members, SplitScratch scratch,
+                     StepWriter &out, llvm::StringRef kernel,
+                     llvm::StringRef weights = "packed_weights");
+/// The same from a schedule's text: kernels whose schedules have `splits` take a split_scratch.
 void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
                      llvm::StringRef kernel, llvm::StringRef weights = "packed_weights");
 

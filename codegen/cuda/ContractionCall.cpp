@@ -89,13 +89,22 @@ bool areResultsAligned(const GroupForm &form, const StepWriter &out,
   return areInputsAligned(form.body, out, over);
 }
 
+namespace {
+Contraction readAgain(const TacticInput &in) {
+  std::string why;
+  return *readContraction(in, why);
+}
+} // namespace
+
 ContractionCall::ContractionCall(const TacticInput &in, const Schedule &s, StepWriter &out)
+    : ContractionCall(in, readAgain(in), s.params, out) {}
+
+ContractionCall::ContractionCall(const TacticInput &in, const Contraction &c,
+                                 llvm::ArrayRef<std::pair<std::string, int64_t>> members,
+                                 StepWriter &out)
     : cfg(out, "config",
           in.form.anchor->is(Op::MatMul) ? "cuda::matmul_defaults" : "cuda::conv_defaults"),
-      form_(in.form), out_(out) {
-  std::string why;
-  contraction_ = *readContraction(in, why);
-  const Contraction &c = contraction_;
+      contraction_(c), form_(in.form), out_(out) {
   const ScalarProgram &program = form_.anchorInputs[0];
   a_ = stridesOf(program.inputs[c.mainInput], unsigned(program.space.size()));
   if (c.isConv) {
@@ -109,7 +118,7 @@ ContractionCall::ContractionCall(const TacticInput &in, const Schedule &s, StepW
     cfg.extent("m", c.m).extent("n", c.n).parameter("k", c.k);
     over = [this](const Strides &x) { return matrix(x, false); };
   }
-  for (auto &[key, value] : s.params)
+  for (auto &[key, value] : members)
     cfg.number(key, value);
 }
 
@@ -181,20 +190,28 @@ void ContractionCall::appendPrologue(std::vector<std::string> &arguments) {
 
 void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
                      llvm::StringRef kernel, llvm::StringRef weights) {
+  const llvm::Optional<int64_t> splits = s.get("splits");
+  const SplitScratch scratch = !splits       ? SplitScratch::None
+                               : *splits > 1 ? SplitScratch::Used
+                                             : SplitScratch::Unused;
+  emitContraction(in, readAgain(in), s.params, scratch, out, kernel, weights);
+}
+
+void emitContraction(const TacticInput &in, const Contraction &c,
+                     llvm::ArrayRef<std::pair<std::string, int64_t>> members, SplitScratch scratch,
+                     StepWriter &out, llvm::StringRef kernel, llvm::StringRef weights) {
   const GroupForm &form = in.form;
-  ContractionCall call(in, s, out);
+  ContractionCall call(in, c, members, out);
   const std::string config = call.finish(areResultsAligned(form, out, call.over));
   const std::string body = out.body(form.body, {form.anchor->result()->type().element()});
   call.writeOperands(weights);
   out.code().line("const auto outs = " + out.outputs(form, call.over) + ";");
   out.code().line("const auto ins = " + out.inputs(form.body, call.over) + ";");
   std::vector<std::string> arguments = {config, "x", "w", "outs", "ins", body};
-  const Contraction &c = call.contraction();
-  const llvm::Optional<int64_t> splits = s.get("splits");
-  if (splits && *splits > 1 && !isClustered(s))
+  if (scratch == SplitScratch::Used)
     arguments.push_back("cuda::split_scratch{" + out.scratchPointer("float") + ", " +
                         out.zeroedPointer("int") + "}");
-  else if (splits && c.hasPrologue && !isClustered(s))
+  else if (scratch == SplitScratch::Unused && c.hasPrologue)
     arguments.push_back("cuda::split_scratch{}");
   call.appendPrologue(arguments);
   launch(out, (c.isConv ? "conv_" : "matmul_") + kernel.str(), arguments);

@@ -13,6 +13,11 @@ llvm::ArrayRef<Tactic> cudaTactics() {
       cuda::kContractInt8Sm90a,
       cuda::kContractTf32Sm90a,
       cuda::kContractTf32x3Sm90a,
+      cuda::kContractHaloSm90a,
+      cuda::kContractClusterSm90a,
+      cuda::kContractClusterInt8Sm90a,
+      cuda::kContractClusterTf32Sm90a,
+      cuda::kContractClusterTf32x3Sm90a,
       cuda::kConvPatchSm90a,
       cuda::kConvPoolSm90a,
       cuda::kConvPatchSm75,
@@ -54,6 +59,17 @@ llvm::ArrayRef<Tactic> cudaTactics() {
       cuda::kShapeOf,
       cuda::kMapTransposed,
       cuda::kMap,
+  };
+  return kTable;
+}
+
+llvm::ArrayRef<ScheduleAlias> scheduleAliases() {
+  static const ScheduleAlias kTable[] = {
+      {"contract_wgmma_sm90a", "halo", "contract_halo_sm90a"},
+      {"contract_wgmma_sm90a", "clustered", "contract_cluster_sm90a"},
+      {"contract_int8_sm90a", "clustered", "contract_cluster_int8_sm90a"},
+      {"contract_tf32_sm90a", "clustered", "contract_cluster_tf32_sm90a"},
+      {"contract_tf32x3_sm90a", "clustered", "contract_cluster_tf32x3_sm90a"},
   };
   return kTable;
 }

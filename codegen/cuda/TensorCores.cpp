@@ -115,7 +115,7 @@ TensorCoreVerdict judgeTensorCores(const TacticInput &in, const Schedule &chosen
     std::string reason;
     if (!t.accepts(in, reason)) {
       v.refusals.push_back({t.id.str(), reason});
-    } else if (options.enabled && !options.enabled("tactic." + t.id.str())) {
+    } else if (!isEnabled(t, options)) {
       disabled = t.id.str();
       v.refusals.push_back({disabled, "disabled"});
     } else {

@@ -157,11 +157,12 @@ std::string nameInBench(const Schedule &s) {
   auto at = [&](llvm::StringRef member) { return std::to_string(s.get(member).getValueOr(0)); };
   const std::string tiles = at("tile_m") + "x" + at("tile_n") + "x" + at("tile_k"),
                     rest = " st" + at("stages") + " sk" + at("splits");
-  if (s.get("halo").getValueOr(0))
+  if (s.tactic == "contract_halo_sm90a")
     return "wgmma " + tiles + " c" + at("consumers") + kHalo.str();
   if (s.tactic == "contract_wgmma_sm90a" || s.tactic == "contract_tf32x3_sm90a")
-    return "wgmma " + tiles + " c" + at("consumers") + rest +
-           (s.get("clustered").getValueOr(0) ? " cl" : "");
+    return "wgmma " + tiles + " c" + at("consumers") + rest;
+  if (s.tactic == "contract_cluster_sm90a" || s.tactic == "contract_cluster_tf32x3_sm90a")
+    return "wgmma " + tiles + " c" + at("consumers") + rest + " cl";
   const std::string teams = s.get("teams").getValueOr(1) > 1 ? " t" + at("teams") : "";
   if (s.tactic == "contract_mma_sm80")
     return "mma " + tiles + " p" + at("warp_m") + "x" + at("warp_n") + " st" + at("stages") +
@@ -191,13 +192,15 @@ std::string nameInBench(const Schedule &s) {
   return "";
 }
 
-/// The schedule that the estimates choose among those of a tactic (empty: of any that has a name),
-/// as bench/gemm.cu calls it, and its microseconds by the clock.
+/// The schedule that the estimates choose among those of some tactics, divided by commas (empty: of
+/// any that has a name), as bench/gemm.cu calls it, and its microseconds by the clock.
 struct Choice {
   std::string name;
   double microseconds = 0;
 };
-Choice chosen(const std::string &text, llvm::StringRef passNames, llvm::StringRef tactic) {
+Choice chosen(const std::string &text, llvm::StringRef passNames, llvm::StringRef tactics) {
+  llvm::SmallVector<llvm::StringRef, 4> asked;
+  tactics.split(asked, ',', -1, false);
   Context context;
   Diagnostics diagnostics;
   auto buffer = llvm::MemoryBuffer::getMemBuffer(text, "layer.tn");
@@ -219,7 +222,7 @@ Choice chosen(const std::string &text, llvm::StringRef passNames, llvm::StringRe
   ScheduleOptions options;
   options.pick = [&](const Operation &, const std::string &, llvm::ArrayRef<Candidate> candidates) {
     for (const Candidate &c : candidates)
-      if (choice.name.empty() && (tactic.empty() || c.schedule.tactic == tactic))
+      if (choice.name.empty() && (asked.empty() || llvm::is_contained(asked, c.schedule.tactic)))
         choice = {nameInBench(c.schedule), c.microseconds};
     return size_t(0);
   };
@@ -314,21 +317,23 @@ void expectFastAndRight(const Means &m, double mostLoss) {
   EXPECT_LT(m.estimate, 1.15);
 }
 
+constexpr llvm::StringLiteral kWarpgroups =
+    "contract_wgmma_sm90a,contract_halo_sm90a,contract_cluster_sm90a";
+
 TEST(Estimates, OfMma) {
   expectFastAndRight(means(TENON_MEASURED_MMA_SCHEDULES, "f16", "contract_mma_sm80", "mma ", 30),
                      1.06);
 }
 TEST(Estimates, OfWgmma) {
-  expectFastAndRight(means(TENON_MEASURED_SCHEDULES, "f16", "contract_wgmma_sm90a", "wgmma ", 100),
-                     1.05);
+  expectFastAndRight(means(TENON_MEASURED_SCHEDULES, "f16", kWarpgroups, "wgmma ", 100), 1.05);
 }
 TEST(Estimates, OfHalos) {
-  expectFastAndRight(
-      means(TENON_MEASURED_HALO_SCHEDULES, "f16", "contract_wgmma_sm90a", "wgmma ", 30), 1.08);
+  expectFastAndRight(means(TENON_MEASURED_HALO_SCHEDULES, "f16", kWarpgroups, "wgmma ", 30), 1.08);
 }
 TEST(Estimates, OfTf32x3) {
-  expectFastAndRight(
-      means(TENON_MEASURED_TF32X3_SCHEDULES, "f32", "contract_tf32x3_sm90a", "wgmma ", 100), 1.05);
+  expectFastAndRight(means(TENON_MEASURED_TF32X3_SCHEDULES, "f32",
+                           "contract_tf32x3_sm90a,contract_cluster_tf32x3_sm90a", "wgmma ", 100),
+                     1.05);
 }
 TEST(Estimates, OfSimt) {
   expectFastAndRight(means(TENON_MEASURED_FP32_SCHEDULES, "f32", "contract_simt", "simt ", 80),

@@ -80,7 +80,9 @@ struct Scheduled {
     const auto parsed = parseTarget(target, diagnostics);
     ScheduleOptions options;
     options.shareCode = size;
-    options.enabled = [&](llvm::StringRef id) { return joined || id != kJoinedFilters; };
+    options.enabled = [&](llvm::ArrayRef<llvm::StringRef> names) {
+      return joined || names.front() != kJoinedFilters;
+    };
     const bool ok = module && parsed && parsePipeline(groupingPipeline(2), pipeline, diagnostics) &&
                     PassManager(passes).run(*module, pipeline) &&
                     scheduleModule(*module, *parsed, options, diagnostics);

@@ -1,0 +1,77 @@
+// Implements the reading of schedules' keys, and what is said of those that are wrong.
+#include "codegen/core/ScheduleFields.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+namespace tenon {
+
+bool AllowedValues::contains(int64_t value) const {
+  return listed.empty() ? value >= least && value <= most : llvm::is_contained(listed, value);
+}
+
+std::string AllowedValues::text() const {
+  if (listed.empty())
+    return "from " + std::to_string(least) + " to " + std::to_string(most);
+  auto numbers = llvm::map_range(listed, [](int64_t v) { return std::to_string(v); });
+  return (listed.size() == 1 ? "" : "one of ") + llvm::join(numbers, ", ");
+}
+
+AllowedValues between(int64_t least, int64_t most) { return {{}, least, most}; }
+
+namespace {
+
+std::string keysText(llvm::ArrayRef<FieldRules> rules) {
+  if (rules.empty())
+    return "it has no keys";
+  auto keys = llvm::map_range(rules, [](const FieldRules &r) { return r.key.str(); });
+  return "its keys are " + llvm::join(keys, ", ");
+}
+
+} // namespace
+
+Result<llvm::SmallVector<int64_t, 8>>
+valuesOf(const ScheduleText &text, llvm::ArrayRef<FieldRules> rules, KeyValues &others) {
+  llvm::SmallVector<llvm::Optional<int64_t>, 8> given(rules.size());
+  for (const auto &[key, value] : text.params) {
+    const auto *rule = llvm::find_if(rules, [&](const FieldRules &r) { return r.key == key; });
+    if (rule == rules.end()) {
+      others.emplace_back(key, value);
+      continue;
+    }
+    llvm::Optional<int64_t> &place = given[size_t(rule - rules.begin())];
+    if (place)
+      return Refusal{text.tactic + ": " + key + " is given twice", "leave one of them out"};
+    if (!rule->allowed.contains(value))
+      return Refusal{text.tactic + ": " + key + "=" + std::to_string(value) + " is not " +
+                         rule->allowed.text(),
+                     ""};
+    place = value;
+  }
+  llvm::SmallVector<int64_t, 8> values;
+  for (size_t i = 0; i < rules.size(); ++i) {
+    if (!given[i] && !rules[i].absent)
+      return Refusal{text.tactic + ": " + rules[i].key.str() + " is missing",
+                     "give it a value, " + rules[i].allowed.text()};
+    values.push_back(given[i] ? *given[i] : *rules[i].absent);
+  }
+  return values;
+}
+
+Result<> checkStated(llvm::StringRef tactic, const KeyValues &stated, const KeyValues &computed,
+                     llvm::ArrayRef<FieldRules> rules) {
+  for (const auto &[key, value] : stated) {
+    const auto its =
+        llvm::find_if(computed, [&, &key = key](const auto &c) { return c.first == key; });
+    if (its == computed.end())
+      return Refusal{tactic.str() + " has no key " + key, keysText(rules)};
+    if (its->second != value)
+      return Refusal{tactic.str() + ": " + key + "=" + std::to_string(value) + ", but " +
+                         std::to_string(its->second) +
+                         " follows from the group, its schedule and the machine",
+                     "leave " + key + " out"};
+  }
+  return Accepted{};
+}
+
+} // namespace tenon

@@ -1,0 +1,142 @@
+// Defines how a tactic is written: a struct of static functions over a typed problem and a typed
+// schedule, and what makes a row of the tactics' table of it.
+//
+//   struct Halo {
+//     static constexpr llvm::StringLiteral id = "contract_halo_sm90a", summary = "…";
+//     struct Problem { GroupQuery in; … };  // all that later functions need of the group
+//     using Schedule = HaloSchedule;        // codegen/core/ScheduleFields.h
+//     static Result<Problem> match(const GroupQuery &);
+//     static void candidates(const Problem &, std::vector<Schedule> &); // best guess first
+//     static double microseconds(const Problem &, const Schedule &);    // by the clock
+//     static void emit(const Problem &, const Schedule &, StepWriter &);
+//     // Optional:
+//     static double rank(const Problem &, const Schedule &);   // where ranking has a scale of its
+//     own static Result<> legal(const Problem &, const Schedule &); // else: among the candidates
+//     static KeyValues computed(const Problem &, const Schedule &); // keys that texts need not
+//     state static int64_t scratch(const Problem &, const Schedule &); static int64_t zeroed(const
+//     Problem &, const Schedule &); static void pack(const Problem &, const Schedule &,
+//     llvm::SmallVectorImpl<Packing> &); static bool forTensorCores(const GroupQuery &); // asked
+//     even where match refuses
+//   };
+//   const Tactic kHalo = tacticOf<Halo>();
+//
+// For sources of codegen/ only: it needs C++20.
+#pragma once
+
+#include "codegen/Tactic.h"
+#include "codegen/Tuning.h"
+#include "codegen/core/ScheduleFields.h"
+
+namespace tenon {
+
+using GroupQuery = TacticInput;
+
+/// The functions of a table's row, over text. What was read of a group is read again by each of
+/// them until steps hold their problem (docs/architecture.md).
+template <class T> struct TacticOf {
+  using Problem = typename T::Problem;
+  using S = typename T::Schedule;
+
+  static bool match(const GroupQuery &in, std::string &why) {
+    Result<Problem> problem = T::match(in);
+    if (!problem)
+      why = problem.refusal().reason;
+    return bool(problem);
+  }
+
+  static void enumerate(const GroupQuery &in, llvm::SmallVectorImpl<ScheduleText> &out) {
+    for (const S &s : candidates(*T::match(in)))
+      out.push_back(printSchedule(T::id, s));
+  }
+
+  static Result<ScheduleText> check(const GroupQuery &in, const ScheduleText &text) {
+    const Problem problem = *T::match(in);
+    KeyValues stated;
+    Result<S> schedule = parseSchedule<S>(text, stated);
+    if (!schedule)
+      return std::move(schedule).refusal();
+    if (Result<> allowed = legal(problem, *schedule); !allowed)
+      return std::move(allowed).refusal();
+    if (Result<> fits = checkStated(T::id, stated, computed(problem, *schedule), rulesOf<S>());
+        !fits)
+      return std::move(fits).refusal();
+    return printSchedule(T::id, *schedule);
+  }
+
+  static double cost(const GroupQuery &in, const ScheduleText &text) {
+    if constexpr (requires { &T::rank; })
+      return T::rank(*T::match(in), read(text));
+    else
+      return T::microseconds(*T::match(in), read(text));
+  }
+  static double microseconds(const GroupQuery &in, const ScheduleText &text) {
+    return T::microseconds(*T::match(in), read(text));
+  }
+  static void pack(const GroupQuery &in, const ScheduleText &text,
+                   llvm::SmallVectorImpl<Packing> &out) {
+    if constexpr (requires { &T::pack; })
+      T::pack(*T::match(in), read(text), out);
+  }
+  static int64_t scratch(const GroupQuery &in, const ScheduleText &text) {
+    if constexpr (requires { &T::scratch; })
+      return T::scratch(*T::match(in), read(text));
+    return 0;
+  }
+  static int64_t zeroed(const GroupQuery &in, const ScheduleText &text) {
+    if constexpr (requires { &T::zeroed; })
+      return T::zeroed(*T::match(in), read(text));
+    return 0;
+  }
+  static void emit(const GroupQuery &in, const ScheduleText &text, StepWriter &out) {
+    T::emit(*T::match(in), read(text), out);
+  }
+
+private:
+  /// Of a text that `check` wrote.
+  static S read(const ScheduleText &text) {
+    KeyValues stated;
+    return *parseSchedule<S>(text, stated);
+  }
+
+  static std::vector<S> candidates(const Problem &problem) {
+    std::vector<S> found;
+    T::candidates(problem, found);
+    return found;
+  }
+
+  static KeyValues computed(const Problem &problem, const S &schedule) {
+    if constexpr (requires { &T::computed; })
+      return T::computed(problem, schedule);
+    return {};
+  }
+
+  static Result<> legal(const Problem &problem, const S &schedule) {
+    if constexpr (requires { &T::legal; }) {
+      return T::legal(problem, schedule);
+    } else {
+      const ScheduleText text = printSchedule(T::id, schedule);
+      std::string possible;
+      for (const S &s : candidates(problem)) {
+        const ScheduleText candidate = printSchedule(T::id, s);
+        if (candidate == text)
+          return Accepted{};
+        possible += (possible.empty() ? "" : "; ") + toString(candidate);
+      }
+      return Refusal{toString(text) + " is not possible here", "possible are " + possible};
+    }
+  }
+};
+
+/// The row of `T`.
+template <class T> constexpr Tactic tacticOf() {
+  using Of = TacticOf<T>;
+  Tactic t = {T::id,    T::summary,  Of::match, Of::enumerate, Of::cost,
+              Of::pack, Of::scratch, Of::emit,  Of::zeroed};
+  if constexpr (requires { &T::forTensorCores; })
+    t.usesTensorCores = T::forTensorCores;
+  t.clock = Of::microseconds;
+  t.check = Of::check;
+  return t;
+}
+
+} // namespace tenon

@@ -1,0 +1,132 @@
+// Defines the tactic `contract_halo_sm90a` (runtime/cuda/contract_halo): convolutions whose windows
+// overlap bring a tile of pixels with its halo into shared memory once, and every tap multiplies
+// from there by warpgroups; the weights of a block's filters stay beside the tiles.
+#include "codegen/cuda/Tactics.h"
+
+#include "codegen/cuda/shared/Warpgroups.h"
+
+namespace tenon::cuda {
+namespace {
+
+struct HaloSchedule {
+  int64_t tileM, tileN, tileK, consumers, stages;
+
+  static llvm::ArrayRef<Field<HaloSchedule>> fields() {
+    static const Field<HaloSchedule> kFields[] = {
+        {"tile_m", &HaloSchedule::tileM, oneOf(64)},
+        {"tile_n", &HaloSchedule::tileN, oneOf(32, 64, 128)},
+        {"tile_k", &HaloSchedule::tileK, oneOf(16, 32, 64)},
+        {"consumers", &HaloSchedule::consumers, between(1, 3)},
+        {"stages", &HaloSchedule::stages, between(2, 4)},
+    };
+    return kFields;
+  }
+};
+
+/// Tiles of m / 8 rows of 8 pixels with their halo in shared memory, the weights of n filters
+/// beside them, and what they cost in microseconds while all warpgroups of a multiprocessor have
+/// one: each step along K (128 bytes), and the rest of a tile.
+struct Tiles {
+  int64_t m, n, consumers;
+  double step, tile;
+};
+/// Source: fitted to bench/gemm/schedules_halo_h100.csv, layers of 3x3 pixels at batch 1, 8 and 64:
+/// rms error 5 to 15 %.
+constexpr Tiles kTiles[] = {
+    {64, 32, 1, 0.089, 0.54},  {64, 32, 2, 0.114, 0.82}, {64, 32, 3, 0.123, 1.50},
+    {64, 64, 1, 0.090, 1.01},  {64, 64, 2, 0.121, 1.70}, {64, 64, 3, 0.158, 2.12},
+    {64, 128, 2, 0.124, 3.40},
+};
+/// Until the weights are there, for each of their bytes; and what decides where others take as long
+/// alone: in its network DenseNet-121 at batch 1 was 0.8 % slower with such tiles.
+constexpr double kWeights = 0.0048 / 1024, kTies = 0.05;
+
+int64_t weightBytes(const WarpgroupProblem &p, int64_t n) { return p.steps() * n * p.tileK * 2; }
+
+/// Buffers of a warpgroup that find room beside the weights, at most four; below 2: too few.
+int64_t stagesFor(const WarpgroupProblem &p, const Tiles &t) {
+  const ConvProblem &conv = p.c.conv;
+  const int64_t width = 8 + (conv.kernelW - 1) * conv.dilationW,
+                height = t.m / 8 + (conv.kernelH - 1) * conv.dilationH;
+  if (width > 256 || height > 256) // of a box
+    return 0;
+  const int64_t patch = int64_t(llvm::alignTo(uint64_t(width * height * p.tileK * 2), 1024)),
+                barriers = 1024;
+  const int64_t room = int64_t(p.in.level.sharedBytes) - weightBytes(p, t.n) - barriers;
+  return std::min<int64_t>(4, room / (t.consumers * patch));
+}
+
+/// How many tiles a warpgroup takes, at most.
+double tilesOfEach(const WarpgroupProblem &p, const Tiles &t) {
+  const ConvProblem &conv = p.c.conv;
+  const int64_t columns = ceilDiv(p.c.columns(), t.n);
+  const int64_t tiles = conv.batch.constant() * ceilDiv(conv.outWidth.constant(), 8) *
+                        ceilDiv(conv.outHeight.constant(), t.m / 8);
+  const int64_t blocks = std::max<int64_t>(p.in.level.multiprocessors / columns, 1);
+  return double(ceilDiv(tiles, t.consumers * blocks));
+}
+
+struct Halo {
+  static constexpr llvm::StringRef id = "contract_halo_sm90a",
+                                   summary = "fp16 and bf16 convolution by warpgroups from tiles "
+                                             "with their halo";
+  using Problem = WarpgroupProblem;
+  using Schedule = HaloSchedule;
+
+  static bool forTensorCores(const GroupQuery &in) { return isForWarpgroups(kHalves, in); }
+
+  static Result<Problem> match(const GroupQuery &in) {
+    auto p = readWarpgroups(kHalves, in);
+    if (!p)
+      return std::move(p).refusal();
+    const ConvProblem &conv = p->c.conv;
+    if (!p->c.isConv || p->c.hasPrologue || conv.isVolume() || conv.groups != 1 ||
+        conv.taps() == 1 || conv.strideH != 1 || conv.strideW != 1 || !conv.batch.isConstant())
+      return Refusal{"windows that do not overlap in a plane, groups, or an input that is computed "
+                     "on the way in",
+                     ""};
+    std::vector<Schedule> found;
+    candidates(*p, found);
+    if (found.empty())
+      return Refusal{"weights that leave no room for tiles with their halo in shared memory", ""};
+    return p;
+  }
+
+  static void candidates(const Problem &p, std::vector<Schedule> &out) {
+    for (const Tiles &t : kTiles) {
+      const int64_t stages = stagesFor(p, t);
+      if (stages >= 2 && t.n < 2 * int64_t(llvm::alignTo(uint64_t(p.c.columns()), 32)))
+        out.push_back({t.m, t.n, p.tileK, t.consumers, stages});
+    }
+  }
+
+  static double microseconds(const Problem &p, const Schedule &s) {
+    const Tiles &t = *llvm::find_if(kTiles, [&](const Tiles &row) {
+      return row.m == s.tileM && row.n == s.tileN && row.consumers == s.consumers;
+    });
+    const double time = tilesOfEach(p, t) * (double(p.steps()) * t.step * p.shorter() + t.tile) +
+                        kWeights * double(weightBytes(p, t.n)) + kTies;
+    return kWarpgroupLaunch + std::max(time, p.moving());
+  }
+  static double rank(const Problem &p, const Schedule &s) { return rankOf(p, microseconds(p, s)); }
+
+  static void pack(const Problem &p, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
+    packForWarpgroups(p, out);
+  }
+  /// `splits` stood in such schedules once.
+  static KeyValues computed(const Problem &p, const Schedule &) {
+    return {{"splits", 1}, {"multiprocessors", p.in.level.multiprocessors}};
+  }
+  static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
+    out.include("cuda/contract_halo_sm90.cuh");
+    out.letShapeVary();
+    emitContraction(p.in, p.c, membersOf(s, computed(p, s)), SplitScratch::Unused, out,
+                    "halo_sm90");
+  }
+};
+
+} // namespace
+
+const Tactic kContractHaloSm90a = tacticOf<Halo>();
+
+} // namespace tenon::cuda
