@@ -81,7 +81,7 @@ bool evaluateLoop(const Operation &op, EvaluationFrame &frame, std::string &erro
   }
   for (size_t i = 0; i < scans; ++i)
     frame.results.push_back(stack(elements[i], frame.resultShape(op, unsigned(carried + i)),
-                                  op.result(unsigned(carried + i))->type().element()));
+                                  frame.stored(op.result(unsigned(carried + i))->type().element())));
   return true;
 }
 
