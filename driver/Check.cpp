@@ -41,7 +41,16 @@ TensorCheck check(llvm::StringRef name, const Tensor &actual, const Tensor &type
   c.compared = true;
   c.difference = compareWithExact(actual, typed, exact, tolerance);
   c.with = c.difference.rounding < 0 ? kWithInterpreter.str() : kWithExact.str();
+  c.leaveUndecided();
   return c;
+}
+
+void TensorCheck::leaveUndecided() {
+  if (difference.rounding < 0 || explainedBy(difference.rounding, size) < 1 ||
+      !std::isfinite(difference.error))
+    return;
+  compared = false;
+  difference.same = true;
 }
 
 void Coverage::add(const TensorCheck &c) {
@@ -119,7 +128,10 @@ void line(llvm::raw_ostream &os, const TensorCheck &c) {
   if (c.compared)
     os << llvm::format(", error %.2g", c.difference.error);
   if (c.difference.rounding >= 0)
-    os << llvm::format(" (the network's own rounding %.2g)", c.difference.rounding);
+    os << llvm::format(c.compared ? " (the network's own rounding %.2g)"
+                                  : ", not compared: the network's own rounding of %.2g explains "
+                                    "any difference",
+                       c.difference.rounding);
   if (c.compared)
     os << " (" << c.set << ")" << (c.difference.same ? "" : ": ") << c.difference.reason;
   os << '\n';
@@ -162,8 +174,9 @@ void object(llvm::json::OStream &json, const TensorCheck &c, bool group) {
 }
 
 std::string listed(llvm::ArrayRef<std::string> words) {
-  return words.empty() ? "" : llvm::join(words.drop_back(), ", ") +
-                                  (words.size() > 1 ? " and " : "") + words.back();
+  return words.empty() ? ""
+                       : llvm::join(words.drop_back(), ", ") + (words.size() > 1 ? " and " : "") +
+                             words.back();
 }
 
 /// `outputs     2 of 2 compared with the data set, 24 elements`; sets where there are several.
@@ -236,8 +249,8 @@ void RunReport::printJson(llvm::raw_ostream &os,
       json.attribute("pass", verdict() == Verdict::Pass);
     json.attributeBegin("compared");
     json.object([&] {
-      for (auto [key, c] : {std::make_pair("outputs", &outputCoverage),
-                            std::make_pair("groups", &groupCoverage)}) {
+      for (auto [key, c] :
+           {std::make_pair("outputs", &outputCoverage), std::make_pair("groups", &groupCoverage)}) {
         json.attributeBegin(key);
         object(json, *c);
         json.attributeEnd();

@@ -137,7 +137,10 @@ private:
     if (command_.code.search != "exhaustive")
       return true;
     auto measured = codeTarget(command_.code, diagnostics());
-    return measured ? canRunHere(*measured, diagnostics()) : usage();
+    if (!measured)
+      return usage();
+    // The tuner says that it takes one level.
+    return measured->levels.size() > 1 || canRunHere(*measured, diagnostics());
   }
 
   /// Work goes on from the stage that a text states: nothing takes it back.

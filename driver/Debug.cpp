@@ -48,10 +48,9 @@ int run(const RunOptions &options) {
     if (report.groups.empty())
       llvm::outs() << "no group value was compared\n";
     else
-      llvm::outs() << report.groups.size() << " group values ("
-                   << report.groupCoverage.elements << " elements) are within "
-                   << llvm::format("%g", options.data.groupTolerance) << " of "
-                   << llvm::join(report.groupCoverage.with, " or ") << '\n';
+      llvm::outs() << report.groups.size() << " group values (" << report.groupCoverage.elements
+                   << " elements) are within " << llvm::format("%g", options.data.groupTolerance)
+                   << " of " << llvm::join(report.groupCoverage.with, " or ") << '\n';
     llvm::outs() << report.verdictLine() << '\n';
     if (status == Failed)
       console.error(report.reason());

@@ -36,8 +36,9 @@ std::string askDriver() {
       !files.add(source, llvm::StringRef(text->data, text->size)) || !files.commit())
     return "";
   const std::string program = folder.file("devices");
-  if (!runTool({compiler, {"-std=c++17", source, "-o", program, "-ldl"}, folder.file("log.txt"), ""},
-               "building", unsaid))
+  if (!runTool(
+          {compiler, {"-std=c++17", source, "-o", program, "-ldl"}, folder.file("log.txt"), ""},
+          "building", unsaid))
     return "";
   return outputOf(program, {}).getValueOr("");
 }
@@ -45,8 +46,7 @@ std::string askDriver() {
 /// Whether code of one of the target's levels, or its PTX, runs on a GPU of this capability.
 bool hasCodeFor(const Target &target, unsigned capability) {
   const TargetLevel *ptx = target.ptxLevel();
-  return (ptx && ptx->sm <= capability) ||
-         llvm::any_of(target.levels, [&](const TargetLevel *l) {
+  return (ptx && ptx->sm <= capability) || llvm::any_of(target.levels, [&](const TargetLevel *l) {
            return l->archSpecific ? l->sm == capability
                                   : l->sm / 10 == capability / 10 && l->sm <= capability;
          });

@@ -18,15 +18,15 @@ public:
   /// Values that wait for a run of the program.
   static constexpr int64_t kBatchBytes = int64_t(64) << 20;
 
-  /// `oracle` is interpreted; `common` gives its names for those of `watch`, null where they are the
-  /// same. `exact`: whether groups are held against fp64 evaluations.
+  /// `oracle` is interpreted; `common` gives its names for those of `watch`, null where they are
+  /// the same. `exact`: whether groups are held against fp64 evaluations.
   GroupCheck(Runner &runner, Program &program, const Watch &watch, Module &oracle,
              const CommonNames *common, bool exact);
 
   /// One set of inputs: interprets, runs the program, and adds checks to the runner's report.
   /// `states` are written in every run; `expected` receives the interpreter's outputs.
-  bool run(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Transfer> states,
-           llvm::StringRef set, OracleRun &expected);
+  bool run(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Transfer> states, llvm::StringRef set,
+           OracleRun &expected);
 
 private:
   /// A value of the oracle that groups still wait for.

@@ -12,6 +12,27 @@ namespace {
 
 constexpr int64_t kTimedRuns = 50, kTimedMilliseconds = 300;
 
+/// The states that `run.inputs` holds, put into the program's memory.
+void writeStates(const Watch &watch, ProgramRun &run) {
+  for (const WatchedState &s : watch.states)
+    if (auto t = watch.write(s.spot, run.inputs[s.number]))
+      run.transfers.push_back(std::move(*t));
+}
+
+/// Runs with what outputs carry read from the program's memory. `watch`: null without states.
+bool runCarried(Program &program, const Watch *watch, ProgramRun &run) {
+  const size_t carried = run.transfers.size();
+  if (watch)
+    for (const WatchedState &s : watch->carried)
+      run.transfers.push_back(watch->read(s.spot));
+  if (!program.run(run))
+    return false;
+  for (size_t i = carried; i < run.transfers.size(); ++i)
+    if (const Transfer &t = run.transfers[i]; t.done)
+      run.outputs[watch->carried[i - carried].number] = t.form.unpack(t.bytes);
+  return true;
+}
+
 /// The programs and modules of one `tenon run`.
 class CompiledRun {
 public:
@@ -45,8 +66,6 @@ private:
   bool prepareAgainst();
   bool runOn(uint64_t seed);
   bool expectedOf(uint64_t seed, const ProgramRun &run, OracleRun &expected);
-  std::vector<Transfer> stateTransfers(const ProgramRun &run) const;
-
   Runner &runner_;
   Target target_;
   Program program_;
@@ -108,18 +127,11 @@ bool CompiledRun::prepareAgainst() {
   against_ = std::make_unique<Program>(runner_.console, *other_, *target);
   ScheduleOptions theirs;
   if (!scheduleOptions(code, other_->passContext(), theirs, runner_.diagnostics()) ||
-      !other_->schedule(*target, theirs) || !against_->build(code, Program::Watch::Nothing))
+      !other_->schedule(*target, theirs) ||
+      !against_->build(code, other_->module().graph().states.empty() ? Program::Watch::Nothing
+                                                                     : Program::Watch::Transfers))
     return failOther();
   return true;
-}
-
-std::vector<Transfer> CompiledRun::stateTransfers(const ProgramRun &run) const {
-  std::vector<Transfer> out;
-  if (watch_)
-    for (const WatchedState &s : watch_->states)
-      if (auto t = watch_->write(s.spot, run.inputs[s.number]))
-        out.push_back(std::move(*t));
-  return out;
 }
 
 /// What the run should give; groups are compared on the way.
@@ -137,7 +149,12 @@ bool CompiledRun::expectedOf(uint64_t seed, const ProgramRun &run, OracleRun &ex
   } else if (against_) {
     ProgramRun theirs;
     theirs.inputs = run.inputs;
-    good = against_->run(theirs);
+    llvm::Optional<Watch> watch;
+    if (Graph &graph = other_->module().graph(); !graph.states.empty()) {
+      watch.emplace(graph, symbolValues(graph, run.inputs));
+      writeStates(*watch, theirs);
+    }
+    good = runCarried(*against_, watch ? watch.getPointer() : nullptr, theirs);
     expected.outputs = theirs.outputs;
   }
   if (!good && other_)
@@ -157,26 +174,20 @@ bool CompiledRun::runOn(uint64_t seed) {
     watch_.emplace(graph, symbols);
     watchedFor_ = symbols;
   }
-  run.transfers = stateTransfers(run);
+  if (watch_)
+    writeStates(*watch_, run);
   OracleRun expected;
   if (!expectedOf(seed, run, expected))
     return false;
 
-  const size_t carried = run.transfers.size();
-  if (watch_)
-    for (const WatchedState &s : watch_->carried)
-      run.transfers.push_back(watch_->read(s.spot));
   if (first) {
     run.runs = kTimedRuns;
     run.warmup = 1;
     run.budgetMilliseconds = kTimedMilliseconds;
   }
   runner_.console.progress("running " + runner_.setName(seed));
-  if (!program_.run(run))
+  if (!runCarried(program_, watch_ ? watch_.getPointer() : nullptr, run))
     return runner_.fail(Failed);
-  for (size_t i = carried; i < run.transfers.size(); ++i)
-    if (const Transfer &t = run.transfers[i]; t.done)
-      run.outputs[watch_->carried[i - carried].number] = t.form.unpack(t.bytes);
   for (double ns : run.nanoseconds)
     runner_.report.milliseconds.push_back(ns / 1e6);
   if (first)
@@ -191,8 +202,7 @@ bool CompiledRun::runOn(uint64_t seed) {
       if (!narrow_)
         return;
       runner_.console.progress("interpreting in fp64");
-      if (own.outputs.empty() &&
-          !interpretModule(oracle(), run.inputs, own, runner_.diagnostics()))
+      if (own.outputs.empty() && !interpretModule(oracle(), run.inputs, own, runner_.diagnostics()))
         return;
       interpretWide(oracle(), run.inputs, own);
     };

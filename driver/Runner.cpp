@@ -109,11 +109,11 @@ TensorCheck Runner::checkOutput(const OutputCheck &asked, OracleRun &own, size_t
   const double tolerance = options.data.tolerance;
   const bool fromData = asked.seed == 0 && i < data.outputs.size() && !data.outputs[i].isNull();
   // A state stays in the context: one of an extent that the run found is not read from there.
-  const bool unread =
-      actual.isNull() &&
-      llvm::any_of(asked.graph.states, [&](const State &s) { return s.output == i; });
+  const bool unread = actual.isNull() && llvm::any_of(asked.graph.states, [&](const State &s) {
+                        return s.output == i;
+                      });
   const std::vector<Tensor> &others = asked.expected.outputs;
-  if (unread || (!fromData && (others.empty() || others[i].isNull()))) // null: another's state
+  if (unread || (!fromData && (others.empty() || others[i].isNull()))) // null: an unread state
     return describe(name, actual);
   if (!fromData && asked.interpreted) {
     const std::vector<Tensor> &exact = asked.expected.exact;
@@ -137,6 +137,7 @@ TensorCheck Runner::checkOutput(const OutputCheck &asked, OracleRun &own, size_t
   c = check(name, compared, expected,
             std::max(tolerance, 2 * explainedBy(rounding, own.exact[i].size())), with);
   c.difference.rounding = rounding;
+  c.leaveUndecided();
   return c;
 }
 
@@ -279,7 +280,7 @@ bool Runner::runOnInterpreter() {
       if (!options.data.saveAll.empty() && !saveEveryTensor(mine, inputs))
         return fail(Failed);
     }
-    const bool ok = !other    ? true
+    const bool ok = !other   ? true
                     : groups ? checkGroups(*common, *other, inputs, mine, seed, theirs)
                              : interpretModule(other->module(), inputs, theirs, diagnostics());
     if (!ok)
@@ -298,8 +299,8 @@ bool Runner::runOnInterpreter() {
 }
 
 /// Groups of `other` are compared with the values of the module under test, or with the reference:
-/// on the values of the module as imported, so that a difference is seen where it arises and nowhere
-/// else. Values are let go once they are compared.
+/// on the values of the module as imported, so that a difference is seen where it arises and
+/// nowhere else. Values are let go once they are compared.
 bool Runner::checkGroups(const CommonNames &common, Compilation &other,
                          llvm::ArrayRef<Tensor> inputs, OracleRun &mine, uint64_t seed,
                          OracleRun &theirs) {

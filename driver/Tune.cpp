@@ -46,7 +46,8 @@ private:
     auto target = codeTarget(options_.code, diagnostics);
     if (!target)
       return runner_.fail(Usage);
-    if (options_.program.empty() && !canRunHere(*target, diagnostics))
+    if (options_.program.empty() && target->levels.size() == 1 && // the tuner takes one
+        !canRunHere(*target, diagnostics))
       return runner_.fail(Failed);
     target_ = *target;
     Compilation &c = runner_.compilation;

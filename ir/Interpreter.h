@@ -5,8 +5,8 @@
 // bf16 bodies, which round when a tensor is stored). Bodies are evaluated op by op over tiles.
 //
 // A wide evaluation keeps every float of 16 or 32 bits as f64 and rounds nothing, neither where
-// tensors are stored nor in bodies; what a body narrows to compute on with is rounded, as the model
-// asks. It says what a network means apart from its own rounding.
+// tensors are stored nor in bodies, but by the casts that the model wrote (`rounds`). It says what
+// a network means apart from its own rounding.
 #pragma once
 
 #include "ir/Diagnostics.h"

@@ -63,12 +63,6 @@ void Lanes::store(Tensor &t, int64_t begin, int64_t n) const {
 // BodyProgram
 //===----------------------------------------------------------------------===//
 
-/// Whether a body computes on with `v`, a float narrower than f32: it does not only store it.
-static bool isNarrowedWithin(Value *v) {
-  return isFloat(v->type().element()) && bitWidth(v->type().element()) == 16 &&
-         llvm::any_of(v->uses(), [](const Use *use) { return !use->owner()->isTerminator(); });
-}
-
 BodyProgram::BodyProgram(Region &body, bool exact, bool wide) {
   auto newSlot = [&](Value *v) {
     slotOf_[v] = unsigned(slots_.size());
@@ -105,7 +99,7 @@ BodyProgram::BodyProgram(Region &body, bool exact, bool wide) {
               slot,
               {0, 0, 0},
               true,
-              wide && !isNarrowedWithin(op.result()) ? slots_[slot] : e,
+              wide && !op.boolAttr("rounds") ? slots_[slot] : e,
               op.intAttr("dim"),
               table ? table->get<Ints>() : nullptr};
     for (unsigned i = 0; i < op.numOperands() && i < 3; ++i)

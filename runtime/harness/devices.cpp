@@ -1,6 +1,6 @@
-// Says which GPUs programs that this machine builds would run on: a line "gpu CAPABILITY NAME" for each,
-// CAPABILITY being 10 times the compute capability, or "none REASON". The compiler itself is static and
-// loads no driver. The counterpart is driver/Devices.cpp.
+// Says which GPUs programs that this machine builds would run on: a line "gpu CAPABILITY NAME" for
+// each, CAPABILITY being 10 times the compute capability, or "none REASON". The compiler itself is
+// static and loads no driver. The counterpart is driver/Devices.cpp.
 #include <dlfcn.h>
 #include <stdio.h>
 
@@ -28,7 +28,8 @@ int main() {
       (*attribute)(int *, int, int), (*message_of)(int, const char **);
   if (!find(library, "cuInit", init) || !find(library, "cuDeviceGetCount", count_of) ||
       !find(library, "cuDeviceGet", get) || !find(library, "cuDeviceGetName", name_of) ||
-      !find(library, "cuDeviceGetAttribute", attribute) || !find(library, "cuGetErrorString", message_of))
+      !find(library, "cuDeviceGetAttribute", attribute) ||
+      !find(library, "cuGetErrorString", message_of))
     return none("libcuda.so.1 is no CUDA driver");
   int count = 0, code = init(0);
   if (code == 0)
