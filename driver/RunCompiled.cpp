@@ -2,7 +2,6 @@
 // from a reference or from another program; found ones from the memory of the running program.
 #include "driver/Choice.h"
 #include "driver/CodeOptions.h"
-#include "driver/Devices.h"
 #include "driver/GroupCheck.h"
 #include "driver/NativeTarget.h"
 #include "driver/OptionForms.h"
@@ -118,8 +117,8 @@ bool CompiledRun::prepareAgainst() {
   CodeOptions code = options().code;
   (isPrecision(data.against) ? code.precision : code.target) = data.against;
   auto target = resolveTarget(code.target, runner_.diagnostics());
-  if (!target || !canRunHere(*target, runner_.diagnostics()))
-    return runner_.fail(target ? Failed : Usage);
+  if (!target)
+    return runner_.fail(Usage);
   with_ = target->name + (isPrecision(data.against) ? " in " + data.against : "");
   other_ = loadReference(runner_, options().model.model);
   if (!other_)

@@ -4,6 +4,7 @@
 #include "driver/Devices.h"
 #include "driver/NativeTarget.h"
 #include "driver/Npy.h"
+#include "driver/OptionForms.h"
 #include "driver/Ports.h"
 #include "ir/Names.h"
 #include "passes/QuantizedIo.h"
@@ -25,7 +26,15 @@ bool Runner::aim() {
   target = resolveTarget(options.code.target, diagnostics());
   if (!target)
     return fail(Usage);
-  return canRunHere(*target, diagnostics()) || fail(Failed);
+  if (!canRunHere(*target, diagnostics()))
+    return fail(Failed);
+  const std::string &other = options.data.against;
+  if (other.empty() || other == "interpreter" || isPrecision(other))
+    return true;
+  auto theirs = resolveTarget(other, diagnostics());
+  if (!theirs)
+    return fail(Usage);
+  return canRunHere(*theirs, diagnostics()) || fail(Failed);
 }
 
 bool Runner::load() {
