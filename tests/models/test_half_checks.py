@@ -62,7 +62,7 @@ def detector():
         y = n.conv(n.silu(n.conv(x, CHANNELS, CHANNELS)), CHANNELS, CHANNELS, gain=0.55)
         x = n.node("Add", x, y)
     x = n.silu(n.conv(x, CHANNELS, CHANNELS, gain=0.3, strides=[2, 2]))
-    boxes = n.node("Exp", n.conv(x, CHANNELS, 4, size=1))
+    boxes = n.node("Exp", n.conv(x, CHANNELS, 4, size=1, gain=0.3))
     scores = n.node("Sigmoid", n.conv(x, CHANNELS, 10, size=1))
     half = TensorProto.FLOAT16
     graph = helper.make_graph(
