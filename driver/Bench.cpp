@@ -2,6 +2,7 @@
 #include "driver/Choice.h"
 #include "driver/CodeOptions.h"
 #include "driver/Commands.h"
+#include "driver/Devices.h"
 #include "driver/Program.h"
 #include "driver/Report.h"
 #include "driver/Runner.h"
@@ -76,6 +77,8 @@ private:
     auto target = codeTarget(options_.code, diagnostics);
     if (!target)
       return fail(Usage);
+    if (!canRunHere(*target, diagnostics))
+      return fail(Failed);
     target_ = *target;
     if (options_.contexts > 1 && target_.family == Family::Mcu) {
       diagnostics.error("--contexts: " + target_.name +

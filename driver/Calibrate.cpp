@@ -28,6 +28,13 @@ struct CalibrateOptions {
   double accuracyDrop = -1;
 };
 
+/// A number of percentage points.
+std::string pointsText(double points) {
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%.3g", points);
+  return text;
+}
+
 class Calibrator {
 public:
   Calibrator(const CalibrateOptions &options, Console &console)
@@ -212,6 +219,11 @@ bool Calibrator::choose() {
     return false;
   if (options_.accuracyDrop < 0)
     return true;
+  if (const double step = 100.0 / double(inputs_.size());
+      options_.accuracyDrop > 0 && options_.accuracyDrop < step)
+    diagnostics().warning("--accuracy-drop=" + pointsText(options_.accuracyDrop) + ": " +
+                          std::to_string(inputs_.size()) + " inputs tell accuracy in steps of " +
+                          pointsText(step) + " points; give more");
   const double least = evaluator_->floatAccuracy() - options_.accuracyDrop / 100 - 1e-12;
   for (; total_.accuracy < least && next < order_.size(); ++next) {
     progress("mixed precision", double(next) / double(order_.size()));
@@ -256,12 +268,15 @@ void Calibrator::print(llvm::raw_ostream &os) const {
   }
   os << "together    " << llvm::format("%.1f dB\n", total_.decibels()) << "equalised   "
      << equalized_ << " pairs of layers\n"
-     << "accuracy    "
-     << llvm::format("%.2f %% in floats, %.2f %% quantised", 100 * evaluator_->floatAccuracy(),
-                     100 * total_.accuracy)
-     << " (" << inputs_.size()
-     << (samples_.labels.empty() ? " inputs; right is what the float network says)\n"
-                                 : " inputs with labels)\n");
+     << (samples_.labels.empty() ? "agreement   " : "accuracy    ");
+  const auto inputs = std::to_string(inputs_.size()) + (inputs_.size() == 1 ? " input" : " inputs");
+  if (samples_.labels.empty())
+    os << llvm::format("%.2f %%", 100 * total_.accuracy) << " of " << inputs
+       << " have the float network's largest output; without labels.npy accuracy is unknown\n";
+  else
+    os << llvm::format("%.2f %% in floats, %.2f %% quantised", 100 * evaluator_->floatAccuracy(),
+                       100 * total_.accuracy)
+       << " (" << inputs << " with labels)\n";
 }
 
 void Calibrator::printJson(llvm::raw_ostream &os) const {
@@ -280,8 +295,14 @@ void Calibrator::printJson(llvm::raw_ostream &os) const {
     json.attribute("equalized", int64_t(equalized_));
     json.attribute("inputs", int64_t(inputs_.size()));
     json.attribute("labels", !samples_.labels.empty());
-    json.attribute("accuracy_float", evaluator_->floatAccuracy());
-    json.attribute("accuracy", total_.accuracy);
+    if (samples_.labels.empty()) {
+      json.attribute("accuracy_float", nullptr);
+      json.attribute("accuracy", nullptr);
+      json.attribute("agreement", total_.accuracy);
+    } else {
+      json.attribute("accuracy_float", evaluator_->floatAccuracy());
+      json.attribute("accuracy", total_.accuracy);
+    }
   });
   os << '\n';
 }

@@ -4,6 +4,7 @@
 #include "driver/Choice.h"
 #include "driver/CodeOptions.h"
 #include "driver/Commands.h"
+#include "driver/Devices.h"
 #include "driver/Oracle.h"
 #include "driver/Report.h"
 
@@ -133,7 +134,13 @@ private:
       diagnostics().error("--stage says which IR --emit=tn writes; code comes after all stages");
       return usage();
     }
-    return true;
+    if (command_.code.search != "exhaustive")
+      return true;
+    auto measured = codeTarget(command_.code, diagnostics());
+    if (!measured)
+      return usage();
+    // The tuner says that it takes one level.
+    return measured->levels.size() > 1 || canRunHere(*measured, diagnostics());
   }
 
   /// Work goes on from the stage that a text states: nothing takes it back.
@@ -266,8 +273,7 @@ private:
       inputs[s.input] = Tensor(inputs[s.input].element(), inputs[s.input].shape());
     console_.progress("interpreting");
     OracleRun expected;
-    if (!interpretModule(compilation_.module(), inputs, /*everyValue=*/false, expected,
-                         diagnostics()))
+    if (!interpretModule(compilation_.module(), inputs, expected, diagnostics()))
       return false;
     files.push_back({"_self_test.c", writeSelfTest(compilation_.module(), target, options, inputs,
                                                    expected.outputs, diagnostics())});

@@ -3,6 +3,7 @@
 #include "driver/Commands.h"
 #include "driver/Runner.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 
 namespace tenon {
@@ -16,14 +17,17 @@ int run(const RunOptions &options) {
         "`tenon debug` compares a compiled program with the interpreter; name another target");
     return Usage;
   }
-  const bool ok = runner.load() && runner.run();
+  const bool ok = runner.aim() && runner.load() && runner.run();
   console.report(runner.diagnostics());
   if (!ok)
     return runner.status == Done ? int(Failed) : runner.status;
   RunReport &report = runner.report;
+  const int status = report.verdict() == Verdict::Pass ? Done : Failed;
   if (console.json()) {
     report.printJson(llvm::outs());
-    return report.pass() ? Done : Failed;
+    if (status == Failed)
+      console.error(report.reason());
+    return status;
   }
   std::vector<const TensorCheck *> order;
   for (const TensorCheck &c : report.groups)
@@ -40,15 +44,26 @@ int run(const RunOptions &options) {
                  << (c->difference.same ? "     " : "FAIL ") << c->name << '\n';
   }
   if (!first) {
-    llvm::outs() << report.groups.size() << " group values are within "
-                 << llvm::format("%g", options.data.groupTolerance)
-                 << " of the interpreter's\nPASS\n";
-    return report.pass() ? Done : Failed;
+    // An output may be wrong where no group is: the data set says so.
+    if (report.groups.empty())
+      llvm::outs() << "no group value was compared\n";
+    else
+      llvm::outs() << report.groups.size() << " group values (" << report.groupCoverage.elements
+                   << " elements) are within " << llvm::format("%g", options.data.groupTolerance)
+                   << " of " << llvm::join(report.groupCoverage.with, " or ") << '\n';
+    llvm::outs() << report.verdictLine() << '\n';
+    if (status == Failed)
+      console.error(report.reason());
+    return status;
   }
+  const double rounding = first->difference.rounding;
   llvm::outs() << "first difference: step " << first->step << ", value '" << first->name << "' ("
                << first->set << ")\n  " << first->difference.reason
-               << llvm::format("\n  error %.2g, bound %g\n  nodes", first->difference.error,
+               << llvm::format("\n  error %.2g, bound %g", first->difference.error,
                                options.data.groupTolerance);
+  if (rounding >= 0)
+    llvm::outs() << llvm::format(" or what the network's own rounding of %.2g explains", rounding);
+  llvm::outs() << "\n  nodes";
   for (const std::string &n : first->nodes)
     llvm::outs().write_escaped((" '" + n + "'"));
   llvm::outs() << "\nFAIL\n";

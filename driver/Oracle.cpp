@@ -88,13 +88,13 @@ CommonNames::CommonNames(Graph &a, Graph &b) {
   forEachComputed(b, [&](Value *v) { allB.push_back(namesB[v].str()); });
   if (allA == allB) {
     for (const std::string &name : allA)
-      names_[name] = name;
+      names_[name] = name, inB_.insert(name);
     return;
   }
   const llvm::StringMap<std::string> hintsB = namesByHint(b, namesB);
   for (const auto &entry : namesByHint(a, namesA))
     if (auto it = hintsB.find(entry.getKey()); it != hintsB.end())
-      names_[entry.getValue()] = it->getValue();
+      names_[entry.getValue()] = it->getValue(), inB_.insert(it->getValue());
 }
 
 llvm::StringRef CommonNames::inB(llvm::StringRef name) const {
@@ -102,28 +102,49 @@ llvm::StringRef CommonNames::inB(llvm::StringRef name) const {
   return it == names_.end() ? llvm::StringRef() : llvm::StringRef(it->getValue());
 }
 
-bool interpretModule(Module &module, llvm::ArrayRef<Tensor> inputs, bool everyValue, OracleRun &run,
-                     Diagnostics &diagnostics, ValueSource feed) {
+bool interpretModule(Module &module, llvm::ArrayRef<Tensor> inputs, OracleRun &run,
+                     Diagnostics &diagnostics, const OracleOptions &options) {
   Graph &graph = module.graph();
-  InterpreterOptions options;
+  InterpreterOptions interpreter;
+  interpreter.after = options.after;
   llvm::Optional<ValueNames> names;
-  if (everyValue) {
+  if (options.keep || options.feed) {
     names.emplace(graph);
-    options.observe = [&](Value *v, Tensor &t) {
+    interpreter.observe = [&](Value *v, Tensor &t) {
       if (!v->def() || v->def()->is(Op::Constant))
         return;
       const std::string name = (*names)[v].str();
-      run.values[name] = t;
-      const Tensor *fed = feed ? feed(name) : nullptr;
+      if (options.keep && options.keep(name))
+        run.values[name] = t;
+      const Tensor *fed = options.feed ? options.feed(name) : nullptr;
       if (fed && fed->shape() == t.shape() && fed->element() == t.element())
         t = *fed;
     };
   }
   const auto start = std::chrono::steady_clock::now();
-  const bool ok = interpret(graph, inputs, run.outputs, diagnostics, options);
+  const bool ok = interpret(graph, inputs, run.outputs, diagnostics, interpreter);
   run.milliseconds =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return ok;
+}
+
+bool isNarrow(Module &module) {
+  bool narrow = false;
+  module.graph().body().walk([&](Operation *op) {
+    narrow |= op->wordAttr("precision") == "tf32";
+    for (Value *v : op->results())
+      narrow |= v->type().isTensor() && isFloat(v->type().element()) &&
+                bitWidth(v->type().element()) == 16;
+  });
+  return narrow;
+}
+
+void interpretWide(Module &module, llvm::ArrayRef<Tensor> inputs, OracleRun &run) {
+  InterpreterOptions options;
+  options.wide = true;
+  Diagnostics unsaid;
+  if (!interpret(module.graph(), inputs, run.exact, unsaid, options))
+    run.exact.clear();
 }
 
 namespace {

@@ -79,18 +79,22 @@ Type staticType(Type type, const SymbolValues &symbols) {
   return Type::tensor(context, type.element(), shape, layout, type.space());
 }
 
-llvm::Optional<PhysicalForm> PhysicalForm::of(Type type, const SymbolValues &symbols) {
+bool PhysicalForm::exists(Type type, const SymbolValues &symbols) {
   // Elements of text are addresses, which mean nothing outside the process.
-  if (!type.isTensor() || bitWidth(type.element()) < 8 || type.element() == Element::String)
+  return type.isTensor() && bitWidth(type.element()) >= 8 && type.element() != Element::String &&
+         staticType(type, symbols);
+}
+
+llvm::Optional<PhysicalForm> PhysicalForm::of(Type type, const SymbolValues &symbols) {
+  if (!exists(type, symbols))
     return llvm::None;
   type = staticType(type, symbols);
-  if (!type)
-    return llvm::None;
   PhysicalForm form;
   form.element_ = type.element();
   form.shape_ = type.staticShape();
   form.width_ = bitWidth(type.element()) / 8;
   const std::vector<int64_t> physical = physicalIndices(type);
+  form.count_ = physical.size();
   if (physical.empty())
     return form;
   const auto [low, high] = std::minmax_element(physical.begin(), physical.end());
@@ -115,6 +119,8 @@ llvm::Optional<PhysicalForm> PhysicalForm::of(Type type, const SymbolValues &sym
   form.slot_.reserve(physical.size());
   for (int64_t p : physical)
     form.slot_.push_back(rank[size_t(p - base)]);
+  if (std::is_sorted(form.slot_.begin(), form.slot_.end()) && taken == form.count_)
+    form.slot_ = {};
   return form;
 }
 
@@ -131,6 +137,8 @@ std::string physicalBytes(const Tensor &tensor, Type type, const SymbolValues &s
 }
 
 std::vector<uint8_t> PhysicalForm::pack(const Tensor &tensor) const {
+  if (slot_.empty())
+    return tensor.bytes().vec();
   std::vector<uint8_t> out(slot_.size() * width_);
   const uint8_t *from = tensor.bytes().data();
   for (size_t i = 0; i < slot_.size(); ++i)
@@ -139,6 +147,8 @@ std::vector<uint8_t> PhysicalForm::pack(const Tensor &tensor) const {
 }
 
 Tensor PhysicalForm::unpack(llvm::ArrayRef<uint8_t> bytes) const {
+  if (slot_.empty())
+    return Tensor(element_, shape_, bytes.vec());
   std::vector<uint8_t> out(slot_.size() * width_);
   for (size_t i = 0; i < slot_.size(); ++i)
     memcpy(&out[i * width_], &bytes[slot_[i] * width_], width_);

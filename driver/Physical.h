@@ -22,9 +22,11 @@ class PhysicalForm {
 public:
   /// `type` with symbols replaced by `symbols`. Types of less than 8 bits have no such form.
   static llvm::Optional<PhysicalForm> of(Type type, const SymbolValues &symbols);
+  /// Whether there is one, without making it.
+  static bool exists(Type type, const SymbolValues &symbols);
 
   llvm::ArrayRef<Segment> segments() const { return segments_; }
-  int64_t bytes() const { return int64_t(slot_.size() * width_); }
+  int64_t bytes() const { return int64_t(count_ * width_); }
   /// The bytes of all segments, one after the other.
   std::vector<uint8_t> pack(const Tensor &tensor) const;
   Tensor unpack(llvm::ArrayRef<uint8_t> bytes) const;
@@ -32,8 +34,8 @@ public:
 private:
   Element element_ = Element::F32;
   llvm::SmallVector<int64_t, 6> shape_;
-  size_t width_ = 1;
-  /// For each logical element, its place among the packed ones.
+  size_t width_ = 1, count_ = 0;
+  /// For each logical element, its place among the packed ones; empty where they are the same.
   std::vector<uint32_t> slot_;
   std::vector<Segment> segments_;
 };

@@ -13,7 +13,7 @@ int run(const RunOptions &options) {
     return Usage;
   }
   Runner runner(options, console);
-  const bool ok = runner.load() && runner.run();
+  const bool ok = runner.aim() && runner.load() && runner.run();
   console.report(runner.diagnostics());
   if (!ok)
     return runner.status == Done ? int(Failed) : runner.status;
@@ -31,10 +31,11 @@ int run(const RunOptions &options) {
   else if (!console.quiet())
     runner.report.print(llvm::outs(), console.verbose());
   else
-    llvm::outs() << (runner.report.pass() ? "PASS\n" : "FAIL\n");
-  if (!runner.report.pass())
-    console.error(runner.report.reason());
-  return runner.report.pass() ? Done : Failed;
+    llvm::outs() << runner.report.verdictLine() << '\n';
+  if (runner.report.verdict() != Verdict::Fail)
+    return Done;
+  console.error(runner.report.reason());
+  return Failed;
 }
 
 } // namespace

@@ -1,266 +1,217 @@
 // Implements runs of compiled models: expected values from the interpreter on the scheduled module,
-// found ones from the memory of the running program.
+// from a reference or from another program; found ones from the memory of the running program.
 #include "driver/Choice.h"
 #include "driver/CodeOptions.h"
+#include "driver/GroupCheck.h"
 #include "driver/NativeTarget.h"
 #include "driver/OptionForms.h"
-#include "driver/Program.h"
-#include "driver/Runner.h"
-
-#include "ir/Names.h"
-
-#include "llvm/ADT/SmallPtrSet.h"
 
 namespace tenon {
 namespace {
 
 constexpr int64_t kTimedRuns = 50, kTimedMilliseconds = 300;
 
-/// The run as a whole in place of a step (`whole_run` of the runtimes).
-constexpr int kWholeRun = -1;
+/// The states that `run.inputs` holds, put into the program's memory.
+void writeStates(const Watch &watch, ProgramRun &run) {
+  for (const WatchedState &s : watch.states)
+    if (auto t = watch.write(s.spot, run.inputs[s.number]))
+      run.transfers.push_back(std::move(*t));
+}
 
-/// One value that a group makes, and where to find it after the step.
-struct Watched {
-  std::string name;
-  Operation *group;
-  Transfer transfer;
-};
+/// Runs with what outputs carry read from the program's memory. `watch`: null without states.
+bool runCarried(Program &program, const Watch *watch, ProgramRun &run) {
+  const size_t carried = run.transfers.size();
+  if (watch)
+    for (const WatchedState &s : watch->carried)
+      run.transfers.push_back(watch->read(s.spot));
+  if (!program.run(run))
+    return false;
+  for (size_t i = carried; i < run.transfers.size(); ++i)
+    if (const Transfer &t = run.transfers[i]; t.done)
+      run.outputs[watch->carried[i - carried].number] = t.form.unpack(t.bytes);
+  return true;
+}
 
-/// One value that a group reads, and where to put it before the step.
-struct Fed {
-  std::string name;
-  Transfer transfer;
-};
-
-/// What an output carries to the next run, and where to find it after the run.
-struct Carried {
-  unsigned output;
-  Transfer transfer;
-};
-
-/// What is watched and fed in a scheduled graph, for given values of its symbols.
-class Watch {
+/// The programs and modules of one `tenon run`.
+class CompiledRun {
 public:
-  Watch(Graph &graph, const SymbolValues &symbols) : names_(graph), plan_(planMemory(graph)) {
-    for (const Step &step : plan_.steps) {
-      if (!step.op->is(Op::Group) || step.op->parent() != &graph.body())
-        continue;
-      for (Value *v : step.op->results())
-        if (auto t = transfer(v, step.number, /*read=*/true, symbols))
-          watched.push_back({names_[v].str(), step.op, std::move(*t)});
-      llvm::SmallPtrSet<Value *, 8> seen;
-      for (Value *v : step.op->operands())
-        if (seen.insert(v).second && feedable(v))
-          if (auto t = transfer(v, step.number, /*read=*/false, symbols))
-            fed.push_back({names_[v].str(), std::move(*t)});
-    }
-    // After the run a state is what it becomes; what is appended to lies elsewhere while it is
-    // longer than the input, and stays there until the end (see Plan.cpp).
-    for (const State &s : graph.states) {
-      Value *in = graph.body().argument(s.input), *out = graph.returnOp()->operand(s.output);
-      if (auto t = transfer(in, kWholeRun, /*read=*/false, symbols))
-        states.push_back({std::to_string(s.input), std::move(*t)});
-      if (auto t = transfer(s.appendAxis < 0 ? in : out, kWholeRun, /*read=*/true, symbols))
-        carried.push_back({s.output, std::move(*t)});
-    }
-  }
+  CompiledRun(Runner &runner, const Target &target)
+      : runner_(runner), target_(target), program_(runner.console, runner.compilation, target) {}
 
-  std::vector<Watched> watched;
-  std::vector<Fed> fed, states;
-  std::vector<Carried> carried;
+  bool run() {
+    if (!prepare() || !prepareReference())
+      return false;
+    narrow_ = isNarrow(oracle());
+    for (uint64_t seed : runner_.seeds())
+      if (!runOn(seed))
+        return false;
+    return true;
+  }
 
 private:
-  bool feedable(Value *v) const {
-    const Home home = plan_[v].home;
-    return home == Home::Arena || home == Home::Output;
-  }
-  llvm::Optional<Transfer> transfer(Value *v, int step, bool read, const SymbolValues &symbols) {
-    auto form = PhysicalForm::of(v->type(), symbols);
-    auto place = plan_.placements.find(v);
-    if (!form || place == plan_.placements.end() || place->second.home == Home::Weights ||
-        place->second.home == Home::Text)
-      return llvm::None;
-    Transfer t;
-    t.step = step;
-    t.read = read;
-    t.place = place->second;
-    if (t.place.start) {
-      auto start = valueOf(t.place.start, symbols);
-      if (!start)
-        return llvm::None;
-      const bool indexed = t.place.home == Home::Input || t.place.home == Home::Output;
-      (indexed ? t.place.offset : t.place.at) += byteSize(v->type().element(), *start);
-    }
-    t.form = std::move(*form);
-    return t;
+  const RunOptions &options() const { return runner_.options; }
+  Module &module() { return runner_.compilation.module(); }
+  /// What is interpreted.
+  Module &oracle() { return other_ && !against_ ? other_->module() : module(); }
+  bool groups() const { return options().data.check == "groups"; }
+  bool fail(const Compilation &c) { return runner_.fail(c.status() == Done ? Failed : c.status()); }
+  bool failOther() {
+    runner_.console.report(other_->diagnostics());
+    return fail(*other_);
   }
 
-  ValueNames names_;
-  Plan plan_;
+  bool prepare();
+  bool prepareReference();
+  bool prepareAgainst();
+  bool runOn(uint64_t seed);
+  bool expectedOf(uint64_t seed, const ProgramRun &run, OracleRun &expected);
+  Runner &runner_;
+  Target target_;
+  Program program_;
+  /// The reference's module, or that of the program in `against_`.
+  std::unique_ptr<Compilation> other_;
+  std::unique_ptr<Program> against_;
+  std::string with_ = kWithInterpreter.str(); // what outputs are compared with
+  llvm::Optional<CommonNames> common_;
+  llvm::Optional<Watch> watch_;
+  SymbolValues watchedFor_;
+  bool interpret_ = false, narrow_ = false;
 };
 
-bool fits(const PhysicalForm &form, const Tensor &t) {
-  return !t.isNull() && form.bytes() == int64_t(t.bytes().size());
+bool CompiledRun::prepare() {
+  Compilation &c = runner_.compilation;
+  if (!scheduleAsAsked(runner_.console, c, target_, options().code, runner_.data.inputs))
+    return fail(c);
+  if (options().data.keep) {
+    program_.folder().keep();
+    llvm::errs() << "generated code and program: " << program_.folder().path() << '\n';
+  }
+  const bool trace = groups() || !module().graph().states.empty();
+  return program_.build(options().code,
+                        trace ? Program::Watch::Transfers : Program::Watch::Nothing) ||
+         fail(c);
+}
+
+/// Where expected values come from.
+bool CompiledRun::prepareReference() {
+  const DataOptions &data = options().data;
+  interpret_ = groups() || !data.reference.empty() || data.against == "interpreter";
+  if (data.reference.empty())
+    return interpret_ || data.against.empty() || prepareAgainst();
+  with_ = "the interpreter on the reference";
+  other_ = loadReference(runner_, data.reference);
+  if (!other_)
+    return runner_.fail(Failed);
+  ScheduleOptions theirs;
+  if (!scheduleOptions(options().code, other_->passContext(), theirs, runner_.diagnostics()) ||
+      !other_->schedule(target_, theirs))
+    return failOther();
+  if (groups())
+    common_.emplace(module().graph(), other_->module().graph());
+  return true;
+}
+
+/// Another target or precision.
+bool CompiledRun::prepareAgainst() {
+  const DataOptions &data = options().data;
+  CodeOptions code = options().code;
+  (isPrecision(data.against) ? code.precision : code.target) = data.against;
+  auto target = resolveTarget(code.target, runner_.diagnostics());
+  if (!target)
+    return runner_.fail(Usage);
+  with_ = target->name + (isPrecision(data.against) ? " in " + data.against : "");
+  other_ = loadReference(runner_, options().model.model);
+  if (!other_)
+    return runner_.fail(Failed);
+  against_ = std::make_unique<Program>(runner_.console, *other_, *target);
+  ScheduleOptions theirs;
+  if (!scheduleOptions(code, other_->passContext(), theirs, runner_.diagnostics()) ||
+      !other_->schedule(*target, theirs) ||
+      !against_->build(code, other_->module().graph().states.empty() ? Program::Watch::Nothing
+                                                                     : Program::Watch::Transfers))
+    return failOther();
+  return true;
+}
+
+/// What the run should give; groups are compared on the way.
+bool CompiledRun::expectedOf(uint64_t seed, const ProgramRun &run, OracleRun &expected) {
+  const std::string set = runner_.setName(seed);
+  bool good = true;
+  if (interpret_)
+    runner_.console.progress("interpreting " + set);
+  if (groups()) {
+    GroupCheck check(runner_, program_, *watch_, oracle(), common_ ? common_.getPointer() : nullptr,
+                     narrow_);
+    good = check.run(run.inputs, run.transfers, set, expected);
+  } else if (interpret_) {
+    good = interpretModule(oracle(), run.inputs, expected, runner_.diagnostics());
+  } else if (against_) {
+    ProgramRun theirs;
+    theirs.inputs = run.inputs;
+    llvm::Optional<Watch> watch;
+    if (Graph &graph = other_->module().graph(); !graph.states.empty()) {
+      watch.emplace(graph, symbolValues(graph, run.inputs));
+      writeStates(*watch, theirs);
+    }
+    good = runCarried(*against_, watch ? watch.getPointer() : nullptr, theirs);
+    expected.outputs = theirs.outputs;
+  }
+  if (!good && other_)
+    runner_.console.report(other_->diagnostics());
+  return good || runner_.fail(Failed);
+}
+
+bool CompiledRun::runOn(uint64_t seed) {
+  const bool first = seed == runner_.seeds().front();
+  Graph &graph = module().graph();
+  ProgramRun run;
+  if (!runner_.inputsFor(graph, seed, run.inputs))
+    return false;
+  const SymbolValues symbols = symbolValues(graph, run.inputs);
+  if ((groups() || !graph.states.empty()) && (!watch_ || watchedFor_ != symbols)) {
+    watch_.reset();
+    watch_.emplace(graph, symbols);
+    watchedFor_ = symbols;
+  }
+  if (watch_)
+    writeStates(*watch_, run);
+  OracleRun expected;
+  if (!expectedOf(seed, run, expected))
+    return false;
+
+  if (first) {
+    run.runs = kTimedRuns;
+    run.warmup = 1;
+    run.budgetMilliseconds = kTimedMilliseconds;
+  }
+  runner_.console.progress("running " + runner_.setName(seed));
+  if (!runCarried(program_, watch_ ? watch_.getPointer() : nullptr, run))
+    return runner_.fail(Failed);
+  for (double ns : run.nanoseconds)
+    runner_.report.milliseconds.push_back(ns / 1e6);
+  if (first)
+    runner_.report.instructions = run.instructions;
+  if (runner_.report.outputs.empty())
+    runner_.outputs = run.outputs;
+  // With groups compared, whole runs are held against the data set alone.
+  if (!groups() || first) {
+    OutputCheck check{graph, seed, with_, expected};
+    check.interpreted = interpret_ && !against_;
+    check.measure = [&](OracleRun &own) {
+      if (!narrow_)
+        return;
+      runner_.console.progress("interpreting in fp64");
+      if (own.outputs.empty() && !interpretModule(oracle(), run.inputs, own, runner_.diagnostics()))
+        return;
+      interpretWide(oracle(), run.inputs, own);
+    };
+    runner_.checkOutputs(check, run.outputs);
+  }
+  return true;
 }
 
 } // namespace
 
-bool Runner::runCompiled(const Target &target) {
-  const bool groups = options.data.check == "groups";
-  if (!scheduleAsAsked(console, compilation, target, options.code, data.inputs))
-    return fail(compilation.status() == Done ? Failed : compilation.status());
-  Module &module = compilation.module();
-  Graph &graph = module.graph();
-  const bool trace = groups || !graph.states.empty();
-  Program program(console, compilation, target);
-  if (options.data.keep) {
-    program.folder().keep();
-    llvm::errs() << "generated code and program: " << program.folder().path() << '\n';
-  }
-  if (!program.build(options.code, trace ? Program::Watch::Transfers : Program::Watch::Nothing))
-    return fail(compilation.status() == Done ? Failed : compilation.status());
-
-  // Where expected values come from.
-  std::unique_ptr<Compilation> other;
-  if (!options.data.reference.empty()) {
-    other = loadReference(*this, options.data.reference);
-    if (!other)
-      return fail(Failed);
-    ScheduleOptions theirs;
-    if (!scheduleOptions(options.code, other->passContext(), theirs, diagnostics()) ||
-        !other->schedule(target, theirs)) {
-      console.report(other->diagnostics());
-      return fail(other->status());
-    }
-  }
-  const bool interpret = groups || other || options.data.against == "interpreter";
-  std::unique_ptr<Program> against;
-  if (!options.data.against.empty() && !interpret) {
-    CodeOptions code = options.code;
-    if (isPrecision(options.data.against))
-      code.precision = options.data.against;
-    else
-      code.target = options.data.against;
-    auto theirTarget = resolveTarget(code.target, diagnostics());
-    if (!theirTarget)
-      return fail(Usage);
-    other = loadReference(*this, options.model.model);
-    if (!other)
-      return fail(Failed);
-    against = std::make_unique<Program>(console, *other, *theirTarget);
-    ScheduleOptions theirs;
-    if (!scheduleOptions(code, other->passContext(), theirs, diagnostics()) ||
-        !other->schedule(*theirTarget, theirs) || !against->build(code, Program::Watch::Nothing)) {
-      console.report(other->diagnostics());
-      return fail(other->status() == Done ? Failed : other->status());
-    }
-  }
-
-  llvm::Optional<CommonNames> common;
-  if (other && groups)
-    common.emplace(graph, other->module().graph());
-  llvm::Optional<Watch> watch;
-  SymbolValues watchedFor;
-  for (uint64_t seed : seeds()) {
-    ProgramRun run;
-    if (!inputsFor(graph, seed, run.inputs))
-      return false;
-    const SymbolValues symbols = symbolValues(graph, run.inputs);
-    OracleRun expected;
-    if (interpret) {
-      console.progress("interpreting " + setName(seed));
-      if (!interpretModule(other ? other->module() : module, run.inputs, groups, expected,
-                           other ? other->diagnostics() : diagnostics())) {
-        if (other)
-          console.report(other->diagnostics());
-        return fail(Failed);
-      }
-    }
-    if (against) {
-      ProgramRun theirs;
-      theirs.inputs = run.inputs;
-      if (!against->run(theirs)) {
-        console.report(other->diagnostics());
-        return fail(Failed);
-      }
-      expected.outputs = theirs.outputs;
-    }
-    if (trace && (!watch || watchedFor != symbols)) {
-      watch.reset();
-      watch.emplace(graph, symbols);
-      watchedFor = symbols;
-    }
-    if (watch)
-      for (const Fed &f : watch->states) {
-        unsigned index = 0;
-        (void)llvm::StringRef(f.name).getAsInteger(10, index);
-        if (!fits(f.transfer.form, run.inputs[index]))
-          continue;
-        run.transfers.push_back(f.transfer);
-        run.transfers.back().bytes = f.transfer.form.pack(run.inputs[index]);
-      }
-    const size_t fedStates = run.transfers.size();
-
-    // Groups are compared on the interpreter's inputs, in a run of their own: a rounding difference
-    // that a logarithm or a quantisation magnifies is then seen where it arises, and nowhere else.
-    ProgramRun isolated;
-    if (groups) {
-      isolated.inputs = run.inputs;
-      isolated.transfers = run.transfers;
-      for (const Fed &f : watch->fed) {
-        auto it = expected.values.find(common ? common->inB(f.name).str() : f.name);
-        if (it == expected.values.end() || !fits(f.transfer.form, it->second))
-          continue;
-        isolated.transfers.push_back(f.transfer);
-        isolated.transfers.back().bytes = f.transfer.form.pack(it->second);
-      }
-    }
-    if (watch)
-      for (const Carried &c : watch->carried)
-        run.transfers.push_back(c.transfer);
-    const size_t firstWatched = isolated.transfers.size();
-    if (groups)
-      for (const Watched &w : watch->watched)
-        isolated.transfers.push_back(w.transfer);
-    if (seed == seeds().front()) {
-      run.runs = kTimedRuns;
-      run.warmup = 1;
-      run.budgetMilliseconds = kTimedMilliseconds;
-    }
-    console.progress("running " + setName(seed));
-    if (!program.run(run) || (groups && !program.run(isolated)))
-      return fail(Failed);
-    for (size_t i = fedStates; i < run.transfers.size(); ++i)
-      if (const Transfer &t = run.transfers[i]; t.done)
-        run.outputs[watch->carried[i - fedStates].output] = t.form.unpack(t.bytes);
-    for (double ns : run.nanoseconds)
-      report.milliseconds.push_back(ns / 1e6);
-    if (seed == seeds().front())
-      report.instructions = run.instructions;
-    if (report.outputs.empty())
-      outputs = run.outputs;
-    // With groups compared, whole runs are held against the data set alone.
-    if (!groups || seed == seeds().front())
-      checkOutputs(graph, run.outputs, expected.outputs.empty() ? nullptr : &expected, seed);
-
-    for (size_t i = 0; groups && i < watch->watched.size(); ++i) {
-      const Watched &w = watch->watched[i];
-      const Transfer &t = isolated.transfers[firstWatched + i];
-      auto it = expected.values.find(common ? common->inB(w.name).str() : w.name);
-      if (it == expected.values.end() || !fits(t.form, it->second)) {
-        if (seed == seeds().front())
-          report.unmatched.push_back(w.name);
-        continue;
-      }
-      TensorCheck c = check(w.name, t.done ? t.form.unpack(t.bytes) : Tensor(), it->second,
-                            options.data.groupTolerance);
-      c.step = t.step;
-      c.set = setName(seed);
-      c.nodes = w.group->loc();
-      addGroupCheck(std::move(c));
-    }
-  }
-  return true;
-}
+bool Runner::runCompiled() { return CompiledRun(*this, *target).run(); }
 
 } // namespace tenon

@@ -1,8 +1,10 @@
 // Implements what runs have in common, and runs on the interpreter.
 #include "driver/Runner.h"
 
+#include "driver/Devices.h"
 #include "driver/NativeTarget.h"
 #include "driver/Npy.h"
+#include "driver/OptionForms.h"
 #include "driver/Ports.h"
 #include "ir/Names.h"
 #include "passes/QuantizedIo.h"
@@ -17,6 +19,23 @@ namespace tenon {
 //===----------------------------------------------------------------------===//
 // Loading, inputs
 //===----------------------------------------------------------------------===//
+
+bool Runner::aim() {
+  if (options.code.target == "interpreter")
+    return true;
+  target = resolveTarget(options.code.target, diagnostics());
+  if (!target)
+    return fail(Usage);
+  if (!canRunHere(*target, diagnostics()))
+    return fail(Failed);
+  const std::string &other = options.data.against;
+  if (other.empty() || other == "interpreter" || isPrecision(other))
+    return true;
+  auto theirs = resolveTarget(other, diagnostics());
+  if (!theirs)
+    return fail(Usage);
+  return canRunHere(*theirs, diagnostics()) || fail(Failed);
+}
 
 bool Runner::load() {
   report.model = options.model.model;
@@ -91,20 +110,52 @@ Tensor Runner::expectedOutput(Graph &graph, size_t i) const {
                         : graph.returnOp()->operand(unsigned(i))->type().element());
 }
 
-TensorCheck Runner::checkData(Graph &graph, size_t i, const Tensor &actual) const {
-  const std::string &name = graph.outputNames[i];
-  const Tensor expected = expectedOutput(graph, i);
-  return check(name, asCompared(graph.module(), name, actual, expected), expected,
-               options.data.tolerance);
+/// `own`: what the network gives in its own types and in fp64, once that is measured.
+TensorCheck Runner::checkOutput(const OutputCheck &asked, OracleRun &own, size_t i,
+                                const Tensor &actual) const {
+  const std::string &name = asked.graph.outputNames[i];
+  const Module &module = asked.graph.module();
+  const double tolerance = options.data.tolerance;
+  const bool fromData = asked.seed == 0 && i < data.outputs.size() && !data.outputs[i].isNull();
+  // A state stays in the context: one of an extent that the run found is not read from there.
+  const bool unread = actual.isNull() && llvm::any_of(asked.graph.states, [&](const State &s) {
+                        return s.output == i;
+                      });
+  const std::vector<Tensor> &others = asked.expected.outputs;
+  if (unread || (!fromData && (others.empty() || others[i].isNull()))) // null: an unread state
+    return describe(name, actual);
+  if (!fromData && asked.interpreted) {
+    const std::vector<Tensor> &exact = asked.expected.exact;
+    TensorCheck c = check(name, actual, others[i], exact.empty() ? Tensor() : exact[i], tolerance);
+    if (c.with == kWithInterpreter)
+      c.with = asked.with;
+    return c;
+  }
+  const Tensor expected = fromData ? expectedOutput(asked.graph, i) : others[i];
+  const Tensor compared = fromData ? asCompared(module, name, actual, expected) : actual;
+  const llvm::StringRef with = fromData ? llvm::StringRef(kWithData) : asked.with;
+  TensorCheck c = check(name, compared, expected, tolerance, with);
+  if (c.difference.same || !asked.measure)
+    return c;
+  if (own.exact.empty())
+    asked.measure(own);
+  if (own.exact.empty())
+    return c;
+  // What is expected was rounded, too.
+  const double rounding = roundingError(own.outputs[i], own.exact[i]);
+  c = check(name, compared, expected,
+            std::max(tolerance, 2 * explainedBy(rounding, own.exact[i].size())), with);
+  c.difference.rounding = rounding;
+  c.leaveUndecided();
+  return c;
 }
 
-void Runner::checkOutputs(Graph &graph, llvm::ArrayRef<Tensor> actual, const OracleRun *expected,
-                          uint64_t seed) {
+void Runner::checkOutputs(const OutputCheck &asked, llvm::ArrayRef<Tensor> actual) {
   const bool first = report.outputs.empty();
-  if (seed == 0 && !data.outputCounts.empty() && data.outputs.size() != actual.size()) {
+  if (asked.seed == 0 && !data.outputCounts.empty() && data.outputs.size() != actual.size()) {
     TensorCheck c;
     c.name = "outputs";
-    c.set = setName(seed);
+    c.set = setName(asked.seed);
     c.compared = true;
     c.difference.same = false;
     c.difference.error = HUGE_VAL;
@@ -113,20 +164,13 @@ void Runner::checkOutputs(Graph &graph, llvm::ArrayRef<Tensor> actual, const Ora
     report.outputs.push_back(std::move(c));
     return;
   }
+  if (asked.interpreted && asked.measure)
+    asked.measure(asked.expected);
+  OracleRun own;
   for (size_t i = 0; i < actual.size(); ++i) {
-    const std::string &name = graph.outputNames[i];
-    TensorCheck c;
-    // A state stays in the context: one of an extent that the run found is not read from there.
-    if (actual[i].isNull() &&
-        llvm::any_of(graph.states, [&](const State &s) { return s.output == i; }))
-      c = describe(name, actual[i]);
-    else if (seed == 0 && i < data.outputs.size() && !data.outputs[i].isNull())
-      c = checkData(graph, i, actual[i]);
-    else if (expected && !expected->outputs[i].isNull()) // null: a state of another program
-      c = check(name, actual[i], expected->outputs[i], options.data.tolerance);
-    else
-      c = describe(name, actual[i]);
-    c.set = setName(seed);
+    TensorCheck c = checkOutput(asked, own, i, actual[i]);
+    c.set = setName(asked.seed);
+    report.outputCoverage.add(c);
     if (first)
       report.outputs.push_back(std::move(c));
     else if (!c.difference.same && report.outputs[i].difference.same)
@@ -135,6 +179,7 @@ void Runner::checkOutputs(Graph &graph, llvm::ArrayRef<Tensor> actual, const Ora
 }
 
 void Runner::addGroupCheck(TensorCheck c) {
+  report.groupCoverage.add(c);
   auto [it, added] = groupIndex_.insert({c.name, report.groups.size()});
   if (added) {
     report.groups.push_back(std::move(c));
@@ -224,14 +269,19 @@ bool Runner::runOnInterpreter() {
   llvm::Optional<CommonNames> common;
   if (other && groups)
     common.emplace(other->module().graph(), module.graph());
+  const bool narrow = isNarrow(module);
   for (uint64_t seed : seeds()) {
     console.progress("interpreting " + setName(seed));
     std::vector<Tensor> inputs;
     if (!inputsFor(module.graph(), seed, inputs))
       return false;
     OracleRun mine, theirs;
-    const bool everyValue = groups || !options.data.saveAll.empty();
-    if (!interpretModule(module, inputs, everyValue, mine, diagnostics()))
+    OracleOptions keeping;
+    if (!options.data.saveAll.empty())
+      keeping.keep = [](llvm::StringRef) { return true; };
+    else if (groups)
+      keeping.keep = [&](llvm::StringRef name) { return common->isInB(name); };
+    if (!interpretModule(module, inputs, mine, diagnostics(), keeping))
       return fail(Failed);
     report.milliseconds.push_back(mine.milliseconds);
     if (report.outputs.empty()) {
@@ -239,34 +289,87 @@ bool Runner::runOnInterpreter() {
       if (!options.data.saveAll.empty() && !saveEveryTensor(mine, inputs))
         return fail(Failed);
     }
-    // Groups are compared on the values of the module as imported, so that a difference is seen
-    // where it arises and nowhere else.
-    auto imported = [&](llvm::StringRef name) -> const Tensor * {
-      auto it = mine.values.find(common->inB(name).str());
-      return it == mine.values.end() ? nullptr : &it->second;
-    };
-    if (other && !interpretModule(other->module(), inputs, groups, theirs, diagnostics(),
-                                  groups && !reference ? ValueSource(imported) : ValueSource()))
+    const bool ok = !other   ? true
+                    : groups ? checkGroups(*common, *other, inputs, mine, seed, theirs)
+                             : interpretModule(other->module(), inputs, theirs, diagnostics());
+    if (!ok)
       return fail(Failed);
-    checkOutputs(module.graph(), mine.outputs, other ? &theirs : nullptr, seed);
-    for (auto &[name, value] : theirs.values) {
-      auto it = mine.values.find(common->inB(name).str());
-      if (it == mine.values.end() || it->second.shape() != value.shape() ||
-          it->second.element() != value.element()) {
-        if (seed == seeds().front())
-          report.unmatched.push_back(name);
-        continue;
-      }
-      TensorCheck c = reference ? check(name, it->second, value, options.data.groupTolerance)
-                                : check(name, value, it->second, options.data.groupTolerance);
-      c.set = setName(seed);
-      addGroupCheck(std::move(c));
-    }
+    OutputCheck check{module.graph(), seed,
+                      reference ? "the interpreter on the reference" : "the network as imported",
+                      theirs};
+    check.measure = [&](OracleRun &own) {
+      own.outputs = mine.outputs;
+      if (narrow)
+        interpretWide(module, inputs, own);
+    };
+    checkOutputs(check, mine.outputs);
   }
   return true;
 }
 
+/// Groups of `other` are compared with the values of the module under test, or with the reference:
+/// on the values of the module as imported, so that a difference is seen where it arises and
+/// nowhere else. Values are let go once they are compared.
+bool Runner::checkGroups(const CommonNames &common, Compilation &other,
+                         llvm::ArrayRef<Tensor> inputs, OracleRun &mine, uint64_t seed,
+                         OracleRun &theirs) {
+  const bool reference = !options.data.reference.empty();
+  const bool narrow = isNarrow(other.module());
+  const ValueNames names(other.module().graph());
+  OracleOptions watching;
+  auto imported = [&](llvm::StringRef name) -> const Tensor * {
+    auto it = mine.values.find(common.inB(name).str());
+    return it == mine.values.end() ? nullptr : &it->second;
+  };
+  watching.after = [&](const Operation &op, llvm::ArrayRef<Tensor> operands,
+                       llvm::ArrayRef<Tensor> results, const SymbolValues &symbols) {
+    llvm::SmallVector<Tensor, 2> exact;
+    std::string why;
+    for (unsigned i = 0; i < op.numResults() && !op.is(Op::Constant); ++i) {
+      const std::string name = names[op.result(i)].str();
+      const Tensor *own = imported(name), &value = results[i];
+      if (!own || own->shape() != value.shape() || own->element() != value.element()) {
+        if (seed == seeds().front())
+          report.unmatched.push_back(name);
+        continue;
+      }
+      double tolerance = options.data.groupTolerance, rounding = -1;
+      const Tensor &actual = reference ? *own : value, &expected = reference ? value : *own;
+      const std::string with =
+          reference ? "the interpreter on the reference" : "the network as imported";
+      TensorCheck c = check(name, actual, expected, tolerance, with);
+      if (!c.difference.same && narrow && exact.empty() &&
+          !evaluateWide(op, operands, symbols, exact, why))
+        exact.assign(op.numResults(), Tensor());
+      if (!c.difference.same && narrow && !exact[i].isNull()) {
+        rounding = roundingError(value, exact[i]);
+        tolerance = std::max(tolerance, 2 * explainedBy(rounding, value.size()));
+        c = check(name, actual, expected, tolerance, with);
+        c.difference.rounding = rounding;
+      }
+      c.set = setName(seed);
+      addGroupCheck(std::move(c));
+      if (reference)
+        mine.values.erase(common.inB(name).str());
+    }
+  };
+  Tensor fed;
+  if (!reference)
+    watching.feed = [&](llvm::StringRef name) -> const Tensor * {
+      const Tensor *own = imported(name);
+      if (!own)
+        return nullptr;
+      fed = *own;
+      mine.values.erase(common.inB(name).str());
+      return &fed;
+    };
+  return interpretModule(other.module(), inputs, theirs, diagnostics(), watching);
+}
+
 bool Runner::run() {
+  report.asked = options.data.check == "groups" || !options.data.against.empty() ||
+                 !options.data.reference.empty() ||
+                 llvm::any_of(data.outputs, [](const Tensor &t) { return !t.isNull(); });
   bool ok;
   if (options.code.target == "interpreter") {
     if (!options.data.against.empty() && options.data.against != "interpreter") {
@@ -282,11 +385,8 @@ bool Runner::run() {
                           "every tensor");
       return fail(Usage);
     }
-    auto target = resolveTarget(options.code.target, diagnostics());
-    if (!target)
-      return fail(Usage);
     report.target = target->name;
-    ok = runCompiled(*target);
+    ok = runCompiled();
   }
   if (!ok)
     return false;

@@ -14,6 +14,18 @@ struct RunOptions {
   DataOptions data;
 };
 
+/// What outputs are held against where the data set has none.
+struct OutputCheck {
+  Graph &graph;
+  uint64_t seed;
+  std::string with; // of `expected`, in words
+  OracleRun &expected;
+  /// Whether `expected` is the interpreter's in the model's types, so that fp64 is the judge.
+  bool interpreted = false;
+  /// Fills in what the network gives in its own types and in fp64, where its own rounding counts.
+  std::function<void(OracleRun &)> measure = {};
+};
+
 /// What a run works on, once the model is loaded.
 struct Runner {
   Runner(const RunOptions &options, Console &console)
@@ -27,10 +39,14 @@ struct Runner {
   /// Outputs of the run on the data (or on the first seed).
   std::vector<Tensor> outputs;
   Status status = Done;
+  /// What the code is for; None for the interpreter.
+  llvm::Optional<Target> target;
 
   Diagnostics &diagnostics() { return compilation.diagnostics(); }
   bool fail(Status s) { return status = s, false; }
 
+  /// Finds the target and asks whether it is here, before anything else takes time.
+  bool aim();
   /// Reads model and data.
   bool load();
   /// Everything: results stand in `report` and `outputs`.
@@ -40,17 +56,19 @@ struct Runner {
   std::vector<uint64_t> seeds() const;
   std::string setName(uint64_t seed) const;
   bool inputsFor(Graph &graph, uint64_t seed, std::vector<Tensor> &inputs);
-  /// Compares outputs with the data's files, or else with `expected` where it is not null.
-  void checkOutputs(Graph &graph, llvm::ArrayRef<Tensor> actual, const OracleRun *expected,
-                    uint64_t seed);
-  /// Keeps the worst check of each group value.
+  /// Compares outputs with the data's files, or else with what is expected where that has any.
+  void checkOutputs(const OutputCheck &check, llvm::ArrayRef<Tensor> actual);
+  /// Counts a check, and keeps the worst check of each group value.
   void addGroupCheck(TensorCheck check);
 
 private:
   Tensor expectedOutput(Graph &graph, size_t i) const;
-  TensorCheck checkData(Graph &graph, size_t i, const Tensor &actual) const;
+  TensorCheck checkOutput(const OutputCheck &check, OracleRun &own, size_t i,
+                          const Tensor &actual) const;
   bool runOnInterpreter();
-  bool runCompiled(const Target &target);
+  bool checkGroups(const CommonNames &common, Compilation &other, llvm::ArrayRef<Tensor> inputs,
+                   OracleRun &mine, uint64_t seed, OracleRun &theirs);
+  bool runCompiled();
   bool saveEveryTensor(const OracleRun &run, llvm::ArrayRef<Tensor> inputs);
   std::map<std::string, size_t> groupIndex_;
 };

@@ -172,6 +172,11 @@ bool TensorCoreProof::take(const CodeOptions &code, const ScheduleOptions &sched
 
 void TensorCoreProof::printText(llvm::raw_ostream &os) const {
   for (const Variant &v : variants_) {
+    if (v.contractions == 0) {
+      os << "Tensor Cores of " << v.level->name
+         << ": the network has no contraction, so there is nothing to prove\n";
+      continue;
+    }
     os << "Tensor Cores of " << v.level->name << ": " << v.proven << " of " << v.contractions
        << " contractions, "
        << llvm::format("%.1f %% of the FLOPs, %.1f %% of the estimated %.4g us\n",

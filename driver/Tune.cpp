@@ -2,6 +2,7 @@
 // the program that measures them on another machine.
 #include "driver/CodeOptions.h"
 #include "driver/Commands.h"
+#include "driver/Devices.h"
 #include "driver/Runner.h"
 #include "driver/Tuner.h"
 
@@ -45,6 +46,9 @@ private:
     auto target = codeTarget(options_.code, diagnostics);
     if (!target)
       return runner_.fail(Usage);
+    if (options_.program.empty() && target->levels.size() == 1 && // the tuner takes one
+        !canRunHere(*target, diagnostics))
+      return runner_.fail(Failed);
     target_ = *target;
     Compilation &c = runner_.compilation;
     ScheduleOptions schedule;

@@ -10,6 +10,30 @@
 namespace tenon {
 
 //===----------------------------------------------------------------------===//
+// Wide values
+//===----------------------------------------------------------------------===//
+
+Element wideElement(Element e) { return isFloat(e) && bitWidth(e) >= 16 ? Element::F64 : e; }
+
+Tensor widened(const Tensor &tensor) {
+  const Element e = wideElement(tensor.element());
+  if (tensor.isNull() || e == tensor.element())
+    return tensor;
+  Tensor wide(e, tensor.shape());
+  tensor.toDoubles(0, tensor.size(), wide.mutableAs<double>());
+  return wide;
+}
+
+/// The values of a wide tensor rounded to the type that is declared.
+static Tensor narrowed(const Tensor &tensor, Element e) {
+  if (tensor.element() == e || !isFloat(e))
+    return tensor;
+  Tensor narrow(e, tensor.shape());
+  narrow.fromDoubles(0, tensor.size(), tensor.as<double>().data());
+  return narrow;
+}
+
+//===----------------------------------------------------------------------===//
 // EvaluationFrame
 //===----------------------------------------------------------------------===//
 
@@ -57,6 +81,11 @@ std::string shapeText(llvm::ArrayRef<int64_t> shape) {
   for (size_t i = 0; i < shape.size(); ++i)
     s += (i ? ", " : "") + std::to_string(shape[i]);
   return s + "]";
+}
+
+/// Ops that look at the bits of floats or spell them: these see values of the declared types.
+bool readsBits(const Operation &op) {
+  return op.isAny(Op::Bitcast, Op::NonMaxSuppression, Op::TextMap);
 }
 
 /// Ops that give values to the symbols of their results.
@@ -118,7 +147,7 @@ bool Evaluator::checkResults(const Operation &op, const EvaluationFrame &frame,
   for (unsigned i = 0; i < op.numResults(); ++i) {
     Type t = op.result(i)->type();
     const Tensor &found = frame.results[i];
-    bool fits = found.element() == t.element() && found.rank() == t.rank();
+    bool fits = found.element() == frame.stored(t.element()) && found.rank() == t.rank();
     for (unsigned d = 0; fits && d < t.rank(); ++d)
       fits = frame.value(t.dim(d)) == found.shape()[d];
     if (!fits)
@@ -130,13 +159,20 @@ bool Evaluator::checkResults(const Operation &op, const EvaluationFrame &frame,
 
 bool Evaluator::evaluate(const Operation &op, EvaluationFrame &frame, std::string &error) {
   frame.symbols = &symbols;
+  frame.wide = options_.wide;
+  if (frame.wide && readsBits(op))
+    for (unsigned i = 0; i < op.numOperands(); ++i)
+      frame.operands[i] = narrowed(frame.operands[i], op.operand(i)->type().element());
   frame.run = [this](Region &region, llvm::ArrayRef<Tensor> arguments,
                      llvm::SmallVectorImpl<Tensor> &results,
                      std::string &why) { return run(region, arguments, results, why); };
   const OpInfo &info = op.info();
-  const bool done = (info.evaluate || fail(error, info.name + " cannot be evaluated")) &&
-                    checkExtents(op, frame, error) && info.evaluate(op, frame, error) &&
-                    checkResults(op, frame, error);
+  bool done = (info.evaluate || fail(error, info.name + " cannot be evaluated")) &&
+              checkExtents(op, frame, error) && info.evaluate(op, frame, error);
+  if (done && frame.wide)
+    for (Tensor &t : frame.results)
+      t = widened(t);
+  done = done && checkResults(op, frame, error);
   if (!done && !failed)
     failed = &op;
   return done;
@@ -144,7 +180,7 @@ bool Evaluator::evaluate(const Operation &op, EvaluationFrame &frame, std::strin
 
 bool Evaluator::run(Region &region, llvm::ArrayRef<Tensor> arguments,
                     llvm::SmallVectorImpl<Tensor> &results, std::string &error) {
-  const bool observed = depth_ == 0 && options_.observe;
+  const bool observed = depth_ == 0 && options_.observe, after = depth_ == 0 && options_.after;
   ++depth_;
   // Uses still to come; a value dies with its last one.
   llvm::DenseMap<Value *, unsigned> pending;
@@ -175,8 +211,13 @@ bool Evaluator::run(Region &region, llvm::ArrayRef<Tensor> arguments,
       done = true;
       break;
     }
+    llvm::SmallVector<Tensor, 4> operands;
+    if (after)
+      operands = frame.operands;
     if (!evaluate(op, frame, error))
       break;
+    if (after)
+      options_.after(op, operands, frame.results, symbols);
     for (unsigned i = 0; i < op.numResults(); ++i) {
       if (observed)
         options_.observe(op.result(i), frame.results[i]);
@@ -258,9 +299,12 @@ bool interpret(Graph &graph, llvm::ArrayRef<Tensor> inputs, std::vector<Tensor> 
   Evaluator evaluator(options);
   if (!bindInputs(graph, inputs, evaluator.symbols, diagnostics))
     return false;
-  llvm::SmallVector<Tensor, 4> results;
+  llvm::SmallVector<Tensor, 4> results, arguments(inputs.begin(), inputs.end());
+  if (options.wide)
+    for (Tensor &t : arguments)
+      t = widened(t);
   std::string error;
-  if (!evaluator.run(graph.body(), inputs, results, error)) {
+  if (!evaluator.run(graph.body(), arguments, results, error)) {
     if (evaluator.failed)
       diagnostics.error(*evaluator.failed, error);
     else
@@ -279,6 +323,21 @@ bool evaluateConstant(const Operation &op, llvm::ArrayRef<Tensor> operands,
   Evaluator evaluator(options);
   EvaluationFrame frame;
   frame.operands.append(operands.begin(), operands.end());
+  if (!evaluator.evaluate(op, frame, error))
+    return false;
+  results.assign(frame.results.begin(), frame.results.end());
+  return true;
+}
+
+bool evaluateWide(const Operation &op, llvm::ArrayRef<Tensor> operands, const SymbolValues &symbols,
+                  llvm::SmallVectorImpl<Tensor> &results, std::string &error) {
+  InterpreterOptions options;
+  options.wide = true;
+  Evaluator evaluator(options);
+  evaluator.symbols = symbols;
+  EvaluationFrame frame;
+  for (const Tensor &t : operands)
+    frame.operands.push_back(widened(t));
   if (!evaluator.evaluate(op, frame, error))
     return false;
   results.assign(frame.results.begin(), frame.results.end());

@@ -1,6 +1,8 @@
 // Implements the evaluation of bodies over tiles.
 #include "ir/ops/Body.h"
 
+#include "ir/Interpreter.h"
+
 #include <cmath>
 
 namespace tenon {
@@ -61,10 +63,11 @@ void Lanes::store(Tensor &t, int64_t begin, int64_t n) const {
 // BodyProgram
 //===----------------------------------------------------------------------===//
 
-BodyProgram::BodyProgram(Region &body, bool exact) {
+BodyProgram::BodyProgram(Region &body, bool exact, bool wide) {
   auto newSlot = [&](Value *v) {
     slotOf_[v] = unsigned(slots_.size());
-    slots_.push_back(v->type().element());
+    const Element e = v->type().element();
+    slots_.push_back(wide ? wideElement(e) : e);
     return slotOf_[v];
   };
   for (Value *a : body.arguments())
@@ -76,7 +79,7 @@ BodyProgram::BodyProgram(Region &body, bool exact) {
       break;
     }
     const unsigned slot = newSlot(op.result());
-    const Element e = slots_[slot];
+    const Element e = op.result()->type().element();
     if (op.is(Op::Const)) {
       const Attribute &value = *op.find("value");
       Constant c{slot, 0, 0};
@@ -96,6 +99,7 @@ BodyProgram::BodyProgram(Region &body, bool exact) {
               slot,
               {0, 0, 0},
               true,
+              wide && !op.boolAttr("rounds") ? slots_[slot] : e,
               op.intAttr("dim"),
               table ? table->get<Ints>() : nullptr};
     for (unsigned i = 0; i < op.numOperands() && i < 3; ++i)
@@ -132,8 +136,7 @@ const double *BodyTile::reals(unsigned slot, unsigned scratch, int64_t n) {
   return scratch_[scratch].data();
 }
 
-void BodyTile::cast(const Lanes &from, Lanes &to, int64_t n) {
-  const Element e = to.element;
+void BodyTile::cast(Element e, const Lanes &from, Lanes &to, int64_t n) {
   for (size_t i = 0; i < size_t(n); ++i) {
     if (!isFloat(e)) {
       if (!isFloat(from.element))
@@ -209,7 +212,7 @@ void BodyTile::run(int64_t n, IndexSource index) {
     else if (step.kind == Op::Lookup)
       lookUp(*step.table, lanes_[step.operands[0]], lanes_[step.result], n);
     else if (step.kind == Op::Cast)
-      cast(lanes_[step.operands[0]], lanes_[step.result], n);
+      cast(step.to, lanes_[step.operands[0]], lanes_[step.result], n);
     else
       compute(step, n);
   }

@@ -42,7 +42,8 @@ using IndexSource = llvm::function_ref<void(int64_t dim, int64_t *out, int64_t n
 class BodyProgram {
 public:
   /// Values that are yielded in `exact` bodies keep double precision: accumulators of a reduce.
-  explicit BodyProgram(Region &body, bool exact = false);
+  /// `wide`: floats are f64, as ir/Interpreter.h says.
+  explicit BodyProgram(Region &body, bool exact = false, bool wide = false);
 
   llvm::ArrayRef<Element> slots() const { return slots_; }
   unsigned slotOf(Value *v) const { return slotOf_.lookup(v); }
@@ -59,6 +60,7 @@ private:
     unsigned result;
     unsigned operands[3];
     bool rounds;
+    Element to;        // Cast: what it rounds to
     int64_t dim;       // Index
     const Ints *table; // Lookup
   };
@@ -87,7 +89,7 @@ private:
   const double *reals(unsigned slot, unsigned scratch, int64_t n);
   void compute(const BodyProgram::Step &step, int64_t n);
   static void lookUp(const Ints &table, const Lanes &from, Lanes &to, int64_t n);
-  void cast(const Lanes &from, Lanes &to, int64_t n);
+  static void cast(Element e, const Lanes &from, Lanes &to, int64_t n);
 
   const BodyProgram &program_;
   std::vector<Lanes> lanes_;

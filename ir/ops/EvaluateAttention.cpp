@@ -71,7 +71,7 @@ void normalizeScores(double *scores, int64_t n, bool zeroUndefined) {
 bool evaluateAttention(const Operation &op, EvaluationFrame &frame, std::string &error) {
   const Tensor &q = frame.operands[0], &k = frame.operands[1], &v = frame.operands[2];
   const Extents shape = frame.resultShape(op, 0);
-  Tensor result(op.result()->type().element(), shape);
+  Tensor result(frame.stored(op.result()->type().element()), shape);
   const llvm::ArrayRef<int64_t> batches = llvm::makeArrayRef(shape).drop_back(2);
   const int64_t m = shape[shape.size() - 2], e = shape.back();
   const int64_t n = k.shape()[k.rank() - 2], d = q.shape().back();

@@ -101,7 +101,7 @@ bool evaluateMap(const Operation &op, EvaluationFrame &frame, std::string &error
   Iteration space;
   if (!space.init(op, frame, error))
     return false;
-  const BodyProgram program(op.region());
+  const BodyProgram program(op.region(), /*exact=*/false, frame.wide);
   if (program.isIdentity()) { // movement: any element type, bit for bit
     for (unsigned i = 0; i < program.numYields(); ++i) {
       const unsigned from = program.yielded(i);
@@ -308,7 +308,7 @@ bool evaluateReduce(const Operation &op, EvaluationFrame &frame, std::string &er
   Iteration space;
   if (!space.init(op, frame, error))
     return false;
-  const BodyProgram program(op.region(), /*exact=*/true);
+  const BodyProgram program(op.region(), /*exact=*/true, frame.wide);
   const Reduction reduction(op, space, program, frame);
   const size_t accumulators = op.floatsAttr("init").size();
   for (unsigned a = 0; a < accumulators; ++a) {

@@ -21,7 +21,7 @@ std::vector<double> toDoubles(const Tensor &t) {
 /// What a contraction multiplies: the elements of an operand, rounded where it asks for tf32.
 std::vector<double> factors(const Operation &op, const Tensor &t) {
   std::vector<double> v = toDoubles(t);
-  if (op.wordAttr("precision") == "tf32")
+  if (op.wordAttr("precision") == "tf32" && t.element() == Element::F32) // not where it is wide
     for (double &x : v)
       x = llvm::BitsToFloat((llvm::FloatToBits(float(x)) + 0x1000u) & 0xffffe000u);
   return v;
@@ -123,7 +123,7 @@ bool evaluateConv(const Operation &op, EvaluationFrame &frame, std::string &erro
     return fail(error, "x has " + llvm::Twine(x.shape()[1]) + " channels: expected " +
                            llvm::Twine(w.shape()[1]) + " in each group");
   Extents shape = frame.resultShape(op, 0);
-  Tensor result(op.result()->type().element(), shape);
+  Tensor result(frame.stored(op.result()->type().element()), shape);
   const Windows windows(op, x.shape(), shape, w.shape());
   const int64_t positions = windows.positions(), taps = windows.taps, groups = windows.groups;
   const int64_t inputs = w.shape()[1], outputs = shape[1] / groups, depth = inputs * taps;
@@ -176,7 +176,7 @@ bool evaluateConvTranspose(const Operation &op, EvaluationFrame &frame, std::str
     return fail(error, "x has " + llvm::Twine(x.shape()[1]) + " channels: expected " +
                            llvm::Twine(w.shape()[0]));
   Extents shape = frame.resultShape(op, 0);
-  Tensor result(op.result()->type().element(), shape);
+  Tensor result(frame.stored(op.result()->type().element()), shape);
   const Windows windows(op, shape, x.shape(), w.shape());
   const int64_t positions = windows.positions(), taps = windows.taps, groups = windows.groups;
   const int64_t inputs = x.shape()[1] / groups, outputs = w.shape()[1];
@@ -268,7 +268,7 @@ void multiplyIntegers(const Tensor &a, const Tensor &b, const Matrices &left, co
 bool evaluateMatMul(const Operation &op, EvaluationFrame &frame, std::string &error) {
   const Tensor &a = frame.operands[0], &b = frame.operands[1];
   Extents shape = frame.resultShape(op, 0);
-  Tensor result(op.result()->type().element(), shape);
+  Tensor result(frame.stored(op.result()->type().element()), shape);
   llvm::ArrayRef<int64_t> batches = llvm::makeArrayRef(shape).drop_back(2);
   const Matrices left(a, op.boolAttr("trans_a"), batches.size());
   const Matrices right(b, op.boolAttr("trans_b"), batches.size());

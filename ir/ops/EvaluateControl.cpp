@@ -80,8 +80,9 @@ bool evaluateLoop(const Operation &op, EvaluationFrame &frame, std::string &erro
       return fail(error, "loop ran " + llvm::Twine(iteration) + " times: expected " + text(extent));
   }
   for (size_t i = 0; i < scans; ++i)
-    frame.results.push_back(stack(elements[i], frame.resultShape(op, unsigned(carried + i)),
-                                  op.result(unsigned(carried + i))->type().element()));
+    frame.results.push_back(
+        stack(elements[i], frame.resultShape(op, unsigned(carried + i)),
+              frame.stored(op.result(unsigned(carried + i))->type().element())));
   return true;
 }
 

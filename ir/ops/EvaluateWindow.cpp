@@ -241,7 +241,7 @@ bool evaluateNormalize(const Operation &op, EvaluationFrame &frame, std::string 
                     at[i] = (at[i] - mean) * factor;
                 }
               });
-  Tensor result(op.result()->type().element(), x.shape());
+  Tensor result(frame.stored(op.result()->type().element()), x.shape());
   result.fromDoubles(0, x.size(), v.data());
   frame.results.push_back(std::move(result));
   return true;

@@ -195,6 +195,8 @@ def test_data(folder):
     check(len(texts) == 1, "the same network from all forms")
     check(reports["sets"]["labels"] and reports["npy"]["labels"], "labels are found")
     check(not reports["bin"]["labels"], "no labels are made up")
+    check(reports["bin"]["accuracy"] is None and reports["bin"]["agreement"] > 0.9,
+          "without labels there is agreement and no accuracy")
     check(reports["sets"]["accuracy"] == reports["npy"]["accuracy"], "labels are the same")
 
     empty = folder / "empty"

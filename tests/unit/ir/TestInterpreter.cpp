@@ -147,6 +147,54 @@ TEST(Interpreter, GroupsAreTransparent) {
   EXPECT_EQ(observed, 1u); // only the group's result
 }
 
+TEST(Interpreter, WideRoundsNothing) {
+  // Half precision loses the last bit of the square.
+  TestGraph g;
+  Value *x = g.input(Element::F16, {2});
+  Value *y = g.b.pointwise(Op::Mul, {x, x});
+  g.finish({y});
+  const Tensor in = tensor(Element::F16, {2}, {1 + 0x1p-10, 3});
+  const double square = (1 + 0x1p-10) * (1 + 0x1p-10);
+  EXPECT_EQ(values(g.run({in})[0]), (std::vector<double>{1 + 0x1p-9, 9}));
+  InterpreterOptions options;
+  options.wide = true;
+  unsigned seen = 0;
+  options.after = [&](const Operation &op, llvm::ArrayRef<Tensor> operands,
+                      llvm::ArrayRef<Tensor> results, const SymbolValues &symbols) {
+    EXPECT_EQ(operands[0].element(), Element::F64);
+    llvm::SmallVector<Tensor, 2> again;
+    std::string why;
+    ASSERT_TRUE(evaluateWide(op, {in, in}, symbols, again, why)) << why;
+    EXPECT_TRUE(again[0].sameBytes(results[0]));
+    ++seen;
+  };
+  auto out = g.run({in}, options);
+  EXPECT_EQ(out[0].element(), Element::F64);
+  EXPECT_EQ(values(out[0]), (std::vector<double>{square, 9}));
+  EXPECT_EQ(seen, 1u);
+}
+
+TEST(Interpreter, WideRoundsWhereTheModelDoes) {
+  TestGraph g;
+  Value *x = g.input(Element::F32, {1});
+  std::vector<Value *> made;
+  for (bool rounds : {false, true})
+    made.push_back(g.b.map({x},
+                           [&](Builder &b, llvm::ArrayRef<Value *> v) {
+                             NamedAttributes to{{"to", Type::scalar(g.context, Element::F16)}};
+                             if (rounds)
+                               to.insert({"rounds", Attribute(true)});
+                             return llvm::SmallVector<Value *, 2>{b.scalar(Op::Cast, {v[0]}, to)};
+                           })
+                       ->result());
+  g.finish(made);
+  InterpreterOptions options;
+  options.wide = true;
+  auto out = g.run({tensor(Element::F32, {1}, {1 + 0x1p-13})}, options);
+  EXPECT_EQ(values(out[0]), std::vector<double>{1 + 0x1p-13});
+  EXPECT_EQ(values(out[1]), std::vector<double>{1});
+}
+
 TEST(Interpreter, NonZeroGivesItsSymbolAValue) {
   TestGraph g;
   Value *x = g.input(Element::F32, {2, 3});
