@@ -2,6 +2,7 @@
 // of model-local functions, subgraphs with explicit captures.
 #include "frontend/GraphImporter.h"
 
+#include "frontend/onnx/Attributes.h"
 #include "frontend/onnx/Operators.h"
 #include "frontend/onnx/Table.h"
 #include "ir/BornExtents.h"
@@ -260,7 +261,7 @@ bool GraphImporter::importNode(const onnx::NodeProto &node, llvm::StringRef id) 
   } else if (function != state.functions.end()) {
     importFunction(n, *function->second);
   } else if (const OperatorRow *row = findOperator(domain, node.op_type(), n.opset)) {
-    const bool opaque = checkOperands(n, row->takes);
+    const bool opaque = checkAttributes(n) && checkOperands(n, row->takes);
     for (unsigned i = 0; i < row->required && !state.failed(); ++i)
       if (!n.has(i) && !(row->takes == Operands::Anything && i < n.numInputs()))
         n.error("operand " + std::to_string(i) + " is missing: expected at least " +
@@ -314,6 +315,14 @@ bool GraphImporter::importFunction(Node &n, const onnx::FunctionProto &function)
   AttributeScope scope;
   for (const auto &a : function.attribute_proto())
     scope[a.name()] = &a;
+  for (const auto &a : n.proto.attribute())
+    if (!scope.count(a.name()) && !llvm::is_contained(function.attribute(), a.name())) {
+      n.error("attribute " + quoted(a.name()) +
+              " is unknown to the function: expected one of its " +
+              std::to_string(function.attribute_size() + function.attribute_proto_size()) +
+              " attributes; correct the name or take it away");
+      return false;
+    }
   for (const auto &a : n.proto.attribute())
     if (const onnx::AttributeProto *resolved = n.attr(a.name()))
       scope[a.name()] = resolved;
