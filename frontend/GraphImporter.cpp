@@ -296,7 +296,9 @@ bool GraphImporter::importNode(const onnx::NodeProto &node, llvm::StringRef id) 
       continue;
     const llvm::Optional<Item> item = n.output(unsigned(i));
     if (!item) {
-      n.error("result " + std::to_string(i) + " " + quoted(name) + " is not supported");
+      n.error("result " + std::to_string(i) + " " + quoted(name) +
+              " is not supported with these operands: expected a node without it; take away what "
+              "reads it");
       break;
     }
     for (Value *v : item->values()) {

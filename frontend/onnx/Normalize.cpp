@@ -225,7 +225,8 @@ void importEmbedLayerNormalization(Node &n) { // com.microsoft: sum of embedding
   enum { Ids, Segments, Words, Places, SegmentRows, Gamma, Beta, Mask, PlaceIds };
   for (unsigned i : {Words, Places, Gamma, Beta})
     if (!n.has(i)) {
-      n.error("operand " + std::to_string(i) + " is missing");
+      n.error("operand " + std::to_string(i) +
+              " is missing: expected it in this operator; write it");
       return;
     }
   if (!n.checkRank(Ids, 2, 2) || !n.checkRank(Words, 2, 2) || !n.checkRank(Places, 2, 2))
