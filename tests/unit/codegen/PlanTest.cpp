@@ -84,9 +84,9 @@ TEST(Plan, EqualConstantsAreStoredOnce) {
   for (int i = 0; i < 4; ++i) {
     const std::string k = std::to_string(i);
     text += "    %c" + k + " = constant {value = dense<2x2xf32: " + values[i] +
-            ">} : " + (i == 2 ? "tensor<2x2xf32, [1, 0]>" : "tensor<2x2xf32>") + "\n    %y" +
-            k + " = map %" + last + ", %c" + k + " (%a" + k + ": f32, %b" + k +
-            ": f32) {\n      %s" + k + " = add %a" + k + ", %b" + k + " : f32\n      yield %s" + k +
+            ">} : " + (i == 2 ? "tensor<2x2xf32, [1, 0]>" : "tensor<2x2xf32>") + "\n    %y" + k +
+            " = map %" + last + ", %c" + k + " (%a" + k + ": f32, %b" + k + ": f32) {\n      %s" +
+            k + " = add %a" + k + ", %b" + k + " : f32\n      yield %s" + k +
             "\n    } : tensor<2x2xf32>\n";
     last = "y" + k;
   }
