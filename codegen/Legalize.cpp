@@ -151,8 +151,12 @@ private:
       case Op::Transpose:
       case Op::Slice:
         if (!isView(*now)) {
-          diagnostics_.error(*now,
-                             now->name().str() + " outside a group is no view of its operand");
+          diagnostics_.error(*now, now->name().str() + " from " +
+                                       toString(now->operand(0)->type()) + " to " +
+                                       toString(now->result()->type()) +
+                                       " cannot be done in place: expected an operand that lies in "
+                                       "memory in that order; compile with -O0, or without the "
+                                       "--state or --disable that this module was made with");
           ok_ = false;
         }
         break;

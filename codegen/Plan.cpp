@@ -17,6 +17,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 
 namespace tenon {
@@ -135,6 +136,10 @@ private:
           plan_.texts.push_back(op.result());
           break;
         }
+        if (Value *same = equalConstant(op)) { // one copy for all that read it in this form
+          alias(op.result(), {find(same), 0, Dim()});
+          break;
+        }
         const int64_t at = plan_.weightBytes;
         const int64_t bytes = storedBytes(op);
         makeBuffer(op.result(), Home::Weights, at, bytes);
@@ -156,6 +161,18 @@ private:
       default: break;
       }
     }
+  }
+
+  /// A constant before `op` of the same elements, stored in the same way; remembers `op` otherwise.
+  Value *equalConstant(Operation &op) {
+    const Tensor &value = **op.find("value")->get<Literal>();
+    auto &like = constants_[{op.wordAttr("stored").str(), value.bytes().size()}];
+    for (Value *v : like)
+      if (v->type() == op.result()->type() &&
+          (*v->def()->find("value")->get<Literal>())->bytes() == value.bytes())
+        return v;
+    like.push_back(op.result());
+    return nullptr;
   }
 
   void groupResults(Operation &group) {
@@ -447,6 +464,8 @@ private:
     plan_.boundBytes = layout.boundBytes;
   }
 
+  /// Distinct constants, by how they are stored and the bytes of their elements; looked up only.
+  std::map<std::pair<std::string, size_t>, llvm::SmallVector<Value *, 2>> constants_;
   Graph &graph_;
   Plan plan_;
   std::unique_ptr<StepOrder> order_;

@@ -129,16 +129,7 @@ public:
       findAll(in, search);
     }
     if (search.candidates.empty()) {
-      std::string text;
-      for (Operation &op : group.region())
-        if (!op.isTerminator())
-          text += (text.empty() ? "" : ", ") + op.name().str();
-      Diagnostic &d = diagnostics_.error(group, "no kernel of target " + level_.name.str() +
-                                                    " runs this group (" + text + ")");
-      d.notes.assign(search.reasons.begin(), search.reasons.end());
-      if (form->isChain())
-        d.notes.push_back("--disable=" + form->fusionOfChain().str() +
-                          " keeps its parts in groups of their own");
+      reportNoKernel(*form, search.reasons);
       return false;
     }
     if (!group.has("schedule") && !keepWithinWorkspace(in, group, search.candidates))
@@ -164,9 +155,17 @@ private:
     return llvm::any_of(group.operands(), packed) || llvm::any_of(group.results(), packed);
   }
 
+  /// A tactic that does not run the group, and why.
+  struct Misfit {
+    llvm::StringRef tactic;
+    std::string why;
+    bool takesForm; // chains of anchors, or single ones, as the group's
+    std::string text() const { return tactic.str() + ": " + why; }
+  };
+
   struct Search {
     std::vector<Candidate> candidates; // best estimate first
-    std::vector<std::string> reasons;  // of tactics that do not match
+    std::vector<Misfit> reasons;       // of tactics that do not match
     /// Why no Tensor Core may be used: the most general tactic's reason, which comes last. Nothing
     /// is missing where one matches or the user wants none.
     std::string withoutTensorCores;
@@ -181,7 +180,7 @@ private:
       return Refusal{"no kernel of target " + level_.name.str() + " is called " + schedule.tactic,
                      "`tenon passes` lists them; without its schedule the group gets one"};
     if (!matches(*t, in, search))
-      return Refusal{search.reasons.back(),
+      return Refusal{search.reasons.back().text(),
                      "without its schedule the group gets one that is possible"};
     if (!t->check)
       return Candidate{t, std::move(schedule), 0, 0};
@@ -193,14 +192,14 @@ private:
 
   bool matches(const Tactic &t, const TacticInput &in, Search &search) {
     if (level_.family == Family::Cuda && !t.takesPacked && holdsPacked(*in.form.group)) {
-      search.reasons.push_back(t.id.str() + ": elements share bytes");
+      search.reasons.push_back({t.id, "elements share bytes", t.takesChains == in.form.isChain()});
       return false;
     }
     const bool usesTensorCores = t.usesTensorCores && t.usesTensorCores(in);
     std::string reason;
     const bool ok = t.accepts(in, reason);
     if (!ok)
-      search.reasons.push_back(t.id.str() + ": " + reason);
+      search.reasons.push_back({t.id, reason, t.takesChains == in.form.isChain()});
     if (!ok && usesTensorCores)
       search.withoutTensorCores = reason;
     search.mayUseTensorCores |= ok && usesTensorCores;
@@ -211,7 +210,7 @@ private:
     const bool firstOnly = options_.search == ScheduleOptions::None;
     for (const Tactic &t : tacticsOf(level_.family)) {
       if (!isEnabled(t, options_)) {
-        search.reasons.push_back(t.id.str() + ": disabled");
+        search.reasons.push_back({t.id, kDisabled.str(), t.takesChains == in.form.isChain()});
         search.mayUseTensorCores |= t.usesTensorCores && t.usesTensorCores(in);
         continue;
       }
@@ -234,6 +233,54 @@ private:
     llvm::stable_sort(search.candidates, [](const Candidate &a, const Candidate &b) {
       return std::make_pair(weightBits(a), a.cost) < std::make_pair(weightBits(b), b.cost);
     });
+  }
+
+  /// How near a tactic is to a group: named as what the group computes, or switched off for its
+  /// chain (0), named after it (1), for such groups on other terms (2), or for other groups and
+  /// machines (3), whose reasons say what is not there.
+  static int distance(const Misfit &r, const GroupForm &form) {
+    const llvm::StringRef why = r.why;
+    if (!r.takesForm || why.startswith("no ") || why.startswith("the group has an anchor") ||
+        why.startswith("not for a") || why.contains(" exists on "))
+      return kOther;
+    if (form.isChain())
+      return why == kDisabled ? 0 : 2;
+    const std::string anchor = form.anchor ? form.anchor->name().str() : "map";
+    return r.tactic == anchor ? 0 : r.tactic.startswith(anchor + "_") ? 1 : 2;
+  }
+  static constexpr llvm::StringLiteral kDisabled = "disabled";
+  static constexpr int kOther = 3;
+
+  /// Says first why the nearest tactic, the most general of them, does not run the group.
+  void reportNoKernel(const GroupForm &form, llvm::ArrayRef<Misfit> reasons) {
+    constexpr size_t kShown = 3;
+    std::string text;
+    for (Operation &op : form.group->region())
+      if (!op.isTerminator())
+        text += (text.empty() ? "" : ", ") + op.name().str();
+    std::vector<const Misfit *> order;
+    for (const Misfit &r : llvm::reverse(reasons)) // the most general come last in the table
+      order.push_back(&r);
+    llvm::stable_sort(order, [&](const Misfit *a, const Misfit *b) {
+      return distance(*a, form) < distance(*b, form);
+    });
+    Diagnostic &d = diagnostics_.error(*form.group, "no kernel of target " + level_.name.str() +
+                                                        " runs this group (" + text + ")" +
+                                                        (order.empty() ? "" : ": ") +
+                                                        (order.empty() ? "" : order[0]->text()));
+    size_t shown = 1;
+    for (; shown < order.size() && shown <= kShown && distance(*order[shown], form) < kOther;
+         ++shown)
+      if (order[shown]->why != order[0]->why)
+        d.notes.push_back(order[shown]->text());
+    if (shown < order.size())
+      d.notes.push_back(std::to_string(order.size() - shown) +
+                        " more kernels are for other operations, or other machines");
+    if (form.isChain())
+      d.notes.push_back("--disable=" + form.fusionOfChain().str() +
+                        " keeps its parts in groups of their own");
+    d.notes.push_back("another target may run it (--target), or an operator of your own takes its "
+                      "place (--op FILE.tn)");
   }
 
   static int64_t workspaceOf(const TacticInput &in, const Candidate &c) {

@@ -1,7 +1,8 @@
 // Implements the walk over nodes: operands by name, dispatch through the operator table, inlining
-// of model-local functions, subgraphs with explicit captures.
+// of model-local functions.
 #include "frontend/GraphImporter.h"
 
+#include "frontend/onnx/Attributes.h"
 #include "frontend/onnx/Operators.h"
 #include "frontend/onnx/Table.h"
 #include "ir/BornExtents.h"
@@ -101,7 +102,10 @@ llvm::Optional<Tensor> GraphImporter::tensor(const onnx::TensorProto &data) {
 
 bool GraphImporter::importGraph(const onnx::GraphProto &graph) {
   importInitializers(graph);
-  return !state.failed() && importNodes(graph.node());
+  std::vector<std::string> wanted;
+  for (const auto &output : graph.output())
+    wanted.push_back(output.name());
+  return !state.failed() && importNodes(graph.node(), std::move(wanted));
 }
 
 void GraphImporter::importInitializers(const onnx::GraphProto &graph) {
@@ -145,7 +149,8 @@ void GraphImporter::importInitializers(const onnx::GraphProto &graph) {
     add(t.values().name(), [&](std::string &error) { return toTensor(t, state.folder, error); });
 }
 
-bool GraphImporter::importNodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes) {
+bool GraphImporter::importNodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes,
+                                std::vector<std::string> wanted) {
   state.nodes += nodes.size();
   if (state.nodes > kNodeLimit) {
     state.error("the model has more than " + std::to_string(kNodeLimit) +
@@ -181,8 +186,18 @@ bool GraphImporter::importNodes(const google::protobuf::RepeatedPtrField<onnx::N
     return false;
   }
   for (int i : order)
-    if (!importNode(nodes[i], ids[size_t(i)]))
+    remaining_.push_back({&nodes[i], ids[size_t(i)]});
+  wanted_ = std::move(wanted);
+  return importRemaining();
+}
+
+bool GraphImporter::importRemaining() {
+  while (!remaining_.empty()) {
+    const PendingNode next = std::move(remaining_.front());
+    remaining_.pop_front();
+    if (!importNode(*next.node, next.id))
       return false;
+  }
   return true;
 }
 
@@ -260,7 +275,7 @@ bool GraphImporter::importNode(const onnx::NodeProto &node, llvm::StringRef id) 
   } else if (function != state.functions.end()) {
     importFunction(n, *function->second);
   } else if (const OperatorRow *row = findOperator(domain, node.op_type(), n.opset)) {
-    const bool opaque = checkOperands(n, row->takes);
+    const bool opaque = checkAttributes(n) && checkOperands(n, row->takes);
     for (unsigned i = 0; i < row->required && !state.failed(); ++i)
       if (!n.has(i) && !(row->takes == Operands::Anything && i < n.numInputs()))
         n.error("operand " + std::to_string(i) + " is missing: expected at least " +
@@ -281,7 +296,9 @@ bool GraphImporter::importNode(const onnx::NodeProto &node, llvm::StringRef id) 
       continue;
     const llvm::Optional<Item> item = n.output(unsigned(i));
     if (!item) {
-      n.error("result " + std::to_string(i) + " " + quoted(name) + " is not supported");
+      n.error("result " + std::to_string(i) + " " + quoted(name) +
+              " is not supported with these operands: expected a node without it; take away what "
+              "reads it");
       break;
     }
     for (Value *v : item->values()) {
@@ -315,6 +332,14 @@ bool GraphImporter::importFunction(Node &n, const onnx::FunctionProto &function)
   for (const auto &a : function.attribute_proto())
     scope[a.name()] = &a;
   for (const auto &a : n.proto.attribute())
+    if (!scope.count(a.name()) && !llvm::is_contained(function.attribute(), a.name())) {
+      n.error("attribute " + quoted(a.name()) +
+              " is unknown to the function: expected one of its " +
+              std::to_string(function.attribute_size() + function.attribute_proto_size()) +
+              " attributes; correct the name or take it away");
+      return false;
+    }
+  for (const auto &a : n.proto.attribute())
     if (const onnx::AttributeProto *resolved = n.attr(a.name()))
       scope[a.name()] = resolved;
   Opsets versions = opsets;
@@ -328,120 +353,25 @@ bool GraphImporter::importFunction(Node &n, const onnx::FunctionProto &function)
   if (const auto run = find(kRandomRun))
     inner.define(kRandomRun, *run);
   Items results;
-  if (inner.importNodes(function.node()))
-    inner.results(function.output(), results);
+  if (inner.importNodes(function.node(), {function.output().begin(), function.output().end()}))
+    inner.results(results);
   b.location = outer;
   for (unsigned i = 0; i < results.size(); ++i)
     n.set(i, results[i]);
   return !state.failed();
 }
 
-namespace {
-const std::string &nameOf(const std::string &name) { return name; }
-const std::string &nameOf(const onnx::ValueInfoProto &info) { return info.name(); }
-} // namespace
-
-template <class Names> bool GraphImporter::results(const Names &outputs, Items &items) {
-  for (const auto &output : outputs) {
-    auto item = find(nameOf(output));
+bool GraphImporter::results(Items &items) {
+  for (const std::string &name : wanted_) {
+    auto item = find(name);
     if (!item) {
-      state.error("output " + quoted(nameOf(output)) + " is defined nowhere" +
+      state.error("output " + quoted(name) + " is defined nowhere" +
                   (path_.empty() ? "" : " in " + quoted(path_)));
       return false;
     }
     items.push_back(*item);
   }
   return true;
-}
-
-template bool GraphImporter::results(const google::protobuf::RepeatedPtrField<std::string> &,
-                                     Items &);
-template bool
-GraphImporter::results(const google::protobuf::RepeatedPtrField<onnx::ValueInfoProto> &, Items &);
-
-//===----------------------------------------------------------------------===//
-// Subgraphs
-//===----------------------------------------------------------------------===//
-
-std::vector<Capture> GraphImporter::captures(llvm::ArrayRef<const onnx::GraphProto *> graphs) {
-  std::vector<Capture> list;
-  llvm::StringSet<> seen;
-  for (const onnx::GraphProto *g : graphs)
-    for (const std::string &name : state.freeNames.of(*g))
-      if (seen.insert(name).second)
-        if (auto item = find(name)) // an unknown name is reported where it is used
-          list.push_back({name, *item});
-  if (const auto run = find(kRandomRun))
-    if (llvm::any_of(graphs, [&](const onnx::GraphProto *g) { return state.drawsRandom(*g); }))
-      list.push_back({kRandomRun.str(), *run});
-  return list;
-}
-
-bool isRepeatable(Value *v) { return v && knownTensor(v).hasValue(); }
-
-bool GraphImporter::importRegion(const Node &n, const onnx::GraphProto &graph, llvm::StringRef name,
-                                 Region &region, llvm::ArrayRef<Type> arguments,
-                                 llvm::ArrayRef<Capture> captures, Items &results,
-                                 RegionInputs inputs) {
-  if (depth_ >= kGraphDepth) {
-    n.error("subgraphs are nested more than " + std::to_string(kGraphDepth) + " deep");
-    return false;
-  }
-  llvm::SmallVector<Value *, 8> given;
-  for (Type t : arguments)
-    given.push_back(region.addArgument(t));
-  Builder inner(region, state.pending);
-  inner.location = b.location;
-  GraphImporter importer(state, inner, n.id + "/" + name.str(), opsets, attributes, depth_ + 1);
-  auto inside = [&](Value *v, const std::string &hint) -> Value * {
-    if (!isRepeatable(v))
-      return region.addArgument(v->type(), hint);
-    Operation *def = v->def();
-    Literal literal = def && def->is(Op::Constant)
-                          ? *def->find("value")->get<Literal>()
-                          : std::make_shared<const Tensor>(*knownTensor(v));
-    return inner.constant(std::move(literal), hint);
-  };
-  for (const Capture &c : captures) {
-    llvm::SmallVector<Value *, 4> values;
-    for (Value *v : c.item.values())
-      values.push_back(inside(v, c.name));
-    llvm::ArrayRef<Value *> rest = values;
-    importer.define(c.name, c.item.with(rest));
-  }
-  if (const auto run = importer.find(kRandomRun); run && (n.op() == "Loop" || n.op() == "Scan"))
-    importer.define(kRandomRun, runOfIteration(inner, run->tensor(), region.argument(0)));
-  if (inputs)
-    given = inputs(inner, given);
-  if (size_t(graph.input_size()) != given.size()) {
-    n.error("attribute " + name.str() + ": expected a graph of " + std::to_string(given.size()) +
-            " inputs, found " + std::to_string(graph.input_size()));
-    return false;
-  }
-  for (size_t i = 0; i < given.size() && given[i]; ++i) {
-    if (given[i]->hint().empty())
-      given[i]->setHint(graph.input(int(i)).name());
-    importer.define(graph.input(int(i)).name(), given[i]);
-  }
-  // What the graph itself defines comes last and shadows the rest.
-  return importer.importGraph(graph) && importer.results(graph.output(), results);
-}
-
-bool GraphImporter::importInline(const Node &n, const onnx::GraphProto &graph, llvm::StringRef name,
-                                 llvm::ArrayRef<Item> arguments, Items &results) {
-  if (depth_ >= kGraphDepth) {
-    n.error("subgraphs are nested more than " + std::to_string(kGraphDepth) + " deep");
-    return false;
-  }
-  const Location outer = b.location;
-  GraphImporter importer(state, b, n.id + "/" + name.str(), opsets, attributes, depth_ + 1);
-  for (const Capture &c : captures({&graph}))
-    importer.define(c.name, c.item);
-  for (size_t i = 0; i < arguments.size() && int(i) < graph.input_size(); ++i)
-    importer.define(graph.input(int(i)).name(), arguments[i]);
-  const bool ok = importer.importGraph(graph) && importer.results(graph.output(), results);
-  b.location = outer;
-  return ok;
 }
 
 } // namespace tenon::frontend

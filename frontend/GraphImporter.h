@@ -14,6 +14,7 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
+#include <deque>
 #include <map>
 #include <string>
 #include <vector>
@@ -85,6 +86,7 @@ struct ModelImport {
   void warning(std::string message);
 
 private:
+  friend class ImportTrial;
   Diagnostics &diagnostics_;
   bool drawsRandom(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes);
   llvm::StringSet<> symbolNames_;
@@ -93,12 +95,39 @@ private:
   bool failed_ = false;
 };
 
+/// The import of a subgraph that may turn out to be of no use: what it left behind, besides
+/// operations, can be taken back when those are erased.
+class ImportTrial {
+public:
+  explicit ImportTrial(ModelImport &state);
+  void undo();
+
+private:
+  ModelImport &state_;
+  size_t symbols_, ids_;
+  llvm::DenseMap<Value *, ImportRange> ranges_;
+  llvm::DenseMap<Value *, Value *> pinned_;
+  llvm::DenseMap<const onnx::NodeProto *, uint64_t> draws_;
+};
+
 std::string functionKey(llvm::StringRef domain, llvm::StringRef name, llvm::StringRef overload);
 
 /// What a subgraph takes from outside, under its name there.
 struct Capture {
   std::string name;
   Item item;
+};
+
+/// A node of a list, with its id.
+struct PendingNode {
+  const onnx::NodeProto *node;
+  std::string id;
+};
+
+/// The nodes behind a node that depend on its results, and which names of them are asked for later.
+struct Continuation {
+  std::vector<PendingNode> nodes;
+  std::vector<std::string> results;
 };
 
 /// Makes a subgraph's inputs from the arguments of its region.
@@ -123,21 +152,36 @@ public:
 
   /// Imports initialisers and nodes. False after errors.
   bool importGraph(const onnx::GraphProto &graph);
-  bool importNodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes);
-  /// What is called by the names of `outputs`; false after an error.
-  template <class Names> bool results(const Names &outputs, Items &items);
+  /// `wanted` are the names that the list gives to whoever asked for it.
+  bool importNodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes,
+                   std::vector<std::string> wanted);
+  /// What the imported list gives; false after an error.
+  bool results(Items &items);
 
   // For control flow.
-  /// Values that the subgraphs take from here, each once, in order of use.
+  /// Values that the subgraphs, and the continuation of node `n` behind them, take from here, each
+  /// once, in order of use.
   std::vector<Capture> captures(llvm::ArrayRef<const onnx::GraphProto *> graphs);
+  std::vector<Capture> captures(llvm::ArrayRef<const onnx::GraphProto *> graphs, const Node &n,
+                                const Continuation &rest);
+  /// Takes what depends on the node being imported out of the list, and imports all other nodes.
+  Continuation takeContinuation(const Node &n);
+  /// Makes a result of the node's continuation, or of the node itself, known under `name`.
+  void defineResult(Node &n, llvm::StringRef name, Item item);
+  /// Imports the continuation of `n` behind a branch that gave `results`, which become those that
+  /// are asked for.
+  bool importContinuation(const Node &n, Region &region, llvm::StringRef name,
+                          llvm::ArrayRef<Capture> captures, const Continuation &rest,
+                          Items &results);
   /// Imports a subgraph of node `n`, attribute `name`, into `region`, which is isolated: its
   /// `arguments` stand for the graph's inputs; known captures are repeated inside as constants and
   /// the others become further arguments, in order. `inputs` computes the graph's inputs from the
-  /// region's arguments where they differ. Gives the results, without a terminator.
+  /// region's arguments where they differ. Gives the results, without a terminator, and in
+  /// `captured` what the captures are inside.
   bool importRegion(const Node &n, const onnx::GraphProto &graph, llvm::StringRef name,
                     Region &region, llvm::ArrayRef<Type> arguments,
-                    llvm::ArrayRef<Capture> captures, Items &results,
-                    RegionInputs inputs = nullptr);
+                    llvm::ArrayRef<Capture> captures, Items &results, RegionInputs inputs = nullptr,
+                    std::vector<Capture> *captured = nullptr);
   /// Imports a subgraph where the node stands.
   bool importInline(const Node &n, const onnx::GraphProto &graph, llvm::StringRef name,
                     llvm::ArrayRef<Item> arguments, Items &results);
@@ -148,11 +192,14 @@ public:
   int depth() const { return depth_; }
 
 private:
+  bool importRemaining();
   bool importNode(const onnx::NodeProto &node, llvm::StringRef id);
   bool importFunction(Node &n, const onnx::FunctionProto &function);
   void importInitializers(const onnx::GraphProto &graph);
 
   llvm::StringMap<Item> items_;
+  std::deque<PendingNode> remaining_; // nodes that are still to be imported
+  std::vector<std::string> wanted_;
   const std::string path_;
   const int depth_;
   bool atTop() const { return path_.empty(); }

@@ -286,7 +286,7 @@ llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const Import
   }
   Value *run = state.drawsRandom(graph) ? addRandomRun(graph, g, importer) : nullptr;
   Items outputs;
-  if (state.failed() || !importer.importGraph(graph) || !importer.results(graph.output(), outputs))
+  if (state.failed() || !importer.importGraph(graph) || !importer.results(outputs))
     return llvm::None;
   b.location = {};
   for (size_t i = 0; i < outputs.size(); ++i) {

@@ -27,11 +27,22 @@ NodeIds::assign(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes
     if (!path.empty())
       base = path.str() + "/" + base;
     std::string id = base;
-    for (int suffix = 2; !taken_.insert(id).second; ++suffix)
+    auto entry = taken_.insert(id);
+    for (int suffix = 2; !entry.second; ++suffix) {
       id = base + "_" + std::to_string(suffix);
+      entry = taken_.insert(id);
+    }
+    order_.push_back(entry.first->getKey());
     ids.push_back(std::move(id));
   }
   return ids;
+}
+
+void NodeIds::release(size_t taken) {
+  while (order_.size() > taken) {
+    taken_.erase(order_.back());
+    order_.pop_back();
+  }
 }
 
 } // namespace tenon::frontend

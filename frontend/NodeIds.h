@@ -18,8 +18,13 @@ public:
   std::vector<std::string> assign(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes,
                                   llvm::StringRef path);
 
+  /// How many ids are taken, and giving back all but the first so many.
+  size_t taken() const { return order_.size(); }
+  void release(size_t taken);
+
 private:
   llvm::StringSet<> taken_;
+  std::vector<llvm::StringRef> order_; // keys of taken_
 };
 
 /// `text` with bytes that are not UTF-8 replaced.

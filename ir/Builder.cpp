@@ -137,6 +137,9 @@ Operation *Builder::map(llvm::ArrayRef<Value *> operands, Body body) {
     std::string message = "shapes do not broadcast:";
     for (Value *v : operands)
       message += " " + toString(v->type());
+    message +=
+        "; expected extents that are equal, or 1, counted from the last: reshape one operand, "
+        "or give open extents their values with --bind";
     Diagnostic &d = diagnostics_.error(std::move(message));
     d.nodes = location;
     return nullptr;

@@ -134,8 +134,9 @@ Value *matmul(Builder &b, Value *x, Value *y, llvm::ArrayRef<Value *> zeros,
   Context &c = b.context();
   const bool row = x->type().rank() == 1, column = y->type().rank() == 1;
   if (x->type().rank() == 0 || y->type().rank() == 0) {
-    b.diagnostics().error("a matrix product needs operands of rank 1 or more, found " +
-                          toString(x->type()) + " and " + toString(y->type()));
+    b.diagnostics().error(
+        "a matrix product expects operands of rank 1 or more; reshape what has rank 0: found " +
+        toString(x->type()) + " and " + toString(y->type()));
     return nullptr;
   }
   if (row)
@@ -228,7 +229,7 @@ bool expandTerm(Node &n, llvm::StringRef term, int64_t rank, int64_t &ellipsis, 
     const int64_t covered = rank < 0 ? ellipsis : rank - letters;
     if (covered < 0 || covered > 10) {
       n.error("attribute equation: term '" + term.str() + "' does not fit rank " +
-              std::to_string(rank));
+              std::to_string(rank) + ": expected a letter for each dimension");
       return false;
     }
     ellipsis = std::max(ellipsis, covered);
@@ -240,7 +241,7 @@ bool expandTerm(Node &n, llvm::StringRef term, int64_t rank, int64_t &ellipsis, 
     out = term.str();
     if (rank >= 0 && letters != rank) {
       n.error("attribute equation: term '" + term.str() + "' does not fit rank " +
-              std::to_string(rank));
+              std::to_string(rank) + ": expected a letter for each dimension");
       return false;
     }
   }
@@ -295,7 +296,8 @@ void importEinsum(Node &n) {
   llvm::SmallVector<Value *, 4> values;
   for (size_t i = 0; i < terms.size(); ++i) {
     if (!n.has(unsigned(i))) {
-      n.error("operand " + std::to_string(i) + " is missing");
+      n.error("operand " + std::to_string(i) +
+              " is missing: expected it in this operator; write it");
       return;
     }
     if (!expandTerm(n, terms[i], n.rank(unsigned(i)), ellipsis, labels[i]))

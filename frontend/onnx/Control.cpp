@@ -49,16 +49,30 @@ Value *oneElement(Node &n, Builder &b, Value *v, Element e, const char *what) {
                  (v ? ", found " + toString(v->type()) : ""));
 }
 
-/// Both branches give as many tensors in each result.
-bool checkAlike(Node &n, llvm::ArrayRef<Item> first, llvm::ArrayRef<Item> second) {
-  for (size_t i = 0; i < first.size(); ++i)
-    if (!first[i].isLike(second[i])) {
-      n.error("result " + std::to_string(i) + " is not as long a sequence in both branches: the " +
-              "condition " + n.inputName(0) + " has to be known; bind the input that it is " +
-              "computed from with --bind NAME=@FILE");
+/// Both branches give as many tensors of the same rank in each result.
+bool areAlike(llvm::ArrayRef<Item> first, llvm::ArrayRef<Item> second) {
+  auto likeRank = [](Value *a, Value *b) { return a->type().rank() == b->type().rank(); };
+  for (auto [a, b] : llvm::zip(first, second))
+    if (!a.isLike(b) || !std::equal(a.values().begin(), a.values().end(), b.values().begin(),
+                                    [&](Value *x, Value *y) { return likeRank(x, y); }))
       return false;
-    }
   return true;
+}
+
+/// What one branch gives, for a message.
+std::string described(const Item &item) {
+  if (Value *v = item.tensor())
+    return toString(v->type());
+  return item.elements() ? "a sequence of " + std::to_string(item.elements()->size())
+                         : "an optional without a value";
+}
+
+/// Reports what the branches of an If give differently, called `name`.
+void reportUnlike(Node &n, llvm::StringRef name, const Item &first, const Item &second) {
+  n.error("what is asked for as " + quoted(name) + " is " + described(first) +
+          " where the condition " + n.inputName(0) + " is true, else " + described(second) +
+          ": expected one rank, or as long a sequence; the condition has to be known; bind the "
+          "input that it is computed from with --bind NAME=@FILE");
 }
 
 /// The shapes of an If's results: an extent that its branches do not share is a symbol of the
@@ -91,6 +105,90 @@ Dims joinedExtents(Node &n, llvm::ArrayRef<Value *> first, llvm::ArrayRef<Value 
   return born.empty() ? Dims() : shapes;
 }
 
+/// The two branches of an If whose condition data decide.
+class Branches {
+public:
+  Branches(Node &n, Value *cond, llvm::ArrayRef<const onnx::GraphProto *> graphs)
+      : n(n), cond(cond), graphs(graphs) {}
+
+  Items yields[2];
+  /// The operation; it has no results where the branches are not alike.
+  Operation *op = nullptr;
+
+  /// Result i outside.
+  Item result(unsigned i) const {
+    const auto all = op->results();
+    llvm::ArrayRef<Value *> results(all.begin(), all.end());
+    for (unsigned k = 0; k < i; ++k)
+      yields[0][k].with(results);
+    return yields[0][i].with(results);
+  }
+
+  /// Imports both, each with `rest` behind it where there is one. False after an error.
+  bool import(const Continuation *rest) {
+    const std::vector<Capture> captures =
+        rest ? n.graph.captures(graphs, n, *rest) : n.graph.captures(graphs);
+    llvm::SmallVector<Value *, 8> operands{cond};
+    appendOperands(captures, operands);
+    op = n.b.create(Op::If, operands, {}, 2, [&](unsigned i, Region &region) {
+      yields[i].clear();
+      if (n.failed() || !branch(i, region, captures, rest) || i == 0)
+        return;
+      if (!areAlike(yields[0], yields[1]))
+        yieldBoth({}, {});
+      else if (const Dims shapes = yieldBoth(flattened(yields[0]), flattened(yields[1]));
+               !shapes.empty())
+        region.parentOp()->set("extents", shapes);
+    });
+    return op && !n.failed();
+  }
+
+private:
+  bool branch(unsigned i, Region &region, llvm::ArrayRef<Capture> captures,
+              const Continuation *rest) {
+    const char *const name = i == 0 ? "then_branch" : "else_branch";
+    std::vector<Capture> inside;
+    regions_[i] = &region;
+    return n.graph.importRegion(n, *graphs[i], name, region, {}, captures, yields[i], nullptr,
+                                &inside) &&
+           checkCount(n, yields[i].size(), n.numOutputs(), "results of the branch") &&
+           (!rest || n.graph.importContinuation(n, region, name, inside, *rest, yields[i]));
+  }
+
+  /// Ends both regions; gives the shapes of the results where they differ.
+  Dims yieldBoth(llvm::ArrayRef<Value *> first, llvm::ArrayRef<Value *> second) {
+    Builder(*regions_[0], n.b.diagnostics()).yield(first);
+    Builder(*regions_[1], n.b.diagnostics()).yield(second);
+    return joinedExtents(n, first, second);
+  }
+
+  Node &n;
+  Value *const cond;
+  const llvm::ArrayRef<const onnx::GraphProto *> graphs;
+  Region *regions_[2] = {};
+};
+
+/// `v`, one element, in the shape that the body declares for its input i: exporters write the
+/// number of the iteration and the condition as [1], too. Null after an error.
+Value *declared(Node &n, Builder &b, Value *v, const onnx::GraphProto &body, int i) {
+  const onnx::TypeProto::Tensor &type = body.input(i).type().tensor_type();
+  Shape ones;
+  for (const auto &dim : type.shape().dim()) {
+    if (dim.has_dim_value() && dim.dim_value() != 1)
+      return n.error("input " + quoted(body.input(i).name()) + " of the body has a dimension of " +
+                     std::to_string(dim.dim_value()) + ": expected one element; declare it as []");
+    ones.push_back(n.dim(1));
+  }
+  return v && !ones.empty() ? b.reshape(v, ones) : v;
+}
+
+/// What `v` is before reshapes.
+Value *unshaped(Value *v) {
+  while (v->def() && v->def()->is(Op::Reshape))
+    v = v->def()->operand(0);
+  return v;
+}
+
 bool isKnownTrue(Value *v) {
   auto t = knownTensor(v);
   return t && t->size() == 1 && t->intAt(0) != 0;
@@ -99,15 +197,17 @@ bool isKnownTrue(Value *v) {
 /// Most iterations that are imported one by one.
 constexpr int64_t kMostUnrolled = 1024;
 
-/// A loop that carries sequences or optionals: what is known of it decides how often the body is
-/// imported.
-void unrollLoop(Node &n, const onnx::GraphProto &body, unsigned carried) {
-  const char *const remedy = " of a loop that carries sequences or optionals has to be known; bind "
-                             "the input that it is computed from with --bind NAME=@FILE";
+/// A loop that `carries` what has another type in each iteration: what is known of it decides how
+/// often the body is imported.
+void unrollLoop(Node &n, const onnx::GraphProto &body, unsigned carried,
+                const std::string &carries) {
+  const std::string remedy = " of a loop that carries " + carries +
+                             " has to be known; bind the input that it is computed from with "
+                             "--bind NAME=@FILE";
   Value *going = n.has(1) ? n.input(1) : n.b.scalarConstant(Element::Bool, 1);
   const auto trip = n.has(0) ? n.knownOperand(0) : Tensor::fromInts({INT64_MAX});
   if (!trip || trip->size() != 1) {
-    n.error(std::string("the trip count") + remedy);
+    n.error("the trip count" + remedy);
     return;
   }
   Items state(n.items().begin() + 2, n.items().end());
@@ -115,17 +215,18 @@ void unrollLoop(Node &n, const onnx::GraphProto &body, unsigned carried) {
   for (int64_t i = 0; i < trip->intAt(0); ++i) {
     const auto known = knownTensor(going);
     if (!known || known->size() != 1 || !isBool(known->element())) {
-      n.error(std::string("the condition") + remedy);
+      n.error("the condition" + remedy);
       return;
     }
     if (known->intAt(0) == 0)
       break;
     if (i == kMostUnrolled) {
-      n.error("a loop that carries sequences or optionals has more than " +
-              std::to_string(kMostUnrolled) + " iterations");
+      n.error("a loop that carries " + carries + " has more than " + std::to_string(kMostUnrolled) +
+              " iterations: expected fewer, as each is written out");
       return;
     }
-    Items arguments{integer(n.b, i), going}, results;
+    Items arguments{declared(n, n.b, integer(n.b, i), body, 0), declared(n, n.b, going, body, 1)},
+        results;
     arguments.append(state.begin(), state.end());
     if (!n.graph.importInline(n, body, "body_" + std::to_string(i), arguments, results))
       return;
@@ -169,28 +270,29 @@ void importIf(Node &n) {
         n.set(i, results[i]);
     return;
   }
-  const std::vector<Capture> captures = n.graph.captures({graphs[0], graphs[1]});
-  llvm::SmallVector<Value *, 8> operands{cond};
-  appendOperands(captures, operands);
-  Items yields[2];
-  Operation *op = n.b.create(Op::If, operands, {}, 2, [&](unsigned i, Region &region) {
-    if (!n.failed() &&
-        n.graph.importRegion(n, *graphs[i], names[i], region, {}, captures, yields[i]) &&
-        checkCount(n, yields[i].size(), n.numOutputs(), "results of the branch") &&
-        (i == 0 || checkAlike(n, yields[0], yields[1])))
-      Builder(region, n.b.diagnostics()).yield(flattened(yields[i]));
-    if (i == 0 || n.failed())
-      return;
-    const Dims shapes = joinedExtents(n, flattened(yields[0]), flattened(yields[1]));
-    if (!shapes.empty())
-      region.parentOp()->set("extents", shapes);
-  });
-  if (!op || n.failed())
+  ImportTrial trial(n.graph.state);
+  Branches branches(n, cond, graphs);
+  if (!branches.import(nullptr))
     return;
-  const auto all = op->results();
-  llvm::ArrayRef<Value *> results(all.begin(), all.end());
-  for (unsigned i = 0; i < yields[0].size(); ++i)
-    n.set(i, yields[0][i].with(results));
+  if (areAlike(branches.yields[0], branches.yields[1])) {
+    for (unsigned i = 0; i < n.numOutputs(); ++i)
+      n.set(i, branches.result(i));
+    return;
+  }
+  // Ranks, and lengths of sequences, are known while a graph is imported: what depends on them goes
+  // into the branches.
+  branches.op->erase();
+  trial.undo();
+  const Continuation rest = n.graph.takeContinuation(n);
+  if (n.failed() || !branches.import(&rest))
+    return;
+  for (size_t i = 0; i < rest.results.size(); ++i)
+    if (!areAlike(branches.yields[0][i], branches.yields[1][i]))
+      return reportUnlike(n, rest.results[i], branches.yields[0][i], branches.yields[1][i]);
+  for (unsigned i = 0; i < n.numOutputs(); ++i)
+    n.set(i, Item()); // unless it is asked for below
+  for (unsigned i = 0; i < rest.results.size(); ++i)
+    n.graph.defineResult(n, rest.results[i], branches.result(i));
 }
 
 void importLoop(Node &n) {
@@ -205,7 +307,7 @@ void importLoop(Node &n) {
   const unsigned scans = n.numOutputs() - carried;
   for (unsigned i = 0; i < carried; ++i)
     if (!n.has(i + 2)) // sequences change their length, optionals whether they hold a value
-      return unrollLoop(n, *body, carried);
+      return unrollLoop(n, *body, carried, "sequences or optionals");
   Value *trip = n.has(0) ? oneElement(n, n.b, n.input(0), Element::I64, "trip count")
                          : integer(n.b, INT64_MAX);
   Value *cond = n.has(1) ? oneElement(n, n.b, n.input(1), Element::Bool, "condition")
@@ -232,8 +334,13 @@ void importLoop(Node &n) {
   NamedAttributes attributes{{"carried", int64_t(values.kept().size())},
                              {"scans", int64_t(stacked)}};
   auto inputs = [&](Builder &b, llvm::ArrayRef<Value *> given) {
-    return values.inputs(n, b, given);
+    auto all = values.inputs(n, b, given);
+    for (unsigned i : {0u, 1u})
+      all[i] = declared(n, b, all[i], *body, i);
+    return all;
   };
+  ImportTrial trial(n.graph.state);
+  std::string changes; // of what a carried value starts as, and becomes
   Operation *loop = n.b.create(Op::Loop, operands, attributes, 1, [&](unsigned, Region &region) {
     Items items;
     if (!n.graph.importRegion(n, *body, "body", region, arguments, captures, items, inputs))
@@ -250,16 +357,19 @@ void importLoop(Node &n) {
     else
       return;
     if (stacked) {
-      const bool always =
-          isKnownTrue(cond) && (yields[0] == region.argument(1) || isKnownTrue(yields[0]));
+      const bool always = isKnownTrue(cond) &&
+                          (unshaped(yields[0]) == region.argument(1) || isKnownTrue(yields[0]));
       int64_t most = count ? count.upper() : INT64_MAX;
       if (range != n.graph.state.valueRanges.end())
         most = std::min(most, range->second.upper);
       if (most > kElementLimit) {
         const unsigned longest = values.lists().empty() ? carried : values.lists()[0].carried;
-        n.error("the number of iterations, and so the extent of result " + std::to_string(longest) +
-                ", has no bound: bound the trip count " + n.inputName(0) +
-                " with --range or --bind");
+        n.error("result " + std::to_string(longest) + " " + quoted(n.proto.output(int(longest))) +
+                " stacks a piece of each iteration, and nothing bounds their number: expected a "
+                "known trip count; " +
+                (n.has(0) ? "say how many there are at most with --range " + n.proto.input(0) +
+                                "=0..100, or bind it with --bind " + n.proto.input(0) + "=@FILE"
+                          : "the loop has none: give it one as operand 0"));
         return;
       }
       Dim extent =
@@ -268,8 +378,22 @@ void importLoop(Node &n) {
               : n.graph.state.newSymbol(n.context(), sanitizeName(n.id + "_count"), 0, most);
       region.parentOp()->set("max_trip", Dims{extent});
     }
-    inner.yield(values.results(yields));
+    yields = values.results(yields);
+    for (unsigned k = 0; k < values.kept().size(); ++k) {
+      const Type in = arguments[2 + k], out = yields[1 + k]->type();
+      if (changes.empty() && in != out && in.element() == out.element())
+        changes = "a value, " + n.inputName(values.kept()[k] + 2) + ", that starts as " +
+                  toString(in) + " and becomes " + toString(out) + ",";
+      if (!changes.empty())
+        yields[1 + k] = region.argument(2 + k); // so that the operation can be erased whole
+    }
+    inner.yield(yields);
   });
+  if (loop && !changes.empty()) {
+    loop->erase();
+    trial.undo();
+    return unrollLoop(n, *body, carried, changes);
+  }
   values.set(n, loop);
 }
 

@@ -40,12 +40,6 @@ private:
   bool check() {
     if (!n_.checkRank(Q, 3, 3) || !n_.checkFloat(Q))
       return false;
-    for (const char *name : {"smooth_softmax", "qk_output"})
-      if (n_.intAttr(name, 0) > 0)
-        return refuse("attribute " + std::string(name) + " = 1");
-    for (const char *name : {"k_quant_type", "v_quant_type"})
-      if (n_.stringAttr(name, "NONE") != "NONE")
-        return refuse("attribute " + std::string(name) + ", a quantised cache,");
     for (unsigned i = Bias + 1; i < n_.numInputs(); ++i)
       if (n_.has(i))
         return refuse("operand " + n_.inputName(i));

@@ -338,7 +338,7 @@ void importTopK(Node &n) {
   Dim k = n.dim(n.intAttr("k", -1));
   if (n.opset >= 10) {
     if (!n.has(1)) {
-      n.error("operand 1 (K) is missing");
+      n.error("operand 1 (K) is missing: expected it in this operator; write it");
       return;
     }
     auto given = n.shapeOperand(1);

@@ -98,11 +98,6 @@ void importMicrosoftAttention(Node &n) {
   enum { X, Weights, Bias, Mask, Past, Added };
   if (!n.checkRank(X, 3, 3) || !n.checkRank(Weights, 2, 2) || !n.checkFloat(X))
     return;
-  for (const char *unknown : {"do_rotary", "past_present_share_buffer"})
-    if (n.boolAttr(unknown, false)) {
-      n.error(std::string("attribute ") + unknown + " = 1 is not supported");
-      return;
-    }
   Value *projected = matmul(n.b, n.input(X), n.input(Weights), {}, {});
   if (n.has(Bias))
     projected = n.b.pointwise(Op::Add, {projected, n.input(Bias)});

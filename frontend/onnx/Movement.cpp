@@ -52,7 +52,7 @@ void importSlice(Node &n) {
     axes = n.hasAttr("axes") ? n.intsAttr("axes") : allAxes(0, int64_t(starts.size()));
   } else {
     if (!n.has(1) || !n.has(2)) {
-      n.error("operands starts and ends are missing");
+      n.error("operands starts and ends are missing: expected both; write them");
       return;
     }
     auto from = n.shapeOperand(1);
@@ -210,7 +210,8 @@ Value *fitted(Node &n, Value *v, llvm::ArrayRef<Dim> like, unsigned axis) {
 void importConcat(Node &n) {
   for (unsigned i = 0; i < n.numInputs(); ++i)
     if (!n.has(i)) {
-      n.error("operand " + std::to_string(i) + " is missing");
+      n.error("operand " + std::to_string(i) +
+              " is missing: expected it in this operator; write it");
       return;
     }
   auto axis = n.axis(n.intAttr("axis", 1), n.rank(0));
@@ -334,7 +335,7 @@ void importPad(Node &n) {
       value = n.b.scalarConstant(n.element(0), fill);
   } else {
     if (!n.has(1)) {
-      n.error("operand 1 (pads) is missing");
+      n.error("operand 1 (pads) is missing: expected it in this operator; write it");
       return;
     }
     auto given = n.shapeOperand(1);

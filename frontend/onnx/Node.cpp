@@ -224,19 +224,33 @@ llvm::Optional<Shape> knownShape(Value *v) {
   return shape;
 }
 
+namespace {
+bool checkIntegers(const Node &n, unsigned i) {
+  if (isInteger(n.element(i)) && n.rank(i) <= 1)
+    return true;
+  n.error("operand " + n.inputName(i) + ": expected a list of integers, found " +
+          toString(n.type(i)) + "; cast it to int64 and reshape it to [n]");
+  return false;
+}
+} // namespace
+
 llvm::Optional<Shape> Node::shapeOperand(unsigned i) const {
-  if (!isInteger(element(i)) || rank(i) > 1) {
-    error("operand " + inputName(i) + ": expected a list of integers, found " + toString(type(i)));
+  if (!checkIntegers(*this, i))
     return llvm::None;
-  }
   auto shape = knownShape(graph.state.pinned(input(i)));
   return shape ? shape : dataExtents(*this, input(i));
 }
 
 llvm::Optional<Ints> Node::intsOperand(unsigned i) const {
-  auto shape = shapeOperand(i);
-  if (!shape)
+  if (!checkIntegers(*this, i))
     return llvm::None;
+  auto shape = knownShape(graph.state.pinned(input(i)));
+  if (!shape) {
+    error("operand " + inputName(i) +
+          " is not known at compile time: expected constants; bind the "
+          "input that they are computed from with --bind NAME=@FILE");
+    return llvm::None;
+  }
   Ints ints;
   for (Dim d : *shape) {
     if (!d.isConstant()) {

@@ -161,6 +161,13 @@ void importLayerNormalization(Node &n) {
   auto axis = n.axis(n.intAttr("axis", -1), n.rank(0));
   if (!axis)
     return;
+  for (unsigned i : {1u, 2u})
+    if (n.has(i) && n.element(i) != n.element(0)) {
+      n.error("operand " + n.inputName(i) + ": expected elements of " + name(n.element(0)).str() +
+              " like operand " + n.inputName(0) + ", found " + toString(n.type(i)) +
+              "; put a Cast before it");
+      return;
+    }
   const Ints axes = allAxes(*axis, n.rank(0));
   const Element e = n.element(0), stash = n.intAttr("stash_type", 1) == 1 ? computeType(e) : e;
   const double epsilon = n.floatAttr("epsilon", 1e-5f);
@@ -218,7 +225,8 @@ void importEmbedLayerNormalization(Node &n) { // com.microsoft: sum of embedding
   enum { Ids, Segments, Words, Places, SegmentRows, Gamma, Beta, Mask, PlaceIds };
   for (unsigned i : {Words, Places, Gamma, Beta})
     if (!n.has(i)) {
-      n.error("operand " + std::to_string(i) + " is missing");
+      n.error("operand " + std::to_string(i) +
+              " is missing: expected it in this operator; write it");
       return;
     }
   if (!n.checkRank(Ids, 2, 2) || !n.checkRank(Words, 2, 2) || !n.checkRank(Places, 2, 2))

@@ -47,7 +47,8 @@ Value *gelu(Scalars &s, Value *x, bool tanh) {
 Value *variadic(Node &n, Op op, bool average) {
   for (unsigned i = 0; i < n.numInputs(); ++i)
     if (!n.has(i))
-      return n.error("operand " + std::to_string(i) + " is missing");
+      return n.error("operand " + std::to_string(i) +
+                     " is missing: expected it in this operator; write it");
   return pointwise(n.b, n.inputs(), [&](Scalars &s, llvm::ArrayRef<Value *> a) {
     Value *v = a[0];
     for (Value *x : a.drop_front())

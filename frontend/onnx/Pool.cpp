@@ -17,7 +17,7 @@ llvm::Optional<PoolForm> readPool(Node &n) {
     return llvm::None;
   const size_t spatial = n.rank(0) - 2;
   if (!n.hasAttr("kernel_shape")) {
-    n.error("attribute kernel_shape is missing");
+    n.error("attribute kernel_shape is missing: expected it in this operator; write it");
     return llvm::None;
   }
   auto kernel = readSpatial(n, "kernel_shape", spatial, 1, 1);

@@ -142,7 +142,7 @@ llvm::Optional<Shape> shapeAttr(Node &n) {
     shape.push_back(n.dim(extent));
   }
   if (!n.hasAttr("shape")) {
-    n.error("attribute shape is missing");
+    n.error("attribute shape is missing: expected it in this operator; write it");
     return llvm::None;
   }
   return shape;

@@ -101,7 +101,7 @@ void importUnsqueeze(Node &n) {
   size_t count = given.size();
   if (n.opset >= 13) {
     if (!n.has(1)) {
-      n.error("operand 1 (axes) is missing");
+      n.error("operand 1 (axes) is missing: expected it in this operator; write it");
       return;
     }
     auto operand = n.intsOperand(1);

@@ -265,7 +265,7 @@ void importByScales(Node &n) {
     scales.push_back({scale});
   if (n.opset >= 9) {
     if (!n.has(1)) {
-      n.error("operand 1 (scales) is missing");
+      n.error("operand 1 (scales) is missing: expected it in this operator; write it");
       return;
     }
     auto given = scalesOperand(n, 1);

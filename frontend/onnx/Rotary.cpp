@@ -100,11 +100,6 @@ void importMicrosoftRotaryEmbedding(Node &n) {
   if (!n.checkRank(X, 3, 4) || !n.checkFloat(X) || !n.checkRank(Cos, 2, 2) ||
       !n.checkRank(Sin, 2, 2))
     return;
-  if (n.boolAttr("is_packed_batching", false)) {
-    n.error("attribute is_packed_batching = 1 is not supported: expected one position per batch "
-            "entry and token");
-    return;
-  }
   // Heads that are not counted are as long as the caches say.
   int64_t heads = n.intAttr("num_heads", 0);
   const Dim width = n.type(X).dim(n.rank(X) - 1), half = n.type(Cos).dim(1);

@@ -40,7 +40,8 @@ private:
     for (size_t i = 0; i < operands.size(); ++i) {
       Value *v = operands[i];
       if (!v) {
-        n_.error("operand " + std::to_string(i) + " is missing");
+        n_.error("operand " + std::to_string(i) +
+                 " is missing: expected it in this operator; write it");
         return false;
       }
       operands_.push_back(v);

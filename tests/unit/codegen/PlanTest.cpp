@@ -74,6 +74,32 @@ std::string fan(int lanes, int length) {
   return text + "    return %" + sum + "\n  }\n}\n";
 }
 
+TEST(Plan, EqualConstantsAreStoredOnce) {
+  // The second equals the first; the third has another layout, the fourth another element.
+  std::string text = "module \"m\" stage=imported {\n  graph @main (%x \"x\": tensor<2x2xf32>) -> "
+                     "(\"y\") {\n";
+  const char *const values[] = {"1.0, 2.0, 3.0, 4.0", "1.0, 2.0, 3.0, 4.0", "1.0, 2.0, 3.0, 4.0",
+                                "1.0, 2.0, 3.0, 5.0"};
+  std::string last = "x";
+  for (int i = 0; i < 4; ++i) {
+    const std::string k = std::to_string(i);
+    text += "    %c" + k + " = constant {value = dense<2x2xf32: " + values[i] +
+            ">} : " + (i == 2 ? "tensor<2x2xf32, [1, 0]>" : "tensor<2x2xf32>") + "\n    %y" + k +
+            " = map %" + last + ", %c" + k + " (%a" + k + ": f32, %b" + k + ": f32) {\n      %s" +
+            k + " = add %a" + k + ", %b" + k + " : f32\n      yield %s" + k +
+            "\n    } : tensor<2x2xf32>\n";
+    last = "y" + k;
+  }
+  Planned p(text + "    return %" + last + "\n  }\n}\n");
+  ASSERT_EQ(p.plan.constants.size(), 3u);
+  EXPECT_EQ(p.plan.weightBytes, 3 * 64);
+  std::vector<int64_t> at;
+  for (Operation &op : p.module->graph().body())
+    if (op.is(Op::Constant))
+      at.push_back(p.plan[op.result()].at);
+  EXPECT_EQ(at, (std::vector<int64_t>{0, 0, 64, 128}));
+}
+
 TEST(StepOrder, ChainsStayWhole) {
   Planned p(fan(1, 6));
   const StepOrder order = orderOf(p.plan);

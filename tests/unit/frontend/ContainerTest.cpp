@@ -157,7 +157,19 @@ TEST(Containers, BranchesOfOneLength) {
   ASSERT_EQ(out.size(), 3u);
   EXPECT_EQ(out[2].intAt(0), 2);
   Unfolded differs(branchModel(2, 1));
-  EXPECT_TRUE(mentions(differs.messages, "is not as long a sequence in both branches"));
+  EXPECT_TRUE(
+      mentions(differs.messages,
+               "what is asked for as 's' is a sequence of 2 where the condition 'c' is true, "
+               "else a sequence of 1"));
+  // Only how long it is: both branches count their own.
+  TestModel counted = branchModel(2, 1);
+  counted.graph.mutable_output()->DeleteSubrange(0, 1);
+  Imported i(counted);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(i.run({no, floats({2}, {-1, 2})})[0].intAt(0), 1);
+  Tensor yes(Element::Bool, {});
+  yes.setInt(0, 1);
+  EXPECT_EQ(i.run({yes, floats({2}, {-1, 2})})[0].intAt(0), 2);
 }
 
 TEST(Containers, LoopsThatGrowOneAreUnrolled) {

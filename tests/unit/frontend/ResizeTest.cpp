@@ -159,7 +159,7 @@ TEST(Resize, OpenDimensionsScaleToKnownSizes) {
 }
 
 TEST(Resize, OneSizeMayBeAScalar) {
-  TestModel m;
+  TestModel m(18);
   m.input("x", {"N", "3"});
   onnx::TensorProto *size = m.graph.add_initializer();
   size->set_name("size");

@@ -336,7 +336,9 @@ TEST(Subgraph, ListsThatALoopAppendsToAreStackedOutside) {
 TEST(Subgraph, ListsThatABodyReadsStayCarried) {
   ImportOptions options;
   options.ranges = {{"steps", {0, 5}}};
-  const char *const carried = "carried value 0 starts as tensor<2x1xf32> and is yielded as";
+  const char *const carried =
+      "the trip count of a loop that carries a value, 'start', that starts as tensor<2x1xf32> and "
+      "becomes tensor<2x3xf32>, has to be known";
   // The list before it grows, and after.
   for (const char *read : {"old", "longer"}) {
     const TestModel m =
@@ -376,7 +378,7 @@ TEST(Subgraph, ConditionsMayHaveARank) {
 
 TEST(Subgraph, StackedResultsNeedABound) {
   Imported open(counting(false));
-  EXPECT_TRUE(mentions(open.messages, "bound the trip count 'steps' with --range or --bind"));
+  EXPECT_TRUE(mentions(open.messages, "say how many there are at most with --range steps=0..100"));
   ImportOptions options;
   options.ranges["steps"] = {0, 8};
   Imported i(counting(false), options);
