@@ -1,0 +1,129 @@
+"""Every kernel of CUDA takes every operand that its tactic says it takes: for each anchor and each kind of
+operand computed on the way in (computed_operands.py), each tactic that matches the group writes it, and
+the C++ compiler reads the file with the emulator's headers. What is made here is more than fusion makes.
+
+usage: test_computed_operands.py [--all] [--tactic=GLOB] [--level=GLOB] [--case=GLOB] [--keep=DIR]
+
+Without --all one case in PART is taken of each tactic, others for other tactics and levels.
+"""
+
+import argparse
+import fnmatch
+import random
+import re
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/tools"))
+
+import computed_operands
+from cuda_syntax import cuda_fault
+from tenon import tenon
+from test_cuda_emulated import with_literals
+
+LEVELS = ["sm_75", "sm_80", "sm_90a"]  # each generation of kernels
+PART = 12
+TOGETHER = 40  # groups of a file
+# No group of one anchor, or none whose operands are computed.
+LEFT_OUT = {"map", "conv_pool_sm90a", "expand_depthwise_sm80", "squeeze_excite", "scatter", "nonzero",
+            "non_max_suppression", "unique", "bitcast", "shape_of", "pad_border"}  # fmt: skip
+
+
+def tactics():
+    """Ids of what runs on CUDA."""
+    rows = tenon("passes").output.splitlines()
+    names = [r.split()[0].removeprefix("tactic.") for r in rows
+             if r.startswith("tactic.") and r.endswith("(cuda)")]  # fmt: skip
+    return [n for n in names if n not in LEFT_OUT]
+
+
+class Files:
+    """Modules in a folder, written and compiled."""
+
+    def __init__(self, folder):
+        self.folder, self.count = Path(folder), 0
+
+    def compile(self, cases, tactic, level, name, *words):
+        path = self.folder / f"{name}.tn"
+        text, data = with_literals(computed_operands.module(cases), random.Random(name))
+        path.write_text(text)
+        Path(f"{path}.data").write_bytes(data)
+        return path, tenon("compile", path, "-O0", f"--target=cuda:{level}",
+                           f"--only=tactic.{tactic},tactic.map", *words)  # fmt: skip
+
+
+def matching(files, cases, tactic, level):
+    """The cases that the tactic takes."""
+    name = f"{tactic}-{level}"
+    _, answer = files.compile(cases, tactic, level, name, "--emit=tn", "-o", files.folder / f"{name}-out.tn")
+    refused = set(re.findall(r"error: node '([^']*)' \(group\): no kernel", answer.errors))
+    others = [line for line in answer.errors.splitlines() if "error:" in line and "no kernel" not in line]
+    if others:
+        sys.exit(f"{name}: {others[0]}")
+    return [c for c in cases if c.name not in refused]
+
+
+def fault(files, cases, tactic, level, name):
+    """None, or why the compiler does not read what the tactic writes."""
+    path, answer = files.compile(cases, tactic, level, name, "--runtime=include", "--weights=file", "-q",
+                                 "--kernels=9999", "-o", files.folder / f"{name}.cu")  # fmt: skip
+    return answer.reason if answer.status else cuda_fault(path.with_suffix(".cu"), level)
+
+
+def narrowed(files, cases, tactic, level, name):
+    """(case, reason) of all that fail among `cases`, which fail together."""
+    found = []
+    for k, case in enumerate(cases):
+        reason = fault(files, [case], tactic, level, f"{name}-{k}")
+        if reason:
+            found.append((case.name, reason))
+    return found or [("together", fault(files, cases, tactic, level, name))]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--all", action="store_true")
+    for word in ("tactic", "level", "case"):
+        parser.add_argument(f"--{word}", default="*")
+    parser.add_argument("--keep")
+    arguments = parser.parse_args()
+    cases = [c for c in computed_operands.all_cases() if fnmatch.fnmatchcase(c.name, arguments.case)]
+    names = [t for t in tactics() if fnmatch.fnmatchcase(t, arguments.tactic)]
+    levels = [level for level in LEVELS if fnmatch.fnmatchcase(level, arguments.level)]
+    passed = failed = 0
+    unused = set(names)
+    with tempfile.TemporaryDirectory(prefix="tenon-operands-") as folder, ThreadPoolExecutor(2) as pool:
+        files = Files(arguments.keep or folder)
+        jobs = []
+        for number, (level, tactic) in enumerate((lv, t) for lv in levels for t in names):
+            # What all machines run alike is written for one.
+            generation = re.search(r"_(sm\d+a?)$", tactic)
+            if not generation and level != levels[min(1, len(levels) - 1)]:
+                continue
+            taken = matching(files, cases, tactic, level)
+            unused -= {tactic} if taken else set()
+            if not arguments.all:
+                taken = taken[number % PART :: PART] or taken[:1]
+            for at in range(0, len(taken), TOGETHER):
+                part = taken[at : at + TOGETHER]
+                name = f"{tactic}-{level}-{at}".replace("-", "_")
+                jobs.append((part, tactic, level, name, pool.submit(fault, files, part, tactic, level, name)))
+        for part, tactic, level, name, job in jobs:
+            wrong = job.result() and narrowed(files, part, tactic, level, name)
+            for case, reason in wrong or []:
+                print(f"FAIL {case} by {tactic} on {level}: {reason}", flush=True)
+            failed += len(wrong or [])
+            passed += len(part) - len(wrong or [])
+    for tactic in sorted(unused):
+        if arguments.case == "*" and len(levels) == len(LEVELS):
+            failed += 1
+            print(f"FAIL {tactic}: takes none of the groups")
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
