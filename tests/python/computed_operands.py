@@ -1,7 +1,6 @@
 """Groups in which one operand of an anchor is computed on the way in: every anchor by every kind of
 operand, as .tn text. See test_computed_operands.py."""
 
-import random
 import re
 from dataclasses import dataclass
 
@@ -140,10 +139,6 @@ def shape_text(shape):
     return "x".join(str(d) for d in shape)
 
 
-def indent(text, by):
-    return "".join(" " * by + line.strip() + "\n" for line in text.splitlines())
-
-
 class Case:
     """One group. `takes` says what of the graph it needs."""
 
@@ -157,8 +152,9 @@ class Case:
         channels = element.endswith("C")
         return element.removesuffix("C").replace("E", self.element).replace("O", OTHER[self.element]), channels
 
-    def text(self, number):
-        """(inputs of the graph, its lines, names of results), with names of their own."""
+    def text(self, number, precision="", copied=False):
+        """(inputs of the graph, its lines, names of results), with names of their own. `precision`: of
+        products of f32; `copied`: what is read lies in memory of the model's own."""
         a, s, e = self.anchor, self.source, self.element
         accumulated = "i32" if e in BYTES else e
         inputs, lines, arguments, regions, names = [], [], [], [], "abcd"
@@ -169,7 +165,10 @@ class Case:
             shape = (a.shape[a.channel],) if channels else a.shape
             kind = f"tensor<{shape_text(shape)}x{element}{layout}>"
             inputs.append((f"x{number}_{i}", kind))
-            arguments.append(f"%x{number}_{i}")
+            if copied:
+                lines.append(f"%k{number}_{i} = map %x{number}_{i} (%e{number}_{i}: {element}) {{")
+                lines += [f"yield %e{number}_{i}", f"}} : {kind}"]
+            arguments.append(f"%{'k' if copied else 'x'}{number}_{i}")
             regions.append(f"%g{i}: {kind}")
             maps.append(f"%g{i}" + (f"[{a.channel}]" if channels else ""))
             narrow = element in FLOATS and element != "f32"
@@ -195,6 +194,9 @@ class Case:
             body += f"\n%n = cast %r {{to = !{e}}} : {e}"
             result = "%n"
         operation = a.line.replace("E", e)
+        if precision and e == "f32" and operation.startswith(("conv", "matmul")) and "block" not in operation:
+            operation = operation.replace("{", f"{{precision = {precision}, ")
+            operation += "" if "{" in operation else f" {{precision = {precision}}}"
         results = [f"tensor<{r.replace('A', accumulated).replace('E', e)}{self.layout}>" for r in a.results]
         made = ", ".join(f"%y{number}_{i}" for i in range(len(results)))
         inner = ", ".join(f"%o{i}" for i in range(len(results)))
@@ -221,11 +223,11 @@ def all_cases():
                         yield Case(anchor, source, element, layout)
 
 
-def module(cases):
-    """The text of a module with a group for each case."""
+def module(cases, **how):
+    """The text of a module with a group for each case. `how`: see Case.text."""
     inputs, lines, results = [], [], []
     for number, case in enumerate(cases):
-        i, l, r = case.text(number)
+        i, l, r = case.text(number, **how)
         inputs += i
         lines += l
         results += r
