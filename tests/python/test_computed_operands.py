@@ -1,6 +1,7 @@
 """Every kernel of CUDA takes every operand that its tactic says it takes: for each anchor and each kind of
 operand computed on the way in (computed_operands.py), each tactic that matches the group writes it, and
 the C++ compiler reads the file with the emulator's headers. What is made here is more than fusion makes.
+A few run in the emulator against the interpreter.
 
 usage: test_computed_operands.py [--all] [--tactic=GLOB] [--level=GLOB] [--case=GLOB] [--keep=DIR]
 
@@ -34,6 +35,17 @@ AS_STORED = {"attention_sm80", "bitcast", "contract_int8_sm75", "contract_int8_s
              "depthwise_mma_sm80", "gather", "non_max_suppression",
              "non_max_suppression_sorted", "nonzero", "pad_border", "scatter", "scatter_last", "scatter_sorted",
              "shape_of", "unique"}  # fmt: skip
+
+# Run: level, tactic, cases.
+RUN = [
+    ("sm_80", "pooling", "pool_max.f32.u8* pool_mean.f16.sum* pool_max.u8.narrowed*"),
+    ("sm_80", "resize", "resize_linear.f32.u8* resize_nearest.f16.i8_channels*"),
+    ("sm_80", "depthwise", "conv_multiplied.f32.u8.nhwc conv_multiplied.f16.relu.nhwc conv_depthwise.f16.u8_zeros.nhwc"),
+    ("sm_75", "contract_mma_sm75", "matmul_rows.f16.u8 conv_3x3.f16.i8_channels.nhwc"),
+    ("sm_80", "contract_mma_sm80", "matmul_rows.bf16.u8 conv_3x3.f16.i8_channels.nhwc conv_1x1.f16.i16"),
+    ("sm_80", "conv_patch_sm80", "conv_first.f16.u8* conv_grouped.f16.i8.nhwc"),
+    ("sm_80", "contract_tf32x3_sm80", "conv_3x3.f32.i16.nhwc matmul_rows.f32.u8"),
+]  # fmt: skip
 
 
 def tactics():
@@ -79,6 +91,18 @@ def fault(files, cases, tactic, level, name):
     path, answer = files.compile(cases, tactic, level, name, "--runtime=include", "--weights=file", "-q",
                                  "--kernels=9999", "-o", files.folder / f"{name}.cu")  # fmt: skip
     return answer.reason if answer.status else cuda_fault(path.with_suffix(".cu"), level)
+
+
+def difference(files, cases, tactic, level, name):
+    """None, or how groups in the emulator differ from the interpreter."""
+    path, answer = files.compile(cases, tactic, level, name, "--emit=tn", "-o", files.folder / f"{name}-out.tn")
+    if answer.status:
+        return answer.reason
+    answer = tenon("run", path, "-O0", f"--target=cuda:{level}", f"--only=tactic.{tactic},tactic.map",
+                   "--runtime=include", "--against=interpreter", "--check=groups",
+                   environment={"NVCC": str(ROOT / "tests/tools/emulated-nvcc"),
+                                "CXX": str(ROOT / "tests/tools/cached-c++")})  # fmt: skip
+    return answer.errors + answer.output if answer.status else None
 
 
 def narrowed(files, cases, tactic, level, name):
@@ -128,6 +152,18 @@ def main():
                 print(f"FAIL {case} by {tactic} on {level}: {reason}", flush=True)
             failed += len(wrong or [])
             passed += len(part) - len(wrong or [])
+        runs = []
+        for level, tactic, globs in RUN:
+            part = [c for c in cases if any(fnmatch.fnmatchcase(c.name, g) for g in globs.split())]
+            if part and tactic in names and level in levels:
+                runs.append((tactic, level, len(part),
+                             pool.submit(difference, files, part, tactic, level, f"run-{tactic}")))  # fmt: skip
+        for tactic, level, count, job in runs:
+            reason = job.result()
+            passed += count if reason is None else 0
+            failed += reason is not None
+            if reason is not None:
+                print(f"FAIL {tactic} on {level}, run: {reason.strip()}", flush=True)
     for tactic in sorted(unused - AS_STORED):
         if arguments.all and arguments.case == "*" and len(levels) == len(LEVELS):
             failed += 1
