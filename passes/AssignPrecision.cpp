@@ -279,9 +279,8 @@ private:
   }
 
   void map(Operation &op) {
-    const bool wide = dequantizesWide(op),
-               keeps = wide || llvm::all_of(op.results(), isOnlyBias) ||
-                       llvm::all_of(op.results(), isOnlyReturned);
+    const bool wide = dequantizesWide(op), keeps = wide || llvm::all_of(op.results(), isOnlyBias) ||
+                                                   llvm::all_of(op.results(), isOnlyReturned);
     const Element e = keeps ? Element::F32 : elementFor(op);
     if (wide)
       for (Value *r : op.results())

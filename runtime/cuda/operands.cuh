@@ -251,8 +251,8 @@ namespace detail {
 template <int Along, int V, class View> constexpr bool lies_in_words = false;
 template <int Along, int V, class T, class S>
 constexpr bool lies_in_words<Along, V, view<T, S>> =
-    packed_bits<T> == 0 && is_power_of_two(V) && is_unit<decltype(S{}.template get<Along>())> &&
-    runs_on_words<Along, V, T, S>;
+    packed_bits<T> == 0 && is_power_of_two(V) &&
+    is_unit<decltype(S{}.template get<Along>())> &&runs_on_words<Along, V, T, S>;
 
 /// A run that is loaded at once.
 template <int V, class View> struct loaded_run {

@@ -31,15 +31,16 @@ from tenon import tenon
 PRECISIONS = ["fp32", "tf32", "tf32x3", "fp16", "bf16"]
 LEVELS = ["sm_75", "sm_80", "sm_87", "sm_89", "sm_90a", "sm_100", "sm_120"]
 PAIRS = [(p, lv) for lv in LEVELS for p in PRECISIONS if lv != "sm_75" or p in ("fp32", "fp16")]
-# What CUDA does not run, with what it says (docs/onnx.md).
+#What CUDA does not run, with what it says(docs / onnx.md).
 REFUSED = {"probe_user_operator": "functions of users are not supported on cuda targets"}
-# Run in the emulator, too: precision and level.
+#Run in the emulator, too : precision and level.
 RUN = {
     "autoencoder_qdq": ("fp16", "sm_80"), "attention_qdq": ("fp16", "sm_90a"), "gated_qdq": ("bf16", "sm_80"),
     "keyword_dscnn_qdq": ("fp16", "sm_75"), "probe_qdq_conv": ("tf32", "sm_80"),
 }  # fmt: skip
-# Relative to the largest number: a step of the last tensor, behind products of two tensors, which are
-# floats; a rounding to fp16, of a softmax.
+#Relative to the largest number : a step of the last tensor, behind products of two tensors,       \
+    which are
+#floats; a rounding to fp16, of a softmax.
 TOLERANCE = {"attention_qdq": 0.06, "keyword_dscnn_qdq": 0.001}
 OF_BYTES = re.compile(r"schedule = (\w+)<[^\n]*\n(?:(?!schedule)[^\n]*\n)*?[^\n]*= (?:conv|matmul) [^\n]*i32")
 
