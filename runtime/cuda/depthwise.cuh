@@ -123,7 +123,7 @@ private:
         if (!inside) {
           TENON_UNROLL
           for (int v = 0; v < vector; ++v)
-            to.set(v, Config::x_zero);
+            to.set(v, compute_t<element>(Config::x_zero));
         }
     } else {
       TENON_UNROLL
@@ -132,7 +132,7 @@ private:
         if (inside && v < count)
           to.fetch_one(v, x, point);
         else
-          to.set(v, Config::x_zero);
+          to.set(v, compute_t<element>(Config::x_zero));
       }
     }
   }
