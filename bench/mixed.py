@@ -20,9 +20,8 @@ from onnx import TensorProto, helper, numpy_helper
 import quantized
 
 ROOT = Path(__file__).resolve().parents[1]
-#Stages of the network whose layers are quantised : 0 is the first layer, 5 the classifier.
-QUANTISED = {
-  "float" : set(), "qdq" : {0, 1, 2, 3, 4, 5}, "mixed" : { 1, 2, 3 }}
+# Stages of the network whose layers are quantised: 0 is the first layer, 5 the classifier.
+QUANTISED = {"float": set(), "qdq": {0, 1, 2, 3, 4, 5}, "mixed": {1, 2, 3}}
 RANGE = 6.0  # of results, behind relu from 0
 
 

@@ -5,12 +5,13 @@ bytes with every --precision as without. Small ones run in the emulator against 
 usage: test_precisions.py [--all] [--models=GLOB,...] [--more=DIR]
 
 --all: every network by every precision and level (minutes). Without it each network has one of them,
-its neighbours others, and quantised networks have each precision at some level. --more: networks in
+its neighbours others, and quantised networks have several, at levels that differ. --more: networks in
 folders of DIR (model.onnx, test_data_set_0), too.
 """
 
 import argparse
 import fnmatch
+import logging
 import re
 import sys
 import tempfile
@@ -24,25 +25,53 @@ from project_venv import require
 
 require("numpy", "onnx", "onnxruntime")
 
+import onnx
 import own
 from cuda_syntax import cuda_fault
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 from tenon import tenon
+from tensors import read_data_set
+
+logging.getLogger().setLevel(logging.ERROR)  # the quantiser recommends a preparation
 
 PRECISIONS = ["fp32", "tf32", "tf32x3", "fp16", "bf16"]
 LEVELS = ["sm_75", "sm_80", "sm_87", "sm_89", "sm_90a", "sm_100", "sm_120"]
 PAIRS = [(p, lv) for lv in LEVELS for p in PRECISIONS if lv != "sm_75" or p in ("fp32", "fp16")]
-#What CUDA does not run, with what it says(docs / onnx.md).
+# What CUDA does not run, with what it says (docs/onnx.md).
 REFUSED = {"probe_user_operator": "functions of users are not supported on cuda targets"}
-#Run in the emulator, too : precision and level.
+# Run in the emulator, too: precision and level.
 RUN = {
     "autoencoder_qdq": ("fp16", "sm_80"), "attention_qdq": ("fp16", "sm_90a"), "gated_qdq": ("bf16", "sm_80"),
     "keyword_dscnn_qdq": ("fp16", "sm_75"), "probe_qdq_conv": ("tf32", "sm_80"),
 }  # fmt: skip
-#Relative to the largest number : a step of the last tensor, behind products of two tensors,       \
-    which are
-#floats; a rounding to fp16, of a softmax.
+# Relative to the largest number: a step of the last tensor, behind products of two tensors, which are
+# floats; a rounding to fp16, of a softmax.
 TOLERANCE = {"attention_qdq": 0.06, "keyword_dscnn_qdq": 0.001}
 OF_BYTES = re.compile(r"schedule = (\w+)<[^\n]*\n(?:(?!schedule)[^\n]*\n)*?[^\n]*= (?:conv|matmul) [^\n]*i32")
+
+
+# Own networks that ONNX Runtime's tool quantises here: all that it can, in u8; or convolutions alone, in i8,
+# between floats.
+TWINS = ["detector", "ssd", "audio", "upscaler", "mobilenet_fp32", "resnet_fp32"]
+
+
+class Given(CalibrationDataReader):
+    """The first data set of a network, once."""
+
+    def __init__(self, file):
+        self.left = [read_data_set(file.parent / "test_data_set_0", onnx.load(file))[0]]
+
+    def get_next(self):
+        return self.left.pop() if self.left else None
+
+
+def twins(model):
+    """A network quantised in two ways, written beside it."""
+    for name, kinds, activations in (("all_qdq", None, QuantType.QUInt8), ("conv_qdq", ["Conv"], QuantType.QInt8)):
+        file = model.file.parent / f"{name}.onnx"
+        quantize_static(model.file, file, Given(model.file), quant_format=QuantFormat.QDQ, per_channel=True,
+                        op_types_to_quantize=kinds, activation_type=activations, weight_type=QuantType.QInt8)  # fmt: skip
+        yield own.Model(f"{model.name}_{name}", file, model.words)
 
 
 def of_bytes(text):
@@ -54,6 +83,8 @@ def chosen(number, name, everything):
     """The precisions and levels of a network."""
     if everything:
         return PAIRS
+    if name.endswith(("all_qdq", "conv_qdq")):
+        return [PAIRS[(number + 11 * k) % len(PAIRS)] for k in range(2)]
     if "qdq" in name or "int4" in name:
         return [PAIRS[(number + 7 * k) % len(PAIRS)] for k in range(len(PRECISIONS))]
     return [PAIRS[7 * number % len(PAIRS)]]
@@ -98,6 +129,7 @@ def main():
         models = own.own_models(folder)
         for file in sorted(arguments.more.glob("*/model.onnx")) if arguments.more else []:
             models.append(own.Model(file.parent.name, file, own.words_for(file.parent.name, file)))
+        models += [twin for model in models if model.name in TWINS for twin in twins(model)]
         jobs = []
         for number, model in enumerate(models):
             if not any(fnmatch.fnmatchcase(model.name, glob) for glob in globs):

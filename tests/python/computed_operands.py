@@ -1,69 +1,65 @@
-""
-    "Groups in which one operand of an anchor is computed on the way in: every anchor by every kind of
-    operand,
-    as.tn text.See test_computed_operands.py.""
-                                             "
+"""Groups in which one operand of an anchor is computed on the way in: every anchor by every kind of
+operand, as .tn text. See test_computed_operands.py."""
 
-    import re from dataclasses import dataclass
+import re
+from dataclasses import dataclass
 
-        FLOATS = {"f32", "f16", "bf16"}
+FLOATS = {"f32", "f16", "bf16"}
 
-    @dataclass class Source
-    : ""
-      "What computes one operand: a map of tensors. `inputs`: element types, `C` behind them for one
-      number per channel;
-`body` is given the names of their elements, as f32 where floats are narrower,
-    and gives lines and the name of its result in the type `to`.""
-                                                                "
 
-        name : str inputs : tuple body : str to : str = "f32"
+@dataclass
+class Source:
+    """What computes one operand: a map of tensors. `inputs`: element types, `C` behind them for one
+    number per channel; `body` is given the names of their elements, as f32 where floats are
+    narrower, and gives lines and the name of its result in the type `to`."""
 
-    def dequantize(element, zero)
-    : return (f "%s = const {{to = !f32, value = 0.05}} : f32\n%z = const {{to = !{element}, value "
-                "= {zero}}} : " f "{element}\n%r = dequantize %a, %s, %z : f32") #fmt
-    : skip
+    name: str
+    inputs: tuple
+    body: str
+    to: str = "f32"
 
-          def cast(element)
-    : return f "%r = cast %a {{to = !{element}}} : {element}"
+
+def dequantize(element, zero):
+    return (f"%s = const {{to = !f32, value = 0.05}} : f32\n%z = const {{to = !{element}, value = {zero}}} : "
+            f"{element}\n%r = dequantize %a, %s, %z : f32")  # fmt: skip
+
+
+def cast(element):
+    return f"%r = cast %a {{to = !{element}}} : {element}"
+
 
 # `E`: the element type of the operand; `O`: another float.
-      FLOAT_SOURCES =
-          [
-            Source("relu", ("E", ), "%r = relu %a : f32"),
-            Source("scaled", ("E", "f32C"), "%r = mul %a, %b : f32"),
-            Source("scaled_in_halves", ("E", "f16C"), "%r = mul %a, %b : f32"),
-            Source("other_float", ("O", ), "%r = relu %a : f32"),
-            Source("u8", ("u8", ), dequantize("u8", 3)),
-            Source("i8", ("i8", ), dequantize("i8", -3)),
-            Source("i8_channels", ("i8", "f32C"), dequantize("i8", 0).replace("%a, %s", "%a, %b")),
-            Source("u8_zeros", ("u8", "u8C"), dequantize("u8", 0).replace("%s, %z", "%s, %b")),
-            Source("u4", ("u4", ), dequantize("u4", 7)),
-            Source("i4_zeros", ("u8", "i4C"),
-                   "%k = cast %b {to = !u8} : u8\n" +
-                       dequantize("u8", 0).replace("%s, %z", "%s, %k")),
-            Source("i16", ("i16", ), dequantize("i16", 3)),
-            Source("i32", ("i32", ), dequantize("i32", 3)),
-            Source("i64", ("i64", ), cast("f32")),
-            Source("f64", ("f64", ), cast("f32")),
-            Source("bool", ("i1", ), cast("f32")),
-            Source("sum", ("E", "E"), "%r = add %a, %b : f32"),
-            Source("sum_dequantized", ("u8", "E"),
-                   dequantize("u8", 3).replace("%r =", "%d =") + "\n%r = add %d, %b : f32"),
-            Source("position", ("E", ),
-                   "%i = index {dim = 1, to = !i64} : i64\n%f = cast %i {to = !f32} : f32\n%r = "
-                   "add %a, %f : f32"),
-          ] #fmt : skip BYTE_SOURCES =
-                       [
-                         Source("narrowed", ("i32", ), cast("E"), "E"),
-                         Source("other_byte", ("O", ), cast("E"), "E"),
-                         Source("widened", ("u4", ), cast("E"), "E"),
-                       ]
+FLOAT_SOURCES = [
+    Source("relu", ("E",), "%r = relu %a : f32"),
+    Source("scaled", ("E", "f32C"), "%r = mul %a, %b : f32"),
+    Source("scaled_in_halves", ("E", "f16C"), "%r = mul %a, %b : f32"),
+    Source("other_float", ("O",), "%r = relu %a : f32"),
+    Source("u8", ("u8",), dequantize("u8", 3)),
+    Source("i8", ("i8",), dequantize("i8", -3)),
+    Source("i8_channels", ("i8", "f32C"), dequantize("i8", 0).replace("%a, %s", "%a, %b")),
+    Source("u8_zeros", ("u8", "u8C"), dequantize("u8", 0).replace("%s, %z", "%s, %b")),
+    Source("u4", ("u4",), dequantize("u4", 7)),
+    Source("i4_zeros", ("u8", "i4C"), "%k = cast %b {to = !u8} : u8\n" + dequantize("u8", 0).replace("%s, %z", "%s, %k")),
+    Source("i16", ("i16",), dequantize("i16", 3)),
+    Source("i32", ("i32",), dequantize("i32", 3)),
+    Source("i64", ("i64",), cast("f32")),
+    Source("f64", ("f64",), cast("f32")),
+    Source("bool", ("i1",), cast("f32")),
+    Source("sum", ("E", "E"), "%r = add %a, %b : f32"),
+    Source("sum_dequantized", ("u8", "E"), dequantize("u8", 3).replace("%r =", "%d =") + "\n%r = add %d, %b : f32"),
+    Source("position", ("E",), "%i = index {dim = 1, to = !i64} : i64\n%f = cast %i {to = !f32} : f32\n%r = add %a, %f : f32"),
+]  # fmt: skip
+BYTE_SOURCES = [
+    Source("narrowed", ("i32",), cast("E"), "E"),
+    Source("other_byte", ("O",), cast("E"), "E"),
+    Source("widened", ("u4",), cast("E"), "E"),
+]
 
-                   @dataclass class Anchor
-    : ""
-      "An operation whose first operand is computed. `shape`: of that operand, `channel` its dimension of
-      channels;
-`line `: the operation, reading % m and `constants` (name->type); `results`: types."""
+
+@dataclass
+class Anchor:
+    """An operation whose first operand is computed. `shape`: of that operand, `channel` its dimension of
+    channels; `line`: the operation, reading %m and `constants` (name -> type); `results`: types."""
 
     name: str
     shape: tuple
@@ -181,7 +177,7 @@ class Case:
                 widened += f"%{names[i]} = cast %{names[i]}_ {{to = !f32}} : f32\n"
         for name, kind in (a.constants or {}).items():
             given = kind.endswith(" input")
-#Weights of bytes are signed.
+            # Weights of bytes are signed.
             kind = kind.removesuffix(" input").replace("E", e if given or e not in BYTES else "i8")
             if given:
                 inputs.append((f"{name}{number}", f"tensor<{kind}>"))
@@ -208,7 +204,7 @@ class Case:
         lines.append(f"{made} = group {', '.join(arguments)} ({', '.join(regions)}) {{")
         text = (f"%m = map {', '.join(maps)} ({', '.join(scalars)}) {{\n{body}\nyield {result}\n"
                 f"}} : tensor<{shape_text(a.shape)}x{e}{self.layout}>\n{inner} = {operation} : {types}\nyield {inner}")
-#Names of a region are its own only if they differ from those around it.
+        # Names of a region are its own only if they differ from those around it.
         text = re.sub(r"%(?!g\d)([a-zA-Z_]\w*)", rf"%\1_{number}", text)
         text = re.sub(r"%g(\d)", rf"%g\1_{number}", text)
         lines[-1] = re.sub(r"%(g\d|[a-z])(?=: )", rf"%\1_{number}", lines[-1])

@@ -28,15 +28,15 @@ from test_cuda_emulated import with_literals
 LEVELS = ["sm_75", "sm_80", "sm_90a"]  # each generation of kernels
 PART = 23
 TOGETHER = 40  # groups of a file
-#For groups of several anchors or none.
+# For groups of several anchors or none.
 LEFT_OUT = {"map", "map_transposed", "conv_pool_sm90a", "expand_depthwise_sm80", "squeeze_excite"}
-#They read their operands as they are stored, and take no group in which one is computed.
+# They read their operands as they are stored, and take no group in which one is computed.
 AS_STORED = {"attention_sm80", "bitcast", "contract_int8_sm75", "contract_int8_sm80", "contract_int8_sm90a",
              "depthwise_mma_sm80", "gather", "non_max_suppression",
              "non_max_suppression_sorted", "nonzero", "pad_border", "scatter", "scatter_last", "scatter_sorted",
              "shape_of", "unique"}  # fmt: skip
 
-#Run : level, tactic, cases.
+# Run: level, tactic, cases.
 RUN = [
     ("sm_80", "pooling", "pool_max.f32.u8* pool_mean.f16.sum* pool_max.u8.narrowed*"),
     ("sm_80", "resize", "resize_linear.f32.u8* resize_nearest.f16.i8_channels*"),
@@ -65,7 +65,7 @@ class Files:
     def compile(self, cases, tactic, level, name, *words):
         path = self.folder / f"{name}.tn"
         precision = re.search(r"tf32(x3)?", tactic)
-#Tensor maps want addresses that are known to be aligned.
+        # Tensor maps want addresses that are known to be aligned.
         text = computed_operands.module(cases, precision=precision[0] if precision else "",
                                         copied=tactic.endswith("_sm90a"))  # fmt: skip
         text, data = with_literals(text, random.Random(name))
@@ -131,16 +131,13 @@ def main():
         files = Files(arguments.keep or folder)
         jobs = []
         for number, (level, tactic) in enumerate((lv, t) for lv in levels for t in names):
-#What all machines run alike is written for one.
+            # What all machines run alike is written for one.
             generation = re.search(r"_(sm\d+a?)$", tactic)
             if not generation and level != levels[min(1, len(levels) - 1)]:
                 continue
             tried = cases if arguments.all else cases[number % PART :: PART]
             taken = matching(files, tried, tactic, level) if tried else []
-            unused -= {
-  tactic
-}
-if taken else set()
+            unused -= {tactic} if taken else set()
             if taken and tactic in AS_STORED:
                 failed += 1
                 print(f"FAIL {taken[0].name} by {tactic}: it says that it takes operands as they are stored")
