@@ -94,10 +94,10 @@ void declare(CommandLine &app, CodeOptions &o) {
       .type("T")
       .showDefault()
       .group(kCodeGroup);
-  app.option(
-         "--precision", o.precision,
-         "precision of the contractions: fp32, tf32x3, tf32, fp16 or bf16; nodes may have their "
-         "own, as in 'fp16,/head/*=fp32'")
+  app.option("--precision", o.precision,
+             "precision of the contractions of floats: fp32, tf32x3, tf32, fp16 or bf16; nodes may "
+             "have "
+             "their own, as in 'fp16,/head/*=fp32'")
       .type("P")
       .check(precisionForm)
       .showDefault()

@@ -26,6 +26,13 @@
 //                  hold what they are given; their sums are f32 in any case
 //   the rest       sees f32, and so do the graph's inputs and outputs
 // Weights that the narrow type cannot hold are named in a warning.
+//
+// What the network quantises keeps its steps. Islands of integers are made before
+// (passes/IntegerArithmetic.h) and have no f32 to narrow. Around them
+//   scales         stay as exact as they are: constants that dequantise stay f32, and products with
+//                  narrow weights too, where the type asked for does not hold their scales
+//   16 bits        have more steps than fp16, bf16 or tf32: what dequantises them stays f32, and so
+//                  does what multiplies, pools or resizes them then (tf32x3 holds them)
 #include "passes/AssignPrecision.h"
 
 #include "passes/FloatRanges.h"
@@ -124,6 +131,44 @@ private:
            llvm::all_of(v->uses(), [](Use *u) { return isBias(*u->owner(), u->index()); });
   }
 
+  static bool isOnlyReturned(const Value *v) {
+    return v->hasUses() &&
+           llvm::all_of(v->uses(), [](Use *u) { return u->owner()->is(Op::Return); });
+  }
+
+  /// Whether a map dequantises integers of more steps than a byte has.
+  static bool dequantizesWide(const Operation &map) {
+    for (const Operation &s : map.region())
+      if (s.is(Op::Dequantize) && bitWidth(s.operand(0)->type().element()) > 8)
+        return true;
+    return false;
+  }
+  bool readsWide(const Operation &op) const {
+    return llvm::any_of(op.operands(), [&](Value *v) { return wide_.count(v); });
+  }
+
+  /// Attention has its kernels chosen by then (RaiseAttention.cpp).
+  bool multipliesWide(const Operation &op) const { return !op.is(Op::Attention) && readsWide(op); }
+
+  /// Whether `e` holds the scales of a product with narrow weights to its full precision, and
+  /// their zero points exactly.
+  static bool holdsScales(const Operation &op, Element e) {
+    for (unsigned i = 2; op.is(Op::MatMul) && op.has("block") && i < op.numOperands(); ++i) {
+      const Literal l = constantValue(op.operand(i));
+      if (!l)
+        return false;
+      Tensor rounded(e, {1});
+      for (int64_t k = 0; k < l->size(); ++k) {
+        const double v = l->at(k);
+        rounded.set(0, v);
+        const double error = std::fabs(rounded.at(0) - v);
+        if (!(error <= (i == 2 ? std::ldexp(std::fabs(v), e == Element::BF16 ? -8 : -11) : 0)))
+          return false;
+      }
+    }
+    return true;
+  }
+
   void visit(Operation &op) {
     switch (op.kind()) {
     case Op::Constant: return;
@@ -136,7 +181,8 @@ private:
     case Op::Attention:
     case Op::Resize:
       if (isF32(op.result()->type())) {
-        follow(op, elementFor(op));
+        const Element e = elementFor(op);
+        follow(op, multipliesWide(op) || !holdsScales(op, e) ? Element::F32 : e);
         return mark(op);
       }
       break;
@@ -148,6 +194,10 @@ private:
     case Op::Concat:
     case Op::Gather:
       // What moves a tensor keeps its type.
+      if (readsWide(op)) {
+        wide_.insert(op.result());
+        break;
+      }
       if (isF32(op.result()->type()) &&
           llvm::any_of(op.operands(), [&](Value *v) { return narrowed_.count(v); }))
         return follow(op, op.operand(0)->type().element() == Element::F32
@@ -205,7 +255,8 @@ private:
   void mark(Operation &op) {
     const PrecisionRule *r = ruleFor(op);
     if (!op.isAny(Op::Conv, Op::MatMul) || !isF32(op.result()->type()) || !r ||
-        r->multiply.empty() || !context_.fire("assign-precision", op))
+        r->multiply.empty() || (r->multiply == "tf32" && multipliesWide(op)) ||
+        !context_.fire("assign-precision", op))
       return;
     op.set("precision", Word{r->multiply});
     changed_ = true;
@@ -228,14 +279,19 @@ private:
   }
 
   void map(Operation &op) {
-    const Element e = llvm::all_of(op.results(), isOnlyBias) ? Element::F32 : elementFor(op);
+    const bool wide = dequantizesWide(op), keeps = wide || llvm::all_of(op.results(), isOnlyBias) ||
+                                                   llvm::all_of(op.results(), isOnlyReturned);
+    const Element e = keeps ? Element::F32 : elementFor(op);
+    if (wide)
+      for (Value *r : op.results())
+        wide_.insert(r);
     if (isCast(op))
       casts_.push_back(&op);
     Region &body = op.region();
     Builder in(&body.front(), context_.diagnostics);
     for (unsigned i = 0; i < op.numOperands(); ++i) {
       Value *v = op.operand(i), *argument = elementArgument(op, i);
-      if (e != Element::F32 && isF32(v->type()) && isLargeConstant(v))
+      if (e != Element::F32 && isF32(v->type()) && isLargeConstant(v) && !isScale(argument))
         op.setOperand(i, v = converted(v, e, op));
       if (argument->type().element() == v->type().element())
         continue;
@@ -267,6 +323,12 @@ private:
       narrowed_.insert(r);
     }
     changed_ = true;
+  }
+  /// What quantises or dequantises by this scalar is given.
+  static bool isScale(const Value *scalar) {
+    return llvm::any_of(scalar->uses(), [](Use *u) {
+      return u->owner()->isAny(Op::Quantize, Op::Dequantize) && u->index() > 0;
+    });
   }
   static bool isLargeConstant(Value *v) {
     return v->def() && v->def()->is(Op::Constant) && v->type().upperElements() > kSmallConstant;
@@ -314,6 +376,7 @@ private:
   PassContext &context_;
   FloatRanges ranges_;                                         // of inputs nothing is assumed
   llvm::DenseSet<Value *> narrowed_;                           // looked up only
+  llvm::DenseSet<Value *> wide_;                               // dequantised from 16 bits; likewise
   std::map<std::pair<Value *, Element>, Value *> conversions_; // looked up only
   std::vector<Operation *> casts_;
   bool changed_ = false;

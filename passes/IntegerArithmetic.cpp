@@ -12,7 +12,7 @@
 // dequantize moves below
 // operations that only move elements, quantize above concat. What stays in floats is recorded with
 // its reason; its contractions at least sum integers. On targets without fast kernels for sums of
-// 8-bit integers, and where another precision is asked for, everything stays in floats.
+// 8-bit integers everything stays in floats. --precision is of floats: it says nothing of islands.
 //
 // Numeric rules: sums are exact; the multiplier is the double s_x · s_w / s_y in 31 bits, products
 // have 64 bits, results round half to even and saturate. A result differs from that of the float
@@ -439,8 +439,7 @@ const Pattern kContractions[] = {
 } // namespace
 
 bool runIntegerArithmetic(Graph &graph, PassContext &context) {
-  // Who asks for another precision gets that one.
-  if (!context.target.integerSums || !context.precision.empty())
+  if (!context.target.integerSums)
     return false;
   bool changed = applyPatterns(graph, context, kIslands);
   changed |= applyPatterns(graph, context, kContractions);

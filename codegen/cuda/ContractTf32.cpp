@@ -65,8 +65,7 @@ template <const Kind &K> bool match(const TacticInput &in, std::string &why) {
   auto c = readContraction(in, why);
   if (!c)
     return false;
-  if (c->b != Element::F32 || computeElement(c->a) != Element::F32 ||
-      (c->a != Element::F32 && !c->hasPrologue)) {
+  if (c->b != Element::F32 || !loadsIntoF32(*c) || (c->a != Element::F32 && !c->hasPrologue)) {
     why = "an operand that is stored as " + name(c->b != Element::F32 ? c->b : c->a).str();
     return false;
   }

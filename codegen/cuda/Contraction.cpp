@@ -223,11 +223,16 @@ Strides rowStrides(const Contraction &c, const Strides &s, bool transposed) {
   return r;
 }
 
+bool loadsIntoF32(const Contraction &c) {
+  return computeElement(c.a) == Element::F32 ||
+         (c.hasPrologue && (isBool(c.a) || (isInteger(c.a) && bitWidth(c.a) <= 16)));
+}
+
 bool multipliesInF32(const TacticInput &in, const Contraction &c, std::string &why) {
   auto computesInF32 = [](Element e) { return computeElement(e) == Element::F32; };
   why = "operands that are not computed in f32";
   return computesInF32(in.form.anchor->operand(0)->type().element()) && computesInF32(c.b) &&
-         (computesInF32(c.a) || c.hasPrologue);
+         loadsIntoF32(c);
 }
 
 bool isMachineOf(const MmaGeneration &g, const TargetLevel &level) {
@@ -249,7 +254,7 @@ bool multipliesOn(const MmaGeneration &g, const TacticInput &in, const Contracti
     why = g.bf16 ? "operands that are not both fp16 or both bf16" : "operands that are not fp16";
     return false;
   }
-  if (computeElement(c.a) != Element::F32 || (c.a != c.b && !c.hasPrologue)) {
+  if (!loadsIntoF32(c) || (c.a != c.b && !c.hasPrologue)) {
     why = "an operand that is stored as " + name(c.a).str();
     return false;
   }

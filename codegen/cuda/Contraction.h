@@ -49,6 +49,10 @@ bool multipliesRows(const Contraction &c, std::string &why);
 Dim rowsOf(const Contraction &c);
 Strides rowStrides(const Contraction &c, const Strides &s, bool transposed = false);
 
+/// Whether f32 holds what A is stored as, on its way through registers: halves; where a prologue
+/// makes floats of them, also booleans and integers of up to 16 bits.
+bool loadsIntoF32(const Contraction &c);
+
 /// Whether these operands are multiplied in fp32 on CUDA cores. A may be stored otherwise where a
 /// prologue converts it.
 bool multipliesInF32(const TacticInput &in, const Contraction &c, std::string &why);

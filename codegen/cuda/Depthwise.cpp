@@ -44,10 +44,6 @@ bool matchDepthwise(const TacticInput &in, std::string &why) {
   }
   if (!isUnbounded(f.anchorInputs[0], why))
     return false;
-  if (p->filters > 1 && !f.anchorInputs[0].isPlainRead()) {
-    why = "a prologue with several filters per channel";
-    return false;
-  }
   return isPlainBody(f.body, why) && fitsInt(f, why);
 }
 

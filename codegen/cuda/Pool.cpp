@@ -17,14 +17,7 @@ bool matchAny(const TacticInput &in, std::string &why) {
 bool matchPooling(const TacticInput &in, std::string &why) {
   if (!matchAny(in, why))
     return false;
-  const auto p = convProblem(*in.form.anchor, why);
-  if (!p)
-    return false;
-  if (runsAlong(in.form, *p) == 3 && !in.form.anchorInputs[0].isPlainRead()) {
-    why = "a prologue on an input that is not channels-last";
-    return false;
-  }
-  return isPlainBody(in.form.body, why);
+  return convProblem(*in.form.anchor, why) && isPlainBody(in.form.body, why);
 }
 
 void enumeratePooling(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {

@@ -40,10 +40,6 @@ bool matchPlane(const TacticInput &in, std::string &why) {
   }
   if (!resamplesInside(op, why))
     return false;
-  if (runsAlong(in.form, planeOf(op)) == 3 && !in.form.anchorInputs[0].isPlainRead()) {
-    why = "a prologue on an input that is not channels-last";
-    return false;
-  }
   return isPlainBody(in.form.body, why);
 }
 

@@ -32,14 +32,6 @@ TENON_DEVICE void load_operand(compute_t<T> (&x)[V], const computed_view<T, Rank
     x[i] = operands.call(v.body, i);
 }
 
-/// One element of an operand.
-template <class View, class Index, int Rank>
-TENON_DEVICE auto load_one(const View &v, const Index (&at)[Rank]) {
-  compute_t<typename View::element> x[1];
-  load_operand<Rank - 1>(x, v, at, 1);
-  return x[0];
-}
-
 } // namespace cuda
 } // namespace tenon
 

@@ -123,17 +123,16 @@ private:
         if (!inside) {
           TENON_UNROLL
           for (int v = 0; v < vector; ++v)
-            to.raw[v] = element(Config::x_zero);
+            to.set(v, compute_t<element>(Config::x_zero));
         }
     } else {
       TENON_UNROLL
       for (int v = 0; v < vector; ++v) {
         const int point[4] = {at[0], (at[1] + v) / multiplier, y, column};
-        to.raw[v] = {};
-        if constexpr (Config::x_zero != 0)
-          to.raw[v] = element(Config::x_zero);
         if (inside && v < count)
-          to.raw[v] = x.data[offset(x.strides, point)];
+          to.fetch_one(v, x, point);
+        else
+          to.set(v, compute_t<element>(Config::x_zero));
       }
     }
   }

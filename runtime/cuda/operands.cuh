@@ -237,7 +237,23 @@ TENON_DEVICE void load_operand(T (&x)[V], const index_view<T, D> &, const Index 
     x[i] = T(D == Along ? at[D] + i : at[D]);
 }
 
+/// One element of an operand.
+template <class View, class Index, int Rank>
+TENON_DEVICE auto load_one(const View &v, const Index (&at)[Rank]) {
+  compute_t<typename View::element> x[1];
+  load_operand<Rank - 1>(x, v, at, 1);
+  return x[0];
+}
+
 namespace detail {
+/// Whether runs of V elements along dimension Along of an operand lie in memory as whole words, by
+/// its type but for the address: of what is computed they do not.
+template <int Along, int V, class View> constexpr bool lies_in_words = false;
+template <int Along, int V, class T, class S>
+constexpr bool lies_in_words<Along, V, view<T, S>> =
+    packed_bits<T> == 0 && is_power_of_two(V) &&
+    is_unit<decltype(S{}.template get<Along>())> &&runs_on_words<Along, V, T, S>;
+
 /// A run that is loaded at once.
 template <int V, class View> struct loaded_run {
   compute_t<typename View::element> x[V];
@@ -252,6 +268,11 @@ template <int V, class View> struct loaded_run {
         x[i] = {};
     }
   }
+  template <class Index, int Rank>
+  TENON_DEVICE void fetch_one(int i, const View &v, const Index (&at)[Rank]) {
+    x[i] = load_one(v, at);
+  }
+  TENON_DEVICE void set(int i, compute_t<typename View::element> value) { x[i] = value; }
   TENON_DEVICE auto operator[](int i) const { return x[i]; }
 };
 /// A run that is fetched first and converted when it is looked at.
@@ -264,6 +285,12 @@ template <int V, class T, class S> struct raw_run<V, view<T, S>> {
     fetch_run<Whole && runs_on_words<Along, V, T, S>>(raw, v.data + offset(v.strides, at),
                                                       v.strides.template get<Along>(), count);
   }
+  /// Element i alone; and one that is not in memory.
+  template <class Index, int Rank>
+  TENON_DEVICE void fetch_one(int i, const view<T, S> &v, const Index (&at)[Rank]) {
+    raw[i] = v.data[offset(v.strides, at)];
+  }
+  TENON_DEVICE void set(int i, compute_t<T> value) { store_element(&raw[i], value); }
   TENON_DEVICE auto operator[](int i) const { return load_element(&raw[i]); }
 };
 } // namespace detail

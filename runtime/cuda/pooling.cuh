@@ -67,7 +67,7 @@ template <class Config, class X, class Outs, class Ins, class Body> struct pooli
       return;
     value sum[vector];
     if (loads_words(count))
-      fold_windows<true>(sum, at, count);
+      fold_windows<may_load_words>(sum, at, count);
     else
       fold_windows<false>(sum, at, count);
     apply_body<along>(body, outs, ins, at, count, sum);
@@ -79,11 +79,7 @@ private:
             index_t(cfg.batch)};
   }
   using element = typename X::element;
-  using strides = typename X::strides_type;
-  static constexpr bool may_load_words = along == 1 && packed_bits<element> == 0 &&
-                                         detail::is_power_of_two(vector) &&
-                                         detail::is_unit<decltype(strides{}.template get<1>())> &&
-                                         detail::runs_on_words<1, vector, element, strides>;
+  static constexpr bool may_load_words = along == 1 && detail::lies_in_words<1, vector, X>;
   /// Whether a run's taps are whole words.
   TENON_DEVICE bool loads_words(int count) const {
     if constexpr (may_load_words)
@@ -156,7 +152,7 @@ private:
         const int mine = column + v * int(index_t(cfg.stride_w));
         taken[v] = y_inside && v < count && unsigned(mine) < unsigned(index_t(cfg.in_w));
         const int point[4] = {at[0], at[1], taken[v] ? y : 0, taken[v] ? mine : 0};
-        tap[v] = value(load_element(x.data + offset(x.strides, point)));
+        tap[v] = value(load_one(x, point));
       }
     }
   }

@@ -140,7 +140,7 @@ private:
       TENON_UNROLL
       for (int v = 0; v < vector; ++v) {
         point[3] = v < count ? columns.index(at[3] + v, j) : 0;
-        tap[v] = load_element(x.data + offset(x.strides, point));
+        tap[v] = load_one(x, point);
       }
     }
   }

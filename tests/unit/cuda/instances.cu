@@ -154,6 +154,9 @@ struct window_config : cuda::window_defaults {
   using kind = cuda::pooling_max;
   using accumulator = float;
 };
+struct multiplied_config : window_config {
+  static constexpr fixed<2> multiplier{};
+};
 struct gate_config {
   dyn images;
   extents<49> pixels;
@@ -387,6 +390,20 @@ template <class T> status convolutions(const frame &f, issue &to) {
                                                       result<T>(f), bias(f), bias_relu{})));
   TENON_CHECK(to.launch<V>(
       cuda::pooling(window, activation<T>(f), result<T>(f), pack(), cuda::identity_body{})));
+  const auto computed =
+      cuda::make_computed_view<float, 4>(pack(activation<T>(f)), cuda::identity_body{});
+  TENON_CHECK(to.launch<V>(
+      cuda::depthwise(window, computed, f.weight<T>(0), result<T>(f), bias(f), bias_relu{})));
+  multiplied_config multiplied;
+  multiplied.batch = f.dims[0];
+  TENON_CHECK(to.launch<V>(
+      cuda::depthwise(multiplied, computed, f.weight<T>(0), result<T>(f), bias(f), bias_relu{})));
+  TENON_CHECK(
+      to.launch<V>(cuda::pooling(window, computed, result<T>(f), pack(), cuda::identity_body{})));
+  TENON_CHECK(
+      to.launch<V>(cuda::resize(window, computed, cuda::resize_linear_axis{2, 0, 7},
+                                cuda::resize_table<2>{f.weight<int32_t>(0), f.weight<float>(0)},
+                                result<T>(f), pack(), cuda::identity_body{})));
   TENON_CHECK((gates<T, gate_config>(f, to)));
   TENON_CHECK((gates<T, unstaged_gate_config>(f, to)));
   return to.launch<V>(cuda::resize(window, activation<T>(f), cuda::resize_linear_axis{2, 0, 7},
