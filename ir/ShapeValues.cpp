@@ -359,7 +359,7 @@ MaybeDim ValueInference::scalar(Operation &op, llvm::ArrayRef<Dim> x,
 } // namespace
 
 llvm::Optional<llvm::SmallVector<Dim, 6>> inferValue(Value *v) {
-  if (!v || !v->type().isTensor() || isFloat(v->type().element()))
+  if (!v || !v->type().isTensor())
     return llvm::None;
   ValueInference inference(v->type().context());
   MaybeKnown k = inference.known(v);
