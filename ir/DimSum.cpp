@@ -210,7 +210,7 @@ llvm::SmallVector<DimSum::Term, 8> DimSum::terms() const {
 // Bounds
 //===----------------------------------------------------------------------===//
 
-DimBounds DimSum::boundsWithin(unsigned depth) const {
+DimBounds DimSum::boundsWithin(unsigned depth, unsigned extremes) const {
   DimBounds r{constant, constant};
   for (auto &[product, coefficient] : terms_)
     r = r + DimBounds{product->lower, product->upper} * coefficient;
@@ -218,14 +218,19 @@ DimBounds DimSum::boundsWithin(unsigned depth) const {
     return r;
   if (DimBounds corners{}; boundsAtCorners(corners))
     r = r.meet(corners);
+  // Taking extremes apart loses nothing: one after the other. Quotients do, and each is tried.
+  for (const Term &term : terms())
+    if (term.first->kind == DimKind::Min || term.first->kind == DimKind::Max)
+      return extremes > 0 ? r.meet(boundsWithout(term.first, term.second, depth, extremes - 1)) : r;
   if (depth > 0)
     for (auto &[product, coefficient] : terms_)
-      r = r.meet(boundsWithout(product, coefficient, depth - 1));
+      r = r.meet(boundsWithout(product, coefficient, depth - 1, extremes));
   return r;
 }
 
 /// With the term coefficient · atom expressed by what is inside of the atom.
-DimBounds DimSum::boundsWithout(const DimNode *atom, int64_t coefficient, unsigned depth) const {
+DimBounds DimSum::boundsWithout(const DimNode *atom, int64_t coefficient, unsigned depth,
+                                unsigned extremes) const {
   const DimBounds all{INT64_MIN, INT64_MAX};
   DimSum rest = *this;
   rest.add(atom, -coefficient);
@@ -234,7 +239,8 @@ DimBounds DimSum::boundsWithout(const DimNode *atom, int64_t coefficient, unsign
     DimSum left = rest, right = rest;
     left.add(Dim(atom->lhs), coefficient);
     right.add(Dim(atom->rhs), coefficient);
-    const DimBounds a = left.boundsWithin(depth), b = right.boundsWithin(depth);
+    const DimBounds a = left.boundsWithin(depth, extremes),
+                    b = right.boundsWithin(depth, extremes);
     if ((atom->kind == DimKind::Max) == (coefficient > 0))
       return {std::max(a.lower, b.lower), std::max(a.upper, b.upper)};
     return {std::min(a.lower, b.lower), std::min(a.upper, b.upper)};
@@ -248,7 +254,7 @@ DimBounds DimSum::boundsWithout(const DimNode *atom, int64_t coefficient, unsign
   scaled.add(rest, c);
   scaled.add(Dim(atom->lhs), coefficient);
   const DimBounds b =
-      scaled.boundsWithin(depth) + DimBounds{0, c - 1} * saturatingMul(coefficient, -1);
+      scaled.boundsWithin(depth, extremes) + DimBounds{0, c - 1} * saturatingMul(coefficient, -1);
   if (!isSafe(b.lower) || !isSafe(b.upper))
     return all;
   return {floorDivide(b.lower + c - 1, c), floorDivide(b.upper, c)};

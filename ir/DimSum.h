@@ -61,7 +61,7 @@ public:
 
   /// Bounds of every value; exact for sums of distinct symbols, else what follows from taking apart
   /// quotients, minima and maxima, and from the corners of what is linear in each factor.
-  DimBounds bounds() const { return boundsWithin(kDepth); }
+  DimBounds bounds() const { return boundsWithin(kDepth, kExtremes); }
 
   /// The uniqued extent; equal sums are one.
   Dim dim(Context &c) const;
@@ -69,10 +69,12 @@ public:
   int64_t constant = 0;
 
 private:
-  static constexpr unsigned kDepth = 3;
+  static constexpr unsigned kDepth = 3, kExtremes = 6;
 
-  DimBounds boundsWithin(unsigned depth) const;
-  DimBounds boundsWithout(const DimNode *atom, int64_t factor, unsigned depth) const;
+  /// Taking apart quotients within each other and extremes, so many of them at most.
+  DimBounds boundsWithin(unsigned depth, unsigned extremes) const;
+  DimBounds boundsWithout(const DimNode *atom, int64_t coefficient, unsigned depth,
+                          unsigned extremes) const;
   bool boundsAtCorners(DimBounds &b) const;
   bool mendHalves(Context &c);
 

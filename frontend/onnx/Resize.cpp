@@ -227,13 +227,13 @@ llvm::Optional<Geometry> fromSizes(Node &n, Shape sizes, const Ints &axes,
 
 void emit(Node &n, const Geometry &g, const Resampling &how, bool antialias, const Floats &roi) {
   const bool crop = how.coordinates == "tf_crop_and_resize";
+  if (antialias && (g.fromExtents || !g.atRunTime.empty()))
+    n.error("attribute antialias: as many elements are read as the scales say; expected extents "
+            "or scales that are known when compiling");
   if (!g.atRunTime.empty()) {
     if (!isFloat(n.element(0)) && !isInteger(n.element(0)))
       n.error("expected numbers, found " + toString(n.type(0)));
-    else if (antialias)
-      n.error("attribute antialias: as many elements are read as the scales say; expected extents "
-              "that are known when compiling");
-    else
+    else if (!antialias)
       n.set(0, resample(n.b, n.input(0), g.atRunTime, how));
     return;
   }
