@@ -107,11 +107,11 @@ OpenTable openTable(const Operation &resize, unsigned d, const StepWriter &out) 
   auto number = [](double v) { return cppScalar(Element::F64, v); };
   auto flag = [&](llvm::StringRef name) { return resize.boolAttr(name) ? "true" : "false"; };
   const size_t rank = roi.size() / 2;
-  t.axis = "resize_axis<resize_mode::" + resize.wordAttr("mode").str() + ", resize_position::" +
-           resize.wordAttr("coordinates", "half_pixel").str() + ", resize_rounding::" +
-           resize.wordAttr("nearest", "round_prefer_floor").str() + ", " + std::to_string(t.taps) +
-           ">{" + out.dims().value(resize.operand(0)->type().dim(d)) + ", " +
-           out.dims().value(resize.result()->type().dim(d)) + ", " +
+  t.axis = "resize_axis<resize_mode::" + resize.wordAttr("mode").str() +
+           ", resize_position::" + resize.wordAttr("coordinates", "half_pixel").str() +
+           ", resize_rounding::" + resize.wordAttr("nearest", "round_prefer_floor").str() + ", " +
+           std::to_string(t.taps) + ">{" + out.dims().value(resize.operand(0)->type().dim(d)) +
+           ", " + out.dims().value(resize.result()->type().dim(d)) + ", " +
            number(scales.empty() ? 0 : scales[d]) + ", " +
            number(resize.floatAttr("cubic_a", -0.75)) + ", " + flag("exclude_outside") + ", " +
            flag("antialias") + ", " + number(roi.empty() ? 0 : roi[d]) + ", " +

@@ -187,9 +187,8 @@ bool leads(const DimNode *a, const DimNode *b) {
 
 DimSum::Term leadingTerm(const DimSum &s) {
   const auto terms = s.terms();
-  return *std::min_element(terms.begin(), terms.end(), [](auto &a, auto &b) {
-    return leads(a.first, b.first);
-  });
+  return *std::min_element(terms.begin(), terms.end(),
+                           [](auto &a, auto &b) { return leads(a.first, b.first); });
 }
 
 /// One term divided by another: a term of the quotient.

@@ -239,8 +239,7 @@ DimBounds DimSum::boundsWithout(const DimNode *atom, int64_t coefficient, unsign
     DimSum left = rest, right = rest;
     left.add(Dim(atom->lhs), coefficient);
     right.add(Dim(atom->rhs), coefficient);
-    const DimBounds a = left.boundsWithin(depth, extremes),
-                    b = right.boundsWithin(depth, extremes);
+    const DimBounds a = left.boundsWithin(depth, extremes), b = right.boundsWithin(depth, extremes);
     if ((atom->kind == DimKind::Max) == (coefficient > 0))
       return {std::max(a.lower, b.lower), std::max(a.upper, b.upper)};
     return {std::min(a.lower, b.lower), std::min(a.upper, b.upper)};
@@ -306,8 +305,8 @@ bool DimSum::mendHalves(Context &c) {
   bool changed = false;
   for (const DimNode *half : halves) {
     const int64_t k = terms_.lookup(half), m = half->rhs->value / 2;
-    const bool hasPeer = llvm::any_of(
-        halves, [&](const DimNode *h) { return h != half && h->rhs == half->rhs; });
+    const bool hasPeer =
+        llvm::any_of(halves, [&](const DimNode *h) { return h != half && h->rhs == half->rhs; });
     if (k == 0 || (k > 0 && !hasPeer))
       continue;
     DimSum x{Dim(half->lhs)};
@@ -341,9 +340,8 @@ Dim DimSum::dim(Context &c) const {
   // Terms in canonical order and the constant last, so that equal sums are one node.
   llvm::SmallVector<const DimNode *, 8> ordered;
   for (auto &[product, coefficient] : mended.terms_) {
-    const DimNode *d = coefficient == 1
-                           ? product
-                           : dimNode(DimKind::Mul, Dim(product), c.dim(coefficient)).node();
+    const DimNode *d =
+        coefficient == 1 ? product : dimNode(DimKind::Mul, Dim(product), c.dim(coefficient)).node();
     // Almost in order: what is added to sums is little.
     const bool last = ordered.empty() || before(ordered.back(), d);
     ordered.insert(last ? ordered.end() : llvm::upper_bound(ordered, d, before), d);

@@ -268,8 +268,8 @@ bool bindInputs(Graph &graph, llvm::ArrayRef<Tensor> inputs, SymbolValues &symbo
         continue;
       std::string extent = text(t.dim(d));
       if (!within && !t.dim(d).isConstant())
-        extent += " from " + std::to_string(t.dim(d).lower()) + " to " +
-                  std::to_string(t.dim(d).upper());
+        extent +=
+            " from " + std::to_string(t.dim(d).lower()) + " to " + std::to_string(t.dim(d).upper());
       else if (expected && !t.dim(d).isConstant())
         extent += " = " + std::to_string(*expected);
       reject(i, "dimension " + std::to_string(d) + ": expected extent " + extent + ", found " +

@@ -185,9 +185,9 @@ void emitDirect(const TacticInput &in, const Schedule &, StepWriter &out) {
 
 } // namespace
 
-const Tactic kResize = {"resize",   "resampling of two dimensions, lanes along channels",
-                        matchPlane, enumeratePlane,
-                        costPlane,  nullptr,
+const Tactic kResize = {"resize",      "resampling of two dimensions, lanes along channels",
+                        matchPlane,    enumeratePlane,
+                        costPlane,     nullptr,
                         resizeScratch, emitPlane};
 const Tactic kResizeDirect = {
     "resize_direct", "resampling of any dimensions, one element at a time",

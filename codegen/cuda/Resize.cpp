@@ -174,13 +174,13 @@ void emitAny(const TacticInput &in, const Schedule &, StepWriter &out) {
 
 } // namespace
 
-const Tactic kResize = {"resize",   "resampling of height and width",
-                        matchPlane, enumeratePlane,
-                        costPlane,  nullptr,
+const Tactic kResize = {"resize",      "resampling of height and width",
+                        matchPlane,    enumeratePlane,
+                        costPlane,     nullptr,
                         resizeScratch, emitPlane};
-const Tactic kResizeAny = {"resize_any", "resampling of any dimensions, one element per thread",
-                           matchAny,     enumerateAny,
-                           costAny,      nullptr,
+const Tactic kResizeAny = {"resize_any",  "resampling of any dimensions, one element per thread",
+                           matchAny,      enumerateAny,
+                           costAny,       nullptr,
                            resizeScratch, emitAny};
 
 } // namespace tenon::cuda

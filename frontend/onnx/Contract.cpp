@@ -97,7 +97,8 @@ void importConvTranspose(Node &n) {
       const Dim all = (in - 1) * stride + (*extra)[i] + span - wanted;
       if (!all.isConstant()) {
         n.error("attribute output_shape: the padding that makes extent " + text({in}, "") + " " +
-                std::to_string(shape[i]) + " is known only at run time: give the symbol a value "
+                std::to_string(shape[i]) +
+                " is known only at run time: give the symbol a value "
                 "with --bind");
         return;
       }

@@ -90,7 +90,8 @@ private:
   TENON_FN index_t clamp(double p) const {
     return !(p > 0) ? 0 : p >= double(in - 1) ? in - 1 : index_t(p);
   }
-  TENON_FN static void set(int32_t *indices, float *weights, int tap, index_t index, double weight) {
+  TENON_FN static void set(int32_t *indices, float *weights, int tap, index_t index,
+                           double weight) {
     indices[tap] = int32_t(index);
     if constexpr (Taps > 1)
       weights[tap] = float(weight);

@@ -1,5 +1,5 @@
-// Defines `resize_tables`: fills the tables of a resampled dimension whose extents are known only at
-// run time (common/resize_axis.h), for `resize` and `resize_any`.
+// Defines `resize_tables`: fills the tables of a resampled dimension whose extents are known only
+// at run time (common/resize_axis.h), for `resize` and `resize_any`.
 //
 // Algorithm: a thread for each output index. indices, weights: [out][taps] in scratch.
 #ifndef TENON_RUNTIME_CUDA_RESIZE_TABLES_CUH

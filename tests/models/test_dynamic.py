@@ -72,7 +72,7 @@ def run(case, path, images, expected, target, words):
         for stem, arrays in (("input", [image]), ("output", wanted)):
             for k, array in enumerate(arrays):
                 (folder / f"{stem}_{k}.pb").write_bytes(numpy_helper.from_array(array).SerializeToString())
-        answer = tenon("run", path, f"--data={folder}", f"--target={target}", *case.words, *words,
+        answer = tenon("run", path, f"--data={folder}", f"--target={target}", "--runtime=include", *case.words, *words,
                        environment=environment)  # fmt: skip
         yield size, "" if answer.status == 0 else answer.reason
 

@@ -142,7 +142,8 @@ TEST(Dim, ConstantsDoNotOverflow) {
 
 /// One extent from another: what a layer of a network does to a height.
 Expression layer(const Expression &x, Random &random) {
-  const int64_t kernel = 1 + random.below(5), stride = int64_t(1) << random.below(3), pad = random.below(3);
+  const int64_t kernel = 1 + random.below(5), stride = int64_t(1) << random.below(3),
+                pad = random.below(3);
   auto make = [&](Dim d, auto f) -> Expression {
     return {d, [f, kernel, stride, pad, v = x.value](const int64_t *s) {
               return f(v(s), kernel, stride, pad);
@@ -169,9 +170,8 @@ Expression layer(const Expression &x, Random &random) {
     return make(x.dim + mod(x.dim * -1, x.dim.node()->context->dim(stride)),
                 [](int64_t h, int64_t, int64_t s, int64_t) { return -floorDivide(-h, s) * s; });
   case 5: // a slice that ends within
-    return make(min(x.dim * 1, x.dim + (pad - 1)), [](int64_t h, int64_t, int64_t, int64_t p) {
-      return std::min(h, h + p - 1);
-    });
+    return make(min(x.dim * 1, x.dim + (pad - 1)),
+                [](int64_t h, int64_t, int64_t, int64_t p) { return std::min(h, h + p - 1); });
   default:
     return make(floorDiv(x.dim * kernel, stride),
                 [](int64_t h, int64_t k, int64_t s, int64_t) { return floorDivide(h * k, s); });
@@ -209,11 +209,11 @@ TEST(Dim, QuotientsAreTakenApart) {
   const Dim h = c.symbol("h", 1, 64), w = c.symbol("w", 0, 31), n = c.symbol("N", 1, 8);
   const Dim zero = c.dim(0);
   EXPECT_EQ(floorDiv(h * 2 - 1, 2) + 1, h);
-  EXPECT_EQ(floorDiv(h * 32 + w, 32), h);                                // by the bounds of w
-  EXPECT_EQ(floorDiv(floorDiv(h * 32 - 1, 2), 2) + 1, h * 8);            // two layers
+  EXPECT_EQ(floorDiv(h * 32 + w, 32), h);                     // by the bounds of w
+  EXPECT_EQ(floorDiv(floorDiv(h * 32 - 1, 2), 2) + 1, h * 8); // two layers
   EXPECT_EQ(floorDiv(floorDiv(h + 1, 2) + 1, 2), floorDiv(h + 3, 4));
-  EXPECT_EQ(ceilDiv(h, 32) * 32 - h, mod(zero - h, c.dim(32)));          // padding to a multiple
-  EXPECT_EQ(h - floorDiv(h, 2), floorDiv(h + 1, 2));                     // the other half
+  EXPECT_EQ(ceilDiv(h, 32) * 32 - h, mod(zero - h, c.dim(32))); // padding to a multiple
+  EXPECT_EQ(h - floorDiv(h, 2), floorDiv(h + 1, 2));            // the other half
   EXPECT_EQ(floorDiv(h, 2) - floorDiv(h, 4), floorDiv(h + 2, 4));
   EXPECT_EQ(mod(h * 6 + 4, c.dim(3)), c.dim(1));
   EXPECT_EQ(floorDiv(h * 6 + 3, 4), h + floorDiv(h + 1, 2));
