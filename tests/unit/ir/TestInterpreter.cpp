@@ -282,7 +282,7 @@ TEST(Interpreter, BindsTheOneSymbolOfAnExpression) {
   const Dim h = g.context.symbol("h", 1, 4), w = g.context.symbol("w", 1, 4);
   Value *x = g.input(Element::F32, {h * 32 - 1, w + h}), *y = g.input(Element::F32, {h});
   g.finish({g.b.reshape(x, {(h * 32 - 1) * (w + h)}), y});
-  auto run = [&](Extents x, Extents y) {
+  auto run = [&](Shape x, Shape y) {
     g.diagnostics.clear();
     std::vector<Tensor> outputs;
     interpret(g.graph, {Tensor(Element::F32, x), Tensor(Element::F32, y)}, outputs, g.diagnostics);
