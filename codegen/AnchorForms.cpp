@@ -2,7 +2,6 @@
 #include "codegen/AnchorForms.h"
 
 #include "codegen/Reduction.h"
-#include "ir/ResizeTaps.h"
 
 #include <algorithm>
 
@@ -58,58 +57,6 @@ void writePooling(StepWriter::Config &config, const Operation &pool, const ConvP
   writeWindow(config, p);
   config.extent("pad_bottom", pads.empty() || spatial == 1 ? 0 : pads[spatial]);
   config.extent("pad_right", pads.empty() ? 0 : pads[2 * spatial - 1]);
-}
-
-//===----------------------------------------------------------------------===//
-// resize
-//===----------------------------------------------------------------------===//
-
-bool isResampled(const Operation &resize, unsigned d) {
-  const Dim from = resize.operand(0)->type().dim(d), to = resize.result()->type().dim(d);
-  return from != to || !resizeAxis(resize, d, from.upper(), to.upper()).isIdentity();
-}
-
-bool matchResize(const TacticInput &in, std::string &why) {
-  if (!matchAnchor(in, Op::Resize, why) || !isUnbounded(in.form.anchorInputs[0], why))
-    return false;
-  const Operation &op = *in.form.anchor;
-  const Type x = op.operand(0)->type(), y = op.result()->type();
-  for (unsigned d = 0; d < x.rank(); ++d)
-    if (isResampled(op, d) && (!x.dim(d).isConstant() || !y.dim(d).isConstant())) {
-      why = "dimension " + std::to_string(d) +
-            " is resampled and known only at run time; bind it with --bind";
-      return false;
-    }
-  return true;
-}
-
-bool resamplesInside(const Operation &resize, std::string &why) {
-  if (resize.wordAttr("coordinates") == "tf_crop_and_resize")
-    why = "a region that may reach outside";
-  else if (resize.wordAttr("mode") != "nearest" && !isFloat(resize.operand(0)->type().element()))
-    why = "integers are weighed";
-  else
-    return true;
-  return false;
-}
-
-ResizeTable resizeTable(const Operation &resize, unsigned d) {
-  const ResizeAxis axis = resizeAxis(resize, d, resize.operand(0)->type().dim(d).constant(),
-                                     resize.result()->type().dim(d).constant());
-  ResizeTable table;
-  std::vector<ResizeTaps> rows;
-  for (int64_t i = 0; i < axis.out; ++i) {
-    rows.push_back(resizeTaps(resize, axis, i));
-    if (axis.isOutside(i))
-      rows.back().index[0] = -1;
-    table.taps = std::max(table.taps, rows.back().index.size());
-  }
-  for (const ResizeTaps &row : rows)
-    for (size_t t = 0; t < table.taps; ++t) {
-      table.indices.push_back(t < row.index.size() ? row.index[t] : 0);
-      table.weights.push_back(t < row.index.size() ? row.weight[t] : 0);
-    }
-  return table;
 }
 
 //===----------------------------------------------------------------------===//

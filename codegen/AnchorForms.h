@@ -28,24 +28,6 @@ Element poolingAccumulator(const Operation &pool);
 /// The extents, windows, steps and pads of a pool in a plane.
 void writePooling(StepWriter::Config &config, const Operation &pool, const ConvProblem &p);
 
-// --- resize ---
-
-/// Whether dimension d is another one after a resize.
-bool isResampled(const Operation &resize, unsigned d);
-/// A resize whose resampled extents are known.
-bool matchResize(const TacticInput &in, std::string &why);
-/// What kernels ask for that mix elements by weights in f32, always inside the image.
-bool resamplesInside(const Operation &resize, std::string &why);
-
-/// Which elements along a resampled dimension each output reads, and with what weights: `taps` for
-/// each, one after the other. An index of −1 says that the output lies outside.
-struct ResizeTable {
-  size_t taps = 1;
-  std::vector<int64_t> indices;
-  std::vector<double> weights;
-};
-ResizeTable resizeTable(const Operation &resize, unsigned d);
-
 // --- gather, pad, shape_of, topk ---
 
 bool matchGather(const TacticInput &in, std::string &why);

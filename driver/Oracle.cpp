@@ -12,13 +12,6 @@
 namespace tenon {
 namespace {
 
-/// Binds the symbols of `type` that stand alone in an extent to the extents of `shape`.
-void bind(Type type, llvm::ArrayRef<int64_t> shape, SymbolValues &symbols) {
-  for (unsigned i = 0; i < type.rank() && i < shape.size(); ++i)
-    if (type.dim(i).isSymbol())
-      symbols.insert({type.dim(i).symbol().str(), shape[i]});
-}
-
 llvm::Optional<int64_t> extent(Dim d, const SymbolValues &symbols) {
   auto lookup = [](llvm::StringRef symbol, void *user) -> llvm::Optional<int64_t> {
     auto &values = *static_cast<const SymbolValues *>(user);
@@ -165,7 +158,7 @@ bool graphInputs(Graph &graph, llvm::ArrayRef<DeclaredTensor> declared, llvm::Ar
     for (size_t k = 0; k < declared.size() && k < data.size(); ++k)
       if (declared[k].name == graph.inputNames[i] && !data[k].isNull()) {
         given[i] = asPort(graph, i, data[k], seed == 0 ? &diagnostics : nullptr);
-        bind(graph.body().argument(i)->type(), given[i].shape(), symbols);
+        bindSymbols(graph.body().argument(i)->type(), given[i].shape(), symbols);
       }
   inputs.clear();
   for (unsigned i = 0; i < count; ++i) {
@@ -207,9 +200,10 @@ bool graphInputs(Graph &graph, llvm::ArrayRef<DeclaredTensor> declared, llvm::Ar
 
 SymbolValues symbolValues(Graph &graph, llvm::ArrayRef<Tensor> inputs) {
   SymbolValues symbols;
-  for (unsigned i = 0; i < graph.body().numArguments() && i < inputs.size(); ++i)
-    if (graph.body().argument(i)->type().isTensor())
-      bind(graph.body().argument(i)->type(), inputs[i].shape(), symbols);
+  for (int round = 0; round < 2; ++round) // one input's extents may follow from another's
+    for (unsigned i = 0; i < graph.body().numArguments() && i < inputs.size(); ++i)
+      if (graph.body().argument(i)->type().isTensor())
+        bindSymbols(graph.body().argument(i)->type(), inputs[i].shape(), symbols);
   return symbols;
 }
 

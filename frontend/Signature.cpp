@@ -22,6 +22,13 @@ bool makes(const onnx::GraphProto &graph, const std::string &name) {
   return false;
 }
 
+/// Whether converters write this for any extent that they do not know, so that it says nothing of
+/// another one of the same name.
+bool saysNothing(llvm::StringRef name) {
+  name = name.trim();
+  return name.empty() || name == "?" || name == "*" || name == "-1" || name == "None";
+}
+
 bool readDeclaration(const onnx::ValueInfoProto &info, const char *role, DeclaredTensor &out,
                      Diagnostics &diagnostics) {
   auto fail = [&](const std::string &why) {
@@ -54,7 +61,9 @@ bool readDeclaration(const onnx::ValueInfoProto &info, const char *role, Declare
   out.element = *element;
   out.hasShape = type.has_shape();
   for (const auto &dim : type.shape().dim()) {
-    if (dim.has_dim_value() && (dim.dim_value() < 0 || dim.dim_value() > kElementLimit)) {
+    if (dim.has_dim_param() && saysNothing(dim.dim_param())) {
+      out.shape.push_back("");
+    } else if (dim.has_dim_value() && (dim.dim_value() < 0 || dim.dim_value() > kElementLimit)) {
       // Some exporters write −1 for what they do not know.
       if (dim.dim_value() != -1)
         return fail("has the impossible extent " + std::to_string(dim.dim_value()));
@@ -103,9 +112,28 @@ public:
     bound_[name] = value;
   }
 
+  /// One name may stand for different extents, as `--shape` says of each input. Whoever else uses
+  /// it has to say so, too.
+  void give(const std::string &name, int64_t value, const std::string &why) {
+    auto [first, fresh] = given_.insert({name, value});
+    const auto &binds = state_.options.bindDims;
+    if (fresh || first->second == value || binds.count(key(name, binds))) {
+      fix(name, value, why);
+      return;
+    }
+    ambiguous_.insert({name, {first->second, value}});
+  }
+
   /// The extent for `name`; null when the options leave it open.
   Dim get(const std::string &name) {
     known.insert(name);
+    auto several = ambiguous_.find(name);
+    if (several != ambiguous_.end())
+      state_.error("dimension " + quoted(name) + " stands for " +
+                   std::to_string(several->second.first) + " and " +
+                   std::to_string(several->second.second) +
+                   " in the shapes given for other inputs: give every input that has it a shape "
+                   "with --shape NAME=1,3,…");
     return resolve(name);
   }
 
@@ -196,6 +224,8 @@ private:
   Context &context_;
   std::map<std::string, int64_t> bound_;
   std::map<std::string, Dim> made_;
+  std::map<std::string, int64_t> given_; // by --shape
+  std::map<std::string, std::pair<int64_t, int64_t>> ambiguous_;
   std::set<std::string> following_; // whose expressions are being evaluated
 };
 
@@ -286,7 +316,10 @@ bool resolveInputs(ModelImport &state, Context &context, llvm::ArrayRef<Declared
                       std::to_string(d) + ", expected " + std::to_string(*declared));
       } else {
         symbols.known.insert(shape[d]);
-        symbols.fix(shape[d], *value, why);
+        if (fixed != options.constants.end())
+          symbols.fix(shape[d], *value, why);
+        else
+          symbols.give(shape[d], *value, why);
       }
     }
     shapes.push_back(std::move(wanted));

@@ -25,7 +25,8 @@ llvm::SmallVector<BornExtent, 2> bornExtents(const Operation &op) {
 
 bool isBorn(Graph &graph, Dim symbol) {
   return llvm::none_of(graph.body().arguments(), [&](const Value *v) {
-    return v->type().isTensor() && llvm::is_contained(v->type().shape(), symbol);
+    return v->type().isTensor() &&
+           llvm::any_of(v->type().shape(), [&](Dim d) { return mentions(d, symbol); });
   });
 }
 

@@ -2,6 +2,8 @@
 // computes stands in ir/ops/.
 #include "ir/Interpreter.h"
 
+#include "ir/DimSum.h"
+
 #include "ir/ops/Ops.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -234,6 +236,28 @@ bool Evaluator::run(Region &region, llvm::ArrayRef<Tensor> arguments,
 
 } // namespace
 
+void bindSymbols(Type type, llvm::ArrayRef<int64_t> shape, SymbolValues &symbols) {
+  for (unsigned i = 0; i < type.rank() && i < shape.size(); ++i)
+    if (type.dim(i).isSymbol())
+      symbols.insert({type.dim(i).symbol().str(), shape[i]});
+  for (unsigned i = 0; i < type.rank() && i < shape.size(); ++i) {
+    DimSum rest(type.dim(i));
+    DimSum::Term unknown{nullptr, 0};
+    unsigned missing = 0;
+    for (const DimSum::Term &term : rest.terms())
+      if (!evaluateDim(Dim(term.first), symbols)) {
+        unknown = term;
+        ++missing;
+      }
+    if (missing != 1 || !Dim(unknown.first).isSymbol())
+      continue;
+    rest.add(unknown.first, -unknown.second);
+    const auto known = evaluateDim(rest.dim(type.context()), symbols);
+    if (known && (shape[i] - *known) % unknown.second == 0)
+      symbols.insert({unknown.first->symbol.str(), (shape[i] - *known) / unknown.second});
+  }
+}
+
 bool bindInputs(Graph &graph, llvm::ArrayRef<Tensor> inputs, SymbolValues &symbols,
                 Diagnostics &diagnostics) {
   Region &body = graph.body();
@@ -261,6 +285,7 @@ bool bindInputs(Graph &graph, llvm::ArrayRef<Tensor> inputs, SymbolValues &symbo
                                               name(inputs[i].element()).str()));
       continue;
     }
+    bindSymbols(t, inputs[i].shape(), symbols);
     for (unsigned d = 0; d < t.rank(); ++d) {
       if (!t.dim(d).isSymbol())
         continue;
@@ -269,19 +294,24 @@ bool bindInputs(Graph &graph, llvm::ArrayRef<Tensor> inputs, SymbolValues &symbo
         reject(i, "dimension " + std::to_string(d) + ": expected " + text(t.dim(d)) + " from " +
                       std::to_string(t.dim(d).lower()) + " to " + std::to_string(t.dim(d).upper()) +
                       ", found " + std::to_string(found));
-      symbols.insert({t.dim(d).symbol().str(), found});
     }
   }
   if (!fits)
     return false;
   for (unsigned i = 0; i < inputs.size(); ++i) {
     Type t = body.argument(i)->type();
+    bindSymbols(t, inputs[i].shape(), symbols); // what follows from other inputs' symbols
     for (unsigned d = 0; d < t.rank(); ++d) {
       llvm::Optional<int64_t> expected = evaluateDim(t.dim(d), symbols);
-      if (expected == inputs[i].shape()[d])
+      const int64_t found = inputs[i].shape()[d];
+      const bool within = found >= t.dim(d).lower() && found <= t.dim(d).upper();
+      if (expected == found && within)
         continue;
       std::string extent = text(t.dim(d));
-      if (expected && !t.dim(d).isConstant())
+      if (!within && !t.dim(d).isConstant())
+        extent +=
+            " from " + std::to_string(t.dim(d).lower()) + " to " + std::to_string(t.dim(d).upper());
+      else if (expected && !t.dim(d).isConstant())
         extent += " = " + std::to_string(*expected);
       reject(i, "dimension " + std::to_string(d) + ": expected extent " + extent + ", found " +
                     std::to_string(inputs[i].shape()[d]));

@@ -68,6 +68,10 @@ bool interpret(Graph &graph, llvm::ArrayRef<Tensor> inputs, std::vector<Tensor> 
 bool evaluateWide(const Operation &op, llvm::ArrayRef<Tensor> operands, const SymbolValues &symbols,
                   llvm::SmallVectorImpl<Tensor> &results, std::string &error);
 
+/// Binds the symbols that the extents of `shape` say: those that stand alone, and the one without a
+/// value in a sum such as h * 32. Known ones keep their values.
+void bindSymbols(Type type, llvm::ArrayRef<int64_t> shape, SymbolValues &symbols);
+
 /// Gives values to the symbols in the types of the graph's inputs, then compares all extents.
 /// Returns false after reporting each input that does not fit.
 bool bindInputs(Graph &graph, llvm::ArrayRef<Tensor> inputs, SymbolValues &symbols,

@@ -300,11 +300,17 @@ MaybeDim ValueInference::scalar(Operation &op, llvm::ArrayRef<Dim> x,
   case Op::Clamp: return min(max(x[0], x[1]), x[2]);
   case Op::Relu: return max(x[0], context_.dim(0));
   case Op::Neg: return context_.dim(0) - x[0];
-  case Op::Div: // truncation is flooring where nothing is negative
+  case Op::Div: // integers are truncated
     if (isInteger(element) && x[0].lower() >= 0 && x[1].lower() > 0)
       return floorDiv(x[0], x[1]);
+    if (isInteger(element) && x[0].upper() <= 0 && x[1].lower() > 0)
+      return ceilDiv(x[0], x[1]);
     break;
   case Op::Mod:
+    if (x[1].lower() > 0)
+      return mod(x[0], x[1]);
+    break;
+  case Op::FMod:
     if (x[0].lower() >= 0 && x[1].lower() > 0)
       return mod(x[0], x[1]);
     break;
@@ -359,7 +365,7 @@ MaybeDim ValueInference::scalar(Operation &op, llvm::ArrayRef<Dim> x,
 } // namespace
 
 llvm::Optional<llvm::SmallVector<Dim, 6>> inferValue(Value *v) {
-  if (!v || !v->type().isTensor() || isFloat(v->type().element()))
+  if (!v || !v->type().isTensor())
     return llvm::None;
   ValueInference inference(v->type().context());
   MaybeKnown k = inference.known(v);

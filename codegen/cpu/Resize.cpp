@@ -1,9 +1,10 @@
 // Defines the tactics of resize: `resize` (two resampled dimensions, lanes along the channels) and
 // `resize_direct` (any number, any element type). Which elements an output reads, and with what
-// weights, stands in tables that are computed here.
+// weights, stands in tables: computed here, or filled at run time where extents are open.
 #include "codegen/cpu/Tactics.h"
 
-#include "codegen/AnchorForms.h"
+#include "codegen/LoopNest.h"
+#include "codegen/ResizeForm.h"
 #include "codegen/cpu/Operands.h"
 
 namespace tenon::cpu {
@@ -102,6 +103,15 @@ void writeTable(SourceWriter &w, llvm::StringRef type, const std::string &name,
 std::string axisText(const Operation &op, unsigned d, StepWriter &out) {
   if (!isResampled(op, d))
     return "cpu::resize_same{}";
+  if (!hasKnownTable(op, d)) {
+    const OpenTable t = openTable(op, d, out);
+    const std::string name = "axis" + std::to_string(d), type = std::to_string(t.taps);
+    out.include("common/resize_axis.h");
+    out.code().line("const cpu::resize_table<" + type + "> " + name + "{" + t.indices + ", " +
+                    t.weights + "};");
+    out.code().line("fill_resize_table(" + t.axis + ", " + t.indices + ", " + t.weights + ");");
+    return name;
+  }
   const auto [taps, indices, weights] = resizeTable(op, d);
   const std::string name = out.name() + "_axis" + std::to_string(d);
   writeTable(out.declarations(), "int32_t", name, indices,
@@ -175,14 +185,14 @@ void emitDirect(const TacticInput &in, const Schedule &, StepWriter &out) {
 
 } // namespace
 
-const Tactic kResize = {"resize",   "resampling of two dimensions, lanes along channels",
-                        matchPlane, enumeratePlane,
-                        costPlane,  nullptr,
-                        nullptr,    emitPlane};
+const Tactic kResize = {"resize",      "resampling of two dimensions, lanes along channels",
+                        matchPlane,    enumeratePlane,
+                        costPlane,     nullptr,
+                        resizeScratch, emitPlane};
 const Tactic kResizeDirect = {
     "resize_direct", "resampling of any dimensions, one element at a time",
     matchResize,     enumerateDirect,
     costDirect,      nullptr,
-    nullptr,         emitDirect};
+    resizeScratch,   emitDirect};
 
 } // namespace tenon::cpu

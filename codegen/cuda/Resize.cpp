@@ -1,9 +1,10 @@
 // Defines the tactics of resize: `resize` (height and width, runtime/cuda/resize.cuh) and
 // `resize_any` (any dimensions and element type, runtime/cuda/resize_any.cuh). Which elements an
-// output reads, and with what weights, stands in tables that are computed here.
+// output reads, and with what weights, stands in tables: computed here, or filled by a kernel of
+// their own (runtime/cuda/resize_tables.cuh) where extents are open.
 #include "codegen/cuda/Tactics.h"
 
-#include "codegen/AnchorForms.h"
+#include "codegen/ResizeForm.h"
 #include "codegen/Work.h"
 #include "codegen/cuda/Common.h"
 
@@ -91,6 +92,16 @@ void writeLookup(SourceWriter &w, const std::string &type, const std::string &na
 std::string axisText(const Operation &op, unsigned d, StepWriter &out) {
   if (!isResampled(op, d))
     return "cuda::resize_same{}";
+  if (!hasKnownTable(op, d)) {
+    const OpenTable t = openTable(op, d, out);
+    const std::string name = "axis" + std::to_string(d), type = std::to_string(t.taps);
+    out.include("cuda/resize_tables.cuh");
+    out.code().line("const cuda::resize_table<" + type + "> " + name + "{" + t.indices + ", " +
+                    t.weights + "};");
+    out.code().line("TENON_CHECK(to.launch<V>(cuda::resize_tables(" + t.axis + ", " + t.indices +
+                    ", " + t.weights + ")));");
+    return name;
+  }
   const auto [taps, indices, weights] = resizeTable(op, d);
   const std::string name = out.name() + "_axis" + std::to_string(d);
   SourceWriter &w = out.declarations();
@@ -159,13 +170,13 @@ void emitAny(const TacticInput &in, const Schedule &, StepWriter &out) {
 
 } // namespace
 
-const Tactic kResize = {"resize",   "resampling of height and width",
-                        matchPlane, enumeratePlane,
-                        costPlane,  nullptr,
-                        nullptr,    emitPlane};
-const Tactic kResizeAny = {"resize_any", "resampling of any dimensions, one element per thread",
-                           matchAny,     enumerateAny,
-                           costAny,      nullptr,
-                           nullptr,      emitAny};
+const Tactic kResize = {"resize",      "resampling of height and width",
+                        matchPlane,    enumeratePlane,
+                        costPlane,     nullptr,
+                        resizeScratch, emitPlane};
+const Tactic kResizeAny = {"resize_any",  "resampling of any dimensions, one element per thread",
+                           matchAny,      enumerateAny,
+                           costAny,       nullptr,
+                           resizeScratch, emitAny};
 
 } // namespace tenon::cuda

@@ -34,7 +34,16 @@ Value *convolve(Node &n, llvm::ArrayRef<Value *> operands, unsigned weight) {
   auto w = readWindow(n, 0, *kernel);
   if (!w)
     return nullptr;
-  return n.b.value(Op::Conv, operands,
+  llvm::SmallVector<Value *, 4> all(operands.begin(), operands.end());
+  if (w->isOpen() && weight != 1) { // padding is the zero point's
+    n.error("auto_pad of a convolution with zero points needs pads that do not depend on an "
+            "extent, found " +
+            toString(n.type(0)) + "; keep the extent a multiple of the stride with --bind H=h*" +
+            std::to_string(w->strides[0]));
+    return nullptr;
+  }
+  all[0] = withOpenPads(n.b, all[0], *w, 0);
+  return n.b.value(Op::Conv, all,
                    {{"strides", w->strides},
                     {"dilations", w->dilations},
                     {"pads", w->pads},
@@ -71,21 +80,29 @@ void importConvTranspose(Node &n) {
     Ints shape = n.intsAttr("output_shape");
     if (shape.size() == spatial + 2)
       shape.erase(shape.begin(), shape.begin() + 2);
+    if (n.hasAttr("output_shape") && shape.size() != spatial) {
+      n.error("attribute output_shape: expected " + std::to_string(spatial) + " extents, found " +
+              std::to_string(shape.size()));
+      return;
+    }
     for (size_t i = 0; i < spatial; ++i) {
-      Dim in = n.type(0).dim(unsigned(i) + 2);
-      if (!in.isConstant() || (n.hasAttr("output_shape") && shape.size() != spatial)) {
-        n.error("output_shape and auto_pad need known extents and one entry per dimension, found " +
-                toString(n.type(0)));
-        return;
-      }
+      const Dim in = n.type(0).dim(unsigned(i) + 2);
       const int64_t span = ((*kernel)[i] - 1) * (*dilations)[i] + 1, stride = (*strides)[i];
-      const int64_t wanted = n.hasAttr("output_shape") ? shape[i] : in.constant() * stride;
-      if (wanted < 0 || wanted > INT32_MAX || in.constant() > INT32_MAX) {
+      const Dim wanted = n.hasAttr("output_shape") ? n.dim(shape[i]) : in * stride;
+      if (wanted.lower() < 0 || wanted.upper() > INT32_MAX || in.upper() > INT32_MAX) {
         n.error("attribute output_shape: expected extents of 0 to 2^31 - 1, found " +
-                std::to_string(wanted));
+                text({wanted}, ""));
         return;
       }
-      int64_t total = stride * (in.constant() - 1) + (*extra)[i] + span - wanted;
+      const Dim all = (in - 1) * stride + (*extra)[i] + span - wanted;
+      if (!all.isConstant()) {
+        n.error("attribute output_shape: the padding that makes extent " + text({in}, "") + " " +
+                std::to_string(shape[i]) +
+                " is known only at run time: give the symbol a value "
+                "with --bind");
+        return;
+      }
+      int64_t total = all.constant();
       if (total < 0) { // a larger result: zeros at the end
         (*extra)[i] -= total;
         total = 0;

@@ -91,6 +91,77 @@ void importConstantOfShape(Node &n) {
   n.set(0, n.b.broadcastTo(n.b.constant(fill), *shape));
 }
 
+namespace {
+
+llvm::Optional<Dim> countOfIntegers(Node &n) {
+  Dim v[3];
+  for (unsigned i = 0; i < 3; ++i) {
+    auto known = n.shapeOperand(i);
+    if (!known)
+      return llvm::None;
+    if (known->size() != 1) {
+      n.error("operand " + n.inputName(i) + ": expected one number");
+      return llvm::None;
+    }
+    v[i] = (*known)[0];
+  }
+  const int64_t delta = v[2].isConstant() ? v[2].constant() : 0;
+  if (delta == 0 || delta == INT64_MIN) {
+    n.error("delta: expected a known number other than 0, found " + text({v[2]}, "") +
+            "; bind the input that it is computed from with --bind NAME=@FILE");
+    return llvm::None;
+  }
+  return max(delta > 0 ? ceilDiv(v[1] - v[0], delta) : ceilDiv(v[0] - v[1], -delta), n.dim(0));
+}
+
+/// Numbers that are known, or whole and known as extents: start, limit and delta are multiples of
+/// one power of 2, and so many of them.
+llvm::Optional<Dim> countOfFloats(Node &n) {
+  constexpr int kMostBits = 24;
+  double v[3];
+  Dim open[3];
+  int bits = 0;
+  for (unsigned i = 0; i < 3; ++i) {
+    if (auto known = n.knownOperand(i)) {
+      v[i] = known->size() == 1 ? known->at(0) : NAN;
+      for (double x = v[i]; bits <= kMostBits && std::isfinite(x); ++bits)
+        if (const double scaled = std::ldexp(x, bits); scaled == std::trunc(scaled))
+          break;
+      continue;
+    }
+    auto extents = inferValue(n.input(i));
+    if (!extents || extents->size() != 1 || i == 2) {
+      n.constantOperand(i); // says what is missing
+      return llvm::None;
+    }
+    open[i] = (*extents)[0];
+  }
+  if (!open[0] && !open[1]) {
+    const double steps = std::ceil((v[1] - v[0]) / v[2]);
+    if (steps < 1e12) // false for what is no number
+      return n.dim(int64_t(std::max(0.0, steps)));
+    n.error("start, limit and delta give no finite range");
+    return llvm::None;
+  }
+  Dim scaled[3];
+  for (unsigned i = 0; i < 3; ++i) {
+    const double x = open[i] ? 0 : std::ldexp(v[i], bits);
+    if (!(std::fabs(x) < 1e12) || x != std::trunc(x) || (i == 2 && x == 0)) {
+      n.error("operand " + n.inputName(i) +
+              ": expected a number of few binary digits beside a symbolic dimension" +
+              (i == 2 ? ", other than 0" : "") + ", found " + std::to_string(v[i]) +
+              "; give the symbol a value with --bind");
+      return llvm::None;
+    }
+    scaled[i] = open[i] ? open[i] * (int64_t(1) << bits) : n.dim(int64_t(x));
+  }
+  const int64_t delta = scaled[2].constant();
+  const Dim way = scaled[1] - scaled[0];
+  return max(delta > 0 ? ceilDiv(way, delta) : ceilDiv(way * -1, -delta), n.dim(0));
+}
+
+} // namespace
+
 void importRange(Node &n) {
   const Element e = n.element(0);
   if (n.element(1) != e || n.element(2) != e) {
@@ -98,43 +169,11 @@ void importRange(Node &n) {
             toString(n.type(1)) + " and " + toString(n.type(2)));
     return;
   }
-  Dim count;
-  if (isInteger(e)) {
-    Dim v[3];
-    for (unsigned i = 0; i < 3; ++i) {
-      auto known = n.shapeOperand(i);
-      if (!known)
-        return;
-      if (known->size() != 1) {
-        n.error("operand " + n.inputName(i) + ": expected one number");
-        return;
-      }
-      v[i] = (*known)[0];
-    }
-    const int64_t delta = v[2].isConstant() ? v[2].constant() : 0;
-    if (delta == 0 || delta == INT64_MIN) {
-      n.error("delta: expected a known number other than 0, found " + text({v[2]}, "") +
-              "; bind the input that it is computed from with --bind NAME=@FILE");
-      return;
-    }
-    count = max(delta > 0 ? ceilDiv(v[1] - v[0], delta) : ceilDiv(v[0] - v[1], -delta), n.dim(0));
-  } else {
-    double v[3];
-    for (unsigned i = 0; i < 3; ++i) {
-      auto known = n.constantOperand(i);
-      if (!known)
-        return;
-      v[i] = known->size() == 1 ? known->at(0) : NAN;
-    }
-    const double steps = std::ceil((v[1] - v[0]) / v[2]);
-    if (!(steps < 1e12)) { // NaN included
-      n.error("start, limit and delta give no finite range");
-      return;
-    }
-    count = n.dim(int64_t(std::max(0.0, steps)));
-  }
+  auto count = isInteger(e) ? countOfIntegers(n) : countOfFloats(n);
+  if (!count)
+    return;
   auto scalar = [&](unsigned i) { return n.b.reshape(n.input(i), {}); };
-  n.set(0, pointwise(n.b, {scalar(0), scalar(2)}, {{}, {}}, {count},
+  n.set(0, pointwise(n.b, {scalar(0), scalar(2)}, {{}, {}}, {*count},
                      [&](Scalars &s, llvm::ArrayRef<Value *> a) {
                        return s(Op::Add, a[0], s(Op::Mul, s.cast(s.index(0), e), a[1]));
                      }));

@@ -31,6 +31,23 @@ llvm::Optional<PoolForm> readPool(Node &n) {
 
 Value *pool(Builder &b, Value *x, llvm::StringRef kind, const Window &w, bool ceil,
             bool countPadding) {
+  if (!x)
+    return nullptr;
+  const Element e = x->type().element();
+  if (w.isOpen() && kind == "average" && !countPadding) {
+    // Σ / number of elements inside, both as means over all taps.
+    Window closed = w;
+    closed.low.clear();
+    closed.high.clear();
+    Shape ones(x->type().shape().begin(), x->type().shape().end());
+    ones[0] = ones[1] = b.context().dim(1);
+    Value *inside = b.broadcastTo(b.scalarConstant(e, 1), ones);
+    Value *share = pool(b, withOpenPads(b, inside, w, 0), kind, closed, ceil, true);
+    Value *mean = pool(b, withOpenPads(b, x, w, 0), kind, closed, ceil, true);
+    return mean && share ? b.pointwise(Op::Div, {mean, share}) : nullptr;
+  }
+  const double least = isFloat(e) ? -INFINITY : double(minInt(e));
+  x = withOpenPads(b, x, w, kind == "max" ? least : 0);
   NamedAttributes attributes{{"kind", Word{kind.str()}},
                              {"kernel", w.kernel},
                              {"strides", w.strides},
@@ -101,15 +118,11 @@ void importLpPool(Node &n) {
     taps *= double(w.kernel[i]);
     if (!form->ceil)
       continue;
-    Dim extent = n.type(0).dim(unsigned(i) + 2);
-    if (!extent.isConstant()) {
-      n.error("ceil_mode needs a known extent, found " + toString(n.type(0)));
-      return;
-    }
-    const int64_t padded = extent.constant() + w.pads[i] + w.pads[i + spatial];
-    const int64_t rest = padded - ((w.kernel[i] - 1) * w.dilations[i] + 1);
-    if (rest > 0 && rest % w.strides[i])
-      w.pads[i + spatial] += w.strides[i] - rest % w.strides[i];
+    const Dim in = n.type(0).dim(unsigned(i) + 2) + (w.pads[i] + w.pads[i + spatial]) +
+                   (w.isOpen() ? w.low[i] + w.high[i] : n.dim(0));
+    const Dim rest = max(in - ((w.kernel[i] - 1) * w.dilations[i] + 1), n.dim(0));
+    const Dim more = ceilDiv(rest, w.strides[i]) * w.strides[i] - rest;
+    w.pad(i, w.isOpen() ? w.low[i] : n.dim(0), w.isOpen() ? w.high[i] + more : more);
   }
   n.set(0, rooted(n.b, pool(n.b, powered(n.b, n.input(0), p), "average", w, false, true), p, taps));
 }

@@ -11,20 +11,39 @@
 namespace tenon::frontend {
 namespace {
 
-/// `extent` times `scale`, rounded down; null when that has no expression.
+/// `extent` times `scale`, rounded down; null when that is too large. A number of f32 is a fraction
+/// whose denominator is a power of 2; a shorter one serves where it gives the same extents.
 Dim scaled(Dim extent, double scale) {
+  constexpr int64_t kMostTried = 1 << 14;
   if (scale == 1)
     return extent;
   Context &c = *extent.node()->context;
-  if (extent.isConstant()) {
-    const double size = std::floor(double(extent.constant()) * scale);
-    return size >= 0 && size < 1e12 ? c.dim(int64_t(size)) : Dim();
+  auto product = [&](int64_t v) { return std::floor(double(v) * scale); };
+  if (!(product(extent.upper()) < 1e12))
+    return Dim();
+  if (extent.isConstant())
+    return product(extent.constant()) >= 0 ? c.dim(int64_t(product(extent.constant()))) : Dim();
+  for (int64_t divisor = 1; divisor <= 16 && extent.upper() - extent.lower() <= kMostTried;
+       ++divisor) {
+    const auto numerator = int64_t(std::round(scale * double(divisor)));
+    bool same = true;
+    for (int64_t v = extent.lower(); same && v <= extent.upper(); ++v)
+      same = double(v * numerator / divisor) == product(v);
+    if (same)
+      return floorDiv(extent * numerator, divisor);
   }
-  if (scale == std::floor(scale) && scale < 1e6)
-    return extent * int64_t(scale);
-  const double divisor = 1 / scale;
-  return divisor == std::floor(divisor) && divisor < 1e6 ? floorDiv(extent, int64_t(divisor))
-                                                         : Dim();
+  int exponent;
+  const double fraction = std::frexp(scale, &exponent); // fraction · 2^exponent, 24 bits
+  const auto numerator = int64_t(std::ldexp(fraction, 24));
+  if (double(numerator) != std::ldexp(fraction, 24)) // of a crop
+    return Dim();
+  const int shift = 24 - exponent;
+  if (shift <= 0 && exponent < 40)
+    return extent * (numerator << -shift);
+  // The numbers on the way fit into 64 bits.
+  if (shift <= 0 || shift > 38 || extent.upper() >= int64_t(1) << 36)
+    return Dim();
+  return floorDiv(extent * numerator, int64_t(1) << shift);
 }
 
 /// Numbers of a known float operand; None after an error.
@@ -41,6 +60,8 @@ llvm::Optional<Floats> numbers(Node &n, unsigned i) {
 struct Geometry {
   Dims shape;
   Floats scales;
+  /// The scales are the quotients of the extents, which are open.
+  bool fromExtents = false;
   /// The dimensions that change, where a scale is known at run time only.
   std::vector<ResampledAxis> atRunTime = {};
 };
@@ -122,7 +143,7 @@ llvm::Optional<Geometry> fromScales(Node &n, const Scales &scales, const Ints &a
       g.shape[d] = scaled(t.dim(d), scale * (end - start));
       if (!g.shape[d]) {
         n.error("extent " + text({t.dim(d)}, "") + " times " + std::to_string(scale) +
-                " has no integral expression: give the symbol a value with --bind");
+                " is too large or no fraction: give the symbol a value with --bind");
         return llvm::None;
       }
       if (known || (scale == 1 && roi.empty()))
@@ -145,9 +166,17 @@ llvm::Optional<Geometry> fromScales(Node &n, const Scales &scales, const Ints &a
   return g;
 }
 
+/// k where `a` is k times `b` for every value of the symbols.
+llvm::Optional<int64_t> multiple(Dim a, Dim b) {
+  const Dim k = floorDiv(a, b);
+  return b.lower() > 0 && k.isConstant() && k.constant() > 0 && b * k == a
+             ? llvm::Optional<int64_t>(k.constant())
+             : llvm::None;
+}
+
 /// From sizes for `axes`, which operand 3 holds.
 llvm::Optional<Geometry> fromSizes(Node &n, Shape sizes, const Ints &axes,
-                                   const std::string &policy, const Floats &roi) {
+                                   const std::string &policy) {
   Type t = n.type(0);
   Geometry g{Dims(t.shape().begin(), t.shape().end()), Floats(t.rank(), 1)};
   if (sizes.size() != axes.size()) {
@@ -156,7 +185,6 @@ llvm::Optional<Geometry> fromSizes(Node &n, Shape sizes, const Ints &axes,
     return llvm::None;
   }
   double common = policy == "not_larger" ? INFINITY : 0;
-  bool known = true;
   for (size_t i = 0; i < axes.size(); ++i) {
     const size_t d = size_t(axes[i]);
     Dim in = t.dim(unsigned(d));
@@ -173,28 +201,18 @@ llvm::Optional<Geometry> fromSizes(Node &n, Shape sizes, const Ints &axes,
       g.scales[d] = 1;
     else if (sizes[i].isConstant() && in.isConstant())
       g.scales[d] = in.isConstant(0) ? 1 : double(sizes[i].constant()) / double(in.constant());
+    else if (auto whole = multiple(sizes[i], in))
+      g.scales[d] = double(*whole);
+    else if (auto part = multiple(in, sizes[i]))
+      g.scales[d] = 1 / double(*part);
     else if (policy == "stretch")
-      known = false;
+      g.fromExtents = true;
     else {
       n.error("keep_aspect_ratio_policy " + policy + " of extent " + text({in}, "") + " to " +
               text({sizes[i]}, "") + " needs known extents: give the symbols values with --bind");
       return llvm::None;
     }
     common = policy == "not_larger" ? std::min(common, g.scales[d]) : std::max(common, g.scales[d]);
-  }
-  if (!known) {
-    Value *extents = n.b.reshape(n.graph.state.pinned(n.input(3)), {n.dim(int64_t(sizes.size()))});
-    for (size_t i = 0; i < axes.size(); ++i) {
-      const unsigned d = unsigned(axes[i]);
-      if (sizes[i] == t.dim(d) && roi.empty())
-        continue;
-      Value *one = sliceAlong(n.b, extents, 0, n.dim(int64_t(i)), n.dim(1), 1);
-      Value *extent = one ? n.b.cast(n.b.reshape(one, {}), Element::I64) : nullptr;
-      if (!extent)
-        return llvm::None;
-      g.atRunTime.push_back({d, sizes[i], extent, nullptr, roi.empty() ? 0 : roi[d],
-                             roi.empty() ? 1 : roi[d + t.rank()]});
-    }
   }
   if (policy == "stretch")
     return g;
@@ -209,17 +227,17 @@ llvm::Optional<Geometry> fromSizes(Node &n, Shape sizes, const Ints &axes,
 
 void emit(Node &n, const Geometry &g, const Resampling &how, bool antialias, const Floats &roi) {
   const bool crop = how.coordinates == "tf_crop_and_resize";
+  if (antialias && (g.fromExtents || !g.atRunTime.empty()))
+    n.error("attribute antialias: as many elements are read as the scales say; expected extents "
+            "or scales that are known when compiling");
   if (!g.atRunTime.empty()) {
     if (!isFloat(n.element(0)) && !isInteger(n.element(0)))
       n.error("expected numbers, found " + toString(n.type(0)));
-    else if (antialias)
-      n.error("attribute antialias: as many elements are read as the scales say; expected extents "
-              "that are known when compiling");
-    else
+    else if (!antialias)
       n.set(0, resample(n.b, n.input(0), g.atRunTime, how));
     return;
   }
-  bool still = true; // nothing moves
+  bool still = !g.fromExtents; // nothing moves
   for (unsigned d = 0; d < n.rank(0); ++d)
     still &= g.scales[d] == 1 && g.shape[d] == n.type(0).dim(d);
   if (still && !crop) {
@@ -229,9 +247,10 @@ void emit(Node &n, const Geometry &g, const Resampling &how, bool antialias, con
   NamedAttributes attributes{{"mode", Word{how.mode}},
                              {"coordinates", Word{how.coordinates}},
                              {"nearest", Word{how.nearest}},
-                             {"scales", g.scales},
                              {"shape", g.shape},
                              {"cubic_a", how.cubicA}};
+  if (!g.fromExtents)
+    attributes.insert({"scales", g.scales});
   if (how.excludeOutside)
     attributes.insert({"exclude_outside", true});
   if (antialias)
@@ -334,7 +353,7 @@ void importResize(Node &n) {
   llvm::Optional<Geometry> g;
   if (present(3)) {
     if (auto sizes = n.shapeOperand(3))
-      g = fromSizes(n, *sizes, axes, policy, roi);
+      g = fromSizes(n, *sizes, axes, policy);
   } else if (present(2)) {
     if (auto scales = scalesOperand(n, 2))
       g = fromScales(n, *scales, axes, roi);

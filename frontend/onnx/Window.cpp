@@ -40,6 +40,32 @@ llvm::Optional<Ints> readKernel(const Node &n, unsigned weight) {
   return kernel;
 }
 
+void Window::pad(size_t i, Dim before, Dim after) {
+  const size_t spatial = kernel.size();
+  if (before.isConstant() && after.isConstant()) {
+    pads[i] += before.constant();
+    pads[i + spatial] += after.constant();
+    return;
+  }
+  const Dim zero = before.node()->context->dim(0);
+  low.resize(spatial, zero);
+  high.resize(spatial, zero);
+  low[i] = before;
+  high[i] = after;
+}
+
+Value *withOpenPads(Builder &b, Value *x, const Window &w, double fill) {
+  if (!x || !w.isOpen())
+    return x;
+  Dims low(2, b.context().dim(0)), high = low;
+  low.insert(low.end(), w.low.begin(), w.low.end());
+  high.insert(high.end(), w.high.begin(), w.high.end());
+  llvm::SmallVector<Value *, 2> operands{x};
+  if (fill != 0)
+    operands.push_back(b.scalarConstant(x->type().element(), fill));
+  return b.value(Op::Pad, operands, {{"low", low}, {"high", high}, {"mode", Word{"constant"}}});
+}
+
 llvm::Optional<Window> readWindow(const Node &n, unsigned input, Ints kernel) {
   const size_t spatial = kernel.size();
   Window w;
@@ -65,21 +91,12 @@ llvm::Optional<Window> readWindow(const Node &n, unsigned input, Ints kernel) {
     return llvm::None;
   }
   for (size_t i = 0; i < spatial; ++i) {
-    Dim extent = n.type(input).dim(unsigned(i) + 2);
+    const Dim in = n.type(input).dim(unsigned(i) + 2);
     const int64_t span = (w.kernel[i] - 1) * w.dilations[i] + 1, stride = w.strides[i];
-    int64_t total = span - 1; // for a stride of 1, whatever the extent
-    if (stride != 1) {
-      if (!extent.isConstant()) {
-        n.error("auto_pad with stride " + std::to_string(stride) + " needs a known extent, found " +
-                toString(n.type(input)) + "; give the symbol a value with --bind");
-        return llvm::None;
-      }
-      const int64_t in = extent.constant(), out = (in + stride - 1) / stride;
-      total = std::max<int64_t>(0, (out - 1) * stride + span - in);
-    }
-    const int64_t small = total / 2, large = total - small;
-    w.pads[i] = rule == "SAME_UPPER" ? small : large;
-    w.pads[i + spatial] = rule == "SAME_UPPER" ? large : small;
+    const Dim fits = (ceilDiv(in, stride) - 1) * stride + span;
+    const Dim total = max(fits - in, n.dim(0)), small = floorDiv(total, 2), large = total - small;
+    w.pads[i] = w.pads[i + spatial] = 0;
+    w.pad(i, rule == "SAME_UPPER" ? small : large, rule == "SAME_UPPER" ? large : small);
   }
   return w;
 }

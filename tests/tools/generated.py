@@ -57,6 +57,9 @@ class Interface:
         ports = [self.port(macros, stem) for stem in stems if f"{stem}_BYTES" in macros]
         count = next(int(v) for name, v in macros.items() if name.endswith("_INPUT_COUNT"))
         self.inputs, self.outputs = ports[:count], ports[count:]
+        numbered = ((re.fullmatch(r"\w+?_DIM_(\w+)", name), value) for name, value in macros.items())
+        self.dims = {found[1]: int(value) for found, value in numbered
+                     if found and value.isdigit()}  # fmt: skip
 
     @staticmethod
     def port(macros, stem):
@@ -102,6 +105,10 @@ class Model:
     def set_threads(self, threads):
         """Worker threads of the next runs; the library was built with -DTENON_THREADS."""
         self.check(self.function("context_set_threads")(self.context, ctypes.c_int(threads)))
+
+    def set_dim(self, dim, extent):
+        """Sets a run-time dimension, by its number, for the next runs."""
+        self.check(self.function("set_dim")(self.context, ctypes.c_int(dim), ctypes.c_long(extent)))
 
     def bind(self, inputs, outputs):
         """Keeps the arrays for `run`; they must be C-contiguous."""

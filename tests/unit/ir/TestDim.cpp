@@ -3,6 +3,8 @@
 
 #include "llvm/Support/raw_ostream.h"
 
+#include <map>
+
 namespace tenon::test {
 namespace {
 
@@ -52,11 +54,46 @@ Expression randomExpression(Context &c, Random &random, int depth) {
   }
 }
 
+std::string textOf(Dim d) {
+  std::string text;
+  llvm::raw_string_ostream(text) << d;
+  return text;
+}
+
+/// What the parser makes of the text of `d`: the constructors from the inside out.
+Dim parsed(Context &c, const DimNode *n) {
+  switch (n->kind) {
+  case DimKind::Constant: return c.dim(n->value);
+  case DimKind::Symbol: return c.symbol(n->symbol, n->lower, n->upper);
+  default: break;
+  }
+  const Dim a = parsed(c, n->lhs), b = parsed(c, n->rhs);
+  switch (n->kind) {
+  case DimKind::Add: return a + b;
+  case DimKind::Mul: return a * b;
+  case DimKind::FloorDiv: return floorDiv(a, b);
+  case DimKind::Min: return min(a, b);
+  case DimKind::Max: return max(a, b);
+  default: return Dim();
+  }
+}
+
+/// The text names one extent, with the same bounds, wherever it is read.
+void expectRoundTrip(Dim d) {
+  ASSERT_EQ(parsed(*d.node()->context, d.node()), d) << textOf(d);
+  Context fresh;
+  const Dim again = parsed(fresh, d.node());
+  ASSERT_EQ(textOf(again), textOf(d));
+  ASSERT_EQ(again.lower(), d.lower()) << textOf(d);
+  ASSERT_EQ(again.upper(), d.upper()) << textOf(d);
+}
+
 TEST(Dim, NormalisationKeepsValuesAndBoundsHold) {
   Random random(1);
   for (int round = 0; round < 4000; ++round) {
     Context c;
     Expression e = randomExpression(c, random, 4);
+    expectRoundTrip(e.dim);
     for (int trial = 0; trial < 8; ++trial) {
       int64_t symbols[3];
       for (int64_t &s : symbols)
@@ -65,8 +102,7 @@ TEST(Dim, NormalisationKeepsValuesAndBoundsHold) {
         return static_cast<int64_t *>(user)[name[0] - 'A'];
       };
       const int64_t expected = e.value(symbols);
-      std::string text;
-      llvm::raw_string_ostream(text) << e.dim;
+      const std::string text = textOf(e.dim);
       ASSERT_EQ(evaluate(e.dim, lookup, symbols).getValue(), expected) << text;
       ASSERT_LE(e.dim.lower(), expected) << text;
       ASSERT_GE(e.dim.upper(), expected) << text;
@@ -96,11 +132,121 @@ TEST(Dim, ConstantsDoNotOverflow) {
   EXPECT_EQ(huge * 2, huge);
   EXPECT_EQ(huge + 1, huge);
   EXPECT_EQ((huge * huge).constant(), INT64_MAX);
-  EXPECT_EQ(ceilDiv(c.dim(INT64_MIN), 2).constant(), INT64_MIN / 2);
+  EXPECT_EQ(ceilDiv(c.dim(INT64_MIN + 1), 2).constant(), INT64_MIN / 2 + 1);
   EXPECT_EQ(floorDiv(c.dim(INT64_MIN), -1).constant(), INT64_MAX);
-  Dim remainder = mod(c.symbol("N", 1, 8), c.dim(INT64_MIN));
-  EXPECT_EQ(remainder.lower(), INT64_MIN + 1);
-  EXPECT_EQ(remainder.upper(), 0);
+  Dim n = c.symbol("N", 1, 8);
+  EXPECT_EQ(mod(n, c.dim(INT64_MAX)), n);
+  EXPECT_EQ(floorDiv(n, INT64_MIN), c.dim(-1));
+  EXPECT_GE(floorDiv(n * INT64_MAX + INT64_MAX, 3).upper(), INT64_MAX / 3);
+}
+
+/// One extent from another: what a layer of a network does to a height.
+Expression layer(const Expression &x, Random &random) {
+  const int64_t kernel = 1 + random.below(5), stride = int64_t(1) << random.below(3),
+                pad = random.below(3);
+  auto make = [&](Dim d, auto f) -> Expression {
+    return {d, [f, kernel, stride, pad, v = x.value](const int64_t *s) {
+              return f(v(s), kernel, stride, pad);
+            }};
+  };
+  switch (random.below(7)) {
+  case 0: // a convolution
+    return make(floorDiv(x.dim + (2 * pad - kernel), stride) + 1,
+                [](int64_t h, int64_t k, int64_t s, int64_t p) {
+                  return floorDivide(h + 2 * p - k, s) + 1;
+                });
+  case 1: // a pool that rounds up
+    return make(ceilDiv(x.dim + (2 * pad - kernel), stride) + 1,
+                [](int64_t h, int64_t k, int64_t s, int64_t p) {
+                  return -floorDivide(-(h + 2 * p - k), s) + 1;
+                });
+  case 2: // SAME
+    return make(ceilDiv(x.dim, stride),
+                [](int64_t h, int64_t, int64_t s, int64_t) { return -floorDivide(-h, s); });
+  case 3: // upsampling, a transposed convolution
+    return make((x.dim - 1) * stride + kernel - pad,
+                [](int64_t h, int64_t k, int64_t s, int64_t p) { return (h - 1) * s + k - p; });
+  case 4: // padding to a multiple
+    return make(x.dim + mod(x.dim * -1, x.dim.node()->context->dim(stride)),
+                [](int64_t h, int64_t, int64_t s, int64_t) { return -floorDivide(-h, s) * s; });
+  case 5: // a slice that ends within
+    return make(min(x.dim * 1, x.dim + (pad - 1)),
+                [](int64_t h, int64_t, int64_t, int64_t p) { return std::min(h, h + p - 1); });
+  default:
+    return make(floorDiv(x.dim * kernel, stride),
+                [](int64_t h, int64_t k, int64_t s, int64_t) { return floorDivide(h * k, s); });
+  }
+}
+
+TEST(Dim, ExtentsOfLayersThatAreEqualAreOneNode) {
+  Random random(7);
+  Context c;
+  constexpr int64_t kLeast = 8, kMost = 200;
+  std::map<std::vector<int64_t>, Dim> nodes;
+  int equal = 0, apart = 0;
+  for (int64_t multiple : {1, 2, 32})
+    for (int round = 0; round < 4000; ++round) {
+      const Dim h = c.symbol("h", kLeast, kMost);
+      Expression e{h * multiple, [multiple](const int64_t *s) { return *s * multiple; }};
+      for (int64_t depth = 1 + random.below(4); depth > 0; --depth)
+        e = layer(e, random);
+      std::vector<int64_t> values;
+      for (int64_t v = kLeast; v <= kMost; ++v)
+        values.push_back(e.value(&v));
+      ASSERT_LE(e.dim.lower(), *std::min_element(values.begin(), values.end())) << textOf(e.dim);
+      ASSERT_GE(e.dim.upper(), *std::max_element(values.begin(), values.end())) << textOf(e.dim);
+      expectRoundTrip(e.dim);
+      auto [known, fresh] = nodes.insert({values, e.dim});
+      (known->second == e.dim ? equal : apart) += !fresh;
+    }
+  // Sums of several quotients may have two forms.
+  EXPECT_LE(apart, 20);
+  EXPECT_GT(equal, 9000);
+}
+
+TEST(Dim, QuotientsAreTakenApart) {
+  Context c;
+  const Dim h = c.symbol("h", 1, 64), w = c.symbol("w", 0, 31), n = c.symbol("N", 1, 8);
+  const Dim zero = c.dim(0);
+  EXPECT_EQ(floorDiv(h * 2 - 1, 2) + 1, h);
+  EXPECT_EQ(floorDiv(h * 32 + w, 32), h);                     // by the bounds of w
+  EXPECT_EQ(floorDiv(floorDiv(h * 32 - 1, 2), 2) + 1, h * 8); // two layers
+  EXPECT_EQ(floorDiv(floorDiv(h + 1, 2) + 1, 2), floorDiv(h + 3, 4));
+  EXPECT_EQ(ceilDiv(h, 32) * 32 - h, mod(zero - h, c.dim(32))); // padding to a multiple
+  EXPECT_EQ(h - floorDiv(h, 2), floorDiv(h + 1, 2));            // the other half
+  EXPECT_EQ(floorDiv(h, 2) - floorDiv(h, 4), floorDiv(h + 2, 4));
+  EXPECT_EQ(mod(h * 6 + 4, c.dim(3)), c.dim(1));
+  EXPECT_EQ(floorDiv(h * 6 + 3, 4), h + floorDiv(h + 1, 2));
+  EXPECT_EQ(floorDiv(zero - h, 4), zero - ceilDiv(h, 4));
+  EXPECT_EQ(floorDiv(n * h * 12, n * 4), h * 3);
+  EXPECT_EQ(floorDiv((n + 1) * (h + 2), n + 1), h + 2);
+  EXPECT_EQ(floorDiv(n * h + n - 1, n), h + floorDiv(n - 1, n));
+  EXPECT_NE(floorDiv(h, 2), floorDiv(h + 1, 2));
+  EXPECT_EQ(floorDiv(h - 1, 64), zero);
+}
+
+TEST(Dim, ExtremesLoseWhatBothHave) {
+  Context c;
+  const Dim h = c.symbol("h", 1, 64), w = c.symbol("w", 1, 64);
+  EXPECT_EQ(min(h, h + 1), h);
+  EXPECT_EQ(max(h * 2, h), h * 2);
+  EXPECT_EQ(min(h + 3, w + 3), min(h, w) + 3);
+  EXPECT_EQ(max(h * 2 + w, w * 3) - w, max(h, w) * 2);
+  EXPECT_EQ(max(h - 64, c.dim(0)), c.dim(0));
+  EXPECT_EQ(max(c.dim(0), h - 3).lower(), 0);
+  EXPECT_EQ(max(c.dim(0), h - 3).upper(), 61);
+  EXPECT_EQ((h - min(h, w)).lower(), 0);
+}
+
+TEST(Dim, BoundsAreExactWhereSymbolsMeet) {
+  Context c;
+  const Dim h = c.symbol("h", 1, 64), w = c.symbol("w", 1, 64);
+  const Dim m = mod(h, c.dim(32)), area = (h - 1) * (w - 1);
+  EXPECT_EQ(m.lower(), 0);
+  EXPECT_EQ(m.upper(), 31);
+  EXPECT_EQ(area.lower(), 0);
+  EXPECT_EQ(area.upper(), 63 * 63);
+  EXPECT_EQ((ceilDiv(h, 32) * 32).upper(), 64);
 }
 
 TEST(Dim, UnknownSymbolHasNoValue) {

@@ -325,6 +325,22 @@ TEST(Interpreter, BindsSymbolsFromInputs) {
             "input 'input1': expected tensor<{(N * 2)}xf32>, found [6] of f16\n");
 }
 
+TEST(Interpreter, BindsTheOneSymbolOfAnExpression) {
+  TestGraph g;
+  const Dim h = g.context.symbol("h", 1, 4), w = g.context.symbol("w", 1, 4);
+  Value *x = g.input(Element::F32, {h * 32 - 1, w + h}), *y = g.input(Element::F32, {h});
+  g.finish({g.b.reshape(x, {(h * 32 - 1) * (w + h)}), y});
+  auto run = [&](Shape x, Shape y) {
+    g.diagnostics.clear();
+    std::vector<Tensor> outputs;
+    interpret(g.graph, {Tensor(Element::F32, x), Tensor(Element::F32, y)}, outputs, g.diagnostics);
+    return g.messages();
+  };
+  EXPECT_EQ(run({63, 5}, {2}), "");
+  EXPECT_CONTAINS(run({64, 5}, {2}), "dimension 0: expected extent ((h * 32) + -1) = 63, found 64");
+  EXPECT_CONTAINS(run({63, 9}, {2}), "dimension 1: expected extent (h + w) from 2 to 8, found 9");
+}
+
 TEST(Interpreter, RefusesAbsurdSizes) {
   TestGraph g;
   Value *x = g.constant(Tensor::scalar(Element::F32, 1));
