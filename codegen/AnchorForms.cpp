@@ -93,6 +93,10 @@ bool resamplesInside(const Operation &resize, std::string &why) {
   return false;
 }
 
+Element weightsOfResize(const Operation &resize) {
+  return isFloat(resize.result()->type().element()) ? Element::F32 : Element::F64;
+}
+
 ResizeTable resizeTable(const Operation &resize, unsigned d) {
   const ResizeAxis axis = resizeAxis(resize, d, resize.operand(0)->type().dim(d).constant(),
                                      resize.result()->type().dim(d).constant());

@@ -44,6 +44,8 @@ struct ResizeTable {
   std::vector<int64_t> indices;
   std::vector<double> weights;
 };
+/// What weights are stored as: sums of integers are made in double, where ties are exact.
+Element weightsOfResize(const Operation &resize);
 ResizeTable resizeTable(const Operation &resize, unsigned d);
 
 // --- gather, pad, shape_of, topk ---

@@ -16,7 +16,10 @@ namespace {
 
 const llvm::StringRef kScalarOperands[] = {"a", "b", "c"};
 const llvm::StringRef kQuantizeOperands[] = {"x", "scale", "zero_point"};
-const AttrInfo kCast[] = {{"to", AttrKind::Type, true, "type of the result"}};
+const AttrInfo kCast[] = {
+    {"to", AttrKind::Type, true, "type of the result"},
+    {"rounds", AttrKind::Bool, false,
+     "operand and result are numbers of their types, f16 and bf16 included (default false)"}};
 // `value` may also be written as an integer or a boolean, which then is exact for 64-bit types.
 const AttrInfo kConst[] = {{"value", AttrKind::Float, true, "the number"},
                            {"to", AttrKind::Type, true, "type of the result"}};

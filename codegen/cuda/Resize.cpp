@@ -101,9 +101,10 @@ std::string axisText(const Operation &op, unsigned d, StepWriter &out) {
   w.open("struct " + name);
   w.line("static constexpr int taps = " + std::to_string(taps) + ";");
   writeLookup(w, "int", "index", taps, indices, [](int64_t v) { return std::to_string(v); });
+  const Element e = weightsOfResize(op);
   if (taps > 1)
-    writeLookup(w, "float", "weight", taps, weights,
-                [](double v) { return cppScalar(Element::F32, v); });
+    writeLookup(w, cppElement(e).str(), "weight", taps, weights,
+                [e](double v) { return cppScalar(e, v); });
   else
     w.line("TENON_DEVICE float weight(int, int) const { return 1; }");
   w.close("};");

@@ -58,7 +58,7 @@ private:
     const ScalarInfo *info;
     unsigned result;
     unsigned operands[3];
-    bool rounds;
+    bool rounds;       // a cast: its `rounds`; else to the type that the body computes in
     int64_t dim;       // Index
     const Ints *table; // Lookup
   };
@@ -87,7 +87,7 @@ private:
   const double *reals(unsigned slot, unsigned scratch, int64_t n);
   void compute(const BodyProgram::Step &step, int64_t n);
   static void lookUp(const Ints &table, const Lanes &from, Lanes &to, int64_t n);
-  void cast(const Lanes &from, Lanes &to, int64_t n);
+  void cast(const Lanes &from, Lanes &to, bool rounds, int64_t n);
 
   const BodyProgram &program_;
   std::vector<Lanes> lanes_;

@@ -382,6 +382,38 @@ class Contrib(unittest.TestCase):
                          support_vectors=[float(v) for v in self.normal(12)], n_supports=4,
                          coefficients=[float(v) for v in self.normal(4)], rho=[0.75])  # fmt: skip
 
+    def test_attention_masks(self):
+        """Every form of mask_index; the last, of CUDA alone in ONNX Runtime, against its 3-D twin."""
+        batch, length, past, width = 2, 3, 2, 8
+        weights = {"w": self.normal(width, 3 * width), "b": self.normal(3 * width)}
+        forms = lambda keys: [
+            np.array([keys, keys - 2], np.int32),
+            np.array([keys, keys - 1, 1, 0], np.int32),  # ends, then starts
+            np.array([keys - 1, keys, 0, length, 2 * length, 0, keys, 2 * keys], np.int32),
+            self.rng.integers(0, 2, (batch, keys)).astype(np.int32),
+            self.rng.integers(-1, 2, (batch, length, keys)).astype(np.int32),
+        ]
+        names = ["x", "w", "b", "m", "past", "added"]
+        for keys in (length, past + length):
+            for mask in forms(keys):
+                for causal in (0, 1):
+                    inputs = {"x": self.normal(batch, length, width), "m": mask}
+                    if keys > length:
+                        inputs["past"] = self.normal(2, batch, 2, past, width // 2)
+                    else:
+                        inputs["added"] = self.normal(1, 2, length, keys)
+                    given = [name if name in {**inputs, **weights} else "" for name in names]
+                    outputs = ("y", "present") if keys > length else ("y",)
+                    self.check("Attention", given, inputs, weights, outputs, num_heads=2,
+                               unidirectional=causal, mask_filter_value=-50.0)  # fmt: skip
+        most, keys = 7, past + length
+        square = self.rng.integers(0, 2, (batch, 1, most, most)).astype(np.int32)
+        twin = {"x": self.normal(batch, length, width), "past": self.normal(2, batch, 2, past, width // 2)}
+        expected = self.reference("Attention", names[:5], {**twin, "m": square[:, 0, past:keys, :keys]},
+                                  weights, ("y", "present"), num_heads=2, unidirectional=1)  # fmt: skip
+        self.check("Attention", names[:5], {**twin, "m": square}, weights, ("y", "present"), expected=expected, num_heads=2,
+                   unidirectional=1)  # fmt: skip
+
     def test_attention(self):
         batch, length, width = 2, 3, 8
         weights = {"w": self.normal(width, 3 * width), "b": self.normal(3 * width)}
