@@ -183,9 +183,8 @@ std::string BodyWriter::function(size_t node) const {
   if (isInteger(n.element) && n.op->isAny(Op::Add, Op::Sub, Op::Mul) &&
       spelling.operands == n.operands) // operators would not wrap
     return n.op->name().str() + "<L>(" + operands[0] + ", " + operands[1] + ")";
-  return substitute(spelling.pattern, operands,
-                    cppElement(computeElement(n.element)), cppElement(computeElement(source)),
-                    names_[node]);
+  return substitute(spelling.pattern, operands, cppElement(computeElement(n.element)),
+                    cppElement(computeElement(source)), names_[node]);
 }
 
 /// Floats of 16 bits keep what f32 knows more until they are stored, unless the cast rounds; those
@@ -197,8 +196,8 @@ std::string BodyWriter::cast(size_t node) const {
   const bool rounds = n.op->boolAttr("rounds");
   std::string text = names_[operand];
   auto convert = [&](Element target, Element source) {
-    text = "cast<L, " + cppElement(target).str() + ", " + cppElement(source).str() + ">(" + text +
-           ")";
+    text =
+        "cast<L, " + cppElement(target).str() + ", " + cppElement(source).str() + ">(" + text + ")";
   };
   if (rounds && isHalf(from) && !isNumberOfItsType(program_, operand))
     convert(from, Element::F32);

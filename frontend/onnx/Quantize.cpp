@@ -332,9 +332,7 @@ void importConvInteger(Node &n) {
   n.set(0, convolve(n, operands, 1));
 }
 
-void importMatMulInteger(Node &n) {
-  n.set(0, integerProduct(n, 0, 1, 2, 3));
-}
+void importMatMulInteger(Node &n) { n.set(0, integerProduct(n, 0, 1, 2, 3)); }
 
 void importQLinearConv(Node &n) {
   // x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias (i32 in units of x · w)

@@ -71,9 +71,8 @@ Taps neighbours(const AxisScalars &axis, Value *p, const Resampling &how) {
   // Less than 1 by the distances, as the IR's resize has it to the last bit: ties of integers.
   Value *next = s(Op::Sub, s(Op::Add, base, s.c(1)), p);
   const llvm::SmallVector<Value *, 4> weights =
-      cubic
-          ? cubicWeights(s, t, how.cubicA)
-          : llvm::SmallVector<Value *, 4>{s(Op::Sub, s.c(1), t), s(Op::Sub, s.c(1), next)};
+      cubic ? cubicWeights(s, t, how.cubicA)
+            : llvm::SmallVector<Value *, 4>{s(Op::Sub, s.c(1), t), s(Op::Sub, s.c(1), next)};
   Taps taps;
   Value *sum = nullptr;
   for (size_t k = 0; k < weights.size(); ++k) {

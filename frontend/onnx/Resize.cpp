@@ -294,8 +294,8 @@ void importResize(Node &n) {
                        n.boolAttr("exclude_outside", false),
                        n.floatAttr("extrapolation_value", 0)};
   const std::string policy = n.stringAttr("keep_aspect_ratio_policy", "stretch");
-  llvm::SmallVector<llvm::StringRef, 8> coordinates{"half_pixel",    "half_pixel_symmetric",
-                                                    "align_corners", "asymmetric",
+  llvm::SmallVector<llvm::StringRef, 8> coordinates{"half_pixel",         "half_pixel_symmetric",
+                                                    "align_corners",      "asymmetric",
                                                     "pytorch_half_pixel", "tf_crop_and_resize"};
   if (n.opset < 13)
     coordinates.push_back("tf_half_pixel_for_nn");
