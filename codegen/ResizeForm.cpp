@@ -19,8 +19,14 @@ size_t tapsOfOpen(const Operation &resize, unsigned d) {
   return size_t(2 - 2 * (std::floor(-radius / stretch) + 1));
 }
 
-int64_t bytesOfOpen(const Operation &resize, unsigned d) {
-  return int64_t(tapsOfOpen(resize, d)) * resize.result()->type().dim(d).upper() * 4;
+/// Bytes of the indices of an open dimension, rounded up so that weights behind them lie well.
+int64_t bytesOfIndices(const Operation &resize, unsigned d) {
+  const int64_t count = int64_t(tapsOfOpen(resize, d)) * resize.result()->type().dim(d).upper();
+  return (count * 4 + 7) / 8 * 8;
+}
+/// The same with the weights.
+int64_t bytesOfTable(const Operation &resize, unsigned d) {
+  return bytesOfIndices(resize, d) * (weightsOfResize(resize) == Element::F64 ? 3 : 2);
 }
 
 bool isOpen(const Operation &resize, unsigned d) {
@@ -65,6 +71,10 @@ bool resamplesInside(const Operation &resize, std::string &why) {
   return false;
 }
 
+Element weightsOfResize(const Operation &resize) {
+  return isFloat(resize.result()->type().element()) ? Element::F32 : Element::F64;
+}
+
 ResizeTable resizeTable(const Operation &resize, unsigned d) {
   const ResizeAxis axis = resizeAxis(resize, d, resize.operand(0)->type().dim(d).constant(),
                                      resize.result()->type().dim(d).constant());
@@ -89,7 +99,7 @@ int64_t resizeScratch(const TacticInput &in, const Schedule &) {
   int64_t bytes = 0;
   for (unsigned d = 0; d < op.result()->type().rank(); ++d)
     if (isOpen(op, d))
-      bytes += 2 * bytesOfOpen(op, d);
+      bytes += bytesOfTable(op, d);
   return bytes;
 }
 
@@ -97,12 +107,14 @@ OpenTable openTable(const Operation &resize, unsigned d, const StepWriter &out) 
   int64_t at = 0;
   for (unsigned i = 0; i < d; ++i)
     if (isOpen(resize, i))
-      at += 2 * bytesOfOpen(resize, i);
-  auto pointer = [&](llvm::StringRef type, int64_t offset) {
-    return out.scratchPointer(type) + " + " + std::to_string(offset / 4);
+      at += bytesOfTable(resize, i);
+  auto pointer = [&](llvm::StringRef type, int64_t offset, int64_t size) {
+    return out.scratchPointer(type) + " + " + std::to_string(offset / size);
   };
-  OpenTable t{tapsOfOpen(resize, d), "", pointer("int32_t", at),
-              pointer("float", at + bytesOfOpen(resize, d))};
+  const Element weights = weightsOfResize(resize);
+  OpenTable t{
+      tapsOfOpen(resize, d), "", pointer("int32_t", at, 4),
+      pointer(cppElement(weights), at + bytesOfIndices(resize, d), int64_t(bitWidth(weights)) / 8)};
   const Floats &scales = resize.floatsAttr("scales"), &roi = resize.floatsAttr("roi");
   auto number = [](double v) { return cppScalar(Element::F64, v); };
   auto flag = [&](llvm::StringRef name) { return resize.boolAttr(name) ? "true" : "false"; };

@@ -23,6 +23,9 @@ struct ResizeTable {
   std::vector<double> weights;
 };
 
+/// What weights are stored as: sums of integers are made in double, where ties are exact.
+Element weightsOfResize(const Operation &resize);
+
 /// Whether the extents of a resampled dimension are known when compiling.
 bool hasKnownTable(const Operation &resize, unsigned d);
 ResizeTable resizeTable(const Operation &resize, unsigned d);

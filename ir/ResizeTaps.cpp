@@ -11,6 +11,8 @@ template <class T> T ResizeAxis::position(int64_t i) const {
     return x / s;
   if (coordinates == "align_corners")
     return out == 1 ? T(0) : x * T(in - 1) / T(out - 1);
+  if (coordinates == "tf_half_pixel_for_nn")
+    return (x + half) / s;
   if (coordinates == "pytorch_half_pixel")
     return out > 1 ? (x + half) / s - half : T(0);
   if (coordinates == "half_pixel_symmetric") {

@@ -174,13 +174,13 @@ Center centerFor(llvm::ArrayRef<Reader> readers, int64_t channels, Element e) {
 }
 
 /// `v` as an f32 that is rounded once, when it is stored. What only selects may as well act before
-/// rounding: relu(f16(t)) = f16(relu(t)).
+/// rounding: relu(f16(t)) = f16(relu(t)). What the model rounds stays so.
 Value *unrounded(Value *v, Builder &b) {
   Operation *op = v->def();
   const bool wide = v->type().element() == Element::F32;
   if (op && op->is(Op::Relu))
     return b.scalar(Op::Relu, {unrounded(op->operand(0), b)});
-  if (op && op->is(Op::Cast) && (op->operand(0)->def() || !wide) &&
+  if (op && op->is(Op::Cast) && (op->operand(0)->def() || !wide) && !op->boolAttr("rounds") &&
       (isHalf(op->operand(0)->type().element()) ||
        op->operand(0)->type().element() == Element::F32))
     return unrounded(op->operand(0), b);

@@ -271,7 +271,8 @@ bool Reader::read(Value *scalar, Operation &map, const IndexMap &dims, IntegerSu
     out.high = std::min(std::max(out.high, *low), *high);
     return true;
   }
-  case Op::Cast: return operand(0, out); // f32 to f32
+  case Op::Cast: // f32 to f32, and what may stay f32
+    return op->boolAttr("rounds") ? fail("a rounding to 16 bits") : operand(0, out);
   default: return fail("the function " + op->name());
   }
 }

@@ -15,6 +15,8 @@
 namespace tenon {
 namespace {
 
+bool isHalf(Element e) { return e == Element::F16 || e == Element::BF16; }
+
 /// A scalar constant with its exact value; integers and booleans in `i`, floats in `f`.
 struct Scalar {
   Element element;
@@ -62,6 +64,8 @@ Value *foldConstants(Operation &op, Builder &b) {
     return in[0].i ? op.operand(1) : op.operand(2);
   const bool wide = to == Element::F32 || to == Element::F64;
   if (op.is(Op::Cast)) {
+    if (isHalf(in[0].element) && op.boolAttr("rounds"))
+      in[0].f = decodeFloat(in[0].element, encodeFloat(in[0].element, in[0].f));
     if (isFloat(to))
       return wide && in[0].element != Element::I64 && in[0].element != Element::U64
                  ? b.scalarConst(to, roundScalar(to, in[0].f))
@@ -198,9 +202,8 @@ Value *identity(Operation &op, Builder &b) {
     return nullptr;
   case Op::Cast: { // cast<T>(x: T) = x;  cast<B>(cast<A>(x)) = cast<B>(x) when A holds every x
     const Element to = op.result()->type().element();
-    if (in(0)->type().element() == to)
-      // f16 and bf16 are carried as f32, and a cast rounds.
-      return to == Element::F16 || to == Element::BF16 ? nullptr : in(0);
+    if (in(0)->type().element() == to) // f16 and bf16 are carried as f32
+      return isHalf(to) && op.boolAttr("rounds") ? nullptr : in(0);
     Operation *inner = operandOf(op, 0, Op::Cast);
     if (!inner)
       return nullptr;
@@ -210,10 +213,9 @@ Value *identity(Operation &op, Builder &b) {
     // Wider to float and on to an integer saturates where integer to integer wraps.
     const bool sameRounding =
         isFloat(inner->result()->type().element()) == isFloat(from) || isFloat(to);
-    if (embeds(from, inner->result()->type().element()) && sameRounding && from != Element::F16 &&
-        from != Element::BF16)
+    if (embeds(from, inner->result()->type().element()) && sameRounding && !isHalf(from))
       return from == to ? inner->operand(0)
-                        : b.scalar(Op::Cast, {inner->operand(0)}, {{"to", *op.find("to")}});
+                        : b.scalar(Op::Cast, {inner->operand(0)}, op.attributes());
     return nullptr;
   }
   case Op::LogicalAnd:

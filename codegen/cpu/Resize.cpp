@@ -105,7 +105,8 @@ std::string axisText(const Operation &op, unsigned d, StepWriter &out) {
     return "cpu::resize_same{}";
   if (!hasKnownTable(op, d)) {
     const OpenTable t = openTable(op, d, out);
-    const std::string name = "axis" + std::to_string(d), type = std::to_string(t.taps);
+    const std::string name = "axis" + std::to_string(d),
+                      type = std::to_string(t.taps) + ", " + cppElement(weightsOfResize(op)).str();
     out.include("common/resize_axis.h");
     out.code().line("const cpu::resize_table<" + type + "> " + name + "{" + t.indices + ", " +
                     t.weights + "};");
@@ -116,11 +117,13 @@ std::string axisText(const Operation &op, unsigned d, StepWriter &out) {
   const std::string name = out.name() + "_axis" + std::to_string(d);
   writeTable(out.declarations(), "int32_t", name, indices,
              [](int64_t v) { return std::to_string(v); });
-  if (taps > 1)
-    writeTable(out.declarations(), "float", name + "_weights", weights,
-               [](double v) { return cppScalar(Element::F32, v); });
-  return "cpu::resize_table<" + std::to_string(taps) + ">{" + name + ", " +
-         (taps > 1 ? name + "_weights" : "nullptr") + "}";
+  if (taps == 1)
+    return "cpu::resize_table<1>{" + name + ", nullptr}";
+  const Element e = weightsOfResize(op);
+  writeTable(out.declarations(), cppElement(e), name + "_weights", weights,
+             [e](double v) { return cppScalar(e, v); });
+  return "cpu::resize_table<" + std::to_string(taps) + ", " + cppElement(e).str() + ">{" + name +
+         ", " + name + "_weights}";
 }
 
 void emitPlane(const TacticInput &in, const Schedule &, StepWriter &out) {

@@ -94,7 +94,8 @@ std::string axisText(const Operation &op, unsigned d, StepWriter &out) {
     return "cuda::resize_same{}";
   if (!hasKnownTable(op, d)) {
     const OpenTable t = openTable(op, d, out);
-    const std::string name = "axis" + std::to_string(d), type = std::to_string(t.taps);
+    const std::string name = "axis" + std::to_string(d),
+                      type = std::to_string(t.taps) + ", " + cppElement(weightsOfResize(op)).str();
     out.include("cuda/resize_tables.cuh");
     out.code().line("const cuda::resize_table<" + type + "> " + name + "{" + t.indices + ", " +
                     t.weights + "};");
@@ -108,9 +109,10 @@ std::string axisText(const Operation &op, unsigned d, StepWriter &out) {
   w.open("struct " + name);
   w.line("static constexpr int taps = " + std::to_string(taps) + ";");
   writeLookup(w, "int", "index", taps, indices, [](int64_t v) { return std::to_string(v); });
+  const Element e = weightsOfResize(op);
   if (taps > 1)
-    writeLookup(w, "float", "weight", taps, weights,
-                [](double v) { return cppScalar(Element::F32, v); });
+    writeLookup(w, cppElement(e).str(), "weight", taps, weights,
+                [e](double v) { return cppScalar(e, v); });
   else
     w.line("TENON_DEVICE float weight(int, int) const { return 1; }");
   w.close("};");

@@ -52,7 +52,8 @@ llvm::Optional<double> scaleOf(const ScalarProgram &p) {
     llvm::Optional<double> factor;
     if (n.kind == ScalarNode::Anchor) {
       factor = 1;
-    } else if (n.kind == ScalarNode::Function && n.op->is(Op::Cast) && isFloat(n.element)) {
+    } else if (n.kind == ScalarNode::Function && n.op->is(Op::Cast) && isFloat(n.element) &&
+               !n.op->boolAttr("rounds")) {
       factor = factors[n.operands[0]];
     } else if (n.kind == ScalarNode::Function && n.op->is(Op::Mul)) {
       factor = times(factors[n.operands[0]], constant(n.operands[1]));

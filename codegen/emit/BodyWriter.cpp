@@ -36,6 +36,17 @@ bool isPlainIndex(const ScalarNode &n) {
   return n.indexDim >= 0 && n.indexStep == 1 && n.indexOffset == 0;
 }
 
+bool isHalf(Element e) { return e == Element::F16 || e == Element::BF16; }
+
+/// Whether a float of 16 bits is one already, and not what f32 knows of it: what was loaded or
+/// rounded is.
+bool isNumberOfItsType(const ScalarProgram &p, unsigned node) {
+  const ScalarNode &n = p.nodes[node];
+  if (n.kind == ScalarNode::Input)
+    return p.inputs[n.index].source->argumentOf(); // else a chain's anchor made it
+  return n.kind == ScalarNode::Function && n.op->is(Op::Cast) && n.op->boolAttr("rounds");
+}
+
 /// Literal of a `const` op.
 std::string literalOf(const ScalarNode &n) {
   const Attribute &v = *n.op->find("value");
@@ -48,8 +59,8 @@ std::string literalOf(const ScalarNode &n) {
 } // namespace
 
 BodyWriter::BodyWriter(const ScalarProgram &program, const TargetLevel &level,
-                       bool constantsAreMembers)
-    : program_(program), constantsAreMembers_(constantsAreMembers),
+                       bool constantsAreMembers, bool storesOutputs)
+    : program_(program), constantsAreMembers_(constantsAreMembers), storesOutputs_(storesOutputs),
       spellings_(program.nodes.size()), used_(program.nodes.size()), names_(program.nodes.size()) {
   const ScalarSpeller spell(program, level, constantsAreMembers);
   for (unsigned o : program.outputs)
@@ -167,18 +178,43 @@ std::string BodyWriter::function(size_t node) const {
   for (unsigned k : spelling.operands)
     operands.push_back(names_[k]);
   const Element source = n.operands.empty() ? n.element : program_.nodes[n.operands[0]].element;
-  // Floats of 16 bits keep what f32 knows more until a store; those of 8 bits and fewer are made to
-  // be coarse, so that a conversion rounds even where nothing stores.
-  const bool coarse = n.op->is(Op::Cast) && isFloat(n.element) && bitWidth(n.element) <= 8;
-  if (n.op->is(Op::Cast) && computeElement(n.element) == computeElement(source) &&
-      (!coarse || n.element == source))
-    return operands[0];
+  if (n.op->is(Op::Cast))
+    return cast(node);
   if (isInteger(n.element) && n.op->isAny(Op::Add, Op::Sub, Op::Mul) &&
       spelling.operands == n.operands) // operators would not wrap
     return n.op->name().str() + "<L>(" + operands[0] + ", " + operands[1] + ")";
-  return substitute(spelling.pattern, operands,
-                    cppElement(coarse ? n.element : computeElement(n.element)),
+  return substitute(spelling.pattern, operands, cppElement(computeElement(n.element)),
                     cppElement(computeElement(source)), names_[node]);
+}
+
+/// Floats of 16 bits keep what f32 knows more until they are stored, unless the cast rounds; those
+/// of fewer bits are made to be coarse, so that a conversion rounds even where nothing stores.
+std::string BodyWriter::cast(size_t node) const {
+  const ScalarNode &n = program_.nodes[node];
+  const unsigned operand = n.operands[0];
+  const Element from = program_.nodes[operand].element, to = n.element;
+  const bool rounds = n.op->boolAttr("rounds");
+  std::string text = names_[operand];
+  auto convert = [&](Element target, Element source) {
+    text =
+        "cast<L, " + cppElement(target).str() + ", " + cppElement(source).str() + ">(" + text + ")";
+  };
+  if (rounds && isHalf(from) && !isNumberOfItsType(program_, operand))
+    convert(from, Element::F32);
+  const bool coarse = isFloat(to) && bitWidth(to) <= 8;
+  if (computeElement(to) != computeElement(from) || (coarse && to != from))
+    convert(coarse ? to : computeElement(to), computeElement(from));
+  if (rounds && isHalf(to) && to != from && !isOnlyStored(node))
+    convert(to, Element::F32);
+  return text;
+}
+
+/// True for what is an output that is stored, and nothing else.
+bool BodyWriter::isOnlyStored(size_t node) const {
+  return storesOutputs_ && llvm::is_contained(program_.outputs, unsigned(node)) &&
+         llvm::none_of(program_.nodes, [&](const ScalarNode &n) {
+           return llvm::is_contained(n.operands, unsigned(node));
+         });
 }
 
 } // namespace tenon

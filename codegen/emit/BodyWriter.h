@@ -15,8 +15,10 @@ namespace tenon {
 class BodyWriter {
 public:
   /// Constants that are members are given when the functor is made; programs that differ in them
-  /// alone then have the same text.
-  BodyWriter(const ScalarProgram &program, const TargetLevel &level, bool constantsAreMembers);
+  /// alone then have the same text. `storesOutputs`: what calls the functor does nothing with its
+  /// outputs but store them, as elements of their types.
+  BodyWriter(const ScalarProgram &program, const TargetLevel &level, bool constantsAreMembers,
+             bool storesOutputs);
 
   /// `struct TYPE { ... };` for anchors of these types; legend[i] says what input i is.
   std::string declaration(const std::string &type, llvm::ArrayRef<Element> anchors,
@@ -34,9 +36,11 @@ private:
   std::string constant(const ScalarNode &n);
   std::string index(size_t node) const;
   std::string function(size_t node) const;
+  std::string cast(size_t node) const;
+  bool isOnlyStored(size_t node) const;
 
   const ScalarProgram &program_;
-  const bool constantsAreMembers_;
+  const bool constantsAreMembers_, storesOutputs_;
   SourceWriter w_;
   std::vector<ScalarSpelling> spellings_; // by node
   std::vector<bool> used_;                // by node

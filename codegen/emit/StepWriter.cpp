@@ -156,7 +156,7 @@ std::string StepWriter::body(const ScalarProgram &program, llvm::ArrayRef<Elemen
     const std::string hint = sanitizeName(operandOf(a.source)->hint());
     legend.push_back((hint.empty() ? "" : hint + " ") + describe(a.source->type()));
   }
-  BodyWriter writer(program, level_, sharesCode_);
+  BodyWriter writer(program, level_, sharesCode_, suffix == kStoredBody);
   declare(type, writer.declaration(type, anchors, legend));
   if (writer.looksUp())
     include("common/lookup.h");

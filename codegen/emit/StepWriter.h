@@ -101,11 +101,12 @@ public:
     std::vector<std::pair<std::string, std::string>> runtime_;
   };
 
+  static constexpr llvm::StringLiteral kStoredBody = "body";
   /// Declares the functor of `program`, `<name>_<suffix>`: parameters are the anchor's results
   /// (of types `anchors`), then the inputs, then the indices it uses. Returns an expression that
-  /// makes one.
+  /// makes one. `suffix` is kStoredBody for what makes the group's results and for nothing else.
   std::string body(const ScalarProgram &program, llvm::ArrayRef<Element> anchors,
-                   llvm::StringRef suffix = "body");
+                   llvm::StringRef suffix = kStoredBody);
 
   /// View of an access or output over the program's own space.
   std::string view(const Access &access, unsigned rank);

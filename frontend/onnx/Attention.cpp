@@ -182,19 +182,22 @@ private:
   }
 };
 
-/// The mask filled up to `keys`: what it does not mention is hidden.
+/// The mask filled up to `keys`: what it does not mention is hidden. Integers are numbers to add.
 Value *fullMask(Node &n, Dim keys) {
-  const Type t = n.type(3);
-  if (t.rank() == 0 || t.rank() > 4 || (!isBool(t.element()) && !isFloat(t.element())))
-    return n.error("operand " + n.inputName(3) + ": expected a mask of rank 1 to 4, found " +
-                   toString(t));
+  if (n.rank(3) == 0 || n.rank(3) > 4 || isOpaque(n.element(3)))
+    return n.error("operand " + n.inputName(3) + ": expected a mask of booleans or numbers, of " +
+                   "rank 1 to 4, found " + toString(n.type(3)));
+  Value *mask = n.input(3);
+  if (isInteger(n.element(3)))
+    mask = n.b.cast(mask, computeType(n.element(0)));
+  const Type t = mask->type();
   const Dim missing = keys - t.dim(t.rank() - 1);
   if (missing.isConstant(0))
-    return n.input(3);
+    return mask;
   Dims low(t.rank(), n.dim(0)), high = low;
   high.back() = missing;
   Value *hidden = n.b.scalarConstant(t.element(), isBool(t.element()) ? 0 : -INFINITY);
-  return n.b.value(Op::Pad, {n.input(3), hidden}, {{"low", low}, {"high", high}});
+  return n.b.value(Op::Pad, {mask, hidden}, {{"low", low}, {"high", high}});
 }
 
 /// A mask over heads as one over groups of `shared` heads; where it has one head, or none, it goes

@@ -84,6 +84,16 @@ Value *roundedScale(Node &n, Value *v, const std::string &mode, bool saturate) {
   });
 }
 
+bool isHalf(Element e) { return e == Element::F16 || e == Element::BF16; }
+
+/// A conversion that the model asks for. Bodies compute f16 and bf16 in f32: here they do not.
+Value *rounded(Node &n, Value *v, Element to) {
+  const Element from = v->type().element();
+  if (from == to || !(isHalf(from) || (isHalf(to) && bitWidth(from) > 8)))
+    return n.b.cast(v, to);
+  return n.b.pointwise(Op::Cast, {v}, {{"to", Type::scalar(n.context(), to)}, {"rounds", true}});
+}
+
 void castTo(Node &n, Element to) {
   if (isOpaque(n.element(0)) || isOpaque(to)) {
     n.set(0, textCast(n, to));
@@ -103,13 +113,15 @@ void castTo(Node &n, Element to) {
     return;
   }
   if (isFloat(n.element(0)) && isInteger(to) && bitWidth(to) < 8)
-    v = n.b.cast(v, Element::I32); // whose low bits are taken
-  const bool narrow = isFloat(to) && bitWidth(to) == 8;
-  if (narrow && (isFloat(n.element(0)) || !saturate))
+    v = rounded(n, v, Element::I32); // whose low bits are taken
+  const bool narrow = isFloat(to) && bitWidth(to) <= 8;
+  if (narrow && isHalf(n.element(0)))
+    v = rounded(n, v, Element::F32);
+  if (narrow && bitWidth(to) == 8 && (isFloat(n.element(0)) || !saturate))
     v = pointwise(n.b, {v}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
       return castNarrow(s, a[0], to, saturate);
     });
-  n.set(0, n.b.cast(v, to));
+  n.set(0, v ? rounded(n, v, to) : nullptr);
 }
 
 } // namespace

@@ -2,7 +2,7 @@
 #include "frontend/onnx/Operators.h"
 #include "frontend/onnx/Window.h"
 
-#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/StringExtras.h"
 
 namespace tenon::frontend {
 
@@ -240,6 +240,13 @@ namespace {
 
 /// Labels of one term; an ellipsis becomes the labels '0', '1', … counted from its right end.
 bool expandTerm(Node &n, llvm::StringRef term, int64_t rank, int64_t &ellipsis, std::string &out) {
+  llvm::StringRef rest = term.drop_while(llvm::isAlpha);
+  rest.consume_front("...");
+  if (!llvm::all_of(rest, llvm::isAlpha)) {
+    n.error("attribute equation: expected letters and at most one ellipsis in a term, found '" +
+            term.str() + "'");
+    return false;
+  }
   const size_t dots = term.find("...");
   const int64_t letters = int64_t(term.size()) - (dots == llvm::StringRef::npos ? 0 : 3);
   if (dots != llvm::StringRef::npos) {
@@ -262,11 +269,6 @@ bool expandTerm(Node &n, llvm::StringRef term, int64_t rank, int64_t &ellipsis, 
       return false;
     }
   }
-  for (char c : out)
-    if (!isalnum(static_cast<unsigned char>(c))) {
-      n.error("attribute equation: expected letters and ellipses, found '" + term.str() + "'");
-      return false;
-    }
   return true;
 }
 
@@ -310,6 +312,7 @@ void importEinsum(Node &n) {
   }
   int64_t ellipsis = 0;
   std::vector<std::string> labels(terms.size());
+  std::string all; // labels as often as they are written
   llvm::SmallVector<Value *, 4> values;
   for (size_t i = 0; i < terms.size(); ++i) {
     if (!n.has(unsigned(i))) {
@@ -319,6 +322,7 @@ void importEinsum(Node &n) {
     }
     if (!expandTerm(n, terms[i], n.rank(unsigned(i)), ellipsis, labels[i]))
       return;
+    all += labels[i];
     Value *v = n.input(unsigned(i));
     for (size_t a = 0; a < labels[i].size(); ++a)
       for (size_t c = labels[i].find(labels[i][a], a + 1); c != std::string::npos;
@@ -338,16 +342,12 @@ void importEinsum(Node &n) {
   if (explicitOutput) {
     if (!expandTerm(n, right, -1, ellipsis, result))
       return;
-  } else { // the ellipsis, then every label that occurs once, sorted
+  } else { // the ellipsis, then every label that is written once, sorted
     for (int64_t i = ellipsis; i-- > 0;)
       result += char('0' + i);
-    std::string once;
-    for (const std::string &term : labels)
-      once += term;
-    std::string sorted = once;
-    llvm::sort(sorted);
-    for (char c : sorted)
-      if (isalpha(static_cast<unsigned char>(c)) && llvm::count(once, c) == 1)
+    llvm::sort(all);
+    for (char c : all)
+      if (llvm::isAlpha(c) && llvm::count(all, c) == 1)
         result += c;
   }
   // The iteration space: result labels, then the summed ones in order of appearance.
@@ -381,7 +381,8 @@ void importEinsum(Node &n) {
   // Two operands are a matrix product: labels in both and in the result are batch dimensions.
   auto has = [](const std::string &s, char c) { return s.find(c) != std::string::npos; };
   auto extent = [&](char c) { return extents[space.find(c)]; };
-  bool simple = values.size() == 2;
+  const Element e = n.element(0); // narrower integers have products of other types
+  bool simple = values.size() == 2 && (isFloat(e) || bitWidth(e) >= 32);
   for (size_t i = 0; simple && i < 2; ++i)
     for (size_t d = 0; d < labels[i].size(); ++d)
       simple &= values[i]->type().dim(unsigned(d)) == extent(labels[i][d]) &&

@@ -9,23 +9,70 @@
 namespace tenon::frontend {
 namespace {
 
-/// How a mask follows the scores [batch, head, query, key]; None after an error. A rank of 1 counts
-/// the keys of each batch entry.
-llvm::Optional<IndexMap> maskMap(Node &n, unsigned i, Dim batch) {
+/// Which keys there are, from an operand of integers.
+struct ShownKeys {
+  /// Positive where a key is shown, and how it follows the scores [batch, head, query, key].
+  Value *mask = nullptr;
+  IndexMap map;
+  /// [batch]: keys before `begin` and from `end` on are hidden; null: no such bound.
+  Value *begin = nullptr, *end = nullptr;
+};
+
+/// Operand i for scores [batch, head, query, key]; None after an error.
+///
+///   [batch]                          how many keys there are
+///   [2 batch]                        where they end, then where they begin
+///   [3 batch + 2]                    how many there are, then where those of each batch entry
+///   begin
+///                                    among the queries and the keys of all: nothing new
+///   [batch, keys], [batch, queries, keys]
+///   [batch, 1, most, most]           of which the rows of the last queries count
+llvm::Optional<ShownKeys> shownKeys(Node &n, unsigned i, llvm::ArrayRef<Dim> scores) {
   const Type t = n.type(i);
+  const Dim batch = scores[0], queries = scores[2], keys = scores[3];
+  ShownKeys shown;
   if (isInteger(t.element()))
     switch (t.rank()) {
-    case 1:
-      if (t.dim(0) == batch)
-        return IndexMap{0};
-      break;
-    case 2: return IndexMap{0, 3};
-    case 3: return IndexMap{0, 2, 3};
+    case 1: {
+      const bool bounds = t.dim(0) == batch * 2;
+      if (!bounds && t.dim(0) != batch && t.dim(0) != batch * 3 + 2)
+        break;
+      shown.end = sliceAlong(n.b, n.input(i), 0, n.dim(0), batch, 1);
+      shown.begin = bounds ? sliceAlong(n.b, n.input(i), 0, batch, batch, 1) : nullptr;
+      return shown;
+    }
+    case 2: shown.map = {0, 3}; break;
+    case 3: shown.map = {0, 2, 3}; break;
+    case 4: {
+      if (t.dim(1) != n.dim(1))
+        break;
+      shown.map = {0, -1, 2, 3};
+      Value *rows = sliceAlong(n.b, n.input(i), 2, keys - queries, queries, 1);
+      shown.mask = rows ? sliceAlong(n.b, rows, 3, n.dim(0), keys, 1) : nullptr;
+      return shown.mask ? llvm::Optional<ShownKeys>(shown) : llvm::None;
+    }
     default: break;
     }
-  n.error("operand " + n.inputName(i) + ": expected integers [batch], [batch, keys] or [batch, " +
-          "queries, keys], found " + toString(t));
+  shown.mask = n.input(i);
+  if (!shown.map.empty())
+    return shown;
+  n.error("operand " + n.inputName(i) + ": expected integers [batch], [2 batch], [3 batch + 2], " +
+          "[batch, keys], [batch, queries, keys] or [batch, 1, most, most] for scores of [batch, " +
+          "heads, queries, keys] = [" + text(scores, ", ") + "], found " + toString(t));
   return llvm::None;
+}
+
+/// Whether elements of ShownKeys hide a key; null where there are none.
+Value *hides(Scalars &s, Value *key, Value *mask, Value *begin, Value *end) {
+  Value *hidden = nullptr;
+  auto hide = [&](Value *more) { hidden = hidden ? s(Op::LogicalOr, hidden, more) : more; };
+  if (mask)
+    hide(s(Op::LessEqual, s.cast(mask, Element::I64), s.c(Element::I64, 0)));
+  if (begin)
+    hide(s(Op::Less, key, s.cast(begin, Element::I64)));
+  if (end)
+    hide(s(Op::GreaterEqual, key, s.cast(end, Element::I64)));
+  return hidden;
 }
 
 /// The operands that hide keys (integers) and that are added to the scores.
@@ -48,35 +95,34 @@ Value *attend(Node &n, llvm::ArrayRef<Value *> parts, Value *past, int64_t pastA
     return nullptr;
   llvm::SmallVector<Value *, 4> operands{scores};
   std::vector<IndexMap> maps{identityMap(4)};
-  size_t atMask = 0, atAdded = 0, atBefore = 0;
+  size_t atMask = 0, atBegin = 0, atEnd = 0, atAdded = 0, atBefore = 0;
   auto use = [&](Value *v, IndexMap map) {
     operands.push_back(v);
     maps.push_back(std::move(map));
     return operands.size() - 1;
   };
   if (n.has(masks.shown)) {
-    auto map = maskMap(n, masks.shown, n.type(0).dim(0));
-    if (!map)
+    auto keys = shownKeys(n, masks.shown, scores->type().shape());
+    if (!keys)
       return nullptr;
-    atMask = use(n.input(masks.shown), *map);
+    atMask = keys->mask ? use(keys->mask, keys->map) : 0;
+    atBegin = keys->begin ? use(keys->begin, along(0)) : 0;
+    atEnd = keys->end ? use(keys->end, along(0)) : 0;
   }
   if (n.has(masks.added))
     atAdded = use(n.input(masks.added), broadcastMap(n.type(masks.added), scores->type().shape()));
   const bool causal = n.boolAttr("unidirectional", false);
   if (causal && past)
     atBefore = use(extentProduct(n.b, past, {pastAxis}, Element::I64), {});
+  auto at = [](llvm::ArrayRef<Value *> a, size_t i) { return i ? a[i] : nullptr; };
   const Type scoresType = scores->type();
   Value *shown = pointwise(
       n.b, operands, maps, scoresType.shape(), [&](Scalars &s, llvm::ArrayRef<Value *> a) {
         Value *score = a[0], *key = s.index(3);
         if (atAdded)
           score = s(Op::Add, score, s.cast(a[atAdded], s.type));
-        if (atMask) {
-          Value *mask = s.cast(a[atMask], Element::I64);
-          Value *hidden = n.rank(masks.shown) == 1 ? s(Op::GreaterEqual, key, mask)
-                                                   : s(Op::LessEqual, mask, s.c(Element::I64, 0));
+        if (Value *hidden = hides(s, key, at(a, atMask), at(a, atBegin), at(a, atEnd)))
           score = s(Op::Add, score, s(Op::Select, hidden, s.c(filter), s.c(0)));
-        }
         if (causal) {
           Value *last = s.index(2);
           if (atBefore)

@@ -4,9 +4,9 @@
 namespace tenon::frontend {
 namespace {
 
-/// Operand i is [C] where C is the extent at `axis` of operand 0.
-bool checkPerChannel(Node &n, unsigned i, unsigned axis) {
-  if (n.rank(i) == 1 && n.type(i).dim(0) == n.type(0).dim(axis))
+/// Operand i has one number for each of the channels of operand 0.
+bool checkPerChannel(Node &n, unsigned i, Dim channels) {
+  if (n.rank(i) == 1 && n.type(i).dim(0) == channels)
     return true;
   n.error("operand " + n.inputName(i) + ": expected one number per channel of " +
           toString(n.type(0)) + ", found " + toString(n.type(i)));
@@ -91,15 +91,18 @@ Value *affine(Builder &b, Value *x, Value *scale, Value *shift, int64_t axis) {
 } // namespace
 
 void importBatchNormalization(Node &n) {
-  if (!n.checkRank(0, 2) || !n.checkFloat(0))
+  if (!n.checkRank(0, 1) || !n.checkFloat(0))
     return;
+  // [N] has one channel.
+  const Type given = n.type(0);
+  Value *x = given.rank() == 1 ? n.b.reshape(n.input(0), {given.dim(0), n.dim(1)}) : n.input(0);
   if (n.opset < 9 && !n.boolAttr("spatial", true)) {
     n.error("per-element statistics are not supported: expected one number per channel");
     return;
   }
   const bool training = n.boolAttr("training_mode", false);
   for (unsigned i = 1; i < 5; ++i) {
-    if (!checkPerChannel(n, i, 1))
+    if (!checkPerChannel(n, i, x->type().dim(1)))
       return;
     if (n.wants(i) && (!training || i > 2)) {
       n.error("running statistics are not supported as results");
@@ -113,9 +116,9 @@ void importBatchNormalization(Node &n) {
   auto cast = [&](unsigned i) { return n.b.cast(n.input(i), compute); };
   Value *average = cast(3), *variance = cast(4);
   if (training) { // the batch's own; what is kept moves towards it
-    Ints axes = allAxes(0, n.rank(0));
+    Ints axes = allAxes(0, x->type().rank());
     axes.erase(axes.begin() + 1);
-    const Centered batch = center(n.b, n.b.cast(n.input(0), compute), axes);
+    const Centered batch = center(n.b, n.b.cast(x, compute), axes);
     if (!batch.variance)
       return;
     const double momentum = n.floatAttr("momentum", 0.9f);
@@ -139,13 +142,15 @@ void importBatchNormalization(Node &n) {
       pointwise(n.b, {cast(2), average, factor}, [](Scalars &s, llvm::ArrayRef<Value *> a) {
         return s(Op::Sub, a[0], s(Op::Mul, a[1], a[2]));
       });
-  if (factor && shift)
-    n.set(0, n.b.cast(affine(n.b, n.b.cast(n.input(0), compute), factor, shift, 1), e));
+  if (!factor || !shift)
+    return;
+  Value *y = n.b.cast(affine(n.b, n.b.cast(x, compute), factor, shift, 1), e);
+  n.set(0, y && given.rank() == 1 ? n.b.reshape(y, given.shape()) : y);
 }
 
 void importInstanceNormalization(Node &n) {
-  if (!n.checkRank(0, 3) || !n.checkFloat(0) || !checkPerChannel(n, 1, 1) ||
-      !checkPerChannel(n, 2, 1))
+  if (!n.checkRank(0, 3) || !n.checkFloat(0) || !checkPerChannel(n, 1, n.type(0).dim(1)) ||
+      !checkPerChannel(n, 2, n.type(0).dim(1)))
     return;
   Value *y = normalized(n.b, n.input(0), allAxes(2, n.rank(0)), n.floatAttr("epsilon", 1e-5f));
   if (!y)

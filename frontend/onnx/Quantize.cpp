@@ -257,6 +257,74 @@ void importDynamicQuantizeLinear(Node &n) {
   n.set(0, n.b.pointwise(Op::Quantize, {x, parameters->result(0), parameters->result(1)}));
 }
 
+namespace {
+
+/// Operand `i` of a matrix product, a number of quantisation for all of its result, for each row
+/// ([M] or […, M, 1]) or for each column ([N] or […, 1, N]).
+struct Granule {
+  Value *value = nullptr; // rank 0, or broadcasts to the product
+  bool isColumn = false;  // [N]: what the product's own operand takes
+
+  bool isOne() const { return !value || value->type().rank() == 0; }
+};
+
+/// `operand` is a (rows) or b (columns) of the product; None after an error. Nothing where operand
+/// `i` is left out.
+llvm::Optional<Granule> granule(Node &n, unsigned i, unsigned operand, bool rows) {
+  if (!n.has(i))
+    return Granule();
+  Value *v = n.input(i);
+  if (isOne(v->type()))
+    return Granule{asScalar(n.b, v)};
+  const Type t = v->type(), of = n.type(operand);
+  const unsigned rank = of.rank();
+  if (rank >= 2) {
+    const Dim extent = of.dim(rank - (rows ? 2 : 1)), one = n.dim(1);
+    if (t.rank() == 1 && t.dim(0) == extent)
+      return rows ? Granule{n.b.reshape(v, {extent, one})} : Granule{v, true};
+    if (t.rank() == rank && t.shape().drop_back(2) == of.shape().drop_back(2) &&
+        t.dim(rank - 2) == (rows ? extent : one) && t.dim(rank - 1) == (rows ? one : extent))
+      return Granule{v};
+  }
+  n.error("operand " + n.inputName(i) + ": expected one number" +
+          (rank < 2 ? std::string()
+                    : std::string(rows ? " or one per row" : " or one per column") + " of " +
+                          toString(of)) +
+          ", found " + toString(t));
+  return llvm::None;
+}
+
+/// The exact Σ (a − za) (b − zb) in i32, where zero points may follow rows of a and columns of b.
+Value *integerProduct(Node &n, unsigned a, unsigned b, unsigned za, unsigned zb) {
+  auto rows = granule(n, za, a, true), columns = granule(n, zb, b, false);
+  if (!rows || !columns)
+    return nullptr;
+  const bool direct = columns->isOne() || columns->isColumn;
+  Value *y = matmul(n.b, n.input(a), n.input(b),
+                    zeroPoints(n, n.input(a), rows->isOne() ? rows->value : nullptr,
+                               direct ? columns->value : nullptr),
+                    {});
+  // Σ (a − za) (b − zb) = Σ a (b − zb) − za Σ (b − zb), and likewise for zb where that is no
+  // operand of the product.
+  auto wide = [&](Value *v) { return n.b.cast(v, Element::I32); };
+  auto less = [&](Value *zero, Value *v, Value *ownZero, bool overRows) {
+    const int64_t axis = int64_t(v->type().rank()) - (overRows ? 2 : 1);
+    v = wide(v);
+    if (ownZero)
+      v = n.b.pointwise(Op::Sub, {v, wide(ownZero)});
+    Value *sums = v ? keepDims(n.b, sum(n.b, v, {axis}), v->type(), {axis}) : nullptr;
+    Value *part = sums ? n.b.pointwise(Op::Mul, {wide(zero), sums}) : nullptr;
+    y = y && part ? n.b.pointwise(Op::Sub, {y, part}) : nullptr;
+  };
+  if (y && !rows->isOne())
+    less(rows->value, n.input(b), columns->value, true);
+  if (y && !direct)
+    less(columns->value, n.input(a), rows->isOne() ? rows->value : nullptr, false);
+  return y;
+}
+
+} // namespace
+
 void importConvInteger(Node &n) {
   llvm::SmallVector<Value *, 4> operands{n.input(0), n.input(1)};
   for (Value *z : zeroPoints(n, n.input(0), n.input(2), n.input(3)))
@@ -264,10 +332,7 @@ void importConvInteger(Node &n) {
   n.set(0, convolve(n, operands, 1));
 }
 
-void importMatMulInteger(Node &n) {
-  n.set(0,
-        matmul(n.b, n.input(0), n.input(1), zeroPoints(n, n.input(0), n.input(2), n.input(3)), {}));
-}
+void importMatMulInteger(Node &n) { n.set(0, integerProduct(n, 0, 1, 2, 3)); }
 
 void importQLinearConv(Node &n) {
   // x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias (i32 in units of x · w)
@@ -284,14 +349,26 @@ void importQLinearConv(Node &n) {
 }
 
 void importQLinearMatMul(Node &n) {
-  // a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero
-  if (!checkOne(n, {1, 2, 6, 7}))
+  enum { A, AScale, AZero, B, BScale, BZero, YScale, YZero };
+  Value *acc = integerProduct(n, A, B, AZero, BZero);
+  if (!acc)
     return;
-  Value *acc =
-      matmul(n.b, n.input(0), n.input(3), zeroPoints(n, n.input(0), n.input(2), n.input(5)), {});
-  Value *scale = productOfScales(n, 1, 4);
-  if (acc)
-    n.set(0, requantize(n, acc, scale, n.input(6), n.input(7), int64_t(acc->type().rank()) - 1));
+  // Those of y follow its rows, which are those of a.
+  auto a = granule(n, AScale, A, true), b = granule(n, BScale, B, false);
+  auto y = granule(n, YScale, A, true), zero = granule(n, YZero, A, true);
+  if (!a || !b || !y || !zero)
+    return;
+  if (a->isOne() && y->isOne() && zero->isOne() && (b->isOne() || b->isColumn)) {
+    n.set(0, requantize(n, acc, productOfScales(n, AScale, BScale), y->value, zero->value,
+                        int64_t(acc->type().rank()) - 1));
+    return;
+  }
+  Value *scale = n.b.pointwise(Op::Mul, {a->value, b->value});
+  n.set(0, pointwise(n.b, {acc, scale, y->value, zero->value},
+                     [](Scalars &s, llvm::ArrayRef<Value *> v) {
+                       Value *real = s(Op::Dequantize, v[0], v[1], s.c(0));
+                       return s(Op::Quantize, real, v[2], v[3]);
+                     }));
 }
 
 namespace {

@@ -24,6 +24,8 @@ struct AxisScalars {
       return s(Op::Div, i, scale);
     if (coordinates == "align_corners")
       return whereMany(s(Op::Div, s(Op::Mul, i, less(in)), less(out)), s.c(0));
+    if (coordinates == "tf_half_pixel_for_nn")
+      return scaled(i);
     if (coordinates == "pytorch_half_pixel")
       return whereMany(s(Op::Sub, scaled(i), s.c(0.5)), s.c(0));
     if (coordinates == "half_pixel_symmetric") {
@@ -66,9 +68,11 @@ Taps neighbours(const AxisScalars &axis, Value *p, const Resampling &how) {
     return {{axis.index(rounded(s, p, how.nearest)), s.c(1)}};
   const bool cubic = how.mode == "cubic";
   Value *base = s(Op::Floor, p), *t = s(Op::Sub, p, base);
+  // Less than 1 by the distances, as the IR's resize has it to the last bit: ties of integers.
+  Value *next = s(Op::Sub, s(Op::Add, base, s.c(1)), p);
   const llvm::SmallVector<Value *, 4> weights =
       cubic ? cubicWeights(s, t, how.cubicA)
-            : llvm::SmallVector<Value *, 4>{s(Op::Sub, s.c(1), t), t};
+            : llvm::SmallVector<Value *, 4>{s(Op::Sub, s.c(1), t), s(Op::Sub, s.c(1), next)};
   Taps taps;
   Value *sum = nullptr;
   for (size_t k = 0; k < weights.size(); ++k) {

@@ -313,10 +313,13 @@ void importResize(Node &n) {
                        n.boolAttr("exclude_outside", false),
                        n.floatAttr("extrapolation_value", 0)};
   const std::string policy = n.stringAttr("keep_aspect_ratio_policy", "stretch");
+  llvm::SmallVector<llvm::StringRef, 8> coordinates{"half_pixel",         "half_pixel_symmetric",
+                                                    "align_corners",      "asymmetric",
+                                                    "pytorch_half_pixel", "tf_crop_and_resize"};
+  if (n.opset < 13)
+    coordinates.push_back("tf_half_pixel_for_nn");
   if (!checkWord(n, "mode", how.mode, {"nearest", "linear", "cubic"}) ||
-      !checkWord(n, "coordinate_transformation_mode", how.coordinates,
-                 {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
-                  "asymmetric", "tf_crop_and_resize"}) ||
+      !checkWord(n, "coordinate_transformation_mode", how.coordinates, coordinates) ||
       !checkWord(n, "nearest_mode", how.nearest,
                  {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}) ||
       !checkWord(n, "keep_aspect_ratio_policy", policy, {"stretch", "not_larger", "not_smaller"}))

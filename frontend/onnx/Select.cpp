@@ -9,8 +9,14 @@
 namespace tenon::frontend {
 namespace {
 
-/// Indices of the nonzero elements of `v`, [rank, S] with a symbol of the node's own.
+/// Indices of the nonzero elements of `v`, [rank, S] with a symbol of the node's own: of a scalar
+/// [0, S].
 Value *nonZero(Node &n, Value *v) {
+  if (v->type().rank() == 0) {
+    Value *list = n.b.reshape(v, {n.dim(1)});
+    Value *found = list ? nonZero(n, list) : nullptr;
+    return found ? sliceAlong(n.b, found, 0, n.dim(0), n.dim(0), 1) : nullptr;
+  }
   Dim found = n.graph.state.newSymbol(n.context(), sanitizeName(n.id + "_count"), 0,
                                       v->type().upperElements());
   return n.b.value(Op::NonZero, {v}, {{"symbol", found.symbol().str()}});

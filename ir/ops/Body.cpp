@@ -98,17 +98,21 @@ BodyProgram::BodyProgram(Region &body, bool exact, bool wide) {
               scalarInfo(op.kind()),
               slot,
               {0, 0, 0},
-              true,
+              !op.is(Op::Cast) || op.boolAttr("rounds"),
+              Element(),
               wide && !op.boolAttr("rounds") ? slots_[slot] : e,
               op.intAttr("dim"),
               table ? table->get<Ints>() : nullptr};
     for (unsigned i = 0; i < op.numOperands() && i < 3; ++i)
       step.operands[i] = slotOf_.lookup(op.operand(i));
+    if (op.is(Op::Cast)) // wide operands are numbers of no narrower type
+      step.from = slots_[step.operands[0]];
     steps_.push_back(step);
   }
   if (exact)
     for (Step &step : steps_)
-      if (llvm::is_contained(yields_, step.result) && isFloat(slots_[step.result]))
+      if (step.kind != Op::Cast && llvm::is_contained(yields_, step.result) &&
+          isFloat(slots_[step.result]))
         step.rounds = false;
 }
 
@@ -136,23 +140,37 @@ const double *BodyTile::reals(unsigned slot, unsigned scratch, int64_t n) {
   return scratch_[scratch].data();
 }
 
-void BodyTile::cast(Element e, const Lanes &from, Lanes &to, int64_t n) {
+namespace {
+/// `v`, of the type a body computes in, as a number of the type `e`.
+double narrowed(Element e, double v) {
+  return e == Element::F32 || e == Element::F64
+             ? roundScalar(e, v)
+             : decodeFloat(e, encodeFloat(e, roundScalar(Element::F32, v)));
+}
+} // namespace
+
+void BodyTile::cast(const BodyProgram::Step &step, int64_t n) {
+  const Lanes &from = lanes_[step.operands[0]];
+  Lanes &to = lanes_[step.result];
+  const Element e = step.to;
+  auto real = [&](size_t i) {
+    return step.rounds ? narrowed(step.from, from.reals[i]) : from.reals[i];
+  };
+  // Floats of 16 bits may stay wider until they are stored, those of fewer never do.
+  const bool stays = !step.rounds && bitWidth(e) == 16;
   for (size_t i = 0; i < size_t(n); ++i) {
     if (!isFloat(e)) {
       if (!isFloat(from.element))
         to.integers[i] = wrapScalar(e, from.integers[i]);
       else if (isBool(e))
-        to.integers[i] = from.reals[i] != 0;
+        to.integers[i] = real(i) != 0;
       else
-        to.integers[i] = truncateToInt(e, from.reals[i]);
+        to.integers[i] = truncateToInt(e, real(i));
       continue;
     }
     const double v =
-        isFloat(from.element) ? from.reals[i] : integerToReal(from.element, from.integers[i]);
-    // A cast is where narrow floats round; elsewhere in bodies they are f32.
-    to.reals[i] = e == Element::F32 || e == Element::F64
-                      ? roundScalar(e, v)
-                      : decodeFloat(e, encodeFloat(e, roundScalar(Element::F32, v)));
+        isFloat(from.element) ? real(i) : integerToReal(from.element, from.integers[i]);
+    to.reals[i] = stays ? roundScalar(Element::F32, v) : narrowed(e, v);
   }
 }
 
@@ -212,7 +230,7 @@ void BodyTile::run(int64_t n, IndexSource index) {
     else if (step.kind == Op::Lookup)
       lookUp(*step.table, lanes_[step.operands[0]], lanes_[step.result], n);
     else if (step.kind == Op::Cast)
-      cast(step.to, lanes_[step.operands[0]], lanes_[step.result], n);
+      cast(step, n);
     else
       compute(step, n);
   }

@@ -59,8 +59,8 @@ private:
     const ScalarInfo *info;
     unsigned result;
     unsigned operands[3];
-    bool rounds;
-    Element to;        // Cast: what it rounds to
+    bool rounds;       // a cast: its `rounds`; else to the type that the body computes in
+    Element from, to;  // a cast: what its operand is a number of, and what its result is
     int64_t dim;       // Index
     const Ints *table; // Lookup
   };
@@ -89,7 +89,7 @@ private:
   const double *reals(unsigned slot, unsigned scratch, int64_t n);
   void compute(const BodyProgram::Step &step, int64_t n);
   static void lookUp(const Ints &table, const Lanes &from, Lanes &to, int64_t n);
-  static void cast(Element e, const Lanes &from, Lanes &to, int64_t n);
+  void cast(const BodyProgram::Step &step, int64_t n);
 
   const BodyProgram &program_;
   std::vector<Lanes> lanes_;

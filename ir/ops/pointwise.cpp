@@ -9,9 +9,17 @@
 //
 // Numeric rules. Each scalar function is exact or correctly rounded where IEEE says so and within
 // its stated bound elsewhere; the interpreter computes it in double and rounds the result to the
-// scalar's type: f64 to itself, every narrower float to f32 until it is cast or stored, which
-// rounds half to even (saturating for formats without infinity). Integers wrap to their width.
-// Bodies have no side effects and read only their arguments.
+// scalar's type: f64 to itself, every narrower float to f32 until it is stored, which rounds half
+// to even (saturating for formats without infinity). Integers wrap to their width. Bodies have no
+// side effects and read only their arguments.
+//
+// Floats of 16 bits may know more than their type until a tensor is stored, as C's FLT_EVAL_METHOD
+// has it: how often that happens is the choice of fusion, and a model of such tensors may give
+// other last bits where operations share a kernel. `cast` ends it where it has `rounds = true`:
+// what goes in is a number of the operand's type, and what comes out one of the result's, on every
+// target and level, so f32(f16(70000)) is inf and x − f32(f16(x)) the rounding error. Every Cast of
+// the model that meets f16 or bf16 is one. Casts without it are the compiler's own: from f32 to f16
+// and back is what it was. Floats of 8 bits and fewer always round.
 #include "ir/ops/Evaluate.h"
 #include "ir/ops/Ops.h"
 

@@ -11,6 +11,7 @@
 //       half_pixel            (i + 0.5) / s − 0.5
 //       half_pixel_symmetric  the same, centred when out differs from in · s
 //       pytorch_half_pixel    the same, 0 for an extent of 1
+//       tf_half_pixel_for_nn  (i + 0.5) / s
 //       align_corners         i · (in − 1) / (out − 1)
 //       asymmetric            i / s
 //       tf_crop_and_resize    start · (in − 1) + i · (end − start) · (in − 1) / (out − 1), from
@@ -21,7 +22,8 @@
 //
 // Numeric rules. Averages and weighted sums accumulate in double in the interpreter and round
 // once; positions are computed in f32 by targets and interpreter alike for `nearest`, where an ulp
-// would choose another element.
+// would choose another element. Integers are weighed in double by targets, too, the last dimension
+// first and product by product, and round half to even: the same bits everywhere.
 #include "ir/ops/Evaluate.h"
 #include "ir/ops/Ops.h"
 
@@ -70,7 +72,7 @@ bool inferResize(const Operation &op, llvm::SmallVectorImpl<Type> &results, std:
       !checkWord(op, "mode", {"nearest", "linear", "cubic"}, error) ||
       !checkWord(op, "coordinates",
                  {"half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel",
-                  "half_pixel_symmetric", "tf_crop_and_resize"},
+                  "half_pixel_symmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize"},
                  error) ||
       !checkWord(op, "nearest", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"},
                  error))

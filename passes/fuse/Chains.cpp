@@ -184,14 +184,15 @@ private:
                                                                                    : isScaling(op));
     });
   }
-  /// A map that multiplies by constants, and converts.
+  /// A map that multiplies by constants, and converts without rounding.
   static bool isScaling(const Operation &map) {
     if (!isPlainMap(&map, 1) || !readsInPlace(map, 0))
       return false;
     auto isConstant = [](const Value *v) { return scalarValue(v).hasValue(); };
     return llvm::all_of(map.region(), [&](const Operation &op) {
       return op.isTerminator() || op.is(Op::Const) ||
-             (op.is(Op::Cast) && isFloat(op.result()->type().element())) ||
+             (op.is(Op::Cast) && isFloat(op.result()->type().element()) &&
+              !op.boolAttr("rounds")) ||
              (op.is(Op::Mul) && (isConstant(op.operand(0)) || isConstant(op.operand(1)))) ||
              (op.is(Op::Div) && isConstant(op.operand(1)));
     });

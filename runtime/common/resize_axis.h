@@ -4,7 +4,8 @@
 //
 //   resize_axis<Mode, Position, Rounding, Taps> axis;   extents, scale and coefficients
 //   axis.row(i, indices, weights)   the Taps elements that output index i adds up; an index of -1
-//                                   reads nothing (tf_crop_and_resize outside of the region)
+//                                   reads nothing (tf_crop_and_resize outside of the region).
+//                                   Weights are float, or double where integers are weighed
 #ifndef TENON_RUNTIME_COMMON_RESIZE_AXIS_H
 #define TENON_RUNTIME_COMMON_RESIZE_AXIS_H
 
@@ -55,7 +56,7 @@ struct resize_axis {
     }
   }
 
-  TENON_FN void row(index_t i, int32_t *indices, float *weights) const {
+  template <class Weight> TENON_FN void row(index_t i, int32_t *indices, Weight *weights) const {
     if (Position != resize_position::tf_crop_and_resize && in == out && factor() == 1) {
       for (int t = 0; t < Taps; ++t)
         set(indices, weights, t, i, t == 0);
@@ -90,11 +91,12 @@ private:
   TENON_FN index_t clamp(double p) const {
     return !(p > 0) ? 0 : p >= double(in - 1) ? in - 1 : index_t(p);
   }
-  TENON_FN static void set(int32_t *indices, float *weights, int tap, index_t index,
+  template <class Weight>
+  TENON_FN static void set(int32_t *indices, Weight *weights, int tap, index_t index,
                            double weight) {
     indices[tap] = int32_t(index);
     if constexpr (Taps > 1)
-      weights[tap] = float(weight);
+      weights[tap] = Weight(weight);
   }
 
   /// Of the filter, at a distance from its centre.
@@ -115,7 +117,7 @@ private:
     return weight((at - p) * stretch);
   }
 
-  TENON_FN void weigh(index_t i, int32_t *indices, float *weights) const {
+  template <class Weight> TENON_FN void weigh(index_t i, int32_t *indices, Weight *weights) const {
     const double p = position<double>(i), first = floor_of(p) - (Taps / 2 - 1);
     // Shrinking with antialias stretches the filter over the elements it leaves out.
     const double stretch = antialias && factor() < 1 ? factor() : 1;
@@ -130,8 +132,8 @@ private:
 };
 
 /// Indices and weights of every output index, for resize_table<Taps>.
-template <class Axis>
-TENON_FN void fill_resize_table(const Axis &axis, int32_t *indices, float *weights) {
+template <class Axis, class Weight>
+TENON_FN void fill_resize_table(const Axis &axis, int32_t *indices, Weight *weights) {
   for (index_t i = 0; i < axis.out; ++i)
     axis.row(i, indices + i * Axis::taps, Axis::taps > 1 ? weights + i * Axis::taps : weights);
 }

@@ -5,8 +5,7 @@
 //
 // Which elements and weights is the business of the two axes:
 //   resize_table<Taps>     indices and weights in constant tables, [out][Taps]: any mode, any
-//   position
-//                          rule; the compiler computes them where extents are constant
+//                          position rule; the compiler computes them where extents are constant
 //   resize_nearest_axis, resize_linear_axis   position = i * scale + offset, rounded (floor after
 //                          adding `bias`) or split into two weights; for run-time extents
 //   resize_same            the dimension is copied
@@ -30,12 +29,12 @@ struct resize_defaults {
   using lanes = native_lanes;
 };
 
-template <int Taps> struct resize_table {
+template <int Taps, class Weight = float> struct resize_table {
   static constexpr int taps = Taps;
   const int32_t *indices;
-  const float *weights; // unused for one tap
+  const Weight *weights; // unused for one tap
   TENON_FN index_t index(index_t out, int tap) const { return indices[out * Taps + tap]; }
-  TENON_FN float weight(index_t out, int tap) const { return weights[out * Taps + tap]; }
+  TENON_FN Weight weight(index_t out, int tap) const { return weights[out * Taps + tap]; }
 };
 struct resize_same {
   static constexpr int taps = 1;

@@ -6,7 +6,8 @@
 //
 //   resize_direct<T>(space, x, axes, fill, outs, ins, body, workers)
 //
-// T: element type of x; integers are weighed in double and rounded half to even. space: dims<...>
+// T: element type of x; integers are weighed in double, by weights in double, product by product
+// without fma, and rounded half to even, so that ties fall alike everywhere. space: dims<...>
 // of the result. axes: pack with a resize_table or resize_same (resize.h) for each dimension; an
 // index of -1 means that the element is `fill`. x: view or computed_view over its own dimensions;
 // outs, ins: over the space.

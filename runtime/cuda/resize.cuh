@@ -24,12 +24,12 @@
 namespace tenon {
 namespace cuda {
 
-template <int Taps> struct resize_table {
+template <int Taps, class Weight = float> struct resize_table {
   static constexpr int taps = Taps;
   const int32_t *indices;
-  const float *weights; // unused for one tap
+  const Weight *weights; // unused for one tap
   TENON_FN int index(int out, int tap) const { return indices[out * Taps + tap]; }
-  TENON_FN float weight(int out, int tap) const { return weights[out * Taps + tap]; }
+  TENON_FN Weight weight(int out, int tap) const { return weights[out * Taps + tap]; }
 };
 struct resize_same {
   static constexpr int taps = 1;

@@ -78,7 +78,12 @@ private:
           return sum;
         }
         const sum_type v = gather<D + 1>(at, point, inside);
-        sum = taps == 1 ? v : mul_add(sum_type(axis.weight(at[D], t)), v, sum);
+        if constexpr (taps == 1)
+          sum = v;
+        else if constexpr (tenon::detail::is_float<value>)
+          sum = mul_add(sum_type(axis.weight(at[D], t)), v, sum);
+        else // ties of integers fall as on every target
+          sum = sum + sum_type(axis.weight(at[D], t)) * v;
       }
       return sum;
     }

@@ -11,10 +11,10 @@
 namespace tenon {
 namespace cuda {
 
-template <class Axis> struct resize_tables_kernel {
+template <class Axis, class Weight> struct resize_tables_kernel {
   Axis axis;
   int32_t *indices;
-  float *weights;
+  Weight *weights;
 
   static constexpr int threads = 128, blocks_per_sm = 1;
 
@@ -29,8 +29,8 @@ template <class Axis> struct resize_tables_kernel {
   }
 };
 
-template <class Axis>
-resize_tables_kernel<Axis> resize_tables(Axis axis, int32_t *indices, float *weights) {
+template <class Axis, class Weight>
+resize_tables_kernel<Axis, Weight> resize_tables(Axis axis, int32_t *indices, Weight *weights) {
   return {axis, indices, weights};
 }
 
