@@ -1,5 +1,5 @@
-// Defines Activation: a function that an operator names in its attributes, as recurrent operators and
-// those that ONNX Runtime fuses do; and the curves that importers share.
+// Defines Activation: a function that an operator names in its attributes, as recurrent operators
+// and those that ONNX Runtime fuses do; and the curves that importers share.
 #pragma once
 
 #include "frontend/onnx/Common.h"

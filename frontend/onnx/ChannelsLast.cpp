@@ -1,5 +1,6 @@
-// Imports operators on images whose channels stand last: what is written for channels behind the batch
-// gets its operands so, and its result is turned back. Layout selection makes the turns disappear.
+// Imports operators on images whose channels stand last: what is written for channels behind the
+// batch gets its operands so, and its result is turned back. Layout selection makes the turns
+// disappear.
 #include "frontend/onnx/Operators.h"
 
 namespace tenon::frontend {

@@ -1,5 +1,5 @@
-// Imports com.microsoft's operators on constants of a few bits in blocks, each block with a scale: a
-// product with weights of four-bit floats, and a gather of rows that become numbers once picked.
+// Imports com.microsoft's operators on constants of a few bits in blocks, each block with a scale:
+// a product with weights of four-bit floats, and a gather of rows that become numbers once picked.
 #include "frontend/onnx/Operators.h"
 #include "frontend/onnx/Quantize.h"
 
@@ -8,8 +8,9 @@ namespace {
 
 // What the sixteen codes stand for, as fractions of the block's largest magnitude. FP4: a sign, two
 // bits of exponent, one of significand, over 12. NF4: quantiles of the normal distribution.
-constexpr double kFp4[16] = {0,    5.208333333e-03f,  0.66666667f,  1,  0.33333333f,  0.5f,  0.16666667f,  0.25f,
-                             -0.0, -5.208333333e-03f, -0.66666667f, -1, -0.33333333f, -0.5f, -0.16666667f, -0.25f};
+constexpr double kFp4[16] = {
+    0,    5.208333333e-03f,  0.66666667f,  1,  0.33333333f,  0.5f,  0.16666667f,  0.25f,
+    -0.0, -5.208333333e-03f, -0.66666667f, -1, -0.33333333f, -0.5f, -0.16666667f, -0.25f};
 constexpr double kNf4[16] = {-1.0,
                              -0.6961928009986877,
                              -0.5250730514526367,
@@ -63,13 +64,13 @@ void importMatMulBnb4(Node &n) {
   for (int64_t i = 0; i < 16; ++i)
     table.set(i, type ? kNf4[i] : kFp4[i]);
   const Dim nBlocks = n.dim(blocks);
-  Value *fractions = n.b.value(
-      Op::Gather, {n.b.constant(table), n.b.cast(n.b.constant(numbers), Element::I32)},
-      {{"axis", int64_t(0)}});
-  Value *w = pointwise(
-      n.b, {fractions, n.b.reshape(n.input(Largest), {nBlocks})}, {{0, 1}, {0}},
-      {nBlocks, n.dim(block)},
-      [](Scalars &s, llvm::ArrayRef<Value *> a) { return s(Op::Mul, a[0], a[1]); });
+  Value *fractions =
+      n.b.value(Op::Gather, {n.b.constant(table), n.b.cast(n.b.constant(numbers), Element::I32)},
+                {{"axis", int64_t(0)}});
+  Value *w = pointwise(n.b, {fractions, n.b.reshape(n.input(Largest), {nBlocks})}, {{0, 1}, {0}},
+                       {nBlocks, n.dim(block)}, [](Scalars &s, llvm::ArrayRef<Value *> a) {
+                         return s(Op::Mul, a[0], a[1]);
+                       });
   w = w ? n.b.reshape(w, {n.dim(blocks * block)}) : nullptr;
   if (w && blocks * block != count)
     w = sliceAlong(n.b, w, 0, n.dim(0), n.dim(count), 1);
@@ -85,7 +86,7 @@ struct BlockGather {
   Node &n;
   int64_t gatherAxis = 0, quantAxis = 0, block = 0, bits = 0;
   bool packed = false; // several elements a byte, along the last dimension, the low one first
-  Dim extent;          // elements along quantAxis
+  Dim extent = {};     // elements along quantAxis
 
   /// Where the dimension quantAxis is once the rows are picked.
   int64_t pickedAxis() const {
@@ -107,8 +108,10 @@ struct BlockGather {
     quantAxis = *q;
     const int64_t last = int64_t(n.rank(Data)) - 1;
     if (!bytes && !floats && e != Element::I4 && e != Element::U4)
-      return fail("operand " + n.inputName(Data) + ": expected bytes, integers of 4 bits or floats "
-                  "of at most 8, found " + toString(n.type(Data)));
+      return fail("operand " + n.inputName(Data) +
+                  ": expected bytes, integers of 4 bits or floats "
+                  "of at most 8, found " +
+                  toString(n.type(Data)));
     if (!floats && (bytes ? bits != 2 && bits != 4 && bits != 8 : bits != 4))
       return fail("attribute bits: expected " + std::string(bytes ? "2, 4 or 8" : "4") +
                   ", found " + std::to_string(bits));
@@ -123,7 +126,8 @@ struct BlockGather {
     if (floats && block == 0 && extent.isConstant())
       block = std::max<int64_t>(1, extent.constant());
     if (block < 1)
-      return fail("attribute block_size: expected a positive number, found " + std::to_string(block));
+      return fail("attribute block_size: expected a positive number, found " +
+                  std::to_string(block));
     return checkParameters(floats);
   }
 
@@ -145,10 +149,12 @@ struct BlockGather {
     const Dim all = space.back() * (8 / bits);
     const unsigned rank = v->type().rank();
     space.push_back(n.dim(8 / bits));
-    Value *parts = pointwise(
-        n.b, {v}, {identityMap(rank)}, space, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-          Value *shift = s.cast(s(Op::Mul, s.index(rank), s.b.scalarInt(Element::I64, bits)), s.type);
-          return s(Op::BitAnd, s(Op::ShiftRight, a[0], shift), s.b.scalarInt(s.type, (1 << bits) - 1));
+    Value *parts =
+        pointwise(n.b, {v}, {identityMap(rank)}, space, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+          Value *shift =
+              s.cast(s(Op::Mul, s.index(rank), s.b.scalarInt(Element::I64, bits)), s.type);
+          return s(Op::BitAnd, s(Op::ShiftRight, a[0], shift),
+                   s.b.scalarInt(s.type, (1 << bits) - 1));
         });
     space.pop_back();
     space.back() = all;
@@ -207,7 +213,8 @@ private:
       wanted.back() = ceilDiv(wanted.back(), 8 / bits);
     if (floats || zeros.element() != data.element() || zeros.shape() != llvm::ArrayRef<Dim>(wanted))
       return fail("operand " + n.inputName(Zeros) + ": expected " +
-                  (floats ? "no zero points of floats" : "one zero point for each scale, stored as the data") +
+                  (floats ? "no zero points of floats"
+                          : "one zero point for each scale, stored as the data") +
                   ", found " + toString(zeros));
     return true;
   }
@@ -221,13 +228,15 @@ void importGatherBlockQuantized(Node &n) {
   if (!g.read())
     return;
   // An index out of range picks zeros.
-  const Dim rows = n.dim(0) + n.type(G::Data).dim(unsigned(g.gatherAxis));
+  auto isBeyond = [](Scalars &s, Value *index, Value *count) {
+    return s(Op::LogicalOr, s(Op::Less, index, s(Op::Neg, count)),
+             s(Op::GreaterEqual, index, count));
+  };
   Value *count = extentProduct(n.b, n.input(G::Data), {g.gatherAxis}, n.element(G::Indices));
-  (void)rows;
-  Value *indices = pointwise(n.b, {n.input(G::Indices), count}, [](Scalars &s, llvm::ArrayRef<Value *> a) {
-    Value *low = s(Op::Less, a[0], s(Op::Neg, a[1])), *high = s(Op::GreaterEqual, a[0], a[1]);
-    return s(Op::Select, s(Op::LogicalOr, low, high), s.c(0), a[0]);
-  });
+  Value *indices =
+      pointwise(n.b, {n.input(G::Indices), count}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+        return s(Op::Select, isBeyond(s, a[0], a[1]), s.b.scalarInt(s.type, 0), a[0]);
+      });
   Value *data = g.picked(n.input(G::Data), indices);
   if (g.packed && data)
     data = g.unpacked(data, g.extent);
@@ -256,12 +265,13 @@ void importGatherBlockQuantized(Node &n) {
   }
   const Element e = n.element(G::Scales), wide = computeType(e);
   const double middle = n.element(G::Data) == Element::U8 ? double(1 << (g.bits - 1)) : 0;
-  n.set(0, pointwise(n.b, operands, maps, data->type().shape(), [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-          Value *zero = a.size() > 4 ? s.cast(a[4], wide) : s.c(wide, middle);
-          Value *v = s(Op::Mul, s(Op::Sub, s.cast(a[0], wide), zero), s.cast(a[1], wide));
-          Value *low = s(Op::Less, a[2], s(Op::Neg, a[3])), *high = s(Op::GreaterEqual, a[2], a[3]);
-          return s.cast(s(Op::Select, s(Op::LogicalOr, low, high), s.c(wide, 0), v), e);
-        }));
+  n.set(0, pointwise(n.b, operands, maps, data->type().shape(),
+                     [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+                       Value *zero = a.size() > 4 ? s.cast(a[4], wide) : s.c(wide, middle);
+                       Value *v =
+                           s(Op::Mul, s(Op::Sub, s.cast(a[0], wide), zero), s.cast(a[1], wide));
+                       return s.cast(s(Op::Select, isBeyond(s, a[2], a[3]), s.c(wide, 0), v), e);
+                     }));
 }
 
 } // namespace tenon::frontend

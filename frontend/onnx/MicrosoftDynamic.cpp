@@ -1,5 +1,5 @@
-// Imports com.microsoft's products of integers whose result is floating-point, activations quantised
-// beforehand or by their own range.
+// Imports com.microsoft's products of integers whose result is floating-point, activations
+// quantised beforehand or by their own range.
 #include "frontend/onnx/Heads.h"
 #include "frontend/onnx/Operators.h"
 #include "frontend/onnx/Quantize.h"
@@ -41,9 +41,10 @@ Value *realProduct(Node &n, Value *a, Value *aScale, Value *aZero, unsigned b, u
   // Sums beyond the range of 16-bit floats are common: one rounding at the end.
   const Element e = n.element(bScale), wide = computeType(e);
   auto cast = [&](Value *v) { return v ? n.b.cast(v, wide) : nullptr; };
-  Value *acc = matmul(n.b, a, n.input(b), zeroPoints(n, a, aZero, columns(n.b, n.input(bZero))), {});
-  Value *scale = n.b.pointwise(
-      Op::Mul, {cast(columns(n.b, n.input(bScale))), cast(asScalar(n.b, aScale))});
+  Value *acc =
+      matmul(n.b, a, n.input(b), zeroPoints(n, a, aZero, columns(n.b, n.input(bZero))), {});
+  Value *scale =
+      n.b.pointwise(Op::Mul, {cast(columns(n.b, n.input(bScale))), cast(asScalar(n.b, aScale))});
   Value *y = scaledSum(n.b, acc, scale, cast(n.input(bias)));
   if (y && y->type().shape() != acc->type().shape())
     return n.error("scales and bias do not fit the product " + toString(acc->type()) +
@@ -73,10 +74,9 @@ void importQAttention(Node &n) {
   if (!n.checkRank(X, 3, 3) || !n.checkRank(Weights, 2, 2) || !checkOne(n, {XScale}) ||
       (n.has(XZero) && !checkOne(n, {XZero})))
     return;
-  attendProjected(n,
-                  realProduct(n, n.input(X), n.input(XScale), n.input(XZero), Weights, WScale,
-                              WZero, Bias),
-                  {Mask, kNone, Past});
+  attendProjected(
+      n, realProduct(n, n.input(X), n.input(XScale), n.input(XZero), Weights, WScale, WZero, Bias),
+      {Mask, kNone, Past});
 }
 
 } // namespace tenon::frontend

@@ -1,6 +1,6 @@
 // Imports what ONNX Runtime's optimisers write in place of several floating-point operators
-// (com.microsoft): products and convolutions with what follows them, biases with the function behind
-// them. Each is taken apart again.
+// (com.microsoft): products and convolutions with what follows them, biases with the function
+// behind them. Each is taken apart again.
 #include "frontend/onnx/Activation.h"
 #include "frontend/onnx/Operators.h"
 
@@ -18,8 +18,9 @@ void activate(Node &n) {
 bool checkLastBias(Node &n, unsigned i) {
   if (n.checkRank(0, 1) && n.rank(i) == 1 && n.type(i).dim(0) == n.type(0).dim(n.rank(0) - 1))
     return true;
-  n.error("operand " + n.inputName(i) + ": expected one bias per element of the last dimension of " +
-          toString(n.type(0)) + ", found " + toString(n.type(i)));
+  n.error("operand " + n.inputName(i) +
+          ": expected one bias per element of the last dimension of " + toString(n.type(0)) +
+          ", found " + toString(n.type(i)));
   return false;
 }
 
@@ -56,9 +57,8 @@ void importGemmFastGelu(Node &n) { // x, w, bias?
   if (y && n.has(2))
     y = n.b.pointwise(Op::Add, {y, n.input(2)});
   if (y)
-    n.set(0, pointwise(n.b, {y}, [](Scalars &s, llvm::ArrayRef<Value *> a) {
-            return gelu(s, a[0], true);
-          }));
+    n.set(0, pointwise(n.b, {y},
+                       [](Scalars &s, llvm::ArrayRef<Value *> a) { return gelu(s, a[0], true); }));
 }
 
 void importBiasAdd(Node &n) { // x + bias + residual
@@ -86,7 +86,9 @@ void importBiasSplitGelu(Node &n) { // the first half of x + bias times gelu of 
   auto part = [&](unsigned i, int64_t along, Dim start) {
     return sliceAlong(n.b, n.input(i), along, start, half, 1);
   };
-  n.set(0, pointwise(n.b, {part(0, axis, n.dim(0)), part(1, 0, n.dim(0)), part(0, axis, half), part(1, 0, half)},
+  n.set(0, pointwise(n.b,
+                     {part(0, axis, n.dim(0)), part(1, 0, n.dim(0)), part(0, axis, half),
+                      part(1, 0, half)},
                      [](Scalars &s, llvm::ArrayRef<Value *> a) {
                        Value *gate = gelu(s, s(Op::Add, a[2], a[3]), false);
                        return s(Op::Mul, s(Op::Add, a[0], a[1]), gate);

@@ -1,5 +1,5 @@
-// Imports com.microsoft's group normalisations, which diffusion models hold: statistics of the groups
-// of channels, one scale and shift per channel, and an activation.
+// Imports com.microsoft's group normalisations, which diffusion models hold: statistics of the
+// groups of channels, one scale and shift per channel, and an activation.
 #include "frontend/onnx/Activation.h"
 #include "frontend/onnx/Operators.h"
 
@@ -25,8 +25,9 @@ Value *groupNormalized(Node &n, Value *x) {
                      text({channels}, "") + "], found " + toString(n.type(i)));
   const Dim rest = product(n.context(), t.shape().drop_front(2));
   Value *y = n.b.reshape(x, {t.dim(0), n.dim(groups), floorDiv(channels, groups), rest});
-  y = n.b.value(Op::Normalize, {y},
-                {{"axes", Ints{2, 3}}, {"epsilon", n.floatAttr("epsilon", 1e-5f)}});
+  y = n.b.value(
+      Op::Normalize, {y},
+      {{"axes", Ints{2, 3}}, {"epsilon", n.floatAttr("epsilon", 1e-5f)}, {"centered", true}});
   y = y ? n.b.reshape(y, t.shape()) : nullptr;
   if (!y)
     return nullptr;

@@ -83,8 +83,7 @@ void importQLinearSoftmax(Node &n) {
     return;
   const bool flattens = n.intAttr("opset", 13) < 13; // all dimensions from the axis on
   between(n, [&](Value *x) {
-    return flattens ? softmaxFrom(n.b, x, *axis)
-                    : n.b.value(Op::Softmax, {x}, {{"axis", *axis}});
+    return flattens ? softmaxFrom(n.b, x, *axis) : n.b.value(Op::Softmax, {x}, {{"axis", *axis}});
   });
 }
 

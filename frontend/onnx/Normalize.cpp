@@ -239,14 +239,14 @@ void embedNormalized(Node &n, bool quantised) {
                          {v, asScalar(n.b, n.input(scale)), asScalar(n.b, n.input(zero))});
   };
   auto rowsOf = [&](unsigned table, unsigned ids) {
-    return number(table, n.b.value(Op::Gather, {n.input(table), n.input(ids)}, {{"axis", int64_t(0)}}));
+    return number(table,
+                  n.b.value(Op::Gather, {n.input(table), n.input(ids)}, {{"axis", int64_t(0)}}));
   };
   const Dim length = n.type(Ids).dim(1);
   Value *x = rowsOf(Words, Ids);
-  Value *places =
-      !quantised && n.has(PlaceIds)
-          ? rowsOf(Places, PlaceIds)
-          : number(Places, sliceAlong(n.b, n.input(Places), 0, n.dim(0), length, 1));
+  Value *places = !quantised && n.has(PlaceIds)
+                      ? rowsOf(Places, PlaceIds)
+                      : number(Places, sliceAlong(n.b, n.input(Places), 0, n.dim(0), length, 1));
   x = x && places ? n.b.pointwise(Op::Add, {x, places}) : nullptr;
   if (x && n.has(Segments) && n.has(SegmentRows)) {
     Value *segments = rowsOf(SegmentRows, Segments);

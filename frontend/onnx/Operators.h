@@ -19,7 +19,8 @@ template <Op S> void importBinary(Node &n) {
 }
 
 // ChannelsLast.cpp
-/// As `import` with the channels of operands `images` and of the results behind the other dimensions.
+/// As `import` with the channels of operands `images` and of the results behind the other
+/// dimensions.
 void importChannelsLast(Node &n, ImportFunction import, llvm::ArrayRef<unsigned> images);
 template <ImportFunction Import, unsigned... Images> void importNhwc(Node &n) {
   importChannelsLast(n, Import, {Images...});

@@ -1,6 +1,6 @@
 // Defines Network: what recurrent operators have in common as loops. The share of the inputs in all
-// gates is one matrix product over the whole sequence before the loop, the share of the hidden state
-// one product in its body.
+// gates is one matrix product over the whole sequence before the loop, the share of the hidden
+// state one product in its body.
 #pragma once
 
 #include "frontend/onnx/Activation.h"
@@ -12,8 +12,9 @@ namespace tenon::frontend {
 /// What the three operators have in common: X [length, batch, inputs], W [directions, gates ·
 /// hidden, inputs], R [directions, gates · hidden, hidden], B [directions, 2 · gates · hidden].
 /// Where the products are of integers (`dynamic`), W and R have their last dimensions the other way
-/// round, and a scale and a zero point for each direction, or each column of one; what they multiply
-/// is quantised by its range: X as a whole, the hidden state of the whole batch in each step.
+/// round, and a scale and a zero point for each direction, or each column of one; what they
+/// multiply is quantised by its range: X as a whole, the hidden state of the whole batch in each
+/// step.
 struct Network {
   Network(Node &n, unsigned gates, bool dynamic = false)
       : n(n), b(n.b), gates(gates), dynamic(dynamic) {}
@@ -277,7 +278,8 @@ private:
   }
   bool expectParameters(unsigned i) {
     if (!n.has(i)) {
-      n.error("operand " + std::to_string(i) + " is missing: expected scales and zero points of the "
+      n.error("operand " + std::to_string(i) +
+              " is missing: expected scales and zero points of the "
               "weights");
       return false;
     }
