@@ -8,6 +8,23 @@
 namespace tenon::frontend {
 namespace {
 
+/// What to do where operators are missing that ONNX Runtime wrote while it optimised the model for
+/// one machine or provider; null where there are none.
+const char *optimisedFile(const std::map<std::string, std::vector<std::string>> &missing) {
+  bool fused = false;
+  for (const auto &[op, nodes] : missing) {
+    if (llvm::StringRef(op).startswith("com.microsoft.nchwc."))
+      return "com.microsoft.nchwc holds weights in the layout of the machine that saved the file: "
+             "save it with graph_optimization_level ORT_ENABLE_EXTENDED or lower, or compile the "
+             "model from before";
+    fused |= llvm::StringRef(op).startswith("com.microsoft.") ||
+             llvm::StringRef(op).startswith("com.ms.internal.nhwc.");
+  }
+  return fused ? "where ONNX Runtime wrote these operators as it optimised the model, save it with "
+                 "graph_optimization_level ORT_ENABLE_BASIC, or compile the model from before"
+               : nullptr;
+}
+
 class SupportCheck {
 public:
   explicit SupportCheck(ModelImport &state) : state_(state) {}
@@ -34,6 +51,8 @@ public:
         note += " and " + std::to_string(nodes.size() - 8) + " more";
       d.notes.push_back(note);
     }
+    if (const char *remedy = optimisedFile(missing_))
+      d.notes.push_back(remedy);
     d.notes.push_back("`tenon ops` lists what is supported; an operator of your own is declared "
                       "with --op FILE.tn");
     state_.flush("", "");

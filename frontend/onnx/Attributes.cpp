@@ -57,14 +57,35 @@ const RuntimeRow kRuntimeRows[] = {
     {kMicrosoft, "Attention", "rotary_embedding_dim", Proto::INT},
     {kMicrosoft, "Attention", "scale", Proto::FLOAT},
     {kMicrosoft, "Attention", "unidirectional", Proto::INT},
+    {kMicrosoft, "BiasDropout", "seed", Proto::INT},
+    {kMicrosoft, "BiasSoftmax", "axis", Proto::INT},
+    {kMicrosoft, "BiasSoftmax", "is_inner_broadcast", Proto::INT},
     {kMicrosoft, "DequantizeLinear", "axis", Proto::INT},
     {kMicrosoft, "EmbedLayerNormalization", "epsilon", Proto::FLOAT},
     {kMicrosoft, "EmbedLayerNormalization", "mask_index_type", Proto::INT},
+    {kMicrosoft, "FusedConv", "activation", Proto::STRING},
+    {kMicrosoft, "FusedConv", "activation_params", Proto::FLOATS},
+    {kMicrosoft, "FusedGemm", "activation", Proto::STRING},
+    {kMicrosoft, "FusedGemm", "activation_alpha", Proto::FLOAT},
+    {kMicrosoft, "FusedGemm", "activation_beta", Proto::FLOAT},
+    {kMicrosoft, "FusedGemm", "activation_gamma", Proto::FLOAT},
     {kMicrosoft, "FusedMatMul", "alpha", Proto::FLOAT},
     {kMicrosoft, "FusedMatMul", "transA", Proto::INT},
     {kMicrosoft, "FusedMatMul", "transB", Proto::INT},
     {kMicrosoft, "FusedMatMul", "transBatchA", Proto::INT},
     {kMicrosoft, "FusedMatMul", "transBatchB", Proto::INT},
+    {kMicrosoft, "FusedMatMulActivation", "activation", Proto::STRING},
+    {kMicrosoft, "FusedMatMulActivation", "activation_alpha", Proto::FLOAT},
+    {kMicrosoft, "FusedMatMulActivation", "activation_beta", Proto::FLOAT},
+    {kMicrosoft, "FusedMatMulActivation", "activation_gamma", Proto::FLOAT},
+    {kMicrosoft, "GatherBlockQuantized", "bits", Proto::INT},
+    {kMicrosoft, "GatherBlockQuantized", "block_size", Proto::INT},
+    {kMicrosoft, "GatherBlockQuantized", "gather_axis", Proto::INT},
+    {kMicrosoft, "GatherBlockQuantized", "quantize_axis", Proto::INT},
+    {kMicrosoft, "GroupNorm", "activation", Proto::INT},
+    {kMicrosoft, "GroupNorm", "channels_last", Proto::INT},
+    {kMicrosoft, "GroupNorm", "epsilon", Proto::FLOAT},
+    {kMicrosoft, "GroupNorm", "groups", Proto::INT},
     {kMicrosoft, "GroupQueryAttention", "causal", Proto::INT},
     {kMicrosoft, "GroupQueryAttention", "do_rotary", Proto::INT},
     {kMicrosoft, "GroupQueryAttention", "k_quant_type", Proto::STRING},
@@ -80,6 +101,12 @@ const RuntimeRow kRuntimeRows[] = {
     {kMicrosoft, "GroupQueryAttention", "smooth_softmax", Proto::INT},
     {kMicrosoft, "GroupQueryAttention", "softcap", Proto::FLOAT},
     {kMicrosoft, "GroupQueryAttention", "v_quant_type", Proto::STRING},
+    {kMicrosoft, "MatMulBnb4", "K", Proto::INT},
+    {kMicrosoft, "MatMulBnb4", "N", Proto::INT},
+    {kMicrosoft, "MatMulBnb4", "block_size", Proto::INT},
+    {kMicrosoft, "MatMulBnb4", "quant_type", Proto::INT},
+    {kMicrosoft, "MatMulBnb4", "training_mode", Proto::INT},
+    {kMicrosoft, "MatMulBnb4", "transB", Proto::INT},
     {kMicrosoft, "MatMulNBits", "K", Proto::INT},
     {kMicrosoft, "MatMulNBits", "N", Proto::INT},
     {kMicrosoft, "MatMulNBits", "accuracy_level", Proto::INT},
@@ -90,6 +117,9 @@ const RuntimeRow kRuntimeRows[] = {
     {kMicrosoft, "MultiHeadAttention", "num_heads", Proto::INT},
     {kMicrosoft, "MultiHeadAttention", "scale", Proto::FLOAT},
     {kMicrosoft, "MultiHeadAttention", "unidirectional", Proto::INT},
+    {kMicrosoft, "NhwcFusedConv", "activation", Proto::STRING},
+    {kMicrosoft, "NhwcFusedConv", "activation_params", Proto::FLOATS},
+    {kMicrosoft, "QEmbedLayerNormalization", "epsilon", Proto::FLOAT},
     {kMicrosoft, "QGemm", "alpha", Proto::FLOAT},
     {kMicrosoft, "QGemm", "transA", Proto::INT},
     {kMicrosoft, "QGemm", "transB", Proto::INT},
@@ -101,11 +131,13 @@ const RuntimeRow kRuntimeRows[] = {
     {kMicrosoft, "QLinearAveragePool", "pads", Proto::INTS},
     {kMicrosoft, "QLinearAveragePool", "strides", Proto::INTS},
     {kMicrosoft, "QLinearConcat", "axis", Proto::INT},
+    {kMicrosoft, "QLinearConv", "channels_last", Proto::INT},
     {kMicrosoft, "QLinearGlobalAveragePool", "channels_last", Proto::INT},
     {kMicrosoft, "QLinearLeakyRelu", "alpha", Proto::FLOAT},
     {kMicrosoft, "QLinearSoftmax", "axis", Proto::INT},
     {kMicrosoft, "QLinearSoftmax", "opset", Proto::INT},
     {kMicrosoft, "QuantizeLinear", "axis", Proto::INT},
+    {kMicrosoft, "QuickGelu", "alpha", Proto::FLOAT},
     {kMicrosoft, "RotaryEmbedding", "interleaved", Proto::INT},
     {kMicrosoft, "RotaryEmbedding", "is_packed_batching", Proto::INT},
     {kMicrosoft, "RotaryEmbedding", "num_heads", Proto::INT},
@@ -113,6 +145,27 @@ const RuntimeRow kRuntimeRows[] = {
     {kMicrosoft, "RotaryEmbedding", "scale", Proto::FLOAT},
     {kMicrosoft, "SkipLayerNormalization", "epsilon", Proto::FLOAT},
     {kMicrosoft, "SkipSimplifiedLayerNormalization", "epsilon", Proto::FLOAT},
+};
+
+/// Operators that also have the attributes of another one, of whatever version.
+struct LikeRow {
+  llvm::StringRef op, domainOfOther, other;
+};
+/// Of com.microsoft. Those of com.ms.internal.nhwc are ai.onnx's of the same names.
+const LikeRow kLikeRows[] = {
+    {"DynamicQuantizeLSTM", "", "LSTM"},
+    {"FusedConv", "", "Conv"},
+    {"FusedGemm", "", "Gemm"},
+    {"FusedMatMulActivation", kMicrosoft, "FusedMatMul"},
+    {"NhwcConv", "", "Conv"},
+    {"NhwcFusedConv", "", "Conv"},
+    {"NhwcMaxPool", "", "MaxPool"},
+    {"QAttention", kMicrosoft, "Attention"},
+    {"QLinearConv", "", "QLinearConv"},
+    {"QLinearReduceMean", "", "ReduceMean"},
+    {"SkipGroupNorm", kMicrosoft, "GroupNorm"},
+    {"TransposeMatMul", kMicrosoft, "FusedMatMul"},
+    {"Trilu", "", "Trilu"},
 };
 
 /// Attributes of which the importers honour some values only.
@@ -139,6 +192,9 @@ const Limit kLimits[] = {
      "write the attention out as MatMul and Softmax"},
     {kMicrosoft, "GroupQueryAttention", "v_quant_type", "'NONE'",
      "export with a cache that is not quantised"},
+    {kMicrosoft, "QAttention", "do_rotary", "0", "write the rotation as RotaryEmbedding"},
+    {kMicrosoft, "QAttention", "past_present_share_buffer", "0",
+     "export past and present as tensors of their own; --state joins them"},
     {kMicrosoft, "MatMulNBits", "weight_prepacked", "0",
      "export the weights unpacked, as ONNX Runtime's quantiser writes them"},
     {kMicrosoft, "RotaryEmbedding", "is_packed_batching", "0",
@@ -192,6 +248,17 @@ Known rowsOf(llvm::StringRef domain, llvm::StringRef op) {
   for (const RuntimeRow &own : kRuntimeRows)
     if (own.domain == domain && own.op == op)
       known.rows.push_back({own.domain, own.op, own.name, own.type, 1, own.until, -1});
+  auto addThoseOf = [&](llvm::StringRef otherDomain, llvm::StringRef other) {
+    for (const AttributeRow &row : rowsOf(otherDomain, other).rows)
+      if (!known.any(row.name))
+        known.rows.push_back({domain, op, row.name, row.type, 1, kNewest, -1});
+  };
+  if (domain == "com.ms.internal.nhwc")
+    addThoseOf("", op);
+  if (domain == kMicrosoft)
+    for (const LikeRow &like : kLikeRows)
+      if (like.op == op)
+        addThoseOf(like.domainOfOther, like.other);
   return known;
 }
 

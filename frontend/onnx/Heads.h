@@ -23,6 +23,13 @@ Value *matmulShared(Node &n, Value *a, Value *b, bool transposed);
 /// x [batch, heads, length, size] turned by the angles of its positions, whose cosines and sines
 /// are [batch, length, half of what is turned]; what lies behind stays. Null after an error.
 Value *rotated(Node &n, Value *x, Value *cos, Value *sin, bool interleaved);
+/// com.microsoft: attention of the node over queries, keys and values that stand side by side in
+/// `projected` [batch, length, width], and what else it takes. Null: an error was reported.
+struct AttentionOperands {
+  unsigned mask, added, past; // kNone: the operator has none
+};
+constexpr unsigned kNone = ~0u;
+void attendProjected(Node &n, Value *projected, AttentionOperands at);
 Value *scaledBy(Builder &b, Value *v, double factor);
 
 } // namespace tenon::frontend

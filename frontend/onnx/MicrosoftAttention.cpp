@@ -89,7 +89,7 @@ Value *attend(Node &n, llvm::ArrayRef<Value *> parts, Value *past, int64_t pastA
     return n.error("expected a head size that is known, found " + toString(parts[0]->type()));
   const double given = n.floatAttr("scale", 0), filter = n.floatAttr("mask_filter_value", -10000);
   Value *scores = matmulShared(n, parts[0], parts[1], true);
-  scores = scores ? n.b.cast(scores, computeType(n.element(0))) : nullptr;
+  scores = scores ? n.b.cast(scores, computeType(parts[0]->type().element())) : nullptr;
   scores = scaledBy(n.b, scores, given != 0 ? given : 1 / std::sqrt(double(size.constant())));
   if (!scores)
     return nullptr;
@@ -134,7 +134,7 @@ Value *attend(Node &n, llvm::ArrayRef<Value *> parts, Value *past, int64_t pastA
         return score;
       });
   Value *weights = shown ? n.b.value(Op::Softmax, {shown}, {{"axis", int64_t(3)}}) : nullptr;
-  weights = weights ? n.b.cast(weights, n.element(0)) : nullptr;
+  weights = weights ? n.b.cast(weights, parts[2]->type().element()) : nullptr;
   return joinHeads(n.b, matmulShared(n, weights, parts[2], false));
 }
 
@@ -147,6 +147,10 @@ void importMicrosoftAttention(Node &n) {
   Value *projected = matmul(n.b, n.input(X), n.input(Weights), {}, {});
   if (n.has(Bias))
     projected = n.b.pointwise(Op::Add, {projected, n.input(Bias)});
+  attendProjected(n, projected, {Mask, Added, Past});
+}
+
+void attendProjected(Node &n, Value *projected, AttentionOperands at) {
   if (!projected)
     return;
   // Queries, keys and values stand side by side.
@@ -168,12 +172,12 @@ void importMicrosoftAttention(Node &n) {
       return;
   }
   // Keys and values of earlier runs come first: [2, batch, heads, past, size].
-  if (n.has(Past)) {
-    const Type past = n.type(Past);
-    if (!n.checkRank(Past, 5, 5))
+  if (n.has(at.past)) {
+    const Type past = n.type(at.past);
+    if (!n.checkRank(at.past, 5, 5))
       return;
     for (int64_t i : {0, 1}) {
-      Value *kept = sliceAlong(n.b, n.input(Past), 0, n.dim(i), n.dim(1), 1);
+      Value *kept = sliceAlong(n.b, n.input(at.past), 0, n.dim(i), n.dim(1), 1);
       kept = kept ? n.b.reshape(kept, past.shape().drop_front()) : nullptr;
       Value *&now = parts[i + 1];
       now = kept ? n.b.value(Op::Concat, {kept, now}, {{"axis", int64_t(2)}}) : nullptr;
@@ -191,7 +195,7 @@ void importMicrosoftAttention(Node &n) {
     n.set(1, n.b.value(Op::Concat, pair, {{"axis", int64_t(0)}}));
   }
 
-  n.set(0, attend(n, parts, n.has(Past) ? n.input(Past) : nullptr, 3, {Mask, Added}));
+  n.set(0, attend(n, parts, n.input(at.past), 3, {at.mask, at.added}));
 }
 
 namespace {

@@ -4,9 +4,7 @@
 #include "frontend/onnx/Quantize.h"
 
 namespace tenon::frontend {
-namespace {
 
-/// (x − zero) · scale for operand `x` with its scale and zero point behind it.
 Value *real(Node &n, unsigned x) {
   if (!n.has(x) || !checkOne(n, {x + 1}))
     return nullptr;
@@ -18,8 +16,6 @@ Value *real(Node &n, unsigned x) {
       [](Scalars &s, llvm::ArrayRef<Value *> a) { return s(Op::Dequantize, a[0], a[1], a[2]); });
 }
 
-/// `y` quantised with the scale in operand `scale` and the zero point behind it, to the element
-/// type of operand 0 where that is not there.
 Value *quantized(Node &n, Value *y, unsigned scale, Element otherwise) {
   if (!y || !checkOne(n, {scale}))
     return nullptr;
@@ -30,17 +26,12 @@ Value *quantized(Node &n, Value *y, unsigned scale, Element otherwise) {
       [](Scalars &s, llvm::ArrayRef<Value *> a) { return s(Op::Quantize, a[0], a[1], a[2]); });
 }
 
+namespace {
+
 /// x, x_scale, x_zero, y_scale, y_zero.
 void between(Node &n, llvm::function_ref<Value *(Value *)> function) {
   Value *x = real(n, 0);
   n.set(0, quantized(n, x ? function(x) : nullptr, 3, n.element(0)));
-}
-
-bool checkChannelsFirst(Node &n) {
-  if (!n.boolAttr("channels_last", false))
-    return true;
-  n.error("attribute channels_last = 1 is not supported");
-  return false;
 }
 
 /// Constant bytes [rows, …] read as elements of `bits` each, which stand in ONNX's order already:
@@ -74,8 +65,8 @@ void importQLinearLeakyRelu(Node &n) {
 }
 
 void importQLinearAveragePool(Node &n) {
-  if (checkChannelsFirst(n))
-    between(n, [&](Value *x) { return averagePool(n, x); });
+  const auto pool = [](Node &n) { between(n, [&](Value *x) { return averagePool(n, x); }); };
+  n.boolAttr("channels_last", false) ? importChannelsLast(n, pool, {0}) : pool(n);
 }
 
 void importQLinearGlobalAveragePool(Node &n) {
@@ -91,14 +82,8 @@ void importQLinearSoftmax(Node &n) {
   if (!axis)
     return;
   const bool flattens = n.intAttr("opset", 13) < 13; // all dimensions from the axis on
-  between(n, [&](Value *x) -> Value * {
-    const Type t = x->type();
-    if (!flattens)
-      return n.b.value(Op::Softmax, {x}, {{"axis", *axis}});
-    Value *rows = n.b.reshape(x, {product(n.context(), t.shape().take_front(size_t(*axis))),
-                                  product(n.context(), t.shape().drop_front(size_t(*axis)))});
-    Value *y = rows ? n.b.value(Op::Softmax, {rows}, {{"axis", int64_t(1)}}) : nullptr;
-    return y ? n.b.reshape(y, t.shape()) : nullptr;
+  between(n, [&](Value *x) {
+    return flattens ? softmaxFrom(n.b, x, *axis) : n.b.value(Op::Softmax, {x}, {{"axis", *axis}});
   });
 }
 
@@ -117,6 +102,24 @@ void importQLinearConcat(Node &n) {
       return;
   }
   n.set(0, axis ? n.b.value(Op::Concat, pieces, {{"axis", *axis}}) : nullptr);
+}
+
+void importQLinearWhere(Node &n) { // condition, then x, y and the result with their parameters
+  Value *x = real(n, 1), *y = real(n, 4);
+  Value *picked = x && y ? n.b.pointwise(Op::Select, {n.input(0), x, y}) : nullptr;
+  n.set(0, quantized(n, picked, 7, n.element(1)));
+}
+
+void importQLinearReduceMean(Node &n) {
+  Ints given = n.intsAttr("axes");
+  auto axes = n.axes(given.empty() ? allAxes(0, n.rank(0)) : given, n.rank(0));
+  if (!axes)
+    return;
+  const bool keep = n.boolAttr("keepdims", true);
+  between(n, [&](Value *x) {
+    Value *y = mean(n.b, x, *axes);
+    return keep ? keepDims(n.b, y, x->type(), *axes) : y;
+  });
 }
 
 void importQGemm(Node &n) {

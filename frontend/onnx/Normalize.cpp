@@ -1,5 +1,6 @@
 // Imports normalisations: `normalize` where statistics come from the input, maps around it.
 #include "frontend/onnx/Operators.h"
+#include "frontend/onnx/Quantize.h"
 
 namespace tenon::frontend {
 namespace {
@@ -226,8 +227,13 @@ void skipNormalization(Node &n, unsigned shift, unsigned bias) {
 void importSkipLayerNormalization(Node &n) { skipNormalization(n, 3, 4); }
 void importSkipSimplifiedLayerNormalization(Node &n) { skipNormalization(n, 0, 3); }
 
-void importEmbedLayerNormalization(Node &n) { // com.microsoft: sum of embeddings, normalised
+namespace {
+
+/// com.microsoft: the sum of embeddings, normalised. Where `quantised`, tables and what scales and
+/// shifts are integers, whose scales and zero points stand in the order of kTables behind the mask.
+void embedNormalized(Node &n, bool quantised) {
   enum { Ids, Segments, Words, Places, SegmentRows, Gamma, Beta, Mask, PlaceIds };
+  static const unsigned kTables[] = {Words, Places, SegmentRows, Gamma, Beta};
   for (unsigned i : {Words, Places, Gamma, Beta})
     if (!n.has(i)) {
       n.error("operand " + std::to_string(i) +
@@ -236,27 +242,49 @@ void importEmbedLayerNormalization(Node &n) { // com.microsoft: sum of embedding
     }
   if (!n.checkRank(Ids, 2, 2) || !n.checkRank(Words, 2, 2) || !n.checkRank(Places, 2, 2))
     return;
+  auto number = [&](unsigned table, Value *v) -> Value * { // what `v`, a part of it, stands for
+    if (!quantised || !v)
+      return v;
+    const unsigned scale = 8 + unsigned(llvm::find(kTables, table) - kTables), zero = scale + 5;
+    if (!checkOne(n, {scale}) || !checkOne(n, {zero}))
+      return nullptr;
+    return n.b.pointwise(Op::Dequantize,
+                         {v, asScalar(n.b, n.input(scale)), asScalar(n.b, n.input(zero))});
+  };
   auto rowsOf = [&](unsigned table, unsigned ids) {
-    return n.b.value(Op::Gather, {n.input(table), n.input(ids)}, {{"axis", int64_t(0)}});
+    return number(table,
+                  n.b.value(Op::Gather, {n.input(table), n.input(ids)}, {{"axis", int64_t(0)}}));
   };
   const Dim length = n.type(Ids).dim(1);
   Value *x = rowsOf(Words, Ids);
-  Value *places = n.has(PlaceIds) ? rowsOf(Places, PlaceIds)
-                                  : sliceAlong(n.b, n.input(Places), 0, n.dim(0), length, 1);
+  Value *places = !quantised && n.has(PlaceIds)
+                      ? rowsOf(Places, PlaceIds)
+                      : number(Places, sliceAlong(n.b, n.input(Places), 0, n.dim(0), length, 1));
   x = x && places ? n.b.pointwise(Op::Add, {x, places}) : nullptr;
-  if (x && n.has(Segments) && n.has(SegmentRows))
-    x = n.b.pointwise(Op::Add, {x, rowsOf(SegmentRows, Segments)});
+  if (x && n.has(Segments) && n.has(SegmentRows)) {
+    Value *segments = rowsOf(SegmentRows, Segments);
+    x = segments ? n.b.pointwise(Op::Add, {x, segments}) : nullptr;
+  }
   if (!x)
     return;
-  Value *y = n.b.cast(normalized(n.b, x, {2}, n.floatAttr("epsilon", 1e-12f)), n.element(Words));
-  y = n.b.pointwise(Op::Mul, {y, n.input(Gamma)});
-  n.set(0, n.b.pointwise(Op::Add, {y, n.input(Beta)}));
+  Value *gamma = number(Gamma, n.input(Gamma)), *beta = number(Beta, n.input(Beta));
+  if (!gamma || !beta)
+    return;
+  const Element e = x->type().element();
+  Value *y = n.b.cast(normalized(n.b, x, {2}, n.floatAttr("epsilon", 1e-12f)), e);
+  y = n.b.pointwise(Op::Mul, {y, gamma});
+  n.set(0, n.b.pointwise(Op::Add, {y, beta}));
   // The second result counts what the mask shows.
   Value *count = n.has(Mask) && n.wants(1) ? n.b.reduce(Op::Add, n.input(Mask), {1}, 0) : nullptr;
   n.set(1, count ? n.b.cast(count, Element::I32)
                  : n.b.broadcastTo(n.b.scalarConstant(Element::I32, 0), {n.type(Ids).dim(0)}));
   n.set(2, x);
 }
+
+} // namespace
+
+void importEmbedLayerNormalization(Node &n) { embedNormalized(n, false); }
+void importQEmbedLayerNormalization(Node &n) { embedNormalized(n, true); }
 
 void importRMSNormalization(Node &n) {
   if (!n.checkRank(0, 1) || !n.checkFloat(0))

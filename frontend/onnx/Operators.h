@@ -18,6 +18,16 @@ template <Op S> void importBinary(Node &n) {
   n.set(0, n.b.pointwise(S, {n.input(0), alignedSecond(n)}));
 }
 
+// ChannelsLast.cpp
+/// As `import` with the channels of operands `images` and of the results behind the other
+/// dimensions.
+void importChannelsLast(Node &n, ImportFunction import, llvm::ArrayRef<unsigned> images);
+template <ImportFunction Import, unsigned... Images> void importNhwc(Node &n) {
+  importChannelsLast(n, Import, {Images...});
+}
+void importMicrosoftQLinearConv(Node &n);
+void importNhwcMaxPool(Node &n);
+
 // Cast.cpp
 void importBitCast(Node &n);
 void importCast(Node &n);
@@ -44,6 +54,7 @@ void importMish(Node &n);
 void importMod(Node &n);
 void importPRelu(Node &n);
 void importPow(Node &n);
+void importQuickGelu(Node &n);
 void importSelu(Node &n);
 void importShrink(Node &n);
 void importSoftplus(Node &n);
@@ -114,6 +125,29 @@ void importTreeEnsembleRegressor(Node &n);
 void importMicrosoftAttention(Node &n);
 void importMultiHeadAttention(Node &n);
 
+// MicrosoftBlocks.cpp
+void importGatherBlockQuantized(Node &n);
+void importMatMulBnb4(Node &n);
+
+// MicrosoftDynamic.cpp
+void importDynamicQuantizeMatMul(Node &n);
+void importMatMulIntegerToFloat(Node &n);
+void importQAttention(Node &n);
+
+// MicrosoftFused.cpp
+void importBiasAdd(Node &n);
+void importBiasDropout(Node &n);
+void importBiasSoftmax(Node &n);
+void importBiasSplitGelu(Node &n);
+void importFusedConv(Node &n);
+void importFusedGemm(Node &n);
+void importFusedMatMulActivation(Node &n);
+void importGemmFastGelu(Node &n);
+
+// MicrosoftGroupNorm.cpp
+void importGroupNorm(Node &n);
+void importSkipGroupNorm(Node &n);
+
 // MicrosoftQuantize.cpp
 void importMatMulNBits(Node &n);
 void importQGemm(Node &n);
@@ -121,8 +155,10 @@ void importQLinearAveragePool(Node &n);
 void importQLinearConcat(Node &n);
 void importQLinearGlobalAveragePool(Node &n);
 void importQLinearLeakyRelu(Node &n);
+void importQLinearReduceMean(Node &n);
 void importQLinearSigmoid(Node &n);
 void importQLinearSoftmax(Node &n);
+void importQLinearWhere(Node &n);
 
 // Attention.cpp
 void importAttention(Node &n);
@@ -148,6 +184,7 @@ void importRandomUniform(Node &n);
 void importRandomUniformLike(Node &n);
 
 // Recurrent.cpp
+void importDynamicQuantizeLSTM(Node &n);
 void importGRU(Node &n);
 void importLSTM(Node &n);
 void importRNN(Node &n);
@@ -193,6 +230,7 @@ void importLpNormalization(Node &n);
 void importMeanVarianceNormalization(Node &n);
 void importRMSNormalization(Node &n);
 void importEmbedLayerNormalization(Node &n);
+void importQEmbedLayerNormalization(Node &n);
 void importSimplifiedLayerNormalization(Node &n);
 void importSkipLayerNormalization(Node &n);
 void importSkipSimplifiedLayerNormalization(Node &n);
@@ -214,6 +252,8 @@ void importReduceMin(Node &n);
 void importReduceProd(Node &n);
 void importReduceSum(Node &n);
 void importReduceSumSquare(Node &n);
+/// Softmax over all dimensions from `axis` on as one.
+Value *softmaxFrom(Builder &b, Value *x, int64_t axis);
 void importSoftmax(Node &n);
 
 // Movement.cpp

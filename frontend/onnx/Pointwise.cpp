@@ -1,5 +1,6 @@
 // Imports pointwise operators: arithmetic, activations, comparison, logic, bits. Most are one
 // scalar function and stand in the table directly; here are those with attributes or several steps.
+#include "frontend/onnx/Activation.h"
 #include "frontend/onnx/Operators.h"
 
 #include <cmath>
@@ -18,29 +19,8 @@ void unaryFloat(Node &n, llvm::function_ref<Value *(Scalars &, Value *)> body) {
     unary(n, body);
 }
 
-Value *softplus(Scalars &s, Value *x) {
-  // log(1 + e^x) = max(x, 0) + log(1 + e^−|x|), which cannot overflow. What rounding takes from
-  // u = 1 + e goes into the quotient: log(1 + e) = log(u) * e / (u - 1), and e where u is 1.
-  Value *e = s(Op::Exp, s(Op::Neg, s(Op::Abs, x))), *u = s(Op::Add, s.c(1), e);
-  Value *kept = s(Op::Sub, u, s.c(1));
-  Value *tail = s(Op::Div, s(Op::Mul, s(Op::Log, u), e), kept);
-  return s(Op::Add, s(Op::Relu, x), s(Op::Select, s(Op::Equal, kept, s.c(0)), e, tail));
-}
-
 Value *whereNegative(Scalars &s, Value *x, Value *negative, Value *otherwise) {
   return s(Op::Select, s(Op::Less, x, s.c(0)), negative, otherwise);
-}
-
-Value *gelu(Scalars &s, Value *x, bool tanh) {
-  Value *inner;
-  if (tanh) { // x/2 · (1 + tanh(√(2/π) (x + 0.044715 x³)))
-    Value *cube = s(Op::Mul, s(Op::Mul, x, x), x);
-    Value *t = s(Op::Add, x, s(Op::Mul, cube, s.c(0.044715)));
-    inner = s(Op::Tanh, s(Op::Mul, t, s.c(std::sqrt(2 / M_PI))));
-  } else { // x/2 · (1 + erf(x/√2))
-    inner = s(Op::Erf, s(Op::Mul, x, s.c(std::sqrt(0.5))));
-  }
-  return s(Op::Mul, s(Op::Mul, x, s.c(0.5)), s(Op::Add, inner, s.c(1)));
 }
 
 /// Folds all operands with one scalar function in one body.
@@ -272,10 +252,12 @@ void importBiasGelu(Node &n) {
 
 void importSwish(Node &n) {
   const double alpha = n.floatAttr("alpha", 1);
-  unaryFloat(n, [&](Scalars &s, Value *x) {
-    Value *scaled = alpha == 1 ? x : s(Op::Mul, x, s.c(alpha));
-    return s(Op::Mul, x, s(Op::Sigmoid, scaled));
-  });
+  unaryFloat(n, [&](Scalars &s, Value *x) { return swish(s, x, alpha); });
+}
+
+void importQuickGelu(Node &n) { // com.microsoft
+  const double alpha = n.floatAttr("alpha", 1.702f);
+  unaryFloat(n, [&](Scalars &s, Value *x) { return swish(s, x, alpha); });
 }
 
 void importSwiGLU(Node &n) {
@@ -283,8 +265,7 @@ void importSwiGLU(Node &n) {
   if (!n.checkFloat(0))
     return;
   n.set(0, pointwise(n.b, {n.input(0), n.input(1)}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-          Value *scaled = alpha == 1 ? a[0] : s(Op::Mul, a[0], s.c(alpha));
-          return s(Op::Mul, s(Op::Mul, a[0], s(Op::Sigmoid, scaled)), a[1]);
+          return s(Op::Mul, swish(s, a[0], alpha), a[1]);
         }));
 }
 

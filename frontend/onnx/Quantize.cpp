@@ -54,6 +54,18 @@ Value *requantize(Node &n, Value *acc, Value *accScale, Value *yScale, Value *yZ
                    });
 }
 
+Value *scaledSum(Builder &b, Value *acc, Value *accScale, Value *bias) {
+  if (!acc || !accScale)
+    return nullptr;
+  llvm::SmallVector<Value *, 3> operands{acc, accScale};
+  if (bias)
+    operands.push_back(bias);
+  return pointwise(b, operands, [](Scalars &s, llvm::ArrayRef<Value *> a) {
+    Value *y = s(Op::Dequantize, a[0], a[1], s.c(0));
+    return a.size() > 2 ? s(Op::Add, y, a[2]) : y;
+  });
+}
+
 namespace {
 
 /// How scale and zero point follow the tensor that they belong to.
@@ -235,26 +247,35 @@ void importDequantizeLinear(Node &n) {
                  }));
 }
 
-void importDynamicQuantizeLinear(Node &n) {
-  // Range of x including 0 on 256 steps.
-  if (!n.checkFloat(0))
-    return;
-  const Ints axes = allAxes(0, n.rank(0));
-  Value *x = n.input(0);
-  Value *low = axes.empty() ? x : n.b.reduce(Op::Min, x, axes, INFINITY);
-  Value *high = axes.empty() ? x : n.b.reduce(Op::Max, x, axes, -INFINITY);
-  Operation *parameters = n.b.map({low, high}, [&](Builder &b, llvm::ArrayRef<Value *> a) {
-    Scalars s{b, n.element(0)};
+Dynamic quantizedByRange(Builder &b, Value *x) {
+  // Range of x including 0 on 256 steps; the scale of zeros alone is 1.
+  Dynamic result;
+  const Ints axes = allAxes(0, x->type().rank());
+  Value *low = axes.empty() ? x : b.reduce(Op::Min, x, axes, INFINITY);
+  Value *high = axes.empty() ? x : b.reduce(Op::Max, x, axes, -INFINITY);
+  Operation *parameters = b.map({low, high}, [&](Builder &b, llvm::ArrayRef<Value *> a) {
+    Scalars s{b, x->type().element()};
     Value *least = s(Op::Min, a[0], s.c(0)), *most = s(Op::Max, a[1], s.c(0));
-    Value *scale = s(Op::Div, s(Op::Sub, most, least), s.c(255));
+    Value *step = s(Op::Div, s(Op::Sub, most, least), s.c(255));
+    Value *scale = s(Op::Select, s(Op::Equal, most, least), s.c(1), step);
     Value *zero = s(Op::Quantize, s(Op::Neg, least), scale, b.scalarInt(Element::U8, 0));
     return llvm::SmallVector<Value *, 2>{scale, zero};
   });
   if (!parameters)
+    return result;
+  result.scale = parameters->result(0);
+  result.zero = parameters->result(1);
+  result.bytes = b.pointwise(Op::Quantize, {x, result.scale, result.zero});
+  return result;
+}
+
+void importDynamicQuantizeLinear(Node &n) {
+  if (!n.checkFloat(0))
     return;
-  n.set(1, parameters->result(0));
-  n.set(2, parameters->result(1));
-  n.set(0, n.b.pointwise(Op::Quantize, {x, parameters->result(0), parameters->result(1)}));
+  const Dynamic d = quantizedByRange(n.b, n.input(0));
+  n.set(0, d.bytes);
+  n.set(1, d.scale);
+  n.set(2, d.zero);
 }
 
 namespace {

@@ -11,6 +11,21 @@ Value *asScalar(Builder &b, Value *v);
 /// Each of `operands` is there and has one element; reports otherwise.
 bool checkOne(Node &n, std::initializer_list<unsigned> operands);
 
+/// (x − zero) · scale for operand `x` with its scale and zero point behind it.
+Value *real(Node &n, unsigned x);
+/// `y` quantised with the scale in operand `scale` and the zero point behind it, to the element
+/// type `otherwise` where that is not there.
+Value *quantized(Node &n, Value *y, unsigned scale, Element otherwise);
+
+/// A tensor in bytes, with the scale and the zero point of its range and 0.
+struct Dynamic {
+  Value *bytes = nullptr, *scale = nullptr, *zero = nullptr;
+};
+/// DynamicQuantizeLinear; null values after an error.
+Dynamic quantizedByRange(Builder &b, Value *x);
+/// acc · accScale (+ bias): both broadcast to the i32 accumulator, in the type of the scale.
+Value *scaledSum(Builder &b, Value *acc, Value *accScale, Value *bias);
+
 /// Zero points of an integer contraction, as far as they are given: scalars where possible.
 llvm::SmallVector<Value *, 2> zeroPoints(Node &n, Value *x, Value *xZero, Value *wZero);
 /// The product of two scales, operands of the node: rank 0 unless the second has one per channel.

@@ -198,6 +198,16 @@ void importReduceLogSumExp(Node &n) {
 void importArgMax(Node &n) { importArg(n, true); }
 void importArgMin(Node &n) { importArg(n, false); }
 
+Value *softmaxFrom(Builder &b, Value *x, int64_t axis) {
+  const Type t = x->type();
+  if (axis == int64_t(t.rank()) - 1)
+    return b.value(Op::Softmax, {x}, {{"axis", axis}});
+  Value *rows = b.reshape(x, {product(b.context(), t.shape().take_front(size_t(axis))),
+                              product(b.context(), t.shape().drop_front(size_t(axis)))});
+  Value *y = rows ? b.value(Op::Softmax, {rows}, {{"axis", int64_t(1)}}) : nullptr;
+  return y ? b.reshape(y, t.shape()) : nullptr;
+}
+
 void importSoftmax(Node &n) {
   alongAxis(n, [&](Value *x, int64_t axis) {
     return n.b.value(Op::Softmax, {x}, {{"axis", axis}});

@@ -1,4 +1,4 @@
-#!/ usr / bin / env python3
+#!/usr/bin/env python3
 """Operators of com.microsoft and ai.onnx.ml against ONNX Runtime, which defines the first, and forms of
 others that ONNX's own tests leave out: one node each, on the interpreter and as generated code. The
 nodes of a test stand in one model, side by side, which is compiled once.
@@ -7,9 +7,7 @@ nodes of a test stand in one model, side by side, which is compiled once.
 """
 
 import itertools
-import re
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
@@ -21,116 +19,20 @@ require("numpy", "onnx", "onnxruntime")
 
 import numpy as np
 import onnx
-import onnx.compose
-import onnxruntime
+from contrib import FLOAT, ML, ContribCase
 from onnx import helper, numpy_helper
-from tenon import tenon
 
-DOMAIN, ML = "com.microsoft", "ai.onnx.ml"
-TARGETS = ("interpreter", "cpu:generic")
-FLOAT = np.float32
-
-
-def write(folder, kind, arrays):
-    for index, (name, array) in enumerate(arrays.items()):
-        message = numpy_helper.from_array(array, name).SerializeToString()
-        (folder / f"{kind}_{index}.pb").write_bytes(message)
-
-
-class Nodes(unittest.TestCase):
-    """What tests of single nodes share."""
-
-    opset = 17
-
-    def setUp(self):
-        self.rng = np.random.default_rng(5)
-        self.cases = {}  # by opsets: models with inputs and expected outputs, named apart
-
-    def tearDown(self):
-        for cases in self.cases.values():
-            self.compare_together(cases)
-
-    def normal(self, *shape):
-        return self.rng.normal(size=shape).astype(FLOAT)
-
-    def bytes(self, *shape):
-        return self.rng.integers(0, 255, shape).astype(np.uint8)
-
-    def model(self, op, names, inputs, weights, outputs, domain, attributes):
-        """One node whose operands are `names`."""
-        node = helper.make_node(op, names, list(outputs), domain=domain, **attributes)
-        info = [helper.make_tensor_value_info(k, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
-                for k, v in inputs.items()]  # fmt: skip
-        results = [onnx.ValueInfoProto(name=name) for name in outputs if name]
-        graph = helper.make_graph([node], "contrib", info, results,
-                                  [numpy_helper.from_array(v, k) for k, v in weights.items()])  # fmt: skip
-        opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid(DOMAIN, 1), helper.make_opsetid(ML, 3)]
-        return helper.make_model(graph, opset_imports=opsets, ir_version=9)
-
-    def outputs(self, model, inputs):
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-        return {output.name: array for output, array in zip(session.get_outputs(), session.run(None, inputs))
-}
-
-    def reference(self, op, names, inputs, weights, outputs=("y",), domain=DOMAIN, **attributes):
-        """ONNX Runtime's outputs by name."""
-        return self.outputs(self.model(op, names, inputs, weights, outputs, domain, attributes), inputs)
-
-    def check(self, op, names, inputs, weights, outputs=("y",), domain=DOMAIN, expected=None, **attributes):
-        """The outputs are `expected`, or what ONNX Runtime gives: integers exactly."""
-        model = self.model(op, names, inputs, weights, outputs, domain, attributes)
-        if expected is None:
-            expected = self.reference(op, names, inputs, weights, outputs, domain, **attributes)
-        self.compare(op, model, inputs, {
-name: expected[name] for name in outputs if name})
-
-    def compare(self, op, model, inputs, expected):
-        """Done at the test's end, for all of its models of the same opsets at once; arrays may change."""
-        opsets = tuple(sorted((opset.domain, opset.version) for opset in model.opset_import))
-        cases = self.cases.setdefault(opsets, [])
-        prefix = f"{re.sub(r'[^A-Za-z0-9]+', '_', op)}_{len(cases)}_"
-        cases.append((onnx.compose.add_prefix(model, prefix),
-                      {prefix + name: np.array(array) for name, array in inputs.items()},
-                      {prefix + name: np.array(array) for name, array in expected.items()}))  # fmt: skip
-
-    def compare_together(self, cases):
-        model = onnx.ModelProto()
-        model.CopyFrom(cases[0][0])
-        inputs, expected = {}, {}
-        for index, (one, given, wanted) in enumerate(cases):
-            inputs |= given
-            expected |= wanted
-            if index:
-                for field in ("node", "input", "output", "initializer"):
-                    getattr(model.graph, field).extend(getattr(one.graph, field))
-        self.assertEqual([output.name for output in model.graph.output], list(expected))
-        with tempfile.TemporaryDirectory(prefix="tenon-contrib-") as scratch:
-            file, data = Path(scratch) / "model.onnx", Path(scratch) / "data"
-            onnx.save(model, file)
-            data.mkdir()
-            write(data, "input", inputs)
-            write(data, "output", expected)
-            for target in TARGETS:
-                answer = tenon("run", file, f"--target={target}", f"--data={data}",
-                               "--tolerance=1e-5")  # fmt: skip
-                self.assertEqual(answer.status, 0, f"on {target}: {answer.output}{answer.errors}")
-
-
-class Contrib(Nodes):
+class Contrib(ContribCase):
     def quantisation(self, y_scale=0.0371, y_zero=100):
         return {"xs": np.array(0.05, FLOAT), "xz": np.array(120, np.uint8),
                 "ys": np.array(y_scale, FLOAT), "yz": np.array(y_zero, np.uint8)}  # fmt: skip
 
     def between(self, op, shape, parameters=None, **attributes):
-        self.check(op, ["x", "xs", "xz", "ys", "yz"], {
-    "x" : self.bytes(*shape)},
+        self.check(op, ["x", "xs", "xz", "ys", "yz"], {"x": self.bytes(*shape)},
                    parameters or self.quantisation(), **attributes)  # fmt: skip
 
     def learned(self, op, x, outputs=("y",), **attributes):
-        self.check(op, ["x"], {
-    "x" : x}, {}, outputs, domain=ML, **attributes)
+        self.check(op, ["x"], {"x": x}, {}, outputs, domain=ML, **attributes)
 
     def machines(self, counts, kernel, post="NONE", **labels):
         """SVMClassifier with `counts` support vectors of each class."""
@@ -187,11 +89,10 @@ class Contrib(Nodes):
 
     def test_qlinear_concat(self):
         self.check("QLinearConcat", ["ys", "yz", "x", "xs", "xz", "w", "ys", "yz"],
-                   {
-    "x" : self.bytes(2, 5), "w" : self.bytes(2, 3)}, self.quantisation(), axis=1)  # fmt: skip
+                   {"x": self.bytes(2, 5), "w": self.bytes(2, 3)}, self.quantisation(), axis=1)  # fmt: skip
 
     def test_qgemm(self):
-#Without VNNI, ONNX Runtime adds pairs of products in 16 bits that saturate : weights of 7 bits.
+        # Without VNNI, ONNX Runtime adds pairs of products in 16 bits that saturate: weights of 7 bits.
         weights = {
             "as": np.array(0.05, FLOAT), "az": np.array(120, np.uint8),
             "b": self.rng.integers(-63, 64, (16, 6)).astype(np.int8),
@@ -201,8 +102,7 @@ class Contrib(Nodes):
         names = ["a", *weights]
         self.check("QGemm", names, {"a": self.bytes(4, 16)}, weights, alpha=0.5)
         weights |= {"ys": np.array(0.2, FLOAT), "yz": np.array(128, np.uint8)}
-        self.check("QGemm", ["a", *weights], {
-    "a" : self.bytes(4, 16)}, weights)
+        self.check("QGemm", ["a", *weights], {"a": self.bytes(4, 16)}, weights)
 
     def test_floats_of_eight_bits(self):
         """What is too large, and what just rounds into the range; as f32, which NumPy has."""
@@ -227,42 +127,32 @@ class Contrib(Nodes):
             blocks = -(-k // block)
             weights = {"b": self.bytes(n, blocks, block // 2), "s": self.normal(n * blocks)}
             sizes = {"K": k, "N": n, "bits": 4, "block_size": block}
-            self.check("MatMulNBits", ["a", *weights], {
-      "a" : self.normal(3, k)}, weights, **sizes)
+            self.check("MatMulNBits", ["a", *weights], {"a": self.normal(3, k)}, weights, **sizes)
             weights["z"] = self.bytes(n * -(-blocks // 2))
-            self.check("MatMulNBits", ["a", *weights], {
-      "a" : self.normal(3, k)}, weights, **sizes)
+            self.check("MatMulNBits", ["a", *weights], {"a": self.normal(3, k)}, weights, **sizes)
 
     def test_multi_head_attention(self):
         batch, queries, keys, width = 2, 3, 5, 8
         q, k = self.normal(batch, queries, width), self.normal(batch, keys, width)
         v = self.normal(batch, keys, width)
-        self.check("MultiHeadAttention", ["q", "k", "v"], {
-      "q" : q, "k" : k, "v" : v}, {}, num_heads=2)
+        self.check("MultiHeadAttention", ["q", "k", "v"], {"q": q, "k": k, "v": v}, {}, num_heads=2)
         more = {"m": np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32),
                 "added": self.normal(1, 2, queries, keys)}  # fmt: skip
         self.check("MultiHeadAttention", ["q", "k", "v", "b", "m", "added"],
-                   {
-      "q" : q, "k" : k, "v" : v, **more}, {"b": self.normal(3 * width)}, num_heads=2)  # fmt: skip
-        own = {
-    name: self.normal(batch, queries, width) for name in "qkv"}
-        past = {
-    name: self.normal(batch, 2, 4, width // 2) for name in ("pk", "pv")}
-        self.check("MultiHeadAttention", ["q", "k", "v", "", "", "", "pk", "pv"], {
-        **own, **past}, {},
+                   {"q": q, "k": k, "v": v, **more}, {"b": self.normal(3 * width)}, num_heads=2)  # fmt: skip
+        own = {name: self.normal(batch, queries, width) for name in "qkv"}
+        past = {name: self.normal(batch, 2, 4, width // 2) for name in ("pk", "pv")}
+        self.check("MultiHeadAttention", ["q", "k", "v", "", "", "", "pk", "pv"], {**own, **past}, {},
                    outputs=("y", "k2", "v2"), num_heads=2, unidirectional=1)  # fmt: skip
 
     def test_packed_multi_head_attention(self):
         """ONNX Runtime reads packed operands on GPUs alone: it gets them apart here."""
         batch, length, heads, size = 2, 4, 2, 8
-        parts = {
-      name: self.normal(batch, length, heads, size) for name in "qkv"}
-        apart = {
-      name: part.reshape(batch, length, heads * size) for name, part in parts.items()}
+        parts = {name: self.normal(batch, length, heads, size) for name in "qkv"}
+        apart = {name: part.reshape(batch, length, heads * size) for name, part in parts.items()}
         weights = {"b": self.normal(3 * heads * size)}
         mask = {"m": np.array([[1, 1, 1, 0], [1, 1, 1, 1]], np.int32)}
-        expected = self.reference("MultiHeadAttention", ["q", "k", "v", "b", "m"], {
-        **apart, **mask}, weights,
+        expected = self.reference("MultiHeadAttention", ["q", "k", "v", "b", "m"], {**apart, **mask}, weights,
                                   num_heads=heads)  # fmt: skip
         both = {"q": apart["q"], "kv": np.stack([parts["k"], parts["v"]], axis=3), **mask}
         self.check("MultiHeadAttention", ["q", "kv", "", "b", "m"], both, weights, expected=expected,
@@ -278,8 +168,7 @@ class Contrib(Nodes):
             angles = self.normal(12, turned // 2)
             inputs = {"x": x, "p": np.array(positions, np.int64)}
             self.check("RotaryEmbedding", ["x", "p", "cos", "sin"], inputs,
-                       {
-        "cos" : np.cos(angles), "sin" : np.sin(angles)}, **attributes)  # fmt: skip
+                       {"cos": np.cos(angles), "sin": np.sin(angles)}, **attributes)  # fmt: skip
 
         flat, apart = self.normal(batch, length, heads * size), self.normal(batch, heads, length, size)
         each = self.rng.integers(0, 12, (batch, length))
@@ -292,20 +181,16 @@ class Contrib(Nodes):
         check(flat, each, size, num_heads=heads, scale=2.0)
 
     def test_skipped_normalisation(self):
-        x, weights = self.normal(2, 3, 16), {
-      name: self.normal(16) for name in ("gamma", "beta", "bias")}
+        x, weights = self.normal(2, 3, 16), {name: self.normal(16) for name in ("gamma", "beta", "bias")}
         for op, operands in (("SkipLayerNormalization", ["gamma", "beta", "bias"]),
                              ("SkipSimplifiedLayerNormalization", ["gamma", "bias"])):  # fmt: skip
             for skip in (self.normal(2, 3, 16), self.normal(3, 16)):
-                given = {
-        "x" : x, "skip" : skip}
+                given = {"x": x, "skip": skip}
                 for count in (1, len(operands)):
-                    used = {
-      name: weights[name] for name in operands[:count]}
+                    used = {name: weights[name] for name in operands[:count]}
                     self.check(op, ["x", "skip", *used], given, used, ("y", "", "", "sum"), epsilon=1e-3)
-            used = {
-      name: weights[name] for name in operands}
-#ONNX Runtime leaves the mean unwritten where it normalises without one.
+            used = {name: weights[name] for name in operands}
+            # ONNX Runtime leaves the mean unwritten where it normalises without one.
             names = ["x", "skip", *used]
             expected = self.reference(op, names, given, used, ("y", "", "inverse", "sum"), epsilon=1e-3)
             expected["mean"] = expected["sum"].mean(-1, keepdims=True)
@@ -314,17 +199,15 @@ class Contrib(Nodes):
 
     def test_simplified_normalisation(self):
         """ONNX Runtime's own, which its optimiser writes into the domain of ONNX."""
-        x = {
-        "x" : self.normal(2, 3, 16)}
+        x = {"x": self.normal(2, 3, 16)}
         for shape, axis in ((16,), -1), ((3, 16), 1):
-            self.check("SimplifiedLayerNormalization", ["x", "s"], x, {
-        "s" : self.normal(*shape)}, ("y", "inverse"),
+            self.check("SimplifiedLayerNormalization", ["x", "s"], x, {"s": self.normal(*shape)}, ("y", "inverse"),
                        domain="", axis=axis, epsilon=1e-3)  # fmt: skip
 
     def test_fused_product(self):
         a, b = self.normal(2, 3, 4, 5), self.normal(2, 3, 5, 6)
         for swapped, batch_last in itertools.product((0, 1), repeat=2):
-#Each of the two ways for one operand, the other way round for the other.
+            # Each of the two ways for one operand, the other way round for the other.
             flags = {"transA": swapped, "transBatchA": batch_last, "transB": batch_last, "transBatchB": swapped}
 
             def stored(x, side, flags=flags):
@@ -337,18 +220,13 @@ class Contrib(Nodes):
     def grouped(self, queries, past, lengths, total, packed=False, operands=(), **attributes):
         """GroupQueryAttention of 4 heads over 2 of keys, sizes of 16; checks the cache, too."""
         batch, size = len(lengths), 16
-        inputs = {
-        "q" : self.normal(batch, queries, (8 if packed else 4) * size)}
+        inputs = {"q": self.normal(batch, queries, (8 if packed else 4) * size)}
         if not packed:
-            inputs |= {
-      name: self.normal(batch, queries, 2 * size) for name in "kv"}
-        inputs |= {
-      name: self.normal(batch, 2, past, size) for name in ("pk", "pv")}
-        inputs |= {
-      name: array for name, array in operands if name not in ("cos", "sin")}
+            inputs |= {name: self.normal(batch, queries, 2 * size) for name in "kv"}
+        inputs |= {name: self.normal(batch, 2, past, size) for name in ("pk", "pv")}
+        inputs |= {name: array for name, array in operands if name not in ("cos", "sin")}
         weights = {"n": np.array(lengths, np.int32) - 1, "t": np.array(total, np.int32)}
-        weights |= {
-      name: array for name, array in operands if name in ("cos", "sin")}
+        weights |= {name: array for name, array in operands if name in ("cos", "sin")}
         given = {**inputs, **weights}
         order = ("q", "k", "v", "pk", "pv", "n", "t", "cos", "sin", "positions", "bias")
         names = [name if name in given else "" for name in order]
@@ -375,20 +253,9 @@ class Contrib(Nodes):
     def forest(self, classes, ids, post_transform, names=None, base=(), scale=1.0):
         """Stumps over 3 features whose leaves vote for the classes `ids` names."""
         trees, split = 4, [float(v) for v in self.normal(4)]
-        node = {
-        "nodes_treeids" : [],
-                          "nodes_nodeids" : [],
-                                            "nodes_featureids" : [],
-                                                                 "nodes_modes" : [],
-                                                                                 "nodes_values"
-            : [],
-              "nodes_truenodeids" : [],
-                                    "nodes_falsenodeids" : [],
-                                                           "class_treeids" : [],
-                                                                             "class_nodeids"
-            : [],
-              "class_ids" : [],
-                            "class_weights" : []}  # fmt: skip
+        node = {"nodes_treeids": [], "nodes_nodeids": [], "nodes_featureids": [], "nodes_modes": [],
+                "nodes_values": [], "nodes_truenodeids": [], "nodes_falsenodeids": [],
+                "class_treeids": [], "class_nodeids": [], "class_ids": [], "class_weights": []}  # fmt: skip
         for tree in range(trees):
             for index in range(3):
                 row = (tree, index, tree % 3, "LEAF" if index else "BRANCH_LEQ",
@@ -401,9 +268,7 @@ class Contrib(Nodes):
                         node[key].append(value)
                     weight = float(self.rng.normal()) if scale < 0 else float(self.rng.random())
                     node["class_weights"][-1] = weight * abs(scale)
-        labels = {
-        "classlabels_strings" : names} if names else {
-        "classlabels_int64s" : classes}
+        labels = {"classlabels_strings": names} if names else {"classlabels_int64s": classes}
         if base:
             node["base_values"] = list(base)
         self.learned("TreeEnsembleClassifier", self.normal(40, 3), ("label", "scores"),
@@ -419,8 +284,7 @@ class Contrib(Nodes):
     def test_encoders(self):
         x = np.array([[3], [8], [5]], np.int64)
         self.learned("OneHotEncoder", x, cats_int64s=[5, 3, 9])
-        self.check("FeatureVectorizer", ["x", "z"], {
-        "x" : self.normal(4, 2), "z" : self.normal(4, 3)}, {},
+        self.check("FeatureVectorizer", ["x", "z"], {"x": self.normal(4, 2), "z": self.normal(4, 3)}, {},
                    domain=ML, inputdimensions=[2, 3])  # fmt: skip
 
     def test_support_vectors(self):
@@ -445,14 +309,12 @@ class Contrib(Nodes):
         for keys in (length, past + length):
             for mask in forms(keys):
                 for causal in (0, 1):
-                    inputs = {
-        "x" : self.normal(batch, length, width), "m" : mask}
+                    inputs = {"x": self.normal(batch, length, width), "m": mask}
                     if keys > length:
                         inputs["past"] = self.normal(2, batch, 2, past, width // 2)
                     else:
                         inputs["added"] = self.normal(1, 2, length, keys)
-                    given = [name if name in {
-        **inputs, **weights} else "" for name in names]
+                    given = [name if name in {**inputs, **weights} else "" for name in names]
                     outputs = ("y", "present") if keys > length else ("y",)
                     self.check("Attention", given, inputs, weights, outputs, num_heads=2,
                                unidirectional=causal, mask_filter_value=-50.0)  # fmt: skip
@@ -461,8 +323,8 @@ class Contrib(Nodes):
         twin = {"x": self.normal(batch, length, width), "past": self.normal(2, batch, 2, past, width // 2)}
         expected = self.reference("Attention", names[:5], {**twin, "m": square[:, 0, past:keys, :keys]},
                                   weights, ("y", "present"), num_heads=2, unidirectional=1)  # fmt: skip
-        self.check("Attention", names[:5], {**twin, "m": square}, weights, ("y", "present"), expected=expected, num_heads=2,
-                   unidirectional=1)  # fmt: skip
+        self.check("Attention", names[:5], {**twin, "m": square}, weights, ("y", "present"),
+                   expected=expected, num_heads=2, unidirectional=1)  # fmt: skip
 
     def test_attention(self):
         batch, length, width = 2, 3, 8
@@ -488,8 +350,7 @@ class Contrib(Nodes):
         """As many samples of a cell as its region is pixels long: none, one or several."""
         rois = np.array([[0, 0, 9, 7], [1.5, 2.25, 4, 3], [-3, -2, 30, 20], [4, 4, 4, 4], [6, 5, 2, 3],
                          [0.5, 0.5, 8.5, 6.5]], FLOAT)  # fmt: skip
-        inputs = {
-            "x" : self.normal(2, 3, 8, 10), "rois" : rois, "batch" : np.array([ 0, 1, 1, 0, 1, 0 ])}
+        inputs = {"x": self.normal(2, 3, 8, 10), "rois": rois, "batch": np.array([0, 1, 1, 0, 1, 0])}
         for mode in ("avg", "max"):
             for coordinates in ("half_pixel", "output_half_pixel"):
                 self.check("RoiAlign", list(inputs), inputs, {}, domain="", mode=mode, output_height=2,

@@ -14,10 +14,10 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
-from test_contrib import FLOAT, Nodes
+from contrib import FLOAT, ContribCase
 
 
-class Values(Nodes):
+class Values(ContribCase):
     opset = 19
 
     def graph(self, name, nodes, inputs, expected, weights=()):
