@@ -69,6 +69,9 @@ if(TENON_SANITIZE)
   add_compile_options(-fsanitize=address,undefined -fno-sanitize=vptr
     -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
   add_link_options(-fsanitize=address,undefined)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    target_compile_options(tenon_flags INTERFACE -Werror=dangling -Werror=return-stack-address)
+  endif()
 endif()
 
 if(TENON_FUZZ)
