@@ -63,8 +63,8 @@ inline bool isComplex(Element e) { return elementClass(e) == 'C'; }
 /// Text and complex numbers: moved, but no scalar function takes them.
 inline bool isOpaque(Element e) { return e == Element::String || isComplex(e); }
 
-/// Bytes of `count` densely packed elements (sub-byte types packed, the last byte filled up); what no
-/// memory holds, as that of open extents, counts as 2^58, so that sums of a few stay numbers.
+/// Bytes of `count` densely packed elements (sub-byte types packed, the last byte filled up); what
+/// no memory holds, as that of open extents, counts as 2^58, so that sums of a few stay numbers.
 inline int64_t byteSize(Element e, int64_t count) {
   constexpr int64_t most = int64_t(1) << 58;
   int64_t bits;
