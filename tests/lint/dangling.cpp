@@ -21,6 +21,7 @@ std::string text();
 Term term();
 Term *existing();
 std::unique_ptr<Term> made();
+Term &found(const std::string &);
 void use(...);
 
 void loops(std::map<std::string, std::vector<int>> &map, llvm::StringRef key) {
@@ -53,15 +54,17 @@ void loops(std::map<std::string, std::vector<int>> &map, llvm::StringRef key) {
 }
 
 void variables() {
-  const auto &terms = *parse("x"); // dangling
-  const Term &first = parse("x")->front(); // dangling
-  llvm::ArrayRef<int> all = numbers(); // dangling
+  const auto &terms = *parse("x");                          // dangling
+  const Term &first = parse("x")->front();                  // dangling
+  const std::string &name = parse("x")->front().names[0];   // dangling
+  llvm::ArrayRef<int> all = numbers();                      // dangling
   llvm::StringRef trimmed = llvm::StringRef(text()).trim(); // dangling
-  use(&terms, &first, all.size(), trimmed.size());
+  use(&terms, &first, name.size(), all.size(), trimmed.size());
 
   const std::string copied = parse("x")->front().names[0];
   const std::vector<int> &kept = numbers();
   llvm::ArrayRef<int> some = llvm::makeArrayRef(kept).drop_front();
-  const std::string &name = existing()->names[0];
-  use(copied.size(), some.size(), name.size());
+  const std::string &alive = existing()->names[0];
+  Term &other = found(text() + " of " + made()->names[0]);
+  use(copied.size(), some.size(), alive.size(), &other);
 }
