@@ -190,7 +190,8 @@ private:
   /// The value of an expression; `why` says why there is none.
   Dim valueOf(llvm::StringRef text, std::string &why) {
     Dim sum = context_.dim(0);
-    for (const ExtentTerm &term : *parseExtent(text)) {
+    const auto terms = parseExtent(text);
+    for (const ExtentTerm &term : *terms) {
       Dim product = context_.dim(term.factor);
       for (const std::string &name : term.names) {
         const Dim d = resolve(name);

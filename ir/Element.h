@@ -63,8 +63,15 @@ inline bool isComplex(Element e) { return elementClass(e) == 'C'; }
 /// Text and complex numbers: moved, but no scalar function takes them.
 inline bool isOpaque(Element e) { return e == Element::String || isComplex(e); }
 
-/// Bytes of `count` densely packed elements (sub-byte types packed, the last byte filled up).
-inline int64_t byteSize(Element e, int64_t count) { return (count * int64_t(bitWidth(e)) + 7) / 8; }
+/// Bytes of `count` densely packed elements (sub-byte types packed, the last byte filled up); what
+/// no memory holds, as that of open extents, counts as 2^58, so that sums of a few stay numbers.
+inline int64_t byteSize(Element e, int64_t count) {
+  constexpr int64_t most = int64_t(1) << 58;
+  int64_t bits;
+  if (__builtin_mul_overflow(count, int64_t(bitWidth(e)), &bits) || bits > 8 * most - 8)
+    return most;
+  return (bits + 7) / 8;
+}
 
 /// Smallest and largest value of an integer type, as the interpreter's 64-bit integers hold them
 /// (u64 saturates at the largest signed value).

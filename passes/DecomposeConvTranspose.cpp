@@ -197,7 +197,8 @@ llvm::SmallVector<Operation *, 4> mapsBehind(Operation &op) {
 /// Weights [columns * K][C][window] of one phase of the height and some of the width.
 Tensor phaseWeights(const Problem &p, llvm::ArrayRef<Tap> rows, Window down,
                     llvm::ArrayRef<std::vector<Tap>> columns, Window across) {
-  const Tensor &w = *p.weights();
+  const Literal kept = p.weights();
+  const Tensor &w = *kept;
   const int64_t channels = w.shape()[0], filters = w.shape()[1];
   const int64_t kernelW = w.shape().back(), kernelH = p.flat ? 1 : w.shape()[2];
   llvm::SmallVector<int64_t, 4> shape{int64_t(columns.size()) * filters, channels};

@@ -212,7 +212,8 @@ bool outputPattern(Operation &op, Rewriter &rw) {
 
     Builder b = rw.before(op);
     b.location = contraction->loc();
-    const Tensor &w = *constantValue(contraction->operand(1));
+    const Literal kept = constantValue(contraction->operand(1));
+    const Tensor &w = *kept;
     Value *weights = b.constant(scaled(w, outputChannels(*contraction, w), f.a),
                                 contraction->operand(1)->hint());
     Operation *scaledOp =
@@ -307,7 +308,8 @@ bool inputPattern(Operation &op, Rewriter &rw) {
     return false;
 
   Builder b = rw.before(op);
-  const Tensor &w = *constantValue(op.operand(1));
+  const Literal kept = constantValue(op.operand(1));
+  const Tensor &w = *kept;
   const Channels into = inputChannels(op, w), from = outputChannels(op, w);
   Value *weights = b.constant(scaled(w, into, f.a), op.operand(1)->hint());
   Value *x = nullptr;

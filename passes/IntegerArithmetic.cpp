@@ -47,7 +47,8 @@ int64_t coordinate(llvm::ArrayRef<int64_t> shape, int64_t axis, int64_t i) {
 }
 
 llvm::Optional<IntegerWeights> integerWeights(const Dequantized &w) {
-  const Tensor &q = *constantValue(w.q);
+  const Literal kept = constantValue(w.q);
+  const Tensor &q = *kept;
   IntegerWeights out{Tensor(Element::I8, q.shape()), 0};
   bool fits = true;
   for (int64_t i = 0; i < q.size() && fits; ++i) {

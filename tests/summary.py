@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Add up a CTest run and print "N passed, N failed, N skipped" as the last line.
+"""Add up CTest runs and print "N passed, N failed, N skipped" as the last line.
 
-usage: summary.py [--no-skips] RESULTS.xml
+usage: summary.py [--no-skips] RESULTS.xml...
 
 A suite's own counts are used where its output has them (GoogleTest's, lit's, or a
 line "N passed, N failed, N skipped"); any other suite counts as one test. The exit
@@ -44,13 +44,14 @@ def own_counts(output: str) -> list[int] | None:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--no-skips", action="store_true")
-    parser.add_argument("results")
+    parser.add_argument("results", nargs="+")
     args = parser.parse_args()
 
     total = [0, 0, 0]
     broken, skips = [], []
     print()
-    for case in ElementTree.parse(args.results).getroot().iter("testcase"):
+    for case in (case for path in args.results
+                 for case in ElementTree.parse(path).getroot().iter("testcase")):  # fmt: skip
         name, status = case.get("name"), case.get("status")
         output = case.findtext("system-out") or ""
         counts = own_counts(output)

@@ -1,7 +1,6 @@
 """Damaged models through the compiler: whatever the bytes, exit status 0 or 1, a message for each
 failure, and nothing written then. Importer and passes are put through many more copies in one process
-(tests/unit/mutation), under AddressSanitizer and UndefinedBehaviorSanitizer where TENON_ASAN names
-the folder of such a build, as scripts/test does.
+(tests/unit/mutation).
 
 usage: test_damaged_models.py [COPIES [SEED]]    default: 300 copies in one process, 40 commands
 """
@@ -16,7 +15,7 @@ import tempfile
 root = pathlib.Path(os.environ.get("TENON_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
 build = pathlib.Path(os.environ.get("TENON_BUILD_DIR", root / "build"))
 tenon = os.environ.get("TENON") or str(build / "tenon")
-copies_test = pathlib.Path(os.environ.get("TENON_ASAN") or build) / "tests/unit/unit_mutation"
+copies_test = build / "tests/unit/unit_mutation"
 COMMANDS = 40
 
 

@@ -137,7 +137,8 @@ void call(const std::string &library, const std::string &prefix, Graph &graph,
     for (unsigned d = 0; d < room[i].rank(); ++d)
       shape.push_back(outputDim(c, int(i), int(d)));
     Tensor t(room[i].element(), shape);
-    memcpy(t.mutableBytes(), room[i].bytes().data(), t.bytes().size());
+    if (!t.bytes().empty())
+      memcpy(t.mutableBytes(), room[i].bytes().data(), t.bytes().size());
     outputs.push_back(t);
   }
   destroyContext(c);

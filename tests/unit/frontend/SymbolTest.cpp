@@ -66,6 +66,26 @@ TEST(Symbol, ExtentsFollowFromOthers) {
   EXPECT_TRUE(mentions(Imported(m, options).messages, "is bound to itself"));
 }
 
+// Names longer than what a string keeps within itself, and more terms than a SmallVector does.
+TEST(Symbol, ExtentsOfLongNamesFollowFromOthers) {
+  TestModel m;
+  m.input("past", {"past_sequence_length", "4"});
+  m.input("mask", {"total_sequence_length", "4"});
+  m.input("whole", {"past_sequence_length + sequence_length_of_the_call", "4"});
+  m.node("Add", {"mask", "whole"}, {"y"});
+  m.output("y");
+  ImportOptions options;
+  options.ranges = {{"past_sequence_length", {0, 7}}};
+  options.bindDims = {{"sequence_length_of_the_call", 5}};
+  options.bindExtents = {{"total_sequence_length", "past_sequence_length+1+1+1+1+1"}};
+  Imported i(m, options);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(toString(i.outputType()), "tensor<{(past_sequence_length + 5)}x4xf32>");
+  options.ranges.clear();
+  EXPECT_TRUE(mentions(Imported(m, options).messages,
+                       "has no value: bind 'past_sequence_length' or keep it within bounds"));
+}
+
 TEST(Symbol, ShapesFixSymbolsEverywhere) {
   TestModel m;
   m.input("x", {"N", "4"});

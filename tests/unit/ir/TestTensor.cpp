@@ -4,6 +4,15 @@
 namespace tenon::test {
 namespace {
 
+TEST(Element, BytesOfWhatNoMemoryHoldsAreANumber) {
+  EXPECT_EQ(byteSize(Element::F32, 3), 12);
+  EXPECT_EQ(byteSize(Element::U4, 3), 2);
+  EXPECT_EQ(byteSize(Element::I8, (int64_t(1) << 58) - 1), (int64_t(1) << 58) - 1);
+  const int64_t open = std::numeric_limits<int64_t>::max();
+  for (Element e : {Element::U4, Element::I8, Element::F32, Element::F64})
+    EXPECT_EQ(byteSize(e, open), int64_t(1) << 58);
+}
+
 TEST(NarrowFloats, EveryCodeSurvivesDecodingAndEncoding) {
   for (Element e : {Element::F16, Element::BF16, Element::F8E4M3, Element::F8E4M3Z, Element::F8E5M2,
                     Element::F8E5M2Z, Element::F8E8M0, Element::F4E2M1}) {

@@ -1,7 +1,7 @@
 // Damages models, imports and optimises them: whatever comes, there is a module that verifies, or
-// there are errors. An executable of its own because scripts/test builds it, too, with sanitizers:
-// without code generation and driver, which read no bytes of models. TENON_MUTATIONS says how many
-// copies, TENON_MUTATION_SEED which.
+// there are errors. An executable of its own, quickly built with sanitizers
+// (scripts/mutate-models): without code generation and driver, which read no bytes of models.
+// TENON_MUTATIONS says how many copies, TENON_MUTATION_SEED which.
 #include "passes/PassManager.h"
 #include "tests/unit/frontend/Support.h"
 
