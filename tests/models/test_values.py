@@ -1,4 +1,4 @@
-#!/ usr / bin / env python3
+#!/usr/bin/env python3
 """Values that are easily lost: roundings that the model writes, ties, sums of repeated labels, operands
 of low rank and for each row, and masks of integers. One node or a few each, on the interpreter and as
 generated code, against what the ONNX operator text says.
@@ -9,12 +9,19 @@ generated code, against what the ONNX operator text says.
 import string
 import sys
 import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/tools"))
+from project_venv import require
+
+require("numpy", "onnx", "onnxruntime")
 
 import numpy as np
 import onnx
+from contrib import FLOAT, ContribCase
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
-from contrib import FLOAT, ContribCase
 
 
 class Values(ContribCase):
@@ -48,24 +55,19 @@ class Values(ContribCase):
             with np.errstate(invalid="ignore", over="ignore"):
                 r = rounded(x)
                 self.graph("there", there, {"x": x}, {"r": r})
-                self.graph("rest", [*there, helper.make_node("Sub", ["x", "r"], ["y"])], {
-  "x" : x}, {"y": x - r})
+                self.graph("rest", [*there, helper.make_node("Sub", ["x", "r"], ["y"])], {"x": x}, {"y": x - r})
                 self.graph("before", [helper.make_node("Mul", ["x", "x"], ["s"]), cast("s", "h", to),
                                       cast("h", "r", 1), helper.make_node("Sub", ["s", "r"], ["y"])],
-                           {
-  "x" : x}, {"y": x * x - rounded(x * x)})  # fmt: skip
-#Computed in the narrow type, and then widened : the product is a narrow number.
+                           {"x": x}, {"y": x * x - rounded(x * x)})  # fmt: skip
+                # Computed in the narrow type, and then widened: the product is a narrow number.
                 self.graph("widened", [cast("x", "h", to), helper.make_node("Mul", ["h", "h"], ["s"]),
-                                       cast("s", "y", 1)], {
-  "x" : x}, {"y": rounded(r * r)})  # fmt: skip
+                                       cast("s", "y", 1)], {"x": x}, {"y": rounded(r * r)})  # fmt: skip
                 finite = x[8:]
                 self.graph("integers", [cast("x", "h", to), helper.make_node("Mul", ["h", "h"], ["s"]),
-                                        cast("s", "y", 6)], {
-  "x" : finite},
+                                        cast("s", "y", 6)], {"x": finite},
                            {"y": rounded(rounded(finite) ** 2).astype(np.int32)})  # fmt: skip
                 whole = np.array([2049, 70000, -3, 257, 65519], np.int32)
-                self.graph("whole", [cast("x", "h", to), cast("h", "y", 1)], {
-  "x" : whole},
+                self.graph("whole", [cast("x", "h", to), cast("h", "y", 1)], {"x": whole},
                            {"y": rounded(whole)})  # fmt: skip
 
     def test_resize_integers(self):
@@ -76,27 +78,22 @@ class Values(ContribCase):
                 for mode in ("linear", "cubic"):
                     x = self.rng.integers(low, high, shape).astype(kind)
                     weights = {"scales": np.array(scales, FLOAT)}
-                    model = self.model("Resize", ["x", "", "scales"], {
-  "x" : x}, weights, ("y",), "",
+                    model = self.model("Resize", ["x", "", "scales"], {"x": x}, weights, ("y",), "",
                                        {"mode": mode})  # fmt: skip
                     (real,) = ReferenceEvaluator(model).run(None, {"x": x.astype(np.float64)})
                     limits = np.iinfo(kind)
                     y = np.clip(np.rint(real), limits.min, limits.max).astype(kind)
-                    self.check("Resize", ["x", "", "scales"], {
-  "x" : x}, weights, domain="",
+                    self.check("Resize", ["x", "", "scales"], {"x": x}, weights, domain="",
                                expected={"y": y}, mode=mode)  # fmt: skip
 
     def test_resize_half_pixels_of_tensorflow(self):
         self.opset = 11
-        x, weights = self.normal(1, 2, 3, 5), {
-  "roi" : np.zeros(0, FLOAT)
-}
+        x, weights = self.normal(1, 2, 3, 5), {"roi": np.zeros(0, FLOAT)}
         for rule, index in (("floor", np.floor), ("ceil", np.ceil)):
             for scale in (2.0, 1.5, 0.5):
                 rows, columns = (np.clip(index((np.arange(int(n * scale)) + 0.5) / FLOAT(scale)), 0, n - 1)
                                  .astype(int) for n in x.shape[2:])  # fmt: skip
-                self.check("Resize", ["x", "roi", "scales"], {
-    "x" : x},
+                self.check("Resize", ["x", "roi", "scales"], {"x": x},
                            {**weights, "scales": np.array([1, 1, scale, scale], FLOAT)}, domain="",
                            expected={"y": x[:, :, rows][..., columns]}, mode="nearest", nearest_mode=rule,
                            coordinate_transformation_mode="tf_half_pixel_for_nn")  # fmt: skip
@@ -118,8 +115,7 @@ class Values(ContribCase):
             self.check("Einsum", names, inputs, {}, domain="", equation=equation,
                        expected={"y": np.asarray(np.einsum(equation, *operands), FLOAT)})  # fmt: skip
         narrow = self.rng.integers(-9, 9, (3, 3)).astype(np.int8)
-        self.check("Einsum", ["a", "b"], {
-    "a" : narrow, "b" : narrow}, {}, domain="", equation="ij,jk",
+        self.check("Einsum", ["a", "b"], {"a": narrow, "b": narrow}, {}, domain="", equation="ij,jk",
                    expected={"y": np.einsum("ij,jk", narrow, narrow)})  # fmt: skip
 
     def test_zero_points_by_row(self):
@@ -136,11 +132,9 @@ class Values(ContribCase):
                     wide = lambda v: v.astype(np.int32)
                     by_row = az[:, None] if az.ndim == 1 else az
                     y = (wide(a) - wide(by_row)) @ (wide(b) - wide(bz))
-                    self.check("MatMulInteger", ["a", "b", "az", "bz"], {
-    "a" : a}, {"b": b, "az": az, "bz": bz},
+                    self.check("MatMulInteger", ["a", "b", "az", "bz"], {"a": a}, {"b": b, "az": az, "bz": bz},
                                domain="", expected={"y": y})  # fmt: skip
-                    self.check("MatMulInteger", ["a", "b", "az", "bz"], {
-    "a" : a, "b" : b, "az" : az, "bz" : bz}, {},
+                    self.check("MatMulInteger", ["a", "b", "az", "bz"], {"a": a, "b": b, "az": az, "bz": bz}, {},
                                domain="", expected={"y": y})  # fmt: skip
                     scales = {name: np.exp2(self.rng.integers(-8, -3, z.shape)).astype(FLOAT)
                               for name, z in (("as", az), ("bs", bz), ("ys", az))}  # fmt: skip
@@ -148,26 +142,22 @@ class Values(ContribCase):
                     q = np.rint(y.astype(FLOAT) * (out("as") * out("bs")) / (out("ys") * 64)) + wide(by_row)
                     scales["ys"] = scales["ys"] * FLOAT(64)
                     limits = np.iinfo(a_kind)
-                    self.check("QLinearMatMul", ["a", "as", "az", "b", "bs", "bz", "ys", "yz"], {
-    "a" : a},
+                    self.check("QLinearMatMul", ["a", "as", "az", "b", "bs", "bz", "ys", "yz"], {"a": a},
                                {"b": b, "az": az, "bz": bz, "yz": az, **scales}, domain="",
                                expected={"y": np.clip(q, limits.min, limits.max).astype(a_kind)})  # fmt: skip
 
     def test_low_ranks(self):
         for value in (0.0, 3.0):
             x = np.array(value, FLOAT)
-            self.check("NonZero", ["x"], {
-    "x" : x}, {}, domain="",
+            self.check("NonZero", ["x"], {"x": x}, {}, domain="",
                        expected={"y": np.zeros((0, int(value != 0)), np.int64)})  # fmt: skip
         x = self.normal(10)
         weights = {name: np.array([value], FLOAT) for name, value in zip("sbmv", (2, 0.5, 0.1, 0.9))}
         y = (x - 0.1) / np.sqrt(0.9 + 1e-5) * 2 + 0.5
-        self.check("BatchNormalization", ["x", *"sbmv"], {
-    "x" : x}, weights, domain="",
+        self.check("BatchNormalization", ["x", *"sbmv"], {"x": x}, weights, domain="",
                    expected={"y": y.astype(FLOAT)})  # fmt: skip
         y = (x - x.mean()) / np.sqrt(x.var() + 1e-5) * 2 + 0.5
-        self.check("BatchNormalization", ["x", *"sbmv"], {
-    "x" : x}, weights, domain="", training_mode=1,
+        self.check("BatchNormalization", ["x", *"sbmv"], {"x": x}, weights, domain="", training_mode=1,
                    expected={"y": y.astype(FLOAT)})  # fmt: skip
 
     def test_masks_of_integers(self):
