@@ -1,0 +1,68 @@
+"""Runs scripts/check-house, and shows that it sees what it is for: long functions in each of their
+shapes, a schedule's key that is read by string, a list that is longer than what is there."""
+
+import importlib.machinery
+import importlib.util
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.dont_write_bytecode = True
+
+
+def load():
+    loader = importlib.machinery.SourceFileLoader("house", str(ROOT / "scripts/check-house"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("house", loader))
+    loader.exec_module(module)
+    return module
+
+
+LONG = "\n".join(["  int x = 0;"] * 120)
+SHAPES = {
+    "f": f"int f(int a) {{\n{LONG}\n}}\n",
+    "A::g": f"void A::g(const T &a,\n          int b) const {{\n{LONG}\n}}\n",
+    "h": f"struct S {{\n  bool h() {{\n{LONG}\n  }}\n}};\n",
+}
+NONE = {
+    "a table": f"constexpr Row kRows[] = {{\n{LONG}\n}};\n",
+    "a class": f"class A : public B {{\n{LONG}\n}};\n",
+    "a namespace": f"namespace {{\n{LONG}\n}}\n",
+}
+
+
+def main():
+    house, failures = load(), []
+    for name, text in SHAPES.items():
+        found = [n for n, length in house.functions(text) if length > house.LONGEST]
+        if found != [name]:
+            failures.append(f"{name}: found {found}")
+    for name, text in NONE.items():
+        if any(length > house.LONGEST for _, length in house.functions(text)):
+            failures.append(f"{name} was taken for a function")
+    with tempfile.TemporaryDirectory(prefix="tenon-house-") as scratch:
+        house.ROOT, house.LIST = Path(scratch), Path(scratch) / "list.txt"
+        (Path(scratch) / "codegen").mkdir()
+        source = Path(scratch) / "codegen/A.cpp"
+        source.write_text('int64_t f(Schedule s) {\n  return *s.get("tile_m");\n}\n')
+        sys.argv = ["check-house"]
+        if house.main() != 1:
+            failures.append("a key that is read by string passed")
+        house.LIST.write_text("keys codegen/A.cpp 1\n")
+        if house.main() != 0:
+            failures.append("a listed exception failed")
+        house.LIST.write_text("keys codegen/A.cpp 2\n")
+        if house.main() != 1:
+            failures.append("a list that is too long passed")
+    done = subprocess.run([ROOT / "scripts/check-house"], stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        failures.append(done.stdout)
+    print("\n".join(failures))
+    total = len(SHAPES) + len(NONE) + 4
+    print(f"{total - len(failures)} passed, {len(failures)} failed, 0 skipped")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
