@@ -33,7 +33,9 @@ std::string keysText(llvm::ArrayRef<FieldRules> rules) {
 Result<llvm::SmallVector<int64_t, 8>>
 valuesOf(const ScheduleText &text, llvm::ArrayRef<FieldRules> rules, KeyValues &others) {
   llvm::SmallVector<llvm::Optional<int64_t>, 8> given(rules.size());
-  for (const auto &[key, value] : text.params) {
+  for (const auto &param : text.params) { // named: clang 14 captures no structured bindings
+    const std::string &key = param.first;
+    const int64_t value = param.second;
     const auto *rule = llvm::find_if(rules, [&](const FieldRules &r) { return r.key == key; });
     if (rule == rules.end()) {
       others.emplace_back(key, value);
@@ -60,9 +62,10 @@ valuesOf(const ScheduleText &text, llvm::ArrayRef<FieldRules> rules, KeyValues &
 
 Result<> checkStated(llvm::StringRef tactic, const KeyValues &stated, const KeyValues &computed,
                      llvm::ArrayRef<FieldRules> rules) {
-  for (const auto &[key, value] : stated) {
-    const auto its =
-        llvm::find_if(computed, [&, &key = key](const auto &c) { return c.first == key; });
+  for (const auto &param : stated) {
+    const std::string &key = param.first;
+    const int64_t value = param.second;
+    const auto its = llvm::find_if(computed, [&](const auto &c) { return c.first == key; });
     if (its == computed.end())
       return Refusal{tactic.str() + " has no key " + key, keysText(rules)};
     if (its->second != value)
