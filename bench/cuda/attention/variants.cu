@@ -98,6 +98,8 @@ BOTH("c2t2 k64 s4 o",           64, 2, 2, 64, 4, true, false, 0, false, 1)
 BOTH("c2t2 k128 s4 o",          64, 2, 2, 128, 4, true, false, 0, false, 1)
 BOTH("c4t4 k64 s4",             64, 4, 4, 64, 4, false, false, 0, false, 1)
 BOTH("c2 k64 s2 b2",            64, 2, 1, 64, 2, false, false, 0, false, 2)
+BOTH("c2 k64 s2 l b2",          64, 2, 1, 64, 2, false, false, 0, true, 2)
+BOTH("c1 k128 s2 ol b2",        64, 1, 1, 128, 2, true, false, 0, true, 2)
 
 BOTH("c2 k128 s2",             128, 2, 1, 128, 2, false, false, 0, false, 1)
 BOTH("c2 k128 s2 o",           128, 2, 1, 128, 2, true, false, 0, false, 1)
@@ -111,6 +113,12 @@ BOTH("c2t2 k64 s4 o",          128, 2, 2, 64, 4, true, false, 0, false, 1)
 BOTH("c2t2 k128 s2 o",         128, 2, 2, 128, 2, true, false, 0, false, 1)
 
 BOTH_BF16("c2 k128 s2 ou",      64, 2, 1, 128, 2, true, true, 0, false, 1)
+BOTH_BF16("c3 k128 s2 oul",     64, 3, 1, 128, 2, true, true, 0, true, 1)
+BOTH_BF16("c1 k128 s2 o b2",    64, 1, 1, 128, 2, true, false, 0, false, 2)
+BOTH_BF16("c1 k128 s2 ol b2",   64, 1, 1, 128, 2, true, false, 0, true, 2)
+BOTH_BF16("c2 k64 s2 b2",       64, 2, 1, 64, 2, false, false, 0, false, 2)
+BOTH_BF16("c2 k64 s2 l b2",     64, 2, 1, 64, 2, false, false, 0, true, 2)
+BOTH_BF16("c2 k128 s2 oul",    128, 2, 1, 128, 2, true, true, 0, true, 1)
 BOTH_BF16("c2 k128 s2 ou",     128, 2, 1, 128, 2, true, true, 0, false, 1)
 // clang-format on
 
