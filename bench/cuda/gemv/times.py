@@ -77,9 +77,7 @@ class Study:
         for part in self.pool.split(1 << 27):
             part.normal_(0, 0.02)
         self.scales = [torch.full((POOL // 32,), s, dtype=torch.float16, device="cuda") for s in SCALE]
-        self.rows = [torch.randn(16 * 8192, device="cuda").half() for _ in range(2)]
-        self.y = torch.empty(16 * HEAD[0], dtype=torch.float16, device="cuda")
-        self.problems = []  # the captured launches read them only when captured
+        self.rows = [torch.randn(16 * HEAD[0], device="cuda").half() for _ in range(2)]
 
     def variants(self, kind, tokens):
         return [i for i in range(self.lib.gemv_count()) if self.lib.gemv_suits(i, tokens)
@@ -94,7 +92,7 @@ class Study:
     def launcher(self, products, early):
         """A call for products (variant, kind, n, k, tokens), their weights one behind the other,
         each reading what the one before wrote. None where one finds no room."""
-        problems, at, x = [], 0, self.rows[0].data_ptr()
+        problems, at, scales_at = [], 0, 0
         for j, (i, kind, n, k, tokens) in enumerate(products):
             p = Problem()
             read = self.lib.gemv_layout_of(i) == READ
@@ -102,9 +100,10 @@ class Study:
             if at + size > POOL:
                 at = 0
             p.w, at = self.pool.data_ptr() + at, at + (size + 511) // 512 * 512
-            p.scale = self.scales[kind].data_ptr() + (j * n * k // 16 % POOL // 32 & ~511)
-            p.x, p.y = x, self.rows[(j + 1) % 2].data_ptr() if n <= 8192 else self.y.data_ptr()
-            x = p.y
+            if scales_at + n * k // 16 > POOL // 16:
+                scales_at = 0
+            p.scale, scales_at = self.scales[kind].data_ptr() + scales_at, scales_at + n * k // 16
+            p.x, p.y = (self.rows[(j + b) % 2].data_ptr() for b in (0, 1))
             p.n, p.k, p.tokens = (size // 16, 8, 1) if read else (n, k, tokens)
             problems.append((i, p))
 
@@ -117,7 +116,7 @@ class Study:
 
     def fits(self, i, kind, n, k, tokens):
         p = Problem()
-        p.w, p.scale, p.x, p.y = (t.data_ptr() for t in (self.pool, self.scales[kind], self.rows[0], self.y))
+        p.w, p.scale, p.x, p.y = (t.data_ptr() for t in (self.pool, self.scales[kind], *self.rows))
         p.n, p.k, p.tokens = n, k, tokens
         e = self.lib.gemv_launch(i, ctypes.addressof(p), self.stream.cuda_stream, 0)
         torch.cuda.synchronize()
