@@ -100,9 +100,9 @@ void check_shape(int heads, int group, int d, int length, int capacity, std::mt1
 } // namespace
 
 int main(int argc, char **argv) {
-  const unsigned seed =
-      argc > 1 ? unsigned(atoi(argv[1]))
-               : unsigned(std::chrono::system_clock::now().time_since_epoch().count());
+  const unsigned seed = argc > 1
+                            ? unsigned(atoi(argv[1]))
+                            : unsigned(std::chrono::system_clock::now().time_since_epoch().count());
   std::mt19937 random(seed);
   for (int d : {64, 128}) {
     const int shapes[][4] = {{4, 4, 1, 16}, {8, 4, 37, 64}, {14, 7, 200, 200}, {3, 1, 515, 600}};

@@ -1,12 +1,12 @@
 // Defines `decode`: attention of one query of each head over cached keys, the keys split over
 // blocks. A study; see README.md.
 //
-// A block takes one head of keys, the up to 8 query heads that share it (rows of an mma tile), and a
-// chunk of keys; its warps take every `Warps`-th 16 of them. Keys and values go from memory to the
-// fragments of mma.m16n8k16 by loads of 16 bytes, without shared memory: a product's columns may be
-// in any order if both operands have the same one, so lane (g, t) takes for scores 16 bytes of
-// keys g and g + 8, and for values 16 bytes of columns 8 g ... of the four keys whose weights it has.
-// The next 16 keys are loaded as soon as the registers of these are free, the first before the
+// A block takes one head of keys, the up to 8 query heads that share it (rows of an mma tile), and
+// a chunk of keys; its warps take every `Warps`-th 16 of them. Keys and values go from memory to
+// the fragments of mma.m16n8k16 by loads of 16 bytes, without shared memory: a product's columns
+// may be in any order if both operands have the same one, so lane (g, t) takes for scores 16 bytes
+// of keys g and g + 8, and for values 16 bytes of columns 8 g ... of the four keys whose weights it
+// has. The next 16 keys are loaded as soon as the registers of these are free, the first before the
 // dependency wait. The last block of a head joins the chunks in their order.
 #pragma once
 
@@ -20,12 +20,12 @@ using namespace tenon;
 using namespace tenon::cuda;
 
 struct decode_arguments {
-  const __half *q;    // [heads][d]
+  const __half *q;     // [heads][d]
   const __half *k, *v; // [heads / group][capacity][d]
-  __half *y;          // [heads][d]
-  const int *length;  // valid keys, in memory
-  float *parts;       // [heads / group][splits][8][d + 2]: sums, then maximum and sum of weights
-  unsigned *arrived;  // [heads / group], zeros before and after
+  __half *y;           // [heads][d]
+  const int *length;   // valid keys, in memory
+  float *parts;        // [heads / group][splits][8][d + 2]: sums, then maximum and sum of weights
+  unsigned *arrived;   // [heads / group], zeros before and after
   int group, capacity;
   float scale; // of scores, times log2(e)
 };
@@ -133,8 +133,10 @@ template <int D, int Warps> struct decode_kernel {
         for (int j = 0; j < 8; ++j) {
           o[h][j][0] *= by, o[h][j][1] *= by;
           const unsigned pick = j % 2 ? 0x7632 : 0x5410;
-          const unsigned b0 = __byte_perm(word(next.v[0][h], j / 2), word(next.v[1][h], j / 2), pick);
-          const unsigned b1 = __byte_perm(word(next.v[2][h], j / 2), word(next.v[3][h], j / 2), pick);
+          const unsigned b0 =
+              __byte_perm(word(next.v[0][h], j / 2), word(next.v[1][h], j / 2), pick);
+          const unsigned b1 =
+              __byte_perm(word(next.v[2][h], j / 2), word(next.v[3][h], j / 2), pick);
           ptx::mma_m16n8k16_f16::multiply(o[h][j], p, b0, b1);
         }
       }

@@ -1,6 +1,6 @@
 // Defines the variants of decode_attention.cuh that are built.
-#include "variants.h"
 #include "decode_attention.cuh"
+#include "variants.h"
 
 namespace study {
 namespace {
@@ -16,9 +16,15 @@ constexpr variant variants[] = {{"w4 s1", 4, 1},   {"w8 s1", 8, 1},   {"w4 s4", 
 
 template <int D, int Warps>
 int launch(const decode_problem &p, int splits, cudaStream_t stream, bool early) {
-  const decode_arguments a{static_cast<const __half *>(p.q), static_cast<const __half *>(p.k),
-                           static_cast<const __half *>(p.v), static_cast<__half *>(p.y),
-                           p.length, p.parts, p.arrived, p.group, p.capacity,
+  const decode_arguments a{static_cast<const __half *>(p.q),
+                           static_cast<const __half *>(p.k),
+                           static_cast<const __half *>(p.v),
+                           static_cast<__half *>(p.y),
+                           p.length,
+                           p.parts,
+                           p.arrived,
+                           p.group,
+                           p.capacity,
                            p.scale * 1.44269504f};
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;

@@ -54,8 +54,9 @@ packed pack(int layout, int n, int k, std::mt19937 &random) {
   const int blocks = layout == layout_fp16 ? 0 : depth / 32;
   const int tiles = (k + depth - 1) / depth, strips = (n + 15) / 16;
   // What fills up: q = 0 with scale 0.
-  p.w.assign(size_t(strips) * tiles * 512,
-             layout == layout_int8 ? 128 : layout == layout_int4 ? 0x88 : 0);
+  p.w.assign(size_t(strips) * tiles * 512, layout == layout_int8   ? 128
+                                           : layout == layout_int4 ? 0x88
+                                                                   : 0);
   p.scale.assign(size_t(strips) * tiles * 16 * size_t(blocks), 0);
   for (int o = 0; o < n; ++o)
     for (int i = 0; i < k; ++i) {
@@ -117,7 +118,10 @@ void check_shape(int layout, int n, int k, int tokens, std::mt19937 &random) {
   gemv_problem problem{to_device(p.w.data(), p.w.size()),
                        to_device(p.scale.data(), p.scale.size() * 2),
                        to_device(x.data(), x.size() * 2),
-                       to_device(y.data(), y.size() * 2), n, k, tokens};
+                       to_device(y.data(), y.size() * 2),
+                       n,
+                       k,
+                       tokens};
   for (int i = 0; i < gemv_count(); ++i) {
     if (gemv_layout_of(i) != layout || !gemv_suits(i, tokens))
       continue;
@@ -147,14 +151,14 @@ void check_shape(int layout, int n, int k, int tokens, std::mt19937 &random) {
 } // namespace
 
 int main(int argc, char **argv) {
-  const unsigned seed =
-      argc > 1 ? unsigned(atoi(argv[1]))
-               : unsigned(std::chrono::system_clock::now().time_since_epoch().count());
+  const unsigned seed = argc > 1
+                            ? unsigned(atoi(argv[1]))
+                            : unsigned(std::chrono::system_clock::now().time_since_epoch().count());
   std::mt19937 random(seed);
   const bool small = argc > 2;
   for (int layout : {layout_fp16, layout_int8, layout_int4, layout_rows}) {
-    const int shapes[][3] = {{16, 64, 1},   {40, 200, 3},   {129, 1000, 1},
-                             {72, 77, 16},  {33, 2048, 9},  {304, 1096, 8}};
+    const int shapes[][3] = {{16, 64, 1},  {40, 200, 3},  {129, 1000, 1},
+                             {72, 77, 16}, {33, 2048, 9}, {304, 1096, 8}};
     for (auto &s : shapes)
       check_shape(layout, s[0], s[1], s[2], random);
     if (small)

@@ -252,15 +252,14 @@ template <weights Kind, int Columns, int Strips, int Parts, int Ahead> struct st
 };
 
 template <class Kernel>
-__global__ void
-    __launch_bounds__(Kernel::threads, 65536 / Kernel::registers / Kernel::threads)
-        strip(const strip_arguments a) {
+__global__ void __launch_bounds__(Kernel::threads, 65536 / Kernel::registers / Kernel::threads)
+    strip(const strip_arguments a) {
   extern __shared__ __align__(16) unsigned char shared[];
   Kernel::run(a, shared);
 }
 
-/// One row times fp16 weights [n][k rounded up to 8] on the vector units: a warp sums an output, its
-/// lanes runs of 16 bytes, `Ahead` of them in flight; a warp goes on to the output a grid away.
+/// One row times fp16 weights [n][k rounded up to 8] on the vector units: a warp sums an output,
+/// its lanes runs of 16 bytes, `Ahead` of them in flight; a warp goes on to the output a grid away.
 template <int Ahead> struct vector_kernel {
   static constexpr int threads = 256, registers = Ahead > 4 ? 128 : 64;
   TENON_FN static int shared_bytes(int k) { return ceil_div(k, 8) * 16; }
@@ -317,7 +316,8 @@ template <int Ahead> struct vector_kernel {
   }
 };
 
-/// Reads n * k / 8 runs of 16 bytes and nothing else: the ceiling. y is written if they are all ones.
+/// Reads n * k / 8 runs of 16 bytes and nothing else: the ceiling. y is written if they are all
+/// ones.
 template <int Ahead> struct read_kernel {
   static constexpr int threads = 512, registers = 64;
   TENON_DEVICE static void run(const strip_arguments &a, unsigned char *) {

@@ -1,6 +1,6 @@
 // Defines the variants of strip.cuh that are built. -DPART=<i>: 0 fp16, 1 int8, 2 int4 weights.
-#include "variants.h"
 #include "strip.cuh"
+#include "variants.h"
 
 namespace study {
 namespace {
@@ -9,13 +9,17 @@ template <class Kernel>
 int launch(const gemv_problem &p, cudaStream_t stream, bool early, int blocks, int shared_bytes) {
   if (shared_bytes > 232448)
     return 1000;
-  static const int prepared = int(
-      cudaFuncSetAttribute(strip<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, 232448));
+  static const int prepared =
+      int(cudaFuncSetAttribute(strip<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, 232448));
   if (prepared)
     return prepared;
-  const strip_arguments a{static_cast<const uint4 *>(p.w), static_cast<const __half *>(p.scale),
-                          static_cast<const __half *>(p.x), static_cast<__half *>(p.y),
-                          p.n, p.k, p.tokens};
+  const strip_arguments a{static_cast<const uint4 *>(p.w),
+                          static_cast<const __half *>(p.scale),
+                          static_cast<const __half *>(p.x),
+                          static_cast<__half *>(p.y),
+                          p.n,
+                          p.k,
+                          p.tokens};
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
