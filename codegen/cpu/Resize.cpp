@@ -105,8 +105,8 @@ std::string axisText(const Operation &op, unsigned d, StepWriter &out) {
     return "cpu::resize_same{}";
   if (!hasKnownTable(op, d)) {
     const OpenTable t = openTable(op, d, out);
-    const std::string name = "axis" + std::to_string(d),
-                      type = std::to_string(t.taps) + ", " + cppElement(weightsOfResize(op)).str();
+    const std::string type = std::to_string(t.taps) + ", " + cppElement(weightsOfResize(op)).str();
+    std::string name = "axis" + std::to_string(d);
     out.include("common/resize_axis.h");
     out.code().line("const cpu::resize_table<" + type + "> " + name + "{" + t.indices + ", " +
                     t.weights + "};");
