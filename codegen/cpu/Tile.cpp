@@ -70,10 +70,10 @@ llvm::SmallVector<TileShape, 6> tileShapes(Dim rows, int64_t columns, unsigned w
   return shapes;
 }
 
-double tileCost(const TargetLevel &level, TileShape tile, unsigned width, int64_t rows,
-                int64_t columns, double depth, double batches) {
+/// tileCost() where the tiles compute `rowsPadded` rows.
+static double paddedCost(const TargetLevel &level, TileShape tile, unsigned width,
+                         double rowsPadded, int64_t columns, double depth, double batches) {
   const double mr = double(tile.mr), vectors = double(tile.nr) / width;
-  const double rowsPadded = double(llvm::divideCeil(rows, tile.mr)) * mr;
   const double columnsPadded = double(llvm::divideCeil(columns, width)) * width;
   // For mr · vectors multiply-adds a tile loads `vectors` vectors of weights, often from the second
   // cache, and broadcasts mr values from the first; few sums leave the latency of adding open.
@@ -88,13 +88,22 @@ double tileCost(const TargetLevel &level, TileShape tile, unsigned width, int64_
   return 2 * macs / (peak * efficiency) + bytes / (level.bandwidthGBs * 4e3);
 }
 
+double tileCost(const TargetLevel &level, TileShape tile, unsigned width, int64_t rows,
+                int64_t columns, double depth, double batches) {
+  return paddedCost(level, tile, width, double(llvm::divideCeil(rows, tile.mr) * tile.mr), columns,
+                    depth, batches);
+}
+
 double tileCost(const TargetLevel &level, TileShape tile, unsigned width, Dim rows, int64_t columns,
                 double depth, double batches) {
   if (rows.isConstant())
     return tileCost(level, tile, width, rows.constant(), columns, depth, batches);
   double cost = 0, total = 0;
   for (int64_t n : samples(rows)) {
-    cost += tileCost(level, tile, width, n, columns, depth, batches);
+    // The last tile is half a one where that is enough.
+    const int64_t half = tile.mr < 3 ? tile.mr : (tile.mr + 1) / 2, rest = n % tile.mr;
+    const int64_t last = rest == 0 ? 0 : rest <= half ? half : tile.mr;
+    cost += paddedCost(level, tile, width, double(n - rest + last), columns, depth, batches);
     total += double(n);
   }
   return cost / total * double(rows.upper());
