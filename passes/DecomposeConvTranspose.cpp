@@ -37,10 +37,15 @@ struct Tap {
   int64_t shift, tap;
 };
 struct Axis {
-  int64_t in, out, stride;
+  Dim in, out;
+  int64_t stride;
   std::vector<std::vector<Tap>> phases;
 
-  int64_t quotients() const { return (out + stride - 1) / stride; }
+  Dim quotients() const { return ceilDiv(out, stride); }
+  /// Every phase has as many outputs.
+  bool isMultiple() const { return quotients() * stride == out; }
+  /// Outputs of a phase beyond the inputs; None where open extents let it vary.
+  llvm::Optional<int64_t> excess() const { return (quotients() - in).asConstant(); }
 };
 
 Axis axisOf(const Operation &op, unsigned d) {
@@ -50,8 +55,8 @@ Axis axisOf(const Operation &op, unsigned d) {
   };
   const int64_t pad = at("pads", d, 0), dilation = at("dilations", d, 1);
   Axis a;
-  a.in = op.operand(0)->type().dim(d + 2).constant();
-  a.out = op.result()->type().dim(d + 2).constant();
+  a.in = op.operand(0)->type().dim(d + 2);
+  a.out = op.result()->type().dim(d + 2);
   a.stride = at("strides", d, 1);
   const int64_t kernel = op.operand(1)->type().dim(d + 2).constant();
   for (int64_t phase = 0; phase < a.stride; ++phase) {
@@ -81,7 +86,7 @@ struct Window {
     extent = high - low + 1;
   }
   int64_t padBegin() const { return -first; }
-  int64_t padEnd(const Axis &a) const { return a.quotients() - a.in + first + extent - 1; }
+  int64_t padEnd(const Axis &a) const { return *a.excess() + first + extent - 1; }
 };
 Window windowOf(llvm::ArrayRef<std::vector<Tap>> phases) {
   Window w;
@@ -172,11 +177,15 @@ llvm::Optional<Problem> problemOf(Operation &op) {
   const unsigned rank = x.rank();
   if (!constantValue(op.operand(1)) || rank < 3 || rank > 4 || op.intAttr("groups", 1) != 1)
     return llvm::None;
-  for (unsigned d = 1; d < rank; ++d)
-    if (!x.dim(d).isConstant() || !y.dim(d).isConstant() || y.dim(d).constant() == 0)
-      return llvm::None;
+  if (!x.dim(1).isConstant() || y.dim(1).isConstant(0))
+    return llvm::None;
   const bool flat = rank == 3;
-  return Problem{op, flat, flat ? Axis{1, 1, 1, {{{0, 0}}}} : axisOf(op, 0), axisOf(op, rank - 3)};
+  const Dim one = x.context().dim(1);
+  Problem p{op, flat, flat ? Axis{one, one, 1, {{{0, 0}}}} : axisOf(op, 0), axisOf(op, rank - 3)};
+  for (const Axis *a : {&p.height, &p.width})
+    if (a->out.lower() < 1 || !a->excess())
+      return llvm::None;
+  return p;
 }
 
 /// No padding is negative.
@@ -251,10 +260,9 @@ Value *concat(Builder &b, llvm::ArrayRef<Value *> parts, int64_t axis) {
 
 /// From channels innermost, in whatever shape, to [N][K][H * s][W * t].
 Value *channelsFirst(Builder &b, const Problem &p, Value *z) {
-  Context &c = b.context();
   const Type y = p.op.result()->type();
-  const Dim high = c.dim(p.height.quotients() * p.height.stride),
-            wide = c.dim(p.width.quotients() * p.width.stride);
+  const Dim high = p.height.quotients() * p.height.stride,
+            wide = p.width.quotients() * p.width.stride;
   z = b.reshape(z, p.flat ? Dims{y.dim(0), wide, y.dim(1)} : Dims{y.dim(0), high, wide, y.dim(1)});
   return p.flat ? b.transpose(z, {0, 2, 1}) : b.transpose(z, {0, 3, 1, 2});
 }
@@ -325,7 +333,7 @@ bool intoConcatPattern(Operation &op, Rewriter &rw) {
   if (!p || p->height.stride * p->width.stride == 1 || !rw.context().target.channelsLast)
     return false;
   for (const Axis *a : {&p->height, &p->width})
-    if (a->out % a->stride != 0 ||
+    if (!a->isMultiple() ||
         !llvm::all_of(a->phases, [&](const std::vector<Tap> &t) { return fits(windowOf(t), *a); }))
       return false;
   const auto maps = mapsBehind(op);

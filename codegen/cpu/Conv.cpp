@@ -10,6 +10,7 @@
 #include "codegen/cpu/Prologue.h"
 #include "codegen/cpu/Tile.h"
 #include "codegen/cpu/Window.h"
+#include "ir/Context.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -83,8 +84,8 @@ unsigned widthOf(const TacticInput &in) {
 }
 
 /// Columns that one row of tiles covers.
-int64_t columns(const ConvProblem &p) {
-  return p.isPointwise() ? (p.outHeight * p.outWidth).upper() : p.outWidth.upper();
+Dim columns(const ConvProblem &p) {
+  return p.isPointwise() ? p.outHeight * p.outWidth : p.outWidth;
 }
 
 void enumerateTiles(const TacticInput &in, llvm::StringRef tactic,
@@ -95,7 +96,8 @@ void enumerateTiles(const TacticInput &in, llvm::StringRef tactic,
   // Blocks of filters must not straddle groups; single filters never do.
   const bool whole = p.groups == 1 || p.filters % width == 0;
   // Single columns need no patch with zeros on the stack of a microcontroller.
-  const int64_t rows = in.level.family == Family::Mcu ? 1 : columns(p);
+  const Dim most = columns(p);
+  const Dim rows = in.level.family == Family::Mcu ? most.node()->context->dim(1) : most;
   for (const TileShape &t : tileShapes(rows, p.filters, whole ? width : 1, in.level.simdRegisters))
     if (p.groups == 1 || p.filters % t.nr == 0)
       out.push_back({tactic.str(), {{"mr", t.mr}, {"nr", t.nr}}});

@@ -38,7 +38,8 @@
 // elsewhere):
 //   V = min(4, ceil(filters / width)), at most 3 when that wastes fewer lanes (48 filters: 3), and
 //   2 for many filters; mr = (registers - 3) / V rounded down, then lowered to ceil(out_w / tiles)
-//   with tiles = ceil(out_w / mr), so that the last tile is not nearly empty. 14x32, 9x48, 28x16
+//   with tiles = ceil(out_w / mr), so that the last tile is not nearly empty. Where out_w is `dyn`,
+//   a last tile of at most half the columns computes (mr + 1) / 2. 14x32, 9x48, 28x16
 //   with AVX-512; 6x16 with AVX2. choose_conv_tile() below is that rule.
 #ifndef TENON_RUNTIME_CPU_CONV_H
 #define TENON_RUNTIME_CPU_CONV_H
@@ -251,6 +252,8 @@ void conv(const Cfg &cfg, const X &x, const W *w, const Outs &outs, const Ins &i
   constexpr index_t panel_size = kernel_h * kernel_w * channels * nr;
   constexpr index_t span = (mr - 1) * stride_w + (kernel_w - 1) * dilation_w + 1;
   constexpr index_t patch_size = mr == 1 ? 1 : kernel_h * span * channels;
+  // A width known only at run time may leave little for the last tile: half a one does for that.
+  constexpr int half = decltype(cfg.out_w)::is_fixed || mr < 3 ? mr : (mr + 1) / 2;
   // Dimensions of the outer loop: group, [block], image, row, tile, [block].
   constexpr int block_dim = Cfg::filters_outer ? 1 : 4, pixel_dim = Cfg::filters_outer ? 2 : 1;
   odometer<5> space;
@@ -273,35 +276,44 @@ void conv(const Cfg &cfg, const X &x, const W *w, const Outs &outs, const Ins &i
       const index_t iw = ow * stride_w - index_t(cfg.pad_left);
       const index_t dilation_h = cfg.dilation_h;
       conv_window window = conv_rows(cfg, ih);
-      const index_t rows = index_t(cfg.out_w) - ow;
+      const index_t rows = index_t(cfg.out_w) - ow, wide = rows <= half ? half : mr;
       const index_t filter = block * nr, left = index_t(cfg.filters) - filter;
       const index_t at[4] = {n, group * index_t(cfg.filters) + filter, oh, ow};
       const index_t origin[4] = {n, group * channels, ih, iw};
       const W *panel = w + (group * blocks + block) * panel_size;
 
       // The blocks that are full and, when there is one, the last with fewer vectors.
-      const auto finish = [&](const auto &source, const auto &pro,
-                              const auto &pro_ins) TENON_LAMBDA {
+      const auto tile = [&](auto tall, const auto &source, const auto &pro,
+                            const auto &pro_ins) TENON_LAMBDA {
+        constexpr int height = int(decltype(tall)::value);
         constexpr int vectors = nr / L::width;
         if constexpr (decltype(cfg.filters)::is_fixed) {
           constexpr index_t filters = decltype(cfg.filters)::value, rest = filters % nr;
           if constexpr (filters >= nr)
             if (left >= nr)
-              return conv_tile<mr, vectors>(cfg, source, window, panel, at, rows, fixed<nr>{}, outs,
-                                            ins, body, pro, pro_ins, origin[1]);
+              return conv_tile<height, vectors>(cfg, source, window, panel, at, rows, fixed<nr>{},
+                                                outs, ins, body, pro, pro_ins, origin[1]);
           if constexpr (rest != 0)
-            conv_tile<mr, int(ceil_div(rest, L::width))>(cfg, source, window, panel, at, rows,
-                                                         fixed<rest>{}, outs, ins, body, pro,
-                                                         pro_ins, origin[1]);
+            conv_tile<height, int(ceil_div(rest, L::width))>(cfg, source, window, panel, at, rows,
+                                                             fixed<rest>{}, outs, ins, body, pro,
+                                                             pro_ins, origin[1]);
         } else
-          conv_tile<mr, vectors>(cfg, source, window, panel, at, rows, dyn(left), outs, ins, body,
-                                 pro, pro_ins, origin[1]);
+          conv_tile<height, vectors>(cfg, source, window, panel, at, rows, dyn(left), outs, ins,
+                                     body, pro, pro_ins, origin[1]);
       };
+      const auto finish = [&](const auto &source, const auto &pro, const auto &pro_ins)
+                              TENON_LAMBDA {
+                                if constexpr (half < mr)
+                                  if (wide == half)
+                                    return tile(fixed<half>{}, source, pro, pro_ins);
+                                tile(fixed<mr>{}, source, pro, pro_ins);
+                              };
 
       if constexpr (direct) {
-        bool inside = iw >= 0 &&
-                      iw + (mr - 1) * stride_w + (kernel_w - 1) * dilation_w < index_t(cfg.in_w) &&
-                      rows >= mr;
+        bool inside =
+            iw >= 0 &&
+            iw + (wide - 1) * stride_w + (kernel_w - 1) * dilation_w < index_t(cfg.in_w) &&
+            rows >= wide;
         if constexpr (mr == 1) {
           if (iw < 0)
             window.kx_begin = ceil_div(-iw, dilation_w);
