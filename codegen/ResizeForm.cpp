@@ -75,6 +75,11 @@ Element weightsOfResize(const Operation &resize) {
   return isFloat(resize.result()->type().element()) ? Element::F32 : Element::F64;
 }
 
+std::string tableType(const Operation &resize, size_t taps) {
+  const Element e = weightsOfResize(resize);
+  return std::to_string(taps) + (e == Element::F32 ? "" : ", " + cppElement(e).str());
+}
+
 ResizeTable resizeTable(const Operation &resize, unsigned d) {
   const ResizeAxis axis = resizeAxis(resize, d, resize.operand(0)->type().dim(d).constant(),
                                      resize.result()->type().dim(d).constant());

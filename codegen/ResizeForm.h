@@ -25,6 +25,8 @@ struct ResizeTable {
 
 /// What weights are stored as: sums of integers are made in double, where ties are exact.
 Element weightsOfResize(const Operation &resize);
+/// The parameters of a resize_table of that many taps.
+std::string tableType(const Operation &resize, size_t taps);
 
 /// Whether the extents of a resampled dimension are known when compiling.
 bool hasKnownTable(const Operation &resize, unsigned d);

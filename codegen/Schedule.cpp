@@ -236,45 +236,59 @@ private:
   }
 
   /// How near a tactic is to a group: named as what the group computes, or switched off for its
-  /// chain (0), named after it (1), for such groups on other terms (2), or for other groups and
+  /// chain (0), for such groups on other terms (1), switched off (2), or for other groups and
   /// machines (3), whose reasons say what is not there.
   static int distance(const Misfit &r, const GroupForm &form) {
     const llvm::StringRef why = r.why;
-    if (!r.takesForm || why.startswith("no ") || why.startswith("the group has an anchor") ||
-        why.startswith("not for a") || why.contains(" exists on "))
+    const bool isConv = form.anchor && form.anchor->is(Op::Conv);
+    if (!r.takesForm || why.startswith("the group has an anchor") || why.startswith("not for a") ||
+        why.contains(" exists on ") ||
+        (why.startswith("no ") && !(isConv && why.startswith("no convolution"))))
       return kOther;
-    if (form.isChain())
-      return why == kDisabled ? 0 : 2;
-    const std::string anchor = form.anchor ? form.anchor->name().str() : "map";
-    return r.tactic == anchor ? 0 : r.tactic.startswith(anchor + "_") ? 1 : 2;
+    if (r.tactic == (form.anchor ? form.anchor->name() : "map") ||
+        (form.isChain() && why == kDisabled))
+      return 0;
+    return why == kDisabled ? 2 : 1;
   }
   static constexpr llvm::StringLiteral kDisabled = "disabled";
   static constexpr int kOther = 3;
 
-  /// Says first why the nearest tactic, the most general of them, does not run the group.
+  /// Says first why the nearest tactic, the most general of them, does not run the group; then the
+  /// reasons of others, each once with those that have it.
   void reportNoKernel(const GroupForm &form, llvm::ArrayRef<Misfit> reasons) {
-    constexpr size_t kShown = 3;
+    constexpr size_t kShown = 8;
+    size_t disabled = 0;
     std::string text;
     for (Operation &op : form.group->region())
       if (!op.isTerminator())
         text += (text.empty() ? "" : ", ") + op.name().str();
-    std::vector<const Misfit *> order;
-    for (const Misfit &r : llvm::reverse(reasons)) // the most general come last in the table
-      order.push_back(&r);
-    llvm::stable_sort(order, [&](const Misfit *a, const Misfit *b) {
-      return distance(*a, form) < distance(*b, form);
-    });
+    const Misfit *nearest = nullptr; // the most general come last in the table
+    llvm::MapVector<llvm::StringRef, std::string> tactics; // by reason
+    size_t others = 0;
+    for (const Misfit &r : reasons) {
+      if (!nearest || distance(r, form) <= distance(*nearest, form))
+        nearest = &r;
+      if (distance(r, form) == kOther) {
+        ++others;
+        continue;
+      }
+      disabled += r.why == kDisabled;
+      std::string &of = tactics[r.why];
+      of += (of.empty() ? "" : ", ") + r.tactic.str();
+    }
     Diagnostic &d = diagnostics_.error(*form.group, "no kernel of target " + level_.name.str() +
                                                         " runs this group (" + text + ")" +
-                                                        (order.empty() ? "" : ": ") +
-                                                        (order.empty() ? "" : order[0]->text()));
-    size_t shown = 1;
-    for (; shown < order.size() && shown <= kShown && distance(*order[shown], form) < kOther;
-         ++shown)
-      if (order[shown]->why != order[0]->why)
-        d.notes.push_back(order[shown]->text());
-    if (shown < order.size())
-      d.notes.push_back(std::to_string(order.size() - shown) +
+                                                        (nearest ? ": " + nearest->text() : ""));
+    size_t shown = 0;
+    for (const auto &[why, names] : tactics)
+      if (shown < kShown && (!nearest || names != nearest->tactic || why != nearest->why)) {
+        d.notes.push_back(why == kDisabled && disabled > kShown
+                              ? std::to_string(disabled) + " kernels are disabled"
+                              : names + ": " + why.str());
+        ++shown;
+      }
+    if (others > 0)
+      d.notes.push_back(std::to_string(others) +
                         " more kernels are for other operations, or other machines");
     if (form.isChain())
       d.notes.push_back("--disable=" + form.fusionOfChain().str() +

@@ -105,7 +105,7 @@ std::string axisText(const Operation &op, unsigned d, StepWriter &out) {
     return "cpu::resize_same{}";
   if (!hasKnownTable(op, d)) {
     const OpenTable t = openTable(op, d, out);
-    const std::string type = std::to_string(t.taps) + ", " + cppElement(weightsOfResize(op)).str();
+    const std::string type = tableType(op, t.taps);
     std::string name = "axis" + std::to_string(d);
     out.include("common/resize_axis.h");
     out.code().line("const cpu::resize_table<" + type + "> " + name + "{" + t.indices + ", " +
@@ -122,8 +122,7 @@ std::string axisText(const Operation &op, unsigned d, StepWriter &out) {
   const Element e = weightsOfResize(op);
   writeTable(out.declarations(), cppElement(e), name + "_weights", weights,
              [e](double v) { return cppScalar(e, v); });
-  return "cpu::resize_table<" + std::to_string(taps) + ", " + cppElement(e).str() + ">{" + name +
-         ", " + name + "_weights}";
+  return "cpu::resize_table<" + tableType(op, taps) + ">{" + name + ", " + name + "_weights}";
 }
 
 void emitPlane(const TacticInput &in, const Schedule &, StepWriter &out) {

@@ -94,7 +94,7 @@ std::string axisText(const Operation &op, unsigned d, StepWriter &out) {
     return "cuda::resize_same{}";
   if (!hasKnownTable(op, d)) {
     const OpenTable t = openTable(op, d, out);
-    const std::string type = std::to_string(t.taps) + ", " + cppElement(weightsOfResize(op)).str();
+    const std::string type = tableType(op, t.taps);
     std::string name = "axis" + std::to_string(d);
     out.include("cuda/resize_tables.cuh");
     out.code().line("const cuda::resize_table<" + type + "> " + name + "{" + t.indices + ", " +
