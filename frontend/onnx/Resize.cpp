@@ -28,7 +28,7 @@ Dim scaled(Dim extent, double scale) {
     const auto numerator = int64_t(std::round(scale * double(divisor)));
     bool same = true;
     for (int64_t v = extent.lower(); same && v <= extent.upper(); ++v)
-      same = double(v * numerator / divisor) == product(v);
+      same = v * numerator / divisor == int64_t(product(v));
     if (same)
       return floorDiv(extent * numerator, divisor);
   }
