@@ -120,7 +120,10 @@ void reduce(const Kept &kept, const Reduced &reduced, const Ins &ins, const Pre 
 
   odometer<kept_rank> space;
   fill_extents<0>(kept, space.extents);
-  constexpr int block = along_kept ? 4 * Wide::width : 1;
+  // g++ 12.2 makes wrong sums of four scalar accumulators where it vectorises loops (-O2 and up):
+  // code for hosts without vectors has one. Freestanding code is built without such loops.
+  constexpr int together = Wide::width > 1 || !__STDC_HOSTED__ ? 4 : 1;
+  constexpr int block = along_kept ? together * Wide::width : 1;
   index_t row = 1;
   if constexpr (kept_rank > 0) {
     row = space.extents[kept_rank - 1];
@@ -159,7 +162,7 @@ void reduce(const Kept &kept, const Reduced &reduced, const Ins &ins, const Pre 
           });
         };
         if (left >= block) {
-          vectors(counter<4>{}, first, fixed<Wide::width>{});
+          vectors(counter<together>{}, first, fixed<Wide::width>{});
         } else {
           index_t i = 0;
           for (; i + Wide::width <= left; i += Wide::width)

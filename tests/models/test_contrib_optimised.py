@@ -250,6 +250,8 @@ class Optimised(ContribCase):
             ends = {"ys": np.array(0.04, FLOAT), "yz": np.array(10, kind)}
             self.check("QLinearAveragePool", ["x", "xs", "xz", "ys", "yz"], x, scalars | ends, channels_last=1,
                        kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2])  # fmt: skip
+            self.check("QLinearGlobalAveragePool", ["x", "xs", "xz", "ys", "yz"], x, scalars | ends,
+                       channels_last=1)  # fmt: skip
 
     def test_qlinear_where(self):
         for kind in (np.uint8, np.int8):

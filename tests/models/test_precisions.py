@@ -66,10 +66,11 @@ class Given(CalibrationDataReader):
 
 
 def twins(model):
-    """A network quantised in two ways, written beside it."""
+    """A network quantised in two ways, written beside it; before opset 13 with one scale for all channels."""
+    opset = next(o.version for o in onnx.load(model.file).opset_import if not o.domain)
     for name, kinds, activations in (("all_qdq", None, QuantType.QUInt8), ("conv_qdq", ["Conv"], QuantType.QInt8)):
         file = model.file.parent / f"{name}.onnx"
-        quantize_static(model.file, file, Given(model.file), quant_format=QuantFormat.QDQ, per_channel=True,
+        quantize_static(model.file, file, Given(model.file), quant_format=QuantFormat.QDQ, per_channel=opset >= 13,
                         op_types_to_quantize=kinds, activation_type=activations, weight_type=QuantType.QInt8)  # fmt: skip
         yield own.Model(f"{model.name}_{name}", file, model.words)
 
