@@ -11,6 +11,9 @@ namespace tenon::cuda {
 namespace {
 
 constexpr int64_t kMostOfCluster = 8;
+/// Shared memory of a block beside which one of the kernel before has its share
+/// (runtime/cuda/shares.h), less a kilobyte for barriers.
+constexpr int64_t kHalfOfShared = 110 * 1024;
 
 struct ClusterSchedule {
   int64_t tileM, tileN, tileK, consumers, stages, splits;

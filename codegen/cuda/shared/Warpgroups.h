@@ -45,10 +45,6 @@ struct WarpgroupProblem {
 /// The rest of a launch in a graph of such kernels, in microseconds.
 constexpr double kWarpgroupLaunch = 1.0;
 
-/// Shared memory of a block beside which one of the kernel before has its share
-/// (runtime/cuda/shares.h), less a kilobyte for barriers.
-constexpr int64_t kHalfOfShared = 110 * 1024;
-
 bool isForWarpgroups(const WarpgroupKind &kind, const GroupQuery &in);
 Result<WarpgroupProblem> readWarpgroups(const WarpgroupKind &kind, const GroupQuery &in);
 
