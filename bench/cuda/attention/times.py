@@ -13,10 +13,14 @@ import ctypes
 import statistics
 import sys
 import time
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from graph import Graph
 
 
 class Problem(ctypes.Structure):
@@ -80,33 +84,6 @@ def reference(q, k, v, causal):
     return y
 
 
-class Graph:
-    """`launches` calls of `call`, captured."""
-
-    def __init__(self, call, launches, stream):
-        self.launches = launches
-        with torch.cuda.stream(stream):
-            call(stream)
-            torch.cuda.synchronize()
-            self.graph = torch.cuda.CUDAGraph()
-            self.graph.capture_begin()
-            for _ in range(launches):
-                call(stream)
-            self.graph.capture_end()
-            self.graph.replay()
-        self.stream = stream
-
-    def time(self):
-        """Microseconds of a launch."""
-        a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        with torch.cuda.stream(self.stream):
-            a.record()
-            self.graph.replay()
-            b.record()
-        b.synchronize()
-        return a.elapsed_time(b) * 1e3 / self.launches
-
-
 def peers(q, k, v, causal):
     """Those that run, by name; where they do not take shared heads, with heads repeated."""
     group, found = q.shape[1] // k.shape[1], {}
@@ -156,7 +133,7 @@ def main():
         graphs, errors = {}, {}
         for peer, call in peers(q, k, v, causal).items():
             errors[peer] = float((call(stream).double() - want).norm() / want.norm())
-            graphs[peer] = Graph(call, launches, stream)
+            graphs[peer] = Graph(call, stream, launches)
         calls = {}
         for i in range(lib.attention_count()):
             variant = lib.attention_name(i).decode()
@@ -175,13 +152,13 @@ def main():
             if not error < (8e-3 if bf16 else 1e-3):
                 print(f"{name}: {variant}: WRONG, {error:.2e}")
                 continue
-            graphs[variant], calls[variant] = Graph(call, launches, stream), call
+            graphs[variant], calls[variant] = Graph(call, stream, launches), call
         del want
         times = {v: statistics.median(g.time() for _ in range(5)) for v, g in graphs.items()}
         ranks = sorted((v for v in times if v not in ("cudnn", "flash")), key=times.get)
         for v in ranks[:2]:
             early, errors[v + " early"] = v + " early", errors[v]
-            graphs[early] = Graph(lambda s, call=calls[v]: call(s, 1), launches, stream)
+            graphs[early] = Graph(lambda s, call=calls[v]: call(s, 1), stream, launches)
             times[early] = graphs[early].time()
         ranks[2:2] = [v + " early" for v in ranks[:2]]
         final = [v for v in ("cudnn", "flash") if v in times] + ranks[:5]

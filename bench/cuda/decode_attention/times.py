@@ -10,10 +10,14 @@ import math
 import statistics
 import sys
 import time
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from graph import Graph
 
 
 class Problem(ctypes.Structure):
@@ -26,31 +30,6 @@ class Problem(ctypes.Structure):
 FORMS = [(32, 8, 64), (32, 8, 128), (16, 8, 128), (32, 4, 128)]
 LENGTHS = [1024, 4096, 16384, 2048, 8192]
 PEAK = 3.35e12
-
-
-class Graph:
-    """What `call(stream)` launches, captured."""
-
-    def __init__(self, call, stream):
-        with torch.cuda.stream(stream):
-            call(stream)
-            torch.cuda.synchronize()
-            self.graph = torch.cuda.CUDAGraph()
-            self.graph.capture_begin()
-            self.kept = call(stream)
-            self.graph.capture_end()
-            self.graph.replay()
-        self.stream = stream
-
-    def time(self):
-        """Microseconds."""
-        a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        with torch.cuda.stream(self.stream):
-            a.record()
-            self.graph.replay()
-            b.record()
-        b.synchronize()
-        return a.elapsed_time(b) * 1e3
 
 
 def main():

@@ -13,9 +13,13 @@ import math
 import statistics
 import sys
 import time
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from graph import Graph
 
 
 class Problem(ctypes.Structure):
@@ -40,31 +44,6 @@ def weight_bytes(kind, n, k):
 def all_bytes(kind, n, k, tokens):
     """Weights and scales: what is read once."""
     return weight_bytes(kind, n, k) + (n * k // 32 * 2 if kind else 0)
-
-
-class Graph:
-    """What `call(stream)` launches, captured."""
-
-    def __init__(self, call, stream):
-        with torch.cuda.stream(stream):
-            call(stream)
-            torch.cuda.synchronize()
-            self.graph = torch.cuda.CUDAGraph()
-            self.graph.capture_begin()
-            self.kept = call(stream)
-            self.graph.capture_end()
-            self.graph.replay()
-        self.stream = stream
-
-    def time(self):
-        """Microseconds."""
-        a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        with torch.cuda.stream(self.stream):
-            a.record()
-            self.graph.replay()
-            b.record()
-        b.synchronize()
-        return a.elapsed_time(b) * 1e3
 
 
 class Study:
