@@ -102,8 +102,6 @@ public:
     case DimKind::Add: return side(n->lhs) + side(n->rhs);
     case DimKind::Mul: return side(n->lhs) * side(n->rhs);
     case DimKind::FloorDiv: return floorDiv(side(n->lhs), side(n->rhs));
-    case DimKind::CeilDiv: return ceilDiv(side(n->lhs), side(n->rhs));
-    case DimKind::Mod: return mod(side(n->lhs), side(n->rhs));
     case DimKind::Min: return min(side(n->lhs), side(n->rhs));
     case DimKind::Max: return max(side(n->lhs), side(n->rhs));
     }

@@ -18,8 +18,6 @@ int64_t apply(DimKind kind, int64_t a, int64_t b) {
   case DimKind::FloorDiv: return b == 0 ? 0 : floorDivide(a, b);
   case DimKind::Min: return std::min(a, b);
   case DimKind::Max: return std::max(a, b);
-  case DimKind::CeilDiv:
-  case DimKind::Mod:
   case DimKind::Constant:
   case DimKind::Symbol: break;
   }
@@ -80,8 +78,6 @@ llvm::raw_ostream &operator<<(llvm::raw_ostream &os, Dim d) {
   case DimKind::FloorDiv: call = "floordiv"; break;
   case DimKind::Min: call = "min"; break;
   case DimKind::Max: call = "max"; break;
-  case DimKind::CeilDiv:
-  case DimKind::Mod: break;
   }
   return os << call << '(' << Dim(n->lhs) << ", " << Dim(n->rhs) << ')';
 }

@@ -15,7 +15,7 @@ namespace tenon {
 
 class Context;
 
-enum class DimKind : uint8_t { Constant, Symbol, Add, Mul, FloorDiv, CeilDiv, Mod, Min, Max };
+enum class DimKind : uint8_t { Constant, Symbol, Add, Mul, FloorDiv, Min, Max };
 
 struct DimNode {
   DimKind kind;

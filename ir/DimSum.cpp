@@ -45,8 +45,6 @@ llvm::StringRef head(const DimNode &n) {
   case DimKind::Min: return "min(";
   case DimKind::Max: return "max(";
   case DimKind::Symbol: return n.symbol;
-  case DimKind::CeilDiv:
-  case DimKind::Mod:
   case DimKind::Constant: break;
   }
   return "";
@@ -113,8 +111,6 @@ Dim dimNode(DimKind kind, Dim a, Dim b) {
       r = r.meet(sum.bounds());
     break;
   }
-  case DimKind::CeilDiv:
-  case DimKind::Mod:
   case DimKind::Constant:
   case DimKind::Symbol: break;
   }

@@ -152,8 +152,6 @@ std::string DimSpelling::value(Dim d, llvm::StringRef dims) const {
     return "(" + sub(n->lhs) + " + " + sub(n->rhs) + ")";
   case DimKind::Mul: return sub(n->lhs) + " * " + sub(n->rhs);
   case DimKind::FloorDiv: return "dim_floor_div(" + sub(n->lhs) + ", " + sub(n->rhs) + ")";
-  case DimKind::CeilDiv: return "dim_ceil_div(" + sub(n->lhs) + ", " + sub(n->rhs) + ")";
-  case DimKind::Mod: return "dim_mod(" + sub(n->lhs) + ", " + sub(n->rhs) + ")";
   case DimKind::Min: return "dim_min(" + sub(n->lhs) + ", " + sub(n->rhs) + ")";
   case DimKind::Max: return "dim_max(" + sub(n->lhs) + ", " + sub(n->rhs) + ")";
   }

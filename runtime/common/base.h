@@ -54,14 +54,8 @@ TENON_FN constexpr index_t ceil_div(index_t a, index_t b) { return (a + b - 1) /
 // Arithmetic of extents that follow from others; divisions round down, and by 0 give 0.
 TENON_FN constexpr index_t dim_min(index_t a, index_t b) { return b < a ? b : a; }
 TENON_FN constexpr index_t dim_max(index_t a, index_t b) { return a < b ? b : a; }
-TENON_FN constexpr index_t dim_mod(index_t a, index_t b) {
-  return b == 0 ? 0 : a % b != 0 && (a < 0) != (b < 0) ? a % b + b : a % b;
-}
 TENON_FN constexpr index_t dim_floor_div(index_t a, index_t b) {
-  return b == 0 ? 0 : (a - dim_mod(a, b)) / b;
-}
-TENON_FN constexpr index_t dim_ceil_div(index_t a, index_t b) {
-  return dim_floor_div(a, b) + (dim_mod(a, b) != 0);
+  return b == 0 ? 0 : a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
 /// A fixed-length list of extents or strides, each `fixed` or `dyn`: dims<fixed<1>, dyn, fixed<3>>.
