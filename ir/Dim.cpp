@@ -50,7 +50,7 @@ Dim mod(Dim a, Dim b) { return a - b * floorDiv(a, b); }
 Dim min(Dim a, Dim b) { return extremum(contextOf(a), DimKind::Min, DimSum(a), DimSum(b)); }
 Dim max(Dim a, Dim b) { return extremum(contextOf(a), DimKind::Max, DimSum(a), DimSum(b)); }
 Dim operator+(Dim a, int64_t b) { return a + a.node()->context->dim(b); }
-Dim operator-(Dim a, int64_t b) { return a + a.node()->context->dim(-b); }
+Dim operator-(Dim a, int64_t b) { return a + a.node()->context->dim(saturatingNegate(b)); }
 Dim operator*(Dim a, int64_t b) { return a * a.node()->context->dim(b); }
 Dim floorDiv(Dim a, int64_t b) { return floorDiv(a, a.node()->context->dim(b)); }
 Dim ceilDiv(Dim a, int64_t b) { return ceilDiv(a, a.node()->context->dim(b)); }

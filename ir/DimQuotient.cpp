@@ -24,7 +24,8 @@ namespace {
 constexpr int64_t kLargestDivisor = int64_t(1) << 40; // quotients by more stay as they are
 constexpr size_t kMostChoices = 4;                    // terms whose remainders are tried
 
-int64_t remainder(int64_t a, int64_t c) { return a - floorDivide(a, c) * c; }
+/// a modulo c > 0.
+int64_t remainder(int64_t a, int64_t c) { return a % c < 0 ? a % c + c : a % c; }
 
 /// Whether x / a with an integer a > 1 is the only quotient among the terms and stands alone.
 const DimNode *innerQuotient(const DimSum &s) {
@@ -77,11 +78,13 @@ private:
   void takeWhole() {
     DimSum rest;
     for (auto &[product, coefficient] : rest_.terms()) {
-      int64_t r = remainder(coefficient, divisor_);
-      if (r > divisor_ - r)
+      int64_t r = remainder(coefficient, divisor_), q = floorDivide(coefficient, divisor_);
+      if (r > divisor_ - r) {
         r -= divisor_;
+        ++q;
+      }
       rest.add(product, r);
-      whole_.add(product, sign_ * ((coefficient - r) / divisor_));
+      whole_.add(product, saturatingMul(q, sign_));
     }
     rest.constant = remainder(rest_.constant, divisor_);
     const int64_t q = floorDivide(rest_.constant, divisor_);
@@ -110,11 +113,11 @@ private:
     if (a > kLargestDivisor / divisor_)
       return false;
     DimSum outside = rest_, rest;
-    outside.add(inner, -coefficient);
+    outside.remove(inner);
     rest.add(outside, a);
     rest.add(Dim(inner->lhs), coefficient);
     if (coefficient < 0) // −⌊x/a⌋ = ⌊(a − 1 − x)/a⌋
-      rest.constant += a - 1;
+      rest.constant = saturatingAdd(rest.constant, a - 1);
     rest_ = rest;
     divisor_ *= a;
     return true;
@@ -163,7 +166,7 @@ private:
       if (q != floorDivide(b.upper, divisor_))
         continue;
       whole_.add(moved, sign_);
-      whole_.constant = saturatingAdd(whole_.constant, sign_ * q);
+      whole_.constant = saturatingAdd(whole_.constant, saturatingMul(q, sign_));
       return true;
     }
     return false;
@@ -193,7 +196,7 @@ DimSum::Term leadingTerm(const DimSum &s) {
 
 /// One term divided by another: a term of the quotient.
 llvm::Optional<DimSum> divideTerm(DimSum::Term a, DimSum::Term b) {
-  if (b.second == 0 || a.second % b.second != 0)
+  if (b.second == 0 || (b.second != -1 && a.second % b.second != 0))
     return llvm::None;
   DimSum::Factors factors = factorsOf(a.first);
   for (const DimNode *f : factorsOf(b.first)) {
@@ -202,11 +205,12 @@ llvm::Optional<DimSum> divideTerm(DimSum::Term a, DimSum::Term b) {
       return llvm::None;
     factors.erase(at);
   }
+  const int64_t quotient = floorDivide(a.second, b.second);
   DimSum r;
   if (factors.empty())
-    r.constant = a.second / b.second;
+    r.constant = quotient;
   else
-    r.add(productOf(std::move(factors)), a.second / b.second);
+    r.add(productOf(std::move(factors)), quotient);
   return r;
 }
 
@@ -249,7 +253,7 @@ Dim floorQuotient(Context &c, const DimSum &a, const DimSum &b) {
     return c.dim(0);
   if (a.isConstant())
     return c.dim(floorDivide(a.constant, b.constant));
-  if (std::max(b.constant, -(b.constant + 1)) >= kLargestDivisor) {
+  if (b.constant >= kLargestDivisor || b.constant <= -kLargestDivisor) {
     const Dim d = dimNode(DimKind::FloorDiv, a.dim(c), c.dim(b.constant));
     return d.lower() == d.upper() ? c.dim(d.lower()) : d;
   }

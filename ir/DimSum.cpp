@@ -52,9 +52,6 @@ llvm::StringRef head(const DimNode &n) {
 
 bool before(const DimNode *a, const DimNode *b) { return order(a, b) < 0; }
 
-/// Far enough from the ends of the type that nothing was cut off.
-bool isSafe(int64_t v) { return v > -(int64_t(1) << 61) && v < int64_t(1) << 61; }
-
 DimBounds quotientBounds(DimBounds a, DimBounds b) {
   auto divide = [](int64_t x, int64_t y) { return y == 0 ? 0 : floorDivide(x, y); };
   DimBounds r{INT64_MAX, INT64_MIN};
@@ -229,7 +226,7 @@ DimBounds DimSum::boundsWithout(const DimNode *atom, int64_t coefficient, unsign
                                 unsigned extremes) const {
   const DimBounds all{INT64_MIN, INT64_MAX};
   DimSum rest = *this;
-  rest.add(atom, -coefficient);
+  rest.remove(atom);
   if (atom->kind == DimKind::Min || atom->kind == DimKind::Max) {
     // k · max(a, b) + r = max(k · a + r, k · b + r), for k < 0 min
     DimSum left = rest, right = rest;
@@ -241,7 +238,7 @@ DimBounds DimSum::boundsWithout(const DimNode *atom, int64_t coefficient, unsign
     return {std::min(a.lower, b.lower), std::min(a.upper, b.upper)};
   }
   if (atom->kind != DimKind::FloorDiv || atom->rhs->kind != DimKind::Constant ||
-      atom->rhs->value <= 0)
+      atom->rhs->value <= 0 || !isSafe(atom->rhs->value))
     return all;
   // c · (k · ⌊x / c⌋ + r) = k · (x − m) + c · r with m = 0 … c − 1
   const int64_t c = atom->rhs->value;
@@ -249,7 +246,7 @@ DimBounds DimSum::boundsWithout(const DimNode *atom, int64_t coefficient, unsign
   scaled.add(rest, c);
   scaled.add(Dim(atom->lhs), coefficient);
   const DimBounds b =
-      scaled.boundsWithin(depth, extremes) + DimBounds{0, c - 1} * saturatingMul(coefficient, -1);
+      scaled.boundsWithin(depth, extremes) + DimBounds{0, c - 1} * saturatingNegate(coefficient);
   if (!isSafe(b.lower) || !isSafe(b.upper))
     return all;
   return {floorDivide(b.lower + c - 1, c), floorDivide(b.upper, c)};
@@ -296,7 +293,7 @@ bool DimSum::mendHalves(Context &c) {
   llvm::SmallVector<const DimNode *, 2> halves;
   for (auto &[product, coefficient] : terms())
     if (product->kind == DimKind::FloorDiv && product->rhs->kind == DimKind::Constant &&
-        product->rhs->value % 2 == 0)
+        product->rhs->value % 2 == 0 && isSafe(product->rhs->value) && isSafe(coefficient))
       halves.push_back(product);
   bool changed = false;
   for (const DimNode *half : halves) {
@@ -307,7 +304,7 @@ bool DimSum::mendHalves(Context &c) {
       continue;
     DimSum x{Dim(half->lhs)};
     const Dim whole = floorQuotient(c, x, DimSum(m));
-    x.constant += m;
+    x.constant = saturatingAdd(x.constant, m);
     int64_t moved = k;
     if (k < 0 && m > 1) {
       int64_t room = 0;

@@ -12,6 +12,9 @@ namespace tenon {
 /// a·b and a + b that stop at the ends of the type.
 int64_t saturatingMul(int64_t a, int64_t b);
 int64_t saturatingAdd(int64_t a, int64_t b);
+inline int64_t saturatingNegate(int64_t a) { return saturatingMul(a, -1); }
+/// Far enough from the ends of the type that nothing was cut off and small sums stay within it.
+inline bool isSafe(int64_t v) { return v > -(int64_t(1) << 61) && v < int64_t(1) << 61; }
 /// ⌊a / b⌋; b is not 0.
 int64_t floorDivide(int64_t a, int64_t b);
 
@@ -27,8 +30,11 @@ struct DimBounds {
     return {saturatingAdd(lower, b.lower), saturatingAdd(upper, b.upper)};
   }
   DimBounds operator*(int64_t k) const;
+  /// What is within both. Bounds that were cut off at the ends of the type may exclude each other;
+  /// then these stay.
   DimBounds meet(DimBounds b) const {
-    return {lower > b.lower ? lower : b.lower, upper < b.upper ? upper : b.upper};
+    const DimBounds r{lower > b.lower ? lower : b.lower, upper < b.upper ? upper : b.upper};
+    return r.lower > r.upper ? *this : r;
   }
   DimBounds join(DimBounds b) const {
     return {lower < b.lower ? lower : b.lower, upper > b.upper ? upper : b.upper};
@@ -48,6 +54,7 @@ public:
   void add(Dim d, int64_t factor);
   void add(const DimSum &s, int64_t factor);
   void add(const DimNode *product, int64_t coefficient);
+  void remove(const DimNode *product) { terms_.erase(product); }
   DimSum operator*(const DimSum &b) const;
 
   bool operator==(const DimSum &b) const;

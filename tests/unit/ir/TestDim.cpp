@@ -140,6 +140,28 @@ TEST(Dim, ConstantsDoNotOverflow) {
   EXPECT_GE(floorDiv(n * INT64_MAX + INT64_MAX, 3).upper(), INT64_MAX / 3);
 }
 
+/// Every operation on the ends of the type: nothing overflows (the sanitizers watch) and bounds
+/// stay in order.
+TEST(Dim, EndsOfTheTypeMeetEveryOperation) {
+  const int64_t ends[] = {INT64_MIN, INT64_MIN + 1,    -(int64_t(1) << 40), -3,       -1, 0, 1,
+                          3,         int64_t(1) << 40, INT64_MAX - 1,       INT64_MAX};
+  Random random(1);
+  for (int round = 0; round < 300; ++round) {
+    Context c;
+    std::vector<Dim> dims{c.symbol("N", 1, 8), c.symbol("M", 0, INT64_MAX)};
+    for (int64_t end : ends)
+      dims.push_back(c.dim(end));
+    for (int step = 0; step < 20; ++step) {
+      const Dim a = dims[random.below(int64_t(dims.size()))];
+      const Dim b = dims[random.below(int64_t(dims.size()))];
+      const Dim results[] = {a + b,         a - b,     a * b,     floorDiv(a, b),
+                             ceilDiv(a, b), mod(a, b), min(a, b), max(a, b)};
+      dims.push_back(results[random.below(8)]);
+      EXPECT_LE(dims.back().lower(), dims.back().upper()) << textOf(dims.back());
+    }
+  }
+}
+
 /// One extent from another: what a layer of a network does to a height.
 Expression layer(const Expression &x, Random &random) {
   const int64_t kernel = 1 + random.below(5), stride = int64_t(1) << random.below(3),
