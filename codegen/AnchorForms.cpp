@@ -11,20 +11,21 @@ namespace tenon {
 // reduce
 //===----------------------------------------------------------------------===//
 
-bool matchFold(const TacticInput &in, std::string &why) {
-  return matchAnchor(in, Op::Reduce, why) &&
-         llvm::all_of(in.form.anchorInputs,
-                      [&](const ScalarProgram &p) { return isUnbounded(p, why); });
+Result<> matchFold(const TacticInput &in) {
+  if (auto anchor = matchAnchor(in, Op::Reduce); !anchor)
+    return anchor;
+  for (const ScalarProgram &p : in.form.anchorInputs)
+    if (auto unbounded = isUnbounded(p); !unbounded)
+      return unbounded;
+  return Accepted{};
 }
 
-bool matchReduce(const TacticInput &in, std::string &why) {
-  if (!matchFold(in, why))
-    return false;
-  if (!reduction(in.form).splits) {
-    why = "the combiner mixes elements and accumulators";
-    return false;
-  }
-  return true;
+Result<> matchReduce(const TacticInput &in) {
+  return matchFold(in).andThen([&]() -> Result<> {
+    if (!reduction(in.form).splits)
+      return Refusal{"the combiner mixes elements and accumulators", ""};
+    return Accepted{};
+  });
 }
 
 //===----------------------------------------------------------------------===//
@@ -63,14 +64,12 @@ void writePooling(StepWriter::Config &config, const Operation &pool, const ConvP
 // gather, pad, shape_of, topk
 //===----------------------------------------------------------------------===//
 
-bool matchGather(const TacticInput &in, std::string &why) {
-  if (!matchAnchor(in, Op::Gather, why))
-    return false;
-  if (!in.form.anchorInputs[0].isPlainRead() || !in.form.anchorInputs[1].isPlainRead()) {
-    why = "an operand computed in the group";
-    return false;
-  }
-  return true;
+Result<> matchGather(const TacticInput &in) {
+  if (auto anchor = matchAnchor(in, Op::Gather); !anchor)
+    return anchor;
+  if (!in.form.anchorInputs[0].isPlainRead() || !in.form.anchorInputs[1].isPlainRead())
+    return Refusal{"an operand computed in the group", ""};
+  return Accepted{};
 }
 
 GatherForm gatherForm(const GroupForm &form) {
@@ -98,28 +97,22 @@ GatherForm gatherForm(const GroupForm &form) {
   return out;
 }
 
-bool matchBorderPad(const TacticInput &in, std::string &why) {
-  if (!matchAnchor(in, Op::Pad, why))
-    return false;
-  if (in.form.anchor->wordAttr("mode", "constant") == "constant") {
-    why = "a pad with a value known only at run time";
-    return false;
-  }
-  if (!in.form.anchorInputs[0].isPlainRead()) {
-    why = "an operand computed in the group";
-    return false;
-  }
-  return true;
+Result<> matchBorderPad(const TacticInput &in) {
+  if (auto anchor = matchAnchor(in, Op::Pad); !anchor)
+    return anchor;
+  if (in.form.anchor->wordAttr("mode", "constant") == "constant")
+    return Refusal{"a pad with a value known only at run time", ""};
+  if (!in.form.anchorInputs[0].isPlainRead())
+    return Refusal{"an operand computed in the group", ""};
+  return Accepted{};
 }
 
-bool matchShapeOf(const TacticInput &in, std::string &why) {
-  if (!matchAnchor(in, Op::ShapeOf, why))
-    return false;
-  if (in.form.anchor->operand(0)->type().rank() == 0) {
-    why = "the shape of a scalar has no elements";
-    return false;
-  }
-  return true;
+Result<> matchShapeOf(const TacticInput &in) {
+  if (auto anchor = matchAnchor(in, Op::ShapeOf); !anchor)
+    return anchor;
+  if (in.form.anchor->operand(0)->type().rank() == 0)
+    return Refusal{"the shape of a scalar has no elements", ""};
+  return Accepted{};
 }
 
 Strides AxisLast::operator()(const Strides &s) const {

@@ -11,8 +11,8 @@ namespace tenon {
 // --- reduce ---
 
 /// A reduce whose elements are read without bounds; and whose combiner merges partial results, too.
-bool matchFold(const TacticInput &in, std::string &why);
-bool matchReduce(const TacticInput &in, std::string &why);
+Result<> matchFold(const TacticInput &in);
+Result<> matchReduce(const TacticInput &in);
 
 // --- conv and pool ---
 
@@ -30,7 +30,7 @@ void writePooling(StepWriter::Config &config, const Operation &pool, const ConvP
 
 // --- gather, pad, shape_of, topk ---
 
-bool matchGather(const TacticInput &in, std::string &why);
+Result<> matchGather(const TacticInput &in);
 struct GatherForm {
   /// Strides over the result's space: of what is picked from (0 along the axis), of the indices.
   Strides from, indices;
@@ -41,8 +41,8 @@ struct GatherForm {
 GatherForm gatherForm(const GroupForm &form);
 
 /// A pad that repeats, mirrors or continues the tensor.
-bool matchBorderPad(const TacticInput &in, std::string &why);
-bool matchShapeOf(const TacticInput &in, std::string &why);
+Result<> matchBorderPad(const TacticInput &in);
+Result<> matchShapeOf(const TacticInput &in);
 
 /// A space whose dimension `axis` comes last.
 struct AxisLast {

@@ -76,18 +76,19 @@ void AttentionForm::writeViews(StepWriter &out) const {
   w.line("const auto y = " + out.resultView(0, resultView()) + ";");
 }
 
-bool matchAttention(const TacticInput &in, int64_t largestHead, unsigned first, std::string &why) {
-  if (!matchAlone(in, Op::Attention, why))
-    return false;
+Result<> matchAttention(const TacticInput &in, int64_t largestHead, unsigned first) {
+  if (auto alone = matchAlone(in, Op::Attention); !alone)
+    return alone;
   const AttentionForm f(in.form);
   if (!f.depth().isConstant() || !f.extent().isConstant() ||
       std::max(f.depth().constant(), f.extent().constant()) > largestHead)
-    why = "heads of more than " + std::to_string(largestHead) + " elements";
+    return Refusal{"heads of more than " + std::to_string(largestHead) + " elements", ""};
   for (unsigned i = first; i < 3; ++i)
     if (!f.view(i).strides.back().isConstant(1))
-      why =
-          in.form.anchor->info().operands[i].str() + " is not contiguous along its last dimension";
-  return why.empty();
+      return Refusal{in.form.anchor->info().operands[i].str() +
+                         " is not contiguous along its last dimension",
+                     ""};
+  return Accepted{};
 }
 
 } // namespace tenon

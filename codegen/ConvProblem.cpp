@@ -13,15 +13,14 @@ int64_t entry(const Operation &op, llvm::StringRef name, int64_t otherwise, unsi
 
 } // namespace
 
-llvm::Optional<ConvProblem> convProblem(const Operation &op, std::string &why, int most) {
+Result<ConvProblem> convProblem(const Operation &op, int most) {
   const Type x = op.operand(0)->type(), y = op.result()->type();
   ConvProblem p;
   p.spatialRank = int(x.rank()) - 2;
-  if (p.spatialRank < 1 || p.spatialRank > most) {
-    why = std::to_string(p.spatialRank) + " spatial dimensions; kernels take one" +
-          (most == 2 ? " or two" : " to three");
-    return llvm::None;
-  }
+  if (p.spatialRank < 1 || p.spatialRank > most)
+    return Refusal{std::to_string(p.spatialRank) + " spatial dimensions; kernels take one" +
+                       (most == 2 ? " or two" : " to three"),
+                   ""};
   // Along one spatial dimension of the operation.
   auto read = [&](unsigned d, Dim &in, Dim &out, int64_t &stride, int64_t &dilation, int64_t &pad,
                   int64_t &kernel) {
@@ -46,10 +45,8 @@ llvm::Optional<ConvProblem> convProblem(const Operation &op, std::string &why, i
   if (op.is(Op::Pool))
     return p;
   const Type w = op.operand(1)->type();
-  if (!w.hasStaticShape()) {
-    why = "weights of a shape known only at run time";
-    return llvm::None;
-  }
+  if (!w.hasStaticShape())
+    return Refusal{"weights of a shape known only at run time", ""};
   p.groups = op.intAttr("groups", 1);
   p.channels = w.dim(1).constant();
   p.filters = w.dim(0).constant() / std::max<int64_t>(p.groups, 1);

@@ -27,7 +27,7 @@ struct ConvProblem {
 
 /// Reads a conv or pool op with one spatial dimension, or up to `most` (2 or 3); None with the
 /// reason otherwise.
-llvm::Optional<ConvProblem> convProblem(const Operation &op, std::string &why, int most = 2);
+Result<ConvProblem> convProblem(const Operation &op, int most = 2);
 
 /// Strides over (n, c, [d,] h, w) of strides over (n, c, [[d,] h,] w).
 Strides inPlane(const Strides &s, const ConvProblem &p);

@@ -154,21 +154,21 @@ Value *spreadBy(Value *v, Operation &anchor) {
 
 /// Describes one anchor (null: there is none) and what the group makes of it up to `results`.
 /// `made`: what the anchor before makes, which is read as it is; else null.
-bool describe(Operation &group, Operation *anchor, const Value *made,
-              llvm::ArrayRef<Value *> results, GroupForm &form, std::string &why) {
+Result<> describe(Operation &group, Operation *anchor, const Value *made,
+                  llvm::ArrayRef<Value *> results, GroupForm &form) {
   form.group = &group;
   form.anchor = anchor;
   if (anchor)
     for (Value *v : anchor->operands()) {
       ScalarProgram &p = form.anchorInputs.emplace_back();
       p.space.assign(v->type().shape().begin(), v->type().shape().end());
-      const int n =
-          ScalarProgramBuilder(group, nullptr, p, why, made).evaluate(v, identityIndex(v->type()));
+      ScalarProgramBuilder prologue(group, nullptr, p, made);
+      const int n = prologue.evaluate(v, identityIndex(v->type()));
       if (n < 0)
-        return false;
+        return prologue.refusal();
       p.outputs.push_back(unsigned(n));
     }
-  ScalarProgramBuilder body(group, anchor, form.body, why, made);
+  ScalarProgramBuilder body(group, anchor, form.body, made);
   for (Value *v : results) {
     OutputForm &out = form.outputs.emplace_back();
     Value *inner = peelOutput(v, anchor != nullptr, out);
@@ -177,10 +177,8 @@ bool describe(Operation &group, Operation *anchor, const Value *made,
     if (anchor) {
       // The body walks the anchor's own dimensions, whatever movement lies between.
       llvm::SmallVector<int, 6> dims;
-      if (!anchorDims(inner, anchor, dims)) {
-        why = "a result that does not follow the anchor point by point";
-        return false;
-      }
+      if (!anchorDims(inner, anchor, dims))
+        return Refusal{"a result that does not follow the anchor point by point", ""};
       shape = anchor->result()->type().shape();
       for (size_t i = 0; i < dims.size(); ++i)
         at.dims[i].dim = dims[i] >= 0 && shape[dims[i]].isConstant(1) ? -1 : dims[i];
@@ -190,23 +188,22 @@ bool describe(Operation &group, Operation *anchor, const Value *made,
     if (form.outputs.size() == 1) {
       form.body.space.assign(shape.begin(), shape.end());
     } else if (shape != llvm::ArrayRef<Dim>(form.body.space)) {
-      why = "results over different spaces";
-      return false;
+      return Refusal{"results over different spaces", ""};
     }
     for (size_t i = 0; i < out.dims.size(); ++i)
       if (out.type.dim(unsigned(i)).isConstant(1))
         out.dims[i] = -1;
     const int n = body.evaluate(inner, at);
     if (n < 0)
-      return false;
+      return body.refusal();
     form.body.outputs.push_back(unsigned(n));
   }
-  return true;
+  return Accepted{};
 }
 
 } // namespace
 
-llvm::Optional<GroupForm> analyzeGroup(Operation &group, std::string &why) {
+Result<GroupForm> analyzeGroup(Operation &group) {
   Region &region = group.region();
   llvm::SmallVector<Operation *, 3> anchors;
   for (Operation &op : region)
@@ -224,17 +221,15 @@ llvm::Optional<GroupForm> analyzeGroup(Operation &group, std::string &why) {
   const Value *made = nullptr;
   for (Value *v : handed) {
     Operation *anchor = anchors[form.before.size()];
-    if (v->argumentOf()) {
-      why = "anchors that are no chain, " + anchor->name().str() + " among them";
-      return llvm::None;
-    }
-    if (!describe(group, anchor, made, {v}, form.before.emplace_back(), why))
-      return llvm::None;
+    if (v->argumentOf())
+      return Refusal{"anchors that are no chain, " + anchor->name().str() + " among them", ""};
+    if (auto part = describe(group, anchor, made, {v}, form.before.emplace_back()); !part)
+      return std::move(part).refusal();
     made = v;
   }
   Operation *last = handed.size() < anchors.size() ? anchors.back() : nullptr;
-  if (!describe(group, last, made, results, form, why))
-    return llvm::None;
+  if (auto whole = describe(group, last, made, results, form); !whole)
+    return std::move(whole).refusal();
   return form;
 }
 

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "ir/IR.h"
+#include "ir/Result.h"
 
 #include "llvm/ADT/Optional.h"
 
@@ -116,8 +117,8 @@ unsigned rankThrough(const ScalarProgram &program,
 /// True for operations that a form absorbs into accesses and programs; all others are anchors.
 bool isAbsorbable(const Operation &op);
 
-/// Analyses a group; None with the reason when its region has no such form (anchors that are no
+/// Analyses a group; refused when its region has no such form (anchors that are no
 /// chain, outputs over different spaces, a reshape between body and anchor that is no index map …).
-llvm::Optional<GroupForm> analyzeGroup(Operation &group, std::string &why);
+Result<GroupForm> analyzeGroup(Operation &group);
 
 } // namespace tenon

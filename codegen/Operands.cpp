@@ -73,45 +73,35 @@ llvm::SmallVector<int, 6> inPlaceDims(unsigned rank) {
   return places;
 }
 
-bool isUnbounded(const ScalarProgram &program, std::string &why) {
+Result<> isUnbounded(const ScalarProgram &program) {
   for (const Access &a : program.inputs)
-    if (a.bounded) {
-      why = "a padded tensor is read";
-      return false;
-    }
-  return true;
+    if (a.bounded)
+      return Refusal{"a padded tensor is read", ""};
+  return Accepted{};
 }
 
-bool matchAnchor(const TacticInput &in, Op kind, std::string &why) {
-  if (!in.form.anchor || !in.form.anchor->is(kind)) {
-    why = "no " + opInfo(kind).name.str();
-    return false;
-  }
-  return isUnbounded(in.form.body, why);
+Result<> matchAnchor(const TacticInput &in, Op kind) {
+  if (!in.form.anchor || !in.form.anchor->is(kind))
+    return Refusal{"no " + opInfo(kind).name.str(), ""};
+  return isUnbounded(in.form.body);
 }
 
-bool isWithoutScales(const Operation &op, std::string &why) {
-  if (op.is(Op::MatMul) && op.has("block")) {
-    why = "weights with scales";
-    return false;
-  }
-  return true;
+Result<> isWithoutScales(const Operation &op) {
+  if (op.is(Op::MatMul) && op.has("block"))
+    return Refusal{"weights with scales", ""};
+  return Accepted{};
 }
 
-bool matchNarrowProduct(const TacticInput &in, std::string &why) {
-  if (!matchAnchor(in, Op::MatMul, why))
-    return false;
+Result<> matchNarrowProduct(const TacticInput &in) {
+  if (auto product = matchAnchor(in, Op::MatMul); !product)
+    return product;
   const GroupForm &f = in.form;
-  if (!f.anchor->has("block")) {
-    why = "weights without scales";
-    return false;
-  }
+  if (!f.anchor->has("block"))
+    return Refusal{"weights without scales", ""};
   for (unsigned i = 1; i < f.anchorInputs.size(); ++i)
-    if (!constantOperand(f, i)) {
-      why = "weights known only at run time";
-      return false;
-    }
-  return true;
+    if (!constantOperand(f, i))
+      return Refusal{"weights known only at run time", ""};
+  return Accepted{};
 }
 
 Value *constantOperand(const GroupForm &form, unsigned i) {
@@ -138,19 +128,15 @@ std::string packWithFirst(llvm::StringRef first, llvm::StringRef ins) {
   return (llvm::Twine(kPack) + first + (rest == ")" ? "" : ", ") + rest).str();
 }
 
-bool matchAlone(const TacticInput &in, Op op, std::string &why) {
-  if (!matchAnchor(in, op, why))
-    return false;
+Result<> matchAlone(const TacticInput &in, Op op) {
+  if (auto anchor = matchAnchor(in, op); !anchor)
+    return anchor;
   for (const ScalarProgram &p : in.form.anchorInputs)
-    if (!p.isPlainRead()) {
-      why = "an operand computed in the group";
-      return false;
-    }
-  if (!in.form.bodyIsIdentity()) {
-    why = "an epilogue";
-    return false;
-  }
-  return true;
+    if (!p.isPlainRead())
+      return Refusal{"an operand computed in the group", ""};
+  if (!in.form.bodyIsIdentity())
+    return Refusal{"an epilogue", ""};
+  return Accepted{};
 }
 
 std::string plainView(StepWriter &out, const ScalarProgram &program) {

@@ -35,14 +35,14 @@ llvm::SmallVector<bool, 6> indexedDims(const ScalarProgram &program);
 llvm::SmallVector<int, 6> inPlaceDims(unsigned rank);
 
 /// True when the program's reads have no bounds (pads are the business of the tactic map).
-bool isUnbounded(const ScalarProgram &program, std::string &why);
+Result<> isUnbounded(const ScalarProgram &program);
 /// The checks that anchors share: the anchor is `kind` and the body reads without bounds.
-bool matchAnchor(const TacticInput &in, Op kind, std::string &why);
+Result<> matchAnchor(const TacticInput &in, Op kind);
 /// The anchor is a matrix product with integers and scales on its right (attribute `block`), all
 /// constant.
-bool matchNarrowProduct(const TacticInput &in, std::string &why);
+Result<> matchNarrowProduct(const TacticInput &in);
 /// What kernels of other contractions ask for.
-bool isWithoutScales(const Operation &op, std::string &why);
+Result<> isWithoutScales(const Operation &op);
 /// The constant operand of the group that operand `i` of the anchor reads as it is; else null.
 Value *constantOperand(const GroupForm &form, unsigned i);
 
@@ -55,7 +55,7 @@ std::string inputsIn(StepWriter &out, const ScalarProgram &program, StepWriter::
 std::string packWithFirst(llvm::StringRef first, llvm::StringRef ins);
 
 /// The anchor `op` alone, on operands as they lie.
-bool matchAlone(const TacticInput &in, Op op, std::string &why);
+Result<> matchAlone(const TacticInput &in, Op op);
 /// View of a plain read over its own space, and of the only result.
 std::string plainView(StepWriter &out, const ScalarProgram &program);
 std::string resultView(StepWriter &out, const GroupForm &form);

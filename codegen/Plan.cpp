@@ -196,8 +196,7 @@ private:
   int inPlaceOperand(Operation &group, Value *y, llvm::ArrayRef<bool> taken) {
     if (group.boolAttr("apart"))
       return -1;
-    std::string why;
-    auto form = analyzeGroup(group, why);
+    auto form = analyzeGroup(group);
     if (!form || form->isChain())
       return -1;
     const OutputForm &out = form->outputs[y->index()];

@@ -45,30 +45,26 @@ bool hasKnownTable(const Operation &resize, unsigned d) {
          resize.result()->type().dim(d).isConstant();
 }
 
-bool matchResize(const TacticInput &in, std::string &why) {
-  if (!matchAnchor(in, Op::Resize, why) || !isUnbounded(in.form.anchorInputs[0], why))
-    return false;
+Result<> matchResize(const TacticInput &in) {
+  if (auto anchor = matchAnchor(in, Op::Resize); !anchor)
+    return anchor;
   const Operation &op = *in.form.anchor;
-  if (!op.boolAttr("antialias") || op.has("scales"))
-    return true;
-  for (unsigned d = 0; d < op.result()->type().rank(); ++d)
-    if (isOpen(op, d)) {
-      why = "antialias along dimension " + std::to_string(d) +
-            " reads as many elements as its extents say, which are known only at run time; bind "
-            "them with --bind";
-      return false;
-    }
-  return true;
+  if (op.boolAttr("antialias") && !op.has("scales"))
+    for (unsigned d = 0; d < op.result()->type().rank(); ++d)
+      if (isOpen(op, d))
+        return Refusal{"antialias along dimension " + std::to_string(d) +
+                           " reads as many elements as its extents say, which are known only at "
+                           "run time; bind them with --bind",
+                       ""};
+  return isUnbounded(in.form.anchorInputs[0]);
 }
 
-bool resamplesInside(const Operation &resize, std::string &why) {
+Result<> resamplesInside(const Operation &resize) {
   if (resize.wordAttr("coordinates") == "tf_crop_and_resize")
-    why = "a region that may reach outside";
-  else if (resize.wordAttr("mode") != "nearest" && !isFloat(resize.operand(0)->type().element()))
-    why = "integers are weighed";
-  else
-    return true;
-  return false;
+    return Refusal{"a region that may reach outside", ""};
+  if (resize.wordAttr("mode") != "nearest" && !isFloat(resize.operand(0)->type().element()))
+    return Refusal{"integers are weighed", ""};
+  return Accepted{};
 }
 
 Element weightsOfResize(const Operation &resize) {

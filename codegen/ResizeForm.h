@@ -11,9 +11,9 @@ namespace tenon {
 /// Whether dimension d is another one after a resize.
 bool isResampled(const Operation &resize, unsigned d);
 /// A resize whose resampled dimensions have as many taps for every extent.
-bool matchResize(const TacticInput &in, std::string &why);
+Result<> matchResize(const TacticInput &in);
 /// What kernels ask for that mix elements by weights in f32, always inside the image.
-bool resamplesInside(const Operation &resize, std::string &why);
+Result<> resamplesInside(const Operation &resize);
 
 /// Which elements along a resampled dimension each output reads, and with what weights: `taps` for
 /// each, one after the other. An index of −1 says that the output lies outside.

@@ -41,9 +41,9 @@ int ScalarProgramBuilder::add(ScalarNode n) {
   return int(program_.nodes.size()) - 1;
 }
 
-int ScalarProgramBuilder::fail(std::string why) {
-  if (why_.empty())
-    why_ = std::move(why);
+int ScalarProgramBuilder::fail(std::string reason) {
+  if (reason_.empty())
+    reason_ = std::move(reason);
   return -1;
 }
 

@@ -21,15 +21,16 @@ ElementIndex identityIndex(Type t);
 class ScalarProgramBuilder {
 public:
   ScalarProgramBuilder(Operation &group, Operation *anchor, ScalarProgram &program,
-                       std::string &why, const Value *made = nullptr)
-      : group_(group), anchor_(anchor), made_(made), program_(program), why_(why) {}
+                       const Value *made = nullptr)
+      : group_(group), anchor_(anchor), made_(made), program_(program) {}
 
-  /// Node of element `at` of `v`; −1 after setting the reason.
+  /// Node of element `at` of `v`; −1 where there is none, for the reason of `refusal`.
   int evaluate(Value *v, const ElementIndex &at);
+  Refusal refusal() const { return {reason_, ""}; }
 
 private:
   int add(ScalarNode n);
-  int fail(std::string why);
+  int fail(std::string reason);
   int input(Value *source, Type type, const ElementIndex &at);
   int anchorResult(Value *v, const ElementIndex &at);
   int map(Operation *op, unsigned result, const ElementIndex &at);
@@ -41,7 +42,7 @@ private:
   Operation *anchor_;
   const Value *made_;
   ScalarProgram &program_;
-  std::string &why_;
+  std::string reason_; // the first
   std::map<std::string, std::vector<int>> memo_;
 };
 

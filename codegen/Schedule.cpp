@@ -25,6 +25,26 @@ const Tactic *findTactic(Family family, llvm::StringRef id) {
   return nullptr;
 }
 
+Result<ScheduledGroup> scheduledGroup(Operation &group, const TargetLevel &level,
+                                      const Alignment *alignment) {
+  const Attribute *attribute = group.find("schedule");
+  const Schedule *schedule = attribute ? attribute->get<Schedule>() : nullptr;
+  if (!schedule)
+    return Refusal{"group has no schedule", ""};
+  const auto misfit = [&](const std::string &reason) {
+    return Refusal{"schedule " + schedule->tactic + " does not fit this group: " + reason, ""};
+  };
+  auto form = analyzeGroup(group);
+  if (!form)
+    return misfit(form.refusal().reason);
+  const Tactic *tactic = findTactic(level.family, schedule->tactic);
+  if (!tactic)
+    return misfit("target " + level.name.str() + " has no such kernel");
+  if (auto accepted = tactic->accepts({*form, level, alignment}); !accepted)
+    return misfit(accepted.refusal().reason);
+  return ScheduledGroup{*std::move(form), tactic, schedule};
+}
+
 Schedule withoutAlias(Schedule schedule) {
   for (const ScheduleAlias &alias : scheduleAliases()) {
     if (schedule.tactic != alias.oldId)
@@ -107,10 +127,9 @@ public:
 
   /// `key` names the form of the group, where measurements are looked up or made.
   bool group(Operation &group, const std::string &key) {
-    std::string why;
-    auto form = analyzeGroup(group, why);
+    auto form = analyzeGroup(group);
     if (!form) {
-      diagnostics_.error(group, "group has no kernel form: " + why)
+      diagnostics_.error(group, "group has no kernel form: " + form.refusal().reason)
           .notes.push_back("this is a defect of the fusion pass; compile with -O0 meanwhile");
       return false;
     }
@@ -196,14 +215,15 @@ private:
       return false;
     }
     const bool usesTensorCores = t.usesTensorCores && t.usesTensorCores(in);
-    std::string reason;
-    const bool ok = t.accepts(in, reason);
-    if (!ok)
+    const Result<> accepted = t.accepts(in);
+    if (!accepted) {
+      const std::string &reason = accepted.refusal().reason;
       search.reasons.push_back({t.id, reason, t.takesChains == in.form.isChain()});
-    if (!ok && usesTensorCores)
-      search.withoutTensorCores = reason;
-    search.mayUseTensorCores |= ok && usesTensorCores;
-    return ok;
+      if (usesTensorCores)
+        search.withoutTensorCores = reason;
+    }
+    search.mayUseTensorCores |= accepted && usesTensorCores;
+    return bool(accepted);
   }
 
   void findAll(const TacticInput &in, Search &search) {

@@ -31,11 +31,35 @@ struct Packing {
   std::string stored = {};
 };
 
+/// Whether a tactic runs a group. Tactics that are not written as a struct yet (core/TacticOf.h) set
+/// a reason instead of refusing.
+class MatchFunction {
+public:
+  using Refusing = Result<> (*)(const TacticInput &in);
+  using Reasoning = bool (*)(const TacticInput &in, std::string &why);
+
+  constexpr MatchFunction(Refusing f) : refusing_(f) {}
+  constexpr MatchFunction(Reasoning f) : reasoning_(f) {}
+
+  Result<> operator()(const TacticInput &in) const {
+    if (refusing_)
+      return refusing_(in);
+    std::string why;
+    if (reasoning_(in, why))
+      return Accepted{};
+    return Refusal{std::move(why), ""};
+  }
+
+private:
+  Refusing refusing_ = nullptr;
+  Reasoning reasoning_ = nullptr;
+};
+
 struct Tactic {
   llvm::StringRef id;
   llvm::StringRef summary;
   /// What `accepts` asks of groups with as many anchors as the tactic takes.
-  bool (*match)(const TacticInput &in, std::string &why);
+  MatchFunction match;
   /// Legal schedules, best guess first; at least one after a successful match.
   void (*enumerate)(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out);
   /// Estimated microseconds, on the scale of the tactics that compete for the group.
@@ -66,12 +90,11 @@ struct Tactic {
   /// that matches; null: any is taken as it is.
   Result<Schedule> (*check)(const TacticInput &in, const Schedule &schedule) = nullptr;
 
-  /// Whether the whole group can run so; `why` says why not.
-  bool accepts(const TacticInput &in, std::string &why) const {
+  /// Whether the whole group can run so.
+  Result<> accepts(const TacticInput &in) const {
     if (in.form.isChain() == takesChains)
-      return match(in, why);
-    why = takesChains ? "one anchor alone" : "several anchors, one after another";
-    return false;
+      return match(in);
+    return Refusal{takesChains ? "one anchor alone" : "several anchors, one after another", ""};
   }
   /// What users are told; 0 where nothing is estimated.
   double microseconds(const TacticInput &in, const Schedule &schedule) const {
@@ -93,5 +116,15 @@ llvm::ArrayRef<ScheduleAlias> scheduleAliases();
 /// The schedule under today's names.
 Schedule withoutAlias(Schedule schedule);
 const Tactic *findTactic(Family family, llvm::StringRef id);
+
+/// A group of a scheduled module with the kernel that its schedule names.
+struct ScheduledGroup {
+  GroupForm form;
+  const Tactic *tactic;
+  const Schedule *schedule;
+};
+/// Refused where the group has no schedule, or one that does not fit it.
+Result<ScheduledGroup> scheduledGroup(Operation &group, const TargetLevel &level,
+                                      const Alignment *alignment = nullptr);
 
 } // namespace tenon

@@ -39,7 +39,7 @@ TargetTraits traitsOf(const Target &target) {
     if (startAt(80))
       traits.convChain = [levels = target.levels](const Operation &conv, const Operation &next,
                                                   std::string &why) {
-        const auto first = convProblem(conv, why), second = convProblem(next, why);
+        const auto first = convProblem(conv), second = convProblem(next);
         return first && second && llvm::all_of(levels, [&](const TargetLevel *l) {
                  return next.is(Op::Pool) ? cuda::takesPool(*first, *second, *l, why)
                                           : cuda::takesDepthwise(*first, *second, *l, why);

@@ -114,12 +114,12 @@ bool takeFootprint(Console &console, Compilation &compilation, const Target &tar
   for (const Step &s : plan.steps) {
     const Attribute *a = s.op->find("schedule");
     const Schedule *schedule = a ? a->get<Schedule>() : nullptr;
-    std::string why;
-    const auto form = s.op->is(Op::Group) ? analyzeGroup(*s.op, why) : llvm::None;
-    const Tactic *tactic = schedule ? findTactic(Family::Cpu, schedule->tactic) : nullptr;
-    if (form && tactic && tactic->cost && level.megahertz > 0)
-      out.cycles[s.number] = tactic->cost({*form, level}, *schedule) * level.megahertz;
-    out.code[s.number] = form && form->anchor ? kContractionBytes : kStepBytes;
+    const auto group = s.op->is(Op::Group) ? scheduledGroup(*s.op, level)
+                                           : Result<ScheduledGroup>(Refusal{});
+    if (group && group->tactic->cost && level.megahertz > 0)
+      out.cycles[s.number] =
+          group->tactic->cost({group->form, level}, *group->schedule) * level.megahertz;
+    out.code[s.number] = group && group->form.anchor ? kContractionBytes : kStepBytes;
   }
   out.rest = kRestBytes;
   const auto compiler =

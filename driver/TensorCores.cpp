@@ -107,8 +107,7 @@ TensorCoreProof::Variant TensorCoreProof::readVariant(size_t index,
       continue;
     Operation &op = *plan.steps[size_t(s.step)].op;
     const Schedule &chosen = *op.find("schedule")->get<Schedule>();
-    std::string why;
-    const auto form = analyzeGroup(op, why);
+    const auto form = analyzeGroup(op);
     Layer l;
     l.step = s.step;
     l.tactic = chosen.tactic;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -26,6 +27,14 @@ public:
   T &operator*() & { return std::get<0>(held_); }
   const T &operator*() const & { return std::get<0>(held_); }
   T &&operator*() && { return std::get<0>(std::move(held_)); }
+  /// The next of several conditions: what `next` says where this one holds, else its refusal.
+  template <class Next> auto andThen(Next next) const -> decltype(next()) {
+    static_assert(std::is_same_v<T, Accepted>, "a value would be lost");
+    if (!*this)
+      return refusal();
+    return next();
+  }
+
   T *operator->() { return &**this; }
   const T *operator->() const { return &**this; }
 

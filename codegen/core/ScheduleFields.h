@@ -53,6 +53,11 @@ template <class S> struct Field {
   llvm::Optional<int64_t> absent = llvm::None;
 };
 
+/// The schedule of a tactic that has nothing to choose.
+struct NoSchedule {
+  static llvm::ArrayRef<Field<NoSchedule>> fields() { return {}; }
+};
+
 /// Keys with values that follow from a group and its schedule.
 using KeyValues = std::vector<std::pair<std::string, int64_t>>;
 

@@ -9,14 +9,20 @@
 //     static void candidates(const Problem &, std::vector<Schedule> &); // best guess first
 //     static double microseconds(const Problem &, const Schedule &);    // by the clock
 //     static void emit(const Problem &, const Schedule &, StepWriter &);
-//     // Optional:
-//     static double rank(const Problem &, const Schedule &);   // where ranking has a scale of its
-//     own static Result<> legal(const Problem &, const Schedule &); // else: among the candidates
-//     static KeyValues computed(const Problem &, const Schedule &); // keys that texts need not
-//     state static int64_t scratch(const Problem &, const Schedule &); static int64_t zeroed(const
-//     Problem &, const Schedule &); static void pack(const Problem &, const Schedule &,
-//     llvm::SmallVectorImpl<Packing> &); static bool forTensorCores(const GroupQuery &); // asked
-//     even where match refuses
+//
+//     // Optional. Estimates on the scale of the tactics that compete, where that is not the clock;
+//     // who has neither is never compared.
+//     static double rank(const Problem &, const Schedule &);
+//     // Without it a schedule must be among the candidates.
+//     static Result<> legal(const Problem &, const Schedule &);
+//     // Keys that texts need not state.
+//     static KeyValues computed(const Problem &, const Schedule &);
+//     static int64_t scratch(const Problem &, const Schedule &);
+//     static int64_t zeroed(const Problem &, const Schedule &);
+//     static void pack(const Problem &, const Schedule &, llvm::SmallVectorImpl<Packing> &);
+//     // Asked even where match refuses.
+//     static bool forTensorCores(const GroupQuery &);
+//     static constexpr bool takesPacked = true, sharesCode = true, takesChains = true;
 //   };
 //   const Tactic kHalo = tacticOf<Halo>();
 //
@@ -37,11 +43,11 @@ template <class T> struct TacticOf {
   using Problem = typename T::Problem;
   using S = typename T::Schedule;
 
-  static bool match(const GroupQuery &in, std::string &why) {
+  static Result<> match(const GroupQuery &in) {
     Result<Problem> problem = T::match(in);
     if (!problem)
-      why = problem.refusal().reason;
-    return bool(problem);
+      return std::move(problem).refusal();
+    return Accepted{};
   }
 
   static void enumerate(const GroupQuery &in, llvm::SmallVectorImpl<ScheduleText> &out) {
@@ -63,11 +69,8 @@ template <class T> struct TacticOf {
     return printSchedule(T::id, *schedule);
   }
 
-  static double cost(const GroupQuery &in, const ScheduleText &text) {
-    if constexpr (requires { &T::rank; })
-      return T::rank(*T::match(in), read(text));
-    else
-      return T::microseconds(*T::match(in), read(text));
+  static double rank(const GroupQuery &in, const ScheduleText &text) {
+    return T::rank(*T::match(in), read(text));
   }
   static double microseconds(const GroupQuery &in, const ScheduleText &text) {
     return T::microseconds(*T::match(in), read(text));
@@ -130,11 +133,23 @@ private:
 /// The row of `T`.
 template <class T> constexpr Tactic tacticOf() {
   using Of = TacticOf<T>;
-  Tactic t = {T::id,    T::summary,  Of::match, Of::enumerate, Of::cost,
+  Tactic t = {T::id,    T::summary,  Of::match, Of::enumerate, nullptr,
               Of::pack, Of::scratch, Of::emit,  Of::zeroed};
+  constexpr bool hasRank = requires { &T::rank; }, hasClock = requires { &T::microseconds; };
+  if constexpr (hasRank)
+    t.cost = Of::rank;
+  else if constexpr (hasClock)
+    t.cost = Of::microseconds;
+  if constexpr (hasRank && hasClock)
+    t.clock = Of::microseconds;
   if constexpr (requires { &T::forTensorCores; })
     t.usesTensorCores = T::forTensorCores;
-  t.clock = Of::microseconds;
+  if constexpr (requires { T::takesPacked; })
+    t.takesPacked = T::takesPacked;
+  if constexpr (requires { T::sharesCode; })
+    t.sharesCode = T::sharesCode;
+  if constexpr (requires { T::takesChains; })
+    t.takesChains = T::takesChains;
   t.check = Of::check;
   return t;
 }

@@ -1,5 +1,6 @@
 // Implements what the tactics for sums of 8-bit integers share.
 #include "codegen/cpu/ByteContraction.h"
+#include "codegen/core/Reasons.h"
 
 #include "codegen/AnchorForms.h"
 #include "codegen/Packing.h"

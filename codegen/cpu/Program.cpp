@@ -136,18 +136,14 @@ private:
         includes_.insert("cpu/repeat.h");
       if (!step.op->is(Op::Group))
         continue;
-      std::string why;
-      auto form = analyzeGroup(*step.op, why);
-      const Schedule *s =
-          step.op->find("schedule") ? step.op->find("schedule")->get<Schedule>() : nullptr;
-      const Tactic *tactic = s ? findTactic(Family::Cpu, s->tactic) : nullptr;
-      const TacticInput in{*form, level_};
-      if (!form || !tactic || !tactic->accepts(in, why)) {
-        diagnostics_.error(*step.op,
-                           s ? "schedule " + s->tactic + " does not fit this group: " + why
-                             : "group has no schedule");
+      const auto group = scheduledGroup(*step.op, level_);
+      if (!group) {
+        diagnostics_.error(*step.op, group.refusal().reason);
         continue;
       }
+      const TacticInput in{group->form, level_};
+      const Tactic *tactic = group->tactic;
+      const Schedule *s = group->schedule;
       if (tactic->cost)
         summary_.estimatedMicroseconds += tactic->cost(in, *s);
       StepWriter writer(plan_, step, dims_, level_, names_[step.number], &declared_);

@@ -66,7 +66,7 @@ llvm::Optional<ResizePlane> plane(const TacticInput &in, std::string &why) {
 }
 
 bool matchPlane(const TacticInput &in, std::string &why) {
-  if (!matchResize(in, why))
+  if (!holds(matchResize(in), why))
     return false;
   const Operation &op = *in.form.anchor;
   if (!resamplesInside(op, why))

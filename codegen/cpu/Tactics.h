@@ -2,7 +2,7 @@
 // in Tactics.cpp.
 #pragma once
 
-#include "codegen/Tactic.h"
+#include "codegen/core/Reasons.h"
 
 namespace tenon::cpu {
 

@@ -1,5 +1,6 @@
 // Implements what the tactics of contractions share.
 #include "codegen/cuda/Contraction.h"
+#include "codegen/core/Reasons.h"
 
 #include "llvm/Support/MathExtras.h"
 

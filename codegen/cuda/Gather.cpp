@@ -26,7 +26,7 @@ double cost(const TacticInput &in, const Schedule &) {
 //===----------------------------------------------------------------------===//
 
 bool matchIndexedGather(const TacticInput &in, std::string &why) {
-  return matchGather(in, why) && fitsInt(in.form, why);
+  return holds(matchGather(in), why) && fitsInt(in.form, why);
 }
 
 void enumerateGather(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
@@ -54,7 +54,7 @@ void emitGather(const TacticInput &in, const Schedule &s, StepWriter &out) {
 //===----------------------------------------------------------------------===//
 
 bool matchPad(const TacticInput &in, std::string &why) {
-  if (!matchBorderPad(in, why))
+  if (!holds(matchBorderPad(in), why))
     return false;
   if (in.form.anchor->result()->type().rank() == 0) {
     why = "a scalar";

@@ -102,17 +102,11 @@ private:
     for (const Step &step : v.plan.steps) {
       if (isControlFlow(*step.op))
         continue;
-      std::string why;
-      auto form = analyzeGroup(*step.op, why);
-      const Attribute *attribute = step.op->find("schedule");
-      const Schedule *s = attribute ? attribute->get<Schedule>() : nullptr;
-      const Tactic *tactic = s ? findTactic(Family::Cuda, s->tactic) : nullptr;
-      if (form && tactic && tactic->accepts({*form, v.level, &alignment}, why))
-        chosen.push_back({step, std::move(*form), *tactic, *s});
+      auto group = scheduledGroup(*step.op, v.level, &alignment);
+      if (group)
+        chosen.push_back({step, std::move(group->form), *group->tactic, *group->schedule});
       else
-        diagnostics_.error(*step.op,
-                           s ? "schedule " + s->tactic + " does not fit this group: " + why
-                             : "group has no schedule");
+        diagnostics_.error(*step.op, group.refusal().reason);
     }
     return chosen;
   }

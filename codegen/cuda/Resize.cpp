@@ -12,7 +12,7 @@ namespace tenon::cuda {
 namespace {
 
 bool matchAny(const TacticInput &in, std::string &why) {
-  return matchResize(in, why) && fitsInt(in.form, why);
+  return holds(matchResize(in), why) && fitsInt(in.form, why);
 }
 
 /// The image as (n, c, h, w); 1-d images have height 1.

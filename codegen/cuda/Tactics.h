@@ -2,7 +2,7 @@
 // Tactics.cpp.
 #pragma once
 
-#include "codegen/Tactic.h"
+#include "codegen/core/Reasons.h"
 
 namespace tenon::cuda {
 

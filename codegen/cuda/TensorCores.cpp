@@ -112,9 +112,8 @@ TensorCoreVerdict judgeTensorCores(const TacticInput &in, const Schedule &chosen
       v.refusals.clear();
       return v;
     }
-    std::string reason;
-    if (!t.accepts(in, reason)) {
-      v.refusals.push_back({t.id.str(), reason});
+    if (const Result<> accepted = t.accepts(in); !accepted) {
+      v.refusals.push_back({t.id.str(), accepted.refusal().reason});
     } else if (!isEnabled(t, options)) {
       disabled = t.id.str();
       v.refusals.push_back({disabled, "disabled"});
