@@ -31,8 +31,8 @@ struct Packing {
   std::string stored = {};
 };
 
-/// Whether a tactic runs a group. Tactics that are not written as a struct yet (core/TacticOf.h) set
-/// a reason instead of refusing.
+/// Whether a tactic runs a group. Tactics that are not written as a struct yet (core/TacticOf.h)
+/// set a reason instead of refusing.
 class MatchFunction {
 public:
   using Refusing = Result<> (*)(const TacticInput &in);

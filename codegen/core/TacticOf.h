@@ -135,7 +135,8 @@ template <class T> constexpr Tactic tacticOf() {
   using Of = TacticOf<T>;
   Tactic t = {T::id,    T::summary,  Of::match, Of::enumerate, nullptr,
               Of::pack, Of::scratch, Of::emit,  Of::zeroed};
-  constexpr bool hasRank = requires { &T::rank; }, hasClock = requires { &T::microseconds; };
+  constexpr bool hasRank = requires { &T::rank; }
+  , hasClock = requires { &T::microseconds; };
   if constexpr (hasRank)
     t.cost = Of::rank;
   else if constexpr (hasClock)

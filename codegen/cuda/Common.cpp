@@ -22,23 +22,19 @@ bool isLarge(const GroupForm &form) {
   return llvm::any_of(form.group->operands(), large) || llvm::any_of(form.group->results(), large);
 }
 
-bool fitsInt(const GroupForm &form, std::string &why) {
+Result<> fitsInt(const GroupForm &form) {
   if (isLarge(form))
-    why = "a tensor of 2^30 elements or more";
-  return !isLarge(form);
+    return Refusal{"a tensor of 2^30 elements or more", ""};
+  return Accepted{};
 }
 
-bool isPlainBody(const ScalarProgram &body, std::string &why) {
+Result<> isPlainBody(const ScalarProgram &body) {
   for (const Access &a : body.inputs)
-    if (a.bounded) {
-      why = "a padded epilogue input";
-      return false;
-    }
-  if (body.usesIndex()) {
-    why = "an index in the epilogue";
-    return false;
-  }
-  return true;
+    if (a.bounded)
+      return Refusal{"a padded epilogue input", ""};
+  if (body.usesIndex())
+    return Refusal{"an index in the epilogue", ""};
+  return Accepted{};
 }
 
 std::string operandView(StepWriter &out, const ScalarProgram &program, StepWriter::Change change,

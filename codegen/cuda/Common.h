@@ -4,6 +4,7 @@
 
 #include "codegen/ConvProblem.h"
 #include "codegen/Operands.h"
+#include "codegen/core/Reasons.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -19,10 +20,16 @@ int64_t vectorLength(const GroupForm &form);
 /// True when a tensor of the group has 2^30 elements or more, so that int offsets do not do.
 bool isLarge(const GroupForm &form);
 /// The same as a reason not to match.
-bool fitsInt(const GroupForm &form, std::string &why);
+Result<> fitsInt(const GroupForm &form);
 
 /// True when the body reads no padded input and no index.
-bool isPlainBody(const ScalarProgram &body, std::string &why);
+Result<> isPlainBody(const ScalarProgram &body);
+
+/// The same for tactics that are not written as a struct yet.
+inline bool fitsInt(const GroupForm &form, std::string &why) { return holds(fitsInt(form), why); }
+inline bool isPlainBody(const ScalarProgram &body, std::string &why) {
+  return holds(isPlainBody(body), why);
+}
 
 /// A view of what `program` computes: of the tensor itself where it is read as it is, else a
 /// computed_view with a functor `<name>_<suffix>`.
