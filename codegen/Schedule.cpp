@@ -3,8 +3,7 @@
 #include "codegen/Compile.h"
 #include "codegen/Legalize.h"
 #include "codegen/Overlap.h"
-#include "codegen/cuda/Contraction.h"
-#include "codegen/cuda/Program.h"
+#include "codegen/core/TargetFamily.h"
 #include "codegen/emit/CppText.h"
 
 #include "ir/Builder.h"
@@ -13,17 +12,6 @@
 #include <set>
 
 namespace tenon {
-
-llvm::ArrayRef<Tactic> tacticsOf(Family family) {
-  return family == Family::Cuda ? cudaTactics() : cpuTactics();
-}
-
-const Tactic *findTactic(Family family, llvm::StringRef id) {
-  for (const Tactic &t : tacticsOf(family))
-    if (t.id == id)
-      return &t;
-  return nullptr;
-}
 
 Result<ScheduledGroup> scheduledGroup(Operation &group, const TargetLevel &level,
                                       const Alignment *alignment) {
@@ -37,7 +25,7 @@ Result<ScheduledGroup> scheduledGroup(Operation &group, const TargetLevel &level
   auto form = analyzeGroup(group);
   if (!form)
     return misfit(form.refusal().reason);
-  const Tactic *tactic = findTactic(level.family, schedule->tactic);
+  const Tactic *tactic = level.family->findTactic(schedule->tactic);
   if (!tactic)
     return misfit("target " + level.name.str() + " has no such kernel");
   if (auto accepted = tactic->accepts({*form, level, alignment}); !accepted)
@@ -45,31 +33,14 @@ Result<ScheduledGroup> scheduledGroup(Operation &group, const TargetLevel &level
   return ScheduledGroup{*std::move(form), tactic, schedule};
 }
 
-Schedule withoutAlias(Schedule schedule) {
-  for (const ScheduleAlias &alias : scheduleAliases()) {
-    if (schedule.tactic != alias.oldId)
-      continue;
-    const auto its =
-        llvm::find_if(schedule.params, [&](const auto &param) { return param.first == alias.key; });
-    if (its == schedule.params.end() || (its->second != 0 && its->second != 1))
-      continue;
-    const bool isNew = its->second == 1;
-    schedule.params.erase(its);
-    if (isNew) {
-      schedule.tactic = alias.newId.str();
-      break;
-    }
-  }
-  return schedule;
-}
-
 bool isEnabled(const Tactic &tactic, const ScheduleOptions &options) {
   if (!options.enabled)
     return true;
   std::vector<std::string> names{"tactic." + tactic.id.str()};
-  for (const ScheduleAlias &alias : scheduleAliases())
-    if (alias.newId == tactic.id)
-      names.push_back("tactic." + alias.oldId.str());
+  for (const TargetFamily *f : targetFamilies())
+    for (const ScheduleAlias &alias : f->aliases)
+      if (alias.newId == tactic.id)
+        names.push_back("tactic." + alias.oldId.str());
   const std::vector<llvm::StringRef> all(names.begin(), names.end());
   return options.enabled(all);
 }
@@ -163,7 +134,7 @@ public:
 private:
   bool enabled(llvm::StringRef id) const { return !options_.enabled || options_.enabled({id}); }
   /// On microcontrollers, where flash is scarce and constants are read from it as they are.
-  bool packWeights() const { return level_.family == Family::Mcu && enabled(kPackedWeights); }
+  bool packWeights() const { return !level_.family->facts.hosted && enabled(kPackedWeights); }
   /// On those that multiply pairs.
   bool joinFilters() const { return level_.dsp && enabled(kJoinedFilters); }
 
@@ -193,8 +164,8 @@ private:
 
   /// What a module or tuning file asks for, as the tactic writes it.
   Result<Candidate> asked(const TacticInput &in, const Schedule &given, Search &search) {
-    Schedule schedule = withoutAlias(given);
-    const Tactic *t = findTactic(level_.family, schedule.tactic);
+    Schedule schedule = withoutAliases(given, level_.family->aliases);
+    const Tactic *t = level_.family->findTactic(schedule.tactic);
     if (!t)
       return Refusal{"no kernel of target " + level_.name.str() + " is called " + schedule.tactic,
                      "`tenon passes` lists them; without its schedule the group gets one"};
@@ -210,7 +181,7 @@ private:
   }
 
   bool matches(const Tactic &t, const TacticInput &in, Search &search) {
-    if (level_.family == Family::Cuda && !t.takesPacked && holdsPacked(*in.form.group)) {
+    if (level_.family->facts.device && !t.takesPacked && holdsPacked(*in.form.group)) {
       search.reasons.push_back({t.id, "elements share bytes", t.takesChains == in.form.isChain()});
       return false;
     }
@@ -228,7 +199,7 @@ private:
 
   void findAll(const TacticInput &in, Search &search) {
     const bool firstOnly = options_.search == ScheduleOptions::None;
-    for (const Tactic &t : tacticsOf(level_.family)) {
+    for (const Tactic &t : level_.family->tactics()) {
       if (!isEnabled(t, options_)) {
         search.reasons.push_back({t.id, kDisabled.str(), t.takesChains == in.form.isChain()});
         search.mayUseTensorCores |= t.usesTensorCores && t.usesTensorCores(in);
@@ -405,13 +376,14 @@ private:
     const int64_t zeroed = tactic.zeroed ? tactic.zeroed(in, chosen.schedule) : 0;
     if (zeroed > 0)
       group.set("zeroed", zeroed);
-    if (in.level.family == Family::Mcu && enabled(kOverlap) && !group.boolAttr("apart"))
+    if (!in.level.family->facts.hosted && enabled(kOverlap) && !group.boolAttr("apart"))
       if (const auto overlap = overlapOf(in, chosen.schedule))
         setOverlap(group, *overlap);
   }
 
   void warnWithoutTensorCores(const GroupForm &form, const Tactic &chosen, const std::string &why) {
-    const llvm::Optional<std::string> what = cuda::worthTensorCores(form);
+    const auto worth = level_.family->worthTensorCores;
+    const llvm::Optional<std::string> what = worth ? worth(form) : llvm::None;
     if (!what)
       return;
     Diagnostic &d = diagnostics_.warning("no Tensor Core of " + level_.name.str() + " for " +
@@ -437,7 +409,7 @@ std::string whyNotInPrograms(Type t, const Target &target) {
   const Element e = t.element();
   if (cppElement(e).empty())
     return "elements of type " + name(e).str() + " are not supported in generated code";
-  if (e == Element::String && target.family != Family::Cpu)
+  if (e == Element::String && !target.family->facts.text)
     return "text is not supported in code for " + target.name +
            "; compile for a cpu target, or end the model at the numbers that text stands for";
   return t.isTensor() ? whyNotInMemory(t, /*atMost=*/true) : "";
@@ -500,7 +472,7 @@ bool scheduleModule(Module &module, const Target &target, const ScheduleOptions 
                     Diagnostics &diagnostics) {
   // One variant per machine level; the first reuses the graph, the others start from copies.
   if (module.stage != Stage::Scheduled) {
-    if (target.family == Family::Cuda && !checkCudaSupport(module.graph(), diagnostics))
+    if (target.family->supports && !target.family->supports(module.graph(), diagnostics))
       return false;
     if (!checkTypes(module.graph(), target, diagnostics) ||
         !legalizeForEmission(module.graph(), diagnostics))

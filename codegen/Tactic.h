@@ -102,21 +102,6 @@ struct Tactic {
   }
 };
 
-/// The explicit tables, in order of preference at equal cost.
-llvm::ArrayRef<Tactic> cpuTactics();
-llvm::ArrayRef<Tactic> cudaTactics();
-llvm::ArrayRef<Tactic> tacticsOf(Family family);
-
-/// What a schedule of an earlier version is called now: the schedules of `oldId` in which `key` is
-/// 1 are those of `newId` without it. The old id also switches the new one.
-struct ScheduleAlias {
-  llvm::StringRef oldId, key, newId;
-};
-llvm::ArrayRef<ScheduleAlias> scheduleAliases();
-/// The schedule under today's names.
-Schedule withoutAlias(Schedule schedule);
-const Tactic *findTactic(Family family, llvm::StringRef id);
-
 /// A group of a scheduled module with the kernel that its schedule names.
 struct ScheduledGroup {
   GroupForm form;

@@ -12,15 +12,15 @@
 
 namespace tenon {
 
-enum class Family : uint8_t { Cpu, Cuda, Mcu };
+struct TargetFamily; // codegen/core/TargetFamily.h
 
-/// One machine level. Rows stand in codegen/Target.cpp.
+/// One machine level. Rows stand in the Levels.cpp of its family.
 struct TargetLevel {
   llvm::StringRef name; // "x86-64-v4", "sm_90a", "cortex-m4"
   /// CUDA: which machine the figures are of, where those of one architecture differ ("orin-nx").
   /// The first row of a name is meant when none is given.
   llvm::StringRef device;
-  Family family;
+  const TargetFamily *family = nullptr;
   llvm::StringRef summary;
   /// CPU: f32 lanes of a vector register (1: plain ISO C++17 without vector extensions).
   unsigned simdWidth = 1;
@@ -37,11 +37,14 @@ struct TargetLevel {
   llvm::StringRef compiler = "c++";
   llvm::StringRef buildFlags;
 
-  /// As it stands in a target's name: "sm_87", and "sm_87@orin-nx" where it is not the first row.
+  /// As it stands behind the family in a target's name: "sm_87", and "sm_87@orin-nx" where it is
+  /// not the first row.
   std::string spelling() const;
+  /// With its family: "cuda:sm_87".
+  std::string fullName() const;
   /// Whether what `compiler` builds runs on another machine than this one.
   bool isCross() const { return compiler != "c++"; }
-  // Figures for the cost model. Sources: codegen/Target.cpp.
+  // Figures for the cost model, with their sources where the rows stand.
   double peakGflops = 0;   // f32, one core or one whole GPU
   double tensorTflops = 0; // f16 with f32 accumulation
   double bandwidthGBs = 0;
@@ -52,8 +55,8 @@ struct TargetLevel {
 };
 
 struct Target {
-  Family family = Family::Cpu;
-  /// One level for CPU and microcontrollers; one per machine-code variant for CUDA.
+  const TargetFamily *family = nullptr;
+  /// One level, or one for each machine-code variant where the family joins levels.
   std::vector<const TargetLevel *> levels;
   bool ptx = false;
   /// Canonical name, `native` resolved: "cpu:x86-64-v4", "cuda:sm_80+sm_90a+ptx",
@@ -73,7 +76,8 @@ std::string buildFlags(const TargetLevel &level, bool size);
 /// The name of the target that has variants of these names.
 std::string joinVariantNames(llvm::ArrayRef<std::string> variants);
 
-llvm::ArrayRef<TargetLevel> allTargetLevels();
+/// Every row, family by family.
+std::vector<const TargetLevel *> allTargetLevels();
 /// The CUDA level whose code runs best on a GPU of this capability (10 x: 86, 90 …): its own, else
 /// the newest before it of the same major number; null when there is none.
 const TargetLevel *cudaLevelOf(unsigned capability);

@@ -1,4 +1,5 @@
 // Implements `tenon bench`: builds a model and measures it.
+#include "codegen/core/TargetFamily.h"
 #include "driver/Choice.h"
 #include "driver/CodeOptions.h"
 #include "driver/Commands.h"
@@ -80,7 +81,7 @@ private:
     if (!canRunHere(*target, diagnostics))
       return fail(Failed);
     target_ = *target;
-    if (options_.contexts > 1 && target_.family == Family::Mcu) {
+    if (options_.contexts > 1 && !target_.family->facts.hosted) {
       diagnostics.error("--contexts: " + target_.name +
                         " has one context; contexts side by side are for cpu and cuda targets");
       return fail(Usage);
@@ -150,7 +151,7 @@ private:
   }
   /// The same in words.
   std::string overlapText() const {
-    const bool cuda = target_.family == Family::Cuda;
+    const bool cuda = target_.family->facts.device;
     char text[256];
     if (overlap() < 1.05)
       snprintf(text, sizeof text, "%u contexts add nothing: one fills the %s", options_.contexts,
@@ -258,8 +259,8 @@ private:
       double total = 0;
       for (const StepProfile &s : steps_)
         total += s.milliseconds;
-      os << (target_.family == Family::Cuda ? "profile (overlap counted once)"
-                                            : "profile (each step timed alone)")
+      os << (target_.family->facts.device ? "profile (overlap counted once)"
+                                          : "profile (each step timed alone)")
          << "\n    step       ms      %   GFLOP/s     GB/s\n";
       for (const StepProfile &s : steps_) {
         const double seconds = s.milliseconds / 1e3;

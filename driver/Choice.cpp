@@ -1,5 +1,6 @@
 // Implements how commands choose schedules: by estimates, tuning files, or measuring first.
 #include "driver/Choice.h"
+#include "codegen/core/TargetFamily.h"
 
 #include "codegen/Pools.h"
 #include "driver/CodeOptions.h"
@@ -66,7 +67,7 @@ bool firmwareOptions(Compilation &compilation, const Target &target, const CodeO
                      : code.ramLimit >= 0   ? "--ram-limit"
                      : !code.pool.empty()   ? "--pool"
                                             : nullptr;
-  if (used && target.family != Family::Mcu) {
+  if (used && target.family->facts.hosted) {
     compilation.diagnostics().error(used + std::string(" is for microcontrollers, and ") +
                                     target.name + " is none");
     return false;

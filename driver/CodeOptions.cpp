@@ -1,5 +1,6 @@
 // Implements what the options of code generation mean.
 #include "driver/CodeOptions.h"
+#include "codegen/core/TargetFamily.h"
 
 #include "driver/NativeTarget.h"
 
@@ -29,7 +30,7 @@ bool checkPrecision(llvm::ArrayRef<PrecisionRule> rules, const Target &target,
                     Diagnostics &diagnostics) {
   bool ok = true;
   for (const PrecisionRule &r : rules) {
-    if (r.isReduced() && target.family != Family::Cuda) {
+    if (r.isReduced() && !target.family->facts.reducedPrecision) {
       diagnostics.error("--precision: " + r.name() + " is for cuda targets; " + target.name +
                         " multiplies and adds in fp32, and stores in 16 bits what the model does");
       return false;

@@ -1,4 +1,5 @@
 // Implements `tenon compile`: a model to generated files, or to IR with --emit=tn.
+#include "codegen/core/TargetFamily.h"
 #include "codegen/emit/CppText.h"
 #include "codegen/emit/SelfTest.h"
 #include "driver/Choice.h"
@@ -63,12 +64,12 @@ bool outputPaths(const CompileArguments &command, const Target &target, std::str
                  Diagnostics &diagnostics) {
   llvm::StringRef path(command.output);
   llvm::StringRef extension = llvm::sys::path::extension(path);
-  const bool cuda = target.family == Family::Cuda;
+  const bool cuda = target.family->facts.device;
   const bool fits =
       cuda ? extension == ".cu" : extension == ".cpp" || extension == ".cc" || extension == ".cxx";
   if (!fits) {
     diagnostics.error("-o " + command.output + ": target " + target.name + " writes a " +
-                      (cuda ? ".cu" : ".cpp") + " file, its header and weights beside it");
+                      target.family->suffix.str() + " file, its header and weights beside it");
     return false;
   }
   if (llvm::any_of(path, [](unsigned char c) { return iscntrl(c); })) { // it goes into a comment
@@ -198,7 +199,7 @@ private:
     options.source = llvm::sys::path::filename(command_.output).str();
     std::vector<CompiledFile> compiled;
     CompileSummary summary;
-    if (target->family == Family::Cuda && command_.code.hooks) {
+    if (!target->family->facts.hooks && command_.code.hooks) {
       diagnostics().error("--hooks: layers of " + target->name +
                           " run on the device; `tenon bench --profile` times them");
       return false;

@@ -1,5 +1,6 @@
 // Implements the question for a GPU: a small program (runtime/harness/devices.cpp) asks the driver.
 #include "driver/Devices.h"
+#include "codegen/core/TargetFamily.h"
 
 #include "codegen/EmbeddedRuntime.h"
 #include "driver/Files.h"
@@ -55,7 +56,7 @@ bool hasCodeFor(const Target &target, unsigned capability) {
 } // namespace
 
 bool canRunHere(const Target &target, Diagnostics &diagnostics) {
-  if (target.family != Family::Cuda || needsNoGpu())
+  if (!target.family->facts.device || needsNoGpu())
     return true;
   const std::string answer = askDriver();
   llvm::StringRef line = llvm::StringRef(answer).split('\n').first;

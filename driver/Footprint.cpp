@@ -1,5 +1,6 @@
 // Implements the footprint: sizes of the symbols in an object file, as nm lists them.
 #include "driver/Footprint.h"
+#include "codegen/core/TargetFamily.h"
 
 #include "codegen/Plan.h"
 #include "codegen/cpu/Tactics.h"
@@ -114,8 +115,8 @@ bool takeFootprint(Console &console, Compilation &compilation, const Target &tar
   for (const Step &s : plan.steps) {
     const Attribute *a = s.op->find("schedule");
     const Schedule *schedule = a ? a->get<Schedule>() : nullptr;
-    const auto group = s.op->is(Op::Group) ? scheduledGroup(*s.op, level)
-                                           : Result<ScheduledGroup>(Refusal{});
+    const auto group =
+        s.op->is(Op::Group) ? scheduledGroup(*s.op, level) : Result<ScheduledGroup>(Refusal{});
     if (group && group->tactic->cost && level.megahertz > 0)
       out.cycles[s.number] =
           group->tactic->cost({group->form, level}, *group->schedule) * level.megahertz;

@@ -1,4 +1,5 @@
 // Implements `tenon inspect`: what a model is and what became of it.
+#include "codegen/core/TargetFamily.h"
 #include "driver/Choice.h"
 #include "driver/CodeOptions.h"
 #include "driver/Commands.h"
@@ -45,7 +46,7 @@ private:
     const auto target = codeTarget(options_.code, diagnostics());
     if (!target)
       return status_ = Usage, false;
-    if (options_.tensorCores && target->family != Family::Cuda)
+    if (options_.tensorCores && !target->family->worthTensorCores)
       return usage("--tensor-cores: target " + target->name +
                    " has none; name a GPU, as in --target=cuda:sm_90a");
     if (options_.tensorCores && options_.format != "text" && options_.format != "json")
@@ -61,7 +62,7 @@ private:
       return false;
     // A model that this target cannot run is still looked at.
     inspection.scheduled = compilation_.schedule(*target, schedule);
-    if (inspection.scheduled && target->family == Family::Mcu) {
+    if (inspection.scheduled && !target->family->facts.hosted) {
       inspection.footprint.emplace();
       if (!takeFootprint(console_, compilation_, *target, options_.code, *inspection.footprint))
         return false;

@@ -1,5 +1,6 @@
 // Implements `tenon passes`: everything that has a stable id.
 #include "codegen/Schedule.h"
+#include "codegen/core/TargetFamily.h"
 #include "driver/Commands.h"
 #include "driver/Console.h"
 #include "passes/PassManager.h"
@@ -26,10 +27,10 @@ void printText(llvm::raw_ostream &os) {
          << o.summary << '\n';
   }
   os << "\nways to run a group (--disable, --only)\n";
-  for (Family family : {Family::Cpu, Family::Cuda})
-    for (const Tactic &t : tacticsOf(family))
-      os << llvm::left_justify("tactic." + t.id.str(), 38) << t.summary
-         << (family == Family::Cpu ? " (cpu)" : " (cuda)") << '\n';
+  for (const TargetFamily *family : familiesWithOwnTactics())
+    for (const Tactic &t : family->tactics())
+      os << llvm::left_justify("tactic." + t.id.str(), 38) << t.summary << " (" << family->id
+         << ")\n";
   for (const ScheduleFeature &f : scheduleFeatures())
     os << llvm::left_justify(f.id, 38) << f.summary << '\n';
   os << "\npipelines\n";
@@ -61,11 +62,11 @@ void printJson(llvm::raw_ostream &os) {
         });
     });
     json.attributeArray("tactics", [&] {
-      for (Family family : {Family::Cpu, Family::Cuda})
-        for (const Tactic &t : tacticsOf(family))
+      for (const TargetFamily *family : familiesWithOwnTactics())
+        for (const Tactic &t : family->tactics())
           json.object([&] {
             json.attribute("id", "tactic." + t.id.str());
-            json.attribute("family", family == Family::Cpu ? "cpu" : "cuda");
+            json.attribute("family", family->id);
             json.attribute("summary", t.summary);
           });
     });

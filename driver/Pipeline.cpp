@@ -2,7 +2,7 @@
 #include "driver/Pipeline.h"
 
 #include "codegen/Pools.h"
-#include "codegen/TargetTraits.h"
+#include "codegen/core/TargetFamily.h"
 #include "driver/CodeOptions.h"
 #include "ir/Text.h"
 #include "ir/Verifier.h"
@@ -29,8 +29,8 @@ bool Compilation::readControls() {
   controls.printAfter = listItems(options_.printAfter);
   // Tactics are switched in the same way: they are ids of their own.
   std::vector<std::string> ids;
-  for (Family family : {Family::Cpu, Family::Cuda})
-    for (const Tactic &t : tacticsOf(family))
+  for (const TargetFamily *family : familiesWithOwnTactics())
+    for (const Tactic &t : family->tactics())
       ids.push_back("tactic." + t.id.str());
   for (const ScheduleFeature &f : scheduleFeatures())
     ids.push_back(f.id.str());
@@ -143,7 +143,7 @@ void Compilation::noteOptions(llvm::StringRef text) {
 
 void Compilation::aim(const Target &target) {
   passContext_.target = traitsOf(target);
-  quantizedByDefault_ = target.family == Family::Mcu;
+  quantizedByDefault_ = target.family->facts.quantizedPorts;
 }
 
 bool Compilation::hasQuantizedIo() const { return quantizedIo_.getValueOr(quantizedByDefault_); }

@@ -1,6 +1,7 @@
 // Implements the building and running of programs. The file formats are those of
 // runtime/harness/main.cpp; what images report in the place of times stands in emulated.cpp.
 #include "driver/Program.h"
+#include "codegen/core/TargetFamily.h"
 
 #include "codegen/EmbeddedRuntime.h"
 #include "codegen/cuda/Program.h"
@@ -62,7 +63,7 @@ static void noteProcessor(const Target &target, Diagnostics &diagnostics) {
   Diagnostics ignored;
   auto native = parseTarget("cpu:native", ignored);
   const TargetLevel &level = *target.levels.front();
-  if (!native || target.family != Family::Cpu || level.simdWidth <= 1 ||
+  if (!native || target.family->facts.device || level.simdWidth <= 1 ||
       native->name == target.name || diagnostics.list().empty())
     return;
   diagnostics.list().back().notes.push_back(
@@ -79,7 +80,7 @@ llvm::Optional<BuildCommand> buildCommand(const Target &target, const CodeOption
                                     "--target=mcu:generic runs the same graph on this machine");
     return llvm::None;
   }
-  const bool cuda = target.family == Family::Cuda;
+  const bool cuda = target.family->facts.device;
   BuildCommand command;
   if (cuda) {
     command.compiler = findNvcc();
@@ -154,10 +155,10 @@ bool Program::buildProgram(const CodeOptions &code, Watch watch, bool contexts) 
   if (!command)
     return false;
   std::vector<std::string> words = std::move(command->words);
-  const bool cuda = target_.family == Family::Cuda;
+  const bool cuda = target_.family->facts.device;
   if (cuda)
     words.push_back("-DTENON_HARNESS_CUDA");
-  if (target_.family == Family::Mcu)
+  if (!target_.family->facts.hosted)
     words.push_back("-DTENON_HARNESS_MCU");
   if (watch == Watch::Profile && cuda)
     words.push_back("-DTENON_PROFILE"); // stamps on the device, which keep overlap
@@ -171,7 +172,7 @@ bool Program::buildProgram(const CodeOptions &code, Watch watch, bool contexts) 
     words.push_back("-DTENON_HARNESS_DIMS");
   words.push_back("-I" + folder_.path().str());
   words.push_back(folder_.file("harness/main.cpp"));
-  words.push_back(folder_.file(cuda ? "model.cu" : "model.cpp"));
+  words.push_back(folder_.file("model" + target_.family->suffix.str()));
   words.insert(words.end(), {"-o", folder_.file("program")});
   const bool built = execute(command->compiler, words, "building the generated code");
   if (!built)

@@ -1,5 +1,5 @@
 // Implements `tenon targets`.
-#include "codegen/Target.h"
+#include "codegen/core/TargetFamily.h"
 #include "driver/Commands.h"
 #include "driver/Console.h"
 
@@ -9,19 +9,12 @@
 namespace tenon {
 namespace {
 
-std::string fullName(const TargetLevel &level) {
-  const char *family = level.family == Family::Cpu    ? "cpu:"
-                       : level.family == Family::Cuda ? "cuda:"
-                                                      : "mcu:";
-  return family + level.spelling();
-}
-
 void printText(llvm::raw_ostream &os) {
   Diagnostics ignored;
   constexpr unsigned kWidth = 24;
   os << llvm::left_justify("interpreter", kWidth) << "runs and compares only; the reference\n";
-  for (const TargetLevel &level : allTargetLevels())
-    os << llvm::left_justify(fullName(level), kWidth) << level.summary << '\n';
+  for (const TargetLevel *level : allTargetLevels())
+    os << llvm::left_justify(level->fullName(), kWidth) << level->summary << '\n';
   if (auto native = parseTarget("cpu:native", ignored))
     os << llvm::left_justify("cpu:native", kWidth) << "this machine: " << native->name << '\n';
   os << llvm::left_justify("cuda:native", kWidth) << "this machine's GPU (`tenon doctor`)\n";
@@ -34,19 +27,19 @@ void printText(llvm::raw_ostream &os) {
 void printJson(llvm::raw_ostream &os) {
   llvm::json::OStream json(os, 1);
   json.array([&] {
-    for (const TargetLevel &level : allTargetLevels())
+    for (const TargetLevel *level : allTargetLevels())
       json.object([&] {
-        json.attribute("name", fullName(level));
-        json.attribute("summary", level.summary);
-        if (!level.device.empty())
-          json.attribute("device", level.device);
-        if (level.family != Family::Cuda)
-          json.attribute("compiler", level.compiler);
-        json.attribute("build_flags", level.buildFlags);
-        if (level.family == Family::Mcu)
+        json.attribute("name", level->fullName());
+        json.attribute("summary", level->summary);
+        if (!level->device.empty())
+          json.attribute("device", level->device);
+        if (!level->family->facts.device)
+          json.attribute("compiler", level->compiler);
+        json.attribute("build_flags", level->buildFlags);
+        if (!level->family->facts.hosted)
           json.attributeArray("has", [&] {
             for (auto [has, what] :
-                 {std::pair(level.fpu, "fpu"), {level.dsp, "dsp"}, {level.mve, "mve"}})
+                 {std::pair(level->fpu, "fpu"), {level->dsp, "dsp"}, {level->mve, "mve"}})
               if (has)
                 json.value(what);
           });

@@ -2,6 +2,7 @@
 // side and timed by one program (runtime/harness/tuner.inc). What wins form by form is then built
 // as a whole and timed against the cost model's choice, where it runs.
 #include "driver/Tuner.h"
+#include "codegen/core/TargetFamily.h"
 
 #include "codegen/EmbeddedRuntime.h"
 #include "codegen/Plan.h"
@@ -67,7 +68,7 @@ Tuner::Tuner(Console &console, Compilation &compilation, const Target &target,
 
 bool Tuner::check() {
   Diagnostics &d = diagnostics();
-  if (target_.family == Family::Mcu)
+  if (!target_.family->facts.tunable)
     d.error("schedules of " + target_.name +
             " are not measured: its kernels leave nothing to choose; tune a cpu or cuda target");
   else if (target_.levels.size() != 1)
@@ -188,8 +189,8 @@ bool Tuner::build(const TunerProgram &program, size_t built, std::vector<bool> &
   auto command = buildCommand(target_, code_, compilation_.modelOptions(), diagnostics());
   if (!command || !makeFolder(folder_.file("harness"), diagnostics()))
     return false;
-  const bool cuda = target_.family == Family::Cuda;
-  const std::string suffix = cuda ? ".cu" : ".cpp";
+  const bool cuda = target_.family->facts.device;
+  const std::string suffix = target_.family->suffix.str();
   OutputFiles files(diagnostics());
   for (const TunerRound &r : program.rounds)
     for (const CompiledFile &f : r.files)
@@ -237,7 +238,7 @@ bool Tuner::run(const TunerProgram &program, const std::string &name, llvm::Arra
   auto command = buildCommand(target_, code_, compilation_.modelOptions(), diagnostics());
   if (!command)
     return false;
-  const bool cuda = target_.family == Family::Cuda;
+  const bool cuda = target_.family->facts.device;
   Graph &graph = compilation_.module().graph();
   std::vector<Tensor> inputs;
   const bool given = llvm::any_of(data, [](const Tensor &t) { return !t.isNull(); });
@@ -254,7 +255,7 @@ bool Tuner::run(const TunerProgram &program, const std::string &name, llvm::Arra
       bytes += physicalBytes(inputs[i], t, symbols);
     bytes.resize(std::max(bytes.size(), before + size_t(byteSize(t.element(), t.upperElements()))));
   }
-  const std::string main = name + (cuda ? ".cu" : ".cpp");
+  const std::string main = name + target_.family->suffix.str();
   OutputFiles files(diagnostics());
   if (!files.add(folder_.file("inputs"), bytes) ||
       !files.add(folder_.file(main), tunerMain(program, compilation_.module(), symbols)) ||
@@ -375,11 +376,11 @@ bool Tuner::measure(llvm::ArrayRef<Tensor> data, Tuning &tuning, TuningReport &r
 //===----------------------------------------------------------------------===//
 
 bool Tuner::writeProgram(llvm::StringRef path, llvm::StringRef output) {
-  const bool cuda = target_.family == Family::Cuda;
+  const bool cuda = target_.family->facts.device;
   const llvm::StringRef extension = llvm::sys::path::extension(path);
-  if (cuda ? extension != ".cu" : extension != ".cpp") {
+  if (extension != target_.family->suffix) {
     diagnostics().error("--program=" + path.str() + ": target " + target_.name + " takes a " +
-                        (cuda ? ".cu" : ".cpp") + " file");
+                        target_.family->suffix.str() + " file");
     return false;
   }
   if (!begin())

@@ -77,4 +77,22 @@ Result<> checkStated(llvm::StringRef tactic, const KeyValues &stated, const KeyV
   return Accepted{};
 }
 
+ScheduleText withoutAliases(ScheduleText text, llvm::ArrayRef<ScheduleAlias> aliases) {
+  for (const ScheduleAlias &alias : aliases) {
+    if (text.tactic != alias.oldId)
+      continue;
+    const auto its =
+        llvm::find_if(text.params, [&](const auto &param) { return param.first == alias.key; });
+    if (its == text.params.end() || (its->second != 0 && its->second != 1))
+      continue;
+    const bool isNew = its->second == 1;
+    text.params.erase(its);
+    if (isNew) {
+      text.tactic = alias.newId.str();
+      break;
+    }
+  }
+  return text;
+}
+
 } // namespace tenon

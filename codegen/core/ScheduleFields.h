@@ -102,6 +102,14 @@ template <class S> KeyValues membersOf(const S &schedule, const KeyValues &compu
   return members;
 }
 
+/// What a schedule of an earlier version is called now: the schedules of `oldId` in which `key` is
+/// 1 are those of `newId` without it. The old id also switches the new one.
+struct ScheduleAlias {
+  llvm::StringRef oldId, key, newId;
+};
+/// The schedule under today's names.
+ScheduleText withoutAliases(ScheduleText text, llvm::ArrayRef<ScheduleAlias> aliases);
+
 /// Whether what `stated` has beyond a tactic's keys is true: each key is one of `computed`, with
 /// its value.
 Result<> checkStated(llvm::StringRef tactic, const KeyValues &stated, const KeyValues &computed,

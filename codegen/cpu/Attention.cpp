@@ -1,5 +1,6 @@
 // Defines the tactic `attention`: one pass over keys and values for a block of queries, whose
 // scores stay in the first cache (runtime/cpu/attention.h).
+#include "codegen/core/TargetFamily.h"
 #include "codegen/cpu/Tactics.h"
 
 #include "codegen/AttentionForm.h"
@@ -18,7 +19,7 @@ constexpr int64_t kTile = 64;
 bool match(const TacticInput &in, std::string &why) {
   if (!matchAttention(in, kLargestHead, 1, why))
     return false;
-  if (in.level.family != Family::Cpu)
+  if (!in.level.family->facts.hosted)
     why = "blocks too large for small stacks";
   else if (in.form.anchor->operand(0)->type().element() == Element::F64)
     why = "elements of f64";

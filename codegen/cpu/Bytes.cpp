@@ -14,9 +14,7 @@ namespace tenon::cpu {
 namespace {
 
 /// Whether the level multiplies vectors of 16-bit integers pair by pair.
-bool hasPairs(const TargetLevel &level) {
-  return level.family == Family::Cpu && level.name.startswith("x86-64");
-}
+bool hasPairs(const TargetLevel &level) { return level.name.startswith("x86-64"); }
 
 /// Words of four bytes of one patch, whose runs are rows of taps or the channels of taps.
 int64_t wordsOf(const ConvProblem &p, bool rowRuns) {

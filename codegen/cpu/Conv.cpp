@@ -1,6 +1,7 @@
 // Defines the tactics `conv`, `conv_dot` and `depthwise`: float convolutions with fused epilogues
 // on runtime/cpu/conv.h, conv_dot.h and depthwise.h; and `conv_i8`, the first of these kernels with
 // 8-bit integers, widened as they are loaded, and exact 32-bit sums.
+#include "codegen/core/TargetFamily.h"
 #include "codegen/cpu/Tactics.h"
 
 #include "codegen/AnchorForms.h"
@@ -97,7 +98,7 @@ void enumerateTiles(const TacticInput &in, llvm::StringRef tactic,
   const bool whole = p.groups == 1 || p.filters % width == 0;
   // Single columns need no patch with zeros on the stack of a microcontroller.
   const Dim most = columns(p);
-  const Dim rows = in.level.family == Family::Mcu ? most.node()->context->dim(1) : most;
+  const Dim rows = !in.level.family->facts.hosted ? most.node()->context->dim(1) : most;
   for (const TileShape &t : tileShapes(rows, p.filters, whole ? width : 1, in.level.simdRegisters))
     if (p.groups == 1 || p.filters % t.nr == 0)
       out.push_back({tactic.str(), {{"mr", t.mr}, {"nr", t.nr}}});

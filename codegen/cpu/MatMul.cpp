@@ -2,6 +2,7 @@
 // columns), `matmul_i8` (the same for 8-bit integers with exact 32-bit sums), `matmul_dynamic` (two
 // run-time operands, blocked on the stack) and `matmul_direct` (whatever else: integers, computed
 // operands).
+#include "codegen/core/TargetFamily.h"
 #include "codegen/cpu/Tactics.h"
 
 #include "codegen/Work.h"
@@ -191,7 +192,7 @@ int64_t zeroOf(const GroupForm &f, unsigned i) {
 
 bool matchPairs(const TacticInput &in, std::string &why) {
   const GroupForm &f = in.form;
-  if (in.level.family != Family::Cpu) {
+  if (!in.level.family->facts.hosted) {
     why = "copies too large for small stacks";
     return false;
   }

@@ -1,6 +1,7 @@
 // Defines the tactics `conv_pairs` and `depthwise_pairs`: sums of 8-bit integers on cores that
 // multiply two pairs of 16-bit integers at once (runtime/cpu/conv_pairs.h, depthwise_pairs.h).
 // conv_pairs takes matrix products, too, as convolutions of one row.
+#include "codegen/core/TargetFamily.h"
 #include "codegen/cpu/ByteContraction.h"
 #include "codegen/cpu/Tactics.h"
 
@@ -17,7 +18,7 @@ constexpr int64_t kStackBytes = 512;
 
 /// What both kernels ask for beyond that: results that lie along one line of pixels.
 llvm::Optional<ByteContraction> matchPairs(const TacticInput &in, std::string &why) {
-  if (in.level.family != Family::Mcu) {
+  if (in.level.family->facts.hosted) {
     why = "not for a microcontroller";
     return llvm::None;
   }

@@ -4,6 +4,7 @@
 
 #include "codegen/Packing.h"
 #include "codegen/Pools.h"
+#include "codegen/core/TargetFamily.h"
 #include "codegen/cpu/EntryPoints.h"
 #include "codegen/emit/Amalgamate.h"
 #include "codegen/emit/Header.h"
@@ -19,12 +20,12 @@ public:
   CppProgram(Module &module, const Target &target, const CompileOptions &options,
              CompileSummary &summary, Diagnostics &diagnostics)
       : module_(module), graph_(module.graph()), target_(target), level_(*target.levels.front()),
-        options_(options), summary_(summary), diagnostics_(diagnostics), dims_(module),
-        plan_(planMemory(graph_)), places_(plan_, dims_),
+        hosted_(target.family->facts.hosted), options_(options), summary_(summary),
+        diagnostics_(diagnostics), dims_(module), plan_(planMemory(graph_)), places_(plan_, dims_),
         info_(describeInterface(graph_, options)) {}
 
   bool write(std::vector<CompiledFile> &files) {
-    if (target_.family == Family::Mcu && dims_.symbols().size() > 16) {
+    if (!hosted_ && dims_.symbols().size() > 16) {
       diagnostics_.error("expected at most 16 run-time dimensions on a microcontroller, found " +
                          std::to_string(dims_.symbols().size()) + "; bind some with --bind");
       return false;
@@ -37,8 +38,7 @@ public:
     summary_.scratchBytes = plan_.scratchBytes;
     summary_.stateBytes = plan_.stateBytes;
     summary_.textBytes = spellsText(graph_) ? options_.textBytes : 0;
-    const bool inlined = options_.weights == CompileOptions::Inline ||
-                         target_.family == Family::Mcu ||
+    const bool inlined = options_.weights == CompileOptions::Inline || !hosted_ ||
                          (options_.weights == CompileOptions::Auto && plan_.weightBytes <= 1 << 20);
     const bool incbin = options_.weights == CompileOptions::Incbin;
     summary_.weightsMode = inlined ? "inline" : incbin ? "incbin" : "file";
@@ -50,7 +50,7 @@ public:
                        " -ffp-contract=off"));
     w.line("");
     w.line("#define TENON_SIMD_WIDTH " + std::to_string(level_.simdWidth));
-    if (target_.family == Family::Mcu) {
+    if (!hosted_) {
       w.line("#define TENON_NO_HEAP");
       w.line("#define TENON_INDEX int32_t");
     }
@@ -73,7 +73,7 @@ public:
     table(w, bytes, inlined || incbin || bytes.empty());
     w.line("} // namespace " + space_);
     w.line("");
-    writeCppEntryPoints(w, info_, dims_, pools_, space_, target_.family != Family::Mcu);
+    writeCppEntryPoints(w, info_, dims_, pools_, space_, hosted_);
     files.push_back({".cpp", w.take()});
     files.push_back({".h", writeHeader(module_, info_, target_, dims_, options_, summary_)});
     if (!inlined && !bytes.empty())
@@ -155,7 +155,7 @@ private:
       w.raw(stepHeading(step));
       w.raw(writer.declarations().take());
       // One frame of the stack at a time, and a symbol for each layer.
-      const bool apart = target_.family == Family::Mcu;
+      const bool apart = !hosted_;
       w.open((apart ? "TENON_APART static void " : "static void ") + writer.name() +
              "(const frame &f)");
       w.lines(writer.code().text());
@@ -315,7 +315,7 @@ private:
       return;
     if (inlined) {
       w.comment("Weights, packed as the kernels read them.");
-      if (target_.family == Family::Mcu) {
+      if (!hosted_) {
         w.line("#ifndef TENON_WEIGHTS_SECTION");
         w.line("#define TENON_WEIGHTS_SECTION");
         w.line("#endif");
@@ -386,7 +386,7 @@ private:
                                     ? info_.prefix + "_weight_bytes"
                                     : "weight_bytes";
     // Firmware is without the check: its callers are few, its bytes dear.
-    const bool checked = target_.family != Family::Mcu;
+    const bool checked = hosted_;
     const std::string inputs = checked ? neededPorts(w, "inputs", info_.inputs) : "";
     const std::string outputs = checked ? neededPorts(w, "outputs", info_.outputs) : "";
     w.line("static const rt::program the_program = {run_all, " + std::to_string(plan_.arenaBytes) +
@@ -412,6 +412,7 @@ private:
   Graph &graph_;
   const Target &target_;
   const TargetLevel &level_;
+  const bool hosted_;
   const CompileOptions &options_;
   CompileSummary &summary_;
   Diagnostics &diagnostics_;

@@ -1,6 +1,7 @@
 // Defines the tactics `conv_shared` and `depthwise_shared` of --optimize=size: sums of 8-bit
 // integers by code that has no extents in its types (runtime/cpu/conv_shared.h). Matrix products
 // are taken, too, as convolutions of one row.
+#include "codegen/core/TargetFamily.h"
 #include "codegen/cpu/ByteContraction.h"
 #include "codegen/cpu/Tactics.h"
 
@@ -36,7 +37,7 @@ bool isConstant(const Strides &s) {
 }
 
 llvm::Optional<ByteContraction> matchShared(const TacticInput &in, std::string &why) {
-  if (in.level.family != Family::Mcu) {
+  if (in.level.family->facts.hosted) {
     why = "not for a microcontroller";
     return llvm::None;
   }

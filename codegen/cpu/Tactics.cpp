@@ -1,33 +1,35 @@
 // Implements the table of C++ tactics, in order of preference at equal cost.
 #include "codegen/cpu/Tactics.h"
 
-namespace tenon {
+#include "codegen/cpu/Family.h"
 
-llvm::ArrayRef<Tactic> cpuTactics() {
+namespace tenon::cpu {
+
+llvm::ArrayRef<Tactic> tactics() {
   static const Tactic kTable[] = {
-      cpu::kConvShared,   cpu::kDepthwiseShared,
-      cpu::kConvPairs,    cpu::kDepthwisePairs,
-      cpu::kConvQuads,    cpu::kDepthwiseQuads,
-      cpu::kConvBytes,    cpu::kDepthwiseBytes,
-      cpu::kConv,         cpu::kConvInt8,
-      cpu::kConvDot,      cpu::kDepthwise,
-      cpu::kConvDirect,   cpu::kMatMul,
-      cpu::kMatMulInt8,   cpu::kMatMulDynamic,
-      cpu::kMatMulDirect, cpu::kMatMulNarrow,
-      cpu::kPooling,      cpu::kPoolingDirect,
-      cpu::kReduce,       cpu::kFold,
-      cpu::kAttention,    cpu::kSoftmax,
-      cpu::kSoftmaxBytes, cpu::kNormalize,
-      cpu::kResize,       cpu::kResizeDirect,
-      cpu::kGather,       cpu::kScatter,
-      cpu::kPadBorder,    cpu::kNonZero,
-      cpu::kTopK,         cpu::kNonMaxSuppression,
-      cpu::kUnique,       cpu::kBitcast,
-      cpu::kShapeOf,      cpu::kTextMap,
-      cpu::kTextSplit,    cpu::kUser,
-      cpu::kMap,
+      kConvShared,   kDepthwiseShared,
+      kConvPairs,    kDepthwisePairs,
+      kConvQuads,    kDepthwiseQuads,
+      kConvBytes,    kDepthwiseBytes,
+      kConv,         kConvInt8,
+      kConvDot,      kDepthwise,
+      kConvDirect,   kMatMul,
+      kMatMulInt8,   kMatMulDynamic,
+      kMatMulDirect, kMatMulNarrow,
+      kPooling,      kPoolingDirect,
+      kReduce,       kFold,
+      kAttention,    kSoftmax,
+      kSoftmaxBytes, kNormalize,
+      kResize,       kResizeDirect,
+      kGather,       kScatter,
+      kPadBorder,    kNonZero,
+      kTopK,         kNonMaxSuppression,
+      kUnique,       kBitcast,
+      kShapeOf,      kTextMap,
+      kTextSplit,    kUser,
+      kMap,
   };
   return kTable;
 }
 
-} // namespace tenon
+} // namespace tenon::cpu

@@ -9,6 +9,7 @@
 #include "codegen/Alignment.h"
 #include "codegen/PlanVerifier.h"
 #include "codegen/cuda/EntryPoints.h"
+#include "codegen/cuda/Family.h"
 #include "codegen/cuda/HostPart.h"
 #include "codegen/cuda/SharedKernels.h"
 #include "codegen/cuda/Variant.h"
@@ -33,7 +34,7 @@ public:
 
   bool write(std::vector<CompiledFile> &files) {
     for (auto &graph : module_.graphs)
-      if (!checkCudaSupport(*graph, diagnostics_) || !checkBranches(*graph, diagnostics_))
+      if (!cuda::kFamily.supports(*graph, diagnostics_) || !checkBranches(*graph, diagnostics_))
         return false;
     for (size_t i = 0; i < target_.levels.size(); ++i) {
       auto v = std::make_unique<Variant>(*module_.graphs[i], *target_.levels[i]);

@@ -11,7 +11,4 @@ std::vector<std::string> nvccOptions(const Target &target);
 bool emitCuda(Module &module, const Target &target, const CompileOptions &options,
               std::vector<CompiledFile> &files, CompileSummary &summary, Diagnostics &diagnostics);
 
-/// Reports what no kernel of CUDA targets can do yet, before scheduling: operators of users.
-bool checkCudaSupport(Graph &graph, Diagnostics &diagnostics);
-
 } // namespace tenon

@@ -1,5 +1,6 @@
 // Implements the reasons for and against Tensor Cores.
 #include "codegen/cuda/TensorCores.h"
+#include "codegen/cuda/Family.h"
 
 #include "codegen/cuda/Contraction.h"
 
@@ -86,7 +87,7 @@ TensorCoreVerdict judgeTensorCores(const TacticInput &in, const Schedule &chosen
   TensorCoreVerdict v;
   if (in.form.isChain()) {
     v.isContraction = true;
-    const Tactic *t = findTactic(Family::Cuda, chosen.tactic);
+    const Tactic *t = kFamily.findTactic(chosen.tactic);
     v.intended = t && t->usesTensorCores && t->usesTensorCores(in);
     if (v.intended)
       return v;
@@ -104,7 +105,7 @@ TensorCoreVerdict judgeTensorCores(const TacticInput &in, const Schedule &chosen
   const Tactic *best = nullptr;
   Cheapest bestOf;
   std::string disabled;
-  for (const Tactic &t : cudaTactics()) {
+  for (const Tactic &t : tactics()) {
     if (!t.usesTensorCores || !t.usesTensorCores(in))
       continue;
     if (t.id == chosen.tactic) {
@@ -127,7 +128,7 @@ TensorCoreVerdict judgeTensorCores(const TacticInput &in, const Schedule &chosen
     }
   }
   if (best) {
-    const Tactic *t = findTactic(Family::Cuda, chosen.tactic);
+    const Tactic *t = kFamily.findTactic(chosen.tactic);
     v.why = best->id.str() + " would take " + microsecondsText(bestOf.microseconds) + ", " +
             chosen.tactic + " " +
             (t && t->cost ? microsecondsText(t->microseconds(in, chosen)) : "an unknown time") +

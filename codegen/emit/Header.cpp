@@ -1,5 +1,6 @@
 // Implements the header, section by section.
 #include "codegen/emit/Header.h"
+#include "codegen/core/TargetFamily.h"
 
 #include "codegen/Pools.h"
 #include "codegen/emit/SelfTest.h"
@@ -77,8 +78,8 @@ public:
                const DimSpelling &dims, const CompileOptions &options,
                const CompileSummary &summary)
       : module_(module), info_(info), target_(target), dims_(dims), options_(options),
-        summary_(summary), pools_(poolsOf(module)), cuda_(target.family == Family::Cuda),
-        heap_(target.family != Family::Mcu) {}
+        summary_(summary), pools_(poolsOf(module)), cuda_(target.family->facts.device),
+        heap_(target.family->facts.hosted) {}
 
   std::string run() {
     opening();

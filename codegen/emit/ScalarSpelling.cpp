@@ -1,5 +1,6 @@
 // Implements the spelling of scalar programs.
 #include "codegen/emit/ScalarSpelling.h"
+#include "codegen/core/TargetFamily.h"
 
 #include "ir/Scalar.h"
 
@@ -18,7 +19,7 @@ ScalarSpeller::ScalarSpeller(const ScalarProgram &program, const TargetLevel &le
 
 ScalarSpelling ScalarSpeller::operator()(unsigned number) const {
   const ScalarNode &n = node(number);
-  if (level_.family == Family::Cuda)
+  if (level_.family->facts.device)
     if (auto s = positiveClamp(n))
       return *s;
   if (level_.dsp) {
@@ -32,7 +33,7 @@ ScalarSpelling ScalarSpeller::operator()(unsigned number) const {
   // On CUDA some functions of values that are stored in 16 bits have short forms (`narrowed` in
   // runtime/common/lanes.h).
   const bool isNarrow = isFloat(n.element) && bitWidth(n.element) <= 16;
-  if (level_.family == Family::Cuda && isNarrow &&
+  if (level_.family->facts.device && isNarrow &&
       n.op->isAny(Op::Div, Op::Reciprocal, Op::Exp, Op::Sigmoid, Op::Erf))
     s.pattern.replace(s.pattern.find("<L>"), 3, "<narrowed<L>>");
   return s;

@@ -1,5 +1,6 @@
 // Implements StepWriter.
 #include "codegen/emit/StepWriter.h"
+#include "codegen/core/TargetFamily.h"
 
 #include "codegen/emit/BodyWriter.h"
 #include "ir/Names.h"
@@ -69,7 +70,7 @@ StepWriter::Config &StepWriter::Config::extents(llvm::StringRef member,
   const std::string type = list.substr(0, list.find('{'));
   if (constant) {
     // Device code cannot refer to static members of class type.
-    const bool device = step_.level().family == Family::Cuda;
+    const bool device = step_.level().family->facts.device;
     body_.line((device ? "" : "static constexpr ") + type + " " + member.str() + "{};");
   } else {
     body_.line(type + " " + member.str() + ";");

@@ -1,5 +1,6 @@
 // Implements the text of tuner programs.
 #include "codegen/emit/TunerWriter.h"
+#include "codegen/core/TargetFamily.h"
 
 #include "codegen/emit/Amalgamate.h"
 #include "codegen/emit/CppText.h"
@@ -40,7 +41,7 @@ class Glue {
 public:
   Glue(const TunerProgram &program, Module &module, const SymbolValues &symbols)
       : program_(program), module_(module), symbols_(symbols), dims_(module),
-        cuda_(program.target->family == Family::Cuda) {}
+        cuda_(program.target->family->facts.device) {}
 
   /// What headers leave out: functions that exist for those who watch.
   void declarations(SourceWriter &w) {
@@ -187,11 +188,11 @@ std::string tunerMain(const TunerProgram &program, Module &module, const SymbolV
 
 std::string tunerFile(const TunerProgram &program, Module &module, const SymbolValues &symbols,
                       llvm::StringRef buildCommand) {
-  const bool cuda = program.target->family == Family::Cuda;
+  const bool cuda = program.target->family->facts.device;
   std::vector<Parts> rounds;
   std::set<std::string> runtime{"harness/tuner.inc"};
   for (const TunerRound &r : program.rounds) {
-    rounds.push_back(takeApart(fileOf(r, cuda ? ".cu" : ".cpp"), r.name + ".h"));
+    rounds.push_back(takeApart(fileOf(r, program.target->family->suffix), r.name + ".h"));
     runtime.insert(rounds.back().runtime.begin(), rounds.back().runtime.end());
   }
   const Amalgamation a = amalgamate(runtime);

@@ -2,7 +2,7 @@
 // as bench/gemm.cu timed its schedules on one card (bench/gemm/schedules_*.csv). What the estimates
 // choose must be close to the fastest.
 #include "codegen/Compile.h"
-#include "codegen/TargetTraits.h"
+#include "codegen/core/TargetFamily.h"
 #include "ir/Context.h"
 #include "ir/Text.h"
 #include "passes/PassManager.h"

@@ -93,11 +93,11 @@ compile_size = 64bit
 )sass";
 
 const TargetLevel &level(llvm::StringRef name) {
-  for (const TargetLevel &l : allTargetLevels())
-    if (l.name == name)
-      return l;
+  for (const TargetLevel *l : allTargetLevels())
+    if (l->name == name)
+      return *l;
   ADD_FAILURE() << "no level " << name.str();
-  return allTargetLevels().front();
+  return *allTargetLevels().front();
 }
 
 using Counts = std::map<std::string, unsigned>;

@@ -18,8 +18,8 @@ constexpr int64_t kColumns = 32;
 
 double costOf(TileShape t, Dim rows) {
   const auto levels = allTargetLevels();
-  const auto *level =
-      llvm::find_if(levels, [](const TargetLevel &l) { return l.name == "x86-64-v4"; });
+  const TargetLevel *level =
+      *llvm::find_if(levels, [](const TargetLevel *l) { return l->name == "x86-64-v4"; });
   return tileCost(*level, t, kWidth, rows, kColumns, 576, 1);
 }
 

@@ -1,0 +1,210 @@
+// Implements the table of target families and the parsing of target names.
+#include "codegen/cpu/Family.h"
+#include "codegen/cuda/Family.h"
+#include "codegen/mcu/Family.h"
+#include "ir/Names.h"
+#include "passes/Pass.h"
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/Host.h"
+
+namespace tenon {
+namespace {
+
+constexpr char kPtx[] = "+ptx";
+
+/// "sm_87" or "sm_87@orin-nx".
+const TargetLevel *findLevel(const TargetFamily &family, llvm::StringRef text) {
+  const auto [name, device] = text.split('@');
+  for (const TargetLevel &l : family.levels())
+    if (l.name == name && (!text.contains('@') || l.device == device))
+      return &l;
+  return nullptr;
+}
+
+/// The best named level that this machine's processor and operating system support.
+llvm::StringRef nativeCpuLevel() {
+#if defined(__aarch64__)
+  return "armv8";
+#else
+  llvm::StringMap<bool> f;
+  if (!llvm::sys::getHostCPUFeatures(f))
+    return "generic";
+  auto all = [&](std::initializer_list<const char *> names) {
+    for (const char *n : names)
+      if (!f.lookup(n))
+        return false;
+    return true;
+  };
+  const bool v2 = all({"cx16", "sahf", "popcnt", "sse4.1", "sse4.2", "ssse3"});
+  const bool v3 = v2 && all({"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"});
+  const bool v4 = v3 && all({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"});
+  return v4 ? "x86-64-v4" : v3 ? "x86-64-v3" : v2 ? "x86-64-v2" : "generic";
+#endif
+}
+
+} // namespace
+
+llvm::ArrayRef<const TargetFamily *> targetFamilies() {
+  static const TargetFamily *const kTable[] = {&cpu::kFamily, &cuda::kFamily, &mcu::kFamily};
+  return kTable;
+}
+
+std::vector<const TargetFamily *> familiesWithOwnTactics() {
+  std::vector<const TargetFamily *> families;
+  for (const TargetFamily *f : targetFamilies())
+    if (llvm::none_of(families, [&](const TargetFamily *g) { return g->tactics == f->tactics; }))
+      families.push_back(f);
+  return families;
+}
+
+const Tactic *TargetFamily::findTactic(llvm::StringRef id) const {
+  for (const Tactic &t : tactics())
+    if (t.id == id)
+      return &t;
+  return nullptr;
+}
+
+TargetTraits traitsOf(const Target &target) {
+  TargetTraits traits;
+  target.family->setTraits(target.levels, traits);
+  return traits;
+}
+
+bool emitModule(Module &module, const Target &target, const CompileOptions &options,
+                std::vector<CompiledFile> &files, CompileSummary &summary,
+                Diagnostics &diagnostics) {
+  if (module.stage != Stage::Scheduled) {
+    diagnostics.error("module is not scheduled");
+    return false;
+  }
+  for (auto &graph : module.graphs)
+    adoptNames(*graph);
+  return target.family->emit(module, target, options, files, summary, diagnostics);
+}
+
+std::vector<const TargetLevel *> allTargetLevels() {
+  std::vector<const TargetLevel *> all;
+  for (const TargetFamily *f : targetFamilies())
+    for (const TargetLevel &l : f->levels())
+      all.push_back(&l);
+  return all;
+}
+
+const TargetLevel *cudaLevelOf(unsigned capability) {
+  const TargetLevel *best = nullptr;
+  for (const TargetLevel &l : cuda::levels()) {
+    if (l.sm / 10 != capability / 10 || l.sm > capability || (l.archSpecific && l.sm != capability))
+      continue;
+    if (!best || l.sm > best->sm)
+      best = &l;
+  }
+  return best;
+}
+
+llvm::Optional<Target> parseTarget(llvm::StringRef text, Diagnostics &diagnostics) {
+  auto unknown = [&](llvm::StringRef what) -> llvm::Optional<Target> {
+    std::string list, near;
+    unsigned least = 4; // edits that may be a slip
+    for (const TargetLevel *l : allTargetLevels()) {
+      const std::string name = l->fullName();
+      list += (list.empty() ? "" : ", ") + name;
+      // The family left out, or a part of the name, is no edit.
+      const llvm::StringRef core = what.split(':').second.empty() ? what : what.split(':').second;
+      const bool part = core.size() > 1 && (l->name.endswith(core) || l->name.startswith(core));
+      const unsigned edits = part ? 0 : what.edit_distance(name, true, least);
+      if (edits < least) {
+        least = edits;
+        near = "; did you mean '" + name + "'?";
+      }
+    }
+    Diagnostic &d = diagnostics.error("unknown target '" + what.str() + "'" + near);
+    d.notes.push_back("targets are cpu:native, cuda:native, " + list);
+    return llvm::None;
+  };
+  const llvm::StringRef id = text.split(':').first, rest = text.split(':').second;
+  Target t;
+  for (const TargetFamily *f : targetFamilies())
+    if (f->id == id)
+      t.family = f;
+  if (!t.family)
+    return unknown(text);
+  llvm::SmallVector<llvm::StringRef, 4> parts;
+  rest.split(parts, '+');
+  for (llvm::StringRef part : parts) {
+    if (t.family->facts.joinsLevels && part == "ptx") {
+      t.ptx = true;
+      continue;
+    }
+    if (t.family == &cpu::kFamily && part == "native")
+      part = nativeCpuLevel();
+    const TargetLevel *level = findLevel(*t.family, part);
+    if (!level)
+      return unknown(text);
+    // The device chooses by architecture: figures of two machines would be two of one kind.
+    if (llvm::any_of(t.levels, [&](const TargetLevel *l) { return l->name == level->name; })) {
+      diagnostics.error("target '" + text.str() + "' names " + level->name.str() + " twice");
+      return llvm::None;
+    }
+    t.levels.push_back(level);
+  }
+  if (t.levels.empty())
+    return unknown(text);
+  if (t.levels.size() > 1 && !t.family->facts.joinsLevels) {
+    diagnostics.error("target '" + text.str() +
+                      "' joins several levels, which only cuda targets do");
+    return llvm::None;
+  }
+  if (t.ptx && llvm::all_of(t.levels, [](const TargetLevel *l) { return l->archSpecific; })) {
+    diagnostics.error("target '" + text.str() +
+                      "' asks for forward-compatible PTX, which sm_90a code cannot give; "
+                      "add an architecture such as sm_80");
+    return llvm::None;
+  }
+  std::vector<std::string> variants;
+  for (size_t i = 0; i < t.levels.size(); ++i)
+    variants.push_back(t.variantName(i));
+  t.name = joinVariantNames(variants);
+  return t;
+}
+
+std::string TargetLevel::spelling() const {
+  return findLevel(*family, name) == this ? name.str() : name.str() + "@" + device.str();
+}
+
+std::string TargetLevel::fullName() const { return family->id.str() + ":" + spelling(); }
+
+const TargetLevel *Target::ptxLevel() const {
+  const TargetLevel *best = nullptr;
+  for (const TargetLevel *l : levels)
+    if (!l->archSpecific && (!best || l->sm > best->sm))
+      best = l;
+  return ptx ? best : nullptr;
+}
+
+std::string Target::variantName(size_t level) const {
+  const TargetLevel *l = levels[level];
+  return l->fullName() + (l == ptxLevel() ? kPtx : "");
+}
+
+std::string buildFlags(const TargetLevel &level, bool size) {
+  std::string flags = level.buildFlags.str();
+  if (const size_t at = flags.find("-O2"); size && at != std::string::npos)
+    flags.replace(at, 3, "-Os");
+  return flags;
+}
+
+std::string joinVariantNames(llvm::ArrayRef<std::string> variants) {
+  std::string joined;
+  bool ptx = false;
+  for (llvm::StringRef name : variants) {
+    ptx |= name.consume_back(kPtx);
+    const auto [family, level] = name.split(':');
+    joined += joined.empty() ? family.str() + ":" : "+";
+    joined += level;
+  }
+  return joined + (ptx ? kPtx : "");
+}
+
+} // namespace tenon

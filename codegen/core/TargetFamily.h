@@ -1,0 +1,64 @@
+// Defines target families: one descriptor for each kind of program that is written, with the
+// machines that it is for, its kernels, and what sets it apart. Nothing else asks which family a
+// target is of.
+#pragma once
+
+#include "codegen/Compile.h"
+#include "codegen/Tactic.h"
+#include "codegen/core/ScheduleFields.h"
+
+namespace tenon {
+
+struct TargetTraits;
+
+/// What sets a family apart in its programs and for those who run them.
+struct FamilyFacts {
+  /// Kernels run on a device beside the host: many threads, memory and streams of its own.
+  bool device = false;
+  /// Programs may allocate, and use files, threads and large stacks. Where they may not, weights
+  /// stand in the image and one context is all there is (microcontrollers).
+  bool hosted = true;
+  /// Elements may be text.
+  bool text = false;
+  /// --precision may ask for less than fp32.
+  bool reducedPrecision = false;
+  /// Programs can call functions of the user between layers.
+  bool hooks = true;
+  /// Inputs and outputs are integers by default where the model quantises them.
+  bool quantizedPorts = false;
+  /// Its schedules are worth measuring.
+  bool tunable = true;
+  /// One file may hold code for several levels.
+  bool joinsLevels = false;
+};
+
+struct TargetFamily {
+  llvm::StringRef id;     // what names of its targets begin with: "cuda"
+  llvm::StringRef suffix; // of the file that it writes: ".cu"
+  FamilyFacts facts;
+  llvm::ArrayRef<TargetLevel> (*levels)();
+  /// In order of preference at equal cost. Families may share a table.
+  llvm::ArrayRef<Tactic> (*tactics)();
+  llvm::ArrayRef<ScheduleAlias> aliases;
+  /// What passes must know, for code that is to run on all of `levels`.
+  void (*setTraits)(llvm::ArrayRef<const TargetLevel *> levels, TargetTraits &traits);
+  /// Reports what no kernel of the family can do, before scheduling; null: nothing.
+  bool (*supports)(Graph &graph, Diagnostics &diagnostics);
+  /// What a group computes that deserves hardware which no kernel uses for it; null: nothing ever
+  /// does.
+  llvm::Optional<std::string> (*worthTensorCores)(const GroupForm &form);
+  bool (*emit)(Module &module, const Target &target, const CompileOptions &options,
+               std::vector<CompiledFile> &files, CompileSummary &summary, Diagnostics &diagnostics);
+
+  const Tactic *findTactic(llvm::StringRef id) const;
+};
+
+/// The explicit table, in the order in which users read it.
+llvm::ArrayRef<const TargetFamily *> targetFamilies();
+/// The first family of each table of tactics.
+std::vector<const TargetFamily *> familiesWithOwnTactics();
+
+/// What passes must know of a target.
+TargetTraits traitsOf(const Target &target);
+
+} // namespace tenon

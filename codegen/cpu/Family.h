@@ -1,0 +1,12 @@
+// Defines the family of cpu targets: C++ files: the processors of servers, desktops and boards.
+#pragma once
+
+#include "codegen/core/TargetFamily.h"
+
+namespace tenon::cpu {
+
+extern const TargetFamily kFamily;
+llvm::ArrayRef<TargetLevel> levels(); // Levels.cpp
+llvm::ArrayRef<Tactic> tactics();     // Tactics.cpp
+
+} // namespace tenon::cpu

@@ -1,0 +1,90 @@
+// Implements the family of CUDA targets: its traits, with what was measured for them, and its
+// descriptor.
+#include "codegen/cuda/Family.h"
+
+#include "codegen/StepOrder.h"
+#include "codegen/cuda/Contraction.h"
+#include "codegen/cuda/ConvPatch.h"
+#include "codegen/cuda/ExpandDepthwise.h"
+#include "codegen/cuda/Program.h"
+#include "passes/Pass.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <limits>
+
+namespace tenon::cuda {
+namespace {
+
+void setTraits(llvm::ArrayRef<const TargetLevel *> levels, TargetTraits &traits) {
+  // The products and the softmax apart are as fast in f32 (docs/performance.md).
+  traits.attentionHead = traits.attentionHeadOfHalves = 0;
+  // All levels run what is optimised once: a kernel must be there for each.
+  const auto startAt = [&](unsigned sm) {
+    return llvm::all_of(levels, [=](const TargetLevel *l) { return l->sm >= sm; });
+  };
+  if (startAt(80))
+    traits.attentionHeadOfHalves = 128;
+  traits.controlFlow = false;
+  traits.viewAlignment = 16; // loads of four floats trap when they are not aligned
+  traits.branches = kMaxBranches;
+  traits.wideIntegerSums = false; // they run on contract_any
+  traits.narrowWeightRows = 2;    // with 4 dense weights on Tensor Cores win
+  // Every block that reads a tile computes its prologue. DenseNet-121 in fp16 on one H200, ms at
+  // batch 1, 8, 64: without 0.538, 0.774, 3.035; from 8 MiB on 0.537, 0.762, 2.512; from 1 MiB on
+  // 0.548, 0.829, 2.507. With the kernels of sm_80 it loses at all three.
+  traits.prologueBytes = std::numeric_limits<int64_t>::max();
+  // A cluster of blocks adds up the channels of an image.
+  if (startAt(90))
+    traits.squeezeBytes = 3 << 19;
+  auto hasWarpgroups = [](const TargetLevel *l) { return l->sm == 90 && l->archSpecific; };
+  if (startAt(80))
+    traits.convChain = [levels = levels.vec()](const Operation &conv, const Operation &next,
+                                               std::string &why) {
+      const auto first = convProblem(conv), second = convProblem(next);
+      return first && second && llvm::all_of(levels, [&](const TargetLevel *l) {
+               return next.is(Op::Pool) ? cuda::takesPool(*first, *second, *l, why)
+                                        : cuda::takesDepthwise(*first, *second, *l, why);
+             });
+    };
+  traits.zeroPoints = llvm::none_of(levels, hasWarpgroups);
+  traits.prologueBytesOfHalves =
+      llvm::all_of(levels, hasWarpgroups) ? 8 << 20 : traits.prologueBytes;
+}
+
+/// Functions of users are called by the host.
+bool supports(Graph &graph, Diagnostics &diagnostics) {
+  bool ok = true;
+  graph.body().walk([&](Operation *op) {
+    if (!op->is(Op::User))
+      return;
+    ok = false;
+    diagnostics.error(*op, op->name().str() +
+                               ": functions of users are not supported on cuda targets in this "
+                               "version; leave the fact 'function' out of the declaration, or use "
+                               "a cpu target");
+  });
+  return ok;
+}
+
+constexpr ScheduleAlias kAliases[] = {
+    {"contract_wgmma_sm90a", "halo", "contract_halo_sm90a"},
+    {"contract_wgmma_sm90a", "clustered", "contract_cluster_sm90a"},
+    {"contract_int8_sm90a", "clustered", "contract_cluster_int8_sm90a"},
+    {"contract_tf32_sm90a", "clustered", "contract_cluster_tf32_sm90a"},
+    {"contract_tf32x3_sm90a", "clustered", "contract_cluster_tf32x3_sm90a"},
+};
+
+constexpr FamilyFacts facts() {
+  FamilyFacts f;
+  f.device = f.reducedPrecision = f.joinsLevels = true;
+  f.hooks = false;
+  return f;
+}
+
+} // namespace
+
+const TargetFamily kFamily = {"cuda",   ".cu",     facts(),  levels,           tactics,
+                              kAliases, setTraits, supports, worthTensorCores, emitCuda};
+
+} // namespace tenon::cuda

@@ -1,0 +1,12 @@
+// Defines the family of cuda targets: CUDA files.
+#pragma once
+
+#include "codegen/core/TargetFamily.h"
+
+namespace tenon::cuda {
+
+extern const TargetFamily kFamily;
+llvm::ArrayRef<TargetLevel> levels(); // Levels.cpp
+llvm::ArrayRef<Tactic> tactics();     // Tactics.cpp
+
+} // namespace tenon::cuda

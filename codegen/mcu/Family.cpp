@@ -1,0 +1,28 @@
+// Implements the family of mcu targets. Its kernels are those of cpu targets; which of them are for
+// microcontrollers their matches say.
+#include "codegen/mcu/Family.h"
+
+#include "codegen/cpu/Family.h"
+#include "codegen/cpu/Program.h"
+#include "passes/Pass.h"
+
+namespace tenon::mcu {
+namespace {
+
+void setTraits(llvm::ArrayRef<const TargetLevel *>, TargetTraits &traits) {
+  traits.attentionHead = traits.attentionHeadOfHalves = 0; // its blocks are too large for a stack
+}
+
+constexpr FamilyFacts facts() {
+  FamilyFacts f;
+  f.hosted = f.tunable = false;
+  f.quantizedPorts = true;
+  return f;
+}
+
+} // namespace
+
+const TargetFamily kFamily = {"mcu", ".cpp",    facts(), levels,  cpu::tactics,
+                              {},    setTraits, nullptr, nullptr, emitCpp};
+
+} // namespace tenon::mcu
