@@ -4,6 +4,7 @@
 #include "ir/Scalar.h"
 
 #include <map>
+#include <set>
 
 namespace tenon {
 namespace {
@@ -54,116 +55,152 @@ std::vector<unsigned> gatherInputs(const GroupForm &form, ScalarProgram &p) {
   return values;
 }
 
+/// Splits the region of a reduce into work on elements and the merging of accumulators.
+class RegionSplit {
+public:
+  explicit RegionSplit(const GroupForm &form)
+      : op_(*form.anchor), region_(form.anchor->region()), end_(*region_.terminator()),
+        count_(form.anchor->numResults()) {
+    const std::vector<unsigned> elements = gatherInputs(form, r_.pre);
+    for (unsigned i = 0; i < count_; ++i)
+      fromAccumulators_.insert(region_.argument(i));
+    for (unsigned i = 0; i < op_.numOperands(); ++i)
+      fromElements_[region_.argument(count_ + i)] = elements[i];
+  }
+
+  Reduction run() {
+    separate();
+    const std::vector<Value *> met = metByAccumulators(), taken = takenFromElements();
+    r_.splits = llvm::all_of(met, [](Value *v) { return v; }) &&
+                llvm::all_of(taken, [&](Value *v) { return llvm::is_contained(met, v); }) &&
+                isClearWhichIsMeant(met);
+    std::vector<Value *> leaves = r_.splits ? met : taken;
+    if (leaves.empty() && op_.numOperands())
+      leaves.push_back(region_.argument(count_)); // elements that only count
+    combine(leaves);
+    return std::move(r_);
+  }
+
+private:
+  /// Which values are made of elements (and indices) only, which of accumulators, too.
+  void separate() {
+    for (Operation &s : region_) {
+      if (s.isTerminator())
+        break;
+      if (llvm::any_of(s.operands(), [&](Value *v) { return fromAccumulators_.count(v); })) {
+        fromAccumulators_.insert(s.result());
+        continue;
+      }
+      ScalarNode n;
+      n.op = &s;
+      n.element = s.result()->type().element();
+      for (Value *v : s.operands())
+        n.operands.push_back(fromElements_[v]);
+      if (s.is(Op::Index))
+        n.indexDim = int(s.intAttr("dim"));
+      r_.pre.nodes.push_back(n);
+      fromElements_[s.result()] = unsigned(r_.pre.nodes.size()) - 1;
+    }
+  }
+
+  bool isLeaf(Value *v) const {
+    return fromElements_.count(v) && !(v->def() && v->def()->is(Op::Const));
+  }
+
+  /// The one value made of elements that each accumulator meets in what is yielded for it; null
+  /// where there is none, or several.
+  std::vector<Value *> metByAccumulators() const {
+    std::vector<Value *> met(count_, nullptr);
+    for (unsigned i = 0; i < count_; ++i) {
+      Operation *last = end_.operand(i)->def();
+      bool meets = false;
+      for (Value *v : last ? last->operands() : llvm::SmallVector<Value *, 4>()) {
+        meets |= v == region_.argument(i);
+        if (isLeaf(v) && v->type() == region_.argument(i)->type()) {
+          if (met[i] && met[i] != v)
+            meets = false;
+          met[i] = v;
+        }
+      }
+      if (!meets)
+        met[i] = nullptr;
+    }
+    return met;
+  }
+
+  /// Everything made of elements that reaches the merging.
+  std::vector<Value *> takenFromElements() const {
+    std::vector<Value *> taken;
+    for (Operation &s : region_)
+      if (s.isTerminator() || fromAccumulators_.count(s.result()))
+        for (Value *v : s.operands())
+          if (isLeaf(v) && !llvm::is_contained(taken, v))
+            taken.push_back(v);
+    return taken;
+  }
+
+  /// One value for two accumulators is two partial results: only what makes an accumulator may
+  /// read it.
+  bool isClearWhichIsMeant(llvm::ArrayRef<Value *> met) const {
+    for (Value *v : met)
+      if (llvm::count(met, v) > 1)
+        for (Use *u : v->uses()) {
+          const Operation *user = u->owner();
+          if (user->numResults() && fromAccumulators_.count(user->result()) &&
+              llvm::none_of(end_.operands(), [&](Value *y) { return y->def() == user; }))
+            return false;
+        }
+    return true;
+  }
+
+  /// The merging, over accumulators and what `pre` makes.
+  void combine(llvm::ArrayRef<Value *> leaves) {
+    std::map<const Value *, unsigned> nodes;
+    std::vector<unsigned> leafNodes;
+    for (unsigned i = 0; i < count_; ++i) {
+      const Element e = region_.argument(i)->type().element();
+      r_.accumulators.push_back(e);
+      nodes[region_.argument(i)] = input(r_.combine, i, e);
+    }
+    for (unsigned i = 0; i < leaves.size(); ++i) {
+      const Element e = leaves[i]->type().element();
+      r_.values.push_back(e);
+      r_.pre.outputs.push_back(fromElements_[leaves[i]]);
+      leafNodes.push_back(input(r_.combine, count_ + i, e));
+      nodes.emplace(leaves[i], leafNodes.back());
+    }
+    for (Operation &s : region_) {
+      if (s.isTerminator() || (!fromAccumulators_.count(s.result()) && !s.is(Op::Const)))
+        continue;
+      ScalarNode n;
+      n.op = &s;
+      n.element = s.result()->type().element();
+      unsigned yields = count_; // the accumulator that this operation makes, if any
+      for (unsigned i = 0; i < count_; ++i)
+        if (end_.operand(i) == s.result())
+          yields = i;
+      for (Value *v : s.operands())
+        n.operands.push_back(r_.splits && yields < count_ && v == leaves[yields] ? leafNodes[yields]
+                                                                                 : nodes[v]);
+      r_.combine.nodes.push_back(n);
+      nodes[s.result()] = unsigned(r_.combine.nodes.size()) - 1;
+    }
+    for (Value *v : end_.operands())
+      r_.combine.outputs.push_back(nodes[v]);
+  }
+
+  const Operation &op_;
+  Region &region_;
+  Operation &end_;
+  const unsigned count_;                           // accumulators
+  std::map<const Value *, unsigned> fromElements_; // node of pre
+  std::set<const Value *> fromAccumulators_;
+  Reduction r_;
+};
+
 } // namespace
 
-Reduction reduction(const GroupForm &form) {
-  const Operation &op = *form.anchor;
-  Region &region = op.region();
-  Operation *end = region.terminator();
-  const unsigned count = op.numResults();
-  Reduction r;
-  const std::vector<unsigned> elements = gatherInputs(form, r.pre);
-
-  // Which values are made of elements (and indices) only, which of accumulators, too.
-  std::map<const Value *, unsigned> fromElements; // node of r.pre
-  std::map<const Value *, bool> fromAccumulators;
-  for (unsigned i = 0; i < count; ++i)
-    fromAccumulators[region.argument(i)] = true;
-  for (unsigned i = 0; i < op.numOperands(); ++i)
-    fromElements[region.argument(count + i)] = elements[i];
-  auto isLeaf = [&](Value *v) {
-    return fromElements.count(v) && !(v->def() && v->def()->is(Op::Const));
-  };
-  for (Operation &s : region) {
-    if (s.isTerminator())
-      break;
-    if (llvm::any_of(s.operands(), [&](Value *v) { return fromAccumulators.count(v); })) {
-      fromAccumulators[s.result()] = true;
-      continue;
-    }
-    ScalarNode n;
-    n.op = &s;
-    n.element = s.result()->type().element();
-    for (Value *v : s.operands())
-      n.operands.push_back(fromElements[v]);
-    if (s.is(Op::Index))
-      n.indexDim = int(s.intAttr("dim"));
-    r.pre.nodes.push_back(n);
-    fromElements[s.result()] = unsigned(r.pre.nodes.size()) - 1;
-  }
-
-  // The one such value that each accumulator meets in what is yielded for it.
-  std::vector<Value *> leaves(count, nullptr);
-  r.splits = true;
-  for (unsigned i = 0; i < count; ++i) {
-    Operation *last = end->operand(i)->def();
-    bool meets = false;
-    for (Value *v : last ? last->operands() : llvm::SmallVector<Value *, 4>()) {
-      meets |= v == region.argument(i);
-      if (isLeaf(v) && v->type() == region.argument(i)->type()) {
-        if (leaves[i] && leaves[i] != v)
-          meets = false;
-        leaves[i] = v;
-      }
-    }
-    r.splits &= meets && leaves[i];
-  }
-  // Nothing else made of elements may reach the combiner.
-  std::vector<Value *> taken;
-  for (Operation &s : region)
-    if (s.isTerminator() || fromAccumulators.count(s.result()))
-      for (Value *v : s.operands())
-        if (isLeaf(v) && !llvm::is_contained(taken, v))
-          taken.push_back(v);
-  for (Value *v : taken)
-    r.splits &= llvm::is_contained(leaves, v);
-  // One value for two accumulators is two partial results: it must be clear which is meant.
-  for (unsigned i = 0; i < count; ++i)
-    if (llvm::count(leaves, leaves[i]) > 1)
-      for (Use *u : leaves[i] ? leaves[i]->uses() : llvm::SmallVector<Use *, 4>())
-        r.splits &=
-            !fromAccumulators.count(u->owner()->numResults() ? u->owner()->result() : nullptr) ||
-            llvm::any_of(end->operands(), [&](Value *y) { return y->def() == u->owner(); });
-  if (!r.splits) {
-    leaves = taken;
-    if (leaves.empty() && op.numOperands())
-      leaves.push_back(region.argument(count)); // elements that only count
-  }
-
-  std::map<const Value *, unsigned> nodes;
-  std::vector<unsigned> leafNodes;
-  for (unsigned i = 0; i < count; ++i) {
-    const Element e = region.argument(i)->type().element();
-    r.accumulators.push_back(e);
-    nodes[region.argument(i)] = input(r.combine, i, e);
-  }
-  for (unsigned i = 0; i < leaves.size(); ++i) {
-    const Element e = leaves[i]->type().element();
-    r.values.push_back(e);
-    r.pre.outputs.push_back(fromElements[leaves[i]]);
-    leafNodes.push_back(input(r.combine, count + i, e));
-    nodes.emplace(leaves[i], leafNodes.back());
-  }
-  for (Operation &s : region) {
-    if (s.isTerminator() || (!fromAccumulators.count(s.result()) && !s.is(Op::Const)))
-      continue;
-    ScalarNode n;
-    n.op = &s;
-    n.element = s.result()->type().element();
-    unsigned yields = count; // the accumulator that this operation makes, if any
-    for (unsigned i = 0; i < count; ++i)
-      if (end->operand(i) == s.result())
-        yields = i;
-    for (Value *v : s.operands())
-      n.operands.push_back(r.splits && yields < count && v == leaves[yields] ? leafNodes[yields]
-                                                                             : nodes[v]);
-    r.combine.nodes.push_back(n);
-    nodes[s.result()] = unsigned(r.combine.nodes.size()) - 1;
-  }
-  for (Value *v : end->operands())
-    r.combine.outputs.push_back(nodes[v]);
-  return r;
-}
+Reduction reduction(const GroupForm &form) { return RegionSplit(form).run(); }
 
 //===----------------------------------------------------------------------===//
 // Loops and text

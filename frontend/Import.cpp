@@ -220,6 +220,30 @@ void compareDeclared(ModelImport &state, const onnx::ValueInfoProto &info, Value
                   "; what inference found is used: " + toString(t));
 }
 
+/// Sequences and optionals need to be told how many elements they have.
+bool areCounted(llvm::ArrayRef<DeclaredTensor> inputs, ModelImport &state) {
+  for (const DeclaredTensor &in : inputs)
+    if (in.container != Container::None)
+      state.error("input " + quoted(in.name) + " is " +
+                  (in.container == Container::Sequence ? "a sequence" : "an optional") +
+                  ": say how many elements it has with --bind " +
+                  llvm::StringRef(quoted(in.name + "=1")).trim('\'').str());
+  return !state.failed();
+}
+
+/// What the file says of itself.
+void noteOrigin(const ModelImport &state, Module &module) {
+  const onnx::ModelProto &proto = state.model;
+  module.facts["nodes"] = std::to_string(proto.graph().node_size());
+  module.facts["ir_version"] = std::to_string(proto.ir_version());
+  for (const auto &[domain, version] : state.opsets)
+    module.facts[domain.empty() ? "opset" : "opset." + validUtf8(domain)] = std::to_string(version);
+  if (!proto.producer_name().empty())
+    module.facts["producer"] =
+        validUtf8(proto.producer_name() +
+                  (proto.producer_version().empty() ? "" : " " + proto.producer_version()));
+}
+
 } // namespace
 
 llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const ImportOptions &options,
@@ -230,15 +254,7 @@ llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const Import
   for (const auto &[name, count] : impl_->counts)
     own.bindDims.erase(name); // no dimension
   ModelImport state(proto, impl_->folder, own, diagnostics);
-  if (!checkSupport(state))
-    return llvm::None;
-  for (const DeclaredTensor &in : impl_->inputs)
-    if (in.container != Container::None)
-      state.error("input " + quoted(in.name) + " is " +
-                  (in.container == Container::Sequence ? "a sequence" : "an optional") +
-                  ": say how many elements it has with --bind " +
-                  llvm::StringRef(quoted(in.name + "=1")).trim('\'').str());
-  if (state.failed())
+  if (!checkSupport(state) || !areCounted(impl_->inputs, state))
     return llvm::None;
   std::vector<InputType> types;
   if (!resolveInputs(state, context, impl_->inputs, impl_->outputs, types))
@@ -312,14 +328,7 @@ llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const Import
   module.stage = Stage::Imported;
   module.symbols = state.symbols;
   module.facts["sha256"] = impl_->sha256;
-  module.facts["nodes"] = std::to_string(graph.node_size());
-  module.facts["ir_version"] = std::to_string(proto.ir_version());
-  for (const auto &[domain, version] : state.opsets)
-    module.facts[domain.empty() ? "opset" : "opset." + validUtf8(domain)] = std::to_string(version);
-  if (!proto.producer_name().empty())
-    module.facts["producer"] =
-        validUtf8(proto.producer_name() +
-                  (proto.producer_version().empty() ? "" : " " + proto.producer_version()));
+  noteOrigin(state, module);
   result.names = std::move(state.names);
   result.nodeCount = graph.node_size();
   const std::set<std::string> &files = impl_->folder.filesRead();

@@ -230,6 +230,185 @@ private:
   std::set<std::string> following_; // whose expressions are being evaluated
 };
 
+/// What the options make of the declared inputs, step by step.
+class InputResolver {
+public:
+  InputResolver(ModelImport &state, Context &context, llvm::ArrayRef<DeclaredTensor> inputs)
+      : state_(state), options_(state.options), context_(context), inputs_(inputs),
+        symbols_(state, context) {}
+
+  bool run(llvm::ArrayRef<DeclaredTensor> outputs, std::vector<InputType> &types) {
+    // Shapes first: what they fix holds for every input.
+    for (const DeclaredTensor &in : inputs_)
+      if (!readShape(in))
+        return false;
+    for (size_t i = 0; i < inputs_.size() && !state_.failed(); ++i)
+      types.push_back(typeOf(inputs_[i], shapes_[i]));
+    for (const DeclaredTensor &out : outputs)
+      for (const std::string &extent : out.shape)
+        if (!extent.empty() && !asNumber(extent))
+          symbols_.used.insert(extent); // a name of the model, though it decides nothing
+    checkNames();
+    reportOpen();
+    return !state_.failed();
+  }
+
+private:
+  /// The input's extents as text: the model's, a constant's or what --shape says.
+  bool readShape(const DeclaredTensor &in) {
+    std::vector<std::string> shape = in.shape;
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (shape[d].empty())
+        shape[d] = anonymousName(in.name, d);
+    const auto fixed = options_.constants.find(in.name);
+    const auto given = options_.shapes.find(in.name);
+    const bool isFixed = fixed != options_.constants.end();
+    if (!isFixed && given == options_.shapes.end()) {
+      if (!in.hasShape)
+        state_.error("input " + quoted(in.name) +
+                     " has no shape in the model: give it one with --shape NAME=1,3,…");
+      shapes_.push_back(std::move(shape));
+      return true;
+    }
+    std::vector<std::string> wanted;
+    std::string why;
+    if (isFixed) {
+      for (int64_t d : fixed->second.shape())
+        wanted.push_back(std::to_string(d));
+      why = "the constant bound to input " + quoted(in.name);
+      if (fixed->second.element() != in.element)
+        state_.error("input " + quoted(in.name) + " is " + name(in.element).str() +
+                     ", but the constant bound to it is " + name(fixed->second.element()).str());
+    } else {
+      wanted = given->second;
+      why = "the shape given for input " + quoted(in.name);
+    }
+    if (in.hasShape && wanted.size() != shape.size()) {
+      state_.error(why + " has rank " + std::to_string(wanted.size()) + ", expected " +
+                   std::to_string(shape.size()));
+      return false;
+    }
+    for (size_t d = 0; in.hasShape && d < wanted.size(); ++d)
+      if (const auto value = asNumber(wanted[d]))
+        meet(shape[d], d, *value, isFixed, why);
+    shapes_.push_back(std::move(wanted));
+    return true;
+  }
+
+  /// An extent that the model declares meets one that the options give.
+  void meet(const std::string &declared, size_t d, int64_t value, bool isFixed,
+            const std::string &why) {
+    if (const auto number = asNumber(declared)) {
+      if (*number != value && isFixed)
+        state_.error(why + " has extent " + std::to_string(value) + " at dimension " +
+                     std::to_string(d) + ", expected " + std::to_string(*number));
+      return;
+    }
+    symbols_.known.insert(declared);
+    if (isFixed)
+      symbols_.fix(declared, value, why);
+    else
+      symbols_.give(declared, value, why);
+  }
+
+  InputType typeOf(const DeclaredTensor &in, const std::vector<std::string> &shape) {
+    InputType type;
+    type.element = in.element;
+    for (const std::string &extent : shape) {
+      const auto value = asNumber(extent);
+      const Dim d = value ? context_.dim(*value) : symbols_.get(extent);
+      if (value && (*value < 0 || *value > kElementLimit))
+        state_.error("input " + quoted(in.name) + " cannot have extent " + extent);
+      if (!d && asked_.insert(extent).second)
+        open_.push_back(extent);
+      type.shape.push_back(d ? d : context_.dim(1));
+    }
+    const auto fixed = options_.constants.find(in.name);
+    if (fixed != options_.constants.end())
+      type.constant = fixed->second;
+    // A scalar integer may be bound or bounded by its own name, a short list bounded.
+    const bool scalar = type.shape.empty();
+    if (!isInteger(in.element) ||
+        (!scalar && (type.shape.size() != 1 || type.shape[0].upper() > kMostBounded)))
+      return type;
+    const auto value = options_.bindDims.find(in.name);
+    const auto range = options_.ranges.find(in.name);
+    if (scalar || range != options_.ranges.end())
+      symbols_.known.insert(in.name);
+    if (scalar && value != options_.bindDims.end()) {
+      Tensor t(in.element, {});
+      t.setInt(0, value->second);
+      type.constant = t;
+      symbols_.used.insert(in.name);
+    } else if (range != options_.ranges.end()) {
+      type.range = range->second;
+      symbols_.used.insert(in.name);
+    }
+    return type;
+  }
+
+  /// Every name in an option is one of the model's.
+  void checkNames() {
+    if (!state_.failed()) {
+      for (const auto &entry : options_.bindDims)
+        checkSymbol(entry.first, "--bind");
+      for (const auto &entry : options_.bindExtents)
+        checkSymbol(entry.first, "--bind");
+      for (const auto &[name, range] : options_.ranges)
+        if (!isSymbol(name) && makes(state_.model.graph(), name))
+          state_.resultRanges[name] = range;
+        else
+          checkSymbol(name, "--range");
+    }
+    for (const auto &entry : options_.shapes)
+      checkInput(entry.first, "--shape");
+    for (const auto &entry : options_.constants)
+      checkInput(entry.first, "--bind");
+  }
+
+  bool isSymbol(const std::string &name) const {
+    return symbols_.used.count(name) || symbols_.known.count(name);
+  }
+  void checkSymbol(const std::string &name, const char *option) {
+    if (!isSymbol(name))
+      reportUnknown(name, option, "symbolic dimensions and scalar inputs", symbols_.known);
+  }
+  void checkInput(const std::string &name, const char *option) {
+    std::set<std::string> names;
+    for (const DeclaredTensor &in : inputs_)
+      names.insert(in.name);
+    if (!names.count(name))
+      reportUnknown(name, option, "inputs", names);
+  }
+  void reportUnknown(const std::string &name, const char *option, const std::string &kind,
+                     const std::set<std::string> &known) {
+    state_.error(std::string(option) + " names " + quoted(name) + ", which the model has not: " +
+                 (known.empty() ? "it has no " + kind : "its " + kind + " are " + list(known)));
+  }
+
+  void reportOpen() {
+    if (open_.empty())
+      return;
+    std::string names, remedy;
+    for (const std::string &name : open_) {
+      names += (names.empty() ? "" : ", ") + quoted(name);
+      remedy += (remedy.empty() ? "" : ",") + name + "=1";
+    }
+    state_.error("symbolic dimensions have no value: " + names + "; bind them with --bind " +
+                 llvm::StringRef(quoted(remedy)).trim('\'').str() +
+                 " or keep them within bounds with --range NAME=1..8");
+  }
+
+  ModelImport &state_;
+  const ImportOptions &options_;
+  Context &context_;
+  llvm::ArrayRef<DeclaredTensor> inputs_;
+  Symbols symbols_;
+  std::vector<std::vector<std::string>> shapes_; // of each input
+  std::vector<std::string> open_;                // names without a value, in the order met
+  std::set<std::string> asked_;
+};
+
 } // namespace
 
 std::string anonymousName(llvm::StringRef input, size_t dimension) {
@@ -268,143 +447,7 @@ bool readDeclarations(const onnx::ModelProto &model, std::vector<DeclaredTensor>
 
 bool resolveInputs(ModelImport &state, Context &context, llvm::ArrayRef<DeclaredTensor> inputs,
                    llvm::ArrayRef<DeclaredTensor> outputs, std::vector<InputType> &types) {
-  const ImportOptions &options = state.options;
-  Symbols symbols(state, context);
-  std::set<std::string> inputNames;
-  for (const DeclaredTensor &in : inputs)
-    inputNames.insert(in.name);
-
-  // Shapes first: what they fix holds for every input.
-  std::vector<std::vector<std::string>> shapes;
-  for (const DeclaredTensor &in : inputs) {
-    std::vector<std::string> shape = in.shape;
-    for (size_t d = 0; d < shape.size(); ++d)
-      if (shape[d].empty())
-        shape[d] = anonymousName(in.name, d);
-    auto fixed = options.constants.find(in.name);
-    auto given = options.shapes.find(in.name);
-    std::vector<std::string> wanted;
-    std::string why;
-    if (fixed != options.constants.end()) {
-      for (int64_t d : fixed->second.shape())
-        wanted.push_back(std::to_string(d));
-      why = "the constant bound to input " + quoted(in.name);
-      if (fixed->second.element() != in.element)
-        state.error("input " + quoted(in.name) + " is " + name(in.element).str() +
-                    ", but the constant bound to it is " + name(fixed->second.element()).str());
-    } else if (given != options.shapes.end()) {
-      wanted = given->second;
-      why = "the shape given for input " + quoted(in.name);
-    } else {
-      if (!in.hasShape)
-        state.error("input " + quoted(in.name) +
-                    " has no shape in the model: give it one with --shape NAME=1,3,…");
-      shapes.push_back(std::move(shape));
-      continue;
-    }
-    if (in.hasShape && wanted.size() != shape.size()) {
-      state.error(why + " has rank " + std::to_string(wanted.size()) + ", expected " +
-                  std::to_string(shape.size()));
-      return false;
-    }
-    for (size_t d = 0; in.hasShape && d < wanted.size(); ++d) {
-      auto value = asNumber(wanted[d]);
-      if (!value)
-        continue;
-      if (auto declared = asNumber(shape[d])) {
-        if (*declared != *value && fixed != options.constants.end())
-          state.error(why + " has extent " + std::to_string(*value) + " at dimension " +
-                      std::to_string(d) + ", expected " + std::to_string(*declared));
-      } else {
-        symbols.known.insert(shape[d]);
-        if (fixed != options.constants.end())
-          symbols.fix(shape[d], *value, why);
-        else
-          symbols.give(shape[d], *value, why);
-      }
-    }
-    shapes.push_back(std::move(wanted));
-  }
-
-  std::vector<std::string> open;
-  std::set<std::string> asked;
-  for (size_t i = 0; i < inputs.size() && !state.failed(); ++i) {
-    const DeclaredTensor &in = inputs[i];
-    InputType type;
-    type.element = in.element;
-    for (const std::string &extent : shapes[i]) {
-      auto value = asNumber(extent);
-      Dim d = value ? context.dim(*value) : symbols.get(extent);
-      if (value && (*value < 0 || *value > kElementLimit))
-        state.error("input " + quoted(in.name) + " cannot have extent " + extent);
-      if (!d && asked.insert(extent).second)
-        open.push_back(extent);
-      type.shape.push_back(d ? d : context.dim(1));
-    }
-    auto fixed = options.constants.find(in.name);
-    if (fixed != options.constants.end())
-      type.constant = fixed->second;
-    // A scalar integer may be bound or bounded by its own name, a short list bounded.
-    const bool scalar = type.shape.empty();
-    if (isInteger(in.element) &&
-        (scalar || (type.shape.size() == 1 && type.shape[0].upper() <= kMostBounded))) {
-      auto value = options.bindDims.find(in.name);
-      auto range = options.ranges.find(in.name);
-      if (scalar || range != options.ranges.end())
-        symbols.known.insert(in.name);
-      if (scalar && value != options.bindDims.end()) {
-        Tensor t(in.element, {});
-        t.setInt(0, value->second);
-        type.constant = t;
-        symbols.used.insert(in.name);
-      } else if (range != options.ranges.end()) {
-        type.range = range->second;
-        symbols.used.insert(in.name);
-      }
-    }
-    types.push_back(std::move(type));
-  }
-  for (const DeclaredTensor &out : outputs)
-    for (const std::string &extent : out.shape)
-      if (!extent.empty() && !asNumber(extent))
-        symbols.used.insert(extent); // a name of the model, though it decides nothing
-
-  auto check = [&](const std::string &name, const char *option, bool isInput) {
-    if (isInput ? inputNames.count(name) : symbols.used.count(name) || symbols.known.count(name))
-      return;
-    const bool none = isInput ? inputNames.empty() : symbols.known.empty();
-    const std::string kind = isInput ? "inputs" : "symbolic dimensions and scalar inputs";
-    state.error(std::string(option) + " names " + quoted(name) + ", which the model has not: " +
-                (none ? "it has no " + kind
-                      : "its " + kind + " are " + list(isInput ? inputNames : symbols.known)));
-  };
-  if (!state.failed()) {
-    for (const auto &entry : options.bindDims)
-      check(entry.first, "--bind", false);
-    for (const auto &entry : options.bindExtents)
-      check(entry.first, "--bind", false);
-    for (const auto &[name, range] : options.ranges)
-      if (!symbols.used.count(name) && !symbols.known.count(name) &&
-          makes(state.model.graph(), name))
-        state.resultRanges[name] = range;
-      else
-        check(name, "--range", false);
-  }
-  for (const auto &entry : options.shapes)
-    check(entry.first, "--shape", true);
-  for (const auto &entry : options.constants)
-    check(entry.first, "--bind", true);
-  if (!open.empty()) {
-    std::string names, remedy;
-    for (const std::string &name : open) {
-      names += (names.empty() ? "" : ", ") + quoted(name);
-      remedy += (remedy.empty() ? "" : ",") + name + "=1";
-    }
-    state.error("symbolic dimensions have no value: " + names + "; bind them with --bind " +
-                llvm::StringRef(quoted(remedy)).trim('\'').str() +
-                " or keep them within bounds with --range NAME=1..8");
-  }
-  return !state.failed();
+  return InputResolver(state, context, inputs).run(outputs, types);
 }
 
 } // namespace tenon::frontend

@@ -63,6 +63,10 @@ private:
   bool readTensor(Value *tensor, const IndexMap &dims, IntegerSum &out);
   bool readContraction(Operation &op, const IndexMap &dims, IntegerSum &out);
   bool readConstant(const Tensor &t, const IndexMap &dims, PerChannel &out);
+  bool readDequantize(Operation &op, Operation &map, const IndexMap &dims, IntegerSum &out);
+  bool readSum(const Operation &op, IntegerSum a, IntegerSum b, IntegerSum &out);
+  bool readProduct(const Operation &op, IntegerSum a, IntegerSum b, IntegerSum &out);
+  bool readExtreme(const Operation &op, IntegerSum a, IntegerSum b, IntegerSum &out);
   bool settle(int64_t dim) {
     if (axis >= 0 && axis != dim)
       return fail("constants along two dimensions");
@@ -141,6 +145,98 @@ bool Reader::readTensor(Value *tensor, const IndexMap &dims, IntegerSum &out) {
   return fail("computed by " + def->name());
 }
 
+/// Integers with their scale and zero point.
+bool Reader::readDequantize(Operation &op, Operation &map, const IndexMap &dims, IntegerSum &out) {
+  IntegerSum a;
+  Value *q = op.operand(0);
+  const llvm::Optional<double> known = scalarValue(q);
+  if (!known && q->argumentOf() != &map.region())
+    return fail("integers computed in a body");
+  int64_t dim = -1;
+  auto z = constantScalar(map, op.operand(2), dim);
+  if (!read(op.operand(1), map, dims, a))
+    return false;
+  if (!z || !a.terms.empty())
+    return fail("scale and zero point known only at run time");
+  if (!isInteger(q->type().element()) || bitWidth(q->type().element()) < 8)
+    return fail("elements that share a byte");
+  if (dim >= 0 && (dims[size_t(dim)] < 0 || !settle(dims[size_t(dim)])))
+    return false;
+  const unsigned i = known ? 0 : q->index();
+  const IndexMap where = known ? IndexMap() : compose(indexMap(map, i), dims);
+  Literal l = known ? nullptr : constantValue(map.operand(i));
+  if (known || l) {
+    PerChannel values{known ? *known : 0.0};
+    if (l && !readConstant(*l, where, values))
+      return false;
+    auto difference = zip(values, *z, [](double v, double zero) { return v - zero; });
+    out.constant = zip(difference, a.constant, [](double v, double by) { return v * by; });
+    return true;
+  }
+  IntegerTerm term;
+  term.tensor = map.operand(i);
+  term.map = where;
+  term.coefficient = a.constant;
+  term.zero = *z;
+  out.terms.push_back(std::move(term));
+  return true;
+}
+
+bool Reader::readSum(const Operation &op, IntegerSum a, IntegerSum b, IntegerSum &out) {
+  if (op.is(Op::Sub))
+    scale(b, {-1.0});
+  auto isNumber = [](const IntegerSum &v) { return v.terms.empty() && v.constant.size() == 1; };
+  if ((a.clamped() && !isNumber(b)) || (b.clamped() && !isNumber(a)))
+    return fail("a sum of clamped values");
+  // A bound moves with the number that is added; infinite ones stay.
+  out.low = a.clamped() ? a.low + b.constant[0] : b.low + a.constant[0];
+  out.high = a.clamped() ? a.high + b.constant[0] : b.high + a.constant[0];
+  out.terms = std::move(a.terms);
+  out.terms.insert(out.terms.end(), b.terms.begin(), b.terms.end());
+  out.constant = zip(a.constant, b.constant, [](double u, double v) { return u + v; });
+  return true;
+}
+
+bool Reader::readProduct(const Operation &op, IntegerSum a, IntegerSum b, IntegerSum &out) {
+  if (op.is(Op::Mul) && multiply(a, b)) {
+    out = product(std::move(a), b.terms[0]);
+    return true;
+  }
+  const bool first = op.is(Op::Mul) && a.terms.empty();
+  IntegerSum &factor = first ? a : b;
+  out = first ? std::move(b) : std::move(a);
+  if (!factor.terms.empty() || factor.clamped())
+    return fail("a product of tensors other than two of bytes, or of bytes and 16 bits");
+  if (op.is(Op::Div)) {
+    if (llvm::is_contained(factor.constant, 0.0))
+      return fail("a division by zero");
+    for (double &v : factor.constant)
+      v = 1 / v;
+  }
+  if (out.clamped() && factor.constant.size() > 1)
+    return fail("a clamped value with a scale for each channel");
+  scale(out, factor.constant);
+  return true;
+}
+
+/// The smaller or larger one of a sum and a number.
+bool Reader::readExtreme(const Operation &op, IntegerSum a, IntegerSum b, IntegerSum &out) {
+  const bool first = a.terms.empty();
+  const IntegerSum &bound = first ? a : b;
+  if (!bound.terms.empty() || bound.constant.size() > 1)
+    return fail("an extreme of two tensors");
+  const double limit = bound.constant[0];
+  out = first ? std::move(b) : std::move(a);
+  if (op.is(Op::Min)) {
+    out.low = std::min(out.low, limit);
+    out.high = std::min(out.high, limit);
+  } else {
+    out.low = std::max(out.low, limit);
+    out.high = std::max(out.high, limit);
+  }
+  return true;
+}
+
 bool Reader::read(Value *scalar, Operation &map, const IndexMap &dims, IntegerSum &out) {
   if (llvm::Optional<double> c = scalarValue(scalar)) {
     out.constant = {*c};
@@ -158,81 +254,13 @@ bool Reader::read(Value *scalar, Operation &map, const IndexMap &dims, IntegerSu
   IntegerSum a, b;
   auto operand = [&](unsigned i, IntegerSum &to) { return read(op->operand(i), map, dims, to); };
   switch (op->kind()) {
-  case Op::Dequantize: {
-    Value *q = op->operand(0);
-    const llvm::Optional<double> known = scalarValue(q);
-    if (!known && q->argumentOf() != &map.region())
-      return fail("integers computed in a body");
-    int64_t dim = -1;
-    auto z = constantScalar(map, op->operand(2), dim);
-    if (!operand(1, a))
-      return false;
-    if (!z || !a.terms.empty())
-      return fail("scale and zero point known only at run time");
-    if (!isInteger(q->type().element()) || bitWidth(q->type().element()) < 8)
-      return fail("elements that share a byte");
-    if (dim >= 0 && (dims[size_t(dim)] < 0 || !settle(dims[size_t(dim)])))
-      return false;
-    const unsigned i = known ? 0 : q->index();
-    const IndexMap where = known ? IndexMap() : compose(indexMap(map, i), dims);
-    Literal l = known ? nullptr : constantValue(map.operand(i));
-    if (known || l) {
-      PerChannel values{known ? *known : 0.0};
-      if (l && !readConstant(*l, where, values))
-        return false;
-      auto difference = zip(values, *z, [](double v, double zero) { return v - zero; });
-      out.constant = zip(difference, a.constant, [](double v, double by) { return v * by; });
-      return true;
-    }
-    IntegerTerm term;
-    term.tensor = map.operand(i);
-    term.map = where;
-    term.coefficient = a.constant;
-    term.zero = *z;
-    out.terms.push_back(std::move(term));
-    return true;
-  }
+  case Op::Dequantize: return readDequantize(*op, map, dims, out);
   case Op::Add:
-  case Op::Sub: {
-    if (!operand(0, a) || !operand(1, b))
-      return false;
-    if (op->is(Op::Sub))
-      scale(b, {-1.0});
-    auto isNumber = [](const IntegerSum &v) { return v.terms.empty() && v.constant.size() == 1; };
-    if ((a.clamped() && !isNumber(b)) || (b.clamped() && !isNumber(a)))
-      return fail("a sum of clamped values");
-    // A bound moves with the number that is added; infinite ones stay.
-    out.low = a.clamped() ? a.low + b.constant[0] : b.low + a.constant[0];
-    out.high = a.clamped() ? a.high + b.constant[0] : b.high + a.constant[0];
-    out.terms = std::move(a.terms);
-    out.terms.insert(out.terms.end(), b.terms.begin(), b.terms.end());
-    out.constant = zip(a.constant, b.constant, [](double u, double v) { return u + v; });
-    return true;
-  }
+  case Op::Sub: return operand(0, a) && operand(1, b) && readSum(*op, a, b, out);
   case Op::Mul:
-  case Op::Div: {
-    if (!operand(0, a) || !operand(1, b))
-      return false;
-    if (op->is(Op::Mul) && multiply(a, b)) {
-      out = product(std::move(a), b.terms[0]);
-      return true;
-    }
-    const bool first = op->is(Op::Mul) && a.terms.empty();
-    IntegerSum &factor = first ? a : b;
-    out = first ? std::move(b) : std::move(a);
-    if (!factor.terms.empty() || factor.clamped())
-      return fail("a product of tensors other than two of bytes, or of bytes and 16 bits");
-    if (op->is(Op::Div)) {
-      if (llvm::is_contained(factor.constant, 0.0))
-        return fail("a division by zero");
-      for (double &v : factor.constant)
-        v = 1 / v;
-    }
-    if (out.clamped() && factor.constant.size() > 1)
-      return fail("a clamped value with a scale for each channel");
-    scale(out, factor.constant);
-    return true;
-  }
+  case Op::Div: return operand(0, a) && operand(1, b) && readProduct(*op, a, b, out);
+  case Op::Min:
+  case Op::Max: return operand(0, a) && operand(1, b) && readExtreme(*op, a, b, out);
   case Op::Neg:
     if (!operand(0, out))
       return false;
@@ -244,25 +272,6 @@ bool Reader::read(Value *scalar, Operation &map, const IndexMap &dims, IntegerSu
     out.low = std::max(out.low, 0.0);
     out.high = std::max(out.high, 0.0);
     return true;
-  case Op::Min:
-  case Op::Max: {
-    if (!operand(0, a) || !operand(1, b))
-      return false;
-    const bool first = a.terms.empty();
-    const IntegerSum &bound = first ? a : b;
-    if (!bound.terms.empty() || bound.constant.size() > 1)
-      return fail("an extreme of two tensors");
-    const double limit = bound.constant[0];
-    out = first ? std::move(b) : std::move(a);
-    if (op->is(Op::Min)) {
-      out.low = std::min(out.low, limit);
-      out.high = std::min(out.high, limit);
-    } else {
-      out.low = std::max(out.low, limit);
-      out.high = std::max(out.high, limit);
-    }
-    return true;
-  }
   case Op::Clamp: {
     auto low = scalarValue(op->operand(1)), high = scalarValue(op->operand(2));
     if (!low || !high || !(*low <= *high) || !operand(0, out))

@@ -120,6 +120,40 @@ Operation *operandOf(Operation &op, unsigned i, Op k) {
   return def && def->is(k) ? def : nullptr;
 }
 
+/// clamp(x, −∞, ∞) = x;  clamp(x, 0, ∞) = relu x;  clamp(x, −∞, hi) = min(x, hi)
+Value *identityOfClamp(Operation &op, Builder &b) {
+  llvm::Optional<Scalar> lo = scalarOf(op.operand(1)), hi = scalarOf(op.operand(2));
+  if (!lo || !hi || !isFloat(lo->element))
+    return nullptr;
+  const bool openLow = lo->f == -INFINITY, openHigh = hi->f == INFINITY;
+  if (openLow && openHigh)
+    return op.operand(0);
+  if (openHigh)
+    return isExactly(op.operand(1), 0.0) ? b.scalar(Op::Relu, {op.operand(0)})
+                                         : b.scalar(Op::Max, {op.operand(0), op.operand(1)});
+  return openLow ? b.scalar(Op::Min, {op.operand(0), op.operand(2)}) : nullptr;
+}
+
+/// cast<T>(x: T) = x;  cast<B>(cast<A>(x)) = cast<B>(x) when A holds every x
+Value *identityOfCast(Operation &op, Builder &b) {
+  const Element to = op.result()->type().element();
+  if (op.operand(0)->type().element() == to) // f16 and bf16 are carried as f32
+    return isHalf(to) && op.boolAttr("rounds") ? nullptr : op.operand(0);
+  Operation *inner = operandOf(op, 0, Op::Cast);
+  if (!inner)
+    return nullptr;
+  const Element from = inner->operand(0)->type().element();
+  if (from == to && isClampedInto(inner->operand(0), inner->result()->type().element()))
+    return inner->operand(0);
+  // Wider to float and on to an integer saturates where integer to integer wraps.
+  const bool sameRounding =
+      isFloat(inner->result()->type().element()) == isFloat(from) || isFloat(to);
+  if (embeds(from, inner->result()->type().element()) && sameRounding && !isHalf(from))
+    return from == to ? inner->operand(0)
+                      : b.scalar(Op::Cast, {inner->operand(0)}, op.attributes());
+  return nullptr;
+}
+
 /// An equal value that needs less work, or null.
 Value *identity(Operation &op, Builder &b) {
   auto in = [&](unsigned i) { return op.operand(i); };
@@ -182,42 +216,14 @@ Value *identity(Operation &op, Builder &b) {
                                     in(1 - i)});
     }
     return nullptr;
-  case Op::Clamp: { // clamp(x, −∞, ∞) = x;  clamp(x, 0, ∞) = relu x;  clamp(x, −∞, hi) = min(x, hi)
-    llvm::Optional<Scalar> lo = scalarOf(in(1)), hi = scalarOf(in(2));
-    if (!lo || !hi || !isFloat(lo->element))
-      return nullptr;
-    const bool openLow = lo->f == -INFINITY, openHigh = hi->f == INFINITY;
-    if (openLow && openHigh)
-      return in(0);
-    if (openHigh)
-      return isExactly(in(1), 0.0) ? b.scalar(Op::Relu, {in(0)})
-                                   : b.scalar(Op::Max, {in(0), in(1)});
-    return openLow ? b.scalar(Op::Min, {in(0), in(2)}) : nullptr;
-  }
+  case Op::Clamp: return identityOfClamp(op, b);
   case Op::Select: // c ? x : x = x;  constant c chooses
     if (in(1) == in(2))
       return in(1);
     if (llvm::Optional<Scalar> c = scalarOf(in(0)))
       return c->i ? in(1) : in(2);
     return nullptr;
-  case Op::Cast: { // cast<T>(x: T) = x;  cast<B>(cast<A>(x)) = cast<B>(x) when A holds every x
-    const Element to = op.result()->type().element();
-    if (in(0)->type().element() == to) // f16 and bf16 are carried as f32
-      return isHalf(to) && op.boolAttr("rounds") ? nullptr : in(0);
-    Operation *inner = operandOf(op, 0, Op::Cast);
-    if (!inner)
-      return nullptr;
-    const Element from = inner->operand(0)->type().element();
-    if (from == to && isClampedInto(inner->operand(0), inner->result()->type().element()))
-      return inner->operand(0);
-    // Wider to float and on to an integer saturates where integer to integer wraps.
-    const bool sameRounding =
-        isFloat(inner->result()->type().element()) == isFloat(from) || isFloat(to);
-    if (embeds(from, inner->result()->type().element()) && sameRounding && !isHalf(from))
-      return from == to ? inner->operand(0)
-                        : b.scalar(Op::Cast, {inner->operand(0)}, op.attributes());
-    return nullptr;
-  }
+  case Op::Cast: return identityOfCast(op, b);
   case Op::LogicalAnd:
   case Op::LogicalOr: // x ∧ x = x ∨ x = x
   case Op::BitAnd:

@@ -217,6 +217,76 @@ Value *withPast(Node &n, unsigned past, Value *v) {
   return n.has(past) && v ? n.b.value(Op::Concat, {n.input(past), v}, {{"axis", int64_t(2)}}) : v;
 }
 
+/// What the operator's attributes, mask and lengths let each query see; none after an error.
+llvm::Optional<Visibility> visibilityOf(Node &n, Type q, Dim keys, unsigned mask, unsigned pastKey,
+                                        unsigned valid) {
+  Visibility visible;
+  visible.causal = n.boolAttr("is_causal", false);
+  visible.left = n.intAttr("left_window_size", -1);
+  visible.right = n.intAttr("right_window_size", -1);
+  visible.queries = q.dim(2);
+  visible.valid = n.input(valid);
+  if (visible.valid && (n.rank(valid) != 1 || !visible.queries.isConstant())) {
+    n.error("operand " + n.inputName(valid) + ": expected one count per batch entry and a known " +
+            "number of queries, found " + toString(n.type(valid)));
+    return llvm::None;
+  }
+  if (n.has(pastKey))
+    visible.offset = extentProduct(n.b, n.input(pastKey), {2}, Element::I64);
+  if (n.has(mask) && !(visible.mask = fullMask(n, keys)))
+    return llvm::None;
+  return visible;
+}
+
+/// Scores and weights at the four places where the operator may show them: products, after the
+/// softcap, after the mask, weights. Null from the first error on.
+struct AttentionScores {
+  Value *shown[4] = {};
+  Value *weights() const { return shown[3]; }
+};
+
+AttentionScores scoresOf(Node &n, Value *q, Value *k, const Visibility &visible) {
+  // Narrow types could overflow before the scaling: there each operand gets its share.
+  const Dim size = q->type().dim(q->type().rank() - 1);
+  const double scale = n.floatAttr("scale", size.isConstant() ? 1 / std::sqrt(size.constant()) : 1);
+  const bool narrow = computeType(n.element(0)) != n.element(0) && scale > 0;
+  const double each = narrow ? std::sqrt(scale) : 1;
+  AttentionScores s;
+  Value *scores =
+      n.b.value(Op::MatMul, {scaledBy(n.b, q, each), scaledBy(n.b, k, each)}, {{"trans_b", true}});
+  if (!narrow)
+    scores = scaledBy(n.b, scores, scale);
+  s.shown[0] = scores;
+  if (const double cap = n.floatAttr("softcap", 0); scores && cap > 0)
+    scores = pointwise(n.b, {scores}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+      return s(Op::Mul, s(Op::Tanh, s(Op::Div, a[0], s.c(cap))), s.c(cap));
+    });
+  s.shown[1] = scores;
+  Value *hidden = nullptr;
+  if (scores && visible.mayHideAll() && !(hidden = visible.hidden(n.b, scores->type())))
+    return s; // the mask does not fit, which was said
+  if (scores && visible.restricts())
+    scores = visible.restrict(n.b, scores, hidden);
+  s.shown[2] = scores;
+  if (!scores)
+    return s;
+  Value *wide = scores;
+  if (n.hasAttr("softmax_precision")) {
+    auto precision = n.elementAttr("softmax_precision", n.element(0));
+    if (!precision)
+      return s;
+    wide = n.b.cast(scores, *precision);
+  }
+  Value *weights = n.b.value(Op::Softmax, {wide}, {{"axis", int64_t(scores->type().rank()) - 1}});
+  weights = weights ? n.b.cast(weights, n.element(0)) : nullptr;
+  if (weights && hidden) // a query that sees nothing gets nothing, not 0/0
+    weights = pointwise(n.b, {weights, hidden}, [](Scalars &s, llvm::ArrayRef<Value *> a) {
+      return s(Op::Select, a[1], s.c(0), a[0]);
+    });
+  s.shown[3] = weights;
+  return s;
+}
+
 } // namespace
 
 void importAttention(Node &n) {
@@ -246,20 +316,8 @@ void importAttention(Node &n) {
     return;
   }
 
-  Visibility visible;
-  visible.causal = n.boolAttr("is_causal", false);
-  visible.left = n.intAttr("left_window_size", -1);
-  visible.right = n.intAttr("right_window_size", -1);
-  visible.queries = q->type().dim(2);
-  visible.valid = n.input(Valid);
-  if (visible.valid && (n.rank(Valid) != 1 || !visible.queries.isConstant())) {
-    n.error("operand " + n.inputName(Valid) + ": expected one count per batch entry and a known " +
-            "number of queries, found " + toString(n.type(Valid)));
-    return;
-  }
-  if (n.has(PastKey))
-    visible.offset = extentProduct(n.b, n.input(PastKey), {2}, Element::I64);
-  if (n.has(Mask) && !(visible.mask = fullMask(n, keys)))
+  auto visible = visibilityOf(n, q->type(), keys, Mask, PastKey, Valid);
+  if (!visible)
     return;
 
   // Heads that share keys: [batch, groups, shared, …], over which keys and values broadcast.
@@ -271,49 +329,17 @@ void importAttention(Node &n) {
     q = groupHeads(n.b, q, *shared);
     k = groupHeads(n.b, k, n.dim(1));
     v = groupHeads(n.b, v, n.dim(1));
-    if (visible.mask)
-      visible.mask = groupMask(n, visible.mask, *shared);
-    if (!q || !k || !v || (n.has(Mask) && !visible.mask))
+    if (visible->mask)
+      visible->mask = groupMask(n, visible->mask, *shared);
+    if (!q || !k || !v || (n.has(Mask) && !visible->mask))
       return;
   }
 
-  // Narrow types could overflow before the scaling: there each operand gets its share.
-  const double scale = n.floatAttr("scale", size.isConstant() ? 1 / std::sqrt(size.constant()) : 1);
-  const bool narrow = computeType(n.element(Q)) != n.element(Q) && scale > 0;
-  const double each = narrow ? std::sqrt(scale) : 1;
-  Value *scores =
-      n.b.value(Op::MatMul, {scaledBy(n.b, q, each), scaledBy(n.b, k, each)}, {{"trans_b", true}});
-  if (!narrow)
-    scores = scaledBy(n.b, scores, scale);
-  Value *shown[4] = {scores};
-  if (const double cap = n.floatAttr("softcap", 0); scores && cap > 0)
-    scores = pointwise(n.b, {scores}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-      return s(Op::Mul, s(Op::Tanh, s(Op::Div, a[0], s.c(cap))), s.c(cap));
-    });
-  shown[1] = scores;
-  Value *hidden = nullptr;
-  if (scores && visible.mayHideAll() && !(hidden = visible.hidden(n.b, scores->type())))
-    return; // the mask does not fit, which was said
-  if (scores && visible.restricts())
-    scores = visible.restrict(n.b, scores, hidden);
-  shown[2] = scores;
-  if (!scores)
-    return;
-  Value *wide = scores;
-  if (n.hasAttr("softmax_precision")) {
-    auto precision = n.elementAttr("softmax_precision", n.element(Q));
-    if (!precision)
-      return;
-    wide = n.b.cast(scores, *precision);
-  }
-  Value *weights = n.b.value(Op::Softmax, {wide}, {{"axis", int64_t(scores->type().rank()) - 1}});
-  weights = weights ? n.b.cast(weights, n.element(Q)) : nullptr;
-  if (weights && hidden) // a query that sees nothing gets nothing, not 0/0
-    weights = pointwise(n.b, {weights, hidden}, [](Scalars &s, llvm::ArrayRef<Value *> a) {
-      return s(Op::Select, a[1], s.c(0), a[0]);
-    });
-  shown[3] = weights;
+  const AttentionScores scores = scoresOf(n, q, k, *visible);
+  Value *weights = scores.weights();
   Value *y = weights ? ungroupHeads(n.b, n.b.value(Op::MatMul, {weights, v})) : nullptr;
+  if (!y)
+    return;
   n.set(0, rank == 3 ? joinHeads(n.b, y) : y);
   if (n.wants(1))
     n.set(1, allKeys);
@@ -324,7 +350,7 @@ void importAttention(Node &n) {
     if (mode < 0 || mode > 3)
       n.error("attribute qk_matmul_output_mode: expected 0 to 3, found " + std::to_string(mode));
     else
-      n.set(3, ungroupHeads(n.b, shown[mode]));
+      n.set(3, ungroupHeads(n.b, scores.shown[mode]));
   }
 }
 

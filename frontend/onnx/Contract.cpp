@@ -296,149 +296,189 @@ Value *diagonal(Builder &b, Value *x, size_t i, size_t j) {
   return gatherLinear(b, x, linear);
 }
 
-} // namespace
-
-void importEinsum(Node &n) {
-  std::string equation = n.stringAttr("equation", "");
-  llvm::erase_value(equation, ' ');
-  auto [left, right] = llvm::StringRef(equation).split("->");
-  const bool explicitOutput = llvm::StringRef(equation).contains("->");
-  llvm::SmallVector<llvm::StringRef, 4> terms;
-  left.split(terms, ',');
-  if (terms.size() != n.numInputs()) {
-    n.error("attribute equation: expected " + std::to_string(n.numInputs()) + " terms, found '" +
-            equation + "'");
-    return;
+/// An Einsum: the labels of its operands' dimensions, and the space that they span.
+class Einsum {
+public:
+  explicit Einsum(Node &n) : n_(n), equation_(n.stringAttr("equation", "")) {
+    llvm::erase_value(equation_, ' ');
   }
-  int64_t ellipsis = 0;
-  std::vector<std::string> labels(terms.size());
-  std::string all; // labels as often as they are written
-  llvm::SmallVector<Value *, 4> values;
-  for (size_t i = 0; i < terms.size(); ++i) {
-    if (!n.has(unsigned(i))) {
-      n.error("operand " + std::to_string(i) +
-              " is missing: expected it in this operator; write it");
-      return;
-    }
-    if (!expandTerm(n, terms[i], n.rank(unsigned(i)), ellipsis, labels[i]))
-      return;
-    all += labels[i];
-    Value *v = n.input(unsigned(i));
-    for (size_t a = 0; a < labels[i].size(); ++a)
-      for (size_t c = labels[i].find(labels[i][a], a + 1); c != std::string::npos;
-           c = labels[i].find(labels[i][a], a + 1)) {
-        v = diagonal(n.b, v, a, c);
-        if (!v) {
-          n.error("a repeated label needs equal, known extents, found " +
-                  toString(n.type(unsigned(i))));
-          return;
+
+  void import() {
+    if (readOperands() && readResult() && readExtents())
+      n_.set(0, isProduct() ? product() : sumOfProducts());
+  }
+
+private:
+  /// The operands with each label once: one that is written twice takes the diagonal.
+  bool readOperands() {
+    llvm::SmallVector<llvm::StringRef, 4> terms;
+    llvm::StringRef(equation_).split("->").first.split(terms, ',');
+    if (terms.size() != n_.numInputs())
+      return fail("attribute equation: expected " + std::to_string(n_.numInputs()) +
+                  " terms, found '" + equation_ + "'");
+    labels_.resize(terms.size());
+    for (size_t i = 0; i < terms.size(); ++i) {
+      if (!n_.has(unsigned(i)))
+        return fail("operand " + std::to_string(i) +
+                    " is missing: expected it in this operator; write it");
+      std::string &labels = labels_[i];
+      if (!expandTerm(n_, terms[i], n_.rank(unsigned(i)), ellipsis_, labels))
+        return false;
+      written_ += labels;
+      Value *v = n_.input(unsigned(i));
+      for (size_t a = 0; a < labels.size(); ++a)
+        for (size_t c = labels.find(labels[a], a + 1); c != std::string::npos;
+             c = labels.find(labels[a], a + 1)) {
+          v = diagonal(n_.b, v, a, c);
+          if (!v)
+            return fail("a repeated label needs equal, known extents, found " +
+                        toString(n_.type(unsigned(i))));
+          labels.erase(c, 1);
         }
-        labels[i].erase(c, 1);
-      }
-    values.push_back(v);
+      operands_.push_back(v);
+    }
+    return true;
   }
 
-  std::string result;
-  if (explicitOutput) {
-    if (!expandTerm(n, right, -1, ellipsis, result))
-      return;
-  } else { // the ellipsis, then every label that is written once, sorted
-    for (int64_t i = ellipsis; i-- > 0;)
-      result += char('0' + i);
-    llvm::sort(all);
-    for (char c : all)
-      if (llvm::isAlpha(c) && llvm::count(all, c) == 1)
-        result += c;
+  /// The labels of the result, and with those that are summed the space.
+  bool readResult() {
+    const llvm::StringRef equation(equation_);
+    if (equation.contains("->")) {
+      if (!expandTerm(n_, equation.split("->").second, -1, ellipsis_, result_))
+        return false;
+    } else { // the ellipsis, then every label that is written once, sorted
+      for (int64_t i = ellipsis_; i-- > 0;)
+        result_ += char('0' + i);
+      llvm::sort(written_);
+      for (char c : written_)
+        if (llvm::isAlpha(c) && llvm::count(written_, c) == 1)
+          result_ += c;
+    }
+    space_ = result_;
+    for (const std::string &labels : labels_)
+      for (char c : labels)
+        if (!has(space_, c))
+          space_ += c;
+    return true;
   }
-  // The iteration space: result labels, then the summed ones in order of appearance.
-  std::string space = result;
-  for (const std::string &term : labels)
-    for (char c : term)
-      if (space.find(c) == std::string::npos)
-        space += c;
-  Shape extents(space.size());
-  for (size_t i = 0; i < labels.size(); ++i)
-    for (size_t d = 0; d < labels[i].size(); ++d) {
-      Dim &extent = extents[space.find(labels[i][d])];
-      Dim found = values[i]->type().dim(unsigned(d));
-      if (!extent || extent.isConstant(1))
-        extent = found;
-      else if (extent != found && !found.isConstant(1)) {
-        n.error(std::string("attribute equation: label '") + labels[i][d] + "' has extents " +
-                text({extent, found}, " and "));
-        return;
-      }
-    }
-  for (size_t d = 0; d < extents.size(); ++d)
-    if (!extents[d] ||
-        result.find(result.size() > d ? result[d] : ' ', d + 1) != std::string::npos) {
-      n.error("attribute equation: the result of '" + equation +
-              "' names a label that no operand "
-              "has, or one twice");
-      return;
-    }
 
-  // Two operands are a matrix product: labels in both and in the result are batch dimensions.
-  auto has = [](const std::string &s, char c) { return s.find(c) != std::string::npos; };
-  auto extent = [&](char c) { return extents[space.find(c)]; };
-  const Element e = n.element(0); // narrower integers have products of other types
-  bool simple = values.size() == 2 && (isFloat(e) || bitWidth(e) >= 32);
-  for (size_t i = 0; simple && i < 2; ++i)
-    for (size_t d = 0; d < labels[i].size(); ++d)
-      simple &= values[i]->type().dim(unsigned(d)) == extent(labels[i][d]) &&
-                (has(result, labels[i][d]) || has(labels[1 - i], labels[i][d]));
-  if (simple) {
-    std::string batch, m, k, columns;
-    for (char c : labels[0])
-      (has(labels[1], c) ? (has(result, c) ? batch : k) : m) += c;
-    for (char c : labels[1])
-      if (!has(labels[0], c))
+  bool readExtents() {
+    extents_.resize(space_.size());
+    for (size_t i = 0; i < labels_.size(); ++i)
+      for (size_t d = 0; d < labels_[i].size(); ++d) {
+        Dim &extent = extents_[space_.find(labels_[i][d])];
+        const Dim found = operands_[i]->type().dim(unsigned(d));
+        if (!extent || extent.isConstant(1))
+          extent = found;
+        else if (extent != found && !found.isConstant(1))
+          return fail(std::string("attribute equation: label '") + labels_[i][d] +
+                      "' has extents " + text({extent, found}, " and "));
+      }
+    for (size_t d = 0; d < space_.size(); ++d)
+      if (!extents_[d] || llvm::count(result_, space_[d]) > 1)
+        return fail("attribute equation: the result of '" + equation_ +
+                    "' names a label that no operand has, or one twice");
+    return true;
+  }
+
+  /// Two operands whose every label is in the result or in both are a matrix product.
+  bool isProduct() const {
+    const Element e = n_.element(0); // narrower integers have products of other types
+    if (operands_.size() != 2 || (!isFloat(e) && bitWidth(e) < 32))
+      return false;
+    for (size_t i = 0; i < 2; ++i)
+      for (size_t d = 0; d < labels_[i].size(); ++d) {
+        const char c = labels_[i][d];
+        if (operands_[i]->type().dim(unsigned(d)) != extent(c) ||
+            (!has(result_, c) && !has(labels_[1 - i], c)))
+          return false;
+      }
+    return true;
+  }
+
+  /// Labels in both operands and in the result are batch dimensions.
+  Value *product() {
+    std::string batch, rows, summed, columns;
+    for (char c : labels_[0])
+      (has(labels_[1], c) ? (has(result_, c) ? batch : summed) : rows) += c;
+    for (char c : labels_[1])
+      if (!has(labels_[0], c))
         columns += c;
-    auto arrange = [&](size_t i, const std::string &rows, const std::string &cols) {
-      Ints perm;
-      Shape shape;
-      for (char c : batch + rows + cols)
-        perm.push_back(int64_t(labels[i].find(c)));
-      for (char c : batch)
-        shape.push_back(extent(c));
-      for (const std::string *part : {&rows, &cols}) {
-        Dim size = n.dim(1);
-        for (char c : *part)
-          size = size * extent(c);
-        shape.push_back(size);
-      }
-      Value *v = n.b.transpose(values[i], perm);
-      return v ? n.b.reshape(v, shape) : nullptr;
-    };
-    Value *y = n.b.value(Op::MatMul, {arrange(0, m, k), arrange(1, k, columns)});
-    const std::string order = batch + m + columns;
+    Value *y =
+        n_.b.value(Op::MatMul, {matrix(0, batch, rows, summed), matrix(1, batch, summed, columns)});
+    if (!y)
+      return nullptr;
+    const std::string order = batch + rows + columns;
     Shape shape;
     Ints perm;
     for (char c : order)
       shape.push_back(extent(c));
-    for (char c : result)
+    for (char c : result_)
       perm.push_back(int64_t(order.find(c)));
-    n.set(0, y ? n.b.transpose(n.b.reshape(y, shape), perm) : nullptr);
-    return;
+    return n_.b.transpose(n_.b.reshape(y, shape), perm);
   }
 
-  std::vector<IndexMap> maps;
-  for (size_t i = 0; i < values.size(); ++i) {
-    IndexMap map;
-    for (size_t d = 0; d < labels[i].size(); ++d)
-      map.push_back(values[i]->type().dim(unsigned(d)) == extent(labels[i][d])
-                        ? int64_t(space.find(labels[i][d]))
-                        : -1);
-    maps.push_back(map);
+  /// Operand `i` as [batch…, rows, columns], several labels in one dimension.
+  Value *matrix(size_t i, const std::string &batch, const std::string &rows,
+                const std::string &columns) {
+    Ints perm;
+    Shape shape;
+    for (char c : batch + rows + columns)
+      perm.push_back(int64_t(labels_[i].find(c)));
+    for (char c : batch)
+      shape.push_back(extent(c));
+    for (const std::string *part : {&rows, &columns}) {
+      Dim size = n_.dim(1);
+      for (char c : *part)
+        size = size * extent(c);
+      shape.push_back(size);
+    }
+    Value *v = n_.b.transpose(operands_[i], perm);
+    return v ? n_.b.reshape(v, shape) : nullptr;
   }
-  Value *product = pointwise(n.b, values, maps, extents, [](Scalars &s, llvm::ArrayRef<Value *> a) {
-    Value *v = a[0];
-    for (Value *x : a.drop_front())
-      v = s(Op::Mul, v, x);
-    return v;
-  });
-  const Ints summed = allAxes(int64_t(result.size()), int64_t(space.size()));
-  n.set(0, summed.empty() ? product : sum(n.b, product, summed));
-}
+
+  /// Products over the whole space, and the sum along what is not in the result.
+  Value *sumOfProducts() {
+    std::vector<IndexMap> maps;
+    for (size_t i = 0; i < operands_.size(); ++i) {
+      IndexMap map;
+      for (size_t d = 0; d < labels_[i].size(); ++d)
+        map.push_back(operands_[i]->type().dim(unsigned(d)) == extent(labels_[i][d])
+                          ? int64_t(space_.find(labels_[i][d]))
+                          : -1);
+      maps.push_back(map);
+    }
+    Value *product =
+        pointwise(n_.b, operands_, maps, extents_, [](Scalars &s, llvm::ArrayRef<Value *> a) {
+          Value *v = a[0];
+          for (Value *x : a.drop_front())
+            v = s(Op::Mul, v, x);
+          return v;
+        });
+    const Ints summed = allAxes(int64_t(result_.size()), int64_t(space_.size()));
+    return summed.empty() ? product : sum(n_.b, product, summed);
+  }
+
+  static bool has(const std::string &labels, char c) { return labels.find(c) != std::string::npos; }
+  Dim extent(char c) const { return extents_[space_.find(c)]; }
+  bool fail(const std::string &message) {
+    n_.error(message);
+    return false;
+  }
+
+  Node &n_;
+  std::string equation_;
+  int64_t ellipsis_ = 0;            // dimensions that it stands for
+  std::vector<std::string> labels_; // of each operand
+  std::string written_;             // labels as often as operands write them
+  std::string result_;
+  std::string space_; // the result's labels, then the summed ones as they appear
+  Shape extents_;     // of the space
+  llvm::SmallVector<Value *, 4> operands_;
+};
+
+} // namespace
+
+void importEinsum(Node &n) { Einsum(n).import(); }
 
 } // namespace tenon::frontend

@@ -250,6 +250,23 @@ void unrollLoop(Node &n, const onnx::GraphProto &body, unsigned carried,
   }
 }
 
+/// The extent of what a loop stacks: a piece of each of its iterations, `most` at most. It is
+/// `count` where that alone limits them. Null after an error.
+Dim stackedExtent(Node &n, Dim count, bool always, int64_t most, unsigned result) {
+  if (most > kElementLimit) {
+    n.error("result " + std::to_string(result) + " " + quoted(n.proto.output(int(result))) +
+            " stacks a piece of each iteration, and nothing bounds their number: expected a "
+            "known trip count; " +
+            (n.has(0) ? "say how many there are at most with --range " + n.proto.input(0) +
+                            "=0..100, or bind it with --bind " + n.proto.input(0) + "=@FILE"
+                      : "the loop has none: give it one as operand 0"));
+    return Dim();
+  }
+  return count && always
+             ? count
+             : n.graph.state.newSymbol(n.context(), sanitizeName(n.id + "_count"), 0, most);
+}
+
 } // namespace
 
 void importIf(Node &n) {
@@ -362,20 +379,10 @@ void importLoop(Node &n) {
       int64_t most = count ? count.upper() : INT64_MAX;
       if (range != n.graph.state.valueRanges.end())
         most = std::min(most, range->second.upper);
-      if (most > kElementLimit) {
-        const unsigned longest = values.lists().empty() ? carried : values.lists()[0].carried;
-        n.error("result " + std::to_string(longest) + " " + quoted(n.proto.output(int(longest))) +
-                " stacks a piece of each iteration, and nothing bounds their number: expected a "
-                "known trip count; " +
-                (n.has(0) ? "say how many there are at most with --range " + n.proto.input(0) +
-                                "=0..100, or bind it with --bind " + n.proto.input(0) + "=@FILE"
-                          : "the loop has none: give it one as operand 0"));
+      const unsigned result = values.lists().empty() ? carried : values.lists()[0].carried;
+      const Dim extent = stackedExtent(n, count, always, most, result);
+      if (!extent)
         return;
-      }
-      Dim extent =
-          count && always
-              ? count
-              : n.graph.state.newSymbol(n.context(), sanitizeName(n.id + "_count"), 0, most);
       region.parentOp()->set("max_trip", Dims{extent});
     }
     yields = values.results(yields);

@@ -61,44 +61,24 @@ Value *numbered(Node &n, Value *x, Ints &items) {
   return n.b.value(Op::TextMap, {x}, {{"function", Word{"index"}}, {"keys", keys}});
 }
 
-} // namespace
+/// The n-grams that are counted: their columns, and f32 [rows, n-grams] of each length.
+struct GramCounts {
+  Ints columns;
+  llvm::SmallVector<Value *, 4> counts;
+};
 
-void importTfIdfVectorizer(Node &n) {
-  const std::string mode = n.stringAttr("mode", "TF");
-  if (!n.checkRank(0, 1, 2))
-    return;
-  if (mode != "TF" && mode != "IDF" && mode != "TFIDF") {
-    n.error("attribute mode: expected TF, IDF or TFIDF, found '" + mode + "'");
-    return;
-  }
+/// False after an error.
+bool countGrams(Node &n, Value *x, const Pool &pool, GramCounts &out) {
   const int64_t shortest = n.intAttr("min_gram_length", 1),
-                longest = n.intAttr("max_gram_length", 1);
-  const int64_t skips = n.intAttr("max_skip_count", 0);
-  const bool text = n.element(0) == Element::String;
-  Pool pool{n.intsAttr("pool_int64s"), n.intsAttr("ngram_counts"), n.intsAttr("ngram_indexes")};
-  Value *x = n.input(0);
-  if (text) {
-    pool.items.clear();
-    x = numbered(n, x, pool.items);
-  } else {
-    x = n.b.cast(x, Element::I64);
-  }
-  const bool one = n.rank(0) == 1;
-  if (x && one)
-    x = n.b.reshape(x, {n.dim(1), x->type().dim(0)});
-  if (!x)
-    return;
+                longest = n.intAttr("max_gram_length", 1), skips = n.intAttr("max_skip_count", 0);
   const Dim items = x->type().dim(1);
   if (shortest < 1 || longest < shortest || skips < 0 || pool.columns.empty() ||
       !items.isConstant()) {
     n.error("expected n-grams of 1 and more items in rows of a known length, found lengths " +
             std::to_string(shortest) + " to " + std::to_string(longest) + " in " +
             toString(n.type(0)));
-    return;
+    return false;
   }
-  // Columns of the n-grams counted so far, and their counts.
-  Ints columns;
-  llvm::SmallVector<Value *, 4> counts;
   size_t gram = 0;
   int64_t windows = 0;
   for (int64_t length = 1; length <= int64_t(pool.starts.size()); ++length) {
@@ -110,7 +90,7 @@ void importTfIdfVectorizer(Node &n) {
     const size_t count = fits ? size_t((end - begin) / length) : 0;
     if (!fits || gram + count > pool.columns.size()) {
       n.error("attributes ngram_counts, ngram_indexes and the pool do not fit each other");
-      return;
+      return false;
     }
     const auto grams = llvm::makeArrayRef(pool.items).slice(size_t(begin), size_t(end - begin));
     Value *total = nullptr;
@@ -122,20 +102,76 @@ void importTfIdfVectorizer(Node &n) {
         n.error("attribute max_skip_count: found " + std::to_string(skips) + " for rows of " +
                 std::to_string(items.constant()) + " items, more than " +
                 std::to_string(kMostWindows) + " windows; expected a smaller one");
-        return;
+        return false;
       }
       Value *found = occurrences(n, x, grams, length, distance);
       if (!found)
-        return;
+        return false;
       total = total ? n.b.pointwise(Op::Add, {total, found}) : found;
     }
     if (total) {
-      counts.push_back(total);
-      columns.insert(columns.end(), pool.columns.begin() + gram,
-                     pool.columns.begin() + gram + count);
+      out.counts.push_back(total);
+      out.columns.insert(out.columns.end(), pool.columns.begin() + gram,
+                         pool.columns.begin() + gram + count);
     }
     gram += count;
   }
+  return true;
+}
+
+/// The counts in their columns, f32 [rows, `width`]; n-grams that are not counted are zeros.
+Value *inColumns(Node &n, GramCounts grams, Dim rows, int64_t width) {
+  grams.counts.push_back(n.b.broadcastTo(n.b.scalarConstant(Element::F32, 0), {rows, n.dim(1)}));
+  Ints from(size_t(width), int64_t(grams.columns.size()));
+  for (size_t i = 0; i < grams.columns.size(); ++i)
+    from[size_t(grams.columns[i])] = int64_t(i);
+  Value *all = n.b.value(Op::Concat, grams.counts, {{"axis", int64_t(1)}});
+  return all ? n.b.value(Op::Gather, {all, n.b.constant(Tensor::fromInts(from))},
+                         {{"axis", int64_t(1)}})
+             : nullptr;
+}
+
+/// `y` times the weights, or for IDF those of the n-grams that occur; null after an error.
+Value *weighted(Node &n, Value *y, const std::string &mode, int64_t width) {
+  const Floats weights = n.floatsAttr("weights");
+  if (!weights.empty() && int64_t(weights.size()) != width) {
+    n.error("attribute weights: expected " + std::to_string(width) + " numbers, found " +
+            std::to_string(weights.size()));
+    return nullptr;
+  }
+  Tensor w(Element::F32, {width});
+  for (int64_t i = 0; i < width; ++i)
+    w.set(i, weights.empty() ? 1 : weights[size_t(i)]);
+  return pointwise(n.b, {y, n.b.constant(w)}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+    return mode == "TFIDF" ? s(Op::Mul, a[0], a[1])
+                           : s(Op::Select, s(Op::Greater, a[0], s.c(0)), a[1], s.c(0));
+  });
+}
+
+} // namespace
+
+void importTfIdfVectorizer(Node &n) {
+  const std::string mode = n.stringAttr("mode", "TF");
+  if (!n.checkRank(0, 1, 2))
+    return;
+  if (mode != "TF" && mode != "IDF" && mode != "TFIDF") {
+    n.error("attribute mode: expected TF, IDF or TFIDF, found '" + mode + "'");
+    return;
+  }
+  Pool pool{n.intsAttr("pool_int64s"), n.intsAttr("ngram_counts"), n.intsAttr("ngram_indexes")};
+  Value *x = n.input(0);
+  if (n.element(0) == Element::String) {
+    pool.items.clear();
+    x = numbered(n, x, pool.items);
+  } else {
+    x = n.b.cast(x, Element::I64);
+  }
+  const bool one = n.rank(0) == 1;
+  if (x && one)
+    x = n.b.reshape(x, {n.dim(1), x->type().dim(0)});
+  GramCounts grams;
+  if (!x || !countGrams(n, x, pool, grams))
+    return;
   const auto [first, last] = std::minmax_element(pool.columns.begin(), pool.columns.end());
   if (*first < 0 || *last >= kMostColumns) {
     n.error("attribute ngram_indexes: expected columns from 0 to " +
@@ -144,31 +180,9 @@ void importTfIdfVectorizer(Node &n) {
     return;
   }
   const int64_t width = *last + 1;
-  // A column of zeros for n-grams that are not counted.
-  counts.push_back(
-      n.b.broadcastTo(n.b.scalarConstant(Element::F32, 0), {x->type().dim(0), n.dim(1)}));
-  Ints from(size_t(width), int64_t(columns.size()));
-  for (size_t i = 0; i < columns.size(); ++i)
-    from[size_t(columns[i])] = int64_t(i);
-  Value *all = n.b.value(Op::Concat, counts, {{"axis", int64_t(1)}});
-  Value *y = all ? n.b.value(Op::Gather, {all, n.b.constant(Tensor::fromInts(from))},
-                             {{"axis", int64_t(1)}})
-                 : nullptr;
-  const Floats weights = n.floatsAttr("weights");
-  if (y && mode != "TF") {
-    if (!weights.empty() && int64_t(weights.size()) != width) {
-      n.error("attribute weights: expected " + std::to_string(width) + " numbers, found " +
-              std::to_string(weights.size()));
-      return;
-    }
-    Tensor w(Element::F32, {width});
-    for (int64_t i = 0; i < width; ++i)
-      w.set(i, weights.empty() ? 1 : weights[size_t(i)]);
-    y = pointwise(n.b, {y, n.b.constant(w)}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-      return mode == "TFIDF" ? s(Op::Mul, a[0], a[1])
-                             : s(Op::Select, s(Op::Greater, a[0], s.c(0)), a[1], s.c(0));
-    });
-  }
+  Value *y = inColumns(n, std::move(grams), x->type().dim(0), width);
+  if (y && mode != "TF")
+    y = weighted(n, y, mode, width);
   n.set(0, y && one ? n.b.reshape(y, {n.dim(width)}) : y);
 }
 

@@ -165,183 +165,256 @@ void put_text(std::FILE *file, const text *values, int64_t count) {
     put(file, values[i].data, values[i].size);
 }
 
+/// Where times of runs end: after so many, or when the budget is spent and three were made.
+struct budget {
+  int64_t runs, milliseconds;
+
+  template <class Run> int64_t repeat(Run run) const {
+    const auto start = std::chrono::steady_clock::now();
+    int64_t done = 0;
+    while (done < runs && (done < 3 || since(start) < double(milliseconds) * 1e6)) {
+      run();
+      ++done;
+    }
+    return done;
+  }
+};
+
+/// The model with what the manifest asks of it.
+class program {
+public:
+  program(const bytes &manifest, const bytes &data) : in_(manifest), data_(data) {
+    threads_ = in_.next();
+    timed_.runs = in_.next();
+    warmup_ = in_.next();
+    timed_.milliseconds = in_.next();
+    profile_steps_ = in_.next(); // 0: none
+    contexts_ = in_.next();      // 1: no measurement of several
+  }
+
+  void open(const char *weights) {
+    machine::wake();
+    const auto creation = std::chrono::steady_clock::now();
+    s_.device.open(weights, int(threads_), check);
+    create_ns_ = since(creation);
+    dims_.resize(size_t(in_.next()));
+    for (auto &[index, value] : dims_) {
+      index = int(in_.next());
+      value = long(in_.next());
+    }
+    set_dims();
+    if (!dims_.empty())
+      check("preparing", s_.device.prepare());
+    read_inputs();
+    read_outputs();
+    read_transfers();
+  }
+
+  /// The run whose results count, traced where steps are watched.
+  void run_first() {
+#if defined(TENON_TRACE)
+    s_.device.set_trace(s_, s_.transfers.empty() ? nullptr : on_step);
+#endif
+    const auto first = std::chrono::steady_clock::now();
+    run("first run");
+    first_ns_ = since(first);
+  }
+
+  void put_results(std::FILE *results) {
+    std::vector<int64_t> elements;
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      elements.push_back(1);
+      for (int64_t axis = 0; axis < outputs_[i].rank; ++axis) {
+        const int64_t extent = s_.device.output_dim(int(i), int(axis));
+        elements.back() *= extent;
+        put(results, &extent, 1);
+      }
+    }
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      if (outputs_[i].texts >= 0) {
+        put_text(results, static_cast<const text *>(s_.outputs[i]), elements[i]);
+        continue;
+      }
+      bytes output(outputs_[i].size);
+      s_.device.read(output.data(), s_.outputs[i], output.size());
+      put(results, output.data(), output.size());
+    }
+    for (const transfer &t : s_.transfers)
+      if (t.direction == 1) {
+        put(results, &t.done, 1);
+        put(results, t.data.data(), t.data.size());
+      }
+  }
+
+  /// Runs for their time, without trace, then for that of each step.
+  void put_times(std::FILE *results) {
+#if defined(TENON_TRACE)
+    s_.device.set_trace(s_, nullptr);
+#endif
+    std::vector<double> times;
+    for (int64_t i = 0; i < warmup_; ++i) {
+      set_dims();
+      run("run");
+    }
+    timed_.repeat([&] {
+      set_dims();
+      const auto start = std::chrono::steady_clock::now();
+      run("run");
+      times.push_back(since(start));
+    });
+    const int64_t profiled = profile();
+    put(results, &create_ns_, 1);
+    put(results, &first_ns_, 1);
+    const int64_t counts[] = {int64_t(times.size()), profiled, int64_t(s_.step_ns.size())};
+    put(results, counts, 3);
+    put(results, times.data(), times.size());
+    put(results, s_.step_ns.data(), s_.step_ns.size());
+    put_contexts(results, times);
+  }
+
+  void close() { s_.device.close(); }
+
+private:
+  struct output {
+    size_t size;
+    int64_t rank, texts; // texts: elements that are text, -1 where none is
+  };
+
+  /// Every run sees the dimensions of the data, also where a run makes them grow.
+  void set_dims() {
+    for (auto &[index, value] : dims_)
+      check("run-time dimension", s_.device.set_dim(index, value));
+  }
+  void run(const char *what) { check(what, s_.device.run(s_.inputs.data(), s_.outputs.data())); }
+
+  const unsigned char *take(size_t size) {
+    if (size > data_.size() - at_)
+      fail("data", 0);
+    at_ += size;
+    return data_.data() + at_ - size;
+  }
+
+  void read_inputs() {
+    const int64_t count = in_.next();
+    for (int64_t i = 0; i < count; ++i) {
+      size_t size = size_t(in_.next());
+      const int64_t elements = in_.next();
+      const void *values = take(size);
+      if (elements >= 0) {
+        input_texts_.push_back(read_text(static_cast<const unsigned char *>(values), elements));
+        values = input_texts_.back().data();
+        size = size_t(elements) * sizeof(text);
+      }
+      s_.inputs.push_back(s_.device.allocate(size));
+      input_data_.push_back({values, size});
+      s_.device.write(s_.inputs.back(), values, size);
+    }
+  }
+
+  void read_outputs() {
+    const int64_t count = in_.next();
+    for (int64_t i = 0; i < count; ++i) {
+      output o;
+      o.size = size_t(in_.next());
+      o.rank = in_.next();
+      o.texts = in_.next();
+      outputs_.push_back(o);
+      s_.outputs.push_back(s_.device.allocate(o.size));
+    }
+  }
+
+  void read_transfers() {
+    const int64_t count = in_.next();
+    for (int64_t i = 0; i < count; ++i) {
+      transfer t{};
+      for (int64_t *field : {&t.step, &t.phase, &t.direction, &t.home, &t.at, &t.offset})
+        *field = in_.next();
+      const int64_t segments = in_.next();
+      size_t size = 0;
+      for (int64_t k = 0; k < segments; ++k) {
+        segment g;
+        g.offset = in_.next();
+        g.size = in_.next();
+        size += size_t(g.size);
+        t.segments.push_back(g);
+      }
+      t.data.resize(size);
+      if (t.direction == 0) {
+        const unsigned char *from = take(size);
+        t.data.assign(from, from + size);
+      }
+      s_.transfers.push_back(std::move(t));
+    }
+  }
+
+  /// Adds up the time of each step; how many runs it made for that.
+  int64_t profile() {
+#if defined(TENON_PROFILE)
+    s_.step_ns.assign(size_t(profile_steps_), 0.0);
+    return timed_.repeat([&] {
+      check("profile", s_.device.profile(s_.inputs.data(), s_.outputs.data(), s_.step_ns));
+    });
+#elif defined(TENON_TRACE)
+    if (!profile_steps_)
+      return 0;
+    s_.profile = true;
+    s_.device.set_trace(s_, on_step);
+    return timed_.repeat([&] {
+      set_dims();
+      run("run");
+    });
+#else
+    return 0;
+#endif
+  }
+
+  /// The throughput of one context and of several side by side.
+  void put_contexts(std::FILE *results, std::vector<double> times) {
+#if defined(TENON_HARNESS_CONTEXTS)
+    std::sort(times.begin(), times.end());
+    const double estimate = times.empty() ? first_ns_ : times[times.size() / 2];
+    std::vector<size_t> sizes;
+    for (const output &o : outputs_)
+      sizes.push_back(o.size);
+    lanes all(s_.device, contexts_, input_data_, sizes, dims_, check);
+    const auto [one, many] = all.measure(std::max<int64_t>(
+        3, int64_t(double(timed_.milliseconds) * 1e6 / 20 / std::max(estimate, 1.0))));
+    put(results, &one, 1);
+    put(results, &many, 1);
+#else
+    (void)results, (void)times;
+#endif
+  }
+
+  numbers in_;
+  const bytes &data_;
+  size_t at_ = 0; // in the data
+  int64_t threads_, warmup_, profile_steps_, contexts_;
+  budget timed_;
+  session s_;
+  std::vector<std::pair<int, long>> dims_;
+  std::vector<std::pair<const void *, size_t>> input_data_;
+  std::vector<std::vector<text>> input_texts_;
+  std::vector<output> outputs_;
+  double create_ns_ = 0, first_ns_ = 0;
+};
+
 } // namespace
 
 int main(int argc, char **argv) {
   if (argc < 4)
     return 2;
   const bytes manifest = read_file(argv[1]), data = read_file(argv[2]);
-  numbers in(manifest);
-  const int64_t threads = in.next(), runs = in.next(), warmup = in.next(), budget_ms = in.next();
-  const int64_t profile_steps = in.next(); // 0: none
-  const int64_t contexts = in.next();      // 1: no measurement of several
-
-  session s;
-  machine::wake();
-  const auto creation = std::chrono::steady_clock::now();
-  s.device.open(argc > 4 ? argv[4] : nullptr, int(threads), check);
-  const double create_ns = since(creation);
-  std::vector<std::pair<int, long>> dims(size_t(in.next()));
-  for (auto &[index, value] : dims) {
-    index = int(in.next());
-    value = long(in.next());
-  }
-  // Every run sees the dimensions of the data, also where a run makes them grow.
-  auto set_dims = [&] {
-    for (auto &[index, value] : dims)
-      check("run-time dimension", s.device.set_dim(index, value));
-  };
-  set_dims();
-  if (!dims.empty())
-    check("preparing", s.device.prepare());
-
-  size_t at = 0;
-  auto take = [&](size_t size) {
-    if (size > data.size() - at)
-      fail("data", 0);
-    at += size;
-    return data.data() + at - size;
-  };
-  const int64_t input_count = in.next();
-  std::vector<std::pair<const void *, size_t>> input_data;
-  std::vector<std::vector<text>> input_texts;
-  for (int64_t i = 0; i < input_count; ++i) {
-    size_t size = size_t(in.next());
-    const int64_t elements = in.next();
-    const void *values = take(size);
-    if (elements >= 0) {
-      input_texts.push_back(read_text(static_cast<const unsigned char *>(values), elements));
-      values = input_texts.back().data();
-      size = size_t(elements) * sizeof(text);
-    }
-    s.inputs.push_back(s.device.allocate(size));
-    input_data.push_back({values, size});
-    s.device.write(s.inputs.back(), values, size);
-  }
-  std::vector<size_t> sizes;
-  std::vector<int64_t> ranks, texts;
-  const int64_t output_count = in.next();
-  for (int64_t i = 0; i < output_count; ++i) {
-    sizes.push_back(size_t(in.next()));
-    ranks.push_back(in.next());
-    texts.push_back(in.next());
-    s.outputs.push_back(s.device.allocate(sizes.back()));
-  }
-  const int64_t transfer_count = in.next();
-  for (int64_t i = 0; i < transfer_count; ++i) {
-    transfer t{};
-    for (int64_t *field : {&t.step, &t.phase, &t.direction, &t.home, &t.at, &t.offset})
-      *field = in.next();
-    const int64_t segments = in.next();
-    size_t size = 0;
-    for (int64_t k = 0; k < segments; ++k) {
-      segment g;
-      g.offset = in.next();
-      g.size = in.next();
-      size += size_t(g.size);
-      t.segments.push_back(g);
-    }
-    t.data.resize(size);
-    if (t.direction == 0) {
-      const unsigned char *from = take(size);
-      t.data.assign(from, from + size);
-    }
-    s.transfers.push_back(std::move(t));
-  }
-
-  // The run whose results count, traced where steps are watched.
-#if defined(TENON_TRACE)
-  s.device.set_trace(s, s.transfers.empty() ? nullptr : on_step);
-#endif
-  const auto first = std::chrono::steady_clock::now();
-  check("first run", s.device.run(s.inputs.data(), s.outputs.data()));
-  const double first_ns = since(first);
-
+  program p(manifest, data);
+  p.open(argc > 4 ? argv[4] : nullptr);
+  p.run_first();
   std::FILE *results = std::fopen(argv[3], "wb");
   if (!results)
     fail(argv[3], 0);
-  std::vector<int64_t> elements;
-  for (int64_t i = 0; i < output_count; ++i) {
-    elements.push_back(1);
-    for (int64_t axis = 0; axis < ranks[size_t(i)]; ++axis) {
-      const int64_t extent = s.device.output_dim(int(i), int(axis));
-      elements.back() *= extent;
-      put(results, &extent, 1);
-    }
-  }
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (texts[i] >= 0) {
-      put_text(results, static_cast<const text *>(s.outputs[i]), elements[i]);
-      continue;
-    }
-    bytes output(sizes[i]);
-    s.device.read(output.data(), s.outputs[i], output.size());
-    put(results, output.data(), output.size());
-  }
-  for (const transfer &t : s.transfers)
-    if (t.direction == 1) {
-      put(results, &t.done, 1);
-      put(results, t.data.data(), t.data.size());
-    }
-
-    // Timed runs, without trace.
-#if defined(TENON_TRACE)
-  s.device.set_trace(s, nullptr);
-#endif
-  std::vector<double> times;
-  for (int64_t i = 0; i < warmup; ++i) {
-    set_dims();
-    check("run", s.device.run(s.inputs.data(), s.outputs.data()));
-  }
-  const auto begin = std::chrono::steady_clock::now();
-  for (int64_t i = 0; i < runs && (i < 3 || since(begin) < double(budget_ms) * 1e6); ++i) {
-    set_dims();
-    const auto start = std::chrono::steady_clock::now();
-    check("run", s.device.run(s.inputs.data(), s.outputs.data()));
-    times.push_back(since(start));
-  }
-  int64_t profiled = 0;
-#if defined(TENON_PROFILE)
-  s.step_ns.assign(size_t(profile_steps), 0.0);
-  const auto profiling = std::chrono::steady_clock::now();
-  for (; profiled < runs && (profiled < 3 || since(profiling) < double(budget_ms) * 1e6);
-       ++profiled)
-    check("profile", s.device.profile(s.inputs.data(), s.outputs.data(), s.step_ns));
-#elif defined(TENON_TRACE)
-  if (profile_steps) {
-    s.profile = true;
-    s.device.set_trace(s, on_step);
-    const auto profiling = std::chrono::steady_clock::now();
-    for (; profiled < runs && (profiled < 3 || since(profiling) < double(budget_ms) * 1e6);
-         ++profiled) {
-      set_dims();
-      check("run", s.device.run(s.inputs.data(), s.outputs.data()));
-    }
-  }
-#else
-  (void)profile_steps;
-#endif
-  put(results, &create_ns, 1);
-  put(results, &first_ns, 1);
-  const int64_t counts[] = {int64_t(times.size()), profiled, int64_t(s.step_ns.size())};
-  put(results, counts, 3);
-  put(results, times.data(), times.size());
-  put(results, s.step_ns.data(), s.step_ns.size());
-#if defined(TENON_HARNESS_CONTEXTS)
-  {
-    std::sort(times.begin(), times.end());
-    const double estimate = times.empty() ? first_ns : times[times.size() / 2];
-    lanes all(s.device, contexts, input_data, sizes, dims, check);
-    const auto [one, many] = all.measure(
-        std::max<int64_t>(3, int64_t(double(budget_ms) * 1e6 / 20 / std::max(estimate, 1.0))));
-    put(results, &one, 1);
-    put(results, &many, 1);
-  }
-#else
-  (void)contexts, (void)input_data;
-#endif
+  p.put_results(results);
+  p.put_times(results);
   if (std::fclose(results) != 0)
     fail("results", 0);
-  s.device.close();
+  p.close();
   return 0;
 }
