@@ -42,20 +42,15 @@ template <class T> Refusal impossible(const typename T::Schedule &schedule, std:
   return {toString(printSchedule(T::id, schedule)) + ": " + std::move(reason), ""};
 }
 
-/// Refused where no schedule of `possible` is this one: how a `legal` says what the group has room
-/// for.
+/// Refused where no schedule of `possible` is this one, with those that have most in common with
+/// it.
 template <class T>
 Result<> isAmong(const typename T::Schedule &schedule,
                  llvm::ArrayRef<typename T::Schedule> possible) {
-  const ScheduleText text = printSchedule(T::id, schedule);
-  std::string others;
-  for (const auto &s : possible) {
-    const ScheduleText other = printSchedule(T::id, s);
-    if (other == text)
-      return Accepted{};
-    others += (others.empty() ? "possible are " : "; ") + toString(other);
-  }
-  return Refusal{toString(text) + " is not possible here", others};
+  std::vector<ScheduleText> others;
+  for (const auto &s : possible)
+    others.push_back(printSchedule(T::id, s));
+  return isAmong(printSchedule(T::id, schedule), std::move(others));
 }
 
 /// The functions of a table's row, over text. What was read of a group is read again by each of
