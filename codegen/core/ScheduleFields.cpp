@@ -1,6 +1,8 @@
 // Implements the reading of schedules' keys, and what is said of those that are wrong.
 #include "codegen/core/ScheduleFields.h"
 
+#include "codegen/Tuning.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -58,6 +60,25 @@ valuesOf(const ScheduleText &text, llvm::ArrayRef<FieldRules> rules, KeyValues &
     values.push_back(given[i] ? *given[i] : *rules[i].absent);
   }
   return values;
+}
+
+Result<> isAmong(const ScheduleText &text, std::vector<ScheduleText> possible) {
+  if (llvm::is_contained(possible, text))
+    return Accepted{};
+  constexpr size_t kShown = 4;
+  auto inCommon = [&](const ScheduleText &t) {
+    return llvm::count_if(
+        t.params, [&](const auto &param) { return llvm::is_contained(text.params, param); });
+  };
+  llvm::stable_sort(possible, [&](const ScheduleText &a, const ScheduleText &b) {
+    return inCommon(a) > inCommon(b);
+  });
+  std::string others;
+  for (size_t i = 0; i < std::min(possible.size(), kShown); ++i)
+    others += (i == 0 ? "possible are " : "; ") + toString(possible[i]);
+  if (possible.size() > kShown)
+    others += "; and " + std::to_string(possible.size() - kShown) + " more";
+  return Refusal{toString(text) + " is not possible here", others};
 }
 
 Result<> checkStated(llvm::StringRef tactic, const KeyValues &stated, const KeyValues &computed,

@@ -110,6 +110,9 @@ struct ScheduleAlias {
 /// The schedule under today's names.
 ScheduleText withoutAliases(ScheduleText text, llvm::ArrayRef<ScheduleAlias> aliases);
 
+/// Refused where `text` is none of `possible`, with those that have most keys in common with it.
+Result<> isAmong(const ScheduleText &text, std::vector<ScheduleText> possible);
+
 /// Whether what `stated` has beyond a tactic's keys is true: each key is one of `computed`, with
 /// its value.
 Result<> checkStated(llvm::StringRef tactic, const KeyValues &stated, const KeyValues &computed,

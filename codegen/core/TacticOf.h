@@ -37,6 +37,22 @@ namespace tenon {
 
 using GroupQuery = TacticInput;
 
+/// Why the group has no room for a schedule.
+template <class T> Refusal impossible(const typename T::Schedule &schedule, std::string reason) {
+  return {toString(printSchedule(T::id, schedule)) + ": " + std::move(reason), ""};
+}
+
+/// Refused where no schedule of `possible` is this one, with those that have most in common with
+/// it.
+template <class T>
+Result<> isAmong(const typename T::Schedule &schedule,
+                 llvm::ArrayRef<typename T::Schedule> possible) {
+  std::vector<ScheduleText> others;
+  for (const auto &s : possible)
+    others.push_back(printSchedule(T::id, s));
+  return isAmong(printSchedule(T::id, schedule), std::move(others));
+}
+
 /// The functions of a table's row, over text. What was read of a group is read again by each of
 /// them until steps hold their problem (docs/architecture.md).
 template <class T> struct TacticOf {
@@ -114,19 +130,10 @@ private:
   }
 
   static Result<> legal(const Problem &problem, const S &schedule) {
-    if constexpr (requires { &T::legal; }) {
+    if constexpr (requires { &T::legal; })
       return T::legal(problem, schedule);
-    } else {
-      const ScheduleText text = printSchedule(T::id, schedule);
-      std::string possible;
-      for (const S &s : candidates(problem)) {
-        const ScheduleText candidate = printSchedule(T::id, s);
-        if (candidate == text)
-          return Accepted{};
-        possible += (possible.empty() ? "" : "; ") + toString(candidate);
-      }
-      return Refusal{toString(text) + " is not possible here", "possible are " + possible};
-    }
+    else
+      return isAmong<T>(schedule, candidates(problem));
   }
 };
 

@@ -3,50 +3,11 @@
 #include "codegen/cuda/Tactics.h"
 
 #include "codegen/Work.h"
+#include "codegen/core/TacticOf.h"
 #include "codegen/cuda/Common.h"
 
 namespace tenon::cuda {
 namespace {
-
-bool match(const TacticInput &in, std::string &why) {
-  if (!in.form.anchor || !in.form.anchor->isAny(Op::Conv, Op::ConvTranspose, Op::MatMul)) {
-    why = "no contraction";
-    return false;
-  }
-  const Operation &op = *in.form.anchor;
-  if (!isWithoutScales(op, why))
-    return false;
-  for (const ScalarProgram &p : in.form.anchorInputs) {
-    if (!isUnbounded(p, why))
-      return false;
-    if (op.is(Op::MatMul) && p.usesIndex()) {
-      why = "an operand computed from indices";
-      return false;
-    }
-  }
-  if (!op.is(Op::MatMul) && !op.operand(1)->type().hasStaticShape()) {
-    why = "weights of a shape known only at run time";
-    return false;
-  }
-  return isUnbounded(in.form.body, why) && fitsInt(in.form, why);
-}
-
-void enumerate(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
-  out.push_back({"contract_any", {}});
-}
-
-/// Each multiply-add loads both operands, from the caches at best, and waits for them.
-double cost(const TacticInput &in, const Schedule &) {
-  const Work w = workOf(*in.form.group);
-  const double results =
-      double(std::max<int64_t>(1, in.form.anchor->result()->type().upperElements()));
-  Effort e;
-  e.bytes = double(w.bytes) + w.flops;
-  e.operations = w.flops;
-  e.efficiency = 0.02;
-  e.blocks = results / 128;
-  return microseconds(in.level, e) + w.flops / results * 0.01;
-}
 
 /// The first `from` entries of an attribute that is empty or holds one per spatial dimension (or
 /// two).
@@ -80,8 +41,7 @@ std::string zeroPoint(const GroupForm &form, unsigned i, StepWriter &out, llvm::
       {0}, suffix);
 }
 
-void emitConv(const TacticInput &in, StepWriter &out) {
-  const GroupForm &form = in.form;
+void emitConv(const GroupForm &form, StepWriter &out) {
   const Operation &op = *form.anchor;
   const bool transposed = op.is(Op::ConvTranspose);
   const Type x = op.operand(0)->type();
@@ -115,8 +75,7 @@ void emitConv(const TacticInput &in, StepWriter &out) {
           "outs", "ins", body});
 }
 
-void emitMatMul(const TacticInput &in, StepWriter &out) {
-  const GroupForm &form = in.form;
+void emitMatMul(const GroupForm &form, StepWriter &out) {
   const Operation &op = *form.anchor;
   const Type a = op.operand(0)->type();
   const size_t rank = form.body.space.size();
@@ -154,16 +113,57 @@ void emitMatMul(const TacticInput &in, StepWriter &out) {
           "outs", "ins", body});
 }
 
-void emit(const TacticInput &in, const Schedule &, StepWriter &out) {
-  out.include("cuda/contract_any.cuh");
-  in.form.anchor->is(Op::MatMul) ? emitMatMul(in, out) : emitConv(in, out);
-}
+struct ContractAny {
+  static constexpr llvm::StringRef id = "contract_any",
+                                   summary = "any contraction, one sum per thread";
+  struct Problem {
+    GroupQuery in;
+  };
+  using Schedule = NoSchedule;
+
+  static Result<Problem> match(const GroupQuery &in) {
+    const GroupForm &form = in.form;
+    if (!form.anchor || !form.anchor->isAny(Op::Conv, Op::ConvTranspose, Op::MatMul))
+      return Refusal{"no contraction", ""};
+    const Operation &op = *form.anchor;
+    if (auto plain = isWithoutScales(op); !plain)
+      return std::move(plain).refusal();
+    for (const ScalarProgram &p : form.anchorInputs) {
+      if (auto unbounded = isUnbounded(p); !unbounded)
+        return std::move(unbounded).refusal();
+      if (op.is(Op::MatMul) && p.usesIndex())
+        return Refusal{"an operand computed from indices", ""};
+    }
+    if (!op.is(Op::MatMul) && !op.operand(1)->type().hasStaticShape())
+      return Refusal{"weights of a shape known only at run time", ""};
+    if (auto body = isUnbounded(form.body).andThen([&] { return fitsInt(form); }); !body)
+      return std::move(body).refusal();
+    return Problem{in};
+  }
+
+  static void candidates(const Problem &, std::vector<Schedule> &out) { out.push_back({}); }
+
+  /// Each multiply-add loads both operands, from the caches at best, and waits for them.
+  static double microseconds(const Problem &p, const Schedule &) {
+    const Work w = workOf(*p.in.form.group);
+    const double results =
+        double(std::max<int64_t>(1, p.in.form.anchor->result()->type().upperElements()));
+    Effort e;
+    e.bytes = double(w.bytes) + w.flops;
+    e.operations = w.flops;
+    e.efficiency = 0.02;
+    e.blocks = results / 128;
+    return cuda::microseconds(p.in.level, e) + w.flops / results * 0.01;
+  }
+
+  static void emit(const Problem &p, const Schedule &, StepWriter &out) {
+    out.include("cuda/contract_any.cuh");
+    p.in.form.anchor->is(Op::MatMul) ? emitMatMul(p.in.form, out) : emitConv(p.in.form, out);
+  }
+};
 
 } // namespace
 
-const Tactic kContractAny = {"contract_any", "any contraction, one sum per thread",
-                             match,          enumerate,
-                             cost,           nullptr,
-                             nullptr,        emit};
+const Tactic kContractAny = tacticOf<ContractAny>();
 
 } // namespace tenon::cuda

@@ -1,6 +1,5 @@
 // Implements what the tactics of contractions share.
 #include "codegen/cuda/Contraction.h"
-#include "codegen/core/Reasons.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -25,37 +24,33 @@ int64_t Contraction::slices() const {
 namespace {
 
 /// Finds the one input that is read along all of A; the others vary along `kDim` at most.
-bool readPrologue(const ScalarProgram &p, int kDim, Contraction &c, std::string &why) {
+Result<> readPrologue(const ScalarProgram &p, int kDim, Contraction &c) {
   unsigned whole = 0;
   for (unsigned i = 0; i < p.inputs.size(); ++i) {
     bool alongK = true;
     for (const AccessDim &d : p.inputs[i].dims)
       alongK &= d.dim == -1 || d.dim == kDim;
-    if (p.inputs[i].bounded) {
-      why = "a padded input";
-      return false;
-    }
+    if (p.inputs[i].bounded)
+      return Refusal{"a padded input", ""};
     if (!alongK) {
       c.mainInput = i;
       ++whole;
     }
   }
-  if (p.inputs.empty() || whole > 1 || p.usesIndex()) {
-    why = "an input is computed from several tensors or none";
-    return false;
-  }
+  if (p.inputs.empty() || whole > 1 || p.usesIndex())
+    return Refusal{"an input is computed from several tensors or none", ""};
   c.hasPrologue = !p.isPlainRead();
   c.a = p.inputs[c.mainInput].source->type().element();
-  return true;
+  return Accepted{};
 }
 
-bool readConv(const Operation &op, Contraction &c, std::string &why) {
-  auto p = convProblem(op, why, 3);
+Result<> readConv(const Operation &op, Contraction &c) {
+  auto p = convProblem(op, 3);
   if (!p)
-    return false;
+    return std::move(p).refusal();
   c.isConv = true;
   c.conv = *p;
-  return true;
+  return Accepted{};
 }
 
 /// Whether every element of A is one of the input's: nothing is padded.
@@ -73,16 +68,23 @@ bool readsWithin(const Contraction &c) {
          (!p.isVolume() || within(p.inDepth, p.outDepth, p.strideD));
 }
 
-/// Whether kernels may apply the prologue to what they multiply: nothing is padded, and what it
-/// reads beside A fits into shared memory beside the tiles.
-bool mayBeOnFragments(const ScalarProgram &program, const Contraction &c) {
+/// Kernels may apply the prologue to what they multiply where nothing is padded, and what it reads
+/// beside A fits into shared memory beside the tiles.
+void readFragments(const ScalarProgram &program, Contraction &c) {
   constexpr int64_t kMostBytes = 16 * 1024;
+  if (!c.hasPrologue)
+    return;
+  const int64_t channels = (c.isConv ? c.conv.groups : 1) * c.depth();
   int64_t bytes = 0;
   for (unsigned i = 0; i < program.inputs.size(); ++i)
-    if (i != c.mainInput)
-      bytes += ((c.isConv ? c.conv.groups : 1) * c.depth() + 128) *
-               int64_t(bitWidth(program.inputs[i].source->type().element())) / 8;
-  return readsWithin(c) && bytes <= kMostBytes;
+    if (i != c.mainInput) {
+      const int64_t each = bitWidth(program.inputs[i].source->type().element());
+      bytes += (channels + 128) * each / 8;
+      c.stagedBytes += (channels + 127) / 64 * 64 * each / 8;
+    }
+  c.onFragments = readsWithin(c) && bytes <= kMostBytes;
+  if (!c.onFragments)
+    c.stagedBytes = 0;
 }
 
 /// Everything with rows: A, what is written, and what the body reads.
@@ -95,7 +97,7 @@ std::vector<Strides> rowOperands(const GroupForm &form, const Contraction &c) {
 
 /// The prologue has been read. Batches that share B and follow each other in memory as rows do are
 /// rows: tiles need not end with each of them.
-bool readMatMul(const GroupForm &form, Contraction &c, std::string &why) {
+Result<> readMatMul(const GroupForm &form, Contraction &c) {
   const Operation &op = *form.anchor;
   const Type y = op.result()->type(), a = op.operand(0)->type(), b = op.operand(1)->type();
   const Dim one = y.context().dim(1);
@@ -124,59 +126,53 @@ bool readMatMul(const GroupForm &form, Contraction &c, std::string &why) {
       c.rowDim = d;
     c.m = c.m * extent;
   }
-  if (batches.size() > 2) {
-    why = "more than two batch dimensions";
-    return false;
-  }
+  if (batches.size() > 2)
+    return Refusal{"more than two batch dimensions", ""};
   c.batch1Dim = batches.empty() ? 0 : batches[0];
   c.batch0Dim = batches.size() < 2 ? 0 : batches[1];
   c.batch1 = c.batch1Dim ? y.dim(y.rank() - c.batch1Dim) : one;
   c.batch0 = c.batch0Dim ? y.dim(y.rank() - c.batch0Dim) : one;
-  return true;
+  return Accepted{};
 }
 
 } // namespace
 
-bool readZeroPoint(const GroupForm &form, int64_t &xZero, std::string &why) {
-  xZero = 0;
+Result<int64_t> readZeroPoint(const GroupForm &form) {
   const unsigned count = form.anchor->numOperands();
-  if (count > 3) {
-    why = "a zero point of the weights";
-    return false;
-  }
+  if (count > 3)
+    return Refusal{"a zero point of the weights", ""};
   if (count < 3)
-    return true;
+    return 0;
   Value *v = constantOperand(form, 2);
   Literal zero = v ? *v->def()->find("value")->get<Literal>() : nullptr;
-  if (!zero || zero->size() != 1) {
-    why = "a zero point that is known at run time, or several";
-    return false;
-  }
-  xZero = zero->intAt(0);
-  return true;
+  if (!zero || zero->size() != 1)
+    return Refusal{"a zero point that is known at run time, or several", ""};
+  return zero->intAt(0);
 }
 
-llvm::Optional<Contraction> readContraction(const TacticInput &in, std::string &why) {
+Result<Contraction> readContraction(const GroupQuery &in) {
   const GroupForm &f = in.form;
-  Contraction c;
-  if (!f.anchor || !f.anchor->isAny(Op::Conv, Op::MatMul)) {
-    why = "no conv or matmul";
-    return llvm::None;
-  }
+  if (!f.anchor || !f.anchor->isAny(Op::Conv, Op::MatMul))
+    return Refusal{"no conv or matmul", ""};
   const Operation &op = *f.anchor;
-  if (!isWithoutScales(op, why) || !readZeroPoint(f, c.xZero, why))
-    return llvm::None;
+  if (auto plain = isWithoutScales(op); !plain)
+    return std::move(plain).refusal();
+  const auto xZero = readZeroPoint(f);
+  if (!xZero)
+    return xZero.refusal();
+  Contraction c;
+  c.xZero = *xZero;
   const int kDim =
       op.is(Op::Conv) ? 1 : int(op.operand(0)->type().rank()) - (op.boolAttr("trans_a") ? 2 : 1);
-  if (!readPrologue(f.anchorInputs[0], kDim, c, why) ||
-      !(op.is(Op::Conv) ? readConv(op, c, why) : readMatMul(f, c, why)) ||
-      !isPlainBody(f.body, why) || !fitsInt(f, why))
-    return llvm::None;
-  if (!f.anchorInputs[1].isPlainRead()) {
-    why = "the second operand is computed in the group";
-    return llvm::None;
-  }
-  c.onFragments = c.hasPrologue && mayBeOnFragments(f.anchorInputs[0], c);
+  auto read = readPrologue(f.anchorInputs[0], kDim, c)
+                  .andThen([&] { return op.is(Op::Conv) ? readConv(op, c) : readMatMul(f, c); })
+                  .andThen([&] { return isPlainBody(f.body); })
+                  .andThen([&] { return fitsInt(f); });
+  if (!read)
+    return std::move(read).refusal();
+  if (!f.anchorInputs[1].isPlainRead())
+    return Refusal{"the second operand is computed in the group", ""};
+  readFragments(f.anchorInputs[0], c);
   const Access &b = f.anchorInputs[1].inputs[0];
   Value *operand = f.group->operand(b.source->index());
   const bool constant = operand->def() && operand->def()->is(Op::Constant);
@@ -191,24 +187,18 @@ llvm::Optional<Contraction> readContraction(const TacticInput &in, std::string &
     for (unsigned d = 0; d + 2 < b.type.rank(); ++d)
       whole &= b.type.dim(d).isConstant(1);
   c.isPacked = constant && whole;
-  if (c.isConv && !c.isPacked) {
-    why = "weights known only at run time";
-    return llvm::None;
-  }
+  if (c.isConv && !c.isPacked)
+    return Refusal{"weights known only at run time", ""};
   return c;
 }
 
-bool multipliesRows(const Contraction &c, std::string &why) {
-  if (!c.isPacked || c.slices() != 1) {
-    why = "not one product with constant weights";
-    return false;
-  }
+Result<> multipliesRows(const Contraction &c) {
+  if (!c.isPacked || c.slices() != 1)
+    return Refusal{"not one product with constant weights", ""};
   if (c.isConv && !(c.conv.isPointwise() && !c.conv.isVolume() && c.conv.outHeight.isConstant(1) &&
-                    c.conv.outWidth.isConstant(1))) {
-    why = "a convolution of more than one point";
-    return false;
-  }
-  return true;
+                    c.conv.outWidth.isConstant(1)))
+    return Refusal{"a convolution of more than one point", ""};
+  return Accepted{};
 }
 
 Dim rowsOf(const Contraction &c) { return c.isConv ? c.conv.batch : c.m; }
@@ -229,62 +219,56 @@ bool loadsIntoF32(const Contraction &c) {
          (c.hasPrologue && (isBool(c.a) || (isInteger(c.a) && bitWidth(c.a) <= 16)));
 }
 
-bool multipliesInF32(const TacticInput &in, const Contraction &c, std::string &why) {
+Result<> multipliesInF32(const GroupQuery &in, const Contraction &c) {
   auto computesInF32 = [](Element e) { return computeElement(e) == Element::F32; };
-  why = "operands that are not computed in f32";
-  return computesInF32(in.form.anchor->operand(0)->type().element()) && computesInF32(c.b) &&
-         loadsIntoF32(c);
+  if (!computesInF32(in.form.anchor->operand(0)->type().element()) || !computesInF32(c.b) ||
+      !loadsIntoF32(c))
+    return Refusal{"operands that are not computed in f32", ""};
+  return Accepted{};
 }
 
 bool isMachineOf(const MmaGeneration &g, const TargetLevel &level) {
   return level.sm >= g.firstSm && level.sm < g.endSm;
 }
 
-bool multipliesOn(const MmaGeneration &g, const TacticInput &in, const Contraction &c,
-                  std::string &why) {
-  if (!isMachineOf(g, in.level)) {
-    why = "written for other machines than " + in.level.name.str();
-    return false;
-  }
-  if (c.b == Element::BF16 && !g.bf16) {
-    why = "the Tensor Cores of " + in.level.name.str() + " multiply fp16, not bf16";
-    return false;
-  }
-  if (in.form.anchor->operand(0)->type().element() != c.b ||
-      (c.b != Element::F16 && c.b != Element::BF16)) {
-    why = g.bf16 ? "operands that are not both fp16 or both bf16" : "operands that are not fp16";
-    return false;
-  }
-  if (!loadsIntoF32(c) || (c.a != c.b && !c.hasPrologue)) {
-    why = "an operand that is stored as " + name(c.a).str();
-    return false;
-  }
-  return true;
+Result<> isFor(const MmaGeneration &g, const TargetLevel &level) {
+  if (!isMachineOf(g, level))
+    return Refusal{"written for other machines than " + level.name.str(), ""};
+  return Accepted{};
 }
 
-bool multipliesBytes(const TacticInput &in, const Contraction &c, std::string &why) {
+Result<> multipliesOn(const MmaGeneration &g, const GroupQuery &in, const Contraction &c) {
+  if (auto machine = isFor(g, in.level); !machine)
+    return machine;
+  if (c.b == Element::BF16 && !g.bf16)
+    return Refusal{"the Tensor Cores of " + in.level.name.str() + " multiply fp16, not bf16", ""};
+  if (in.form.anchor->operand(0)->type().element() != c.b ||
+      (c.b != Element::F16 && c.b != Element::BF16))
+    return Refusal{
+        g.bf16 ? "operands that are not both fp16 or both bf16" : "operands that are not fp16", ""};
+  if (!loadsIntoF32(c) || (c.a != c.b && !c.hasPrologue))
+    return Refusal{"an operand that is stored as " + name(c.a).str(), ""};
+  return Accepted{};
+}
+
+Result<> multipliesBytes(const GroupQuery &in, const Contraction &c) {
   auto isByte = [](Element e) { return e == Element::I8 || e == Element::U8; };
   if (!isByte(in.form.anchor->operand(0)->type().element()) || !isByte(c.b))
-    why = "operands that are not bytes";
-  else if (c.b != Element::I8)
-    why = "unsigned weights";
-  else if (c.hasPrologue || !isByte(c.a))
-    why = "bytes that are computed in the group";
-  else if (!c.isPacked)
-    why = "weights known only at run time";
-  else
-    return true;
-  return false;
+    return Refusal{"operands that are not bytes", ""};
+  if (c.b != Element::I8)
+    return Refusal{"unsigned weights", ""};
+  if (c.hasPrologue || !isByte(c.a))
+    return Refusal{"bytes that are computed in the group", ""};
+  if (!c.isPacked)
+    return Refusal{"weights known only at run time", ""};
+  return Accepted{};
 }
 
-bool multipliesBytesOn(const MmaGeneration &g, const TacticInput &in, const Contraction &c,
-                       std::string &why) {
-  if (!isMachineOf(g, in.level)) {
-    why = "written for other machines than " + in.level.name.str();
-    return false;
-  }
-  return multipliesBytes(in, c, why);
+Result<> multipliesBytesOn(const MmaGeneration &g, const GroupQuery &in, const Contraction &c) {
+  return isFor(g, in.level).andThen([&] { return multipliesBytes(in, c); });
 }
+
+bool hasWgmma(const TargetLevel &level) { return level.sm == 90 && level.archSpecific; }
 
 llvm::StringRef multipliedAs(const GroupForm &form) {
   return form.anchor && form.anchor->isAny(Op::Conv, Op::MatMul)
@@ -323,12 +307,11 @@ bool packsIn(const Contraction &c, int64_t tileN) {
 
 bool packsInRows(const Contraction &c) { return c.isPacked && !packsIn(c, 16); }
 
-void packContractionRows(const TacticInput &in, llvm::SmallVectorImpl<Packing> &out) {
-  std::string why;
-  const Contraction c = *readContraction(in, why);
+void packContractionRows(const ContractionProblem &p, llvm::SmallVectorImpl<Packing> &out) {
+  const Contraction &c = p.c;
   if (!c.isPacked)
     return;
-  const Value *source = in.form.anchorInputs[1].inputs[0].source;
+  const Value *source = p.in.form.anchorInputs[1].inputs[0].source;
   const Type w = source->type();
   if (c.isConv) {
     out.push_back({source->index(), Layout::channelsLast(w.context(), w.rank())});
@@ -343,13 +326,12 @@ void packContractionRows(const TacticInput &in, llvm::SmallVectorImpl<Packing> &
   out.push_back({source->index(), Layout::get(w.context(), axes)});
 }
 
-void packContractionTiles(const TacticInput &in, int64_t tileN,
+void packContractionTiles(const ContractionProblem &p, int64_t tileN,
                           llvm::SmallVectorImpl<Packing> &out) {
-  std::string why;
-  const Contraction c = *readContraction(in, why);
+  const Contraction &c = p.c;
   if (!c.isPacked)
     return;
-  const Value *source = in.form.anchorInputs[1].inputs[0].source;
+  const Value *source = p.in.form.anchorInputs[1].inputs[0].source;
   const Type w = source->type();
   const int rank = int(w.rank()), n = c.isConv ? 0 : rank - (c.transB ? 2 : 1);
   llvm::SmallVector<LayoutAxis, 6> axes;
@@ -367,19 +349,9 @@ void packContractionTiles(const TacticInput &in, int64_t tileN,
   out.push_back({source->index(), Layout::get(w.context(), axes)});
 }
 
-void packContraction(const TacticInput &in, const Schedule &s,
-                     llvm::SmallVectorImpl<Packing> &out) {
-  std::string why;
-  if (packsInRows(*readContraction(in, why)))
-    packContractionRows(in, out);
-  else
-    packContractionTiles(in, *s.get("tile_n"), out);
-}
-
-void packPaddedRows(const TacticInput &in, llvm::SmallVectorImpl<Packing> &out) {
-  std::string why;
-  const Contraction c = *readContraction(in, why);
-  const Value *source = in.form.anchorInputs[1].inputs[0].source;
+void packPaddedRows(const ContractionProblem &p, llvm::SmallVectorImpl<Packing> &out) {
+  const Contraction &c = p.c;
+  const Value *source = p.in.form.anchorInputs[1].inputs[0].source;
   const Type w = source->type();
   const int rank = int(w.rank()), n = c.isConv ? 0 : rank - (c.transB ? 2 : 1),
             k = c.isConv ? 1 : rank - (c.transB ? 1 : 2);
@@ -393,21 +365,18 @@ void packPaddedRows(const TacticInput &in, llvm::SmallVectorImpl<Packing> &out) 
   out.push_back({source->index(), Layout::get(w.context(), axes)});
 }
 
-int64_t tileCount(const Contraction &c, const Schedule &s) {
-  return c.slices() * int64_t(llvm::divideCeil(c.rows(), *s.get("tile_m"))) *
-         int64_t(llvm::divideCeil(c.columns(), *s.get("tile_n")));
+int64_t tileCount(const Contraction &c, const ContractionTiles &t) {
+  return c.slices() * ceilDiv(c.rows(), t.tileM) * ceilDiv(c.columns(), t.tileN);
 }
-bool hasWgmma(const TargetLevel &level) { return level.sm == 90 && level.archSpecific; }
-int64_t splitPartialBytes(const TacticInput &in, const Schedule &s) {
-  std::string why;
-  const int64_t splits = *s.get("splits");
-  return splits == 1 ? 0
-                     : tileCount(*readContraction(in, why), s) * splits * *s.get("tile_m") *
-                           *s.get("tile_n") * 4;
+
+KeyValues SplitContraction::computed(const Problem &p, const SplitTiles &s) {
+  return {{"least_shared", leastShared(p.in.level, tileCount(p.c, s) * s.splits)}};
 }
-int64_t splitCounterBytes(const TacticInput &in, const Schedule &s) {
-  std::string why;
-  return *s.get("splits") == 1 ? 0 : tileCount(*readContraction(in, why), s) * 4;
+int64_t SplitContraction::scratch(const Problem &p, const SplitTiles &s) {
+  return s.splits == 1 ? 0 : tileCount(p.c, s) * s.splits * s.tileM * s.tileN * 4;
+}
+int64_t SplitContraction::zeroed(const Problem &p, const SplitTiles &s) {
+  return s.splits == 1 ? 0 : tileCount(p.c, s) * 4;
 }
 
 int64_t leastShared(const TargetLevel &level, int64_t blocks) {
@@ -416,9 +385,7 @@ int64_t leastShared(const TargetLevel &level, int64_t blocks) {
 
 llvm::SmallVector<int64_t, 4> splitsFor(const Contraction &c, const TargetLevel &level,
                                         const ContractionTiles &t) {
-  const int64_t tiles = c.slices() * int64_t(llvm::divideCeil(c.rows(), t.tileM)) *
-                        int64_t(llvm::divideCeil(c.columns(), t.tileN));
-  const int64_t steps = int64_t(llvm::divideCeil(c.depth(), t.tileK));
+  const int64_t tiles = tileCount(c, t), steps = ceilDiv(c.depth(), t.tileK);
   llvm::SmallVector<int64_t, 4> splits{1};
   for (int64_t s : {2, 4, 8, 16})
     if (tiles * s <= 2 * int64_t(level.multiprocessors) && steps >= 4 * s)
@@ -426,18 +393,16 @@ llvm::SmallVector<int64_t, 4> splitsFor(const Contraction &c, const TargetLevel 
   return splits;
 }
 
-bool isOfChannels(const ScalarProgram &body, std::string &why) {
-  if (!isPlainBody(body, why))
-    return false;
+Result<> isOfChannels(const ScalarProgram &body) {
+  if (auto plain = isPlainBody(body); !plain)
+    return plain;
   for (const Access &a : body.inputs) {
     const Strides s = stridesOf(a, unsigned(body.space.size()));
     for (unsigned d = 0; d < s.strides.size(); ++d)
-      if (d != 1 && !body.space[d].isConstant(1) && !s.strides[d].isConstant(0)) {
-        why = "something between them that depends on the position in the image";
-        return false;
-      }
+      if (d != 1 && !body.space[d].isConstant(1) && !s.strides[d].isConstant(0))
+        return Refusal{"something between them that depends on the position in the image", ""};
   }
-  return true;
+  return Accepted{};
 }
 
 } // namespace tenon::cuda

@@ -1,9 +1,10 @@
 // Defines what the tactics of contractions share (contract_simt, contract_mma_sm80,
-// conv_patch_sm80,
-// ...): the reading of conv and matmul groups as one problem, tiles, and the text of the call.
+// conv_patch_sm80, ...): the reading of conv and matmul groups as one problem, tiles, and the text
+// of the call.
 #pragma once
 
 #include "codegen/ConvProblem.h"
+#include "codegen/core/TacticOf.h"
 #include "codegen/cuda/Common.h"
 
 namespace tenon::cuda {
@@ -21,8 +22,10 @@ struct Contraction {
   /// varies along K only.
   unsigned mainInput = 0;
   bool hasPrologue = false;
-  /// The prologue may be applied to what is multiplied (runtime/cuda/fragment_prologue.cuh).
+  /// The prologue may be applied to what is multiplied (runtime/cuda/fragment_prologue.cuh), and
+  /// bytes of shared memory for what it reads beside A.
   bool onFragments = false;
+  int64_t stagedBytes = 0;
   /// B is a constant that is packed in tiles; otherwise (matmul only) a view.
   bool isPacked = false;
   Element a = Element::F32, b = Element::F32; // stored elements
@@ -36,15 +39,30 @@ struct Contraction {
 /// none.
 Dim strideFromLast(const Strides &s, unsigned dim);
 
-/// The zero point of x of an integer contraction, 0 where there is none. False with the reason
-/// where it is not known, or where the weights have one.
-bool readZeroPoint(const GroupForm &form, int64_t &xZero, std::string &why);
+/// The zero point of x of an integer contraction, 0 where there is none. Refused where it is not
+/// known, or where the weights have one.
+Result<int64_t> readZeroPoint(const GroupForm &form);
 
-/// Reads a group; None with the reason.
-llvm::Optional<Contraction> readContraction(const TacticInput &in, std::string &why);
+Result<Contraction> readContraction(const GroupQuery &in);
+
+/// A group as most tactics of contractions take it.
+struct ContractionProblem {
+  GroupQuery in;
+  Contraction c;
+};
+/// The group, where `condition` of its contraction holds.
+template <class Condition>
+Result<ContractionProblem> readContraction(const GroupQuery &in, Condition condition) {
+  Result<Contraction> c = readContraction(in);
+  if (!c)
+    return std::move(c).refusal();
+  if (Result<> holds = condition(*c); !holds)
+    return std::move(holds).refusal();
+  return ContractionProblem{in, *std::move(c)};
+}
 
 /// Whether rows meet constant weights: one matrix product, or a convolution of one point.
-bool multipliesRows(const Contraction &c, std::string &why);
+Result<> multipliesRows(const Contraction &c);
 /// Those rows, as one extent, and strides over (row, column); `transposed`: of A as trans_a has it.
 Dim rowsOf(const Contraction &c);
 Strides rowStrides(const Contraction &c, const Strides &s, bool transposed = false);
@@ -55,7 +73,7 @@ bool loadsIntoF32(const Contraction &c);
 
 /// Whether these operands are multiplied in fp32 on CUDA cores. A may be stored otherwise where a
 /// prologue converts it.
-bool multipliesInF32(const TacticInput &in, const Contraction &c, std::string &why);
+Result<> multipliesInF32(const GroupQuery &in, const Contraction &c);
 
 /// The machines that a kernel of warp-wide mma instructions is for.
 struct MmaGeneration {
@@ -65,18 +83,18 @@ struct MmaGeneration {
 /// sm_75, and sm_80 and up.
 constexpr MmaGeneration kMmaSm75 = {75, 80, false}, kMmaSm80 = {80, ~0u, true};
 bool isMachineOf(const MmaGeneration &g, const TargetLevel &level);
+/// The same as a reason not to match.
+Result<> isFor(const MmaGeneration &g, const TargetLevel &level);
 /// Whether the Tensor Cores of `g` multiply these operands. A may be stored otherwise where a
 /// prologue converts it.
-bool multipliesOn(const MmaGeneration &g, const TacticInput &in, const Contraction &c,
-                  std::string &why);
+Result<> multipliesOn(const MmaGeneration &g, const GroupQuery &in, const Contraction &c);
 
 /// The machine that multiplies by warpgroups (wgmma).
 bool hasWgmma(const TargetLevel &level);
 
 /// Whether these are bytes times signed constants, with exact 32-bit sums; and on Tensor Cores.
-bool multipliesBytes(const TacticInput &in, const Contraction &c, std::string &why);
-bool multipliesBytesOn(const MmaGeneration &g, const TacticInput &in, const Contraction &c,
-                       std::string &why);
+Result<> multipliesBytes(const GroupQuery &in, const Contraction &c);
+Result<> multipliesBytesOn(const MmaGeneration &g, const GroupQuery &in, const Contraction &c);
 
 /// Costs of fp16 contractions compare on a scale on which wgmma takes as much of its time by the
 /// clock (Tactic::clock), for in networks contract_mma loses more than its own times say.
@@ -91,9 +109,14 @@ llvm::StringRef multipliedAs(const GroupForm &form);
 /// otherwise, and for chains.
 llvm::Optional<std::string> worthTensorCores(const GroupForm &form);
 
-/// Tiles of a block and what they are cut into; the members of a schedule.
+/// Tiles of a block and what they are cut into (parts of warps, or of threads).
 struct ContractionTiles {
   int64_t tileM, tileN, tileK, partM, partN, stages;
+};
+/// And into how many parts K is split, among blocks, and a tile's K among teams of a block; a
+/// schedule's numbers.
+struct SplitTiles : ContractionTiles {
+  int64_t splits, teams;
 };
 
 /// Whether B can be packed in blocks of `tileN` columns: blocks do not straddle groups.
@@ -102,24 +125,28 @@ bool packsIn(const Contraction &c, int64_t tileN);
 /// take such weights as rows along K.
 bool packsInRows(const Contraction &c);
 /// The weights' layout as rows along K.
-void packContractionRows(const TacticInput &in, llvm::SmallVectorImpl<Packing> &out);
+void packContractionRows(const ContractionProblem &p, llvm::SmallVectorImpl<Packing> &out);
 /// The weights' layout as tiles of columns, along K one after the other; zero beyond the last.
-void packContractionTiles(const TacticInput &in, int64_t tileN,
+void packContractionTiles(const ContractionProblem &p, int64_t tileN,
                           llvm::SmallVectorImpl<Packing> &out);
-/// The weights' layout for a schedule: tiles of columns, or rows where packsInRows.
-void packContraction(const TacticInput &in, const Schedule &s, llvm::SmallVectorImpl<Packing> &out);
-
 /// The weights' layout as rows along K of every filter, [n][k], rounded up to 16 bytes with zeros.
-void packPaddedRows(const TacticInput &in, llvm::SmallVectorImpl<Packing> &out);
+void packPaddedRows(const ContractionProblem &p, llvm::SmallVectorImpl<Packing> &out);
 
 /// Number of output tiles over all slices.
-int64_t tileCount(const Contraction &c, const Schedule &s);
-int64_t splitPartialBytes(const TacticInput &in, const Schedule &s);
-int64_t splitCounterBytes(const TacticInput &in, const Schedule &s);
+int64_t tileCount(const Contraction &c, const ContractionTiles &t);
 
 /// Ways to split K that give every multiprocessor a block.
 llvm::SmallVector<int64_t, 4> splitsFor(const Contraction &c, const TargetLevel &level,
                                         const ContractionTiles &t);
+
+/// What tactics share whose blocks have tiles of the result, or parts of their sums over K.
+struct SplitContraction {
+  using Problem = ContractionProblem;
+
+  static KeyValues computed(const Problem &p, const SplitTiles &s);
+  static int64_t scratch(const Problem &p, const SplitTiles &s);
+  static int64_t zeroed(const Problem &p, const SplitTiles &s);
+};
 
 /// Bytes of shared memory that a block of a kernel of `blocks` takes at least, where these are no
 /// more than multiprocessors: two on one, placed there while the kernel before still runs on
@@ -135,16 +162,15 @@ bool areResultsAligned(const GroupForm &form, const StepWriter &out,
 
 /// Whether nothing but its channel (dimension 1) decides what becomes of a sum: what stands between
 /// a convolution and another anchor in the same kernel.
-bool isOfChannels(const ScalarProgram &body, std::string &why);
+Result<> isOfChannels(const ScalarProgram &body);
 
 /// The parts of a contraction's call, in the order in which they are written. One that is not
 /// moved.
 class ContractionCall {
 public:
   /// Opens the configuration: what the kernel walks, and the members of the schedule.
-  ContractionCall(const TacticInput &in, const Schedule &s, StepWriter &out);
-  ContractionCall(const TacticInput &in, const Contraction &c,
-                  llvm::ArrayRef<std::pair<std::string, int64_t>> members, StepWriter &out);
+  ContractionCall(const GroupQuery &in, const Contraction &c, const KeyValues &members,
+                  StepWriter &out);
   ContractionCall(const ContractionCall &) = delete;
   ContractionCall &operator=(const ContractionCall &) = delete;
 
@@ -172,16 +198,15 @@ private:
 /// Whether a kernel that can split K takes scratch memory for it: it has no such parameter, nothing
 /// is split, or it is.
 enum class SplitScratch : uint8_t { None, Unused, Used };
+inline SplitScratch scratchOf(int64_t splits) {
+  return splits > 1 ? SplitScratch::Used : SplitScratch::Unused;
+}
 
 /// Writes configuration with the schedule's `members`, body and the call of `conv_<kernel>` or
 /// `matmul_<kernel>`; `weights` is the type of packed B. Extents are constants unless
 /// StepWriter::letShapeVary() was said before.
-void emitContraction(const TacticInput &in, const Contraction &c,
-                     llvm::ArrayRef<std::pair<std::string, int64_t>> members, SplitScratch scratch,
-                     StepWriter &out, llvm::StringRef kernel,
+void emitContraction(const GroupQuery &in, const Contraction &c, const KeyValues &members,
+                     SplitScratch scratch, StepWriter &out, llvm::StringRef kernel,
                      llvm::StringRef weights = "packed_weights");
-/// The same from a schedule's text: kernels whose schedules have `splits` take a split_scratch.
-void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
-                     llvm::StringRef kernel, llvm::StringRef weights = "packed_weights");
 
 } // namespace tenon::cuda

@@ -89,19 +89,8 @@ bool areResultsAligned(const GroupForm &form, const StepWriter &out,
   return areInputsAligned(form.body, out, over);
 }
 
-namespace {
-Contraction readAgain(const TacticInput &in) {
-  std::string why;
-  return *readContraction(in, why);
-}
-} // namespace
-
-ContractionCall::ContractionCall(const TacticInput &in, const Schedule &s, StepWriter &out)
-    : ContractionCall(in, readAgain(in), s.params, out) {}
-
-ContractionCall::ContractionCall(const TacticInput &in, const Contraction &c,
-                                 llvm::ArrayRef<std::pair<std::string, int64_t>> members,
-                                 StepWriter &out)
+ContractionCall::ContractionCall(const GroupQuery &in, const Contraction &c,
+                                 const KeyValues &members, StepWriter &out)
     : cfg(out, "config",
           in.form.anchor->is(Op::MatMul) ? "cuda::matmul_defaults" : "cuda::conv_defaults"),
       contraction_(c), form_(in.form), out_(out) {
@@ -188,18 +177,9 @@ void ContractionCall::appendPrologue(std::vector<std::string> &arguments) {
   arguments.push_back("pack(" + views + ")");
 }
 
-void emitContraction(const TacticInput &in, const Schedule &s, StepWriter &out,
-                     llvm::StringRef kernel, llvm::StringRef weights) {
-  const llvm::Optional<int64_t> splits = s.get("splits");
-  const SplitScratch scratch = !splits       ? SplitScratch::None
-                               : *splits > 1 ? SplitScratch::Used
-                                             : SplitScratch::Unused;
-  emitContraction(in, readAgain(in), s.params, scratch, out, kernel, weights);
-}
-
-void emitContraction(const TacticInput &in, const Contraction &c,
-                     llvm::ArrayRef<std::pair<std::string, int64_t>> members, SplitScratch scratch,
-                     StepWriter &out, llvm::StringRef kernel, llvm::StringRef weights) {
+void emitContraction(const GroupQuery &in, const Contraction &c, const KeyValues &members,
+                     SplitScratch scratch, StepWriter &out, llvm::StringRef kernel,
+                     llvm::StringRef weights) {
   const GroupForm &form = in.form;
   ContractionCall call(in, c, members, out);
   const std::string config = call.finish(areResultsAligned(form, out, call.over));

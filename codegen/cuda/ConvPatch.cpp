@@ -11,34 +11,41 @@ namespace tenon::cuda {
 namespace {
 
 struct Generation {
-  llvm::StringRef id;
+  llvm::StringRef id, summary;
   llvm::StringRef kernel; // conv_<kernel>
   llvm::StringRef header;
   MmaGeneration machines;
 };
-constexpr Generation kSm75 = {"conv_patch_sm75", "patch_sm75", "cuda/conv_patch_sm75.cuh",
-                              kMmaSm75};
-constexpr Generation kSm80 = {"conv_patch_sm80", "patch_sm80", "cuda/conv_patch_sm80.cuh",
-                              kMmaSm80};
+constexpr Generation kSm75 = {
+    "conv_patch_sm75", "fp16 convolution of few channels a group on the Tensor Cores of sm_75",
+    "patch_sm75", "cuda/conv_patch_sm75.cuh", kMmaSm75};
+constexpr Generation kSm80 = {"conv_patch_sm80",
+                              "fp16 and bf16 convolution of few channels a group on Tensor Cores",
+                              "patch_sm80", "cuda/conv_patch_sm80.cuh", kMmaSm80};
 
 /// Beyond as many channels of a group, the tiles of contract_mma and contract_wgmma are full.
 constexpr int64_t kMaxChannels = 64;
 
-/// A schedule's numbers.
-struct Tiles {
+struct PatchSchedule {
   int64_t h, w, groups, n, warpsM, warpsN;
 
-  explicit Tiles(const Schedule &s)
-      : h(*s.get("tile_h")), w(*s.get("tile_w")), groups(*s.get("tile_groups")),
-        n(*s.get("tile_n")), warpsM(*s.get("warps_m")), warpsN(*s.get("warps_n")) {}
-  Tiles(int64_t h, int64_t w, int64_t groups, int64_t n, int64_t warpsM, int64_t warpsN)
-      : h(h), w(w), groups(groups), n(n), warpsM(warpsM), warpsN(warpsN) {}
+  static llvm::ArrayRef<Field<PatchSchedule>> fields() {
+    static const Field<PatchSchedule> kFields[] = {
+        {"tile_h", &PatchSchedule::h, between(1, 64)},
+        {"tile_w", &PatchSchedule::w, between(1, 64)},
+        {"tile_groups", &PatchSchedule::groups, between(1, 8)},
+        {"tile_n", &PatchSchedule::n, oneOf(8, 16, 24, 32, 40, 48, 56, 64)},
+        {"warps_m", &PatchSchedule::warpsM, oneOf(1, 2, 4, 8)},
+        {"warps_n", &PatchSchedule::warpsN, oneOf(1, 2, 4)},
+    };
+    return kFields;
+  }
 
   int64_t threads() const { return 32 * warpsM * warpsN; }
   /// Blocks of 16 pixels, and of 8 filters, of a warp.
   int64_t blocksM() const { return ceilDiv(h * w, 16 * warpsM); }
   int64_t blocksN() const { return groups * (n / 8) / warpsN; }
-  bool isLegal() const {
+  bool hasEvenParts() const {
     const int64_t of_group = n / 8;
     return groups * of_group % warpsN == 0 &&
            (blocksN() % of_group == 0 || of_group % blocksN() == 0);
@@ -50,12 +57,20 @@ struct Tiles {
     return std::max(operands, sums);
   }
   int64_t blocks(const ConvProblem &p) const { return blocksOfTiles(p, h, w, n, groups); }
+
+  /// Every warp has rows; its sums stay in registers.
+  bool fits(const ConvProblem &p, const TargetLevel &level) const {
+    return warpsM * warpsN <= 8 && 16 * (warpsM - 1) < h * w && hasEvenParts() &&
+           blocksM() * blocksN() <= 16 && sharedBytes(p) <= int64_t(level.sharedBytes);
+  }
 };
 
-/// All tiles that fit.
-llvm::SmallVector<Tiles, 32> tilesOf(const ConvProblem &p, const TargetLevel &level) {
-  constexpr int64_t kPatches[][2] = {{4, 8},   {8, 8},  {4, 16}, {8, 16}, {7, 7},
-                                     {14, 14}, {7, 14}, {4, 28}, {1, 32}, {1, 64}};
+/// Pixels of a block, rows and columns.
+constexpr std::pair<int64_t, int64_t> kPatches[] = {{4, 8},   {8, 8},  {4, 16}, {8, 16}, {7, 7},
+                                                    {14, 14}, {7, 14}, {4, 28}, {1, 32}, {1, 64}};
+
+/// Calls take(tiles) for tiles that fit, until it returns false.
+template <class Take> void forTiles(const ConvProblem &p, const TargetLevel &level, Take take) {
   constexpr int64_t kMaxFilters = 64; // of a block, over its groups
   const int64_t filters = ceilDiv(p.filters, 8) * 8;
   // Whole groups, or parts of one.
@@ -66,25 +81,19 @@ llvm::SmallVector<Tiles, 32> tilesOf(const ConvProblem &p, const TargetLevel &le
   for (int64_t n : {16, 32, 48, 64})
     if (n < filters)
       across.push_back({1, n});
-  llvm::SmallVector<Tiles, 32> all;
   for (auto [h, w] : kPatches) {
     if (h > 1 && h >= 2 * p.outHeight.upper())
       continue; // more than half of it lies outside
     for (auto [groups, n] : across)
       for (int64_t warpsM : {1, 2, 4, 8})
-        for (int64_t warpsN : {1, 2, 4}) {
-          const Tiles t(h, w, groups, n, warpsM, warpsN);
-          // Every warp has rows; its sums stay in registers.
-          if (warpsM * warpsN <= 8 && 16 * (warpsM - 1) < h * w && t.isLegal() &&
-              t.blocksM() * t.blocksN() <= 16 && t.sharedBytes(p) <= int64_t(level.sharedBytes))
-            all.push_back(t);
-        }
+        for (int64_t warpsN : {1, 2, 4})
+          if (const PatchSchedule s{h, w, groups, n, warpsM, warpsN}; s.fits(p, level) && !take(s))
+            return;
   }
-  return all;
 }
 
 /// Whether sums of bytes keep to 22 bits, which Tensor Cores add in fp32 without loss.
-bool sumsAreExact(const GroupForm &form, const Contraction &c, std::string &why) {
+Result<> sumsAreExact(const GroupForm &form, const Contraction &c) {
   const Tensor &w = **constantOperand(form, 1)->def()->find("value")->get<Literal>();
   const int64_t low = c.a == Element::I8 ? -128 : 0,
                 most = std::max(c.xZero - low, low + 255 - c.xZero),
@@ -93,127 +102,135 @@ bool sumsAreExact(const GroupForm &form, const Contraction &c, std::string &why)
     int64_t sum = 0;
     for (int64_t i = 0; i < depth; ++i)
       sum += std::abs(w.intAt(first + i)) * most;
-    if (sum >= int64_t(1) << 22) {
-      why = "sums of more than 22 bits";
-      return false;
-    }
+    if (sum >= int64_t(1) << 22)
+      return Refusal{"sums of more than 22 bits", ""};
   }
-  return true;
-}
-
-template <const Generation &G> bool match(const TacticInput &in, std::string &why) {
-  auto c = readContraction(in, why);
-  const bool bytes = c && !isFloat(in.form.anchor->operand(0)->type().element());
-  if (!c ||
-      !(bytes ? multipliesBytesOn(G.machines, in, *c, why) : multipliesOn(G.machines, in, *c, why)))
-    return false;
-  if (!hasWindows(*c, why))
-    return false;
-  const ConvProblem &p = c->conv;
-  if (p.isDepthwise() || p.channels > (p.groups > 1 ? kMaxChannels : kMostPatchChannels)) {
-    why = p.isDepthwise() ? "depthwise" : std::to_string(p.channels) + " channels of a group";
-    return false;
-  }
-  if (bytes && !sumsAreExact(in.form, *c, why))
-    return false;
-  if (tilesOf(p, in.level).empty()) {
-    why = "a window whose patches do not fit in shared memory";
-    return false;
-  }
-  return true;
-}
-
-template <const Generation &G>
-void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
-  std::string why;
-  for (const Tiles &t : tilesOf(readContraction(in, why)->conv, in.level))
-    out.push_back({G.id.str(),
-                   {{"tile_h", t.h},
-                    {"tile_w", t.w},
-                    {"tile_groups", t.groups},
-                    {"tile_n", t.n},
-                    {"warps_m", t.warpsM},
-                    {"warps_n", t.warpsN}}});
+  return Accepted{};
 }
 
 /// Whether A is loaded in runs of 8 channels.
-bool loadsRuns(const TacticInput &in, const Contraction &c) {
-  const ScalarProgram &a = in.form.anchorInputs[0];
-  return c.conv.channels % 8 == 0 &&
-         stridesOf(a.inputs[c.mainInput], unsigned(a.space.size())).strides[1].isConstant(1);
+bool loadsRuns(const ContractionProblem &p) {
+  const ScalarProgram &a = p.in.form.anchorInputs[0];
+  return p.c.conv.channels % 8 == 0 &&
+         stridesOf(a.inputs[p.c.mainInput], unsigned(a.space.size())).strides[1].isConstant(1);
 }
 
-/// Rounds of resident blocks, each of which waits for its patch and runs through its instructions,
-/// one in four cycles; unless a unit of the multiprocessor is busy for longer: the schedulers, the
-/// tags of the first-level cache, shared memory or the Tensor Cores. Instruction counts are those
-/// of the loops; unmeasured yet. `scale`: of all that is computed or moved.
-double timeOf(const TacticInput &in, const Schedule &s, double scale) {
-  std::string why;
-  const Contraction c = *readContraction(in, why);
-  const ConvProblem &p = c.conv;
-  const Tiles t(s);
-  const PatchLayout l(p, t.h, t.w, t.groups);
-  const double sms = in.level.multiprocessors, warps = double(t.warpsM * t.warpsN);
-  const double blocks = double(t.blocks(p)), perMultiprocessor = std::ceil(blocks / sms);
-  const double resident =
-      std::max(1.0, std::min({in.level.sharedBytes / double(t.sharedBytes(p)),
-                              (in.level.sm == 75 ? 1024.0 : 2048.0) / double(t.threads()), 16.0}));
-  const double rounds = std::ceil(perMultiprocessor / std::floor(resident));
-  const double steps = double(ceilDiv(l.runs, 2)), blocksM = double(t.blocksM()),
-               blocksN = double(t.blocksN()),
-               fragments = blocksM * std::max(1.0, blocksN / (double(t.n) / 8)); // of A
+template <const Generation &G> struct Patch {
+  static constexpr llvm::StringRef id = G.id, summary = G.summary;
+  using Problem = ContractionProblem;
+  using Schedule = PatchSchedule;
 
-  // Instructions of a warp. A run of the patch is one asynchronous copy, or a load per element.
-  const double elements = double(std::min<int64_t>(l.fold * p.channels, 8));
-  const double patchRuns = double(l.rows * l.cells * t.groups * l.tapRuns),
-               weightRuns = double(t.groups * t.n * l.runs), threads = double(t.threads());
-  const double loading =
-      std::ceil(patchRuns / threads) * (loadsRuns(in, c) ? 20 : 20 + 10 * elements) +
-      std::ceil(weightRuns / threads) * 12;
-  const double multiplying = steps * (4 + 3 * fragments + 2 * blocksN + blocksM * blocksN);
-  const double storing = blocksM * (4 * blocksN + std::ceil(blocksN / 2) * 60);
-  const double instructions = loading + multiplying + storing;
-  // Cycles of a block in the units of its multiprocessor.
-  const double issue = warps * instructions / 4;
-  const double tags = double(l.rows * l.cells) + patchRuns / 8;
-  const double shared = steps * warps * (4 * fragments + 2 * blocksN); // 128 bytes each
-  const double clock = in.level.peakGflops / sms / (in.level.sm == 75 ? 128 : 256); // GHz
-  const double tensor =
-      steps * warps * blocksM * blocksN * 4096 / (in.level.tensorTflops * 1e3 / sms / clock * 0.7);
-  constexpr double kMemoryLatency = 0.8;
-  const double time = rounds * kMemoryLatency +
-                      std::max(rounds * 4 * instructions,
-                               perMultiprocessor * std::max({issue, tags, shared, tensor})) /
-                          (clock * 1e3);
-  Effort e;
-  e.bytes = double(workOf(*in.form.group).bytes);
-  e.blocks = blocks;
-  e.launches = 0;
-  return in.level.launchMicroseconds + scale * std::max(time, microseconds(in.level, e));
-}
-double cost(const TacticInput &in, const Schedule &s) { return timeOf(in, s, kContractionScale); }
-double clock(const TacticInput &in, const Schedule &s) { return timeOf(in, s, kPatchShortfall); }
+  static bool forTensorCores(const GroupQuery &in) {
+    return isMachineOf(G.machines, in.level) && multipliedAs(in.form).empty();
+  }
 
-void pack(const TacticInput &in, const Schedule &s, llvm::SmallVectorImpl<Packing> &out) {
-  std::string why;
-  const Tiles t(s);
-  packPatchWeights(in, PatchLayout(readContraction(in, why)->conv, t.h, t.w, t.groups), out);
-}
+  static Result<Problem> match(const GroupQuery &in) {
+    return readContraction(in, [&](const Contraction &c) -> Result<> {
+      const ConvProblem &p = c.conv;
+      const bool bytes = !isFloat(in.form.anchor->operand(0)->type().element());
+      auto operands =
+          bytes ? multipliesBytesOn(G.machines, in, c) : multipliesOn(G.machines, in, c);
+      if (auto taken = operands.andThen([&] { return hasWindows(c); }); !taken)
+        return taken;
+      if (p.isDepthwise() || p.channels > (p.groups > 1 ? kMaxChannels : kMostPatchChannels))
+        return Refusal{p.isDepthwise() ? "depthwise"
+                                       : std::to_string(p.channels) + " channels of a group",
+                       ""};
+      if (bytes)
+        if (auto exact = sumsAreExact(in.form, c); !exact)
+          return exact;
+      bool any = false;
+      forTiles(p, in.level, [&](const Schedule &) { return !(any = true); });
+      if (!any)
+        return Refusal{"a window whose patches do not fit in shared memory", ""};
+      return Accepted{};
+    });
+  }
 
-template <const Generation &G>
-void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
-  out.include(G.header);
-  emitContraction(in, s, out, G.kernel);
-}
+  static void candidates(const Problem &p, std::vector<Schedule> &out) {
+    forTiles(p.c.conv, p.in.level, [&](const Schedule &s) {
+      out.push_back(s);
+      return true;
+    });
+  }
 
-template <const Generation &G> bool usesTensorCores(const TacticInput &in) {
-  return isMachineOf(G.machines, in.level) && multipliedAs(in.form).empty();
-}
+  static Result<> legal(const Problem &p, const Schedule &s) {
+    const ConvProblem &conv = p.c.conv;
+    if (s.groups > 1 && (s.groups > conv.groups || s.n < conv.filters))
+      return impossible<Patch>(s, "blocks take several whole groups, or a part of one");
+    if (!s.fits(conv, p.in.level))
+      return impossible<Patch>(
+          s, "a block has 8 warps at most, each with rows of pixels, whole groups or even parts of "
+             "one, and at most 16 blocks of 16 x 8 sums; and " +
+                 std::to_string(p.in.level.sharedBytes) + " bytes of shared memory, here " +
+                 std::to_string(s.sharedBytes(conv)));
+    return Accepted{};
+  }
 
-template <const Generation &G> constexpr Tactic tactic(llvm::StringRef summary) {
-  return {G.id,    summary, match<G>,           enumerate<G>, cost,  pack, nullptr,
-          emit<G>, nullptr, usesTensorCores<G>, false,        false, clock};
-}
+  static double microseconds(const Problem &p, const Schedule &s) {
+    return timeOf(p, s, kPatchShortfall);
+  }
+  static double rank(const Problem &p, const Schedule &s) {
+    return timeOf(p, s, kContractionScale);
+  }
+
+  static void pack(const Problem &p, const Schedule &s, llvm::SmallVectorImpl<Packing> &out) {
+    packPatchWeights(p.in.form, PatchLayout(p.c.conv, s.h, s.w, s.groups), out);
+  }
+
+  static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
+    out.include(G.header);
+    emitContraction(p.in, p.c, membersOf(s), SplitScratch::None, out, G.kernel);
+  }
+
+private:
+  /// Rounds of resident blocks, each of which waits for its patch and runs through its
+  /// instructions, one in four cycles; unless a unit of the multiprocessor is busy for longer: the
+  /// schedulers, the tags of the first-level cache, shared memory or the Tensor Cores. Instruction
+  /// counts are those of the loops; unmeasured yet. `scale`: of all that is computed or moved.
+  static double timeOf(const Problem &p, const Schedule &s, double scale) {
+    const ConvProblem &conv = p.c.conv;
+    const TargetLevel &level = p.in.level;
+    const PatchLayout l(conv, s.h, s.w, s.groups);
+    const double sms = level.multiprocessors, warps = double(s.warpsM * s.warpsN);
+    const double blocks = double(s.blocks(conv)), perMultiprocessor = std::ceil(blocks / sms);
+    const double resident =
+        std::max(1.0, std::min({level.sharedBytes / double(s.sharedBytes(conv)),
+                                (level.sm == 75 ? 1024.0 : 2048.0) / double(s.threads()), 16.0}));
+    const double rounds = std::ceil(perMultiprocessor / std::floor(resident));
+    const double steps = double(ceilDiv(l.runs, 2)), blocksM = double(s.blocksM()),
+                 blocksN = double(s.blocksN()),
+                 fragments = blocksM * std::max(1.0, blocksN / (double(s.n) / 8)); // of A
+
+    // Instructions of a warp. A run of the patch is one asynchronous copy, or a load per element.
+    const double elements = double(std::min<int64_t>(l.fold * conv.channels, 8));
+    const double patchRuns = double(l.rows * l.cells * s.groups * l.tapRuns),
+                 weightRuns = double(s.groups * s.n * l.runs), threads = double(s.threads());
+    const double loading =
+        std::ceil(patchRuns / threads) * (loadsRuns(p) ? 20 : 20 + 10 * elements) +
+        std::ceil(weightRuns / threads) * 12;
+    const double multiplying = steps * (4 + 3 * fragments + 2 * blocksN + blocksM * blocksN);
+    const double storing = blocksM * (4 * blocksN + std::ceil(blocksN / 2) * 60);
+    const double instructions = loading + multiplying + storing;
+    // Cycles of a block in the units of its multiprocessor.
+    const double issue = warps * instructions / 4;
+    const double tags = double(l.rows * l.cells) + patchRuns / 8;
+    const double shared = steps * warps * (4 * fragments + 2 * blocksN);        // 128 bytes each
+    const double clock = level.peakGflops / sms / (level.sm == 75 ? 128 : 256); // GHz
+    const double tensor =
+        steps * warps * blocksM * blocksN * 4096 / (level.tensorTflops * 1e3 / sms / clock * 0.7);
+    constexpr double kMemoryLatency = 0.8;
+    const double time = rounds * kMemoryLatency +
+                        std::max(rounds * 4 * instructions,
+                                 perMultiprocessor * std::max({issue, tags, shared, tensor})) /
+                            (clock * 1e3);
+    Effort e;
+    e.bytes = double(workOf(*p.in.form.group).bytes);
+    e.blocks = blocks;
+    e.launches = 0;
+    return level.launchMicroseconds + scale * std::max(time, cuda::microseconds(level, e));
+  }
+};
 
 } // namespace
 
@@ -231,10 +248,12 @@ PatchLayout::PatchLayout(const ConvProblem &p, int64_t tileH, int64_t tileW, int
   hasHalves = fold == 2 && p.kernelW % 2 != 0;
 }
 
-bool hasWindows(const Contraction &c, std::string &why) {
-  const bool has = c.isConv && !c.conv.isPointwise();
-  why = has ? "three spatial dimensions" : "no convolution with a window";
-  return has && !c.conv.isVolume();
+Result<> hasWindows(const Contraction &c) {
+  if (!c.isConv || c.conv.isPointwise())
+    return Refusal{"no convolution with a window", ""};
+  if (c.conv.isVolume())
+    return Refusal{"three spatial dimensions", ""};
+  return Accepted{};
 }
 
 int64_t blocksOfTiles(const ConvProblem &p, int64_t tileH, int64_t tileW, int64_t n,
@@ -243,9 +262,9 @@ int64_t blocksOfTiles(const ConvProblem &p, int64_t tileH, int64_t tileW, int64_
          ceilDiv(p.outWidth.upper(), tileW) * ceilDiv(p.filters, n) * ceilDiv(p.groups, groups);
 }
 
-void packPatchWeights(const TacticInput &in, const PatchLayout &l,
+void packPatchWeights(const GroupForm &form, const PatchLayout &l,
                       llvm::SmallVectorImpl<Packing> &out) {
-  const Value *source = in.form.anchorInputs[1].inputs[0].source;
+  const Value *source = form.anchorInputs[1].inputs[0].source;
   const Type w = source->type();
   const int columns = int(w.rank()) - 1;
   auto padded = [&](int dim, int64_t extent) {
@@ -261,9 +280,7 @@ void packPatchWeights(const TacticInput &in, const PatchLayout &l,
   out.push_back({source->index(), Layout::get(w.context(), axes)});
 }
 
-const Tactic kConvPatchSm75 =
-    tactic<kSm75>("fp16 convolution of few channels a group on the Tensor Cores of sm_75");
-const Tactic kConvPatchSm80 =
-    tactic<kSm80>("fp16 and bf16 convolution of few channels a group on Tensor Cores");
+const Tactic kConvPatchSm75 = tacticOf<Patch<kSm75>>();
+const Tactic kConvPatchSm80 = tacticOf<Patch<kSm80>>();
 
 } // namespace tenon::cuda

@@ -26,7 +26,7 @@ struct PatchLayout {
 };
 
 /// Whether this is a convolution with windows over planes: of one tap it is a product.
-bool hasWindows(const Contraction &c, std::string &why);
+Result<> hasWindows(const Contraction &c);
 
 /// Blocks of a kernel that takes a tile of outputs, `n` filters of each of `groups` groups to each.
 int64_t blocksOfTiles(const ConvProblem &p, int64_t tileH, int64_t tileW, int64_t n,
@@ -34,12 +34,11 @@ int64_t blocksOfTiles(const ConvProblem &p, int64_t tileH, int64_t tileW, int64_
 
 /// Weights as [groups * filters][kernel_h][taps_w * fold][pixel], zero beyond the kernel and its
 /// channels.
-void packPatchWeights(const TacticInput &in, const PatchLayout &l,
+void packPatchWeights(const GroupForm &form, const PatchLayout &l,
                       llvm::SmallVectorImpl<Packing> &out);
 
 /// Whether conv_pool_sm90a runs a convolution and the largest elements of windows of what it makes,
 /// as far as their shapes go.
-bool takesPool(const ConvProblem &conv, const ConvProblem &pool, const TargetLevel &level,
-               std::string &why);
+Result<> takesPool(const ConvProblem &conv, const ConvProblem &pool, const TargetLevel &level);
 
 } // namespace tenon::cuda

@@ -15,18 +15,22 @@ namespace {
 constexpr int64_t kMaxChannels = 32;
 constexpr int64_t kMostThreadN = 8;
 
-/// A schedule's numbers.
-struct Tiles {
+struct PatchSimtSchedule {
   int64_t h, w, groups, n, threadM, threadN, lanesN, warps;
 
-  explicit Tiles(const Schedule &s)
-      : h(*s.get("tile_h")), w(*s.get("tile_w")), groups(*s.get("tile_groups")),
-        n(*s.get("tile_n")), threadM(*s.get("thread_m")), threadN(*s.get("thread_n")),
-        lanesN(*s.get("lanes_n")), warps(*s.get("warps")) {}
-  Tiles(int64_t h, int64_t w, int64_t groups, int64_t n, int64_t threadM, int64_t threadN,
-        int64_t lanesN, int64_t warps)
-      : h(h), w(w), groups(groups), n(n), threadM(threadM), threadN(threadN), lanesN(lanesN),
-        warps(warps) {}
+  static llvm::ArrayRef<Field<PatchSimtSchedule>> fields() {
+    static const Field<PatchSimtSchedule> kFields[] = {
+        {"tile_h", &PatchSimtSchedule::h, between(1, 64)},
+        {"tile_w", &PatchSimtSchedule::w, between(1, 128)},
+        {"tile_groups", &PatchSimtSchedule::groups, between(1, 8)},
+        {"tile_n", &PatchSimtSchedule::n, between(1, 64)},
+        {"thread_m", &PatchSimtSchedule::threadM, oneOf(1, 2, 4, 8)},
+        {"thread_n", &PatchSimtSchedule::threadN, oneOf(1, 2, 4, 8)},
+        {"lanes_n", &PatchSimtSchedule::lanesN, oneOf(1, 2, 4)},
+        {"warps", &PatchSimtSchedule::warps, oneOf(2, 4, 8)},
+    };
+    return kFields;
+  }
 
   /// What warps take in turn.
   int64_t parts() const {
@@ -39,23 +43,25 @@ struct Tiles {
 struct Patch {
   int64_t vector, runs, cells, sharedBytes;
 
-  Patch(const ConvProblem &p, const Tiles &t) {
+  Patch(const ConvProblem &p, const PatchSimtSchedule &s) {
     vector = p.channels % 4 == 0 ? 4 : p.channels % 2 == 0 ? 2 : 1;
-    runs = t.groups * p.channels / vector;
-    const int64_t rows = (t.h - 1) * p.strideH + (p.kernelH - 1) * p.dilationH + 1,
-                  columns = (t.w - 1) * p.strideW + (p.kernelW - 1) * p.dilationW + 1,
+    runs = s.groups * p.channels / vector;
+    const int64_t rows = (s.h - 1) * p.strideH + (p.kernelH - 1) * p.dilationH + 1,
+                  columns = (s.w - 1) * p.strideW + (p.kernelW - 1) * p.dilationW + 1,
                   plane = rows * p.strideW * ceilDiv(columns, p.strideW) | 1,
-                  weights = t.groups * p.taps() * p.channels * t.n;
+                  weights = s.groups * p.taps() * p.channels * s.n;
     cells = rows * columns;
     sharedBytes = 4 * (ceilDiv(weights, 4) * 4 + runs * plane * vector);
   }
 };
 
-/// All tiles that fit.
-llvm::SmallVector<Tiles, 64> tilesOf(const ConvProblem &p, const TargetLevel &level) {
-  // Columns in eights: lanes that read 16 bytes each keep to different banks.
-  constexpr int64_t kPatches[][2] = {{4, 8},  {8, 8},  {4, 16}, {8, 16},
-                                     {4, 32}, {8, 32}, {1, 32}, {1, 128}};
+/// Pixels of a block, rows and columns: these in eights, so that lanes that read 16 bytes each keep
+/// to different banks.
+constexpr std::pair<int64_t, int64_t> kPatches[] = {{4, 8},  {8, 8},  {4, 16}, {8, 16},
+                                                    {4, 32}, {8, 32}, {1, 32}, {1, 128}};
+
+/// Calls take(tiles) for tiles that fit, until it returns false.
+template <class Take> void forTiles(const ConvProblem &p, const TargetLevel &level, Take take) {
   int64_t most = kMostThreadN;
   while (p.groups > 1 && p.filters % most)
     most /= 2;
@@ -69,7 +75,6 @@ llvm::SmallVector<Tiles, 64> tilesOf(const ConvProblem &p, const TargetLevel &le
   for (int64_t n : {16, 32})
     if (n < filters && (p.groups == 1 || p.filters % n == 0))
       across.push_back({1, n});
-  llvm::SmallVector<Tiles, 64> all;
   for (auto [h, w] : kPatches) {
     if (h > 1 && h >= 2 * p.outHeight.upper())
       continue; // more than half of it lies outside
@@ -81,51 +86,13 @@ llvm::SmallVector<Tiles, 64> tilesOf(const ConvProblem &p, const TargetLevel &le
               // All lanes share what one reads as slowly as a half or a quarter of them do.
               if (threadN < 1 || n % (threadN * lanesN) || (lanesN == 1 && n % (2 * threadN) == 0))
                 continue;
-              const Tiles t(h, w, groups, n, threadM, threadN, lanesN, warps);
-              if ((t.parts() % warps == 0 || (warps == 2 && t.parts() > 2)) &&
+              const PatchSimtSchedule s{h, w, groups, n, threadM, threadN, lanesN, warps};
+              if ((s.parts() % warps == 0 || (warps == 2 && s.parts() > 2)) &&
                   32 / lanesN * (threadM - 1) < h * w &&
-                  Patch(p, t).sharedBytes <= int64_t(level.sharedBytes))
-                all.push_back(t);
+                  Patch(p, s).sharedBytes <= int64_t(level.sharedBytes) && !take(s))
+                return;
             }
   }
-  return all;
-}
-
-bool match(const TacticInput &in, std::string &why) {
-  auto c = readContraction(in, why);
-  if (!c || !multipliesInF32(in, *c, why) || !hasWindows(*c, why))
-    return false;
-  const ConvProblem &p = c->conv;
-  const bool few = p.channels <= (p.groups > 1 ? kMaxChannels : kMostPatchChannels);
-  if (p.isDepthwise() || (!few && packsIn(*c, 16))) {
-    why = p.isDepthwise() ? "depthwise" : std::to_string(p.channels) + " channels of a group";
-    return false;
-  }
-  if (!multipliedAs(in.form).empty() && worthTensorCores(in.form)) {
-    why = "a contraction that Tensor Cores are to multiply";
-    return false;
-  }
-  if (tilesOf(p, in.level).empty()) {
-    why = "a window whose patches do not fit in shared memory";
-    return false;
-  }
-  return true;
-}
-
-void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
-  std::string why;
-  const Contraction c = *readContraction(in, why);
-  for (const Tiles &t : tilesOf(c.conv, in.level))
-    out.push_back({"conv_patch_simt",
-                   {{"tile_h", t.h},
-                    {"tile_w", t.w},
-                    {"tile_groups", t.groups},
-                    {"tile_n", t.n},
-                    {"thread_m", t.threadM},
-                    {"thread_n", t.threadN},
-                    {"lanes_n", t.lanesN},
-                    {"warps", t.warps},
-                    {"least_shared", leastShared(in.level, t.blocks(c.conv))}}});
 }
 
 /// Source: fitted to bench/conv_patch_simt_h200.csv, rms error 22 %: cycles that a load of the
@@ -137,62 +104,106 @@ constexpr double kLoad = 415, kInstruction = 2.35, kPixels = 1.5, kWeights = 3.8
 /// which decides where estimates are the same.
 constexpr double kMoving = 2.65, kLaunch = 1.5, kBlock = 0.02;
 
-/// Rounds of resident blocks, each of which loads its patch and runs through its instructions;
-/// unless the multiprocessor's multipliers or its shared memory are busy for longer.
-double cost(const TacticInput &in, const Schedule &s) {
-  std::string why;
-  const Contraction c = *readContraction(in, why);
-  const ConvProblem &p = c.conv;
-  const Tiles t(s);
-  const Patch patch(p, t);
-  const double sms = in.level.multiprocessors, warps = double(t.warps), parts = double(t.parts());
-  const double perMultiprocessor = std::ceil(double(t.blocks(p)) / sms);
-  const double resident =
-      std::max(1.0, std::min(in.level.sharedBytes / double(patch.sharedBytes), 16 / warps));
-  const double rounds = std::ceil(perMultiprocessor / std::floor(resident));
+struct PatchSimt {
+  static constexpr llvm::StringRef id = "conv_patch_simt",
+                                   summary = "fp32 convolution of few channels a group on CUDA "
+                                             "cores";
+  using Problem = ContractionProblem;
+  using Schedule = PatchSimtSchedule;
 
-  // Of a warp, for one part.
-  const double threadM = double(t.threadM), threadN = double(t.threadN),
-               vector = double(patch.vector), runs = double(p.taps() * p.channels) / vector;
-  const double products = runs * vector * threadM * threadN;
-  const double loads = std::max(1.0, threadN / 4) * vector; // of weights
-  const double instructions = products + runs * (threadM + loads);
-  const double shared = runs * (threadM * kPixels * std::max(1.0, vector / double(t.lanesN)) +
-                                kWeights * loads * std::min(1.0, threadN / 4));
-  const double ofBlock = std::ceil(double(patch.cells * patch.runs) / (32 * warps)) * kLoad +
-                         std::ceil(parts / warps) * std::max(instructions, shared) * kInstruction;
+  static Result<Problem> match(const GroupQuery &in) {
+    return readContraction(in, [&](const Contraction &c) -> Result<> {
+      auto taken = multipliesInF32(in, c).andThen([&] { return hasWindows(c); });
+      if (!taken)
+        return taken;
+      const ConvProblem &p = c.conv;
+      const bool few = p.channels <= (p.groups > 1 ? kMaxChannels : kMostPatchChannels);
+      if (p.isDepthwise() || (!few && packsIn(c, 16)))
+        return Refusal{p.isDepthwise() ? "depthwise"
+                                       : std::to_string(p.channels) + " channels of a group",
+                       ""};
+      if (!multipliedAs(in.form).empty() && worthTensorCores(in.form))
+        return Refusal{"a contraction that Tensor Cores are to multiply", ""};
+      bool any = false;
+      forTiles(p, in.level, [&](const Schedule &) { return !(any = true); });
+      if (!any)
+        return Refusal{"a window whose patches do not fit in shared memory", ""};
+      return Accepted{};
+    });
+  }
 
-  const double clock = in.level.peakGflops / sms / (in.level.sm == 75 ? 128 : 256); // GHz
-  const double multiplying = products * 64 / (in.level.peakGflops / sms / clock);
-  const double busy = std::max(multiplying, shared) + kResult * threadM * threadN;
-  const double time = std::max(rounds * ofBlock, perMultiprocessor * parts * busy) / (clock * 1e3) +
-                      kBlock * perMultiprocessor;
-  Effort e;
-  e.bytes = kMoving * double(workOf(*in.form.group).bytes);
-  e.launches = 0;
-  // Where estimates are as good as equal, what Tensor Cores multiply goes there.
-  const double tie = bitWidth(c.b) <= 16 || !multipliedAs(in.form).empty() ? 1.2 : 1;
-  return tie * (kLaunch + std::max(time, microseconds(in.level, e)));
-}
+  static void candidates(const Problem &p, std::vector<Schedule> &out) {
+    forTiles(p.c.conv, p.in.level, [&](const Schedule &s) {
+      out.push_back(s);
+      return true;
+    });
+  }
 
-void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
-  out.include("cuda/conv_patch_simt.cuh");
-  emitContraction(in, s, out, "patch_simt");
-}
+  static Result<> legal(const Problem &p, const Schedule &s) {
+    const ConvProblem &conv = p.c.conv;
+    if (s.n % (s.threadN * s.lanesN) != 0)
+      return impossible<PatchSimt>(s, "tile_n is no multiple of thread_n x lanes_n");
+    if (s.groups > conv.groups || (s.groups > 1 && s.n != conv.filters) || !packsIn(p.c, s.n))
+      return impossible<PatchSimt>(s, "blocks take whole groups of " +
+                                          std::to_string(conv.filters) +
+                                          " filters, or even parts of one");
+    if (const int64_t bytes = Patch(conv, s).sharedBytes; bytes > int64_t(p.in.level.sharedBytes))
+      return impossible<PatchSimt>(s, std::to_string(bytes) + " bytes of shared memory of " +
+                                          std::to_string(p.in.level.sharedBytes));
+    return Accepted{};
+  }
 
-void pack(const TacticInput &in, const Schedule &s, llvm::SmallVectorImpl<Packing> &out) {
-  packContractionTiles(in, *s.get("tile_n"), out);
-}
+  /// Rounds of resident blocks, each of which loads its patch and runs through its instructions;
+  /// unless the multiprocessor's multipliers or its shared memory are busy for longer.
+  static double microseconds(const Problem &p, const Schedule &s) {
+    const ConvProblem &conv = p.c.conv;
+    const TargetLevel &level = p.in.level;
+    const Patch patch(conv, s);
+    const double sms = level.multiprocessors, warps = double(s.warps), parts = double(s.parts());
+    const double perMultiprocessor = std::ceil(double(s.blocks(conv)) / sms);
+    const double resident =
+        std::max(1.0, std::min(level.sharedBytes / double(patch.sharedBytes), 16 / warps));
+    const double rounds = std::ceil(perMultiprocessor / std::floor(resident));
+
+    // Of a warp, for one part.
+    const double threadM = double(s.threadM), threadN = double(s.threadN),
+                 vector = double(patch.vector), runs = double(conv.taps() * conv.channels) / vector;
+    const double products = runs * vector * threadM * threadN;
+    const double loads = std::max(1.0, threadN / 4) * vector; // of weights
+    const double instructions = products + runs * (threadM + loads);
+    const double shared = runs * (threadM * kPixels * std::max(1.0, vector / double(s.lanesN)) +
+                                  kWeights * loads * std::min(1.0, threadN / 4));
+    const double ofBlock = std::ceil(double(patch.cells * patch.runs) / (32 * warps)) * kLoad +
+                           std::ceil(parts / warps) * std::max(instructions, shared) * kInstruction;
+
+    const double clock = level.peakGflops / sms / (level.sm == 75 ? 128 : 256); // GHz
+    const double multiplying = products * 64 / (level.peakGflops / sms / clock);
+    const double busy = std::max(multiplying, shared) + kResult * threadM * threadN;
+    const double time =
+        std::max(rounds * ofBlock, perMultiprocessor * parts * busy) / (clock * 1e3) +
+        kBlock * perMultiprocessor;
+    Effort e;
+    e.bytes = kMoving * double(workOf(*p.in.form.group).bytes);
+    e.launches = 0;
+    // Where estimates are as good as equal, what Tensor Cores multiply goes there.
+    const double tie = bitWidth(p.c.b) <= 16 || !multipliedAs(p.in.form).empty() ? 1.2 : 1;
+    return tie * (kLaunch + std::max(time, cuda::microseconds(level, e)));
+  }
+
+  static KeyValues computed(const Problem &p, const Schedule &s) {
+    return {{"least_shared", leastShared(p.in.level, s.blocks(p.c.conv))}};
+  }
+  static void pack(const Problem &p, const Schedule &s, llvm::SmallVectorImpl<Packing> &out) {
+    packContractionTiles(p, s.n, out);
+  }
+  static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
+    out.include("cuda/conv_patch_simt.cuh");
+    emitContraction(p.in, p.c, membersOf(s, computed(p, s)), SplitScratch::None, out, "patch_simt");
+  }
+};
 
 } // namespace
 
-const Tactic kConvPatchSimt = {"conv_patch_simt",
-                               "fp32 convolution of few channels a group on CUDA cores",
-                               match,
-                               enumerate,
-                               cost,
-                               pack,
-                               nullptr,
-                               emit};
+const Tactic kConvPatchSimt = tacticOf<PatchSimt>();
 
 } // namespace tenon::cuda

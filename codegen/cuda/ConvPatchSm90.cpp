@@ -34,19 +34,31 @@ constexpr double kCyclesOfMicrosecond = 1700;
 /// To the scale of conv_patch_sm80, which these compete with.
 constexpr double kScale = kContractionScale / kPatchShortfall;
 
-/// A schedule's numbers. `h`: rows of outputs, or of windows of them; `rows`: of outputs.
-struct Tiles {
-  int64_t h, n, consumers, rows, ownBytes;
+struct WidePatchSchedule {
+  int64_t h; // rows of outputs, or of windows of them
+  int64_t n, consumers;
 
-  Tiles(int64_t h, int64_t n, int64_t consumers, const ConvProblem *pool)
-      : h(h), n(n), consumers(consumers), rows(h), ownBytes(0) {
+  static llvm::ArrayRef<Field<WidePatchSchedule>> fields() {
+    static const Field<WidePatchSchedule> kFields[] = {
+        {"tile_h", &WidePatchSchedule::h, between(1, 16)},
+        {"tile_n", &WidePatchSchedule::n, oneOf(32, 64, 96, 128)},
+        {"consumers", &WidePatchSchedule::consumers, between(1, 3)},
+    };
+    return kFields;
+  }
+};
+
+/// A schedule's tiles. `rows`: of outputs; `ownBytes`: of shared memory, beside the patches.
+struct Tiles : WidePatchSchedule {
+  int64_t rows, ownBytes = 0;
+
+  /// `pool`: the windows of the results, or null.
+  Tiles(const WidePatchSchedule &s, const ConvProblem *pool) : WidePatchSchedule(s), rows(h) {
     if (!pool)
       return;
     rows = h * pool->strideH + pool->kernelH - pool->strideH;
     ownBytes = consumers * kTileW * 2 * (n + 8);
   }
-  Tiles(const Schedule &s, const ConvProblem *pool)
-      : Tiles(*s.get("tile_h"), *s.get("tile_n"), *s.get("consumers"), pool) {}
 
   PatchLayout layout(const ConvProblem &p) const { return PatchLayout(p, rows, kTileW, 1); }
 };
@@ -74,87 +86,71 @@ bool runsAscend(const ConvProblem &p, const PatchLayout &l) {
   return true;
 }
 
+/// Whether a thread that fills has a column of the patch at least, and all finds room.
+bool fits(const ConvProblem &p, const Tiles &t, const TargetLevel &level) {
+  const PatchLayout l = t.layout(p);
+  return l.cells <= kFilling && runsAscend(p, l) && sharedBytes(p, t) <= int64_t(level.sharedBytes);
+}
+
 /// `pool`: the windows of the results, or null.
-llvm::SmallVector<Tiles, 8> tilesOf(const ConvProblem &p, const ConvProblem *pool,
-                                    const TargetLevel &level) {
+std::vector<WidePatchSchedule> tilesOf(const ConvProblem &p, const ConvProblem *pool,
+                                       const TargetLevel &level) {
   constexpr int64_t kRows[][2] = {{1, 1}, {2, 2}, {3, 3}, {4, 2}, {6, 3}, {9, 3}};
   const int64_t filters = int64_t(llvm::alignTo(uint64_t(p.filters), 32)),
                 height = (pool ? pool : &p)->outHeight.upper();
-  llvm::SmallVector<Tiles, 8> all;
+  std::vector<WidePatchSchedule> all;
   for (auto [h, consumers] : kRows)
-    for (int64_t n : {filters, int64_t(64)}) {
-      const Tiles t(h, n, consumers, pool);
+    for (int64_t n : {filters, int64_t(64)})
       if (n <= 128 && (n == filters || filters > 128) && (h == 1 || h < 2 * height) &&
-          t.layout(p).cells <= kFilling && runsAscend(p, t.layout(p)) &&
-          sharedBytes(p, t) <= int64_t(level.sharedBytes))
-        all.push_back(t);
-    }
+          fits(p, Tiles({h, n, consumers}, pool), level))
+        all.push_back({h, n, consumers});
   return all;
 }
 
+/// What the tactics of both kinds of tiles say of a schedule.
+template <class T>
+Result<> isLegal(const ConvProblem &p, const WidePatchSchedule &s, const ConvProblem *pool,
+                 const TargetLevel &level) {
+  if (pool && s.h % s.consumers != 0)
+    return impossible<T>(s, "tile_h is no multiple of consumers, which take as many rows each");
+  const Tiles t(s, pool);
+  if (!fits(p, t, level))
+    return impossible<T>(s, std::to_string(sharedBytes(p, t)) + " bytes of shared memory of " +
+                                std::to_string(level.sharedBytes) +
+                                ", or rows of a patch beyond 256 cells");
+  return Accepted{};
+}
+
 /// What the shape of a convolution has to be.
-bool isFirstLayer(const ConvProblem &p, std::string &why) {
+Result<> isFirstLayer(const ConvProblem &p) {
   if (p.isVolume() || p.taps() == 1)
-    why = "no convolution in two dimensions with a window";
-  else if (p.groups > 1 || p.channels > kMostPatchChannels)
-    why = p.groups > 1 ? "several groups" : std::to_string(p.channels) + " channels";
-  else if (stepsOf(Tiles(1, 32, 1, nullptr).layout(p)) > kMostSteps)
-    why = "a window of another form than patches are read in";
-  else
-    return true;
-  return false;
+    return Refusal{"no convolution in two dimensions with a window", ""};
+  if (p.groups > 1 || p.channels > kMostPatchChannels)
+    return Refusal{p.groups > 1 ? "several groups" : std::to_string(p.channels) + " channels", ""};
+  if (stepsOf(Tiles({1, 32, 1}, nullptr).layout(p)) > kMostSteps)
+    return Refusal{"a window of another form than patches are read in", ""};
+  return Accepted{};
 }
 
 /// The convolution, whatever becomes of its results.
-llvm::Optional<ConvProblem> readFirstLayer(const TacticInput &in, std::string &why) {
-  if (!hasWgmma(in.level)) {
-    why = "wgmma exists on sm_90a only";
-    return llvm::None;
-  }
-  auto c = readContraction(in, why);
-  if (!c)
-    return llvm::None;
-  if (!c->isConv) {
-    why = "no convolution in two dimensions with a window";
-    return llvm::None;
-  }
-  if (!isFirstLayer(c->conv, why))
-    return llvm::None;
-  if (!isFloat(in.form.anchor->operand(0)->type().element()) ||
-      !multipliesOn(kMmaSm80, in, *c, why)) {
-    if (why.empty())
-      why = "bytes";
-    return llvm::None;
-  }
-  return c->conv;
-}
-
-bool match(const TacticInput &in, std::string &why) {
-  const auto p = readFirstLayer(in, why);
-  if (p && tilesOf(*p, nullptr, in.level).empty())
-    why = "a window of another form than patches are read in";
-  return p && why.empty();
-}
-
-void addSchedules(llvm::StringRef id, llvm::ArrayRef<Tiles> tiles, const TargetLevel &level,
-                  llvm::SmallVectorImpl<Schedule> &out) {
-  for (const Tiles &t : tiles)
-    out.push_back({id.str(),
-                   {{"tile_h", t.h},
-                    {"tile_n", t.n},
-                    {"consumers", t.consumers},
-                    {"multiprocessors", level.multiprocessors}}});
-}
-void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
-  std::string why;
-  addSchedules("conv_patch_sm90a", tilesOf(*readFirstLayer(in, why), nullptr, in.level), in.level,
-               out);
+Result<ContractionProblem> readFirstLayer(const GroupQuery &in) {
+  if (!hasWgmma(in.level))
+    return Refusal{"wgmma exists on sm_90a only", ""};
+  return readContraction(in, [&](const Contraction &c) -> Result<> {
+    if (!c.isConv)
+      return Refusal{"no convolution in two dimensions with a window", ""};
+    return isFirstLayer(c.conv).andThen([&]() -> Result<> {
+      if (!isFloat(in.form.anchor->operand(0)->type().element()))
+        return Refusal{"bytes", ""};
+      return multipliesOn(kMmaSm80, in, c);
+    });
+  });
 }
 
 /// Rounds of persistent blocks: in each the next tile's patch is filled while one is multiplied and
 /// stored. `consume`: cycles of a warpgroup for its part of a tile; `tiles`: of an image.
 /// scale: of what multiplies and stores; scaleOfMoving: of what memory takes.
-double timeOf(const TacticInput &in, const ConvProblem &p, const Tiles &t, const Costs &costs,
+double timeOf(const GroupQuery &in, const ConvProblem &p, const Tiles &t, const Costs &costs,
               double consume, int64_t tiles, double scale, double scaleOfMoving) {
   const PatchLayout l = t.layout(p);
   const int64_t columns = ceilDiv(p.filters, t.n),
@@ -174,186 +170,180 @@ double timeOf(const TacticInput &in, const ConvProblem &p, const Tiles &t, const
   return in.level.launchMicroseconds + std::max(computing, moving) +
          0.1 * std::min(computing, moving);
 }
-double timeOfRows(const TacticInput &in, const Schedule &s, double scale, double scaleOfMoving) {
-  std::string why;
-  const ConvProblem p = *readFirstLayer(in, why);
-  const Tiles t(s, nullptr);
-  const Costs &costs = kOfRows;
-  const double row =
-      costs.row + costs.step * double(stepsOf(t.layout(p))) + costs.column * double(t.n);
-  return timeOf(in, p, t, costs, double(ceilDiv(t.h, t.consumers)) * row,
-                ceilDiv(p.outHeight.upper(), t.h) * ceilDiv(p.outWidth.upper(), kTileW), scale,
-                scaleOfMoving);
-}
-double cost(const TacticInput &in, const Schedule &s) {
-  return timeOfRows(in, s, kScale, kContractionScale);
-}
-double clock(const TacticInput &in, const Schedule &s) { return timeOfRows(in, s, 1, 1); }
 
-void pack(const TacticInput &in, const Schedule &s, llvm::SmallVectorImpl<Packing> &out) {
-  std::string why;
-  packPatchWeights(in, Tiles(s, nullptr).layout(*readFirstLayer(in, why)), out);
-}
+struct PatchSm90 {
+  static constexpr llvm::StringRef id = "conv_patch_sm90a",
+                                   summary = "fp16 and bf16 convolution of few channels by "
+                                             "warpgroups on Tensor Cores";
+  using Problem = ContractionProblem;
+  using Schedule = WidePatchSchedule;
 
-void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
-  out.include("cuda/conv_patch_sm90.cuh");
-  emitContraction(in, s, out, "patch_sm90");
-}
+  static bool forTensorCores(const GroupQuery &in) {
+    return hasWgmma(in.level) && multipliedAs(in.form).empty();
+  }
 
-bool usesTensorCores(const TacticInput &in) {
-  return hasWgmma(in.level) && multipliedAs(in.form).empty();
-}
+  static Result<Problem> match(const GroupQuery &in) {
+    auto p = readFirstLayer(in);
+    if (p && tilesOf(p->c.conv, nullptr, in.level).empty())
+      return Refusal{"a window of another form than patches are read in", ""};
+    return p;
+  }
+  static void candidates(const Problem &p, std::vector<Schedule> &out) {
+    out = tilesOf(p.c.conv, nullptr, p.in.level);
+  }
+  static Result<> legal(const Problem &p, const Schedule &s) {
+    return isLegal<PatchSm90>(p.c.conv, s, nullptr, p.in.level);
+  }
+
+  static double microseconds(const Problem &p, const Schedule &s) { return timeOfRows(p, s, 1, 1); }
+  static double rank(const Problem &p, const Schedule &s) {
+    return timeOfRows(p, s, kScale, kContractionScale);
+  }
+
+  static KeyValues computed(const Problem &p, const Schedule &) {
+    return {{"multiprocessors", p.in.level.multiprocessors}};
+  }
+  static void pack(const Problem &p, const Schedule &s, llvm::SmallVectorImpl<Packing> &out) {
+    packPatchWeights(p.in.form, Tiles(s, nullptr).layout(p.c.conv), out);
+  }
+  static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
+    out.include("cuda/conv_patch_sm90.cuh");
+    emitContraction(p.in, p.c, membersOf(s, computed(p, s)), SplitScratch::None, out, "patch_sm90");
+  }
+
+private:
+  static double timeOfRows(const Problem &p, const Schedule &s, double scale,
+                           double scaleOfMoving) {
+    const ConvProblem &conv = p.c.conv;
+    const Tiles t(s, nullptr);
+    const Costs &costs = kOfRows;
+    const double row =
+        costs.row + costs.step * double(stepsOf(t.layout(conv))) + costs.column * double(t.n);
+    return timeOf(p.in, conv, t, costs, double(ceilDiv(t.h, t.consumers)) * row,
+                  ceilDiv(conv.outHeight.upper(), t.h) * ceilDiv(conv.outWidth.upper(), kTileW),
+                  scale, scaleOfMoving);
+  }
+};
 
 // --- and the largest elements of windows ---
 
-/// A chain as conv_pool_sm90 takes it.
-struct PooledLayer {
-  ConvProblem conv, pool;
+struct PoolSm90 {
+  static constexpr llvm::StringRef id = "conv_pool_sm90a",
+                                   summary = "fp16 and bf16 convolution of few channels by "
+                                             "warpgroups, and the largest elements of its windows";
+  static constexpr bool takesChains = true;
+  struct Problem {
+    GroupQuery in;
+    ContractionProblem convolution;
+    ConvProblem pool;
+  };
+  using Schedule = WidePatchSchedule;
+
+  static bool forTensorCores(const GroupQuery &in) {
+    return in.form.isChain() && in.form.before[0].anchor->is(Op::Conv) && hasWgmma(in.level);
+  }
+
+  static Result<Problem> match(const GroupQuery &in) {
+    const GroupForm &form = in.form;
+    if (form.before.size() != 1 || !matchAnchor(in, Op::Pool) ||
+        form.anchor->wordAttr("kind") != "max")
+      return Refusal{"not the largest elements of windows of a convolution", ""};
+    const GroupForm &before = form.before[0];
+    if (!before.anchor->is(Op::Conv))
+      return Refusal{"no convolution before the windows", ""};
+    auto conv = readFirstLayer({before, in.level, in.alignment});
+    if (!conv)
+      return std::move(conv).refusal();
+    const auto pool = convProblem(*form.anchor);
+    if (!pool)
+      return pool.refusal();
+    auto taken = takesPool(conv->c.conv, *pool, in.level)
+                     .andThen([&] { return isOfChannels(before.body); })
+                     .andThen([&] { return isPlainBody(form.body); })
+                     .andThen([&] { return fitsInt(form); });
+    if (!taken)
+      return std::move(taken).refusal();
+    const ScalarProgram &x = form.anchorInputs[0];
+    if (!x.isPlainRead() || x.inputs[0].source->argumentOf() ||
+        bitWidth(x.nodes[x.outputs[0]].element) != 16 || !isFloat(x.nodes[x.outputs[0]].element))
+      return Refusal{"windows of something else than what the convolution makes, in 16 bits", ""};
+    return Problem{in, *std::move(conv), *pool};
+  }
+  static void candidates(const Problem &p, std::vector<Schedule> &out) {
+    out = tilesOf(p.convolution.c.conv, &p.pool, p.in.level);
+  }
+  static Result<> legal(const Problem &p, const Schedule &s) {
+    return isLegal<PoolSm90>(p.convolution.c.conv, s, &p.pool, p.in.level);
+  }
+
+  /// Nothing competes with it.
+  static double microseconds(const Problem &p, const Schedule &s) {
+    const ConvProblem &conv = p.convolution.c.conv, &pool = p.pool;
+    const Tiles t(s, &pool);
+    const int64_t windows = t.h / t.consumers,
+                  rows = windows * pool.strideH + pool.kernelH - pool.strideH,
+                  across = (kTileW - pool.kernelW) / pool.strideW + 1;
+    const Costs &costs = kOfWindows;
+    const double row = costs.row + costs.step * double(stepsOf(t.layout(conv)));
+    return timeOf(
+        p.in, conv, t, costs, double(rows) * row + double(windows) * costs.column * double(t.n),
+        ceilDiv(pool.outHeight.upper(), t.h) * ceilDiv(pool.outWidth.upper(), across), 1, 1);
+  }
+
+  static KeyValues computed(const Problem &p, const Schedule &) {
+    return {{"multiprocessors", p.in.level.multiprocessors}};
+  }
+  static void pack(const Problem &p, const Schedule &s, llvm::SmallVectorImpl<Packing> &out) {
+    packPatchWeights(p.convolution.in.form, Tiles(s, &p.pool).layout(p.convolution.c.conv), out);
+  }
+
+  static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
+    const GroupForm &conv = p.convolution.in.form;
+    const auto overWindows = [&](const Strides &x) { return inPlane(x, p.pool); };
+    out.include("cuda/conv_pool_sm90.cuh");
+    ContractionCall call(p.convolution.in, p.convolution.c, membersOf(s, computed(p, s)), out);
+    call.cfg.number("pool_h", p.pool.kernelH).number("pool_w", p.pool.kernelW);
+    call.cfg.number("pool_stride_h", p.pool.strideH).number("pool_stride_w", p.pool.strideW);
+    call.cfg.number("pool_top", p.pool.padTop).number("pool_left", p.pool.padLeft);
+    call.cfg.extent("pooled_h", p.pool.outHeight).extent("pooled_w", p.pool.outWidth);
+    const bool aligned = areResultsAligned(p.in.form, out, overWindows) &&
+                         areInputsAligned(conv.body, out, call.over);
+    const std::string config = call.finish(aligned);
+    const std::string front =
+        out.body(conv.body, {conv.anchor->result()->type().element()}, "front");
+    const Element made = p.in.form.anchor->operand(0)->type().element();
+    const std::string body =
+        out.body(p.in.form.body, {p.in.form.anchor->result()->type().element()});
+    call.writeOperands();
+    out.code().line("const auto front_ins = " + out.inputs(conv.body, call.over) + ";");
+    out.code().line("const auto outs = " + out.outputs(p.in.form, overWindows) + ";");
+    out.code().line("const auto ins = " + out.inputs(p.in.form.body, overWindows) + ";");
+    std::vector<std::string> arguments = {config, "x",    "w",   "front_ins",
+                                          front,  "outs", "ins", body};
+    call.appendPrologue(arguments);
+    launch(out, "conv_pool_sm90<" + cppElement(made).str() + ">", arguments);
+  }
 };
-
-llvm::Optional<PooledLayer> readPooled(const TacticInput &in, std::string &why) {
-  const GroupForm &form = in.form;
-  if (form.before.size() != 1 || !matchAnchor(in, Op::Pool, why) ||
-      form.anchor->wordAttr("kind") != "max") {
-    why = "not the largest elements of windows of a convolution";
-    return llvm::None;
-  }
-  const GroupForm &before = form.before[0];
-  if (!before.anchor->is(Op::Conv)) {
-    why = "no convolution before the windows";
-    return llvm::None;
-  }
-  const auto conv = readFirstLayer({before, in.level, in.alignment}, why);
-  const auto pool = convProblem(*form.anchor, why);
-  if (!conv || !pool || !takesPool(*conv, *pool, in.level, why) ||
-      !isOfChannels(before.body, why) || !isPlainBody(form.body, why) || !fitsInt(form, why))
-    return llvm::None;
-  const ScalarProgram &x = form.anchorInputs[0];
-  if (!x.isPlainRead() || x.inputs[0].source->argumentOf() ||
-      bitWidth(x.nodes[x.outputs[0]].element) != 16 || !isFloat(x.nodes[x.outputs[0]].element)) {
-    why = "windows of something else than what the convolution makes, in 16 bits";
-    return llvm::None;
-  }
-  return PooledLayer{*conv, *pool};
-}
-
-TacticInput convolutionOf(const TacticInput &in) {
-  return {in.form.before[0], in.level, in.alignment};
-}
-
-bool matchPooled(const TacticInput &in, std::string &why) { return readPooled(in, why).hasValue(); }
-void enumeratePooled(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
-  std::string why;
-  const PooledLayer l = *readPooled(in, why);
-  addSchedules("conv_pool_sm90a", tilesOf(l.conv, &l.pool, in.level), in.level, out);
-}
-
-/// Nothing competes with it.
-double costPooled(const TacticInput &in, const Schedule &s) {
-  std::string why;
-  const PooledLayer l = *readPooled(in, why);
-  const Tiles t(s, &l.pool);
-  const int64_t windows = t.h / t.consumers,
-                rows = windows * l.pool.strideH + l.pool.kernelH - l.pool.strideH,
-                across = (kTileW - l.pool.kernelW) / l.pool.strideW + 1;
-  const Costs &costs = kOfWindows;
-  const double row = costs.row + costs.step * double(stepsOf(t.layout(l.conv)));
-  return timeOf(
-      in, l.conv, t, costs, double(rows) * row + double(windows) * costs.column * double(t.n),
-      ceilDiv(l.pool.outHeight.upper(), t.h) * ceilDiv(l.pool.outWidth.upper(), across), 1, 1);
-}
-void packPooled(const TacticInput &in, const Schedule &s, llvm::SmallVectorImpl<Packing> &out) {
-  std::string why;
-  const PooledLayer l = *readPooled(in, why);
-  packPatchWeights(convolutionOf(in), Tiles(s, &l.pool).layout(l.conv), out);
-}
-
-void emitPooled(const TacticInput &in, const Schedule &s, StepWriter &out) {
-  std::string why;
-  const PooledLayer l = *readPooled(in, why);
-  const GroupForm &conv = in.form.before[0];
-  const auto overWindows = [&](const Strides &x) { return inPlane(x, l.pool); };
-  out.include("cuda/conv_pool_sm90.cuh");
-  const TacticInput convolution = convolutionOf(in);
-  ContractionCall call(convolution, s, out);
-  call.cfg.number("pool_h", l.pool.kernelH).number("pool_w", l.pool.kernelW);
-  call.cfg.number("pool_stride_h", l.pool.strideH).number("pool_stride_w", l.pool.strideW);
-  call.cfg.number("pool_top", l.pool.padTop).number("pool_left", l.pool.padLeft);
-  call.cfg.extent("pooled_h", l.pool.outHeight).extent("pooled_w", l.pool.outWidth);
-  const bool aligned =
-      areResultsAligned(in.form, out, overWindows) && areInputsAligned(conv.body, out, call.over);
-  const std::string config = call.finish(aligned);
-  const std::string front = out.body(conv.body, {conv.anchor->result()->type().element()}, "front");
-  const Element made = in.form.anchor->operand(0)->type().element();
-  const std::string body = out.body(in.form.body, {in.form.anchor->result()->type().element()});
-  call.writeOperands();
-  out.code().line("const auto front_ins = " + out.inputs(conv.body, call.over) + ";");
-  out.code().line("const auto outs = " + out.outputs(in.form, overWindows) + ";");
-  out.code().line("const auto ins = " + out.inputs(in.form.body, overWindows) + ";");
-  std::vector<std::string> arguments = {config, "x", "w", "front_ins", front, "outs", "ins", body};
-  call.appendPrologue(arguments);
-  launch(out, "conv_pool_sm90<" + cppElement(made).str() + ">", arguments);
-}
-
-bool usesTensorCoresPooled(const TacticInput &in) {
-  return in.form.isChain() && in.form.before[0].anchor->is(Op::Conv) && hasWgmma(in.level);
-}
-
-Tactic pooledTactic() {
-  Tactic t = {"conv_pool_sm90a",
-              "fp16 and bf16 convolution of few channels by warpgroups, and the largest elements "
-              "of its windows",
-              matchPooled,
-              enumeratePooled,
-              costPooled,
-              packPooled,
-              nullptr,
-              emitPooled,
-              nullptr,
-              usesTensorCoresPooled};
-  t.takesChains = true;
-  return t;
-}
 
 } // namespace
 
-bool takesPool(const ConvProblem &conv, const ConvProblem &pool, const TargetLevel &level,
-               std::string &why) {
-  if (!hasWgmma(level)) {
-    why = "wgmma exists on sm_90a only";
-    return false;
-  }
-  if (!isFirstLayer(conv, why))
-    return false;
+Result<> takesPool(const ConvProblem &conv, const ConvProblem &pool, const TargetLevel &level) {
+  if (!hasWgmma(level))
+    return Refusal{"wgmma exists on sm_90a only", ""};
+  if (auto first = isFirstLayer(conv); !first)
+    return first;
   const int64_t overlap = pool.kernelH - pool.strideH;
-  if (pool.dilationH != 1 || pool.dilationW != 1 || overlap < 0 || overlap > 1 ||
-      pool.kernelW > 8) {
-    why = "windows of " + std::to_string(pool.kernelH) + "x" + std::to_string(pool.kernelW) + ", " +
-          std::to_string(pool.strideH) + " rows apart";
-    return false;
-  }
-  if (tilesOf(conv, &pool, level).empty()) {
-    why = "a window of another form than patches are read in";
-    return false;
-  }
-  return true;
+  if (pool.dilationH != 1 || pool.dilationW != 1 || overlap < 0 || overlap > 1 || pool.kernelW > 8)
+    return Refusal{"windows of " + std::to_string(pool.kernelH) + "x" +
+                       std::to_string(pool.kernelW) + ", " + std::to_string(pool.strideH) +
+                       " rows apart",
+                   ""};
+  if (tilesOf(conv, &pool, level).empty())
+    return Refusal{"a window of another form than patches are read in", ""};
+  return Accepted{};
 }
 
-const Tactic kConvPatchSm90a = {
-    "conv_patch_sm90a",
-    "fp16 and bf16 convolution of few channels by warpgroups on Tensor Cores",
-    match,
-    enumerate,
-    cost,
-    pack,
-    nullptr,
-    emit,
-    nullptr,
-    usesTensorCores,
-    false,
-    false,
-    clock};
-
-const Tactic kConvPoolSm90a = pooledTactic();
+const Tactic kConvPatchSm90a = tacticOf<PatchSm90>();
+const Tactic kConvPoolSm90a = tacticOf<PoolSm90>();
 
 } // namespace tenon::cuda

@@ -41,16 +41,21 @@ struct Layers {
   }
 };
 
-/// A schedule's numbers.
-struct Tiles {
-  int64_t h, w, chunk, parts, warps;
-  bool widened;
+struct ExpandSchedule {
+  int64_t h, w, chunk, columns, parts, warps, widened;
 
-  explicit Tiles(const Schedule &s)
-      : h(*s.get("tile_h")), w(*s.get("tile_w")), chunk(*s.get("chunk")), parts(*s.get("parts")),
-        warps(*s.get("warps")), widened(*s.get("widened") != 0) {}
-  Tiles(int64_t h, int64_t w, int64_t chunk, int64_t parts, int64_t warps, bool widened)
-      : h(h), w(w), chunk(chunk), parts(parts), warps(warps), widened(widened) {}
+  static llvm::ArrayRef<Field<ExpandSchedule>> fields() {
+    static const Field<ExpandSchedule> kFields[] = {
+        {"tile_h", &ExpandSchedule::h, between(1, 64)},
+        {"tile_w", &ExpandSchedule::w, between(4, 64)},
+        {"chunk", &ExpandSchedule::chunk, oneOf(16, 32, 48, 64)},
+        {"columns", &ExpandSchedule::columns, oneOf(kColumns)},
+        {"parts", &ExpandSchedule::parts, between(1, 1 << 20)},
+        {"warps", &ExpandSchedule::warps, oneOf(4, 8)},
+        {"widened", &ExpandSchedule::widened, oneOf(0, 1)},
+    };
+    return kFields;
+  }
 
   int64_t pixels(const Layers &l) const {
     const ConvProblem &d = l.depthwise;
@@ -74,12 +79,12 @@ struct Tiles {
 };
 
 /// All tiles that fit.
-llvm::SmallVector<Tiles, 64> tilesOf(const Layers &l, const TargetLevel &level) {
+std::vector<ExpandSchedule> tilesOf(const Layers &l, const TargetLevel &level) {
   constexpr int64_t kTiles[][2] = {{4, 8},  {8, 8},  {4, 16}, {8, 16},  {7, 8},
                                    {7, 16}, {4, 28}, {8, 28}, {14, 16}, {16, 16}};
   const int64_t height = l.depthwise.outHeight.upper(), width = l.depthwise.outWidth.upper();
   const int64_t sms = level.multiprocessors;
-  llvm::SmallVector<Tiles, 64> all;
+  std::vector<ExpandSchedule> all;
   for (auto [h, w] : kTiles) {
     if (h >= 2 * height || w >= 2 * std::max<int64_t>(width, 4))
       continue; // more than half of it lies outside
@@ -87,8 +92,8 @@ llvm::SmallVector<Tiles, 64> tilesOf(const Layers &l, const TargetLevel &level) 
       if (chunk > 16 && chunk >= 2 * l.channels())
         continue;
       for (int64_t warps : {4, 8})
-        for (bool widened : {false, true}) {
-          Tiles t(h, w, chunk, 1, warps, widened);
+        for (int64_t widened : {0, 1}) {
+          ExpandSchedule t{h, w, chunk, kColumns, 1, warps, widened};
           if (t.sharedBytes(l) > int64_t(level.sharedBytes))
             continue;
           // Parts that give each multiprocessor a block, two, or four.
@@ -105,79 +110,21 @@ llvm::SmallVector<Tiles, 64> tilesOf(const Layers &l, const TargetLevel &level) 
   return all;
 }
 
-bool takes(const Layers &l, const TargetLevel &level, std::string &why) {
+Result<> takes(const Layers &l, const TargetLevel &level) {
   const ConvProblem &e = l.expand, &d = l.depthwise;
   if (level.sm < 80)
-    why = "no kernel for it before sm_80";
-  else if (!e.isPointwise() || e.groups != 1 || e.isVolume())
-    why = "the first convolution has a window or groups";
-  else if (!d.isDepthwise() || d.filters != 1 || d.isVolume() || d.dilationH != 1 ||
-           d.dilationW != 1 || d.kernelH > 7 || d.kernelW > 7 || d.strideH > 2 || d.strideW > 2)
-    why = "the second convolution is not depthwise with windows of up to 7x7 neighbours";
-  else if (l.depth() % 8 != 0 || l.depth() > kMostDepth)
-    why = std::to_string(l.depth()) + " channels before the first convolution";
-  else if (tilesOf(l, level).empty())
-    why = "no tiles for it";
-  else
-    return true;
-  return false;
-}
-
-TacticInput expansionOf(const TacticInput &in) {
-  return {in.form.before[0], in.level, in.alignment};
-}
-
-llvm::Optional<Layers> readLayers(const TacticInput &in, std::string &why) {
-  const GroupForm &form = in.form;
-  if (form.before.size() != 1 || !matchAnchor(in, Op::Conv, why)) {
-    why = "not two convolutions";
-    return llvm::None;
-  }
-  const GroupForm &before = form.before[0];
-  if (!before.anchor->is(Op::Conv)) {
-    why = "no convolution before the depthwise one";
-    return llvm::None;
-  }
-  const auto c = readContraction(expansionOf(in), why);
-  const auto d = convProblem(*form.anchor, why);
-  if (!c || !d)
-    return llvm::None;
-  const Layers l{c->conv, *d};
-  if (!takes(l, in.level, why) || !isOfChannels(before.body, why) || !isPlainBody(form.body, why) ||
-      !fitsInt(form, why) || !fitsInt(before, why))
-    return llvm::None;
-  if (c->hasPrologue || !multipliesOn(kMmaSm80, expansionOf(in), *c, why)) {
-    why = "a prologue, or operands that are not both fp16 or both bf16";
-    return llvm::None;
-  }
-  const ScalarProgram &x = before.anchorInputs[0], &made = form.anchorInputs[0];
-  if (!stridesOf(x.inputs[c->mainInput], unsigned(x.space.size())).strides[1].isConstant(1)) {
-    why = "channels that do not lie side by side";
-    return llvm::None;
-  }
-  if (!made.isPlainRead() || made.inputs[0].source->argumentOf() ||
-      made.nodes[made.outputs[0]].element != c->b || !constantOperand(form, 1) ||
-      constantOperand(form, 1)->type().element() != c->b) {
-    why = "a depthwise convolution of something else, or of another type";
-    return llvm::None;
-  }
-  return l;
-}
-
-bool match(const TacticInput &in, std::string &why) { return readLayers(in, why).hasValue(); }
-
-void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
-  std::string why;
-  const Layers l = *readLayers(in, why);
-  for (const Tiles &t : tilesOf(l, in.level))
-    out.push_back({"expand_depthwise_sm80",
-                   {{"tile_h", t.h},
-                    {"tile_w", t.w},
-                    {"chunk", t.chunk},
-                    {"columns", kColumns},
-                    {"parts", t.parts},
-                    {"warps", t.warps},
-                    {"widened", t.widened}}});
+    return Refusal{"no kernel for it before sm_80", ""};
+  if (!e.isPointwise() || e.groups != 1 || e.isVolume())
+    return Refusal{"the first convolution has a window or groups", ""};
+  if (!d.isDepthwise() || d.filters != 1 || d.isVolume() || d.dilationH != 1 || d.dilationW != 1 ||
+      d.kernelH > 7 || d.kernelW > 7 || d.strideH > 2 || d.strideW > 2)
+    return Refusal{"the second convolution is not depthwise with windows of up to 7x7 neighbours",
+                   ""};
+  if (l.depth() % 8 != 0 || l.depth() > kMostDepth)
+    return Refusal{std::to_string(l.depth()) + " channels before the first convolution", ""};
+  if (tilesOf(l, level).empty())
+    return Refusal{"no tiles for it", ""};
+  return Accepted{};
 }
 
 /// Cycles that a block waits: before its first chunk, and for each 1000 elements of its pixels; at
@@ -195,7 +142,7 @@ constexpr double kBusyStep = 0.714, kBusySums = 9.68, kBusyLoad = 1.94, kBusyLoa
 constexpr double kNextWave = 0.861, kCyclesOfMicrosecond = 1700;
 
 /// Waves of resident blocks, each of which goes through its chunks.
-double costOf(const Layers &l, const Tiles &t, const TargetLevel &level, double bytes) {
+double costOf(const Layers &l, const ExpandSchedule &t, const TargetLevel &level, double bytes) {
   const ConvProblem &d = l.depthwise;
   const double chunks = double(ceilDiv(t.chunks(l), t.parts)), of8 = double(t.chunk) / 8;
   const double steps = double(ceilDiv(l.depth(), 16)), taps = double(d.taps());
@@ -241,96 +188,148 @@ double apartOf(const Layers &l, const TargetLevel &level) {
          0.13 * arithmetic * products;
 }
 
-double cost(const TacticInput &in, const Schedule &s) {
-  std::string why;
-  return costOf(*readLayers(in, why), Tiles(s), in.level, double(workOf(*in.form.group).bytes));
-}
+struct ExpandDepthwise {
+  static constexpr llvm::StringRef id = "expand_depthwise_sm80",
+                                   summary = "fp16 and bf16 1x1 convolution on Tensor Cores and "
+                                             "the depthwise one of its results";
+  static constexpr bool takesChains = true;
+  struct Problem {
+    GroupQuery in;
+    ContractionProblem expand;
+    ConvProblem depthwise;
 
-void pack(const TacticInput &in, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
-  packPaddedRows(expansionOf(in), out);
-  packFilters(in.form, out);
-}
-
-void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
-  std::string why;
-  const Layers l = *readLayers(in, why);
-  const Contraction c = *readContraction(expansionOf(in), why);
-  const GroupForm &first = in.form.before[0];
-  const ConvProblem &d = l.depthwise;
-  const auto over = [&](const Strides &x) { return inPlane(x, d); };
-  const ScalarProgram &program = first.anchorInputs[0];
-  Value *x = program.inputs[c.mainInput].source;
-  const Strides image =
-      inPlane(stridesOf(program.inputs[c.mainInput], unsigned(program.space.size())), l.expand);
-  const auto frontOver = [&](const Strides &x) { return inPlane(x, l.expand); };
-  const Dim zero = in.form.anchor->result()->type().context().dim(0);
-
-  out.include("cuda/expand_depthwise_sm80.cuh");
-  StepWriter::Config cfg(out, "config");
-  cfg.extent("batch", d.batch).extent("in_h", d.inHeight).extent("in_w", d.inWidth);
-  cfg.extent("out_h", d.outHeight).extent("out_w", d.outWidth);
-  cfg.number("depth", l.depth()).number("channels", l.channels());
-  cfg.number("kernel_h", d.kernelH).number("kernel_w", d.kernelW);
-  cfg.number("stride_h", d.strideH).number("stride_w", d.strideW);
-  cfg.number("pad_top", d.padTop).number("pad_left", d.padLeft);
-  for (auto &[key, value] : s.params)
-    if (key != "widened")
-      cfg.number(key, value);
-  cfg.flag("widened", *s.get("widened"));
-  const bool aligned =
-      areResultsAligned(in.form, out, over) && areInputsAligned(first.body, out, frontOver);
-  cfg.flag("aligned", out.isAligned(x, image.offset, 16)).flag("aligned_results", aligned);
-  const std::string config = cfg.finish();
-  const std::string front =
-      out.body(first.body, {first.anchor->result()->type().element()}, "front");
-  const std::string body = out.body(in.form.body, {in.form.anchor->result()->type().element()});
-  const auto weights = [&](const GroupForm &form) {
-    return out.pointer(form.anchorInputs[1].inputs[0].source, zero);
+    Layers layers() const { return {expand.c.conv, depthwise}; }
   };
-  SourceWriter &code = out.code();
-  code.line("const auto x = " + out.view(x, image) + ";");
-  code.line("const auto front_ins = " + out.inputs(first.body, frontOver) + ";");
-  code.line("const auto outs = " + out.outputs(in.form, over) + ";");
-  code.line("const auto ins = " + out.inputs(in.form.body, over) + ";");
-  launch(out, "expand_depthwise_sm80",
-         {config, "x", weights(first), weights(in.form), "front_ins", front, "outs", "ins", body});
-}
+  using Schedule = ExpandSchedule;
 
-bool usesTensorCores(const TacticInput &in) { return in.form.isChain() && in.level.sm >= 80; }
+  static bool forTensorCores(const GroupQuery &in) {
+    return in.form.isChain() && in.level.sm >= 80;
+  }
 
-Tactic tactic() {
-  Tactic t = {"expand_depthwise_sm80",
-              "fp16 and bf16 1x1 convolution on Tensor Cores and the depthwise one of its results",
-              match,
-              enumerate,
-              cost,
-              pack,
-              nullptr,
-              emit,
-              nullptr,
-              usesTensorCores};
-  t.takesChains = true;
-  return t;
-}
+  static Result<Problem> match(const GroupQuery &in) {
+    const GroupForm &form = in.form;
+    if (form.before.size() != 1 || !matchAnchor(in, Op::Conv))
+      return Refusal{"not two convolutions", ""};
+    const GroupForm &before = form.before[0];
+    if (!before.anchor->is(Op::Conv))
+      return Refusal{"no convolution before the depthwise one", ""};
+    const GroupQuery expansion{before, in.level, in.alignment};
+    auto c = readContraction(expansion);
+    if (!c)
+      return std::move(c).refusal();
+    const auto d = convProblem(*form.anchor);
+    if (!d)
+      return d.refusal();
+    auto taken = takes({c->conv, *d}, in.level)
+                     .andThen([&] { return isOfChannels(before.body); })
+                     .andThen([&] { return isPlainBody(form.body); })
+                     .andThen([&] { return fitsInt(form); })
+                     .andThen([&] { return fitsInt(before); });
+    if (!taken)
+      return std::move(taken).refusal();
+    if (c->hasPrologue || !multipliesOn(kMmaSm80, expansion, *c))
+      return Refusal{"a prologue, or operands that are not both fp16 or both bf16", ""};
+    const ScalarProgram &x = before.anchorInputs[0], &made = form.anchorInputs[0];
+    if (!stridesOf(x.inputs[c->mainInput], unsigned(x.space.size())).strides[1].isConstant(1))
+      return Refusal{"channels that do not lie side by side", ""};
+    if (!made.isPlainRead() || made.inputs[0].source->argumentOf() ||
+        made.nodes[made.outputs[0]].element != c->b || !constantOperand(form, 1) ||
+        constantOperand(form, 1)->type().element() != c->b)
+      return Refusal{"a depthwise convolution of something else, or of another type", ""};
+    return Problem{in, {expansion, *std::move(c)}, *d};
+  }
+
+  static void candidates(const Problem &p, std::vector<Schedule> &out) {
+    out = tilesOf(p.layers(), p.in.level);
+  }
+
+  static Result<> legal(const Problem &p, const Schedule &s) {
+    const Layers l = p.layers();
+    if (s.w % kColumns != 0)
+      return impossible<ExpandDepthwise>(s, "tile_w is no multiple of columns");
+    if (s.parts > s.chunks(l))
+      return impossible<ExpandDepthwise>(s, "parts are more than the chunks of channels, " +
+                                                std::to_string(s.chunks(l)));
+    if (const int64_t bytes = s.sharedBytes(l); bytes > int64_t(p.in.level.sharedBytes))
+      return impossible<ExpandDepthwise>(s, std::to_string(bytes) + " bytes of shared memory of " +
+                                                std::to_string(p.in.level.sharedBytes));
+    return Accepted{};
+  }
+
+  static double microseconds(const Problem &p, const Schedule &s) {
+    return costOf(p.layers(), s, p.in.level, double(workOf(*p.in.form.group).bytes));
+  }
+
+  static void pack(const Problem &p, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
+    packPaddedRows(p.expand, out);
+    packFilters(p.in.form, out);
+  }
+
+  static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
+    const Layers l = p.layers();
+    const GroupForm &first = p.expand.in.form;
+    const ConvProblem &d = l.depthwise;
+    const auto over = [&](const Strides &x) { return inPlane(x, d); };
+    const ScalarProgram &program = first.anchorInputs[0];
+    Value *x = program.inputs[p.expand.c.mainInput].source;
+    const Strides image = inPlane(
+        stridesOf(program.inputs[p.expand.c.mainInput], unsigned(program.space.size())), l.expand);
+    const auto frontOver = [&](const Strides &x) { return inPlane(x, l.expand); };
+    const Dim zero = p.in.form.anchor->result()->type().context().dim(0);
+
+    out.include("cuda/expand_depthwise_sm80.cuh");
+    StepWriter::Config cfg(out, "config");
+    cfg.extent("batch", d.batch).extent("in_h", d.inHeight).extent("in_w", d.inWidth);
+    cfg.extent("out_h", d.outHeight).extent("out_w", d.outWidth);
+    cfg.number("depth", l.depth()).number("channels", l.channels());
+    cfg.number("kernel_h", d.kernelH).number("kernel_w", d.kernelW);
+    cfg.number("stride_h", d.strideH).number("stride_w", d.strideW);
+    cfg.number("pad_top", d.padTop).number("pad_left", d.padLeft);
+    for (auto &[key, value] : membersOf(s))
+      if (key != "widened")
+        cfg.number(key, value);
+    cfg.flag("widened", s.widened);
+    const bool aligned =
+        areResultsAligned(p.in.form, out, over) && areInputsAligned(first.body, out, frontOver);
+    cfg.flag("aligned", out.isAligned(x, image.offset, 16)).flag("aligned_results", aligned);
+    const std::string config = cfg.finish();
+    const std::string front =
+        out.body(first.body, {first.anchor->result()->type().element()}, "front");
+    const std::string body =
+        out.body(p.in.form.body, {p.in.form.anchor->result()->type().element()});
+    const auto weights = [&](const GroupForm &form) {
+      return out.pointer(form.anchorInputs[1].inputs[0].source, zero);
+    };
+    SourceWriter &code = out.code();
+    code.line("const auto x = " + out.view(x, image) + ";");
+    code.line("const auto front_ins = " + out.inputs(first.body, frontOver) + ";");
+    code.line("const auto outs = " + out.outputs(p.in.form, over) + ";");
+    code.line("const auto ins = " + out.inputs(p.in.form.body, over) + ";");
+    launch(
+        out, "expand_depthwise_sm80",
+        {config, "x", weights(first), weights(p.in.form), "front_ins", front, "outs", "ins", body});
+  }
+};
 
 } // namespace
 
-bool takesDepthwise(const ConvProblem &conv, const ConvProblem &depthwise, const TargetLevel &level,
-                    std::string &why) {
+Result<> takesDepthwise(const ConvProblem &conv, const ConvProblem &depthwise,
+                        const TargetLevel &level) {
   const Layers l{conv, depthwise};
-  if (!takes(l, level, why))
-    return false;
+  if (auto taken = takes(l, level); !taken)
+    return taken;
   double together = std::numeric_limits<double>::infinity();
-  for (const Tiles &t : tilesOf(l, level))
+  for (const ExpandSchedule &t : tilesOf(l, level))
     together = std::min(together, costOf(l, t, level, l.bytesOf(Layers::Both)));
   const double apart = apartOf(l, level);
   if (together < apart)
-    return true;
-  llvm::raw_string_ostream(why) << llvm::format("estimated %.3g us in one kernel, %.3g in two",
-                                                together, apart);
-  return false;
+    return Accepted{};
+  std::string estimates;
+  llvm::raw_string_ostream(estimates)
+      << llvm::format("estimated %.3g us in one kernel, %.3g in two", together, apart);
+  return Refusal{estimates, ""};
 }
 
-const Tactic kExpandDepthwiseSm80 = tactic();
+const Tactic kExpandDepthwiseSm80 = tacticOf<ExpandDepthwise>();
 
 } // namespace tenon::cuda

@@ -8,7 +8,7 @@ namespace tenon::cuda {
 
 /// Whether expand_depthwise_sm80 runs a convolution and a depthwise one of what it makes, as far as
 /// their shapes go, and gains by it.
-bool takesDepthwise(const ConvProblem &conv, const ConvProblem &depthwise, const TargetLevel &level,
-                    std::string &why);
+Result<> takesDepthwise(const ConvProblem &conv, const ConvProblem &depthwise,
+                        const TargetLevel &level);
 
 } // namespace tenon::cuda

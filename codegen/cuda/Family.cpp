@@ -43,8 +43,11 @@ void setTraits(llvm::ArrayRef<const TargetLevel *> levels, TargetTraits &traits)
                                                std::string &why) {
       const auto first = convProblem(conv), second = convProblem(next);
       return first && second && llvm::all_of(levels, [&](const TargetLevel *l) {
-               return next.is(Op::Pool) ? cuda::takesPool(*first, *second, *l, why)
-                                        : cuda::takesDepthwise(*first, *second, *l, why);
+               const Result<> taken = next.is(Op::Pool) ? takesPool(*first, *second, *l)
+                                                        : takesDepthwise(*first, *second, *l);
+               if (!taken)
+                 why = taken.refusal().reason;
+               return bool(taken);
              });
     };
   traits.zeroPoints = llvm::none_of(levels, hasWarpgroups);

@@ -43,105 +43,124 @@ unsigned rowDimOf(const Operation &op) {
   return count == 0 ? 2 : count == 1 ? found : 0;
 }
 
-bool match(const TacticInput &in, std::string &why) {
-  if (!matchNarrowProduct(in, why))
-    return false;
-  const GroupForm &f = in.form;
-  const Operation &op = *f.anchor;
-  if (runOf(op) == 0) {
-    why = "blocks that are no whole words";
-    return false;
-  }
-  if (rowsOf(op) < 1 || rowsOf(op) > kMaxRows) {
-    why = "more than " + std::to_string(kMaxRows) + " rows";
-    return false;
-  }
-  if (rowDimOf(op) == 0) {
-    why = "rows that step along several dimensions";
-    return false;
-  }
-  if (f.anchorInputs[0].usesIndex()) {
-    why = "an operand computed from its index";
-    return false;
-  }
-  return isUnbounded(f.anchorInputs[0], why) && isPlainBody(f.body, why) && fitsInt(f, why);
-}
+struct NarrowSchedule {
+  int64_t lanes, columns;
 
-void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
-  for (int64_t lanes : {32, 64, 128})
-    for (int64_t columns : {1, 2})
-      if (columns * rowsOf(*in.form.anchor) <= 8) // sums live in registers
-        out.push_back({"gemv_narrow", {{"lanes", lanes}, {"columns", columns}}});
-}
+  static llvm::ArrayRef<Field<NarrowSchedule>> fields() {
+    static const Field<NarrowSchedule> kFields[] = {
+        {"lanes", &NarrowSchedule::lanes, oneOf(32, 64, 128)},
+        {"columns", &NarrowSchedule::columns, oneOf(1, 2)},
+    };
+    return kFields;
+  }
+};
 
-/// As gemv.
-double cost(const TacticInput &in, const Schedule &s) {
-  const Operation &op = *in.form.anchor;
-  const Type w = op.operand(1)->type();
-  const double lanes = double(*s.get("lanes")), columns = double(*s.get("columns"));
-  const double rows = double(rowsOf(op)), n = double(w.dim(0).constant()),
-               k = double(w.dim(1).constant());
-  Effort e;
-  e.blocks = std::ceil(n / (256 / lanes * columns));
-  e.bytes = double(workOf(*in.form.group).bytes) * (1 + 0.1 * rows / columns);
-  e.operations = 2 * (rows + 2) * n * k;
-  e.efficiency = 0.25;
-  const double waves = std::ceil(e.blocks / (6 * double(in.level.multiprocessors)));
-  const double loads = std::ceil(k * bitWidth(w.element()) / 8 / (lanes * double(runOf(op))));
-  return microseconds(in.level, e) + waves * (0.15 * loads * rows + (lanes > 32 ? 0.3 : 0));
-}
-
-void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
-  const GroupForm &form = in.form;
-  const Operation &op = *form.anchor;
-  Context &context = op.result()->type().context();
-  const ScalarProgram &a = form.anchorInputs[0];
-  const Type w = op.operand(1)->type();
-  const unsigned row = rowDimOf(op);
-  const bool transA = op.boolAttr("trans_a");
-  auto matrix = [](const Strides &x, unsigned rows, unsigned columns) {
-    Strides r;
-    r.offset = x.offset;
-    r.strides = {strideFromLast(x, rows), strideFromLast(x, columns)};
-    return r;
+struct GemvNarrow {
+  static constexpr llvm::StringRef id = "gemv_narrow",
+                                   summary = "a few rows times weights of 2 to 8 bits, scales by "
+                                             "blocks";
+  static constexpr bool takesPacked = true;
+  struct Problem {
+    GroupQuery in;
+    int64_t rows, run; // bytes that a thread reads at once
+    unsigned rowDim;   // see rowDimOf
   };
-  auto ofA = [&](const Strides &x) {
-    return matrix(x, row == 2 && transA ? 1 : row, transA ? 2 : 1);
-  };
-  auto ofY = [&](const Strides &x) { return matrix(x, row, 1); };
+  using Schedule = NarrowSchedule;
 
-  out.include("cuda/gemv_narrow.cuh");
-  StepWriter::Config cfg(out, "config");
-  cfg.extent("m", rowsOf(op)).extent("n", w.dim(0)).number("k", w.dim(1).constant());
-  cfg.number("block", op.intAttr("block")).number("run", runOf(op));
-  for (auto &[key, value] : s.params)
-    cfg.number(key, value);
-  const std::string config = cfg.finish();
-  const std::string x = operandView(out, a, ofA, {0, 1}, "prologue");
-  const std::string body = out.body(form.body, {op.result()->type().element()});
-  auto constant = [&](unsigned i) {
-    return out.pointer(form.anchorInputs[i].inputs[0].source, context.dim(0));
-  };
-  SourceWriter &code = out.code();
-  code.line("const auto x = " + x + ";");
-  code.line("const auto *w = cuda::bytes_of(" + constant(1) + ");");
-  code.line("const auto *scale = " + constant(2) + ";");
-  code.line("const decltype(scale) zero = " + (op.numOperands() > 3 ? constant(3) : "nullptr") +
-            ";");
-  code.line("const auto outs = " + out.outputs(form, ofY) + ";");
-  code.line("const auto ins = " + out.inputs(form.body, ofY) + ";");
-  launch(out, "gemv_narrow<" + cppElement(w.element()).str() + ">",
-         {config, "x", "w", "scale", "zero", "outs", "ins", body});
-}
+  static Result<Problem> match(const GroupQuery &in) {
+    if (auto product = matchNarrowProduct(in); !product)
+      return std::move(product).refusal();
+    const GroupForm &f = in.form;
+    const Operation &op = *f.anchor;
+    const Problem p{in, rowsOf(op), runOf(op), rowDimOf(op)};
+    if (p.run == 0)
+      return Refusal{"blocks that are no whole words", ""};
+    if (p.rows < 1 || p.rows > kMaxRows)
+      return Refusal{"more than " + std::to_string(kMaxRows) + " rows", ""};
+    if (p.rowDim == 0)
+      return Refusal{"rows that step along several dimensions", ""};
+    if (f.anchorInputs[0].usesIndex())
+      return Refusal{"an operand computed from its index", ""};
+    auto body =
+        isUnbounded(f.anchorInputs[0]).andThen([&] { return isPlainBody(f.body); }).andThen([&] {
+          return fitsInt(f);
+        });
+    if (!body)
+      return std::move(body).refusal();
+    return p;
+  }
+
+  static void candidates(const Problem &p, std::vector<Schedule> &out) {
+    for (int64_t lanes : {32, 64, 128})
+      for (int64_t columns : {1, 2})
+        if (columns * p.rows <= 8) // sums live in registers
+          out.push_back({lanes, columns});
+  }
+
+  /// As gemv.
+  static double microseconds(const Problem &p, const Schedule &s) {
+    const Operation &op = *p.in.form.anchor;
+    const Type w = op.operand(1)->type();
+    const double lanes = double(s.lanes), columns = double(s.columns);
+    const double rows = double(p.rows), n = double(w.dim(0).constant()),
+                 k = double(w.dim(1).constant());
+    Effort e;
+    e.blocks = std::ceil(n / (256 / lanes * columns));
+    e.bytes = double(workOf(*p.in.form.group).bytes) * (1 + 0.1 * rows / columns);
+    e.operations = 2 * (rows + 2) * n * k;
+    e.efficiency = 0.25;
+    const double waves = std::ceil(e.blocks / (6 * double(p.in.level.multiprocessors)));
+    const double loads = std::ceil(k * bitWidth(w.element()) / 8 / (lanes * double(p.run)));
+    return cuda::microseconds(p.in.level, e) +
+           waves * (0.15 * loads * rows + (lanes > 32 ? 0.3 : 0));
+  }
+
+  static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
+    const GroupForm &form = p.in.form;
+    const Operation &op = *form.anchor;
+    Context &context = op.result()->type().context();
+    const ScalarProgram &a = form.anchorInputs[0];
+    const Type w = op.operand(1)->type();
+    const unsigned row = p.rowDim;
+    const bool transA = op.boolAttr("trans_a");
+    auto matrix = [](const Strides &x, unsigned rows, unsigned columns) {
+      Strides r;
+      r.offset = x.offset;
+      r.strides = {strideFromLast(x, rows), strideFromLast(x, columns)};
+      return r;
+    };
+    auto ofA = [&](const Strides &x) {
+      return matrix(x, row == 2 && transA ? 1 : row, transA ? 2 : 1);
+    };
+    auto ofY = [&](const Strides &x) { return matrix(x, row, 1); };
+
+    out.include("cuda/gemv_narrow.cuh");
+    StepWriter::Config cfg(out, "config");
+    cfg.extent("m", p.rows).extent("n", w.dim(0)).number("k", w.dim(1).constant());
+    cfg.number("block", op.intAttr("block")).number("run", p.run);
+    for (auto &[key, value] : membersOf(s))
+      cfg.number(key, value);
+    const std::string config = cfg.finish();
+    const std::string x = operandView(out, a, ofA, {0, 1}, "prologue");
+    const std::string body = out.body(form.body, {op.result()->type().element()});
+    auto constant = [&](unsigned i) {
+      return out.pointer(form.anchorInputs[i].inputs[0].source, context.dim(0));
+    };
+    SourceWriter &code = out.code();
+    code.line("const auto x = " + x + ";");
+    code.line("const auto *w = cuda::bytes_of(" + constant(1) + ");");
+    code.line("const auto *scale = " + constant(2) + ";");
+    code.line("const decltype(scale) zero = " + (op.numOperands() > 3 ? constant(3) : "nullptr") +
+              ";");
+    code.line("const auto outs = " + out.outputs(form, ofY) + ";");
+    code.line("const auto ins = " + out.inputs(form.body, ofY) + ";");
+    launch(out, "gemv_narrow<" + cppElement(w.element()).str() + ">",
+           {config, "x", "w", "scale", "zero", "outs", "ins", body});
+  }
+};
 
 } // namespace
 
-const Tactic kGemvNarrow = {
-    "gemv_narrow", "a few rows times weights of 2 to 8 bits, scales by blocks",
-    match,         enumerate,
-    cost,          nullptr,
-    nullptr,       emit,
-    nullptr,       nullptr,
-    true};
+const Tactic kGemvNarrow = tacticOf<GemvNarrow>();
 
 } // namespace tenon::cuda

@@ -17,23 +17,17 @@ namespace tenon::cuda {
 namespace {
 
 /// A product of one row an image with constant weights.
-llvm::Optional<Contraction> readProduct(const TacticInput &in, const GroupForm &form,
-                                        std::string &why) {
-  auto c = readContraction({form, in.level, in.alignment}, why);
-  if (!c)
-    return llvm::None;
-  if (!multipliesRows(*c, why))
-    return llvm::None;
-  if (c->transA) {
-    why = "rows that do not lie side by side";
-    return llvm::None;
-  }
-  if (!isFloat(c->b) || bitWidth(c->b) < 16 || computeElement(c->b) != Element::F32 ||
-      computeElement(form.anchor->operand(0)->type().element()) != Element::F32) {
-    why = "operands that are not computed in f32";
-    return llvm::None;
-  }
-  return c;
+Result<ContractionProblem> readProduct(const GroupQuery &in) {
+  return readContraction(in, [&](const Contraction &c) -> Result<> {
+    if (auto rows = multipliesRows(c); !rows)
+      return rows;
+    if (c.transA)
+      return Refusal{"rows that do not lie side by side", ""};
+    if (!isFloat(c.b) || bitWidth(c.b) < 16 || computeElement(c.b) != Element::F32 ||
+        computeElement(in.form.anchor->operand(0)->type().element()) != Element::F32)
+      return Refusal{"operands that are not computed in f32", ""};
+    return Accepted{};
+  });
 }
 
 /// The constant by which the program multiplies what the anchor gives; None where it does more.
@@ -70,22 +64,21 @@ llvm::Optional<double> scaleOf(const ScalarProgram &p) {
 
 /// A chain as the kernel takes it.
 struct Gates {
-  /// The forms of the two products.
-  const GroupForm *first = nullptr, *second = nullptr;
+  GroupQuery in;
+  ContractionProblem first, second; // products
   /// What the gates make of the image; its body has them as the anchor's result. None: they are the
   /// result.
-  llvm::Optional<ScalarProgram> gated;
-  Contraction of1, of2;
+  llvm::Optional<ScalarProgram> gated = {};
   double scale = 1; // of sums over pixels
   /// What the kernel adds up: elements over a space of images, pixels and channels.
-  ScalarProgram x;
+  ScalarProgram x = {};
   unsigned image = 0, channel = 1;
-  llvm::SmallVector<unsigned, 4> pixels;
+  llvm::SmallVector<unsigned, 4> pixels = {};
 
-  Dim images() const { return rowsOf(of2); }
-  int64_t channels() const { return of1.depth(); }
-  int64_t hidden() const { return of1.columns(); }
-  int64_t outputs() const { return of2.columns(); }
+  Dim images() const { return rowsOf(second.c); }
+  int64_t channels() const { return first.c.depth(); }
+  int64_t hidden() const { return first.c.columns(); }
+  int64_t outputs() const { return second.c.columns(); }
   int64_t pixelCount() const {
     int64_t n = 1;
     for (unsigned d : pixels)
@@ -112,48 +105,38 @@ ScalarProgram asStored(const ScalarProgram &p) {
 }
 
 /// Sums over all dimensions but that of images and one more, scaled.
-bool readMeans(const GroupForm &form, Gates &g, std::string &why) {
+Result<> readMeans(const GroupForm &form, Gates &g) {
   const Operation &op = *form.anchor;
   if (!op.is(Op::Reduce) || op.numOperands() != 1 || op.numResults() != 1 ||
-      op.floatsAttr("init")[0] != 0) {
-    why = "no sum of one tensor";
-    return false;
-  }
+      op.floatsAttr("init")[0] != 0)
+    return Refusal{"no sum of one tensor", ""};
   const Reduction r = reduction(form);
   const ScalarNode &step = r.combine.nodes[r.combine.outputs[0]];
-  if (!r.splits || step.kind != ScalarNode::Function || !step.op->is(Op::Add)) {
-    why = "another reduction than a sum";
-    return false;
-  }
+  if (!r.splits || step.kind != ScalarNode::Function || !step.op->is(Op::Add))
+    return Refusal{"another reduction than a sum", ""};
   const unsigned rank = unsigned(r.pre.space.size());
   llvm::SmallVector<unsigned, 4> kept;
   for (unsigned d = 0; d < rank; ++d)
     (llvm::is_contained(op.intsAttr("axes"), int64_t(d)) ? g.pixels : kept).push_back(d);
-  if (kept.size() != 2 || g.pixels.empty()) {
-    why = "not one mean for every channel of an image";
-    return false;
-  }
+  if (kept.size() != 2 || g.pixels.empty())
+    return Refusal{"not one mean for every channel of an image", ""};
   const auto scale = scaleOf(form.body);
-  if (!scale) {
-    why = "sums that are not scaled by a constant";
-    return false;
-  }
+  if (!scale)
+    return Refusal{"sums that are not scaled by a constant", ""};
   g.scale = *scale;
   g.x = asStored(r.pre);
   g.image = kept[0];
   g.channel = kept[1];
-  return true;
+  return Accepted{};
 }
 
 /// The map over the image, with the gates as results of an anchor.
-bool readImage(const TacticInput &in, Gates &g, std::string &why) {
+Result<> readImage(const GroupQuery &in, Gates &g) {
   const ScalarProgram &body = in.form.body;
-  if (!isPlainBody(body, why))
-    return false;
-  if (g.x.space.size() != body.space.size() || g.outputs() != g.channels()) {
-    why = "gates of another image";
-    return false;
-  }
+  if (auto plain = isPlainBody(body); !plain)
+    return plain;
+  if (g.x.space.size() != body.space.size() || g.outputs() != g.channels())
+    return Refusal{"gates of another image", ""};
   constexpr unsigned kGate = ~0u;
   ScalarProgram image;
   image.space = body.space;
@@ -167,10 +150,8 @@ bool readImage(const TacticInput &in, Gates &g, std::string &why) {
     }
     placeOf.push_back(kGate);
     for (const AccessDim &d : a.dims)
-      if (d.dim >= 0 && d.dim != int(g.image) && d.dim != int(g.channel)) {
-        why = "gates that vary within a channel";
-        return false;
-      }
+      if (d.dim >= 0 && d.dim != int(g.image) && d.dim != int(g.channel))
+        return Refusal{"gates that vary within a channel", ""};
   }
   for (ScalarNode n : body.nodes) {
     if (n.kind == ScalarNode::Input && placeOf[n.index] == kGate) {
@@ -182,62 +163,59 @@ bool readImage(const TacticInput &in, Gates &g, std::string &why) {
     image.nodes.push_back(n);
   }
   g.gated = std::move(image);
-  return true;
+  return Accepted{};
 }
 
-llvm::Optional<Gates> readGates(const TacticInput &in, std::string &why) {
-  Gates g;
+Result<Gates> readGates(const GroupQuery &in) {
   llvm::ArrayRef<GroupForm> before = in.form.before;
-  g.second = &in.form;
+  const GroupForm *last = &in.form;
   if (!in.form.anchor) {
-    g.second = &before.back();
+    last = &before.back();
     before = before.drop_back();
   }
-  if (before.size() != 2) {
-    why = "not three anchors";
-    return llvm::None;
-  }
-  g.first = &before.back();
-  auto c1 = readProduct(in, *g.first, why), c2 = readProduct(in, *g.second, why);
-  if (!c1 || !c2)
-    return llvm::None;
-  g.of1 = *c1;
-  g.of2 = *c2;
-  if (g.of1.b != g.of2.b || g.hidden() != g.of2.depth()) {
-    why = "weights that do not belong together";
-    return llvm::None;
-  }
-  if (!readMeans(before[0], g, why))
-    return llvm::None;
-  if (!g.x.space[g.channel].isConstant(g.channels()) || g.x.space[g.image] != g.images()) {
-    why = "products that mix images";
-    return llvm::None;
-  }
-  if (!in.form.anchor && !readImage(in, g, why))
-    return llvm::None;
+  if (before.size() != 2)
+    return Refusal{"not three anchors", ""};
+  auto first = readProduct({before.back(), in.level, in.alignment}),
+       second = readProduct({*last, in.level, in.alignment});
+  if (!first || !second)
+    return (second ? std::move(first) : std::move(second)).refusal();
+  Gates g{in, *std::move(first), *std::move(second)};
+  if (g.first.c.b != g.second.c.b || g.hidden() != g.second.c.depth())
+    return Refusal{"weights that do not belong together", ""};
+  if (auto means = readMeans(before[0], g); !means)
+    return std::move(means).refusal();
+  if (!g.x.space[g.channel].isConstant(g.channels()) || g.x.space[g.image] != g.images())
+    return Refusal{"products that mix images", ""};
+  if (!in.form.anchor)
+    if (auto image = readImage(in, g); !image)
+      return std::move(image).refusal();
   return g;
 }
 
-bool match(const TacticInput &in, std::string &why) {
-  if (in.level.sm < 90) {
-    why = "no clusters of blocks before sm_90";
-    return false;
+struct GatesSchedule {
+  int64_t threads, channelParts, pixelParts, staged;
+
+  static llvm::ArrayRef<Field<GatesSchedule>> fields() {
+    static const Field<GatesSchedule> kFields[] = {
+        {"threads", &GatesSchedule::threads, oneOf(256, 512, 1024)},
+        {"channel_parts", &GatesSchedule::channelParts, oneOf(1, 2, 4, 8)},
+        {"pixel_parts", &GatesSchedule::pixelParts, oneOf(1, 2, 4, 8)},
+        {"staged", &GatesSchedule::staged, oneOf(0, 1)},
+    };
+    return kFields;
   }
-  return readGates(in, why).hasValue();
-}
+};
+constexpr int64_t kMostOfCluster = 8;
 
 /// Blocks of a cluster along channels and pixels, and what follows for one block.
-struct Parts {
-  int64_t threads, channelParts, pixelParts, run, channelRuns, hiddenRuns, outputs;
+struct Parts : GatesSchedule {
+  int64_t run, channelRuns, hiddenRuns, outputs;
 
-  Parts(const Gates &g, int64_t threads, int64_t channelParts, int64_t pixelParts)
-      : threads(threads), channelParts(channelParts), pixelParts(pixelParts),
-        run(128 / bitWidth(g.of1.b)),
+  Parts(const Gates &g, const GatesSchedule &s)
+      : GatesSchedule(s), run(128 / bitWidth(g.first.c.b)),
         channelRuns(ceilDiv(ceilDiv(g.channels(), run), channelParts)),
         hiddenRuns(ceilDiv(g.hidden(), run)),
         outputs(g.gated ? channelRuns * run : ceilDiv(g.outputs(), channelParts * pixelParts)) {}
-  Parts(const Gates &g, const Schedule &s)
-      : Parts(g, *s.get("threads"), *s.get("channel_parts"), *s.get("pixel_parts")) {}
 
   int64_t blocks() const { return channelParts * pixelParts; }
   /// Threads that add up a channel's sums.
@@ -248,34 +226,17 @@ struct Parts {
     return 16 * (g.hidden() * channelRuns + outputs * hiddenRuns);
   }
   /// As the kernel has it.
-  int64_t sharedBytes(const Gates &g, bool staged) const {
+  int64_t sharedBytes(const Gates &g) const {
     const int64_t channels = channelRuns * run, lanes = threads / channelRuns;
     return 16 + 4 * channels * (lanes + shares() + 1) + 4 * hiddenRuns * run * (blocks() + 2) +
            (g.gated ? 4 * channels : 0) + (staged ? weightBytes(g) : 0);
   }
 };
 
-void enumerate(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
-  std::string why;
-  const Gates g = *readGates(in, why);
-  const int64_t runs = ceilDiv(g.channels(), 128 / bitWidth(g.of1.b)), pixels = g.pixelCount();
-  for (int64_t blocks : {8, 4, 2, 1})
-    for (int64_t channelParts = blocks; channelParts >= 1; channelParts /= 2)
-      for (int64_t threads : {256, 512, 1024}) {
-        const int64_t pixelParts = blocks / channelParts;
-        const Parts p(g, threads, channelParts, pixelParts);
-        if ((channelParts > 1 && channelParts > runs) || (pixelParts > 1 && pixelParts > pixels) ||
-            p.channelRuns > threads)
-          continue;
-        const bool staged = p.sharedBytes(g, true) <= int64_t(in.level.sharedBytes) / 2;
-        if (p.sharedBytes(g, staged) > int64_t(in.level.sharedBytes))
-          continue;
-        out.push_back({"squeeze_excite",
-                       {{"threads", threads},
-                        {"channel_parts", channelParts},
-                        {"pixel_parts", pixelParts},
-                        {"staged", staged}}});
-      }
+/// Whether every block has channels and pixels, every run of channels a thread.
+bool hasWork(const Gates &g, const Parts &p) {
+  return p.channelParts <= ceilDiv(g.channels(), p.run) &&
+         (p.pixelParts == 1 || p.pixelParts <= g.pixelCount()) && p.channelRuns <= p.threads;
 }
 
 /// Microseconds. Source: fitted to bench/squeeze_excite_h100.csv (46 blocks of EfficientNet,
@@ -297,136 +258,166 @@ constexpr double kImage = 2.5;
 constexpr double kNeighbour = 4.4;  // each block more on a multiprocessor
 constexpr double kBandwidth = 4190; // of the level that these are of, GB/s
 
-double cost(const TacticInput &in, const Schedule &s) {
-  std::string why;
-  const Gates g = *readGates(in, why);
-  const Parts p(g, s);
-  const bool staged = *s.get("staged") != 0;
-  const double images = double(std::max<int64_t>(1, g.images().upper()));
-  const int64_t lanes = p.threads / p.channelRuns, ahead = p.threads > 512 ? 4 : 8;
-  const int64_t pixels = ceilDiv(g.pixelCount(), p.pixelParts);
-  // Lanes that share a row of weights, as the kernel has them.
-  auto rounds = [&](int64_t rows, int64_t runs) {
-    const int64_t sharing = runs > 16 ? 32 : runs > 8 ? 16 : runs > 4 ? 8 : 4;
-    return double(ceilDiv(rows, p.threads / sharing) * ceilDiv(runs, sharing));
-  };
-  const double passes = g.gated ? 1 + kImage : 1;
-  const double latency =
-      (p.blocks() > 1 ? kExchange : 0) + passes * kRound * double(ceilDiv(pixels, lanes * ahead)) +
-      kThreads * double(p.threads) / 1024 + (staged ? 0 : kUnstaged) +
-      kShares * double(lanes) / double(p.shares()) +
-      kRows * (rounds(g.hidden(), p.channelRuns) + rounds(p.outputs, p.hiddenRuns));
-  const auto piece = double(llvm::alignTo(uint64_t(16 * p.channelRuns), 32)); // of memory's lines
-  const double reading = passes * kPixels * double(pixels) * piece / 1e3 +
-                         (staged ? kStaged : kWeights) * double(p.weightBytes(g)) / 1e3;
-  const double sms = std::max(1u, in.level.multiprocessors), blocks = images * double(p.blocks());
-  const double most =
-      std::max(1.0, std::min({2048.0 / double(p.threads), 8.0,
-                              std::floor(double(in.level.sharedBytes) /
-                                         double(p.sharedBytes(g, staged) + 1024))}));
-  const double together = std::min(most, std::max(1.0, std::ceil(blocks / sms)));
-  const double waves = std::max(1.0, std::ceil(blocks / (sms * most)));
-  const double bytes = images * double(g.pixelCount() * g.channels() * bitWidth(g.of1.b)) / 8;
-  return in.level.launchMicroseconds + kBlock +
-         waves * (latency + together * reading + kNeighbour * (together - 1)) +
-         passes * kMegabyte * bytes / 1e6 * (kBandwidth / in.level.bandwidthGBs);
-}
+struct SqueezeExcite {
+  static constexpr llvm::StringRef id = "squeeze_excite",
+                                   summary = "the gates of squeeze-and-excitation, a cluster of "
+                                             "blocks an image";
+  static constexpr bool takesChains = true;
+  using Problem = Gates;
+  using Schedule = GatesSchedule;
 
-void pack(const TacticInput &in, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
-  std::string why;
-  const Gates g = *readGates(in, why);
-  packPaddedRows({*g.first, in.level, in.alignment}, out);
-  packPaddedRows({*g.second, in.level, in.alignment}, out);
-}
-
-void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
-  std::string why;
-  const Gates g = *readGates(in, why);
-  Context &context = g.second->anchor->result()->type().context();
-  // Pixels in the order of memory, those that follow one another as one dimension.
-  std::vector<Strides> reads;
-  for (const Access &a : g.x.inputs)
-    reads.push_back(stridesOf(a, unsigned(g.x.space.size())));
-  if (g.gated) {
-    const std::vector<Strides> image = bodyStrides(in.form);
-    reads.insert(reads.end(), image.begin(), image.end());
+  static Result<Problem> match(const GroupQuery &in) {
+    if (in.level.sm < 90)
+      return Refusal{"no clusters of blocks before sm_90", ""};
+    return readGates(in);
   }
-  llvm::SmallVector<bool, 6> indexed = indexedDims(g.x);
-  const MergedDims pixels =
-      mergeDims(g.x.space, reads.empty() ? g.pixels : byStride(g.pixels, reads[0]), reads, indexed);
-  llvm::SmallVector<Dim, 6> extents = pixels.extents;
-  if (extents.empty())
-    extents.push_back(context.dim(1));
-  auto ofX = [&](const Strides &from) {
-    Strides r;
-    r.offset = from.offset;
-    r.strides.push_back(from.strides[g.image]);
-    const Strides inner = pixels(from);
-    r.strides.append(inner.strides.begin(), inner.strides.end());
-    if (inner.strides.empty())
-      r.strides.push_back(context.dim(0));
-    r.strides.push_back(from.strides[g.channel]);
-    return r;
-  };
-  llvm::SmallVector<int, 6> places(g.x.space.size(), -1);
-  places[g.image] = 0;
-  places[g.channel] = int(extents.size()) + 1;
-  for (unsigned d : g.pixels)
-    if (pixels.placeOf[d] >= 0)
-      places[d] = pixels.placeOf[d] + 1;
-  auto of1 = [&](const Strides &x) { return rowStrides(g.of1, x); };
-  auto of2 = [&](const Strides &x) { return rowStrides(g.of2, x); };
 
-  out.include("cuda/squeeze_excite.cuh");
-  StepWriter::Config cfg(out, "config");
-  cfg.extent("images", g.images()).extents("pixels", extents);
-  cfg.number("channels", g.channels()).number("hidden", g.hidden()).number("outputs", g.outputs());
-  for (llvm::StringRef n : {"threads", "channel_parts", "pixel_parts"})
-    cfg.number(n, *s.get(n));
-  cfg.flag("staged", *s.get("staged"));
-  const std::string config = cfg.finish();
-  const std::string x = operandView(out, g.x, ofX, places, "operand");
-  const std::string activate =
-      out.body(g.first->body, {g.first->anchor->result()->type().element()}, "activate");
-  const std::string excite =
-      out.body(g.second->body, {g.second->anchor->result()->type().element()}, "excite");
-  const auto weights = [&](const GroupForm &form) {
-    return out.pointer(form.anchorInputs[1].inputs[0].source, context.dim(0));
-  };
-  SourceWriter &code = out.code();
-  code.line("const auto x = " + x + ";");
-  code.line("const auto hidden_ins = " + out.inputs(g.first->body, of1) + ";");
-  code.line("const auto gate_ins = " + out.inputs(g.second->body, of2) + ";");
-  llvm::SmallVector<std::string, 12> arguments;
-  arguments.append(
-      {config, "x", cppScalar(Element::F32, g.scale), weights(*g.first), "hidden_ins"});
-  arguments.append({activate, weights(*g.second), "gate_ins", excite, "outs"});
-  if (g.gated) {
-    code.line("const auto outs = " + out.outputs(in.form, ofX) + ";");
-    code.line("const auto ins = " + out.inputs(*g.gated, ofX) + ";");
-    const ScalarProgram &made = g.second->body;
-    arguments.append({"ins", out.body(*g.gated, {made.nodes[made.outputs[0]].element})});
-  } else {
-    code.line("const auto outs = " + out.outputs(in.form, of2) + ";");
+  static void candidates(const Problem &g, std::vector<Schedule> &out) {
+    const auto most = int64_t(g.in.level.sharedBytes);
+    for (int64_t blocks = kMostOfCluster; blocks >= 1; blocks /= 2)
+      for (int64_t channelParts = blocks; channelParts >= 1; channelParts /= 2)
+        for (int64_t threads : {256, 512, 1024}) {
+          Schedule s{threads, channelParts, blocks / channelParts, true};
+          if (!hasWork(g, Parts(g, s)))
+            continue;
+          s.staged = Parts(g, s).sharedBytes(g) <= most / 2;
+          if (Parts(g, s).sharedBytes(g) <= most)
+            out.push_back(s);
+        }
   }
-  launch(out, g.gated ? "squeeze_excite_image" : "squeeze_excite", arguments);
-}
 
-Tactic tactic() {
-  Tactic t = {"squeeze_excite",
-              "the gates of squeeze-and-excitation, a cluster of blocks an image",
-              match,
-              enumerate,
-              cost,
-              pack,
-              nullptr,
-              emit};
-  t.takesChains = true;
-  return t;
-}
+  static Result<> legal(const Problem &g, const Schedule &s) {
+    const Parts p(g, s);
+    if (p.blocks() > kMostOfCluster)
+      return impossible<SqueezeExcite>(s, "channel_parts x pixel_parts, the blocks of a cluster, "
+                                          "are more than " +
+                                              std::to_string(kMostOfCluster));
+    if (!hasWork(g, p))
+      return impossible<SqueezeExcite>(
+          s, "more parts than there are " + std::to_string(ceilDiv(g.channels(), p.run)) +
+                 " runs of channels or " + std::to_string(g.pixelCount()) +
+                 " pixels, or more runs than threads");
+    if (p.sharedBytes(g) > int64_t(g.in.level.sharedBytes))
+      return impossible<SqueezeExcite>(s, std::to_string(p.sharedBytes(g)) +
+                                              " bytes of shared memory of " +
+                                              std::to_string(g.in.level.sharedBytes));
+    return Accepted{};
+  }
+
+  static double microseconds(const Problem &g, const Schedule &s) {
+    const Parts p(g, s);
+    const double images = double(std::max<int64_t>(1, g.images().upper()));
+    const int64_t lanes = p.threads / p.channelRuns, ahead = p.threads > 512 ? 4 : 8;
+    const int64_t pixels = ceilDiv(g.pixelCount(), p.pixelParts);
+    // Lanes that share a row of weights, as the kernel has them.
+    auto rounds = [&](int64_t rows, int64_t runs) {
+      const int64_t sharing = runs > 16 ? 32 : runs > 8 ? 16 : runs > 4 ? 8 : 4;
+      return double(ceilDiv(rows, p.threads / sharing) * ceilDiv(runs, sharing));
+    };
+    const double passes = g.gated ? 1 + kImage : 1;
+    const double latency =
+        (p.blocks() > 1 ? kExchange : 0) +
+        passes * kRound * double(ceilDiv(pixels, lanes * ahead)) +
+        kThreads * double(p.threads) / 1024 + (p.staged ? 0 : kUnstaged) +
+        kShares * double(lanes) / double(p.shares()) +
+        kRows * (rounds(g.hidden(), p.channelRuns) + rounds(p.outputs, p.hiddenRuns));
+    const auto piece = double(llvm::alignTo(uint64_t(16 * p.channelRuns), 32)); // of memory's lines
+    const double reading = passes * kPixels * double(pixels) * piece / 1e3 +
+                           (p.staged ? kStaged : kWeights) * double(p.weightBytes(g)) / 1e3;
+    const double sms = std::max(1u, g.in.level.multiprocessors),
+                 blocks = images * double(p.blocks());
+    const double most = std::max(1.0, std::min({2048.0 / double(p.threads), 8.0,
+                                                std::floor(double(g.in.level.sharedBytes) /
+                                                           double(p.sharedBytes(g) + 1024))}));
+    const double together = std::min(most, std::max(1.0, std::ceil(blocks / sms)));
+    const double waves = std::max(1.0, std::ceil(blocks / (sms * most)));
+    const double bytes = images * double(g.pixelCount() * g.channels() * bitWidth(g.first.c.b)) / 8;
+    return g.in.level.launchMicroseconds + kBlock +
+           waves * (latency + together * reading + kNeighbour * (together - 1)) +
+           passes * kMegabyte * bytes / 1e6 * (kBandwidth / g.in.level.bandwidthGBs);
+  }
+
+  static void pack(const Problem &g, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
+    packPaddedRows(g.first, out);
+    packPaddedRows(g.second, out);
+  }
+
+  static void emit(const Problem &g, const Schedule &s, StepWriter &out) {
+    Context &context = g.second.in.form.anchor->result()->type().context();
+    // Pixels in the order of memory, those that follow one another as one dimension.
+    std::vector<Strides> reads;
+    for (const Access &a : g.x.inputs)
+      reads.push_back(stridesOf(a, unsigned(g.x.space.size())));
+    if (g.gated) {
+      const std::vector<Strides> image = bodyStrides(g.in.form);
+      reads.insert(reads.end(), image.begin(), image.end());
+    }
+    llvm::SmallVector<bool, 6> indexed = indexedDims(g.x);
+    const MergedDims pixels = mergeDims(
+        g.x.space, reads.empty() ? g.pixels : byStride(g.pixels, reads[0]), reads, indexed);
+    llvm::SmallVector<Dim, 6> extents = pixels.extents;
+    if (extents.empty())
+      extents.push_back(context.dim(1));
+    auto ofX = [&](const Strides &from) {
+      Strides r;
+      r.offset = from.offset;
+      r.strides.push_back(from.strides[g.image]);
+      const Strides inner = pixels(from);
+      r.strides.append(inner.strides.begin(), inner.strides.end());
+      if (inner.strides.empty())
+        r.strides.push_back(context.dim(0));
+      r.strides.push_back(from.strides[g.channel]);
+      return r;
+    };
+    llvm::SmallVector<int, 6> places(g.x.space.size(), -1);
+    places[g.image] = 0;
+    places[g.channel] = int(extents.size()) + 1;
+    for (unsigned d : g.pixels)
+      if (pixels.placeOf[d] >= 0)
+        places[d] = pixels.placeOf[d] + 1;
+    auto of1 = [&](const Strides &x) { return rowStrides(g.first.c, x); };
+    auto of2 = [&](const Strides &x) { return rowStrides(g.second.c, x); };
+
+    out.include("cuda/squeeze_excite.cuh");
+    StepWriter::Config cfg(out, "config");
+    cfg.extent("images", g.images()).extents("pixels", extents);
+    cfg.number("channels", g.channels())
+        .number("hidden", g.hidden())
+        .number("outputs", g.outputs());
+    cfg.number("threads", s.threads);
+    cfg.number("channel_parts", s.channelParts).number("pixel_parts", s.pixelParts);
+    cfg.flag("staged", s.staged);
+    const std::string config = cfg.finish();
+    const std::string x = operandView(out, g.x, ofX, places, "operand");
+    const std::string activate = out.body(
+        g.first.in.form.body, {g.first.in.form.anchor->result()->type().element()}, "activate");
+    const std::string excite = out.body(
+        g.second.in.form.body, {g.second.in.form.anchor->result()->type().element()}, "excite");
+    const auto weights = [&](const GroupForm &form) {
+      return out.pointer(form.anchorInputs[1].inputs[0].source, context.dim(0));
+    };
+    SourceWriter &code = out.code();
+    code.line("const auto x = " + x + ";");
+    code.line("const auto hidden_ins = " + out.inputs(g.first.in.form.body, of1) + ";");
+    code.line("const auto gate_ins = " + out.inputs(g.second.in.form.body, of2) + ";");
+    llvm::SmallVector<std::string, 12> arguments;
+    arguments.append(
+        {config, "x", cppScalar(Element::F32, g.scale), weights(g.first.in.form), "hidden_ins"});
+    arguments.append({activate, weights(g.second.in.form), "gate_ins", excite, "outs"});
+    if (g.gated) {
+      code.line("const auto outs = " + out.outputs(g.in.form, ofX) + ";");
+      code.line("const auto ins = " + out.inputs(*g.gated, ofX) + ";");
+      const ScalarProgram &made = g.second.in.form.body;
+      arguments.append({"ins", out.body(*g.gated, {made.nodes[made.outputs[0]].element})});
+    } else {
+      code.line("const auto outs = " + out.outputs(g.in.form, of2) + ";");
+    }
+    launch(out, g.gated ? "squeeze_excite_image" : "squeeze_excite", arguments);
+  }
+};
 
 } // namespace
 
-const Tactic kSqueezeExcite = tactic();
+const Tactic kSqueezeExcite = tacticOf<SqueezeExcite>();
 
 } // namespace tenon::cuda

@@ -38,8 +38,7 @@ struct Cheapest {
 
 /// What of a contraction's shape leaves the instructions' tiles mostly empty; may be nothing.
 std::string emptyTiles(const TacticInput &in) {
-  std::string why;
-  const auto c = readContraction(in, why);
+  const auto c = readContraction(in);
   constexpr int64_t kRows = 16; // of the instructions up to sm_89
   if (c && c->isConv && c->conv.isDepthwise())
     return "more channels a group";

@@ -177,8 +177,7 @@ template <const Row &R> struct Wgmma {
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
     out.include("cuda/contract_wgmma_sm90.cuh");
     out.letShapeVary();
-    emitContraction(p.in, p.c, membersOf(s, computed(p, s)),
-                    s.splits > 1 ? SplitScratch::Used : SplitScratch::Unused, out, R.kernel,
+    emitContraction(p.in, p.c, membersOf(s, computed(p, s)), scratchOf(s.splits), out, R.kernel,
                     p.kind.weights());
   }
 };

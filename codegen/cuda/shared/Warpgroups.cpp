@@ -94,9 +94,8 @@ Result<> checkB(const WarpgroupKind &kind, const GroupQuery &in, const Contracti
 /// Whether the element types are those of the kind.
 Result<> checkTypes(const WarpgroupKind &kind, const GroupQuery &in, const Contraction &c) {
   if (kind.bytes == 1) {
-    std::string why;
-    if (!multipliesBytes(in, c, why))
-      return Refusal{why, ""};
+    if (auto bytes = multipliesBytes(in, c); !bytes)
+      return bytes;
     if (c.xZero != 0)
       return Refusal{"a zero point of the input: the copy engine pads with zeros", ""};
     return Accepted{};
@@ -147,10 +146,9 @@ Result<WarpgroupProblem> readWarpgroups(const WarpgroupKind &kind, const GroupQu
     return Refusal{"a contraction that is not to multiply so", ""};
   if (!hasWgmma(in.level))
     return Refusal{"wgmma exists on sm_90a only", ""};
-  std::string why;
-  auto c = readContraction(in, why);
+  auto c = readContraction(in);
   if (!c)
-    return Refusal{why, ""};
+    return std::move(c).refusal();
   if (Result<> types = checkTypes(kind, in, *c); !types)
     return std::move(types).refusal();
   if (c->hasPrologue && !c->onFragments)

@@ -1,0 +1,95 @@
+// Defines what tiles of a contraction by mma instructions or on CUDA cores cost: tables of the
+// tactics contract_mma, contract_int8, contract_tf32, contract_simt and conv_winograd, measured on
+// an H200.
+#pragma once
+
+#include "codegen/cuda/Contraction.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tenon::cuda {
+
+/// Microseconds of each step along K, while the blocks on a multiprocessor are few (`latency`) and
+/// for each of many (`throughput`); of each block, epilogue and the pipeline's filling included;
+/// where K is split, of the tile and of each part. `together` blocks fit on a multiprocessor.
+struct TileCosts {
+  int64_t together;
+  double latency, throughput, block, split, perPart;
+
+  /// A step of `each` blocks of a multiprocessor: rounds of those that share it, the last of fewer.
+  double step(double each) const {
+    const auto most = double(together);
+    const double rounds = std::floor(each / most), rest = each - rounds * most;
+    return rounds * std::max(latency, most * throughput) +
+           (rest > 0 ? std::max(latency, rest * throughput) : 0);
+  }
+  /// All but the steps of as many blocks; `factor`: of what follows the sums.
+  double blocks(double each, double factor = 1) const {
+    return block * factor * std::ceil(each / double(together));
+  }
+  double parts(int64_t splits) const { return splits > 1 ? split + perPart * double(splits) : 0; }
+  /// Blocks of a multiprocessor that has `share` of them on the average: where several fit, some
+  /// get more than their share.
+  double crowded(double share) const {
+    return std::ceil(together == 1 ? share : 1.2 * share + 0.3 * std::min(1.0, share));
+  }
+};
+
+/// Tiles, with as many buffers as they are measured with, and what they cost.
+struct TileRow {
+  ContractionTiles shape;
+  int64_t teams;
+  TileCosts costs;
+
+  SplitTiles tiles(int64_t splits) const { return {shape, splits, teams}; }
+};
+
+/// The row of a schedule's tiles.
+inline const TileRow &rowOf(llvm::ArrayRef<TileRow> rows, const SplitTiles &s) {
+  return *llvm::find_if(rows, [&](const TileRow &r) {
+    return r.shape.tileM == s.tileM && r.shape.tileN == s.tileN && r.shape.tileK == s.tileK &&
+           r.shape.partM == s.partM && r.shape.partN == s.partN && r.teams == s.teams;
+  });
+}
+
+/// Steps along K of a part of it.
+inline double stepsOf(int64_t depth, int64_t tileK, int64_t splits) {
+  return std::ceil(double(ceilDiv(depth, tileK)) / double(splits));
+}
+
+/// The rest of a launch in a graph of such kernels.
+constexpr double kTileLaunch = 1.0;
+
+/// How long a step takes beside an H200, by the Tensor Cores of a multiprocessor. Hopper's reach
+/// 0.6 of their peak by mma instructions, others all of it. Unmeasured.
+inline double slowdownOfMma(const TargetLevel &level) {
+  constexpr double kMeasured = 0.6 * 743 / 132;
+  const double share = level.sm == 90 ? 0.6 : 1;
+  return kMeasured / (share * level.tensorTflops / level.multiprocessors);
+}
+/// And by its CUDA cores.
+inline double slowdownOfCores(const TargetLevel &level) {
+  constexpr double kMeasured = 51e3 / 132; // GFLOP/s of a multiprocessor
+  return std::max(1.0, kMeasured / (level.peakGflops / level.multiprocessors));
+}
+
+/// Whether a grid has room for the parts of all slices.
+inline bool hasBlocksFor(const Contraction &c, int64_t splits) {
+  return splits == 1 || c.slices() * splits <= 65535;
+}
+
+/// Those of `rows` whose tiles a schedule may have with these buffers and parts, `fits` permitting.
+template <class S, class Fits>
+std::vector<S> tilesWith(llvm::ArrayRef<TileRow> rows, int64_t stages, int64_t splits, Fits fits) {
+  std::vector<S> all;
+  for (const TileRow &r : rows) {
+    S s{r.tiles(splits)};
+    s.stages = stages;
+    if (fits(s))
+      all.push_back(s);
+  }
+  return all;
+}
+
+} // namespace tenon::cuda
