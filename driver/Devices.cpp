@@ -2,6 +2,7 @@
 #include "driver/Devices.h"
 
 #include "codegen/EmbeddedRuntime.h"
+#include "compiler/ProgramOutput.h"
 #include "driver/Files.h"
 #include "driver/Tools.h"
 

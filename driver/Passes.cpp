@@ -2,6 +2,7 @@
 #include "codegen/Schedule.h"
 #include "driver/Commands.h"
 #include "driver/Console.h"
+#include "driver/Options.h"
 #include "passes/PassManager.h"
 
 #include "llvm/Support/Format.h"

@@ -1,7 +1,7 @@
 // Implements what the options of code generation mean.
-#include "driver/CodeOptions.h"
+#include "compiler/CodeOptions.h"
 
-#include "driver/NativeTarget.h"
+#include "compiler/NativeTarget.h"
 
 #include "passes/AssignPrecision.h"
 
