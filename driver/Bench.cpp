@@ -1,9 +1,11 @@
 // Implements `tenon bench`: builds a model and measures it.
 #include "codegen/core/TargetFamily.h"
+#include "compiler/CodeOptions.h"
 #include "driver/Choice.h"
-#include "driver/CodeOptions.h"
 #include "driver/Commands.h"
+#include "driver/Console.h"
 #include "driver/Devices.h"
+#include "driver/Options.h"
 #include "driver/Program.h"
 #include "driver/Report.h"
 #include "driver/Runner.h"
@@ -21,6 +23,7 @@ namespace tenon {
 namespace {
 
 struct BenchOptions : RunOptions {
+  ConsoleOptions console;
   int64_t runs = 100000, warmup = 5;
   unsigned contexts = 1;
   double seconds = 2;
@@ -65,7 +68,7 @@ public:
     console_.json() ? printJson() : printText();
     if (!console_.json())
       for (ReportKind k : reportKinds(options_.code.report))
-        printReport(llvm::outs() << '\n', k, runner_.compilation);
+        printReport(llvm::outs() << '\n', k, runner_.compiler);
     return Done;
   }
 
@@ -74,7 +77,7 @@ private:
 
   bool measure() {
     Diagnostics &diagnostics = runner_.diagnostics();
-    Compilation &c = runner_.compilation;
+    Compiler &c = runner_.compiler;
     auto target = codeTarget(options_.code, diagnostics);
     if (!target)
       return fail(Usage);
@@ -284,7 +287,7 @@ private:
     llvm::json::OStream json(llvm::outs(), 1);
     json.object([&] {
       for (ReportKind k : reportKinds(options_.code.report))
-        writeReport(json, k, runner_.compilation);
+        writeReport(json, k, runner_.compiler);
       if (counted())
         return printInstructions(json);
       json.attribute("model", llvm::json::fixUTF8(options_.model.model));

@@ -1,6 +1,9 @@
 // Implements `tenon calibrate`: from a float model and real inputs to a quantised one.
 #include "driver/Commands.h"
 #include "driver/Compare.h"
+#include "driver/Console.h"
+#include "driver/Files.h"
+#include "driver/Options.h"
 #include "driver/Oracle.h"
 #include "driver/Samples.h"
 
@@ -38,13 +41,12 @@ std::string pointsText(double points) {
 class Calibrator {
 public:
   Calibrator(const CalibrateOptions &options, Console &console)
-      : options_(options), console_(console), compilation_(console, options.model, options.passes) {
-  }
+      : options_(options), console_(console), compiler_(console, options.model, options.passes) {}
 
   bool run() { return load() && gather() && judge() && choose() && write(); }
   void print(llvm::raw_ostream &os) const;
   void printJson(llvm::raw_ostream &os) const;
-  Diagnostics &diagnostics() { return compilation_.diagnostics(); }
+  Diagnostics &diagnostics() { return compiler_.diagnostics(); }
   Status status() const { return status_; }
 
 private:
@@ -52,7 +54,7 @@ private:
     diagnostics().error(message);
     return false;
   }
-  Graph &graph() { return compilation_.module().graph(); }
+  Graph &graph() { return compiler_.module().graph(); }
   bool load();
   /// Says which data the error just reported is about; false.
   bool noteSource(const DataSet &set) {
@@ -85,7 +87,7 @@ private:
 
   const CalibrateOptions &options_;
   Console &console_;
-  Compilation compilation_;
+  Compiler compiler_;
   Samples samples_;
   std::vector<Sample> inputs_;
   std::vector<QuantizableLayer> layers_;
@@ -107,12 +109,12 @@ bool Calibrator::load() {
   const llvm::StringRef folder = llvm::sys::path::parent_path(options_.output);
   if (!folder.empty() && !llvm::sys::fs::is_directory(folder)) // told before the work, not after it
     return fail("cannot write '" + options_.output + "': no folder '" + folder.str() + "'");
-  if (!compilation_.open()) {
-    status_ = compilation_.status();
+  if (!compiler_.open()) {
+    status_ = compiler_.status();
     return false;
   }
   std::vector<llvm::SmallVector<int64_t, 6>> shapes;
-  for (const DeclaredTensor &d : compilation_.inputs()) {
+  for (const DeclaredTensor &d : compiler_.inputs()) {
     shapes.emplace_back();
     for (const std::string &extent : d.shape) {
       int64_t n;
@@ -123,29 +125,29 @@ bool Calibrator::load() {
       shapes.back().push_back(n);
     }
   }
-  if (!readSamples(options_.data, compilation_.inputs(), compilation_.outputs(), shapes, samples_,
+  if (!readSamples(options_.data, compiler_.inputs(), compiler_.outputs(), shapes, samples_,
                    diagnostics()))
     return false;
   for (const DataSet &set : samples_.sets)
-    for (size_t i = 0; i < set.inputs.size() && i < compilation_.inputs().size(); ++i)
-      if (set.inputs[i].isNull() && isAsked(compilation_.inputs()[i]))
-        return fail("'" + set.from + "' has no values for input '" + compilation_.inputs()[i].name +
+    for (size_t i = 0; i < set.inputs.size() && i < compiler_.inputs().size(); ++i)
+      if (set.inputs[i].isNull() && isAsked(compiler_.inputs()[i]))
+        return fail("'" + set.from + "' has no values for input '" + compiler_.inputs()[i].name +
                     "': ranges come from real ones, so each data set expects all inputs");
   Pipeline pipeline;
-  if (!compilation_.load(samples_.sets[0].inputs)) {
-    status_ = compilation_.status();
+  if (!compiler_.load(samples_.sets[0].inputs)) {
+    status_ = compiler_.status();
     return noteSource(samples_.sets[0]);
   }
-  if (compilation_.module().stage != Stage::Imported)
+  if (compiler_.module().stage != Stage::Imported)
     return fail("'" + options_.model.model + "' is past import; calibrate the model as imported");
   if (!parsePipeline(preparationPipeline(), pipeline, diagnostics()) ||
-      !compilation_.runPasses(pipeline)) {
-    status_ = compilation_.status();
+      !compiler_.runPasses(pipeline)) {
+    status_ = compiler_.status();
     return false;
   }
   for (const DataSet &set : samples_.sets) {
     inputs_.emplace_back();
-    if (!graphInputs(graph(), compilation_.inputs(), set.inputs, 0, inputs_.back(), diagnostics()))
+    if (!graphInputs(graph(), compiler_.inputs(), set.inputs, 0, inputs_.back(), diagnostics()))
       return noteSource(set);
     for (const Tensor &t : inputs_.back())
       if (const int64_t count = countNotFinite(t)) {
@@ -179,7 +181,7 @@ bool Calibrator::gather() {
 bool Calibrator::judge() {
   plan_.values = chooseRanges(statistics_, *findRangeMethod(options_.ranges), !options_.noBias);
   plan_.perChannel = options_.weights == "channel";
-  evaluator_.emplace(compilation_.module(), inputs_, samples_.labels, diagnostics());
+  evaluator_.emplace(compiler_.module(), inputs_, samples_.labels, diagnostics());
   if (!evaluator_->prepare())
     return false;
   for (size_t i = 0; i < layers_.size(); ++i) {
@@ -246,7 +248,7 @@ bool Calibrator::choose() {
 }
 
 bool Calibrator::write() {
-  std::unique_ptr<Module> quantized = compilation_.module().clone();
+  std::unique_ptr<Module> quantized = compiler_.module().clone();
   insertQuantization(quantized->graph(), plan_, diagnostics());
   quantized->facts["calibrated"] = std::to_string(inputs_.size()) + " inputs, " + options_.ranges +
                                    " ranges, " + std::to_string(kept()) + " layers in floats";

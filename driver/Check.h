@@ -2,7 +2,6 @@
 #pragma once
 
 #include "driver/Compare.h"
-#include "driver/Console.h"
 #include "driver/Oracle.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -2,10 +2,13 @@
 #include "codegen/core/TargetFamily.h"
 #include "codegen/emit/CppText.h"
 #include "codegen/emit/SelfTest.h"
+#include "compiler/CodeOptions.h"
 #include "driver/Choice.h"
-#include "driver/CodeOptions.h"
 #include "driver/Commands.h"
+#include "driver/Console.h"
 #include "driver/Devices.h"
+#include "driver/Files.h"
+#include "driver/Options.h"
 #include "driver/Oracle.h"
 #include "driver/Report.h"
 
@@ -83,27 +86,24 @@ bool outputPaths(const CompileArguments &command, const Target &target, std::str
 class CompileRun {
 public:
   CompileRun(const CompileArguments &command, Console &console)
-      : command_(command), console_(console), compilation_(console, command.model, command.passes) {
-  }
+      : command_(command), console_(console), compiler_(console, command.model, command.passes) {}
 
   int run() {
     const bool ok = coherent() && (command_.emit == "tn" ? emitText() : emitCode());
-    console_.report(compilation_.diagnostics());
+    console_.report(compiler_.diagnostics());
     if (ok)
       return Done;
-    return status_ != Done                 ? status_
-           : compilation_.status() != Done ? compilation_.status()
-                                           : Failed;
+    return status_ != Done ? status_ : compiler_.status() != Done ? compiler_.status() : Failed;
   }
 
 private:
-  Diagnostics &diagnostics() { return compilation_.diagnostics(); }
+  Diagnostics &diagnostics() { return compiler_.diagnostics(); }
   bool usage() { return status_ = Usage, false; }
 
   /// The target, also of a module that is scheduled already and says so itself.
   llvm::Optional<Target> target() {
     CodeOptions code = command_.code;
-    const Module &module = compilation_.module();
+    const Module &module = compiler_.module();
     if (!command_.targetGiven && module.stage == Stage::Scheduled) {
       std::vector<std::string> variants;
       for (auto &g : module.graphs)
@@ -118,7 +118,7 @@ private:
   }
 
   bool loadFor(const Target *&out) {
-    if (!compilation_.open() || !compilation_.load())
+    if (!compiler_.open() || !compiler_.load())
       return false;
     target_ = target();
     out = target_ ? &*target_ : nullptr;
@@ -126,7 +126,7 @@ private:
   }
 
   bool scheduled(const Target &target) {
-    return scheduleAsAsked(console_, compilation_, target, command_.code);
+    return scheduleAsAsked(console_, compiler_, target, command_.code);
   }
 
   /// What the words of the command line do not go together with.
@@ -146,7 +146,7 @@ private:
 
   /// Work goes on from the stage that a text states: nothing takes it back.
   bool ahead() {
-    const Stage stage = compilation_.module().stage;
+    const Stage stage = compiler_.module().stage;
     const Stage wanted = command_.stage == "imported"    ? Stage::Imported
                          : command_.stage == "optimized" ? Stage::Optimized
                                                          : Stage::Scheduled;
@@ -165,23 +165,23 @@ private:
     const Target *target = nullptr;
     if (!loadFor(target))
       return false;
-    if (!precisionRules(command_.code, compilation_.passContext(), diagnostics()))
+    if (!precisionRules(command_.code, compiler_.passContext(), diagnostics()))
       return false;
     if (!ahead())
       return false;
-    compilation_.aim(*target);
-    if (command_.stage == "optimized" ? !compilation_.optimize()
+    compiler_.aim(*target);
+    if (command_.stage == "optimized" ? !compiler_.optimize()
                                       : command_.stage == "scheduled" && !scheduled(*target))
       return false;
     console_.endProgress();
     if (command_.output == "-") {
       PrintOptions print;
       print.inlineElements = INT64_MAX;
-      tenon::print(compilation_.module(), llvm::outs(), print);
+      tenon::print(compiler_.module(), llvm::outs(), print);
       return true;
     }
     OutputFiles files(diagnostics());
-    if (!addModule(files, compilation_.module(), command_.output) || !addDepfile(files) ||
+    if (!addModule(files, compiler_.module(), command_.output) || !addDepfile(files) ||
         !files.commit())
       return false;
     printReports({});
@@ -209,11 +209,11 @@ private:
     if (!scheduled(*target))
       return false;
     options.commandLine = optionsNoted(options);
-    if (!compilation_.emit(*target, options, compiled, summary) ||
+    if (!compiler_.emit(*target, options, compiled, summary) ||
         (options.selfTest && !addSelfTest(*target, options, compiled)))
       return false;
-    if (auto nodes = compilation_.module().facts.find("nodes");
-        nodes != compilation_.module().facts.end())
+    if (auto nodes = compiler_.module().facts.find("nodes");
+        nodes != compiler_.module().facts.end())
       (void)llvm::StringRef(nodes->second).getAsInteger(10, summary.nodes);
 
     OutputFiles files(diagnostics());
@@ -228,17 +228,16 @@ private:
       return false;
     console_.endProgress();
     if (!console_.json() && !console_.quiet())
-      printSummary(llvm::outs(), compilation_, *target, summary, paths);
-    printReports([&](llvm::json::OStream &json) {
-      writeSummary(json, compilation_, *target, summary, paths);
-    });
+      printSummary(llvm::outs(), compiler_, *target, summary, paths);
+    printReports(
+        [&](llvm::json::OStream &json) { writeSummary(json, compiler_, *target, summary, paths); });
     return true;
   }
 
   /// The options that shaped the module and the code.
   std::string optionsNoted(const CompileOptions &options) {
     std::string text;
-    const auto &facts = compilation_.module().facts;
+    const auto &facts = compiler_.module().facts;
     if (auto noted = facts.find("options"); noted != facts.end())
       text = noted->second;
     if (options.size)
@@ -249,8 +248,8 @@ private:
   /// One set of inputs, and what the interpreter makes of it.
   bool addSelfTest(const Target &target, const CompileOptions &options,
                    std::vector<CompiledFile> &files) {
-    Graph &graph = compilation_.module().graph();
-    if (!DimSpelling(compilation_.module()).symbols().empty()) {
+    Graph &graph = compiler_.module().graph();
+    if (!DimSpelling(compiler_.module()).symbols().empty()) {
       diagnostics().error("--self-test needs extents known when compiling; give them with --bind "
                           "or --shape");
       return false;
@@ -264,9 +263,9 @@ private:
     DataSet data;
     const std::string &folder = command_.code.selfTest;
     std::vector<Tensor> inputs;
-    if ((folder != "seeded" && !readDataSet("--self-test", folder, compilation_.inputs(),
-                                            compilation_.outputs(), data, diagnostics())) ||
-        !graphInputs(graph, compilation_.inputs(), data.inputs, folder == "seeded", inputs,
+    if ((folder != "seeded" && !readDataSet("--self-test", folder, compiler_.inputs(),
+                                            compiler_.outputs(), data, diagnostics())) ||
+        !graphInputs(graph, compiler_.inputs(), data.inputs, folder == "seeded", inputs,
                      diagnostics()))
       return false;
     selfTestFiles_ = data.files;
@@ -274,15 +273,15 @@ private:
       inputs[s.input] = Tensor(inputs[s.input].element(), inputs[s.input].shape());
     console_.progress("interpreting");
     OracleRun expected;
-    if (!interpretModule(compilation_.module(), inputs, expected, diagnostics()))
+    if (!interpretModule(compiler_.module(), inputs, expected, diagnostics()))
       return false;
-    files.push_back({"_self_test.c", writeSelfTest(compilation_.module(), target, options, inputs,
+    files.push_back({"_self_test.c", writeSelfTest(compiler_.module(), target, options, inputs,
                                                    expected.outputs, diagnostics())});
     return !diagnostics().hasErrors();
   }
 
   bool addDepfile(OutputFiles &files) {
-    std::vector<std::string> others = compilation_.externalFiles();
+    std::vector<std::string> others = compiler_.externalFiles();
     others.insert(others.end(), selfTestFiles_.begin(), selfTestFiles_.end());
     return command_.depfile.empty() || files.add(command_.depfile, depfileText(command_, others));
   }
@@ -291,7 +290,7 @@ private:
     const std::vector<ReportKind> kinds = reportKinds(command_.code.report);
     if (!console_.json()) {
       for (ReportKind k : kinds)
-        printReport(llvm::outs() << '\n', k, compilation_);
+        printReport(llvm::outs() << '\n', k, compiler_);
       return;
     }
     llvm::json::OStream json(llvm::outs(), 1);
@@ -299,14 +298,14 @@ private:
       if (head)
         json.attributeObject("summary", [&] { head(json); });
       for (ReportKind k : kinds)
-        writeReport(json, k, compilation_);
+        writeReport(json, k, compiler_);
     });
     llvm::outs() << '\n';
   }
 
   const CompileArguments &command_;
   Console &console_;
-  Compilation compilation_;
+  Compiler compiler_;
   llvm::Optional<Target> target_;
   std::vector<std::string> selfTestFiles_;
   Status status_ = Done;

@@ -2,12 +2,13 @@
 #pragma once
 
 #include "driver/Options.h"
+#include "driver/ToolHost.h"
 
 #include "llvm/Support/raw_ostream.h"
 
 namespace tenon {
 
-class Console {
+class Console : public ToolHost {
 public:
   explicit Console(const ConsoleOptions &options);
 
@@ -16,12 +17,13 @@ public:
   bool json() const { return options_.json; }
 
   /// Prints to standard error, errors and warnings in colour on a terminal. Under -q, errors only.
-  void report(const Diagnostics &diagnostics);
+  void report(const Diagnostics &diagnostics) override;
   void error(llvm::StringRef message);
   /// Replaces the line of progress on a terminal; silent elsewhere.
-  void progress(llvm::StringRef text);
+  void progress(llvm::StringRef text) override;
   /// Takes the line of progress away.
-  void endProgress();
+  void endProgress() override;
+  llvm::raw_ostream *printed() override { return &llvm::errs(); }
 
 private:
   void severity(llvm::StringRef line);

@@ -1,9 +1,9 @@
 // Implements reading of data sets and the making of seeded values.
 #include "driver/DataSet.h"
 
+#include "compiler/Npy.h"
+#include "compiler/Options.h"
 #include "driver/Compare.h"
-#include "driver/Npy.h"
-#include "driver/Options.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"

@@ -1,6 +1,8 @@
 // Implements `tenon debug`: the first group whose error against the interpreter exceeds a bound.
 // The groups are those of the compiled program: fusion stays as it is.
 #include "driver/Commands.h"
+#include "driver/Console.h"
+#include "driver/Options.h"
 #include "driver/Runner.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -9,7 +11,11 @@
 namespace tenon {
 namespace {
 
-int run(const RunOptions &options) {
+struct DebugOptions : RunOptions {
+  ConsoleOptions console;
+};
+
+int run(const DebugOptions &options) {
   Console console(options.console);
   Runner runner(options, console);
   if (options.code.target == "interpreter") {
@@ -73,7 +79,7 @@ int run(const RunOptions &options) {
 } // namespace
 
 void declareDebug(CommandLine &app) {
-  auto options = std::make_shared<RunOptions>();
+  auto options = std::make_shared<DebugOptions>();
   options->data.check = "groups";
   options->data.seeds = 0;
   CommandLine sub = app.command("debug", "finds the first group whose numbers are wrong");

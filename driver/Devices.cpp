@@ -3,6 +3,7 @@
 #include "codegen/core/TargetFamily.h"
 
 #include "codegen/EmbeddedRuntime.h"
+#include "compiler/ProgramOutput.h"
 #include "driver/Files.h"
 #include "driver/Tools.h"
 

@@ -1,8 +1,10 @@
 // Implements `tenon doctor`: which compilers, instruction sets, GPUs and emulators are here.
 #include "codegen/Target.h"
+#include "compiler/NativeTarget.h"
+#include "compiler/ProgramOutput.h"
 #include "driver/Commands.h"
+#include "driver/Console.h"
 #include "driver/Files.h"
-#include "driver/NativeTarget.h"
 #include "driver/Options.h"
 #include "driver/Tools.h"
 

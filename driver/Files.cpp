@@ -1,6 +1,8 @@
 // Implements writing through temporaries, and temporary folders.
 #include "driver/Files.h"
 
+#include "ir/Text.h"
+
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Signals.h"
@@ -67,6 +69,16 @@ bool OutputFiles::commit() {
   }
   files_.clear();
   return true;
+}
+
+bool addModule(OutputFiles &files, const Module &module, llvm::StringRef path,
+               llvm::StringRef head) {
+  std::string text = head.str(), data;
+  llvm::raw_string_ostream os(text);
+  PrintOptions options;
+  options.data = &data;
+  print(module, os, options);
+  return (data.empty() || files.add((path + ".data").str(), data)) && files.add(path, os.str());
 }
 
 namespace {

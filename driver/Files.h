@@ -35,6 +35,10 @@ private:
   std::vector<File> files_;
 };
 
+/// Adds a module and its side file of large literals; `head` is text before it.
+bool addModule(OutputFiles &files, const Module &module, llvm::StringRef path,
+               llvm::StringRef head = "");
+
 /// A folder for intermediate files that disappears with the object, and when the process is
 /// interrupted.
 class TemporaryFolder {

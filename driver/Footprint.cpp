@@ -2,9 +2,11 @@
 #include "driver/Footprint.h"
 #include "codegen/core/TargetFamily.h"
 
+#include "driver/Files.h"
+
 #include "codegen/Plan.h"
 #include "codegen/cpu/Tactics.h"
-#include "driver/CodeOptions.h"
+#include "compiler/CodeOptions.h"
 #include "driver/Tools.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -48,10 +50,9 @@ void addSymbols(llvm::StringRef text, Footprint &out) {
   }
 }
 
-bool measure(Console &console, Compilation &compilation, const Target &target,
-             const CodeOptions &code, llvm::StringRef compiler, llvm::StringRef nm,
-             Footprint &out) {
-  Diagnostics &diagnostics = compilation.diagnostics();
+bool measure(ToolHost &host, Compiler &compiler, const Target &target, const CodeOptions &code,
+             llvm::StringRef builder, llvm::StringRef nm, Footprint &out) {
+  Diagnostics &diagnostics = compiler.diagnostics();
   CompileOptions options = compileOptions(code, "model");
   options.runtime = CompileOptions::Embed;
   std::vector<CompiledFile> files;
@@ -61,7 +62,7 @@ bool measure(Console &console, Compilation &compilation, const Target &target,
     diagnostics.error(folder.whyNot());
     return false;
   }
-  if (!compilation.emit(target, options, files, summary))
+  if (!compiler.emit(target, options, files, summary))
     return false;
   OutputFiles written(diagnostics);
   for (const CompiledFile &f : files)
@@ -69,7 +70,7 @@ bool measure(Console &console, Compilation &compilation, const Target &target,
       return false;
   if (!written.commit())
     return false;
-  console.progress("building");
+  host.progress("building");
   std::vector<std::string> words{"-std=c++17", "-ffp-contract=off"};
   llvm::SmallVector<llvm::StringRef, 8> flags;
   const std::string level = buildFlags(*target.levels.front(), options.size);
@@ -78,7 +79,7 @@ bool measure(Console &console, Compilation &compilation, const Target &target,
     words.push_back(f.str());
   const std::string object = folder.file("model.o"), symbols = folder.file("symbols.txt");
   words.insert(words.end(), {"-c", folder.file("model.cpp"), "-o", object});
-  if (!runTool({compiler.str(), words, folder.file("log.txt"), ""}, "building the generated code",
+  if (!runTool({builder.str(), words, folder.file("log.txt"), ""}, "building the generated code",
                diagnostics) ||
       !runTool({nm.str(), {"--print-size", "--radix=d", object}, folder.file("nm.txt"), symbols},
                "listing symbols", diagnostics))
@@ -108,10 +109,10 @@ double Footprint::totalCycles() const {
   return sum;
 }
 
-bool takeFootprint(Console &console, Compilation &compilation, const Target &target,
+bool takeFootprint(ToolHost &host, Compiler &compiler, const Target &target,
                    const CodeOptions &code, Footprint &out) {
   const TargetLevel &level = *target.levels.front();
-  const Plan plan = planMemory(compilation.module().graph());
+  const Plan plan = planMemory(compiler.module().graph());
   for (const Step &s : plan.steps) {
     const Attribute *a = s.op->find("schedule");
     const Schedule *schedule = a ? a->get<Schedule>() : nullptr;
@@ -123,16 +124,16 @@ bool takeFootprint(Console &console, Compilation &compilation, const Target &tar
     out.code[s.number] = group && group->form.anchor ? kContractionBytes : kStepBytes;
   }
   out.rest = kRestBytes;
-  const auto compiler =
+  const auto builder =
       level.isCross() ? llvm::sys::findProgramByName(level.compiler) : std::error_code();
   const auto nm = level.isCross()
                       ? llvm::sys::findProgramByName((level.compiler.drop_back(3) + "nm").str())
                       : std::error_code();
-  if (!level.isCross() || !compiler || !nm)
+  if (!level.isCross() || !builder || !nm)
     return true;
   out.code.clear();
   out.rest = 0;
-  return measure(console, compilation, target, code, *compiler, *nm, out);
+  return measure(host, compiler, target, code, *builder, *nm, out);
 }
 
 } // namespace tenon

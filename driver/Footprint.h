@@ -2,7 +2,8 @@
 // that each layer is estimated to take.
 #pragma once
 
-#include "driver/Pipeline.h"
+#include "compiler/Compiler.h"
+#include "driver/ToolHost.h"
 
 #include <map>
 
@@ -24,7 +25,7 @@ struct Footprint {
 
 /// Of a scheduled module for one microcontroller. Builds what `compile` would write where the
 /// target's compiler is here; false after an error.
-bool takeFootprint(Console &console, Compilation &compilation, const Target &target,
+bool takeFootprint(ToolHost &host, Compiler &compiler, const Target &target,
                    const CodeOptions &code, Footprint &out);
 
 } // namespace tenon

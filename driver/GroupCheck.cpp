@@ -108,7 +108,7 @@ void GroupCheck::take(const WatchedGroup &group) {
 /// Runs the program on the batch and compares.
 void GroupCheck::flush() {
   if (good_ && !expected_.empty()) {
-    runner_.console.progress(("running " + set_).str());
+    runner_.host.progress(("running " + set_).str());
     good_ = program_.run(batch_);
     for (const Expected &e : expected_) {
       if (!good_)
@@ -124,7 +124,7 @@ void GroupCheck::flush() {
       c.nodes = e.group->group->loc();
       runner_.addGroupCheck(std::move(c));
     }
-    runner_.console.progress(("interpreting " + set_).str());
+    runner_.host.progress(("interpreting " + set_).str());
   }
   expected_.clear();
   batch_.transfers.assign(states_.begin(), states_.end());

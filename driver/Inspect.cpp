@@ -1,9 +1,12 @@
 // Implements `tenon inspect`: what a model is and what became of it.
 #include "codegen/core/TargetFamily.h"
+#include "compiler/CodeOptions.h"
 #include "driver/Choice.h"
-#include "driver/CodeOptions.h"
 #include "driver/Commands.h"
+#include "driver/Console.h"
+#include "driver/Files.h"
 #include "driver/Inspection.h"
+#include "driver/Options.h"
 #include "driver/TensorCores.h"
 
 namespace tenon {
@@ -21,21 +24,18 @@ struct InspectOptions {
 class InspectRun {
 public:
   InspectRun(const InspectOptions &options, Console &console)
-      : options_(options), console_(console), compilation_(console, options.model, options.passes) {
-  }
+      : options_(options), console_(console), compiler_(console, options.model, options.passes) {}
 
   int run() {
     const bool ok = inspect();
     console_.report(diagnostics());
     if (ok)
       return Done;
-    return status_ != Done                 ? status_
-           : compilation_.status() != Done ? compilation_.status()
-                                           : Failed;
+    return status_ != Done ? status_ : compiler_.status() != Done ? compiler_.status() : Failed;
   }
 
 private:
-  Diagnostics &diagnostics() { return compilation_.diagnostics(); }
+  Diagnostics &diagnostics() { return compiler_.diagnostics(); }
   bool usage(const std::string &message) {
     diagnostics().error(message);
     return status_ = Usage, false;
@@ -51,20 +51,20 @@ private:
                    " has none; name a GPU, as in --target=cuda:sm_90a");
     if (options_.tensorCores && options_.format != "text" && options_.format != "json")
       return usage("--tensor-cores: --format is text or json, not " + options_.format);
-    if (!compilation_.open() || !compilation_.load())
+    if (!compiler_.open() || !compiler_.load())
       return false;
     Inspection inspection;
     inspection.model = options_.model.model;
     inspection.target = target->name;
-    inspection.lookAtModel(compilation_.module());
+    inspection.lookAtModel(compiler_.module());
     ScheduleOptions schedule;
-    if (!scheduleChoices(console_, compilation_, *target, options_.code, {}, schedule))
+    if (!scheduleChoices(console_, compiler_, *target, options_.code, {}, schedule))
       return false;
     // A model that this target cannot run is still looked at.
-    inspection.scheduled = compilation_.schedule(*target, schedule);
+    inspection.scheduled = compiler_.schedule(*target, schedule);
     if (inspection.scheduled && !target->family->facts.hosted) {
       inspection.footprint.emplace();
-      if (!takeFootprint(console_, compilation_, *target, options_.code, *inspection.footprint))
+      if (!takeFootprint(console_, compiler_, *target, options_.code, *inspection.footprint))
         return false;
     }
     std::string text;
@@ -81,17 +81,17 @@ private:
 
   void print(const Inspection &inspection, llvm::raw_ostream &os) {
     if (isJson())
-      inspection.printJson(os, compilation_);
+      inspection.printJson(os, compiler_);
     else if (options_.format == "dot")
-      inspection.printDot(os, compilation_);
+      inspection.printDot(os, compiler_);
     else if (options_.format == "html")
-      inspection.printHtml(os, compilation_);
+      inspection.printHtml(os, compiler_);
     else
-      inspection.printText(os, compilation_);
+      inspection.printText(os, compiler_);
   }
 
   bool prove(const Target &target, const ScheduleOptions &schedule, llvm::raw_ostream &os) {
-    TensorCoreProof proof(console_, compilation_, target);
+    TensorCoreProof proof(console_, compiler_, target);
     const bool ok = proof.take(options_.code, schedule);
     if (proof.hasLayers() && isJson())
       proof.printJson(os);
@@ -113,7 +113,7 @@ private:
 
   const InspectOptions &options_;
   Console &console_;
-  Compilation compilation_;
+  Compiler compiler_;
   Status status_ = Done;
 };
 

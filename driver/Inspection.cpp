@@ -108,8 +108,8 @@ void Inspection::lookAtModel(Module &module) {
   });
 }
 
-void Inspection::printText(llvm::raw_ostream &os, Compilation &compilation) const {
-  Module &module = compilation.module();
+void Inspection::printText(llvm::raw_ostream &os, Compiler &compiler) const {
+  Module &module = compiler.module();
   os << "model '" << escaped(module.name) << "'\n";
   for (auto &[key, value] : facts_)
     os << "  " << llvm::left_justify(key, 12) << ' ' << escaped(value) << '\n';
@@ -123,8 +123,8 @@ void Inspection::printText(llvm::raw_ostream &os, Compilation &compilation) cons
   for (auto &[name, count] : operations_)
     os << ' ' << name << ' ' << count;
   os << '\n';
-  printReport(os, ReportKind::Passes, compilation);
-  printReport(os, ReportKind::Fusion, compilation);
+  printReport(os, ReportKind::Passes, compiler);
+  printReport(os, ReportKind::Fusion, compiler);
   if (!scheduled)
     return;
   for (auto &graph : module.graphs) {
@@ -151,13 +151,13 @@ void Inspection::printText(llvm::raw_ostream &os, Compilation &compilation) cons
   }
   if (footprint)
     os << flashText(*footprint) << '\n';
-  printReport(os, ReportKind::Memory, compilation);
-  if (compilation.overflows())
-    printOverflows(os, *compilation.overflows());
+  printReport(os, ReportKind::Memory, compiler);
+  if (compiler.overflows())
+    printOverflows(os, *compiler.overflows());
 }
 
-void Inspection::printJson(llvm::raw_ostream &os, Compilation &compilation) const {
-  Module &module = compilation.module();
+void Inspection::printJson(llvm::raw_ostream &os, Compiler &compiler) const {
+  Module &module = compiler.module();
   llvm::json::OStream json(os, 1);
   auto ports = [&](llvm::StringRef key, const std::vector<Port> &list) {
     json.attributeArray(key, [&] {
@@ -181,18 +181,18 @@ void Inspection::printJson(llvm::raw_ostream &os, Compilation &compilation) cons
       for (const std::string &s : symbols_)
         json.value(s);
     });
-    if (compilation.overflows())
-      writeOverflows(json, *compilation.overflows());
+    if (compiler.overflows())
+      writeOverflows(json, *compiler.overflows());
     json.attributeObject("operations", [&] {
       for (auto &[name, count] : operations_)
         json.attribute(name, count);
     });
-    writeReport(json, ReportKind::Passes, compilation);
-    writeReport(json, ReportKind::Fusion, compilation);
+    writeReport(json, ReportKind::Passes, compiler);
+    writeReport(json, ReportKind::Fusion, compiler);
     if (!scheduled)
       return;
-    writeReport(json, ReportKind::Kernels, compilation);
-    writeReport(json, ReportKind::Memory, compilation);
+    writeReport(json, ReportKind::Kernels, compiler);
+    writeReport(json, ReportKind::Memory, compiler);
     if (footprint)
       json.attributeObject("flash", [&] {
         json.attribute("code_bytes", footprint->codeBytes());
@@ -227,8 +227,8 @@ void Inspection::printJson(llvm::raw_ostream &os, Compilation &compilation) cons
   os << '\n';
 }
 
-void Inspection::printDot(llvm::raw_ostream &os, Compilation &compilation) const {
-  Graph &graph = compilation.module().graph();
+void Inspection::printDot(llvm::raw_ostream &os, Compiler &compiler) const {
+  Graph &graph = compiler.module().graph();
   llvm::DenseMap<const Value *, std::string> makers; // looked up only
   auto quoted = [](llvm::StringRef text) {
     std::string s = "\"";
@@ -272,8 +272,8 @@ void Inspection::printDot(llvm::raw_ostream &os, Compilation &compilation) const
   os << "}\n";
 }
 
-void Inspection::printHtml(llvm::raw_ostream &os, Compilation &compilation) const {
-  Module &module = compilation.module();
+void Inspection::printHtml(llvm::raw_ostream &os, Compiler &compiler) const {
+  Module &module = compiler.module();
   os << "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>"
      << htmlText(module.name)
      << "</title><style>body{font:14px sans-serif;margin:2em;max-width:80em}"
@@ -341,8 +341,8 @@ void Inspection::printHtml(llvm::raw_ostream &os, Compilation &compilation) cons
     }
   std::string text;
   llvm::raw_string_ostream report(text);
-  printReport(report, ReportKind::Fusion, compilation);
-  printReport(report, ReportKind::Passes, compilation);
+  printReport(report, ReportKind::Fusion, compiler);
+  printReport(report, ReportKind::Passes, compiler);
   os << "<h2>Fusion and passes</h2>\n<pre>";
   llvm::StringRef rest(report.str());
   while (!rest.empty()) {

@@ -16,12 +16,12 @@ struct Inspection {
   /// To be called before any pass: what the file holds.
   void lookAtModel(Module &module);
 
-  void printText(llvm::raw_ostream &os, Compilation &compilation) const;
-  void printJson(llvm::raw_ostream &os, Compilation &compilation) const;
+  void printText(llvm::raw_ostream &os, Compiler &compiler) const;
+  void printJson(llvm::raw_ostream &os, Compiler &compiler) const;
   /// Groups (or operations, before scheduling) and the values between them.
-  void printDot(llvm::raw_ostream &os, Compilation &compilation) const;
+  void printDot(llvm::raw_ostream &os, Compiler &compiler) const;
   /// Self-contained: no script, no external resource.
-  void printHtml(llvm::raw_ostream &os, Compilation &compilation) const;
+  void printHtml(llvm::raw_ostream &os, Compiler &compiler) const;
 
 private:
   struct Port {

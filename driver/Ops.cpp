@@ -1,6 +1,7 @@
 // Implements `tenon ops`: the operations of the IR, and with --onnx what can be imported.
 #include "driver/Commands.h"
 #include "driver/Console.h"
+#include "driver/Options.h"
 #include "frontend/Import.h"
 #include "ir/Op.h"
 #include "ir/OpDocs.h"

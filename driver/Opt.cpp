@@ -1,5 +1,8 @@
 // Implements `tenon opt`: IR to IR through a list of passes.
 #include "driver/Commands.h"
+#include "driver/Console.h"
+#include "driver/Files.h"
+#include "driver/Options.h"
 #include "driver/Report.h"
 
 #include "ir/Text.h"
@@ -15,8 +18,8 @@ struct OptOptions {
   bool elide = false;
 };
 
-bool optimise(const OptOptions &options, Compilation &compilation, int &status) {
-  Diagnostics &diagnostics = compilation.diagnostics();
+bool optimise(const OptOptions &options, Compiler &compiler, int &status) {
+  Diagnostics &diagnostics = compiler.diagnostics();
   status = Usage;
   if (options.console.json && options.output == "-") {
     diagnostics.error("--json: standard output is taken by the IR; give it a file with -o OUT.tn");
@@ -25,8 +28,8 @@ bool optimise(const OptOptions &options, Compilation &compilation, int &status) 
   Pipeline pipeline;
   if (!parsePipeline(options.pipeline, pipeline, diagnostics))
     return false;
-  if (!compilation.open() || !compilation.load() || !compilation.runPasses(pipeline)) {
-    status = compilation.status();
+  if (!compiler.open() || !compiler.load() || !compiler.runPasses(pipeline)) {
+    status = compiler.status();
     return false;
   }
   status = Failed;
@@ -35,17 +38,17 @@ bool optimise(const OptOptions &options, Compilation &compilation, int &status) 
     PrintOptions print;
     if (!options.elide)
       print.inlineElements = INT64_MAX;
-    tenon::print(compilation.module(), llvm::outs(), print);
+    tenon::print(compiler.module(), llvm::outs(), print);
     return true;
   }
   OutputFiles files(diagnostics);
-  if (!addModule(files, compilation.module(), options.output) || !files.commit())
+  if (!addModule(files, compiler.module(), options.output) || !files.commit())
     return false;
   if (options.console.json) {
     llvm::json::OStream json(llvm::outs(), 1);
     json.object([&] {
       json.attribute("wrote", llvm::json::fixUTF8(options.output));
-      writeReport(json, ReportKind::Passes, compilation);
+      writeReport(json, ReportKind::Passes, compiler);
     });
     llvm::outs() << '\n';
   }
@@ -54,10 +57,10 @@ bool optimise(const OptOptions &options, Compilation &compilation, int &status) 
 
 int run(const OptOptions &options) {
   Console console(options.console);
-  Compilation compilation(console, options.model, options.passes);
+  Compiler compiler(console, options.model, options.passes);
   int status = Done;
-  const bool ok = optimise(options, compilation, status);
-  console.report(compilation.diagnostics());
+  const bool ok = optimise(options, compiler, status);
+  console.report(compiler.diagnostics());
   return ok ? int(Done) : status;
 }
 

@@ -1,8 +1,8 @@
 // Defines how the driver asks the interpreter: for outputs and for every value by its name.
 #pragma once
 
+#include "compiler/Compiler.h"
 #include "driver/DataSet.h"
-#include "driver/Pipeline.h"
 #include "ir/Interpreter.h"
 
 #include "llvm/ADT/StringMap.h"

@@ -3,6 +3,7 @@
 #include "codegen/core/TargetFamily.h"
 #include "driver/Commands.h"
 #include "driver/Console.h"
+#include "driver/Options.h"
 #include "passes/PassManager.h"
 
 #include "llvm/Support/Format.h"

@@ -6,7 +6,7 @@
 #include "codegen/EmbeddedRuntime.h"
 #include "codegen/cuda/Program.h"
 #include "codegen/emit/CppText.h"
-#include "driver/CodeOptions.h"
+#include "compiler/CodeOptions.h"
 #include "driver/Emulator.h"
 #include "driver/Physical.h"
 #include "driver/Tools.h"
@@ -120,9 +120,9 @@ bool Program::buildImage(const CodeOptions &code, Watch watch) {
       imageOptions(target_, code.optimize == "size", folder_.file("harness/emulated.ld"));
   if (watch != Watch::Nothing)
     words.push_back("-DTENON_TRACE");
-  if (!DimSpelling(compilation_.module()).symbols().empty())
+  if (!DimSpelling(compiler_.module()).symbols().empty())
     words.push_back("-DTENON_HARNESS_DIMS");
-  for (const std::string &w : userHeaderOptions(compilation_.modelOptions()))
+  for (const std::string &w : userHeaderOptions(compiler_.modelOptions()))
     words.push_back(w);
   words.push_back("-I" + folder_.path().str());
   words.push_back(folder_.file("harness/emulated.cpp"));
@@ -139,10 +139,10 @@ bool Program::build(const CodeOptions &code, Watch watch, bool contexts) {
   CompileOptions options = compileOptions(code, "model");
   options.prefix = "model";
   std::vector<CompiledFile> files;
-  if (!compilation_.emit(target_, options, files, summary_) || !writeFiles(files))
+  if (!compiler_.emit(target_, options, files, summary_) || !writeFiles(files))
     return false;
   threads_ = code.threads;
-  console_.progress("building");
+  host_.progress("building");
   const auto start = std::chrono::steady_clock::now();
   const bool ok =
       emulatedBoard(target_) ? buildImage(code, watch) : buildProgram(code, watch, contexts);
@@ -151,7 +151,7 @@ bool Program::build(const CodeOptions &code, Watch watch, bool contexts) {
 }
 
 bool Program::buildProgram(const CodeOptions &code, Watch watch, bool contexts) {
-  auto command = buildCommand(target_, code, compilation_.modelOptions(), diagnostics());
+  auto command = buildCommand(target_, code, compiler_.modelOptions(), diagnostics());
   if (!command)
     return false;
   std::vector<std::string> words = std::move(command->words);
@@ -168,7 +168,7 @@ bool Program::buildProgram(const CodeOptions &code, Watch watch, bool contexts) 
     words.push_back("-DTENON_HARNESS_CONTEXTS");
   if (contexts && !cuda)
     words.push_back("-pthread");
-  if (!DimSpelling(compilation_.module()).symbols().empty())
+  if (!DimSpelling(compiler_.module()).symbols().empty())
     words.push_back("-DTENON_HARNESS_DIMS");
   words.push_back("-I" + folder_.path().str());
   words.push_back(folder_.file("harness/main.cpp"));
@@ -262,16 +262,16 @@ int64_t upperBytes(Type t) { return byteSize(t.element(), t.upperElements()); }
 } // namespace
 
 bool Program::isState(unsigned input) const {
-  return llvm::any_of(compilation_.module().graph().states,
+  return llvm::any_of(compiler_.module().graph().states,
                       [&](const State &s) { return s.input == input; });
 }
 bool Program::isCarried(unsigned output) const {
-  return llvm::any_of(compilation_.module().graph().states,
+  return llvm::any_of(compiler_.module().graph().states,
                       [&](const State &s) { return s.output == output; });
 }
 
 bool Program::run(ProgramRun &run) {
-  Module &module = compilation_.module();
+  Module &module = compiler_.module();
   Graph &graph = module.graph();
   Numbers manifest;
   std::string data;

@@ -4,8 +4,10 @@
 #pragma once
 
 #include "codegen/Plan.h"
+#include "compiler/Compiler.h"
+#include "driver/Files.h"
 #include "driver/Physical.h"
-#include "driver/Pipeline.h"
+#include "driver/ToolHost.h"
 
 namespace tenon {
 
@@ -52,8 +54,8 @@ llvm::Optional<BuildCommand> buildCommand(const Target &target, const CodeOption
 
 class Program {
 public:
-  Program(Console &console, Compilation &compilation, const Target &target)
-      : console_(console), compilation_(compilation), target_(target) {}
+  Program(ToolHost &host, Compiler &compiler, const Target &target)
+      : host_(host), compiler_(compiler), target_(target) {}
 
   /// What is looked at while the program runs: transfers of steps' memory, or their times.
   enum class Watch { Nothing, Transfers, Profile };
@@ -67,7 +69,7 @@ public:
   TemporaryFolder &folder() { return folder_; }
 
 private:
-  Diagnostics &diagnostics() { return compilation_.diagnostics(); }
+  Diagnostics &diagnostics() { return compiler_.diagnostics(); }
   bool writeFiles(llvm::ArrayRef<CompiledFile> files);
   bool buildProgram(const CodeOptions &code, Watch watch, bool contexts);
   bool buildImage(const CodeOptions &code, Watch watch);
@@ -76,8 +78,8 @@ private:
   bool isState(unsigned input) const;
   bool isCarried(unsigned output) const;
 
-  Console &console_;
-  Compilation &compilation_;
+  ToolHost &host_;
+  Compiler &compiler_;
   Target target_;
   TemporaryFolder folder_;
   CompileSummary summary_;

@@ -1,6 +1,9 @@
 // Implements `tenon reduce`: shrinks a module that makes something fail.
+#include "compiler/Compiler.h"
 #include "driver/Commands.h"
-#include "driver/Pipeline.h"
+#include "driver/Console.h"
+#include "driver/Files.h"
+#include "driver/Options.h"
 #include "driver/Reduction.h"
 
 #include "llvm/Support/FileSystem.h"
@@ -78,17 +81,17 @@ std::string commandOfReproducer(llvm::StringRef path, llvm::StringRef self) {
 class ReduceRun {
 public:
   ReduceRun(const ReduceOptions &options, Console &console)
-      : options_(options), console_(console), compilation_(console, options.model, {}) {}
+      : options_(options), console_(console), compiler_(console, options.model, {}) {}
 
   int run() {
     const Status status = reduce();
-    console_.report(compilation_.diagnostics());
+    console_.report(compiler_.diagnostics());
     return status;
   }
 
 private:
   Status usage(std::string message) {
-    compilation_.diagnostics().error(std::move(message));
+    compiler_.diagnostics().error(std::move(message));
     return Usage;
   }
 
@@ -103,21 +106,21 @@ private:
       return usage("'" + options_.model.model +
                    "' is no reproducer that says what fails; give "
                    "--passes=LIST or --test='COMMAND {}'");
-    if (!compilation_.open() || !compilation_.load())
-      return compilation_.status();
-    if (compilation_.module().graphs.size() != 1)
+    if (!compiler_.open() || !compiler_.load())
+      return compiler_.status();
+    if (compiler_.module().graphs.size() != 1)
       return usage("a module with several variants cannot be reduced; compile it for one target");
 
-    Judge judge(command, compilation_.diagnostics());
+    Judge judge(command, compiler_.diagnostics());
     int wanted = 0;
-    if (!judge.judge(compilation_.module(), wanted))
+    if (!judge.judge(compiler_.module(), wanted))
       return Failed;
     if (wanted == 0)
       return usage("nothing fails: `" + command + "` ends with status 0");
     ReductionStatistics statistics;
-    const unsigned before = countOperations(compilation_.module());
+    const unsigned before = countOperations(compiler_.module());
     auto smaller = reduceModule(
-        compilation_.module(),
+        compiler_.module(),
         [&](Module &candidate) {
           console_.progress(std::to_string(countOperations(candidate)) + " operations, " +
                             std::to_string(statistics.tried) + " candidates");
@@ -126,7 +129,7 @@ private:
         },
         statistics);
     console_.endProgress();
-    OutputFiles files(compilation_.diagnostics());
+    OutputFiles files(compiler_.diagnostics());
     if (!addModule(files, *smaller, options_.output) || !files.commit())
       return Failed;
     if (console_.json()) {
@@ -146,7 +149,7 @@ private:
 
   const ReduceOptions &options_;
   Console &console_;
-  Compilation compilation_;
+  Compiler compiler_;
 };
 
 } // namespace

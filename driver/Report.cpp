@@ -145,28 +145,28 @@ bool isOptional(llvm::StringRef id) {
   return !row || !row->required;
 }
 
-std::vector<PassRun> optionalRuns(Compilation &compilation) {
-  std::vector<PassRun> runs = compilation.passRuns();
+std::vector<PassRun> optionalRuns(Compiler &compiler) {
+  std::vector<PassRun> runs = compiler.passRuns();
   llvm::erase_if(runs, [](const PassRun &r) { return !isOptional(r.id); });
   return runs;
 }
 
-std::vector<std::pair<std::string, int64_t>> optionalFirings(Compilation &compilation) {
+std::vector<std::pair<std::string, int64_t>> optionalFirings(Compiler &compiler) {
   std::vector<std::pair<std::string, int64_t>> firings;
-  for (auto &[id, count] : compilation.passContext().counts)
+  for (auto &[id, count] : compiler.passContext().counts)
     if (isOptional(id))
       firings.push_back({id, count});
   return firings;
 }
 
-void printPasses(llvm::raw_ostream &os, Compilation &compilation) {
+void printPasses(llvm::raw_ostream &os, Compiler &compiler) {
   os << "passes\n";
-  for (const PassRun &r : optionalRuns(compilation))
+  for (const PassRun &r : optionalRuns(compiler))
     os << llvm::format("  %-22s %8.2f ms  %s\n", r.id.c_str(), r.seconds * 1e3,
                        r.changed ? "changed" : "no change");
-  for (auto &[id, count] : optionalFirings(compilation))
+  for (auto &[id, count] : optionalFirings(compiler))
     os << "  " << llvm::left_justify(id, 40) << ' ' << count << '\n';
-  for (auto &[id, value] : compilation.passContext().statistics)
+  for (auto &[id, value] : compiler.passContext().statistics)
     os << "  " << llvm::left_justify(id, 40) << ' ' << value << '\n';
 }
 
@@ -221,9 +221,9 @@ void writeKernels(llvm::json::OStream &json, Module &module, const ScheduleLog &
   });
 }
 
-void writePasses(llvm::json::OStream &json, Compilation &compilation) {
+void writePasses(llvm::json::OStream &json, Compiler &compiler) {
   json.attributeArray("passes", [&] {
-    for (const PassRun &r : optionalRuns(compilation))
+    for (const PassRun &r : optionalRuns(compiler))
       json.object([&] {
         json.attribute("id", r.id);
         json.attribute("changed", r.changed);
@@ -231,11 +231,11 @@ void writePasses(llvm::json::OStream &json, Compilation &compilation) {
       });
   });
   json.attributeObject("firings", [&] {
-    for (auto &[id, count] : optionalFirings(compilation))
+    for (auto &[id, count] : optionalFirings(compiler))
       json.attribute(id, count);
   });
   json.attributeObject("statistics", [&] {
-    for (auto &[id, value] : compilation.passContext().statistics)
+    for (auto &[id, value] : compiler.passContext().statistics)
       json.attribute(id, value);
   });
 }
@@ -274,9 +274,9 @@ std::string bytesText(int64_t bytes) {
   return os.str();
 }
 
-void printSummary(llvm::raw_ostream &os, Compilation &compilation, const Target &target,
+void printSummary(llvm::raw_ostream &os, Compiler &compiler, const Target &target,
                   const CompileSummary &summary, llvm::ArrayRef<std::string> files) {
-  const Module &module = compilation.module();
+  const Module &module = compiler.module();
   os << "model    " << escaped(module.name);
   if (summary.nodes)
     os << ", " << summary.nodes << " nodes";
@@ -303,9 +303,9 @@ void printSummary(llvm::raw_ostream &os, Compilation &compilation, const Target 
                          summary.estimatedMicroseconds * clock / 1e6);
     os << '\n';
   }
-  if (compilation.overflows())
-    os << "fp16     " << escaped(overflowLine(*compilation.overflows())) << '\n';
-  const ScheduleLog &log = compilation.scheduleLog();
+  if (compiler.overflows())
+    os << "fp16     " << escaped(overflowLine(*compiler.overflows())) << '\n';
+  const ScheduleLog &log = compiler.scheduleLog();
   if (!log.measured.empty() || log.unmeasured)
     os << "tuning   " << log.measured.size() << " kernels measured, " << log.unmeasured
        << " by the cost model\n";
@@ -313,7 +313,7 @@ void printSummary(llvm::raw_ostream &os, Compilation &compilation, const Target 
     os << "workspace bound: " << log.losses.size()
        << llvm::format(" kernels gave way to others, %.2f us by the estimate\n",
                        lostMicroseconds(log));
-  const auto refused = rejected(compilation.passContext());
+  const auto refused = rejected(compiler.passContext());
   const size_t most = 5;
   if (!refused.empty())
     os << "not fused\n";
@@ -325,11 +325,11 @@ void printSummary(llvm::raw_ostream &os, Compilation &compilation, const Target 
     os << "wrote    " << f << '\n';
 }
 
-void writeSummary(llvm::json::OStream &json, Compilation &compilation, const Target &target,
+void writeSummary(llvm::json::OStream &json, Compiler &compiler, const Target &target,
                   const CompileSummary &summary, llvm::ArrayRef<std::string> files) {
-  json.attribute("model", llvm::json::fixUTF8(compilation.module().name));
+  json.attribute("model", llvm::json::fixUTF8(compiler.module().name));
   json.attribute("target", target.name);
-  strings(json, "variants", variantNames(compilation.module()));
+  strings(json, "variants", variantNames(compiler.module()));
   json.attribute("nodes", summary.nodes);
   json.attribute("kernels", summary.kernels);
   json.attribute("sharing_steps", summary.sharingSteps);
@@ -339,41 +339,39 @@ void writeSummary(llvm::json::OStream &json, Compilation &compilation, const Tar
   json.attribute("arena_bytes", summary.arenaBytes);
   json.attribute("bound_bytes", summary.boundBytes);
   json.attribute("scratch_bytes", summary.scratchBytes);
-  const auto &facts = compilation.module().facts;
+  const auto &facts = compiler.module().facts;
   if (auto patches = facts.find("patches"); patches != facts.end())
     json.attribute("patches", patches->second);
   json.attribute("estimated_us", summary.estimatedMicroseconds);
-  if (compilation.overflows())
-    writeOverflows(json, *compilation.overflows());
+  if (compiler.overflows())
+    writeOverflows(json, *compiler.overflows());
   strings(json, "files", files);
 }
 
-void printReport(llvm::raw_ostream &os, ReportKind kind, Compilation &compilation) {
-  Module &module = compilation.module();
+void printReport(llvm::raw_ostream &os, ReportKind kind, Compiler &compiler) {
+  Module &module = compiler.module();
   const std::vector<std::string> variants = variantNames(module);
   switch (kind) {
-  case ReportKind::Fusion: printFusion(os, compilation.passContext()); break;
+  case ReportKind::Fusion: printFusion(os, compiler.passContext()); break;
   case ReportKind::Memory:
     for (size_t i = 0; i < variants.size(); ++i)
       printMemory(os, *module.graphs[i], variants[i]);
     break;
   case ReportKind::Kernels:
     for (size_t i = 0; i < variants.size(); ++i)
-      printKernels(os, *module.graphs[i], variants[i], compilation.scheduleLog());
-    printLosses(os, compilation.scheduleLog());
+      printKernels(os, *module.graphs[i], variants[i], compiler.scheduleLog());
+    printLosses(os, compiler.scheduleLog());
     break;
-  case ReportKind::Passes: printPasses(os, compilation); break;
+  case ReportKind::Passes: printPasses(os, compiler); break;
   }
 }
 
-void writeReport(llvm::json::OStream &json, ReportKind kind, Compilation &compilation) {
+void writeReport(llvm::json::OStream &json, ReportKind kind, Compiler &compiler) {
   switch (kind) {
-  case ReportKind::Fusion: writeFusion(json, compilation.passContext()); break;
-  case ReportKind::Memory: writeMemory(json, compilation.module()); break;
-  case ReportKind::Kernels:
-    writeKernels(json, compilation.module(), compilation.scheduleLog());
-    break;
-  case ReportKind::Passes: writePasses(json, compilation); break;
+  case ReportKind::Fusion: writeFusion(json, compiler.passContext()); break;
+  case ReportKind::Memory: writeMemory(json, compiler.module()); break;
+  case ReportKind::Kernels: writeKernels(json, compiler.module(), compiler.scheduleLog()); break;
+  case ReportKind::Passes: writePasses(json, compiler); break;
   }
 }
 

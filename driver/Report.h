@@ -1,7 +1,7 @@
 // Defines what `compile` and `inspect` say about a compilation, as text and as JSON.
 #pragma once
 
-#include "driver/Pipeline.h"
+#include "compiler/Compiler.h"
 
 #include "llvm/Support/JSON.h"
 
@@ -16,13 +16,13 @@ std::vector<ReportKind> reportKinds(llvm::ArrayRef<std::string> words);
 std::string bytesText(int64_t bytes);
 
 /// The one-screen summary after a compilation.
-void printSummary(llvm::raw_ostream &os, Compilation &compilation, const Target &target,
+void printSummary(llvm::raw_ostream &os, Compiler &compiler, const Target &target,
                   const CompileSummary &summary, llvm::ArrayRef<std::string> files);
-void writeSummary(llvm::json::OStream &json, Compilation &compilation, const Target &target,
+void writeSummary(llvm::json::OStream &json, Compiler &compiler, const Target &target,
                   const CompileSummary &summary, llvm::ArrayRef<std::string> files);
 
-void printReport(llvm::raw_ostream &os, ReportKind kind, Compilation &compilation);
+void printReport(llvm::raw_ostream &os, ReportKind kind, Compiler &compiler);
 /// One attribute of the object that is open, named after the kind.
-void writeReport(llvm::json::OStream &json, ReportKind kind, Compilation &compilation);
+void writeReport(llvm::json::OStream &json, ReportKind kind, Compiler &compiler);
 
 } // namespace tenon

@@ -1,12 +1,18 @@
 // Implements `tenon run`: executes a model and compares what comes out.
 #include "driver/Commands.h"
+#include "driver/Console.h"
+#include "driver/Options.h"
 #include "driver/Report.h"
 #include "driver/Runner.h"
 
 namespace tenon {
 namespace {
 
-int run(const RunOptions &options) {
+struct CommandOptions : RunOptions {
+  ConsoleOptions console;
+};
+
+int run(const CommandOptions &options) {
   Console console(options.console);
   if (options.code.target == "interpreter" && !options.code.report.empty()) {
     console.error("--report: nothing is compiled for the interpreter; name another target");
@@ -20,13 +26,13 @@ int run(const RunOptions &options) {
   const std::vector<ReportKind> kinds = reportKinds(options.code.report);
   if (!console.json())
     for (ReportKind k : kinds) {
-      printReport(llvm::outs(), k, runner.compilation);
+      printReport(llvm::outs(), k, runner.compiler);
       llvm::outs() << '\n';
     }
   if (console.json())
     runner.report.printJson(llvm::outs(), [&](llvm::json::OStream &json) {
       for (ReportKind k : kinds)
-        writeReport(json, k, runner.compilation);
+        writeReport(json, k, runner.compiler);
     });
   else if (!console.quiet())
     runner.report.print(llvm::outs(), console.verbose());
@@ -41,7 +47,7 @@ int run(const RunOptions &options) {
 } // namespace
 
 void declareRun(CommandLine &app) {
-  auto options = std::make_shared<RunOptions>();
+  auto options = std::make_shared<CommandOptions>();
   CommandLine sub = app.command("run", "executes a model and compares its outputs");
   declare(sub, options->model);
   declare(sub, options->data);

@@ -1,10 +1,10 @@
 // Implements runs of compiled models: expected values from the interpreter on the scheduled module,
 // from a reference or from another program; found ones from the memory of the running program.
+#include "compiler/CodeOptions.h"
+#include "compiler/NativeTarget.h"
+#include "compiler/OptionForms.h"
 #include "driver/Choice.h"
-#include "driver/CodeOptions.h"
 #include "driver/GroupCheck.h"
-#include "driver/NativeTarget.h"
-#include "driver/OptionForms.h"
 
 namespace tenon {
 namespace {
@@ -36,7 +36,7 @@ bool runCarried(Program &program, const Watch *watch, ProgramRun &run) {
 class CompiledRun {
 public:
   CompiledRun(Runner &runner, const Target &target)
-      : runner_(runner), target_(target), program_(runner.console, runner.compilation, target) {}
+      : runner_(runner), target_(target), program_(runner.host, runner.compiler, target) {}
 
   bool run() {
     if (!prepare() || !prepareReference())
@@ -50,13 +50,13 @@ public:
 
 private:
   const RunOptions &options() const { return runner_.options; }
-  Module &module() { return runner_.compilation.module(); }
+  Module &module() { return runner_.compiler.module(); }
   /// What is interpreted.
   Module &oracle() { return other_ && !against_ ? other_->module() : module(); }
   bool groups() const { return options().data.check == "groups"; }
-  bool fail(const Compilation &c) { return runner_.fail(c.status() == Done ? Failed : c.status()); }
+  bool fail(const Compiler &c) { return runner_.fail(c.status() == Done ? Failed : c.status()); }
   bool failOther() {
-    runner_.console.report(other_->diagnostics());
+    runner_.host.report(other_->diagnostics());
     return fail(*other_);
   }
 
@@ -69,7 +69,7 @@ private:
   Target target_;
   Program program_;
   /// The reference's module, or that of the program in `against_`.
-  std::unique_ptr<Compilation> other_;
+  std::unique_ptr<Compiler> other_;
   std::unique_ptr<Program> against_;
   std::string with_ = kWithInterpreter.str(); // what outputs are compared with
   llvm::Optional<CommonNames> common_;
@@ -79,8 +79,8 @@ private:
 };
 
 bool CompiledRun::prepare() {
-  Compilation &c = runner_.compilation;
-  if (!scheduleAsAsked(runner_.console, c, target_, options().code, runner_.data.inputs))
+  Compiler &c = runner_.compiler;
+  if (!scheduleAsAsked(runner_.host, c, target_, options().code, runner_.data.inputs))
     return fail(c);
   if (options().data.keep) {
     program_.folder().keep();
@@ -123,7 +123,7 @@ bool CompiledRun::prepareAgainst() {
   other_ = loadReference(runner_, options().model.model);
   if (!other_)
     return runner_.fail(Failed);
-  against_ = std::make_unique<Program>(runner_.console, *other_, *target);
+  against_ = std::make_unique<Program>(runner_.host, *other_, *target);
   ScheduleOptions theirs;
   if (!scheduleOptions(code, other_->passContext(), theirs, runner_.diagnostics()) ||
       !other_->schedule(*target, theirs) ||
@@ -138,7 +138,7 @@ bool CompiledRun::expectedOf(uint64_t seed, const ProgramRun &run, OracleRun &ex
   const std::string set = runner_.setName(seed);
   bool good = true;
   if (interpret_)
-    runner_.console.progress("interpreting " + set);
+    runner_.host.progress("interpreting " + set);
   if (groups()) {
     GroupCheck check(runner_, program_, *watch_, oracle(), common_ ? common_.getPointer() : nullptr,
                      narrow_);
@@ -157,7 +157,7 @@ bool CompiledRun::expectedOf(uint64_t seed, const ProgramRun &run, OracleRun &ex
     expected.outputs = theirs.outputs;
   }
   if (!good && other_)
-    runner_.console.report(other_->diagnostics());
+    runner_.host.report(other_->diagnostics());
   return good || runner_.fail(Failed);
 }
 
@@ -184,7 +184,7 @@ bool CompiledRun::runOn(uint64_t seed) {
     run.warmup = 1;
     run.budgetMilliseconds = kTimedMilliseconds;
   }
-  runner_.console.progress("running " + runner_.setName(seed));
+  runner_.host.progress("running " + runner_.setName(seed));
   if (!runCarried(program_, watch_ ? watch_.getPointer() : nullptr, run))
     return runner_.fail(Failed);
   for (double ns : run.nanoseconds)
@@ -200,7 +200,7 @@ bool CompiledRun::runOn(uint64_t seed) {
     check.measure = [&](OracleRun &own) {
       if (!narrow_)
         return;
-      runner_.console.progress("interpreting in fp64");
+      runner_.host.progress("interpreting in fp64");
       if (own.outputs.empty() && !interpretModule(oracle(), run.inputs, own, runner_.diagnostics()))
         return;
       interpretWide(oracle(), run.inputs, own);

@@ -1,10 +1,12 @@
 // Implements what runs have in common, and runs on the interpreter.
 #include "driver/Runner.h"
 
+#include "driver/Files.h"
+
+#include "compiler/NativeTarget.h"
+#include "compiler/Npy.h"
+#include "compiler/OptionForms.h"
 #include "driver/Devices.h"
-#include "driver/NativeTarget.h"
-#include "driver/Npy.h"
-#include "driver/OptionForms.h"
 #include "driver/Ports.h"
 #include "ir/Names.h"
 #include "passes/QuantizedIo.h"
@@ -40,24 +42,24 @@ bool Runner::aim() {
 bool Runner::load() {
   report.model = options.model.model;
   report.target = options.code.target;
-  if (!compilation.open())
-    return fail(compilation.status());
-  if (!options.data.data.empty() && !readDataSet("--data", options.data.data, compilation.inputs(),
-                                                 compilation.outputs(), data, diagnostics()))
+  if (!compiler.open())
+    return fail(compiler.status());
+  if (!options.data.data.empty() && !readDataSet("--data", options.data.data, compiler.inputs(),
+                                                 compiler.outputs(), data, diagnostics()))
     return fail(Failed);
-  compilation.unfold(data.inputCounts, data.outputCounts);
+  compiler.unfold(data.inputCounts, data.outputCounts);
   if (!givenOnce("--input", options.data.inputs, diagnostics()))
     return fail(Usage);
-  if (!readInputFiles(options.data.inputs, compilation.inputs(), data, diagnostics()))
+  if (!readInputFiles(options.data.inputs, compiler.inputs(), data, diagnostics()))
     return fail(Failed);
-  return compilation.load(data.inputs) || fail(compilation.status());
+  return compiler.load(data.inputs) || fail(compiler.status());
 }
 
 std::vector<uint64_t> Runner::seeds() const {
   const bool given = llvm::any_of(data.inputs, [](const Tensor &t) { return !t.isNull(); }) ||
-                     compilation.inputs().empty();
+                     compiler.inputs().empty();
   std::vector<uint64_t> out{given ? uint64_t(0) : 1};
-  if (options.data.check == "groups" && !compilation.inputs().empty())
+  if (options.data.check == "groups" && !compiler.inputs().empty())
     for (uint64_t s = 1; s <= options.data.seeds; ++s)
       if (s != out.front())
         out.push_back(s);
@@ -69,21 +71,21 @@ std::string Runner::setName(uint64_t seed) const {
 }
 
 bool Runner::inputsFor(Graph &graph, uint64_t seed, std::vector<Tensor> &inputs) {
-  return graphInputs(graph, compilation.inputs(), data.inputs, seed, inputs, diagnostics()) ||
+  return graphInputs(graph, compiler.inputs(), data.inputs, seed, inputs, diagnostics()) ||
          fail(Failed);
 }
 
-std::unique_ptr<Compilation> loadReference(const Runner &runner, llvm::StringRef path) {
+std::unique_ptr<Compiler> loadReference(const Runner &runner, llvm::StringRef path) {
   ModelOptions model = runner.options.model;
   model.model = path.str();
-  model.io.push_back(runner.compilation.hasQuantizedIo() ? "quantized" : "float");
-  auto c = std::make_unique<Compilation>(runner.console, model, runner.options.passes);
+  model.io.push_back(runner.compiler.hasQuantizedIo() ? "quantized" : "float");
+  auto c = std::make_unique<Compiler>(runner.host, model, runner.options.passes);
   if (c->open()) {
     c->unfold(runner.data.inputCounts, runner.data.outputCounts);
     if (c->load(runner.data.inputs))
       return c;
   }
-  runner.console.report(c->diagnostics());
+  runner.host.report(c->diagnostics());
   return nullptr;
 }
 
@@ -228,9 +230,9 @@ bool saveTensors(llvm::StringRef folder, llvm::ArrayRef<std::pair<std::string, T
 }
 
 bool Runner::saveEveryTensor(const OracleRun &run, llvm::ArrayRef<Tensor> inputs) {
-  const ValueNames names(compilation.module().graph());
+  const ValueNames names(compiler.module().graph());
   std::vector<std::pair<std::string, Tensor>> tensors;
-  for (auto &[name, value] : compilation.names()) {
+  for (auto &[name, value] : compiler.names()) {
     Tensor t;
     if (value->argumentOf())
       t = inputs[value->index()];
@@ -252,8 +254,8 @@ bool Runner::saveEveryTensor(const OracleRun &run, llvm::ArrayRef<Tensor> inputs
 /// with the imported module's of the same name and shape.
 bool Runner::runOnInterpreter() {
   const bool groups = options.data.check == "groups";
-  Module &module = compilation.module();
-  std::unique_ptr<Compilation> other;
+  Module &module = compiler.module();
+  std::unique_ptr<Compiler> other;
   if (!options.data.reference.empty())
     other = loadReference(*this, options.data.reference);
   else if (groups)
@@ -262,7 +264,7 @@ bool Runner::runOnInterpreter() {
     return fail(Failed);
   const bool reference = !options.data.reference.empty();
   if (other && !reference && !other->group()) {
-    console.report(other->diagnostics());
+    host.report(other->diagnostics());
     return fail(other->status());
   }
 
@@ -271,7 +273,7 @@ bool Runner::runOnInterpreter() {
     common.emplace(other->module().graph(), module.graph());
   const bool narrow = isNarrow(module);
   for (uint64_t seed : seeds()) {
-    console.progress("interpreting " + setName(seed));
+    host.progress("interpreting " + setName(seed));
     std::vector<Tensor> inputs;
     if (!inputsFor(module.graph(), seed, inputs))
       return false;
@@ -310,9 +312,8 @@ bool Runner::runOnInterpreter() {
 /// Groups of `other` are compared with the values of the module under test, or with the reference:
 /// on the values of the module as imported, so that a difference is seen where it arises and
 /// nowhere else. Values are let go once they are compared.
-bool Runner::checkGroups(const CommonNames &common, Compilation &other,
-                         llvm::ArrayRef<Tensor> inputs, OracleRun &mine, uint64_t seed,
-                         OracleRun &theirs) {
+bool Runner::checkGroups(const CommonNames &common, Compiler &other, llvm::ArrayRef<Tensor> inputs,
+                         OracleRun &mine, uint64_t seed, OracleRun &theirs) {
   const bool reference = !options.data.reference.empty();
   const bool narrow = isNarrow(other.module());
   const ValueNames names(other.module().graph());
@@ -396,7 +397,7 @@ bool Runner::run() {
   std::vector<std::pair<std::string, Tensor>> tensors;
   for (size_t i = 0; i < outputs.size(); ++i)
     if (!outputs[i].isNull()) // a compiled program keeps its states
-      tensors.push_back({compilation.module().graph().outputNames[i], outputs[i]});
+      tensors.push_back({compiler.module().graph().outputNames[i], outputs[i]});
   return saveTensors(options.data.save, tensors, "output", diagnostics()) || fail(Failed);
 }
 

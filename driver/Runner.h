@@ -3,11 +3,12 @@
 #pragma once
 
 #include "driver/Check.h"
+#include "driver/DataOptions.h"
+#include "driver/ToolHost.h"
 
 namespace tenon {
 
 struct RunOptions {
-  ConsoleOptions console;
   ModelOptions model;
   PassOptions passes;
   CodeOptions code;
@@ -28,12 +29,12 @@ struct OutputCheck {
 
 /// What a run works on, once the model is loaded.
 struct Runner {
-  Runner(const RunOptions &options, Console &console)
-      : options(options), console(console), compilation(console, options.model, options.passes) {}
+  Runner(const RunOptions &options, ToolHost &host)
+      : options(options), host(host), compiler(host, options.model, options.passes) {}
 
   const RunOptions &options;
-  Console &console;
-  Compilation compilation;
+  ToolHost &host;
+  Compiler compiler;
   DataSet data;
   RunReport report;
   /// Outputs of the run on the data (or on the first seed).
@@ -42,7 +43,7 @@ struct Runner {
   /// What the code is for; None for the interpreter.
   llvm::Optional<Target> target;
 
-  Diagnostics &diagnostics() { return compilation.diagnostics(); }
+  Diagnostics &diagnostics() { return compiler.diagnostics(); }
   bool fail(Status s) { return status = s, false; }
 
   /// Finds the target and asks whether it is here, before anything else takes time.
@@ -66,7 +67,7 @@ private:
   TensorCheck checkOutput(const OutputCheck &check, OracleRun &own, size_t i,
                           const Tensor &actual) const;
   bool runOnInterpreter();
-  bool checkGroups(const CommonNames &common, Compilation &other, llvm::ArrayRef<Tensor> inputs,
+  bool checkGroups(const CommonNames &common, Compiler &other, llvm::ArrayRef<Tensor> inputs,
                    OracleRun &mine, uint64_t seed, OracleRun &theirs);
   bool runCompiled();
   bool saveEveryTensor(const OracleRun &run, llvm::ArrayRef<Tensor> inputs);
@@ -74,7 +75,7 @@ private:
 };
 
 /// Loads another model for the same data and options; null after errors, which are reported.
-std::unique_ptr<Compilation> loadReference(const Runner &runner, llvm::StringRef path);
+std::unique_ptr<Compiler> loadReference(const Runner &runner, llvm::StringRef path);
 
 /// Writes tensors as .npy files with names.json, which maps tensor names to file names.
 bool saveTensors(llvm::StringRef folder, llvm::ArrayRef<std::pair<std::string, Tensor>> tensors,

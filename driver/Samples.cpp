@@ -1,8 +1,8 @@
 // Implements reading of calibration data.
 #include "driver/Samples.h"
 
-#include "driver/Npy.h"
-#include "driver/Options.h"
+#include "compiler/Npy.h"
+#include "compiler/Options.h"
 #include "ir/Extents.h"
 
 #include "llvm/Support/FileSystem.h"

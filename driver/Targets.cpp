@@ -2,6 +2,7 @@
 #include "codegen/core/TargetFamily.h"
 #include "driver/Commands.h"
 #include "driver/Console.h"
+#include "driver/Options.h"
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"

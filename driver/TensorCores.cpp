@@ -1,10 +1,12 @@
 // Implements the proof of Tensor Core use.
 #include "driver/TensorCores.h"
 
+#include "driver/Files.h"
+
 #include "codegen/Alignment.h"
 #include "codegen/Work.h"
 #include "codegen/cuda/Program.h"
-#include "driver/CodeOptions.h"
+#include "compiler/CodeOptions.h"
 #include "driver/Tools.h"
 
 #include "llvm/Support/Format.h"
@@ -41,7 +43,7 @@ std::string nodesText(llvm::ArrayRef<std::string> nodes) {
 //===----------------------------------------------------------------------===//
 
 bool TensorCoreProof::disassemble(const CodeOptions &code, std::string &sass) {
-  Diagnostics &diagnostics = compilation_.diagnostics();
+  Diagnostics &diagnostics = compiler_.diagnostics();
   const std::string nvcc = findNvcc(), cuobjdump = findCuobjdump();
   if (nvcc.empty() || cuobjdump.empty()) {
     diagnostics.error(
@@ -59,7 +61,7 @@ bool TensorCoreProof::disassemble(const CodeOptions &code, std::string &sass) {
   options.weights = CompileOptions::File;
   options.runtime = CompileOptions::Embed;
   std::vector<CompiledFile> files;
-  if (!compilation_.emit(target_, options, files, summary_))
+  if (!compiler_.emit(target_, options, files, summary_))
     return false;
   TemporaryFolder folder;
   if (!folder.valid()) {
@@ -74,11 +76,11 @@ bool TensorCoreProof::disassemble(const CodeOptions &code, std::string &sass) {
     return false;
   std::vector<std::string> words = nvccOptions(target_);
   words.insert(words.end(), {"-c", folder.file("model.cu"), "-o", folder.file("model.o")});
-  console_.progress("building");
+  host_.progress("building");
   if (!runTool({nvcc, words, folder.file("nvcc.txt"), ""}, "building the generated code",
                diagnostics))
     return false;
-  console_.progress("disassembling");
+  host_.progress("disassembling");
   const std::string text = folder.file("sass.txt");
   if (!runTool({cuobjdump, {"-sass", folder.file("model.o")}, folder.file("cuobjdump.txt"), text},
                "disassembling the machine code", diagnostics))
@@ -100,7 +102,7 @@ TensorCoreProof::Variant TensorCoreProof::readVariant(size_t index,
                                                       const ScheduleOptions &schedule) const {
   Variant v;
   v.level = target_.levels[index];
-  const Plan plan = planMemory(*compilation_.module().graphs[index]);
+  const Plan plan = planMemory(*compiler_.module().graphs[index]);
   const Alignment alignment(plan);
   for (const StepSummary &s : summary_.steps) {
     if (s.level != v.level->name)
@@ -138,7 +140,7 @@ bool TensorCoreProof::check(const Variant &variant) {
   for (const Layer &l : variant.layers) {
     if (!l.verdict.isContraction || (l.code() && (l.isProven() || !l.verdict.intended)))
       continue;
-    Diagnostic &d = compilation_.diagnostics().error(
+    Diagnostic &d = compiler_.diagnostics().error(
         "step " + std::to_string(l.step) + ": the machine code for " + variant.level->name.str() +
         (l.code() ? " of " + l.tactic + " has no Tensor Core instruction"
                   : " has no kernel of " + l.tactic + " for it"));
@@ -152,7 +154,7 @@ bool TensorCoreProof::take(const CodeOptions &code, const ScheduleOptions &sched
   std::string sass;
   if (!disassemble(code, sass))
     return false;
-  console_.endProgress();
+  host_.endProgress();
   std::set<std::string> types;
   for (const StepSummary &s : summary_.steps)
     types.insert(s.types.begin(), s.types.end());
@@ -241,7 +243,7 @@ void TensorCoreProof::writeLayer(llvm::json::OStream &json, const Variant &v,
 void TensorCoreProof::printJson(llvm::raw_ostream &os) const {
   llvm::json::OStream json(os, 1);
   json.object([&] {
-    json.attribute("model", llvm::json::fixUTF8(compilation_.module().name));
+    json.attribute("model", llvm::json::fixUTF8(compiler_.module().name));
     json.attribute("target", target_.name);
     json.attributeArray("variants", [&] {
       for (const Variant &v : variants_)

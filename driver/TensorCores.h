@@ -4,7 +4,8 @@
 
 #include "codegen/cuda/MachineCode.h"
 #include "codegen/cuda/TensorCores.h"
-#include "driver/Pipeline.h"
+#include "compiler/Compiler.h"
+#include "driver/ToolHost.h"
 
 #include "llvm/Support/JSON.h"
 
@@ -12,8 +13,8 @@ namespace tenon {
 
 class TensorCoreProof {
 public:
-  TensorCoreProof(Console &console, Compilation &compilation, const Target &target)
-      : console_(console), compilation_(compilation), target_(target) {}
+  TensorCoreProof(ToolHost &host, Compiler &compiler, const Target &target)
+      : host_(host), compiler_(compiler), target_(target) {}
 
   /// Builds what `compile` would write for the scheduled module, disassembles it and finds each
   /// step's kernel. False after reporting what is missing here, or a kernel that is for Tensor
@@ -52,8 +53,8 @@ private:
   bool check(const Variant &variant);
   void writeLayer(llvm::json::OStream &json, const Variant &variant, const Layer &layer) const;
 
-  Console &console_;
-  Compilation &compilation_;
+  ToolHost &host_;
+  Compiler &compiler_;
   const Target &target_;
   CompileSummary summary_;
   std::unique_ptr<MachineCode> code_;

@@ -56,22 +56,6 @@ std::string whyMissing(llvm::StringRef variable, llvm::StringRef otherwise) {
   return name ? variable.str() + " names '" + *name + "', which is no program" : otherwise.str();
 }
 
-llvm::Optional<std::string> outputOf(llvm::StringRef program,
-                                     llvm::ArrayRef<llvm::StringRef> words) {
-  TemporaryFolder folder;
-  if (!folder.valid() || program.empty())
-    return llvm::None;
-  const std::string file = folder.file("out");
-  std::vector<llvm::StringRef> all{program};
-  all.insert(all.end(), words.begin(), words.end());
-  const llvm::Optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), llvm::StringRef(file),
-                                                       llvm::StringRef(file)};
-  if (llvm::sys::ExecuteAndWait(program, all, llvm::None, redirects, 30) != 0)
-    return llvm::None;
-  auto buffer = llvm::MemoryBuffer::getFile(file);
-  return buffer ? llvm::Optional<std::string>((*buffer)->getBuffer().rtrim().str()) : llvm::None;
-}
-
 namespace {
 
 /// Starts it; a process that could not start has no id, and `error` says why.

@@ -22,11 +22,6 @@ std::string whyMissing(llvm::StringRef variable, llvm::StringRef otherwise);
 /// What to do where it is missing.
 extern const char *const kCuobjdumpRemedy;
 
-/// What a program says, both streams, without the last line's end; None when it cannot be run,
-/// fails or takes more than 30 s.
-llvm::Optional<std::string> outputOf(llvm::StringRef program,
-                                     llvm::ArrayRef<llvm::StringRef> words);
-
 /// One call of a program.
 struct ToolCall {
   std::string program;

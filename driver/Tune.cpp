@@ -1,8 +1,10 @@
 // Implements `tenon tune`: measures candidate schedules and writes the fastest to a file, or writes
 // the program that measures them on another machine.
-#include "driver/CodeOptions.h"
+#include "compiler/CodeOptions.h"
 #include "driver/Commands.h"
+#include "driver/Console.h"
 #include "driver/Devices.h"
+#include "driver/Options.h"
 #include "driver/Runner.h"
 #include "driver/Tuner.h"
 
@@ -10,6 +12,7 @@ namespace tenon {
 namespace {
 
 struct TuneOptions : RunOptions {
+  ConsoleOptions console;
   std::string output, program;
   TunerSettings tuner;
 };
@@ -24,9 +27,9 @@ public:
     console_.endProgress();
     console_.report(runner_.diagnostics());
     if (!ok)
-      return runner_.status != Done                 ? runner_.status
-             : runner_.compilation.status() != Done ? runner_.compilation.status()
-                                                    : Failed;
+      return runner_.status != Done              ? runner_.status
+             : runner_.compiler.status() != Done ? runner_.compiler.status()
+                                                 : Failed;
     if (options_.program.empty())
       report();
     else if (!console_.quiet() && !console_.json())
@@ -50,7 +53,7 @@ private:
         !canRunHere(*target, diagnostics))
       return runner_.fail(Failed);
     target_ = *target;
-    Compilation &c = runner_.compilation;
+    Compiler &c = runner_.compiler;
     ScheduleOptions schedule;
     if (!runner_.load() || !scheduleOptions(options_.code, c.passContext(), schedule, diagnostics))
       return false;

@@ -7,7 +7,7 @@
 #include "codegen/EmbeddedRuntime.h"
 #include "codegen/Plan.h"
 #include "codegen/cuda/Program.h"
-#include "driver/CodeOptions.h"
+#include "compiler/CodeOptions.h"
 #include "driver/Oracle.h"
 #include "driver/Physical.h"
 #include "driver/Program.h"
@@ -56,9 +56,9 @@ std::vector<Candidate> shortlist(llvm::ArrayRef<Candidate> all, size_t most) {
 
 } // namespace
 
-Tuner::Tuner(Console &console, Compilation &compilation, const Target &target,
-             const CodeOptions &code, const ScheduleOptions &options, const TunerSettings &settings)
-    : console_(console), compilation_(compilation), target_(target), code_(code), options_(options),
+Tuner::Tuner(ToolHost &host, Compiler &compiler, const Target &target, const CodeOptions &code,
+             const ScheduleOptions &options, const TunerSettings &settings)
+    : host_(host), compiler_(compiler), target_(target), code_(code), options_(options),
       settings_(settings) {
   options_.tuning = nullptr;
   settings_.candidates = std::max(settings_.candidates, 1u);
@@ -74,7 +74,7 @@ bool Tuner::check() {
   else if (target_.levels.size() != 1)
     d.error("one machine level is tuned at a time, " + target_.name +
             " has several; tune each and give all files to --tuning");
-  else if (compilation_.module().stage == Stage::Scheduled)
+  else if (compiler_.module().stage == Stage::Scheduled)
     d.error("the module is scheduled already; tune the model, or a .tn file of an earlier stage");
   else
     return true;
@@ -87,13 +87,13 @@ bool Tuner::check() {
 
 /// Collects the forms and their candidates.
 bool Tuner::begin() {
-  if (!check() || !compilation_.groupFor(target_))
+  if (!check() || !compiler_.groupFor(target_))
     return false;
   if (!folder_.valid()) {
     diagnostics().error(folder_.whyNot());
     return false;
   }
-  grouped_ = compilation_.module().clone();
+  grouped_ = compiler_.module().clone();
   ScheduleOptions options = options_;
   options.pick = [this](const Operation &group, const std::string &key,
                         llvm::ArrayRef<Candidate> candidates) {
@@ -105,8 +105,8 @@ bool Tuner::begin() {
     }
     return size_t(0);
   };
-  const bool ok = compilation_.choose(target_, options);
-  compilation_.exchange(grouped_->clone());
+  const bool ok = compiler_.choose(target_, options);
+  compiler_.exchange(grouped_->clone());
   if (ok && forms_.empty())
     diagnostics().error("the model has nothing to measure");
   return ok && !forms_.empty();
@@ -145,12 +145,12 @@ bool Tuner::addRound(const std::string &name, CompileOptions::Runtime runtime,
   TunerRound round;
   round.name = name;
   CompileSummary summary;
-  compilation_.exchange(grouped_->clone());
-  if (!compilation_.choose(target_, options) ||
-      !compilation_.emit(target_, emission, round.files, summary))
+  compiler_.exchange(grouped_->clone());
+  if (!compiler_.choose(target_, options) ||
+      !compiler_.emit(target_, emission, round.files, summary))
     return false;
   round.weightsInFile = summary.weightsMode == "file" && summary.weightBytes > 0;
-  for (const Step &s : planMemory(compilation_.module().graph()).steps) {
+  for (const Step &s : planMemory(compiler_.module().graph()).steps) {
     auto it = ran.find(s.op);
     round.candidates.resize(size_t(s.number) + 1, -1);
     round.candidates[size_t(s.number)] = it == ran.end() ? -1 : it->second;
@@ -186,7 +186,7 @@ bool Tuner::addRounds(CompileOptions::Runtime runtime, TunerProgram &program) {
 /// Builds the rounds from the one numbered `built` on, and the program. Rounds whose code does not
 /// build are left out by `good`.
 bool Tuner::build(const TunerProgram &program, size_t built, std::vector<bool> &good) {
-  auto command = buildCommand(target_, code_, compilation_.modelOptions(), diagnostics());
+  auto command = buildCommand(target_, code_, compiler_.modelOptions(), diagnostics());
   if (!command || !makeFolder(folder_.file("harness"), diagnostics()))
     return false;
   const bool cuda = target_.family->facts.device;
@@ -218,7 +218,7 @@ bool Tuner::build(const TunerProgram &program, size_t built, std::vector<bool> &
   std::vector<ToolCall> calls;
   for (size_t i = built; i < program.rounds.size(); ++i)
     calls.push_back(object(program.rounds[i].name));
-  console_.progress("building " + std::to_string(calls.size()) + " rounds");
+  host_.progress("building " + std::to_string(calls.size()) + " rounds");
   Diagnostics trouble;
   good = runTools(calls, settings_.jobs, "building a round", trouble);
   good.insert(good.begin(), built, true);
@@ -235,14 +235,14 @@ bool Tuner::build(const TunerProgram &program, size_t built, std::vector<bool> &
 
 bool Tuner::run(const TunerProgram &program, const std::string &name, llvm::ArrayRef<Tensor> data,
                 TuningReport &report) {
-  auto command = buildCommand(target_, code_, compilation_.modelOptions(), diagnostics());
+  auto command = buildCommand(target_, code_, compiler_.modelOptions(), diagnostics());
   if (!command)
     return false;
   const bool cuda = target_.family->facts.device;
-  Graph &graph = compilation_.module().graph();
+  Graph &graph = compiler_.module().graph();
   std::vector<Tensor> inputs;
   const bool given = llvm::any_of(data, [](const Tensor &t) { return !t.isNull(); });
-  if (!graphInputs(graph, compilation_.inputs(), data, given ? 0 : 1, inputs, diagnostics()))
+  if (!graphInputs(graph, compiler_.inputs(), data, given ? 0 : 1, inputs, diagnostics()))
     return false;
   const SymbolValues symbols = symbolValues(graph, inputs);
   std::string bytes;
@@ -258,7 +258,7 @@ bool Tuner::run(const TunerProgram &program, const std::string &name, llvm::Arra
   const std::string main = name + target_.family->suffix.str();
   OutputFiles files(diagnostics());
   if (!files.add(folder_.file("inputs"), bytes) ||
-      !files.add(folder_.file(main), tunerMain(program, compilation_.module(), symbols)) ||
+      !files.add(folder_.file(main), tunerMain(program, compiler_.module(), symbols)) ||
       !files.commit())
     return false;
   const std::string log = folder_.file(name + ".log");
@@ -283,7 +283,7 @@ bool Tuner::run(const TunerProgram &program, const std::string &name, llvm::Arra
   if (!runTool({command->compiler, words, log, ""}, "building the tuner", diagnostics()) ||
       !runTool({command->compiler, link, log, ""}, "linking the tuner", diagnostics()))
     return false;
-  console_.progress("measuring");
+  host_.progress("measuring");
   if (!runTool({folder_.file(name), arguments, log, ""}, "running the tuner", diagnostics()))
     return false;
   return report.read(json, diagnostics());
@@ -367,7 +367,7 @@ bool Tuner::measure(llvm::ArrayRef<Tensor> data, Tuning &tuning, TuningReport &r
   tuning.version = TENON_VERSION;
   tuning.target = target_.name;
   tuning.device = report.device;
-  compilation_.exchange(std::move(grouped_));
+  compiler_.exchange(std::move(grouped_));
   return true;
 }
 
@@ -390,9 +390,9 @@ bool Tuner::writeProgram(llvm::StringRef path, llvm::StringRef output) {
   layOut(program);
   if (!addRounds(CompileOptions::Include, program))
     return false;
-  Graph &graph = compilation_.module().graph();
+  Graph &graph = compiler_.module().graph();
   std::vector<Tensor> inputs;
-  if (!graphInputs(graph, compilation_.inputs(), {}, 1, inputs, diagnostics()))
+  if (!graphInputs(graph, compiler_.inputs(), {}, 1, inputs, diagnostics()))
     return false;
   std::string command = cuda ? "nvcc" : target_.levels.front()->compiler.str();
   if (cuda) {
@@ -407,7 +407,7 @@ bool Tuner::writeProgram(llvm::StringRef path, llvm::StringRef output) {
     command += " -DTENON_THREADS -pthread";
   OutputFiles files(diagnostics());
   if (!files.add(path,
-                 tunerFile(program, compilation_.module(), symbolValues(graph, inputs), command)))
+                 tunerFile(program, compiler_.module(), symbolValues(graph, inputs), command)))
     return false;
   const llvm::StringRef folder = llvm::sys::path::parent_path(path);
   for (const TunerRound &r : program.rounds)

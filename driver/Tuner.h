@@ -3,7 +3,9 @@
 #pragma once
 
 #include "codegen/emit/TunerWriter.h"
-#include "driver/Pipeline.h"
+#include "compiler/Compiler.h"
+#include "driver/Files.h"
+#include "driver/ToolHost.h"
 #include "driver/TuningReport.h"
 
 namespace tenon {
@@ -17,7 +19,7 @@ struct TunerSettings {
 class Tuner {
 public:
   /// `options` without measurements; `data`: inputs by the graph's order, null where seeded.
-  Tuner(Console &console, Compilation &compilation, const Target &target, const CodeOptions &code,
+  Tuner(ToolHost &host, Compiler &compiler, const Target &target, const CodeOptions &code,
         const ScheduleOptions &options, const TunerSettings &settings);
 
   /// Builds and measures here. The module is left as grouped for the target.
@@ -43,10 +45,10 @@ private:
   bool build(const TunerProgram &program, size_t built, std::vector<bool> &good);
   bool run(const TunerProgram &program, const std::string &name, llvm::ArrayRef<Tensor> data,
            TuningReport &report);
-  Diagnostics &diagnostics() { return compilation_.diagnostics(); }
+  Diagnostics &diagnostics() { return compiler_.diagnostics(); }
 
-  Console &console_;
-  Compilation &compilation_;
+  ToolHost &host_;
+  Compiler &compiler_;
   const Target &target_;
   const CodeOptions &code_;
   ScheduleOptions options_;

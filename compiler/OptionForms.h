@@ -1,13 +1,14 @@
-// Defines which forms the texts of options have: checks for the command line, which refuse a word
-// by a message.
+// Defines which forms the texts of options have: checks that refuse a word by a message
+// and accept it by an empty one.
 #pragma once
 
-#include "driver/CommandLine.h"
+#include <functional>
+#include <string>
 
 namespace tenon {
 
 /// NAME=VALUE[,…]; the message shows the example.
-WordCheck keyValueForm(const char *example);
+std::function<std::string(const std::string &)> keyValueForm(const char *example);
 /// --bind: N=1, total=past+1 or NAME=@FILE[,…].
 std::string bindForm(const std::string &text);
 /// --state: IN=OUT or IN=OUT:append@1[,…].

@@ -1,14 +1,11 @@
 // Implements the steps from a model file to generated text.
-#include "driver/Pipeline.h"
+#include "compiler/Compiler.h"
 
 #include "codegen/Pools.h"
 #include "codegen/core/TargetFamily.h"
-#include "driver/CodeOptions.h"
+#include "compiler/CodeOptions.h"
 #include "ir/Text.h"
 #include "ir/Verifier.h"
-
-#include "llvm/Support/CrashRecoveryContext.h"
-#include "llvm/Support/Path.h"
 
 #include <utility>
 
@@ -18,10 +15,10 @@ namespace tenon {
 // Reading
 //===----------------------------------------------------------------------===//
 
-Compilation::Compilation(Console &console, const ModelOptions &model, const PassOptions &passes)
-    : console_(console), model_(model), options_(passes), passContext_(diagnostics_) {}
+Compiler::Compiler(CompilerHost &host, const ModelOptions &model, const PassOptions &passes)
+    : host_(host), model_(model), options_(passes), passContext_(diagnostics_) {}
 
-bool Compilation::readControls() {
+bool Compiler::readControls() {
   PassControls controls;
   controls.disable = listItems(options_.disable);
   controls.only = listItems(options_.only);
@@ -38,7 +35,7 @@ bool Compilation::readControls() {
   return passContext_.setControls(controls, extra) || fail(Usage);
 }
 
-bool Compilation::open() {
+bool Compiler::open() {
   if (!readControls())
     return false;
   if (!portRequests(model_, ports_, quantizedIo_, diagnostics_))
@@ -88,8 +85,8 @@ bool Compilation::open() {
   });
 }
 
-void Compilation::unfold(const std::map<std::string, int64_t> &inputCounts,
-                         const std::map<std::string, int64_t> &outputCounts) {
+void Compiler::unfold(const std::map<std::string, int64_t> &inputCounts,
+                      const std::map<std::string, int64_t> &outputCounts) {
   if (!onnx_)
     return;
   onnx_->unfold(inputCounts);
@@ -97,7 +94,7 @@ void Compilation::unfold(const std::map<std::string, int64_t> &inputCounts,
   outputs_ = unfolded(outputs_, outputCounts);
 }
 
-bool Compilation::load(llvm::ArrayRef<Tensor> data) {
+bool Compiler::load(llvm::ArrayRef<Tensor> data) {
   if (module_)
     return reshapePorts();
   const bool ok = guarded("importing", nullptr, "", [&] {
@@ -116,7 +113,7 @@ bool Compilation::load(llvm::ArrayRef<Tensor> data) {
   return ok ? verified("import") : fail(status_ == Done ? Failed : status_);
 }
 
-bool Compilation::reshapePorts() {
+bool Compiler::reshapePorts() {
   if (ports_.empty())
     return true;
   if (module_->stage != Stage::Imported) {
@@ -129,7 +126,7 @@ bool Compilation::reshapePorts() {
          fail(Failed);
 }
 
-void Compilation::noteOptions(llvm::StringRef text) {
+void Compiler::noteOptions(llvm::StringRef text) {
   if (text.empty())
     return;
   std::string &noted = module_->facts["options"];
@@ -141,14 +138,14 @@ void Compilation::noteOptions(llvm::StringRef text) {
 // Stages
 //===----------------------------------------------------------------------===//
 
-void Compilation::aim(const Target &target) {
+void Compiler::aim(const Target &target) {
   passContext_.target = traitsOf(target);
   quantizedByDefault_ = target.family->facts.quantizedPorts;
 }
 
-bool Compilation::hasQuantizedIo() const { return quantizedIo_.getValueOr(quantizedByDefault_); }
+bool Compiler::hasQuantizedIo() const { return quantizedIo_.getValueOr(quantizedByDefault_); }
 
-bool Compilation::optimize() {
+bool Compiler::optimize() {
   if (module_->stage != Stage::Imported)
     return true;
   noteOptions(optionText(options_));
@@ -175,7 +172,7 @@ bool Compilation::optimize() {
   return true;
 }
 
-bool Compilation::group() {
+bool Compiler::group() {
   if (!optimize())
     return false;
   if (grouped_ || module_->stage == Stage::Scheduled)
@@ -187,14 +184,14 @@ bool Compilation::group() {
   return grouped_ = runPasses(pipeline);
 }
 
-bool Compilation::groupFor(const Target &target) {
+bool Compiler::groupFor(const Target &target) {
   aim(target);
   if (!checkPrecision(passContext_.precision, target, diagnostics_))
     return fail(Failed);
   return group() && lookForOverflows();
 }
 
-bool Compilation::lookForOverflows() {
+bool Compiler::lookForOverflows() {
   std::map<std::string, Interval> ranges;
   if (!inputRanges(model_, ranges, diagnostics_))
     return fail(Usage);
@@ -213,8 +210,8 @@ bool Compilation::lookForOverflows() {
   return true;
 }
 
-bool Compilation::choose(const Target &target, const ScheduleOptions &given) {
-  console_.progress("scheduling");
+bool Compiler::choose(const Target &target, const ScheduleOptions &given) {
+  host_.progress("scheduling");
   *log_ = {};
   ScheduleOptions options = given;
   options.log = log_;
@@ -227,7 +224,7 @@ bool Compilation::choose(const Target &target, const ScheduleOptions &given) {
   return verified("scheduling");
 }
 
-bool Compilation::fitsPools() {
+bool Compiler::fitsPools() {
   const std::vector<Pool> pools = poolsOf(*module_);
   if (pools.empty())
     return true;
@@ -244,28 +241,28 @@ bool Compilation::fitsPools() {
   return false;
 }
 
-bool Compilation::schedule(const Target &target, const ScheduleOptions &options) {
+bool Compiler::schedule(const Target &target, const ScheduleOptions &options) {
   if (options.ramLimit >= 0)
     return scheduleWithin(target, options);
   return groupFor(target) && choose(target, options) && (fitsPools() || fail(Failed));
 }
 
-std::unique_ptr<Module> Compilation::exchange(std::unique_ptr<Module> other) {
+std::unique_ptr<Module> Compiler::exchange(std::unique_ptr<Module> other) {
   names_.clear();
   std::swap(module_, other);
   return other;
 }
 
-bool Compilation::emit(const Target &target, const CompileOptions &options,
-                       std::vector<CompiledFile> &files, CompileSummary &summary) {
-  console_.progress("writing code");
+bool Compiler::emit(const Target &target, const CompileOptions &options,
+                    std::vector<CompiledFile> &files, CompileSummary &summary) {
+  host_.progress("writing code");
   const bool ok =
       guarded("emission", module_.get(), "tenon compile FILE -o OUT --target=" + target.name,
               [&] { return emitModule(*module_, target, options, files, summary, diagnostics_); });
   return ok || fail(status_ == Done ? Failed : status_);
 }
 
-bool Compilation::runPasses(const Pipeline &pipeline) {
+bool Compiler::runPasses(const Pipeline &pipeline) {
   if (!std::exchange(nodesLookedUp_, true))
     passContext_.warnOfUnknownNodes(*module_);
   if (pipeline.empty())
@@ -274,23 +271,24 @@ bool Compilation::runPasses(const Pipeline &pipeline) {
   options.verifyEach = options_.verifyEach;
   options.printAfter = listItems(options_.printAfter);
   options.printAfterChange = options_.printAfterChange;
-  options.out = &llvm::errs();
+  options.out = host_.printed();
   PassManager manager(passContext_, options);
-  console_.progress("optimising");
+  host_.progress("optimising");
   std::unique_ptr<Module> before = module_->clone();
   const std::string command = "tenon opt FILE --passes='" + toString(pipeline) + "'";
   names_.clear();
   const bool ok = guarded("optimisation", before.get(), command,
                           [&] { return manager.run(*module_, pipeline); });
   runs_.insert(runs_.end(), manager.runs().begin(), manager.runs().end());
-  if (options_.timePasses) {
-    console_.endProgress();
-    manager.printTimes(llvm::errs());
+  if (llvm::raw_ostream *os = host_.printed(); os && options_.timePasses) {
+    host_.endProgress();
+    manager.printTimes(*os);
   }
   if (!ok) {
     if (status_ != Defect && manager.reproducer().module)
-      writeReproducer(*manager.reproducer().module, "tenon opt FILE --verify-each --passes='" +
-                                                        manager.reproducer().pipeline + "'");
+      host_.keep(*manager.reproducer().module, model_.model,
+                 "tenon opt FILE --verify-each --passes='" + manager.reproducer().pipeline + "'",
+                 diagnostics_);
     return fail(Defect);
   }
   return verified("passes '" + toString(pipeline) + "'");
@@ -300,67 +298,27 @@ bool Compilation::runPasses(const Pipeline &pipeline) {
 // Failures
 //===----------------------------------------------------------------------===//
 
-bool Compilation::verified(llvm::StringRef after) {
+bool Compiler::verified(llvm::StringRef after) {
   if (verify(*module_, diagnostics_))
     return true;
   diagnostics_.error("the module does not verify after " + after.str() + ": a defect of tenon");
-  writeReproducer(*module_, "tenon opt FILE --passes=''");
+  host_.keep(*module_, model_.model, "tenon opt FILE --passes=''", diagnostics_);
   return fail(Defect);
 }
 
-bool Compilation::guarded(llvm::StringRef what, const Module *reproducer, llvm::StringRef command,
-                          llvm::function_ref<bool()> work) {
+bool Compiler::guarded(llvm::StringRef what, const Module *reproducer, llvm::StringRef command,
+                       llvm::function_ref<bool()> work) {
   bool result = false;
-  llvm::CrashRecoveryContext::Enable();
-  llvm::CrashRecoveryContext recovery;
-  const bool survived = recovery.RunSafely([&] { result = work(); });
-  llvm::CrashRecoveryContext::Disable();
-  if (survived)
+  const llvm::Optional<int> crash = host_.survive([&] { result = work(); });
+  if (!crash)
     return result || fail(status_ == Done ? Failed : status_);
-  diagnostics_.error("tenon crashed during " + what.str() + " (" +
-                     std::to_string(recovery.RetCode) + "): a defect of tenon");
+  diagnostics_.error("tenon crashed during " + what.str() + " (" + std::to_string(*crash) +
+                     "): a defect of tenon");
   if (reproducer)
-    writeReproducer(*reproducer, command);
+    host_.keep(*reproducer, model_.model, command, diagnostics_);
   else
-    copyModel();
+    host_.keepModel(model_.model, diagnostics_);
   return fail(Defect);
-}
-
-void Compilation::copyModel() {
-  llvm::StringRef path(model_.model);
-  const std::string copy =
-      (llvm::sys::path::stem(path) + ".reproducer" + llvm::sys::path::extension(path)).str();
-  auto buffer =
-      llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
-  OutputFiles files(diagnostics_);
-  if (buffer && files.add(copy, (*buffer)->getBuffer()) && files.commit())
-    diagnostics_.error("wrote reproducer '" + copy + "', a copy of the model");
-}
-
-void Compilation::writeReproducer(const Module &module, llvm::StringRef command) {
-  const std::string path = (llvm::sys::path::stem(model_.model) + ".reproducer.tn").str();
-  std::string line = command.str();
-  if (const size_t at = line.find("FILE"); at != std::string::npos)
-    line.replace(at, 4, path);
-  Diagnostics trouble;
-  OutputFiles files(trouble);
-  if (addModule(files, module, path,
-                "// tenon " TENON_VERSION " failed here; see it again with\n//   " + line + "\n") &&
-      files.commit())
-    diagnostics_.error("wrote reproducer '" + path + "'; `tenon reduce` shrinks it");
-  else
-    for (const Diagnostic &d : trouble.list())
-      diagnostics_.error(d.message);
-}
-
-bool addModule(OutputFiles &files, const Module &module, llvm::StringRef path,
-               llvm::StringRef head) {
-  std::string text = head.str(), data;
-  llvm::raw_string_ostream os(text);
-  PrintOptions options;
-  options.data = &data;
-  print(module, os, options);
-  return (data.empty() || files.add((path + ".data").str(), data)) && files.add(path, os.str());
 }
 
 } // namespace tenon

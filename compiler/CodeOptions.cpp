@@ -1,8 +1,9 @@
 // Implements what the options of code generation mean.
-#include "driver/CodeOptions.h"
+#include "compiler/CodeOptions.h"
+
 #include "codegen/core/TargetFamily.h"
 
-#include "driver/NativeTarget.h"
+#include "compiler/NativeTarget.h"
 
 #include "passes/AssignPrecision.h"
 

@@ -1,6 +1,6 @@
 // Implements --ram-limit: the fewest multiply-adds whose arena is within the bound, by computing
 // the first windows of the network in strips (passes/Patches.h).
-#include "driver/Pipeline.h"
+#include "compiler/Compiler.h"
 
 #include "codegen/Plan.h"
 #include "codegen/Pools.h"
@@ -43,9 +43,9 @@ std::string text(const PatchChoice &c) {
 
 } // namespace
 
-llvm::Optional<int64_t> Compilation::arenaInStrips(const Module &optimized, int64_t windows,
-                                                   int64_t count, const Target &target,
-                                                   const ScheduleOptions &options) {
+llvm::Optional<int64_t> Compiler::arenaInStrips(const Module &optimized, int64_t windows,
+                                                int64_t count, const Target &target,
+                                                const ScheduleOptions &options) {
   exchange(optimized.clone());
   grouped_ = false;
   if (count) {
@@ -63,7 +63,7 @@ llvm::Optional<int64_t> Compilation::arenaInStrips(const Module &optimized, int6
   return planMemory(module_->graph()).arenaBytes;
 }
 
-bool Compilation::scheduleWithin(const Target &target, const ScheduleOptions &options) {
+bool Compiler::scheduleWithin(const Target &target, const ScheduleOptions &options) {
   aim(target);
   if (!optimize())
     return false;

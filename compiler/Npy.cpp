@@ -1,5 +1,5 @@
 // Implements the .npy format, version 1.0 and 2.0 (reading) and 1.0 (writing).
-#include "driver/Npy.h"
+#include "compiler/Npy.h"
 
 #include "llvm/Support/ConvertUTF.h"
 #include "llvm/Support/Endian.h"

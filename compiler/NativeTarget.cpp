@@ -1,7 +1,7 @@
 // Implements the resolution of `cuda:native`.
-#include "driver/NativeTarget.h"
+#include "compiler/NativeTarget.h"
 
-#include "driver/Tools.h"
+#include "compiler/ProgramOutput.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"

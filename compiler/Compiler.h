@@ -1,11 +1,10 @@
-// Defines Compilation: one model on its way load → passes → schedule → emit, with the options that
-// every subcommand shares. Each step goes on from the stage that the module is in.
+// Defines Compiler: one model on its way load → passes → schedule → emit. Each step goes on from
+// the stage that the module is in; what goes wrong stands in its diagnostics.
 #pragma once
 
 #include "codegen/Compile.h"
-#include "driver/Console.h"
-#include "driver/Files.h"
-#include "driver/Options.h"
+#include "compiler/Host.h"
+#include "compiler/Options.h"
 #include "frontend/Import.h"
 #include "passes/PassManager.h"
 
@@ -13,9 +12,9 @@
 
 namespace tenon {
 
-class Compilation {
+class Compiler {
 public:
-  Compilation(Console &console, const ModelOptions &model, const PassOptions &passes);
+  Compiler(CompilerHost &host, const ModelOptions &model, const PassOptions &passes);
 
   /// Reads the file and what the options say of it. Nothing is imported yet, so that data can bind
   /// extents first.
@@ -72,7 +71,7 @@ public:
   Status status() const { return status_; }
 
 private:
-  /// schedule() with an arena of at most options.ramLimit bytes (driver/RamLimit.cpp).
+  /// schedule() with an arena of at most options.ramLimit bytes (compiler/RamLimit.cpp).
   bool scheduleWithin(const Target &target, const ScheduleOptions &options);
   /// Schedules a copy of an optimised module, its first windows in strips (0: whole). Bytes of the
   /// arena.
@@ -88,14 +87,12 @@ private:
   /// Notes in the module what made it, for the head of generated files.
   void noteOptions(llvm::StringRef text);
   bool fail(Status status) { return status_ = status, false; }
-  /// Runs `work`; when it crashes, `reproducer` is written under a comment that names `command`.
+  /// Runs `work`; when it crashes, the host keeps `reproducer`, else the model.
   bool guarded(llvm::StringRef what, const Module *reproducer, llvm::StringRef command,
                llvm::function_ref<bool()> work);
-  void writeReproducer(const Module &module, llvm::StringRef command);
-  void copyModel();
   bool verified(llvm::StringRef after);
 
-  Console &console_;
+  CompilerHost &host_;
   ModelOptions model_;
   PassOptions options_;
   Diagnostics diagnostics_;
@@ -115,9 +112,5 @@ private:
   std::shared_ptr<ScheduleLog> log_ = std::make_shared<ScheduleLog>();
   Status status_ = Done;
 };
-
-/// Adds a module and its side file of large literals; `head` is text before it.
-bool addModule(OutputFiles &files, const Module &module, llvm::StringRef path,
-               llvm::StringRef head = "");
 
 } // namespace tenon

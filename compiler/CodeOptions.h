@@ -1,8 +1,8 @@
-// Defines what the options of code generation (driver/Options.h) mean to the libraries.
+// Defines what the options of code generation (compiler/Options.h) mean to the libraries.
 #pragma once
 
 #include "codegen/Compile.h"
-#include "driver/Options.h"
+#include "compiler/Options.h"
 #include "passes/Pass.h"
 
 namespace tenon {
@@ -14,7 +14,7 @@ bool precisionRules(const CodeOptions &code, PassContext &passes, Diagnostics &d
 /// Reports precisions that a target does not have.
 bool checkPrecision(llvm::ArrayRef<PrecisionRule> rules, const Target &target,
                     Diagnostics &diagnostics);
-/// The schedule options of a command line but for measurements (driver/Choice.h).
+/// The schedule options of a command line but for measurements (compiler/ScheduleSelection.h).
 bool scheduleOptions(const CodeOptions &code, PassContext &passes, ScheduleOptions &out,
                      Diagnostics &diagnostics);
 /// What is emitted under this stem, which names files and, as an identifier, C functions.

@@ -1,13 +1,13 @@
 // Implements the forms of options.
-#include "driver/OptionForms.h"
+#include "compiler/OptionForms.h"
 
-#include "driver/Options.h"
+#include "compiler/Options.h"
 #include "frontend/Extents.h"
 #include "passes/AssignPrecision.h"
 
 namespace tenon {
 
-WordCheck keyValueForm(const char *example) {
+std::function<std::string(const std::string &)> keyValueForm(const char *example) {
   return [example](const std::string &text) {
     for (const auto &[key, value] : keyValues(text))
       if (key.empty() || value.empty())

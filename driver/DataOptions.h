@@ -1,0 +1,19 @@
+// Defines the options that say where the inputs of a run come from and what its outputs are
+// compared with.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+/// Where inputs come from and what outputs are compared with.
+struct DataOptions {
+  std::string data, reference, against, check = "outputs", save, saveAll;
+  std::vector<std::string> inputs;
+  double tolerance = 1e-4, groupTolerance = 1e-4;
+  unsigned seeds = 8;
+  bool keep = false;
+};
+
+} // namespace tenon
