@@ -95,12 +95,11 @@ ResizeTable resizeTable(const Operation &resize, unsigned d) {
   return table;
 }
 
-int64_t resizeScratch(const TacticInput &in, const Schedule &) {
-  const Operation &op = *in.form.anchor;
+int64_t resizeScratch(const Operation &resize) {
   int64_t bytes = 0;
-  for (unsigned d = 0; d < op.result()->type().rank(); ++d)
-    if (isOpen(op, d))
-      bytes += bytesOfTable(op, d);
+  for (unsigned d = 0; d < resize.result()->type().rank(); ++d)
+    if (isOpen(resize, d))
+      bytes += bytesOfTable(resize, d);
   return bytes;
 }
 

@@ -33,7 +33,7 @@ bool hasKnownTable(const Operation &resize, unsigned d);
 ResizeTable resizeTable(const Operation &resize, unsigned d);
 
 /// Scratch of the tables that are filled at run time.
-int64_t resizeScratch(const TacticInput &in, const Schedule &);
+int64_t resizeScratch(const Operation &resize);
 
 /// A table that is filled at run time: an expression of the axis (common/resize_axis.h), and where
 /// in scratch the indices and weights lie.

@@ -42,6 +42,9 @@ inline bool matchAttention(const TacticInput &in, int64_t largestHead, unsigned 
 inline bool resamplesInside(const Operation &resize, std::string &why) {
   return holds(resamplesInside(resize), why);
 }
+inline int64_t resizeScratch(const TacticInput &in, const Schedule &) {
+  return resizeScratch(*in.form.anchor);
+}
 inline llvm::Optional<ConvProblem> convProblem(const Operation &op, std::string &why,
                                                int most = 2) {
   return valueOf(convProblem(op, most), why);

@@ -6,7 +6,8 @@
 //     struct Problem { GroupQuery in; … };  // all that later functions need of the group
 //     using Schedule = HaloSchedule;        // codegen/core/ScheduleFields.h
 //     static Result<Problem> match(const GroupQuery &);
-//     static void candidates(const Problem &, std::vector<Schedule> &); // best guess first
+//     // Best guess first; none where the schedule is NoSchedule.
+//     static void candidates(const Problem &, std::vector<Schedule> &);
 //     static double microseconds(const Problem &, const Schedule &);    // by the clock
 //     static void emit(const Problem &, const Schedule &, StepWriter &);
 //
@@ -119,7 +120,10 @@ private:
 
   static std::vector<S> candidates(const Problem &problem) {
     std::vector<S> found;
-    T::candidates(problem, found);
+    if constexpr (std::is_same_v<S, NoSchedule>)
+      found.emplace_back();
+    else
+      T::candidates(problem, found);
     return found;
   }
 

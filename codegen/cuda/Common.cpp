@@ -1,6 +1,8 @@
 // Implements what CUDA tactics share.
 #include "codegen/cuda/Common.h"
 
+#include "codegen/Tuning.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -35,6 +37,39 @@ Result<> isPlainBody(const ScalarProgram &body) {
   if (body.usesIndex())
     return Refusal{"an index in the epilogue", ""};
   return Accepted{};
+}
+
+Refusal notPossible(const ScheduleText &schedule, const std::string &allowed) {
+  return {toString(schedule) + " is not possible here: " + allowed, ""};
+}
+
+Result<> fitsShared(const TargetLevel &level, const ScheduleText &schedule, int64_t bytes) {
+  if (bytes > int64_t(level.sharedBytes))
+    return notPossible(schedule, std::to_string(bytes) + " bytes of shared memory a block, where " +
+                                     level.name.str() + " has " +
+                                     std::to_string(level.sharedBytes));
+  return Accepted{};
+}
+
+llvm::ArrayRef<Field<VectorSchedule>> VectorSchedule::fields() {
+  static const Field<VectorSchedule> kFields[] = {{"vector", &VectorSchedule::vector, allowed()}};
+  return kFields;
+}
+
+llvm::ArrayRef<Field<WindowSchedule>> WindowSchedule::fields() {
+  static const Field<WindowSchedule> kFields[] = {
+      {"along", &WindowSchedule::along, oneOf(1, 3)},
+      {"vector", &WindowSchedule::vector, VectorSchedule::allowed()},
+  };
+  return kFields;
+}
+
+void WindowSchedule::candidates(const GroupForm &form, const ConvProblem &p,
+                                std::vector<WindowSchedule> &out) {
+  const int64_t along = runsAlong(form, p);
+  if (along == 1)
+    out.push_back({along, std::min<int64_t>(8, vectorLength(form))});
+  out.push_back({along, 1});
 }
 
 std::string operandView(StepWriter &out, const ScalarProgram &program, StepWriter::Change change,
@@ -73,6 +108,8 @@ bool hasWholeRuns(const StepWriter &out, Value *value, const Strides &s, unsigne
 
 double microseconds(const TargetLevel &level, const Effort &e) {
   const double sms = std::max(1u, level.multiprocessors);
+  if (e.blocks == 0) // of tensors without elements
+    return e.launches * level.launchMicroseconds;
   // Blocks run in whole waves of one per multiprocessor: the last wave takes as long as the others.
   const double waves = std::ceil(std::max(1.0, e.blocks) / sms);
   const double occupancy = std::min(1.0, e.blocks / (waves * sms));

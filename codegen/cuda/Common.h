@@ -5,6 +5,7 @@
 #include "codegen/ConvProblem.h"
 #include "codegen/Operands.h"
 #include "codegen/core/Reasons.h"
+#include "codegen/core/ScheduleFields.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -30,6 +31,27 @@ inline bool fitsInt(const GroupForm &form, std::string &why) { return holds(fits
 inline bool isPlainBody(const ScalarProgram &body, std::string &why) {
   return holds(isPlainBody(body), why);
 }
+
+/// Refuses a schedule that the kernel could not run for this group, with what is allowed.
+Refusal notPossible(const ScheduleText &schedule, const std::string &allowed);
+/// Refuses one whose blocks need more shared memory than they can have.
+Result<> fitsShared(const TargetLevel &level, const ScheduleText &schedule, int64_t bytes);
+
+/// The schedule of kernels whose threads have runs of elements, as long as anyone likes: what hangs
+/// over is cut, and what is not aligned goes element by element.
+struct VectorSchedule {
+  int64_t vector;
+  static AllowedValues allowed() { return oneOf(1, 2, 4, 8, 16); }
+  static llvm::ArrayRef<Field<VectorSchedule>> fields();
+};
+/// The same over the points of an image, along channels (1) or columns (3).
+struct WindowSchedule {
+  int64_t along, vector;
+  static llvm::ArrayRef<Field<WindowSchedule>> fields();
+  /// Runs of 16 bytes along channels and single elements; along columns those alone.
+  static void candidates(const GroupForm &form, const ConvProblem &p,
+                         std::vector<WindowSchedule> &out);
+};
 
 /// A view of what `program` computes: of the tensor itself where it is read as it is, else a
 /// computed_view with a functor `<name>_<suffix>`.

@@ -3,12 +3,13 @@
 #include "codegen/cuda/Tactics.h"
 
 #include "codegen/Work.h"
+#include "codegen/core/TacticOf.h"
 #include "codegen/cuda/Common.h"
 
 namespace tenon::cuda {
 namespace {
 
-double bytesCost(const TacticInput &in, double operations) {
+double bytesCost(const GroupQuery &in, double operations) {
   Effort e;
   e.bytes = double(workOf(*in.form.group).bytes);
   e.operations = operations;
@@ -17,84 +18,77 @@ double bytesCost(const TacticInput &in, double operations) {
   return microseconds(in.level, e);
 }
 
-//===----------------------------------------------------------------------===//
-// nonzero
-//===----------------------------------------------------------------------===//
+struct NonZero {
+  static constexpr llvm::StringLiteral id = "nonzero",
+                                       summary = "indices of the elements other than zero";
+  using Problem = GroupQuery;
+  using Schedule = NoSchedule;
 
-bool matchNonZero(const TacticInput &in, std::string &why) {
-  return matchAlone(in, Op::NonZero, why) && fitsInt(in.form, why);
-}
+  static Result<Problem> match(const GroupQuery &in) {
+    return matchAlone(in, Op::NonZero)
+        .andThen([&] { return fitsInt(in.form); })
+        .andThen([&]() -> Result<Problem> { return in; });
+  }
+  static double microseconds(const Problem &in, const Schedule &) { return bytesCost(in, 0); }
+  /// struct counted: the number that the host reads stands first.
+  static int64_t scratch(const Problem &, const Schedule &) { return 8 + 4 * 1024; }
 
-void enumerateNonZero(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
-  out.push_back({"nonzero", {}});
-}
+  static void emit(const Problem &in, const Schedule &, StepWriter &out) {
+    const Operation &op = *in.form.anchor;
+    const Type x = op.operand(0)->type();
+    out.include("cuda/nonzero.cuh");
+    StepWriter::Config cfg(out, "config");
+    cfg.extents("space", x.shape());
+    const std::string config = cfg.finish();
+    SourceWriter &w = out.code();
+    w.line("const auto x = " + plainView(out, in.form.anchorInputs[0]) + ";");
+    w.line("const auto numbers = " + out.scratchPointer("cuda::counted") + ";");
+    w.line("TENON_CHECK(to.launch<V>(cuda::nonzero_count(" + config + ", x, numbers)));");
+    launch(out, "nonzero_place",
+           {config, "x", "numbers", out.resultPointer(0, x.context().dim(0))});
+  }
+};
 
-double costNonZero(const TacticInput &in, const Schedule &) { return bytesCost(in, 0); }
+struct Unique {
+  static constexpr llvm::StringLiteral id = "unique",
+                                       summary = "classes of equal rows, each compared with each";
+  using Problem = GroupQuery;
+  using Schedule = NoSchedule;
 
-/// struct counted: the number that the host reads stands first.
-int64_t scratchNonZero(const TacticInput &, const Schedule &) { return 8 + 4 * 1024; }
+  static Result<Problem> match(const GroupQuery &in) {
+    return matchAlone(in, Op::Unique)
+        .andThen([&] { return fitsInt(in.form); })
+        .andThen([&]() -> Result<Problem> { return in; });
+  }
+  /// Every row is compared with every other.
+  static double microseconds(const Problem &in, const Schedule &) {
+    const Type x = in.form.anchor->operand(0)->type();
+    return bytesCost(in, double(x.upperElements()) * double(x.dim(0).upper()) * 2);
+  }
+  static int64_t scratch(const Problem &in, const Schedule &) {
+    return in.form.anchor->operand(0)->type().dim(0).upper() * 4;
+  }
 
-void emitNonZero(const TacticInput &in, const Schedule &, StepWriter &out) {
-  const Operation &op = *in.form.anchor;
-  const Type x = op.operand(0)->type();
-  out.include("cuda/nonzero.cuh");
-  StepWriter::Config cfg(out, "config");
-  cfg.extents("space", x.shape());
-  const std::string config = cfg.finish();
-  SourceWriter &w = out.code();
-  w.line("const auto x = " + plainView(out, in.form.anchorInputs[0]) + ";");
-  w.line("const auto numbers = " + out.scratchPointer("cuda::counted") + ";");
-  w.line("TENON_CHECK(to.launch<V>(cuda::nonzero_count(" + config + ", x, numbers)));");
-  launch(out, "nonzero_place", {config, "x", "numbers", out.resultPointer(0, x.context().dim(0))});
-}
-
-//===----------------------------------------------------------------------===//
-// unique
-//===----------------------------------------------------------------------===//
-
-bool matchUnique(const TacticInput &in, std::string &why) {
-  return matchAlone(in, Op::Unique, why) && fitsInt(in.form, why);
-}
-
-void enumerateUnique(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
-  out.push_back({"unique", {}});
-}
-
-/// Every row is compared with every other.
-double costUnique(const TacticInput &in, const Schedule &) {
-  const Type x = in.form.anchor->operand(0)->type();
-  return bytesCost(in, double(x.upperElements()) * double(x.dim(0).upper()) * 2);
-}
-
-int64_t scratchUnique(const TacticInput &in, const Schedule &) {
-  return in.form.anchor->operand(0)->type().dim(0).upper() * 4;
-}
-
-void emitUnique(const TacticInput &in, const Schedule &, StepWriter &out) {
-  const Operation &op = *in.form.anchor;
-  const Type x = op.operand(0)->type();
-  out.include("cuda/unique.cuh");
-  StepWriter::Config cfg(out, "config");
-  cfg.extent("rows", x.dim(0)).extent("columns", x.dim(1));
-  cfg.flag("sorted", op.boolAttr("sorted", true));
-  const std::string config = cfg.finish();
-  SourceWriter &w = out.code();
-  w.line("const auto x = " + plainView(out, in.form.anchorInputs[0]) + ";");
-  w.line("const auto y = " + resultView(out, in.form) + ";");
-  w.line("const auto firsts = " + out.scratchPointer("int") + ";");
-  w.line("TENON_CHECK(to.launch<V>(cuda::unique_first(" + config + ", x, y, firsts)));");
-  launch(out, "unique_class", {config, "x", "y", "firsts"});
-}
+  static void emit(const Problem &in, const Schedule &, StepWriter &out) {
+    const Operation &op = *in.form.anchor;
+    const Type x = op.operand(0)->type();
+    out.include("cuda/unique.cuh");
+    StepWriter::Config cfg(out, "config");
+    cfg.extent("rows", x.dim(0)).extent("columns", x.dim(1));
+    cfg.flag("sorted", op.boolAttr("sorted", true));
+    const std::string config = cfg.finish();
+    SourceWriter &w = out.code();
+    w.line("const auto x = " + plainView(out, in.form.anchorInputs[0]) + ";");
+    w.line("const auto y = " + resultView(out, in.form) + ";");
+    w.line("const auto firsts = " + out.scratchPointer("int") + ";");
+    w.line("TENON_CHECK(to.launch<V>(cuda::unique_first(" + config + ", x, y, firsts)));");
+    launch(out, "unique_class", {config, "x", "y", "firsts"});
+  }
+};
 
 } // namespace
 
-const Tactic kNonZero = {"nonzero",      "indices of the elements other than zero",
-                         matchNonZero,   enumerateNonZero,
-                         costNonZero,    nullptr,
-                         scratchNonZero, emitNonZero};
-const Tactic kUnique = {"unique",      "classes of equal rows, each compared with each",
-                        matchUnique,   enumerateUnique,
-                        costUnique,    nullptr,
-                        scratchUnique, emitUnique};
+const Tactic kNonZero = tacticOf<NonZero>();
+const Tactic kUnique = tacticOf<Unique>();
 
 } // namespace tenon::cuda

@@ -4,19 +4,20 @@
 #include "codegen/cuda/Tactics.h"
 
 #include "codegen/Work.h"
+#include "codegen/core/TacticOf.h"
 #include "codegen/cuda/Common.h"
 
 namespace tenon::cuda {
 namespace {
 
-bool matchMap(const TacticInput &in, std::string &why) {
+struct MapProblem {
+  GroupQuery in;
+  LoopNest nest;
+};
+Result<MapProblem> read(const GroupQuery &in) {
   if (in.form.anchor)
-    why = "the group has an anchor, " + in.form.anchor->name().str();
-  return !in.form.anchor;
-}
-
-void enumerateMap(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
-  out.push_back({"map", {{"vector", vectorLength(in.form)}}});
+    return Refusal{"the group has an anchor, " + in.form.anchor->name().str(), ""};
+  return MapProblem{in, loopNest(in.form.body, in.form.outputs)};
 }
 
 bool isUnit(const Strides &s, size_t dim) { return s.strides[dim].isConstant(1); }
@@ -36,8 +37,8 @@ double neighboursApart(const Strides &s) {
 }
 
 /// penalty(strides): by how much more is moved for a scattered operand.
-template <class Penalty> double mapCost(const TacticInput &in, Penalty penalty) {
-  const LoopNest nest = loopNest(in.form.body, in.form.outputs);
+template <class Penalty> double mapCost(const MapProblem &p, Penalty penalty) {
+  const auto &[in, nest] = p;
   const Work w = workOf(*in.form.group);
   double bytes = 0;
   for (size_t i = 0; i < in.form.body.inputs.size(); ++i) {
@@ -58,21 +59,33 @@ template <class Penalty> double mapCost(const TacticInput &in, Penalty penalty) 
   return microseconds(in.level, e);
 }
 
-double costMap(const TacticInput &in, const Schedule &) { return mapCost(in, neighboursApart); }
-
-void emitLaunch(const TacticInput &in, const LoopNest &nest, StepWriter &out,
-                const MapKernel &kernel) {
+void emitLaunch(const MapProblem &p, StepWriter &out, const MapKernel &kernel) {
+  const auto &[in, nest] = p;
   const std::string body = out.body(in.form.body, {});
   out.code().line("const auto outs = " + out.outputs(in.form, nest) + ";");
   out.code().line("const auto ins = " + out.inputs(in.form.body, nest) + ";");
   launch(out, kernel.name, {kernel.config, "outs", "ins", body});
 }
 
-void emitMap(const TacticInput &in, const Schedule &s, StepWriter &out) {
-  const LoopNest nest = loopNest(in.form.body, in.form.outputs);
-  out.letShapeVary();
-  emitLaunch(in, nest, out, mapKernel(out, in.form, nest.extents, nest.outputs, *s.get("vector")));
-}
+struct Map {
+  static constexpr llvm::StringLiteral id = "map", summary = "pointwise work and strided copies";
+  static constexpr bool takesPacked = true;
+  using Problem = MapProblem;
+  using Schedule = VectorSchedule;
+
+  static Result<Problem> match(const GroupQuery &in) { return read(in); }
+  static void candidates(const Problem &p, std::vector<Schedule> &out) {
+    out.push_back({vectorLength(p.in.form)});
+  }
+  static Result<> legal(const Problem &, const Schedule &) { return Accepted{}; }
+  static double microseconds(const Problem &p, const Schedule &) {
+    return mapCost(p, neighboursApart);
+  }
+  static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
+    out.letShapeVary();
+    emitLaunch(p, out, mapKernel(out, p.in.form, p.nest.extents, p.nest.outputs, s.vector));
+  }
+};
 
 /// The dimension that some input is contiguous along while the output is so along the last; −1 when
 /// there is none.
@@ -89,68 +102,78 @@ int acrossOf(const LoopNest &nest, const ScalarProgram &body) {
   return -1;
 }
 
-bool matchTransposed(const TacticInput &in, std::string &why) {
-  if (!matchMap(in, why))
-    return false;
-  if (llvm::any_of(in.form.outputs,
-                   [](const OutputForm &o) { return isPacked(o.type.element()); })) {
-    why = "elements of a result share bytes";
-    return false;
+struct TransposedSchedule {
+  int64_t across; // the dimension along which tiles are read
+
+  static llvm::ArrayRef<Field<TransposedSchedule>> fields() {
+    static const Field<TransposedSchedule> kFields[] = {
+        {"across", &TransposedSchedule::across, between(0, INT32_MAX)},
+    };
+    return kFields;
   }
-  if (acrossOf(loopNest(in.form.body, in.form.outputs), in.form.body) < 0) {
-    why = "no input is contiguous along another dimension than the output";
-    return false;
+};
+
+struct MapTransposed {
+  static constexpr llvm::StringLiteral id = "map_transposed",
+                                       summary = "pointwise work on transposed inputs, by tiles";
+  static constexpr bool takesPacked = true;
+  using Problem = MapProblem;
+  using Schedule = TransposedSchedule;
+
+  static Result<Problem> match(const GroupQuery &in) {
+    Result<Problem> p = read(in);
+    if (!p)
+      return p;
+    if (llvm::any_of(in.form.outputs,
+                     [](const OutputForm &o) { return isPacked(o.type.element()); }))
+      return Refusal{"elements of a result share bytes", ""};
+    const int across = acrossOf(p->nest, in.form.body);
+    if (across < 0)
+      return Refusal{"no input is contiguous along another dimension than the output", ""};
+    if (Result<> fits = legal(*p, {across}); !fits)
+      return std::move(fits).refusal();
+    return p;
   }
-  return true;
-}
+  static void candidates(const Problem &p, std::vector<Schedule> &out) {
+    out.push_back({acrossOf(p.nest, p.in.form.body)});
+  }
 
-void enumerateTransposed(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
-  const LoopNest nest = loopNest(in.form.body, in.form.outputs);
-  out.push_back({"map_transposed", {{"across", acrossOf(nest, in.form.body)}}});
-}
+  /// Any dimension but the last: what is not contiguous along it is read in place.
+  static Result<> legal(const Problem &p, const Schedule &s) {
+    const ScheduleText text = printSchedule(id, s);
+    const int64_t last = int64_t(p.nest.extents.size()) - 1;
+    if (s.across >= last)
+      return notPossible(text, "across is below " + std::to_string(last));
+    int64_t bytes = 0; // of the tiles, as the kernel has them
+    for (size_t i = 0; i < p.nest.inputs.size(); ++i) {
+      const Access &a = p.in.form.body.inputs[i];
+      if (!a.bounded && isScattered(p.nest.inputs[i]) && isUnit(p.nest.inputs[i], size_t(s.across)))
+        bytes += 32 * 33 * bitWidth(computeElement(a.source->type().element())) / 8;
+    }
+    return fitsShared(p.in.level, text, bytes);
+  }
 
-double costTransposed(const TacticInput &in, const Schedule &s) {
-  const LoopNest nest = loopNest(in.form.body, in.form.outputs);
-  // Tiles of 32 x 32 that extents do not fill read and write whole sectors for nothing.
-  double waste = 1;
-  for (Dim d : {nest.extents[size_t(*s.get("across"))], nest.extents.back()})
-    waste *= std::max(1.0, 8.0 / double(std::max<int64_t>(1, d.upper())));
-  return mapCost(in, [waste](const Strides &) { return waste; }) + 0.3;
-}
+  static double microseconds(const Problem &p, const Schedule &s) {
+    // Tiles of 32 x 32 that extents do not fill read and write whole sectors for nothing.
+    double waste = 1;
+    for (Dim d : {p.nest.extents[size_t(s.across)], p.nest.extents.back()})
+      waste *= std::max(1.0, 8.0 / double(std::max<int64_t>(1, d.upper())));
+    return mapCost(p, [waste](const Strides &) { return waste; }) + 0.3;
+  }
 
-void emitTransposed(const TacticInput &in, const Schedule &s, StepWriter &out) {
-  const LoopNest nest = loopNest(in.form.body, in.form.outputs);
-  out.include("cuda/map_transposed.cuh");
-  StepWriter::Config cfg(out, "config");
-  cfg.extents("space", nest.extents).number("across", *s.get("across"));
-  if (isLarge(in.form))
-    cfg.flag("large", true);
-  emitLaunch(in, nest, out, {"map_transposed", cfg.finish()});
-}
+  static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
+    out.include("cuda/map_transposed.cuh");
+    StepWriter::Config cfg(out, "config");
+    cfg.extents("space", p.nest.extents).number("across", s.across);
+    if (isLarge(p.in.form))
+      cfg.flag("large", true);
+    emitLaunch(p, out, {"map_transposed", cfg.finish()});
+  }
+};
 
 } // namespace
 
-const Tactic kMap = {"map",
-                     "pointwise work and strided copies",
-                     matchMap,
-                     enumerateMap,
-                     costMap,
-                     nullptr,
-                     nullptr,
-                     emitMap,
-                     nullptr,
-                     nullptr,
-                     /*takesPacked=*/true};
-const Tactic kMapTransposed = {"map_transposed",
-                               "pointwise work on transposed inputs, by tiles",
-                               matchTransposed,
-                               enumerateTransposed,
-                               costTransposed,
-                               nullptr,
-                               nullptr,
-                               emitTransposed,
-                               nullptr,
-                               nullptr,
-                               /*takesPacked=*/true};
+const Tactic kMap = tacticOf<Map>();
+const Tactic kMapTransposed = tacticOf<MapTransposed>();
 
 } // namespace tenon::cuda

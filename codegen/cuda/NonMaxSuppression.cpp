@@ -3,6 +3,7 @@
 #include "codegen/cuda/Tactics.h"
 
 #include "codegen/Work.h"
+#include "codegen/core/TacticOf.h"
 #include "codegen/cuda/Common.h"
 #include "codegen/cuda/Sort.h"
 
@@ -15,10 +16,6 @@ namespace {
 
 // As in runtime/cuda/non_max_suppression*.cuh.
 constexpr int64_t kThreads = 256, kBoxBytes = 16;
-
-bool match(const TacticInput &in, std::string &why) {
-  return matchAlone(in, Op::NonMaxSuppression, why) && fitsInt(in.form, why);
-}
 
 /// Upper bounds.
 struct Bounds {
@@ -39,12 +36,24 @@ struct Bounds {
   SortedRows sorted() const { return {rows, boxes, UINT32_MAX}; }
 };
 
+struct SuppressionProblem {
+  GroupQuery in;
+  Bounds b;
+};
+Result<SuppressionProblem> read(const GroupQuery &in) {
+  return matchAlone(in, Op::NonMaxSuppression)
+      .andThen([&] { return fitsInt(in.form); })
+      .andThen([&]() -> Result<SuppressionProblem> {
+        return SuppressionProblem{in, Bounds(*in.form.anchor)};
+      });
+}
+
 /// How often all multiprocessors are filled by `blocks` blocks.
 double waves(const TargetLevel &level, double blocks) {
   return std::ceil(blocks / std::max(1.0, double(level.multiprocessors)));
 }
 
-double bytesCost(const TacticInput &in) {
+double bytesCost(const GroupQuery &in) {
   Effort e;
   e.bytes = double(workOf(*in.form.group).bytes);
   e.launches = 1;
@@ -52,7 +61,7 @@ double bytesCost(const TacticInput &in) {
 }
 
 /// Boxes, scores and y, the operands of all kernels, and the thresholds.
-std::vector<std::string> emitOperands(const TacticInput &in, StepWriter &out) {
+std::vector<std::string> emitOperands(const GroupQuery &in, StepWriter &out) {
   const Operation &op = *in.form.anchor;
   const llvm::ArrayRef<Dim> scores = op.operand(1)->type().shape();
   StepWriter::Config cfg(out, "config");
@@ -74,95 +83,81 @@ std::vector<std::string> emitOperands(const TacticInput &in, StepWriter &out) {
           number("score_threshold", -INFINITY)};
 }
 
-//===----------------------------------------------------------------------===//
-// In rounds
-//===----------------------------------------------------------------------===//
-
-void enumerate(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
-  out.push_back({"non_max_suppression", {}});
-}
-
-/// A round for each box that is taken. H200, `tenon bench --profile`: 16.8 microseconds a round
-/// with 8,400 boxes of which two thirds are candidates.
-double cost(const TacticInput &in, const Schedule &) {
-  const Bounds b(*in.form.anchor);
-  const double rounds = std::min(double(b.taken), b.candidates);
-  const double round = 2 + 0.6 * b.candidates / kThreads;
-  return bytesCost(in) + rounds * round * waves(in.level, double(b.rows));
-}
-
-int64_t scratch(const TacticInput &in, const Schedule &) {
-  return 4 * Bounds(*in.form.anchor).sorted().items();
-}
-
-void emit(const TacticInput &in, const Schedule &, StepWriter &out) {
-  out.include("cuda/non_max_suppression.cuh");
-  std::vector<std::string> arguments = emitOperands(in, out);
-  arguments.push_back(out.scratchPointer("int"));
-  launch(out, "non_max_suppression", arguments);
-}
-
-//===----------------------------------------------------------------------===//
-// By a sort
-//===----------------------------------------------------------------------===//
-
-void enumerateSorted(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
-  out.push_back({"non_max_suppression_sorted", {}});
-}
-
-/// The tiles of a row wait for each other. Eight microseconds for one are an estimate: 256 boxes
-/// compared with as many, and a message from block to block.
-double costSorted(const TacticInput &in, const Schedule &) {
-  const Bounds b(*in.form.anchor);
-  return bytesCost(in) + sortCost(in.level, b.sorted()) +
-         b.tiles() * 8 * waves(in.level, double(b.rows));
-}
-
 int64_t sortScratch(const Bounds &b) {
   return int64_t(llvm::alignTo(uint64_t(sortBytes(b.sorted())), uint64_t(kBoxBytes)));
 }
 
-int64_t scratchSorted(const TacticInput &in, const Schedule &) {
-  const Bounds b(*in.form.anchor);
-  return sortScratch(b) + b.rows * b.taken * kBoxBytes + 4 * (1 + 2 * b.rows);
-}
+struct InRounds {
+  static constexpr llvm::StringLiteral id = "non_max_suppression",
+                                       summary = "the best boxes that overlap little, a round for "
+                                                 "each";
+  using Problem = SuppressionProblem;
+  using Schedule = NoSchedule;
 
-void emitSorted(const TacticInput &in, const Schedule &, StepWriter &out) {
-  const Bounds b(*in.form.anchor);
-  out.include("cuda/non_max_suppression_sorted.cuh");
-  std::vector<std::string> arguments = emitOperands(in, out);
-  const std::string config = arguments[0];
-  beginSort(out, b.sorted(), "cuda::suppression_scores(" + config + ")");
-  SourceWriter &w = out.code();
-  w.line("const auto space = cuda::suppression_space::over(" + out.scratchPointer("unsigned char") +
-         " + " + std::to_string(sortScratch(b)) + ", " + std::to_string(b.rows) + ", " +
-         std::to_string(b.taken) + ");");
-  arguments.push_back("space");
-  std::string all;
-  for (const std::string &argument : arguments)
-    all += argument + ", ";
-  w.line("TENON_CHECK(to.launch<V>(cuda::suppression_begin(" + all + "sort)));");
-  arguments.push_back(emitSort(out, in.level, b.sorted(), "int(tenon::index_t(" + config + ".n))"));
-  launch(out, "non_max_suppression_sorted", arguments);
-}
+  static Result<Problem> match(const GroupQuery &in) { return read(in); }
+
+  /// A round for each box that is taken. H200, `tenon bench --profile`: 16.8 microseconds a round
+  /// with 8,400 boxes of which two thirds are candidates.
+  static double microseconds(const Problem &p, const Schedule &) {
+    const auto &[in, b] = p;
+    const double rounds = std::min(double(b.taken), b.candidates);
+    const double round = 2 + 0.6 * b.candidates / kThreads;
+    return bytesCost(in) + rounds * round * waves(in.level, double(b.rows));
+  }
+  static int64_t scratch(const Problem &p, const Schedule &) { return 4 * p.b.sorted().items(); }
+
+  static void emit(const Problem &p, const Schedule &, StepWriter &out) {
+    out.include("cuda/non_max_suppression.cuh");
+    std::vector<std::string> arguments = emitOperands(p.in, out);
+    arguments.push_back(out.scratchPointer("int"));
+    launch(out, "non_max_suppression", arguments);
+  }
+};
+
+struct BySort {
+  static constexpr llvm::StringLiteral id = "non_max_suppression_sorted",
+                                       summary = "the best boxes of many that overlap little, by "
+                                                 "a sort";
+  using Problem = SuppressionProblem;
+  using Schedule = NoSchedule;
+
+  static Result<Problem> match(const GroupQuery &in) { return read(in); }
+
+  /// The tiles of a row wait for each other. Eight microseconds for one are an estimate: 256 boxes
+  /// compared with as many, and a message from block to block.
+  static double microseconds(const Problem &p, const Schedule &) {
+    const auto &[in, b] = p;
+    return bytesCost(in) + sortCost(in.level, b.sorted()) +
+           b.tiles() * 8 * waves(in.level, double(b.rows));
+  }
+  static int64_t scratch(const Problem &p, const Schedule &) {
+    return sortScratch(p.b) + p.b.rows * p.b.taken * kBoxBytes + 4 * (1 + 2 * p.b.rows);
+  }
+
+  static void emit(const Problem &p, const Schedule &, StepWriter &out) {
+    const auto &[in, b] = p;
+    out.include("cuda/non_max_suppression_sorted.cuh");
+    std::vector<std::string> arguments = emitOperands(in, out);
+    const std::string config = arguments[0];
+    beginSort(out, b.sorted(), "cuda::suppression_scores(" + config + ")");
+    SourceWriter &w = out.code();
+    w.line("const auto space = cuda::suppression_space::over(" +
+           out.scratchPointer("unsigned char") + " + " + std::to_string(sortScratch(b)) + ", " +
+           std::to_string(b.rows) + ", " + std::to_string(b.taken) + ");");
+    arguments.push_back("space");
+    std::string all;
+    for (const std::string &argument : arguments)
+      all += argument + ", ";
+    w.line("TENON_CHECK(to.launch<V>(cuda::suppression_begin(" + all + "sort)));");
+    arguments.push_back(
+        emitSort(out, in.level, b.sorted(), "int(tenon::index_t(" + config + ".n))"));
+    launch(out, "non_max_suppression_sorted", arguments);
+  }
+};
 
 } // namespace
 
-const Tactic kNonMaxSuppression = {"non_max_suppression",
-                                   "the best boxes that overlap little, a round for each",
-                                   match,
-                                   enumerate,
-                                   cost,
-                                   nullptr,
-                                   scratch,
-                                   emit};
-const Tactic kNonMaxSuppressionSorted = {"non_max_suppression_sorted",
-                                         "the best boxes of many that overlap little, by a sort",
-                                         match,
-                                         enumerateSorted,
-                                         costSorted,
-                                         nullptr,
-                                         scratchSorted,
-                                         emitSorted};
+const Tactic kNonMaxSuppression = tacticOf<InRounds>();
+const Tactic kNonMaxSuppressionSorted = tacticOf<BySort>();
 
 } // namespace tenon::cuda

@@ -6,12 +6,27 @@
 #include "codegen/AnchorForms.h"
 #include "codegen/Reduction.h"
 #include "codegen/Work.h"
+#include "codegen/core/TacticOf.h"
 #include "codegen/cuda/Common.h"
 
 #include <algorithm>
 
 namespace tenon::cuda {
 namespace {
+
+struct ReduceSchedule {
+  int64_t threads, lanes; // of a block, of a result
+  int64_t across;         // neighbouring threads take neighbouring results
+
+  static llvm::ArrayRef<Field<ReduceSchedule>> fields() {
+    static const Field<ReduceSchedule> kFields[] = {
+        {"threads", &ReduceSchedule::threads, oneOf(32, 64, 128, 256, 512, 1024)},
+        {"lanes", &ReduceSchedule::lanes, oneOf(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)},
+        {"across", &ReduceSchedule::across, oneOf(0, 1)},
+    };
+    return kFields;
+  }
+};
 
 constexpr int64_t kMostThreads = 1024, kFewResults = 8, kMostResults = 32; // of a block
 
@@ -29,72 +44,27 @@ int64_t powerOfTwoUpTo(int64_t n) {
   return p;
 }
 
-/// Neighbouring threads go where the first input is contiguous: along results (`across`) or along
-/// the elements of one. Enough of them share a result to fill the machine.
-void enumerateReduce(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
-  const Reduction r = reduction(in.form);
-  const ReductionNest nest = reductionNest(in.form, r, true);
-  const int64_t results = volumeOf(nest.kept.extents), elements = volumeOf(nest.reduced.extents);
-  bool across = false;
-  if (!r.pre.inputs.empty()) {
-    const Strides s = nest.overAll(stridesOf(r.pre.inputs[0], nest.rank));
-    across =
-        !s.strides.back().isConstant(1) && s.strides[nest.kept.extents.size() - 1].isConstant(1);
-  }
-  const auto sms = int64_t(in.level.multiprocessors);
-  int64_t lanes, threads;
-  if (across) {
-    // As few neighbouring results a block as fill a piece of a memory line, while blocks are few.
-    const int64_t together = std::clamp<int64_t>(
-        powerOfTwoUpTo(std::max<int64_t>(1, results / sms)), kFewResults, kMostResults);
-    lanes = powerOfTwoUpTo(std::clamp<int64_t>(elements / 4, 1, kMostThreads / together));
-    threads = std::max<int64_t>(64, lanes * together);
-  } else { // a warp reads one result's neighbours
-    const int64_t wanted = std::max<int64_t>(1, sms * 1024 / std::max<int64_t>(1, results));
-    lanes = powerOfTwoUpTo(std::min<int64_t>({elements, wanted, kMostThreads}));
-    lanes = std::max(lanes, powerOfTwoUpTo(std::min<int64_t>(elements, 32)));
-    threads = std::max<int64_t>(256, lanes);
-  }
-  out.push_back({"reduce", {{"threads", threads}, {"lanes", lanes}, {"across", across}}});
-}
-void enumerateFold(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
-  out.push_back({"fold", {}});
+struct ReductionProblem {
+  GroupQuery in;
+  Reduction r;
+  ReductionNest nest;
+};
+ReductionProblem read(const GroupQuery &in) {
+  Reduction r = reduction(in.form);
+  ReductionNest nest = reductionNest(in.form, r, true);
+  return {in, std::move(r), std::move(nest)};
 }
 
-double costReduce(const TacticInput &in, const Schedule &s) {
-  const Work w = workOf(*in.form.group);
-  Effort e;
-  e.bytes = double(w.bytes);
-  e.operations = w.flops * 4;
-  e.efficiency = 0.2;
-  e.blocks = double(in.form.anchor->result()->type().upperElements()) * double(*s.get("lanes")) /
-             double(*s.get("threads"));
-  return microseconds(in.level, e);
-}
-/// A thread's elements one after the other. Source: bench/tuned_h200.csv, 8 to 9 ns an element
-/// where `reduce` takes twice its estimate.
-double costFold(const TacticInput &in, const Schedule &) {
-  const Work w = workOf(*in.form.group);
-  const double results =
-      double(std::max<int64_t>(1, in.form.anchor->result()->type().upperElements()));
-  Effort e;
-  e.bytes = double(w.bytes);
-  e.blocks = results / 128;
-  return microseconds(in.level, e) + w.flops / results * 0.0045;
-}
-
-void emitReduction(const TacticInput &in, const Schedule &s, StepWriter &out,
-                   llvm::StringRef kernel) {
-  const GroupForm &form = in.form;
-  const Reduction r = reduction(form);
-  const ReductionNest nest = reductionNest(form, r, true);
+/// `schedule`: adds its keys to the configuration.
+void emitReduction(const ReductionProblem &p, StepWriter &out, llvm::StringRef kernel,
+                   llvm::function_ref<void(StepWriter::Config &)> schedule) {
+  const GroupForm &form = p.in.form;
+  const Reduction &r = p.r;
+  const ReductionNest &nest = p.nest;
   out.include("cuda/" + kernel.str() + ".cuh");
   StepWriter::Config cfg(out, "config");
   cfg.extents("kept", nest.kept.extents).extents("reduced", nest.reduced.extents);
-  if (auto lanes = s.get("lanes"))
-    cfg.number("threads", *s.get("threads"))
-        .number("lanes", *lanes)
-        .flag("across", *s.get("across"));
+  schedule(cfg);
   if (isLarge(form))
     cfg.flag("large", true);
   const std::string config = cfg.finish();
@@ -112,22 +82,101 @@ void emitReduction(const TacticInput &in, const Schedule &s, StepWriter &out,
   launch(out, kernel, {config, "ins", pre, combine, "outs", "post_ins", post});
 }
 
-void emitReduce(const TacticInput &in, const Schedule &s, StepWriter &out) {
-  emitReduction(in, s, out, "reduce");
-}
-void emitFold(const TacticInput &in, const Schedule &s, StepWriter &out) {
-  emitReduction(in, s, out, "fold");
-}
+struct Reduce {
+  static constexpr llvm::StringLiteral id = "reduce",
+                                       summary = "reduction, several threads per result";
+  using Problem = ReductionProblem;
+  using Schedule = ReduceSchedule;
+
+  static Result<Problem> match(const GroupQuery &in) {
+    return matchReduce(in).andThen([&]() -> Result<Problem> { return read(in); });
+  }
+
+  /// Neighbouring threads go where the first input is contiguous: along results (`across`) or along
+  /// the elements of one. Enough of them share a result to fill the machine.
+  static void candidates(const Problem &p, std::vector<Schedule> &out) {
+    const ReductionNest &nest = p.nest;
+    const int64_t results = volumeOf(nest.kept.extents), elements = volumeOf(nest.reduced.extents);
+    bool across = false;
+    if (!p.r.pre.inputs.empty()) {
+      const Strides s = nest.overAll(stridesOf(p.r.pre.inputs[0], nest.rank));
+      across =
+          !s.strides.back().isConstant(1) && s.strides[nest.kept.extents.size() - 1].isConstant(1);
+    }
+    const auto sms = int64_t(p.in.level.multiprocessors);
+    int64_t lanes, threads;
+    if (across) {
+      // As few neighbouring results a block as fill a piece of a memory line, while blocks are few.
+      const int64_t together = std::clamp<int64_t>(
+          powerOfTwoUpTo(std::max<int64_t>(1, results / sms)), kFewResults, kMostResults);
+      lanes = powerOfTwoUpTo(std::clamp<int64_t>(elements / 4, 1, kMostThreads / together));
+      threads = std::max<int64_t>(64, lanes * together);
+    } else { // a warp reads one result's neighbours
+      const int64_t wanted = std::max<int64_t>(1, sms * 1024 / std::max<int64_t>(1, results));
+      lanes = powerOfTwoUpTo(std::min<int64_t>({elements, wanted, kMostThreads}));
+      lanes = std::max(lanes, powerOfTwoUpTo(std::min<int64_t>(elements, 32)));
+      threads = std::max<int64_t>(256, lanes);
+    }
+    out.push_back({threads, lanes, across});
+  }
+
+  static Result<> legal(const Problem &p, const Schedule &s) {
+    const ScheduleText text = printSchedule(id, s);
+    if (s.lanes > s.threads)
+      return notPossible(text, "lanes are at most threads");
+    int64_t bytes = 0;
+    for (Element e : p.r.accumulators)
+      bytes += std::max<int64_t>(bitWidth(e) / 8, 8);
+    return fitsShared(p.in.level, text, s.threads * bytes);
+  }
+
+  static double microseconds(const Problem &p, const Schedule &s) {
+    const Work w = workOf(*p.in.form.group);
+    Effort e;
+    e.bytes = double(w.bytes);
+    e.operations = w.flops * 4;
+    e.efficiency = 0.2;
+    e.blocks = double(p.in.form.anchor->result()->type().upperElements()) * double(s.lanes) /
+               double(s.threads);
+    return cuda::microseconds(p.in.level, e);
+  }
+
+  static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
+    emitReduction(p, out, id, [&](StepWriter::Config &cfg) {
+      cfg.number("threads", s.threads).number("lanes", s.lanes).flag("across", s.across);
+    });
+  }
+};
+
+struct Fold {
+  static constexpr llvm::StringLiteral id = "fold", summary = "reduction one element at a time";
+  using Problem = ReductionProblem;
+  using Schedule = NoSchedule;
+
+  static Result<Problem> match(const GroupQuery &in) {
+    return matchFold(in).andThen([&]() -> Result<Problem> { return read(in); });
+  }
+
+  /// A thread's elements one after the other. Source: bench/tuned_h200.csv, 8 to 9 ns an element
+  /// where `reduce` takes twice its estimate.
+  static double microseconds(const Problem &p, const Schedule &) {
+    const Work w = workOf(*p.in.form.group);
+    const double results =
+        double(std::max<int64_t>(1, p.in.form.anchor->result()->type().upperElements()));
+    Effort e;
+    e.bytes = double(w.bytes);
+    e.blocks = results / 128;
+    return cuda::microseconds(p.in.level, e) + w.flops / results * 0.0045;
+  }
+
+  static void emit(const Problem &p, const Schedule &, StepWriter &out) {
+    emitReduction(p, out, id, [](StepWriter::Config &) {});
+  }
+};
 
 } // namespace
 
-const Tactic kReduce = {"reduce",    "reduction, several threads per result",
-                        matchReduce, enumerateReduce,
-                        costReduce,  nullptr,
-                        nullptr,     emitReduce};
-const Tactic kFold = {"fold",    "reduction one element at a time",
-                      matchFold, enumerateFold,
-                      costFold,  nullptr,
-                      nullptr,   emitFold};
+const Tactic kReduce = tacticOf<Reduce>();
+const Tactic kFold = tacticOf<Fold>();
 
 } // namespace tenon::cuda

@@ -6,13 +6,14 @@
 
 #include "codegen/ResizeForm.h"
 #include "codegen/Work.h"
+#include "codegen/core/TacticOf.h"
 #include "codegen/cuda/Common.h"
 
 namespace tenon::cuda {
 namespace {
 
-bool matchAny(const TacticInput &in, std::string &why) {
-  return holds(matchResize(in), why) && fitsInt(in.form, why);
+Result<> matchAny(const GroupQuery &in) {
+  return matchResize(in).andThen([&] { return fitsInt(in.form); });
 }
 
 /// The image as (n, c, h, w); 1-d images have height 1.
@@ -30,31 +31,14 @@ ConvProblem planeOf(const Operation &op) {
   return p;
 }
 
-bool matchPlane(const TacticInput &in, std::string &why) {
-  if (!matchAny(in, why))
-    return false;
-  const Operation &op = *in.form.anchor;
+Result<> resamplesPlane(const Operation &op) {
   const unsigned rank = op.result()->type().rank();
-  if (rank < 3 || rank > 4 || isResampled(op, 0) || isResampled(op, 1)) {
-    why = "dimensions other than height and width are resampled";
-    return false;
-  }
-  if (!resamplesInside(op, why))
-    return false;
-  return isPlainBody(in.form.body, why);
+  if (rank < 3 || rank > 4 || isResampled(op, 0) || isResampled(op, 1))
+    return Refusal{"dimensions other than height and width are resampled", ""};
+  return resamplesInside(op);
 }
 
-void enumeratePlane(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
-  const int64_t along = runsAlong(in.form, planeOf(*in.form.anchor));
-  for (int64_t vector : {std::min<int64_t>(8, vectorLength(in.form)), int64_t(1)})
-    if (out.empty() || along == 1)
-      out.push_back({"resize", {{"along", along}, {"vector", along == 3 ? 1 : vector}}});
-}
-void enumerateAny(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
-  out.push_back({"resize_any", {}});
-}
-
-double costOf(const TacticInput &in, double vector, double efficiency) {
+double costOf(const GroupQuery &in, double vector, double efficiency) {
   const Work w = workOf(*in.form.group);
   Effort e;
   e.bytes = double(w.bytes) * 1.5;
@@ -63,11 +47,6 @@ double costOf(const TacticInput &in, double vector, double efficiency) {
   e.blocks = double(in.form.anchor->result()->type().upperElements()) / (128 * vector);
   return microseconds(in.level, e);
 }
-double costPlane(const TacticInput &in, const Schedule &s) {
-  const double vector = double(*s.get("vector"));
-  return costOf(in, vector, vector > 1 ? 0.2 : 0.1);
-}
-double costAny(const TacticInput &in, const Schedule &) { return costOf(in, 1, 0.02); }
 
 /// A constant table inside a device function that looks it up.
 template <class T, class Spell>
@@ -119,7 +98,7 @@ std::string axisText(const Operation &op, unsigned d, StepWriter &out) {
   return name + "{}";
 }
 
-void emitCall(const TacticInput &in, StepWriter &out, llvm::StringRef kernel,
+void emitCall(const GroupQuery &in, StepWriter &out, llvm::StringRef kernel,
               llvm::ArrayRef<std::string> axes, const std::string &config,
               StepWriter::Change change, llvm::ArrayRef<int> places) {
   const GroupForm &form = in.form;
@@ -134,51 +113,88 @@ void emitCall(const TacticInput &in, StepWriter &out, llvm::StringRef kernel,
   launch(out, kernel, arguments);
 }
 
-void emitPlane(const TacticInput &in, const Schedule &s, StepWriter &out) {
-  const Operation &op = *in.form.anchor;
-  const ConvProblem p = planeOf(op);
-  out.include("cuda/resize.cuh");
-  StepWriter::Config cfg(out, "config", "cuda::window_defaults");
-  cfg.extent("batch", p.batch).extent("channels", op.result()->type().dim(1));
-  cfg.extent("out_h", p.outHeight).extent("out_w", p.outWidth);
-  for (auto &[key, value] : s.params)
-    cfg.number(key, value);
-  const std::string config = cfg.finish();
-  const bool flat = p.spatialRank == 1;
-  const std::string rows = flat ? "cuda::resize_same{}" : axisText(op, 2, out);
-  const std::string columns = axisText(op, flat ? 2 : 3, out);
-  // Strides of the height that 1-d images do not have are never used.
-  emitCall(
-      in, out, "resize", {rows, columns}, config, [&](const Strides &x) { return inPlane(x, p); },
-      planePlaces(p));
-}
+struct Resize {
+  static constexpr llvm::StringLiteral id = "resize", summary = "resampling of height and width";
+  struct Problem {
+    GroupQuery in;
+    ConvProblem plane;
+  };
+  using Schedule = WindowSchedule;
 
-void emitAny(const TacticInput &in, const Schedule &, StepWriter &out) {
-  const Operation &op = *in.form.anchor;
-  const unsigned rank = op.result()->type().rank();
-  out.include("cuda/resize_any.cuh");
-  StepWriter::Config cfg(out, "config");
-  cfg.extents("space", in.form.body.space);
-  const std::string config = cfg.finish();
-  std::string axes;
-  for (unsigned d = 0; d < rank; ++d)
-    axes += (d ? ", " : "") + axisText(op, d, out);
-  emitCall(
-      in, out, "resize_any",
-      {"pack(" + axes + ")",
-       cppScalar(op.operand(0)->type().element(), op.floatAttr("extrapolation"))},
-      config, [](const Strides &x) { return x; }, inPlaceDims(rank));
-}
+  static Result<Problem> match(const GroupQuery &in) {
+    return matchAny(in)
+        .andThen([&] { return resamplesPlane(*in.form.anchor); })
+        .andThen([&] { return isPlainBody(in.form.body); })
+        .andThen([&]() -> Result<Problem> {
+          return Problem{in, planeOf(*in.form.anchor)};
+        });
+  }
+  static void candidates(const Problem &p, std::vector<Schedule> &out) {
+    Schedule::candidates(p.in.form, p.plane, out);
+  }
+  static Result<> legal(const Problem &, const Schedule &) { return Accepted{}; }
+  static double microseconds(const Problem &p, const Schedule &s) {
+    return costOf(p.in, double(s.vector), s.vector > 1 ? 0.2 : 0.1);
+  }
+  static int64_t scratch(const Problem &p, const Schedule &) {
+    return resizeScratch(*p.in.form.anchor);
+  }
+
+  static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
+    const Operation &op = *p.in.form.anchor;
+    out.include("cuda/resize.cuh");
+    StepWriter::Config cfg(out, "config", "cuda::window_defaults");
+    cfg.extent("batch", p.plane.batch).extent("channels", op.result()->type().dim(1));
+    cfg.extent("out_h", p.plane.outHeight).extent("out_w", p.plane.outWidth);
+    for (const auto &[key, value] : membersOf(s))
+      cfg.number(key, value);
+    const std::string config = cfg.finish();
+    const bool flat = p.plane.spatialRank == 1;
+    const std::string rows = flat ? "cuda::resize_same{}" : axisText(op, 2, out);
+    const std::string columns = axisText(op, flat ? 2 : 3, out);
+    // Strides of the height that 1-d images do not have are never used.
+    emitCall(
+        p.in, out, "resize", {rows, columns}, config,
+        [&](const Strides &x) { return inPlane(x, p.plane); }, planePlaces(p.plane));
+  }
+};
+
+struct ResizeAny {
+  static constexpr llvm::StringLiteral id = "resize_any",
+                                       summary = "resampling of any dimensions, one element per "
+                                                 "thread";
+  using Problem = GroupQuery;
+  using Schedule = NoSchedule;
+
+  static Result<Problem> match(const GroupQuery &in) {
+    return matchAny(in).andThen([&]() -> Result<Problem> { return in; });
+  }
+  static double microseconds(const Problem &in, const Schedule &) { return costOf(in, 1, 0.02); }
+  static int64_t scratch(const Problem &in, const Schedule &) {
+    return resizeScratch(*in.form.anchor);
+  }
+
+  static void emit(const Problem &in, const Schedule &, StepWriter &out) {
+    const Operation &op = *in.form.anchor;
+    const unsigned rank = op.result()->type().rank();
+    out.include("cuda/resize_any.cuh");
+    StepWriter::Config cfg(out, "config");
+    cfg.extents("space", in.form.body.space);
+    const std::string config = cfg.finish();
+    std::string axes;
+    for (unsigned d = 0; d < rank; ++d)
+      axes += (d ? ", " : "") + axisText(op, d, out);
+    emitCall(
+        in, out, "resize_any",
+        {"pack(" + axes + ")",
+         cppScalar(op.operand(0)->type().element(), op.floatAttr("extrapolation"))},
+        config, [](const Strides &x) { return x; }, inPlaceDims(rank));
+  }
+};
 
 } // namespace
 
-const Tactic kResize = {"resize",      "resampling of height and width",
-                        matchPlane,    enumeratePlane,
-                        costPlane,     nullptr,
-                        resizeScratch, emitPlane};
-const Tactic kResizeAny = {"resize_any",  "resampling of any dimensions, one element per thread",
-                           matchAny,      enumerateAny,
-                           costAny,       nullptr,
-                           resizeScratch, emitAny};
+const Tactic kResize = tacticOf<Resize>();
+const Tactic kResizeAny = tacticOf<ResizeAny>();
 
 } // namespace tenon::cuda

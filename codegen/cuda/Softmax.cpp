@@ -32,12 +32,13 @@ struct Softmax {
   using Schedule = SoftmaxSchedule;
 
   static Result<Problem> match(const GroupQuery &in) {
-    if (auto anchor = matchAnchor(in, Op::Softmax); !anchor)
-      return std::move(anchor).refusal();
-    if (auto unbounded = isUnbounded(in.form.anchorInputs[0]); !unbounded)
-      return std::move(unbounded).refusal();
-    return Problem{in, rowNest(in.form, {in.form.anchor->intAttr("axis")})};
+    return matchAnchor(in, Op::Softmax)
+        .andThen([&] { return isUnbounded(in.form.anchorInputs[0]); })
+        .andThen([&]() -> Result<Problem> {
+          return Problem{in, rowNest(in.form, {in.form.anchor->intAttr("axis")})};
+        });
   }
+  static Result<> legal(const Problem &, const Schedule &) { return Accepted{}; }
 
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
     const GroupForm &form = p.in.form;

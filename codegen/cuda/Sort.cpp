@@ -27,7 +27,7 @@ constexpr double kMicrosecondsOfABlocksPass = 0.25, kMicrosecondsOfAnItem = 0.02
 
 // As in runtime/cuda/radix_sort.cuh and block_sort.cuh.
 constexpr int64_t kItemBytes = 8, kItemsOfABlock = 256 * 8, kDigits = 16, kBitsOfADigit = 4;
-constexpr int64_t kWarp = 32, kLongestRun = 32;
+constexpr int64_t kWarp = 32;
 /// That a multiprocessor has registers for.
 int64_t threadsTogether(int64_t run) { return run > 8 ? 512 : 1024; }
 
@@ -53,13 +53,22 @@ double costOfPasses(const TargetLevel &level, int64_t items, int64_t largest) {
 
 } // namespace
 
+Result<> fitsMultiprocessor(const TargetLevel &level, const ScheduleText &schedule,
+                            SortBlock block) {
+  if (block.threads > threadsTogether(block.run))
+    return notPossible(schedule, "a multiprocessor has registers for " +
+                                     std::to_string(threadsTogether(block.run)) +
+                                     " threads with such runs");
+  return fitsShared(level, schedule, sharedBytes(block));
+}
+
 std::optional<SortBlock> sortBlock(const TargetLevel &level, int64_t rows, int64_t length) {
   std::optional<SortBlock> best;
   double least = 0;
   for (int64_t threads = 128; threads <= 1024; threads *= 2) {
     const auto run = int64_t(llvm::divideCeil(uint64_t(length), uint64_t(threads)));
     const SortBlock block{threads, std::max<int64_t>(run, 1)};
-    if (block.run > kLongestRun || threads > threadsTogether(block.run) ||
+    if (block.run > kLongestSortRun || threads > threadsTogether(block.run) ||
         sharedBytes(block) > int64_t(level.sharedBytes))
       continue;
     const double cost = sortBlockCost(level, rows, block, UINT32_MAX);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "codegen/Target.h"
+#include "codegen/core/ScheduleFields.h"
 
 #include <cstdint>
 #include <optional>
@@ -19,6 +20,11 @@ namespace tenon::cuda {
 struct SortBlock {
   int64_t threads, run;
 };
+/// Items of a thread at most.
+constexpr int64_t kLongestSortRun = 32;
+/// Refuses a schedule with a block that a multiprocessor has no registers or no memory for.
+Result<> fitsMultiprocessor(const TargetLevel &level, const ScheduleText &schedule,
+                            SortBlock block);
 /// The best block for each of `rows` rows of up to `length` items, none where they are too long.
 std::optional<SortBlock> sortBlock(const TargetLevel &level, int64_t rows, int64_t length);
 /// Estimated microseconds of its kernel with keys up to `largest`.
