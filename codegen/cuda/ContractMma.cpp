@@ -8,6 +8,8 @@
 #include "codegen/Work.h"
 #include "codegen/cuda/shared/MmaTiles.h"
 
+#include <array>
+
 namespace tenon::cuda {
 namespace {
 
@@ -137,8 +139,8 @@ template <const Generation &G> struct Mma : SplitContraction {
   }
 
   static Result<> legal(const Problem &p, const Schedule &s) {
-    return isAmong<Mma>(s, tilesWith<Schedule>(G.rows(), s.stages, s.splits,
-                                               [&](const Schedule &t) { return fits(p, t); }));
+    return isAmong<Mma>(
+        s, tilesFor<Schedule>(s, G.rows(), [&](const Schedule &t) { return fits(p, t); }));
   }
 
   static double microseconds(const Problem &p, const Schedule &s) {

@@ -84,8 +84,8 @@ struct Simt : SplitContraction {
   }
 
   static Result<> legal(const Problem &p, const Schedule &s) {
-    return isAmong<Simt>(s, tilesWith<Schedule>(kTiles, s.stages, s.splits,
-                                                [&](const Schedule &t) { return fits(p, t); }));
+    return isAmong<Simt>(
+        s, tilesFor<Schedule>(s, kTiles, [&](const Schedule &t) { return fits(p, t); }));
   }
 
   static double microseconds(const Problem &p, const Schedule &s) {

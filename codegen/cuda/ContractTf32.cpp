@@ -83,8 +83,8 @@ template <const Kind &K> struct Tf32 : SplitContraction {
   }
 
   static Result<> legal(const Problem &p, const Schedule &s) {
-    return isAmong<Tf32>(s, tilesWith<Schedule>(K.rows, s.stages, s.splits,
-                                                [&](const Schedule &t) { return fits(p, t); }));
+    return isAmong<Tf32>(
+        s, tilesFor<Schedule>(s, K.rows, [&](const Schedule &t) { return fits(p, t); }));
   }
 
   static double microseconds(const Problem &p, const Schedule &s) {

@@ -79,15 +79,15 @@ inline bool hasBlocksFor(const Contraction &c, int64_t splits) {
   return splits == 1 || c.slices() * splits <= 65535;
 }
 
-/// Those of `rows` whose tiles a schedule may have with these buffers and parts, `fits` permitting.
+/// Schedules with the buffers and parts of `s` and the tiles of `rows`, those that fit.
 template <class S, class Fits>
-std::vector<S> tilesWith(llvm::ArrayRef<TileRow> rows, int64_t stages, int64_t splits, Fits fits) {
+std::vector<S> tilesFor(const S &s, llvm::ArrayRef<TileRow> rows, Fits fits) {
   std::vector<S> all;
   for (const TileRow &r : rows) {
-    S s{r.tiles(splits)};
-    s.stages = stages;
-    if (fits(s))
-      all.push_back(s);
+    S t{r.tiles(s.splits)};
+    t.stages = s.stages;
+    if (fits(t))
+      all.push_back(t);
   }
   return all;
 }
