@@ -8,6 +8,8 @@
 #include "codegen/Work.h"
 #include "codegen/cuda/shared/MmaTiles.h"
 
+#include <array>
+
 namespace tenon::cuda {
 namespace {
 
@@ -117,10 +119,9 @@ template <const Generation &G> struct Mma : SplitContraction {
   /// Bytes: rows along K, for ldmatrix transposes 16-bit elements only.
   static bool hasRows(const Problem &p) { return G.ofBytes || packsInRows(p.c); }
 
-  static bool fits(const Problem &p, const Schedule &s) {
-    return (!p.c.isPacked || hasRows(p) || packsIn(p.c, s.tileN)) &&
-           s.sharedBytes(p.c, G.ofBytes ? 1 : 2) <= int64_t(p.in.level.sharedBytes) &&
-           hasBlocksFor(p.c, s.splits);
+  static Result<> fits(const Problem &p, const Schedule &s) {
+    const Result<> packs = hasRows(p) ? Result<>(Accepted{}) : isPackedBy<Mma>(p.c, s);
+    return packs.andThen([&] { return hasRoom<Mma>(p, s, s.sharedBytes(p.c, G.ofBytes ? 1 : 2)); });
   }
 
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
@@ -137,8 +138,7 @@ template <const Generation &G> struct Mma : SplitContraction {
   }
 
   static Result<> legal(const Problem &p, const Schedule &s) {
-    return isAmong<Mma>(s, tilesWith<Schedule>(G.rows(), s.stages, s.splits,
-                                               [&](const Schedule &t) { return fits(p, t); }));
+    return hasTilesOf<Mma>(G.rows(), s).andThen([&] { return fits(p, s); });
   }
 
   static double microseconds(const Problem &p, const Schedule &s) {

@@ -71,9 +71,8 @@ struct Simt : SplitContraction {
     });
   }
 
-  static bool fits(const Problem &p, const Schedule &s) {
-    return (!p.c.isPacked || packsIn(p.c, s.tileN)) &&
-           s.sharedBytes() <= int64_t(p.in.level.sharedBytes) && hasBlocksFor(p.c, s.splits);
+  static Result<> fits(const Problem &p, const Schedule &s) {
+    return isPackedBy<Simt>(p.c, s).andThen([&] { return hasRoom<Simt>(p, s, s.sharedBytes()); });
   }
 
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
@@ -84,8 +83,7 @@ struct Simt : SplitContraction {
   }
 
   static Result<> legal(const Problem &p, const Schedule &s) {
-    return isAmong<Simt>(s, tilesWith<Schedule>(kTiles, s.stages, s.splits,
-                                                [&](const Schedule &t) { return fits(p, t); }));
+    return hasTilesOf<Simt>(kTiles, s).andThen([&] { return fits(p, s); });
   }
 
   static double microseconds(const Problem &p, const Schedule &s) {

@@ -71,20 +71,19 @@ template <const Kind &K> struct Tf32 : SplitContraction {
     });
   }
 
-  static bool fits(const Problem &p, const Schedule &s) {
-    return s.sharedBytes(p.c, 4) <= int64_t(p.in.level.sharedBytes) && hasBlocksFor(p.c, s.splits);
+  static Result<> fits(const Problem &p, const Schedule &s) {
+    return hasRoom<Tf32>(p, s, s.sharedBytes(p.c, 4));
   }
 
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
     for (const TileRow &row : K.rows)
       for (int64_t splits : splitsFor(p.c, p.in.level, row.shape))
-        if (const Schedule s{row.tiles(splits)}; splits <= 8 && fits(p, s))
+        if (const Schedule s{row.tiles(splits)}; splits <= 8 && bool(fits(p, s)))
           out.push_back(s);
   }
 
   static Result<> legal(const Problem &p, const Schedule &s) {
-    return isAmong<Tf32>(s, tilesWith<Schedule>(K.rows, s.stages, s.splits,
-                                                [&](const Schedule &t) { return fits(p, t); }));
+    return hasTilesOf<Tf32>(K.rows, s).andThen([&] { return fits(p, s); });
   }
 
   static double microseconds(const Problem &p, const Schedule &s) {

@@ -58,10 +58,11 @@ struct PatchSchedule {
   }
   int64_t blocks(const ConvProblem &p) const { return blocksOfTiles(p, h, w, n, groups); }
 
-  /// Every warp has rows; its sums stay in registers.
+  bool hasRowsForWarps() const { return warpsM * warpsN <= 8 && 16 * (warpsM - 1) < h * w; }
+  bool keepsSums() const { return blocksM() * blocksN() <= 16; } // in registers
   bool fits(const ConvProblem &p, const TargetLevel &level) const {
-    return warpsM * warpsN <= 8 && 16 * (warpsM - 1) < h * w && hasEvenParts() &&
-           blocksM() * blocksN() <= 16 && sharedBytes(p) <= int64_t(level.sharedBytes);
+    return hasRowsForWarps() && hasEvenParts() && keepsSums() &&
+           sharedBytes(p) <= int64_t(level.sharedBytes);
   }
 };
 
@@ -140,7 +141,10 @@ template <const Generation &G> struct Patch {
         if (auto exact = sumsAreExact(in.form, c); !exact)
           return exact;
       bool any = false;
-      forTiles(p, in.level, [&](const Schedule &) { return !(any = true); });
+      forTiles(p, in.level, [&](const Schedule &) {
+        any = true;
+        return false;
+      });
       if (!any)
         return Refusal{"a window whose patches do not fit in shared memory", ""};
       return Accepted{};
@@ -158,12 +162,17 @@ template <const Generation &G> struct Patch {
     const ConvProblem &conv = p.c.conv;
     if (s.groups > 1 && (s.groups > conv.groups || s.n < conv.filters))
       return impossible<Patch>(s, "blocks take several whole groups, or a part of one");
-    if (!s.fits(conv, p.in.level))
-      return impossible<Patch>(
-          s, "a block has 8 warps at most, each with rows of pixels, whole groups or even parts of "
-             "one, and at most 16 blocks of 16 x 8 sums; and " +
-                 std::to_string(p.in.level.sharedBytes) + " bytes of shared memory, here " +
-                 std::to_string(s.sharedBytes(conv)));
+    if (!s.hasRowsForWarps())
+      return impossible<Patch>(s, "more than 8 warps, or warps without pixels");
+    if (!s.hasEvenParts())
+      return impossible<Patch>(s, "a warp takes whole groups, or an even part of one, in eights of "
+                                  "filters");
+    if (!s.keepsSums())
+      return impossible<Patch>(s, std::to_string(s.blocksM() * s.blocksN()) +
+                                      " blocks of 16 pixels and 8 filters for a warp, which has "
+                                      "registers for 16");
+    if (const int64_t bytes = s.sharedBytes(conv); bytes > int64_t(p.in.level.sharedBytes))
+      return impossible<Patch>(s, sharedOf(bytes, p.in.level));
     return Accepted{};
   }
 

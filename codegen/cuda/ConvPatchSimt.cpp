@@ -125,7 +125,10 @@ struct PatchSimt {
       if (!multipliedAs(in.form).empty() && worthTensorCores(in.form))
         return Refusal{"a contraction that Tensor Cores are to multiply", ""};
       bool any = false;
-      forTiles(p, in.level, [&](const Schedule &) { return !(any = true); });
+      forTiles(p, in.level, [&](const Schedule &) {
+        any = true;
+        return false;
+      });
       if (!any)
         return Refusal{"a window whose patches do not fit in shared memory", ""};
       return Accepted{};
@@ -148,8 +151,7 @@ struct PatchSimt {
                                           std::to_string(conv.filters) +
                                           " filters, or even parts of one");
     if (const int64_t bytes = Patch(conv, s).sharedBytes; bytes > int64_t(p.in.level.sharedBytes))
-      return impossible<PatchSimt>(s, std::to_string(bytes) + " bytes of shared memory of " +
-                                          std::to_string(p.in.level.sharedBytes));
+      return impossible<PatchSimt>(s, sharedOf(bytes, p.in.level));
     return Accepted{};
   }
 

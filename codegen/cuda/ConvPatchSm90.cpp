@@ -86,10 +86,10 @@ bool runsAscend(const ConvProblem &p, const PatchLayout &l) {
   return true;
 }
 
-/// Whether a thread that fills has a column of the patch at least, and all finds room.
-bool fits(const ConvProblem &p, const Tiles &t, const TargetLevel &level) {
+/// Whether threads that fill have a column of the patch at least, and wgmma reads it.
+bool isReadable(const ConvProblem &p, const Tiles &t) {
   const PatchLayout l = t.layout(p);
-  return l.cells <= kFilling && runsAscend(p, l) && sharedBytes(p, t) <= int64_t(level.sharedBytes);
+  return l.cells <= kFilling && runsAscend(p, l);
 }
 
 /// `pool`: the windows of the results, or null.
@@ -100,10 +100,12 @@ std::vector<WidePatchSchedule> tilesOf(const ConvProblem &p, const ConvProblem *
                 height = (pool ? pool : &p)->outHeight.upper();
   std::vector<WidePatchSchedule> all;
   for (auto [h, consumers] : kRows)
-    for (int64_t n : {filters, int64_t(64)})
+    for (int64_t n : {filters, int64_t(64)}) {
+      const Tiles t({h, n, consumers}, pool);
       if (n <= 128 && (n == filters || filters > 128) && (h == 1 || h < 2 * height) &&
-          fits(p, Tiles({h, n, consumers}, pool), level))
-        all.push_back({h, n, consumers});
+          isReadable(p, t) && sharedBytes(p, t) <= int64_t(level.sharedBytes))
+        all.push_back(t);
+    }
   return all;
 }
 
@@ -114,10 +116,10 @@ Result<> isLegal(const ConvProblem &p, const WidePatchSchedule &s, const ConvPro
   if (pool && s.h % s.consumers != 0)
     return impossible<T>(s, "tile_h is no multiple of consumers, which take as many rows each");
   const Tiles t(s, pool);
-  if (!fits(p, t, level))
-    return impossible<T>(s, std::to_string(sharedBytes(p, t)) + " bytes of shared memory of " +
-                                std::to_string(level.sharedBytes) +
-                                ", or rows of a patch beyond 256 cells");
+  if (!isReadable(p, t))
+    return impossible<T>(s, "a window of another form than patches are read in");
+  if (const int64_t bytes = sharedBytes(p, t); bytes > int64_t(level.sharedBytes))
+    return impossible<T>(s, sharedOf(bytes, level));
   return Accepted{};
 }
 

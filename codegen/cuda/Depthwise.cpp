@@ -130,12 +130,12 @@ struct Depthwise {
   }
 
   static Result<> legal(const Problem &p, const Schedule &s) {
-    const int64_t bits = bitWidth(p.in.form.anchor->operand(0)->type().element());
-    if (s.vector * bits > 128 || (s.vector > 1 && p.conv.kernelW > 16))
-      return impossible<Depthwise>(
-          s, "vector is at most " +
-                 std::to_string(p.conv.kernelW > 16 ? 1 : std::min<int64_t>(8, 128 / bits)) +
-                 ", 16 bytes, and 1 for windows beyond 16 columns");
+    const int64_t bits = bitWidth(p.in.form.anchor->operand(0)->type().element()),
+                  most = p.conv.kernelW > 16 ? 1 : std::min<int64_t>(8, 128 / bits);
+    if (s.vector > most)
+      return impossible<Depthwise>(s, "vector is " + std::to_string(most) +
+                                          " at most: 16 bytes, or one element in windows of more "
+                                          "than 16 columns");
     if (s.columns > 1 && spanOf(p.conv, s.columns) > kMostSpan)
       return impossible<Depthwise>(s, "windows of so many columns cover " +
                                           std::to_string(spanOf(p.conv, s.columns)) +

@@ -251,8 +251,7 @@ struct ExpandDepthwise {
       return impossible<ExpandDepthwise>(s, "parts are more than the chunks of channels, " +
                                                 std::to_string(s.chunks(l)));
     if (const int64_t bytes = s.sharedBytes(l); bytes > int64_t(p.in.level.sharedBytes))
-      return impossible<ExpandDepthwise>(s, std::to_string(bytes) + " bytes of shared memory of " +
-                                                std::to_string(p.in.level.sharedBytes));
+      return impossible<ExpandDepthwise>(s, sharedOf(bytes, p.in.level));
     return Accepted{};
   }
 

@@ -79,8 +79,8 @@ struct Winograd {
     });
   }
 
-  static bool fits(const Problem &p, const Schedule &s) {
-    return s.sharedBytes() <= int64_t(p.in.level.sharedBytes);
+  static Result<> fits(const Problem &p, const Schedule &s) {
+    return hasRoom<Winograd>(p, s, s.sharedBytes());
   }
 
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
@@ -101,15 +101,13 @@ struct Winograd {
   }
 
   static Result<> legal(const Problem &p, const Schedule &s) {
-    std::vector<Schedule> possible;
+    std::vector<Schedule> all;
     for (const Row &row : kRows) {
-      Schedule t = row.schedule;
-      t.stages = s.stages;
-      t.splits = s.splits;
-      if (fits(p, t))
-        possible.push_back(t);
+      all.push_back(row.schedule);
+      all.back().stages = s.stages;
+      all.back().splits = s.splits;
     }
-    return isAmong<Winograd>(s, possible);
+    return isAmong<Winograd>(s, all).andThen([&] { return fits(p, s); });
   }
 
   static double microseconds(const Problem &p, const Schedule &s) {

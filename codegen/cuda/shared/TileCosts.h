@@ -74,22 +74,35 @@ inline double slowdownOfCores(const TargetLevel &level) {
   return std::max(1.0, kMeasured / (level.peakGflops / level.multiprocessors));
 }
 
-/// Whether a grid has room for the parts of all slices.
-inline bool hasBlocksFor(const Contraction &c, int64_t splits) {
-  return splits == 1 || c.slices() * splits <= 65535;
+/// Refused where a schedule's tiles are none of `rows`.
+template <class T>
+Result<> hasTilesOf(llvm::ArrayRef<TileRow> rows, const typename T::Schedule &s) {
+  std::vector<typename T::Schedule> all;
+  for (const TileRow &row : rows) {
+    all.push_back({row.tiles(s.splits)});
+    all.back().stages = s.stages;
+  }
+  return isAmong<T>(s, all);
 }
 
-/// Those of `rows` whose tiles a schedule may have with these buffers and parts, `fits` permitting.
-template <class S, class Fits>
-std::vector<S> tilesWith(llvm::ArrayRef<TileRow> rows, int64_t stages, int64_t splits, Fits fits) {
-  std::vector<S> all;
-  for (const TileRow &r : rows) {
-    S s{r.tiles(splits)};
-    s.stages = stages;
-    if (fits(s))
-      all.push_back(s);
-  }
-  return all;
+/// Refused where a block has less shared memory, or a grid no room for the parts of all slices.
+template <class T>
+Result<> hasRoom(const ContractionProblem &p, const typename T::Schedule &s, int64_t sharedBytes) {
+  constexpr int64_t kMostAlongZ = 65535;
+  if (sharedBytes > int64_t(p.in.level.sharedBytes))
+    return impossible<T>(s, sharedOf(sharedBytes, p.in.level));
+  if (s.splits > 1 && p.c.slices() * s.splits > kMostAlongZ)
+    return impossible<T>(s, std::to_string(p.c.slices()) + " products in so many parts are more "
+                                                           "than a grid has room for");
+  return Accepted{};
+}
+
+/// Refused where weights cannot be packed in blocks of as many columns.
+template <class T> Result<> isPackedBy(const Contraction &c, const typename T::Schedule &s) {
+  if (c.isPacked && !packsIn(c, s.tileN))
+    return impossible<T>(s, "tiles would straddle groups of " + std::to_string(c.conv.filters) +
+                                " filters");
+  return Accepted{};
 }
 
 } // namespace tenon::cuda
