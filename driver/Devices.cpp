@@ -1,8 +1,8 @@
 // Implements the question for a GPU: a small program (runtime/harness/devices.cpp) asks the driver.
 #include "driver/Devices.h"
-#include "codegen/core/TargetFamily.h"
 
 #include "codegen/EmbeddedRuntime.h"
+#include "codegen/core/TargetFamily.h"
 #include "compiler/ProgramOutput.h"
 #include "driver/Files.h"
 #include "driver/Tools.h"

@@ -1,7 +1,7 @@
 // Implements the footprint: sizes of the symbols in an object file, as nm lists them.
 #include "driver/Footprint.h"
-#include "codegen/core/TargetFamily.h"
 
+#include "codegen/core/TargetFamily.h"
 #include "driver/Files.h"
 
 #include "codegen/Plan.h"

@@ -1,9 +1,9 @@
-// Implements the building and running of programs. The file formats are those of
-// runtime/harness/main.cpp; what images report in the place of times stands in emulated.cpp.
+// Implements the building and running of programs. What images report in the place of times stands
+// in emulated.cpp.
 #include "driver/Program.h"
-#include "codegen/core/TargetFamily.h"
 
 #include "codegen/EmbeddedRuntime.h"
+#include "codegen/core/TargetFamily.h"
 #include "codegen/cuda/Program.h"
 #include "codegen/emit/CppText.h"
 #include "compiler/CodeOptions.h"
@@ -184,176 +184,38 @@ bool Program::buildProgram(const CodeOptions &code, Watch watch, bool contexts) 
 // Running
 //===----------------------------------------------------------------------===//
 
-namespace {
-
-class Numbers {
-public:
-  void add(int64_t v) { bytes_.append(reinterpret_cast<const char *>(&v), sizeof v); }
-  llvm::StringRef bytes() const { return bytes_; }
-
-private:
-  std::string bytes_;
-};
-
-/// Reads what the program wrote; reports once when it is too short.
-class ResultReader {
-public:
-  explicit ResultReader(llvm::StringRef bytes) : bytes_(bytes) {}
-  bool take(void *to, size_t size) {
-    if (size > bytes_.size())
-      return good_ = false;
-    memcpy(to, bytes_.data(), size);
-    bytes_ = bytes_.drop_front(size);
-    return good_;
+/// Puts the command in TENON_RUN_WITH before the program.
+static bool runUnderWrapper(std::string &program, std::vector<std::string> &words,
+                            Diagnostics &diagnostics) {
+  const auto with = llvm::sys::Process::GetEnv("TENON_RUN_WITH");
+  if (!with)
+    return true;
+  llvm::SmallVector<llvm::StringRef, 8> parts;
+  llvm::StringRef(*with).split(parts, ' ', -1, /*KeepEmpty=*/false);
+  const auto path = llvm::sys::findProgramByName(parts.empty() ? "" : parts.front());
+  if (!path) {
+    diagnostics.error("TENON_RUN_WITH: no program '" + *with + "'");
+    return false;
   }
-  int64_t number() {
-    int64_t v = 0;
-    take(&v, sizeof v);
-    return v;
-  }
-  double real() {
-    double v = 0;
-    take(&v, sizeof v);
-    return v;
-  }
-  std::string text(int64_t size) {
-    if (size < 0 || size > int64_t(bytes_.size()))
-      good_ = false;
-    std::string s = good_ ? bytes_.take_front(size_t(size)).str() : "";
-    bytes_ = bytes_.drop_front(s.size());
-    return s;
-  }
-  bool good() const { return good_; }
-
-private:
-  llvm::StringRef bytes_;
-  bool good_ = true;
-};
-
-std::string bytesText(llvm::ArrayRef<uint8_t> bytes) {
-  return std::string(reinterpret_cast<const char *>(bytes.data()), bytes.size());
-}
-
-/// Text as DATA and RESULTS have it: the lengths of `count` elements, those beyond the tensor's
-/// empty, then the bytes.
-std::string textData(const Tensor &t, int64_t count) {
-  Numbers lengths;
-  std::string bytes;
-  for (int64_t i = 0; i < count; ++i) {
-    lengths.add(i < t.size() ? int64_t(t.stringValues()[size_t(i)].size()) : 0);
-    bytes += i < t.size() ? t.stringValues()[size_t(i)] : "";
-  }
-  return lengths.bytes().str() + bytes;
-}
-
-/// The tensor of such text; null when it is cut short.
-Tensor readText(ResultReader &reader, llvm::ArrayRef<int64_t> shape, int64_t count) {
-  std::vector<int64_t> lengths;
-  for (int64_t i = 0; i < count && reader.good(); ++i)
-    lengths.push_back(reader.number());
-  Strings values;
-  for (int64_t length : lengths)
-    values.push_back(reader.text(length));
-  return reader.good() ? Tensor::strings(shape, std::move(values)) : Tensor();
-}
-
-int64_t upperBytes(Type t) { return byteSize(t.element(), t.upperElements()); }
-
-} // namespace
-
-bool Program::isState(unsigned input) const {
-  return llvm::any_of(compiler_.module().graph().states,
-                      [&](const State &s) { return s.input == input; });
-}
-bool Program::isCarried(unsigned output) const {
-  return llvm::any_of(compiler_.module().graph().states,
-                      [&](const State &s) { return s.output == output; });
+  std::vector<std::string> all;
+  for (llvm::StringRef part : llvm::makeArrayRef(parts).drop_front())
+    all.push_back(part.str());
+  all.push_back(program);
+  all.insert(all.end(), words.begin(), words.end());
+  words = std::move(all);
+  program = *path;
+  return true;
 }
 
 bool Program::run(ProgramRun &run) {
-  Module &module = compiler_.module();
-  Graph &graph = module.graph();
-  Numbers manifest;
-  std::string data;
-  for (int64_t v : {int64_t(threads_), run.runs, run.warmup, run.budgetMilliseconds,
-                    int64_t(run.profileSteps), int64_t(run.contexts)})
-    manifest.add(v);
-
-  SymbolValues symbols;
-  if (!bindInputs(graph, run.inputs, symbols, diagnostics()))
+  std::string manifest, data;
+  if (!describeRun(compiler_, run, threads_, manifest, data))
     return false;
-  const DimSpelling dims(module);
-  Numbers settings;
-  int64_t settable = 0;
-  for (size_t i = 0; i < dims.symbols().size(); ++i) {
-    auto it = symbols.find(dims.symbols()[i].symbol().str());
-    if (it == symbols.end())
-      continue; // born in the graph
-    settings.add(int64_t(i));
-    settings.add(it->second);
-    ++settable;
-  }
-  manifest.add(settable);
-  std::string head = manifest.bytes().str() + settings.bytes().str();
-
-  Numbers rest;
-  int64_t inputCount = 0, outputCount = 0;
-  Numbers inputs, outputs;
-  for (unsigned i = 0; i < run.inputs.size(); ++i) {
-    if (isState(i))
-      continue;
-    ++inputCount;
-    // Buffers have the size of the largest extents, as the interface asks.
-    const Type t = graph.body().argument(i)->type();
-    const bool isText = t.element() == Element::String;
-    std::string bytes = isText ? textData(run.inputs[i], t.upperElements())
-                               : physicalBytes(run.inputs[i], t, symbols);
-    if (!isText)
-      bytes.resize(size_t(std::max<int64_t>(upperBytes(t), int64_t(bytes.size()))));
-    inputs.add(int64_t(bytes.size()));
-    inputs.add(isText ? t.upperElements() : -1);
-    data += bytes;
-  }
-  Operation *end = graph.returnOp();
-  for (unsigned i = 0; i < end->numOperands(); ++i) {
-    if (isCarried(i))
-      continue;
-    ++outputCount;
-    const Type t = end->operand(i)->type();
-    outputs.add(upperBytes(t));
-    outputs.add(t.rank());
-    outputs.add(t.element() == Element::String ? t.upperElements() : -1);
-  }
-  rest.add(inputCount);
-  head += rest.bytes().str() + inputs.bytes().str();
-  Numbers tail;
-  tail.add(outputCount);
-  head += tail.bytes().str() + outputs.bytes().str();
-  Numbers transfers;
-  transfers.add(int64_t(run.transfers.size()));
-  for (const Transfer &t : run.transfers) {
-    const bool indexed = t.place.home == Home::Input || t.place.home == Home::Output;
-    const int home = t.place.home == Home::Input    ? 1
-                     : t.place.home == Home::Output ? 2
-                     : t.place.home == Home::State  ? 3
-                                                    : 0;
-    for (int64_t v : {int64_t(t.step), int64_t(t.read), int64_t(t.read), int64_t(home), t.place.at,
-                      indexed ? t.place.offset : 0, int64_t(t.form.segments().size())})
-      transfers.add(v);
-    for (const Segment &s : t.form.segments()) {
-      transfers.add(s.offset);
-      transfers.add(s.bytes);
-    }
-    if (!t.read)
-      data += bytesText(t.bytes);
-  }
-  head += transfers.bytes().str();
-
-  const std::string number = std::to_string(runNumber_++);
-  const std::string stem = folder_.file(number), manifestFile = stem + ".manifest",
-                    dataFile = stem + ".data", resultFile = stem + ".results";
+  const std::string stem = folder_.file(std::to_string(runNumber_++));
+  const std::string manifestFile = stem + ".manifest", dataFile = stem + ".data",
+                    resultFile = stem + ".results";
   OutputFiles files(diagnostics());
-  if (!files.add(manifestFile, head) || !files.add(dataFile, data) || !files.commit())
+  if (!files.add(manifestFile, manifest) || !files.add(dataFile, data) || !files.commit())
     return false;
   std::vector<std::string> words{manifestFile, dataFile, resultFile};
   if (summary_.weightsMode == "file" && summary_.weightBytes)
@@ -367,27 +229,12 @@ bool Program::run(ProgramRun &run) {
     words = emulatorOptions(*board, program, stem);
     program = tools->emulator;
   }
-  if (auto with = llvm::sys::Process::GetEnv("TENON_RUN_WITH")) {
-    llvm::SmallVector<llvm::StringRef, 8> parts;
-    llvm::StringRef(*with).split(parts, ' ', -1, /*KeepEmpty=*/false);
-    if (auto path = llvm::sys::findProgramByName(parts.empty() ? "" : parts.front())) {
-      std::vector<std::string> all;
-      for (llvm::StringRef part : llvm::makeArrayRef(parts).drop_front())
-        all.push_back(part.str());
-      all.push_back(program);
-      all.insert(all.end(), words.begin(), words.end());
-      words = std::move(all);
-      program = *path;
-    } else {
-      diagnostics().error("TENON_RUN_WITH: no program '" + *with + "'");
-      return false;
-    }
-  }
+  if (!runUnderWrapper(program, words, diagnostics()))
+    return false;
   if (!execute(program, words, "running the generated code")) {
     noteProcessor(target_, diagnostics());
     return false;
   }
-
   auto buffer =
       llvm::MemoryBuffer::getFile(resultFile, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!buffer) {
@@ -395,54 +242,8 @@ bool Program::run(ProgramRun &run) {
                         buffer.getError().message());
     return false;
   }
-  ResultReader reader((*buffer)->getBuffer());
-  std::vector<llvm::SmallVector<int64_t, 6>> shapes(end->numOperands());
-  for (unsigned i = 0; i < end->numOperands(); ++i)
-    for (unsigned d = 0; !isCarried(i) && d < end->operand(i)->type().rank(); ++d)
-      shapes[i].push_back(reader.number());
-  run.outputs.assign(end->numOperands(), Tensor());
-  for (unsigned i = 0; i < end->numOperands(); ++i) {
-    if (isCarried(i))
-      continue;
-    const Type t = end->operand(i)->type();
-    int64_t elements = 1;
-    for (int64_t d : shapes[i])
-      elements *= d;
-    if (elements < 0 || byteSize(t.element(), elements) > upperBytes(t)) {
-      diagnostics().error("output '" + graph.outputNames[i] +
-                          "': the generated code reports an "
-                          "extent beyond its bound");
-      return false;
-    }
-    if (t.element() == Element::String) {
-      run.outputs[i] = readText(reader, shapes[i], elements);
-      continue;
-    }
-    std::vector<uint8_t> bytes(size_t(upperBytes(t)));
-    if (!reader.take(bytes.data(), bytes.size()))
-      break;
-    bytes.resize(size_t(byteSize(t.element(), elements)));
-    run.outputs[i] = Tensor(t.element(), shapes[i], std::move(bytes));
-  }
-  for (Transfer &t : run.transfers)
-    if (t.read) {
-      t.done = reader.number();
-      t.bytes.resize(size_t(t.form.bytes()));
-      reader.take(t.bytes.data(), t.bytes.size());
-    }
-  run.createNanoseconds = reader.real();
-  run.firstNanoseconds = reader.real();
-  const int64_t times = reader.number(), profiled = reader.number(), steps = reader.number();
-  run.nanoseconds.clear();
-  for (int64_t i = 0; i < times && reader.good(); ++i)
-    run.nanoseconds.push_back(reader.real());
-  run.stepNanoseconds.clear();
-  for (int64_t i = 0; i < steps && reader.good(); ++i)
-    run.stepNanoseconds.push_back(reader.real() / double(std::max<int64_t>(profiled, 1)));
-  if (run.contexts > 1) {
-    run.oneContextNanoseconds = reader.real();
-    run.allContextsNanoseconds = reader.real();
-  }
+  if (!readResults(compiler_, (*buffer)->getBuffer(), run))
+    return false;
   if (board) {
     run.instructions = run.firstNanoseconds;
     run.firstNanoseconds = 0;
@@ -451,9 +252,7 @@ bool Program::run(ProgramRun &run) {
   }
   for (const std::string &f : {manifestFile, dataFile, resultFile})
     llvm::sys::fs::remove(f);
-  if (!reader.good())
-    diagnostics().error("the results of the generated code are cut short");
-  return reader.good();
+  return true;
 }
 
 } // namespace tenon

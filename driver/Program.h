@@ -43,6 +43,13 @@ struct ProgramRun {
   double oneContextNanoseconds = 0, allContextsNanoseconds = 0;
 };
 
+/// What a program is told of a run: the manifest, and the data of inputs and transfers
+/// (driver/ProgramRun.cpp). False after an error.
+bool describeRun(Compiler &compiler, const ProgramRun &run, unsigned threads, std::string &manifest,
+                 std::string &data);
+/// What it answered. False after an error.
+bool readResults(Compiler &compiler, llvm::StringRef bytes, ProgramRun &run);
+
 /// The compiler of generated code that runs on this machine, and its options.
 struct BuildCommand {
   std::string compiler;
@@ -75,8 +82,6 @@ private:
   bool buildImage(const CodeOptions &code, Watch watch);
   bool execute(llvm::StringRef program, llvm::ArrayRef<std::string> arguments,
                llvm::StringRef what);
-  bool isState(unsigned input) const;
-  bool isCarried(unsigned output) const;
 
   ToolHost &host_;
   Compiler &compiler_;

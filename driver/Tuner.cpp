@@ -2,10 +2,10 @@
 // side and timed by one program (runtime/harness/tuner.inc). What wins form by form is then built
 // as a whole and timed against the cost model's choice, where it runs.
 #include "driver/Tuner.h"
-#include "codegen/core/TargetFamily.h"
 
 #include "codegen/EmbeddedRuntime.h"
 #include "codegen/Plan.h"
+#include "codegen/core/TargetFamily.h"
 #include "codegen/cuda/Program.h"
 #include "compiler/CodeOptions.h"
 #include "driver/Oracle.h"

@@ -1,8 +1,8 @@
 // Implements the header, section by section.
 #include "codegen/emit/Header.h"
-#include "codegen/core/TargetFamily.h"
 
 #include "codegen/Pools.h"
+#include "codegen/core/TargetFamily.h"
 #include "codegen/emit/SelfTest.h"
 #include "codegen/emit/SourceWriter.h"
 

@@ -1,9 +1,9 @@
 // Implements what is known of the generated interface, and the parts that C++ and CUDA files share.
 #include "codegen/emit/Interface.h"
-#include "codegen/core/TargetFamily.h"
 
 #include "codegen/Packing.h"
 #include "codegen/Work.h"
+#include "codegen/core/TargetFamily.h"
 #include "codegen/emit/SourceWriter.h"
 
 #include "llvm/ADT/StringExtras.h"

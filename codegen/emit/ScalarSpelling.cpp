@@ -1,7 +1,7 @@
 // Implements the spelling of scalar programs.
 #include "codegen/emit/ScalarSpelling.h"
-#include "codegen/core/TargetFamily.h"
 
+#include "codegen/core/TargetFamily.h"
 #include "ir/Scalar.h"
 
 namespace tenon {

@@ -1,7 +1,7 @@
 // Implements StepWriter.
 #include "codegen/emit/StepWriter.h"
-#include "codegen/core/TargetFamily.h"
 
+#include "codegen/core/TargetFamily.h"
 #include "codegen/emit/BodyWriter.h"
 #include "ir/Names.h"
 

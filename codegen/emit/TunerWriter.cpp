@@ -1,7 +1,7 @@
 // Implements the text of tuner programs.
 #include "codegen/emit/TunerWriter.h"
-#include "codegen/core/TargetFamily.h"
 
+#include "codegen/core/TargetFamily.h"
 #include "codegen/emit/Amalgamate.h"
 #include "codegen/emit/CppText.h"
 #include "codegen/emit/Interface.h"
