@@ -9,6 +9,8 @@ namespace tenon {
 
 /// Parses --target; the interpreter is no target.
 llvm::Optional<Target> codeTarget(const CodeOptions &options, Diagnostics &diagnostics);
+/// The name of a target of one level: "cuda:sm_87".
+std::string fullName(const TargetLevel &level);
 /// Tells the passes what --precision says; reports what is not understood.
 bool precisionRules(const CodeOptions &code, PassContext &passes, Diagnostics &diagnostics);
 /// Reports precisions that a target does not have.
@@ -19,6 +21,12 @@ bool scheduleOptions(const CodeOptions &code, PassContext &passes, ScheduleOptio
                      Diagnostics &diagnostics);
 /// What is emitted under this stem, which names files and, as an identifier, C functions.
 CompileOptions compileOptions(const CodeOptions &code, llvm::StringRef stem);
+/// Reports a target whose programs cannot call --hooks.
+bool checkHooks(const CodeOptions &code, const Target &target, Diagnostics &diagnostics);
+/// The options that shaped the module and the code, for the head of generated files.
+std::string optionsNoted(const Module &module, const CompileOptions &options);
+/// Nodes of the ONNX model that a module was imported from; 0: unknown.
+int nodesRead(const Module &module);
 /// A text as a C identifier: `super-resolution.v2` → `super_resolution_v2`.
 std::string identifier(llvm::StringRef text);
 

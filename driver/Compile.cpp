@@ -198,22 +198,17 @@ private:
     options.source = llvm::sys::path::filename(command_.output).str();
     std::vector<CompiledFile> compiled;
     CompileSummary summary;
-    if (target->family == Family::Cuda && command_.code.hooks) {
-      diagnostics().error("--hooks: layers of " + target->name +
-                          " run on the device; `tenon bench --profile` times them");
+    if (!checkHooks(command_.code, *target, diagnostics()))
       return false;
-    }
     options.hooks = command_.code.hooks;
     options.selfTest = !command_.code.selfTest.empty();
     if (!scheduled(*target))
       return false;
-    options.commandLine = optionsNoted(options);
+    options.commandLine = optionsNoted(compiler_.module(), options);
     if (!compiler_.emit(*target, options, compiled, summary) ||
         (options.selfTest && !addSelfTest(*target, options, compiled)))
       return false;
-    if (auto nodes = compiler_.module().facts.find("nodes");
-        nodes != compiler_.module().facts.end())
-      (void)llvm::StringRef(nodes->second).getAsInteger(10, summary.nodes);
+    summary.nodes = nodesRead(compiler_.module());
 
     OutputFiles files(diagnostics());
     std::vector<std::string> paths;
@@ -231,17 +226,6 @@ private:
     printReports(
         [&](llvm::json::OStream &json) { writeSummary(json, compiler_, *target, summary, paths); });
     return true;
-  }
-
-  /// The options that shaped the module and the code.
-  std::string optionsNoted(const CompileOptions &options) {
-    std::string text;
-    const auto &facts = compiler_.module().facts;
-    if (auto noted = facts.find("options"); noted != facts.end())
-      text = noted->second;
-    if (options.size)
-      text += (text.empty() ? "" : " ") + std::string("--optimize=size");
-    return text;
   }
 
   /// One set of inputs, and what the interpreter makes of it.

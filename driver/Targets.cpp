@@ -1,5 +1,5 @@
 // Implements `tenon targets`.
-#include "codegen/Target.h"
+#include "compiler/CodeOptions.h"
 #include "driver/Commands.h"
 #include "driver/Console.h"
 #include "driver/Options.h"
@@ -9,13 +9,6 @@
 
 namespace tenon {
 namespace {
-
-std::string fullName(const TargetLevel &level) {
-  const char *family = level.family == Family::Cpu    ? "cpu:"
-                       : level.family == Family::Cuda ? "cuda:"
-                                                      : "mcu:";
-  return family + level.spelling();
-}
 
 void printText(llvm::raw_ostream &os) {
   Diagnostics ignored;
