@@ -2,9 +2,7 @@
 #include "compiler/CodeOptions.h"
 
 #include "codegen/core/TargetFamily.h"
-
 #include "compiler/NativeTarget.h"
-
 #include "passes/AssignPrecision.h"
 
 namespace tenon {
@@ -73,6 +71,29 @@ CompileOptions compileOptions(const CodeOptions &code, llvm::StringRef stem) {
   out.kernels = code.kernels;
   out.runtime = code.runtime == "include" ? CompileOptions::Include : CompileOptions::Embed;
   return out;
+}
+
+bool checkHooks(const CodeOptions &code, const Target &target, Diagnostics &diagnostics) {
+  if (!code.hooks || target.family->facts.hooks)
+    return true;
+  diagnostics.error("--hooks: layers of " + target.name +
+                    " run on the device; `tenon bench --profile` times them");
+  return false;
+}
+
+std::string optionsNoted(const Module &module, const CompileOptions &options) {
+  auto noted = module.facts.find("options");
+  std::string text = noted != module.facts.end() ? noted->second : "";
+  if (options.size)
+    text += (text.empty() ? "" : " ") + std::string("--optimize=size");
+  return text;
+}
+
+int nodesRead(const Module &module) {
+  int nodes = 0;
+  if (auto noted = module.facts.find("nodes"); noted != module.facts.end())
+    (void)llvm::StringRef(noted->second).getAsInteger(10, nodes);
+  return nodes;
 }
 
 std::string identifier(llvm::StringRef text) {

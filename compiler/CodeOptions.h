@@ -19,6 +19,12 @@ bool scheduleOptions(const CodeOptions &code, PassContext &passes, ScheduleOptio
                      Diagnostics &diagnostics);
 /// What is emitted under this stem, which names files and, as an identifier, C functions.
 CompileOptions compileOptions(const CodeOptions &code, llvm::StringRef stem);
+/// Reports a target whose programs cannot call --hooks.
+bool checkHooks(const CodeOptions &code, const Target &target, Diagnostics &diagnostics);
+/// The options that shaped the module and the code, for the head of generated files.
+std::string optionsNoted(const Module &module, const CompileOptions &options);
+/// Nodes of the ONNX model that a module was imported from; 0: unknown.
+int nodesRead(const Module &module);
 /// A text as a C identifier: `super-resolution.v2` → `super_resolution_v2`.
 std::string identifier(llvm::StringRef text);
 

@@ -47,13 +47,16 @@ bool Compiler::open() {
   llvm::StringRef path(model_.model);
   if (path.endswith(".tn")) {
     if (!model_.bind.empty() || !model_.shape.empty() || !model_.range.empty() ||
-        !model_.state.empty() || !model_.op.empty()) {
+        !model_.state.empty() || !model_.op.empty() || !model_.operators.empty()) {
       diagnostics_.error("--bind, --shape, --range, --state and --op act at import; '" +
                          model_.model + "' is past it: give them where the .tn file is made");
       return fail(Usage);
     }
     const bool ran = guarded("reading", nullptr, "", [&] {
-      module_ = readModule(context_, path, diagnostics_);
+      module_ = model_.bytes
+                    ? readModule(context_, *llvm::MemoryBuffer::getMemBuffer(*model_.bytes->bytes),
+                                 model_.bytes->literals, path, diagnostics_)
+                    : readModule(context_, path, diagnostics_);
       return module_ != nullptr;
     });
     if (!ran)
@@ -76,7 +79,8 @@ bool Compiler::open() {
     return true;
   }
   return guarded("reading", nullptr, "", [&] {
-    onnx_ = OnnxModel::load(path, diagnostics_);
+    onnx_ = model_.bytes ? OnnxModel::parse(*model_.bytes->bytes, model_.folder, diagnostics_)
+                         : OnnxModel::load(path, diagnostics_);
     if (!onnx_)
       return fail(Failed);
     outputs_ = onnx_->outputs();

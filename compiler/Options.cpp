@@ -73,6 +73,8 @@ std::string optionText(const ModelOptions &options) {
   addOptions(text, "--state", options.state);
   for (const std::string &path : options.op)
     addOption(text, "--op", path, 0);
+  for (const InMemory &declared : options.operators)
+    addOption(text, "--op", declared.path, 0);
   return text;
 }
 
@@ -188,6 +190,10 @@ bool importOptions(const ModelOptions &options, ImportOptions &out, Diagnostics 
   }
   for (const std::string &path : options.op)
     if (!readUserOperator(path, out, diagnostics))
+      return false;
+  for (const InMemory &declared : options.operators)
+    if (!readUserOperator(*llvm::MemoryBuffer::getMemBuffer(*declared.bytes, declared.path),
+                          declared.literals, declared.path, out, diagnostics))
       return false;
   for (const auto &[key, value] : keyValues(options.shape)) {
     llvm::SmallVector<llvm::StringRef, 6> extents;

@@ -23,9 +23,21 @@ enum Status : int {
   Defect = 3,
 };
 
+/// What stands in memory in place of a file; the path is its name.
+struct InMemory {
+  std::string path;
+  const std::string *bytes;
+  /// What a .tn file has beside it.
+  llvm::StringRef literals = {};
+};
+
 /// How the model is read.
 struct ModelOptions {
   std::string model;
+  /// The model itself where it is no file, and the folder of its external data.
+  const InMemory *bytes = nullptr;
+  std::string folder;
+  std::vector<InMemory> operators;
   std::vector<std::string> bind, shape, range, state, io, op, inputRange;
 };
 
@@ -44,6 +56,7 @@ struct CodeOptions {
   unsigned threads = 1;
   bool hooks = false;
   std::vector<std::string> report, pool, tuning;
+  std::vector<InMemory> measured;
 };
 
 /// `a=1,b=2` as pairs; an item without '=' belongs to the value before it (a path with a comma).

@@ -12,31 +12,41 @@
 namespace tenon {
 namespace {
 
-/// Null after errors. A file that knows none of the target's levels is an error, one of another
-/// version a warning.
-std::shared_ptr<const Tuning> readTuning(llvm::ArrayRef<std::string> paths, const Target &target,
+/// Adds what a tuning file says. One that knows none of the target's levels is an error, one of
+/// another version a warning.
+bool addTuning(llvm::StringRef text, const std::string &path, const Target &target, Tuning &all,
+               Diagnostics &diagnostics) {
+  Tuning one;
+  if (!one.parse(text, path, diagnostics))
+    return false;
+  if (llvm::none_of(target.levels, [&](const TargetLevel *l) { return one.knowsLevel(l->name); })) {
+    diagnostics.error("--tuning: '" + path + "' was measured for " + one.target + ", not for " +
+                      target.name + "; run `tenon tune` for this target");
+    return false;
+  }
+  if (one.version != TENON_VERSION)
+    diagnostics.warning("--tuning: '" + path + "' was measured with tenon " + one.version +
+                        ", this is " TENON_VERSION "; kernels may have changed since");
+  (void)all.parse(text, path, diagnostics);
+  return true;
+}
+
+/// Null after errors.
+std::shared_ptr<const Tuning> readTuning(const CodeOptions &code, const Target &target,
                                          Diagnostics &diagnostics) {
   auto all = std::make_shared<Tuning>();
-  for (const std::string &path : paths) {
+  for (const std::string &path : listItems(code.tuning)) {
     auto buffer = llvm::MemoryBuffer::getFile(path);
     if (!buffer) {
       diagnostics.error("cannot read '" + path + "': " + buffer.getError().message());
       return nullptr;
     }
-    Tuning one;
-    if (!one.parse((*buffer)->getBuffer(), path, diagnostics))
+    if (!addTuning((*buffer)->getBuffer(), path, target, *all, diagnostics))
       return nullptr;
-    if (llvm::none_of(target.levels,
-                      [&](const TargetLevel *l) { return one.knowsLevel(l->name); })) {
-      diagnostics.error("--tuning: '" + path + "' was measured for " + one.target + ", not for " +
-                        target.name + "; run `tenon tune` for this target");
-      return nullptr;
-    }
-    if (one.version != TENON_VERSION)
-      diagnostics.warning("--tuning: '" + path + "' was measured with tenon " + one.version +
-                          ", this is " TENON_VERSION "; kernels may have changed since");
-    (void)all->parse((*buffer)->getBuffer(), path, diagnostics);
   }
+  for (const InMemory &file : code.measured)
+    if (!addTuning(*file.bytes, file.path, target, *all, diagnostics))
+      return nullptr;
   return all;
 }
 
@@ -82,8 +92,8 @@ bool scheduleSelection(Compiler &compiler, const Target &target, const CodeOptio
     return false;
   if (!scheduleOptions(code, compiler.passContext(), out, compiler.diagnostics()))
     return false;
-  return code.tuning.empty() ||
-         (out.tuning = readTuning(listItems(code.tuning), target, compiler.diagnostics()));
+  return (code.tuning.empty() && code.measured.empty()) ||
+         (out.tuning = readTuning(code, target, compiler.diagnostics()));
 }
 
 } // namespace tenon

@@ -1,14 +1,14 @@
 // Implements `tenon bench`: builds a model and measures it.
 #include "codegen/core/TargetFamily.h"
 #include "compiler/CodeOptions.h"
-#include "driver/Choice.h"
 #include "driver/Commands.h"
 #include "driver/Console.h"
-#include "driver/Devices.h"
 #include "driver/Options.h"
-#include "driver/Program.h"
-#include "driver/Report.h"
-#include "driver/Runner.h"
+#include "tools/Choice.h"
+#include "tools/Devices.h"
+#include "tools/Program.h"
+#include "tools/Report.h"
+#include "tools/Runner.h"
 
 #include "codegen/Work.h"
 

@@ -1,11 +1,11 @@
 // Implements `tenon calibrate`: from a float model and real inputs to a quantised one.
 #include "driver/Commands.h"
-#include "driver/Compare.h"
 #include "driver/Console.h"
-#include "driver/Files.h"
 #include "driver/Options.h"
-#include "driver/Oracle.h"
-#include "driver/Samples.h"
+#include "tools/Compare.h"
+#include "tools/Files.h"
+#include "tools/Oracle.h"
+#include "tools/Samples.h"
 
 #include "passes/quantize/Equalize.h"
 #include "passes/quantize/Quantize.h"

@@ -3,14 +3,14 @@
 #include "codegen/emit/CppText.h"
 #include "codegen/emit/SelfTest.h"
 #include "compiler/CodeOptions.h"
-#include "driver/Choice.h"
 #include "driver/Commands.h"
 #include "driver/Console.h"
-#include "driver/Devices.h"
-#include "driver/Files.h"
 #include "driver/Options.h"
-#include "driver/Oracle.h"
-#include "driver/Report.h"
+#include "tools/Choice.h"
+#include "tools/Devices.h"
+#include "tools/Files.h"
+#include "tools/Oracle.h"
+#include "tools/Report.h"
 
 #include "ir/Text.h"
 
@@ -199,22 +199,17 @@ private:
     options.source = llvm::sys::path::filename(command_.output).str();
     std::vector<CompiledFile> compiled;
     CompileSummary summary;
-    if (!target->family->facts.hooks && command_.code.hooks) {
-      diagnostics().error("--hooks: layers of " + target->name +
-                          " run on the device; `tenon bench --profile` times them");
+    if (!checkHooks(command_.code, *target, diagnostics()))
       return false;
-    }
     options.hooks = command_.code.hooks;
     options.selfTest = !command_.code.selfTest.empty();
     if (!scheduled(*target))
       return false;
-    options.commandLine = optionsNoted(options);
+    options.commandLine = optionsNoted(compiler_.module(), options);
     if (!compiler_.emit(*target, options, compiled, summary) ||
         (options.selfTest && !addSelfTest(*target, options, compiled)))
       return false;
-    if (auto nodes = compiler_.module().facts.find("nodes");
-        nodes != compiler_.module().facts.end())
-      (void)llvm::StringRef(nodes->second).getAsInteger(10, summary.nodes);
+    summary.nodes = nodesRead(compiler_.module());
 
     OutputFiles files(diagnostics());
     std::vector<std::string> paths;
@@ -232,17 +227,6 @@ private:
     printReports(
         [&](llvm::json::OStream &json) { writeSummary(json, compiler_, *target, summary, paths); });
     return true;
-  }
-
-  /// The options that shaped the module and the code.
-  std::string optionsNoted(const CompileOptions &options) {
-    std::string text;
-    const auto &facts = compiler_.module().facts;
-    if (auto noted = facts.find("options"); noted != facts.end())
-      text = noted->second;
-    if (options.size)
-      text += (text.empty() ? "" : " ") + std::string("--optimize=size");
-    return text;
   }
 
   /// One set of inputs, and what the interpreter makes of it.

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "driver/Options.h"
-#include "driver/ToolHost.h"
+#include "tools/ToolHost.h"
 
 #include "llvm/Support/raw_ostream.h"
 

@@ -3,7 +3,7 @@
 #include "driver/Commands.h"
 #include "driver/Console.h"
 #include "driver/Options.h"
-#include "driver/Runner.h"
+#include "tools/Runner.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"

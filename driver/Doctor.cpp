@@ -4,9 +4,9 @@
 #include "compiler/ProgramOutput.h"
 #include "driver/Commands.h"
 #include "driver/Console.h"
-#include "driver/Files.h"
 #include "driver/Options.h"
-#include "driver/Tools.h"
+#include "tools/Files.h"
+#include "tools/Tools.h"
 
 #include "llvm/Support/Host.h"
 #include "llvm/Support/JSON.h"

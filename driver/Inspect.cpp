@@ -1,13 +1,13 @@
 // Implements `tenon inspect`: what a model is and what became of it.
 #include "codegen/core/TargetFamily.h"
 #include "compiler/CodeOptions.h"
-#include "driver/Choice.h"
 #include "driver/Commands.h"
 #include "driver/Console.h"
-#include "driver/Files.h"
-#include "driver/Inspection.h"
 #include "driver/Options.h"
-#include "driver/TensorCores.h"
+#include "tools/Choice.h"
+#include "tools/Files.h"
+#include "tools/Inspection.h"
+#include "tools/TensorCores.h"
 
 namespace tenon {
 namespace {

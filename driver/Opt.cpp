@@ -1,9 +1,9 @@
 // Implements `tenon opt`: IR to IR through a list of passes.
 #include "driver/Commands.h"
 #include "driver/Console.h"
-#include "driver/Files.h"
 #include "driver/Options.h"
-#include "driver/Report.h"
+#include "tools/Files.h"
+#include "tools/Report.h"
 
 #include "ir/Text.h"
 

@@ -4,7 +4,7 @@
 
 #include "compiler/Options.h"
 #include "driver/CommandLine.h"
-#include "driver/DataOptions.h"
+#include "tools/DataOptions.h"
 
 namespace tenon {
 

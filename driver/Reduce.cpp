@@ -2,9 +2,9 @@
 #include "compiler/Compiler.h"
 #include "driver/Commands.h"
 #include "driver/Console.h"
-#include "driver/Files.h"
 #include "driver/Options.h"
-#include "driver/Reduction.h"
+#include "tools/Files.h"
+#include "tools/Reduction.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"

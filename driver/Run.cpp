@@ -2,8 +2,8 @@
 #include "driver/Commands.h"
 #include "driver/Console.h"
 #include "driver/Options.h"
-#include "driver/Report.h"
-#include "driver/Runner.h"
+#include "tools/Report.h"
+#include "tools/Runner.h"
 
 namespace tenon {
 namespace {

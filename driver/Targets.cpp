@@ -1,5 +1,6 @@
 // Implements `tenon targets`.
 #include "codegen/core/TargetFamily.h"
+#include "compiler/CodeOptions.h"
 #include "driver/Commands.h"
 #include "driver/Console.h"
 #include "driver/Options.h"

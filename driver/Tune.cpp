@@ -3,10 +3,10 @@
 #include "compiler/CodeOptions.h"
 #include "driver/Commands.h"
 #include "driver/Console.h"
-#include "driver/Devices.h"
 #include "driver/Options.h"
-#include "driver/Runner.h"
-#include "driver/Tuner.h"
+#include "tools/Devices.h"
+#include "tools/Runner.h"
+#include "tools/Tuner.h"
 
 namespace tenon {
 namespace {

@@ -262,9 +262,9 @@ llvm::SmallVector<Value *, 2> buildInline(const Declaration &declaration, Builde
 
 } // namespace
 
-bool readUserOperator(llvm::StringRef path, ImportOptions &options, Diagnostics &diagnostics) {
-  auto declaration = std::make_shared<Declaration>();
-  declaration->module = readModule(declaration->context, path, diagnostics, checkUserDeclaration);
+/// Adds what a declaration declares; its module is null after errors.
+static bool add(std::shared_ptr<Declaration> declaration, llvm::StringRef path,
+                ImportOptions &options, Diagnostics &diagnostics) {
   if (!declaration->module)
     return false;
   declaration->name = declaration->module->name;
@@ -285,6 +285,20 @@ bool readUserOperator(llvm::StringRef path, ImportOptions &options, Diagnostics 
   };
   options.userOperators[declaration->name] = std::move(op);
   return true;
+}
+
+bool readUserOperator(llvm::StringRef path, ImportOptions &options, Diagnostics &diagnostics) {
+  auto declaration = std::make_shared<Declaration>();
+  declaration->module = readModule(declaration->context, path, diagnostics, checkUserDeclaration);
+  return add(declaration, path, options, diagnostics);
+}
+
+bool readUserOperator(const llvm::MemoryBuffer &text, llvm::StringRef data, llvm::StringRef name,
+                      ImportOptions &options, Diagnostics &diagnostics) {
+  auto declaration = std::make_shared<Declaration>();
+  declaration->module =
+      readModule(declaration->context, text, data, name, diagnostics, checkUserDeclaration);
+  return add(declaration, name, options, diagnostics);
 }
 
 } // namespace tenon

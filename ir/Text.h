@@ -48,6 +48,10 @@ void printWithCarets(const Diagnostics &diagnostics, const llvm::MemoryBuffer &b
 /// Reads `path` and `path`.data, writes both through temporaries. Used by the driver.
 std::unique_ptr<Module> readModule(Context &context, llvm::StringRef path, Diagnostics &diagnostics,
                                    ModuleCheck check = nullptr);
+/// The same of a text in memory; `data` is the side file's bytes, `name` is for messages.
+std::unique_ptr<Module> readModule(Context &context, const llvm::MemoryBuffer &text,
+                                   llvm::StringRef data, llvm::StringRef name,
+                                   Diagnostics &diagnostics, ModuleCheck check = nullptr);
 bool writeModule(const Module &module, llvm::StringRef path, Diagnostics &diagnostics);
 
 } // namespace tenon

@@ -38,20 +38,26 @@ std::unique_ptr<Module> readModule(Context &context, llvm::StringRef path, Diagn
   }
   auto data = llvm::MemoryBuffer::getFile(path + ".data", /*IsText=*/false,
                                           /*RequiresNullTerminator=*/false);
+  return readModule(context, **buffer, data ? (*data)->getBuffer() : llvm::StringRef(), path,
+                    diagnostics, check);
+}
+
+std::unique_ptr<Module> readModule(Context &context, const llvm::MemoryBuffer &buffer,
+                                   llvm::StringRef data, llvm::StringRef name,
+                                   Diagnostics &diagnostics, ModuleCheck check) {
   Diagnostics local;
-  auto m =
-      parseModule(context, **buffer, data ? (*data)->getBuffer() : llvm::StringRef(), local, check);
+  auto m = parseModule(context, buffer, data, local, check);
   if (local.list().empty())
     return m;
   // Carets need the buffer, which dies here: the text goes into the message.
   std::string text;
   llvm::raw_string_ostream os(text);
-  printWithCarets(local, **buffer, os);
+  printWithCarets(local, buffer, os);
   os.flush();
   if (m)
     diagnostics.warning(text);
   else
-    diagnostics.error("cannot parse '" + path.str() + "'\n" + llvm::StringRef(text).rtrim().str());
+    diagnostics.error("cannot parse '" + name.str() + "'\n" + llvm::StringRef(text).rtrim().str());
   return m;
 }
 

@@ -1,6 +1,6 @@
 // Says which GPUs programs that this machine builds would run on: a line "gpu CAPABILITY NAME" for
 // each, CAPABILITY being 10 times the compute capability, or "none REASON". The compiler itself is
-// static and loads no driver. The counterpart is driver/Devices.cpp.
+// static and loads no driver. The counterpart is tools/Devices.cpp.
 #include <dlfcn.h>
 #include <stdio.h>
 

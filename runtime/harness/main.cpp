@@ -10,7 +10,7 @@
 // bytes to copy into or out of the model's memory around a step (built with TENON_TRACE). DATA
 // holds the inputs and what goes in; RESULTS receives the outputs, what came out, and times in
 // nanoseconds. Text is in both the lengths of all elements, then their bytes. The counterpart is
-// driver/ProgramRun.cpp.
+// tools/ProgramRun.cpp.
 #include "harness/machine.inc"
 #if defined(TENON_HARNESS_CONTEXTS)
 #include "harness/contexts.inc"

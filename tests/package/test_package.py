@@ -1,7 +1,8 @@
-"""Install Tenon to an empty folder, build examples/app against it, and run that.
+"""Install Tenon to an empty folder, build examples/app and examples/embed against it, and run those.
 
-Checks too that a second build does nothing, that touching the model compiles it again,
-and that the compiler links nothing dynamically.
+Checks too that a second build does nothing, that touching the model compiles it again, that the compiler
+links nothing dynamically, that the library shows its own functions only, and that it writes what the command
+writes.
 
 usage: test_package.py CMAKE
 """
@@ -35,6 +36,37 @@ def check(what: str, holds: bool, detail: str = "") -> None:
     print(f"{'ok' if holds else 'FAILED'}: {what}" + (f"\n{detail}" if not holds else ""))
 
 
+def check_library(folder: pathlib.Path, prefix: pathlib.Path) -> None:
+    library = prefix / "lib" / "libtenon.a"
+    if not library.exists():  # multiarch folders
+        library = next(prefix.glob("lib*/**/libtenon.a"))
+    size = library.stat().st_size
+    check("libtenon.a is below 25 MB", size < 25_000_000, f"{size} bytes")
+    names = run("nm", "--defined-only", "--extern-only", "--demangle", library).splitlines()
+    shown = sorted(line.split(" ", 2)[2].split("(")[0] for line in names if " " in line)
+    check("libtenon.a shows its interface only",
+          shown == ["tenon::compile", "tenon::targets", "tenon::toString[abi:cxx11]", "tenon::version"],
+          "\n".join(names))  # fmt: skip
+    embed = folder / "embed"
+    run(cmake, "-G", "Ninja", "-S", folder / "examples" / "embed", "-B", embed,
+        f"-DCMAKE_PREFIX_PATH={prefix}")  # fmt: skip
+    built = run(cmake, "--build", embed)
+    check("the program around the library builds without warnings", "warning" not in built, built)
+    model = folder / "examples" / "digits" / "digits.onnx"
+    for target, suffix in ("cpu:generic", "cpp"), ("cuda:sm_80", "cu"):
+        written = folder / f"model.{suffix}"
+        run(prefix / "bin" / "tenon", "compile", model, "-o", written, f"--target={target}",
+            "--weights=inline", "-q")  # fmt: skip
+        printed = subprocess.run([embed / "embed", model, target], stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE)  # fmt: skip
+        check(f"the library writes what the command does for {target}",
+              printed.returncode == 0 and printed.stdout == written.read_bytes(), printed.stderr.decode())
+    refused = subprocess.run([embed / "embed", model, "cpu:z80"], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True)  # fmt: skip
+    check("a target that does not exist is a message",
+          refused.returncode == 1 and not refused.stdout and "'cpu:z80'" in refused.stderr, refused.stderr)
+
+
 def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -50,6 +82,7 @@ def main() -> int:
 
         # A copy of the examples alone: nothing of the source tree may be needed.
         shutil.copytree(source / "examples", folder / "examples")
+        check_library(folder, prefix)
         app = folder / "app"
         run(cmake, "-G", "Ninja", "-S", folder / "examples" / "app", "-B", app,
             f"-DCMAKE_PREFIX_PATH={prefix}")  # fmt: skip

@@ -1,0 +1,173 @@
+// Implements writing through temporaries, and temporary folders.
+#include "tools/Files.h"
+
+#include "ir/Text.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Signals.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace tenon {
+
+OutputFiles::~OutputFiles() {
+  for (const File &f : files_)
+    discard(f.temporary);
+}
+
+void OutputFiles::discard(llvm::StringRef temporary) {
+  llvm::sys::fs::remove(temporary);
+  llvm::sys::DontRemoveFileOnSignal(temporary);
+}
+
+bool OutputFiles::add(llvm::StringRef path, llvm::StringRef bytes) {
+  int descriptor = -1;
+  std::error_code code;
+  llvm::sys::fs::file_status status;
+  // A device or a pipe is written to; a rename would replace it.
+  const bool inPlace = !llvm::sys::fs::status(path, status) &&
+                       status.type() != llvm::sys::fs::file_type::regular_file;
+  if (inPlace) {
+    code = llvm::sys::fs::openFileForWrite(path, descriptor);
+  } else {
+    llvm::SmallString<128> temporary;
+    code = llvm::sys::fs::createUniqueFile(path + ".%%%%%%.tmp", descriptor, temporary,
+                                           llvm::sys::fs::OF_None,
+                                           llvm::sys::fs::all_read | llvm::sys::fs::owner_write);
+    if (!code) {
+      files_.push_back({path.str(), temporary.str().str()});
+      llvm::sys::RemoveFileOnSignal(temporary);
+    }
+  }
+  if (!code) {
+    llvm::raw_fd_ostream os(descriptor, /*shouldClose=*/true);
+    os << bytes;
+    os.close();
+    code = os.error();
+    os.clear_error();
+  }
+  if (code)
+    diagnostics_.error("cannot write '" + path.str() + "': " + code.message());
+  return !code;
+}
+
+bool OutputFiles::commit() {
+  for (const File &f : files_) {
+    if (std::error_code code = llvm::sys::fs::rename(f.temporary, f.path)) {
+      diagnostics_.error("cannot write '" + f.path + "': " + code.message());
+      return false;
+    }
+    llvm::sys::DontRemoveFileOnSignal(f.temporary);
+  }
+  files_.clear();
+  return true;
+}
+
+bool addModule(OutputFiles &files, const Module &module, llvm::StringRef path,
+               llvm::StringRef head) {
+  std::string text = head.str(), data;
+  llvm::raw_string_ostream os(text);
+  PrintOptions options;
+  options.data = &data;
+  print(module, os, options);
+  return (data.empty() || files.add((path + ".data").str(), data)) && files.add(path, os.str());
+}
+
+namespace {
+
+/// The folders that a signal removes. Entries are strings of their own, since a handler reads them.
+constexpr size_t kMostFolders = 8;
+std::atomic<const char *> interruptedFolders[kMostFolders];
+
+/// Removes files and folders, and lets the signal end the process. Only what POSIX allows in a
+/// handler.
+void onInterrupt(int signal) {
+  llvm::sys::RunInterruptHandlers();
+  for (auto &slot : interruptedFolders)
+    if (const char *path = slot.exchange(nullptr)) {
+      const pid_t child = fork();
+      if (child == 0) {
+        execl("/bin/rm", "rm", "-rf", path, static_cast<char *>(nullptr));
+        _exit(127);
+      }
+      if (child > 0)
+        waitpid(child, nullptr, 0);
+    }
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
+void handleInterrupts() {
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before = {}, own = {};
+    own.sa_handler = onInterrupt;
+    if (sigaction(signal, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) // as under nohup
+      sigaction(signal, &own, nullptr);
+  }
+}
+
+void removeWhenInterrupted(llvm::StringRef path) {
+  handleInterrupts();
+  char *copy = strdup(path.str().c_str());
+  for (auto &slot : interruptedFolders) {
+    const char *none = nullptr;
+    if (slot.compare_exchange_strong(none, copy))
+      return;
+  }
+  free(copy); // more folders than anybody makes: this one would stay
+}
+
+void keepWhenInterrupted(llvm::StringRef path) {
+  for (auto &slot : interruptedFolders)
+    if (const char *held = slot.load(); held && path == held) {
+      slot.store(nullptr);
+      free(const_cast<char *>(held));
+    }
+}
+
+} // namespace
+
+TemporaryFolder::TemporaryFolder() {
+  error_ = llvm::sys::fs::createUniqueDirectory("tenon", path_);
+  if (error_)
+    path_.clear();
+  else
+    removeWhenInterrupted(path_);
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  if (!valid() || keep_)
+    return;
+  keepWhenInterrupted(path_);
+  llvm::sys::fs::remove_directories(path_);
+}
+
+void TemporaryFolder::keep() {
+  keep_ = true;
+  keepWhenInterrupted(path_);
+}
+
+std::string TemporaryFolder::whyNot() const {
+  llvm::SmallString<128> place;
+  llvm::sys::path::system_temp_directory(/*ErasedOnReboot=*/true, place);
+  return ("cannot create a temporary folder in '" + place + "': " + error_.message() +
+          "; name another place in TMPDIR")
+      .str();
+}
+
+bool makeFolder(llvm::StringRef path, Diagnostics &diagnostics) {
+  const std::error_code code = llvm::sys::fs::create_directories(path);
+  if (code)
+    diagnostics.error("cannot create folder '" + path.str() + "': " + code.message());
+  return !code;
+}
+
+} // namespace tenon

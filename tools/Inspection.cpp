@@ -1,0 +1,356 @@
+// Implements the views of a compilation.
+#include "tools/Inspection.h"
+
+#include "tools/RangeReport.h"
+
+#include "codegen/Plan.h"
+#include "codegen/Work.h"
+#include "ir/Names.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/Support/Format.h"
+
+namespace tenon {
+namespace {
+
+std::string escaped(llvm::StringRef text) {
+  std::string s;
+  llvm::raw_string_ostream os(s);
+  os.write_escaped(text);
+  return os.str();
+}
+
+std::string htmlText(llvm::StringRef text) {
+  std::string s;
+  for (char c : text)
+    switch (c) {
+    case '<': s += "&lt;"; break;
+    case '>': s += "&gt;"; break;
+    case '&': s += "&amp;"; break;
+    case '"': s += "&quot;"; break;
+    default: s += static_cast<unsigned char>(c) < 32 ? ' ' : c;
+    }
+  return s;
+}
+
+std::string opTitle(const Operation &op) {
+  const Attribute *a = op.find("schedule");
+  const Schedule *s = a ? a->get<Schedule>() : nullptr;
+  return s ? s->tactic : op.name().str();
+}
+
+std::string nodesText(const Operation &op, size_t most = 3) {
+  std::string s;
+  for (size_t i = 0; i < op.loc().size() && i < most; ++i)
+    s += (i ? ", " : "") + op.loc()[i];
+  if (op.loc().size() > most)
+    s += " +" + std::to_string(op.loc().size() - most);
+  return s;
+}
+
+/// Multiply-adds, flash and RAM of one step.
+struct Layer {
+  const Step *step;
+  Work work;
+  int64_t flash = 0, ram = 0;
+};
+
+std::string codeText(const Footprint &footprint, const Step &step) {
+  auto it = footprint.code.find(step.number);
+  return it == footprint.code.end() ? "shared" : std::to_string(it->second);
+}
+std::string cyclesText(const Footprint &footprint, const Step &step) {
+  auto it = footprint.cycles.find(step.number);
+  return it == footprint.cycles.end() ? "-" : std::to_string(int64_t(it->second));
+}
+std::string flashText(const Footprint &f) {
+  return "code: " + std::to_string(f.codeBytes()) + " bytes, " + std::to_string(f.rest) +
+         " of them for no single layer; " +
+         (f.measured ? "measured, without the compiler's libraries"
+                     : "estimated, for the target's compiler is not here") +
+         "; cycles are estimated";
+}
+
+std::vector<Layer> layers(const Plan &plan) {
+  std::vector<Layer> out;
+  for (const Step &s : plan.steps) {
+    Layer l{&s, workOf(*s.op), 0, s.scratchBytes};
+    for (Value *v : s.op->operands())
+      if (auto it = plan.placements.find(v);
+          it != plan.placements.end() && it->second.home == Home::Weights)
+        l.flash += plan.buffers[it->second.buffer].bytes;
+    for (const BufferInfo &b : plan.buffers)
+      if (b.home == Home::Arena && b.firstStep <= s.number && s.number <= b.lastStep)
+        l.ram += b.bytes;
+    out.push_back(l);
+  }
+  return out;
+}
+
+} // namespace
+
+void Inspection::lookAtModel(Module &module) {
+  facts_ = module.facts;
+  for (Dim s : module.symbols) {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    os << s.symbol() << " in " << s.lower() << ".." << s.upper();
+    symbols_.push_back(os.str());
+  }
+  Graph &g = module.graph();
+  for (unsigned i = 0; i < g.inputNames.size(); ++i)
+    inputs_.push_back({g.inputNames[i], toString(g.body().argument(i)->type())});
+  for (unsigned i = 0; i < g.outputNames.size(); ++i)
+    outputs_.push_back({g.outputNames[i], toString(g.returnOp()->operand(i)->type())});
+  g.body().walk([&](Operation *op) {
+    if (!op->isTerminator() && !(op->info().traits & OpTrait::Scalar))
+      ++operations_[op->name().str()];
+  });
+}
+
+void Inspection::printText(llvm::raw_ostream &os, Compiler &compiler) const {
+  Module &module = compiler.module();
+  os << "model '" << escaped(module.name) << "'\n";
+  for (auto &[key, value] : facts_)
+    os << "  " << llvm::left_justify(key, 12) << ' ' << escaped(value) << '\n';
+  for (const Port &p : inputs_)
+    os << "  input  '" << escaped(p.name) << "' " << p.type << '\n';
+  for (const Port &p : outputs_)
+    os << "  output '" << escaped(p.name) << "' " << p.type << '\n';
+  for (const std::string &s : symbols_)
+    os << "  symbol " << s << '\n';
+  os << "operations as imported\n ";
+  for (auto &[name, count] : operations_)
+    os << ' ' << name << ' ' << count;
+  os << '\n';
+  printReport(os, ReportKind::Passes, compiler);
+  printReport(os, ReportKind::Fusion, compiler);
+  if (!scheduled)
+    return;
+  for (auto &graph : module.graphs) {
+    const Plan plan = planMemory(*graph);
+    os << "layers of " << graph->target << "\n   step       MACs    weights        RAM"
+       << (footprint ? "       code      cycles" : "") << "  kernel\n";
+    double macs = 0;
+    for (const Layer &l : layers(plan)) {
+      macs += l.work.flops / 2;
+      os << llvm::format("  %5d %10.0f %10lld %10lld", l.step->number, l.work.flops / 2,
+                         static_cast<long long>(l.flash), static_cast<long long>(l.ram));
+      if (footprint)
+        os << llvm::right_justify(codeText(*footprint, *l.step), 11)
+           << llvm::right_justify(cyclesText(*footprint, *l.step), 12);
+      os << "  " << opTitle(*l.step->op) << "  " << escaped(nodesText(*l.step->op)) << '\n';
+    }
+    os << llvm::format("  total %10.0f %10lld %10lld", macs,
+                       static_cast<long long>(plan.weightBytes),
+                       static_cast<long long>(plan.arenaBytes));
+    if (footprint)
+      os << llvm::format(" %10lld %11.0f", static_cast<long long>(footprint->codeBytes()),
+                         footprint->totalCycles());
+    os << '\n';
+  }
+  if (footprint)
+    os << flashText(*footprint) << '\n';
+  printReport(os, ReportKind::Memory, compiler);
+  if (compiler.overflows())
+    printOverflows(os, *compiler.overflows());
+}
+
+void Inspection::printJson(llvm::raw_ostream &os, Compiler &compiler) const {
+  Module &module = compiler.module();
+  llvm::json::OStream json(os, 1);
+  auto ports = [&](llvm::StringRef key, const std::vector<Port> &list) {
+    json.attributeArray(key, [&] {
+      for (const Port &p : list)
+        json.object([&] {
+          json.attribute("name", llvm::json::fixUTF8(p.name));
+          json.attribute("type", p.type);
+        });
+    });
+  };
+  json.object([&] {
+    json.attribute("model", llvm::json::fixUTF8(module.name));
+    json.attribute("target", target);
+    json.attributeObject("facts", [&] {
+      for (auto &[key, value] : facts_)
+        json.attribute(key, llvm::json::fixUTF8(value));
+    });
+    ports("inputs", inputs_);
+    ports("outputs", outputs_);
+    json.attributeArray("symbols", [&] {
+      for (const std::string &s : symbols_)
+        json.value(s);
+    });
+    if (compiler.overflows())
+      writeOverflows(json, *compiler.overflows());
+    json.attributeObject("operations", [&] {
+      for (auto &[name, count] : operations_)
+        json.attribute(name, count);
+    });
+    writeReport(json, ReportKind::Passes, compiler);
+    writeReport(json, ReportKind::Fusion, compiler);
+    if (!scheduled)
+      return;
+    writeReport(json, ReportKind::Kernels, compiler);
+    writeReport(json, ReportKind::Memory, compiler);
+    if (footprint)
+      json.attributeObject("flash", [&] {
+        json.attribute("code_bytes", footprint->codeBytes());
+        json.attribute("measured", footprint->measured);
+        json.attribute("weight_bytes", planMemory(module.graph()).weightBytes);
+      });
+    json.attributeArray("layers", [&] {
+      for (auto &graph : module.graphs) {
+        const Plan plan = planMemory(*graph);
+        for (const Layer &l : layers(plan))
+          json.object([&] {
+            json.attribute("variant", graph->target);
+            json.attribute("step", l.step->number);
+            json.attribute("kernel", opTitle(*l.step->op));
+            json.attribute("macs", l.work.flops / 2);
+            json.attribute("flash_bytes", l.flash);
+            json.attribute("ram_bytes", l.ram);
+            if (footprint) {
+              auto code = footprint->code.find(l.step->number);
+              json.attribute("code_bytes", code == footprint->code.end() ? 0 : code->second);
+              if (auto it = footprint->cycles.find(l.step->number); it != footprint->cycles.end())
+                json.attribute("cycles", it->second);
+            }
+            json.attributeArray("nodes", [&] {
+              for (const std::string &node : l.step->op->loc())
+                json.value(llvm::json::fixUTF8(node));
+            });
+          });
+      }
+    });
+  });
+  os << '\n';
+}
+
+void Inspection::printDot(llvm::raw_ostream &os, Compiler &compiler) const {
+  Graph &graph = compiler.module().graph();
+  llvm::DenseMap<const Value *, std::string> makers; // looked up only
+  auto quoted = [](llvm::StringRef text) {
+    std::string s = "\"";
+    for (char c : text) {
+      if (c == '"' || c == '\\')
+        s += '\\';
+      s += static_cast<unsigned char>(c) < 32 ? ' ' : c;
+    }
+    return s + "\"";
+  };
+  os << "digraph " << quoted(graph.name) << " {\n  node [shape=box, fontname=monospace];\n";
+  for (unsigned i = 0; i < graph.body().numArguments(); ++i) {
+    const std::string id = "in" + std::to_string(i);
+    makers[graph.body().argument(i)] = id;
+    os << "  " << id << " [shape=ellipse, label=" << quoted(graph.inputNames[i]) << "];\n";
+  }
+  unsigned next = 0;
+  auto edges = [&](const Operation &op, llvm::StringRef id) {
+    for (unsigned i = 0; i < op.numOperands(); ++i)
+      if (auto it = makers.find(op.operand(i)); it != makers.end())
+        os << "  " << it->second << " -> " << id
+           << " [label=" << quoted(toString(op.operand(i)->type())) << "];\n";
+  };
+  for (Operation &op : graph.body()) {
+    if (op.is(Op::Constant))
+      continue;
+    if (op.isTerminator()) {
+      for (unsigned i = 0; i < op.numOperands(); ++i) {
+        os << "  out" << i << " [shape=ellipse, label=" << quoted(graph.outputNames[i]) << "];\n";
+        if (auto it = makers.find(op.operand(i)); it != makers.end())
+          os << "  " << it->second << " -> out" << i << ";\n";
+      }
+      continue;
+    }
+    const std::string id = "n" + std::to_string(next++);
+    for (Value *v : op.results())
+      makers[v] = id;
+    os << "  " << id << " [label=" << quoted(opTitle(op) + " | " + nodesText(op)) << "];\n";
+    edges(op, id);
+  }
+  os << "}\n";
+}
+
+void Inspection::printHtml(llvm::raw_ostream &os, Compiler &compiler) const {
+  Module &module = compiler.module();
+  os << "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>"
+     << htmlText(module.name)
+     << "</title><style>body{font:14px sans-serif;margin:2em;max-width:80em}"
+        "table{border-collapse:collapse}td,th{padding:.15em "
+        ".6em;text-align:right;border-bottom:1px "
+        "solid #ddd}td.t,th.t{text-align:left}pre{background:#f6f6f6;padding:1em;overflow:auto}"
+        "</style></head><body>\n<h1>"
+     << htmlText(module.name) << "</h1>\n<p>compiled for " << htmlText(target)
+     << "</p>\n<h2>Model</h2>\n<table>\n";
+  auto row = [&](llvm::StringRef a, llvm::StringRef b) {
+    os << "<tr><td class=t>" << htmlText(a) << "<td class=t>" << htmlText(b) << "</tr>\n";
+  };
+  for (auto &[key, value] : facts_)
+    row(key, value);
+  for (const Port &p : inputs_)
+    row("input " + p.name, p.type);
+  for (const Port &p : outputs_)
+    row("output " + p.name, p.type);
+  for (const std::string &s : symbols_)
+    row("symbol", s);
+  for (auto &[name, count] : operations_)
+    row("operation " + name, std::to_string(count));
+  os << "</table>\n";
+  if (scheduled)
+    for (auto &graph : module.graphs) {
+      const Plan plan = planMemory(*graph);
+      const ValueNames names(*graph);
+      os << "<h2>Layers of " << htmlText(graph->target)
+         << "</h2>\n<table><tr><th>step<th>MACs<th>weights<th>RAM"
+         << (footprint ? "<th>code<th>cycles" : "") << "<th class=t>kernel<th class=t>nodes</tr>\n";
+      for (const Layer &l : layers(plan))
+        os << "<tr><td>" << l.step->number << "<td>" << llvm::format("%.0f", l.work.flops / 2)
+           << "<td>" << l.flash << "<td>" << l.ram
+           << (footprint ? "<td>" + codeText(*footprint, *l.step) + "<td>" +
+                               cyclesText(*footprint, *l.step)
+                         : "")
+           << "<td class=t>" << htmlText(opTitle(*l.step->op)) << "<td class=t>"
+           << htmlText(nodesText(*l.step->op)) << "</tr>\n";
+      os << "</table>\n";
+      if (footprint)
+        os << "<p>" << htmlText(flashText(*footprint)) << "</p>\n";
+      os << "<h2>Arena of " << htmlText(graph->target) << "</h2>\n<p>" << plan.arenaBytes
+         << " bytes, lower bound " << plan.boundBytes
+         << "; steps from left to right, addresses from "
+            "bottom to top</p>\n";
+      const double width = 1000, height = 400;
+      const double perStep = width / double(std::max<size_t>(plan.steps.size(), 1));
+      const double perByte = height / double(std::max<int64_t>(plan.arenaBytes, 1));
+      os << llvm::format("<svg width=\"%.0f\" height=\"%.0f\" style=\"border:1px solid #999\">\n",
+                         width, height);
+      unsigned hue = 0;
+      for (const BufferInfo &b : plan.buffers) {
+        if (b.home != Home::Arena || b.lastStep < 0 || b.bytes <= 0)
+          continue;
+        os << llvm::format(
+            "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"hsl(%u,60%%,70%%)\" "
+            "stroke=\"#444\" stroke-width=\".3\">",
+            b.firstStep * perStep, height - double(b.at + b.bytes) * perByte,
+            (b.lastStep - b.firstStep + 1) * perStep, double(b.bytes) * perByte, hue);
+        os << "<title>%" << htmlText(names[b.values.front()]) << ": " << b.bytes << " bytes, steps "
+           << b.firstStep << "-" << b.lastStep << "</title></rect>\n";
+        hue = (hue + 47) % 360;
+      }
+      os << "</svg>\n";
+    }
+  std::string text;
+  llvm::raw_string_ostream report(text);
+  printReport(report, ReportKind::Fusion, compiler);
+  printReport(report, ReportKind::Passes, compiler);
+  os << "<h2>Fusion and passes</h2>\n<pre>";
+  llvm::StringRef rest(report.str());
+  while (!rest.empty()) {
+    auto [line, tail] = rest.split('\n');
+    os << htmlText(line) << '\n';
+    rest = tail;
+  }
+  os << "</pre>\n</body></html>\n";
+}
+
+} // namespace tenon

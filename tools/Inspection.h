@@ -1,0 +1,37 @@
+// Defines Inspection: a model and its compilation as text, JSON, DOT or one HTML page.
+#pragma once
+
+#include "tools/Footprint.h"
+#include "tools/Report.h"
+
+namespace tenon {
+
+struct Inspection {
+  std::string model, target;
+  /// Whether the module got as far as kernels.
+  bool scheduled = false;
+  /// Of microcontrollers.
+  llvm::Optional<Footprint> footprint;
+
+  /// To be called before any pass: what the file holds.
+  void lookAtModel(Module &module);
+
+  void printText(llvm::raw_ostream &os, Compiler &compiler) const;
+  void printJson(llvm::raw_ostream &os, Compiler &compiler) const;
+  /// Groups (or operations, before scheduling) and the values between them.
+  void printDot(llvm::raw_ostream &os, Compiler &compiler) const;
+  /// Self-contained: no script, no external resource.
+  void printHtml(llvm::raw_ostream &os, Compiler &compiler) const;
+
+private:
+  struct Port {
+    std::string name, type;
+  };
+  std::vector<Port> inputs_, outputs_;
+  std::vector<std::string> symbols_;
+  std::map<std::string, std::string> facts_;
+  /// Operations as imported, by name.
+  std::map<std::string, unsigned> operations_;
+};
+
+} // namespace tenon

@@ -1,0 +1,26 @@
+// Defines how a folder of real inputs is read: many sets of inputs of one model.
+#pragma once
+
+#include "tools/DataSet.h"
+
+namespace tenon {
+
+struct Samples {
+  std::vector<DataSet> sets;
+  /// The right class of each set, where the folder says so; else empty.
+  std::vector<int64_t> labels;
+};
+
+/// Reads one of
+///   test data sets: the folder `data` itself or its subfolders, with input_K (.pb or .npy) and
+///   perhaps output_K, whose largest value is the right class the file `data`, or all in that
+///   folder, of a model with one input: .npy, .pb, or .bin (the elements alone, little-endian),
+///   each with one set or with several one after the other; labels.npy has the right classes
+/// in the order of the names. `shapes`: of the inputs, where they are known. False after reporting
+/// what is wrong.
+bool readSamples(llvm::StringRef data, llvm::ArrayRef<DeclaredTensor> inputs,
+                 llvm::ArrayRef<DeclaredTensor> outputs,
+                 llvm::ArrayRef<llvm::SmallVector<int64_t, 6>> shapes, Samples &samples,
+                 Diagnostics &diagnostics);
+
+} // namespace tenon
