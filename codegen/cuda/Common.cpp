@@ -108,8 +108,6 @@ bool hasWholeRuns(const StepWriter &out, Value *value, const Strides &s, unsigne
 
 double microseconds(const TargetLevel &level, const Effort &e) {
   const double sms = std::max(1u, level.multiprocessors);
-  if (e.blocks == 0) // of tensors without elements
-    return e.launches * level.launchMicroseconds;
   // Blocks run in whole waves of one per multiprocessor: the last wave takes as long as the others.
   const double waves = std::ceil(std::max(1.0, e.blocks) / sms);
   const double occupancy = std::min(1.0, e.blocks / (waves * sms));
