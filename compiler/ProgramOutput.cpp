@@ -25,6 +25,7 @@ pid_t start(const std::string &program, llvm::ArrayRef<llvm::StringRef> words, i
   for (llvm::StringRef word : words)
     texts.push_back(word.str());
   std::vector<char *> arguments;
+  arguments.reserve(texts.size() + 1);
   for (std::string &text : texts)
     arguments.push_back(text.data());
   arguments.push_back(nullptr);
