@@ -7,9 +7,14 @@
 // may be in any order if both operands have the same one, so lane (g, t) takes for scores 16 bytes
 // of keys g and g + 8, and for values 16 bytes of columns 8 g ... of the four keys whose weights it
 // has. The next 16 keys are loaded as soon as the registers of these are free, the first before the
-// dependency wait. The last block of a head joins the chunks in their order.
+// dependency wait.
+//
+// The join: the blocks of a head are a cluster. Each adds its warps' sums and sends them to the
+// blocks that own the results (an even share each); after one barrier these add what they were
+// sent.
 #pragma once
 
+#include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/griddepcontrol.cuh"
 #include "cuda/ptx/mma_sm80.cuh"
 #include <cuda_fp16.h>
@@ -24,16 +29,25 @@ struct decode_arguments {
   const __half *k, *v; // [heads / group][capacity][d]
   __half *y;           // [heads][d]
   const int *length;   // valid keys, in memory
-  float *parts;        // [heads / group][splits][8][d + 2]: sums, then maximum and sum of weights
-  unsigned *arrived;   // [heads / group], zeros before and after
   int group, capacity;
   float scale; // of scores, times log2(e)
 };
 
-template <int D, int Warps> struct decode_kernel {
+template <int D, int Warps, int Cluster> struct decode_kernel {
   static constexpr int threads = 32 * Warps, chunks = D / 32, halves = D / 64;
-  static constexpr int row = D + 2; // floats of a row of sums
+  static constexpr int row = D + 4; // floats of a row of sums
   static constexpr float least = -1e30f;
+
+  /// Of the scores of a row: the largest, and the sum of the weights relative to it.
+  struct extreme {
+    float most, sum;
+  };
+  struct memory {
+    float values[Warps][8][row]; // sums of a warp
+    extreme of_warp[Warps][8];
+    float received[Cluster][8 * D / Cluster]; // sums of each block of the cluster
+    extreme of_block[Cluster][8];
+  };
 
   struct keys {
     uint4 k[2][chunks], v[4][halves];
@@ -68,11 +82,13 @@ template <int D, int Warps> struct decode_kernel {
     return i == 0 ? w.x : i == 1 ? w.y : i == 2 ? w.z : w.w;
   }
 
-  TENON_DEVICE static void run(const decode_arguments &a, float *shared, unsigned &last) {
+  TENON_DEVICE static void run(const decode_arguments &a, memory &shared) {
     ptx::griddepcontrol::launch_dependents();
-    const int head = int(blockIdx.y), split = block_x(), splits = grid_x();
+    if constexpr (Cluster > 1)
+      ptx::cluster::arrive(); // the others have begun once all have: they may be written to
+    const int head = int(blockIdx.y), split = block_x();
     const int length = *reinterpret_cast<const volatile int *>(a.length);
-    const int chunk = ceil_div(ceil_div(length, splits), 16) * 16;
+    const int chunk = ceil_div(ceil_div(length, Cluster), 16) * 16;
     const int begin = split * chunk, end = min_of(length, begin + chunk);
     const __half *const k = a.k + size_t(head) * a.capacity * D;
     const __half *const v = a.v + size_t(head) * a.capacity * D;
@@ -145,63 +161,105 @@ template <int D, int Warps> struct decode_kernel {
     sum += __shfl_xor_sync(~0u, sum, 1);
     sum += __shfl_xor_sync(~0u, sum, 2);
     // Column 2 t + i of tile j is column 8 (2 t + i) + j.
-    float *const mine = shared + (warp() * 8 + g) * row;
+    float *const mine = shared.values[warp()][g];
     TENON_UNROLL
     for (int h = 0; h < halves; ++h) {
       TENON_UNROLL
-      for (int j = 0; j < 8; ++j) {
-        mine[64 * h + 16 * t + j] = o[h][j][0];
-        mine[64 * h + 16 * t + 8 + j] = o[h][j][1];
+      for (int j = 0; j < 8; j += 4) {
+        TENON_UNROLL
+        for (int i = 0; i < 2; ++i)
+          *reinterpret_cast<float4 *>(mine + 64 * h + 16 * t + 8 * i + j) =
+              make_float4(o[h][j][i], o[h][j + 1][i], o[h][j + 2][i], o[h][j + 3][i]);
       }
     }
     if (t == 0)
-      mine[D] = most, mine[D + 1] = sum;
+      shared.of_warp[warp()][g] = {most, sum};
+    if constexpr (Cluster > 1)
+      ptx::cluster::wait();
     sync_block();
-    float *const parts = a.parts + size_t(head) * splits * 8 * row;
-    for (int i = thread(); i < a.group * D; i += threads) {
-      const int r = i / D, column = i % D;
-      const joined j = join(shared + r * row, Warps, 8 * row, column);
-      if (splits == 1) {
-        a.y[size_t(head) * a.group * D + i] = __float2half(j.value / j.sum);
-        continue;
-      }
-      float *const to = parts + (split * 8 + r) * row;
-      to[column] = j.value;
-      if (column == 0)
-        to[D] = j.most, to[D + 1] = j.sum;
-    }
-    if (splits == 1)
-      return;
-    __threadfence();
-    sync_block();
-    if (thread() == 0)
-      last = atomicAdd(a.arrived + head, 1u) == unsigned(splits - 1);
-    sync_block();
-    if (!last)
-      return;
-    __threadfence();
-    for (int i = thread(); i < a.group * D; i += threads) {
-      const joined j = join(parts + i / D * row, splits, 8 * row, i % D);
-      a.y[size_t(head) * a.group * D + i] = __float2half(j.value / j.sum);
-    }
-    if (thread() == 0)
-      a.arrived[head] = 0;
+    join_warps(a, shared);
+    if constexpr (Cluster > 1)
+      meet();
+    else
+      sync_block();
+    join_blocks(a, shared, head);
   }
 
 private:
-  struct joined {
-    float value, most, sum;
-  };
-  TENON_DEVICE static joined join(const float *from, int count, int stride, int column) {
-    joined j{0, least, 0};
-    for (int i = 0; i < count; ++i)
-      j.most = fmaxf(j.most, from[i * stride + D]);
-    for (int i = 0; i < count; ++i) {
-      const float by = exp2f(from[i * stride + D] - j.most);
-      j.value = fmaf(by, from[i * stride + column], j.value);
-      j.sum = fmaf(by, from[i * stride + D + 1], j.sum);
+  /// Adds the warps' sums; each result goes to the block that owns it.
+  TENON_DEVICE static void join_warps(const decode_arguments &a, memory &shared) {
+    const int owned = a.group * (D / Cluster);
+    const int rank = block_x();
+    for (int i = 4 * thread(); i < a.group * D; i += 4 * threads) {
+      const int r = i / D, column = i % D;
+      float by[Warps];
+      weigh(by, &shared.of_warp[0][r], 8);
+      float4 sum = make_float4(0, 0, 0, 0);
+      TENON_UNROLL
+      for (int w = 0; w < Warps; ++w) {
+        const float4 v = *reinterpret_cast<const float4 *>(&shared.values[w][r][column]);
+        sum.x = fmaf(by[w], v.x, sum.x), sum.y = fmaf(by[w], v.y, sum.y);
+        sum.z = fmaf(by[w], v.z, sum.z), sum.w = fmaf(by[w], v.w, sum.w);
+      }
+      send(&shared.received[rank][i % owned], unsigned(i / owned), sum);
     }
-    return j;
+    for (int i = thread(); i < 8 * Cluster; i += threads) {
+      float by[Warps];
+      const extreme all = weigh(by, &shared.of_warp[0][i % 8], 8);
+      send(&shared.of_block[rank][i % 8], unsigned(i / 8), all);
+    }
+  }
+  /// Adds what the blocks of the cluster have sent.
+  TENON_DEVICE static void join_blocks(const decode_arguments &a, const memory &shared, int head) {
+    const int owned = a.group * (D / Cluster), rank = block_x();
+    for (int i = thread(); i < owned; i += threads) {
+      const int result = rank * owned + i;
+      float by[Cluster], sum = 0;
+      const extreme all = weigh(by, &shared.of_block[0][result / D], 8);
+      TENON_UNROLL
+      for (int b = 0; b < Cluster; ++b)
+        sum = fmaf(by[b], shared.received[b][i], sum);
+      a.y[size_t(head) * a.group * D + result] = __float2half(sum / all.sum);
+    }
+  }
+
+  /// The factors by which sums relative to `of` are added, and what they are relative to then.
+  template <int Count>
+  TENON_DEVICE static extreme weigh(float (&by)[Count], const extreme *of, int stride) {
+    extreme all{least, 0};
+    TENON_UNROLL
+    for (int i = 0; i < Count; ++i)
+      all.most = fmaxf(all.most, of[i * stride].most);
+    TENON_UNROLL
+    for (int i = 0; i < Count; ++i) {
+      by[i] = exp2f(of[i * stride].most - all.most);
+      all.sum = fmaf(by[i], of[i * stride].sum, all.sum);
+    }
+    return all;
+  }
+  /// Stores where `p` lies in the shared memory of block `rank` of the cluster.
+  template <class T> TENON_DEVICE static void send(void *p, unsigned rank, const T &value) {
+    if constexpr (Cluster == 1) {
+      *static_cast<T *>(p) = value;
+      return;
+    }
+    unsigned to;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(ptx::shared_address(p)), "r"(rank));
+    unsigned w[sizeof(T) / 4];
+    memcpy(w, &value, sizeof(T));
+    if constexpr (sizeof(T) == 16)
+      asm volatile("st.shared::cluster.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(w[0]),
+                   "r"(w[1]), "r"(w[2]), "r"(w[3])
+                   : "memory");
+    else
+      asm volatile("st.shared::cluster.v2.u32 [%0], {%1, %2};" ::"r"(to), "r"(w[0]), "r"(w[1])
+                   : "memory");
+  }
+  /// Waits for the blocks of the cluster and what they have sent.
+  TENON_DEVICE static void meet() {
+    asm volatile("barrier.cluster.arrive.release;\n"
+                 "barrier.cluster.wait.acquire;" ::
+                     : "memory");
   }
   TENON_DEVICE static unsigned pair_of(float a, float b) {
     const __half2 h = __floats2half2_rn(a, b);
@@ -211,11 +269,10 @@ private:
   }
 };
 
-template <class Kernel, int Warps>
+template <class Kernel>
 __global__ void __launch_bounds__(Kernel::threads) decode(const decode_arguments a) {
-  __shared__ float shared[Warps * 8 * Kernel::row];
-  __shared__ unsigned last;
-  Kernel::run(a, shared, last);
+  __shared__ __align__(16) typename Kernel::memory shared;
+  Kernel::run(a, shared);
 }
 
 } // namespace study

@@ -21,7 +21,7 @@ from graph import Graph
 
 
 class Problem(ctypes.Structure):
-    _fields_ = ([(n, ctypes.c_void_p) for n in ("q", "k", "v", "y", "length", "parts", "arrived")]
+    _fields_ = ([(n, ctypes.c_void_p) for n in ("q", "k", "v", "y", "length")]
                 + [(n, ctypes.c_int) for n in ("heads", "group", "capacity", "d")]
                 + [("scale", ctypes.c_float)])
 
@@ -36,7 +36,6 @@ def main():
     options = dict(a[2:].partition("=")[::2] for a in sys.argv[2:])
     lib, stream, start = ctypes.CDLL(sys.argv[1]), torch.cuda.Stream(), time.time()
     lib.decode_name.restype = ctypes.c_char_p
-    lib.decode_parts.restype = ctypes.c_long
     lib.decode_launch.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int]
     csv = open(options["csv"], "w") if "csv" in options else None
     if csv:
@@ -53,13 +52,11 @@ def main():
             k, v = (torch.randn(count, shared, length, d, device="cuda", dtype=torch.float16) for _ in range(2))
             y = torch.empty_like(q)
             filled = torch.tensor([length], dtype=torch.int32, device="cuda")
-            parts = torch.empty(lib.decode_parts(shared), device="cuda")
-            arrived = torch.zeros(shared, dtype=torch.int32, device="cuda")
             problems = []
             for i in range(count):
                 p = Problem()
-                p.q, p.k, p.v, p.y, p.length, p.parts, p.arrived = (
-                    t.data_ptr() for t in (q, k[i], v[i], y, filled, parts, arrived))
+                p.q, p.k, p.v, p.y, p.length = (
+                    t.data_ptr() for t in (q, k[i], v[i], y, filled))
                 p.heads, p.group, p.capacity, p.d, p.scale = heads, heads // shared, length, d, d ** -0.5
                 problems.append(p)
             wide_k, wide_v = (t[0].double().repeat_interleave(heads // shared, 0) for t in (k, v))

@@ -5,38 +5,54 @@
 namespace study {
 namespace {
 
-struct variant {
-  const char *name;
-  int warps, splits;
-};
-constexpr variant variants[] = {{"w4 s1", 4, 1},   {"w8 s1", 8, 1},   {"w4 s4", 4, 4},
-                                {"w8 s4", 8, 4},   {"w4 s8", 4, 8},   {"w8 s8", 8, 8},
-                                {"w4 s16", 4, 16}, {"w8 s16", 8, 16}, {"w4 s32", 4, 32},
-                                {"w8 s32", 8, 32}, {"w4 s64", 4, 64}};
-
-template <int D, int Warps>
-int launch(const decode_problem &p, int splits, cudaStream_t stream, bool early) {
+template <int D, int Warps, int Cluster>
+int launch(const decode_problem &p, cudaStream_t stream, bool early) {
+  using kernel = decode_kernel<D, Warps, Cluster>;
+  static const int prepared =
+      Cluster > 8 ? int(cudaFuncSetAttribute(decode<kernel>,
+                                             cudaFuncAttributeNonPortableClusterSizeAllowed, 1))
+                  : 0;
+  if (prepared)
+    return prepared;
   const decode_arguments a{static_cast<const __half *>(p.q),
                            static_cast<const __half *>(p.k),
                            static_cast<const __half *>(p.v),
                            static_cast<__half *>(p.y),
                            p.length,
-                           p.parts,
-                           p.arrived,
                            p.group,
                            p.capacity,
                            p.scale * 1.44269504f};
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchAttribute attributes[2]{};
+  attributes[0].id = cudaLaunchAttributeClusterDimension;
+  attributes[0].val.clusterDim.x = Cluster;
+  attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
+  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[1].val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(unsigned(splits), unsigned(p.heads / p.group));
+  config.gridDim = dim3(Cluster, unsigned(p.heads / p.group));
   config.blockDim = dim3(32 * Warps);
   config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = early ? 1 : 0;
-  return int(cudaLaunchKernelEx(&config, decode<decode_kernel<D, Warps>, Warps>, a));
+  config.attrs = attributes;
+  config.numAttrs = early ? 2 : 1;
+  return int(cudaLaunchKernelEx(&config, decode<kernel>, a));
 }
+
+template <int Warps, int Cluster>
+int launch_any(const decode_problem &p, cudaStream_t stream, bool early) {
+  return p.d == 64 ? launch<64, Warps, Cluster>(p, stream, early)
+                   : launch<128, Warps, Cluster>(p, stream, early);
+}
+
+// w warps of a block, c blocks of a cluster
+struct variant {
+  const char *name;
+  int (*launch)(const decode_problem &, cudaStream_t, bool early);
+};
+constexpr variant variants[] = {{"w4 c1", &launch_any<4, 1>},
+                                {"w4 c8", &launch_any<4, 8>},
+                                {"w8 c8", &launch_any<8, 8>},
+                                {"w4 c16", &launch_any<4, 16>},
+                                {"w8 c16", &launch_any<8, 16>}};
 
 } // namespace
 } // namespace study
@@ -44,16 +60,9 @@ int launch(const decode_problem &p, int splits, cudaStream_t stream, bool early)
 extern "C" {
 int decode_count() { return int(sizeof(study::variants) / sizeof(study::variant)); }
 const char *decode_name(int i) { return study::variants[i].name; }
-long decode_parts(int heads) { return long(heads) * 64 * 8 * 130; }
 int decode_launch(int i, const study::decode_problem *p, void *stream, int early) {
-  const study::variant &v = study::variants[i];
-  const auto s = static_cast<cudaStream_t>(stream);
   if (p->group > 8 || (p->d != 64 && p->d != 128))
     return int(cudaErrorInvalidValue);
-  if (p->d == 64)
-    return v.warps == 4 ? study::launch<64, 4>(*p, v.splits, s, early != 0)
-                        : study::launch<64, 8>(*p, v.splits, s, early != 0);
-  return v.warps == 4 ? study::launch<128, 4>(*p, v.splits, s, early != 0)
-                      : study::launch<128, 8>(*p, v.splits, s, early != 0);
+  return study::variants[i].launch(*p, static_cast<cudaStream_t>(stream), early != 0);
 }
 }

@@ -1,12 +1,12 @@
 """Times the study of few rows: each product alone, and the chain of a decoder's products.
 
-usage: times.py LIBRARY [--csv=FILE] [--seconds=S]
+usage: times.py LIBRARY [--csv=FILE] [--seconds=S] [--rows=R,...]
 
 Every figure is the time of a captured graph of launches whose weights lie one behind the other in
 2.6 GB, so that none are in the second-level cache. First each variant by itself, over at least
 300 MB of weights; then, with the fastest variant of each product, all products of Llama-3.2-1B's
-step (16 layers and the head), in turn with the kernel that only reads as many bytes, and with
-PyTorch's products (fp16: F.linear; int4: _weight_int4pack_mm), all in one process.
+step (16 layers and the head), a launch a product and all in one launch, in turn with the kernel
+that only reads as many bytes, and with PyTorch's products (fp16: F.linear; int4: _weight_int4pack_mm), all in one process.
 """
 import ctypes
 import math
@@ -25,6 +25,11 @@ from graph import Graph
 class Problem(ctypes.Structure):
     _fields_ = ([(n, ctypes.c_void_p) for n in ("w", "scale", "x", "y")]
                 + [(n, ctypes.c_int) for n in ("n", "k", "tokens")])
+
+
+class Chain(ctypes.Structure):
+    _fields_ = [("products", ctypes.c_void_p), ("clear", ctypes.c_void_p), ("clear_bytes", ctypes.c_long),
+                ("count", ctypes.c_int), ("tokens", ctypes.c_int)]
 
 
 KINDS = ("fp16", "int8", "int4")
@@ -51,6 +56,7 @@ class Study:
         self.lib = ctypes.CDLL(path)
         self.lib.gemv_name.restype = ctypes.c_char_p
         self.lib.gemv_launch.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int]
+        self.lib.gemv_launch_chain.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
         self.stream = torch.cuda.Stream()
         self.pool = torch.empty(POOL // 2, dtype=torch.float16, device="cuda")
         for part in self.pool.split(1 << 27):
@@ -58,9 +64,9 @@ class Study:
         self.scales = [torch.full((POOL // 32,), s, dtype=torch.float16, device="cuda") for s in SCALE]
         self.rows = [torch.randn(16 * HEAD[0], device="cuda").half() for _ in range(2)]
 
-    def variants(self, kind, tokens):
+    def variants(self, kind, tokens, chains=0):
         return [i for i in range(self.lib.gemv_count()) if self.lib.gemv_suits(i, tokens)
-                and (self.lib.gemv_layout_of(i) in ((kind, ROWS) if kind == 0 else (kind,)))]
+                and self.lib.gemv_is_chain(i) == chains and (self.lib.gemv_layout_of(i) in ((kind, ROWS) if kind == 0 else (kind,)))]
 
     def readers(self):
         return [i for i in range(self.lib.gemv_count()) if self.lib.gemv_layout_of(i) == READ]
@@ -91,6 +97,36 @@ class Study:
                 e = self.lib.gemv_launch(i, ctypes.addressof(p), stream.cuda_stream, early)
                 if e:
                     raise RuntimeError(f"error {e}")
+        return call
+
+    def chain_launcher(self, i, kind, shapes, tokens):
+        """Two launches of a variant for chains, each clearing the other's results."""
+        sizes = [(n * tokens * 2 + 255) // 256 * 256 for n, _ in shapes]
+        results = torch.full((2, sum(sizes)), 255, dtype=torch.uint8, device="cuda")
+        first = torch.randn(tokens * shapes[0][1], device="cuda").half()
+        calls = []
+        for s in (0, 1):
+            rows, at, scales_at, to = [], 0, 0, results[s].data_ptr()
+            x = first.data_ptr()
+            for (n, k), size in zip(shapes, sizes):
+                w = int(weight_bytes(kind, n, k))
+                if at + w > POOL:
+                    at = 0
+                if scales_at + n * k // 16 > POOL // 16:
+                    scales_at = 0
+                rows.append((self.pool.data_ptr() + at, self.scales[kind].data_ptr() + scales_at, x, to, n | k << 32))
+                at, scales_at, x, to = at + (w + 511) // 512 * 512, scales_at + n * k // 16, to, to + size
+            table = torch.tensor(rows, dtype=torch.int64, device="cuda")
+            c = Chain(table.data_ptr(), results[1 - s].data_ptr(), sum(sizes), len(shapes), tokens)
+            calls.append((c, table))
+        torch.cuda.synchronize()
+
+        def call(stream):
+            for c, _ in calls:
+                e = self.lib.gemv_launch_chain(i, ctypes.addressof(c), stream.cuda_stream)
+                if e:
+                    raise RuntimeError(f"error {e}")
+            return results, first, calls  # for as long as the graph
         return call
 
     def fits(self, i, kind, n, k, tokens):
@@ -129,6 +165,13 @@ def torch_chain(study, kind, products, tokens):
     return lambda _: [c() for c in calls]
 
 
+class TwoSteps(Graph):
+    """Of a call that launches a step twice."""
+
+    def time(self):
+        return super().time() / 2
+
+
 def turns(graphs, rounds=6):
     samples = {n: [] for n in graphs}
     for _ in range(rounds):
@@ -158,7 +201,7 @@ def main():
         print(f"{name}: {size} bytes by one kernel, {size / us * 1e6 / PEAK:.3f} of 3.35 TB/s")
     del graphs
     print("rows weights product | best us, share of peak, of reading: variant | the next")
-    for tokens in (1, 4, 8, 16, 2):
+    for tokens in map(int, options.get("rows", "1,4,8,16,2").split(",")):
         for kind, kind_name in enumerate(KINDS):
             if time.time() - start > seconds:
                 print("out of time")
@@ -194,6 +237,8 @@ def main():
             ours = [(best[p], kind, *shapes[p], tokens) for p in names]
             graphs = {"ours early": Graph(study.launcher(ours, 1), study.stream),
                       "ours": Graph(study.launcher(ours, 0), study.stream),
+                      **{study.name(i): TwoSteps(study.chain_launcher(i, kind, [shapes[p] for p in names], tokens),
+                                                 study.stream) for i in study.variants(kind, tokens, 1)},
                       "read early": Graph(study.launcher(
                           [(reads[p], kind, *shapes[p], tokens) for p in names], 1), study.stream)}
             if kind != 1:

@@ -5,84 +5,110 @@
 namespace study {
 namespace {
 
-template <class Kernel>
-int launch(const gemv_problem &p, cudaStream_t stream, bool early, int blocks, int shared_bytes) {
-  if (shared_bytes > 232448)
-    return 1000;
-  static const int prepared =
-      int(cudaFuncSetAttribute(strip<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, 232448));
-  if (prepared)
-    return prepared;
-  const strip_arguments a{static_cast<const uint4 *>(p.w),
-                          static_cast<const __half *>(p.scale),
-                          static_cast<const __half *>(p.x),
-                          static_cast<__half *>(p.y),
-                          p.n,
-                          p.k,
-                          p.tokens};
+product product_of(const gemv_problem &p) {
+  return {p.w, p.scale, static_cast<const __half *>(p.x), static_cast<__half *>(p.y), p.n, p.k};
+}
+
+template <class A>
+int launch(void (*kernel)(A), const A &a, int blocks, int threads, int shared_bytes,
+           cudaLaunchAttributeID id, cudaStream_t stream) {
   cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
+  attribute.id = id; // the values of both are an int that is 1
+  attribute.val.cooperative = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(unsigned(blocks));
-  config.blockDim = dim3(Kernel::threads);
+  config.blockDim = dim3(unsigned(threads));
   config.dynamicSmemBytes = size_t(shared_bytes);
   config.stream = stream;
   config.attrs = &attribute;
-  config.numAttrs = early ? 1 : 0;
-  return int(cudaLaunchKernelEx(&config, strip<Kernel>, a));
+  config.numAttrs = id == cudaLaunchAttributeIgnore ? 0 : 1;
+  return int(cudaLaunchKernelEx(&config, kernel, a));
+}
+template <class A> int prepare(void (*kernel)(A), int shared_bytes) {
+  return int(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
+}
+constexpr cudaLaunchAttributeID early_id(bool early) {
+  return early ? cudaLaunchAttributeProgrammaticStreamSerialization : cudaLaunchAttributeIgnore;
 }
 
 template <class Kernel> int launch_strip(const gemv_problem &p, cudaStream_t stream, bool early) {
-  return launch<Kernel>(p, stream, early, ceil_div(ceil_div(p.n, 16), Kernel::strips),
-                        Kernel::shared_bytes(p.k, p.tokens));
+  static const int prepared = prepare(&strip<Kernel>, Kernel::shared_bytes);
+  if (prepared || p.k % 8)
+    return prepared ? prepared : 1000;
+  strip_arguments a{};
+  a.one = product_of(p), a.rows = p.tokens, a.count = 1;
+  return launch(&strip<Kernel>, a, min_of(132, ceil_div(p.n, 16)), Kernel::threads,
+                Kernel::shared_bytes, early_id(early), stream);
 }
-template <class Kernel, int BlocksPerSm>
-int launch_vector(const gemv_problem &p, cudaStream_t stream, bool early) {
-  const int all = ceil_div(p.n, Kernel::threads / 32);
-  return launch<Kernel>(p, stream, early, BlocksPerSm ? min_of(all, 132 * BlocksPerSm) : all,
-                        Kernel::shared_bytes(p.k));
+template <class Kernel> int launch_chain(const gemv_chain &c, cudaStream_t stream) {
+  static const int prepared = prepare(&strip<Kernel>, Kernel::shared_bytes);
+  if (prepared || c.count > Kernel::most_products)
+    return prepared ? prepared : 1000;
+  strip_arguments a{};
+  a.rows = c.tokens, a.count = c.count, a.chain = static_cast<const product *>(c.products);
+  a.clear = static_cast<uint4 *>(c.clear), a.clear_words = c.clear_bytes / 16;
+  return launch(&strip<Kernel>, a, 132, Kernel::threads, Kernel::shared_bytes,
+                cudaLaunchAttributeCooperative, stream);
+}
+template <class Kernel> int launch_vector(const gemv_problem &p, cudaStream_t stream, bool early) {
+  const int all = ceil_div(p.n, Kernel::threads / 32), bytes = Kernel::shared_bytes(p.k);
+  if (bytes > 49152 || p.k % 8)
+    return 1000;
+  return launch(&plain<Kernel>, product_of(p), all, Kernel::threads, bytes, early_id(early),
+                stream);
 }
 template <class Kernel> int launch_read(const gemv_problem &p, cudaStream_t stream, bool early) {
-  return launch<Kernel>(p, stream, early, 264, 0);
+  return launch(&plain<Kernel>, product_of(p), 264, Kernel::threads, 0, early_id(early), stream);
 }
 
-template <weights Kind, int S, int P, int U> struct add {
+constexpr weights kind = weights(PART);
+
+template <int Rows, int W, int T, int S, int Stages> struct add {
   explicit add(const char *name) {
-    const int layout = int(Kind);
-    gemv_entries().push_back({name, layout, 1, 8, &launch_strip<strip_kernel<Kind, 1, S, P, U>>});
-    gemv_entries().push_back({name, layout, 9, 16, &launch_strip<strip_kernel<Kind, 2, S, P, U>>});
+    using kernel = strip_kernel<kind, Rows, W, T, S, Stages, false>;
+    gemv_entries().push_back({name, int(kind),
+                              Rows > 8   ? 9
+                              : Rows > 1 ? 2
+                                         : 1,
+                              Rows, &launch_strip<kernel>, nullptr});
+  }
+};
+template <int Rows, int W, int T, int S, int Stages> struct add_chain {
+  explicit add_chain(const char *name) {
+    using kernel = strip_kernel<kind, Rows, W, T, S, Stages, true>;
+    gemv_entries().push_back({name, int(kind),
+                              Rows > 8   ? 9
+                              : Rows > 1 ? 2
+                                         : 1,
+                              Rows, nullptr, &launch_chain<kernel>});
   }
 };
 
-constexpr weights kind = weights(PART);
-// s strips of a block, p parts of k, u tiles ahead of a warp
-const add<kind, 1, 16, 4> a0("s1 p16 u4");
-const add<kind, 2, 8, 4> a1("s2 p8 u4");
-const add<kind, 4, 4, 4> a2("s4 p4 u4");
-const add<kind, 8, 2, 4> a3("s8 p2 u4");
-const add<kind, 1, 8, 4> a4("s1 p8 u4");
-const add<kind, 2, 4, 4> a5("s2 p4 u4");
-const add<kind, 4, 2, 4> a6("s4 p2 u4");
-const add<kind, 1, 8, 8> b0("s1 p8 u8");
-const add<kind, 2, 4, 8> b1("s2 p4 u8");
-const add<kind, 4, 2, 8> b2("s4 p2 u8");
-const add<kind, 8, 1, 8> b3("s8 p1 u8");
+// w warps, t tiles of a warp in a stage, s strips of a pass, r stages of the ring
+const add<1, 8, 2, 4, 9> a0("w8 t2 s4 r9");
+const add<1, 8, 4, 4, 4> a1("w8 t4 s4 r4");
+const add<8, 8, 2, 4, 7> b0("w8 t2 s4 r7");
+const add<8, 8, 4, 4, 3> b1("w8 t4 s4 r3");
+const add<16, 8, 2, 2, 6> c0("w8 t2 s2 r6");
+const add_chain<1, 16, 2, 4, 10> d0("chain w16 t2 s4 r10");
+const add_chain<1, 8, 4, 4, 10> d1("chain w8 t4 s4 r10");
+const add_chain<8, 16, 2, 2, 9> e0("chain w16 t2 s2 r9");
+const add_chain<16, 16, 2, 2, 7> f0("chain w16 t2 s2 r7");
+const add_chain<16, 8, 2, 2, 14> f1("chain w8 t2 s2 r14");
 
 #if PART == 0
-struct add_vectors {
-  add_vectors() {
-    // b blocks of a multiprocessor, each going on to further outputs
-    gemv_entries().push_back({"vector u4", layout_rows, 1, 1, &launch_vector<vector_kernel<4>, 0>});
-    gemv_entries().push_back({"vector u8", layout_rows, 1, 1, &launch_vector<vector_kernel<8>, 0>});
-    gemv_entries().push_back(
-        {"vector u4 b4", layout_rows, 1, 1, &launch_vector<vector_kernel<4>, 4>});
-    gemv_entries().push_back(
-        {"vector u8 b2", layout_rows, 1, 1, &launch_vector<vector_kernel<8>, 2>});
-    gemv_entries().push_back({"read u4", layout_read, 1, 16, &launch_read<read_kernel<4>>});
-    gemv_entries().push_back({"read u8", layout_read, 1, 16, &launch_read<read_kernel<8>>});
+struct add_others {
+  add_others() {
+    const auto put = [](const char *name, int layout, int most, auto call) {
+      gemv_entries().push_back({name, layout, 1, most, call, nullptr});
+    };
+    // u runs of 16 bytes ahead
+    put("vector u4", layout_rows, 1, &launch_vector<vector_kernel<4>>);
+    put("read u4", layout_read, 16, &launch_read<read_kernel<4>>);
+    put("read u8", layout_read, 16, &launch_read<read_kernel<8>>);
   }
-} const vectors;
+} const others;
 #endif
 
 } // namespace
@@ -105,8 +131,12 @@ int gemv_suits(int i, int tokens) {
   const study::gemv_entry &e = study::gemv_entries()[size_t(i)];
   return e.least <= tokens && tokens <= e.most;
 }
+int gemv_is_chain(int i) { return study::gemv_entries()[size_t(i)].launch == nullptr; }
 int gemv_launch(int i, const study::gemv_problem *p, void *stream, int early) {
   return study::gemv_entries()[size_t(i)].launch(*p, static_cast<cudaStream_t>(stream), early != 0);
+}
+int gemv_launch_chain(int i, const study::gemv_chain *c, void *stream) {
+  return study::gemv_entries()[size_t(i)].chain(*c, static_cast<cudaStream_t>(stream));
 }
 }
 #endif
