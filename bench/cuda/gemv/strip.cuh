@@ -9,8 +9,8 @@
 // first ones before the dependency wait, since weights do not change. Rows lie in shared memory as
 // fragments of B.
 //
-// Weights: tiles of 16 outputs, 512 bytes each, along k first. Lane 4 * g + t owns bytes 16 * lane
-// ...
+// Weights: tiles of 16 outputs, 512 bytes each, along k first. Lane 4 * g + t owns 16 bytes of a
+// tile, from 16 * lane on:
 //   fp16   16 x 16: registers a[0] ... a[3] of mma, word i
 //   int8   16 x 32 (a block of one scale): bytes 2 * r + h of the eight of step s hold q + 128 of
 //          row g + 8 * (r % 2), k 16 * s + 2 * t + 8 * (r / 2) + h
