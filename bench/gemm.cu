@@ -17,9 +17,8 @@
 //   --set       the squares alone, or the networks' shapes alone
 //   --seconds   stops after S seconds; the summary says how many rows are missing
 //   --choices   schedules that the compiler would choose, by bench/gemm/layers.py choices: rows
-//   that
-//               it gives to other kernels (gemv, conv_patch) are left out, the others say what its
-//               choice costs
+//               that it gives to other kernels (gemv, conv_patch) are left out, the others say
+//               what its choice costs
 //   --tables    the folder of layers.csv and library_h200.csv, bench/gemm by default
 //   --plain     without programmatic dependent launch
 //

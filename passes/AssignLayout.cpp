@@ -3,17 +3,16 @@
 //   %c = conv %x, %w : tensor<1x64x56x56xf32>         %t = map %x { yield } : tensor<…, nhwc>
 //   %r = map %c { relu } : tensor<1x64x56x56xf32>  →  %c = conv %t, %w : tensor<…, nhwc>
 //   return %r                                         %r = map %c { relu } : tensor<…, nhwc>
-//                                                     %y = map %r { yield } :
-//                                                     tensor<1x64x56x56xf32>
+//                                                     %y = map %r { yield } : tensor<…xf32>
 //
 // Convolutions, pools and resizes run with channels innermost; whatever lies between them follows.
 // Connected regions of such operations are weighed as a whole: a region whose conversions move
 // more bytes than its operations gain stays row-major. Attention reads rows wherever they lie and
 // writes its result as the transpose behind it wants it, so that heads are split and merged in
-// place. Transposes, reshapes and slices then become
-// views wherever a layout can say what they do. Conversions are identity maps (reshapes where
-// nothing moves), one per value and layout, placed at the first use; their bytes are counted in
-// assign-layout.conversion-bytes. Weights stay row-major here: tactics pack them.
+// place. Transposes, reshapes and slices then become views wherever a layout can say what they do.
+// Conversions are identity maps (reshapes where nothing moves), one per value and layout, placed at
+// the first use; their bytes are counted in assign-layout.conversion-bytes. Weights stay row-major
+// here: tactics pack them.
 #include "passes/AssignLayout.h"
 
 #include "passes/Maps.h"

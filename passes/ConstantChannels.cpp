@@ -1,8 +1,9 @@
 // constant-channels: channels of integer tensors whose values are known are not computed.
 //
-//   %y = map(conv %x, %w)   channel 1 is always −128       %y' = map(conv %x, %w without filter 1)
-//   %z = conv %y, %v, −128                             →   %z = conv %y', %v without channel 1,
-//   −128
+//   %y = map(conv %x, %w)          →   %y' = map(conv %x, %w without filter 1)
+//   %z = conv %y, %v, −128             %z = conv %y', %v without channel 1, −128
+//
+// where channel 1 of %y is always −128.
 //
 // A filter can be dead behind its relu, pinned by saturation, or of nothing but zeros: the ranges
 // of its sums follow from the weights (ChannelRanges.h). Whoever reads such a channel adds what it

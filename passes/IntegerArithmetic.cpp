@@ -9,10 +9,10 @@
 // quantises is read as a sum of integer tensors times coefficients (QuantizedForm.h) and rescaled
 // in fixed point (FixedPoint.h); relu and clip become bounds of the result. Other functions of one
 // tensor of bytes become tables, softmax of bytes an operation on integers (ByteFunctions.h).
-// dequantize moves below
-// operations that only move elements, quantize above concat. What stays in floats is recorded with
-// its reason; its contractions at least sum integers. On targets without fast kernels for sums of
-// 8-bit integers everything stays in floats. --precision is of floats: it says nothing of islands.
+// dequantize moves below operations that only move elements, quantize above concat. What stays in
+// floats is recorded with its reason; its contractions at least sum integers. On targets without
+// fast kernels for sums of 8-bit integers everything stays in floats. --precision is of floats: it
+// says nothing of islands.
 //
 // Numeric rules: sums are exact; the multiplier is the double s_x · s_w / s_y in 31 bits, products
 // have 64 bits, results round half to even and saturate. A result differs from that of the float

@@ -5,8 +5,8 @@
 //   %s, %y = loop %n, %true, %s0 {A}          →   A once for each of n known trips, with the number
 //            {carried = 1, scans = 1}              of the trip as a constant; %y a concat
 //   the same with a condition of the data     →   A for each trip; a carried value is replaced
-//   while
-//                                                 the condition holds: map %going, %new, %old
+//                                                 while the condition holds:
+//                                                 map %going, %new, %old
 //
 // Nothing in the IR but operators of users has effects, so what is computed for nothing costs only
 // time. Left as they are: loops without a known bound on their trips, such whose unrolled text

@@ -23,8 +23,7 @@ struct ShownKeys {
 ///   [batch]                          how many keys there are
 ///   [2 batch]                        where they end, then where they begin
 ///   [3 batch + 2]                    how many there are, then where those of each batch entry
-///   begin
-///                                    among the queries and the keys of all: nothing new
+///                                    begin among the queries and the keys of all: nothing new
 ///   [batch, keys], [batch, queries, keys]
 ///   [batch, 1, most, most]           of which the rows of the last queries count
 llvm::Optional<ShownKeys> shownKeys(Node &n, unsigned i, llvm::ArrayRef<Dim> scores) {

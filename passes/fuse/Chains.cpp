@@ -229,7 +229,7 @@ private:
     if (!first || !isRowProduct(*first) ||
         first->result()->type().element() != second->operand(0)->type().element())
       return;
-    // The two products alone are no faster in one kernel (docs/performance.md).
+    // The two products alone are no faster in one kernel (docs/kernels.md).
     const Maker means = makerOf(*first);
     if (!means.anchor || !isMeans(means.cluster) || !areFew(means, *first))
       return;

@@ -1,8 +1,10 @@
 // Defines the floats of eight bits and fewer: storage types, computed in f32 like f16 and bf16.
 //
-//   f8e4m3      no infinity, NaN is all ones     f8e4m3fnuz, f8e5m2fnuz   no infinity, no -0: its
-//   f8e5m2      as IEEE 754                                              code is the NaN
-//   f8e8m0      powers of two from 2^-127 to 2^127, all ones is NaN      f4e2m1   neither
+//   f8e4m3                   no infinity; all ones is NaN
+//   f8e5m2                   as IEEE 754
+//   f8e4m3fnuz, f8e5m2fnuz   no infinity and no -0, whose code is the NaN
+//   f8e8m0                   powers of two from 2^-127 to 2^127; all ones is NaN
+//   f4e2m1                   neither infinity nor NaN
 //
 // A store rounds half to even (f8e8m0: up, so that what is divided by a scale never overflows; it
 // has no negative values, those become NaN). What is too large becomes the largest number, in

@@ -19,8 +19,7 @@
 //
 // Config (derive from attention_defaults): m, n (`fixed` or `dyn`); d, e (`fixed`);
 //   vectors, rows   schedule: vectors * rows sums stay in registers, for `rows` keys, or elements
-//   of
-//                   values, at a time: 3 and 4, or 2 and 6, with 16 registers
+//                   of values, at a time: 3 and 4, or 2 and 6, with 16 registers
 //   tile            schedule: keys at once; vectors * L::width * (d + e + tile) floats of stack
 //   causal          keys n > m + causal are hidden from query m; -1: none are
 //   zero_undefined  weights that are NaN (every key hidden) count as 0

@@ -1,9 +1,9 @@
 // Defines conv: 2-d convolution (1-d with h = 1), register-blocked, without im2col.
 //
 //   y[n, g*filters + k, oh, ow] = body(sum over c, ky, kx of
-//       x[n, g*channels + c, oh*stride_h - pad_top + ky*dilation_h, ow*stride_w - pad_left +
-//       kx*dilation_w]
-//       * w[g, k, c, ky, kx], ins...)
+//       x[n, g*channels + c, ih, iw] * w[g, k, c, ky, kx], ins...)
+//   ih = oh*stride_h - pad_top + ky*dilation_h
+//   iw = ow*stride_w - pad_left + kx*dilation_w
 //
 // One register tile computes `mr` neighbouring output columns times `nr` filters: for every tap and
 // channel, nr weights are loaded once and each of mr inputs is broadcast against them. Inputs are
@@ -18,8 +18,7 @@
 //   kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left   fixed
 //   mr, nr                        schedule, static constexpr int; nr a multiple of lanes::width
 //   filters_outer                 schedule: for each block of filters all pixels (default; the
-//   block
-//                                 of weights stays in cache), or for each tile of pixels all
+//                                 block of weights stays in cache), or for each tile of pixels all
 //                                 filters (right with a prologue or pack_input: the patch is made
 //                                 once)
 //   pack_input                    schedule: always copy the patch. For pixel distances that are
@@ -28,19 +27,20 @@
 //
 // x: view over (n, c, h, w), any strides; direct reads need c and w strides that are `fixed`. Best
 // is NHWC (c stride fixed<1>); NCHW is right for few channels, the first layer. An output with w
-// taken as all of h*w (out_h = 1) is the way to run a 1x1 convolution of stride 1. w:
-// [groups][ceil(filters/nr)][kernel_h][kernel_w][channels][nr], zeros in missing filters; any
-// storage type. outs, ins: packs of views over (n, k, oh, ow); lanes run along k, so its stride
-// should be fixed<1>. prologue(L, a, s0[c], ...): applied to in-bounds inputs; prologue_ins: pack
-// of views over (c).
+// taken as all of h*w (out_h = 1) is the way to run a 1x1 convolution of stride 1.
+// w: [groups][ceil(filters/nr)][kernel_h][kernel_w][channels][nr], zeros in missing filters; any
+// storage type.
+// outs, ins: packs of views over (n, k, oh, ow); lanes run along k, so its stride should be
+// fixed<1>.
+// prologue(L, a, s0[c], ...): applied to in-bounds inputs; prologue_ins: pack of views over (c).
 //
-// Choosing mr and nr, with V = registers of one row = nr / width, 32 registers (AVX-512; 16
-// elsewhere):
-//   V = min(4, ceil(filters / width)), at most 3 when that wastes fewer lanes (48 filters: 3), and
-//   2 for many filters; mr = (registers - 3) / V rounded down, then lowered to ceil(out_w / tiles)
-//   with tiles = ceil(out_w / mr), so that the last tile is not nearly empty. Where out_w is `dyn`,
-//   a last tile of at most half the columns computes (mr + 1) / 2. 14x32, 9x48, 28x16
-//   with AVX-512; 6x16 with AVX2. choose_conv_tile() below is that rule.
+// Choosing mr and nr, with V = nr / width registers for a row, of 32 (AVX-512) or 16 registers:
+//   V  = min(4, ceil(filters / width)), at most 3 when that wastes fewer lanes (48 filters: 3), and
+//        2 for many filters
+//   mr = (registers - 3) / V rounded down, then lowered to ceil(out_w / tiles) with
+//        tiles = ceil(out_w / mr), so that the last tile is not nearly empty
+// Where out_w is `dyn`, a last tile of at most half the columns computes (mr + 1) / 2. That gives
+// 14x32, 9x48, 28x16 with AVX-512 and 6x16 with AVX2. choose_conv_tile() below is that rule.
 #ifndef TENON_RUNTIME_CPU_CONV_H
 #define TENON_RUNTIME_CPU_CONV_H
 

@@ -8,13 +8,18 @@
 //
 // Config: the members of conv.h, with
 //   filters                 a multiple of nr
-//   mr, nr                  schedule: columns and filters of a tile, mr * nr <= registers - 6; e.g.
-//   8 x 1 groups 1, dilation_w 1, channels fixed; x contiguous along c and w as one run (c stride
-//   fixed<1> and w stride fixed<channels>, or one channel and w stride fixed<1>), else pack_input =
-//   true
+//   mr, nr                  schedule: columns and filters of a tile, mr * nr <= registers - 6,
+//                           such as 8 x 1
+//   groups, dilation_w      1
+//   channels                fixed
+//   pack_input              true, unless x is contiguous along c and w as one run (c stride
+//                           fixed<1> and w stride fixed<channels>, or one channel and w stride
+//                           fixed<1>)
 // w: [filters][kernel_h][kernel_w][channels].
-// Worth it when filters * (kernel_h * ceil(kernel_w * channels / width) + 6) <
-// kernel_h * kernel_w * channels * ceil(filters / width) / 2: conv_dot_is_better() below.
+//
+// It is worth it (conv_dot_is_better() below) when
+//   filters * (kernel_h * ceil(kernel_w * channels / width) + 6)
+//     < kernel_h * kernel_w * channels * ceil(filters / width) / 2
 #ifndef TENON_RUNTIME_CPU_CONV_DOT_H
 #define TENON_RUNTIME_CPU_CONV_DOT_H
 

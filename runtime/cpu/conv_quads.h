@@ -10,8 +10,8 @@
 //
 // Both multiply x as it is; sums[k], -zero times the sum of filter k, takes the zero point off.
 //
-// Config: as conv.h's, one group; channels and kernel fixed. depthwise_quads: channels, one filter
-// each.
+// Config: as conv.h's, one group; channels and kernel fixed. Of depthwise_quads: channels with one
+// filter each.
 //   vector_body       conv_quads: whether quads.h has all functions of the body
 //   weight_bits       conv_quads: 8, or less where weights are fields of 16 bytes
 //                     (common/weight_fields.h)

@@ -12,10 +12,10 @@
 // Bits: of weights, 8 or less where they are fields of words, those of depthwise_shared of bytes
 // (common/weight_fields.h).
 //
-// x: the first element of its image. w: [filters][kernel_h][kernel_w][channels], a row for each
-// filter. patches:
-// 2 * MR * ceil(depth / 4) words, aligned to 8 bytes, where depth is the product of kernel_h,
-// kernel_w and channels. MR: 1 where there is one output only, else 4.
+// x: the first element of its image.
+// w: [filters][kernel_h][kernel_w][channels], a row for each filter.
+// patches: 2 * MR * ceil(depth / 4) words, aligned to 8 bytes, where depth is the product of
+// kernel_h, kernel_w and channels. MR: 1 where there is one output only, else 4.
 #ifndef TENON_RUNTIME_CPU_CONV_SHARED_H
 #define TENON_RUNTIME_CPU_CONV_SHARED_H
 

@@ -1,7 +1,7 @@
 // Defines depthwise: 2-d convolution in which each input channel has its own `multiplier` filters.
 //
-//   y[n, c*multiplier + j, oh, ow] = body(sum over ky, kx of x[n, c, ih(ky), iw(kx)] * w[ky, kx,
-//   c*multiplier + j], ins...)
+//   y[n, c*multiplier + j, oh, ow] =
+//       body(sum over ky, kx of x[n, c, ih(ky), iw(kx)] * w[ky, kx, c*multiplier + j], ins...)
 //
 // Lanes run along the output channels. One call of the inner function computes a whole output row
 // for one vector of channels, `mr` columns at a time: the columns a tile needs are loaded once per
@@ -13,13 +13,12 @@
 //   batch, out_h, out_w, in_h, in_w, channels (input; fixed or dyn), multiplier (fixed)
 //   kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left
 //   mr                 schedule: output columns of a tile. With AVX-512 8 for 3x3; less when
-//   registers are
-//                      few: mr + kernel_w + 2 <= registers. Lowered to ceil(out_w / tiles) as in
-//                      conv.h
+//                      registers are few: mr + kernel_w + 2 <= registers. Lowered to
+//                      ceil(out_w / tiles) as in conv.h
 //   lanes, accumulator types
-// x: view over (n, c, h, w); c stride fixed<1> (NHWC) for vector loads. outs, ins: over (n, k, oh,
-// ow). w: [ceil(channels*multiplier / width)][kernel_h][kernel_w][width], zeros in missing
-// channels.
+// x: view over (n, c, h, w); c stride fixed<1> (NHWC) for vector loads.
+// outs, ins: over (n, k, oh, ow).
+// w: [ceil(channels*multiplier / width)][kernel_h][kernel_w][width], zeros in missing channels.
 #ifndef TENON_RUNTIME_CPU_DEPTHWISE_H
 #define TENON_RUNTIME_CPU_DEPTHWISE_H
 

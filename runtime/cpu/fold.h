@@ -1,8 +1,8 @@
 // Defines fold: the reduction of reduce.h for combiners that cannot merge partial results. It takes
 // one element after the other, in the order of the reduced dimensions.
 //
-//   outs[kept] = post(acc after acc = combine(acc..., pre(ins[kept, reduced]...)...),
-//   post_ins[kept]...)
+//   acc...     = combine(acc..., pre(ins[kept, reduced]...)...) for each reduced
+//   outs[kept] = post(acc..., post_ins[kept]...)
 //
 // Arguments as in reduce.h, but combine takes the accumulators and then the results of `pre`, of
 // whatever number and types.

@@ -9,9 +9,8 @@
 // evenly: a plain pointwise map has one dimension. When an input is contiguous along another
 // dimension (a transpose), both are walked in square blocks, so that each cache line is used whole.
 //
-// outs: pack of views of the space's rank. ins: views, padded_views, index_views or
-// gathered_views (so Gather is a map, too). A result may be
-// written over an input that has the same strides.
+// outs: pack of views of the space's rank. ins: views, padded_views, index_views or gathered_views
+// (so Gather is a map, too). A result may be written over an input that has the same strides.
 // The lanes fit the widest element among the views; when a body computes in wider ones (a cast to
 // double inside), name them: map<simd<8>>(...).
 #ifndef TENON_RUNTIME_CPU_MAP_H

@@ -2,8 +2,8 @@
 // time. It is the kernel for what the blocked ones do not take (integers, computed operands) and
 // makes no claim to speed.
 //
-//   y[p..., m, n] = body(sum over k of (a - a_zero)[p..., m, n, k] * (b - b_zero)[p..., m, n, k],
-//   ins...)
+//   y[p..., m, n] = body(sum over k of (a - a_zero)[p..., m, n, k] *
+//                                      (b - b_zero)[p..., m, n, k], ins...)
 //
 //   matmul_direct<A>(space, k, a, a_zero, b, b_zero, outs, ins, body, workers)
 //

@@ -14,8 +14,7 @@
 //              elements of stack, 256 by default
 //   lanes, accumulator
 //   pairs      the operands are 8-bit integers less zero_a and zero_b, the sums int32_t: copies
-//   hold
-//              two elements in each word, whose products are added at once
+//              hold two elements in each word, whose products are added at once
 // a: view over (b0, b1, m, k); b: view over (b0, b1, k, n); outs, ins: views over (b0, b1, m, n).
 #ifndef TENON_RUNTIME_CPU_MATMUL_DYNAMIC_H
 #define TENON_RUNTIME_CPU_MATMUL_DYNAMIC_H

@@ -2,8 +2,8 @@
 // overlap little.
 //
 //   non_max_suppression<Center>(batch, classes, n, k, boxes, scores, out, iou, least, places)
-//     out[b, c, :] = indices of at most k boxes in order of score (ties: lower index first), then
-//     -1
+//     out[b, c, :] = indices of at most k boxes in order of score (ties: lower index first), and
+//                    -1 behind them
 //
 // A box is taken when its score exceeds `least` and its intersection over union with every box
 // taken before is at most `iou`. Extents: `fixed` or `dyn`. boxes: view over (batch, n, 4), two

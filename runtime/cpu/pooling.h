@@ -10,12 +10,11 @@
 //   kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w
 //   pad_top, pad_left, pad_bottom, pad_right   the last two count for count_include_pad only
 //   kind          type: pooling_max, pooling_mean, or pooling_mean_padded (divides by the taps
-//   inside
-//                 the padded image)
+//                 inside the padded image)
 //   accumulator   type: what a mean adds up in; the element type for max
 //   lanes         type
-// x: view over (n, c, h, w), c stride fixed<1> (NHWC) for vector loads. outs, ins: over (n, c, oh,
-// ow).
+// x: view over (n, c, h, w), c stride fixed<1> (NHWC) for vector loads.
+// outs, ins: over (n, c, oh, ow).
 #ifndef TENON_RUNTIME_CPU_POOLING_H
 #define TENON_RUNTIME_CPU_POOLING_H
 

@@ -1,7 +1,7 @@
 // Defines reduce: folds some dimensions of an iteration space away.
 //
-//   outs[kept] = post(fold over reduced of combine(accumulators, pre(ins[kept, reduced]...)),
-//   post_ins[kept]...)
+//   acc...     = fold over reduced of combine(acc..., pre(ins[kept, reduced]...))
+//   outs[kept] = post(acc..., post_ins[kept]...)
 //
 //   reduce(kept, reduced, ins, pre, combine, outs, post_ins, post, workers)
 //

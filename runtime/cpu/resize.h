@@ -1,7 +1,7 @@
 // Defines resize: resamples two dimensions, each output element a weighted sum of a few inputs.
 //
-//   y[n, c, oh, ow] = body(sum over i, j of wh[oh, i] * ww[ow, j] * x[n, c, ih(oh, i), iw(ow, j)],
-//   ins...)
+//   y[n, c, oh, ow] =
+//       body(sum over i, j of wh[oh, i] * ww[ow, j] * x[n, c, ih(oh, i), iw(ow, j)], ins...)
 //
 // Which elements and weights is the business of the two axes:
 //   resize_table<Taps>     indices and weights in constant tables, [out][Taps]: any mode, any

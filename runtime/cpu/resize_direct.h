@@ -1,8 +1,8 @@
 // Defines resize_direct: resampling along any number of dimensions, one element at a time, for what
 // resize.h does not take (more than two dimensions, integers, regions that reach outside).
 //
-//   y[p...] = body(sum over t... of product over d of weight_d(p_d, t_d) * x[index_d(p_d, t_d)...],
-//   ins...)
+//   y[p...] = body(sum over t... of (product over d of weight_d(p_d, t_d)) *
+//                  x[index_d(p_d, t_d)...], ins...)
 //
 //   resize_direct<T>(space, x, axes, fill, outs, ins, body, workers)
 //

@@ -5,10 +5,10 @@
 //     y = x, then y[indices[i], ...] = Combiner(y[indices[i], ...], updates[i, ...]) for each i in
 //     row-major order; an index outside the first dimension does nothing
 //
-// Combiner: of common/combiners.h. space: dims<...>
-// of x and y; rows: dims<...> of the indices. x, y: views over space; indices: view of int64_t over
-// rows; updates: view over (rows..., space without its first dimension...). The copy is shared
-// between threads; updates may meet, so one thread does them.
+// Combiner: of common/combiners.h. space: dims<...> of x and y; rows: dims<...> of the indices.
+// x, y: views over space; indices: view of int64_t over rows; updates: view over (rows..., space
+// without its first dimension...). The copy is shared between threads; updates may meet, so one
+// thread does them.
 #ifndef TENON_RUNTIME_CPU_SCATTER_H
 #define TENON_RUNTIME_CPU_SCATTER_H
 

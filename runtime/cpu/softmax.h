@@ -1,5 +1,6 @@
-// Defines softmax: y[i..., j] = body(e^(x[i, j] - max) / sum over j of e^(x[i, j] - max), ins[i,
-// j]...), or its logarithm.
+// Defines softmax, or with Log its logarithm:
+//
+//   y[i..., j] = body(e^(x[i, j] - max) / sum over j of e^(x[i, j] - max), ins[i, j]...)
 //
 //   softmax<Log>(space, x, outs, ins, body, workers)     Log: false, or true for log-softmax
 //

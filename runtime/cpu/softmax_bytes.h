@@ -7,8 +7,8 @@
 //
 // T: int8_t or uint8_t, of y. Config: multiplier (31 bits), shift (0 to 31), zero. space: dims<...>
 // whose last dimension is the normalised one; x, outs, ins: views over it. table: e^(-scale * d),
-// sums of them below 2^31. The quotient goes by a factor of the
-// whole row: 2^62 / sum, rounded down, times the multiplier; round is half to even.
+// sums of them below 2^31. Instead of dividing, elements are multiplied by one factor of the whole
+// row: 2^62 / sum, rounded down, times the multiplier; round is half to even.
 #ifndef TENON_RUNTIME_CPU_SOFTMAX_BYTES_H
 #define TENON_RUNTIME_CPU_SOFTMAX_BYTES_H
 

@@ -4,19 +4,21 @@
 // run time, integers, computed operands) and make no claim to speed.
 //
 //   conv_direct(cfg, x, x_zero, w, w_zero, outs, ins, body, workers)
-//     y[n, g*filters + k, o...] = body(sum over c, t of (x - x_zero)[n, g*channels + c, p...] * (w
-//     - w_zero), ins...) p = o*stride + t*dilation - pad, w at [g*filters + k, c, t...];
-//     transposed: p such that o = p*stride + t*dilation - pad, w at [g*channels + c, k, t...].
+//     y[n, g*filters + k, o...] =
+//         body(sum over c, t of (x - x_zero)[n, g*channels + c, p...] * (w - w_zero), ins...)
+//     plain:      p = o*stride + t*dilation - pad, w at [g*filters + k, c, t...]
+//     transposed: p such that o = p*stride + t*dilation - pad, w at [g*channels + c, k, t...]
 //     Nothing is added where p lies outside x.
 //   pooling_direct(cfg, x, outs, ins, body, workers)
 //     kinds and rules of pooling.h
 //
-// Config: batch, in, out, kernel   extents; the last three are dims<...>, one entry a spatial
-// dimension
-//         strides, dilations, pads  static constexpr index_t[], one entry a spatial dimension
-//         conv_direct: groups, channels, filters (of one group), transposed (static constexpr bool)
-//         pooling_direct: channels, pads_end (index_t[]), kind
-//         accumulator   type; integers wrap
+// Config:
+//   batch, in, out, kernel    extents; the last three are dims<...>, one entry a spatial dimension
+//   strides, dilations, pads  static constexpr index_t[], one entry a spatial dimension
+//   accumulator               type; integers wrap
+//   of conv_direct            groups, channels, filters (of one group), transposed (static
+//                             constexpr bool)
+//   of pooling_direct         channels, pads_end (index_t[]), kind
 // x: view or computed_view over (n, c, spatial...); w: over its own dimensions; x_zero, w_zero: the
 // same as x and w, or no_zero_point. outs, ins: over (n, k, out...).
 #ifndef TENON_RUNTIME_CPU_WINDOW_DIRECT_H

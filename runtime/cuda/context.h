@@ -6,8 +6,7 @@
 // finish   issues what follows the graph where sizes or conditions depend on data
 //          (cuda/host_part.h); enqueue then waits for the data, not for the end.
 // enqueue  one graph launch on the caller's stream. Where the caller's pointers are not those of
-// the
-//          last run, the nodes that touch inputs and outputs get new arguments first; launches
+//          the last run, the nodes that touch inputs and outputs get new arguments first; launches
 //          already under way keep theirs. On a stream that is being captured it issues plain
 //          launches, which become part of the caller's graph.
 #ifndef TENON_RUNTIME_CUDA_CONTEXT_H

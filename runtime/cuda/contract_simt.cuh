@@ -14,15 +14,13 @@
 // numbered so that neighbours (lane ^ 1) read the same of A and others (lane ^ 2) the same of B:
 // such reads of 16 bytes take two cycles instead of four.
 //
-// Config of conv_simt (derive from conv_defaults): batch, in_h, in_w, out_h, out_w, groups,
-// filters,
-//   channels (both of one group), kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w,
-//   pad_top, pad_left. x over (n, c, h, w); outs and ins over (n, k, oh, ow); prologue_ins over
-//   (c).
-// Config of matmul_simt (derive from matmul_defaults): batch0, batch1, m, n, k, b_stride0,
-// b_stride1.
-//   x over (b0, b1, m, k); outs and ins over (b0, b1, m, n); b packed, or a view over (b0, b1, k,
-//   n); prologue_ins over (k).
+// Config of conv_simt (derive from conv_defaults):
+//   batch, in_h, in_w, out_h, out_w, groups, filters and channels (of one group), kernel_h,
+//   kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left. x over (n, c, h, w);
+//   outs and ins over (n, k, oh, ow); prologue_ins over (c).
+// Config of matmul_simt (derive from matmul_defaults):
+//   batch0, batch1, m, n, k, b_stride0, b_stride1. x over (b0, b1, m, k); outs and ins over
+//   (b0, b1, m, n); b packed, or a view over (b0, b1, k, n); prologue_ins over (k).
 // Either may say `aligned`: x starts at a multiple of 16 bytes; and `aligned_results`: so does all
 // that the epilogue reads and writes.
 // Schedule: tile_m, tile_n, tile_k, thread_m, thread_n, stages, splits, teams, least_shared; see

@@ -25,9 +25,9 @@
 // Shared memory: that of tensor_ring.cuh, then what the prologue reads.
 //
 // Config: as for contract_simt.cuh. Schedule: tile_m, tile_n, tile_k, consumers, ping_pong, stages,
-// splits, multiprocessors; see contract_wgmma_schedule. A row of tile_k
-// elements has 32, 64 or 128 bytes. Operands: both of one type or of bytes, which tensor maps can
-// describe (tensor_map.h); groups of more than one have channels that are a multiple of tile_k.
+// splits, multiprocessors; see contract_wgmma_schedule. A row of tile_k elements has 32, 64 or 128
+// bytes. Operands: both of one type or of bytes, which tensor maps can describe (tensor_map.h);
+// where there are several groups, their channels are a multiple of tile_k.
 // Weights: tensor_loader.cuh, packed_weights or, for tf32x3, packed_parts, too.
 #ifndef TENON_RUNTIME_CUDA_CONTRACT_WGMMA_SM90_CUH
 #define TENON_RUNTIME_CUDA_CONTRACT_WGMMA_SM90_CUH

@@ -1,10 +1,10 @@
 // Defines what contraction kernels multiply: convolutions and matrix products as one shape, M x K
 // times K x N per slice, without ever forming the matrices.
 //
-//            slice          M                     K                              N
-//   conv     group          batch x out_h x out_w kernel_h x kernel_w x channels filters
-//   conv 3-d group          the same x out_d      the same x kernel_d           filters
-//   matmul   batch matrix   m                     k                              n
+//              slice          M                       K                                N
+//   conv       group          batch x out_h x out_w   kernel_h x kernel_w x channels   filters
+//   3-d conv   group          the same x out_d        the same x kernel_d              filters
+//   matmul     batch matrix   m                       k                                n
 //
 // A problem says where an element of A lies (or that it is padding), where B lies, and which point
 // of the output views a (slice, m, n) is. B is either packed weights,

@@ -6,10 +6,10 @@
 // for every output they touch. A row's loads, and those of the next rows as far as registers go,
 // are on their way before the first is used: with few threads per layer, latency is what counts.
 //
-// Config (derive from window_defaults): batch, in_h, in_w, out_h, out_w, channels (input),
-// multiplier,
-//   kernel_h, kernel_w (fixed), stride_h, stride_w (fixed), dilation_h, dilation_w (fixed),
-//   pad_top, pad_left. whole_runs (see fetch_run). Schedule: vector, columns.
+// Config (derive from window_defaults):
+//   batch, in_h, in_w, out_h, out_w, channels (input), multiplier, kernel_h, kernel_w (fixed),
+//   stride_h, stride_w (fixed), dilation_h, dilation_w (fixed), pad_top, pad_left, whole_runs (see
+//   fetch_run). Schedule: vector, columns.
 // x over (n, c, h, w), c stride fixed<1> for vector loads; outs and ins over (n, k, oh, ow).
 // Weights: [kernel_h][kernel_w][channels * multiplier]. Bytes have exact 32-bit sums of
 // (x - x_zero) * w, x_zero being the zero point of x, static.

@@ -1,8 +1,8 @@
 // Defines `fold`: a reduction whose combiner takes elements, not partial results, so that they must
 // come one after the other.
 //
-//   outs[kept] = post(fold over reduced of combine(accumulators, pre(ins[kept, reduced]...)),
-//   post_ins[kept]...)
+//   acc...     = fold over reduced of combine(acc..., pre(ins[kept, reduced]...))
+//   outs[kept] = post(acc..., post_ins[kept]...)
 //
 // Algorithm: one thread per result.
 // Config: kept, reduced (dims; both of rank 1 at least). Operands as for reduce.cuh.

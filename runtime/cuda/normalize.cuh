@@ -1,5 +1,6 @@
-// Defines `normalize`: y[k, r] = body((x[k, r] - mean) / sqrt(mean of squared deviations +
-// epsilon), ins[k, r]...), the means taken over all r.
+// Defines `normalize`, with means taken over all r:
+//
+//   y[k, r] = body((x[k, r] - mean) / sqrt(mean of squared deviations + epsilon), ins[k, r]...)
 //
 // Algorithm: lane_group; a lane works on runs of `vector` elements along the last dimension, every
 // Lanes-th run of its row. Rows of up to lanes x held runs are read once and kept in registers, so

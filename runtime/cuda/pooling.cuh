@@ -4,11 +4,11 @@
 // element; padding is skipped, never read. NaN wins a maximum. An empty window gives the lowest
 // value, or 0.
 //
-// Config (derive from window_defaults): batch, channels, in_h, in_w, out_h, out_w, kernel_h,
-// kernel_w,
-//   stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, pad_bottom, pad_right (the last
-//   two count for pooling_mean_padded only), kind (type: pooling_max, pooling_mean or
-//   pooling_mean_padded), accumulator (type). Schedule: along (1 for NHWC, 3 for NCHW), vector.
+// Config (derive from window_defaults):
+//   batch, channels, in_h, in_w, out_h, out_w, kernel_h, kernel_w, stride_h, stride_w, dilation_h,
+//   dilation_w, pad_top, pad_left, pad_bottom, pad_right (the last two count for
+//   pooling_mean_padded only), kind (type: pooling_max, pooling_mean or pooling_mean_padded),
+//   accumulator (type). Schedule: along (1 for NHWC, 3 for NCHW), vector.
 // x over (n, c, h, w); outs and ins over (n, c, oh, ow).
 #ifndef TENON_RUNTIME_CUDA_POOLING_CUH
 #define TENON_RUNTIME_CUDA_POOLING_CUH

@@ -1,8 +1,9 @@
 // Defines `scatter`: rows of a tensor replaced by, or combined with, rows of another at indices
 // that are known at run time, in place:
 //
-//   y[indices[i], ...] = Combiner(y[indices[i], ...], updates[i, ...]) for each i in row-major
-//   order
+//   y[indices[i], ...] = Combiner(y[indices[i], ...], updates[i, ...])
+//
+// for each i in row-major order.
 //
 // An index outside the first dimension does nothing. Updates that meet in one element of y are
 // taken in order: a run gives the same bits as any other. Combiner: of common/combiners.h.

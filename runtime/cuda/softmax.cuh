@@ -1,5 +1,6 @@
-// Defines `softmax`: y[i..., j] = body(e^(x[i, j] - max) / sum over j of e^(x[i, j] - max), ins[i,
-// j]...), or its logarithm.
+// Defines `softmax`, or with `log` its logarithm:
+//
+//   y[i..., j] = body(e^(x[i, j] - max) / sum over j of e^(x[i, j] - max), ins[i, j]...)
 //
 // Algorithm: lane_group, three passes over each row: maximum, sum of exponentials, results. The
 // exponential is computed twice rather than stored, since a result may be written over x.

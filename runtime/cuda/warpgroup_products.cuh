@@ -2,12 +2,11 @@
 // by wgmma: `tile_products` and `fragment_products`. Each has
 //
 //   multiply(sum, at, part, m_offset, n_offset)   adds the products of rows m_offset and following,
-//   and
-//                                                 of columns n_offset and following, to sums that
-//                                                 begin at zero
+//                                                 and of columns n_offset and following, to sums
+//                                                 that begin at zero
 //
-// `ring_products` makes one of them. Once: the ring is filled for one part, and
-// a buffer that it needs no more is not released.
+// `ring_products` makes one of them. Once: the ring is filled for one part, and a buffer that it
+// needs no more is not released.
 //
 // Mma: see ptx/wgmma.cuh. A thread has Blocks * Mma::n / 2 sums, those of 64 rows after the others.
 #ifndef TENON_RUNTIME_CUDA_WARPGROUP_PRODUCTS_CUH

@@ -15,12 +15,13 @@
 // transform patches a step ahead. A warp holds the sums of 16 / warps of the products, 4 x 8 lanes
 // each; sums are transformed back through shared memory, 32 filters at a time.
 //
-// Error: with e = 2^-24 an output's is at most (C + 12) e times the sum over its patch's A^T (|V|
-// |U|) A; a direct convolution's is 9 C e times the sum of its |x| |g|. Of random operands it is,
-// relative to the root mean square of the outputs, 1.7e-7 for 16 channels, 2.6e-7 for 64 and 9.5e-7
-// for 1024, where a direct sum in one order has 2.2e-7, 4.3e-7 and 1.7e-6: fewer roundings. It is a
-// patch's largest input that counts, for outputs whose window lacks it, too: an infinity among the
-// 4 x 4 makes all four outputs NaN.
+// Error, with e = 2^-24 and C channels:
+//   here                   at most (C + 12) e times the sum over the patch's A^T (|V| |U|) A
+//   a direct convolution   at most 9 C e times the sum of its |x| |g|
+// With random operands it is, relative to the root mean square of the outputs, 1.7e-7 for 16
+// channels, 2.6e-7 for 64 and 9.5e-7 for 1024, where a direct sum in one order has 2.2e-7, 4.3e-7
+// and 1.7e-6, because it rounds more often. A patch's largest input counts for all of its outputs,
+// also for those whose window lacks it: an infinity among the 4 x 4 makes all four outputs NaN.
 //
 // Shared memory: V [stages][16][tile_c][tile_t + 4], U [stages][tile_c][16][tile_n], floats; then
 // sums, [16][tile_t][36], in the same place. The four floats beyond a row keep both writers of a

@@ -4,8 +4,7 @@
 //
 //   tiled    at[0] is the coordinate along the fastest dimension
 //   im2col   at = {channel, x[, y[, z]], image} is the first pixel of a column of pixels, which
-//   runs
-//            over the bounding box of the tensor map; the offsets say which tap of the window
+//            runs over the bounding box of the tensor map; the offsets say which tap of the window
 #ifndef TENON_RUNTIME_CUDA_PTX_TENSOR_COPY_CUH
 #define TENON_RUNTIME_CUDA_PTX_TENSOR_COPY_CUH
 
