@@ -90,12 +90,14 @@ struct TargetTraits {
   /// Elements of the largest head of attention that kernels take, where these have 16 bits, and
   /// where they are f32; 0: there are no such kernels.
   int64_t attentionHeadOfHalves = 256, attentionHead = 256;
-  /// One kernel makes the gates of squeeze-and-excitation: of images of at most so many bytes, or,
-  /// where there are `squeezeImages`, of any; 0: there is no such kernel.
+  /// One kernel makes the gates of squeeze-and-excitation for images of at most `squeezeBytes`
+  /// bytes each, or for images of any size where a batch has `squeezeImages` of them or more. A
+  /// `squeezeBytes` of 0 says that there is no such kernel.
   int64_t squeezeBytes = 0, squeezeImages = 16;
-  /// Of weights of at most so many bytes.
+  /// Its weights have at most so many bytes.
   int64_t squeezeWeights = 448 << 10;
-  /// It also applies them to images of at most a quarter of these bytes; to any from so many on.
+  /// The kernel also multiplies the images by their gates where an image has at most a quarter of
+  /// `squeezeBytes`, or where a batch has so many images or more.
   int64_t gatedImages = 4;
   /// Whether one kernel computes this convolution and a pool or a depthwise convolution of what it
   /// makes, as far as their shapes go, and gains by it; if not, why. Null: there are no such

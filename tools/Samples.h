@@ -11,13 +11,15 @@ struct Samples {
   std::vector<int64_t> labels;
 };
 
-/// Reads one of
-///   test data sets: the folder `data` itself or its subfolders, with input_K (.pb or .npy) and
-///   perhaps output_K, whose largest value is the right class the file `data`, or all in that
-///   folder, of a model with one input: .npy, .pb, or .bin (the elements alone, little-endian),
-///   each with one set or with several one after the other; labels.npy has the right classes
-/// in the order of the names. `shapes`: of the inputs, where they are known. False after reporting
-/// what is wrong.
+/// Reads, in the order of their names, one of
+///
+/// - test data sets: the folder `data` itself or its subfolders, with input_K (.pb or .npy) and
+///   perhaps output_K, whose largest value is the right class;
+/// - for a model with one input the file `data`, or all files of that folder: .npy, .pb, or .bin
+///   (the elements alone, little-endian), each with one set or several one after the other;
+///   labels.npy has the right classes.
+///
+/// `shapes`: of the inputs, where they are known. False after reporting what is wrong.
 bool readSamples(llvm::StringRef data, llvm::ArrayRef<DeclaredTensor> inputs,
                  llvm::ArrayRef<DeclaredTensor> outputs,
                  llvm::ArrayRef<llvm::SmallVector<int64_t, 6>> shapes, Samples &samples,

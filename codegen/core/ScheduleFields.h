@@ -5,8 +5,8 @@
 //
 //   struct HaloSchedule {
 //     int64_t tileM, tileN;
-//     static llvm::ArrayRef<Field<HaloSchedule>> fields(); // {"tile_n", &HaloSchedule::tileN,
-//     oneOf(…)}
+//     // {"tile_n", &HaloSchedule::tileN, oneOf(32, 64, 128)}, …
+//     static llvm::ArrayRef<Field<HaloSchedule>> fields();
 //   };
 //
 // `parseSchedule<S>` refuses unknown, repeated and missing keys and forbidden values,

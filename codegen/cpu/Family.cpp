@@ -8,7 +8,7 @@ namespace tenon::cpu {
 namespace {
 
 void setTraits(llvm::ArrayRef<const TargetLevel *> levels, TargetTraits &traits) {
-  // Without vectors the products and the softmax apart are as fast (docs/performance.md).
+  // Without vectors the products and the softmax apart are as fast (docs/kernels.md).
   if (levels.front()->simdWidth == 1)
     traits.attentionHead = traits.attentionHeadOfHalves = 0;
 }

@@ -26,7 +26,7 @@ struct Costs {
   double alone, beside; // of a warpgroup by itself, and each of those that get in each other's way
 };
 /// Source: first layers of five networks (3x3, 4x4 and 7x7 taps; 32 to 96 filters) at batch 1, 8
-/// and 64 on one H100, by `tenon tune` (docs/performance.md): rms error 34 %.
+/// and 64 on one H100, by `tenon tune` (docs/kernels.md): rms error 34 %.
 constexpr Costs kOfRows = {1500, 1500, 350, 900, 60, 20, 600, 0.6, 0.13};
 /// Source: bench/conv_pool_h100.csv (18 layers, up to 6 schedules each): rms error 13 %.
 constexpr Costs kOfWindows = {530, 40, 600, 380, 36, 21, 340, 0.46, 0.37};

@@ -17,7 +17,7 @@ namespace tenon::cuda {
 namespace {
 
 void setTraits(llvm::ArrayRef<const TargetLevel *> levels, TargetTraits &traits) {
-  // The products and the softmax apart are as fast in f32 (docs/performance.md).
+  // Attention of f32 elements stays apart: there is no kernel of it on this device.
   traits.attentionHead = traits.attentionHeadOfHalves = 0;
   // All levels run what is optimised once: a kernel must be there for each.
   const auto startAt = [&](unsigned sm) {

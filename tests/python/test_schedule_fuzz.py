@@ -38,8 +38,7 @@ from test_cuda_emulated import cases as cuda_cases
 from test_cuda_emulated import with_literals
 
 # Kernels that read their keys by name still, and take an edited schedule as it is.
-UNCONVERTED = ["cpu:*", "cuda:depthwise*", "cuda:gemv*", "cuda:contract_*", "cuda:conv_*", "cuda:expand_depthwise*",
-               "cuda:squeeze_excite"]  # fmt: skip
+UNCONVERTED = ["cpu:*"]  # fmt: skip
 
 CPU = ["cpu:generic", "cpu:x86-64-v3", "cpu:x86-64-v4"]
 MCU = ["mcu:generic", "mcu:cortex-m4", "mcu:cortex-m55"]

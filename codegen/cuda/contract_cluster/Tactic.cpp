@@ -47,7 +47,7 @@ struct Parts {
 /// Source: fitted to bench/gemm.cu on one H200 (CUDA 13.0; medians in a graph of 20 launches with
 /// early starts), all layers of bench/gemm/layers.csv at batch 1 and 8: rms error 13 to 17 %.
 /// Measured before kernels took shares of memory in turn (runtime/cuda/shares.h); a fit to later
-/// times chose no better (docs/performance.md).
+/// times chose no better (docs/kernels.md).
 constexpr Parts kOfHalves[] = {
     {64, 32, 1, 8, 0.100, 0.44, 0.32, 0.05, 0.50, 0.100, 1.30},
     {64, 64, 2, 6, 0.109, 0.50, 0.43, 0.06, 0.85, 0.126, 1.26},

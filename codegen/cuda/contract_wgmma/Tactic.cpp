@@ -40,12 +40,12 @@ struct Tiles {
 };
 /// Bytes along K from which crowded tiles are tried, nine steps: less does not pay for a block
 /// alone on its multiprocessor. Source: at batch 64 a network whose layers have five and six went
-/// from 0.24 to 0.32 ms with them (docs/performance.md).
+/// from 0.24 to 0.32 ms with them (docs/kernels.md).
 constexpr int64_t kLongSum = 9 * 128;
 /// Source: fitted to bench/gemm.cu on one H200 (CUDA 13.0; medians in a graph of 20 launches with
 /// early starts), all layers of bench/gemm/layers.csv at batch 1 and 8: rms error 7 to 20 %.
 /// Crowded ones at batch 64 by layers of UNet and ResNet-50 in their networks
-/// (docs/performance.md).
+/// (docs/kernels.md).
 constexpr Tiles kOfHalves[] = {
     {64, 64, 1, 6, 0.130, 0.80, 0, 0, 1.00},
     {64, 32, 1, 8, 0.118, 0.75, 0, 0, 0.63},
