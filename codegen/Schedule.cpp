@@ -115,7 +115,9 @@ void packOperand(Operation &group, const Packing &p) {
 }
 
 /// How many bits of a weight the candidate reads.
-int64_t weightBits(const Candidate &c) { return c.schedule.get("weight_bits").getValueOr(8); }
+int64_t weightBits(const Candidate &c) {
+  return c.tactic->weightBits ? c.tactic->weightBits(c.schedule) : 8;
+}
 
 class Scheduler {
 public:
@@ -405,8 +407,9 @@ private:
     const int64_t zeroed = tactic.zeroed ? tactic.zeroed(in, chosen.schedule) : 0;
     if (zeroed > 0)
       group.set("zeroed", zeroed);
-    if (in.level.family == Family::Mcu && enabled(kOverlap) && !group.boolAttr("apart"))
-      if (const auto overlap = overlapOf(in, chosen.schedule))
+    if (in.level.family == Family::Mcu && enabled(kOverlap) && !group.boolAttr("apart") &&
+        tactic.overlap)
+      if (const auto overlap = tactic.overlap(in, chosen.schedule))
         setOverlap(group, *overlap);
   }
 

@@ -55,6 +55,20 @@ private:
   Reasoning reasoning_ = nullptr;
 };
 
+/// The result may begin `bytes` before an operand that dies, or `step` bytes more, any number of
+/// times: then no byte of the operand is written before its last read.
+struct Overlap {
+  unsigned operand = 0; // of the group
+  int64_t bytes = 0;
+  int64_t step = 1;
+
+  /// The least such distance that is a multiple of `alignment`; None when there is none.
+  llvm::Optional<int64_t> distance(int64_t alignment) const;
+  bool permits(int64_t distance) const {
+    return distance >= bytes && (distance - bytes) % step == 0;
+  }
+};
+
 struct Tactic {
   llvm::StringRef id;
   llvm::StringRef summary;
@@ -89,6 +103,11 @@ struct Tactic {
   /// The schedule as the tactic writes it, where one that somebody else wrote is legal for a group
   /// that matches; null: any is taken as it is.
   Result<Schedule> (*check)(const TacticInput &in, const Schedule &schedule) = nullptr;
+  /// C++: how far the result may lie over an operand, by the order of the kernel's reads and
+  /// writes; null: it lies apart.
+  llvm::Optional<Overlap> (*overlap)(const TacticInput &in, const Schedule &schedule) = nullptr;
+  /// C++: how many bits of a weight the schedule reads, where that may be few; null: whole bytes.
+  int64_t (*weightBits)(const Schedule &schedule) = nullptr;
 
   /// Whether the whole group can run so.
   Result<> accepts(const TacticInput &in) const {

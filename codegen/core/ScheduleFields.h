@@ -84,12 +84,15 @@ template <class S> Result<S> parseSchedule(const ScheduleText &text, KeyValues &
 }
 
 /// Keys and values in the order of the table, less keys at what they are when absent.
-template <class S> ScheduleText printSchedule(llvm::StringRef tactic, const S &schedule) {
-  ScheduleText text{tactic.str(), {}};
+template <class S> KeyValues printedOf(const S &schedule) {
+  KeyValues printed;
   for (const Field<S> &f : S::fields())
     if (!f.absent || schedule.*(f.member) != *f.absent)
-      text.params.emplace_back(f.key.str(), schedule.*(f.member));
-  return text;
+      printed.emplace_back(f.key.str(), schedule.*(f.member));
+  return printed;
+}
+template <class S> ScheduleText printSchedule(llvm::StringRef tactic, const S &schedule) {
+  return {tactic.str(), printedOf(schedule)};
 }
 
 /// All keys of a schedule with their values, then what follows from it: what a kernel's

@@ -6,7 +6,8 @@
 //     struct Problem { GroupQuery in; … };  // all that later functions need of the group
 //     using Schedule = HaloSchedule;        // codegen/core/ScheduleFields.h
 //     static Result<Problem> match(const GroupQuery &);
-//     static void candidates(const Problem &, std::vector<Schedule> &); // best guess first
+//     // Best guess first; none where the schedule is NoSchedule.
+//     static void candidates(const Problem &, std::vector<Schedule> &);
 //     static double microseconds(const Problem &, const Schedule &);    // by the clock
 //     static void emit(const Problem &, const Schedule &, StepWriter &);
 //
@@ -20,6 +21,8 @@
 //     static int64_t scratch(const Problem &, const Schedule &);
 //     static int64_t zeroed(const Problem &, const Schedule &);
 //     static void pack(const Problem &, const Schedule &, llvm::SmallVectorImpl<Packing> &);
+//     static llvm::Optional<Overlap> overlap(const Problem &, const Schedule &);
+//     static int64_t weightBits(const Schedule &);
 //     // Asked even where match refuses.
 //     static bool forTensorCores(const GroupQuery &);
 //     static constexpr bool takesPacked = true, sharesCode = true, takesChains = true;
@@ -36,6 +39,11 @@
 namespace tenon {
 
 using GroupQuery = TacticInput;
+
+/// Why the group has no room for a schedule.
+template <class T> Refusal impossible(const typename T::Schedule &schedule, std::string reason) {
+  return {toString(printSchedule(T::id, schedule)) + ": " + std::move(reason), ""};
+}
 
 /// The functions of a table's row, over text. What was read of a group is read again by each of
 /// them until steps hold their problem (docs/architecture.md).
@@ -90,6 +98,10 @@ template <class T> struct TacticOf {
       return T::zeroed(*T::match(in), read(text));
     return 0;
   }
+  static llvm::Optional<Overlap> overlap(const GroupQuery &in, const ScheduleText &text) {
+    return T::overlap(*T::match(in), read(text));
+  }
+  static int64_t weightBits(const ScheduleText &text) { return T::weightBits(read(text)); }
   static void emit(const GroupQuery &in, const ScheduleText &text, StepWriter &out) {
     T::emit(*T::match(in), read(text), out);
   }
@@ -103,7 +115,10 @@ private:
 
   static std::vector<S> candidates(const Problem &problem) {
     std::vector<S> found;
-    T::candidates(problem, found);
+    if constexpr (std::is_same_v<S, NoSchedule>)
+      found.emplace_back();
+    else
+      T::candidates(problem, found);
     return found;
   }
 
@@ -151,6 +166,10 @@ template <class T> constexpr Tactic tacticOf() {
     t.sharesCode = T::sharesCode;
   if constexpr (requires { T::takesChains; })
     t.takesChains = T::takesChains;
+  if constexpr (requires { &T::overlap; })
+    t.overlap = Of::overlap;
+  if constexpr (requires { &T::weightBits; })
+    t.weightBits = Of::weightBits;
   t.check = Of::check;
   return t;
 }
