@@ -11,23 +11,6 @@
 
 namespace tenon {
 
-/// The result may begin `bytes` before the operand, or `step` bytes more, any number of times: then
-/// no byte of the operand is written before its last read.
-struct Overlap {
-  unsigned operand = 0; // of the group
-  int64_t bytes = 0;
-  int64_t step = 1;
-
-  /// The least such distance that is a multiple of `alignment`; None when there is none.
-  llvm::Optional<int64_t> distance(int64_t alignment) const;
-  bool permits(int64_t distance) const {
-    return distance >= bytes && (distance - bytes) % step == 0;
-  }
-};
-
-/// Of a group as a kernel runs it; None when the result has to lie apart.
-llvm::Optional<Overlap> overlapOf(const TacticInput &in, const Schedule &schedule);
-
 /// The attribute `overlap` of groups, which scheduling sets and the plan reads.
 void setOverlap(Operation &group, const Overlap &overlap);
 llvm::Optional<Overlap> overlapOf(const Operation &group);

@@ -86,7 +86,9 @@ void packOperand(Operation &group, const Packing &p) {
 }
 
 /// How many bits of a weight the candidate reads.
-int64_t weightBits(const Candidate &c) { return c.schedule.get("weight_bits").getValueOr(8); }
+int64_t weightBits(const Candidate &c) {
+  return c.tactic->weightBits ? c.tactic->weightBits(c.schedule) : 8;
+}
 
 class Scheduler {
 public:
@@ -145,12 +147,12 @@ private:
     return llvm::any_of(group.operands(), packed) || llvm::any_of(group.results(), packed);
   }
 
-  /// A tactic that does not run the group, and why.
+  /// A tactic that does not run the group.
   struct Misfit {
     llvm::StringRef tactic;
-    std::string why;
+    std::string reason;
     bool takesForm; // chains of anchors, or single ones, as the group's
-    std::string text() const { return tactic.str() + ": " + why; }
+    std::string text() const { return tactic.str() + ": " + reason; }
   };
 
   struct Search {
@@ -172,8 +174,6 @@ private:
     if (!matches(*t, in, search))
       return Refusal{search.reasons.back().text(),
                      "without its schedule the group gets one that is possible"};
-    if (!t->check)
-      return Candidate{t, std::move(schedule), 0, 0};
     Result<Schedule> checked = t->check(in, schedule);
     if (!checked)
       return std::move(checked).refusal();
@@ -230,16 +230,16 @@ private:
   /// chain (0), for such groups on other terms (1), switched off (2), or for other groups and
   /// machines (3), whose reasons say what is not there.
   static int distance(const Misfit &r, const GroupForm &form) {
-    const llvm::StringRef why = r.why;
+    const llvm::StringRef reason = r.reason;
     const bool isConv = form.anchor && form.anchor->is(Op::Conv);
-    if (!r.takesForm || why.startswith("the group has an anchor") || why.startswith("not for a") ||
-        why.contains(" exists on ") ||
-        (why.startswith("no ") && !(isConv && why.startswith("no convolution"))))
+    if (!r.takesForm || reason.startswith("the group has an anchor") ||
+        reason.startswith("not for a") || reason.contains(" exists on ") ||
+        (reason.startswith("no ") && !(isConv && reason.startswith("no convolution"))))
       return kOther;
     if (r.tactic == (form.anchor ? form.anchor->name() : "map") ||
-        (form.isChain() && why == kDisabled))
+        (form.isChain() && reason == kDisabled))
       return 0;
-    return why == kDisabled ? 2 : 1;
+    return reason == kDisabled ? 2 : 1;
   }
   static constexpr llvm::StringLiteral kDisabled = "disabled";
   static constexpr int kOther = 3;
@@ -263,19 +263,19 @@ private:
         ++others;
         continue;
       }
-      disabled += r.why == kDisabled;
-      std::string &of = tactics[r.why];
+      disabled += r.reason == kDisabled;
+      std::string &of = tactics[r.reason];
       of += (of.empty() ? "" : ", ") + r.tactic.str();
     }
     Diagnostic &d = diagnostics_.error(*form.group, "no kernel of target " + level_.name.str() +
                                                         " runs this group (" + text + ")" +
                                                         (nearest ? ": " + nearest->text() : ""));
     size_t shown = 0;
-    for (const auto &[why, names] : tactics)
-      if (shown < kShown && (!nearest || names != nearest->tactic || why != nearest->why)) {
-        d.notes.push_back(why == kDisabled && disabled > kShown
+    for (const auto &[reason, names] : tactics)
+      if (shown < kShown && (!nearest || names != nearest->tactic || reason != nearest->reason)) {
+        d.notes.push_back(reason == kDisabled && disabled > kShown
                               ? std::to_string(disabled) + " kernels are disabled"
-                              : names + ": " + why.str());
+                              : names + ": " + reason.str());
         ++shown;
       }
     if (others > 0)
@@ -376,18 +376,21 @@ private:
     const int64_t zeroed = tactic.zeroed ? tactic.zeroed(in, chosen.schedule) : 0;
     if (zeroed > 0)
       group.set("zeroed", zeroed);
-    if (!in.level.family->facts.hosted && enabled(kOverlap) && !group.boolAttr("apart"))
-      if (const auto overlap = overlapOf(in, chosen.schedule))
+    if (!in.level.family->facts.hosted && enabled(kOverlap) && !group.boolAttr("apart") &&
+        tactic.overlap)
+      if (const auto overlap = tactic.overlap(in, chosen.schedule))
         setOverlap(group, *overlap);
   }
 
-  void warnWithoutTensorCores(const GroupForm &form, const Tactic &chosen, const std::string &why) {
+  void warnWithoutTensorCores(const GroupForm &form, const Tactic &chosen,
+                              const std::string &reason) {
     const auto worth = level_.family->worthTensorCores;
     const llvm::Optional<std::string> what = worth ? worth(form) : llvm::None;
     if (!what)
       return;
-    Diagnostic &d = diagnostics_.warning("no Tensor Core of " + level_.name.str() + " for " +
-                                         *what + ": " + why + "; " + chosen.id.str() + " runs it");
+    Diagnostic &d =
+        diagnostics_.warning("no Tensor Core of " + level_.name.str() + " for " + *what + ": " +
+                             reason + "; " + chosen.id.str() + " runs it");
     d.nodes = form.anchor->loc();
     d.op = form.anchor->name().str();
     d.about = form.anchor;
@@ -404,15 +407,21 @@ private:
 
 namespace {
 
-/// Every value has an element type that code for the target has.
-std::string whyNotInPrograms(Type t, const Target &target) {
+/// Whether code for the target has such values.
+Result<> isInPrograms(Type t, const Target &target) {
   const Element e = t.element();
   if (cppElement(e).empty())
-    return "elements of type " + name(e).str() + " are not supported in generated code";
+    return Refusal{"elements of type " + name(e).str() + " are not supported in generated code",
+                   ""};
   if (e == Element::String && !target.family->facts.text)
-    return "text is not supported in code for " + target.name +
-           "; compile for a cpu target, or end the model at the numbers that text stands for";
-  return t.isTensor() ? whyNotInMemory(t, /*atMost=*/true) : "";
+    return Refusal{
+        "text is not supported in code for " + target.name +
+            "; compile for a cpu target, or end the model at the numbers that text stands for",
+        ""};
+  const std::string tooLarge = t.isTensor() ? whyNotInMemory(t, /*atMost=*/true) : "";
+  if (!tooLarge.empty())
+    return Refusal{tooLarge, ""};
+  return Accepted{};
 }
 
 bool checkTypes(Graph &graph, const Target &target, Diagnostics &diagnostics) {
@@ -423,8 +432,8 @@ bool checkTypes(Graph &graph, const Target &target, Diagnostics &diagnostics) {
       return false;
     }
   for (Value *v : graph.body().arguments())
-    if (std::string why = whyNotInPrograms(v->type(), target); !why.empty()) {
-      diagnostics.error("input '" + graph.inputNames[v->index()] + "': " + why);
+    if (const Result<> held = isInPrograms(v->type(), target); !held) {
+      diagnostics.error("input '" + graph.inputNames[v->index()] + "': " + held.refusal().reason);
       return false;
     }
   bool ok = true;
@@ -432,8 +441,8 @@ bool checkTypes(Graph &graph, const Target &target, Diagnostics &diagnostics) {
     for (Value *v : op->results()) {
       if (!ok)
         return;
-      if (std::string why = whyNotInPrograms(v->type(), target); !why.empty()) {
-        diagnostics.error(*op, why);
+      if (const Result<> held = isInPrograms(v->type(), target); !held) {
+        diagnostics.error(*op, held.refusal().reason);
         ok = false;
       }
       if (ok && op->is(Op::Loop) && v->index() >= size_t(op->intAttr("carried")) &&

@@ -31,35 +31,25 @@ struct Packing {
   std::string stored = {};
 };
 
-/// Whether a tactic runs a group. Tactics that are not written as a struct yet (core/TacticOf.h)
-/// set a reason instead of refusing.
-class MatchFunction {
-public:
-  using Refusing = Result<> (*)(const TacticInput &in);
-  using Reasoning = bool (*)(const TacticInput &in, std::string &why);
+/// The result may begin `bytes` before an operand that dies, or `step` bytes more, any number of
+/// times: then no byte of the operand is written before its last read.
+struct Overlap {
+  unsigned operand = 0; // of the group
+  int64_t bytes = 0;
+  int64_t step = 1;
 
-  constexpr MatchFunction(Refusing f) : refusing_(f) {}
-  constexpr MatchFunction(Reasoning f) : reasoning_(f) {}
-
-  Result<> operator()(const TacticInput &in) const {
-    if (refusing_)
-      return refusing_(in);
-    std::string why;
-    if (reasoning_(in, why))
-      return Accepted{};
-    return Refusal{std::move(why), ""};
+  /// The least such distance that is a multiple of `alignment`; None when there is none.
+  llvm::Optional<int64_t> distance(int64_t alignment) const;
+  bool permits(int64_t distance) const {
+    return distance >= bytes && (distance - bytes) % step == 0;
   }
-
-private:
-  Refusing refusing_ = nullptr;
-  Reasoning reasoning_ = nullptr;
 };
 
 struct Tactic {
   llvm::StringRef id;
   llvm::StringRef summary;
   /// What `accepts` asks of groups with as many anchors as the tactic takes.
-  MatchFunction match;
+  Result<> (*match)(const TacticInput &in);
   /// Legal schedules, best guess first; at least one after a successful match.
   void (*enumerate)(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out);
   /// Estimated microseconds, on the scale of the tactics that compete for the group.
@@ -87,8 +77,13 @@ struct Tactic {
   /// It runs chains of anchors (GroupForm::before), and nothing else.
   bool takesChains = false;
   /// The schedule as the tactic writes it, where one that somebody else wrote is legal for a group
-  /// that matches; null: any is taken as it is.
+  /// that matches.
   Result<Schedule> (*check)(const TacticInput &in, const Schedule &schedule) = nullptr;
+  /// C++: how far the result may lie over an operand, by the order of the kernel's reads and
+  /// writes; null: it lies apart.
+  llvm::Optional<Overlap> (*overlap)(const TacticInput &in, const Schedule &schedule) = nullptr;
+  /// C++: how many bits of a weight the schedule reads, where that may be few; null: whole bytes.
+  int64_t (*weightBits)(const Schedule &schedule) = nullptr;
 
   /// Whether the whole group can run so.
   Result<> accepts(const TacticInput &in) const {

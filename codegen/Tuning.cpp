@@ -56,41 +56,6 @@ std::string groupKey(const Operation &group, const Alignment &alignment) {
 }
 
 //===----------------------------------------------------------------------===//
-// Schedules as text
-//===----------------------------------------------------------------------===//
-
-std::string toString(const Schedule &schedule) {
-  std::string text = schedule.tactic + "<";
-  const char *comma = "";
-  for (const auto &[key, value] : schedule.params) {
-    text += comma + key + "=" + std::to_string(value);
-    comma = ", ";
-  }
-  return text + ">";
-}
-
-llvm::Optional<Schedule> parseSchedule(llvm::StringRef text) {
-  text = text.trim();
-  if (!text.consume_back(">"))
-    return llvm::None;
-  auto [tactic, list] = text.split('<');
-  if (tactic.empty() || tactic.size() == text.size())
-    return llvm::None;
-  Schedule s;
-  s.tactic = tactic.str();
-  llvm::SmallVector<llvm::StringRef, 8> items;
-  list.split(items, ',', -1, /*KeepEmpty=*/false);
-  for (llvm::StringRef item : items) {
-    auto [key, number] = item.trim().split('=');
-    int64_t value;
-    if (key.empty() || number.getAsInteger(10, value))
-      return llvm::None;
-    s.params.emplace_back(key.str(), value);
-  }
-  return s;
-}
-
-//===----------------------------------------------------------------------===//
 // Files
 //===----------------------------------------------------------------------===//
 

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "codegen/Target.h"
+#include "codegen/core/ScheduleFields.h"
 #include "ir/IR.h"
 
 #include <map>
@@ -50,9 +51,5 @@ public:
 private:
   std::map<std::pair<std::string, std::string>, TuningEntry> entries_; // key, level
 };
-
-/// As in the IR: `conv<mr=14, nr=32>`.
-std::string toString(const Schedule &schedule);
-llvm::Optional<Schedule> parseSchedule(llvm::StringRef text);
 
 } // namespace tenon

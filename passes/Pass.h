@@ -8,6 +8,7 @@
 
 #include "ir/Diagnostics.h"
 #include "ir/IR.h"
+#include "ir/Result.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
@@ -100,9 +101,8 @@ struct TargetTraits {
   /// `squeezeBytes`, or where a batch has so many images or more.
   int64_t gatedImages = 4;
   /// Whether one kernel computes this convolution and a pool or a depthwise convolution of what it
-  /// makes, as far as their shapes go, and gains by it; if not, why. Null: there are no such
-  /// kernels.
-  std::function<bool(const Operation &conv, const Operation &next, std::string &why)> convChain;
+  /// makes, as far as their shapes go, and gains by it. Null: there are no such kernels.
+  std::function<Result<>(const Operation &conv, const Operation &next)> convChain;
   /// Programs branch and loop as values say; without that, control flow becomes plain operations.
   bool controlFlow = true;
   /// Sequences of groups that run side by side at most.

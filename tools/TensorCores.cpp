@@ -193,8 +193,8 @@ void TensorCoreProof::printText(llvm::raw_ostream &os) const {
       else
         os << llvm::right_justify("-", 7) << "  " << llvm::left_justify("-", 28);
       os << "  " << l.tactic << "  " << nodesText(l.nodes) << '\n';
-      if (l.verdict.isContraction && !l.isProven() && !l.verdict.why.empty())
-        os << "       why none: " << l.verdict.why
+      if (l.verdict.isContraction && !l.isProven() && !l.verdict.reason.empty())
+        os << "       why none: " << l.verdict.reason
            << "\n       what would change it: " << l.verdict.change << '\n';
     }
   }
@@ -229,7 +229,7 @@ void TensorCoreProof::writeLayer(llvm::json::OStream &json, const Variant &v,
   });
   if (!l.verdict.isContraction || l.isProven())
     return;
-  json.attribute("why", llvm::json::fixUTF8(l.verdict.why));
+  json.attribute("why", llvm::json::fixUTF8(l.verdict.reason));
   json.attribute("change", l.verdict.change);
   json.attributeArray("refusals", [&] {
     for (auto &row : l.verdict.refusals)

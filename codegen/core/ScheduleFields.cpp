@@ -8,6 +8,37 @@
 
 namespace tenon {
 
+std::string toString(const Schedule &schedule) {
+  std::string text = schedule.tactic + "<";
+  const char *comma = "";
+  for (const auto &[key, value] : schedule.params) {
+    text += comma + key + "=" + std::to_string(value);
+    comma = ", ";
+  }
+  return text + ">";
+}
+
+llvm::Optional<Schedule> parseSchedule(llvm::StringRef text) {
+  text = text.trim();
+  if (!text.consume_back(">"))
+    return llvm::None;
+  auto [tactic, list] = text.split('<');
+  if (tactic.empty() || tactic.size() == text.size())
+    return llvm::None;
+  Schedule s;
+  s.tactic = tactic.str();
+  llvm::SmallVector<llvm::StringRef, 8> items;
+  list.split(items, ',', -1, /*KeepEmpty=*/false);
+  for (llvm::StringRef item : items) {
+    auto [key, number] = item.trim().split('=');
+    int64_t value;
+    if (key.empty() || number.getAsInteger(10, value))
+      return llvm::None;
+    s.params.emplace_back(key.str(), value);
+  }
+  return s;
+}
+
 bool AllowedValues::contains(int64_t value) const {
   return listed.empty() ? value >= least && value <= most : llvm::is_contained(listed, value);
 }

@@ -23,6 +23,9 @@ namespace tenon {
 
 /// A schedule as it stands in modules and tuning files: the id of a tactic and keys with numbers.
 using ScheduleText = Schedule;
+/// As in the IR: `conv<mr=14, nr=32>`.
+std::string toString(const ScheduleText &schedule);
+llvm::Optional<ScheduleText> parseSchedule(llvm::StringRef text);
 
 /// The values that a key may have: those listed, or all from `least` to `most`.
 struct AllowedValues {
@@ -84,12 +87,15 @@ template <class S> Result<S> parseSchedule(const ScheduleText &text, KeyValues &
 }
 
 /// Keys and values in the order of the table, less keys at what they are when absent.
-template <class S> ScheduleText printSchedule(llvm::StringRef tactic, const S &schedule) {
-  ScheduleText text{tactic.str(), {}};
+template <class S> KeyValues printedOf(const S &schedule) {
+  KeyValues printed;
   for (const Field<S> &f : S::fields())
     if (!f.absent || schedule.*(f.member) != *f.absent)
-      text.params.emplace_back(f.key.str(), schedule.*(f.member));
-  return text;
+      printed.emplace_back(f.key.str(), schedule.*(f.member));
+  return printed;
+}
+template <class S> ScheduleText printSchedule(llvm::StringRef tactic, const S &schedule) {
+  return {tactic.str(), printedOf(schedule)};
 }
 
 /// All keys of a schedule with their values, then what follows from it: what a kernel's

@@ -21,6 +21,8 @@
 //     static int64_t scratch(const Problem &, const Schedule &);
 //     static int64_t zeroed(const Problem &, const Schedule &);
 //     static void pack(const Problem &, const Schedule &, llvm::SmallVectorImpl<Packing> &);
+//     static llvm::Optional<Overlap> overlap(const Problem &, const Schedule &);
+//     static int64_t weightBits(const Schedule &);
 //     // Asked even where match refuses.
 //     static bool forTensorCores(const GroupQuery &);
 //     static constexpr bool takesPacked = true, sharesCode = true, takesChains = true;
@@ -31,7 +33,6 @@
 #pragma once
 
 #include "codegen/Tactic.h"
-#include "codegen/Tuning.h"
 #include "codegen/core/ScheduleFields.h"
 
 namespace tenon {
@@ -107,6 +108,10 @@ template <class T> struct TacticOf {
       return T::zeroed(*T::match(in), read(text));
     return 0;
   }
+  static llvm::Optional<Overlap> overlap(const GroupQuery &in, const ScheduleText &text) {
+    return T::overlap(*T::match(in), read(text));
+  }
+  static int64_t weightBits(const ScheduleText &text) { return T::weightBits(read(text)); }
   static void emit(const GroupQuery &in, const ScheduleText &text, StepWriter &out) {
     T::emit(*T::match(in), read(text), out);
   }
@@ -162,6 +167,10 @@ template <class T> constexpr Tactic tacticOf() {
     t.sharesCode = T::sharesCode;
   if constexpr (requires { T::takesChains; })
     t.takesChains = T::takesChains;
+  if constexpr (requires { &T::overlap; })
+    t.overlap = Of::overlap;
+  if constexpr (requires { &T::weightBits; })
+    t.weightBits = Of::weightBits;
   t.check = Of::check;
   return t;
 }

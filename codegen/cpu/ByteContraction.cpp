@@ -1,6 +1,5 @@
 // Implements what the tactics for sums of 8-bit integers share.
 #include "codegen/cpu/ByteContraction.h"
-#include "codegen/core/Reasons.h"
 
 #include "codegen/AnchorForms.h"
 #include "codegen/Packing.h"
@@ -9,18 +8,15 @@
 #include "codegen/cpu/Window.h"
 
 namespace tenon::cpu {
-namespace {
-
-void turn(ConvProblem &p) {
+ConvProblem turned(ConvProblem p) {
   std::swap(p.inHeight, p.inWidth);
   std::swap(p.outHeight, p.outWidth);
   std::swap(p.kernelH, p.kernelW);
   std::swap(p.strideH, p.strideW);
   std::swap(p.dilationH, p.dilationW);
   std::swap(p.padTop, p.padLeft);
+  return p;
 }
-
-} // namespace
 
 Strides ByteContraction::plane(const Strides &s) const {
   Strides r;
@@ -45,14 +41,14 @@ llvm::SmallVector<int, 6> ByteContraction::places() const {
   return p;
 }
 
-llvm::Optional<ByteContraction> byteContraction(const Operation &op, std::string &why) {
+namespace {
+
+Result<ByteContraction> byteContraction(const Operation &op) {
   ByteContraction q;
   if (op.is(Op::MatMul)) {
     const Type a = op.operand(0)->type(), b = op.operand(1)->type();
-    if (a.rank() != 2 || b.rank() != 2 || op.boolAttr("trans_a") || !b.hasStaticShape()) {
-      why = "a product of other than two matrices";
-      return llvm::None;
-    }
+    if (a.rank() != 2 || b.rank() != 2 || op.boolAttr("trans_a") || !b.hasStaticShape())
+      return Refusal{"a product of other than two matrices", ""};
     q.matrix = true;
     q.transB = op.boolAttr("trans_b");
     ConvProblem &p = q.conv;
@@ -63,114 +59,124 @@ llvm::Optional<ByteContraction> byteContraction(const Operation &op, std::string
     p.filters = b.dim(q.transB ? 0 : 1).constant();
     return q;
   }
-  auto p = convProblem(op, why);
+  auto p = convProblem(op);
   if (!p)
-    return llvm::None;
+    return std::move(p).refusal();
   q.conv = *p;
   q.upright = p->spatialRank == 2 && p->kernelW == 1 && p->inWidth.isConstant(1) &&
               p->padLeft == 0 && !p->outHeight.isConstant(1);
   if (q.upright)
-    turn(q.conv);
+    q.conv = turned(q.conv);
   return q;
 }
 
-llvm::Optional<int64_t> zeroPoint(const GroupForm &form, std::string &why) {
+/// The zero point of x, which has to be one number known at compile time.
+Result<int64_t> zeroPoint(const GroupForm &form) {
   if (form.anchorInputs.size() < 3)
     return 0;
   Value *v = constantOperand(form, 2);
-  if (!v) {
-    why = "a zero point known only at run time";
-    return llvm::None;
-  }
+  if (!v)
+    return Refusal{"a zero point known only at run time", ""};
   return (*v->def()->find("value")->get<Literal>())->intAt(0);
 }
 
-llvm::Optional<ByteContraction> matchByteContraction(const TacticInput &in, std::string &why) {
+} // namespace
+
+Result<ByteProblem> byteProblem(const GroupQuery &in) {
   const GroupForm &f = in.form;
-  if (!f.anchor || !f.anchor->isAny(Op::Conv, Op::MatMul)) {
-    why = "no contraction";
-    return llvm::None;
-  }
-  if (!matchInt8Operands(f, why) || !zeroPoint(f, why))
-    return llvm::None;
-  if (bitWidth(f.anchor->operand(0)->type().element()) != 8) {
-    why = "operands of 16 bits";
-    return llvm::None;
-  }
-  if (f.anchor->operand(1)->type().element() != Element::I8) {
-    why = "unsigned weights";
-    return llvm::None;
-  }
-  return byteContraction(*f.anchor, why);
+  if (!f.anchor || !f.anchor->isAny(Op::Conv, Op::MatMul))
+    return Refusal{"no contraction", ""};
+  if (auto operands = matchInt8Operands(f); !operands)
+    return std::move(operands).refusal();
+  auto zero = zeroPoint(f);
+  if (!zero)
+    return std::move(zero).refusal();
+  if (bitWidth(f.anchor->operand(0)->type().element()) != 8)
+    return Refusal{"operands of 16 bits", ""};
+  if (f.anchor->operand(1)->type().element() != Element::I8)
+    return Refusal{"unsigned weights", ""};
+  auto q = byteContraction(*f.anchor);
+  if (!q)
+    return std::move(q).refusal();
+  const ScalarProgram &x = f.anchorInputs[0];
+  return ByteProblem{in, *q, *zero, q->plane(stridesOf(x.inputs[0], unsigned(x.space.size())))};
 }
 
-bool readsAlongLine(const TacticInput &in, const ByteContraction &q, std::string &why) {
-  const GroupForm &f = in.form;
+Result<> hasOneGroup(const ByteProblem &p) {
+  if (p.conv().groups != 1)
+    return Refusal{"several groups", ""};
+  return Accepted{};
+}
+
+Result<> isDepthwise(const ByteProblem &p) {
+  if (!p.q.isDepthwise())
+    return Refusal{"not depthwise with one filter a channel", ""};
+  return Accepted{};
+}
+
+Result<> readsAlongLine(const ByteProblem &p) {
+  const GroupForm &f = p.in.form;
   const unsigned rank = f.anchor->result()->type().rank();
-  const bool oneRow = q.conv.outHeight.isConstant(1);
-  bool line = !f.body.usesIndex();
-  for (const OutputForm &o : f.outputs)
-    line &= oneRow || mergesPlane(q.plane(stridesOf(o, rank)), q.conv.outWidth);
-  for (const Access &a : f.body.inputs)
-    line &= !a.bounded && (oneRow || mergesPlane(q.plane(stridesOf(a, rank)), q.conv.outWidth));
-  if (!line)
-    why = "height and width of a result are not one dimension in memory";
-  return line;
+  const bool oneRow = p.conv().outHeight.isConstant(1);
+  const auto isLine = [&](const Strides &s) {
+    return oneRow || mergesPlane(p.q.plane(s), p.conv().outWidth);
+  };
+  if (f.body.usesIndex() ||
+      !llvm::all_of(f.outputs, [&](const OutputForm &o) { return isLine(stridesOf(o, rank)); }) ||
+      !llvm::all_of(f.body.inputs,
+                    [&](const Access &a) { return !a.bounded && isLine(stridesOf(a, rank)); }))
+    return Refusal{"height and width of a result are not one dimension in memory", ""};
+  return Accepted{};
 }
 
-Strides inputStrides(const GroupForm &form, const ByteContraction &q) {
-  const ScalarProgram &x = form.anchorInputs[0];
-  return q.plane(stridesOf(x.inputs[0], unsigned(x.space.size())));
+const Tensor &ByteProblem::weights() const {
+  return **constantOperand(in.form, 1)->def()->find("value")->get<Literal>();
 }
 
-bool readsBytes(const TacticInput &in, const ByteContraction &q, const Schedule &s) {
-  const ConvProblem &p = q.conv;
-  return *s.get("mr") == 1 && p.kernelH == 1 && p.kernelW == 1 && p.channels % 4 == 0 &&
-         p.padTop == 0 && p.padLeft == 0 && inputStrides(in.form, q).strides[1].isConstant(1);
+bool ByteProblem::readsInPlace() const {
+  return q.conv.kernelH == 1 && q.conv.kernelW == 1 &&
+         (q.conv.channels == 1 || x.strides[1].isConstant(1));
 }
 
-bool readsInPlace(const GroupForm &form, const ByteContraction &q) {
-  const ConvProblem &p = q.conv;
-  return p.kernelH == 1 && p.kernelW == 1 &&
-         (p.channels == 1 || inputStrides(form, q).strides[1].isConstant(1));
+llvm::ArrayRef<Field<FieldSchedule>> FieldSchedule::fields() {
+  static const Field<FieldSchedule> kFields[] = {weightBitsField<FieldSchedule>()};
+  return kFields;
 }
 
-void addWeightBits(const TacticInput &in, int64_t lanes, Schedule &schedule) {
-  std::string why;
-  const ConvProblem p = byteContraction(*in.form.anchor, why)->conv;
-  const int64_t depth = p.channels * p.kernelH * p.kernelW;
-  if (!in.packWeights || depth > INT32_MAX / (255 * 128))
-    return;
-  const Tensor &w = **constantOperand(in.form, 1)->def()->find("value")->get<Literal>();
-  int64_t low = 0, high = 0;
-  for (int64_t i = 0; i < w.size(); ++i) {
-    low = std::min(low, w.intAt(i));
-    high = std::max(high, w.intAt(i));
-  }
-  int64_t best = 8, smallest = depth;
+bool fitsBits(const ByteProblem &p, int64_t bits) {
+  if (bits == 8)
+    return true;
+  if (p.depth() > INT32_MAX / (255 * 128))
+    return false;
+  const Tensor &w = p.weights();
+  const int64_t half = int64_t(1) << (bits - 1);
+  for (int64_t i = 0; i < w.size(); ++i)
+    if (w.intAt(i) < -half || w.intAt(i) >= half)
+      return false;
+  return true;
+}
+
+int64_t fewestBits(const ByteProblem &p, int64_t lanes) {
+  int64_t best = 8, smallest = p.depth();
+  if (!p.in.packWeights)
+    return best;
   for (int64_t bits : {4, 2}) {
-    const int64_t half = int64_t(1) << (bits - 1);
-    const int64_t bytes = WeightFields{bits, lanes}.rowBytes(depth);
-    if (low >= -half && high < half && bytes < smallest) {
+    const int64_t bytes = WeightFields{bits, lanes}.rowBytes(p.depth());
+    if (bytes < smallest && fitsBits(p, bits)) {
       best = bits;
       smallest = bytes;
     }
   }
-  if (best < 8)
-    schedule.params.push_back({"weight_bits", best});
+  return best;
 }
 
-bool joinsFilters(const TacticInput &in) {
-  if (!in.joinFilters)
-    return false;
-  std::string why;
-  const ByteContraction q = *byteContraction(*in.form.anchor, why);
-  const Tensor &w = **constantOperand(in.form, 1)->def()->find("value")->get<Literal>();
-  const bool isSigned = in.form.anchor->operand(0)->type().element() == Element::I8;
-  const int64_t low = (isSigned ? -128 : 0) - *zeroPoint(in.form, why), high = low + 255;
-  const int64_t filters = q.conv.filters, depth = w.size() / filters;
+bool joinsFilters(const ByteProblem &p) {
+  const Tensor &w = p.weights();
+  const bool isSigned = p.in.form.anchor->operand(0)->type().element() == Element::I8;
+  const int64_t low = (isSigned ? -128 : 0) - p.zero, high = low + 255;
+  const int64_t filters = p.conv().filters, depth = w.size() / filters;
   // Filters are the last dimension of a matrix that is not transposed, else the first.
-  const bool last = q.matrix && !q.transB;
+  const bool last = p.q.matrix && !p.q.transB;
   for (int64_t k = 0; k < filters; ++k) {
     int64_t least = 0, most = 0;
     for (int64_t i = 0; i < depth; ++i) {
@@ -186,17 +192,13 @@ bool joinsFilters(const TacticInput &in) {
   return true;
 }
 
-std::string storedWeights(const Schedule &schedule, int64_t lanes) {
-  if (const auto pairs = schedule.get("joined"))
-    return JoinedFilters{*pairs}.word();
-  const auto bits = schedule.get("weight_bits");
-  return bits ? WeightFields{*bits, lanes}.word() : "";
+std::string storedWeights(int64_t bits, int64_t lanes) {
+  return bits < 8 ? WeightFields{bits, lanes}.word() : "";
 }
 
-void packFilters(const TacticInput &in, std::string stored, llvm::SmallVectorImpl<Packing> &out) {
-  std::string why;
-  const ByteContraction q = *byteContraction(*in.form.anchor, why);
-  const Value *source = in.form.anchorInputs[1].inputs[0].source;
+void packFilters(const ByteProblem &p, std::string stored, llvm::SmallVectorImpl<Packing> &out) {
+  const ByteContraction &q = p.q;
+  const Value *source = p.weightsOperand();
   const Type w = source->type();
   llvm::SmallVector<LayoutAxis, 6> axes;
   auto axis = [&](int d) { axes.push_back({d, 0, false, Dim(), 0}); };
@@ -223,15 +225,15 @@ void writeExtents(StepWriter::Config &cfg, const ByteContraction &q, bool depthw
   writeWindow(cfg, p);
 }
 
-void writeOperands(StepWriter &out, const GroupForm &form, const ByteContraction &q) {
-  auto plane = [&](const Strides &strides) { return q.plane(strides); };
-  const Strides x = inputStrides(form, q);
-  const Dim zero = x.offset.node()->context->dim(0);
+void writeOperands(StepWriter &out, const ByteProblem &p) {
+  const GroupForm &form = p.in.form;
+  auto plane = [&](const Strides &strides) { return p.q.plane(strides); };
+  const Dim zero = p.x.offset.node()->context->dim(0);
   SourceWriter &c = out.code();
-  c.line("const auto x = " + out.view(form.anchorInputs[0].inputs[0].source, x) + ";");
-  c.line("const auto *w = " + out.pointer(form.anchorInputs[1].inputs[0].source, zero) + ";");
+  c.line("const auto x = " + out.view(form.anchorInputs[0].inputs[0].source, p.x) + ";");
+  c.line("const auto *w = " + out.pointer(p.weightsOperand(), zero) + ";");
   c.line("const auto outs = " + out.outputs(form, plane) + ";");
-  c.line("const auto ins = " + inputsIn(out, form.body, plane, q.places()) + ";");
+  c.line("const auto ins = " + inputsIn(out, form.body, plane, p.q.places()) + ";");
 }
 
 double instructionTime(const TargetLevel &level, double instructions) {

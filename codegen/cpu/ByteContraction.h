@@ -3,8 +3,9 @@
 #pragma once
 
 #include "codegen/ConvProblem.h"
-#include "codegen/Tactic.h"
+#include "codegen/core/TacticOf.h"
 #include "codegen/emit/StepWriter.h"
+#include "ir/Tensor.h"
 
 namespace tenon::cpu {
 
@@ -22,43 +23,65 @@ struct ByteContraction {
   bool isDepthwise() const { return conv.isDepthwise() && conv.filters == 1; }
 };
 
-llvm::Optional<ByteContraction> byteContraction(const Operation &op, std::string &why);
-/// The same for a group whose anchor it is, with constant int8 weights; None with the reason.
-llvm::Optional<ByteContraction> matchByteContraction(const TacticInput &in, std::string &why);
-/// The zero point of x, which has to be one number known at compile time.
-llvm::Optional<int64_t> zeroPoint(const GroupForm &form, std::string &why);
-/// Whether height and width of results are one dimension in memory, for what the body reads, too.
-bool readsAlongLine(const TacticInput &in, const ByteContraction &q, std::string &why);
-/// As reads_bytes in runtime/cpu/conv_pairs.h: no patch at all.
-bool readsBytes(const TacticInput &in, const ByteContraction &q, const Schedule &schedule);
-/// As window_in_place in runtime/cpu/conv_quads.h.
-bool readsInPlace(const GroupForm &form, const ByteContraction &q);
-void packFilters(const TacticInput &in, std::string stored, llvm::SmallVectorImpl<Packing> &out);
-/// Of x, over (n, c, h, w).
-Strides inputStrides(const GroupForm &form, const ByteContraction &q);
+/// The problem with height and width in each other's place.
+ConvProblem turned(ConvProblem p);
 
-/// Appends `weight_bits` where the weights are to be stored in 2 or 4 bits, in groups of `lanes`
-/// bytes: all fit, that is smaller, and the kernels' sums, which are 2^(8 - bits) times as large
-/// then, stay in 32 bits.
-void addWeightBits(const TacticInput &in, int64_t lanes, Schedule &schedule);
+/// A group whose anchor is one, with constant int8 weights, as the tactics take it.
+struct ByteProblem {
+  GroupQuery in;
+  ByteContraction q;
+  int64_t zero = 0; // zero point of x
+  Strides x;        // of x, over (n, c, h, w)
+
+  const ConvProblem &conv() const { return q.conv; }
+  /// Multiply-adds of a sum.
+  int64_t depth() const { return q.conv.channels * q.conv.kernelH * q.conv.kernelW; }
+  int64_t pixels() const { return (q.conv.batch * q.conv.outHeight * q.conv.outWidth).upper(); }
+  /// The values of the weights, and the operand that they are.
+  const Tensor &weights() const;
+  Value *weightsOperand() const { return in.form.anchorInputs[1].inputs[0].source; }
+  /// As window_in_place in runtime/cpu/conv_quads.h.
+  bool readsInPlace() const;
+};
+
+Result<ByteProblem> byteProblem(const GroupQuery &in);
+Result<> hasOneGroup(const ByteProblem &p);
+Result<> isDepthwise(const ByteProblem &p);
+/// Whether height and width of results are one dimension in memory, for what the body reads, too.
+Result<> readsAlongLine(const ByteProblem &p);
+
+/// The schedule of a tactic that has only the weights to choose.
+struct FieldSchedule {
+  int64_t weightBits = 8;
+  static llvm::ArrayRef<Field<FieldSchedule>> fields();
+};
+/// How many bits a weight may take.
+template <class S> Field<S> weightBitsField() {
+  return {"weight_bits", &S::weightBits, oneOf(2, 4, 8), 8};
+}
+/// The bits that weights take least bytes in, where they are to be stored in groups of `lanes`
+/// bytes: 8 unless they are packed.
+int64_t fewestBits(const ByteProblem &p, int64_t lanes);
+/// Whether all weights fit into so many bits, and the kernels' sums, which are 2^(8 - bits) times
+/// as large then, stay in 32 bits.
+bool fitsBits(const ByteProblem &p, int64_t bits);
+template <class T> Result<> fitsBits(const ByteProblem &p, const typename T::Schedule &s) {
+  if (fitsBits(p, s.weightBits))
+    return Accepted{};
+  return impossible<T>(s, "not all weights fit into so few bits, or sums would not stay in 32");
+}
 /// Whether filters may be stored in pairs (runtime/common/joined_weights.h): no weight is -128, and
 /// no sum of a filter reaches 2^23 for any input.
-bool joinsFilters(const TacticInput &in);
-/// The word for what a schedule stores: weights of few bits in groups of so many bytes, or joined
-/// filters; empty for plain bytes.
-std::string storedWeights(const Schedule &schedule, int64_t lanes);
+bool joinsFilters(const ByteProblem &p);
+/// The word for weights of few bits in groups of so many bytes; empty for plain bytes.
+std::string storedWeights(int64_t bits, int64_t lanes);
+/// Packs weights as [filters][kernel_h][kernel_w][channels].
+void packFilters(const ByteProblem &p, std::string stored, llvm::SmallVectorImpl<Packing> &out);
 
-/// Packs weights as [filters][kernel_h][kernel_w][channels], those of less than 8 bits in groups of
-/// so many bytes.
-template <int64_t Lanes>
-void packFilters(const TacticInput &in, const Schedule &schedule,
-                 llvm::SmallVectorImpl<Packing> &out) {
-  packFilters(in, storedWeights(schedule, Lanes), out);
-}
 /// Writes the extents of the window, and filters and channels.
 void writeExtents(StepWriter::Config &cfg, const ByteContraction &q, bool depthwise);
 /// Writes the views x, outs and ins, and the pointer w.
-void writeOperands(StepWriter &out, const GroupForm &form, const ByteContraction &q);
+void writeOperands(StepWriter &out, const ByteProblem &p);
 
 /// Microseconds that so many instructions take on a microcontroller: the multiply-add rate of its
 /// level allows four of these for each float one.

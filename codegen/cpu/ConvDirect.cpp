@@ -8,79 +8,76 @@
 namespace tenon::cpu {
 namespace {
 
-bool match(const TacticInput &in, std::string &why) {
-  if (!in.form.anchor || !in.form.anchor->isAny(Op::Conv, Op::ConvTranspose)) {
-    why = "no convolution";
-    return false;
+struct ConvDirect {
+  static constexpr llvm::StringLiteral id = "conv_direct",
+                                       summary = "any convolution, one sum at a time";
+  using Problem = GroupQuery;
+  using Schedule = NoSchedule;
+
+  static Result<Problem> match(const GroupQuery &in) {
+    if (!in.form.anchor || !in.form.anchor->isAny(Op::Conv, Op::ConvTranspose))
+      return Refusal{"no convolution", ""};
+    for (const ScalarProgram &p : in.form.anchorInputs)
+      if (auto unbounded = isUnbounded(p); !unbounded)
+        return std::move(unbounded).refusal();
+    if (!in.form.anchor->operand(1)->type().hasStaticShape())
+      return Refusal{"weights of a shape known only at run time", ""};
+    return isUnbounded(in.form.body).andThen([&] { return Result<Problem>(in); });
   }
-  for (const ScalarProgram &p : in.form.anchorInputs)
-    if (!isUnbounded(p, why))
-      return false;
-  if (!in.form.anchor->operand(1)->type().hasStaticShape()) {
-    why = "weights of a shape known only at run time";
-    return false;
+
+  static double microseconds(const Problem &p, const Schedule &) { return directCost(p); }
+
+  static void emit(const Problem &p, const Schedule &, StepWriter &out) {
+    const GroupForm &form = p.form;
+    const Operation &op = *form.anchor;
+    const bool transposed = op.is(Op::ConvTranspose);
+    const Type x = op.operand(0)->type(), w = op.operand(1)->type();
+    const int64_t groups = op.intAttr("groups", 1);
+    const auto shape = w.staticShape();
+    const auto rank = x.rank();
+
+    out.include("cpu/window_direct.h");
+    StepWriter::Config cfg(out, "config");
+    writeWindow(cfg, op, llvm::makeArrayRef(shape).drop_front(2));
+    cfg.extent("groups", groups);
+    cfg.extent("channels", transposed ? shape[0] / groups : shape[1]);
+    cfg.extent("filters", transposed ? shape[1] : shape[0] / groups);
+    cfg.flag("transposed", transposed);
+    cfg.type("accumulator", cppElement(accumulatorOf(op.result()->type().element())));
+    const std::string config = cfg.finish();
+
+    const auto places = inPlaceDims(rank);
+    auto same = [](const Strides &s) { return s; };
+    // Zero points are scalars, that of w perhaps one per filter.
+    auto zero = [&](unsigned i, llvm::StringRef suffix) -> std::string {
+      if (i >= form.anchorInputs.size())
+        return "cpu::no_zero_point{}";
+      const ScalarProgram &z = form.anchorInputs[i];
+      return operandView(
+          out, z,
+          [&](const Strides &s) {
+            Strides spread;
+            spread.offset = s.offset;
+            spread.strides.assign(rank, s.offset.node()->context->dim(0));
+            if (!s.strides.empty() && !z.space[0].isConstant(1))
+              spread.strides[0] = s.strides[0];
+            return spread;
+          },
+          places, suffix);
+    };
+    const std::string body = out.body(form.body, {op.result()->type().element()});
+    SourceWriter &code = out.code();
+    code.line("const auto x = " + operandView(out, form.anchorInputs[0], same, places, "x") + ";");
+    code.line("const auto w = " + operandView(out, form.anchorInputs[1], same, places, "w") + ";");
+    code.line("const auto outs = " + out.outputs(form) + ";");
+    code.line("const auto ins = " + out.inputs(form.body) + ";");
+    code.line("cpu::conv_direct(" + config + ", x, " + zero(2, "x_zero") + ", w, " +
+              zero(3, "w_zero") + ", outs, ins, " + body + ", *f.workers);");
   }
-  return isUnbounded(in.form.body, why);
-}
-
-void enumerate(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
-  out.push_back({"conv_direct", {}});
-}
-
-double cost(const TacticInput &in, const Schedule &) { return directCost(in); }
-
-void emit(const TacticInput &in, const Schedule &, StepWriter &out) {
-  const GroupForm &form = in.form;
-  const Operation &op = *form.anchor;
-  const bool transposed = op.is(Op::ConvTranspose);
-  const Type x = op.operand(0)->type(), w = op.operand(1)->type();
-  const int64_t groups = op.intAttr("groups", 1);
-  const auto shape = w.staticShape();
-  const auto rank = x.rank();
-
-  out.include("cpu/window_direct.h");
-  StepWriter::Config cfg(out, "config");
-  writeWindow(cfg, op, llvm::makeArrayRef(shape).drop_front(2));
-  cfg.extent("groups", groups);
-  cfg.extent("channels", transposed ? shape[0] / groups : shape[1]);
-  cfg.extent("filters", transposed ? shape[1] : shape[0] / groups);
-  cfg.flag("transposed", transposed);
-  cfg.type("accumulator", cppElement(accumulatorOf(op.result()->type().element())));
-  const std::string config = cfg.finish();
-
-  const auto places = inPlaceDims(rank);
-  auto same = [](const Strides &s) { return s; };
-  // Zero points are scalars, that of w perhaps one per filter.
-  auto zero = [&](unsigned i, llvm::StringRef suffix) -> std::string {
-    if (i >= form.anchorInputs.size())
-      return "cpu::no_zero_point{}";
-    const ScalarProgram &z = form.anchorInputs[i];
-    return operandView(
-        out, z,
-        [&](const Strides &s) {
-          Strides spread;
-          spread.offset = s.offset;
-          spread.strides.assign(rank, s.offset.node()->context->dim(0));
-          if (!s.strides.empty() && !z.space[0].isConstant(1))
-            spread.strides[0] = s.strides[0];
-          return spread;
-        },
-        places, suffix);
-  };
-  const std::string body = out.body(form.body, {op.result()->type().element()});
-  SourceWriter &code = out.code();
-  code.line("const auto x = " + operandView(out, form.anchorInputs[0], same, places, "x") + ";");
-  code.line("const auto w = " + operandView(out, form.anchorInputs[1], same, places, "w") + ";");
-  code.line("const auto outs = " + out.outputs(form) + ";");
-  code.line("const auto ins = " + out.inputs(form.body) + ";");
-  code.line("cpu::conv_direct(" + config + ", x, " + zero(2, "x_zero") + ", w, " +
-            zero(3, "w_zero") + ", outs, ins, " + body + ", *f.workers);");
-}
+};
 
 } // namespace
 
-const Tactic kConvDirect = {
-    "conv_direct", "any convolution, one sum at a time", match, enumerate, cost, nullptr, nullptr,
-    emit};
+const Tactic kConvDirect = tacticOf<ConvDirect>();
 
 } // namespace tenon::cpu

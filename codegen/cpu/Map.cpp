@@ -8,45 +8,45 @@
 namespace tenon::cpu {
 namespace {
 
-bool match(const TacticInput &in, std::string &why) {
-  if (in.form.anchor) {
-    why = "the group has an anchor, " + in.form.anchor->name().str();
-    return false;
+struct Map {
+  static constexpr llvm::StringLiteral id = "map",
+                                       summary =
+                                           "pointwise work and strided copies in one loop nest";
+  struct Problem {
+    GroupQuery in;
+    LoopNest nest;
+  };
+  using Schedule = NoSchedule;
+
+  static Result<Problem> match(const GroupQuery &in) {
+    if (in.form.anchor)
+      return Refusal{"the group has an anchor, " + in.form.anchor->name().str(), ""};
+    Problem p{in, loopNest(in.form.body, in.form.outputs, /*longInner=*/true)};
+    if (p.nest.extents.size() > 8)
+      return Refusal{"more than eight dimensions that do not merge", ""};
+    return p;
   }
-  if (loopNest(in.form.body, in.form.outputs, /*longInner=*/true).extents.size() > 8) {
-    why = "more than eight dimensions that do not merge";
-    return false;
+
+  /// Bound by memory or by scalar work, whichever is slower.
+  static double microseconds(const Problem &p, const Schedule &) {
+    const Work w = workOf(*p.in.form.group);
+    return std::max(double(w.bytes) / (p.in.level.bandwidthGBs * 1e3),
+                    w.flops * 8 / (p.in.level.peakGflops * 1e3));
   }
-  return true;
-}
 
-void enumerate(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
-  out.push_back({"map", {}});
-}
-
-/// Bound by memory or by scalar work, whichever is slower.
-double cost(const TacticInput &in, const Schedule &) {
-  const Work w = workOf(*in.form.group);
-  return std::max(double(w.bytes) / (in.level.bandwidthGBs * 1e3),
-                  w.flops * 8 / (in.level.peakGflops * 1e3));
-}
-
-void emit(const TacticInput &in, const Schedule &, StepWriter &out) {
-  out.include("cpu/map.h");
-  const GroupForm &form = in.form;
-  const LoopNest nest = loopNest(form.body, form.outputs, /*longInner=*/true);
-  const std::string body = out.body(form.body, {});
-  out.code().line("const auto outs = " + out.outputs(form, nest) + ";");
-  out.code().line("const auto ins = " + out.inputs(form.body, nest) + ";");
-  out.code().line("cpu::map(" + out.dims().list(nest.extents) + ", outs, ins, " + body +
-                  ", *f.workers);");
-}
+  static void emit(const Problem &p, const Schedule &, StepWriter &out) {
+    const GroupForm &form = p.in.form;
+    out.include("cpu/map.h");
+    const std::string body = out.body(form.body, {});
+    out.code().line("const auto outs = " + out.outputs(form, p.nest) + ";");
+    out.code().line("const auto ins = " + out.inputs(form.body, p.nest) + ";");
+    out.code().line("cpu::map(" + out.dims().list(p.nest.extents) + ", outs, ins, " + body +
+                    ", *f.workers);");
+  }
+};
 
 } // namespace
 
-const Tactic kMap = {"map",   "pointwise work and strided copies in one loop nest",
-                     match,   enumerate,
-                     cost,    nullptr,
-                     nullptr, emit};
+const Tactic kMap = tacticOf<Map>();
 
 } // namespace tenon::cpu

@@ -51,7 +51,6 @@ struct MatMulProblem {
 struct PackedNest {
   MergedDims leading; // b's batches, at most two
   MergedDims rows;    // m, and whatever joins it
-  Strides b;
 
   /// Strides over (b0, b1, m, n).
   Strides operator()(const Strides &wide, const MatMulProblem &p) const {
@@ -88,8 +87,10 @@ struct PackedNest {
   }
 };
 
-/// `nr`: columns of b that are packed together. None when more than two leading dimensions remain.
-llvm::Optional<PackedNest> packedNest(const TacticInput &in, const MatMulProblem &p, int64_t nr,
-                                      std::string &why);
+/// Refused when more than two leading dimensions remain.
+Result<PackedNest> packedNest(const TacticInput &in, const MatMulProblem &p);
+/// Strides of b over the space from one index of each leading dimension to the next, once packed by
+/// `nr` columns.
+Strides packedStrides(const MatMulProblem &p, Type b, int64_t nr);
 
 } // namespace tenon::cpu

@@ -8,37 +8,45 @@
 namespace tenon::cpu {
 namespace {
 
-bool match(const TacticInput &in, std::string &why) {
-  return matchAnchor(in, Op::Normalize, why) && isUnbounded(in.form.anchorInputs[0], why);
-}
+struct Normalize {
+  static constexpr llvm::StringLiteral id = "normalize", summary = "zero mean and unit variance";
+  struct Problem {
+    GroupQuery in;
+    RowNest nest;
+  };
+  using Schedule = NoSchedule;
 
-void enumerate(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
-  out.push_back({"normalize", {}});
-}
+  static Result<Problem> match(const GroupQuery &in) {
+    return matchAnchor(in, Op::Normalize)
+        .andThen([&] { return isUnbounded(in.form.anchorInputs[0]); })
+        .andThen([&]() -> Result<Problem> {
+          return Problem{in, rowNest(in.form, in.form.anchor->intsAttr("axes"))};
+        });
+  }
 
-double cost(const TacticInput &in, const Schedule &) { return rooflineCost(in, 0.2); }
+  static double microseconds(const Problem &p, const Schedule &) { return rooflineCost(p.in, 0.2); }
 
-void emit(const TacticInput &in, const Schedule &, StepWriter &out) {
-  const GroupForm &form = in.form;
-  const Operation &op = *form.anchor;
-  const RowNest nest = rowNest(form, op.intsAttr("axes"));
-  const Element compute = op.result()->type().element();
-  out.include("cpu/normalize.h");
-  const std::string x = operandView(out, form.anchorInputs[0], nest, nest.placeOf, "prologue");
-  const std::string body = out.body(form.body, {compute});
-  SourceWriter &w = out.code();
-  w.line("const auto x = " + x + ";");
-  w.line("const auto outs = " + out.outputs(form, nest) + ";");
-  w.line("const auto ins = " + inputsIn(out, form.body, nest, nest.placeOf) + ";");
-  w.line("cpu::normalize<" + std::to_string(nest.reducedExtents().size()) +
-         (op.boolAttr("centered") ? ", true>(" : ", false>(") + out.dims().list(nest.extents) +
-         ", " + cppScalar(compute, op.floatAttr("epsilon")) + ", x, outs, ins, " + body +
-         ", *f.workers);");
-}
+  static void emit(const Problem &p, const Schedule &, StepWriter &out) {
+    const GroupForm &form = p.in.form;
+    const Operation &op = *form.anchor;
+    const RowNest &nest = p.nest;
+    const Element compute = op.result()->type().element();
+    out.include("cpu/normalize.h");
+    const std::string x = operandView(out, form.anchorInputs[0], nest, nest.placeOf, "prologue");
+    const std::string body = out.body(form.body, {compute});
+    SourceWriter &w = out.code();
+    w.line("const auto x = " + x + ";");
+    w.line("const auto outs = " + out.outputs(form, nest) + ";");
+    w.line("const auto ins = " + inputsIn(out, form.body, nest, nest.placeOf) + ";");
+    w.line("cpu::normalize<" + std::to_string(nest.reducedExtents().size()) +
+           (op.boolAttr("centered") ? ", true>(" : ", false>(") + out.dims().list(nest.extents) +
+           ", " + cppScalar(compute, op.floatAttr("epsilon")) + ", x, outs, ins, " + body +
+           ", *f.workers);");
+  }
+};
 
 } // namespace
 
-const Tactic kNormalize = {
-    "normalize", "zero mean and unit variance", match, enumerate, cost, nullptr, nullptr, emit};
+const Tactic kNormalize = tacticOf<Normalize>();
 
 } // namespace tenon::cpu

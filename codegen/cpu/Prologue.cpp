@@ -12,8 +12,7 @@ static bool holds(Element sums, Element stored) {
   return isFloat(stored) ? computeElement(stored) == sums : bitWidth(stored) < digits;
 }
 
-llvm::Optional<unsigned> prologueTensor(const ScalarProgram &program, unsigned dim, Element sums,
-                                        std::string &why) {
+Result<unsigned> prologueTensor(const ScalarProgram &program, unsigned dim, Element sums) {
   llvm::Optional<unsigned> tensor;
   auto variesElsewhere = [&](const Access &a) {
     return llvm::any_of(a.dims,
@@ -21,16 +20,12 @@ llvm::Optional<unsigned> prologueTensor(const ScalarProgram &program, unsigned d
   };
   for (unsigned i = 0; i < program.inputs.size(); ++i) {
     const Access &a = program.inputs[i];
-    if (a.bounded) {
-      why = "an operand is padded with values";
-      return llvm::None;
-    }
+    if (a.bounded)
+      return Refusal{"an operand is padded with values", ""};
     if (!variesElsewhere(a))
       continue;
-    if (tensor) {
-      why = "an operand is computed from several tensors";
-      return llvm::None;
-    }
+    if (tensor)
+      return Refusal{"an operand is computed from several tensors", ""};
     tensor = i;
   }
   // With extents of 1 in all other dimensions any operand that has this one may be the tensor.
@@ -39,16 +34,14 @@ llvm::Optional<unsigned> prologueTensor(const ScalarProgram &program, unsigned d
         program.inputs.size() == 1)
       tensor = i;
   if (!tensor)
-    why = "an operand is computed from no tensor";
-  else if (program.usesIndex())
-    why = "an operand is computed from its index";
-  else if (!program.isPlainRead() && !holds(sums, program.inputs[*tensor].source->type().element()))
-    why = "an operand is computed from " +
-          name(program.inputs[*tensor].source->type().element()).str() + ", sums are " +
-          name(sums).str();
-  else
-    return tensor;
-  return llvm::None;
+    return Refusal{"an operand is computed from no tensor", ""};
+  if (program.usesIndex())
+    return Refusal{"an operand is computed from its index", ""};
+  const Element stored = program.inputs[*tensor].source->type().element();
+  if (!program.isPlainRead() && !holds(sums, stored))
+    return Refusal{
+        "an operand is computed from " + name(stored).str() + ", sums are " + name(sums).str(), ""};
+  return *tensor;
 }
 
 std::string prologueArguments(StepWriter &out, const ScalarProgram &program, unsigned tensor,
@@ -95,22 +88,20 @@ bool isZero(const GroupForm &form, unsigned i) {
 
 } // namespace
 
-bool matchInt8Operands(const GroupForm &form, std::string &why) {
+Result<> matchInt8Operands(const GroupForm &form) {
   const Operation &op = *form.anchor;
   const Element x = op.operand(0)->type().element();
   if (!isInteger(x) || bitWidth(x) > 16)
-    why = "operands are no integers of 8 or 16 bits";
-  else if (!form.anchorInputs[0].isPlainRead())
-    why = "an operand computed in the group";
-  else if (!constantOperand(form, 1))
-    why = "weights known only at run time";
-  else if (form.anchorInputs.size() > 2 && !form.anchorInputs[2].isPlainRead())
-    why = "a zero point computed in the group";
-  else if (form.anchorInputs.size() > 3 && !isZero(form, 3))
-    why = "weights with a zero point";
-  else
-    return true;
-  return false;
+    return Refusal{"operands are no integers of 8 or 16 bits", ""};
+  if (!form.anchorInputs[0].isPlainRead())
+    return Refusal{"an operand computed in the group", ""};
+  if (!constantOperand(form, 1))
+    return Refusal{"weights known only at run time", ""};
+  if (form.anchorInputs.size() > 2 && !form.anchorInputs[2].isPlainRead())
+    return Refusal{"a zero point computed in the group", ""};
+  if (form.anchorInputs.size() > 3 && !isZero(form, 3))
+    return Refusal{"weights with a zero point", ""};
+  return Accepted{};
 }
 
 bool hasZeroPoint(const GroupForm &form) {

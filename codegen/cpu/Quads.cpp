@@ -1,6 +1,6 @@
 // Defines the tactics `conv_quads` and `depthwise_quads`: sums of 8-bit integers on cores with MVE,
 // 16 products an instruction, and their bodies on four values at once (runtime/cpu/conv_quads.h).
-#include "codegen/cpu/ByteContraction.h"
+#include "codegen/cpu/ReadOrder.h"
 #include "codegen/cpu/Tactics.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -47,157 +47,167 @@ bool hasFunctions(const GroupForm &form) {
   return true;
 }
 
-llvm::Optional<ByteContraction> matchQuads(const TacticInput &in, std::string &why) {
-  if (!in.level.mve) {
-    why = "no vector instructions for integers";
-    return llvm::None;
-  }
-  auto q = matchByteContraction(in, why);
-  if (!q)
-    return llvm::None;
+Result<ByteProblem> quadsProblem(const GroupQuery &in) {
+  if (!in.level.mve)
+    return Refusal{"no vector instructions for integers", ""};
+  auto p = byteProblem(in);
+  if (!p)
+    return p;
   const GroupForm &f = in.form;
-  if (f.anchor->operand(0)->type().element() != Element::I8) {
-    why = "unsigned inputs";
-    return llvm::None;
-  }
-  if (llvm::any_of(f.body.inputs, [](const Access &a) { return a.bounded; }) ||
-      f.body.usesIndex()) {
-    why = "a body that reads beyond its inputs, or its position";
-    return llvm::None;
-  }
-  return q;
+  if (f.anchor->operand(0)->type().element() != Element::I8)
+    return Refusal{"unsigned inputs", ""};
+  if (llvm::any_of(f.body.inputs, [](const Access &a) { return a.bounded; }) || f.body.usesIndex())
+    return Refusal{"a body that reads beyond its inputs, or its position", ""};
+  return p;
 }
 
-bool matchConv(const TacticInput &in, std::string &why) {
-  auto q = matchQuads(in, why);
-  if (q && q->conv.groups != 1) {
-    why = "several groups";
-    return false;
-  }
-  return q.hasValue();
-}
+/// What a kernel works in: words for sums, and bytes of a patch.
+struct Room {
+  int64_t words, patch;
+  int64_t bytes() const { return 4 * words + patch; }
+  bool isOnStack() const { return bytes() <= kMostStackBytes; }
+  int64_t scratch() const { return isOnStack() ? 0 : bytes(); }
 
-bool matchDepthwise(const TacticInput &in, std::string &why) {
-  auto q = matchQuads(in, why);
-  if (q && (!q->isDepthwise() || q->conv.groups % 4 != 0)) {
-    why = "not depthwise with one filter a channel, four channels at a time";
-    return false;
-  }
-  if (q && (!inputStrides(in.form, *q).strides[1].isConstant(1) ||
-            !inputStrides(in.form, *q).strides[3].isConstant() || !hasFunctions(in.form))) {
-    why = "channels apart in memory, or a body of more than 32-bit integer arithmetic";
-    return false;
-  }
-  return q.hasValue();
-}
+private:
+  /// So much is taken from the stack, where bodies and borders need some, too.
+  static constexpr int64_t kMostStackBytes = 256;
+};
 
-void enumerateConv(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
-  out.push_back({"conv_quads", {}});
-  addWeightBits(in, 16, out.back());
-}
-void enumerateDepthwise(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
-  out.push_back({"depthwise_quads", {}});
-}
-
-int64_t depthOf(const ConvProblem &p) { return p.channels * p.kernelH * p.kernelW; }
-double pixels(const ConvProblem &p) { return double((p.batch * p.outHeight * p.outWidth).upper()); }
-
-double costConv(const TacticInput &in, const Schedule &) {
-  std::string why;
-  const ConvProblem p = byteContraction(*in.form.anchor, why)->conv;
-  const double vectors = double(llvm::divideCeil(depthOf(p), 16));
-  const double fours = double(llvm::divideCeil(p.filters, 4));
-  const double patch = p.isPointwise() ? 0 : 4 * vectors + 10 * double(p.kernelH);
-  const double body = hasFunctions(in.form) ? 28 : 140;
-  return instructionTime(in.level, pixels(p) * (fours * (10 * vectors + body) + patch) +
-                                       2 * vectors * double(p.filters));
-}
-
-double costDepthwise(const TacticInput &in, const Schedule &) {
-  std::string why;
-  const ConvProblem p = byteContraction(*in.form.anchor, why)->conv;
-  const double fours = double(llvm::divideCeil(p.groups, 4));
-  return instructionTime(in.level, pixels(p) * fours * (6 * double(p.kernelH * p.kernelW) + 35));
-}
-
-/// Four channels together: [channels / 4][kernel_h][kernel_w][4].
-void packDepthwise(const TacticInput &in, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
-  const Value *source = in.form.anchorInputs[1].inputs[0].source;
-  const Type w = source->type();
-  llvm::SmallVector<LayoutAxis, 6> axes;
-  axes.push_back({0, 4, false, Dim(), 0});
-  for (unsigned d = 1; d < w.rank(); ++d)
-    axes.push_back({int(d), 0, false, Dim(), 0});
-  axes.push_back({0, 4, true, Dim(), 0});
-  out.push_back({source->index(), Layout::get(w.context(), axes)});
-}
-
-int64_t patchBytes(const GroupForm &form, const ByteContraction &q, bool depthwise) {
-  return depthwise || readsInPlace(form, q) ? 0 : int64_t(llvm::alignTo(depthOf(q.conv), 4));
-}
-/// As keeps_sums in runtime/cpu/conv_quads.h.
-bool keepsSums(const ConvProblem &p) { return pixels(p) != 1; }
-int64_t roomBytes(const GroupForm &form, const ByteContraction &q, bool depthwise) {
-  const int64_t sums = depthwise ? q.conv.groups : keepsSums(q.conv) ? q.conv.filters : 0;
-  return 4 * sums + patchBytes(form, q, depthwise);
-}
-/// Of which so much is taken from the stack, where bodies and borders need some, too.
-constexpr int64_t kMostStackBytes = 256;
-
-int64_t scratch(const TacticInput &in, const Schedule &s) {
-  std::string why;
-  const int64_t bytes =
-      roomBytes(in.form, *byteContraction(*in.form.anchor, why), s.tactic == "depthwise_quads");
-  return bytes <= kMostStackBytes ? 0 : bytes;
-}
-
-void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
-  const GroupForm &form = in.form;
-  std::string why;
-  const ByteContraction q = *byteContraction(*form.anchor, why);
-  const ConvProblem &p = q.conv;
-  const bool depthwise = s.tactic == "depthwise_quads";
-
+/// Writes the configuration, what the kernel works in, and the call.
+void emitCall(const ByteProblem &p, llvm::StringRef kernel, const KeyValues &schedule,
+              bool depthwise, const Room &room, StepWriter &out) {
+  const GroupForm &form = p.in.form;
   out.include("cpu/conv_quads.h");
   StepWriter::Config cfg(out, "config", "cpu::conv_defaults");
-  writeExtents(cfg, q, depthwise);
+  writeExtents(cfg, p.q, depthwise);
   if (!depthwise)
     cfg.flag("vector_body", hasFunctions(form));
-  for (auto &[key, value] : s.params)
+  for (auto &[key, value] : schedule)
     cfg.number(key, value);
   const std::string config = cfg.finish();
 
   const std::string body = out.body(form.body, {Element::I32});
-  writeOperands(out, form, q);
+  writeOperands(out, p);
   SourceWriter &c = out.code();
-  const int64_t words = depthwise ? p.groups : keepsSums(p) ? p.filters : 0;
-  const int64_t patch = patchBytes(form, q, depthwise);
-  if (roomBytes(form, q, depthwise) <= kMostStackBytes) {
-    c.line(words ? "int32_t sums[" + std::to_string(words) + "];"
-                 : "int32_t *const sums = nullptr;");
-    if (patch)
-      c.line("alignas(16) int8_t patch[" + std::to_string(patch) + "];");
+  const std::string words = std::to_string(room.words);
+  if (room.isOnStack()) {
+    c.line(room.words ? "int32_t sums[" + words + "];" : "int32_t *const sums = nullptr;");
+    if (room.patch)
+      c.line("alignas(16) int8_t patch[" + std::to_string(room.patch) + "];");
   } else {
     c.line("int32_t *const sums = " + out.scratchPointer("int32_t") + ";");
-    if (patch)
-      c.line("int8_t *const patch = reinterpret_cast<int8_t *>(sums + " + std::to_string(words) +
-             ");");
+    if (room.patch)
+      c.line("int8_t *const patch = reinterpret_cast<int8_t *>(sums + " + words + ");");
   }
-  const std::string room = depthwise ? ", sums" : patch ? ", patch, sums" : ", nullptr, sums";
-  c.line("cpu::" + s.tactic + "(" + config + ", x, w, " + std::to_string(*zeroPoint(form, why)) +
-         room + ", outs, ins, " + body + ");");
+  const std::string places = depthwise    ? ", sums"
+                             : room.patch ? ", patch, sums"
+                                          : ", nullptr, sums";
+  c.line("cpu::" + kernel.str() + "(" + config + ", x, w, " + std::to_string(p.zero) + places +
+         ", outs, ins, " + body + ");");
 }
+
+struct ConvQuads {
+  static constexpr llvm::StringLiteral
+      id = "conv_quads",
+      summary = "sums of 8-bit integers, 16 products an instruction (MVE)";
+  using Problem = ByteProblem;
+  using Schedule = FieldSchedule;
+
+  static Result<Problem> match(const GroupQuery &in) {
+    auto p = quadsProblem(in);
+    if (!p)
+      return p;
+    return hasOneGroup(*p).andThen([&] { return std::move(p); });
+  }
+
+  static void candidates(const Problem &p, std::vector<Schedule> &out) {
+    out.push_back({fewestBits(p, 16)});
+  }
+  static Result<> legal(const Problem &p, const Schedule &s) { return fitsBits<ConvQuads>(p, s); }
+  static int64_t weightBits(const Schedule &s) { return s.weightBits; }
+
+  static double microseconds(const Problem &p, const Schedule &) {
+    const double vectors = double(llvm::divideCeil(p.depth(), 16));
+    const double fours = double(llvm::divideCeil(p.conv().filters, 4));
+    const double patch = p.conv().isPointwise() ? 0 : 4 * vectors + 10 * double(p.conv().kernelH);
+    const double body = hasFunctions(p.in.form) ? 28 : 140;
+    return instructionTime(p.in.level,
+                           double(p.pixels()) * (fours * (10 * vectors + body) + patch) +
+                               2 * vectors * double(p.conv().filters));
+  }
+
+  static void pack(const Problem &p, const Schedule &s, llvm::SmallVectorImpl<Packing> &out) {
+    packFilters(p, storedWeights(s.weightBits, 16), out);
+  }
+  static int64_t scratch(const Problem &p, const Schedule &) { return roomOf(p).scratch(); }
+  static llvm::Optional<Overlap> overlap(const Problem &p, const Schedule &) {
+    return overlapByTiles(p, 1, /*copied=*/!p.readsInPlace());
+  }
+
+  static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
+    emitCall(p, id, printedOf(s), /*depthwise=*/false, roomOf(p), out);
+  }
+
+private:
+  /// As keeps_sums in runtime/cpu/conv_quads.h: for more than one pixel.
+  static Room roomOf(const Problem &p) {
+    return {p.pixels() != 1 ? p.conv().filters : 0,
+            p.readsInPlace() ? 0 : int64_t(llvm::alignTo(p.depth(), 4))};
+  }
+};
+
+struct DepthwiseQuads {
+  static constexpr llvm::StringLiteral id = "depthwise_quads",
+                                       summary = "depthwise convolution of 8-bit integers, four "
+                                                 "channels at once (MVE)";
+  using Problem = ByteProblem;
+  using Schedule = NoSchedule;
+
+  static Result<Problem> match(const GroupQuery &in) {
+    auto p = quadsProblem(in);
+    if (!p)
+      return p;
+    if (!p->q.isDepthwise() || p->conv().groups % 4 != 0)
+      return Refusal{"not depthwise with one filter a channel, four channels at a time", ""};
+    if (!p->x.strides[1].isConstant(1) || !p->x.strides[3].isConstant() || !hasFunctions(in.form))
+      return Refusal{"channels apart in memory, or a body of more than 32-bit integer arithmetic",
+                     ""};
+    return p;
+  }
+
+  static double microseconds(const Problem &p, const Schedule &) {
+    const double fours = double(llvm::divideCeil(p.conv().groups, 4));
+    return instructionTime(p.in.level, double(p.pixels()) * fours *
+                                           (6 * double(p.conv().kernelH * p.conv().kernelW) + 35));
+  }
+
+  /// Four channels together: [channels / 4][kernel_h][kernel_w][4].
+  static void pack(const Problem &p, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
+    const Value *source = p.weightsOperand();
+    const Type w = source->type();
+    llvm::SmallVector<LayoutAxis, 6> axes;
+    axes.push_back({0, 4, false, Dim(), 0});
+    for (unsigned d = 1; d < w.rank(); ++d)
+      axes.push_back({int(d), 0, false, Dim(), 0});
+    axes.push_back({0, 4, true, Dim(), 0});
+    out.push_back({source->index(), Layout::get(w.context(), axes)});
+  }
+  static int64_t scratch(const Problem &p, const Schedule &) { return roomOf(p).scratch(); }
+  static llvm::Optional<Overlap> overlap(const Problem &p, const Schedule &) {
+    return overlapByTiles(p, 1, /*copied=*/false);
+  }
+
+  static void emit(const Problem &p, const Schedule &, StepWriter &out) {
+    emitCall(p, id, {}, /*depthwise=*/true, roomOf(p), out);
+  }
+
+private:
+  static Room roomOf(const Problem &p) { return {p.conv().groups, 0}; }
+};
 
 } // namespace
 
-const Tactic kConvQuads = {"conv_quads", "sums of 8-bit integers, 16 products an instruction (MVE)",
-                           matchConv,    enumerateConv,
-                           costConv,     packFilters<16>,
-                           scratch,      emit};
-const Tactic kDepthwiseQuads = {
-    "depthwise_quads", "depthwise convolution of 8-bit integers, four channels at once (MVE)",
-    matchDepthwise,    enumerateDepthwise,
-    costDepthwise,     packDepthwise,
-    scratch,           emit};
+const Tactic kConvQuads = tacticOf<ConvQuads>();
+const Tactic kDepthwiseQuads = tacticOf<DepthwiseQuads>();
 
 } // namespace tenon::cpu

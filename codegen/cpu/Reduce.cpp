@@ -9,20 +9,23 @@
 namespace tenon::cpu {
 namespace {
 
-void enumerateReduce(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
-  out.push_back({"reduce", {}});
-}
-void enumerateFold(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
-  out.push_back({"fold", {}});
-}
-double costReduce(const TacticInput &in, const Schedule &) { return rooflineCost(in, 0.25); }
-double costFold(const TacticInput &in, const Schedule &) { return directCost(in); }
+struct ReductionProblem {
+  GroupQuery in;
+  Reduction reduction;
+  ReductionNest nest;
+};
 
-void emitReduction(const TacticInput &in, StepWriter &out, bool fold) {
-  const GroupForm &form = in.form;
+Result<ReductionProblem> reductionProblem(const GroupQuery &in) {
+  Reduction r = reduction(in.form);
+  ReductionNest nest = reductionNest(in.form, r);
+  return ReductionProblem{in, std::move(r), std::move(nest)};
+}
+
+void emitReduction(const ReductionProblem &p, StepWriter &out, bool fold) {
+  const GroupForm &form = p.in.form;
   const Operation &op = *form.anchor;
-  const Reduction r = reduction(form);
-  const ReductionNest nest = reductionNest(form, r);
+  const Reduction &r = p.reduction;
+  const ReductionNest &nest = p.nest;
 
   out.include(fold ? "cpu/fold.h" : "cpu/reduce.h");
   const std::string pre = out.body(r.pre, {}, "pre");
@@ -31,8 +34,8 @@ void emitReduction(const TacticInput &in, StepWriter &out, bool fold) {
   bool wide = false;
   for (Value *v : op.results())
     results.push_back(v->type().element());
-  for (const ScalarProgram *p : {&r.pre, &r.combine, &form.body})
-    for (const ScalarNode &n : p->nodes)
+  for (const ScalarProgram *program : {&r.pre, &r.combine, &form.body})
+    for (const ScalarNode &n : program->nodes)
       wide |= bitWidth(computeElement(n.element)) == 64;
   const std::string post = out.body(form.body, results, "body");
   auto overKept = [&](const Strides &x) { return nest.overKept(x); };
@@ -44,28 +47,50 @@ void emitReduction(const TacticInput &in, StepWriter &out, bool fold) {
   w.line("const auto outs = " + out.outputs(form, overKept) + ";");
   w.line("const auto post_ins = " + inputsIn(out, form.body, overKept, nest.keptPlaces) + ";");
   const std::string lanes =
-      wide && !fold ? "<" + lanesType(lanesFor(in.level, Element::F64)) + ">" : "";
+      wide && !fold ? "<" + lanesType(lanesFor(p.in.level, Element::F64)) + ">" : "";
   w.line(std::string("cpu::") + (fold ? "fold" : "reduce") + lanes + "(" +
          out.dims().list(nest.kept.extents) + ", " + out.dims().list(nest.reduced.extents) +
          ", ins, " + pre + ", " + combine + ", outs, post_ins, " + post + ", *f.workers);");
 }
 
-void emitReduce(const TacticInput &in, const Schedule &, StepWriter &out) {
-  emitReduction(in, out, false);
-}
-void emitFold(const TacticInput &in, const Schedule &, StepWriter &out) {
-  emitReduction(in, out, true);
-}
+struct Reduce {
+  static constexpr llvm::StringLiteral id = "reduce",
+                                       summary = "reduction with partial results in several lanes";
+  using Problem = ReductionProblem;
+  using Schedule = NoSchedule;
+
+  static Result<Problem> match(const GroupQuery &in) {
+    return matchReduce(in).andThen([&] { return reductionProblem(in); });
+  }
+
+  static double microseconds(const Problem &p, const Schedule &) {
+    return rooflineCost(p.in, 0.25);
+  }
+
+  static void emit(const Problem &p, const Schedule &, StepWriter &out) {
+    emitReduction(p, out, false);
+  }
+};
+
+struct Fold {
+  static constexpr llvm::StringLiteral id = "fold", summary = "reduction one element at a time";
+  using Problem = ReductionProblem;
+  using Schedule = NoSchedule;
+
+  static Result<Problem> match(const GroupQuery &in) {
+    return matchFold(in).andThen([&] { return reductionProblem(in); });
+  }
+
+  static double microseconds(const Problem &p, const Schedule &) { return directCost(p.in); }
+
+  static void emit(const Problem &p, const Schedule &, StepWriter &out) {
+    emitReduction(p, out, true);
+  }
+};
 
 } // namespace
 
-const Tactic kReduce = {"reduce",    "reduction with partial results in several lanes",
-                        matchReduce, enumerateReduce,
-                        costReduce,  nullptr,
-                        nullptr,     emitReduce};
-const Tactic kFold = {"fold",    "reduction one element at a time",
-                      matchFold, enumerateFold,
-                      costFold,  nullptr,
-                      nullptr,   emitFold};
+const Tactic kReduce = tacticOf<Reduce>();
+const Tactic kFold = tacticOf<Fold>();
 
 } // namespace tenon::cpu

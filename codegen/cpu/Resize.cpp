@@ -35,7 +35,7 @@ struct ResizePlane {
   }
 };
 
-llvm::Optional<ResizePlane> plane(const TacticInput &in, std::string &why) {
+Result<ResizePlane> plane(const GroupQuery &in) {
   const GroupForm &form = in.form;
   const Operation &op = *form.anchor;
   ResizePlane p;
@@ -45,10 +45,8 @@ llvm::Optional<ResizePlane> plane(const TacticInput &in, std::string &why) {
       p.resampled.push_back(d);
     else
       others.push_back(d);
-  if (p.resampled.size() > 2) {
-    why = "more than two resampled dimensions";
-    return llvm::None;
-  }
+  if (p.resampled.size() > 2)
+    return Refusal{"more than two resampled dimensions", ""};
   std::vector<Strides> operands = bodyStrides(form);
   const ScalarProgram &x = form.anchorInputs[0];
   for (const Access &a : x.inputs)
@@ -58,30 +56,10 @@ llvm::Optional<ResizePlane> plane(const TacticInput &in, std::string &why) {
   for (size_t d = 0; d < kept.size(); ++d)
     kept[d] = kept[d] || before[d];
   p.outer = mergeDims(form.body.space, byStride(others, operands[0]), operands, kept);
-  if (p.outer.extents.size() > 2) {
-    why = "more than two dimensions beside the resampled ones that do not merge";
-    return llvm::None;
-  }
+  if (p.outer.extents.size() > 2)
+    return Refusal{"more than two dimensions beside the resampled ones that do not merge", ""};
   return p;
 }
-
-bool matchPlane(const TacticInput &in, std::string &why) {
-  if (!holds(matchResize(in), why))
-    return false;
-  const Operation &op = *in.form.anchor;
-  if (!resamplesInside(op, why))
-    return false;
-  return plane(in, why).hasValue();
-}
-
-void enumeratePlane(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
-  out.push_back({"resize", {}});
-}
-void enumerateDirect(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
-  out.push_back({"resize_direct", {}});
-}
-double costPlane(const TacticInput &in, const Schedule &) { return rooflineCost(in, 0.15); }
-double costDirect(const TacticInput &in, const Schedule &) { return directCost(in); }
 
 /// `static constexpr <type> <name>[] = {…};` in lines of bounded length.
 template <class T, class Spell>
@@ -125,76 +103,117 @@ std::string axisText(const Operation &op, unsigned d, StepWriter &out) {
   return "cpu::resize_table<" + tableType(op, taps) + ">{" + name + ", " + name + "_weights}";
 }
 
-void emitPlane(const TacticInput &in, const Schedule &, StepWriter &out) {
-  const GroupForm &form = in.form;
-  const Operation &op = *form.anchor;
-  Context &c = op.result()->type().context();
-  std::string why;
-  const ResizePlane p = *plane(in, why);
-  auto outer = [&](size_t i) {
-    const size_t missing = 2 - p.outer.extents.size();
-    return i < missing ? c.dim(1) : p.outer.extents[i - missing];
+struct Resize {
+  static constexpr llvm::StringLiteral id = "resize",
+                                       summary =
+                                           "resampling of two dimensions, lanes along channels";
+  struct Problem {
+    GroupQuery in;
+    ResizePlane plane;
   };
-  auto resampled = [&](size_t i) {
-    const size_t missing = 2 - p.resampled.size();
-    return i < missing ? c.dim(1) : form.body.space[p.resampled[i - missing]];
-  };
-  auto axis = [&](size_t i) {
-    const size_t missing = 2 - p.resampled.size();
-    return i < missing ? std::string("cpu::resize_same{}")
-                       : axisText(op, p.resampled[i - missing], out);
-  };
-  out.include("cpu/resize.h");
-  StepWriter::Config cfg(out, "config", "cpu::resize_defaults");
-  cfg.extent("batch", outer(0)).extent("channels", outer(1));
-  cfg.extent("out_h", resampled(0)).extent("out_w", resampled(1));
-  const Element e = computeElement(op.operand(0)->type().element());
-  if (bitWidth(e) == 64)
-    cfg.type("lanes", lanesType(lanesFor(in.level, e)));
-  const std::string config = cfg.finish();
-  const auto places = p.placeOf();
-  const std::string rows = axis(0), columns = axis(1);
-  const std::string x = operandView(out, form.anchorInputs[0], p, places, "prologue");
-  const std::string body = out.body(form.body, {op.result()->type().element()});
-  SourceWriter &w = out.code();
-  w.line("const auto x = " + x + ";");
-  w.line("const auto outs = " + out.outputs(form, p) + ";");
-  w.line("const auto ins = " + inputsIn(out, form.body, p, places) + ";");
-  w.line("cpu::resize(" + config + ", x, " + rows + ", " + columns + ", outs, ins, " + body +
-         ", *f.workers);");
-}
+  using Schedule = NoSchedule;
 
-void emitDirect(const TacticInput &in, const Schedule &, StepWriter &out) {
-  const GroupForm &form = in.form;
-  const Operation &op = *form.anchor;
-  const auto rank = unsigned(form.body.space.size());
-  const Element e = op.operand(0)->type().element();
-  out.include("cpu/resize_direct.h");
-  std::string axes;
-  for (unsigned d = 0; d < rank; ++d)
-    axes += (d ? ", " : "") + axisText(op, d, out);
-  auto same = [](const Strides &s) { return s; };
-  const std::string x = operandView(out, form.anchorInputs[0], same, inPlaceDims(rank), "prologue");
-  const std::string body = out.body(form.body, {op.result()->type().element()});
-  SourceWriter &w = out.code();
-  w.line("const auto x = " + x + ";");
-  w.line("const auto outs = " + out.outputs(form) + ";");
-  w.line("const auto ins = " + out.inputs(form.body) + ";");
-  w.line("cpu::resize_direct<" + cppElement(computeElement(e)).str() + ">(" +
-         out.dims().list(form.body.space) + ", x, pack(" + axes + "), " +
-         cppScalar(e, op.floatAttr("extrapolation")) + ", outs, ins, " + body + ", *f.workers);");
-}
+  static Result<Problem> match(const GroupQuery &in) {
+    return matchResize(in)
+        .andThen([&] { return resamplesInside(*in.form.anchor); })
+        .andThen([&]() -> Result<Problem> {
+          auto p = plane(in);
+          if (!p)
+            return std::move(p).refusal();
+          return Problem{in, *std::move(p)};
+        });
+  }
+
+  static int64_t scratch(const Problem &p, const Schedule &) {
+    return resizeScratch(*p.in.form.anchor);
+  }
+
+  static double microseconds(const Problem &p, const Schedule &) {
+    return rooflineCost(p.in, 0.15);
+  }
+
+  static void emit(const Problem &problem, const Schedule &, StepWriter &out) {
+    const GroupForm &form = problem.in.form;
+    const Operation &op = *form.anchor;
+    Context &c = op.result()->type().context();
+    const ResizePlane &p = problem.plane;
+    auto outer = [&](size_t i) {
+      const size_t missing = 2 - p.outer.extents.size();
+      return i < missing ? c.dim(1) : p.outer.extents[i - missing];
+    };
+    auto resampled = [&](size_t i) {
+      const size_t missing = 2 - p.resampled.size();
+      return i < missing ? c.dim(1) : form.body.space[p.resampled[i - missing]];
+    };
+    auto axis = [&](size_t i) {
+      const size_t missing = 2 - p.resampled.size();
+      return i < missing ? std::string("cpu::resize_same{}")
+                         : axisText(op, p.resampled[i - missing], out);
+    };
+    out.include("cpu/resize.h");
+    StepWriter::Config cfg(out, "config", "cpu::resize_defaults");
+    cfg.extent("batch", outer(0)).extent("channels", outer(1));
+    cfg.extent("out_h", resampled(0)).extent("out_w", resampled(1));
+    const Element e = computeElement(op.operand(0)->type().element());
+    if (bitWidth(e) == 64)
+      cfg.type("lanes", lanesType(lanesFor(problem.in.level, e)));
+    const std::string config = cfg.finish();
+    const auto places = p.placeOf();
+    const std::string rows = axis(0), columns = axis(1);
+    const std::string x = operandView(out, form.anchorInputs[0], p, places, "prologue");
+    const std::string body = out.body(form.body, {op.result()->type().element()});
+    SourceWriter &w = out.code();
+    w.line("const auto x = " + x + ";");
+    w.line("const auto outs = " + out.outputs(form, p) + ";");
+    w.line("const auto ins = " + inputsIn(out, form.body, p, places) + ";");
+    w.line("cpu::resize(" + config + ", x, " + rows + ", " + columns + ", outs, ins, " + body +
+           ", *f.workers);");
+  }
+};
+
+struct ResizeDirect {
+  static constexpr llvm::StringLiteral id = "resize_direct",
+                                       summary =
+                                           "resampling of any dimensions, one element at a time";
+  using Problem = GroupQuery;
+  using Schedule = NoSchedule;
+
+  static Result<Problem> match(const GroupQuery &in) {
+    return matchResize(in).andThen([&] { return Result<Problem>(in); });
+  }
+
+  static int64_t scratch(const Problem &p, const Schedule &) {
+    return resizeScratch(*p.form.anchor);
+  }
+
+  static double microseconds(const Problem &p, const Schedule &) { return directCost(p); }
+
+  static void emit(const Problem &p, const Schedule &, StepWriter &out) {
+    const GroupForm &form = p.form;
+    const Operation &op = *form.anchor;
+    const auto rank = unsigned(form.body.space.size());
+    const Element e = op.operand(0)->type().element();
+    out.include("cpu/resize_direct.h");
+    std::string axes;
+    for (unsigned d = 0; d < rank; ++d)
+      axes += (d ? ", " : "") + axisText(op, d, out);
+    auto same = [](const Strides &s) { return s; };
+    const std::string x =
+        operandView(out, form.anchorInputs[0], same, inPlaceDims(rank), "prologue");
+    const std::string body = out.body(form.body, {op.result()->type().element()});
+    SourceWriter &w = out.code();
+    w.line("const auto x = " + x + ";");
+    w.line("const auto outs = " + out.outputs(form) + ";");
+    w.line("const auto ins = " + out.inputs(form.body) + ";");
+    w.line("cpu::resize_direct<" + cppElement(computeElement(e)).str() + ">(" +
+           out.dims().list(form.body.space) + ", x, pack(" + axes + "), " +
+           cppScalar(e, op.floatAttr("extrapolation")) + ", outs, ins, " + body + ", *f.workers);");
+  }
+};
 
 } // namespace
 
-const Tactic kResize = {"resize",      "resampling of two dimensions, lanes along channels",
-                        matchPlane,    enumeratePlane,
-                        costPlane,     nullptr,
-                        resizeScratch, emitPlane};
-const Tactic kResizeDirect = {
-    "resize_direct", "resampling of any dimensions, one element at a time",
-    matchResize,     enumerateDirect,
-    costDirect,      nullptr,
-    resizeScratch,   emitDirect};
+const Tactic kResize = tacticOf<Resize>();
+const Tactic kResizeDirect = tacticOf<ResizeDirect>();
 
 } // namespace tenon::cpu

@@ -2,7 +2,7 @@
 // integers by code that has no extents in its types (runtime/cpu/conv_shared.h). Matrix products
 // are taken, too, as convolutions of one row.
 #include "codegen/core/TargetFamily.h"
-#include "codegen/cpu/ByteContraction.h"
+#include "codegen/cpu/ReadOrder.h"
 #include "codegen/cpu/Tactics.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -15,109 +15,55 @@ namespace {
 /// As in Pairs.cpp: patches up to this many bytes are on the stack.
 constexpr int64_t kStackBytes = 512;
 
-/// The members of window_shape but for the strides, in order; None when one does not fit.
-llvm::Optional<llvm::SmallVector<int64_t, 16>> extentsOf(const ByteContraction &q, int64_t zero) {
-  const ConvProblem &p = q.conv;
-  llvm::SmallVector<int64_t, 16> all;
+struct SharedProblem : ByteProblem {
+  /// The members of window_shape but for the strides, in order.
+  llvm::SmallVector<int64_t, 16> extents;
+};
+
+Result<SharedProblem> sharedProblem(const GroupQuery &in) {
+  if (in.level.family->facts.hosted)
+    return Refusal{"not for a microcontroller", ""};
+  auto bytes = byteProblem(in);
+  if (!bytes)
+    return std::move(bytes).refusal();
+  if (auto line = readsAlongLine(*bytes); !line)
+    return std::move(line).refusal();
+  if (in.form.outputs.size() != 1)
+    return Refusal{"several results", ""};
+  SharedProblem problem{*std::move(bytes), {}};
+  const ConvProblem &p = problem.conv();
+  const auto isLarge = [](Dim d, unsigned bits) {
+    return !d.isConstant() || !llvm::isIntN(bits, d.constant());
+  };
+  bool large = llvm::any_of(problem.x.strides, [&](Dim d) { return isLarge(d, 32); });
   for (Dim d : {p.batch, p.inHeight, p.inWidth, p.outHeight, p.outWidth}) {
-    if (!d.isConstant())
-      return llvm::None;
-    all.push_back(d.constant());
+    large |= isLarge(d, 16);
+    problem.extents.push_back(d.upper());
   }
-  all.append({p.isDepthwise() ? p.groups : p.filters, p.channels, p.kernelH, p.kernelW, p.strideH,
-              p.strideW, p.dilationH, p.dilationW, p.padTop, p.padLeft, zero});
-  if (llvm::any_of(all, [](int64_t n) { return !llvm::isInt<16>(n); }))
-    return llvm::None;
-  return all;
-}
-
-bool isConstant(const Strides &s) {
-  return llvm::all_of(s.strides,
-                      [](Dim d) { return d.isConstant() && llvm::isInt<32>(d.constant()); });
-}
-
-llvm::Optional<ByteContraction> matchShared(const TacticInput &in, std::string &why) {
-  if (in.level.family->facts.hosted) {
-    why = "not for a microcontroller";
-    return llvm::None;
+  for (int64_t n :
+       {p.isDepthwise() ? p.groups : p.filters, p.channels, p.kernelH, p.kernelW, p.strideH,
+        p.strideW, p.dilationH, p.dilationW, p.padTop, p.padLeft, problem.zero}) {
+    large |= !llvm::isInt<16>(n);
+    problem.extents.push_back(n);
   }
-  auto q = matchByteContraction(in, why);
-  if (!q || !readsAlongLine(in, *q, why))
-    return llvm::None;
-  if (in.form.outputs.size() != 1) {
-    why = "several results";
-    return llvm::None;
-  }
-  if (!extentsOf(*q, *zeroPoint(in.form, why)) || !isConstant(inputStrides(in.form, *q))) {
-    why = "extents of more than 16 bits, or known at run time";
-    return llvm::None;
-  }
-  return q;
+  if (large)
+    return Refusal{"extents of more than 16 bits, or known at run time", ""};
+  return problem;
 }
 
-bool matchConv(const TacticInput &in, std::string &why) {
-  auto q = matchShared(in, why);
-  if (q && q->conv.groups != 1) {
-    why = "several groups";
-    return false;
-  }
-  return q.hasValue();
+double macs(const ByteProblem &p) {
+  return double(p.pixels() * p.conv().groups * p.conv().filters * p.depth());
 }
 
-bool matchDepthwise(const TacticInput &in, std::string &why) {
-  auto q = matchShared(in, why);
-  if (q && !q->isDepthwise()) {
-    why = "not depthwise with one filter a channel";
-    return false;
-  }
-  return q.hasValue();
-}
-
-double macs(const ConvProblem &p) {
-  return double((p.batch * p.outHeight * p.outWidth).upper() * p.groups * p.filters * p.channels *
-                p.kernelH * p.kernelW);
-}
-
-void enumerateConv(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
-  std::string why;
-  const ConvProblem p = byteContraction(*in.form.anchor, why)->conv;
-  out.push_back({"conv_shared", {{"mr", (p.outHeight * p.outWidth).isConstant(1) ? 1 : 4}}});
-  addWeightBits(in, 4, out.back());
-}
-void enumerateDepthwise(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out) {
-  out.push_back({"depthwise_shared", {}});
-  addWeightBits(in, 1, out.back());
-}
-
-double costConv(const TacticInput &in, const Schedule &s) {
-  std::string why;
-  const ConvProblem p = byteContraction(*in.form.anchor, why)->conv;
-  return instructionTime(in.level, macs(p) * (*s.get("mr") == 1 ? 3 : 1.5));
-}
-double costDepthwise(const TacticInput &in, const Schedule &) {
-  std::string why;
-  return instructionTime(in.level, macs(byteContraction(*in.form.anchor, why)->conv) * 8);
-}
-
-int64_t patchBytes(const TacticInput &in, const Schedule &s) {
-  std::string why;
-  const ConvProblem p = byteContraction(*in.form.anchor, why)->conv;
-  return *s.get("mr") * 2 * int64_t(llvm::alignTo(p.channels * p.kernelH * p.kernelW, 4));
-}
-int64_t scratchConv(const TacticInput &in, const Schedule &s) {
-  const int64_t bytes = patchBytes(in, s);
-  return bytes <= kStackBytes ? 0 : bytes;
-}
-
-void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
-  const GroupForm &form = in.form;
-  std::string why, extentsText;
-  const ByteContraction q = *byteContraction(*form.anchor, why);
-  const Strides x = inputStrides(form, q);
+/// Writes the call of kernel<numbers>(…, patches, …).
+void emitCall(const SharedProblem &p, llvm::StringRef kernel, const std::string &numbers,
+              int64_t patchBytes, StepWriter &out) {
+  const GroupForm &form = p.in.form;
+  const Strides &x = p.x;
   out.include("cpu/conv_shared.h");
   out.shareCode();
-  const auto extents = extentsOf(q, *zeroPoint(form, why));
-  for (int64_t n : *extents)
+  std::string extentsText;
+  for (int64_t n : p.extents)
     extentsText += std::to_string(n) + ", ";
   std::string strides;
   for (Dim d : x.strides)
@@ -128,7 +74,7 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
 
   const Dim zero = x.offset.node()->context->dim(0);
   auto plane = [&](const Strides &given) { // the kernels' third index is 0
-    Strides s = q.plane(given);
+    Strides s = p.q.plane(given);
     s.strides[2] = zero;
     return s;
   };
@@ -137,39 +83,125 @@ void emit(const TacticInput &in, const Schedule &s, StepWriter &out) {
   out.declarations().line("static constexpr auto " + body + " = " + value + ";");
   SourceWriter &c = out.code();
   std::string room;
-  if (s.tactic == "conv_shared") {
+  if (patchBytes > 0) {
     room = ", patches";
-    const int64_t bytes = patchBytes(in, s);
-    if (bytes <= kStackBytes)
-      c.line("alignas(8) uint32_t patches[" + std::to_string(bytes / 4) + "];");
+    if (patchBytes <= kStackBytes)
+      c.line("alignas(8) uint32_t patches[" + std::to_string(patchBytes / 4) + "];");
     else
       c.line("uint32_t *const patches = " + out.scratchPointer("uint32_t") + ";");
   }
-  std::string numbers = std::to_string(s.get("weight_bits").getValueOr(8));
-  if (s.tactic == "conv_shared")
-    numbers = std::to_string(*s.get("mr")) + ", " + numbers;
   const unsigned rank = unsigned(form.body.space.size());
   std::string views = out.resultView(0, plane(stridesOf(form.outputs[0], rank)));
   for (const Access &a : form.body.inputs)
     views += ", " + out.view(a.source, plane(stridesOf(a, rank)));
-  c.line("cpu::" + s.tactic + "<" + numbers + ">(" + shape + ", " +
+  c.line("cpu::" + kernel.str() + "<" + numbers + ">(" + shape + ", " +
          out.pointer(form.anchorInputs[0].inputs[0].source, x.offset) + ", " +
-         out.pointer(form.anchorInputs[1].inputs[0].source, zero) + room + ", " + body + ", " +
-         views + ");");
+         out.pointer(p.weightsOperand(), zero) + room + ", " + body + ", " + views + ");");
 }
 
-Tactic shared(Tactic t) {
-  t.sharesCode = true;
-  return t;
-}
+struct ConvSharedSchedule {
+  int64_t mr; // outputs at a time
+  int64_t weightBits = 8;
+
+  static llvm::ArrayRef<Field<ConvSharedSchedule>> fields() {
+    static const Field<ConvSharedSchedule> kFields[] = {
+        {"mr", &ConvSharedSchedule::mr, oneOf(1, 4)},
+        weightBitsField<ConvSharedSchedule>(),
+    };
+    return kFields;
+  }
+};
+
+struct ConvShared {
+  static constexpr llvm::StringLiteral id = "conv_shared",
+                                       summary =
+                                           "sums of 8-bit integers, one code for all layers (size)";
+  static constexpr bool sharesCode = true;
+  using Problem = SharedProblem;
+  using Schedule = ConvSharedSchedule;
+
+  static Result<Problem> match(const GroupQuery &in) {
+    auto p = sharedProblem(in);
+    if (!p)
+      return p;
+    return hasOneGroup(*p).andThen([&] { return std::move(p); });
+  }
+
+  static void candidates(const Problem &p, std::vector<Schedule> &out) {
+    const bool one = (p.conv().outHeight * p.conv().outWidth).isConstant(1);
+    out.push_back({one ? 1 : 4, fewestBits(p, 4)});
+  }
+  static Result<> legal(const Problem &p, const Schedule &s) { return fitsBits<ConvShared>(p, s); }
+  static int64_t weightBits(const Schedule &s) { return s.weightBits; }
+
+  static double microseconds(const Problem &p, const Schedule &s) {
+    return instructionTime(p.in.level, macs(p) * (s.mr == 1 ? 3 : 1.5));
+  }
+
+  static void pack(const Problem &p, const Schedule &s, llvm::SmallVectorImpl<Packing> &out) {
+    packFilters(p, storedWeights(s.weightBits, 4), out);
+  }
+  static int64_t scratch(const Problem &p, const Schedule &s) {
+    const int64_t bytes = patchBytes(p, s);
+    return bytes <= kStackBytes ? 0 : bytes;
+  }
+  static llvm::Optional<Overlap> overlap(const Problem &p, const Schedule &s) {
+    return overlapByTiles(p, s.mr, /*copied=*/true);
+  }
+
+  static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
+    emitCall(p, id, std::to_string(s.mr) + ", " + std::to_string(s.weightBits), patchBytes(p, s),
+             out);
+  }
+
+private:
+  static int64_t patchBytes(const Problem &p, const Schedule &s) {
+    return s.mr * 2 * int64_t(llvm::alignTo(p.depth(), 4));
+  }
+};
+
+struct DepthwiseShared {
+  static constexpr llvm::StringLiteral id = "depthwise_shared",
+                                       summary = "depthwise convolution of 8-bit integers, one "
+                                                 "code for all (size)";
+  static constexpr bool sharesCode = true;
+  using Problem = SharedProblem;
+  using Schedule = FieldSchedule;
+
+  static Result<Problem> match(const GroupQuery &in) {
+    auto p = sharedProblem(in);
+    if (!p)
+      return p;
+    return isDepthwise(*p).andThen([&] { return std::move(p); });
+  }
+
+  static void candidates(const Problem &p, std::vector<Schedule> &out) {
+    out.push_back({fewestBits(p, 1)});
+  }
+  static Result<> legal(const Problem &p, const Schedule &s) {
+    return fitsBits<DepthwiseShared>(p, s);
+  }
+  static int64_t weightBits(const Schedule &s) { return s.weightBits; }
+
+  static double microseconds(const Problem &p, const Schedule &) {
+    return instructionTime(p.in.level, macs(p) * 8);
+  }
+
+  static void pack(const Problem &p, const Schedule &s, llvm::SmallVectorImpl<Packing> &out) {
+    packFilters(p, storedWeights(s.weightBits, 1), out);
+  }
+  static llvm::Optional<Overlap> overlap(const Problem &p, const Schedule &) {
+    return overlapByTiles(p, 1, /*copied=*/false);
+  }
+
+  static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
+    emitCall(p, id, std::to_string(s.weightBits), 0, out);
+  }
+};
 
 } // namespace
 
-const Tactic kConvShared =
-    shared({"conv_shared", "sums of 8-bit integers, one code for all layers (size)", matchConv,
-            enumerateConv, costConv, packFilters<4>, scratchConv, emit});
-const Tactic kDepthwiseShared =
-    shared({"depthwise_shared", "depthwise convolution of 8-bit integers, one code for all (size)",
-            matchDepthwise, enumerateDepthwise, costDepthwise, packFilters<1>, nullptr, emit});
+const Tactic kConvShared = tacticOf<ConvShared>();
+const Tactic kDepthwiseShared = tacticOf<DepthwiseShared>();
 
 } // namespace tenon::cpu

@@ -8,80 +8,93 @@
 namespace tenon::cpu {
 namespace {
 
-bool match(const TacticInput &in, std::string &why) {
-  return matchAnchor(in, Op::Softmax, why) && isUnbounded(in.form.anchorInputs[0], why);
+/// Rows of an operand that are normalised each by itself.
+struct Rows {
+  GroupQuery in;
+  RowNest nest;
+};
+Rows rowsOf(const GroupQuery &in) {
+  return {in, rowNest(in.form, {in.form.anchor->intAttr("axis")}, /*atLeastOne=*/false)};
 }
 
-void enumerate(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
-  out.push_back({"softmax", {}});
-}
-
-double cost(const TacticInput &in, const Schedule &) { return rooflineCost(in, 0.1); }
-
-void emit(const TacticInput &in, const Schedule &, StepWriter &out) {
-  const GroupForm &form = in.form;
-  const Operation &op = *form.anchor;
-  const ScalarProgram &x = form.anchorInputs[0];
-  const RowNest nest = rowNest(form, {op.intAttr("axis")}, /*atLeastOne=*/false);
-  out.include("cpu/softmax.h");
-  const std::string view = operandView(out, x, nest, nest.placeOf, "prologue");
-  const std::string body = out.body(form.body, {op.result()->type().element()});
+/// Writes the views outs and ins.
+void writeViews(const Rows &rows, StepWriter &out) {
+  const GroupForm &form = rows.in.form;
   SourceWriter &w = out.code();
-  w.line("const auto x = " + view + ";");
-  w.line("const auto outs = " + out.outputs(form, nest) + ";");
-  w.line("const auto ins = " + inputsIn(out, form.body, nest, nest.placeOf) + ";");
-  w.line(std::string("cpu::softmax<") + (op.boolAttr("log") ? "true" : "false") + ">(" +
-         out.dims().list(nest.extents) + ", x, outs, ins, " + body + ", *f.workers);");
+  w.line("const auto outs = " + out.outputs(form, rows.nest) + ";");
+  w.line("const auto ins = " + inputsIn(out, form.body, rows.nest, rows.nest.placeOf) + ";");
 }
 
-bool matchBytes(const TacticInput &in, std::string &why) {
-  if (!matchAnchor(in, Op::QuantizedSoftmax, why))
-    return false;
-  const ScalarProgram &x = in.form.anchorInputs[0];
-  if (!x.isPlainRead())
-    why = "an input that is not read as it lies";
-  return x.isPlainRead();
-}
+struct Softmax {
+  static constexpr llvm::StringLiteral id = "softmax", summary = "softmax along one dimension";
+  using Problem = Rows;
+  using Schedule = NoSchedule;
 
-void enumerateBytes(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
-  out.push_back({"softmax_bytes", {}});
-}
+  static Result<Problem> match(const GroupQuery &in) {
+    return matchAnchor(in, Op::Softmax)
+        .andThen([&] { return isUnbounded(in.form.anchorInputs[0]); })
+        .andThen([&] { return Result<Problem>(rowsOf(in)); });
+  }
 
-void emitBytes(const TacticInput &in, const Schedule &, StepWriter &out) {
-  const GroupForm &form = in.form;
-  const Operation &op = *form.anchor;
-  const RowNest nest = rowNest(form, {op.intAttr("axis")}, /*atLeastOne=*/false);
-  out.include("cpu/softmax_bytes.h");
-  StepWriter::Config cfg(out, "config", "");
-  for (const char *name : {"multiplier", "shift", "zero"})
-    cfg.number(name, op.intAttr(name));
-  const std::string config = cfg.finish();
-  const std::string view = operandView(out, form.anchorInputs[0], nest, nest.placeOf, "prologue");
-  const Element to = op.result()->type().element();
-  const std::string body = out.body(form.body, {to});
-  SourceWriter &w = out.code();
-  w.line("const auto x = " + view + ";");
-  w.line("const auto outs = " + out.outputs(form, nest) + ";");
-  w.line("const auto ins = " + inputsIn(out, form.body, nest, nest.placeOf) + ";");
-  std::string table;
-  for (int64_t v : op.intsAttr("table"))
-    table += (table.empty() ? "" : ", ") + std::to_string(v);
-  w.line("static constexpr uint32_t table[256] = {" + table + "};");
-  w.line("cpu::softmax_bytes<" + cppElement(to).str() + ">(" + config + ", " +
-         out.dims().list(nest.extents) + ", x, table, outs, ins, " + body + ", *f.workers);");
-}
+  static double microseconds(const Problem &p, const Schedule &) { return rooflineCost(p.in, 0.1); }
+
+  static void emit(const Problem &p, const Schedule &, StepWriter &out) {
+    const GroupForm &form = p.in.form;
+    const Operation &op = *form.anchor;
+    out.include("cpu/softmax.h");
+    const std::string view =
+        operandView(out, form.anchorInputs[0], p.nest, p.nest.placeOf, "prologue");
+    const std::string body = out.body(form.body, {op.result()->type().element()});
+    out.code().line("const auto x = " + view + ";");
+    writeViews(p, out);
+    out.code().line(std::string("cpu::softmax<") + (op.boolAttr("log") ? "true" : "false") + ">(" +
+                    out.dims().list(p.nest.extents) + ", x, outs, ins, " + body + ", *f.workers);");
+  }
+};
+
+struct SoftmaxBytes {
+  static constexpr llvm::StringLiteral id = "softmax_bytes",
+                                       summary = "softmax of 8-bit integers in integers";
+  using Problem = Rows;
+  using Schedule = NoSchedule;
+
+  static Result<Problem> match(const GroupQuery &in) {
+    return matchAnchor(in, Op::QuantizedSoftmax).andThen([&]() -> Result<Problem> {
+      if (!in.form.anchorInputs[0].isPlainRead())
+        return Refusal{"an input that is not read as it lies", ""};
+      return rowsOf(in);
+    });
+  }
+
+  static double microseconds(const Problem &p, const Schedule &) { return rooflineCost(p.in, 0.1); }
+
+  static void emit(const Problem &p, const Schedule &, StepWriter &out) {
+    const GroupForm &form = p.in.form;
+    const Operation &op = *form.anchor;
+    out.include("cpu/softmax_bytes.h");
+    StepWriter::Config cfg(out, "config", "");
+    for (const char *name : {"multiplier", "shift", "zero"})
+      cfg.number(name, op.intAttr(name));
+    const std::string config = cfg.finish();
+    const std::string view =
+        operandView(out, form.anchorInputs[0], p.nest, p.nest.placeOf, "prologue");
+    const Element to = op.result()->type().element();
+    const std::string body = out.body(form.body, {to});
+    SourceWriter &w = out.code();
+    w.line("const auto x = " + view + ";");
+    writeViews(p, out);
+    std::string table;
+    for (int64_t v : op.intsAttr("table"))
+      table += (table.empty() ? "" : ", ") + std::to_string(v);
+    w.line("static constexpr uint32_t table[256] = {" + table + "};");
+    w.line("cpu::softmax_bytes<" + cppElement(to).str() + ">(" + config + ", " +
+           out.dims().list(p.nest.extents) + ", x, table, outs, ins, " + body + ", *f.workers);");
+  }
+};
 
 } // namespace
 
-const Tactic kSoftmaxBytes = {"softmax_bytes",
-                              "softmax of 8-bit integers in integers",
-                              matchBytes,
-                              enumerateBytes,
-                              cost,
-                              nullptr,
-                              nullptr,
-                              emitBytes};
-const Tactic kSoftmax = {
-    "softmax", "softmax along one dimension", match, enumerate, cost, nullptr, nullptr, emit};
+const Tactic kSoftmaxBytes = tacticOf<SoftmaxBytes>();
+const Tactic kSoftmax = tacticOf<Softmax>();
 
 } // namespace tenon::cpu

@@ -2,7 +2,7 @@
 // in Tactics.cpp.
 #pragma once
 
-#include "codegen/core/Reasons.h"
+#include "codegen/core/TacticOf.h"
 
 namespace tenon::cpu {
 

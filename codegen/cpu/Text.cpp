@@ -7,20 +7,6 @@
 namespace tenon::cpu {
 namespace {
 
-double cost(const TacticInput &in, const Schedule &) { return directCost(in); }
-
-//===----------------------------------------------------------------------===//
-// text_map
-//===----------------------------------------------------------------------===//
-
-bool matchTextMap(const TacticInput &in, std::string &why) {
-  return matchAlone(in, Op::TextMap, why);
-}
-
-void enumerateTextMap(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
-  out.push_back({"text_map", {}});
-}
-
 /// The view of an operand over the result's space: along dimensions that it lacks, or has once, it
 /// stands still.
 std::string broadcastView(StepWriter &out, const ScalarProgram &operand, unsigned rank) {
@@ -63,60 +49,68 @@ std::string functionOf(const Operation &op, StepWriter &out) {
          writeTextIndex(out.declarations(), out.name(), *op.find("keys")->get<Strings>()) + "}";
 }
 
-void emitTextMap(const TacticInput &in, const Schedule &, StepWriter &out) {
-  const GroupForm &form = in.form;
-  const auto rank = unsigned(form.body.space.size());
-  out.include("cpu/map.h");
-  out.include("cpu/text_functions.h");
-  std::string ins;
-  for (const ScalarProgram &operand : form.anchorInputs)
-    ins += (ins.empty() ? "" : ", ") + broadcastView(out, operand, rank);
-  // What spells new text takes turns at the store, and one thread says that something failed.
-  const bool serial = form.anchor->result()->type().element() == Element::String ||
-                      form.anchor->wordAttr("function") == "number";
-  const std::string function = functionOf(*form.anchor, out);
-  out.code().line("cpu::map(" + out.dims().list(form.body.space) + ", pack(" +
-                  resultView(out, form) + "), pack(" + ins + "), " + function + ", " +
-                  (serial ? "cpu::serial_pool()" : "*f.workers") + ");");
-}
+struct TextMap {
+  static constexpr llvm::StringLiteral id = "text_map",
+                                       summary = "functions of text, one element at a time";
+  using Problem = GroupQuery;
+  using Schedule = NoSchedule;
 
-//===----------------------------------------------------------------------===//
-// text_split
-//===----------------------------------------------------------------------===//
+  static Result<Problem> match(const GroupQuery &in) {
+    return matchAlone(in, Op::TextMap).andThen([&] { return Result<Problem>(in); });
+  }
 
-bool matchTextSplit(const TacticInput &in, std::string &why) {
-  return matchAlone(in, Op::TextSplit, why);
-}
+  static double microseconds(const Problem &p, const Schedule &) { return directCost(p); }
 
-void enumerateTextSplit(const TacticInput &, llvm::SmallVectorImpl<Schedule> &out) {
-  out.push_back({"text_split", {}});
-}
+  static void emit(const Problem &p, const Schedule &, StepWriter &out) {
+    const GroupForm &form = p.form;
+    const auto rank = unsigned(form.body.space.size());
+    out.include("cpu/map.h");
+    out.include("cpu/text_functions.h");
+    std::string ins;
+    for (const ScalarProgram &operand : form.anchorInputs)
+      ins += (ins.empty() ? "" : ", ") + broadcastView(out, operand, rank);
+    // What spells new text takes turns at the store, and one thread says that something failed.
+    const bool serial = form.anchor->result()->type().element() == Element::String ||
+                        form.anchor->wordAttr("function") == "number";
+    const std::string function = functionOf(*form.anchor, out);
+    out.code().line("cpu::map(" + out.dims().list(form.body.space) + ", pack(" +
+                    resultView(out, form) + "), pack(" + ins + "), " + function + ", " +
+                    (serial ? "cpu::serial_pool()" : "*f.workers") + ");");
+  }
+};
 
-void emitTextSplit(const TacticInput &in, const Schedule &, StepWriter &out) {
-  const GroupForm &form = in.form;
-  const Operation &op = *form.anchor;
-  const Dim pieces = op.result()->type().shape().back();
-  out.include("cpu/text_split.h");
-  SourceWriter &w = out.code();
-  w.line("const index_t most = cpu::text_split(" + out.dims().list(form.anchorInputs[0].space) +
-         ", " + plainView(out, form.anchorInputs[0]) + ", text" +
-         textElement(op.stringAttr("delimiter")) + ", " + std::to_string(op.intAttr("limit", -1)) +
-         ", " + std::to_string(pieces.upper()) + ", " +
-         out.resultPointer(0, op.result()->type().context().dim(0)) + ");");
-  w.line("if (most < 0) *f.failure = rt::dimension_out_of_range;");
-  w.line("f.dims[" + std::to_string(out.dims().indexOf(pieces.symbol())) +
-         "] = most < 0 ? 0 : most;");
-}
+struct TextSplit {
+  static constexpr llvm::StringLiteral id = "text_split",
+                                       summary = "pieces of text between delimiters";
+  using Problem = GroupQuery;
+  using Schedule = NoSchedule;
+
+  static Result<Problem> match(const GroupQuery &in) {
+    return matchAlone(in, Op::TextSplit).andThen([&] { return Result<Problem>(in); });
+  }
+
+  static double microseconds(const Problem &p, const Schedule &) { return directCost(p); }
+
+  static void emit(const Problem &p, const Schedule &, StepWriter &out) {
+    const GroupForm &form = p.form;
+    const Operation &op = *form.anchor;
+    const Dim pieces = op.result()->type().shape().back();
+    out.include("cpu/text_split.h");
+    SourceWriter &w = out.code();
+    w.line("const index_t most = cpu::text_split(" + out.dims().list(form.anchorInputs[0].space) +
+           ", " + plainView(out, form.anchorInputs[0]) + ", text" +
+           textElement(op.stringAttr("delimiter")) + ", " +
+           std::to_string(op.intAttr("limit", -1)) + ", " + std::to_string(pieces.upper()) + ", " +
+           out.resultPointer(0, op.result()->type().context().dim(0)) + ");");
+    w.line("if (most < 0) *f.failure = rt::dimension_out_of_range;");
+    w.line("f.dims[" + std::to_string(out.dims().indexOf(pieces.symbol())) +
+           "] = most < 0 ? 0 : most;");
+  }
+};
 
 } // namespace
 
-const Tactic kTextMap = {"text_map",   "functions of text, one element at a time",
-                         matchTextMap, enumerateTextMap,
-                         cost,         nullptr,
-                         nullptr,      emitTextMap};
-const Tactic kTextSplit = {"text_split",   "pieces of text between delimiters",
-                           matchTextSplit, enumerateTextSplit,
-                           cost,           nullptr,
-                           nullptr,        emitTextSplit};
+const Tactic kTextMap = tacticOf<TextMap>();
+const Tactic kTextSplit = tacticOf<TextSplit>();
 
 } // namespace tenon::cpu

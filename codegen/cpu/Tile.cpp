@@ -70,6 +70,29 @@ llvm::SmallVector<TileShape, 6> tileShapes(Dim rows, int64_t columns, unsigned w
   return shapes;
 }
 
+llvm::ArrayRef<Field<TileSchedule>> TileSchedule::fields() {
+  static const Field<TileSchedule> kFields[] = {
+      {"mr", &TileSchedule::mr, between(1, 32)},
+      {"nr", &TileSchedule::nr, between(1, 128)},
+  };
+  return kFields;
+}
+llvm::ArrayRef<Field<RowSchedule>> RowSchedule::fields() {
+  static const Field<RowSchedule> kFields[] = {{"mr", &RowSchedule::mr, between(1, 32)}};
+  return kFields;
+}
+
+Result<> fitsRegisters(const ScheduleText &schedule, const TargetLevel &level, TileShape tile,
+                       int64_t width, int64_t others) {
+  const int64_t sums = tile.mr * int64_t(llvm::divideCeil(tile.nr, width)),
+                room = std::max<int64_t>(1, int64_t(level.simdRegisters) - others);
+  if (sums <= room)
+    return Accepted{};
+  return Refusal{toString(schedule) + ": its sums take " + std::to_string(sums) +
+                     " registers, there is room for " + std::to_string(room),
+                 "give it fewer rows (mr)"};
+}
+
 /// tileCost() where the tiles compute `rowsPadded` rows.
 static double paddedCost(const TargetLevel &level, TileShape tile, unsigned width,
                          double rowsPadded, int64_t columns, double depth, double batches) {

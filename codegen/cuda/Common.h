@@ -4,7 +4,6 @@
 
 #include "codegen/ConvProblem.h"
 #include "codegen/Operands.h"
-#include "codegen/core/Reasons.h"
 #include "codegen/core/ScheduleFields.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -25,12 +24,6 @@ Result<> fitsInt(const GroupForm &form);
 
 /// True when the body reads no padded input and no index.
 Result<> isPlainBody(const ScalarProgram &body);
-
-/// The same for tactics that are not written as a struct yet.
-inline bool fitsInt(const GroupForm &form, std::string &why) { return holds(fitsInt(form), why); }
-inline bool isPlainBody(const ScalarProgram &body, std::string &why) {
-  return holds(isPlainBody(body), why);
-}
 
 /// Refuses a schedule that the kernel could not run for this group, with what is allowed.
 Refusal notPossible(const ScheduleText &schedule, const std::string &allowed);

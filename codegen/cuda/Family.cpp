@@ -39,16 +39,20 @@ void setTraits(llvm::ArrayRef<const TargetLevel *> levels, TargetTraits &traits)
     traits.squeezeBytes = 3 << 19;
   auto hasWarpgroups = [](const TargetLevel *l) { return l->sm == 90 && l->archSpecific; };
   if (startAt(80))
-    traits.convChain = [levels = levels.vec()](const Operation &conv, const Operation &next,
-                                               std::string &why) {
+    traits.convChain = [levels = levels.vec()](const Operation &conv,
+                                               const Operation &next) -> Result<> {
       const auto first = convProblem(conv), second = convProblem(next);
-      return first && second && llvm::all_of(levels, [&](const TargetLevel *l) {
-               const Result<> taken = next.is(Op::Pool) ? takesPool(*first, *second, *l)
-                                                        : takesDepthwise(*first, *second, *l);
-               if (!taken)
-                 why = taken.refusal().reason;
-               return bool(taken);
-             });
+      if (!first)
+        return first.refusal();
+      if (!second)
+        return second.refusal();
+      for (const TargetLevel *l : levels) {
+        const Result<> taken = next.is(Op::Pool) ? takesPool(*first, *second, *l)
+                                                 : takesDepthwise(*first, *second, *l);
+        if (!taken)
+          return taken;
+      }
+      return Accepted{};
     };
   traits.zeroPoints = llvm::none_of(levels, hasWarpgroups);
   traits.prologueBytesOfHalves =

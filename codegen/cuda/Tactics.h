@@ -2,7 +2,7 @@
 // Tactics.cpp.
 #pragma once
 
-#include "codegen/core/Reasons.h"
+#include "codegen/Tactic.h"
 
 namespace tenon::cuda {
 

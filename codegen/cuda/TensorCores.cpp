@@ -90,7 +90,7 @@ TensorCoreVerdict judgeTensorCores(const TacticInput &in, const Schedule &chosen
     v.intended = t && t->usesTensorCores && t->usesTensorCores(in);
     if (v.intended)
       return v;
-    v.why = "one row of each image, in one kernel with what it is made of and what it makes";
+    v.reason = "one row of each image, in one kernel with what it is made of and what it makes";
     v.change = "--disable=" + in.form.fusionOfChain().str();
     return v;
   }
@@ -128,16 +128,16 @@ TensorCoreVerdict judgeTensorCores(const TacticInput &in, const Schedule &chosen
   }
   if (best) {
     const Tactic *t = kFamily.findTactic(chosen.tactic);
-    v.why = best->id.str() + " would take " + microsecondsText(bestOf.microseconds) + ", " +
-            chosen.tactic + " " +
-            (t && t->cost ? microsecondsText(t->microseconds(in, chosen)) : "an unknown time") +
-            " (estimates)";
+    v.reason = best->id.str() + " would take " + microsecondsText(bestOf.microseconds) + ", " +
+               chosen.tactic + " " +
+               (t && t->cost ? microsecondsText(t->microseconds(in, chosen)) : "an unknown time") +
+               " (estimates)";
     v.change = changeOfShape(in, chosen);
   } else if (!disabled.empty()) {
-    v.why = "tactic." + disabled + " is disabled";
+    v.reason = "tactic." + disabled + " is disabled";
     v.change = "tactic." + disabled + " enabled";
   } else {
-    v.why = v.refusals.empty() ? "no tactic for its Tensor Cores" : v.refusals.back().second;
+    v.reason = v.refusals.empty() ? "no tactic for its Tensor Cores" : v.refusals.back().second;
     v.change = changeOfModel(in);
   }
   return v;

@@ -16,7 +16,7 @@ struct TensorCoreVerdict {
   /// What kept each tactic for Tensor Cores from being chosen: its id and the reason.
   std::vector<std::pair<std::string, std::string>> refusals;
   /// The reason that counts: of those that match the estimate, else the most general tactic's.
-  std::string why;
+  std::string reason;
   /// Precision, shape or option that would bring it to Tensor Cores.
   std::string change;
 };

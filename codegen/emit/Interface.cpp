@@ -143,12 +143,8 @@ std::string stepHeading(const Step &step) {
   const Operation &op = *step.op;
   std::string title = describe(op.loc());
   if (const Attribute *a = op.find("schedule"))
-    if (const Schedule *s = a->get<Schedule>()) {
-      title += " | " + s->tactic + "<";
-      for (size_t i = 0; i < s->params.size(); ++i)
-        title += (i ? ", " : "") + s->params[i].first + "=" + std::to_string(s->params[i].second);
-      title += ">";
-    }
+    if (const Schedule *s = a->get<Schedule>())
+      title += " | " + toString(*s);
   w.comment(title);
   std::string facts;
   for (Value *v : op.results())

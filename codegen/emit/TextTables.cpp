@@ -81,8 +81,8 @@ std::string writeTextIndex(SourceWriter &w, llvm::StringRef name,
 }
 
 std::string writeTextAutomaton(SourceWriter &w, llvm::StringRef name, llvm::StringRef pattern) {
-  std::string why;
-  const Automaton a = *compileRegex(pattern, why);
+  std::string refusal; // of what was compiled before, and so has none
+  const Automaton a = *compileRegex(pattern, refusal);
   writeArray(w, "uint8_t", (name + "_classes").str(), numbers(a.classOf), "0");
   writeArray(w, "uint16_t", (name + "_next").str(), numbers(a.next), "0");
   writeArray(w, "uint8_t", (name + "_accepts").str(), numbers(a.accepts), "0");

@@ -85,7 +85,6 @@ private:
     auto multiplies = [&](const Operation &op) {
       return op.operand(1)->type().element() == stored && constantValue(op.operand(1));
     };
-    std::string why;
     if (readsPosition(c) || !isOfChannels(maker.cluster))
       reject(id, *maker.def, *next, "something between them depends on the position in the image",
              saved);
@@ -95,8 +94,8 @@ private:
       reject(id, *maker.def, *next, "the first convolution applies something as it reads", saved);
     else if (!pools && !readsPixels(conv))
       reject(id, *maker.def, *next, "the channels of a pixel do not lie side by side", saved);
-    else if (!context_.target.convChain(conv, *next, why))
-      reject(id, *maker.def, *next, why, saved);
+    else if (const Result<> taken = context_.target.convChain(conv, *next); !taken)
+      reject(id, *maker.def, *next, taken.refusal().reason, saved);
     else
       join(id, *maker.def, *next, v, c, maker.cluster);
   }

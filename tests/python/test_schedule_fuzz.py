@@ -4,7 +4,7 @@ kernel, and the key or the schedule. No key is accepted that the kernel does not
 
 The modules are those of tests/cuda, small models of tests/models and what these have not (tests/schedules),
 scheduled for several targets; kernels that are never chosen come up where those that were are switched off.
-Every kernel of `tenon passes` has to be tried, but for those of UNCONVERTED that take any key.
+Every kernel of `tenon passes` has to be tried.
 
 usage: test_schedule_fuzz.py [--cases=N] [--seed=N] [--only=GLOB] [--jobs=N] [-v]
        default: 400 cases; 10000 is a thorough run. GLOB: of kernels, "cuda:gemv*"
@@ -36,9 +36,6 @@ require("numpy", "onnx")
 from tenon import tenon
 from test_cuda_emulated import cases as cuda_cases
 from test_cuda_emulated import with_literals
-
-# Kernels that read their keys by name still, and take an edited schedule as it is.
-UNCONVERTED = ["cpu:*"]  # fmt: skip
 
 CPU = ["cpu:generic", "cpu:x86-64-v3", "cpu:x86-64-v4"]
 MCU = ["mcu:generic", "mcu:cortex-m4", "mcu:cortex-m55"]
@@ -157,13 +154,6 @@ def edit(site, peers, rng):
     return kind, other.tactic, params if kind == "swap" else list(other.params), [other.tactic], False
 
 
-def takes_any_key(sites, folder):
-    """Whether a kernel on the list belongs there still."""
-    site = sites[0]
-    change = ("unknown", site.tactic, [*site.params, ("banana", "7")], ["banana"], True)
-    return complaint(site, change, folder) == "accepted"
-
-
 def complaint(site, change, folder):
     """None, or what is wrong with the compiler's answer."""
     kind, tactic, params, words, refused = change
@@ -219,9 +209,7 @@ def main():
         asked = [t for t in table if fnmatch.fnmatchcase(t, options.only)]
         if not asked:
             sys.exit(f"no kernel is called {options.only}")
-        listed = [t for t in asked if sites[t] and any(fnmatch.fnmatchcase(t, glob) for glob in UNCONVERTED)]
-        left = {t for t, takes in zip(listed, pool.map(lambda t: takes_any_key(sites[t], folder), listed)) if takes}
-        tried = [t for t in asked if sites[t] and t not in left]
+        tried = [t for t in asked if sites[t]]
 
         rng = random.Random(options.seed)
         work = []
@@ -237,14 +225,12 @@ def main():
                 failures.append(f"{site.id}, {site.target}, {kind}: {written(tactic, params)}: {wrong}")
     for failure in failures[:40]:
         print(failure)
-    missing = [t for t in asked if t not in left and not counts[t]]
+    missing = [t for t in asked if not counts[t]]
     if missing:
         print(f"never tried: {', '.join(missing)}")
     if options.v:
         for name, count in counts.items():
             print(f"{name}: {count}")
-    if left:
-        print(f"{len(left)} kernels take any key still")
     print(f"{sum(counts.values())} schedules of {len(counts)} kernels, {len(failures)} failures")
     return 1 if failures or missing else 0
 
