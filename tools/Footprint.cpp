@@ -1,12 +1,10 @@
 // Implements the footprint: sizes of the symbols in an object file, as nm lists them.
 #include "tools/Footprint.h"
 
-#include "codegen/core/TargetFamily.h"
-#include "tools/Files.h"
-
 #include "codegen/Plan.h"
-#include "codegen/cpu/Tactics.h"
+#include "codegen/core/TargetFamily.h"
 #include "compiler/CodeOptions.h"
+#include "tools/Files.h"
 #include "tools/Tools.h"
 
 #include "llvm/ADT/StringExtras.h"
