@@ -72,7 +72,7 @@ struct Attention {
   /// exponential and the search of the largest.
   static double microseconds(const Problem &problem, const Schedule &s) {
     const AttentionForm &p = problem.attention;
-    const TargetLevel &level = problem.level;
+    const TargetLevel &level = problem.in.level;
     const auto vectors = double(s.vectors), rows = double(s.rows);
     const int64_t block = s.vectors * lanesFor(level, Element::F32);
     auto whole = [](int64_t n, int64_t step) { return double(llvm::divideCeil(n, step) * step); };

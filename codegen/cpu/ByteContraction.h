@@ -39,7 +39,7 @@ struct ByteProblem {
   int64_t pixels() const { return (q.conv.batch * q.conv.outHeight * q.conv.outWidth).upper(); }
   /// The values of the weights, and the operand that they are.
   const Tensor &weights() const;
-  const Value *weightsOperand() const { return in.form.anchorInputs[1].inputs[0].source; }
+  Value *weightsOperand() const { return in.form.anchorInputs[1].inputs[0].source; }
   /// As window_in_place in runtime/cpu/conv_quads.h.
   bool readsInPlace() const;
 };
