@@ -77,12 +77,25 @@ void packOperand(Operation &group, const Packing &p) {
       v = copy->result();
     }
     v->setType(v->type().withLayout(p.layout));
-    if (!p.stored.empty())
+    if (p.stored.empty())
+      v->def()->remove("stored");
+    else
       v->def()->set("stored", Word{p.stored});
   }
   for (unsigned k = 0; k < group.numOperands(); ++k)
     if (group.operand(k) == v)
       group.region().argument(k)->setType(v->type());
+}
+
+/// Operands that are stored as another kernel reads them, which somebody has exchanged, get their
+/// elements back.
+void unpackOthers(Operation &group, llvm::SmallVectorImpl<Packing> &packings) {
+  for (unsigned i = 0; i < group.numOperands(); ++i) {
+    const Value *v = group.operand(i);
+    if (v->def() && v->def()->is(Op::Constant) && v->def()->has("stored") &&
+        llvm::none_of(packings, [&](const Packing &p) { return p.operand == i; }))
+      packings.push_back({i, v->type().layout()});
+  }
 }
 
 /// How many bits of a weight the candidate reads.
@@ -365,9 +378,12 @@ private:
   void apply(const TacticInput &in, Operation &group, const Candidate &chosen) {
     const Tactic &tactic = *chosen.tactic;
     group.set("schedule", chosen.schedule);
+    for (const char *of : {"scratch", "zeroed", "overlap"}) // the schedule that was there before
+      group.remove(of);
     llvm::SmallVector<Packing, 2> packings;
     if (tactic.pack)
       tactic.pack(in, chosen.schedule, packings);
+    unpackOthers(group, packings);
     for (const Packing &p : packings)
       packOperand(group, p);
     const int64_t scratch = tactic.scratch ? tactic.scratch(in, chosen.schedule) : 0;

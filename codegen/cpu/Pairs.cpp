@@ -115,9 +115,10 @@ struct ConvPairs {
   static Result<> legal(const Problem &p, const Schedule &s) {
     if (s.joined == 0)
       return fitsBits<ConvPairs>(p, s);
-    if (s.nr != 2 * s.joined || s.weightBits != 8)
-      return impossible<ConvPairs>(s, "with joined filters nr is twice joined, and weights have 8 "
-                                      "bits");
+    if (s.nr != 2 * s.joined || s.weightBits != 8 || (s.joined == 2 && s.mr > 1))
+      return impossible<ConvPairs>(s,
+                                   "with joined filters nr is twice joined, weights have 8 bits, "
+                                   "and two pairs leave registers for mr=1");
     if (!joinsFilters(p))
       return impossible<ConvPairs>(s, "joined filters have no weight of -128, and no sums of 2^23");
     return Accepted{};
