@@ -47,8 +47,8 @@ void setTraits(llvm::ArrayRef<const TargetLevel *> levels, TargetTraits &traits)
       if (!second)
         return second.refusal();
       for (const TargetLevel *l : levels) {
-        const Result<> taken = next.is(Op::Pool) ? takesPool(*first, *second, *l)
-                                                 : takesDepthwise(*first, *second, *l);
+        Result<> taken = next.is(Op::Pool) ? takesPool(*first, *second, *l)
+                                           : takesDepthwise(*first, *second, *l);
         if (!taken)
           return taken;
       }
