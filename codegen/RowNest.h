@@ -32,4 +32,13 @@ private:
 /// `atLeastOne`: a kept dimension of extent 1 stands in where there is none.
 RowNest rowNest(const GroupForm &form, llvm::ArrayRef<int64_t> axes, bool atLeastOne = true);
 
+/// A group whose anchor works on rows along its attribute `axis` or `axes`.
+struct RowProblem {
+  TacticInput in;
+  RowNest nest;
+};
+RowProblem rowProblem(const TacticInput &in, bool atLeastOne = true);
+/// The same where the anchor is `kind` and reads without bounds.
+Result<RowProblem> matchRows(const TacticInput &in, Op kind, bool atLeastOne = true);
+
 } // namespace tenon

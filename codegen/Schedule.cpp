@@ -302,8 +302,7 @@ private:
   }
 
   static int64_t workspaceOf(const TacticInput &in, const Candidate &c) {
-    const int64_t scratch = c.tactic->scratch ? c.tactic->scratch(in, c.schedule) : 0;
-    return scratch + (c.tactic->zeroed ? c.tactic->zeroed(in, c.schedule) : 0);
+    return c.tactic->scratch(in, c.schedule) + c.tactic->zeroed(in, c.schedule);
   }
 
   /// Drops what needs more scratch than the bound.
@@ -381,15 +380,14 @@ private:
     for (const char *of : {"scratch", "zeroed", "overlap"}) // the schedule that was there before
       group.remove(of);
     llvm::SmallVector<Packing, 2> packings;
-    if (tactic.pack)
-      tactic.pack(in, chosen.schedule, packings);
+    tactic.pack(in, chosen.schedule, packings);
     unpackOthers(group, packings);
     for (const Packing &p : packings)
       packOperand(group, p);
-    const int64_t scratch = tactic.scratch ? tactic.scratch(in, chosen.schedule) : 0;
+    const int64_t scratch = tactic.scratch(in, chosen.schedule);
     if (scratch > 0)
       group.set("scratch", scratch);
-    const int64_t zeroed = tactic.zeroed ? tactic.zeroed(in, chosen.schedule) : 0;
+    const int64_t zeroed = tactic.zeroed(in, chosen.schedule);
     if (zeroed > 0)
       group.set("zeroed", zeroed);
     if (!in.level.family->facts.hosted && enabled(kOverlap) && !group.boolAttr("apart") &&

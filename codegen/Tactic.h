@@ -54,10 +54,10 @@ struct Tactic {
   void (*enumerate)(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out);
   /// Estimated microseconds, on the scale of the tactics that compete for the group.
   double (*cost)(const TacticInput &in, const Schedule &schedule);
-  /// Weight layouts of a schedule; null when none is packed.
+  /// Weight layouts of a schedule.
   void (*pack)(const TacticInput &in, const Schedule &schedule,
                llvm::SmallVectorImpl<Packing> &out);
-  /// Scratch bytes that live as long as the step; null for none.
+  /// Scratch bytes that live as long as the step.
   int64_t (*scratch)(const TacticInput &in, const Schedule &schedule);
   /// Writes configuration, body and call. The schedule stands on the group.
   void (*emit)(const TacticInput &in, const Schedule &schedule, StepWriter &out);

@@ -93,6 +93,10 @@ valuesOf(const ScheduleText &text, llvm::ArrayRef<FieldRules> rules, KeyValues &
   return values;
 }
 
+Refusal impossible(const ScheduleText &schedule, const std::string &reason) {
+  return {toString(schedule) + " is not possible here: " + reason, ""};
+}
+
 Result<> isAmong(const ScheduleText &text, std::vector<ScheduleText> possible) {
   if (llvm::is_contained(possible, text))
     return Accepted{};

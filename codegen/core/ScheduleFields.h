@@ -116,6 +116,10 @@ struct ScheduleAlias {
 /// The schedule under today's names.
 ScheduleText withoutAliases(ScheduleText text, llvm::ArrayRef<ScheduleAlias> aliases);
 
+/// Of a schedule that the kernel could not run for this group: `reason` says what is wrong with it,
+/// or what is allowed.
+Refusal impossible(const ScheduleText &schedule, const std::string &reason);
+
 /// Refused where `text` is none of `possible`, with those that have most keys in common with it.
 Result<> isAmong(const ScheduleText &text, std::vector<ScheduleText> possible);
 

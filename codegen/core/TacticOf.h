@@ -39,9 +39,9 @@ namespace tenon {
 
 using GroupQuery = TacticInput;
 
-/// Why the group has no room for a schedule.
-template <class T> Refusal impossible(const typename T::Schedule &schedule, std::string reason) {
-  return {toString(printSchedule(T::id, schedule)) + ": " + std::move(reason), ""};
+template <class T>
+Refusal impossible(const typename T::Schedule &schedule, const std::string &reason) {
+  return impossible(printSchedule(T::id, schedule), reason);
 }
 
 /// Refused where no schedule of `possible` is this one, with those that have most in common with
@@ -151,8 +151,10 @@ template <class T> constexpr Tactic tacticOf() {
   using Of = TacticOf<T>;
   Tactic t = {T::id,    T::summary,  Of::match, Of::enumerate, nullptr,
               Of::pack, Of::scratch, Of::emit,  Of::zeroed};
-  constexpr bool hasRank = requires { &T::rank; }
-  , hasClock = requires { &T::microseconds; };
+  // clang-format off: version 14 takes a requires-expression here for a constraint
+  constexpr bool hasRank = requires { &T::rank; };
+  constexpr bool hasClock = requires { &T::microseconds; };
+  // clang-format on
   if constexpr (hasRank)
     t.cost = Of::rank;
   else if constexpr (hasClock)

@@ -48,22 +48,8 @@ struct ConvDirect {
 
     const auto places = inPlaceDims(rank);
     auto same = [](const Strides &s) { return s; };
-    // Zero points are scalars, that of w perhaps one per filter.
-    auto zero = [&](unsigned i, llvm::StringRef suffix) -> std::string {
-      if (i >= form.anchorInputs.size())
-        return "cpu::no_zero_point{}";
-      const ScalarProgram &z = form.anchorInputs[i];
-      return operandView(
-          out, z,
-          [&](const Strides &s) {
-            Strides spread;
-            spread.offset = s.offset;
-            spread.strides.assign(rank, s.offset.node()->context->dim(0));
-            if (!s.strides.empty() && !z.space[0].isConstant(1))
-              spread.strides[0] = s.strides[0];
-            return spread;
-          },
-          places, suffix);
+    auto zero = [&](unsigned i, llvm::StringRef suffix) {
+      return zeroPointView(out, form, i, rank, /*along: filters*/ 0, suffix);
     };
     const std::string body = out.body(form.body, {op.result()->type().element()});
     SourceWriter &code = out.code();

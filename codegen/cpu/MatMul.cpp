@@ -362,22 +362,9 @@ struct Direct {
       return operandView(
           out, x, [&](const Strides &s) { return p.spread(i, s, x.space); }, places, name);
     };
-    // Zero points are scalars, that of b perhaps one per column.
-    auto zero = [&](unsigned i, llvm::StringRef name) -> std::string {
-      if (i >= form.anchorInputs.size())
-        return "cpu::no_zero_point{}";
-      const ScalarProgram &z = form.anchorInputs[i];
-      return operandView(
-          out, z,
-          [&](const Strides &s) {
-            Strides w;
-            w.offset = s.offset;
-            w.strides.assign(p.rank(), s.offset.node()->context->dim(0));
-            if (!s.strides.empty() && !z.space[0].isConstant(1))
-              w.strides[p.n] = s.strides[0];
-            return w;
-          },
-          places, name);
+    auto zero = [&](unsigned i, llvm::StringRef suffix) {
+      return zeroPointView(out, form, i, unsigned(p.rank()), /*along: columns*/ unsigned(p.n),
+                           suffix);
     };
     const std::string body = out.body(form.body, {op.result()->type().element()});
     SourceWriter &w = out.code();

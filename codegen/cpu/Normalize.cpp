@@ -10,19 +10,10 @@ namespace {
 
 struct Normalize {
   static constexpr llvm::StringLiteral id = "normalize", summary = "zero mean and unit variance";
-  struct Problem {
-    GroupQuery in;
-    RowNest nest;
-  };
+  using Problem = RowProblem;
   using Schedule = NoSchedule;
 
-  static Result<Problem> match(const GroupQuery &in) {
-    return matchAnchor(in, Op::Normalize)
-        .andThen([&] { return isUnbounded(in.form.anchorInputs[0]); })
-        .andThen([&]() -> Result<Problem> {
-          return Problem{in, rowNest(in.form, in.form.anchor->intsAttr("axes"))};
-        });
-  }
+  static Result<Problem> match(const GroupQuery &in) { return matchRows(in, Op::Normalize); }
 
   static double microseconds(const Problem &p, const Schedule &) { return rooflineCost(p.in, 0.2); }
 

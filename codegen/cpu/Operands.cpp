@@ -21,6 +21,22 @@ std::string operandView(StepWriter &out, const ScalarProgram &program, StepWrite
          inputsIn(out, program, change, placeOf) + ", " + body + ")";
 }
 
+std::string zeroPointView(StepWriter &out, const GroupForm &form, unsigned i, unsigned rank,
+                          unsigned along, llvm::StringRef suffix) {
+  if (i >= form.anchorInputs.size())
+    return "cpu::no_zero_point{}";
+  const ScalarProgram &z = form.anchorInputs[i];
+  const auto spread = [&](const Strides &s) {
+    Strides all;
+    all.offset = s.offset;
+    all.strides.assign(rank, s.offset.node()->context->dim(0));
+    if (!s.strides.empty() && !z.space[0].isConstant(1))
+      all.strides[along] = s.strides[0];
+    return all;
+  };
+  return operandView(out, z, spread, inPlaceDims(rank), suffix);
+}
+
 unsigned lanesFor(const TargetLevel &level, Element e) {
   return bitWidth(e) == 64 ? std::max(1u, level.simdWidth / 2) : level.simdWidth;
 }

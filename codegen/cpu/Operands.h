@@ -11,6 +11,11 @@ namespace tenon::cpu {
 std::string operandView(StepWriter &out, const ScalarProgram &program, StepWriter::Change change,
                         llvm::ArrayRef<int> placeOf, llvm::StringRef suffix);
 
+/// A view over `rank` dimensions of the zero point that operand `i` of the anchor is: a scalar, or
+/// one number for each index along dimension `along`. cpu::no_zero_point where it is left out.
+std::string zeroPointView(StepWriter &out, const GroupForm &form, unsigned i, unsigned rank,
+                          unsigned along, llvm::StringRef suffix);
+
 /// f32 lanes per vector for work on elements of type `e`.
 unsigned lanesFor(const TargetLevel &level, Element e);
 /// The lanes type with `width` elements.

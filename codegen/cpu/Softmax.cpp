@@ -8,17 +8,8 @@
 namespace tenon::cpu {
 namespace {
 
-/// Rows of an operand that are normalised each by itself.
-struct Rows {
-  GroupQuery in;
-  RowNest nest;
-};
-Rows rowsOf(const GroupQuery &in) {
-  return {in, rowNest(in.form, {in.form.anchor->intAttr("axis")}, /*atLeastOne=*/false)};
-}
-
 /// Writes the views outs and ins.
-void writeViews(const Rows &rows, StepWriter &out) {
+void writeViews(const RowProblem &rows, StepWriter &out) {
   const GroupForm &form = rows.in.form;
   SourceWriter &w = out.code();
   w.line("const auto outs = " + out.outputs(form, rows.nest) + ";");
@@ -27,13 +18,11 @@ void writeViews(const Rows &rows, StepWriter &out) {
 
 struct Softmax {
   static constexpr llvm::StringLiteral id = "softmax", summary = "softmax along one dimension";
-  using Problem = Rows;
+  using Problem = RowProblem;
   using Schedule = NoSchedule;
 
   static Result<Problem> match(const GroupQuery &in) {
-    return matchAnchor(in, Op::Softmax)
-        .andThen([&] { return isUnbounded(in.form.anchorInputs[0]); })
-        .andThen([&] { return Result<Problem>(rowsOf(in)); });
+    return matchRows(in, Op::Softmax, /*atLeastOne=*/false);
   }
 
   static double microseconds(const Problem &p, const Schedule &) { return rooflineCost(p.in, 0.1); }
@@ -55,14 +44,14 @@ struct Softmax {
 struct SoftmaxBytes {
   static constexpr llvm::StringLiteral id = "softmax_bytes",
                                        summary = "softmax of 8-bit integers in integers";
-  using Problem = Rows;
+  using Problem = RowProblem;
   using Schedule = NoSchedule;
 
   static Result<Problem> match(const GroupQuery &in) {
     return matchAnchor(in, Op::QuantizedSoftmax).andThen([&]() -> Result<Problem> {
       if (!in.form.anchorInputs[0].isPlainRead())
         return Refusal{"an input that is not read as it lies", ""};
-      return rowsOf(in);
+      return rowProblem(in, /*atLeastOne=*/false);
     });
   }
 

@@ -88,9 +88,11 @@ Result<> fitsRegisters(const ScheduleText &schedule, const TargetLevel &level, T
                 room = std::max<int64_t>(1, int64_t(level.simdRegisters) - others);
   if (sums <= room)
     return Accepted{};
-  return Refusal{toString(schedule) + ": its sums take " + std::to_string(sums) +
-                     " registers, there is room for " + std::to_string(room),
-                 "give it fewer rows (mr)"};
+  Refusal refusal =
+      impossible(schedule, "its sums take " + std::to_string(sums) +
+                               " registers, there is room for " + std::to_string(room));
+  refusal.remedy = "give it fewer rows (mr)";
+  return refusal;
 }
 
 /// tileCost() where the tiles compute `rowsPadded` rows.

@@ -100,7 +100,7 @@ struct Attention {
   static Result<> legal(const Problem &p, const Schedule &s) {
     const ScheduleText text = printSchedule(id, s);
     if (s.warps * s.teams > kMostWarps)
-      return notPossible(text, "warps times teams is at most " + std::to_string(kMostWarps));
+      return impossible(text, "warps times teams is at most " + std::to_string(kMostWarps));
     return fitsShared(p.in.level, text, p.sharedBytes(s));
   }
 

@@ -39,15 +39,11 @@ Result<> isPlainBody(const ScalarProgram &body) {
   return Accepted{};
 }
 
-Refusal notPossible(const ScheduleText &schedule, const std::string &allowed) {
-  return {toString(schedule) + " is not possible here: " + allowed, ""};
-}
-
 Result<> fitsShared(const TargetLevel &level, const ScheduleText &schedule, int64_t bytes) {
   if (bytes > int64_t(level.sharedBytes))
-    return notPossible(schedule, std::to_string(bytes) + " bytes of shared memory a block, where " +
-                                     level.name.str() + " has " +
-                                     std::to_string(level.sharedBytes));
+    return impossible(schedule, std::to_string(bytes) +
+                                    " bytes of shared memory where a block has " +
+                                    std::to_string(level.sharedBytes));
   return Accepted{};
 }
 

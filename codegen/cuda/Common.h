@@ -25,9 +25,7 @@ Result<> fitsInt(const GroupForm &form);
 /// True when the body reads no padded input and no index.
 Result<> isPlainBody(const ScalarProgram &body);
 
-/// Refuses a schedule that the kernel could not run for this group, with what is allowed.
-Refusal notPossible(const ScheduleText &schedule, const std::string &allowed);
-/// Refuses one whose blocks need more shared memory than they can have.
+/// Refuses a schedule whose blocks need more shared memory than they can have.
 Result<> fitsShared(const TargetLevel &level, const ScheduleText &schedule, int64_t bytes);
 
 /// The schedule of kernels whose threads have runs of elements, as long as anyone likes: what hangs

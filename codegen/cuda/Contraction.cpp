@@ -383,11 +383,6 @@ int64_t leastShared(const TargetLevel &level, int64_t blocks) {
   return blocks <= int64_t(level.multiprocessors) ? int64_t(level.sharedBytes) / 2 + 1024 : 0;
 }
 
-std::string sharedOf(int64_t bytes, const TargetLevel &level) {
-  return std::to_string(bytes) + " bytes of shared memory where a block has " +
-         std::to_string(level.sharedBytes);
-}
-
 llvm::SmallVector<int64_t, 4> splitsFor(const Contraction &c, const TargetLevel &level,
                                         const ContractionTiles &t) {
   const int64_t tiles = tileCount(c, t), steps = ceilDiv(c.depth(), t.tileK);

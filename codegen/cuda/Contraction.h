@@ -153,9 +153,6 @@ struct SplitContraction {
 /// others, would take twice as long. 0: any number.
 int64_t leastShared(const TargetLevel &level, int64_t blocks);
 
-/// Why a schedule that needs so many bytes of shared memory is not possible.
-std::string sharedOf(int64_t bytes, const TargetLevel &level);
-
 /// Whether all that a body reads, and all that a group's body reads and writes, is known to start
 /// at a multiple of 16 bytes, over what the kernel walks.
 bool areInputsAligned(const ScalarProgram &body, const StepWriter &out,

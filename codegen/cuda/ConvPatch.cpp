@@ -70,8 +70,10 @@ struct PatchSchedule {
 constexpr std::pair<int64_t, int64_t> kPatches[] = {{4, 8},   {8, 8},  {4, 16}, {8, 16}, {7, 7},
                                                     {14, 14}, {7, 14}, {4, 28}, {1, 32}, {1, 64}};
 
-/// Calls take(tiles) for tiles that fit, until it returns false.
-template <class Take> void forTiles(const ConvProblem &p, const TargetLevel &level, Take take) {
+/// Tiles that fit, at most `limit` of them.
+std::vector<PatchSchedule> tilesOf(const ConvProblem &p, const TargetLevel &level,
+                                   size_t limit = SIZE_MAX) {
+  std::vector<PatchSchedule> tiles;
   constexpr int64_t kMaxFilters = 64; // of a block, over its groups
   const int64_t filters = ceilDiv(p.filters, 8) * 8;
   // Whole groups, or parts of one.
@@ -88,9 +90,13 @@ template <class Take> void forTiles(const ConvProblem &p, const TargetLevel &lev
     for (auto [groups, n] : across)
       for (int64_t warpsM : {1, 2, 4, 8})
         for (int64_t warpsN : {1, 2, 4})
-          if (const PatchSchedule s{h, w, groups, n, warpsM, warpsN}; s.fits(p, level) && !take(s))
-            return;
+          if (const PatchSchedule s{h, w, groups, n, warpsM, warpsN}; s.fits(p, level)) {
+            tiles.push_back(s);
+            if (tiles.size() == limit)
+              return tiles;
+          }
   }
+  return tiles;
 }
 
 /// Whether sums of bytes keep to 22 bits, which Tensor Cores add in fp32 without loss.
@@ -140,22 +146,14 @@ template <const Generation &G> struct Patch {
       if (bytes)
         if (auto exact = sumsAreExact(in.form, c); !exact)
           return exact;
-      bool any = false;
-      forTiles(p, in.level, [&](const Schedule &) {
-        any = true;
-        return false;
-      });
-      if (!any)
+      if (tilesOf(p, in.level, 1).empty())
         return Refusal{"a window whose patches do not fit in shared memory", ""};
       return Accepted{};
     });
   }
 
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
-    forTiles(p.c.conv, p.in.level, [&](const Schedule &s) {
-      out.push_back(s);
-      return true;
-    });
+    out = tilesOf(p.c.conv, p.in.level);
   }
 
   static Result<> legal(const Problem &p, const Schedule &s) {
@@ -171,9 +169,7 @@ template <const Generation &G> struct Patch {
       return impossible<Patch>(s, std::to_string(s.blocksM() * s.blocksN()) +
                                       " blocks of 16 pixels and 8 filters for a warp, which has "
                                       "registers for 16");
-    if (const int64_t bytes = s.sharedBytes(conv); bytes > int64_t(p.in.level.sharedBytes))
-      return impossible<Patch>(s, sharedOf(bytes, p.in.level));
-    return Accepted{};
+    return fitsShared(p.in.level, printSchedule(id, s), s.sharedBytes(conv));
   }
 
   static double microseconds(const Problem &p, const Schedule &s) {

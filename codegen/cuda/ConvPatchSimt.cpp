@@ -60,8 +60,10 @@ struct Patch {
 constexpr std::pair<int64_t, int64_t> kPatches[] = {{4, 8},  {8, 8},  {4, 16}, {8, 16},
                                                     {4, 32}, {8, 32}, {1, 32}, {1, 128}};
 
-/// Calls take(tiles) for tiles that fit, until it returns false.
-template <class Take> void forTiles(const ConvProblem &p, const TargetLevel &level, Take take) {
+/// Tiles that fit, at most `limit` of them.
+std::vector<PatchSimtSchedule> tilesOf(const ConvProblem &p, const TargetLevel &level,
+                                       size_t limit = SIZE_MAX) {
+  std::vector<PatchSimtSchedule> tiles;
   int64_t most = kMostThreadN;
   while (p.groups > 1 && p.filters % most)
     most /= 2;
@@ -89,10 +91,14 @@ template <class Take> void forTiles(const ConvProblem &p, const TargetLevel &lev
               const PatchSimtSchedule s{h, w, groups, n, threadM, threadN, lanesN, warps};
               if ((s.parts() % warps == 0 || (warps == 2 && s.parts() > 2)) &&
                   32 / lanesN * (threadM - 1) < h * w &&
-                  Patch(p, s).sharedBytes <= int64_t(level.sharedBytes) && !take(s))
-                return;
+                  Patch(p, s).sharedBytes <= int64_t(level.sharedBytes)) {
+                tiles.push_back(s);
+                if (tiles.size() == limit)
+                  return tiles;
+              }
             }
   }
+  return tiles;
 }
 
 /// Source: fitted to bench/conv_patch_simt_h200.csv, rms error 22 %: cycles that a load of the
@@ -124,22 +130,14 @@ struct PatchSimt {
                        ""};
       if (!multipliedAs(in.form).empty() && worthTensorCores(in.form))
         return Refusal{"a contraction that Tensor Cores are to multiply", ""};
-      bool any = false;
-      forTiles(p, in.level, [&](const Schedule &) {
-        any = true;
-        return false;
-      });
-      if (!any)
+      if (tilesOf(p, in.level, 1).empty())
         return Refusal{"a window whose patches do not fit in shared memory", ""};
       return Accepted{};
     });
   }
 
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
-    forTiles(p.c.conv, p.in.level, [&](const Schedule &s) {
-      out.push_back(s);
-      return true;
-    });
+    out = tilesOf(p.c.conv, p.in.level);
   }
 
   static Result<> legal(const Problem &p, const Schedule &s) {
@@ -150,9 +148,7 @@ struct PatchSimt {
       return impossible<PatchSimt>(s, "blocks take whole groups of " +
                                           std::to_string(conv.filters) +
                                           " filters, or even parts of one");
-    if (const int64_t bytes = Patch(conv, s).sharedBytes; bytes > int64_t(p.in.level.sharedBytes))
-      return impossible<PatchSimt>(s, sharedOf(bytes, p.in.level));
-    return Accepted{};
+    return fitsShared(p.in.level, printSchedule(id, s), Patch(conv, s).sharedBytes);
   }
 
   /// Rounds of resident blocks, each of which loads its patch and runs through its instructions;

@@ -118,9 +118,7 @@ Result<> isLegal(const ConvProblem &p, const WidePatchSchedule &s, const ConvPro
   const Tiles t(s, pool);
   if (!isReadable(p, t))
     return impossible<T>(s, "a window of another form than patches are read in");
-  if (const int64_t bytes = sharedBytes(p, t); bytes > int64_t(level.sharedBytes))
-    return impossible<T>(s, sharedOf(bytes, level));
-  return Accepted{};
+  return fitsShared(level, printSchedule(T::id, s), sharedBytes(p, t));
 }
 
 /// What the shape of a convolution has to be.

@@ -250,9 +250,7 @@ struct ExpandDepthwise {
     if (s.parts > s.chunks(l))
       return impossible<ExpandDepthwise>(s, "parts are more than the chunks of channels, " +
                                                 std::to_string(s.chunks(l)));
-    if (const int64_t bytes = s.sharedBytes(l); bytes > int64_t(p.in.level.sharedBytes))
-      return impossible<ExpandDepthwise>(s, sharedOf(bytes, p.in.level));
-    return Accepted{};
+    return fitsShared(p.in.level, printSchedule(id, s), s.sharedBytes(l));
   }
 
   static double microseconds(const Problem &p, const Schedule &s) {

@@ -143,7 +143,7 @@ struct MapTransposed {
     const ScheduleText text = printSchedule(id, s);
     const int64_t last = int64_t(p.nest.extents.size()) - 1;
     if (s.across >= last)
-      return notPossible(text, "across is below " + std::to_string(last));
+      return impossible(text, "across is below " + std::to_string(last));
     int64_t bytes = 0; // of the tiles, as the kernel has them
     for (size_t i = 0; i < p.nest.inputs.size(); ++i) {
       const Access &a = p.in.form.body.inputs[i];

@@ -61,19 +61,10 @@ int64_t runLength(const GroupForm &form, const RowNest &nest) {
 
 struct Normalize {
   static constexpr llvm::StringLiteral id = "normalize", summary = "zero mean and unit variance";
-  struct Problem {
-    GroupQuery in;
-    RowNest nest;
-  };
+  using Problem = RowProblem;
   using Schedule = NormalizeSchedule;
 
-  static Result<Problem> match(const GroupQuery &in) {
-    return matchAnchor(in, Op::Normalize)
-        .andThen([&] { return isUnbounded(in.form.anchorInputs[0]); })
-        .andThen([&]() -> Result<Problem> {
-          return Problem{in, rowNest(in.form, in.form.anchor->intsAttr("axes"))};
-        });
-  }
+  static Result<Problem> match(const GroupQuery &in) { return matchRows(in, Op::Normalize); }
 
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
     const auto &[in, nest] = p;
@@ -97,16 +88,16 @@ struct Normalize {
   static Result<> legal(const Problem &p, const Schedule &s) {
     const ScheduleText text = printSchedule(id, s);
     if (s.lanes > s.threads)
-      return notPossible(text, "lanes are at most threads");
+      return impossible(text, "lanes are at most threads");
     const Dim inner = p.nest.extents.back();
     if (p.nest.reducedExtents().size() > 1 && s.vector > 1 &&
         (!inner.isConstant() || inner.constant() % s.vector))
-      return notPossible(text, "vector divides the last of several extents of a row");
+      return impossible(text, "vector divides the last of several extents of a row");
     if (s.held * s.vector > kHeldElements)
-      return notPossible(text, "held times vector is at most " + std::to_string(kHeldElements));
+      return impossible(text, "held times vector is at most " + std::to_string(kHeldElements));
     if (s.held && s.held * s.lanes * s.vector < p.nest.rowLength())
-      return notPossible(text, "held times lanes times vector is 0, or at least a row, " +
-                                   std::to_string(p.nest.rowLength()));
+      return impossible(text, "held times lanes times vector is 0, or at least a row, " +
+                                  std::to_string(p.nest.rowLength()));
     return Accepted{};
   }
 

@@ -123,7 +123,7 @@ struct Reduce {
   static Result<> legal(const Problem &p, const Schedule &s) {
     const ScheduleText text = printSchedule(id, s);
     if (s.lanes > s.threads)
-      return notPossible(text, "lanes are at most threads");
+      return impossible(text, "lanes are at most threads");
     int64_t bytes = 0;
     for (Element e : p.r.accumulators)
       bytes += std::max<int64_t>(bitWidth(e) / 8, 8);

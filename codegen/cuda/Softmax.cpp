@@ -25,19 +25,10 @@ struct SoftmaxSchedule {
 
 struct Softmax {
   static constexpr llvm::StringRef id = "softmax", summary = "softmax along one dimension";
-  struct Problem {
-    GroupQuery in;
-    RowNest nest;
-  };
+  using Problem = RowProblem;
   using Schedule = SoftmaxSchedule;
 
-  static Result<Problem> match(const GroupQuery &in) {
-    return matchAnchor(in, Op::Softmax)
-        .andThen([&] { return isUnbounded(in.form.anchorInputs[0]); })
-        .andThen([&]() -> Result<Problem> {
-          return Problem{in, rowNest(in.form, {in.form.anchor->intAttr("axis")})};
-        });
-  }
+  static Result<Problem> match(const GroupQuery &in) { return matchRows(in, Op::Softmax); }
   static Result<> legal(const Problem &, const Schedule &) { return Accepted{}; }
 
   static void candidates(const Problem &p, std::vector<Schedule> &out) {

@@ -56,9 +56,9 @@ double costOfPasses(const TargetLevel &level, int64_t items, int64_t largest) {
 Result<> fitsMultiprocessor(const TargetLevel &level, const ScheduleText &schedule,
                             SortBlock block) {
   if (block.threads > threadsTogether(block.run))
-    return notPossible(schedule, "a multiprocessor has registers for " +
-                                     std::to_string(threadsTogether(block.run)) +
-                                     " threads with such runs");
+    return impossible(schedule, "a multiprocessor has registers for " +
+                                    std::to_string(threadsTogether(block.run)) +
+                                    " threads with such runs");
   return fitsShared(level, schedule, sharedBytes(block));
 }
 

@@ -120,9 +120,7 @@ struct SqueezeExcite {
           s, "more parts than there are " + std::to_string(ceilDiv(g.channels(), p.run)) +
                  " runs of channels or " + std::to_string(g.pixelCount()) +
                  " pixels, or more runs than threads");
-    if (p.sharedBytes(g) > int64_t(g.in.level.sharedBytes))
-      return impossible<SqueezeExcite>(s, sharedOf(p.sharedBytes(g), g.in.level));
-    return Accepted{};
+    return fitsShared(g.in.level, printSchedule(id, s), p.sharedBytes(g));
   }
 
   static double microseconds(const Problem &g, const Schedule &s) {

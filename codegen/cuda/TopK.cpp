@@ -167,8 +167,8 @@ struct TopKRows {
   static Result<> legal(const Problem &p, const Schedule &s) {
     const ScheduleText text = printSchedule(id, s);
     if (s.threads * s.run < p.rows.length)
-      return notPossible(text,
-                         "threads times run is at least a row, " + std::to_string(p.rows.length));
+      return impossible(text,
+                        "threads times run is at least a row, " + std::to_string(p.rows.length));
     return fitsMultiprocessor(p.in.level, text, {s.threads, s.run});
   }
 

@@ -89,8 +89,8 @@ Result<> hasTilesOf(llvm::ArrayRef<TileRow> rows, const typename T::Schedule &s)
 template <class T>
 Result<> hasRoom(const ContractionProblem &p, const typename T::Schedule &s, int64_t sharedBytes) {
   constexpr int64_t kMostAlongZ = 65535;
-  if (sharedBytes > int64_t(p.in.level.sharedBytes))
-    return impossible<T>(s, sharedOf(sharedBytes, p.in.level));
+  if (auto fits = fitsShared(p.in.level, printSchedule(T::id, s), sharedBytes); !fits)
+    return fits;
   if (s.splits > 1 && p.c.slices() * s.splits > kMostAlongZ)
     return impossible<T>(s, std::to_string(p.c.slices()) + " products in so many parts are more "
                                                            "than a grid has room for");
