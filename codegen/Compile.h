@@ -1,9 +1,9 @@
 // Defines code generation's interface: from a scheduled module to the text of its files.
 #pragma once
 
-#include "codegen/Plan.h"
-#include "codegen/Schedule.h"
-#include "codegen/Target.h"
+#include "codegen/core/Target.h"
+#include "codegen/memory/Plan.h"
+#include "codegen/schedule/Schedule.h"
 
 #include <map>
 #include <string>

@@ -2,10 +2,10 @@
 // in emulated.cpp.
 #include "tools/Program.h"
 
-#include "codegen/EmbeddedRuntime.h"
 #include "codegen/core/TargetFamily.h"
-#include "codegen/cuda/Program.h"
+#include "codegen/cuda/program/Program.h"
 #include "codegen/emit/CppText.h"
+#include "codegen/emit/EmbeddedRuntime.h"
 #include "compiler/CodeOptions.h"
 #include "tools/Emulator.h"
 #include "tools/Physical.h"

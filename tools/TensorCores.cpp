@@ -3,9 +3,9 @@
 
 #include "tools/Files.h"
 
-#include "codegen/Alignment.h"
-#include "codegen/Work.h"
-#include "codegen/cuda/Program.h"
+#include "codegen/core/Work.h"
+#include "codegen/cuda/program/Program.h"
+#include "codegen/memory/Alignment.h"
 #include "compiler/CodeOptions.h"
 #include "tools/Tools.h"
 

@@ -2,8 +2,8 @@
 // has, and where there are none, why.
 #pragma once
 
-#include "codegen/cuda/MachineCode.h"
 #include "codegen/cuda/TensorCores.h"
+#include "codegen/cuda/program/MachineCode.h"
 #include "compiler/Compiler.h"
 #include "tools/ToolHost.h"
 

@@ -3,10 +3,10 @@
 // as a whole and timed against the cost model's choice, where it runs.
 #include "tools/Tuner.h"
 
-#include "codegen/EmbeddedRuntime.h"
-#include "codegen/Plan.h"
 #include "codegen/core/TargetFamily.h"
-#include "codegen/cuda/Program.h"
+#include "codegen/cuda/program/Program.h"
+#include "codegen/emit/EmbeddedRuntime.h"
+#include "codegen/memory/Plan.h"
 #include "compiler/CodeOptions.h"
 #include "tools/Oracle.h"
 #include "tools/Physical.h"

@@ -1,7 +1,7 @@
 // Implements the reading of schedules' keys, and what is said of those that are wrong.
 #include "codegen/core/ScheduleFields.h"
 
-#include "codegen/Tuning.h"
+#include "codegen/schedule/Tuning.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "codegen/Compile.h"
-#include "codegen/Tactic.h"
 #include "codegen/core/ScheduleFields.h"
+#include "codegen/core/Tactic.h"
 
 namespace tenon {
 

@@ -1,7 +1,7 @@
 // Implements the family of cpu targets.
 #include "codegen/cpu/Family.h"
 
-#include "codegen/cpu/Program.h"
+#include "codegen/cpu/program/Program.h"
 #include "passes/Pass.h"
 
 namespace tenon::cpu {

@@ -2,7 +2,7 @@
 // and if not, why not and what would change it.
 #pragma once
 
-#include "codegen/Schedule.h"
+#include "codegen/schedule/Schedule.h"
 
 namespace tenon::cuda {
 

@@ -3,7 +3,7 @@
 #include "codegen/mcu/Family.h"
 
 #include "codegen/cpu/Family.h"
-#include "codegen/cpu/Program.h"
+#include "codegen/cpu/program/Program.h"
 #include "passes/Pass.h"
 
 namespace tenon::mcu {

@@ -4,7 +4,7 @@
 #define TENON_RUNTIME_CUDA_PTX_MAX_PAIR_CUH
 
 #include "common/scalar_arith.h"
-#include "cuda/operands.cuh"
+#include "cuda/base/operands.cuh"
 
 namespace tenon {
 namespace cuda {

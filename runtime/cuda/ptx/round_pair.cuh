@@ -3,7 +3,7 @@
 #ifndef TENON_RUNTIME_CUDA_PTX_ROUND_PAIR_CUH
 #define TENON_RUNTIME_CUDA_PTX_ROUND_PAIR_CUH
 
-#include "cuda/operands.cuh"
+#include "cuda/base/operands.cuh"
 
 namespace tenon {
 namespace cuda {
