@@ -4,7 +4,6 @@
 #pragma once
 
 #include "codegen/Compile.h"
-#include "codegen/core/ScheduleFields.h"
 #include "codegen/core/Tactic.h"
 
 namespace tenon {
@@ -38,7 +37,7 @@ struct TargetFamily {
   FamilyFacts facts;
   llvm::ArrayRef<TargetLevel> (*levels)();
   /// In order of preference at equal cost. Families may share a table.
-  llvm::ArrayRef<Tactic> (*tactics)();
+  llvm::ArrayRef<const Tactic *> (*tactics)();
   llvm::ArrayRef<ScheduleAlias> aliases;
   /// What passes must know, for code that is to run on all of `levels`.
   void (*setTraits)(llvm::ArrayRef<const TargetLevel *> levels, TargetTraits &traits);
@@ -49,9 +48,10 @@ struct TargetFamily {
   llvm::Optional<std::string> (*worthTensorCores)(const GroupForm &form);
   bool (*emit)(Module &module, const Target &target, const CompileOptions &options,
                std::vector<CompiledFile> &files, CompileSummary &summary, Diagnostics &diagnostics);
-
-  const Tactic *findTactic(llvm::StringRef id) const;
 };
+
+/// Refused where the family of the level has no such kernel.
+Result<const Tactic *> findTactic(const TargetLevel &level, llvm::StringRef id);
 
 /// The explicit table, in the order in which users read it.
 llvm::ArrayRef<const TargetFamily *> targetFamilies();

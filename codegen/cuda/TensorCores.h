@@ -2,6 +2,7 @@
 // and if not, why not and what would change it.
 #pragma once
 
+#include "codegen/memory/Scheduled.h"
 #include "codegen/schedule/Schedule.h"
 
 namespace tenon::cuda {
@@ -21,8 +22,8 @@ struct TensorCoreVerdict {
   std::string change;
 };
 
-/// Looks at a group that has its schedule. `options` are those that it was chosen with.
-TensorCoreVerdict judgeTensorCores(const TacticInput &in, const Schedule &chosen,
+/// Looks at the group of a choice. `options` are those that it was chosen with.
+TensorCoreVerdict judgeTensorCores(const GroupQuery &in, const Choice &chosen,
                                    const ScheduleOptions &options);
 
 } // namespace tenon::cuda
