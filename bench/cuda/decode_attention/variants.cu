@@ -21,7 +21,13 @@ int launch(const decode_problem &p, cudaStream_t stream, bool early) {
                            p.length,
                            p.group,
                            p.capacity,
-                           p.scale * 1.44269504f};
+                           p.scale * 1.44269504f,
+                           nullptr,
+                           nullptr,
+                           nullptr,
+                           nullptr,
+                           false,
+                           nullptr};
   cudaLaunchAttribute attributes[2]{};
   attributes[0].id = cudaLaunchAttributeClusterDimension;
   attributes[0].val.clusterDim.x = Cluster;
