@@ -125,13 +125,6 @@ template <int D, int Warps, int Cluster, bool Append = false> struct decode_kern
     const int g = lane() / 4, t = lane() % 4;
     const __half *const q_of_row = a.q + (size_t(head) * a.group + g) * D;
     const bool of_new = Append && split == Cluster - 1 && warp() == Warps - 1;
-    keys fresh;
-    if constexpr (Append) {
-      if (of_new) {
-        load_k<true>(fresh, a.new_k + size_t(head) * D, 0, 1);
-        load_v<true>(fresh, a.new_v + size_t(head) * D, 0, 1);
-      }
-    }
     uint4 w[chunks];
     TENON_UNROLL
     for (int c = 0; c < chunks; ++c) {
@@ -156,13 +149,15 @@ template <int D, int Warps, int Cluster, bool Append = false> struct decode_kern
     }
     if constexpr (Append) {
       if (of_new) {
-        turn.apply(fresh.k[0]);
-        append(a, fresh, head, length);
+        load_k<true>(next, a.new_k + size_t(head) * D, 0, 1);
+        load_v<true>(next, a.new_v + size_t(head) * D, 0, 1);
+        turn.apply(next.k[0]);
+        append(a, next, head, length);
         float s[2][4] = {};
-        score(s, q, fresh);
+        score(s, q, next);
         unsigned p[4];
         const float by = weights_of(p, s, r, 0, 1, a.scale);
-        add(r, p, by, fresh);
+        add(r, p, by, next);
       }
     }
     auto &o = r.o;

@@ -289,7 +289,9 @@ private:
   }
 
   using part = uint4[columns][runs]; // of x: row 8 * c + g, k 32 * i + 8 * t ... of the warp's part
-  static constexpr int sums_of_lane = Rows > 1 ? 4 : 2; // of one row, the others are of no token
+  // Those of outputs g and g + 8 differ by a power of two: half of them are kept where registers are
+  // few.
+  static constexpr int sums_of_lane = Rows > 8 ? 2 : 4;
   using bases = float[columns][tile::blocks > 0 ? runs : 1][sums_of_lane];
   using factors = uint4[each]; // of rms_norm: those of the runs of x that a lane fetches
   TENON_DEVICE static void mma(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1,
@@ -314,8 +316,7 @@ private:
           mma(sum, ones, x[c][i].z, x[c][i].w, sum);
           TENON_UNROLL
           for (int j = 0; j < sums_of_lane; ++j)
-            base[c][i][j] = sum[j * (4 / sums_of_lane)] *
-                            (-tile::bias / (2 * j < sums_of_lane ? tile::low : tile::high));
+            base[c][i][j] = sum[j] * (-tile::bias / (j < 2 ? tile::low : tile::high));
         }
       }
     }
@@ -571,7 +572,8 @@ private:
           float from[4];
           TENON_UNROLL
           for (int i = 0; i < 4; ++i)
-            from[i] = base[c][run][i / (4 / sums_of_lane)];
+            from[i] = base[c][run][i % sums_of_lane] *
+                      (i < sums_of_lane ? 1 : tile::low / tile::high);
           mma(d, f[0], x[c][run].x, x[c][run].y, from);
           mma(d, f[1], x[c][run].z, x[c][run].w, d);
           TENON_UNROLL
