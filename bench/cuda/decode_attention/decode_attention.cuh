@@ -14,10 +14,11 @@
 // sent.
 //
 // `Append`: the queries and one more key are turned by the row `length` of the rotary tables, that
-// key and its value are written to the cache behind the others, and attended to. All old keys are
-// read before the dependency wait. The last warp of the last block has the new one, from registers.
+// key and its value are written to the cache behind the others, and attended to. The first old
+// keys are read before the dependency wait. The last warp of the last block has the new one, from registers.
 #pragma once
 
+#include "../arrival.cuh"
 #include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/global_timer.cuh"
 #include "cuda/ptx/griddepcontrol.cuh"
@@ -25,9 +26,6 @@
 #include <cuda_fp16.h>
 
 namespace study {
-
-using namespace tenon;
-using namespace tenon::cuda;
 
 struct decode_arguments {
   const __half *q;     // [heads][d]
@@ -39,11 +37,14 @@ struct decode_arguments {
   // Of Append: [heads / group][d], and tables [capacity][d / 2]. k and v are written to.
   const __half *new_k, *new_v;
   const float *cos, *sin;
-  bool late;                 // the next grid may start behind this one's wait
+  bool late; // the next grid may start behind this one's wait
+  // Of Polls: results that a later launch gives, which this one fills with 0xffff.
+  uint4 *clear;
+  int clear_words;
   unsigned long long *times; // of each block: it began, its wait ended, it ended; or null
 };
 
-template <int D, int Warps, int Cluster, bool Append = false> struct decode_kernel {
+template <int D, int Warps, int Cluster, bool Append = false, bool Polls = false> struct decode_kernel {
   static constexpr int threads = 32 * Warps, chunks = D / 32, halves = D / 64;
   static constexpr int row = D + 4; // floats of a row of sums
   static constexpr float least = -1e30f;
@@ -62,11 +63,17 @@ template <int D, int Warps, int Cluster, bool Append = false> struct decode_kern
   struct keys {
     uint4 k[2][chunks], v[4][halves];
   };
+  TENON_DEVICE static uint4 fresh(const __half *from) {
+    uint4 w = arrival_of_values::load(from);
+    if constexpr (Polls)
+      arrival_of_values::await_halves(w, from);
+    return w;
+  }
   /// Fresh: the grid before has written it.
   template <bool Fresh> TENON_DEVICE static uint4 load(const __half *from, bool valid) {
     uint4 w = make_uint4(0, 0, 0, 0);
     if (Fresh && valid)
-      w = __ldcg(reinterpret_cast<const uint4 *>(from));
+      w = fresh(from);
     else if (valid)
       asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
                    : "=r"(w.x), "=r"(w.y), "=r"(w.z), "=r"(w.w)
@@ -116,8 +123,9 @@ template <int D, int Warps, int Cluster, bool Append = false> struct decode_kern
     rotation turn;
     if constexpr (Append)
       turn.load(a, length);
-    ptx::griddepcontrol::wait();
-    if (a.late)
+    if constexpr (!Polls)
+      ptx::griddepcontrol::wait();
+    if (!Polls && a.late)
       ptx::griddepcontrol::launch_dependents();
     stamp(a, 1);
 
@@ -130,7 +138,7 @@ template <int D, int Warps, int Cluster, bool Append = false> struct decode_kern
     for (int c = 0; c < chunks; ++c) {
       w[c] = make_uint4(0, 0, 0, 0);
       if (g < a.group)
-        w[c] = *reinterpret_cast<const uint4 *>(q_of_row + 8 * (t + 4 * c));
+        w[c] = fresh(q_of_row + 8 * (t + 4 * c));
     }
     if constexpr (Append)
       turn.apply(w);
@@ -188,6 +196,12 @@ template <int D, int Warps, int Cluster, bool Append = false> struct decode_kern
       sync_block();
     join_blocks(a, shared, head);
     stamp(a, 2);
+    if constexpr (Polls) {
+      ptx::griddepcontrol::wait(); // so that grids end in their order
+      const int at = (block_x() + Cluster * int(blockIdx.y)) * threads + thread();
+      for (int i = at; i < a.clear_words; i += grid_x() * int(gridDim.y) * threads)
+        a.clear[i] = make_uint4(~0u, ~0u, ~0u, ~0u);
+    }
   }
 
 private:
@@ -337,7 +351,7 @@ private:
       TENON_UNROLL
       for (int b = 0; b < Cluster; ++b)
         sum = fmaf(by[b], shared.received[b][i], sum);
-      a.y[size_t(head) * a.group * D + result] = __float2half(sum / all.sum);
+      arrival_of_values::store(a.y + size_t(head) * a.group * D + result, sum / all.sum);
     }
   }
 

@@ -126,9 +126,6 @@ public:
     const std::vector<unsigned char> poison(size_t(s.hidden + s.inner + s.vocabulary + (s.heads + 2 * s.kv_heads) * s.d) * 4 + 4 * size_t(s.capacity), 0xff);
     const auto room = [&](size_t bytes) { return to_device(poison.data(), bytes); };
     m.layers = layers.data(), m.count = s.layers;
-    m.stream = static_cast<float *>(room(size_t(s.hidden) * 4));
-    m.qkv = room(size_t(s.heads + 2 * s.kv_heads) * size_t(s.d) * 2);
-    m.attended = room(size_t(s.heads) * size_t(s.d) * 2), m.inner = room(size_t(s.inner) * 2);
     m.logits = room(size_t(s.vocabulary) * 2);
     m.tokens = static_cast<int *>(room(size_t(s.capacity) * 4));
     const unsigned long long none = 0;
@@ -138,6 +135,8 @@ public:
     m.length = static_cast<int *>(to_device(&s.length, 4));
     m.hidden = s.hidden, m.heads = s.heads, m.kv_heads = s.kv_heads, m.d = s.d, m.inner_size = s.inner;
     m.vocabulary = s.vocabulary, m.capacity = s.capacity, m.epsilon = 1e-5f;
+    results_size = size_t(step_results(&m, 5 * s.layers + 2));
+    m.results = to_device(std::vector<unsigned char>(results_size, 0xff).data(), results_size);
   }
   ~subject() {
     for (void *p : allocated)
@@ -150,39 +149,37 @@ public:
     const int length = from_device<int>(m.length, 1)[0], token = from_device<int>(m.token, 1)[0];
     const size_t hidden = size_t(s.hidden), q_size = size_t(s.heads * s.d), kv_size = size_t(s.kv_heads * s.d);
     int at = 0;
-    poison(m.stream, hidden * 4);
+    poison(m.results, results_size);
     run(o, at++, name);
     std::vector<double> row(head.value.begin() + long(token * s.hidden), head.value.begin() + long((token + 1) * s.hidden));
-    compare(floats(m.stream, hidden), row, 1e-6, "embed", name);
+    compare(floats(result(0), hidden), row, 1e-6, "embed", name);
     for (int i = 0; i < s.layers; ++i) {
       const layer_values &v = values[size_t(i)];
-      poison(m.qkv, (q_size + 2 * kv_size) * 2), poison(m.attended, q_size * 2);
-      poison(m.inner, size_t(s.inner) * 2);
-      const auto before = floats(m.stream, hidden);
-      run(o, at++, name);
-      compare(halves(m.qkv, q_size + 2 * kv_size), times_rows(v.qkv, normed(before, v.attend_gamma, 1e-5), q_size + 2 * kv_size), 1.5e-3, "qkv", name);
+      const auto before = floats(result(at - 1), hidden);
+      run(o, at, name);
+      compare(halves(result(at++), q_size + 2 * kv_size), times_rows(v.qkv, normed(before, v.attend_gamma, 1e-5), q_size + 2 * kv_size), 1.5e-3, "qkv", name);
       check_attend(o, i, length, at++, name);
-      auto want = times_rows(v.project, halves(m.attended, q_size), hidden);
+      auto want = times_rows(v.project, halves(result(at - 1), q_size), hidden);
       for (size_t j = 0; j < hidden; ++j)
         want[j] += before[j];
-      run(o, at++, name);
-      const auto middle = floats(m.stream, hidden);
+      run(o, at, name);
+      const auto middle = floats(result(at++), hidden);
       compare(middle, want, 5e-5, "project", name);
-      run(o, at++, name);
+      run(o, at, name);
       const auto both = times_rows(v.gate_up, normed(middle, v.mlp_gamma, 1e-5), size_t(2 * s.inner));
       std::vector<double> inner;
       for (size_t j = 0; j < size_t(s.inner); ++j)
         inner.push_back(both[2 * j] / (1 + std::exp(-both[2 * j])) * both[2 * j + 1]);
-      const auto is = halves(m.inner, size_t(s.inner));
+      const auto is = halves(result(at++), size_t(s.inner));
       compare(is, inner, 2e-3, "gate_up", name);
       want = times_rows(v.down, is, hidden);
       for (size_t j = 0; j < hidden; ++j)
         want[j] += middle[j];
-      run(o, at++, name);
-      compare(floats(m.stream, hidden), want, 5e-5, "down", name);
+      run(o, at, name);
+      compare(floats(result(at++), hidden), want, 5e-5, "down", name);
     }
     poison(m.logits, size_t(s.vocabulary) * 2);
-    const auto want = times_rows(head, normed(floats(m.stream, hidden), last_gamma, 1e-5), size_t(s.vocabulary));
+    const auto want = times_rows(head, normed(floats(result(at - 1), hidden), last_gamma, 1e-5), size_t(s.vocabulary));
     run(o, at++, name);
     compare(halves(m.logits, size_t(s.vocabulary)), want, 1.5e-3, "head", name);
     run(o, at++, name);
@@ -195,25 +192,34 @@ public:
                       from_device<int>(m.tokens + length, 1)[0] == next;
     fits &&ends ? ++right : (++wrong, printf("WRONG: step, %s: token %d\n", name, next));
   }
-  /// Steps in a row from the beginning give the same tokens.
+  /// Steps in a row from the beginning.
   std::vector<int> steps(const step_options &o, int count, const char *name) {
     check(cudaMemcpy(m.token, &first_token, 4, cudaMemcpyHostToDevice), "copy");
     check(cudaMemcpy(m.length, &s.length, 4, cudaMemcpyHostToDevice), "copy");
     for (int i = 0; i < count; ++i)
       check(cudaError_t(step_launch(&m, &o, 0, 5 * s.layers + 3, nullptr)), name);
+    if (step_variant_polls(o.kind, o.variant) && count > 0) {
+      bool cleared = true;
+      for (unsigned char b : from_device<unsigned char>(m.results, results_size))
+        cleared &= b == 0xff;
+      cleared ? ++right : (++wrong, printf("WRONG: results are not cleared, %s\n", name));
+    }
     return from_device<int>(m.tokens + s.length, size_t(count));
   }
+  /// As before any launch.
+  void clear() { poison(m.results, results_size); }
   void rewind() { steps({kind, 0, 0, 0, 0}, 0, ""); }
 
 private:
   void run(const step_options &o, int index, const char *name) {
     check(cudaError_t(step_launch(&m, &o, index, 1, nullptr)), name);
   }
+  unsigned char *result(int i) { return static_cast<unsigned char *>(m.results) + step_results(&m, i); }
   static void poison(void *p, size_t bytes) { check(cudaMemset(p, 0xff, bytes), "poison"); }
 
   void check_attend(const step_options &o, int layer, int length, int index, const char *name) {
     const size_t d = size_t(s.d), q_size = size_t(s.heads) * d, kv_size = size_t(s.kv_heads) * d;
-    const auto qkv = halves(m.qkv, q_size + 2 * kv_size);
+    const auto qkv = halves(result(index - 1), q_size + 2 * kv_size);
     const auto turned = [&](size_t from) {
       std::vector<double> x(qkv.begin() + long(from), qkv.begin() + long(from + d)), y(d);
       for (size_t i = 0; i < d / 2; ++i) {
@@ -248,7 +254,7 @@ private:
       for (size_t i = 0; i < d; ++i)
         want[h * d + i] /= sum;
     }
-    compare(halves(m.attended, q_size), want, 2e-3, "attend", name);
+    compare(halves(result(index), q_size), want, 2e-3, "attend", name);
     compare(is_k, new_k, 5e-4, "append", name);
   }
 
@@ -258,6 +264,7 @@ private:
   std::vector<step_layer> layers;
   std::vector<layer_values> values;
   packed head;
+  size_t results_size;
   std::vector<double> last_gamma;
 };
 
@@ -288,6 +295,7 @@ int main(int argc, char **argv) {
             const step_options o{kind, v, a, early, (v + a) % 2};
             of.rewind();
             of.check_kernels(o, name);
+            of.clear();
             const auto tokens = of.steps(o, 3, name);
             if (first.empty())
               first = tokens;

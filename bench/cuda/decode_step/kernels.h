@@ -51,11 +51,12 @@ int launch(void (*kernel)(Parameters...), dim3 grid, int threads, int shared_byt
 struct step_entry {
   const char *name;
   int (*launch)(step_product, const strip_arguments &, const step_launch_options &);
+  bool polls; // it knows by values what is there
 };
 struct step_kernels {
   const step_entry *entries;
   int count;
-  int (*embed)(const step_model &, const step_launch_options &);
+  int (*embed)(const step_model &, float *stream, const step_launch_options &);
 };
 /// Those of a kind of weights.
 template <int Kind> step_kernels kernels_of();

@@ -32,8 +32,7 @@ class Layer(ctypes.Structure):
 
 class Model(ctypes.Structure):
     _fields_ = ([("layers", ctypes.POINTER(Layer))]
-                + [(n, ctypes.c_void_p) for n in ("head", "head_scale", "gamma", "cos", "sin", "stream", "qkv",
-                                                  "attended", "inner", "logits", "best", "token", "length", "tokens",
+                + [(n, ctypes.c_void_p) for n in ("head", "head_scale", "gamma", "cos", "sin", "results", "logits", "best", "token", "length", "tokens",
                                                   "times")]
                 + [(n, ctypes.c_int) for n in ("count", "hidden", "heads", "kv_heads", "d", "inner_size",
                                                "vocabulary", "capacity")]
@@ -93,8 +92,7 @@ class Decoder:
         angles = (torch.arange(capacity, device="cuda", dtype=torch.float64)[:, None]
                   * 500000.0 ** (-torch.arange(0, D, 2, device="cuda", dtype=torch.float64) / D))
         self.cos, self.sin = angles.cos().float(), angles.sin().float()
-        self.buffers = {"stream": torch.empty(HIDDEN, device="cuda"), "logits": self.halves(VOCABULARY),
-                        "qkv": self.halves(QKV), "attended": self.halves(HEADS * D), "inner": self.halves(INNER),
+        self.buffers = {"logits": torch.empty(VOCABULARY, dtype=torch.float16, device="cuda"),
                         "best": torch.zeros(1, dtype=torch.int64, device="cuda"),
                         "token": torch.zeros(1, dtype=torch.int32, device="cuda"),
                         "length": torch.zeros(1, dtype=torch.int32, device="cuda"),
@@ -109,8 +107,10 @@ class Decoder:
         self.bytes += layers * length * 2 * KV_HEADS * D * 2
         self.rewind()
 
-    def halves(self, n):
-        return torch.empty(n, dtype=torch.float16, device="cuda")
+    def make_results(self, lib):
+        self.results = torch.full((lib.step_results(ctypes.addressof(self.model), 5 * self.count + 2),), 255,
+                                  dtype=torch.uint8, device="cuda")
+        self.model.results = self.results.data_ptr()
 
     def random(self, *shape, by=1.0):
         return torch.randn(*shape, device="cuda", generator=self.generator).mul_(by)
@@ -174,6 +174,8 @@ class Study:
         self.lib = ctypes.CDLL(path)
         for f in ("step_variant_name", "step_attend_name"):
             getattr(self.lib, f).restype = ctypes.c_char_p
+        self.lib.step_results.restype = ctypes.c_long
+        self.lib.step_results.argtypes = [ctypes.c_void_p, ctypes.c_int]
         self.lib.step_launch.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p]
         self.stream = torch.cuda.Stream()
 
@@ -185,6 +187,7 @@ class Study:
 
     def graph(self, decoder, options, steps=1):
         decoder.rewind()
+        decoder.results.fill_(255)
         torch.cuda.synchronize()
         self.launch(decoder, options)  # so that all is loaded
         torch.cuda.synchronize()
@@ -216,8 +219,8 @@ class Study:
         worst, tokens = 0.0, []
         for i in range(3):
             token = int(decoder.buffers["token"])
-            for n in ("stream", "logits", "qkv", "attended", "inner"):
-                decoder.buffers[n].fill_(math.nan)
+            decoder.results.fill_(255)  # all of it NaN
+            decoder.buffers["logits"].fill_(math.nan)
             torch.cuda.synchronize()
             self.launch(decoder, options)
             torch.cuda.synchronize()
@@ -367,6 +370,7 @@ def main():
         kind = KINDS[kind_name]
         for length in ((1024, 16384) if kind == 0 else (1024,)):
             decoder = Decoder(kind, layers, length + 64, length)
+            decoder.make_results(study.lib)
 
             def put(what, us):
                 if csv:
@@ -390,7 +394,8 @@ def main():
                 put(name, us)
                 print(f"  {us:8.1f} us {decoder.bytes / us * 1e6 / PEAK:.3f} {name}", flush=True)
             for variant in range(study.lib.step_variants(kind)):
-                for early, late in ((1, 0), (1, 1)) + (((0, 0),) if variant == 0 else ()):
+                polls = study.lib.step_variant_polls(kind, variant)
+                for early, late in ((1, 0),) + (() if polls else ((1, 1),)) + (((0, 0),) if variant == 0 else ()):
                     measure(variant, 1, early, late)
             best = min(times, key=times.get)
             for attend in range(study.lib.step_attends()):

@@ -34,6 +34,7 @@
 // (values 0, scales 0).
 #pragma once
 
+#include "../arrival.cuh"
 #include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/global_timer.cuh"
 #include "cuda/ptx/griddepcontrol.cuh"
@@ -43,12 +44,11 @@
 
 namespace study {
 
-using namespace tenon;
-using namespace tenon::cuda;
-
 enum class weights { fp16, int8, int4 };
 enum class prologue { none, rms_norm };
 enum class epilogue { halves, residual, swiglu, argmax };
+/// How a launch knows that its x is there: by the end of the grid before, or by its values.
+enum class arrival { grid, values };
 
 /// Nanoseconds of a block: it began, its wait ended, it ended.
 struct stamps {
@@ -66,8 +66,8 @@ struct product {
 struct strip_arguments {
   product one;
   int rows;
-  // Of a chain: its products, each reading what the one before wrote, and the results of the
-  // next launch, which this one fills with 0xffff.
+  // Of a chain: its products, each reading what the one before wrote. Of these and of launches that
+  // know x by its values: results that a later launch gives, which this one fills with 0xffff.
   const product *chain;
   int count;
   uint4 *clear;
@@ -77,7 +77,8 @@ struct strip_arguments {
   const float *stream;
   const __half *gamma;
   float epsilon;
-  float *sums;              // of residual: what is added to, instead of y
+  const float *addend;      // of residual,
+  float *sums;              // and where the sums go, instead of y; they may be the same
   unsigned long long *best; // of argmax; y may be null there
   stamps *times;            // of each block, or null
 };
@@ -127,9 +128,10 @@ template <weights Kind> struct tile_of {
 /// Rows: 1, 8 or 16 at most. Depth: how many k of one row a block keeps in shared memory at once.
 template <weights Kind, int Rows, int Warps, int Tiles, int Strips, int Stages, bool Chain = false,
           prologue In = prologue::none, epilogue Out = epilogue::halves, int Split = 1,
-          int Depth = 8192>
+          int Depth = 8192, arrival By = Chain ? arrival::values : arrival::grid>
 struct strip_kernel {
   using tile = tile_of<Kind>;
+  using there = arrival_of_values;
   static constexpr int threads = 32 * (Warps + 1), blocks_of_sm = Chain ? 1 : 2;
   static constexpr int depth = Depth, strips = Strips;
   static constexpr int columns = ceil_div(Rows, 8);
@@ -141,14 +143,17 @@ struct strip_kernel {
   // more rows, the part of the next chunk is on its way there.
   static constexpr int staged = Rows > 1 ? columns *runs * 32 : Depth / 8 / Warps; // 16 bytes
   static constexpr int staged_tiles = Rows > 1 ? stage_tiles : staged *Warps * 8 / tile::depth;
-  static constexpr bool normalizes = In == prologue::rms_norm, plain = !normalizes && Out == epilogue::halves;
+  static constexpr bool normalizes = In == prologue::rms_norm,
+                        plain = !normalizes && Out == epilogue::halves,
+                        polls = By == arrival::values;
   static constexpr int each = Rows > 1 ? 1 : staged / 32; // runs of one row that a lane fetches
   static constexpr int values = Strips * columns * (Rows > 1 ? 128 : 16); // of a pass
   static constexpr int most_passes = 2; // of blocks that share strips: their sums have room
   static_assert(Tiles % 2 == 0, "a strip has pairs of tiles");
   static_assert(Rows > 1 || staged % 32 == 0, "lanes fetch whole runs");
   static_assert(plain || (Rows == 1 && !Chain), "chains and several rows have plain products");
-  static_assert(!Chain || Split == 1, "blocks of a chain share no strips");
+  static_assert(Chain || !polls || Rows == 1, "launches of several rows wait for the grid before");
+  static_assert(!Chain || (Split == 1 && polls), "blocks of a chain share no strips");
   static_assert(Out != epilogue::residual || Strips * 16 <= 8 * Warps,
                 "a thread finishes one output of a pass");
   static_assert(Out == epilogue::halves || Out == epilogue::residual || Split == 1,
@@ -242,7 +247,7 @@ struct strip_kernel {
       for (long i = block_x() * 32L * Warps + thread(); i < a.clear_words;
            i += grid_x() * 32L * Warps)
         a.clear[i] = make_uint4(~0u, ~0u, ~0u, ~0u);
-    } else {
+    } else if constexpr (!polls) {
       ptx::griddepcontrol::wait();
       if (a.late)
         ptx::griddepcontrol::launch_dependents();
@@ -254,6 +259,11 @@ struct strip_kernel {
     if constexpr (Out == epilogue::argmax)
       send_best(a, shared, at.best);
     stamp(a, &stamps::ended);
+    if constexpr (!Chain && polls) {
+      ptx::griddepcontrol::wait(); // so that grids end in their order
+      for (int i = block_x() * 32 * Warps + thread(); i < a.clear_words; i += grid_x() * 32 * Warps)
+        a.clear[i] = make_uint4(~0u, ~0u, ~0u, ~0u);
+    }
   }
 
 private:
@@ -330,7 +340,7 @@ private:
       for (int i = 0; i < runs; ++i) {
         x[c][i] = make_uint4(0, 0, 0, 0);
         if (row < rows && begin + 32 * i < p.k)
-          x[c][i] = load(p.x + size_t(row) * p.k + begin + 32 * i);
+          x[c][i] = there::load(p.x + size_t(row) * p.k + begin + 32 * i);
       }
     }
   }
@@ -359,14 +369,6 @@ private:
       for (int i = 0; i < runs; ++i)
         x[c][i] = shared.x[warp()][(c * runs + i) * 32 + lane()];
     }
-  }
-  TENON_DEVICE static uint4 load(const __half *from) {
-    uint4 w;
-    asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(w.x), "=r"(w.y), "=r"(w.z), "=r"(w.w)
-                 : "l"(from)
-                 : "memory");
-    return w;
   }
   /// One row: the k at which run i of this lane begins, of the warp's parts of the chunks from tile
   /// `first` on; or a large one, where the block has none.
@@ -399,16 +401,16 @@ private:
       w[i] = make_uint4(0, 0, 0, 0);
       if (k[i] < p.k) {
         if constexpr (normalizes)
-          w[i] = scaled(a.stream + k[i], gamma[i], squares);
+          w[i] = scaled(eight_of(a.stream + k[i]), gamma[i], squares);
         else
-          w[i] = load(p.x + k[i]);
+          w[i] = there::load(p.x + k[i]);
       }
     }
     sync_warp();
     TENON_UNROLL
     for (int i = 0; i < each; ++i) {
-      if constexpr (Chain)
-        until_there(w[i], p.x + k[i]);
+      if constexpr (polls && !normalizes)
+        there::await_halves(w[i], p.x + k[i]);
       shared.x[warp()][lane() + 32 * i] = w[i];
     }
     if constexpr (normalizes) {
@@ -420,19 +422,27 @@ private:
     }
     sync_warp();
   }
+  struct eight {
+    float v[8];
+  };
+  TENON_DEVICE static eight eight_of(const float *from) {
+    uint4 low = there::load(from), high = there::load(from + 4);
+    if constexpr (polls)
+      there::await_floats(low, from), there::await_floats(high, from + 4);
+    eight x;
+    memcpy(x.v, &low, 16), memcpy(x.v + 4, &high, 16);
+    return x;
+  }
   /// Eight values of the stream times their factors.
-  TENON_DEVICE static uint4 scaled(const float *from, const uint4 &gamma, float &squares) {
-    const float4 low = __ldcg(reinterpret_cast<const float4 *>(from)),
-                 high = __ldcg(reinterpret_cast<const float4 *>(from) + 1);
-    const float x[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+  TENON_DEVICE static uint4 scaled(const eight &x, const uint4 &gamma, float &squares) {
     __half2 by[4], out[4];
     memcpy(by, &gamma, 16);
     TENON_UNROLL
     for (int i = 0; i < 4; ++i) {
       const float2 f = __half22float2(by[i]);
-      squares = fmaf(x[2 * i], x[2 * i], squares);
-      squares = fmaf(x[2 * i + 1], x[2 * i + 1], squares);
-      out[i] = __floats2half2_rn(x[2 * i] * f.x, x[2 * i + 1] * f.y);
+      squares = fmaf(x.v[2 * i], x.v[2 * i], squares);
+      squares = fmaf(x.v[2 * i + 1], x.v[2 * i + 1], squares);
+      out[i] = __floats2half2_rn(x.v[2 * i] * f.x, x.v[2 * i + 1] * f.y);
     }
     uint4 w;
     memcpy(&w, out, 16);
@@ -454,36 +464,22 @@ private:
       TENON_UNROLL
       for (int c = 0; c < columns; ++c) {
         const __half *const from = p.x + size_t(8 * c + lane() / 4) * p.k + begin;
-        until_there(x[c][0], from);
+        there::await_halves(x[c][0], from);
         for (int left = runs > 1; left > 0;) {
           bool again[runs];
           left = 0;
           TENON_UNROLL
           for (int i = 1; i < runs; ++i)
-            again[i] = missing(x[c][i]), left += again[i];
+            again[i] = there::lacks_halves(x[c][i]), left += again[i];
           TENON_UNROLL
           for (int i = 1; i < runs; ++i)
             if (again[i])
-              x[c][i] = load(from + 32 * i);
+              x[c][i] = there::load(from + 32 * i);
         }
       }
       sync_warp();
     }
   }
-  /// Loads `w` again until it is there.
-  TENON_DEVICE static void until_there(uint4 &w, const __half *at) {
-    for (int tries = 0; missing(w); ++tries) {
-      w = load(at);
-      if (tries > 1 << 22)
-        trap(); // the chain was given what is no chain
-    }
-  }
-  TENON_DEVICE static bool missing(const uint4 &w) {
-    return (ones(w.x) | ones(w.y) | ones(w.z) | ones(w.w)) != 0;
-  }
-  /// Not zero if one half of `w` is 0xffff.
-  TENON_DEVICE static unsigned ones(unsigned w) { return (~w - 0x00010001u) & w & 0x80008000u; }
-
   TENON_DEVICE static void multiply(const product &p, const strip_arguments &a,
                                     const factors &gamma, memory &shared, cursor &at) {
     const share mine(p, at);
@@ -618,7 +614,8 @@ private:
     if constexpr (Out == epilogue::residual) {
       const place at_mine(mine, first);
       if (mine < 16 * count && at_mine.output < p.n && (Split > 1 || quarter == 0))
-        before = __ldcg(a.sums + at_mine.output);
+        before = polls ? there::await_float(a.addend + at_mine.output)
+                       : __ldcg(a.addend + at_mine.output);
     }
     ptx::named_barrier::sync(1, 32 * Warps);
     float factor = 1;
@@ -741,7 +738,7 @@ private:
     if (to.output >= p.n || to.row >= a.rows)
       return;
     if constexpr (Out == epilogue::residual) {
-      a.sums[to.output] = before + value;
+      there::store(a.sums + to.output, before + value);
       return;
     }
     if constexpr (Out == epilogue::argmax) {
@@ -752,16 +749,11 @@ private:
       if (!p.y)
         return;
     }
-    store_half(p.y + size_t(to.row) * p.n + to.output, value);
+    there::store(p.y + size_t(to.row) * p.n + to.output, value);
   }
   TENON_DEVICE static void store_gated(const product &p, const place &to, float gate, float up) {
     if (to.output < p.n)
-      store_half(p.y + to.output / 2, gate / (1 + __expf(-gate)) * up);
-  }
-  TENON_DEVICE static void store_half(__half *to, float value) {
-    asm volatile("st.relaxed.gpu.global.u16 [%0], %1;" ::"l"(to),
-                 "h"(__half_as_ushort(__float2half(value)))
-                 : "memory");
+      there::store(p.y + to.output / 2, gate / (1 + __expf(-gate)) * up);
   }
   TENON_DEVICE static void send_best(const strip_arguments &a, memory &shared,
                                      unsigned long long best) {
