@@ -1,5 +1,5 @@
 # tenon_embed_runtime(TARGET): puts every file below runtime/ into TARGET, as the
-# table that codegen/EmbeddedRuntime.h declares.
+# table that codegen/emit/EmbeddedRuntime.h declares.
 
 find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
 

@@ -1,8 +1,8 @@
 // Implements the steps from a model file to generated text.
 #include "compiler/Compiler.h"
 
-#include "codegen/Pools.h"
 #include "codegen/core/TargetFamily.h"
+#include "codegen/memory/Pools.h"
 #include "compiler/CodeOptions.h"
 #include "ir/Text.h"
 #include "ir/Verifier.h"

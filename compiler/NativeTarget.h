@@ -1,7 +1,7 @@
 // Defines what `native` means in the name of a target, and which GPUs this machine has.
 #pragma once
 
-#include "codegen/Target.h"
+#include "codegen/core/Target.h"
 
 namespace tenon {
 

@@ -2,8 +2,8 @@
 // the first windows of the network in strips (passes/Patches.h).
 #include "compiler/Compiler.h"
 
-#include "codegen/Plan.h"
-#include "codegen/Pools.h"
+#include "codegen/memory/Plan.h"
+#include "codegen/memory/Pools.h"
 #include "passes/Patches.h"
 
 #include "llvm/Support/Format.h"

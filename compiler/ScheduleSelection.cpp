@@ -1,8 +1,8 @@
 // Implements what options say of schedules.
 #include "compiler/ScheduleSelection.h"
 
-#include "codegen/Pools.h"
 #include "codegen/core/TargetFamily.h"
+#include "codegen/memory/Pools.h"
 #include "compiler/CodeOptions.h"
 
 #include "llvm/Support/MemoryBuffer.h"

@@ -1,7 +1,7 @@
 // Implements the library's interface over Compiler.
 #include "compiler/tenon.h"
 
-#include "codegen/Work.h"
+#include "codegen/core/Work.h"
 #include "compiler/CodeOptions.h"
 #include "compiler/ScheduleSelection.h"
 #include "compiler/Settings.h"

@@ -10,7 +10,7 @@
 #include "tools/Report.h"
 #include "tools/Runner.h"
 
-#include "codegen/Work.h"
+#include "codegen/core/Work.h"
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"

@@ -1,5 +1,5 @@
 // Implements `tenon doctor`: which compilers, instruction sets, GPUs and emulators are here.
-#include "codegen/Target.h"
+#include "codegen/core/Target.h"
 #include "compiler/NativeTarget.h"
 #include "compiler/ProgramOutput.h"
 #include "driver/Commands.h"

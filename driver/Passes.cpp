@@ -1,6 +1,6 @@
 // Implements `tenon passes`: everything that has a stable id.
-#include "codegen/Schedule.h"
 #include "codegen/core/TargetFamily.h"
+#include "codegen/schedule/Schedule.h"
 #include "driver/Commands.h"
 #include "driver/Console.h"
 #include "driver/Options.h"

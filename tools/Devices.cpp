@@ -1,8 +1,8 @@
 // Implements the question for a GPU: a small program (runtime/harness/devices.cpp) asks the driver.
 #include "tools/Devices.h"
 
-#include "codegen/EmbeddedRuntime.h"
 #include "codegen/core/TargetFamily.h"
+#include "codegen/emit/EmbeddedRuntime.h"
 #include "compiler/ProgramOutput.h"
 #include "tools/Files.h"
 #include "tools/Tools.h"

@@ -1,7 +1,7 @@
 // Defines whether generated code can run on this machine, asked before anything is built.
 #pragma once
 
-#include "codegen/Target.h"
+#include "codegen/core/Target.h"
 
 namespace tenon {
 

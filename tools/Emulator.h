@@ -2,7 +2,7 @@
 // system (runtime/harness/emulated.cpp), built by the cross compiler, run by QEMU.
 #pragma once
 
-#include "codegen/Target.h"
+#include "codegen/core/Target.h"
 
 #include <string>
 #include <vector>

@@ -1,8 +1,8 @@
 // Implements the footprint: sizes of the symbols in an object file, as nm lists them.
 #include "tools/Footprint.h"
 
-#include "codegen/Plan.h"
 #include "codegen/core/TargetFamily.h"
+#include "codegen/memory/Plan.h"
 #include "compiler/CodeOptions.h"
 #include "tools/Files.h"
 #include "tools/Tools.h"

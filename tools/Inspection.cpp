@@ -3,8 +3,8 @@
 
 #include "tools/RangeReport.h"
 
-#include "codegen/Plan.h"
-#include "codegen/Work.h"
+#include "codegen/core/Work.h"
+#include "codegen/memory/Plan.h"
 #include "ir/Names.h"
 
 #include "llvm/ADT/DenseMap.h"

@@ -1,10 +1,10 @@
 // Implements the report on memory.
 #include "tools/MemoryReport.h"
 
-#include "codegen/Overlap.h"
-#include "codegen/Packing.h"
-#include "codegen/Plan.h"
-#include "codegen/Schedule.h"
+#include "codegen/memory/Overlap.h"
+#include "codegen/memory/Packing.h"
+#include "codegen/memory/Plan.h"
+#include "codegen/schedule/Schedule.h"
 #include "ir/Names.h"
 
 #include "llvm/Support/Format.h"

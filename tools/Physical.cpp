@@ -1,7 +1,7 @@
 // Implements packing and unpacking of values.
 #include "tools/Physical.h"
 
-#include "codegen/Packing.h"
+#include "codegen/memory/Packing.h"
 
 #include <algorithm>
 #include <cstring>

@@ -2,10 +2,9 @@
 // in emulated.cpp.
 #include "tools/Program.h"
 
-#include "codegen/EmbeddedRuntime.h"
 #include "codegen/core/TargetFamily.h"
-#include "codegen/cuda/Program.h"
 #include "codegen/emit/CppText.h"
+#include "codegen/emit/EmbeddedRuntime.h"
 #include "compiler/CodeOptions.h"
 #include "tools/Emulator.h"
 #include "tools/Physical.h"
@@ -84,7 +83,7 @@ llvm::Optional<BuildCommand> buildCommand(const Target &target, const CodeOption
   BuildCommand command;
   if (cuda) {
     command.compiler = findNvcc();
-    command.words = nvccOptions(target);
+    command.words = target.family->compilerOptions(target);
     command.words.insert(command.words.end(), {"-x", "cu"});
   } else {
     command.compiler = findCxx();

@@ -3,7 +3,7 @@
 // or into an image that an emulator runs.
 #pragma once
 
-#include "codegen/Plan.h"
+#include "codegen/memory/Plan.h"
 #include "compiler/Compiler.h"
 #include "tools/Files.h"
 #include "tools/Physical.h"

@@ -4,8 +4,8 @@
 #include "tools/MemoryReport.h"
 #include "tools/RangeReport.h"
 
-#include "codegen/Plan.h"
-#include "codegen/Work.h"
+#include "codegen/core/Work.h"
+#include "codegen/memory/Plan.h"
 #include "tools/Compare.h"
 
 #include "llvm/ADT/STLExtras.h"

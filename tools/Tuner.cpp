@@ -3,10 +3,9 @@
 // as a whole and timed against the cost model's choice, where it runs.
 #include "tools/Tuner.h"
 
-#include "codegen/EmbeddedRuntime.h"
-#include "codegen/Plan.h"
 #include "codegen/core/TargetFamily.h"
-#include "codegen/cuda/Program.h"
+#include "codegen/emit/EmbeddedRuntime.h"
+#include "codegen/memory/Plan.h"
 #include "compiler/CodeOptions.h"
 #include "tools/Oracle.h"
 #include "tools/Physical.h"
@@ -396,7 +395,7 @@ bool Tuner::writeProgram(llvm::StringRef path, llvm::StringRef output) {
     return false;
   std::string command = cuda ? "nvcc" : target_.levels.front()->compiler.str();
   if (cuda) {
-    for (const std::string &word : nvccOptions(target_))
+    for (const std::string &word : target_.family->compilerOptions(target_))
       command += " " + word;
   } else {
     command += " -std=c++17 " + target_.levels.front()->buildFlags.str() + " -ffp-contract=off";

@@ -4,7 +4,7 @@
 
 #include "schedule.h"
 
-#include "cuda/tf32.cuh"
+#include "cuda/tile/tf32.cuh"
 
 #include <algorithm>
 #include <chrono>

@@ -1,14 +1,14 @@
 // Implements the list of schedules of warp-wide mma instructions (sm_80 and up), in fp32 of CUDA
-// cores, that the compiler chooses among: codegen/cuda/ContractMma.cpp, ContractTf32.cpp and
+// cores, that the compiler chooses among: codegen/cuda/contract_mma/Tactic.cpp, ContractTf32.cpp and
 // ContractSimt.cpp.
 #include "schedule.h"
 
 #if GEMM_PRECISION <= 1
-#include "cuda/contract_mma_sm80.cuh"
+#include "cuda/contract_mma/sm80.cuh"
 #elif GEMM_PRECISION == 2 || GEMM_PRECISION == 4
-#include "cuda/contract_tf32_sm80.cuh"
+#include "cuda/contract_mma/tf32.cuh"
 #else
-#include "cuda/contract_simt.cuh"
+#include "cuda/contract_simt/kernel.cuh"
 #endif
 
 namespace bench {

@@ -2,9 +2,9 @@
 // calls that configure it for a problem.
 #pragma once
 
-#include "cuda/contraction.cuh"
-#include "cuda/launch.h"
-#include "cuda/split_k.cuh"
+#include "cuda/host/launch.h"
+#include "cuda/tile/contraction.cuh"
+#include "cuda/tile/split_k.cuh"
 
 #include "problem.h"
 
@@ -72,7 +72,7 @@ struct schedule {
                : (p.k() + tile_k - 1) / tile_k;
   }
   /// Whether tiles with their halo, and the weights, fit into shared memory: stagesBesideWeights()
-  /// of codegen/cuda/ContractWgmmaSm90.cpp.
+  /// of codegen/cuda/contract_wgmma/Tactic.cpp.
   bool covers(const problem &p) const {
     const long width = 8 + (p.kernel_w - 1) * p.dilation_w,
                height = tile_m / 8 + (p.kernel_h - 1) * p.dilation_h, channel = tile_k * 2,
@@ -193,7 +193,7 @@ struct layer {
                         out_w = out_extent(columns, KernelW, StrideW, PadW, DilationW);
   static constexpr long m = images * out_h * out_w, k = KernelH * KernelW * Channels / Groups;
   template <class Schedule> struct config : cuda::conv_defaults, Schedule {
-    // As leastShared() of codegen/cuda/Contraction.h on an H200.
+    // As leastShared() of codegen/cuda/shared/Contraction.h on an H200.
     static constexpr long blocks = Groups * Schedule::splits *
                                    ((m + Schedule::tile_m - 1) / Schedule::tile_m) *
                                    ((Filters / Groups + Schedule::tile_n - 1) / Schedule::tile_n);

@@ -1,10 +1,10 @@
 // Implements the list of schedules of wgmma (sm_90a) that the compiler chooses among:
-// codegen/cuda/ContractWgmmaSm90.cpp.
+// codegen/cuda/contract_wgmma/Tactic.cpp.
 #include "schedule.h"
 
-#include "cuda/contract_cluster_sm90.cuh"
-#include "cuda/contract_halo_sm90.cuh"
-#include "cuda/contract_wgmma_sm90.cuh"
+#include "cuda/contract_cluster/kernel.cuh"
+#include "cuda/contract_halo/kernel.cuh"
+#include "cuda/contract_wgmma/kernel.cuh"
 
 namespace bench {
 namespace {

@@ -1,9 +1,9 @@
 // Implements the list of schedules of Winograd's convolutions in fp32 that the compiler chooses
-// among: codegen/cuda/Winograd.cpp.
+// among: codegen/cuda/winograd/Tactic.cpp.
 #include "schedule.h"
 
 #if GEMM_PRECISION == 3
-#include "cuda/winograd.cuh"
+#include "cuda/winograd/kernel.cuh"
 #endif
 
 namespace bench {

@@ -32,8 +32,8 @@
 // For sources of codegen/ only: it needs C++20.
 #pragma once
 
-#include "codegen/Tactic.h"
 #include "codegen/core/ScheduleFields.h"
+#include "codegen/core/Tactic.h"
 
 namespace tenon {
 

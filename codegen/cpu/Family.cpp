@@ -1,7 +1,7 @@
 // Implements the family of cpu targets.
 #include "codegen/cpu/Family.h"
 
-#include "codegen/cpu/Program.h"
+#include "codegen/cpu/program/Program.h"
 #include "passes/Pass.h"
 
 namespace tenon::cpu {
@@ -21,7 +21,7 @@ constexpr FamilyFacts facts() {
 
 } // namespace
 
-const TargetFamily kFamily = {"cpu", ".cpp",    facts(), levels,  tactics,
-                              {},    setTraits, nullptr, nullptr, emitCpp};
+const TargetFamily kFamily = {"cpu",     ".cpp",  facts(), levels,  tactics, {},
+                              setTraits, nullptr, nullptr, nullptr, nullptr, emitCpp};
 
 } // namespace tenon::cpu

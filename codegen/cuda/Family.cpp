@@ -2,11 +2,12 @@
 // descriptor.
 #include "codegen/cuda/Family.h"
 
-#include "codegen/StepOrder.h"
-#include "codegen/cuda/Contraction.h"
-#include "codegen/cuda/ConvPatch.h"
-#include "codegen/cuda/ExpandDepthwise.h"
-#include "codegen/cuda/Program.h"
+#include "codegen/cuda/TensorCores.h"
+#include "codegen/cuda/expand_depthwise/ExpandDepthwise.h"
+#include "codegen/cuda/program/Program.h"
+#include "codegen/cuda/shared/Contraction.h"
+#include "codegen/cuda/shared/ConvPatch.h"
+#include "codegen/memory/StepOrder.h"
 #include "passes/Pass.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -91,7 +92,8 @@ constexpr FamilyFacts facts() {
 
 } // namespace
 
-const TargetFamily kFamily = {"cuda",   ".cu",     facts(),  levels,           tactics,
-                              kAliases, setTraits, supports, worthTensorCores, emitCuda};
+const TargetFamily kFamily = {"cuda",      ".cu",     facts(),  levels,           tactics,
+                              kAliases,    setTraits, supports, worthTensorCores, judgeTensorCores,
+                              nvccOptions, emitCuda};
 
 } // namespace tenon::cuda

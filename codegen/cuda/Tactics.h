@@ -2,7 +2,7 @@
 // Tactics.cpp.
 #pragma once
 
-#include "codegen/Tactic.h"
+#include "codegen/core/Tactic.h"
 
 namespace tenon::cuda {
 

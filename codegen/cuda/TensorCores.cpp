@@ -2,7 +2,8 @@
 #include "codegen/cuda/TensorCores.h"
 #include "codegen/cuda/Family.h"
 
-#include "codegen/cuda/Contraction.h"
+#include "codegen/cuda/shared/Contraction.h"
+#include "codegen/schedule/Schedule.h"
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"

@@ -1,7 +1,7 @@
 // Implements amalgamation.
 #include "codegen/emit/Amalgamate.h"
 
-#include "codegen/EmbeddedRuntime.h"
+#include "codegen/emit/EmbeddedRuntime.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"

@@ -1,10 +1,10 @@
 // Implements the header, section by section.
 #include "codegen/emit/Header.h"
 
-#include "codegen/Pools.h"
 #include "codegen/core/TargetFamily.h"
 #include "codegen/emit/SelfTest.h"
 #include "codegen/emit/SourceWriter.h"
+#include "codegen/memory/Pools.h"
 
 #include <cstdio>
 #include <tuple>

@@ -1,10 +1,10 @@
 // Implements what is known of the generated interface, and the parts that C++ and CUDA files share.
 #include "codegen/emit/Interface.h"
 
-#include "codegen/Packing.h"
-#include "codegen/Work.h"
 #include "codegen/core/TargetFamily.h"
+#include "codegen/core/Work.h"
 #include "codegen/emit/SourceWriter.h"
+#include "codegen/memory/Packing.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"

@@ -2,8 +2,8 @@
 // table of scalars says, or several as one function where the target has an instruction for them.
 #pragma once
 
-#include "codegen/GroupForm.h"
-#include "codegen/Target.h"
+#include "codegen/core/GroupForm.h"
+#include "codegen/core/Target.h"
 
 #include <string>
 

@@ -241,7 +241,7 @@ llvm::Optional<std::string> StepWriter::parameter(int64_t number) {
     return llvm::None;
   auto type = shape_->parameter(number);
   if (type)
-    include("cuda/multiple.h");
+    include("cuda/base/multiple.h");
   return type;
 }
 

@@ -2,13 +2,13 @@
 // bodies and configurations are spelled; the tactic says which kernel is called with what.
 #pragma once
 
-#include "codegen/GroupForm.h"
-#include "codegen/LoopNest.h"
-#include "codegen/Plan.h"
-#include "codegen/Target.h"
+#include "codegen/core/GroupForm.h"
+#include "codegen/core/LoopNest.h"
+#include "codegen/core/Target.h"
 #include "codegen/emit/CppText.h"
 #include "codegen/emit/KernelShape.h"
 #include "codegen/emit/SourceWriter.h"
+#include "codegen/memory/Plan.h"
 
 #include <map>
 #include <set>

@@ -3,7 +3,7 @@
 #include "codegen/mcu/Family.h"
 
 #include "codegen/cpu/Family.h"
-#include "codegen/cpu/Program.h"
+#include "codegen/cpu/program/Program.h"
 #include "passes/Pass.h"
 
 namespace tenon::mcu {
@@ -22,7 +22,7 @@ constexpr FamilyFacts facts() {
 
 } // namespace
 
-const TargetFamily kFamily = {"mcu", ".cpp",    facts(), levels,  cpu::tactics,
-                              {},    setTraits, nullptr, nullptr, emitCpp};
+const TargetFamily kFamily = {"mcu",     ".cpp",  facts(), levels,  cpu::tactics, {},
+                              setTraits, nullptr, nullptr, nullptr, nullptr,      emitCpp};
 
 } // namespace tenon::mcu

@@ -7,8 +7,8 @@
 // of 4 bits in groups of 16 bytes (runtime/common/weight_fields.h), `stored = joined2` that its
 // rows are two pairs of filters (runtime/common/joined_weights.h), `stored = tf32` that it holds
 // what Tensor Cores multiply in place of floats, `stored = tf32x3` the two parts of each
-// (runtime/cuda/tf32.cuh), `stored = pairs` each element of a filter's row with the one before it
-// (runtime/cuda/depthwise_mma_sm80.cuh); the elements stay what they are.
+// (runtime/cuda/tile/tf32.cuh), `stored = pairs` each element of a filter's row with the one before
+// it (runtime/cuda/depthwise/mma.cuh); the elements stay what they are.
 #include "ir/Interpreter.h"
 #include "ir/ops/Ops.h"
 

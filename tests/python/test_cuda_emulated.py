@@ -57,7 +57,7 @@ def cases(glob):
     """(name, text, target, words, expected words of the scheduled text): one for each RUN line. An
     EXPECT line holds for a target, for the RUN line of a number (from 0), or for all (`*`); behind !
     stands what must not be there."""
-    for path in sorted(CASES.glob("*.tn")):
+    for path in sorted(CASES.glob("*/*.tn")):
         text = path.read_text()
         for number, line in enumerate(re.findall(r"^// RUN: (.*)$", text, re.MULTILINE)):
             target, *words = line.split()

@@ -24,7 +24,7 @@ CXX_FLAGS = ["-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wno
              f"-I{runtime}", "-x", "c++"]  # fmt: skip
 EMULATED_FLAGS = ["-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas",
                   "-DTENON_EMULATED_ARCH=800", "-DTENON_EMULATED_SPECIFIC=0", "-DTENON_SIMD_WIDTH=1",
-                  f"-I{root / 'tests/unit/cuda/emulator'}", f"-I{root}", f"-I{runtime}", "-x", "c++"]  # fmt: skip
+                  f"-I{root / 'tests/cuda/emulator'}", f"-I{root}", f"-I{runtime}", "-x", "c++"]  # fmt: skip
 NVCC_FLAGS = ["-std=c++17", "-arch=sm_80", "-Xcompiler=-Wall,-Wextra", "-Werror=all-warnings",
               f"-I{root}", f"-I{runtime}", "-x", "cu", "-cuda", "-o", os.devnull]  # fmt: skip
 
@@ -48,7 +48,7 @@ def messages_of(command: list[str], text: str) -> str:
 
 def first_included(header: pathlib.PurePosixPath) -> "pathlib.PurePosixPath | None":
     """What the header includes before it has any other line of code, when it is of runtime/."""
-    stand_in = root / "tests/unit/cuda/emulator" / header
+    stand_in = root / "tests/cuda/emulator" / header
     path = stand_in if is_cuda(header) and stand_in.exists() else runtime / header
     for line in path.read_text().splitlines():
         if line.strip() and not re.match(r"//|#(ifndef|define) \w+_(H|CUH)$", line):

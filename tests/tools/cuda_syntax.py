@@ -1,5 +1,5 @@
 """Whether a generated CUDA file is C++: read by the host's compiler with the emulator's headers
-(tests/unit/cuda/emulator), templates instantiated, nothing written. A second where building the file
+(tests/cuda/emulator), templates instantiated, nothing written. A second where building the file
 for the emulator takes twenty."""
 
 import os
@@ -15,7 +15,7 @@ def cuda_fault(file, level):
     machine = re.fullmatch(r"sm_(\d+)(a?)", level)
     command = [
         os.environ.get("CXX", "c++"), "-std=c++17", "-fsyntax-only", "-w", "-fmax-errors=1",
-        f"-I{ROOT / 'tests/unit/cuda/emulator'}", f"-I{ROOT / 'runtime'}", f"-I{Path(file).parent}",
+        f"-I{ROOT / 'tests/cuda/emulator'}", f"-I{ROOT / 'runtime'}", f"-I{Path(file).parent}",
         "-DTENON_SIMD_WIDTH=1", f"-DTENON_EMULATED_ARCH={machine[1]}0",
         f"-DTENON_EMULATED_SPECIFIC={len(machine[2])}", "-x", "c++", str(file),
     ]  # fmt: skip

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMostOfCluster = 8;
 /// Shared memory of a block beside which one of the kernel before has its share
-/// (runtime/cuda/shares.h), less a kilobyte for barriers.
+/// (runtime/cuda/host/smem_partition.h), less a kilobyte for barriers.
 constexpr int64_t kHalfOfShared = 110 * 1024;
 
 struct ClusterSchedule {
@@ -46,8 +46,8 @@ struct Parts {
 };
 /// Source: fitted to bench/gemm.cu on one H200 (CUDA 13.0; medians in a graph of 20 launches with
 /// early starts), all layers of bench/gemm/layers.csv at batch 1 and 8: rms error 13 to 17 %.
-/// Measured before kernels took shares of memory in turn (runtime/cuda/shares.h); a fit to later
-/// times chose no better (docs/kernels.md).
+/// Measured before kernels took shares of memory in turn (runtime/cuda/host/smem_partition.h); a
+/// fit to later times chose no better (docs/kernels.md).
 constexpr Parts kOfHalves[] = {
     {64, 32, 1, 8, 0.100, 0.44, 0.32, 0.05, 0.50, 0.100, 1.30},
     {64, 64, 2, 6, 0.109, 0.50, 0.43, 0.06, 0.85, 0.126, 1.26},
@@ -63,7 +63,7 @@ constexpr Parts kOfBytes[] = {
     {64, 128, 2, 4, 0.105, 1.90, 0.93, 0.06, 1.25, 0.300, 1.00},
     {128, 64, 2, 4, 0.147, 1.51, 0.86, 0.07, 0.75, 0.260, 1.26},
 };
-/// Source: fitted to bench/gemm/schedules_tf32x3_h100.csv: rms error 7 to 14 %.
+/// Source: fitted to bench/cuda/contract_wgmma/h100_tf32x3.csv: rms error 7 to 14 %.
 constexpr Parts kOfTf32x3[] = {
     {64, 32, 1, 6, 0.235, 0.54, 0.20, 0.03, 0.53, 0.208, 0.96},
     {64, 64, 2, 4, 0.332, 0.90, 0.29, 0.05, 0.59, 0.330, 0.90},
@@ -163,7 +163,7 @@ template <const Row &R> struct Cluster {
     packForWarpgroups(p, out);
   }
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
-    out.include("cuda/contract_cluster_sm90.cuh");
+    out.include("cuda/contract_cluster/kernel.cuh");
     out.letShapeVary();
     emitContraction(p.in, p.c, membersOf(s), SplitScratch::None, out, "cluster_sm90",
                     p.kind.weights());

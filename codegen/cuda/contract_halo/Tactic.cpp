@@ -30,7 +30,7 @@ struct Tiles {
   int64_t m, n, consumers;
   double step, tile;
 };
-/// Source: fitted to bench/gemm/schedules_halo_h100.csv, layers of 3x3 pixels at batch 1, 8 and 64:
+/// Source: fitted to bench/cuda/contract_halo/h100.csv, layers of 3x3 pixels at batch 1, 8 and 64:
 /// rms error 5 to 15 %.
 constexpr Tiles kTiles[] = {
     {64, 32, 1, 0.089, 0.54},  {64, 32, 2, 0.114, 0.82}, {64, 32, 3, 0.123, 1.50},
@@ -118,7 +118,7 @@ struct Halo {
     return {{"splits", 1}, {"multiprocessors", p.in.level.multiprocessors}};
   }
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
-    out.include("cuda/contract_halo_sm90.cuh");
+    out.include("cuda/contract_halo/kernel.cuh");
     out.letShapeVary();
     emitContraction(p.in, p.c, membersOf(s, computed(p, s)), SplitScratch::Unused, out,
                     "halo_sm90");

@@ -67,7 +67,7 @@ constexpr Tiles kOfBytes[] = {
     {128, 128, 2, 6, 0.288, 4.50, 0.66, 1.31}, {128, 256, 2, 4, 0.500, 8.80, 0, 0},
     {192, 64, 3, 6, 0.240, 3.05, 0, 0},        {256, 64, 4, 5, 0.280, 3.85, 0, 0},
 };
-/// Source: fitted to bench/gemm/schedules_tf32x3_h100.csv: rms error 7 to 14 %.
+/// Source: fitted to bench/cuda/contract_wgmma/h100_tf32x3.csv: rms error 7 to 14 %.
 constexpr Tiles kOfTf32x3[] = {
     {64, 64, 1, 8, 0.354, 0.93, 1.70, 0.18, 0.43},  {64, 32, 1, 8, 0.260, 0.53, 1.76, 0.09, 0.40},
     {64, 128, 1, 4, 0.572, 1.58, 2.01, 0.35, 0.43}, {128, 128, 2, 4, 0.960, 2.52, 2.96, 0.39, 0.42},
@@ -175,7 +175,7 @@ template <const Row &R> struct Wgmma {
     return {{"multiprocessors", p.in.level.multiprocessors}};
   }
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
-    out.include("cuda/contract_wgmma_sm90.cuh");
+    out.include("cuda/contract_wgmma/kernel.cuh");
     out.letShapeVary();
     emitContraction(p.in, p.c, membersOf(s, computed(p, s)), scratchOf(s.splits), out, R.kernel,
                     p.kind.weights());

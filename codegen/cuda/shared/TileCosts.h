@@ -3,7 +3,7 @@
 // an H200.
 #pragma once
 
-#include "codegen/cuda/Contraction.h"
+#include "codegen/cuda/shared/Contraction.h"
 
 #include <algorithm>
 #include <cmath>

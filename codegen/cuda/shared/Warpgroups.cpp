@@ -1,8 +1,8 @@
 // Implements the reading of groups for the copy engine, and the packing of their weights.
 #include "codegen/cuda/shared/Warpgroups.h"
 
-#include "codegen/Alignment.h"
-#include "codegen/Work.h"
+#include "codegen/core/Work.h"
+#include "codegen/memory/Alignment.h"
 
 #include "llvm/Support/MathExtras.h"
 

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "codegen/core/TacticOf.h"
-#include "codegen/cuda/Contraction.h"
+#include "codegen/cuda/shared/Contraction.h"
 
 namespace tenon::cuda {
 

@@ -1,7 +1,7 @@
 // Compares the estimates of contractions with measurements: every layer of the benchmark's networks
 // as bench/gemm.cu timed its schedules on one card (bench/gemm/schedules_*.csv). What the estimates
 // choose must be close to the fastest.
-#include "codegen/Compile.h"
+#include "codegen/Codegen.h"
 #include "codegen/core/TargetFamily.h"
 #include "ir/Context.h"
 #include "ir/Text.h"
@@ -66,7 +66,7 @@ struct Layer {
   }
 };
 
-/// The gates of squeeze-and-excitation as bench/squeeze_excite_h100.csv has them.
+/// The gates of squeeze-and-excitation as bench/cuda/squeeze_excite/h100.csv has them.
 std::string gatesText(llvm::ArrayRef<int64_t> numbers) {
   const std::string batch = std::to_string(numbers[0]), channels = std::to_string(numbers[1]),
                     hidden = std::to_string(numbers[2]), side = std::to_string(numbers[3]),
@@ -91,7 +91,7 @@ std::string gatesText(llvm::ArrayRef<int64_t> numbers) {
   return os.str();
 }
 
-/// A first layer and windows of what it makes as bench/conv_pool_h100.csv has them.
+/// A first layer and windows of what it makes as bench/cuda/conv_pool/h100.csv has them.
 std::string pooledText(llvm::ArrayRef<int64_t> numbers) {
   auto at = [&](unsigned i) { return std::to_string(numbers[i]); };
   auto image = [&](const std::string &channels, int64_t side) {
@@ -118,7 +118,7 @@ std::string pooledText(llvm::ArrayRef<int64_t> numbers) {
   return os.str();
 }
 
-/// A 1x1 convolution and a depthwise one as bench/expand_depthwise_h100.csv has them.
+/// A 1x1 convolution and a depthwise one as bench/cuda/expand_depthwise/h100.csv has them.
 std::string expandedText(llvm::ArrayRef<int64_t> numbers) {
   auto at = [&](unsigned i) { return std::to_string(numbers[i]); };
   auto image = [&](const std::string &channels, int64_t side) {

@@ -1,9 +1,9 @@
 // Tests of results that lie over an operand: each kernel runs with its result as close before the
 // operand as codegen permits, and gives what it gives apart; one byte closer it does not, so that a
 // distance that is too small would be seen. Then what the plan makes of them, and its check.
-#include "codegen/Overlap.h"
-#include "codegen/Compile.h"
-#include "codegen/PlanVerifier.h"
+#include "codegen/memory/Overlap.h"
+#include "codegen/Codegen.h"
+#include "codegen/memory/PlanVerifier.h"
 #include "cpu/conv_pairs.h"
 #include "cpu/conv_quads.h"
 #include "cpu/conv_shared.h"

@@ -1,6 +1,6 @@
 // Tests how constants are stored: each element where its type's layout says, padding zero, and the
 // hash that generated code computes of them again.
-#include "codegen/Packing.h"
+#include "codegen/memory/Packing.h"
 
 #include "ir/Context.h"
 #include "runtime/common/joined_weights.h"

@@ -1,7 +1,7 @@
 // Tests the order of steps on several branches, the memory plan that relies on it, and the check of
 // plans: what it accepts, and each kind of mistake that it must see.
-#include "codegen/Plan.h"
-#include "codegen/PlanVerifier.h"
+#include "codegen/memory/Plan.h"
+#include "codegen/memory/PlanVerifier.h"
 #include "ir/Context.h"
 #include "ir/Text.h"
 #include "passes/PassManager.h"

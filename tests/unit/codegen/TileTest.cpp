@@ -1,6 +1,6 @@
 // Tests the choice of register tiles for extents that are known only at run time: what an extent
 // takes on average decides, not its upper bound.
-#include "codegen/cpu/Tile.h"
+#include "codegen/cpu/shared/Tile.h"
 #include "ir/Context.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,0 +1,58 @@
+// Defines what emission obeys, and what it tells of the files that it wrote.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+struct CompileOptions {
+  std::string prefix = "model";
+  enum Weights { Auto, Inline, Incbin, File } weights = Auto;
+  enum Runtime { Embed, Include } runtime = Embed;
+  /// The build command asks for small code (--optimize=size).
+  bool size = false;
+  /// Calls of the user's functions before and after each step (not CUDA).
+  bool hooks = false;
+  /// Room in a context for the text that one run spells, where it spells any.
+  int64_t textBytes = 1 << 16;
+  /// CUDA: beyond so many kernels of a program, layers that differ in extents alone share one.
+  int64_t kernels = 60;
+  /// The header declares a self-test, which codegen/emit/SelfTest.h writes.
+  bool selfTest = false;
+  /// Stem of the output path, for the weights file's name.
+  std::string stem = "model";
+  /// Name of the main file, for the build command; empty: the stem with .cpp or .cu.
+  std::string source;
+  /// One line for the file's head: the options that made it.
+  std::string commandLine;
+};
+
+struct CompiledFile {
+  std::string suffix; // ".cpp", ".cu", ".h", ".weights", "_self_test.c"
+  std::string bytes;
+};
+
+/// What is known of one step once it is written (CUDA).
+struct StepSummary {
+  std::string level; // "sm_90a"
+  int step = 0;
+  double estimatedMicroseconds = 0;
+  /// The configuration and functors whose names the instance of its kernel carries.
+  std::vector<std::string> types;
+};
+
+struct CompileSummary {
+  int nodes = 0;   // ONNX nodes read
+  int kernels = 0; // steps written
+  /// CUDA: steps whose kernel takes extents as parameters, and such kernels.
+  int sharingSteps = 0, sharedKernels = 0;
+  int64_t weightBytes = 0, arenaBytes = 0, boundBytes = 0, scratchBytes = 0, stateBytes = 0,
+          textBytes = 0;
+  double estimatedMicroseconds = 0;
+  std::string weightsMode;
+  std::vector<StepSummary> steps; // CUDA only
+};
+
+} // namespace tenon

@@ -1,0 +1,147 @@
+// Implements the C functions of C++ files.
+#include "codegen/cpu/program/EntryPoints.h"
+
+#include "codegen/emit/Header.h"
+
+namespace tenon {
+namespace {
+
+class EntryPoints {
+public:
+  EntryPoints(SourceWriter &w, const InterfaceInfo &info, const DimSpelling &dims,
+              llvm::ArrayRef<Pool> pools, const std::string &space)
+      : w_(w), info_(info), dims_(dims), pools_(pools), space_(space), prefix_(info.prefix),
+        model_(prefix_ + "_model"), context_(prefix_ + "_context") {}
+
+  void write(bool heap) {
+    w_.line("struct " + model_ + " : " + rt_ + "model {};");
+    w_.line("struct " + context_ + " : " + rt_ + "context {};").line();
+    w_.line("extern \"C\" {").line();
+    w_.function("const char *" + prefix_ + "_error_message(int code)",
+                "return " + rt_ + "status_message(code);");
+    if (heap)
+      lifetimes();
+    else
+      onlyModel();
+    placement();
+    if (!pools_.empty())
+      poolMemory();
+    runs();
+    conversions();
+    trace();
+    w_.line("} // extern \"C\"");
+  }
+
+private:
+  void lifetimes() {
+    w_.function("int " + prefix_ + "_model_create(" + model_ + " **out, const char *weights_path)",
+                "return " + rt_ + "create_model(" + program_ + ", weights_path, out);");
+    w_.function("void " + prefix_ + "_model_destroy(" + model_ + " *model)",
+                rt_ + "destroy_model(model);");
+    w_.function("int " + prefix_ + "_context_create(const " + model_ + " *model, " + context_ +
+                    " **out)",
+                "return " + rt_ + "create_context(" + program_ + ", model, " + newContext_ + ");");
+    w_.function("void " + prefix_ + "_context_destroy(" + context_ + " *context)",
+                rt_ + "destroy_context(context);");
+    w_.function("int " + prefix_ + "_context_set_threads(" + context_ + " *context, int threads)",
+                "return " + rt_ + "set_threads(context, threads);");
+  }
+
+  void onlyModel() {
+    w_.open("const " + model_ + " *" + prefix_ + "_model_get(void)");
+    w_.line("static const " + model_ + " only = {{" + program_ + ".weights, nullptr}};");
+    w_.line("return &only;");
+    w_.close().line();
+  }
+
+  void placement() {
+    w_.function("size_t " + prefix_ + "_context_bytes(void)",
+                "return " + rt_ + "context_bytes(" + program_ + ");");
+    const std::string place =
+        rt_ + "place_context(" + program_ + ", model, memory, bytes, " + newContext_ + ")";
+    w_.open("int " + prefix_ + "_context_place(const " + model_ +
+            " *model, void *memory, size_t bytes, " + context_ + " **out)");
+    if (pools_.empty()) {
+      w_.line("return " + place + ";");
+    } else {
+      w_.line("const int code = " + place + ";");
+      w_.line("#if TENON_POOLS");
+      for (size_t i = 0; i < pools_.size(); ++i)
+        w_.line("if (code == 0) (*out)->pools[" + std::to_string(i) + "] = " + space_ + "::pool_" +
+                cIdentifier(pools_[i].name) + ";");
+      w_.line("#endif");
+      w_.line("return code;");
+    }
+    w_.close().line();
+  }
+
+  void poolMemory() {
+    w_.line("#if TENON_POOLS");
+    w_.function("int " + prefix_ + "_context_set_pool(" + context_ +
+                    " *context, int pool, void *memory, size_t bytes)",
+                "return " + rt_ + "set_pool(context, pool, memory, bytes, pool >= 0 && pool < " +
+                    std::to_string(pools_.size()) + " ? " + space_ + "::pool_bytes[pool] : 0);");
+    w_.line("#endif").line();
+  }
+
+  void runs() {
+    if (!dims_.symbols().empty())
+      w_.function("int " + prefix_ + "_set_dim(" + context_ + " *context, int dim, long value)",
+                  "return " + rt_ + "set_dim(" + program_ + ", context, dim, value);");
+    w_.function(
+        "long " + prefix_ + "_output_dim(const " + context_ + " *context, int output, int axis)",
+        "return context ? " + space_ + "::output_extent(context->dims, output, axis) : -1;");
+    if (info_.states)
+      w_.function("int " + prefix_ + "_reset(" + context_ + " *context)",
+                  "return " + rt_ + "reset_context(" + program_ + ", context);");
+    w_.function("int " + prefix_ + "_run(" + context_ +
+                    " *context, const void *const *inputs, void *const *outputs)",
+                "return " + rt_ + "run_context(" + program_ + ", context, inputs, outputs);");
+  }
+
+  /// What quantises inputs and dequantises outputs (--io quantized).
+  void conversions() {
+    for (bool input : {true, false})
+      for (const Port &port : input ? info_.inputs : info_.outputs) {
+        if (!port.quantization)
+          continue;
+        const std::string stem = info_.upper + "_" + port.identifier;
+        const int64_t row = port.quantization->softmax;
+        w_.function(conversionSignature(prefix_, port, input),
+                    space_ + "::tenon::cpu::" +
+                        (input ? "quantize_values"
+                         : row ? "dequantize_softmax"
+                               : "dequantize_values") +
+                        "(from, to, count, " + stem + "_SCALE, " + stem + "_ZERO_POINT" +
+                        (row ? ", " + std::to_string(row) : "") + ");");
+      }
+  }
+
+  void trace() {
+    w_.line("#if defined(TENON_TRACE)");
+    w_.open("void " + prefix_ + "_set_trace(" + context_ + " *context, " + rt_ +
+            "trace_hook hook, void *user)");
+    w_.line("context->trace = hook;");
+    w_.line("context->trace_user = user;");
+    w_.close();
+    w_.line("#endif").line();
+  }
+
+  SourceWriter &w_;
+  const InterfaceInfo &info_;
+  const DimSpelling &dims_;
+  const llvm::ArrayRef<Pool> pools_;
+  const std::string &space_, &prefix_;
+  const std::string model_, context_;
+  const std::string rt_ = space_ + "::rt::", program_ = space_ + "::the_program";
+  const std::string newContext_ = "reinterpret_cast<" + rt_ + "context **>(out)";
+};
+
+} // namespace
+
+void writeCppEntryPoints(SourceWriter &w, const InterfaceInfo &info, const DimSpelling &dims,
+                         llvm::ArrayRef<Pool> pools, const std::string &space, bool heap) {
+  EntryPoints(w, info, dims, pools, space).write(heap);
+}
+
+} // namespace tenon

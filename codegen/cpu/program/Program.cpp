@@ -1,0 +1,440 @@
+// Implements the writing of C++ files: sections in the order a compiler needs them (head, system
+// headers, runtime, weights, steps, program table, C interface).
+#include "codegen/cpu/program/Program.h"
+
+#include "codegen/core/TargetFamily.h"
+#include "codegen/cpu/program/EntryPoints.h"
+#include "codegen/emit/Amalgamate.h"
+#include "codegen/emit/Header.h"
+#include "codegen/emit/StepWriter.h"
+#include "codegen/emit/TextTables.h"
+#include "codegen/memory/Packing.h"
+#include "codegen/memory/Pools.h"
+#include "ir/BornExtents.h"
+
+namespace tenon {
+namespace {
+
+class CppProgram {
+public:
+  CppProgram(Module &module, const Target &target, const CompileOptions &options,
+             CompileSummary &summary, Diagnostics &diagnostics)
+      : module_(module), graph_(module.graph()), target_(target), level_(*target.levels.front()),
+        hosted_(target.family->facts.hosted), options_(options), summary_(summary),
+        diagnostics_(diagnostics), dims_(module), plan_(planMemory(graph_)), places_(plan_, dims_),
+        info_(describeInterface(graph_, options)) {}
+
+  bool write(std::vector<CompiledFile> &files) {
+    if (!hosted_ && dims_.symbols().size() > 16) {
+      diagnostics_.error("expected at most 16 run-time dimensions on a microcontroller, found " +
+                         std::to_string(dims_.symbols().size()) + "; bind some with --bind");
+      return false;
+    }
+    steps();
+    summary_.kernels = int(stepTexts_.size());
+    summary_.weightBytes = plan_.weightBytes;
+    summary_.arenaBytes = plan_.arenaBytes;
+    summary_.boundBytes = plan_.boundBytes;
+    summary_.scratchBytes = plan_.scratchBytes;
+    summary_.stateBytes = plan_.stateBytes;
+    summary_.textBytes = spellsText(graph_) ? options_.textBytes : 0;
+    const bool inlined = options_.weights == CompileOptions::Inline || !hosted_ ||
+                         (options_.weights == CompileOptions::Auto && plan_.weightBytes <= 1 << 20);
+    const bool incbin = options_.weights == CompileOptions::Incbin;
+    summary_.weightsMode = inlined ? "inline" : incbin ? "incbin" : "file";
+    std::string bytes = weightBytes(plan_);
+
+    SourceWriter w;
+    w.raw(fileHead(module_, target_, options_,
+                   level_.compiler.str() + " -std=c++17 " + buildFlags(level_, options_.size) +
+                       " -ffp-contract=off"));
+    w.line("");
+    w.line("#define TENON_SIMD_WIDTH " + std::to_string(level_.simdWidth));
+    if (!hosted_) {
+      w.line("#define TENON_NO_HEAP");
+      w.line("#define TENON_INDEX int32_t");
+    }
+    if (!pools_.empty())
+      w.line("#define TENON_POOL_BOUNDS {" + poolBounds() + "}");
+    w.line("");
+    runtime(w);
+    w.line("namespace " + space_ + " {");
+    w.line("");
+    w.line("using namespace tenon;");
+    w.line("using tenon::cpu::frame;");
+    w.line("namespace rt = tenon::cpu;");
+    w.line("");
+    weights(w, bytes, inlined, incbin);
+    texts(w);
+    if (!pools_.empty())
+      pools(w);
+    for (const std::string &s : stepTexts_)
+      w.raw(s).line("");
+    table(w, bytes, inlined || incbin || bytes.empty());
+    w.line("} // namespace " + space_);
+    w.line("");
+    writeCppEntryPoints(w, info_, dims_, pools_, space_, hosted_);
+    files.push_back({".cpp", w.take()});
+    files.push_back({".h", writeHeader(module_, info_, target_, dims_, options_, summary_)});
+    if (!inlined && !bytes.empty())
+      files.push_back({".weights", std::move(bytes)});
+    return !diagnostics_.hasErrors();
+  }
+
+private:
+  //===--------------------------------------------------------------------===//
+  // Pools
+  //===--------------------------------------------------------------------===//
+
+  /// Where each pool ends in the arena.
+  std::string poolBounds() const {
+    std::string text;
+    for (const Pool &p : pools_)
+      text += (text.empty() ? "" : ", ") + std::to_string(p.begin + p.bytes);
+    return text;
+  }
+
+  /// The pools' sizes, and memory for those that the build gives a section.
+  void pools(SourceWriter &w) {
+    w.line("#if TENON_POOLS");
+    std::string sizes;
+    for (size_t i = 0; i < pools_.size(); ++i) {
+      const int64_t bytes = std::max<int64_t>(poolUse_[i], 1);
+      sizes += (i ? ", " : "") + std::to_string(poolUse_[i]);
+      const std::string name = cIdentifier(pools_[i].name),
+                        section = "TENON_POOL_" + llvm::StringRef(name).upper() + "_SECTION";
+      w.line("#if defined(" + section + ")");
+      w.line("alignas(64) " + section + " static unsigned char pool_" + name + "[" +
+             std::to_string(bytes) + "];");
+      w.line("#else");
+      w.line("static unsigned char *const pool_" + name + " = nullptr;");
+      w.line("#endif");
+    }
+    w.line("constexpr size_t pool_bytes[] = {" + sizes + "};");
+    w.line("#endif");
+    w.line("");
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Steps
+  //===--------------------------------------------------------------------===//
+
+  void steps() {
+    names_ = stepNames(plan_);
+    includes_.insert("cpu/program.h");
+    includes_.insert("common/scalar.h");
+    if (info_.hasText || !plan_.texts.empty())
+      includes_.insert("common/text.h");
+    if (info_.hasComplex)
+      includes_.insert("common/complex.h");
+    for (const auto *ports : {&info_.inputs, &info_.outputs})
+      for (const Port &port : *ports)
+        if (port.quantization)
+          includes_.insert("cpu/quantized_io.h");
+    for (const Step &step : plan_.steps) {
+      if (step.op->is(Op::Loop))
+        includes_.insert("cpu/repeat.h");
+      if (!step.op->is(Op::Group))
+        continue;
+      const auto group = scheduledGroup(*step.op, level_);
+      if (!group) {
+        diagnostics_.error(*step.op, group.refusal().reason);
+        continue;
+      }
+      const TacticInput in{group->form, level_};
+      const Tactic *tactic = group->tactic;
+      const Schedule *s = group->schedule;
+      if (tactic->cost)
+        summary_.estimatedMicroseconds += tactic->cost(in, *s);
+      StepWriter writer(plan_, step, dims_, level_, names_[step.number], &declared_);
+      tactic->emit(in, *s, writer);
+      declared_.insert(writer.declared().begin(), writer.declared().end());
+      includes_.insert(writer.includes().begin(), writer.includes().end());
+      userIncludes_.insert(writer.userIncludes().begin(), writer.userIncludes().end());
+      SourceWriter w;
+      w.raw(stepHeading(step));
+      w.raw(writer.declarations().take());
+      // One frame of the stack at a time, and a symbol for each layer.
+      const bool apart = !hosted_;
+      w.open((apart ? "TENON_APART static void " : "static void ") + writer.name() +
+             "(const frame &f)");
+      w.lines(writer.code().text());
+      w.close();
+      stepTexts_.push_back(w.take());
+    }
+  }
+
+  std::string bytesExpression(Value *v) const {
+    const Type t = v->type();
+    if (bitWidth(t.element()) < 8)
+      return "size_t(" + dims_.value(t.elements()) + " + " +
+             std::to_string(8 / bitWidth(t.element()) - 1) + ") / " +
+             std::to_string(8 / bitWidth(t.element()));
+    const int64_t width = bitWidth(t.element()) / 8;
+    const Dim n = t.elements();
+    return n.isConstant() ? std::to_string(n.constant() * width)
+                          : "size_t(" + dims_.value(n) + ") * " + std::to_string(width);
+  }
+  void copy(SourceWriter &w, Value *to, Value *from, const std::string &plus = "") const {
+    auto start = [&](Value *v, bool constant) {
+      return bitWidth(v->type().element()) >= 8
+                 ? places_.pointer(v, constant)
+                 : places_.pointer(v, "unsigned char", constant, v->type().context().dim(0));
+    };
+    w.line("memcpy(" + start(to, false) + plus + ", " + start(from, true) + ", " +
+           bytesExpression(from) + ");");
+  }
+
+  /// The calls of a region's steps in order.
+  void calls(SourceWriter &w, Region &r) {
+    for (Operation &op : r)
+      switch (op.kind()) {
+      case Op::Group: {
+        const int n = stepOf(op);
+        hook(w, "before", n);
+        w.line("f.step(" + std::to_string(n) + ", " + names_[n] + ");");
+        hook(w, "after", n);
+        break;
+      }
+      case Op::If: branch(w, op); break;
+      case Op::Loop: loop(w, op); break;
+      default: break;
+      }
+  }
+  void hook(SourceWriter &w, const char *when, int step) const {
+    if (options_.hooks)
+      w.line("::" + info_.prefix + "_" + when + "_layer(" + std::to_string(step) + ", \"" +
+             stringSafe(describe(plan_.steps[size_t(step)].op->loc())) + "\");");
+  }
+  int stepOf(const Operation &op) const {
+    for (const Step &s : plan_.steps)
+      if (s.op == &op)
+        return s.number;
+    return -1;
+  }
+
+  void branch(SourceWriter &w, Operation &op) {
+    w.comment(describe(op.loc()));
+    for (unsigned k = 0; k < 2; ++k) {
+      if (k == 0)
+        w.open("if (*" + places_.pointer(op.operand(0)) + ")");
+      else
+        w.open("else");
+      calls(w, op.region(k));
+      Operation *yield = op.region(k).terminator();
+      for (unsigned i = 0; i < yield->numOperands(); ++i)
+        copy(w, op.result(i), yield->operand(i));
+      for (const BornExtent &b : bornExtents(op))
+        w.line("f.dims[" + std::to_string(dims_.indexOf(b.symbol.symbol())) +
+               "] = " + dims_.value(b.yielded[k]) + ";");
+      w.close();
+    }
+  }
+
+  void loop(SourceWriter &w, Operation &op) {
+    w.comment(describe(op.loc()));
+    const auto carried = unsigned(op.intAttr("carried")), scans = unsigned(op.intAttr("scans"));
+    Region &r = op.region();
+    w.open("");
+    for (unsigned i = 0; i < carried; ++i)
+      copy(w, r.argument(2 + i), op.operand(2 + i));
+    w.line("int64_t count;");
+    const Dim count = scans ? op.dimsAttr("max_trip")[0] : Dim();
+    w.open("const auto trip = [&](int64_t i, bool &going)");
+    w.line("*" + places_.pointer(r.argument(0), false) + " = i;");
+    w.line("*" + places_.pointer(r.argument(1), false) + " = going;");
+    calls(w, r);
+    Operation *yield = r.terminator();
+    w.line("going = *" + places_.pointer(yield->operand(0)) + ";");
+    for (unsigned i = 0; i < carried; ++i)
+      copy(w, r.argument(2 + i), yield->operand(1 + i));
+    for (unsigned i = 0; i < scans; ++i) {
+      Value *element = yield->operand(1 + carried + i);
+      copy(w, op.result(carried + i), element, " + i * " + dims_.value(element->type().elements()));
+    }
+    w.line("return int(rt::ok);");
+    w.close("};");
+    // What is stacked has room for so many.
+    w.line("const int code = rt::repeat(*" + places_.pointer(op.operand(0)) + ", *" +
+           places_.pointer(op.operand(1)) + ", " +
+           (scans ? std::to_string(count.upper()) : "rt::any_number") + ", count, trip);");
+    w.line("if (code != rt::ok) return code;");
+    if (scans && count.isSymbol() && isBorn(graph_, count))
+      w.line("f.dims[" + std::to_string(dims_.indexOf(count.symbol())) + "] = index_t(count);");
+    for (unsigned i = 0; i < carried; ++i)
+      copy(w, op.result(i), r.argument(2 + i));
+    w.close();
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Sections
+  //===--------------------------------------------------------------------===//
+
+  /// Of strict compilers: g++ takes the extent of each array in a template, an int, for a
+  /// conversion to size_t (clang warns of those that are), and ISO C++ asks for string literals up
+  /// to 65,536.
+  void silenceWarnings(SourceWriter &w) {
+    w.line("#if defined(__clang__)");
+    w.line("#pragma clang diagnostic ignored \"-Woverlength-strings\"");
+    w.line("#elif defined(__GNUC__)");
+    w.line("#pragma GCC diagnostic ignored \"-Wsign-conversion\"");
+    w.line("#endif");
+    w.line("");
+  }
+
+  void interfaceIncludes(SourceWriter &w) {
+    w.line("#include \"" + options_.stem + ".h\"");
+    for (const std::string &header : userIncludes_)
+      w.line("#include \"" + header + "\"");
+  }
+
+  void runtime(SourceWriter &w) {
+    if (options_.runtime == CompileOptions::Include) {
+      for (const std::string &i : includes_)
+        w.line("#include \"" + i + "\"");
+      interfaceIncludes(w);
+      w.line("");
+      return;
+    }
+    Amalgamation a = amalgamate(includes_);
+    w.raw(a.systemIncludes).line("");
+    interfaceIncludes(w);
+    w.line("");
+    silenceWarnings(w);
+    w.comment("The runtime: the templates that the steps below instantiate.");
+    // Two generated files may be linked together whatever their settings: nothing leaves this one.
+    w.line("namespace " + space_ + " {");
+    w.line("");
+    w.raw(a.text);
+    w.line("} // namespace " + space_);
+    w.line("");
+  }
+
+  void weights(SourceWriter &w, const std::string &bytes, bool inlined, bool incbin) {
+    if (bytes.empty())
+      return;
+    if (inlined) {
+      w.comment("Weights, packed as the kernels read them.");
+      if (!hosted_) {
+        w.line("#ifndef TENON_WEIGHTS_SECTION");
+        w.line("#define TENON_WEIGHTS_SECTION");
+        w.line("#endif");
+        w.line("TENON_WEIGHTS_SECTION");
+      }
+      w.raw(weightLiteral("weight_bytes", bytes)).line("");
+    } else if (incbin) {
+      const std::string symbol = info_.prefix + "_weight_bytes";
+      w.comment("Weights, included by the assembler; build with -I of the folder of " +
+                options_.stem + ".weights.");
+      w.line("__asm__(\".section .rodata\\n.balign 64\\n" + symbol + ":\\n.incbin \\\"" +
+             options_.stem + ".weights\\\"\\n.previous\\n\");");
+      w.line("extern \"C\" const unsigned char " + symbol + "[];");
+      w.line("");
+    }
+  }
+
+  void texts(SourceWriter &w) {
+    if (plan_.texts.empty())
+      return;
+    w.comment("Constants of text.");
+    for (size_t i = 0; i < plan_.texts.size(); ++i)
+      writeTextArray(w, Places::textName(int64_t(i)),
+                     storedElements(*plan_.texts[i]->def()).stringValues());
+    w.line("");
+  }
+
+  /// Writes which ports are never empty; gives the table's member.
+  static std::string neededPorts(SourceWriter &w, const std::string &name,
+                                 llvm::ArrayRef<Port> ports) {
+    if (ports.empty())
+      return "{nullptr, 0}";
+    std::string list;
+    for (const Port &p : ports) {
+      const bool never = llvm::all_of(p.type.shape(), [](Dim d) { return d.lower() > 0; });
+      list += (list.empty() ? "" : ", ") + std::string(never ? "true" : "false");
+    }
+    w.line("constexpr bool needed_" + name + "[] = {" + list + "};");
+    return "{needed_" + name + ", " + std::to_string(ports.size()) + "}";
+  }
+
+  void table(SourceWriter &w, const std::string &bytes, bool resident) {
+    w.open("static int run_all([[maybe_unused]] const frame &f)");
+    calls(w, graph_.body());
+    for (const State &s : graph_.states) {
+      Value *in = graph_.body().argument(s.input), *out = graph_.returnOp()->operand(s.output);
+      if (plan_[in].buffer != plan_[out].buffer) // else written in place
+        copy(w, in, out);
+    }
+    w.line("return rt::ok;");
+    w.close();
+    w.line("");
+    const std::vector<Growth> growths = growthsOf(graph_);
+    if (!growths.empty())
+      w.raw(advanceFunction(growths, dims_));
+    std::string ranges;
+    for (Dim d : dims_.symbols()) {
+      const bool grows = llvm::any_of(growths, [&](const Growth &g) { return g.length == d; });
+      ranges += (ranges.empty() ? "" : ", ") +
+                ("{" + std::to_string(d.lower()) + ", " + std::to_string(d.upper()) + ", rt::");
+      ranges += grows ? "grows}" : isBorn(graph_, d) ? "born}" : "settable}";
+    }
+    const size_t count = dims_.symbols().size();
+    if (count)
+      w.line("constexpr rt::dim_range dim_ranges[] = {" + ranges + "};");
+    const std::string pointer = bytes.empty() || !resident ? "nullptr"
+                                : options_.weights == CompileOptions::Incbin
+                                    ? info_.prefix + "_weight_bytes"
+                                    : "weight_bytes";
+    // Firmware is without the check: its callers are few, its bytes dear.
+    const bool checked = hosted_;
+    const std::string inputs = checked ? neededPorts(w, "inputs", info_.inputs) : "";
+    const std::string outputs = checked ? neededPorts(w, "outputs", info_.outputs) : "";
+    w.line("static const rt::program the_program = {run_all, " + std::to_string(plan_.arenaBytes) +
+           ", " + std::to_string(plan_.stateBytes) + ", " + std::to_string(bytes.size()) + ", " +
+           std::to_string(hashBytes(bytes)) + "ull, " + pointer + ", " +
+           (count ? "dim_ranges, " : "nullptr, ") + std::to_string(count) +
+           (growths.empty() ? ", nullptr" : ", advance") +
+           (inputs.empty()
+                ? ""
+                : ", " + inputs + ", " + outputs + ", " + std::to_string(summary_.textBytes)) +
+           "};");
+    w.line("");
+    w.open("static long output_extent([[maybe_unused]] const index_t *dims, int output, int axis)");
+    w.open("switch (output * 16 + axis)");
+    w.lines(outputDimCases(info_, dims_));
+    w.line("default: return -1;");
+    w.close();
+    w.close();
+    w.line("");
+  }
+
+  Module &module_;
+  Graph &graph_;
+  const Target &target_;
+  const TargetLevel &level_;
+  const bool hosted_;
+  const CompileOptions &options_;
+  CompileSummary &summary_;
+  Diagnostics &diagnostics_;
+  DimSpelling dims_;
+  Plan plan_;
+  Places places_;
+  const std::vector<Pool> pools_ = poolsOf(module_);
+  const std::vector<int64_t> poolUse_ =
+      pools_.empty() ? std::vector<int64_t>() : poolUse(plan_, pools_);
+  InterfaceInfo info_;
+  /// Everything but the interface is in this namespace, runtime included.
+  std::string space_ = info_.prefix + "_code";
+  std::vector<std::string> names_, stepTexts_;
+  std::set<std::string> includes_, userIncludes_;
+  DeclaredTypes declared_;
+};
+
+} // namespace
+
+bool emitCpp(Module &module, const Target &target, const CompileOptions &options,
+             std::vector<CompiledFile> &files, CompileSummary &summary, Diagnostics &diagnostics) {
+  return CppProgram(module, target, options, summary, diagnostics).write(files);
+}
+
+} // namespace tenon

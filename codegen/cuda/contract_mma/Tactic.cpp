@@ -1,0 +1,181 @@
+// Defines the tactics `contract_mma_sm75` and `contract_mma_sm80`: convolutions and matrix products
+// with fp32 accumulation on Tensor Cores (runtime/cuda/contract_mma/kernel.cuh), for tensors that
+// are stored in 16 bits: fp16, and bf16 from sm_80 on. And `contract_int8_sm75` and
+// `contract_int8_sm80`: the same of bytes with exact 32-bit sums
+// (runtime/cuda/contract_mma/int8.cuh). Each generation serves the machines up to the next.
+#include "codegen/cuda/Tactics.h"
+
+#include "codegen/core/Work.h"
+#include "codegen/cuda/shared/MmaTiles.h"
+
+#include <array>
+
+namespace tenon::cuda {
+namespace {
+
+/// Tiles, along K in elements of 16 bits. Source: fitted to bench/gemm.cu on one H200 (CUDA 13.0,
+/// fp16): 40 layers with constant extents (bench/cuda/contract_mma/h200.csv) and, weighing little,
+/// the products of eight networks; rms error 7 to 10 % (18 % of the smallest tiles); what the
+/// estimates choose is 3 % slower than the fastest. The first is for products that fill the
+/// machine.
+constexpr TileRow kOfHalves[] = {
+    {{128, 256, 32, 64, 64, 4}, 1, {1, 0.617, 0.000, 3.708, 3.52, 1.15}},
+    {{256, 64, 32, 64, 64, 4}, 1, {2, 0.145, 0.390, 2.633, 3.69, 0.54}},
+    {{128, 128, 32, 64, 32, 3}, 1, {1, 0.450, 0.382, 2.187, 3.13, 0.38}},
+    {{128, 128, 64, 64, 64, 3}, 2, {1, 0.678, 0.059, 3.237, 4.40, 0.48}},
+    {{64, 128, 64, 64, 64, 3}, 2, {2, 0.451, 0.421, 1.879, 3.36, 0.27}},
+    {{128, 64, 32, 32, 32, 3}, 1, {2, 0.347, 0.284, 1.045, 2.62, 0.16}},
+    {{64, 64, 64, 64, 64, 4}, 4, {2, 0.252, 0.220, 1.841, 1.39, 0.19}},
+    {{64, 64, 64, 32, 32, 4}, 2, {2, 0.272, 0.254, 1.087, 1.73, 0.11}},
+    {{64, 64, 32, 32, 32, 4}, 1, {4, 0.202, 0.179, 0.798, 1.86, 0.21}},
+    {{64, 32, 64, 32, 16, 3}, 1, {6, 0.221, 0.310, 0.403, 0.86, 0.28}},
+    {{32, 64, 128, 32, 32, 3}, 2, {3, 0.372, 0.320, 0.893, 1.65, 0.08}},
+    {{32, 64, 64, 16, 32, 3}, 1, {5, 0.271, 0.247, 0.304, 1.86, 0.10}},
+    {{64, 16, 64, 16, 16, 3}, 1, {7, 0.230, 0.172, 0.606, 1.27, 0.29}},
+};
+/// An instruction takes as long for 32 bytes along K as for 16 elements of 16 bits.
+constexpr auto kOfBytes = [] {
+  std::array<TileRow, std::size(kOfHalves)> rows{};
+  for (size_t i = 0; i < rows.size(); ++i) {
+    rows[i] = kOfHalves[i];
+    rows[i].shape.tileK *= 2;
+  }
+  return rows;
+}();
+/// Estimates of other tactics, and those of wgmma by kContractionScale, compare with measurements
+/// in whole networks, where these kernels lose more than by the clock.
+constexpr double kScale = 0.85;
+
+struct Generation {
+  llvm::StringRef id, summary;
+  llvm::StringRef kernel; // conv_<kernel>, matmul_<kernel>
+  llvm::StringRef header;
+  MmaGeneration machines;
+  int64_t stages; // at most
+  bool ofBytes = false;
+
+  llvm::ArrayRef<TileRow> rows() const {
+    return ofBytes ? llvm::ArrayRef<TileRow>(kOfBytes.data(), kOfBytes.size())
+                   : llvm::ArrayRef<TileRow>(kOfHalves);
+  }
+};
+constexpr Generation kSm75 = {"contract_mma_sm75",
+                              "fp16 contraction on the Tensor Cores of sm_75",
+                              "mma_sm75",
+                              "cuda/contract_mma/sm75.cuh",
+                              kMmaSm75,
+                              2};
+constexpr Generation kSm80 = {"contract_mma_sm80",
+                              "fp16 and bf16 contraction on Tensor Cores",
+                              "mma_sm80",
+                              "cuda/contract_mma/sm80.cuh",
+                              kMmaSm80,
+                              4};
+constexpr Generation kBytesSm75 = {
+    "contract_int8_sm75",
+    "contraction of bytes on the Tensor Cores of sm_75, exact 32-bit sums",
+    "int8_sm75",
+    "cuda/contract_mma/int8.cuh",
+    kMmaSm75,
+    2,
+    true};
+constexpr Generation kBytesSm80 = {"contract_int8_sm80",
+                                   "contraction of bytes on Tensor Cores, exact 32-bit sums",
+                                   "int8_sm80",
+                                   "cuda/contract_mma/int8.cuh",
+                                   kMmaSm80,
+                                   4,
+                                   true};
+
+/// What copying A element by element costs a step, where no runs of 16 bytes are neighbours along
+/// K. Source: first layers and depthwise convolutions of bench/cuda/program/tuned_h200.csv; of
+/// bytes unmeasured: words of four are copied as such, others take twice as long as elements of 16
+/// bits.
+double singleElements(const Contraction &c, bool bytes) {
+  if (c.isConv && c.conv.isDepthwise())
+    return bytes ? 9.2 : 4.6;
+  const int64_t neighbours = c.isConv ? c.conv.channels : c.depth();
+  if (bytes)
+    return neighbours % 16 == 0 ? 1 : neighbours % 4 == 0 ? 2 : 4;
+  return neighbours % 8 == 0 ? 1 : 2;
+}
+
+template <const Generation &G> struct Mma : SplitContraction {
+  static constexpr llvm::StringRef id = G.id, summary = G.summary;
+  using Schedule = MmaSchedule;
+
+  static bool forTensorCores(const GroupQuery &in) {
+    const Operation *anchor = in.form.anchor;
+    const bool bytes = anchor && anchor->isAny(Op::Conv, Op::MatMul) &&
+                       !isFloat(anchor->operand(0)->type().element());
+    return isMachineOf(G.machines, in.level) && multipliedAs(in.form).empty() && bytes == G.ofBytes;
+  }
+
+  static Result<Problem> match(const GroupQuery &in) {
+    return readContraction(in, [&](const Contraction &c) {
+      return G.ofBytes ? multipliesBytesOn(G.machines, in, c) : multipliesOn(G.machines, in, c);
+    });
+  }
+
+  /// Bytes: rows along K, for ldmatrix transposes 16-bit elements only.
+  static bool hasRows(const Problem &p) { return G.ofBytes || packsInRows(p.c); }
+
+  static Result<> fits(const Problem &p, const Schedule &s) {
+    const Result<> packs = hasRows(p) ? Result<>(Accepted{}) : isPackedBy<Mma>(p.c, s);
+    return packs.andThen([&] { return hasRoom<Mma>(p, s, s.sharedBytes(p.c, G.ofBytes ? 1 : 2)); });
+  }
+
+  static void candidates(const Problem &p, std::vector<Schedule> &out) {
+    for (const TileRow &row : G.rows()) {
+      Schedule s{row.tiles(1)};
+      s.stages = std::min(s.stages, G.stages);
+      if (!fits(p, s) || (s.partM * s.partN > 2048 && G.stages == 2))
+        continue;
+      for (int64_t splits : splitsFor(p.c, p.in.level, s)) {
+        s.splits = splits;
+        out.push_back(s);
+      }
+    }
+  }
+
+  static Result<> legal(const Problem &p, const Schedule &s) {
+    return hasTilesOf<Mma>(G.rows(), s).andThen([&] { return fits(p, s); });
+  }
+
+  static double microseconds(const Problem &p, const Schedule &s) {
+    const TileCosts &costs = rowOf(G.rows(), s).costs;
+    const double each =
+        std::ceil(double(tileCount(p.c, s)) * double(s.splits) / p.in.level.multiprocessors);
+    // Rescaling integers takes longer than what follows sums of floats.
+    const double time = stepsOf(p.c.depth(), s.tileK, s.splits) * costs.step(each) *
+                            std::max(1.0, slowdownOfMma(p.in.level)) *
+                            singleElements(p.c, G.ofBytes) +
+                        costs.blocks(each, G.ofBytes ? 1.5 : 1) + costs.parts(s.splits);
+    Effort e;
+    e.bytes = double(workOf(*p.in.form.group).bytes);
+    e.launches = 0;
+    // What is moved hides behind what is multiplied in part.
+    return kTileLaunch + std::hypot(time, cuda::microseconds(p.in.level, e) + 0.3);
+  }
+  static double rank(const Problem &p, const Schedule &s) { return kScale * microseconds(p, s); }
+
+  static void pack(const Problem &p, const Schedule &s, llvm::SmallVectorImpl<Packing> &out) {
+    hasRows(p) ? packContractionRows(p, out) : packContractionTiles(p, s.tileN, out);
+  }
+
+  static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
+    out.include(G.header);
+    out.letShapeVary();
+    emitContraction(p.in, p.c, membersOf(s, computed(p, s)), scratchOf(s.splits), out, G.kernel,
+                    hasRows(p) ? "k_major_weights" : "packed_weights");
+  }
+};
+
+} // namespace
+
+const Tactic kContractMmaSm75 = tacticOf<Mma<kSm75>>();
+const Tactic kContractMmaSm80 = tacticOf<Mma<kSm80>>();
+const Tactic kContractInt8Sm75 = tacticOf<Mma<kBytesSm75>>();
+const Tactic kContractInt8Sm80 = tacticOf<Mma<kBytesSm80>>();
+
+} // namespace tenon::cuda

@@ -1,0 +1,179 @@
+// Defines the tactics `map` and `map_transposed`: pointwise groups, broadcasts, and movement that
+// is a strided copy (runtime/cuda/map/kernel.cuh), through shared memory where an input is
+// contiguous along another dimension than the output (runtime/cuda/map/transposed.cuh).
+#include "codegen/cuda/Tactics.h"
+
+#include "codegen/core/TacticOf.h"
+#include "codegen/core/Work.h"
+#include "codegen/cuda/shared/Common.h"
+
+namespace tenon::cuda {
+namespace {
+
+struct MapProblem {
+  GroupQuery in;
+  LoopNest nest;
+};
+Result<MapProblem> read(const GroupQuery &in) {
+  if (in.form.anchor)
+    return Refusal{"the group has an anchor, " + in.form.anchor->name().str(), ""};
+  return MapProblem{in, loopNest(in.form.body, in.form.outputs)};
+}
+
+bool isUnit(const Strides &s, size_t dim) { return s.strides[dim].isConstant(1); }
+bool isBroadcast(const Strides &s, size_t dim) { return s.strides[dim].isConstant(0); }
+
+/// Inputs whose neighbours along the last dimension lie apart in memory.
+bool isScattered(const Strides &s) {
+  const size_t last = s.strides.size() - 1;
+  return !isUnit(s, last) && !isBroadcast(s, last);
+}
+
+/// How much of what is moved for a scattered operand is moved for nothing else: of a sector one
+/// element, unless its neighbours are used soon after.
+double neighboursApart(const Strides &s) {
+  const Dim step = s.strides.back();
+  return step.isConstant() ? std::min(8.0, std::max(1.0, double(std::abs(step.constant())))) : 8;
+}
+
+/// penalty(strides): by how much more is moved for a scattered operand.
+template <class Penalty> double mapCost(const MapProblem &p, Penalty penalty) {
+  const auto &[in, nest] = p;
+  const Work w = workOf(*in.form.group);
+  double bytes = 0;
+  for (size_t i = 0; i < in.form.body.inputs.size(); ++i) {
+    const Type t = in.form.body.inputs[i].source->type();
+    bytes += double(byteSize(t.element(), t.upperElements())) *
+             (isScattered(nest.inputs[i]) ? penalty(nest.inputs[i]) : 1);
+  }
+  double points = 1;
+  for (Dim d : nest.extents)
+    points *= double(std::max<int64_t>(1, d.upper()));
+  for (size_t i = 0; i < in.form.outputs.size(); ++i)
+    bytes += points * bitWidth(in.form.outputs[i].type.element()) / 8 *
+             (isScattered(nest.outputs[i]) ? penalty(nest.outputs[i]) : 1);
+  Effort e;
+  e.bytes = bytes;
+  e.operations = w.flops * 4;
+  e.blocks = points / (256.0 * double(vectorLength(in.form)));
+  return microseconds(in.level, e);
+}
+
+void emitLaunch(const MapProblem &p, StepWriter &out, const MapKernel &kernel) {
+  const auto &[in, nest] = p;
+  const std::string body = out.body(in.form.body, {});
+  out.code().line("const auto outs = " + out.outputs(in.form, nest) + ";");
+  out.code().line("const auto ins = " + out.inputs(in.form.body, nest) + ";");
+  launch(out, kernel.name, {kernel.config, "outs", "ins", body});
+}
+
+struct Map {
+  static constexpr llvm::StringLiteral id = "map", summary = "pointwise work and strided copies";
+  static constexpr bool takesPacked = true;
+  using Problem = MapProblem;
+  using Schedule = VectorSchedule;
+
+  static Result<Problem> match(const GroupQuery &in) { return read(in); }
+  static void candidates(const Problem &p, std::vector<Schedule> &out) {
+    out.push_back({vectorLength(p.in.form)});
+  }
+  static Result<> legal(const Problem &, const Schedule &) { return Accepted{}; }
+  static double microseconds(const Problem &p, const Schedule &) {
+    return mapCost(p, neighboursApart);
+  }
+  static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
+    out.letShapeVary();
+    emitLaunch(p, out, mapKernel(out, p.in.form, p.nest.extents, p.nest.outputs, s.vector));
+  }
+};
+
+/// The dimension that some input is contiguous along while the output is so along the last; −1 when
+/// there is none.
+int acrossOf(const LoopNest &nest, const ScalarProgram &body) {
+  const size_t last = nest.extents.size() - 1;
+  for (const Strides &s : nest.outputs)
+    if (!isUnit(s, last))
+      return -1;
+  for (size_t i = 0; i < nest.inputs.size(); ++i)
+    if (!body.inputs[i].bounded && isScattered(nest.inputs[i]))
+      for (size_t d = 0; d < last; ++d)
+        if (isUnit(nest.inputs[i], d))
+          return int(d);
+  return -1;
+}
+
+struct TransposedSchedule {
+  int64_t across; // the dimension along which tiles are read
+
+  static llvm::ArrayRef<Field<TransposedSchedule>> fields() {
+    static const Field<TransposedSchedule> kFields[] = {
+        {"across", &TransposedSchedule::across, between(0, INT32_MAX)},
+    };
+    return kFields;
+  }
+};
+
+struct MapTransposed {
+  static constexpr llvm::StringLiteral id = "map_transposed",
+                                       summary = "pointwise work on transposed inputs, by tiles";
+  static constexpr bool takesPacked = true;
+  using Problem = MapProblem;
+  using Schedule = TransposedSchedule;
+
+  static Result<Problem> match(const GroupQuery &in) {
+    Result<Problem> p = read(in);
+    if (!p)
+      return p;
+    if (llvm::any_of(in.form.outputs,
+                     [](const OutputForm &o) { return isPacked(o.type.element()); }))
+      return Refusal{"elements of a result share bytes", ""};
+    const int across = acrossOf(p->nest, in.form.body);
+    if (across < 0)
+      return Refusal{"no input is contiguous along another dimension than the output", ""};
+    if (Result<> fits = legal(*p, {across}); !fits)
+      return std::move(fits).refusal();
+    return p;
+  }
+  static void candidates(const Problem &p, std::vector<Schedule> &out) {
+    out.push_back({acrossOf(p.nest, p.in.form.body)});
+  }
+
+  /// Any dimension but the last: what is not contiguous along it is read in place.
+  static Result<> legal(const Problem &p, const Schedule &s) {
+    const ScheduleText text = printSchedule(id, s);
+    const int64_t last = int64_t(p.nest.extents.size()) - 1;
+    if (s.across >= last)
+      return impossible(text, "across is below " + std::to_string(last));
+    int64_t bytes = 0; // of the tiles, as the kernel has them
+    for (size_t i = 0; i < p.nest.inputs.size(); ++i) {
+      const Access &a = p.in.form.body.inputs[i];
+      if (!a.bounded && isScattered(p.nest.inputs[i]) && isUnit(p.nest.inputs[i], size_t(s.across)))
+        bytes += 32 * 33 * bitWidth(computeElement(a.source->type().element())) / 8;
+    }
+    return fitsShared(p.in.level, text, bytes);
+  }
+
+  static double microseconds(const Problem &p, const Schedule &s) {
+    // Tiles of 32 x 32 that extents do not fill read and write whole sectors for nothing.
+    double waste = 1;
+    for (Dim d : {p.nest.extents[size_t(s.across)], p.nest.extents.back()})
+      waste *= std::max(1.0, 8.0 / double(std::max<int64_t>(1, d.upper())));
+    return mapCost(p, [waste](const Strides &) { return waste; }) + 0.3;
+  }
+
+  static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
+    out.include("cuda/map/transposed.cuh");
+    StepWriter::Config cfg(out, "config");
+    cfg.extents("space", p.nest.extents).number("across", s.across);
+    if (isLarge(p.in.form))
+      cfg.flag("large", true);
+    emitLaunch(p, out, {"map_transposed", cfg.finish()});
+  }
+};
+
+} // namespace
+
+const Tactic kMap = tacticOf<Map>();
+const Tactic kMapTransposed = tacticOf<MapTransposed>();
+
+} // namespace tenon::cuda

@@ -1,0 +1,126 @@
+// Implements the C functions of CUDA files.
+#include "codegen/cuda/program/EntryPoints.h"
+
+namespace tenon {
+namespace {
+
+class EntryPoints {
+public:
+  EntryPoints(SourceWriter &w, const InterfaceInfo &info, const DimSpelling &dims,
+              const std::string &scope)
+      : w_(w), info_(info), dims_(dims), scope_(scope), prefix_(info.prefix),
+        model_(prefix_ + "_model"), context_(prefix_ + "_context") {}
+
+  void write() {
+    handles();
+    w_.line("extern \"C\" {").line();
+    lifetimes();
+    dimensions();
+    runs();
+    observers();
+    w_.line("} // extern \"C\"");
+  }
+
+private:
+  void handles() {
+    w_.comment("The interface's handles are the runtime's own structs.");
+    w_.open("namespace");
+    w_.line("inline tenon::cuda::model *open(" + model_ +
+            " *m) { return reinterpret_cast<tenon::cuda::model *>(m); }");
+    w_.line("inline const tenon::cuda::model *open(const " + model_ +
+            " *m) { return reinterpret_cast<const tenon::cuda::model *>(m); }");
+    w_.line("inline tenon::cuda::context *open(" + context_ +
+            " *c) { return reinterpret_cast<tenon::cuda::context *>(c); }");
+    w_.line("inline const tenon::cuda::context *open(const " + context_ +
+            " *c) { return reinterpret_cast<const tenon::cuda::context *>(c); }");
+    w_.close("} // namespace");
+    w_.line("");
+  }
+
+  void lifetimes() {
+    const std::string newContext = "reinterpret_cast<tenon::cuda::context **>(out)";
+    w_.function("const char *" + prefix_ + "_error_message(int code)",
+                "return tenon::cuda::message(code);");
+    w_.function("int " + prefix_ + "_model_create(" + model_ +
+                    " **out, const char *weights_path, int device)",
+                "return tenon::cuda::create(reinterpret_cast<tenon::cuda::model **>(out), " +
+                    scope_ + "the_program, weights_path, device);");
+    w_.function("void " + prefix_ + "_model_destroy(" + model_ + " *model)",
+                "tenon::cuda::destroy(open(model));");
+    w_.function("int " + prefix_ + "_context_create(const " + model_ + " *model, " + context_ +
+                    " **out)",
+                "return tenon::cuda::create(" + newContext + ", open(model));");
+    w_.function("size_t " + prefix_ + "_context_bytes(const " + model_ + " *model)",
+                "return tenon::cuda::context_bytes(open(model));");
+    w_.function("int " + prefix_ + "_context_place(const " + model_ +
+                    " *model, void *memory, size_t bytes, " + context_ + " **out)",
+                "return tenon::cuda::place(" + newContext + ", open(model), memory, bytes);");
+    w_.function("void " + prefix_ + "_context_destroy(" + context_ + " *context)",
+                "tenon::cuda::destroy(open(context));");
+  }
+
+  void dimensions() {
+    if (!dims_.symbols().empty()) {
+      w_.function("int " + prefix_ + "_set_dim(" + context_ + " *context, int dim, long value)",
+                  "return tenon::cuda::set_dim(open(context), dim, value);");
+      w_.function("int " + prefix_ + "_prepare(" + context_ + " *context)",
+                  "return tenon::cuda::prepare(open(context));");
+    }
+    w_.function(
+        "long " + prefix_ + "_output_dim(const " + context_ + " *context, int output, int axis)",
+        "return context ? " + scope_ + "output_extent(open(context)->dims, output, axis) : -1;");
+    if (info_.states)
+      w_.function("int " + prefix_ + "_reset(" + context_ + " *context)",
+                  "return tenon::cuda::reset(open(context));");
+  }
+
+  void runs() {
+    const std::string io = "const void *const *inputs, void *const *outputs";
+    w_.function("int " + prefix_ + "_enqueue(" + context_ + " *context, " + io +
+                    ", struct CUstream_st *stream)",
+                "return tenon::cuda::enqueue(open(context), inputs, outputs, stream);");
+    w_.function("int " + prefix_ + "_run(" + context_ + " *context, " + io + ")",
+                "return tenon::cuda::run(open(context), inputs, outputs);");
+    w_.function("int " + prefix_ + "_submit(" + context_ + " *context, const void *const *inputs)",
+                "return tenon::cuda::submit(open(context), inputs);");
+    w_.function("int " + prefix_ + "_collect(" + context_ + " *context, void *const *outputs)",
+                "return tenon::cuda::collect(open(context), outputs);");
+    w_.function("void *" + prefix_ + "_host_input(" + context_ + " *context, int input)",
+                "return tenon::cuda::host_input(open(context), input);");
+    w_.function("const void *" + prefix_ + "_host_output(" + context_ + " *context, int output)",
+                "return tenon::cuda::host_output(open(context), output);");
+  }
+
+  /// Tracing and profiling, for builds that ask for them.
+  void observers() {
+    w_.line("#if defined(TENON_TRACE)");
+    w_.open("int " + prefix_ + "_set_trace(" + context_ +
+            " *context, tenon::cuda::trace_function hook, void *user)");
+    w_.line("return tenon::cuda::set_trace(open(context), hook, user);");
+    w_.close();
+    w_.line("#endif");
+    w_.line("#if defined(TENON_PROFILE)");
+    w_.function("int " + prefix_ + "_start_profile(" + context_ + " *context)",
+                "return tenon::cuda::start_profile(open(context));");
+    w_.function("int " + prefix_ + "_read_profile(" + context_ +
+                    " *context, unsigned long long *times)",
+                "return tenon::cuda::read_profile(open(context), times);");
+    w_.line("#endif");
+    w_.line("");
+  }
+
+  SourceWriter &w_;
+  const InterfaceInfo &info_;
+  const DimSpelling &dims_;
+  const std::string &scope_, &prefix_;
+  const std::string model_, context_;
+};
+
+} // namespace
+
+void writeCudaEntryPoints(SourceWriter &w, const InterfaceInfo &info, const DimSpelling &dims,
+                          const std::string &scope) {
+  EntryPoints(w, info, dims, scope).write();
+}
+
+} // namespace tenon

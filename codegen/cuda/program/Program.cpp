@@ -1,0 +1,436 @@
+// Implements the writing of CUDA files: sections in the order a compiler needs them (head, system
+// headers, runtime, weights, steps, tables of variants, C interface).
+//
+// Every graph of the module is one variant, written for one architecture. A step is a function
+// template over the variant, so that variants that agree on a step share its text; constants that
+// agree byte for byte share their place in the weights.
+#include "codegen/cuda/program/Program.h"
+
+#include "codegen/cuda/Family.h"
+#include "codegen/cuda/program/EntryPoints.h"
+#include "codegen/cuda/program/HostPart.h"
+#include "codegen/cuda/program/SharedKernels.h"
+#include "codegen/cuda/program/Variant.h"
+#include "codegen/cuda/program/WeightImage.h"
+#include "codegen/emit/Amalgamate.h"
+#include "codegen/emit/Header.h"
+#include "codegen/emit/StepWriter.h"
+#include "codegen/memory/Alignment.h"
+#include "codegen/memory/PlanVerifier.h"
+#include "ir/BornExtents.h"
+
+#include <algorithm>
+
+namespace tenon {
+namespace {
+
+class CudaProgram {
+public:
+  CudaProgram(Module &module, const Target &target, const CompileOptions &options,
+              CompileSummary &summary, Diagnostics &diagnostics)
+      : module_(module), target_(target), options_(options), summary_(summary),
+        diagnostics_(diagnostics), dims_(module), info_(describeInterface(module.graph(), options)),
+        weights_(target.levels.size()) {}
+
+  bool write(std::vector<CompiledFile> &files) {
+    for (auto &graph : module_.graphs)
+      if (!cuda::kFamily.supports(*graph, diagnostics_) || !checkBranches(*graph, diagnostics_))
+        return false;
+    for (size_t i = 0; i < target_.levels.size(); ++i) {
+      auto v = std::make_unique<Variant>(*module_.graphs[i], *target_.levels[i]);
+      if (!verifyPlan(v->plan, diagnostics_))
+        return false;
+      weights_.merge(v->plan);
+      v->places = std::make_unique<Places>(v->plan, dims_);
+      variants_.push_back(std::move(v));
+    }
+    includes_ = {"cuda/host/host_run.h", "cuda/host/watch.h", "common/scalar.h"};
+    if (info_.hasComplex)
+      includes_.insert("common/complex.h");
+    for (auto &v : variants_)
+      steps(*v);
+    if (diagnostics_.hasErrors())
+      return false;
+    summarize();
+
+    SourceWriter w;
+    std::string command = "nvcc";
+    for (const std::string &option : nvccOptions(target_))
+      command += " " + option;
+    w.raw(fileHead(module_, target_, options_, command + (incbin() ? " -I." : "")));
+    w.line("");
+    runtime(w);
+    // A namespace of this model's, so that one translation unit may include many.
+    w.line("namespace {");
+    w.open("namespace " + space_);
+    w.line("");
+    w.line("using namespace tenon;");
+    w.line("using tenon::cuda::frame;");
+    w.line("using tenon::cuda::issue;");
+    w.line("using tenon::cuda::status;");
+    w.line("");
+    weights(w);
+    for (const std::string &s : stepTexts_)
+      w.raw(s).line("");
+    tables(w);
+    w.close("} // namespace " + space_);
+    w.line("} // namespace");
+    w.line("");
+    writeCudaEntryPoints(w, info_, dims_, space_ + "::");
+    files.push_back({".cu", w.take()});
+    files.push_back({".h", writeHeader(module_, info_, target_, dims_, options_, summary_)});
+    if (!inlined() && !weights_.bytes().empty())
+      files.push_back({".weights", weights_.take()});
+    return true;
+  }
+
+private:
+  //===--------------------------------------------------------------------===//
+  // Steps
+  //===--------------------------------------------------------------------===//
+
+  /// A step with how it is to run.
+  struct Chosen {
+    const Step &step;
+    GroupForm form;
+    const Tactic &tactic;
+    const Schedule &schedule;
+  };
+
+  /// The steps of a program that are kernels; reports those whose schedule does not fit.
+  std::vector<Chosen> chosenSteps(const Variant &v, const Alignment &alignment) {
+    std::vector<Chosen> chosen;
+    for (const Step &step : v.plan.steps) {
+      if (isControlFlow(*step.op))
+        continue;
+      auto group = scheduledGroup(*step.op, v.level, &alignment);
+      if (group)
+        chosen.push_back({step, std::move(group->form), *group->tactic, *group->schedule});
+      else
+        diagnostics_.error(*step.op, group.refusal().reason);
+    }
+    return chosen;
+  }
+
+  /// Writes everything once to see which kernels differ in numbers alone.
+  SharedKernels sharedKernels(const Variant &v, llvm::ArrayRef<Chosen> steps,
+                              const Alignment &alignment) const {
+    SharedKernels shared(options_.kernels);
+    for (const Chosen &c : steps) {
+      KernelShape shape;
+      StepWriter writer(v.plan, c.step, dims_, v.level, "step");
+      writer.useShape(shape);
+      c.tactic.emit({c.form, v.level, &alignment}, c.schedule, writer);
+      shared.add(c.step.number, c.tactic.id, shape);
+    }
+    return shared;
+  }
+
+  void steps(Variant &v) {
+    const std::vector<std::string> names = stepNames(v.plan);
+    const Alignment alignment(v.plan);
+    const std::vector<Chosen> chosen = chosenSteps(v, alignment);
+    if (diagnostics_.hasErrors())
+      return;
+    const SharedKernels shared = sharedKernels(v, chosen, alignment);
+    const Chosen *next = chosen.data();
+    for (const Step &step : v.plan.steps) {
+      if (isControlFlow(*step.op)) {
+        includes_.insert("cuda/host/host_part.h");
+        v.rows.push_back({names[step.number], "", false, 0});
+        continue;
+      }
+      const Chosen &c = *next++;
+      const TacticInput in{c.form, v.level, &alignment};
+      StepSummary summary;
+      summary.level = v.name();
+      summary.step = step.number;
+      summary.estimatedMicroseconds = c.tactic.microseconds(in, c.schedule);
+      if (&v == variants_.front().get())
+        summary_.estimatedMicroseconds += summary.estimatedMicroseconds;
+      const std::string &label = names[step.number];
+      Section written = section(v, step, label, [&](StepWriter &writer) {
+        KernelShape shape = shared.shapeOf(step.number);
+        writer.useShape(shape);
+        c.tactic.emit(in, c.schedule, writer);
+      });
+      v.rows.push_back(
+          {label, written.function, touchesIo(v.plan, *step.op), v.order.branch(step.number)});
+      summary.types = std::move(written.types);
+      summary_.steps.push_back(std::move(summary));
+    }
+    const auto [sharing, kernels] = shared.shared();
+    summary_.sharingSteps += sharing;
+    summary_.sharedKernels += kernels;
+    carryStates(v);
+  }
+
+  /// Values carried from run to run are copied at the end.
+  void carryStates(Variant &v) {
+    for (size_t k = 0; k < v.graph.states.size(); ++k) {
+      const State &s = v.graph.states[k];
+      Value *to = v.graph.body().argument(s.input), *from = v.graph.returnOp()->operand(s.output);
+      if (v.plan[to].buffer == v.plan[from].buffer)
+        continue; // written in place
+      const std::string label = "carry" + std::to_string(k);
+      Step step;
+      const Section written = section(v, step, label, [&](StepWriter &out) {
+        out.include("cuda/map/kernel.cuh");
+        StepWriter::Config cfg(out, "config");
+        // Elements that share bytes are copied by the byte, to the bound.
+        const Type t = from->type();
+        Context &c = t.context();
+        const bool packed = bitWidth(t.element()) < 8;
+        const llvm::StringRef element = packed ? "uint8_t" : cppElement(t.element());
+        cfg.extents("space",
+                    {packed ? c.dim(byteSize(t.element(), t.upperElements())) : t.elements()});
+        cfg.number("vector", 4);
+        const std::string config = cfg.finish();
+        out.code().line("const auto outs = pack(make_view(" +
+                        v.places->pointer(to, element, false, c.dim(0)) + ", extents<1>{}));");
+        out.code().line("const auto ins = pack(make_view(" +
+                        v.places->pointer(from, element, true, c.dim(0)) + ", extents<1>{}));");
+        out.code().line("return to.launch<V>(cuda::map(" + config +
+                        ", outs, ins, cuda::identity_body{}));");
+      });
+      v.rows.push_back({label, written.function, touchesIo(v.plan, {from, to}), 0});
+    }
+  }
+
+  /// Where a step's text stands.
+  struct Section {
+    std::string function;
+    std::vector<std::string> types;
+  };
+
+  /// Writes a step's section unless another variant has the same.
+  Section section(Variant &v, const Step &step, const std::string &label,
+                  llvm::function_ref<void(StepWriter &)> emit) {
+    for (const std::string &name : {label, label + "_" + v.name()}) {
+      StepWriter writer(v.plan, step, dims_, v.level, name, &types_);
+      emit(writer);
+      SourceWriter w;
+      if (step.op)
+        w.raw(stepHeading(step));
+      else
+        w.comment("A value carried to the next run.");
+      w.raw(writer.declarations().take());
+      w.open("template <class V> status " + name + "(const frame &f, issue &to)");
+      w.lines(writer.code().text());
+      w.close();
+      includes_.insert(writer.includes().begin(), writer.includes().end());
+      auto [it, fresh] = sections_.emplace(name, w.text());
+      if (!fresh && it->second != w.text())
+        continue;
+      if (fresh) {
+        stepTexts_.push_back(w.take());
+        types_.insert(writer.declared().begin(), writer.declared().end());
+      }
+      return {name, writer.types()};
+    }
+    return {label, {}}; // not reached: the second name is this variant's own
+  }
+
+  static bool touchesIo(const Plan &plan, llvm::ArrayRef<Value *> values) {
+    return llvm::any_of(values, [&](Value *v) {
+      auto it = plan.placements.find(v);
+      return it != plan.placements.end() &&
+             (it->second.home == Home::Input || it->second.home == Home::Output);
+    });
+  }
+  static bool touchesIo(const Plan &plan, const Operation &op) {
+    return touchesIo(plan, op.operands()) || touchesIo(plan, op.results());
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Weights
+  //===--------------------------------------------------------------------===//
+
+  bool inlined() const {
+    return options_.weights == CompileOptions::Inline ||
+           (options_.weights == CompileOptions::Auto && weights_.bytes().size() <= 1 << 20);
+  }
+  bool incbin() const {
+    return options_.weights == CompileOptions::Incbin && !weights_.bytes().empty();
+  }
+  std::string incbinSymbol() const { return info_.prefix + "_weight_bytes"; }
+
+  void weights(SourceWriter &w) {
+    if (weights_.bytes().empty())
+      return;
+    if (inlined()) {
+      w.comment("Weights, packed as the kernels read them.");
+      w.raw(weightLiteral("weight_bytes", weights_.bytes())).line("");
+    } else if (incbin()) {
+      w.comment("Weights, included by the assembler without the file's head; build with -I of the "
+                "folder of " +
+                options_.stem + ".weights.");
+      w.line("#if !defined(__CUDA_ARCH__)");
+      w.line("__asm__(\".section .rodata\\n.balign 64\\n" + incbinSymbol() + ":\\n.incbin \\\"" +
+             options_.stem + ".weights\\\", " + std::to_string(WeightImage::kHeaderBytes) +
+             "\\n.previous\\n\");");
+      w.line("#endif");
+      w.line("extern \"C\" const unsigned char " + incbinSymbol() + "[];");
+      w.line("");
+    }
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Other sections
+  //===--------------------------------------------------------------------===//
+
+  void summarize() {
+    summary_.kernels = int(stepTexts_.size());
+    summary_.weightBytes = int64_t(weights_.bytes().size());
+    summary_.weightsMode = inlined() ? "inline" : incbin() ? "incbin" : "file";
+    for (auto &v : variants_) {
+      summary_.arenaBytes = std::max(summary_.arenaBytes, v->plan.arenaBytes);
+      summary_.boundBytes = std::max(summary_.boundBytes, v->plan.boundBytes);
+      summary_.scratchBytes = std::max(summary_.scratchBytes, v->plan.scratchBytes);
+    }
+  }
+
+  void runtime(SourceWriter &w) {
+    if (options_.runtime == CompileOptions::Include) {
+      for (const std::string &i : includes_)
+        w.line("#include \"" + i + "\"");
+      w.line("#include \"" + options_.stem + ".h\"");
+      w.line("");
+      return;
+    }
+    Amalgamation a = amalgamate(includes_);
+    w.raw(a.systemIncludes).line("");
+    w.line("#include \"" + options_.stem + ".h\"");
+    w.line("");
+    w.line("#if defined(__CUDACC__)");
+    w.line("#pragma nv_diag_suppress 177 // templates have members that not every kernel uses");
+    w.line("#endif");
+    w.line("");
+    w.comment(
+        "The runtime: launching, the context, and the kernels that the steps below instantiate.");
+    // Two generated files may be linked together whatever their settings: nothing leaves this one.
+    w.line("namespace {");
+    w.line("");
+    w.raw(a.text);
+    w.line("} // namespace");
+    w.line("");
+  }
+
+  /// An array of rows and the two initialisers, pointer and count, that name it.
+  static std::string array(SourceWriter &w, const std::string &type, const std::string &name,
+                           llvm::ArrayRef<std::string> rows) {
+    if (rows.empty())
+      return "nullptr, 0";
+    w.line("constexpr " + type + " " + name + "[] = {");
+    for (const std::string &r : rows)
+      w.line("    {" + r + "},");
+    w.line("};");
+    return name + ", " + std::to_string(rows.size());
+  }
+
+  /// The rest of a program's row where steps run side by side, or by what data says.
+  std::string branches(SourceWriter &w, const Variant &v) const {
+    std::vector<std::string> rows;
+    for (const StepOrder::Edge &e : v.edges())
+      rows.push_back(std::to_string(e.from) + ", " + std::to_string(e.to));
+    const HostPart part(v.plan, *v.places, dims_);
+    if (rows.empty() && !part.exists())
+      return "";
+    std::string row = ", " + std::to_string(v.order.branches()) + ", " +
+                      array(w, "cuda::step_edge", "edges_" + v.name(), rows);
+    if (!part.exists())
+      return row;
+    w.comment("What the host issues behind the graph: sizes or conditions depend on data.");
+    w.open("status finish_" + v.name() + "(cuda::host_part &h)");
+    w.line("[[maybe_unused]] const frame &f = h.where();");
+    part.write(w, int(v.rows.size() - v.plan.steps.size()));
+    w.close();
+    return row + ", finish_" + v.name() + ", " + std::to_string(part.captured());
+  }
+
+  void tables(SourceWriter &w) {
+    w.comment("The programs, one per architecture, and what they share.");
+    const TargetLevel *ptx = target_.ptxLevel();
+    std::vector<std::string> programs, inputs, outputs, ranges;
+    for (auto &v : variants_) {
+      const std::string arch = std::to_string(v->level.sm * 10), name = v->name();
+      const std::string specific = v->level.archSpecific ? "true" : "false";
+      w.line("using " + name + " = cuda::variant<" + arch + ", " + arch +
+             (v->level.archSpecific ? ", true>;" : ">;"));
+      std::vector<std::string> rows;
+      for (const Variant::Row &r : v->rows)
+        rows.push_back("\"" + r.label + "\", " +
+                       (r.function.empty() ? "cuda::no_launch" : r.function + "<" + name + ">") +
+                       ", " + (r.touchesIo ? "true" : "false") +
+                       (r.branch ? ", " + std::to_string(r.branch) : ""));
+      const std::string steps = array(w, "cuda::step", "steps_" + name, rows);
+      programs.push_back(arch + ", " + specific + (&v->level == ptx ? ", true" : ", false") +
+                         ", cuda::check_build<" + name + ">, " + steps + ", " +
+                         std::to_string(v->plan.arenaBytes) + ", " +
+                         std::to_string(v->plan.zeroedBytes) + ", " +
+                         std::to_string(v->plan.stateBytes) + branches(w, *v));
+    }
+    const std::string variants = array(w, "cuda::variant_table", "variants", programs);
+    auto size = [](const Port &p) {
+      return std::to_string(byteSize(p.type.element(), p.type.upperElements()));
+    };
+    for (const Port &p : info_.inputs)
+      inputs.push_back(size(p));
+    for (const Port &p : info_.outputs)
+      outputs.push_back(size(p));
+    const std::vector<Growth> growths = growthsOf(module_.graph());
+    for (Dim d : dims_.symbols()) {
+      const bool grows = llvm::any_of(growths, [&](const Growth &g) { return g.length == d; });
+      ranges.push_back(std::to_string(d.lower()) + ", " + std::to_string(d.upper()) +
+                       (grows                        ? ", cuda::grows"
+                        : isBorn(module_.graph(), d) ? ", cuda::born"
+                                                     : ""));
+    }
+    if (!growths.empty())
+      w.raw(advanceFunction(growths, dims_));
+    const std::string in = array(w, "cuda::tensor_size", "input_sizes", inputs);
+    const std::string out = array(w, "cuda::tensor_size", "output_sizes", outputs);
+    const std::string dims = array(w, "cuda::dim_range", "dim_ranges", ranges);
+    const llvm::StringRef bytes = weights_.bytes();
+    const std::string pointer = bytes.empty() ? "nullptr"
+                                : inlined()   ? "weight_bytes"
+                                : incbin()    ? incbinSymbol()
+                                              : "nullptr";
+    w.line("const cuda::program the_program = {");
+    w.line("    " + variants + ", " + pointer + ", " + std::to_string(bytes.size()) + ", " +
+           std::to_string(weights_.hash()) + "ull,");
+    w.line("    " + in + ", " + out + ", " + dims + (growths.empty() ? "};" : ", advance};"));
+    w.line("");
+    w.open("long output_extent([[maybe_unused]] const index_t *dims, int output, int axis)");
+    w.open("switch (output * 16 + axis)");
+    w.lines(outputDimCases(info_, dims_));
+    w.line("default: return -1;");
+    w.close();
+    w.close();
+    w.line("");
+  }
+
+  Module &module_;
+  const Target &target_;
+  const CompileOptions &options_;
+  CompileSummary &summary_;
+  Diagnostics &diagnostics_;
+  DimSpelling dims_;
+  InterfaceInfo info_;
+  std::string space_ = info_.prefix + "_code";
+  WeightImage weights_;
+  std::vector<std::unique_ptr<Variant>> variants_;
+  std::vector<std::string> stepTexts_;
+  std::map<std::string, std::string> sections_; // by name
+  DeclaredTypes types_;                         // of the sections so far
+  std::set<std::string> includes_;
+};
+
+} // namespace
+
+bool emitCuda(Module &module, const Target &target, const CompileOptions &options,
+              std::vector<CompiledFile> &files, CompileSummary &summary, Diagnostics &diagnostics) {
+  return CudaProgram(module, target, options, summary, diagnostics).write(files);
+}
+
+} // namespace tenon

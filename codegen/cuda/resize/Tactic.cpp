@@ -1,0 +1,200 @@
+// Defines the tactics of resize: `resize` (height and width, runtime/cuda/resize/kernel.cuh) and
+// `resize_any` (any dimensions and element type, runtime/cuda/resize/any.cuh). Which elements an
+// output reads, and with what weights, stands in tables: computed here, or filled by a kernel of
+// their own (runtime/cuda/resize/tables.cuh) where extents are open.
+#include "codegen/cuda/Tactics.h"
+
+#include "codegen/core/TacticOf.h"
+#include "codegen/core/Work.h"
+#include "codegen/cuda/shared/Common.h"
+#include "codegen/forms/ResizeForm.h"
+
+namespace tenon::cuda {
+namespace {
+
+Result<> matchAny(const GroupQuery &in) {
+  return matchResize(in).andThen([&] { return fitsInt(in.form); });
+}
+
+/// The image as (n, c, h, w); 1-d images have height 1.
+ConvProblem planeOf(const Operation &op) {
+  const Type x = op.operand(0)->type(), y = op.result()->type();
+  const Dim one = x.context().dim(1);
+  ConvProblem p;
+  p.spatialRank = int(x.rank()) - 2;
+  const bool flat = p.spatialRank == 1;
+  p.batch = y.dim(0);
+  p.inHeight = flat ? one : x.dim(2);
+  p.outHeight = flat ? one : y.dim(2);
+  p.inWidth = x.dim(flat ? 2 : 3);
+  p.outWidth = y.dim(flat ? 2 : 3);
+  return p;
+}
+
+Result<> resamplesPlane(const Operation &op) {
+  const unsigned rank = op.result()->type().rank();
+  if (rank < 3 || rank > 4 || isResampled(op, 0) || isResampled(op, 1))
+    return Refusal{"dimensions other than height and width are resampled", ""};
+  return resamplesInside(op);
+}
+
+double costOf(const GroupQuery &in, double vector, double efficiency) {
+  const Work w = workOf(*in.form.group);
+  Effort e;
+  e.bytes = double(w.bytes) * 1.5;
+  e.operations = w.flops * 2;
+  e.efficiency = efficiency;
+  e.blocks = double(in.form.anchor->result()->type().upperElements()) / (128 * vector);
+  return microseconds(in.level, e);
+}
+
+/// A constant table inside a device function that looks it up.
+template <class T, class Spell>
+void writeLookup(SourceWriter &w, const std::string &type, const std::string &name, size_t taps,
+                 const std::vector<T> &values, Spell spell) {
+  w.open("TENON_DEVICE " + type + " " + name + "(int out, int tap) const");
+  w.line("static constexpr " + type + " table[] = {");
+  std::string line;
+  for (size_t i = 0; i < values.size(); ++i) {
+    line += spell(values[i]) + (i + 1 < values.size() ? ", " : "");
+    if (line.size() > 90 || i + 1 == values.size()) {
+      w.line("    " + llvm::StringRef(line).rtrim().str());
+      line.clear();
+    }
+  }
+  w.line("};");
+  w.line("return table[out * " + std::to_string(taps) + " + tap];");
+  w.close();
+}
+
+/// Declares the axis of dimension d and returns an expression that makes one.
+std::string axisText(const Operation &op, unsigned d, StepWriter &out) {
+  if (!isResampled(op, d))
+    return "cuda::resize_same{}";
+  if (!hasKnownTable(op, d)) {
+    const OpenTable t = openTable(op, d, out);
+    const std::string type = tableType(op, t.taps);
+    std::string name = "axis" + std::to_string(d);
+    out.include("cuda/resize/tables.cuh");
+    out.code().line("const cuda::resize_table<" + type + "> " + name + "{" + t.indices + ", " +
+                    t.weights + "};");
+    out.code().line("TENON_CHECK(to.launch<V>(cuda::resize_tables(" + t.axis + ", " + t.indices +
+                    ", " + t.weights + ")));");
+    return name;
+  }
+  const auto [taps, indices, weights] = resizeTable(op, d);
+  const std::string name = out.name() + "_axis" + std::to_string(d);
+  SourceWriter &w = out.declarations();
+  w.open("struct " + name);
+  w.line("static constexpr int taps = " + std::to_string(taps) + ";");
+  writeLookup(w, "int", "index", taps, indices, [](int64_t v) { return std::to_string(v); });
+  const Element e = weightsOfResize(op);
+  if (taps > 1)
+    writeLookup(w, cppElement(e).str(), "weight", taps, weights,
+                [e](double v) { return cppScalar(e, v); });
+  else
+    w.line("TENON_DEVICE float weight(int, int) const { return 1; }");
+  w.close("};");
+  return name + "{}";
+}
+
+void emitCall(const GroupQuery &in, StepWriter &out, llvm::StringRef kernel,
+              llvm::ArrayRef<std::string> axes, const std::string &config,
+              StepWriter::Change change, llvm::ArrayRef<int> places) {
+  const GroupForm &form = in.form;
+  std::vector<std::string> arguments = {config, "x"};
+  arguments.insert(arguments.end(), axes.begin(), axes.end());
+  const std::string x = operandView(out, form.anchorInputs[0], change, places, "prologue");
+  const std::string body = out.body(form.body, {form.anchor->result()->type().element()});
+  out.code().line("const auto x = " + x + ";");
+  out.code().line("const auto outs = " + out.outputs(form, change) + ";");
+  out.code().line("const auto ins = " + inputsIn(out, form.body, change, places) + ";");
+  arguments.insert(arguments.end(), {"outs", "ins", body});
+  launch(out, kernel, arguments);
+}
+
+struct Resize {
+  static constexpr llvm::StringLiteral id = "resize", summary = "resampling of height and width";
+  struct Problem {
+    GroupQuery in;
+    ConvProblem plane;
+  };
+  using Schedule = WindowSchedule;
+
+  static Result<Problem> match(const GroupQuery &in) {
+    return matchAny(in)
+        .andThen([&] { return resamplesPlane(*in.form.anchor); })
+        .andThen([&] { return isPlainBody(in.form.body); })
+        .andThen([&]() -> Result<Problem> {
+          return Problem{in, planeOf(*in.form.anchor)};
+        });
+  }
+  static void candidates(const Problem &p, std::vector<Schedule> &out) {
+    Schedule::candidates(p.in.form, p.plane, out);
+  }
+  static Result<> legal(const Problem &, const Schedule &) { return Accepted{}; }
+  static double microseconds(const Problem &p, const Schedule &s) {
+    return costOf(p.in, double(s.vector), s.vector > 1 ? 0.2 : 0.1);
+  }
+  static int64_t scratch(const Problem &p, const Schedule &) {
+    return resizeScratch(*p.in.form.anchor);
+  }
+
+  static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
+    const Operation &op = *p.in.form.anchor;
+    out.include("cuda/resize/kernel.cuh");
+    StepWriter::Config cfg(out, "config", "cuda::window_defaults");
+    cfg.extent("batch", p.plane.batch).extent("channels", op.result()->type().dim(1));
+    cfg.extent("out_h", p.plane.outHeight).extent("out_w", p.plane.outWidth);
+    for (const auto &[key, value] : membersOf(s))
+      cfg.number(key, value);
+    const std::string config = cfg.finish();
+    const bool flat = p.plane.spatialRank == 1;
+    const std::string rows = flat ? "cuda::resize_same{}" : axisText(op, 2, out);
+    const std::string columns = axisText(op, flat ? 2 : 3, out);
+    // Strides of the height that 1-d images do not have are never used.
+    emitCall(
+        p.in, out, "resize", {rows, columns}, config,
+        [&](const Strides &x) { return inPlane(x, p.plane); }, planePlaces(p.plane));
+  }
+};
+
+struct ResizeAny {
+  static constexpr llvm::StringLiteral id = "resize_any",
+                                       summary = "resampling of any dimensions, one element per "
+                                                 "thread";
+  using Problem = GroupQuery;
+  using Schedule = NoSchedule;
+
+  static Result<Problem> match(const GroupQuery &in) {
+    return matchAny(in).andThen([&]() -> Result<Problem> { return in; });
+  }
+  static double microseconds(const Problem &in, const Schedule &) { return costOf(in, 1, 0.02); }
+  static int64_t scratch(const Problem &in, const Schedule &) {
+    return resizeScratch(*in.form.anchor);
+  }
+
+  static void emit(const Problem &in, const Schedule &, StepWriter &out) {
+    const Operation &op = *in.form.anchor;
+    const unsigned rank = op.result()->type().rank();
+    out.include("cuda/resize/any.cuh");
+    StepWriter::Config cfg(out, "config");
+    cfg.extents("space", in.form.body.space);
+    const std::string config = cfg.finish();
+    std::string axes;
+    for (unsigned d = 0; d < rank; ++d)
+      axes += (d ? ", " : "") + axisText(op, d, out);
+    emitCall(
+        in, out, "resize_any",
+        {"pack(" + axes + ")",
+         cppScalar(op.operand(0)->type().element(), op.floatAttr("extrapolation"))},
+        config, [](const Strides &x) { return x; }, inPlaceDims(rank));
+  }
+};
+
+} // namespace
+
+const Tactic kResize = tacticOf<Resize>();
+const Tactic kResizeAny = tacticOf<ResizeAny>();
+
+} // namespace tenon::cuda

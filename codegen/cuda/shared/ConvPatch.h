@@ -1,0 +1,44 @@
+// Defines what the tactics of convolutions from patches of the image share (ConvPatch.cpp,
+// ConvPatchSm90.cpp).
+#pragma once
+
+#include "codegen/cuda/shared/Contraction.h"
+
+#include "llvm/Support/MathExtras.h"
+
+namespace tenon::cuda {
+
+/// Channels of an ungrouped convolution beyond which tiles of contract_mma and contract_wgmma are
+/// full.
+constexpr int64_t kMostPatchChannels = 7;
+
+/// By how much what was measured of conv_patch_sm80 exceeds its estimate before it is scaled: 1.8
+/// to 2.8 times (the layers of ConvPatchSm90.cpp).
+constexpr double kPatchShortfall = 2.2;
+
+/// patch_layout of runtime/cuda/tile/patch_loader.cuh, in elements and runs of 8 of them.
+struct PatchLayout {
+  int64_t fold, pixel, tapRuns, tapsW, runs; // of K
+  int64_t step, rows, cells, phase, size;    // of the patch
+  bool hasHalves;
+
+  PatchLayout(const ConvProblem &p, int64_t tileH, int64_t tileW, int64_t groups);
+};
+
+/// Whether this is a convolution with windows over planes: of one tap it is a product.
+Result<> hasWindows(const Contraction &c);
+
+/// Blocks of a kernel that takes a tile of outputs, `n` filters of each of `groups` groups to each.
+int64_t blocksOfTiles(const ConvProblem &p, int64_t tileH, int64_t tileW, int64_t n,
+                      int64_t groups);
+
+/// Weights as [groups * filters][kernel_h][taps_w * fold][pixel], zero beyond the kernel and its
+/// channels.
+void packPatchWeights(const GroupForm &form, const PatchLayout &l,
+                      llvm::SmallVectorImpl<Packing> &out);
+
+/// Whether conv_pool_sm90a runs a convolution and the largest elements of windows of what it makes,
+/// as far as their shapes go.
+Result<> takesPool(const ConvProblem &conv, const ConvProblem &pool, const TargetLevel &level);
+
+} // namespace tenon::cuda

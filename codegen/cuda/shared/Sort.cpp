@@ -1,0 +1,130 @@
+// Implements sorting on the device (codegen/cuda/shared/Sort.h).
+#include "codegen/cuda/shared/Sort.h"
+
+#include "codegen/cuda/shared/Common.h"
+
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tenon::cuda {
+namespace {
+
+/// Beside its three launches: what they wait for each other, and what a thread waits for its run of
+/// items. Source: topk_sorted over 256 to 100,000 elements and scatter_sorted over 64 to 30,000
+/// rows, each alone (H200, tenon bench --profile).
+constexpr double kMicrosecondsOfAPass = 4.3, kMicrosecondsOfFullRuns = 2.3;
+
+/// A pass within a block: what its barriers and sums wait for, and each item of a thread's run; how
+/// long a warp keeps shared memory busy, with its counters and with each item; and how long, beside
+/// the passes, it reads and writes an item. Source: sort_rows of 4 and of 32 bits, blocks of 128 to
+/// 1,024 threads with runs of 1 to 32, 1 to 264 rows (H200, graphs of 20 launches; 9 % off in the
+/// mean, a quarter at most).
+constexpr double kMicrosecondsOfABlocksPass = 0.25, kMicrosecondsOfAnItem = 0.025,
+                 kMicrosecondsOfCounters = 0.033, kMicrosecondsOfAWarpsItem = 0.0065,
+                 kMicrosecondsOfMoving = 0.0146;
+
+// As in runtime/cuda/sort/radix_sort.cuh and block_sort.cuh.
+constexpr int64_t kItemBytes = 8, kItemsOfABlock = 256 * 8, kDigits = 16, kBitsOfADigit = 4;
+constexpr int64_t kWarp = 32;
+/// That a multiprocessor has registers for.
+int64_t threadsTogether(int64_t run) { return run > 8 ? 512 : 1024; }
+
+int64_t bitsUpTo(int64_t largest) { return int64_t(llvm::Log2_64(uint64_t(largest) | 1)) + 1; }
+double passesUpTo(int64_t largest) {
+  return double(llvm::divideCeil(uint64_t(bitsUpTo(largest)), uint64_t(kBitsOfADigit)));
+}
+int64_t sharedBytes(SortBlock block) {
+  const int64_t numbers = block.threads * std::max(block.run, kDigits);
+  return 4 * (numbers + numbers / 32 + block.threads / 32);
+}
+
+/// A pass reads every item twice and writes it once, in pieces of a few that are neighbours: as
+/// long as if it were sixteen times (topk_sorted of 64 x 1,000 and 64 x 4,000).
+double costOfPasses(const TargetLevel &level, int64_t items, int64_t largest) {
+  const double passes = passesUpTo(largest);
+  Effort e;
+  e.bytes = passes * double(items) * kItemBytes * 16;
+  e.launches = passes * 3;
+  const double full = std::min(1.0, double(items) / double(kItemsOfABlock));
+  return passes * (kMicrosecondsOfAPass + full * kMicrosecondsOfFullRuns) + microseconds(level, e);
+}
+
+} // namespace
+
+Result<> fitsMultiprocessor(const TargetLevel &level, const ScheduleText &schedule,
+                            SortBlock block) {
+  if (block.threads > threadsTogether(block.run))
+    return impossible(schedule, "a multiprocessor has registers for " +
+                                    std::to_string(threadsTogether(block.run)) +
+                                    " threads with such runs");
+  return fitsShared(level, schedule, sharedBytes(block));
+}
+
+std::optional<SortBlock> sortBlock(const TargetLevel &level, int64_t rows, int64_t length) {
+  std::optional<SortBlock> best;
+  double least = 0;
+  for (int64_t threads = 128; threads <= 1024; threads *= 2) {
+    const auto run = int64_t(llvm::divideCeil(uint64_t(length), uint64_t(threads)));
+    const SortBlock block{threads, std::max<int64_t>(run, 1)};
+    if (block.run > kLongestSortRun || threads > threadsTogether(block.run) ||
+        sharedBytes(block) > int64_t(level.sharedBytes))
+      continue;
+    const double cost = sortBlockCost(level, rows, block, UINT32_MAX);
+    if (!best || cost < least)
+      best = block, least = cost;
+  }
+  return best;
+}
+
+double sortBlockCost(const TargetLevel &level, int64_t rows, SortBlock block, int64_t largest) {
+  const auto sms = uint64_t(std::max(1u, level.multiprocessors));
+  const uint64_t fit = uint64_t(threadsTogether(block.run) / block.threads);
+  const uint64_t together = std::min(fit, llvm::divideCeil(uint64_t(rows), sms));
+  const double run = double(block.run), warps = double(together) * double(block.threads) / kWarp;
+  const double pass = kMicrosecondsOfABlocksPass + run * kMicrosecondsOfAnItem +
+                      warps * (kMicrosecondsOfCounters + run * kMicrosecondsOfAWarpsItem);
+  return level.launchMicroseconds +
+         double(llvm::divideCeil(uint64_t(rows), sms * fit)) *
+             (passesUpTo(largest) * pass + warps * run * kMicrosecondsOfMoving);
+}
+
+int64_t sortBytes(const SortedRows &s) {
+  return 2 * kItemBytes * s.items() +
+         4 * kDigits * int64_t(llvm::divideCeil(uint64_t(s.items()), uint64_t(kItemsOfABlock)));
+}
+
+double sortCost(const TargetLevel &level, const SortedRows &s) {
+  if (const std::optional<SortBlock> block = sortBlock(level, s.rows, s.length))
+    return sortBlockCost(level, s.rows, *block, s.largestKey);
+  return costOfPasses(level, s.items(), s.largestKey) +
+         (s.rows > 1 ? costOfPasses(level, s.items(), s.rows - 1) : 0);
+}
+
+void beginSort(StepWriter &out, const SortedRows &s, const std::string &count) {
+  out.include("cuda/sort/radix_sort.cuh");
+  out.code().line("const auto sort = cuda::sort_space::over(" +
+                  out.scratchPointer("cuda::sort_item") + ", " + std::to_string(s.items()) + ", " +
+                  count + ");");
+}
+
+std::string emitSort(StepWriter &out, const TargetLevel &level, const SortedRows &s,
+                     const std::string &length) {
+  SourceWriter &w = out.code();
+  const std::string bits = std::to_string(bitsUpTo(s.largestKey));
+  if (const std::optional<SortBlock> block = sortBlock(level, s.rows, s.length)) {
+    out.include("cuda/sort/block_sort.cuh");
+    w.line("TENON_CHECK(to.launch<V>(cuda::sort_rows<" + std::to_string(block->threads) + ", " +
+           std::to_string(block->run) + ">(sort, " + length + ", " + bits + ")));");
+    return "sort.lists[1]";
+  }
+  w.line("int from = 0;");
+  w.line("TENON_CHECK(cuda::sort_by<V>(to, sort, " + bits + ", 0, from));");
+  if (s.rows > 1)
+    w.line("TENON_CHECK(cuda::sort_by<V>(to, sort, " + std::to_string(bitsUpTo(s.rows - 1)) + ", " +
+           length + ", from));");
+  return "sort.lists[from]";
+}
+
+} // namespace tenon::cuda

@@ -1,0 +1,193 @@
+// Defines the tactics `topk`, `topk_rows` and `topk_sorted`: the largest or smallest elements along
+// one dimension (runtime/cuda/topk*.cuh).
+#include "codegen/cuda/Tactics.h"
+
+#include "codegen/core/TacticOf.h"
+#include "codegen/cuda/shared/Common.h"
+#include "codegen/cuda/shared/Sort.h"
+#include "codegen/forms/AnchorForms.h"
+
+namespace tenon::cuda {
+namespace {
+
+struct TopKRowsSchedule {
+  int64_t threads, run; // of a block, items of each
+
+  static llvm::ArrayRef<Field<TopKRowsSchedule>> fields() {
+    static const Field<TopKRowsSchedule> kFields[] = {
+        {"threads", &TopKRowsSchedule::threads, oneOf(32, 64, 128, 256, 512, 1024)},
+        {"run", &TopKRowsSchedule::run, between(1, kLongestSortRun)},
+    };
+    return kFields;
+  }
+};
+
+Result<> matchAny(const GroupQuery &in) {
+  return matchAnchor(in, Op::TopK)
+      .andThen([&] { return isUnbounded(in.form.anchorInputs[0]); })
+      .andThen([&] { return fitsInt(in.form); });
+}
+
+Dim rowLength(const GroupForm &form) {
+  return form.anchor->operand(0)->type().dim(unsigned(form.anchor->intAttr("axis")));
+}
+
+/// As runtime/cuda/topk/sorted.cuh makes them: of floats as f32.
+int64_t largestKey(Element e) {
+  return isFloat(e) ? UINT32_MAX : (int64_t(1) << std::max(bitWidth(e), 8u)) - 1;
+}
+
+/// A row may be shorter than its bound, no row longer.
+SortedRows sortedRows(const GroupQuery &in) {
+  const Type x = in.form.anchor->operand(0)->type();
+  int64_t rows = 1;
+  for (unsigned d = 0; d < x.rank(); ++d)
+    if (int64_t(d) != in.form.anchor->intAttr("axis"))
+      rows *= x.dim(d).upper();
+  return {rows, rowLength(in.form).upper(), largestKey(x.element())};
+}
+
+struct SortedProblem {
+  GroupQuery in;
+  SortedRows rows;
+};
+Result<SortedProblem> readSorted(const GroupQuery &in) {
+  return matchAny(in).andThen([&]() -> Result<SortedProblem> {
+    if (bitWidth(in.form.anchor->operand(0)->type().element()) > 32)
+      return Refusal{"the elements have more than 32 bits", ""};
+    return SortedProblem{in, sortedRows(in)};
+  });
+}
+
+/// Configuration, x, outs and ins; the arguments of the kernel that writes the results.
+std::vector<std::string> emitOperands(const GroupQuery &in, StepWriter &out,
+                                      const TopKRowsSchedule *block = nullptr) {
+  const GroupForm &form = in.form;
+  const Operation &op = *form.anchor;
+  const Type x = op.operand(0)->type();
+  const AxisLast last = axisLast(x, unsigned(op.intAttr("axis")));
+  llvm::SmallVector<Dim, 6> space = last.others;
+  space.push_back(x.dim(last.axis));
+  StepWriter::Config cfg(out, "config");
+  cfg.extents("space", space).extent("k", op.dimsAttr("k")[0]);
+  cfg.flag("largest", op.boolAttr("largest", true));
+  if (block)
+    cfg.number("threads", block->threads).number("run", block->run);
+  const std::string config = cfg.finish();
+  const std::string view = operandView(out, form.anchorInputs[0], last, last.placeOf, "prologue");
+  const std::string body = out.body(form.body, {x.element(), Element::I64});
+  SourceWriter &w = out.code();
+  w.line("const auto x = " + view + ";");
+  w.line("const auto outs = " + out.outputs(form, last) + ";");
+  w.line("const auto ins = " + inputsIn(out, form.body, last, last.placeOf) + ";");
+  return {config, "x", "outs", "ins", body};
+}
+
+struct TopK {
+  static constexpr llvm::StringLiteral id = "topk",
+                                       summary = "the largest elements along one dimension";
+  using Problem = GroupQuery;
+  using Schedule = NoSchedule;
+
+  static Result<Problem> match(const GroupQuery &in) {
+    return matchAny(in).andThen([&]() -> Result<Problem> { return in; });
+  }
+
+  /// Every element is compared with its whole row, and however few the rows, a thread waits for one
+  /// batch of a row after the other; a warp that has elements of two rows goes along both. Source:
+  /// 1 to 512 rows of 256 to 100,000 elements, each alone (H200, tenon bench --profile).
+  static double microseconds(const Problem &in, const Schedule &) {
+    constexpr int64_t kWarp = 32;
+    const Type x = in.form.anchor->operand(0)->type();
+    const double n = double(rowLength(in.form).upper()), elements = double(x.upperElements());
+    const bool inTwoRows = elements > n && rowLength(in.form).upper() % kWarp != 0;
+    const double microsecondsOfAnElement = inTwoRows ? 0.03 : 0.015;
+    Effort e;
+    e.operations = elements * n * 4;
+    e.efficiency = 0.25;
+    e.blocks = elements / 128;
+    e.launches = 0;
+    return in.level.launchMicroseconds +
+           std::max(n * microsecondsOfAnElement, cuda::microseconds(in.level, e));
+  }
+
+  static void emit(const Problem &in, const Schedule &, StepWriter &out) {
+    out.include("cuda/topk/kernel.cuh");
+    launch(out, "topk", emitOperands(in, out));
+  }
+};
+
+struct TopKSorted {
+  static constexpr llvm::StringLiteral id = "topk_sorted",
+                                       summary = "the largest elements of long rows, by a sort";
+  using Problem = SortedProblem;
+  using Schedule = NoSchedule;
+
+  static Result<Problem> match(const GroupQuery &in) { return readSorted(in); }
+
+  static double microseconds(const Problem &p, const Schedule &) {
+    const auto &[in, s] = p;
+    Effort own;
+    own.bytes = double(s.items()) *
+                (8 + double(bitWidth(in.form.anchor->operand(0)->type().element())) / 8);
+    own.launches = 2;
+    return cuda::microseconds(in.level, own) + sortCost(in.level, s);
+  }
+  static int64_t scratch(const Problem &p, const Schedule &) { return sortBytes(p.rows); }
+
+  static void emit(const Problem &p, const Schedule &, StepWriter &out) {
+    const auto &[in, s] = p;
+    out.include("cuda/topk/sorted.cuh");
+    std::vector<std::string> arguments = emitOperands(in, out);
+    const std::string config = arguments[0];
+    beginSort(out, s, "cuda::volume(" + config + ".space)");
+    out.code().line("TENON_CHECK(to.launch<V>(cuda::topk_keys(" + config + ", x, sort)));");
+    arguments.push_back(emitSort(out, in.level, s, "cuda::topk_length(" + config + ")"));
+    launch(out, "topk_sorted", arguments);
+  }
+};
+
+struct TopKRows {
+  static constexpr llvm::StringLiteral id = "topk_rows",
+                                       summary = "the largest elements of rows that a block sorts";
+  using Problem = SortedProblem;
+  using Schedule = TopKRowsSchedule;
+
+  static Result<Problem> match(const GroupQuery &in) {
+    Result<Problem> p = readSorted(in);
+    if (p && !sortBlock(in.level, p->rows.rows, p->rows.length))
+      return Refusal{"a row is longer than what a block holds", ""};
+    return p;
+  }
+  static void candidates(const Problem &p, std::vector<Schedule> &out) {
+    const SortBlock block = *sortBlock(p.in.level, p.rows.rows, p.rows.length);
+    out.push_back({block.threads, block.run});
+  }
+
+  static Result<> legal(const Problem &p, const Schedule &s) {
+    const ScheduleText text = printSchedule(id, s);
+    if (s.threads * s.run < p.rows.length)
+      return impossible(text,
+                        "threads times run is at least a row, " + std::to_string(p.rows.length));
+    return fitsMultiprocessor(p.in.level, text, {s.threads, s.run});
+  }
+
+  /// What a block does beside its sort is little.
+  static double microseconds(const Problem &p, const Schedule &s) {
+    return p.in.level.launchMicroseconds +
+           sortBlockCost(p.in.level, p.rows.rows, {s.threads, s.run}, p.rows.largestKey);
+  }
+
+  static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
+    out.include("cuda/topk/rows.cuh");
+    launch(out, "topk_rows", emitOperands(p.in, out, &s));
+  }
+};
+
+} // namespace
+
+const Tactic kTopK = tacticOf<TopK>();
+const Tactic kTopKSorted = tacticOf<TopKSorted>();
+const Tactic kTopKRows = tacticOf<TopKRows>();
+
+} // namespace tenon::cuda

@@ -1,0 +1,94 @@
+// Implements what tactics of attention share.
+#include "codegen/forms/AttentionForm.h"
+
+#include "codegen/core/Work.h"
+
+namespace tenon {
+
+AttentionForm::AttentionForm(const GroupForm &form) : form_(form) {
+  const Type y = form.anchor->result()->type();
+  space_.assign(y.shape().begin(), y.shape().end());
+  std::vector<Strides> operands{result()};
+  for (unsigned i = 0; i < form.anchorInputs.size(); ++i)
+    operands.push_back(operand(i));
+  llvm::SmallVector<unsigned, 6> order;
+  for (unsigned d = 0; d + 2 < rank(); ++d)
+    order.push_back(d);
+  leading_ = mergeDims(space_, order, operands);
+}
+
+double AttentionForm::heads() const {
+  double n = 1;
+  for (Dim d : leading())
+    n *= double(d.upper());
+  return n;
+}
+
+Strides AttentionForm::result() const {
+  return spread(stridesOf(form_.outputs[0], rank()), space_);
+}
+
+Strides AttentionForm::operand(unsigned i) const {
+  const ScalarProgram &x = form_.anchorInputs[i];
+  Strides s = spread(stridesOf(x.inputs[0], unsigned(x.space.size())), x.space);
+  if (x.space.back().isConstant(1) && i < 3)
+    s.strides.back() = context().dim(1); // whatever it is, nothing lies between
+  return s;
+}
+
+/// Strides over an operand's own dimensions, aligned at the right with those of the result.
+Strides AttentionForm::spread(const Strides &own, llvm::ArrayRef<Dim> shape) const {
+  Strides s;
+  s.offset = own.offset;
+  s.strides.assign(rank(), context().dim(0));
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (!shape[d].isConstant(1))
+      s.strides[rank() - shape.size() + d] = own.strides[d];
+  return s;
+}
+
+Strides AttentionForm::merged(const Strides &s) const {
+  Strides r = leading_(s);
+  r.strides.append(s.strides.end() - 2, s.strides.end());
+  return r;
+}
+
+double AttentionForm::visibleShare() const {
+  const double scores = double(queries().upper()) * double(keys().upper());
+  return scores > 0 ? visibleScores(*form_.anchor) / scores : 1;
+}
+
+void AttentionForm::configure(StepWriter::Config &cfg) const {
+  cfg.extent("m", queries()).extent("n", keys()).extent("d", depth()).extent("e", extent());
+  cfg.number("causal", form_.anchor->intAttr("causal", -1));
+  cfg.flag("zero_undefined", form_.anchor->boolAttr("zero_undefined"));
+}
+
+void AttentionForm::writeViews(StepWriter &out) const {
+  SourceWriter &w = out.code();
+  auto operand = [&](unsigned i) {
+    return out.view(form_.anchorInputs[i].inputs[0].source, view(i));
+  };
+  w.line("const auto q = " + operand(0) + ";");
+  w.line("const auto k = " + operand(1) + ";");
+  w.line("const auto v = " + operand(2) + ";");
+  w.line("const auto bias = pack(" + (hasBias() ? operand(3) : std::string()) + ");");
+  w.line("const auto y = " + out.resultView(0, resultView()) + ";");
+}
+
+Result<> matchAttention(const TacticInput &in, int64_t largestHead, unsigned first) {
+  if (auto alone = matchAlone(in, Op::Attention); !alone)
+    return alone;
+  const AttentionForm f(in.form);
+  if (!f.depth().isConstant() || !f.extent().isConstant() ||
+      std::max(f.depth().constant(), f.extent().constant()) > largestHead)
+    return Refusal{"heads of more than " + std::to_string(largestHead) + " elements", ""};
+  for (unsigned i = first; i < 3; ++i)
+    if (!f.view(i).strides.back().isConstant(1))
+      return Refusal{in.form.anchor->info().operands[i].str() +
+                         " is not contiguous along its last dimension",
+                     ""};
+  return Accepted{};
+}
+
+} // namespace tenon

@@ -1,0 +1,54 @@
+// Defines what tactics of attention share: the operation's dimensions as kernels take them, the
+// checks on its operands and the text that hands them over.
+#pragma once
+
+#include "codegen/forms/Operands.h"
+
+namespace tenon {
+
+/// The dimensions of an attention: leading ones, merged where every operand walks them as one, then
+/// two of an operand's own.
+class AttentionForm {
+public:
+  explicit AttentionForm(const GroupForm &form);
+
+  llvm::ArrayRef<Dim> leading() const { return leading_.extents; }
+  /// How many heads there are in all, at upper bounds.
+  double heads() const;
+  Dim queries() const { return space_[rank() - 2]; }
+  Dim keys() const { return own(1)[own(1).size() - 2]; }
+  Dim depth() const { return own(0).back(); }
+  Dim extent() const { return space_.back(); }
+
+  /// Strides of operand i (0 q, 1 k, 2 v, 3 bias), and of the result, over (leading…, row, column).
+  Strides view(unsigned i) const { return merged(operand(i)); }
+  Strides resultView() const { return merged(result()); }
+
+  bool hasBias() const { return form_.anchorInputs.size() > 3; }
+  /// The share of scores that no attribute hides, at upper bounds.
+  double visibleShare() const;
+
+  /// Writes the extents, what is hidden and what is undefined into a kernel's configuration.
+  void configure(StepWriter::Config &cfg) const;
+  /// Declares the views q, k, v and y and the pack `bias`.
+  void writeViews(StepWriter &out) const;
+
+private:
+  Context &context() const { return form_.anchor->result()->type().context(); }
+  unsigned rank() const { return unsigned(space_.size()); }
+  llvm::ArrayRef<Dim> own(unsigned i) const { return form_.anchorInputs[i].space; }
+  Strides operand(unsigned i) const;
+  Strides result() const;
+  Strides spread(const Strides &own, llvm::ArrayRef<Dim> shape) const;
+  Strides merged(const Strides &s) const;
+
+  const GroupForm &form_;
+  llvm::SmallVector<Dim, 6> space_;
+  MergedDims leading_;
+};
+
+/// An attention alone whose heads have at most `largestHead` elements, and whose operands `first`
+/// (0 q, 1 k) to v are contiguous along their last dimension.
+Result<> matchAttention(const TacticInput &in, int64_t largestHead, unsigned first);
+
+} // namespace tenon

@@ -1,0 +1,50 @@
+// Defines how constants are stored: packed into their types' layouts, with a hash over all of them
+// that generated code knows.
+#pragma once
+
+#include "ir/IR.h"
+#include "ir/Tensor.h"
+
+namespace tenon {
+
+/// Bytes of a constant as stored.
+size_t packedBytes(const Tensor &tensor, Type type);
+/// Stores a constant: packedBytes of zeros at `out` that become its elements, padding staying zero.
+void packConstant(const Tensor &tensor, Type type, char *out);
+
+/// Weights of less than 8 bits as runtime/common/weight_fields.h has them: rows along the outermost
+/// dimension of the layout.
+struct WeightFields {
+  int64_t bits, lanes;
+  std::string word() const; // `stored = i4x16`
+  int64_t rowBytes(int64_t count) const;
+};
+/// Of an attribute `stored` that says so.
+llvm::Optional<WeightFields> weightFields(const Operation &constant);
+
+/// Weights of pairs of filters as runtime/common/joined_weights.h has them: filters along the
+/// outermost dimension of the layout.
+struct JoinedFilters {
+  int64_t pairs;
+  std::string word() const; // `stored = joined2`
+  int64_t rows(int64_t filters) const;
+  int64_t rowBytes(int64_t count) const;
+};
+llvm::Optional<JoinedFilters> joinedFilters(const Operation &constant);
+
+/// The type of a constant as stored: the value's, of 4 x 4 taps where filters are transformed, of
+/// rows by bytes where weights are fields or filters joined, of parts by elements, packed, where
+/// floats are tf32.
+Type storedType(const Operation &constant);
+/// Bytes of it.
+int64_t storedBytes(const Operation &constant);
+/// The elements that are stored: the value, its fields, its joined filters, its parts in tf32
+/// (runtime/cuda/tile/tf32.cuh), or G g G^T of each filter g for `stored = winograd`
+/// (runtime/cuda/winograd/kernel.cuh), computed in double and rounded once.
+Tensor storedElements(const Operation &constant);
+
+/// FNV-1a over words of eight bytes, little-endian, the last filled up with zeros, each step folded
+/// once; the runtime's hash_bytes.
+uint64_t hashBytes(llvm::StringRef bytes);
+
+} // namespace tenon

@@ -1,0 +1,543 @@
+// Implements the choice of a tactic and schedule for every group, and the packing of weights.
+#include "codegen/Codegen.h"
+#include "codegen/core/TargetFamily.h"
+#include "codegen/core/TypeText.h"
+#include "codegen/memory/Alignment.h"
+#include "codegen/memory/Overlap.h"
+#include "codegen/schedule/Legalize.h"
+
+#include "ir/Builder.h"
+#include "ir/Verifier.h"
+
+#include <set>
+
+namespace tenon {
+
+Result<ScheduledGroup> scheduledGroup(Operation &group, const TargetLevel &level,
+                                      const Alignment *alignment) {
+  const Attribute *attribute = group.find("schedule");
+  const Schedule *schedule = attribute ? attribute->get<Schedule>() : nullptr;
+  if (!schedule)
+    return Refusal{"group has no schedule", ""};
+  const auto misfit = [&](const std::string &reason) {
+    return Refusal{"schedule " + schedule->tactic + " does not fit this group: " + reason, ""};
+  };
+  auto form = analyzeGroup(group);
+  if (!form)
+    return misfit(form.refusal().reason);
+  const Tactic *tactic = level.family->findTactic(schedule->tactic);
+  if (!tactic)
+    return misfit("target " + level.name.str() + " has no such kernel");
+  if (auto accepted = tactic->accepts({*form, level, alignment}); !accepted)
+    return misfit(accepted.refusal().reason);
+  return ScheduledGroup{*std::move(form), tactic, schedule};
+}
+
+bool isEnabled(const Tactic &tactic, const ScheduleOptions &options) {
+  if (!options.enabled)
+    return true;
+  std::vector<std::string> names{"tactic." + tactic.id.str()};
+  for (const TargetFamily *f : targetFamilies())
+    for (const ScheduleAlias &alias : f->aliases)
+      if (alias.newId == tactic.id)
+        names.push_back("tactic." + alias.oldId.str());
+  const std::vector<llvm::StringRef> all(names.begin(), names.end());
+  return options.enabled(all);
+}
+
+constexpr llvm::StringLiteral kOverlap = "schedule.overlap";
+
+llvm::ArrayRef<ScheduleFeature> scheduleFeatures() {
+  static const ScheduleFeature kTable[] = {
+      {kPackedWeights, "integer weights that fit into 2 or 4 bits take no more flash (mcu)"},
+      {kJoinedFilters, "weights of two filters share a 16-bit number, widened once for both (mcu)"},
+      {kOverlap, "results lie over operands that die, behind the reads of their kernel (mcu)"},
+  };
+  return kTable;
+}
+
+namespace {
+
+/// Gives operand `i` of the group its packed layout: the constant's own when the group is its only
+/// user, else a copy's.
+void packOperand(Operation &group, const Packing &p) {
+  Value *v = group.operand(p.operand);
+  Operation *constant = v->def();
+  if (v->type().layout() != p.layout || constant->wordAttr("stored") != p.stored) {
+    unsigned sameGroupUses = 0;
+    for (Use *u : v->uses())
+      sameGroupUses += u->owner() == &group;
+    if (v->useCount() != sameGroupUses) {
+      std::map<const Value *, Value *> map;
+      Operation *copy = constant->clone(map);
+      group.parent()->insertBefore(&group, copy);
+      for (unsigned k = 0; k < group.numOperands(); ++k)
+        if (group.operand(k) == v)
+          group.setOperand(k, copy->result());
+      v = copy->result();
+    }
+    v->setType(v->type().withLayout(p.layout));
+    if (p.stored.empty())
+      v->def()->remove("stored");
+    else
+      v->def()->set("stored", Word{p.stored});
+  }
+  for (unsigned k = 0; k < group.numOperands(); ++k)
+    if (group.operand(k) == v)
+      group.region().argument(k)->setType(v->type());
+}
+
+/// Operands that are stored as another kernel reads them, which somebody has exchanged, get their
+/// elements back.
+void unpackOthers(Operation &group, llvm::SmallVectorImpl<Packing> &packings) {
+  for (unsigned i = 0; i < group.numOperands(); ++i) {
+    const Value *v = group.operand(i);
+    if (v->def() && v->def()->is(Op::Constant) && v->def()->has("stored") &&
+        llvm::none_of(packings, [&](const Packing &p) { return p.operand == i; }))
+      packings.push_back({i, v->type().layout()});
+  }
+}
+
+/// How many bits of a weight the candidate reads.
+int64_t weightBits(const Candidate &c) {
+  return c.tactic->weightBits ? c.tactic->weightBits(c.schedule) : 8;
+}
+
+class Scheduler {
+public:
+  Scheduler(Graph &graph, const TargetLevel &level, const ScheduleOptions &options,
+            Diagnostics &diagnostics)
+      : level_(level), options_(options), diagnostics_(diagnostics), alignment_(graph) {}
+
+  std::string key(const Operation &group) const { return groupKey(group, alignment_); }
+
+  /// `key` names the form of the group, where measurements are looked up or made.
+  bool group(Operation &group, const std::string &key) {
+    auto form = analyzeGroup(group);
+    if (!form) {
+      diagnostics_.error(group, "group has no kernel form: " + form.refusal().reason)
+          .notes.push_back("this is a defect of the fusion pass; compile with -O0 meanwhile");
+      return false;
+    }
+    const TacticInput in{*form, level_, &alignment_, packWeights(), joinFilters()};
+    Search search;
+    if (const Attribute *given = group.find("schedule")) {
+      Result<Candidate> its = asked(in, *given->get<Schedule>(), search);
+      if (!its) {
+        Diagnostic &d = diagnostics_.error(group, its.refusal().reason);
+        if (!its.refusal().remedy.empty())
+          d.notes.push_back(its.refusal().remedy);
+        return false;
+      }
+      search.candidates.push_back(*std::move(its));
+    } else {
+      findAll(in, search);
+    }
+    if (search.candidates.empty()) {
+      reportNoKernel(*form, search.reasons);
+      return false;
+    }
+    if (!group.has("schedule") && !keepWithinWorkspace(in, group, search.candidates))
+      return false;
+    const Candidate chosen = search.candidates[choose(in, group, key, search.candidates)];
+    if (!search.mayUseTensorCores && !search.withoutTensorCores.empty())
+      warnWithoutTensorCores(*form, *chosen.tactic, search.withoutTensorCores);
+    apply(in, group, chosen);
+    return true;
+  }
+
+private:
+  bool enabled(llvm::StringRef id) const { return !options_.enabled || options_.enabled({id}); }
+  /// On microcontrollers, where flash is scarce and constants are read from it as they are.
+  bool packWeights() const { return !level_.family->facts.hosted && enabled(kPackedWeights); }
+  /// On those that multiply pairs.
+  bool joinFilters() const { return level_.dsp && enabled(kJoinedFilters); }
+
+  static bool holdsPacked(const Operation &group) {
+    auto packed = [](Value *v) {
+      return v->type().isTensor() && bitWidth(v->type().element()) < 8;
+    };
+    return llvm::any_of(group.operands(), packed) || llvm::any_of(group.results(), packed);
+  }
+
+  /// A tactic that does not run the group.
+  struct Misfit {
+    llvm::StringRef tactic;
+    std::string reason;
+    bool takesForm; // chains of anchors, or single ones, as the group's
+    std::string text() const { return tactic.str() + ": " + reason; }
+  };
+
+  struct Search {
+    std::vector<Candidate> candidates; // best estimate first
+    std::vector<Misfit> reasons;       // of tactics that do not match
+    /// Why no Tensor Core may be used: the most general tactic's reason, which comes last. Nothing
+    /// is missing where one matches or the user wants none.
+    std::string withoutTensorCores;
+    bool mayUseTensorCores = false;
+  };
+
+  /// What a module or tuning file asks for, as the tactic writes it.
+  Result<Candidate> asked(const TacticInput &in, const Schedule &given, Search &search) {
+    Schedule schedule = withoutAliases(given, level_.family->aliases);
+    const Tactic *t = level_.family->findTactic(schedule.tactic);
+    if (!t)
+      return Refusal{"no kernel of target " + level_.name.str() + " is called " + schedule.tactic,
+                     "`tenon passes` lists them; without its schedule the group gets one"};
+    if (!matches(*t, in, search))
+      return Refusal{search.reasons.back().text(),
+                     "without its schedule the group gets one that is possible"};
+    Result<Schedule> checked = t->check(in, schedule);
+    if (!checked)
+      return std::move(checked).refusal();
+    return Candidate{t, *std::move(checked), 0, 0};
+  }
+
+  bool matches(const Tactic &t, const TacticInput &in, Search &search) {
+    if (level_.family->facts.device && !t.takesPacked && holdsPacked(*in.form.group)) {
+      search.reasons.push_back({t.id, "elements share bytes", t.takesChains == in.form.isChain()});
+      return false;
+    }
+    const bool usesTensorCores = t.usesTensorCores && t.usesTensorCores(in);
+    const Result<> accepted = t.accepts(in);
+    if (!accepted) {
+      const std::string &reason = accepted.refusal().reason;
+      search.reasons.push_back({t.id, reason, t.takesChains == in.form.isChain()});
+      if (usesTensorCores)
+        search.withoutTensorCores = reason;
+    }
+    search.mayUseTensorCores |= accepted && usesTensorCores;
+    return bool(accepted);
+  }
+
+  void findAll(const TacticInput &in, Search &search) {
+    const bool firstOnly = options_.search == ScheduleOptions::None;
+    for (const Tactic &t : level_.family->tactics()) {
+      if (!isEnabled(t, options_)) {
+        search.reasons.push_back({t.id, kDisabled.str(), t.takesChains == in.form.isChain()});
+        search.mayUseTensorCores |= t.usesTensorCores && t.usesTensorCores(in);
+        continue;
+      }
+      if (t.sharesCode && !options_.shareCode)
+        continue;
+      if (!matches(t, in, search))
+        continue;
+      llvm::SmallVector<Schedule, 8> schedules;
+      t.enumerate(in, schedules);
+      for (Schedule &s : schedules) {
+        const double cost = t.cost && !firstOnly ? t.cost(in, s) : 0;
+        const double microseconds = firstOnly ? 0 : t.microseconds(in, s);
+        search.candidates.push_back({&t, std::move(s), cost, microseconds});
+      }
+      if (t.sharesCode)
+        break;
+      if (firstOnly && options_.workspace < 0 && !search.candidates.empty())
+        break;
+    }
+    llvm::stable_sort(search.candidates, [](const Candidate &a, const Candidate &b) {
+      return std::make_pair(weightBits(a), a.cost) < std::make_pair(weightBits(b), b.cost);
+    });
+  }
+
+  /// How near a tactic is to a group: named as what the group computes, or switched off for its
+  /// chain (0), for such groups on other terms (1), switched off (2), or for other groups and
+  /// machines (3), whose reasons say what is not there.
+  static int distance(const Misfit &r, const GroupForm &form) {
+    const llvm::StringRef reason = r.reason;
+    const bool isConv = form.anchor && form.anchor->is(Op::Conv);
+    if (!r.takesForm || reason.startswith("the group has an anchor") ||
+        reason.startswith("not for a") || reason.contains(" exists on ") ||
+        (reason.startswith("no ") && !(isConv && reason.startswith("no convolution"))))
+      return kOther;
+    if (r.tactic == (form.anchor ? form.anchor->name() : "map") ||
+        (form.isChain() && reason == kDisabled))
+      return 0;
+    return reason == kDisabled ? 2 : 1;
+  }
+  static constexpr llvm::StringLiteral kDisabled = "disabled";
+  static constexpr int kOther = 3;
+
+  /// Says first why the nearest tactic, the most general of them, does not run the group; then the
+  /// reasons of others, each once with those that have it.
+  void reportNoKernel(const GroupForm &form, llvm::ArrayRef<Misfit> reasons) {
+    constexpr size_t kShown = 8;
+    size_t disabled = 0;
+    std::string text;
+    for (Operation &op : form.group->region())
+      if (!op.isTerminator())
+        text += (text.empty() ? "" : ", ") + op.name().str();
+    const Misfit *nearest = nullptr; // the most general come last in the table
+    llvm::MapVector<llvm::StringRef, std::string> tactics; // by reason
+    size_t others = 0;
+    for (const Misfit &r : reasons) {
+      if (!nearest || distance(r, form) <= distance(*nearest, form))
+        nearest = &r;
+      if (distance(r, form) == kOther) {
+        ++others;
+        continue;
+      }
+      disabled += r.reason == kDisabled;
+      std::string &of = tactics[r.reason];
+      of += (of.empty() ? "" : ", ") + r.tactic.str();
+    }
+    Diagnostic &d = diagnostics_.error(*form.group, "no kernel of target " + level_.name.str() +
+                                                        " runs this group (" + text + ")" +
+                                                        (nearest ? ": " + nearest->text() : ""));
+    size_t shown = 0;
+    for (const auto &[reason, names] : tactics)
+      if (shown < kShown && (!nearest || names != nearest->tactic || reason != nearest->reason)) {
+        d.notes.push_back(reason == kDisabled && disabled > kShown
+                              ? std::to_string(disabled) + " kernels are disabled"
+                              : names + ": " + reason.str());
+        ++shown;
+      }
+    if (others > 0)
+      d.notes.push_back(std::to_string(others) +
+                        " more kernels are for other operations, or other machines");
+    if (form.isChain())
+      d.notes.push_back("--disable=" + form.fusionOfChain().str() +
+                        " keeps its parts in groups of their own");
+    d.notes.push_back("another target may run it (--target), or an operator of your own takes its "
+                      "place (--op FILE.tn)");
+  }
+
+  static int64_t workspaceOf(const TacticInput &in, const Candidate &c) {
+    return c.tactic->scratch(in, c.schedule) + c.tactic->zeroed(in, c.schedule);
+  }
+
+  /// Drops what needs more scratch than the bound.
+  bool keepWithinWorkspace(const TacticInput &in, Operation &group,
+                           std::vector<Candidate> &candidates) {
+    if (options_.workspace < 0)
+      return true;
+    const Candidate wanted = candidates.front();
+    const int64_t bytes = workspaceOf(in, wanted);
+    int64_t least = bytes;
+    llvm::erase_if(candidates, [&](const Candidate &c) {
+      const int64_t needed = workspaceOf(in, c);
+      least = std::min(least, needed);
+      return needed > options_.workspace;
+    });
+    if (candidates.empty()) {
+      diagnostics_.error(group, "--workspace: every kernel of target " + level_.name.str() +
+                                    " for this group needs more scratch than " +
+                                    std::to_string(options_.workspace) + " bytes; the least is " +
+                                    std::to_string(least));
+      return false;
+    }
+    if (options_.log && bytes > options_.workspace) {
+      const Candidate &taken = candidates.front();
+      options_.log->losses.push_back({group.loc(), wanted.schedule, taken.schedule, bytes,
+                                      taken.microseconds - wanted.microseconds});
+    }
+    return true;
+  }
+
+  /// The measured one, the one that the caller picks, or the one of the lowest estimate.
+  size_t choose(const TacticInput &in, const Operation &group, const std::string &key,
+                llvm::ArrayRef<Candidate> candidates) {
+    if (group.has("schedule"))
+      return 0;
+    if (options_.pick)
+      return options_.pick(group, key, candidates);
+    if (!options_.tuning)
+      return 0;
+    const TuningEntry *entry = options_.tuning->find(level_.name, key);
+    if (!entry) {
+      noteUnmeasured(candidates);
+      return 0;
+    }
+    Search search;
+    const Result<Candidate> measured = asked(in, entry->schedule, search);
+    const auto *it = llvm::find_if(candidates, [&](const Candidate &c) {
+      return measured && c.schedule == measured->schedule;
+    });
+    if (it == candidates.end()) {
+      // Once per form: whatever it occurs in, the reason is the same.
+      if (warned_.insert(key).second) {
+        Diagnostic &d = diagnostics_.warning(
+            "the measured schedule " + toString(entry->schedule) + " is not possible here; " +
+            toString(candidates.front().schedule) + " of the cost model is taken");
+        d.nodes = group.loc();
+        d.about = &group;
+      }
+      noteUnmeasured(candidates);
+      return 0;
+    }
+    if (options_.log)
+      options_.log->measured[&group] = *entry;
+    return size_t(it - candidates.begin());
+  }
+
+  void noteUnmeasured(llvm::ArrayRef<Candidate> candidates) {
+    if (options_.log && candidates.size() > 1)
+      ++options_.log->unmeasured;
+  }
+
+  void apply(const TacticInput &in, Operation &group, const Candidate &chosen) {
+    const Tactic &tactic = *chosen.tactic;
+    group.set("schedule", chosen.schedule);
+    for (const char *of : {"scratch", "zeroed", "overlap"}) // the schedule that was there before
+      group.remove(of);
+    llvm::SmallVector<Packing, 2> packings;
+    tactic.pack(in, chosen.schedule, packings);
+    unpackOthers(group, packings);
+    for (const Packing &p : packings)
+      packOperand(group, p);
+    const int64_t scratch = tactic.scratch(in, chosen.schedule);
+    if (scratch > 0)
+      group.set("scratch", scratch);
+    const int64_t zeroed = tactic.zeroed(in, chosen.schedule);
+    if (zeroed > 0)
+      group.set("zeroed", zeroed);
+    if (!in.level.family->facts.hosted && enabled(kOverlap) && !group.boolAttr("apart") &&
+        tactic.overlap)
+      if (const auto overlap = tactic.overlap(in, chosen.schedule))
+        setOverlap(group, *overlap);
+  }
+
+  void warnWithoutTensorCores(const GroupForm &form, const Tactic &chosen,
+                              const std::string &reason) {
+    const auto worth = level_.family->worthTensorCores;
+    const llvm::Optional<std::string> what = worth ? worth(form) : llvm::None;
+    if (!what)
+      return;
+    Diagnostic &d =
+        diagnostics_.warning("no Tensor Core of " + level_.name.str() + " for " + *what + ": " +
+                             reason + "; " + chosen.id.str() + " runs it");
+    d.nodes = form.anchor->loc();
+    d.op = form.anchor->name().str();
+    d.about = form.anchor;
+  }
+
+  const TargetLevel &level_;
+  const ScheduleOptions &options_;
+  Diagnostics &diagnostics_;
+  const Alignment alignment_;
+  std::set<std::string> warned_;
+};
+
+} // namespace
+
+namespace {
+
+/// Whether code for the target has such values.
+Result<> isInPrograms(Type t, const Target &target) {
+  const Element e = t.element();
+  if (cppElement(e).empty())
+    return Refusal{"elements of type " + name(e).str() + " are not supported in generated code",
+                   ""};
+  if (e == Element::String && !target.family->facts.text)
+    return Refusal{
+        "text is not supported in code for " + target.name +
+            "; compile for a cpu target, or end the model at the numbers that text stands for",
+        ""};
+  const std::string tooLarge = t.isTensor() ? whyNotInMemory(t, /*atMost=*/true) : "";
+  if (!tooLarge.empty())
+    return Refusal{tooLarge, ""};
+  return Accepted{};
+}
+
+bool checkTypes(Graph &graph, const Target &target, Diagnostics &diagnostics) {
+  for (const State &s : graph.states)
+    if (graph.body().argument(s.input)->type().element() == Element::String) {
+      diagnostics.error("input '" + graph.inputNames[s.input] +
+                        "': text is not carried from run to run; its bytes last for one");
+      return false;
+    }
+  for (Value *v : graph.body().arguments())
+    if (const Result<> held = isInPrograms(v->type(), target); !held) {
+      diagnostics.error("input '" + graph.inputNames[v->index()] + "': " + held.refusal().reason);
+      return false;
+    }
+  bool ok = true;
+  graph.body().walk([&](Operation *op) {
+    for (Value *v : op->results()) {
+      if (!ok)
+        return;
+      if (const Result<> held = isInPrograms(v->type(), target); !held) {
+        diagnostics.error(*op, held.refusal().reason);
+        ok = false;
+      }
+      if (ok && op->is(Op::Loop) && v->index() >= size_t(op->intAttr("carried")) &&
+          bitWidth(v->type().element()) < 8) {
+        diagnostics.error(*op, "elements of type " + name(v->type().element()).str() +
+                                   " are not supported where a loop stacks values");
+        ok = false;
+      }
+    }
+  });
+  return ok;
+}
+
+} // namespace
+
+bool scheduleGraph(Graph &graph, const TargetLevel &level, const ScheduleOptions &options,
+                   Diagnostics &diagnostics) {
+  Scheduler scheduler(graph, level, options, diagnostics);
+  bool ok = true;
+  llvm::SmallVector<Operation *, 64> groups;
+  graph.body().walk([&](Operation *op) {
+    if (op->is(Op::Group))
+      groups.push_back(op);
+  });
+  // Before any operand is packed: keys are of the groups as fusion left them.
+  std::vector<std::string> keys(groups.size());
+  if (options.tuning || options.pick)
+    for (size_t i = 0; i < groups.size(); ++i)
+      keys[i] = scheduler.key(*groups[i]);
+  for (size_t i = 0; i < groups.size(); ++i)
+    ok &= scheduler.group(*groups[i], keys[i]);
+  return ok;
+}
+
+bool scheduleModule(Module &module, const Target &target, const ScheduleOptions &options,
+                    Diagnostics &diagnostics) {
+  // One variant per machine level; the first reuses the graph, the others start from copies.
+  if (module.stage != Stage::Scheduled) {
+    if (target.family->supports && !target.family->supports(module.graph(), diagnostics))
+      return false;
+    if (!checkTypes(module.graph(), target, diagnostics) ||
+        !legalizeForEmission(module.graph(), diagnostics))
+      return false;
+    const size_t extra = target.levels.size() - 1;
+    for (size_t i = 0; i < extra; ++i) {
+      std::unique_ptr<Module> copy = module.clone();
+      // Locally cloned graphs are moved over by rebuilding them in this module.
+      Graph &from = copy->graph();
+      Graph &to = module.addGraph(from.name);
+      to.inputNames = from.inputNames;
+      to.outputNames = from.outputNames;
+      to.states = from.states;
+      std::map<const Value *, Value *> map;
+      for (Value *a : from.body().arguments())
+        map[a] = to.body().addArgument(a->type(), a->hint());
+      for (Operation &op : from.body())
+        to.body().push_back(op.clone(map));
+    }
+    for (size_t i = 0; i < target.levels.size(); ++i)
+      module.graphs[i]->target = target.variantName(i);
+  }
+  if (module.graphs.size() != target.levels.size()) {
+    diagnostics.error("module holds " + std::to_string(module.graphs.size()) +
+                      " variants, target " + target.name + " has " +
+                      std::to_string(target.levels.size()));
+    return false;
+  }
+  bool ok = true;
+  for (size_t i = 0; i < target.levels.size(); ++i) {
+    Graph &g = *module.graphs[i];
+    if (g.target != target.variantName(i)) {
+      diagnostics.error("variant " + std::to_string(i) + " is scheduled for " + g.target +
+                        ", the target asks for " + target.variantName(i));
+      ok = false;
+      continue;
+    }
+    ok &= scheduleGraph(g, *target.levels[i], options, diagnostics);
+  }
+  if (ok)
+    module.stage = Stage::Scheduled;
+  return ok && verify(module, diagnostics);
+}
+
+} // namespace tenon

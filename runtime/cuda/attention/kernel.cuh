@@ -1,0 +1,393 @@
+// Defines `attention_sm80`: attention of fp16 and bf16 on the Tensor Cores of sm_80 and up.
+//
+//   y[b.., m, e] = sum over n of weight[m, n] * v[b.., n, e], where weight[m, ...] is the softmax
+//   of scale * (sum over d of q[b.., m, d] * k[b.., n, d]) + bias[b.., m, n]
+//
+// Algorithm: scores never leave registers (Dao et al., FlashAttention). A block takes `warps` times
+// 16 queries of one head and lets keys and values pass in tiles through `stages` buffers of shared
+// memory. Each warp multiplies its queries with `keys` keys, follows the largest score so far, and
+// multiplies the weights, rounded to the values' type and still in registers, with the values;
+// sums, which are fp32, are scaled down when a larger score comes. `teams` of warps take different
+// keys of a tile and join their sums in the end (teams.cuh): few queries (decoding, small batches)
+// leave no multiprocessor and no warp idle then. Keys are not spread over blocks: one query of a
+// few heads is bound by as many multiprocessors as there are heads.
+//
+// Shared memory: keys and values [stages][teams * keys][d and e], queries [16 * warps][d]; d and e
+// rounded up to 16 by zeros, with a gap of 16 bytes that spreads the rows that ldmatrix reads over
+// the banks. Results turn through it, so that rows are stored in runs of 16 bytes.
+//
+// Config: batch (dims, the leading dimensions), m, n (`fixed` or `dyn`), d, e (`fixed`),
+// causal (keys n > m + causal are hidden from query m, and tiles of which no query of the block
+// sees a key left out; -1: none are), zero_undefined (weights that are NaN, every key hidden, count
+// as 0). Schedule: warps, teams, keys (multiple of 16), stages. q, k, v, y: views over (batch..., m
+// or n, d or e), contiguous along the last dimension but for y; bias: pack() or pack(view over
+// (batch..., m, n)), f32. Fast where rows are whole, aligned runs of 16 bytes; right otherwise.
+#ifndef TENON_RUNTIME_CUDA_ATTENTION_KERNEL_CUH
+#define TENON_RUNTIME_CUDA_ATTENTION_KERNEL_CUH
+
+#include "cuda/ptx/exp2.cuh"
+#include "cuda/ptx/ldmatrix.cuh"
+#include "cuda/ptx/round_pair.cuh"
+#include "cuda/tile/intra_block_split_k.cuh"
+#include "cuda/tile/row_loader.cuh"
+#include "cuda/tile/tensor_cores_sm80.cuh"
+#include "cuda/tile/tile_pipeline.cuh"
+
+namespace tenon {
+namespace cuda {
+
+/// A schedule's members, to derive a Config from.
+template <int Warps, int Teams, int Keys, int Stages> struct attention_schedule {
+  static constexpr int warps = Warps, teams = Teams, keys = Keys, stages = Stages;
+};
+
+template <class Config, class Q, class K, class V, class Bias, class Y>
+struct attention_sm80_kernel {
+  Config cfg;
+  float scale; // of products, to scores
+  Q q;
+  K k;
+  V v;
+  Bias bias;
+  Y y;
+
+  using cores = tensor_cores_sm80;
+  using element = detail::bare<typename Q::element>;
+  using index = index_of<Config>;
+  static_assert(detail::is_same<element, f16> || detail::is_same<element, bf16>,
+                "operands of 16 bits");
+  static constexpr int rank = decltype(Config::batch)::rank + 2;
+  static constexpr int d = int(decltype(Config::d)::value), e = int(decltype(Config::e)::value);
+  static constexpr int depth = ceil_div(d, 16) * 16, width = ceil_div(e, 16) * 16;
+  static constexpr int warps = Config::warps, teams = Config::teams, keys = Config::keys;
+  static constexpr int stages = Config::stages, rows = 16 * warps, tile = teams * keys;
+  static constexpr int threads = 32 * warps * teams, blocks_per_sm = 1;
+  static_assert(keys % 16 == 0 && detail::is_power_of_two(teams), "warps multiply 16 keys at once");
+
+  using tile_of_q = detail::plain_tile<rows, depth, 8, 8>;
+  using tile_of_k = detail::plain_tile<tile, depth, 8, 8>;
+  using tile_of_v = detail::plain_tile<tile, width, 8, 8>;
+  using turned = detail::plain_tile<rows, width, 8, 8>;
+  static constexpr bool is_causal = Config::causal >= 0;
+  static constexpr bool has_bias = Bias::count > 0;
+  /// Scores are in units of log2(e) where nothing is added to them. A bias may be as large as
+  /// floats are, and stays what it is.
+  static constexpr float log2e = 1.44269504f, unit = has_bias ? log2e : 1.0f;
+
+  /// Blocks of 8 columns: scores of a warp, sums of a warp, those of a team in the end.
+  static constexpr int score_blocks = keys / 8, sum_blocks = width / 8,
+                       own_blocks = ceil_div(sum_blocks, teams), all_sums = own_blocks * teams * 4;
+  static constexpr int tile_bytes =
+      (stages * (tile_of_k::size + tile_of_v::size) + tile_of_q::size) * int(sizeof(element));
+  static constexpr int sum_bytes = team_bytes(teams, 32 * warps, all_sums);
+  static constexpr int joining_bytes = teams > 1 ? sum_bytes + teams *rows * 8 : 0;
+
+  TENON_FN static constexpr bool runs_on(target t) { return cores::runs_on(t); }
+  int shared_bytes() const {
+    return max_of(tile_bytes, max_of(joining_bytes, turned::size * int(sizeof(element))));
+  }
+  grid blocks() const { return {query_tiles() * volume(cfg.batch), 1, 1}; }
+
+  TENON_DEVICE void prefetch(unsigned char *) const {}
+  TENON_DEVICE void run(unsigned char *shared) const {
+    element *const memory = reinterpret_cast<element *>(shared);
+    const auto k_at = [=](int stage) { return memory + stage * tile_of_k::size; };
+    const auto v_at = [=](int stage) {
+      return memory + stages * tile_of_k::size + stage * tile_of_v::size;
+    };
+    element *const q_tile = v_at(stages);
+
+    const index tiles = index(query_tiles());
+    index at[rank] = {};
+    unravel<rank - 2>(cfg.batch, index(block_x()) / tiles, at);
+    const auto from_k = loader<tile_of_k, d>(k, at, count_of_keys());
+    const auto from_v = loader<tile_of_v, e>(v, at, count_of_keys());
+    const index turn = index(block_x()) % tiles; // the longest first
+    at[rank - 2] = (is_causal ? tiles - 1 - turn : turn) * rows;
+    const auto from_q = loader<tile_of_q, d>(q, at, count_of_queries() - at[rank - 2]);
+
+    state s;
+    from_q.issue(q_tile, 0); // there with the first keys
+    from_q.put(q_tile, 0);
+    block_part part{};
+    part.end = int(ceil_div(visible_keys(at[rank - 2] + rows), index(tile)));
+    pipeline<stages>(from_k, from_v, part, k_at, v_at, [&](int stage, int kt) {
+      if (kt == 0)
+        load_queries(s, q_tile);
+      attend(s, k_at(stage), v_at(stage), at, index(kt) * tile + team() * keys);
+    });
+    complete(s, at, shared);
+  }
+
+private:
+  /// What a warp keeps: its queries, and for rows lane / 4 and lane / 4 + 8 of them the largest
+  /// score, the sum of this lane's weights and sums of values, as mma leaves them.
+  struct state {
+    unsigned query[depth / 16][4];
+    float largest[2] = {-float(INFINITY), -float(INFINITY)}, total[2] = {};
+    float sum[all_sums] = {};
+    TENON_DEVICE float (&block(int j))[4] { return reinterpret_cast<float(&)[4]>(sum[4 * j]); }
+  };
+
+  TENON_FN index_t query_tiles() const { return ceil_div(index_t(cfg.m), index_t(rows)); }
+  TENON_DEVICE index count_of_queries() const { return index(index_t(cfg.m)); }
+  TENON_DEVICE index count_of_keys() const { return index(index_t(cfg.n)); }
+  /// How many keys the queries before `m` see.
+  TENON_DEVICE index visible_keys(index m) const {
+    return is_causal ? min_of(count_of_keys(), m + index(Config::causal)) : count_of_keys();
+  }
+  TENON_DEVICE static int team() { return warp() / warps; }
+  /// The first of the warp's queries, among those of the block.
+  TENON_DEVICE static int my_row() { return warp() % warps * 16; }
+
+  /// Rows from the point `at` on.
+  template <class Tile, int Columns, class View>
+  TENON_DEVICE static auto loader(const View &from, const index (&at)[rank], index count) {
+    const auto stride = from.strides.template get<rank - 2>();
+    static_assert(detail::is_unit<decltype(from.strides.template get<rank - 1>())>,
+                  "queries, keys and values are contiguous along their last dimension");
+    return row_loader<element, detail::bare<decltype(stride)>, Tile, Columns, threads, index>(
+        from.data + offset(from.strides, at), stride, count);
+  }
+
+  /// 2^x in units of scores.
+  TENON_DEVICE static float weight(float x) { return ptx::exp2_approximate::of(x * unit); }
+  /// What scores are relative to: a number even where every score so far is -infinity.
+  TENON_DEVICE static float relative_to(float largest) {
+    return largest == -float(INFINITY) ? 0.0f : largest;
+  }
+
+  TENON_DEVICE static void load_queries(state &s, const element *q_tile) {
+    TENON_UNROLL
+    for (int i = 0; i < depth / 16; ++i)
+      ptx::ldmatrix_x4::load(s.query[i],
+                             q_tile + tile_of_q::at(my_row() + lane() % 16, 2 * i + lane() / 16));
+  }
+
+  /// The keys and values from `first` on, a team's part of a tile.
+  TENON_DEVICE void attend(state &s, const element *k_tile, const element *v_tile,
+                           const index (&at)[rank], index first) const {
+    float score[score_blocks][4] = {};
+    [[maybe_unused]] float added[score_blocks][4];
+    if constexpr (has_bias) // on its way while products are computed
+      load_bias(added, at, first);
+    multiply_keys(score, s, k_tile);
+    TENON_UNROLL
+    for (int j = 0; j < score_blocks; ++j) {
+      TENON_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        if constexpr (has_bias)
+          score[j][i] = mul_add(score[j][i], scale, added[j][i]);
+        else
+          score[j][i] *= scale;
+      }
+    }
+    hide(score, at[rank - 2] + my_row(), first);
+    weigh(s, score);
+    multiply_values(s, score, v_tile);
+  }
+
+  TENON_DEVICE static void multiply_keys(float (&score)[score_blocks][4], const state &s,
+                                         const element *k_tile) {
+    const element *mine =
+        k_tile + tile_of_k::at(team() * keys + lane() / 16 * 8 + lane() % 8, lane() / 8 % 2);
+    TENON_UNROLL
+    for (int i = 0; i < depth / 16; ++i) {
+      TENON_UNROLL
+      for (int j = 0; j < score_blocks; j += 2) {
+        unsigned four[4];
+        ptx::ldmatrix_x4::load(four, mine + 8 * j * tile_of_k::pitch + 16 * i);
+        cores::multiply<element>(score[j], s.query[i], four[0], four[1]);
+        cores::multiply<element>(score[j + 1], s.query[i], four[2], four[3]);
+      }
+    }
+  }
+
+  /// Scores of keys that queries from `m` on do not see are -infinity.
+  TENON_DEVICE void hide(float (&score)[score_blocks][4], index m, index first) const {
+    if (first + keys <= visible_keys(m + 1))
+      return;
+    TENON_UNROLL
+    for (int r = 0; r < 2; ++r) {
+      const int left = int(visible_keys(m + lane() / 4 + 8 * r + 1) - first) - 2 * (lane() % 4);
+      TENON_UNROLL
+      for (int j = 0; j < score_blocks; ++j) {
+        TENON_UNROLL
+        for (int i = 0; i < 2; ++i)
+          if (8 * j + i >= left)
+            score[j][2 * r + i] = -float(INFINITY);
+      }
+    }
+  }
+
+  /// The bias of this lane's scores; of those that do not exist whatever.
+  TENON_DEVICE void load_bias(float (&added)[score_blocks][4], const index (&at)[rank],
+                              index first) const {
+    const auto &view = bias.head;
+    const index step = index(index_t(view.strides.template get<rank - 1>()));
+    index point[rank];
+    for (int i = 0; i < rank; ++i)
+      point[i] = at[i];
+    TENON_UNROLL
+    for (int r = 0; r < 2; ++r) {
+      const index row = at[rank - 2] + my_row() + lane() / 4 + 8 * r;
+      point[rank - 2] = min_of(row, count_of_queries() - 1);
+      const auto *from = view.data + offset(view.strides, point);
+      TENON_UNROLL
+      for (int j = 0; j < score_blocks; ++j) {
+        TENON_UNROLL
+        for (int i = 0; i < 2; ++i) {
+          const index key = first + 8 * j + 2 * (lane() % 4) + i;
+          added[j][2 * r + i] = load_element(from + min_of(key, count_of_keys() - 1) * step);
+        }
+      }
+    }
+  }
+
+  /// Scores become weights relative to the largest of their row so far.
+  TENON_DEVICE static void weigh(state &s, float (&score)[score_blocks][4]) {
+    TENON_UNROLL
+    for (int r = 0; r < 2; ++r) {
+      float largest = s.largest[r];
+      TENON_UNROLL
+      for (int j = 0; j < score_blocks; ++j)
+        largest = fmaxf(largest, fmaxf(score[j][2 * r], score[j][2 * r + 1]));
+      largest = fmaxf(largest, shuffle_xor(largest, 1));
+      largest = fmaxf(largest, shuffle_xor(largest, 2));
+      const float from = relative_to(largest), factor = weight(s.largest[r] - from);
+      s.largest[r] = largest;
+      float total = s.total[r] * factor;
+      TENON_UNROLL
+      for (int j = 0; j < score_blocks; ++j) {
+        TENON_UNROLL
+        for (int i = 2 * r; i < 2 * r + 2; ++i)
+          total += score[j][i] = weight(score[j][i] - from);
+      }
+      s.total[r] = total;
+      scale_row(s, r, factor);
+    }
+  }
+  TENON_DEVICE static void scale_row(state &s, int r, float factor) {
+    TENON_UNROLL
+    for (int j = 0; j < sum_blocks; ++j) {
+      s.sum[4 * j + 2 * r] *= factor;
+      s.sum[4 * j + 2 * r + 1] *= factor;
+    }
+  }
+
+  /// What mma leaves of two blocks of scores is what it takes of 16 columns of A.
+  TENON_DEVICE static void multiply_values(state &s, const float (&weights)[score_blocks][4],
+                                           const element *v_tile) {
+    using pair = ptx::round_pair<element>;
+    const element *mine = v_tile + tile_of_v::at(team() * keys + lane() % 16, lane() / 16);
+    TENON_UNROLL
+    for (int i = 0; i < keys / 16; ++i) {
+      const float(&low)[4] = weights[2 * i], (&high)[4] = weights[2 * i + 1];
+      const unsigned a[4] = {pair::of(low[0], low[1]), pair::of(low[2], low[3]),
+                             pair::of(high[0], high[1]), pair::of(high[2], high[3])};
+      TENON_UNROLL
+      for (int j = 0; j < sum_blocks; j += 2) {
+        unsigned four[4];
+        ptx::ldmatrix_x4_transposed::load(four, mine + 16 * i * tile_of_v::pitch + 8 * j);
+        cores::multiply<element>(s.block(j), a, four[0], four[1]);
+        cores::multiply<element>(s.block(j + 1), a, four[2], four[3]);
+      }
+    }
+  }
+
+  /// Divides sums by those of weights and stores them.
+  TENON_DEVICE void complete(state &s, const index (&at)[rank], unsigned char *shared) const {
+    TENON_UNROLL
+    for (int r = 0; r < 2; ++r) {
+      s.total[r] += shuffle_xor(s.total[r], 1);
+      s.total[r] += shuffle_xor(s.total[r], 2);
+    }
+    if constexpr (teams == 1) {
+      turn(s.sum, s.total, reinterpret_cast<element *>(shared));
+    } else {
+      float own[own_blocks * 4];
+      join_teams(own, s, shared);
+      turn(own, s.total, reinterpret_cast<element *>(shared));
+    }
+    sync_block();
+    store(reinterpret_cast<const element *>(shared), at);
+  }
+
+  /// Teams agree on the largest score of each row and share out the blocks of columns.
+  TENON_DEVICE static void join_teams(float (&own)[own_blocks * 4], state &s,
+                                      unsigned char *shared) {
+    struct of_row {
+      float largest, total;
+    };
+    of_row *const found = reinterpret_cast<of_row *>(shared + sum_bytes); // [teams][rows]
+    const int row = my_row() + lane() / 4;
+    TENON_UNROLL
+    for (int r = 0; r < 2; ++r)
+      if (lane() % 4 == 0)
+        found[team() * rows + row + 8 * r] = {s.largest[r], s.total[r]};
+    sync_block();
+    TENON_UNROLL
+    for (int r = 0; r < 2; ++r) {
+      float largest = -float(INFINITY), total = 0;
+      TENON_UNROLL
+      for (int t = 0; t < teams; ++t)
+        largest = fmaxf(largest, found[t * rows + row + 8 * r].largest);
+      const float from = relative_to(largest);
+      TENON_UNROLL
+      for (int t = 0; t < teams; ++t) {
+        const of_row part = found[t * rows + row + 8 * r];
+        total += part.total * weight(part.largest - from);
+      }
+      scale_row(s, r, weight(s.largest[r] - from));
+      s.total[r] = total;
+    }
+    add_up_teams<teams, 32 * warps>(own, s.sum, shared);
+  }
+
+  /// A team's blocks of columns, divided, to rows in shared memory.
+  template <int Count>
+  TENON_DEVICE void turn(const float (&sum)[Count], const float (&total)[2], element *to) const {
+    TENON_UNROLL
+    for (int r = 0; r < 2; ++r) {
+      const float inverse = index_t(cfg.n) > 0 ? 1.0f / total[r] : 0.0f;
+      const bool defined = !Config::zero_undefined || total[r] > 0.0f;
+      TENON_UNROLL
+      for (int j = 0; j < own_blocks; ++j) {
+        const int block = team() * own_blocks + j;
+        const float *x = sum + 4 * j + 2 * r;
+        const unsigned pair =
+            defined ? ptx::round_pair<element>::of(x[0] * inverse, x[1] * inverse) : 0u;
+        if (block < sum_blocks)
+          memcpy(static_cast<void *>(to + turned::at(my_row() + lane() / 4 + 8 * r, block) +
+                                     2 * (lane() % 4)),
+                 &pair, sizeof(pair));
+      }
+    }
+  }
+
+  TENON_DEVICE void store(const element *from, const index (&at)[rank]) const {
+    constexpr int runs = ceil_div(e, 8);
+    const auto step = y.strides.template get<rank - 1>();
+    const index stride = index(index_t(y.strides.template get<rank - 2>()));
+    auto *to = y.data + offset(y.strides, at);
+    const int count = int(min_of(index(rows), count_of_queries() - at[rank - 2]));
+    for (int i = thread(); i < count * runs; i += threads) {
+      const int row = i / runs, run = i % runs;
+      float x[8];
+      load_run(x, from + turned::at(row, run), fixed<1>{}, 8);
+      store_run(to + row * stride + 8 * run * index_t(step), step, x, min_of(8, e - 8 * run));
+    }
+  }
+};
+
+template <class Config, class Q, class K, class V, class Bias, class Y>
+attention_sm80_kernel<Config, Q, K, V, Bias, Y> attention_sm80(Config cfg, float scale, Q q, K k,
+                                                               V v, Bias bias, Y y) {
+  using kernel = attention_sm80_kernel<Config, Q, K, V, Bias, Y>;
+  return {cfg, kernel::has_bias ? scale : scale * kernel::log2e, q, k, v, bias, y};
+}
+
+} // namespace cuda
+} // namespace tenon
+
+#endif

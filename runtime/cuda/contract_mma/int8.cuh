@@ -1,0 +1,61 @@
+// Defines `conv_int8_sm75`, `conv_int8_sm80`, `matmul_int8_sm75` and `matmul_int8_sm80`:
+// contractions of bytes with exact 32-bit sums on Tensor Cores, by mma.sync m8n8k16 (sm_75) and
+// m16n8k32 (sm_80 and up). See contract_mma.cuh.
+//
+// x is int8_t or uint8_t, weights are k_major_weights of int8_t. Config may have `x_zero`, the zero
+// point of x (static, known to the compiler): sums are of (x - x_zero) * w, and padding contributes
+// nothing. What lies beyond the border is x_zero, and x_zero times the sum of each filter, which
+// the kernel computes beside the products, is taken from the sums.
+#ifndef TENON_RUNTIME_CUDA_CONTRACT_MMA_INT8_CUH
+#define TENON_RUNTIME_CUDA_CONTRACT_MMA_INT8_CUH
+
+#include "cuda/contract_mma/kernel.cuh"
+#include "cuda/tile/tensor_cores_int8.cuh"
+
+namespace tenon {
+namespace cuda {
+
+template <class Config, class X, class W, class Outs, class Ins, class Body>
+using conv_int8_sm75_kernel =
+    contract_mma_kernel<tensor_cores_int8_sm75, Config, conv_problem<Config, X>, W, Outs, Ins, Body,
+                        no_prologue, arguments<>>;
+template <class Config, class X, class W, class Outs, class Ins, class Body>
+conv_int8_sm75_kernel<Config, X, W, Outs, Ins, Body>
+conv_int8_sm75(Config cfg, X x, W w, Outs outs, Ins ins, Body body, split_scratch scratch = {}) {
+  return {{cfg, x}, w, outs, ins, body, {}, {}, scratch};
+}
+
+template <class Config, class X, class W, class Outs, class Ins, class Body>
+using conv_int8_sm80_kernel =
+    contract_mma_kernel<tensor_cores_int8_sm80, Config, conv_problem<Config, X>, W, Outs, Ins, Body,
+                        no_prologue, arguments<>>;
+template <class Config, class X, class W, class Outs, class Ins, class Body>
+conv_int8_sm80_kernel<Config, X, W, Outs, Ins, Body>
+conv_int8_sm80(Config cfg, X x, W w, Outs outs, Ins ins, Body body, split_scratch scratch = {}) {
+  return {{cfg, x}, w, outs, ins, body, {}, {}, scratch};
+}
+
+template <class Config, class X, class B, class Outs, class Ins, class Body>
+using matmul_int8_sm75_kernel =
+    contract_mma_kernel<tensor_cores_int8_sm75, Config, matmul_problem<Config, X>, B, Outs, Ins,
+                        Body, no_prologue, arguments<>>;
+template <class Config, class X, class B, class Outs, class Ins, class Body>
+matmul_int8_sm75_kernel<Config, X, B, Outs, Ins, Body>
+matmul_int8_sm75(Config cfg, X x, B b, Outs outs, Ins ins, Body body, split_scratch scratch = {}) {
+  return {{cfg, x}, b, outs, ins, body, {}, {}, scratch};
+}
+
+template <class Config, class X, class B, class Outs, class Ins, class Body>
+using matmul_int8_sm80_kernel =
+    contract_mma_kernel<tensor_cores_int8_sm80, Config, matmul_problem<Config, X>, B, Outs, Ins,
+                        Body, no_prologue, arguments<>>;
+template <class Config, class X, class B, class Outs, class Ins, class Body>
+matmul_int8_sm80_kernel<Config, X, B, Outs, Ins, Body>
+matmul_int8_sm80(Config cfg, X x, B b, Outs outs, Ins ins, Body body, split_scratch scratch = {}) {
+  return {{cfg, x}, b, outs, ins, body, {}, {}, scratch};
+}
+
+} // namespace cuda
+} // namespace tenon
+
+#endif

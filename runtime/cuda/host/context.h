@@ -1,0 +1,356 @@
+// Defines the context: the memory of one inference and its graph. One context belongs to one stream
+// or thread at a time; contexts of one model run side by side.
+//
+// prepare  captures launch_all once into a graph; for other run-time dimensions its nodes get new
+//          arguments.
+// finish   issues what follows the graph where sizes or conditions depend on data
+//          (cuda/host/host_part.h); enqueue then waits for the data, not for the end.
+// enqueue  one graph launch on the caller's stream. Where the caller's pointers are not those of
+//          the last run, the nodes that touch inputs and outputs get new arguments first; launches
+//          already under way keep theirs. On a stream that is being captured it issues plain
+//          launches, which become part of the caller's graph.
+#ifndef TENON_RUNTIME_CUDA_HOST_CONTEXT_H
+#define TENON_RUNTIME_CUDA_HOST_CONTEXT_H
+
+#include "cuda/host/context_graph.h"
+#include "cuda/host/host_part.h"
+
+namespace tenon {
+namespace cuda {
+namespace detail {
+
+inline size_t memory_bytes(const variant_table &v) {
+  return aligned(v.arena_bytes) + aligned(v.zeroed_bytes) + aligned(v.state_bytes);
+}
+
+inline host_part host_part_of(const context &c, cudaStream_t stream) {
+  const model &m = *c.owner;
+  return host_part(*m.code, *m.variant, c.where, c.dims, c.landing, c.first_launch,
+                   issue::launch_on(stream, c.trace.function ? nullptr : m.early(), c.stamps),
+                   stream, c.trace);
+}
+
+/// Runs step by step outside any graph, with the trace called before and after each, and before
+/// and after a run that carries states.
+inline status launch_traced(const context &c, cudaStream_t stream) {
+  const variant_table &v = *c.owner->variant;
+  host_part steps = host_part_of(c, stream);
+  if (v.state_bytes)
+    TENON_CHECK(steps.trace(whole_run, 0));
+  for (int i = 0; i < v.graph_steps(); ++i)
+    TENON_CHECK(steps.step(i));
+  if (v.finish)
+    TENON_CHECK(v.finish(steps));
+  return v.state_bytes ? steps.trace(whole_run, 1) : ok;
+}
+
+/// Brings the dimensions that grow up to the next run.
+inline void advance_dims(context &c) {
+  if (c.ran && c.owner->code->advance)
+    c.owner->code->advance(c.dims);
+  c.ran = false;
+}
+
+/// Dimensions that steps find at their bounds, for which the graph was captured.
+inline void forget_found(context &c) {
+  const program &code = *c.owner->code;
+  for (int i = 0; i < code.dim_count; ++i)
+    if (code.dims[i].kind == born)
+      c.dims[i] = code.dims[i].high;
+}
+
+/// Lengths of carried values as after creation.
+inline void reset_dims(context &c) {
+  const program &code = *c.owner->code;
+  for (int i = 0; i < code.dim_count; ++i)
+    if (code.dims[i].kind == grows)
+      c.dims[i] = code.dims[i].low;
+  c.ran = false;
+}
+
+inline status open_context(context &c, void *memory) {
+  const model &m = *c.owner;
+  const variant_table &v = *m.variant;
+  const program &code = *m.code;
+  c.nodes = nullptr;
+  c.first_launch = static_cast<int *>(calloc(size_t(v.step_count) + 1, sizeof(int)));
+  c.inputs = static_cast<const void **>(calloc(size_t(code.input_count) + 1, sizeof(void *)));
+  c.outputs = static_cast<void **>(calloc(size_t(code.output_count) + 1, sizeof(void *)));
+  c.dims = static_cast<index_t *>(calloc(size_t(code.dim_count) + 1, sizeof(index_t)));
+  c.graph_dims = static_cast<index_t *>(calloc(size_t(code.dim_count) + 1, sizeof(index_t)));
+  c.slot_dims = static_cast<index_t *>(
+      calloc(size_t(code.dim_count) * host_queue::depth + 1, sizeof(index_t)));
+  if (!c.first_launch || !c.inputs || !c.outputs || !c.dims || !c.graph_dims || !c.slot_dims)
+    return out_of_host_memory;
+  c.where.weights = m.weights;
+  c.where.inputs = c.inputs;
+  c.where.outputs = c.outputs;
+  c.where.dims = c.dims;
+  for (int i = 0; i < code.dim_count; ++i)
+    c.dims[i] = code.dims[i].high;
+
+  TENON_CHECK_CUDA(cudaStreamCreateWithFlags(&c.stream, cudaStreamNonBlocking));
+  TENON_CHECK(open_branches(c.branches, v));
+  if (v.finish)
+    TENON_CHECK_CUDA(cudaHostAlloc(&c.landing, sizeof(int64_t), cudaHostAllocDefault));
+  c.owns_memory = !memory;
+  if (memory)
+    c.where.memory = static_cast<unsigned char *>(memory);
+  else if (memory_bytes(v) > 0) {
+    void *p = nullptr;
+    TENON_CHECK_CUDA(cudaMalloc(&p, memory_bytes(v)));
+    c.where.memory = static_cast<unsigned char *>(p);
+  }
+  // Real addresses come with the first enqueue.
+  for (int i = 0; i < code.input_count; ++i)
+    c.inputs[i] = c.where.memory;
+  for (int i = 0; i < code.output_count; ++i)
+    c.outputs[i] = c.where.memory;
+  c.where.cleared = c.where.memory + aligned(v.arena_bytes);
+  c.where.states = c.where.cleared + aligned(v.zeroed_bytes);
+  const size_t persistent = memory_bytes(v) - aligned(v.arena_bytes);
+  if (persistent > 0)
+    TENON_CHECK_CUDA(
+        cudaMemsetAsync(c.where.memory + aligned(v.arena_bytes), 0, persistent, c.stream));
+
+  issue count = issue::configure(m.shared_limit, m.early());
+  for (int i = 0; i < v.step_count; ++i) {
+    c.first_launch[i] = count.ordinal();
+    TENON_CHECK(v.steps[i].run(c.where, count));
+  }
+  c.launch_count = count.ordinal();
+  c.nodes =
+      static_cast<cudaGraphNode_t *>(calloc(size_t(c.launch_count) + 1, sizeof(cudaGraphNode_t)));
+  if (!c.nodes)
+    return out_of_host_memory;
+#if defined(TENON_PROFILE)
+  void *stamps = nullptr;
+  TENON_CHECK_CUDA(
+      cudaMalloc(&stamps, size_t(c.launch_count + 1) * 2 * sizeof(unsigned long long)));
+  c.stamps = static_cast<unsigned long long *>(stamps);
+#endif
+  return from_cuda(cudaStreamSynchronize(c.stream));
+}
+
+/// Gives the graph the run's addresses and dimensions where they differ.
+inline status bind(context &c, const void *const *inputs, void *const *outputs) {
+  const program &code = *c.owner->code;
+  bool changed = false;
+  for (int i = 0; i < code.input_count; ++i) {
+    changed |= c.inputs[i] != inputs[i];
+    c.inputs[i] = inputs[i];
+  }
+  for (int i = 0; i < code.output_count; ++i) {
+    changed |= c.outputs[i] != outputs[i];
+    c.outputs[i] = outputs[i];
+  }
+  const bool resized = !keeps_dims(c);
+  return changed || resized ? update_graph(c, !resized) : ok;
+}
+
+/// Whether the lengths of carried values leave room for a run.
+inline status check_room(const context &c) {
+  const program &code = *c.owner->code;
+  for (int i = 0; i < code.dim_count; ++i)
+    if (code.dims[i].kind == grows && c.dims[i] > code.dims[i].high)
+      return state_full;
+  return ok;
+}
+
+inline status check_pointers(const program &code, const void *const *inputs, void *const *outputs) {
+  if ((code.input_count > 0 && !inputs) || (code.output_count > 0 && !outputs))
+    return invalid_argument;
+  for (int i = 0; i < code.input_count; ++i)
+    if (!inputs[i] && code.inputs[i].bytes > 0)
+      return invalid_argument;
+  for (int i = 0; i < code.output_count; ++i)
+    if (!outputs[i] && code.outputs[i].bytes > 0)
+      return invalid_argument;
+  return ok;
+}
+} // namespace detail
+
+/// Bytes of device memory that a context needs: for create() with the caller's memory.
+inline size_t context_bytes(const model *m) { return m ? detail::memory_bytes(*m->variant) : 0; }
+
+/// Waits for the context's own stream only: the caller's work must be finished.
+inline void destroy(context *c) {
+  if (!c)
+    return;
+  const device_scope scope(c->owner->device);
+  detail::drop_graph(*c);
+  if (c->stream)
+    (void)cudaStreamDestroy(c->stream);
+  detail::close_branches(c->branches, *c->owner->variant);
+  if (c->owns_memory && c->where.memory)
+    (void)cudaFree(c->where.memory);
+  detail::close_queue(c->host);
+  if (c->stamps)
+    (void)cudaFree(c->stamps);
+  if (c->landing)
+    (void)cudaFreeHost(c->landing);
+  free(c->slot_dims);
+  free(c->nodes);
+  free(c->first_launch);
+  free(c->inputs);
+  free(c->outputs);
+  free(c->dims);
+  free(c->graph_dims);
+  free(c);
+}
+
+/// Sets a run-time dimension; prepare must come before the next run where the caller's to set.
+inline status set_dim(context *c, int dim, index_t value) {
+  if (!c || dim < 0 || dim >= c->owner->code->dim_count)
+    return invalid_argument;
+  const dim_range range = c->owner->code->dims[dim];
+  if (range.kind == born)
+    return invalid_argument;
+  detail::forget_found(*c);
+  detail::advance_dims(*c);
+  if (value < range.low || value > range.high)
+    return dims_out_of_range;
+  c->prepared = c->prepared && (range.kind == grows || c->dims[dim] == value);
+  c->dims[dim] = value;
+  return ok;
+}
+
+/// Brings the graph up to the values that the run-time dimensions have.
+inline status prepare(context *c) {
+  if (!c)
+    return invalid_argument;
+  if (c->prepared)
+    return ok;
+  detail::forget_found(*c);
+  const device_scope scope(c->owner->device);
+  TENON_CHECK(scope.entered());
+  const status s = c->executable ? detail::update_graph(*c, false) : detail::capture(*c);
+  if (s != ok)
+    detail::drop_graph(*c);
+  c->prepared = s == ok;
+  return s;
+}
+
+/// State as after creation. The context's work must be finished.
+inline status reset(context *c) {
+  if (!c)
+    return invalid_argument;
+  const variant_table &v = *c->owner->variant;
+  detail::reset_dims(*c);
+  if (v.state_bytes == 0)
+    return ok;
+  const device_scope scope(c->owner->device);
+  TENON_CHECK(scope.entered());
+  TENON_CHECK_CUDA(cudaMemsetAsync(c->where.states, 0, v.state_bytes, c->stream));
+  return from_cuda(cudaStreamSynchronize(c->stream));
+}
+
+/// Starts one inference; inputs and outputs are device pointers. Returns before it has finished,
+/// where steps depend on data once the last of them is issued.
+inline status enqueue(context *c, const void *const *inputs, void *const *outputs,
+                      cudaStream_t stream) {
+  if (!c)
+    return invalid_argument;
+  if (!c->prepared)
+    return not_prepared;
+  TENON_CHECK(detail::check_pointers(*c->owner->code, inputs, outputs));
+  const device_scope scope(c->owner->device);
+  TENON_CHECK(scope.entered());
+  cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
+  TENON_CHECK_CUDA(cudaStreamIsCapturing(stream, &capturing));
+  detail::advance_dims(*c);
+  TENON_CHECK(detail::check_room(*c));
+  if (capturing != cudaStreamCaptureStatusNone) {
+    if (c->owner->code->advance)
+      return growth_in_capture;
+    if (c->owner->variant->finish)
+      return data_in_capture;
+    frame where = c->where;
+    where.inputs = inputs;
+    where.outputs = outputs;
+    return detail::launch_all(*c, stream, where);
+  }
+  detail::forget_found(*c);
+  TENON_CHECK(detail::bind(*c, inputs, outputs));
+  c->ran = true;
+  if (c->trace.function)
+    return detail::launch_traced(*c, stream);
+  TENON_CHECK_CUDA(cudaGraphLaunch(c->executable, stream));
+  if (!c->owner->variant->finish)
+    return ok;
+  host_part rest = detail::host_part_of(*c, stream);
+  return c->owner->variant->finish(rest);
+}
+
+namespace detail {
+inline status run_on_zeros(context &c, port_layout &ports, unsigned char *memory) {
+  const size_t state_bytes = c.owner->variant->state_bytes;
+  ports.place(*c.owner->code, memory);
+  TENON_CHECK_CUDA(cudaMemsetAsync(memory, 0, ports.bytes(), c.stream));
+  TENON_CHECK(enqueue(&c, ports.inputs, ports.outputs, c.stream));
+  if (state_bytes > 0)
+    TENON_CHECK_CUDA(cudaMemsetAsync(c.where.states, 0, state_bytes, c.stream));
+  reset_dims(c);
+  return from_cuda(cudaStreamSynchronize(c.stream));
+}
+
+/// Runs once on zeros, so that the first inference finds its kernels, its weights and its graph
+/// where the thousandth does. Kernels clamp indices: no input makes them leave their tensors. Where
+/// there is no memory for it, the first inference is slower and nothing else.
+inline status warm_up(context &c) {
+#if defined(TENON_NO_WARM_UP)
+  (void)c;
+  return ok;
+#else
+  port_layout ports(*c.owner->code);
+  if (!ports.valid())
+    return out_of_host_memory;
+  void *memory = nullptr;
+  if (cudaMalloc(&memory, ports.bytes() + memory_alignment) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return ok;
+  }
+  const status s = run_on_zeros(c, ports, static_cast<unsigned char *>(memory));
+  const status freed = from_cuda(cudaFree(memory));
+  return s != ok ? s : freed;
+#endif
+}
+} // namespace detail
+
+/// `memory` is null, or context_bytes() bytes of device memory aligned to 256 that outlive the
+/// context. It is prepared for the largest run-time dimensions, and has run once on zeros.
+inline status create(context **out, const model *m, void *memory = nullptr) {
+  if (!out || !m)
+    return invalid_argument;
+  *out = nullptr;
+  const device_scope scope(m->device);
+  TENON_CHECK(scope.entered());
+  context *c = static_cast<context *>(calloc(1, sizeof(context)));
+  if (!c)
+    return out_of_host_memory;
+  c->owner = m;
+  status s = detail::open_context(*c, memory);
+  if (s == ok)
+    s = prepare(c);
+  detail::reset_dims(*c);
+  if (s == ok)
+    s = detail::warm_up(*c);
+  if (s != ok) {
+    destroy(c);
+    return s;
+  }
+  *out = c;
+  return ok;
+}
+
+/// The same in `bytes` bytes of the caller's memory.
+inline status place(context **out, const model *m, void *memory, size_t bytes) {
+  if (!memory || bytes < context_bytes(m) || uintptr_t(memory) % detail::memory_alignment != 0)
+    return invalid_argument;
+  return create(out, m, memory);
+}
+
+} // namespace cuda
+} // namespace tenon
+
+#endif

@@ -1,0 +1,86 @@
+// Architectures: 900a
+//
+// Tests of conv_int8_sm90, matmul_int8_sm90, and of bytes in conv_cluster_sm90 and
+// matmul_cluster_sm90.
+#include "cuda/contract_cluster/kernel.cuh"
+#include "cuda/contract_wgmma/kernel.cuh"
+#include "shared/int8_cases.h"
+
+using namespace test;
+
+namespace {
+
+struct int8 {
+  static constexpr const char *name = "int8 wgmma";
+  using packing = rounded_rows<16>;
+  template <class... Args> static auto conv(Args... args) { return cuda::conv_int8_sm90(args...); }
+  template <class... Args> static auto matmul(Args... args) {
+    return cuda::matmul_int8_sm90(args...);
+  }
+};
+
+struct cluster : int8 {
+  static constexpr const char *name = "int8 cluster";
+  template <class Cfg, class X, class W, class Outs, class Ins, class Body>
+  static auto conv(Cfg cfg, X x, W w, Outs outs, Ins ins, Body body, cuda::split_scratch) {
+    return cuda::conv_cluster_sm90(cfg, x, w, outs, ins, body);
+  }
+  template <class Cfg, class X, class W, class Outs, class Ins, class Body>
+  static auto matmul(Cfg cfg, X x, W w, Outs outs, Ins ins, Body body, cuda::split_scratch) {
+    return cuda::matmul_cluster_sm90(cfg, x, w, outs, ins, body);
+  }
+};
+
+// Two blocks at most, so that each takes several tiles.
+template <int M, int N, int K, int Consumers, bool PingPong, int Stages, int Splits = 1>
+using tiles = cuda::contract_wgmma_schedule<M, N, K, Consumers, PingPong, Stages, Splits, 2>;
+using small = tiles<64, 32, 128, 1, false, 3>;
+using thin = tiles<64, 64, 64, 1, false, 4>;
+using thinnest = tiles<64, 32, 32, 1, false, 2>;
+using tall = tiles<128, 64, 128, 1, false, 2>;
+using shared = tiles<128, 96, 128, 2, false, 3>;
+using three = tiles<192, 64, 128, 3, false, 3>;
+using four = tiles<256, 64, 64, 4, false, 3>;
+using turns = tiles<64, 64, 128, 2, true, 4>;
+using wide = tiles<128, 256, 128, 2, false, 2>;
+template <int S> using split = tiles<64, 64, 128, 1, false, 3, S>;
+template <int S> using split_shared = tiles<128, 32, 64, 2, false, 3, S>;
+template <int S> using split_turns = tiles<64, 32, 64, 2, true, 3, S>;
+template <int S> using part = cuda::contract_cluster_schedule<64, 32, 128, 1, 3, S>;
+template <int S> using part_pair = cuda::contract_cluster_schedule<64, 64, 64, 2, 3, S>;
+template <int S> using part_tall = cuda::contract_cluster_schedule<128, 64, 128, 2, 2, S>;
+
+} // namespace
+
+int main() {
+  conv_int8<int8, int8_t, 0, small, 128, 32, 1>(1, 8, 9, 1, 1, 0);
+  conv_int8<int8, uint8_t, 0, small, 16, 40, 3>(2, 9, 7, 1, 1, 1);
+  conv_int8<int8, int8_t, 0, thin, 48, 70, 3>(1, 11, 13, 2, 1, 1);
+  conv_int8<int8, uint8_t, 0, thinnest, 32, 33, 5>(3, 12, 6, 3, 2, 4);
+  conv_int8<int8, int8_t, 0, tall, 144, 64, 3>(1, 15, 14, 1, 1, 1);
+  conv_int8<int8, uint8_t, 0, shared, 128, 130, 3>(2, 9, 10, 1, 1, 0);
+  conv_int8<int8, uint8_t, 0, three, 128, 130, 1>(2, 15, 14, 1, 1, 0);
+  conv_int8<int8, int8_t, 0, four, 64, 70, 3>(3, 12, 10, 1, 1, 1);
+  conv_int8<int8, uint8_t, 0, turns, 80, 72, 3>(2, 10, 12, 1, 1, 1);
+  conv_int8<int8, int8_t, 0, turns, 272, 200, 1>(1, 13, 13, 2, 1, 0);
+  conv_int8<int8, uint8_t, 0, wide, 144, 264, 1>(1, 13, 11, 1, 1, 0);
+  conv_int8<int8, uint8_t, 0, small, 128, 20, 3, 3>(1, 7, 6, 1, 1, 1);
+  conv_int8<int8, int8_t, 0, thinnest, 64, 8, 3, 2>(2, 6, 5, 1, 2, 2);
+  conv_int8<int8, int8_t, 0, split<3>, 128, 72, 3>(1, 10, 10, 1, 1, 1);
+  conv_int8<int8, uint8_t, 0, split_shared<4>, 64, 40, 3>(3, 7, 7, 1, 1, 1);
+  conv_int8<int8, uint8_t, 0, split_turns<2>, 64, 70, 3>(2, 9, 9, 1, 1, 1);
+  conv_int8<cluster, int8_t, 0, part<1>, 128, 32, 1>(1, 8, 9, 1, 1, 0);
+  conv_int8<cluster, uint8_t, 0, part<4>, 144, 40, 3>(2, 9, 7, 1, 1, 1);
+  conv_int8<cluster, int8_t, 0, part_pair<2>, 80, 70, 3>(1, 11, 13, 2, 1, 1);
+  conv_int8<cluster, uint8_t, 0, part_pair<8>, 128, 72, 3>(1, 9, 10, 1, 1, 1);
+  conv_int8<cluster, uint8_t, 0, part_tall<1>, 272, 130, 1>(2, 13, 11, 1, 1, 0);
+  conv_int8<cluster, int8_t, 0, part_tall<2>, 128, 20, 3, 3>(1, 7, 6, 1, 1, 1);
+  matmul_int8<cluster, uint8_t, 0, part<8>, 1040>(65, 70);
+  matmul_int8<cluster, int8_t, 0, part_pair<1>, 144>(70, 40);
+  matmul_int8<int8, int8_t, 0, small, 144>(70, 40);
+  matmul_int8<int8, uint8_t, 0, turns, 400>(150, 136);
+  matmul_int8<int8, uint8_t, 0, shared, 128>(130, 104);
+  matmul_int8<int8, int8_t, 0, wide, 272>(140, 300);
+  matmul_int8<int8, int8_t, 0, split<3>, 1040>(65, 70);
+  return finish();
+}

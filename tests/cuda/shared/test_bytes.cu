@@ -1,0 +1,126 @@
+// Architectures: 750 800
+//
+// Tests of depthwise and gemv with bytes: sums are exact, zero points included.
+#include "cuda/depthwise/kernel.cuh"
+#include "cuda/gemv/kernel.cuh"
+#include "shared/int8_cases.h"
+
+using namespace test;
+
+namespace {
+
+template <int V, int Columns, index_t C, index_t M, index_t K, index_t Stride, index_t Dilation,
+          bool Whole, int Zero>
+struct depthwise_case : cuda::window_defaults {
+  static constexpr bool whole_runs = Whole;
+  static constexpr int vector = V, columns = Columns, x_zero = Zero;
+  dyn batch, in_h, in_w, out_h, out_w, pad_top, pad_left;
+  static constexpr fixed<C> channels{};
+  static constexpr fixed<M> multiplier{};
+  static constexpr fixed<K> kernel_h{}, kernel_w{};
+  static constexpr fixed<Stride> stride_h{}, stride_w{};
+  static constexpr fixed<Dilation> dilation_h{}, dilation_w{};
+};
+
+template <class T, int Zero, int V, int Columns, index_t C, index_t M, index_t K, index_t Stride,
+          index_t Dilation, bool Whole = false>
+void depthwise(index_t n, index_t h, index_t w, index_t pad, index_t skew = 0) {
+  name_case(
+      "depthwise zero %d n%ld %ldx%ld c%ld m%ld k%ld s%ld d%ld p%ld vector %d columns %d skew %ld",
+      Zero, long(n), long(h), long(w), long(C), long(M), long(K), long(Stride), long(Dilation),
+      long(pad), V, Columns, long(skew));
+  depthwise_case<V, Columns, C, M, K, Stride, Dilation, Whole, Zero> cfg;
+  const index_t span = Dilation * (K - 1) + 1, k = C * M;
+  const index_t oh = (h + 2 * pad - span) / Stride + 1, ow = (w + 2 * pad - span) / Stride + 1;
+  cfg.batch = n, cfg.in_h = h, cfg.in_w = w, cfg.out_h = oh, cfg.out_w = ow;
+  cfg.pad_top = pad, cfg.pad_left = pad;
+  buffer<T> x(n * h * w * C, skew);
+  buffer<int8_t> weights(K * K * k, skew), y(n * oh * ow * k, skew), residual(n * oh * ow * k);
+  buffer<int32_t> bias(k), sums(n * oh * ow * k);
+  fill_bytes(x);
+  fill_bytes(weights);
+  fill_bytes(residual);
+  bias.fill_random(-5000, 5000);
+  std::vector<double> want;
+  for (index_t b = 0; b < n; ++b)
+    for (index_t i = 0; i < oh; ++i)
+      for (index_t j = 0; j < ow; ++j)
+        for (index_t f = 0; f < k; ++f) {
+          double sum = 0;
+          for (index_t ky = 0; ky < K; ++ky)
+            for (index_t kx = 0; kx < K; ++kx) {
+              const index_t iy = i * Stride - pad + ky * Dilation,
+                            ix = j * Stride - pad + kx * Dilation;
+              if (iy >= 0 && iy < h && ix >= 0 && ix < w)
+                sum += (double(x.get(((b * h + iy) * w + ix) * C + f / M)) - Zero) *
+                       double(weights.get((ky * K + kx) * k + f));
+            }
+          want.push_back(sum);
+        }
+  std::vector<double> stored;
+  for (index_t i = 0; i < y.size(); ++i)
+    stored.push_back(
+        requantised(want[size_t(i)], double(bias.get(i % k)), double(residual.get(i))));
+  using in = dims<dyn, fixed<1>, dyn, fixed<C>>;
+  using out = dims<dyn, fixed<1>, dyn, fixed<k>>;
+  const out strides(oh * ow * k, {}, ow * k, {});
+  launch(cuda::depthwise(cfg, make_view<const T>(x.device(), in(h * w * C, {}, w * C, {})),
+                         static_cast<const int8_t *>(weights.device()),
+                         pack(make_view(sums.device(), strides), make_view(y.device(), strides)),
+                         pack(make_view<const int32_t>(bias.device(), extents<0, 1, 0, 0>{}),
+                              make_view<const int8_t>(residual.device(), strides)),
+                         requantise{}));
+  expect_close(sums, want, 0);
+  expect_close(y, stored, 0);
+}
+
+template <index_t M, int Lanes, int Columns, int Zero> struct gemv_case {
+  static constexpr fixed<M> m{};
+  dyn n, k;
+  static constexpr int lanes = Lanes, columns = Columns, x_zero = Zero;
+};
+
+template <class T, int Zero, index_t M, int Lanes, int Columns>
+void gemv(index_t n, index_t k, index_t skew = 0) {
+  name_case("gemv zero %d m%ld n%ld k%ld lanes %d columns %d skew %ld", Zero, long(M), long(n),
+            long(k), Lanes, Columns, long(skew));
+  gemv_case<M, Lanes, Columns, Zero> cfg;
+  cfg.n = n, cfg.k = k;
+  const index_t pitch = (k + 15) / 16 * 16;
+  buffer<T> x(M * k, skew);
+  buffer<int8_t> w(n * pitch);
+  buffer<int32_t> y(M * n);
+  fill_bytes(x);
+  for (index_t j = 0; j < n; ++j)
+    for (index_t i = 0; i < pitch; ++i)
+      w.set(j * pitch + i, i < k ? random_int(-128, 127) : 0);
+  w.upload();
+  std::vector<double> want;
+  for (index_t m = 0; m < M; ++m)
+    for (index_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (index_t i = 0; i < k; ++i)
+        sum += (double(x.get(m * k + i)) - Zero) * double(w.get(j * pitch + i));
+      want.push_back(sum);
+    }
+  launch(cuda::gemv(cfg, make_view<const T>(x.device(), dims<dyn, fixed<1>>(k, {})),
+                    static_cast<const int8_t *>(w.device()),
+                    pack(make_view(y.device(), dims<dyn, fixed<1>>(n, {}))), pack(),
+                    cuda::identity_body{}));
+  expect_close(y, want, 0);
+}
+
+} // namespace
+
+int main() {
+  depthwise<int8_t, 0, 4, 4, 32, 1, 3, 1, 1>(2, 9, 11, 1);
+  depthwise<int8_t, -128, 8, 2, 32, 1, 3, 1, 1, true>(1, 9, 11, 1);
+  depthwise<uint8_t, 131, 4, 2, 30, 1, 3, 2, 1>(1, 10, 13, 1);
+  depthwise<uint8_t, 7, 4, 1, 12, 2, 5, 1, 2>(1, 11, 12, 4);
+  depthwise<int8_t, 9, 1, 2, 5, 3, 3, 1, 1>(2, 6, 7, 1, 1);
+  gemv<int8_t, 0, 1, 64, 2>(37, 200);
+  gemv<int8_t, -128, 3, 32, 1>(9, 77);
+  gemv<uint8_t, 128, 8, 128, 2>(19, 1000, 1);
+  gemv<uint8_t, 3, 1, 256, 4>(65, 5000);
+  return finish();
+}
