@@ -15,7 +15,8 @@
 //
 // `Append`: the queries and one more key are turned by the row `length` of the rotary tables, that
 // key and its value are written to the cache behind the others, and attended to. The first old
-// keys are read before the dependency wait. The last warp of the last block has the new one, from registers.
+// keys are read before the dependency wait. The last warp of the last block has the new one, from
+// registers.
 #pragma once
 
 #include "../arrival.cuh"
@@ -44,7 +45,8 @@ struct decode_arguments {
   unsigned long long *times; // of each block: it began, its wait ended, it ended; or null
 };
 
-template <int D, int Warps, int Cluster, bool Append = false, bool Polls = false> struct decode_kernel {
+template <int D, int Warps, int Cluster, bool Append = false, bool Polls = false>
+struct decode_kernel {
   static constexpr int threads = 32 * Warps, chunks = D / 32, halves = D / 64;
   static constexpr int row = D + 4; // floats of a row of sums
   static constexpr float least = -1e30f;
@@ -402,7 +404,8 @@ private:
 };
 
 template <class Kernel>
-__global__ void __launch_bounds__(Kernel::threads) decode(const __grid_constant__ decode_arguments a) {
+__global__ void __launch_bounds__(Kernel::threads)
+    decode(const __grid_constant__ decode_arguments a) {
   __shared__ __align__(16) typename Kernel::memory shared;
   Kernel::run(a, shared);
 }

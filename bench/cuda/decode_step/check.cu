@@ -71,7 +71,8 @@ std::vector<double> times_rows(const packed &w, const std::vector<double> &x, si
       y[o] += w.value[o * x.size() + i] * x[i];
   return y;
 }
-std::vector<double> normed(const std::vector<double> &x, const std::vector<double> &gamma, double epsilon) {
+std::vector<double> normed(const std::vector<double> &x, const std::vector<double> &gamma,
+                           double epsilon) {
   double squares = 0;
   for (double v : x)
     squares += v * v;
@@ -123,7 +124,10 @@ public:
       }
     m.cos = static_cast<float *>(to_device(cos.data(), cos.size() * 4));
     m.sin = static_cast<float *>(to_device(sin.data(), sin.size() * 4));
-    const std::vector<unsigned char> poison(size_t(s.hidden + s.inner + s.vocabulary + (s.heads + 2 * s.kv_heads) * s.d) * 4 + 4 * size_t(s.capacity), 0xff);
+    const std::vector<unsigned char> poison(
+        size_t(s.hidden + s.inner + s.vocabulary + (s.heads + 2 * s.kv_heads) * s.d) * 4 +
+            4 * size_t(s.capacity),
+        0xff);
     const auto room = [&](size_t bytes) { return to_device(poison.data(), bytes); };
     m.layers = layers.data(), m.count = s.layers;
     m.logits = room(size_t(s.vocabulary) * 2);
@@ -133,7 +137,8 @@ public:
     first_token = int(random() % unsigned(s.vocabulary));
     m.token = static_cast<int *>(to_device(&first_token, 4));
     m.length = static_cast<int *>(to_device(&s.length, 4));
-    m.hidden = s.hidden, m.heads = s.heads, m.kv_heads = s.kv_heads, m.d = s.d, m.inner_size = s.inner;
+    m.hidden = s.hidden, m.heads = s.heads, m.kv_heads = s.kv_heads, m.d = s.d,
+    m.inner_size = s.inner;
     m.vocabulary = s.vocabulary, m.capacity = s.capacity, m.epsilon = 1e-5f;
     results_size = size_t(step_results(&m, 5 * s.layers + 2));
     m.results = to_device(std::vector<unsigned char>(results_size, 0xff).data(), results_size);
@@ -147,17 +152,21 @@ public:
   /// One step, kernel by kernel.
   void check_kernels(const step_options &o, const char *name) {
     const int length = from_device<int>(m.length, 1)[0], token = from_device<int>(m.token, 1)[0];
-    const size_t hidden = size_t(s.hidden), q_size = size_t(s.heads * s.d), kv_size = size_t(s.kv_heads * s.d);
+    const size_t hidden = size_t(s.hidden), q_size = size_t(s.heads * s.d),
+                 kv_size = size_t(s.kv_heads * s.d);
     int at = 0;
     poison(m.results, results_size);
     run(o, at++, name);
-    std::vector<double> row(head.value.begin() + long(token * s.hidden), head.value.begin() + long((token + 1) * s.hidden));
+    std::vector<double> row(head.value.begin() + long(token * s.hidden),
+                            head.value.begin() + long((token + 1) * s.hidden));
     compare(floats(result(0), hidden), row, 1e-6, "embed", name);
     for (int i = 0; i < s.layers; ++i) {
       const layer_values &v = values[size_t(i)];
       const auto before = floats(result(at - 1), hidden);
       run(o, at, name);
-      compare(halves(result(at++), q_size + 2 * kv_size), times_rows(v.qkv, normed(before, v.attend_gamma, 1e-5), q_size + 2 * kv_size), 1.5e-3, "qkv", name);
+      compare(halves(result(at++), q_size + 2 * kv_size),
+              times_rows(v.qkv, normed(before, v.attend_gamma, 1e-5), q_size + 2 * kv_size), 1.5e-3,
+              "qkv", name);
       check_attend(o, i, length, at++, name);
       auto want = times_rows(v.project, halves(result(at - 1), q_size), hidden);
       for (size_t j = 0; j < hidden; ++j)
@@ -166,7 +175,8 @@ public:
       const auto middle = floats(result(at++), hidden);
       compare(middle, want, 5e-5, "project", name);
       run(o, at, name);
-      const auto both = times_rows(v.gate_up, normed(middle, v.mlp_gamma, 1e-5), size_t(2 * s.inner));
+      const auto both =
+          times_rows(v.gate_up, normed(middle, v.mlp_gamma, 1e-5), size_t(2 * s.inner));
       std::vector<double> inner;
       for (size_t j = 0; j < size_t(s.inner); ++j)
         inner.push_back(both[2 * j] / (1 + std::exp(-both[2 * j])) * both[2 * j + 1]);
@@ -179,7 +189,8 @@ public:
       compare(floats(result(at++), hidden), want, 5e-5, "down", name);
     }
     poison(m.logits, size_t(s.vocabulary) * 2);
-    const auto want = times_rows(head, normed(floats(result(at - 1), hidden), last_gamma, 1e-5), size_t(s.vocabulary));
+    const auto want = times_rows(head, normed(floats(result(at - 1), hidden), last_gamma, 1e-5),
+                                 size_t(s.vocabulary));
     run(o, at++, name);
     compare(halves(m.logits, size_t(s.vocabulary)), want, 1.5e-3, "head", name);
     run(o, at++, name);
@@ -187,8 +198,10 @@ public:
     double largest = -1e30;
     for (double w : want)
       largest = std::max(largest, w);
-    const bool fits = next >= 0 && next < s.vocabulary && want[size_t(next)] > largest - 1e-2 * std::fabs(largest);
-    const bool ends = from_device<int>(m.length, 1)[0] == length + 1 && from_device<unsigned long long>(m.best, 1)[0] == 0 &&
+    const bool fits = next >= 0 && next < s.vocabulary &&
+                      want[size_t(next)] > largest - 1e-2 * std::fabs(largest);
+    const bool ends = from_device<int>(m.length, 1)[0] == length + 1 &&
+                      from_device<unsigned long long>(m.best, 1)[0] == 0 &&
                       from_device<int>(m.tokens + length, 1)[0] == next;
     fits &&ends ? ++right : (++wrong, printf("WRONG: step, %s: token %d\n", name, next));
   }
@@ -214,7 +227,9 @@ private:
   void run(const step_options &o, int index, const char *name) {
     check(cudaError_t(step_launch(&m, &o, index, 1, nullptr)), name);
   }
-  unsigned char *result(int i) { return static_cast<unsigned char *>(m.results) + step_results(&m, i); }
+  unsigned char *result(int i) {
+    return static_cast<unsigned char *>(m.results) + step_results(&m, i);
+  }
   static void poison(void *p, size_t bytes) { check(cudaMemset(p, 0xff, bytes), "poison"); }
 
   void check_attend(const step_options &o, int layer, int length, int index, const char *name) {
@@ -231,7 +246,8 @@ private:
     };
     run(o, index, name);
     const size_t cache = kv_size * size_t(s.capacity);
-    const auto k = halves(layers[size_t(layer)].k, cache), v = halves(layers[size_t(layer)].v, cache);
+    const auto k = halves(layers[size_t(layer)].k, cache),
+               v = halves(layers[size_t(layer)].v, cache);
     std::vector<double> want(q_size, 0.0), new_k, is_k;
     for (size_t h = 0; h < size_t(s.heads); ++h) {
       const size_t of = h / size_t(s.heads / s.kv_heads), base = of * size_t(s.capacity) * d;
@@ -239,7 +255,8 @@ private:
       if (h % size_t(s.heads / s.kv_heads) == 0)
         for (size_t i = 0; i < d; ++i) {
           new_k.push_back(key[i]), is_k.push_back(k[base + size_t(length) * d + i]);
-          new_k.push_back(qkv[q_size + kv_size + of * d + i]), is_k.push_back(v[base + size_t(length) * d + i]);
+          new_k.push_back(qkv[q_size + kv_size + of * d + i]),
+              is_k.push_back(v[base + size_t(length) * d + i]);
         }
       double sum = 0;
       for (size_t n = 0; n <= size_t(length); ++n) {
@@ -291,7 +308,8 @@ int main(int argc, char **argv) {
             continue;
           for (int early = 0; early < 2; ++early) {
             char name[128];
-            snprintf(name, sizeof name, "weights %d, %s, attend %s%s", kind, step_variant_name(kind, v), step_attend_name(a), early ? ", early" : "");
+            snprintf(name, sizeof name, "weights %d, %s, attend %s%s", kind,
+                     step_variant_name(kind, v), step_attend_name(a), early ? ", early" : "");
             const step_options o{kind, v, a, early, (v + a) % 2};
             of.rewind();
             of.check_kernels(o, name);

@@ -19,9 +19,11 @@ struct step_launch_options {
 /// All kernels ask for the same division of a multiprocessor's memory: to change it, one must be
 /// empty.
 inline int prepare(const void *kernel, int shared_bytes) {
-  const int e = int(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, 100));
+  const int e =
+      int(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, 100));
   return e ? e
-           : int(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
+           : int(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      shared_bytes));
 }
 
 /// In clusters of `cluster` blocks.

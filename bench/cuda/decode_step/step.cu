@@ -34,8 +34,9 @@ int launch_strip(strip_arguments a, const step_launch_options &how) {
   if (prepared)
     return prepared;
   const int groups = multiprocessors / Split, strips = ceil_div(a.one.n, 16);
-  const bool fits = a.one.k % 8 == 0 && (!Kernel::normalizes || a.one.k <= Kernel::depth * Split) &&
-                    (Split == 1 || ceil_div(strips, groups) <= Kernel::most_passes * Kernel::strips);
+  const bool fits =
+      a.one.k % 8 == 0 && (!Kernel::normalizes || a.one.k <= Kernel::depth * Split) &&
+      (Split == 1 || ceil_div(strips, groups) <= Kernel::most_passes * Kernel::strips);
   if (!fits)
     return 1000;
   a.rows = 1, a.count = 1, a.late = how.late;
@@ -57,14 +58,11 @@ struct products {
     switch (which) {
     case step_product::qkv:
       return one<prologue::rms_norm, epilogue::halves, SplitQkv, 2048>(a, how);
-    case step_product::project:
-      return one<prologue::none, epilogue::residual, 1, 2048>(a, how);
-    case step_product::gate_up:
-      return one<prologue::rms_norm, epilogue::swiglu, 1, 2048>(a, how);
+    case step_product::project: return one<prologue::none, epilogue::residual, 1, 2048>(a, how);
+    case step_product::gate_up: return one<prologue::rms_norm, epilogue::swiglu, 1, 2048>(a, how);
     case step_product::down:
       return one<prologue::none, epilogue::residual, SplitDown, 8192>(a, how);
-    default:
-      return one<prologue::rms_norm, epilogue::argmax, 1, 2048>(a, how);
+    default: return one<prologue::rms_norm, epilogue::argmax, 1, 2048>(a, how);
     }
   }
 };
@@ -101,29 +99,35 @@ __global__ void embed(const unsigned char *w, const unsigned short *scale, const
   ptx::griddepcontrol::launch_dependents();
   ptx::griddepcontrol::wait();
   const int o = min_of(max_of(*token, 0), vocabulary - 1), row = o % 16;
-  for (int k = int(blockIdx.x * blockDim.x + threadIdx.x); k < hidden; k += int(gridDim.x * blockDim.x)) {
+  for (int k = int(blockIdx.x * blockDim.x + threadIdx.x); k < hidden;
+       k += int(gridDim.x * blockDim.x)) {
     const int t = k % 32 / 8, s = k % 8 / 4, h = k % 2, r = row / 8 + 2 * (k % 4 / 2), g = row % 8;
     const size_t tiles = size_t(2 * ceil_div(hidden, 2 * tile::depth)),
-                 at = size_t(o / 16) * tiles + size_t(tile::depth == 16 ? k / 32 * 2 + s : k / tile::depth);
+                 at = size_t(o / 16) * tiles +
+                      size_t(tile::depth == 16 ? k / 32 * 2 + s : k / tile::depth);
     const unsigned char *const lane_of = w + at * 512 + (4 * g + t) * 16;
     if constexpr (kind == weights::fp16) {
-      arrival_of_values::store(stream + k, __half2float(*reinterpret_cast<const __half *>(lane_of + 4 * r + 2 * h)));
+      arrival_of_values::store(
+          stream + k, __half2float(*reinterpret_cast<const __half *>(lane_of + 4 * r + 2 * h)));
     } else {
       const int block = k % tile::depth / 32;
       const unsigned bits = *reinterpret_cast<const unsigned *>(lane_of + 4 * (2 * block + s));
       const int q = int(bits >> 4 * (4 * h + r) & 15u) - 8;
-      const size_t of_scale = ((at * 8 + size_t(g)) * tile::blocks + size_t(block)) * 2 + size_t(row / 8);
-      arrival_of_values::store(stream + k, float(q) * __half2float(__ushort_as_half(scale[of_scale])));
+      const size_t of_scale =
+          ((at * 8 + size_t(g)) * tile::blocks + size_t(block)) * 2 + size_t(row / 8);
+      arrival_of_values::store(stream + k,
+                               float(q) * __half2float(__ushort_as_half(scale[of_scale])));
     }
   }
 }
 
 int launch_embed(const step_model &m, float *stream, const step_launch_options &how) {
   static const int prepared = prepare(reinterpret_cast<const void *>(&embed), 0);
-  return prepared ? prepared
-                  : launch(&embed, dim3(8), 256, 0, 1, how, static_cast<const unsigned char *>(m.head),
-                           static_cast<const unsigned short *>(m.head_scale),
-                           static_cast<const int *>(m.token), stream, m.hidden, m.vocabulary);
+  return prepared
+             ? prepared
+             : launch(&embed, dim3(8), 256, 0, 1, how, static_cast<const unsigned char *>(m.head),
+                      static_cast<const unsigned short *>(m.head_scale),
+                      static_cast<const int *>(m.token), stream, m.hidden, m.vocabulary);
 }
 
 } // namespace
@@ -159,7 +163,8 @@ int attend(const decode_arguments &a, int kv_heads, int d, bool polls,
 }
 struct attend_entry {
   const char *name;
-  int (*launch)(const decode_arguments &, int kv_heads, int d, bool polls, const step_launch_options &);
+  int (*launch)(const decode_arguments &, int kv_heads, int d, bool polls,
+                const step_launch_options &);
 };
 const attend_entry attends[] = {{"w4 c16", &attend<4, 16>},
                                 {"w5 c16", &attend<5, 16>},
@@ -224,7 +229,8 @@ int launch_one(const step_model &m, const step_options &o, int index, cudaStream
                     : launch(&end_step, dim3(1), 256, 0, 1, how, m.best, m.token, m.length,
                              m.tokens, m.capacity, clear, clear_words);
   }
-  unsigned long long *const times = m.times ? m.times + size_t(index) * multiprocessors * 3 : nullptr;
+  unsigned long long *const times =
+      m.times ? m.times + size_t(index) * multiprocessors * 3 : nullptr;
   const step_layer *const l = index == last ? nullptr : m.layers + (index - 1) / 5;
   const int part = index == last ? 5 : (index - 1) % 5, q_size = m.heads * m.d;
   const void *const before = result(index - 1);
@@ -255,7 +261,8 @@ int launch_one(const step_model &m, const step_options &o, int index, cudaStream
   switch (part) {
   case 0:
     which = step_product::qkv;
-    put(l->qkv, l->qkv_scale, nullptr, result(index), q_size + 2 * m.kv_heads * m.d, m.hidden, l->attend_gamma);
+    put(l->qkv, l->qkv_scale, nullptr, result(index), q_size + 2 * m.kv_heads * m.d, m.hidden,
+        l->attend_gamma);
     break;
   case 2:
     which = step_product::project;
@@ -263,14 +270,14 @@ int launch_one(const step_model &m, const step_options &o, int index, cudaStream
     break;
   case 3:
     which = step_product::gate_up;
-    put(l->gate_up, l->gate_up_scale, nullptr, result(index), 2 * m.inner_size, m.hidden, l->mlp_gamma);
+    put(l->gate_up, l->gate_up_scale, nullptr, result(index), 2 * m.inner_size, m.hidden,
+        l->mlp_gamma);
     break;
   case 4:
     which = step_product::down;
     put(l->down, l->down_scale, before, nullptr, m.hidden, m.inner_size, nullptr);
     break;
-  default:
-    put(m.head, m.head_scale, nullptr, m.logits, m.vocabulary, m.hidden, m.gamma);
+  default: put(m.head, m.head_scale, nullptr, m.logits, m.vocabulary, m.hidden, m.gamma);
   }
   return entry.launch(which, a, how);
 }
@@ -289,7 +296,8 @@ int step_variant_polls(int kind, int i) { return study::kernels(kind).entries[i]
 long step_results(const study::step_model *m, int i) { return study::results_before(*m, i); }
 int step_attends() { return int(sizeof(study::attends) / sizeof(study::attends[0])); }
 const char *step_attend_name(int i) { return study::attends[i].name; }
-int step_launch(const study::step_model *m, const study::step_options *o, int first, int count, void *stream) {
+int step_launch(const study::step_model *m, const study::step_options *o, int first, int count,
+                void *stream) {
   for (int i = first; i < first + count; ++i)
     if (const int e = study::launch_one(*m, *o, i, static_cast<cudaStream_t>(stream)))
       return e;

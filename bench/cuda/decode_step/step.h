@@ -7,22 +7,23 @@ namespace study {
 
 /// Weights and scales packed as strip.cuh says. gate_up: outputs are (gate, up) in turn.
 struct step_layer {
-  const void *qkv, *qkv_scale, *project, *project_scale, *gate_up, *gate_up_scale, *down, *down_scale;
+  const void *qkv, *qkv_scale, *project, *project_scale, *gate_up, *gate_up_scale, *down,
+      *down_scale;
   const void *attend_gamma, *mlp_gamma; // f16 [hidden]
   void *k, *v;                          // f16 [kv_heads][capacity][d]
 };
 
 struct step_model {
-  const step_layer *layers; // host memory
+  const step_layer *layers;              // host memory
   const void *head, *head_scale, *gamma; // [vocabulary][hidden], the embedding as well
   const float *cos, *sin;                // [capacity][d / 2]
   // What the kernels of a step leave one for the other, step_results(m) bytes. They begin as ones
   // (0xff in every byte) where launches know by them what is there, and are so again after a step.
   void *results;
-  void *logits;             // f16 [vocabulary], or null
-  unsigned long long *best; // 0 before a step
-  int *token, *length;      // the token that a step takes; cached keys before it. A step sets both
-  int *tokens;              // [capacity]: row i is the token that followed position i
+  void *logits;              // f16 [vocabulary], or null
+  unsigned long long *best;  // 0 before a step
+  int *token, *length;       // the token that a step takes; cached keys before it. A step sets both
+  int *tokens;               // [capacity]: row i is the token that followed position i
   unsigned long long *times; // [kernels][blocks][3] nanoseconds: began, waited, ended; or null
   int count, hidden, heads, kv_heads, d, inner_size, vocabulary, capacity;
   float epsilon;
@@ -52,5 +53,6 @@ const char *step_attend_name(int i);
 long step_results(const study::step_model *m, int i);
 /// Launches kernels first ... first + count - 1 of a step. 0, an error of CUDA, or 1000 where the
 /// variant does not take the model.
-int step_launch(const study::step_model *m, const study::step_options *o, int first, int count, void *stream);
+int step_launch(const study::step_model *m, const study::step_options *o, int first, int count,
+                void *stream);
 }

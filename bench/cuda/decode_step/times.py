@@ -13,9 +13,13 @@ import math
 import statistics
 import sys
 import time
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from packing import pack_fp16, pack_int4
 
 HIDDEN, HEADS, KV_HEADS, D, INNER, VOCABULARY = 2048, 32, 8, 64, 8192, 128256
 QKV = (HEADS + 2 * KV_HEADS) * D
@@ -42,24 +46,6 @@ class Model(ctypes.Structure):
 
 class Options(ctypes.Structure):
     _fields_ = [(n, ctypes.c_int) for n in ("kind", "variant", "attend", "early", "late")]
-
-
-def pack_fp16(w):
-    """[n][k] halves as strip.cuh says."""
-    n, k = w.shape  # strip, row / 8, g | 32 k, t, step, r / 2, h
-    return w.view(n // 16, 2, 8, k // 32, 4, 2, 2, 2).permute(0, 3, 5, 2, 4, 6, 1, 7).contiguous()
-
-
-def pack_int4(q, scale):
-    """[n][k] of -8 to 7 (int8) and scales [n][k / 32]."""
-    n, k = q.shape  # strip, row / 8, g | tile, block, t, step, r / 2, h
-    v = (q + 8).view(n // 16, 2, 8, k // 64, 2, 4, 2, 2, 2)
-    words = torch.zeros(n // 16, k // 64, 8, 4, 2, 2, dtype=torch.int32, device=q.device)
-    for high in (0, 1):
-        for r in (0, 1):
-            for h in (0, 1):
-                words |= v[:, high, :, :, :, :, :, r, h].permute(0, 2, 1, 4, 3, 5).int() << 4 * (4 * h + 2 * r + high)
-    return words, scale.view(n // 16, 2, 8, k // 64, 2).permute(0, 3, 2, 4, 1).contiguous()
 
 
 class Decoder:

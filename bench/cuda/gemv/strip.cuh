@@ -299,8 +299,8 @@ private:
   }
 
   using part = uint4[columns][runs]; // of x: row 8 * c + g, k 32 * i + 8 * t ... of the warp's part
-  // Those of outputs g and g + 8 differ by a power of two: half of them are kept where registers are
-  // few.
+  // Those of outputs g and g + 8 differ by a power of two: half of them are kept where registers
+  // are few.
   static constexpr int sums_of_lane = Rows > 8 ? 2 : 4;
   using bases = float[columns][tile::blocks > 0 ? runs : 1][sums_of_lane];
   using factors = uint4[each]; // of rms_norm: those of the runs of x that a lane fetches
@@ -331,7 +331,8 @@ private:
       }
     }
   }
-  TENON_DEVICE static void fetch(part &x, const product &p, const share &mine, int rows, int first) {
+  TENON_DEVICE static void fetch(part &x, const product &p, const share &mine, int rows,
+                                 int first) {
     const int begin = (mine.begin + first + warp() * Tiles) * tile::depth + 8 * (lane() % 4);
     TENON_UNROLL
     for (int c = 0; c < columns; ++c) {
@@ -345,7 +346,8 @@ private:
     }
   }
   /// As fetch, to this lane's place in shared memory, and from there.
-  TENON_DEVICE static void fetch_ahead(memory &shared, const product &p, const share &mine, int rows, int first) {
+  TENON_DEVICE static void fetch_ahead(memory &shared, const product &p, const share &mine,
+                                       int rows, int first) {
     const int begin = (mine.begin + first + warp() * Tiles) * tile::depth + 8 * (lane() % 4);
     TENON_UNROLL
     for (int c = 0; c < columns; ++c) {
@@ -568,8 +570,8 @@ private:
           float from[4];
           TENON_UNROLL
           for (int i = 0; i < 4; ++i)
-            from[i] = base[c][run][i % sums_of_lane] *
-                      (i < sums_of_lane ? 1 : tile::low / tile::high);
+            from[i] =
+                base[c][run][i % sums_of_lane] * (i < sums_of_lane ? 1 : tile::low / tile::high);
           mma(d, f[0], x[c][run].x, x[c][run].y, from);
           mma(d, f[1], x[c][run].z, x[c][run].w, d);
           TENON_UNROLL
@@ -667,8 +669,8 @@ private:
         float low = upper ? all.z : all.x, high = upper ? all.w : all.y;
         low += __shfl_xor_sync(~0u, upper ? all.x : all.z, 16);
         high += __shfl_xor_sync(~0u, upper ? all.y : all.w, 16);
-        finish(4 * e + 2 * upper + odd, (odd ? high : low) + __shfl_xor_sync(~0u, odd ? low : high, 8),
-               0);
+        finish(4 * e + 2 * upper + odd,
+               (odd ? high : low) + __shfl_xor_sync(~0u, odd ? low : high, 8), 0);
       }
     }
     if constexpr (Split > 1)

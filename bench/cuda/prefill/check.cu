@@ -26,14 +26,20 @@ int right = 0, wrong = 0;
 void check_shape(int n, int k, int tokens, std::mt19937 &random) {
   std::normal_distribution<float> normal(0, 1);
   const packed p = pack(layout_int4, n, k, random, 1 / std::sqrt(float(k)));
-  std::vector<unsigned short> x(size_t(tokens) * size_t(k)), turned(x.size()), y(size_t(tokens) * size_t(n));
+  std::vector<unsigned short> x(size_t(tokens) * size_t(k)), turned(x.size()),
+      y(size_t(tokens) * size_t(n));
   for (size_t i = 0; i < x.size(); ++i) {
     x[i] = bits_of(normal(random));
     const size_t at = i % 32, t = at / 8, s = at % 8 / 4, r = at % 4 / 2, h = at % 2;
     turned[i - at + 16 * s + 8 * r + 2 * t + h] = x[i];
   }
-  const narrow_problem problem{to_device(p.w.data(), p.w.size()), to_device(p.scale.data(), p.scale.size() * 2),
-                               to_device(turned.data(), turned.size() * 2), to_device(y.data(), y.size() * 2), n, k, tokens};
+  const narrow_problem problem{to_device(p.w.data(), p.w.size()),
+                               to_device(p.scale.data(), p.scale.size() * 2),
+                               to_device(turned.data(), turned.size() * 2),
+                               to_device(y.data(), y.size() * 2),
+                               n,
+                               k,
+                               tokens};
   for (int i = 0; i < narrow_count(); ++i) {
     check(cudaMemset(problem.y, 0xff, y.size() * 2), "poison");
     const int e = narrow_launch(i, &problem, nullptr);
@@ -47,7 +53,8 @@ void check_shape(int n, int k, int tokens, std::mt19937 &random) {
       for (int o = 0; o < n; ++o) {
         double want = 0;
         for (int j = 0; j < k; ++j)
-          want += p.value[size_t(o) * size_t(k) + size_t(j)] * value_of(x[size_t(t) * size_t(k) + size_t(j)]);
+          want += p.value[size_t(o) * size_t(k) + size_t(j)] *
+                  value_of(x[size_t(t) * size_t(k) + size_t(j)]);
         const double is = value_of(y[size_t(t) * size_t(n) + size_t(o)]);
         off += (is - want) * (is - want), norm += want * want;
       }
@@ -55,7 +62,8 @@ void check_shape(int n, int k, int tokens, std::mt19937 &random) {
     if (error < 8e-4) // false for what is no number
       ++right;
     else
-      ++wrong, printf("WRONG: %s, n %d, k %d, %d tokens: %.2e\n", narrow_name(i), n, k, tokens, error);
+      ++wrong,
+          printf("WRONG: %s, n %d, k %d, %d tokens: %.2e\n", narrow_name(i), n, k, tokens, error);
   }
   for (const void *m : {problem.w, problem.scale, problem.x, (const void *)problem.y})
     check(cudaFree(const_cast<void *>(m)), "free");

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from graph import Graph
+from packing import pack_int4
 
 
 class Problem(ctypes.Structure):
@@ -23,18 +24,6 @@ class Problem(ctypes.Structure):
 
 
 PRODUCTS = {"qkv": (3072, 2048), "o": (2048, 2048), "gate up": (16384, 2048), "down": (2048, 8192)}
-
-
-def pack_int4(q, scale):
-    """[n][k] of -8 to 7 (int8) and scales [n][k / 32], as strip.cuh says."""
-    n, k = q.shape
-    v = (q + 8).view(n // 16, 2, 8, k // 64, 2, 4, 2, 2, 2)
-    words = torch.zeros(n // 16, k // 64, 8, 4, 2, 2, dtype=torch.int32, device=q.device)
-    for high in (0, 1):
-        for r in (0, 1):
-            for h in (0, 1):
-                words |= v[:, high, :, :, :, :, :, r, h].permute(0, 2, 1, 4, 3, 5).int() << 4 * (4 * h + 2 * r + high)
-    return words, scale.view(n // 16, 2, 8, k // 64, 2).permute(0, 3, 2, 4, 1).contiguous()
 
 
 def main():

@@ -1,6 +1,6 @@
 // Defines the variants of narrow_wgmma.cuh that are built.
-#include "variants.h"
 #include "narrow_wgmma.cuh"
+#include "variants.h"
 
 namespace study {
 namespace {
@@ -18,7 +18,8 @@ int launch(const narrow_problem &p, cudaStream_t stream) {
   box.box[0] = kernel::depth, box.box[1] = Tokens;
   if (encode(a.x, box) != cuda::ok)
     return -1;
-  a.w = static_cast<const unsigned char *>(p.w), a.scale = static_cast<const unsigned char *>(p.scale);
+  a.w = static_cast<const unsigned char *>(p.w),
+  a.scale = static_cast<const unsigned char *>(p.scale);
   a.y = static_cast<__half *>(p.y), a.n = p.n, a.k = p.k, a.tokens = p.tokens;
   static const int prepared = int(cudaFuncSetAttribute(
       narrow<kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, kernel::shared_bytes));
