@@ -328,6 +328,6 @@ Result<> takesDepthwise(const ConvProblem &conv, const ConvProblem &depthwise,
   return Refusal{estimates, ""};
 }
 
-const Tactic kExpandDepthwiseSm80 = tacticOf<ExpandDepthwise>();
+const Tactic &kExpandDepthwiseSm80 = kTacticOf<ExpandDepthwise>;
 
 } // namespace tenon::cuda
