@@ -11,13 +11,6 @@ namespace study {
 using namespace tenon;
 using namespace tenon::cuda;
 
-/// The multiprocessor of this block.
-TENON_DEVICE unsigned place_of_block() {
-  unsigned id;
-  asm volatile("mov.u32 %0, %%smid;" : "=r"(id));
-  return id;
-}
-
 struct arrival_of_values {
   TENON_DEVICE static uint4 load(const void *from) {
     uint4 w;

@@ -42,7 +42,7 @@ struct decode_arguments {
   // Of Polls: results that a later launch gives, which this one fills with 0xffff.
   uint4 *clear;
   int clear_words;
-  unsigned long long *times; // of each block: as stamps of strips; or null
+  unsigned long long *times; // of each block: it began, its wait ended, it ended; or null
 };
 
 template <int D, int Warps, int Cluster, bool Append = false, bool Polls = false>
@@ -208,10 +208,8 @@ struct decode_kernel {
 
 private:
   TENON_DEVICE static void stamp(const decode_arguments &a, int what) {
-    if (a.times && thread() == 0) {
-      unsigned long long *const mine = a.times + 4 * (block_x() + Cluster * int(blockIdx.y));
-      mine[what] = ptx::global_timer::read(), mine[3] = place_of_block();
-    }
+    if (a.times && thread() == 0)
+      a.times[3 * (block_x() + Cluster * int(blockIdx.y)) + what] = ptx::global_timer::read();
   }
 
   /// Sums of a warp: of row g, columns as the fragments have them.

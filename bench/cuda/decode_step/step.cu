@@ -12,9 +12,24 @@ namespace {
 
 constexpr weights kind = weights(PART);
 
-template <class Kernel, int Split>
+/// As strip, with at most `Registers` a thread: so that two blocks of products leave room for one
+/// of the attention.
+template <class Kernel, int Registers>
+__global__ void __maxnreg__(Registers) lean_strip(const __grid_constant__ strip_arguments a) {
+  extern __shared__ __align__(128) unsigned char shared[];
+  Kernel::run(a, *reinterpret_cast<typename Kernel::memory *>(shared));
+}
+
+template <class Kernel, int Registers> constexpr auto kernel_of() {
+  if constexpr (Registers > 0)
+    return &lean_strip<Kernel, Registers>;
+  else
+    return &strip<Kernel>;
+}
+
+template <class Kernel, int Split, int Registers>
 int launch_strip(strip_arguments a, const step_launch_options &how) {
-  constexpr auto kernel = &strip<Kernel>;
+  constexpr auto kernel = kernel_of<Kernel, Registers>();
   static const int prepared = prepare(reinterpret_cast<const void *>(kernel), Kernel::shared_bytes);
   if (prepared)
     return prepared;
@@ -29,40 +44,51 @@ int launch_strip(strip_arguments a, const step_launch_options &how) {
                        Kernel::shared_bytes, Split, how, a);
 }
 
-/// Warps, tiles of a stage, strips of a pass, stages; blocks that share strips, but for gate_up and
-/// the head.
-template <int W, int T, int S, int R, int Share, arrival By = arrival::grid> struct products {
+/// Warps, tiles of a stage, strips of a pass, stages; splits of qkv and down; registers (0: free).
+template <int W, int T, int S, int R, int SplitQkv, int SplitDown, int Registers = 0,
+          arrival By = arrival::grid>
+struct products {
   template <prologue In, epilogue Out, int Split, int Depth>
   static int one(const strip_arguments &a, const step_launch_options &how) {
     constexpr int depth = max_of(Depth / Split, 256 * W);
-    return launch_strip<strip_kernel<kind, 1, W, T, S, R, false, In, Out, Split, depth, By>, Split>(
-        a, how);
+    return launch_strip<strip_kernel<kind, 1, W, T, S, R, false, In, Out, Split, depth, By>, Split,
+                        Registers>(a, how);
   }
   static int launch(step_product which, const strip_arguments &a, const step_launch_options &how) {
     switch (which) {
-    case step_product::qkv: return one<prologue::rms_norm, epilogue::halves, Share, 2048>(a, how);
-    case step_product::project: return one<prologue::none, epilogue::residual, Share, 2048>(a, how);
+    case step_product::qkv:
+      return one<prologue::rms_norm, epilogue::halves, SplitQkv, 2048>(a, how);
+    case step_product::project: return one<prologue::none, epilogue::residual, 1, 2048>(a, how);
     case step_product::gate_up: return one<prologue::rms_norm, epilogue::swiglu, 1, 2048>(a, how);
-    case step_product::down: return one<prologue::none, epilogue::residual, Share, 8192>(a, how);
+    case step_product::down:
+      return one<prologue::none, epilogue::residual, SplitDown, 8192>(a, how);
     default: return one<prologue::rms_norm, epilogue::argmax, 1, 2048>(a, how);
     }
   }
 };
 
-// w, t, s, r, q: as the parameters of products.
+// w, t, s, r, q, d: as the parameters of products.
 const step_entry entries[] = {
 #if PART == 0
-    {"w8 t2 s4 r10 q2", &products<8, 2, 4, 10, 2>::launch, false},
-    {"w8 t2 s4 r10 q1", &products<8, 2, 4, 10, 1>::launch, false},
-    {"w4 t4 s2 r10 q2", &products<4, 4, 2, 10, 2>::launch, false},
-    {"w8 t2 s4 r10 q2 polls", &products<8, 2, 4, 10, 2, arrival::values>::launch, true},
-    {"w4 t4 s2 r10 q2 polls", &products<4, 4, 2, 10, 2, arrival::values>::launch, true},
+    {"w8 t2 s4 r10 q2 d2", &products<8, 2, 4, 10, 2, 2>::launch, false},
+    {"w8 t2 s4 r10 q1 d1", &products<8, 2, 4, 10, 1, 1>::launch, false},
+    {"w8 t2 s4 r10 q2 d2 lean", &products<8, 2, 4, 10, 2, 2, 72>::launch, false},
+    {"w8 t4 s4 r5 q2 d2", &products<8, 4, 4, 5, 2, 2>::launch, false},
+    {"w4 t4 s2 r10 q2 d2", &products<4, 4, 2, 10, 2, 2>::launch, false},
+    {"w8 t2 s4 r10 q2 d2 polls", &products<8, 2, 4, 10, 2, 2, 0, arrival::values>::launch, true},
+    {"w8 t2 s4 r10 q1 d1 polls", &products<8, 2, 4, 10, 1, 1, 0, arrival::values>::launch, true},
+    {"w8 t2 s4 r10 q2 d2 lean polls", &products<8, 2, 4, 10, 2, 2, 72, arrival::values>::launch,
+     true},
 #else
-    {"w8 t2 s4 r9 q2", &products<8, 2, 4, 9, 2>::launch, false},
-    {"w8 t2 s4 r9 q1", &products<8, 2, 4, 9, 1>::launch, false},
-    {"w8 t2 s4 r10 q2", &products<8, 2, 4, 10, 2>::launch, false},
-    {"w8 t2 s2 r10 q2", &products<8, 2, 2, 10, 2>::launch, false},
-    {"w8 t2 s4 r9 q2 polls", &products<8, 2, 4, 9, 2, arrival::values>::launch, true},
+    {"w8 t2 s4 r9 q2 d2", &products<8, 2, 4, 9, 2, 2>::launch, false},
+    {"w8 t2 s4 r9 q1 d1", &products<8, 2, 4, 9, 1, 1>::launch, false},
+    {"w8 t2 s2 r9 q2 d2 lean", &products<8, 2, 2, 9, 2, 2, 72>::launch, false},
+    {"w8 t2 s2 r9 q2 d2", &products<8, 2, 2, 9, 2, 2>::launch, false},
+    {"w4 t2 s2 r18 q2 d2", &products<4, 2, 2, 18, 2, 2>::launch, false},
+    {"w8 t2 s4 r9 q2 d2 polls", &products<8, 2, 4, 9, 2, 2, 0, arrival::values>::launch, true},
+    {"w8 t2 s4 r9 q1 d1 polls", &products<8, 2, 4, 9, 1, 1, 0, arrival::values>::launch, true},
+    {"w8 t2 s2 r9 q2 d2 lean polls", &products<8, 2, 2, 9, 2, 2, 72, arrival::values>::launch,
+     true},
 #endif
 };
 
@@ -114,40 +140,37 @@ template <> step_kernels kernels_of<PART>() {
 
 namespace {
 
-/// Wide: a block takes as much shared memory as one of the products, so that it takes the place of
-/// one, and places stay evenly filled.
-template <int D, int Warps, int Cluster, bool Wide, bool Polls>
+template <int D, int Warps, int Cluster, bool Polls>
 int launch_attend(const decode_arguments &a, int kv_heads, const step_launch_options &how) {
   using kernel = decode_kernel<D, Warps, Cluster, true, Polls>;
-  constexpr int more = Wide ? 83 * 1024 - int(sizeof(typename kernel::memory)) : 0;
-  static const int prepared = prepare(reinterpret_cast<const void *>(&decode<kernel>), more);
+  static const int prepared = prepare(reinterpret_cast<const void *>(&decode<kernel>), 0);
   static const int wide =
       prepared ? prepared
                : int(cudaFuncSetAttribute(decode<kernel>,
                                           cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
   return wide ? wide
-              : launch(&decode<kernel>, dim3(Cluster, unsigned(kv_heads)), 32 * Warps, more,
-                       Cluster, how, a);
+              : launch(&decode<kernel>, dim3(Cluster, unsigned(kv_heads)), 32 * Warps, 0, Cluster,
+                       how, a);
 }
-template <int Warps, int Cluster, bool Wide>
+template <int Warps, int Cluster>
 int attend(const decode_arguments &a, int kv_heads, int d, bool polls,
            const step_launch_options &how) {
   if (d == 64)
-    return polls ? launch_attend<64, Warps, Cluster, Wide, true>(a, kv_heads, how)
-                 : launch_attend<64, Warps, Cluster, Wide, false>(a, kv_heads, how);
-  return polls ? launch_attend<128, Warps, Cluster, Wide, true>(a, kv_heads, how)
-               : launch_attend<128, Warps, Cluster, Wide, false>(a, kv_heads, how);
+    return polls ? launch_attend<64, Warps, Cluster, true>(a, kv_heads, how)
+                 : launch_attend<64, Warps, Cluster, false>(a, kv_heads, how);
+  return polls ? launch_attend<128, Warps, Cluster, true>(a, kv_heads, how)
+               : launch_attend<128, Warps, Cluster, false>(a, kv_heads, how);
 }
 struct attend_entry {
   const char *name;
   int (*launch)(const decode_arguments &, int kv_heads, int d, bool polls,
                 const step_launch_options &);
 };
-const attend_entry attends[] = {{"w4 c16", &attend<4, 16, false>},
-                                {"w4 c16 wide", &attend<4, 16, true>},
-                                {"w8 c16 wide", &attend<8, 16, true>},
-                                {"w4 c8", &attend<4, 8, false>},
-                                {"w8 c8 wide", &attend<8, 8, true>}};
+const attend_entry attends[] = {{"w4 c16", &attend<4, 16>},
+                                {"w5 c16", &attend<5, 16>},
+                                {"w8 c16", &attend<8, 16>},
+                                {"w8 c8", &attend<8, 8>},
+                                {"w4 c8", &attend<4, 8>}};
 
 /// The end of a step: the token that follows, and the length; results are cleared.
 __global__ void end_step(unsigned long long *best, int *token, int *length, int *tokens,
@@ -207,7 +230,7 @@ int launch_one(const step_model &m, const step_options &o, int index, cudaStream
                              m.tokens, m.capacity, clear, clear_words);
   }
   unsigned long long *const times =
-      m.times ? m.times + size_t(index) * multiprocessors * 4 : nullptr;
+      m.times ? m.times + size_t(index) * multiprocessors * 3 : nullptr;
   const step_layer *const l = index == last ? nullptr : m.layers + (index - 1) / 5;
   const int part = index == last ? 5 : (index - 1) % 5, q_size = m.heads * m.d;
   const void *const before = result(index - 1);

@@ -24,7 +24,7 @@ struct step_model {
   unsigned long long *best;  // 0 before a step
   int *token, *length;       // the token that a step takes; cached keys before it. A step sets both
   int *tokens;               // [capacity]: row i is the token that followed position i
-  unsigned long long *times; // [kernels][132][4]: as stamps of strips; or null
+  unsigned long long *times; // [kernels][blocks][3] nanoseconds: began, waited, ended; or null
   int count, hidden, heads, kv_heads, d, inner_size, vocabulary, capacity;
   float epsilon;
 };

@@ -310,7 +310,7 @@ def breakdown(study, decoder, options):
     the kernel before to its own last block (`whole`), of which: until its first wait ends (`seam`),
     from there to its last one (`spread`), and from the first block's end to the last's (`tail`)."""
     kernels = 5 * decoder.count + 3
-    times = torch.zeros(kernels, 132, 4, dtype=torch.int64, device="cuda")
+    times = torch.zeros(kernels, 132, 3, dtype=torch.int64, device="cuda")
     decoder.model.times = times.data_ptr()
     graph = study.graph(decoder, options)
     us = study.time(decoder, graph)
@@ -325,23 +325,22 @@ def breakdown(study, decoder, options):
         t = times.cpu()
         before = None
         for i in range(1, kernels - 1):
-            rows = t[i][t[i, :, 2] > 0]
-            crowd, rows = int(torch.bincount(rows[:, 3]).max()) if len(rows) else 0, rows[:, :3].double() / 1e3
+            rows = t[i][t[i, :, 2] > 0].double() / 1e3
             if before is not None and len(rows):
                 name = "head" if i == kernels - 2 else PARTS[(i - 1) % 5]
                 begun, waited, ended = rows.unbind(1)
                 samples.setdefault(name, []).append(
                     [float(ended.max() - before), float(waited.min() - before), float(waited.max() - waited.min()),
                      float(ended.max() - waited.max()), float(ended.max() - ended.min()),
-                     float(before - begun.max()), float(crowd)])
+                     float(before - begun.max())])
             before = float(rows[:, 2].max()) if len(rows) else None
     decoder.model.times = None
-    print(f"  with stamps {us:.1f} us a step. Kernel: whole = seam + spread + work; tail of work; the last block began before by (us); most blocks of a multiprocessor, mean")
+    print(f"  with stamps {us:.1f} us a step. Kernel: whole = seam + spread + work; tail of work; the last block began before by (us)")
     result = {}
     for name, rows in samples.items():
-        result[name] = [statistics.median(c) for c in list(zip(*rows))[:-1]] + [statistics.mean(r[-1] for r in rows)]
-        whole, seam, spread, work, tail, ahead, crowd = result[name]
-        print(f"  {name:8s} {whole:6.2f} = {seam:5.2f} + {spread:5.2f} + {work:6.2f}; {tail:5.2f}; {ahead:5.2f}; {crowd:.2f}")
+        result[name] = [statistics.median(c) for c in zip(*rows)]
+        whole, seam, spread, work, tail, ahead = result[name]
+        print(f"  {name:8s} {whole:6.2f} = {seam:5.2f} + {spread:5.2f} + {work:6.2f}; {tail:5.2f}; {ahead:5.2f}")
     return result
 
 
@@ -390,14 +389,11 @@ def main():
                 if attend != best[1]:
                     measure(best[0], attend, *best[2:])
             best = min(times, key=times.get)
-            if best[3] == 0 and not study.lib.step_variant_polls(kind, best[0]):
-                measure(*best[:3], 1)
-            best = min(times, key=times.get)
             study.check(decoder, Options(kind, *best), f"{kind_name}, {length} keys")
             final = study.graph(decoder, Options(kind, *best))
             for part, row in breakdown(study, decoder, Options(kind, *best)).items():
                 if csv:
-                    print(f"{kind_name};{length};stamps of {part} (whole, seam, spread, work, tail, ahead, crowd);"
+                    print(f"{kind_name};{length};stamps of {part} (whole, seam, spread, work, tail, ahead);"
                           + " ".join(f"{x:.2f}" for x in row) + ";", file=csv, flush=True)
             peers = {}
             if "no-torch" not in options and time.time() - start < seconds and layers == 16:

@@ -50,9 +50,9 @@ enum class epilogue { halves, residual, swiglu, argmax };
 /// How a launch knows that its x is there: by the end of the grid before, or by its values.
 enum class arrival { grid, values };
 
-/// Nanoseconds of a block: it began, its wait ended, it ended; and its multiprocessor.
+/// Nanoseconds of a block: it began, its wait ended, it ended.
 struct stamps {
-  unsigned long long begun, waited, ended, place;
+  unsigned long long begun, waited, ended;
 };
 
 /// x [rows][k], y [rows][n]; k is a multiple of 8.
@@ -773,8 +773,7 @@ private:
   }
   TENON_DEVICE static void stamp(const strip_arguments &a, unsigned long long stamps::*what) {
     if (a.times && thread() == 0)
-      a.times[block_x()].*what = ptx::global_timer::read(),
-      a.times[block_x()].place = place_of_block();
+      a.times[block_x()].*what = ptx::global_timer::read();
   }
 };
 
