@@ -227,12 +227,15 @@ class Contrib(ContribCase):
         inputs |= {name: array for name, array in operands if name not in ("cos", "sin")}
         weights = {"n": np.array(lengths, np.int32) - 1, "t": np.array(total, np.int32)}
         weights |= {name: array for name, array in operands if name in ("cos", "sin")}
+        self.group_query(inputs, weights, **attributes)
+
+    def group_query(self, inputs, weights, outputs=("y", "k2", "v2"), expected=None, **attributes):
         given = {**inputs, **weights}
-        order = ("q", "k", "v", "pk", "pv", "n", "t", "cos", "sin", "positions", "bias")
+        order = ("q", "k", "v", "pk", "pv", "n", "t", "cos", "sin", "positions", "bias", "sinks", "ks", "vs", "qn", "kn")
         names = [name if name in given else "" for name in order]
         while not names[-1]:
             names.pop()
-        self.check("GroupQueryAttention", names, inputs, weights, ("y", "k2", "v2"), num_heads=4,
+        self.check("GroupQueryAttention", names, inputs, weights, outputs, expected=expected, num_heads=4,
                    kv_num_heads=2, **attributes)  # fmt: skip
 
     def test_group_query_attention(self):
@@ -249,6 +252,58 @@ class Contrib(ContribCase):
         self.grouped(1, 6, [7, 4], 7, operands=caches, do_rotary=1, rotary_interleaved=1)
         self.grouped(1, 6, [7], 7, packed=True, operands=caches, do_rotary=1)
         self.grouped(2, 0, [2], 2, operands=[("bias", self.normal(1, 4, 2, 2))])
+
+    def test_group_query_sinks(self):
+        """One more score in each sum: given for each head, or zero; all keys seen where not causal."""
+        sinks = [("sinks", self.normal(4))]
+        self.grouped(5, 0, [5, 5], 5, operands=sinks)
+        self.grouped(1, 6, [7, 4], 7, operands=sinks, local_window_size=3)
+        self.grouped(1, 6, [7], 7, smooth_softmax=1)
+        self.grouped(4, 0, [4], 4, causal=0)
+
+    def test_group_query_quantised_cache(self):
+        """Caches of 8 and of 4 bits, with one scale or one per channel; past rows, and none."""
+        for bits, kind, past in itertools.product((8, 4), ("PER_TENSOR", "PER_CHANNEL"), (6, 0)):
+            kinds = {"k_quant_type": kind, "v_quant_type": kind, "kv_cache_bit_width": bits}
+            rows = (1, 2, past, 16 if bits == 8 else 8)
+            low, high = (-128, 128) if bits == 8 else (0, 256)
+            inputs = {name: self.rng.integers(low, high, rows).astype(np.int8 if bits == 8 else np.uint8)
+                      for name in ("pk", "pv")}  # fmt: skip
+            new = 1 if past else 3
+            inputs |= {"q": self.normal(1, new, 64), "k": self.normal(1, new, 32), "v": self.normal(1, new, 32)}
+            scale = 0.02 if bits == 8 else 0.4
+            shape = (1,) if kind == "PER_TENSOR" else (1, 2, 1, 16)
+            weights = {"n": np.array([past + new - 1], np.int32), "t": np.array(past + new, np.int32)}
+            weights |= {name: (scale * (1 + self.rng.random(shape))).astype(FLOAT) for name in ("ks", "vs")}
+            self.group_query(inputs, weights, **kinds)
+
+    def test_group_query_window_cache(self):
+        """A cache of a window's rows, and of some more: filling, full, with several new rows."""
+        for capacity, before, new in itertools.product((4, 6), (2, 4, 5, 9), (1, 3)):
+            inputs = {"q": self.normal(1, new, 64), "k": self.normal(1, new, 32), "v": self.normal(1, new, 32)}
+            inputs |= {name: self.normal(1, 2, capacity, 16) for name in ("pk", "pv")}
+            weights = {"n": np.array([before + new - 1], np.int32), "t": np.array(before + new, np.int32)}
+            names = ["q", "k", "v", "pk", "pv", "n", "t"]
+            expected = self.reference("GroupQueryAttention", names, inputs, weights, ("y", "k2", "v2"), num_heads=4,
+                                      kv_num_heads=2, local_window_size=4, sliding_window_cache=1)  # fmt: skip
+            # Rows of the cache that hold nothing may be anything.
+            is_full = (before + new - capacity) % (capacity - 3) == 0 and before + new >= capacity
+            outputs = ("y", "k2", "v2") if is_full else ("y", "", "")
+            self.group_query(inputs, weights, outputs, expected, local_window_size=4, sliding_window_cache=1)
+
+    def test_group_query_norms(self):
+        """Norms of queries and keys, of CUDA alone in ONNX Runtime, against operands normalised here."""
+        def normalised(x, weight):
+            heads = x.reshape(*x.shape[:2], -1, 16).astype(np.float64)
+            return (heads / np.sqrt((heads**2).mean(-1, keepdims=True) + 1e-3) * weight).astype(FLOAT).reshape(x.shape)
+
+        inputs = {"q": self.normal(1, 3, 64), "k": self.normal(1, 3, 32), "v": self.normal(1, 3, 32)}
+        weights = {"n": np.array([2], np.int32), "t": np.array(3, np.int32)}
+        norms = {"qn": self.normal(16), "kn": self.normal(16)}
+        twin = {"q": normalised(inputs["q"], norms["qn"]), "k": normalised(inputs["k"], norms["kn"]), "v": inputs["v"]}
+        expected = self.reference("GroupQueryAttention", ["q", "k", "v", "", "", "n", "t"], twin, weights,
+                                  ("y", "k2", "v2"), num_heads=4, kv_num_heads=2)  # fmt: skip
+        self.group_query(inputs, weights | norms, expected=expected, qk_norm_epsilon=1e-3)
 
     def forest(self, classes, ids, post_transform, names=None, base=(), scale=1.0):
         """Stumps over 3 features whose leaves vote for the classes `ids` names."""
