@@ -6,6 +6,7 @@
 #include "codegen/core/Work.h"
 #include "codegen/cuda/shared/Contraction.h"
 #include "codegen/forms/AttentionForm.h"
+#include "runtime/cuda/attention/geometry.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -65,13 +66,8 @@ struct Attention {
     AttentionForm f;
     int64_t depth, width; // whole sixteens
 
-    /// As the kernel has it: tiles of keys, values and queries, what teams exchange, or results.
     int64_t sharedBytes(const AttentionSchedule &s) const {
-      const int64_t tiles =
-          2 * (s.stages * s.teams * s.keys * (depth + width + 16) + s.queries() * (depth + 8));
-      const int64_t sums = ceilDiv(width / 8, s.teams) * s.teams * 4;
-      return std::max({tiles, (s.teams - 1) * 32 * s.warps * sums * 4 + s.teams * s.queries() * 8,
-                       2 * s.queries() * (width + 8)});
+      return attention_geometry{s.warps, s.teams, s.keys, s.stages, depth, width}.shared_bytes();
     }
   };
   using Schedule = AttentionSchedule;
