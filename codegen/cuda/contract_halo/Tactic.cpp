@@ -112,10 +112,8 @@ struct Halo {
       return row.m == s.tileM && row.n == s.tileN && row.consumers == s.consumers;
     });
     const auto geometry = geometryOf(p, s);
-    // How many a warpgroup takes, at most.
-    const int64_t tiles = ceilDiv(
-        geometry.tiles(), s.consumers * geometry.most_of_filters(p.in.level.multiprocessors));
-    const double time = double(tiles) * (double(p.steps()) * t.step * p.shorter() + t.tile) +
+    const auto tiles = double(geometry.most_tiles(p.in.level.multiprocessors));
+    const double time = tiles * (double(p.steps()) * t.step * p.shorter() + t.tile) +
                         kWeights * double(geometry.weight_bytes()) + kTies;
     return kWarpgroupLaunch + std::max(time, p.moving());
   }

@@ -80,8 +80,7 @@ struct contract_cluster_sm90_kernel {
   using epilogue = warpgroup_epilogue<Problem, Outs, Ins, Body, columns, blocks_m, operands::parts>;
   using staged = staged_channels<PrologueIns>;
 
-  /// What blocks of a tile send each other: units of eight sums of a thread, dealt out in turn;
-  /// where there are more blocks than units, each unit to `receivers` blocks, by warps.
+  /// What blocks of a tile send each other.
   static constexpr int units = shape.units(), receivers = shape.receivers(),
                        sending = shape.sending();
   static_assert(units == epilogue::units, "as the epilogue has them");

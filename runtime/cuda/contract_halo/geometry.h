@@ -54,6 +54,10 @@ template <class Int> struct contract_halo_geometry {
   TENON_FN constexpr Int most_of_filters(Int multiprocessors) const {
     return max_of(multiprocessors / tiles_n, Int(1));
   }
+  /// How many a consumer takes, at most.
+  TENON_FN constexpr Int most_tiles(Int multiprocessors) const {
+    return ceil_div(tiles(), consumers * most_of_filters(multiprocessors));
+  }
 };
 
 } // namespace cuda

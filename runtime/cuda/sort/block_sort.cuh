@@ -52,8 +52,7 @@ private:
   static constexpr int digits = shape.digits, warps = shape.warps();
   static_assert(Threads % 32 == 0 && warps <= 32, "whole warps, whose sums one warp adds up");
   static_assert(blocks_per_sm > 0, "a multiprocessor has registers for the block");
-  /// So that few of the threads of a warp, each with its run, meet at one bank.
-  TENON_FN static constexpr int slot(int number) { return number + int(unsigned(number) / 32); }
+  TENON_FN static constexpr int slot(int number) { return block_sort_geometry::slot(number); }
   static constexpr int slots = shape.slots();
 
   /// Of this thread: for a digit, and of the run of counters that it sums up.

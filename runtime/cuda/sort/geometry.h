@@ -14,7 +14,9 @@ struct block_sort_geometry {
 
   static constexpr int digits = 16, digit_bits = 4; // of a pass
   /// So that few of the threads of a warp, each with its run, meet at one bank.
-  TENON_FN static constexpr index_t slot(index_t number) { return number + number / 32; }
+  template <class Int> TENON_FN static constexpr Int slot(Int number) {
+    return number + Int(unsigned(number) / 32);
+  }
   TENON_FN constexpr index_t slots() const { return slot(threads * max_of(run, index_t(digits))); }
   TENON_FN constexpr index_t warps() const { return threads / 32; }
   TENON_FN constexpr index_t shared_bytes() const { return (slots() + warps()) * 4; }
