@@ -45,6 +45,10 @@ struct patch_geometry {
   TENON_FN constexpr index_t taps_w() const { return ceil_div(kernel_w, fold()); }     // in cells
   TENON_FN constexpr index_t runs() const { return kernel_h * taps_w() * tap_runs(); } // of K
   TENON_FN constexpr bool has_halves() const { return fold() == 2 && kernel_w % 2 != 0; }
+  /// Whether the second half of a run is a pixel beyond the window.
+  TENON_FN constexpr bool is_half(index_t run) const {
+    return has_halves() && run % taps_w() == taps_w() - 1;
+  }
 
   TENON_FN constexpr index_t step() const { return stride_w / fold(); } // cells between outputs
   TENON_FN constexpr index_t rows() const {
@@ -60,22 +64,14 @@ struct patch_geometry {
   TENON_FN constexpr index_t cell() const { return (cell_runs() | 1) * 8; }
   TENON_FN constexpr index_t pitch() const { return step() * phase() * cell(); } // of a row
   TENON_FN constexpr index_t size() const { return rows() * pitch(); }
-
-  // Kernels ask these while they run. Int: what they count in.
   /// The element where a cell starts.
-  template <class Int> TENON_FN constexpr Int place(Int row, Int column) const {
-    return row * Int(pitch()) +
-           (column % Int(step()) * Int(phase()) + column / Int(step())) * Int(cell());
+  TENON_FN constexpr index_t place(index_t row, index_t column) const {
+    return row * pitch() + (column % step() * phase() + column / step()) * cell();
   }
   /// From the first cell of a window to a run of K.
-  template <class Int> TENON_FN constexpr Int offset(Int run) const {
-    const Int tap = run / Int(tap_runs());
-    return place(tap / Int(taps_w()) * Int(dilation_h), tap % Int(taps_w()) * Int(dilation_w)) +
-           run % Int(tap_runs()) * 8;
-  }
-  /// Whether the second half of a run is a pixel beyond the window.
-  template <class Int> TENON_FN constexpr bool is_half(Int run) const {
-    return has_halves() && run % Int(taps_w()) == Int(taps_w()) - 1;
+  TENON_FN constexpr index_t offset(index_t run) const {
+    const index_t tap = run / tap_runs();
+    return place(tap / taps_w() * dilation_h, tap % taps_w() * dilation_w) + run % tap_runs() * 8;
   }
 };
 
