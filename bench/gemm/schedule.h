@@ -2,6 +2,7 @@
 // calls that configure it for a problem.
 #pragma once
 
+#include "cuda/contract_halo/geometry.h"
 #include "cuda/host/launch.h"
 #include "cuda/tile/contraction.cuh"
 #include "cuda/tile/split_k.cuh"
@@ -54,8 +55,8 @@ struct schedule {
   bool for_groups; // of several
   status (*product)(const problem &, const operands &, issue &);
   status (*conv)(const problem &, const operands &, issue &);
-  const shape *only = nullptr; // the one shape that it is built for; null: any
-  int patches = 0;             // buffers of tiles with their halo beside all weights; 0: none
+  const shape *only = nullptr;             // the one shape that it is built for; null: any
+  int halo_consumers = 0, halo_stages = 0; // of tiles with their halo beside all weights
 
   long tiles(const problem &p) const {
     if (weights == packing::winograd)
@@ -71,14 +72,24 @@ struct schedule {
                ? p.kernel_h * p.kernel_w * ((channels + tile_k - 1) / tile_k)
                : (p.k() + tile_k - 1) / tile_k;
   }
-  /// Whether tiles with their halo, and the weights, fit into shared memory: stagesBesideWeights()
-  /// of codegen/cuda/contract_wgmma/Tactic.cpp.
+  /// Whether tiles with their halo, and the weights, fit into shared memory.
   bool covers(const problem &p) const {
-    const long width = 8 + (p.kernel_w - 1) * p.dilation_w,
-               height = tile_m / 8 + (p.kernel_h - 1) * p.dilation_h, channel = tile_k * 2,
-               patch = (width * height * channel + 1023) / 1024 * 1024;
+    const cuda::contract_halo_geometry<long> of{tile_m,
+                                                tile_n,
+                                                tile_k,
+                                                halo_consumers,
+                                                halo_stages,
+                                                (p.channels + tile_k - 1) / tile_k,
+                                                (p.n() + tile_n - 1) / tile_n,
+                                                p.kernel_h,
+                                                p.kernel_w,
+                                                p.dilation_h,
+                                                p.dilation_w,
+                                                p.batch,
+                                                p.out_h(),
+                                                p.out_w()};
     return p.kernel_h * p.kernel_w > 1 && p.stride_h == 1 && p.stride_w == 1 &&
-           steps(p) * tile_n * channel + patches * patch <= 232448 - 1024;
+           of.shared_bytes() <= 232448;
   }
   /// Whether the compiler would consider it for `p` on a machine of `multiprocessors`: splits where
   /// tiles are few. Tiles much smaller than the problem are not worth the time.
@@ -93,7 +104,7 @@ struct schedule {
       return false;
     if (weights == packing::tiles && p.groups > 1 && p.n() % tile_n)
       return false;
-    if (patches && (!covers(p) || tile_n >= 2 * ((p.n() + 31) / 32 * 32)))
+    if (halo_stages && (!covers(p) || tile_n >= 2 * ((p.n() + 31) / 32 * 32)))
       return false;
     if (splits > 1)
       return steps(p) >= 2 * splits && tiles(p) * splits <= 2 * multiprocessors;

@@ -109,7 +109,7 @@ template <int M, int N, int K, int Consumers, int Stages> void add_halo(std::vec
                    1,       packing::rounded_rows,
                    kRun,    false,
                    nullptr, launch_conv<halo_kernels, s, dyn>};
-  halo.patches = Consumers * Stages;
+  halo.halo_consumers = Consumers, halo.halo_stages = Stages;
   to.push_back(halo);
 }
 template <int M, int N, int Consumers, int Stages> void add_halos(std::vector<schedule> &to) {

@@ -1,29 +1,16 @@
-// Defines what every kernel and every generated file starts from: the index type, function
-// qualifiers, and extents that are either compile-time constants or run-time values.
+// Defines what every kernel and every generated file starts from: extents that are either
+// compile-time constants or run-time values, and views of memory; beside common/arithmetic.h.
 //
 // Only C headers are used: firmware toolchains ship no <cstdint> or <tuple>.
 #ifndef TENON_RUNTIME_COMMON_BASE_H
 #define TENON_RUNTIME_COMMON_BASE_H
 
+#include "common/arithmetic.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__CUDACC__)
-#define TENON_FN __host__ __device__ __forceinline__
-#elif defined(__GNUC__)
-#define TENON_FN inline __attribute__((always_inline))
-#else
-#define TENON_FN inline
-#endif
-
 namespace tenon {
-
-/// Signed index wide enough for every element offset of a model (32 bits suffice on small targets).
-#if defined(TENON_INDEX)
-using index_t = TENON_INDEX;
-#else
-using index_t = long;
-#endif
 
 /// An extent or stride known when the file was written.
 template <index_t N> struct fixed {
@@ -48,14 +35,6 @@ template <class A, class B> TENON_FN constexpr auto product(A a, B b) {
     return fixed<A::value * B::value>{};
   else
     return dyn(index_t(a) * index_t(b));
-}
-TENON_FN constexpr index_t ceil_div(index_t a, index_t b) { return (a + b - 1) / b; }
-
-// Arithmetic of extents that follow from others; divisions round down, and by 0 give 0.
-TENON_FN constexpr index_t dim_min(index_t a, index_t b) { return b < a ? b : a; }
-TENON_FN constexpr index_t dim_max(index_t a, index_t b) { return a < b ? b : a; }
-TENON_FN constexpr index_t dim_floor_div(index_t a, index_t b) {
-  return b == 0 ? 0 : a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
 /// A fixed-length list of extents or strides, each `fixed` or `dyn`: dims<fixed<1>, dyn, fixed<3>>.

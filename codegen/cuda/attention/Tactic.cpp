@@ -6,6 +6,7 @@
 #include "codegen/core/Work.h"
 #include "codegen/cuda/shared/Contraction.h"
 #include "codegen/forms/AttentionForm.h"
+#include "runtime/cuda/attention/geometry.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -22,7 +23,6 @@ struct AttentionSchedule {
   int64_t teams; // of warps, along keys
   int64_t keys;  // of a warp at a time
   int64_t stages;
-  int64_t queries() const { return 16 * warps; }
 
   static llvm::ArrayRef<Field<AttentionSchedule>> fields() {
     static const Field<AttentionSchedule> kFields[] = {
@@ -39,8 +39,6 @@ constexpr AttentionSchedule kCandidates[] = {
     {1, 4, 32, 2}, {1, 8, 32, 2}, {4, 1, 32, 2},
 };
 constexpr int64_t kMostWarps = 32; // of a block
-
-int64_t wholeSixteens(Dim d) { return ceilDiv(d.upper(), 16) * 16; }
 
 /// Clocks of a part of a multiprocessor, of which there are four, each for one warp at a time.
 /// Source: fitted to `tenon tune` of attention alone on one H200 (CUDA 13.0, fp16): 13 shapes, 128
@@ -63,15 +61,9 @@ struct Attention {
   struct Problem {
     GroupQuery in;
     AttentionForm f;
-    int64_t depth, width; // whole sixteens
 
-    /// As the kernel has it: tiles of keys, values and queries, what teams exchange, or results.
-    int64_t sharedBytes(const AttentionSchedule &s) const {
-      const int64_t tiles =
-          2 * (s.stages * s.teams * s.keys * (depth + width + 16) + s.queries() * (depth + 8));
-      const int64_t sums = ceilDiv(width / 8, s.teams) * s.teams * 4;
-      return std::max({tiles, (s.teams - 1) * 32 * s.warps * sums * 4 + s.teams * s.queries() * 8,
-                       2 * s.queries() * (width + 8)});
+    attention_geometry geometry(const AttentionSchedule &s) const {
+      return {s.warps, s.teams, s.keys, s.stages, f.depth().upper(), f.extent().upper()};
     }
   };
   using Schedule = AttentionSchedule;
@@ -87,8 +79,7 @@ struct Attention {
         return Refusal{"Tensor Cores before sm_80", ""};
       if (e != Element::F16 && e != Element::BF16)
         return Refusal{"elements of " + name(e).str(), ""};
-      const AttentionForm f(in.form);
-      return Problem{in, f, wholeSixteens(f.depth()), wholeSixteens(f.extent())};
+      return Problem{in, AttentionForm(in.form)};
     });
   }
 
@@ -101,26 +92,27 @@ struct Attention {
     const ScheduleText text = printSchedule(id, s);
     if (s.warps * s.teams > kMostWarps)
       return impossible(text, "warps times teams is at most " + std::to_string(kMostWarps));
-    return fitsShared(p.in.level, text, p.sharedBytes(s));
+    return fitsShared(p.in.level, text, p.geometry(s).shared_bytes());
   }
 
   static double microseconds(const Problem &p, const Schedule &s) {
+    const attention_geometry shape = p.geometry(s);
     // Of a block, on average; the tile that a diagonal crosses is computed whole.
-    const auto tile = double(s.teams * s.keys), share = p.f.visibleShare();
+    const auto tile = double(shape.tile_keys()), share = p.f.visibleShare();
     const double tiles =
         std::ceil(double(p.f.keys().upper()) / tile * share + (share < 1 ? 0.5 : 0));
-    const double blocks = p.f.heads() * double(ceilDiv(p.f.queries().upper(), s.queries()));
+    const double blocks = p.f.heads() * double(ceilDiv(p.f.queries().upper(), shape.queries()));
     const double slower =
         std::max(1.0, kPeak / (p.in.level.tensorTflops / std::max(1u, p.in.level.multiprocessors)));
     const auto keys = double(s.keys);
-    const double work = slower * kMma * keys * double(p.depth + p.width) / 128 +
+    const double work = slower * kMma * keys * double(shape.depth() + shape.width()) / 128 +
                         (kWeights + (p.f.hasBias() ? kBias : 0)) * 16 * keys;
     // Rounds of blocks that share a multiprocessor, the last of fewer.
     const double each = std::ceil(blocks / std::max(1u, p.in.level.multiprocessors));
     constexpr int64_t kWarpsTogether = 12; // that registers suffice for
-    const double together =
-        double(std::max<int64_t>(1, std::min(kWarpsTogether / (s.warps * s.teams),
-                                             int64_t(p.in.level.sharedBytes) / p.sharedBytes(s))));
+    const double together = double(
+        std::max<int64_t>(1, std::min(kWarpsTogether / (s.warps * s.teams),
+                                      int64_t(p.in.level.sharedBytes) / shape.shared_bytes())));
     const double rounds = std::floor(each / together), rest = each - rounds * together;
     const double warps = std::ceil(double(s.warps * s.teams) / 4);
     auto step = [&](double present) {

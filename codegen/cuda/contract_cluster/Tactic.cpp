@@ -6,6 +6,7 @@
 #include "codegen/cuda/Tactics.h"
 
 #include "codegen/cuda/shared/Warpgroups.h"
+#include "runtime/cuda/contract_cluster/geometry.h"
 
 namespace tenon::cuda {
 namespace {
@@ -109,8 +110,9 @@ llvm::SmallVector<int64_t, 4> splitsOf(const WarpgroupProblem &p, const Parts &t
 
 /// Buffers beside what blocks of a tile send each other: those that leave room for the next
 /// kernel's block, too, or where that is one, all.
-int64_t stagesBesideSums(const WarpgroupKind &kind, const Parts &t) {
-  const int64_t sums = t.m * t.n * 4, buffer = (t.m + kind.storedParts * t.n) * 128,
+int64_t stagesBesideSums(const WarpgroupKind &kind, const Parts &t, int64_t splits) {
+  const int64_t sums = contract_cluster_geometry{t.m, t.n, t.consumers, splits}.sent_bytes(),
+                buffer = (t.m + kind.storedParts * t.n) * 128,
                 beside = (kHalfOfShared - sums) / buffer;
   return beside > 1 ? beside : (2 * kHalfOfShared - sums) / buffer;
 }
@@ -139,9 +141,10 @@ template <const Row &R> struct Cluster {
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
     for (const Parts &t : R.parts)
       for (int64_t splits : splitsOf(p, t))
-        out.push_back({t.m, t.n, p.tileK, t.consumers,
-                       splits > 1 ? std::min(t.stages, stagesBesideSums(p.kind, t)) : t.stages,
-                       splits});
+        out.push_back(
+            {t.m, t.n, p.tileK, t.consumers,
+             splits > 1 ? std::min(t.stages, stagesBesideSums(p.kind, t, splits)) : t.stages,
+             splits});
   }
 
   static double microseconds(const Problem &p, const Schedule &s) {

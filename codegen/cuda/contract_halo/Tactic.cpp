@@ -4,6 +4,7 @@
 #include "codegen/cuda/Tactics.h"
 
 #include "codegen/cuda/shared/Warpgroups.h"
+#include "runtime/cuda/contract_halo/geometry.h"
 
 namespace tenon::cuda {
 namespace {
@@ -41,29 +42,35 @@ constexpr Tiles kTiles[] = {
 /// alone: in its network DenseNet-121 at batch 1 was 0.8 % slower with such tiles.
 constexpr double kWeights = 0.0048 / 1024, kTies = 0.05;
 
-int64_t weightBytes(const WarpgroupProblem &p, int64_t n) { return p.steps() * n * p.tileK * 2; }
-
-/// Buffers of a warpgroup that find room beside the weights, at most four; below 2: too few.
-int64_t stagesFor(const WarpgroupProblem &p, const Tiles &t) {
+contract_halo_geometry<int64_t> geometryOf(const WarpgroupProblem &p, const HaloSchedule &s) {
   const ConvProblem &conv = p.c.conv;
-  const int64_t width = 8 + (conv.kernelW - 1) * conv.dilationW,
-                height = t.m / 8 + (conv.kernelH - 1) * conv.dilationH;
-  if (width > 256 || height > 256) // of a box
-    return 0;
-  const int64_t patch = int64_t(llvm::alignTo(uint64_t(width * height * p.tileK * 2), 1024)),
-                barriers = 1024;
-  const int64_t room = int64_t(p.in.level.sharedBytes) - weightBytes(p, t.n) - barriers;
-  return std::min<int64_t>(4, room / (t.consumers * patch));
+  return {s.tileM,
+          s.tileN,
+          s.tileK,
+          s.consumers,
+          s.stages,
+          p.steps() / conv.taps(),
+          ceilDiv(conv.filters, s.tileN),
+          conv.kernelH,
+          conv.kernelW,
+          conv.dilationH,
+          conv.dilationW,
+          conv.batch.constant(),
+          conv.outHeight.constant(),
+          conv.outWidth.constant()};
 }
 
-/// How many tiles a warpgroup takes, at most.
-double tilesOfEach(const WarpgroupProblem &p, const Tiles &t) {
-  const ConvProblem &conv = p.c.conv;
-  const int64_t columns = ceilDiv(p.c.columns(), t.n);
-  const int64_t tiles = conv.batch.constant() * ceilDiv(conv.outWidth.constant(), 8) *
-                        ceilDiv(conv.outHeight.constant(), t.m / 8);
-  const int64_t blocks = std::max<int64_t>(p.in.level.multiprocessors / columns, 1);
-  return double(ceilDiv(tiles, t.consumers * blocks));
+/// With as many buffers for a warpgroup as find room beside the weights, at most four; below 2: too
+/// few.
+HaloSchedule scheduleOf(const WarpgroupProblem &p, const Tiles &t) {
+  constexpr int64_t kLargestBox = 256;
+  HaloSchedule s{t.m, t.n, p.tileK, t.consumers, 4};
+  const auto geometry = geometryOf(p, s);
+  if (geometry.covered_w() > kLargestBox || geometry.covered_h() > kLargestBox)
+    s.stages = 0;
+  while (s.stages >= 2 && geometryOf(p, s).shared_bytes() > int64_t(p.in.level.sharedBytes))
+    --s.stages;
+  return s;
 }
 
 struct Halo {
@@ -94,9 +101,9 @@ struct Halo {
 
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
     for (const Tiles &t : kTiles) {
-      const int64_t stages = stagesFor(p, t);
-      if (stages >= 2 && t.n < 2 * int64_t(llvm::alignTo(uint64_t(p.c.columns()), 32)))
-        out.push_back({t.m, t.n, p.tileK, t.consumers, stages});
+      const Schedule s = scheduleOf(p, t);
+      if (s.stages >= 2 && t.n < 2 * int64_t(llvm::alignTo(uint64_t(p.c.columns()), 32)))
+        out.push_back(s);
     }
   }
 
@@ -104,8 +111,10 @@ struct Halo {
     const Tiles &t = *llvm::find_if(kTiles, [&](const Tiles &row) {
       return row.m == s.tileM && row.n == s.tileN && row.consumers == s.consumers;
     });
-    const double time = tilesOfEach(p, t) * (double(p.steps()) * t.step * p.shorter() + t.tile) +
-                        kWeights * double(weightBytes(p, t.n)) + kTies;
+    const auto geometry = geometryOf(p, s);
+    const auto tiles = double(geometry.most_tiles(p.in.level.multiprocessors));
+    const double time = tiles * (double(p.steps()) * t.step * p.shorter() + t.tile) +
+                        kWeights * double(geometry.weight_bytes()) + kTies;
     return kWarpgroupLaunch + std::max(time, p.moving());
   }
   static double rank(const Problem &p, const Schedule &s) { return rankOf(p, microseconds(p, s)); }

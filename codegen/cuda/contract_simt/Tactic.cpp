@@ -4,6 +4,7 @@
 
 #include "codegen/core/Work.h"
 #include "codegen/cuda/shared/TileCosts.h"
+#include "runtime/cuda/contract_simt/geometry.h"
 
 namespace tenon::cuda {
 namespace {
@@ -23,10 +24,8 @@ struct SimtSchedule : SplitTiles {
     return kFields;
   }
 
-  /// As contract_simt_kernel has it.
-  int64_t sharedBytes() const {
-    return 4 *
-           std::max(stages * (tileM * (tileK + 4) + tileK * tileN), (teams - 1) * tileM * tileN);
+  contract_simt_geometry geometry() const {
+    return {tileM, tileN, tileK, partM, partN, stages, teams};
   }
 };
 
@@ -72,7 +71,8 @@ struct Simt : SplitContraction {
   }
 
   static Result<> fits(const Problem &p, const Schedule &s) {
-    return isPackedBy<Simt>(p.c, s).andThen([&] { return hasRoom<Simt>(p, s, s.sharedBytes()); });
+    return isPackedBy<Simt>(p.c, s).andThen(
+        [&] { return hasRoom<Simt>(p, s, s.geometry().shared_bytes()); });
   }
 
   static void candidates(const Problem &p, std::vector<Schedule> &out) {

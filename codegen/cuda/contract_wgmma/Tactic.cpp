@@ -6,6 +6,7 @@
 #include "codegen/cuda/Tactics.h"
 
 #include "codegen/cuda/shared/Warpgroups.h"
+#include "runtime/cuda/tile/geometry.h"
 
 namespace tenon::cuda {
 namespace {
@@ -162,11 +163,11 @@ template <const Row &R> struct Wgmma {
   static double rank(const Problem &p, const Schedule &s) { return rankOf(p, microseconds(p, s)); }
 
   static int64_t scratch(const Problem &p, const Schedule &s) {
-    return s.splits == 1 ? 0 : p.tiles(s.tileM, s.tileN) * s.splits * s.tileM * s.tileN * 4;
+    return split_partial_bytes(p.tiles(s.tileM, s.tileN), s.splits, s.tileM, s.tileN);
   }
   /// Each consumer counts for itself.
   static int64_t zeroed(const Problem &p, const Schedule &s) {
-    return s.splits == 1 ? 0 : p.tiles(s.tileM, s.tileN) * 4 * s.consumers;
+    return split_counter_bytes(p.tiles(s.tileM, s.tileN), s.splits, s.consumers);
   }
   static void pack(const Problem &p, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
     packForWarpgroups(p, out);

@@ -4,6 +4,7 @@
 // same kernel, of the chains that fuse.conv-pool makes (runtime/cuda/conv_pool/kernel.cuh).
 #include "codegen/cuda/Tactics.h"
 #include "codegen/cuda/shared/ConvPatch.h"
+#include "runtime/cuda/warpgroup/geometry.h"
 
 #include "codegen/core/Work.h"
 #include "codegen/emit/CppText.h"
@@ -12,8 +13,9 @@
 namespace tenon::cuda {
 namespace {
 
-constexpr int64_t kTileW = 64, kFilling = 256; // threads that fill patches
-constexpr int64_t kMostSteps = 32;             // of K, all unrolled
+constexpr int64_t kTileW = warpgroup_patch_geometry::tile_w,
+                  kFilling = warpgroup_patch_geometry::filling; // threads that fill patches
+constexpr int64_t kMostSteps = 32;                              // of K, all unrolled
 /// Cycles.
 struct Costs {
   double start;         // until the weights are there
@@ -60,36 +62,15 @@ struct Tiles : WidePatchSchedule {
     ownBytes = consumers * kTileW * 2 * (n + 8);
   }
 
-  PatchLayout layout(const ConvProblem &p) const { return PatchLayout(p, rows, kTileW, 1); }
+  warpgroup_patch_geometry geometry(const ConvProblem &p) const {
+    return {patchOf(p, rows, kTileW, 1), n, consumers, ownBytes};
+  }
 };
-
-int64_t stepsOf(const PatchLayout &l) { return ceilDiv(l.runs, 2); }
-
-/// As runtime/cuda/warpgroup/patch.cuh counts it.
-int64_t sharedBytes(const ConvProblem &p, const Tiles &t) {
-  const PatchLayout l = t.layout(p);
-  return 2 * stepsOf(l) * t.n * 16 + 2 * (l.hasHalves ? 2 : 1) * l.size * 2 +
-         (l.runs % 2 != 0 ? 1024 : 0) + 32 + t.ownBytes;
-}
-
-/// Whether the second run of each pair lies behind the first: descriptors have no distances
-/// backwards.
-bool runsAscend(const ConvProblem &p, const PatchLayout &l) {
-  auto at = [&](int64_t run) {
-    const int64_t tap = run % l.tapsW, row = run / l.tapsW * p.dilationH, cell = tap * p.dilationW;
-    const bool half = l.hasHalves && tap == l.tapsW - 1;
-    return ((row * l.step + cell % l.step) * l.phase + cell / l.step) * 8 + (half ? l.size : 0);
-  };
-  for (int64_t run = 0; run + 1 < l.runs; run += 2)
-    if (at(run + 1) < at(run))
-      return false;
-  return true;
-}
 
 /// Whether threads that fill have a column of the patch at least, and wgmma reads it.
 bool isReadable(const ConvProblem &p, const Tiles &t) {
-  const PatchLayout l = t.layout(p);
-  return l.cells <= kFilling && runsAscend(p, l);
+  const warpgroup_patch_geometry shape = t.geometry(p);
+  return shape.patch.cells() <= kFilling && shape.runs_ascend();
 }
 
 /// `pool`: the windows of the results, or null.
@@ -103,7 +84,7 @@ std::vector<WidePatchSchedule> tilesOf(const ConvProblem &p, const ConvProblem *
     for (int64_t n : {filters, int64_t(64)}) {
       const Tiles t({h, n, consumers}, pool);
       if (n <= 128 && (n == filters || filters > 128) && (h == 1 || h < 2 * height) &&
-          isReadable(p, t) && sharedBytes(p, t) <= int64_t(level.sharedBytes))
+          isReadable(p, t) && t.geometry(p).shared_bytes() <= int64_t(level.sharedBytes))
         all.push_back(t);
     }
   return all;
@@ -118,7 +99,7 @@ Result<> isLegal(const ConvProblem &p, const WidePatchSchedule &s, const ConvPro
   const Tiles t(s, pool);
   if (!isReadable(p, t))
     return impossible<T>(s, "a window of another form than patches are read in");
-  return fitsShared(level, printSchedule(T::id, s), sharedBytes(p, t));
+  return fitsShared(level, printSchedule(T::id, s), t.geometry(p).shared_bytes());
 }
 
 /// What the shape of a convolution has to be.
@@ -127,7 +108,7 @@ Result<> isFirstLayer(const ConvProblem &p) {
     return Refusal{"no convolution in two dimensions with a window", ""};
   if (p.groups > 1 || p.channels > kMostPatchChannels)
     return Refusal{p.groups > 1 ? "several groups" : std::to_string(p.channels) + " channels", ""};
-  if (stepsOf(Tiles({1, 32, 1}, nullptr).layout(p)) > kMostSteps)
+  if (Tiles({1, 32, 1}, nullptr).geometry(p).steps() > kMostSteps)
     return Refusal{"a window of another form than patches are read in", ""};
   return Accepted{};
 }
@@ -152,10 +133,10 @@ Result<ContractionProblem> readFirstLayer(const GroupQuery &in) {
 /// scale: of what multiplies and stores; scaleOfMoving: of what memory takes.
 double timeOf(const GroupQuery &in, const ConvProblem &p, const Tiles &t, const Costs &costs,
               double consume, int64_t tiles, double scale, double scaleOfMoving) {
-  const PatchLayout l = t.layout(p);
+  const patch_geometry patch = t.geometry(p).patch;
   const int64_t columns = ceilDiv(p.filters, t.n),
                 blocks = std::max<int64_t>(in.level.multiprocessors / columns, 1);
-  const int64_t rows = ceilDiv(l.rows, kFilling / l.cells); // of a thread that fills
+  const int64_t rows = ceilDiv(patch.rows(), kFilling / patch.cells()); // of a thread that fills
   const double fill = double(ceilDiv(rows, 6)) * costs.loads + double(rows) * costs.cell;
   const double consuming = consume * (costs.alone + double(t.consumers) * costs.beside);
   const double time = (costs.start + fill +
@@ -204,7 +185,7 @@ struct PatchSm90 {
     return {{"multiprocessors", p.in.level.multiprocessors}};
   }
   static void pack(const Problem &p, const Schedule &s, llvm::SmallVectorImpl<Packing> &out) {
-    packPatchWeights(p.in.form, Tiles(s, nullptr).layout(p.c.conv), out);
+    packPatchWeights(p.in.form, Tiles(s, nullptr).geometry(p.c.conv).patch, out);
   }
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
     out.include("cuda/conv_patch/sm90.cuh");
@@ -218,7 +199,7 @@ private:
     const Tiles t(s, nullptr);
     const Costs &costs = kOfRows;
     const double row =
-        costs.row + costs.step * double(stepsOf(t.layout(conv))) + costs.column * double(t.n);
+        costs.row + costs.step * double(t.geometry(conv).steps()) + costs.column * double(t.n);
     return timeOf(p.in, conv, t, costs, double(ceilDiv(t.h, t.consumers)) * row,
                   ceilDiv(conv.outHeight.upper(), t.h) * ceilDiv(conv.outWidth.upper(), kTileW),
                   scale, scaleOfMoving);
@@ -284,7 +265,7 @@ struct PoolSm90 {
                   rows = windows * pool.strideH + pool.kernelH - pool.strideH,
                   across = (kTileW - pool.kernelW) / pool.strideW + 1;
     const Costs &costs = kOfWindows;
-    const double row = costs.row + costs.step * double(stepsOf(t.layout(conv)));
+    const double row = costs.row + costs.step * double(t.geometry(conv).steps());
     return timeOf(
         p.in, conv, t, costs, double(rows) * row + double(windows) * costs.column * double(t.n),
         ceilDiv(pool.outHeight.upper(), t.h) * ceilDiv(pool.outWidth.upper(), across), 1, 1);
@@ -294,7 +275,8 @@ struct PoolSm90 {
     return {{"multiprocessors", p.in.level.multiprocessors}};
   }
   static void pack(const Problem &p, const Schedule &s, llvm::SmallVectorImpl<Packing> &out) {
-    packPatchWeights(p.convolution.in.form, Tiles(s, &p.pool).layout(p.convolution.c.conv), out);
+    packPatchWeights(p.convolution.in.form, Tiles(s, &p.pool).geometry(p.convolution.c.conv).patch,
+                     out);
   }
 
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {

@@ -4,6 +4,7 @@
 // whose image is rearranged on the way into the patch and needs no kernel for it.
 #include "codegen/cuda/Tactics.h"
 #include "codegen/cuda/shared/ConvPatch.h"
+#include "runtime/cuda/conv_patch/geometry.h"
 
 #include "codegen/core/Work.h"
 
@@ -41,28 +42,19 @@ struct PatchSchedule {
     return kFields;
   }
 
-  int64_t threads() const { return 32 * warpsM * warpsN; }
-  /// Blocks of 16 pixels, and of 8 filters, of a warp.
-  int64_t blocksM() const { return ceilDiv(h * w, 16 * warpsM); }
-  int64_t blocksN() const { return groups * (n / 8) / warpsN; }
-  bool hasEvenParts() const {
-    const int64_t of_group = n / 8;
-    return groups * of_group % warpsN == 0 &&
-           (blocksN() % of_group == 0 || of_group % blocksN() == 0);
-  }
-  int64_t sharedBytes(const ConvProblem &p) const {
-    const PatchLayout l(p, h, w, groups);
-    const int64_t operands = 2 * (groups * n * (l.runs | 1) * 8 + l.size),
-                  sums = 4 * warpsM * warpsN * 16 * (8 * blocksN() + 4);
-    return std::max(operands, sums);
+  conv_patch_geometry geometry(const ConvProblem &p) const {
+    return {patchOf(p, h, w, groups), n, warpsM, warpsN};
   }
   int64_t blocks(const ConvProblem &p) const { return blocksOfTiles(p, h, w, n, groups); }
 
   bool hasRowsForWarps() const { return warpsM * warpsN <= 8 && 16 * (warpsM - 1) < h * w; }
-  bool keepsSums() const { return blocksM() * blocksN() <= 16; } // in registers
   bool fits(const ConvProblem &p, const TargetLevel &level) const {
-    return hasRowsForWarps() && hasEvenParts() && keepsSums() &&
-           sharedBytes(p) <= int64_t(level.sharedBytes);
+    const conv_patch_geometry shape = geometry(p);
+    return hasRowsForWarps() && shape.has_even_parts() && keepsSums(shape) &&
+           shape.shared_bytes() <= int64_t(level.sharedBytes);
+  }
+  static bool keepsSums(const conv_patch_geometry &shape) { // in registers
+    return shape.blocks_m() * shape.blocks_n() <= 16;
   }
 };
 
@@ -162,14 +154,15 @@ template <const Generation &G> struct Patch {
       return impossible<Patch>(s, "blocks take several whole groups, or a part of one");
     if (!s.hasRowsForWarps())
       return impossible<Patch>(s, "more than 8 warps, or warps without pixels");
-    if (!s.hasEvenParts())
+    const conv_patch_geometry shape = s.geometry(conv);
+    if (!shape.has_even_parts())
       return impossible<Patch>(s, "a warp takes whole groups, or an even part of one, in eights of "
                                   "filters");
-    if (!s.keepsSums())
-      return impossible<Patch>(s, std::to_string(s.blocksM() * s.blocksN()) +
+    if (!s.keepsSums(shape))
+      return impossible<Patch>(s, std::to_string(shape.blocks_m() * shape.blocks_n()) +
                                       " blocks of 16 pixels and 8 filters for a warp, which has "
                                       "registers for 16");
-    return fitsShared(p.in.level, printSchedule(id, s), s.sharedBytes(conv));
+    return fitsShared(p.in.level, printSchedule(id, s), shape.shared_bytes());
   }
 
   static double microseconds(const Problem &p, const Schedule &s) {
@@ -180,7 +173,7 @@ template <const Generation &G> struct Patch {
   }
 
   static void pack(const Problem &p, const Schedule &s, llvm::SmallVectorImpl<Packing> &out) {
-    packPatchWeights(p.in.form, PatchLayout(p.c.conv, s.h, s.w, s.groups), out);
+    packPatchWeights(p.in.form, patchOf(p.c.conv, s.h, s.w, s.groups), out);
   }
 
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
@@ -196,21 +189,23 @@ private:
   static double timeOf(const Problem &p, const Schedule &s, double scale) {
     const ConvProblem &conv = p.c.conv;
     const TargetLevel &level = p.in.level;
-    const PatchLayout l(conv, s.h, s.w, s.groups);
+    const conv_patch_geometry shape = s.geometry(conv);
+    const patch_geometry &patch = shape.patch;
     const double sms = level.multiprocessors, warps = double(s.warpsM * s.warpsN);
     const double blocks = double(s.blocks(conv)), perMultiprocessor = std::ceil(blocks / sms);
-    const double resident =
-        std::max(1.0, std::min({level.sharedBytes / double(s.sharedBytes(conv)),
-                                (level.sm == 75 ? 1024.0 : 2048.0) / double(s.threads()), 16.0}));
+    const double resident = std::max(
+        1.0, std::min({level.sharedBytes / double(shape.shared_bytes()),
+                       (level.sm == 75 ? 1024.0 : 2048.0) / double(shape.threads()), 16.0}));
     const double rounds = std::ceil(perMultiprocessor / std::floor(resident));
-    const double steps = double(ceilDiv(l.runs, 2)), blocksM = double(s.blocksM()),
-                 blocksN = double(s.blocksN()),
+    const double steps = double(ceilDiv(patch.runs(), 2)), blocksM = double(shape.blocks_m()),
+                 blocksN = double(shape.blocks_n()),
                  fragments = blocksM * std::max(1.0, blocksN / (double(s.n) / 8)); // of A
 
     // Instructions of a warp. A run of the patch is one asynchronous copy, or a load per element.
-    const double elements = double(std::min<int64_t>(l.fold * conv.channels, 8));
-    const double patchRuns = double(l.rows * l.cells * s.groups * l.tapRuns),
-                 weightRuns = double(s.groups * s.n * l.runs), threads = double(s.threads());
+    const double elements = double(std::min<int64_t>(patch.fold() * conv.channels, 8));
+    const double patchRuns = double(patch.rows() * patch.cells() * patch.cell_runs()),
+                 weightRuns = double(s.groups * s.n * patch.runs()),
+                 threads = double(shape.threads());
     const double loading =
         std::ceil(patchRuns / threads) * (loadsRuns(p) ? 20 : 20 + 10 * elements) +
         std::ceil(weightRuns / threads) * 12;
@@ -219,7 +214,7 @@ private:
     const double instructions = loading + multiplying + storing;
     // Cycles of a block in the units of its multiprocessor.
     const double issue = warps * instructions / 4;
-    const double tags = double(l.rows * l.cells) + patchRuns / 8;
+    const double tags = double(patch.rows() * patch.cells()) + patchRuns / 8;
     const double shared = steps * warps * (4 * fragments + 2 * blocksN);        // 128 bytes each
     const double clock = level.peakGflops / sms / (level.sm == 75 ? 128 : 256); // GHz
     const double tensor =
@@ -239,20 +234,6 @@ private:
 
 } // namespace
 
-PatchLayout::PatchLayout(const ConvProblem &p, int64_t tileH, int64_t tileW, int64_t groups) {
-  fold = p.channels <= 4 && p.strideW % 2 == 0 && p.dilationW == 1 ? 2 : 1;
-  pixel = fold == 2 ? 4 : ceilDiv(p.channels, 8) * 8;
-  tapRuns = fold * pixel / 8;
-  tapsW = ceilDiv(p.kernelW, fold);
-  runs = p.kernelH * tapsW * tapRuns;
-  step = p.strideW / fold;
-  rows = (tileH - 1) * p.strideH + (p.kernelH - 1) * p.dilationH + 1;
-  cells = (tileW - 1) * step + (tapsW - 1) * p.dilationW + 1;
-  phase = ceilDiv(cells, step);
-  size = rows * step * phase * (groups * tapRuns | 1) * 8;
-  hasHalves = fold == 2 && p.kernelW % 2 != 0;
-}
-
 Result<> hasWindows(const Contraction &c) {
   if (!c.isConv || c.conv.isPointwise())
     return Refusal{"no convolution with a window", ""};
@@ -267,7 +248,7 @@ int64_t blocksOfTiles(const ConvProblem &p, int64_t tileH, int64_t tileW, int64_
          ceilDiv(p.outWidth.upper(), tileW) * ceilDiv(p.filters, n) * ceilDiv(p.groups, groups);
 }
 
-void packPatchWeights(const GroupForm &form, const PatchLayout &l,
+void packPatchWeights(const GroupForm &form, const patch_geometry &patch,
                       llvm::SmallVectorImpl<Packing> &out) {
   const Value *source = form.anchorInputs[1].inputs[0].source;
   const Type w = source->type();
@@ -280,8 +261,8 @@ void packPatchWeights(const GroupForm &form, const PatchLayout &l,
   axes.push_back({0, 0, false, Dim(), 0});
   for (int d = 2; d < columns; ++d)
     axes.push_back({d, 0, false, Dim(), 0});
-  axes.push_back(padded(columns, l.tapsW * l.fold));
-  axes.push_back(padded(1, l.pixel));
+  axes.push_back(padded(columns, patch.taps_w() * patch.fold()));
+  axes.push_back(padded(1, patch.pixel()));
   out.push_back({source->index(), Layout::get(w.context(), axes)});
 }
 

@@ -4,6 +4,7 @@
 // network.
 #include "codegen/cuda/Tactics.h"
 #include "codegen/cuda/shared/ConvPatch.h"
+#include "runtime/cuda/conv_patch_simt/geometry.h"
 
 #include "codegen/core/Work.h"
 
@@ -32,27 +33,11 @@ struct PatchSimtSchedule {
     return kFields;
   }
 
-  /// What warps take in turn.
-  int64_t parts() const {
-    return groups * (n / (threadN * lanesN)) * ceilDiv(h * w, 32 / lanesN * threadM);
+  conv_patch_simt_geometry geometry(const ConvProblem &p) const {
+    return {p.channels, p.kernelH, p.kernelW, p.strideH, p.strideW, p.dilationH, p.dilationW,
+            h,          w,         groups,    n,         threadM,   threadN,     lanesN};
   }
   int64_t blocks(const ConvProblem &p) const { return blocksOfTiles(p, h, w, n, groups); }
-};
-
-/// The patch of conv_patch_simt_kernel.
-struct Patch {
-  int64_t vector, runs, cells, sharedBytes;
-
-  Patch(const ConvProblem &p, const PatchSimtSchedule &s) {
-    vector = p.channels % 4 == 0 ? 4 : p.channels % 2 == 0 ? 2 : 1;
-    runs = s.groups * p.channels / vector;
-    const int64_t rows = (s.h - 1) * p.strideH + (p.kernelH - 1) * p.dilationH + 1,
-                  columns = (s.w - 1) * p.strideW + (p.kernelW - 1) * p.dilationW + 1,
-                  plane = rows * p.strideW * ceilDiv(columns, p.strideW) | 1,
-                  weights = s.groups * p.taps() * p.channels * s.n;
-    cells = rows * columns;
-    sharedBytes = 4 * (ceilDiv(weights, 4) * 4 + runs * plane * vector);
-  }
 };
 
 /// Pixels of a block, rows and columns: these in eights, so that lanes that read 16 bytes each keep
@@ -89,9 +74,10 @@ std::vector<PatchSimtSchedule> tilesOf(const ConvProblem &p, const TargetLevel &
               if (threadN < 1 || n % (threadN * lanesN) || (lanesN == 1 && n % (2 * threadN) == 0))
                 continue;
               const PatchSimtSchedule s{h, w, groups, n, threadM, threadN, lanesN, warps};
-              if ((s.parts() % warps == 0 || (warps == 2 && s.parts() > 2)) &&
+              if ((s.geometry(p).parts() % warps == 0 ||
+                   (warps == 2 && s.geometry(p).parts() > 2)) &&
                   32 / lanesN * (threadM - 1) < h * w &&
-                  Patch(p, s).sharedBytes <= int64_t(level.sharedBytes)) {
+                  s.geometry(p).shared_bytes() <= int64_t(level.sharedBytes)) {
                 tiles.push_back(s);
                 if (tiles.size() == limit)
                   return tiles;
@@ -148,7 +134,7 @@ struct PatchSimt {
       return impossible<PatchSimt>(s, "blocks take whole groups of " +
                                           std::to_string(conv.filters) +
                                           " filters, or even parts of one");
-    return fitsShared(p.in.level, printSchedule(id, s), Patch(conv, s).sharedBytes);
+    return fitsShared(p.in.level, printSchedule(id, s), s.geometry(conv).shared_bytes());
   }
 
   /// Rounds of resident blocks, each of which loads its patch and runs through its instructions;
@@ -156,23 +142,27 @@ struct PatchSimt {
   static double microseconds(const Problem &p, const Schedule &s) {
     const ConvProblem &conv = p.c.conv;
     const TargetLevel &level = p.in.level;
-    const Patch patch(conv, s);
-    const double sms = level.multiprocessors, warps = double(s.warps), parts = double(s.parts());
+    const conv_patch_simt_geometry shape = s.geometry(conv);
+    const double sms = level.multiprocessors, warps = double(s.warps),
+                 parts = double(shape.parts());
     const double perMultiprocessor = std::ceil(double(s.blocks(conv)) / sms);
     const double resident =
-        std::max(1.0, std::min(level.sharedBytes / double(patch.sharedBytes), 16 / warps));
+        std::max(1.0, std::min(level.sharedBytes / double(shape.shared_bytes()), 16 / warps));
     const double rounds = std::ceil(perMultiprocessor / std::floor(resident));
 
     // Of a warp, for one part.
     const double threadM = double(s.threadM), threadN = double(s.threadN),
-                 vector = double(patch.vector), runs = double(conv.taps() * conv.channels) / vector;
+                 vector = double(shape.vector()),
+                 runs = double(conv.taps() * conv.channels) / vector;
     const double products = runs * vector * threadM * threadN;
     const double loads = std::max(1.0, threadN / 4) * vector; // of weights
     const double instructions = products + runs * (threadM + loads);
     const double shared = runs * (threadM * kPixels * std::max(1.0, vector / double(s.lanesN)) +
                                   kWeights * loads * std::min(1.0, threadN / 4));
-    const double ofBlock = std::ceil(double(patch.cells * patch.runs) / (32 * warps)) * kLoad +
-                           std::ceil(parts / warps) * std::max(instructions, shared) * kInstruction;
+    const double ofBlock =
+        std::ceil(double(shape.rows() * shape.columns() * shape.tile_runs()) / (32 * warps)) *
+            kLoad +
+        std::ceil(parts / warps) * std::max(instructions, shared) * kInstruction;
 
     const double clock = level.peakGflops / sms / (level.sm == 75 ? 128 : 256); // GHz
     const double multiplying = products * 64 / (level.peakGflops / sms / clock);

@@ -6,6 +6,7 @@
 #include "codegen/core/Work.h"
 #include "codegen/cuda/Tactics.h"
 #include "codegen/cuda/shared/Contraction.h"
+#include "runtime/cuda/expand_depthwise/geometry.h"
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
@@ -57,24 +58,18 @@ struct ExpandSchedule {
     return kFields;
   }
 
-  int64_t pixels(const Layers &l) const {
+  expand_depthwise_geometry geometry(const Layers &l) const {
     const ConvProblem &d = l.depthwise;
-    return ((h - 1) * d.strideH + d.kernelH) * ((w - 1) * d.strideW + d.kernelW);
+    return {l.depth(), l.channels(), d.kernelH, d.kernelW,   d.strideH, d.strideW, h,
+            w,         chunk,        warps,     widened != 0};
   }
-  int64_t rowBlocks(const Layers &l) const { return ceilDiv(pixels(l), 16); }
-  int64_t chunks(const Layers &l) const { return ceilDiv(l.channels(), chunk); }
+  int64_t chunks(const Layers &l) const { return geometry(l).chunks(); }
+  int64_t sharedBytes(const Layers &l) const { return geometry(l).shared_bytes(); }
   /// Tiles of all images; 1 where there are none.
   int64_t count(const Layers &l) const {
     const ConvProblem &d = l.depthwise;
     return std::max<int64_t>(1, d.batch.upper() * ceilDiv(d.outHeight.upper(), h) *
                                     ceilDiv(d.outWidth.upper(), w));
-  }
-  /// As the kernel has it.
-  int64_t sharedBytes(const Layers &l) const {
-    const int64_t pitch = ceilDiv(l.depth(), 16) * 16 + 8, rows = rowBlocks(l) * 16,
-                  filters = l.depthwise.taps() * chunk;
-    return 2 * rows * pitch + (widened ? 4 : 2) * rows * (chunk + 8) + (widened ? 4 * filters : 0) +
-           4 * (chunk * pitch + filters);
   }
 };
 
@@ -144,24 +139,26 @@ constexpr double kNextWave = 0.861, kCyclesOfMicrosecond = 1700;
 /// Waves of resident blocks, each of which goes through its chunks.
 double costOf(const Layers &l, const ExpandSchedule &t, const TargetLevel &level, double bytes) {
   const ConvProblem &d = l.depthwise;
-  const double chunks = double(ceilDiv(t.chunks(l), t.parts)), of8 = double(t.chunk) / 8;
-  const double steps = double(ceilDiv(l.depth(), 16)), taps = double(d.taps());
+  const expand_depthwise_geometry shape = t.geometry(l);
+  const double chunks = double(ceilDiv(shape.chunks(), t.parts)), of8 = double(t.chunk) / 8;
+  const double steps = double(shape.steps()), taps = double(shape.taps());
   const double loads = double(d.kernelH * ((kColumns - 1) * d.strideW + 2 * d.kernelW));
-  const int64_t items = t.h * t.w / kColumns * (t.chunk / 4), threads = 32 * t.warps;
+  const int64_t items = t.h * t.w / kColumns * (t.chunk / 4), threads = shape.threads();
   const double alone =
-      kStart + kPixels * double(t.pixels(l) * l.depth()) / 1000 +
-      chunks * (kBarriers +
-                double(ceilDiv(t.rowBlocks(l), t.warps)) * (kRows + kStep * steps + kSums * of8) +
-                double(ceilDiv(items, threads)) *
-                    (kFold + (t.widened ? kLoadWidened : kLoad) * loads + kTap * taps));
+      kStart + kPixels * double(shape.pixels() * l.depth()) / 1000 +
+      chunks *
+          (kBarriers +
+           double(ceilDiv(shape.row_blocks(), t.warps)) * (kRows + kStep * steps + kSums * of8) +
+           double(ceilDiv(items, threads)) *
+               (kFold + (t.widened ? kLoadWidened : kLoad) * loads + kTap * taps));
   const double busy =
       chunks *
-      (double(t.rowBlocks(l)) * (kBusyStep * steps * (1 + 1.5 * of8) + kBusySums * of8) +
+      (double(shape.row_blocks()) * (kBusyStep * steps * (1 + 1.5 * of8) + kBusySums * of8) +
        double(items) / 32 *
            ((t.widened ? kBusyLoadWidened : kBusyLoad) * loads + kBusyTap * taps + kBusyFold));
   const double blocks = double(t.count(l) * t.parts), sms = std::max(1u, level.multiprocessors);
   const double resident = std::max(
-      1.0, std::min({std::floor(double(level.sharedBytes) / double(t.sharedBytes(l) + 1024)),
+      1.0, std::min({std::floor(double(level.sharedBytes) / double(shape.shared_bytes() + 1024)),
                      std::floor(768 / double(threads)), 8.0}));
   const double waves = std::ceil(blocks / (sms * resident));
   const double time =

@@ -1,6 +1,8 @@
 // Implements what the tactics of contractions share.
 #include "codegen/cuda/shared/Contraction.h"
 
+#include "runtime/cuda/tile/geometry.h"
+
 #include "llvm/Support/MathExtras.h"
 
 namespace tenon::cuda {
@@ -383,10 +385,10 @@ KeyValues SplitContraction::computed(const Problem &p, const SplitTiles &s) {
   return {{"least_shared", leastShared(p.in.level, tileCount(p.c, s) * s.splits)}};
 }
 int64_t SplitContraction::scratch(const Problem &p, const SplitTiles &s) {
-  return s.splits == 1 ? 0 : tileCount(p.c, s) * s.splits * s.tileM * s.tileN * 4;
+  return split_partial_bytes(tileCount(p.c, s), s.splits, s.tileM, s.tileN);
 }
 int64_t SplitContraction::zeroed(const Problem &p, const SplitTiles &s) {
-  return s.splits == 1 ? 0 : tileCount(p.c, s) * 4;
+  return split_counter_bytes(tileCount(p.c, s), s.splits);
 }
 
 int64_t leastShared(const TargetLevel &level, int64_t blocks) {

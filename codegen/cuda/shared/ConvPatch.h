@@ -3,6 +3,7 @@
 #pragma once
 
 #include "codegen/cuda/shared/Contraction.h"
+#include "runtime/cuda/tile/geometry.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -16,14 +17,11 @@ constexpr int64_t kMostPatchChannels = 7;
 /// to 2.8 times (the layers of codegen/cuda/conv_patch/Sm90.cpp).
 constexpr double kPatchShortfall = 2.2;
 
-/// patch_layout of runtime/cuda/tile/patch_loader.cuh, in elements and runs of 8 of them.
-struct PatchLayout {
-  int64_t fold, pixel, tapRuns, tapsW, runs; // of K
-  int64_t step, rows, cells, phase, size;    // of the patch
-  bool hasHalves;
-
-  PatchLayout(const ConvProblem &p, int64_t tileH, int64_t tileW, int64_t groups);
-};
+/// The patch of a tile of outputs, of some groups.
+inline patch_geometry patchOf(const ConvProblem &p, int64_t tileH, int64_t tileW, int64_t groups) {
+  return {p.channels,  p.kernelH,   p.kernelW, p.strideH, p.strideW,
+          p.dilationH, p.dilationW, tileH,     tileW,     groups};
+}
 
 /// Whether this is a convolution with windows over planes: of one tap it is a product.
 Result<> hasWindows(const Contraction &c);
@@ -34,7 +32,7 @@ int64_t blocksOfTiles(const ConvProblem &p, int64_t tileH, int64_t tileW, int64_
 
 /// Weights as [groups * filters][kernel_h][taps_w * fold][pixel], zero beyond the kernel and its
 /// channels.
-void packPatchWeights(const GroupForm &form, const PatchLayout &l,
+void packPatchWeights(const GroupForm &form, const patch_geometry &patch,
                       llvm::SmallVectorImpl<Packing> &out);
 
 /// Whether conv_pool_sm90a runs a convolution and the largest elements of windows of what it makes,

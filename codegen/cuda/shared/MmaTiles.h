@@ -3,6 +3,7 @@
 #pragma once
 
 #include "codegen/cuda/shared/TileCosts.h"
+#include "runtime/cuda/contract_mma/geometry.h"
 
 namespace tenon::cuda {
 
@@ -21,14 +22,12 @@ struct MmaSchedule : SplitTiles {
     return kFields;
   }
 
-  /// Of a block, for elements of as many bytes; as contract_mma_kernel counts it.
+  /// Of a block, for elements of as many bytes.
   int64_t sharedBytes(const Contraction &c, int64_t elementBytes) const {
-    // B that is not packed has gaps between rows along N, unless ldmatrix transposes it.
-    const int64_t gap = !c.isPacked && elementBytes == 4 ? 8 : 0;
-    const int64_t tiles = stages * (tileM + tileN + gap) * tileK * elementBytes,
-                  warps = tileM / partM * (tileN / partN) * teams;
-    return std::max(
-        {tiles + c.stagedBytes, warps * 16 * (partN + 4) * 4, (teams - 1) * tileM * tileN * 4});
+    return contract_mma_geometry{tileM, tileN,        tileK,
+                                 partM, partN,        stages,
+                                 teams, elementBytes, !c.isPacked && elementBytes == 4}
+        .shared_bytes(c.stagedBytes);
   }
 };
 

@@ -1,6 +1,8 @@
 // Implements sorting on the device (codegen/cuda/shared/Sort.h).
 #include "codegen/cuda/shared/Sort.h"
 
+#include "runtime/cuda/sort/geometry.h"
+
 #include "codegen/cuda/shared/Common.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -25,29 +27,24 @@ constexpr double kMicrosecondsOfABlocksPass = 0.25, kMicrosecondsOfAnItem = 0.02
                  kMicrosecondsOfCounters = 0.033, kMicrosecondsOfAWarpsItem = 0.0065,
                  kMicrosecondsOfMoving = 0.0146;
 
-// As in runtime/cuda/sort/radix_sort.cuh and block_sort.cuh.
-constexpr int64_t kItemBytes = 8, kItemsOfABlock = 256 * 8, kDigits = 16, kBitsOfADigit = 4;
 constexpr int64_t kWarp = 32;
-/// That a multiprocessor has registers for.
-int64_t threadsTogether(int64_t run) { return run > 8 ? 512 : 1024; }
 
 int64_t bitsUpTo(int64_t largest) { return int64_t(llvm::Log2_64(uint64_t(largest) | 1)) + 1; }
 double passesUpTo(int64_t largest) {
-  return double(llvm::divideCeil(uint64_t(bitsUpTo(largest)), uint64_t(kBitsOfADigit)));
+  return double(
+      llvm::divideCeil(uint64_t(bitsUpTo(largest)), uint64_t(block_sort_geometry::digit_bits)));
 }
-int64_t sharedBytes(SortBlock block) {
-  const int64_t numbers = block.threads * std::max(block.run, kDigits);
-  return 4 * (numbers + numbers / 32 + block.threads / 32);
-}
+block_sort_geometry geometryOf(SortBlock block) { return {block.threads, block.run}; }
 
 /// A pass reads every item twice and writes it once, in pieces of a few that are neighbours: as
 /// long as if it were sixteen times (topk_sorted of 64 x 1,000 and 64 x 4,000).
 double costOfPasses(const TargetLevel &level, int64_t items, int64_t largest) {
   const double passes = passesUpTo(largest);
   Effort e;
-  e.bytes = passes * double(items) * kItemBytes * 16;
+  e.bytes = passes * double(items) * sort_geometry::item_bytes * 16;
   e.launches = passes * 3;
-  const double full = std::min(1.0, double(items) / double(kItemsOfABlock));
+  const double full =
+      std::min(1.0, double(items) / double(sort_geometry::threads * sort_geometry::run));
   return passes * (kMicrosecondsOfAPass + full * kMicrosecondsOfFullRuns) + microseconds(level, e);
 }
 
@@ -55,11 +52,11 @@ double costOfPasses(const TargetLevel &level, int64_t items, int64_t largest) {
 
 Result<> fitsMultiprocessor(const TargetLevel &level, const ScheduleText &schedule,
                             SortBlock block) {
-  if (block.threads > threadsTogether(block.run))
+  if (block.threads > geometryOf(block).threads_together())
     return impossible(schedule, "a multiprocessor has registers for " +
-                                    std::to_string(threadsTogether(block.run)) +
+                                    std::to_string(geometryOf(block).threads_together()) +
                                     " threads with such runs");
-  return fitsShared(level, schedule, sharedBytes(block));
+  return fitsShared(level, schedule, geometryOf(block).shared_bytes());
 }
 
 std::optional<SortBlock> sortBlock(const TargetLevel &level, int64_t rows, int64_t length) {
@@ -68,8 +65,8 @@ std::optional<SortBlock> sortBlock(const TargetLevel &level, int64_t rows, int64
   for (int64_t threads = 128; threads <= 1024; threads *= 2) {
     const auto run = int64_t(llvm::divideCeil(uint64_t(length), uint64_t(threads)));
     const SortBlock block{threads, std::max<int64_t>(run, 1)};
-    if (block.run > kLongestSortRun || threads > threadsTogether(block.run) ||
-        sharedBytes(block) > int64_t(level.sharedBytes))
+    if (block.run > kLongestSortRun || threads > geometryOf(block).threads_together() ||
+        geometryOf(block).shared_bytes() > int64_t(level.sharedBytes))
       continue;
     const double cost = sortBlockCost(level, rows, block, UINT32_MAX);
     if (!best || cost < least)
@@ -80,7 +77,7 @@ std::optional<SortBlock> sortBlock(const TargetLevel &level, int64_t rows, int64
 
 double sortBlockCost(const TargetLevel &level, int64_t rows, SortBlock block, int64_t largest) {
   const auto sms = uint64_t(std::max(1u, level.multiprocessors));
-  const uint64_t fit = uint64_t(threadsTogether(block.run) / block.threads);
+  const uint64_t fit = uint64_t(geometryOf(block).threads_together() / block.threads);
   const uint64_t together = std::min(fit, llvm::divideCeil(uint64_t(rows), sms));
   const double run = double(block.run), warps = double(together) * double(block.threads) / kWarp;
   const double pass = kMicrosecondsOfABlocksPass + run * kMicrosecondsOfAnItem +
@@ -90,10 +87,7 @@ double sortBlockCost(const TargetLevel &level, int64_t rows, SortBlock block, in
              (passesUpTo(largest) * pass + warps * run * kMicrosecondsOfMoving);
 }
 
-int64_t sortBytes(const SortedRows &s) {
-  return 2 * kItemBytes * s.items() +
-         4 * kDigits * int64_t(llvm::divideCeil(uint64_t(s.items()), uint64_t(kItemsOfABlock)));
-}
+int64_t sortBytes(const SortedRows &s) { return sort_geometry{s.items()}.scratch_bytes(); }
 
 double sortCost(const TargetLevel &level, const SortedRows &s) {
   if (const std::optional<SortBlock> block = sortBlock(level, s.rows, s.length))

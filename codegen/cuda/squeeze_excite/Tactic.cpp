@@ -6,6 +6,7 @@
 #include "codegen/cuda/squeeze_excite/Problem.h"
 
 #include "codegen/emit/CppText.h"
+#include "runtime/cuda/squeeze_excite/geometry.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -30,36 +31,17 @@ struct GatesSchedule {
 };
 constexpr int64_t kMostOfCluster = 8;
 
-/// Blocks of a cluster along channels and pixels, and what follows for one block.
-struct Parts : GatesSchedule {
-  int64_t run, channelRuns, hiddenRuns, outputs;
-
-  Parts(const Gates &g, const GatesSchedule &s)
-      : GatesSchedule(s), run(128 / bitWidth(g.first.c.b)),
-        channelRuns(ceilDiv(ceilDiv(g.channels(), run), channelParts)),
-        hiddenRuns(ceilDiv(g.hidden(), run)),
-        outputs(g.gated ? channelRuns * run : ceilDiv(g.outputs(), channelParts * pixelParts)) {}
-
-  int64_t blocks() const { return channelParts * pixelParts; }
-  /// Threads that add up a channel's sums.
-  int64_t shares() const {
-    return std::min(threads / channelRuns, std::max<int64_t>(1, threads / (channelRuns * run)));
-  }
-  int64_t weightBytes(const Gates &g) const {
-    return 16 * (g.hidden() * channelRuns + outputs * hiddenRuns);
-  }
-  /// As the kernel has it.
-  int64_t sharedBytes(const Gates &g) const {
-    const int64_t channels = channelRuns * run, lanes = threads / channelRuns;
-    return 16 + 4 * channels * (lanes + shares() + 1) + 4 * hiddenRuns * run * (blocks() + 2) +
-           (g.gated ? 4 * channels : 0) + (staged ? weightBytes(g) : 0);
-  }
-};
+squeeze_excite_geometry geometryOf(const Gates &g, const GatesSchedule &s) {
+  return {g.channels(),       g.hidden(), g.outputs(),    128 / bitWidth(g.first.c.b),
+          g.gated.hasValue(), s.threads,  s.channelParts, s.pixelParts,
+          s.staged != 0};
+}
 
 /// Whether every block has channels and pixels, every run of channels a thread.
-bool hasWork(const Gates &g, const Parts &p) {
-  return p.channelParts <= ceilDiv(g.channels(), p.run) &&
-         (p.pixelParts == 1 || p.pixelParts <= g.pixelCount()) && p.channelRuns <= p.threads;
+bool hasWork(const Gates &g, const squeeze_excite_geometry &shape) {
+  return shape.channel_parts <= shape.runs1() &&
+         (shape.pixel_parts == 1 || shape.pixel_parts <= g.pixelCount()) &&
+         shape.part_runs() <= shape.threads;
 }
 
 /// Microseconds. Source: fitted to bench/cuda/squeeze_excite/h100.csv (46 blocks of EfficientNet,
@@ -101,53 +83,53 @@ struct SqueezeExcite {
       for (int64_t channelParts = blocks; channelParts >= 1; channelParts /= 2)
         for (int64_t threads : {256, 512, 1024}) {
           Schedule s{threads, channelParts, blocks / channelParts, true};
-          if (!hasWork(g, Parts(g, s)))
+          if (!hasWork(g, geometryOf(g, s)))
             continue;
-          s.staged = Parts(g, s).sharedBytes(g) <= most / 2;
-          if (Parts(g, s).sharedBytes(g) <= most)
+          s.staged = geometryOf(g, s).shared_bytes() <= most / 2;
+          if (geometryOf(g, s).shared_bytes() <= most)
             out.push_back(s);
         }
   }
 
   static Result<> legal(const Problem &g, const Schedule &s) {
-    const Parts p(g, s);
-    if (p.blocks() > kMostOfCluster)
+    const squeeze_excite_geometry shape = geometryOf(g, s);
+    if (shape.blocks() > kMostOfCluster)
       return impossible<SqueezeExcite>(s, "channel_parts x pixel_parts, the blocks of a cluster, "
                                           "are more than " +
                                               std::to_string(kMostOfCluster));
-    if (!hasWork(g, p))
+    if (!hasWork(g, shape))
       return impossible<SqueezeExcite>(
-          s, "more parts than there are " + std::to_string(ceilDiv(g.channels(), p.run)) +
+          s, "more parts than there are " + std::to_string(shape.runs1()) +
                  " runs of channels or " + std::to_string(g.pixelCount()) +
                  " pixels, or more runs than threads");
-    return fitsShared(g.in.level, printSchedule(id, s), p.sharedBytes(g));
+    return fitsShared(g.in.level, printSchedule(id, s), shape.shared_bytes());
   }
 
   static double microseconds(const Problem &g, const Schedule &s) {
-    const Parts p(g, s);
+    const squeeze_excite_geometry shape = geometryOf(g, s);
     const double images = double(std::max<int64_t>(1, g.images().upper()));
-    const int64_t lanes = p.threads / p.channelRuns, ahead = p.threads > 512 ? 4 : 8;
-    const int64_t pixels = ceilDiv(g.pixelCount(), p.pixelParts);
-    // Lanes that share a row of weights, as the kernel has them.
+    const int64_t lanes = shape.pixel_lanes(), pixels = ceilDiv(g.pixelCount(), s.pixelParts);
     auto rounds = [&](int64_t rows, int64_t runs) {
-      const int64_t sharing = runs > 16 ? 32 : runs > 8 ? 16 : runs > 4 ? 8 : 4;
-      return double(ceilDiv(rows, p.threads / sharing) * ceilDiv(runs, sharing));
+      const int64_t sharing = shape.row_lanes(runs);
+      return double(ceilDiv(rows, s.threads / sharing) * ceilDiv(runs, sharing));
     };
     const double passes = g.gated ? 1 + kImage : 1;
-    const double latency =
-        (p.blocks() > 1 ? kExchange : 0) +
-        passes * kRound * double(ceilDiv(pixels, lanes * ahead)) +
-        kThreads * double(p.threads) / 1024 + (p.staged ? 0 : kUnstaged) +
-        kShares * double(lanes) / double(p.shares()) +
-        kRows * (rounds(g.hidden(), p.channelRuns) + rounds(p.outputs, p.hiddenRuns));
-    const auto piece = double(llvm::alignTo(uint64_t(16 * p.channelRuns), 32)); // of memory's lines
-    const double reading = passes * kPixels * double(pixels) * piece / 1e3 +
-                           (p.staged ? kStaged : kWeights) * double(p.weightBytes(g)) / 1e3;
+    const double latency = (shape.blocks() > 1 ? kExchange : 0) +
+                           passes * kRound * double(ceilDiv(pixels, lanes * shape.ahead())) +
+                           kThreads * double(s.threads) / 1024 + (s.staged ? 0 : kUnstaged) +
+                           kShares * double(lanes) / double(shape.shares()) +
+                           kRows * (rounds(g.hidden(), shape.part_runs()) +
+                                    rounds(shape.part_outputs(), shape.runs2()));
+    const auto piece =
+        double(llvm::alignTo(uint64_t(16 * shape.part_runs()), 32)); // of memory's lines
+    const double reading =
+        passes * kPixels * double(pixels) * piece / 1e3 +
+        (s.staged ? kStaged : kWeights) * double(shape.w1_bytes() + shape.w2_bytes()) / 1e3;
     const double sms = std::max(1u, g.in.level.multiprocessors),
-                 blocks = images * double(p.blocks());
-    const double most = std::max(1.0, std::min({2048.0 / double(p.threads), 8.0,
+                 blocks = images * double(shape.blocks());
+    const double most = std::max(1.0, std::min({2048.0 / double(s.threads), 8.0,
                                                 std::floor(double(g.in.level.sharedBytes) /
-                                                           double(p.sharedBytes(g) + 1024))}));
+                                                           double(shape.shared_bytes() + 1024))}));
     const double together = std::min(most, std::max(1.0, std::ceil(blocks / sms)));
     const double waves = std::max(1.0, std::ceil(blocks / (sms * most)));
     const double bytes = images * double(g.pixelCount() * g.channels() * bitWidth(g.first.c.b)) / 8;

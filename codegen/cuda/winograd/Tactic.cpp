@@ -4,6 +4,7 @@
 
 #include "codegen/core/Work.h"
 #include "codegen/cuda/shared/TileCosts.h"
+#include "runtime/cuda/winograd/geometry.h"
 
 namespace tenon::cuda {
 namespace {
@@ -25,10 +26,6 @@ struct WinogradSchedule {
 
   bool hasTilesOf(const WinogradSchedule &o) const {
     return tileT == o.tileT && tileN == o.tileN && tileC == o.tileC && warps == o.warps;
-  }
-  /// As winograd_kernel has it.
-  int64_t sharedBytes() const {
-    return 4 * std::max(stages * 16 * tileC * (tileT + 4 + tileN), 16 * tileT * 36);
   }
   /// Over all images.
   int64_t tiles(const ConvProblem &p) const {
@@ -80,7 +77,8 @@ struct Winograd {
   }
 
   static Result<> fits(const Problem &p, const Schedule &s) {
-    return hasRoom<Winograd>(p, s, s.sharedBytes());
+    return hasRoom<Winograd>(
+        p, s, winograd_geometry{s.tileT, s.tileN, s.tileC, s.warps, s.stages}.shared_bytes());
   }
 
   static void candidates(const Problem &p, std::vector<Schedule> &out) {

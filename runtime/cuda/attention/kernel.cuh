@@ -25,6 +25,7 @@
 #ifndef TENON_RUNTIME_CUDA_ATTENTION_KERNEL_CUH
 #define TENON_RUNTIME_CUDA_ATTENTION_KERNEL_CUH
 
+#include "cuda/attention/geometry.h"
 #include "cuda/ptx/exp2.cuh"
 #include "cuda/ptx/ldmatrix.cuh"
 #include "cuda/ptx/round_pair.cuh"
@@ -58,16 +59,18 @@ struct attention_sm80_kernel {
                 "operands of 16 bits");
   static constexpr int rank = decltype(Config::batch)::rank + 2;
   static constexpr int d = int(decltype(Config::d)::value), e = int(decltype(Config::e)::value);
-  static constexpr int depth = ceil_div(d, 16) * 16, width = ceil_div(e, 16) * 16;
   static constexpr int warps = Config::warps, teams = Config::teams, keys = Config::keys;
-  static constexpr int stages = Config::stages, rows = 16 * warps, tile = teams * keys;
-  static constexpr int threads = 32 * warps * teams, blocks_per_sm = 1;
+  static constexpr int stages = Config::stages;
+  static constexpr attention_geometry shape = {warps, teams, keys, stages, d, e};
+  static constexpr int depth = shape.depth(), width = shape.width();
+  static constexpr int rows = shape.queries(), tile = shape.tile_keys();
+  static constexpr int threads = shape.threads(), blocks_per_sm = 1;
   static_assert(keys % 16 == 0 && detail::is_power_of_two(teams), "warps multiply 16 keys at once");
 
-  using tile_of_q = detail::plain_tile<rows, depth, 8, 8>;
-  using tile_of_k = detail::plain_tile<tile, depth, 8, 8>;
-  using tile_of_v = detail::plain_tile<tile, width, 8, 8>;
-  using turned = detail::plain_tile<rows, width, 8, 8>;
+  using tile_of_q = detail::plain_tile<rows, depth, shape.gap, 8>;
+  using tile_of_k = detail::plain_tile<tile, depth, shape.gap, 8>;
+  using tile_of_v = detail::plain_tile<tile, width, shape.gap, 8>;
+  using turned = detail::plain_tile<rows, width, shape.gap, 8>;
   static constexpr bool is_causal = Config::causal >= 0;
   static constexpr bool has_bias = Bias::count > 0;
   /// Scores are in units of log2(e) where nothing is added to them. A bias may be as large as
@@ -75,17 +78,15 @@ struct attention_sm80_kernel {
   static constexpr float log2e = 1.44269504f, unit = has_bias ? log2e : 1.0f;
 
   /// Blocks of 8 columns: scores of a warp, sums of a warp, those of a team in the end.
-  static constexpr int score_blocks = keys / 8, sum_blocks = width / 8,
-                       own_blocks = ceil_div(sum_blocks, teams), all_sums = own_blocks * teams * 4;
-  static constexpr int tile_bytes =
-      (stages * (tile_of_k::size + tile_of_v::size) + tile_of_q::size) * int(sizeof(element));
-  static constexpr int sum_bytes = team_bytes(teams, 32 * warps, all_sums);
-  static constexpr int joining_bytes = teams > 1 ? sum_bytes + teams *rows * 8 : 0;
+  static constexpr int score_blocks = keys / 8, sum_blocks = width / 8, all_sums = shape.sums(),
+                       own_blocks = all_sums / 4 / teams;
+  static constexpr int sum_bytes = shape.sum_bytes();
+  static_assert(shape.tile_bytes() ==
+                    2 * (stages * (tile_of_k::size + tile_of_v::size) + tile_of_q::size),
+                "as the tiles have it");
 
   TENON_FN static constexpr bool runs_on(target t) { return cores::runs_on(t); }
-  int shared_bytes() const {
-    return max_of(tile_bytes, max_of(joining_bytes, turned::size * int(sizeof(element))));
-  }
+  int shared_bytes() const { return shape.shared_bytes(); }
   grid blocks() const { return {query_tiles() * volume(cfg.batch), 1, 1}; }
 
   TENON_DEVICE void prefetch(unsigned char *) const {}

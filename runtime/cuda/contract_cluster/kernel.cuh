@@ -24,6 +24,7 @@
 #ifndef TENON_RUNTIME_CUDA_CONTRACT_CLUSTER_KERNEL_CUH
 #define TENON_RUNTIME_CUDA_CONTRACT_CLUSTER_KERNEL_CUH
 
+#include "cuda/contract_cluster/geometry.h"
 #include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/elect.cuh"
 #include "cuda/ptx/proxy_fence.cuh"
@@ -55,10 +56,10 @@ struct contract_cluster_sm90_kernel {
   static constexpr int tile_m = Config::tile_m, tile_n = Config::tile_n, tile_k = Config::tile_k;
   static constexpr int stages = Config::stages, splits = Config::splits;
   static constexpr int consumers = Config::consumers;
-  static constexpr int multiplying = 128 * consumers, threads = multiplying + 32;
-  static constexpr bool shares_columns = tile_m < 64 * consumers;
-  static constexpr int rows = shares_columns ? tile_m : tile_m / consumers, blocks_m = rows / 64;
-  static constexpr int columns = shares_columns ? tile_n / consumers : tile_n;
+  static constexpr contract_cluster_geometry shape = {tile_m, tile_n, consumers, splits};
+  static constexpr int multiplying = shape.multiplying(), threads = shape.threads();
+  static constexpr bool shares_columns = shape.shares_columns();
+  static constexpr int rows = shape.rows(), blocks_m = rows / 64, columns = shape.columns();
   static constexpr int cluster_blocks = splits; // neighbours along x
   static_assert(rows % 64 == 0 && columns % 32 == 0 && columns <= 256, "tiles are whole blocks");
   static_assert(splits <= 8, "a cluster has 8 blocks at most");
@@ -79,16 +80,14 @@ struct contract_cluster_sm90_kernel {
   using epilogue = warpgroup_epilogue<Problem, Outs, Ins, Body, columns, blocks_m, operands::parts>;
   using staged = staged_channels<PrologueIns>;
 
-  /// What blocks of a tile send each other: units of eight sums of a thread, dealt out in turn;
-  /// where there are more blocks than units, each unit to `receivers` blocks, by warps.
-  static constexpr int units = epilogue::units, own_units = ceil_div(units, splits);
-  static constexpr int receivers = splits >= 4 * units ? 4 : splits >= 2 * units ? 2 : 1;
-  static constexpr int sending = multiplying / receivers; // threads whose unit a block gets
-  static constexpr int sent_bytes = splits == 1 ? 0 : own_units * splits * 32 * sending;
+  /// What blocks of a tile send each other.
+  static constexpr int units = shape.units(), receivers = shape.receivers(),
+                       sending = shape.sending();
+  static_assert(units == epilogue::units, "as the epilogue has them");
 
   TENON_FN static constexpr bool runs_on(target t) { return t.arch == 900 && t.specific; }
   TENON_FN int sent_at() const { return ring::bytes + staged::bytes(problem.prologue_channels()); }
-  int shared_bytes() const { return sent_at() + sent_bytes; }
+  int shared_bytes() const { return sent_at() + int(shape.sent_bytes()); }
   grid blocks() const {
     return {index_t(ceil_div(problem.columns(), tile_n)) * splits, ceil_div(problem.rows(), tile_m),
             problem.slices()};

@@ -22,6 +22,7 @@
 #ifndef TENON_RUNTIME_CUDA_CONTRACT_HALO_KERNEL_CUH
 #define TENON_RUNTIME_CUDA_CONTRACT_HALO_KERNEL_CUH
 
+#include "cuda/contract_halo/geometry.h"
 #include "cuda/ptx/elect.cuh"
 #include "cuda/ptx/proxy_fence.cuh"
 #include "cuda/warpgroup/epilogue.cuh"
@@ -38,32 +39,6 @@ struct contract_halo_schedule {
   static constexpr int stages = Stages, multiprocessors = Multiprocessors;
 };
 
-namespace detail {
-
-/// Tiles of pixels, 8 wide and Height high, and what their windows cover.
-template <class Problem, int Height> struct halo {
-  using config = decltype(Problem::cfg);
-  static constexpr int width = 8;
-  const Problem &problem;
-
-  TENON_FN static int covered_w(const config &cfg) {
-    return width + int((cfg.kernel_w - 1) * cfg.dilation_w);
-  }
-  TENON_FN static int covered_h(const config &cfg) {
-    return Height + int((cfg.kernel_h - 1) * cfg.dilation_h);
-  }
-  TENON_FN int across() const { return ceil_div(int(index_t(problem.cfg.out_w)), width); }
-  TENON_FN int down() const { return ceil_div(int(index_t(problem.cfg.out_h)), Height); }
-  TENON_FN int count() const { return int(index_t(problem.cfg.batch)) * across() * down(); }
-  /// The first pixel of a tile.
-  TENON_DEVICE pixel first(int tile) const {
-    const int row = tile / across(), image = row / down();
-    return {image, 0, (row - image * down()) * Height, (tile - row * across()) * width};
-  }
-};
-
-} // namespace detail
-
 template <class Config, class Problem, class W, class Outs, class Ins, class Body>
 struct contract_halo_sm90_kernel {
   Problem problem;
@@ -76,13 +51,13 @@ struct contract_halo_sm90_kernel {
   static constexpr int tile_m = Config::tile_m, tile_n = Config::tile_n, tile_k = Config::tile_k;
   static constexpr int consumers = Config::consumers, stages = Config::stages;
   static constexpr int blocks_m = tile_m / 64;
-  static constexpr int threads = (128 + 32) * consumers, blocks_per_sm = 1;
+  using geometry = contract_halo_geometry<int>;
+  static constexpr int threads = geometry::consumer_threads * consumers, blocks_per_sm = 1;
   static_assert(tile_m % 64 == 0 && tile_n % 32 == 0, "tiles are whole blocks");
   static_assert(blocks_m * tile_n <= 128, "sums fit in registers");
   static_assert(!Problem::is_volume, "two dimensions");
   static_assert(stages >= 2, "a buffer is released during the next one's multiplications");
 
-  using halo = detail::halo<Problem, tile_m / 8>;
   using loader_of_w = tensor_b<Problem, W, tile_n, tile_k>;
   using element = typename Problem::element;
   using w_tile = typename loader_of_w::tile;
@@ -91,16 +66,12 @@ struct contract_halo_sm90_kernel {
   static_assert(detail::is_same<element, typename loader_of_w::element> && sizeof(element) == 2,
                 "operands of one type");
   static_assert(tile_k % mma::k == 0, "chunks are whole steps");
-  using pixels = tile_pixels<Problem, tile_m / 8, halo::width>;
+  using pixels = tile_pixels<Problem, tile_m / geometry::tile_w, geometry::tile_w>;
   using epilogue = warpgroup_epilogue<pixels, Outs, Ins, Body, tile_n, blocks_m>;
 
   TENON_FN static constexpr bool runs_on(target t) { return t.arch == 900 && t.specific; }
-  int shared_bytes() const { return barriers_at() + int(sizeof(barriers)); }
-  grid blocks() const {
-    const int columns = tiles_n(), of_pixels = ceil_div(halo{problem}.count(), consumers);
-    return {index_t(columns) * min_of(of_pixels, max_of(Config::multiprocessors / columns, 1)), 1,
-            1};
-  }
+  int shared_bytes() const { return shape().shared_bytes(); }
+  grid blocks() const { return {shape().blocks(Config::multiprocessors), 1, 1}; }
   status complete() {
     const auto &cfg = problem.cfg;
     const auto &strides = problem.x.strides;
@@ -114,7 +85,7 @@ struct contract_halo_sm90_kernel {
                            index_t(cfg.batch), 1},
                           {size, strides.template get<3>() * size, strides.template get<2>() * size,
                            strides.template get<0>() * size, 0},
-                          {tile_k, halo::covered_w(cfg), halo::covered_h(cfg), 1, 1},
+                          {tile_k, shape().covered_w(), shape().covered_h(), 1, 1},
                           span});
   }
 
@@ -134,10 +105,10 @@ struct contract_halo_sm90_kernel {
       ptx::proxy_fence::shared();
       ptx::prefetch_tensor_map::hint(map_a);
       ptx::prefetch_tensor_map::hint(map_w);
-      bar.weights.arrive_expecting(weight_bytes());
+      bar.weights.arrive_expecting(shape().weight_bytes());
       loader_of_w from(problem, w, n0(), 0, 0);
       TENON_NO_UNROLL
-      for (int i = 0; i < steps(); ++i)
+      for (int i = 0; i < shape().steps(); ++i)
         from.load(shared + i * w_tile::bytes, map_w, bar.weights);
     }
     sync_block(); // barriers are ready
@@ -159,21 +130,40 @@ private:
   };
   using position = detail::ring_position<stages>;
 
-  TENON_FN int tiles_n() const { return ceil_div(problem.columns(), tile_n); }
+  static_assert(sizeof(barriers) == 8 * (1 + 2 * consumers * stages),
+                "as the geometry counts them");
+
   TENON_FN int chunks() const { return ceil_div(int(index_t(problem.cfg.channels)), tile_k); }
-  TENON_FN int steps() const { return chunks() * problem.taps(); }
-  TENON_FN int weight_bytes() const { return steps() * w_tile::bytes; }
-  TENON_FN int patch_bytes() const {
-    return halo::covered_w(problem.cfg) * halo::covered_h(problem.cfg) * span;
+  TENON_FN int tiles_n() const { return ceil_div(problem.columns(), tile_n); }
+  TENON_FN geometry shape() const {
+    const auto &cfg = problem.cfg;
+    return {tile_m,
+            tile_n,
+            tile_k,
+            consumers,
+            stages,
+            chunks(),
+            tiles_n(),
+            int(index_t(cfg.kernel_h)),
+            int(index_t(cfg.kernel_w)),
+            int(index_t(cfg.dilation_h)),
+            int(index_t(cfg.dilation_w)),
+            int(index_t(cfg.batch)),
+            int(index_t(cfg.out_h)),
+            int(index_t(cfg.out_w))};
   }
-  /// From one patch to the next: swizzles have patterns of a kilobyte.
-  TENON_FN int patch_pitch() const { return ceil_div(patch_bytes(), 1024) * 1024; }
-  TENON_FN int barriers_at() const { return weight_bytes() + consumers * stages * patch_pitch(); }
+  /// The first pixel of a tile.
+  TENON_DEVICE pixel first_pixel(int tile) const {
+    const int across = shape().across(), down = shape().down();
+    const int row = tile / across, image = row / down;
+    return {image, 0, (row - image * down) * shape().tile_h(),
+            (tile - row * across) * geometry::tile_w};
+  }
   TENON_DEVICE barriers &all(unsigned char *shared) const {
-    return *reinterpret_cast<barriers *>(shared + barriers_at());
+    return *reinterpret_cast<barriers *>(shared + shape().barriers_at());
   }
   TENON_DEVICE unsigned char *patches(unsigned char *shared, int consumer) const {
-    return shared + weight_bytes() + consumer * stages * patch_pitch();
+    return shared + shape().weight_bytes() + consumer * stages * shape().patch_pitch();
   }
   TENON_DEVICE int n0() const { return block_x() % tiles_n() * tile_n; }
   TENON_DEVICE int first_tile(int consumer) const {
@@ -185,17 +175,17 @@ private:
     const auto &cfg = problem.cfg;
     barriers &bar = all(shared);
     unsigned char *const to = patches(shared, consumer);
-    const int count = halo{problem}.count();
+    const int count = shape().tiles();
     position at;
     for (int tile = first_tile(consumer); tile < count; tile += tile_step()) {
-      const pixel first = halo{problem}.first(tile);
+      const pixel first = first_pixel(tile);
       const int x = first.x - int(index_t(cfg.pad_left)), y = first.y - int(index_t(cfg.pad_top));
       TENON_NO_UNROLL
       for (int chunk = 0; chunk < chunks(); ++chunk, at.next()) {
         ptx::mbarrier &full = bar.full[consumer][at.stage];
         bar.empty[consumer][at.stage].wait(at.parity ^ 1);
-        full.arrive_expecting(patch_bytes());
-        ptx::tensor_copy_tiled::load(to + at.stage * patch_pitch(), map_a, full,
+        full.arrive_expecting(shape().patch_bytes());
+        ptx::tensor_copy_tiled::load(to + at.stage * shape().patch_pitch(), map_a, full,
                                      {chunk * tile_k, x, y, first.image});
       }
     }
@@ -204,13 +194,13 @@ private:
   TENON_DEVICE void consume(unsigned char *shared, int consumer) const {
     barriers &bar = all(shared);
     unsigned char *const patch = patches(shared, consumer);
-    const int count = halo{problem}.count();
+    const int count = shape().tiles();
     block_part part{};
     part.n0 = n0();
     position at;
     bar.weights.wait(0);
     for (int tile = first_tile(consumer); tile < count; tile += tile_step()) {
-      const pixels rows{problem, halo{problem}.first(tile)};
+      const pixels rows{problem, first_pixel(tile)};
       const epilogue then(rows, outs, ins, body, part, 0);
       typename epilogue::runs first;
       then.fetch_first(first);
@@ -219,7 +209,8 @@ private:
       TENON_NO_UNROLL
       for (int chunk = 0; chunk < chunks(); ++chunk, at.next()) {
         bar.full[consumer][at.stage].wait(at.parity);
-        multiply(sum, patch + at.stage * patch_pitch(), shared + chunk * w_tile::bytes, chunk);
+        multiply(sum, patch + at.stage * shape().patch_pitch(), shared + chunk * w_tile::bytes,
+                 chunk);
         ptx::wgmma_group::wait<1>();
         if (chunk > 0)
           release(bar.empty[consumer][before]);
@@ -241,7 +232,7 @@ private:
                              const unsigned char *weights, int chunk) const {
     using tile = ptx::wgmma_tile<span>;
     const auto &cfg = problem.cfg;
-    const int line = halo::covered_w(cfg) * span;
+    const int line = shape().covered_w() * span;
     const uint64_t first = tile::descriptor(patch, 16, line);
     uint64_t b = w_tile::descriptor(weights);
     TENON_NO_UNROLL

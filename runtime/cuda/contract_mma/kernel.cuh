@@ -25,6 +25,7 @@
 #ifndef TENON_RUNTIME_CUDA_CONTRACT_MMA_KERNEL_CUH
 #define TENON_RUNTIME_CUDA_CONTRACT_MMA_KERNEL_CUH
 
+#include "cuda/contract_mma/geometry.h"
 #include "cuda/ptx/dp4a.cuh"
 #include "cuda/ptx/ldmatrix.cuh"
 #include "cuda/ptx/words.cuh"
@@ -97,9 +98,6 @@ struct contract_mma_kernel {
   static constexpr int tile_m = Config::tile_m, tile_n = Config::tile_n, tile_k = Config::tile_k;
   static constexpr int warp_m = Config::warp_m, warp_n = Config::warp_n;
   static constexpr int stages = Config::stages, splits = Config::splits, teams = Config::teams;
-  static constexpr int warps_n = tile_n / warp_n, team_warps = tile_m / warp_m * warps_n,
-                       warps = team_warps * teams;
-  static constexpr int threads = 32 * warps, blocks_per_sm = 1;
   static constexpr int blocks_m = warp_m / 16, blocks_n = warp_n / 8;
   static constexpr int own_m = blocks_m / teams; // blocks of 16 rows that a warp has in the end
 
@@ -109,6 +107,12 @@ struct contract_mma_kernel {
   using element_of_a =
       typename Cores::template element_of_a<typename Problem::element, typename source::element>;
   static_assert(sizeof(element_of_a) == sizeof(element), "tiles of one element size");
+  static constexpr contract_mma_geometry shape = {
+      tile_m, tile_n,          tile_k,
+      warp_m, warp_n,          stages,
+      teams,  sizeof(element), !source::k_major && sizeof(element) != 2};
+  static constexpr int warps_n = tile_n / warp_n, team_warps = shape.team_warps();
+  static constexpr int threads = shape.threads(), blocks_per_sm = 1;
   /// Elements of 16 bytes, and along K of one multiplication.
   static constexpr int run_length = 16 / int(sizeof(element)),
                        depth = Cores::steps * 2 * run_length;
@@ -124,7 +128,7 @@ struct contract_mma_kernel {
   using rows_along_n =
       typename detail::either<sizeof(element) == 2,
                               detail::swizzled_tile<tile_k, tile_n, run_length>,
-                              detail::plain_tile<tile_k, tile_n, 8, run_length>>::type;
+                              detail::plain_tile<tile_k, tile_n, shape.gap, run_length>>::type;
   using b_tile =
       typename detail::either<source::k_major, detail::swizzled_tile<tile_n, tile_k, run_length>,
                               rows_along_n>::type;
@@ -137,16 +141,6 @@ struct contract_mma_kernel {
                typename detail::either<on_fragments, no_prologue, Prologue>::type,
                typename detail::either<on_fragments, arguments<>, PrologueIns>::type>;
   using loader_of_b = b_loader<source, element, b_tile, threads>;
-  /// How many blocks of 16 rows of sums a warp turns at a time on their way to the epilogue: as
-  /// many as fit where tiles were, so that few copies of the epilogue are compiled. The gap spreads
-  /// rows over the banks.
-  static constexpr int turn_pitch = warp_n + 4;
-  TENON_FN static constexpr int turn_bytes(int blocks) {
-    return warps * blocks * 16 * turn_pitch * int(sizeof(typename Cores::sum));
-  }
-  TENON_FN static constexpr int most_turned(int blocks) {
-    return blocks == 1 || turn_bytes(blocks) <= channels_at ? blocks : most_turned(blocks / 2);
-  }
 
   using sum_type = typename Cores::sum;
   using sums_of_columns = column_sums<Problem::zero, blocks_n>;
@@ -162,15 +156,18 @@ struct contract_mma_kernel {
   static constexpr bool ahead = sizeof(element) == 2 && blocks_m * blocks_n >= 8;
 
   using staged = staged_channels<PrologueIns>;
-  static constexpr int channels_at = stages * (a_tile::size + b_tile::size) * int(sizeof(element));
-  static constexpr int turned = most_turned(own_m), turned_rows = 16 * turned;
+  static constexpr int channels_at = shape.buffer_bytes();
+  static_assert(channels_at == stages * (a_tile::size + b_tile::size) * int(sizeof(element)) &&
+                    sizeof(sum_type) == 4,
+                "as the tiles have it");
+  static constexpr int turn_pitch = shape.turn_pitch();
+  static constexpr int turned = shape.most_turned(own_m), turned_rows = 16 * turned;
   static_assert(own_m % turned == 0, "sums are turned in even parts");
 
   TENON_FN static constexpr bool runs_on(target t) { return Cores::runs_on(t); }
   int shared_bytes() const {
-    const int tiles = channels_at + (on_fragments ? staged::bytes(problem.prologue_channels()) : 0);
-    return max_of(max_of(tiles, turn_bytes(turned)),
-                  max_of(team_bytes(teams, 32 * team_warps, all_sums), Config::least_shared));
+    const int channels = on_fragments ? staged::bytes(problem.prologue_channels()) : 0;
+    return max_of(int(shape.shared_bytes(channels)), Config::least_shared);
   }
   grid blocks() const {
     return {ceil_div(problem.rows(), tile_m), ceil_div(problem.columns(), tile_n),

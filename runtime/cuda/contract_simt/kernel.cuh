@@ -31,6 +31,7 @@
 #ifndef TENON_RUNTIME_CUDA_CONTRACT_SIMT_KERNEL_CUH
 #define TENON_RUNTIME_CUDA_CONTRACT_SIMT_KERNEL_CUH
 
+#include "cuda/contract_simt/geometry.h"
 #include "cuda/tile/intra_block_split_k.cuh"
 #include "cuda/tile/split_k.cuh"
 #include "cuda/tile/tile_pipeline.cuh"
@@ -63,12 +64,14 @@ struct contract_simt_kernel {
   static constexpr int tile_m = Config::tile_m, tile_n = Config::tile_n, tile_k = Config::tile_k;
   static constexpr int thread_m = Config::thread_m, thread_n = Config::thread_n;
   static constexpr int stages = Config::stages, teams = Config::teams, splits = Config::splits;
+  static constexpr contract_simt_geometry shape = {tile_m,   tile_n, tile_k, thread_m,
+                                                   thread_n, stages, teams};
   static constexpr int threads_n = tile_n / thread_n, threads_m = tile_m / thread_m;
-  static constexpr int team_threads = threads_m * threads_n;
-  static constexpr int threads = team_threads * teams, blocks_per_sm = 1;
+  static constexpr int team_threads = shape.team_threads();
+  static constexpr int threads = shape.threads(), blocks_per_sm = 1;
   static constexpr int lanes_n = threads_n % 8 == 0 ? 8 : 4, lanes_m = 32 / lanes_n; // of a warp
   static constexpr int own_m = thread_m / teams; // rows that a thread has in the end
-  using a_tile = detail::plain_tile<tile_m, tile_k, 4, 4>;
+  using a_tile = detail::plain_tile<tile_m, tile_k, shape.a_gap, 4>;
   using b_tile = detail::plain_tile<tile_k, tile_n, 0, 4>;
   static_assert(tile_m % thread_m == 0 && tile_n % thread_n == 0 && thread_n % 4 == 0 &&
                     tile_k % 4 == 0,
@@ -76,6 +79,8 @@ struct contract_simt_kernel {
   static_assert(threads_n % lanes_n == 0 && threads_m % lanes_m == 0 && threads <= 1024,
                 "a team has whole warps");
   static_assert(tile_k % (4 * teams) == 0 && thread_m % teams == 0, "teams have even parts");
+
+  static_assert(shape.buffer() == a_tile::size + b_tile::size, "as the tiles have it");
 
   using source = b_source<Problem, tile_n, B>;
   static_assert(
@@ -87,11 +92,7 @@ struct contract_simt_kernel {
   using loader_of_b = b_loader<source, float, b_tile, threads>;
 
   TENON_FN static constexpr bool runs_on(target) { return true; }
-  int shared_bytes() const {
-    const int tiles = stages * (a_tile::size + b_tile::size) * int(sizeof(float));
-    return max_of(max_of(tiles, team_bytes(teams, team_threads, thread_m * thread_n)),
-                  Config::least_shared);
-  }
+  int shared_bytes() const { return max_of(int(shape.shared_bytes()), Config::least_shared); }
   grid blocks() const {
     return {ceil_div(problem.rows(), tile_m), ceil_div(problem.columns(), tile_n),
             problem.slices() * splits};

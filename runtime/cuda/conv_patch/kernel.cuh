@@ -23,6 +23,7 @@
 #ifndef TENON_RUNTIME_CUDA_CONV_PATCH_KERNEL_CUH
 #define TENON_RUNTIME_CUDA_CONV_PATCH_KERNEL_CUH
 
+#include "cuda/conv_patch/geometry.h"
 #include "cuda/ptx/ldmatrix.cuh"
 #include "cuda/tile/patch_loader.cuh"
 
@@ -67,26 +68,20 @@ struct conv_patch_kernel {
   static constexpr int tile_groups = Config::tile_groups, tile_n = Config::tile_n;
   static constexpr int warps_m = Config::warps_m, warps_n = Config::warps_n;
   // Blocks load, multiply and store in turns: several on a multiprocessor fill each other's waits.
-  static constexpr int threads = 32 * warps_m * warps_n, blocks_per_sm = 512 / threads;
-  static constexpr int pixels = tile_h * tile_w;
-  static constexpr int blocks_m = ceil_div(pixels, 16 * warps_m);       // of 16 pixels, of a warp
-  static constexpr int group_blocks = tile_n / 8;                       // of 8 filters, of a group
-  static constexpr int blocks_n = tile_groups * group_blocks / warps_n; // the same, of a warp
+  static constexpr conv_patch_geometry shape = {layout::shape(), tile_n, warps_m, warps_n};
+  static constexpr int threads = shape.threads(), blocks_per_sm = 512 / threads;
+  static constexpr int pixels = shape.pixels();
+  static constexpr int blocks_m = shape.blocks_m(), group_blocks = shape.group_blocks(),
+                       blocks_n = shape.blocks_n();
   static constexpr int warp_groups = ceil_div(blocks_n, group_blocks);
-  static_assert(tile_n % 8 == 0 && tile_groups * group_blocks % warps_n == 0 &&
-                    (blocks_n % group_blocks == 0 || group_blocks % blocks_n == 0),
+  static_assert(tile_n % 8 == 0 && shape.has_even_parts(),
                 "a warp takes whole groups, or an even part of one");
 
-  // Rows of weights are an odd number of runs, for the banks.
-  static constexpr int weights_pitch = (layout::runs | 1) * 8;
-  static constexpr int weights_size = tile_groups * tile_n * weights_pitch;
-  static constexpr int turn_pitch = 8 * blocks_n + 4, turn_floats = 16 * turn_pitch;
+  static constexpr int weights_pitch = shape.weights_pitch(), weights_size = shape.weights_size();
+  static constexpr int turn_pitch = shape.turn_pitch(), turn_floats = shape.turn_floats();
 
   TENON_FN static constexpr bool runs_on(target t) { return Cores::runs_on(t); }
-  int shared_bytes() const {
-    return max_of((weights_size + layout::size) * int(sizeof(element)),
-                  warps_m * warps_n * turn_floats * int(sizeof(float)));
-  }
+  int shared_bytes() const { return shape.shared_bytes(); }
   grid blocks() const { return detail::blocks_of_tiles<Config>(problem); }
 
   TENON_DEVICE void prefetch(unsigned char *shared) const {

@@ -23,6 +23,7 @@
 #ifndef TENON_RUNTIME_CUDA_CONV_PATCH_SIMT_KERNEL_CUH
 #define TENON_RUNTIME_CUDA_CONV_PATCH_SIMT_KERNEL_CUH
 
+#include "cuda/conv_patch_simt/geometry.h"
 #include "cuda/tile/patch_loader.cuh"
 
 namespace tenon {
@@ -67,28 +68,21 @@ struct conv_patch_simt_kernel {
   static_assert(tile_groups == 1 || tile_n == filters, "several groups are whole");
   static_assert(tile_n % (thread_n * lanes_n) == 0, "filters are whole parts");
 
-  // The patch. Columns that neighbouring outputs read at one tap are neighbours, whatever the
-  // stride; planes are an odd number of runs, for the banks of those who fill it.
-  static constexpr int vector = channels % 4 == 0   ? 4
-                                : channels % 2 == 0 ? 2
-                                                    : 1; // channels of a run
-  static constexpr int group_runs = channels / vector, tile_runs = tile_groups * group_runs;
-  static constexpr int rows = (tile_h - 1) * stride_h + (kernel_h - 1) * dilation_h + 1,
-                       columns = (tile_w - 1) * stride_w + (kernel_w - 1) * dilation_w + 1;
-  static constexpr int phase = ceil_div(columns, stride_w), pitch = stride_w * phase,
-                       plane = rows * pitch | 1; // in runs
+  static constexpr conv_patch_simt_geometry shape = {
+      channels, kernel_h, kernel_w,    stride_h, stride_w, dilation_h, dilation_w,
+      tile_h,   tile_w,   tile_groups, tile_n,   thread_m, thread_n,   lanes_n};
+  static constexpr int vector = shape.vector(); // channels of a run
+  static constexpr int group_runs = shape.group_runs(), tile_runs = shape.tile_runs();
+  static constexpr int rows = shape.rows(), columns = shape.columns();
+  static constexpr int phase = shape.phase(), pitch = shape.pitch(), plane = shape.plane();
   static constexpr int pixels = tile_h * tile_w;
-  static constexpr int taps = kernel_h * kernel_w, group_weights = taps * channels * tile_n;
-  static constexpr int patch_at = ceil_div(tile_groups * group_weights, 4) * 4; // floats
-  // Parts of a tile that warps take in turn.
-  static constexpr int part_m = thread_m * lanes_m, part_n = thread_n * lanes_n;
-  static constexpr int parts_m = ceil_div(pixels, part_m), parts_n = tile_n / part_n;
+  static constexpr int taps = kernel_h * kernel_w, group_weights = shape.group_weights();
+  static constexpr int patch_at = shape.patch_at(); // floats
+  static constexpr int part_m = shape.part_m(), part_n = shape.part_n();
+  static constexpr int parts_m = shape.parts_m(), parts_n = shape.parts_n();
 
   TENON_FN static constexpr bool runs_on(target) { return true; }
-  int shared_bytes() const {
-    return max_of((patch_at + tile_runs * plane * vector) * int(sizeof(float)),
-                  Config::least_shared);
-  }
+  int shared_bytes() const { return max_of(int(shape.shared_bytes()), Config::least_shared); }
   grid blocks() const { return detail::blocks_of_tiles<Config>(problem); }
 
   TENON_DEVICE void prefetch(unsigned char *shared) const {
@@ -118,7 +112,7 @@ struct conv_patch_simt_kernel {
     ptx::cp_async_group::commit();
     ptx::cp_async_group::wait<0>();
     sync_block();
-    constexpr int parts = tile_groups * parts_n * parts_m;
+    constexpr int parts = shape.parts();
     for (int part = warp(); part < parts; part += Config::warps) {
       const int group = part / (parts_n * parts_m),
                 n = part / parts_m % parts_n * part_n + lane() % lanes_n * thread_n;

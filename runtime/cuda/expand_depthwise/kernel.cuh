@@ -25,6 +25,7 @@
 #ifndef TENON_RUNTIME_CUDA_EXPAND_DEPTHWISE_KERNEL_CUH
 #define TENON_RUNTIME_CUDA_EXPAND_DEPTHWISE_KERNEL_CUH
 
+#include "cuda/expand_depthwise/geometry.h"
 #include "cuda/ptx/ldmatrix.cuh"
 #include "cuda/ptx/round_pair.cuh"
 #include "cuda/tile/contraction.cuh"
@@ -56,31 +57,26 @@ struct expand_depthwise_sm80_kernel {
 
   static constexpr int tile_h = Config::tile_h, tile_w = Config::tile_w, chunk = Config::chunk;
   static constexpr int columns = Config::columns, parts = Config::parts;
-  static constexpr int warps = Config::warps, threads = 32 * warps;
+  static constexpr int warps = Config::warps;
   static constexpr int kernel_h = Config::kernel_h, kernel_w = Config::kernel_w;
   static constexpr int stride_h = Config::stride_h, stride_w = Config::stride_w;
   static constexpr int depth = Config::depth, channels = Config::channels;
-  static constexpr int chunks = ceil_div(channels, chunk);
+  static constexpr bool widened = Config::widened;
+  static constexpr expand_depthwise_geometry shape = {depth,    channels, kernel_h, kernel_w,
+                                                      stride_h, stride_w, tile_h,   tile_w,
+                                                      chunk,    warps,    widened};
+  static constexpr int threads = shape.threads(), chunks = shape.chunks();
   static_assert(depth % 8 == 0 && chunk % 16 == 0 && tile_w % columns == 0, "whole runs");
   static_assert(parts <= chunks, "blocks that share a tile have channels");
 
-  static constexpr int covered_h = (tile_h - 1) * stride_h + kernel_h,
-                       covered_w = (tile_w - 1) * stride_w + kernel_w;
-  static constexpr int pixels = covered_h * covered_w, row_blocks = ceil_div(pixels, 16);
-  static constexpr int steps = ceil_div(depth, 16); // along K
-  // Odd multiples of 16 bytes, and of 32: rows that are read and written together lie in different
-  // banks.
-  static constexpr int depth_pitch = 16 * steps + 8, chunk_pitch = chunk + 8;
-  static constexpr int taps = kernel_h * kernel_w;
-  static constexpr bool widened = Config::widened;
+  static constexpr int covered_w = shape.covered_w(), pixels = shape.pixels();
+  static constexpr int row_blocks = shape.row_blocks(), steps = shape.steps();
+  static constexpr int depth_pitch = shape.depth_pitch(), chunk_pitch = shape.chunk_pitch();
+  static constexpr int taps = shape.taps();
   using held = typename detail::choose_type<widened, float, T>::type;
-  static constexpr int pixel_bytes = row_blocks * 16 * depth_pitch * 2,
-                       made_bytes = row_blocks * 16 * chunk_pitch * int(sizeof(held)),
-                       filter_bytes = widened ? taps * chunk * 4 : 0;
-  static constexpr int expand_bytes = chunk * depth_pitch * 2,
-                       stage_bytes = expand_bytes + taps * chunk * 2;
-  static constexpr int stages_at = pixel_bytes + made_bytes + filter_bytes;
-  static constexpr int bytes = stages_at + 2 * stage_bytes;
+  static constexpr int pixel_bytes = shape.pixel_bytes(), made_bytes = shape.made_bytes();
+  static constexpr int expand_bytes = shape.expand_bytes(), stage_bytes = shape.stage_bytes();
+  static constexpr int stages_at = shape.stages_at(), bytes = shape.shared_bytes();
   static constexpr int blocks_per_sm =
       max_of(1, min_of(min_of(220 * 1024 / (bytes + 1024), 768 / threads), 8));
   static_assert(sizeof(T) == 2 && detail::is_same<T, detail::bare<typename X::element>>,

@@ -10,6 +10,7 @@
 #ifndef TENON_RUNTIME_CUDA_SORT_BLOCK_SORT_CUH
 #define TENON_RUNTIME_CUDA_SORT_BLOCK_SORT_CUH
 
+#include "cuda/sort/geometry.h"
 #include "cuda/sort/radix_sort.cuh"
 
 namespace tenon {
@@ -21,9 +22,12 @@ template <int Threads, int Run> struct block_sort {
   int indices[Run]; // what numbers the sorted items had
 
   static constexpr unsigned left_over = 0xffffffffu;
-  static constexpr int blocks_per_sm = (Run > 8 ? 512 : 1024) / Threads; // by registers
+  static constexpr block_sort_geometry shape = {Threads, Run};
+  static constexpr int blocks_per_sm = shape.threads_together() / Threads;
 
-  TENON_FN static constexpr int shared_bytes() { return (slots + warps) * int(sizeof(int)); }
+  TENON_FN static constexpr int shared_bytes() {
+    return block_sort_geometry{Threads, Run}.shared_bytes();
+  }
   TENON_DEVICE static int number(int j) { return j * Threads + thread(); }
 
   /// By the lowest `bits` bits, at least 1, of the keys, which stand.
@@ -45,12 +49,11 @@ template <int Threads, int Run> struct block_sort {
   }
 
 private:
-  static constexpr int digits = 16, warps = Threads / 32;
+  static constexpr int digits = shape.digits, warps = shape.warps();
   static_assert(Threads % 32 == 0 && warps <= 32, "whole warps, whose sums one warp adds up");
   static_assert(blocks_per_sm > 0, "a multiprocessor has registers for the block");
-  /// So that few of the threads of a warp, each with its run, meet at one bank.
-  TENON_FN static constexpr int slot(int number) { return number + int(unsigned(number) / 32); }
-  static constexpr int slots = slot(max_of(Threads * Run, Threads *digits));
+  TENON_FN static constexpr int slot(int number) { return block_sort_geometry::slot(number); }
+  static constexpr int slots = shape.slots();
 
   /// Of this thread: for a digit, and of the run of counters that it sums up.
   TENON_DEVICE static int counter(int digit) { return slot(thread()) + digit * slot(Threads); }

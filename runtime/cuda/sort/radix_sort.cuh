@@ -12,6 +12,7 @@
 #define TENON_RUNTIME_CUDA_SORT_RADIX_SORT_CUH
 
 #include "cuda/base/operands.cuh"
+#include "cuda/sort/geometry.h"
 #include "cuda/status.h"
 
 namespace tenon {
@@ -24,7 +25,8 @@ struct sort_item {
 
 /// What the launches of one sort share; n items.
 struct sort_space {
-  static constexpr int threads = 256, run = 8, digits = 16;
+  static constexpr int threads = sort_geometry::threads, run = sort_geometry::run,
+                       digits = sort_geometry::digits;
 
   sort_item *lists[2];
   int *numbers; // by digit, then by block
@@ -33,7 +35,7 @@ struct sort_space {
   TENON_FN static sort_space over(sort_item *scratch, index_t most, index_t n) {
     return {{scratch, scratch + most}, reinterpret_cast<int *>(scratch + 2 * most), int(n)};
   }
-  TENON_FN int blocks() const { return int(ceil_div(index_t(n), index_t(threads) * run)); }
+  TENON_FN int blocks() const { return int(sort_geometry{n}.blocks()); }
 };
 
 /// A digit: `shift` is where it begins in the key; with `divisor` > 0 in index / divisor.

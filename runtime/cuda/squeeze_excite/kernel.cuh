@@ -26,6 +26,7 @@
 #include "cuda/ptx/cp_async.cuh"
 #include "cuda/ptx/elect.cuh"
 #include "cuda/ptx/prefetch.cuh"
+#include "cuda/squeeze_excite/geometry.h"
 
 namespace tenon {
 namespace cuda {
@@ -59,41 +60,30 @@ struct squeeze_excite_kernel {
   static constexpr int channels = Config::channels, hidden = Config::hidden,
                        outputs = Config::outputs;
   static constexpr int channel_parts = Config::channel_parts, pixel_parts = Config::pixel_parts;
-  static constexpr int cluster_blocks = channel_parts * pixel_parts; // neighbours along x
   static constexpr int run_length = 16 / int(sizeof(W));
-  /// Rows of weights in runs; a block's part of w1's rows; its outputs.
-  static constexpr int runs1 = ceil_div(channels, run_length), runs2 = ceil_div(hidden, run_length);
-  static constexpr int part_runs = ceil_div(runs1, channel_parts),
-                       part_channels = part_runs * run_length;
-  static constexpr int part_outputs =
-      Finish::is_image ? part_channels : ceil_div(outputs, cluster_blocks);
-  static constexpr int padded_hidden = runs2 * run_length; // whole words
-  /// Threads that share a run of channels, each with some of the pixels; and how many of a
-  /// channel's sums are then added up by as many threads.
-  static constexpr int pixel_lanes = threads / part_runs;
-  static constexpr int shares = min_of(pixel_lanes, max_of(1, threads / part_channels));
-  static constexpr int ahead = threads > 512 ? 4 : 8; // loads under way
+  static constexpr squeeze_excite_geometry shape = {
+      channels, hidden,        outputs,     run_length,    Finish::is_image,
+      threads,  channel_parts, pixel_parts, Config::staged};
+  static constexpr int cluster_blocks = shape.blocks(); // neighbours along x
+  static constexpr int runs1 = shape.runs1(), runs2 = shape.runs2();
+  static constexpr int part_runs = shape.part_runs(), part_channels = shape.part_channels();
+  static constexpr int part_outputs = shape.part_outputs();
+  static constexpr int padded_hidden = shape.padded_hidden(); // whole words
+  static constexpr int pixel_lanes = shape.pixel_lanes(), shares = shape.shares();
+  static constexpr int ahead = shape.ahead();
   static_assert(detail::is_power_of_two(cluster_blocks) && cluster_blocks <= 8,
                 "a cluster has 8 blocks at most");
   static_assert(!Finish::is_image || outputs == channels, "a gate for every channel");
   static_assert(part_runs <= threads, "threads for every channel");
 
-  // Shared memory, each part after the one before it.
-  static constexpr int sums_at = 16, // behind the barrier
-      shares_at = sums_at + pixel_lanes * part_channels * 4,
-                       mean_at = shares_at + shares * part_channels * 4,
-                       own_at = mean_at + part_channels * 4,
-                       received_at = own_at + padded_hidden * 4,
-                       hidden_at = received_at + cluster_blocks * padded_hidden * 4,
-                       gates_at = hidden_at + padded_hidden * 4,
-                       w1_at = gates_at + (Finish::is_image ? part_channels * 4 : 0),
-                       w2_at = w1_at + (Config::staged ? hidden * part_runs * 16 : 0),
-                       end = w2_at + (Config::staged ? part_outputs * runs2 * 16 : 0);
-
-  static_assert(end <= 227 * 1024, "a block has no more shared memory");
+  static constexpr int sums_at = shape.sums_at, shares_at = shape.shares_at(),
+                       mean_at = shape.mean_at(), own_at = shape.own_at(),
+                       received_at = shape.received_at(), hidden_at = shape.hidden_at(),
+                       gates_at = shape.gates_at(), w1_at = shape.w1_at(), w2_at = shape.w2_at();
+  static_assert(shape.shared_bytes() <= 227 * 1024, "a block has no more shared memory");
 
   TENON_FN static constexpr bool runs_on(target t) { return t.arch >= 900; }
-  int shared_bytes() const { return end; }
+  int shared_bytes() const { return shape.shared_bytes(); }
   grid blocks() const { return {index_t(cfg.images) * cluster_blocks, 1, 1}; }
 
   TENON_DEVICE void prefetch(unsigned char *shared) const {
@@ -289,7 +279,7 @@ private:
   template <int MostRuns, class Done>
   TENON_DEVICE static void multiply_rows(const W *weights, int pitch, int rows, int valid_rows,
                                          int runs, const float *values, Done done) {
-    constexpr int lanes = MostRuns > 16 ? 32 : MostRuns > 8 ? 16 : MostRuns > 4 ? 8 : 4;
+    constexpr int lanes = shape.row_lanes(MostRuns);
     const int my_lane = thread() % lanes;
     // Lanes of a warp stay together: they add up their parts.
     for (int first = thread() / 32 * (32 / lanes); first < rows; first += threads / lanes) {

@@ -4,14 +4,10 @@
 #define TENON_RUNTIME_CUDA_TILE_INTRA_BLOCK_SPLIT_K_CUH
 
 #include "cuda/device.cuh"
+#include "cuda/tile/geometry.h"
 
 namespace tenon {
 namespace cuda {
-
-/// Bytes of shared memory for teams whose threads have Count sums of four bytes each.
-TENON_FN constexpr int team_bytes(int teams, int team_threads, int count) {
-  return (teams - 1) * team_threads * count * 4;
-}
 
 /// Of each thread's Teams * Own sums, team t gets the t-th Own, of all teams together: its own,
 /// then those of the others in turn. It gives away the rest. A block is Teams teams of Threads

@@ -1,12 +1,13 @@
 // Defines deterministic split-K: several blocks compute parts of one output tile's sum over K; the
 // last to finish adds the parts up in a fixed order and goes on to the epilogue.
 //
-// Needs partials (plain scratch, partial_bytes) and one counter per tile (zeroed scratch: cleared
-// when the context is created, and left zero by the last block).
+// Needs partials (plain scratch) and one counter per tile (zeroed scratch: cleared
+// when the context is created, and left zero by the last block): geometry.h.
 #ifndef TENON_RUNTIME_CUDA_TILE_SPLIT_K_CUH
 #define TENON_RUNTIME_CUDA_TILE_SPLIT_K_CUH
 
 #include "cuda/device.cuh"
+#include "cuda/tile/geometry.h"
 
 namespace tenon {
 namespace cuda {
@@ -15,13 +16,6 @@ struct split_scratch {
   float *partials = nullptr;
   int *counters = nullptr;
 };
-
-TENON_FN constexpr index_t split_partial_bytes(index_t tiles, int splits, int tile_m, int tile_n) {
-  return splits > 1 ? tiles * splits * tile_m * tile_n * index_t(sizeof(float)) : 0;
-}
-TENON_FN constexpr index_t split_counter_bytes(index_t tiles, int splits) {
-  return splits > 1 ? tiles * index_t(sizeof(int)) : 0;
-}
 
 /// The threads that hold a tile's sums: all of a block.
 struct whole_block {

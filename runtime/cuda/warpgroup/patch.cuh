@@ -27,6 +27,7 @@
 #include "cuda/ptx/wgmma.cuh"
 #include "cuda/tile/patch_loader.cuh"
 #include "cuda/warpgroup/epilogue.cuh"
+#include "cuda/warpgroup/geometry.h"
 
 namespace tenon {
 namespace cuda {
@@ -34,7 +35,7 @@ namespace detail {
 
 /// Tiles are as wide as one multiplication has rows, of one group.
 template <class Config, int Rows> struct wide_patch : Config {
-  static constexpr int tile_h = Rows, tile_w = 64, tile_groups = 1;
+  static constexpr int tile_h = Rows, tile_w = warpgroup_patch_geometry::tile_w, tile_groups = 1;
 };
 
 } // namespace detail
@@ -55,32 +56,33 @@ struct warpgroup_patch {
   using layout = detail::patch_layout<patch>;
   using loader = detail::patch_loader<patch, problem_type, T, Prologue, PrologueIns, true>;
   static constexpr int tile_n = Config::tile_n, consumers = Config::consumers;
-  static constexpr int multiplying = 128 * consumers, filling = 256;
-  static constexpr int threads = multiplying + filling, blocks_per_sm = 1;
-  static constexpr int steps = ceil_div(layout::runs, 2);
+  /// own_bytes: of the kernel.
+  TENON_FN static constexpr warpgroup_patch_geometry shape(index_t own_bytes = 0) {
+    return {layout::shape(), tile_n, consumers, own_bytes};
+  }
+  static constexpr int multiplying = shape().multiplying(), filling = shape().filling;
+  static constexpr int threads = shape().threads(), blocks_per_sm = 1;
+  static constexpr int steps = shape().steps();
   static constexpr int sums = tile_n / 2; // of a thread, for a row of a tile
-  static constexpr bool ends_odd = layout::runs % 2 != 0;
+  static constexpr bool ends_odd = shape().ends_odd();
   static_assert(layout::cell == 8, "a cell is a run");
   static_assert(sizeof(T) == 2, "16 bits");
 
   TENON_FN static constexpr bool runs_on(target t) { return t.arch == 900 && t.specific; }
-  int shared_bytes() const { return own_at + Kernel::own_bytes; }
+  int shared_bytes() const { return shape(Kernel::own_bytes).shared_bytes(); }
   grid blocks() const {
     const int columns = tiles_n();
     return {index_t(columns) * min_of(tiles(), max_of(Config::multiprocessors / columns, 1)), 1, 1};
   }
 
-  static constexpr int run_bytes = tile_n * 16; // of the weights
-  static constexpr int patch_bytes = layout::size * 2, patches = layout::has_halves ? 2 : 1;
-  static constexpr int stage_bytes = patches * patch_bytes;
-  static constexpr int patches_at = 2 * steps * run_bytes;
-  static constexpr int zeros_at = patches_at + 2 * stage_bytes;
-  static constexpr int barriers_at = zeros_at + (ends_odd ? 1024 : 0);
+  static constexpr int run_bytes = shape().run_bytes(), stage_bytes = shape().stage_bytes();
+  static constexpr int patches_at = shape().patches_at(), zeros_at = shape().zeros_at(),
+                       barriers_at = shape().barriers_at(), own_at = shape().own_at();
   struct barriers {
     ptx::mbarrier full[2];  // a patch is there
     ptx::mbarrier empty[2]; // all have read it
   };
-  static constexpr int own_at = barriers_at + int(sizeof(barriers));
+  static_assert(own_at == barriers_at + int(sizeof(barriers)), "as the geometry counts them");
 
   TENON_DEVICE void prefetch(unsigned char *shared) const {
     if (thread() == 0) {
@@ -177,10 +179,7 @@ private:
     }
   }
 
-  /// Bytes from a window's first cell to a run.
-  TENON_FN static constexpr int run_at(int run) {
-    return layout::offset(run) * 2 + (layout::is_half(run) ? patch_bytes : 0);
-  }
+  TENON_FN static constexpr int run_at(int run) { return shape().run_at(run); }
   /// `window`: the first output's first cell.
   TENON_DEVICE static void multiply(float (&sum)[sums], const unsigned char *shared,
                                     const unsigned char *window) {
@@ -196,13 +195,7 @@ private:
                     cells::advance(b, 2 * s * run_bytes), s > 0);
     }
   }
-  TENON_FN static constexpr bool runs_ascend() {
-    for (int run = 0; run + 1 < layout::runs; run += 2)
-      if (run_at(run + 1) < run_at(run))
-        return false;
-    return true;
-  }
-  static_assert(runs_ascend(), "descriptors have no distances backwards");
+  static_assert(shape().runs_ascend(), "descriptors have no distances backwards");
 };
 
 } // namespace cuda

@@ -35,6 +35,7 @@
 
 #include "cuda/tile/split_k.cuh"
 #include "cuda/tile/tile_pipeline.cuh"
+#include "cuda/winograd/geometry.h"
 
 namespace tenon {
 namespace cuda {
@@ -84,12 +85,14 @@ template <class T, int TileN> struct winograd_filters {
 /// Brings tiles of V: a thread loads the patches of some channels and transforms them.
 template <class Problem, class Config, class Prologue, class PrologueIns> class winograd_inputs {
   static constexpr int tile_t = Config::tile_t, tile_c = Config::tile_c;
-  static constexpr int threads = 32 * Config::warps, total = tile_t * tile_c;
+  static constexpr winograd_geometry shape = {tile_t, Config::tile_n, tile_c, Config::warps,
+                                              Config::stages};
+  static constexpr int threads = shape.threads(), total = tile_t * tile_c;
   static constexpr int passes = ceil_div(total, threads);
   static_assert(tile_c % 8 == 0, "eight neighbouring channels are loaded together");
 
 public:
-  static constexpr int pitch = tile_t + 4, size = 16 * tile_c * pitch;
+  static constexpr int pitch = shape.v_pitch(), size = shape.v_size();
   TENON_DEVICE static int at(int product, int c, int t) {
     return (product * tile_c + c) * pitch + t;
   }
@@ -199,12 +202,13 @@ struct winograd_kernel {
 
   static constexpr int tile_t = Config::tile_t, tile_n = Config::tile_n, tile_c = Config::tile_c;
   static constexpr int warps = Config::warps, stages = Config::stages, splits = Config::splits;
-  static constexpr int threads = 32 * warps, blocks_per_sm = 1;
+  static constexpr winograd_geometry shape = {tile_t, tile_n, tile_c, warps, stages};
+  static constexpr int threads = shape.threads(), blocks_per_sm = 1;
   static constexpr int products = 16 / warps;                      // of a warp
   static constexpr int lanes_t = 4, lanes_n = 8;                   // of a warp
   static constexpr int runs_t = tile_t / 16, runs_n = tile_n / 32; // of four, of a lane
   static constexpr int sums = products * runs_t * 4 * runs_n * 4;  // of a lane
-  static constexpr int back_pitch = 36, back = 16 * tile_t * back_pitch;
+  static constexpr int back_pitch = shape.back_pitch;
   static_assert(16 % warps == 0 && tile_t % 16 == 0 && tile_n % 32 == 0,
                 "warps hold whole products, lanes whole runs");
   static_assert(!problem_type::is_volume, "two spatial dimensions");
@@ -215,13 +219,12 @@ struct winograd_kernel {
   using a_loader = detail::winograd_inputs<problem_type, Config, Prologue, PrologueIns>;
   using filters = detail::winograd_filters<T, tile_n>;
   using b_tile = detail::plain_tile<16 * tile_c, tile_n, 0, 4>;
+  static_assert(a_loader::size == shape.v_size() && b_tile::size == shape.u_size(),
+                "as the geometry has them");
   using b_loader_type = b_loader<filters, float, b_tile, threads>;
 
   TENON_FN static constexpr bool runs_on(target) { return true; }
-  int shared_bytes() const {
-    return max_of(max_of(stages * (a_loader::size + b_tile::size), back) * int(sizeof(float)),
-                  Config::least_shared);
-  }
+  int shared_bytes() const { return max_of(int(shape.shared_bytes()), Config::least_shared); }
   grid blocks() const {
     return {ceil_div(detail::winograd_patches(problem), tile_t),
             ceil_div(problem.columns(), tile_n), splits};

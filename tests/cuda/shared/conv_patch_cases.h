@@ -29,9 +29,14 @@ struct patch_case : Schedule {
   }
 };
 
+/// The order of K, whatever tiles a kernel takes: that of one output.
+template <class Config> struct one_output : Config {
+  static constexpr int tile_h = 1, tile_w = 1, tile_groups = 1;
+};
+
 /// Weights as the kernels of Tensor Cores read them.
 struct patch_weights {
-  template <class Config> using layout = cuda::detail::patch_layout<Config>;
+  template <class Config> using layout = cuda::detail::patch_layout<one_output<Config>>;
   template <class Config>
   static index_t at(const Config &cfg, index_t k, index_t c, index_t ky, index_t kx) {
     using l = layout<Config>;
@@ -124,7 +129,7 @@ void conv_patch(index_t n, index_t h, index_t w, index_t pad, index_t skew = 0) 
 template <class Kernels, class Schedule, index_t C, index_t K, index_t Stride>
 void conv_patch_infinity(index_t h, index_t w, index_t pad) {
   using config = patch_case<Schedule, C, 8, 1, K, K, Stride, 1>;
-  using layout = cuda::detail::patch_layout<config>;
+  using layout = patch_weights::layout<config>;
   const config cfg(1, h, w, pad);
   const index_t oh = cfg.out_h, ow = cfg.out_w, iy = h / 2, ix = w / 2;
   name_case("%s patch of %ldx%ld c%ld k%ld s%ld with an infinity", Kernels::name, long(h), long(w),

@@ -112,6 +112,9 @@ struct cluster_config : image, cuda::contract_cluster_schedule<64, 64, 64, 2, 3,
 struct float_cluster_config : image, cuda::contract_cluster_schedule<64, 64, 32, 2, 3, 2> {};
 struct halo_config : image, cuda::contract_halo_schedule<64, 32, 64, 3, 3> {};
 struct tall_halo_config : image, cuda::contract_halo_schedule<128, 64, 64, 1, 2> {};
+struct open_halo_config : cuda::conv_defaults, cuda::contract_halo_schedule<64, 32, 64, 3, 3> {
+  dyn batch, in_h, in_w, out_h, out_w, channels, filters, kernel_h, kernel_w, pad_top, pad_left;
+};
 struct float_wgmma_config : image, cuda::contract_wgmma_schedule<128, 64, 32, 2, false, 3, 2> {};
 struct volume : image {
   static constexpr fixed<5> in_d{}, out_d{};
@@ -355,6 +358,9 @@ template <class T> status convolutions(const frame &f, issue &to) {
     tall_halo_config tall;
     tall.batch = f.dims[0];
     TENON_CHECK(to.launch<V>(cuda::conv_halo_sm90(tall, activation<T>(f),
+                                                  cuda::make_packed_weights(f.weight<T>(0)),
+                                                  result<T>(f), bias(f), bias_relu{})));
+    TENON_CHECK(to.launch<V>(cuda::conv_halo_sm90(open_halo_config{}, activation<T>(f),
                                                   cuda::make_packed_weights(f.weight<T>(0)),
                                                   result<T>(f), bias(f), bias_relu{})));
     cluster_config<4> parts;

@@ -70,10 +70,6 @@ TENON_DEVICE int lane() { return thread() & 31; }
 TENON_DEVICE int warp() { return thread() >> 5; }
 TENON_DEVICE int uniform_warp() { return shuffle(warp(), 0); }
 
-template <class T> TENON_FN constexpr T min_of(T a, T b) { return b < a ? b : a; }
-template <class T> TENON_FN constexpr T max_of(T a, T b) { return a < b ? b : a; }
-template <class T> TENON_FN constexpr T ceil_div(T a, T b) { return (a + b - 1) / b; }
-
 } // namespace cuda
 } // namespace tenon
 
