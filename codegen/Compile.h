@@ -5,6 +5,7 @@
 #include "codegen/memory/Plan.h"
 #include "codegen/schedule/Schedule.h"
 
+#include <functional>
 #include <map>
 #include <string>
 
@@ -35,6 +36,13 @@ struct CompileOptions {
 struct CompiledFile {
   std::string suffix; // ".cpp", ".cu", ".h", ".weights", "_self_test.c"
   std::string bytes;
+  /// In place of `bytes` where they may be more than memory holds: writes them, as often as it is
+  /// asked to, as long as the module's context lives.
+  std::function<void(llvm::raw_ostream &)> stream = {};
+
+  void write(llvm::raw_ostream &os) const;
+  /// All of it in memory.
+  std::string take();
 };
 
 /// What is known of one step once it is written (CUDA).

@@ -216,7 +216,7 @@ private:
     for (const CompiledFile &f : compiled) {
       const bool main = f.suffix == ".cpp" || f.suffix == ".cu";
       paths.push_back(main ? command_.output : stem + f.suffix);
-      if (!files.add(paths.back(), f.bytes))
+      if (!files.add(paths.back(), f))
         return false;
     }
     if (!addDepfile(files) || !files.commit())
