@@ -37,6 +37,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 HIDDEN, HEADS, KEY_HEADS, HEAD, INNER, POSITIONS = 2048, 32, 8, 64, 8192, 4096
+STAGE = re.compile(rb"\r\x1b\[K(optimising|scheduling|writing code)")
 BLOCK, PAST, THETA = 32, 1024, 5e5
 ELEMENTS = {"fp16": (TensorProto.FLOAT16, np.float16), "int4": (TensorProto.FLOAT16, np.float16),
             "fp32": (TensorProto.FLOAT, np.float32)}  # fmt: skip
@@ -158,7 +159,7 @@ def run(tenon, model, target, folder):
         if not part:
             break
         text += part
-        for stage in re.findall(rb"\r\x1b\[K([a-z][a-z ]*)", text)[len(said) :]:  # each is one write
+        for stage in STAGE.findall(text)[len(said) :]:
             said.append((time.monotonic(), stage.decode()))
     os.close(terminal)
     _, status, usage = os.wait4(child, 0)
@@ -169,7 +170,7 @@ def run(tenon, model, target, folder):
     for (when, _), stage in zip(said + [(ended, "")], ["reading"] + [stage for _, stage in said]):
         stages[stage] = stages.get(stage, 0) + when - at
         at = when
-    # ru_maxrss is that of the fork before exec, too: the generator of the models must not run in here.
+    # ru_maxrss counts what this process held when it forked, too: models are made in another one.
     return {"seconds": ended - begun, "processor_seconds": usage.ru_utime + usage.ru_stime,
             "stages": stages, "resident_mib": usage.ru_maxrss / 1024}  # fmt: skip
 
