@@ -27,8 +27,8 @@ bool Compiler::readControls() {
   // Tactics are switched in the same way: they are ids of their own.
   std::vector<std::string> ids;
   for (const TargetFamily *family : familiesWithOwnTactics())
-    for (const Tactic &t : family->tactics())
-      ids.push_back("tactic." + t.id.str());
+    for (const Tactic *t : family->tactics())
+      ids.push_back("tactic." + t->info.id.str());
   for (const ScheduleFeature &f : scheduleFeatures())
     ids.push_back(f.id.str());
   const std::vector<llvm::StringRef> extra(ids.begin(), ids.end());

@@ -29,9 +29,9 @@ void printText(llvm::raw_ostream &os) {
   }
   os << "\nways to run a group (--disable, --only)\n";
   for (const TargetFamily *family : familiesWithOwnTactics())
-    for (const Tactic &t : family->tactics())
-      os << llvm::left_justify("tactic." + t.id.str(), 38) << t.summary << " (" << family->id
-         << ")\n";
+    for (const Tactic *t : family->tactics())
+      os << llvm::left_justify("tactic." + t->info.id.str(), 38) << t->info.summary << " ("
+         << family->id << ")\n";
   for (const ScheduleFeature &f : scheduleFeatures())
     os << llvm::left_justify(f.id, 38) << f.summary << '\n';
   os << "\npipelines\n";
@@ -64,11 +64,11 @@ void printJson(llvm::raw_ostream &os) {
     });
     json.attributeArray("tactics", [&] {
       for (const TargetFamily *family : familiesWithOwnTactics())
-        for (const Tactic &t : family->tactics())
+        for (const Tactic *t : family->tactics())
           json.object([&] {
-            json.attribute("id", "tactic." + t.id.str());
+            json.attribute("id", "tactic." + t->info.id.str());
             json.attribute("family", family->id);
-            json.attribute("summary", t.summary);
+            json.attribute("summary", t->info.summary);
           });
     });
     json.attributeArray("scheduling", [&] {

@@ -1,7 +1,7 @@
 // Implements writing through temporaries, and temporary folders.
 #include "tools/Files.h"
 
-#include "codegen/Compile.h"
+#include "codegen/core/CompileOptions.h"
 #include "ir/Text.h"
 
 #include "llvm/Support/FileSystem.h"

@@ -343,7 +343,7 @@ Result<> takesPool(const ConvProblem &conv, const ConvProblem &pool, const Targe
   return Accepted{};
 }
 
-const Tactic kConvPatchSm90a = tacticOf<PatchSm90>();
-const Tactic kConvPoolSm90a = tacticOf<PoolSm90>();
+const Tactic &kConvPatchSm90a = kTacticOf<PatchSm90>;
+const Tactic &kConvPoolSm90a = kTacticOf<PoolSm90>;
 
 } // namespace tenon::cuda

@@ -5,7 +5,7 @@
 
 #include "codegen/core/Work.h"
 #include "codegen/cuda/Tactics.h"
-#include "codegen/cuda/depthwise/Problem.h"
+#include "codegen/cuda/shared/Contraction.h"
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
@@ -260,7 +260,7 @@ struct ExpandDepthwise {
 
   static void pack(const Problem &p, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
     packPaddedRows(p.expand, out);
-    packFilters(p.in.form, out);
+    packDepthwiseFilters(p.in.form, out);
   }
 
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
@@ -328,6 +328,6 @@ Result<> takesDepthwise(const ConvProblem &conv, const ConvProblem &depthwise,
   return Refusal{estimates, ""};
 }
 
-const Tactic kExpandDepthwiseSm80 = tacticOf<ExpandDepthwise>();
+const Tactic &kExpandDepthwiseSm80 = kTacticOf<ExpandDepthwise>;
 
 } // namespace tenon::cuda

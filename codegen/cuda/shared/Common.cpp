@@ -1,8 +1,6 @@
 // Implements what CUDA tactics share.
 #include "codegen/cuda/shared/Common.h"
 
-#include "codegen/schedule/Tuning.h"
-
 #include <algorithm>
 #include <cmath>
 
@@ -156,7 +154,7 @@ MapKernel mapKernel(StepWriter &out, const GroupForm &form, llvm::ArrayRef<Dim> 
   if (isLarge(form))
     cfg.flag("large", true);
   kernel.config = cfg.finish();
-  out.include("cuda/" + kernel.name + ".cuh");
+  out.include(kernel.name == "map" ? "cuda/map/kernel.cuh" : "cuda/map/packed.cuh");
   return kernel;
 }
 

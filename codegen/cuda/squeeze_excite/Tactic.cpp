@@ -237,6 +237,6 @@ struct SqueezeExcite {
 
 } // namespace
 
-const Tactic kSqueezeExcite = tacticOf<SqueezeExcite>();
+const Tactic &kSqueezeExcite = kTacticOf<SqueezeExcite>;
 
 } // namespace tenon::cuda

@@ -1,7 +1,7 @@
 // Implements the compilation and comparison of test modules.
 #include "Compiled.h"
 
-#include "codegen/Compile.h"
+#include "codegen/Codegen.h"
 #include "ir/Context.h"
 #include "ir/Interpreter.h"
 #include "ir/Text.h"
@@ -232,7 +232,7 @@ void checkOn(const CompiledCase &c, const std::string &targetName) {
   for (const CompiledFile &f : files) {
     std::error_code error;
     llvm::raw_fd_ostream os(folder.file("model" + f.suffix), error);
-    os << f.bytes;
+    f.write(os);
     if (f.suffix == ".cpp")
       source = f.bytes;
   }

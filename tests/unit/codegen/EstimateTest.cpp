@@ -1,7 +1,7 @@
 // Compares the estimates of contractions with measurements: every layer of the benchmark's networks
 // as bench/gemm.cu timed its schedules on one card (bench/gemm/schedules_*.csv). What the estimates
 // choose must be close to the fastest.
-#include "codegen/Compile.h"
+#include "codegen/Codegen.h"
 #include "codegen/core/TargetFamily.h"
 #include "ir/Context.h"
 #include "ir/Text.h"
@@ -194,11 +194,11 @@ std::string nameInBench(const Schedule &s) {
 
 /// The schedule that the estimates choose among those of some tactics, divided by commas (empty: of
 /// any that has a name), as bench/gemm.cu calls it, and its microseconds by the clock.
-struct Choice {
+struct Chosen {
   std::string name;
   double microseconds = 0;
 };
-Choice chosen(const std::string &text, llvm::StringRef passNames, llvm::StringRef tactics) {
+Chosen chosen(const std::string &text, llvm::StringRef passNames, llvm::StringRef tactics) {
   llvm::SmallVector<llvm::StringRef, 4> asked;
   tactics.split(asked, ',', -1, false);
   Context context;
@@ -218,12 +218,12 @@ Choice chosen(const std::string &text, llvm::StringRef passNames, llvm::StringRe
       !PassManager(passes).run(*module, pipeline))
     return {"no groups"};
   module->stage = Stage::Optimized;
-  Choice choice;
+  Chosen choice;
   ScheduleOptions options;
   options.pick = [&](const Operation &, const std::string &, llvm::ArrayRef<Candidate> candidates) {
     for (const Candidate &c : candidates)
-      if (choice.name.empty() && (asked.empty() || llvm::is_contained(asked, c.schedule.tactic)))
-        choice = {nameInBench(c.schedule), c.microseconds};
+      if (choice.name.empty() && (asked.empty() || llvm::is_contained(asked, c.tactic().info.id)))
+        choice = {nameInBench(c.schedule()), c.price.microseconds};
     return size_t(0);
   };
   if (!scheduleModule(*module, *target, options, diagnostics))
@@ -272,7 +272,7 @@ struct Means {
 /// none of them do not count.
 /// `choose` takes the numbers of a row.
 Means means(const char *path, llvm::StringRef kernel, int least,
-            llvm::function_ref<Choice(llvm::ArrayRef<int64_t>)> choose) {
+            llvm::function_ref<Chosen(llvm::ArrayRef<int64_t>)> choose) {
   double loss = 0, estimate = 0;
   int listed = 0;
   int count = 0;
@@ -281,7 +281,7 @@ Means means(const char *path, llvm::StringRef kernel, int least,
     for (const auto &[schedule, us] : m.microseconds)
       if (llvm::StringRef(schedule).startswith(kernel))
         best = std::min(best, us);
-    const Choice choice = best < 1e30 ? choose(m.numbers) : Choice();
+    const Chosen choice = best < 1e30 ? choose(m.numbers) : Chosen();
     const std::string &name = choice.name;
     if (name.empty()) // not timed, or refused
       continue;
@@ -368,7 +368,7 @@ TEST(Estimates, OfConvPool) {
   expectFastAndRight(means(TENON_MEASURED_CONV_POOL, "pool ", 17, choose), 1.02);
 }
 
-Choice chooseExpanded(llvm::ArrayRef<int64_t> numbers) {
+Chosen chooseExpanded(llvm::ArrayRef<int64_t> numbers) {
   return chosen(expandedText(numbers), "fuse,isolate", "expand_depthwise_sm80");
 }
 TEST(Estimates, OfExpandDepthwise) {
@@ -383,7 +383,7 @@ TEST(Estimates, OfExpandDepthwiseOrTwoKernels) {
     double best = apart;
     for (const auto &[schedule, us] : m.microseconds)
       best = std::min(best, us);
-    const Choice choice = chooseExpanded(m.numbers);
+    const Chosen choice = chooseExpanded(m.numbers);
     const auto time = m.microseconds.find(choice.name);
     together += !choice.name.empty();
     loss += std::log((choice.name.empty()            ? apart

@@ -1,6 +1,6 @@
 // Tests tuning files and the keys that they are looked up by: what a key must not depend on, what
 // it must, and that a measured schedule goes before an estimate only where it is legal.
-#include "codegen/Compile.h"
+#include "codegen/Codegen.h"
 #include "codegen/memory/Alignment.h"
 #include "ir/Context.h"
 #include "ir/Text.h"
@@ -166,7 +166,7 @@ TEST(Tuning, MeasuredSchedulesGoFirstWhereTheyAreLegal) {
     ScheduleOptions options;
     options.pick = [&](const Operation &, const std::string &key, llvm::ArrayRef<Candidate> all) {
       if (key == keys[1])
-        wanted = all.back().schedule;
+        wanted = all.back().schedule();
       EXPECT_GT(all.size(), 1u);
       return size_t(0);
     };
