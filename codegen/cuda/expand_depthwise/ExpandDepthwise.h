@@ -1,4 +1,4 @@
-// Defines what passes ask of the tactic `expand_depthwise_sm80` (ExpandDepthwise.cpp).
+// Defines what passes ask of the tactic `expand_depthwise_sm80` (Tactic.cpp).
 #pragma once
 
 #include "codegen/core/ConvProblem.h"
