@@ -78,6 +78,8 @@ private:
       return false;
     for (CompiledFile &f : files)
       out.files.push_back({stem + f.suffix, f.take()});
+    if (!compiler_.externalDataUnchanged())
+      return false;
     report(*target, summary, out);
     return true;
   }

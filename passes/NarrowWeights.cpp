@@ -247,6 +247,7 @@ bool matmulPattern(Operation &op, Rewriter &rw) {
       b.constant(byBlocks(*w, w->scale, e))};
   if (!centred)
     operands.push_back(b.constant(zeros));
+  w->q->leaveMemory();
   Value *y = b.value(Op::MatMul, operands,
                      {{"trans_a", op.boolAttr("trans_a")}, {"trans_b", true}, {"block", w->block}});
   rw.replace(op, {y});

@@ -97,9 +97,9 @@ namespace {
 constexpr size_t kMostFolders = 8;
 std::atomic<const char *> interruptedFolders[kMostFolders];
 
-/// Removes files and folders, and lets the signal end the process. Only what POSIX allows in a
-/// handler.
-void onInterrupt(int signal) {
+} // namespace
+
+void removeUnfinished() {
   llvm::sys::RunInterruptHandlers();
   for (auto &slot : interruptedFolders)
     if (const char *path = slot.exchange(nullptr)) {
@@ -111,6 +111,13 @@ void onInterrupt(int signal) {
       if (child > 0)
         waitpid(child, nullptr, 0);
     }
+}
+
+namespace {
+
+/// Lets the signal end the process.
+void onInterrupt(int signal) {
+  removeUnfinished();
   std::signal(signal, SIG_DFL);
   raise(signal);
 }

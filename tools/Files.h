@@ -65,6 +65,10 @@ private:
   bool keep_ = false;
 };
 
+/// Removes the temporaries of this process, files and folders, before it ends by a signal: only
+/// what POSIX allows in a handler.
+void removeUnfinished();
+
 /// Creates a folder and its parents; reports when that cannot be done.
 bool makeFolder(llvm::StringRef path, Diagnostics &diagnostics);
 
