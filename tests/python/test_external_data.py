@@ -91,7 +91,7 @@ class ChangingFile(unittest.TestCase):
         process = self.start(f"--tuning={tuning}", target=target, output=output)
         with open(tuning, "w") as file:  # once it is opened, the model is imported
             os.truncate(self.data, 4096)
-            file.write(f"tenon-tuning 1\ntarget {target}\n")
+            file.write(f"tenon-tuning 1\ntarget {target}\n0 {target.split(':')[1]} 1 1 matmul<mr=1>\n")
         self.refused(process, "was cut", "found a file of 4096")
 
     def test_cut_before_passes_cuda(self):
