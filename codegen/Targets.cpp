@@ -8,6 +8,9 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Host.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <utility>
 
 namespace tenon {
 namespace {
@@ -71,6 +74,21 @@ TargetTraits traitsOf(const Target &target) {
   TargetTraits traits;
   target.family->setTraits(target.levels, traits);
   return traits;
+}
+
+void CompiledFile::write(llvm::raw_ostream &os) const {
+  if (stream)
+    stream(os);
+  else
+    os << bytes;
+}
+
+std::string CompiledFile::take() {
+  if (stream) {
+    llvm::raw_string_ostream os(bytes);
+    std::exchange(stream, {})(os);
+  }
+  return std::move(bytes);
 }
 
 bool emitModule(Module &module, const Target &target, const CompileOptions &options,

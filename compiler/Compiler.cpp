@@ -7,6 +7,8 @@
 #include "ir/Text.h"
 #include "ir/Verifier.h"
 
+#include "llvm/Support/FileSystem.h"
+
 #include <utility>
 
 namespace tenon {
@@ -14,6 +16,19 @@ namespace tenon {
 //===----------------------------------------------------------------------===//
 // Reading
 //===----------------------------------------------------------------------===//
+
+ExternalFile::ExternalFile(std::string name) : path(std::move(name)) {
+  llvm::sys::fs::file_status status;
+  if (!llvm::sys::fs::status(path, status)) {
+    size = status.getSize();
+    modified = status.getLastModificationTime();
+  }
+}
+
+bool ExternalFile::isUnchanged() const {
+  const ExternalFile now(path);
+  return now.size == size && now.modified == modified;
+}
 
 Compiler::Compiler(CompilerHost &host, const ModelOptions &model, const PassOptions &passes)
     : host_(host), model_(model), options_(passes), passContext_(diagnostics_) {}
@@ -109,12 +124,30 @@ bool Compiler::load(llvm::ArrayRef<Tensor> data) {
       return false;
     module_ = std::move(imported->module);
     names_ = std::move(imported->names);
-    externalFiles_ = std::move(imported->files);
+    externalFiles_ = std::vector<ExternalFile>(imported->files.begin(), imported->files.end());
     onnx_.reset(); // weights would stay twice
     noteOptions(optionText(model_));
     return reshapePorts();
   });
   return ok ? verified("import") : fail(status_ == Done ? Failed : status_);
+}
+
+std::vector<std::string> Compiler::externalFiles() const {
+  std::vector<std::string> paths;
+  for (const ExternalFile &file : externalFiles_)
+    paths.push_back(file.path);
+  return paths;
+}
+
+bool Compiler::externalDataUnchanged() {
+  for (const ExternalFile &file : externalFiles_)
+    if (!file.isUnchanged()) {
+      diagnostics_.error("external data '" + file.path + "' was changed while it was compiled: " +
+                         "expected it as it was at first, of " + std::to_string(file.size) +
+                         " bytes; compile again when nothing writes it");
+      return fail(Failed);
+    }
+  return true;
 }
 
 bool Compiler::reshapePorts() {

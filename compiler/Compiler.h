@@ -8,9 +8,22 @@
 #include "frontend/Import.h"
 #include "passes/PassManager.h"
 
+#include "llvm/Support/Chrono.h"
+
 #include <memory>
 
 namespace tenon {
+
+/// A file of external data as it was once the model was imported.
+struct ExternalFile {
+  std::string path;
+  uint64_t size = 0;
+  llvm::sys::TimePoint<> modified;
+
+  explicit ExternalFile(std::string name);
+  /// Nothing has written it since.
+  bool isUnchanged() const;
+};
 
 class Compiler {
 public:
@@ -66,7 +79,9 @@ public:
   /// ONNX tensor names with their values; empty for .tn files, invalid once a pass has run.
   const std::vector<std::pair<std::string, Value *>> &names() const { return names_; }
   /// Files that the import read beside the model's own.
-  const std::vector<std::string> &externalFiles() const { return externalFiles_; }
+  std::vector<std::string> externalFiles() const;
+  /// Reports external data that was written since the import: what was made of it is worthless.
+  bool externalDataUnchanged();
   /// What the command answers after a failure.
   Status status() const { return status_; }
 
@@ -107,7 +122,7 @@ private:
   bool grouped_ = false, quantizedByDefault_ = false, nodesLookedUp_ = false;
   std::vector<DeclaredTensor> inputs_, outputs_;
   std::vector<std::pair<std::string, Value *>> names_;
-  std::vector<std::string> externalFiles_;
+  std::vector<ExternalFile> externalFiles_;
   std::vector<PassRun> runs_;
   std::shared_ptr<ScheduleLog> log_ = std::make_shared<ScheduleLog>();
   Status status_ = Done;

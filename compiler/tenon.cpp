@@ -77,7 +77,9 @@ private:
     if (!compiler_.emit(*target, options, files, summary))
       return false;
     for (CompiledFile &f : files)
-      out.files.push_back({stem + f.suffix, std::move(f.bytes)});
+      out.files.push_back({stem + f.suffix, f.take()});
+    if (!compiler_.externalDataUnchanged())
+      return false;
     report(*target, summary, out);
     return true;
   }

@@ -4,6 +4,9 @@
 // C++17 over the standard library alone. compile() prints nothing, writes no file, changes nothing
 // of the process and keeps no state: any number of threads may call it at once, and the same
 // request gives the same bytes each time, those that `tenon compile` writes for the same options.
+// External data is mapped, not copied: it must stay as it is until compile() returns. What changed
+// is an error in the end; a file that gets shorter meanwhile raises SIGBUS, which is the process's
+// to handle.
 //
 //   tenon::Request request;
 //   request.model = tenon::Source::memory(bytes);

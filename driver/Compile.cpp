@@ -182,7 +182,7 @@ private:
     }
     OutputFiles files(diagnostics());
     if (!addModule(files, compiler_.module(), command_.output) || !addDepfile(files) ||
-        !files.commit())
+        !commit(files))
       return false;
     printReports({});
     return true;
@@ -216,10 +216,10 @@ private:
     for (const CompiledFile &f : compiled) {
       const bool main = f.suffix == ".cpp" || f.suffix == ".cu";
       paths.push_back(main ? command_.output : stem + f.suffix);
-      if (!files.add(paths.back(), f.bytes))
+      if (!files.add(paths.back(), f))
         return false;
     }
-    if (!addDepfile(files) || !files.commit())
+    if (!addDepfile(files) || !commit(files))
       return false;
     console_.endProgress();
     if (!console_.json() && !console_.quiet())
@@ -269,6 +269,8 @@ private:
     others.insert(others.end(), selfTestFiles_.begin(), selfTestFiles_.end());
     return command_.depfile.empty() || files.add(command_.depfile, depfileText(command_, others));
   }
+
+  bool commit(OutputFiles &files) { return compiler_.externalDataUnchanged() && files.commit(); }
 
   void printReports(llvm::function_ref<void(llvm::json::OStream &)> head) {
     const std::vector<ReportKind> kinds = reportKinds(command_.code.report);

@@ -1,6 +1,7 @@
 // The `tenon` command: declares the subcommands, parses the command line, runs the chosen one.
 #include "driver/Commands.h"
 #include "driver/Options.h"
+#include "tools/LostPages.h"
 
 #include "llvm/Support/Process.h"
 #include "llvm/Support/raw_ostream.h"
@@ -41,6 +42,7 @@ int main(int argc, char **argv) {
     llvm::errs() << "error: " << code.message() << '\n';
     return Failed;
   }
+  const LostPagesReport lostPages;
   try {
     return closeStandardOutput(runCommandLine(argc, argv, kSummary, kFooter, "tenon " TENON_VERSION,
                                               Usage, [](CommandLine &root) {

@@ -1,17 +1,16 @@
-// Implements reading of external tensor data.
+// Implements access to external tensor data.
 #include "frontend/ExternalData.h"
 
 #include "frontend/Proto.h"
 
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 
 namespace tenon::frontend {
 namespace path = llvm::sys::path;
 namespace fs = llvm::sys::fs;
 
-llvm::Optional<std::vector<uint8_t>> ExternalFolder::read(llvm::StringRef location, uint64_t offset,
+llvm::Optional<ExternalFolder::Pages> ExternalFolder::map(llvm::StringRef location, uint64_t offset,
                                                           uint64_t size, std::string &error) const {
   auto fail = [&](const std::string &why) {
     error = "external data " + quoted(location) + " " + why;
@@ -43,13 +42,28 @@ llvm::Optional<std::vector<uint8_t>> ExternalFolder::read(llvm::StringRef locati
     return fail("is too short: expected " + std::to_string(size) + " bytes at offset " +
                 std::to_string(offset) + ", found a file of " + std::to_string(status.getSize()));
   if (size == 0)
-    return std::vector<uint8_t>();
-  auto buffer = llvm::MemoryBuffer::getFileSlice(realFile, size, int64_t(offset));
-  if (!buffer || (*buffer)->getBufferSize() != size)
-    return fail("cannot be read");
+    return Pages();
+  // One mapping a file: the space of addresses is cheaper than a mapping for each tensor.
+  const std::string name = realFile.str().str();
+  std::shared_ptr<fs::mapped_file_region> &region = mappings_[name];
+  if (!region || offset + size > region->size()) {
+    auto file = fs::openNativeFileForRead(name);
+    if (!file) {
+      llvm::consumeError(file.takeError());
+      return fail("cannot be read");
+    }
+    std::error_code code;
+    region = std::make_shared<fs::mapped_file_region>(*file, fs::mapped_file_region::readonly,
+                                                      status.getSize(), 0, code);
+    fs::closeFile(*file);
+    if (code) {
+      region.reset();
+      return fail("cannot be read: " + code.message());
+    }
+  }
   filesRead_.insert(file.str().str());
-  const auto *bytes = reinterpret_cast<const uint8_t *>((*buffer)->getBufferStart());
-  return std::vector<uint8_t>(bytes, bytes + size);
+  const auto *bytes = reinterpret_cast<const uint8_t *>(region->const_data()) + offset;
+  return Pages{{bytes, size_t(size)}, region};
 }
 
 } // namespace tenon::frontend

@@ -42,9 +42,9 @@ template <class Items> void narrow(const Items &items, size_t width, std::vector
   }
 }
 
-llvm::Optional<std::vector<uint8_t>> externalBytes(const onnx::TensorProto &proto,
-                                                   const ExternalFolder &folder, uint64_t expected,
-                                                   std::string &error) {
+llvm::Optional<ExternalFolder::Pages> externalPages(const onnx::TensorProto &proto,
+                                                    const ExternalFolder &folder, uint64_t expected,
+                                                    std::string &error) {
   std::string location;
   uint64_t offset = 0, length = expected;
   for (const auto &entry : proto.external_data()) {
@@ -63,7 +63,7 @@ llvm::Optional<std::vector<uint8_t>> externalBytes(const onnx::TensorProto &prot
             ", expected " + std::to_string(expected) + " bytes";
     return llvm::None;
   }
-  return folder.read(location, offset, expected, error);
+  return folder.map(location, offset, expected, error);
 }
 
 } // namespace
@@ -120,10 +120,15 @@ llvm::Optional<Tensor> toTensor(const onnx::TensorProto &proto, const ExternalFo
   };
   std::vector<uint8_t> bytes;
   if (proto.data_location() == onnx::TensorProto::EXTERNAL) {
-    auto read = externalBytes(proto, folder, size, error);
-    if (!read)
+    auto pages = externalPages(proto, folder, size, error);
+    if (!pages)
       return fail("cannot be read: " + error);
-    bytes = std::move(*read);
+    // A file may put numbers where the machine cannot read them in one piece.
+    const auto place = reinterpret_cast<uintptr_t>(pages->bytes.data());
+    if (pages->mapping && !isBool(*element) &&
+        place % std::min<uintptr_t>(8, std::max(1u, bitWidth(*element) / 8)) == 0)
+      return Tensor::mapped(*element, shape, pages->bytes, std::move(pages->mapping));
+    bytes = pages->bytes.vec();
   } else if (proto.has_raw_data() && (!proto.raw_data().empty() || size == 0)) {
     if (proto.raw_data().size() != size)
       return mismatch(proto.raw_data().size(), size, "bytes");

@@ -32,10 +32,6 @@ Interval Interval::of(Element e) {
   return {};
 }
 
-Interval hull(Interval a, Interval b) { return {std::min(a.low, b.low), std::max(a.high, b.high)}; }
-
-double boundProduct(double a, double b) { return a == 0 || b == 0 ? 0 : a * b; }
-
 Interval product(Interval a, Interval b) {
   const double c[] = {boundProduct(a.low, b.low), boundProduct(a.low, b.high),
                       boundProduct(a.high, b.low), boundProduct(a.high, b.high)};

@@ -3,6 +3,7 @@
 
 #include "ir/IR.h"
 
+#include <algorithm>
 #include <limits>
 #include <map>
 
@@ -21,11 +22,13 @@ struct Interval {
   bool isBounded() const { return bound() < std::numeric_limits<double>::infinity(); }
 };
 /// The smallest interval that holds both.
-Interval hull(Interval a, Interval b);
+inline Interval hull(Interval a, Interval b) {
+  return {std::min(a.low, b.low), std::max(a.high, b.high)};
+}
 /// Of the products of independent numbers.
 Interval product(Interval a, Interval b);
 /// a * b, where 0 times infinity counts as 0: the factor 0 is exact.
-double boundProduct(double a, double b);
+inline double boundProduct(double a, double b) { return a == 0 || b == 0 ? 0 : a * b; }
 
 /// The scalar functions in the body of a map over intervals.
 class BodyIntervals {

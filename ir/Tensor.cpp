@@ -1,10 +1,15 @@
 // Implements host tensors and the conversions of the narrow float formats.
 #include "ir/Tensor.h"
 
+#include "llvm/Support/MathExtras.h"
+#include "llvm/Support/Process.h"
+
 #include <cassert>
 #include <cmath>
 #include <cstring>
 #include <limits>
+
+#include <sys/mman.h>
 
 namespace tenon {
 
@@ -245,6 +250,30 @@ void storeDouble(Element e, uint8_t *bytes, int64_t i, double v) {
     storeInt(e, bytes, i, truncate(v));
 }
 
+/// Of f16, as decodeFloat has it, without a branch: the bits below the sign are those of a float
+/// whose exponent lacks the difference of the biases.
+double widenHalf(uint16_t half) {
+  const uint32_t magnitude = half & 0x7fffu;
+  if (magnitude > 0x7c00)
+    return decodeFloat(Element::F16, half);
+  const float scaled = llvm::BitsToFloat(magnitude << 13) * 0x1p112f;
+  const float f = magnitude == 0x7c00 ? std::numeric_limits<float>::infinity() : scaled;
+  return half & 0x8000u ? -double(f) : double(f);
+}
+
+/// Of bf16: the upper half of a float.
+double widenBrain(uint16_t brain) {
+  return (brain & 0x7fffu) > 0x7f80 ? decodeFloat(Element::BF16, brain)
+                                    : double(llvm::BitsToFloat(uint32_t(brain) << 16));
+}
+
+template <double (*Widen)(uint16_t)>
+void widenHalves(const uint8_t *bytes, int64_t begin, int64_t count, double *out) {
+  const auto *in = reinterpret_cast<const uint16_t *>(bytes) + begin;
+  for (int64_t i = 0; i < count; ++i)
+    out[i] = Widen(in[i]);
+}
+
 template <class T, class Out>
 void widen(const uint8_t *bytes, int64_t begin, int64_t count, Out *out) {
   const T *in = reinterpret_cast<const T *>(bytes) + begin;
@@ -272,13 +301,13 @@ Tensor::Tensor(Element e, llvm::ArrayRef<int64_t> shape)
   if (e == Element::String)
     strings_ = std::make_shared<std::vector<std::string>>(size_t(size_));
   else
-    bytes_ = std::make_shared<std::vector<uint8_t>>(size_t(byteSize(e, size_)));
+    bytes_ = std::make_shared<Bytes>(std::vector<uint8_t>(size_t(byteSize(e, size_))));
 }
 
 Tensor::Tensor(Element e, llvm::ArrayRef<int64_t> shape, std::vector<uint8_t> bytes)
     : element_(e), shape_(shape.begin(), shape.end()), size_(elementCount(shape)),
-      bytes_(std::make_shared<std::vector<uint8_t>>(std::move(bytes))) {
-  assert(int64_t(bytes_->size()) == byteSize(e, size_) && "bytes do not fit the shape");
+      bytes_(std::make_shared<Bytes>(std::move(bytes))) {
+  assert(int64_t(bytes_->all.size()) == byteSize(e, size_) && "bytes do not fit the shape");
 }
 
 Tensor Tensor::scalar(Element e, double value) {
@@ -303,17 +332,39 @@ Tensor Tensor::strings(llvm::ArrayRef<int64_t> shape, std::vector<std::string> v
   return t;
 }
 
-uint8_t *Tensor::mutableBytes() {
-  if (bytes_.use_count() > 1)
-    bytes_ = std::make_shared<std::vector<uint8_t>>(*bytes_);
-  return bytes_->data();
+Tensor Tensor::mapped(Element e, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<uint8_t> pages,
+                      std::shared_ptr<const void> mapping) {
+  Tensor t;
+  t.element_ = e;
+  t.shape_.assign(shape.begin(), shape.end());
+  t.size_ = elementCount(shape);
+  assert(int64_t(pages.size()) == byteSize(e, t.size_) && "pages do not fit the shape");
+  t.bytes_ = std::make_shared<Bytes>(pages, std::move(mapping));
+  return t;
 }
 
-double Tensor::at(int64_t i) const { return loadDouble(element_, bytes_->data(), i); }
+uint8_t *Tensor::mutableBytes() {
+  if (bytes_.use_count() > 1 || bytes_->mapping)
+    bytes_ = std::make_shared<Bytes>(bytes_->all.vec());
+  return bytes_->own.data();
+}
+
+void Tensor::leaveMemory() const {
+  if (!bytes_ || !bytes_->mapping)
+    return;
+  // Pages that hold other tensors' bytes, too, stay.
+  const uintptr_t page = llvm::sys::Process::getPageSizeEstimate();
+  const auto begin = llvm::alignTo(reinterpret_cast<uintptr_t>(bytes_->all.begin()), page),
+             end = reinterpret_cast<uintptr_t>(bytes_->all.end()) / page * page;
+  if (begin < end)
+    madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);
+}
+
+double Tensor::at(int64_t i) const { return loadDouble(element_, bytes_->all.data(), i); }
 
 int64_t Tensor::intAt(int64_t i) const {
   if (isInteger(element_) || isBool(element_))
-    return loadInt(element_, bytes_->data(), i);
+    return loadInt(element_, bytes_->all.data(), i);
   return truncate(at(i));
 }
 
@@ -333,10 +384,12 @@ void Tensor::setInt(int64_t i, int64_t value) {
 }
 
 void Tensor::toDoubles(int64_t begin, int64_t count, double *out) const {
-  const uint8_t *b = bytes_->data();
+  const uint8_t *b = bytes_->all.data();
   switch (element_) {
   case Element::F32: return widen<float>(b, begin, count, out);
   case Element::F64: return widen<double>(b, begin, count, out);
+  case Element::F16: return widenHalves<widenHalf>(b, begin, count, out);
+  case Element::BF16: return widenHalves<widenBrain>(b, begin, count, out);
   case Element::I8: return widen<int8_t>(b, begin, count, out);
   case Element::U8: return widen<uint8_t>(b, begin, count, out);
   case Element::I32: return widen<int32_t>(b, begin, count, out);
@@ -360,7 +413,7 @@ void Tensor::fromDoubles(int64_t begin, int64_t count, const double *in) {
 }
 
 void Tensor::toInts(int64_t begin, int64_t count, int64_t *out) const {
-  const uint8_t *b = bytes_->data();
+  const uint8_t *b = bytes_->all.data();
   switch (element_) {
   case Element::I8: return widen<int8_t>(b, begin, count, out);
   case Element::U8: return widen<uint8_t>(b, begin, count, out);
@@ -390,6 +443,15 @@ Tensor Tensor::reshaped(llvm::ArrayRef<int64_t> shape) const {
   return t;
 }
 
+Tensor Tensor::reinterpreted(Element e, llvm::ArrayRef<int64_t> shape) const {
+  Tensor t = *this;
+  t.element_ = e;
+  t.shape_.assign(shape.begin(), shape.end());
+  t.size_ = elementCount(shape);
+  assert(int64_t(bytes_->all.size()) == byteSize(e, t.size_) && "bytes do not fit the shape");
+  return t;
+}
+
 bool Tensor::isSplat() const {
   if (size_ == 0)
     return false;
@@ -400,7 +462,7 @@ bool Tensor::isSplat() const {
     return true;
   }
   const unsigned width = bitWidth(element_);
-  const uint8_t *b = bytes_->data();
+  const uint8_t *b = bytes_->all.data();
   if (width >= 8) // every element equals its predecessor
     return std::memcmp(b, b + width / 8, size_t(size_ - 1) * (width / 8)) == 0;
   for (int64_t i = 1; i < size_; ++i)
@@ -414,7 +476,11 @@ bool Tensor::sameBytes(const Tensor &other) const {
     return false;
   if (strings_)
     return *strings_ == *other.strings_;
-  return isNull() || bytes_ == other.bytes_ || *bytes_ == *other.bytes_;
+  if (isNull() || bytes_ == other.bytes_)
+    return true;
+  // One place of a file may be read as several tensors.
+  const llvm::ArrayRef<uint8_t> mine = bytes_->all, others = other.bytes_->all;
+  return mine.size() == others.size() && (mine.data() == others.data() || mine == others);
 }
 
 } // namespace tenon

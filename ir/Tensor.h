@@ -22,6 +22,10 @@ public:
   Tensor(Element e, llvm::ArrayRef<int64_t> shape, std::vector<uint8_t> bytes);
   static Tensor scalar(Element e, double value);
   static Tensor fromInts(llvm::ArrayRef<int64_t> values); // i64, rank 1
+  /// Refers to the pages of a file, in storage format and aligned as the elements are. They stay
+  /// mapped as long as `mapping` lives.
+  static Tensor mapped(Element e, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<uint8_t> pages,
+                       std::shared_ptr<const void> mapping);
   static Tensor strings(llvm::ArrayRef<int64_t> shape, std::vector<std::string> values);
 
   bool isNull() const { return !bytes_ && !strings_; }
@@ -29,11 +33,14 @@ public:
   llvm::ArrayRef<int64_t> shape() const { return shape_; }
   unsigned rank() const { return unsigned(shape_.size()); }
   int64_t size() const { return size_; }
-  llvm::ArrayRef<uint8_t> bytes() const { return *bytes_; }
-  /// Writable bytes; copies first when shared.
+  llvm::ArrayRef<uint8_t> bytes() const { return bytes_->all; }
+  /// Writable bytes; copies first when shared or mapped.
   uint8_t *mutableBytes();
+  /// Says that the bytes are not needed for a while: a mapping's pages leave memory and are read
+  /// again from the file when something looks at them. Nothing happens to bytes in memory.
+  void leaveMemory() const;
   template <class T> llvm::ArrayRef<T> as() const {
-    return {reinterpret_cast<const T *>(bytes_->data()), size_t(size_)};
+    return {reinterpret_cast<const T *>(bytes_->all.data()), size_t(size_)};
   }
   template <class T> T *mutableAs() { return reinterpret_cast<T *>(mutableBytes()); }
 
@@ -55,15 +62,27 @@ public:
 
   /// Same data under another shape with as many elements.
   Tensor reshaped(llvm::ArrayRef<int64_t> shape) const;
+  /// The same bytes as elements of another type.
+  Tensor reinterpreted(Element e, llvm::ArrayRef<int64_t> shape) const;
   /// All elements have the same bytes (a rank-0 or one-element tensor does).
   bool isSplat() const;
   bool sameBytes(const Tensor &other) const;
 
 private:
+  /// Bytes in memory, or pages of a file.
+  struct Bytes {
+    explicit Bytes(std::vector<uint8_t> bytes) : own(std::move(bytes)), all(own) {}
+    Bytes(llvm::ArrayRef<uint8_t> pages, std::shared_ptr<const void> mapping)
+        : mapping(std::move(mapping)), all(pages) {}
+    std::vector<uint8_t> own;
+    std::shared_ptr<const void> mapping; // null: own
+    llvm::ArrayRef<uint8_t> all;
+  };
+
   Element element_ = Element::F32;
   llvm::SmallVector<int64_t, 6> shape_;
   int64_t size_ = 0;
-  std::shared_ptr<std::vector<uint8_t>> bytes_;
+  std::shared_ptr<Bytes> bytes_;
   std::shared_ptr<std::vector<std::string>> strings_;
 };
 

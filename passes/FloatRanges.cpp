@@ -2,10 +2,12 @@
 // with constant weights, where operands vary independently of each other.
 #include "passes/FloatRanges.h"
 
+#include "ir/ops/Parallel.h"
 #include "passes/Rewrite.h"
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 
 namespace tenon {
 namespace {
@@ -14,6 +16,9 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr unsigned kChannel = 1;
 /// More channels than this are taken as one.
 constexpr int64_t kMostChannels = 1 << 14;
+/// Elements that are numbers at a time, elements that pay for a thread, and columns that a thread
+/// takes at least: whole lines of the cache.
+constexpr int64_t kChunk = 1 << 11, kThreadElements = 1 << 18, kLeastColumns = 64;
 
 int64_t channelsOf(Type t) {
   if (!t.isTensor() || t.rank() <= kChannel || !t.dim(kChannel).isConstant())
@@ -26,18 +31,102 @@ int64_t channelsOf(Type t) {
 Intervals ofConstant(const Tensor &t, int channel, int64_t channels) {
   if (t.element() == Element::String || t.size() == 0)
     return {Interval()};
-  Intervals out(size_t(channels), Interval{kInf, -kInf});
   int64_t inner = 1;
   for (size_t d = size_t(channel) + 1; channel >= 0 && d < t.shape().size(); ++d)
     inner *= t.shape()[d];
-  std::vector<double> values(size_t(t.size()));
-  t.toDoubles(0, t.size(), values.data());
-  for (int64_t i = 0; i < t.size(); ++i) {
-    Interval &r = out[channel < 0 ? 0 : size_t(i / inner % channels)];
-    r = std::isnan(values[size_t(i)]) ? Interval()
-                                      : hull(r, {values[size_t(i)], values[size_t(i)]});
-  }
+  // Parts of the tensor, joined in their order.
+  std::mutex lock;
+  std::map<int64_t, Intervals> parts;
+  parallelFor(
+      t.size(), kThreadElements,
+      [&](int64_t begin, int64_t end) {
+        Intervals part(size_t(channels), Interval{kInf, -kInf});
+        std::vector<double> values(kChunk);
+        for (int64_t i = begin; i < end; i += kChunk) {
+          const int64_t count = std::min(kChunk, end - i);
+          t.toDoubles(i, count, values.data());
+          int64_t c = channel < 0 ? 0 : i / inner % channels, left = inner - i % inner;
+          for (int64_t j = 0; j < count; ++j) {
+            Interval &r = part[size_t(c)];
+            r = std::isnan(values[size_t(j)]) ? Interval()
+                                              : hull(r, {values[size_t(j)], values[size_t(j)]});
+            if (channel >= 0 && --left == 0) {
+              left = inner;
+              c = c + 1 == channels ? 0 : c + 1;
+            }
+          }
+        }
+        const std::lock_guard<std::mutex> guard(lock);
+        parts[begin] = std::move(part);
+      },
+      kAllThreads);
+  t.leaveMemory();
+  Intervals out = std::move(parts.begin()->second);
+  for (auto next = std::next(parts.begin()); next != parts.end(); ++next)
+    for (size_t c = 0; c < out.size(); ++c)
+      out[c] = hull(out[c], next->second[c]);
   return out;
+}
+
+/// The bounds of a sum of products with constant weights, and the sum of their magnitudes.
+struct Sums {
+  double low = 0, high = 0, total = 0;
+
+  void add(double weight, Interval x) {
+    const double atLow = boundProduct(weight, x.low), atHigh = boundProduct(weight, x.high);
+    total += std::fabs(weight);
+    if (std::isnan(weight) || !(x.low <= x.high)) {
+      low += weight > 0 ? atLow : atHigh;
+      high += weight > 0 ? atHigh : atLow;
+      return;
+    }
+    // The sign decides, which no branch predicts; so do the products.
+    low += std::min(atLow, atHigh);
+    high += std::max(atLow, atHigh);
+  }
+};
+
+/// The sums of every column of a matrix [terms, outputs] times numbers within `x`, one interval for
+/// each term or one for all: a pass in the order of memory, where each column is added up from its
+/// first element to its last.
+std::vector<Sums> columnSums(const Tensor &w, int64_t terms, int64_t outputs, const Intervals &x) {
+  std::vector<Sums> sums(static_cast<size_t>(outputs));
+  parallelFor(
+      outputs, std::max<int64_t>(kLeastColumns, kThreadElements / std::max<int64_t>(terms, 1)),
+      [&](int64_t begin, int64_t end) {
+        std::vector<double> values(size_t(std::min(kChunk, end - begin)));
+        for (int64_t first = begin; first < end; first += kChunk) {
+          const int64_t count = std::min(kChunk, end - first);
+          for (int64_t i = 0; i < terms; ++i) {
+            w.toDoubles(i * outputs + first, count, values.data());
+            const Interval a = x[x.size() > 1 ? size_t(i) : 0];
+            for (int64_t j = 0; j < count; ++j)
+              sums[size_t(first + j)].add(values[size_t(j)], a);
+          }
+        }
+      },
+      kAllThreads);
+  return sums;
+}
+
+/// The sums of every row of [outputs, terms] times numbers within `bounds(row, term)`.
+template <class Bounds>
+std::vector<Sums> rowSums(const Tensor &w, int64_t terms, int64_t outputs, const Bounds &bounds) {
+  std::vector<Sums> sums(static_cast<size_t>(outputs));
+  parallelFor(
+      outputs, 1 + kThreadElements / std::max<int64_t>(terms, 1),
+      [&](int64_t begin, int64_t end) {
+        std::vector<double> values(size_t(std::min(kChunk, terms)));
+        for (int64_t k = begin; k < end; ++k)
+          for (int64_t first = 0; first < terms; first += kChunk) {
+            const int64_t count = std::min(kChunk, terms - first);
+            w.toDoubles(k * terms + first, count, values.data());
+            for (int64_t j = 0; j < count; ++j)
+              sums[size_t(k)].add(values[size_t(j)], bounds(k, first + j));
+          }
+      },
+      kAllThreads);
+  return sums;
 }
 
 /// What a group's argument stands for.
@@ -197,8 +286,6 @@ Intervals FloatRanges::ofContraction(Operation &op) {
     return {Interval{boundProduct(inner, std::min(p.low, 0.0)),
                      boundProduct(inner, std::max(p.high, 0.0))}};
   }
-  std::vector<double> values(size_t(w->size()));
-  w->toDoubles(0, w->size(), values.data());
   const bool transB = matrix && op.boolAttr("trans_b");
   const int64_t groups = matrix ? 1 : op.intAttr("groups", 1);
   const int64_t outputs = matrix ? w->shape()[transB ? 0 : 1] : w->shape()[0];
@@ -208,21 +295,24 @@ Intervals FloatRanges::ofContraction(Operation &op) {
       !matrix && llvm::any_of(op.intsAttr("pads"), [](int64_t p) { return p != 0; });
   const bool each =
       int64_t(x.size()) == channels * groups && (!matrix || op.operand(0)->type().rank() == 2);
-  Intervals out(size_t(outputs), Interval{0, 0});
+  // What the weights multiply, one interval for each channel or one for all.
+  Intervals factors = each ? x : Intervals{hull(x)};
+  if (padded)
+    for (Interval &a : factors)
+      a = hull(a, {0, 0});
+  std::vector<Sums> sums;
+  if (matrix && !transB)
+    sums = columnSums(*w, terms, outputs, factors);
+  else
+    sums = rowSums(*w, terms, outputs, [&](int64_t k, int64_t i) {
+      return factors[each ? size_t(k / (outputs / groups) * channels + i / taps) : 0];
+    });
+  w->leaveMemory();
+  Intervals out;
   double gain = 0;
-  for (int64_t k = 0; k < outputs; ++k) {
-    double total = 0;
-    for (int64_t i = 0; i < terms; ++i) {
-      const int64_t c = taps ? i / taps : 0;
-      const double v = values[size_t(matrix && !transB ? i * outputs + k : k * terms + i)];
-      Interval a = each ? x[size_t(k / (outputs / groups) * channels + c)] : hull(x);
-      if (padded)
-        a = hull(a, {0, 0});
-      out[size_t(k)].low += v > 0 ? boundProduct(v, a.low) : boundProduct(v, a.high);
-      out[size_t(k)].high += v > 0 ? boundProduct(v, a.high) : boundProduct(v, a.low);
-      total += std::fabs(v);
-    }
-    gain = std::max(gain, total);
+  for (const Sums &s : sums) {
+    out.push_back({s.low, s.high});
+    gain = std::max(gain, s.total);
   }
   growth_[&op] = {gain, hull(x).bound()};
   if (matrix && op.result()->type().rank() != 2)

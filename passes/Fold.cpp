@@ -56,6 +56,8 @@ bool evaluatePattern(Operation &op, Rewriter &rw) {
   if (!rw.context().enabled("fold.evaluate", &op) ||
       !evaluateConstant(op, operands, results, error) || !rw.fire(op))
     return false;
+  for (const Tensor &t : operands)
+    t.leaveMemory();
   Builder b = rw.before(op);
   llvm::SmallVector<Value *, 2> values;
   for (unsigned i = 0; i < op.numResults(); ++i)

@@ -185,6 +185,7 @@ Tensor scaled(const Tensor &w, Channels channels, llvm::ArrayRef<double> factors
     }
     out.fromDoubles(begin, count, chunk);
   }
+  w.leaveMemory();
   return out;
 }
 

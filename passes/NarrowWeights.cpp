@@ -9,14 +9,19 @@
 // more rows meet the weights than the target's kernels are made for, these become floats as before.
 #include "passes/NarrowWeights.h"
 
+#include "ir/ops/Parallel.h"
 #include "passes/Maps.h"
 #include "passes/Rewrite.h"
+
+#include "llvm/Support/MathExtras.h"
 
 namespace tenon {
 namespace {
 
 /// Blocks are multiples of so many weights: in 2 bits four bytes.
 constexpr int64_t kWholeWords = 16;
+/// Weights or parameters that pay for a thread.
+constexpr int64_t kThreadElements = 1 << 16;
 
 /// A constant operand of a map, or a number in its body, read at points of the map's space.
 struct Parameter {
@@ -30,12 +35,12 @@ struct Parameter {
         return true;
     return false;
   }
-  double at(llvm::ArrayRef<int64_t> point) const {
+  int64_t placeOf(llvm::ArrayRef<int64_t> point) const {
     int64_t place = 0;
-    for (size_t d = 0; literal && d < map.size(); ++d)
+    for (size_t d = 0; d < map.size(); ++d)
       place = place * literal->shape()[d] +
               (map[d] < 0 || literal->shape()[d] == 1 ? 0 : point[size_t(map[d])]);
-    return literal ? literal->at(place) : number;
+    return place;
   }
 };
 
@@ -63,12 +68,13 @@ struct NarrowWeights {
   unsigned rank = 2;     // of the map's space
 
   int64_t blocks() const { return k / block; }
-  double at(const Parameter &p, int64_t column, int64_t number) const {
+  /// Where a literal has what belongs to a block of a column.
+  int64_t placeOf(const Parameter &p, int64_t column, int64_t number) const {
     llvm::SmallVector<int64_t, 3> point(rank, 0);
     point[nDim] = column;
     if (blockDim >= 0)
       point[size_t(blockDim)] = number;
-    return p.at(point);
+    return p.placeOf(point);
   }
 };
 
@@ -144,22 +150,71 @@ bool takesRows(const Operation &matmul, const TargetTraits &target) {
 
 /// The parameters by rows of blocks.
 Tensor byBlocks(const NarrowWeights &w, const Parameter &p, Element e) {
-  Tensor t(e, {w.n, w.blocks()});
-  for (int64_t column = 0, i = 0; column < w.n; ++column)
-    for (int64_t b = 0; b < w.blocks(); ++b, ++i)
-      t.set(i, w.at(p, column, b));
+  const int64_t shape[] = {w.n, w.blocks()};
+  if (p.literal && p.literal->element() == e && p.literal->size() == w.n * w.blocks() &&
+      (w.n == 1 || w.placeOf(p, 1, 0) == w.blocks()) &&
+      (w.blocks() == 1 || w.placeOf(p, 0, 1) == 1))
+    return p.literal->reshaped(llvm::makeArrayRef(shape)); // as they stand
+  Tensor t(e, llvm::makeArrayRef(shape));
+  t.mutableBytes();
+  parallelFor(
+      w.n, 1 + kThreadElements / w.blocks(),
+      [&](int64_t begin, int64_t end) {
+        std::vector<double> row(size_t(w.blocks()));
+        for (int64_t column = begin; column < end; ++column) {
+          for (int64_t b = 0; b < w.blocks(); ++b)
+            row[size_t(b)] = p.literal ? p.literal->at(w.placeOf(p, column, b)) : p.number;
+          t.fromDoubles(column * w.blocks(), w.blocks(), row.data());
+        }
+      },
+      kAllThreads);
   return t;
 }
 
-/// The weights as rows, less `shift`.
-Tensor byRows(const NarrowWeights &w, Element e, int64_t shift) {
-  std::vector<int64_t> from(size_t(w.n * w.k)), to(from.size());
-  w.q->toInts(0, w.n * w.k, from.data());
-  for (int64_t column = 0, i = 0; column < w.n; ++column)
-    for (int64_t k = 0; k < w.k; ++k, ++i)
-      to[size_t(i)] = from[size_t(w.rows ? i : k * w.n + column)] - shift;
+/// The weights as rows of elements `e`, which differ from the stored ones in the highest bit where
+/// that is `flipped`: unsigned numbers less the middle of their range are signed ones.
+Tensor byRows(const NarrowWeights &w, Element e, bool flipped) {
+  if (w.rows && !flipped)
+    return w.q->reshaped({w.n, w.k});
+  const unsigned bits = bitWidth(e), each = 8 / bits, mask = (1u << bits) - 1;
+  const unsigned ones = 0xff / mask, flip = flipped ? ones << (bits - 1) : 0;
   Tensor t(e, {w.n, w.k});
-  t.fromInts(0, w.n * w.k, to.data());
+  const uint8_t *from = w.q->bytes().data();
+  uint8_t *to = t.mutableBytes();
+  if (w.rows) {
+    parallelFor(
+        int64_t(t.bytes().size()), kThreadElements,
+        [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i)
+            to[i] = uint8_t(from[i] ^ flip);
+        },
+        kAllThreads);
+    return t;
+  }
+  // Rows of the result are whole bytes; those of q may begin within one.
+  constexpr int64_t kTile = 64;
+  parallelFor(
+      int64_t(llvm::divideCeil(w.n, kTile)), 1 + kThreadElements / (kTile * w.k),
+      [&](int64_t begin, int64_t end) {
+        uint8_t tile[kTile][kTile];
+        for (int64_t first = begin * kTile; first < std::min(end * kTile, w.n); first += kTile)
+          for (int64_t k = 0; k < w.k; k += kTile) {
+            const int64_t columns = std::min(kTile, w.n - first), depth = std::min(kTile, w.k - k);
+            for (int64_t j = 0; j < depth; ++j)
+              for (int64_t c = 0; c < columns; ++c) {
+                const int64_t at = (k + j) * w.n + first + c;
+                tile[c][j] = uint8_t(from[at / each] >> (at % each * bits) & mask);
+              }
+            for (int64_t c = 0; c < columns; ++c)
+              for (int64_t j = 0; j < depth; j += each) {
+                unsigned byte = 0;
+                for (unsigned i = 0; i < each; ++i)
+                  byte |= unsigned(tile[c][j + i]) << (i * bits);
+                to[((first + c) * w.k + k + j) / each] = uint8_t(byte ^ flip);
+              }
+          }
+      },
+      kAllThreads);
   return t;
 }
 
@@ -187,11 +242,12 @@ bool matmulPattern(Operation &op, Rewriter &rw) {
   Builder b = rw.before(op);
   llvm::SmallVector<Value *, 4> operands{
       op.operand(0),
-      b.constant(byRows(*w, centred ? signedElement(bits) : stored, centred ? int64_t(middle) : 0),
+      b.constant(byRows(*w, centred ? signedElement(bits) : stored, centred && middle != 0),
                  op.operand(1)->hint()),
       b.constant(byBlocks(*w, w->scale, e))};
   if (!centred)
     operands.push_back(b.constant(zeros));
+  w->q->leaveMemory();
   Value *y = b.value(Op::MatMul, operands,
                      {{"trans_a", op.boolAttr("trans_a")}, {"trans_b", true}, {"block", w->block}});
   rw.replace(op, {y});

@@ -1,6 +1,7 @@
 // Implements writing through temporaries, and temporary folders.
 #include "tools/Files.h"
 
+#include "codegen/core/CompileOptions.h"
 #include "ir/Text.h"
 
 #include "llvm/Support/FileSystem.h"
@@ -29,6 +30,15 @@ void OutputFiles::discard(llvm::StringRef temporary) {
 }
 
 bool OutputFiles::add(llvm::StringRef path, llvm::StringRef bytes) {
+  return addWritten(path, [&](llvm::raw_ostream &os) { os << bytes; });
+}
+
+bool OutputFiles::add(llvm::StringRef path, const CompiledFile &file) {
+  return addWritten(path, [&](llvm::raw_ostream &os) { file.write(os); });
+}
+
+bool OutputFiles::addWritten(llvm::StringRef path,
+                             llvm::function_ref<void(llvm::raw_ostream &)> write) {
   int descriptor = -1;
   std::error_code code;
   llvm::sys::fs::file_status status;
@@ -49,7 +59,7 @@ bool OutputFiles::add(llvm::StringRef path, llvm::StringRef bytes) {
   }
   if (!code) {
     llvm::raw_fd_ostream os(descriptor, /*shouldClose=*/true);
-    os << bytes;
+    write(os);
     os.close();
     code = os.error();
     os.clear_error();
@@ -87,9 +97,9 @@ namespace {
 constexpr size_t kMostFolders = 8;
 std::atomic<const char *> interruptedFolders[kMostFolders];
 
-/// Removes files and folders, and lets the signal end the process. Only what POSIX allows in a
-/// handler.
-void onInterrupt(int signal) {
+} // namespace
+
+void removeUnfinished() {
   llvm::sys::RunInterruptHandlers();
   for (auto &slot : interruptedFolders)
     if (const char *path = slot.exchange(nullptr)) {
@@ -101,6 +111,13 @@ void onInterrupt(int signal) {
       if (child > 0)
         waitpid(child, nullptr, 0);
     }
+}
+
+namespace {
+
+/// Lets the signal end the process.
+void onInterrupt(int signal) {
+  removeUnfinished();
   std::signal(signal, SIG_DFL);
   raise(signal);
 }

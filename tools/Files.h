@@ -4,6 +4,7 @@
 
 #include "ir/Diagnostics.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/Twine.h"
 
@@ -12,6 +13,7 @@
 #include <vector>
 
 namespace tenon {
+struct CompiledFile;
 
 /// Files that appear together or not at all.
 class OutputFiles {
@@ -23,10 +25,13 @@ public:
 
   /// Writes `bytes` to a temporary beside `path`; false after reporting what went wrong.
   bool add(llvm::StringRef path, llvm::StringRef bytes);
+  bool add(llvm::StringRef path, const CompiledFile &file);
   /// Renames everything into place.
   bool commit();
 
 private:
+  bool addWritten(llvm::StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> write);
+
   struct File {
     std::string path, temporary;
   };
@@ -59,6 +64,10 @@ private:
   std::error_code error_;
   bool keep_ = false;
 };
+
+/// Removes the temporaries of this process, files and folders, before it ends by a signal: only
+/// what POSIX allows in a handler.
+void removeUnfinished();
 
 /// Creates a folder and its parents; reports when that cannot be done.
 bool makeFolder(llvm::StringRef path, Diagnostics &diagnostics);

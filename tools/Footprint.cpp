@@ -64,7 +64,7 @@ bool measure(ToolHost &host, Compiler &compiler, const Target &target, const Cod
     return false;
   OutputFiles written(diagnostics);
   for (const CompiledFile &f : files)
-    if (!written.add(folder.file("model" + f.suffix), f.bytes))
+    if (!written.add(folder.file("model" + f.suffix), f))
       return false;
   if (!written.commit())
     return false;

@@ -30,7 +30,7 @@ bool Program::writeFiles(llvm::ArrayRef<CompiledFile> files) {
   if (!makeFolder(folder_.file("harness"), diagnostics()))
     return false;
   for (const CompiledFile &f : files)
-    if (!out.add(folder_.file("model" + f.suffix), f.bytes))
+    if (!out.add(folder_.file("model" + f.suffix), f))
       return false;
   for (size_t i = 0; i < kEmbeddedRuntimeCount; ++i) {
     const EmbeddedFile &f = kEmbeddedRuntime[i];

@@ -70,7 +70,7 @@ bool TensorCoreProof::disassemble(const CodeOptions &code, std::string &sass) {
   }
   OutputFiles out(diagnostics);
   for (const CompiledFile &f : files)
-    if (f.suffix != ".weights" && !out.add(folder.file("model" + f.suffix), f.bytes))
+    if (f.suffix != ".weights" && !out.add(folder.file("model" + f.suffix), f))
       return false;
   if (!out.commit())
     return false;

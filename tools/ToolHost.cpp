@@ -2,6 +2,7 @@
 #include "tools/ToolHost.h"
 
 #include "tools/Files.h"
+#include "tools/LostPages.h"
 
 #include "llvm/Support/CrashRecoveryContext.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -12,7 +13,11 @@ namespace tenon {
 llvm::Optional<int> ToolHost::survive(llvm::function_ref<void()> step) {
   llvm::CrashRecoveryContext::Enable();
   llvm::CrashRecoveryContext recovery;
-  const bool survived = recovery.RunSafely(step);
+  bool survived = false;
+  {
+    const LostPagesReport lostPages; // no crash
+    survived = recovery.RunSafely(step);
+  }
   llvm::CrashRecoveryContext::Disable();
   return survived ? llvm::None : llvm::Optional<int>(recovery.RetCode);
 }

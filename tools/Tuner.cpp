@@ -194,7 +194,7 @@ bool Tuner::build(const TunerProgram &program, size_t built, std::vector<bool> &
   OutputFiles files(diagnostics());
   for (const TunerRound &r : program.rounds)
     for (const CompiledFile &f : r.files)
-      if (!files.add(folder_.file(r.name + f.suffix), f.bytes))
+      if (!files.add(folder_.file(r.name + f.suffix), f))
         return false;
   for (size_t i = 0; i < kEmbeddedRuntimeCount; ++i)
     if (const EmbeddedFile &f = kEmbeddedRuntime[i]; llvm::StringRef(f.path).startswith("harness/"))
@@ -413,7 +413,7 @@ bool Tuner::writeProgram(llvm::StringRef path, llvm::StringRef output) {
   for (const TunerRound &r : program.rounds)
     for (const CompiledFile &f : r.files)
       if (f.suffix == ".weights" &&
-          !files.add((folder.empty() ? "" : folder.str() + "/") + r.name + f.suffix, f.bytes))
+          !files.add((folder.empty() ? "" : folder.str() + "/") + r.name + f.suffix, f))
         return false;
   return files.commit();
 }

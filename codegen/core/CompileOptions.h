@@ -2,8 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
+
+namespace llvm {
+class raw_ostream;
+} // namespace llvm
 
 namespace tenon {
 
@@ -32,6 +37,13 @@ struct CompileOptions {
 struct CompiledFile {
   std::string suffix; // ".cpp", ".cu", ".h", ".weights", "_self_test.c"
   std::string bytes;
+  /// In place of `bytes` where they may be more than memory holds: writes them, as often as it is
+  /// asked to, as long as the module's context lives.
+  std::function<void(llvm::raw_ostream &)> stream = {};
+
+  void write(llvm::raw_ostream &os) const;
+  /// All of it in memory.
+  std::string take();
 };
 
 /// What is known of one step once it is written (CUDA).

@@ -163,8 +163,10 @@ std::string outputDimCases(const InterfaceInfo &info, const DimSpelling &dims) {
 
 std::string weightBytes(const Plan &plan) {
   std::string bytes(size_t(plan.weightBytes), '\0');
-  for (Value *v : plan.constants)
+  for (Value *v : plan.constants) {
     packConstant(storedElements(*v->def()), storedType(*v->def()), bytes.data() + plan[v].at);
+    (**v->def()->find("value")->get<Literal>()).leaveMemory();
+  }
   return bytes;
 }
 

@@ -1,6 +1,8 @@
 // Implements the storage of constants.
 #include "codegen/memory/Packing.h"
 
+#include "ir/ops/Parallel.h"
+
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -27,27 +29,116 @@ std::vector<std::vector<int64_t>> offsetTables(Type type, llvm::ArrayRef<int64_t
   return tables;
 }
 
-/// Copies elements of `Width` bytes from row-major order to their places.
-template <size_t Width>
-void scatter(const uint8_t *from, llvm::ArrayRef<int64_t> shape,
-             const std::vector<std::vector<int64_t>> &tables, char *out) {
-  const size_t rank = shape.size();
-  const std::vector<int64_t> &inner = tables.back();
-  llvm::SmallVector<int64_t, 6> index(rank, 0);
-  while (true) {
-    int64_t base = 0;
-    for (size_t d = 0; d + 1 < rank; ++d)
-      base += tables[d][size_t(index[d])];
-    for (const int64_t offset : inner) {
-      memcpy(out + size_t(base + offset) * Width, from, Width);
-      from += Width;
+/// Elements of a tile's side, and those that pay for a thread.
+constexpr int64_t kTile = 64, kThreadElements = 1 << 16, kThreadBytes = 1 << 20;
+
+/// How many elements from `i` on stand next to each other, `most` at most.
+int64_t runLength(llvm::ArrayRef<int64_t> offsets, int64_t i, int64_t most) {
+  int64_t n = 1;
+  while (n < most && offsets[size_t(i + n)] == offsets[size_t(i)] + n)
+    ++n;
+  return n;
+}
+
+/// Copies elements of `Width` bytes from row-major order to their places, on all cores, in tiles
+/// along two dimensions: the innermost one, in which elements are read side by side, and the one
+/// in which they are written so. Rows of a tile lie a power of two apart often, on the same lines
+/// of a cache, so that each is read whole before any element is written.
+template <size_t Width> class Scatter {
+public:
+  Scatter(const uint8_t *from, llvm::ArrayRef<int64_t> shape,
+          const std::vector<std::vector<int64_t>> &tables, char *out)
+      : from_(from), out_(out), inner_(tables.back()), columns_(shape.back()) {
+    int64_t stride = columns_;
+    // Elements that are written side by side as they are read need no second dimension.
+    const bool asRead = columns_ == 1 || inner_[1] == inner_[0] + 1;
+    for (size_t d = shape.size() - 1; d-- > 0; stride *= shape[d]) {
+      if (!asRead && rows_.empty() && shape[d] > 1 && tables[d][1] == tables[d][0] + 1) {
+        rows_ = tables[d];
+        stride_ = stride;
+      } else {
+        outer_.push_back({shape[d], stride, tables[d]});
+      }
     }
-    size_t d = rank - 1;
-    while (d > 0 && ++index[d - 1] == shape[d - 1])
-      index[--d] = 0;
-    if (d == 0)
-      return;
   }
+
+  void run() const {
+    const int64_t rows = rows_.empty() ? 1 : int64_t(rows_.size());
+    const int64_t down = int64_t(llvm::divideCeil(rows, kTile));
+    // Along columns alone a thread takes whole rows.
+    const int64_t width = rows_.empty() ? columns_ : kTile;
+    const int64_t across = int64_t(llvm::divideCeil(columns_, width));
+    int64_t tiles = down * across;
+    for (const Outer &o : outer_)
+      tiles *= o.extent;
+    parallelFor(
+        tiles, 1 + kThreadElements / (width * std::min(rows, kTile)),
+        [&](int64_t begin, int64_t end) {
+          for (int64_t t = begin; t < end; ++t) {
+            int64_t rest = t / across, source = t % across * width, base = 0;
+            const int64_t row = rest % down * kTile, column = source;
+            rest /= down;
+            source += row * stride_;
+            for (const Outer &o : outer_) {
+              const int64_t i = rest % o.extent;
+              rest /= o.extent;
+              source += i * o.stride;
+              base += o.offsets[size_t(i)];
+            }
+            const uint8_t *from = from_ + size_t(source) * Width;
+            if (rows_.empty())
+              line(from, base);
+            else
+              tile(from, base, row, std::min(kTile, rows - row), column,
+                   std::min(kTile, columns_ - column));
+          }
+        },
+        kAllThreads);
+  }
+
+private:
+  char *place(int64_t at) const { return out_ + size_t(at) * Width; }
+
+  void line(const uint8_t *from, int64_t base) const {
+    for (int64_t i = 0; i < columns_;) {
+      const int64_t n = runLength(inner_, i, columns_ - i);
+      memcpy(place(base + inner_[size_t(i)]), from + size_t(i) * Width, size_t(n) * Width);
+      i += n;
+    }
+  }
+
+  void tile(const uint8_t *from, int64_t base, int64_t row, int64_t rows, int64_t column,
+            int64_t columns) const {
+    uint8_t read[kTile][kTile][Width], written[kTile][Width];
+    for (int64_t i = 0; i < rows; ++i)
+      memcpy(read[i], from + size_t(i * stride_) * Width, size_t(columns) * Width);
+    for (int64_t i = 0; i < rows;) {
+      const int64_t n = runLength(rows_, row + i, rows - i);
+      for (int64_t j = 0; j < columns; ++j) {
+        for (int64_t k = 0; k < n; ++k)
+          memcpy(written[k], read[i + k][j], Width);
+        memcpy(place(base + rows_[size_t(row + i)] + inner_[size_t(column + j)]), written,
+               size_t(n) * Width);
+      }
+      i += n;
+    }
+  }
+
+  /// A dimension that tiles do not extend along.
+  struct Outer {
+    int64_t extent, stride;
+    llvm::ArrayRef<int64_t> offsets;
+  };
+  const uint8_t *from_;
+  char *out_;
+  llvm::ArrayRef<int64_t> inner_, rows_; // none: lines instead of tiles
+  int64_t columns_, stride_ = 0;
+  llvm::SmallVector<Outer, 6> outer_; // the innermost first
+};
+
+template <size_t Width>
+void scatter(const Tensor &tensor, const std::vector<std::vector<int64_t>> &tables, char *out) {
+  Scatter<Width>(tensor.bytes().data(), tensor.shape(), tables, out).run();
 }
 
 bool isStoredAsIs(Type type) { return type.layout().isRowMajor() || bitWidth(type.element()) < 8; }
@@ -83,13 +174,18 @@ Tensor tf32Parts(const Tensor &value, Type packed, bool both) {
   const auto count = int64_t(bytes.size() / sizeof(float));
   Tensor out(Element::F32, {both ? 2 : 1, count});
   auto *big = reinterpret_cast<float *>(out.mutableBytes());
-  for (int64_t i = 0; i < count; ++i) {
-    float x;
-    memcpy(&x, &bytes[size_t(i) * sizeof(float)], sizeof(float));
-    big[i] = llvm::BitsToFloat((llvm::FloatToBits(x) + 0x1000u) & 0xffffe000u);
-    if (both)
-      big[count + i] = x - big[i];
-  }
+  parallelFor(
+      count, kThreadElements,
+      [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          float x;
+          memcpy(&x, &bytes[size_t(i) * sizeof(float)], sizeof(float));
+          big[i] = llvm::BitsToFloat((llvm::FloatToBits(x) + 0x1000u) & 0xffffe000u);
+          if (both)
+            big[count + i] = x - big[i];
+        }
+      },
+      kAllThreads);
   return out;
 }
 /// Of an attribute `stored` that says so.
@@ -205,13 +301,12 @@ void packConstant(const Tensor &tensor, Type type, char *out) {
     return;
   }
   const auto tables = offsetTables(type, tensor.shape());
-  const uint8_t *from = tensor.bytes().data();
   switch (bitWidth(type.element()) / 8) {
-  case 1: return scatter<1>(from, tensor.shape(), tables, out);
-  case 2: return scatter<2>(from, tensor.shape(), tables, out);
-  case 4: return scatter<4>(from, tensor.shape(), tables, out);
-  case 8: return scatter<8>(from, tensor.shape(), tables, out);
-  default: return scatter<16>(from, tensor.shape(), tables, out);
+  case 1: return scatter<1>(tensor, tables, out);
+  case 2: return scatter<2>(tensor, tables, out);
+  case 4: return scatter<4>(tensor, tables, out);
+  case 8: return scatter<8>(tensor, tables, out);
+  default: return scatter<16>(tensor, tables, out);
   }
 }
 
@@ -262,20 +357,62 @@ int64_t storedBytes(const Operation &constant) {
   return byteSize(t.element(), allocatedElements(t));
 }
 
+namespace {
+uint64_t hashStep(uint64_t h, uint64_t word) {
+  h = (h ^ word) * 1099511628211ull;
+  return h ^ h >> 32;
+}
+} // namespace
+
+void BytesHash::addWords(llvm::StringRef bytes) {
+  uint64_t h = hash_;
+  for (const char *p = bytes.begin(); p != bytes.end(); p += 8)
+    h = hashStep(h, llvm::support::endian::read64le(p));
+  hash_ = h;
+}
+
+uint64_t BytesHash::end(llvm::StringRef rest) const {
+  char word[8] = {};
+  std::copy(rest.begin(), rest.end(), word);
+  return hashStep(hash_, llvm::support::endian::read64le(word));
+}
+
 uint64_t hashBytes(llvm::StringRef bytes) {
-  uint64_t h = 14695981039346656037ull;
-  const auto step = [&](uint64_t word) {
-    h = (h ^ word) * 1099511628211ull;
-    h ^= h >> 32;
-  };
-  while (bytes.size() >= 8) {
-    step(llvm::support::endian::read64le(bytes.data()));
-    bytes = bytes.drop_front(8);
-  }
-  char rest[8] = {};
-  std::copy(bytes.begin(), bytes.end(), rest);
-  step(llvm::support::endian::read64le(rest));
-  return h;
+  BytesHash hash;
+  hash.addWords(bytes.take_front(bytes.size() / 8 * 8));
+  return hash.end(bytes.drop_front(bytes.size() / 8 * 8));
+}
+
+PackedConstant::PackedConstant(const Operation &constant) {
+  std::map<const Value *, Value *> none;
+  constant_.reset(constant.clone(none));
+}
+
+size_t PackedConstant::size() const { return size_t(storedBytes(*constant_)); }
+
+llvm::StringRef PackedConstant::bytes(Room &room) const {
+  const Type type = storedType(*constant_);
+  room.elements = storedElements(*constant_);
+  if (isStoredAsIs(type))
+    return {reinterpret_cast<const char *>(room.elements.bytes().data()),
+            room.elements.bytes().size()};
+  const size_t size = packedBytes(room.elements, type);
+  room.bytes.resize_for_overwrite(size);
+  if (allocatedElements(type) != room.elements.size()) // padding
+    parallelFor(
+        int64_t(size), kThreadBytes,
+        [&](int64_t begin, int64_t end) {
+          memset(room.bytes.data() + begin, 0, size_t(end - begin));
+        },
+        kAllThreads);
+  packConstant(room.elements, type, room.bytes.data());
+  room.elements = {};
+  leaveMemory();
+  return {room.bytes.data(), size};
+}
+
+void PackedConstant::leaveMemory() const {
+  (**constant_->find("value")->get<Literal>()).leaveMemory();
 }
 
 } // namespace tenon

@@ -43,8 +43,41 @@ int64_t storedBytes(const Operation &constant);
 /// (runtime/cuda/winograd/kernel.cuh), computed in double and rounded once.
 Tensor storedElements(const Operation &constant);
 
+/// A constant whose stored bytes are made whenever they are asked for, since those of a model may
+/// be more than memory has. It outlives the operation, not the context of its type.
+class PackedConstant {
+public:
+  explicit PackedConstant(const Operation &constant);
+  size_t size() const;
+
+  /// Where bytes stand; used for one constant after the other, it is as large as the largest.
+  struct Room {
+    Tensor elements;
+    llvm::SmallVector<char, 0> bytes;
+  };
+  /// In `room`, or the literal's own where it is stored as it is.
+  llvm::StringRef bytes(Room &room) const;
+  /// The literal's pages are not needed for a while.
+  void leaveMemory() const;
+
+private:
+  std::unique_ptr<Operation> constant_;
+};
+
 /// FNV-1a over words of eight bytes, little-endian, the last filled up with zeros, each step folded
 /// once; the runtime's hash_bytes.
 uint64_t hashBytes(llvm::StringRef bytes);
+
+/// The same over bytes that come one part after the other.
+class BytesHash {
+public:
+  /// A multiple of eight bytes.
+  void addWords(llvm::StringRef bytes);
+  /// Of all parts and the last one, less than eight bytes.
+  uint64_t end(llvm::StringRef rest = "") const;
+
+private:
+  uint64_t hash_ = 14695981039346656037ull;
+};
 
 } // namespace tenon

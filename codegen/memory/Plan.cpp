@@ -169,7 +169,7 @@ private:
     auto &like = constants_[{op.wordAttr("stored").str(), value.bytes().size()}];
     for (Value *v : like)
       if (v->type() == op.result()->type() &&
-          (*v->def()->find("value")->get<Literal>())->bytes() == value.bytes())
+          (*v->def()->find("value")->get<Literal>())->sameBytes(value))
         return v;
     like.push_back(op.result());
     return nullptr;

@@ -46,7 +46,7 @@ llvm::Optional<Tensor> unpacked(Node &n, unsigned i, int64_t bits, int64_t rows)
     return llvm::None;
   }
   const Element e = bits == 2 ? Element::U2 : bits == 4 ? Element::U4 : Element::U8;
-  return Tensor(e, {rows, bytes->size() / rows * 8 / bits}, bytes->bytes().vec());
+  return bytes->reinterpreted(e, {rows, bytes->size() / rows * 8 / bits});
 }
 
 } // namespace

@@ -1,4 +1,5 @@
-// Defines parallelFor: splits a range over a few threads, for the interpreter's heavy loops.
+// Defines parallelFor: splits a range over threads, for the interpreter's heavy loops and for
+// passes over large constants.
 #pragma once
 
 #include "llvm/ADT/STLExtras.h"
@@ -10,10 +11,16 @@
 
 namespace tenon {
 
-/// Calls body(begin, end) on disjoint parts of [0, n), each of at least `grain`. Parts must not
-/// write to the same place; results then do not depend on the number of threads.
-inline void parallelFor(int64_t n, int64_t grain, llvm::function_ref<void(int64_t, int64_t)> body) {
-  const int64_t most = std::min<int64_t>(std::max(1u, std::thread::hardware_concurrency()), 4);
+/// The interpreter's: several of them often run side by side.
+constexpr int64_t kFewThreads = 4;
+constexpr int64_t kAllThreads = 64;
+
+/// Calls body(begin, end) on disjoint parts of [0, n), each of at least `grain`, on up to `most`
+/// threads, one a core. Parts must not write to the same place; results then do not depend on the
+/// number of threads.
+inline void parallelFor(int64_t n, int64_t grain, llvm::function_ref<void(int64_t, int64_t)> body,
+                        int64_t most = kFewThreads) {
+  most = std::min<int64_t>(std::max(1u, std::thread::hardware_concurrency()), most);
   const int64_t parts = std::min(most, n / std::max<int64_t>(grain, 1));
   if (parts <= 1) {
     if (n > 0)

@@ -28,8 +28,8 @@ public:
   CudaProgram(Module &module, const Target &target, const CompileOptions &options,
               CompileSummary &summary, Diagnostics &diagnostics)
       : module_(module), target_(target), options_(options), summary_(summary),
-        diagnostics_(diagnostics), dims_(module), info_(describeInterface(module.graph(), options)),
-        weights_(target.levels.size()) {}
+        diagnostics_(diagnostics), dims_(module),
+        info_(describeInterface(module.graph(), options)) {}
 
   bool write(std::vector<CompiledFile> &files) {
     for (auto &graph : module_.graphs)
@@ -39,7 +39,7 @@ public:
       auto scheduled = openScheduled(*module_.graphs[i], *target_.levels[i], diagnostics_);
       if (!scheduled || !verifyPlan(scheduled->plan, diagnostics_))
         return false;
-      weights_.merge(scheduled->plan);
+      weights_->merge(scheduled->plan);
       variants_.push_back(std::make_unique<Variant>(std::move(scheduled), dims_));
     }
     includes_ = {"cuda/host/host_run.h", "cuda/host/watch.h", "common/scalar.h"};
@@ -75,8 +75,9 @@ public:
     writeCudaEntryPoints(w, info_, dims_, space_ + "::");
     files.push_back({".cu", w.take()});
     files.push_back({".h", writeHeader(module_, info_, target_, dims_, options_, summary_)});
-    if (!inlined() && !weights_.bytes().empty())
-      files.push_back({".weights", weights_.take()});
+    if (!inlined() && !weights_->empty())
+      files.push_back(
+          {".weights", "", [image = weights_](llvm::raw_ostream &os) { image->writeFile(os); }});
     return true;
   }
 
@@ -217,19 +218,17 @@ private:
 
   bool inlined() const {
     return options_.weights == CompileOptions::Inline ||
-           (options_.weights == CompileOptions::Auto && weights_.bytes().size() <= 1 << 20);
+           (options_.weights == CompileOptions::Auto && weights_->size() <= 1 << 20);
   }
-  bool incbin() const {
-    return options_.weights == CompileOptions::Incbin && !weights_.bytes().empty();
-  }
+  bool incbin() const { return options_.weights == CompileOptions::Incbin && !weights_->empty(); }
   std::string incbinSymbol() const { return info_.prefix + "_weight_bytes"; }
 
   void weights(SourceWriter &w) {
-    if (weights_.bytes().empty())
+    if (weights_->empty())
       return;
     if (inlined()) {
       w.comment("Weights, packed as the kernels read them.");
-      w.raw(weightLiteral("weight_bytes", weights_.bytes())).line("");
+      w.raw(weightLiteral("weight_bytes", weights_->bytes())).line("");
     } else if (incbin()) {
       w.comment("Weights, included by the assembler without the file's head; build with -I of the "
                 "folder of " +
@@ -250,7 +249,7 @@ private:
 
   void summarize() {
     summary_.kernels = int(stepTexts_.size());
-    summary_.weightBytes = int64_t(weights_.bytes().size());
+    summary_.weightBytes = int64_t(weights_->size());
     summary_.weightsMode = inlined() ? "inline" : incbin() ? "incbin" : "file";
     for (auto &v : variants_) {
       summary_.arenaBytes = std::max(summary_.arenaBytes, v->plan.arenaBytes);
@@ -360,14 +359,13 @@ private:
     const std::string in = array(w, "cuda::tensor_size", "input_sizes", inputs);
     const std::string out = array(w, "cuda::tensor_size", "output_sizes", outputs);
     const std::string dims = array(w, "cuda::dim_range", "dim_ranges", ranges);
-    const llvm::StringRef bytes = weights_.bytes();
-    const std::string pointer = bytes.empty() ? "nullptr"
-                                : inlined()   ? "weight_bytes"
-                                : incbin()    ? incbinSymbol()
-                                              : "nullptr";
+    const std::string pointer = weights_->empty() ? "nullptr"
+                                : inlined()       ? "weight_bytes"
+                                : incbin()        ? incbinSymbol()
+                                                  : "nullptr";
     w.line("const cuda::program the_program = {");
-    w.line("    " + variants + ", " + pointer + ", " + std::to_string(bytes.size()) + ", " +
-           std::to_string(weights_.hash()) + "ull,");
+    w.line("    " + variants + ", " + pointer + ", " + std::to_string(weights_->size()) + ", " +
+           std::to_string(weights_->hash()) + "ull,");
     w.line("    " + in + ", " + out + ", " + dims + (growths.empty() ? "};" : ", advance};"));
     w.line("");
     w.open("long output_extent([[maybe_unused]] const index_t *dims, int output, int axis)");
@@ -387,7 +385,7 @@ private:
   DimSpelling dims_;
   InterfaceInfo info_;
   std::string space_ = info_.prefix + "_code";
-  WeightImage weights_;
+  std::shared_ptr<WeightImage> weights_ = std::make_shared<WeightImage>();
   std::vector<std::unique_ptr<Variant>> variants_;
   std::vector<std::string> stepTexts_;
   std::map<std::string, std::string> sections_; // by name

@@ -1,56 +1,102 @@
 // Implements WeightImage.
 #include "codegen/cuda/program/WeightImage.h"
 
-#include "codegen/memory/Packing.h"
+#include "ir/ops/Parallel.h"
 
-#include <algorithm>
+#include "llvm/Support/MathExtras.h"
+#include "llvm/Support/raw_ostream.h"
 
 namespace tenon {
+namespace {
+
+/// Pieces begin at multiples of so many bytes.
+constexpr size_t kAlignment = 64;
+
+/// A hash that tells contents apart: parts of a fixed size are hashed side by side.
+uint64_t contentHash(llvm::StringRef bytes) {
+  constexpr size_t kPart = 1 << 20;
+  std::vector<uint64_t> parts(llvm::divideCeil(bytes.size(), kPart));
+  parallelFor(
+      int64_t(parts.size()), 1,
+      [&](int64_t begin, int64_t end) {
+        for (auto i = size_t(begin); i < size_t(end); ++i)
+          parts[i] = hashBytes(bytes.substr(i * kPart, kPart));
+      },
+      kAllThreads);
+  return hashBytes({reinterpret_cast<const char *>(parts.data()), parts.size() * sizeof(uint64_t)});
+}
+
+/// Zeros between the end of a piece and the next one.
+size_t gap(size_t size) { return llvm::alignTo(size, kAlignment) - size; }
+
+} // namespace
 
 void WeightImage::merge(Plan &plan) {
-  file_.reserve(kHeaderBytes + variants_ * (size_t(plan.weightBytes) + 64));
   for (BufferInfo &b : plan.buffers) {
     if (b.home != Home::Weights)
       continue;
-    Value *constant = b.values.front();
-    b.at = place(storedElements(*constant->def()), storedType(*constant->def()));
+    b.at = int64_t(place(PackedConstant(*b.values.front()->def())));
     for (Value *v : b.values) {
       Placement &p = plan.placements[v];
       p.at = b.at + p.offset;
     }
   }
+  room_ = other_ = {};
 }
 
-uint64_t WeightImage::hash() const {
-  if (!hash_)
-    hash_ = hashBytes(bytes());
-  return *hash_;
-}
-
-std::string WeightImage::take() {
-  std::string header = "TENONWT1";
-  for (uint64_t field : {uint64_t(bytes().size()), hash(), uint64_t(0)})
-    for (int i = 0; i < 8; ++i)
-      header += char(field >> (8 * i));
-  std::copy(header.begin(), header.end(), file_.begin());
-  return std::move(file_);
-}
-
-int64_t WeightImage::place(const Tensor &tensor, Type type) {
-  const size_t at = file_.size(), size = packedBytes(tensor, type);
-  file_.resize(at + size);
-  packConstant(tensor, type, &file_[at]);
-  const llvm::StringRef packed = llvm::StringRef(file_).substr(at, size);
-  const uint64_t hash = hashBytes(packed);
-  auto [begin, end] = places_.equal_range(hash);
-  for (auto it = begin; it != end; ++it)
-    if (llvm::StringRef(file_).substr(it->second.at, it->second.size) == packed) {
-      file_.resize(at);
-      return int64_t(it->second.at - kHeaderBytes);
+size_t WeightImage::place(PackedConstant constant) {
+  const llvm::StringRef packed = constant.bytes(room_);
+  const uint64_t content = contentHash(packed);
+  auto [begin, end] = byContent_.equal_range(content);
+  for (auto it = begin; it != end; ++it) {
+    const Piece &known = pieces_[it->second];
+    const bool equal =
+        known.constant.size() == packed.size() && known.constant.bytes(other_) == packed;
+    known.constant.leaveMemory();
+    if (equal) {
+      constant.leaveMemory();
+      return known.at;
     }
-  places_.insert({hash, {at, size}});
-  file_.resize(kHeaderBytes + llvm::alignTo(at + size - kHeaderBytes, 64));
-  return int64_t(at - kHeaderBytes);
+  }
+  // The hash goes over the zeros behind the piece, too.
+  const size_t words = packed.size() / kAlignment * kAlignment, at = size_;
+  hash_.addWords(packed.take_front(words));
+  if (gap(packed.size()) > 0) {
+    std::string last = packed.drop_front(words).str();
+    last.resize(kAlignment);
+    hash_.addWords(last);
+  }
+  size_ += llvm::alignTo(packed.size(), kAlignment);
+  constant.leaveMemory();
+  byContent_.insert({content, pieces_.size()});
+  pieces_.push_back({at, std::move(constant)});
+  return at;
+}
+
+void WeightImage::write(llvm::raw_ostream &os) const {
+  PackedConstant::Room room;
+  for (const Piece &p : pieces_) {
+    const llvm::StringRef packed = p.constant.bytes(room);
+    os << packed;
+    os.write_zeros(unsigned(gap(packed.size())));
+    p.constant.leaveMemory();
+  }
+}
+
+std::string WeightImage::bytes() const {
+  std::string image;
+  image.reserve(size_);
+  llvm::raw_string_ostream os(image);
+  write(os);
+  return std::move(os.str());
+}
+
+void WeightImage::writeFile(llvm::raw_ostream &os) const {
+  os << "TENONWT1";
+  for (uint64_t field : {uint64_t(size_), hash(), uint64_t(0)})
+    for (int i = 0; i < 8; ++i)
+      os << char(field >> (8 * i));
+  write(os);
 }
 
 } // namespace tenon

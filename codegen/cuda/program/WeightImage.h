@@ -1,6 +1,7 @@
 // Defines WeightImage: the constants of all variants of a CUDA file, packed, each content once.
 #pragma once
 
+#include "codegen/memory/Packing.h"
 #include "codegen/memory/Plan.h"
 
 #include <string>
@@ -8,34 +9,40 @@
 
 namespace tenon {
 
-/// The constants in one image, behind the header of a weights file: they are as large as the model,
-/// so there is one copy of them.
+/// The constants in one image, behind the header of a weights file. It is as large as the model, so
+/// it never stands in memory as a whole: constants are packed one at a time, when they are merged,
+/// for their place and the hash, and when the image is written.
 class WeightImage {
 public:
   /// What a weights file begins with; the runtime's weights_header.
   static constexpr size_t kHeaderBytes = 32;
 
-  explicit WeightImage(size_t variants) : variants_(variants), file_(kHeaderBytes, '\0') {}
-
   /// Adds a plan's constants and moves their placements into the image.
   void merge(Plan &plan);
-  llvm::StringRef bytes() const { return llvm::StringRef(file_).drop_front(kHeaderBytes); }
+  /// Without the header.
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
   /// Of all bytes; once everything is merged.
-  uint64_t hash() const;
-  /// The weights file; nothing is left.
-  std::string take();
+  uint64_t hash() const { return hash_.end(); }
+  /// The image without the header.
+  void write(llvm::raw_ostream &os) const;
+  std::string bytes() const;
+  /// The weights file.
+  void writeFile(llvm::raw_ostream &os) const;
 
 private:
   /// Where a constant stands: its place, or that of an equal one.
-  int64_t place(const Tensor &tensor, Type type);
+  size_t place(PackedConstant constant);
 
-  struct Range {
-    size_t at, size; // in the file
+  struct Piece {
+    size_t at;
+    PackedConstant constant;
   };
-  size_t variants_;
-  std::string file_;
-  std::unordered_multimap<uint64_t, Range> places_; // by hash; looked up only
-  mutable llvm::Optional<uint64_t> hash_;
+  std::vector<Piece> pieces_; // in their order
+  size_t size_ = 0;
+  BytesHash hash_;
+  std::unordered_multimap<uint64_t, size_t> byContent_; // pieces by hash; looked up only
+  PackedConstant::Room room_, other_;
 };
 
 } // namespace tenon

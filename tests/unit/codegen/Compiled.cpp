@@ -232,7 +232,7 @@ void checkOn(const CompiledCase &c, const std::string &targetName) {
   for (const CompiledFile &f : files) {
     std::error_code error;
     llvm::raw_fd_ostream os(folder.file("model" + f.suffix), error);
-    os << f.bytes;
+    f.write(os);
     if (f.suffix == ".cpp")
       source = f.bytes;
   }

@@ -37,34 +37,104 @@ std::vector<Type> someTypes(Context &c, Element e) {
 }
 
 /// Bytes 1, 2, 3 … so that none is padding.
-Tensor counted(Element e) {
-  Tensor t(e, {2, 6, 3, 4});
+Tensor counted(Element e, llvm::ArrayRef<int64_t> shape) {
+  Tensor t(e, shape);
   uint8_t *bytes = t.mutableBytes();
   for (size_t i = 0; i < t.bytes().size(); ++i)
     bytes[i] = uint8_t(i % 251 + 1);
   return t;
 }
 
+/// One element after the other.
+std::string packedSlowly(const Tensor &t, Type type) {
+  const size_t width = bitWidth(t.element()) / 8;
+  std::string packed(packedBytes(t, type), '\0');
+  llvm::SmallVector<int64_t, 4> index(t.rank(), 0);
+  for (int64_t i = 0; i < t.size(); ++i) {
+    int64_t rest = i;
+    for (size_t d = t.rank(); d-- > 0; rest /= t.shape()[d])
+      index[d] = rest % t.shape()[d];
+    memcpy(&packed[size_t(physicalIndex(type, index)) * width],
+           t.bytes().data() + size_t(i) * width, width);
+  }
+  return packed;
+}
+
+constexpr Element kElements[] = {Element::I8, Element::F16, Element::F32, Element::F64,
+                                 Element::C128};
+
 TEST(Packing, ElementsStandWhereTheLayoutSays) {
-  for (Element e : {Element::I8, Element::F16, Element::F32, Element::F64, Element::C128}) {
+  for (Element e : kElements) {
     Context c;
-    const Tensor t = counted(e);
-    const size_t width = bitWidth(e) / 8;
+    const Tensor t = counted(e, {2, 6, 3, 4});
     for (Type type : someTypes(c, e)) {
-      std::string packed(packedBytes(t, type), '\0'), expected = packed;
+      std::string packed(packedBytes(t, type), '\0');
       packConstant(t, type, packed.data());
-      llvm::SmallVector<int64_t, 4> index(4, 0);
-      for (int64_t i = 0; i < t.size(); ++i) {
-        int64_t rest = i;
-        for (int d = 3; d >= 0; --d) {
-          index[size_t(d)] = rest % t.shape()[size_t(d)];
-          rest /= t.shape()[size_t(d)];
-        }
-        memcpy(&expected[size_t(physicalIndex(type, index)) * width],
-               t.bytes().data() + size_t(i) * width, width);
-      }
-      EXPECT_EQ(packed, expected) << toString(type);
+      EXPECT_EQ(packed, packedSlowly(t, type)) << toString(type);
     }
+  }
+}
+
+/// Matrices that tiles of a square do not fill, large enough for several threads: transposed, with
+/// rows of their own pitch, in strips of columns and of rows, and behind other dimensions.
+TEST(Packing, TilesAreRagged) {
+  for (Element e : kElements) {
+    Context c;
+    for (auto [rows, columns] : {std::pair<int64_t, int64_t>{1, 200},
+                                 {200, 1},
+                                 {63, 65},
+                                 {64, 64},
+                                 {131, 70},
+                                 {70, 1031},
+                                 {1031, 331}}) {
+      const auto pitch = c.dim((rows + 15) / 8 * 8), wide = c.dim((columns + 15) / 8 * 8);
+      const std::vector<std::vector<LayoutAxis>> layouts = {
+          {axis(1), axis(0)},
+          {axis(1), axis(0, 0, false, pitch)},
+          {axis(1), axis(0, 0, false, pitch, 3)},
+          {axis(0), axis(1, 0, false, wide)},
+          {axis(1, 48), axis(0), axis(1, 48, true)},
+          {axis(1, 7), axis(0), axis(1, 7, true)},
+          {axis(0, 40), axis(1), axis(0, 40, true)},
+          {axis(0, 16), axis(1, 32), axis(1, 32, true), axis(0, 16, true)},
+      };
+      for (const auto &axes : layouts) {
+        const int64_t shape[] = {rows, columns};
+        const Type type = Type::tensor(c, e, llvm::ArrayRef<int64_t>(shape), Layout::get(c, axes));
+        const Tensor t = counted(e, shape);
+        std::string packed(packedBytes(t, type), '\0');
+        packConstant(t, type, packed.data());
+        EXPECT_TRUE(packed == packedSlowly(t, type)) << toString(type);
+      }
+    }
+    const int64_t shape[] = {3, 70, 5, 66};
+    for (const auto &axes : {std::vector<LayoutAxis>{axis(0), axis(2), axis(3), axis(1)},
+                             {axis(3), axis(2), axis(1), axis(0)},
+                             {axis(2), axis(0), axis(1), axis(3)}}) {
+      const Type type = Type::tensor(c, e, llvm::ArrayRef<int64_t>(shape), Layout::get(c, axes));
+      const Tensor t = counted(e, shape);
+      std::string packed(packedBytes(t, type), '\0');
+      packConstant(t, type, packed.data());
+      EXPECT_TRUE(packed == packedSlowly(t, type)) << toString(type);
+    }
+  }
+}
+
+/// Room that held another constant leaves nothing in the padding.
+TEST(Packing, RoomIsUsedAgain) {
+  Context c;
+  PackedConstant::Room room;
+  for (auto [rows, alloc] : {std::pair<int64_t, int64_t>{90, 90}, {50, 64}, {70, 72}}) {
+    const Tensor t = counted(Element::F16, {rows, 3});
+    const LayoutAxis axes[] = {axis(1), axis(0, 0, false, c.dim(alloc))};
+    Operation *op =
+        Operation::create(Op::Constant, {}, {{"value", Literal(std::make_shared<const Tensor>(t))}},
+                          {Type::tensor(c, Element::F16, t.shape(), Layout::get(c, axes))}, 0);
+    const PackedConstant constant(*op);
+    const Type type = op->result()->type();
+    op->erase(); // it lives without
+    EXPECT_EQ(constant.size(), size_t(6 * alloc));
+    EXPECT_EQ(constant.bytes(room).str(), packedSlowly(t, type));
   }
 }
 
@@ -238,6 +308,18 @@ TEST(Packing, TheRuntimeHashesAlike) {
     EXPECT_EQ(hashBytes(llvm::StringRef(bytes).take_front(n)),
               cpu::hash_bytes(reinterpret_cast<const unsigned char *>(bytes.data()), n))
         << n;
+}
+
+TEST(Packing, PartsHashAsTheWhole) {
+  std::string bytes(83, '\0');
+  std::iota(bytes.begin(), bytes.end(), '\1');
+  const llvm::StringRef all = bytes;
+  BytesHash hash;
+  hash.addWords(all.take_front(24));
+  hash.addWords("");
+  hash.addWords(all.substr(24, 56));
+  EXPECT_EQ(hash.end(all.drop_front(80)), hashBytes(all));
+  EXPECT_EQ(hash.end(), hashBytes(all.take_front(80)));
 }
 
 TEST(Packing, HashSeesSignsAndOrder) {

@@ -1,6 +1,12 @@
 // Tests host tensors: storage of every element type, rounding of narrow floats.
 #include "Support.h"
 
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <cstring>
+#include <numeric>
+
 namespace tenon::test {
 namespace {
 
@@ -105,6 +111,54 @@ TEST(Tensor, CopiesAreIndependent) {
   b.set(0, 7);
   EXPECT_EQ(values(a), (std::vector<double>{1, 2}));
   EXPECT_EQ(values(b), (std::vector<double>{7, 2}));
+}
+
+TEST(Tensor, HalvesWidenAsTheyDecode) {
+  for (Element e : {Element::F16, Element::BF16}) {
+    Tensor t(e, {1 << 16});
+    for (int64_t i = 0; i < t.size(); ++i)
+      t.mutableAs<uint16_t>()[i] = uint16_t(i);
+    std::vector<double> wide(size_t(t.size()));
+    t.toDoubles(0, t.size(), wide.data());
+    for (uint32_t i = 0; i < wide.size(); ++i) { // bit by bit: signs of zeros and of NaN, too
+      const double expected = decodeFloat(e, i);
+      EXPECT_EQ(std::memcmp(&wide[i], &expected, sizeof expected), 0) << name(e).str() << " " << i;
+    }
+  }
+}
+
+TEST(Tensor, PagesOfAFileAreReadAndNotWritten) {
+  llvm::SmallString<64> path;
+  int descriptor = -1;
+  ASSERT_FALSE(llvm::sys::fs::createTemporaryFile("tensor", "data", descriptor, path));
+  std::vector<float> numbers(1 << 14);
+  std::iota(numbers.begin(), numbers.end(), 1.f);
+  {
+    llvm::raw_fd_ostream os(descriptor, /*shouldClose=*/false);
+    os.write(reinterpret_cast<const char *>(numbers.data()), numbers.size() * sizeof(float));
+  }
+  std::error_code code;
+  auto region = std::make_shared<llvm::sys::fs::mapped_file_region>(
+      descriptor, llvm::sys::fs::mapped_file_region::readonly, numbers.size() * sizeof(float), 0,
+      code);
+  ASSERT_FALSE(code);
+  const llvm::ArrayRef<uint8_t> pages(reinterpret_cast<const uint8_t *>(region->const_data()),
+                                      region->size());
+  // Some floats into the file, so that the first page is shared with what comes before.
+  Tensor t = Tensor::mapped(Element::F32, {1 << 13}, pages.slice(64, sizeof(float) << 13), region);
+  region.reset();
+  EXPECT_EQ(t.at(0), 17);
+  t.leaveMemory();
+  EXPECT_EQ(t.at(0), 17);
+  EXPECT_EQ(t.at(8191), 8208);
+  EXPECT_EQ(t.bytes().data(), pages.data() + 64);
+  const Tensor bytes = t.reinterpreted(Element::U8, {2, 1 << 14});
+  t.set(0, -1); // into a copy
+  EXPECT_EQ(t.at(0), -1);
+  EXPECT_EQ(t.at(8191), 8208);
+  EXPECT_EQ(bytes.reinterpreted(Element::F32, {1 << 13}).at(0), 17);
+  llvm::sys::fs::closeFile(descriptor);
+  llvm::sys::fs::remove(path);
 }
 
 TEST(Tensor, Splat) {

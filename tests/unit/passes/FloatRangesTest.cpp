@@ -1,0 +1,120 @@
+// Tests the ranges of products with constant weights against sums that go one output after the
+// other: the same numbers to the last bit, on sizes that chunks and threads do not divide.
+#include "passes/FloatRanges.h"
+
+#include "ir/Builder.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+namespace tenon {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+Tensor randomWeights(Element e, llvm::ArrayRef<int64_t> shape, unsigned seed) {
+  std::mt19937 random(seed);
+  Tensor w(e, shape);
+  for (int64_t i = 0; i < w.size(); ++i)
+    w.set(i, random() % 50 ? (double(random() % 2001) - 1000) / 700 : 0);
+  return w;
+}
+
+struct Expected {
+  Intervals ranges;
+  double gain = 0;
+};
+
+/// weights(output, term) times the term's interval.
+template <class Weight>
+Expected sums(int64_t outputs, int64_t terms, const Weight &weight, const Intervals &x) {
+  Expected e;
+  for (int64_t k = 0; k < outputs; ++k) {
+    Interval sum{0, 0};
+    double total = 0;
+    for (int64_t i = 0; i < terms; ++i) {
+      const double v = weight(k, i);
+      const Interval a = x[x.size() > 1 ? size_t(i) : 0];
+      sum.low += v > 0 ? boundProduct(v, a.low) : boundProduct(v, a.high);
+      sum.high += v > 0 ? boundProduct(v, a.high) : boundProduct(v, a.low);
+      total += std::fabs(v);
+    }
+    e.ranges.push_back(sum);
+    e.gain = std::max(e.gain, total);
+  }
+  return e;
+}
+
+void check(Element element, int64_t terms, int64_t outputs, bool transposed, const Intervals &x) {
+  Context c;
+  Module module(c);
+  Graph &g = module.addGraph("main");
+  Value *in = g.body().addArgument(Type::tensor(c, element, llvm::ArrayRef<int64_t>({1, terms})));
+  g.inputNames.push_back("x");
+  const int64_t shape[] = {transposed ? outputs : terms, transposed ? terms : outputs};
+  const Tensor w = randomWeights(element, shape, unsigned(terms + outputs));
+  Diagnostics diagnostics;
+  Builder b(g.body(), diagnostics);
+  Value *y = b.value(Op::MatMul, {in, b.constant(w)}, {{"trans_b", transposed}});
+  ASSERT_TRUE(y);
+  FloatRanges ranges(g, {}, Interval{-1, 1});
+  ranges.set(in, x);
+  const Intervals &found = ranges.of(y);
+  const Expected expected = sums(
+      outputs, terms,
+      [&](int64_t k, int64_t i) { return w.at(transposed ? k * terms + i : i * outputs + k); }, x);
+  ASSERT_EQ(found.size(), expected.ranges.size());
+  for (size_t k = 0; k < found.size(); ++k) {
+    EXPECT_EQ(found[k].low, expected.ranges[k].low) << k;
+    EXPECT_EQ(found[k].high, expected.ranges[k].high) << k;
+  }
+  EXPECT_EQ(ranges.growthOf(*y->def()).gain, expected.gain);
+}
+
+TEST(FloatRanges, SumsAreThoseOfOneOutputAfterTheOther) {
+  for (Element e : {Element::F16, Element::F32})
+    for (bool transposed : {false, true})
+      for (auto [terms, outputs] :
+           {std::pair<int64_t, int64_t>{1, 2}, {3, 65}, {130, 2050}, {2051, 67}, {700, 1000}})
+        for (Interval x : {Interval{-10, 7}, Interval{0, 3}, Interval{-2, 0}, Interval{0.5, 4},
+                           Interval{-kInf, kInf}, Interval{0, kInf}})
+          check(e, terms, outputs, transposed, {x});
+}
+
+TEST(FloatRanges, TermsHaveIntervalsOfTheirOwn) {
+  std::mt19937 random(3);
+  Intervals x;
+  for (int i = 0; i < 300; ++i)
+    x.push_back({-double(random() % 9), double(random() % 9)});
+  for (bool transposed : {false, true})
+    check(Element::F16, 300, 517, transposed, x);
+}
+
+/// A large constant by channel and as a whole.
+TEST(FloatRanges, ConstantsAreReadInParts) {
+  for (int64_t columns : {1, 7, 1000}) {
+    Context c;
+    Module module(c);
+    Graph &g = module.addGraph("main");
+    Diagnostics diagnostics;
+    Builder b(g.body(), diagnostics);
+    const int64_t rows = 700'000 / columns;
+    const Tensor t = randomWeights(Element::F16, {rows, columns, 2}, 5);
+    const Intervals found = FloatRanges(g, {}, Interval()).of(b.constant(t));
+    Intervals expected(size_t(columns), Interval{kInf, -kInf});
+    for (int64_t i = 0; i < t.size(); ++i) {
+      Interval &r = expected[size_t(i / 2 % columns)];
+      r = hull(r, {t.at(i), t.at(i)});
+    }
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t k = 0; k < found.size(); ++k) {
+      EXPECT_EQ(found[k].low, expected[k].low);
+      EXPECT_EQ(found[k].high, expected[k].high);
+    }
+  }
+}
+
+} // namespace
+} // namespace tenon
