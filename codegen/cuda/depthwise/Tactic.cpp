@@ -52,7 +52,7 @@ void emitDepthwise(const DepthwiseProblem &problem, const KeyValues &members, St
   const GroupForm &form = problem.in.form;
   const ConvProblem &p = problem.conv;
   const Operation &op = *form.anchor;
-  out.include("cuda/" + kernel.str() + ".cuh");
+  out.include(kernel == "depthwise" ? "cuda/depthwise/kernel.cuh" : "cuda/depthwise/mma.cuh");
   StepWriter::Config cfg(out, "config", "cuda::window_defaults");
   cfg.extent("batch", p.batch).extent("out_h", p.outHeight).extent("out_w", p.outWidth);
   cfg.extent("in_h", p.inHeight).extent("in_w", p.inWidth);

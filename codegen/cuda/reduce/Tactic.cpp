@@ -61,7 +61,7 @@ void emitReduction(const ReductionProblem &p, StepWriter &out, llvm::StringRef k
   const GroupForm &form = p.in.form;
   const Reduction &r = p.r;
   const ReductionNest &nest = p.nest;
-  out.include("cuda/" + kernel.str() + ".cuh");
+  out.include(kernel == "reduce" ? "cuda/reduce/kernel.cuh" : "cuda/reduce/fold.cuh");
   StepWriter::Config cfg(out, "config");
   cfg.extents("kept", nest.kept.extents).extents("reduced", nest.reduced.extents);
   schedule(cfg);

@@ -156,7 +156,7 @@ MapKernel mapKernel(StepWriter &out, const GroupForm &form, llvm::ArrayRef<Dim> 
   if (isLarge(form))
     cfg.flag("large", true);
   kernel.config = cfg.finish();
-  out.include("cuda/" + kernel.name + ".cuh");
+  out.include(kernel.name == "map" ? "cuda/map/kernel.cuh" : "cuda/map/packed.cuh");
   return kernel;
 }
 
