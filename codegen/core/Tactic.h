@@ -45,6 +45,25 @@ struct Overlap {
   }
 };
 
+/// One of the groups that a chain joins. What it makes is read by another of them alone, the last
+/// one's by anybody.
+struct ChainPart {
+  /// Whether a group around this anchor may be it; null: a group of maps alone.
+  bool (*takes)(const Operation &anchor);
+  /// The number of the part that reads it, which comes later; of the last one its own.
+  unsigned reader;
+};
+
+/// Groups whose work one kernel may do, where that is estimated to be faster
+/// (codegen/schedule/Chains.h).
+struct Chain {
+  llvm::StringRef id; // "fuse.…", by which it is switched and reported
+  llvm::StringRef summary;
+  llvm::ArrayRef<ChainPart> parts; // in the order in which they run
+  /// The id of the chain of all parts but the last, which switches this one, too; may be empty.
+  llvm::StringRef within = {};
+};
+
 struct Tactic {
   llvm::StringRef id;
   llvm::StringRef summary;
@@ -74,8 +93,8 @@ struct Tactic {
   bool sharesCode = false;
   /// Estimated microseconds by the clock, where costs are on another scale; null: the cost.
   double (*clock)(const TacticInput &in, const Schedule &schedule) = nullptr;
-  /// It runs chains of anchors (GroupForm::before), and nothing else.
-  bool takesChains = false;
+  /// It runs these (GroupForm::before), and nothing else; empty: groups of one anchor at most.
+  llvm::ArrayRef<Chain> chains = {};
   /// The schedule as the tactic writes it, where one that somebody else wrote is legal for a group
   /// that matches.
   Result<Schedule> (*check)(const TacticInput &in, const Schedule &schedule) = nullptr;
@@ -85,11 +104,13 @@ struct Tactic {
   /// C++: how many bits of a weight the schedule reads, where that may be few; null: whole bytes.
   int64_t (*weightBits)(const Schedule &schedule) = nullptr;
 
+  /// Whether it is for groups of as many anchors.
+  bool takes(const GroupForm &form) const { return form.isChain() == !chains.empty(); }
   /// Whether the whole group can run so.
   Result<> accepts(const TacticInput &in) const {
-    if (in.form.isChain() == takesChains)
+    if (takes(in.form))
       return match(in);
-    return Refusal{takesChains ? "one anchor alone" : "several anchors, one after another", ""};
+    return Refusal{!chains.empty() ? "one anchor alone" : "several anchors, one after another", ""};
   }
   /// What users are told; 0 where nothing is estimated.
   double microseconds(const TacticInput &in, const Schedule &schedule) const {

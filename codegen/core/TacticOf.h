@@ -25,7 +25,8 @@
 //     static int64_t weightBits(const Schedule &);
 //     // Asked even where match refuses.
 //     static bool forTensorCores(const GroupQuery &);
-//     static constexpr bool takesPacked = true, sharesCode = true, takesChains = true;
+//     static constexpr bool takesPacked = true, sharesCode = true;
+//     static constexpr Chain chains[] = {…};
 //   };
 //   const Tactic kHalo = tacticOf<Halo>();
 //
@@ -167,8 +168,8 @@ template <class T> constexpr Tactic tacticOf() {
     t.takesPacked = T::takesPacked;
   if constexpr (requires { T::sharesCode; })
     t.sharesCode = T::sharesCode;
-  if constexpr (requires { T::takesChains; })
-    t.takesChains = T::takesChains;
+  if constexpr (requires { T::chains; })
+    t.chains = T::chains;
   if constexpr (requires { &T::overlap; })
     t.overlap = Of::overlap;
   if constexpr (requires { &T::weightBits; })

@@ -91,7 +91,8 @@ TensorCoreVerdict judgeTensorCores(const TacticInput &in, const Schedule &chosen
     if (v.intended)
       return v;
     v.reason = "one row of each image, in one kernel with what it is made of and what it makes";
-    v.change = "--disable=" + in.form.fusionOfChain().str();
+    if (t && !t->chains.empty())
+      v.change = "--disable=" + t->chains.front().id.str();
     return v;
   }
   if (!in.form.anchor ||

@@ -4,6 +4,7 @@
 #include "codegen/emit/CppText.h"
 #include "codegen/memory/Alignment.h"
 #include "codegen/memory/Overlap.h"
+#include "codegen/schedule/Chains.h"
 #include "codegen/schedule/Legalize.h"
 
 #include "ir/Builder.h"
@@ -105,9 +106,9 @@ int64_t weightBits(const Candidate &c) {
 
 class Scheduler {
 public:
-  Scheduler(Graph &graph, const TargetLevel &level, const ScheduleOptions &options,
+  Scheduler(const Alignment &alignment, const TargetLevel &level, const ScheduleOptions &options,
             Diagnostics &diagnostics)
-      : level_(level), options_(options), diagnostics_(diagnostics), alignment_(graph) {}
+      : level_(level), options_(options), diagnostics_(diagnostics), alignment_(alignment) {}
 
   std::string key(const Operation &group) const { return groupKey(group, alignment_); }
 
@@ -144,6 +145,35 @@ public:
       warnWithoutTensorCores(*form, *chosen.tactic, search.withoutTensorCores);
     apply(in, group, chosen);
     return true;
+  }
+
+  /// What `group` would choose, of a chain among the schedules of `tactic`; says and notes nothing.
+  Result<GroupPrice> price(Operation &group, const Tactic *tactic) {
+    auto form = analyzeGroup(group);
+    if (!form)
+      return std::move(form).refusal();
+    const TacticInput in{*form, level_, &alignment_, packWeights(), joinFilters()};
+    Search search;
+    findAll(in, search);
+    llvm::erase_if(search.candidates, [&](const Candidate &c) {
+      return (tactic && c.tactic != tactic) ||
+             (options_.workspace >= 0 && workspaceOf(in, c) > options_.workspace);
+    });
+    if (search.candidates.empty()) {
+      const auto its = llvm::find_if(
+          search.reasons, [&](const Misfit &r) { return tactic && r.tactic == tactic->id; });
+      return Refusal{its == search.reasons.end() ? "no kernel" : its->reason, ""};
+    }
+    GroupPrice price;
+    price.estimate = search.candidates.front().microseconds;
+    if (!options_.tuning && !options_.pick)
+      return price;
+    price.key = key(group);
+    const TuningEntry *entry =
+        options_.tuning ? options_.tuning->find(level_.name, price.key) : nullptr;
+    if (entry && find(in, entry->schedule, search.candidates))
+      price.measured = entry->microseconds;
+    return price;
   }
 
 private:
@@ -195,14 +225,14 @@ private:
 
   bool matches(const Tactic &t, const TacticInput &in, Search &search) {
     if (level_.family->facts.device && !t.takesPacked && holdsPacked(*in.form.group)) {
-      search.reasons.push_back({t.id, "elements share bytes", t.takesChains == in.form.isChain()});
+      search.reasons.push_back({t.id, "elements share bytes", t.takes(in.form)});
       return false;
     }
     const bool usesTensorCores = t.usesTensorCores && t.usesTensorCores(in);
     const Result<> accepted = t.accepts(in);
     if (!accepted) {
       const std::string &reason = accepted.refusal().reason;
-      search.reasons.push_back({t.id, reason, t.takesChains == in.form.isChain()});
+      search.reasons.push_back({t.id, reason, t.takes(in.form)});
       if (usesTensorCores)
         search.withoutTensorCores = reason;
     }
@@ -214,7 +244,7 @@ private:
     const bool firstOnly = options_.search == ScheduleOptions::None;
     for (const Tactic &t : level_.family->tactics()) {
       if (!isEnabled(t, options_)) {
-        search.reasons.push_back({t.id, kDisabled.str(), t.takesChains == in.form.isChain()});
+        search.reasons.push_back({t.id, kDisabled.str(), t.takes(in.form)});
         search.mayUseTensorCores |= t.usesTensorCores && t.usesTensorCores(in);
         continue;
       }
@@ -294,9 +324,6 @@ private:
     if (others > 0)
       d.notes.push_back(std::to_string(others) +
                         " more kernels are for other operations, or other machines");
-    if (form.isChain())
-      d.notes.push_back("--disable=" + form.fusionOfChain().str() +
-                        " keeps its parts in groups of their own");
     d.notes.push_back("another target may run it (--target), or an operator of your own takes its "
                       "place (--op FILE.tn)");
   }
@@ -347,12 +374,8 @@ private:
       noteUnmeasured(candidates);
       return 0;
     }
-    Search search;
-    const Result<Candidate> measured = asked(in, entry->schedule, search);
-    const auto *it = llvm::find_if(candidates, [&](const Candidate &c) {
-      return measured && c.schedule == measured->schedule;
-    });
-    if (it == candidates.end()) {
+    const Candidate *measured = find(in, entry->schedule, candidates);
+    if (!measured) {
       // Once per form: whatever it occurs in, the reason is the same.
       if (warned_.insert(key).second) {
         Diagnostic &d = diagnostics_.warning(
@@ -366,7 +389,18 @@ private:
     }
     if (options_.log)
       options_.log->measured[&group] = *entry;
-    return size_t(it - candidates.begin());
+    return size_t(measured - candidates.begin());
+  }
+
+  /// The candidate of a schedule that was measured; null where there is none here.
+  const Candidate *find(const TacticInput &in, const Schedule &schedule,
+                        llvm::ArrayRef<Candidate> candidates) {
+    Search search;
+    const Result<Candidate> measured = asked(in, schedule, search);
+    const auto *it = llvm::find_if(candidates, [&](const Candidate &c) {
+      return measured && c.schedule == measured->schedule;
+    });
+    return it == candidates.end() ? nullptr : it;
   }
 
   void noteUnmeasured(llvm::ArrayRef<Candidate> candidates) {
@@ -413,7 +447,7 @@ private:
   const TargetLevel &level_;
   const ScheduleOptions &options_;
   Diagnostics &diagnostics_;
-  const Alignment alignment_;
+  const Alignment &alignment_;
   std::set<std::string> warned_;
 };
 
@@ -474,7 +508,13 @@ bool checkTypes(Graph &graph, const Target &target, Diagnostics &diagnostics) {
 
 bool scheduleGraph(Graph &graph, const TargetLevel &level, const ScheduleOptions &options,
                    Diagnostics &diagnostics) {
-  Scheduler scheduler(graph, level, options, diagnostics);
+  if (options.search != ScheduleOptions::None)
+    joinChains(graph, level, options,
+               [&](Operation &group, const Tactic *tactic, const Alignment &alignment) {
+                 return Scheduler(alignment, level, options, diagnostics).price(group, tactic);
+               });
+  const Alignment alignment(graph);
+  Scheduler scheduler(alignment, level, options, diagnostics);
   bool ok = true;
   llvm::SmallVector<Operation *, 64> groups;
   graph.body().walk([&](Operation *op) {
@@ -525,6 +565,10 @@ bool scheduleModule(Module &module, const Target &target, const ScheduleOptions 
     return false;
   }
   bool ok = true;
+  if (options.restart)
+    for (const Tactic &t : target.family->tactics())
+      for (const Chain &chain : t.chains)
+        options.restart(chain.id);
   for (size_t i = 0; i < target.levels.size(); ++i) {
     Graph &g = *module.graphs[i];
     if (g.target != target.variantName(i)) {

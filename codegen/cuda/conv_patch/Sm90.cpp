@@ -1,7 +1,7 @@
 // Defines the tactics `conv_patch_sm90a` and `conv_pool_sm90a`: the first layer of a network on
 // Tensor Cores by warpgroups, straight from a patch of the image
 // (runtime/cuda/conv_patch/sm90.cuh); and the largest elements of windows of what it makes in the
-// same kernel, of the chains that fuse.conv-pool makes (runtime/cuda/conv_pool/kernel.cuh).
+// same kernel (runtime/cuda/conv_pool/kernel.cuh).
 #include "codegen/cuda/Tactics.h"
 #include "codegen/cuda/shared/ConvPatch.h"
 
@@ -227,11 +227,32 @@ private:
 
 // --- and the largest elements of windows ---
 
+bool isConv(const Operation &op) { return op.is(Op::Conv); }
+bool isMaxPool(const Operation &op) {
+  return op.is(Op::Pool) && op.wordAttr("kind") == "max";
+}
+
+/// Whether the kernel knows such windows of what the convolution makes.
+Result<> takesPool(const ConvProblem &conv, const ConvProblem &pool, const TargetLevel &level) {
+  const int64_t overlap = pool.kernelH - pool.strideH;
+  if (pool.dilationH != 1 || pool.dilationW != 1 || overlap < 0 || overlap > 1 || pool.kernelW > 8)
+    return Refusal{"windows of " + std::to_string(pool.kernelH) + "x" +
+                       std::to_string(pool.kernelW) + ", " + std::to_string(pool.strideH) +
+                       " rows apart",
+                   ""};
+  if (tilesOf(conv, &pool, level).empty())
+    return Refusal{"a window of another form than patches are read in", ""};
+  return Accepted{};
+}
+
 struct PoolSm90 {
   static constexpr llvm::StringRef id = "conv_pool_sm90a",
                                    summary = "fp16 and bf16 convolution of few channels by "
                                              "warpgroups, and the largest elements of its windows";
-  static constexpr bool takesChains = true;
+  static constexpr ChainPart kParts[] = {{isConv, 1}, {isMaxPool, 1}};
+  static constexpr Chain chains[] = {
+      {"fuse.conv-pool",
+       "the largest elements of windows of what a convolution of few channels makes", kParts}};
   struct Problem {
     GroupQuery in;
     ContractionProblem convolution;
@@ -245,8 +266,7 @@ struct PoolSm90 {
 
   static Result<Problem> match(const GroupQuery &in) {
     const GroupForm &form = in.form;
-    if (form.before.size() != 1 || !matchAnchor(in, Op::Pool) ||
-        form.anchor->wordAttr("kind") != "max")
+    if (form.before.size() != 1 || !form.anchor || !isMaxPool(*form.anchor))
       return Refusal{"not the largest elements of windows of a convolution", ""};
     const GroupForm &before = form.before[0];
     if (!before.anchor->is(Op::Conv))
@@ -276,7 +296,6 @@ struct PoolSm90 {
     return isLegal<PoolSm90>(p.convolution.c.conv, s, &p.pool, p.in.level);
   }
 
-  /// Nothing competes with it.
   static double microseconds(const Problem &p, const Schedule &s) {
     const ConvProblem &conv = p.convolution.c.conv, &pool = p.pool;
     const Tiles t(s, &pool);
@@ -326,22 +345,6 @@ struct PoolSm90 {
 };
 
 } // namespace
-
-Result<> takesPool(const ConvProblem &conv, const ConvProblem &pool, const TargetLevel &level) {
-  if (!hasWgmma(level))
-    return Refusal{"wgmma exists on sm_90a only", ""};
-  if (auto first = isFirstLayer(conv); !first)
-    return first;
-  const int64_t overlap = pool.kernelH - pool.strideH;
-  if (pool.dilationH != 1 || pool.dilationW != 1 || overlap < 0 || overlap > 1 || pool.kernelW > 8)
-    return Refusal{"windows of " + std::to_string(pool.kernelH) + "x" +
-                       std::to_string(pool.kernelW) + ", " + std::to_string(pool.strideH) +
-                       " rows apart",
-                   ""};
-  if (tilesOf(conv, &pool, level).empty())
-    return Refusal{"a window of another form than patches are read in", ""};
-  return Accepted{};
-}
 
 const Tactic kConvPatchSm90a = tacticOf<PatchSm90>();
 const Tactic kConvPoolSm90a = tacticOf<PoolSm90>();

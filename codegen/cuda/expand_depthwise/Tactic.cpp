@@ -1,18 +1,11 @@
 // Defines the tactic `expand_depthwise_sm80`: a 1x1 convolution and the depthwise convolution of
-// what it makes as one kernel (runtime/cuda/expand_depthwise/kernel.cuh). It takes the chains that
-// fuse.expand-depthwise makes.
-#include "codegen/cuda/expand_depthwise/ExpandDepthwise.h"
-
+// what it makes as one kernel (runtime/cuda/expand_depthwise/kernel.cuh).
 #include "codegen/core/Work.h"
 #include "codegen/cuda/Tactics.h"
 #include "codegen/cuda/depthwise/Problem.h"
 
-#include "llvm/Support/Format.h"
-#include "llvm/Support/raw_ostream.h"
-
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace tenon::cuda {
 namespace {
@@ -26,19 +19,6 @@ struct Layers {
 
   int64_t depth() const { return expand.channels; }
   int64_t channels() const { return expand.filters; }
-  /// Bytes that kernels of these read and write, 2 to an element.
-  enum Part { Expand = 1, Depthwise = 2, Both = 3 };
-  double bytesOf(Part part) const {
-    const ConvProblem &d = depthwise;
-    const double images = 2 * double(d.batch.upper()),
-                 pixels = images * double(d.inHeight.upper() * d.inWidth.upper()),
-                 outputs = images * double(d.outHeight.upper() * d.outWidth.upper());
-    return (part & Expand ? pixels * double(depth()) : 0) +
-           (part == Both ? 0 : pixels * double(channels())) +
-           (part & Depthwise ? outputs * double(channels()) : 0) +
-           2 * double(channels()) *
-               ((part & Expand ? double(depth()) : 0) + (part & Depthwise ? double(d.taps()) : 0));
-  }
 };
 
 struct ExpandSchedule {
@@ -141,7 +121,7 @@ constexpr double kBusyStep = 0.714, kBusySums = 9.68, kBusyLoad = 1.94, kBusyLoa
                  kBusyTap = 2.98, kBusyFold = 61.9;
 constexpr double kNextWave = 0.861, kCyclesOfMicrosecond = 1700;
 
-/// Waves of resident blocks, each of which goes through its chunks.
+/// Microseconds: waves of resident blocks, each of which goes through its chunks.
 double costOf(const Layers &l, const ExpandSchedule &t, const TargetLevel &level, double bytes) {
   const ConvProblem &d = l.depthwise;
   const double chunks = double(ceilDiv(t.chunks(l), t.parts)), of8 = double(t.chunk) / 8;
@@ -173,27 +153,20 @@ double costOf(const Layers &l, const ExpandSchedule &t, const TargetLevel &level
   return level.launchMicroseconds + std::max(time, moving) + 0.1 * std::min(time, moving);
 }
 
-/// Microseconds of the two kernels apart: launches, bytes through the second-level cache and beyond
-/// it, and products. Source: the same layers (bench/cuda/expand_depthwise/h100.csv), rms error 13
-/// %.
-double apartOf(const Layers &l, const TargetLevel &level) {
-  const double expand = l.bytesOf(Layers::Expand) / 1e6,
-               depthwise = l.bytesOf(Layers::Depthwise) / 1e6;
-  const ConvProblem &d = l.depthwise;
-  const double products = double(d.batch.upper() * d.outHeight.upper() * d.outWidth.upper()) *
-                          double(l.channels() * d.taps()) / 1e6;
-  const double launches = 2 * (level.launchMicroseconds - 0.7);
-  const double memory = 4190 / level.bandwidthGBs, arithmetic = 51000 / level.peakGflops;
-  return launches + 1.4 + 1.8 + memory * (0.54 * expand + 0.17 * std::max(0.0, expand - 22.5)) +
-         memory * (0.175 * depthwise + 0.21 * std::max(0.0, depthwise - 40)) +
-         0.13 * arithmetic * products;
+bool isPointConv(const Operation &op) {
+  return op.is(Op::Conv) && llvm::all_of(op.operand(1)->type().shape().drop_front(2),
+                                         [](Dim d) { return d.isConstant(1); });
 }
+bool isGrouped(const Operation &op) { return op.is(Op::Conv) && op.intAttr("groups", 1) > 1; }
 
 struct ExpandDepthwise {
   static constexpr llvm::StringRef id = "expand_depthwise_sm80",
                                    summary = "fp16 and bf16 1x1 convolution on Tensor Cores and "
                                              "the depthwise one of its results";
-  static constexpr bool takesChains = true;
+  static constexpr ChainPart kParts[] = {{isPointConv, 1}, {isGrouped, 1}};
+  static constexpr Chain chains[] = {
+      {"fuse.expand-depthwise", "a 1x1 convolution and the depthwise convolution of what it makes",
+       kParts}};
   struct Problem {
     GroupQuery in;
     ContractionProblem expand;
@@ -310,23 +283,6 @@ struct ExpandDepthwise {
 };
 
 } // namespace
-
-Result<> takesDepthwise(const ConvProblem &conv, const ConvProblem &depthwise,
-                        const TargetLevel &level) {
-  const Layers l{conv, depthwise};
-  if (auto taken = takes(l, level); !taken)
-    return taken;
-  double together = std::numeric_limits<double>::infinity();
-  for (const ExpandSchedule &t : tilesOf(l, level))
-    together = std::min(together, costOf(l, t, level, l.bytesOf(Layers::Both)));
-  const double apart = apartOf(l, level);
-  if (together < apart)
-    return Accepted{};
-  std::string estimates;
-  llvm::raw_string_ostream(estimates)
-      << llvm::format("estimated %.3g us in one kernel, %.3g in two", together, apart);
-  return Refusal{estimates, ""};
-}
 
 const Tactic kExpandDepthwiseSm80 = tacticOf<ExpandDepthwise>();
 
