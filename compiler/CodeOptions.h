@@ -1,7 +1,7 @@
 // Defines what the options of code generation (compiler/Options.h) mean to the libraries.
 #pragma once
 
-#include "codegen/Compile.h"
+#include "codegen/Codegen.h"
 #include "compiler/Options.h"
 #include "passes/Pass.h"
 

@@ -2,7 +2,7 @@
 // the stage that the module is in; what goes wrong stands in its diagnostics.
 #pragma once
 
-#include "codegen/Compile.h"
+#include "codegen/Codegen.h"
 #include "compiler/Host.h"
 #include "compiler/Options.h"
 #include "frontend/Import.h"

@@ -3,7 +3,6 @@
 #include "tools/Program.h"
 
 #include "codegen/core/TargetFamily.h"
-#include "codegen/cuda/program/Program.h"
 #include "codegen/emit/CppText.h"
 #include "codegen/emit/EmbeddedRuntime.h"
 #include "compiler/CodeOptions.h"
@@ -84,7 +83,7 @@ llvm::Optional<BuildCommand> buildCommand(const Target &target, const CodeOption
   BuildCommand command;
   if (cuda) {
     command.compiler = findNvcc();
-    command.words = nvccOptions(target);
+    command.words = target.family->compilerOptions(target);
     command.words.insert(command.words.end(), {"-x", "cu"});
   } else {
     command.compiler = findCxx();

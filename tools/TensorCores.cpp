@@ -3,8 +3,8 @@
 
 #include "tools/Files.h"
 
+#include "codegen/core/TargetFamily.h"
 #include "codegen/core/Work.h"
-#include "codegen/cuda/program/Program.h"
 #include "codegen/memory/Alignment.h"
 #include "compiler/CodeOptions.h"
 #include "tools/Tools.h"
@@ -74,7 +74,7 @@ bool TensorCoreProof::disassemble(const CodeOptions &code, std::string &sass) {
       return false;
   if (!out.commit())
     return false;
-  std::vector<std::string> words = nvccOptions(target_);
+  std::vector<std::string> words = target_.family->compilerOptions(target_);
   words.insert(words.end(), {"-c", folder.file("model.cu"), "-o", folder.file("model.o")});
   host_.progress("building");
   if (!runTool({nvcc, words, folder.file("nvcc.txt"), ""}, "building the generated code",
@@ -116,7 +116,7 @@ TensorCoreProof::Variant TensorCoreProof::readVariant(size_t index,
     l.nodes = op.loc();
     l.flops = workOf(op).flops;
     l.microseconds = s.estimatedMicroseconds;
-    l.verdict = cuda::judgeTensorCores({*form, *v.level, &alignment}, chosen, schedule);
+    l.verdict = target_.family->judgeTensorCores({*form, *v.level, &alignment}, chosen, schedule);
     l.kernels = code_->kernelsOf(*v.level, s.types);
     llvm::stable_sort(l.kernels, [](const KernelCode *a, const KernelCode *b) {
       return a->tensorInstructions() < b->tensorInstructions();

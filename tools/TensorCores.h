@@ -2,9 +2,9 @@
 // has, and where there are none, why.
 #pragma once
 
-#include "codegen/cuda/TensorCores.h"
-#include "codegen/cuda/program/MachineCode.h"
+#include "codegen/core/TargetFamily.h"
 #include "compiler/Compiler.h"
+#include "tools/MachineCode.h"
 #include "tools/ToolHost.h"
 
 #include "llvm/Support/JSON.h"
@@ -32,7 +32,7 @@ private:
     std::string tactic;
     std::vector<std::string> nodes;
     double flops = 0, microseconds = 0;
-    cuda::TensorCoreVerdict verdict;
+    TensorCoreVerdict verdict;
     /// What it may run; its instructions are those of the kernel that has the fewest.
     llvm::SmallVector<const KernelCode *, 2> kernels;
     const KernelCode *code() const { return kernels.empty() ? nullptr : kernels.front(); }

@@ -4,7 +4,6 @@
 #include "tools/Tuner.h"
 
 #include "codegen/core/TargetFamily.h"
-#include "codegen/cuda/program/Program.h"
 #include "codegen/emit/EmbeddedRuntime.h"
 #include "codegen/memory/Plan.h"
 #include "compiler/CodeOptions.h"
@@ -433,7 +432,7 @@ bool Tuner::writeProgram(llvm::StringRef path, llvm::StringRef output) {
     return false;
   std::string command = cuda ? "nvcc" : target_.levels.front()->compiler.str();
   if (cuda) {
-    for (const std::string &word : nvccOptions(target_))
+    for (const std::string &word : target_.family->compilerOptions(target_))
       command += " " + word;
   } else {
     command += " -std=c++17 " + target_.levels.front()->buildFlags.str() + " -ffp-contract=off";

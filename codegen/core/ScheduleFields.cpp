@@ -1,8 +1,6 @@
 // Implements the reading of schedules' keys, and what is said of those that are wrong.
 #include "codegen/core/ScheduleFields.h"
 
-#include "codegen/schedule/Tuning.h"
-
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 

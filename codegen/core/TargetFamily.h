@@ -3,12 +3,13 @@
 // target is of.
 #pragma once
 
-#include "codegen/Compile.h"
+#include "codegen/core/CompileOptions.h"
 #include "codegen/core/ScheduleFields.h"
 #include "codegen/core/Tactic.h"
 
 namespace tenon {
 
+struct ScheduleOptions;
 struct TargetTraits;
 
 /// What sets a family apart in its programs and for those who run them.
@@ -32,6 +33,23 @@ struct FamilyFacts {
   bool joinsLevels = false;
 };
 
+/// What a scheduled contraction has to do with Tensor Cores: whether its kernel is for them, and if
+/// not, why not and what would change it.
+struct TensorCoreVerdict {
+  bool isContraction = false;
+  /// The chosen tactic is for the machine's Tensor Cores.
+  bool intended = false;
+  /// The share of the machine's fp16 peak that its products may reach: bytes run at twice of it,
+  /// tf32 at half, and tf32x3 takes three products for one.
+  double rate = 1;
+  /// What kept each tactic for Tensor Cores from being chosen: its id and the reason.
+  std::vector<std::pair<std::string, std::string>> refusals;
+  /// The reason that counts: of those that match the estimate, else the most general tactic's.
+  std::string reason;
+  /// Precision, shape or option that would bring it to Tensor Cores.
+  std::string change;
+};
+
 struct TargetFamily {
   llvm::StringRef id;     // what names of its targets begin with: "cuda"
   llvm::StringRef suffix; // of the file that it writes: ".cu"
@@ -47,6 +65,13 @@ struct TargetFamily {
   /// What a group computes that deserves hardware which no kernel uses for it; null: nothing ever
   /// does.
   llvm::Optional<std::string> (*worthTensorCores)(const GroupForm &form);
+  /// Looks at a group that has its schedule. `options` are those that it was chosen with. Null
+  /// where there are no Tensor Cores.
+  TensorCoreVerdict (*judgeTensorCores)(const TacticInput &in, const Schedule &chosen,
+                                        const ScheduleOptions &options);
+  /// The device compiler's options for the files of a target: language, arithmetic, machine code
+  /// for each level. Null where the host's compiler builds them (TargetLevel::buildFlags).
+  std::vector<std::string> (*compilerOptions)(const Target &target);
   bool (*emit)(Module &module, const Target &target, const CompileOptions &options,
                std::vector<CompiledFile> &files, CompileSummary &summary, Diagnostics &diagnostics);
 

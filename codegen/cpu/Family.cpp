@@ -21,7 +21,7 @@ constexpr FamilyFacts facts() {
 
 } // namespace
 
-const TargetFamily kFamily = {"cpu", ".cpp",    facts(), levels,  tactics,
-                              {},    setTraits, nullptr, nullptr, emitCpp};
+const TargetFamily kFamily = {"cpu",     ".cpp",  facts(), levels,  tactics, {},
+                              setTraits, nullptr, nullptr, nullptr, nullptr, emitCpp};
 
 } // namespace tenon::cpu

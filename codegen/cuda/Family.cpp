@@ -2,6 +2,7 @@
 // descriptor.
 #include "codegen/cuda/Family.h"
 
+#include "codegen/cuda/TensorCores.h"
 #include "codegen/cuda/program/Program.h"
 #include "codegen/cuda/shared/Contraction.h"
 #include "codegen/memory/StepOrder.h"
@@ -70,7 +71,8 @@ constexpr FamilyFacts facts() {
 
 } // namespace
 
-const TargetFamily kFamily = {"cuda",   ".cu",     facts(),  levels,           tactics,
-                              kAliases, setTraits, supports, worthTensorCores, emitCuda};
+const TargetFamily kFamily = {"cuda",      ".cu",     facts(),  levels,           tactics,
+                              kAliases,    setTraits, supports, worthTensorCores, judgeTensorCores,
+                              nvccOptions, emitCuda};
 
 } // namespace tenon::cuda

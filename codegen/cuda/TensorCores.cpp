@@ -3,6 +3,7 @@
 #include "codegen/cuda/Family.h"
 
 #include "codegen/cuda/shared/Contraction.h"
+#include "codegen/schedule/Schedule.h"
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"

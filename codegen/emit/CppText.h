@@ -1,15 +1,13 @@
-// Defines how IR things are spelled in C++: element types, extents, identifiers, comments.
+// Defines how IR things are spelled in C++: numbers, extents, identifiers, comments.
 #pragma once
 
-#include "ir/IR.h"
+#include "codegen/core/TypeText.h"
 
 #include <map>
 #include <string>
 
 namespace tenon {
 
-/// Element type in memory: "float", "int8_t", "f16" …
-llvm::StringRef cppElement(Element e);
 /// Alias of lanes.h for the computing type: "f32<L>".
 std::string cppLanes(Element e);
 /// A literal of the computing type: "1.5f", "int8_t(-3)".
@@ -18,9 +16,6 @@ std::string cppScalar(Element e, int64_t value);
 
 /// A C identifier from any text; keywords get an underscore.
 std::string cIdentifier(llvm::StringRef text);
-/// Text that is safe inside a comment of one line: control characters, quotes and backslashes
-/// are escaped.
-std::string commentSafe(llvm::StringRef text);
 /// Text of a C string literal whose value is `text`.
 std::string stringSafe(llvm::StringRef text);
 
@@ -42,10 +37,5 @@ public:
 private:
   std::vector<Dim> symbols_;
 };
-
-/// "f32[1, 64, 56, 56] nhwc" for comments.
-std::string describe(Type t);
-/// Quoted node names joined by commas, at most `most` of them.
-std::string describe(const Location &loc, size_t most = 6);
 
 } // namespace tenon

@@ -2,8 +2,10 @@
 // and CUDA files share.
 #pragma once
 
-#include "codegen/Compile.h"
+#include "codegen/core/CompileOptions.h"
+#include "codegen/core/Target.h"
 #include "codegen/emit/CppText.h"
+#include "codegen/memory/Plan.h"
 #include "passes/PortForm.h"
 #include "passes/QuantizedIo.h"
 

@@ -2,7 +2,9 @@
 // compares with what the interpreter computed.
 #pragma once
 
-#include "codegen/Compile.h"
+#include "codegen/core/CompileOptions.h"
+#include "codegen/core/Target.h"
+#include "ir/IR.h"
 
 #include "ir/Tensor.h"
 

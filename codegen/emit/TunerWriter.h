@@ -2,7 +2,8 @@
 // tables that runtime/harness/tuner.inc times them by.
 #pragma once
 
-#include "codegen/Compile.h"
+#include "codegen/core/CompileOptions.h"
+#include "codegen/core/Target.h"
 
 #include "ir/Interpreter.h"
 

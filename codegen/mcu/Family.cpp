@@ -22,7 +22,7 @@ constexpr FamilyFacts facts() {
 
 } // namespace
 
-const TargetFamily kFamily = {"mcu", ".cpp",    facts(), levels,  cpu::tactics,
-                              {},    setTraits, nullptr, nullptr, emitCpp};
+const TargetFamily kFamily = {"mcu",     ".cpp",  facts(), levels,  cpu::tactics, {},
+                              setTraits, nullptr, nullptr, nullptr, nullptr,      emitCpp};
 
 } // namespace tenon::mcu

@@ -1,7 +1,7 @@
 // Implements the named memories of a module.
 #include "codegen/memory/Pools.h"
 
-#include "codegen/emit/CppText.h"
+#include "codegen/core/TypeText.h"
 
 #include "llvm/ADT/StringExtras.h"
 

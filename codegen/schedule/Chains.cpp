@@ -252,7 +252,8 @@ private:
         run.decision.reason = "a part alone has no kernel to compare with";
         return;
       }
-      estimate += price->estimate;
+      // Chains were measured in runs.
+      estimate += price->estimate + level_.neighbourMicroseconds;
       measured += price->measured.getValueOr(0);
       all &= price->measured.hasValue();
       run.offer.parts.push_back(price->key);

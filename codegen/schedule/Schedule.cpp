@@ -1,7 +1,7 @@
 // Implements the choice of a tactic and schedule for every group, and the packing of weights.
-#include "codegen/Compile.h"
+#include "codegen/Codegen.h"
 #include "codegen/core/TargetFamily.h"
-#include "codegen/emit/CppText.h"
+#include "codegen/core/TypeText.h"
 #include "codegen/memory/Alignment.h"
 #include "codegen/memory/Overlap.h"
 #include "codegen/schedule/Chains.h"

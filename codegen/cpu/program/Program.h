@@ -1,7 +1,9 @@
 // Defines the writing of C++ files (cpu and mcu targets).
 #pragma once
 
-#include "codegen/Compile.h"
+#include "codegen/core/CompileOptions.h"
+#include "codegen/core/Target.h"
+#include "ir/IR.h"
 
 namespace tenon {
 

@@ -104,6 +104,7 @@ struct DepthwiseMma {
   }
 
   static void emit(const Problem &p, const Schedule &, StepWriter &out) {
+    out.include("cuda/depthwise/mma.cuh");
     emitDepthwise(p, {}, out, "depthwise_mma_sm80", [&](StepWriter::Config &cfg) {
       cfg.flag("whole_runs", areResultsAligned(p.in.form, out, [&](const Strides &strides) {
                  return inPlane(strides, p.conv);

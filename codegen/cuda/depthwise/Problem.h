@@ -1,5 +1,4 @@
-// Defines what the tactics of depthwise convolutions share (Depthwise.cpp, DepthwiseMma.cpp,
-// ExpandDepthwise.cpp).
+// Defines what the tactics of depthwise convolutions share.
 #pragma once
 
 #include "codegen/cuda/shared/Contraction.h"
@@ -16,11 +15,8 @@ struct DepthwiseProblem {
 };
 Result<DepthwiseProblem> readDepthwise(const GroupQuery &in);
 
-/// The weights' layout with the channels innermost: [kernel_h][kernel_w][channels * filters].
-void packFilters(const GroupForm &form, llvm::SmallVectorImpl<Packing> &out);
-
-/// Writes configuration, body and the call of `kernel` of the header of its name; `members` are the
-/// schedule's, `rest` is what else its Config has beside extents.
+/// Writes configuration, body and the call of `kernel`; `members` are the schedule's, `rest` is
+/// what else its Config has beside extents.
 void emitDepthwise(const DepthwiseProblem &p, const KeyValues &members, StepWriter &out,
                    llvm::StringRef kernel, llvm::function_ref<void(StepWriter::Config &)> rest);
 

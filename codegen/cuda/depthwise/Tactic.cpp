@@ -1,5 +1,5 @@
 // Defines the tactic `depthwise`: convolutions in which each channel has filters of its own
-// (runtime/cuda/depthwise/kernel.cuh); and what DepthwiseMma.cpp shares with it.
+// (runtime/cuda/depthwise/kernel.cuh); and what Mma.cpp shares with it.
 #include "codegen/cuda/depthwise/Problem.h"
 
 #include "codegen/core/Work.h"
@@ -37,22 +37,11 @@ Result<DepthwiseProblem> readDepthwise(const GroupQuery &in) {
   return DepthwiseProblem{in, *p, *xZero};
 }
 
-void packFilters(const GroupForm &form, llvm::SmallVectorImpl<Packing> &out) {
-  const Value *source = form.anchorInputs[1].inputs[0].source;
-  const Type w = source->type();
-  llvm::SmallVector<int, 4> order;
-  for (unsigned d = 2; d < w.rank(); ++d)
-    order.push_back(int(d));
-  order.append({1, 0});
-  out.push_back({source->index(), Layout::permuted(w.context(), order)});
-}
-
 void emitDepthwise(const DepthwiseProblem &problem, const KeyValues &members, StepWriter &out,
                    llvm::StringRef kernel, llvm::function_ref<void(StepWriter::Config &)> rest) {
   const GroupForm &form = problem.in.form;
   const ConvProblem &p = problem.conv;
   const Operation &op = *form.anchor;
-  out.include(kernel == "depthwise" ? "cuda/depthwise/kernel.cuh" : "cuda/depthwise/mma.cuh");
   StepWriter::Config cfg(out, "config", "cuda::window_defaults");
   cfg.extent("batch", p.batch).extent("out_h", p.outHeight).extent("out_w", p.outWidth);
   cfg.extent("in_h", p.inHeight).extent("in_w", p.inWidth);
@@ -160,10 +149,11 @@ struct Depthwise {
   }
 
   static void pack(const Problem &p, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
-    packFilters(p.in.form, out);
+    packDepthwiseFilters(p.in.form, out);
   }
 
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
+    out.include("cuda/depthwise/kernel.cuh");
     emitDepthwise(p, membersOf(s), out, "depthwise", [&](StepWriter::Config &cfg) {
       const GroupForm &form = p.in.form;
       if (p.xZero)

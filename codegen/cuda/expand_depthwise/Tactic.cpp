@@ -2,7 +2,7 @@
 // what it makes as one kernel (runtime/cuda/expand_depthwise/kernel.cuh).
 #include "codegen/core/Work.h"
 #include "codegen/cuda/Tactics.h"
-#include "codegen/cuda/depthwise/Problem.h"
+#include "codegen/cuda/shared/Contraction.h"
 
 #include <algorithm>
 #include <cmath>
@@ -233,7 +233,7 @@ struct ExpandDepthwise {
 
   static void pack(const Problem &p, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
     packPaddedRows(p.expand, out);
-    packFilters(p.in.form, out);
+    packDepthwiseFilters(p.in.form, out);
   }
 
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {

@@ -61,7 +61,6 @@ void emitReduction(const ReductionProblem &p, StepWriter &out, llvm::StringRef k
   const GroupForm &form = p.in.form;
   const Reduction &r = p.r;
   const ReductionNest &nest = p.nest;
-  out.include(kernel == "reduce" ? "cuda/reduce/kernel.cuh" : "cuda/reduce/fold.cuh");
   StepWriter::Config cfg(out, "config");
   cfg.extents("kept", nest.kept.extents).extents("reduced", nest.reduced.extents);
   schedule(cfg);
@@ -142,6 +141,7 @@ struct Reduce {
   }
 
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
+    out.include("cuda/reduce/kernel.cuh");
     emitReduction(p, out, id, [&](StepWriter::Config &cfg) {
       cfg.number("threads", s.threads).number("lanes", s.lanes).flag("across", s.across);
     });
@@ -170,6 +170,7 @@ struct Fold {
   }
 
   static void emit(const Problem &p, const Schedule &, StepWriter &out) {
+    out.include("cuda/reduce/fold.cuh");
     emitReduction(p, out, id, [](StepWriter::Config &) {});
   }
 };

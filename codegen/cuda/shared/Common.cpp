@@ -1,8 +1,6 @@
 // Implements what CUDA tactics share.
 #include "codegen/cuda/shared/Common.h"
 
-#include "codegen/schedule/Tuning.h"
-
 #include <algorithm>
 #include <cmath>
 

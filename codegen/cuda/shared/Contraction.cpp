@@ -349,6 +349,16 @@ void packContractionTiles(const ContractionProblem &p, int64_t tileN,
   out.push_back({source->index(), Layout::get(w.context(), axes)});
 }
 
+void packDepthwiseFilters(const GroupForm &form, llvm::SmallVectorImpl<Packing> &out) {
+  const Value *source = form.anchorInputs[1].inputs[0].source;
+  const Type w = source->type();
+  llvm::SmallVector<int, 4> order;
+  for (unsigned d = 2; d < w.rank(); ++d)
+    order.push_back(int(d));
+  order.append({1, 0});
+  out.push_back({source->index(), Layout::permuted(w.context(), order)});
+}
+
 void packPaddedRows(const ContractionProblem &p, llvm::SmallVectorImpl<Packing> &out) {
   const Contraction &c = p.c;
   const Value *source = p.in.form.anchorInputs[1].inputs[0].source;

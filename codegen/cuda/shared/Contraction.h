@@ -131,6 +131,9 @@ void packContractionTiles(const ContractionProblem &p, int64_t tileN,
                           llvm::SmallVectorImpl<Packing> &out);
 /// The weights' layout as rows along K of every filter, [n][k], rounded up to 16 bytes with zeros.
 void packPaddedRows(const ContractionProblem &p, llvm::SmallVectorImpl<Packing> &out);
+/// Filters of a depthwise convolution with the channels innermost: [kernel_h][kernel_w][channels *
+/// filters].
+void packDepthwiseFilters(const GroupForm &form, llvm::SmallVectorImpl<Packing> &out);
 
 /// Number of output tiles over all slices.
 int64_t tileCount(const Contraction &c, const ContractionTiles &t);

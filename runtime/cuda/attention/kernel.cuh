@@ -22,8 +22,8 @@
 // as 0). Schedule: warps, teams, keys (multiple of 16), stages. q, k, v, y: views over (batch..., m
 // or n, d or e), contiguous along the last dimension but for y; bias: pack() or pack(view over
 // (batch..., m, n)), f32. Fast where rows are whole, aligned runs of 16 bytes; right otherwise.
-#ifndef TENON_RUNTIME_CUDA_ATTENTION_SM80_CUH
-#define TENON_RUNTIME_CUDA_ATTENTION_SM80_CUH
+#ifndef TENON_RUNTIME_CUDA_ATTENTION_KERNEL_CUH
+#define TENON_RUNTIME_CUDA_ATTENTION_KERNEL_CUH
 
 #include "cuda/ptx/exp2.cuh"
 #include "cuda/ptx/ldmatrix.cuh"

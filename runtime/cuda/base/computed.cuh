@@ -2,8 +2,8 @@
 // operands through load_operand take it in place of a view; this is how a prologue reaches them.
 //
 //   make_computed_view<float, 4>(pack(views...), functor)   element type, rank
-#ifndef TENON_RUNTIME_CUDA_COMPUTED_CUH
-#define TENON_RUNTIME_CUDA_COMPUTED_CUH
+#ifndef TENON_RUNTIME_CUDA_BASE_COMPUTED_CUH
+#define TENON_RUNTIME_CUDA_BASE_COMPUTED_CUH
 
 #include "cuda/base/operands.cuh"
 

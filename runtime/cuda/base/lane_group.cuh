@@ -6,8 +6,8 @@
 // memory across warps; all others in shared memory. Results per block: Threads / Lanes. With
 // Across, neighbouring threads work on neighbouring results (right when those are contiguous in
 // memory), otherwise on neighbouring elements of one.
-#ifndef TENON_RUNTIME_CUDA_LANE_GROUP_CUH
-#define TENON_RUNTIME_CUDA_LANE_GROUP_CUH
+#ifndef TENON_RUNTIME_CUDA_BASE_LANE_GROUP_CUH
+#define TENON_RUNTIME_CUDA_BASE_LANE_GROUP_CUH
 
 #include "cuda/base/operands.cuh"
 

@@ -1,7 +1,7 @@
 // Defines `multiple`: an extent or stride that is a kernel's parameter, so that layers which differ
 // in nothing else share the kernel, and that is known to be a multiple of a constant.
-#ifndef TENON_RUNTIME_CUDA_MULTIPLE_H
-#define TENON_RUNTIME_CUDA_MULTIPLE_H
+#ifndef TENON_RUNTIME_CUDA_BASE_MULTIPLE_H
+#define TENON_RUNTIME_CUDA_BASE_MULTIPLE_H
 
 #include "common/values.h"
 

@@ -7,8 +7,8 @@
 //
 // Lists of extents in a kernel's Config are ordinary members: device code cannot refer to static
 // members of class type. Single extents may be static.
-#ifndef TENON_RUNTIME_CUDA_OPERANDS_CUH
-#define TENON_RUNTIME_CUDA_OPERANDS_CUH
+#ifndef TENON_RUNTIME_CUDA_BASE_OPERANDS_CUH
+#define TENON_RUNTIME_CUDA_BASE_OPERANDS_CUH
 
 #include "common/mul_add.h"
 #include "cuda/base/multiple.h"

@@ -1,7 +1,7 @@
 // Defines what kernels over images share: the walk over output points (n, c, oh, ow) in runs along
 // channels (NHWC) or columns (NCHW), and a Config's defaults.
-#ifndef TENON_RUNTIME_CUDA_WINDOW_CUH
-#define TENON_RUNTIME_CUDA_WINDOW_CUH
+#ifndef TENON_RUNTIME_CUDA_BASE_WINDOW_CUH
+#define TENON_RUNTIME_CUDA_BASE_WINDOW_CUH
 
 #include "cuda/base/operands.cuh"
 

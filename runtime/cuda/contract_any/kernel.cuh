@@ -10,8 +10,8 @@
 //   a over (batch..., m, k), b over (batch..., k, n).
 // Zero points: no_zero_point, or a view over one dimension: a row of A, a filter or column of B.
 // Integer sums are exact: padding contributes nothing, as the zero point itself would.
-#ifndef TENON_RUNTIME_CUDA_CONTRACT_ANY_CUH
-#define TENON_RUNTIME_CUDA_CONTRACT_ANY_CUH
+#ifndef TENON_RUNTIME_CUDA_CONTRACT_ANY_KERNEL_CUH
+#define TENON_RUNTIME_CUDA_CONTRACT_ANY_KERNEL_CUH
 
 #include "common/mul_add.h"
 #include "cuda/base/computed.cuh"

@@ -21,8 +21,8 @@
 //
 // Config: as for contract_simt.cuh. Schedule: tile_m, tile_n, tile_k, consumers, stages, splits;
 // see contract_cluster_schedule. Operands and weights: as for contract_wgmma_sm90.cuh.
-#ifndef TENON_RUNTIME_CUDA_CONTRACT_CLUSTER_SM90_CUH
-#define TENON_RUNTIME_CUDA_CONTRACT_CLUSTER_SM90_CUH
+#ifndef TENON_RUNTIME_CUDA_CONTRACT_CLUSTER_KERNEL_CUH
+#define TENON_RUNTIME_CUDA_CONTRACT_CLUSTER_KERNEL_CUH
 
 #include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/elect.cuh"

@@ -19,8 +19,8 @@
 // Config: as for contract_simt.cuh, one group, strides of 1. Schedule: tile_m, tile_n, tile_k,
 // consumers, stages, multiprocessors; see contract_halo_schedule. Operands: as tensor maps can
 // describe them (tensor_map.h). Weights: tensor_loader.cuh.
-#ifndef TENON_RUNTIME_CUDA_CONTRACT_HALO_SM90_CUH
-#define TENON_RUNTIME_CUDA_CONTRACT_HALO_SM90_CUH
+#ifndef TENON_RUNTIME_CUDA_CONTRACT_HALO_KERNEL_CUH
+#define TENON_RUNTIME_CUDA_CONTRACT_HALO_KERNEL_CUH
 
 #include "cuda/ptx/elect.cuh"
 #include "cuda/ptx/proxy_fence.cuh"

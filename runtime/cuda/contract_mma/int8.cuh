@@ -6,8 +6,8 @@
 // point of x (static, known to the compiler): sums are of (x - x_zero) * w, and padding contributes
 // nothing. What lies beyond the border is x_zero, and x_zero times the sum of each filter, which
 // the kernel computes beside the products, is taken from the sums.
-#ifndef TENON_RUNTIME_CUDA_CONTRACT_INT8_CUH
-#define TENON_RUNTIME_CUDA_CONTRACT_INT8_CUH
+#ifndef TENON_RUNTIME_CUDA_CONTRACT_MMA_INT8_CUH
+#define TENON_RUNTIME_CUDA_CONTRACT_MMA_INT8_CUH
 
 #include "cuda/contract_mma/kernel.cuh"
 #include "cuda/tile/tensor_cores_int8.cuh"

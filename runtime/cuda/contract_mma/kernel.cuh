@@ -21,8 +21,8 @@
 // [groups][ceil(filters/tile_n)][kernel_h][kernel_w][channels][tile_n], zero padded, or K-major:
 // [groups * filters][kernel_h][kernel_w][channels]. Fast when channels (of a group) are fixed,
 // whole runs, contiguous and aligned; right otherwise.
-#ifndef TENON_RUNTIME_CUDA_CONTRACT_MMA_CUH
-#define TENON_RUNTIME_CUDA_CONTRACT_MMA_CUH
+#ifndef TENON_RUNTIME_CUDA_CONTRACT_MMA_KERNEL_CUH
+#define TENON_RUNTIME_CUDA_CONTRACT_MMA_KERNEL_CUH
 
 #include "cuda/ptx/dp4a.cuh"
 #include "cuda/ptx/ldmatrix.cuh"

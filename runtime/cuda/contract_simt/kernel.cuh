@@ -28,8 +28,8 @@
 // blocks are no more than multiprocessors, it keeps two from sharing one while the kernel before
 // still runs on others.
 // Weights: [groups][ceil(filters/tile_n)][kernel_h][kernel_w][channels][tile_n], zero padded.
-#ifndef TENON_RUNTIME_CUDA_CONTRACT_SIMT_CUH
-#define TENON_RUNTIME_CUDA_CONTRACT_SIMT_CUH
+#ifndef TENON_RUNTIME_CUDA_CONTRACT_SIMT_KERNEL_CUH
+#define TENON_RUNTIME_CUDA_CONTRACT_SIMT_KERNEL_CUH
 
 #include "cuda/tile/intra_block_split_k.cuh"
 #include "cuda/tile/split_k.cuh"

@@ -29,8 +29,8 @@
 // bytes. Operands: both of one type or of bytes, which tensor maps can describe (tensor_map.h);
 // where there are several groups, their channels are a multiple of tile_k.
 // Weights: tensor_loader.cuh, packed_weights or, for tf32x3, packed_parts, too.
-#ifndef TENON_RUNTIME_CUDA_CONTRACT_WGMMA_SM90_CUH
-#define TENON_RUNTIME_CUDA_CONTRACT_WGMMA_SM90_CUH
+#ifndef TENON_RUNTIME_CUDA_CONTRACT_WGMMA_KERNEL_CUH
+#define TENON_RUNTIME_CUDA_CONTRACT_WGMMA_KERNEL_CUH
 
 #include "cuda/ptx/elect.cuh"
 #include "cuda/ptx/named_barrier.cuh"

@@ -20,8 +20,8 @@
 // conv_patch_schedule. Weights: [groups * filters][kernel_h][taps_w * fold][pixel], see
 // patch_layout, zero padded. Loads are whole runs where channels are a multiple of 8, contiguous
 // and aligned, single elements otherwise.
-#ifndef TENON_RUNTIME_CUDA_CONV_PATCH_CUH
-#define TENON_RUNTIME_CUDA_CONV_PATCH_CUH
+#ifndef TENON_RUNTIME_CUDA_CONV_PATCH_KERNEL_CUH
+#define TENON_RUNTIME_CUDA_CONV_PATCH_KERNEL_CUH
 
 #include "cuda/ptx/ldmatrix.cuh"
 #include "cuda/tile/patch_loader.cuh"

@@ -20,8 +20,8 @@
 // conv_patch_simt_schedule and, for the last, contract_simt.cuh.
 // Weights: [groups][ceil(filters / tile_n)][kernel_h][kernel_w][channels][tile_n], zero padded;
 // tile_groups is 1 where tile_n is less than filters.
-#ifndef TENON_RUNTIME_CUDA_CONV_PATCH_SIMT_CUH
-#define TENON_RUNTIME_CUDA_CONV_PATCH_SIMT_CUH
+#ifndef TENON_RUNTIME_CUDA_CONV_PATCH_SIMT_KERNEL_CUH
+#define TENON_RUNTIME_CUDA_CONV_PATCH_SIMT_KERNEL_CUH
 
 #include "cuda/tile/patch_loader.cuh"
 

@@ -15,8 +15,8 @@
 // tile_n, consumers, multiprocessors; see conv_pool_sm90_schedule.
 // front over (n, k, oh, ow) makes elements of R of the sums; its operands vary along k only. outs
 // and ins over (n, k, pooled_h, pooled_w).
-#ifndef TENON_RUNTIME_CUDA_CONV_POOL_SM90_CUH
-#define TENON_RUNTIME_CUDA_CONV_POOL_SM90_CUH
+#ifndef TENON_RUNTIME_CUDA_CONV_POOL_KERNEL_CUH
+#define TENON_RUNTIME_CUDA_CONV_POOL_KERNEL_CUH
 
 #include "cuda/ptx/max_pair.cuh"
 #include "cuda/ptx/named_barrier.cuh"

@@ -13,8 +13,8 @@
 // x over (n, c, h, w), c stride fixed<1> for vector loads; outs and ins over (n, k, oh, ow).
 // Weights: [kernel_h][kernel_w][channels * multiplier]. Bytes have exact 32-bit sums of
 // (x - x_zero) * w, x_zero being the zero point of x, static.
-#ifndef TENON_RUNTIME_CUDA_DEPTHWISE_CUH
-#define TENON_RUNTIME_CUDA_DEPTHWISE_CUH
+#ifndef TENON_RUNTIME_CUDA_DEPTHWISE_KERNEL_CUH
+#define TENON_RUNTIME_CUDA_DEPTHWISE_KERNEL_CUH
 
 #include "cuda/base/window.cuh"
 

@@ -22,8 +22,8 @@
 // of 8, and pixels start at 16 bytes. outs and ins over (n, c, oh, ow). Weights:
 // [channels][kernel_h][kernel_w + 1][2], each element with the one before it; the first and the
 // last pair have a zero.
-#ifndef TENON_RUNTIME_CUDA_DEPTHWISE_MMA_SM80_CUH
-#define TENON_RUNTIME_CUDA_DEPTHWISE_MMA_SM80_CUH
+#ifndef TENON_RUNTIME_CUDA_DEPTHWISE_MMA_CUH
+#define TENON_RUNTIME_CUDA_DEPTHWISE_MMA_CUH
 
 #include "cuda/base/window.cuh"
 #include "cuda/ptx/byte_permute.cuh"

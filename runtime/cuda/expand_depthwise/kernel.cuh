@@ -22,8 +22,8 @@
 // x over (n, c, h, w), channels neighbours, pixels at multiples of 16 bytes where x is; outs and
 // ins over (n, k, out_h, out_w). front's operands vary along k only. Weights: first
 // [channels][depth], filters [kernel_h][kernel_w][channels].
-#ifndef TENON_RUNTIME_CUDA_EXPAND_DEPTHWISE_SM80_CUH
-#define TENON_RUNTIME_CUDA_EXPAND_DEPTHWISE_SM80_CUH
+#ifndef TENON_RUNTIME_CUDA_EXPAND_DEPTHWISE_KERNEL_CUH
+#define TENON_RUNTIME_CUDA_EXPAND_DEPTHWISE_KERNEL_CUH
 
 #include "cuda/ptx/ldmatrix.cuh"
 #include "cuda/ptx/round_pair.cuh"

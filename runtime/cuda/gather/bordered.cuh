@@ -4,8 +4,8 @@
 //   border_edge     repeats the border           a a a b c c c
 //   border_reflect  mirrors without the border   c b a b c b a
 //   border_wrap     continues at the other end   b c a b c a b
-#ifndef TENON_RUNTIME_CUDA_BORDERED_CUH
-#define TENON_RUNTIME_CUDA_BORDERED_CUH
+#ifndef TENON_RUNTIME_CUDA_GATHER_BORDERED_CUH
+#define TENON_RUNTIME_CUDA_GATHER_BORDERED_CUH
 
 #include "cuda/base/operands.cuh"
 

@@ -6,8 +6,8 @@
 // come from the indices, index with stride 0 in those that come from the data. Negative indices
 // count from the end; others outside the axis are clamped, so that no input makes a kernel read
 // elsewhere.
-#ifndef TENON_RUNTIME_CUDA_GATHER_CUH
-#define TENON_RUNTIME_CUDA_GATHER_CUH
+#ifndef TENON_RUNTIME_CUDA_GATHER_KERNEL_CUH
+#define TENON_RUNTIME_CUDA_GATHER_KERNEL_CUH
 
 #include "cuda/base/operands.cuh"
 

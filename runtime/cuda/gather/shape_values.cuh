@@ -1,6 +1,6 @@
 // Defines shape_values: an operand of `map` over one dimension that reads as a list of extents.
-#ifndef TENON_RUNTIME_CUDA_SHAPE_VALUES_CUH
-#define TENON_RUNTIME_CUDA_SHAPE_VALUES_CUH
+#ifndef TENON_RUNTIME_CUDA_GATHER_SHAPE_VALUES_CUH
+#define TENON_RUNTIME_CUDA_GATHER_SHAPE_VALUES_CUH
 
 #include "cuda/base/operands.cuh"
 

@@ -9,8 +9,8 @@
 // 4). x over (m, k); outs and ins over (m, n). Weights: [n][pitch] of fp32, fp16 or int8, pitch = k
 // rounded up to 16 bytes, zero padded. Bytes, x a view of int8_t or uint8_t, have exact 32-bit sums
 // of (x - x_zero) * w, four products an instruction; Config may have x_zero, static.
-#ifndef TENON_RUNTIME_CUDA_GEMV_CUH
-#define TENON_RUNTIME_CUDA_GEMV_CUH
+#ifndef TENON_RUNTIME_CUDA_GEMV_KERNEL_CUH
+#define TENON_RUNTIME_CUDA_GEMV_KERNEL_CUH
 
 #include "cuda/ptx/dp4a.cuh"
 #include "cuda/ptx/prefetch.cuh"

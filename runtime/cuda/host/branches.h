@@ -1,8 +1,8 @@
 // Defines how the steps of a program go to several streams: a stream for each branch, events where
 // a step waits for another branch. In a capture, streams and events leave nothing but the graph's
 // edges.
-#ifndef TENON_RUNTIME_CUDA_BRANCHES_H
-#define TENON_RUNTIME_CUDA_BRANCHES_H
+#ifndef TENON_RUNTIME_CUDA_HOST_BRANCHES_H
+#define TENON_RUNTIME_CUDA_HOST_BRANCHES_H
 
 #include "cuda/host/program.h"
 #include <stdlib.h>

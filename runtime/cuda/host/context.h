@@ -9,8 +9,8 @@
 //          the last run, the nodes that touch inputs and outputs get new arguments first; launches
 //          already under way keep theirs. On a stream that is being captured it issues plain
 //          launches, which become part of the caller's graph.
-#ifndef TENON_RUNTIME_CUDA_CONTEXT_H
-#define TENON_RUNTIME_CUDA_CONTEXT_H
+#ifndef TENON_RUNTIME_CUDA_HOST_CONTEXT_H
+#define TENON_RUNTIME_CUDA_HOST_CONTEXT_H
 
 #include "cuda/host/context_graph.h"
 #include "cuda/host/host_part.h"

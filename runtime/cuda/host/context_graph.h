@@ -1,7 +1,7 @@
 // Defines what a context holds and its graph: launch_all captured once, whose nodes get new
 // arguments where addresses or run-time dimensions change. Launches under way keep what they have.
-#ifndef TENON_RUNTIME_CUDA_CONTEXT_GRAPH_H
-#define TENON_RUNTIME_CUDA_CONTEXT_GRAPH_H
+#ifndef TENON_RUNTIME_CUDA_HOST_CONTEXT_GRAPH_H
+#define TENON_RUNTIME_CUDA_HOST_CONTEXT_GRAPH_H
 
 #include "cuda/host/branches.h"
 #include "cuda/host/host_part.h"

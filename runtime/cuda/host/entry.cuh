@@ -2,8 +2,8 @@
 // between them. So every thread of every kernel waits before its first read of activations and its
 // first global write, which makes completion transitive along the sequence and lets the arena reuse
 // memory.
-#ifndef TENON_RUNTIME_CUDA_ENTRY_CUH
-#define TENON_RUNTIME_CUDA_ENTRY_CUH
+#ifndef TENON_RUNTIME_CUDA_HOST_ENTRY_CUH
+#define TENON_RUNTIME_CUDA_HOST_ENTRY_CUH
 
 #include "cuda/base/operands.cuh"
 #include "cuda/ptx/global_timer.cuh"

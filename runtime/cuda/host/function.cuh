@@ -1,6 +1,6 @@
 // Defines what the CUDA runtime knows kernel entries by: the addresses of their host stubs.
-#ifndef TENON_RUNTIME_CUDA_FUNCTION_CUH
-#define TENON_RUNTIME_CUDA_FUNCTION_CUH
+#ifndef TENON_RUNTIME_CUDA_HOST_FUNCTION_CUH
+#define TENON_RUNTIME_CUDA_HOST_FUNCTION_CUH
 
 #include "cuda/host/entry.cuh"
 

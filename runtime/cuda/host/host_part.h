@@ -3,8 +3,8 @@
 // A program's graph holds the steps up to the first such place. What follows is a function of the
 // generated file that issues steps one by one and reads numbers from the device in between; each
 // reading waits for the stream.
-#ifndef TENON_RUNTIME_CUDA_HOST_PART_H
-#define TENON_RUNTIME_CUDA_HOST_PART_H
+#ifndef TENON_RUNTIME_CUDA_HOST_HOST_PART_H
+#define TENON_RUNTIME_CUDA_HOST_HOST_PART_H
 
 #include "cuda/host/program.h"
 

@@ -1,8 +1,8 @@
 // Defines what inference on host memory works with: two slots, each with pinned and device memory
 // for all inputs and outputs of one inference, and streams for the copies. A slot is made at its
 // first use.
-#ifndef TENON_RUNTIME_CUDA_HOST_QUEUE_H
-#define TENON_RUNTIME_CUDA_HOST_QUEUE_H
+#ifndef TENON_RUNTIME_CUDA_HOST_HOST_QUEUE_H
+#define TENON_RUNTIME_CUDA_HOST_HOST_QUEUE_H
 
 #include "cuda/host/program.h"
 #include <stdlib.h>

@@ -7,8 +7,8 @@
 // Each of the three columns is a stream; events between them order one inference. Two inferences
 // may be under way; on integrated devices kernels read and write the pinned memory and nothing is
 // copied.
-#ifndef TENON_RUNTIME_CUDA_HOST_RUN_H
-#define TENON_RUNTIME_CUDA_HOST_RUN_H
+#ifndef TENON_RUNTIME_CUDA_HOST_HOST_RUN_H
+#define TENON_RUNTIME_CUDA_HOST_HOST_RUN_H
 
 #include "cuda/host/context.h"
 

@@ -13,8 +13,8 @@
 //   State prefetch(unsigned char *shared) const;
 //   void run(unsigned char *shared, const State &) const;
 // cuda/host/entry.cuh makes a __global__ function of it.
-#ifndef TENON_RUNTIME_CUDA_LAUNCH_H
-#define TENON_RUNTIME_CUDA_LAUNCH_H
+#ifndef TENON_RUNTIME_CUDA_HOST_LAUNCH_H
+#define TENON_RUNTIME_CUDA_HOST_LAUNCH_H
 
 #include "cuda/host/function.cuh"
 #include "cuda/host/smem_partition.h"

@@ -1,7 +1,7 @@
 // Defines the model: the weights on one device, uploaded once and never changed. Any number of
 // contexts and threads share it.
-#ifndef TENON_RUNTIME_CUDA_MODEL_H
-#define TENON_RUNTIME_CUDA_MODEL_H
+#ifndef TENON_RUNTIME_CUDA_HOST_MODEL_H
+#define TENON_RUNTIME_CUDA_HOST_MODEL_H
 
 #include "cuda/host/program.h"
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // Defines the tables that a generated CUDA file consists of beside its kernels: a program is one
 // variant per architecture, a variant a sequence of steps.
-#ifndef TENON_RUNTIME_CUDA_PROGRAM_H
-#define TENON_RUNTIME_CUDA_PROGRAM_H
+#ifndef TENON_RUNTIME_CUDA_HOST_PROGRAM_H
+#define TENON_RUNTIME_CUDA_HOST_PROGRAM_H
 
 #include "cuda/host/launch.h"
 

@@ -6,8 +6,8 @@
 // others, and all bring their tiles at half the speed. Where one takes most of a multiprocessor,
 // the next kernel's have to wait. So kernels of few blocks take more than half and less than half
 // in turn: beside a block of the kernel ahead there is room for one, and no more.
-#ifndef TENON_RUNTIME_CUDA_SHARES_H
-#define TENON_RUNTIME_CUDA_SHARES_H
+#ifndef TENON_RUNTIME_CUDA_HOST_SMEM_PARTITION_H
+#define TENON_RUNTIME_CUDA_HOST_SMEM_PARTITION_H
 
 #include "cuda/base/operands.cuh"
 #include "cuda/status.h"

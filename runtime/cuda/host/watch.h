@@ -1,7 +1,7 @@
 // Defines how a context's steps are watched: stamps of every launch (TENON_PROFILE), calls around
 // every step (TENON_TRACE).
-#ifndef TENON_RUNTIME_CUDA_WATCH_H
-#define TENON_RUNTIME_CUDA_WATCH_H
+#ifndef TENON_RUNTIME_CUDA_HOST_WATCH_H
+#define TENON_RUNTIME_CUDA_HOST_WATCH_H
 
 #include "cuda/host/context.h"
 

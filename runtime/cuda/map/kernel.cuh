@@ -6,8 +6,8 @@
 // end of that dimension is cut. Operands with stride fixed<1> there move whole words.
 // Config: space (dims), vector (elements per thread: 16 bytes of the widest operand is best),
 // large (optional).
-#ifndef TENON_RUNTIME_CUDA_MAP_CUH
-#define TENON_RUNTIME_CUDA_MAP_CUH
+#ifndef TENON_RUNTIME_CUDA_MAP_KERNEL_CUH
+#define TENON_RUNTIME_CUDA_MAP_KERNEL_CUH
 
 #include "cuda/base/operands.cuh"
 

@@ -8,8 +8,8 @@
 // adds up those before its own, its threads do the same within it, and each writes its elements.
 // Config: space (dims of x, fewer than 2^31 elements). x: view over it; places: int64_t, dense,
 // with room for every element; its rows have the length that was found.
-#ifndef TENON_RUNTIME_CUDA_NONZERO_CUH
-#define TENON_RUNTIME_CUDA_NONZERO_CUH
+#ifndef TENON_RUNTIME_CUDA_NONZERO_KERNEL_CUH
+#define TENON_RUNTIME_CUDA_NONZERO_KERNEL_CUH
 
 #include "cuda/base/lane_group.cuh"
 

@@ -11,8 +11,8 @@
 // threads take neighbouring rows), vector (divides the last reduced extent where that is not the
 // only one), held (runs; 0: read again). x, outs, ins: over kept, then reduced dimensions. Computed
 // in f32, f64 for f64.
-#ifndef TENON_RUNTIME_CUDA_NORMALIZE_CUH
-#define TENON_RUNTIME_CUDA_NORMALIZE_CUH
+#ifndef TENON_RUNTIME_CUDA_NORMALIZE_KERNEL_CUH
+#define TENON_RUNTIME_CUDA_NORMALIZE_KERNEL_CUH
 
 #include "common/scalar.h"
 #include "cuda/base/lane_group.cuh"

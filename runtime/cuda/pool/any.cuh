@@ -3,8 +3,8 @@
 // Config: space (dims: n, c, spatial...), in (dims: spatial...), kernel, strides, dilations, pads,
 //   pads_end (extents over the spatial dimensions), kind, accumulator as for pooling.cuh.
 // x, outs, ins over their own dimensions.
-#ifndef TENON_RUNTIME_CUDA_POOLING_ANY_CUH
-#define TENON_RUNTIME_CUDA_POOLING_ANY_CUH
+#ifndef TENON_RUNTIME_CUDA_POOL_ANY_CUH
+#define TENON_RUNTIME_CUDA_POOL_ANY_CUH
 
 #include "cuda/base/computed.cuh"
 #include "cuda/pool/kernel.cuh"

@@ -10,8 +10,8 @@
 //   pooling_mean_padded only), kind (type: pooling_max, pooling_mean or pooling_mean_padded),
 //   accumulator (type). Schedule: along (1 for NHWC, 3 for NCHW), vector.
 // x over (n, c, h, w); outs and ins over (n, c, oh, ow).
-#ifndef TENON_RUNTIME_CUDA_POOLING_CUH
-#define TENON_RUNTIME_CUDA_POOLING_CUH
+#ifndef TENON_RUNTIME_CUDA_POOL_KERNEL_CUH
+#define TENON_RUNTIME_CUDA_POOL_KERNEL_CUH
 
 #include "common/scalar_arith.h"
 #include "cuda/base/window.cuh"

@@ -3,8 +3,9 @@
 #ifndef TENON_RUNTIME_CUDA_PTX_MAX_PAIR_CUH
 #define TENON_RUNTIME_CUDA_PTX_MAX_PAIR_CUH
 
+#include "common/lanes.h"
 #include "common/scalar_arith.h"
-#include "cuda/base/operands.cuh"
+#include "cuda/device.cuh"
 
 namespace tenon {
 namespace cuda {

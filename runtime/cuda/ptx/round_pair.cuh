@@ -3,7 +3,8 @@
 #ifndef TENON_RUNTIME_CUDA_PTX_ROUND_PAIR_CUH
 #define TENON_RUNTIME_CUDA_PTX_ROUND_PAIR_CUH
 
-#include "cuda/base/operands.cuh"
+#include "common/lanes.h"
+#include "cuda/device.cuh"
 
 namespace tenon {
 namespace cuda {

@@ -6,8 +6,8 @@
 //
 // Algorithm: one thread per result.
 // Config: kept, reduced (dims; both of rank 1 at least). Operands as for reduce.cuh.
-#ifndef TENON_RUNTIME_CUDA_FOLD_CUH
-#define TENON_RUNTIME_CUDA_FOLD_CUH
+#ifndef TENON_RUNTIME_CUDA_REDUCE_FOLD_CUH
+#define TENON_RUNTIME_CUDA_REDUCE_FOLD_CUH
 
 #include "cuda/reduce/kernel.cuh"
 

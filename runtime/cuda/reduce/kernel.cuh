@@ -12,8 +12,8 @@
 // Config: kept, reduced (dims; both of rank 1 at least). Schedule: threads, lanes (threads per
 // result, a power of two up to `threads`), across (neighbouring threads take neighbouring results).
 // ins: over kept dimensions, then reduced ones; outs, post_ins: over the kept ones.
-#ifndef TENON_RUNTIME_CUDA_REDUCE_CUH
-#define TENON_RUNTIME_CUDA_REDUCE_CUH
+#ifndef TENON_RUNTIME_CUDA_REDUCE_KERNEL_CUH
+#define TENON_RUNTIME_CUDA_REDUCE_KERNEL_CUH
 
 #include "cuda/base/lane_group.cuh"
 

@@ -15,8 +15,8 @@
 //
 // Config (derive from window_defaults): batch, channels, out_h, out_w. Schedule: along, vector.
 // x over (n, c, h, w); outs and ins over (n, c, oh, ow).
-#ifndef TENON_RUNTIME_CUDA_RESIZE_CUH
-#define TENON_RUNTIME_CUDA_RESIZE_CUH
+#ifndef TENON_RUNTIME_CUDA_RESIZE_KERNEL_CUH
+#define TENON_RUNTIME_CUDA_RESIZE_KERNEL_CUH
 
 #include "cuda/base/window.cuh"
 

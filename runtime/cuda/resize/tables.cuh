@@ -6,7 +6,7 @@
 #define TENON_RUNTIME_CUDA_RESIZE_TABLES_CUH
 
 #include "common/resize_axis.h"
-#include "cuda/host/launch.h"
+#include "cuda/base/operands.cuh"
 
 namespace tenon {
 namespace cuda {

@@ -16,8 +16,8 @@
 //
 // Config: space (dims of y), rows (dims of the indices), inner (dims of y without the first). y:
 // view over space; indices: view over rows; updates: view over (rows..., inner...).
-#ifndef TENON_RUNTIME_CUDA_SCATTER_CUH
-#define TENON_RUNTIME_CUDA_SCATTER_CUH
+#ifndef TENON_RUNTIME_CUDA_SCATTER_KERNEL_CUH
+#define TENON_RUNTIME_CUDA_SCATTER_KERNEL_CUH
 
 #include "common/combiners.h"
 #include "cuda/base/operands.cuh"

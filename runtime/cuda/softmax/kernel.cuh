@@ -7,8 +7,8 @@
 // Config: space (dims; the last is the normalised one, at least one before it), log (bool).
 // Schedule: lanes (threads per row, a power of two up to 256), across (neighbouring threads take
 // neighbouring rows). x, outs, ins: over space. Computed in f32, f64 for f64.
-#ifndef TENON_RUNTIME_CUDA_SOFTMAX_CUH
-#define TENON_RUNTIME_CUDA_SOFTMAX_CUH
+#ifndef TENON_RUNTIME_CUDA_SOFTMAX_KERNEL_CUH
+#define TENON_RUNTIME_CUDA_SOFTMAX_KERNEL_CUH
 
 #include "common/scalar.h"
 #include "cuda/base/lane_group.cuh"

@@ -7,8 +7,8 @@
 // and thread by thread, are the places of the first ones, and the items go there through shared
 // memory. Before and after, neighbours are with neighbouring threads, so that memory is read and
 // written in whole lines.
-#ifndef TENON_RUNTIME_CUDA_BLOCK_SORT_CUH
-#define TENON_RUNTIME_CUDA_BLOCK_SORT_CUH
+#ifndef TENON_RUNTIME_CUDA_SORT_BLOCK_SORT_CUH
+#define TENON_RUNTIME_CUDA_SORT_BLOCK_SORT_CUH
 
 #include "cuda/sort/radix_sort.cuh"
 

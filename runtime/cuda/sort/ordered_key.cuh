@@ -1,7 +1,7 @@
 // Defines `ordered_key`: unsigned numbers in the order of the values that they stand for, of up to
 // 32 bits. Sorts go by them.
-#ifndef TENON_RUNTIME_CUDA_ORDERED_KEY_CUH
-#define TENON_RUNTIME_CUDA_ORDERED_KEY_CUH
+#ifndef TENON_RUNTIME_CUDA_SORT_ORDERED_KEY_CUH
+#define TENON_RUNTIME_CUDA_SORT_ORDERED_KEY_CUH
 
 #include "cuda/base/operands.cuh"
 

@@ -8,8 +8,8 @@
 //
 // Scratch of a sort of up to n items: two lists of them, which the passes move from one to the
 // other, and a number for each digit and block.
-#ifndef TENON_RUNTIME_CUDA_RADIX_SORT_CUH
-#define TENON_RUNTIME_CUDA_RADIX_SORT_CUH
+#ifndef TENON_RUNTIME_CUDA_SORT_RADIX_SORT_CUH
+#define TENON_RUNTIME_CUDA_SORT_RADIX_SORT_CUH
 
 #include "cuda/base/operands.cuh"
 #include "cuda/status.h"

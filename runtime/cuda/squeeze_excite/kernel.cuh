@@ -18,8 +18,8 @@
 // x over (n, pixels..., c), outs and ins likewise, gates over (n, e), hidden_ins over (n, h).
 // Weights of fp16, bf16 or fp32: w1 [hidden][pitch], w2 [outputs][pitch], rows rounded up to 16
 // bytes with zeros.
-#ifndef TENON_RUNTIME_CUDA_SQUEEZE_EXCITE_CUH
-#define TENON_RUNTIME_CUDA_SQUEEZE_EXCITE_CUH
+#ifndef TENON_RUNTIME_CUDA_SQUEEZE_EXCITE_KERNEL_CUH
+#define TENON_RUNTIME_CUDA_SQUEEZE_EXCITE_KERNEL_CUH
 
 #include "cuda/base/operands.cuh"
 #include "cuda/ptx/cluster.cuh"

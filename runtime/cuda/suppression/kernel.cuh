@@ -12,8 +12,8 @@
 // cuda/suppression/sorted.cuh. Config: batch, classes, n, k (extents), center (bool:
 // center and size instead of corners). boxes: view over (batch, n, 4); scores: view over (batch,
 // classes, n); out: view of int64_t over (batch, classes, k); lists: an int for each score.
-#ifndef TENON_RUNTIME_CUDA_NON_MAX_SUPPRESSION_CUH
-#define TENON_RUNTIME_CUDA_NON_MAX_SUPPRESSION_CUH
+#ifndef TENON_RUNTIME_CUDA_SUPPRESSION_KERNEL_CUH
+#define TENON_RUNTIME_CUDA_SUPPRESSION_KERNEL_CUH
 
 #include "common/boxes.h"
 #include "cuda/base/lane_group.cuh"

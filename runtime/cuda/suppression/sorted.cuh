@@ -12,8 +12,8 @@
 // blocks start.
 //
 // Views and numbers: those of non_max_suppression.
-#ifndef TENON_RUNTIME_CUDA_NON_MAX_SUPPRESSION_SORTED_CUH
-#define TENON_RUNTIME_CUDA_NON_MAX_SUPPRESSION_SORTED_CUH
+#ifndef TENON_RUNTIME_CUDA_SUPPRESSION_SORTED_CUH
+#define TENON_RUNTIME_CUDA_SUPPRESSION_SORTED_CUH
 
 #include "cuda/sort/ordered_key.cuh"
 #include "cuda/sort/radix_sort.cuh"

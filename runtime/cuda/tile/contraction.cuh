@@ -11,8 +11,8 @@
 // [slices][ceil(N/tile_n)][K][tile_n] with zeros in missing columns and 16-byte aligned, or K-major
 // weights, [slices][N][K] (groups whose filters fill no tiles), or a view (matmul of two
 // activations).
-#ifndef TENON_RUNTIME_CUDA_CONTRACTION_CUH
-#define TENON_RUNTIME_CUDA_CONTRACTION_CUH
+#ifndef TENON_RUNTIME_CUDA_TILE_CONTRACTION_CUH
+#define TENON_RUNTIME_CUDA_TILE_CONTRACTION_CUH
 
 #include "cuda/base/multiple.h"
 #include "cuda/base/operands.cuh"

@@ -1,6 +1,6 @@
 // Defines `conv_window`: which pixels the window of a convolution's output covers.
-#ifndef TENON_RUNTIME_CUDA_CONV_WINDOW_CUH
-#define TENON_RUNTIME_CUDA_CONV_WINDOW_CUH
+#ifndef TENON_RUNTIME_CUDA_TILE_CONV_WINDOW_CUH
+#define TENON_RUNTIME_CUDA_TILE_CONV_WINDOW_CUH
 
 #include "cuda/device.cuh"
 

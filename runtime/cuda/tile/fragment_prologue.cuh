@@ -6,8 +6,8 @@
 //
 // For problems without padding only: a fragment does not know which elements lie outside, but for
 // those beyond the last k, which stay zero.
-#ifndef TENON_RUNTIME_CUDA_FRAGMENT_PROLOGUE_CUH
-#define TENON_RUNTIME_CUDA_FRAGMENT_PROLOGUE_CUH
+#ifndef TENON_RUNTIME_CUDA_TILE_FRAGMENT_PROLOGUE_CUH
+#define TENON_RUNTIME_CUDA_TILE_FRAGMENT_PROLOGUE_CUH
 
 #include "cuda/ptx/cp_async.cuh"
 #include "cuda/tile/contraction.cuh"

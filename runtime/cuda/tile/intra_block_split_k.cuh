@@ -1,7 +1,7 @@
 // Defines `add_up_teams`: teams of threads that worked on different parts of K of one tile add up
 // their sums in shared memory, in a fixed order.
-#ifndef TENON_RUNTIME_CUDA_TEAMS_CUH
-#define TENON_RUNTIME_CUDA_TEAMS_CUH
+#ifndef TENON_RUNTIME_CUDA_TILE_INTRA_BLOCK_SPLIT_K_CUH
+#define TENON_RUNTIME_CUDA_TILE_INTRA_BLOCK_SPLIT_K_CUH
 
 #include "cuda/device.cuh"
 

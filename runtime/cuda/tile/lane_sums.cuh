@@ -1,7 +1,7 @@
 // Defines sum_over_lanes and apply_lane_sums: sums that `Lanes` neighbouring threads of a block
 // have parts of, and what becomes of them.
-#ifndef TENON_RUNTIME_CUDA_LANE_SUMS_CUH
-#define TENON_RUNTIME_CUDA_LANE_SUMS_CUH
+#ifndef TENON_RUNTIME_CUDA_TILE_LANE_SUMS_CUH
+#define TENON_RUNTIME_CUDA_TILE_LANE_SUMS_CUH
 
 #include "cuda/tile/contraction.cuh"
 

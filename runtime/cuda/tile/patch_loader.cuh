@@ -3,8 +3,8 @@
 // the tiles of blocks, and, for Tensor Cores, `patch_layout` and `patch_loader`, whose pixels have
 // their channels innermost and rounded up to whole runs of 8 elements. Missing channels, and pixels
 // beyond the image, are zero.
-#ifndef TENON_RUNTIME_CUDA_PATCH_LOADER_CUH
-#define TENON_RUNTIME_CUDA_PATCH_LOADER_CUH
+#ifndef TENON_RUNTIME_CUDA_TILE_PATCH_LOADER_CUH
+#define TENON_RUNTIME_CUDA_TILE_PATCH_LOADER_CUH
 
 #include "cuda/tile/tile_loader.cuh"
 

@@ -3,8 +3,8 @@
 //
 // Runs of 16 bytes go by cp.async where rows are whole runs and aligned; element by element
 // elsewhere. Behind the last row, and behind the last column up to the tile's, stands zero.
-#ifndef TENON_RUNTIME_CUDA_ROW_LOADER_CUH
-#define TENON_RUNTIME_CUDA_ROW_LOADER_CUH
+#ifndef TENON_RUNTIME_CUDA_TILE_ROW_LOADER_CUH
+#define TENON_RUNTIME_CUDA_TILE_ROW_LOADER_CUH
 
 #include "cuda/base/operands.cuh"
 #include "cuda/ptx/cp_async.cuh"

@@ -3,8 +3,8 @@
 //
 // Needs partials (plain scratch, partial_bytes) and one counter per tile (zeroed scratch: cleared
 // when the context is created, and left zero by the last block).
-#ifndef TENON_RUNTIME_CUDA_SPLIT_K_CUH
-#define TENON_RUNTIME_CUDA_SPLIT_K_CUH
+#ifndef TENON_RUNTIME_CUDA_TILE_SPLIT_K_CUH
+#define TENON_RUNTIME_CUDA_TILE_SPLIT_K_CUH
 
 #include "cuda/device.cuh"
 

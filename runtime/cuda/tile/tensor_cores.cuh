@@ -11,8 +11,8 @@
 //   as_loaded           registers `r` of a fragment hold just that
 //   multiply<Element>(d, a, b)   D += A * B of 16 x 8 x (32 bytes * steps), Element being A's;
 //                       operands and sums lie as for mma.sync (ptx/mma_sm80.cuh)
-#ifndef TENON_RUNTIME_CUDA_TENSOR_CORES_CUH
-#define TENON_RUNTIME_CUDA_TENSOR_CORES_CUH
+#ifndef TENON_RUNTIME_CUDA_TILE_TENSOR_CORES_CUH
+#define TENON_RUNTIME_CUDA_TILE_TENSOR_CORES_CUH
 
 #include "cuda/device.cuh"
 

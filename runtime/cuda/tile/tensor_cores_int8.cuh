@@ -1,8 +1,8 @@
 // Defines `tensor_cores_int8_sm75` and `tensor_cores_int8_sm80`: multiplications of bytes with
 // exact 32-bit sums on the Tensor Cores of sm_75, and of sm_80 and up; see tensor_cores.cuh. A may
 // be signed or not, B is signed.
-#ifndef TENON_RUNTIME_CUDA_TENSOR_CORES_INT8_CUH
-#define TENON_RUNTIME_CUDA_TENSOR_CORES_INT8_CUH
+#ifndef TENON_RUNTIME_CUDA_TILE_TENSOR_CORES_INT8_CUH
+#define TENON_RUNTIME_CUDA_TILE_TENSOR_CORES_INT8_CUH
 
 #include "cuda/ptx/mma_int8.cuh"
 #include "cuda/tile/tensor_cores.cuh"

@@ -1,8 +1,8 @@
 // Defines `tensor_cores_sm75`: multiplications of fp16 on the Tensor Cores of sm_75 and up.
 // `multiply` adds A * B of 16 x 8 x 16 to D; the operands lie as for mma.sync m16n8k16
 // (ptx/mma_sm80.cuh).
-#ifndef TENON_RUNTIME_CUDA_TENSOR_CORES_SM75_CUH
-#define TENON_RUNTIME_CUDA_TENSOR_CORES_SM75_CUH
+#ifndef TENON_RUNTIME_CUDA_TILE_TENSOR_CORES_SM75_CUH
+#define TENON_RUNTIME_CUDA_TILE_TENSOR_CORES_SM75_CUH
 
 #include "cuda/ptx/mma_sm75.cuh"
 #include "cuda/tile/tensor_cores.cuh"

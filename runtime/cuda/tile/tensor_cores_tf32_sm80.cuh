@@ -9,8 +9,8 @@
 // every 16 elements along K they begin at zero, the small products first, and the result is added
 // to the fp32 sum in a register, with what was cut off on the average. Where an operand is
 // infinite, or rounds to infinity (beyond 3.4e38), tf32x3 gives NaN.
-#ifndef TENON_RUNTIME_CUDA_TENSOR_CORES_TF32_SM80_CUH
-#define TENON_RUNTIME_CUDA_TENSOR_CORES_TF32_SM80_CUH
+#ifndef TENON_RUNTIME_CUDA_TILE_TENSOR_CORES_TF32_SM80_CUH
+#define TENON_RUNTIME_CUDA_TILE_TENSOR_CORES_TF32_SM80_CUH
 
 #include "cuda/ptx/mma_sm80.cuh"
 #include "cuda/tile/tensor_cores.cuh"

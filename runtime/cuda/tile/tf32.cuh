@@ -1,8 +1,8 @@
 // Defines the two parts of 11 bits of significand that tf32x3 makes of a float: big + small is the
 // float to within one unit of its last place. Tensor Cores read floats as tf32, without the low 13
 // bits.
-#ifndef TENON_RUNTIME_CUDA_TF32_CUH
-#define TENON_RUNTIME_CUDA_TF32_CUH
+#ifndef TENON_RUNTIME_CUDA_TILE_TF32_CUH
+#define TENON_RUNTIME_CUDA_TILE_TF32_CUH
 
 #include "common/mul_add.h"
 #include "cuda/device.cuh"

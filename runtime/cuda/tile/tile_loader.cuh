@@ -13,8 +13,8 @@
 // A Layout says where a run lies in its tile: rows, columns (elements), size, at(row, run). Places
 // `period` rows apart, or a multiple, are pitch elements a row apart: constants, which addresses
 // take for nothing.
-#ifndef TENON_RUNTIME_CUDA_TILE_LOADER_CUH
-#define TENON_RUNTIME_CUDA_TILE_LOADER_CUH
+#ifndef TENON_RUNTIME_CUDA_TILE_TILE_LOADER_CUH
+#define TENON_RUNTIME_CUDA_TILE_TILE_LOADER_CUH
 
 #include "cuda/ptx/cp_async.cuh"
 #include "cuda/ptx/words.cuh"

@@ -1,7 +1,7 @@
 // Defines the loops over K of contraction kernels: tiles of A and B pass through buffers of shared
 // memory, which the loaders of tile_loader.cuh fill ahead of their use.
-#ifndef TENON_RUNTIME_CUDA_TILE_PIPELINE_CUH
-#define TENON_RUNTIME_CUDA_TILE_PIPELINE_CUH
+#ifndef TENON_RUNTIME_CUDA_TILE_TILE_PIPELINE_CUH
+#define TENON_RUNTIME_CUDA_TILE_TILE_PIPELINE_CUH
 
 #include "cuda/tile/tile_loader.cuh"
 

@@ -8,8 +8,8 @@
 // together.
 // Config: space (dims: others..., n), k, largest (bool). x over space; outs, ins over (others...,
 // k).
-#ifndef TENON_RUNTIME_CUDA_TOPK_CUH
-#define TENON_RUNTIME_CUDA_TOPK_CUH
+#ifndef TENON_RUNTIME_CUDA_TOPK_KERNEL_CUH
+#define TENON_RUNTIME_CUDA_TOPK_KERNEL_CUH
 
 #include "cuda/base/computed.cuh"
 

@@ -10,8 +10,8 @@
 // the number of rows.
 // Config: rows, columns (extents), sorted (bool). x: view over (rows, columns); out: view of
 // int64_t over (3, rows); firsts: an int for each row.
-#ifndef TENON_RUNTIME_CUDA_UNIQUE_CUH
-#define TENON_RUNTIME_CUDA_UNIQUE_CUH
+#ifndef TENON_RUNTIME_CUDA_UNIQUE_KERNEL_CUH
+#define TENON_RUNTIME_CUDA_UNIQUE_KERNEL_CUH
 
 #include "cuda/base/operands.cuh"
 

@@ -10,8 +10,8 @@
 //
 // A step is tile_k neighbours along k, of one tap in convolutions; channels beyond the last are
 // zero in both operands. What tensor maps cannot say (see tensor_map.h) must not come here.
-#ifndef TENON_RUNTIME_CUDA_TENSOR_LOADER_CUH
-#define TENON_RUNTIME_CUDA_TENSOR_LOADER_CUH
+#ifndef TENON_RUNTIME_CUDA_WARPGROUP_TENSOR_LOADER_CUH
+#define TENON_RUNTIME_CUDA_WARPGROUP_TENSOR_LOADER_CUH
 
 #include "cuda/ptx/tensor_copy.cuh"
 #include "cuda/ptx/wgmma.cuh"

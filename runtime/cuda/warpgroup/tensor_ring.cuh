@@ -4,8 +4,8 @@
 //
 // Shared memory: A [stages][tile_m x tile_k], B [stages][parts][tile_k x tile_n] as swizzled tiles
 // (ptx/wgmma.cuh), then the barriers.
-#ifndef TENON_RUNTIME_CUDA_TENSOR_RING_CUH
-#define TENON_RUNTIME_CUDA_TENSOR_RING_CUH
+#ifndef TENON_RUNTIME_CUDA_WARPGROUP_TENSOR_RING_CUH
+#define TENON_RUNTIME_CUDA_WARPGROUP_TENSOR_RING_CUH
 
 #include "cuda/ptx/proxy_fence.cuh"
 #include "cuda/warpgroup/tensor_loader.cuh"

@@ -1,7 +1,7 @@
 // Defines what persistent contraction kernels go by: the order of tiles, positions in a ring of
 // buffers, and the exchange of sums between the lanes that share a row.
-#ifndef TENON_RUNTIME_CUDA_TILE_ORDER_CUH
-#define TENON_RUNTIME_CUDA_TILE_ORDER_CUH
+#ifndef TENON_RUNTIME_CUDA_WARPGROUP_TILE_ORDER_CUH
+#define TENON_RUNTIME_CUDA_WARPGROUP_TILE_ORDER_CUH
 
 #include "cuda/tile/contraction.cuh"
 

@@ -30,8 +30,8 @@
 // Config: conv_problem's with a kernel of 3 x 3, strides, dilations and groups of 1; any padding.
 // Schedule: tile_t, tile_n, tile_c, warps, stages, splits, least_shared; see winograd_schedule and
 // contract_simt.cuh. Weights: [ceil(filters/tile_n)][channels][16][tile_n], zero padded.
-#ifndef TENON_RUNTIME_CUDA_WINOGRAD_CUH
-#define TENON_RUNTIME_CUDA_WINOGRAD_CUH
+#ifndef TENON_RUNTIME_CUDA_WINOGRAD_KERNEL_CUH
+#define TENON_RUNTIME_CUDA_WINOGRAD_KERNEL_CUH
 
 #include "cuda/tile/split_k.cuh"
 #include "cuda/tile/tile_pipeline.cuh"

@@ -1,7 +1,7 @@
 // Implements the compilation and comparison of test modules.
 #include "Compiled.h"
 
-#include "codegen/Compile.h"
+#include "codegen/Codegen.h"
 #include "ir/Context.h"
 #include "ir/Interpreter.h"
 #include "ir/Text.h"

@@ -1,7 +1,7 @@
 // Compares the estimates of contractions with measurements: every layer of the benchmark's networks
 // as bench/gemm.cu timed its schedules on one card (bench/gemm/schedules_*.csv). What the estimates
 // choose must be close to the fastest.
-#include "codegen/Compile.h"
+#include "codegen/Codegen.h"
 #include "codegen/core/TargetFamily.h"
 #include "ir/Context.h"
 #include "ir/Text.h"

@@ -2,7 +2,7 @@
 // operand as codegen permits, and gives what it gives apart; one byte closer it does not, so that a
 // distance that is too small would be seen. Then what the plan makes of them, and its check.
 #include "codegen/memory/Overlap.h"
-#include "codegen/Compile.h"
+#include "codegen/Codegen.h"
 #include "codegen/memory/PlanVerifier.h"
 #include "cpu/conv_pairs.h"
 #include "cpu/conv_quads.h"

@@ -1,6 +1,6 @@
 // Tests tuning files and the keys that they are looked up by: what a key must not depend on, what
 // it must, and that a measured schedule goes before an estimate only where it is legal.
-#include "codegen/Compile.h"
+#include "codegen/Codegen.h"
 #include "codegen/memory/Alignment.h"
 #include "ir/Context.h"
 #include "ir/Text.h"

@@ -1,5 +1,5 @@
 // Implements the reading of disassembled kernels.
-#include "codegen/cuda/program/MachineCode.h"
+#include "tools/MachineCode.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Demangle/Demangle.h"

@@ -1,5 +1,5 @@
 // Tests the reading of disassembled kernels and which of them are a step's.
-#include "codegen/cuda/program/MachineCode.h"
+#include "tools/MachineCode.h"
 
 #include <gtest/gtest.h>
 
