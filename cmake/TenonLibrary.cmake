@@ -36,6 +36,14 @@ if(NOT EXISTS ${TENON_EMPTY_SOURCE})
   file(WRITE ${TENON_EMPTY_SOURCE} "// Stands in for a folder that has no sources.\n")
 endif()
 
+# tenon_make_shareable(TARGET): its code may go into a shared library.
+function(tenon_make_shareable target)
+  if(TENON_SHAREABLE)
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    target_compile_options(${target} PRIVATE -fno-semantic-interposition)
+  endif()
+endfunction()
+
 function(tenon_add_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "FOLDER" "LINK;PRECOMPILE")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS

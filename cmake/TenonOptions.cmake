@@ -17,6 +17,11 @@ endif()
 set(CMAKE_C_STANDARD 99)
 set(CMAKE_POSITION_INDEPENDENT_CODE OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+# What goes into libtenon.a fits shared libraries, too. Builds with sanitizers have no archive.
+set(TENON_SHAREABLE ON)
+if(TENON_SANITIZE OR TENON_FUZZ)
+  set(TENON_SHAREABLE OFF)
+endif()
 
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)

@@ -59,11 +59,12 @@ std::vector<const TargetFamily *> familiesWithOwnTactics() {
   return families;
 }
 
-const Tactic *TargetFamily::findTactic(llvm::StringRef id) const {
-  for (const Tactic &t : tactics())
-    if (t.id == id)
-      return &t;
-  return nullptr;
+Result<const Tactic *> findTactic(const TargetLevel &level, llvm::StringRef id) {
+  for (const Tactic *t : level.family->tactics())
+    if (t->info.id == id)
+      return t;
+  return Refusal{"no kernel of target " + level.name.str() + " is called " + id.str(),
+                 "`tenon passes` lists them; without its schedule the group gets one"};
 }
 
 TargetTraits traitsOf(const Target &target) {

@@ -27,9 +27,9 @@ bool Compiler::readControls() {
   // Tactics are switched in the same way: they are ids of their own.
   std::vector<std::string> ids;
   for (const TargetFamily *family : familiesWithOwnTactics())
-    for (const Tactic &t : family->tactics()) {
-      ids.push_back("tactic." + t.id.str());
-      for (const Chain &chain : t.chains)
+    for (const Tactic *t : family->tactics()) {
+      ids.push_back("tactic." + t->info.id.str());
+      for (const Chain &chain : t->info.chains)
         ids.push_back(chain.id.str());
     }
   for (const ScheduleFeature &f : scheduleFeatures())

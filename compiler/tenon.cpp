@@ -3,6 +3,7 @@
 
 #include "codegen/core/Work.h"
 #include "compiler/CodeOptions.h"
+#include "compiler/LibraryInterface.h"
 #include "compiler/ScheduleSelection.h"
 #include "compiler/Settings.h"
 
@@ -12,16 +13,6 @@
 
 namespace tenon {
 namespace {
-
-Message message(const Diagnostic &d) {
-  Message m;
-  m.severity = Message::Severity(int(d.severity));
-  m.text = d.message;
-  m.nodes.assign(d.nodes.begin(), d.nodes.end());
-  m.op = d.op;
-  m.notes = d.notes;
-  return m;
-}
 
 std::vector<Fusion> fusionsOf(const Compiler &compiler) {
   std::vector<Fusion> out;
@@ -62,8 +53,7 @@ public:
 
   bool run(Output &out) {
     const bool ok = compile(out);
-    for (Diagnostic &d : compiler_.diagnostics().list())
-      diagnostics_.report(d.severity, "") = std::move(d);
+    moveDiagnostics(compiler_.diagnostics(), diagnostics_);
     return ok;
   }
 
@@ -95,6 +85,7 @@ private:
 
   void report(const Target &target, const CompileSummary &summary, Output &out) {
     Module &module = compiler_.module();
+    out.interface = interfaceOf(module.graph());
     out.target = target.name;
     out.model = module.name;
     out.nodes = nodesRead(module);
@@ -129,8 +120,7 @@ std::optional<Output> compile(const Request &request, std::vector<Message> &mess
   } catch (const std::exception &e) { // memory, mostly: nothing of ours throws
     diagnostics.error(e.what());
   }
-  for (const Diagnostic &d : diagnostics.list())
-    messages.push_back(message(d));
+  addMessages(diagnostics, messages);
   return result;
 }
 

@@ -1,4 +1,5 @@
-// Defines Tenon as a library: a model in, the files of a C++ or CUDA program out, all in memory.
+// Defines Tenon as a library: a model in, the files of a C++ or CUDA program out, all in memory;
+// and models on its interpreter.
 //
 // C++17 over the standard library alone. compile() prints nothing, writes no file, changes nothing
 // of the process and keeps no state: any number of threads may call it at once, and the same
@@ -14,6 +15,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -148,7 +150,33 @@ struct Kernel {
   std::int64_t trafficBytes = 0, scratchBytes = 0;
 };
 
+/// What a program takes and gives, as the C interface shows it: values carried from run to run are
+/// left out.
+struct Interface {
+  /// One extent of a port: an expression over constants and symbols in postfix order, such as
+  /// {"N", "2", "*"}; the operations are + * // min max. `most` is the largest value.
+  struct Extent {
+    std::int64_t most = 0;
+    std::vector<std::string> formula;
+  };
+  struct Port {
+    std::string name;
+    std::string type; ///< of its elements: "f32", "i64", "bf16", "str"
+    std::vector<Extent> shape;
+  };
+  /// A dimension known at run time, in the order of the C interface's numbers.
+  struct Symbol {
+    std::string name;
+    std::int64_t low = 0, high = 0;
+    bool carried = false; ///< the length of what is carried from run to run: each run sets it
+  };
+  std::vector<Port> inputs, outputs;
+  std::vector<Symbol> symbols;
+  bool states = false; ///< values are carried from run to run
+};
+
 struct Output {
+  Interface interface;
   /// The C++ or CUDA source first, then its header, and weights where they are a file.
   std::vector<File> files;
   /// The target with `native` resolved, and the model's own name.
@@ -164,6 +192,37 @@ struct Output {
 
 /// None after errors, which stand among the messages; they are added to those that are there.
 std::optional<Output> compile(const Request &request, std::vector<Message> &messages);
+
+/// A dense, row-major tensor. Elements below a byte are packed, the first in the low bits.
+struct Array {
+  std::string type; ///< of its elements, as in Interface::Port
+  std::vector<std::int64_t> shape;
+  std::string bytes;              ///< little-endian
+  std::vector<std::string> texts; ///< the elements of type "str", in place of bytes
+};
+
+/// A model on Tenon's interpreter: it runs what was imported, before any pass, without a compiler.
+/// It is what generated code is compared with, and slow. One run at a time.
+class InterpretedModel {
+public:
+  /// Null after errors. Of the settings those count that shape the model's interface; the target is
+  /// not looked at.
+  static std::unique_ptr<InterpretedModel> load(const Request &request,
+                                                std::vector<Message> &messages);
+  ~InterpretedModel();
+
+  const Interface &interface() const;
+  /// Outputs of one run, in order; none after errors.
+  std::optional<std::vector<Array>> run(const std::vector<Array> &inputs,
+                                        std::vector<Message> &messages);
+  /// Clears the values carried from run to run.
+  void reset();
+
+private:
+  class Implementation;
+  explicit InterpretedModel(std::unique_ptr<Implementation> implementation);
+  std::unique_ptr<Implementation> implementation_;
+};
 
 /// "0.1.0".
 const char *version();

@@ -28,15 +28,15 @@ void printText(llvm::raw_ostream &os) {
          << o.summary << '\n';
   }
   for (const TargetFamily *family : familiesWithOwnTactics())
-    for (const Tactic &t : family->tactics())
-      for (const Chain &chain : t.chains)
+    for (const Tactic *t : family->tactics())
+      for (const Chain &chain : t->info.chains)
         os << llvm::left_justify("  " + chain.id.str(), 38) << chain.summary << " (" << family->id
            << ", where it is faster)\n";
   os << "\nways to run a group (--disable, --only)\n";
   for (const TargetFamily *family : familiesWithOwnTactics())
-    for (const Tactic &t : family->tactics())
-      os << llvm::left_justify("tactic." + t.id.str(), 38) << t.summary << " (" << family->id
-         << ")\n";
+    for (const Tactic *t : family->tactics())
+      os << llvm::left_justify("tactic." + t->info.id.str(), 38) << t->info.summary << " ("
+         << family->id << ")\n";
   for (const ScheduleFeature &f : scheduleFeatures())
     os << llvm::left_justify(f.id, 38) << f.summary << '\n';
   os << "\npipelines\n";
@@ -69,21 +69,21 @@ void printJson(llvm::raw_ostream &os) {
     });
     json.attributeArray("tactics", [&] {
       for (const TargetFamily *family : familiesWithOwnTactics())
-        for (const Tactic &t : family->tactics())
+        for (const Tactic *t : family->tactics())
           json.object([&] {
-            json.attribute("id", "tactic." + t.id.str());
+            json.attribute("id", "tactic." + t->info.id.str());
             json.attribute("family", family->id);
-            json.attribute("summary", t.summary);
+            json.attribute("summary", t->info.summary);
           });
     });
     json.attributeArray("chains", [&] {
       for (const TargetFamily *family : familiesWithOwnTactics())
-        for (const Tactic &t : family->tactics())
-          for (const Chain &chain : t.chains)
+        for (const Tactic *t : family->tactics())
+          for (const Chain &chain : t->info.chains)
             json.object([&] {
               json.attribute("id", chain.id);
               json.attribute("family", family->id);
-              json.attribute("tactic", "tactic." + t.id.str());
+              json.attribute("tactic", "tactic." + t->info.id.str());
               json.attribute("summary", chain.summary);
             });
     });

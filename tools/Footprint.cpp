@@ -2,7 +2,7 @@
 #include "tools/Footprint.h"
 
 #include "codegen/core/TargetFamily.h"
-#include "codegen/memory/Plan.h"
+#include "codegen/memory/Scheduled.h"
 #include "compiler/CodeOptions.h"
 #include "tools/Files.h"
 #include "tools/Tools.h"
@@ -110,15 +110,14 @@ double Footprint::totalCycles() const {
 bool takeFootprint(ToolHost &host, Compiler &compiler, const Target &target,
                    const CodeOptions &code, Footprint &out) {
   const TargetLevel &level = *target.levels.front();
-  const Plan plan = planMemory(compiler.module().graph());
-  for (const Step &s : plan.steps) {
-    const Attribute *a = s.op->find("schedule");
-    const Schedule *schedule = a ? a->get<Schedule>() : nullptr;
-    const auto group =
-        s.op->is(Op::Group) ? scheduledGroup(*s.op, level) : Result<ScheduledGroup>(Refusal{});
-    if (group && group->tactic->cost && level.megahertz > 0)
-      out.cycles[s.number] =
-          group->tactic->cost({group->form, level}, *group->schedule) * level.megahertz;
+  const auto scheduled = openScheduled(compiler.module().graph(), level, compiler.diagnostics());
+  if (!scheduled)
+    return false;
+  for (const Step &s : scheduled->plan.steps) {
+    const ScheduledGroup *group = scheduled->groups[size_t(s.number)].get();
+    const double microseconds = group ? group->choice->price().microseconds : 0;
+    if (microseconds > 0 && level.megahertz > 0)
+      out.cycles[s.number] = microseconds * level.megahertz;
     out.code[s.number] = group && group->form.anchor ? kContractionBytes : kStepBytes;
   }
   out.rest = kRestBytes;

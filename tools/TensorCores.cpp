@@ -5,7 +5,7 @@
 
 #include "codegen/core/TargetFamily.h"
 #include "codegen/core/Work.h"
-#include "codegen/memory/Alignment.h"
+#include "codegen/memory/Scheduled.h"
 #include "compiler/CodeOptions.h"
 #include "tools/Tools.h"
 
@@ -102,21 +102,22 @@ TensorCoreProof::Variant TensorCoreProof::readVariant(size_t index,
                                                       const ScheduleOptions &schedule) const {
   Variant v;
   v.level = target_.levels[index];
-  const Plan plan = planMemory(*compiler_.module().graphs[index]);
-  const Alignment alignment(plan);
+  const auto scheduled =
+      openScheduled(*compiler_.module().graphs[index], *v.level, compiler_.diagnostics());
+  if (!scheduled)
+    return v;
   for (const StepSummary &s : summary_.steps) {
     if (s.level != v.level->name)
       continue;
-    Operation &op = *plan.steps[size_t(s.step)].op;
-    const Schedule &chosen = *op.find("schedule")->get<Schedule>();
-    const auto form = analyzeGroup(op);
+    const Operation &op = *scheduled->plan.steps[size_t(s.step)].op;
+    const ScheduledGroup &group = *scheduled->groups[size_t(s.step)];
     Layer l;
     l.step = s.step;
-    l.tactic = chosen.tactic;
+    l.tactic = group.choice->tactic.info.id.str();
     l.nodes = op.loc();
     l.flops = workOf(op).flops;
     l.microseconds = s.estimatedMicroseconds;
-    l.verdict = target_.family->judgeTensorCores({*form, *v.level, &alignment}, chosen, schedule);
+    l.verdict = target_.family->judgeTensorCores(scheduled->query(group), *group.choice, schedule);
     l.kernels = code_->kernelsOf(*v.level, s.types);
     llvm::stable_sort(l.kernels, [](const KernelCode *a, const KernelCode *b) {
       return a->tensorInstructions() < b->tensorInstructions();

@@ -35,21 +35,22 @@ std::string nodesText(const Location &nodes) {
 
 /// The best estimates, and of every tactic the best one unless it is far off: estimates of
 /// different kernels compare worse than those of one.
-std::vector<Candidate> shortlist(llvm::ArrayRef<Candidate> all, size_t most) {
+std::vector<TunerProgram::Entry> shortlist(llvm::ArrayRef<Candidate> all, size_t most) {
   constexpr double kFarOff = 10;
   std::vector<bool> taken(all.size());
   std::set<const Tactic *> tactics;
   size_t count = 0;
   for (size_t i = 0; i < all.size() && count < most; ++i)
-    if (all[i].cost <= kFarOff * all.front().cost && tactics.insert(all[i].tactic).second)
+    if (all[i].price.rank <= kFarOff * all.front().price.rank &&
+        tactics.insert(&all[i].tactic()).second)
       taken[i] = true, ++count;
   for (size_t i = 0; i < all.size() && count < most; ++i)
     if (!taken[i])
       taken[i] = true, ++count;
-  std::vector<Candidate> out;
+  std::vector<TunerProgram::Entry> out;
   for (size_t i = 0; i < all.size(); ++i)
     if (taken[i])
-      out.push_back(all[i]);
+      out.push_back({all[i].schedule(), all[i].price.microseconds});
   return out;
 }
 
@@ -132,8 +133,8 @@ void Tuner::layOut(TunerProgram &program) {
   for (const auto &[key, form] : forms_) {
     TunerForm f{key, form.level, form.nodes, int(program.candidates.size()),
                 int(form.candidates.size())};
-    for (const Candidate &c : form.candidates)
-      program.candidates.push_back({c.schedule, c.microseconds});
+    program.candidates.insert(program.candidates.end(), form.candidates.begin(),
+                              form.candidates.end());
     program.forms.push_back(std::move(f));
   }
 }
@@ -149,7 +150,7 @@ bool Tuner::addRound(const std::string &name, CompileOptions::Runtime runtime,
     const int candidate = pick(key);
     const Schedule &wanted = program.candidates[size_t(candidate)].schedule;
     const auto *it =
-        llvm::find_if(candidates, [&](const Candidate &c) { return c.schedule == wanted; });
+        llvm::find_if(candidates, [&](const Candidate &c) { return c.schedule() == wanted; });
     if (it == candidates.end())
       return size_t(0);
     ran[&group] = candidate;

@@ -32,7 +32,7 @@ private:
   /// What was met of a form while collecting: its candidates, best estimate first.
   struct Collected {
     std::string level, nodes;
-    std::vector<Candidate> candidates;
+    std::vector<TunerProgram::Entry> candidates;
     bool otherwise = false; // met where chains are not as the cost model has them
   };
   /// Whether a chain is taken.

@@ -1,18 +1,24 @@
-// Defines tactics: each is one way to run one kind of group on a target.
+// Defines tactics, each of which is one way to run one kind of group on a target, and choices: a
+// group that was read for a tactic, with one of its schedules.
 #pragma once
 
 #include "codegen/core/GroupForm.h"
+#include "codegen/core/ScheduleFields.h"
 #include "codegen/core/Target.h"
 #include "ir/Result.h"
 
 #include "llvm/ADT/ArrayRef.h"
 
+#include <memory>
+
 namespace tenon {
 
 class Alignment;
 class StepWriter;
+class Tactic;
 
-struct TacticInput {
+/// What a tactic is asked about. The form outlives what is made of it.
+struct GroupQuery {
   const GroupForm &form;
   const TargetLevel &level;
   /// What is known of addresses; null: nothing.
@@ -45,6 +51,41 @@ struct Overlap {
   }
 };
 
+/// What choices are compared by.
+struct Price {
+  /// Estimated microseconds by the clock, which users are told; 0 where nothing is estimated.
+  double microseconds = 0;
+  /// On the scale of the tactics that compete for the group.
+  double rank = 0;
+  /// C++: how many bits of a weight are read, where that may be few.
+  int64_t weightBits = 8;
+};
+
+/// A group and one schedule of a tactic, both of which have been read and fit. Everything that it
+/// says follows from them: asking twice gives the same.
+class Choice {
+public:
+  explicit Choice(const Tactic &tactic) : tactic(tactic) {}
+  virtual ~Choice() = default;
+
+  const Tactic &tactic;
+
+  virtual ScheduleText text() const = 0;
+  virtual Price price() const = 0;
+  /// Scratch bytes that live as long as the step.
+  virtual int64_t scratch() const = 0;
+  /// Bytes that are zero before the first run and that the kernel leaves zero.
+  virtual int64_t zeroed() const = 0;
+  /// Layouts of the group's weights.
+  virtual void pack(llvm::SmallVectorImpl<Packing> &out) const = 0;
+  /// C++: how far the result may lie over an operand, by the order of the kernel's reads and
+  /// writes; None: it lies apart.
+  virtual llvm::Optional<Overlap> overlap() const = 0;
+  /// Writes configuration, body and call.
+  virtual void emit(StepWriter &out) const = 0;
+};
+using Choices = std::vector<std::unique_ptr<Choice>>;
+
 /// One of the groups that a chain joins. What it makes is read by another of them alone, the last
 /// one's by anybody.
 struct ChainPart {
@@ -64,68 +105,40 @@ struct Chain {
   llvm::StringRef within = {};
 };
 
-struct Tactic {
-  llvm::StringRef id;
-  llvm::StringRef summary;
-  /// What `accepts` asks of groups with as many anchors as the tactic takes.
-  Result<> (*match)(const TacticInput &in);
-  /// Legal schedules, best guess first; at least one after a successful match.
-  void (*enumerate)(const TacticInput &in, llvm::SmallVectorImpl<Schedule> &out);
-  /// Estimated microseconds, on the scale of the tactics that compete for the group.
-  double (*cost)(const TacticInput &in, const Schedule &schedule);
-  /// Weight layouts of a schedule.
-  void (*pack)(const TacticInput &in, const Schedule &schedule,
-               llvm::SmallVectorImpl<Packing> &out);
-  /// Scratch bytes that live as long as the step.
-  int64_t (*scratch)(const TacticInput &in, const Schedule &schedule);
-  /// Writes configuration, body and call. The schedule stands on the group.
-  void (*emit)(const TacticInput &in, const Schedule &schedule, StepWriter &out);
-  /// Bytes that are zero before the first run and that the kernel leaves zero; null for none.
-  int64_t (*zeroed)(const TacticInput &in, const Schedule &schedule) = nullptr;
-  /// Whether it is for the Tensor Cores of the machine and for operands as the group multiplies
-  /// them; null: it uses none.
-  bool (*usesTensorCores)(const TacticInput &in) = nullptr;
+/// What there is to say of a tactic without a group.
+struct TacticInfo {
+  llvm::StringRef id, summary;
   /// CUDA: whether operands and results may have elements that share bytes, which threads that
   /// write neighbours have to mind.
   bool takesPacked = false;
   /// C++: one instance of its code serves layers of all shapes. --optimize=size takes it wherever
   /// it matches; otherwise it is left aside.
   bool sharesCode = false;
-  /// Estimated microseconds by the clock, where costs are on another scale; null: the cost.
-  double (*clock)(const TacticInput &in, const Schedule &schedule) = nullptr;
   /// It runs these (GroupForm::before), and nothing else; empty: groups of one anchor at most.
   llvm::ArrayRef<Chain> chains = {};
-  /// The schedule as the tactic writes it, where one that somebody else wrote is legal for a group
-  /// that matches.
-  Result<Schedule> (*check)(const TacticInput &in, const Schedule &schedule) = nullptr;
-  /// C++: how far the result may lie over an operand, by the order of the kernel's reads and
-  /// writes; null: it lies apart.
-  llvm::Optional<Overlap> (*overlap)(const TacticInput &in, const Schedule &schedule) = nullptr;
-  /// C++: how many bits of a weight the schedule reads, where that may be few; null: whole bytes.
-  int64_t (*weightBits)(const Schedule &schedule) = nullptr;
 
   /// Whether it is for groups of as many anchors.
   bool takes(const GroupForm &form) const { return form.isChain() == !chains.empty(); }
-  /// Whether the whole group can run so.
-  Result<> accepts(const TacticInput &in) const {
-    if (takes(in.form))
-      return match(in);
-    return Refusal{!chains.empty() ? "one anchor alone" : "several anchors, one after another", ""};
-  }
-  /// What users are told; 0 where nothing is estimated.
-  double microseconds(const TacticInput &in, const Schedule &schedule) const {
-    return clock ? clock(in, schedule) : cost ? cost(in, schedule) : 0;
-  }
 };
 
-/// A group of a scheduled module with the kernel that its schedule names.
-struct ScheduledGroup {
-  GroupForm form;
-  const Tactic *tactic;
-  const Schedule *schedule;
+class Tactic {
+public:
+  const TacticInfo info;
+
+  /// Whether it is for the Tensor Cores of the machine and for operands as the group multiplies
+  /// them, whatever else keeps it from the group.
+  virtual bool forTensorCores(const GroupQuery &in) const = 0;
+  /// The group with every schedule worth trying, best guess first, at least one; refused where the
+  /// tactic does not run the group.
+  virtual Result<Choices> choices(const GroupQuery &in) const = 0;
+  /// The group with a schedule that somebody else may have written; refused, by the tactic's name,
+  /// where either does not fit.
+  virtual Result<std::unique_ptr<Choice>> choice(const GroupQuery &in,
+                                                 const ScheduleText &text) const = 0;
+
+protected:
+  constexpr explicit Tactic(const TacticInfo &info) : info(info) {}
+  ~Tactic() = default; // tactics are constant objects
 };
-/// Refused where the group has no schedule, or one that does not fit it.
-Result<ScheduledGroup> scheduledGroup(Operation &group, const TargetLevel &level,
-                                      const Alignment *alignment = nullptr);
 
 } // namespace tenon

@@ -1,5 +1,5 @@
 // Defines how a tactic is written: a struct of static functions over a typed problem and a typed
-// schedule, and what makes a row of the tactics' table of it.
+// schedule, and what makes a Tactic and its Choices of it.
 //
 //   struct Halo {
 //     static constexpr llvm::StringLiteral id = "contract_halo_sm90a", summary = "…";
@@ -28,17 +28,14 @@
 //     static constexpr bool takesPacked = true, sharesCode = true;
 //     static constexpr Chain chains[] = {…};
 //   };
-//   const Tactic kHalo = tacticOf<Halo>();
+//   const Tactic &kHalo = kTacticOf<Halo>;
 //
 // For sources of codegen/ only: it needs C++20.
 #pragma once
 
-#include "codegen/core/ScheduleFields.h"
 #include "codegen/core/Tactic.h"
 
 namespace tenon {
-
-using GroupQuery = TacticInput;
 
 template <class T>
 Refusal impossible(const typename T::Schedule &schedule, const std::string &reason) {
@@ -56,72 +53,117 @@ Result<> isAmong(const typename T::Schedule &schedule,
   return isAmong(printSchedule(T::id, schedule), std::move(others));
 }
 
-/// The functions of a table's row, over text. What was read of a group is read again by each of
-/// them until steps hold their problem (docs/architecture.md).
-template <class T> struct TacticOf {
+/// A problem and a schedule that is legal for it.
+template <class T> class ChoiceOf final : public Choice {
+public:
   using Problem = typename T::Problem;
   using S = typename T::Schedule;
 
-  static Result<> match(const GroupQuery &in) {
-    Result<Problem> problem = T::match(in);
-    if (!problem)
-      return std::move(problem).refusal();
-    return Accepted{};
+  ChoiceOf(const Tactic &tactic, std::shared_ptr<const Problem> problem, const S &schedule)
+      : Choice(tactic), problem_(std::move(problem)), schedule_(schedule) {}
+
+  ScheduleText text() const override { return printSchedule(T::id, schedule_); }
+
+  Price price() const override {
+    Price price;
+    if constexpr (requires { &T::microseconds; })
+      price.rank = price.microseconds = T::microseconds(*problem_, schedule_);
+    if constexpr (requires { &T::rank; })
+      price.rank = T::rank(*problem_, schedule_);
+    if constexpr (requires { &T::weightBits; })
+      price.weightBits = T::weightBits(schedule_);
+    return price;
   }
 
-  static void enumerate(const GroupQuery &in, llvm::SmallVectorImpl<ScheduleText> &out) {
-    for (const S &s : candidates(*T::match(in)))
-      out.push_back(printSchedule(T::id, s));
-  }
-
-  static Result<ScheduleText> check(const GroupQuery &in, const ScheduleText &text) {
-    const Problem problem = *T::match(in);
-    KeyValues stated;
-    Result<S> schedule = parseSchedule<S>(text, stated);
-    if (!schedule)
-      return std::move(schedule).refusal();
-    if (Result<> allowed = legal(problem, *schedule); !allowed)
-      return std::move(allowed).refusal();
-    if (Result<> fits = checkStated(T::id, stated, computed(problem, *schedule), rulesOf<S>());
-        !fits)
-      return std::move(fits).refusal();
-    return printSchedule(T::id, *schedule);
-  }
-
-  static double rank(const GroupQuery &in, const ScheduleText &text) {
-    return T::rank(*T::match(in), read(text));
-  }
-  static double microseconds(const GroupQuery &in, const ScheduleText &text) {
-    return T::microseconds(*T::match(in), read(text));
-  }
-  static void pack(const GroupQuery &in, const ScheduleText &text,
-                   llvm::SmallVectorImpl<Packing> &out) {
-    if constexpr (requires { &T::pack; })
-      T::pack(*T::match(in), read(text), out);
-  }
-  static int64_t scratch(const GroupQuery &in, const ScheduleText &text) {
+  int64_t scratch() const override {
     if constexpr (requires { &T::scratch; })
-      return T::scratch(*T::match(in), read(text));
+      return T::scratch(*problem_, schedule_);
     return 0;
   }
-  static int64_t zeroed(const GroupQuery &in, const ScheduleText &text) {
+  int64_t zeroed() const override {
     if constexpr (requires { &T::zeroed; })
-      return T::zeroed(*T::match(in), read(text));
+      return T::zeroed(*problem_, schedule_);
     return 0;
   }
-  static llvm::Optional<Overlap> overlap(const GroupQuery &in, const ScheduleText &text) {
-    return T::overlap(*T::match(in), read(text));
+  void pack(llvm::SmallVectorImpl<Packing> &out) const override {
+    if constexpr (requires { &T::pack; })
+      T::pack(*problem_, schedule_, out);
   }
-  static int64_t weightBits(const ScheduleText &text) { return T::weightBits(read(text)); }
-  static void emit(const GroupQuery &in, const ScheduleText &text, StepWriter &out) {
-    T::emit(*T::match(in), read(text), out);
+  llvm::Optional<Overlap> overlap() const override {
+    if constexpr (requires { &T::overlap; })
+      return T::overlap(*problem_, schedule_);
+    return llvm::None;
+  }
+  void emit(StepWriter &out) const override { T::emit(*problem_, schedule_, out); }
+
+private:
+  const std::shared_ptr<const Problem> problem_; // of all choices that came with this one
+  const S schedule_;
+};
+
+template <class T> class TacticOf final : public Tactic {
+public:
+  constexpr TacticOf() : Tactic(infoOf()) {}
+
+  bool forTensorCores(const GroupQuery &in) const override {
+    if constexpr (requires { &T::forTensorCores; })
+      return T::forTensorCores(in);
+    return false;
+  }
+
+  Result<Choices> choices(const GroupQuery &in) const override {
+    const Result<Shared> problem = read(in);
+    if (!problem)
+      return problem.refusal();
+    Choices all;
+    for (const S &s : candidates(**problem))
+      all.push_back(std::make_unique<ChoiceOf<T>>(*this, *problem, s));
+    return {std::move(all)};
+  }
+
+  Result<std::unique_ptr<Choice>> choice(const GroupQuery &in,
+                                         const ScheduleText &text) const override {
+    const Result<Shared> problem = read(in);
+    if (!problem)
+      return Refusal{T::id.str() + ": " + problem.refusal().reason,
+                     "without its schedule the group gets one that is possible"};
+    KeyValues stated;
+    const Result<S> schedule = parseSchedule<S>(text, stated);
+    if (!schedule)
+      return schedule.refusal();
+    const Result<> fits = legal(**problem, *schedule).andThen([&] {
+      return checkStated(T::id, stated, computed(**problem, *schedule), rulesOf<S>());
+    });
+    if (!fits)
+      return fits.refusal();
+    return {std::make_unique<ChoiceOf<T>>(*this, *problem, *schedule)};
   }
 
 private:
-  /// Of a text that `check` wrote.
-  static S read(const ScheduleText &text) {
-    KeyValues stated;
-    return *parseSchedule<S>(text, stated);
+  using Problem = typename T::Problem;
+  using S = typename T::Schedule;
+  using Shared = std::shared_ptr<const Problem>;
+
+  static constexpr TacticInfo infoOf() {
+    TacticInfo info{T::id, T::summary};
+    if constexpr (requires { T::takesPacked; })
+      info.takesPacked = T::takesPacked;
+    if constexpr (requires { T::sharesCode; })
+      info.sharesCode = T::sharesCode;
+    if constexpr (requires { T::chains; })
+      info.chains = T::chains;
+    return info;
+  }
+
+  /// Groups with as many anchors as the tactic takes are its to match.
+  Result<Shared> read(const GroupQuery &in) const {
+    if (!info.takes(in.form))
+      return Refusal{!info.chains.empty() ? "one anchor alone" : "several anchors, one after another",
+                     ""};
+    Result<Problem> problem = T::match(in);
+    if (!problem)
+      return std::move(problem).refusal();
+    return {std::make_shared<const Problem>(*std::move(problem))};
   }
 
   static std::vector<S> candidates(const Problem &problem) {
@@ -147,35 +189,7 @@ private:
   }
 };
 
-/// The row of `T`.
-template <class T> constexpr Tactic tacticOf() {
-  using Of = TacticOf<T>;
-  Tactic t = {T::id,    T::summary,  Of::match, Of::enumerate, nullptr,
-              Of::pack, Of::scratch, Of::emit,  Of::zeroed};
-  // clang-format off: version 14 takes a requires-expression here for a constraint
-  constexpr bool hasRank = requires { &T::rank; };
-  constexpr bool hasClock = requires { &T::microseconds; };
-  // clang-format on
-  if constexpr (hasRank)
-    t.cost = Of::rank;
-  else if constexpr (hasClock)
-    t.cost = Of::microseconds;
-  if constexpr (hasRank && hasClock)
-    t.clock = Of::microseconds;
-  if constexpr (requires { &T::forTensorCores; })
-    t.usesTensorCores = T::forTensorCores;
-  if constexpr (requires { T::takesPacked; })
-    t.takesPacked = T::takesPacked;
-  if constexpr (requires { T::sharesCode; })
-    t.sharesCode = T::sharesCode;
-  if constexpr (requires { T::chains; })
-    t.chains = T::chains;
-  if constexpr (requires { &T::overlap; })
-    t.overlap = Of::overlap;
-  if constexpr (requires { &T::weightBits; })
-    t.weightBits = Of::weightBits;
-  t.check = Of::check;
-  return t;
-}
+/// The tactic that `T` is written for.
+template <class T> inline constexpr TacticOf<T> kTacticOf;
 
 } // namespace tenon

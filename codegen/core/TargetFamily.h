@@ -4,7 +4,6 @@
 #pragma once
 
 #include "codegen/core/CompileOptions.h"
-#include "codegen/core/ScheduleFields.h"
 #include "codegen/core/Tactic.h"
 
 namespace tenon {
@@ -56,7 +55,7 @@ struct TargetFamily {
   FamilyFacts facts;
   llvm::ArrayRef<TargetLevel> (*levels)();
   /// In order of preference at equal cost. Families may share a table.
-  llvm::ArrayRef<Tactic> (*tactics)();
+  llvm::ArrayRef<const Tactic *> (*tactics)();
   llvm::ArrayRef<ScheduleAlias> aliases;
   /// What passes must know, for code that is to run on all of `levels`.
   void (*setTraits)(llvm::ArrayRef<const TargetLevel *> levels, TargetTraits &traits);
@@ -65,18 +64,19 @@ struct TargetFamily {
   /// What a group computes that deserves hardware which no kernel uses for it; null: nothing ever
   /// does.
   llvm::Optional<std::string> (*worthTensorCores)(const GroupForm &form);
-  /// Looks at a group that has its schedule. `options` are those that it was chosen with. Null
-  /// where there are no Tensor Cores.
-  TensorCoreVerdict (*judgeTensorCores)(const TacticInput &in, const Schedule &chosen,
+  /// Looks at the group of a choice. `options` are those that it was chosen with. Null where there
+  /// are no Tensor Cores.
+  TensorCoreVerdict (*judgeTensorCores)(const GroupQuery &in, const Choice &chosen,
                                         const ScheduleOptions &options);
   /// The device compiler's options for the files of a target: language, arithmetic, machine code
   /// for each level. Null where the host's compiler builds them (TargetLevel::buildFlags).
   std::vector<std::string> (*compilerOptions)(const Target &target);
   bool (*emit)(Module &module, const Target &target, const CompileOptions &options,
                std::vector<CompiledFile> &files, CompileSummary &summary, Diagnostics &diagnostics);
-
-  const Tactic *findTactic(llvm::StringRef id) const;
 };
+
+/// Refused where the family of the level has no such kernel.
+Result<const Tactic *> findTactic(const TargetLevel &level, llvm::StringRef id);
 
 /// The explicit table, in the order in which users read it.
 llvm::ArrayRef<const TargetFamily *> targetFamilies();

@@ -7,6 +7,6 @@ namespace tenon::cpu {
 
 extern const TargetFamily kFamily;
 llvm::ArrayRef<TargetLevel> levels(); // Levels.cpp
-llvm::ArrayRef<Tactic> tactics();     // Tactics.cpp
+llvm::ArrayRef<const Tactic *> tactics(); // Tactics.cpp
 
 } // namespace tenon::cpu

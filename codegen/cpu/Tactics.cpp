@@ -5,29 +5,29 @@
 
 namespace tenon::cpu {
 
-llvm::ArrayRef<Tactic> tactics() {
-  static const Tactic kTable[] = {
-      kConvShared,   kDepthwiseShared,
-      kConvPairs,    kDepthwisePairs,
-      kConvQuads,    kDepthwiseQuads,
-      kConvBytes,    kDepthwiseBytes,
-      kConv,         kConvInt8,
-      kConvDot,      kDepthwise,
-      kConvDirect,   kMatMul,
-      kMatMulInt8,   kMatMulDynamic,
-      kMatMulDirect, kMatMulNarrow,
-      kPooling,      kPoolingDirect,
-      kReduce,       kFold,
-      kAttention,    kSoftmax,
-      kSoftmaxBytes, kNormalize,
-      kResize,       kResizeDirect,
-      kGather,       kScatter,
-      kPadBorder,    kNonZero,
-      kTopK,         kNonMaxSuppression,
-      kUnique,       kBitcast,
-      kShapeOf,      kTextMap,
-      kTextSplit,    kUser,
-      kMap,
+llvm::ArrayRef<const Tactic *> tactics() {
+  static const Tactic *const kTable[] = {
+      &kConvShared,   &kDepthwiseShared,
+      &kConvPairs,    &kDepthwisePairs,
+      &kConvQuads,    &kDepthwiseQuads,
+      &kConvBytes,    &kDepthwiseBytes,
+      &kConv,         &kConvInt8,
+      &kConvDot,      &kDepthwise,
+      &kConvDirect,   &kMatMul,
+      &kMatMulInt8,   &kMatMulDynamic,
+      &kMatMulDirect, &kMatMulNarrow,
+      &kPooling,      &kPoolingDirect,
+      &kReduce,       &kFold,
+      &kAttention,    &kSoftmax,
+      &kSoftmaxBytes, &kNormalize,
+      &kResize,       &kResizeDirect,
+      &kGather,       &kScatter,
+      &kPadBorder,    &kNonZero,
+      &kTopK,         &kNonMaxSuppression,
+      &kUnique,       &kBitcast,
+      &kShapeOf,      &kTextMap,
+      &kTextSplit,    &kUser,
+      &kMap,
   };
   return kTable;
 }

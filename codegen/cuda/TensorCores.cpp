@@ -8,8 +8,6 @@
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <limits>
-
 namespace tenon::cuda {
 namespace {
 
@@ -19,26 +17,17 @@ std::string microsecondsText(double us) {
   return s;
 }
 
-/// The least cost of a tactic's schedules, and what it is by the clock.
-struct Cheapest {
-  double cost = std::numeric_limits<double>::infinity(), microseconds = 0;
-
-  Cheapest() = default;
-  Cheapest(const Tactic &t, const TacticInput &in) {
-    llvm::SmallVector<Schedule, 8> schedules;
-    t.enumerate(in, schedules);
-    for (const Schedule &s : schedules) {
-      const double its = t.cost ? t.cost(in, s) : 0;
-      if (its < cost) {
-        cost = its;
-        microseconds = t.microseconds(in, s);
-      }
-    }
-  }
-};
+/// The lowest of the prices, the first of those that are equal.
+Price cheapest(const Choices &choices) {
+  Price best = choices.front()->price();
+  for (const std::unique_ptr<Choice> &c : choices)
+    if (const Price its = c->price(); its.rank < best.rank)
+      best = its;
+  return best;
+}
 
 /// What of a contraction's shape leaves the instructions' tiles mostly empty; may be nothing.
-std::string emptyTiles(const TacticInput &in) {
+std::string emptyTiles(const GroupQuery &in) {
   const auto c = readContraction(in);
   constexpr int64_t kRows = 16; // of the instructions up to sm_89
   if (c && c->isConv && c->conv.isDepthwise())
@@ -47,13 +36,13 @@ std::string emptyTiles(const TacticInput &in) {
 }
 
 /// For a contraction that a tactic for Tensor Cores matches but that another runs.
-std::string changeOfShape(const TacticInput &in, const Schedule &chosen) {
+std::string changeOfShape(const GroupQuery &in, const Tactic &chosen) {
   const std::string shape = emptyTiles(in);
-  return shape + (shape.empty() ? "" : ", or ") + "--disable=tactic." + chosen.tactic;
+  return shape + (shape.empty() ? "" : ", or ") + "--disable=tactic." + chosen.info.id.str();
 }
 
 /// For a contraction that no tactic for Tensor Cores matches.
-std::string changeOfModel(const TacticInput &in) {
+std::string changeOfModel(const GroupQuery &in) {
   const Operation &op = *in.form.anchor;
   const Element a = op.operand(0)->type().element(), b = op.operand(1)->type().element();
   auto is16 = [](Element e) { return e == Element::F16 || e == Element::BF16; };
@@ -82,18 +71,16 @@ std::string changeOfModel(const TacticInput &in) {
 
 } // namespace
 
-TensorCoreVerdict judgeTensorCores(const TacticInput &in, const Schedule &chosen,
+TensorCoreVerdict judgeTensorCores(const GroupQuery &in, const Choice &chosen,
                                    const ScheduleOptions &options) {
   TensorCoreVerdict v;
   if (in.form.isChain()) {
     v.isContraction = true;
-    const Tactic *t = kFamily.findTactic(chosen.tactic);
-    v.intended = t && t->usesTensorCores && t->usesTensorCores(in);
+    v.intended = chosen.tactic.forTensorCores(in);
     if (v.intended)
       return v;
     v.reason = "one row of each image, in one kernel with what it is made of and what it makes";
-    if (t && !t->chains.empty())
-      v.change = "--disable=" + t->chains.front().id.str();
+    v.change = "--disable=" + chosen.tactic.info.chains.front().id.str();
     return v;
   }
   if (!in.form.anchor ||
@@ -104,37 +91,37 @@ TensorCoreVerdict judgeTensorCores(const TacticInput &in, const Schedule &chosen
   const bool bytes = !isFloat(in.form.anchor->operand(0)->type().element());
   v.rate = bytes ? 2 : multiplied == "tf32" ? 1.0 / 2 : multiplied == "tf32x3" ? 1.0 / 6 : 1;
   const Tactic *best = nullptr;
-  Cheapest bestOf;
+  Price bestPrice;
   std::string disabled;
-  for (const Tactic &t : tactics()) {
-    if (!t.usesTensorCores || !t.usesTensorCores(in))
+  for (const Tactic *t : tactics()) {
+    if (!t->forTensorCores(in))
       continue;
-    if (t.id == chosen.tactic) {
+    const std::string id = t->info.id.str();
+    if (t == &chosen.tactic) {
       v.intended = true;
       v.refusals.clear();
       return v;
     }
-    if (const Result<> accepted = t.accepts(in); !accepted) {
-      v.refusals.push_back({t.id.str(), accepted.refusal().reason});
-    } else if (!isEnabled(t, options)) {
-      disabled = t.id.str();
-      v.refusals.push_back({disabled, "disabled"});
+    if (const Result<Choices> choices = t->choices(in); !choices) {
+      v.refusals.push_back({id, choices.refusal().reason});
+    } else if (!isEnabled(*t, options)) {
+      disabled = id;
+      v.refusals.push_back({id, "disabled"});
     } else {
-      const Cheapest its(t, in);
-      v.refusals.push_back({t.id.str(), microsecondsText(its.microseconds) + " estimated"});
-      if (!best || its.cost < bestOf.cost) {
-        best = &t;
-        bestOf = its;
+      const Price its = cheapest(*choices);
+      v.refusals.push_back({id, microsecondsText(its.microseconds) + " estimated"});
+      if (!best || its.rank < bestPrice.rank) {
+        best = t;
+        bestPrice = its;
       }
     }
   }
   if (best) {
-    const Tactic *t = kFamily.findTactic(chosen.tactic);
-    v.reason = best->id.str() + " would take " + microsecondsText(bestOf.microseconds) + ", " +
-               chosen.tactic + " " +
-               (t && t->cost ? microsecondsText(t->microseconds(in, chosen)) : "an unknown time") +
-               " (estimates)";
-    v.change = changeOfShape(in, chosen);
+    const double its = chosen.price().microseconds;
+    v.reason = best->info.id.str() + " would take " + microsecondsText(bestPrice.microseconds) +
+               ", " + chosen.tactic.info.id.str() + " " +
+               (its > 0 ? microsecondsText(its) : "an unknown time") + " (estimates)";
+    v.change = changeOfShape(in, chosen.tactic);
   } else if (!disabled.empty()) {
     v.reason = "tactic." + disabled + " is disabled";
     v.change = "tactic." + disabled + " enabled";

@@ -5,8 +5,8 @@
 
 namespace tenon::cuda {
 
-/// Looks at a group that has its schedule. `options` are those that it was chosen with.
-TensorCoreVerdict judgeTensorCores(const TacticInput &in, const Schedule &chosen,
+/// Looks at the group of a choice. `options` are those that it was chosen with.
+TensorCoreVerdict judgeTensorCores(const GroupQuery &in, const Choice &chosen,
                                    const ScheduleOptions &options);
 
 } // namespace tenon::cuda

@@ -11,7 +11,7 @@ namespace tenon {
 // reduce
 //===----------------------------------------------------------------------===//
 
-Result<> matchFold(const TacticInput &in) {
+Result<> matchFold(const GroupQuery &in) {
   if (auto anchor = matchAnchor(in, Op::Reduce); !anchor)
     return anchor;
   for (const ScalarProgram &p : in.form.anchorInputs)
@@ -20,7 +20,7 @@ Result<> matchFold(const TacticInput &in) {
   return Accepted{};
 }
 
-Result<> matchReduce(const TacticInput &in) {
+Result<> matchReduce(const GroupQuery &in) {
   return matchFold(in).andThen([&]() -> Result<> {
     if (!reduction(in.form).splits)
       return Refusal{"the combiner mixes elements and accumulators", ""};
@@ -64,7 +64,7 @@ void writePooling(StepWriter::Config &config, const Operation &pool, const ConvP
 // gather, pad, shape_of, topk
 //===----------------------------------------------------------------------===//
 
-Result<> matchGather(const TacticInput &in) {
+Result<> matchGather(const GroupQuery &in) {
   if (auto anchor = matchAnchor(in, Op::Gather); !anchor)
     return anchor;
   if (!in.form.anchorInputs[0].isPlainRead() || !in.form.anchorInputs[1].isPlainRead())
@@ -97,7 +97,7 @@ GatherForm gatherForm(const GroupForm &form) {
   return out;
 }
 
-Result<> matchBorderPad(const TacticInput &in) {
+Result<> matchBorderPad(const GroupQuery &in) {
   if (auto anchor = matchAnchor(in, Op::Pad); !anchor)
     return anchor;
   if (in.form.anchor->wordAttr("mode", "constant") == "constant")
@@ -107,7 +107,7 @@ Result<> matchBorderPad(const TacticInput &in) {
   return Accepted{};
 }
 
-Result<> matchShapeOf(const TacticInput &in) {
+Result<> matchShapeOf(const GroupQuery &in) {
   if (auto anchor = matchAnchor(in, Op::ShapeOf); !anchor)
     return anchor;
   if (in.form.anchor->operand(0)->type().rank() == 0)

@@ -11,8 +11,8 @@ namespace tenon {
 // --- reduce ---
 
 /// A reduce whose elements are read without bounds; and whose combiner merges partial results, too.
-Result<> matchFold(const TacticInput &in);
-Result<> matchReduce(const TacticInput &in);
+Result<> matchFold(const GroupQuery &in);
+Result<> matchReduce(const GroupQuery &in);
 
 // --- conv and pool ---
 
@@ -30,7 +30,7 @@ void writePooling(StepWriter::Config &config, const Operation &pool, const ConvP
 
 // --- gather, pad, shape_of, topk ---
 
-Result<> matchGather(const TacticInput &in);
+Result<> matchGather(const GroupQuery &in);
 struct GatherForm {
   /// Strides over the result's space: of what is picked from (0 along the axis), of the indices.
   Strides from, indices;
@@ -41,8 +41,8 @@ struct GatherForm {
 GatherForm gatherForm(const GroupForm &form);
 
 /// A pad that repeats, mirrors or continues the tensor.
-Result<> matchBorderPad(const TacticInput &in);
-Result<> matchShapeOf(const TacticInput &in);
+Result<> matchBorderPad(const GroupQuery &in);
+Result<> matchShapeOf(const GroupQuery &in);
 
 /// A space whose dimension `axis` comes last.
 struct AxisLast {

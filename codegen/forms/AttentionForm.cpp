@@ -76,7 +76,7 @@ void AttentionForm::writeViews(StepWriter &out) const {
   w.line("const auto y = " + out.resultView(0, resultView()) + ";");
 }
 
-Result<> matchAttention(const TacticInput &in, int64_t largestHead, unsigned first) {
+Result<> matchAttention(const GroupQuery &in, int64_t largestHead, unsigned first) {
   if (auto alone = matchAlone(in, Op::Attention); !alone)
     return alone;
   const AttentionForm f(in.form);

@@ -49,6 +49,6 @@ private:
 
 /// An attention alone whose heads have at most `largestHead` elements, and whose operands `first`
 /// (0 q, 1 k) to v are contiguous along their last dimension.
-Result<> matchAttention(const TacticInput &in, int64_t largestHead, unsigned first);
+Result<> matchAttention(const GroupQuery &in, int64_t largestHead, unsigned first);
 
 } // namespace tenon

@@ -80,7 +80,7 @@ Result<> isUnbounded(const ScalarProgram &program) {
   return Accepted{};
 }
 
-Result<> matchAnchor(const TacticInput &in, Op kind) {
+Result<> matchAnchor(const GroupQuery &in, Op kind) {
   if (!in.form.anchor || !in.form.anchor->is(kind))
     return Refusal{"no " + opInfo(kind).name.str(), ""};
   return isUnbounded(in.form.body);
@@ -92,7 +92,7 @@ Result<> isWithoutScales(const Operation &op) {
   return Accepted{};
 }
 
-Result<> matchNarrowProduct(const TacticInput &in) {
+Result<> matchNarrowProduct(const GroupQuery &in) {
   if (auto product = matchAnchor(in, Op::MatMul); !product)
     return product;
   const GroupForm &f = in.form;
@@ -128,7 +128,7 @@ std::string packWithFirst(llvm::StringRef first, llvm::StringRef ins) {
   return (llvm::Twine(kPack) + first + (rest == ")" ? "" : ", ") + rest).str();
 }
 
-Result<> matchAlone(const TacticInput &in, Op op) {
+Result<> matchAlone(const GroupQuery &in, Op op) {
   if (auto anchor = matchAnchor(in, op); !anchor)
     return anchor;
   for (const ScalarProgram &p : in.form.anchorInputs)

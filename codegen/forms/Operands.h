@@ -37,10 +37,10 @@ llvm::SmallVector<int, 6> inPlaceDims(unsigned rank);
 /// True when the program's reads have no bounds (pads are the business of the tactic map).
 Result<> isUnbounded(const ScalarProgram &program);
 /// The checks that anchors share: the anchor is `kind` and the body reads without bounds.
-Result<> matchAnchor(const TacticInput &in, Op kind);
+Result<> matchAnchor(const GroupQuery &in, Op kind);
 /// The anchor is a matrix product with integers and scales on its right (attribute `block`), all
 /// constant.
-Result<> matchNarrowProduct(const TacticInput &in);
+Result<> matchNarrowProduct(const GroupQuery &in);
 /// What kernels of other contractions ask for.
 Result<> isWithoutScales(const Operation &op);
 /// The constant operand of the group that operand `i` of the anchor reads as it is; else null.
@@ -55,7 +55,7 @@ std::string inputsIn(StepWriter &out, const ScalarProgram &program, StepWriter::
 std::string packWithFirst(llvm::StringRef first, llvm::StringRef ins);
 
 /// The anchor `op` alone, on operands as they lie.
-Result<> matchAlone(const TacticInput &in, Op op);
+Result<> matchAlone(const GroupQuery &in, Op op);
 /// View of a plain read over its own space, and of the only result.
 std::string plainView(StepWriter &out, const ScalarProgram &program);
 std::string resultView(StepWriter &out, const GroupForm &form);

@@ -45,7 +45,7 @@ bool hasKnownTable(const Operation &resize, unsigned d) {
          resize.result()->type().dim(d).isConstant();
 }
 
-Result<> matchResize(const TacticInput &in) {
+Result<> matchResize(const GroupQuery &in) {
   if (auto anchor = matchAnchor(in, Op::Resize); !anchor)
     return anchor;
   const Operation &op = *in.form.anchor;

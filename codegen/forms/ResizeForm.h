@@ -11,7 +11,7 @@ namespace tenon {
 /// Whether dimension d is another one after a resize.
 bool isResampled(const Operation &resize, unsigned d);
 /// A resize whose resampled dimensions have as many taps for every extent.
-Result<> matchResize(const TacticInput &in);
+Result<> matchResize(const GroupQuery &in);
 /// What kernels ask for that mix elements by weights in f32, always inside the image.
 Result<> resamplesInside(const Operation &resize);
 

@@ -54,13 +54,13 @@ RowNest rowNest(const GroupForm &form, llvm::ArrayRef<int64_t> axes, bool atLeas
   return n;
 }
 
-RowProblem rowProblem(const TacticInput &in, bool atLeastOne) {
+RowProblem rowProblem(const GroupQuery &in, bool atLeastOne) {
   const Operation &op = *in.form.anchor;
   const Ints axes = op.has("axes") ? op.intsAttr("axes") : Ints{op.intAttr("axis")};
   return {in, rowNest(in.form, axes, atLeastOne)};
 }
 
-Result<RowProblem> matchRows(const TacticInput &in, Op kind, bool atLeastOne) {
+Result<RowProblem> matchRows(const GroupQuery &in, Op kind, bool atLeastOne) {
   return matchAnchor(in, kind)
       .andThen([&] { return isUnbounded(in.form.anchorInputs[0]); })
       .andThen([&] { return Result<RowProblem>(rowProblem(in, atLeastOne)); });

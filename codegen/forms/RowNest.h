@@ -34,11 +34,11 @@ RowNest rowNest(const GroupForm &form, llvm::ArrayRef<int64_t> axes, bool atLeas
 
 /// A group whose anchor works on rows along its attribute `axis` or `axes`.
 struct RowProblem {
-  TacticInput in;
+  GroupQuery in;
   RowNest nest;
 };
-RowProblem rowProblem(const TacticInput &in, bool atLeastOne = true);
+RowProblem rowProblem(const GroupQuery &in, bool atLeastOne = true);
 /// The same where the anchor is `kind` and reads without bounds.
-Result<RowProblem> matchRows(const TacticInput &in, Op kind, bool atLeastOne = true);
+Result<RowProblem> matchRows(const GroupQuery &in, Op kind, bool atLeastOne = true);
 
 } // namespace tenon

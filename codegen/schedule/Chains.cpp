@@ -76,9 +76,9 @@ public:
                                        r.group->intAttr("branch", 0) == group->intAttr("branch", 0))
         makers_[r.group].emplace_back(group, std::move(r.views));
     for (Operation *last : groups)
-      for (const Tactic &t : level_.family->tactics())
-        for (const Chain &chain : t.chains)
-          findAt(*last, t, chain);
+      for (const Tactic *t : level_.family->tactics())
+        for (const Chain &chain : t->info.chains)
+          findAt(*last, *t, chain);
     return !runs_.empty();
   }
 

@@ -14,33 +14,13 @@
 
 namespace tenon {
 
-Result<ScheduledGroup> scheduledGroup(Operation &group, const TargetLevel &level,
-                                      const Alignment *alignment) {
-  const Attribute *attribute = group.find("schedule");
-  const Schedule *schedule = attribute ? attribute->get<Schedule>() : nullptr;
-  if (!schedule)
-    return Refusal{"group has no schedule", ""};
-  const auto misfit = [&](const std::string &reason) {
-    return Refusal{"schedule " + schedule->tactic + " does not fit this group: " + reason, ""};
-  };
-  auto form = analyzeGroup(group);
-  if (!form)
-    return misfit(form.refusal().reason);
-  const Tactic *tactic = level.family->findTactic(schedule->tactic);
-  if (!tactic)
-    return misfit("target " + level.name.str() + " has no such kernel");
-  if (auto accepted = tactic->accepts({*form, level, alignment}); !accepted)
-    return misfit(accepted.refusal().reason);
-  return ScheduledGroup{*std::move(form), tactic, schedule};
-}
-
 bool isEnabled(const Tactic &tactic, const ScheduleOptions &options) {
   if (!options.enabled)
     return true;
-  std::vector<std::string> names{"tactic." + tactic.id.str()};
+  std::vector<std::string> names{"tactic." + tactic.info.id.str()};
   for (const TargetFamily *f : targetFamilies())
     for (const ScheduleAlias &alias : f->aliases)
-      if (alias.newId == tactic.id)
+      if (alias.newId == tactic.info.id)
         names.push_back("tactic." + alias.oldId.str());
   const std::vector<llvm::StringRef> all(names.begin(), names.end());
   return options.enabled(all);
@@ -99,11 +79,6 @@ void unpackOthers(Operation &group, llvm::SmallVectorImpl<Packing> &packings) {
   }
 }
 
-/// How many bits of a weight the candidate reads.
-int64_t weightBits(const Candidate &c) {
-  return c.tactic->weightBits ? c.tactic->weightBits(c.schedule) : 8;
-}
-
 class Scheduler {
 public:
   Scheduler(const Alignment &alignment, const TargetLevel &level, const ScheduleOptions &options,
@@ -120,17 +95,17 @@ public:
           .notes.push_back("this is a defect of the fusion pass; compile with -O0 meanwhile");
       return false;
     }
-    const TacticInput in{*form, level_, &alignment_, packWeights(), joinFilters()};
+    const GroupQuery in{*form, level_, &alignment_, packWeights(), joinFilters()};
     Search search;
     if (const Attribute *given = group.find("schedule")) {
-      Result<Candidate> its = asked(in, *given->get<Schedule>(), search);
+      Result<std::unique_ptr<Choice>> its = asked(in, *given->get<Schedule>());
       if (!its) {
         Diagnostic &d = diagnostics_.error(group, its.refusal().reason);
         if (!its.refusal().remedy.empty())
           d.notes.push_back(its.refusal().remedy);
         return false;
       }
-      search.candidates.push_back(*std::move(its));
+      search.candidates.push_back({*std::move(its)});
     } else {
       findAll(in, search);
     }
@@ -138,34 +113,34 @@ public:
       reportNoKernel(*form, search.reasons);
       return false;
     }
-    if (!group.has("schedule") && !keepWithinWorkspace(in, group, search.candidates))
+    if (!group.has("schedule") && !keepWithinWorkspace(group, search.candidates))
       return false;
-    const Candidate chosen = search.candidates[choose(in, group, key, search.candidates)];
+    const Choice &chosen = *search.candidates[choose(in, group, key, search.candidates)].choice;
     if (!search.mayUseTensorCores && !search.withoutTensorCores.empty())
-      warnWithoutTensorCores(*form, *chosen.tactic, search.withoutTensorCores);
-    apply(in, group, chosen);
+      warnWithoutTensorCores(*form, chosen.tactic, search.withoutTensorCores);
+    apply(group, chosen);
     return true;
   }
 
   /// What `group` would choose, of a chain among the schedules of `tactic`; says and notes nothing.
-  Result<GroupPrice> price(Operation &group, const Tactic *tactic) {
+  Result<GroupPrice> price(Operation &group, const Tactic *tactic) const {
     auto form = analyzeGroup(group);
     if (!form)
       return std::move(form).refusal();
-    const TacticInput in{*form, level_, &alignment_, packWeights(), joinFilters()};
+    const GroupQuery in{*form, level_, &alignment_, packWeights(), joinFilters()};
     Search search;
     findAll(in, search);
     llvm::erase_if(search.candidates, [&](const Candidate &c) {
-      return (tactic && c.tactic != tactic) ||
-             (options_.workspace >= 0 && workspaceOf(in, c) > options_.workspace);
+      return (tactic && &c.tactic() != tactic) ||
+             (options_.workspace >= 0 && workspaceOf(c) > options_.workspace);
     });
     if (search.candidates.empty()) {
       const auto its = llvm::find_if(
-          search.reasons, [&](const Misfit &r) { return tactic && r.tactic == tactic->id; });
+          search.reasons, [&](const Misfit &r) { return tactic && r.tactic == tactic->info.id; });
       return Refusal{its == search.reasons.end() ? "no kernel" : its->reason, ""};
     }
     GroupPrice price;
-    price.estimate = search.candidates.front().microseconds;
+    price.estimate = search.candidates.front().price.microseconds;
     if (!options_.tuning && !options_.pick)
       return price;
     price.key = key(group);
@@ -207,65 +182,60 @@ private:
     bool mayUseTensorCores = false;
   };
 
-  /// What a module or tuning file asks for, as the tactic writes it.
-  Result<Candidate> asked(const TacticInput &in, const Schedule &given, Search &search) {
-    Schedule schedule = withoutAliases(given, level_.family->aliases);
-    const Tactic *t = level_.family->findTactic(schedule.tactic);
-    if (!t)
-      return Refusal{"no kernel of target " + level_.name.str() + " is called " + schedule.tactic,
-                     "`tenon passes` lists them; without its schedule the group gets one"};
-    if (!matches(*t, in, search))
-      return Refusal{search.reasons.back().text(),
+  bool mayTake(const Tactic &t, const Operation &group) const {
+    return t.info.takesPacked || !level_.family->facts.device || !holdsPacked(group);
+  }
+
+  /// What a module or tuning file asks for.
+  Result<std::unique_ptr<Choice>> asked(const GroupQuery &in, const ScheduleText &given) const {
+    const ScheduleText text = withoutAliases(given, level_.family->aliases);
+    const auto tactic = findTactic(level_, text.tactic);
+    if (!tactic)
+      return tactic.refusal();
+    if (!mayTake(**tactic, *in.form.group))
+      return Refusal{text.tactic + ": " + kPacked.str(),
                      "without its schedule the group gets one that is possible"};
-    Result<Schedule> checked = t->check(in, schedule);
-    if (!checked)
-      return std::move(checked).refusal();
-    return Candidate{t, *std::move(checked), 0, 0};
+    return (*tactic)->choice(in, text);
   }
 
-  bool matches(const Tactic &t, const TacticInput &in, Search &search) {
-    if (level_.family->facts.device && !t.takesPacked && holdsPacked(*in.form.group)) {
-      search.reasons.push_back({t.id, "elements share bytes", t.takes(in.form)});
-      return false;
-    }
-    const bool usesTensorCores = t.usesTensorCores && t.usesTensorCores(in);
-    const Result<> accepted = t.accepts(in);
-    if (!accepted) {
-      const std::string &reason = accepted.refusal().reason;
-      search.reasons.push_back({t.id, reason, t.takes(in.form)});
-      if (usesTensorCores)
-        search.withoutTensorCores = reason;
-    }
-    search.mayUseTensorCores |= accepted && usesTensorCores;
-    return bool(accepted);
-  }
-
-  void findAll(const TacticInput &in, Search &search) {
+  void findAll(const GroupQuery &in, Search &search) const {
     const bool firstOnly = options_.search == ScheduleOptions::None;
-    for (const Tactic &t : level_.family->tactics()) {
-      if (!isEnabled(t, options_)) {
-        search.reasons.push_back({t.id, kDisabled.str(), t.takes(in.form)});
-        search.mayUseTensorCores |= t.usesTensorCores && t.usesTensorCores(in);
+    for (const Tactic *t : level_.family->tactics()) {
+      const auto refuse = [&, t](llvm::StringRef reason) {
+        search.reasons.push_back(
+            {t->info.id, reason.str(), t->info.takes(in.form)});
+      };
+      if (!isEnabled(*t, options_)) {
+        refuse(kDisabled);
+        search.mayUseTensorCores |= t->forTensorCores(in);
         continue;
       }
-      if (t.sharesCode && !options_.shareCode)
+      if (t->info.sharesCode && !options_.shareCode)
         continue;
-      if (!matches(t, in, search))
+      if (!mayTake(*t, *in.form.group)) {
+        refuse(kPacked);
         continue;
-      llvm::SmallVector<Schedule, 8> schedules;
-      t.enumerate(in, schedules);
-      for (Schedule &s : schedules) {
-        const double cost = t.cost && !firstOnly ? t.cost(in, s) : 0;
-        const double microseconds = firstOnly ? 0 : t.microseconds(in, s);
-        search.candidates.push_back({&t, std::move(s), cost, microseconds});
       }
-      if (t.sharesCode)
-        break;
-      if (firstOnly && options_.workspace < 0 && !search.candidates.empty())
+      auto choices = t->choices(in);
+      if (!choices) {
+        refuse(choices.refusal().reason);
+        if (t->forTensorCores(in))
+          search.withoutTensorCores = choices.refusal().reason;
+        continue;
+      }
+      search.mayUseTensorCores |= t->forTensorCores(in);
+      for (std::unique_ptr<Choice> &c : *choices) {
+        Price price = c->price();
+        if (firstOnly) // of a tactic only what its schedules store counts
+          price.microseconds = price.rank = 0;
+        search.candidates.push_back({std::move(c), price});
+      }
+      if (t->info.sharesCode || (firstOnly && options_.workspace < 0))
         break;
     }
     llvm::stable_sort(search.candidates, [](const Candidate &a, const Candidate &b) {
-      return std::make_pair(weightBits(a), a.cost) < std::make_pair(weightBits(b), b.cost);
+      return std::make_pair(a.price.weightBits, a.price.rank) <
+             std::make_pair(b.price.weightBits, b.price.rank);
     });
   }
 
@@ -284,7 +254,7 @@ private:
       return 0;
     return reason == kDisabled ? 2 : 1;
   }
-  static constexpr llvm::StringLiteral kDisabled = "disabled";
+  static constexpr llvm::StringLiteral kDisabled = "disabled", kPacked = "elements share bytes";
   static constexpr int kOther = 3;
 
   /// Says first why the nearest tactic, the most general of them, does not run the group; then the
@@ -328,20 +298,20 @@ private:
                       "place (--op FILE.tn)");
   }
 
-  static int64_t workspaceOf(const TacticInput &in, const Candidate &c) {
-    return c.tactic->scratch(in, c.schedule) + c.tactic->zeroed(in, c.schedule);
+  static int64_t workspaceOf(const Candidate &c) {
+    return c.choice->scratch() + c.choice->zeroed();
   }
 
   /// Drops what needs more scratch than the bound.
-  bool keepWithinWorkspace(const TacticInput &in, Operation &group,
-                           std::vector<Candidate> &candidates) {
+  bool keepWithinWorkspace(Operation &group, std::vector<Candidate> &candidates) {
     if (options_.workspace < 0)
       return true;
-    const Candidate wanted = candidates.front();
-    const int64_t bytes = workspaceOf(in, wanted);
+    const ScheduleText wanted = candidates.front().schedule();
+    const double microseconds = candidates.front().price.microseconds;
+    const int64_t bytes = workspaceOf(candidates.front());
     int64_t least = bytes;
     llvm::erase_if(candidates, [&](const Candidate &c) {
-      const int64_t needed = workspaceOf(in, c);
+      const int64_t needed = workspaceOf(c);
       least = std::min(least, needed);
       return needed > options_.workspace;
     });
@@ -354,14 +324,14 @@ private:
     }
     if (options_.log && bytes > options_.workspace) {
       const Candidate &taken = candidates.front();
-      options_.log->losses.push_back({group.loc(), wanted.schedule, taken.schedule, bytes,
-                                      taken.microseconds - wanted.microseconds});
+      options_.log->losses.push_back(
+          {group.loc(), wanted, taken.schedule(), bytes, taken.price.microseconds - microseconds});
     }
     return true;
   }
 
   /// The measured one, the one that the caller picks, or the one of the lowest estimate.
-  size_t choose(const TacticInput &in, const Operation &group, const std::string &key,
+  size_t choose(const GroupQuery &in, const Operation &group, const std::string &key,
                 llvm::ArrayRef<Candidate> candidates) {
     if (group.has("schedule"))
       return 0;
@@ -380,7 +350,7 @@ private:
       if (warned_.insert(key).second) {
         Diagnostic &d = diagnostics_.warning(
             "the measured schedule " + toString(entry->schedule) + " is not possible here; " +
-            toString(candidates.front().schedule) + " of the cost model is taken");
+            toString(candidates.front().schedule()) + " of the cost model is taken");
         d.nodes = group.loc();
         d.about = &group;
       }
@@ -393,12 +363,11 @@ private:
   }
 
   /// The candidate of a schedule that was measured; null where there is none here.
-  const Candidate *find(const TacticInput &in, const Schedule &schedule,
-                        llvm::ArrayRef<Candidate> candidates) {
-    Search search;
-    const Result<Candidate> measured = asked(in, schedule, search);
+  const Candidate *find(const GroupQuery &in, const ScheduleText &schedule,
+                        llvm::ArrayRef<Candidate> candidates) const {
+    const Result<std::unique_ptr<Choice>> measured = asked(in, schedule);
     const auto *it = llvm::find_if(candidates, [&](const Candidate &c) {
-      return measured && c.schedule == measured->schedule;
+      return measured && c.schedule() == (*measured)->text();
     });
     return it == candidates.end() ? nullptr : it;
   }
@@ -408,25 +377,21 @@ private:
       ++options_.log->unmeasured;
   }
 
-  void apply(const TacticInput &in, Operation &group, const Candidate &chosen) {
-    const Tactic &tactic = *chosen.tactic;
-    group.set("schedule", chosen.schedule);
+  void apply(Operation &group, const Choice &chosen) {
+    group.set("schedule", chosen.text());
     for (const char *of : {"scratch", "zeroed", "overlap"}) // the schedule that was there before
       group.remove(of);
     llvm::SmallVector<Packing, 2> packings;
-    tactic.pack(in, chosen.schedule, packings);
+    chosen.pack(packings);
     unpackOthers(group, packings);
     for (const Packing &p : packings)
       packOperand(group, p);
-    const int64_t scratch = tactic.scratch(in, chosen.schedule);
-    if (scratch > 0)
-      group.set("scratch", scratch);
-    const int64_t zeroed = tactic.zeroed(in, chosen.schedule);
-    if (zeroed > 0)
-      group.set("zeroed", zeroed);
-    if (!in.level.family->facts.hosted && enabled(kOverlap) && !group.boolAttr("apart") &&
-        tactic.overlap)
-      if (const auto overlap = tactic.overlap(in, chosen.schedule))
+    if (const int64_t bytes = chosen.scratch(); bytes > 0)
+      group.set("scratch", bytes);
+    if (const int64_t bytes = chosen.zeroed(); bytes > 0)
+      group.set("zeroed", bytes);
+    if (!level_.family->facts.hosted && enabled(kOverlap) && !group.boolAttr("apart"))
+      if (const auto overlap = chosen.overlap())
         setOverlap(group, *overlap);
   }
 
@@ -438,7 +403,7 @@ private:
       return;
     Diagnostic &d =
         diagnostics_.warning("no Tensor Core of " + level_.name.str() + " for " + *what + ": " +
-                             reason + "; " + chosen.id.str() + " runs it");
+                             reason + "; " + chosen.info.id.str() + " runs it");
     d.nodes = form.anchor->loc();
     d.op = form.anchor->name().str();
     d.about = form.anchor;
@@ -566,8 +531,8 @@ bool scheduleModule(Module &module, const Target &target, const ScheduleOptions 
   }
   bool ok = true;
   if (options.restart)
-    for (const Tactic &t : target.family->tactics())
-      for (const Chain &chain : t.chains)
+    for (const Tactic *t : target.family->tactics())
+      for (const Chain &chain : t->info.chains)
         options.restart(chain.id);
   for (size_t i = 0; i < target.levels.size(); ++i) {
     Graph &g = *module.graphs[i];

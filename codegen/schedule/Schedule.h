@@ -11,12 +11,13 @@
 
 namespace tenon {
 
-/// One legal way to run a group.
+/// One legal way to run a group, with its price.
 struct Candidate {
-  const Tactic *tactic = nullptr;
-  Schedule schedule;
-  double cost = 0;         // Tactic::cost
-  double microseconds = 0; // estimated by the clock
+  std::unique_ptr<const Choice> choice;
+  Price price = {};
+
+  const Tactic &tactic() const { return choice->tactic; }
+  ScheduleText schedule() const { return choice->text(); }
 };
 
 /// What choosing did beside setting attributes. Operations are valid as long as the module is.

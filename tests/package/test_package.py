@@ -37,16 +37,20 @@ def check(what: str, holds: bool, detail: str = "") -> None:
 
 
 def check_library(folder: pathlib.Path, prefix: pathlib.Path) -> None:
-    library = prefix / "lib" / "libtenon.a"
-    if not library.exists():  # multiarch folders
-        library = next(prefix.glob("lib*/**/libtenon.a"))
-    size = library.stat().st_size
-    check("libtenon.a is below 25 MB", size < 25_000_000, f"{size} bytes")
-    names = run("nm", "--defined-only", "--extern-only", "--demangle", library).splitlines()
-    shown = sorted(line.split(" ", 2)[2].split("(")[0] for line in names if " " in line)
-    check("libtenon.a shows its interface only",
-          shown == ["tenon::compile", "tenon::targets", "tenon::toString[abi:cxx11]", "tenon::version"],
-          "\n".join(names))  # fmt: skip
+    for archive in "libtenon.a", "libtenon_shared_parts.a":
+        library = prefix / "lib" / archive
+        if not library.exists():  # multiarch folders
+            library = next(prefix.glob(f"lib*/**/{archive}"))
+        size = library.stat().st_size
+        check(f"{archive} is below 25 MB", size < 25_000_000, f"{size} bytes")
+        names = run("nm", "--defined-only", "--extern-only", "--demangle", library).splitlines()
+        shown = sorted({line.split(" ", 2)[2].split("(")[0] for line in names if " " in line})
+        check(f"{archive} shows its interface only",
+              shown == ["tenon::InterpretedModel::interface", "tenon::InterpretedModel::load",
+                        "tenon::InterpretedModel::reset", "tenon::InterpretedModel::run",
+                        "tenon::InterpretedModel::~InterpretedModel", "tenon::compile", "tenon::targets",
+                        "tenon::toString[abi:cxx11]", "tenon::version"],
+              "\n".join(names))  # fmt: skip
     embed = folder / "embed"
     run(cmake, "-G", "Ninja", "-S", folder / "examples" / "embed", "-B", embed,
         f"-DCMAKE_PREFIX_PATH={prefix}")  # fmt: skip

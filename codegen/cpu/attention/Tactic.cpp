@@ -106,6 +106,6 @@ struct Attention {
 
 } // namespace
 
-const Tactic kAttention = tacticOf<Attention>();
+const Tactic &kAttention = kTacticOf<Attention>;
 
 } // namespace tenon::cpu

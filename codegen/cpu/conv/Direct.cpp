@@ -64,6 +64,6 @@ struct ConvDirect {
 
 } // namespace
 
-const Tactic kConvDirect = tacticOf<ConvDirect>();
+const Tactic &kConvDirect = kTacticOf<ConvDirect>;
 
 } // namespace tenon::cpu

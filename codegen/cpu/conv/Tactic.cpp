@@ -337,9 +337,9 @@ private:
 
 } // namespace
 
-const Tactic kConv = tacticOf<Blocked<false>>();
-const Tactic kConvInt8 = tacticOf<Blocked<true>>();
-const Tactic kConvDot = tacticOf<Dot>();
-const Tactic kDepthwise = tacticOf<Depthwise>();
+const Tactic &kConv = kTacticOf<Blocked<false>>;
+const Tactic &kConvInt8 = kTacticOf<Blocked<true>>;
+const Tactic &kConvDot = kTacticOf<Dot>;
+const Tactic &kDepthwise = kTacticOf<Depthwise>;
 
 } // namespace tenon::cpu

@@ -215,7 +215,7 @@ private:
 
 } // namespace
 
-const Tactic kConvBytes = tacticOf<ConvBytes>();
-const Tactic kDepthwiseBytes = tacticOf<DepthwiseBytes>();
+const Tactic &kConvBytes = kTacticOf<ConvBytes>;
+const Tactic &kDepthwiseBytes = kTacticOf<DepthwiseBytes>;
 
 } // namespace tenon::cpu

@@ -279,7 +279,7 @@ private:
 
 } // namespace
 
-const Tactic kConvPairs = tacticOf<ConvPairs>();
-const Tactic kDepthwisePairs = tacticOf<DepthwisePairs>();
+const Tactic &kConvPairs = kTacticOf<ConvPairs>;
+const Tactic &kDepthwisePairs = kTacticOf<DepthwisePairs>;
 
 } // namespace tenon::cpu

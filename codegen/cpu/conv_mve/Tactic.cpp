@@ -207,7 +207,7 @@ private:
 
 } // namespace
 
-const Tactic kConvQuads = tacticOf<ConvQuads>();
-const Tactic kDepthwiseQuads = tacticOf<DepthwiseQuads>();
+const Tactic &kConvQuads = kTacticOf<ConvQuads>;
+const Tactic &kDepthwiseQuads = kTacticOf<DepthwiseQuads>;
 
 } // namespace tenon::cpu

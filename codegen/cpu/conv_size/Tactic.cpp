@@ -201,7 +201,7 @@ struct DepthwiseShared {
 
 } // namespace
 
-const Tactic kConvShared = tacticOf<ConvShared>();
-const Tactic kDepthwiseShared = tacticOf<DepthwiseShared>();
+const Tactic &kConvShared = kTacticOf<ConvShared>;
+const Tactic &kDepthwiseShared = kTacticOf<DepthwiseShared>;
 
 } // namespace tenon::cpu

@@ -45,6 +45,6 @@ struct Gather {
 
 } // namespace
 
-const Tactic kGather = tacticOf<Gather>();
+const Tactic &kGather = kTacticOf<Gather>;
 
 } // namespace tenon::cpu

@@ -47,6 +47,6 @@ struct Map {
 
 } // namespace
 
-const Tactic kMap = tacticOf<Map>();
+const Tactic &kMap = kTacticOf<Map>;
 
 } // namespace tenon::cpu

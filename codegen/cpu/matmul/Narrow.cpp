@@ -129,6 +129,6 @@ struct Narrow {
 
 } // namespace
 
-const Tactic kMatMulNarrow = tacticOf<Narrow>();
+const Tactic &kMatMulNarrow = kTacticOf<Narrow>;
 
 } // namespace tenon::cpu

@@ -18,7 +18,7 @@ Strides packedStrides(const MatMulProblem &p, Type b, int64_t nr) {
   return p.spread(1, own, b.shape());
 }
 
-Result<PackedNest> packedNest(const TacticInput &in, const MatMulProblem &p) {
+Result<PackedNest> packedNest(const GroupQuery &in, const MatMulProblem &p) {
   const GroupForm &form = in.form;
   const Operation &op = *form.anchor;
   PackedNest nest;

@@ -381,9 +381,9 @@ struct Direct {
 
 } // namespace
 
-const Tactic kMatMul = tacticOf<Packed<false>>();
-const Tactic kMatMulInt8 = tacticOf<Packed<true>>();
-const Tactic kMatMulDynamic = tacticOf<Dynamic>();
-const Tactic kMatMulDirect = tacticOf<Direct>();
+const Tactic &kMatMul = kTacticOf<Packed<false>>;
+const Tactic &kMatMulInt8 = kTacticOf<Packed<true>>;
+const Tactic &kMatMulDynamic = kTacticOf<Dynamic>;
+const Tactic &kMatMulDirect = kTacticOf<Direct>;
 
 } // namespace tenon::cpu

@@ -122,8 +122,8 @@ struct ShapeOf {
 
 } // namespace
 
-const Tactic kNonZero = tacticOf<NonZero>();
-const Tactic kTopK = tacticOf<TopK>();
-const Tactic kShapeOf = tacticOf<ShapeOf>();
+const Tactic &kNonZero = kTacticOf<NonZero>;
+const Tactic &kTopK = kTacticOf<TopK>;
+const Tactic &kShapeOf = kTacticOf<ShapeOf>;
 
 } // namespace tenon::cpu

@@ -43,6 +43,6 @@ struct PadBorder {
 
 } // namespace
 
-const Tactic kPadBorder = tacticOf<PadBorder>();
+const Tactic &kPadBorder = kTacticOf<PadBorder>;
 
 } // namespace tenon::cpu

@@ -97,7 +97,7 @@ struct PoolingDirect {
 
 } // namespace
 
-const Tactic kPooling = tacticOf<Pooling>();
-const Tactic kPoolingDirect = tacticOf<PoolingDirect>();
+const Tactic &kPooling = kTacticOf<Pooling>;
+const Tactic &kPoolingDirect = kTacticOf<PoolingDirect>;
 
 } // namespace tenon::cpu

@@ -10,6 +10,7 @@
 #include "codegen/emit/TextTables.h"
 #include "codegen/memory/Packing.h"
 #include "codegen/memory/Pools.h"
+#include "codegen/memory/Scheduled.h"
 #include "ir/BornExtents.h"
 
 namespace tenon {
@@ -17,11 +18,10 @@ namespace {
 
 class CppProgram {
 public:
-  CppProgram(Module &module, const Target &target, const CompileOptions &options,
-             CompileSummary &summary, Diagnostics &diagnostics)
-      : module_(module), graph_(module.graph()), target_(target), level_(*target.levels.front()),
-        hosted_(target.family->facts.hosted), options_(options), summary_(summary),
-        diagnostics_(diagnostics), dims_(module), plan_(planMemory(graph_)), places_(plan_, dims_),
+  CppProgram(Module &module, const ScheduledGraph &scheduled, const Target &target,
+             const CompileOptions &options, CompileSummary &summary, Diagnostics &diagnostics)
+      : module_(module), scheduled_(scheduled), target_(target), options_(options),
+        summary_(summary), diagnostics_(diagnostics), dims_(module),
         info_(describeInterface(graph_, options)) {}
 
   bool write(std::vector<CompiledFile> &files) {
@@ -134,20 +134,12 @@ private:
     for (const Step &step : plan_.steps) {
       if (step.op->is(Op::Loop))
         includes_.insert("cpu/repeat.h");
-      if (!step.op->is(Op::Group))
+      const Choice *choice = scheduled_.choice(step);
+      if (!choice)
         continue;
-      const auto group = scheduledGroup(*step.op, level_);
-      if (!group) {
-        diagnostics_.error(*step.op, group.refusal().reason);
-        continue;
-      }
-      const TacticInput in{group->form, level_};
-      const Tactic *tactic = group->tactic;
-      const Schedule *s = group->schedule;
-      if (tactic->cost)
-        summary_.estimatedMicroseconds += tactic->cost(in, *s);
+      summary_.estimatedMicroseconds += choice->price().microseconds;
       StepWriter writer(plan_, step, dims_, level_, names_[step.number], &declared_);
-      tactic->emit(in, *s, writer);
+      choice->emit(writer);
       declared_.insert(writer.declared().begin(), writer.declared().end());
       includes_.insert(writer.includes().begin(), writer.includes().end());
       userIncludes_.insert(writer.userIncludes().begin(), writer.userIncludes().end());
@@ -409,16 +401,17 @@ private:
   }
 
   Module &module_;
-  Graph &graph_;
+  const ScheduledGraph &scheduled_;
+  Graph &graph_ = scheduled_.graph;
+  const Plan &plan_ = scheduled_.plan;
+  const TargetLevel &level_ = scheduled_.level;
   const Target &target_;
-  const TargetLevel &level_;
-  const bool hosted_;
+  const bool hosted_ = target_.family->facts.hosted;
   const CompileOptions &options_;
   CompileSummary &summary_;
   Diagnostics &diagnostics_;
   DimSpelling dims_;
-  Plan plan_;
-  Places places_;
+  const Places places_{plan_, dims_};
   const std::vector<Pool> pools_ = poolsOf(module_);
   const std::vector<int64_t> poolUse_ =
       pools_.empty() ? std::vector<int64_t>() : poolUse(plan_, pools_);
@@ -434,7 +427,9 @@ private:
 
 bool emitCpp(Module &module, const Target &target, const CompileOptions &options,
              std::vector<CompiledFile> &files, CompileSummary &summary, Diagnostics &diagnostics) {
-  return CppProgram(module, target, options, summary, diagnostics).write(files);
+  const auto scheduled = openScheduled(module.graph(), *target.levels.front(), diagnostics);
+  return scheduled &&
+         CppProgram(module, *scheduled, target, options, summary, diagnostics).write(files);
 }
 
 } // namespace tenon

@@ -90,7 +90,7 @@ struct Fold {
 
 } // namespace
 
-const Tactic kReduce = tacticOf<Reduce>();
-const Tactic kFold = tacticOf<Fold>();
+const Tactic &kReduce = kTacticOf<Reduce>;
+const Tactic &kFold = kTacticOf<Fold>;
 
 } // namespace tenon::cpu

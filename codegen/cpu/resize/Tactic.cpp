@@ -213,7 +213,7 @@ struct ResizeDirect {
 
 } // namespace
 
-const Tactic kResize = tacticOf<Resize>();
-const Tactic kResizeDirect = tacticOf<ResizeDirect>();
+const Tactic &kResize = kTacticOf<Resize>;
+const Tactic &kResizeDirect = kTacticOf<ResizeDirect>;
 
 } // namespace tenon::cpu

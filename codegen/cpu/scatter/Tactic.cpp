@@ -116,9 +116,9 @@ struct Bitcast {
 
 } // namespace
 
-const Tactic kScatter = tacticOf<Scatter>();
-const Tactic kNonMaxSuppression = tacticOf<Suppression>();
-const Tactic kUnique = tacticOf<Unique>();
-const Tactic kBitcast = tacticOf<Bitcast>();
+const Tactic &kScatter = kTacticOf<Scatter>;
+const Tactic &kNonMaxSuppression = kTacticOf<Suppression>;
+const Tactic &kUnique = kTacticOf<Unique>;
+const Tactic &kBitcast = kTacticOf<Bitcast>;
 
 } // namespace tenon::cpu

@@ -45,13 +45,13 @@ std::string lanesType(unsigned width) {
   return width == 1 ? "scalar_lanes" : "simd<" + std::to_string(width) + ">";
 }
 
-double rooflineCost(const TacticInput &in, double efficiency) {
+double rooflineCost(const GroupQuery &in, double efficiency) {
   const Work w = workOf(*in.form.group);
   return std::max(w.flops / (in.level.peakGflops * efficiency * 1e3),
                   double(w.bytes) / (in.level.bandwidthGBs * 1e3));
 }
 
-double directCost(const TacticInput &in) {
+double directCost(const GroupQuery &in) {
   return rooflineCost(in, 0.05 / std::max(1u, in.level.simdWidth));
 }
 

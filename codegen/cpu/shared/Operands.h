@@ -21,8 +21,8 @@ unsigned lanesFor(const TargetLevel &level, Element e);
 /// The lanes type with `width` elements.
 std::string lanesType(unsigned width);
 /// Bound by arithmetic at a fraction of the peak or by memory, in microseconds.
-double rooflineCost(const TacticInput &in, double efficiency);
+double rooflineCost(const GroupQuery &in, double efficiency);
 /// The same for kernels that compute one element at a time.
-double directCost(const TacticInput &in);
+double directCost(const GroupQuery &in);
 
 } // namespace tenon::cpu

@@ -83,7 +83,7 @@ struct SoftmaxBytes {
 
 } // namespace
 
-const Tactic kSoftmaxBytes = tacticOf<SoftmaxBytes>();
-const Tactic kSoftmax = tacticOf<Softmax>();
+const Tactic &kSoftmaxBytes = kTacticOf<SoftmaxBytes>;
+const Tactic &kSoftmax = kTacticOf<Softmax>;
 
 } // namespace tenon::cpu

@@ -110,7 +110,7 @@ struct TextSplit {
 
 } // namespace
 
-const Tactic kTextMap = tacticOf<TextMap>();
-const Tactic kTextSplit = tacticOf<TextSplit>();
+const Tactic &kTextMap = kTacticOf<TextMap>;
+const Tactic &kTextSplit = kTacticOf<TextSplit>;
 
 } // namespace tenon::cpu

@@ -81,6 +81,6 @@ struct User {
 
 } // namespace
 
-const Tactic kUser = tacticOf<User>();
+const Tactic &kUser = kTacticOf<User>;
 
 } // namespace tenon::cpu

@@ -154,6 +154,6 @@ struct Attention {
 
 } // namespace
 
-const Tactic kAttentionSm80 = tacticOf<Attention>();
+const Tactic &kAttentionSm80 = kTacticOf<Attention>;
 
 } // namespace tenon::cuda

@@ -164,6 +164,6 @@ struct ContractAny {
 
 } // namespace
 
-const Tactic kContractAny = tacticOf<ContractAny>();
+const Tactic &kContractAny = kTacticOf<ContractAny>;
 
 } // namespace tenon::cuda

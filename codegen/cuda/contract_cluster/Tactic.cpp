@@ -172,9 +172,9 @@ template <const Row &R> struct Cluster {
 
 } // namespace
 
-const Tactic kContractClusterSm90a = tacticOf<Cluster<kRowOfHalves>>();
-const Tactic kContractClusterInt8Sm90a = tacticOf<Cluster<kRowOfBytes>>();
-const Tactic kContractClusterTf32Sm90a = tacticOf<Cluster<kRowOfTf32>>();
-const Tactic kContractClusterTf32x3Sm90a = tacticOf<Cluster<kRowOfTf32x3>>();
+const Tactic &kContractClusterSm90a = kTacticOf<Cluster<kRowOfHalves>>;
+const Tactic &kContractClusterInt8Sm90a = kTacticOf<Cluster<kRowOfBytes>>;
+const Tactic &kContractClusterTf32Sm90a = kTacticOf<Cluster<kRowOfTf32>>;
+const Tactic &kContractClusterTf32x3Sm90a = kTacticOf<Cluster<kRowOfTf32x3>>;
 
 } // namespace tenon::cuda

@@ -127,6 +127,6 @@ struct Halo {
 
 } // namespace
 
-const Tactic kContractHaloSm90a = tacticOf<Halo>();
+const Tactic &kContractHaloSm90a = kTacticOf<Halo>;
 
 } // namespace tenon::cuda

@@ -173,9 +173,9 @@ template <const Generation &G> struct Mma : SplitContraction {
 
 } // namespace
 
-const Tactic kContractMmaSm75 = tacticOf<Mma<kSm75>>();
-const Tactic kContractMmaSm80 = tacticOf<Mma<kSm80>>();
-const Tactic kContractInt8Sm75 = tacticOf<Mma<kBytesSm75>>();
-const Tactic kContractInt8Sm80 = tacticOf<Mma<kBytesSm80>>();
+const Tactic &kContractMmaSm75 = kTacticOf<Mma<kSm75>>;
+const Tactic &kContractMmaSm80 = kTacticOf<Mma<kSm80>>;
+const Tactic &kContractInt8Sm75 = kTacticOf<Mma<kBytesSm75>>;
+const Tactic &kContractInt8Sm80 = kTacticOf<Mma<kBytesSm80>>;
 
 } // namespace tenon::cuda

@@ -116,7 +116,7 @@ template <const Kind &K> struct Tf32 : SplitContraction {
 
 } // namespace
 
-const Tactic kContractTf32Sm80 = tacticOf<Tf32<kOne>>();
-const Tactic kContractTf32x3Sm80 = tacticOf<Tf32<kThree>>();
+const Tactic &kContractTf32Sm80 = kTacticOf<Tf32<kOne>>;
+const Tactic &kContractTf32x3Sm80 = kTacticOf<Tf32<kThree>>;
 
 } // namespace tenon::cuda

@@ -115,6 +115,6 @@ struct Simt : SplitContraction {
 
 } // namespace
 
-const Tactic kContractSimt = tacticOf<Simt>();
+const Tactic &kContractSimt = kTacticOf<Simt>;
 
 } // namespace tenon::cuda

@@ -184,9 +184,9 @@ template <const Row &R> struct Wgmma {
 
 } // namespace
 
-const Tactic kContractWgmmaSm90a = tacticOf<Wgmma<kRowOfHalves>>();
-const Tactic kContractInt8Sm90a = tacticOf<Wgmma<kRowOfBytes>>();
-const Tactic kContractTf32Sm90a = tacticOf<Wgmma<kRowOfTf32>>();
-const Tactic kContractTf32x3Sm90a = tacticOf<Wgmma<kRowOfTf32x3>>();
+const Tactic &kContractWgmmaSm90a = kTacticOf<Wgmma<kRowOfHalves>>;
+const Tactic &kContractInt8Sm90a = kTacticOf<Wgmma<kRowOfBytes>>;
+const Tactic &kContractTf32Sm90a = kTacticOf<Wgmma<kRowOfTf32>>;
+const Tactic &kContractTf32x3Sm90a = kTacticOf<Wgmma<kRowOfTf32x3>>;
 
 } // namespace tenon::cuda

@@ -99,13 +99,12 @@ std::vector<WidePatchSchedule> tilesOf(const ConvProblem &p, const ConvProblem *
   const int64_t filters = int64_t(llvm::alignTo(uint64_t(p.filters), 32)),
                 height = (pool ? pool : &p)->outHeight.upper();
   std::vector<WidePatchSchedule> all;
-  for (auto [h, consumers] : kRows)
-    for (int64_t n : {filters, int64_t(64)}) {
-      const Tiles t({h, n, consumers}, pool);
-      if (n <= 128 && (n == filters || filters > 128) && (h == 1 || h < 2 * height) &&
-          isReadable(p, t) && sharedBytes(p, t) <= int64_t(level.sharedBytes))
-        all.push_back(t);
-    }
+  for (auto [h, consumers] : kRows) {
+    const Tiles t({h, filters <= 128 ? filters : 64, consumers}, pool);
+    if ((h == 1 || h < 2 * height) && isReadable(p, t) &&
+        sharedBytes(p, t) <= int64_t(level.sharedBytes))
+      all.push_back(t);
+  }
   return all;
 }
 
@@ -346,7 +345,7 @@ struct PoolSm90 {
 
 } // namespace
 
-const Tactic kConvPatchSm90a = tacticOf<PatchSm90>();
-const Tactic kConvPoolSm90a = tacticOf<PoolSm90>();
+const Tactic &kConvPatchSm90a = kTacticOf<PatchSm90>;
+const Tactic &kConvPoolSm90a = kTacticOf<PoolSm90>;
 
 } // namespace tenon::cuda

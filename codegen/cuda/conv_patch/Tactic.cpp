@@ -285,7 +285,7 @@ void packPatchWeights(const GroupForm &form, const PatchLayout &l,
   out.push_back({source->index(), Layout::get(w.context(), axes)});
 }
 
-const Tactic kConvPatchSm75 = tacticOf<Patch<kSm75>>();
-const Tactic kConvPatchSm80 = tacticOf<Patch<kSm80>>();
+const Tactic &kConvPatchSm75 = kTacticOf<Patch<kSm75>>;
+const Tactic &kConvPatchSm80 = kTacticOf<Patch<kSm80>>;
 
 } // namespace tenon::cuda

@@ -202,6 +202,6 @@ struct PatchSimt {
 
 } // namespace
 
-const Tactic kConvPatchSimt = tacticOf<PatchSimt>();
+const Tactic &kConvPatchSimt = kTacticOf<PatchSimt>;
 
 } // namespace tenon::cuda

@@ -115,6 +115,6 @@ struct DepthwiseMma {
 
 } // namespace
 
-const Tactic kDepthwiseMmaSm80 = tacticOf<DepthwiseMma>();
+const Tactic &kDepthwiseMmaSm80 = kTacticOf<DepthwiseMma>;
 
 } // namespace tenon::cuda

@@ -174,6 +174,6 @@ struct Depthwise {
 
 } // namespace
 
-const Tactic kDepthwise = tacticOf<Depthwise>();
+const Tactic &kDepthwise = kTacticOf<Depthwise>;
 
 } // namespace tenon::cuda

@@ -58,6 +58,10 @@ struct ExpandSchedule {
   }
 };
 
+/// Warps of a block. Blocks of 4 are the fastest in 12 of the 54 pairs of layers below, by 0.7 % in
+/// the mean over all, and estimates lose more than that where they prefer them: 1.4 %.
+constexpr int64_t kWarps = 8;
+
 /// All tiles that fit.
 std::vector<ExpandSchedule> tilesOf(const Layers &l, const TargetLevel &level) {
   constexpr int64_t kTiles[][2] = {{4, 8},  {8, 8},  {4, 16}, {8, 16},  {7, 8},
@@ -71,20 +75,19 @@ std::vector<ExpandSchedule> tilesOf(const Layers &l, const TargetLevel &level) {
     for (int64_t chunk : {16, 32, 48, 64}) {
       if (chunk > 16 && chunk >= 2 * l.channels())
         continue;
-      for (int64_t warps : {4, 8})
-        for (int64_t widened : {0, 1}) {
-          ExpandSchedule t{h, w, chunk, kColumns, 1, warps, widened};
-          if (t.sharedBytes(l) > int64_t(level.sharedBytes))
-            continue;
-          // Parts that give each multiprocessor a block, two, or four.
-          int64_t last = 0;
-          for (int64_t blocks : {int64_t(0), sms, 2 * sms, 4 * sms}) {
-            t.parts = std::min(std::max<int64_t>(1, ceilDiv(blocks, t.count(l))), t.chunks(l));
-            if (t.parts != last)
-              all.push_back(t);
-            last = t.parts;
-          }
+      for (int64_t widened : {0, 1}) {
+        ExpandSchedule t{h, w, chunk, kColumns, 1, kWarps, widened};
+        if (t.sharedBytes(l) > int64_t(level.sharedBytes))
+          continue;
+        // Parts that give each multiprocessor a block, two, or four.
+        int64_t last = 0;
+        for (int64_t blocks : {int64_t(0), sms, 2 * sms, 4 * sms}) {
+          t.parts = std::min(std::max<int64_t>(1, ceilDiv(blocks, t.count(l))), t.chunks(l));
+          if (t.parts != last)
+            all.push_back(t);
+          last = t.parts;
         }
+      }
     }
   }
   return all;
@@ -284,6 +287,6 @@ struct ExpandDepthwise {
 
 } // namespace
 
-const Tactic kExpandDepthwiseSm80 = tacticOf<ExpandDepthwise>();
+const Tactic &kExpandDepthwiseSm80 = kTacticOf<ExpandDepthwise>;
 
 } // namespace tenon::cuda

@@ -135,8 +135,8 @@ struct ShapeOf {
 
 } // namespace
 
-const Tactic kGather = tacticOf<Gather>();
-const Tactic kPadBorder = tacticOf<PadBorder>();
-const Tactic kShapeOf = tacticOf<ShapeOf>();
+const Tactic &kGather = kTacticOf<Gather>;
+const Tactic &kPadBorder = kTacticOf<PadBorder>;
+const Tactic &kShapeOf = kTacticOf<ShapeOf>;
 
 } // namespace tenon::cuda

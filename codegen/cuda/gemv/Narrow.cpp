@@ -161,6 +161,6 @@ struct GemvNarrow {
 
 } // namespace
 
-const Tactic kGemvNarrow = tacticOf<GemvNarrow>();
+const Tactic &kGemvNarrow = kTacticOf<GemvNarrow>;
 
 } // namespace tenon::cuda

@@ -106,6 +106,6 @@ struct Gemv {
 
 } // namespace
 
-const Tactic kGemv = tacticOf<Gemv>();
+const Tactic &kGemv = kTacticOf<Gemv>;
 
 } // namespace tenon::cuda

@@ -173,7 +173,7 @@ struct MapTransposed {
 
 } // namespace
 
-const Tactic kMap = tacticOf<Map>();
-const Tactic kMapTransposed = tacticOf<MapTransposed>();
+const Tactic &kMap = kTacticOf<Map>;
+const Tactic &kMapTransposed = kTacticOf<MapTransposed>;
 
 } // namespace tenon::cuda

@@ -88,7 +88,7 @@ struct Unique {
 
 } // namespace
 
-const Tactic kNonZero = tacticOf<NonZero>();
-const Tactic kUnique = tacticOf<Unique>();
+const Tactic &kNonZero = kTacticOf<NonZero>;
+const Tactic &kUnique = kTacticOf<Unique>;
 
 } // namespace tenon::cuda

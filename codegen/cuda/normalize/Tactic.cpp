@@ -139,6 +139,6 @@ struct Normalize {
 
 } // namespace
 
-const Tactic kNormalize = tacticOf<Normalize>();
+const Tactic &kNormalize = kTacticOf<Normalize>;
 
 } // namespace tenon::cuda

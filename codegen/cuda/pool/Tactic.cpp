@@ -121,7 +121,7 @@ struct PoolingAny {
 
 } // namespace
 
-const Tactic kPooling = tacticOf<Pooling>();
-const Tactic kPoolingAny = tacticOf<PoolingAny>();
+const Tactic &kPooling = kTacticOf<Pooling>;
+const Tactic &kPoolingAny = kTacticOf<PoolingAny>;
 
 } // namespace tenon::cuda

@@ -15,7 +15,6 @@
 #include "codegen/emit/Amalgamate.h"
 #include "codegen/emit/Header.h"
 #include "codegen/emit/StepWriter.h"
-#include "codegen/memory/Alignment.h"
 #include "codegen/memory/PlanVerifier.h"
 #include "ir/BornExtents.h"
 
@@ -37,20 +36,17 @@ public:
       if (!cuda::kFamily.supports(*graph, diagnostics_) || !checkBranches(*graph, diagnostics_))
         return false;
     for (size_t i = 0; i < target_.levels.size(); ++i) {
-      auto v = std::make_unique<Variant>(*module_.graphs[i], *target_.levels[i]);
-      if (!verifyPlan(v->plan, diagnostics_))
+      auto scheduled = openScheduled(*module_.graphs[i], *target_.levels[i], diagnostics_);
+      if (!scheduled || !verifyPlan(scheduled->plan, diagnostics_))
         return false;
-      weights_.merge(v->plan);
-      v->places = std::make_unique<Places>(v->plan, dims_);
-      variants_.push_back(std::move(v));
+      weights_.merge(scheduled->plan);
+      variants_.push_back(std::make_unique<Variant>(std::move(scheduled), dims_));
     }
     includes_ = {"cuda/host/host_run.h", "cuda/host/watch.h", "common/scalar.h"};
     if (info_.hasComplex)
       includes_.insert("common/complex.h");
     for (auto &v : variants_)
       steps(*v);
-    if (diagnostics_.hasErrors())
-      return false;
     summarize();
 
     SourceWriter w;
@@ -89,70 +85,43 @@ private:
   // Steps
   //===--------------------------------------------------------------------===//
 
-  /// A step with how it is to run.
-  struct Chosen {
-    const Step &step;
-    GroupForm form;
-    const Tactic &tactic;
-    const Schedule &schedule;
-  };
-
-  /// The steps of a program that are kernels; reports those whose schedule does not fit.
-  std::vector<Chosen> chosenSteps(const Variant &v, const Alignment &alignment) {
-    std::vector<Chosen> chosen;
-    for (const Step &step : v.plan.steps) {
-      if (isControlFlow(*step.op))
-        continue;
-      auto group = scheduledGroup(*step.op, v.level, &alignment);
-      if (group)
-        chosen.push_back({step, std::move(group->form), *group->tactic, *group->schedule});
-      else
-        diagnostics_.error(*step.op, group.refusal().reason);
-    }
-    return chosen;
-  }
-
   /// Writes everything once to see which kernels differ in numbers alone.
-  SharedKernels sharedKernels(const Variant &v, llvm::ArrayRef<Chosen> steps,
-                              const Alignment &alignment) const {
+  SharedKernels sharedKernels(const Variant &v) const {
     SharedKernels shared(options_.kernels);
-    for (const Chosen &c : steps) {
+    for (const Step &step : v.plan.steps) {
+      const Choice *choice = v.scheduled->choice(step);
+      if (!choice)
+        continue;
       KernelShape shape;
-      StepWriter writer(v.plan, c.step, dims_, v.level, "step");
+      StepWriter writer(v.plan, step, dims_, v.level, "step");
       writer.useShape(shape);
-      c.tactic.emit({c.form, v.level, &alignment}, c.schedule, writer);
-      shared.add(c.step.number, c.tactic.id, shape);
+      choice->emit(writer);
+      shared.add(step.number, choice->tactic.info.id, shape);
     }
     return shared;
   }
 
   void steps(Variant &v) {
     const std::vector<std::string> names = stepNames(v.plan);
-    const Alignment alignment(v.plan);
-    const std::vector<Chosen> chosen = chosenSteps(v, alignment);
-    if (diagnostics_.hasErrors())
-      return;
-    const SharedKernels shared = sharedKernels(v, chosen, alignment);
-    const Chosen *next = chosen.data();
+    const SharedKernels shared = sharedKernels(v);
     for (const Step &step : v.plan.steps) {
-      if (isControlFlow(*step.op)) {
+      const Choice *choice = v.scheduled->choice(step);
+      if (!choice) { // control flow
         includes_.insert("cuda/host/host_part.h");
         v.rows.push_back({names[step.number], "", false, 0});
         continue;
       }
-      const Chosen &c = *next++;
-      const TacticInput in{c.form, v.level, &alignment};
       StepSummary summary;
       summary.level = v.name();
       summary.step = step.number;
-      summary.estimatedMicroseconds = c.tactic.microseconds(in, c.schedule);
+      summary.estimatedMicroseconds = choice->price().microseconds;
       if (&v == variants_.front().get())
         summary_.estimatedMicroseconds += summary.estimatedMicroseconds;
       const std::string &label = names[step.number];
       Section written = section(v, step, label, [&](StepWriter &writer) {
         KernelShape shape = shared.shapeOf(step.number);
         writer.useShape(shape);
-        c.tactic.emit(in, c.schedule, writer);
+        choice->emit(writer);
       });
       v.rows.push_back(
           {label, written.function, touchesIo(v.plan, *step.op), v.order.branch(step.number)});
@@ -187,9 +156,9 @@ private:
         cfg.number("vector", 4);
         const std::string config = cfg.finish();
         out.code().line("const auto outs = pack(make_view(" +
-                        v.places->pointer(to, element, false, c.dim(0)) + ", extents<1>{}));");
+                        v.places.pointer(to, element, false, c.dim(0)) + ", extents<1>{}));");
         out.code().line("const auto ins = pack(make_view(" +
-                        v.places->pointer(from, element, true, c.dim(0)) + ", extents<1>{}));");
+                        v.places.pointer(from, element, true, c.dim(0)) + ", extents<1>{}));");
         out.code().line("return to.launch<V>(cuda::map(" + config +
                         ", outs, ins, cuda::identity_body{}));");
       });
@@ -333,7 +302,7 @@ private:
     std::vector<std::string> rows;
     for (const StepOrder::Edge &e : v.edges())
       rows.push_back(std::to_string(e.from) + ", " + std::to_string(e.to));
-    const HostPart part(v.plan, *v.places, dims_);
+    const HostPart part(v.plan, v.places, dims_);
     if (rows.empty() && !part.exists())
       return "";
     std::string row = ", " + std::to_string(v.order.branches()) + ", " +

@@ -3,7 +3,7 @@
 
 #include "codegen/core/Target.h"
 #include "codegen/emit/StepWriter.h"
-#include "codegen/memory/Plan.h"
+#include "codegen/memory/Scheduled.h"
 #include "codegen/memory/StepOrder.h"
 
 #include <array>
@@ -15,20 +15,21 @@ namespace tenon {
 
 /// One graph of the module.
 struct Variant {
-  Variant(Graph &graph, const TargetLevel &level)
-      : graph(graph), level(level), plan(planMemory(graph)), order(orderOf(plan)), places(nullptr) {
-  }
+  Variant(std::unique_ptr<ScheduledGraph> opened, const DimSpelling &dims)
+      : scheduled(std::move(opened)), graph(scheduled->graph), level(scheduled->level),
+        plan(scheduled->plan), order(orderOf(plan)), places(plan, dims) {}
 
   struct Row {
     std::string label, function;
     bool touchesIo;
     int branch;
   };
+  const std::unique_ptr<ScheduledGraph> scheduled;
   Graph &graph;
   const TargetLevel &level;
-  Plan plan;
+  const Plan &plan;
   StepOrder order;
-  std::unique_ptr<Places> places;
+  Places places;
   std::vector<Row> rows;
 
   std::string name() const { return level.name.str(); }

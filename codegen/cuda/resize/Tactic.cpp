@@ -194,7 +194,7 @@ struct ResizeAny {
 
 } // namespace
 
-const Tactic kResize = tacticOf<Resize>();
-const Tactic kResizeAny = tacticOf<ResizeAny>();
+const Tactic &kResize = kTacticOf<Resize>;
+const Tactic &kResizeAny = kTacticOf<ResizeAny>;
 
 } // namespace tenon::cuda

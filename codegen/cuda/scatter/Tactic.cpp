@@ -196,9 +196,9 @@ struct Bitcast {
 
 } // namespace
 
-const Tactic kScatter = tacticOf<Scatter>();
-const Tactic kScatterLast = tacticOf<ScatterLast>();
-const Tactic kScatterSorted = tacticOf<ScatterSorted>();
-const Tactic kBitcast = tacticOf<Bitcast>();
+const Tactic &kScatter = kTacticOf<Scatter>;
+const Tactic &kScatterLast = kTacticOf<ScatterLast>;
+const Tactic &kScatterSorted = kTacticOf<ScatterSorted>;
+const Tactic &kBitcast = kTacticOf<Bitcast>;
 
 } // namespace tenon::cuda

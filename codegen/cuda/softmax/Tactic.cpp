@@ -76,6 +76,6 @@ struct Softmax {
 
 } // namespace
 
-const Tactic kSoftmax = tacticOf<Softmax>();
+const Tactic &kSoftmax = kTacticOf<Softmax>;
 
 } // namespace tenon::cuda

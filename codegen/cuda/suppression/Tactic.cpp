@@ -157,7 +157,7 @@ struct BySort {
 
 } // namespace
 
-const Tactic kNonMaxSuppression = tacticOf<InRounds>();
-const Tactic kNonMaxSuppressionSorted = tacticOf<BySort>();
+const Tactic &kNonMaxSuppression = kTacticOf<InRounds>;
+const Tactic &kNonMaxSuppressionSorted = kTacticOf<BySort>;
 
 } // namespace tenon::cuda

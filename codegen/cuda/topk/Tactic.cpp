@@ -186,8 +186,8 @@ struct TopKRows {
 
 } // namespace
 
-const Tactic kTopK = tacticOf<TopK>();
-const Tactic kTopKSorted = tacticOf<TopKSorted>();
-const Tactic kTopKRows = tacticOf<TopKRows>();
+const Tactic &kTopK = kTacticOf<TopK>;
+const Tactic &kTopKSorted = kTacticOf<TopKSorted>;
+const Tactic &kTopKRows = kTacticOf<TopKRows>;
 
 } // namespace tenon::cuda

@@ -159,6 +159,6 @@ struct Winograd {
 
 } // namespace
 
-const Tactic kConvWinograd = tacticOf<Winograd>();
+const Tactic &kConvWinograd = kTacticOf<Winograd>;
 
 } // namespace tenon::cuda

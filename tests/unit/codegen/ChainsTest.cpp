@@ -109,7 +109,7 @@ TEST_F(Chains, OfMeasuredTimes) {
     options.takeChain = [=](const ChainOffer &) { return together; };
     options.pick = [&](const Operation &, const std::string &key,
                        llvm::ArrayRef<Candidate> candidates) {
-      schedules[key] = candidates.front().schedule;
+      schedules[key] = candidates.front().schedule();
       return size_t(0);
     };
     (void)schedule(options);

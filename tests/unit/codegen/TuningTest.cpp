@@ -166,7 +166,7 @@ TEST(Tuning, MeasuredSchedulesGoFirstWhereTheyAreLegal) {
     ScheduleOptions options;
     options.pick = [&](const Operation &, const std::string &key, llvm::ArrayRef<Candidate> all) {
       if (key == keys[1])
-        wanted = all.back().schedule;
+        wanted = all.back().schedule();
       EXPECT_GT(all.size(), 1u);
       return size_t(0);
     };

@@ -251,4 +251,44 @@ TEST(Library, TakesTextInMemory) {
   EXPECT_EQ(filesOf(request).count("model.cpp"), 1u);
 }
 
+TEST(Library, OutputSaysWhatTheProgramTakesAndGives) {
+  std::vector<Message> messages;
+  const auto output = compile(digits(), messages);
+  ASSERT_TRUE(output) << said(messages);
+  ASSERT_EQ(output->interface.inputs.size(), 1u);
+  const Interface::Port &image = output->interface.inputs.front();
+  EXPECT_EQ(image.name, "image");
+  EXPECT_EQ(image.type, "f32");
+  ASSERT_EQ(image.shape.size(), 4u);
+  EXPECT_EQ(image.shape[3].most, 8);
+  EXPECT_EQ(image.shape[3].formula, std::vector<std::string>{"8"});
+  EXPECT_TRUE(output->interface.symbols.empty());
+  EXPECT_FALSE(output->interface.states);
+}
+
+TEST(Library, InterpretedModelsRunAndRefuse) {
+  std::vector<Message> messages;
+  const auto model = InterpretedModel::load(digits(), messages);
+  ASSERT_TRUE(model) << said(messages);
+  EXPECT_EQ(model->interface().outputs.front().name, "probabilities");
+  const Array image{"f32", {1, 1, 8, 8}, std::string(256, '\0'), {}};
+  const auto first = model->run({image}, messages), second = model->run({image}, messages);
+  ASSERT_TRUE(first && second) << said(messages);
+  EXPECT_EQ(first->front().shape, (std::vector<std::int64_t>{1, 10}));
+  EXPECT_EQ(first->front().bytes, second->front().bytes);
+
+  EXPECT_FALSE(model->run({}, messages));
+  EXPECT_NE(said(messages).find("expected 1 inputs, found 0"), std::string::npos) << said(messages);
+  messages.clear();
+  EXPECT_FALSE(model->run({{"f32", {1, 1, 8, 8}, "short", {}}}, messages));
+  EXPECT_NE(said(messages).find("input 'image': expected 256 bytes for its shape, found 5"),
+            std::string::npos)
+      << said(messages);
+  messages.clear();
+  Request nothing = digits();
+  nothing.model = Source::memory("no model", "none.onnx");
+  EXPECT_FALSE(InterpretedModel::load(nothing, messages));
+  EXPECT_FALSE(messages.empty());
+}
+
 } // namespace

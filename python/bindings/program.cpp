@@ -1,0 +1,165 @@
+// Implements compiled models: the shared library of a generated file, its functions found by name,
+// a model and its contexts. Addresses come and go as numbers; the Python code keeps the arrays
+// alive.
+#include "module.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <dlfcn.h>
+#include <memory>
+#include <stdexcept>
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace tenon::python {
+namespace {
+
+/// A function of the generated interface refused or failed.
+struct RunError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+using Addresses = std::vector<std::uintptr_t>;
+
+/// A shared library with one model, and that model on one device.
+class Program {
+public:
+  /// `weights`: the file that holds them, where one does. `device`: a GPU's number; none: the
+  /// processor.
+  Program(const std::string &path, const std::string &prefix, std::optional<std::string> weights,
+          std::optional<int> device)
+      : prefix_(prefix), isCuda_(device.has_value()) {
+    library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!library_)
+      throw RunError(dlerror());
+    const char *file = weights ? weights->c_str() : nullptr;
+    check(device ? find<int(void **, const char *, int)>("model_create")(&model_, file, *device)
+                 : find<int(void **, const char *)>("model_create")(&model_, file));
+  }
+  // The library stays loaded: threads and exit handlers of a CUDA runtime may still be in it.
+  ~Program() {
+    if (model_)
+      find<void(void *)>("model_destroy")(model_);
+  }
+  Program(const Program &) = delete;
+  Program &operator=(const Program &) = delete;
+
+  bool isCuda() const { return isCuda_; }
+  void *model() const { return model_; }
+
+  /// The address of <prefix>_<name>.
+  template <class Function> Function *find(const char *name) const {
+    const std::string symbol = prefix_ + "_" + name;
+    void *address = dlsym(library_, symbol.c_str());
+    if (!address)
+      throw RunError("the compiled model has no function '" + symbol + "'");
+    return reinterpret_cast<Function *>(address);
+  }
+
+  void check(int code) const {
+    if (code != 0)
+      throw RunError(find<const char *(int)>("error_message")(code));
+  }
+
+private:
+  const std::string prefix_;
+  const bool isCuda_;
+  void *library_ = nullptr, *model_ = nullptr;
+};
+
+/// The memory of one run at a time.
+class Context {
+public:
+  explicit Context(std::shared_ptr<Program> program) : program_(std::move(program)) {
+    nb::gil_scoped_release release;
+    program_->check(
+        program_->find<int(const void *, void **)>("context_create")(program_->model(), &context_));
+    run_ = program_->find<Run>("run");
+    extent_ = program_->find<long(const void *, int, int)>("output_dim");
+    if (program_->isCuda())
+      enqueue_ = program_->find<Enqueue>("enqueue");
+  }
+  ~Context() {
+    if (context_)
+      program_->find<void(void *)>("context_destroy")(context_);
+  }
+  Context(const Context &) = delete;
+  Context &operator=(const Context &) = delete;
+
+  void run(const Addresses &inputs, const Addresses &outputs) {
+    nb::gil_scoped_release release;
+    program_->check(run_(context_, pointers<const void>(inputs), pointers<void>(outputs)));
+  }
+
+  void enqueue(const Addresses &inputs, const Addresses &outputs, std::uintptr_t stream) {
+    nb::gil_scoped_release release;
+    program_->check(enqueue_(context_, pointers<const void>(inputs), pointers<void>(outputs),
+                             reinterpret_cast<void *>(stream)));
+  }
+
+  void setDim(int dim, long extent) {
+    program_->check(program_->find<int(void *, int, long)>("set_dim")(context_, dim, extent));
+  }
+  void prepare() {
+    nb::gil_scoped_release release;
+    program_->check(program_->find<int(void *)>("prepare")(context_));
+  }
+  void setThreads(int threads) {
+    program_->check(program_->find<int(void *, int)>("context_set_threads")(context_, threads));
+  }
+  void reset() { program_->check(program_->find<int(void *)>("reset")(context_)); }
+
+  nb::tuple outputShape(int output) const {
+    nb::list shape;
+    for (int axis = 0;; ++axis) {
+      const long extent = extent_(context_, output, axis);
+      if (extent < 0)
+        return nb::tuple(shape);
+      shape.append(extent);
+    }
+  }
+
+private:
+  using Run = int(void *, const void *const *, void *const *);
+  using Enqueue = int(void *, const void *const *, void *const *, void *);
+
+  template <class Pointee> static Pointee *const *pointers(const Addresses &addresses) {
+    static_assert(sizeof(std::uintptr_t) == sizeof(void *));
+    return reinterpret_cast<Pointee *const *>(addresses.data());
+  }
+
+  std::shared_ptr<Program> program_;
+  void *context_ = nullptr;
+  Run *run_ = nullptr;
+  Enqueue *enqueue_ = nullptr;
+  long (*extent_)(const void *, int, int) = nullptr;
+};
+
+} // namespace
+
+void bindPrograms(nb::module_ &m) {
+  nb::exception<RunError>(m, "RunError", PyExc_RuntimeError);
+  nb::class_<Program>(m, "Program", "A compiled model, loaded.")
+      .def(nb::init<const std::string &, const std::string &, std::optional<std::string>,
+                    std::optional<int>>(),
+           "path"_a, "prefix"_a, "weights"_a, "device"_a)
+      .def_prop_ro("is_cuda", &Program::isCuda);
+  nb::class_<Context>(m, "Context", "The memory of one run at a time.")
+      .def(nb::init<std::shared_ptr<Program>>(), "program"_a)
+      .def("run", &Context::run, "inputs"_a, "outputs"_a,
+           "Runs on addresses of host memory, and waits.")
+      .def("enqueue", &Context::enqueue, "inputs"_a, "outputs"_a, "stream"_a,
+           "Runs on a stream, on addresses of device memory.")
+      .def("set_dim", &Context::setDim, "dim"_a, "extent"_a)
+      .def("prepare", &Context::prepare)
+      .def("set_threads", &Context::setThreads, "threads"_a)
+      .def("reset", &Context::reset)
+      .def("output_shape", &Context::outputShape, "output"_a);
+}
+
+} // namespace tenon::python

@@ -1,0 +1,80 @@
+"""Compiled models by their content, in the user's cache folder.
+
+An entry is a folder called by the hash of all that its content depends on. It appears by one rename, so
+that what is there is whole, whoever else compiles the same at the time."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+
+def folder() -> Path:
+    """TENON_CACHE, else tenon below XDG_CACHE_HOME, else ~/.cache/tenon."""
+    if named := os.environ.get("TENON_CACHE"):
+        return Path(named).absolute()
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "tenon"
+
+
+def key_of(parts: Iterable[bytes]) -> str:
+    """A name for what is made of `parts`."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.hexdigest()[:40]
+
+
+def entry(key: str, is_valid: Callable[[Path], bool], make: Callable[[Path], None]) -> Path:
+    """The folder of `key`; `make` fills it where there is none, or none that `is_valid`.
+
+    What `make` raises leaves nothing behind."""
+    place = folder() / key
+    if place.is_dir() and is_valid(place):
+        return place
+    place.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=f"{key}.", dir=place.parent))
+    try:
+        make(scratch)
+        scratch.chmod(0o755)
+        if place.is_dir() and not is_valid(place):
+            shutil.rmtree(place, ignore_errors=True)
+        try:
+            scratch.rename(place)
+        except OSError:  # somebody else was first
+            if not place.is_dir():
+                raise
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return place
+
+
+def rename(key: str, other: str) -> Path:
+    """Calls the entry `key` by another key, under which there may be one already. A loaded library stays what
+    it was by its path, so what has changed gets another one."""
+    place = folder() / other
+    try:
+        (folder() / key).rename(place)
+    except OSError:
+        if not place.is_dir():
+            raise
+        shutil.rmtree(folder() / key, ignore_errors=True)
+    return place
+
+
+def write(name: str, text: str) -> None:
+    """A small file beside the entries, by one rename."""
+    scratch = tempfile.NamedTemporaryFile("w", dir=folder(), prefix=f"{name}.", delete=False)
+    with scratch:
+        scratch.write(text)
+    os.replace(scratch.name, folder() / name)
+
+
+def clear() -> None:
+    """Removes all entries."""
+    shutil.rmtree(folder(), ignore_errors=True)

@@ -1,0 +1,41 @@
+"""Compiles a small network and shows what became of it: `python -m tenon.demo`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+
+import tenon
+
+# Darkness goes from 0 (' ') over 8 ('+') to 16 ('#').
+_THREE = ["  +##+  ", "  ++##  ", "    ##  ", "   ##+  ", "   +##  ", "     ## ", "  + +#+ ", "  ###+  "]
+
+
+def main() -> None:
+    model = Path(__file__).parent / "data" / "digits.onnx"
+    start = time.perf_counter()
+    digits = tenon.compile(model, fallback="interpreter")
+    print(f"compiled, built and loaded in {time.perf_counter() - start:.2f} s (again: from the cache)\n")
+    print(digits, "\n")
+
+    image = np.array([[{" ": 0, "+": 8, "#": 16}[c] for c in row] for row in _THREE], np.float32)
+    print("\n".join(_THREE))
+    probabilities = digits(image.reshape(digits.inputs[0].shape))
+    best = int(probabilities.argmax())
+    print(f"\nthis is a {best} ({probabilities.reshape(-1)[best]:.1%})")
+
+    batch = image.reshape(digits.inputs[0].shape)
+    count = 2000 if digits.folder else 20
+    start = time.perf_counter()
+    for _ in range(count):
+        digits(batch)
+    print(f"{(time.perf_counter() - start) / count * 1e6:.1f} us a call from Python\n")
+    print(digits.report)
+    if digits.folder:
+        print(f"\nthe generated file, which needs nothing but a compiler: {digits.folder}")
+
+
+if __name__ == "__main__":
+    main()

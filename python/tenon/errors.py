@@ -1,0 +1,49 @@
+"""What can go wrong, as exceptions. All are `TenonError`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ._native import RunError
+
+__all__ = ["BuildError", "CompileError", "InputError", "RunError", "TenonError", "ToolMissing"]
+
+
+class TenonError(Exception):
+    """Base of the package's exceptions (`RunError`, of the loaded code, is a `RuntimeError`)."""
+
+
+class CompileError(TenonError):
+    """The compiler refused the model or a setting.
+
+    Attributes:
+        messages: what it said (`Message`: severity, text, nodes, op, notes), errors and warnings.
+    """
+
+    def __init__(self, messages: Sequence[Any]):
+        self.messages = tuple(messages)
+        super().__init__("\n".join(str(message) for message in self.messages) or "refused without a word")
+
+
+class ToolMissing(TenonError):
+    """There is no C++ compiler, or no nvcc; the message says what to install or set."""
+
+
+class BuildError(TenonError):
+    """The system's compiler failed on the generated file.
+
+    Attributes:
+        command: the words of the command.
+        log: what it printed.
+    """
+
+    def __init__(self, command: Sequence[str], log: str):
+        self.command, self.log = tuple(command), log
+        lines = [line for line in log.splitlines() if "error" in line] or log.splitlines()
+        super().__init__("building the generated code failed: "
+                         + "\n".join([" ".join(command), *lines[:20]]))  # fmt: skip
+
+
+class InputError(TenonError, ValueError):
+    """An argument of a call does not fit the model's interface."""

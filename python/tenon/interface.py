@@ -1,0 +1,196 @@
+"""What a compiled model takes and gives: ports, their extents, and dimensions known at run time."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .errors import InputError
+from .types import ELEMENTS, Element
+
+_OPERATIONS = {"+": operator.add, "*": operator.mul, "//": operator.floordiv, "min": min, "max": max}
+
+
+@dataclass(frozen=True)
+class Extent:
+    """One extent of a shape: a number, or an expression over run-time dimensions.
+
+    Attributes:
+        most: its largest value.
+        formula: the expression in postfix order: numbers, names of dimensions, + * // min max.
+    """
+
+    most: int
+    formula: tuple[str, ...]
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """Names of the run-time dimensions in it."""
+        return tuple(dict.fromkeys(word for word in self.formula if not _is_number(word)
+                                   and word not in _OPERATIONS))  # fmt: skip
+
+    def value(self, dims: Mapping[str, int]) -> int | None:
+        """Its value; None where a dimension in it has none."""
+        stack: list[int] = []
+        for word in self.formula:
+            if word in _OPERATIONS:
+                right = stack.pop()
+                stack.append(_OPERATIONS[word](stack.pop(), right))
+            elif _is_number(word):
+                stack.append(int(word))
+            elif word in dims:
+                stack.append(dims[word])
+            else:
+                return None
+        return stack[0]
+
+    def __str__(self) -> str:
+        stack: list[str] = []
+        for word in self.formula:
+            if word in ("+", "*", "//"):
+                right = stack.pop()
+                stack.append(f"({stack.pop()} {word} {right})")
+            elif word in _OPERATIONS:
+                right = stack.pop()
+                stack.append(f"{word}({stack.pop()}, {right})")
+            else:
+                stack.append(word)
+        return stack[0]
+
+
+def _is_number(word: str) -> bool:
+    return word.lstrip("-").isdecimal()
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output.
+
+    Attributes:
+        name: as in the model.
+        type: of its elements, as Tenon calls it: "f32", "i64", "bf16", "str".
+        extents: its shape; run-time dimensions stand in it by name.
+    """
+
+    name: str
+    type: str
+    extents: tuple[Extent, ...]
+
+    @functools.cached_property
+    def element(self) -> Element:
+        return ELEMENTS[self.type]
+
+    @functools.cached_property
+    def dtype(self) -> np.dtype:
+        """Numpy's element type (of text: object)."""
+        return self.element.dtype
+
+    @property
+    def shape(self) -> tuple[int | str, ...]:
+        """Extents as numbers, or as text where they depend on run-time dimensions."""
+        return tuple(int(str(e)) if _is_number(str(e)) else str(e) for e in self.extents)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.element.numpy}[{', '.join(map(str, self.extents))}]"
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A dimension known at run time: low <= value <= high. `carried`: the length of a cache, which
+    every run advances."""
+
+    name: str
+    low: int
+    high: int
+    carried: bool = False
+
+
+@dataclass(frozen=True)
+class Interface:
+    """Ports and run-time dimensions of a model. `states`: it carries values from run to run."""
+
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    dims: tuple[Dimension, ...]
+    states: bool
+
+    @functools.cached_property
+    def from_shapes(self) -> frozenset[str]:
+        """Names of the run-time dimensions that the inputs' shapes say."""
+        return frozenset(name for port in self.inputs for e in port.extents for name in e.symbols)
+
+    @staticmethod
+    def of(native: Any) -> Interface:
+        def port(p: Any) -> Port:
+            return Port(p.name, p.type, tuple(Extent(e.most, tuple(e.formula)) for e in p.shape))
+
+        return Interface(tuple(map(port, native.inputs)), tuple(map(port, native.outputs)),
+                         tuple(Dimension(s.name, s.low, s.high, s.carried) for s in native.symbols),
+                         native.states)  # fmt: skip
+
+    def to_json(self) -> dict[str, Any]:
+        def port(p: Port) -> dict[str, Any]:
+            extents = [{"most": e.most, "formula": list(e.formula)} for e in p.extents]
+            return {"name": p.name, "type": p.type, "extents": extents}
+
+        return {"inputs": [port(p) for p in self.inputs], "outputs": [port(p) for p in self.outputs],
+                "dims": [vars(d) for d in self.dims], "states": self.states}  # fmt: skip
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> Interface:
+        def port(p: Mapping[str, Any]) -> Port:
+            return Port(p["name"], p["type"],
+                        tuple(Extent(e["most"], tuple(e["formula"])) for e in p["extents"]))  # fmt: skip
+
+        return Interface(tuple(map(port, document["inputs"])), tuple(map(port, document["outputs"])),
+                         tuple(Dimension(**d) for d in document["dims"]), document["states"])  # fmt: skip
+
+    def solve(self, shapes: Sequence[tuple[int, ...]], dims: MutableMapping[str, int]) -> None:
+        """Adds to `dims` the run-time dimensions that the inputs' shapes say.
+
+        Raises:
+            InputError: a shape is none that the input can have.
+        """
+        known = {d.name: d for d in self.dims}
+        for port, shape in zip(self.inputs, shapes):
+            if len(shape) != len(port.extents):
+                raise _wrong_shape(port, shape, f"it has {len(port.extents)} dimensions")
+        # What stands alone first: expressions may need it.
+        pairs = [(port, shape, extent, found) for port, shape in zip(self.inputs, shapes)
+                 for extent, found in zip(port.extents, shape)]  # fmt: skip
+        for port, shape, extent, found in sorted(pairs, key=lambda pair: len(pair[2].formula)):
+            unknown = [name for name in extent.symbols if name not in dims]
+            if any(known[name].carried for name in unknown):
+                continue  # the context knows how long its caches are
+            if len(unknown) == 1:
+                dims[unknown[0]] = _solved(port, shape, extent, found, known[unknown[0]], dims)
+            elif not unknown and (expected := extent.value(dims)) != found:
+                why = f"{extent} is {expected}" if extent.symbols else f"expected {expected}"
+                raise _wrong_shape(port, shape, f"{why}, found {found}")
+
+
+def _solved(port: Port, shape: tuple[int, ...], extent: Extent, found: int, symbol: Dimension,
+            dims: Mapping[str, int]) -> int:  # fmt: skip
+    """The value of `symbol` for which `extent`, which grows with it, is what was found."""
+    low, high = symbol.low, symbol.high
+    while low < high:
+        middle = (low + high) // 2
+        if (extent.value({**dims, symbol.name: middle}) or 0) < found:
+            low = middle + 1
+        else:
+            high = middle
+    if extent.value({**dims, symbol.name: low}) != found:
+        raise _wrong_shape(port, shape, f"{extent} is {found} for no {symbol.name} from {symbol.low} to "
+                                        f"{symbol.high}; compile with ranges={{'{symbol.name}': (low, high)}} "
+                                        "for others")  # fmt: skip
+    return low
+
+
+def _wrong_shape(port: Port, shape: tuple[int, ...], why: str) -> InputError:
+    expected = ", ".join(map(str, port.extents))
+    return InputError(f"input '{port.name}': expected the shape [{expected}], found {list(shape)}: {why}")

@@ -1,0 +1,406 @@
+"""Compiled models that can be called, and contexts: the memory of one run at a time."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import shutil
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import _native, arrays
+from .arrays import Buffer, Library
+from .errors import CompileError, InputError, TenonError
+from .interface import Dimension, Interface, Port
+from .report import Layer, Report
+
+
+class Context:
+    """The memory of one run at a time, with values carried from run to run where the model has some.
+
+    Calls are those of `Module`; one after another, from whatever thread. On a GPU a context belongs to one
+    stream at a time: work on another one may begin when what was issued before is done."""
+
+    def __init__(self, interface: Interface):
+        self._interface = interface
+        self._lock = threading.Lock()
+        self._dims: dict[str, int] = {}
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        return self._interface.inputs
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        return self._interface.outputs
+
+    @property
+    def dims(self) -> dict[str, int]:
+        """Run-time dimensions that `set_dims` or the last call gave values."""
+        return dict(self._dims)
+
+    def set_dims(self, **dims: int) -> None:
+        """Gives run-time dimensions their values: those that no input's shape says, and the lengths of
+        caches, which a smaller value shortens.
+
+        Raises:
+            InputError: there is no such dimension, or the value is not within its bounds.
+        """
+        _check_dims(self._interface, dims)
+        with self._lock:
+            for name, value in dims.items():
+                self._set_dim(name, value)
+
+    def reset(self) -> None:
+        """Clears the values carried from run to run."""
+        with self._lock:
+            self._reset()
+
+    def __call__(self, *args: Any, out: Any = None, stream: Any = None, **named: Any) -> Any:
+        """One run; see `Module.__call__`."""
+        return self._carry_out(_Call(self._interface, args, named, out, stream))
+
+    def _carry_out(self, call: _Call) -> Any:
+        with self._lock:
+            return call.answer(self._run(call))
+
+    # What the two kinds of contexts have their own ways of.
+
+    def _set_dim(self, name: str, value: int) -> None:
+        raise NotImplementedError
+
+    def _reset(self) -> None:
+        raise NotImplementedError
+
+    def _run(self, call: _Call) -> list[Any]:
+        raise NotImplementedError
+
+
+class _Call:
+    """One call's arguments: the inputs' memory, arrays given for outputs, the library of the results.
+
+    Attributes:
+        stream: of arrays on a GPU, the address of the stream to run on.
+        waits: whether the call ends when the work has, since nothing orders the results' readers behind it.
+    """
+
+    def __init__(self, interface: Interface, args: Sequence[Any], named: Mapping[str, Any], out: Any, stream: Any):
+        self._interface = interface
+        ordered, self._by_name = _arguments(interface, args, named)
+        self.inputs = [arrays.read_input(port, value) for port, value in zip(interface.inputs, ordered)]
+        self.given = _given_outputs(interface, out)
+        self.library = arrays.library_of(self.inputs)
+        self.stream = self.library.stream if stream is None else arrays.stream_handle(stream)
+        self.waits = stream is None and self.library.waits()
+
+    def answer(self, results: list[Any]) -> Any:
+        """What the caller gets."""
+        if self._by_name:
+            return dict(zip((port.name for port in self._interface.outputs), results))
+        return results[0] if len(results) == 1 else tuple(results)
+
+
+class _CompiledContext(Context):
+    """A context of generated code."""
+
+    def __init__(self, interface: Interface, program: Any, threads: int, device: int | None):
+        super().__init__(interface)
+        self._device = device
+        self._native = _native.Context(program)
+        if device is None and threads != 1:
+            self._native.set_threads(threads)
+        self._plan: Any = None
+        self._numbers = {dim.name: number for number, dim in enumerate(interface.dims)}
+
+    def _set_dim(self, name: str, value: int) -> None:
+        if self._dims.get(name) != value:
+            self._native.set_dim(self._numbers[name], value)
+            self._dims[name] = value
+            self._plan = None
+
+    def _reset(self) -> None:
+        if not self._interface.states:
+            raise TenonError("the model carries no values from run to run")
+        self._native.reset()
+
+    def _run(self, call: _Call) -> list[Any]:
+        on_device = self._on_device(call.inputs)
+        shapes, rooms = self._planned([b.shape for b in call.inputs])
+        outputs = [call.library.empty(port, room) if value is None else arrays.read_output(port, value, room)
+                   for port, room, value in zip(self.outputs, rooms, call.given)]  # fmt: skip
+        for port, buffer in zip(self.outputs, outputs):
+            if buffer.device != (self._device if on_device else None):
+                raise InputError(f"output '{port.name}': the array has to lie where the inputs do")
+        sources, results = [b.address for b in call.inputs], [b.address for b in outputs]
+        if on_device:
+            self._native.enqueue(sources, results, call.stream)
+            if call.waits:
+                _native.synchronize(call.stream)
+        else:
+            self._native.run(sources, results)
+        final = [self._native.output_shape(k) if None in shape else shape for k, shape in enumerate(shapes)]
+        for dim in self._interface.dims:  # advanced by the run
+            if dim.carried and self._dims.pop(dim.name, None) is not None:
+                self._plan = None
+        return [value if value is not None else call.library.finish(port, buffer, shape)
+                for value, port, buffer, shape in zip(call.given, self.outputs, outputs, final)]  # fmt: skip
+
+    def _planned(self, inputs: list[tuple[int, ...]]) -> tuple[list[tuple[int | None, ...]], list[tuple[int, ...]]]:
+        """Of the outputs, for inputs of these shapes: shapes, with None where only the run decides, and what
+        there has to be room for. Sets the run-time dimensions in the generated code."""
+        if self._plan is None or self._plan[0] != inputs:
+            dims = {name: v for name, v in self._dims.items() if name not in self._interface.from_shapes}
+            self._interface.solve(inputs, dims)
+            changed = [name for name, value in dims.items() if self._dims.get(name) != value]
+            for name in changed:
+                self._set_dim(name, dims[name])
+            if changed and self._device is not None:
+                self._native.prepare()
+            shapes = [tuple(e.value(dims) for e in port.extents) for port in self.outputs]
+            rooms = [tuple(e.most if d is None else d for e, d in zip(port.extents, shape))
+                     for port, shape in zip(self.outputs, shapes)]  # fmt: skip
+            self._plan = inputs, shapes, rooms
+        return self._plan[1:]
+
+    def _on_device(self, inputs: list[Buffer]) -> bool:
+        """Whether the arguments lie on the model's GPU; all of them have to, or none."""
+        if not any(b.device is not None for b in inputs):
+            return False
+        for port, buffer in zip(self.inputs, inputs):
+            if self._device is None or buffer.device != self._device:
+                raise _wrong_place(port, buffer, self._device)
+        return True
+
+
+class _InterpretedContext(Context):
+    """A context on Tenon's interpreter, which has one state."""
+
+    def __init__(self, interface: Interface, model: Any):
+        super().__init__(interface)
+        self._native = model
+
+    def _set_dim(self, name: str, value: int) -> None:
+        self._dims[name] = value
+
+    def _reset(self) -> None:
+        if not self._interface.states:
+            raise TenonError("the model carries no values from run to run")
+        self._native.reset()
+
+    def _run(self, call: _Call) -> list[Any]:
+        self._interface.solve([b.shape for b in call.inputs], dict(self._dims))
+        for port, buffer in zip(self.inputs, call.inputs):
+            if buffer.device is not None:
+                raise _wrong_place(port, buffer, None)
+        outputs, messages = self._native.run([_to_native(p, b) for p, b in zip(self.inputs, call.inputs)])
+        if outputs is None:
+            raise CompileError(messages)
+        return [_from_native(port, array, value, call.library)
+                for port, array, value in zip(self.outputs, outputs, call.given)]  # fmt: skip
+
+
+def _to_native(port: Port, buffer: Buffer) -> Any:
+    """An input as the interpreter takes it."""
+    if port.type == "str":
+        texts = [t if isinstance(t, bytes) else str(t).encode() for t in np.asarray(buffer.value).reshape(-1)]
+        return _native.Array("str", list(buffer.shape), b"", texts)
+    size = port.element.bytes(math.prod(buffer.shape))
+    return _native.Array(port.type, list(buffer.shape), ctypes.string_at(buffer.address, size), [])
+
+
+def _from_native(port: Port, array: Any, given: Any, library: Library) -> Any:
+    """An output of the interpreter's in the caller's array, or in one of its library."""
+    shape = tuple(array.shape)
+    if array.type == "str":
+        result = np.empty(len(array.texts), object)
+        result[:] = [text.decode(errors="replace") for text in array.texts]
+        return result.reshape(shape)
+    buffer = library.empty(port, shape) if given is None else arrays.read_output(port, given, shape)
+    ctypes.memmove(buffer.address, array.bytes, len(array.bytes))
+    return library.finish(port, buffer, shape) if given is None else given
+
+
+def _wrong_place(port: Port, buffer: Buffer, device: int | None) -> InputError:
+    found = "the processor" if buffer.device is None else f"GPU {buffer.device}"
+    if device is None:
+        return InputError(f"input '{port.name}': it lies on {found}, the model runs on the processor: move it there, "
+                          "or compile with target='cuda:native'")  # fmt: skip
+    return InputError(f"input '{port.name}': it lies on {found}, the model and other inputs on GPU {device}: move it "
+                      "there")  # fmt: skip
+
+
+def _check_dims(interface: Interface, dims: Mapping[str, int]) -> None:
+    known = {dim.name: dim for dim in interface.dims}
+    for name, value in dims.items():
+        if name not in known:
+            names = ", ".join(known) or "none"
+            raise InputError(f"there is no run-time dimension '{name}' (there are: {names}); compile with "
+                             f"ranges={{'{name}': (low, high)}}")  # fmt: skip
+        if not known[name].low <= value <= known[name].high:
+            raise InputError(f"dimension '{name}': expected {known[name].low} to {known[name].high}, found {value}")
+
+
+def _arguments(interface: Interface, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], bool]:
+    """The inputs' values in order, and whether they came by name in a dictionary."""
+    by_name = len(args) == 1 and isinstance(args[0], Mapping)
+    if by_name:
+        args, named = (), {**args[0], **named}
+    names = [port.name for port in interface.inputs]
+    if len(args) > len(names):
+        raise InputError(f"expected {len(names)} inputs ({', '.join(names)}), found {len(args)}")
+    values = dict(zip(names, args))
+    for name, value in named.items():
+        if name not in names:
+            raise InputError(f"there is no input '{name}'; there are {', '.join(map(str, interface.inputs)) or 'none'}")
+        if name in values:
+            raise InputError(f"input '{name}' is given twice")
+        values[name] = value
+    if missing := [str(port) for port in interface.inputs if port.name not in values]:
+        raise InputError(f"no value for {'input' if len(missing) == 1 else 'inputs'} {', '.join(missing)}")
+    return [values[name] for name in names], by_name
+
+
+def _given_outputs(interface: Interface, out: Any) -> list[Any]:
+    """Arrays for the outputs, in order; None where the call makes one."""
+    if out is None:
+        return [None] * len(interface.outputs)
+    names = [port.name for port in interface.outputs]
+    if isinstance(out, Mapping):
+        if unknown := [name for name in out if name not in names]:
+            raise InputError(f"out: there is no output '{unknown[0]}'; there are {', '.join(names)}")
+        return [out.get(name) for name in names]
+    listed = list(out) if isinstance(out, (list, tuple)) else [out]
+    if len(listed) != len(names):
+        raise InputError(f"out: expected {len(names)} arrays ({', '.join(names)}), found {len(listed)}")
+    return listed
+
+
+class Module:
+    """A model that was compiled and loaded.
+
+    Any number of threads may call it: each call takes a context that is free, or makes one. A model that
+    carries values from run to run has one context for all calls of the module; `context()` makes more.
+
+    Attributes:
+        inputs, outputs: the ports (`Port`: name, type, dtype, shape).
+        run_time_dims: dimensions that are known at run time, with their bounds.
+        report: what became of the model (`Report`); `layers` are its steps.
+        folder: where the generated files are: source, header, library; None on the interpreter.
+    """
+
+    def __init__(self, interface: Interface, report: Report, *, program: Any = None, interpreted: Any = None,
+                 threads: int = 1, device: int | None = None, folder: Path | None = None):  # fmt: skip
+        self._interface, self.report, self.folder = interface, report, folder
+        self._program, self._interpreted = program, interpreted
+        self._threads, self._device = threads, device
+        self._dims: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._free: dict[int, list[Context]] = {}
+        self._only = self._new_context() if interface.states or interpreted is not None else None
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        return self._interface.inputs
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        return self._interface.outputs
+
+    @property
+    def run_time_dims(self) -> tuple[Dimension, ...]:
+        return self._interface.dims
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        return self.report.layers
+
+    @property
+    def target(self) -> str:
+        """The target, `native` resolved; "interpreter" there."""
+        return self.report.target
+
+    def context(self) -> Context:
+        """A context of its own: for a thread or a stream, and for values carried from run to run.
+
+        Raises:
+            TenonError: the module runs on the interpreter, which has one.
+        """
+        if self._interpreted is not None:
+            raise TenonError("the interpreter has one context: the module itself")
+        return self._new_context()
+
+    def set_dims(self, **dims: int) -> None:
+        """As `Context.set_dims`, for the next calls of the module."""
+        _check_dims(self._interface, dims)
+        with self._lock:
+            self._dims.update(dims)
+        if self._only is not None:
+            self._only.set_dims(**dims)
+
+    def reset(self) -> None:
+        """Clears the values that calls of the module carry from run to run."""
+        if self._only is None or not self._interface.states:
+            raise TenonError("the model carries no values from run to run")
+        self._only.reset()
+
+    def __call__(self, *args: Any, out: Any = None, stream: Any = None, **named: Any) -> Any:
+        """Runs the model once.
+
+        Args:
+            args: the inputs in order, or one dictionary of them by name. An input is a numpy array, an array
+                of a library with DLPack (torch, CuPy, JAX), or numbers. Element type and shape have to be the
+                input's (`inputs`); nothing is copied that is dense in row-major order.
+            named: inputs by name.
+            out: arrays for the outputs: one, a sequence in order, or a dictionary by name.
+            stream: of arrays on a GPU, the CUDA stream to run on: torch's, CuPy's, or its address; by default
+                the current one of the arguments' library. The call returns when the work is issued.
+
+        Returns:
+            The output, a tuple of several, or a dictionary where the inputs came as one; in arrays of the
+            arguments' library, on their device.
+
+        Raises:
+            InputError: an argument does not fit; says which, what was expected and found.
+            RunError: the generated code failed (of a GPU: its error).
+        """
+        if self._only is not None:
+            return self._only(*args, out=out, stream=stream, **named)
+        call = _Call(self._interface, args, named, out, stream)
+        # A stream keeps its contexts: what it was issued runs in order.
+        with self._borrowed(call.stream) as context:
+            return context._carry_out(call)
+
+    def save(self, folder: str | Path) -> None:
+        """Copies source, header, library and weights to a folder, from where `tenon.load` takes them."""
+        if self.folder is None:
+            raise TenonError("the interpreter has no generated files")
+        shutil.copytree(self.folder, folder, dirs_exist_ok=True)
+
+    def __repr__(self) -> str:
+        return (f"<tenon.Module for {self.target}: {', '.join(map(str, self.inputs))} -> "
+                f"{', '.join(map(str, self.outputs))}>")  # fmt: skip
+
+    def _new_context(self) -> Context:
+        if self._interpreted is not None:
+            return _InterpretedContext(self._interface, self._interpreted)
+        return _CompiledContext(self._interface, self._program, self._threads, self._device)
+
+    @contextmanager
+    def _borrowed(self, stream: int):
+        with self._lock:
+            free = self._free.setdefault(stream, [])
+            context = free.pop() if free else None
+            dims = dict(self._dims)
+        context = context or self._new_context()
+        if dims:
+            context.set_dims(**dims)
+        try:
+            yield context
+        finally:
+            with self._lock:
+                free.append(context)

@@ -1,0 +1,340 @@
+"""Compiling, calling, errors, run-time dimensions, states, the cache, reports."""
+
+import ctypes
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+import warnings
+from unittest import mock
+
+import ml_dtypes
+import numpy as np
+import onnx
+import tenon
+from onnx import TensorProto, helper, numpy_helper
+from tenon import cache, types
+
+SOURCE = pathlib.Path(os.environ["TENON_SOURCE_DIR"])
+DIGITS = SOURCE / "examples/digits/digits.onnx"
+DATA = SOURCE / "examples/digits/test_data_set_0"
+
+
+def model(nodes, inputs, outputs, initializers=()):
+    """An ONNX model; inputs and outputs: {name: (type, shape)}."""
+    infos = [[helper.make_tensor_value_info(name, *form) for name, form in ports.items()] for ports in (inputs, outputs)]
+    graph = helper.make_graph(nodes, "small", *infos, [numpy_helper.from_array(v, n) for n, v in initializers])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+def pointwise(kind=TensorProto.FLOAT, shape=("N", 4)):
+    return model([helper.make_node("Add", ["x", "y"], ["sum"]), helper.make_node("Neg", ["sum"], ["minus"])],
+                 {"x": (kind, shape), "y": (kind, shape)}, {"sum": (kind, shape), "minus": (kind, shape)})  # fmt: skip
+
+
+def tensor(name):
+    return numpy_helper.to_array(onnx.load_tensor(DATA / name))
+
+
+class Digits(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.module = tenon.compile(DIGITS)
+        cls.image, cls.expected = tensor("input_0.pb"), tensor("output_0.pb")
+
+    def test_every_form_of_a_call_gives_the_reference(self):
+        out = np.empty_like(self.expected)
+        answers = [self.module(self.image), self.module(image=self.image),
+                   self.module({"image": self.image})["probabilities"], self.module.context()(self.image),
+                   self.module(self.image.tolist()), self.module(np.asfortranarray(self.image)),
+                   self.module(self.image, out=out), self.module(self.image, out={"probabilities": out})]  # fmt: skip
+        for answer in answers:
+            np.testing.assert_allclose(answer, self.expected, rtol=1e-4, atol=1e-5)
+        self.assertIs(answers[-1], out)
+
+    def test_models_come_as_path_bytes_and_proto(self):
+        for given in (str(DIGITS), DIGITS.read_bytes(), onnx.load(DIGITS)):
+            np.testing.assert_allclose(tenon.compile(given)(self.image), self.expected, rtol=1e-4, atol=1e-5)
+
+    def test_the_interpreter_needs_no_compiler(self):
+        with mock.patch.dict(os.environ, {"CXX": "/nowhere/c++"}):
+            with self.assertRaisesRegex(tenon.ToolMissing, "CXX names '/nowhere/c\\+\\+'"):
+                tenon.compile(DIGITS, level=1)
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                interpreted = tenon.compile(DIGITS, level=1, fallback="interpreter")
+        self.assertIn("running on the interpreter", str(told[0].message))
+        self.assertEqual(interpreted.target, "interpreter")
+        np.testing.assert_allclose(interpreted(self.image), self.expected, rtol=1e-4, atol=1e-5)
+
+    def test_errors_name_input_expected_found_and_remedy(self):
+        for arguments, words in [
+            ((self.image.astype("f8"),), "input 'image': expected elements of float32, found float64; pass it as x.astype"),
+            ((self.image[0],), r"input 'image': expected the shape \[1, 1, 8, 8\], found \[1, 8, 8\]"),
+            ((np.zeros((1, 1, 8, 9), "f4"),), "expected 8, found 9"),
+            ((self.image, self.image), r"expected 1 inputs \(image\), found 2"),
+            ((), "no value for input image: float32"),
+            (({"picture": self.image},), "there is no input 'picture'; there are image"),
+            (("text",), "input 'image'"),
+        ]:  # fmt: skip
+            with self.assertRaisesRegex(tenon.InputError, words):
+                self.module(*arguments)
+        with self.assertRaisesRegex(tenon.InputError, "output 'probabilities'"):
+            self.module(self.image, out=np.empty(10, "f4"))
+
+    def test_report(self):
+        report = self.module.report
+        self.assertEqual(self.module.layers, report.layers)
+        self.assertTrue(report.target.startswith("cpu:") and "native" not in report.target)
+        self.assertIn("softmax", {name for layer in report.layers for name in layer.nodes})
+        self.assertTrue(any(f.accepted for f in report.fusions) and all(f.id for f in report.fusions))
+        self.assertGreater(report.weight_bytes, 0)
+        self.assertEqual(report.inspect()["model"], "digits")
+        self.assertIn("<html", report.html())
+        self.assertIn("kernels", str(report))
+
+    def test_threads_share_a_module(self):
+        image, failures = self.image, []
+
+        def work():
+            for _ in range(50):
+                if not np.array_equal(self.module(image), answer):
+                    failures.append(1)
+
+        answer = self.module(image)
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [])
+
+    def test_worker_threads(self):
+        np.testing.assert_allclose(tenon.compile(DIGITS, threads=2)(self.image), self.expected, rtol=1e-4, atol=1e-5)
+
+    def test_save_and_load(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.module.save(folder)
+            loaded = tenon.load(folder)
+            self.assertEqual(loaded.report, self.module.report)
+            np.testing.assert_array_equal(loaded(self.image), self.module(self.image))
+            with self.assertRaisesRegex(tenon.TenonError, "no model to inspect"):
+                loaded.report.html()
+        with self.assertRaisesRegex(tenon.TenonError, "holds no compiled module"):
+            tenon.load("/nowhere")
+
+    def test_generated_files_are_the_commands(self):
+        files = tenon.generate(DIGITS, "cpu:generic", name="digits", weights="inline")
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "digits.cpp"
+            subprocess.run([sys.executable, "-m", "tenon", "compile", DIGITS, "-o", out, "--target=cpu:generic",
+                            "--weights=inline", "-q"], check=True)  # fmt: skip
+            self.assertEqual(files, {path.name: path.read_bytes() for path in out.parent.iterdir()})
+
+
+class Settings(unittest.TestCase):
+    def test_options_that_are_none(self):
+        with self.assertRaisesRegex(tenon.TenonError, "no option 'presicion'; did you mean 'precision'"):
+            tenon.compile(DIGITS, presicion="fp16")
+        with self.assertRaisesRegex(tenon.TenonError, r'option \'bind\' cannot be 3: .* bind=\{"N": 1'):
+            tenon.compile(DIGITS, bind=3)
+        with self.assertRaisesRegex(tenon.TenonError, "weights: expected one of auto, file, incbin, inline"):
+            tenon.compile(DIGITS, weights="here")
+        with self.assertRaisesRegex(tenon.TenonError, "expected a path, bytes"):
+            tenon.compile(3)
+        with self.assertRaisesRegex(tenon.TenonError, "there is no file '/nowhere.onnx'"):
+            tenon.compile("/nowhere.onnx")
+
+    def test_refusals_are_messages(self):
+        with self.assertRaises(tenon.CompileError) as caught:
+            tenon.compile(model([helper.make_node("Frobnicate", ["x"], ["y"], "strange")],
+                                {"x": (TensorProto.FLOAT, (2,))}, {"y": (TensorProto.FLOAT, (2,))}))  # fmt: skip
+        self.assertIn("Frobnicate", str(caught.exception))
+        self.assertTrue(caught.exception.messages)
+        with self.assertRaisesRegex(tenon.CompileError, "cpu:z80"):
+            tenon.compile(DIGITS, "cpu:z80")
+
+    def test_options_are_the_command_lines(self):
+        module = tenon.compile(pointwise(), ranges={"N": (1, 8)}, disable=["fuse.*"], level=1, weights="file")
+        self.assertEqual([layer.step for layer in module.layers], list(range(len(module.layers))))
+        document = module.report.inspect()
+        self.assertEqual(document["target"], module.target)
+
+
+class Dimensions(unittest.TestCase):
+    def check(self, target):
+        module = tenon.compile(pointwise(), target, ranges={"N": (1, 8)})
+        self.assertEqual(module.inputs[0].shape, ("N", 4))
+        self.assertEqual([(d.name, d.low, d.high) for d in module.run_time_dims], [("N", 1, 8)])
+        for count in (3, 8, 1, 3):
+            x, y = np.random.default_rng(count).standard_normal((2, count, 4), "f4")
+            total, minus = module(x, y=y)
+            np.testing.assert_array_equal(total, x + y)
+            np.testing.assert_array_equal(minus, -(x + y))
+        with self.assertRaisesRegex(tenon.InputError, "input 'y': expected the shape .N, 4., found .2, 4.: N is 3, found 2"):
+            module(np.zeros((3, 4), "f4"), np.zeros((2, 4), "f4"))
+        with self.assertRaisesRegex(tenon.InputError, "for no N from 1 to 8; compile with ranges"):
+            module(np.zeros((9, 4), "f4"), np.zeros((9, 4), "f4"))
+        with self.assertRaisesRegex(tenon.InputError, "there is no run-time dimension 'M'"):
+            module.set_dims(M=3)
+        with self.assertRaisesRegex(tenon.InputError, "'N': expected 1 to 8, found 9"):
+            module.set_dims(N=9)
+
+    def test_compiled(self):
+        self.check("cpu:generic")
+
+    def test_interpreted(self):
+        self.check("interpreter")
+
+    def test_expressions(self):
+        made = model([helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[2], strides=[2])],
+                     {"x": (TensorProto.FLOAT, (1, 1, "w"))}, {"y": (TensorProto.FLOAT, (1, 1, "v"))})  # fmt: skip
+        module = tenon.compile(made, bind={"w": "h*2"}, ranges={"h": (1, 16)})
+        x = np.arange(10, dtype="f4").reshape(1, 1, 10)
+        np.testing.assert_array_equal(module(x), x[..., 1::2])
+        with self.assertRaisesRegex(tenon.InputError, "for no h from 1 to 16"):
+            module(x[..., :9])
+
+    def test_data_decide(self):
+        made = model([helper.make_node("NonZero", ["x"], ["y"])], {"x": (TensorProto.FLOAT, (3, 4))},
+                     {"y": (TensorProto.INT64, (2, "count"))})  # fmt: skip
+        module = tenon.compile(made, "cpu:generic")
+        for seed in range(3):
+            x = np.random.default_rng(seed).integers(0, 2, (3, 4)).astype("f4")
+            np.testing.assert_array_equal(module(x), np.stack(np.nonzero(x)))
+
+
+class States(unittest.TestCase):
+    def check(self, target):
+        made = model([helper.make_node("Add", ["x", "h"], ["h_next"]), helper.make_node("Identity", ["h_next"], ["y"])],
+                     {"x": (TensorProto.FLOAT, (2,)), "h": (TensorProto.FLOAT, (2,))},
+                     {"y": (TensorProto.FLOAT, (2,)), "h_next": (TensorProto.FLOAT, (2,))})  # fmt: skip
+        module = tenon.compile(made, target, states={"h": "h_next"})
+        self.assertEqual([[p.name for p in ports] for ports in (module.inputs, module.outputs)], [["x"], ["y"]])
+        ones = np.ones(2, "f4")
+        self.assertEqual([module(ones)[0] for _ in range(3)], [1, 2, 3])
+        module.reset()
+        self.assertEqual(module(ones)[0], 1)
+        return module
+
+    def test_compiled(self):
+        module = self.check("cpu:generic")
+        context, ones = module.context(), np.ones(2, "f4")
+        self.assertEqual([context(ones)[0], module(ones)[0]], [1, 2])
+
+    def test_interpreted(self):
+        self.check("interpreter")
+
+    def test_models_without(self):
+        with self.assertRaisesRegex(tenon.TenonError, "carries no values"):
+            tenon.compile(pointwise(), "interpreter", bind={"N": 1}).reset()
+
+
+class Types(unittest.TestCase):
+    def test_elements_beyond_numpys(self):
+        for kind, dtype in ((TensorProto.BFLOAT16, ml_dtypes.bfloat16), (TensorProto.FLOAT16, np.float16)):
+            module = tenon.compile(pointwise(kind, (2, 4)), "cpu:generic")
+            x = np.arange(8).reshape(2, 4).astype(dtype)
+            total, minus = module(x, x)
+            self.assertEqual(total.dtype, dtype)
+            np.testing.assert_array_equal(minus.astype("f4"), -2 * np.arange(8).reshape(2, 4))
+
+    def test_below_a_byte(self):
+        for target in ("cpu:generic", "interpreter"):
+            made = model([helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0])],
+                         {"x": (TensorProto.INT4, (3, 3))}, {"y": (TensorProto.INT4, (3, 3))})  # fmt: skip
+            x = np.arange(-4, 5).reshape(3, 3).astype(ml_dtypes.int4)
+            y = tenon.compile(made, target)(x)
+            self.assertEqual(y.dtype, ml_dtypes.int4)
+            np.testing.assert_array_equal(y.astype("i1"), x.astype("i1").T)
+
+    def test_packing(self):
+        for element in types.ELEMENTS.values():
+            if element.bits < 8:
+                codes = np.random.default_rng(0).integers(0, 1 << element.bits, 7).astype(np.uint8)
+                values = codes.view(element.dtype)
+                unpacked = types.unpack(types.pack(values, element), element, (7,))
+                np.testing.assert_array_equal(unpacked.view(np.uint8) & ((1 << element.bits) - 1), codes, element.name)
+
+    def test_text(self):
+        for target in ("cpu:generic", "interpreter"):
+            made = model([helper.make_node("StringConcat", ["x", "y"], ["z"])],
+                         {n: (TensorProto.STRING, (2,)) for n in "xy"}, {"z": (TensorProto.STRING, (2,))})  # fmt: skip
+            z = tenon.compile(made, target)(np.array(["a", "öl"], object), np.array(["", "b"], object))
+            self.assertEqual(list(z), ["a", "ölb"])
+
+    def test_dlpack_is_not_copied(self):
+        class Foreign:  # an array of a library that tenon does not know
+            def __init__(self, array):
+                self.array = array
+
+            def __dlpack__(self, **keywords):
+                return self.array.__dlpack__(**keywords)
+
+            def __dlpack_device__(self):
+                return self.array.__dlpack_device__()
+
+        x = np.ones((2, 4), "f4")
+        buffer = tenon.arrays.read_input(tenon.compile(pointwise(), "interpreter", bind={"N": 2}).inputs[0], Foreign(x))
+        self.assertEqual(buffer.address, x.ctypes.data)
+        module = tenon.compile(pointwise(), "cpu:generic", bind={"N": 2})
+        out = [np.zeros((2, 4), "f4"), np.zeros((2, 4), "f4")]
+        module(Foreign(x), Foreign(x), out=[Foreign(array) for array in out])
+        np.testing.assert_array_equal(out[1], -2 * x)
+        with self.assertRaisesRegex(tenon.InputError, "expected elements of float32, found int64"):
+            module(Foreign(np.ones((2, 4), "i8")), x)
+        with self.assertRaisesRegex(tenon.InputError, "not dense in row-major order; copy it"):
+            module(Foreign(np.ones((4, 2), "f4").T), x)
+
+
+class Cache(unittest.TestCase):
+    def test_content_decides(self):
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, {"TENON_CACHE": folder}):
+            first = tenon.compile(pointwise(), "cpu:generic", bind={"N": 1})
+            with mock.patch.object(tenon.toolchain, "build_library", side_effect=AssertionError):
+                self.assertEqual(tenon.compile(pointwise(), "cpu:generic", bind={"N": 1}).folder, first.folder)
+                with self.assertRaises(AssertionError):
+                    tenon.compile(pointwise(), "cpu:generic", bind={"N": 2})
+            self.assertEqual([p.name for p in pathlib.Path(folder).iterdir()], [first.folder.name])
+            # What is not whole is made again.
+            (first.folder / "module.json").write_text("{")
+            np.testing.assert_array_equal(tenon.compile(pointwise(), "cpu:generic", bind={"N": 1})(
+                np.ones((1, 4), "f4"), np.ones((1, 4), "f4"))[0], 2)  # fmt: skip
+            cache.clear()
+            self.assertFalse(os.path.exists(folder))
+            os.mkdir(folder)
+
+    def test_external_data_counts(self):
+        made = model([helper.make_node("Add", ["x", "w"], ["y"])], {"x": (TensorProto.FLOAT, (300,))},
+                     {"y": (TensorProto.FLOAT, (300,))}, [("w", np.ones(300, "f4"))])  # fmt: skip
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "model.onnx"
+            onnx.save(made, path, save_as_external_data=True, location="weights.bin", size_threshold=16)
+            zero = np.zeros(300, "f4")
+            self.assertEqual(tenon.compile(path, "cpu:generic")(zero)[0], 1)
+            (path.parent / "weights.bin").write_bytes(np.full(300, 7, "f4").tobytes())
+            self.assertEqual(tenon.compile(path, "cpu:generic")(zero)[0], 7)
+
+    def test_where_it_is(self):
+        with mock.patch.dict(os.environ, {"XDG_CACHE_HOME": "/somewhere"}):
+            os.environ.pop("TENON_CACHE")
+            self.assertEqual(cache.folder(), pathlib.Path("/somewhere/tenon"))
+
+
+class Text(unittest.TestCase):
+    def test_tenons_text(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "m.tn"
+            onnx.save(pointwise(shape=(2, 2)), pathlib.Path(folder) / "m.onnx")
+            subprocess.run([sys.executable, "-m", "tenon", "opt", pathlib.Path(folder) / "m.onnx", "--passes=", "-o",
+                            path], check=True)  # fmt: skip
+            x = np.ones((2, 2), "f4")
+            for given in (path, path.read_text()):
+                np.testing.assert_array_equal(tenon.compile(given, "interpreter")(x, x)[0], 2 * x)
+
+
+if __name__ == "__main__":
+    unittest.main()
