@@ -99,8 +99,8 @@ nb::object deviceArray(const std::vector<size_t> &shape, int code, int bits, int
   nb::capsule owner(
       data, [](void *p) noexcept { Driver::get().free(reinterpret_cast<std::uintptr_t>(p)); });
   const nb::dlpack::dtype type{std::uint8_t(code), std::uint8_t(bits), 1};
-  return nb::cast(nb::ndarray<>(data, shape.size(), shape.data(), owner, nullptr, type,
-                                nb::device::cuda::value, device),
+  return nb::cast(nb::ndarray<nb::array_api>(data, shape.size(), shape.data(), owner, nullptr, type,
+                                             nb::device::cuda::value, device),
                   nb::rv_policy::reference);
 }
 

@@ -14,14 +14,11 @@ int launch(const decode_problem &p, cudaStream_t stream, bool early) {
                   : 0;
   if (prepared)
     return prepared;
-  const decode_arguments a{static_cast<const __half *>(p.q),
-                           static_cast<const __half *>(p.k),
-                           static_cast<const __half *>(p.v),
-                           static_cast<__half *>(p.y),
-                           p.length,
-                           p.group,
-                           p.capacity,
-                           p.scale * 1.44269504f};
+  decode_arguments a{};
+  a.q = static_cast<const __half *>(p.q), a.k = static_cast<const __half *>(p.k);
+  a.v = static_cast<const __half *>(p.v), a.y = static_cast<__half *>(p.y);
+  a.length = p.length, a.group = p.group, a.capacity = p.capacity;
+  a.scale = p.scale * 1.44269504f;
   cudaLaunchAttribute attributes[2]{};
   attributes[0].id = cudaLaunchAttributeClusterDimension;
   attributes[0].val.clusterDim.x = Cluster;

@@ -1,6 +1,6 @@
 """Times the study of few rows: each product alone, and the chain of a decoder's products.
 
-usage: times.py LIBRARY [--csv=FILE] [--seconds=S] [--rows=R,...]
+usage: times.py LIBRARY [--csv=FILE] [--seconds=S] [--rows=R,...] [--weights=fp16,int8,int4] [--no-qwen]
 
 Every figure is the time of a captured graph of launches whose weights lie one behind the other in
 2.6 GB, so that none are in the second-level cache. First each variant by itself, over at least
@@ -203,12 +203,14 @@ def main():
     print("rows weights product | best us, share of peak, of reading: variant | the next")
     for tokens in map(int, options.get("rows", "1,4,8,16,2").split(",")):
         for kind, kind_name in enumerate(KINDS):
+            if kind_name not in options.get("weights", kind_name).split(","):
+                continue
             if time.time() - start > seconds:
                 print("out of time")
                 return
             best, reads = {}, {}
             shapes = {**LLAMA, "head": HEAD}
-            if tokens == 1:
+            if tokens == 1 and "no-qwen" not in options:
                 shapes.update({"Qwen " + s: p for s, p in QWEN.items()})
             for product, (n, k) in shapes.items():
                 size = all_bytes(kind, n, k, tokens)

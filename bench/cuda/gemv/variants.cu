@@ -9,19 +9,22 @@ product product_of(const gemv_problem &p) {
   return {p.w, p.scale, static_cast<const __half *>(p.x), static_cast<__half *>(p.y), p.n, p.k};
 }
 
+/// `id`: an attribute whose value is an int that is 1, or that to ignore. In clusters of `cluster`.
 template <class A>
 int launch(void (*kernel)(A), const A &a, int blocks, int threads, int shared_bytes,
-           cudaLaunchAttributeID id, cudaStream_t stream) {
-  cudaLaunchAttribute attribute{};
-  attribute.id = id; // the values of both are an int that is 1
-  attribute.val.cooperative = 1;
+           cudaLaunchAttributeID id, cudaStream_t stream, int cluster = 1) {
+  cudaLaunchAttribute attributes[2]{};
+  attributes[0].id = id;
+  attributes[0].val.cooperative = 1;
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim = {unsigned(cluster), 1, 1};
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(unsigned(blocks));
   config.blockDim = dim3(unsigned(threads));
   config.dynamicSmemBytes = size_t(shared_bytes);
   config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = id == cudaLaunchAttributeIgnore ? 0 : 1;
+  config.attrs = attributes;
+  config.numAttrs = cluster > 1 ? 2 : 1;
   return int(cudaLaunchKernelEx(&config, kernel, a));
 }
 template <class A> int prepare(void (*kernel)(A), int shared_bytes) {
@@ -32,14 +35,18 @@ constexpr cudaLaunchAttributeID early_id(bool early) {
   return early ? cudaLaunchAttributeProgrammaticStreamSerialization : cudaLaunchAttributeIgnore;
 }
 
-template <class Kernel> int launch_strip(const gemv_problem &p, cudaStream_t stream, bool early) {
+template <class Kernel, int Split>
+int launch_strip(const gemv_problem &p, cudaStream_t stream, bool early) {
   static const int prepared = prepare(&strip<Kernel>, Kernel::shared_bytes);
-  if (prepared || p.k % 8)
+  // Clusters of four lie in groups of 16 or 18 multiprocessors: 32 of them find room at once.
+  const int strips = ceil_div(p.n, 16), groups = min_of(Split == 4 ? 32 : 132 / Split, strips);
+  if (prepared || p.k % 8 ||
+      (Split > 1 && ceil_div(strips, groups) > Kernel::most_passes * Kernel::strips))
     return prepared ? prepared : 1000;
   strip_arguments a{};
   a.one = product_of(p), a.rows = p.tokens, a.count = 1;
-  return launch(&strip<Kernel>, a, min_of(132, ceil_div(p.n, 16)), Kernel::threads,
-                Kernel::shared_bytes, early_id(early), stream);
+  return launch(&strip<Kernel>, a, groups * Split, Kernel::threads, Kernel::shared_bytes,
+                early_id(early), stream, Split);
 }
 template <class Kernel> int launch_chain(const gemv_chain &c, cudaStream_t stream) {
   static const int prepared = prepare(&strip<Kernel>, Kernel::shared_bytes);
@@ -64,14 +71,15 @@ template <class Kernel> int launch_read(const gemv_problem &p, cudaStream_t stre
 
 constexpr weights kind = weights(PART);
 
-template <int Rows, int W, int T, int S, int Stages> struct add {
+template <int Rows, int W, int T, int S, int Stages, int Split = 1> struct add {
   explicit add(const char *name) {
-    using kernel = strip_kernel<kind, Rows, W, T, S, Stages, false>;
+    using kernel = strip_kernel<kind, Rows, W, T, S, Stages, false, prologue::none,
+                                epilogue::halves, Split, 8192 / Split>;
     gemv_entries().push_back({name, int(kind),
                               Rows > 8   ? 9
                               : Rows > 1 ? 2
                                          : 1,
-                              Rows, &launch_strip<kernel>, nullptr});
+                              Rows, &launch_strip<kernel, Split>, nullptr});
   }
 };
 template <int Rows, int W, int T, int S, int Stages> struct add_chain {
@@ -91,11 +99,21 @@ const add<1, 8, 4, 4, 4> a1("w8 t4 s4 r4");
 const add<8, 8, 2, 4, 7> b0("w8 t2 s4 r7");
 const add<8, 8, 4, 4, 3> b1("w8 t4 s4 r3");
 const add<16, 8, 2, 2, 6> c0("w8 t2 s2 r6");
+// q: blocks that share strips along k
+const add<1, 8, 2, 4, 10, 2> g0("w8 t2 s4 r10 q2");
+const add<1, 8, 2, 4, 10, 4> g1("w8 t2 s4 r10 q4");
+const add<8, 8, 2, 4, 6, 2> g2("w8 t2 s4 r6 q2");
+const add<8, 8, 2, 4, 6, 4> g3("w8 t2 s4 r6 q4");
+const add<16, 8, 2, 2, 6, 2> g4("w8 t2 s2 r6 q2");
+const add<16, 8, 2, 1, 6, 4> g5("w8 t2 s1 r6 q4");
 const add_chain<1, 16, 2, 4, 10> d0("chain w16 t2 s4 r10");
 const add_chain<1, 8, 4, 4, 10> d1("chain w8 t4 s4 r10");
 const add_chain<8, 16, 2, 2, 9> e0("chain w16 t2 s2 r9");
 const add_chain<16, 16, 2, 2, 7> f0("chain w16 t2 s2 r7");
 const add_chain<16, 8, 2, 2, 14> f1("chain w8 t2 s2 r14");
+const add_chain<16, 12, 2, 2, 9> f2("chain w12 t2 s2 r9");
+const add_chain<16, 12, 2, 1, 9> f3("chain w12 t2 s1 r9");
+const add_chain<8, 12, 2, 4, 9> e1("chain w12 t2 s4 r9");
 
 #if PART == 0
 struct add_others {

@@ -12,7 +12,6 @@ using namespace test;
 namespace {
 
 template <class T> struct wgmma {
-  static constexpr const char *name = "wgmma";
   using weight = T;
   using packing = rounded_rows<16 / sizeof(T)>;
   /// Operands are exact; sums are fp32; results of 16 bits are rounded.
@@ -22,11 +21,14 @@ template <class T> struct wgmma {
     return cuda::matmul_wgmma_sm90(args...);
   }
 };
-using f16_wgmma = wgmma<f16>;
-using bf16_wgmma = wgmma<bf16>;
+struct f16_wgmma : wgmma<f16> {
+  static constexpr const char *name = "wgmma";
+};
+struct bf16_wgmma : wgmma<bf16> {
+  static constexpr const char *name = "wgmma";
+};
 /// Without scratch.
 template <class T> struct cluster : wgmma<T> {
-  static constexpr const char *name = "cluster";
   template <class Cfg, class X, class W, class Outs, class Ins, class Body, class... Prologue>
   static auto conv(Cfg cfg, X x, W w, Outs outs, Ins ins, Body body, cuda::split_scratch,
                    Prologue... prologue) {
@@ -36,8 +38,12 @@ template <class T> struct cluster : wgmma<T> {
     return cuda::matmul_cluster_sm90(args...);
   }
 };
-using f16_cluster = cluster<f16>;
-using bf16_cluster = cluster<bf16>;
+struct f16_cluster : cluster<f16> {
+  static constexpr const char *name = "cluster";
+};
+struct bf16_cluster : cluster<bf16> {
+  static constexpr const char *name = "cluster";
+};
 /// Without scratch or a prologue.
 template <class T> struct halo : wgmma<T> {
   static constexpr const char *name = "halo";
