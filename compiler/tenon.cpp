@@ -17,8 +17,8 @@ namespace {
 std::vector<Fusion> fusionsOf(const Compiler &compiler) {
   std::vector<Fusion> out;
   for (const FusionDecision &f : compiler.fusions())
-    out.push_back({f.id, f.accepted, f.nodes, f.reason, f.bytesSaved, f.variant, f.together,
-                   f.apart});
+    out.push_back(
+        {f.id, f.accepted, f.nodes, f.reason, f.bytesSaved, f.variant, f.together, f.apart});
   return out;
 }
 

@@ -120,9 +120,9 @@ public:
   std::vector<PrecisionRule> precision;
 
   /// Takes the controls; reports selectors that match nothing, with the nearest ids.
-  /// `extraIds` are further ids that exist elsewhere (tactics; fusions that scheduling decides, whose
-  /// names begin as their pass's). --only limits the passes where it names one of theirs, and the
-  /// others where it names one of those.
+  /// `extraIds` are further ids that exist elsewhere (tactics; fusions that scheduling decides,
+  /// whose names begin as their pass's). --only limits the passes where it names one of theirs, and
+  /// the others where it names one of those.
   bool setControls(const PassControls &controls, llvm::ArrayRef<llvm::StringRef> extraIds = {});
 
   /// Warns of globs over nodes, of selectors and precision rules, that no operation of the module
@@ -165,8 +165,8 @@ private:
   };
   std::vector<Selector> disable_, only_;
   bool enabledAt(llvm::StringRef id, const Location *nodes) const;
-  /// Which kinds of ids --only names: those of passes and their fusions, others (tactics). The other
-  /// kind is not limited.
+  /// Which kinds of ids --only names: those of passes and their fusions, others (tactics). The
+  /// other kind is not limited.
   bool onlyPasses_ = false, onlyOthers_ = false;
   std::map<std::string, Counter, std::less<>> counters_;
   const PassInfo *running_ = nullptr;

@@ -56,6 +56,22 @@ std::vector<TunerProgram::Entry> shortlist(llvm::ArrayRef<Candidate> all, size_t
 
 /// The chains that the cost model does not take.
 bool isSlower(const ChainOffer &offer) { return !offer.isFaster(); }
+/// Those that were measured to be faster; `times` by key, 0 for what did not build.
+std::function<bool(const ChainOffer &)> fasterBy(std::map<std::string, double> times) {
+  return [times = std::move(times)](const ChainOffer &offer) {
+    const auto timeOf = [&](const std::string &key) {
+      const auto it = times.find(key);
+      return it == times.end() ? 0 : it->second;
+    };
+    double apart = 0;
+    bool all = timeOf(offer.key) > 0;
+    for (const std::string &part : offer.parts) {
+      apart += timeOf(part);
+      all &= timeOf(part) > 0;
+    }
+    return all ? timeOf(offer.key) < apart : offer.isFaster();
+  };
+}
 
 } // namespace
 
@@ -112,7 +128,7 @@ bool Tuner::collect(bool otherwise, const TakeChain &takeChain) {
   ScheduleOptions options = options_;
   options.takeChain = takeChain;
   options.pick = [&](const Operation &group, const std::string &key,
-                        llvm::ArrayRef<Candidate> candidates) {
+                     llvm::ArrayRef<Candidate> candidates) {
     Collected &form = forms_[key];
     if (form.candidates.empty()) {
       form.level = target_.levels.front()->name.str();
@@ -333,15 +349,7 @@ bool Tuner::measure(llvm::ArrayRef<Tensor> data, Tuning &tuning, TuningReport &r
     changed |= f.chosen != 0;
     times[f.key] = f.candidates[f.chosen].measured;
   }
-  const auto takeChain = [&](const ChainOffer &offer) {
-    double apart = 0;
-    bool all = times[offer.key] > 0; // 0: it did not build
-    for (const std::string &part : offer.parts) {
-      apart += times[part];
-      all &= times[part] > 0;
-    }
-    return all ? times[offer.key] < apart : offer.isFaster();
-  };
+  const TakeChain takeChain = fasterBy(std::move(times));
   for (const ChainOffer &offer : chains_)
     changed |= takeChain(offer) != offer.isFaster();
   TunerProgram last;
@@ -383,12 +391,18 @@ bool Tuner::measure(llvm::ArrayRef<Tensor> data, Tuning &tuning, TuningReport &r
     report.heuristic = whole.rounds.front();
     report.tuned = whole.rounds.back();
   }
+  const auto keeps = [](const TunedForm &f) { return f.chosen == 0; };
+  const bool wasWorth = changed && !llvm::all_of(whole.forms, keeps);
   for (size_t i = 0; i < report.forms.size(); ++i) {
     TunedForm &f = report.forms[i];
+    // Without times of both, a chain is what the cost model makes it.
+    if (changed && !wasWorth && forms_.at(f.key).otherwise) {
+      f.chosen = 0;
+      continue;
+    }
     // Of a chain and its parts, one of the two programs may have no kernel at all.
-    const bool compared = changed && llvm::all_of(whole.forms[i].candidates, [](const auto &c) {
-                            return c.measured > 0;
-                          });
+    const bool compared = changed && llvm::all_of(whole.forms[i].candidates,
+                                                  [](const auto &c) { return c.measured > 0; });
     if (compared && whole.forms[i].chosen == 0)
       f.chosen = 0;
     const TunedForm &measured = compared ? whole.forms[i] : f;
@@ -399,7 +413,7 @@ bool Tuner::measure(llvm::ArrayRef<Tensor> data, Tuning &tuning, TuningReport &r
     entry.nodes = f.nodes;
     tuning.add(f.level, f.key, std::move(entry));
   }
-  if (llvm::all_of(report.forms, [](const TunedForm &f) { return f.chosen == 0; }))
+  if (changed && !wasWorth)
     report.tuned = report.heuristic;
   tuning.version = TENON_VERSION;
   tuning.target = target_.name;

@@ -158,8 +158,8 @@ private:
   /// Groups with as many anchors as the tactic takes are its to match.
   Result<Shared> read(const GroupQuery &in) const {
     if (!info.takes(in.form))
-      return Refusal{!info.chains.empty() ? "one anchor alone" : "several anchors, one after another",
-                     ""};
+      return Refusal{
+          !info.chains.empty() ? "one anchor alone" : "several anchors, one after another", ""};
     Result<Problem> problem = T::match(in);
     if (!problem)
       return std::move(problem).refusal();

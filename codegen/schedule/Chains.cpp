@@ -49,8 +49,8 @@ struct Run {
   const Tactic *tactic;
   const Chain *chain;
   llvm::SmallVector<Operation *, 4> parts; // as the chain has them
-  std::vector<Operation *> pieces;         // parts and the views between them, in order of the graph
-  Operation *joined = nullptr;             // beside the graph
+  std::vector<Operation *> pieces; // parts and the views between them, in order of the graph
+  Operation *joined = nullptr;     // beside the graph
   ChainOffer offer;
   FusionDecision decision;
 
@@ -182,9 +182,8 @@ private:
       run.pieces.push_back(it->first);
       llvm::append_range(run.pieces, it->second);
     }
-    llvm::sort(run.pieces, [&](Operation *a, Operation *b) {
-      return places_.lookup(a) < places_.lookup(b);
-    });
+    llvm::sort(run.pieces,
+               [&](Operation *a, Operation *b) { return places_.lookup(a) < places_.lookup(b); });
     run.decision.id = chain.id.str();
     run.decision.variant = graph_.target;
     for (Operation *part : run.parts) {
@@ -238,9 +237,10 @@ private:
     return joined;
   }
 
-  void compare(Run &run, GroupPrice together, const Alignment &alignment,
-               llvm::function_ref<Result<GroupPrice>(Operation &, const Tactic *, const Alignment &)>
-                   priceOf) {
+  void
+  compare(Run &run, GroupPrice together, const Alignment &alignment,
+          llvm::function_ref<Result<GroupPrice>(Operation &, const Tactic *, const Alignment &)>
+              priceOf) {
     double estimate = 0, measured = 0;
     bool all = bool(together.measured);
     for (Operation *part : run.parts) {
@@ -291,7 +291,7 @@ private:
   const ScheduleOptions &options_;
   // By address, looked up only.
   llvm::DenseMap<const Operation *, unsigned> places_;
-  llvm::DenseMap<const Operation *, Operation *> anchors_; // of groups
+  llvm::DenseMap<const Operation *, Operation *> anchors_;                 // of groups
   using Maker = std::pair<Operation *, llvm::SmallVector<Operation *, 1>>; // and its views
   llvm::DenseMap<const Operation *, std::vector<Maker>> makers_;
   std::map<const Operation *, Result<GroupPrice>> prices_;

@@ -202,8 +202,7 @@ private:
     const bool firstOnly = options_.search == ScheduleOptions::None;
     for (const Tactic *t : level_.family->tactics()) {
       const auto refuse = [&, t](llvm::StringRef reason) {
-        search.reasons.push_back(
-            {t->info.id, reason.str(), t->info.takes(in.form)});
+        search.reasons.push_back({t->info.id, reason.str(), t->info.takes(in.form)});
       };
       if (!isEnabled(*t, options_)) {
         refuse(kDisabled);

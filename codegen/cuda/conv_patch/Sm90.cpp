@@ -227,9 +227,7 @@ private:
 // --- and the largest elements of windows ---
 
 bool isConv(const Operation &op) { return op.is(Op::Conv); }
-bool isMaxPool(const Operation &op) {
-  return op.is(Op::Pool) && op.wordAttr("kind") == "max";
-}
+bool isMaxPool(const Operation &op) { return op.is(Op::Pool) && op.wordAttr("kind") == "max"; }
 
 /// Whether the kernel knows such windows of what the convolution makes.
 Result<> takesPool(const ConvProblem &conv, const ConvProblem &pool, const TargetLevel &level) {

@@ -1,5 +1,5 @@
-// Tests the choice of chains: against estimates, against measured times, as a tuner asks for it, and
-// what it leaves behind.
+// Tests the choice of chains: against estimates, against measured times, as a tuner asks for it,
+// and what it leaves behind.
 #include "codegen/Codegen.h"
 #include "ir/Context.h"
 #include "ir/Text.h"
