@@ -6,7 +6,7 @@
 namespace tenon::cuda {
 
 extern const TargetFamily kFamily;
-llvm::ArrayRef<TargetLevel> levels(); // Levels.cpp
+llvm::ArrayRef<TargetLevel> levels();     // Levels.cpp
 llvm::ArrayRef<const Tactic *> tactics(); // Tactics.cpp
 
 } // namespace tenon::cuda
