@@ -82,8 +82,7 @@ public:
     return !runs_.empty();
   }
 
-  void price(llvm::function_ref<Result<GroupPrice>(Operation &, const Tactic *, const Alignment &)>
-                 priceOf) {
+  void price(PriceGroup priceOf) {
     // What is known of addresses is known of the graph as it is; a joined group writes where its
     // last part does.
     Plan plan = planMemory(graph_);
@@ -237,10 +236,7 @@ private:
     return joined;
   }
 
-  void
-  compare(Run &run, GroupPrice together, const Alignment &alignment,
-          llvm::function_ref<Result<GroupPrice>(Operation &, const Tactic *, const Alignment &)>
-              priceOf) {
+  void compare(Run &run, GroupPrice together, const Alignment &alignment, PriceGroup priceOf) {
     double estimate = 0, measured = 0;
     bool all = bool(together.measured);
     for (Operation *part : run.parts) {
@@ -300,9 +296,8 @@ private:
 
 } // namespace
 
-void joinChains(
-    Graph &graph, const TargetLevel &level, const ScheduleOptions &options,
-    llvm::function_ref<Result<GroupPrice>(Operation &, const Tactic *, const Alignment &)> price) {
+void joinChains(Graph &graph, const TargetLevel &level, const ScheduleOptions &options,
+                PriceGroup price) {
   ChainChoice choice(graph, level, options);
   if (!choice.find())
     return;

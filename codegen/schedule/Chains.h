@@ -25,12 +25,13 @@ struct GroupPrice {
   std::string key;                   // of the group, where there is a tuning file or a tuner
 };
 
-/// Joins the groups of `graph`, which have no schedules yet, into the chains that are worth it.
-/// `price`: the cheapest choice for a group within the bounds of the options, for a chain among the
+/// The cheapest choice for a group within the bounds of the options, for a chain among the
 /// schedules of `tactic` (else null); refused where there is none.
+using PriceGroup = llvm::function_ref<Result<GroupPrice>(Operation &group, const Tactic *tactic,
+                                                         const Alignment &alignment)>;
+
+/// Joins the groups of `graph`, which have no schedules yet, into the chains that are worth it.
 void joinChains(Graph &graph, const TargetLevel &level, const ScheduleOptions &options,
-                llvm::function_ref<Result<GroupPrice>(Operation &group, const Tactic *tactic,
-                                                      const Alignment &alignment)>
-                    price);
+                PriceGroup price);
 
 } // namespace tenon
