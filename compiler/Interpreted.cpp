@@ -88,7 +88,7 @@ public:
       inputs[graph().states[k].input] = carried_[k];
     size_t next = 0;
     for (unsigned i = 0; i < inputs.size(); ++i)
-      if (!isCarriedInput(graph(), i)) {
+      if (!graph().stateOfInput(i)) {
         inputs[i] = tensorOf(arrays[next++], graph().inputNames[i], diagnostics);
         if (inputs[i].isNull())
           return false;
@@ -98,7 +98,7 @@ public:
     for (size_t k = 0; k < carried_.size(); ++k)
       carried_[k] = outputs[graph().states[k].output];
     for (unsigned i = 0; i < outputs.size(); ++i)
-      if (!isCarriedOutput(graph(), i))
+      if (!graph().stateOfOutput(i))
         results.push_back(arrayOf(outputs[i]));
     return true;
   }

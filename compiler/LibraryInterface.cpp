@@ -38,21 +38,14 @@ Interface::Port portOf(const std::string &name, Type type) {
 
 } // namespace
 
-bool isCarriedInput(const Graph &graph, unsigned input) {
-  return llvm::any_of(graph.states, [&](const State &s) { return s.input == input; });
-}
-bool isCarriedOutput(const Graph &graph, unsigned output) {
-  return llvm::any_of(graph.states, [&](const State &s) { return s.output == output; });
-}
-
 Interface interfaceOf(Graph &graph) {
   Interface out;
   out.states = !graph.states.empty();
   for (unsigned i = 0; i < graph.inputNames.size(); ++i)
-    if (!isCarriedInput(graph, i))
+    if (!graph.stateOfInput(i))
       out.inputs.push_back(portOf(graph.inputNames[i], graph.body().argument(i)->type()));
   for (unsigned i = 0; i < graph.outputNames.size(); ++i)
-    if (!isCarriedOutput(graph, i))
+    if (!graph.stateOfOutput(i))
       out.outputs.push_back(portOf(graph.outputNames[i], graph.returnOp()->operand(i)->type()));
   for (Dim d : graph.module().symbols) {
     const bool carried = llvm::any_of(graph.states, [&](const State &s) {

@@ -11,10 +11,6 @@ namespace tenon {
 /// What a program of this graph takes and gives.
 Interface interfaceOf(Graph &graph);
 
-/// Whether the graph's input or output is carried from run to run, and no port.
-bool isCarriedInput(const Graph &graph, unsigned input);
-bool isCarriedOutput(const Graph &graph, unsigned output);
-
 void addMessages(const Diagnostics &diagnostics, std::vector<Message> &messages);
 /// Puts the diagnostics of `from` behind those of `to`.
 void moveDiagnostics(Diagnostics &from, Diagnostics &to);

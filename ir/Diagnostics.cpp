@@ -23,6 +23,13 @@ Diagnostic &Diagnostics::error(const Operation &op, std::string message) {
   return d;
 }
 
+Diagnostic &Diagnostics::error(const Operation &op, const Refusal &refusal) {
+  Diagnostic &d = error(op, refusal.reason);
+  if (!refusal.remedy.empty())
+    d.notes.push_back(refusal.remedy);
+  return d;
+}
+
 void Diagnostics::print(llvm::raw_ostream &os) const {
   static const char *const kWords[] = {"error", "warning", "remark"};
   for (const Diagnostic &d : list_) {

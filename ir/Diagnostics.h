@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ir/IR.h"
+#include "ir/Result.h"
 
 #include "llvm/Support/SMLoc.h"
 
@@ -37,6 +38,8 @@ public:
   Diagnostic &report(Severity severity, std::string message);
   Diagnostic &error(std::string message) { return report(Severity::Error, std::move(message)); }
   Diagnostic &error(const Operation &op, std::string message);
+  /// The remedy, where there is one, as a note.
+  Diagnostic &error(const Operation &op, const Refusal &refusal);
   Diagnostic &warning(std::string message) { return report(Severity::Warning, std::move(message)); }
   bool hasErrors() const { return errors_ != 0; }
   const std::vector<Diagnostic> &list() const { return list_; }

@@ -321,6 +321,20 @@ void Region::walk(llvm::function_ref<void(Operation *)> visit) {
 Graph::Graph(Module &module, llvm::StringRef name)
     : name(name.str()), module_(module), body_(std::make_unique<Region>(nullptr, this)) {}
 
+const State *Graph::stateOfInput(unsigned input) const {
+  for (const State &s : states)
+    if (s.input == input)
+      return &s;
+  return nullptr;
+}
+
+const State *Graph::stateOfOutput(unsigned output) const {
+  for (const State &s : states)
+    if (s.output == output)
+      return &s;
+  return nullptr;
+}
+
 llvm::StringRef name(Stage s) {
   return s == Stage::Imported ? "imported" : s == Stage::Optimized ? "optimized" : "scheduled";
 }

@@ -230,6 +230,9 @@ public:
   std::string target;
   std::vector<std::string> inputNames, outputNames;
   std::vector<State> states;
+  /// The state that an input begins as, or an output becomes; null where it is a port.
+  const State *stateOfInput(unsigned input) const;
+  const State *stateOfOutput(unsigned output) const;
 
   Region &body() { return *body_; }
   const Region &body() const { return *body_; }

@@ -110,14 +110,11 @@ bool quantizeOutput(Graph &graph, unsigned i, PassContext &context) {
 
 bool runQuantizedIo(Graph &graph, PassContext &context) {
   bool changed = false;
-  auto carried = [&](auto member, unsigned i) {
-    return llvm::any_of(graph.states, [&](const State &s) { return s.*member == i; });
-  };
   for (unsigned i = 0; i < graph.inputNames.size(); ++i)
-    if (!carried(&State::input, i))
+    if (!graph.stateOfInput(i))
       changed |= quantizeInput(graph, i, context);
   for (unsigned i = 0; i < graph.outputNames.size(); ++i)
-    if (!carried(&State::output, i))
+    if (!graph.stateOfOutput(i))
       changed |= quantizeOutput(graph, i, context);
   if (changed)
     eraseDeadOps(graph.body());

@@ -143,9 +143,9 @@ void interpretWide(Module &module, llvm::ArrayRef<Tensor> inputs, OracleRun &run
 namespace {
 /// Input i is a state that the model does not declare: the number of the run. It begins at zero.
 bool isHiddenState(const Graph &graph, llvm::ArrayRef<DeclaredTensor> declared, unsigned i) {
-  return llvm::any_of(graph.states, [&](const State &s) { return s.input == i; }) &&
-         llvm::none_of(declared,
-                       [&](const DeclaredTensor &d) { return d.name == graph.inputNames[i]; });
+  return graph.stateOfInput(i) && llvm::none_of(declared, [&](const DeclaredTensor &d) {
+           return d.name == graph.inputNames[i];
+         });
 }
 } // namespace
 

@@ -85,13 +85,6 @@ Tensor readText(ResultReader &reader, llvm::ArrayRef<int64_t> shape, int64_t cou
 
 int64_t upperBytes(Type t) { return byteSize(t.element(), t.upperElements()); }
 
-bool isState(const Graph &graph, unsigned input) {
-  return llvm::any_of(graph.states, [&](const State &s) { return s.input == input; });
-}
-bool isCarried(const Graph &graph, unsigned output) {
-  return llvm::any_of(graph.states, [&](const State &s) { return s.output == output; });
-}
-
 //===----------------------------------------------------------------------===//
 // Parts of the manifest
 //===----------------------------------------------------------------------===//
@@ -120,7 +113,7 @@ std::string inputsOf(Graph &graph, llvm::ArrayRef<Tensor> values, const SymbolVa
   Numbers count, inputs;
   int64_t number = 0;
   for (unsigned i = 0; i < values.size(); ++i) {
-    if (isState(graph, i))
+    if (graph.stateOfInput(i))
       continue;
     ++number;
     const Type t = graph.body().argument(i)->type();
@@ -142,7 +135,7 @@ std::string outputsOf(Graph &graph) {
   Numbers count, outputs;
   int64_t number = 0;
   for (unsigned i = 0; i < end->numOperands(); ++i) {
-    if (isCarried(graph, i))
+    if (graph.stateOfOutput(i))
       continue;
     ++number;
     const Type t = end->operand(i)->type();
@@ -186,11 +179,11 @@ bool readOutputs(Graph &graph, ResultReader &reader, std::vector<Tensor> &output
   Operation *end = graph.returnOp();
   std::vector<llvm::SmallVector<int64_t, 6>> shapes(end->numOperands());
   for (unsigned i = 0; i < end->numOperands(); ++i)
-    for (unsigned d = 0; !isCarried(graph, i) && d < end->operand(i)->type().rank(); ++d)
+    for (unsigned d = 0; !graph.stateOfOutput(i) && d < end->operand(i)->type().rank(); ++d)
       shapes[i].push_back(reader.number());
   outputs.assign(end->numOperands(), Tensor());
   for (unsigned i = 0; i < end->numOperands(); ++i) {
-    if (isCarried(graph, i))
+    if (graph.stateOfOutput(i))
       continue;
     const Type t = end->operand(i)->type();
     int64_t elements = 1;

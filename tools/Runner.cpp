@@ -120,9 +120,7 @@ TensorCheck Runner::checkOutput(const OutputCheck &asked, OracleRun &own, size_t
   const double tolerance = options.data.tolerance;
   const bool fromData = asked.seed == 0 && i < data.outputs.size() && !data.outputs[i].isNull();
   // A state stays in the context: one of an extent that the run found is not read from there.
-  const bool unread = actual.isNull() && llvm::any_of(asked.graph.states, [&](const State &s) {
-                        return s.output == i;
-                      });
+  const bool unread = actual.isNull() && asked.graph.stateOfOutput(i);
   const std::vector<Tensor> &others = asked.expected.outputs;
   if (unread || (!fromData && (others.empty() || others[i].isNull()))) // null: an unread state
     return describe(name, actual);

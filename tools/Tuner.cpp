@@ -283,7 +283,7 @@ bool Tuner::run(const TunerProgram &program, const std::string &name, llvm::Arra
   const SymbolValues symbols = symbolValues(graph, inputs);
   std::string bytes;
   for (unsigned i = 0; i < inputs.size(); ++i) {
-    if (llvm::any_of(graph.states, [&](const State &s) { return s.input == i; }))
+    if (graph.stateOfInput(i))
       continue;
     const Type t = graph.body().argument(i)->type();
     const size_t before = bytes.size();

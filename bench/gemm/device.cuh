@@ -73,7 +73,8 @@ __global__ void repack(element *to, const element *from, long groups, long n, lo
     to[tile_n ? ((tile * taps + tap) * pitch + c) * tile_n + f % tile_n : i] = value;
   }
 }
-/// Weights [n][9][channels] as winograd.cuh wants them, G g G^T in tiles of `tile_n` columns.
+/// Weights [n][9][channels] as runtime/cuda/winograd/kernel.cuh wants them, G g G^T in tiles of
+/// `tile_n` columns.
 __global__ void transform_weights(element *to, const element *from, long n, long channels,
                                   long tile_n) {
   const float G[4][3] = {{1, 0, 0}, {.5f, .5f, .5f}, {.5f, -.5f, .5f}, {0, 0, 1}};

@@ -1,51 +1,51 @@
-// Defines the tactics of C++ targets; one file for each family of kernels in codegen/cpu/, listed
-// in Tactics.cpp.
+// Defines the tactics of C++ targets, which Tactics.cpp lists; beside the first of each kernel
+// family stands its folder.
 #pragma once
 
 #include "codegen/core/TacticOf.h"
 
 namespace tenon::cpu {
 
-extern const Tactic &kMap;  // Map.cpp
-extern const Tactic &kConv; // Conv.cpp
+extern const Tactic &kMap;  // map
+extern const Tactic &kConv; // conv
 extern const Tactic &kConvDot;
 extern const Tactic &kConvInt8;
 extern const Tactic &kDepthwise;
-extern const Tactic &kConvPairs; // Pairs.cpp
+extern const Tactic &kConvPairs; // conv_dsp
 extern const Tactic &kDepthwisePairs;
-extern const Tactic &kConvShared; // Shared.cpp
+extern const Tactic &kConvShared; // conv_size
 extern const Tactic &kDepthwiseShared;
-extern const Tactic &kConvQuads; // Quads.cpp
+extern const Tactic &kConvQuads; // conv_mve
 extern const Tactic &kDepthwiseQuads;
-extern const Tactic &kConvBytes; // Bytes.cpp
+extern const Tactic &kConvBytes; // conv_bytes
 extern const Tactic &kDepthwiseBytes;
-extern const Tactic &kConvDirect; // ConvDirect.cpp
-extern const Tactic &kMatMul;     // MatMul.cpp
+extern const Tactic &kConvDirect; // conv/Direct.cpp
+extern const Tactic &kMatMul;     // matmul
 extern const Tactic &kMatMulInt8;
 extern const Tactic &kMatMulDynamic;
 extern const Tactic &kMatMulDirect;
-extern const Tactic &kMatMulNarrow; // MatMulNarrow.cpp
-extern const Tactic &kPooling;      // Pool.cpp
+extern const Tactic &kMatMulNarrow; // matmul/Narrow.cpp
+extern const Tactic &kPooling;      // pool
 extern const Tactic &kPoolingDirect;
-extern const Tactic &kReduce; // Reduce.cpp
+extern const Tactic &kReduce; // reduce
 extern const Tactic &kFold;
-extern const Tactic &kAttention; // Attention.cpp
-extern const Tactic &kSoftmax;   // Softmax.cpp
+extern const Tactic &kAttention; // attention
+extern const Tactic &kSoftmax;   // softmax
 extern const Tactic &kSoftmaxBytes;
-extern const Tactic &kNormalize; // Normalize.cpp
-extern const Tactic &kResize;    // Resize.cpp
+extern const Tactic &kNormalize; // normalize
+extern const Tactic &kResize;    // resize
 extern const Tactic &kResizeDirect;
-extern const Tactic &kGather;    // Gather.cpp
-extern const Tactic &kPadBorder; // Pad.cpp
-extern const Tactic &kNonZero;   // DataDependent.cpp
+extern const Tactic &kGather;    // gather
+extern const Tactic &kPadBorder; // pad
+extern const Tactic &kNonZero;   // nonzero
 extern const Tactic &kTopK;
 extern const Tactic &kShapeOf;
-extern const Tactic &kScatter; // Scatter.cpp
+extern const Tactic &kScatter; // scatter
 extern const Tactic &kNonMaxSuppression;
 extern const Tactic &kUnique;
 extern const Tactic &kBitcast;
-extern const Tactic &kTextMap; // Text.cpp
+extern const Tactic &kTextMap; // text
 extern const Tactic &kTextSplit;
-extern const Tactic &kUser; // User.cpp
+extern const Tactic &kUser; // user
 
 } // namespace tenon::cpu

@@ -1,5 +1,4 @@
-// Defines the tactics of CUDA targets; one file per kernel family in codegen/cuda/, listed in
-// Tactics.cpp.
+// Defines the tactics of CUDA targets, which Tactics.cpp lists; each kernel family has a folder.
 #pragma once
 
 #include "codegen/core/Tactic.h"
@@ -56,8 +55,8 @@ extern const Tactic &kScatterLast;
 extern const Tactic &kScatterSorted;
 extern const Tactic &kBitcast;
 extern const Tactic &kShapeOf;
-extern const Tactic &kNonZero; // DataDependent.cpp
-extern const Tactic &kUnique;  // DataDependent.cpp
+extern const Tactic &kNonZero;
+extern const Tactic &kUnique;
 extern const Tactic &kNonMaxSuppression;
 extern const Tactic &kNonMaxSuppressionSorted;
 

@@ -83,14 +83,11 @@ InterfaceInfo describeInterface(Graph &graph, const CompileOptions &options) {
     info.hasComplex |= isComplex(type.element());
     ports.push_back(p);
   };
-  auto carried = [&](auto member, unsigned i) {
-    return llvm::any_of(graph.states, [&](const State &s) { return s.*member == i; });
-  };
   for (unsigned i = 0; i < graph.inputNames.size(); ++i)
-    if (!carried(&State::input, i))
+    if (!graph.stateOfInput(i))
       add(info.inputs, graph.inputNames[i], graph.body().argument(i)->type());
   for (unsigned i = 0; i < graph.outputNames.size(); ++i)
-    if (!carried(&State::output, i))
+    if (!graph.stateOfOutput(i))
       add(info.outputs, graph.outputNames[i], graph.returnOp()->operand(i)->type());
   return info;
 }

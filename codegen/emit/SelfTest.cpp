@@ -58,7 +58,7 @@ std::string writeSelfTest(Module &module, const Target &target, const CompileOpt
 
   std::vector<std::string> pointers, found, rows;
   for (unsigned i = 0, port = 0; i < inputs.size(); ++i) {
-    if (llvm::any_of(graph.states, [&](const State &s) { return s.input == i; }))
+    if (graph.stateOfInput(i))
       continue;
     const std::string name = "input_" + std::to_string(port);
     w.line("/* '" + commentSafe(info.inputs[port++].name) + "' */");
@@ -66,7 +66,7 @@ std::string writeSelfTest(Module &module, const Target &target, const CompileOpt
     pointers.push_back(name);
   }
   for (unsigned i = 0, port = 0; i < outputs.size(); ++i) {
-    if (llvm::any_of(graph.states, [&](const State &s) { return s.output == i; }))
+    if (graph.stateOfOutput(i))
       continue;
     const std::string number = std::to_string(port), expected = "expected_" + number;
     const Element e = outputs[i].element();

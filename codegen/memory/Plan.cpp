@@ -294,8 +294,8 @@ private:
     int64_t next = 0;
     for (unsigned i = 0; i < graph_.body().numArguments(); ++i) {
       Value *v = graph_.body().argument(i);
-      auto s = llvm::find_if(graph_.states, [&](const State &state) { return state.input == i; });
-      if (s == graph_.states.end()) {
+      const State *s = graph_.stateOfInput(i);
+      if (!s) {
         makeBuffer(v, Home::Input, next++, 0);
         continue;
       }
@@ -317,7 +317,7 @@ private:
     int64_t next = 0;
     for (unsigned i = 0; i < end->numOperands(); ++i) {
       BufferInfo &b = plan_.buffers[find(end->operand(i))];
-      if (llvm::any_of(graph_.states, [&](const State &s) { return s.output == i; })) {
+      if (graph_.stateOfOutput(i)) {
         b.lastStep = int(plan_.steps.size()) - 1;
         continue;
       }

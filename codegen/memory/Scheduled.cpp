@@ -38,7 +38,7 @@ std::unique_ptr<ScheduledGraph> openScheduled(Graph &graph, const TargetLevel &l
     if (auto group = openGroup(*step.op, *scheduled)) {
       scheduled->groups.back() = *std::move(group);
     } else {
-      diagnostics.error(*step.op, group.refusal().reason);
+      diagnostics.error(*step.op, group.refusal());
       ok = false;
     }
   }

@@ -100,9 +100,7 @@ public:
     if (const Attribute *given = group.find("schedule")) {
       Result<std::unique_ptr<Choice>> its = asked(in, *given->get<Schedule>());
       if (!its) {
-        Diagnostic &d = diagnostics_.error(group, its.refusal().reason);
-        if (!its.refusal().remedy.empty())
-          d.notes.push_back(its.refusal().remedy);
+        diagnostics_.error(group, its.refusal());
         return false;
       }
       search.candidates.push_back({*std::move(its)});
@@ -454,7 +452,7 @@ bool checkTypes(Graph &graph, const Target &target, Diagnostics &diagnostics) {
       if (!ok)
         return;
       if (const Result<> held = isInPrograms(v->type(), target); !held) {
-        diagnostics.error(*op, held.refusal().reason);
+        diagnostics.error(*op, held.refusal());
         ok = false;
       }
       if (ok && op->is(Op::Loop) && v->index() >= size_t(op->intAttr("carried")) &&

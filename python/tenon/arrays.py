@@ -1,4 +1,4 @@
-"""Arrays in and out: where they lie, whether they fit, and new ones of the caller's library.
+"""Arrays in and out: where they lie, whether they fit, and new ones of the caller's framework.
 
 Nothing is copied that lies densely in row-major order, as the generated code reads it. Of a type below 8
 bits numpy has an element in each byte: those are packed, and text is written out as addresses."""
@@ -86,7 +86,7 @@ def _wrong_type(port: Port, found: str, remedy: str) -> InputError:
 
 
 def _foreign(port: Port, value: Any, kind: str) -> Buffer:
-    """An array of another library, by DLPack."""
+    """An array of another framework, by DLPack."""
     if getattr(value, "requires_grad", False):
         value = value.detach()
     try:
@@ -129,9 +129,9 @@ def read_output(port: Port, value: Any, shape: tuple[int, ...]) -> Buffer:
     return buffer
 
 
-class Library:
-    """The array library of a call's arguments, which its results are made with: numpy on the processor.
-    Of libraries that are not known here results on a GPU are objects with `__dlpack__`."""
+class Framework:
+    """The array framework of a call's arguments, which its results are made with: numpy on the processor.
+    Of frameworks that are not known here results on a GPU are objects with `__dlpack__`."""
 
     stream = 0
 
@@ -173,7 +173,7 @@ class Library:
         return True
 
 
-class _Torch(Library):
+class _Torch(Framework):
     def __init__(self, device: int | None):
         super().__init__(device)
         self.torch = sys.modules["torch"]
@@ -199,7 +199,7 @@ class _Torch(Library):
         return False
 
 
-class _Cupy(Library):
+class _Cupy(Framework):
     def __init__(self, device: int | None):
         super().__init__(device)
         self.cupy = sys.modules["cupy"]
@@ -217,21 +217,21 @@ class _Cupy(Library):
         return False
 
 
-class _Jax(Library):
+class _Jax(Framework):
     def finish(self, port: Port, buffer: Buffer, shape: tuple[int, ...]) -> Any:
         return sys.modules["jax"].dlpack.from_dlpack(super().finish(port, buffer, shape))
 
 
-_LIBRARIES = {"torch": _Torch, "cupy": _Cupy, "jax": _Jax, "jaxlib": _Jax}
+_FRAMEWORKS = {"torch": _Torch, "cupy": _Cupy, "jax": _Jax, "jaxlib": _Jax}
 
 
-def library_of(buffers: list[Buffer]) -> Library:
-    """The library of the first argument that is no numpy array, where there is one."""
+def framework_of(buffers: list[Buffer]) -> Framework:
+    """The framework of the first argument that is no numpy array, where there is one."""
     for buffer in buffers:
         name = type(buffer.value).__module__.partition(".")[0]
-        if name in _LIBRARIES:
-            return _LIBRARIES[name](buffer.device)
-    return Library(buffers[0].device if buffers else None)
+        if name in _FRAMEWORKS:
+            return _FRAMEWORKS[name](buffer.device)
+    return Framework(buffers[0].device if buffers else None)
 
 
 def stream_handle(stream: Any) -> int:

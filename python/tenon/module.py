@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import _native, arrays
-from .arrays import Buffer, Library
+from .arrays import Buffer, Framework
 from .errors import CompileError, InputError, TenonError
 from .interface import Dimension, Interface, Port
 from .report import Layer, Report
@@ -82,7 +82,7 @@ class Context:
 
 
 class _Call:
-    """One call's arguments: the inputs' memory, arrays given for outputs, the library of the results.
+    """One call's arguments: the inputs' memory, arrays given for outputs, the framework of the results.
 
     Attributes:
         stream: of arrays on a GPU, the address of the stream to run on.
@@ -94,9 +94,9 @@ class _Call:
         ordered, self._by_name = _arguments(interface, args, named)
         self.inputs = [arrays.read_input(port, value) for port, value in zip(interface.inputs, ordered)]
         self.given = _given_outputs(interface, out)
-        self.library = arrays.library_of(self.inputs)
-        self.stream = self.library.stream if stream is None else arrays.stream_handle(stream)
-        self.waits = stream is None and self.library.waits()
+        self.framework = arrays.framework_of(self.inputs)
+        self.stream = self.framework.stream if stream is None else arrays.stream_handle(stream)
+        self.waits = stream is None and self.framework.waits()
 
     def answer(self, results: list[Any]) -> Any:
         """What the caller gets."""
@@ -131,7 +131,7 @@ class _CompiledContext(Context):
     def _run(self, call: _Call) -> list[Any]:
         on_device = self._on_device(call.inputs)
         shapes, rooms = self._planned([b.shape for b in call.inputs])
-        outputs = [call.library.empty(port, room) if value is None else arrays.read_output(port, value, room)
+        outputs = [call.framework.empty(port, room) if value is None else arrays.read_output(port, value, room)
                    for port, room, value in zip(self.outputs, rooms, call.given)]  # fmt: skip
         for port, buffer in zip(self.outputs, outputs):
             if buffer.device != (self._device if on_device else None):
@@ -147,7 +147,7 @@ class _CompiledContext(Context):
         for dim in self._interface.dims:  # advanced by the run
             if dim.carried and self._dims.pop(dim.name, None) is not None:
                 self._plan = None
-        return [value if value is not None else call.library.finish(port, buffer, shape)
+        return [value if value is not None else call.framework.finish(port, buffer, shape)
                 for value, port, buffer, shape in zip(call.given, self.outputs, outputs, final)]  # fmt: skip
 
     def _planned(self, inputs: list[tuple[int, ...]]) -> tuple[list[tuple[int | None, ...]], list[tuple[int, ...]]]:
@@ -200,7 +200,7 @@ class _InterpretedContext(Context):
         outputs, messages = self._native.run([_to_native(p, b) for p, b in zip(self.inputs, call.inputs)])
         if outputs is None:
             raise CompileError(messages)
-        return [_from_native(port, array, value, call.library)
+        return [_from_native(port, array, value, call.framework)
                 for port, array, value in zip(self.outputs, outputs, call.given)]  # fmt: skip
 
 
@@ -213,16 +213,16 @@ def _to_native(port: Port, buffer: Buffer) -> Any:
     return _native.Array(port.type, list(buffer.shape), ctypes.string_at(buffer.address, size), [])
 
 
-def _from_native(port: Port, array: Any, given: Any, library: Library) -> Any:
-    """An output of the interpreter's in the caller's array, or in one of its library."""
+def _from_native(port: Port, array: Any, given: Any, framework: Framework) -> Any:
+    """An output of the interpreter's in the caller's array, or in one of its framework."""
     shape = tuple(array.shape)
     if array.type == "str":
         result = np.empty(len(array.texts), object)
         result[:] = [text.decode(errors="replace") for text in array.texts]
         return result.reshape(shape)
-    buffer = library.empty(port, shape) if given is None else arrays.read_output(port, given, shape)
+    buffer = framework.empty(port, shape) if given is None else arrays.read_output(port, given, shape)
     ctypes.memmove(buffer.address, array.bytes, len(array.bytes))
-    return library.finish(port, buffer, shape) if given is None else given
+    return framework.finish(port, buffer, shape) if given is None else given
 
 
 def _wrong_place(port: Port, buffer: Buffer, device: int | None) -> InputError:
@@ -353,16 +353,16 @@ class Module:
 
         Args:
             args: the inputs in order, or one dictionary of them by name. An input is a numpy array, an array
-                of a library with DLPack (torch, CuPy, JAX), or numbers. Element type and shape have to be the
+                of a framework with DLPack (torch, CuPy, JAX), or numbers. Element type and shape have to be the
                 input's (`inputs`); nothing is copied that is dense in row-major order.
             named: inputs by name.
             out: arrays for the outputs: one, a sequence in order, or a dictionary by name.
             stream: of arrays on a GPU, the CUDA stream to run on: torch's, CuPy's, or its address; by default
-                the current one of the arguments' library. The call returns when the work is issued.
+                the current one of the arguments' framework. The call returns when the work is issued.
 
         Returns:
             The output, a tuple of several, or a dictionary where the inputs came as one; in arrays of the
-            arguments' library, on their device.
+            arguments' framework, on their device.
 
         Raises:
             InputError: an argument does not fit; says which, what was expected and found.

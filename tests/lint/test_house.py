@@ -1,5 +1,6 @@
 """Runs scripts/check-house, and shows that it sees what it is for: long functions in each of their
-shapes, a schedule's key that is read by string, a list that is longer than what is there."""
+shapes, a schedule's key that is read by string, a family that includes another, a list that is longer than what
+is there."""
 
 import importlib.machinery
 import importlib.util
@@ -30,10 +31,38 @@ NONE = {
     "a class": f"class A : public B {{\n{LONG}\n}};\n",
     "a namespace": f"namespace {{\n{LONG}\n}}\n",
 }
+# What a file includes, and how many of it the table forbids.
+INCLUDES = {
+    "runtime/cuda/a/kernel.cuh": ('#include "cuda/tile/loader.cuh"\n#include "common/base.h"\n', 0),
+    "runtime/cuda/a/other.cuh": ('#include "cuda/a/kernel.cuh"\n#include "cuda/b/kernel.cuh"\n', 1),
+    "runtime/cuda/b/kernel.cuh": ('#include "cuda/host/launch.h"\n', 1),
+    "runtime/cuda/tile/loader.cuh": ('#include "cuda/a/kernel.cuh"\n', 1),
+    "runtime/cuda/host/launch.h": ('#include "common/base.h"\n', 0),
+    "runtime/common/base.h": ("", 0),
+    "codegen/cuda/a/Tactic.cpp": ('#include "codegen/cuda/shared/Common.h"\n#include "codegen/core/Work.h"\n', 0),
+    "codegen/cuda/b/Tactic.cpp": ('#include "codegen/cuda/a/Problem.h"\n#include "codegen/schedule/Schedule.h"\n', 2),
+    "codegen/cuda/shared/Common.h": ('#include "codegen/cpu/shared/Tile.h"\n', 1),
+    "codegen/core/Work.h": ('#include "codegen/memory/Plan.h"\n', 1),
+    "tools/Program.cpp": ('#include "codegen/core/Work.h"\n#include "codegen/cuda/program/Program.h"\n', 1),
+}
+
+
+def check_includes(house, folder):
+    """What the rule finds in a tree of INCLUDES, where that is not what it should."""
+    house.ROOT, found = folder, {}
+    for name, (text, _) in INCLUDES.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    house.count_includes(found)
+    return [f"{name}: {found.get(('includes', name), 0)} forbidden includes, expected {wrong}"
+            for name, (_, wrong) in INCLUDES.items() if found.get(("includes", name), 0) != wrong]  # fmt: skip
 
 
 def main():
     house, failures = load(), []
+    with tempfile.TemporaryDirectory(prefix="tenon-house-") as scratch:
+        failures += check_includes(house, Path(scratch))
     for name, text in SHAPES.items():
         found = [n for n, length in house.functions(text) if length > house.LONGEST]
         if found != [name]:
@@ -59,7 +88,7 @@ def main():
     if done.returncode:
         failures.append(done.stdout)
     print("\n".join(failures))
-    total = len(SHAPES) + len(NONE) + 4
+    total = len(SHAPES) + len(NONE) + len(INCLUDES) + 4
     print(f"{total - len(failures)} passed, {len(failures)} failed, 0 skipped")
     return 1 if failures else 0
 

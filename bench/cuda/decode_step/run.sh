@@ -10,7 +10,7 @@ if ! ldd "$folder/check_step" > /dev/null 2>&1 || ! "$folder/check_step" 1 small
 fi
 timeout 150 "$folder/check_step" 2>&1 | tail -20
 for tool in memcheck racecheck; do
-  timeout 100 compute-sanitizer --tool $tool "$folder/check_step" 5 small > "$out/$tool.log" 2>&1
+  timeout 300 compute-sanitizer --tool $tool "$folder/check_step" 5 small > "$out/$tool.log" 2>&1
   echo "$tool: $? $(tail -2 "$out/$tool.log" | tr '\n' ' ')"
 done
 PYTHONUNBUFFERED=1 timeout "${SECONDS_OF_TIMES:-300}" python3 "$here/times.py" "$folder/libstep.so" --csv="$out/h100.csv" "${@:2}" 2>&1 |

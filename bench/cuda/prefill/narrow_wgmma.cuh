@@ -53,7 +53,7 @@ template <int Groups, int Tokens, int Stages> struct narrow_wgmma {
     if (thread() == 0) {
       ptx::prefetch_tensor_map::hint(a.x);
       for (int i = 0; i < Stages; ++i)
-        b.full[i].init(1), b.free[i].init(Groups);
+        b.full[i].init(1), b.free[i].init(128 * Groups);
       ptx::mbarrier::fence_init();
     }
     sync_block();
@@ -156,10 +156,8 @@ private:
     fragments even, odd;
     const auto stage_of = [&](int i) { return ring + i % Stages * stage_bytes; };
     const auto arrived = [&](int i) { b.full[i % Stages].wait(i / Stages & 1); };
-    const auto release = [&](int i) {
-      if (thread() % 128 == 0)
-        b.free[i % Stages].arrive();
-    };
+    // All lanes arrive: each has read weights of its own.
+    const auto release = [&](int i) { b.free[i % Stages].arrive(); };
     arrived(0);
     widen(even, stage_of(0), strip);
     for (int i = 0; i < tiles; i += 2) { // their number is even

@@ -12,7 +12,7 @@
 namespace tenon::cpu {
 namespace {
 
-/// As in Pairs.cpp: patches up to this many bytes are on the stack.
+/// As in codegen/cpu/conv_dsp/Tactic.cpp: patches up to this many bytes are on the stack.
 constexpr int64_t kStackBytes = 512;
 
 struct SharedProblem : ByteProblem {

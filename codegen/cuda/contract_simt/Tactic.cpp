@@ -50,7 +50,7 @@ constexpr TileRow kTiles[] = {
 };
 
 /// What copying A element by element costs a step, where no runs of 16 bytes are neighbours along
-/// K. Source: as of ContractMma.cpp.
+/// K. Source: as of codegen/cuda/contract_mma/Tactic.cpp.
 double singleElements(const Contraction &c) {
   return (c.isConv ? c.conv.channels : c.depth()) % 4 == 0 ? 1 : 2;
 }

@@ -65,7 +65,7 @@ struct Tiles : WidePatchSchedule {
 
 int64_t stepsOf(const PatchLayout &l) { return ceilDiv(l.runs, 2); }
 
-/// As warpgroup_patch.cuh counts it.
+/// As runtime/cuda/warpgroup/patch.cuh counts it.
 int64_t sharedBytes(const ConvProblem &p, const Tiles &t) {
   const PatchLayout l = t.layout(p);
   return 2 * stepsOf(l) * t.n * 16 + 2 * (l.hasHalves ? 2 : 1) * l.size * 2 +

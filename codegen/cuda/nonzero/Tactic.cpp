@@ -1,5 +1,5 @@
 // Defines the tactics whose results hang on data: `nonzero` and `unique`
-// (runtime/cuda/nonzero/kernel.cuh, unique.cuh).
+// (runtime/cuda/nonzero/kernel.cuh, runtime/cuda/unique/kernel.cuh).
 #include "codegen/cuda/Tactics.h"
 
 #include "codegen/core/TacticOf.h"

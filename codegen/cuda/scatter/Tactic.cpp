@@ -42,7 +42,7 @@ std::string emitCopy(const GroupForm &form, StepWriter &out) {
 }
 
 /// How long loads make a thread wait that goes along rows, a batch at a time (runtime/cuda/
-/// scatter.cuh).
+/// runtime/cuda/scatter/kernel.cuh).
 double waiting(double rows, double microsecondsOfABatch) {
   constexpr double kRowsOfABatch = 8;
   return std::ceil(rows / kRowsOfABatch) * microsecondsOfABatch;

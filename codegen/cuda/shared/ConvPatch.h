@@ -1,5 +1,5 @@
-// Defines what the tactics of convolutions from patches of the image share (ConvPatch.cpp,
-// ConvPatchSm90.cpp).
+// Defines what the tactics of convolutions from patches of the image share
+// (codegen/cuda/conv_patch/Tactic.cpp, codegen/cuda/conv_patch/Sm90.cpp).
 #pragma once
 
 #include "codegen/cuda/shared/Contraction.h"
@@ -13,7 +13,7 @@ namespace tenon::cuda {
 constexpr int64_t kMostPatchChannels = 7;
 
 /// By how much what was measured of conv_patch_sm80 exceeds its estimate before it is scaled: 1.8
-/// to 2.8 times (the layers of ConvPatchSm90.cpp).
+/// to 2.8 times (the layers of codegen/cuda/conv_patch/Sm90.cpp).
 constexpr double kPatchShortfall = 2.2;
 
 /// patch_layout of runtime/cuda/tile/patch_loader.cuh, in elements and runs of 8 of them.

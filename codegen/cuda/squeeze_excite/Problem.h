@@ -1,4 +1,4 @@
-// Defines what the tactic `squeeze_excite` reads of a chain (SqueezeExcite.cpp).
+// Defines what the tactic `squeeze_excite` reads of a chain (Tactic.cpp).
 #pragma once
 
 #include "codegen/cuda/shared/Contraction.h"

@@ -1,5 +1,5 @@
 // Defines the tactics `non_max_suppression` and `non_max_suppression_sorted`: the best boxes that
-// overlap little (runtime/cuda/suppression/kernel.cuh, non_max_suppression_sorted.cuh).
+// overlap little (runtime/cuda/suppression/kernel.cuh, runtime/cuda/suppression/sorted.cuh).
 #include "codegen/cuda/Tactics.h"
 
 #include "codegen/core/TacticOf.h"

@@ -124,7 +124,8 @@ struct Winograd {
     e.bytes =
         double(workOf(*p.in.form.group).bytes) + 7.0 * 4 * double(conv.channels * conv.filters);
     e.launches = 0;
-    const double tie = multipliedAs(p.in.form).empty() ? 1 : 1.2; // as in ContractSimt.cpp
+    const double tie =
+        multipliedAs(p.in.form).empty() ? 1 : 1.2; // as in codegen/cuda/contract_simt/Tactic.cpp
     return tie * (kTileLaunch + std::hypot(time, cuda::microseconds(p.in.level, e) + 0.3));
   }
 

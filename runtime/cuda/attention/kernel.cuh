@@ -8,9 +8,9 @@
 // memory. Each warp multiplies its queries with `keys` keys, follows the largest score so far, and
 // multiplies the weights, rounded to the values' type and still in registers, with the values;
 // sums, which are fp32, are scaled down when a larger score comes. `teams` of warps take different
-// keys of a tile and join their sums in the end (teams.cuh): few queries (decoding, small batches)
-// leave no multiprocessor and no warp idle then. Keys are not spread over blocks: one query of a
-// few heads is bound by as many multiprocessors as there are heads.
+// keys of a tile and join their sums in the end (tile/intra_block_split_k.cuh): few queries
+// (decoding, small batches) leave no multiprocessor and no warp idle then. Keys are not spread over
+// blocks: one query of a few heads is bound by as many multiprocessors as there are heads.
 //
 // Shared memory: keys and values [stages][teams * keys][d and e], queries [16 * warps][d]; d and e
 // rounded up to 16 by zeros, with a gap of 16 bytes that spreads the rows that ldmatrix reads over

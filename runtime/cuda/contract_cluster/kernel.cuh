@@ -1,7 +1,7 @@
 // Defines `conv_cluster_sm90` and `matmul_cluster_sm90`: contractions on Tensor Cores by wgmma,
 // with the copy engine as loader (sm_90a only), for problems of few tiles, where the time from one
 // kernel to the next counts and not throughput. fp16, bf16, tf32 and bytes as for
-// contract_wgmma_sm90.cuh; weights in two parts (packed_parts) make tf32 as exact as fp32.
+// contract_wgmma/kernel.cuh; weights in two parts (packed_parts) make tf32 as exact as fp32.
 //
 // Algorithm: implicit GEMM. A block has one part of one tile: all of K, or one of `splits` parts of
 // it. The last warp is the producer: one lane of it brings tiles of A and B (tensor_loader.cuh)
@@ -19,8 +19,8 @@
 // Shared memory: that of tensor_ring.cuh, what the prologue reads, then what is sent:
 // [units of this block][splits][two words][threads that send here].
 //
-// Config: as for contract_simt.cuh. Schedule: tile_m, tile_n, tile_k, consumers, stages, splits;
-// see contract_cluster_schedule. Operands and weights: as for contract_wgmma_sm90.cuh.
+// Config: as for contract_simt/kernel.cuh. Schedule: tile_m, tile_n, tile_k, consumers, stages,
+// splits; see contract_cluster_schedule. Operands and weights: as for contract_wgmma/kernel.cuh.
 #ifndef TENON_RUNTIME_CUDA_CONTRACT_CLUSTER_KERNEL_CUH
 #define TENON_RUNTIME_CUDA_CONTRACT_CLUSTER_KERNEL_CUH
 

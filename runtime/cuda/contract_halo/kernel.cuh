@@ -5,7 +5,7 @@
 // Algorithm: a tile is 8 pixels wide and tile_m / 8 high. What its windows cover, the tile with its
 // halo, comes into shared memory once, tile_k channels at a time, and every tap multiplies from
 // there: a row of 8 pixels is 8 rows of a wgmma operand wherever it begins, for the swizzle goes by
-// addresses, and the next 8 lie a row of the patch further. contract_wgmma_sm90.cuh brings each
+// addresses, and the next 8 lie a row of the patch further. contract_wgmma/kernel.cuh brings each
 // pixel once for every tap.
 //
 // Blocks are persistent. The weights of tile_n filters, all taps and channels of them, come once.
@@ -16,9 +16,9 @@
 // Shared memory: weights [taps][chunks of channels][tile_n x tile_k], patches
 // [consumers][stages][patch], all swizzled tiles (ptx/wgmma.cuh), then the barriers.
 //
-// Config: as for contract_simt.cuh, one group, strides of 1. Schedule: tile_m, tile_n, tile_k,
-// consumers, stages, multiprocessors; see contract_halo_schedule. Operands: as tensor maps can
-// describe them (tensor_map.h). Weights: tensor_loader.cuh.
+// Config: as for contract_simt/kernel.cuh, one group, strides of 1. Schedule: tile_m, tile_n,
+// tile_k, consumers, stages, multiprocessors; see contract_halo_schedule. Operands: as tensor maps
+// can describe them (tensor_map.h). Weights: tensor_loader.cuh.
 #ifndef TENON_RUNTIME_CUDA_CONTRACT_HALO_KERNEL_CUH
 #define TENON_RUNTIME_CUDA_CONTRACT_HALO_KERNEL_CUH
 

@@ -1,6 +1,6 @@
 // Defines `conv_int8_sm75`, `conv_int8_sm80`, `matmul_int8_sm75` and `matmul_int8_sm80`:
 // contractions of bytes with exact 32-bit sums on Tensor Cores, by mma.sync m8n8k16 (sm_75) and
-// m16n8k32 (sm_80 and up). See contract_mma.cuh.
+// m16n8k32 (sm_80 and up). See kernel.cuh.
 //
 // x is int8_t or uint8_t, weights are k_major_weights of int8_t. Config may have `x_zero`, the zero
 // point of x (static, known to the compiler): sums are of (x - x_zero) * w, and padding contributes

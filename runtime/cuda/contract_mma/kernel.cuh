@@ -1,23 +1,24 @@
 // Defines `contract_mma_kernel`: contractions on Tensor Cores by warp-wide mma instructions, for
-// every generation that has them: contract_mma_sm75.cuh, contract_mma_sm80.cuh,
-// contract_tf32_sm80.cuh and contract_int8.cuh.
+// every generation that has them: sm75.cuh, sm80.cuh,
+// tf32.cuh and int8.cuh.
 //
 // Algorithm: implicit GEMM. A block computes a tile_m x tile_n tile; tiles of A (tile_m x tile_k)
 // and B (tile_k x tile_n) pass through `stages` buffers of shared memory, by cp.async where there
 // is one and through registers elsewhere (tile_loader.cuh), swizzled for ldmatrix. A warp holds
 // warp_m x warp_n sums in fp32, or of bytes in int32. Where there are teams, each takes its part of
-// a tile along K, and in the end they add up (teams.cuh). For the epilogue each warp turns its
-// rows through shared memory, so that bodies see, load and store runs of 8 neighbouring columns.
-// With cp.async the first tiles of weights are on their way before the dependency wait.
+// a tile along K, and in the end they add up (tile/intra_block_split_k.cuh). For the epilogue each
+// warp turns its rows through shared memory, so that bodies see, load and store runs of 8
+// neighbouring columns. With cp.async the first tiles of weights are on their way before the
+// dependency wait.
 //
 // Shared memory: A [stages][tile_m][tile_k], B [stages][tile_k][tile_n] (K-major:
 // [tile_n][tile_k]), the 16-byte runs of a row exchanged by swizzled_tile. Floats that are not
 // K-major have rows of [tile_n + 8] instead, for ldmatrix transposes 16-bit elements only: a lane
 // reads each of its elements, and the gap spreads what a warp reads over the banks.
 //
-// Cores: see tensor_cores.cuh. Config: as for contract_simt.cuh. Operands of other element types
-// than the cores' are converted. Schedule: tile_m, tile_n, tile_k, warp_m, warp_n, stages, splits,
-// teams, least_shared; see contract_mma_schedule and contract_simt.cuh. Weights:
+// Cores: see tensor_cores.cuh. Config: as for contract_simt/kernel.cuh. Operands of other element
+// types than the cores' are converted. Schedule: tile_m, tile_n, tile_k, warp_m, warp_n, stages,
+// splits, teams, least_shared; see contract_mma_schedule and contract_simt/kernel.cuh. Weights:
 // [groups][ceil(filters/tile_n)][kernel_h][kernel_w][channels][tile_n], zero padded, or K-major:
 // [groups * filters][kernel_h][kernel_w][channels]. Fast when channels (of a group) are fixed,
 // whole runs, contiguous and aligned; right otherwise.

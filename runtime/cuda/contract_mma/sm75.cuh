@@ -1,6 +1,6 @@
 // Defines `conv_mma_sm75` and `matmul_mma_sm75`: fp16 contractions with fp32 accumulation on Tensor
-// Cores, by mma.sync m16n8k8 (sm_75 and up; from sm_80 on the instructions of contract_mma_sm80.cuh
-// are faster). Tiles pass through registers on sm_75, which has no cp.async. See contract_mma.cuh.
+// Cores, by mma.sync m16n8k8 (sm_75 and up; from sm_80 on the instructions of sm80.cuh
+// are faster). Tiles pass through registers on sm_75, which has no cp.async. See kernel.cuh.
 #ifndef TENON_RUNTIME_CUDA_CONTRACT_MMA_SM75_CUH
 #define TENON_RUNTIME_CUDA_CONTRACT_MMA_SM75_CUH
 

@@ -1,5 +1,5 @@
 // Defines `conv_mma_sm80` and `matmul_mma_sm80`: fp16 and bf16 contractions with fp32 accumulation
-// on Tensor Cores, by mma.sync m16n8k16 (sm_80 and up). See contract_mma.cuh.
+// on Tensor Cores, by mma.sync m16n8k16 (sm_80 and up). See kernel.cuh.
 #ifndef TENON_RUNTIME_CUDA_CONTRACT_MMA_SM80_CUH
 #define TENON_RUNTIME_CUDA_CONTRACT_MMA_SM80_CUH
 

@@ -1,6 +1,6 @@
 // Defines `conv_tf32_sm80` and `matmul_tf32_sm80`, contractions of floats on Tensor Cores that
 // multiply in tf32, and `conv_tf32x3_sm80` and `matmul_tf32x3_sm80`, which are as exact as fp32 by
-// three such products (sm_80 and up). See contract_mma.cuh and tensor_cores_tf32_sm80.cuh.
+// three such products (sm_80 and up). See kernel.cuh and tensor_cores_tf32_sm80.cuh.
 #ifndef TENON_RUNTIME_CUDA_CONTRACT_MMA_TF32_CUH
 #define TENON_RUNTIME_CUDA_CONTRACT_MMA_TF32_CUH
 

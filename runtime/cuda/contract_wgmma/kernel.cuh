@@ -15,20 +15,20 @@
 //   ping_pong     two consumers with a tile each: one multiplies while the other is in its epilogue
 //
 // Blocks that split K meet in global memory (split_k.cuh). Where tiles are few,
-// contract_cluster_sm90.cuh is faster.
+// contract_cluster/kernel.cuh is faster.
 //
 // The first steps' weights are on their way before the dependency wait. How a consumer multiplies
-// is in warpgroup_products.cuh, what it does with the sums in warpgroup_epilogue.cuh. A B of floats
+// is in warpgroup/products.cuh, what it does with the sums in warpgroup/epilogue.cuh. A B of floats
 // that is to be multiplied in two parts (tf32.cuh) and has not been stored so is split in its
 // buffer by three warps beside the producer; a third barrier, `split`, says when.
 //
 // Shared memory: that of tensor_ring.cuh, then what the prologue reads.
 //
-// Config: as for contract_simt.cuh. Schedule: tile_m, tile_n, tile_k, consumers, ping_pong, stages,
-// splits, multiprocessors; see contract_wgmma_schedule. A row of tile_k elements has 32, 64 or 128
-// bytes. Operands: both of one type or of bytes, which tensor maps can describe (tensor_map.h);
-// where there are several groups, their channels are a multiple of tile_k.
-// Weights: tensor_loader.cuh, packed_weights or, for tf32x3, packed_parts, too.
+// Config: as for contract_simt/kernel.cuh. Schedule: tile_m, tile_n, tile_k, consumers, ping_pong,
+// stages, splits, multiprocessors; see contract_wgmma_schedule. A row of tile_k elements has 32, 64
+// or 128 bytes. Operands: both of one type or of bytes, which tensor maps can describe
+// (tensor_map.h); where there are several groups, their channels are a multiple of tile_k. Weights:
+// tensor_loader.cuh, packed_weights or, for tf32x3, packed_parts, too.
 #ifndef TENON_RUNTIME_CUDA_CONTRACT_WGMMA_KERNEL_CUH
 #define TENON_RUNTIME_CUDA_CONTRACT_WGMMA_KERNEL_CUH
 

@@ -1,8 +1,8 @@
 // Defines `conv_patch_kernel`: convolutions whose groups have few channels, on Tensor Cores
-// straight from a patch of the image; conv_patch_sm75.cuh and conv_patch_sm80.cuh are two.
+// straight from a patch of the image; sm75.cuh and sm80.cuh are two.
 //
-// For grouped convolutions, whose sums are too narrow for the tiles of contract_mma.cuh, and for
-// the first layer of a network, whose three channels in planes no vector load takes.
+// For grouped convolutions, whose sums are too narrow for the tiles of contract_mma/kernel.cuh, and
+// for the first layer of a network, whose three channels in planes no vector load takes.
 //
 // Algorithm: a block computes tile_h x tile_w pixels of tile_groups groups, tile_n filters of each.
 // The pixels that their windows cover are brought into shared memory once, channels innermost and
@@ -15,8 +15,8 @@
 // Shared memory: weights [tile_groups * tile_n][K], patch (patch_layout), 16-bit elements; then the
 // sums on their way to the epilogue, in the same place.
 //
-// Cores: as for contract_mma.cuh. Config: conv_problem's; channels, filters, kernel, strides and
-// dilations fixed. Schedule: tile_h, tile_w, tile_groups, tile_n, warps_m, warps_n; see
+// Cores: as for contract_mma/kernel.cuh. Config: conv_problem's; channels, filters, kernel, strides
+// and dilations fixed. Schedule: tile_h, tile_w, tile_groups, tile_n, warps_m, warps_n; see
 // conv_patch_schedule. Weights: [groups * filters][kernel_h][taps_w * fold][pixel], see
 // patch_layout, zero padded. Loads are whole runs where channels are a multiple of 8, contiguous
 // and aligned, single elements otherwise.

@@ -1,5 +1,5 @@
 // Defines `conv_patch_sm75`: fp16 convolutions of few channels a group on the
-// Tensor Cores of sm_75 and up. See conv_patch.cuh.
+// Tensor Cores of sm_75 and up. See kernel.cuh.
 #ifndef TENON_RUNTIME_CUDA_CONV_PATCH_SM75_CUH
 #define TENON_RUNTIME_CUDA_CONV_PATCH_SM75_CUH
 

@@ -1,5 +1,5 @@
 // Defines `conv_patch_sm80`: fp16 and bf16 convolutions of few channels a group on the Tensor Cores
-// of sm_80 and up. See conv_patch.cuh.
+// of sm_80 and up. See kernel.cuh.
 #ifndef TENON_RUNTIME_CUDA_CONV_PATCH_SM80_CUH
 #define TENON_RUNTIME_CUDA_CONV_PATCH_SM80_CUH
 

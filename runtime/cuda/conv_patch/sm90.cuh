@@ -1,5 +1,5 @@
 // Defines `conv_patch_sm90`: convolutions of one group of few channels, the first layer of a
-// network, on Tensor Cores by wgmma (warpgroup_patch.cuh; sm_90a only).
+// network, on Tensor Cores by wgmma (warpgroup/patch.cuh; sm_90a only).
 //
 // A tile is tile_h rows of 64 outputs, which the warpgroups take in turn.
 //

@@ -1,8 +1,8 @@
 // Defines `conv_patch_simt`: convolutions whose groups have few channels, in fp32 on CUDA cores
 // straight from a patch of the image.
 //
-// For grouped convolutions, whose filters fill no tile of contract_simt.cuh, and for the first
-// layer of a network. The same on Tensor Cores: conv_patch.cuh.
+// For grouped convolutions, whose filters fill no tile of contract_simt/kernel.cuh, and for the
+// first layer of a network. The same on Tensor Cores: conv_patch/kernel.cuh.
 //
 // Algorithm: a block computes tile_h x tile_w pixels of tile_groups groups, tile_n filters of each.
 // The pixels that their windows cover are brought into shared memory once, widened to fp32, as is
@@ -17,7 +17,7 @@
 //
 // Config: conv_problem's; groups, channels, filters, kernel, strides and dilations fixed. Schedule:
 // tile_h, tile_w, tile_groups, tile_n, thread_m, thread_n, lanes_n, warps, least_shared; see
-// conv_patch_simt_schedule and, for the last, contract_simt.cuh.
+// conv_patch_simt_schedule and, for the last, contract_simt/kernel.cuh.
 // Weights: [groups][ceil(filters / tile_n)][kernel_h][kernel_w][channels][tile_n], zero padded;
 // tile_groups is 1 where tile_n is less than filters.
 #ifndef TENON_RUNTIME_CUDA_CONV_PATCH_SIMT_KERNEL_CUH

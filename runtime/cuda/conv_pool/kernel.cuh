@@ -1,5 +1,5 @@
 // Defines `conv_pool_sm90`: the first layer of a network and the largest elements of windows of
-// what it makes, which memory never holds (warpgroup_patch.cuh; sm_90a only).
+// what it makes, which memory never holds (warpgroup/patch.cuh; sm_90a only).
 //
 // A tile is tile_h rows of windows, of which every warpgroup takes as many. It goes through the
 // convolution's rows from top to bottom and keeps the larger results in its registers, in pairs of

@@ -2,7 +2,7 @@
 // 8 bits, a scale and a zero point for each block along k (decoding language models), bound by
 // reading the weights once.
 //
-// Algorithm: as gemv.cuh. A run of 16 bytes of weights lies within one block: the sum of its
+// Algorithm: as kernel.cuh. A run of 16 bytes of weights lies within one block: the sum of its
 // products is multiplied once. Elements become floats by their bits: 2^23 + v has v in its last
 // ones.
 //

@@ -1,4 +1,4 @@
-// Defines `map_packed`: a map (map.cuh) some of whose results have elements that share bytes.
+// Defines `map_packed`: a map (kernel.cuh) some of whose results have elements that share bytes.
 //
 // Algorithm: a thread computes `together` neighbours in row-major order, which fill whole bytes
 // where the results lie in that order; 0: one thread computes all, for any strides. Config: space

@@ -1,7 +1,7 @@
 // Defines `pooling_any`: pools over any number of spatial dimensions, one thread per window.
 //
 // Config: space (dims: n, c, spatial...), in (dims: spatial...), kernel, strides, dilations, pads,
-//   pads_end (extents over the spatial dimensions), kind, accumulator as for pooling.cuh.
+//   pads_end (extents over the spatial dimensions), kind, accumulator as for kernel.cuh.
 // x, outs, ins over their own dimensions.
 #ifndef TENON_RUNTIME_CUDA_POOL_ANY_CUH
 #define TENON_RUNTIME_CUDA_POOL_ANY_CUH

@@ -5,7 +5,7 @@
 //   outs[kept] = post(acc..., post_ins[kept]...)
 //
 // Algorithm: one thread per result.
-// Config: kept, reduced (dims; both of rank 1 at least). Operands as for reduce.cuh.
+// Config: kept, reduced (dims; both of rank 1 at least). Operands as for kernel.cuh.
 #ifndef TENON_RUNTIME_CUDA_REDUCE_FOLD_CUH
 #define TENON_RUNTIME_CUDA_REDUCE_FOLD_CUH
 

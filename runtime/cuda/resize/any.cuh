@@ -1,10 +1,10 @@
 // Defines `resize_any`: resampling along any number of dimensions, one thread per element, for what
-// resize.cuh does not take (more than two dimensions, integers, regions that reach outside).
+// kernel.cuh does not take (more than two dimensions, integers, regions that reach outside).
 //
 //   outs[p] = body(sum over t... of (product over d of weight_d(p_d, t_d)) *
 //                  x[index_d(p_d, t_d)...], ins[p]...)
 //
-// Config: space (dims of the result). axes: pack with an axis as in resize.cuh for each dimension;
+// Config: space (dims of the result). axes: pack with an axis as in kernel.cuh for each dimension;
 // an index of -1 means that the element is `fill`. Integers are weighed in double and rounded half
 // to even. x, outs, ins over their own dimensions.
 #ifndef TENON_RUNTIME_CUDA_RESIZE_ANY_CUH

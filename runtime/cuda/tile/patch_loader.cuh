@@ -1,8 +1,8 @@
 // Defines what convolutions of few channels share that bring the pixels which the windows of a tile
-// of outputs cover into shared memory (conv_patch.cuh, conv_patch_sm90.cuh, conv_patch_simt.cuh):
-// the tiles of blocks, and, for Tensor Cores, `patch_layout` and `patch_loader`, whose pixels have
-// their channels innermost and rounded up to whole runs of 8 elements. Missing channels, and pixels
-// beyond the image, are zero.
+// of outputs cover into shared memory (conv_patch/kernel.cuh, conv_patch/sm90.cuh,
+// conv_patch_simt/kernel.cuh): the tiles of blocks, and, for Tensor Cores, `patch_layout` and
+// `patch_loader`, whose pixels have their channels innermost and rounded up to whole runs of 8
+// elements. Missing channels, and pixels beyond the image, are zero.
 #ifndef TENON_RUNTIME_CUDA_TILE_PATCH_LOADER_CUH
 #define TENON_RUNTIME_CUDA_TILE_PATCH_LOADER_CUH
 

@@ -1,12 +1,12 @@
 // Defines `warpgroup_patch`: tiles of a convolution of few channels, the first layer of a network,
 // multiplied by wgmma straight from a patch of the image (sm_90a only). What becomes of the sums
-// say the kernels on it: conv_patch_sm90.cuh and conv_pool_sm90.cuh. fp16 and bf16, fp32 sums.
+// say the kernels on it: conv_patch/sm90.cuh and conv_pool/kernel.cuh. fp16 and bf16, fp32 sums.
 //
-// Algorithm: as conv_patch.cuh, from the patch that patch_loader.cuh brings: a cell of it is 16
-// bytes, a run of K, and the cells of eight neighbouring outputs at a tap are neighbours. That is
-// what wgmma reads without a swizzle, so 64 outputs of a row are one multiplication for two runs,
-// whose distance the descriptor says. Where odd windows end within a cell, a second patch has those
-// cells without what lies beyond.
+// Algorithm: as conv_patch/kernel.cuh, from the patch that patch_loader.cuh brings: a cell of it is
+// 16 bytes, a run of K, and the cells of eight neighbouring outputs at a tap are neighbours. That
+// is what wgmma reads without a swizzle, so 64 outputs of a row are one multiplication for two
+// runs, whose distance the descriptor says. Where odd windows end within a cell, a second patch has
+// those cells without what lies beyond.
 //
 // Blocks are persistent and bring the weights of their filters once, before the dependency wait.
 // The last eight warps fill two patches in turn; the `consumers` warpgroups before them share the
@@ -18,7 +18,7 @@
 //
 // Config: conv_problem's, one group; channels, filters, kernel, strides and dilations fixed.
 // Schedule: tile_n, consumers, multiprocessors (a bound of the grid) and what Tiling needs.
-// Weights: as for conv_patch.cuh.
+// Weights: as for conv_patch/kernel.cuh.
 #ifndef TENON_RUNTIME_CUDA_WARPGROUP_PATCH_CUH
 #define TENON_RUNTIME_CUDA_WARPGROUP_PATCH_CUH
 

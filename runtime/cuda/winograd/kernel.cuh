@@ -25,11 +25,11 @@
 //
 // Shared memory: V [stages][16][tile_c][tile_t + 4], U [stages][tile_c][16][tile_n], floats; then
 // sums, [16][tile_t][36], in the same place. The four floats beyond a row keep both writers of a
-// column and readers of 16 bytes apart. Lanes are numbered as in contract_simt.cuh.
+// column and readers of 16 bytes apart. Lanes are numbered as in contract_simt/kernel.cuh.
 //
 // Config: conv_problem's with a kernel of 3 x 3, strides, dilations and groups of 1; any padding.
 // Schedule: tile_t, tile_n, tile_c, warps, stages, splits, least_shared; see winograd_schedule and
-// contract_simt.cuh. Weights: [ceil(filters/tile_n)][channels][16][tile_n], zero padded.
+// contract_simt/kernel.cuh. Weights: [ceil(filters/tile_n)][channels][16][tile_n], zero padded.
 #ifndef TENON_RUNTIME_CUDA_WINOGRAD_KERNEL_CUH
 #define TENON_RUNTIME_CUDA_WINOGRAD_KERNEL_CUH
 

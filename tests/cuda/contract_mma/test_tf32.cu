@@ -26,7 +26,7 @@ struct tf32x3 {
   static constexpr const char *name = "tf32x3";
   using weight = float;
   using packing = row_weights;
-  /// That of fp32 (test_contract_simt.cu).
+  /// That of fp32 (tests/cuda/contract_simt/test.cu).
   template <class T> static constexpr double tolerance() { return rounding<T>() + 1e-6; }
   template <class... Args> static auto conv(Args... args) {
     return cuda::conv_tf32x3_sm80(args...);

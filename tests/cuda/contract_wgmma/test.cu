@@ -58,7 +58,7 @@ struct tf32x3 {
   static constexpr const char *name = "tf32x3";
   using weight = float;
   using packing = rounded_rows<4>;
-  /// That of fp32 (test_contract_simt.cu).
+  /// That of fp32 (tests/cuda/contract_simt/test.cu).
   template <class U> static constexpr double tolerance() { return rounding<U>() + 1e-6; }
   template <class... Args> static auto conv(Args... args) {
     return cuda::conv_tf32x3_sm90(args...);
