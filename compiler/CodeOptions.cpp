@@ -52,6 +52,8 @@ bool scheduleOptions(const CodeOptions &code, PassContext &passes, ScheduleOptio
   out.enabled = [&passes](llvm::ArrayRef<llvm::StringRef> names) {
     return passes.enabledUnder(names);
   };
+  out.restart = [&passes](llvm::StringRef id) { passes.restart(id); };
+  out.fire = [&passes](llvm::StringRef id, const Operation &op) { return passes.fire(id, op); };
   out.workspace = code.workspace;
   out.ramLimit = code.ramLimit;
   out.shareCode = code.optimize == "size";

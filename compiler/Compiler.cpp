@@ -42,8 +42,11 @@ bool Compiler::readControls() {
   // Tactics are switched in the same way: they are ids of their own.
   std::vector<std::string> ids;
   for (const TargetFamily *family : familiesWithOwnTactics())
-    for (const Tactic *t : family->tactics())
+    for (const Tactic *t : family->tactics()) {
       ids.push_back("tactic." + t->info.id.str());
+      for (const Chain &chain : t->info.chains)
+        ids.push_back(chain.id.str());
+    }
   for (const ScheduleFeature &f : scheduleFeatures())
     ids.push_back(f.id.str());
   const std::vector<llvm::StringRef> extra(ids.begin(), ids.end());
@@ -282,6 +285,12 @@ bool Compiler::schedule(const Target &target, const ScheduleOptions &options) {
   if (options.ramLimit >= 0)
     return scheduleWithin(target, options);
   return groupFor(target) && choose(target, options) && (fitsPools() || fail(Failed));
+}
+
+std::vector<FusionDecision> Compiler::fusions() const {
+  std::vector<FusionDecision> all = passContext_.fusions;
+  llvm::append_range(all, log_->fusions);
+  return all;
 }
 
 std::unique_ptr<Module> Compiler::exchange(std::unique_ptr<Module> other) {

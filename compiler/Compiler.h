@@ -74,6 +74,8 @@ public:
   const std::vector<PassRun> &passRuns() const { return runs_; }
   /// What fp16 may not hold; none where nothing is stored in it.
   const llvm::Optional<OverflowReport> &overflows() const { return overflows_; }
+  /// What passes and the choice of schedules fused, or why they did not.
+  std::vector<FusionDecision> fusions() const;
   /// What the choice of schedules noted.
   const ScheduleLog &scheduleLog() const { return *log_; }
   /// ONNX tensor names with their values; empty for .tn files, invalid once a pass has run.

@@ -14,10 +14,11 @@
 namespace tenon {
 namespace {
 
-std::vector<Fusion> fusionsOf(const PassContext &passes) {
+std::vector<Fusion> fusionsOf(const Compiler &compiler) {
   std::vector<Fusion> out;
-  for (const FusionRecord &f : passes.fusions)
-    out.push_back({f.id, f.accepted, f.nodes, f.reason, f.bytesSaved});
+  for (const FusionDecision &f : compiler.fusions())
+    out.push_back(
+        {f.id, f.accepted, f.nodes, f.reason, f.bytesSaved, f.variant, f.together, f.apart});
   return out;
 }
 
@@ -95,7 +96,7 @@ private:
     out.arenaBytes = summary.arenaBytes;
     out.stateBytes = summary.stateBytes;
     out.estimatedMicroseconds = summary.estimatedMicroseconds;
-    out.fusions = fusionsOf(compiler_.passContext());
+    out.fusions = fusionsOf(compiler_);
     out.kernels = kernelsOf(module);
     out.filesRead = compiler_.externalFiles();
   }

@@ -138,6 +138,9 @@ struct Fusion {
   std::vector<std::string> nodes; ///< of both sides, producer first
   std::string reason;             ///< why not
   std::int64_t bytesSaved = 0;    ///< of memory traffic, or what would have been
+  std::string variant;            ///< the machine level that it is for; empty: all
+  /// Of what was decided by time: microseconds of one kernel and of several; else 0.
+  double together = 0, apart = 0;
 };
 
 /// One step of the program (--report=kernels).

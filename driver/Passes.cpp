@@ -27,6 +27,11 @@ void printText(llvm::raw_ostream &os) {
       os << "    {" << o.name << "=" << (o.isText ? "…" : std::to_string(o.value)) << "} "
          << o.summary << '\n';
   }
+  for (const TargetFamily *family : familiesWithOwnTactics())
+    for (const Tactic *t : family->tactics())
+      for (const Chain &chain : t->info.chains)
+        os << llvm::left_justify("  " + chain.id.str(), 38) << chain.summary << " (" << family->id
+           << ", where it is faster)\n";
   os << "\nways to run a group (--disable, --only)\n";
   for (const TargetFamily *family : familiesWithOwnTactics())
     for (const Tactic *t : family->tactics())
@@ -70,6 +75,17 @@ void printJson(llvm::raw_ostream &os) {
             json.attribute("family", family->id);
             json.attribute("summary", t->info.summary);
           });
+    });
+    json.attributeArray("chains", [&] {
+      for (const TargetFamily *family : familiesWithOwnTactics())
+        for (const Tactic *t : family->tactics())
+          for (const Chain &chain : t->info.chains)
+            json.object([&] {
+              json.attribute("id", chain.id);
+              json.attribute("family", family->id);
+              json.attribute("tactic", "tactic." + t->info.id.str());
+              json.attribute("summary", chain.summary);
+            });
     });
     json.attributeArray("scheduling", [&] {
       for (const ScheduleFeature &f : scheduleFeatures())

@@ -1,10 +1,13 @@
-// Defines Result: a value, or why there is none and what to do about it.
+// Defines Result: a value, or why there is none and what to do about it; and FusionDecision, what
+// came of the question whether one kernel is to compute several operations.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace tenon {
 
@@ -44,6 +47,21 @@ public:
 
 private:
   std::variant<T, Refusal> held_;
+};
+
+/// Whether one kernel computes several operations, kept whether accepted or not.
+struct FusionDecision {
+  bool accepted = false;
+  std::string id;
+  /// Source nodes of all sides, producer first.
+  std::vector<std::string> nodes;
+  /// Why not; empty when accepted.
+  std::string reason;
+  /// Memory traffic that the fusion saves (or would have saved) for one run at upper bounds.
+  int64_t bytesSaved = 0;
+  /// Of what was priced: the variant that it is for, and microseconds of one kernel and of several.
+  std::string variant = {};
+  double together = 0, apart = 0;
 };
 
 } // namespace tenon

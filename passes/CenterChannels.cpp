@@ -201,14 +201,11 @@ public:
   }
 
 private:
-  /// What the group stores, and what its pool does where that follows a convolution in it.
+  /// What the group stores.
   bool center(Operation &group) {
     bool changed = false;
     for (Value *v : group.region().terminator()->operands())
       changed |= center(group, v);
-    for (Operation &op : group.region())
-      if (op.is(Op::Pool))
-        changed |= center(group, op.operand(0));
     return changed;
   }
   bool center(Operation &group, Value *v) {

@@ -118,7 +118,7 @@ private:
   bool operand(Operation &op, Value *v, Type whole, unsigned axis, Dim start) {
     const int64_t bytes = byteSize(v->type().element(), v->type().upperElements());
     auto record = [&](bool accepted, llvm::StringRef reason) {
-      FusionRecord r;
+      FusionDecision r;
       r.accepted = accepted;
       r.id = "concat-in-place.operand";
       if (v->def())

@@ -8,9 +8,8 @@
 // Operations gather in clusters, each around at most one anchor (anything that is neither a map
 // nor pure movement). A map joins the cluster that makes its operand when it reads every element
 // where it was made (epilogue); maps that only feed an anchor's first operand join the anchor
-// (prologue); slices, pads and transposes join the map that reads them (movement). Some anchors
-// become one cluster, a chain, where the target has a kernel for them: a convolution and the pool
-// or the depthwise convolution behind it, the three that make the gates of squeeze-and-excitation.
+// (prologue); slices, pads and transposes join the map that reads them (movement). What several
+// anchors may have in one kernel is decided with the kernels (codegen/schedule/Chains.h).
 // Legality: the clusters stay free of cycles, memory spaces agree, and an epilogue keeps its
 // anchor's layout. A value that is needed elsewhere, too, becomes a further result of the group.
 //
@@ -22,7 +21,6 @@
 #include "passes/MergeMaps.h"
 #include "passes/Rewrite.h"
 #include "passes/ViewLayout.h"
-#include "passes/fuse/Chains.h"
 #include "passes/fuse/Clusters.h"
 #include "passes/fuse/Joining.h"
 #include "passes/fuse/Prepare.h"
@@ -61,7 +59,6 @@ public:
     for (Operation *op : clusters_.ops())
       if (clusters_.takesPart(op) && isAnchor(*op))
         fusePrologues(op);
-    fuseChains(clusters_, context_);
     for (Operation *op : clusters_.ops())
       if (clusters_.takesPart(op) && op->is(Op::Map))
         fuseMovement(op);

@@ -418,7 +418,7 @@ void reportFloats(Region &region, PassContext &context) {
     const auto sum = matchQuantizedSum(op, why);
     if ((sum && canSum(*sum, context.target, why)) || why.empty())
       continue;
-    FusionRecord record;
+    FusionDecision record;
     record.id = "integer-arithmetic.rescale";
     record.nodes = op.loc();
     record.reason = why;

@@ -13,7 +13,6 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -91,18 +90,6 @@ struct TargetTraits {
   /// Elements of the largest head of attention that kernels take, where these have 16 bits, and
   /// where they are f32; 0: there are no such kernels.
   int64_t attentionHeadOfHalves = 256, attentionHead = 256;
-  /// One kernel makes the gates of squeeze-and-excitation for images of at most `squeezeBytes`
-  /// bytes each, or for images of any size where a batch has `squeezeImages` of them or more. A
-  /// `squeezeBytes` of 0 says that there is no such kernel.
-  int64_t squeezeBytes = 0, squeezeImages = 16;
-  /// Its weights have at most so many bytes.
-  int64_t squeezeWeights = 448 << 10;
-  /// The kernel also multiplies the images by their gates where an image has at most a quarter of
-  /// `squeezeBytes`, or where a batch has so many images or more.
-  int64_t gatedImages = 4;
-  /// Whether one kernel computes this convolution and a pool or a depthwise convolution of what it
-  /// makes, as far as their shapes go, and gains by it. Null: there are no such kernels.
-  std::function<Result<>(const Operation &conv, const Operation &next)> convChain;
   /// Programs branch and loop as values say; without that, control flow becomes plain operations.
   bool controlFlow = true;
   /// Sequences of groups that run side by side at most.
@@ -122,18 +109,6 @@ struct PrecisionRule {
   std::string name() const;
 };
 
-/// One decision of a fusion, kept whether accepted or not.
-struct FusionRecord {
-  bool accepted = false;
-  std::string id;
-  /// Source nodes of both sides, producer first.
-  std::vector<std::string> nodes;
-  /// Why not; empty when accepted.
-  std::string reason;
-  /// Memory traffic that the fusion saves (or would have saved) for one run at upper bounds.
-  int64_t bytesSaved = 0;
-};
-
 class PassContext {
 public:
   explicit PassContext(Diagnostics &diagnostics) : diagnostics(diagnostics) {}
@@ -144,8 +119,9 @@ public:
   std::vector<PrecisionRule> precision;
 
   /// Takes the controls; reports selectors that match nothing, with the nearest ids.
-  /// `extraIds` are further ids that exist elsewhere (tactics). --only limits the passes where it
-  /// names one of theirs, and the others where it names one of those.
+  /// `extraIds` are further ids that exist elsewhere (tactics; fusions that scheduling decides,
+  /// whose names begin as their pass's). --only limits the passes where it names one of theirs, and
+  /// the others where it names one of those.
   bool setControls(const PassControls &controls, llvm::ArrayRef<llvm::StringRef> extraIds = {});
 
   /// Warns of globs over nodes, of selectors and precision rules, that no operation of the module
@@ -163,6 +139,8 @@ public:
   bool enabledUnder(llvm::ArrayRef<llvm::StringRef> names) const;
   /// To be called when a rewrite has matched and is about to happen: true when it may. Counts.
   bool fire(llvm::StringRef id, const Operation &op);
+  /// Forgets the firings of an id: whoever decides anew counts anew.
+  void restart(llvm::StringRef id);
   /// Option of the running pass.
   int64_t option(llvm::StringRef name) const;
   /// The same for an option of words; empty where it is not given.
@@ -172,7 +150,7 @@ public:
   std::map<std::string, int64_t, std::less<>> counts;
   /// Further figures a pass wants to report ("assign-layout.conversion-bytes").
   std::map<std::string, int64_t, std::less<>> statistics;
-  std::vector<FusionRecord> fusions;
+  std::vector<FusionDecision> fusions;
 
 private:
   friend class PassManager;
@@ -186,8 +164,8 @@ private:
   };
   std::vector<Selector> disable_, only_;
   bool enabledAt(llvm::StringRef id, const Location *nodes) const;
-  /// Which kinds of ids --only names: those of the passes' table, others (tactics). The other kind
-  /// is not limited.
+  /// Which kinds of ids --only names: those of passes and their fusions, others (tactics). The
+  /// other kind is not limited.
   bool onlyPasses_ = false, onlyOthers_ = false;
   std::map<std::string, Counter, std::less<>> counters_;
   const PassInfo *running_ = nullptr;

@@ -58,6 +58,9 @@ bool PassContext::Selector::matches(llvm::StringRef id, const Location *nodes) c
   return nodes && llvm::any_of(*nodes, [&](const std::string &n) { return globMatches(node, n); });
 }
 
+/// Whether an id is a pass's, or that of a part of one.
+static bool isOfPass(llvm::StringRef id) { return findRow(passOf(id)); }
+
 bool PassContext::setControls(const PassControls &controls,
                               llvm::ArrayRef<llvm::StringRef> extraIds) {
   bool ok = true;
@@ -104,7 +107,8 @@ bool PassContext::setControls(const PassControls &controls,
     return llvm::any_of(only_, [&](const Selector &s) { return globMatches(s.id, id); });
   };
   onlyPasses_ = llvm::any_of(passTable(), [&](const PassInfo &row) { return named(row.id); });
-  onlyOthers_ = llvm::any_of(extraIds, named);
+  for (llvm::StringRef id : extraIds)
+    (isOfPass(id) ? onlyPasses_ : onlyOthers_) |= named(id);
   counters_.clear();
   for (const std::string &text : controls.counters) {
     auto [id, range] = llvm::StringRef(text).split('=');
@@ -166,7 +170,7 @@ bool PassContext::enabledAt(llvm::StringRef id, const Location *nodes) const {
   for (const Selector &s : disable_)
     if (s.matches(id, nodes))
       return false;
-  if (!(findRow(id) ? onlyPasses_ : onlyOthers_))
+  if (!(isOfPass(id) ? onlyPasses_ : onlyOthers_))
     return true;
   return llvm::any_of(only_, [&](const Selector &s) { return s.matches(id, nodes); });
 }
@@ -205,7 +209,7 @@ bool PassContext::passEnabled(llvm::StringRef id) const {
 }
 
 bool PassContext::fire(llvm::StringRef id, const Operation &op) {
-  assert(findRow(id) && "every rewrite has a row in passes/Table.cpp");
+  assert(isOfPass(id) && "a pass of passes/Table.cpp answers for every rewrite");
   const PassInfo *row = findRow(passOf(id));
   if (!(row && row->required) && !enabled(id, &op))
     return false;
@@ -218,6 +222,12 @@ bool PassContext::fire(llvm::StringRef id, const Operation &op) {
   }
   ++counts[id.str()];
   return true;
+}
+
+void PassContext::restart(llvm::StringRef id) {
+  counts.erase(id.str());
+  if (auto it = counters_.find(id); it != counters_.end())
+    it->second.seen = 0;
 }
 
 int64_t PassContext::option(llvm::StringRef name) const {

@@ -64,12 +64,12 @@ void strings(llvm::json::OStream &json, llvm::StringRef key, llvm::ArrayRef<std:
 }
 
 /// Rejected fusions, the costliest first; each reason and pair of nodes once.
-std::vector<const FusionRecord *> rejected(const PassContext &passes) {
-  std::vector<const FusionRecord *> out;
-  for (const FusionRecord &f : passes.fusions)
+std::vector<const FusionDecision *> rejected(llvm::ArrayRef<FusionDecision> fusions) {
+  std::vector<const FusionDecision *> out;
+  for (const FusionDecision &f : fusions)
     if (!f.accepted)
       out.push_back(&f);
-  std::stable_sort(out.begin(), out.end(), [](const FusionRecord *a, const FusionRecord *b) {
+  std::stable_sort(out.begin(), out.end(), [](const FusionDecision *a, const FusionDecision *b) {
     return a->bytesSaved > b->bytesSaved;
   });
   return out;
@@ -86,23 +86,37 @@ std::vector<std::string> variantNames(const Module &module) {
 // Text
 //===----------------------------------------------------------------------===//
 
-void printFusion(llvm::raw_ostream &os, const PassContext &passes) {
+/// Behind the bytes: what the decision took one kernel and several to need.
+void printTimes(llvm::raw_ostream &os, const FusionDecision &f) {
+  if (f.apart > 0)
+    os << llvm::format(", %.2f us for %.2f apart", f.together, f.apart);
+  if (!f.variant.empty())
+    os << ", " << f.variant;
+}
+
+void printFusion(llvm::raw_ostream &os, llvm::ArrayRef<FusionDecision> fusions) {
   int64_t saved = 0;
   size_t accepted = 0;
-  for (const FusionRecord &f : passes.fusions)
+  for (const FusionDecision &f : fusions)
     if (f.accepted) {
       ++accepted;
       saved += f.bytesSaved;
     }
-  os << "fusion: " << accepted << " accepted, " << passes.fusions.size() - accepted << " rejected, "
+  os << "fusion: " << accepted << " accepted, " << fusions.size() - accepted << " rejected, "
      << bytesText(saved) << " of memory traffic saved\n";
-  for (const FusionRecord &f : passes.fusions)
-    if (f.accepted)
+  for (const FusionDecision &f : fusions)
+    if (f.accepted) {
       os << "  + " << llvm::left_justify(f.id, 24) << ' ' << escaped(joined(f.nodes)) << ", "
-         << bytesText(f.bytesSaved) << '\n';
-  for (const FusionRecord *f : rejected(passes))
+         << bytesText(f.bytesSaved);
+      printTimes(os, f);
+      os << '\n';
+    }
+  for (const FusionDecision *f : rejected(fusions)) {
     os << "  - " << llvm::left_justify(f->id, 24) << ' ' << escaped(joined(f->nodes)) << ": "
-       << f->reason << " (" << bytesText(f->bytesSaved) << ")\n";
+       << f->reason << " (" << bytesText(f->bytesSaved);
+    printTimes(os, *f);
+    os << ")\n";
+  }
 }
 
 void printKernels(llvm::raw_ostream &os, Graph &graph, llvm::StringRef variant,
@@ -174,9 +188,9 @@ void printPasses(llvm::raw_ostream &os, Compiler &compiler) {
 // JSON
 //===----------------------------------------------------------------------===//
 
-void writeFusion(llvm::json::OStream &json, const PassContext &passes) {
+void writeFusion(llvm::json::OStream &json, llvm::ArrayRef<FusionDecision> fusions) {
   json.attributeArray("fusion", [&] {
-    for (const FusionRecord &f : passes.fusions)
+    for (const FusionDecision &f : fusions)
       json.object([&] {
         json.attribute("id", f.id);
         json.attribute("accepted", f.accepted);
@@ -184,6 +198,12 @@ void writeFusion(llvm::json::OStream &json, const PassContext &passes) {
         json.attribute("bytes_saved", f.bytesSaved);
         if (!f.accepted)
           json.attribute("reason", llvm::json::fixUTF8(f.reason));
+        if (!f.variant.empty())
+          json.attribute("variant", f.variant);
+        if (f.apart > 0) {
+          json.attribute("together_us", f.together);
+          json.attribute("apart_us", f.apart);
+        }
       });
   });
 }
@@ -313,7 +333,8 @@ void printSummary(llvm::raw_ostream &os, Compiler &compiler, const Target &targe
     os << "workspace bound: " << log.losses.size()
        << llvm::format(" kernels gave way to others, %.2f us by the estimate\n",
                        lostMicroseconds(log));
-  const auto refused = rejected(compiler.passContext());
+  const std::vector<FusionDecision> fusions = compiler.fusions();
+  const auto refused = rejected(fusions);
   const size_t most = 5;
   if (!refused.empty())
     os << "not fused\n";
@@ -352,7 +373,7 @@ void printReport(llvm::raw_ostream &os, ReportKind kind, Compiler &compiler) {
   Module &module = compiler.module();
   const std::vector<std::string> variants = variantNames(module);
   switch (kind) {
-  case ReportKind::Fusion: printFusion(os, compiler.passContext()); break;
+  case ReportKind::Fusion: printFusion(os, compiler.fusions()); break;
   case ReportKind::Memory:
     for (size_t i = 0; i < variants.size(); ++i)
       printMemory(os, *module.graphs[i], variants[i]);
@@ -368,7 +389,7 @@ void printReport(llvm::raw_ostream &os, ReportKind kind, Compiler &compiler) {
 
 void writeReport(llvm::json::OStream &json, ReportKind kind, Compiler &compiler) {
   switch (kind) {
-  case ReportKind::Fusion: writeFusion(json, compiler.passContext()); break;
+  case ReportKind::Fusion: writeFusion(json, compiler.fusions()); break;
   case ReportKind::Memory: writeMemory(json, compiler.module()); break;
   case ReportKind::Kernels: writeKernels(json, compiler.module(), compiler.scheduleLog()); break;
   case ReportKind::Passes: writePasses(json, compiler); break;

@@ -54,6 +54,25 @@ std::vector<TunerProgram::Entry> shortlist(llvm::ArrayRef<Candidate> all, size_t
   return out;
 }
 
+/// The chains that the cost model does not take.
+bool isSlower(const ChainOffer &offer) { return !offer.isFaster(); }
+/// Those that were measured to be faster; `times` by key, 0 for what did not build.
+std::function<bool(const ChainOffer &)> fasterBy(std::map<std::string, double> times) {
+  return [times = std::move(times)](const ChainOffer &offer) {
+    const auto timeOf = [&](const std::string &key) {
+      const auto it = times.find(key);
+      return it == times.end() ? 0 : it->second;
+    };
+    double apart = 0;
+    bool all = timeOf(offer.key) > 0;
+    for (const std::string &part : offer.parts) {
+      apart += timeOf(part);
+      all &= timeOf(part) > 0;
+    }
+    return all ? timeOf(offer.key) < apart : offer.isFaster();
+  };
+}
+
 } // namespace
 
 Tuner::Tuner(ToolHost &host, Compiler &compiler, const Target &target, const CodeOptions &code,
@@ -94,22 +113,34 @@ bool Tuner::begin() {
     return false;
   }
   grouped_ = compiler_.module().clone();
+  const bool ok = collect(false,
+                          [&](const ChainOffer &offer) {
+                            chains_.push_back(offer);
+                            return offer.isFaster();
+                          }) &&
+                  (chains_.empty() || collect(true, isSlower));
+  if (ok && forms_.empty())
+    diagnostics().error("the model has nothing to measure");
+  return ok && !forms_.empty();
+}
+
+bool Tuner::collect(bool otherwise, const TakeChain &takeChain) {
   ScheduleOptions options = options_;
-  options.pick = [this](const Operation &group, const std::string &key,
-                        llvm::ArrayRef<Candidate> candidates) {
+  options.takeChain = takeChain;
+  options.pick = [&](const Operation &group, const std::string &key,
+                     llvm::ArrayRef<Candidate> candidates) {
     Collected &form = forms_[key];
     if (form.candidates.empty()) {
       form.level = target_.levels.front()->name.str();
       form.nodes = nodesText(group.loc());
       form.candidates = shortlist(candidates, settings_.candidates);
+      form.otherwise = otherwise;
     }
     return size_t(0);
   };
   const bool ok = compiler_.choose(target_, options);
   compiler_.exchange(grouped_->clone());
-  if (ok && forms_.empty())
-    diagnostics().error("the model has nothing to measure");
-  return ok && !forms_.empty();
+  return ok;
 }
 
 /// Forms in the order of the file, each with its candidates.
@@ -125,9 +156,11 @@ void Tuner::layOut(TunerProgram &program) {
 }
 
 bool Tuner::addRound(const std::string &name, CompileOptions::Runtime runtime,
-                     TunerProgram &program, llvm::function_ref<int(const std::string &)> pick) {
+                     TunerProgram &program, const TakeChain &takeChain,
+                     llvm::function_ref<int(const std::string &)> pick) {
   std::map<const Operation *, int> ran;
   ScheduleOptions options = options_;
+  options.takeChain = takeChain;
   options.pick = [&](const Operation &group, const std::string &key,
                      llvm::ArrayRef<Candidate> candidates) {
     const int candidate = pick(key);
@@ -160,19 +193,22 @@ bool Tuner::addRound(const std::string &name, CompileOptions::Runtime runtime,
 }
 
 bool Tuner::addRounds(CompileOptions::Runtime runtime, TunerProgram &program) {
-  int rounds = 0;
+  // First with the chains of the cost model, then with the others, for what is met there alone.
+  int rounds = 0, otherRounds = 0;
   std::map<std::string, const TunerForm *> byKey;
   for (const TunerForm &f : program.forms) {
-    rounds = std::max(rounds, f.count);
+    int &most = forms_.at(f.key).otherwise ? otherRounds : rounds;
+    most = std::max(most, f.count);
     byKey[f.key] = &f;
   }
-  for (int i = 0; i < rounds; ++i) {
+  for (int i = 0; i < rounds + otherRounds; ++i) {
     // A form with fewer candidates runs its first ones again.
-    const bool ok =
-        addRound("round" + std::to_string(i), runtime, program, [&](const std::string &key) {
-          const TunerForm &f = *byKey.at(key);
-          return f.first + i % f.count;
-        });
+    const int turn = i < rounds ? i : i - rounds;
+    const bool ok = addRound("round" + std::to_string(i), runtime, program,
+                             i < rounds ? TakeChain() : isSlower, [&](const std::string &key) {
+                               const TunerForm &f = *byKey.at(key);
+                               return f.first + turn % f.count;
+                             });
     if (!ok)
       return false;
   }
@@ -307,10 +343,15 @@ bool Tuner::measure(llvm::ArrayRef<Tensor> data, Tuning &tuning, TuningReport &r
   // The whole choice against the cost model's, where each runs among its own neighbours.
   std::map<std::string, size_t> chosen;
   bool changed = false;
+  std::map<std::string, double> times;
   for (const TunedForm &f : report.forms) {
     chosen[f.key] = f.chosen;
     changed |= f.chosen != 0;
+    times[f.key] = f.candidates[f.chosen].measured;
   }
+  const TakeChain takeChain = fasterBy(std::move(times));
+  for (const ChainOffer &offer : chains_)
+    changed |= takeChain(offer) != offer.isFaster();
   TunerProgram last;
   last.target = &target_;
   last.assembled = true;
@@ -336,7 +377,7 @@ bool Tuner::measure(llvm::ArrayRef<Tensor> data, Tuning &tuning, TuningReport &r
                       [&](const TunerForm &f) { return f.first <= c && c < f.first + f.count; })
                       ->key]
                 ->first;
-    if (!addRound("assembled", CompileOptions::Embed, last,
+    if (!addRound("assembled", CompileOptions::Embed, last, takeChain,
                   [&](const std::string &key) {
                     const TunerForm &f = *byKey.at(key);
                     return f.first + f.count - 1;
@@ -350,11 +391,21 @@ bool Tuner::measure(llvm::ArrayRef<Tensor> data, Tuning &tuning, TuningReport &r
     report.heuristic = whole.rounds.front();
     report.tuned = whole.rounds.back();
   }
+  const auto keeps = [](const TunedForm &f) { return f.chosen == 0; };
+  const bool wasWorth = changed && !llvm::all_of(whole.forms, keeps);
   for (size_t i = 0; i < report.forms.size(); ++i) {
     TunedForm &f = report.forms[i];
-    if (changed && whole.forms[i].chosen == 0)
+    // Without times of both, a chain is what the cost model makes it.
+    if (changed && !wasWorth && forms_.at(f.key).otherwise) {
       f.chosen = 0;
-    const TunedForm &measured = changed ? whole.forms[i] : f;
+      continue;
+    }
+    // Of a chain and its parts, one of the two programs may have no kernel at all.
+    const bool compared = changed && llvm::all_of(whole.forms[i].candidates,
+                                                  [](const auto &c) { return c.measured > 0; });
+    if (compared && whole.forms[i].chosen == 0)
+      f.chosen = 0;
+    const TunedForm &measured = compared ? whole.forms[i] : f;
     TuningEntry entry;
     entry.schedule = *parseSchedule(f.candidates[f.chosen].schedule);
     entry.microseconds = measured.candidates[measured.chosen].measured;
@@ -362,7 +413,7 @@ bool Tuner::measure(llvm::ArrayRef<Tensor> data, Tuning &tuning, TuningReport &r
     entry.nodes = f.nodes;
     tuning.add(f.level, f.key, std::move(entry));
   }
-  if (llvm::all_of(report.forms, [](const TunedForm &f) { return f.chosen == 0; }))
+  if (changed && !wasWorth)
     report.tuned = report.heuristic;
   tuning.version = TENON_VERSION;
   tuning.target = target_.name;

@@ -33,13 +33,18 @@ private:
   struct Collected {
     std::string level, nodes;
     std::vector<TunerProgram::Entry> candidates;
+    bool otherwise = false; // met where chains are not as the cost model has them
   };
+  /// Whether a chain is taken.
+  using TakeChain = std::function<bool(const ChainOffer &)>;
   bool check();
   bool begin();
+  /// Adds the forms that are met with these chains, and their candidates.
+  bool collect(bool otherwise, const TakeChain &takeChain);
   /// Schedules a copy of the grouped module with `pick`, which gives the candidate of a form, and
   /// emits it as a round.
   bool addRound(const std::string &name, CompileOptions::Runtime runtime, TunerProgram &program,
-                llvm::function_ref<int(const std::string &key)> pick);
+                const TakeChain &takeChain, llvm::function_ref<int(const std::string &key)> pick);
   bool addRounds(CompileOptions::Runtime runtime, TunerProgram &program);
   void layOut(TunerProgram &program);
   bool build(const TunerProgram &program, size_t built, std::vector<bool> &good);
@@ -56,6 +61,7 @@ private:
   TemporaryFolder folder_;
   std::unique_ptr<Module> grouped_;
   std::map<std::string, Collected> forms_; // by key
+  std::vector<ChainOffer> chains_;
 };
 
 } // namespace tenon

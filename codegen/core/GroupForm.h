@@ -6,8 +6,7 @@
 // with the tensors it reads (body). Movement disappears into the accesses.
 //
 // A few groups are chains: anchors of which each needs what the one before it makes, and nothing
-// else does, and perhaps a map of another space at the end (fuse.conv-pool,
-// fuse.expand-depthwise, fuse.squeeze-excite, fuse.gated-image).
+// else does, and perhaps a map of another space at the end (codegen/schedule/Chains.h).
 // Their forms are those of the anchors one by one, and that of the map.
 #pragma once
 
@@ -91,12 +90,6 @@ struct GroupForm {
   std::vector<GroupForm> before;
 
   bool isChain() const { return !before.empty(); }
-  /// The fusion that makes such chains.
-  llvm::StringRef fusionOfChain() const {
-    if (!before.front().anchor->is(Op::Conv))
-      return "fuse.squeeze-excite";
-    return anchor && anchor->is(Op::Pool) ? "fuse.conv-pool" : "fuse.expand-depthwise";
-  }
   /// True when the body only hands the anchor's results on.
   bool bodyIsIdentity() const;
 };

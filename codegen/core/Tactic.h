@@ -86,6 +86,25 @@ public:
 };
 using Choices = std::vector<std::unique_ptr<Choice>>;
 
+/// One of the groups that a chain joins. What it makes is read by another of them alone, the last
+/// one's by anybody.
+struct ChainPart {
+  /// Whether a group around this anchor may be it; null: a group of maps alone.
+  bool (*takes)(const Operation &anchor);
+  /// The number of the part that reads it, which comes later; of the last one its own.
+  unsigned reader;
+};
+
+/// Groups whose work one kernel may do, where that is estimated to be faster
+/// (codegen/schedule/Chains.h).
+struct Chain {
+  llvm::StringRef id; // "fuse.…", by which it is switched and reported
+  llvm::StringRef summary;
+  llvm::ArrayRef<ChainPart> parts; // in the order in which they run
+  /// The id of the chain of all parts but the last, which switches this one, too; may be empty.
+  llvm::StringRef within = {};
+};
+
 /// What there is to say of a tactic without a group.
 struct TacticInfo {
   llvm::StringRef id, summary;
@@ -95,8 +114,11 @@ struct TacticInfo {
   /// C++: one instance of its code serves layers of all shapes. --optimize=size takes it wherever
   /// it matches; otherwise it is left aside.
   bool sharesCode = false;
-  /// It runs chains of anchors (GroupForm::before), and nothing else.
-  bool takesChains = false;
+  /// It runs these (GroupForm::before), and nothing else; empty: groups of one anchor at most.
+  llvm::ArrayRef<Chain> chains = {};
+
+  /// Whether it is for groups of as many anchors.
+  bool takes(const GroupForm &form) const { return form.isChain() == !chains.empty(); }
 };
 
 class Tactic {

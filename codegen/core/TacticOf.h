@@ -25,7 +25,8 @@
 //     static int64_t weightBits(const Schedule &);
 //     // Asked even where match refuses.
 //     static bool forTensorCores(const GroupQuery &);
-//     static constexpr bool takesPacked = true, sharesCode = true, takesChains = true;
+//     static constexpr bool takesPacked = true, sharesCode = true;
+//     static constexpr Chain chains[] = {…};
 //   };
 //   const Tactic &kHalo = kTacticOf<Halo>;
 //
@@ -149,16 +150,16 @@ private:
       info.takesPacked = T::takesPacked;
     if constexpr (requires { T::sharesCode; })
       info.sharesCode = T::sharesCode;
-    if constexpr (requires { T::takesChains; })
-      info.takesChains = T::takesChains;
+    if constexpr (requires { T::chains; })
+      info.chains = T::chains;
     return info;
   }
 
   /// Groups with as many anchors as the tactic takes are its to match.
   Result<Shared> read(const GroupQuery &in) const {
-    if (in.form.isChain() != info.takesChains)
-      return Refusal{info.takesChains ? "one anchor alone" : "several anchors, one after another",
-                     ""};
+    if (!info.takes(in.form))
+      return Refusal{
+          !info.chains.empty() ? "one anchor alone" : "several anchors, one after another", ""};
     Result<Problem> problem = T::match(in);
     if (!problem)
       return std::move(problem).refusal();

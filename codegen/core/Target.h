@@ -50,6 +50,8 @@ struct TargetLevel {
   double bandwidthGBs = 0;
   double megahertz = 0; // MCU: clock that the figures are for; 0: unknown
   double launchMicroseconds = 0;
+  /// CUDA: what a kernel adds to a run beyond its estimate, which is of a kernel alone.
+  double neighbourMicroseconds = 0;
   unsigned multiprocessors = 0;
   unsigned sharedBytes = 0; // per block, opt-in maximum
 };

@@ -3,10 +3,8 @@
 #include "codegen/cuda/Family.h"
 
 #include "codegen/cuda/TensorCores.h"
-#include "codegen/cuda/expand_depthwise/ExpandDepthwise.h"
 #include "codegen/cuda/program/Program.h"
 #include "codegen/cuda/shared/Contraction.h"
-#include "codegen/cuda/shared/ConvPatch.h"
 #include "codegen/memory/StepOrder.h"
 #include "passes/Pass.h"
 
@@ -35,26 +33,7 @@ void setTraits(llvm::ArrayRef<const TargetLevel *> levels, TargetTraits &traits)
   // batch 1, 8, 64: without 0.538, 0.774, 3.035; from 8 MiB on 0.537, 0.762, 2.512; from 1 MiB on
   // 0.548, 0.829, 2.507. With the kernels of sm_80 it loses at all three.
   traits.prologueBytes = std::numeric_limits<int64_t>::max();
-  // A cluster of blocks adds up the channels of an image.
-  if (startAt(90))
-    traits.squeezeBytes = 3 << 19;
   auto hasWarpgroups = [](const TargetLevel *l) { return l->sm == 90 && l->archSpecific; };
-  if (startAt(80))
-    traits.convChain = [levels = levels.vec()](const Operation &conv,
-                                               const Operation &next) -> Result<> {
-      const auto first = convProblem(conv), second = convProblem(next);
-      if (!first)
-        return first.refusal();
-      if (!second)
-        return second.refusal();
-      for (const TargetLevel *l : levels) {
-        Result<> taken = next.is(Op::Pool) ? takesPool(*first, *second, *l)
-                                           : takesDepthwise(*first, *second, *l);
-        if (!taken)
-          return taken;
-      }
-      return Accepted{};
-    };
   traits.zeroPoints = llvm::none_of(levels, hasWarpgroups);
   traits.prologueBytesOfHalves =
       llvm::all_of(levels, hasWarpgroups) ? 8 << 20 : traits.prologueBytes;

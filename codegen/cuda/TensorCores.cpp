@@ -80,7 +80,7 @@ TensorCoreVerdict judgeTensorCores(const GroupQuery &in, const Choice &chosen,
     if (v.intended)
       return v;
     v.reason = "one row of each image, in one kernel with what it is made of and what it makes";
-    v.change = "--disable=" + in.form.fusionOfChain().str();
+    v.change = "--disable=" + chosen.tactic.info.chains.front().id.str();
     return v;
   }
   if (!in.form.anchor ||

@@ -4,6 +4,7 @@
 #include "codegen/core/TypeText.h"
 #include "codegen/memory/Alignment.h"
 #include "codegen/memory/Overlap.h"
+#include "codegen/schedule/Chains.h"
 #include "codegen/schedule/Legalize.h"
 
 #include "ir/Builder.h"
@@ -80,9 +81,9 @@ void unpackOthers(Operation &group, llvm::SmallVectorImpl<Packing> &packings) {
 
 class Scheduler {
 public:
-  Scheduler(Graph &graph, const TargetLevel &level, const ScheduleOptions &options,
+  Scheduler(const Alignment &alignment, const TargetLevel &level, const ScheduleOptions &options,
             Diagnostics &diagnostics)
-      : level_(level), options_(options), diagnostics_(diagnostics), alignment_(graph) {}
+      : level_(level), options_(options), diagnostics_(diagnostics), alignment_(alignment) {}
 
   std::string key(const Operation &group) const { return groupKey(group, alignment_); }
 
@@ -117,6 +118,35 @@ public:
       warnWithoutTensorCores(*form, chosen.tactic, search.withoutTensorCores);
     apply(group, chosen);
     return true;
+  }
+
+  /// What `group` would choose, of a chain among the schedules of `tactic`; says and notes nothing.
+  Result<GroupPrice> price(Operation &group, const Tactic *tactic) const {
+    auto form = analyzeGroup(group);
+    if (!form)
+      return std::move(form).refusal();
+    const GroupQuery in{*form, level_, &alignment_, packWeights(), joinFilters()};
+    Search search;
+    findAll(in, search);
+    llvm::erase_if(search.candidates, [&](const Candidate &c) {
+      return (tactic && &c.tactic() != tactic) ||
+             (options_.workspace >= 0 && workspaceOf(c) > options_.workspace);
+    });
+    if (search.candidates.empty()) {
+      const auto its = llvm::find_if(
+          search.reasons, [&](const Misfit &r) { return tactic && r.tactic == tactic->info.id; });
+      return Refusal{its == search.reasons.end() ? "no kernel" : its->reason, ""};
+    }
+    GroupPrice price;
+    price.estimate = search.candidates.front().price.microseconds;
+    if (!options_.tuning && !options_.pick)
+      return price;
+    price.key = key(group);
+    const TuningEntry *entry =
+        options_.tuning ? options_.tuning->find(level_.name, price.key) : nullptr;
+    if (entry && find(in, entry->schedule, search.candidates))
+      price.measured = entry->microseconds;
+    return price;
   }
 
 private:
@@ -170,8 +200,7 @@ private:
     const bool firstOnly = options_.search == ScheduleOptions::None;
     for (const Tactic *t : level_.family->tactics()) {
       const auto refuse = [&, t](llvm::StringRef reason) {
-        search.reasons.push_back(
-            {t->info.id, reason.str(), t->info.takesChains == in.form.isChain()});
+        search.reasons.push_back({t->info.id, reason.str(), t->info.takes(in.form)});
       };
       if (!isEnabled(*t, options_)) {
         refuse(kDisabled);
@@ -262,9 +291,6 @@ private:
     if (others > 0)
       d.notes.push_back(std::to_string(others) +
                         " more kernels are for other operations, or other machines");
-    if (form.isChain())
-      d.notes.push_back("--disable=" + form.fusionOfChain().str() +
-                        " keeps its parts in groups of their own");
     d.notes.push_back("another target may run it (--target), or an operator of your own takes its "
                       "place (--op FILE.tn)");
   }
@@ -315,11 +341,8 @@ private:
       noteUnmeasured(candidates);
       return 0;
     }
-    const Result<std::unique_ptr<Choice>> measured = asked(in, entry->schedule);
-    const auto *it = llvm::find_if(candidates, [&](const Candidate &c) {
-      return measured && c.schedule() == (*measured)->text();
-    });
-    if (it == candidates.end()) {
+    const Candidate *measured = find(in, entry->schedule, candidates);
+    if (!measured) {
       // Once per form: whatever it occurs in, the reason is the same.
       if (warned_.insert(key).second) {
         Diagnostic &d = diagnostics_.warning(
@@ -333,7 +356,17 @@ private:
     }
     if (options_.log)
       options_.log->measured[&group] = *entry;
-    return size_t(it - candidates.begin());
+    return size_t(measured - candidates.begin());
+  }
+
+  /// The candidate of a schedule that was measured; null where there is none here.
+  const Candidate *find(const GroupQuery &in, const ScheduleText &schedule,
+                        llvm::ArrayRef<Candidate> candidates) const {
+    const Result<std::unique_ptr<Choice>> measured = asked(in, schedule);
+    const auto *it = llvm::find_if(candidates, [&](const Candidate &c) {
+      return measured && c.schedule() == (*measured)->text();
+    });
+    return it == candidates.end() ? nullptr : it;
   }
 
   void noteUnmeasured(llvm::ArrayRef<Candidate> candidates) {
@@ -376,7 +409,7 @@ private:
   const TargetLevel &level_;
   const ScheduleOptions &options_;
   Diagnostics &diagnostics_;
-  const Alignment alignment_;
+  const Alignment &alignment_;
   std::set<std::string> warned_;
 };
 
@@ -437,7 +470,13 @@ bool checkTypes(Graph &graph, const Target &target, Diagnostics &diagnostics) {
 
 bool scheduleGraph(Graph &graph, const TargetLevel &level, const ScheduleOptions &options,
                    Diagnostics &diagnostics) {
-  Scheduler scheduler(graph, level, options, diagnostics);
+  if (options.search != ScheduleOptions::None)
+    joinChains(graph, level, options,
+               [&](Operation &group, const Tactic *tactic, const Alignment &alignment) {
+                 return Scheduler(alignment, level, options, diagnostics).price(group, tactic);
+               });
+  const Alignment alignment(graph);
+  Scheduler scheduler(alignment, level, options, diagnostics);
   bool ok = true;
   llvm::SmallVector<Operation *, 64> groups;
   graph.body().walk([&](Operation *op) {
@@ -488,6 +527,10 @@ bool scheduleModule(Module &module, const Target &target, const ScheduleOptions 
     return false;
   }
   bool ok = true;
+  if (options.restart)
+    for (const Tactic *t : target.family->tactics())
+      for (const Chain &chain : t->info.chains)
+        options.restart(chain.id);
   for (size_t i = 0; i < target.levels.size(); ++i) {
     Graph &g = *module.graphs[i];
     if (g.target != target.variantName(i)) {

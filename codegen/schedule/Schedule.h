@@ -4,6 +4,7 @@
 
 #include "codegen/core/Tactic.h"
 #include "codegen/schedule/Tuning.h"
+#include "ir/Result.h"
 
 #include <functional>
 #include <map>
@@ -33,6 +34,19 @@ struct ScheduleLog {
     double microseconds = 0;
   };
   std::vector<Loss> losses;
+  /// Of chains, by variant.
+  std::vector<FusionDecision> fusions;
+};
+
+/// A chain that one kernel may run, against the kernels of its parts.
+struct ChainOffer {
+  /// Of the joined group and of its parts, where there is a tuning file or a tuner.
+  std::string key;
+  std::vector<std::string> parts;
+  /// Microseconds: all measured, or all estimated.
+  double together = 0, apart = 0;
+
+  bool isFaster() const { return together < apart; }
 };
 
 /// What scheduling does beside choosing tactics, by ids that are switched like theirs.
@@ -60,6 +74,12 @@ struct ScheduleOptions {
   std::function<size_t(const Operation &group, const std::string &key,
                        llvm::ArrayRef<Candidate> candidates)>
       pick;
+  /// Whether a chain is taken; unset: where it is faster.
+  std::function<bool(const ChainOffer &offer)> takeChain;
+  /// Says that a scheduling begins, which counts firings of an id from there.
+  std::function<void(llvm::StringRef id)> restart;
+  /// As PassContext::fire; unset: always.
+  std::function<bool(llvm::StringRef id, const Operation &op)> fire;
   std::shared_ptr<ScheduleLog> log;
 };
 

@@ -23,7 +23,7 @@ bool widens(const Operation &op) {
 void recordFusion(PassContext &context, bool accepted, llvm::StringRef id,
                   const Operation &producer, const Operation &consumer, llvm::StringRef reason,
                   int64_t saved) {
-  FusionRecord r;
+  FusionDecision r;
   r.accepted = accepted;
   r.id = id.str();
   r.nodes = producer.loc();

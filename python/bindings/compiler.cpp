@@ -161,7 +161,10 @@ void bindOutput(nb::module_ &m) {
       .def_ro("accepted", &Fusion::accepted)
       .def_prop_ro("nodes", [](const Fusion &s) { return texts(s.nodes); })
       .def_ro("reason", &Fusion::reason)
-      .def_ro("bytes_saved", &Fusion::bytesSaved);
+      .def_ro("bytes_saved", &Fusion::bytesSaved)
+      .def_ro("variant", &Fusion::variant)
+      .def_ro("together", &Fusion::together)
+      .def_ro("apart", &Fusion::apart);
   nb::class_<Kernel>(m, "Kernel", "One step of the program.")
       .def_ro("variant", &Kernel::variant)
       .def_ro("step", &Kernel::step)

@@ -16,7 +16,8 @@ import numpy as np
 import onnx
 import tenon
 from onnx import TensorProto, helper, numpy_helper
-from tenon import cache, types
+from tenon import cache, compiler, sources, types
+from tenon.report import Report
 
 SOURCE = pathlib.Path(os.environ["TENON_SOURCE_DIR"])
 DIGITS = SOURCE / "examples/digits/digits.onnx"
@@ -95,6 +96,22 @@ class Digits(unittest.TestCase):
         self.assertEqual(report.inspect()["model"], "digits")
         self.assertIn("<html", report.html())
         self.assertIn("kernels", str(report))
+
+    def test_report_of_chains(self):
+        """What is decided by time has times, and the machine level that they are of."""
+        rng = np.random.default_rng(1)
+        weights = [("w", rng.normal(size=(96, 16, 1, 1)).astype("f2")), ("f", rng.normal(size=(96, 1, 3, 3)).astype("f2"))]
+        layers = [helper.make_node("Conv", ["x", "w"], ["e"], "expand"),
+                  helper.make_node("Conv", ["e", "f"], ["y"], "depthwise", pads=[1] * 4, strides=[2, 2], group=96)]  # fmt: skip
+        pair = model(layers, {"x": (TensorProto.FLOAT16, (8, 16, 112, 112))},
+                     {"y": (TensorProto.FLOAT16, (8, 96, 56, 56))}, weights)  # fmt: skip
+        output, messages = compiler._run_compiler(sources.read(pair), "cuda:sm_90a", {}, "pair", "pair")
+        report = Report.from_json(Report.of(output, messages), None)
+        chain = next(f for f in report.fusions if f.id == "fuse.expand-depthwise")
+        self.assertTrue(chain.accepted)
+        self.assertEqual((chain.variant, chain.nodes), ("cuda:sm_90a", ("expand", "depthwise")))
+        self.assertTrue(0 < chain.together < chain.apart)
+        self.assertEqual({(f.variant, f.together, f.apart) for f in self.module.report.fusions}, {("", 0, 0)})
 
     def test_threads_share_a_module(self):
         image, failures = self.image, []

@@ -1,7 +1,7 @@
 // Defines the tactics `conv_patch_sm90a` and `conv_pool_sm90a`: the first layer of a network on
 // Tensor Cores by warpgroups, straight from a patch of the image
 // (runtime/cuda/conv_patch/sm90.cuh); and the largest elements of windows of what it makes in the
-// same kernel, of the chains that fuse.conv-pool makes (runtime/cuda/conv_pool/kernel.cuh).
+// same kernel (runtime/cuda/conv_pool/kernel.cuh).
 #include "codegen/cuda/Tactics.h"
 #include "codegen/cuda/shared/ConvPatch.h"
 #include "runtime/cuda/warpgroup/geometry.h"
@@ -80,13 +80,12 @@ std::vector<WidePatchSchedule> tilesOf(const ConvProblem &p, const ConvProblem *
   const int64_t filters = int64_t(llvm::alignTo(uint64_t(p.filters), 32)),
                 height = (pool ? pool : &p)->outHeight.upper();
   std::vector<WidePatchSchedule> all;
-  for (auto [h, consumers] : kRows)
-    for (int64_t n : {filters, int64_t(64)}) {
-      const Tiles t({h, n, consumers}, pool);
-      if (n <= 128 && (n == filters || filters > 128) && (h == 1 || h < 2 * height) &&
-          isReadable(p, t) && t.geometry(p).shared_bytes() <= int64_t(level.sharedBytes))
-        all.push_back(t);
-    }
+  for (auto [h, consumers] : kRows) {
+    const Tiles t({h, filters <= 128 ? filters : 64, consumers}, pool);
+    if ((h == 1 || h < 2 * height) && isReadable(p, t) &&
+        t.geometry(p).shared_bytes() <= int64_t(level.sharedBytes))
+      all.push_back(t);
+  }
   return all;
 }
 
@@ -208,11 +207,30 @@ private:
 
 // --- and the largest elements of windows ---
 
+bool isConv(const Operation &op) { return op.is(Op::Conv); }
+bool isMaxPool(const Operation &op) { return op.is(Op::Pool) && op.wordAttr("kind") == "max"; }
+
+/// Whether the kernel knows such windows of what the convolution makes.
+Result<> takesPool(const ConvProblem &conv, const ConvProblem &pool, const TargetLevel &level) {
+  const int64_t overlap = pool.kernelH - pool.strideH;
+  if (pool.dilationH != 1 || pool.dilationW != 1 || overlap < 0 || overlap > 1 || pool.kernelW > 8)
+    return Refusal{"windows of " + std::to_string(pool.kernelH) + "x" +
+                       std::to_string(pool.kernelW) + ", " + std::to_string(pool.strideH) +
+                       " rows apart",
+                   ""};
+  if (tilesOf(conv, &pool, level).empty())
+    return Refusal{"a window of another form than patches are read in", ""};
+  return Accepted{};
+}
+
 struct PoolSm90 {
   static constexpr llvm::StringRef id = "conv_pool_sm90a",
                                    summary = "fp16 and bf16 convolution of few channels by "
                                              "warpgroups, and the largest elements of its windows";
-  static constexpr bool takesChains = true;
+  static constexpr ChainPart kParts[] = {{isConv, 1}, {isMaxPool, 1}};
+  static constexpr Chain chains[] = {
+      {"fuse.conv-pool",
+       "the largest elements of windows of what a convolution of few channels makes", kParts}};
   struct Problem {
     GroupQuery in;
     ContractionProblem convolution;
@@ -226,8 +244,7 @@ struct PoolSm90 {
 
   static Result<Problem> match(const GroupQuery &in) {
     const GroupForm &form = in.form;
-    if (form.before.size() != 1 || !matchAnchor(in, Op::Pool) ||
-        form.anchor->wordAttr("kind") != "max")
+    if (form.before.size() != 1 || !form.anchor || !isMaxPool(*form.anchor))
       return Refusal{"not the largest elements of windows of a convolution", ""};
     const GroupForm &before = form.before[0];
     if (!before.anchor->is(Op::Conv))
@@ -257,7 +274,6 @@ struct PoolSm90 {
     return isLegal<PoolSm90>(p.convolution.c.conv, s, &p.pool, p.in.level);
   }
 
-  /// Nothing competes with it.
   static double microseconds(const Problem &p, const Schedule &s) {
     const ConvProblem &conv = p.convolution.c.conv, &pool = p.pool;
     const Tiles t(s, &pool);
@@ -308,22 +324,6 @@ struct PoolSm90 {
 };
 
 } // namespace
-
-Result<> takesPool(const ConvProblem &conv, const ConvProblem &pool, const TargetLevel &level) {
-  if (!hasWgmma(level))
-    return Refusal{"wgmma exists on sm_90a only", ""};
-  if (auto first = isFirstLayer(conv); !first)
-    return first;
-  const int64_t overlap = pool.kernelH - pool.strideH;
-  if (pool.dilationH != 1 || pool.dilationW != 1 || overlap < 0 || overlap > 1 || pool.kernelW > 8)
-    return Refusal{"windows of " + std::to_string(pool.kernelH) + "x" +
-                       std::to_string(pool.kernelW) + ", " + std::to_string(pool.strideH) +
-                       " rows apart",
-                   ""};
-  if (tilesOf(conv, &pool, level).empty())
-    return Refusal{"a window of another form than patches are read in", ""};
-  return Accepted{};
-}
 
 const Tactic &kConvPatchSm90a = kTacticOf<PatchSm90>;
 const Tactic &kConvPoolSm90a = kTacticOf<PoolSm90>;

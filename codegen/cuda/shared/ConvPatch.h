@@ -35,8 +35,4 @@ int64_t blocksOfTiles(const ConvProblem &p, int64_t tileH, int64_t tileW, int64_
 void packPatchWeights(const GroupForm &form, const patch_geometry &patch,
                       llvm::SmallVectorImpl<Packing> &out);
 
-/// Whether conv_pool_sm90a runs a convolution and the largest elements of windows of what it makes,
-/// as far as their shapes go.
-Result<> takesPool(const ConvProblem &conv, const ConvProblem &pool, const TargetLevel &level);
-
 } // namespace tenon::cuda

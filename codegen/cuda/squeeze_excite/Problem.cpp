@@ -92,6 +92,10 @@ Result<> readMeans(const GroupForm &form, Gates &g) {
   g.x = asStored(r.pre);
   g.image = kept[0];
   g.channel = kept[1];
+  if (!g.x.isPlainRead())
+    return Refusal{"means of something that is computed first", ""};
+  if (!stridesOf(g.x.inputs[0], rank).strides[g.channel].isConstant(1))
+    return Refusal{"the channels of a pixel do not lie side by side", ""};
   return Accepted{};
 }
 
@@ -100,8 +104,14 @@ Result<> readImage(const GroupQuery &in, Gates &g) {
   const ScalarProgram &body = in.form.body;
   if (auto plain = isPlainBody(body); !plain)
     return plain;
-  if (g.x.space.size() != body.space.size() || g.outputs() != g.channels())
+  const unsigned rank = unsigned(body.space.size());
+  auto isImage = [&](const Access &a) { return a.source == g.x.inputs[0].source; };
+  if (g.x.space.size() != rank || g.outputs() != g.channels() ||
+      llvm::none_of(body.inputs, isImage))
     return Refusal{"gates of another image", ""};
+  for (const OutputForm &o : in.form.outputs)
+    if (!stridesOf(o, rank).strides[g.channel].isConstant(1))
+      return Refusal{"the result lies otherwise than the image", ""};
   constexpr unsigned kGate = ~0u;
   ScalarProgram image;
   image.space = body.space;

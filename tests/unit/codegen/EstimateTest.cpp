@@ -198,7 +198,9 @@ struct Chosen {
   std::string name;
   double microseconds = 0;
 };
-Chosen chosen(const std::string &text, llvm::StringRef passNames, llvm::StringRef tactics) {
+/// `chains`: whether all are taken, not only those that are estimated to be faster.
+Chosen chosen(const std::string &text, llvm::StringRef passNames, llvm::StringRef tactics,
+              bool chains = true) {
   llvm::SmallVector<llvm::StringRef, 4> asked;
   tactics.split(asked, ',', -1, false);
   Context context;
@@ -220,6 +222,8 @@ Chosen chosen(const std::string &text, llvm::StringRef passNames, llvm::StringRe
   module->stage = Stage::Optimized;
   Chosen choice;
   ScheduleOptions options;
+  if (chains)
+    options.takeChain = [](const ChainOffer &) { return true; };
   options.pick = [&](const Operation &, const std::string &, llvm::ArrayRef<Candidate> candidates) {
     for (const Candidate &c : candidates)
       if (choice.name.empty() && (asked.empty() || llvm::is_contained(asked, c.tactic().info.id)))
@@ -368,34 +372,67 @@ TEST(Estimates, OfConvPool) {
   expectFastAndRight(means(TENON_MEASURED_CONV_POOL, "pool ", 17, choose), 1.02);
 }
 
-Chosen chooseExpanded(llvm::ArrayRef<int64_t> numbers) {
-  return chosen(expandedText(numbers), "fuse,isolate", "expand_depthwise_sm80");
+Chosen chooseExpanded(llvm::ArrayRef<int64_t> numbers, bool chains) {
+  return chosen(expandedText(numbers), "fuse,isolate", "expand_depthwise_sm80", chains);
 }
 TEST(Estimates, OfExpandDepthwise) {
-  expectFastAndRight(means(TENON_MEASURED_EXPAND_DEPTHWISE, "expand ", 25, chooseExpanded), 1.08);
+  auto choose = [](llvm::ArrayRef<int64_t> numbers) { return chooseExpanded(numbers, true); };
+  expectFastAndRight(means(TENON_MEASURED_EXPAND_DEPTHWISE, "expand ", 25, choose), 1.08);
 }
-/// One kernel where that is estimated to be faster, else two: close to the better of the two.
-TEST(Estimates, OfExpandDepthwiseOrTwoKernels) {
-  double loss = 0;
-  int together = 0, count = 0;
-  for (const Measured &m : measured(TENON_MEASURED_EXPAND_DEPTHWISE)) {
-    const double apart = m.microseconds.at("two kernels");
-    double best = apart;
+/// One kernel where that is estimated to be faster, else those of its parts, whose times are listed
+/// as `apart`: how much is lost to the better of the two.
+struct Decisions {
+  double loss;
+  int together, count;
+};
+Decisions decide(const char *path, llvm::StringRef apart,
+                 llvm::function_ref<Chosen(llvm::ArrayRef<int64_t>)> choose) {
+  Decisions d{};
+  for (const Measured &m : measured(path)) {
+    const auto parts = m.microseconds.find(apart.str());
+    if (parts == m.microseconds.end())
+      continue;
+    double best = parts->second;
     for (const auto &[schedule, us] : m.microseconds)
       best = std::min(best, us);
-    const Chosen choice = chooseExpanded(m.numbers);
+    const Chosen choice = choose(m.numbers);
     const auto time = m.microseconds.find(choice.name);
-    together += !choice.name.empty();
-    loss += std::log((choice.name.empty()            ? apart
-                      : time == m.microseconds.end() ? kListed * best
-                                                     : time->second) /
-                     best);
-    ++count;
+    d.together += !choice.name.empty();
+    d.loss += std::log((choice.name.empty()            ? parts->second
+                        : time == m.microseconds.end() ? kListed * best
+                                                       : time->second) /
+                       best);
+    ++d.count;
   }
-  EXPECT_EQ(count, 54);
-  EXPECT_GT(together, 25);
-  EXPECT_LT(together, 40);
-  EXPECT_LT(std::exp(loss / count), 1.06);
+  d.loss = std::exp(d.loss / d.count);
+  return d;
+}
+TEST(Estimates, OfExpandDepthwiseOrTwoKernels) {
+  const Decisions d =
+      decide(TENON_MEASURED_EXPAND_DEPTHWISE, "two kernels",
+             [](llvm::ArrayRef<int64_t> numbers) { return chooseExpanded(numbers, false); });
+  EXPECT_EQ(d.count, 54);
+  EXPECT_GT(d.together, 25);
+  EXPECT_LT(d.together, 40);
+  EXPECT_LT(d.loss, 1.06);
+}
+TEST(Estimates, OfConvPoolOrTwoKernels) {
+  const Decisions d =
+      decide(TENON_MEASURED_CONV_POOL, "two kernels", [](llvm::ArrayRef<int64_t> numbers) {
+        return chosen(pooledText(numbers), "assign-layout,fuse,isolate", "conv_pool_sm90a", false);
+      });
+  EXPECT_EQ(d.count, 18);
+  EXPECT_LT(d.loss, 1.06);
+}
+TEST(Estimates, OfSqueezeExciteOrThreeKernels) {
+  const Decisions d =
+      decide(TENON_MEASURED_SQUEEZE_EXCITE, "three kernels", [](llvm::ArrayRef<int64_t> numbers) {
+        return chosen(gatesText(numbers), "fuse,isolate", "squeeze_excite", false);
+      });
+  EXPECT_EQ(d.count, 20);
+  EXPECT_GT(d.together, 8);
+  EXPECT_LT(d.together, 18);
+  EXPECT_LT(d.loss, 1.06);
 }
 
 } // namespace
