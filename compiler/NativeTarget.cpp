@@ -1,8 +1,10 @@
-// Implements the resolution of `cuda:native`.
+// Implements the resolution of `cuda:native`, and what is said of microcontrollers without kernels.
 #include "compiler/NativeTarget.h"
 
+#include "codegen/core/TargetFamily.h"
 #include "compiler/ProgramOutput.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -42,6 +44,25 @@ unsigned capabilityHere() {
   return capabilityOfBoard();
 }
 
+std::string digitsOf(llvm::StringRef text) {
+  std::string digits;
+  llvm::copy_if(text, std::back_inserter(digits), llvm::isDigit);
+  return digits;
+}
+
+/// Whether `text` names a microcontroller that no level is for. A name with the number of a known
+/// core and few other letters is a slip for that one; another number is another core, whose
+/// instructions may be fewer.
+bool isOtherMicrocontroller(llvm::StringRef text) {
+  constexpr unsigned kSlip = 3;
+  if (!text.consume_front("mcu:") || text.empty())
+    return false;
+  return llvm::none_of(allTargetLevels(), [&](const TargetLevel *level) {
+    return !level->family->facts.hosted && digitsOf(text) == digitsOf(level->name) &&
+           (level->name.contains(text) || text.edit_distance(level->name, true, kSlip) <= kSlip);
+  });
+}
+
 } // namespace
 
 std::vector<std::string> describeGpus() { return queryGpus("name,compute_cap,memory.total"); }
@@ -51,6 +72,18 @@ llvm::Optional<Target> resolveTarget(llvm::StringRef text, Diagnostics &diagnost
   llvm::SmallVector<llvm::StringRef, 4> parts;
   if (levels.consume_front("cuda:"))
     levels.split(parts, '+');
+  if (isOtherMicrocontroller(text)) {
+    std::string known;
+    for (const TargetLevel *level : allTargetLevels())
+      if (!level->family->facts.hosted)
+        known += (known.empty() ? "" : ", ") + level->fullName();
+    Diagnostic &d = diagnostics.error(
+        "no kernels are written for '" + text.str() +
+        "': another core's may have instructions that it lacks; --target=mcu:generic is plain ISO "
+        "C++17 for any 32-bit core, built with that core's own compiler and flags");
+    d.notes.push_back("microcontrollers are " + known);
+    return llvm::None;
+  }
   if (!llvm::is_contained(parts, "native"))
     return parseTarget(text, diagnostics);
   const unsigned capability = capabilityHere();

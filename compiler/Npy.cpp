@@ -132,15 +132,20 @@ Strings textElements(llvm::StringRef data, size_t width) {
 } // namespace
 
 llvm::Optional<Tensor> readNpy(llvm::StringRef path, Diagnostics &diagnostics) {
+  auto buffer =
+      llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  if (buffer)
+    return parseNpy((*buffer)->getBuffer(), path, diagnostics);
+  diagnostics.error("cannot read '" + path.str() + "': " + buffer.getError().message());
+  return llvm::None;
+}
+
+llvm::Optional<Tensor> parseNpy(llvm::StringRef bytes, llvm::StringRef path,
+                                Diagnostics &diagnostics) {
   auto fail = [&](const std::string &what) {
     diagnostics.error("cannot read '" + path.str() + "': " + what);
     return llvm::None;
   };
-  auto buffer =
-      llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
-  if (!buffer)
-    return fail(buffer.getError().message());
-  llvm::StringRef bytes = (*buffer)->getBuffer();
   if (!bytes.startswith(llvm::StringRef(kMagic, 6)) || bytes.size() < 12)
     return fail("not a .npy file");
   const size_t lengthBytes = bytes[6] == 1 ? 2 : 4;

@@ -12,6 +12,9 @@
 namespace tenon {
 
 llvm::Optional<Tensor> readNpy(llvm::StringRef path, Diagnostics &diagnostics);
+/// What a .npy file with these bytes holds; messages call it `path`.
+llvm::Optional<Tensor> parseNpy(llvm::StringRef bytes, llvm::StringRef path,
+                                Diagnostics &diagnostics);
 /// The bytes of a .npy file, format version 1.0.
 std::string npyBytes(const Tensor &tensor);
 

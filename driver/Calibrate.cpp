@@ -73,6 +73,7 @@ private:
            llvm::none_of(keyValues(options_.model.bind),
                          [&](const auto &bound) { return bound.first == input.name; });
   }
+  void warnOfData();
   bool gather();
   bool judge();
   bool choose();
@@ -113,19 +114,7 @@ bool Calibrator::load() {
     status_ = compiler_.status();
     return false;
   }
-  std::vector<llvm::SmallVector<int64_t, 6>> shapes;
-  for (const DeclaredTensor &d : compiler_.inputs()) {
-    shapes.emplace_back();
-    for (const std::string &extent : d.shape) {
-      int64_t n;
-      if (llvm::StringRef(extent).getAsInteger(10, n)) {
-        shapes.back().clear();
-        break;
-      }
-      shapes.back().push_back(n);
-    }
-  }
-  if (!readSamples(options_.data, compiler_.inputs(), compiler_.outputs(), shapes, samples_,
+  if (!readSamples("--data", options_.data, compiler_.inputs(), compiler_.outputs(), samples_,
                    diagnostics()))
     return false;
   for (const DataSet &set : samples_.sets)
@@ -133,6 +122,7 @@ bool Calibrator::load() {
       if (set.inputs[i].isNull() && isAsked(compiler_.inputs()[i]))
         return fail("'" + set.from + "' has no values for input '" + compiler_.inputs()[i].name +
                     "': ranges come from real ones, so each data set expects all inputs");
+  warnOfData();
   Pipeline pipeline;
   if (!compiler_.load(samples_.sets[0].inputs)) {
     status_ = compiler_.status();
@@ -158,6 +148,24 @@ bool Calibrator::load() {
       }
   }
   return true;
+}
+
+/// What the data is too poor for: the figures that are printed do not show it.
+void Calibrator::warnOfData() {
+  constexpr size_t kFew = 32;
+  if (samples_.sets.size() < kFew)
+    diagnostics().warning(
+        "--data: ranges are those of " + std::to_string(samples_.sets.size()) +
+        (samples_.sets.size() == 1 ? " input" : " inputs") +
+        "; values outside saturate, so give some hundred typical ones, at least " +
+        std::to_string(kFew));
+  if (samples_.labels.empty())
+    diagnostics().warning(
+        std::string("--data: without labels (labels.npy, or output_0 in each set) accuracy is "
+                    "unknown") +
+        (options_.accuracyDrop < 0
+             ? ""
+             : "; --accuracy-drop bounds how often the float network's answer changes"));
 }
 
 bool Calibrator::gather() {
@@ -343,8 +351,8 @@ void declareCalibrate(CommandLine &app) {
   auto options = std::make_shared<CalibrateOptions>();
   CommandLine sub = app.command("calibrate", "quantises a float model from real inputs");
   sub.option("--data", options->data,
-             "test data sets (folders with input_0.pb or .npy), or .npy, .pb and .bin files of "
-             "the one input; labels.npy has the right classes")
+             "test data sets (folders with input_K.pb or .npy, .npz files), or .npy, .pb and .bin "
+             "files of the one input; labels.npy has the right classes")
       .required()
       .type("DIR");
   sub.option("-o,--output", options->output, "the quantised model")

@@ -160,6 +160,13 @@ std::vector<std::string> words(int argc, char **argv) {
   return out;
 }
 
+std::string unknownCommand(const CLI::App &app, const std::string &word) {
+  std::vector<std::string> names;
+  for (const CLI::App *c : app.get_subcommands({}))
+    names.push_back(c->get_name());
+  return "unknown command '" + word + "'" + didYouMean(word, references(names));
+}
+
 /// Why a command line that the library refused is wrong.
 std::string complaint(const CLI::App &app, const CLI::ParseError &error) {
   const auto chosen = app.get_subcommands();
@@ -181,9 +188,7 @@ std::string complaint(const CLI::App &app, const CLI::ParseError &error) {
   if (!chosen.empty())
     return "unexpected '" + first + "'" +
            (command.get_option_no_throw("MODEL") ? ": expected one MODEL" : "");
-  for (const CLI::App *c : app.get_subcommands({}))
-    names.push_back(c->get_name());
-  return "unknown command '" + first + "'" + didYouMean(first, references(names));
+  return unknownCommand(app, first);
 }
 
 } // namespace
@@ -193,12 +198,42 @@ int runCommandLine(int argc, char **argv, const std::string &summary, const std:
                    const std::function<void(CommandLine &)> &declare) {
   CLI::App app(summary, "tenon");
   app.footer(footer);
-  app.set_version_flag("--version", version);
+  app.set_version_flag("-V,--version", version);
   app.require_subcommand(1);
   app.formatter(helpText());
   std::function<int()> chosen;
   CommandLine root(&app, &chosen);
   declare(root);
+  std::string topic;
+  bool markdown = false;
+  CLI::App *help = app.add_subcommand("help", "explains a command, as its --help does");
+  help->add_option("COMMAND", topic, "the command; without one, all are listed")->type_name("");
+  help->add_flag("--markdown", markdown, "all commands as one reference page");
+  help->callback([&] {
+    if (markdown) {
+      chosen = [&] {
+        llvm::outs() << helpMarkdown(app);
+        return 0;
+      };
+      return;
+    }
+    const CLI::App *command = topic.empty() ? &app : nullptr;
+    for (const CLI::App *c : app.get_subcommands({}))
+      if (c->get_name() == topic)
+        command = c;
+    if (command)
+      chosen = [&app, command] { // App::help would explain `help`, which is the command in use
+        const std::string name =
+            app.get_name() + (command == &app ? "" : " " + command->get_name());
+        llvm::outs() << app.get_formatter()->make_help(command, name, CLI::AppFormatMode::Normal);
+        return 0;
+      };
+    else
+      chosen = [&] {
+        llvm::errs() << "error: " << unknownCommand(app, topic) << "\nsee `tenon --help`\n";
+        return usage;
+      };
+  });
   try {
     app.parse(words(argc, argv));
   } catch (const CLI::ParseError &e) {

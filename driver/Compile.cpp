@@ -11,6 +11,7 @@
 #include "tools/Files.h"
 #include "tools/Oracle.h"
 #include "tools/Report.h"
+#include "tools/Samples.h"
 
 #include "ir/Text.h"
 
@@ -247,8 +248,8 @@ private:
     DataSet data;
     const std::string &folder = command_.code.selfTest;
     std::vector<Tensor> inputs;
-    if ((folder != "seeded" && !readDataSet("--self-test", folder, compiler_.inputs(),
-                                            compiler_.outputs(), data, diagnostics())) ||
+    if ((folder != "seeded" && !readFirstSample("--self-test", folder, compiler_.inputs(),
+                                                compiler_.outputs(), data, diagnostics())) ||
         !graphInputs(graph, compiler_.inputs(), data.inputs, folder == "seeded", inputs,
                      diagnostics()))
       return false;

@@ -83,7 +83,8 @@ void declareDebug(CommandLine &app) {
   options->data.check = "groups";
   options->data.seeds = 0;
   CommandLine sub = app.command("debug", "finds the first group whose numbers are wrong");
-  sub.option("--data", options->data.data, "a test data set whose inputs are used").type("DIR");
+  sub.option("--data", options->data.data, "a test data set whose inputs are used, as for `run`")
+      .type("DIR");
   sub.option("--bound", options->data.groupTolerance,
              "largest error, relative to the tensor's largest value")
       .nonNegative()

@@ -49,6 +49,40 @@ std::string entry(const std::string &head, llvm::StringRef text) {
   return out + '\n';
 }
 
+/// "-o, --output FILE".
+std::string optionHead(const CLI::Option *option, bool positional) {
+  std::string head = option->get_name(positional, !positional);
+  for (size_t at = 0; (at = head.find(',', at)) != std::string::npos; at += 2)
+    head.insert(at + 1, " ");
+  if (const size_t brace = head.find('{'); brace != std::string::npos) // a flag's own value
+    head = head.substr(0, brace) + "[=" + option->get_type_name() + "]";
+  else if (option->get_type_size() != 0 && !option->get_type_name().empty())
+    head += ' ' + option->get_type_name();
+  if (option->get_expected_max() == CLI::detail::expected_max_vector_size)
+    head += " ...";
+  return head;
+}
+
+std::string optionText(const CLI::Option *option, bool positional) {
+  std::string text = option->get_description();
+  if (!positional && option->get_required())
+    text += " (required)";
+  if (!option->get_default_str().empty())
+    text += " (default: " + option->get_default_str() + ")";
+  return text;
+}
+
+/// Text as a cell of a table.
+std::string cell(llvm::StringRef text) {
+  std::string out;
+  for (char c : text) {
+    if (llvm::StringRef("|*_<[\\").contains(c))
+      out += '\\';
+    out += c;
+  }
+  return out;
+}
+
 class Layout : public CLI::Formatter {
 public:
   std::string make_help(const CLI::App *app, std::string name,
@@ -64,20 +98,7 @@ public:
   }
 
   std::string make_option(const CLI::Option *option, bool positional) const override {
-    std::string head = make_option_name(option, positional), text = option->get_description();
-    for (size_t at = 0; (at = head.find(',', at)) != std::string::npos; at += 2)
-      head.insert(at + 1, " ");
-    if (const size_t brace = head.find('{'); brace != std::string::npos) // a flag's own value
-      head = head.substr(0, brace) + "[=" + option->get_type_name() + "]";
-    else if (option->get_type_size() != 0 && !option->get_type_name().empty())
-      head += ' ' + option->get_type_name();
-    if (option->get_expected_max() == CLI::detail::expected_max_vector_size)
-      head += " ...";
-    if (!positional && option->get_required())
-      text += " (required)";
-    if (!option->get_default_str().empty())
-      text += " (default: " + option->get_default_str() + ")";
-    return entry(head, text);
+    return entry(optionHead(option, positional), optionText(option, positional));
   }
 
   std::string make_subcommand(const CLI::App *command) const override {
@@ -85,7 +106,36 @@ public:
   }
 };
 
+void printCommand(const CLI::App &command, std::string &out) {
+  out += "\n## " + command.get_parent()->get_name() + ' ' + command.get_name() + "\n\n" +
+         command.get_description() + "\n";
+  for (const std::string &group : command.get_groups()) {
+    std::string rows;
+    for (const CLI::Option *option : command.get_options())
+      if (option->get_group() == group) {
+        std::string head = optionHead(option, option->get_positional());
+        for (size_t at = 0; (at = head.find('|', at)) != std::string::npos; at += 2)
+          head.insert(at, "\\"); // would end the cell
+        rows += "| `" + head + "` | " + cell(optionText(option, option->get_positional())) + " |\n";
+      }
+    if (!rows.empty())
+      out += "\n| " + group + " | |\n|---|---|\n" + rows;
+  }
+}
+
 } // namespace
+
+std::string helpMarkdown(const CLI::App &app) {
+  std::string out = "# The command line\n\n" + app.get_description() + "\n" + app.get_footer() +
+                    "\n\n| command | does |\n|---|---|\n";
+  const auto commands = app.get_subcommands([](const CLI::App *) { return true; });
+  for (const CLI::App *command : commands)
+    out += "| [`" + command->get_name() + "`](#" + app.get_name() + '-' + command->get_name() +
+           ") | " + cell(command->get_description()) + " |\n";
+  for (const CLI::App *command : commands)
+    printCommand(*command, out);
+  return out;
+}
 
 std::shared_ptr<CLI::FormatterBase> helpText() {
   auto layout = std::make_shared<Layout>();

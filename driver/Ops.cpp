@@ -29,13 +29,32 @@ std::string operandList(const OpInfo &info) {
   return s;
 }
 
+/// The width of a column with these names and two spaces.
+unsigned columnOf(llvm::ArrayRef<llvm::StringRef> names) {
+  size_t width = 0;
+  for (llvm::StringRef name : names)
+    width = std::max(width, name.size());
+  return unsigned(width) + 2;
+}
+
 void printText(llvm::raw_ostream &os) {
+  std::vector<llvm::StringRef> structured, scalars;
+  int signatureColumn = 0;
+  for (Op op : allOps())
+    if (const ScalarInfo *s = scalarInfo(op)) {
+      scalars.push_back(s->name);
+      const int width = llvm::sys::unicode::columnWidthUTF8(name(s->signature));
+      signatureColumn = std::max(signatureColumn, width + 2);
+    } else if (!(opInfo(op).traits & OpTrait::Scalar)) {
+      structured.push_back(opInfo(op).name);
+    }
+  const unsigned ops = columnOf(structured), functions = columnOf(scalars);
   os << "structured operations\n";
   for (Op op : allOps()) {
     const OpInfo &info = opInfo(op);
     if (info.traits & OpTrait::Scalar)
       continue;
-    os << "  " << llvm::left_justify(info.name, 16) << info.summary << '\n';
+    os << "  " << llvm::left_justify(info.name, ops) << info.summary << '\n';
     os << "    (" << operandList(info) << ')';
     const char *open = " {";
     for (const AttrInfo &a : info.attributes) {
@@ -48,9 +67,9 @@ void printText(llvm::raw_ostream &os) {
   for (Op op : allOps())
     if (const ScalarInfo *s = scalarInfo(op)) {
       llvm::StringRef signature = name(s->signature);
-      os << "  " << llvm::left_justify(s->name, 16) << signature;
-      const size_t width = llvm::sys::unicode::columnWidthUTF8(signature);
-      os.indent(unsigned(width < 16 ? 16 - width : 1)) << s->summary << '\n';
+      os << "  " << llvm::left_justify(s->name, functions) << signature;
+      const int width = llvm::sys::unicode::columnWidthUTF8(signature);
+      os.indent(unsigned(signatureColumn - width)) << s->summary << '\n';
     }
 }
 

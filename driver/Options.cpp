@@ -170,7 +170,10 @@ void declare(CommandLine &app, CodeOptions &o) {
 }
 
 void declare(CommandLine &app, DataOptions &o) {
-  app.option("--data", o.data, "a test data set: input_K.pb, and output_K.pb to compare with")
+  app.option(
+         "--data", o.data,
+         "a test data set: a folder with input_K.pb or .npy, and output_K to compare with, a .npz "
+         "file, or a folder of such, or of files of the one input; the first is used")
       .type("DIR")
       .group(kDataGroup);
   app.option("--input", o.inputs, "value of one input (.npy or .pb)")

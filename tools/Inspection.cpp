@@ -119,14 +119,22 @@ void Inspection::printText(llvm::raw_ostream &os, Compiler &compiler) const {
     os << "  output '" << escaped(p.name) << "' " << p.type << '\n';
   for (const std::string &s : symbols_)
     os << "  symbol " << s << '\n';
+  if (scheduled) {
+    printLayers(os, module);
+    printReport(os, ReportKind::Memory, compiler);
+  }
   os << "operations as imported\n ";
   for (auto &[name, count] : operations_)
     os << ' ' << name << ' ' << count;
   os << '\n';
-  printReport(os, ReportKind::Passes, compiler);
   printReport(os, ReportKind::Fusion, compiler);
-  if (!scheduled)
-    return;
+  printReport(os, ReportKind::Passes, compiler);
+  if (scheduled && compiler.overflows())
+    printOverflows(os, *compiler.overflows());
+}
+
+/// What most come for, so that it stands first: what each layer costs.
+void Inspection::printLayers(llvm::raw_ostream &os, Module &module) const {
   for (auto &graph : module.graphs) {
     const Plan plan = planMemory(*graph);
     os << "layers of " << graph->target << "\n   step       MACs    weights        RAM"
@@ -151,9 +159,6 @@ void Inspection::printText(llvm::raw_ostream &os, Compiler &compiler) const {
   }
   if (footprint)
     os << flashText(*footprint) << '\n';
-  printReport(os, ReportKind::Memory, compiler);
-  if (compiler.overflows())
-    printOverflows(os, *compiler.overflows());
 }
 
 void Inspection::printJson(llvm::raw_ostream &os, Compiler &compiler) const {

@@ -24,6 +24,8 @@ struct Inspection {
   void printHtml(llvm::raw_ostream &os, Compiler &compiler) const;
 
 private:
+  void printLayers(llvm::raw_ostream &os, Module &module) const;
+
   struct Port {
     std::string name, type;
   };

@@ -10,6 +10,7 @@
 #include "passes/QuantizedIo.h"
 #include "tools/Devices.h"
 #include "tools/Ports.h"
+#include "tools/Samples.h"
 
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/JSON.h"
@@ -44,8 +45,8 @@ bool Runner::load() {
   report.target = options.code.target;
   if (!compiler.open())
     return fail(compiler.status());
-  if (!options.data.data.empty() && !readDataSet("--data", options.data.data, compiler.inputs(),
-                                                 compiler.outputs(), data, diagnostics()))
+  if (!options.data.data.empty() && !readFirstSample("--data", options.data.data, compiler.inputs(),
+                                                     compiler.outputs(), data, diagnostics()))
     return fail(Failed);
   compiler.unfold(data.inputCounts, data.outputCounts);
   if (!givenOnce("--input", options.data.inputs, diagnostics()))
