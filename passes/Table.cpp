@@ -232,6 +232,7 @@ const PassInfo kTable[] = {
     {Fusion, "fuse.matmul-residual", "maps that join a matrix product with another tensor"},
     {Fusion, "fuse.pool-epilogue", "maps after a pool"},
     {Fusion, "fuse.reduce-epilogue", "maps after a reduction"},
+    {Fusion, "fuse.scan-epilogue", "maps after a scan"},
     {Fusion, "fuse.softmax-epilogue", "maps after a softmax"},
     {Fusion, "fuse.normalize-epilogue", "scale, bias and activation after a normalisation"},
     {Fusion, "fuse.resize-epilogue", "maps after a resize"},

@@ -18,6 +18,7 @@ llvm::ArrayRef<const Tactic *> tactics() {
       &kMatMulDirect, &kMatMulNarrow,
       &kPooling,      &kPoolingDirect,
       &kReduce,       &kFold,
+      &kScan,
       &kAttention,    &kSoftmax,
       &kSoftmaxBytes, &kNormalize,
       &kResize,       &kResizeDirect,
