@@ -74,6 +74,7 @@ const PassInfo kTable[] = {
     {Pass, "canonicalize", "brings the graph into its simplest form", runCanonicalize},
     {Pattern, "canonicalize.splat-operand", "map(x, splat c) reads c as a constant of its body"},
     {Pattern, "canonicalize.scalar-fold", "scalar functions of constants"},
+    {Pattern, "canonicalize.scalar-power", "x ^ 3 = x * x * x and other small powers and roots"},
     {Pattern, "canonicalize.scalar-identity", "x * 1 = x and its like, exact in IEEE arithmetic"},
     {Pattern, "canonicalize.dead-operand", "operands that a body does not read"},
     {Pattern, "canonicalize.duplicate-operand", "operands read twice alike"},
