@@ -12,8 +12,8 @@
 // running folds along `axis`: element i of a result is the combination of init with the elements of
 // x up to i, with `exclusive` without the one at i, with `reverse` from the end on. The combiner
 // takes and gives x's type, the element nearer to where the scan begins first. It must be
-// associative up to rounding, with `init` as identity, so that targets may combine runs; it need not
-// commute.
+// associative up to rounding, with `init` as identity, so that targets may combine runs; it need
+// not commute.
 //
 //   softmax (x) {axis, log}
 // exp(x − max) / Σ exp(x − max) along `axis`, or its logarithm. The maximum is subtracted first, so
