@@ -213,6 +213,21 @@ Value *Builder::reduce(Op combiner, Value *v, llvm::ArrayRef<int64_t> axes, doub
   return op ? op->result() : nullptr;
 }
 
+Operation *Builder::scan(Op combiner, Value *v, int64_t axis, double identity, bool exclusive,
+                         bool reverse) {
+  if (!v)
+    return nullptr;
+  NamedAttributes attributes{
+      {"axis", axis}, {"init", identity}, {"exclusive", exclusive}, {"reverse", reverse}};
+  return create(Op::Scan, {v}, std::move(attributes), 1, [&](unsigned, Region &region) {
+    Type t = Type::scalar(context_, v->type().element());
+    Value *before = region.addArgument(t), *x = region.addArgument(t);
+    Builder inner(region, diagnostics_);
+    inner.location = location;
+    inner.yield({inner.scalar(combiner, {before, x})});
+  });
+}
+
 Value *Builder::reshape(Value *v, llvm::ArrayRef<Dim> shape) {
   return value(Op::Reshape, {v}, {{"shape", Dims(shape.begin(), shape.end())}});
 }

@@ -58,6 +58,10 @@ public:
   /// Reduces `axes` away with a combiner of one scalar function (add, mul, min, max…).
   Value *reduce(Op combiner, Value *v, llvm::ArrayRef<int64_t> axes, double identity);
 
+  /// Running folds along `axis` with a combiner of one scalar function.
+  Operation *scan(Op combiner, Value *v, int64_t axis, double identity, bool exclusive,
+                  bool reverse);
+
   Value *reshape(Value *v, llvm::ArrayRef<Dim> shape);
   Value *transpose(Value *v, llvm::ArrayRef<int64_t> perm);
 

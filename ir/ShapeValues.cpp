@@ -5,6 +5,7 @@
 // are run on tensors of element numbers to see what goes where, and bodies on extents themselves.
 // Nothing is rewritten. Work is bounded: small tensors, limited depth, each value visited once.
 #include "ir/Builder.h"
+#include "ir/Extents.h"
 #include "ir/Interpreter.h"
 #include "ir/Scalar.h"
 #include "ir/ops/Ops.h"
@@ -64,6 +65,7 @@ private:
   MaybeKnown computeSymbolic(Operation &op, unsigned result, llvm::ArrayRef<MaybeKnown> operands);
   MaybeKnown moved(Operation &op, llvm::ArrayRef<MaybeKnown> operands);
   MaybeKnown mapped(Operation &op, unsigned result, llvm::ArrayRef<MaybeKnown> operands);
+  MaybeKnown scanned(Operation &op, const MaybeKnown &operand);
   /// Runs a body on extents; false when something is unknown.
   bool runBody(Region &body, llvm::ArrayRef<Dim> arguments, llvm::ArrayRef<int64_t> point,
                llvm::SmallVectorImpl<Dim> &yielded);
@@ -144,6 +146,8 @@ MaybeKnown ValueInference::computeSymbolic(Operation &op, unsigned result,
     return moved(op, operands);
   if (op.isAny(Op::Map, Op::Reduce))
     return mapped(op, result, operands);
+  if (op.is(Op::Scan))
+    return scanned(op, *operands[0]);
   return llvm::None;
 }
 
@@ -241,6 +245,36 @@ MaybeKnown ValueInference::mapped(Operation &op, unsigned result,
   }
   for (auto &s : state)
     k.dims.push_back(s[result]);
+  return k;
+}
+
+/// Scan: each line in turn.
+MaybeKnown ValueInference::scanned(Operation &op, const MaybeKnown &operand) {
+  auto elements = dims(*operand);
+  if (!elements)
+    return llvm::None;
+  const llvm::SmallVector<int64_t, 6> shape = op.operand(0)->type().staticShape();
+  const auto axis = size_t(op.intAttr("axis"));
+  const int64_t n = shape[axis], inner = product(llvm::makeArrayRef(shape).drop_front(axis + 1));
+  const bool exclusive = op.boolAttr("exclusive"), reverse = op.boolAttr("reverse");
+  Known k;
+  k.dims.resize(elements->size());
+  for (int64_t first = 0; first < int64_t(elements->size()); ++first) {
+    if (first / inner % n != 0)
+      continue;
+    Dim before = context_.dim(truncateToInt(Element::I64, op.floatAttr("init")));
+    for (int64_t step = 0; step < n; ++step) {
+      const auto at = size_t(first + (reverse ? n - 1 - step : step) * inner);
+      if (exclusive)
+        k.dims[at] = before;
+      llvm::SmallVector<Dim, 2> yielded;
+      if (!runBody(op.region(), {before, (*elements)[at]}, {}, yielded))
+        return llvm::None;
+      before = yielded[0];
+      if (!exclusive)
+        k.dims[at] = before;
+    }
+  }
   return k;
 }
 

@@ -94,12 +94,13 @@ private:
         return;
       }
     }
-    const bool inBody = op.parentOp() && op.parentOp()->isAny(Op::Map, Op::Reduce);
+    const bool inBody = op.parentOp() && op.parentOp()->isAny(Op::Map, Op::Reduce, Op::Scan);
     if ((info.traits & OpTrait::Scalar) && !inBody)
-      fail(op, "scalar operation outside the body of a map or reduce");
+      fail(op, "scalar operation outside the body of a map, reduce or scan");
     if (inBody && !(info.traits & OpTrait::Scalar) && !op.isTerminator())
-      fail(op, "the body of a map or reduce holds only scalar operations");
-    if (op.is(Op::Group) && op.parentOp() && op.parentOp()->isAny(Op::Group, Op::Map, Op::Reduce))
+      fail(op, "the body of a map, reduce or scan holds only scalar operations");
+    if (op.is(Op::Group) && op.parentOp() &&
+        op.parentOp()->isAny(Op::Group, Op::Map, Op::Reduce, Op::Scan))
       fail(op, "group inside a kernel; groups stand in graphs and in the regions of if and loop");
     llvm::SmallVector<Type, 2> types;
     std::string error;

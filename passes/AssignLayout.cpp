@@ -38,7 +38,8 @@ int64_t gain(const Operation &op) { return op.isAny(Op::Conv, Op::ConvTranspose)
 
 /// Takes the layout of what it reads: elementwise in place.
 bool isFollower(const Operation &op) {
-  return op.isAny(Op::Map, Op::Concat, Op::Pad, Op::Softmax, Op::QuantizedSoftmax, Op::Normalize) &&
+  return op.isAny(Op::Map, Op::Concat, Op::Pad, Op::Scan, Op::Softmax, Op::QuantizedSoftmax,
+                  Op::Normalize) &&
          op.result()->type().isTensor();
 }
 
@@ -49,6 +50,7 @@ bool followsOperand(const Operation &op, unsigned i) {
   switch (op.kind()) {
   case Op::Map: return readsInPlace(op, i);
   case Op::Pad:
+  case Op::Scan:
   case Op::Softmax:
   case Op::QuantizedSoftmax:
   case Op::Normalize: return i == 0;
@@ -197,6 +199,7 @@ private:
     case Op::Map:
     case Op::Concat:
     case Op::Pad:
+    case Op::Scan:
     case Op::Softmax:
     case Op::QuantizedSoftmax:
     case Op::Normalize: follow(op); return;

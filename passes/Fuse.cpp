@@ -40,6 +40,7 @@ llvm::StringRef epilogueId(const Operation &anchor, bool residual) {
   case Op::MatMul: return residual ? "fuse.matmul-residual" : "fuse.matmul-epilogue";
   case Op::Pool: return "fuse.pool-epilogue";
   case Op::Reduce: return "fuse.reduce-epilogue";
+  case Op::Scan: return "fuse.scan-epilogue";
   case Op::Softmax: return "fuse.softmax-epilogue";
   case Op::Normalize: return "fuse.normalize-epilogue";
   case Op::Resize: return "fuse.resize-epilogue";

@@ -1,8 +1,8 @@
 // Scalar algebra inside the bodies of map and reduce.
 //
-// Every equation below is exact in IEEE arithmetic, NaN and infinities included; nothing is
-// reassociated. Zeros keep their sign except through min and max, which never promised one: so
-// `x + 0` stays (it turns −0 into +0) while `x + −0` goes.
+// Every equation below but those of powers is exact in IEEE arithmetic, NaN and infinities
+// included; nothing is reassociated. Zeros keep their sign except through min and max, which never
+// promised one: so `x + 0` stays (it turns −0 into +0) while `x + −0` goes.
 #include "passes/SimplifyBody.h"
 
 #include "passes/Maps.h"
@@ -232,6 +232,52 @@ Value *identity(Operation &op, Builder &b) {
   }
 }
 
+/// x^n as products and roots, or null.
+///
+///   x^0 = 1                  x^½  = x = −∞ ? ∞ : √(x + 0)
+///   x^2 = x · x              x^−½ = x = −∞ ? 0 : 1 / √(x + 0)
+///   x^3 = x · x · x          x^−1 = 1 / x
+///   x^4 = (x · x) · (x · x)  x^−2 = (1 / x) · (1 / x)
+///
+/// Zeros, infinities and NaN give what pow says (x + 0 makes +0 of −0, whose root pow gives), and
+/// no step leaves the range of floats where the power does not: (1 / x)², not 1 / x². Each step
+/// rounds once; three at most leave an error of 1.5 · 2^−p of the value beside the last rounding's,
+/// while a library's pow is called lane by lane. Products of integers wrap as their powers do.
+Value *power(Operation &op, Builder &b) {
+  if (!op.is(Op::Pow))
+    return nullptr;
+  Value *x = op.operand(0);
+  const Element e = x->type().element();
+  const llvm::Optional<Scalar> exponent = scalarOf(op.operand(1));
+  if (!exponent)
+    return nullptr;
+  const double n = isFloat(e) ? exponent->f : double(exponent->i);
+  const auto square = [&](Value *v) { return b.scalar(Op::Mul, {v, v}); };
+  if (n == 1)
+    return x;
+  if (n == 2)
+    return square(x);
+  if (n == 3)
+    return b.scalar(Op::Mul, {square(x), x});
+  if (n == 4)
+    return square(square(x));
+  if (!isFloat(e))
+    return n == 0 ? b.scalarInt(e, 1) : nullptr;
+  const auto number = [&](double v) { return b.scalarConst(e, v); };
+  if (n == 0)
+    return number(1);
+  if (n == -1 || n == -2) {
+    Value *reciprocal = b.scalar(Op::Div, {number(1), x});
+    return n == -1 ? reciprocal : square(reciprocal);
+  }
+  if (std::fabs(n) != 0.5)
+    return nullptr;
+  Value *root = b.scalar(Op::Sqrt, {b.scalar(Op::Add, {x, number(0)})});
+  return b.scalar(Op::Select,
+                  {b.scalar(Op::Equal, {x, number(-INFINITY)}), number(n > 0 ? INFINITY : 0),
+                   n > 0 ? root : b.scalar(Op::Div, {number(1), root})});
+}
+
 } // namespace
 
 bool simplifyBody(Operation &op, PassContext &context) {
@@ -249,6 +295,10 @@ bool simplifyBody(Operation &op, PassContext &context) {
       if (!to) {
         to = identity(scalar, b);
         id = "canonicalize.scalar-identity";
+      }
+      if (!to) {
+        to = power(scalar, b);
+        id = "canonicalize.scalar-power";
       }
       if (to && context.enabled(id, &op) && context.fire(id, op)) {
         if (to->hint().empty())

@@ -52,6 +52,7 @@ double flopsOf(const Operation &op) {
   case Op::Reduce:
   case Op::Softmax:
   case Op::QuantizedSoftmax: return elements(op.operand(0)->type()) * (op.is(Op::Reduce) ? 1 : 4);
+  case Op::Scan: return out;
   case Op::Normalize: return out * 6;
   case Op::Resize: return out * 7;
   default: return 0;

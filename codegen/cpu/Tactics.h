@@ -29,6 +29,7 @@ extern const Tactic &kPooling;      // pool
 extern const Tactic &kPoolingDirect;
 extern const Tactic &kReduce; // reduce
 extern const Tactic &kFold;
+extern const Tactic &kScan;      // scan
 extern const Tactic &kAttention; // attention
 extern const Tactic &kSoftmax;   // softmax
 extern const Tactic &kSoftmaxBytes;

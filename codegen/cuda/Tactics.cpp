@@ -41,6 +41,7 @@ llvm::ArrayRef<const Tactic *> tactics() {
       &kSqueezeExcite,
       &kReduce,
       &kFold,
+      &kScan,
       &kSoftmax,
       &kNormalize,
       &kResize,

@@ -41,6 +41,7 @@ extern const Tactic &kExpandDepthwiseSm80;
 extern const Tactic &kSqueezeExcite;
 extern const Tactic &kReduce;
 extern const Tactic &kFold;
+extern const Tactic &kScan;
 extern const Tactic &kSoftmax;
 extern const Tactic &kNormalize;
 extern const Tactic &kResize;

@@ -276,27 +276,58 @@ ReductionNest reductionNest(const GroupForm &form, const Reduction &r, bool atLe
   return n;
 }
 
-std::string writeCombiner(const GroupForm &form, const Reduction &r, StepWriter &out) {
-  llvm::SmallVector<Element, 4> parameters(r.accumulators.begin(), r.accumulators.end());
-  parameters.append(r.values.begin(), r.values.end());
-  const std::string functor = out.body(r.combine, parameters, "step");
-  const Floats &init = form.anchor->floatsAttr("init");
-  std::string values;
-  for (size_t i = 0; i < r.accumulators.size(); ++i) {
-    const Element e = r.accumulators[i];
+namespace {
+/// `accumulators`, whose identities are `init`, and `values` are what `program` takes, in order.
+std::string writeCombiner(StepWriter &out, const ScalarProgram &program,
+                          llvm::ArrayRef<Element> accumulators, llvm::ArrayRef<Element> values,
+                          llvm::ArrayRef<double> init) {
+  llvm::SmallVector<Element, 4> parameters(accumulators.begin(), accumulators.end());
+  parameters.append(values.begin(), values.end());
+  const std::string functor = out.body(program, parameters, "step");
+  std::string identity;
+  for (size_t i = 0; i < accumulators.size(); ++i) {
+    const Element e = accumulators[i];
     const std::string value =
         isFloat(e) ? cppScalar(e, init[i]) : cppScalar(e, truncateToInt(e, init[i]));
-    values += (i ? ", " : "") + ("broadcast<L>(" + value + ")");
+    identity += (i ? ", " : "") + ("broadcast<L>(" + value + ")");
   }
   SourceWriter &d = out.declarations();
   const std::string name = out.name() + "_combine";
   d.open("struct " + name + " : " + llvm::StringRef(functor).drop_back(2).str());
   d.line("template <class L>");
   d.open("TENON_FN auto identity(L) const");
-  d.line("return " + (r.accumulators.size() > 1 ? "pack(" + values + ")" : values) + ";");
+  d.line("return " + (accumulators.size() > 1 ? "pack(" + identity + ")" : identity) + ";");
   d.close();
   d.close("};");
   return name + "{}";
+}
+} // namespace
+
+std::string writeCombiner(const GroupForm &form, const Reduction &r, StepWriter &out) {
+  return writeCombiner(out, r.combine, r.accumulators, r.values, form.anchor->floatsAttr("init"));
+}
+
+std::string writeScanCombiner(const GroupForm &form, StepWriter &out) {
+  Region &region = form.anchor->region();
+  const Element e = form.anchor->result()->type().element();
+  ScalarProgram combine;
+  std::map<const Value *, unsigned> nodes;
+  for (unsigned i = 0; i < 2; ++i)
+    nodes[region.argument(i)] = input(combine, i, e);
+  for (Operation &s : region) {
+    if (s.isTerminator()) {
+      combine.outputs.push_back(nodes[s.operand(0)]);
+      break;
+    }
+    ScalarNode n;
+    n.op = &s;
+    n.element = s.result()->type().element();
+    for (Value *v : s.operands())
+      n.operands.push_back(nodes[v]);
+    combine.nodes.push_back(n);
+    nodes[s.result()] = unsigned(combine.nodes.size()) - 1;
+  }
+  return writeCombiner(out, combine, {e}, {e}, {form.anchor->floatAttr("init")});
 }
 
 } // namespace tenon

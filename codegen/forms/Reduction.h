@@ -40,8 +40,10 @@ struct ReductionNest {
 /// `atLeastOne`: kept and reduced have a dimension each, of extent 1 where there is none.
 ReductionNest reductionNest(const GroupForm &form, const Reduction &r, bool atLeastOne = false);
 
-/// Writes the struct that merges accumulators, the functor of `combine` with the identity beside
-/// it; returns an expression that makes one.
+/// Writes the struct that merges accumulators, the functor of `combine` with the identity (the
+/// anchor's attribute init) beside it; returns an expression that makes one.
 std::string writeCombiner(const GroupForm &form, const Reduction &r, StepWriter &out);
+/// The same of a scan, whose combiner takes two values.
+std::string writeScanCombiner(const GroupForm &form, StepWriter &out);
 
 } // namespace tenon

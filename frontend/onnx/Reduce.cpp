@@ -239,8 +239,7 @@ void importHardmax(Node &n) {
 }
 
 namespace {
-/// Running sums or products along an axis: y[i] folds x[j] over the j up to i. As a reduction over
-/// a second copy of the axis it is quadratic in its extent.
+/// Running sums or products along an axis.
 void cumulate(Node &n, Op combiner, double identity) {
   auto given = n.intsOperand(1);
   if (!given)
@@ -252,31 +251,8 @@ void cumulate(Node &n, Op combiner, double identity) {
   auto axis = n.axis(given->front(), n.rank(0));
   if (!axis)
     return;
-  const bool exclusive = n.boolAttr("exclusive", false), reverse = n.boolAttr("reverse", false);
-  Type t = n.type(0);
-  // Iteration: the dimensions of the result, then j.
-  const unsigned last = t.rank();
-  Dims space(t.shape().begin(), t.shape().end());
-  space.push_back(t.dim(unsigned(*axis)));
-  IndexMap map = identityMap(t.rank());
-  map[size_t(*axis)] = last;
-  NamedAttributes attributes{{"maps", IntLists{map}},
-                             {"space", space},
-                             {"axes", Ints{int64_t(last)}},
-                             {"init", Floats{identity}}};
-  Operation *op =
-      n.b.create(Op::Reduce, {n.input(0)}, attributes, 1, [&](unsigned, Region &region) {
-        Type element = Type::scalar(n.context(), t.element());
-        Value *sofar = region.addArgument(element), *v = region.addArgument(element);
-        Builder inner(region, n.b.diagnostics());
-        inner.location = n.b.location;
-        Scalars s{inner, t.element()};
-        const Op order = reverse ? (exclusive ? Op::Greater : Op::GreaterEqual)
-                                 : (exclusive ? Op::Less : Op::LessEqual);
-        Value *counts = s(order, s.index(last), s.index(unsigned(*axis)));
-        inner.yield({s(combiner, sofar, s(Op::Select, counts, v, s.c(identity)))});
-      });
-  n.setAll(op);
+  n.setAll(n.b.scan(combiner, n.input(0), *axis, identity, n.boolAttr("exclusive", false),
+                    n.boolAttr("reverse", false)));
 }
 } // namespace
 

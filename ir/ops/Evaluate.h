@@ -9,6 +9,7 @@ namespace tenon {
 // EvaluateBodies.cpp
 bool evaluateMap(const Operation &op, EvaluationFrame &frame, std::string &error);
 bool evaluateReduce(const Operation &op, EvaluationFrame &frame, std::string &error);
+bool evaluateScan(const Operation &op, EvaluationFrame &frame, std::string &error);
 // EvaluateMovement.cpp
 bool evaluateReshape(const Operation &op, EvaluationFrame &frame, std::string &error);
 bool evaluateTranspose(const Operation &op, EvaluationFrame &frame, std::string &error);

@@ -1,4 +1,4 @@
-// Evaluates map and reduce: tiles of the iteration space run through the body.
+// Evaluates map, reduce and scan: tiles of the iteration space run through the body.
 #include "ir/ops/Body.h"
 #include "ir/ops/Evaluate.h"
 #include "ir/ops/Ops.h"
@@ -328,6 +328,56 @@ bool evaluateReduce(const Operation &op, EvaluationFrame &frame, std::string &er
   parallelFor((outputs + kTile - 1) / kTile, 1, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t)
       reduction.evaluate(frame.results, t * kTile, std::min((t + 1) * kTile, outputs));
+  });
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Scan
+//===----------------------------------------------------------------------===//
+
+bool evaluateScan(const Operation &op, EvaluationFrame &frame, std::string &) {
+  const Tensor &x = frame.operands[0];
+  const BodyProgram program(op.region(), /*exact=*/true, frame.wide);
+  frame.results.emplace_back(program.slots()[0], x.shape());
+  Tensor &y = frame.results.back();
+  y.mutableBytes();
+  const auto axis = size_t(op.intAttr("axis"));
+  const int64_t n = x.shape()[axis], inner = product(x.shape().drop_front(axis + 1));
+  const int64_t lines = n ? x.size() / n : 0;
+  const bool exclusive = op.boolAttr("exclusive"), reverse = op.boolAttr("reverse");
+  const double init = op.floatAttr("init");
+  // A tile of lines at a time; packed results are written by one thread.
+  const int64_t tiles = (lines + kTile - 1) / kTile;
+  parallelFor(tiles, bitWidth(y.element()) < 8 ? tiles : 1, [&](int64_t begin, int64_t end) {
+    BodyTile tile(program);
+    Lanes next(program.slots()[0]);
+    Lanes &before = tile.slot(0);
+    std::vector<int64_t> at(static_cast<size_t>(kTile));
+    for (int64_t t = begin; t < end; ++t) {
+      const int64_t first = t * kTile, count = std::min(kTile, lines - first);
+      for (int64_t k = 0; k < count; ++k)
+        at[size_t(k)] = (first + k) / inner * n * inner + (first + k) % inner;
+      const auto give = [&](int64_t i) {
+        for (int64_t k = 0; k < count; ++k)
+          if (isFloat(before.element))
+            y.set(at[size_t(k)] + i * inner, before.reals[size_t(k)]);
+          else
+            y.setInt(at[size_t(k)] + i * inner, before.integers[size_t(k)]);
+      };
+      before.fill(init, truncateToInt(before.element, init), count);
+      for (int64_t step = 0; step < n; ++step) {
+        const int64_t i = reverse ? n - 1 - step : step;
+        if (exclusive)
+          give(i);
+        tile.slot(1).load(x, at.data(), i * inner, count);
+        tile.run(count, [](int64_t, int64_t *, int64_t) {});
+        copyLanes(tile.yielded(0), next, count); // may be an argument
+        copyLanes(next, before, count);
+        if (!exclusive)
+          give(i);
+      }
+    }
   });
   return true;
 }

@@ -8,6 +8,13 @@
 // Iteration space and maps are those of map; results keep the other dimensions in order. Keeping
 // reduced dimensions is a reshape, a mean is a map behind it.
 //
+//   scan (x) {axis, init, exclusive, reverse} { (before, a) … yield combined }
+// running folds along `axis`: element i of a result is the combination of init with the elements of
+// x up to i, with `exclusive` without the one at i, with `reverse` from the end on. The combiner
+// takes and gives x's type, the element nearer to where the scan begins first. It must be
+// associative up to rounding, with `init` as identity, so that targets may combine runs; it need
+// not commute.
+//
 //   softmax (x) {axis, log}
 // exp(x − max) / Σ exp(x − max) along `axis`, or its logarithm. The maximum is subtracted first, so
 // no finite input overflows.
@@ -78,6 +85,32 @@ bool inferReduce(const Operation &op, llvm::SmallVectorImpl<Type> &results, std:
                              ": expected one type of numbers or booleans");
     results.push_back(Type::tensor(a.context(), a.element(), kept));
   }
+  return true;
+}
+
+bool inferScan(const Operation &op, llvm::SmallVectorImpl<Type> &results, std::string &error) {
+  if (!checkForm(op, error) || !checkTensor(op, 0, -1, error))
+    return false;
+  Type t = op.operand(0)->type();
+  if (isOpaque(t.element()))
+    return fail(error, "expected a tensor of numbers or booleans, found " + toString(t));
+  if (!checkAxis(op.intAttr("axis"), t.rank(), "axis", error))
+    return false;
+  Region &body = op.region();
+  Operation *end = regionEnd(op, 0, error);
+  if (!end)
+    return false;
+  const Type scalar = Type::scalar(t.context(), t.element());
+  bool fits = body.numArguments() == 2 && end->numOperands() == 1;
+  for (unsigned i = 0; fits && i < 2; ++i)
+    fits = body.argument(i)->type() == scalar;
+  if (!fits || end->operand(0)->type() != scalar)
+    return fail(error, "expected a body that combines two values of type " + toString(scalar) +
+                           " into one");
+  for (Operation &s : body)
+    if (s.is(Op::Index))
+      return fail(error, "the body asks for a position, which combined values have not");
+  results.push_back(logical(t));
   return true;
 }
 
@@ -158,6 +191,12 @@ const AttrInfo kReduce[] = {
     {"axes", AttrKind::Ints, true, "iteration dimensions that are folded away, ascending"},
     {"init", AttrKind::Floats, true, "identity of the combiner, one per result"},
 };
+const AttrInfo kScan[] = {
+    {"axis", AttrKind::Int, true, "dimension along which values are combined"},
+    {"init", AttrKind::Float, true, "identity of the combiner"},
+    {"exclusive", AttrKind::Bool, false, "leave out the element itself (default false)"},
+    {"reverse", AttrKind::Bool, false, "begin at the end (default false)"},
+};
 const AttrInfo kSoftmax[] = {
     {"axis", AttrKind::Int, true, "dimension along which the result adds up to 1"},
     {"log", AttrKind::Bool, false, "give the logarithm (default false)"},
@@ -183,6 +222,9 @@ llvm::ArrayRef<OpRow> reductionOps() {
       {Op::Reduce,
        {"reduce", "Folds dimensions of an iteration space with an associative combiner.", kElements,
         kReduce, kVariadic, 1, OpTrait::Isolated, inferReduce, nullptr, evaluateReduce}},
+      {Op::Scan,
+       {"scan", "Running folds along one dimension with an associative combiner.", kX, kScan, 1, 1,
+        OpTrait::Isolated, inferScan, nullptr, evaluateScan}},
       {Op::Softmax,
        {"softmax", "Normalised exponentials along one dimension.", kX, kSoftmax, 1, 0,
         OpTrait::None, inferSoftmax, nullptr, evaluateSoftmax}},

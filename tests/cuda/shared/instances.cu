@@ -38,6 +38,7 @@
 #include "cuda/scatter/last.cuh"
 #include "cuda/scatter/sorted.cuh"
 #include "cuda/gather/shape_values.cuh"
+#include "cuda/scan/kernel.cuh"
 #include "cuda/softmax/kernel.cuh"
 #include "cuda/squeeze_excite/kernel.cuh"
 #include "cuda/topk/kernel.cuh"
@@ -186,7 +187,8 @@ struct rows_config {
   static constexpr fixed<1> m{};
   static constexpr fixed<64> n{}, k{};
   static constexpr int lanes = 32, columns = 2;
-  static constexpr bool across = false, log = false, centered = true;
+  static constexpr bool across = false, log = false, centered = true, exclusive = false,
+                        reverse = false;
   static constexpr int threads = 128, vector = 2, held = 1;
 };
 
@@ -484,6 +486,8 @@ template <class T> status matrices(const frame &f, issue &to) {
   TENON_CHECK(to.launch<V>(cuda::reduce(rows_config{}, pack(in), cuda::identity_body{}, sum{},
                                         pack(make_view(f.output<T>(0), extents<1>{})), pack(),
                                         cuda::identity_body{})));
+  TENON_CHECK(
+      to.launch<V>(cuda::scan(rows_config{}, in, sum{}, out, pack(), cuda::identity_body{})));
   TENON_CHECK(to.launch<V>(cuda::softmax(rows_config{}, in, out, pack(), cuda::identity_body{})));
   TENON_CHECK(
       to.launch<V>(cuda::normalize(rows_config{}, 1e-5f, in, out, pack(), cuda::identity_body{})));

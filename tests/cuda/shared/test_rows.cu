@@ -1,6 +1,6 @@
 // Architectures: 800
 //
-// Tests of reduce, fold, softmax, normalize, gather and gemv.
+// Tests of reduce, fold, scan, softmax, normalize, gather and gemv.
 #include "cuda/base/computed.cuh"
 #include "cuda/reduce/fold.cuh"
 #include "cuda/gather/kernel.cuh"
@@ -8,6 +8,7 @@
 #include "cuda/map/kernel.cuh"
 #include "cuda/reduce/kernel.cuh"
 #include "cuda/normalize/kernel.cuh"
+#include "cuda/scan/kernel.cuh"
 #include "cuda/softmax/kernel.cuh"
 #include "common/scalar.h"
 #include "shared/harness.h"
@@ -106,6 +107,36 @@ template <int Lanes> void reduce_arg_max(index_t rows, index_t n) {
                       pack(), both{}));
   expect_close(value, want_value, 0);
   expect_close(place, want_place, 0);
+}
+
+template <int Lanes, bool Across, bool Exclusive, bool Reverse> struct scan_case {
+  dims<dyn, dyn, dyn> space;
+  static constexpr int lanes = Lanes;
+  static constexpr bool across = Across, exclusive = Exclusive, reverse = Reverse;
+};
+/// Running sums over the last axis of (a, b, n), or in place over the middle axis of (a, n, b).
+template <int Lanes, bool Across, bool Exclusive, bool Reverse> void scan_sums(index_t a, index_t b, index_t n) {
+  name_case("scan %ldx%ldx%ld lanes %d across %d exclusive %d reverse %d", long(a), long(b), long(n), Lanes, Across, Exclusive, Reverse);
+  scan_case<Lanes, Across, Exclusive, Reverse> cfg;
+  cfg.space = dims<dyn, dyn, dyn>(a, b, n);
+  buffer<float> x(a * b * n), y(a * b * n);
+  x.fill_random();
+  std::vector<double> want(size_t(x.size()));
+  for (index_t i = 0; i < a; ++i)
+    for (index_t j = 0; j < b; ++j) {
+      double sum = 0;
+      for (index_t step = 0; step < n; ++step) {
+        const index_t k = Reverse ? n - 1 - step : step, at = Across ? (i * n + k) * b + j : (i * b + j) * n + k;
+        const double with = sum + double(x.get(at));
+        want[size_t(at)] = Exclusive ? sum : with;
+        sum = with;
+      }
+    }
+  using strides = dims<dyn, dyn, dyn>;
+  const strides s = Across ? strides(n * b, 1, b) : strides(n * b, n, 1);
+  auto &result = Across ? x : y;
+  launch(cuda::scan(cfg, make_view<const float>(x.device(), s), sum_combine{}, pack(make_view(result.device(), s)), pack(), cuda::identity_body{}));
+  expect_close(result, want, 2e-6);
 }
 
 template <int Lanes, bool Across, bool Log> struct softmax_case {
@@ -336,6 +367,13 @@ int main() {
   reduce_sum<4, false>(1, 70, 1, 3);
   reduce_arg_max<32>(9, 100);
   reduce_arg_max<1>(300, 7);
+  scan_sums<1, true, false, false>(3, 70, 33);
+  scan_sums<32, true, true, false>(2, 11, 300);
+  scan_sums<8, true, false, true>(1, 40, 21);
+  scan_sums<256, false, false, false>(1, 3, 2500);
+  scan_sums<32, false, true, true>(4, 5, 100);
+  scan_sums<2, false, true, false>(40, 7, 7);
+  scan_sums<256, false, false, true>(1, 1, 1024);
   softmax<32, false, false>(2, 5, 100);
   softmax<256, false, false>(1, 2, 1001);
   softmax<1, true, false>(3, 50, 4);

@@ -1,4 +1,4 @@
-// Tests the tactics of reductions, softmax and normalize.
+// Tests the tactics of reductions, scans, softmax and normalize.
 #include "Compiled.h"
 
 #include <gtest/gtest.h>
@@ -90,6 +90,39 @@ TEST(ReduceTactic, LogicalAndIntegers) {
     return %any, %sum, %max
   }
 })";
+  check(c);
+}
+
+TEST(ScanTactic, AnyAxisBothWays) {
+  CompiledCase c;
+  c.text = R"(module "m" stage=imported {
+  symbol N = 1..40
+  graph @main (%x "x": tensor<3x5x{N}x19xf32>, %k "k": tensor<6x70xi64>, %b "b": tensor<6x70xi1>) -> ("last", "inner", "first", "wrapped", "seen") {
+    %last = scan %x {axis = 3, init = 0.0} (%s1: f32, %v1: f32) {
+      %t1 = add %s1, %v1 : f32
+      yield %t1
+    } : tensor<3x5x{N}x19xf32>
+    %inner = scan %x {axis = 2, init = 0.0, exclusive = true, reverse = true} (%s2: f32, %v2: f32) {
+      %t2 = add %s2, %v2 : f32
+      yield %t2
+    } : tensor<3x5x{N}x19xf32>
+    %first = scan %x {axis = 0, init = -inf} (%s3: f32, %v3: f32) {
+      %t3 = max %s3, %v3 : f32
+      yield %t3
+    } : tensor<3x5x{N}x19xf32>
+    %wrapped = scan %k {axis = 1, init = 1.0, reverse = true} (%s4: i64, %v4: i64) {
+      %t4 = mul %s4, %v4 : i64
+      yield %t4
+    } : tensor<6x70xi64>
+    %seen = scan %b {axis = 1, init = 0.0, exclusive = true} (%s5: i1, %v5: i1) {
+      %t5 = logical_or %s5, %v5 : i1
+      yield %t5
+    } : tensor<6x70xi1>
+    return %last, %inner, %first, %wrapped, %seen
+  }
+})";
+  c.tactics = {"scan", "scan", "scan", "scan", "scan"};
+  c.dims = {{"N", 23}};
   check(c);
 }
 

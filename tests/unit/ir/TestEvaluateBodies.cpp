@@ -259,6 +259,48 @@ TEST(Reduce, AnyAxes) {
   }
 }
 
+Tensor scanOf(Op combiner, const Tensor &x, int64_t axis, double init, bool exclusive,
+              bool reverse) {
+  TestGraph g;
+  Operation *op = g.b.scan(combiner, g.constant(x), axis, init, exclusive, reverse);
+  EXPECT_TRUE(op) << g.messages();
+  g.finish({op->result()});
+  return g.run({})[0];
+}
+
+TEST(Scan, AnyAxisAndDirection) {
+  // The middle one has more lines than a tile.
+  for (Shape shape : {Shape{3, 4, 5}, Shape{2, 30, 700}, Shape{1, 2000, 1}}) {
+    const Tensor x = randomTensor(Element::F32, shape, 7);
+    for (int64_t axis : {0, 1, 2})
+      for (bool exclusive : {false, true})
+        for (bool reverse : {false, true}) {
+          const int64_t n = shape[size_t(axis)];
+          const int64_t inner = product(llvm::makeArrayRef(shape).drop_front(size_t(axis) + 1));
+          std::vector<double> want(size_t(x.size()));
+          for (int64_t first = 0; first < x.size(); ++first) {
+            if (first / inner % n != 0)
+              continue;
+            double sum = 0;
+            for (int64_t step = 0; step < n; ++step) {
+              const int64_t at = first + (reverse ? n - 1 - step : step) * inner;
+              want[size_t(at)] = float(exclusive ? sum : sum + x.at(at));
+              sum += x.at(at);
+            }
+          }
+          EXPECT_EQ(values(scanOf(Op::Add, x, axis, 0, exclusive, reverse)), want);
+        }
+  }
+}
+
+TEST(Scan, IntegersWrapAndNothingStaysNothing) {
+  EXPECT_EQ(values(scanOf(Op::Add, tensor(Element::I8, {3}, {100, 100, 1}), 0, 0, false, false)),
+            (std::vector<double>{100, -56, -55}));
+  EXPECT_EQ(values(scanOf(Op::Mul, tensor(Element::I32, {3}, {2, 3, 4}), 0, 1, true, true)),
+            (std::vector<double>{12, 4, 1}));
+  EXPECT_EQ(scanOf(Op::Add, Tensor(Element::F32, {2, 0}), 1, 0, false, false).size(), 0);
+}
+
 TEST(Reduce, SumsAccumulateInDouble) {
   Tensor x(Element::F32, {20000});
   for (int64_t i = 0; i < x.size(); ++i)

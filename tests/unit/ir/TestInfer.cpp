@@ -29,6 +29,36 @@ TEST_F(Infer, ConvExtentsAreExpressions) {
             "tensor<{N}x8x{H}x7xf32>");
 }
 
+TEST_F(Infer, ScanRejects) {
+  Value *x = g.input(Element::F32, {n, g.dim(3)});
+  Operation *sums = g.b.scan(Op::Add, x, 0, 0, false, true);
+  ASSERT_TRUE(sums) << g.messages();
+  EXPECT_EQ(typeOf(sums->result()), "tensor<{N}x3xf32>");
+  const auto rejectBody = [&](llvm::function_ref<Value *(Builder &, Value *, Value *)> combine) {
+    g.diagnostics.clear();
+    EXPECT_FALSE(
+        g.b.create(Op::Scan, {x}, {{"axis", 1}, {"init", 0.0}}, 1, [&](unsigned, Region &body) {
+          const Type t = Type::scalar(g.context, Element::F32);
+          Value *before = body.addArgument(t), *a = body.addArgument(t);
+          Builder b(body, g.diagnostics);
+          b.yield({combine(b, before, a)});
+        }));
+    return g.messages();
+  };
+  EXPECT_CONTAINS(rejectBody([](Builder &b, Value *before, Value *a) {
+                    return b.scalar(Op::Less, {before, a});
+                  }),
+                  "expected a body that combines two values of type f32 into one");
+  EXPECT_CONTAINS(rejectBody([&](Builder &b, Value *, Value *a) {
+                    const Type t = Type::scalar(g.context, Element::F32);
+                    return b.scalar(Op::Add, {a, b.scalar(Op::Index, {}, {{"dim", 0}, {"to", t}})});
+                  }),
+                  "the body asks for a position");
+  g.diagnostics.clear();
+  EXPECT_FALSE(g.b.scan(Op::Add, x, 2, 0, false, false));
+  EXPECT_CONTAINS(g.messages(), "axis");
+}
+
 TEST_F(Infer, ConvRejects) {
   Value *x = g.input(Element::F32, {1, 4, 8, 8});
   Value *w = g.input(Element::F32, {8, 4, 3, 3});
