@@ -80,7 +80,7 @@ Tensor partOf(const Tensor &t, llvm::ArrayRef<int64_t> shape, int64_t set, int64
   if (count == 1 && (shape.empty() || t.element() == Element::String))
     return t;
   if (t.element() == Element::String) {
-    const auto values = t.stringValues();
+    const auto &values = t.stringValues();
     const auto one = std::ptrdiff_t(t.size() / count);
     return Tensor::strings(shape,
                            Strings(values.begin() + set * one, values.begin() + (set + 1) * one));
