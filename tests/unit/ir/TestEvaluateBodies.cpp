@@ -1,6 +1,8 @@
 // Tests map and reduce: broadcasting, typing of scalars, rounding, ties, NaN, several results.
 #include "Support.h"
 
+#include "ir/Extents.h"
+
 namespace tenon::test {
 namespace {
 
