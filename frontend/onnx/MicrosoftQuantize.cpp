@@ -26,16 +26,6 @@ Value *quantized(Node &n, Value *y, unsigned scale, Element otherwise) {
       [](Scalars &s, llvm::ArrayRef<Value *> a) { return s(Op::Quantize, a[0], a[1], a[2]); });
 }
 
-namespace {
-
-/// x, x_scale, x_zero, y_scale, y_zero.
-void between(Node &n, llvm::function_ref<Value *(Value *)> function) {
-  Value *x = real(n, 0);
-  n.set(0, quantized(n, x ? function(x) : nullptr, 3, n.element(0)));
-}
-
-/// Constant bytes [rows, …] read as elements of `bits` each, which stand in ONNX's order already:
-/// [rows, columns], columns beyond what is wanted included.
 llvm::Optional<Tensor> unpacked(Node &n, unsigned i, int64_t bits, int64_t rows) {
   auto bytes = n.constantOperand(i);
   if (!bytes)
@@ -47,6 +37,37 @@ llvm::Optional<Tensor> unpacked(Node &n, unsigned i, int64_t bits, int64_t rows)
   }
   const Element e = bits == 2 ? Element::U2 : bits == 4 ? Element::U4 : Element::U8;
   return bytes->reinterpreted(e, {rows, bytes->size() / rows * 8 / bits});
+}
+
+Value *dequantizedBlocks(Builder &b, Value *units, Value *scales, Value *zeros) {
+  if (!units || !scales)
+    return nullptr;
+  const Type t = units->type();
+  const Element stored = t.element(), e = scales->type().element();
+  const IndexMap whole = identityMap(t.rank()), block = identityMap(t.rank() - 1);
+  llvm::SmallVector<Value *, 3> operands{units, scales};
+  std::vector<IndexMap> maps{whole, block};
+  if (zeros) {
+    operands.push_back(zeros);
+    maps.push_back(block);
+  }
+  return pointwise(b, operands, maps, t.shape(), [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+    if (a.size() < 3)
+      return s(Op::Dequantize, a[0], a[1], s.c(1 << (bitWidth(stored) - 1)));
+    if (a[2]->type().element() == stored)
+      return s(Op::Dequantize, a[0], a[1], a[2]);
+    const Element wide = computeType(e);
+    Value *v = s(Op::Sub, s.cast(a[0], wide), s.cast(a[2], wide));
+    return s.cast(s(Op::Mul, v, s.cast(a[1], wide)), e);
+  });
+}
+
+namespace {
+
+/// x, x_scale, x_zero, y_scale, y_zero.
+void between(Node &n, llvm::function_ref<Value *(Value *)> function) {
+  Value *x = real(n, 0);
+  n.set(0, quantized(n, x ? function(x) : nullptr, 3, n.element(0)));
 }
 
 } // namespace
@@ -182,36 +203,19 @@ void importMatMulNBits(Node &n) {
     return;
   }
   const Dim nRows = n.dim(rows), nBlocks = n.dim(blocks);
-  Value *w = n.b.constant(weights->reshaped({rows, blocks, block}));
-  llvm::SmallVector<Value *, 3> operands{w, n.b.reshape(n.input(Scales), {nRows, nBlocks})};
-  std::vector<IndexMap> maps{{0, 1, 2}, {0, 1}};
-  if (n.has(Zeros)) {
-    Value *zeros;
-    if (n.element(Zeros) == Element::U8) {
-      auto packed = unpacked(n, Zeros, bits, rows);
-      if (!packed)
-        return;
-      zeros = sliceAlong(n.b, n.b.constant(*packed), 1, n.dim(0), nBlocks, 1);
-    } else {
-      zeros = n.b.reshape(n.input(Zeros), {nRows, nBlocks});
-    }
-    operands.push_back(zeros);
-    maps.push_back({0, 1});
+  Value *zeros = nullptr;
+  if (n.has(Zeros) && n.element(Zeros) == Element::U8) {
+    auto packed = unpacked(n, Zeros, bits, rows);
+    if (!packed)
+      return;
+    zeros = sliceAlong(n.b, n.b.constant(*packed), 1, n.dim(0), nBlocks, 1);
+  } else if (n.has(Zeros)) {
+    zeros = n.b.reshape(n.input(Zeros), {nRows, nBlocks});
   }
-  if (llvm::is_contained(operands, nullptr))
+  if (n.has(Zeros) && !zeros)
     return;
-  const Element e = n.element(Scales);
-  Value *dense = pointwise(n.b, operands, maps, {nRows, nBlocks, n.dim(block)},
-                           [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-                             if (a.size() < 3)
-                               return s(Op::Dequantize, a[0], a[1], s.c(1 << (bits - 1)));
-                             const Element stored = a[0]->type().element();
-                             if (a[2]->type().element() == stored)
-                               return s(Op::Dequantize, a[0], a[1], a[2]);
-                             const Element wide = computeType(e);
-                             Value *v = s(Op::Sub, s.cast(a[0], wide), s.cast(a[2], wide));
-                             return s.cast(s(Op::Mul, v, s.cast(a[1], wide)), e);
-                           });
+  Value *dense = dequantizedBlocks(n.b, n.b.constant(weights->reshaped({rows, blocks, block})),
+                                   n.b.reshape(n.input(Scales), {nRows, nBlocks}), zeros);
   dense = dense ? n.b.reshape(dense, {nRows, n.dim(blocks * block)}) : nullptr;
   if (dense && blocks * block != columns)
     dense = sliceAlong(n.b, dense, 1, n.dim(0), n.dim(columns), 1);

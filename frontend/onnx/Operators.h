@@ -160,6 +160,10 @@ void importQLinearSigmoid(Node &n);
 void importQLinearSoftmax(Node &n);
 void importQLinearWhere(Node &n);
 
+// MixtureOfExperts.cpp
+void importMoE(Node &n);
+void importQMoE(Node &n);
+
 // Attention.cpp
 void importAttention(Node &n);
 void importFlexAttention(Node &n);

@@ -305,6 +305,68 @@ class Contrib(ContribCase):
                                   ("y", "k2", "v2"), num_heads=4, kv_num_heads=2)  # fmt: skip
         self.group_query(inputs, weights | norms, expected=expected, qk_norm_epsilon=1e-3)
 
+    def experts(self, tokens, count, k, activation, gates=1, third=False, bias=True, **attributes):
+        """MoE of `count` experts from 8 through 6 to 8 numbers; gates: 2 where the first product has both."""
+        inputs = {"x": self.normal(*tokens, 8), "router": self.normal(int(np.prod(tokens)), count)}
+        weights = {"w1": self.normal(count, 6 * gates, 8), "w2": self.normal(count, 8, 6)}
+        if bias:
+            weights |= {"b1": self.normal(count, 6 * gates), "b2": self.normal(count, 8)}
+        if third:
+            weights["w3"] = self.normal(count, 6, 8)
+        order = ("w1", "b1", "w2", "b2", "w3")
+        names = ["x", "router", *(name if name in weights else "" for name in order)]
+        while not names[-1]:
+            names.pop()
+        self.check("MoE", names, inputs, weights, k=k, activation_type=activation, **attributes)
+
+    def test_mixture_of_experts(self):
+        """Many tokens, so that all experts compute, and few, so that the chosen ones do."""
+        for tokens, count, k in (((2, 3), 4, 2), ((1, 1), 8, 2), ((5,), 4, 1)):
+            self.experts(tokens, count, k, "relu")
+            self.experts(tokens, count, k, "gelu", bias=False, normalize_routing_weights=1)
+            self.experts(tokens, count, k, "silu")
+            self.experts(tokens, count, k, "identity")
+            self.experts(tokens, count, k, "swiglu", gates=2, swiglu_fusion=1, activation_alpha=1.7, activation_beta=1.0,
+                         swiglu_limit=1.5, normalize_routing_weights=1)  # fmt: skip
+
+    def test_gates_of_experts(self):
+        """The first product's halves one behind the other, or two products: of CUDA alone in ONNX Runtime,
+        against the same weights interleaved."""
+        inputs = {"x": self.normal(3, 8), "router": self.normal(3, 4)}
+        w1, w2 = self.normal(4, 12, 8), self.normal(4, 8, 6)
+        kind = {"k": 2, "activation_type": "swiglu", "swiglu_limit": 1.5, "normalize_routing_weights": 1}
+        expected = self.reference("MoE", ["x", "router", "w1", "", "w2"], inputs, {"w1": w1, "w2": w2},
+                                  swiglu_fusion=1, **kind)  # fmt: skip
+        halves = {"w1": np.concatenate([w1[:, 0::2], w1[:, 1::2]], 1), "w2": w2}
+        self.check("MoE", ["x", "router", "w1", "", "w2"], inputs, halves, expected=expected, swiglu_fusion=2, **kind)
+        apart = {"w1": w1[:, 0::2].copy(), "w2": w2, "w3": w1[:, 1::2].copy()}
+        self.check("MoE", ["x", "router", "w1", "", "w2", "", "w3"], inputs, apart, expected=expected, **kind)
+
+    def test_quantised_experts(self):
+        """QMoE: weights of 4 and 8 bits, a scale for a row or for a block, zero points."""
+        for tokens, bits, block, zeros in itertools.product((1, 6), (4, 8), (0, 16), (False, True)):
+            if bits == 8 and block:
+                continue  # ONNX Runtime rounds what these multiply to 8 bits
+            count, width, inner = 4, 32, 32
+            inputs = {"x": self.normal(tokens, width), "router": self.normal(tokens, count)}
+            weights, names = {}, ["x", "router"]
+            for i, (rows, columns) in enumerate(((inner, width), (width, inner)), 1):
+                blocks = columns // block if block else 1
+                shape = (count, rows, blocks) if block else (count, rows)
+                weights[f"w{i}"] = self.rng.integers(0, 256, (count, rows, columns * bits // 8)).astype(np.uint8)
+                weights[f"s{i}"] = (0.02 * (1 + self.rng.random(shape))).astype(FLOAT)
+                names += [f"w{i}", f"s{i}", ""]
+                if zeros:
+                    packed = (count, rows, -(-blocks * bits // 8)) if block else (count, rows * bits // 8)
+                    weights[f"z{i}"] = self.rng.integers(0, 256, packed).astype(np.uint8)
+            if zeros:
+                names += ["", "", "", "z1", "z2"]
+            while not names[-1]:
+                names.pop()
+            blocked = {"block_size": block} if block else {}
+            self.check("QMoE", names, inputs, weights, k=2, activation_type="silu", expert_weight_bits=bits,
+                       normalize_routing_weights=1, **blocked)  # fmt: skip
+
     def forest(self, classes, ids, post_transform, names=None, base=(), scale=1.0):
         """Stumps over 3 features whose leaves vote for the classes `ids` names."""
         trees, split = 4, [float(v) for v in self.normal(4)]

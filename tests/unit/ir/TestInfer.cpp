@@ -50,8 +50,10 @@ TEST_F(Infer, ScanRejects) {
                   }),
                   "expected a body that combines two values of type f32 into one");
   EXPECT_CONTAINS(rejectBody([&](Builder &b, Value *, Value *a) {
-                    const Type t = Type::scalar(g.context, Element::F32);
-                    return b.scalar(Op::Add, {a, b.scalar(Op::Index, {}, {{"dim", 0}, {"to", t}})});
+                    const Type whole = Type::scalar(g.context, Element::I64);
+                    Value *i = b.scalar(Op::Index, {}, {{"dim", int64_t(0)}, {"to", whole}});
+                    const Type real = Type::scalar(g.context, Element::F32);
+                    return b.scalar(Op::Add, {a, b.scalar(Op::Cast, {i}, {{"to", real}})});
                   }),
                   "the body asks for a position");
   g.diagnostics.clear();
