@@ -17,12 +17,13 @@ Value *real(Node &n, unsigned x);
 /// type `otherwise` where that is not there.
 Value *quantized(Node &n, Value *y, unsigned scale, Element otherwise);
 
-/// Constant bytes [rows, …] of operand i read as unsigned elements of 2, 4 or 8 `bits`, which stand in
-/// ONNX's order already: [rows, columns], columns beyond what is wanted included. None after an error.
+/// Constant bytes [rows, …] of operand i read as unsigned elements of 2, 4 or 8 `bits`, which stand
+/// in ONNX's order already: [rows, columns], columns beyond what is wanted included. None after an
+/// error.
 llvm::Optional<Tensor> unpacked(Node &n, unsigned i, int64_t bits, int64_t rows);
 /// (units − zero) · scale for unsigned units [rows…, blocks, block] and scales and zero points
-/// [rows…, blocks]; where `zeros` is null, half of the units' range is the zero point. Null where an
-/// operand is.
+/// [rows…, blocks]; where `zeros` is null, half of the units' range is the zero point. Null where
+/// an operand is.
 Value *dequantizedBlocks(Builder &b, Value *units, Value *scales, Value *zeros);
 
 /// A tensor in bytes, with the scale and the zero point of its range and 0.
