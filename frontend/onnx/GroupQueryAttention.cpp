@@ -225,23 +225,26 @@ private:
     }
     return written(past, now, fits);
   }
+  /// Where row `row` [batch, head, …] of a value of type `t` has the element at the index.
+  static Value *element(Scalars &s, Value *row, Type t) {
+    auto times = [&](Value *v, unsigned d) {
+      return s(Op::Mul, v, s.b.scalarInt(Element::I64, t.dim(d).constant()));
+    };
+    Value *head = s(Op::Add, times(s.index(0), 1), s.index(1));
+    return s(Op::Add, times(s(Op::Add, times(head, 2), row), 3), s.index(3));
+  }
   /// What lies behind the new rows of a cache that has just grown is zero.
   Value *written(Value *cache, Value *now, bool keepsRest) {
     const Type t = now->type();
     if (!t.dim(1).isConstant() || !t.dim(0).isConstant())
       return n_.error("expected a known batch size, found " + toString(t));
-    Value *linear =
-        pointwise(n_.b, {rows_.first}, {{0}}, cache->type().shape(),
-                  [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-                    auto times = [&](Value *v, int64_t by) {
-                      return s(Op::Mul, v, s.b.scalarInt(Element::I64, by));
-                    };
-                    Value *row = s(Op::Clamp, s(Op::Sub, s.index(2), a[0]), s.c(Element::I64, 0),
-                                   s.b.scalarInt(Element::I64, rows_.queries.constant() - 1));
-                    Value *head = s(Op::Add, times(s.index(0), t.dim(1).constant()), s.index(1));
-                    row = s(Op::Add, times(head, rows_.queries.constant()), row);
-                    return s(Op::Add, times(row, t.dim(3).constant()), s.index(3));
-                  });
+    Value *linear = pointwise(n_.b, {rows_.first}, {{0}}, cache->type().shape(),
+                              [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+                                Value *row =
+                                    s(Op::Clamp, s(Op::Sub, s.index(2), a[0]), s.c(Element::I64, 0),
+                                      s.b.scalarInt(Element::I64, rows_.queries.constant() - 1));
+                                return element(s, row, t);
+                              });
     Value *fresh = linear ? gatherLinear(n_.b, now, linear) : nullptr;
     return fresh ? pointwise(n_.b, {cache, fresh, rows_.first},
                              {identityMap(4), identityMap(4), {0}}, cache->type().shape(),
@@ -270,27 +273,24 @@ private:
       return n_.error("expected known extents, found " + toString(t));
     // Row r holds position `end` − kept + r. Rows behind the kept ones hold the last new row: any
     // number would do there.
-    Value *linear =
-        pointwise(n_.b, {rows_.first}, {{0}}, past->type().shape(),
-                  [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-                    auto c = [&](int64_t v) { return s.b.scalarInt(Element::I64, v); };
-                    Value *end = s(Op::Add, a[0], c(rows_.queries.constant()));
-                    Value *at = s(Op::Add, s(Op::Sub, end, rows_.kept(s, end)), s.index(2));
-                    Value *old = s(Op::Add, s(Op::Sub, at, a[0]), rows_.kept(s, a[0]));
-                    Value *fresh = s(Op::Add, s(Op::Sub, at, a[0]), c(*rows_.capacity));
-                    Value *row = s(Op::Select, s(Op::Less, at, a[0]), old, fresh);
-                    row = s(Op::Clamp, row, c(0), c(t.dim(2).constant() - 1));
-                    Value *head =
-                        s(Op::Add, s(Op::Mul, s.index(0), c(t.dim(1).constant())), s.index(1));
-                    row = s(Op::Add, s(Op::Mul, head, c(t.dim(2).constant())), row);
-                    return s(Op::Add, s(Op::Mul, row, c(t.dim(3).constant())), s.index(3));
-                  });
+    Value *linear = pointwise(n_.b, {rows_.first}, {{0}}, past->type().shape(),
+                              [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+                                auto c = [&](int64_t v) { return s.b.scalarInt(Element::I64, v); };
+                                Value *end = s(Op::Add, a[0], c(rows_.queries.constant()));
+                                Value *at =
+                                    s(Op::Add, s(Op::Sub, end, rows_.kept(s, end)), s.index(2));
+                                Value *old = s(Op::Add, s(Op::Sub, at, a[0]), rows_.kept(s, a[0]));
+                                Value *fresh = s(Op::Add, s(Op::Sub, at, a[0]), c(*rows_.capacity));
+                                Value *row = s(Op::Select, s(Op::Less, at, a[0]), old, fresh);
+                                row = s(Op::Clamp, row, c(0), c(t.dim(2).constant() - 1));
+                                return element(s, row, t);
+                              });
     n_.set(i, linear ? gatherLinear(n_.b, all, linear) : nullptr);
     return all;
   }
 
-  /// Whether the query at `position` does not see key `key` of those that `first` positions
-  /// precede.
+  /// Whether the query at `position` does not see row `key`, where `first` positions precede the
+  /// new rows. `valid`: positions with those, up to where a query sees that is not causal.
   Value *hidden(Scalars &s, Value *first, Value *position, Value *key, Value *valid) const {
     auto c = [&](int64_t v) { return s.b.scalarInt(Element::I64, v); };
     Value *hides = nullptr;

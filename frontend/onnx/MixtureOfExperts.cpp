@@ -137,14 +137,14 @@ private:
   }
 
   /// The experts' part of a tensor [experts, …]: all, or those that are chosen.
-  Value *chosen(Value *v) {
+  Value *ofChosen(Value *v) {
     return v && slots_ ? n_.b.value(Op::Gather, {v, slots_}, {{"axis", int64_t(0)}}) : v;
   }
 
   /// Weights [experts, out, in] of a product with `in` inputs, of the chosen experts.
   Value *weightsOf(const Projection &p, Dim in) {
     if (!quantised_)
-      return chosen(n_.input(p.weights));
+      return ofChosen(n_.input(p.weights));
     const int64_t bits = n_.intAttr(p.bits, n_.intAttr("expert_weight_bits", 4));
     const Dim out = n_.type(p.weights).dim(1);
     if ((bits != 2 && bits != 4 && bits != 8) || !out.isConstant() || !in.isConstant() ||
@@ -174,12 +174,12 @@ private:
         return nullptr;
       Value *some =
           sliceAlong(n_.b, n_.b.constant(*packed), 1, n_.dim(0), size > 0 ? nBlocks : out, 1);
-      if (!(zeros = some ? chosen(n_.b.reshape(some, {e, out, nBlocks})) : nullptr))
+      if (!(zeros = some ? ofChosen(n_.b.reshape(some, {e, out, nBlocks})) : nullptr))
         return nullptr;
     }
     Value *w = dequantizedBlocks(
-        n_.b, chosen(n_.b.constant(units->reshaped({experts_, out.constant(), blocks, block}))),
-        chosen(n_.b.reshape(n_.input(p.scales), {e, out, nBlocks})), zeros);
+        n_.b, ofChosen(n_.b.constant(units->reshaped({experts_, out.constant(), blocks, block}))),
+        ofChosen(n_.b.reshape(n_.input(p.scales), {e, out, nBlocks})), zeros);
     return w ? n_.b.reshape(w, {w->type().dim(0), out, in}) : nullptr;
   }
 
@@ -190,7 +190,7 @@ private:
     Value *y = w ? n_.b.value(Op::MatMul, {x, w}, {{"trans_b", true}}) : nullptr;
     if (!y || !n_.has(p.bias))
       return y;
-    Value *bias = chosen(n_.input(p.bias));
+    Value *bias = ofChosen(n_.input(p.bias));
     return bias ? pointwise(n_.b, {y, bias}, {identityMap(3), {0, 2}}, y->type().shape(),
                             [](Scalars &s, llvm::ArrayRef<Value *> a) {
                               return s(Op::Add, a[0], s.cast(a[1], s.type));

@@ -305,16 +305,13 @@ class Contrib(ContribCase):
                                   ("y", "k2", "v2"), num_heads=4, kv_num_heads=2)  # fmt: skip
         self.group_query(inputs, weights | norms, expected=expected, qk_norm_epsilon=1e-3)
 
-    def experts(self, tokens, count, k, activation, gates=1, third=False, bias=True, **attributes):
+    def experts(self, tokens, count, k, activation, gates=1, bias=True, **attributes):
         """MoE of `count` experts from 8 through 6 to 8 numbers; gates: 2 where the first product has both."""
         inputs = {"x": self.normal(*tokens, 8), "router": self.normal(int(np.prod(tokens)), count)}
         weights = {"w1": self.normal(count, 6 * gates, 8), "w2": self.normal(count, 8, 6)}
         if bias:
             weights |= {"b1": self.normal(count, 6 * gates), "b2": self.normal(count, 8)}
-        if third:
-            weights["w3"] = self.normal(count, 6, 8)
-        order = ("w1", "b1", "w2", "b2", "w3")
-        names = ["x", "router", *(name if name in weights else "" for name in order)]
+        names = ["x", "router", *(name if name in weights else "" for name in ("w1", "b1", "w2", "b2"))]
         while not names[-1]:
             names.pop()
         self.check("MoE", names, inputs, weights, k=k, activation_type=activation, **attributes)

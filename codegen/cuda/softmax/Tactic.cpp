@@ -2,75 +2,33 @@
 // (runtime/cuda/softmax/kernel.cuh).
 #include "codegen/cuda/Tactics.h"
 
-#include "codegen/core/TacticOf.h"
-#include "codegen/core/Work.h"
-#include "codegen/cuda/shared/Common.h"
-#include "codegen/forms/RowNest.h"
+#include "codegen/cuda/shared/RowLanes.h"
 
 namespace tenon::cuda {
 namespace {
 
-struct SoftmaxSchedule {
-  int64_t lanes;  // of a row
-  int64_t across; // neighbouring threads take neighbouring rows
-
-  static llvm::ArrayRef<Field<SoftmaxSchedule>> fields() {
-    static const Field<SoftmaxSchedule> kFields[] = {
-        {"lanes", &SoftmaxSchedule::lanes, oneOf(1, 2, 4, 8, 16, 32, 64, 128, 256)},
-        {"across", &SoftmaxSchedule::across, oneOf(0, 1)},
-    };
-    return kFields;
-  }
-};
-
 struct Softmax {
   static constexpr llvm::StringRef id = "softmax", summary = "softmax along one dimension";
   using Problem = RowProblem;
-  using Schedule = SoftmaxSchedule;
+  using Schedule = RowLanes;
 
   static Result<Problem> match(const GroupQuery &in) { return matchRows(in, Op::Softmax); }
   static Result<> legal(const Problem &, const Schedule &) { return Accepted{}; }
 
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
-    const GroupForm &form = p.in.form;
-    const Strides y = p.nest(stridesOf(form.outputs[0], unsigned(form.body.space.size())));
-    const size_t last = p.nest.extents.size() - 1;
-    const bool across = !y.strides[last].isConstant(1) && y.strides[last - 1].isConstant(1);
-    int64_t lanes = 1;
-    while (lanes < 256 && lanes * 4 < p.nest.rowLength())
-      lanes *= 2;
-    out.push_back({across ? std::min<int64_t>(lanes, 32) : lanes, across});
+    out.push_back(RowLanes::of(p));
   }
 
   static double microseconds(const Problem &p, const Schedule &s) {
-    const Work w = workOf(*p.in.form.group);
-    Effort e;
-    e.bytes = double(w.bytes) * 1.5;
-    e.operations = w.flops * 8;
-    e.efficiency = 0.2;
-    e.blocks = double(p.in.form.anchor->result()->type().upperElements()) /
-               double(p.nest.rowLength()) * double(s.lanes) / 256;
-    return cuda::microseconds(p.in.level, e);
+    return s.microseconds(p, /*passes=*/1.5);
   }
 
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
     const GroupForm &form = p.in.form;
-    const RowNest &nest = p.nest;
-    const Operation &op = *form.anchor;
     out.include("cuda/softmax/kernel.cuh");
     StepWriter::Config cfg(out, "config");
-    cfg.extents("space", nest.extents).flag("log", op.boolAttr("log"));
-    cfg.number("lanes", s.lanes).flag("across", s.across);
-    if (isLarge(form))
-      cfg.flag("large", true);
-    const std::string config = cfg.finish();
-    const std::string x = operandView(out, form.anchorInputs[0], nest, nest.placeOf, "prologue");
-    const std::string body = out.body(form.body, {op.result()->type().element()});
-    SourceWriter &w = out.code();
-    w.line("const auto x = " + x + ";");
-    w.line("const auto outs = " + out.outputs(form, nest) + ";");
-    w.line("const auto ins = " + inputsIn(out, form.body, nest, nest.placeOf) + ";");
-    launch(out, "softmax", {config, "x", "outs", "ins", body});
+    cfg.extents("space", p.nest.extents).flag("log", form.anchor->boolAttr("log"));
+    launchOnRows(p, out, id, s.finish(cfg, form));
   }
 };
 
