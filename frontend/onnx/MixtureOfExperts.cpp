@@ -80,7 +80,10 @@ private:
     auto softmax = [&](Value *v) {
       return v ? n_.b.value(Op::Softmax, {v}, {{"axis", int64_t(1)}}) : nullptr;
     };
-    if (!apart && !renormalised)
+    // Over the chosen experts alone, or over all before they are chosen. ONNX Runtime's QMoE on a
+    // CPU takes the former whatever the attribute says.
+    const bool overChosen = renormalised || quantised_;
+    if (!apart && !overChosen)
       scores = softmax(scores);
     Operation *top = scores ? n_.b.create(Op::TopK, {scores},
                                           {{"k", Dims{n_.dim(k_)}},
@@ -91,10 +94,16 @@ private:
     if (!top)
       return false;
     Value *weights = top->result(0), *chosen = top->result(1);
-    if (apart)
+    if (apart) {
       weights = picked(n_.b.cast(n_.input(14), scores->type().element()), chosen);
-    else if (renormalised)
+      Value *total = weights && renormalised ? sum(n_.b, weights, {1}) : nullptr;
+      if (total)
+        weights =
+            pointwise(n_.b, {weights, total}, {identityMap(2), {0}}, weights->type().shape(),
+                      [](Scalars &s, llvm::ArrayRef<Value *> a) { return s(Op::Div, a[0], a[1]); });
+    } else if (overChosen) {
       weights = softmax(weights);
+    }
     if (!weights)
       return false;
     const bool few = tokens_.isConstant() && tokens_.constant() * k_ < experts_;

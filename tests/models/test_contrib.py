@@ -364,6 +364,20 @@ class Contrib(ContribCase):
             self.check("QMoE", names, inputs, weights, k=2, activation_type="silu", expert_weight_bits=bits,
                        normalize_routing_weights=1, **blocked)  # fmt: skip
 
+    def test_routers_of_quantised_experts(self):
+        """Weights of the chosen experts: of the scores, or of an operand of their own, adding up to 1 or not."""
+        scores = {"x": self.normal(3, 16), "router": self.normal(3, 4)}
+        weights = {}
+        for i in (1, 2):
+            weights[f"w{i}"] = self.rng.integers(0, 256, (4, 16, 8)).astype(np.uint8)
+            weights[f"s{i}"] = (0.02 * (1 + self.rng.random((4, 16)))).astype(FLOAT)
+        names = ["x", "router", "w1", "s1", "", "w2", "s2"]
+        for normalised in (0, 1):
+            kind = {"k": 2, "activation_type": "silu", "normalize_routing_weights": normalised}
+            self.check("QMoE", names, scores, weights, **kind)
+            own = scores | {"weights": np.abs(self.normal(3, 4))}
+            self.check("QMoE", names + [""] * 7 + ["weights"], own, weights, **kind)
+
     def forest(self, classes, ids, post_transform, names=None, base=(), scale=1.0):
         """Stumps over 3 features whose leaves vote for the classes `ids` names."""
         trees, split = 4, [float(v) for v in self.normal(4)]
