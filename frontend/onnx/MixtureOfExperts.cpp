@@ -50,9 +50,12 @@ private:
 
   bool check() {
     enum { X, Router };
+    if (!n_.has(second_.weights))
+      return fail("operand " + std::to_string(second_.weights) +
+                  " (the weights of the second product) is missing: expected it in this operator; "
+                  "write it");
     if (!n_.checkRank(X, 2, 3) || !n_.checkFloat(X) || !n_.checkRank(Router, 2, 2) ||
-        !n_.checkFloat(Router) || !n_.checkRank(first_.weights, 3, 3) ||
-        !n_.checkRank(second_.weights, 3, 3))
+        !n_.checkFloat(Router))
       return false;
     tokens_ = product(n_.context(), n_.type(X).shape().drop_back());
     const Dim experts = n_.type(Router).dim(1);
@@ -63,10 +66,15 @@ private:
                   "found " +
                   toString(n_.type(Router)) + " and " + std::to_string(k_));
     experts_ = experts.constant();
-    for (const Projection *p : {&first_, &second_, &third_})
-      if (n_.has(p->weights) && n_.type(p->weights).dim(0) != experts)
+    for (const Projection *p : {&first_, &second_, &third_}) {
+      if (!n_.has(p->weights))
+        continue;
+      if (!n_.checkRank(p->weights, 3, 3))
+        return false;
+      if (n_.type(p->weights).dim(0) != experts)
         return fail("operand " + n_.inputName(p->weights) + ": expected weights of " +
                     std::to_string(experts_) + " experts, found " + toString(n_.type(p->weights)));
+    }
     for (unsigned i = quantised_ ? 15 : 8; i < n_.numInputs(); ++i)
       if (n_.has(i))
         return fail("operand " + n_.inputName(i) + " is not supported: expected integer weights");
