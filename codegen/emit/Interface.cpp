@@ -92,6 +92,15 @@ InterfaceInfo describeInterface(Graph &graph, const CompileOptions &options) {
   return info;
 }
 
+std::string errorMessage(const InterfaceInfo &info, const std::string &unreadable,
+                         const std::string &message) {
+  if (info.weightsFile.empty())
+    return message;
+  return "code == " + unreadable + " ? \"the weights file, " + stringSafe(info.weightsFile) +
+         ", cannot be read: " + info.prefix +
+         "_options.weights_path says where it is\" : " + message;
+}
+
 /// As a shell reads it, quoted where it must be.
 static std::string shellWord(const std::string &text) {
   if (llvm::all_of(text, [](char c) { return llvm::isAlnum(c) || strchr("_-+./,:=@%", c); }))

@@ -30,6 +30,7 @@ struct InterfaceInfo {
   bool followsData = false;         // sizes or control flow depend on data
   bool hasText = false;             // among inputs and outputs
   bool hasComplex = false;          // among all values
+  std::string weightsFile;          // name of the file beside the main one; empty: there is none
 };
 
 /// A run-time dimension that is the length of a carried value, and its value for the next run.
@@ -44,6 +45,10 @@ std::string advanceFunction(llvm::ArrayRef<Growth> growths, const DimSpelling &d
 bool spellsText(Graph &graph);
 
 InterfaceInfo describeInterface(Graph &graph, const CompileOptions &options);
+
+/// Expression of the message of `code`: of weights that are in a file it names that.
+std::string errorMessage(const InterfaceInfo &info, const std::string &unreadable,
+                         const std::string &message);
 
 /// First comment of every generated file: what made it, from what, and how to build it.
 std::string fileHead(const Module &module, const Target &target, const CompileOptions &options,

@@ -127,13 +127,13 @@ private:
     const std::string &p = r.name;
     const bool settable = !dims_.symbols().empty();
     const std::string setDim = settable ? p + "_set_dim" : "nullptr";
-    const std::string functions =
-        cuda_ ? "{" + p + "_model_create, " + p + "_context_create, " + p + "_enqueue, " + p +
-                    "_start_profile, " + p + "_read_profile, " + setDim + ", " +
-                    (settable ? p + "_prepare" : "nullptr") + "}"
-              : "{" + p + "_model_create, " + p + "_context_create, " + p +
-                    "_context_set_threads, " + p + "_run, " + p + "_set_trace, " + setDim + "}";
-    w.line("tuner::build<" + p + "_model, " + p + "_context> " + p + "(\"" + p +
+    const std::string functions = cuda_ ? "{" + p + "_model_open, " + p + "_context_create, " + p +
+                                              "_enqueue, " + p + "_start_profile, " + p +
+                                              "_read_profile, " + setDim + ", " +
+                                              (settable ? p + "_prepare" : "nullptr") + "}"
+                                        : "{" + p + "_model_open, " + p + "_context_create, " + p +
+                                              "_run, " + p + "_set_trace, " + setDim + "}";
+    w.line("tuner::build<" + p + "_model, " + p + "_context, " + p + "_options> " + p + "(\"" + p +
            "\", tables::" + p + ", " + std::to_string(r.candidates.size()) + ", " +
            (r.weightsInFile ? "true" : "false") + ", " + functions + ");");
     w.line("plan.rounds.push_back(&" + p + ");");

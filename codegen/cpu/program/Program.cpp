@@ -43,13 +43,20 @@ public:
     const bool incbin = options_.weights == CompileOptions::Incbin;
     summary_.weightsMode = inlined ? "inline" : incbin ? "incbin" : "file";
     std::string bytes = weightBytes(plan_);
+    if (!inlined && !incbin && !bytes.empty())
+      info_.weightsFile = options_.stem + ".weights";
 
     SourceWriter w;
     w.raw(fileHead(module_, target_, options_,
                    level_.compiler.str() + " -std=c++17 " + buildFlags(level_, options_.size) +
-                       " -ffp-contract=off"));
+                       " -ffp-contract=off" + (threaded_ ? " -pthread" : "")));
     w.line("");
     w.line("#define TENON_SIMD_WIDTH " + std::to_string(level_.simdWidth));
+    if (threaded_) {
+      w.line("#ifndef TENON_THREADS");
+      w.line("#define TENON_THREADS");
+      w.line("#endif");
+    }
     if (!hosted_) {
       w.line("#define TENON_NO_HEAP");
       w.line("#define TENON_INDEX int32_t");
@@ -388,7 +395,8 @@ private:
            (growths.empty() ? ", nullptr" : ", advance") +
            (inputs.empty()
                 ? ""
-                : ", " + inputs + ", " + outputs + ", " + std::to_string(summary_.textBytes)) +
+                : ", " + inputs + ", " + outputs + ", " + std::to_string(summary_.textBytes) +
+                      ", " + std::to_string(options_.threads)) +
            "};");
     w.line("");
     w.open("static long output_extent([[maybe_unused]] const index_t *dims, int output, int axis)");
@@ -408,6 +416,7 @@ private:
   const Target &target_;
   const bool hosted_ = target_.family->facts.hosted;
   const CompileOptions &options_;
+  const bool threaded_ = hosted_ && options_.threads > 1;
   CompileSummary &summary_;
   Diagnostics &diagnostics_;
   DimSpelling dims_;

@@ -251,6 +251,8 @@ private:
     summary_.kernels = int(stepTexts_.size());
     summary_.weightBytes = int64_t(weights_->size());
     summary_.weightsMode = inlined() ? "inline" : incbin() ? "incbin" : "file";
+    if (!inlined() && !incbin() && !weights_->empty())
+      info_.weightsFile = options_.stem + ".weights";
     for (auto &v : variants_) {
       summary_.arenaBytes = std::max(summary_.arenaBytes, v->plan.arenaBytes);
       summary_.boundBytes = std::max(summary_.boundBytes, v->plan.boundBytes);
