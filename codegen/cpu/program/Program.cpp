@@ -5,6 +5,7 @@
 #include "codegen/core/TargetFamily.h"
 #include "codegen/cpu/program/EntryPoints.h"
 #include "codegen/emit/Amalgamate.h"
+#include "codegen/emit/CppHeader.h"
 #include "codegen/emit/Header.h"
 #include "codegen/emit/StepWriter.h"
 #include "codegen/emit/TextTables.h"
@@ -83,6 +84,7 @@ public:
     writeCppEntryPoints(w, info_, dims_, pools_, space_, hosted_);
     files.push_back({".cpp", w.take()});
     files.push_back({".h", writeHeader(module_, info_, target_, dims_, options_, summary_)});
+    files.push_back({".hpp", writeCppHeader(module_, info_, options_, dims_, /*queue=*/false)});
     if (!inlined && !bytes.empty())
       files.push_back({".weights", std::move(bytes)});
     return !diagnostics_.hasErrors();

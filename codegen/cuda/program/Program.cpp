@@ -13,6 +13,7 @@
 #include "codegen/cuda/program/Variant.h"
 #include "codegen/cuda/program/WeightImage.h"
 #include "codegen/emit/Amalgamate.h"
+#include "codegen/emit/CppHeader.h"
 #include "codegen/emit/Header.h"
 #include "codegen/emit/StepWriter.h"
 #include "codegen/memory/PlanVerifier.h"
@@ -75,6 +76,7 @@ public:
     writeCudaEntryPoints(w, info_, dims_, space_ + "::");
     files.push_back({".cu", w.take()});
     files.push_back({".h", writeHeader(module_, info_, target_, dims_, options_, summary_)});
+    files.push_back({".hpp", writeCppHeader(module_, info_, options_, dims_, /*queue=*/true)});
     if (!inlined() && !weights_->empty())
       files.push_back(
           {".weights", "", [image = weights_](llvm::raw_ostream &os) { image->writeFile(os); }});
