@@ -125,7 +125,8 @@ private:
   }
 
   void spans() {
-    write(R"(/// Elements of a caller's that lie one after another: a pointer and their number, an array, or whatever
+    write(
+        R"(/// Elements of a caller's that lie one after another: a pointer and their number, an array, or whatever
 /// has data() and size().
 template <class T> class span {
 public:
@@ -153,8 +154,7 @@ private:
   }
   /// Elements of the span: bytes where several elements share one.
   std::string count(const Port &p) const {
-    return info_.upper + "_" + p.identifier +
-           (bitWidth(p.type.element()) < 8 ? "_BYTES" : "_SIZE");
+    return info_.upper + "_" + p.identifier + (bitWidth(p.type.element()) < 8 ? "_BYTES" : "_SIZE");
   }
   static std::string member(const Port &p) {
     const std::string name = llvm::StringRef(p.identifier).lower();
@@ -268,7 +268,8 @@ public:
   int threads() const noexcept { return @_context_threads(handle_); }
 )");
     if (!dims_.symbols().empty())
-      write("  status set_dim(dim d, long value) noexcept { return @_set_dim(handle_, int(d), value); "
+      write("  status set_dim(dim d, long value) noexcept { return @_set_dim(handle_, int(d), "
+            "value); "
             "}\n"
             "  status prepare() noexcept { return @_prepare(handle_); }\n");
     if (info_.states)
@@ -339,7 +340,8 @@ public:
   }
 
   void runs() {
-    run("Once, on host memory.", "run(const inputs &in, const outputs &out)", "run", true, true, "");
+    run("Once, on host memory.", "run(const inputs &in, const outputs &out)", "run", true, true,
+        "");
     run(queue_ ? "On a stream, on device memory." : "The same; there are no streams here.",
         "enqueue(const inputs &in, const outputs &out, @_stream stream)", "enqueue", true, true,
         ", stream");

@@ -33,7 +33,8 @@ int main() {
 
   net::context moved = std::move(*context);
   float few[4] = {};
-  std::printf("moved: %s, too few: %s\n", moved.run(in, out).message(), moved.run(in, {few}).message());
+  std::printf("moved: %s, too few: %s\n", moved.run(in, out).message(),
+              moved.run(in, {few}).message());
   net::context none;
   std::printf("none: %s\n", none.run(in, out).message());
   net_options wrong = net::options();
