@@ -53,6 +53,22 @@ std::string errorMessage(const InterfaceInfo &info, const std::string &unreadabl
 /// First comment of every generated file: what made it, from what, and how to build it.
 std::string fileHead(const Module &module, const Target &target, const CompileOptions &options,
                      const std::string &buildCommand);
+/// Opens what a compiler sees only where `condition` holds; otherwise it sees one error that has
+/// the build command. close with endOfGuard().
+std::string beginOfGuard(const std::string &condition, const Target &target,
+                         const CompileOptions &options, const std::string &buildCommand);
+std::string endOfGuard();
+
+/// What a file consists of: a comment behind the head. `steps`: lines of the kernels in order.
+struct FileContents {
+  std::string interfaceFile;
+  bool runtimeEmbedded = true;
+  std::string weights;
+  std::vector<std::string> steps;
+};
+std::string contentsComment(const FileContents &contents);
+/// Line of a step: its function, the kernel, the nodes.
+std::string contentsLine(const Step &step, const std::string &name);
 
 /// Identifiers of the steps: step<k>_<stem of the first source node>.
 std::vector<std::string> stepNames(const Plan &plan);

@@ -48,10 +48,17 @@ public:
       info_.weightsFile = options_.stem + ".weights";
 
     SourceWriter w;
-    w.raw(fileHead(module_, target_, options_,
-                   level_.compiler.str() + " -std=c++17 " + buildFlags(level_, options_.size) +
-                       " -ffp-contract=off" + (threaded_ ? " -pthread" : "")));
+    const std::string command = level_.compiler.str() + " -std=c++17 " +
+                                buildFlags(level_, options_.size) + " -ffp-contract=off" +
+                                (threaded_ ? " -pthread" : "");
+    const bool embedded = options_.runtime == CompileOptions::Embed;
+    w.raw(fileHead(module_, target_, options_, command));
+    w.raw(contents());
     w.line("");
+    if (embedded)
+      w.raw(beginOfGuard("__cplusplus >= 201703L && !defined(__FAST_MATH__)" +
+                             (level_.flagsGiven.empty() ? "" : " && " + level_.flagsGiven.str()),
+                         target_, options_, command));
     w.line("#define TENON_SIMD_WIDTH " + std::to_string(level_.simdWidth));
     if (threaded_) {
       w.line("#ifndef TENON_THREADS");
@@ -82,6 +89,8 @@ public:
     w.line("} // namespace " + space_);
     w.line("");
     writeCppEntryPoints(w, info_, dims_, pools_, space_, hosted_);
+    if (embedded)
+      w.raw(endOfGuard());
     files.push_back({".cpp", w.take()});
     files.push_back({".h", writeHeader(module_, info_, target_, dims_, options_, summary_)});
     files.push_back({".hpp", writeCppHeader(module_, info_, options_, dims_, /*queue=*/false)});
@@ -91,6 +100,18 @@ public:
   }
 
 private:
+  std::string contents() const {
+    FileContents c;
+    c.interfaceFile = options_.stem + ".h";
+    c.runtimeEmbedded = options_.runtime == CompileOptions::Embed;
+    c.weights = std::to_string(summary_.weightBytes) + " bytes, " +
+                (summary_.weightsMode == "inline" ? std::string("in this file")
+                                                  : "in " + options_.stem + ".weights");
+    for (const Step &s : plan_.steps)
+      c.steps.push_back(contentsLine(s, names_[size_t(s.number)]));
+    return contentsComment(c);
+  }
+
   //===--------------------------------------------------------------------===//
   // Pools
   //===--------------------------------------------------------------------===//

@@ -54,8 +54,16 @@ public:
     std::string command = "nvcc";
     for (const std::string &option : nvccOptions(target_))
       command += " " + option;
-    w.raw(fileHead(module_, target_, options_, command + (incbin() ? " -I." : "")));
+    if (incbin())
+      command += " -I.";
+    const bool embedded = options_.runtime == CompileOptions::Embed;
+    w.raw(fileHead(module_, target_, options_, command));
+    w.raw(contents());
     w.line("");
+    if (embedded)
+      w.raw(beginOfGuard("(defined(__CUDACC__) || defined(TENON_EMULATED_ARCH)) && __cplusplus >= "
+                         "201703L",
+                         target_, options_, command));
     runtime(w);
     // A namespace of this model's, so that one translation unit may include many.
     w.line("namespace {");
@@ -74,6 +82,8 @@ public:
     w.line("} // namespace");
     w.line("");
     writeCudaEntryPoints(w, info_, dims_, space_ + "::");
+    if (embedded)
+      w.raw(endOfGuard());
     files.push_back({".cu", w.take()});
     files.push_back({".h", writeHeader(module_, info_, target_, dims_, options_, summary_)});
     files.push_back({".hpp", writeCppHeader(module_, info_, options_, dims_, /*queue=*/true)});
@@ -248,6 +258,19 @@ private:
   //===--------------------------------------------------------------------===//
   // Other sections
   //===--------------------------------------------------------------------===//
+
+  /// Steps as the first architecture has them; others may have kernels of their own.
+  std::string contents() const {
+    const Variant &v = *variants_.front();
+    FileContents c;
+    c.interfaceFile = options_.stem + ".h";
+    c.runtimeEmbedded = options_.runtime == CompileOptions::Embed;
+    c.weights = std::to_string(summary_.weightBytes) + " bytes, " +
+                (inlined() ? std::string("in this file") : "in " + options_.stem + ".weights");
+    for (const Step &s : v.plan.steps)
+      c.steps.push_back(contentsLine(s, v.rows[size_t(s.number)].label));
+    return contentsComment(c);
+  }
 
   void summarize() {
     summary_.kernels = int(stepTexts_.size());
