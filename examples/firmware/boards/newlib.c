@@ -1,5 +1,5 @@
-/* What newlib's printf needs of the board, and the start of a program that has a main(), which the build
- * calls app_main. */
+/* What newlib's printf needs of the board, and the start of a program that has a main(), which the
+ * build calls app_main. */
 #include "board.h"
 
 #include <stdio.h>
