@@ -1,0 +1,158 @@
+// Architectures: 900a
+//
+// Tests of attention_sm90.
+#include "attention/cases.h"
+#include "cuda/attention/sm90.cuh"
+
+using namespace test;
+
+namespace {
+
+template <class Schedule, bool Pairs> struct with_pairs : Schedule {
+  static constexpr bool bias_pairs = Pairs;
+};
+
+template <class T, class Schedule, int D, int E = D, int Causal = -1, bool Pairs = false,
+          bool ZeroUndefined = false>
+void check(const attention_problem &p) {
+  name_case("attention, warpgroups %d teams %d keys %d stages %d%s%s blocks %d%s",
+            Schedule::warpgroups, Schedule::teams, Schedule::keys, Schedule::stages,
+            Schedule::overlap ? " overlap" : "", Schedule::turns ? " turns" : "", Schedule::blocks,
+            Pairs ? " pairs" : "");
+  check_attention<T, attention_case<with_pairs<Schedule, Pairs>, D, E, Causal, ZeroUndefined>>(
+      p, [](const auto &...of) { return cuda::attention_sm90(of...); });
+}
+
+template <int Warpgroups, int Teams, int Keys, int Stages, bool Overlap, bool Turns, int Blocks>
+using schedule =
+    cuda::attention_sm90_schedule<Warpgroups, Teams, Keys, Stages, Overlap, Turns, Blocks>;
+using alone = schedule<1, 1, 128, 2, true, false, 2>;
+using small = schedule<1, 1, 64, 2, true, false, 3>;
+using roomy = schedule<1, 1, 64, 2, true, false, 2>; // heads of more than 64
+using plain = schedule<2, 1, 64, 2, false, false, 2>;
+using teams = schedule<2, 2, 64, 4, true, false, 1>;
+using large_teams = schedule<2, 2, 128, 2, true, false, 1>;
+using turns = schedule<3, 1, 128, 2, true, true, 1>;
+using pair = schedule<2, 1, 128, 2, true, true, 1>;
+using wide = schedule<2, 1, 64, 2, true, true, 1>;   // heads of more than 128
+using wide_alone = schedule<1, 1, 64, 2, true, false, 1>;
+
+/// Everything but addresses known when the kernel is compiled, as a file for one network has it:
+/// queries, keys and values side by side as one projection left them.
+struct fixed_case : alone {
+  extents<2, 3> batch;
+  static constexpr fixed<77> m{};
+  static constexpr fixed<77> n{};
+  static constexpr fixed<64> d{};
+  static constexpr fixed<64> e{};
+  static constexpr int causal = -1;
+  static constexpr bool zero_undefined = false, bias_pairs = false;
+};
+void check_fixed() {
+  name_case("attention of fixed extents");
+  buffer<f16> x(2 * 77 * 576), y(2 * 77 * 192);
+  x.fill_random();
+  const auto of = [&](int which, index_t b, index_t h, index_t i, index_t c) {
+    return double(x.get((b * 77 + i) * 576 + which * 192 + h * 64 + c));
+  };
+  const auto want = attend(
+      2, 3, 77, 77, 64,
+      [&](index_t b, index_t h, index_t i, index_t j) {
+        double sum = 0;
+        for (index_t c = 0; c < 64; ++c)
+          sum += of(0, b, h, i, c) * of(1, b, h, j, c);
+        return sum * 0.3;
+      },
+      [&](index_t b, index_t h, index_t j, index_t c) { return of(2, b, h, j, c); });
+  std::vector<double> placed(want.size());
+  for (index_t h = 0, p = 0; h < 6; ++h)
+    for (index_t i = 0; i < 77; ++i)
+      for (index_t c = 0; c < 64; ++c, ++p)
+        placed[size_t((h / 3 * 77 + i) * 192 + h % 3 * 64 + c)] = want[size_t(p)];
+  using of_x = extents<77 * 576, 64, 576, 1>;
+  const f16 *from = x.device();
+  launch(cuda::attention_sm90(fixed_case{}, 0.3f, make_view(from, of_x{}),
+                              make_view(from + 192, of_x{}), make_view(from + 384, of_x{}), pack(),
+                              make_view(y.device(), extents<77 * 192, 64, 192, 1>{})));
+  expect_close(y, placed, 2 * rounding<f16>());
+}
+
+} // namespace
+
+int main() {
+  // Tiles of queries and of keys with a rest, and without; more tiles than stages.
+  check<f16, alone, 64>({1, 2, 70, 130, none});
+  check<f16, alone, 64>({1, 1, 64, 640, none, true});
+  check<f16, small, 64>({2, 1, 64, 128, none});
+  check<bf16, small, 64>({1, 3, 100, 333, none, true});
+  check<f16, plain, 64>({1, 2, 197, 197, none, true});
+  check<bf16, plain, 64>({1, 1, 130, 300, none});
+  check<f16, pair, 64>({1, 1, 130, 500, none, true});
+  check<f16, turns, 64>({1, 2, 197, 333, none});
+  check<bf16, turns, 64>({1, 1, 20, 700, none});
+  check<f16, pair, 128>({1, 2, 197, 333, none, true});
+  check<bf16, pair, 128>({1, 1, 128, 256, none});
+  // Teams share keys: of fewer tiles than teams, too.
+  check<f16, teams, 64>({1, 2, 70, 384, none, true});
+  check<f16, teams, 64>({1, 1, 33, 600, none});
+  check<bf16, teams, 64>({1, 2, 64, 20, none});
+  check<f16, large_teams, 128>({1, 1, 100, 512, none});
+  check<f16, large_teams, 64>({1, 1, 30, 100, none});
+  // Other heads: no whole blocks of 64 columns, values of another size than keys.
+  check<f16, alone, 40>({1, 3, 65, 77, none, true});
+  check<f16, small, 32>({1, 2, 49, 49, full});
+  check<f16, plain, 8>({1, 1, 19, 70, none});
+  check<f16, roomy, 80>({1, 2, 64, 130, none, true});
+  check<bf16, roomy, 96>({1, 1, 70, 65, none});
+  check<f16, small, 72, 24>({1, 2, 30, 100, none, true});
+  check<f16, roomy, 40, 128>({1, 1, 30, 100, of_pairs});
+  check<f16, wide, 160>({1, 2, 130, 200, none, true});
+  check<f16, wide, 256>({1, 1, 100, 150, none});
+  check<bf16, wide_alone, 200>({1, 1, 64, 64, of_keys});
+  // A bias for each score, for keys, for pairs; as pairs.
+  check<f16, alone, 64>({2, 2, 70, 130, full});
+  check<f16, alone, 64, 64, -1, true>({2, 2, 70, 130, full, true});
+  check<f16, alone, 64>({2, 2, 64, 77, of_keys, true});
+  check<f16, alone, 64, 64, -1, true>({2, 2, 65, 390, of_keys, true});
+  check<f16, plain, 64, 64, -1, true>({1, 2, 100, 200, of_keys});
+  check<f16, teams, 64>({2, 1, 40, 333, of_keys});
+  check<bf16, teams, 64, 64, -1, true>({1, 2, 37, 260, of_pairs});
+  check<f16, pair, 128>({1, 1, 130, 300, full});
+  check<f16, turns, 64, 64, -1, true>({1, 1, 130, 300, of_keys});
+  // Queries from which every key is hidden.
+  check<f16, alone, 64>({1, 1, 70, 300, hides});
+  check<f16, alone, 64, 64, -1, false, true>({1, 1, 70, 300, hides});
+  check<f16, teams, 64, 64, -1, false, true>({1, 2, 20, 150, hides});
+  check<f16, teams, 64>({1, 2, 20, 150, hides_most});
+  check<f16, turns, 64>({1, 1, 66, 260, hides});
+  check<bf16, pair, 128, 128, -1, true>({1, 1, 66, 260, hides_most});
+  // Causal: more queries than keys, as many, fewer; tiles that the diagonal crosses and misses.
+  check<f16, alone, 64, 64, 0>({1, 2, 300, 300, none, true});
+  check<f16, small, 64, 64, 0>({2, 1, 130, 20, of_keys});
+  check<bf16, plain, 40, 40, 0>({1, 2, 200, 230, none});
+  check<f16, teams, 64, 64, 13>({1, 3, 70, 300, none});
+  check<f16, turns, 64, 64, 0>({1, 2, 300, 300, none, true});
+  check<f16, turns, 64, 64, 170>({1, 1, 130, 300, full});
+  check<f16, pair, 128, 128, 0>({1, 1, 400, 400, none});
+  check<f16, alone, 64, 64, 299>({1, 2, 1, 300, of_pairs});
+  // Heads that share keys.
+  check<f16, alone, 64>({1, 6, 70, 130, none, true, 0, 0, 2});
+  check<f16, pair, 128, 128, 0>({2, 4, 130, 130, none, false, 0, 0, 1});
+  check<bf16, teams, 64>({2, 4, 33, 140, of_pairs, true, 0, 0, 2});
+  // NaN behind each row and beyond the last one.
+  check<f16, alone, 40>({1, 2, 65, 100, none, true, 0, 24});
+  check<f16, roomy, 80>({2, 2, 65, 100, none, false, 0, 8});
+  check<f16, turns, 64>({1, 2, 100, 200, none, true, 0, 64});
+  // Scores that grow much: sums are scaled down, and those that stay near are not.
+  check<f16, turns, 64>({1, 1, 64, 900, none, false, 0, 0, 0, 40});
+  check<f16, alone, 64>({1, 1, 64, 500, none, false, 0, 0, 0, 40});
+  check<f16, pair, 128>({1, 1, 64, 500, none, false, 0, 0, 0, 0.01f});
+  // One query, one key; none.
+  check<f16, teams, 64>({3, 2, 1, 511, of_pairs, true});
+  check<f16, alone, 64>({1, 1, 1, 1, none});
+  check<f16, alone, 64>({1, 1, 0, 5, none});
+  // Results that are no whole runs.
+  check<f16, alone, 20>({1, 2, 70, 70, none, false, 0, 4});
+  check_fixed();
+  return finish();
+}
