@@ -34,6 +34,7 @@ llvm::ArrayRef<const Tactic *> tactics() {
       &kConvPatchSimt,
       &kConvWinograd,
       &kContractAny,
+      &kAttentionSm90a,
       &kAttentionSm80,
       &kPooling,
       &kPoolingAny,

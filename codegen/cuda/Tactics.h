@@ -31,6 +31,7 @@ extern const Tactic &kContractClusterTf32Sm90a;
 extern const Tactic &kContractClusterTf32x3Sm90a;
 extern const Tactic &kContractAny;
 extern const Tactic &kAttentionSm80;
+extern const Tactic &kAttentionSm90a;
 extern const Tactic &kGemv;
 extern const Tactic &kGemvNarrow;
 extern const Tactic &kDepthwise;

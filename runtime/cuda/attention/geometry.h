@@ -78,9 +78,15 @@ struct attention_sm90_geometry {
     return min_of(most_registers,
                   (even_share() + (even_share() - producer_registers) / warpgroups) / 8 * 8);
   }
-  /// What a consumer needs for its sums, scores and weights, and beside them.
-  TENON_FN constexpr index_t needed_registers() const {
-    return width() / 2 + keys / 2 + keys / 4 + 24;
+  /// What a consumer needs for its sums, scores, weights and, where all queries share one, the
+  /// bias of a tile's keys, and beside them.
+  TENON_FN constexpr index_t needed_registers(bool shared_bias) const {
+    return width() / 2 + keys / 2 + keys / 4 + (shared_bias ? keys / 4 : 0) + 24;
+  }
+  /// The operands of one instruction have to fit into the share that is launched with.
+  TENON_FN constexpr bool fits_registers(bool shared_bias) const {
+    return needed_registers(shared_bias) <= consumer_registers() &&
+           max_of(width(), keys) / 2 + 24 <= even_share();
   }
 };
 

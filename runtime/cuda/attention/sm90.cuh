@@ -124,10 +124,18 @@ private:
   using tile = ptx::wgmma_tile<128>;
   using pair = ptx::round_pair<element>;
 
+  /// Whether all queries of a head have the same bias.
+  TENON_FN static constexpr bool shares_bias() {
+    if constexpr (has_bias)
+      return detail::is_broadcast<decltype(Bias{}.head.strides.template get<rank - 2>())>;
+    return false;
+  }
+
   struct barriers {
     ptx::mbarrier q, full_k[stages], full_v[stages], empty_k[stages], empty_v[stages];
   };
   static_assert(sizeof(barriers) == shape.barrier_bytes(), "as the geometry has it");
+  static_assert(shape.fits_registers(shares_bias()), "registers suffice");
   static_assert(shape.joining_bytes() <= shape.barriers_at() - shape.keys_at(), "sums fit");
 
   struct buffers {
@@ -313,13 +321,7 @@ private:
     }
   }
 
-  /// A bias that all queries of a head share is on its way while products are computed: the lane's
-  /// columns of a tile of keys.
-  TENON_FN static constexpr bool shares_bias() {
-    if constexpr (has_bias)
-      return detail::is_broadcast<decltype(Bias{}.head.strides.template get<rank - 2>())>;
-    return false;
-  }
+  /// Then it is on its way while products are computed: the lane's columns of a tile of keys.
   struct row_of_bias {
     float of[shares_bias() ? keys / 4 : 1];
   };

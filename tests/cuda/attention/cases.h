@@ -30,15 +30,15 @@ struct attention_case : Schedule {
 struct attention_problem {
   index_t batch, heads, m, n;
   bias_kind kind;
-  bool beside = false;      // heads lie side by side
-  index_t skew = 0;         // moves tensors from their 16-byte boundaries
-  index_t gap = 0;          // elements behind each row, which are NaN
-  index_t key_heads = 0;    // each for heads / key_heads neighbours; 0: as many as heads
-  float scale = 2.5f;       // times 1 / sqrt(d)
+  bool beside = false;   // heads lie side by side
+  index_t skew = 0;      // moves tensors from their 16-byte boundaries
+  index_t gap = 0;       // elements behind each row, which are NaN
+  index_t key_heads = 0; // each for heads / key_heads neighbours; 0: as many as heads
+  float scale = 2.5f;    // times 1 / sqrt(d)
 };
 
-/// Attention in double. score(b, h, i, j) and value(b, h, j, c) for `keys` keys; NaN where every key
-/// is hidden.
+/// Attention in double. score(b, h, i, j) and value(b, h, j, c) for `keys` keys; NaN where every
+/// key is hidden.
 template <class Score, class Value>
 std::vector<double> attend(index_t batch, index_t heads, index_t m, index_t keys, index_t e,
                            Score score, Value value) {
@@ -62,8 +62,8 @@ std::vector<double> attend(index_t batch, index_t heads, index_t m, index_t keys
   return y;
 }
 
-/// Rows of [batch][heads][rows][width], or [batch][rows][heads][width] where heads lie side by side,
-/// with a gap behind each.
+/// Rows of [batch][heads][rows][width], or [batch][rows][heads][width] where heads lie side by
+/// side, with a gap behind each.
 struct rows_of_heads {
   index_t heads, rows, width, gap;
   bool beside;
@@ -113,7 +113,9 @@ void check_attention(const attention_problem &p, Make make) {
   of_v.fill(v);
   // Strides of the bias over (batch, heads, m, n).
   const bias_kind kind = p.kind;
-  const index_t s0 = kind == full ? p.heads * p.m * p.n : kind == of_keys ? p.n : 0,
+  const index_t s0 = kind == full      ? p.heads * p.m * p.n
+                     : kind == of_keys ? p.n
+                                       : 0,
                 s1 = kind == full ? p.m * p.n : 0, s2 = kind == of_keys ? 0 : p.n;
   buffer<float> bias(kind == full      ? p.batch * p.heads * p.m * p.n
                      : kind == of_keys ? p.batch * p.n
@@ -158,13 +160,12 @@ void check_attention(const attention_problem &p, Make make) {
   if (kind == none)
     views(pack());
   else if (kind == of_keys)
-    views(pack(make_view<const float>(bias.device(),
-                                      dims<dyn, dyn, dyn, fixed<0>, fixed<1>>(
-                                          s0, s1 * group, s1, fixed<0>{}, fixed<1>{}))));
-  else
     views(pack(make_view<const float>(
         bias.device(),
-        dims<dyn, dyn, dyn, dyn, fixed<1>>(s0, s1 * group, s1, s2, fixed<1>{}))));
+        dims<dyn, dyn, dyn, fixed<0>, fixed<1>>(s0, s1 * group, s1, fixed<0>{}, fixed<1>{}))));
+  else
+    views(pack(make_view<const float>(
+        bias.device(), dims<dyn, dyn, dyn, dyn, fixed<1>>(s0, s1 * group, s1, s2, fixed<1>{}))));
   // Where every key is hidden, 0 or NaN, which compares with nothing.
   y.download();
   bool undefined = true;

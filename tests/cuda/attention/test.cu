@@ -55,11 +55,11 @@ void check_fixed() {
         placed[size_t((h / 3 * 37 + i) * 192 + h % 3 * 64 + c)] = want[size_t(p)];
   using of_q = extents<37 * 192, 64, 192, 1>;
   using of_kv = extents<96 * 384, 64, 384, 1>;
-  launch(cuda::attention_sm80(
-      fixed_case{}, 0.3f, make_view<const f16>(q.device(), of_q{}),
-      make_view<const f16>(kv.device(), of_kv{}), make_view<const f16>(kv.device() + 192, of_kv{}),
-      pack(make_view<const float>(bias.device(), extents<96, 0, 0, 1>{})),
-      make_view(y.device(), of_q{})));
+  launch(cuda::attention_sm80(fixed_case{}, 0.3f, make_view<const f16>(q.device(), of_q{}),
+                              make_view<const f16>(kv.device(), of_kv{}),
+                              make_view<const f16>(kv.device() + 192, of_kv{}),
+                              pack(make_view<const float>(bias.device(), extents<96, 0, 0, 1>{})),
+                              make_view(y.device(), of_q{})));
   expect_close(y, placed, 2 * rounding<f16>());
 }
 

@@ -34,7 +34,7 @@ using teams = schedule<2, 2, 64, 4, true, false, 1>;
 using large_teams = schedule<2, 2, 128, 2, true, false, 1>;
 using turns = schedule<3, 1, 128, 2, true, true, 1>;
 using pair = schedule<2, 1, 128, 2, true, true, 1>;
-using wide = schedule<2, 1, 64, 2, true, true, 1>;   // heads of more than 128
+using wide = schedule<2, 1, 64, 2, true, true, 1>; // heads of more than 128
 using wide_alone = schedule<1, 1, 64, 2, true, false, 1>;
 
 /// Everything but addresses known when the kernel is compiled, as a file for one network has it:
