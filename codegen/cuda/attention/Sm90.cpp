@@ -1,7 +1,5 @@
 // Defines the tactic `attention_sm90a`: one pass over keys and values by warpgroups, which the copy
 // engine brings from where the projections left them (runtime/cuda/attention/sm90.cuh).
-#include "codegen/cuda/Tactics.h"
-
 #include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
 #include "codegen/cuda/shared/Contraction.h"
