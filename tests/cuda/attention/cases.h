@@ -29,7 +29,6 @@ struct attention_case : Schedule {
 
 struct attention_problem {
   index_t batch, heads, m, n;
-  bias_kind kind;
   bool beside = false;   // heads lie side by side
   index_t skew = 0;      // moves tensors from their 16-byte boundaries
   index_t gap = 0;       // elements behind each row, which are NaN
@@ -89,14 +88,14 @@ struct rows_of_heads {
 };
 
 /// `make(cfg, scale, q, k, v, bias, y)` gives the kernel.
-template <class T, class Case, class Make>
+template <bias_kind kind, class T, class Case, class Make>
 void check_attention(const attention_problem &p, Make make) {
   constexpr index_t d = decltype(Case::d)::value, e = decltype(Case::e)::value;
   constexpr int causal = Case::causal;
   const index_t key_heads = p.key_heads ? p.key_heads : p.heads, group = p.heads / key_heads;
   name_case("%s: %s %ldx%ld/%ld m%ld n%ld d%ld e%ld bias %d causal %d%s%s gap %ld%s",
             current.c_str(), detail::is_same<T, bf16> ? "bf16" : "f16", long(p.batch),
-            long(p.heads), long(key_heads), long(p.m), long(p.n), long(d), long(e), int(p.kind),
+            long(p.heads), long(key_heads), long(p.m), long(p.n), long(d), long(e), int(kind),
             causal, p.beside ? " side by side" : "", p.skew ? " skewed" : "", long(p.gap),
             Case::zero_undefined ? " defined" : "");
   Case cfg;
@@ -112,7 +111,6 @@ void check_attention(const attention_problem &p, Make make) {
   of_k.fill(k);
   of_v.fill(v);
   // Strides of the bias over (batch, heads, m, n).
-  const bias_kind kind = p.kind;
   const index_t s0 = kind == full      ? p.heads * p.m * p.n
                      : kind == of_keys ? p.n
                                        : 0,
@@ -157,9 +155,9 @@ void check_attention(const attention_problem &p, Make make) {
                 make_view<const T>(v.device(), of_v.strides(group, true)), added,
                 make_view(y.device(), of_y.strides(group, false))));
   };
-  if (kind == none)
+  if constexpr (kind == none)
     views(pack());
-  else if (kind == of_keys)
+  else if constexpr (kind == of_keys)
     views(pack(make_view<const float>(
         bias.device(),
         dims<dyn, dyn, dyn, fixed<0>, fixed<1>>(s0, s1 * group, s1, fixed<0>{}, fixed<1>{}))));

@@ -9,13 +9,14 @@ using namespace test;
 namespace {
 
 /// `skew` moves tensors from their 16-byte boundaries.
-template <class T, class Schedule, int D, int E, bool ZeroUndefined = false, int Causal = -1>
-void check(index_t batch, index_t heads, index_t m, index_t n, bias_kind kind, bool beside = false,
+template <bias_kind Kind, class T, class Schedule, int D, int E, bool ZeroUndefined = false,
+          int Causal = -1>
+void check(index_t batch, index_t heads, index_t m, index_t n, bool beside = false,
            index_t skew = 0, index_t key_heads = 0) {
   name_case("attention, warps %d teams %d keys %d stages %d", Schedule::warps, Schedule::teams,
             Schedule::keys, Schedule::stages);
-  check_attention<T, attention_case<Schedule, D, E, Causal, ZeroUndefined>>(
-      {batch, heads, m, n, kind, beside, skew, 0, key_heads},
+  check_attention<Kind, T, attention_case<Schedule, D, E, Causal, ZeroUndefined>>(
+      {batch, heads, m, n, beside, skew, 0, key_heads},
       [](const auto &...of) { return cuda::attention_sm80(of...); });
 }
 
@@ -64,9 +65,9 @@ void check_fixed() {
 }
 
 /// Later keys are hidden.
-template <class T, class Schedule, int D, int Causal>
-void check_causal(index_t batch, index_t heads, index_t m, index_t n, bias_kind kind) {
-  check<T, Schedule, D, D, false, Causal>(batch, heads, m, n, kind, true);
+template <bias_kind Kind, class T, class Schedule, int D, int Causal>
+void check_causal(index_t batch, index_t heads, index_t m, index_t n) {
+  check<Kind, T, Schedule, D, D, false, Causal>(batch, heads, m, n, true);
 }
 
 template <int Warps, int Teams, int Keys, int Stages = 2>
@@ -80,47 +81,47 @@ using eight = schedule<1, 8, 16>;
 
 int main() {
   // One warp's queries after another; tiles of keys with a rest, and without.
-  check<f16, square, 64, 64>(1, 2, 70, 130, none);
-  check<f16, square, 64, 64>(2, 1, 64, 128, full, true);
-  check<f16, square, 64, 64>(1, 3, 16, 20, of_keys);
-  check<bf16, square, 64, 64>(2, 2, 65, 67, of_pairs, true);
-  check<f16, square, 128, 128>(1, 2, 33, 77, of_keys, true);
-  check<f16, square, 8, 8>(2, 1, 19, 70, none);
-  check<f16, square, 32, 16>(1, 2, 40, 64, hides_most);
+  check<none, f16, square, 64, 64>(1, 2, 70, 130);
+  check<full, f16, square, 64, 64>(2, 1, 64, 128, true);
+  check<of_keys, f16, square, 64, 64>(1, 3, 16, 20);
+  check<of_pairs, bf16, square, 64, 64>(2, 2, 65, 67, true);
+  check<of_keys, f16, square, 128, 128>(1, 2, 33, 77, true);
+  check<none, f16, square, 8, 8>(2, 1, 19, 70);
+  check<hides_most, f16, square, 32, 16>(1, 2, 40, 64);
   // Teams share keys.
-  check<f16, paired, 64, 64>(2, 2, 37, 130, full, true);
-  check<f16, paired, 40, 40>(1, 2, 33, 65, of_pairs);
-  check<f16, paired, 72, 24>(1, 2, 30, 100, none, true);
-  check<bf16, paired, 128, 96>(1, 1, 32, 64, hides);
-  check<f16, spread, 64, 64>(2, 3, 5, 300, of_keys, true);
-  check<f16, spread, 64, 64>(1, 2, 17, 513, none);
-  check<f16, spread, 40, 72>(1, 2, 16, 31, full);
-  check<bf16, eight, 48, 48>(1, 2, 3, 300, hides, true);
+  check<full, f16, paired, 64, 64>(2, 2, 37, 130, true);
+  check<of_pairs, f16, paired, 40, 40>(1, 2, 33, 65);
+  check<none, f16, paired, 72, 24>(1, 2, 30, 100, true);
+  check<hides, bf16, paired, 128, 96>(1, 1, 32, 64);
+  check<of_keys, f16, spread, 64, 64>(2, 3, 5, 300, true);
+  check<none, f16, spread, 64, 64>(1, 2, 17, 513);
+  check<full, f16, spread, 40, 72>(1, 2, 16, 31);
+  check<hides, bf16, eight, 48, 48>(1, 2, 3, 300, true);
   // Heads that share keys.
-  check<f16, paired, 64, 64>(1, 6, 33, 65, none, true, 0, 2);
-  check<f16, square, 64, 64>(2, 4, 20, 70, full, false, 0, 1);
+  check<none, f16, paired, 64, 64>(1, 6, 33, 65, true, 0, 2);
+  check<full, f16, square, 64, 64>(2, 4, 20, 70, false, 0, 1);
   // One query, one key, none.
-  check<f16, spread, 64, 64>(3, 2, 1, 511, of_pairs, true);
-  check<f16, spread, 64, 64>(1, 1, 1, 1, none);
-  check<f16, square, 64, 64>(1, 2, 3, 1, of_keys);
-  check<f16, square, 64, 64>(1, 1, 5, 0, none);
-  check<f16, square, 64, 64>(1, 1, 0, 5, none);
+  check<of_pairs, f16, spread, 64, 64>(3, 2, 1, 511, true);
+  check<none, f16, spread, 64, 64>(1, 1, 1, 1);
+  check<of_keys, f16, square, 64, 64>(1, 2, 3, 1);
+  check<none, f16, square, 64, 64>(1, 1, 5, 0);
+  check<none, f16, square, 64, 64>(1, 1, 0, 5);
   // Queries from which every key is hidden.
-  check<f16, square, 64, 64>(1, 1, 20, 70, hides);
-  check<f16, square, 64, 64, true>(1, 1, 20, 70, hides);
-  check<f16, spread, 64, 64, true>(1, 2, 20, 150, hides);
-  check<f16, spread, 64, 64>(1, 2, 20, 150, hides_most);
+  check<hides, f16, square, 64, 64>(1, 1, 20, 70);
+  check<hides, f16, square, 64, 64, true>(1, 1, 20, 70);
+  check<hides, f16, spread, 64, 64, true>(1, 2, 20, 150);
+  check<hides_most, f16, spread, 64, 64>(1, 2, 20, 150);
   // Rows that are no whole runs, and addresses that are not aligned.
-  check<f16, square, 10, 7>(1, 2, 18, 70, full, true);
-  check<f16, paired, 20, 36>(1, 2, 18, 70, none);
-  check<f16, square, 64, 64>(1, 2, 18, 70, none, true, 1);
-  check<bf16, spread, 64, 64>(1, 1, 9, 140, of_keys, false, 4);
+  check<full, f16, square, 10, 7>(1, 2, 18, 70, true);
+  check<none, f16, paired, 20, 36>(1, 2, 18, 70);
+  check<none, f16, square, 64, 64>(1, 2, 18, 70, true, 1);
+  check<of_keys, bf16, spread, 64, 64>(1, 1, 9, 140, false, 4);
   check_fixed();
   // Causal: more queries than keys, as many, fewer; tiles that the diagonal crosses and misses.
-  check_causal<f16, square, 64, 0>(1, 2, 200, 200, none);
-  check_causal<f16, square, 64, 0>(2, 1, 70, 20, of_keys);
-  check_causal<bf16, paired, 40, 0>(1, 2, 100, 130, full);
-  check_causal<f16, spread, 64, 13>(1, 3, 37, 300, none);
-  check_causal<f16, spread, 64, 299>(1, 2, 1, 300, of_pairs);
+  check_causal<none, f16, square, 64, 0>(1, 2, 200, 200);
+  check_causal<of_keys, f16, square, 64, 0>(2, 1, 70, 20);
+  check_causal<full, bf16, paired, 40, 0>(1, 2, 100, 130);
+  check_causal<none, f16, spread, 64, 13>(1, 3, 37, 300);
+  check_causal<of_pairs, f16, spread, 64, 299>(1, 2, 1, 300);
   return finish();
 }

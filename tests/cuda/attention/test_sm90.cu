@@ -12,14 +12,15 @@ template <class Schedule, bool Pairs> struct with_pairs : Schedule {
   static constexpr bool bias_pairs = Pairs;
 };
 
-template <class T, class Schedule, int D, int E = D, int Causal = -1, bool Pairs = false,
-          bool ZeroUndefined = false>
+template <bias_kind Kind, class T, class Schedule, int D, int E = D, int Causal = -1,
+          bool Pairs = false, bool ZeroUndefined = false>
 void check(const attention_problem &p) {
   name_case("attention, warpgroups %d teams %d keys %d stages %d%s%s blocks %d%s",
             Schedule::warpgroups, Schedule::teams, Schedule::keys, Schedule::stages,
             Schedule::overlap ? " overlap" : "", Schedule::turns ? " turns" : "", Schedule::blocks,
             Pairs ? " pairs" : "");
-  check_attention<T, attention_case<with_pairs<Schedule, Pairs>, D, E, Causal, ZeroUndefined>>(
+  check_attention<Kind, T,
+                  attention_case<with_pairs<Schedule, Pairs>, D, E, Causal, ZeroUndefined>>(
       p, [](const auto &...of) { return cuda::attention_sm90(of...); });
 }
 
@@ -81,78 +82,78 @@ void check_fixed() {
 
 int main() {
   // Tiles of queries and of keys with a rest, and without; more tiles than stages.
-  check<f16, alone, 64>({1, 2, 70, 130, none});
-  check<f16, alone, 64>({1, 1, 64, 640, none, true});
-  check<f16, small, 64>({2, 1, 64, 128, none});
-  check<bf16, small, 64>({1, 3, 100, 333, none, true});
-  check<f16, plain, 64>({1, 2, 197, 197, none, true});
-  check<bf16, plain, 64>({1, 1, 130, 300, none});
-  check<f16, pair, 64>({1, 1, 130, 500, none, true});
-  check<f16, turns, 64>({1, 2, 197, 333, none});
-  check<bf16, turns, 64>({1, 1, 20, 700, none});
-  check<f16, pair, 128>({1, 2, 197, 333, none, true});
-  check<bf16, pair, 128>({1, 1, 128, 256, none});
+  check<none, f16, alone, 64>({1, 2, 70, 130});
+  check<none, f16, alone, 64>({1, 1, 64, 640, true});
+  check<none, f16, small, 64>({2, 1, 64, 128});
+  check<none, bf16, small, 64>({1, 3, 100, 333, true});
+  check<none, f16, plain, 64>({1, 2, 197, 197, true});
+  check<none, bf16, plain, 64>({1, 1, 130, 300});
+  check<none, f16, pair, 64>({1, 1, 130, 500, true});
+  check<none, f16, turns, 64>({1, 2, 197, 333});
+  check<none, bf16, turns, 64>({1, 1, 20, 700});
+  check<none, f16, pair, 128>({1, 2, 197, 333, true});
+  check<none, bf16, pair, 128>({1, 1, 128, 256});
   // Teams share keys: of fewer tiles than teams, too.
-  check<f16, teams, 64>({1, 2, 70, 384, none, true});
-  check<f16, teams, 64>({1, 1, 33, 600, none});
-  check<bf16, teams, 64>({1, 2, 64, 20, none});
-  check<f16, large_teams, 128>({1, 1, 100, 512, none});
-  check<f16, large_teams, 64>({1, 1, 30, 100, none});
+  check<none, f16, teams, 64>({1, 2, 70, 384, true});
+  check<none, f16, teams, 64>({1, 1, 33, 600});
+  check<none, bf16, teams, 64>({1, 2, 64, 20});
+  check<none, f16, large_teams, 128>({1, 1, 100, 512});
+  check<none, f16, large_teams, 64>({1, 1, 30, 100});
   // Other heads: no whole blocks of 64 columns, values of another size than keys.
-  check<f16, alone, 40>({1, 3, 65, 77, none, true});
-  check<f16, small, 32>({1, 2, 49, 49, full});
-  check<f16, plain, 8>({1, 1, 19, 70, none});
-  check<f16, roomy, 80>({1, 2, 64, 130, none, true});
-  check<bf16, roomy, 96>({1, 1, 70, 65, none});
-  check<f16, small, 72, 24>({1, 2, 30, 100, none, true});
-  check<f16, roomy, 40, 128>({1, 1, 30, 100, of_pairs});
-  check<f16, wide, 160>({1, 2, 130, 200, none, true});
-  check<f16, wide, 256>({1, 1, 100, 150, none});
-  check<bf16, wide_alone, 200>({1, 1, 64, 64, of_keys});
+  check<none, f16, alone, 40>({1, 3, 65, 77, true});
+  check<full, f16, small, 32>({1, 2, 49, 49});
+  check<none, f16, plain, 8>({1, 1, 19, 70});
+  check<none, f16, roomy, 80>({1, 2, 64, 130, true});
+  check<none, bf16, roomy, 96>({1, 1, 70, 65});
+  check<none, f16, small, 72, 24>({1, 2, 30, 100, true});
+  check<of_pairs, f16, roomy, 40, 128>({1, 1, 30, 100});
+  check<none, f16, wide, 160>({1, 2, 130, 200, true});
+  check<none, f16, wide, 256>({1, 1, 100, 150});
+  check<of_keys, bf16, wide_alone, 200>({1, 1, 64, 64});
   // A bias for each score, for keys, for pairs; as pairs.
-  check<f16, alone, 64>({2, 2, 70, 130, full});
-  check<f16, alone, 64, 64, -1, true>({2, 2, 70, 130, full, true});
-  check<f16, alone, 64>({2, 2, 64, 77, of_keys, true});
-  check<f16, alone, 64, 64, -1, true>({2, 2, 65, 390, of_keys, true});
-  check<f16, plain, 64, 64, -1, true>({1, 2, 100, 200, of_keys});
-  check<f16, teams, 64>({2, 1, 40, 333, of_keys});
-  check<bf16, teams, 64, 64, -1, true>({1, 2, 37, 260, of_pairs});
-  check<f16, pair, 128>({1, 1, 130, 300, full});
-  check<f16, turns, 64, 64, -1, true>({1, 1, 130, 300, of_keys});
+  check<full, f16, alone, 64>({2, 2, 70, 130});
+  check<full, f16, alone, 64, 64, -1, true>({2, 2, 70, 130, true});
+  check<of_keys, f16, alone, 64>({2, 2, 64, 77, true});
+  check<of_keys, f16, alone, 64, 64, -1, true>({2, 2, 65, 390, true});
+  check<of_keys, f16, pair, 64, 64, -1, true>({1, 2, 100, 200});
+  check<of_keys, f16, teams, 64>({2, 1, 40, 333});
+  check<of_pairs, bf16, teams, 64, 64, -1, true>({1, 2, 37, 260});
+  check<full, f16, pair, 128>({1, 1, 130, 300});
+  check<of_pairs, f16, turns, 64, 64, -1, true>({1, 1, 130, 300});
   // Queries from which every key is hidden.
-  check<f16, alone, 64>({1, 1, 70, 300, hides});
-  check<f16, alone, 64, 64, -1, false, true>({1, 1, 70, 300, hides});
-  check<f16, teams, 64, 64, -1, false, true>({1, 2, 20, 150, hides});
-  check<f16, teams, 64>({1, 2, 20, 150, hides_most});
-  check<f16, turns, 64>({1, 1, 66, 260, hides});
-  check<bf16, pair, 128, 128, -1, true>({1, 1, 66, 260, hides_most});
+  check<hides, f16, alone, 64>({1, 1, 70, 300});
+  check<hides, f16, alone, 64, 64, -1, false, true>({1, 1, 70, 300});
+  check<hides, f16, teams, 64, 64, -1, false, true>({1, 2, 20, 150});
+  check<hides_most, f16, teams, 64>({1, 2, 20, 150});
+  check<hides, f16, turns, 64>({1, 1, 66, 260});
+  check<hides_most, bf16, pair, 128, 128, -1, true>({1, 1, 66, 260});
   // Causal: more queries than keys, as many, fewer; tiles that the diagonal crosses and misses.
-  check<f16, alone, 64, 64, 0>({1, 2, 300, 300, none, true});
-  check<f16, small, 64, 64, 0>({2, 1, 130, 20, of_keys});
-  check<bf16, plain, 40, 40, 0>({1, 2, 200, 230, none});
-  check<f16, teams, 64, 64, 13>({1, 3, 70, 300, none});
-  check<f16, turns, 64, 64, 0>({1, 2, 300, 300, none, true});
-  check<f16, turns, 64, 64, 170>({1, 1, 130, 300, full});
-  check<f16, pair, 128, 128, 0>({1, 1, 400, 400, none});
-  check<f16, alone, 64, 64, 299>({1, 2, 1, 300, of_pairs});
+  check<none, f16, alone, 64, 64, 0>({1, 2, 300, 300, true});
+  check<of_keys, f16, small, 64, 64, 0>({2, 1, 130, 20});
+  check<none, bf16, plain, 40, 40, 0>({1, 2, 200, 230});
+  check<none, f16, teams, 64, 64, 13>({1, 3, 70, 300});
+  check<none, f16, turns, 64, 64, 0>({1, 2, 300, 300, true});
+  check<full, f16, turns, 64, 64, 170>({1, 1, 130, 300});
+  check<none, f16, pair, 128, 128, 0>({1, 1, 400, 400});
+  check<of_pairs, f16, alone, 64, 64, 299>({1, 2, 1, 300});
   // Heads that share keys.
-  check<f16, alone, 64>({1, 6, 70, 130, none, true, 0, 0, 2});
-  check<f16, pair, 128, 128, 0>({2, 4, 130, 130, none, false, 0, 0, 1});
-  check<bf16, teams, 64>({2, 4, 33, 140, of_pairs, true, 0, 0, 2});
+  check<none, f16, alone, 64>({1, 6, 70, 130, true, 0, 0, 2});
+  check<none, f16, pair, 128, 128, 0>({2, 4, 130, 130, false, 0, 0, 1});
+  check<of_pairs, bf16, teams, 64>({2, 4, 33, 140, true, 0, 0, 2});
   // NaN behind each row and beyond the last one.
-  check<f16, alone, 40>({1, 2, 65, 100, none, true, 0, 24});
-  check<f16, roomy, 80>({2, 2, 65, 100, none, false, 0, 8});
-  check<f16, turns, 64>({1, 2, 100, 200, none, true, 0, 64});
+  check<none, f16, alone, 40>({1, 2, 65, 100, true, 0, 24});
+  check<none, f16, roomy, 80>({2, 2, 65, 100, false, 0, 8});
+  check<none, f16, turns, 64>({1, 2, 100, 200, true, 0, 64});
   // Scores that grow much: sums are scaled down, and those that stay near are not.
-  check<f16, turns, 64>({1, 1, 64, 900, none, false, 0, 0, 0, 40});
-  check<f16, alone, 64>({1, 1, 64, 500, none, false, 0, 0, 0, 40});
-  check<f16, pair, 128>({1, 1, 64, 500, none, false, 0, 0, 0, 0.01f});
+  check<none, f16, turns, 64>({1, 1, 64, 900, false, 0, 0, 0, 40});
+  check<none, f16, alone, 64>({1, 1, 64, 500, false, 0, 0, 0, 40});
+  check<none, f16, pair, 128>({1, 1, 64, 500, false, 0, 0, 0, 0.01f});
   // One query, one key; none.
-  check<f16, teams, 64>({3, 2, 1, 511, of_pairs, true});
-  check<f16, alone, 64>({1, 1, 1, 1, none});
-  check<f16, alone, 64>({1, 1, 0, 5, none});
+  check<of_pairs, f16, teams, 64>({3, 2, 1, 511, true});
+  check<none, f16, alone, 64>({1, 1, 1, 1});
+  check<none, f16, alone, 64>({1, 1, 0, 5});
   // Results that are no whole runs.
-  check<f16, alone, 20>({1, 2, 70, 70, none, false, 0, 4});
+  check<none, f16, alone, 20>({1, 2, 70, 70, false, 0, 4});
   check_fixed();
   return finish();
 }
