@@ -263,8 +263,7 @@ struct WarpgroupAttention {
     p.f.configure(cfg);
     for (const auto &[key, value] : membersOf(s))
       cfg.number(key, value);
-    if (p.f.hasBias())
-      cfg.flag("bias_pairs", p.hasPairs());
+    cfg.flag("bias_pairs", p.hasPairs());
     if (isLarge(p.in.form))
       cfg.flag("large", true);
     const std::string config = cfg.finish();

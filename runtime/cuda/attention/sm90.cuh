@@ -65,6 +65,8 @@ struct attention_sm90_kernel {
   static constexpr int rank = decltype(Config::batch)::rank + 2;
   static_assert(rank <= 5, "tensor maps have five dimensions");
   static constexpr int e = int(decltype(Config::e)::value);
+  static constexpr bool is_causal = Config::causal >= 0;
+  static constexpr bool has_bias = Bias::count > 0, bias_pairs = Config::bias_pairs;
   static constexpr int warpgroups = Config::warpgroups, teams = Config::teams;
   static constexpr int keys = Config::keys, stages = Config::stages;
   static constexpr attention_sm90_geometry shape = {
@@ -74,10 +76,9 @@ struct attention_sm90_kernel {
   static constexpr int in_team = warpgroups / teams; // warpgroups
   static_assert(keys % 32 == 0 && keys <= 256 && depth <= 256 && width <= 256, "products exist");
   static_assert(warpgroups % teams == 0, "teams are alike");
+  static_assert(has_bias || !bias_pairs, "pairs of a bias");
   static_assert(!Config::turns || (teams == 1 && warpgroups > 1), "all take as many turns");
 
-  static constexpr bool is_causal = Config::causal >= 0;
-  static constexpr bool has_bias = Bias::count > 0;
   /// Scores are in units of `unit` to the base of 2: products themselves where nothing is added to
   /// them. A bias may be as large as floats are, and stays what it is.
   static constexpr float log2e = 1.44269504f;
@@ -327,7 +328,7 @@ private:
   };
   /// Two neighbours of a row of the bias; those beyond the last key are whatever.
   template <class T> TENON_DEVICE void load_pair(float (&to)[2], const T *row, index key) const {
-    if constexpr (Config::bias_pairs) {
+    if constexpr (bias_pairs) {
       detail::load_words(to, row + min_of(key, count_of_keys() - 2));
     } else {
       const index step = index(index_t(bias.head.strides.template get<rank - 1>()));
