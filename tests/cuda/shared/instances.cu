@@ -1,6 +1,7 @@
 // One instance of every kernel and of the launching machinery, compiled and not run: by nvcc for
 // all architectures without a warning, and, as plain C++, against the headers of older toolkits.
 #include "cuda/attention/kernel.cuh"
+#include "cuda/attention/sm90.cuh"
 #include "cuda/gather/bordered.cuh"
 #include "cuda/base/computed.cuh"
 #include "cuda/contract_any/kernel.cuh"
@@ -62,6 +63,15 @@ struct attention_config : cuda::attention_schedule<2, 2, 32, 2> {
   static constexpr fixed<40> e{};
   static constexpr int causal = 0;
   static constexpr bool zero_undefined = true;
+};
+struct warpgroup_attention_config : cuda::attention_sm90_schedule<2, 1, 128, 2, true, true, 1> {
+  dims<dyn, fixed<12>> batch;
+  dyn n;
+  static constexpr fixed<197> m{};
+  static constexpr fixed<64> d{};
+  static constexpr fixed<40> e{};
+  static constexpr int causal = 0;
+  static constexpr bool zero_undefined = true, bias_pairs = false;
 };
 struct pooled_windows {
   static constexpr int pool_h = 3, pool_w = 3, pool_stride_h = 2, pool_stride_w = 2;
@@ -522,7 +532,12 @@ template <class T> status attentions(const frame &f, issue &to) {
   const auto y = make_view(f.output<T>(0), extents<94560, 40, 480, 1>{});
   TENON_CHECK(to.launch<V>(cuda::attention_sm80(cfg, 0.125f, q, q, q, pack(), y)));
   const auto mask = pack(make_view(f.at<const float>(0), extents<197, 0, 0, 1>{}));
-  return to.launch<V>(cuda::attention_sm80(cfg, 0.125f, q, q, q, mask, y));
+  TENON_CHECK(to.launch<V>(cuda::attention_sm80(cfg, 0.125f, q, q, q, mask, y)));
+  warpgroup_attention_config by_warpgroups;
+  by_warpgroups.batch = cfg.batch;
+  by_warpgroups.n = cfg.n;
+  TENON_CHECK(to.launch<V>(cuda::attention_sm90(by_warpgroups, 0.125f, q, q, q, pack(), y)));
+  return to.launch<V>(cuda::attention_sm90(by_warpgroups, 0.125f, q, q, q, mask, y));
 }
 
 /// What moves elements and does not compute with them.
