@@ -1,10 +1,22 @@
-// Implements the family of cpu targets.
+// Implements the family of cpu targets: the table of its tactics, and its descriptor.
 #include "codegen/cpu/Family.h"
 
 #include "codegen/cpu/program/Program.h"
 #include "passes/Pass.h"
 
 namespace tenon::cpu {
+
+#define TENON_TACTIC(family, constant) extern const Tactic &constant;
+#include "codegen/cpu/Families.def"
+
+llvm::ArrayRef<const Tactic *> tactics() {
+  static const Tactic *const kTable[] = {
+#define TENON_TACTIC(family, constant) &constant,
+#include "codegen/cpu/Families.def"
+  };
+  return kTable;
+}
+
 namespace {
 
 void setTraits(llvm::ArrayRef<const TargetLevel *> levels, TargetTraits &traits) {

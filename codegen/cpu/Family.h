@@ -6,7 +6,8 @@
 namespace tenon::cpu {
 
 extern const TargetFamily kFamily;
-llvm::ArrayRef<TargetLevel> levels();     // Levels.cpp
-llvm::ArrayRef<const Tactic *> tactics(); // Tactics.cpp
+llvm::ArrayRef<TargetLevel> levels(); // Levels.cpp
+/// Those of Families.def, mcu's, too.
+llvm::ArrayRef<const Tactic *> tactics();
 
 } // namespace tenon::cpu

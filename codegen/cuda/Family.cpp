@@ -1,5 +1,5 @@
-// Implements the family of CUDA targets: its traits, with what was measured for them, and its
-// descriptor.
+// Implements the family of CUDA targets: the table of its tactics, its traits, with what was
+// measured for them, and its descriptor.
 #include "codegen/cuda/Family.h"
 
 #include "codegen/cuda/TensorCores.h"
@@ -13,7 +13,19 @@
 #include <limits>
 
 namespace tenon::cuda {
+
+#define TENON_TACTIC(family, constant) extern const Tactic &constant;
+#include "codegen/cuda/Families.def"
+
 namespace {
+
+llvm::ArrayRef<const Tactic *> tactics() {
+  static const Tactic *const kTable[] = {
+#define TENON_TACTIC(family, constant) &constant,
+#include "codegen/cuda/Families.def"
+  };
+  return kTable;
+}
 
 void setTraits(llvm::ArrayRef<const TargetLevel *> levels, TargetTraits &traits) {
   // Attention of f32 elements stays apart: there is no kernel of it on this device.
@@ -55,11 +67,8 @@ bool supports(Graph &graph, Diagnostics &diagnostics) {
 }
 
 constexpr ScheduleAlias kAliases[] = {
-    {"contract_wgmma_sm90a", "halo", "contract_halo_sm90a"},
-    {"contract_wgmma_sm90a", "clustered", "contract_cluster_sm90a"},
-    {"contract_int8_sm90a", "clustered", "contract_cluster_int8_sm90a"},
-    {"contract_tf32_sm90a", "clustered", "contract_cluster_tf32_sm90a"},
-    {"contract_tf32x3_sm90a", "clustered", "contract_cluster_tf32x3_sm90a"},
+#define TENON_ALIAS(old, key, today) {old, key, today},
+#include "codegen/cuda/Families.def"
 };
 
 constexpr FamilyFacts facts() {

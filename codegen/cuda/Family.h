@@ -6,7 +6,6 @@
 namespace tenon::cuda {
 
 extern const TargetFamily kFamily;
-llvm::ArrayRef<TargetLevel> levels();     // Levels.cpp
-llvm::ArrayRef<const Tactic *> tactics(); // Tactics.cpp
+llvm::ArrayRef<TargetLevel> levels(); // Levels.cpp
 
 } // namespace tenon::cuda

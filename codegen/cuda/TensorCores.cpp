@@ -93,7 +93,7 @@ TensorCoreVerdict judgeTensorCores(const GroupQuery &in, const Choice &chosen,
   const Tactic *best = nullptr;
   Price bestPrice;
   std::string disabled;
-  for (const Tactic *t : tactics()) {
+  for (const Tactic *t : kFamily.tactics()) {
     if (!t->forTensorCores(in))
       continue;
     const std::string id = t->info.id.str();

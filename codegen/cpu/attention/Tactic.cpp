@@ -1,7 +1,6 @@
 // Defines the tactic `attention`: one pass over keys and values for a block of queries, whose
 // scores stay in the first cache (runtime/cpu/attention.h).
-#include "codegen/cpu/Tactics.h"
-
+#include "codegen/core/TacticOf.h"
 #include "codegen/core/TargetFamily.h"
 #include "codegen/cpu/shared/Operands.h"
 #include "codegen/forms/AttentionForm.h"

@@ -1,7 +1,6 @@
 // Defines the tactic `conv_direct`: convolutions and transposed convolutions that the blocked
 // kernel does not take, one sum at a time (runtime/cpu/window_direct.h).
-#include "codegen/cpu/Tactics.h"
-
+#include "codegen/core/TacticOf.h"
 #include "codegen/cpu/shared/Operands.h"
 #include "codegen/cpu/shared/Window.h"
 

@@ -1,9 +1,8 @@
 // Defines the tactics `conv`, `conv_dot` and `depthwise`: float convolutions with fused epilogues
 // on runtime/cpu/conv.h, conv_dot.h and depthwise.h; and `conv_i8`, the first of these kernels with
 // 8-bit integers, widened as they are loaded, and exact 32-bit sums.
-#include "codegen/cpu/Tactics.h"
-
 #include "codegen/core/ConvProblem.h"
+#include "codegen/core/TacticOf.h"
 #include "codegen/core/TargetFamily.h"
 #include "codegen/core/Work.h"
 #include "codegen/cpu/shared/Operands.h"

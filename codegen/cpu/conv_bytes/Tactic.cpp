@@ -1,8 +1,7 @@
 // Defines the tactics `conv_bytes` and `depthwise_bytes`: convolutions and matrix products of 8-bit
 // integers on x86-64 (runtime/cpu/conv_bytes.h, depthwise_bytes.h), with the instructions for them
 // that the machine has.
-#include "codegen/cpu/Tactics.h"
-
+#include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
 #include "codegen/cpu/shared/ByteContraction.h"
 #include "codegen/cpu/shared/Operands.h"

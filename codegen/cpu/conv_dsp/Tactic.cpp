@@ -1,8 +1,8 @@
 // Defines the tactics `conv_pairs` and `depthwise_pairs`: sums of 8-bit integers on cores that
 // multiply two pairs of 16-bit integers at once (runtime/cpu/conv_pairs.h, depthwise_pairs.h).
 // conv_pairs takes matrix products, too, as convolutions of one row.
+#include "codegen/core/TacticOf.h"
 #include "codegen/core/TargetFamily.h"
-#include "codegen/cpu/Tactics.h"
 #include "codegen/cpu/shared/ReadOrder.h"
 #include "codegen/memory/Packing.h"
 

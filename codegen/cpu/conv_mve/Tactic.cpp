@@ -1,6 +1,6 @@
 // Defines the tactics `conv_quads` and `depthwise_quads`: sums of 8-bit integers on cores with MVE,
 // 16 products an instruction, and their bodies on four values at once (runtime/cpu/conv_quads.h).
-#include "codegen/cpu/Tactics.h"
+#include "codegen/core/TacticOf.h"
 #include "codegen/cpu/shared/ReadOrder.h"
 
 #include "llvm/Support/MathExtras.h"

@@ -1,8 +1,8 @@
 // Defines the tactics `conv_shared` and `depthwise_shared` of --optimize=size: sums of 8-bit
 // integers by code that has no extents in its types (runtime/cpu/conv_shared.h). Matrix products
 // are taken, too, as convolutions of one row.
+#include "codegen/core/TacticOf.h"
 #include "codegen/core/TargetFamily.h"
-#include "codegen/cpu/Tactics.h"
 #include "codegen/cpu/shared/ReadOrder.h"
 
 #include "llvm/Support/MathExtras.h"

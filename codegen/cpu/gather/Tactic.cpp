@@ -1,7 +1,6 @@
 // Defines the tactic `gather`: elements picked by indices along one dimension, as a map that reads
 // through a gathered_view.
-#include "codegen/cpu/Tactics.h"
-
+#include "codegen/core/TacticOf.h"
 #include "codegen/cpu/shared/Operands.h"
 #include "codegen/forms/AnchorForms.h"
 

@@ -1,7 +1,6 @@
 // Defines the tactic `map`: pointwise groups, broadcasts, and movement that is a strided copy, by
 // one loop nest over the output (runtime/cpu/map.h).
-#include "codegen/cpu/Tactics.h"
-
+#include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
 #include "codegen/emit/StepWriter.h"
 

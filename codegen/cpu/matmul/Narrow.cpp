@@ -1,7 +1,6 @@
 // Defines the tactic `matmul_narrow`: floats times constant weights that stay integers of at most 8
 // bits, with a scale for each block along k (runtime/cpu/matmul_narrow.h).
-#include "codegen/cpu/Tactics.h"
-
+#include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
 #include "codegen/cpu/matmul/Problem.h"
 #include "codegen/cpu/shared/Operands.h"

@@ -2,8 +2,7 @@
 // columns), `matmul_i8` (the same for 8-bit integers with exact 32-bit sums), `matmul_dynamic` (two
 // run-time operands, blocked on the stack) and `matmul_direct` (whatever else: integers, computed
 // operands).
-#include "codegen/cpu/Tactics.h"
-
+#include "codegen/core/TacticOf.h"
 #include "codegen/core/TargetFamily.h"
 #include "codegen/core/Work.h"
 #include "codegen/cpu/matmul/Problem.h"

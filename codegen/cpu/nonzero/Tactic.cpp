@@ -1,7 +1,6 @@
 // Defines the tactics of operations whose results hang on data or shapes: `nonzero`, `topk` and
 // `shape_of`.
-#include "codegen/cpu/Tactics.h"
-
+#include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
 #include "codegen/cpu/shared/Operands.h"
 #include "codegen/forms/AnchorForms.h"

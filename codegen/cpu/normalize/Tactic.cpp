@@ -1,7 +1,6 @@
 // Defines the tactic `normalize`: zero mean and unit variance with a fused epilogue
 // (runtime/cpu/normalize.h).
-#include "codegen/cpu/Tactics.h"
-
+#include "codegen/core/TacticOf.h"
 #include "codegen/cpu/shared/Operands.h"
 #include "codegen/forms/RowNest.h"
 

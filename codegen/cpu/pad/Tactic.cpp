@@ -1,7 +1,6 @@
 // Defines the tactic `pad_border`: pads that repeat, mirror or continue the tensor, as a map that
 // reads through a bordered_view. Constant pads are accesses (GroupForm) and belong to `map`.
-#include "codegen/cpu/Tactics.h"
-
+#include "codegen/core/TacticOf.h"
 #include "codegen/cpu/shared/Operands.h"
 #include "codegen/forms/AnchorForms.h"
 

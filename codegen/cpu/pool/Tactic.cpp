@@ -1,7 +1,6 @@
 // Defines the tactics of pools: `pooling` (1-d and 2-d, lanes along the channels) and
 // `pooling_direct` (any number of spatial dimensions).
-#include "codegen/cpu/Tactics.h"
-
+#include "codegen/core/TacticOf.h"
 #include "codegen/cpu/shared/Operands.h"
 #include "codegen/cpu/shared/Window.h"
 #include "codegen/forms/AnchorForms.h"

@@ -1,7 +1,6 @@
 // Defines the tactics of reductions: `reduce`, whose combiner merges partial results, and `fold`,
 // which takes the elements one after the other.
-#include "codegen/cpu/Tactics.h"
-
+#include "codegen/core/TacticOf.h"
 #include "codegen/cpu/shared/Operands.h"
 #include "codegen/forms/AnchorForms.h"
 #include "codegen/forms/Reduction.h"

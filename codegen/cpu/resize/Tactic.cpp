@@ -1,9 +1,8 @@
 // Defines the tactics of resize: `resize` (two resampled dimensions, lanes along the channels) and
 // `resize_direct` (any number, any element type). Which elements an output reads, and with what
 // weights, stands in tables: computed here, or filled at run time where extents are open.
-#include "codegen/cpu/Tactics.h"
-
 #include "codegen/core/LoopNest.h"
+#include "codegen/core/TacticOf.h"
 #include "codegen/cpu/shared/Operands.h"
 #include "codegen/forms/ResizeForm.h"
 

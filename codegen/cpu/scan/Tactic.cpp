@@ -1,7 +1,6 @@
 // Defines the tactic `scan`: running folds along one dimension with a fused epilogue
 // (runtime/cpu/scan.h).
-#include "codegen/cpu/Tactics.h"
-
+#include "codegen/core/TacticOf.h"
 #include "codegen/cpu/shared/Operands.h"
 #include "codegen/forms/Reduction.h"
 #include "codegen/forms/RowNest.h"

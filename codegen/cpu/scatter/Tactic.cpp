@@ -1,7 +1,6 @@
 // Defines the tactics `scatter`, `non_max_suppression` and `unique`, kernels whose threads would
 // meet, so that one does the work; and `bitcast`.
-#include "codegen/cpu/Tactics.h"
-
+#include "codegen/core/TacticOf.h"
 #include "codegen/cpu/shared/Operands.h"
 
 #include <cmath>

@@ -1,7 +1,6 @@
 // Defines the tactics `softmax`: normalised exponentials with a fused epilogue
 // (runtime/cpu/softmax.h), and `softmax_bytes`: the same in integers (runtime/cpu/softmax_bytes.h).
-#include "codegen/cpu/Tactics.h"
-
+#include "codegen/core/TacticOf.h"
 #include "codegen/cpu/shared/Operands.h"
 #include "codegen/forms/RowNest.h"
 

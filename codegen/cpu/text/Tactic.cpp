@@ -1,6 +1,5 @@
 // Defines the tactics `text_map`, functions of text as maps, and `text_split`.
-#include "codegen/cpu/Tactics.h"
-
+#include "codegen/core/TacticOf.h"
 #include "codegen/cpu/shared/Operands.h"
 #include "codegen/emit/TextTables.h"
 

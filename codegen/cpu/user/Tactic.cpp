@@ -4,8 +4,7 @@
 // The attribute `function` names it; it takes a pointer to each operand, one to the result, all
 // dense and row-major, and the `extents`. With the attribute `header` its declaration comes from
 // there, else it is declared here as a C function.
-#include "codegen/cpu/Tactics.h"
-
+#include "codegen/core/TacticOf.h"
 #include "codegen/cpu/shared/Operands.h"
 
 namespace tenon::cpu {

@@ -1,7 +1,5 @@
 // Defines the tactic `attention_sm80`: one pass over keys and values for a block of queries, whose
 // scores stay in registers, on Tensor Cores (runtime/cuda/attention/kernel.cuh).
-#include "codegen/cuda/Tactics.h"
-
 #include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
 #include "codegen/cuda/shared/Contraction.h"

@@ -1,7 +1,5 @@
 // Defines the tactic `contract_any`: every convolution, transposed convolution and matrix product
 // that the tiled kernels do not take (runtime/cuda/contract_any/kernel.cuh).
-#include "codegen/cuda/Tactics.h"
-
 #include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
 #include "codegen/cuda/shared/Common.h"

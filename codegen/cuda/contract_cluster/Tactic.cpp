@@ -3,8 +3,7 @@
 // (runtime/cuda/contract_cluster): `contract_cluster_sm90a`, fp16 and bf16,
 // `contract_cluster_int8_sm90a`, `contract_cluster_tf32_sm90a` and `contract_cluster_tf32x3_sm90a`.
 // For layers of few tiles.
-#include "codegen/cuda/Tactics.h"
-
+#include "codegen/core/TacticOf.h"
 #include "codegen/cuda/shared/Warpgroups.h"
 #include "runtime/cuda/contract_cluster/geometry.h"
 

@@ -1,8 +1,7 @@
 // Defines the tactic `contract_halo_sm90a` (runtime/cuda/contract_halo): convolutions whose windows
 // overlap bring a tile of pixels with its halo into shared memory once, and every tap multiplies
 // from there by warpgroups; the weights of a block's filters stay beside the tiles.
-#include "codegen/cuda/Tactics.h"
-
+#include "codegen/core/TacticOf.h"
 #include "codegen/cuda/shared/Warpgroups.h"
 #include "runtime/cuda/contract_halo/geometry.h"
 

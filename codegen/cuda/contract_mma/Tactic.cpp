@@ -3,8 +3,7 @@
 // are stored in 16 bits: fp16, and bf16 from sm_80 on. And `contract_int8_sm75` and
 // `contract_int8_sm80`: the same of bytes with exact 32-bit sums
 // (runtime/cuda/contract_mma/int8.cuh). Each generation serves the machines up to the next.
-#include "codegen/cuda/Tactics.h"
-
+#include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
 #include "codegen/cuda/shared/MmaTiles.h"
 

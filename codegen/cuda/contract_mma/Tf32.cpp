@@ -1,8 +1,7 @@
 // Defines the tactics `contract_tf32_sm80` and `contract_tf32x3_sm80`: convolutions and matrix
 // products of f32 on Tensor Cores, for contractions that say so (`precision`), by one product in
 // tf32 or by three that are as exact as fp32 (runtime/cuda/contract_mma/tf32.cuh). From sm_80 on.
-#include "codegen/cuda/Tactics.h"
-
+#include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
 #include "codegen/cuda/shared/MmaTiles.h"
 

@@ -1,7 +1,6 @@
 // Defines the tactic `contract_simt`: true fp32 convolutions and matrix products on CUDA cores
 // (runtime/cuda/contract_simt/kernel.cuh).
-#include "codegen/cuda/Tactics.h"
-
+#include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
 #include "codegen/cuda/shared/TileCosts.h"
 #include "runtime/cuda/contract_simt/geometry.h"

@@ -3,8 +3,7 @@
 // `contract_int8_sm90a`, those of bytes with exact 32-bit sums, and `contract_tf32_sm90a` and
 // `contract_tf32x3_sm90a`, those of f32 whose `precision` says so. Where K is split, blocks
 // exchange sums through scratch memory.
-#include "codegen/cuda/Tactics.h"
-
+#include "codegen/core/TacticOf.h"
 #include "codegen/cuda/shared/Warpgroups.h"
 #include "runtime/cuda/tile/geometry.h"
 

@@ -2,7 +2,7 @@
 // Tensor Cores by warpgroups, straight from a patch of the image
 // (runtime/cuda/conv_patch/sm90.cuh); and the largest elements of windows of what it makes in the
 // same kernel (runtime/cuda/conv_pool/kernel.cuh).
-#include "codegen/cuda/Tactics.h"
+#include "codegen/core/TacticOf.h"
 #include "codegen/cuda/shared/ConvPatch.h"
 #include "runtime/cuda/warpgroup/geometry.h"
 

@@ -2,7 +2,7 @@
 // channels on Tensor Cores, from a patch of the image in shared memory
 // (runtime/cuda/conv_patch/kernel.cuh): grouped convolutions, and the first layer of a network,
 // whose image is rearranged on the way into the patch and needs no kernel for it.
-#include "codegen/cuda/Tactics.h"
+#include "codegen/core/TacticOf.h"
 #include "codegen/cuda/shared/ConvPatch.h"
 #include "runtime/cuda/conv_patch/geometry.h"
 

@@ -2,7 +2,7 @@
 // CUDA cores, from a patch of the image in shared memory (runtime/cuda/conv_patch_simt/kernel.cuh):
 // grouped convolutions, whose filters fill no tile of contract_simt, and the first layer of a
 // network.
-#include "codegen/cuda/Tactics.h"
+#include "codegen/core/TacticOf.h"
 #include "codegen/cuda/shared/ConvPatch.h"
 #include "runtime/cuda/conv_patch_simt/geometry.h"
 

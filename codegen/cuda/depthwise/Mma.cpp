@@ -2,8 +2,8 @@
 // windows on Tensor Cores, from sm_80 on (runtime/cuda/depthwise/mma.cuh).
 #include "codegen/cuda/depthwise/Problem.h"
 
+#include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
-#include "codegen/cuda/Tactics.h"
 #include "codegen/cuda/shared/TileCosts.h"
 #include "codegen/memory/Alignment.h"
 

@@ -2,8 +2,8 @@
 // (runtime/cuda/depthwise/kernel.cuh); and what Mma.cpp shares with it.
 #include "codegen/cuda/depthwise/Problem.h"
 
+#include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
-#include "codegen/cuda/Tactics.h"
 #include "codegen/forms/AnchorForms.h"
 
 namespace tenon::cuda {

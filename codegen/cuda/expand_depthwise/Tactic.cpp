@@ -1,7 +1,7 @@
 // Defines the tactic `expand_depthwise_sm80`: a 1x1 convolution and the depthwise convolution of
 // what it makes as one kernel (runtime/cuda/expand_depthwise/kernel.cuh).
+#include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
-#include "codegen/cuda/Tactics.h"
 #include "codegen/cuda/shared/Contraction.h"
 #include "runtime/cuda/expand_depthwise/geometry.h"
 

@@ -2,8 +2,6 @@
 // picked by indices, runtime/cuda/gather/kernel.cuh), `pad_border` (pads that repeat, mirror or
 // continue the tensor, runtime/cuda/gather/bordered.cuh; constant pads are accesses and belong to
 // `map`), and `shape_of` (extents as values, runtime/cuda/gather/shape_values.cuh).
-#include "codegen/cuda/Tactics.h"
-
 #include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
 #include "codegen/cuda/shared/Common.h"

@@ -1,7 +1,6 @@
 // Defines the tactic `gemv_narrow`: a few rows times constant weights that stay integers of at most
 // 8 bits, with a scale for each block along k (runtime/cuda/gemv/narrow.cuh).
-#include "codegen/cuda/Tactics.h"
-
+#include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
 #include "codegen/cuda/shared/Contraction.h"
 

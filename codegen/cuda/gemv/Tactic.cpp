@@ -1,8 +1,7 @@
 // Defines the tactic `gemv`: a few rows times constant weights, one read of the weights being all
 // the time there is (runtime/cuda/gemv/kernel.cuh): dense layers at batch 1, and convolutions of
 // 1x1 over 1x1, as squeeze-and-excite has them.
-#include "codegen/cuda/Tactics.h"
-
+#include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
 #include "codegen/cuda/shared/Contraction.h"
 

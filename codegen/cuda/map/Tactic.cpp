@@ -1,8 +1,6 @@
 // Defines the tactics `map` and `map_transposed`: pointwise groups, broadcasts, and movement that
 // is a strided copy (runtime/cuda/map/kernel.cuh), through shared memory where an input is
 // contiguous along another dimension than the output (runtime/cuda/map/transposed.cuh).
-#include "codegen/cuda/Tactics.h"
-
 #include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
 #include "codegen/cuda/shared/Common.h"

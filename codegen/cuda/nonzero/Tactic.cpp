@@ -1,7 +1,5 @@
 // Defines the tactics whose results hang on data: `nonzero` and `unique`
 // (runtime/cuda/nonzero/kernel.cuh, runtime/cuda/unique/kernel.cuh).
-#include "codegen/cuda/Tactics.h"
-
 #include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
 #include "codegen/cuda/shared/Common.h"

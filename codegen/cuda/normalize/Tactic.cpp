@@ -1,7 +1,5 @@
 // Defines the tactic `normalize`: zero mean and unit variance with a fused epilogue
 // (runtime/cuda/normalize/kernel.cuh).
-#include "codegen/cuda/Tactics.h"
-
 #include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
 #include "codegen/cuda/shared/Common.h"

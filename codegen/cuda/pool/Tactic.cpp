@@ -1,7 +1,5 @@
 // Defines the tactics of pools: `pooling` (1-d and 2-d, runtime/cuda/pool/kernel.cuh) and
 // `pooling_any` (any number of spatial dimensions, runtime/cuda/pool/any.cuh).
-#include "codegen/cuda/Tactics.h"
-
 #include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
 #include "codegen/cuda/shared/Common.h"

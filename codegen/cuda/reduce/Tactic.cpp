@@ -1,8 +1,6 @@
 // Defines the tactics of reductions: `reduce`, whose combiner merges partial results
 // (runtime/cuda/reduce/kernel.cuh), and `fold`, which takes the elements one after the other
 // (runtime/cuda/reduce/fold.cuh).
-#include "codegen/cuda/Tactics.h"
-
 #include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
 #include "codegen/cuda/shared/Common.h"

@@ -2,8 +2,6 @@
 // `resize_any` (any dimensions and element type, runtime/cuda/resize/any.cuh). Which elements an
 // output reads, and with what weights, stands in tables: computed here, or filled by a kernel of
 // their own (runtime/cuda/resize/tables.cuh) where extents are open.
-#include "codegen/cuda/Tactics.h"
-
 #include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
 #include "codegen/cuda/shared/Common.h"

@@ -1,7 +1,6 @@
 // Defines the tactic `scan`: running folds along one dimension with a fused epilogue
 // (runtime/cuda/scan/kernel.cuh).
-#include "codegen/cuda/Tactics.h"
-
+#include "codegen/core/TacticOf.h"
 #include "codegen/cuda/shared/RowLanes.h"
 #include "codegen/forms/Reduction.h"
 

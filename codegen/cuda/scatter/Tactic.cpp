@@ -1,7 +1,5 @@
 // Defines the tactics `scatter`, `scatter_last` and `scatter_sorted` (rows replaced or combined at
 // indices, runtime/cuda/scatter*.cuh) and `bitcast` (a map of the bits).
-#include "codegen/cuda/Tactics.h"
-
 #include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
 #include "codegen/cuda/shared/Common.h"

@@ -1,7 +1,6 @@
 // Defines the tactic `softmax`: normalised exponentials along one dimension with a fused epilogue
 // (runtime/cuda/softmax/kernel.cuh).
-#include "codegen/cuda/Tactics.h"
-
+#include "codegen/core/TacticOf.h"
 #include "codegen/cuda/shared/RowLanes.h"
 
 namespace tenon::cuda {

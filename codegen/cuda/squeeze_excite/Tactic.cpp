@@ -1,7 +1,7 @@
 // Defines the tactic `squeeze_excite`: the means of an image's channels and two products with
 // constant weights as one kernel of a cluster of blocks (runtime/cuda/squeeze_excite/kernel.cuh).
 // It takes what the gates make of the image along, where that is faster.
-#include "codegen/cuda/Tactics.h"
+#include "codegen/core/TacticOf.h"
 #include "codegen/cuda/squeeze_excite/Problem.h"
 
 #include "codegen/emit/CppText.h"

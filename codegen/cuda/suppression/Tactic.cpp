@@ -1,7 +1,5 @@
 // Defines the tactics `non_max_suppression` and `non_max_suppression_sorted`: the best boxes that
 // overlap little (runtime/cuda/suppression/kernel.cuh, runtime/cuda/suppression/sorted.cuh).
-#include "codegen/cuda/Tactics.h"
-
 #include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
 #include "codegen/cuda/shared/Common.h"

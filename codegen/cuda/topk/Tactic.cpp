@@ -1,7 +1,5 @@
 // Defines the tactics `topk`, `topk_rows` and `topk_sorted`: the largest or smallest elements along
 // one dimension (runtime/cuda/topk*.cuh).
-#include "codegen/cuda/Tactics.h"
-
 #include "codegen/core/TacticOf.h"
 #include "codegen/cuda/shared/Common.h"
 #include "codegen/cuda/shared/Sort.h"

@@ -1,7 +1,6 @@
 // Defines the tactic `conv_winograd`: true fp32 convolutions of 3 x 3 taps at stride 1 with fewer
 // multiplications (runtime/cuda/winograd/kernel.cuh).
-#include "codegen/cuda/Tactics.h"
-
+#include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
 #include "codegen/cuda/shared/TileCosts.h"
 #include "runtime/cuda/winograd/geometry.h"
