@@ -63,6 +63,14 @@ template <class W, class Scale> struct strip_weights {
   const void *w;
   const Scale *scale;
 };
+template <class W, class Scale>
+TENON_FN strip_weights<W, Scale> make_strip_weights(const void *w, const Scale *scale) {
+  return {w, scale};
+}
+template <class W, class Scale, class P>
+TENON_FN strip_weights<W, Scale> make_strip_weights(packed_pointer<P> w, const Scale *scale) {
+  return {w.bytes, scale}; // constants start with a byte
+}
 /// Matrices whose sums the body takes together.
 template <class W, class Scale, int Count> struct strip_matrices {
   strip_weights<W, Scale> of[Count];

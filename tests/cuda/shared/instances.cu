@@ -27,6 +27,7 @@
 #include "cuda/host/host_run.h"
 #include "cuda/map/kernel.cuh"
 #include "cuda/map/transposed.cuh"
+#include "cuda/strip/kernel.cuh"
 #include "cuda/suppression/kernel.cuh"
 #include "cuda/suppression/sorted.cuh"
 #include "cuda/nonzero/kernel.cuh"
@@ -54,6 +55,16 @@ using tenon::cuda::issue;
 using tenon::cuda::status;
 
 // Not of this file alone: some machines have no such kernels, which leaves members unused.
+struct strip_config : cuda::strip_schedule<2, 2, 4, 1, 132> {
+  static constexpr fixed<9> m{};
+  static constexpr int n = 96, k = 256;
+  static constexpr bool aligned = false;
+};
+struct shared_strip_config : cuda::strip_schedule<2, 2, 4, 2, 132> {
+  static constexpr fixed<2> m{};
+  static constexpr int n = 96, k = 256;
+  static constexpr bool aligned = false;
+};
 struct attention_config : cuda::attention_schedule<2, 2, 32, 2> {
   dims<dyn, fixed<12>> batch;
   dyn n;
@@ -174,6 +185,9 @@ struct unstaged_gate_config : gate_config {
 struct map_config {
   extents<49, 64> space;
   static constexpr int vector = 4, across = 0;
+};
+struct product_of_sums {
+  template <class L> TENON_FN float operator()(L, float x, float y) const { return x * y; }
 };
 struct narrow_config {
   static constexpr fixed<1> m{};
@@ -499,6 +513,20 @@ template <class T> status matrices(const frame &f, issue &to) {
   TENON_CHECK(to.launch<V>(cuda::gemv_narrow<int4_t>(
       narrow_config{}, in, f.weight<unsigned char>(0), f.weight<T>(0),
       static_cast<const T *>(nullptr), out, pack(), cuda::identity_body{})));
+  if constexpr (sizeof(T) == 2) {
+    const cuda::strip_weights<T, T> halves = {f.weight<T>(0), nullptr};
+    const auto row = cuda::make_row_norm<true>(1e-5f, pack(), cuda::identity_body{});
+    TENON_CHECK(to.launch<V>(cuda::strip_sm80(
+        strip_config{}, in, cuda::strip_matrices<T, T, 1>{{halves}}, out, pack(),
+        cuda::identity_body{})));
+    TENON_CHECK(to.launch<V>(cuda::strip_sm90(
+        shared_strip_config{}, in, cuda::strip_matrices<T, T, 2>{{halves, halves}}, out, pack(),
+        product_of_sums{}, row)));
+    TENON_CHECK(to.launch<V>(cuda::strip_sm90(
+        strip_config{}, in,
+        cuda::strip_matrices<int4_t, T, 1>{{{f.weight<unsigned char>(0), f.weight<T>(0)}}}, out,
+        pack(), cuda::identity_body{})));
+  }
   const auto computed = cuda::make_computed_view<float, 2>(pack(in), cuda::identity_body{});
   TENON_CHECK(to.launch<V>(
       cuda::gemv(rows_config{}, computed, f.weight<T>(0), out, pack(), cuda::identity_body{})));
