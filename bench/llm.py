@@ -170,6 +170,7 @@ class Captured:
     kernels = 0
 
     def __init__(self, decoder):
+        self.decoder = decoder  # whose tensors the graph reads
         decoder.compile()
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
@@ -185,7 +186,7 @@ class Captured:
         self.graph.replay()
 
     def close(self):
-        self.graph = self.logits = None
+        self.graph = self.logits = self.decoder = None
 
 
 def span(peer, runs):

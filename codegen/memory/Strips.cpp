@@ -100,8 +100,8 @@ void putNibbles(const Tensor &value, const Matrix &m, const Tiles &t, uint8_t *o
         const unsigned q = (from[at / 2] >> (at % 2 * 4) & 15u) ^ 8u;
         const Place p = placeOf(row, k % 32);
         const int64_t nibble = 4 * p.half + p.reg;
-        uint8_t &byte = to[k / 64 * kTileBytes + p.lane * 16 + (k % 64 / 32 * 2 + p.step) * 4 +
-                           nibble / 2];
+        uint8_t &byte =
+            to[k / 64 * kTileBytes + p.lane * 16 + (k % 64 / 32 * 2 + p.step) * 4 + nibble / 2];
         const unsigned shift = nibble % 2 * 4;
         byte = uint8_t((byte & ~(15u << shift)) | q << shift);
       }
@@ -149,8 +149,7 @@ Tensor stripsOf(const Tensor &value, Type type) {
 }
 
 Type stripScalesType(Type type, const StripScales &s) {
-  const Tiles t =
-      tilesOf(type.dim(0).constant(), type.dim(1).constant() * s.repeat * 32, s.bits);
+  const Tiles t = tilesOf(type.dim(0).constant(), type.dim(1).constant() * s.repeat * 32, s.bits);
   const int64_t shape[] = {t.strips, t.count * kOutputs * (t.depth / 32)};
   return Type::tensor(type.context(), type.element(), llvm::ArrayRef<int64_t>(shape));
 }

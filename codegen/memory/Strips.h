@@ -1,5 +1,5 @@
-// Defines how matrices of constant weights are stored for runtime/cuda/strip/kernel.cuh: tiles of 16
-// outputs as the lanes of a warp multiply them, and their scales.
+// Defines how matrices of constant weights are stored for runtime/cuda/strip/kernel.cuh: tiles of
+// 16 outputs as the lanes of a warp multiply them, and their scales.
 #pragma once
 
 #include "codegen/memory/Packing.h"

@@ -296,7 +296,7 @@ private:
   const ScheduleOptions &options_;
   // By address, looked up only.
   llvm::DenseMap<const Operation *, unsigned> places_;
-  llvm::DenseMap<const Operation *, Operation *> anchors_;                 // of groups
+  llvm::DenseMap<const Operation *, Operation *> anchors_; // of groups
   struct Maker {
     Operation *group;
     Readers readers;

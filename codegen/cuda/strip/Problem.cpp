@@ -67,8 +67,8 @@ Result<StripProduct> readIntegers(const GroupQuery &in) {
   p.rowDim = *row;
   p.rows = 1;
   for (unsigned d = 0; d + 1 < y.rank(); ++d)
-    p.rows = y.dim(d).isConstant() && p.rows <= kMostRows ? p.rows * y.dim(d).constant()
-                                                          : kMostRows + 1;
+    p.rows =
+        y.dim(d).isConstant() && p.rows <= kMostRows ? p.rows * y.dim(d).constant() : kMostRows + 1;
   if (p.rows < 1 || p.rows > kMostRows)
     return tooManyRows();
   if (in.form.anchorInputs[0].usesIndex())
@@ -132,8 +132,8 @@ void StripProduct::pack(llvm::SmallVectorImpl<Packing> &out) const {
   }
   // Outputs first.
   const int rank = int(w.rank());
-  const int first = contraction->isConv || contraction->transB ? contraction->isConv ? 0 : rank - 2
-                                                               : rank - 1;
+  const int first =
+      contraction->isConv || contraction->transB ? contraction->isConv ? 0 : rank - 2 : rank - 1;
   llvm::SmallVector<LayoutAxis, 6> axes{{first, 0, false, Dim(), 0}};
   for (int d = 0; d < rank; ++d)
     if (d != first)

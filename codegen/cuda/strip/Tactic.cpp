@@ -1,6 +1,6 @@
-// Defines the tactics `strip` and `strip_joined`: 1 to 16 rows times constant weights on Tensor Cores,
-// one read of the weights being all the time there is (runtime/cuda/strip/kernel.cuh); the second
-// with a norm before the product, another product of the same rows beside it, or both.
+// Defines the tactics `strip` and `strip_joined`: 1 to 16 rows times constant weights on Tensor
+// Cores, one read of the weights being all the time there is (runtime/cuda/strip/kernel.cuh); the
+// second with a norm before the product, another product of the same rows beside it, or both.
 #include "codegen/core/Work.h"
 #include "codegen/cuda/strip/Problem.h"
 
@@ -30,8 +30,8 @@ strip_geometry geometryOf(const StripProblem &p, const StripSchedule &s) {
   const bool copies = hasCopyEngine(p.in.level);
   // Without a copy engine a second block hides what lanes wait for when they copy.
   const int64_t blocks = int64_t(p.in.level.multiprocessors) * (copies ? 1 : 2);
-  return {of.rows,  of.n,     of.k,     of.bits(), p.matrices(), s.tiles,           s.strips,
-          s.stages, s.splits, blocks, copies,    p.norm != nullptr};
+  return {of.rows,  of.n,     of.k,     of.bits(), p.matrices(), s.tiles,
+          s.strips, s.stages, s.splits, blocks,    copies,       p.norm != nullptr};
 }
 
 /// Shared memory of one of the two blocks that a multiprocessor has at a time.
@@ -46,9 +46,10 @@ constexpr int64_t kMostSharedPasses = 4;
 /// Microseconds. Source: bench/cuda/gemv/h100.csv and h100_shared_strips.csv, one row, products of
 /// Llama-3.2-1B.
 struct Costs {
-  double start = 1.0, bandwidth = 0.94; // what a launch takes beyond the machine's; share of the peak
-  // What a block waits for at a chunk of k: its rows, and for each 32 k of a warp. Later passes wait
-  // for a part of it, since the ring goes on. Strips after the first: for each tile of a warp.
+  double start = 1.0,
+         bandwidth = 0.94; // what a launch takes beyond the machine's; share of the peak
+  // What a block waits for at a chunk of k: its rows, and for each 32 k of a warp. Later passes
+  // wait for a part of it, since the ring goes on. Strips after the first: for each tile of a warp.
   double chunk = 0.23, run = 0.167, later = 0.5, strip = 0.05;
   double norm = 0.4; // two ways to the rows
   double split = 0.15;
@@ -70,8 +71,7 @@ double costOf(const StripProblem &p, const StripSchedule &s) {
                        (chunk + strips + double(g.passes() - 1) * (kCosts.later * chunk + strips));
   // No more than this of the choice depends on rows: as many as there are, their bits are the same.
   return (level.launchMicroseconds + kCosts.start + (p.norm ? kCosts.norm : 0) +
-          (s.splits > 1 ? kCosts.split : 0) +
-          std::max(read, block) + 0.1 * std::min(read, block)) *
+          (s.splits > 1 ? kCosts.split : 0) + std::max(read, block) + 0.1 * std::min(read, block)) *
          (1 + kCosts.row * double(p.product.rows - 1));
 }
 
@@ -92,8 +92,7 @@ struct StripOf {
         for (int64_t strips : {4, 2}) {
           Schedule s{tiles, strips, 2, splits};
           // More sums, or rows of a chunk, than registers hold.
-          if ((strips == 4 && p.product.rows > 8 && p.product.block) ||
-              geometryOf(p, s).runs() > 4)
+          if ((strips == 4 && p.product.rows > 8 && p.product.block) || geometryOf(p, s).runs() > 4)
             continue;
           if (!legal(p, s))
             continue;
@@ -107,8 +106,8 @@ struct StripOf {
     const strip_geometry g = geometryOf(p, s);
     const auto text = [&] { return printSchedule("strip", s); };
     if (s.strips % p.matrices() != 0)
-      return impossible(text(), "strips is a multiple of the matrices, " +
-                                    std::to_string(p.matrices()));
+      return impossible(text(),
+                        "strips is a multiple of the matrices, " + std::to_string(p.matrices()));
     if (s.splits > 1 && !g.copy_engine)
       return impossible(text(), "splits is 1 on " + p.in.level.name.str());
     if (s.splits > 1 && g.passes() > kMostSharedPasses)
@@ -180,8 +179,7 @@ private:
     if (p.norm || !rows.isPlainRead() || p.product.k % 8 != 0 ||
         rows.inputs[0].source->type().element() != p.product.multiplied)
       return false;
-    const Strides s =
-        p.product.ofX(stridesOf(rows.inputs[0], unsigned(rows.space.size())));
+    const Strides s = p.product.ofX(stridesOf(rows.inputs[0], unsigned(rows.space.size())));
     return s.strides[1].isConstant(1) &&
            (p.product.rows == 1 ||
             (s.strides[0].isConstant() && s.strides[0].constant() % 8 == 0)) &&
@@ -247,8 +245,9 @@ struct StripJoined : StripOf {
   static constexpr ChainPart kAllParts[] = {{isNorm, 2, 1}, {isProduct, 2}, {isProduct, 2}};
   static constexpr Chain chains[] = {
       {"fuse.norm-product", "a norm of few rows and the product of what it makes", kNormParts},
-      {"fuse.gated-products", "two products of the same few rows, of which the second reads the "
-                              "first",
+      {"fuse.gated-products",
+       "two products of the same few rows, of which the second reads the "
+       "first",
        kGateParts},
       {"fuse.norm-gated-products", "a norm of few rows and the two products of what it makes",
        kAllParts},

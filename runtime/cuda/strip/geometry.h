@@ -35,9 +35,7 @@ struct strip_geometry {
   TENON_FN constexpr index_t groups() const {
     return max_of(index_t(1), min_of(blocks / splits, all_strips()));
   }
-  TENON_FN constexpr index_t part_tiles() const {
-    return 2 * ceil_div(row_tiles(), 2 * splits);
-  }
+  TENON_FN constexpr index_t part_tiles() const { return 2 * ceil_div(row_tiles(), 2 * splits); }
   TENON_FN constexpr index_t stage_tiles() const { return warps * tiles; }
   TENON_FN constexpr index_t chunks() const { return ceil_div(part_tiles(), stage_tiles()); }
   /// Strips of all matrices, and how many times a block goes along k for them.

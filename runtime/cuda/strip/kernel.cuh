@@ -13,20 +13,20 @@
 // pass. Then the warps' sums are added in their order through shared memory. So neither the number
 // of rows nor what other rows hold changes the bits of a row.
 //
-// The blocks of a cluster may share each strip along k (`splits`): the warps of each send their sums
-// to the block that owns the strip's outputs, and that one adds them in their order.
+// The blocks of a cluster may share each strip along k (`splits`): the warps of each send their
+// sums to the block that owns the strip's outputs, and that one adds them in their order.
 //
 // Two matrices (a gate and what it multiplies) give the body two sums of the same place. Rows may
 // be normalised on their way (row_norm): each block takes the statistics of whole rows itself.
 //
 // Integers become halves by a mask or a permutation of bytes alone: they are subnormal halves,
-// q + bias times 2^-24 (bf16, of 4 bits: 128 + q + 8). A block of 32 starts from less bias times the
-// sum of x, which one multiplication by ones gives for all strips.
+// q + bias times 2^-24 (bf16, of 4 bits: 128 + q + 8). A block of 32 starts from less bias times
+// the sum of x, which one multiplication by ones gives for all strips.
 //
 // Weights: tiles of 16 outputs, 512 bytes each, along k first, filled with zeros of scale 0 up to
 // whole strips and pairs of tiles. Lane 4 * g + t owns bytes 16 * lane ... Within 32 k, lane t of
-// mma step s has k 8 * t + 4 * s + 2 * (r / 2) + h in register a[r], half h, row g + 8 * (r % 2): so
-// its part of B is 16 bytes of a row as it lies.
+// mma step s has k 8 * t + 4 * s + 2 * (r / 2) + h in register a[r], half h, row g + 8 * (r % 2):
+// so its part of B is 16 bytes of a row as it lies.
 //   16 bits  16 x 16: register a[i] of step (tile % 2) is word i
 //   8 bits   16 x 32 (a block of one scale): bytes 2 * r + h of the eight of step s hold q + 128
 //   4 bits   16 x 64 (two blocks): bits 4 * p ... of word 2 * b + s, p = 4 * h + r, hold q + 8
@@ -165,8 +165,8 @@ struct strip_kernel<CopyEngine, Config, X, strip_matrices<W, Scale, Count>, Outs
   static constexpr int rows = int(decltype(Config::m)::value);
   static constexpr int tiles = Config::tiles, strips = Config::strips, stages = Config::stages,
                        splits = Config::splits;
-  static constexpr strip_geometry shape = {rows,   Config::n,     Config::k, tile::bits,
-                                           Count,  tiles,         strips,    stages,
+  static constexpr strip_geometry shape = {rows,   Config::n,      Config::k,  tile::bits,
+                                           Count,  tiles,          strips,     stages,
                                            splits, Config::blocks, CopyEngine, Norm::normalizes};
   static constexpr int threads = int(shape.threads()), blocks_per_sm = 2;
   static constexpr int cluster_blocks = splits; // neighbours along x
@@ -276,8 +276,8 @@ private:
   /// Begins to copy one stage to place `s`: all of it by one thread, or a lane's own part.
   TENON_DEVICE void copy(unsigned char *shared, const share &mine, const walk &at, int s) const {
     const strip_weights<W, Scale> &m = matrices.of[Count > 1 ? at.slot % Count : 0];
-    const size_t from = size_t(mine.strip(at.slot)) * size_t(shape.row_tiles()) +
-                        size_t(mine.begin + at.first);
+    const size_t from =
+        size_t(mine.strip(at.slot)) * size_t(shape.row_tiles()) + size_t(mine.begin + at.first);
     const auto *const weights = static_cast<const unsigned char *>(m.w) + from * 512;
     const auto *const scales =
         reinterpret_cast<const unsigned char *>(m.scale) + from * size_t(scale_bytes);
@@ -391,9 +391,8 @@ private:
           operands.template load<1>(norm.ins, at, min_of(depth - k, 8));
           TENON_UNROLL
           for (int i = 0; i < 8; ++i)
-            v[i] = k + i < depth
-                       ? float(operands.call(norm.body, i, (v[i] - of.mean) * of.factor))
-                       : 0.0f;
+            v[i] = k + i < depth ? float(operands.call(norm.body, i, (v[i] - of.mean) * of.factor))
+                                 : 0.0f;
         }
         unsigned pairs[4];
         TENON_UNROLL
@@ -427,7 +426,7 @@ private:
   /// Of all rows, to shared memory.
   TENON_DEVICE void take_statistics(unsigned char *shared) const {
     auto *const sums = reinterpret_cast<float *>(shared + shape.statistics_at());
-    const auto sum_of = [&](float (&sum)[rows], const float (&less)[rows], auto f) {
+    const auto sum_of = [&](float(&sum)[rows], const float(&less)[rows], auto f) {
       TENON_UNROLL
       for (int r = 0; r < rows; ++r) {
         sum[r] = 0;
@@ -477,9 +476,9 @@ private:
           const int within = tile_of_part * tile::depth + 32 * run + 8 * (l % 4);
           const int row = 8 * c + l / 4;
           const bool there = at < all && within < mine.tiles * tile::depth;
-          w[i] = load_run(there ? row : rows, mine.begin * tile::depth + within,
-                          Norm::normalizes && row < rows ? statistics_of(shared)[row]
-                                                         : statistics{});
+          w[i] =
+              load_run(there ? row : rows, mine.begin * tile::depth + within,
+                       Norm::normalizes && row < rows ? statistics_of(shared)[row] : statistics{});
         }
       }
       TENON_UNROLL
@@ -684,9 +683,9 @@ private:
     }
   }
   /// One warp's sums of a strip, to `to` in block `rank`.
-  TENON_DEVICE static void hand_over(const float (&sum)[columns][4], float *to,
-                                     ptx::mbarrier &done, int rank) {
-    const auto put = [&](float *at, const float (&four)[4]) {
+  TENON_DEVICE static void hand_over(const float (&sum)[columns][4], float *to, ptx::mbarrier &done,
+                                     int rank) {
+    const auto put = [&](float *at, const float(&four)[4]) {
       word16 w;
       memcpy(static_cast<void *>(&w), four, sizeof(w));
       if constexpr (splits > 1)
@@ -715,8 +714,8 @@ private:
       }
     }
   }
-  /// The sum over all parts that item `at` of a strip is, or, of several rows, one of its four: four
-  /// threads call for each.
+  /// The sum over all parts that item `at` of a strip is, or, of several rows, one of its four:
+  /// four threads call for each.
   TENON_DEVICE static float added(const float *from, int at) {
     constexpr int pitch = int(shape.sums_of_strip());
     const int quarter = lane() / 8;

@@ -1,7 +1,6 @@
 // One instance of every kernel and of the launching machinery, compiled and not run: by nvcc for
 // all architectures without a warning, and, as plain C++, against the headers of older toolkits.
 #include "cuda/attention/kernel.cuh"
-#include "cuda/gather/bordered.cuh"
 #include "cuda/base/computed.cuh"
 #include "cuda/contract_any/kernel.cuh"
 #include "cuda/contract_cluster/kernel.cuh"
@@ -9,44 +8,45 @@
 #include "cuda/contract_mma/int8.cuh"
 #include "cuda/contract_mma/sm75.cuh"
 #include "cuda/contract_mma/sm80.cuh"
-#include "cuda/contract_simt/kernel.cuh"
 #include "cuda/contract_mma/tf32.cuh"
+#include "cuda/contract_simt/kernel.cuh"
 #include "cuda/contract_wgmma/kernel.cuh"
-#include "cuda/conv_patch_simt/kernel.cuh"
 #include "cuda/conv_patch/sm75.cuh"
 #include "cuda/conv_patch/sm80.cuh"
 #include "cuda/conv_patch/sm90.cuh"
+#include "cuda/conv_patch_simt/kernel.cuh"
 #include "cuda/conv_pool/kernel.cuh"
 #include "cuda/depthwise/kernel.cuh"
 #include "cuda/depthwise/mma.cuh"
 #include "cuda/expand_depthwise/kernel.cuh"
-#include "cuda/reduce/fold.cuh"
+#include "cuda/gather/bordered.cuh"
 #include "cuda/gather/kernel.cuh"
+#include "cuda/gather/shape_values.cuh"
 #include "cuda/gemv/kernel.cuh"
 #include "cuda/gemv/narrow.cuh"
 #include "cuda/host/host_run.h"
+#include "cuda/host/watch.h"
 #include "cuda/map/kernel.cuh"
 #include "cuda/map/transposed.cuh"
-#include "cuda/strip/kernel.cuh"
-#include "cuda/suppression/kernel.cuh"
-#include "cuda/suppression/sorted.cuh"
 #include "cuda/nonzero/kernel.cuh"
 #include "cuda/normalize/kernel.cuh"
 #include "cuda/pool/any.cuh"
+#include "cuda/reduce/fold.cuh"
 #include "cuda/reduce/kernel.cuh"
-#include "cuda/resize/kernel.cuh"
 #include "cuda/resize/any.cuh"
+#include "cuda/resize/kernel.cuh"
+#include "cuda/scan/kernel.cuh"
 #include "cuda/scatter/last.cuh"
 #include "cuda/scatter/sorted.cuh"
-#include "cuda/gather/shape_values.cuh"
-#include "cuda/scan/kernel.cuh"
 #include "cuda/softmax/kernel.cuh"
 #include "cuda/squeeze_excite/kernel.cuh"
+#include "cuda/strip/kernel.cuh"
+#include "cuda/suppression/kernel.cuh"
+#include "cuda/suppression/sorted.cuh"
 #include "cuda/topk/kernel.cuh"
 #include "cuda/topk/rows.cuh"
 #include "cuda/topk/sorted.cuh"
 #include "cuda/unique/kernel.cuh"
-#include "cuda/host/watch.h"
 #include "cuda/winograd/kernel.cuh"
 
 using namespace tenon;
@@ -516,12 +516,12 @@ template <class T> status matrices(const frame &f, issue &to) {
   if constexpr (sizeof(T) == 2) {
     const cuda::strip_weights<T, T> halves = {f.weight<T>(0), nullptr};
     const auto row = cuda::make_row_norm<true>(1e-5f, pack(), cuda::identity_body{});
-    TENON_CHECK(to.launch<V>(cuda::strip_sm80(
-        strip_config{}, in, cuda::strip_matrices<T, T, 1>{{halves}}, out, pack(),
-        cuda::identity_body{})));
-    TENON_CHECK(to.launch<V>(cuda::strip_sm90(
-        shared_strip_config{}, in, cuda::strip_matrices<T, T, 2>{{halves, halves}}, out, pack(),
-        product_of_sums{}, row)));
+    TENON_CHECK(
+        to.launch<V>(cuda::strip_sm80(strip_config{}, in, cuda::strip_matrices<T, T, 1>{{halves}},
+                                      out, pack(), cuda::identity_body{})));
+    TENON_CHECK(to.launch<V>(cuda::strip_sm90(shared_strip_config{}, in,
+                                              cuda::strip_matrices<T, T, 2>{{halves, halves}}, out,
+                                              pack(), product_of_sums{}, row)));
     TENON_CHECK(to.launch<V>(cuda::strip_sm90(
         strip_config{}, in,
         cuda::strip_matrices<int4_t, T, 1>{{{f.weight<unsigned char>(0), f.weight<T>(0)}}}, out,

@@ -1,8 +1,8 @@
 // Architectures: 900a
 //
-// Tests of strip_sm80 and strip_sm90: 1 to 16 rows of halves with weights of 16, 8 and 4 bits, ragged
-// sizes, strips shared by two blocks, two matrices, rows that the kernel normalises; results of one
-// row equal in every bit what it gives beside others.
+// Tests of strip_sm80 and strip_sm90: 1 to 16 rows of halves with weights of 16, 8 and 4 bits,
+// ragged sizes, strips shared by two blocks, two matrices, rows that the kernel normalises; results
+// of one row equal in every bit what it gives beside others.
 #include "cuda/base/computed.cuh"
 #include "cuda/strip/kernel.cuh"
 #include "shared/harness.h"
@@ -110,10 +110,10 @@ struct strip_case {
       matrices.of[Count - 1] = second.of();
     const auto rows = make_view(static_cast<const T *>(x), dims<dyn, fixed<1>>(K, {}));
     const auto outs = pack(make_view(y, dims<dyn, fixed<1>>(N, {})));
-    const auto ins = pack(
-        make_view(static_cast<const T *>(bias.device()), dims<fixed<0>, fixed<1>>({}, {})));
-    const auto by = pack(
-        make_view(static_cast<const T *>(gamma.device()), dims<fixed<0>, fixed<1>>({}, {})));
+    const auto ins =
+        pack(make_view(static_cast<const T *>(bias.device()), dims<fixed<0>, fixed<1>>({}, {})));
+    const auto by =
+        pack(make_view(static_cast<const T *>(gamma.device()), dims<fixed<0>, fixed<1>>({}, {})));
     const auto go = [&](auto norm) {
       typename std::conditional<Count == 1, add_bias, gate>::type body;
       if constexpr (CopyEngine)
@@ -146,8 +146,8 @@ struct strip_case {
         double sum[2] = {};
         for (int c = 0; c < Count; ++c)
           for (int i = 0; i < K; ++i)
-            sum[c] += row[size_t(i)] *
-                      (c ? second : first).value[size_t(o) * size_t(K) + size_t(i)];
+            sum[c] +=
+                row[size_t(i)] * (c ? second : first).value[size_t(o) * size_t(K) + size_t(i)];
         want.push_back(Count > 1 ? sum[0] * sum[1] + double(bias.get(o))
                                  : sum[0] + double(bias.get(o)));
       }
@@ -188,47 +188,45 @@ int main() {
       .check<true, 8, 1, 2, 3, 4, 5, 6, 7>("strip");
   strip_case<f16, f16, 200, 544, 1, none, strip_schedule<2, 2, 4, 1, 5>>{}
       .check<true, 16, 1, 8, 9, 10, 11, 12, 13, 14, 15>("strip");
-  strip_case<f16, f16, 200, 544, 1, none, strip_schedule<4, 4, 3, 1, 5>>{}
-      .check<false, 8, 1>("strip");
+  strip_case<f16, f16, 200, 544, 1, none, strip_schedule<4, 4, 3, 1, 5>>{}.check<false, 8, 1>(
+      "strip");
   // Ragged depths and outputs, one strip, more blocks than strips.
-  strip_case<bf16, bf16, 37, 1100, 1, none, strip_schedule<2, 4, 4, 1, 132>>{}
-      .check<true, 3, 1>("strip");
-  strip_case<bf16, bf16, 37, 1100, 1, none, strip_schedule<4, 2, 2, 1, 2>>{}
-      .check<false, 16, 1>("strip");
+  strip_case<bf16, bf16, 37, 1100, 1, none, strip_schedule<2, 4, 4, 1, 132>>{}.check<true, 3, 1>(
+      "strip");
+  strip_case<bf16, bf16, 37, 1100, 1, none, strip_schedule<4, 2, 2, 1, 2>>{}.check<false, 16, 1>(
+      "strip");
   strip_case<f16, f16, 5, 3, 1, none, strip_schedule<2, 1, 2, 1, 4>>{}.check<true, 2, 1>("strip");
   // Rows that are brought in several parts, once a pass.
-  strip_case<f16, f16, 80, 4608, 1, none, strip_schedule<4, 2, 4, 1, 2>>{}
-      .check<true, 8, 1>("strip");
+  strip_case<f16, f16, 80, 4608, 1, none, strip_schedule<4, 2, 4, 1, 2>>{}.check<true, 8, 1>(
+      "strip");
   // Strips shared by two blocks.
-  strip_case<f16, f16, 200, 1056, 1, none, strip_schedule<2, 4, 4, 2, 8>>{}
-      .check<true, 8, 1>("strip");
+  strip_case<f16, f16, 200, 1056, 1, none, strip_schedule<2, 4, 4, 2, 8>>{}.check<true, 8, 1>(
+      "strip");
   strip_case<f16, f16, 20, 40, 1, none, strip_schedule<4, 4, 4, 2, 4>>{}.check<true, 1>("strip");
   // Two matrices.
-  strip_case<f16, f16, 120, 512, 2, none, strip_schedule<2, 4, 4, 1, 3>>{}
-      .check<true, 8, 1>("strip");
-  strip_case<f16, f16, 120, 512, 2, rms, strip_schedule<2, 2, 4, 2, 6>>{}
-      .check<true, 1>("strip");
-  strip_case<bf16, bf16, 72, 520, 2, rms, strip_schedule<2, 4, 3, 1, 3>>{}
-      .check<false, 5, 1>("strip");
+  strip_case<f16, f16, 120, 512, 2, none, strip_schedule<2, 4, 4, 1, 3>>{}.check<true, 8, 1>(
+      "strip");
+  strip_case<f16, f16, 120, 512, 2, rms, strip_schedule<2, 2, 4, 2, 6>>{}.check<true, 1>("strip");
+  strip_case<bf16, bf16, 72, 520, 2, rms, strip_schedule<2, 4, 3, 1, 3>>{}.check<false, 5, 1>(
+      "strip");
   // Normalised rows.
-  strip_case<f16, f16, 100, 2056, 1, rms, strip_schedule<4, 4, 4, 1, 3>>{}
-      .check<true, 9, 1>("strip");
-  strip_case<f16, f16, 100, 517, 1, layer, strip_schedule<2, 4, 4, 1, 3>>{}
-      .check<true, 4, 1>("strip");
+  strip_case<f16, f16, 100, 2056, 1, rms, strip_schedule<4, 4, 4, 1, 3>>{}.check<true, 9, 1>(
+      "strip");
+  strip_case<f16, f16, 100, 517, 1, layer, strip_schedule<2, 4, 4, 1, 3>>{}.check<true, 4, 1>(
+      "strip");
   // Integers with scales.
-  strip_case<int8_t, f16, 200, 608, 1, none, strip_schedule<2, 4, 4, 1, 5>>{}
-      .check<true, 8, 1>("strip");
-  strip_case<int8_t, f16, 72, 320, 1, none, strip_schedule<2, 2, 4, 1, 3>>{}
-      .check<false, 16, 1>("strip");
-  strip_case<int4_t, f16, 200, 1088, 1, none, strip_schedule<2, 4, 4, 1, 5>>{}
-      .check<true, 8, 1, 4>("strip");
-  strip_case<int4_t, f16, 200, 2080, 1, none, strip_schedule<2, 2, 4, 2, 8>>{}
-      .check<true, 16, 1>("strip");
-  strip_case<int4_t, f16, 72, 320, 2, rms, strip_schedule<2, 4, 4, 1, 3>>{}
-      .check<true, 1>("strip");
-  strip_case<int4_t, bf16, 72, 352, 1, none, strip_schedule<2, 4, 4, 1, 3>>{}
-      .check<true, 8, 1>("strip");
-  strip_case<int4_t, f16, 72, 352, 1, none, strip_schedule<4, 4, 3, 1, 3>>{}
-      .check<false, 8, 1>("strip");
+  strip_case<int8_t, f16, 200, 608, 1, none, strip_schedule<2, 4, 4, 1, 5>>{}.check<true, 8, 1>(
+      "strip");
+  strip_case<int8_t, f16, 72, 320, 1, none, strip_schedule<2, 2, 4, 1, 3>>{}.check<false, 16, 1>(
+      "strip");
+  strip_case<int4_t, f16, 200, 1088, 1, none, strip_schedule<2, 4, 4, 1, 5>>{}.check<true, 8, 1, 4>(
+      "strip");
+  strip_case<int4_t, f16, 200, 2080, 1, none, strip_schedule<2, 2, 4, 2, 8>>{}.check<true, 16, 1>(
+      "strip");
+  strip_case<int4_t, f16, 72, 320, 2, rms, strip_schedule<2, 4, 4, 1, 3>>{}.check<true, 1>("strip");
+  strip_case<int4_t, bf16, 72, 352, 1, none, strip_schedule<2, 4, 4, 1, 3>>{}.check<true, 8, 1>(
+      "strip");
+  strip_case<int4_t, f16, 72, 352, 1, none, strip_schedule<4, 4, 3, 1, 3>>{}.check<false, 8, 1>(
+      "strip");
   return finish();
 }

@@ -309,8 +309,7 @@ TEST(Packing, MatricesAreStoredAsStrips) {
   auto *x = reinterpret_cast<uint16_t *>(value.mutableBytes());
   std::iota(x, x + 40 * 18, uint16_t(1));
   const LayoutAxis axes[] = {axis(1), axis(0)};
-  const std::vector<uint16_t> halves =
-      storedAs<uint16_t>(c, value, Layout::get(c, axes), "strips");
+  const std::vector<uint16_t> halves = storedAs<uint16_t>(c, value, Layout::get(c, axes), "strips");
   std::vector<uint16_t> expected(2 * 4 * 256, 0);
   for (int64_t k = 0; k < 40; ++k)
     for (int64_t n = 0; n < 18; ++n) {
