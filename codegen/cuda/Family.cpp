@@ -34,8 +34,6 @@ void setTraits(llvm::ArrayRef<const TargetLevel *> levels, TargetTraits &traits)
   const auto startAt = [&](unsigned sm) {
     return llvm::all_of(levels, [=](const TargetLevel *l) { return l->sm >= sm; });
   };
-  if (startAt(80))
-    traits.attentionHeadOfHalves = 128;
   traits.controlFlow = false;
   traits.viewAlignment = 16; // loads of four floats trap when they are not aligned
   traits.branches = kMaxBranches;
@@ -48,6 +46,8 @@ void setTraits(llvm::ArrayRef<const TargetLevel *> levels, TargetTraits &traits)
   // 0.548, 0.829, 2.507. With the kernels of sm_80 it loses at all three.
   traits.prologueBytes = std::numeric_limits<int64_t>::max();
   auto hasWarpgroups = [](const TargetLevel *l) { return l->sm == 90 && l->archSpecific; };
+  if (startAt(80))
+    traits.attentionHeadOfHalves = llvm::all_of(levels, hasWarpgroups) ? 256 : 128;
   traits.zeroPoints = llvm::none_of(levels, hasWarpgroups);
   traits.prologueBytesOfHalves =
       llvm::all_of(levels, hasWarpgroups) ? 8 << 20 : traits.prologueBytes;

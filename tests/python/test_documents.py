@@ -4,11 +4,13 @@ A block fenced as `console` is run: each line `$ COMMAND`, in a folder with `exa
 blocks of one document share, and what it prints is compared with the lines below it, up to the next command. A
 command without such lines may print anything. `…` stands for any text within a line, a line `…` for any lines.
 A block after `<!-- file: NAME -->` becomes that file; one after `<!-- excerpt: NAME -->` has to be found in that
-file, with the same freedom. Commands must succeed; a line `$ COMMAND    # fails` must not.
+file, with the same freedom. Commands must succeed; a line `$ COMMAND    # fails` must not. A document that
+begins with `<!-- needs: MODULE... -->` is skipped, and counted so, where Python does not have those.
 
 usage: test_documents.py [FILE...]
 """
 
+import importlib.util
 import os
 import pathlib
 import re
@@ -21,6 +23,7 @@ ROOT = pathlib.Path(os.environ["TENON_SOURCE_DIR"])
 TENON = pathlib.Path(os.environ["TENON"])
 FENCE = re.compile(r"(?:<!-- (file|excerpt): (\S+) -->\n)?^```(\w*)[^\n]*\n(.*?)^```$", re.M | re.S)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+NEEDS = re.compile(r"<!-- needs: ([\w ]+) -->\n")
 FAILS = re.compile(r"\s+# fails$")
 
 
@@ -86,6 +89,11 @@ def run_document(path: pathlib.Path) -> list[str]:
     return wrong
 
 
+def absent_modules(path: pathlib.Path) -> list[str]:
+    needs = NEEDS.match(path.read_text())
+    return [name for name in needs[1].split() if importlib.util.find_spec(name) is None] if needs else []
+
+
 def anchors(path: pathlib.Path) -> set[str]:
     """The names by which headings are linked to, as GitHub and MkDocs make them."""
     text = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.M | re.S)
@@ -125,11 +133,16 @@ documents = [pathlib.Path(word).resolve() for word in sys.argv[1:]] or [
     ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "examples").rglob("*.md")),
 ]  # fmt: skip
-results = [check_the_check()]
+results, skipped = [check_the_check()], 0
 for document in documents:
-    results += [dead_links(document), run_document(document)]
+    results.append(dead_links(document))
+    if missing := absent_modules(document):
+        print(f"{document.relative_to(ROOT)}: skipped, python3 has no {', '.join(missing)}")
+        skipped += 1
+    else:
+        results.append(run_document(document))
 for lines in results:
     print("".join(line + "\n" for line in lines), end="")
 failed = sum(1 for lines in results if lines)
-print(f"{len(results) - failed} passed, {failed} failed, 0 skipped")
+print(f"{len(results) - failed} passed, {failed} failed, {skipped} skipped")
 sys.exit(failed > 0)

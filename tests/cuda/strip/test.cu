@@ -183,6 +183,7 @@ constexpr auto none = norm_kind::none, rms = norm_kind::rms, layer = norm_kind::
 } // namespace
 
 int main() {
+#if !defined(TENON_INSTANCES)
   // Every number of rows.
   strip_case<f16, f16, 200, 544, 1, none, strip_schedule<2, 4, 4, 1, 5>>{}
       .check<true, 8, 1, 2, 3, 4, 5, 6, 7>("strip");
@@ -202,7 +203,6 @@ int main() {
   // Strips shared by two blocks.
   strip_case<f16, f16, 200, 1056, 1, none, strip_schedule<2, 4, 4, 2, 8>>{}.check<true, 8, 1>(
       "strip");
-  strip_case<f16, f16, 20, 40, 1, none, strip_schedule<4, 4, 4, 2, 4>>{}.check<true, 1>("strip");
   // Two matrices.
   strip_case<f16, f16, 120, 512, 2, none, strip_schedule<2, 4, 4, 1, 3>>{}.check<true, 8, 1>(
       "strip");
@@ -212,20 +212,22 @@ int main() {
   // Normalised rows.
   strip_case<f16, f16, 100, 2056, 1, rms, strip_schedule<4, 4, 4, 1, 3>>{}.check<true, 9, 1>(
       "strip");
-  strip_case<f16, f16, 100, 517, 1, layer, strip_schedule<2, 4, 4, 1, 3>>{}.check<true, 4, 1>(
-      "strip");
   // Integers with scales.
   strip_case<int8_t, f16, 200, 608, 1, none, strip_schedule<2, 4, 4, 1, 5>>{}.check<true, 8, 1>(
-      "strip");
-  strip_case<int8_t, f16, 72, 320, 1, none, strip_schedule<2, 2, 4, 1, 3>>{}.check<false, 16, 1>(
       "strip");
   strip_case<int4_t, f16, 200, 1088, 1, none, strip_schedule<2, 4, 4, 1, 5>>{}.check<true, 8, 1, 4>(
       "strip");
   strip_case<int4_t, f16, 200, 2080, 1, none, strip_schedule<2, 2, 4, 2, 8>>{}.check<true, 16, 1>(
       "strip");
-  strip_case<int4_t, f16, 72, 320, 2, rms, strip_schedule<2, 4, 4, 1, 3>>{}.check<true, 1>("strip");
   strip_case<int4_t, bf16, 72, 352, 1, none, strip_schedule<2, 4, 4, 1, 3>>{}.check<true, 8, 1>(
       "strip");
+#endif
+  strip_case<f16, f16, 20, 40, 1, none, strip_schedule<4, 4, 4, 2, 4>>{}.check<true, 1>("strip");
+  strip_case<f16, f16, 100, 517, 1, layer, strip_schedule<2, 4, 4, 1, 3>>{}.check<true, 4, 1>(
+      "strip");
+  strip_case<int8_t, f16, 72, 320, 1, none, strip_schedule<2, 2, 4, 1, 3>>{}.check<false, 16, 1>(
+      "strip");
+  strip_case<int4_t, f16, 72, 320, 2, rms, strip_schedule<2, 4, 4, 1, 3>>{}.check<true, 1>("strip");
   strip_case<int4_t, f16, 72, 352, 1, none, strip_schedule<4, 4, 3, 1, 3>>{}.check<false, 8, 1>(
       "strip");
   return finish();
