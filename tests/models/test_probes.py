@@ -399,7 +399,7 @@ class Variants(Probe):
                 code = ctypes.CDLL(str(library))
                 code.net_error_message.restype = ctypes.c_char_p
                 model = ctypes.c_void_p()
-                status = code.net_model_create(ctypes.byref(model), None, 0)
+                status = code.net_model_open(None, ctypes.byref(model))
                 said = code.net_error_message(status).decode()
                 if isinstance(expected, int):
                     self.assertEqual(status, 0, said)

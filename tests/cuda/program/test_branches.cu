@@ -7,10 +7,11 @@
 // before: a missing edge shows as wrong numbers. On the CPU, where the emulator runs a graph in any
 // order that its edges allow, the test also takes edges away and expects that to be seen.
 #define TENON_TRACE
+#include "common/scalar.h"
 #include "cuda/host/watch.h"
 #include "cuda/map/kernel.cuh"
-#include "common/scalar.h"
 #include "shared/harness.h"
+#include "shared/open.h"
 
 using namespace test;
 using tenon::cuda::frame;

@@ -14,9 +14,10 @@
 #include "common/scalar.h"
 #include "cuda/contract_simt/kernel.cuh"
 #include "cuda/host/host_run.h"
-#include "cuda/map/kernel.cuh"
 #include "cuda/host/watch.h"
+#include "cuda/map/kernel.cuh"
 #include "shared/harness.h"
+#include "shared/open.h"
 
 #include <algorithm>
 #include <memory>
@@ -340,8 +341,8 @@ void run_time_dimensions(const machine &m, cuda::context *c) {
     s.wait();
     a.expect("result", n);
   }
-  is(cuda::set_dim(c, 0, rows + 1), cuda::dims_out_of_range, "too large a dimension");
-  is(cuda::set_dim(c, 0, 0), cuda::dims_out_of_range, "too small a dimension");
+  is(cuda::set_dim(c, 0, rows + 1), cuda::dimension_out_of_range, "too large a dimension");
+  is(cuda::set_dim(c, 0, 0), cuda::dimension_out_of_range, "too small a dimension");
   is(cuda::set_dim(c, 1, 1), cuda::invalid_argument, "no such dimension");
 }
 
