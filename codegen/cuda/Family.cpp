@@ -34,18 +34,20 @@ void setTraits(llvm::ArrayRef<const TargetLevel *> levels, TargetTraits &traits)
   const auto startAt = [&](unsigned sm) {
     return llvm::all_of(levels, [=](const TargetLevel *l) { return l->sm >= sm; });
   };
-  if (startAt(80))
-    traits.attentionHeadOfHalves = 128;
   traits.controlFlow = false;
   traits.viewAlignment = 16; // loads of four floats trap when they are not aligned
   traits.branches = kMaxBranches;
   traits.wideIntegerSums = false; // they run on contract_any
   traits.narrowWeightRows = 2;    // with 4 dense weights on Tensor Cores win
+  if (startAt(80))
+    traits.narrowWeightRowsOfHalves = 16; // of strip's kernel
   // Every block that reads a tile computes its prologue. DenseNet-121 in fp16 on one H200, ms at
   // batch 1, 8, 64: without 0.538, 0.774, 3.035; from 8 MiB on 0.537, 0.762, 2.512; from 1 MiB on
   // 0.548, 0.829, 2.507. With the kernels of sm_80 it loses at all three.
   traits.prologueBytes = std::numeric_limits<int64_t>::max();
   auto hasWarpgroups = [](const TargetLevel *l) { return l->sm == 90 && l->archSpecific; };
+  if (startAt(80))
+    traits.attentionHeadOfHalves = llvm::all_of(levels, hasWarpgroups) ? 256 : 128;
   traits.zeroPoints = llvm::none_of(levels, hasWarpgroups);
   traits.prologueBytesOfHalves =
       llvm::all_of(levels, hasWarpgroups) ? 8 << 20 : traits.prologueBytes;

@@ -85,6 +85,8 @@ template <class T> TENON_DEVICE T shuffle_xor(T v, int mask) {
   return __shfl_xor_sync(full_warp, v, mask);
 }
 template <class T> TENON_DEVICE T shuffle(T v, int from) { return __shfl_sync(full_warp, v, from); }
+/// Whether it holds in any lane of a warp; all of them come.
+TENON_DEVICE bool any_lane(bool x) { return __any_sync(full_warp, x) != 0; }
 #else
 TENON_DEVICE int thread() { return 0; }
 TENON_DEVICE int block_x() { return 0; }
@@ -104,6 +106,7 @@ TENON_DEVICE void atomic_max(int *p, int v) { *p = *p < v ? v : *p; }
 TENON_DEVICE word16 load_uncached(const word16 *p) { return *p; }
 template <class T> TENON_DEVICE T shuffle_xor(T v, int) { return v; }
 template <class T> TENON_DEVICE T shuffle(T v, int) { return v; }
+TENON_DEVICE bool any_lane(bool x) { return x; }
 #endif
 
 TENON_DEVICE int lane() { return thread() & 31; }

@@ -1,17 +1,15 @@
 #!/bin/bash
-# Builds the attention study into FOLDER (default: build/study): libattention.so, for times.py, and
-# check. PARTS compilers share the variants, JOBS at a time.
+# Builds what times.py measures into FOLDER (default: build/study): libattention.so. PARTS compilers share
+# the variants, JOBS at a time.
 set -e
 here="$(cd "$(dirname "$0")" && pwd)"
 root="$here/../../.."
 out="${1:-$root/build/study}"
 parts="${PARTS:-8}"
 mkdir -p "$out/attention"
-flags=(-std=c++17 -O3 -gencode "arch=compute_90a,code=sm_90a" -I "$root/runtime" -I "$here"
+flags=(-std=c++17 -O1 -fmad=false -gencode "arch=compute_90a,code=sm_90a" -I "$root/runtime" -I "$here"
        -Xcompiler -fPIC -Xptxas -v)
 seq 0 $((parts - 1)) | xargs -P "${JOBS:-2}" -I{} sh -c \
   "nvcc ${flags[*]} -DPARTS=$parts -DPART={} -c '$here/variants.cu' -o '$out/attention/part{}.o' > '$out/attention/part{}.log' 2>&1"
-nvcc "${flags[@]}" -c "$here/check.cu" -o "$out/attention/check.o" > "$out/attention/check.log" 2>&1
 nvcc -cudart static -shared -o "$out/libattention.so" "$out"/attention/part*.o
-nvcc -cudart static -o "$out/check_attention" "$out/attention/check.o" "$out"/attention/part*.o
 grep -hE "spill|C75[0-9]+" "$out"/attention/part*.log | sort | uniq -c | grep -v " 0 bytes spill stores" | head -20 || true

@@ -28,7 +28,7 @@ class Problem(ctypes.Structure):
                 + [(n, ctypes.c_int) for n in ("batch", "heads", "group", "m", "n", "d")]
                 + [(n + "_stride", ctypes.c_long * 3) for n in "qkvy"]
                 + [("scale", ctypes.c_float)]
-                + [(n, ctypes.c_int) for n in ("causal", "offset", "bf16")])
+                + [(n, ctypes.c_int) for n in ("causal", "bf16")])
 
 
 # (batch, heads, heads of keys, queries, keys, columns, causal, bf16)
@@ -66,7 +66,7 @@ def describe(q, k, v, y, causal, bf16):
     p.group, p.n = p.heads // k.shape[1], k.shape[2]
     for name, t in zip("qkvy", (q, k, v, y)):
         setattr(p, name + "_stride", (ctypes.c_long * 3)(*t.stride()[:3]))
-    p.scale, p.causal, p.offset, p.bf16 = q.shape[-1] ** -0.5, causal, p.n - p.m, bf16
+    p.scale, p.causal, p.bf16 = q.shape[-1] ** -0.5, causal, bf16
     return p
 
 
@@ -79,7 +79,7 @@ def reference(q, k, v, causal):
             s = q[b, h].double() @ k[b, h // group].double().T * q.shape[-1] ** -0.5
             if causal:
                 m, n = s.shape
-                s.masked_fill_(torch.ones(m, n, device="cuda").triu(1 + n - m).bool(), -torch.inf)
+                s.masked_fill_(torch.ones(m, n, device="cuda").triu(1).bool(), -torch.inf)
             y[b, h] = s.softmax(-1) @ v[b, h // group].double()
     return y
 

@@ -14,8 +14,7 @@ struct attention_problem {
   int batch, heads, group, m, n, d;
   long q_stride[3], k_stride[3], v_stride[3], y_stride[3]; // batch, head, token
   float scale;
-  int causal; // query m sees the keys up to m + offset
-  int offset;
+  int causal; // query m sees the keys up to m
   int bf16;
 };
 
@@ -31,8 +30,7 @@ std::vector<attention_entry> &attention_entries();
 extern "C" {
 int attention_count();
 const char *attention_name(int i);
-/// Whether variant i takes heads of d columns (fewer than its own are filled up), this mask and
-/// type.
+/// Whether variant i takes heads of d columns, this mask and type.
 int attention_suits(int i, int d, int causal, int bf16);
 /// 0, or an error of CUDA or of the driver. `early`: by programmatic dependent launch.
 int attention_launch(int i, const study::attention_problem *p, void *stream, int early);

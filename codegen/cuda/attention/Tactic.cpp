@@ -13,8 +13,9 @@
 namespace tenon::cuda {
 namespace {
 
-/// Larger heads leave no registers for scores (TargetTraits::attentionHeadOfHalves).
-constexpr int64_t kLargestHead = 128;
+/// Beyond 128 elements a thread's sums and queries take most of its registers: attention is raised
+/// there only where attention_sm90a is (TargetTraits::attentionHeadOfHalves), which leaves some.
+constexpr int64_t kLargestHead = 256;
 
 struct AttentionSchedule {
   int64_t warps; // along queries

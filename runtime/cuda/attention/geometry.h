@@ -1,4 +1,5 @@
-// Defines `attention_geometry`: the tiles and the shared memory of attention's kernel.
+// Defines `attention_geometry` and `attention_sm90_geometry`: the tiles and the shared memory of
+// attention's kernels.
 #ifndef TENON_RUNTIME_CUDA_ATTENTION_GEOMETRY_H
 #define TENON_RUNTIME_CUDA_ATTENTION_GEOMETRY_H
 
@@ -33,6 +34,59 @@ struct attention_geometry {
   TENON_FN constexpr index_t result_bytes() const { return 2 * queries() * (width() + gap); }
   TENON_FN constexpr index_t shared_bytes() const {
     return max_of(tile_bytes(), max_of(joining_bytes(), result_bytes()));
+  }
+};
+
+/// Of the kernel by warpgroups. Tiles in shared memory are blocks of 64 columns, rows of 128 bytes.
+struct attention_sm90_geometry {
+  index_t warpgroups, teams, keys, stages, blocks; // the schedule
+  index_t d, e;                                    // of a query and key, and of a value
+
+  /// What products take: steps of 16 along d, widths of 16 or of multiples of 32.
+  TENON_FN constexpr index_t depth() const { return ceil_div(d, index_t(16)) * 16; }
+  TENON_FN constexpr index_t width() const { return e <= 16 ? 16 : ceil_div(e, index_t(32)) * 32; }
+  TENON_FN constexpr index_t depth_blocks() const { return ceil_div(d, index_t(64)); }
+  TENON_FN constexpr index_t width_blocks() const { return ceil_div(e, index_t(64)); }
+
+  TENON_FN constexpr index_t queries() const { return 64 * warpgroups / teams; } // of a block
+  TENON_FN constexpr index_t threads() const { return 128 * (warpgroups + 1); }
+
+  TENON_FN constexpr index_t query_bytes() const { return depth_blocks() * queries() * 128; }
+  TENON_FN constexpr index_t key_bytes() const { return depth_blocks() * keys * 128; }
+  TENON_FN constexpr index_t value_bytes() const { return width_blocks() * keys * 128; }
+  /// Results turn through the place of queries, which values may outgrow.
+  TENON_FN constexpr index_t keys_at() const {
+    return max_of(query_bytes(), width_blocks() * queries() * 128);
+  }
+  TENON_FN constexpr index_t values_at() const { return keys_at() + stages * key_bytes(); }
+  TENON_FN constexpr index_t barriers_at() const { return values_at() + stages * value_bytes(); }
+  /// What a thread of a team that joins another sends: its sums, two maxima and two totals.
+  TENON_FN constexpr index_t sent() const { return width() / 2 + 4; }
+  TENON_FN constexpr index_t joining_bytes() const {
+    return (teams - 1) * (warpgroups / teams) * 128 * sent() * 4;
+  }
+  TENON_FN constexpr index_t barrier_bytes() const { return (1 + 4 * stages) * 8; }
+  TENON_FN constexpr index_t shared_bytes() const { return barriers_at() + barrier_bytes(); }
+
+  /// Registers of a thread: an even share is launched with; consumers take what the producer gives.
+  static constexpr index_t producer_registers = 24, most_registers = 240;
+  TENON_FN constexpr index_t even_share() const {
+    return min_of(65536 / blocks / threads(), index_t(255)) / 8 * 8;
+  }
+  TENON_FN constexpr bool moves_registers() const { return even_share() < 224; }
+  TENON_FN constexpr index_t consumer_registers() const {
+    return min_of(most_registers,
+                  (even_share() + (even_share() - producer_registers) / warpgroups) / 8 * 8);
+  }
+  /// What a consumer needs for its sums, scores, weights and, where all queries share one, the
+  /// bias of a tile's keys, and beside them.
+  TENON_FN constexpr index_t needed_registers(bool shared_bias) const {
+    return width() / 2 + keys / 2 + keys / 4 + (shared_bias ? keys / 4 : 0) + 24;
+  }
+  /// The operands of one instruction have to fit into the share that is launched with.
+  TENON_FN constexpr bool fits_registers(bool shared_bias) const {
+    return needed_registers(shared_bias) <= consumer_registers() &&
+           max_of(width(), keys) / 2 + 24 <= even_share();
   }
 };
 

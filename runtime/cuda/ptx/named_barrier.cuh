@@ -17,6 +17,14 @@ struct named_barrier {
     (void)id, (void)threads;
 #endif
   }
+  /// Counts as having come to it, and goes on.
+  TENON_DEVICE static void arrive(int id, int threads) {
+#if defined(__CUDA_ARCH__)
+    asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+#else
+    (void)id, (void)threads;
+#endif
+  }
 };
 
 } // namespace ptx

@@ -58,26 +58,35 @@ void machine::run_grid(int bx, int by, int bz, int cluster, int threads, int sha
       }
 }
 
+bool machine::arrive(barrier &b) {
+  if (++b.arrived != b.expected)
+    return false;
+  b.arrived = 0;
+  ++b.generation;
+  progress_ = true;
+  return true;
+}
+
 void machine::meet(barrier &b) {
   const long generation = b.generation;
-  if (++b.arrived == b.expected) {
-    b.arrived = 0;
-    ++b.generation;
-    progress_ = true;
+  if (arrive(b))
     return;
-  }
   while (b.generation == generation)
     yield();
 }
 
-void machine::sync_part(int id, int threads) {
+barrier &machine::part(int id, int threads) {
   barrier &b = here().named[id];
   if (b.arrived == 0)
     b.expected = threads;
   if (id < 1 || id > 15 || b.expected != threads)
     fail("threads that come to one named barrier name different counts");
-  meet(b);
+  return b;
 }
+
+void machine::sync_part(int id, int threads) { meet(part(id, threads)); }
+
+void machine::arrive_in_part(int id, int threads) { arrive(part(id, threads)); }
 
 unsigned char *machine::shared_of(int rank) const {
   if (rank < 0 || rank >= int(blocks_.size()))

@@ -125,6 +125,7 @@ public:
   void sync_block() { meet(here().whole); }
   /// Barrier `id` of a block's part.
   void sync_part(int id, int threads);
+  void arrive_in_part(int id, int threads);
   /// Lets the others run; called in loops that wait for them.
   void spin() { yield(); }
   /// Something that a spinning thread may wait for has happened.
@@ -170,6 +171,8 @@ private:
 
   static void start();
   void yield();
+  barrier &part(int id, int threads);
+  bool arrive(barrier &b);
   void prepare(block_state &b, int threads, unsigned char *stacks);
   /// Resumes fiber `n` of the cluster; true when it has ended in this turn.
   bool resume(int n, int threads);

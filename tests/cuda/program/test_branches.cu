@@ -20,7 +20,7 @@ using tenon::cuda::status;
 
 namespace {
 
-#if defined(__CUDACC__)
+#if defined(TENON_TEST_ON_DEVICE)
 constexpr index_t count = 1 << 21;
 #else
 constexpr index_t count = 1 << 9;
@@ -213,7 +213,7 @@ void without_a_join() {
   record(p.open() != cuda::ok, "is refused");
 }
 
-#if !defined(__CUDACC__)
+#if !defined(TENON_TEST_ON_DEVICE)
 /// Each edge but that of the join, which is refused, is needed.
 void without_an_edge() {
   for (size_t gone : {0, 1, 3, 4, 5}) {
@@ -244,7 +244,7 @@ int main(int argc, char **argv) {
   runs(argc > 1 && !strcmp(argv[1], "--quick") ? 2 : 30);
   traced();
   without_a_join();
-#if !defined(__CUDACC__)
+#if !defined(TENON_TEST_ON_DEVICE)
   without_an_edge();
 #endif
   return finish();

@@ -71,7 +71,7 @@ struct share_kernel {
       return;
 #if defined(__CUDA_ARCH__)
     asm volatile("mov.u32 %0, %%dynamic_smem_size;" : "=r"(*share));
-#elif !defined(__CUDACC__)
+#elif !defined(TENON_TEST_ON_DEVICE)
     *share = emulator::machine::instance().shared_bytes;
 #endif
   }
@@ -83,7 +83,7 @@ namespace {
 // ------------------------------------------------------
 
 using any = cuda::variant<0, 100000>;
-#if defined(__CUDACC__)
+#if defined(TENON_TEST_ON_DEVICE)
 constexpr index_t rows = 4096, width = 24;
 constexpr int chain = 60;
 #else
@@ -185,7 +185,7 @@ struct machine {
   }
 };
 
-#if defined(__CUDACC__)
+#if defined(TENON_TEST_ON_DEVICE)
 int repetitions = 30;
 #else
 int repetitions = 2;

@@ -65,6 +65,14 @@ template <class T> T shuffle(T v, int from) {
   emulator::machine::instance().exchange(v, [&](auto slot) { got = slot(from); });
   return got;
 }
+inline bool any_lane(bool x) {
+  bool any = false;
+  emulator::machine::instance().exchange(x, [&](auto slot) {
+    for (int i = 0; i < 32; ++i)
+      any |= slot(i);
+  });
+  return any;
+}
 
 TENON_DEVICE int lane() { return thread() & 31; }
 TENON_DEVICE int warp() { return thread() >> 5; }

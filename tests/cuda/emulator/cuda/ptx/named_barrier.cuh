@@ -10,6 +10,9 @@ namespace ptx {
 
 struct named_barrier {
   static void sync(int id, int threads) { emulator::machine::instance().sync_part(id, threads); }
+  static void arrive(int id, int threads) {
+    emulator::machine::instance().arrive_in_part(id, threads);
+  }
 };
 
 } // namespace ptx

@@ -1,0 +1,183 @@
+// Defines what tests of attention share: attention in double, and the check of one case against it.
+#pragma once
+
+#include "shared/harness.h"
+
+#include <float.h>
+
+namespace test {
+
+/// What is added to the scores.
+enum bias_kind {
+  none,
+  full,       // a number for each score
+  of_keys,    // the same for all heads and queries
+  of_pairs,   // the same for all heads
+  hides,      // of_pairs; -infinity hides some keys, and all of them from every third query
+  hides_most, // of_pairs; the lowest float hides some keys, and all of them from every third query
+};
+
+template <class Schedule, int D, int E, int Causal, bool ZeroUndefined>
+struct attention_case : Schedule {
+  dims<dyn, dyn, dyn> batch;
+  dyn m, n;
+  static constexpr fixed<D> d{};
+  static constexpr fixed<E> e{};
+  static constexpr int causal = Causal;
+  static constexpr bool zero_undefined = ZeroUndefined;
+};
+
+struct attention_problem {
+  index_t batch, heads, m, n;
+  bool beside = false;   // heads lie side by side
+  index_t skew = 0;      // moves tensors from their 16-byte boundaries
+  index_t gap = 0;       // elements behind each row, which are NaN
+  index_t key_heads = 0; // each for heads / key_heads neighbours; 0: as many as heads
+  float scale = 2.5f;    // times 1 / sqrt(d)
+};
+
+/// Attention in double. score(b, h, i, j) and value(b, h, j, c) for `keys` keys; NaN where every
+/// key is hidden.
+template <class Score, class Value>
+std::vector<double> attend(index_t batch, index_t heads, index_t m, index_t keys, index_t e,
+                           Score score, Value value) {
+  std::vector<double> y;
+  std::vector<double> weights(size_t(keys) + 1);
+  for (index_t b = 0; b < batch; ++b)
+    for (index_t h = 0; h < heads; ++h)
+      for (index_t i = 0; i < m; ++i) {
+        double largest = -double(INFINITY), total = 0;
+        for (index_t j = 0; j < keys; ++j)
+          largest = fmax(largest, weights[size_t(j)] = score(b, h, i, j));
+        for (index_t j = 0; j < keys; ++j)
+          total += weights[size_t(j)] = ::exp(weights[size_t(j)] - largest);
+        for (index_t c = 0; c < e; ++c) {
+          double sum = 0;
+          for (index_t j = 0; j < keys; ++j)
+            sum += weights[size_t(j)] * value(b, h, j, c);
+          y.push_back(keys > 0 ? sum / total : 0);
+        }
+      }
+  return y;
+}
+
+/// Rows of [batch][heads][rows][width], or [batch][rows][heads][width] where heads lie side by
+/// side, with a gap behind each.
+struct rows_of_heads {
+  index_t heads, rows, width, gap;
+  bool beside;
+  index_t pitch() const { return width + gap; }
+  index_t row() const { return beside ? heads * pitch() : pitch(); }
+  index_t head() const { return beside ? pitch() : rows * pitch(); }
+  index_t image() const { return heads * rows * pitch(); }
+  index_t at(index_t b, index_t h, index_t i, index_t c) const {
+    return b * image() + h * head() + i * row() + c;
+  }
+  /// Over (batch, heads / group, group, rows, width); `shared`: each for all of its group.
+  dims<dyn, dyn, dyn, dyn, fixed<1>> strides(index_t group, bool shared) const {
+    return {image(), shared ? head() : group * head(), shared ? 0 : head(), row(), fixed<1>{}};
+  }
+  /// Random, but for the gaps.
+  template <class T> void fill(buffer<T> &to) const {
+    to.fill_random();
+    for (index_t i = 0; i < to.size(); ++i)
+      if (i % pitch() >= width)
+        to.set(i, compute_t<T>(NAN));
+    to.upload();
+  }
+};
+
+/// `make(cfg, scale, q, k, v, bias, y)` gives the kernel.
+template <bias_kind kind, class T, class Case, class Make>
+void check_attention(const attention_problem &p, Make make) {
+  constexpr index_t d = decltype(Case::d)::value, e = decltype(Case::e)::value;
+  constexpr int causal = Case::causal;
+  const index_t key_heads = p.key_heads ? p.key_heads : p.heads, group = p.heads / key_heads;
+  name_case("%s: %s %ldx%ld/%ld m%ld n%ld d%ld e%ld bias %d causal %d%s%s gap %ld%s",
+            current.c_str(), detail::is_same<T, bf16> ? "bf16" : "f16", long(p.batch),
+            long(p.heads), long(key_heads), long(p.m), long(p.n), long(d), long(e), int(kind),
+            causal, p.beside ? " side by side" : "", p.skew ? " skewed" : "", long(p.gap),
+            Case::zero_undefined ? " defined" : "");
+  Case cfg;
+  cfg.batch = dims<dyn, dyn, dyn>(p.batch, key_heads, group);
+  cfg.m = p.m;
+  cfg.n = p.n;
+  const rows_of_heads of_q{p.heads, p.m, d, p.gap, p.beside},
+      of_k{key_heads, p.n, d, p.gap, p.beside}, of_v{key_heads, p.n, e, p.gap, p.beside},
+      of_y{p.heads, p.m, e, 0, p.beside};
+  buffer<T> q(p.batch * of_q.image(), p.skew), k(p.batch * of_k.image(), p.skew),
+      v(p.batch * of_v.image(), p.skew), y(p.batch * of_y.image(), p.skew);
+  of_q.fill(q);
+  of_k.fill(k);
+  of_v.fill(v);
+  // Strides of the bias over (batch, heads, m, n).
+  const index_t s0 = kind == full      ? p.heads * p.m * p.n
+                     : kind == of_keys ? p.n
+                                       : 0,
+                s1 = kind == full ? p.m * p.n : 0, s2 = kind == of_keys ? 0 : p.n;
+  buffer<float> bias(kind == full      ? p.batch * p.heads * p.m * p.n
+                     : kind == of_keys ? p.batch * p.n
+                                       : p.m * p.n);
+  bias.fill_random();
+  if (kind == hides || kind == hides_most) {
+    for (index_t i = 0; i < p.m; ++i)
+      for (index_t j = 0; j < p.n; ++j)
+        if (i % 3 == 0 || (i + j) % 5 == 0)
+          bias.set(i * p.n + j, kind == hides ? -float(INFINITY) : -FLT_MAX);
+    bias.upload();
+  }
+  const float scale = p.scale / sqrtf(float(d));
+  std::vector<double> want = attend(
+      p.batch, p.heads, p.m, p.n, e,
+      [&](index_t b, index_t h, index_t i, index_t j) {
+        if (causal >= 0 && j > i + causal)
+          return -double(INFINITY);
+        double sum = 0;
+        for (index_t c = 0; c < d; ++c)
+          sum += double(q.get(of_q.at(b, h, i, c))) * double(k.get(of_k.at(b, h / group, j, c)));
+        const double score = sum * double(scale);
+        // As floats are: nothing of a score is left beside the lowest of them.
+        return kind == none ? score
+                            : double(float(score + double(bias.get(b * s0 + h * s1 + i * s2 + j))));
+      },
+      [&](index_t b, index_t h, index_t j, index_t c) {
+        return double(v.get(of_v.at(b, h / group, j, c)));
+      });
+  // In the order of y's memory.
+  std::vector<double> placed(want.size());
+  for (index_t i = 0, n = 0; i < p.batch * p.heads; ++i)
+    for (index_t r = 0; r < p.m; ++r)
+      for (index_t c = 0; c < e; ++c, ++n)
+        placed[size_t(of_y.at(i / p.heads, i % p.heads, r, c))] = want[size_t(n)];
+  const auto views = [&](const auto &added) {
+    launch(make(cfg, scale, make_view<const T>(q.device(), of_q.strides(group, false)),
+                make_view<const T>(k.device(), of_k.strides(group, true)),
+                make_view<const T>(v.device(), of_v.strides(group, true)), added,
+                make_view(y.device(), of_y.strides(group, false))));
+  };
+  if constexpr (kind == none)
+    views(pack());
+  else if constexpr (kind == of_keys)
+    views(pack(make_view<const float>(
+        bias.device(),
+        dims<dyn, dyn, dyn, fixed<0>, fixed<1>>(s0, s1 * group, s1, fixed<0>{}, fixed<1>{}))));
+  else
+    views(pack(make_view<const float>(
+        bias.device(), dims<dyn, dyn, dyn, dyn, fixed<1>>(s0, s1 * group, s1, s2, fixed<1>{}))));
+  // Where every key is hidden, 0 or NaN, which compares with nothing.
+  y.download();
+  bool undefined = true;
+  for (index_t i = 0; i < y.size(); ++i)
+    if (placed[size_t(i)] != placed[size_t(i)]) {
+      const float value = float(y.get(i));
+      undefined &= Case::zero_undefined ? value == 0 : value != value;
+      y.set(i, 0);
+      placed[size_t(i)] = 0;
+    }
+  y.upload();
+  if (kind == hides)
+    record(undefined, "a query from which every key is hidden gives neither NaN nor, asked for, 0");
+  expect_close(y, placed, 2 * rounding<T>());
+}
+
+} // namespace test
