@@ -69,8 +69,8 @@ std::string bashScript(CLI::App &app) {
         continue;
       names += (names.empty() ? "" : " ") + name;
       if (!values.empty())
-        words += "    '" + command->get_name() + " " + name +
-                 "') COMPREPLY=($(compgen -W '" + values + "' -- \"$current\")); return ;;\n";
+        words += "    '" + command->get_name() + " " + name + "') COMPREPLY=($(compgen -W '" +
+                 values + "' -- \"$current\")); return ;;\n";
     }
     options += "    " + command->get_name() + ") COMPREPLY=($(compgen -W '" + names +
                "' -- \"$current\")) ;;\n";
@@ -111,9 +111,9 @@ std::string bashScript(CLI::App &app) {
 std::string zshScript(CLI::App &app) {
   std::string commands, cases;
   for (CLI::App *command : commandsOf(app)) {
-    commands +=
-        "    " +
-        shellQuoted(command->get_name() + ":" + escaped(command->get_description(), ":")) + "\n";
+    commands += "    " +
+                shellQuoted(command->get_name() + ":" + escaped(command->get_description(), ":")) +
+                "\n";
     cases += "    " + command->get_name() + ")\n      _arguments \\\n";
     for (CLI::Option *option : command->get_options()) {
       const std::string name = nameOf(*option), values = wordsOf(*option);
@@ -180,9 +180,7 @@ std::string fishScript(CLI::App &app) {
 std::string troff(llvm::StringRef text) {
   std::string out;
   for (char c : text)
-    out += c == '\\'  ? std::string("\\e")
-           : c == '-' ? std::string("\\-")
-                      : std::string(1, c);
+    out += c == '\\' ? std::string("\\e") : c == '-' ? std::string("\\-") : std::string(1, c);
   for (size_t at = 0; at < out.size(); at = out.find('\n', at) + 1) {
     if (out[at] == '.' || out[at] == '\'')
       out.insert(at, "\\&");
