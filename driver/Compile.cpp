@@ -218,7 +218,8 @@ private:
     options.source = llvm::sys::path::filename(command_.output).str();
     std::vector<CompiledFile> compiled;
     CompileSummary summary;
-    if (!checkHooks(command_.code, *target, diagnostics()))
+    if (!checkHooks(command_.code, *target, diagnostics()) ||
+        !checkThreads(command_.code, *target, diagnostics()))
       return false;
     options.hooks = command_.code.hooks;
     options.selfTest = !command_.code.selfTest.empty();
