@@ -50,7 +50,7 @@ require("torch", "torchvision", "numpy", "onnx")
 import networks
 import torch
 from engines import ENGINES
-from generated import BuildError
+from generated import BuildError, Options
 from tenon import binary, table, tenon
 
 RECORDED = [ROOT / "bench/peers_h200.json", ROOT / "bench/peers_h100.json"]  # the first, where none fits
@@ -117,7 +117,8 @@ class Tenon:
         self.model, self.context = ctypes.c_void_p(), ctypes.c_void_p()
         weights = library.with_suffix(".weights")
         path = str(weights).encode() if weights.exists() else None
-        self.call("model_create", ctypes.byref(self.model), ctypes.c_char_p(path), ctypes.c_int(0))
+        options = Options(size=ctypes.sizeof(Options), weights_path=path)
+        self.call("model_open", ctypes.byref(options), ctypes.byref(self.model))
         self.call("context_create", self.model, ctypes.byref(self.context))
         self.output = torch.full(like.shape, float("nan"), dtype=like.dtype, device=like.device)
         self.inputs = (ctypes.c_void_p * 1)(inputs.data_ptr())
@@ -142,7 +143,7 @@ class Tenon:
 
     def close(self):
         self.entry("context_destroy")(self.context)
-        self.entry("model_destroy")(self.model)
+        self.entry("model_close")(self.model)
 
 
 class Idle:

@@ -71,6 +71,7 @@ CompileOptions compileOptions(const CodeOptions &code, llvm::StringRef stem) {
   out.size = code.optimize == "size";
   out.textBytes = code.textBytes;
   out.kernels = code.kernels;
+  out.threads = code.threads;
   out.runtime = code.runtime == "include" ? CompileOptions::Include : CompileOptions::Embed;
   return out;
 }

@@ -136,8 +136,8 @@ void declare(CommandLine &app, CodeOptions &o) {
       .check(identifierForm)
       .type("NAME")
       .group(kCodeGroup);
-  app.option("--threads", o.threads, "worker threads of generated CPU code")
-      .range(1, 1024)
+  app.option("--threads", o.threads, "threads of generated CPU code, the calling one included")
+      .range(1, 64)
       .type("N")
       .showDefault()
       .group(kCodeGroup);

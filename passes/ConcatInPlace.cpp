@@ -106,13 +106,30 @@ private:
     const Layout room = roomyLayout(whole->type(), axis);
     if (past->type().layout() == room && whole->type().layout() == room)
       return false;
+    Places places;
     for (Value *v : {past, whole})
-      for (Use *u : v->uses())
-        if (u->owner() != &op && !u->owner()->isTerminator() && needsItsLayout(*u))
-          return false;
-    for (Value *v : {past, whole})
-      setLayout(v, room);
+      if (!withViews(v, room, op, places))
+        return false;
+    for (auto &[value, layout] : places)
+      setLayout(value, layout);
     return true;
+  }
+
+  using Places = llvm::SmallVector<std::pair<Value *, Layout>, 4>;
+  /// Adds `v` and the views of it, with the layouts in which they lie where `v` does in `layout`;
+  /// false where a reader other than `concat` needs what it has now.
+  static bool withViews(Value *v, Layout layout, const Operation &concat, Places &places) {
+    places.push_back({v, layout});
+    const bool isState = v == concat.result() || v == concat.operand(0);
+    return llvm::all_of(v->uses(), [&](Use *u) {
+      Operation *user = u->owner();
+      if (user == &concat || (isState && user->isTerminator()))
+        return true;
+      if (!user->isAny(Op::Reshape, Op::Transpose, Op::Slice) || !isView(*user))
+        return !needsItsLayout(*u);
+      const auto behind = viewLayout(*user, v->type().withLayout(layout));
+      return behind && withViews(user->result(), *behind, concat, places);
+    });
   }
 
   bool operand(Operation &op, Value *v, Type whole, unsigned axis, Dim start) {
@@ -177,7 +194,6 @@ private:
     return moves;
   }
 
-  using Places = llvm::SmallVector<std::pair<Value *, Layout>, 4>;
   /// `v` and what it renames, with the layouts in which they lie where `v` does in `layout`; None
   /// when there are no such layouts.
   static llvm::Optional<Places> placesOf(Value *v, Layout layout) {

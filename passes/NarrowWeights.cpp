@@ -134,8 +134,8 @@ llvm::Optional<NarrowWeights> matchWeights(Operation &matmul) {
   return readSpace(*map, whole, w) ? llvm::Optional<NarrowWeights>(w) : llvm::None;
 }
 
-/// Whether the target has kernels for so many rows of `a`, in the dimensions that they have.
-bool takesRows(const Operation &matmul, const TargetTraits &target) {
+/// Whether the target has kernels for up to `most` rows of `a`, in the dimensions that they have.
+bool takesRows(const Operation &matmul, const TargetTraits &target, int64_t most) {
   const Type y = matmul.result()->type();
   double rows = 1;
   unsigned dims = 0;
@@ -145,7 +145,15 @@ bool takesRows(const Operation &matmul, const TargetTraits &target) {
   }
   // Kernels for few rows take them as those of one matrix.
   const bool few = target.narrowWeightRows < INT64_MAX;
-  return rows <= double(target.narrowWeightRows) && dims <= (few ? 1u : 3u);
+  return rows <= double(most) && dims <= (few ? 1u : 3u);
+}
+
+/// Whether Tensor Cores take such weights beside rows of `e` (TargetTraits).
+bool suitsTensorCores(const Operation &matmul, const NarrowWeights &w, Element e, unsigned bits) {
+  const int64_t blocks = w.block / 32;
+  return bitWidth(e) == 16 && !matmul.boolAttr("trans_a") &&
+         (bits == 4 || (bits == 8 && e == Element::F16)) && w.block % 32 == 0 && blocks <= 8 &&
+         llvm::isPowerOf2_64(uint64_t(blocks));
 }
 
 /// The parameters by rows of blocks.
@@ -227,11 +235,12 @@ bool matmulPattern(Operation &op, Rewriter &rw) {
   if (!op.is(Op::MatMul) || op.numOperands() != 2 || op.has("precision"))
     return false;
   const Element e = op.operand(0)->type().element();
+  const TargetTraits &target = rw.context().target;
   if (!isFloat(e) || (bitWidth(e) != 16 && bitWidth(e) != 32) ||
-      !takesRows(op, rw.context().target))
+      !takesRows(op, target, std::max(target.narrowWeightRows, target.narrowWeightRowsOfHalves)))
     return false;
   auto w = matchWeights(op);
-  if (!w || !rw.fire(op))
+  if (!w)
     return false;
   // Unsigned weights around the middle of their range are signed ones around 0.
   const Element stored = w->q->element();
@@ -239,6 +248,10 @@ bool matmulPattern(Operation &op, Rewriter &rw) {
   const Tensor zeros = byBlocks(*w, w->zero, e);
   const double middle = isSignedInt(stored) ? 0 : double(int64_t(1) << (bits - 1));
   const bool centred = zeros.isSplat() && zeros.at(0) == middle;
+  const bool onTensorCores = centred && suitsTensorCores(op, *w, e, bits);
+  const int64_t most = onTensorCores ? target.narrowWeightRowsOfHalves : 0;
+  if (!takesRows(op, target, std::max(target.narrowWeightRows, most)) || !rw.fire(op))
+    return false;
   Builder b = rw.before(op);
   llvm::SmallVector<Value *, 4> operands{
       op.operand(0),

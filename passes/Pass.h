@@ -85,6 +85,9 @@ struct TargetTraits {
   bool wideIntegerSums = true;
   /// Rows up to which products with narrow weights (narrow-weights) beat those with floats.
   int64_t narrowWeightRows = INT64_MAX;
+  /// The same of 16-bit floats with weights of 4 bits (fp16: or 8) around 0 and scales for 32, 64,
+  /// 128 or 256 of them; 0: as others.
+  int64_t narrowWeightRowsOfHalves = 0;
   /// Contractions of bytes take a zero point of their input at no cost.
   bool zeroPoints = true;
   /// Elements of the largest head of attention that kernels take, where these have 16 bits, and

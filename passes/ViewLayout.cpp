@@ -31,6 +31,9 @@ struct Placement {
   int64_t offset = 0, allocated = 1;
 };
 
+/// Whether an axis of symbolic extent has memory for its largest.
+bool isRoom(Dim alloc, Dim extent) { return alloc.isConstant() && !extent.isConstant(); }
+
 llvm::Optional<Placement> placement(Type t) {
   if (!t.isTensor() || t.layout().hasBlocks())
     return llvm::None;
@@ -52,9 +55,12 @@ llvm::Optional<Placement> placement(Type t) {
     return p;
   }
   llvm::ArrayRef<LayoutAxis> axes = t.layout().axes();
-  for (size_t i = axes.size(); i-- > 0;)
-    place(unsigned(axes[i].dim), axes[i].alloc ? extent(axes[i].alloc) : p.extents[axes[i].dim],
-          axes[i].origin);
+  for (size_t i = axes.size(); i-- > 0;) {
+    const auto d = unsigned(axes[i].dim);
+    // The room of an axis that grows comes on top of its extent, so that it is larger for primes.
+    const int64_t grows = axes[i].alloc && isRoom(axes[i].alloc, t.dim(d)) ? p.extents[d] : 0;
+    place(d, axes[i].alloc ? grows + extent(axes[i].alloc) : p.extents[d], axes[i].origin);
+  }
   return p;
 }
 
@@ -115,7 +121,7 @@ bool reshapeStrides(const Placement &from, llvm::ArrayRef<int64_t> shape,
   return i == n.size();
 }
 
-/// The layout of a static type with the given strides (0 at unit extents), or None.
+/// The layout of a type with the given strides (0 at unit extents), or None.
 llvm::Optional<Layout> layoutFromStrides(Type t, const Placement &p) {
   Context &c = t.context();
   for (Layout l : {Layout(), Layout::channelsLast(c, t.rank())}) {
@@ -178,9 +184,7 @@ llvm::Optional<Layout> layoutFromStrides(Type t, const Placement &p) {
       return llvm::None;
     if (alloc[i] == n)
       continue;
-    if (!t.dim(unsigned(order[i])).isConstant())
-      return llvm::None;
-    axes[i].alloc = c.dim(alloc[i]);
+    axes[i].alloc = c.dim(t.dim(unsigned(order[i])).isConstant() ? alloc[i] : alloc[i] - n);
   }
   if (offset != 0)
     return llvm::None;
@@ -246,7 +250,11 @@ std::string whyNotApart(int64_t run, int64_t at, int64_t pitch, int64_t alignmen
 }
 
 llvm::Optional<Layout> viewLayout(const Operation &op) {
-  Type from = op.operand(0)->type(), to = op.result()->type();
+  return viewLayout(op, op.operand(0)->type());
+}
+
+llvm::Optional<Layout> viewLayout(const Operation &op, Type from) {
+  const Type to = op.result()->type();
   if (!from.isTensor() || from.layout().hasBlocks())
     return llvm::None;
   Context &c = from.context();

@@ -8,6 +8,8 @@ namespace tenon {
 /// The layout with which the result of a reshape, transpose or slice shows its operand's buffer
 /// in place; None when layouts cannot say it (or the operand's layout has blocks).
 llvm::Optional<Layout> viewLayout(const Operation &op);
+/// The same where the operand has the type `from`, which may lie in memory in another way.
+llvm::Optional<Layout> viewLayout(const Operation &op, Type from);
 
 /// The layout with which a reshape of `from` to the shape of `to` shows it in place; None when
 /// layouts cannot say it.

@@ -20,6 +20,9 @@ struct CompileOptions {
   bool size = false;
   /// Calls of the user's functions before and after each step (not CUDA).
   bool hooks = false;
+  /// Threads of a context where its program does not say (--threads); above 1 the file has the
+  /// machinery for them (not CUDA, not microcontrollers).
+  unsigned threads = 1;
   /// Room in a context for the text that one run spells, where it spells any.
   int64_t textBytes = 1 << 16;
   /// CUDA: beyond so many kernels of a program, layers that differ in extents alone share one.

@@ -152,9 +152,18 @@ Value *spreadBy(Value *v, Operation &anchor) {
   return nullptr;
 }
 
+/// Whether an anchor reads what the last one reads, and makes as many elements of maps alone.
+bool isBeside(const Operation &anchor, const Operation &last) {
+  return anchor.kind() == last.kind() && anchor.numResults() == 1 &&
+         anchor.operand(0) == last.operand(0) &&
+         anchor.result()->type().shape() == last.result()->type().shape() &&
+         llvm::all_of(anchor.result()->uses(),
+                      [](const Use *u) { return u->owner()->is(Op::Map); });
+}
+
 /// Describes one anchor (null: there is none) and what the group makes of it up to `results`.
-/// `made`: what the anchor before makes, which is read as it is; else null.
-Result<> describe(Operation &group, Operation *anchor, const Value *made,
+/// `made`: what other anchors make, which is read as it is.
+Result<> describe(Operation &group, Operation *anchor, llvm::ArrayRef<const Value *> made,
                   llvm::ArrayRef<Value *> results, GroupForm &form) {
   form.group = &group;
   form.anchor = anchor;
@@ -210,6 +219,13 @@ Result<GroupForm> analyzeGroup(Operation &group) {
     if (!op.isTerminator() && !isAbsorbable(op))
       anchors.push_back(&op);
   const llvm::SmallVector<Value *, 4> results = region.terminator()->operands();
+  // What anchors make that read the same as the last one.
+  llvm::SmallVector<Value *, 1> beside;
+  for (size_t i = anchors.size(); i-- > 1;)
+    if (Operation *a = anchors[i - 1]; isBeside(*a, *anchors.back())) {
+      beside.insert(beside.begin(), a->result());
+      anchors.erase(anchors.begin() + ptrdiff_t(i - 1));
+    }
   // What each anchor of a chain hands on to the next, and the last to a map of another space.
   llvm::SmallVector<Value *, 3> handed;
   for (size_t i = 1; i < anchors.size(); ++i)
@@ -218,16 +234,21 @@ Result<GroupForm> analyzeGroup(Operation &group) {
     if (Value *v = spreadBy(results[0], *anchors.back()))
       handed.push_back(v);
   GroupForm form;
-  const Value *made = nullptr;
+  llvm::SmallVector<const Value *, 3> made; // that comes next
   for (Value *v : handed) {
     Operation *anchor = anchors[form.before.size()];
     if (v->argumentOf())
       return Refusal{"anchors that are no chain, " + anchor->name().str() + " among them", ""};
     if (auto part = describe(group, anchor, made, {v}, form.before.emplace_back()); !part)
       return std::move(part).refusal();
-    made = v;
+    made.assign(1, v);
   }
   Operation *last = handed.size() < anchors.size() ? anchors.back() : nullptr;
+  for (Value *v : beside) {
+    if (auto part = describe(group, v->def(), made, {v}, form.beside.emplace_back()); !part)
+      return std::move(part).refusal();
+  }
+  made.append(beside.begin(), beside.end());
   if (auto whole = describe(group, last, made, results, form); !whole)
     return std::move(whole).refusal();
   return form;

@@ -7,7 +7,8 @@
 //
 // A few groups are chains: anchors of which each needs what the one before it makes, and nothing
 // else does, and perhaps a map of another space at the end (codegen/schedule/Chains.h).
-// Their forms are those of the anchors one by one, and that of the map.
+// Their forms are those of the anchors one by one, and that of the map. Anchors may also stand
+// beside the last one: they read what it reads, and its body what they make.
 #pragma once
 
 #include "ir/IR.h"
@@ -88,8 +89,11 @@ struct GroupForm {
   /// Of a chain the forms of the anchors before this one (or before the map, where `anchor` is
   /// null), first to last. What each makes the next reads like an argument, which it is not.
   std::vector<GroupForm> before;
+  /// The forms of the anchors beside this one. The body reads what each makes like an argument,
+  /// which it is not.
+  std::vector<GroupForm> beside;
 
-  bool isChain() const { return !before.empty(); }
+  bool isChain() const { return !before.empty() || !beside.empty(); }
   /// True when the body only hands the anchor's results on.
   bool bodyIsIdentity() const;
 };

@@ -15,7 +15,7 @@ ElementIndex identityIndex(Type t) {
 }
 
 int ScalarProgramBuilder::evaluate(Value *v, const ElementIndex &at) {
-  if (v->argumentOf() || v == made_)
+  if (v->argumentOf() || llvm::is_contained(made_, v))
     return input(v, v->type(), at);
   Operation *op = v->def();
   if (op == anchor_)

@@ -16,12 +16,12 @@ struct ElementIndex {
 };
 ElementIndex identityIndex(Type t);
 
-/// Adds nodes to a program, element by element; movement disappears into the accesses. `made`: a
-/// value that something else makes; it is read as it is.
+/// Adds nodes to a program, element by element; movement disappears into the accesses. `made`:
+/// values that something else makes; they are read as they are.
 class ScalarProgramBuilder {
 public:
   ScalarProgramBuilder(Operation &group, Operation *anchor, ScalarProgram &program,
-                       const Value *made = nullptr)
+                       llvm::ArrayRef<const Value *> made = {})
       : group_(group), anchor_(anchor), made_(made), program_(program) {}
 
   /// Node of element `at` of `v`; −1 where there is none, for the reason of `refusal`.
@@ -40,7 +40,7 @@ private:
 
   Operation &group_;
   Operation *anchor_;
-  const Value *made_;
+  llvm::ArrayRef<const Value *> made_;
   ScalarProgram &program_;
   std::string reason_; // the first
   std::map<std::string, std::vector<int>> memo_;

@@ -86,13 +86,15 @@ public:
 };
 using Choices = std::vector<std::unique_ptr<Choice>>;
 
-/// One of the groups that a chain joins. What it makes is read by another of them alone, the last
+/// One of the groups that a chain joins. What it makes is read by others of them alone, the last
 /// one's by anybody.
 struct ChainPart {
   /// Whether a group around this anchor may be it; null: a group of maps alone.
   bool (*takes)(const Operation &anchor);
   /// The number of the part that reads it, which comes later; of the last one its own.
   unsigned reader;
+  /// Another one that does, between the two; the same number: there is none.
+  unsigned also = reader;
 };
 
 /// Groups whose work one kernel may do, where that is estimated to be faster

@@ -36,6 +36,8 @@ struct TargetLevel {
   /// Compiler and flags that the generated file's build command names.
   llvm::StringRef compiler = "c++";
   llvm::StringRef buildFlags;
+  /// Condition of the preprocessor that holds where these flags were given; empty: not known.
+  llvm::StringRef flagsGiven;
 
   /// As it stands behind the family in a target's name: "sm_87", and "sm_87@orin-nx" where it is
   /// not the first row.

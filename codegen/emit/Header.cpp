@@ -5,6 +5,7 @@
 #include "codegen/emit/SelfTest.h"
 #include "codegen/emit/SourceWriter.h"
 #include "codegen/memory/Pools.h"
+#include "common/status_codes.h"
 
 #include <cstdio>
 #include <tuple>
@@ -87,20 +88,13 @@ public:
     ports(info_.outputs, "OUTPUT", "output");
     sizes();
     dimensions();
+    statusCodes();
+    types();
     write("#ifdef __cplusplus\n"
           "extern \"C\" {\n"
           "#endif\n"
-          "\n"
-          "typedef struct @_model @_model;\n"
-          "typedef struct @_context @_context;\n");
-    if (cuda_)
-      write("struct CUstream_st;\n");
-    if (info_.hasText)
-      textType();
-    write("\n"
-          "/* What a code means; never null. */\n"
-          "const char *@_error_message(int code);\n"
           "\n");
+    versions();
     models();
     contexts();
     dimensionFunctions();
@@ -108,6 +102,7 @@ public:
     conversions();
     selfTest();
     hooks();
+    oldNames();
     write("\n"
           "#ifdef __cplusplus\n"
           "}\n"
@@ -137,21 +132,33 @@ private:
   void opening() {
     w_.line("/* C interface of the model '" + commentSafe(module_.name) +
             "', compiled by tenon " TENON_VERSION);
-    w_.line(" * for " + target_.name + ". Generated; belongs to its user. Valid C89.");
-    write(
-        " *\n"
-        " * A model holds the weights, is immutable and may be shared between threads. A context\n"
-        " * holds the memory of one run at a time: one for each thread or stream. Functions "
-        "return 0\n"
-        " * or an error code that @_error_message explains. Tensors are dense, row-major, in the\n"
-        " * shape that the macros state (the largest one where a dimension is settable). Any "
-        "alignment\n"
-        " * is correct; 16 bytes and more are fast. */\n"
-        "#ifndef $_H\n"
-        "#define $_H\n"
-        "\n"
-        "#include <stddef.h>\n"
-        "\n");
+    w_.line(" * for " + target_.name + ". Generated; belongs to its user. Valid C89, and C++.");
+    write(R"( * SPDX-License-Identifier: Apache-2.0
+ *
+ * A model holds the weights, is immutable and may be shared between threads. A context
+ * holds the memory of one run at a time: one for each thread or stream. Functions return 0
+ * or an error code that @_error_message explains. Tensors are dense, row-major, in the
+ * shape that the macros state (the largest one where a dimension is settable). Any alignment
+ * is correct; 16 bytes and more are fast.
+ *
+ *   @_model *model;
+ *   @_context *context;
+ *   int code = @_model_open(NULL, &model);
+ *   if (code == $_OK) code = @_context_create(model, &context);
+ *   if (code == $_OK) code = @_run(context, inputs, outputs);
+ *   ... @_context_destroy(context); @_model_close(model);
+ *
+ * These names and numbers are the same for processors, GPUs and microcontrollers, so that
+ * one program serves all; what a target cannot do returns $_UNSUPPORTED. */
+#ifndef $_H
+#define $_H
+
+#include <stddef.h>
+
+/* Of the interface. A new version adds; it changes nothing that stands here. */
+#define $_INTERFACE_VERSION 1
+
+)");
   }
 
   void ports(llvm::ArrayRef<Port> list, llvm::StringRef kind, llvm::StringRef lower) {
@@ -191,6 +198,14 @@ private:
   void sizes() {
     define(info_.upper + "_ARENA_BYTES", summary_.arenaBytes);
     define(info_.upper + "_WEIGHT_BYTES", summary_.weightBytes);
+    write("/* Name of the file that holds the weights, beside this header; NULL: the program does. "
+          "*/\n");
+    define(info_.upper + "_WEIGHTS_FILE",
+           info_.weightsFile.empty() ? "NULL" : "\"" + stringSafe(info_.weightsFile) + "\"");
+    write("/* Threads of a context where options do not say (--threads). */\n");
+    define(info_.upper + "_THREADS", int64_t(heap_ && !cuda_ ? std::max(options_.threads, 1u) : 1));
+    write("/* Alignment of memory for @_context_place. */\n");
+    define(info_.upper + "_CONTEXT_ALIGNMENT", int64_t(cuda_ ? 256 : 1));
     if (!cuda_) {
       auto padded = [](int64_t n) { return (n + 63) / 64 * 64; };
       define(info_.upper + "_STATE_BYTES", summary_.stateBytes);
@@ -199,7 +214,7 @@ private:
             "/* The most that one run may spell of text that no input holds (--text-bytes). */\n");
         define(info_.upper + "_TEXT_BYTES", summary_.textBytes);
       }
-      write("/* What @_context_bytes() returns, for memory reserved when linking. */\n");
+      write("/* What @_model_context_bytes returns, for memory reserved when linking. */\n");
       const int64_t arena = pools_.empty() ? padded(summary_.arenaBytes) : 0;
       const int64_t count = int64_t(dims_.symbols().size()),
                     dims = count > 16 ? padded(count * 8) : 0;
@@ -267,58 +282,125 @@ private:
     w_.line("");
   }
 
+  void statusCodes() {
+    write("/* What functions return. */\n"
+          "enum @_status {\n");
+    std::vector<std::tuple<std::string, int, llvm::StringRef>> rows;
+#define TENON_STATUS_ROW(name, number, message) rows.emplace_back(#name, number, message);
+    TENON_STATUS_CODES(TENON_STATUS_ROW)
+    TENON_TEXT_STATUS_CODES(TENON_STATUS_ROW)
+    TENON_DEVICE_STATUS_CODES(TENON_STATUS_ROW)
+#undef TENON_STATUS_ROW
+    llvm::sort(rows, [](auto &a, auto &b) { return std::get<int>(a) < std::get<int>(b); });
+    for (const auto &[name, number, message] : rows)
+      w_.line("  " + info_.upper + "_" + llvm::StringRef(name).upper() + " = " +
+              std::to_string(number) + (&name == &std::get<0>(rows.back()) ? "" : ",") + " /* " +
+              message.str() + " */");
+    write("};\n\n");
+  }
+
+  void types() {
+    write("typedef struct @_model @_model;\n"
+          "typedef struct @_context @_context;\n");
+    write(cuda_ ? "/* A cudaStream_t, or CUstream of the driver's interface. */\n"
+                  "typedef struct CUstream_st *@_stream;\n"
+                : "/* A device's queue of work; this target has none: NULL. */\n"
+                  "typedef struct @_stream_of_no_device *@_stream;\n");
+    if (info_.hasText)
+      textType();
+    write(R"(
+/* How a model is opened. Begin with $_OPTIONS_INIT, which sets `size`; later versions add
+ * members at the end, and a program and a caller of different versions understand each
+ * other. What is 0 or NULL is the default. */
+typedef struct @_options {
+  size_t size; /* sizeof(@_options) */
+  /* Where $_WEIGHTS_FILE is: its path, or, where `weights` is not NULL, its bytes, which
+   * outlive the model. Ignored where that macro is NULL. */
+  const char *weights_path;
+  const void *weights;
+  size_t weights_bytes;
+  /* The GPU's number; 0 where there is none. */
+  int device;
+  /* Threads that a context of the model computes with, at most: a build without threads
+   * takes one. 0: $_THREADS. */
+  int threads;
+  /* Memory for weights and contexts: device memory on a GPU (with its device current), else
+   * host memory. `allocate` returns NULL where there is none. Both or neither;
+   * $_UNSUPPORTED on microcontrollers, whose contexts are placed. */
+  void *(*allocate)(void *user, size_t bytes, size_t alignment);
+  void (*release)(void *user, void *block);
+  void *user;
+} @_options;
+#define $_OPTIONS_INIT {sizeof(@_options), NULL, NULL, 0, 0, 0, NULL, NULL, NULL}
+
+)");
+  }
+
+  void versions() {
+    write("/* $_INTERFACE_VERSION of the program that was linked or loaded. */\n"
+          "int @_interface_version(void);\n"
+          "/* What a code means; never NULL. */\n"
+          "const char *@_error_message(int code);\n"
+          "\n");
+  }
+
   void models() {
-    if (!heap_) {
-      write("/* The only model; it needs no memory. */\n"
+    write(
+        heap_
+            ? "/* Loads the weights. `options` may be NULL. Several models may be open. */\n"
+            : "/* The model stands in the image and needs no memory. `options` may be NULL. */\n");
+    write("int @_model_open(const @_options *options, @_model **out);\n"
+          "/* Comes after the destruction of its contexts. */\n"
+          "void @_model_close(@_model *model);\n");
+    if (!heap_)
+      write("/* The same model, for programs that make no other. */\n"
             "const @_model *@_model_get(void);\n");
-      return;
-    }
-    write("/* Loads the weights. The path is read only when the weights are kept in a file of "
-          "their\n");
-    w_.line(" * own (" + options_.stem + ".weights); it may be null otherwise. */");
-    write(cuda_ ? "int @_model_create(@_model **out, const char *weights_path, int device);\n"
-                : "int @_model_create(@_model **out, const char *weights_path);\n");
-    write("void @_model_destroy(@_model *model);\n"
-          "\n"
-          "int @_context_create(const @_model *model, @_context **out);\n"
-          "void @_context_destroy(@_context *context);\n");
+    w_.line("");
   }
 
   void contexts() {
-    if (cuda_)
-      write(
-          "/* A context in device memory of the caller: at least @_context_bytes() bytes, aligned "
-          "to\n"
-          " * 256, which outlive it. */\n"
-          "size_t @_context_bytes(const @_model *model);\n");
+    if (heap_)
+      write("/* A context in memory of the options' allocator or of the target. */\n");
     else
-      write(
-          "\n"
-          "/* A context in memory of the caller, of at least @_context_bytes() bytes. It needs no\n"
-          " * destruction. */\n"
-          "size_t @_context_bytes(void);\n");
-    write("int @_context_place(const @_model *model, void *memory, size_t bytes, @_context "
+      write("/* The context that the image has memory for: one at a time, else "
+            "$_OUT_OF_MEMORY.\n"
+            " * Images that do not call it lack that memory, when linked with --gc-sections or\n"
+            " * built with -DTENON_NO_STATIC_CONTEXT. */\n");
+    write("int @_context_create(const @_model *model, @_context **out);\n"
+          "void @_context_destroy(@_context *context);\n");
+    write(cuda_ ? "/* A context in memory of the caller that outlives it: device memory of at "
+                  "least\n"
+                  " * @_model_context_bytes() bytes, aligned to $_CONTEXT_ALIGNMENT. */\n"
+                : "/* A context in memory of the caller that outlives it: at least\n"
+                  " * @_model_context_bytes() bytes. It computes with one thread and needs no\n"
+                  " * destruction, unless @_context_set_threads gives it more. */\n");
+    write("size_t @_model_context_bytes(const @_model *model);\n"
+          "int @_context_place(const @_model *model, void *memory, size_t bytes, @_context "
           "**out);\n");
     if (!cuda_ && !pools_.empty())
       write("/* Gives a context one of its memories, aligned to 16, before its first run. */\n"
             "int @_context_set_pool(@_context *context, int pool, void *memory, size_t bytes);\n");
-    if (!cuda_ && heap_)
-      write(
-          "/* Worker threads of the next runs (files built with -DTENON_THREADS; 1 otherwise). */\n"
-          "int @_context_set_threads(@_context *context, int threads);\n");
-    w_.line("");
+    write("/* So many threads compute in the next runs. $_UNSUPPORTED where the target or the "
+          "build\n"
+          " * has no more than one (--threads=2 or more writes what has, and so does building "
+          "with\n"
+          " * -DTENON_THREADS -pthread). */\n"
+          "int @_context_set_threads(@_context *context, int threads);\n"
+          "int @_context_threads(const @_context *context);\n"
+          "\n");
   }
 
   void dimensionFunctions() {
     if (!dims_.symbols().empty()) {
       write("/* Sets a run-time dimension for the next runs. */\n"
             "int @_set_dim(@_context *context, int dim, long value);\n");
-      if (cuda_)
-        write(
-            "/* Builds the launches for the dimensions as they are; needed before @_enqueue after "
-            "a\n"
-            " * change, and done by @_run itself. */\n"
-            "int @_prepare(@_context *context);\n");
+      write(cuda_
+                ? "/* Builds the launches for the dimensions as they are; needed before @_enqueue "
+                  "after a\n"
+                  " * change, and done by @_run itself. */\n"
+                : "/* Does nothing on this target; a GPU needs it between @_set_dim and "
+                  "@_enqueue. */\n");
+      write("int @_prepare(@_context *context);\n");
     }
     write("/* Extent of an output along an axis: after a run for data-dependent ones. */\n"
           "long @_output_dim(const @_context *context, int output, int axis);\n");
@@ -329,33 +411,51 @@ private:
   }
 
   void runs() {
-    if (!cuda_) {
-      write("/* Runs the model once; inputs and outputs in the order of the macros above. */\n"
-            "int @_run(@_context *context, const void *const *inputs, void *const *outputs);\n");
-      return;
-    }
-    write(info_.followsData
+    write("/* Runs the model once on host memory; inputs and outputs in the order of the macros "
+          "above. */\n"
+          "int @_run(@_context *context, const void *const *inputs, void *const *outputs);\n");
+    write(!cuda_ ? "/* The same on a stream: NULL here, where it has run when the function "
+                   "returns. */\n"
+          : info_.followsData
               ? "/* Runs on `stream` with device pointers; waits for what sizes and conditions "
                 "depend on, and\n"
                 " * returns when the rest is issued. No part of a captured graph. */\n"
               : "/* Runs on `stream` with device pointers; returns at once. */\n");
     write("int @_enqueue(@_context *context, const void *const *inputs, void *const *outputs, "
-          "struct CUstream_st *stream);\n"
-          "/* Runs with host pointers and waits. */\n"
-          "int @_run(@_context *context, const void *const *inputs, void *const *outputs);\n"
-          "\n"
-          "/* A sequence of inferences on host memory whose copies overlap with computing: at most "
-          "two are\n"
-          " * under way. @_collect waits for the oldest one and copies its outputs. A null pointer "
-          "among\n"
-          " * inputs or outputs, or in their place, means pinned memory: what @_host_input gave "
-          "before\n"
-          " * the submission; what @_host_output gives from the collection to the next submission. "
-          "*/\n"
+          "@_stream stream);\n");
+    if (!cuda_)
+      return;
+    write("\n"
+          "/* GPUs alone. A sequence of inferences on host memory whose copies overlap with "
+          "computing:\n"
+          " * at most two are under way. @_collect waits for the oldest one and copies its "
+          "outputs. A\n"
+          " * null pointer among inputs or outputs, or in their place, means pinned memory: what\n"
+          " * @_host_input gave before the submission; what @_host_output gives from the "
+          "collection\n"
+          " * to the next submission. */\n"
+          "#define $_HAS_QUEUE 1\n"
           "int @_submit(@_context *context, const void *const *inputs);\n"
           "int @_collect(@_context *context, void *const *outputs);\n"
           "void *@_host_input(@_context *context, int input);\n"
           "const void *@_host_output(@_context *context, int output);\n");
+  }
+
+  /// Of the interface before version 1: they differ between families of targets.
+  void oldNames() {
+    write("\n"
+          "/* Deprecated: names from before version 1, which the next release leaves out. */\n"
+          "#ifndef $_NO_DEPRECATED\n");
+    if (cuda_)
+      write("int @_model_create(@_model **out, const char *weights_path, int device); /* "
+            "@_model_open */\n");
+    else if (heap_)
+      write("int @_model_create(@_model **out, const char *weights_path); /* @_model_open */\n");
+    if (heap_)
+      write("void @_model_destroy(@_model *model); /* @_model_close */\n");
+    write(cuda_ ? "size_t @_context_bytes(const @_model *model); /* @_model_context_bytes */\n"
+                : "size_t @_context_bytes(void); /* @_model_context_bytes */\n");
+    write("#endif\n");
   }
 
   /// Between the model's floats and the interface's integers.

@@ -30,6 +30,7 @@ struct InterfaceInfo {
   bool followsData = false;         // sizes or control flow depend on data
   bool hasText = false;             // among inputs and outputs
   bool hasComplex = false;          // among all values
+  std::string weightsFile;          // name of the file beside the main one; empty: there is none
 };
 
 /// A run-time dimension that is the length of a carried value, and its value for the next run.
@@ -45,9 +46,29 @@ bool spellsText(Graph &graph);
 
 InterfaceInfo describeInterface(Graph &graph, const CompileOptions &options);
 
+/// Expression of the message of `code`: of weights that are in a file it names that.
+std::string errorMessage(const InterfaceInfo &info, const std::string &unreadable,
+                         const std::string &message);
+
 /// First comment of every generated file: what made it, from what, and how to build it.
 std::string fileHead(const Module &module, const Target &target, const CompileOptions &options,
                      const std::string &buildCommand);
+/// Opens what a compiler sees only where `condition` holds; otherwise it sees one error that has
+/// the build command. close with endOfGuard().
+std::string beginOfGuard(const std::string &condition, const Target &target,
+                         const CompileOptions &options, const std::string &buildCommand);
+std::string endOfGuard();
+
+/// What a file consists of: a comment behind the head. `steps`: lines of the kernels in order.
+struct FileContents {
+  std::string interfaceFile;
+  bool runtimeEmbedded = true;
+  std::string weights;
+  std::vector<std::string> steps;
+};
+std::string contentsComment(const FileContents &contents);
+/// Line of a step: its function, the kernel, the nodes.
+std::string contentsLine(const Step &step, const std::string &name);
 
 /// Identifiers of the steps: step<k>_<stem of the first source node>.
 std::vector<std::string> stepNames(const Plan &plan);

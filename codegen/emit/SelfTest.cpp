@@ -51,7 +51,8 @@ std::string writeSelfTest(Module &module, const Target &target, const CompileOpt
   w.line("/* Self-test of the model '" + commentSafe(module.name) + "', written by tenon " +
          TENON_VERSION + " for " + target.name + ".");
   w.line(" * Link it beside " + options.stem +
-         ".cpp, and call what it defines on the device. C89. */");
+         ".cpp, and call what it defines on the device. C89.");
+  w.line(" * SPDX-License-Identifier: Apache-2.0 */");
   w.line("#include \"" + options.stem + ".h\"");
   w.line("");
   w.raw(runtimeFile("firmware/self_test.h")).line("");

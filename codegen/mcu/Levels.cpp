@@ -23,6 +23,7 @@ TargetLevel cortexM(llvm::StringRef name, bool mve, double gflops, double bandwi
   TargetLevel t = core(name, gflops, bandwidth, summary);
   t.compiler = "arm-none-eabi-g++";
   t.buildFlags = flags;
+  t.flagsGiven = mve ? "defined(__ARM_FEATURE_MVE)" : "defined(__ARM_FEATURE_DSP)";
   t.megahertz = clock;
   t.fpu = t.dsp = true;
   t.mve = mve;

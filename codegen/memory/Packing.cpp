@@ -1,6 +1,7 @@
 // Implements the storage of constants.
 #include "codegen/memory/Packing.h"
 
+#include "codegen/memory/Strips.h"
 #include "ir/ops/Parallel.h"
 
 #include "llvm/Support/Endian.h"
@@ -324,6 +325,10 @@ Type storedType(const Operation &constant) {
     const int64_t bytes[] = {f->rows(filters), f->rowBytes(count)};
     return Type::tensor(type.context(), Element::U8, llvm::ArrayRef<int64_t>(bytes));
   }
+  if (constant.wordAttr("stored") == kStrips)
+    return stripsType(type);
+  if (const auto scales = stripScales(constant))
+    return stripScalesType(type, *scales);
   if (isTf32(constant)) {
     const int64_t parts[] = {hasTf32Parts(constant) ? 2 : 1, allocatedElements(type)};
     return Type::tensor(type.context(), type.element(), llvm::ArrayRef<int64_t>(parts));
@@ -345,6 +350,10 @@ Tensor storedElements(const Operation &constant) {
     return fieldsOf(value, constant.result()->type(), storedType(constant), *f);
   if (const auto f = joinedFilters(constant))
     return joinFilters(value, constant.result()->type(), storedType(constant), *f);
+  if (constant.wordAttr("stored") == kStrips)
+    return stripsOf(value, constant.result()->type());
+  if (const auto scales = stripScales(constant))
+    return stripScalesOf(value, *scales);
   if (isTf32(constant))
     return tf32Parts(value, constant.result()->type(), hasTf32Parts(constant));
   if (isPairs(constant))
@@ -393,9 +402,12 @@ size_t PackedConstant::size() const { return size_t(storedBytes(*constant_)); }
 llvm::StringRef PackedConstant::bytes(Room &room) const {
   const Type type = storedType(*constant_);
   room.elements = storedElements(*constant_);
-  if (isStoredAsIs(type))
+  if (isStoredAsIs(type)) {
+    if (constant_->has("stored")) // made of the literal, which has been read
+      leaveMemory();
     return {reinterpret_cast<const char *>(room.elements.bytes().data()),
             room.elements.bytes().size()};
+  }
   const size_t size = packedBytes(room.elements, type);
   room.bytes.resize_for_overwrite(size);
   if (allocatedElements(type) != room.elements.size()) // padding

@@ -14,34 +14,35 @@ namespace {
 /// Operands that a joined group has at most.
 constexpr size_t kMostOperands = 16;
 
-/// The group that alone reads what a group makes, and the views on the way.
-struct Reader {
-  Operation *group = nullptr;
+/// The groups that read what a group makes, nothing else does, and the views on the way.
+struct Readers {
+  llvm::SmallVector<Operation *, 2> groups; // none: others read it, too, or too many do
   llvm::SmallVector<Operation *, 1> views;
 };
 
-Reader readerOf(Operation &group) {
-  Reader reader;
-  auto alone = [&](Operation *op) {
-    if (!op->is(Op::Group) || (reader.group && reader.group != op))
+Readers readersOf(Operation &group) {
+  Readers readers;
+  auto add = [&](Operation *op) {
+    if (!op->is(Op::Group))
       return false;
-    reader.group = op;
-    return true;
+    if (!llvm::is_contained(readers.groups, op))
+      readers.groups.push_back(op);
+    return readers.groups.size() <= 2;
   };
   for (Value *v : group.results())
     for (Use *use : v->uses()) {
       Operation *op = use->owner();
       if (!op->is(Op::Reshape) || !isView(*op)) {
-        if (!alone(op))
+        if (!add(op))
           return {};
         continue;
       }
-      reader.views.push_back(op);
+      readers.views.push_back(op);
       for (Use *seen : op->result()->uses())
-        if (!alone(seen->owner()))
+        if (!add(seen->owner()))
           return {};
     }
-  return reader;
+  return readers;
 }
 
 /// A chain that a tactic may run, and what came of it.
@@ -70,11 +71,16 @@ public:
       if (op->is(Op::Group) && !op->has("schedule") && !op->boolAttr("apart") && readAnchor(*op))
         groups.push_back(op);
     });
-    for (Operation *group : groups)
-      if (Reader r = readerOf(*group); r.group && anchors_.count(r.group) &&
-                                       r.group->parent() == group->parent() &&
-                                       r.group->intAttr("branch", 0) == group->intAttr("branch", 0))
-        makers_[r.group].emplace_back(group, std::move(r.views));
+    for (Operation *group : groups) {
+      const Readers readers = readersOf(*group);
+      const bool beside = llvm::all_of(readers.groups, [&](const Operation *reader) {
+        return anchors_.count(reader) && reader->parent() == group->parent() &&
+               reader->intAttr("branch", 0) == group->intAttr("branch", 0);
+      });
+      for (Operation *reader : readers.groups)
+        if (beside)
+          makers_[reader].push_back({group, readers});
+    }
     for (Operation *last : groups)
       for (const Tactic *t : level_.family->tactics())
         for (const Chain &chain : t->info.chains)
@@ -171,15 +177,18 @@ private:
       const auto makers = makers_.find(run.parts[chain.parts[i].reader]);
       if (makers == makers_.end())
         return;
-      const auto it = llvm::find_if(makers->second, [&](const auto &maker) {
-        return !llvm::is_contained(run.parts, maker.first) && isPart(maker.first, chain.parts[i]) &&
-               maker.first->result(0)->type().space() == last.result(0)->type().space();
+      const ChainPart &part = chain.parts[i];
+      const auto it = llvm::find_if(makers->second, [&](const Maker &maker) {
+        return !llvm::is_contained(run.parts, maker.group) && isPart(maker.group, part) &&
+               maker.readers.groups.size() == (part.also == part.reader ? 1 : 2) &&
+               llvm::is_contained(maker.readers.groups, run.parts[part.also]) &&
+               maker.group->result(0)->type().space() == last.result(0)->type().space();
       });
       if (it == makers->second.end())
         return;
-      run.parts[i] = it->first;
-      run.pieces.push_back(it->first);
-      llvm::append_range(run.pieces, it->second);
+      run.parts[i] = it->group;
+      run.pieces.push_back(it->group);
+      llvm::append_range(run.pieces, it->readers.views);
     }
     llvm::sort(run.pieces,
                [&](Operation *a, Operation *b) { return places_.lookup(a) < places_.lookup(b); });
@@ -287,9 +296,12 @@ private:
   const ScheduleOptions &options_;
   // By address, looked up only.
   llvm::DenseMap<const Operation *, unsigned> places_;
-  llvm::DenseMap<const Operation *, Operation *> anchors_;                 // of groups
-  using Maker = std::pair<Operation *, llvm::SmallVector<Operation *, 1>>; // and its views
-  llvm::DenseMap<const Operation *, std::vector<Maker>> makers_;
+  llvm::DenseMap<const Operation *, Operation *> anchors_; // of groups
+  struct Maker {
+    Operation *group;
+    Readers readers;
+  };
+  llvm::DenseMap<const Operation *, std::vector<Maker>> makers_; // by each reader
   std::map<const Operation *, Result<GroupPrice>> prices_;
   std::vector<Run> runs_;
 };

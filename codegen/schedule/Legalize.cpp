@@ -92,16 +92,17 @@ private:
     const Type old = v->type();
     if (old.layout() == layout)
       return;
+    // Asked before the type changes: under the new one a view is none any more.
+    llvm::SmallVector<Use *, 4> follow, apart;
+    for (Use *u : v->uses())
+      if (u->owner() != &concat && !u->owner()->isAny(Op::Concat, Op::Return))
+        (needsItsLayout(*u) ? apart : follow).push_back(u); // others look at layouts themselves
     v->setType(old.withLayout(layout));
-    for (Use *u : v->uses()) {
-      Operation *user = u->owner();
-      if (user == &concat || user->isAny(Op::Concat, Op::Return))
-        continue; // these look at layouts themselves
-      if (needsItsLayout(*u))
-        u->set(copyBefore(user, v, old, concat.loc()));
-      else if (user->is(Op::Group))
-        user->region().argument(u->index())->setType(v->type());
-    }
+    for (Use *u : apart)
+      u->set(copyBefore(u->owner(), v, old, concat.loc()));
+    for (Use *u : follow)
+      if (u->owner()->is(Op::Group))
+        u->owner()->region().argument(u->index())->setType(v->type());
   }
 
   /// A value that owns the memory it is written to: results of groups that no view shares yet.

@@ -39,7 +39,7 @@ int main(void) {
   inputs[0] = image;
   outputs[0] = probabilities;
 
-  code = check("creating the model", digits_model_create(&model, NULL));
+  code = check("opening the model", digits_model_open(NULL, &model));
   if (code == 0)
     code = check("creating the context", digits_context_create(model, &context));
   if (code == 0)
@@ -52,6 +52,6 @@ int main(void) {
   }
 
   digits_context_destroy(context);
-  digits_model_destroy(model);
+  digits_model_close(model);
   return code == 0 ? 0 : 1;
 }

@@ -89,8 +89,8 @@ int main(int argc, char **argv) {
   }
 
   digits_model *model = nullptr;
-  if (int code = digits_model_create(&model, nullptr))
-    return fail("creating the model", code);
+  if (int code = digits_model_open(nullptr, &model))
+    return fail("opening the model", code);
   digits_context *context = nullptr;
   if (int code = digits_context_create(model, &context))
     return fail("creating the context", code);
@@ -113,7 +113,7 @@ int main(int argc, char **argv) {
     correct += answers.back().digit == example.label;
   }
   digits_context_destroy(context);
-  digits_model_destroy(model);
+  digits_model_close(model);
 
   // The first of each digit from 0 to 6, and a mistake to be honest.
   std::vector<size_t> chosen;

@@ -29,8 +29,10 @@ static int classify(digits_context *context, const float *image) {
 int firmware_main(void) {
   static float image[PIXELS];
   unsigned char record[PIXELS + 1];
+  digits_model *model;
   digits_context *context;
-  if (digits_context_place(digits_model_get(), memory, sizeof memory, &context) != 0)
+  if (digits_model_open(NULL, &model) != 0 ||
+      digits_context_place(model, memory, sizeof memory, &context) != 0)
     return 1;
   while (board_read(record, sizeof record)) {
     char text;

@@ -51,6 +51,17 @@ Value *ungroupHeads(Builder &b, Value *v) {
   return b.reshape(v, {t.dim(0), t.dim(1) * t.dim(2), t.dim(3), t.dim(4)});
 }
 
+Value *groupMask(Builder &b, Value *mask, Dim shared) {
+  const Type t = mask->type();
+  if (t.rank() < 3)
+    return mask;
+  const Dim one = t.context().dim(1);
+  const bool same = t.dim(t.rank() - 3).isConstant(1);
+  if (t.rank() == 4)
+    return groupHeads(b, mask, same ? one : shared);
+  return same ? mask : b.reshape(mask, {floorDiv(t.dim(0), shared), shared, t.dim(1), t.dim(2)});
+}
+
 Value *matmulShared(Node &n, Value *a, Value *b, bool transposed) {
   if (!a || !b)
     return nullptr;
@@ -200,18 +211,6 @@ Value *fullMask(Node &n, Dim keys) {
   return n.b.value(Op::Pad, {mask, hidden}, {{"low", low}, {"high", high}});
 }
 
-/// A mask over heads as one over groups of `shared` heads; where it has one head, or none, it goes
-/// on being the same for all.
-Value *groupMask(Node &n, Value *mask, Dim shared) {
-  const Type t = mask->type();
-  if (t.rank() < 3)
-    return mask;
-  const bool same = t.dim(t.rank() - 3).isConstant(1);
-  if (t.rank() == 4)
-    return groupHeads(n.b, mask, same ? n.dim(1) : shared);
-  return same ? mask : n.b.reshape(mask, {floorDiv(t.dim(0), shared), shared, t.dim(1), t.dim(2)});
-}
-
 /// Concatenation of an operand (past) and `v` along the sequence.
 Value *withPast(Node &n, unsigned past, Value *v) {
   return n.has(past) && v ? n.b.value(Op::Concat, {n.input(past), v}, {{"axis", int64_t(2)}}) : v;
@@ -330,7 +329,7 @@ void importAttention(Node &n) {
     k = groupHeads(n.b, k, n.dim(1));
     v = groupHeads(n.b, v, n.dim(1));
     if (visible->mask)
-      visible->mask = groupMask(n, visible->mask, *shared);
+      visible->mask = groupMask(n.b, visible->mask, *shared);
     if (!q || !k || !v || (n.has(Mask) && !visible->mask))
       return;
   }

@@ -310,69 +310,89 @@ private:
     return s(Op::LogicalOr, hides, s(Op::Less, key, s(Op::Sub, position, c(rows_.window - 1))));
   }
 
-  /// Softmax of [batch, heads, query, key], with one more score in each sum that has no key.
+  /// Softmax of [batch, heads…, query, key], with one more score in each sum that has no key.
   Value *weightsOf(Value *scores) const {
     const bool smooth = n_.boolAttr("smooth_softmax", false);
     if (!scores || (!n_.has(Sinks) && !smooth))
-      return scores ? n_.b.value(Op::Softmax, {scores}, {{"axis", int64_t(3)}}) : nullptr;
+      return scores
+                 ? n_.b.value(Op::Softmax, {scores}, {{"axis", int64_t(scores->type().rank()) - 1}})
+                 : nullptr;
     const Type t = scores->type();
+    const unsigned keys = t.rank() - 1;
+    const IndexMap rows = identityMap(keys);
     Value *sinks = n_.has(Sinks) ? n_.b.cast(n_.input(Sinks), t.element())
                                  : n_.b.scalarConstant(t.element(), 0);
-    sinks =
-        sinks
-            ? n_.b.broadcastTo(
-                  n_.b.reshape(sinks, {n_.dim(1), n_.has(Sinks) ? t.dim(1) : n_.dim(1), n_.dim(1)}),
-                  t.shape().drop_back())
-            : nullptr;
-    Value *top = n_.b.reduce(Op::Max, scores, {3}, -INFINITY);
+    if (sinks && n_.has(Sinks)) {
+      Dims each(t.shape().begin() + 1, t.shape().begin() + (keys - 1));
+      each.push_back(n_.dim(1));
+      sinks = n_.b.reshape(sinks, each);
+    }
+    sinks = sinks ? n_.b.broadcastTo(sinks, t.shape().drop_back()) : nullptr;
+    Value *top = n_.b.reduce(Op::Max, scores, {int64_t(keys)}, -INFINITY);
     top = top && sinks ? n_.b.pointwise(Op::Max, {top, sinks}) : nullptr;
     if (!top)
       return nullptr;
     auto exponential = [&](Value *v) {
       return pointwise(
-          n_.b, {v, top}, {identityMap(v->type().rank()), {0, 1, 2}}, v->type().shape(),
+          n_.b, {v, top}, {identityMap(v->type().rank()), rows}, v->type().shape(),
           [](Scalars &s, llvm::ArrayRef<Value *> a) { return s(Op::Exp, s(Op::Sub, a[0], a[1])); });
     };
     Value *powers = exponential(scores), *rest = exponential(sinks);
-    Value *total =
-        powers && rest ? n_.b.pointwise(Op::Add, {sum(n_.b, powers, {3}), rest}) : nullptr;
+    Value *total = powers && rest
+                       ? n_.b.pointwise(Op::Add, {sum(n_.b, powers, {int64_t(keys)}), rest})
+                       : nullptr;
     return total ? pointwise(
-                       n_.b, {powers, total}, {identityMap(4), {0, 1, 2}}, t.shape(),
+                       n_.b, {powers, total}, {identityMap(t.rank()), rows}, t.shape(),
                        [](Scalars &s, llvm::ArrayRef<Value *> a) { return s(Op::Div, a[0], a[1]); })
                  : nullptr;
   }
 
   Value *attend() {
     const double given = n_.floatAttr("scale", 0), cap = n_.floatAttr("softcap", 0);
-    Value *scores = matmulShared(n_, parts_[Q], parts_[K], true);
+    const auto shared = sharing(n_, parts_[Q]->type().dim(1), parts_[K]->type().dim(1));
+    if (!shared)
+      return nullptr;
+    Value *bias = n_.input(Bias);
+    if (!shared->isConstant(1)) {
+      parts_[Q] = groupHeads(n_.b, parts_[Q], *shared);
+      for (unsigned i : {K, V})
+        parts_[i] = groupHeads(n_.b, parts_[i], n_.dim(1));
+      bias = bias ? groupMask(n_.b, bias, *shared) : nullptr;
+      if (!parts_[Q] || !parts_[K] || !parts_[V] || (n_.has(Bias) && !bias))
+        return nullptr;
+    }
+    Value *scores = n_.b.value(Op::MatMul, {parts_[Q], parts_[K]}, {{"trans_b", true}});
     scores = scores ? n_.b.cast(scores, computeType(n_.element(Q))) : nullptr;
     scores = scaledBy(n_.b, scores, given != 0 ? given : 1 / std::sqrt(double(size_)));
     if (!scores)
       return nullptr;
     llvm::SmallVector<Value *, 4> operands{scores, rows_.first};
-    std::vector<IndexMap> maps{identityMap(4), along(0)};
+    const Type t = scores->type();
+    const unsigned rank = t.rank();
+    std::vector<IndexMap> maps{identityMap(rank), along(0)};
     if (!causal_) {
       operands.push_back(valid_);
       maps.push_back(along(0));
     }
-    if (n_.has(Bias)) {
-      operands.push_back(n_.input(Bias));
-      maps.push_back(broadcastMap(n_.type(Bias), scores->type().shape()));
+    if (bias) {
+      operands.push_back(bias);
+      maps.push_back(broadcastMap(bias->type(), t.shape()));
     }
-    const Type t = scores->type();
     Value *shown =
         pointwise(n_.b, operands, maps, t.shape(), [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-          Value *score = a[0], *position = s(Op::Add, a[1], s.index(2));
+          Value *score = a[0], *position = s(Op::Add, a[1], s.index(rank - 2));
           if (cap > 0)
             score = s(Op::Mul, s(Op::Tanh, s(Op::Div, score, s.c(cap))), s.c(cap));
-          if (n_.has(Bias))
+          if (bias)
             score = s(Op::Add, score, s.cast(a.back(), s.type));
-          return s(Op::Select, hidden(s, a[1], position, s.index(3), causal_ ? nullptr : a[2]),
+          return s(Op::Select,
+                   hidden(s, a[1], position, s.index(rank - 1), causal_ ? nullptr : a[2]),
                    s.c(-INFINITY), score);
         });
     Value *weights = weightsOf(shown);
     weights = weights ? n_.b.cast(weights, n_.element(Q)) : nullptr;
-    return joinHeads(n_.b, matmulShared(n_, weights, parts_[V], false));
+    weights = weights ? n_.b.value(Op::MatMul, {weights, parts_[V]}) : nullptr;
+    return joinHeads(n_.b, ungroupHeads(n_.b, weights));
   }
 
   Node &n_;

@@ -17,6 +17,9 @@ llvm::Optional<Dim> sharing(Node &n, Dim heads, Dim groups);
 Value *groupHeads(Builder &b, Value *v, Dim shared);
 /// The reverse; 4 dimensions stay as they are.
 Value *ungroupHeads(Builder &b, Value *v);
+/// A mask over heads as one over groups of `shared` heads; where it has one head, or none, it goes
+/// on being the same for all.
+Value *groupMask(Builder &b, Value *mask, Dim shared);
 /// a · b for [batch, heads, …] operands where b may have fewer heads, each shared by consecutive
 /// heads of a.
 Value *matmulShared(Node &n, Value *a, Value *b, bool transposed);

@@ -36,6 +36,19 @@ bool inferConstant(const Operation &op, llvm::SmallVectorImpl<Type> &results, st
   } else if (word == "pairs") {
     if (bitWidth(t.element()) != 16 || t.rank() < 2)
       return fail(error, "attribute stored: pairs is for filters of 16-bit elements");
+  } else if (word == "strips") {
+    const bool fits =
+        bitWidth(t.element()) == 16 || t.element() == Element::I8 || t.element() == Element::I4;
+    if (!fits || t.rank() < 2)
+      return fail(error, "attribute stored: strips is for matrices of 16 bits, i8 or i4");
+  } else if (word.startswith("scales")) {
+    if (!checkWord(op, "stored",
+                   {"scales4x1", "scales4x2", "scales4x4", "scales4x8", "scales8x1", "scales8x2",
+                    "scales8x4", "scales8x8"},
+                   error))
+      return false;
+    if (bitWidth(t.element()) != 16 || t.rank() != 2)
+      return fail(error, "attribute stored: " + word.str() + " is for matrices of 16 bits");
   } else if (op.has("stored")) {
     if (!checkWord(op, "stored",
                    {"winograd", "tf32", "tf32x3", "pairs", "i2x1", "i2x4", "i2x16", "i4x1", "i4x4",
@@ -69,8 +82,11 @@ const AttrInfo kAttributes[] = {
      "of significand; tf32x3: floats in two such parts; pairs: each element of a filter's row with "
      "the one before it; i4x16 and others: numbers of 4 or 2 bits, "
      "in "
-     "groups of 1, 4 or 16 bytes; joined1, joined2: rows of one or two pairs of filters, 256 a + b "
-     "(default: the elements)"},
+     "groups of 1, 4 or 16 bytes; joined1, joined2: rows of one or two pairs of filters, 256 a + "
+     "b; "
+     "strips: matrices in tiles of 16 outputs as Tensor Cores take them; scales4x1 and others: "
+     "those "
+     "of strips of so many bits, each for so many times 32 elements (default: the elements)"},
 };
 
 } // namespace

@@ -26,6 +26,18 @@ struct RunError : std::runtime_error {
 
 using Addresses = std::vector<std::uintptr_t>;
 
+/// The first version of the generated <prefix>_options: what it does not say keeps its default.
+struct Options {
+  std::size_t size = sizeof(Options);
+  const char *weightsPath = nullptr;
+  const void *weights = nullptr;
+  std::size_t weightsBytes = 0;
+  int device = 0, threads = 0;
+  void *(*allocate)(void *, std::size_t, std::size_t) = nullptr;
+  void (*release)(void *, void *) = nullptr;
+  void *user = nullptr;
+};
+
 /// A shared library with one model, and that model on one device.
 class Program {
 public:
@@ -37,14 +49,15 @@ public:
     library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library_)
       throw RunError(dlerror());
-    const char *file = weights ? weights->c_str() : nullptr;
-    check(device ? find<int(void **, const char *, int)>("model_create")(&model_, file, *device)
-                 : find<int(void **, const char *)>("model_create")(&model_, file));
+    Options options;
+    options.weightsPath = weights ? weights->c_str() : nullptr;
+    options.device = device.value_or(0);
+    check(find<int(const Options *, void **)>("model_open")(&options, &model_));
   }
   // The library stays loaded: threads and exit handlers of a CUDA runtime may still be in it.
   ~Program() {
     if (model_)
-      find<void(void *)>("model_destroy")(model_);
+      find<void(void *)>("model_close")(model_);
   }
   Program(const Program &) = delete;
   Program &operator=(const Program &) = delete;

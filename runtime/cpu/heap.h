@@ -1,4 +1,4 @@
-// Defines allocate: the heap blocks behind models and contexts, to be given back with free().
+// Defines the heap's memory_source (common/open_options.h): the blocks behind models and contexts.
 //
 // Layers of more than the second cache stream through memory, which pages of 4 KiB slow down by a
 // third: the processor looks up more of them than it can remember, and prefetching stops at each
@@ -16,7 +16,8 @@
 namespace tenon {
 namespace cpu {
 
-inline void *allocate(size_t bytes) {
+/// Aligned as malloc does: those who need more have room for it.
+inline void *heap_allocate(void *, size_t bytes, size_t) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
   constexpr size_t huge = size_t(2) << 20;
   if (bytes >= huge) {
@@ -29,6 +30,7 @@ inline void *allocate(size_t bytes) {
 #endif
   return malloc(bytes);
 }
+inline void heap_release(void *, void *block) { free(block); }
 
 } // namespace cpu
 } // namespace tenon

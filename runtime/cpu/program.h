@@ -2,12 +2,14 @@
 // and context behind the C interface, and the frame that steps are run on.
 //
 // Memory of a context is one block: the context itself, the arena, the states, then room for the
-// text that a run spells. The caller may own it (place_context); create_context takes it from the
-// heap. Nothing allocates during a run.
+// text that a run spells. The caller may own it (place_context); create_context takes it from where
+// the model says, the heap if nothing else. Nothing allocates during a run.
 #ifndef TENON_RUNTIME_CPU_PROGRAM_H
 #define TENON_RUNTIME_CPU_PROGRAM_H
 
 #include "common/base.h"
+#include "common/open_options.h"
+#include "common/status_codes.h"
 #include "common/text_store.h"
 #include "cpu/heap.h"
 #include "cpu/pool.h"
@@ -24,34 +26,30 @@
 #define TENON_APART
 #endif
 
+/// Puts what follows into a section of its own, which --gc-sections drops where nothing refers to
+/// it.
+#if defined(__ELF__)
+#define TENON_SECTION(name) __attribute__((section(name)))
+#else
+#define TENON_SECTION(name)
+#endif
+
 namespace tenon {
 namespace cpu {
 
 /// Codes of the C interface; 0 is success.
 enum status {
-  ok = 0,
-  invalid_argument = 1,
-  out_of_memory = 2,
-  weights_unreadable = 3,
-  weights_mismatch = 4,
-  dimension_out_of_range = 5,
-  state_full = 6,
-  text_full = 7,
-  text_no_number = 8,
+  TENON_STATUS_CODES(TENON_STATUS_ENUMERATOR)
+#if !defined(TENON_NO_HEAP)
+      TENON_TEXT_STATUS_CODES(TENON_STATUS_ENUMERATOR)
+#endif
 };
 
 inline const char *status_message(int code) {
   switch (code) {
-  case ok: return "success";
-  case invalid_argument: return "a required pointer is null or an index is out of range";
-  case out_of_memory: return "out of memory, or the memory given is too small";
-  case weights_unreadable: return "the weights file cannot be read";
-  case weights_mismatch: return "the weights file does not belong to this program";
-  case dimension_out_of_range: return "a run-time dimension is outside its compiled range";
-  case state_full: return "a value carried from run to run has reached its largest extent";
+    TENON_STATUS_CODES(TENON_STATUS_CASE)
 #if !defined(TENON_NO_HEAP)
-  case text_full: return "a run spells more text than its context has room for (--text-bytes)";
-  case text_no_number: return "text that is cast to a number says none, or one that does not fit";
+    TENON_TEXT_STATUS_CODES(TENON_STATUS_CASE)
 #endif
   default: return "unknown error code";
   }
@@ -182,12 +180,17 @@ struct program {
 #if !defined(TENON_NO_HEAP)
   needed_ports inputs, outputs;
   size_t text_bytes; // of the text that one run spells, at most
+  int threads;       // of a context, where the caller does not say
 #endif
 };
 
 struct model {
   const unsigned char *weights;
-  void *owned; // heap block behind `weights`, if any
+#if !defined(TENON_NO_HEAP)
+  void *owned;          // block behind `weights`, if any
+  memory_source memory; // of this and of its contexts
+  int threads;          // of its contexts
+#endif
 };
 
 struct context {
@@ -388,94 +391,179 @@ inline uint64_t hash_bytes(const unsigned char *bytes, size_t count) {
   }
 }
 
-/// Reads the weights of `p` from `path` into aligned memory.
+/// A block of the model's for the weights of `p`; null where there is none.
+inline unsigned char *weight_block(const program &p, model *m) {
+  m->owned =
+      m->memory.allocate(m->memory.user, p.weight_bytes + memory_alignment, memory_alignment);
+  unsigned char *block = static_cast<unsigned char *>(m->owned);
+  if (block)
+    block += (memory_alignment - reinterpret_cast<uintptr_t>(block) % memory_alignment) %
+             memory_alignment;
+  return block;
+}
+
+/// Reads the weights of `p` from the file `path`.
 inline int read_weights(const program &p, const char *path, model *m) {
   FILE *file = path ? fopen(path, "rb") : nullptr;
   if (!file)
     return weights_unreadable;
-  unsigned char *block = static_cast<unsigned char *>(allocate(p.weight_bytes + memory_alignment));
-  int code = block ? ok : out_of_memory;
-  if (block) {
-    unsigned char *base =
-        block + (memory_alignment - reinterpret_cast<uintptr_t>(block) % memory_alignment) %
-                    memory_alignment;
+  unsigned char *base = weight_block(p, m);
+  int code = base ? ok : out_of_memory;
+  if (base) {
     if (fread(base, 1, p.weight_bytes, file) != p.weight_bytes)
       code = weights_unreadable;
     else if (fgetc(file) != EOF || hash_bytes(base, p.weight_bytes) != p.weight_hash)
       code = weights_mismatch;
     m->weights = base;
-    m->owned = block;
-    if (code != ok)
-      free(block);
   }
   fclose(file);
   return code;
 }
 
-/// `Model` is the generated struct, derived from model. `path` may be null when the weights are
-/// part of the program.
-template <class Model> int create_model(const program &p, const char *path, Model **out) {
+/// Takes the weights of `p` from memory that outlives the model: where it is aligned, as it lies.
+inline int take_weights(const program &p, const void *weights, size_t bytes, model *m) {
+  const unsigned char *given = static_cast<const unsigned char *>(weights);
+  if (bytes != p.weight_bytes || hash_bytes(given, bytes) != p.weight_hash)
+    return weights_mismatch;
+  m->weights = given;
+  if (reinterpret_cast<uintptr_t>(given) % memory_alignment == 0)
+    return ok;
+  unsigned char *base = weight_block(p, m);
+  if (!base)
+    return out_of_memory;
+  memcpy(base, given, bytes);
+  m->weights = base;
+  return ok;
+}
+
+template <class Model> void close_model(Model *m) {
+  if (!m)
+    return;
+  const memory_source memory = m->memory;
+  if (m->owned)
+    memory.release(memory.user, m->owned);
+  memory.release(memory.user, m);
+}
+
+/// `Model` is the generated struct, derived from model, and `Options` that of the header.
+template <class Model, class Options>
+int open_model(const program &p, const Options *given, Model **out) {
+  Options o = {};
   if (!out)
     return invalid_argument;
-  Model *m = static_cast<Model *>(malloc(sizeof(Model)));
+  *out = nullptr;
+  if (!read_options(given, o) || !o.allocate != !o.release || o.device != 0 || o.threads < 0)
+    return invalid_argument;
+  const memory_source memory = o.allocate ? memory_source{o.allocate, o.release, o.user}
+                                          : memory_source{heap_allocate, heap_release, nullptr};
+  Model *m = static_cast<Model *>(memory.allocate(memory.user, sizeof(Model), alignof(Model)));
   if (!m)
     return out_of_memory;
   m->weights = p.weights;
   m->owned = nullptr;
-  if (!p.weights && p.weight_bytes) {
-    const int code = read_weights(p, path, m);
-    if (code != ok) {
-      free(m);
-      return code;
-    }
+  m->memory = memory;
+  m->threads = o.threads ? o.threads : p.threads;
+  int code = ok;
+  if (!p.weights && p.weight_bytes)
+    code = o.weights ? take_weights(p, o.weights, o.weights_bytes, m)
+                     : read_weights(p, o.weights_path, m);
+  if (code != ok) {
+    close_model(m);
+    return code;
   }
   *out = m;
   return ok;
 }
 
-template <class Model> void destroy_model(Model *m) {
-  if (!m)
-    return;
-  free(m->owned);
-  free(m);
-}
-
-inline int create_context(const program &p, const model *m, context **out) {
-  if (!m || !out)
-    return invalid_argument;
-  void *block = allocate(context_bytes(p));
-  if (!block)
-    return out_of_memory;
-  const int code = place_context(p, m, block, context_bytes(p), out);
-  if (code != ok)
-    free(block);
-  else
-    (*out)->owned = block;
-  return code;
-}
-
-#if defined(TENON_THREADS)
+/// So many threads in later runs, the calling one included.
 inline int set_threads(context *c, int threads) {
   if (!c || threads < 1)
     return invalid_argument;
+#if defined(TENON_THREADS)
+  if (threads > pool::max_threads)
+    return unsupported;
   delete c->workers;
   c->workers = threads > 1 ? new pool(threads) : nullptr;
   return ok;
-}
 #else
-inline int set_threads(context *c, int threads) {
-  return c && threads >= 1 ? ok : invalid_argument;
-}
+  return threads == 1 ? ok : unsupported;
 #endif
+}
+
+inline int thread_count(const context *c) { return c && c->workers ? c->workers->size() : 1; }
+
+/// A context in memory of the model's, with as many threads as that says and the build allows.
+inline int create_context(const program &p, const model *m, context **out) {
+  if (!m || !out)
+    return invalid_argument;
+  *out = nullptr;
+  void *block = m->memory.allocate(m->memory.user, context_bytes(p), memory_alignment);
+  if (!block)
+    return out_of_memory;
+  const int code = place_context(p, m, block, context_bytes(p), out);
+  if (code != ok) {
+    m->memory.release(m->memory.user, block);
+    return code;
+  }
+  (*out)->owned = block;
+#if defined(TENON_THREADS)
+  set_threads(*out, m->threads < pool::max_threads ? m->threads : int(pool::max_threads));
+#endif
+  return ok;
+}
 
 inline void destroy_context(context *c) {
   if (!c)
     return;
 #if defined(TENON_THREADS)
   delete c->workers;
+  c->workers = nullptr;
 #endif
-  free(c->owned);
+  if (c->owned)
+    c->of->memory.release(c->of->memory.user, c->owned);
 }
+
+#else
+
+/// Without a heap there is one model, which stands in the image.
+template <class Model, class Options>
+int open_only_model(const Options *given, const Model *only, Model **out) {
+  Options o = {};
+  if (!out)
+    return invalid_argument;
+  *out = nullptr;
+  if (!read_options(given, o) || o.device != 0 || o.threads < 0)
+    return invalid_argument;
+  if (o.allocate || o.release)
+    return unsupported;
+  *out = const_cast<Model *>(only); // nothing is ever written there
+  return ok;
+}
+
+/// Memory of one context at a time, reserved when linking.
+template <size_t Bytes> struct only_context {
+  alignas(memory_alignment) unsigned char memory[Bytes];
+  bool taken;
+
+  /// `place` is the program's function for contexts in memory of the caller.
+  template <class Model, class Context>
+  int create(int (*place)(const Model *, void *, size_t, Context **), const Model *m,
+             Context **out) {
+    if (!out)
+      return invalid_argument;
+    *out = nullptr;
+    if (taken)
+      return out_of_memory;
+    const int code = place(m, memory, Bytes, out);
+    taken = code == ok;
+    return code;
+  }
+  template <class Context> void destroy(const Context *c) {
+    const auto at = reinterpret_cast<uintptr_t>(c), begin = reinterpret_cast<uintptr_t>(memory);
+    if (at >= begin && at < begin + Bytes)
+      taken = false;
+  }
+};
 
 #endif // TENON_NO_HEAP
 

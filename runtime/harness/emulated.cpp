@@ -166,9 +166,10 @@ int board_main(const char *stem) {
   in.next(); // contexts
 
   session s{};
-  unsigned char *memory = reserve(model_context_bytes());
-  check("placing the context",
-        model_context_place(model_model_get(), memory, model_context_bytes(), &s.context));
+  model_model *model = nullptr;
+  check("opening the model", model_model_open(nullptr, &model));
+  const size_t bytes = model_model_context_bytes(model);
+  check("placing the context", model_context_place(model, reserve(bytes), bytes, &s.context));
   set_dims(s, in);
   const int64_t input_count = in.next();
   s.inputs = table<void *>(input_count + 1);

@@ -173,7 +173,11 @@ class Firmware(unittest.TestCase):
         compile_model(DIGITS / "digits.onnx", source, "--target=mcu:generic")
         check = self.folder / "check.cpp"
         check.write_text('#include "digits.h"\n#include <stdio.h>\n'
-                         "int main() { return digits_context_bytes() == DIGITS_CONTEXT_BYTES ? 0 : 1; }\n")
+                         "int main() {\n"
+                         "  digits_model *model;\n"
+                         "  return digits_model_open(nullptr, &model) != 0 ||\n"
+                         "         digits_model_context_bytes(model) != DIGITS_CONTEXT_BYTES;\n"
+                         "}\n")
         command(self.cxx, "-std=c++17", check, source, "-o", self.folder / "check")
         command(self.folder / "check")
 

@@ -5,7 +5,7 @@ Run by hand, from the root of the tree:
     ... -Dbuild=build-dev    for another build folder
 
 Substitutions: %tenon, %FileCheck, %not, %python (with the packages of
-scripts/requirements.txt), %cxx, %clang, %nvcc, %source_root, and lit's own
+scripts/requirements.txt), %cxx, %cc, %clang, %nvcc, %source_root, and lit's own
 %s, %S, %t, %T. FileCheck, not and count may also be written plainly.
 
 Features, for REQUIRES lines: nvcc, cuobjdump, gpu, clang, gxx-11, cuda-headers-12.2,
@@ -79,6 +79,7 @@ config.substitutions += [
     (r"%python\b", python),
     (r"%source_root\b", str(root)),
     (r"%cxx\b", shutil.which("g++") or "g++"),
+    (r"%cc\b", shutil.which("gcc") or "gcc"),
     (r"%clang\b", clang),
     (r"%nvcc\b", nvcc or "nvcc"),
 ]

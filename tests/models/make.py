@@ -122,6 +122,7 @@ MODELS = {
     "probe_streaming": probe(probes.streaming),
     "probe_growing_cache": probe(probes.growing_cache),
     "probe_heads_cache": probe(probes.heads_cache),
+    "probe_shared_heads_cache": probe(probes.shared_heads_cache),
     "probe_qdq_conv": probe(probes.qdq_conv),
     "probe_prologue_two_results": probe(probes.prologue_two_results),
     "probe_user_operator": probe_with_reference(probes.user_operator),

@@ -14,7 +14,7 @@ OPERATORS = ROOT / "tests/models/operators"
 # What only C++ targets have so far: control flow, data-dependent sizes, caches that grow, operators
 # of users.
 CPU_ONLY = ["probe_control_flow", "probe_nonzero", "probe_detections", "probe_data_extents",
-            "probe_growing_cache", "probe_heads_cache",
+            "probe_growing_cache", "probe_heads_cache", "probe_shared_heads_cache",
             "probe_user_operator"]  # fmt: skip
 # Operators, ranges and states of the probes; other symbols take the values of the data.
 OPTIONS = {
@@ -23,6 +23,7 @@ OPTIONS = {
     "probe_data_extents": ["--range=at=0..7"],
     "probe_growing_cache": ["--range=T=0..9", "--state=keys=keys_out:append@1"],
     "probe_heads_cache": ["--range=T=0..12", "--state=keys=keys_out:append@2,values=values_out:append@2"],
+    "probe_shared_heads_cache": ["--range=T=0..12", "--state=keys=keys_out:append@2,values=values_out:append@2"],
     "probe_streaming": ["--state=cache=cache_out"],
     "upscaler": ["--range=batch_size=1..4"],
 }  # fmt: skip

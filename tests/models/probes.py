@@ -279,6 +279,35 @@ def heads_cache():
     return net.model(), [start, *later]
 
 
+def shared_heads_cache():
+    """A decoder's attention as onnxruntime-genai's builder writes it: packed queries, keys and values,
+    of which two heads of queries share one, rotary tables inside, and past keys and values that grow
+    by one row a step: --state keys=keys_out:append@2,values=values_out:append@2."""
+    net = Network("shared_heads_cache", 39, opset=21, ir_version=10)
+    net.domains["com.microsoft"] = 1
+    heads, groups, size, most = 4, 2, 16, 16
+    width = (heads + 2 * groups) * size
+    x = net.input("x", [1, 1, 24])
+    past = [net.input(name, [1, groups, "T", size]) for name in ("keys", "values")]
+    packed = net.op("MatMul", [x, net.const(net.weights([24, width], 24, 1.5))])
+    length = net.op("Gather", [net.op("Shape", [past[0]]), net.const(2, np.int64)])
+    total = net.op("Add", [length, net.const(1, np.int64)])
+    lengths = net.op("Cast", [net.op("Unsqueeze", [length, net.const([0], np.int64)])], to=TensorProto.INT32)
+    angles = np.outer(np.arange(most), 10.0 ** -np.arange(size // 2))
+    tables = [net.const(f(angles)) for f in (np.cos, np.sin)]
+    operands = [packed, "", "", *past, lengths, net.op("Cast", [total], to=TensorProto.INT32), *tables]
+    y, *_ = net.op("GroupQueryAttention", operands, outputs=["attended", "keys_out", "values_out"],
+                   domain="com.microsoft", num_heads=heads, kv_num_heads=groups, do_rotary=1)  # fmt: skip
+    net.op("MatMul", [y, net.const(net.weights([heads * size, 24], heads * size, 1.0))], output="y")
+    net.output("y", [1, 1, 24])
+    net.output("keys_out", [1, groups, "S", size])
+    net.output("values_out", [1, groups, "S", size])
+    steps, kept = normal(net.rng, 4, 1, 1, 24), normal(net.rng, 2, 1, groups, 3, size)
+    start = {"x": steps[0], "keys": kept[0], "values": kept[1]}
+    later = [lambda o, x=x: {"x": x, "keys": o["keys_out"], "values": o["values_out"]} for x in steps[1:]]
+    return net.model(), [start, *later]
+
+
 def qdq_conv():
     """One int8 convolution: QuantizeLinear ... Conv ... QuantizeLinear with an int8 output."""
     net = Network("qdq_conv", 35, opset=13, ir_version=8)

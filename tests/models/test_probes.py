@@ -209,6 +209,18 @@ class Carried(Probe):
     def test_appended_to_an_inner_dimension(self):
         self.check_growth("probe_heads_cache", ["keys", "values"], 2, 12, 2)
 
+    def test_appended_for_heads_that_share(self):
+        """Reshapes of the grown caches stay views of them, which one operation reads."""
+        self.check_growth("probe_shared_heads_cache", ["keys", "values"], 2, 12, 1)
+        model = self.folder / "probe_shared_heads_cache/model.onnx"
+        optimised = self.folder / "optimised.tn"
+        for target, words in (("cpu:x86-64-v3", []), ("cuda:sm_80", ["--precision=fp16"])):
+            compile_model(model, optimised, f"--target={target}", "--emit=tn", "--stage=optimized", "--range=T=0..12",
+                          "--state=keys=keys_out:append@2,values=values_out:append@2", *words)  # fmt: skip
+            text = optimised.read_text()
+            self.assertIn(" = attention ", text)
+            self.assertNotIn(" = softmax ", text)
+
 
 class OnCuda(Probe):
     """Generated CUDA on the emulator of the kernels' tests, or on a GPU of the architecture that
@@ -387,7 +399,7 @@ class Variants(Probe):
                 code = ctypes.CDLL(str(library))
                 code.net_error_message.restype = ctypes.c_char_p
                 model = ctypes.c_void_p()
-                status = code.net_model_create(ctypes.byref(model), None, 0)
+                status = code.net_model_open(None, ctypes.byref(model))
                 said = code.net_error_message(status).decode()
                 if isinstance(expected, int):
                     self.assertEqual(status, 0, said)

@@ -38,6 +38,9 @@ def with_literals(text, generator):
             count *= int(extent)
         data.extend(b"\0" * (-len(data) % 64))
         at = len(data)
+        if element == "i4":  # two in a byte
+            data.extend(generator.randbytes((count + 1) // 2))
+            return f"data<{match.group(1)}: {at}>"
         for _ in range(count):
             if element in ("i8", "i32"):
                 data.extend(struct.pack("<b", generator.randint(-128, 127)) if element == "i8"

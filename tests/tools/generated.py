@@ -75,6 +75,14 @@ class Interface:
         return Port(text("NAME"), text("TYPE"), shape, number("SIZE"), number("BYTES"))
 
 
+class Options(ctypes.Structure):
+    """<prefix>_options of a generated header."""
+
+    _fields_ = [("size", ctypes.c_size_t), ("weights_path", ctypes.c_char_p), ("weights", ctypes.c_void_p),
+                ("weights_bytes", ctypes.c_size_t), ("device", ctypes.c_int), ("threads", ctypes.c_int),
+                ("allocate", ctypes.c_void_p), ("release", ctypes.c_void_p), ("user", ctypes.c_void_p)]  # fmt: skip
+
+
 class Model:
     """One context of a generated model, of a CUDA one on `device`. Inputs and outputs are arrays in
     order of declaration."""
@@ -86,10 +94,9 @@ class Model:
         self.function("error_message").restype = ctypes.c_char_p
         self.model, self.context = ctypes.c_void_p(), ctypes.c_void_p()
         weights = library.with_suffix(".weights")
-        path = str(weights).encode() if weights.exists() else None
-        where = [] if device is None else [ctypes.c_int(device)]
-        create = self.function("model_create")
-        self.check(create(ctypes.byref(self.model), ctypes.c_char_p(path), *where))
+        options = Options(size=ctypes.sizeof(Options), device=device or 0,
+                          weights_path=str(weights).encode() if weights.exists() else None)  # fmt: skip
+        self.check(self.function("model_open")(ctypes.byref(options), ctypes.byref(self.model)))
         create = self.function("context_create")
         self.check(create(self.model, ctypes.byref(self.context)))
         self.run_function = self.function("run")
@@ -134,7 +141,7 @@ class Model:
 
     def close(self):
         self.function("context_destroy")(self.context)
-        self.function("model_destroy")(self.model)
+        self.function("model_close")(self.model)
 
 
 def symbol_bindings(model, inputs):

@@ -17,8 +17,12 @@ public:
     w_.line("struct " + model_ + " : " + rt_ + "model {};");
     w_.line("struct " + context_ + " : " + rt_ + "context {};").line();
     w_.line("extern \"C\" {").line();
-    w_.function("const char *" + prefix_ + "_error_message(int code)",
-                "return " + rt_ + "status_message(code);");
+    w_.function("int " + prefix_ + "_interface_version(void)",
+                "return " + info_.upper + "_INTERFACE_VERSION;");
+    w_.open("const char *" + prefix_ + "_error_message(int code)");
+    w_.line("return " +
+            errorMessage(info_, rt_ + "weights_unreadable", rt_ + "status_message(code)") + ";");
+    w_.close().line();
     if (heap)
       lifetimes();
     else
@@ -26,37 +30,76 @@ public:
     placement();
     if (!pools_.empty())
       poolMemory();
+    if (!heap)
+      onlyContext();
+    threads(heap);
     runs();
     conversions();
+    oldNames(heap);
     trace();
     w_.line("} // extern \"C\"");
   }
 
 private:
   void lifetimes() {
-    w_.function("int " + prefix_ + "_model_create(" + model_ + " **out, const char *weights_path)",
-                "return " + rt_ + "create_model(" + program_ + ", weights_path, out);");
-    w_.function("void " + prefix_ + "_model_destroy(" + model_ + " *model)",
-                rt_ + "destroy_model(model);");
+    w_.function("int " + prefix_ + "_model_open(const " + prefix_ + "_options *options, " + model_ +
+                    " **out)",
+                "return " + rt_ + "open_model(" + program_ + ", options, out);");
+    w_.function("void " + prefix_ + "_model_close(" + model_ + " *model)",
+                rt_ + "close_model(model);");
     w_.function("int " + prefix_ + "_context_create(const " + model_ + " *model, " + context_ +
                     " **out)",
                 "return " + rt_ + "create_context(" + program_ + ", model, " + newContext_ + ");");
     w_.function("void " + prefix_ + "_context_destroy(" + context_ + " *context)",
                 rt_ + "destroy_context(context);");
-    w_.function("int " + prefix_ + "_context_set_threads(" + context_ + " *context, int threads)",
-                "return " + rt_ + "set_threads(context, threads);");
   }
 
   void onlyModel() {
-    w_.open("const " + model_ + " *" + prefix_ + "_model_get(void)");
-    w_.line("static const " + model_ + " only = {{" + program_ + ".weights, nullptr}};");
-    w_.line("return &only;");
+    w_.line("static const " + model_ + " " + prefix_ + "_only_model = {{" + program_ +
+            ".weights}};")
+        .line();
+    w_.function("int " + prefix_ + "_model_open(const " + prefix_ + "_options *options, " + model_ +
+                    " **out)",
+                "return " + rt_ + "open_only_model(options, &" + prefix_ + "_only_model, out);");
+    w_.open("void " + prefix_ + "_model_close(" + model_ + " *)").close().line();
+    w_.function("const " + model_ + " *" + prefix_ + "_model_get(void)",
+                "return &" + prefix_ + "_only_model;");
+  }
+
+  /// The context that the image has memory for, where it is linked at all.
+  void onlyContext() {
+    w_.line("#if !defined(TENON_NO_STATIC_CONTEXT)");
+    w_.comment("The one context of " + prefix_ + "_context_create. Where nothing calls that, " +
+               "--gc-sections drops its memory.");
+    w_.line("static " + rt_ + "only_context<" + info_.upper + "_CONTEXT_BYTES> " + prefix_ +
+            "_only_context TENON_SECTION(\".bss." + prefix_ + "_only_context\");")
+        .line();
+    w_.open("TENON_SECTION(\".text." + prefix_ + "_context_create\") int " + prefix_ +
+            "_context_create(const " + model_ + " *model, " + context_ + " **out)");
+    w_.line("return " + prefix_ + "_only_context.create(" + prefix_ +
+            "_context_place, model, out);");
     w_.close().line();
+    w_.open("TENON_SECTION(\".text." + prefix_ + "_context_destroy\") void " + prefix_ +
+            "_context_destroy(" + context_ + " *context)");
+    w_.line(prefix_ + "_only_context.destroy(context);");
+    w_.close().line();
+    w_.line("#endif").line();
+  }
+
+  void threads(bool heap) {
+    w_.function("int " + prefix_ + "_context_set_threads(" + context_ + " *context, int threads)",
+                heap ? "return " + rt_ + "set_threads(context, threads);"
+                     : "return !context || threads < 1 ? " + rt_ +
+                           "invalid_argument : threads == 1 ? " + rt_ + "ok : " + rt_ +
+                           "unsupported;");
+    w_.function("int " + prefix_ + "_context_threads(const " + context_ +
+                    (heap ? " *context)" : " *)"),
+                heap ? "return " + rt_ + "thread_count(context);" : "return 1;");
   }
 
   void placement() {
-    w_.function("size_t " + prefix_ + "_context_bytes(void)",
-                "return " + rt_ + "context_bytes(" + program_ + ");");
+    w_.function("size_t " + prefix_ + "_model_context_bytes(const " + model_ + " *model)",
+                "return model ? " + rt_ + "context_bytes(" + program_ + ") : 0;");
     const std::string place =
         rt_ + "place_context(" + program_ + ", model, memory, bytes, " + newContext_ + ")";
     w_.open("int " + prefix_ + "_context_place(const " + model_ +
@@ -85,9 +128,12 @@ private:
   }
 
   void runs() {
-    if (!dims_.symbols().empty())
+    if (!dims_.symbols().empty()) {
       w_.function("int " + prefix_ + "_set_dim(" + context_ + " *context, int dim, long value)",
                   "return " + rt_ + "set_dim(" + program_ + ", context, dim, value);");
+      w_.function("int " + prefix_ + "_prepare(" + context_ + " *context)",
+                  "return context ? " + rt_ + "ok : " + rt_ + "invalid_argument;");
+    }
     w_.function(
         "long " + prefix_ + "_output_dim(const " + context_ + " *context, int output, int axis)",
         "return context ? " + space_ + "::output_extent(context->dims, output, axis) : -1;");
@@ -97,6 +143,11 @@ private:
     w_.function("int " + prefix_ + "_run(" + context_ +
                     " *context, const void *const *inputs, void *const *outputs)",
                 "return " + rt_ + "run_context(" + program_ + ", context, inputs, outputs);");
+    w_.function("int " + prefix_ + "_enqueue(" + context_ +
+                    " *context, const void *const *inputs, void *const *outputs, " + prefix_ +
+                    "_stream stream)",
+                "return stream ? " + rt_ + "unsupported : " + prefix_ +
+                    "_run(context, inputs, outputs);");
   }
 
   /// What quantises inputs and dequantises outputs (--io quantized).
@@ -115,6 +166,21 @@ private:
                         "(from, to, count, " + stem + "_SCALE, " + stem + "_ZERO_POINT" +
                         (row ? ", " + std::to_string(row) : "") + ");");
       }
+  }
+
+  /// Of the interface before version 1, for one release.
+  void oldNames(bool heap) {
+    if (heap) {
+      w_.open("int " + prefix_ + "_model_create(" + model_ + " **out, const char *weights_path)");
+      w_.line(prefix_ + "_options options = " + info_.upper + "_OPTIONS_INIT;");
+      w_.line("options.weights_path = weights_path;");
+      w_.line("return " + prefix_ + "_model_open(&options, out);");
+      w_.close().line();
+      w_.function("void " + prefix_ + "_model_destroy(" + model_ + " *model)",
+                  prefix_ + "_model_close(model);");
+    }
+    w_.function("size_t " + prefix_ + "_context_bytes(void)",
+                "return " + rt_ + "context_bytes(" + program_ + ");");
   }
 
   void trace() {

@@ -5,6 +5,7 @@
 #include "codegen/core/TargetFamily.h"
 #include "codegen/cpu/program/EntryPoints.h"
 #include "codegen/emit/Amalgamate.h"
+#include "codegen/emit/CppHeader.h"
 #include "codegen/emit/Header.h"
 #include "codegen/emit/StepWriter.h"
 #include "codegen/emit/TextTables.h"
@@ -43,13 +44,27 @@ public:
     const bool incbin = options_.weights == CompileOptions::Incbin;
     summary_.weightsMode = inlined ? "inline" : incbin ? "incbin" : "file";
     std::string bytes = weightBytes(plan_);
+    if (!inlined && !incbin && !bytes.empty())
+      info_.weightsFile = options_.stem + ".weights";
 
     SourceWriter w;
-    w.raw(fileHead(module_, target_, options_,
-                   level_.compiler.str() + " -std=c++17 " + buildFlags(level_, options_.size) +
-                       " -ffp-contract=off"));
+    const std::string command = level_.compiler.str() + " -std=c++17 " +
+                                buildFlags(level_, options_.size) + " -ffp-contract=off" +
+                                (threaded_ ? " -pthread" : "");
+    const bool embedded = options_.runtime == CompileOptions::Embed;
+    w.raw(fileHead(module_, target_, options_, command));
+    w.raw(contents());
     w.line("");
+    if (embedded)
+      w.raw(beginOfGuard("__cplusplus >= 201703L && !defined(__FAST_MATH__)" +
+                             (level_.flagsGiven.empty() ? "" : " && " + level_.flagsGiven.str()),
+                         target_, options_, command));
     w.line("#define TENON_SIMD_WIDTH " + std::to_string(level_.simdWidth));
+    if (threaded_) {
+      w.line("#ifndef TENON_THREADS");
+      w.line("#define TENON_THREADS");
+      w.line("#endif");
+    }
     if (!hosted_) {
       w.line("#define TENON_NO_HEAP");
       w.line("#define TENON_INDEX int32_t");
@@ -74,14 +89,29 @@ public:
     w.line("} // namespace " + space_);
     w.line("");
     writeCppEntryPoints(w, info_, dims_, pools_, space_, hosted_);
+    if (embedded)
+      w.raw(endOfGuard());
     files.push_back({".cpp", w.take()});
     files.push_back({".h", writeHeader(module_, info_, target_, dims_, options_, summary_)});
+    files.push_back({".hpp", writeCppHeader(module_, info_, options_, dims_, /*queue=*/false)});
     if (!inlined && !bytes.empty())
       files.push_back({".weights", std::move(bytes)});
     return !diagnostics_.hasErrors();
   }
 
 private:
+  std::string contents() const {
+    FileContents c;
+    c.interfaceFile = options_.stem + ".h";
+    c.runtimeEmbedded = options_.runtime == CompileOptions::Embed;
+    c.weights = std::to_string(summary_.weightBytes) + " bytes, " +
+                (summary_.weightsMode == "inline" ? std::string("in this file")
+                                                  : "in " + options_.stem + ".weights");
+    for (const Step &s : plan_.steps)
+      c.steps.push_back(contentsLine(s, names_[size_t(s.number)]));
+    return contentsComment(c);
+  }
+
   //===--------------------------------------------------------------------===//
   // Pools
   //===--------------------------------------------------------------------===//
@@ -388,7 +418,8 @@ private:
            (growths.empty() ? ", nullptr" : ", advance") +
            (inputs.empty()
                 ? ""
-                : ", " + inputs + ", " + outputs + ", " + std::to_string(summary_.textBytes)) +
+                : ", " + inputs + ", " + outputs + ", " + std::to_string(summary_.textBytes) +
+                      ", " + std::to_string(options_.threads)) +
            "};");
     w.line("");
     w.open("static long output_extent([[maybe_unused]] const index_t *dims, int output, int axis)");
@@ -408,6 +439,7 @@ private:
   const Target &target_;
   const bool hosted_ = target_.family->facts.hosted;
   const CompileOptions &options_;
+  const bool threaded_ = hosted_ && options_.threads > 1;
   CompileSummary &summary_;
   Diagnostics &diagnostics_;
   DimSpelling dims_;

@@ -239,7 +239,7 @@ struct PoolSm90 {
   using Schedule = WidePatchSchedule;
 
   static bool forTensorCores(const GroupQuery &in) {
-    return in.form.isChain() && in.form.before[0].anchor->is(Op::Conv) && hasWgmma(in.level);
+    return !in.form.before.empty() && in.form.before[0].anchor->is(Op::Conv) && hasWgmma(in.level);
   }
 
   static Result<Problem> match(const GroupQuery &in) {

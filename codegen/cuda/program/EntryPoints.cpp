@@ -17,6 +17,7 @@ public:
     lifetimes();
     dimensions();
     runs();
+    oldNames();
     observers();
     w_.line("} // extern \"C\"");
   }
@@ -39,24 +40,47 @@ private:
 
   void lifetimes() {
     const std::string newContext = "reinterpret_cast<tenon::cuda::context **>(out)";
-    w_.function("const char *" + prefix_ + "_error_message(int code)",
-                "return tenon::cuda::message(code);");
-    w_.function("int " + prefix_ + "_model_create(" + model_ +
-                    " **out, const char *weights_path, int device)",
-                "return tenon::cuda::create(reinterpret_cast<tenon::cuda::model **>(out), " +
-                    scope_ + "the_program, weights_path, device);");
-    w_.function("void " + prefix_ + "_model_destroy(" + model_ + " *model)",
+    w_.function("int " + prefix_ + "_interface_version(void)",
+                "return " + info_.upper + "_INTERFACE_VERSION;");
+    w_.open("const char *" + prefix_ + "_error_message(int code)");
+    w_.line("return " +
+            errorMessage(info_, "tenon::cuda::weights_unreadable", "tenon::cuda::message(code)") +
+            ";");
+    w_.close().line();
+    w_.function("int " + prefix_ + "_model_open(const " + prefix_ + "_options *options, " + model_ +
+                    " **out)",
+                "return tenon::cuda::open(reinterpret_cast<tenon::cuda::model **>(out), " + scope_ +
+                    "the_program, options);");
+    w_.function("void " + prefix_ + "_model_close(" + model_ + " *model)",
                 "tenon::cuda::destroy(open(model));");
     w_.function("int " + prefix_ + "_context_create(const " + model_ + " *model, " + context_ +
                     " **out)",
                 "return tenon::cuda::create(" + newContext + ", open(model));");
-    w_.function("size_t " + prefix_ + "_context_bytes(const " + model_ + " *model)",
+    w_.function("void " + prefix_ + "_context_destroy(" + context_ + " *context)",
+                "tenon::cuda::destroy(open(context));");
+    w_.function("size_t " + prefix_ + "_model_context_bytes(const " + model_ + " *model)",
                 "return tenon::cuda::context_bytes(open(model));");
     w_.function("int " + prefix_ + "_context_place(const " + model_ +
                     " *model, void *memory, size_t bytes, " + context_ + " **out)",
                 "return tenon::cuda::place(" + newContext + ", open(model), memory, bytes);");
-    w_.function("void " + prefix_ + "_context_destroy(" + context_ + " *context)",
-                "tenon::cuda::destroy(open(context));");
+    w_.function("int " + prefix_ + "_context_set_threads(" + context_ + " *context, int threads)",
+                "return tenon::cuda::set_threads(open(context), threads);");
+    w_.function("int " + prefix_ + "_context_threads(const " + context_ + " *)", "return 1;");
+  }
+
+  /// Of the interface before version 1, for one release.
+  void oldNames() {
+    w_.open("int " + prefix_ + "_model_create(" + model_ +
+            " **out, const char *weights_path, int device)");
+    w_.line(prefix_ + "_options options = " + info_.upper + "_OPTIONS_INIT;");
+    w_.line("options.weights_path = weights_path;");
+    w_.line("options.device = device;");
+    w_.line("return " + prefix_ + "_model_open(&options, out);");
+    w_.close().line();
+    w_.function("void " + prefix_ + "_model_destroy(" + model_ + " *model)",
+                prefix_ + "_model_close(model);");
+    w_.function("size_t " + prefix_ + "_context_bytes(const " + model_ + " *model)",
+                "return " + prefix_ + "_model_context_bytes(model);");
   }
 
   void dimensions() {
@@ -76,8 +100,8 @@ private:
 
   void runs() {
     const std::string io = "const void *const *inputs, void *const *outputs";
-    w_.function("int " + prefix_ + "_enqueue(" + context_ + " *context, " + io +
-                    ", struct CUstream_st *stream)",
+    w_.function("int " + prefix_ + "_enqueue(" + context_ + " *context, " + io + ", " + prefix_ +
+                    "_stream stream)",
                 "return tenon::cuda::enqueue(open(context), inputs, outputs, stream);");
     w_.function("int " + prefix_ + "_run(" + context_ + " *context, " + io + ")",
                 "return tenon::cuda::run(open(context), inputs, outputs);");

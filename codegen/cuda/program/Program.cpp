@@ -13,6 +13,7 @@
 #include "codegen/cuda/program/Variant.h"
 #include "codegen/cuda/program/WeightImage.h"
 #include "codegen/emit/Amalgamate.h"
+#include "codegen/emit/CppHeader.h"
 #include "codegen/emit/Header.h"
 #include "codegen/emit/StepWriter.h"
 #include "codegen/memory/PlanVerifier.h"
@@ -53,8 +54,16 @@ public:
     std::string command = "nvcc";
     for (const std::string &option : nvccOptions(target_))
       command += " " + option;
-    w.raw(fileHead(module_, target_, options_, command + (incbin() ? " -I." : "")));
+    if (incbin())
+      command += " -I.";
+    const bool embedded = options_.runtime == CompileOptions::Embed;
+    w.raw(fileHead(module_, target_, options_, command));
+    w.raw(contents());
     w.line("");
+    if (embedded)
+      w.raw(beginOfGuard("(defined(__CUDACC__) || defined(TENON_EMULATED_ARCH)) && __cplusplus >= "
+                         "201703L",
+                         target_, options_, command));
     runtime(w);
     // A namespace of this model's, so that one translation unit may include many.
     w.line("namespace {");
@@ -73,8 +82,11 @@ public:
     w.line("} // namespace");
     w.line("");
     writeCudaEntryPoints(w, info_, dims_, space_ + "::");
+    if (embedded)
+      w.raw(endOfGuard());
     files.push_back({".cu", w.take()});
     files.push_back({".h", writeHeader(module_, info_, target_, dims_, options_, summary_)});
+    files.push_back({".hpp", writeCppHeader(module_, info_, options_, dims_, /*queue=*/true)});
     if (!inlined() && !weights_->empty())
       files.push_back(
           {".weights", "", [image = weights_](llvm::raw_ostream &os) { image->writeFile(os); }});
@@ -247,10 +259,25 @@ private:
   // Other sections
   //===--------------------------------------------------------------------===//
 
+  /// Steps as the first architecture has them; others may have kernels of their own.
+  std::string contents() const {
+    const Variant &v = *variants_.front();
+    FileContents c;
+    c.interfaceFile = options_.stem + ".h";
+    c.runtimeEmbedded = options_.runtime == CompileOptions::Embed;
+    c.weights = std::to_string(summary_.weightBytes) + " bytes, " +
+                (inlined() ? std::string("in this file") : "in " + options_.stem + ".weights");
+    for (const Step &s : v.plan.steps)
+      c.steps.push_back(contentsLine(s, v.rows[size_t(s.number)].label));
+    return contentsComment(c);
+  }
+
   void summarize() {
     summary_.kernels = int(stepTexts_.size());
     summary_.weightBytes = int64_t(weights_->size());
     summary_.weightsMode = inlined() ? "inline" : incbin() ? "incbin" : "file";
+    if (!inlined() && !incbin() && !weights_->empty())
+      info_.weightsFile = options_.stem + ".weights";
     for (auto &v : variants_) {
       summary_.arenaBytes = std::max(summary_.arenaBytes, v->plan.arenaBytes);
       summary_.boundBytes = std::max(summary_.boundBytes, v->plan.boundBytes);

@@ -39,7 +39,7 @@ inline status open_branches(branch_streams &b, const variant_table &v) {
     TENON_CHECK_CUDA(cudaStreamCreateWithFlags(&b.streams[i], cudaStreamNonBlocking));
   b.events = static_cast<cudaEvent_t *>(calloc(size_t(v.step_count) + 1, sizeof(cudaEvent_t)));
   if (!b.events)
-    return out_of_host_memory;
+    return out_of_memory;
   for (int i = 0; i < v.edge_count; ++i) {
     cudaEvent_t &e = b.events[v.edges[i].from + 1];
     if (!e)

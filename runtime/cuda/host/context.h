@@ -81,7 +81,7 @@ inline status open_context(context &c, void *memory) {
   c.slot_dims = static_cast<index_t *>(
       calloc(size_t(code.dim_count) * host_queue::depth + 1, sizeof(index_t)));
   if (!c.first_launch || !c.inputs || !c.outputs || !c.dims || !c.graph_dims || !c.slot_dims)
-    return out_of_host_memory;
+    return out_of_memory;
   c.where.weights = m.weights;
   c.where.inputs = c.inputs;
   c.where.outputs = c.outputs;
@@ -97,9 +97,10 @@ inline status open_context(context &c, void *memory) {
   if (memory)
     c.where.memory = static_cast<unsigned char *>(memory);
   else if (memory_bytes(v) > 0) {
-    void *p = nullptr;
-    TENON_CHECK_CUDA(cudaMalloc(&p, memory_bytes(v)));
-    c.where.memory = static_cast<unsigned char *>(p);
+    c.where.memory = static_cast<unsigned char *>(
+        m.memory.allocate(m.memory.user, memory_bytes(v), memory_alignment));
+    if (!c.where.memory)
+      return out_of_memory;
   }
   // Real addresses come with the first enqueue.
   for (int i = 0; i < code.input_count; ++i)
@@ -122,7 +123,7 @@ inline status open_context(context &c, void *memory) {
   c.nodes =
       static_cast<cudaGraphNode_t *>(calloc(size_t(c.launch_count) + 1, sizeof(cudaGraphNode_t)));
   if (!c.nodes)
-    return out_of_host_memory;
+    return out_of_memory;
 #if defined(TENON_PROFILE)
   void *stamps = nullptr;
   TENON_CHECK_CUDA(
@@ -173,6 +174,11 @@ inline status check_pointers(const program &code, const void *const *inputs, voi
 /// Bytes of device memory that a context needs: for create() with the caller's memory.
 inline size_t context_bytes(const model *m) { return m ? detail::memory_bytes(*m->variant) : 0; }
 
+/// The device computes: the host has the calling thread.
+inline status set_threads(context *c, int threads) {
+  return !c || threads < 1 ? invalid_argument : threads == 1 ? ok : unsupported;
+}
+
 /// Waits for the context's own stream only: the caller's work must be finished.
 inline void destroy(context *c) {
   if (!c)
@@ -183,7 +189,7 @@ inline void destroy(context *c) {
     (void)cudaStreamDestroy(c->stream);
   detail::close_branches(c->branches, *c->owner->variant);
   if (c->owns_memory && c->where.memory)
-    (void)cudaFree(c->where.memory);
+    c->owner->memory.release(c->owner->memory.user, c->where.memory);
   detail::close_queue(c->host);
   if (c->stamps)
     (void)cudaFree(c->stamps);
@@ -209,7 +215,7 @@ inline status set_dim(context *c, int dim, index_t value) {
   detail::forget_found(*c);
   detail::advance_dims(*c);
   if (value < range.low || value > range.high)
-    return dims_out_of_range;
+    return dimension_out_of_range;
   c->prepared = c->prepared && (range.kind == grows || c->dims[dim] == value);
   c->dims[dim] = value;
   return ok;
@@ -304,7 +310,7 @@ inline status warm_up(context &c) {
 #else
   port_layout ports(*c.owner->code);
   if (!ports.valid())
-    return out_of_host_memory;
+    return out_of_memory;
   void *memory = nullptr;
   if (cudaMalloc(&memory, ports.bytes() + memory_alignment) != cudaSuccess) {
     (void)cudaGetLastError();
@@ -327,7 +333,7 @@ inline status create(context **out, const model *m, void *memory = nullptr) {
   TENON_CHECK(scope.entered());
   context *c = static_cast<context *>(calloc(1, sizeof(context)));
   if (!c)
-    return out_of_host_memory;
+    return out_of_memory;
   c->owner = m;
   status s = detail::open_context(*c, memory);
   if (s == ok)
@@ -345,8 +351,10 @@ inline status create(context **out, const model *m, void *memory = nullptr) {
 
 /// The same in `bytes` bytes of the caller's memory.
 inline status place(context **out, const model *m, void *memory, size_t bytes) {
-  if (!memory || bytes < context_bytes(m) || uintptr_t(memory) % detail::memory_alignment != 0)
+  if (!memory || uintptr_t(memory) % detail::memory_alignment != 0)
     return invalid_argument;
+  if (bytes < context_bytes(m))
+    return out_of_memory;
   return create(out, m, memory);
 }
 

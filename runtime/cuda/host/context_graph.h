@@ -78,7 +78,7 @@ inline status index_nodes(context &c) {
     return ok;
   cudaGraphNode_t *all = static_cast<cudaGraphNode_t *>(calloc(count, sizeof(cudaGraphNode_t)));
   if (!all)
-    return out_of_host_memory;
+    return out_of_memory;
   status s = from_cuda(cudaGraphGetNodes(c.graph, all, &count));
   for (size_t i = 0; s == ok && i < count; ++i) {
     cudaKernelNodeParams params{};

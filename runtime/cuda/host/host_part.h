@@ -66,7 +66,7 @@ public:
   /// Sets a dimension that a step found, from here on.
   status set_dim(int dim, int64_t value) {
     if (value < 0 || value > code_.dims[dim].high)
-      return dims_out_of_range;
+      return dimension_out_of_range;
     dims_[dim] = index_t(value);
     return ok;
   }
@@ -88,7 +88,7 @@ public:
     TENON_CHECK(read(condition, going));
     for (done = 0; done < trips && going; ++done) {
       if (done == most)
-        return dims_out_of_range;
+        return dimension_out_of_range;
       TENON_CHECK(body(done, going));
     }
     return ok;

@@ -25,7 +25,6 @@ struct host_queue {
 
 namespace detail {
 
-constexpr size_t memory_alignment = 256;
 inline size_t aligned(size_t bytes) {
   return (bytes + memory_alignment - 1) / memory_alignment * memory_alignment;
 }

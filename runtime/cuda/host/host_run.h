@@ -49,7 +49,7 @@ inline status submit_on(context &c, const void *const *inputs, cudaStream_t in, 
   host_queue &q = c.host;
   port_layout ports(code);
   if (!ports.valid())
-    return out_of_host_memory;
+    return out_of_memory;
   host_slot &s = slot_of(q, q.submitted);
   TENON_CHECK(open_slot(s, ports, c.owner->integrated, c.stream));
   size_t at = 0;

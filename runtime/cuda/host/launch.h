@@ -128,7 +128,7 @@ private:
       return ok; // nothing to compute
     if (blocks.x < 0 || blocks.y < 0 || blocks.z < 0 || blocks.x > 0x7fffffffL ||
         blocks.y > 65535 || blocks.z > 65535)
-      return dims_out_of_range;
+      return dimension_out_of_range;
     if (call.complete)
       TENON_CHECK(call.complete(call.kernel));
     launch_tag tag{};

@@ -3,6 +3,7 @@
 #ifndef TENON_RUNTIME_CUDA_HOST_MODEL_H
 #define TENON_RUNTIME_CUDA_HOST_MODEL_H
 
+#include "common/open_options.h"
 #include "cuda/host/program.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@ struct model {
   const program *code;
   const variant_table *variant;
   unsigned char *weights;
+  memory_source memory; // of the weights and of contexts, on the device
   int device;
   int shared_limit;         // bytes of shared memory a block may have
   bool programmatic;        // programmatic dependent launch works here
@@ -47,6 +49,16 @@ private:
   bool changed_ = false;
   status status_ = ok;
 };
+
+/// The device's own memory as a memory_source: whoever calls has made the device current.
+inline void *device_allocate(void *, size_t bytes, size_t) {
+  void *block = nullptr;
+  if (cudaMalloc(&block, bytes) == cudaSuccess)
+    return block;
+  (void)cudaGetLastError();
+  return nullptr;
+}
+inline void device_release(void *, void *block) { (void)cudaFree(block); }
 
 /// What a weights file begins with; the weights follow.
 struct weights_header {
@@ -98,6 +110,30 @@ struct upload {
   }
 };
 
+inline bool belongs(const weights_header &header, const program &code) {
+  return memcmp(header.magic, "TENONWT1", 8) == 0 && header.bytes == code.weight_bytes &&
+         header.hash == code.weight_hash;
+}
+
+/// Copies weights that lie in host memory.
+inline status upload_memory(const unsigned char *from, size_t bytes, unsigned char *to) {
+  TENON_CHECK_CUDA(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice));
+  // From pageable memory the last piece may still be on its way when the call returns.
+  return from_cuda(cudaStreamSynchronize(nullptr));
+}
+
+/// Copies what the caller says are the bytes of a weights file.
+inline status upload_given(const program &code, const void *file, size_t bytes, unsigned char *to) {
+  weights_header header;
+  if (bytes != sizeof(header) + code.weight_bytes)
+    return weights_mismatch;
+  memcpy(&header, file, sizeof(header));
+  if (!belongs(header, code))
+    return weights_mismatch;
+  return upload_memory(static_cast<const unsigned char *>(file) + sizeof(header), code.weight_bytes,
+                       to);
+}
+
 /// Copies a file's weights to the device piece by piece, so that neither the whole file nor its
 /// pages stay in host memory; each piece is read while the one before is on its way.
 inline status upload_file(const program &code, const char *path, unsigned char *to) {
@@ -106,8 +142,7 @@ inline status upload_file(const program &code, const char *path, unsigned char *
   weights_header header;
   if (fread(&header, sizeof(header), 1, u.file) != 1)
     return weights_unreadable;
-  if (memcmp(header.magic, "TENONWT1", 8) != 0 || header.bytes != code.weight_bytes ||
-      header.hash != code.weight_hash)
+  if (!belongs(header, code))
     return weights_mismatch;
   int turn = 0;
   for (size_t at = 0; at < code.weight_bytes; at += upload::piece, turn ^= 1) {
@@ -123,7 +158,24 @@ inline status upload_file(const program &code, const char *path, unsigned char *
   return from_cuda(cudaStreamSynchronize(u.stream));
 }
 
-inline status open_model(model &m, const char *weights_path) {
+/// `Options` is the generated struct, which says where weights are that the program has not.
+template <class Options> status upload_weights(model &m, const Options &o) {
+  const program &code = *m.code;
+  if (code.weight_bytes == 0)
+    return ok;
+  m.weights = static_cast<unsigned char *>(
+      m.memory.allocate(m.memory.user, code.weight_bytes, memory_alignment));
+  if (!m.weights)
+    return out_of_memory;
+  if (code.weights)
+    return upload_memory(code.weights, code.weight_bytes, m.weights);
+  if (o.weights)
+    return upload_given(code, o.weights, o.weights_bytes, m.weights);
+  return o.weights_path ? upload_file(code, o.weights_path, m.weights) : weights_unreadable;
+}
+
+/// Finds the device and what it can do.
+inline status find_device(model &m) {
   const program &code = *m.code;
   int count = 0;
   TENON_CHECK_CUDA(cudaGetDeviceCount(&count));
@@ -140,21 +192,15 @@ inline status open_model(model &m, const char *weights_path) {
   m.programmatic = major >= 9 && driver >= 12030 && CUDART_VERSION >= 12030;
   TENON_CHECK(read_facts(m.early_facts, m.device));
   m.variant = select_variant(code, major, minor);
-  if (!m.variant)
-    return wrong_architecture;
+  return m.variant ? ok : wrong_architecture;
+}
+
+template <class Options> status open_model(model &m, const Options &o) {
+  TENON_CHECK(find_device(m));
   const device_scope scope(m.device);
   TENON_CHECK(scope.entered());
   TENON_CHECK(m.variant->check_build());
-  if (code.weight_bytes == 0)
-    return ok;
-  void *weights = nullptr;
-  TENON_CHECK_CUDA(cudaMalloc(&weights, code.weight_bytes));
-  m.weights = static_cast<unsigned char *>(weights);
-  if (!code.weights)
-    return weights_path ? upload_file(code, weights_path, m.weights) : weights_unreadable;
-  TENON_CHECK_CUDA(cudaMemcpy(m.weights, code.weights, code.weight_bytes, cudaMemcpyHostToDevice));
-  // From pageable memory the last piece may still be on its way when the call returns.
-  return from_cuda(cudaStreamSynchronize(nullptr));
+  return upload_weights(m, o);
 }
 } // namespace detail
 
@@ -163,21 +209,26 @@ inline void destroy(model *m) {
     return;
   const device_scope scope(m->device);
   if (m->weights)
-    (void)cudaFree(m->weights);
+    m->memory.release(m->memory.user, m->weights);
   free(m);
 }
 
-/// `weights_path` is read only when the weights are not part of the generated file.
-inline status create(model **out, const program &code, const char *weights_path, int device) {
+/// `given` may be null: the defaults of the generated struct `Options`.
+template <class Options> status open(model **out, const program &code, const Options *given) {
+  Options o = {};
   if (!out)
     return invalid_argument;
   *out = nullptr;
+  if (!read_options(given, o) || !o.allocate != !o.release || o.threads < 0)
+    return invalid_argument;
   model *m = static_cast<model *>(calloc(1, sizeof(model)));
   if (!m)
-    return out_of_host_memory;
+    return out_of_memory;
   m->code = &code;
-  m->device = device;
-  const status s = detail::open_model(*m, weights_path);
+  m->device = o.device;
+  m->memory = o.allocate ? memory_source{o.allocate, o.release, o.user}
+                         : memory_source{device_allocate, device_release, nullptr};
+  const status s = detail::open_model(*m, o);
   if (s != ok) {
     destroy(m);
     return s;

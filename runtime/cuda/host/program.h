@@ -7,6 +7,10 @@
 
 namespace tenon {
 namespace cuda {
+namespace detail {
+/// Of what lies in device memory.
+constexpr size_t memory_alignment = 256;
+} // namespace detail
 
 /// What a step's operands are found in. Offsets are known when the file is written.
 struct frame {

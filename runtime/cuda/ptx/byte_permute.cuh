@@ -28,6 +28,25 @@ struct byte_permute {
     return a >> 16 | (b & 0xffff0000u);
 #endif
   }
+  /// The two low bytes of a, or its two high ones, as halves.
+  TENON_DEVICE static unsigned widen_low(unsigned a) {
+#if defined(__CUDA_ARCH__)
+    unsigned r;
+    asm("prmt.b32 %0, %1, 0, 0x4140;" : "=r"(r) : "r"(a));
+    return r;
+#else
+    return (a & 0xffu) | (a & 0xff00u) << 8;
+#endif
+  }
+  TENON_DEVICE static unsigned widen_high(unsigned a) {
+#if defined(__CUDA_ARCH__)
+    unsigned r;
+    asm("prmt.b32 %0, %1, 0, 0x4342;" : "=r"(r) : "r"(a));
+    return r;
+#else
+    return (a >> 16 & 0xffu) | (a >> 24) << 16;
+#endif
+  }
 };
 
 } // namespace ptx

@@ -29,6 +29,19 @@ struct mma_m16n8k16_f16 {
     (void)d, (void)a, (void)b0, (void)b1;
 #endif
   }
+  /// D = A * B + C. Unlike multiply, it is moved among others, so that their latencies overlap.
+  TENON_DEVICE static void sum(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1,
+                               const float (&c)[4]) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, "
+        "{%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(c[0]), "f"(c[1]),
+          "f"(c[2]), "f"(c[3]));
+#else
+    (void)d, (void)a, (void)b0, (void)b1, (void)c;
+#endif
+  }
 };
 
 struct mma_m16n8k16_bf16 {
@@ -42,6 +55,19 @@ struct mma_m16n8k16_bf16 {
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 #else
     (void)d, (void)a, (void)b0, (void)b1;
+#endif
+  }
+  /// D = A * B + C. Unlike multiply, it is moved among others, so that their latencies overlap.
+  TENON_DEVICE static void sum(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1,
+                               const float (&c)[4]) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, "
+        "{%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(c[0]), "f"(c[1]),
+          "f"(c[2]), "f"(c[3]));
+#else
+    (void)d, (void)a, (void)b0, (void)b1, (void)c;
 #endif
   }
 };

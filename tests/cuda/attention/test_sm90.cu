@@ -81,6 +81,7 @@ void check_fixed() {
 } // namespace
 
 int main() {
+#if !defined(TENON_INSTANCES)
   // Tiles of queries and of keys with a rest, and without; more tiles than stages.
   check<none, f16, alone, 64>({1, 2, 70, 130});
   check<none, f16, alone, 64>({1, 1, 64, 640, true});
@@ -114,7 +115,6 @@ int main() {
   check<full, f16, alone, 64>({2, 2, 70, 130});
   check<full, f16, alone, 64, 64, -1, true>({2, 2, 70, 130, true});
   check<of_keys, f16, alone, 64>({2, 2, 64, 77, true});
-  check<of_keys, f16, alone, 64, 64, -1, true>({2, 2, 65, 390, true});
   check<of_keys, f16, pair, 64, 64, -1, true>({1, 2, 100, 200});
   check<of_keys, f16, teams, 64>({2, 1, 40, 333});
   check<of_pairs, bf16, teams, 64, 64, -1, true>({1, 2, 37, 260});
@@ -134,12 +134,10 @@ int main() {
   check<none, f16, teams, 64, 64, 13>({1, 3, 70, 300});
   check<none, f16, turns, 64, 64, 0>({1, 2, 300, 300, true});
   check<full, f16, turns, 64, 64, 170>({1, 1, 130, 300});
-  check<none, f16, pair, 128, 128, 0>({1, 1, 400, 400});
   check<of_pairs, f16, alone, 64, 64, 299>({1, 2, 1, 300});
   // Heads that share keys.
   check<none, f16, alone, 64>({1, 6, 70, 130, true, 0, 0, 2});
   check<none, f16, pair, 128, 128, 0>({2, 4, 130, 130, false, 0, 0, 1});
-  check<of_pairs, bf16, teams, 64>({2, 4, 33, 140, true, 0, 0, 2});
   // NaN behind each row and beyond the last one.
   check<none, f16, alone, 40>({1, 2, 65, 100, true, 0, 24});
   check<none, f16, roomy, 80>({2, 2, 65, 100, false, 0, 8});
@@ -155,5 +153,9 @@ int main() {
   // Results that are no whole runs.
   check<none, f16, alone, 20>({1, 2, 70, 70, false, 0, 4});
   check_fixed();
+#endif
+  check<of_keys, f16, alone, 64, 64, -1, true>({2, 2, 65, 390, true});
+  check<of_pairs, bf16, teams, 64>({2, 4, 33, 140, true, 0, 0, 2});
+  check<none, f16, pair, 128, 128, 0>({1, 1, 400, 400});
   return finish();
 }

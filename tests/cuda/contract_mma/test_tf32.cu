@@ -124,6 +124,7 @@ template <index_t Depth> void as_exact_as_fp32(float low, index_t m, index_t n) 
 } // namespace
 
 int main() {
+#if !defined(TENON_INSTANCES)
   cases<tf32, tf32_tiles>();
   cases<tf32x3, tf32x3_tiles>();
   as_exact_as_fp32<64>(-1, 70, 60);
@@ -133,5 +134,10 @@ int main() {
   volumes<tf32, float, small, 8>();
   volumes<tf32x3, float, square, 4>();
   volume<tf32x3, float, small, 3, 20, 3, 3, 3>(1, {4, 5, 6}, {1, 2, 1}, {1, 1, 1}, {1, 1, 1}, 1);
+#endif
+  conv<tf32, f16, small, 8, 16, 3>(1, 8, 8, 1, 1, 1);
+  conv<tf32, float, split<3>, 32, 72, 3>(1, 7, 7, 1, 1, 1);
+  conv<tf32x3, float, split<2>, 9, 12, 3, 2>(1, 5, 5, 1, 1, 1);
+  matmul<tf32x3_tiles, float, large, 36, false>(1, 130, 64, true);
   return finish();
 }

@@ -154,6 +154,7 @@ using wide_turns = tiles<64, 192, 64, 2, true, 3>;
 } // namespace
 
 int main() {
+#if !defined(TENON_INSTANCES)
   conv<f16_wgmma, f16, small, 64, 32, 1>(1, 8, 9, 1, 1, 0);
   conv<f16_wgmma, f16, small, 8, 40, 3>(2, 9, 7, 1, 1, 1);
   conv<f16_wgmma, f16, known_runs<small>, 8, 40, 3>(2, 9, 7, 1, 1, 1);
@@ -163,13 +164,10 @@ int main() {
   conv<f16_wgmma, f16, tall, 72, 64, 3>(1, 15, 14, 1, 1, 1);
   conv<f16_wgmma, f16, shared, 64, 130, 3>(2, 9, 10, 1, 1, 0);
   conv<f16_wgmma, f16, turns, 40, 72, 3>(2, 10, 12, 1, 1, 1);
-  conv<f16_wgmma, f16, turns, 136, 200, 1>(1, 13, 13, 2, 1, 0);
   conv<f16_wgmma, f16, small, 64, 20, 3, 3>(1, 7, 6, 1, 1, 1);
   conv<f16_wgmma, f16, thinnest, 32, 8, 3, 2>(2, 6, 5, 1, 2, 2);
-  conv<bf16_wgmma, bf16, thin, 32, 64, 3>(1, 9, 9, 1, 1, 1);
   conv<f16_wgmma, f16, split<3>, 64, 72, 3>(1, 10, 10, 1, 1, 1);
   conv<f16_wgmma, f16, split_shared<4>, 32, 40, 3>(3, 7, 7, 1, 1, 1);
-  conv<f16_wgmma, f16, split_turns<2>, 32, 70, 3>(2, 9, 9, 1, 1, 1);
   conv<f16_cluster, f16, part_small<1>, 64, 32, 1>(1, 8, 9, 1, 1, 0);
   conv<f16_cluster, f16, known_runs<part_small<1>>, 8, 40, 3>(2, 9, 7, 1, 1, 1);
   conv<f16_cluster, f16, part_square<1>, 136, 70, 3>(2, 9, 9, 2, 1, 1);
@@ -185,19 +183,15 @@ int main() {
   conv<f16_cluster, f16, part_thin<8>, 32, 40, 3>(3, 7, 7, 1, 1, 1);
   conv<f16_cluster, f16, part_small<8>, 136, 70, 1>(1, 9, 9, 1, 1, 0); // parts without a step
   conv<f16_cluster, f16, part_large<4>, 40, 136, 3>(2, 9, 9, 2, 1, 1);
-  conv<f16_cluster, f16, part_thin<3>, 136, 70, 3>(2, 9, 9, 1, 1, 1);
   conv<f16_cluster, f16, part_thin<4>, 136, 70, 1, 1, true>(2, 9, 9, 1, 1, 0);
   conv<f16_cluster, f16, part_large<1>, 200, 70, 1, 1, true>(2, 9, 10, 1, 1, 0);
-  conv<f16_halo, f16, covered_small, 64, 32, 3>(2, 16, 24, 1, 1, 1);
   conv<f16_halo, f16, known_runs<covered_small>, 72, 40, 3>(3, 9, 13, 1, 1, 1);
   conv<f16_halo, f16, covered_small, 136, 72, 3>(1, 25, 17, 1, 2, 2);
   conv<f16_halo, f16, covered_small, 8, 20, 5>(2, 13, 9, 1, 1, 3);
   conv<f16_halo, f16, covered_square, 64, 64, 3>(2, 17, 15, 1, 1, 0);
   // More tiles of filters than blocks.
   conv<f16_halo, f16, covered_square, 128, 136, 3>(5, 7, 7, 1, 1, 1);
-  conv<f16_halo, f16, covered_tall, 40, 33, 3>(2, 20, 11, 1, 1, 1);
   conv<f16_halo, f16, covered_tall, 32, 32, 2>(1, 34, 18, 1, 1, 1);
-  conv<bf16_halo, bf16, covered_wide, 24, 128, 3>(2, 11, 10, 1, 1, 1);
   conv<bf16_halo, bf16, known_runs<covered_wide>, 16, 40, 3>(1, 8, 8, 1, 3, 3);
   conv<f16_wgmma, f16, three, 72, 72, 3>(2, 15, 15, 1, 1, 1);
   conv<f16_wgmma, f16, four, 40, 72, 3>(2, 17, 15, 1, 1, 1);
@@ -225,23 +219,32 @@ int main() {
   matmul<f16_cluster, f16, part_small<1>, 72, false>(2, 33, 40, false);
   matmul<f16_cluster, f16, part_wide<2>, 72, false>(2, 70, 72, true);
   matmul<bf16_cluster, bf16, part_tall<1>, 328, true>(2, 150, 72, true);
-  matmul<bf16_cluster, bf16, part_large<2>, 200, false>(1, 150, 136, true);
   floats<tf32, float_small, float_thin, float_thinnest, float_shared, float_large>();
   floats<tf32x3, float_small, float_thin, float_thinnest, float_shared, float_large>();
   floats<tf32x3_parts, float_small, float_thin, float_thinnest, float_shared, float_large>();
   conv<tf32x3, float, float_turns, 68, 200, 1>(1, 13, 13, 2, 1, 0);
   conv<tf32x3_parts, float, float_turns, 68, 200, 1>(1, 13, 13, 2, 1, 0);
   conv<tf32x3_parts, float, float_three, 72, 72, 3>(2, 15, 15, 1, 1, 1);
-  conv<tf32x3, float, float_split<3>, 32, 72, 3>(1, 10, 10, 1, 1, 1);
-  conv<tf32x3_parts, float, float_split<4>, 200, 40, 1, 1, true>(3, 7, 7, 1, 1, 0);
   matmul<tf32x3, float, float_thin, 36, true>(1, 65, 70, false);
   floats<tf32x3_cluster, float_part_small<1>, float_part_thin<1>, float_part_thin<2>,
          float_part_pair<2>, float_part_tall<4>>();
-  conv<tf32_cluster, float, float_part_small<8>, 72, 72, 3>(1, 9, 9, 1, 1, 1);
   volumes<f16_wgmma, f16, thinnest, 16>();
   volumes<bf16_wgmma, bf16, shared, 40>();
   volume<f16_wgmma, f16, thin, 32, 24, 3, 3, 3, 2>(2, {5, 4, 6}, {1, 2, 1}, {1, 1, 1}, {1, 1, 1});
   volumes<f16_cluster, f16, part_square<2>, 40>();
+#endif
+  conv<f16_wgmma, f16, split_turns<2>, 32, 70, 3>(2, 9, 9, 1, 1, 1);
+  conv<bf16_wgmma, bf16, thin, 32, 64, 3>(1, 9, 9, 1, 1, 1);
+  conv<f16_wgmma, f16, turns, 136, 200, 1>(1, 13, 13, 2, 1, 0);
+  conv<f16_cluster, f16, part_thin<3>, 136, 70, 3>(2, 9, 9, 1, 1, 1);
+  matmul<bf16_cluster, bf16, part_large<2>, 200, false>(1, 150, 136, true);
+  conv<f16_halo, f16, covered_small, 64, 32, 3>(2, 16, 24, 1, 1, 1);
+  conv<bf16_halo, bf16, covered_wide, 24, 128, 3>(2, 11, 10, 1, 1, 1);
+  conv<f16_halo, f16, covered_tall, 40, 33, 3>(2, 20, 11, 1, 1, 1);
+  conv<tf32x3, float, float_split<3>, 32, 72, 3>(1, 10, 10, 1, 1, 1);
+  conv<tf32x3_parts, float, float_split<4>, 200, 40, 1, 1, true>(3, 7, 7, 1, 1, 0);
+  conv<tf32_cluster, float, float_part_small<8>, 72, 72, 3>(1, 9, 9, 1, 1, 1);
   volume<f16_wgmma, f16, split<2>, 72, 24, 3, 2, 3>(1, {5, 4, 9}, {1, 1, 1}, {1, 1, 2}, {2, 1, 1});
+  conv<tf32, float, float_thin, 24, 70, 3>(1, 11, 13, 2, 1, 1);
   return finish();
 }

@@ -20,6 +20,10 @@ struct patch {
 } // namespace
 
 int main() {
+#if !defined(TENON_INSTANCES)
   test::conv_patch_cases<patch>();
+#endif
+  test::conv_patch<patch, tenon::f16, tenon::cuda::conv_patch_schedule<4, 8, 2, 8, 2, 1>, test::order::nhwc, 8, 8, 3, 3, 3, 1, 1, true>(1, 9, 11, 1);
+  test::conv_patch<patch, float, tenon::cuda::conv_patch_schedule<4, 16, 1, 32, 2, 2>, test::order::nchw, 3, 32, 1, 7, 7, 2>(1, 13, 20, 3);
   return test::finish();
 }

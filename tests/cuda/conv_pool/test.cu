@@ -155,6 +155,7 @@ int main() {
   using single = rows<1, 32, 1>;
   using pair = rows<2, 32, 2>;
   using tall = rows<6, 64, 3>;
+#if !defined(TENON_INSTANCES)
   using wide = rows<2, 96, 1>;
   // The first layers of ResNet and DenseNet; ragged in all directions.
   conv_pool<h, tall, order::nchw, 3, 64, 7, 2, 3, 2, 1>(2, 46, 150, 3, 1);
@@ -168,8 +169,9 @@ int main() {
   conv_pool<h, tall, order::nchw, 1, 32, 5, 1, 3, 2, 0>(1, 10, 12, 2, 1);
   conv_pool<h, single, order::nhwc, 4, 8, 3, 2, 3, 2, 1>(3, 5, 6, 1, 1);
   // Results below zero stay what they are; NaN wins.
-  conv_pool<h, pair, order::nchw, 3, 32, 3, 2, 3, 2, 1, true>(1, 11, 21, 1, 1);
   conv_pool<h, pair, order::nchw, 3, 32, 3, 2, 3, 2, 1, false, true>(1, 23, 41, 1, 1);
+#endif
+  conv_pool<h, pair, order::nchw, 3, 32, 3, 2, 3, 2, 1, true>(1, 11, 21, 1, 1);
   conv_pool<bf16, pair, order::nchw, 3, 40, 3, 2, 3, 2, 1>(2, 19, 37, 1, 1);
   return finish();
 }

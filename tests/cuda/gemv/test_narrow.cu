@@ -61,14 +61,16 @@ struct narrow_case {
 } // namespace
 
 int main() {
+#if !defined(TENON_INSTANCES)
   narrow_case<float, int4_t, 1, 512, 32, 32, 1, 16>::check(37, false);
   narrow_case<float, uint4_t, 1, 4096, 128, 128, 2, 16>::check(65, true);
-  narrow_case<float, uint4_t, 3, 96, 16, 32, 2, 8>::check(9, true, 1);
-  narrow_case<f16, int4_t, 1, 1024, 32, 64, 2, 16>::check(50, false);
   narrow_case<f16, uint4_t, 8, 256, 64, 32, 1, 16>::check(11, true);
   narrow_case<float, int8_t, 2, 400, 400, 64, 1, 16>::check(20, false);
-  narrow_case<float, uint8_t, 1, 48, 16, 32, 1, 16>::check(5, true);
   narrow_case<float, int2_t, 4, 512, 64, 32, 2, 16>::check(33, true);
   narrow_case<float, uint2_t, 1, 64, 16, 32, 1, 4>::check(7, true);
+#endif
+  narrow_case<float, uint4_t, 3, 96, 16, 32, 2, 8>::check(9, true, 1);
+  narrow_case<f16, int4_t, 1, 1024, 32, 64, 2, 16>::check(50, false);
+  narrow_case<float, uint8_t, 1, 48, 16, 32, 1, 16>::check(5, true);
   return finish();
 }

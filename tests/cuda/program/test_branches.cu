@@ -7,10 +7,11 @@
 // before: a missing edge shows as wrong numbers. On the CPU, where the emulator runs a graph in any
 // order that its edges allow, the test also takes edges away and expects that to be seen.
 #define TENON_TRACE
+#include "common/scalar.h"
 #include "cuda/host/watch.h"
 #include "cuda/map/kernel.cuh"
-#include "common/scalar.h"
 #include "shared/harness.h"
+#include "shared/open.h"
 
 using namespace test;
 using tenon::cuda::frame;
@@ -19,7 +20,7 @@ using tenon::cuda::status;
 
 namespace {
 
-#if defined(__CUDACC__)
+#if defined(TENON_TEST_ON_DEVICE)
 constexpr index_t count = 1 << 21;
 #else
 constexpr index_t count = 1 << 9;
@@ -212,7 +213,7 @@ void without_a_join() {
   record(p.open() != cuda::ok, "is refused");
 }
 
-#if !defined(__CUDACC__)
+#if !defined(TENON_TEST_ON_DEVICE)
 /// Each edge but that of the join, which is refused, is needed.
 void without_an_edge() {
   for (size_t gone : {0, 1, 3, 4, 5}) {
@@ -243,7 +244,7 @@ int main(int argc, char **argv) {
   runs(argc > 1 && !strcmp(argv[1], "--quick") ? 2 : 30);
   traced();
   without_a_join();
-#if !defined(__CUDACC__)
+#if !defined(TENON_TEST_ON_DEVICE)
   without_an_edge();
 #endif
   return finish();

@@ -5,10 +5,11 @@
 // captures, loops.
 #define TENON_TRACE
 #include "cuda/host/host_run.h"
+#include "cuda/host/watch.h"
 #include "cuda/map/kernel.cuh"
 #include "cuda/nonzero/kernel.cuh"
-#include "cuda/host/watch.h"
 #include "shared/harness.h"
+#include "shared/open.h"
 
 #include <vector>
 
@@ -176,7 +177,7 @@ void loops(cuda::context *c) {
   trips(9, false, 9, INT64_MAX, 0, cuda::ok, "none where it is false at first");
   trips(0, true, 9, INT64_MAX, 0, cuda::ok, "none of none");
   trips(5, true, 9, 5, 5, cuda::ok, "as many as have room");
-  trips(6, true, 9, 5, 5, cuda::dims_out_of_range, "one more than have room");
+  trips(6, true, 9, 5, 5, cuda::dimension_out_of_range, "one more than have room");
 }
 
 /// Steps of the graph and behind it, each once.

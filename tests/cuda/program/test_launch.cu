@@ -14,9 +14,10 @@
 #include "common/scalar.h"
 #include "cuda/contract_simt/kernel.cuh"
 #include "cuda/host/host_run.h"
-#include "cuda/map/kernel.cuh"
 #include "cuda/host/watch.h"
+#include "cuda/map/kernel.cuh"
 #include "shared/harness.h"
+#include "shared/open.h"
 
 #include <algorithm>
 #include <memory>
@@ -70,7 +71,7 @@ struct share_kernel {
       return;
 #if defined(__CUDA_ARCH__)
     asm volatile("mov.u32 %0, %%dynamic_smem_size;" : "=r"(*share));
-#elif !defined(__CUDACC__)
+#elif !defined(TENON_TEST_ON_DEVICE)
     *share = emulator::machine::instance().shared_bytes;
 #endif
   }
@@ -82,7 +83,7 @@ namespace {
 // ------------------------------------------------------
 
 using any = cuda::variant<0, 100000>;
-#if defined(__CUDACC__)
+#if defined(TENON_TEST_ON_DEVICE)
 constexpr index_t rows = 4096, width = 24;
 constexpr int chain = 60;
 #else
@@ -184,7 +185,7 @@ struct machine {
   }
 };
 
-#if defined(__CUDACC__)
+#if defined(TENON_TEST_ON_DEVICE)
 int repetitions = 30;
 #else
 int repetitions = 2;
@@ -340,8 +341,8 @@ void run_time_dimensions(const machine &m, cuda::context *c) {
     s.wait();
     a.expect("result", n);
   }
-  is(cuda::set_dim(c, 0, rows + 1), cuda::dims_out_of_range, "too large a dimension");
-  is(cuda::set_dim(c, 0, 0), cuda::dims_out_of_range, "too small a dimension");
+  is(cuda::set_dim(c, 0, rows + 1), cuda::dimension_out_of_range, "too large a dimension");
+  is(cuda::set_dim(c, 0, 0), cuda::dimension_out_of_range, "too small a dimension");
   is(cuda::set_dim(c, 1, 1), cuda::invalid_argument, "no such dimension");
 }
 

@@ -121,6 +121,7 @@ void scatter(index_t a, index_t b, index_t places, index_t inner) {
 } // namespace
 
 int main() {
+#if !defined(TENON_INSTANCES)
   sort(1, 1, 4, 0);
   sort(100, 0, 8, 0);
   sort(300, 255, 8, 0);
@@ -129,12 +130,13 @@ int main() {
   sort(5000, 5000, 32, 700);
   scatter<scatter_replace, float, 0>(1, 1, 1, 1);
   scatter<scatter_replace, float, 0>(3, 100, 40, 1);
-  scatter<scatter_replace, float, 1>(5, 30, 20, 7);
   scatter<scatter_replace, int64_t, 1>(1, 900, 1000, 2);
   scatter<scatter_replace, float, 0>(4, 0, 3, 1);
   scatter<scatter_add, float, 0>(20, 130, 16, 1); // several blocks, many meet
-  scatter<scatter_add, float, 1>(6, 50, 300, 5);
   scatter<scatter_max, int32_t, 0>(11, 17, 9, 1);
+#endif
+  scatter<scatter_replace, float, 1>(5, 30, 20, 7);
+  scatter<scatter_add, float, 1>(6, 50, 300, 5);
   scatter<scatter_mul, int32_t, 1>(2, 70, 33, 3);
   return finish();
 }

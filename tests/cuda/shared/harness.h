@@ -2,11 +2,14 @@
 // comparison and the last line "N passed, N failed".
 //
 // Built by nvcc, tests run on the GPU. Built by a C++ compiler with emulator/ in front of the
-// include path, the same tests run on the CPU.
+// include path, the same tests run on the CPU. Built with TENON_INSTANCES and not run, by nvcc for
+// every architecture and by a C++ compiler against the headers of older toolkits, a test is its last
+// cases alone, one or a few of each kernel: main() leaves the others out.
 #pragma once
 
 #include "cuda/base/operands.cuh"
-#if defined(__CUDACC__)
+#if defined(__CUDACC__) || defined(TENON_INSTANCES)
+#define TENON_TEST_ON_DEVICE // not on the emulator
 #include "cuda/host/launch.h"
 #else
 #include "cuda/host/entry.cuh"
@@ -93,7 +96,7 @@ public:
     host_.resize(count_);
     const size_t bytes = (2 * margin + skew_ + count_) * sizeof(T);
     image_.assign(bytes, 0xff);
-#if defined(__CUDACC__)
+#if defined(TENON_TEST_ON_DEVICE)
     require(cudaMalloc(&device_, bytes), "cudaMalloc");
     copy_to_device(device_, image_.data(), bytes);
 #else
@@ -103,7 +106,7 @@ public:
 #endif
   }
   ~buffer() {
-#if defined(__CUDACC__)
+#if defined(TENON_TEST_ON_DEVICE)
     (void)cudaFree(device_);
 #endif
   }
@@ -125,7 +128,7 @@ public:
     upload();
   }
   void upload() {
-#if defined(__CUDACC__)
+#if defined(TENON_TEST_ON_DEVICE)
     copy_to_device(device(), host_.data(), count_ * sizeof(T));
 #else
     memcpy(static_cast<void *>(device()), host_.data(), count_ * sizeof(T));
@@ -133,7 +136,7 @@ public:
   }
   /// Reads the device and checks the margins.
   void download() {
-#if defined(__CUDACC__)
+#if defined(TENON_TEST_ON_DEVICE)
     require(cudaMemcpy(image_.data(), device_, image_.size(), cudaMemcpyDeviceToHost),
             "cudaMemcpy");
 #else
@@ -155,7 +158,7 @@ private:
   std::vector<T> host_;
   std::vector<unsigned char> image_;
   unsigned char *device_ = nullptr;
-#if !defined(__CUDACC__)
+#if !defined(TENON_TEST_ON_DEVICE)
   std::unique_ptr<emulator::guarded> memory_;
 #endif
 };
@@ -165,7 +168,7 @@ template <class K> void launch(const K &given) {
   const grid g = given.blocks();
   if (g.x == 0 || g.y == 0 || g.z == 0)
     return;
-#if defined(__CUDACC__)
+#if defined(TENON_TEST_ON_DEVICE)
   const K &kernel = given;
   using every = cuda::variant<0, 100000>;
   int limit = 0;

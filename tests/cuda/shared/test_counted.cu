@@ -170,23 +170,25 @@ void suppression(index_t batch, index_t classes, index_t n, index_t k, float iou
 } // namespace
 
 int main() {
+#if !defined(TENON_INSTANCES)
   nonzero<float>(3, 4, 5, 3);
   nonzero<float>(7, 150, 11, 2); // several blocks
-  nonzero<f16>(2, 33, 64, 1);
   nonzero<int64_t>(5, 40, 9, 50);
   nonzero<float>(4, 4, 4, 0);
   nonzero<float>(4, 0, 4, 1);
   unique<true>(1, 1, 0);
   unique<true>(300, 1, 40);
   unique<false>(300, 1, 40);
-  unique<true>(90, 3, 2);
-  unique<false>(150, 2, 3);
   suppression(1, 1, 1, 1, 0.5f);
   suppression(2, 3, 40, 12, 0.3f);
-  suppression(1, 2, 700, 60, 0.1f); // a thread for several boxes
   suppression(1, 1, 300, 300, 0.7f);
   suppression(1, 1, 1500, 1500, 0.95f); // several tiles, most boxes stay
   suppression(1, 3, 900, 300, 0.8f);    // full within the second tile
   suppression(2, 2, 256, 4, 0.9f);      // full within the first
+#endif
+  nonzero<f16>(2, 33, 64, 1);
+  unique<true>(90, 3, 2);
+  unique<false>(150, 2, 3);
+  suppression(1, 2, 700, 60, 0.1f); // a thread for several boxes
   return finish();
 }

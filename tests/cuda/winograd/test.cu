@@ -122,6 +122,7 @@ void winograd(const extents_of_case &e, double tolerance = 2e-6) {
 } // namespace
 
 int main() {
+#if !defined(TENON_INSTANCES)
   winograd<plain, 16, 64>({1, 8, 8, 1, 1, 1, 1});
   winograd<plain, 13, 70>({2, 7, 9, 1, 1, 1, 1});
   winograd<plain, 8, 5>({1, 5, 4, 0, 0, 0, 0});
@@ -134,8 +135,9 @@ int main() {
   winograd<split<3>, 40, 40>({1, 7, 7, 1, 1, 1, 1});
   winograd<split<4>, 12, 32>({2, 4, 6, 1, 1, 1, 1});
   winograd<plain, 16, 64, true>({1, 7, 7, 1, 1, 1, 1});
-  winograd<split<2>, 21, 30, true>({1, 6, 9, 1, 1, 1, 1});
   winograd<narrow, 7, 32, false, false>({2, 6, 7, 1, 1, 1, 1});
+#endif
+  winograd<split<2>, 21, 30, true>({1, 6, 9, 1, 1, 1, 1});
   winograd<pairs, 8, 16, true, true, f16>({1, 6, 6, 1, 1, 1, 1});
   return finish();
 }

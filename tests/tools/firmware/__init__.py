@@ -258,10 +258,10 @@ class HostModel(Model):
         self.shared = ctypes.CDLL(str(library))
         self.function("error_message").restype = ctypes.c_char_p
         self.function("model_get").restype = ctypes.c_void_p
-        self.function("context_bytes").restype = ctypes.c_size_t
-        size = self.function("context_bytes")()
-        self.memory = ctypes.create_string_buffer(size)
+        self.function("model_context_bytes").restype = ctypes.c_size_t
         self.model = ctypes.c_void_p(self.function("model_get")())
+        size = self.function("model_context_bytes")(self.model)
+        self.memory = ctypes.create_string_buffer(size)
         self.context = ctypes.c_void_p()
         self.check(self.function("context_place")(self.model, self.memory, ctypes.c_size_t(size),
                                                   ctypes.byref(self.context)))  # fmt: skip

@@ -100,17 +100,17 @@ void call(const std::string &library, const std::string &prefix, Graph &graph,
   void *handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_TRUE(handle) << dlerror();
   auto function = [&](const char *name) { return dlsym(handle, (prefix + name).c_str()); };
-  auto create = reinterpret_cast<int (*)(void **, const char *)>(function("_model_create"));
+  auto create = reinterpret_cast<int (*)(const void *, void **)>(function("_model_open"));
   auto context = reinterpret_cast<int (*)(const void *, void **)>(function("_context_create"));
   auto setDim = reinterpret_cast<int (*)(void *, int, long)>(function("_set_dim"));
   auto outputDim = reinterpret_cast<long (*)(const void *, int, int)>(function("_output_dim"));
   auto run =
       reinterpret_cast<int (*)(void *, const void *const *, void *const *)>(function("_run"));
   auto destroyContext = reinterpret_cast<void (*)(void *)>(function("_context_destroy"));
-  auto destroyModel = reinterpret_cast<void (*)(void *)>(function("_model_destroy"));
+  auto destroyModel = reinterpret_cast<void (*)(void *)>(function("_model_close"));
   ASSERT_TRUE(create && context && run && outputDim && destroyContext && destroyModel);
   void *m = nullptr, *c = nullptr;
-  ASSERT_EQ(create(&m, nullptr), 0);
+  ASSERT_EQ(create(nullptr, &m), 0);
   ASSERT_EQ(context(m, &c), 0);
   for (size_t i = 0; i < symbols.size(); ++i) {
     auto v = values.find(symbols[i].symbol());

@@ -295,6 +295,61 @@ template <int Pairs> void checkJoined(Context &c) {
   op->erase();
 }
 
+/// Output `row` of a tile and element i of 32 along k, as runtime/cuda/strip/kernel.cuh has them:
+/// lane 4 * g + t, register r and half h of step s.
+struct StripPlace {
+  int64_t lane, s, r, h;
+  StripPlace(int64_t row, int64_t i)
+      : lane(4 * (row % 8) + i / 8), s(i % 8 / 4), r(row / 8 + 2 * (i % 4 / 2)), h(i % 2) {}
+};
+
+TEST(Packing, MatricesAreStoredAsStrips) {
+  Context c;
+  Tensor value(Element::F16, {40, 18}); // [k][n]
+  auto *x = reinterpret_cast<uint16_t *>(value.mutableBytes());
+  std::iota(x, x + 40 * 18, uint16_t(1));
+  const LayoutAxis axes[] = {axis(1), axis(0)};
+  const std::vector<uint16_t> halves = storedAs<uint16_t>(c, value, Layout::get(c, axes), "strips");
+  std::vector<uint16_t> expected(2 * 4 * 256, 0);
+  for (int64_t k = 0; k < 40; ++k)
+    for (int64_t n = 0; n < 18; ++n) {
+      const StripPlace p(n % 16, k % 32);
+      expected[size_t((n / 16 * 4 + k / 32 * 2 + p.s) * 256 + p.lane * 8 + 2 * p.r + p.h)] =
+          uint16_t(1 + k * 18 + n);
+    }
+  EXPECT_EQ(halves, expected);
+
+  Tensor bytes(Element::I8, {3, 64}), nibbles(Element::I4, {3, 64});
+  for (int64_t i = 0; i < bytes.size(); ++i)
+    bytes.setInt(i, i * 7 % 256 - 128), nibbles.setInt(i, i * 5 % 16 - 8);
+  const std::vector<uint8_t> eight = storedAs<uint8_t>(c, bytes, Layout(), "strips"),
+                             four = storedAs<uint8_t>(c, nibbles, Layout(), "strips");
+  ASSERT_EQ(eight.size(), 1024u);
+  ASSERT_EQ(four.size(), 1024u); // a pair of tiles of 64 along k
+  for (int64_t n = 0; n < 3; ++n)
+    for (int64_t k = 0; k < 64; ++k) {
+      const StripPlace p(n, k % 32);
+      EXPECT_EQ(eight[size_t(k / 32 * 512 + p.lane * 16 + 8 * p.s + 2 * p.r + p.h)] - 128,
+                bytes.intAt(n * 64 + k));
+      const int64_t bit = 4 * (4 * p.h + p.r);
+      const uint8_t byte = four[size_t(p.lane * 16 + 4 * (k / 32 * 2 + p.s) + bit / 8)];
+      EXPECT_EQ((byte >> (bit % 8) & 15) - 8, nibbles.intAt(n * 64 + k));
+    }
+  EXPECT_EQ(eight[5 * 16 * 4], 128); // an output that is not there: 0
+  EXPECT_EQ(four[1023], 0x88);
+
+  Tensor scales(Element::F16, {9, 3});
+  auto *scale = reinterpret_cast<uint16_t *>(scales.mutableBytes());
+  std::iota(scale, scale + 27, uint16_t(1));
+  // Blocks of 64 elements: each scale is there for two.
+  const std::vector<uint16_t> stored = storedAs<uint16_t>(c, scales, Layout(), "scales4x2");
+  ASSERT_EQ(stored.size(), size_t(4 * 8 * 2 * 2));
+  for (int64_t n = 0; n < 9; ++n)
+    for (int64_t b = 0; b < 8; ++b)
+      EXPECT_EQ(stored[size_t(((b / 2 * 8 + n % 8) * 2 + b % 2) * 2 + n / 8)],
+                b < 6 ? n * 3 + b / 2 + 1 : 0);
+}
+
 TEST(Packing, FiltersAreJoined) {
   Context c;
   checkJoined<1>(c);

@@ -5,7 +5,7 @@
 int main() {
   net_model *model = nullptr;
   net_context *context = nullptr;
-  if (net_model_create(&model, nullptr) || net_context_create(model, &context))
+  if (net_model_open(nullptr, &model) || net_context_create(model, &context))
     return 1;
   float y[2] = {};
   void *outputs[] = {y};
@@ -13,6 +13,6 @@ int main() {
   std::printf("without inputs: %d, %g %g\n", code, y[0], y[1]);
   std::printf("without outputs: %d\n", net_run(context, nullptr, nullptr));
   net_context_destroy(context);
-  net_model_destroy(model);
+  net_model_close(model);
   return 0;
 }

@@ -5,7 +5,7 @@
 int main() {
   net_model *model = nullptr;
   net_context *context = nullptr;
-  if (net_model_create(&model, nullptr) || net_context_create(model, &context) ||
+  if (net_model_open(nullptr, &model) || net_context_create(model, &context) ||
       net_set_dim(context, 0, 0))
     return 1;
   const float x[4] = {1, 2, 3, 4};
@@ -19,6 +19,6 @@ int main() {
   run("more", x, nullptr, y);
   run("y", x, x, nullptr);
   net_context_destroy(context);
-  net_model_destroy(model);
+  net_model_close(model);
   return 0;
 }

@@ -9,10 +9,14 @@ namespace cuda {
 namespace ptx {
 
 struct mbarrier {
-  uint8_t phase, count, missing, mark;
+  uint32_t phase : 1, count : 11, missing : 11, mark : 8; // 8 bytes in all, as the machine has them
   int32_t bytes;
 
-  void init(int n) { *this = {0, uint8_t(n), uint8_t(n), initialised, 0}; }
+  void init(int n) {
+    if (n <= 0 || n >= 1 << 11)
+      emulator::machine::fail("an mbarrier that counts so many threads");
+    phase = 0, count = missing = unsigned(n), mark = initialised, bytes = 0;
+  }
   static void fence_init() {}
   void arrive() { change(1, 0); }
   void arrive_expecting(int n) { change(1, n); }
@@ -20,7 +24,7 @@ struct mbarrier {
   void land(int n) { change(0, -n); }
   bool try_wait(int parity) const {
     check();
-    return phase != parity;
+    return int(phase) != parity;
   }
   void wait(int parity) const {
     while (!try_wait(parity))
@@ -29,16 +33,16 @@ struct mbarrier {
   void wait_for_cluster(int parity) const { wait(parity); }
 
 private:
-  static constexpr uint8_t initialised = 0x5a;
+  static constexpr unsigned initialised = 0x5a;
   void check() const {
     if (mark != initialised)
       emulator::machine::fail("an mbarrier that was not initialised");
   }
   void change(int arrivals, int more) {
     check();
-    if (arrivals > missing)
+    if (arrivals > int(missing))
       emulator::machine::fail("more threads arrive at an mbarrier than it counts");
-    missing = uint8_t(missing - arrivals);
+    missing = missing - unsigned(arrivals);
     bytes += more;
     if (missing == 0 && bytes == 0) {
       phase ^= 1;

@@ -28,6 +28,12 @@ template <class T> struct emulated_mma_m16n8k16 {
       }
     });
   }
+  static void sum(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1,
+                  const float (&c)[4]) {
+    float all[4] = {c[0], c[1], c[2], c[3]};
+    multiply(all, a, b0, b1);
+    memcpy(d, all, sizeof(all));
+  }
 
 private:
   static float value(unsigned pair, int which) {
