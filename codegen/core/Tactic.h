@@ -72,6 +72,8 @@ public:
 
   virtual ScheduleText text() const = 0;
   virtual Price price() const = 0;
+  /// The same where the tactic's constants (TacticInfo::costs) are others.
+  virtual Price price(llvm::ArrayRef<double> costs) const = 0;
   /// Scratch bytes that live as long as the step.
   virtual int64_t scratch() const = 0;
   /// Bytes that are zero before the first run and that the kernel leaves zero.
@@ -107,9 +109,17 @@ struct Chain {
   llvm::StringRef within = {};
 };
 
+/// The constants of a kernel family's prices, as codegen/cuda/<family>/costs.inc has them.
+struct CostTable {
+  llvm::StringRef family;
+  llvm::ArrayRef<double> values;
+};
+
 /// What there is to say of a tactic without a group.
 struct TacticInfo {
   llvm::StringRef id, summary;
+  /// Empty where prices have no table of constants.
+  CostTable costs = {};
   /// CUDA: whether operands and results may have elements that share bytes, which threads that
   /// write neighbours have to mind.
   bool takesPacked = false;

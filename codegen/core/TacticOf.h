@@ -9,6 +9,8 @@
 //     // Best guess first; none where the schedule is NoSchedule.
 //     static void candidates(const Problem &, std::vector<Schedule> &);
 //     static double microseconds(const Problem &, const Schedule &);    // by the clock
+//     // or, where constants of it are made of measurements (PricedBy, docs/tuning.md):
+//     static double microseconds(const Problem &, const Schedule &, const Costs &);
 //     static void emit(const Problem &, const Schedule &, StepWriter &);
 //
 //     // Optional. Estimates on the scale of the tactics that compete, where that is not the clock;
@@ -35,7 +37,39 @@
 
 #include "codegen/core/Tactic.h"
 
+#include <array>
+#include <bit>
+
 namespace tenon {
+
+/// What a tactic derives from whose prices have constants: an aggregate of doubles, and of such
+/// aggregates, which `C` is and `Family::costs` has values of. scripts/fit-costs makes them of
+/// measurements (docs/tuning.md).
+///
+///   struct HaloCosts {
+///     double step, tile;
+///     static constexpr llvm::StringLiteral family = "contract_halo"; // codegen/cuda/contract_halo
+///   };
+///   constexpr HaloCosts kCosts = {
+///   #include "codegen/cuda/contract_halo/costs.inc"
+///   };
+///   struct Halo : PricedBy<kCosts> {
+template <const auto &Values> struct PricedBy {
+  using Costs = std::remove_cvref_t<decltype(Values)>;
+  using Numbers = std::array<double, sizeof(Costs) / sizeof(double)>;
+  static_assert(sizeof(Numbers) == sizeof(Costs));
+
+  static constexpr const Costs &costs = Values;
+  static constexpr Numbers numbers = std::bit_cast<Numbers>(Values);
+  static Costs costsOf(llvm::ArrayRef<double> values) {
+    Numbers n;
+    assert(values.size() == n.size());
+    llvm::copy(values, n.begin());
+    return std::bit_cast<Costs>(n);
+  }
+};
+template <class T>
+concept Priced = requires { typename T::Costs; };
 
 template <class T>
 Refusal impossible(const typename T::Schedule &schedule, const std::string &reason) {
@@ -65,14 +99,16 @@ public:
   ScheduleText text() const override { return printSchedule(T::id, schedule_); }
 
   Price price() const override {
-    Price price;
-    if constexpr (requires { &T::microseconds; })
-      price.rank = price.microseconds = T::microseconds(*problem_, schedule_);
-    if constexpr (requires { &T::rank; })
-      price.rank = T::rank(*problem_, schedule_);
-    if constexpr (requires { &T::weightBits; })
-      price.weightBits = T::weightBits(schedule_);
-    return price;
+    if constexpr (Priced<T>)
+      return priceBy(T::costs);
+    else
+      return priceBy();
+  }
+  Price price(llvm::ArrayRef<double> costs) const override {
+    if constexpr (Priced<T>)
+      return priceBy(T::costsOf(costs));
+    else
+      return priceBy();
   }
 
   int64_t scratch() const override {
@@ -97,6 +133,17 @@ public:
   void emit(StepWriter &out) const override { T::emit(*problem_, schedule_, out); }
 
 private:
+  template <class... Costs> Price priceBy(const Costs &...costs) const {
+    Price price;
+    if constexpr (requires { &T::microseconds; })
+      price.rank = price.microseconds = T::microseconds(*problem_, schedule_, costs...);
+    if constexpr (requires { &T::rank; })
+      price.rank = T::rank(*problem_, schedule_, costs...);
+    if constexpr (requires { &T::weightBits; })
+      price.weightBits = T::weightBits(schedule_);
+    return price;
+  }
+
   const std::shared_ptr<const Problem> problem_; // of all choices that came with this one
   const S schedule_;
 };
@@ -146,6 +193,8 @@ private:
 
   static constexpr TacticInfo infoOf() {
     TacticInfo info{T::id, T::summary};
+    if constexpr (Priced<T>)
+      info.costs = {T::Costs::family, T::numbers};
     if constexpr (requires { T::takesPacked; })
       info.takesPacked = T::takesPacked;
     if constexpr (requires { T::sharesCode; })

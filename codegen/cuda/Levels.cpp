@@ -35,7 +35,8 @@ TargetLevel cuda(llvm::StringRef name, llvm::StringRef device, unsigned sm,
 
 } // namespace
 
-// sm_90a: one H200, measured. Others: data sheets of T4, A100, A10, the Orin modules (64 GB, 16 GB
+// sm_90a: one H200, measured; one H100, its bandwidth measured (bench/cuda/gemv/h100.csv), the chip
+// is the same. Others: data sheets of T4, A100, A10, the Orin modules (64 GB, 16 GB
 // and 8 GB at 1300, 918 and 625 MHz), L4, B200, Thor and RTX 5090; unmeasured.
 llvm::ArrayRef<TargetLevel> levels() {
   static const TargetLevel kLevels[] = {
@@ -46,7 +47,8 @@ llvm::ArrayRef<TargetLevel> levels() {
       cuda("sm_87", "orin-nx", 87, 8, 1880, 15, 102.4, 163, "Jetson Orin NX"),
       cuda("sm_87", "orin-nano", 87, 8, 1280, 10.2, 68, 163, "Jetson Orin Nano"),
       cuda("sm_89", 89, 58, 30300, 121, 300, 99, "Ada (L4)"),
-      cuda("sm_90a", 90, 132, 51000, 743, 4190, 227, "Hopper (H200)"),
+      cuda("sm_90a", "h200", 90, 132, 51000, 743, 4190, 227, "Hopper (H200)"),
+      cuda("sm_90a", "h100", 90, 132, 51000, 743, 3090, 227, "Hopper (H100)"),
       cuda("sm_100", 100, 148, 75000, 2250, 8000, 227, "Blackwell (B200)"),
       cuda("sm_110", 110, 20, 8000, 517, 273, 227, "Jetson Thor"),
       cuda("sm_120", 120, 170, 104800, 419, 1792, 99, "Blackwell (RTX 5090)"),

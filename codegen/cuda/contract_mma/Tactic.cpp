@@ -5,32 +5,28 @@
 // (runtime/cuda/contract_mma/int8.cuh). Each generation serves the machines up to the next.
 #include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
-#include "codegen/cuda/shared/MmaTiles.h"
+#include "codegen/cuda/contract_mma/Costs.h"
 
 #include <array>
 
 namespace tenon::cuda {
 namespace {
 
-/// Tiles, along K in elements of 16 bits. Source: fitted to bench/gemm.cu on one H200 (CUDA 13.0,
-/// fp16): 40 layers with constant extents (bench/cuda/contract_mma/h200.csv) and, weighing little,
-/// the products of eight networks; rms error 7 to 10 % (18 % of the smallest tiles); what the
-/// estimates choose is 3 % slower than the fastest. The first is for products that fill the
-/// machine.
+/// Tiles, along K in elements of 16 bits. The first is for products that fill the machine.
 constexpr TileRow kOfHalves[] = {
-    {{128, 256, 32, 64, 64, 4}, 1, {1, 0.617, 0.000, 3.708, 3.52, 1.15}},
-    {{256, 64, 32, 64, 64, 4}, 1, {2, 0.145, 0.390, 2.633, 3.69, 0.54}},
-    {{128, 128, 32, 64, 32, 3}, 1, {1, 0.450, 0.382, 2.187, 3.13, 0.38}},
-    {{128, 128, 64, 64, 64, 3}, 2, {1, 0.678, 0.059, 3.237, 4.40, 0.48}},
-    {{64, 128, 64, 64, 64, 3}, 2, {2, 0.451, 0.421, 1.879, 3.36, 0.27}},
-    {{128, 64, 32, 32, 32, 3}, 1, {2, 0.347, 0.284, 1.045, 2.62, 0.16}},
-    {{64, 64, 64, 64, 64, 4}, 4, {2, 0.252, 0.220, 1.841, 1.39, 0.19}},
-    {{64, 64, 64, 32, 32, 4}, 2, {2, 0.272, 0.254, 1.087, 1.73, 0.11}},
-    {{64, 64, 32, 32, 32, 4}, 1, {4, 0.202, 0.179, 0.798, 1.86, 0.21}},
-    {{64, 32, 64, 32, 16, 3}, 1, {6, 0.221, 0.310, 0.403, 0.86, 0.28}},
-    {{32, 64, 128, 32, 32, 3}, 2, {3, 0.372, 0.320, 0.893, 1.65, 0.08}},
-    {{32, 64, 64, 16, 32, 3}, 1, {5, 0.271, 0.247, 0.304, 1.86, 0.10}},
-    {{64, 16, 64, 16, 16, 3}, 1, {7, 0.230, 0.172, 0.606, 1.27, 0.29}},
+    {{128, 256, 32, 64, 64, 4}, 1, 1},
+    {{256, 64, 32, 64, 64, 4}, 1, 2},
+    {{128, 128, 32, 64, 32, 3}, 1, 1},
+    {{128, 128, 64, 64, 64, 3}, 2, 1},
+    {{64, 128, 64, 64, 64, 3}, 2, 2},
+    {{128, 64, 32, 32, 32, 3}, 1, 2},
+    {{64, 64, 64, 64, 64, 4}, 4, 2},
+    {{64, 64, 64, 32, 32, 4}, 2, 2},
+    {{64, 64, 32, 32, 32, 4}, 1, 4},
+    {{64, 32, 64, 32, 16, 3}, 1, 6},
+    {{32, 64, 128, 32, 32, 3}, 2, 3},
+    {{32, 64, 64, 16, 32, 3}, 1, 5},
+    {{64, 16, 64, 16, 16, 3}, 1, 7},
 };
 /// An instruction takes as long for 32 bytes along K as for 16 elements of 16 bits.
 constexpr auto kOfBytes = [] {
@@ -87,19 +83,17 @@ constexpr Generation kBytesSm80 = {"contract_int8_sm80",
                                    true};
 
 /// What copying A element by element costs a step, where no runs of 16 bytes are neighbours along
-/// K. Source: first layers and depthwise convolutions of bench/cuda/program/tuned_h200.csv; of
-/// bytes unmeasured: words of four are copied as such, others take twice as long as elements of 16
-/// bits.
-double singleElements(const Contraction &c, bool bytes) {
+/// K. Words of four bytes are copied as such, others take twice as long as elements of 16 bits.
+double singleElements(const Contraction &c, bool bytes, const MmaCosts &costs) {
   if (c.isConv && c.conv.isDepthwise())
-    return bytes ? 9.2 : 4.6;
+    return (bytes ? 2 : 1) * costs.singleDepthwise;
   const int64_t neighbours = c.isConv ? c.conv.channels : c.depth();
   if (bytes)
-    return neighbours % 16 == 0 ? 1 : neighbours % 4 == 0 ? 2 : 4;
-  return neighbours % 8 == 0 ? 1 : 2;
+    return neighbours % 16 == 0 ? 1 : (neighbours % 4 == 0 ? 1 : 2) * costs.single;
+  return neighbours % 8 == 0 ? 1 : costs.single;
 }
 
-template <const Generation &G> struct Mma : SplitContraction {
+template <const Generation &G> struct Mma : SplitContraction, PricedBy<kMmaCosts> {
   static constexpr llvm::StringRef id = G.id, summary = G.summary;
   using Schedule = MmaSchedule;
 
@@ -141,22 +135,23 @@ template <const Generation &G> struct Mma : SplitContraction {
     return hasTilesOf<Mma>(G.rows(), s).andThen([&] { return fits(p, s); });
   }
 
-  static double microseconds(const Problem &p, const Schedule &s) {
-    const TileCosts &costs = rowOf(G.rows(), s).costs;
+  static double microseconds(const Problem &p, const Schedule &s, const MmaCosts &c) {
+    const TilePrice tile = priceOf(G.rows(), c.halves, s);
     const double each =
         std::ceil(double(tileCount(p.c, s)) * double(s.splits) / p.in.level.multiprocessors);
-    // Rescaling integers takes longer than what follows sums of floats.
-    const double time = stepsOf(p.c.depth(), s.tileK, s.splits) * costs.step(each) *
+    const double time = stepsOf(p.c.depth(), s.tileK, s.splits) * tile.step(each) *
                             std::max(1.0, slowdownOfMma(p.in.level)) *
-                            singleElements(p.c, G.ofBytes) +
-                        costs.blocks(each, G.ofBytes ? 1.5 : 1) + costs.parts(s.splits);
+                            singleElements(p.c, G.ofBytes, c) +
+                        tile.blocks(each, G.ofBytes ? c.rescaling : 1) + tile.costs.parts(s.splits);
     Effort e;
-    e.bytes = double(workOf(*p.in.form.group).bytes);
+    e.bytes = p.bytes;
     e.launches = 0;
     // What is moved hides behind what is multiplied in part.
-    return kTileLaunch + std::hypot(time, cuda::microseconds(p.in.level, e) + 0.3);
+    return kTileLaunch + std::hypot(time, cuda::microseconds(p.in.level, e) + c.moving);
   }
-  static double rank(const Problem &p, const Schedule &s) { return kScale * microseconds(p, s); }
+  static double rank(const Problem &p, const Schedule &s, const MmaCosts &c) {
+    return kScale * microseconds(p, s, c);
+  }
 
   static void pack(const Problem &p, const Schedule &s, llvm::SmallVectorImpl<Packing> &out) {
     hasRows(p) ? packContractionRows(p, out) : packContractionTiles(p, s.tileN, out);

@@ -3,32 +3,32 @@
 // tf32 or by three that are as exact as fp32 (runtime/cuda/contract_mma/tf32.cuh). From sm_80 on.
 #include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
-#include "codegen/cuda/shared/MmaTiles.h"
+#include "codegen/cuda/contract_mma/Costs.h"
 
 namespace tenon::cuda {
 namespace {
 
-/// Source: fitted to the times of these schedules on one H200 (CUDA 13.0; medians in a graph of 20
-/// launches with early starts; 14 layers of ResNet-50, ConvNeXt, DenseNet and a UNet at batch 1 and
-/// 8): rms error 3 to 23 %; what the estimates choose is 2 % (tf32x3) and 4 % (tf32) slower than
-/// the fastest.
+/// What they cost was fitted to the times of these schedules on one H200 (CUDA 13.0; medians in a
+/// graph of 20 launches with early starts; 14 layers of ResNet-50, ConvNeXt, DenseNet and a UNet at
+/// batch 1 and 8), which were not kept: rms error 3 to 23 %; what the estimates choose was 2 %
+/// (tf32x3) and 4 % (tf32) slower than the fastest.
 constexpr TileRow kTf32[] = {
-    {{128, 64, 32, 64, 32, 3}, 1, {2, 0.537, 0.443, 2.66, 1.60, 0.38}},
-    {{64, 64, 32, 32, 32, 4}, 1, {3, 0.385, 0.320, 1.58, 1.99, 0.18}},
-    {{64, 64, 32, 16, 32, 4}, 1, {2, 0.472, 0.374, 1.87, 1.48, 0.05}},
-    {{64, 32, 32, 16, 32, 4}, 1, {4, 0.307, 0.272, 1.28, 2.37, 0}},
-    {{32, 64, 32, 16, 32, 4}, 1, {4, 0.305, 0.270, 1.18, 2.34, 0}},
-    {{32, 32, 32, 16, 16, 4}, 1, {6, 0.226, 0.188, 0.79, 2.27, 0}},
-    {{16, 64, 64, 16, 16, 3}, 1, {3, 0.441, 0.277, 0.87, 1.35, 0.23}},
+    {{128, 64, 32, 64, 32, 3}, 1, 2},
+    {{64, 64, 32, 32, 32, 4}, 1, 3},
+    {{64, 64, 32, 16, 32, 4}, 1, 2},
+    {{64, 32, 32, 16, 32, 4}, 1, 4},
+    {{32, 64, 32, 16, 32, 4}, 1, 4},
+    {{32, 32, 32, 16, 16, 4}, 1, 6},
+    {{16, 64, 64, 16, 16, 3}, 1, 3},
 };
 constexpr TileRow kTf32x3[] = {
-    {{128, 64, 32, 64, 32, 3}, 1, {2, 1.307, 1.039, 3.16, 2.24, 0.44}},
-    {{64, 64, 32, 32, 32, 4}, 1, {2, 0.783, 0.582, 1.64, 1.40, 0.25}},
-    {{64, 64, 32, 16, 32, 4}, 1, {1, 0.728, 0.728, 1.55, 1.17, 0.09}},
-    {{64, 32, 32, 16, 32, 4}, 1, {3, 0.522, 0.404, 0.53, 2.88, 0}},
-    {{32, 64, 32, 16, 32, 4}, 1, {2, 0.525, 0.399, 0.29, 2.93, 0}},
-    {{32, 32, 32, 16, 16, 4}, 1, {4, 0.368, 0.310, 0.20, 2.73, 0}},
-    {{16, 64, 64, 16, 16, 3}, 1, {2, 0.655, 0.444, 0.60, 1.62, 0}},
+    {{128, 64, 32, 64, 32, 3}, 1, 2},
+    {{64, 64, 32, 32, 32, 4}, 1, 2},
+    {{64, 64, 32, 16, 32, 4}, 1, 1},
+    {{64, 32, 32, 16, 32, 4}, 1, 3},
+    {{32, 64, 32, 16, 32, 4}, 1, 2},
+    {{32, 32, 32, 16, 16, 4}, 1, 4},
+    {{16, 64, 64, 16, 16, 3}, 1, 2},
 };
 
 struct Kind {
@@ -36,12 +36,14 @@ struct Kind {
   llvm::StringRef kernel;    // conv_<kernel>, matmul_<kernel>
   llvm::StringRef precision; // what multipliedAs() says
   llvm::ArrayRef<TileRow> rows;
+  const TileCosts *(*costs)(const MmaCosts &);
 };
 constexpr Kind kOne = {"contract_tf32_sm80", "f32 contraction in tf32 on Tensor Cores", "tf32_sm80",
-                       "tf32", kTf32};
+                       "tf32", kTf32, [](const MmaCosts &c) { return c.tf32; }};
 constexpr Kind kThree = {"contract_tf32x3_sm80",
                          "f32 contraction by three products in tf32, as exact as fp32",
-                         "tf32x3_sm80", "tf32x3", kTf32x3};
+                         "tf32x3_sm80", "tf32x3", kTf32x3,
+                         [](const MmaCosts &c) { return c.tf32x3; }};
 
 /// Whether runs of 16 bytes of both operands are neighbours along K. Others are copied word by
 /// word.
@@ -49,7 +51,7 @@ bool hasWholeRuns(const Contraction &c) {
   return (c.isConv ? c.conv.channels : c.depth()) % 4 == 0;
 }
 
-template <const Kind &K> struct Tf32 : SplitContraction {
+template <const Kind &K> struct Tf32 : SplitContraction, PricedBy<kMmaCosts> {
   static constexpr llvm::StringRef id = K.id, summary = K.summary;
   using Schedule = MmaSchedule;
 
@@ -85,16 +87,16 @@ template <const Kind &K> struct Tf32 : SplitContraction {
     return hasTilesOf<Tf32>(K.rows, s).andThen([&] { return fits(p, s); });
   }
 
-  static double microseconds(const Problem &p, const Schedule &s) {
-    const TileCosts &costs = rowOf(K.rows, s).costs;
+  static double microseconds(const Problem &p, const Schedule &s, const MmaCosts &c) {
+    const TilePrice tile = priceOf(K.rows, K.costs(c), s);
     const double blocks = double(tileCount(p.c, s)) * double(s.splits),
                  each = std::ceil(blocks / p.in.level.multiprocessors);
     const double step =
-        costs.step(each) * (slowdownOfMma(p.in.level) * (hasWholeRuns(p.c) ? 1 : 1.5));
+        tile.step(each) * (slowdownOfMma(p.in.level) * (hasWholeRuns(p.c) ? 1 : 1.5));
     const double time =
-        stepsOf(p.c.depth(), s.tileK, s.splits) * step + costs.blocks(each) + costs.parts(s.splits);
+        stepsOf(p.c.depth(), s.tileK, s.splits) * step + tile.blocks(each) + tile.costs.parts(s.splits);
     Effort e;
-    e.bytes = double(workOf(*p.in.form.group).bytes);
+    e.bytes = p.bytes;
     e.blocks = blocks;
     e.launches = 0;
     return kTileLaunch + std::max(time, cuda::microseconds(p.in.level, e));

@@ -28,32 +28,41 @@ struct SimtSchedule : SplitTiles {
   }
 };
 
-/// Source: fitted to bench/gemm.cu on one H200 (CUDA 13.0, fp32; the products of four networks at
-/// batch 1, of two at batch 8): rms error 3 to 11 % (16 % of the last two); what the estimates
-/// choose is 4 % slower than the fastest.
 constexpr TileRow kTiles[] = {
     // tile_m, tile_n, tile_k, thread_m, thread_n, stages
-    {{128, 128, 16, 8, 8, 3}, 1, {1, 1.600, 0.642, 1.87, 1.83, 0.39}},
-    {{128, 96, 32, 8, 8, 3}, 2, {1, 2.301, 0.166, 1.66, 1.59, 0.38}},
-    {{64, 128, 16, 8, 8, 3}, 1, {5, 0.861, 0.774, 1.06, 1.53, 0.55}},
-    {{128, 64, 16, 8, 8, 3}, 1, {5, 0.895, 0.789, 1.39, 1.70, 0.39}},
-    {{64, 96, 32, 8, 8, 3}, 4, {1, 1.250, 1.001, 1.51, 1.32, 0.22}},
-    {{64, 64, 32, 8, 8, 3}, 4, {1, 0.875, 0.492, 1.19, 1.31, 0.18}},
-    {{64, 64, 32, 8, 4, 3}, 2, {3, 0.903, 0.687, 1.00, 1.84, 0.01}},
-    {{64, 48, 32, 8, 4, 4}, 4, {1, 0.375, 0.739, 1.03, 0.87, 0.16}},
-    {{32, 48, 64, 4, 4, 3}, 4, {1, 0.546, 0.759, 0.94, 0.51, 0.37}},
-    {{32, 32, 64, 4, 4, 3}, 4, {3, 0.524, 0.389, 1.01, 1.17, 0.01}},
-    {{64, 16, 16, 2, 4, 3}, 1, {3, 0.243, 0.175, 0.00, 1.01, 0.62}},
-    {{16, 64, 32, 2, 4, 3}, 1, {3, 0.368, 0.276, 0.10, 1.61, 0.01}},
+    {{128, 128, 16, 8, 8, 3}, 1, 1},
+    {{128, 96, 32, 8, 8, 3}, 2, 1},
+    {{64, 128, 16, 8, 8, 3}, 1, 5},
+    {{128, 64, 16, 8, 8, 3}, 1, 5},
+    {{64, 96, 32, 8, 8, 3}, 4, 1},
+    {{64, 64, 32, 8, 8, 3}, 4, 1},
+    {{64, 64, 32, 8, 4, 3}, 2, 3},
+    {{64, 48, 32, 8, 4, 4}, 4, 1},
+    {{32, 48, 64, 4, 4, 3}, 4, 1},
+    {{32, 32, 64, 4, 4, 3}, 4, 3},
+    {{64, 16, 16, 2, 4, 3}, 1, 3},
+    {{16, 64, 32, 2, 4, 3}, 1, 3},
 };
 
-/// What copying A element by element costs a step, where no runs of 16 bytes are neighbours along
-/// K. Source: as of codegen/cuda/contract_mma/Tactic.cpp.
-double singleElements(const Contraction &c) {
-  return (c.isConv ? c.conv.channels : c.depth()) % 4 == 0 ? 1 : 2;
+struct SimtCosts {
+  TileCosts tiles[std::size(kTiles)];
+  /// Microseconds that moving takes beside what it is estimated to.
+  double moving;
+  /// What copying A element by element costs a step, as a factor, where no runs of 16 bytes are
+  /// neighbours along K.
+  double single;
+
+  static constexpr llvm::StringLiteral family = "contract_simt";
+};
+constexpr SimtCosts kCosts = {
+#include "codegen/cuda/contract_simt/costs.inc"
+};
+
+bool hasWholeRuns(const Contraction &c) {
+  return (c.isConv ? c.conv.channels : c.depth()) % 4 == 0;
 }
 
-struct Simt : SplitContraction {
+struct Simt : SplitContraction, PricedBy<kCosts> {
   static constexpr llvm::StringRef id = "contract_simt",
                                    summary = "fp32 convolution and matrix product on CUDA cores";
   using Schedule = SimtSchedule;
@@ -85,20 +94,20 @@ struct Simt : SplitContraction {
     return hasTilesOf<Simt>(kTiles, s).andThen([&] { return fits(p, s); });
   }
 
-  static double microseconds(const Problem &p, const Schedule &s) {
-    const TileCosts &costs = rowOf(kTiles, s).costs;
+  static double microseconds(const Problem &p, const Schedule &s, const SimtCosts &c) {
+    const TilePrice tile = priceOf(kTiles, c.tiles, s);
     const double blocks = double(tileCount(p.c, s)) * double(s.splits),
-                 each = costs.crowded(blocks / p.in.level.multiprocessors);
-    const double time = stepsOf(p.c.depth(), s.tileK, s.splits) * costs.step(each) *
-                            slowdownOfCores(p.in.level) * singleElements(p.c) +
-                        costs.blocks(each) + costs.parts(s.splits);
+                 each = tile.crowded(blocks / p.in.level.multiprocessors);
+    const double time = stepsOf(p.c.depth(), s.tileK, s.splits) * tile.step(each) *
+                            slowdownOfCores(p.in.level) * (hasWholeRuns(p.c) ? 1 : c.single) +
+                        tile.blocks(each) + tile.costs.parts(s.splits);
     Effort e;
-    e.bytes = double(workOf(*p.in.form.group).bytes);
+    e.bytes = p.bytes;
     e.launches = 0;
     // Where estimates are as good as equal, what Tensor Cores multiply goes there.
     const double tie = bitWidth(p.c.b) <= 16 || !multipliedAs(p.in.form).empty() ? 1.2 : 1;
     // What is moved hides behind what is multiplied in part.
-    return tie * (kTileLaunch + std::hypot(time, cuda::microseconds(p.in.level, e) + 0.3));
+    return tie * (kTileLaunch + std::hypot(time, cuda::microseconds(p.in.level, e) + c.moving));
   }
 
   static void pack(const Problem &p, const Schedule &s, llvm::SmallVectorImpl<Packing> &out) {

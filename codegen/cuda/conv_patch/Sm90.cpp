@@ -16,8 +16,8 @@ namespace {
 constexpr int64_t kTileW = warpgroup_patch_geometry::tile_w,
                   kFilling = warpgroup_patch_geometry::filling; // threads that fill patches
 constexpr int64_t kMostSteps = 32;                              // of K, all unrolled
-/// Cycles.
-struct Costs {
+/// Nanoseconds.
+struct RowCosts {
   double start;         // until the weights are there
   double loads;         // of some rows of the patch that are under way together
   double cell;          // each cell of them
@@ -27,12 +27,16 @@ struct Costs {
   double tile;          // the rest of it
   double alone, beside; // of a warpgroup by itself, and each of those that get in each other's way
 };
-/// Source: first layers of five networks (3x3, 4x4 and 7x7 taps; 32 to 96 filters) at batch 1, 8
-/// and 64 on one H100, by `tenon tune` (docs/kernels.md): rms error 34 %.
-constexpr Costs kOfRows = {1500, 1500, 350, 900, 60, 20, 600, 0.6, 0.13};
-/// Source: bench/cuda/conv_pool/h100.csv (18 layers, up to 6 schedules each): rms error 13 %.
-constexpr Costs kOfWindows = {530, 40, 600, 380, 36, 21, 340, 0.46, 0.37};
-constexpr double kCyclesOfMicrosecond = 1700;
+struct PatchCosts {
+  RowCosts rows, windows; // of results, and of largest elements of them
+  /// What is not hidden of the lesser of computing and moving, as a part of it.
+  double exposed;
+
+  static constexpr llvm::StringLiteral family = "conv_patch";
+};
+constexpr PatchCosts kCosts = {
+#include "codegen/cuda/conv_patch/costs.inc"
+};
 /// To the scale of conv_patch_sm80, which these compete with.
 constexpr double kScale = kContractionScale / kPatchShortfall;
 
@@ -130,8 +134,8 @@ Result<ContractionProblem> readFirstLayer(const GroupQuery &in) {
 /// Rounds of persistent blocks: in each the next tile's patch is filled while one is multiplied and
 /// stored. `consume`: cycles of a warpgroup for its part of a tile; `tiles`: of an image.
 /// scale: of what multiplies and stores; scaleOfMoving: of what memory takes.
-double timeOf(const GroupQuery &in, const ConvProblem &p, const Tiles &t, const Costs &costs,
-              double consume, int64_t tiles, double scale, double scaleOfMoving) {
+double timeOf(const GroupQuery &in, const ConvProblem &p, const Tiles &t, const RowCosts &costs,
+              double exposed, double consume, int64_t tiles, double scale, double scaleOfMoving) {
   const patch_geometry patch = t.geometry(p).patch;
   const int64_t columns = ceilDiv(p.filters, t.n),
                 blocks = std::max<int64_t>(in.level.multiprocessors / columns, 1);
@@ -141,17 +145,17 @@ double timeOf(const GroupQuery &in, const ConvProblem &p, const Tiles &t, const 
   const double time = (costs.start + fill +
                        double(ceilDiv(p.batch.upper() * tiles, blocks)) *
                            (std::max(consuming, fill) + costs.tile)) /
-                      kCyclesOfMicrosecond;
+                      1000;
   Effort e;
   e.bytes = double(workOf(*in.form.group).bytes);
   e.launches = 0;
   // The lesser of the two is not hidden altogether.
   const double computing = scale * time, moving = scaleOfMoving * microseconds(in.level, e);
   return in.level.launchMicroseconds + std::max(computing, moving) +
-         0.1 * std::min(computing, moving);
+         exposed * std::min(computing, moving);
 }
 
-struct PatchSm90 {
+struct PatchSm90 : PricedBy<kCosts> {
   static constexpr llvm::StringRef id = "conv_patch_sm90a",
                                    summary = "fp16 and bf16 convolution of few channels by "
                                              "warpgroups on Tensor Cores";
@@ -175,9 +179,11 @@ struct PatchSm90 {
     return isLegal<PatchSm90>(p.c.conv, s, nullptr, p.in.level);
   }
 
-  static double microseconds(const Problem &p, const Schedule &s) { return timeOfRows(p, s, 1, 1); }
-  static double rank(const Problem &p, const Schedule &s) {
-    return timeOfRows(p, s, kScale, kContractionScale);
+  static double microseconds(const Problem &p, const Schedule &s, const PatchCosts &c) {
+    return timeOfRows(p, s, c, 1, 1);
+  }
+  static double rank(const Problem &p, const Schedule &s, const PatchCosts &c) {
+    return timeOfRows(p, s, c, kScale, kContractionScale);
   }
 
   static KeyValues computed(const Problem &p, const Schedule &) {
@@ -192,14 +198,14 @@ struct PatchSm90 {
   }
 
 private:
-  static double timeOfRows(const Problem &p, const Schedule &s, double scale,
+  static double timeOfRows(const Problem &p, const Schedule &s, const PatchCosts &c, double scale,
                            double scaleOfMoving) {
     const ConvProblem &conv = p.c.conv;
     const Tiles t(s, nullptr);
-    const Costs &costs = kOfRows;
+    const RowCosts &costs = c.rows;
     const double row =
         costs.row + costs.step * double(t.geometry(conv).steps()) + costs.column * double(t.n);
-    return timeOf(p.in, conv, t, costs, double(ceilDiv(t.h, t.consumers)) * row,
+    return timeOf(p.in, conv, t, costs, c.exposed, double(ceilDiv(t.h, t.consumers)) * row,
                   ceilDiv(conv.outHeight.upper(), t.h) * ceilDiv(conv.outWidth.upper(), kTileW),
                   scale, scaleOfMoving);
   }
@@ -223,7 +229,7 @@ Result<> takesPool(const ConvProblem &conv, const ConvProblem &pool, const Targe
   return Accepted{};
 }
 
-struct PoolSm90 {
+struct PoolSm90 : PricedBy<kCosts> {
   static constexpr llvm::StringRef id = "conv_pool_sm90a",
                                    summary = "fp16 and bf16 convolution of few channels by "
                                              "warpgroups, and the largest elements of its windows";
@@ -274,16 +280,16 @@ struct PoolSm90 {
     return isLegal<PoolSm90>(p.convolution.c.conv, s, &p.pool, p.in.level);
   }
 
-  static double microseconds(const Problem &p, const Schedule &s) {
+  static double microseconds(const Problem &p, const Schedule &s, const PatchCosts &c) {
     const ConvProblem &conv = p.convolution.c.conv, &pool = p.pool;
     const Tiles t(s, &pool);
     const int64_t windows = t.h / t.consumers,
                   rows = windows * pool.strideH + pool.kernelH - pool.strideH,
                   across = (kTileW - pool.kernelW) / pool.strideW + 1;
-    const Costs &costs = kOfWindows;
+    const RowCosts &costs = c.windows;
     const double row = costs.row + costs.step * double(t.geometry(conv).steps());
     return timeOf(
-        p.in, conv, t, costs, double(rows) * row + double(windows) * costs.column * double(t.n),
+        p.in, conv, t, costs, c.exposed, double(rows) * row + double(windows) * costs.column * double(t.n),
         ceilDiv(pool.outHeight.upper(), t.h) * ceilDiv(pool.outWidth.upper(), across), 1, 1);
   }
 

@@ -6,8 +6,6 @@
 #include "codegen/cuda/shared/ConvPatch.h"
 #include "runtime/cuda/conv_patch_simt/geometry.h"
 
-#include "codegen/core/Work.h"
-
 namespace tenon::cuda {
 namespace {
 
@@ -87,16 +85,24 @@ std::vector<PatchSimtSchedule> tilesOf(const ConvProblem &p, const TargetLevel &
   return tiles;
 }
 
-/// Source: fitted to bench/cuda/conv_patch_simt/h200.csv, rms error 22 %: cycles that a load of the
-/// patch takes its thread and that an instruction takes its warp, and that the multiprocessor is
-/// busy for 128 bytes of pixels and 16 bytes of weights from shared memory and for a warp's result.
-constexpr double kLoad = 415, kInstruction = 2.35, kPixels = 1.5, kWeights = 3.8, kResult = 2.2;
-/// How many times the bytes of operands and results are counted, which do not all move while
-/// something else is done; and, in microseconds, a launch, and each block of a multiprocessor,
-/// which decides where estimates are the same.
-constexpr double kMoving = 2.65, kLaunch = 1.5, kBlock = 0.02;
+struct PatchSimtCosts {
+  /// Cycles that a load of the patch takes its thread and that an instruction takes its warp, and
+  /// that the multiprocessor is busy for 128 bytes of pixels and 16 bytes of weights from shared
+  /// memory and for a warp's result.
+  double load, instruction, pixels, weights, result;
+  /// How many times the bytes of operands and results are counted, which do not all move while
+  /// something else is done.
+  double moving;
+  /// Microseconds: a launch, and each block of a multiprocessor.
+  double launch, block;
 
-struct PatchSimt {
+  static constexpr llvm::StringLiteral family = "conv_patch_simt";
+};
+constexpr PatchSimtCosts kCosts = {
+#include "codegen/cuda/conv_patch_simt/costs.inc"
+};
+
+struct PatchSimt : PricedBy<kCosts> {
   static constexpr llvm::StringRef id = "conv_patch_simt",
                                    summary = "fp32 convolution of few channels a group on CUDA "
                                              "cores";
@@ -139,7 +145,7 @@ struct PatchSimt {
 
   /// Rounds of resident blocks, each of which loads its patch and runs through its instructions;
   /// unless the multiprocessor's multipliers or its shared memory are busy for longer.
-  static double microseconds(const Problem &p, const Schedule &s) {
+  static double microseconds(const Problem &p, const Schedule &s, const PatchSimtCosts &c) {
     const ConvProblem &conv = p.c.conv;
     const TargetLevel &level = p.in.level;
     const conv_patch_simt_geometry shape = s.geometry(conv);
@@ -157,25 +163,25 @@ struct PatchSimt {
     const double products = runs * vector * threadM * threadN;
     const double loads = std::max(1.0, threadN / 4) * vector; // of weights
     const double instructions = products + runs * (threadM + loads);
-    const double shared = runs * (threadM * kPixels * std::max(1.0, vector / double(s.lanesN)) +
-                                  kWeights * loads * std::min(1.0, threadN / 4));
+    const double shared = runs * (threadM * c.pixels * std::max(1.0, vector / double(s.lanesN)) +
+                                  c.weights * loads * std::min(1.0, threadN / 4));
     const double ofBlock =
         std::ceil(double(shape.rows() * shape.columns() * shape.tile_runs()) / (32 * warps)) *
-            kLoad +
-        std::ceil(parts / warps) * std::max(instructions, shared) * kInstruction;
+            c.load +
+        std::ceil(parts / warps) * std::max(instructions, shared) * c.instruction;
 
     const double clock = level.peakGflops / sms / (level.sm == 75 ? 128 : 256); // GHz
     const double multiplying = products * 64 / (level.peakGflops / sms / clock);
-    const double busy = std::max(multiplying, shared) + kResult * threadM * threadN;
+    const double busy = std::max(multiplying, shared) + c.result * threadM * threadN;
     const double time =
         std::max(rounds * ofBlock, perMultiprocessor * parts * busy) / (clock * 1e3) +
-        kBlock * perMultiprocessor;
+        c.block * perMultiprocessor;
     Effort e;
-    e.bytes = kMoving * double(workOf(*p.in.form.group).bytes);
+    e.bytes = c.moving * p.bytes;
     e.launches = 0;
     // Where estimates are as good as equal, what Tensor Cores multiply goes there.
     const double tie = bitWidth(p.c.b) <= 16 || !multipliedAs(p.in.form).empty() ? 1.2 : 1;
-    return tie * (kLaunch + std::max(time, cuda::microseconds(level, e)));
+    return tie * (c.launch + std::max(time, cuda::microseconds(level, e)));
   }
 
   static KeyValues computed(const Problem &p, const Schedule &s) {

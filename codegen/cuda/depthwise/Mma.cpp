@@ -29,7 +29,7 @@ double covered(int64_t in, int64_t out, int64_t kernel, int64_t pad) {
   return double(sum) / double(std::max<int64_t>(tiles, 1));
 }
 
-struct DepthwiseMma {
+struct DepthwiseMma : PricedBy<kDepthwiseCosts> {
   static constexpr llvm::StringRef id = "depthwise_mma_sm80",
                                    summary = "fp16 and bf16 depthwise convolution of wide windows "
                                              "on Tensor Cores";
@@ -76,9 +76,8 @@ struct DepthwiseMma {
   static void candidates(const Problem &, std::vector<Schedule> &out) { out.push_back({}); }
 
   /// What a multiprocessor's blocks take one after the other, the more the more pixels they load;
-  /// its first three wait for each other. Source: the 30 layers of bench/cuda/depthwise/h100.csv:
-  /// rms error 20 %.
-  static double microseconds(const Problem &problem, const Schedule &) {
+  /// its first three wait for each other.
+  static double microseconds(const Problem &problem, const Schedule &, const DepthwiseCosts &c) {
     const ConvProblem &p = problem.conv;
     const TargetLevel &level = problem.in.level;
     const double blocks = double(p.batch.upper()) *
@@ -93,11 +92,14 @@ struct DepthwiseMma {
     e.launches = 0;
     // Other machines by what `depthwise` loses there; unmeasured.
     return std::max(slowdownOfCores(level) *
-                        (3 + each * (0.4 + 3.6 * loaded) + 2 * std::min(std::ceil(each), 3.0)),
+                        (c.start + each * (c.block + c.loaded * loaded) +
+                         c.first * std::min(std::ceil(each), 3.0)),
                     1 + cuda::microseconds(level, e));
   }
   /// Taken where it is faster by more than the estimates err where it matters, at batch 8.
-  static double rank(const Problem &p, const Schedule &s) { return 1.15 * microseconds(p, s); }
+  static double rank(const Problem &p, const Schedule &s, const DepthwiseCosts &c) {
+    return c.caution * microseconds(p, s, c);
+  }
 
   static void pack(const Problem &p, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
     out.push_back({p.in.form.anchorInputs[1].inputs[0].source->index(), Layout(), "pairs"});

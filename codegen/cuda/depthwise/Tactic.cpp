@@ -95,7 +95,7 @@ int64_t columnsOf(const ConvProblem &p, int64_t most) {
   return n;
 }
 
-struct Depthwise {
+struct Depthwise : PricedBy<kDepthwiseCosts> {
   static constexpr llvm::StringRef id = "depthwise",
                                    summary = "depthwise convolution, runs of channels";
   using Problem = DepthwiseProblem;
@@ -132,18 +132,16 @@ struct Depthwise {
     return Accepted{};
   }
 
-  static double microseconds(const Problem &p, const Schedule &s) {
+  static double microseconds(const Problem &p, const Schedule &s, const DepthwiseCosts &c) {
     const Work w = workOf(*p.in.form.group);
     const double vector = double(s.vector), columns = double(s.columns);
     const double threads =
         double(p.in.form.anchor->result()->type().upperElements()) / (vector * columns);
-    // Every load moves a run, and its elements are widened one by one.
     const double loads =
         double(p.conv.kernelH) * double(spanOf(p.conv, s.columns) + p.conv.kernelW);
     Effort e;
     e.bytes = double(w.bytes);
-    e.operations = w.flops + threads * loads * (4 + 2 * vector);
-    e.efficiency = 0.5;
+    e.operations = c.operation * w.flops + threads * loads * (c.load + c.element * vector);
     e.blocks = threads / kThreads;
     return cuda::microseconds(p.in.level, e);
   }

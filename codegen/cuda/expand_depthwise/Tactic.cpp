@@ -105,22 +105,32 @@ Result<> takes(const Layers &l, const TargetLevel &level) {
   return Accepted{};
 }
 
-/// Cycles that a block waits: before its first chunk, and for each 1000 elements of its pixels; at
-/// a chunk's barriers; for 16 pixels of a warp, and in them a step along K and 8 channels; for an
-/// item of a thread's folding, and in it a row of windows' loads (of elements, and of widened ones)
-/// and a tap. Then those that it keeps others on the multiprocessor waiting: for multiplications
-/// and 8 channels of 16 pixels; for loads, taps and the rest of a warp's folding. Last the part of
-/// its waiting that the blocks after it wait for. Source: bench/cuda/expand_depthwise/h100.csv (54
-/// pairs of layers, up to 28 schedules each): rms error 12 %.
-constexpr double kStart = 408, kPixels = 36.9, kBarriers = 2860;
-constexpr double kRows = 9.66, kStep = 50.6, kSums = 2.35;
-constexpr double kFold = 155, kLoad = 6.43, kLoadWidened = 6.84, kTap = 13.2;
-constexpr double kBusyStep = 0.714, kBusySums = 9.68, kBusyLoad = 1.94, kBusyLoadWidened = 1.18,
-                 kBusyTap = 2.98, kBusyFold = 61.9;
-constexpr double kNextWave = 0.861, kCyclesOfMicrosecond = 1700;
+/// Nanoseconds, as a clock of 1.7 GHz has them; the last two are factors.
+struct ExpandCosts {
+  /// Before a block's first chunk, for each 1000 elements of its pixels; at a chunk's barriers.
+  double start, pixels, barriers;
+  /// For 16 pixels of a warp, and in them a step along K and 8 channels.
+  double rows, step, sums;
+  /// For an item of a thread's folding, and in it a row of windows' loads, of elements and of
+  /// widened ones, and a tap.
+  double fold, load, loadWidened, tap;
+  /// That it keeps others on the multiprocessor waiting: for multiplications and 8 channels of 16
+  /// pixels; for loads, taps and the rest of a warp's folding.
+  double busyStep, busySums, busyLoad, busyLoadWidened, busyTap, busyFold;
+  /// The part of a block's waiting that those after it wait for.
+  double nextWave;
+  /// What moves while something else is computed, as a part of its time, and the reverse.
+  double hidden;
+
+  static constexpr llvm::StringLiteral family = "expand_depthwise";
+};
+constexpr ExpandCosts kCosts = {
+#include "codegen/cuda/expand_depthwise/costs.inc"
+};
 
 /// Microseconds: waves of resident blocks, each of which goes through its chunks.
-double costOf(const Layers &l, const ExpandSchedule &t, const TargetLevel &level, double bytes) {
+double costOf(const Layers &l, const ExpandSchedule &t, const TargetLevel &level, double bytes,
+              const ExpandCosts &c) {
   const ConvProblem &d = l.depthwise;
   const expand_depthwise_geometry shape = t.geometry(l);
   const double chunks = double(ceilDiv(shape.chunks(), t.parts)), of8 = double(t.chunk) / 8;
@@ -128,29 +138,28 @@ double costOf(const Layers &l, const ExpandSchedule &t, const TargetLevel &level
   const double loads = double(d.kernelH * ((kColumns - 1) * d.strideW + 2 * d.kernelW));
   const int64_t items = t.h * t.w / kColumns * (t.chunk / 4), threads = shape.threads();
   const double alone =
-      kStart + kPixels * double(shape.pixels() * l.depth()) / 1000 +
+      c.start + c.pixels * double(shape.pixels() * l.depth()) / 1000 +
       chunks *
-          (kBarriers +
-           double(ceilDiv(shape.row_blocks(), t.warps)) * (kRows + kStep * steps + kSums * of8) +
+          (c.barriers +
+           double(ceilDiv(shape.row_blocks(), t.warps)) * (c.rows + c.step * steps + c.sums * of8) +
            double(ceilDiv(items, threads)) *
-               (kFold + (t.widened ? kLoadWidened : kLoad) * loads + kTap * taps));
+               (c.fold + (t.widened ? c.loadWidened : c.load) * loads + c.tap * taps));
   const double busy =
       chunks *
-      (double(shape.row_blocks()) * (kBusyStep * steps * (1 + 1.5 * of8) + kBusySums * of8) +
+      (double(shape.row_blocks()) * (c.busyStep * steps * (1 + 1.5 * of8) + c.busySums * of8) +
        double(items) / 32 *
-           ((t.widened ? kBusyLoadWidened : kBusyLoad) * loads + kBusyTap * taps + kBusyFold));
+           ((t.widened ? c.busyLoadWidened : c.busyLoad) * loads + c.busyTap * taps + c.busyFold));
   const double blocks = double(t.count(l) * t.parts), sms = std::max(1u, level.multiprocessors);
   const double resident = std::max(
       1.0, std::min({std::floor(double(level.sharedBytes) / double(shape.shared_bytes() + 1024)),
                      std::floor(768 / double(threads)), 8.0}));
   const double waves = std::ceil(blocks / (sms * resident));
-  const double time =
-      (alone * (1 + kNextWave * (waves - 1)) + blocks / sms * busy) / kCyclesOfMicrosecond;
+  const double time = (alone * (1 + c.nextWave * (waves - 1)) + blocks / sms * busy) / 1000;
   Effort e;
   e.bytes = bytes;
   e.launches = 0;
   const double moving = microseconds(level, e);
-  return level.launchMicroseconds + std::max(time, moving) + 0.1 * std::min(time, moving);
+  return level.launchMicroseconds + std::max(time, moving) + c.hidden * std::min(time, moving);
 }
 
 bool isPointConv(const Operation &op) {
@@ -159,7 +168,7 @@ bool isPointConv(const Operation &op) {
 }
 bool isGrouped(const Operation &op) { return op.is(Op::Conv) && op.intAttr("groups", 1) > 1; }
 
-struct ExpandDepthwise {
+struct ExpandDepthwise : PricedBy<kCosts> {
   static constexpr llvm::StringRef id = "expand_depthwise_sm80",
                                    summary = "fp16 and bf16 1x1 convolution on Tensor Cores and "
                                              "the depthwise one of its results";
@@ -171,6 +180,7 @@ struct ExpandDepthwise {
     GroupQuery in;
     ContractionProblem expand;
     ConvProblem depthwise;
+    double bytes; // that move
 
     Layers layers() const { return {expand.c.conv, depthwise}; }
   };
@@ -210,7 +220,7 @@ struct ExpandDepthwise {
         made.nodes[made.outputs[0]].element != c->b || !constantOperand(form, 1) ||
         constantOperand(form, 1)->type().element() != c->b)
       return Refusal{"a depthwise convolution of something else, or of another type", ""};
-    return Problem{in, {expansion, *std::move(c)}, *d};
+    return Problem{in, {expansion, *std::move(c), movedBytes(expansion)}, *d, movedBytes(in)};
   }
 
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
@@ -227,8 +237,8 @@ struct ExpandDepthwise {
     return fitsShared(p.in.level, printSchedule(id, s), s.sharedBytes(l));
   }
 
-  static double microseconds(const Problem &p, const Schedule &s) {
-    return costOf(p.layers(), s, p.in.level, double(workOf(*p.in.form.group).bytes));
+  static double microseconds(const Problem &p, const Schedule &s, const Costs &c) {
+    return costOf(p.layers(), s, p.in.level, p.bytes, c);
   }
 
   static void pack(const Problem &p, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {

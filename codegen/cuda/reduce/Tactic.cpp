@@ -79,7 +79,21 @@ void emitReduction(const ReductionProblem &p, StepWriter &out, llvm::StringRef k
   launch(out, kernel, {config, "ins", pre, combine, "outs", "post_ins", post});
 }
 
-struct Reduce {
+struct ReduceCosts {
+  /// Operations of the machine's peak that one of the group's counts for.
+  double operation;
+  /// How many times memory's time is counted where neighbouring results are read together.
+  double memory;
+  /// `fold`, microseconds: each of a thread's elements, which come one after the other.
+  double element;
+
+  static constexpr llvm::StringLiteral family = "reduce";
+};
+constexpr ReduceCosts kCosts = {
+#include "codegen/cuda/reduce/costs.inc"
+};
+
+struct Reduce : PricedBy<kCosts> {
   static constexpr llvm::StringLiteral id = "reduce",
                                        summary = "reduction, several threads per result";
   using Problem = ReductionProblem;
@@ -127,23 +141,20 @@ struct Reduce {
     return fitsShared(p.in.level, text, s.threads * bytes);
   }
 
-  static double microseconds(const Problem &p, const Schedule &s) {
+  static double microseconds(const Problem &p, const Schedule &s, const ReduceCosts &c) {
     const Work w = workOf(*p.in.form.group);
     Effort e;
     e.bytes = double(w.bytes);
-    e.operations = w.flops * 4;
-    e.efficiency = 0.2;
+    e.operations = w.flops * c.operation;
     e.blocks = double(p.in.form.anchor->result()->type().upperElements()) * double(s.lanes) /
                double(s.threads);
     if (!s.across)
       return cuda::microseconds(p.in.level, e);
-    // Source: bench/cuda/reduce/h100.csv, rms error 20 %.
-    constexpr double kMemory = 1.75;
     Effort adding = e, reading = e;
     adding.bytes = 0;
     reading.operations = reading.launches = 0;
     return cuda::microseconds(p.in.level, adding) +
-           kMemory * cuda::microseconds(p.in.level, reading);
+           c.memory * cuda::microseconds(p.in.level, reading);
   }
 
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
@@ -154,7 +165,7 @@ struct Reduce {
   }
 };
 
-struct Fold {
+struct Fold : PricedBy<kCosts> {
   static constexpr llvm::StringLiteral id = "fold", summary = "reduction one element at a time";
   using Problem = ReductionProblem;
   using Schedule = NoSchedule;
@@ -163,16 +174,14 @@ struct Fold {
     return matchFold(in).andThen([&]() -> Result<Problem> { return read(in); });
   }
 
-  /// A thread's elements one after the other. Source: bench/cuda/program/tuned_h200.csv, 8 to 9 ns
-  /// an element where `reduce` takes twice its estimate.
-  static double microseconds(const Problem &p, const Schedule &) {
+  static double microseconds(const Problem &p, const Schedule &, const ReduceCosts &c) {
     const Work w = workOf(*p.in.form.group);
     const double results =
         double(std::max<int64_t>(1, p.in.form.anchor->result()->type().upperElements()));
     Effort e;
     e.bytes = double(w.bytes);
     e.blocks = results / 128;
-    return cuda::microseconds(p.in.level, e) + w.flops / results * 0.0045;
+    return cuda::microseconds(p.in.level, e) + w.flops / results * c.element;
   }
 
   static void emit(const Problem &p, const Schedule &, StepWriter &out) {

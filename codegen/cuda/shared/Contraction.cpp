@@ -1,6 +1,8 @@
 // Implements what the tactics of contractions share.
 #include "codegen/cuda/shared/Contraction.h"
 
+#include "codegen/core/Work.h"
+
 #include "runtime/cuda/tile/geometry.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -151,6 +153,8 @@ Result<int64_t> readZeroPoint(const GroupForm &form) {
     return Refusal{"a zero point that is known at run time, or several", ""};
   return zero->intAt(0);
 }
+
+double movedBytes(const GroupQuery &in) { return double(workOf(*in.form.group).bytes); }
 
 Result<Contraction> readContraction(const GroupQuery &in) {
   const GroupForm &f = in.form;

@@ -49,7 +49,9 @@ Result<Contraction> readContraction(const GroupQuery &in);
 struct ContractionProblem {
   GroupQuery in;
   Contraction c;
+  double bytes; // that operands and results have
 };
+double movedBytes(const GroupQuery &in);
 /// The group, where `condition` of its contraction holds.
 template <class Condition>
 Result<ContractionProblem> readContraction(const GroupQuery &in, Condition condition) {
@@ -58,7 +60,7 @@ Result<ContractionProblem> readContraction(const GroupQuery &in, Condition condi
     return std::move(c).refusal();
   if (Result<> holds = condition(*c); !holds)
     return std::move(holds).refusal();
-  return ContractionProblem{in, *std::move(c)};
+  return ContractionProblem{in, *std::move(c), movedBytes(in)};
 }
 
 /// Whether rows meet constant weights: one matrix product, or a convolution of one point.

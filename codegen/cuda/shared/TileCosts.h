@@ -1,6 +1,5 @@
 // Defines what tiles of a contraction by mma instructions or on CUDA cores cost: tables of the
-// tactics contract_mma, contract_int8, contract_tf32, contract_simt and conv_winograd, measured on
-// an H200.
+// tactics contract_mma, contract_int8, contract_tf32, contract_simt and conv_winograd.
 #pragma once
 
 #include "codegen/cuda/shared/Contraction.h"
@@ -12,23 +11,39 @@ namespace tenon::cuda {
 
 /// Microseconds of each step along K, while the blocks on a multiprocessor are few (`latency`) and
 /// for each of many (`throughput`); of each block, epilogue and the pipeline's filling included;
-/// where K is split, of the tile and of each part. `together` blocks fit on a multiprocessor.
+/// where K is split, of the tile and of each part.
 struct TileCosts {
-  int64_t together;
   double latency, throughput, block, split, perPart;
+
+  double parts(int64_t splits) const { return splits > 1 ? split + perPart * double(splits) : 0; }
+};
+
+/// Tiles, with as many buffers as they are measured with. `together` blocks fit on a
+/// multiprocessor.
+struct TileRow {
+  ContractionTiles shape;
+  int64_t teams;
+  int64_t together;
+
+  SplitTiles tiles(int64_t splits) const { return {shape, splits, teams}; }
+};
+
+/// A row and what its tiles cost.
+struct TilePrice {
+  int64_t together;
+  const TileCosts &costs;
 
   /// A step of `each` blocks of a multiprocessor: rounds of those that share it, the last of fewer.
   double step(double each) const {
     const auto most = double(together);
     const double rounds = std::floor(each / most), rest = each - rounds * most;
-    return rounds * std::max(latency, most * throughput) +
-           (rest > 0 ? std::max(latency, rest * throughput) : 0);
+    return rounds * std::max(costs.latency, most * costs.throughput) +
+           (rest > 0 ? std::max(costs.latency, rest * costs.throughput) : 0);
   }
   /// All but the steps of as many blocks; `factor`: of what follows the sums.
   double blocks(double each, double factor = 1) const {
-    return block * factor * std::ceil(each / double(together));
+    return costs.block * factor * std::ceil(each / double(together));
   }
-  double parts(int64_t splits) const { return splits > 1 ? split + perPart * double(splits) : 0; }
   /// Blocks of a multiprocessor that has `share` of them on the average: where several fit, some
   /// get more than their share.
   double crowded(double share) const {
@@ -36,21 +51,14 @@ struct TileCosts {
   }
 };
 
-/// Tiles, with as many buffers as they are measured with, and what they cost.
-struct TileRow {
-  ContractionTiles shape;
-  int64_t teams;
-  TileCosts costs;
-
-  SplitTiles tiles(int64_t splits) const { return {shape, splits, teams}; }
-};
-
-/// The row of a schedule's tiles.
-inline const TileRow &rowOf(llvm::ArrayRef<TileRow> rows, const SplitTiles &s) {
-  return *llvm::find_if(rows, [&](const TileRow &r) {
+/// That of a schedule's tiles; `costs`: of all rows.
+inline TilePrice priceOf(llvm::ArrayRef<TileRow> rows, const TileCosts *costs,
+                         const SplitTiles &s) {
+  const TileRow *row = llvm::find_if(rows, [&](const TileRow &r) {
     return r.shape.tileM == s.tileM && r.shape.tileN == s.tileN && r.shape.tileK == s.tileK &&
            r.shape.partM == s.partM && r.shape.partN == s.partN && r.teams == s.teams;
   });
+  return {row->together, costs[row - rows.begin()]};
 }
 
 /// Steps along K of a part of it.

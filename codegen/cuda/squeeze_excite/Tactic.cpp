@@ -43,30 +43,32 @@ bool hasWork(const Gates &g, const squeeze_excite_geometry &shape) {
          shape.part_runs() <= shape.threads;
 }
 
-/// Microseconds. Source: fitted to bench/cuda/squeeze_excite/h100.csv (46 blocks of EfficientNet,
-/// RegNet, SE-ResNet and MobileNetV3 at batch 1, 8 and 64, up to 30 schedules each); of the ten
-/// fastest of each the rms error is 16 %.
-constexpr double kBlock = 1.7;      // a block's barriers and stores, beside the launch
-constexpr double kExchange = 0.62;  // between blocks
-constexpr double kRound = 0.114;    // loads of pixels under way together
-constexpr double kThreads = 0.194;  // of 1024 threads' barriers
-constexpr double kUnstaged = 1.6;   // weights that are read when they are needed
-constexpr double kPixels = 0.011;   // a KB of them
-constexpr double kWeights = 0.0256; // a KB that is read when needed
-constexpr double kStaged = 0.0057;  // and one that is copied before
-constexpr double kShares = 0.022;   // each of the sums that a thread adds up
-constexpr double kRows = 0.097;     // each round of loads of weights
-constexpr double kMegabyte = 0.256; // of the whole tensor
-/// The image once more and what becomes of it, over the image once. Source:
-/// bench/cuda/squeeze_excite/h100_image.csv, rms error 19 %.
-constexpr double kImage = 1.2;
-constexpr double kNeighbour = 4.4;  // each block more on a multiprocessor
-constexpr double kBandwidth = 4190; // of the level that these are of, GB/s
+/// Microseconds, but where something else stands.
+struct GatesCosts {
+  double block;    // its barriers and stores, beside the launch
+  double exchange; // between blocks
+  double round;    // loads of pixels under way together
+  double threads;  // barriers of 1024
+  double unstaged; // weights that are read when they are needed
+  double pixels;   // a KB of them
+  double weights;  // a KB that is read when needed
+  double staged;   // and one that is copied before
+  double shares;   // each of the sums that a thread adds up
+  double rows;     // each round of loads of weights
+  double moving;   // of the whole tensor, over what memory takes for it
+  double neighbour; // each block more on a multiprocessor
+  double image;     // the image once more and what becomes of it, over the image once
+
+  static constexpr llvm::StringLiteral family = "squeeze_excite";
+};
+constexpr GatesCosts kCosts = {
+#include "codegen/cuda/squeeze_excite/costs.inc"
+};
 
 bool isReduction(const Operation &op) { return op.is(Op::Reduce); }
 bool isProduct(const Operation &op) { return op.isAny(Op::Conv, Op::MatMul); }
 
-struct SqueezeExcite {
+struct SqueezeExcite : PricedBy<kCosts> {
   static constexpr llvm::StringRef id = "squeeze_excite",
                                    summary = "the gates of squeeze-and-excitation, a cluster of "
                                              "blocks an image";
@@ -115,7 +117,7 @@ struct SqueezeExcite {
     return fitsShared(g.in.level, printSchedule(id, s), shape.shared_bytes());
   }
 
-  static double microseconds(const Problem &g, const Schedule &s) {
+  static double microseconds(const Problem &g, const Schedule &s, const GatesCosts &c) {
     const squeeze_excite_geometry shape = geometryOf(g, s);
     const double images = double(std::max<int64_t>(1, g.images().upper()));
     const int64_t lanes = shape.pixel_lanes(), pixels = ceilDiv(g.pixelCount(), s.pixelParts);
@@ -123,18 +125,18 @@ struct SqueezeExcite {
       const int64_t sharing = shape.row_lanes(runs);
       return double(ceilDiv(rows, s.threads / sharing) * ceilDiv(runs, sharing));
     };
-    const double passes = g.gated ? 1 + kImage : 1;
-    const double latency = (shape.blocks() > 1 ? kExchange : 0) +
-                           passes * kRound * double(ceilDiv(pixels, lanes * shape.ahead())) +
-                           kThreads * double(s.threads) / 1024 + (s.staged ? 0 : kUnstaged) +
-                           kShares * double(lanes) / double(shape.shares()) +
-                           kRows * (rounds(g.hidden(), shape.part_runs()) +
+    const double passes = g.gated ? 1 + c.image : 1;
+    const double latency = (shape.blocks() > 1 ? c.exchange : 0) +
+                           passes * c.round * double(ceilDiv(pixels, lanes * shape.ahead())) +
+                           c.threads * double(s.threads) / 1024 + (s.staged ? 0 : c.unstaged) +
+                           c.shares * double(lanes) / double(shape.shares()) +
+                           c.rows * (rounds(g.hidden(), shape.part_runs()) +
                                     rounds(shape.part_outputs(), shape.runs2()));
     const auto piece =
         double(llvm::alignTo(uint64_t(16 * shape.part_runs()), 32)); // of memory's lines
     const double reading =
-        passes * kPixels * double(pixels) * piece / 1e3 +
-        (s.staged ? kStaged : kWeights) * double(shape.w1_bytes() + shape.w2_bytes()) / 1e3;
+        passes * c.pixels * double(pixels) * piece / 1e3 +
+        (s.staged ? c.staged : c.weights) * double(shape.w1_bytes() + shape.w2_bytes()) / 1e3;
     const double sms = std::max(1u, g.in.level.multiprocessors),
                  blocks = images * double(shape.blocks());
     const double most = std::max(1.0, std::min({2048.0 / double(s.threads), 8.0,
@@ -143,9 +145,9 @@ struct SqueezeExcite {
     const double together = std::min(most, std::max(1.0, std::ceil(blocks / sms)));
     const double waves = std::max(1.0, std::ceil(blocks / (sms * most)));
     const double bytes = images * double(g.pixelCount() * g.channels() * bitWidth(g.first.c.b)) / 8;
-    return g.in.level.launchMicroseconds + kBlock +
-           waves * (latency + together * reading + kNeighbour * (together - 1)) +
-           passes * kMegabyte * bytes / 1e6 * (kBandwidth / g.in.level.bandwidthGBs);
+    return g.in.level.launchMicroseconds + c.block +
+           waves * (latency + together * reading + c.neighbour * (together - 1)) +
+           passes * c.moving * bytes / (g.in.level.bandwidthGBs * 1e3);
   }
 
   static void pack(const Problem &g, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {

@@ -35,22 +35,31 @@ struct WinogradSchedule {
   }
 };
 
-/// Tiles, with as many buffers as they are measured with, and what they cost.
+/// Tiles, with as many buffers as they are measured with, and how many blocks fit on a
+/// multiprocessor.
 struct Row {
   WinogradSchedule schedule;
-  TileCosts costs;
+  int64_t together;
 };
-/// Source: fitted to bench/gemm.cu on one H200 (CUDA 13.0; ResNet-50 and UNet at batch 1 and 8,
-/// DenseNet-121 at batch 1): rms error 2 to 5 %, 15 % of the last; what the estimates choose is the
-/// fastest in all 38 layers.
 constexpr Row kRows[] = {
-    {{32, 64, 8, 8, 3, 1}, {1, 2.412, 0.810, 2.98, 2.74, 1.06}},
-    {{32, 32, 8, 8, 3, 1}, {1, 1.689, 0.792, 1.72, 1.58, 0.53}},
-    {{16, 32, 16, 8, 3, 1}, {1, 1.821, 0.059, 0.94, 1.33, 0.42}},
-    {{16, 32, 8, 8, 3, 1}, {2, 1.077, 0.709, 1.50, 2.57, 0.01}},
+    {{32, 64, 8, 8, 3, 1}, 1},
+    {{32, 32, 8, 8, 3, 1}, 1},
+    {{16, 32, 16, 8, 3, 1}, 1},
+    {{16, 32, 8, 8, 3, 1}, 2},
 };
 
-struct Winograd {
+struct WinogradCosts {
+  TileCosts tiles[std::size(kRows)];
+  /// Microseconds that moving takes beside what it is estimated to.
+  double moving;
+
+  static constexpr llvm::StringLiteral family = "winograd";
+};
+constexpr WinogradCosts kCosts = {
+#include "codegen/cuda/winograd/costs.inc"
+};
+
+struct Winograd : PricedBy<kCosts> {
   static constexpr llvm::StringRef id = "conv_winograd",
                                    summary = "fp32 convolution of 3x3 taps at stride 1 by "
                                              "Winograd's F(2x2, 3x3)";
@@ -107,23 +116,23 @@ struct Winograd {
     return isAmong<Winograd>(s, all).andThen([&] { return fits(p, s); });
   }
 
-  static double microseconds(const Problem &p, const Schedule &s) {
+  static double microseconds(const Problem &p, const Schedule &s, const WinogradCosts &c) {
     const ConvProblem &conv = p.c.conv;
-    const TileCosts &costs =
-        llvm::find_if(kRows, [&](const Row &row) { return row.schedule.hasTilesOf(s); })->costs;
+    const Row *row =
+        llvm::find_if(kRows, [&](const Row &r) { return r.schedule.hasTilesOf(s); });
+    const TilePrice tile{row->together, c.tiles[row - std::begin(kRows)]};
     const double blocks = double(s.tiles(conv)) * double(s.splits),
-                 each = costs.crowded(blocks / p.in.level.multiprocessors);
+                 each = tile.crowded(blocks / p.in.level.multiprocessors);
     const double time =
-        stepsOf(conv.channels, s.tileC, s.splits) * costs.step(each) * slowdownOfCores(p.in.level) +
-        costs.blocks(each) + costs.parts(s.splits);
+        stepsOf(conv.channels, s.tileC, s.splits) * tile.step(each) * slowdownOfCores(p.in.level) +
+        tile.blocks(each) + tile.costs.parts(s.splits);
     Effort e;
     // 16 numbers are stored for 9 taps.
-    e.bytes =
-        double(workOf(*p.in.form.group).bytes) + 7.0 * 4 * double(conv.channels * conv.filters);
+    e.bytes = p.bytes + 7.0 * 4 * double(conv.channels * conv.filters);
     e.launches = 0;
     const double tie =
         multipliedAs(p.in.form).empty() ? 1 : 1.2; // as in codegen/cuda/contract_simt/Tactic.cpp
-    return tie * (kTileLaunch + std::hypot(time, cuda::microseconds(p.in.level, e) + 0.3));
+    return tie * (kTileLaunch + std::hypot(time, cuda::microseconds(p.in.level, e) + c.moving));
   }
 
   static KeyValues computed(const Problem &p, const Schedule &s) {

@@ -1,6 +1,6 @@
-// Compares the estimates of contractions with measurements: every layer of the benchmark's networks
-// as bench/gemm.cu timed its schedules on one card (bench/gemm/schedules_*.csv). What the estimates
-// choose must be close to the fastest.
+// Compares the estimates of products by warpgroups with measurements, until scripts/fit-costs makes
+// their constants, too: every layer of the benchmark's networks as bench/gemm.cu timed its schedules
+// on one card. What the estimates choose must be close to the fastest.
 #include "codegen/Codegen.h"
 #include "codegen/core/TargetFamily.h"
 #include "ir/Context.h"
@@ -66,90 +66,6 @@ struct Layer {
   }
 };
 
-/// The gates of squeeze-and-excitation as bench/cuda/squeeze_excite/h100.csv has them.
-std::string gatesText(llvm::ArrayRef<int64_t> numbers) {
-  const std::string batch = std::to_string(numbers[0]), channels = std::to_string(numbers[1]),
-                    hidden = std::to_string(numbers[2]), side = std::to_string(numbers[3]),
-                    means = "tensor<" + batch + "x" + channels + "xf16>",
-                    pooled = "tensor<" + batch + "x" + channels + "x1x1xf16>",
-                    units = "tensor<" + batch + "x" + hidden + "x1x1xf16>",
-                    w1 = hidden + "x" + channels + "x1x1xf16",
-                    w2 = channels + "x" + hidden + "x1x1xf16";
-  const std::string x =
-      "tensor<" + batch + "x" + channels + "x" + side + "x" + side + "xf16, nhwc>";
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  os << "module \"gates\" stage=imported {\n  graph @main (%x \"x\": " << x << ") -> (\"z\") {\n"
-     << "    %s = reduce %x {axes = [2, 3], init = floats[0.0]} (%0: f16, %1: f16) {\n"
-     << "      %2 = add %0, %1 : f16\n      yield %2\n    } : " << means << "\n"
-     << "    %r = reshape %s {shape = dims[" << batch << ", " << channels << ", 1, 1]} : " << pooled
-     << "\n    %v = constant {value = splat<" << w1 << ": 0.5>} : tensor<" << w1 << ">\n"
-     << "    %w = constant {value = splat<" << w2 << ": 0.5>} : tensor<" << w2 << ">\n"
-     << "    %h = conv %r, %v : " << units << "\n    %a = map %h (%3: f16) {\n"
-     << "      %4 = relu %3 : f16\n      yield %4\n    } : " << units << "\n"
-     << "    %z = conv %a, %w : " << pooled << "\n    return %z\n  }\n}\n";
-  return os.str();
-}
-
-/// A first layer and windows of what it makes as bench/cuda/conv_pool/h100.csv has them.
-std::string pooledText(llvm::ArrayRef<int64_t> numbers) {
-  auto at = [&](unsigned i) { return std::to_string(numbers[i]); };
-  auto image = [&](const std::string &channels, int64_t side) {
-    const std::string s = std::to_string(side);
-    return "tensor<" + at(0) + "x" + channels + "x" + s + "x" + s + "xf16>";
-  };
-  auto pads = [](const std::string &p) { return "pads = [" + p + ", " + p + ", " + p + ", " + p; };
-  auto pair = [](const std::string &n) { return "[" + n + ", " + n + "]"; };
-  const int64_t side = Layer::out(numbers[2], numbers[4], numbers[5], numbers[6], 1),
-                windows = Layer::out(side, numbers[7], numbers[8], numbers[9], 1);
-  const std::string x = image(at(1), numbers[2]), y = image(at(3), side),
-                    w = at(3) + "x" + at(1) + "x" + at(4) + "x" + at(4) + "xf16";
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  os << "module \"pooled\" stage=imported {\n  graph @main (%x \"x\": " << x << ") -> (\"z\") {\n"
-     << "    %w = constant {value = splat<" << w << ": 0.5>} : tensor<" << w << ">\n"
-     << "    %b = constant {value = splat<" << at(3) << "xf16: 0.5>} : tensor<" << at(3)
-     << "xf16>\n"
-     << "    %c = conv %x, %w {strides = " << pair(at(5)) << ", " << pads(at(6)) << "]} : " << y
-     << "\n    %r = map %c, %b[1] (%0: f16, %1: f16) {\n      %2 = add %0, %1 : f16\n"
-     << "      %3 = relu %2 : f16\n      yield %3\n    } : " << y << "\n"
-     << "    %z = pool %r {kind = max, kernel = " << pair(at(7)) << ", strides = " << pair(at(8))
-     << ", " << pads(at(9)) << "]} : " << image(at(3), windows) << "\n    return %z\n  }\n}\n";
-  return os.str();
-}
-
-/// A 1x1 convolution and a depthwise one as bench/cuda/expand_depthwise/h100.csv has them.
-std::string expandedText(llvm::ArrayRef<int64_t> numbers) {
-  auto at = [&](unsigned i) { return std::to_string(numbers[i]); };
-  auto image = [&](const std::string &channels, int64_t side) {
-    const std::string s = std::to_string(side);
-    return "tensor<" + at(0) + "x" + channels + "x" + s + "x" + s + "xf16, nhwc>";
-  };
-  auto relu = [](llvm::StringRef from, llvm::StringRef to, const std::string &type) {
-    return ("    %" + to + " = map %" + from + ", %b[1] (%" + to + "0: f16, %" + to +
-            "1: f16) {\n      %" + to + "2 = add %" + to + "0, %" + to + "1 : f16\n      %" + to +
-            "3 = relu %" + to + "2 : f16\n      yield %" + to + "3\n    } : " + type + "\n")
-        .str();
-  };
-  const int64_t pad = numbers[4] / 2, side = Layer::out(numbers[1], numbers[4], numbers[5], pad, 1);
-  const std::string x = image(at(2), numbers[1]), made = image(at(3), numbers[1]),
-                    y = image(at(3), side), p = std::to_string(pad),
-                    w = at(3) + "x" + at(2) + "x1x1xf16",
-                    f = at(3) + "x1x" + at(4) + "x" + at(4) + "xf16";
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  os << "module \"expanded\" stage=imported {\n  graph @main (%x \"x\": " << x << ") -> (\"z\") {\n"
-     << "    %w = constant {value = splat<" << w << ": 0.5>} : tensor<" << w << ">\n"
-     << "    %f = constant {value = splat<" << f << ": 0.5>} : tensor<" << f << ">\n"
-     << "    %b = constant {value = splat<" << at(3) << "xf16: 0.5>} : tensor<" << at(3)
-     << "xf16>\n    %e = conv %x, %w : " << made << "\n"
-     << relu("e", "h", made) << "    %d = conv %h, %f {pads = [" << p << ", " << p << ", " << p
-     << ", " << p << "], strides = [" << at(5) << ", " << at(5) << "], groups = " << at(3)
-     << "} : " << y << "\n"
-     << relu("d", "z", y) << "    return %z\n  }\n}\n";
-  return os.str();
-}
-
 constexpr llvm::StringLiteral kHalo = " halo";
 
 /// A schedule as bench/gemm.cu calls it; empty for tactics that it does not time.
@@ -163,32 +79,6 @@ std::string nameInBench(const Schedule &s) {
     return "wgmma " + tiles + " c" + at("consumers") + rest;
   if (s.tactic == "contract_cluster_sm90a" || s.tactic == "contract_cluster_tf32x3_sm90a")
     return "wgmma " + tiles + " c" + at("consumers") + rest + " cl";
-  const std::string teams = s.get("teams").getValueOr(1) > 1 ? " t" + at("teams") : "";
-  if (s.tactic == "contract_mma_sm80")
-    return "mma " + tiles + " p" + at("warp_m") + "x" + at("warp_n") + " st" + at("stages") +
-           teams + " sk" + at("splits");
-  if (s.tactic == "contract_simt")
-    return "simt " + tiles + " p" + at("thread_m") + "x" + at("thread_n") + " st" + at("stages") +
-           " t" + at("teams") + " sk" + at("splits");
-  if (s.tactic == "conv_patch_simt")
-    return "patch " + at("tile_h") + "x" + at("tile_w") + " g" + at("tile_groups") + " n" +
-           at("tile_n") + " p" + at("thread_m") + "x" + at("thread_n") + " l" + at("lanes_n") +
-           " w" + at("warps");
-  if (s.tactic == "depthwise")
-    return "depthwise v" + at("vector") + " c" + at("columns");
-  if (s.tactic == "squeeze_excite")
-    return "gates t" + at("threads") + " c" + at("channel_parts") + " p" + at("pixel_parts") +
-           (s.get("staged").getValueOr(0) ? "" : " unstaged");
-  if (s.tactic == "expand_depthwise_sm80")
-    return "expand " + at("tile_h") + "x" + at("tile_w") + " c" + at("chunk") + " p" + at("parts") +
-           " w" + at("warps") + (s.get("widened").getValueOr(0) ? " widened" : "");
-  if (s.tactic == "conv_pool_sm90a")
-    return "pool h" + at("tile_h") + " c" + at("consumers");
-  if (s.tactic == "depthwise_mma_sm80")
-    return "depthwise mma";
-  if (s.tactic == "conv_winograd")
-    return "winograd " + at("tile_t") + "x" + at("tile_n") + "x" + at("tile_c") + " w" +
-           at("warps") + rest;
   return "";
 }
 
@@ -324,10 +214,6 @@ void expectFastAndRight(const Means &m, double mostLoss) {
 constexpr llvm::StringLiteral kWarpgroups =
     "contract_wgmma_sm90a,contract_halo_sm90a,contract_cluster_sm90a";
 
-TEST(Estimates, OfMma) {
-  expectFastAndRight(means(TENON_MEASURED_MMA_SCHEDULES, "f16", "contract_mma_sm80", "mma ", 30),
-                     1.06);
-}
 TEST(Estimates, OfWgmma) {
   expectFastAndRight(means(TENON_MEASURED_SCHEDULES, "f16", kWarpgroups, "wgmma ", 100), 1.05);
 }
@@ -339,100 +225,4 @@ TEST(Estimates, OfTf32x3) {
                            "contract_tf32x3_sm90a,contract_cluster_tf32x3_sm90a", "wgmma ", 100),
                      1.05);
 }
-TEST(Estimates, OfSimt) {
-  expectFastAndRight(means(TENON_MEASURED_FP32_SCHEDULES, "f32", "contract_simt", "simt ", 80),
-                     1.08);
-}
-TEST(Estimates, OfWinograd) {
-  expectFastAndRight(means(TENON_MEASURED_FP32_SCHEDULES, "f32", "conv_winograd", "winograd ", 25),
-                     1.05);
-}
-TEST(Estimates, OfConvPatchSimt) {
-  expectFastAndRight(means(TENON_MEASURED_CONV_PATCH_SIMT, "f32", "conv_patch_simt", "patch ", 19),
-                     1.13);
-}
-/// In fp32 by whatever kernel.
-TEST(Estimates, OfFewChannels) {
-  expectFastAndRight(means(TENON_MEASURED_CONV_PATCH_SIMT, "f32", "", "", 19), 1.12);
-}
-/// Both of CUDA cores and of Tensor Cores.
-TEST(Estimates, OfDepthwise) {
-  expectFastAndRight(means(TENON_MEASURED_DEPTHWISE, "f16", "", "depthwise ", 29), 1.08);
-}
-TEST(Estimates, OfSqueezeExcite) {
-  auto choose = [](llvm::ArrayRef<int64_t> numbers) {
-    return chosen(gatesText(numbers), "fuse,isolate", "squeeze_excite");
-  };
-  expectFastAndRight(means(TENON_MEASURED_SQUEEZE_EXCITE, "gates ", 38, choose), 1.05);
-}
-TEST(Estimates, OfConvPool) {
-  auto choose = [](llvm::ArrayRef<int64_t> numbers) {
-    return chosen(pooledText(numbers), "assign-layout,fuse,isolate", "conv_pool_sm90a");
-  };
-  expectFastAndRight(means(TENON_MEASURED_CONV_POOL, "pool ", 17, choose), 1.02);
-}
-
-Chosen chooseExpanded(llvm::ArrayRef<int64_t> numbers, bool chains) {
-  return chosen(expandedText(numbers), "fuse,isolate", "expand_depthwise_sm80", chains);
-}
-TEST(Estimates, OfExpandDepthwise) {
-  auto choose = [](llvm::ArrayRef<int64_t> numbers) { return chooseExpanded(numbers, true); };
-  expectFastAndRight(means(TENON_MEASURED_EXPAND_DEPTHWISE, "expand ", 25, choose), 1.08);
-}
-/// One kernel where that is estimated to be faster, else those of its parts, whose times are listed
-/// as `apart`: how much is lost to the better of the two.
-struct Decisions {
-  double loss;
-  int together, count;
-};
-Decisions decide(const char *path, llvm::StringRef apart,
-                 llvm::function_ref<Chosen(llvm::ArrayRef<int64_t>)> choose) {
-  Decisions d{};
-  for (const Measured &m : measured(path)) {
-    const auto parts = m.microseconds.find(apart.str());
-    if (parts == m.microseconds.end())
-      continue;
-    double best = parts->second;
-    for (const auto &[schedule, us] : m.microseconds)
-      best = std::min(best, us);
-    const Chosen choice = choose(m.numbers);
-    const auto time = m.microseconds.find(choice.name);
-    d.together += !choice.name.empty();
-    d.loss += std::log((choice.name.empty()            ? parts->second
-                        : time == m.microseconds.end() ? kListed * best
-                                                       : time->second) /
-                       best);
-    ++d.count;
-  }
-  d.loss = std::exp(d.loss / d.count);
-  return d;
-}
-TEST(Estimates, OfExpandDepthwiseOrTwoKernels) {
-  const Decisions d =
-      decide(TENON_MEASURED_EXPAND_DEPTHWISE, "two kernels",
-             [](llvm::ArrayRef<int64_t> numbers) { return chooseExpanded(numbers, false); });
-  EXPECT_EQ(d.count, 54);
-  EXPECT_GT(d.together, 25);
-  EXPECT_LT(d.together, 40);
-  EXPECT_LT(d.loss, 1.06);
-}
-TEST(Estimates, OfConvPoolOrTwoKernels) {
-  const Decisions d =
-      decide(TENON_MEASURED_CONV_POOL, "two kernels", [](llvm::ArrayRef<int64_t> numbers) {
-        return chosen(pooledText(numbers), "assign-layout,fuse,isolate", "conv_pool_sm90a", false);
-      });
-  EXPECT_EQ(d.count, 18);
-  EXPECT_LT(d.loss, 1.06);
-}
-TEST(Estimates, OfSqueezeExciteOrThreeKernels) {
-  const Decisions d =
-      decide(TENON_MEASURED_SQUEEZE_EXCITE, "three kernels", [](llvm::ArrayRef<int64_t> numbers) {
-        return chosen(gatesText(numbers), "fuse,isolate", "squeeze_excite", false);
-      });
-  EXPECT_EQ(d.count, 20);
-  EXPECT_GT(d.together, 8);
-  EXPECT_LT(d.together, 18);
-  EXPECT_LT(d.loss, 1.06);
-}
-
 } // namespace
