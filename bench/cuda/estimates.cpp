@@ -2,9 +2,10 @@
 //
 //   estimates FAMILY TARGET PASSES MODULES.tn
 //
-// MODULES.tn has one problem after another, each a module that begins with a line `module "…" …`. Every
-// schedule of every group of each is listed on standard output, a problem's behind a line `problem`; and
-// legal ones that are not tried, where a line `// schedule …` of the module asks for them:
+// MODULES.tn has one problem after another, each a module that begins with a line `module "…" …`.
+// Every schedule of every group of each is listed on standard output, a problem's behind a line
+// `problem`; and legal ones that are not tried, where a line `// schedule …` of the module asks for
+// them:
 //
 //   problem
 //   + expand_depthwise_sm80<tile_h=4, …>        of the family, which the constants price
@@ -13,8 +14,8 @@
 //   - apart                                     of a chain: the kernels of its parts
 //
 // Then come a line `constants` with the family's own, and an empty line. From then on each line of
-// standard input that names as many constants is answered by two doubles for each schedule: microseconds,
-// and the rank by which the compiler compares them.
+// standard input that names as many constants is answered by two doubles for each schedule:
+// microseconds, and the rank by which the compiler compares them.
 #include "codegen/Codegen.h"
 #include "codegen/core/GroupForm.h"
 #include "codegen/core/Tactic.h"
@@ -92,7 +93,9 @@ public:
       llvm::outs() << "problem\n";
       for (size_t i = 0; i < p.choices.size(); ++i) {
         const Choice &c = *p.choices[i];
-        llvm::outs() << (c.tactic.info.costs.family != family ? "- " : i < p.tried ? "+ " : "= ")
+        llvm::outs() << (c.tactic.info.costs.family != family ? "- "
+                         : i < p.tried                        ? "+ "
+                                                              : "= ")
                      << toString(c.text()) << "\n";
       }
       if (p.apart > 0)
@@ -135,7 +138,8 @@ private:
         take(*std::move(choices));
   }
 
-  Result<GroupPrice> cheapest(Operation &group, const Tactic *tactic, const Alignment &alignment) const {
+  Result<GroupPrice> cheapest(Operation &group, const Tactic *tactic,
+                              const Alignment &alignment) const {
     auto form = analyzeGroup(group);
     if (!form)
       return std::move(form).refusal();
@@ -144,7 +148,8 @@ private:
     std::vector<Choices> kept;
     eachTactic({*form, level_, &alignment}, [&](Choices &&choices) {
       for (const auto &c : choices)
-        if (const Price p = c->price(); (!tactic || &c->tactic == tactic) && (!best || p.rank < least.rank)) {
+        if (const Price p = c->price();
+            (!tactic || &c->tactic == tactic) && (!best || p.rank < least.rank)) {
           best = c.get();
           least = p;
         }
@@ -163,9 +168,8 @@ private:
     if (!form->anchor && !form->isChain())
       return;
     p.forms.push_back(*std::move(form));
-    eachTactic({p.forms.back(), level_, p.alignment.get()}, [&](Choices &&choices) {
-      llvm::move(choices, std::back_inserter(p.choices));
-    });
+    eachTactic({p.forms.back(), level_, p.alignment.get()},
+               [&](Choices &&choices) { llvm::move(choices, std::back_inserter(p.choices)); });
   }
 
   void addAsked(llvm::StringRef text, Problem &p) const {

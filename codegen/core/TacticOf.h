@@ -69,7 +69,9 @@ template <const auto &Values> struct PricedBy {
   }
 };
 template <class T>
-concept Priced = requires { typename T::Costs; };
+concept Priced = requires {
+  typename T::Costs;
+};
 
 template <class T>
 Refusal impossible(const typename T::Schedule &schedule, const std::string &reason) {

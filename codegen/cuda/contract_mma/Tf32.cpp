@@ -13,21 +13,15 @@ namespace {
 /// batch 1 and 8), which were not kept: rms error 3 to 23 %; what the estimates choose was 2 %
 /// (tf32x3) and 4 % (tf32) slower than the fastest.
 constexpr TileRow kTf32[] = {
-    {{128, 64, 32, 64, 32, 3}, 1, 2},
-    {{64, 64, 32, 32, 32, 4}, 1, 3},
-    {{64, 64, 32, 16, 32, 4}, 1, 2},
-    {{64, 32, 32, 16, 32, 4}, 1, 4},
-    {{32, 64, 32, 16, 32, 4}, 1, 4},
-    {{32, 32, 32, 16, 16, 4}, 1, 6},
+    {{128, 64, 32, 64, 32, 3}, 1, 2}, {{64, 64, 32, 32, 32, 4}, 1, 3},
+    {{64, 64, 32, 16, 32, 4}, 1, 2},  {{64, 32, 32, 16, 32, 4}, 1, 4},
+    {{32, 64, 32, 16, 32, 4}, 1, 4},  {{32, 32, 32, 16, 16, 4}, 1, 6},
     {{16, 64, 64, 16, 16, 3}, 1, 3},
 };
 constexpr TileRow kTf32x3[] = {
-    {{128, 64, 32, 64, 32, 3}, 1, 2},
-    {{64, 64, 32, 32, 32, 4}, 1, 2},
-    {{64, 64, 32, 16, 32, 4}, 1, 1},
-    {{64, 32, 32, 16, 32, 4}, 1, 3},
-    {{32, 64, 32, 16, 32, 4}, 1, 2},
-    {{32, 32, 32, 16, 16, 4}, 1, 4},
+    {{128, 64, 32, 64, 32, 3}, 1, 2}, {{64, 64, 32, 32, 32, 4}, 1, 2},
+    {{64, 64, 32, 16, 32, 4}, 1, 1},  {{64, 32, 32, 16, 32, 4}, 1, 3},
+    {{32, 64, 32, 16, 32, 4}, 1, 2},  {{32, 32, 32, 16, 16, 4}, 1, 4},
     {{16, 64, 64, 16, 16, 3}, 1, 2},
 };
 
@@ -38,11 +32,17 @@ struct Kind {
   llvm::ArrayRef<TileRow> rows;
   const TileCosts *(*costs)(const MmaCosts &);
 };
-constexpr Kind kOne = {"contract_tf32_sm80", "f32 contraction in tf32 on Tensor Cores", "tf32_sm80",
-                       "tf32", kTf32, [](const MmaCosts &c) { return c.tf32; }};
+constexpr Kind kOne = {"contract_tf32_sm80",
+                       "f32 contraction in tf32 on Tensor Cores",
+                       "tf32_sm80",
+                       "tf32",
+                       kTf32,
+                       [](const MmaCosts &c) { return c.tf32; }};
 constexpr Kind kThree = {"contract_tf32x3_sm80",
                          "f32 contraction by three products in tf32, as exact as fp32",
-                         "tf32x3_sm80", "tf32x3", kTf32x3,
+                         "tf32x3_sm80",
+                         "tf32x3",
+                         kTf32x3,
                          [](const MmaCosts &c) { return c.tf32x3; }};
 
 /// Whether runs of 16 bytes of both operands are neighbours along K. Others are copied word by
@@ -93,8 +93,8 @@ template <const Kind &K> struct Tf32 : SplitContraction, PricedBy<kMmaCosts> {
                  each = std::ceil(blocks / p.in.level.multiprocessors);
     const double step =
         tile.step(each) * (slowdownOfMma(p.in.level) * (hasWholeRuns(p.c) ? 1 : 1.5));
-    const double time =
-        stepsOf(p.c.depth(), s.tileK, s.splits) * step + tile.blocks(each) + tile.costs.parts(s.splits);
+    const double time = stepsOf(p.c.depth(), s.tileK, s.splits) * step + tile.blocks(each) +
+                        tile.costs.parts(s.splits);
     Effort e;
     e.bytes = p.bytes;
     e.blocks = blocks;

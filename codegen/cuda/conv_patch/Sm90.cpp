@@ -288,9 +288,10 @@ struct PoolSm90 : PricedBy<kCosts> {
                   across = (kTileW - pool.kernelW) / pool.strideW + 1;
     const RowCosts &costs = c.windows;
     const double row = costs.row + costs.step * double(t.geometry(conv).steps());
-    return timeOf(
-        p.in, conv, t, costs, c.exposed, double(rows) * row + double(windows) * costs.column * double(t.n),
-        ceilDiv(pool.outHeight.upper(), t.h) * ceilDiv(pool.outWidth.upper(), across), 1, 1);
+    return timeOf(p.in, conv, t, costs, c.exposed,
+                  double(rows) * row + double(windows) * costs.column * double(t.n),
+                  ceilDiv(pool.outHeight.upper(), t.h) * ceilDiv(pool.outWidth.upper(), across), 1,
+                  1);
   }
 
   static KeyValues computed(const Problem &p, const Schedule &) {

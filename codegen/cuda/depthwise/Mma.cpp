@@ -91,9 +91,8 @@ struct DepthwiseMma : PricedBy<kDepthwiseCosts> {
     e.bytes = double(workOf(*problem.in.form.group).bytes);
     e.launches = 0;
     // Other machines by what `depthwise` loses there; unmeasured.
-    return std::max(slowdownOfCores(level) *
-                        (c.start + each * (c.block + c.loaded * loaded) +
-                         c.first * std::min(std::ceil(each), 3.0)),
+    return std::max(slowdownOfCores(level) * (c.start + each * (c.block + c.loaded * loaded) +
+                                              c.first * std::min(std::ceil(each), 3.0)),
                     1 + cuda::microseconds(level, e));
   }
   /// Taken where it is faster by more than the estimates err where it matters, at batch 8.

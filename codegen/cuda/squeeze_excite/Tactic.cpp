@@ -45,17 +45,17 @@ bool hasWork(const Gates &g, const squeeze_excite_geometry &shape) {
 
 /// Microseconds, but where something else stands.
 struct GatesCosts {
-  double block;    // its barriers and stores, beside the launch
-  double exchange; // between blocks
-  double round;    // loads of pixels under way together
-  double threads;  // barriers of 1024
-  double unstaged; // weights that are read when they are needed
-  double pixels;   // a KB of them
-  double weights;  // a KB that is read when needed
-  double staged;   // and one that is copied before
-  double shares;   // each of the sums that a thread adds up
-  double rows;     // each round of loads of weights
-  double moving;   // of the whole tensor, over what memory takes for it
+  double block;     // its barriers and stores, beside the launch
+  double exchange;  // between blocks
+  double round;     // loads of pixels under way together
+  double threads;   // barriers of 1024
+  double unstaged;  // weights that are read when they are needed
+  double pixels;    // a KB of them
+  double weights;   // a KB that is read when needed
+  double staged;    // and one that is copied before
+  double shares;    // each of the sums that a thread adds up
+  double rows;      // each round of loads of weights
+  double moving;    // of the whole tensor, over what memory takes for it
   double neighbour; // each block more on a multiprocessor
   double image;     // the image once more and what becomes of it, over the image once
 
@@ -131,7 +131,7 @@ struct SqueezeExcite : PricedBy<kCosts> {
                            c.threads * double(s.threads) / 1024 + (s.staged ? 0 : c.unstaged) +
                            c.shares * double(lanes) / double(shape.shares()) +
                            c.rows * (rounds(g.hidden(), shape.part_runs()) +
-                                    rounds(shape.part_outputs(), shape.runs2()));
+                                     rounds(shape.part_outputs(), shape.runs2()));
     const auto piece =
         double(llvm::alignTo(uint64_t(16 * shape.part_runs()), 32)); // of memory's lines
     const double reading =

@@ -118,8 +118,7 @@ struct Winograd : PricedBy<kCosts> {
 
   static double microseconds(const Problem &p, const Schedule &s, const WinogradCosts &c) {
     const ConvProblem &conv = p.c.conv;
-    const Row *row =
-        llvm::find_if(kRows, [&](const Row &r) { return r.schedule.hasTilesOf(s); });
+    const Row *row = llvm::find_if(kRows, [&](const Row &r) { return r.schedule.hasTilesOf(s); });
     const TilePrice tile{row->together, c.tiles[row - std::begin(kRows)]};
     const double blocks = double(s.tiles(conv)) * double(s.splits),
                  each = tile.crowded(blocks / p.in.level.multiprocessors);

@@ -1,6 +1,6 @@
 // Compares the estimates of products by warpgroups with measurements, until scripts/fit-costs makes
-// their constants, too: every layer of the benchmark's networks as bench/gemm.cu timed its schedules
-// on one card. What the estimates choose must be close to the fastest.
+// their constants, too: every layer of the benchmark's networks as bench/gemm.cu timed its
+// schedules on one card. What the estimates choose must be close to the fastest.
 #include "codegen/Codegen.h"
 #include "codegen/core/TargetFamily.h"
 #include "ir/Context.h"
