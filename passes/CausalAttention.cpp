@@ -15,6 +15,7 @@
 
 #include "passes/Rewrite.h"
 
+#include "ir/Attention.h"
 #include "ir/Interpreter.h"
 
 namespace tenon {
@@ -81,7 +82,8 @@ llvm::Optional<Diagonal> diagonalOf(const Tensor &bias, int64_t m, int64_t n) {
 
 // attention(q, k, v, b) = attention(q, k, v) {causal}, b 0 up to a diagonal and hiding beyond it
 bool maskPattern(Operation &op, Rewriter &rw) {
-  if (!op.is(Op::Attention) || op.numOperands() < 4 || op.has("causal"))
+  if (!op.is(Op::Attention) || op.numOperands() != 4 || !attentionOperands(op).bias ||
+      op.has("causal"))
     return false;
   const Type q = op.operand(0)->type(), k = op.operand(1)->type();
   const Dim m = q.dim(q.rank() - 2), n = k.dim(k.rank() - 2);

@@ -9,11 +9,15 @@
 // The maps between product and softmax may be any functions that are affine in the score: scaling
 // by constants, additions, and selections of a score or a number so low that it hides the key.
 // With f(s) = a · s + g the scale is a and the bias g = f(0), a map over just those dimensions that
-// g depends on. Constant factors of q and k (an export that splits the scale between them) join the
-// scale. Behind the softmax, casts are seen through, and `select(isnan w, 0, w)` and `select(h, 0,
-// w)`, where the score is −∞ wherever h holds; these become zero_undefined. Every value between the
-// two products has one use. It is left to canonicalisation to compose the transposes that bring k
-// and v into rows, and to folding to compute masks that are constant.
+// g depends on. One of them may be t · tanh(s / t), which becomes softcap, and one may hide keys by
+// the positions of query and key,
+//   select(n > first + m + c, −∞, s)        select(n > first + m or n < first + m − c, −∞, s)
+// which becomes causal, window and the operand `first`, so that kernels leave those keys out.
+// Constant factors of q and k (an export that splits the scale between them) join the scale. Behind
+// the softmax, casts are seen through, and `select(isnan w, 0, w)` and `select(h, 0, w)`, where the
+// score is −∞ wherever h holds; these become zero_undefined. Every value between the two products
+// has one use. It is left to canonicalisation to compose the transposes that bring k and v into
+// rows, and to folding to compute masks that are constant.
 //
 // Scores move to f32 where they were narrower. Heads are at most as large as the target's kernel
 // takes for the type that they will be stored in (TargetTraits::attentionHead,
@@ -25,6 +29,7 @@
 #include "passes/Rewrite.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 
 #include <cmath>
 
@@ -34,10 +39,12 @@ namespace {
 /// From here down a number added to a score leaves nothing of it in f32.
 constexpr double kHides = -1e30;
 
-/// f(x) = slope · x + offset of one argument of a body, where other arguments make the offset.
+/// f(x) = slope · x + offset of one argument of a body, where other arguments make the offset, or
+/// slope · tanh(inner · x) + offset.
 struct Affine {
   double slope = 0;
   bool offset = false; // whether there may be one
+  double inner = 0;    // 0: no tanh
 };
 
 /// How scalars of a body follow one of its arguments, None where that is not affine; those that are
@@ -54,7 +61,7 @@ llvm::Optional<Affine> affineIn(const Operation &op, const Follows &follows) {
     const llvm::Optional<Affine> a = in(i);
     if (!a || !factor || !std::isfinite(*factor))
       return llvm::None;
-    return Affine{a->slope * *factor, a->offset};
+    return Affine{a->slope * *factor, a->offset, a->inner};
   };
   switch (op.kind()) {
   case Op::Cast:
@@ -73,9 +80,16 @@ llvm::Optional<Affine> affineIn(const Operation &op, const Follows &follows) {
   case Op::Add:
   case Op::Sub: {
     const auto a = in(0), b = in(1);
-    if (!a || !b)
+    if (!a || !b || (a->slope != 0 && b->slope != 0 && (a->inner != 0 || b->inner != 0)))
       return llvm::None;
-    return Affine{op.is(Op::Add) ? a->slope + b->slope : a->slope - b->slope, true};
+    return Affine{op.is(Op::Add) ? a->slope + b->slope : a->slope - b->slope, true,
+                  a->inner + b->inner};
+  }
+  case Op::Tanh: {
+    const auto a = in(0);
+    return a && !a->offset && a->inner == 0 && a->slope != 0
+               ? llvm::Optional<Affine>(Affine{1, false, a->slope})
+               : llvm::None;
   }
   case Op::Select: {
     // select(c, hidden, f(x)) = f(x) + select(c, hidden, 0) once rounded to f32.
@@ -85,7 +99,7 @@ llvm::Optional<Affine> affineIn(const Operation &op, const Follows &follows) {
       const auto hidden = scalarValue(op.operand(3 - i));
       const auto a = in(i);
       if (hidden && *hidden <= kHides && a)
-        return Affine{a->slope, true};
+        return Affine{a->slope, true, a->inner};
     }
     return llvm::None;
   }
@@ -93,29 +107,150 @@ llvm::Optional<Affine> affineIn(const Operation &op, const Follows &follows) {
   }
 }
 
-/// How what the map yields follows the element of operand i.
-llvm::Optional<Affine> affineIn(Operation &map, unsigned i) {
+/// What a map yields.
+Value *yielded(const Operation &map) { return map.region().terminator()->operand(0); }
+
+/// How `end`, a scalar of the map's body, follows the element of operand i.
+llvm::Optional<Affine> affineIn(Operation &map, unsigned i, const Value *end) {
   Follows follows;
   follows[elementArgument(map, i)] = Affine{1, false};
   for (Operation &op : map.region())
     if (!op.isTerminator() &&
         llvm::any_of(op.operands(), [&](Value *v) { return follows.count(v) > 0; }))
       follows[op.result()] = affineIn(op, follows);
-  auto known = follows.find(map.region().terminator()->operand(0));
+  auto known = follows.find(end);
   return known == follows.end() ? Affine{0, true} : known->second;
 }
+llvm::Optional<Affine> affineIn(Operation &map, unsigned i) {
+  return affineIn(map, i, yielded(map));
+}
+
+/// c + key · n + query · m + origin · (operand `first` of a map), of a scalar in its body.
+struct Linear {
+  int64_t c = 0, key = 0, query = 0, origin = 0;
+};
+
+/// Reads comparisons of positions in the body of a map over scores, which are its last dimensions.
+class Positions {
+public:
+  explicit Positions(const Operation &map)
+      : map_(&map), rank_(int64_t(map.result()->type().rank())) {}
+
+  /// Notes what `v`, a condition that hides keys, says; false where that is more than a bound of
+  /// the key's distance before or behind the query's position.
+  bool read(Value *v) {
+    const Operation *op = v->def();
+    if (!op)
+      return false;
+    const bool orEqual = op->isAny(Op::GreaterEqual, Op::LessEqual);
+    switch (op->kind()) {
+    case Op::LogicalOr: return read(op->operand(0)) && read(op->operand(1));
+    case Op::Greater:
+    case Op::GreaterEqual: return holds(op->operand(0), op->operand(1), orEqual);
+    case Op::Less:
+    case Op::LessEqual: return holds(op->operand(1), op->operand(0), orEqual);
+    default: return false;
+    }
+  }
+  /// Whether the attributes of an attention say as much. With `first`, later rows are hidden, too.
+  bool complete() const {
+    return (causal || window) && (causal ? *causal >= 0 : true) && (window ? *window >= 1 : true) &&
+           (!first || (causal && *causal == 0 && (!window || everywhere_)));
+  }
+
+  llvm::Optional<int64_t> causal, window;
+  llvm::Optional<unsigned> first; // an operand
+
+private:
+  /// a > b (a >= b where `orEqual`) hides.
+  bool holds(Value *a, Value *b, bool orEqual) {
+    Linear d;
+    if (!add(d, a, 1) || !add(d, b, -1))
+      return false;
+    d.c += orEqual; // of integers: d > 0
+    const bool later = d.key == 1 && d.query == -1, earlier = d.key == -1 && d.query == 1;
+    if ((!later && !earlier) || (d.origin != 0 && d.origin != d.query))
+      return false;
+    const bool withOrigin = d.origin != 0;
+    if ((causal || window) && withOrigin != everywhere_)
+      return false; // of one position only
+    everywhere_ = withOrigin;
+    llvm::Optional<int64_t> &bound = later ? causal : window;
+    if (bound)
+      return false;
+    bound = later ? -d.c : 1 - d.c; // n > p − c; n < p + c
+    return true;
+  }
+  /// Adds `sign` times v.
+  bool add(Linear &to, Value *v, int64_t sign) {
+    if (const Operation *op = v->def()) {
+      switch (op->kind()) {
+      case Op::Const:
+        if (const auto x = scalarValue(v); x && *x == std::floor(*x) && std::fabs(*x) < 1e15) {
+          to.c += sign * int64_t(*x);
+          return true;
+        }
+        return false;
+      case Op::Index: {
+        const int64_t d = op->intAttr("dim");
+        (d == rank_ - 1 ? to.key : to.query) += sign;
+        return d >= rank_ - 2;
+      }
+      case Op::Cast: return isInteger(v->type().element()) && add(to, op->operand(0), sign);
+      case Op::Add: return add(to, op->operand(0), sign) && add(to, op->operand(1), sign);
+      case Op::Sub: return add(to, op->operand(0), sign) && add(to, op->operand(1), -sign);
+      default: return false;
+      }
+    }
+    for (unsigned i = 0; i < map_->numOperands(); ++i)
+      if (elementArgument(*map_, i) == v) {
+        to.origin += sign;
+        return isOrigin(i) && (!first || *first == i) && (first = i, true);
+      }
+    return false;
+  }
+  /// An integer, or one for each entry of the leading dimension.
+  bool isOrigin(unsigned i) const {
+    const Type t = map_->operand(i)->type(), scores = map_->result()->type();
+    if ((t.element() != Element::I32 && t.element() != Element::I64) || t.rank() > 1)
+      return false;
+    return t.rank() == 0 || t.dim(0).isConstant(1) ||
+           (scores.rank() > 2 && indexMap(*map_, i) == IndexMap{0} && t.dim(0) == scores.dim(0));
+  }
+
+  const Operation *map_;
+  int64_t rank_;
+  bool everywhere_ = false; // whether what was read so far has the origin
+};
 
 bool readsWhole(const Operation &map, unsigned i) {
   const Type t = map.result()->type();
   return map.operand(i)->type().shape() == t.shape() && isIdentityMap(indexMap(map, i), t.rank());
 }
 
-/// One map between the product and the softmax, and which of its operands is the score.
+/// One map between the product and the softmax, which of its operands is the score, and what it
+/// makes of that: `end`, unless positions hide the key.
 struct Step {
   Operation *map;
   unsigned score;
   Affine affine;
+  Value *end;
+  llvm::Optional<Positions> positions;
 };
+
+/// What the map yields where positions hide no key, and by which they do; none where they do not.
+llvm::Optional<Positions> positionsOf(Operation &map, Value *&end) {
+  const Operation *select = yielded(map)->def();
+  if (map.result()->type().rank() < 2 || !select || !select->is(Op::Select))
+    return llvm::None;
+  const auto hidden = scalarValue(select->operand(1));
+  Positions positions(map);
+  if (!hidden || *hidden != -INFINITY || !positions.read(select->operand(0)) ||
+      !positions.complete())
+    return llvm::None;
+  end = select->operand(2);
+  return positions;
+}
 
 /// Follows `v`, which has no other use, back through affine maps to the product of queries and
 /// keys; null where there is none. Steps are the maps from the softmax on.
@@ -130,10 +265,15 @@ Operation *findScores(Value *v, llvm::SmallVectorImpl<Step> &steps) {
   for (unsigned i = 0; i < def->numOperands(); ++i) {
     if (!readsWhole(*def, i))
       continue;
-    const auto a = affineIn(*def, i);
+    Value *end = yielded(*def);
+    llvm::Optional<Positions> positions;
+    if (llvm::none_of(steps, [](const Step &s) { return bool(s.positions); }) &&
+        llvm::all_of(steps, [](const Step &s) { return s.affine.slope > 0; }))
+      positions = positionsOf(*def, end);
+    const auto a = affineIn(*def, i, end);
     if (!a || a->slope == 0)
       continue;
-    steps.push_back({def, i, *a});
+    steps.push_back({def, i, *a, end, positions});
     if (Operation *product = findScores(def->operand(i), steps))
       return product;
     steps.pop_back();
@@ -155,7 +295,7 @@ Value *throughScale(Value *v, double &scale, Location &loc) {
       map->operand(0)->type().element() != v->type().element())
     return v;
   const auto a = affineIn(*map, 0);
-  if (!a || a->offset || a->slope == 0)
+  if (!a || a->offset || a->slope == 0 || a->inner != 0)
     return v;
   scale *= a->slope;
   mergeLocation(loc, map->loc());
@@ -220,7 +360,7 @@ bool isCast(Operation &map) {
   if (!isPlainMap(&map, 1) || !readsWhole(map, 0))
     return false;
   const auto a = affineIn(map, 0);
-  return a && a->slope == 1 && !a->offset;
+  return a && a->slope == 1 && !a->offset && a->inner == 0;
 }
 
 Weights findWeights(Value *v) {
@@ -291,6 +431,19 @@ Value *addedAlone(const Step &step) {
              : nullptr;
 }
 
+/// Operations of a body on which `end` depends, and arguments of it.
+llvm::DenseSet<const Value *> neededFor(const Value *end) {
+  llvm::DenseSet<const Value *> needed;
+  llvm::SmallVector<const Value *, 8> left{end};
+  while (!left.empty()) {
+    const Value *v = left.pop_back_val();
+    if (needed.insert(v).second && v->def())
+      for (const Value *x : v->def()->operands())
+        left.push_back(x);
+  }
+  return needed;
+}
+
 /// What the map adds to the score where `before` was added already (null: nothing), in f32; over
 /// the dimensions that this depends on, others have extent 1.
 Value *biasOf(const Step &step, Value *before, Builder &b) {
@@ -300,6 +453,7 @@ Value *biasOf(const Step &step, Value *before, Builder &b) {
   llvm::SmallVector<Value *, 4> operands;
   std::vector<IndexMap> maps;
   llvm::SmallVector<unsigned, 4> arguments;
+  const llvm::DenseSet<const Value *> needed = neededFor(step.end);
   const unsigned rank = map.result()->type().rank();
   Space6 space(rank, map.result()->type().context().dim(1));
   auto read = [&](Value *v, const IndexMap &m) {
@@ -315,13 +469,13 @@ Value *biasOf(const Step &step, Value *before, Builder &b) {
   };
   for (unsigned i = 0; i < map.numOperands(); ++i) {
     Value *v = i == step.score ? before : map.operand(i);
-    if (!v)
+    if (!v || !needed.count(elementArgument(map, i)))
       continue;
     read(v, i == step.score ? identityMap(rank) : indexMap(map, i));
     arguments.push_back(i);
   }
   for (Operation &s : map.region())
-    if (s.is(Op::Index))
+    if (s.is(Op::Index) && needed.count(s.result()))
       space[size_t(s.intAttr("dim"))] = map.result()->type().dim(unsigned(s.intAttr("dim")));
   Operation *made = b.map(operands, maps, space, [&](Builder &body, llvm::ArrayRef<Value *> args) {
     std::map<const Value *, Value *> values;
@@ -333,10 +487,11 @@ Value *biasOf(const Step &step, Value *before, Builder &b) {
         x = body.scalar(Op::Cast, {x}, {{"to", Type::scalar(b.context(), e)}});
       values[elementArgument(map, arguments[i])] = x;
     }
-    if (!values.count(score))
-      values[score] = body.scalarConst(score->type().element(), 0);
+    for (unsigned i = 0; i < map.numOperands(); ++i) // also what only positions need
+      if (Value *v = elementArgument(map, i); !values.count(v))
+        values[v] = body.scalarConst(v->type().element(), 0);
     inlineBody(map.region(), body, values, identityMap(rank));
-    Value *end = map.region().terminator()->operand(0);
+    Value *end = step.end;
     end = values.count(end) ? values[end] : end;
     if (end->type().element() != Element::F32)
       end = body.scalar(Op::Cast, {end}, {{"to", Type::scalar(b.context(), Element::F32)}});
@@ -366,10 +521,23 @@ bool matmulPattern(Operation &op, Rewriter &rw) {
   for (const Operation *seen : {op.operand(0)->def(), weights.softmax})
     mergeLocation(nodes, seen->loc());
   const Location behind = nodes;
-  double scale = 1;
+  double scale = 1, cap = 0;
+  bool moved = false; // something was added to the score
+  const Step *hiding = nullptr;
   for (const Step &step : llvm::reverse(steps)) {
     mergeLocation(nodes, step.map->loc());
-    scale *= step.affine.slope;
+    const Affine &a = step.affine;
+    if (a.inner != 0) { // t · tanh(s / t) with t = slope, s = slope · inner · score
+      if (moved || cap != 0 || hiding)
+        return false;
+      cap = 1;
+      scale *= a.inner;
+    }
+    scale *= a.slope;
+    cap *= a.slope;
+    moved |= a.offset;
+    if (step.positions)
+      hiding = &step;
   }
   mergeLocation(nodes, scores->loc());
   Value *q = throughScale(scores->operand(0), scale, nodes);
@@ -381,7 +549,7 @@ bool matmulPattern(Operation &op, Rewriter &rw) {
   if (y.element() != shown.element() || y.rank() != shown.rank() ||
       y.shape().drop_back(1) != shown.shape().drop_back(1) ||
       !takesHead(left.dim(left.rank() - (scores->boolAttr("trans_a") ? 2 : 1)), stored, target) ||
-      !takesHead(y.shape().back(), stored, target))
+      !takesHead(y.shape().back(), stored, target) || cap < 0)
     return false;
   if (!rw.fire(op))
     return false;
@@ -400,6 +568,17 @@ bool matmulPattern(Operation &op, Rewriter &rw) {
   if (bias)
     operands.push_back(bias);
   NamedAttributes attributes{{"scale", scale}};
+  if (cap > 0)
+    attributes.insert_or_assign("softcap", Attribute(cap));
+  if (hiding) {
+    const Positions &by = *hiding->positions;
+    if (by.causal)
+      attributes.insert_or_assign("causal", Attribute(*by.causal));
+    if (by.window)
+      attributes.insert_or_assign("window", Attribute(*by.window));
+    if (by.first)
+      operands.push_back(hiding->map->operand(*by.first));
+  }
   if (weights.zeroUndefined)
     attributes.insert_or_assign("zero_undefined", Attribute(true));
   Value *result = b.value(Op::Attention, operands, std::move(attributes));

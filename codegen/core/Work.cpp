@@ -1,6 +1,8 @@
 // Implements the counting of work.
 #include "codegen/core/Work.h"
 
+#include "ir/Attention.h"
+
 #include "ir/Names.h"
 
 namespace tenon {
@@ -65,9 +67,15 @@ double visibleScores(const Operation &attention) {
   const Type q = attention.operand(0)->type(), k = attention.operand(1)->type();
   const int64_t queries = q.dim(q.rank() - 2).upper(), keys = k.dim(k.rank() - 2).upper();
   const int64_t causal = attention.intAttr("causal", keys);
+  const int64_t window = attention.intAttr("window", keys);
+  // Queries behind a cache are the last rows of it.
+  const int64_t origin =
+      attentionOperands(attention).first ? std::max<int64_t>(0, keys - queries) : 0;
   double seen = 0;
-  for (int64_t m = 0; m < queries; ++m)
-    seen += double(std::min(keys, m + causal + 1));
+  for (int64_t m = 0; m < queries; ++m) {
+    const int64_t end = std::min(keys, origin + m + causal + 1);
+    seen += double(end - std::min(end, std::max<int64_t>(0, origin + m - window + 1)));
+  }
   return seen;
 }
 

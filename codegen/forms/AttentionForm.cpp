@@ -5,7 +5,8 @@
 
 namespace tenon {
 
-AttentionForm::AttentionForm(const GroupForm &form) : form_(form) {
+AttentionForm::AttentionForm(const GroupForm &form)
+    : form_(form), at_(attentionOperands(*form.anchor)) {
   const Type y = form.anchor->result()->type();
   space_.assign(y.shape().begin(), y.shape().end());
   std::vector<Strides> operands{result()};
@@ -30,6 +31,15 @@ Strides AttentionForm::result() const {
 
 Strides AttentionForm::operand(unsigned i) const {
   const ScalarProgram &x = form_.anchorInputs[i];
+  if (at_.first && i == at_.first) { // an entry of the leading dimension, whatever the row
+    Strides s;
+    const Strides own = stridesOf(x.inputs[0], unsigned(x.space.size()));
+    s.offset = own.offset;
+    s.strides.assign(rank(), context().dim(0));
+    if (!x.space.empty() && !x.space[0].isConstant(1))
+      s.strides[0] = own.strides[0];
+    return s;
+  }
   Strides s = spread(stridesOf(x.inputs[0], unsigned(x.space.size())), x.space);
   if (x.space.back().isConstant(1) && i < 3)
     s.strides.back() = context().dim(1); // whatever it is, nothing lies between
@@ -72,14 +82,33 @@ void AttentionForm::writeViews(StepWriter &out) const {
   w.line("const auto q = " + operand(0) + ";");
   w.line("const auto k = " + operand(1) + ";");
   w.line("const auto v = " + operand(2) + ";");
-  w.line("const auto bias = pack(" + (hasBias() ? operand(3) : std::string()) + ");");
+  w.line("const auto bias = pack(" + (hasBias() ? operand(at_.bias) : std::string()) + ");");
   w.line("const auto y = " + out.resultView(0, resultView()) + ";");
 }
 
-Result<> matchAttention(const GroupQuery &in, int64_t largestHead, unsigned first) {
+bool AttentionForm::hasOrder() const {
+  return at_.first || form_.anchor->has("window") || form_.anchor->has("softcap");
+}
+
+void AttentionForm::writeOrder(StepWriter &out) const {
+  if (!hasOrder())
+    return;
+  const Operation &op = *form_.anchor;
+  const std::string first =
+      at_.first ? out.view(form_.anchorInputs[at_.first].inputs[0].source, view(at_.first)) : "";
+  out.code().line("const auto order = make_attention_order<" +
+                  std::to_string(op.intAttr("window", 0)) + ", " +
+                  (op.has("softcap") ? "true" : "false") + ">(pack(" + first + "), " +
+                  cppScalar(Element::F32, op.floatAttr("softcap", 0)) + ");");
+}
+
+Result<> matchAttention(const GroupQuery &in, int64_t largestHead, unsigned first,
+                        bool takesOrder) {
   if (auto alone = matchAlone(in, Op::Attention); !alone)
     return alone;
   const AttentionForm f(in.form);
+  if (f.hasOrder() && !takesOrder)
+    return Refusal{"positions, a window or a bound of the scores", ""};
   if (!f.depth().isConstant() || !f.extent().isConstant() ||
       std::max(f.depth().constant(), f.extent().constant()) > largestHead)
     return Refusal{"heads of more than " + std::to_string(largestHead) + " elements", ""};

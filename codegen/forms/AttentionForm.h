@@ -3,6 +3,7 @@
 #pragma once
 
 #include "codegen/forms/Operands.h"
+#include "ir/Attention.h"
 
 namespace tenon {
 
@@ -24,7 +25,10 @@ public:
   Strides view(unsigned i) const { return merged(operand(i)); }
   Strides resultView() const { return merged(result()); }
 
-  bool hasBias() const { return form_.anchorInputs.size() > 3; }
+  bool hasBias() const { return at_.bias != 0; }
+  /// Whether positions come from memory, keys before a window are hidden, or scores have a bound:
+  /// kernels take an `attention_order` then.
+  bool hasOrder() const;
   /// The share of scores that no attribute hides, at upper bounds.
   double visibleShare() const;
 
@@ -32,6 +36,8 @@ public:
   void configure(StepWriter::Config &cfg) const;
   /// Declares the views q, k, v and y and the pack `bias`.
   void writeViews(StepWriter &out) const;
+  /// Declares `order`, where there is one.
+  void writeOrder(StepWriter &out) const;
 
 private:
   Context &context() const { return form_.anchor->result()->type().context(); }
@@ -43,12 +49,15 @@ private:
   Strides merged(const Strides &s) const;
 
   const GroupForm &form_;
+  AttentionOperands at_;
   llvm::SmallVector<Dim, 6> space_;
   MergedDims leading_;
 };
 
 /// An attention alone whose heads have at most `largestHead` elements, and whose operands `first`
-/// (0 q, 1 k) to v are contiguous along their last dimension.
-Result<> matchAttention(const GroupQuery &in, int64_t largestHead, unsigned first);
+/// (0 q, 1 k) to v are contiguous along their last dimension. `takesOrder`: the kernel reads an
+/// order (hasOrder).
+Result<> matchAttention(const GroupQuery &in, int64_t largestHead, unsigned first,
+                        bool takesOrder = false);
 
 } // namespace tenon

@@ -1,4 +1,5 @@
 // Evaluates attention in double: scores, weights and sums of one batch entry at a time.
+#include "ir/Attention.h"
 #include "ir/ops/Evaluate.h"
 #include "ir/ops/Gemm.h"
 #include "ir/ops/Ops.h"
@@ -54,6 +55,22 @@ void multiply(const PackedRows &a, const double *b, int64_t n, int64_t bRow, int
   }
 }
 
+/// Which keys are hidden from which queries.
+struct Order {
+  const Operation &op;
+  int64_t queries, keys;
+  const Tensor *first; // null: none
+  int64_t entry;       // batches of one entry of the leading dimension
+
+  bool hides(int64_t batch, int64_t query, int64_t key) const {
+    const int64_t origin = first ? first->intAt(first->size() == 1 ? 0 : batch / entry) : 0;
+    const int64_t position = origin + query;
+    return (first && key >= origin + queries) ||
+           (op.has("causal") && key > position + op.intAttr("causal")) ||
+           (op.has("window") && key <= position - op.intAttr("window"));
+  }
+};
+
 /// n scores become weights.
 void normalizeScores(double *scores, int64_t n, bool zeroUndefined) {
   double largest = -std::numeric_limits<double>::infinity(), sum = 0;
@@ -82,11 +99,13 @@ bool evaluateAttention(const Operation &op, EvaluationFrame &frame, std::string 
   if (result.size() == 0)
     return frame.results.push_back(std::move(result)), true;
   const Stack queries(q, batches), keys(k, batches), values(v, batches);
+  const AttentionOperands at = attentionOperands(op);
   llvm::Optional<Stack> bias;
-  if (op.numOperands() > 3)
-    bias.emplace(frame.operands[3], batches);
-  const double scale = op.floatAttr("scale");
-  const int64_t causal = op.intAttr("causal", n);
+  if (at.bias)
+    bias.emplace(frame.operands[at.bias], batches);
+  const double scale = op.floatAttr("scale"), cap = op.floatAttr("softcap", 0);
+  const Order order{op, m, n, at.first ? &frame.operands[at.first] : nullptr,
+                    batches.empty() ? 1 : result.size() / (m * e) / batches.front()};
   const bool zeroUndefined = op.boolAttr("zero_undefined");
   result.mutableBytes();
   parallelFor(result.size() / (m * e), 1, [&](int64_t begin, int64_t end) {
@@ -97,12 +116,16 @@ bool evaluateAttention(const Operation &op, EvaluationFrame &frame, std::string 
           keys.at(batch, batches), n, keys.columnStride(), keys.rowStride(), scores.data());
       const double *added = bias ? bias->at(batch, batches) : nullptr;
       for (int64_t i = 0; i < m; ++i) {
-        for (int64_t j = 0; j < n; ++j)
-          scores[size_t(i * n + j)] =
-              scores[size_t(i * n + j)] * scale +
-              (added ? added[i * bias->rowStride() + j * bias->columnStride()] : 0);
-        for (int64_t j = i + causal + 1; j < n; ++j)
-          scores[size_t(i * n + j)] = -std::numeric_limits<double>::infinity();
+        for (int64_t j = 0; j < n; ++j) {
+          double &score = scores[size_t(i * n + j)];
+          score *= scale;
+          if (cap > 0)
+            score = cap * std::tanh(score / cap);
+          score =
+              order.hides(batch, i, j)
+                  ? -std::numeric_limits<double>::infinity()
+                  : score + (added ? added[i * bias->rowStride() + j * bias->columnStride()] : 0);
+        }
         normalizeScores(scores.data() + i * n, n, zeroUndefined);
       }
       multiply(PackedRows(scores.data(), m, n, n, 1), values.at(batch, batches), e,

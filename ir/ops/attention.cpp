@@ -1,14 +1,20 @@
 // Attention.
 //
-//   attention (q, k, v, bias?) {scale, causal, zero_undefined}
+//   attention (q, k, v, bias?, first?) {scale, causal, window, softcap, zero_undefined}
 //     q [batch…, M, D], k [batch…, N, D], v [batch…, N, E] → [batch…, M, E], leading dimensions
 //     broadcast:
-//       score[m, n]  = scale · Σ_d q[m, d] · k[n, d] + bias[m, n]
+//       score[m, n]  = cap(scale · Σ_d q[m, d] · k[n, d]) + bias[m, n]
 //       weight[m, n] = e^(score[m, n] − largest[m]) / Σ_j e^(score[m, j] − largest[m])
 //       y[m, e]      = Σ_n weight[m, n] · v[n, e]
 //     where largest[m] is the largest score of query m. `bias` broadcasts to the scores
-//     [batch…, M, N]; −∞ there hides a key from a query. With `causal`, keys n > m + causal are
-//     hidden from query m, as if that stood in the bias.
+//     [batch…, M, N]; −∞ there hides a key from a query. cap(s) is s, or t · tanh(s / t) where
+//     `softcap` is t.
+//     Query m stands at position p = first + m, where `first` is an integer, or one for each entry
+//     of the leading dimension, and 0 where it is missing; it is known by its type, so there may be
+//     one without a bias. Hidden, as if that stood in the bias, are keys n
+//       >= first + M   where there is `first`: rows of a cache that hold nothing yet
+//       >  p + causal  with `causal`
+//       <= p − window  with `window`
 //
 // Numeric rules. Scores, weights and sums are f32 (f64 for f64) whatever the operands' type, the
 // bias is so, too, and the result is rounded once; the interpreter computes all of it in double.
@@ -16,6 +22,7 @@
 // A query from which every key is hidden has no largest score: its weights are 0/0 and its result
 // NaN, exactly what softmax and a matrix product give. With `zero_undefined` weights that are NaN
 // count as 0. Where there are no keys at all (N = 0) the result is 0, a sum over nothing.
+#include "ir/Attention.h"
 #include "ir/Builder.h"
 #include "ir/ops/Evaluate.h"
 #include "ir/ops/Ops.h"
@@ -26,10 +33,8 @@ namespace tenon {
 namespace {
 
 /// The bias is of the type in which scores are computed, and broadcasts to them.
-bool checkBias(const Operation &op, llvm::ArrayRef<Dim> scores, std::string &error) {
-  if (!checkTensor(op, 3, -1, error))
-    return false;
-  const Type bias = op.operand(3)->type();
+bool checkBias(const Operation &op, unsigned i, llvm::ArrayRef<Dim> scores, std::string &error) {
+  const Type bias = op.operand(i)->type();
   const Element e = computeElement(op.operand(0)->type().element());
   if (bias.element() != e)
     return fail(error, "bias: expected element type " + name(e) + ", found " + toString(bias));
@@ -38,6 +43,17 @@ bool checkBias(const Operation &op, llvm::ArrayRef<Dim> scores, std::string &err
     return fail(error, "bias: expected a shape that broadcasts to the scores " + text(scores) +
                            ", found " + text(bias.shape()));
   return true;
+}
+
+/// An integer, or one for each entry of the scores' leading dimension.
+bool checkFirst(const Operation &op, unsigned i, llvm::ArrayRef<Dim> scores, std::string &error) {
+  const Type t = op.operand(i)->type();
+  const bool fits = t.rank() == 0 || (t.rank() == 1 && scores.size() > 2 &&
+                                      (t.dim(0).isConstant(1) || sameExtent(t.dim(0), scores[0])));
+  return (fits && (t.element() == Element::I32 || t.element() == Element::I64)) ||
+         fail(error, "first: expected an integer of i32 or i64, or one for each entry of the "
+                     "leading dimension of " +
+                         text(scores) + ", found " + toString(t));
 }
 
 bool inferAttention(const Operation &op, llvm::SmallVectorImpl<Type> &results, std::string &error) {
@@ -75,25 +91,58 @@ bool inferAttention(const Operation &op, llvm::SmallVectorImpl<Type> &results, s
   if (op.has("causal") && op.intAttr("causal") < 0)
     return fail(error, "attribute causal: expected 0 or more, found " +
                            std::to_string(op.intAttr("causal")));
+  if (op.has("window") && op.intAttr("window") < 1)
+    return fail(error, "attribute window: expected 1 or more, found " +
+                           std::to_string(op.intAttr("window")));
+  const double cap = op.floatAttr("softcap", 1);
+  if (!std::isfinite(cap) || cap <= 0)
+    return fail(error,
+                "attribute softcap: expected a positive number, found " + std::to_string(cap));
   shape.push_back(q.dim(q.rank() - 2));
   shape.push_back(keys);
-  if (op.numOperands() > 3 && !checkBias(op, shape, error))
+  for (unsigned i = 3; i < op.numOperands(); ++i)
+    if (!checkTensor(op, i, -1, error))
+      return false;
+  const AttentionOperands at = attentionOperands(op);
+  if (op.numOperands() != 3u + (at.bias != 0) + (at.first != 0))
+    return fail(error, "expected a bias of floats, then `first` of integers, found " +
+                           toString(op.operand(3)->type()) + " and " +
+                           toString(op.operand(4)->type()));
+  if ((at.bias && !checkBias(op, at.bias, shape, error)) ||
+      (at.first && !checkFirst(op, at.first, shape, error)))
     return false;
   shape.back() = v.shape().back();
   results.push_back(Type::tensor(q.context(), q.element(), shape));
   return true;
 }
 
-const llvm::StringRef kOperands[] = {"q", "k", "v", "bias?"};
+const llvm::StringRef kOperands[] = {"q", "k", "v", "bias?", "first?"};
 const AttrInfo kAttributes[] = {
     {"scale", AttrKind::Float, true, "factor of the products of queries and keys"},
     {"causal", AttrKind::Int, false,
-     "keys n > m + causal are hidden from query m (default: none are)"},
+     "keys behind a query's position by more than this are hidden (default: none are)"},
+    {"window", AttrKind::Int, false,
+     "keys before a query's position by this or more are hidden (default: none are)"},
+    {"softcap", AttrKind::Float, false, "t of scores t · tanh(score / t) (default: as they are)"},
     {"zero_undefined", AttrKind::Bool, false,
      "a query from which every key is hidden gives 0, not NaN (default false)"},
 };
 
 } // namespace
+
+AttentionOperands attentionOperands(const Operation &attention) {
+  AttentionOperands at;
+  const unsigned count = attention.numOperands();
+  auto hasIntegers = [&](unsigned i) {
+    const Type t = attention.operand(i)->type();
+    return t.isTensor() && isInteger(t.element());
+  };
+  if (count > 3 && hasIntegers(count - 1))
+    at.first = count - 1;
+  if (count > 3 && !hasIntegers(3))
+    at.bias = 3;
+  return at;
+}
 
 llvm::ArrayRef<OpRow> attentionOps() {
   static const OpRow kRows[] = {

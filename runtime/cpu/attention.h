@@ -3,12 +3,13 @@
 //   y[b.., m, e] = sum over n of weight[m, n] * v[b.., n, e], where weight[m, ...] is the softmax
 //   of scale * (sum over d of q[b.., m, d] * k[b.., n, d]) + bias[b.., m, n]
 //
-//   attention(cfg, batch, scale, q, k, v, bias, y, workers)
+//   attention(cfg, batch, scale, q, k, v, bias, y, workers, order = plain_order())
 //
 // batch: dims<...> of the leading dimensions; q, k, v, y: views over (batch..., m or n, d or e) in
-// f32 or narrower floats; bias: pack() or pack(view over (batch..., m, n)). k and v are contiguous
-// along their last dimension, other strides are arbitrary: heads need not be split or merged by a
-// copy.
+// f32 or narrower floats; bias: pack() or pack(view over (batch..., m, n)); order: an
+// attention_order (common/attention_order.h), by which position m becomes one among the keys. k and
+// v are contiguous along their last dimension, other strides are arbitrary: heads need not be split
+// or merged by a copy.
 //
 // Scores never reach memory beyond a tile. Keys are taken `tile` at a time; sums follow the largest
 // score so far, and are scaled down when a larger one comes. Lanes run along the queries, of which
@@ -26,6 +27,7 @@
 #ifndef TENON_RUNTIME_CPU_ATTENTION_H
 #define TENON_RUNTIME_CPU_ATTENTION_H
 
+#include "common/attention_order.h"
 #include "common/scalar_math.h"
 #include "cpu/map.h"
 #include "cpu/odometer.h"
@@ -157,18 +159,46 @@ template <class L, int Rank>
 TENON_FN void add_bias(const arguments<> &, const index_t *, index_t, index_t, index_t, float *,
                        index_t) {}
 
-/// How many keys the queries before `m` see, `n` of which there are.
-template <class Cfg> TENON_FN index_t visible_keys(index_t m, index_t n) {
-  return Cfg::causal >= 0 && m + Cfg::causal < n ? m + Cfg::causal : n;
+/// Where the queries of the batch entry `at` begin among the keys.
+template <int Rank, class Order>
+TENON_FN index_t origin_of([[maybe_unused]] const Order &order,
+                           [[maybe_unused]] const index_t *at) {
+  if constexpr (Order::has_first) {
+    index_t point[Rank] = {};
+    for (int d = 0; d < Rank - 2; ++d)
+      point[d] = at[d];
+    return index_t(order.first.head.data[order.first.head.offset(point)]);
+  } else {
+    return 0;
+  }
+}
+
+/// Bounds so many scores, from one multiple of a vector on.
+template <class L, class Order>
+TENON_FN void bound_scores([[maybe_unused]] const Order &order, [[maybe_unused]] float *scores,
+                           [[maybe_unused]] index_t count, [[maybe_unused]] index_t step) {
+  if constexpr (Order::is_capped)
+    for (index_t j = 0; j < count; ++j)
+      store<L>(scores + j * step,
+               f32<L>(tanh<L>(f32<L>(load<L>(scores + j * step) / order.cap)) * order.cap));
 }
 
 /// Of keys n ... n + count - 1, hides those that come too late for the `width` queries from m on.
 template <class Cfg>
 TENON_FN void hide_later_keys(index_t m, index_t width, index_t n, index_t count, float *scores,
-                              index_t wide) {
-  const index_t all = m + Cfg::causal + 1 - n; // all queries see keys before
+                              index_t wide, index_t origin) {
+  const index_t all = origin + m + Cfg::causal + 1 - n; // all queries see keys before
   for (index_t j = all > 0 ? all : 0; j < count; ++j)
     for (index_t i = 0; i < width && i < j - all + 1; ++i)
+      scores[j * wide + i] = -float(INFINITY);
+}
+
+/// Of keys n ... n + count - 1, hides those that come too early for the `width` queries from m on.
+template <class Order>
+TENON_FN void hide_earlier_keys(index_t m, index_t width, index_t n, index_t count, float *scores,
+                                index_t wide, index_t origin) {
+  for (index_t j = 0; j < count; ++j)
+    for (index_t i = width; i-- > 0 && Order::first_key(origin, m + i) > n + j;)
       scores[j * wide + i] = -float(INFINITY);
 }
 
@@ -186,16 +216,19 @@ template <class View> TENON_FN auto attention_rows_at(const View &view, const in
 }
 
 /// `vectors` registers of queries from at[Rank - 2] on, of which `queries` exist.
-template <class Cfg, int Rank, class Q, class K, class V, class Bias, class Y>
+template <class Cfg, int Rank, class Q, class K, class V, class Bias, class Y, class Order>
 TENON_FN void attend_block(const Cfg &cfg, float scale, const Q &q, const K &k, const V &v,
-                           const Bias &bias, const Y &y, index_t *at, index_t queries) {
+                           const Bias &bias, const Y &y, const Order &order, index_t *at,
+                           index_t queries) {
   using L = typename Cfg::lanes;
   constexpr int nv = Cfg::vectors, wide = nv * L::width, tile = Cfg::tile;
   constexpr index_t depth = decltype(Cfg::d)::value, extent = decltype(Cfg::e)::value;
   constexpr index_t padded = ceil_div(extent, Cfg::rows) * Cfg::rows;
   static_assert(tile % Cfg::rows == 0, "a tile is a whole number of blocks of keys");
   alignas(64) float columns[depth * wide], scores[tile * wide], sums[padded * wide], factor[wide];
-  const index_t m0 = at[Rank - 2], keys = visible_keys<Cfg>(m0 + queries, cfg.n);
+  const index_t m0 = at[Rank - 2], origin = origin_of<Rank>(order, at);
+  const index_t keys = Order::template visible_keys<Cfg::causal>(origin, m0 + queries,
+                                                                 index_t(cfg.m), index_t(cfg.n));
   for (float &s : sums)
     s = 0;
   for (index_t i = 0; i < wide; ++i) {
@@ -209,7 +242,7 @@ TENON_FN void attend_block(const Cfg &cfg, float scale, const Q &q, const K &k, 
   const auto key_rows = attention_rows_at(k, at);
   const auto value_rows = attention_rows_at(v, at);
   running_softmax<L> softmax[nv];
-  for (index_t n = 0; n < keys; n += tile) {
+  for (index_t n = Order::first_key(origin, m0); n < keys; n += tile) {
     const index_t count = keys - n < tile ? keys - n : index_t(tile);
     auto some = key_rows;
     some.data = key_rows.row(n);
@@ -217,11 +250,14 @@ TENON_FN void attend_block(const Cfg &cfg, float scale, const Q &q, const K &k, 
     for (int u = 0; u < nv; ++u) {
       float *s = scores + u * L::width;
       const index_t left = queries - u * L::width;
+      bound_scores<L>(order, s, count, wide);
       at[Rank - 2] = m0 + (left > 0 ? u * L::width : 0);
       if (left > 0)
         add_bias<L, Rank>(bias, at, left < L::width ? left : index_t(L::width), n, count, s, wide);
       if constexpr (Cfg::causal >= 0)
-        hide_later_keys<Cfg>(m0 + u * L::width, L::width, n, count, s, wide);
+        hide_later_keys<Cfg>(m0 + u * L::width, L::width, n, count, s, wide, origin);
+      if constexpr (Order::has_window)
+        hide_earlier_keys<Order>(m0 + u * L::width, L::width, n, count, s, wide, origin);
       f32<L> largest = broadcast<L>(-float(INFINITY)), scaling;
       for (index_t j = 0; j < count; ++j)
         largest = max<L>(largest, load<L>(s + j * wide));
@@ -240,7 +276,7 @@ TENON_FN void attend_block(const Cfg &cfg, float scale, const Q &q, const K &k, 
     attention_sums<Cfg>(scores, same, count, factor, sums);
   }
   for (int u = 0; u < nv; ++u) {
-    const f32<L> inverse = 1.0f / (keys > 0 ? softmax[u].sum : softmax[u].sum + 1.0f);
+    const f32<L> inverse = 1.0f / (cfg.n > 0 ? softmax[u].sum : softmax[u].sum + 1.0f);
     for (index_t i = 0; i < extent; ++i) {
       float *s = sums + i * wide + u * L::width;
       store<L>(s, softmax[u].template scaled<Cfg::zero_undefined>(load<L>(s), inverse));
@@ -257,15 +293,18 @@ TENON_FN void attend_block(const Cfg &cfg, float scale, const Q &q, const K &k, 
 }
 
 /// One query, lanes along d and e.
-template <class Cfg, int Rank, class Q, class K, class V, class Bias, class Y>
+template <class Cfg, int Rank, class Q, class K, class V, class Bias, class Y, class Order>
 TENON_FN void attend_row(const Cfg &cfg, float scale, const Q &q, const K &k, const V &v,
-                         const Bias &bias, const Y &y, index_t *at) {
+                         const Bias &bias, const Y &y, const Order &order, index_t *at) {
   using L = typename Cfg::lanes;
   constexpr int width = L::width, tile = ceil_div(Cfg::tile, width) * width;
   constexpr index_t depth = decltype(Cfg::d)::value, extent = decltype(Cfg::e)::value;
   constexpr int depth_vectors = int(ceil_div(depth, width)), vectors = int(ceil_div(extent, width));
-  alignas(64) float query[depth_vectors * width] = {}, scores[tile], sums[vectors * width] = {};
-  const index_t keys = visible_keys<Cfg>(at[Rank - 2] + 1, cfg.n);
+  alignas(64) float query[depth_vectors * width] = {}, scores[tile] = {},
+                                          sums[vectors * width] = {};
+  const index_t origin = origin_of<Rank>(order, at);
+  const index_t keys = Order::template visible_keys<Cfg::causal>(origin, at[Rank - 2] + 1,
+                                                                 index_t(cfg.m), index_t(cfg.n));
   at[Rank - 1] = 0;
   const auto *from_query = q.data + q.offset(at);
   const index_t step = q.strides.template get<Rank - 1>();
@@ -276,7 +315,7 @@ TENON_FN void attend_row(const Cfg &cfg, float scale, const Q &q, const K &k, co
   const auto lanes_of = [](index_t i, index_t n)
                             TENON_LAMBDA { return n - i < width ? n - i : index_t(width); };
   running_softmax<scalar_lanes> softmax;
-  for (index_t n = 0; n < keys; n += tile) {
+  for (index_t n = Order::first_key(origin, at[Rank - 2]); n < keys; n += tile) {
     const index_t count = keys - n < tile ? keys - n : index_t(tile);
     for (index_t j = 0; j < count; ++j) {
       const auto *row = key_rows.row(n + j);
@@ -288,6 +327,7 @@ TENON_FN void attend_row(const Cfg &cfg, float scale, const Q &q, const K &k, co
       });
       scores[j] = sum_lanes<float>(f32<L>(acc[0] + acc[1]));
     }
+    bound_scores<L>(order, scores, ceil_div(count, width), width);
     for (index_t j = count; j < tile; ++j)
       scores[j] = -float(INFINITY);
     f32<L> most = broadcast<L>(-float(INFINITY)), total = {};
@@ -333,16 +373,17 @@ TENON_FN void attend_row(const Cfg &cfg, float scale, const Q &q, const K &k, co
   at[Rank - 1] = 0;
   auto *row = y.data + y.offset(at);
   const index_t to = y.strides.template get<Rank - 1>();
-  const float inverse = 1.0f / (keys > 0 ? softmax.sum : 1.0f);
+  const float inverse = 1.0f / (cfg.n > 0 ? softmax.sum : 1.0f);
   for (index_t e = 0; e < extent; ++e)
     store_element(row + e * to, softmax.template scaled<Cfg::zero_undefined>(sums[e], inverse));
 }
 
 } // namespace detail
 
-template <class Cfg, class Batch, class Q, class K, class V, class Bias, class Y>
+template <class Cfg, class Batch, class Q, class K, class V, class Bias, class Y,
+          class Order = plain_order>
 void attention(const Cfg &cfg, const Batch &batch, float scale, const Q &q, const K &k, const V &v,
-               const Bias &bias, const Y &y, pool &workers) {
+               const Bias &bias, const Y &y, pool &workers, const Order &order = Order()) {
   using namespace detail;
   using L = typename Cfg::lanes;
   constexpr int rank = Batch::rank + 2;
@@ -353,24 +394,25 @@ void attention(const Cfg &cfg, const Batch &batch, float scale, const Q &q, cons
   fill_extents<0>(batch, space.extents);
   space.extents[rank - 2] = by_row ? m : ceil_div(m, wide);
   const index_t work = index_t(cfg.n) * (cfg.d + cfg.e) * (by_row ? 1 : wide);
-  workers.parallel_for(
-      space.size(), 1 + (index_t(1) << 15) / (work + 1), [&](index_t begin, index_t end) {
-        const subnormals_as_zero guard;
-        odometer<rank - 1> it = space;
-        it.seek(begin);
-        for (index_t u = begin; u < end; ++u, it.step()) {
-          index_t at[rank];
-          for (int d = 0; d < rank - 1; ++d)
-            at[d] = it.at[d];
-          if (by_row) {
-            attend_row<Cfg, rank>(cfg, scale, q, k, v, bias, y, at);
-          } else {
-            at[rank - 2] *= wide;
-            const index_t left = m - at[rank - 2];
-            attend_block<Cfg, rank>(cfg, scale, q, k, v, bias, y, at, left < wide ? left : wide);
-          }
-        }
-      });
+  workers.parallel_for(space.size(), 1 + (index_t(1) << 15) / (work + 1),
+                       [&](index_t begin, index_t end) {
+                         const subnormals_as_zero guard;
+                         odometer<rank - 1> it = space;
+                         it.seek(begin);
+                         for (index_t u = begin; u < end; ++u, it.step()) {
+                           index_t at[rank];
+                           for (int d = 0; d < rank - 1; ++d)
+                             at[d] = it.at[d];
+                           if (by_row) {
+                             attend_row<Cfg, rank>(cfg, scale, q, k, v, bias, y, order, at);
+                           } else {
+                             at[rank - 2] *= wide;
+                             const index_t left = m - at[rank - 2];
+                             attend_block<Cfg, rank>(cfg, scale, q, k, v, bias, y, order, at,
+                                                     left < wide ? left : wide);
+                           }
+                         }
+                       });
 }
 
 } // namespace cpu

@@ -51,7 +51,7 @@ struct Attention {
   using Schedule = AttentionSchedule;
 
   static Result<Problem> match(const GroupQuery &in) {
-    return matchAttention(in, kLargestHead, 1).andThen([&]() -> Result<Problem> {
+    return matchAttention(in, kLargestHead, 1, true).andThen([&]() -> Result<Problem> {
       if (!in.level.family->facts.hosted)
         return Refusal{"blocks too large for small stacks", ""};
       if (in.form.anchor->operand(0)->type().element() == Element::F64)
@@ -97,9 +97,11 @@ struct Attention {
     cfg.number("tile", int64_t(llvm::divideCeil(kTile, s.rows)) * s.rows);
     const std::string config = cfg.finish();
     p.attention.writeViews(out);
+    p.attention.writeOrder(out);
     out.code().line("cpu::attention(" + config + ", " + out.dims().list(p.attention.leading()) +
                     ", " + cppScalar(Element::F32, p.in.form.anchor->floatAttr("scale")) +
-                    ", q, k, v, bias, y, *f.workers);");
+                    ", q, k, v, bias, y, *f.workers" + (p.attention.hasOrder() ? ", order" : "") +
+                    ");");
   }
 };
 

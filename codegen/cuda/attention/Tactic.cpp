@@ -72,7 +72,7 @@ struct Attention {
   }
 
   static Result<Problem> match(const GroupQuery &in) {
-    return matchAttention(in, kLargestHead, 0).andThen([&]() -> Result<Problem> {
+    return matchAttention(in, kLargestHead, 0, true).andThen([&]() -> Result<Problem> {
       const Element e = in.form.anchor->operand(0)->type().element();
       if (!isMachineOf(kMmaSm80, in.level))
         return Refusal{"Tensor Cores before sm_80", ""};
@@ -137,9 +137,15 @@ struct Attention {
       cfg.flag("large", true);
     const std::string config = cfg.finish();
     p.f.writeViews(out);
-    launch(out, "attention_sm80",
-           {config, cppScalar(Element::F32, p.in.form.anchor->floatAttr("scale")), "q", "k", "v",
-            "bias", "y"});
+    p.f.writeOrder(out);
+    std::vector<std::string> arguments{
+        config, cppScalar(Element::F32, p.in.form.anchor->floatAttr("scale")),
+        "q",    "k",
+        "v",    "bias",
+        "y"};
+    if (p.f.hasOrder())
+      arguments.push_back("order");
+    launch(out, "attention_sm80", arguments);
   }
 };
 

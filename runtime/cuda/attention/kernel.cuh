@@ -21,10 +21,13 @@
 // sees a key left out; -1: none are), zero_undefined (weights that are NaN, every key hidden, count
 // as 0). Schedule: warps, teams, keys (multiple of 16), stages. q, k, v, y: views over (batch..., m
 // or n, d or e), contiguous along the last dimension but for y; bias: pack() or pack(view over
-// (batch..., m, n)), f32. Fast where rows are whole, aligned runs of 16 bytes; right otherwise.
+// (batch..., m, n)), f32; order: an attention_order (common/attention_order.h), whose origin is
+// read from memory, so that a captured launch follows a cache that fills. Fast where rows are
+// whole, aligned runs of 16 bytes; right otherwise.
 #ifndef TENON_RUNTIME_CUDA_ATTENTION_KERNEL_CUH
 #define TENON_RUNTIME_CUDA_ATTENTION_KERNEL_CUH
 
+#include "common/attention_order.h"
 #include "cuda/attention/geometry.h"
 #include "cuda/ptx/exp2.cuh"
 #include "cuda/ptx/ldmatrix.cuh"
@@ -42,7 +45,7 @@ template <int Warps, int Teams, int Keys, int Stages> struct attention_schedule 
   static constexpr int warps = Warps, teams = Teams, keys = Keys, stages = Stages;
 };
 
-template <class Config, class Q, class K, class V, class Bias, class Y>
+template <class Config, class Q, class K, class V, class Bias, class Y, class Order = plain_order>
 struct attention_sm80_kernel {
   Config cfg;
   float scale; // of products, to scores
@@ -51,6 +54,7 @@ struct attention_sm80_kernel {
   V v;
   Bias bias;
   Y y;
+  Order order;
 
   using cores = tensor_cores_sm80;
   using element = detail::bare<typename Q::element>;
@@ -108,14 +112,16 @@ struct attention_sm80_kernel {
     const auto from_q = loader<tile_of_q, d>(q, at, count_of_queries() - at[rank - 2]);
 
     state s;
+    const index origin = origin_of(at);
     from_q.issue(q_tile, 0); // there with the first keys
     from_q.put(q_tile, 0);
     block_part part{};
-    part.end = int(ceil_div(visible_keys(at[rank - 2] + rows), index(tile)));
+    part.first = int(Order::first_key(origin, at[rank - 2]) / index(tile));
+    part.end = int(ceil_div(visible_keys(origin, at[rank - 2] + rows), index(tile)));
     pipeline<stages>(from_k, from_v, part, k_at, v_at, [&](int stage, int kt) {
-      if (kt == 0)
+      if (kt == part.first)
         load_queries(s, q_tile);
-      attend(s, k_at(stage), v_at(stage), at, index(kt) * tile + team() * keys);
+      attend(s, k_at(stage), v_at(stage), at, origin, index(kt) * tile + team() * keys);
     });
     complete(s, at, shared);
   }
@@ -134,8 +140,18 @@ private:
   TENON_DEVICE index count_of_queries() const { return index(index_t(cfg.m)); }
   TENON_DEVICE index count_of_keys() const { return index(index_t(cfg.n)); }
   /// How many keys the queries before `m` see.
-  TENON_DEVICE index visible_keys(index m) const {
-    return is_causal ? min_of(count_of_keys(), m + index(Config::causal)) : count_of_keys();
+  TENON_DEVICE index visible_keys(index origin, index m) const {
+    return Order::template visible_keys<Config::causal>(origin, m, count_of_queries(),
+                                                        count_of_keys());
+  }
+  /// Where the queries of the batch entry `at` begin among the keys.
+  TENON_DEVICE index origin_of([[maybe_unused]] const index (&at)[rank]) const {
+    if constexpr (Order::has_first) {
+      const auto &view = order.first.head;
+      return index(view.data[offset(view.strides, at)]);
+    } else {
+      return 0;
+    }
   }
   TENON_DEVICE static int team() { return warp() / warps; }
   /// The first of the warp's queries, among those of the block.
@@ -167,7 +183,7 @@ private:
 
   /// The keys and values from `first` on, a team's part of a tile.
   TENON_DEVICE void attend(state &s, const element *k_tile, const element *v_tile,
-                           const index (&at)[rank], index first) const {
+                           const index (&at)[rank], index origin, index first) const {
     float score[score_blocks][4] = {};
     [[maybe_unused]] float added[score_blocks][4];
     if constexpr (has_bias) // on its way while products are computed
@@ -177,13 +193,18 @@ private:
     for (int j = 0; j < score_blocks; ++j) {
       TENON_UNROLL
       for (int i = 0; i < 4; ++i) {
-        if constexpr (has_bias)
+        if constexpr (Order::is_capped) {
+          score[j][i] = order.cap * tanhf(score[j][i] * scale / order.cap);
+          if constexpr (has_bias)
+            score[j][i] += added[j][i];
+        } else if constexpr (has_bias) {
           score[j][i] = mul_add(score[j][i], scale, added[j][i]);
-        else
+        } else {
           score[j][i] *= scale;
+        }
       }
     }
-    hide(score, at[rank - 2] + my_row(), first);
+    hide(score, origin, at[rank - 2] + my_row(), first);
     weigh(s, score);
     multiply_values(s, score, v_tile);
   }
@@ -205,17 +226,21 @@ private:
   }
 
   /// Scores of keys that queries from `m` on do not see are -infinity.
-  TENON_DEVICE void hide(float (&score)[score_blocks][4], index m, index first) const {
-    if (first + keys <= visible_keys(m + 1))
+  TENON_DEVICE void hide(float (&score)[score_blocks][4], index origin, index m,
+                         index first) const {
+    if (first + keys <= visible_keys(origin, m + 1) && first >= Order::first_key(origin, m + 15))
       return;
     TENON_UNROLL
     for (int r = 0; r < 2; ++r) {
-      const int left = int(visible_keys(m + lane() / 4 + 8 * r + 1) - first) - 2 * (lane() % 4);
+      const index query = m + lane() / 4 + 8 * r;
+      const int column = 2 * (lane() % 4);
+      const int left = int(visible_keys(origin, query + 1) - first) - column;
+      const int early = int(Order::first_key(origin, query) - first) - column;
       TENON_UNROLL
       for (int j = 0; j < score_blocks; ++j) {
         TENON_UNROLL
         for (int i = 0; i < 2; ++i)
-          if (8 * j + i >= left)
+          if (8 * j + i >= left || (Order::has_window && 8 * j + i < early))
             score[j][2 * r + i] = -float(INFINITY);
       }
     }
@@ -381,11 +406,13 @@ private:
   }
 };
 
-template <class Config, class Q, class K, class V, class Bias, class Y>
-attention_sm80_kernel<Config, Q, K, V, Bias, Y> attention_sm80(Config cfg, float scale, Q q, K k,
-                                                               V v, Bias bias, Y y) {
-  using kernel = attention_sm80_kernel<Config, Q, K, V, Bias, Y>;
-  return {cfg, kernel::has_bias ? scale : scale * kernel::log2e, q, k, v, bias, y};
+template <class Config, class Q, class K, class V, class Bias, class Y, class Order = plain_order>
+attention_sm80_kernel<Config, Q, K, V, Bias, Y, Order>
+attention_sm80(Config cfg, float scale, Q q, K k, V v, Bias bias, Y y, Order order = {}) {
+  using kernel = attention_sm80_kernel<Config, Q, K, V, Bias, Y, Order>;
+  const float unit = kernel::has_bias ? 1.0f : kernel::log2e;
+  order.cap *= unit;
+  return {cfg, scale * unit, q, k, v, bias, y, order};
 }
 
 } // namespace cuda

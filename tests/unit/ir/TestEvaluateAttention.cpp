@@ -67,6 +67,37 @@ TEST(Attention, CausalIsABiasThatHidesLaterKeys) {
   }
 }
 
+TEST(Attention, PositionsHideKeysAndScoresHaveABound) {
+  Tensor q = randomTensor(Element::F32, {2, 3, 4}, 1), k = randomTensor(Element::F32, {2, 9, 4}, 2);
+  Tensor v = randomTensor(Element::F32, {2, 9, 4}, 3);
+  const Tensor first = tensor(Element::I64, {2}, {1, 5});
+  std::vector<double> hides;
+  for (int64_t batch : {0, 1})
+    for (int64_t i = 0; i < 3; ++i)
+      for (int64_t j = 0; j < 9; ++j) {
+        const int64_t p = (batch == 0 ? 1 : 5) + i;
+        hides.push_back(j > p || j <= p - 4 ? -kInf : 0);
+      }
+  const Tensor bias = tensor(Element::F32, {2, 3, 9}, hides);
+  auto evaluated = [](llvm::ArrayRef<Tensor> operands, NamedAttributes attributes) {
+    return evaluateOp(Op::Attention, operands, [&](TestGraph &) { return attributes; })[0];
+  };
+  const Tensor y =
+      evaluated({q, k, v, first}, {{"scale", 0.5}, {"causal", int64_t(0)}, {"window", int64_t(4)}});
+  expectNear(y, values(attention({q, k, v, bias}, 0.5)), 1e-6);
+  // A bound so high that it bounds nothing, and one that changes the result.
+  const NamedAttributes high{{"scale", 0.5}, {"softcap", 1e6}},
+      low{{"scale", 0.5}, {"softcap", 0.5}};
+  expectNear(evaluated({q, k, v}, high), values(attention({q, k, v}, 0.5)), 1e-6);
+  TestGraph g;
+  Value *s = g.b.value(Op::MatMul, {g.constant(q), g.constant(k)}, {{"trans_b", true}});
+  s = g.b.pointwise(Op::Tanh, {s}); // 0.5 · tanh(0.5 · s / 0.5)
+  s = g.b.pointwise(Op::Mul, {s, g.b.scalarConstant(Element::F32, 0.5)});
+  s = g.b.value(Op::Softmax, {s}, {{"axis", int64_t(2)}});
+  g.finish({g.b.value(Op::MatMul, {s, g.constant(v)})});
+  expectNear(evaluated({q, k, v}, low), values(g.run({})[0]), 1e-6);
+}
+
 TEST(Attention, HiddenKeysAndQueriesThatSeeNone) {
   Tensor q = randomTensor(Element::F32, {3, 4}, 1), k = randomTensor(Element::F32, {2, 4}, 2);
   Tensor v = tensor(Element::F32, {2, 1}, {5, 7});
