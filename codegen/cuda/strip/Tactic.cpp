@@ -75,8 +75,8 @@ double costOf(const StripProblem &p, const StripSchedule &s) {
          (1 + kCosts.row * double(p.product.rows - 1));
 }
 
-/// What both tactics do alike.
-struct StripOf {
+/// What both tactics, of which T is one, do alike.
+template <class T> struct StripOf {
   using Problem = StripProblem;
   using Schedule = StripSchedule;
 
@@ -104,17 +104,16 @@ struct StripOf {
 
   static Result<> legal(const Problem &p, const Schedule &s) {
     const strip_geometry g = geometryOf(p, s);
-    const auto text = [&] { return printSchedule("strip", s); };
     if (s.strips % p.matrices() != 0)
-      return impossible(text(),
-                        "strips is a multiple of the matrices, " + std::to_string(p.matrices()));
+      return impossible<T>(s,
+                           "strips is a multiple of the matrices, " + std::to_string(p.matrices()));
     if (s.splits > 1 && !g.copy_engine)
-      return impossible(text(), "splits is 1 on " + p.in.level.name.str());
+      return impossible<T>(s, "splits is 1 on " + p.in.level.name.str());
     if (s.splits > 1 && g.passes() > kMostSharedPasses)
-      return impossible(text(), "blocks that share strips go along k " +
-                                    std::to_string(kMostSharedPasses) + " times at most");
+      return impossible<T>(s, "blocks that share strips go along k " +
+                                  std::to_string(kMostSharedPasses) + " times at most");
     if (g.needed_bytes() > roomOf(p.in.level))
-      return impossible(text(), "two blocks of it have no room on a multiprocessor");
+      return impossible<T>(s, "two blocks of it have no room on a multiprocessor");
     return Accepted{};
   }
 
@@ -224,7 +223,7 @@ private:
   }
 };
 
-struct Strip : StripOf {
+struct Strip : StripOf<Strip> {
   static constexpr llvm::StringRef id = "strip",
                                    summary = "1 to 16 rows of halves times constant weights of 16, "
                                              "8 or 4 bits on Tensor Cores";
@@ -235,7 +234,7 @@ struct Strip : StripOf {
 bool isNorm(const Operation &op) { return op.is(Op::Normalize); }
 bool isProduct(const Operation &op) { return op.is(Op::MatMul); }
 
-struct StripJoined : StripOf {
+struct StripJoined : StripOf<StripJoined> {
   static constexpr llvm::StringRef id = "strip_joined",
                                    summary = "the same with a norm before the product, or another "
                                              "product of the same rows beside it";
