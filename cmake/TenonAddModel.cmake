@@ -7,6 +7,7 @@
 #     [PREFIX <name>]     prefix of the C interface, and name of the generated files
 #                         (default: the model's file name as an identifier)
 #     [WEIGHTS <mode>]    inline, incbin or file
+#     [THREADS <n>]       threads of a context where its program does not say (C++ targets)
 #     [BIND <n=v>...]     values of symbolic dimensions
 #     [RANGE <n=a..b>...] dimensions that stay dynamic, with their bounds
 #     [OPTIONS <opt>...]) further options of `tenon compile`
@@ -15,6 +16,12 @@
 # so its language, architectures and standard do not touch the target's own sources;
 # `#include "<prefix>.h"` works in the target. The model is compiled again when it, the
 # compiler, or anything else that was read changes.
+#
+# Where the weights are in a file of their own, <PREFIX>_WEIGHTS_PATH is its path in the build tree, for
+# `options.weights_path` (an empty file where the program holds them: options ignore it then), and so is
+# the property TENON_WEIGHTS_FILE of <target>.<prefix>. An installed program finds its own:
+#
+#   tenon_install_weights(<target> DESTINATION <folder>)    installs the weights files of its models
 #
 # Call it at file scope: a CUDA target enables CMake's CUDA language.
 
@@ -53,7 +60,7 @@ function(_tenon_cuda_architectures spec var)
 endfunction()
 
 function(_tenon_add_model target model)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "" "TARGET;PRECISION;PREFIX;WEIGHTS" "BIND;RANGE;OPTIONS")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "TARGET;PRECISION;PREFIX;WEIGHTS;THREADS" "BIND;RANGE;OPTIONS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "tenon_add_model: unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -79,6 +86,8 @@ function(_tenon_add_model target model)
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/tenon/${target})
   set(source ${folder}/${arg_PREFIX}.${extension})
   set(header ${folder}/${arg_PREFIX}.h)
+  set(cppHeader ${folder}/${arg_PREFIX}.hpp)
+  set(weights ${folder}/${arg_PREFIX}.weights)
   set(depfile ${folder}/${arg_PREFIX}.d)
   file(MAKE_DIRECTORY ${folder})
 
@@ -90,6 +99,9 @@ function(_tenon_add_model target model)
   if(arg_WEIGHTS)
     list(APPEND command --weights=${arg_WEIGHTS})
   endif()
+  if(arg_THREADS)
+    list(APPEND command --threads=${arg_THREADS})
+  endif()
   foreach(bind IN LISTS arg_BIND)
     list(APPEND command --bind ${bind})
   endforeach()
@@ -100,9 +112,9 @@ function(_tenon_add_model target model)
 
   set(flags ${folder}/${arg_PREFIX}.flags)
   add_custom_command(
-    OUTPUT ${source} ${header} ${flags}
+    OUTPUT ${source} ${header} ${cppHeader} ${weights} ${flags}
     COMMAND ${command}
-    COMMAND ${CMAKE_COMMAND} -DSOURCE=${source} -DOUTPUT=${flags}
+    COMMAND ${CMAKE_COMMAND} -DSOURCE=${source} -DHEADER=${header} -DWEIGHTS=${weights} -DOUTPUT=${flags}
             -P ${_TENON_PACKAGE_DIR}/TenonModelFlags.cmake
     DEPENDS ${model} ${TENON_EXECUTABLE}
     DEPFILE ${depfile}
@@ -110,15 +122,21 @@ function(_tenon_add_model target model)
     VERBATIM)
 
   set(library ${target}.${arg_PREFIX})
-  add_library(${library} STATIC ${source} ${header})
+  add_library(${library} STATIC ${source} ${header} ${cppHeader})
   # The folder is also where the assembler looks for .incbin files.
   target_include_directories(${library} PUBLIC ${folder})
+  string(TOUPPER ${arg_PREFIX} upper)
+  target_compile_definitions(${library} PUBLIC "${upper}_WEIGHTS_PATH=\"${weights}\"")
+  set_property(TARGET ${target} APPEND PROPERTY TENON_MODELS ${library})
   set_target_properties(${library} PROPERTIES
+    TENON_WEIGHTS_FILE ${weights}
     CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF
     CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON)
   if(extension STREQUAL "cu")
     _tenon_cuda_architectures(${arg_TARGET} architectures)
     set_target_properties(${library} PROPERTIES CUDA_ARCHITECTURES "${architectures}")
+    set_source_files_properties(${source} PROPERTIES OBJECT_DEPENDS ${flags})
+    target_compile_options(${library} PRIVATE "SHELL:--options-file ${flags}")
     # nvcc links the target, too, which may be older than the language.
     get_target_property(own ${target} CUDA_ARCHITECTURES)
     if(NOT own)
@@ -133,6 +151,28 @@ function(_tenon_add_model target model)
     endif()
   endif()
   target_link_libraries(${target} PRIVATE ${library})
+endfunction()
+
+function(tenon_install_weights target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "DESTINATION" "")
+  if(NOT arg_DESTINATION)
+    message(FATAL_ERROR "tenon_install_weights: DESTINATION is missing")
+  endif()
+  get_target_property(models ${target} TENON_MODELS)
+  if(NOT models)
+    message(FATAL_ERROR "tenon_install_weights: '${target}' has no model; call tenon_add_model first")
+  endif()
+  foreach(model IN LISTS models)
+    get_target_property(weights ${model} TENON_WEIGHTS_FILE)
+    # Which models have such a file is known once they are compiled.
+    install(CODE "
+      file(SIZE \"${weights}\" size)
+      if(size GREATER 0)
+        cmake_path(SET folder \"${arg_DESTINATION}\")
+        cmake_path(ABSOLUTE_PATH folder BASE_DIRECTORY \"\${CMAKE_INSTALL_PREFIX}\")
+        file(INSTALL DESTINATION \"\${folder}\" TYPE FILE FILES \"${weights}\")
+      endif()")
+  endforeach()
 endfunction()
 
 # A macro, because enable_language() must run in the scope of the caller's file.

@@ -84,11 +84,22 @@ bool checkHooks(const CodeOptions &code, const Target &target, Diagnostics &diag
   return false;
 }
 
+bool checkThreads(const CodeOptions &code, const Target &target, Diagnostics &diagnostics) {
+  const FamilyFacts &facts = target.family->facts;
+  if (code.threads <= 1 || (facts.hosted && !facts.device))
+    return true;
+  diagnostics.error("--threads=" + std::to_string(code.threads) + ": programs for " + target.name +
+                    " compute " + (facts.device ? "on the device" : "with one thread"));
+  return false;
+}
+
 std::string optionsNoted(const Module &module, const CompileOptions &options) {
   auto noted = module.facts.find("options");
   std::string text = noted != module.facts.end() ? noted->second : "";
   if (options.size)
     text += (text.empty() ? "" : " ") + std::string("--optimize=size");
+  if (options.threads > 1)
+    text += (text.empty() ? "" : " ") + ("--threads=" + std::to_string(options.threads));
   return text;
 }
 

@@ -21,6 +21,8 @@ bool scheduleOptions(const CodeOptions &code, PassContext &passes, ScheduleOptio
 CompileOptions compileOptions(const CodeOptions &code, llvm::StringRef stem);
 /// Reports a target whose programs cannot call --hooks.
 bool checkHooks(const CodeOptions &code, const Target &target, Diagnostics &diagnostics);
+/// Refuses threads where the target's programs have one.
+bool checkThreads(const CodeOptions &code, const Target &target, Diagnostics &diagnostics);
 /// The options that shaped the module and the code, for the head of generated files.
 std::string optionsNoted(const Module &module, const CompileOptions &options);
 /// Nodes of the ONNX model that a module was imported from; 0: unknown.

@@ -165,6 +165,11 @@ private:
     readSources("--tuning", set_.tuning, o.tuning, o.measured);
     o.workspace = bytes("--workspace", set_.workspace);
     o.kernels = bytes("--kernels", set_.kernels);
+    if (set_.threads < 1 || set_.threads > 64)
+      error("--threads",
+            "expected an integer from 1 to 64, found '" + std::to_string(set_.threads) + "'");
+    else
+      o.threads = unsigned(set_.threads);
     o.optimize = word("--optimize", set_.optimize, {"", "speed", "size"});
     o.ramLimit = bytes("--ram-limit", set_.ramLimit);
     for (const Settings::Pool &pool : set_.pools)

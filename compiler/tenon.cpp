@@ -63,7 +63,8 @@ private:
     if (!compiler_.open() || !compiler_.load())
       return false;
     const auto target = codeTarget(options_.code, diagnostics);
-    if (!target || !checkHooks(options_.code, *target, diagnostics))
+    if (!target || !checkHooks(options_.code, *target, diagnostics) ||
+        !checkThreads(options_.code, *target, diagnostics))
       return false;
     const std::string &stem = request_.settings.name;
     CompileOptions options = compileOptions(options_.code, stem);

@@ -104,6 +104,7 @@ struct Settings {
   std::vector<Source> tuning;            ///< --tuning: what `tenon tune` wrote
   std::optional<std::int64_t> workspace; ///< --workspace: bytes
   std::int64_t kernels = 60;             ///< --kernels
+  std::int64_t threads = 1;              ///< --threads: of a context, 1 to 64
   Optimize optimize = Optimize::Default; ///< --optimize: microcontrollers
   std::optional<std::int64_t> ramLimit;  ///< --ram-limit: bytes; microcontrollers
   std::vector<Pool> pools;               ///< --pool: fastest first; microcontrollers

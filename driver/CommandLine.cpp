@@ -1,6 +1,7 @@
 // Implements the command line with CLI11.
 #include "driver/CommandLine.h"
 
+#include "driver/Completion.h"
 #include "driver/HelpText.h"
 #include "ir/Suggestion.h"
 
@@ -8,6 +9,7 @@
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -86,11 +88,16 @@ CommandOption &CommandOption::range(int64_t low, int64_t high) {
 }
 
 CommandOption &CommandOption::oneOf(std::vector<std::string> words) {
-  return check([words = std::move(words)](const std::string &word) {
-    if (llvm::is_contained(words, word))
-      return std::string();
-    return "expected " + tenon::oneOf(references(words)) + ", found '" + word + "'";
-  });
+  // Its name is what shells complete with (driver/Completion.h).
+  const std::string name = "one of " + llvm::join(words, " ");
+  option_->check(CLI::Validator(
+      [words = std::move(words)](std::string &word) {
+        if (llvm::is_contained(words, word))
+          return std::string();
+        return "expected " + tenon::oneOf(references(words)) + ", found '" + word + "'";
+      },
+      "", name));
+  return *this;
 }
 
 CommandOption &CommandOption::check(WordCheck check) {
@@ -205,11 +212,31 @@ int runCommandLine(int argc, char **argv, const std::string &summary, const std:
   CommandLine root(&app, &chosen);
   declare(root);
   std::string topic;
-  bool markdown = false;
+  bool markdown = false, manual = false;
   CLI::App *help = app.add_subcommand("help", "explains a command, as its --help does");
   help->add_option("COMMAND", topic, "the command; without one, all are listed")->type_name("");
   help->add_flag("--markdown", markdown, "all commands as one reference page");
+  help->add_flag("--man", manual, "the manual page");
+  std::string shell;
+  CLI::App *completion =
+      app.add_subcommand("completion", "prints the script that completes these words in a shell");
+  CommandOption(completion->add_option("SHELL", shell, "bash, zsh or fish")->type_name(""))
+      .required()
+      .oneOf({"bash", "zsh", "fish"});
+  completion->callback([&] {
+    chosen = [&] {
+      llvm::outs() << completionScript(app, shell);
+      return 0;
+    };
+  });
   help->callback([&] {
+    if (manual) {
+      chosen = [&] {
+        llvm::outs() << manualPage(app, version);
+        return 0;
+      };
+      return;
+    }
     if (markdown) {
       chosen = [&] {
         llvm::outs() << helpMarkdown(app);

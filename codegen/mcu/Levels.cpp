@@ -23,7 +23,9 @@ TargetLevel cortexM(llvm::StringRef name, bool mve, double gflops, double bandwi
   TargetLevel t = core(name, gflops, bandwidth, summary);
   t.compiler = "arm-none-eabi-g++";
   t.buildFlags = flags;
-  t.flagsGiven = mve ? "defined(__ARM_FEATURE_MVE)" : "defined(__ARM_FEATURE_DSP)";
+  // On other machines the same bytes come of plain C++.
+  t.flagsGiven = mve ? "(!defined(__arm__) || defined(__ARM_FEATURE_MVE))"
+                     : "(!defined(__arm__) || defined(__ARM_FEATURE_DSP))";
   t.megahertz = clock;
   t.fpu = t.dsp = true;
   t.mve = mve;

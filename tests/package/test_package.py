@@ -1,5 +1,6 @@
 """Install Tenon to an empty folder, build examples/app and examples/embed against it, and run those.
 
+The application is built for a GPU, too, and run on an emulated microcontroller.
 Checks too that a second build does nothing, that touching the model compiles it again, that the compiler
 links nothing dynamically, that the library shows its own functions only, and that it writes what the command
 writes.
@@ -71,6 +72,80 @@ def check_library(folder: pathlib.Path, prefix: pathlib.Path) -> None:
           refused.returncode == 1 and not refused.stdout and "'cpu:z80'" in refused.stderr, refused.stderr)
 
 
+WEIGHTS = """
+set_source_files_properties(weights.c PROPERTIES COMPILE_OPTIONS "-Wall;-Wextra;-Werror")
+add_executable(filed weights.c)
+tenon_add_model(filed ../digits/digits.onnx TARGET cpu:generic WEIGHTS file THREADS 2)
+tenon_install_weights(filed DESTINATION share/filed)
+"""
+WEIGHTS_C = """
+#include "digits.h"
+#include <stdio.h>
+int main(int count, char **words) {
+  digits_options options = DIGITS_OPTIONS_INIT;
+  digits_model *model;
+  digits_context *context;
+  options.weights_path = count > 1 ? words[1] : DIGITS_WEIGHTS_PATH;
+  if (digits_model_open(&options, &model) != DIGITS_OK || digits_context_create(model, &context) != DIGITS_OK)
+    return 1;
+  printf("%d threads, weights in %s\\n", digits_context_threads(context), DIGITS_WEIGHTS_FILE);
+  digits_context_destroy(context);
+  digits_model_close(model);
+  options.weights_path = "nowhere";
+  puts(digits_error_message(digits_model_open(&options, &model)));
+  return 0;
+}
+"""
+
+
+def check_weights_file(folder: pathlib.Path, app: pathlib.Path) -> None:
+    """A model whose weights lie in a file of their own, which is found, installed, and written again."""
+    sources = folder / "examples" / "app"
+    (sources / "weights.c").write_text(WEIGHTS_C)
+    lists = sources / "CMakeLists.txt"
+    lists.write_text(lists.read_text() + WEIGHTS)
+    run(cmake, "--build", app)
+    said = run(app / "filed")
+    check("a program finds its weights file and has its threads",
+          said.startswith("2 threads, weights in digits.weights"), said)
+    check("an error names the weights file", "the weights file, digits.weights, cannot be read" in said, said)
+    run(cmake, "--install", app, "--prefix", folder / "installed")
+    installed = folder / "installed" / "share" / "filed" / "digits.weights"
+    check("the weights file is installed", installed.stat().st_size > 0)
+    check("and serves from there", "2 threads" in run(app / "filed", installed))
+    (app / "tenon" / "filed" / "digits.weights").unlink()
+    run(cmake, "--build", app)
+    check("a weights file that was deleted is written again", "2 threads" in run(app / "filed"))
+    again = run(cmake, "--build", app)
+    check("a build with a weights file does nothing twice", "no work to do" in again, again)
+
+
+def check_cuda(folder: pathlib.Path, prefix: pathlib.Path) -> None:
+    """The same program for a GPU, as far as a compiler goes."""
+    if not shutil.which("nvcc"):
+        print("skipped: nvcc is not installed")
+        return
+    app = folder / "app-cuda"
+    run(cmake, "-G", "Ninja", "-S", folder / "examples" / "app", "-B", app, f"-DCMAKE_PREFIX_PATH={prefix}",
+        "-DMODEL_TARGET=cuda:sm_80")  # fmt: skip
+    built = run(cmake, "--build", app, "--target", "app", "--verbose")
+    check("the application builds for a GPU without warnings", "warning" not in built, built)
+    flags = (app / "tenon" / "app" / "digits.flags").read_text().split("\n")
+    check("nvcc gets the flags of the first line",
+          "-fmad=false" in flags and "-Xfatbin=-compress-all" in flags and "--options-file" in built,
+          " ".join(flags))  # fmt: skip
+
+
+def check_firmware(folder: pathlib.Path, prefix: pathlib.Path) -> None:
+    """The same program, unchanged, on an emulated microcontroller."""
+    if not all(map(shutil.which, ("make", "arm-none-eabi-gcc", "qemu-system-arm"))):
+        print("skipped: the tools for emulated boards are not installed")
+        return
+    said = run("make", "-C", folder / "examples" / "firmware", "app", "BOARD=m4",
+               f"TENON={prefix / 'bin' / 'tenon'}", f"BUILD={folder / 'board'}")  # fmt: skip
+    check("the application recognises its digit on a Cortex-M4", "this is a 3 (" in said, said)
+
+
 def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -107,6 +182,9 @@ def main() -> int:
         (folder / "examples" / "digits" / "digits.onnx").touch()
         touched = run(cmake, "--build", app)
         check("a changed model is compiled again", "Compiling" in touched, touched)
+        check_cuda(folder, prefix)
+        check_firmware(folder, prefix)
+        check_weights_file(folder, app)
     return 0 if all(results) else 1
 
 

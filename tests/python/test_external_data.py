@@ -124,7 +124,7 @@ class ChangingFile(unittest.TestCase):
         process = self.held_while_writing(lambda: None)
         self.assertEqual(process.communicate(timeout=PATIENCE)[1], "")
         self.assertEqual(process.returncode, 0)
-        written = {"m.cu", "m.weights"}
+        written = {"m.cu", "m.hpp", "m.weights"}
         self.assertEqual({path.name for path in self.folder.iterdir()}, self.before | written)
 
 

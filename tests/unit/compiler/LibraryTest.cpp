@@ -69,9 +69,10 @@ TEST(Library, GivesFilesAndWhatTheyAre) {
   std::vector<Message> messages;
   const auto output = compile(digits(), messages);
   ASSERT_TRUE(output) << said(messages);
-  ASSERT_EQ(output->files.size(), 2u);
+  ASSERT_EQ(output->files.size(), 3u);
   EXPECT_EQ(output->files[0].name, "digits.cpp");
   EXPECT_EQ(output->files[1].name, "digits.h");
+  EXPECT_EQ(output->files[2].name, "digits.hpp");
   EXPECT_EQ(output->target, "cpu:generic");
   EXPECT_GT(output->nodes, 0);
   EXPECT_EQ(output->kernelCount, int64_t(output->kernels.size()));
@@ -110,8 +111,9 @@ TEST(Library, WritesWhatTheCommandWrites) {
          s.weights = Settings::Weights::File;
          s.hooks = true;
        }},
-      {"cpu:x86-64-v3", "--disable=fuse --search=none --io image=f16,nhwc",
+      {"cpu:x86-64-v3", "--disable=fuse --search=none --io image=f16,nhwc --threads=3",
        [](Settings &s) {
+         s.threads = 3;
          s.disable = {"fuse"};
          s.search = Settings::Search::None;
          s.io["image"] = "f16,nhwc";
@@ -203,6 +205,7 @@ TEST(Library, WrongSettingsAreMessages) {
       {[](Request &r) { r.settings.search = Settings::Search(7); }, {"--search: ", "found 7"}},
       {[](Request &r) { r.settings.workspace = -5; }, {"--workspace: ", "found -5"}},
       {[](Request &r) { r.settings.kernels = -1; }, {"--kernels: ", "found -1"}},
+      {[](Request &r) { r.settings.threads = 65; }, {"--threads: ", "found 65"}},
       {[](Request &r) { r.settings.textBytes = -1; }, {"--text-bytes: ", "found -1"}},
       {[](Request &r) { r.settings.ramLimit = 100; }, {"--ram-limit", "microcontrollers"}},
       {[](Request &r) {
