@@ -54,7 +54,7 @@ struct Costs {
   Row rows[15];
 };
 /// Source: fitted to bench/cuda/attention/h100.csv (one H100, plain launches): rms error of each
-/// schedule 4 to 8 %; of its 31 problems the estimate takes the fastest in 20, and what it takes is
+/// schedule 4 to 8 %; of its 31 problems the estimate takes the fastest in 22, and what it takes is
 /// 1.013 times as long as the fastest on the geometric mean, 1.13 at most. Rows of more than 128
 /// columns are assumed, but for two that 8 heads of 160, 256 tokens, took under `tenon tune`.
 constexpr Costs kCosts = {.rows = {
