@@ -3,8 +3,8 @@
 //
 // Built by nvcc, tests run on the GPU. Built by a C++ compiler with emulator/ in front of the
 // include path, the same tests run on the CPU. Built with TENON_INSTANCES and not run, by nvcc for
-// every architecture and by a C++ compiler against the headers of older toolkits, a test is its last
-// cases alone, one or a few of each kernel: main() leaves the others out.
+// every architecture and by a C++ compiler against the headers of older toolkits, a test is its
+// last cases alone, one or a few of each kernel: main() leaves the others out.
 #pragma once
 
 #include "cuda/base/operands.cuh"
