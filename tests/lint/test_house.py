@@ -1,6 +1,6 @@
 """Runs scripts/check-house, and shows that it sees what it is for: long functions in each of their
-shapes, a schedule's key that is read by string, a family that includes another, a list that is longer than what
-is there."""
+shapes, a schedule's key that is read by string, a family that includes another, one without a row or with a file of
+another name, a tactic's id elsewhere, a list that is longer than what is there."""
 
 import importlib.machinery
 import importlib.util
@@ -59,10 +59,51 @@ def check_includes(house, folder):
             for name, (_, wrong) in INCLUDES.items() if found.get(("includes", name), 0) != wrong]  # fmt: skip
 
 
+TACTIC = 'struct A {\n  static constexpr llvm::StringLiteral id = "a_sm80";\n};\nconst Tactic &kA = kTacticOf<A>;\n'
+# Families as they should be, what is put in a file then, and what the rule says of it.
+FAMILY = {
+    "codegen/cuda/Families.def": "TENON_TACTIC(a, kA)\n",
+    "codegen/cuda/a/Tactic.cpp": TACTIC,
+    "codegen/cuda/a/Sm90.cpp": "const Tactic &kB = kTacticOf<B>;\n",
+    "runtime/cuda/a/kernel.cuh": "",
+    "tests/cuda/a/test.cu": "",
+    "tools/Report.cpp": '// "a_sm80"\n',
+}
+BROKEN = [
+    ("codegen/cuda/Families.def", "TENON_TACTIC(a, kC)\n", ("rows", "codegen/cuda/Families.def")),
+    ("codegen/cuda/Families.def", "TENON_TACTIC(a, kA)\nTENON_TACTIC(b, kA)\n", ("rows", "codegen/cuda/Families.def")),
+    ("codegen/cuda/b/Tactic.cpp", "", ("rows", "codegen/cuda/Families.def")),
+    ("tools/Report.cpp", 'if (id == "a_sm80")\n', ("rows", "tools/Report.cpp")),
+    ("codegen/cuda/a/Helpers.cpp", "int f();\n", ("names", "codegen/cuda/a")),
+    ("codegen/cuda/a/Tactic.h", "", ("names", "codegen/cuda/a")),
+    ("runtime/cuda/a/sizes.h", "", ("names", "runtime/cuda/a")),
+    ("runtime/cuda/b/sm90.cuh", "", ("names", "runtime/cuda/b")),
+    ("tests/cuda/a/more.cu", "", ("names", "tests/cuda/a")),
+]
+
+
+def check_families(house):
+    """What the rules about rows and names find where one thing is broken, where that is not what it should be."""
+    failures = []
+    for name, text, where in [("tools/Report.cpp", FAMILY["tools/Report.cpp"], None), *BROKEN]:
+        with tempfile.TemporaryDirectory(prefix="tenon-house-") as scratch:
+            house.ROOT, found = Path(scratch), {}
+            for file, content in {**FAMILY, name: text}.items():
+                path = house.ROOT / file
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(content)
+            house.count_rows(found)
+            house.count_names(found)
+        if found != ({where: 1} if where else {}):
+            failures.append(f"{name} with {text!r}: {found}")
+    return failures
+
+
 def main():
     house, failures = load(), []
     with tempfile.TemporaryDirectory(prefix="tenon-house-") as scratch:
         failures += check_includes(house, Path(scratch))
+    failures += check_families(house)
     for name, text in SHAPES.items():
         found = [n for n, length in house.functions(text) if length > house.LONGEST]
         if found != [name]:
@@ -88,7 +129,7 @@ def main():
     if done.returncode:
         failures.append(done.stdout)
     print("\n".join(failures))
-    total = len(SHAPES) + len(NONE) + len(INCLUDES) + 4
+    total = len(SHAPES) + len(NONE) + len(INCLUDES) + len(BROKEN) + 5
     print(f"{total - len(failures)} passed, {len(failures)} failed, 0 skipped")
     return 1 if failures else 0
 

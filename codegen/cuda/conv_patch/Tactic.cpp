@@ -132,7 +132,7 @@ template <const Generation &G> struct Patch {
       if (auto taken = operands.andThen([&] { return hasWindows(c); }); !taken)
         return taken;
       if (p.isDepthwise() || p.channels > (p.groups > 1 ? kMaxChannels : kMostPatchChannels))
-        return Refusal{p.isDepthwise() ? "depthwise"
+        return Refusal{p.isDepthwise() ? "a depthwise convolution"
                                        : std::to_string(p.channels) + " channels of a group",
                        ""};
       if (bytes)

@@ -117,7 +117,7 @@ struct PatchSimt : PricedBy<kCosts> {
       const ConvProblem &p = c.conv;
       const bool few = p.channels <= (p.groups > 1 ? kMaxChannels : kMostPatchChannels);
       if (p.isDepthwise() || (!few && packsIn(c, 16)))
-        return Refusal{p.isDepthwise() ? "depthwise"
+        return Refusal{p.isDepthwise() ? "a depthwise convolution"
                                        : std::to_string(p.channels) + " channels of a group",
                        ""};
       if (!multipliedAs(in.form).empty() && worthTensorCores(in.form))

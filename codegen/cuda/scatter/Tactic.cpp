@@ -1,5 +1,5 @@
-// Defines the tactics `scatter`, `scatter_last` and `scatter_sorted` (rows replaced or combined at
-// indices, runtime/cuda/scatter*.cuh) and `bitcast` (a map of the bits).
+// Defines the tactics `scatter`, `scatter_last` and `scatter_sorted`: rows replaced or combined at
+// indices (runtime/cuda/scatter).
 #include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
 #include "codegen/cuda/shared/Common.h"
@@ -167,36 +167,10 @@ struct ScatterSorted {
   }
 };
 
-struct Bitcast {
-  static constexpr llvm::StringLiteral id = "bitcast", summary = "bits copied as they are";
-  static constexpr bool takesPacked = true;
-  using Problem = GroupQuery;
-  using Schedule = NoSchedule;
-
-  static Result<Problem> match(const GroupQuery &in) {
-    return matchAlone(in, Op::Bitcast).andThen([&]() -> Result<Problem> { return in; });
-  }
-  static double microseconds(const Problem &in, const Schedule &) { return bytesCost(in, 1); }
-
-  static void emit(const Problem &in, const Schedule &, StepWriter &out) {
-    const GroupForm &form = in.form;
-    const LoopNest nest = loopNest(form.anchorInputs[0], form.outputs);
-    out.include("common/raw_view.h");
-    const MapKernel kernel = mapKernel(out, form, nest.extents, nest.outputs, vectorLength(form));
-    const Access &x = form.anchorInputs[0].inputs[0];
-    SourceWriter &w = out.code();
-    w.line("const auto y = " + out.outputs(form, nest) + ".head;");
-    w.line("const auto x = " + out.view(x.source, nest.inputs[0]) + ";");
-    launch(out, kernel.name,
-           {kernel.config, "pack(raw_view(y))", "pack(raw_view(x))", "cuda::identity_body{}"});
-  }
-};
-
 } // namespace
 
 const Tactic &kScatter = kTacticOf<Scatter>;
 const Tactic &kScatterLast = kTacticOf<ScatterLast>;
 const Tactic &kScatterSorted = kTacticOf<ScatterSorted>;
-const Tactic &kBitcast = kTacticOf<Bitcast>;
 
 } // namespace tenon::cuda
