@@ -30,7 +30,7 @@ bool ExternalFile::isUnchanged() const {
   return now.size == size && now.modified == modified;
 }
 
-Compiler::Compiler(CompilerHost &host, const ModelOptions &model, const PassOptions &passes)
+Compiler::Compiler(CompilerHost &host, const ModelOptions &model, const PipelineOptions &passes)
     : host_(host), model_(model), options_(passes), passContext_(diagnostics_) {}
 
 bool Compiler::readControls() {

@@ -27,7 +27,7 @@ struct ExternalFile {
 
 class Compiler {
 public:
-  Compiler(CompilerHost &host, const ModelOptions &model, const PassOptions &passes);
+  Compiler(CompilerHost &host, const ModelOptions &model, const PipelineOptions &passes);
 
   /// Reads the file and what the options say of it. Nothing is imported yet, so that data can bind
   /// extents first.
@@ -111,7 +111,7 @@ private:
 
   CompilerHost &host_;
   ModelOptions model_;
-  PassOptions options_;
+  PipelineOptions options_;
   Diagnostics diagnostics_;
   Context context_;
   PassContext passContext_;

@@ -78,9 +78,9 @@ std::string optionText(const ModelOptions &options) {
   return text;
 }
 
-std::string optionText(const PassOptions &options) {
+std::string optionText(const PipelineOptions &options) {
   std::string text;
-  if (options.level != PassOptions().level)
+  if (options.level != PipelineOptions().level)
     text = "-O" + std::to_string(options.level);
   addOptions(text, "--disable", options.disable);
   addOptions(text, "--only", options.only);

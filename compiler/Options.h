@@ -42,7 +42,7 @@ struct ModelOptions {
 };
 
 /// Which passes run and what is seen of them.
-struct PassOptions {
+struct PipelineOptions {
   unsigned level = 2;
   std::vector<std::string> disable, only, printAfter, debugCounter;
   bool printAfterChange = false, verifyEach = false, timePasses = false;
@@ -84,7 +84,7 @@ bool importOptions(const ModelOptions &options, ImportOptions &out, Diagnostics 
 /// Options that shape a module, as a person would type them; empty where all are the defaults.
 /// Files appear by their names without folders, so that the text is the same everywhere.
 std::string optionText(const ModelOptions &options);
-std::string optionText(const PassOptions &options);
+std::string optionText(const PipelineOptions &options);
 
 /// A tensor from a .npy or .pb file, by the file's suffix.
 llvm::Optional<Tensor> readTensorFile(llvm::StringRef path, Diagnostics &diagnostics);

@@ -142,7 +142,7 @@ private:
   }
 
   void readPasses() {
-    PassOptions &o = out_.passes;
+    PipelineOptions &o = out_.passes;
     if (set_.level > 3)
       error("-O", "expected a level from 0 to 3, found " + std::to_string(set_.level));
     o.level = set_.level;

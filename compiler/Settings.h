@@ -9,7 +9,7 @@ namespace tenon {
 /// The options that a request stands for. They refer to its bytes.
 struct RequestOptions {
   ModelOptions model;
-  PassOptions passes;
+  PipelineOptions passes;
   CodeOptions code;
   InMemory bytes; // of the model, where it is no file
 };

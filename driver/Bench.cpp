@@ -4,11 +4,11 @@
 #include "driver/Commands.h"
 #include "driver/Console.h"
 #include "driver/Options.h"
-#include "tools/Choice.h"
 #include "tools/Devices.h"
 #include "tools/Program.h"
 #include "tools/Report.h"
 #include "tools/Runner.h"
+#include "tools/ScheduleSelection.h"
 
 #include "codegen/core/Work.h"
 

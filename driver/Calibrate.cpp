@@ -2,10 +2,10 @@
 #include "driver/Commands.h"
 #include "driver/Console.h"
 #include "driver/Options.h"
+#include "tools/CalibrationSet.h"
 #include "tools/Compare.h"
 #include "tools/Files.h"
 #include "tools/Oracle.h"
-#include "tools/Samples.h"
 
 #include "passes/quantize/Equalize.h"
 #include "passes/quantize/Quantize.h"
@@ -24,7 +24,7 @@ namespace {
 struct CalibrateOptions {
   ConsoleOptions console;
   ModelOptions model;
-  PassOptions passes;
+  PipelineOptions passes;
   std::string data, output, saved, ranges = "mse", weights = "channel";
   bool noEqualize = false, noBias = false;
   unsigned keepWorst = 0, samples = 8;
@@ -89,7 +89,7 @@ private:
   const CalibrateOptions &options_;
   Console &console_;
   Compiler compiler_;
-  Samples samples_;
+  CalibrationSet samples_;
   std::vector<Sample> inputs_;
   std::vector<QuantizableLayer> layers_;
   Statistics statistics_;

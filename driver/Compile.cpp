@@ -6,12 +6,12 @@
 #include "driver/Commands.h"
 #include "driver/Console.h"
 #include "driver/Options.h"
-#include "tools/Choice.h"
+#include "tools/CalibrationSet.h"
 #include "tools/Devices.h"
 #include "tools/Files.h"
 #include "tools/Oracle.h"
 #include "tools/Report.h"
-#include "tools/Samples.h"
+#include "tools/ScheduleSelection.h"
 
 #include "ir/Text.h"
 
@@ -25,7 +25,7 @@ namespace {
 struct CompileArguments {
   ConsoleOptions console;
   ModelOptions model;
-  PassOptions passes;
+  PipelineOptions passes;
   CodeOptions code;
   std::string output, emit = "code", stage = "scheduled", depfile;
   bool targetGiven = false, stageGiven = false;

@@ -4,9 +4,9 @@
 #include "driver/Commands.h"
 #include "driver/Console.h"
 #include "driver/Options.h"
-#include "tools/Choice.h"
 #include "tools/Files.h"
 #include "tools/Inspection.h"
+#include "tools/ScheduleSelection.h"
 #include "tools/TensorCores.h"
 
 namespace tenon {
@@ -15,7 +15,7 @@ namespace {
 struct InspectOptions {
   ConsoleOptions console;
   ModelOptions model;
-  PassOptions passes;
+  PipelineOptions passes;
   CodeOptions code;
   std::string format = "text", output = "-";
   bool tensorCores = false;

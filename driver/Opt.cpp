@@ -13,7 +13,7 @@ namespace {
 struct OptOptions {
   ConsoleOptions console;
   ModelOptions model;
-  PassOptions passes;
+  PipelineOptions passes;
   std::string pipeline, output = "-";
   bool elide = false;
 };

@@ -57,7 +57,7 @@ void declare(CommandLine &app, ModelOptions &o) {
   app.option("--op", o.op, "declares a user's operator").type("FILE.tn").group(kModelGroup);
 }
 
-void declare(CommandLine &app, PassOptions &o) {
+void declare(CommandLine &app, PipelineOptions &o) {
   app.option("-O", o.level, "optimisation level; -O0 runs no pass, -O3 may search harder")
       .range(0, 3)
       .type("0|1|2|3")

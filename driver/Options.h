@@ -16,7 +16,7 @@ struct ConsoleOptions {
 
 void declare(CommandLine &app, ConsoleOptions &options);
 void declare(CommandLine &app, ModelOptions &options);
-void declare(CommandLine &app, PassOptions &options);
+void declare(CommandLine &app, PipelineOptions &options);
 void declare(CommandLine &app, CodeOptions &options);
 void declare(CommandLine &app, DataOptions &options);
 

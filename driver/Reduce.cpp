@@ -4,7 +4,7 @@
 #include "driver/Console.h"
 #include "driver/Options.h"
 #include "tools/Files.h"
-#include "tools/Reduction.h"
+#include "tools/ModuleShrinker.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
@@ -117,9 +117,9 @@ private:
       return Failed;
     if (wanted == 0)
       return usage("nothing fails: `" + command + "` ends with status 0");
-    ReductionStatistics statistics;
+    ShrinkStatistics statistics;
     const unsigned before = countOperations(compiler_.module());
-    auto smaller = reduceModule(
+    auto smaller = shrinkModule(
         compiler_.module(),
         [&](Module &candidate) {
           console_.progress(std::to_string(countOperations(candidate)) + " operations, " +

@@ -245,7 +245,7 @@ private:
     group.setOperands(captures);
     Value *argument = group.region().addArgument(constant->type());
     Operation &map = def.is(Op::Map) ? def : copyOf(*def.result());
-    const Space6 space = iterationSpace(map);
+    const IterationSpace space = iterationSpace(map);
     auto operands = map.operands();
     IntLists maps = map.intListsAttr("maps");
     operands.push_back(argument);

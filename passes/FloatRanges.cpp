@@ -259,7 +259,7 @@ Intervals FloatRanges::ofMap(Operation &op, unsigned result) {
     byChannel |= operands.back().size() > 1;
   }
   Intervals out;
-  const Space6 space = iterationSpace(op);
+  const IterationSpace space = iterationSpace(op);
   for (int64_t c = 0; c < (byChannel ? channels : 1); ++c) {
     std::map<const Value *, Interval> arguments;
     for (unsigned i = 0; i < op.numOperands(); ++i)
@@ -329,7 +329,7 @@ Intervals FloatRanges::ofReduce(Operation &op) {
   if (!sumsUp(op))
     return {Interval::of(op.result()->type().element())};
   double count = 1;
-  const Space6 space = iterationSpace(op);
+  const IterationSpace space = iterationSpace(op);
   for (int64_t axis : op.intsAttr("axes"))
     count *= double(space[size_t(axis)].upper());
   // The accumulator's initial value is 0 in sums.

@@ -226,7 +226,7 @@ bool outputPattern(Operation &op, Rewriter &rw) {
 
     // The body: what followed from `end` now follows from c + b.
     mergeLocation(op.loc(), location);
-    Space6 space = iterationSpace(op);
+    IterationSpace space = iterationSpace(op);
     auto operands = op.operands();
     IntLists maps = op.intListsAttr("maps");
     operands[i] = scaledOp->result();

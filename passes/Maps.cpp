@@ -5,16 +5,16 @@
 
 namespace tenon {
 
-Space6 iterationSpace(const Operation &op) {
+IterationSpace iterationSpace(const Operation &op) {
   if (op.is(Op::Map)) {
     llvm::ArrayRef<Dim> s = op.result()->type().shape();
-    return Space6(s.begin(), s.end());
+    return IterationSpace(s.begin(), s.end());
   }
   if (op.has("space")) {
     const Dims &s = op.dimsAttr("space");
-    return Space6(s.begin(), s.end());
+    return IterationSpace(s.begin(), s.end());
   }
-  Space6 space;
+  IterationSpace space;
   for (unsigned i = 0; i < op.numOperands(); ++i) {
     const IndexMap &m = indexMap(op, i);
     for (size_t d = 0; d < m.size(); ++d) {
@@ -58,7 +58,7 @@ void setMapOperands(Operation &op, llvm::ArrayRef<Value *> operands, const IntLi
 }
 
 void dropMapOperand(Operation &op, unsigned i) {
-  Space6 space = iterationSpace(op);
+  IterationSpace space = iterationSpace(op);
   auto operands = op.operands();
   IntLists maps = op.intListsAttr("maps");
   operands.erase(operands.begin() + i);

@@ -5,10 +5,10 @@
 
 namespace tenon {
 
-using Space6 = llvm::SmallVector<Dim, 6>;
+using IterationSpace = llvm::SmallVector<Dim, 6>;
 
 /// The iteration space of a map or reduce.
-Space6 iterationSpace(const Operation &op);
+IterationSpace iterationSpace(const Operation &op);
 /// Index map of operand i.
 inline const IndexMap &indexMap(const Operation &op, unsigned i) {
   return op.intListsAttr("maps")[i];

@@ -54,7 +54,7 @@ Operation *merge(Operation &first, Operation &second, PassContext &context) {
   };
   take(first);
   take(second);
-  Space6 space = iterationSpace(second);
+  IterationSpace space = iterationSpace(second);
   llvm::SmallVector<int64_t, 6> dims;
   for (unsigned d = 0; d < space.size(); ++d)
     dims.push_back(d);

@@ -1,4 +1,5 @@
 // Implements the controls over passes, patterns and fusions: selectors, counters, suggestions.
+#include "passes/Aliases.h"
 #include "passes/Pass.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -80,6 +81,8 @@ bool PassContext::setControls(const PassControls &controls,
     for (const std::string &text : from) {
       llvm::StringRef id, node; // named: clang 14 captures no structured bindings
       std::tie(id, node) = llvm::StringRef(text).split('@');
+      const std::string current = currentId(id);
+      id = current;
       bool known = llvm::any_of(extraIds, [&](llvm::StringRef e) { return globMatches(id, e); });
       for (const PassInfo &row : passTable()) {
         if (!globMatches(id, row.id))
@@ -98,7 +101,7 @@ bool PassContext::setControls(const PassControls &controls,
   };
   for (const std::string &glob : controls.printAfter)
     if (llvm::none_of(passTable(), [&](const PassInfo &row) {
-          return row.kind == RowKind::Pass && globMatches(glob, row.id);
+          return row.kind == RowKind::Pass && globMatches(currentId(glob), row.id);
         }))
       unknown("--print-after", glob);
   parse("--disable", controls.disable, disable_);
@@ -121,7 +124,7 @@ bool PassContext::setControls(const PassControls &controls,
       diagnostics.error("--debug-counter: expected id=skip or id=skip+count, found '" + text + "'");
       ok = false;
     } else {
-      counters_[id.str()] = c;
+      counters_[currentId(id)] = c;
     }
   }
   return ok;

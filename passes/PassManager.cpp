@@ -1,5 +1,6 @@
 // Implements the pipeline grammar and the running of pipelines.
 #include "passes/PassManager.h"
+#include "passes/Aliases.h"
 
 #include "ir/Text.h"
 #include "ir/Verifier.h"
@@ -178,7 +179,7 @@ bool PassManager::run(Module &module, const Pipeline &pipeline) {
     }
     if (options_.out && ((options_.printAfterChange && changed) ||
                          llvm::any_of(options_.printAfter, [&](const std::string &glob) {
-                           return globMatches(glob, id);
+                           return globMatches(currentId(glob), id);
                          }))) {
       *options_.out << "// after " << id << (changed ? "" : " (unchanged)") << '\n';
       print(module, *options_.out);

@@ -20,7 +20,8 @@ std::string optimizationPipeline(const TargetTraits &target, unsigned level) {
   if (target.controlFlow)
     return passes;
   // Conditions and trip counts are constants once shape arithmetic is folded.
-  return level == 0 ? "straighten" : "canonicalize,fold{keep-quantized=1},straighten," + passes;
+  return level == 0 ? "flatten-control-flow"
+                    : "canonicalize,fold{keep-quantized=1},flatten-control-flow," + passes;
 }
 
 llvm::StringRef preparationPipeline() {

@@ -455,7 +455,7 @@ Value *biasOf(const Step &step, Value *before, Builder &b) {
   llvm::SmallVector<unsigned, 4> arguments;
   const llvm::DenseSet<const Value *> needed = neededFor(step.end);
   const unsigned rank = map.result()->type().rank();
-  Space6 space(rank, map.result()->type().context().dim(1));
+  IterationSpace space(rank, map.result()->type().context().dim(1));
   auto read = [&](Value *v, const IndexMap &m) {
     IndexMap reduced = m;
     for (size_t d = 0; d < m.size(); ++d) {

@@ -1,5 +1,6 @@
 // The table of passes, patterns and fusions: everything with a stable id. `tenon passes` prints
 // it. Each pass is followed by its parts; where they are explained is the pass's own file.
+#include "passes/Aliases.h"
 #include "passes/Pass.h"
 
 #include "passes/AbsorbPad.h"
@@ -15,6 +16,7 @@
 #include "passes/Dce.h"
 #include "passes/DecomposeConvTranspose.h"
 #include "passes/EliminateTranspose.h"
+#include "passes/FlattenControlFlow.h"
 #include "passes/Fold.h"
 #include "passes/FoldConvScale.h"
 #include "passes/Fuse.h"
@@ -25,7 +27,6 @@
 #include "passes/QuantizedIo.h"
 #include "passes/RaiseAttention.h"
 #include "passes/RaiseNormalize.h"
-#include "passes/Straighten.h"
 #include "passes/quantize/Quantize.h"
 
 namespace tenon {
@@ -65,10 +66,12 @@ const PassOption kApart[] = {
 };
 
 const PassInfo kTable[] = {
-    // Straighten.cpp
-    {Pass, "straighten", "loops and branches become plain operations", runStraighten},
-    {Pattern, "straighten.if", "both branches, then a selection"},
-    {Pattern, "straighten.loop", "one copy of the body for each of a known number of trips"},
+    // FlattenControlFlow.cpp
+    {Pass, "flatten-control-flow", "loops and branches become plain operations",
+     runFlattenControlFlow},
+    {Pattern, "flatten-control-flow.if", "both branches, then a selection"},
+    {Pattern, "flatten-control-flow.loop",
+     "one copy of the body for each of a known number of trips"},
 
     // Canonicalize.cpp, SimplifyBody.cpp
     {Pass, "canonicalize", "brings the graph into its simplest form", runCanonicalize},
@@ -270,9 +273,17 @@ const PassInfo kTable[] = {
 
 llvm::ArrayRef<PassInfo> passTable() { return kTable; }
 
+std::string currentId(llvm::StringRef id) {
+  constexpr llvm::StringLiteral kOld = "straighten", kNow = "flatten-control-flow";
+  const bool isOld =
+      id == kOld || (id.startswith(kOld) && (id[kOld.size()] == '.' || id[kOld.size()] == '*'));
+  return isOld ? (kNow + id.drop_front(kOld.size())).str() : id.str();
+}
+
 const PassInfo *findRow(llvm::StringRef id) {
+  const std::string current = currentId(id);
   for (const PassInfo &row : kTable)
-    if (row.id == id)
+    if (row.id == current)
       return &row;
   return nullptr;
 }

@@ -7,7 +7,7 @@
 #include "codegen/emit/EmbeddedRuntime.h"
 #include "compiler/CodeOptions.h"
 #include "tools/Emulator.h"
-#include "tools/Physical.h"
+#include "tools/MemoryImage.h"
 #include "tools/Tools.h"
 
 #include "llvm/ADT/StringExtras.h"

@@ -6,7 +6,7 @@
 #include "codegen/memory/Plan.h"
 #include "compiler/Compiler.h"
 #include "tools/Files.h"
-#include "tools/Physical.h"
+#include "tools/MemoryImage.h"
 #include "tools/ToolHost.h"
 
 namespace tenon {
@@ -16,7 +16,7 @@ struct Transfer {
   int step = 0;
   bool read = false; // after the step; else written before it
   Placement place;
-  PhysicalForm form;
+  MemoryImage form;
   /// Written: the bytes to write. Read: the bytes that were found.
   std::vector<uint8_t> bytes;
   /// How often the step ran.

@@ -3,7 +3,7 @@
 #include "tools/Program.h"
 
 #include "codegen/emit/CppText.h"
-#include "tools/Physical.h"
+#include "tools/MemoryImage.h"
 
 #include "llvm/ADT/STLExtras.h"
 

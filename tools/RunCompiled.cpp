@@ -3,8 +3,8 @@
 #include "compiler/CodeOptions.h"
 #include "compiler/NativeTarget.h"
 #include "compiler/OptionForms.h"
-#include "tools/Choice.h"
 #include "tools/GroupCheck.h"
+#include "tools/ScheduleSelection.h"
 
 namespace tenon {
 namespace {

@@ -8,9 +8,9 @@
 #include "compiler/OptionForms.h"
 #include "ir/Names.h"
 #include "passes/QuantizedIo.h"
+#include "tools/CalibrationSet.h"
 #include "tools/Devices.h"
 #include "tools/Ports.h"
-#include "tools/Samples.h"
 
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/JSON.h"

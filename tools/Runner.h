@@ -10,7 +10,7 @@ namespace tenon {
 
 struct RunOptions {
   ModelOptions model;
-  PassOptions passes;
+  PipelineOptions passes;
   CodeOptions code;
   DataOptions data;
 };

@@ -7,8 +7,8 @@
 #include "codegen/emit/EmbeddedRuntime.h"
 #include "codegen/memory/Plan.h"
 #include "compiler/CodeOptions.h"
+#include "tools/MemoryImage.h"
 #include "tools/Oracle.h"
-#include "tools/Physical.h"
 #include "tools/Program.h"
 #include "tools/Tools.h"
 

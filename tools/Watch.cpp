@@ -42,7 +42,7 @@ Watch::Watch(Graph &graph, SymbolValues symbols)
 
 llvm::Optional<Spot> Watch::spot(Value *v, int step) const {
   auto found = plan_.placements.find(v);
-  if (!PhysicalForm::exists(v->type(), symbols_) || found == plan_.placements.end() ||
+  if (!MemoryImage::exists(v->type(), symbols_) || found == plan_.placements.end() ||
       found->second.home == Home::Weights || found->second.home == Home::Text)
     return llvm::None;
   Spot s{names_[v].str(), v->type(), found->second, step};
@@ -61,7 +61,7 @@ Transfer Watch::read(const Spot &spot) const {
   t.step = spot.step;
   t.read = true;
   t.place = spot.place;
-  t.form = *PhysicalForm::of(spot.type, symbols_);
+  t.form = *MemoryImage::of(spot.type, symbols_);
   return t;
 }
 

@@ -1,7 +1,7 @@
 // Implements the common reading of anchors.
 #include "codegen/forms/AnchorForms.h"
 
-#include "codegen/forms/Reduction.h"
+#include "codegen/forms/ReductionForm.h"
 
 #include <algorithm>
 

@@ -105,7 +105,7 @@ bool copyIntoMap(Operation &op, Rewriter &rw) {
       composed.push_back(d < 0 ? -1 : outer[d]);
     if (!rw.fire(op))
       return false;
-    Space6 space = iterationSpace(op);
+    IterationSpace space = iterationSpace(op);
     auto operands = op.operands();
     IntLists maps = op.intListsAttr("maps");
     operands[i] = x;
@@ -235,7 +235,7 @@ bool unitReshapeIntoMap(Operation &op, Rewriter &rw) {
       composed.push_back(d < 0 ? -1 : indexMap(op, i)[d]);
     if (!rw.fire(op))
       return false;
-    Space6 space = iterationSpace(op);
+    IterationSpace space = iterationSpace(op);
     auto operands = op.operands();
     IntLists maps = op.intListsAttr("maps");
     operands[i] = reshape->operand(0);
@@ -255,7 +255,7 @@ bool scalarBody(Operation &op, Rewriter &rw) {
 bool unitReduce(Operation &op, Rewriter &rw) {
   if (!op.is(Op::Reduce) || op.numOperands() != 1 || op.numResults() != 1)
     return false;
-  Space6 space = iterationSpace(op);
+  IterationSpace space = iterationSpace(op);
   Type x = op.operand(0)->type(), y = op.result()->type();
   if (!isIdentityMap(indexMap(op, 0), x.rank()) || x.rank() != space.size() ||
       !x.layout().isRowMajor() || !y.layout().isRowMajor() || x.element() != y.element())

@@ -16,8 +16,8 @@
 namespace tenon {
 namespace {
 
-Space6 spaceOf(const Value *v) {
-  return Space6(v->type().shape().begin(), v->type().shape().end());
+IterationSpace spaceOf(const Value *v) {
+  return IterationSpace(v->type().shape().begin(), v->type().shape().end());
 }
 
 /// dequantize of the constant `q`, with one scale or one for each channel along `axis`.

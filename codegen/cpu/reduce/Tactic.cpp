@@ -3,19 +3,19 @@
 #include "codegen/core/TacticOf.h"
 #include "codegen/cpu/shared/Operands.h"
 #include "codegen/forms/AnchorForms.h"
-#include "codegen/forms/Reduction.h"
+#include "codegen/forms/ReductionForm.h"
 
 namespace tenon::cpu {
 namespace {
 
 struct ReductionProblem {
   GroupQuery in;
-  Reduction reduction;
+  ReductionForm reduction;
   ReductionNest nest;
 };
 
 Result<ReductionProblem> reductionProblem(const GroupQuery &in) {
-  Reduction r = reduction(in.form);
+  ReductionForm r = reduction(in.form);
   ReductionNest nest = reductionNest(in.form, r);
   return ReductionProblem{in, std::move(r), std::move(nest)};
 }
@@ -23,7 +23,7 @@ Result<ReductionProblem> reductionProblem(const GroupQuery &in) {
 void emitReduction(const ReductionProblem &p, StepWriter &out, bool fold) {
   const GroupForm &form = p.in.form;
   const Operation &op = *form.anchor;
-  const Reduction &r = p.reduction;
+  const ReductionForm &r = p.reduction;
   const ReductionNest &nest = p.nest;
 
   out.include(fold ? "cpu/fold.h" : "cpu/reduce.h");

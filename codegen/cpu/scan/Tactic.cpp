@@ -2,7 +2,7 @@
 // (runtime/cpu/scan.h).
 #include "codegen/core/TacticOf.h"
 #include "codegen/cpu/shared/Operands.h"
-#include "codegen/forms/Reduction.h"
+#include "codegen/forms/ReductionForm.h"
 #include "codegen/forms/RowNest.h"
 
 namespace tenon::cpu {

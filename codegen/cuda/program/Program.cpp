@@ -8,7 +8,7 @@
 
 #include "codegen/cuda/Family.h"
 #include "codegen/cuda/program/EntryPoints.h"
-#include "codegen/cuda/program/HostPart.h"
+#include "codegen/cuda/program/HostContinuation.h"
 #include "codegen/cuda/program/SharedKernels.h"
 #include "codegen/cuda/program/Variant.h"
 #include "codegen/cuda/program/WeightImage.h"
@@ -328,7 +328,7 @@ private:
     std::vector<std::string> rows;
     for (const StepOrder::Edge &e : v.edges())
       rows.push_back(std::to_string(e.from) + ", " + std::to_string(e.to));
-    const HostPart part(v.plan, v.places, dims_);
+    const HostContinuation part(v.plan, v.places, dims_);
     if (rows.empty() && !part.exists())
       return "";
     std::string row = ", " + std::to_string(v.order.branches()) + ", " +

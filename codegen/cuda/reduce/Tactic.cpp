@@ -5,7 +5,7 @@
 #include "codegen/core/Work.h"
 #include "codegen/cuda/shared/Common.h"
 #include "codegen/forms/AnchorForms.h"
-#include "codegen/forms/Reduction.h"
+#include "codegen/forms/ReductionForm.h"
 
 #include <algorithm>
 
@@ -44,11 +44,11 @@ int64_t powerOfTwoUpTo(int64_t n) {
 
 struct ReductionProblem {
   GroupQuery in;
-  Reduction r;
+  ReductionForm r;
   ReductionNest nest;
 };
 ReductionProblem read(const GroupQuery &in) {
-  Reduction r = reduction(in.form);
+  ReductionForm r = reduction(in.form);
   ReductionNest nest = reductionNest(in.form, r, true);
   return {in, std::move(r), std::move(nest)};
 }
@@ -57,7 +57,7 @@ ReductionProblem read(const GroupQuery &in) {
 void emitReduction(const ReductionProblem &p, StepWriter &out, llvm::StringRef kernel,
                    llvm::function_ref<void(StepWriter::Config &)> schedule) {
   const GroupForm &form = p.in.form;
-  const Reduction &r = p.r;
+  const ReductionForm &r = p.r;
   const ReductionNest &nest = p.nest;
   StepWriter::Config cfg(out, "config");
   cfg.extents("kept", nest.kept.extents).extents("reduced", nest.reduced.extents);

@@ -2,7 +2,7 @@
 // (runtime/cuda/scan/kernel.cuh).
 #include "codegen/core/TacticOf.h"
 #include "codegen/cuda/shared/RowLanes.h"
-#include "codegen/forms/Reduction.h"
+#include "codegen/forms/ReductionForm.h"
 
 namespace tenon::cuda {
 namespace {

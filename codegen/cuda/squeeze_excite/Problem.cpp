@@ -1,7 +1,7 @@
 // Implements the reading of the gates of squeeze-and-excitation.
 #include "codegen/cuda/squeeze_excite/Problem.h"
 
-#include "codegen/forms/Reduction.h"
+#include "codegen/forms/ReductionForm.h"
 
 namespace tenon::cuda {
 namespace {
@@ -75,7 +75,7 @@ Result<> readMeans(const GroupForm &form, Gates &g) {
   if (!op.is(Op::Reduce) || op.numOperands() != 1 || op.numResults() != 1 ||
       op.floatsAttr("init")[0] != 0)
     return Refusal{"no sum of one tensor", ""};
-  const Reduction r = reduction(form);
+  const ReductionForm r = reduction(form);
   const ScalarNode &step = r.combine.nodes[r.combine.outputs[0]];
   if (!r.splits || step.kind != ScalarNode::Function || !step.op->is(Op::Add))
     return Refusal{"another reduction than a sum", ""};

@@ -1,5 +1,5 @@
 // Implements how commands choose schedules: as options say, or measuring first.
-#include "tools/Choice.h"
+#include "tools/ScheduleSelection.h"
 
 #include "compiler/ScheduleSelection.h"
 #include "tools/Tuner.h"

@@ -9,16 +9,16 @@
 
 namespace tenon {
 
-struct ReductionStatistics {
+struct ShrinkStatistics {
   unsigned tried = 0, kept = 0;
 };
 
 /// Shrinks `module` as long as `interesting` holds of the result. Every candidate verifies. Steps:
 /// outputs are dropped, operations are cut off (their results become inputs) or bypassed (by an
 /// operand of the same type), what is unused disappears, constants become splats.
-std::unique_ptr<Module> reduceModule(const Module &module,
+std::unique_ptr<Module> shrinkModule(const Module &module,
                                      llvm::function_ref<bool(Module &)> interesting,
-                                     ReductionStatistics &statistics);
+                                     ShrinkStatistics &statistics);
 
 /// Operations outside bodies of map and reduce.
 unsigned countOperations(Module &module);

@@ -1,5 +1,5 @@
 // Implements reading of sets of inputs.
-#include "tools/Samples.h"
+#include "tools/CalibrationSet.h"
 
 #include "compiler/Npy.h"
 #include "compiler/Options.h"
@@ -105,7 +105,8 @@ bool split(const Tensor &t, llvm::ArrayRef<int64_t> shape, llvm::StringRef path,
   return count > 0;
 }
 
-bool readLabels(const Tensor &t, llvm::StringRef path, Samples &samples, Diagnostics &diagnostics) {
+bool readLabels(const Tensor &t, llvm::StringRef path, CalibrationSet &samples,
+                Diagnostics &diagnostics) {
   if (t.element() == Element::String) {
     diagnostics.error("'" + path.str() + "': expected numbers of classes, found text");
     return false;
@@ -131,7 +132,7 @@ llvm::Optional<size_t> placeOf(llvm::StringRef name, llvm::ArrayRef<DeclaredTens
 }
 
 bool readArchive(llvm::StringRef path, llvm::ArrayRef<DeclaredTensor> inputs,
-                 llvm::ArrayRef<DeclaredTensor> outputs, Samples &samples,
+                 llvm::ArrayRef<DeclaredTensor> outputs, CalibrationSet &samples,
                  Diagnostics &diagnostics) {
   auto fail = [&](const std::string &what) {
     diagnostics.error("'" + path.str() + "': " + what);
@@ -190,8 +191,8 @@ bool readArchive(llvm::StringRef path, llvm::ArrayRef<DeclaredTensor> inputs,
   return true;
 }
 
-bool readFiles(const std::vector<std::string> &paths, const DeclaredTensor &input, Samples &samples,
-               Diagnostics &diagnostics) {
+bool readFiles(const std::vector<std::string> &paths, const DeclaredTensor &input,
+               CalibrationSet &samples, Diagnostics &diagnostics) {
   if (input.element == Element::String) {
     diagnostics.error("input '" + input.name +
                       "' is text; give folders of data sets, each with its input_0.pb");
@@ -219,7 +220,7 @@ bool readFiles(const std::vector<std::string> &paths, const DeclaredTensor &inpu
 }
 
 /// The position of the largest value of each set's first output, when all have one.
-void labelsFromOutputs(Samples &samples) {
+void labelsFromOutputs(CalibrationSet &samples) {
   std::vector<int64_t> labels;
   for (const DataSet &set : samples.sets) {
     if (set.outputs.empty() || set.outputs[0].isNull() ||
@@ -239,7 +240,7 @@ void labelsFromOutputs(Samples &samples) {
 
 bool readSamples(llvm::StringRef option, llvm::StringRef data,
                  llvm::ArrayRef<DeclaredTensor> inputs, llvm::ArrayRef<DeclaredTensor> outputs,
-                 Samples &samples, Diagnostics &diagnostics) {
+                 CalibrationSet &samples, Diagnostics &diagnostics) {
   if (!fs::exists(data)) {
     diagnostics.error(option.str() + ": no file or folder '" + data.str() + "'");
     return false;
@@ -295,7 +296,7 @@ bool readSamples(llvm::StringRef option, llvm::StringRef data,
 bool readFirstSample(llvm::StringRef option, llvm::StringRef data,
                      llvm::ArrayRef<DeclaredTensor> inputs, llvm::ArrayRef<DeclaredTensor> outputs,
                      DataSet &set, Diagnostics &diagnostics) {
-  Samples samples;
+  CalibrationSet samples;
   if (!readSamples(option, data, inputs, outputs, samples, diagnostics))
     return false;
   if (samples.sets.size() > 1)

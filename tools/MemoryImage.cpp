@@ -1,5 +1,5 @@
 // Implements packing and unpacking of values.
-#include "tools/Physical.h"
+#include "tools/MemoryImage.h"
 
 #include "codegen/memory/Packing.h"
 
@@ -79,17 +79,17 @@ Type staticType(Type type, const SymbolValues &symbols) {
   return Type::tensor(context, type.element(), shape, layout, type.space());
 }
 
-bool PhysicalForm::exists(Type type, const SymbolValues &symbols) {
+bool MemoryImage::exists(Type type, const SymbolValues &symbols) {
   // Elements of text are addresses, which mean nothing outside the process.
   return type.isTensor() && bitWidth(type.element()) >= 8 && type.element() != Element::String &&
          staticType(type, symbols);
 }
 
-llvm::Optional<PhysicalForm> PhysicalForm::of(Type type, const SymbolValues &symbols) {
+llvm::Optional<MemoryImage> MemoryImage::of(Type type, const SymbolValues &symbols) {
   if (!exists(type, symbols))
     return llvm::None;
   type = staticType(type, symbols);
-  PhysicalForm form;
+  MemoryImage form;
   form.element_ = type.element();
   form.shape_ = type.staticShape();
   form.width_ = bitWidth(type.element()) / 8;
@@ -136,7 +136,7 @@ std::string physicalBytes(const Tensor &tensor, Type type, const SymbolValues &s
   return bytes;
 }
 
-std::vector<uint8_t> PhysicalForm::pack(const Tensor &tensor) const {
+std::vector<uint8_t> MemoryImage::pack(const Tensor &tensor) const {
   if (slot_.empty())
     return tensor.bytes().vec();
   std::vector<uint8_t> out(slot_.size() * width_);
@@ -146,7 +146,7 @@ std::vector<uint8_t> PhysicalForm::pack(const Tensor &tensor) const {
   return out;
 }
 
-Tensor PhysicalForm::unpack(llvm::ArrayRef<uint8_t> bytes) const {
+Tensor MemoryImage::unpack(llvm::ArrayRef<uint8_t> bytes) const {
   if (slot_.empty())
     return Tensor(element_, shape_, bytes.vec());
   std::vector<uint8_t> out(slot_.size() * width_);

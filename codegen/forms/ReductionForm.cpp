@@ -1,5 +1,5 @@
 // Implements the splitting of reductions.
-#include "codegen/forms/Reduction.h"
+#include "codegen/forms/ReductionForm.h"
 
 #include "ir/Scalar.h"
 
@@ -68,7 +68,7 @@ public:
       fromElements_[region_.argument(count_ + i)] = elements[i];
   }
 
-  Reduction run() {
+  ReductionForm run() {
     separate();
     const std::vector<Value *> met = metByAccumulators(), taken = takenFromElements();
     r_.splits = llvm::all_of(met, [](Value *v) { return v; }) &&
@@ -195,12 +195,12 @@ private:
   const unsigned count_;                           // accumulators
   std::map<const Value *, unsigned> fromElements_; // node of pre
   std::set<const Value *> fromAccumulators_;
-  Reduction r_;
+  ReductionForm r_;
 };
 
 } // namespace
 
-Reduction reduction(const GroupForm &form) { return RegionSplit(form).run(); }
+ReductionForm reduction(const GroupForm &form) { return RegionSplit(form).run(); }
 
 //===----------------------------------------------------------------------===//
 // Loops and text
@@ -237,7 +237,7 @@ Strides ReductionNest::overAll(const Strides &s) const {
   return t;
 }
 
-ReductionNest reductionNest(const GroupForm &form, const Reduction &r, bool atLeastOne) {
+ReductionNest reductionNest(const GroupForm &form, const ReductionForm &r, bool atLeastOne) {
   const Operation &op = *form.anchor;
   ReductionNest n;
   n.rank = unsigned(r.pre.space.size());
@@ -303,7 +303,7 @@ std::string writeCombiner(StepWriter &out, const ScalarProgram &program,
 }
 } // namespace
 
-std::string writeCombiner(const GroupForm &form, const Reduction &r, StepWriter &out) {
+std::string writeCombiner(const GroupForm &form, const ReductionForm &r, StepWriter &out) {
   return writeCombiner(out, r.combine, r.accumulators, r.values, form.anchor->floatsAttr("init"));
 }
 

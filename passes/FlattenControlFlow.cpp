@@ -1,5 +1,5 @@
-// straighten: loops and branches become plain operations, for targets whose programs are one
-// sequence of kernels.
+// flatten-control-flow: loops and branches become plain operations, for targets whose programs are
+// one sequence of kernels.
 //
 //   %r = if %c, %x {A} {B}                    →   A; B; %r = map %c, %a, %b { select }
 //   %s, %y = loop %n, %true, %s0 {A}          →   A once for each of n known trips, with the number
@@ -12,7 +12,7 @@
 // time. Left as they are: loops without a known bound on their trips, such whose unrolled text
 // would be beyond kMostOperations, stacked results whose number depends on data, regions with
 // extents that are born inside, and choices between text or complex numbers, which no select takes.
-#include "passes/Straighten.h"
+#include "passes/FlattenControlFlow.h"
 
 #include "ir/BornExtents.h"
 #include "passes/Rewrite.h"
@@ -77,7 +77,7 @@ llvm::Optional<bool> known(const Value *condition) {
   return v ? llvm::Optional<bool>(*v != 0) : llvm::None;
 }
 
-bool straightenIf(Operation &op, Rewriter &rw) {
+bool flattenIf(Operation &op, Rewriter &rw) {
   if (op.has("extents"))
     return false;
   const llvm::Optional<bool> which = known(op.operand(0));
@@ -189,7 +189,7 @@ private:
   std::vector<llvm::SmallVector<Value *, 4>> stacked_;
 };
 
-bool straightenLoop(Operation &op, Rewriter &rw) {
+bool flattenLoop(Operation &op, Rewriter &rw) {
   const llvm::Optional<int64_t> trips = tripsOf(op);
   const bool always = alwaysGoes(op);
   if (!trips || *trips > kMostOperations || *trips * sizeOf(op.region()) > kMostOperations ||
@@ -211,17 +211,17 @@ bool straightenLoop(Operation &op, Rewriter &rw) {
   return true;
 }
 
-bool ifPattern(Operation &op, Rewriter &rw) { return op.is(Op::If) && straightenIf(op, rw); }
-bool loopPattern(Operation &op, Rewriter &rw) { return op.is(Op::Loop) && straightenLoop(op, rw); }
+bool ifPattern(Operation &op, Rewriter &rw) { return op.is(Op::If) && flattenIf(op, rw); }
+bool loopPattern(Operation &op, Rewriter &rw) { return op.is(Op::Loop) && flattenLoop(op, rw); }
 
 const Pattern kPatterns[] = {
-    {"straighten.if", ifPattern},
-    {"straighten.loop", loopPattern},
+    {"flatten-control-flow.if", ifPattern},
+    {"flatten-control-flow.loop", loopPattern},
 };
 
 } // namespace
 
-bool runStraighten(Graph &graph, PassContext &context) {
+bool runFlattenControlFlow(Graph &graph, PassContext &context) {
   return applyPatterns(graph, context, kPatterns);
 }
 

@@ -1,6 +1,6 @@
 // Implements the shrinking of modules. A candidate is a clone with one edit; edits are named by
 // position, which clones share.
-#include "tools/Reduction.h"
+#include "tools/ModuleShrinker.h"
 
 #include "ir/Verifier.h"
 
@@ -101,7 +101,7 @@ bool splat(Operation &op) {
 class Reducer {
 public:
   Reducer(const Module &module, llvm::function_ref<bool(Module &)> interesting,
-          ReductionStatistics &statistics)
+          ShrinkStatistics &statistics)
       : best_(module.clone()), interesting_(interesting), statistics_(statistics) {}
 
   std::unique_ptr<Module> run() {
@@ -181,14 +181,14 @@ private:
 
   std::unique_ptr<Module> best_;
   llvm::function_ref<bool(Module &)> interesting_;
-  ReductionStatistics &statistics_;
+  ShrinkStatistics &statistics_;
 };
 
 } // namespace
 
-std::unique_ptr<Module> reduceModule(const Module &module,
+std::unique_ptr<Module> shrinkModule(const Module &module,
                                      llvm::function_ref<bool(Module &)> interesting,
-                                     ReductionStatistics &statistics) {
+                                     ShrinkStatistics &statistics) {
   return Reducer(module, interesting, statistics).run();
 }
 

@@ -18,10 +18,10 @@ struct Segment {
 
 /// Where the elements of one value are: its memory may be interleaved with that of other values
 /// (views, concat in place), so only these runs belong to it.
-class PhysicalForm {
+class MemoryImage {
 public:
   /// `type` with symbols replaced by `symbols`. Types of less than 8 bits have no such form.
-  static llvm::Optional<PhysicalForm> of(Type type, const SymbolValues &symbols);
+  static llvm::Optional<MemoryImage> of(Type type, const SymbolValues &symbols);
   /// Whether there is one, without making it.
   static bool exists(Type type, const SymbolValues &symbols);
 

@@ -1,4 +1,4 @@
-// Defines Reduction: what a reduce computes, as kernels take it.
+// Defines ReductionForm: what a reduce computes, as kernels take it.
 //
 // The region of a reduce takes accumulators and elements in one go: (acc, x) → acc + x · x. The
 // kernel of `reduce` wants the work on elements apart from the merging of accumulators, so that
@@ -11,7 +11,7 @@
 namespace tenon {
 
 /// The anchor as programs over its iteration space.
-struct Reduction {
+struct ReductionForm {
   /// Reads and work on elements; outputs: what the combiner takes.
   ScalarProgram pre;
   /// Anchor nodes 0 … n−1 are the accumulators, the following ones the outputs of `pre`.
@@ -20,7 +20,7 @@ struct Reduction {
   bool splits = false;
 };
 
-Reduction reduction(const GroupForm &form);
+ReductionForm reduction(const GroupForm &form);
 
 /// The iteration space in the order of memory: what is kept, then what is reduced.
 struct ReductionNest {
@@ -38,11 +38,11 @@ struct ReductionNest {
   bool noneKept = false, noneReduced = false; // stand-ins of extent 1 were added
 };
 /// `atLeastOne`: kept and reduced have a dimension each, of extent 1 where there is none.
-ReductionNest reductionNest(const GroupForm &form, const Reduction &r, bool atLeastOne = false);
+ReductionNest reductionNest(const GroupForm &form, const ReductionForm &r, bool atLeastOne = false);
 
 /// Writes the struct that merges accumulators, the functor of `combine` with the identity (the
 /// anchor's attribute init) beside it; returns an expression that makes one.
-std::string writeCombiner(const GroupForm &form, const Reduction &r, StepWriter &out);
+std::string writeCombiner(const GroupForm &form, const ReductionForm &r, StepWriter &out);
 /// The same of a scan, whose combiner takes two values.
 std::string writeScanCombiner(const GroupForm &form, StepWriter &out);
 

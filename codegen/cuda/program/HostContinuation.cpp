@@ -1,5 +1,5 @@
 // Implements the statements by which the host goes on where a program's graph ends.
-#include "codegen/cuda/program/HostPart.h"
+#include "codegen/cuda/program/HostContinuation.h"
 
 #include "codegen/emit/Interface.h"
 #include "ir/BornExtents.h"
@@ -22,7 +22,7 @@ std::string check(const std::string &call) { return "TENON_CHECK(h." + call + ")
 
 } // namespace
 
-HostPart::HostPart(const Plan &plan, const Places &places, const DimSpelling &dims)
+HostContinuation::HostContinuation(const Plan &plan, const Places &places, const DimSpelling &dims)
     : plan_(plan), places_(places), dims_(dims) {
   const auto first = llvm::find_if(
       plan.steps, [](const Step &s) { return isControlFlow(*s.op) || counting(*s.op); });
@@ -32,18 +32,18 @@ HostPart::HostPart(const Plan &plan, const Places &places, const DimSpelling &di
     ++captured_;
 }
 
-const Step &HostPart::stepOf(const Operation &op) const {
+const Step &HostContinuation::stepOf(const Operation &op) const {
   return *llvm::find_if(plan_.steps, [&](const Step &s) { return s.op == &op; });
 }
 
-void HostPart::write(SourceWriter &w, int more) const {
+void HostContinuation::write(SourceWriter &w, int more) const {
   region(w, plan_.steps.front().op->parent()->graph()->body());
   for (int i = 0; i < more; ++i)
     w.line(check("step(" + std::to_string(int(plan_.steps.size()) + i) + ")"));
   w.line("return tenon::cuda::ok;");
 }
 
-void HostPart::region(SourceWriter &w, Region &r) const {
+void HostContinuation::region(SourceWriter &w, Region &r) const {
   for (Operation &op : r)
     switch (op.kind()) {
     case Op::Group: group(w, op); break;
@@ -53,7 +53,7 @@ void HostPart::region(SourceWriter &w, Region &r) const {
     }
 }
 
-void HostPart::group(SourceWriter &w, Operation &op) const {
+void HostContinuation::group(SourceWriter &w, Operation &op) const {
   const Step &step = stepOf(op);
   if (step.number >= captured_)
     w.line(check("step(" + std::to_string(step.number) + ")"));
@@ -63,7 +63,8 @@ void HostPart::group(SourceWriter &w, Operation &op) const {
                  ", f.at<const int64_t>(" + std::to_string(step.scratchAt) + "))"));
 }
 
-void HostPart::copy(SourceWriter &w, Value *to, Value *from, const std::string &plus) const {
+void HostContinuation::copy(SourceWriter &w, Value *to, Value *from,
+                            const std::string &plus) const {
   const Type t = from->type();
   auto start = [&](Value *v, bool constant) {
     return bitWidth(t.element()) >= 8
@@ -79,7 +80,7 @@ void HostPart::copy(SourceWriter &w, Value *to, Value *from, const std::string &
                ")"));
 }
 
-void HostPart::branch(SourceWriter &w, Operation &op) const {
+void HostContinuation::branch(SourceWriter &w, Operation &op) const {
   w.comment(describe(op.loc()));
   w.open("");
   w.line("bool which = false;");
@@ -98,7 +99,7 @@ void HostPart::branch(SourceWriter &w, Operation &op) const {
   w.close();
 }
 
-void HostPart::loop(SourceWriter &w, Operation &op) const {
+void HostContinuation::loop(SourceWriter &w, Operation &op) const {
   w.comment(describe(op.loc()));
   const auto carried = unsigned(op.intAttr("carried")), scans = unsigned(op.intAttr("scans"));
   Region &body = op.region();

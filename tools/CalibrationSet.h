@@ -6,7 +6,7 @@
 
 namespace tenon {
 
-struct Samples {
+struct CalibrationSet {
   std::vector<DataSet> sets;
   /// The right class of each set, where the folder says so; else empty.
   std::vector<int64_t> labels;
@@ -25,7 +25,7 @@ struct Samples {
 /// `option`, what is wrong.
 bool readSamples(llvm::StringRef option, llvm::StringRef data,
                  llvm::ArrayRef<DeclaredTensor> inputs, llvm::ArrayRef<DeclaredTensor> outputs,
-                 Samples &samples, Diagnostics &diagnostics);
+                 CalibrationSet &samples, Diagnostics &diagnostics);
 
 /// The first set of those: a warning says that there are more.
 bool readFirstSample(llvm::StringRef option, llvm::StringRef data,

@@ -10,9 +10,9 @@ namespace tenon {
 /// Control flow that depends on data is a step without a kernel.
 inline bool isControlFlow(const Operation &op) { return op.isAny(Op::If, Op::Loop); }
 
-class HostPart {
+class HostContinuation {
 public:
-  HostPart(const Plan &plan, const Places &places, const DimSpelling &dims);
+  HostContinuation(const Plan &plan, const Places &places, const DimSpelling &dims);
 
   /// Whether there is any.
   bool exists() const { return exists_; }
