@@ -99,7 +99,7 @@ bool outputPaths(const CompileArguments &command, const Target &target, std::str
     return false;
   }
   stem = path.drop_back(extension.size()).str();
-  return leavesOthersHeader(stem, cuda, diagnostics);
+  return true;
 }
 
 class CompileRun {
@@ -230,6 +230,8 @@ private:
         (options.selfTest && !addSelfTest(*target, options, compiled)))
       return false;
     summary.nodes = nodesRead(compiler_.module());
+    if (!leavesOthersHeader(stem, target->family->facts.device, diagnostics()))
+      return usage();
 
     OutputFiles files(diagnostics());
     std::vector<std::string> paths;

@@ -6,6 +6,8 @@
 // compared with the symbols' own strides (reshapeOffset).
 #include "passes/ViewLayout.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 
 namespace tenon {
@@ -29,6 +31,7 @@ int64_t extent(Dim d) {
 struct Placement {
   llvm::SmallVector<int64_t, 6> extents, strides;
   int64_t offset = 0, allocated = 1;
+  llvm::SmallVector<int64_t, 2> rooms; // of axes that grow
 };
 
 /// Whether an axis of symbolic extent has memory for its largest.
@@ -59,6 +62,8 @@ llvm::Optional<Placement> placement(Type t) {
     const auto d = unsigned(axes[i].dim);
     // The room of an axis that grows comes on top of its extent, so that it is larger for primes.
     const int64_t grows = axes[i].alloc && isRoom(axes[i].alloc, t.dim(d)) ? p.extents[d] : 0;
+    if (grows)
+      p.rooms.push_back(axes[i].alloc.constant());
     place(d, axes[i].alloc ? grows + extent(axes[i].alloc) : p.extents[d], axes[i].origin);
   }
   return p;
@@ -184,7 +189,10 @@ llvm::Optional<Layout> layoutFromStrides(Type t, const Placement &p) {
       return llvm::None;
     if (alloc[i] == n)
       continue;
-    axes[i].alloc = c.dim(t.dim(unsigned(order[i])).isConstant() ? alloc[i] : alloc[i] - n);
+    const bool grows = !t.dim(unsigned(order[i])).isConstant();
+    if (grows && !llvm::is_contained(p.rooms, alloc[i] - n))
+      return llvm::None; // a window whose size depends on symbols has no layout
+    axes[i].alloc = c.dim(grows ? alloc[i] - n : alloc[i]);
   }
   if (offset != 0)
     return llvm::None;
@@ -217,6 +225,7 @@ llvm::Optional<Layout> reshapeLayout(Type from, Type to) {
     return llvm::None;
   q.offset = p->offset;
   q.allocated = p->allocated;
+  q.rooms = p->rooms;
   llvm::Optional<Layout> l = layoutFromStrides(to, q);
   if (l && !l->isDense() && !(from.hasStaticShape() && to.hasStaticShape())) {
     const auto offset = reshapeOffset(from, to.withLayout(*l));

@@ -205,7 +205,7 @@ TEST(Library, WrongSettingsAreMessages) {
       {[](Request &r) { r.settings.search = Settings::Search(7); }, {"--search: ", "found 7"}},
       {[](Request &r) { r.settings.workspace = -5; }, {"--workspace: ", "found -5"}},
       {[](Request &r) { r.settings.kernels = -1; }, {"--kernels: ", "found -1"}},
-      {[](Request &r) { r.settings.threads = 65; }, {"--threads: ", "found 65"}},
+      {[](Request &r) { r.settings.threads = 65; }, {"--threads: ", "found '65'"}},
       {[](Request &r) { r.settings.textBytes = -1; }, {"--text-bytes: ", "found -1"}},
       {[](Request &r) { r.settings.ramLimit = 100; }, {"--ram-limit", "microcontrollers"}},
       {[](Request &r) {
