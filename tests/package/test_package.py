@@ -59,7 +59,8 @@ def check_library(folder: pathlib.Path, prefix: pathlib.Path) -> None:
     check("the program around the library builds without warnings", "warning" not in built, built)
     model = folder / "examples" / "digits" / "digits.onnx"
     for target, suffix in ("cpu:generic", "cpp"), ("cuda:sm_80", "cu"):
-        written = folder / f"model.{suffix}"
+        written = folder / suffix / f"model.{suffix}"
+        written.parent.mkdir()
         run(prefix / "bin" / "tenon", "compile", model, "-o", written, f"--target={target}",
             "--weights=inline", "-q")  # fmt: skip
         printed = subprocess.run([embed / "embed", model, target], stdout=subprocess.PIPE,
