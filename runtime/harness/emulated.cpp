@@ -168,8 +168,8 @@ int board_main(const char *stem) {
   session s{};
   model_model *model = nullptr;
   check("opening the model", model_model_open(nullptr, &model));
-  const size_t bytes = model_model_context_bytes(model);
-  check("placing the context", model_context_place(model, reserve(bytes), bytes, &s.context));
+  const size_t needed = model_model_context_bytes(model);
+  check("placing the context", model_context_place(model, reserve(needed), needed, &s.context));
   set_dims(s, in);
   const int64_t input_count = in.next();
   s.inputs = table<void *>(input_count + 1);

@@ -101,13 +101,13 @@ template <class W, class T, class Scale> struct strip_tile {
   static constexpr int bits = packed_bits<W> > 0 ? packed_bits<W> : 8 * int(sizeof(W));
   static constexpr int depth = 256 / bits, steps = depth / 16;
   static constexpr int blocks = bits == 16 ? 0 : depth / 32;
-  static constexpr bool subnormal = bits < 16 && !is_same<T, bf16>;
+  static constexpr bool subnormal = bits < 16 && !detail::is_same<T, bf16>;
   static_assert(bits != 8 || subnormal, "bf16 has too few bits for 8-bit integers");
   /// Added to an integer, and what the products of rows g and g + 8 are to be multiplied by.
   static constexpr float bias = bits == 16 ? 0 : subnormal ? (bits == 8 ? 128 : 8) : 136;
   static constexpr float low = subnormal ? 16777216 : 1;
   static constexpr float high = subnormal && bits == 4 ? 1048576 : low;
-  static constexpr unsigned ones = is_same<T, bf16> ? 0x3f803f80u : 0x3c003c00u;
+  static constexpr unsigned ones = detail::is_same<T, bf16> ? 0x3f803f80u : 0x3c003c00u;
 
   unsigned word[4];
   Scale scale[blocks > 0 ? blocks : 1][2]; // of rows g and g + 8
