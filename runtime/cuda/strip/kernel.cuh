@@ -40,6 +40,7 @@
 
 #include "common/packed.h"
 #include "common/scalar.h"
+#include "cuda/base/operands.cuh"
 #include "cuda/ptx/bulk_copy.cuh"
 #include "cuda/ptx/byte_permute.cuh"
 #include "cuda/ptx/cluster.cuh"
