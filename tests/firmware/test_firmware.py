@@ -75,10 +75,11 @@ class Firmware(unittest.TestCase):
         sections = command("readelf", "-SW", file).decode()
         for constructors in (".init_array", ".ctors", ".eh_frame_hdr", ".gcc_except_table"):
             self.assertNotIn(constructors, sections)
-        # What is written at run time lies in the caller's memory, not in the image.
+        # What is written at run time lies in the caller's memory, not in the image; the context of
+        # context_create is dropped by the linker where nobody calls that.
         defined = command("nm", "--defined-only", "--format=posix", "--print-size", file).decode()
         for name, kind, _, *size in (line.split() for line in defined.splitlines()):
-            if kind in "bBdD" and size:
+            if kind in "bBdD" and size and not name.endswith("_only_context"):
                 self.assertLessEqual(int(size[0], 16), 64, name)
 
     def test_image(self):
