@@ -29,6 +29,8 @@
 #include "passes/RaiseNormalize.h"
 #include "passes/quantize/Quantize.h"
 
+#include "llvm/ADT/Twine.h"
+
 namespace tenon {
 namespace {
 

@@ -4,6 +4,8 @@
 #include "codegen/core/Work.h"
 #include "codegen/cuda/strip/Problem.h"
 
+#include "llvm/ADT/Twine.h"
+
 #include <cmath>
 
 namespace tenon::cuda {
@@ -124,7 +126,7 @@ template <class T> struct StripOf {
   static double microseconds(const Problem &p, const Schedule &s) { return costOf(p, s); }
   static double rank(const Problem &p, const Schedule &s) {
     const StripProduct &of = p.product;
-    const double bytes = double(of.n * of.k * of.bits() / 8 * p.matrices());
+    const double bytes = double(of.n * of.k * of.bits()) / 8 * double(p.matrices());
     return costOf(p, s) * (1 - (1 - kCosts.beside) * std::min(1.0, bytes / kCosts.cold));
   }
 
