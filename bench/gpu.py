@@ -52,6 +52,7 @@ import torch
 from engines import ENGINES
 from generated import BuildError, Options
 from tenon import binary, table, tenon
+from turns import span
 
 RECORDED = [ROOT / "bench/peers_h200.json", ROOT / "bench/peers_h100.json"]  # the first, where none fits
 DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "tf32x3": torch.float32,
@@ -222,17 +223,6 @@ def thousandth_ms(peer):
     while len(times) < 1000 and (len(times) < 3 or time.monotonic() < deadline):
         times.append(waited_ms(peer))
     return statistics.median(times[-100:])
-
-
-def span(peer, runs):
-    """Milliseconds per run between two events around `runs` of them."""
-    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    first.record()
-    for _ in range(runs):
-        peer.run()
-    last.record()
-    last.synchronize()
-    return first.elapsed_time(last) / runs
 
 
 def time_in_turns(peers, rounds):

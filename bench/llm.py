@@ -36,6 +36,7 @@ import onnx
 import torch
 import torch.nn.functional as F
 from onnx import numpy_helper
+from turns import span
 
 DEVICE_TBS = 3.35  # of an H100
 EPSILON = 1e-5
@@ -187,16 +188,6 @@ class Captured:
 
     def close(self):
         self.graph = self.logits = self.decoder = None
-
-
-def span(peer, runs):
-    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    first.record()
-    for _ in range(runs):
-        peer.run()
-    last.record()
-    last.synchronize()
-    return first.elapsed_time(last) / runs
 
 
 def case(options, precision, model, libraries):

@@ -161,11 +161,15 @@ struct WarpgroupAttention {
     return Accepted{};
   }
 
-  static void candidates(const Problem &p, std::vector<Schedule> &out) {
+  /// The width of rows that heads like these have (Row::width).
+  static int64_t widthOf(const Problem &p) {
     const int64_t width = std::max(p.f.depth().constant(), p.f.extent().constant());
-    const int64_t rows = width <= 64 ? 64 : width <= 128 ? 128 : 256;
+    return width <= 64 ? 64 : width <= 128 ? 128 : 256;
+  }
+
+  static void candidates(const Problem &p, std::vector<Schedule> &out) {
     for (const Row &r : kCosts.rows)
-      if (r.width == rows && legal(p, r.schedule))
+      if (r.width == widthOf(p) && legal(p, r.schedule))
         out.push_back(r.schedule);
   }
 
@@ -191,14 +195,13 @@ struct WarpgroupAttention {
 
   /// The row of a schedule; of one that has none, the row that is nearest in what a block computes.
   static const Row &rowOf(const Problem &p, const Schedule &s) {
-    const int64_t width = std::max(p.f.depth().constant(), p.f.extent().constant());
-    const int64_t rows = width <= 64 ? 64 : width <= 128 ? 128 : 256;
+    const int64_t width = widthOf(p);
     const Row *best = nullptr;
     int64_t least = 0;
     for (const Row &r : kCosts.rows) {
       const Schedule &t = r.schedule;
       const int64_t distance =
-          (r.width != rows ? 10000 : 0) + 1000 * std::abs(t.teams - s.teams) +
+          (r.width != width ? 10000 : 0) + 1000 * std::abs(t.teams - s.teams) +
           300 * std::abs(t.warpgroups - s.warpgroups) + 4 * std::abs(t.keys - s.keys) +
           100 * std::abs(t.blocks - s.blocks) +
           10 * (std::abs(t.overlap - s.overlap) + std::abs(t.turns - s.turns)) +
