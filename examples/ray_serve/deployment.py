@@ -114,7 +114,7 @@ class Gateway:
                 continue  # nothing was changed: the next replica may have it
             except BackPressureError:
                 return PlainTextResponse("all replicas are busy\n", 503, {"Retry-After": "1"})
-        return PlainTextResponse(f"{ATTEMPTS} replicas died under this request\n", 503)
+        return PlainTextResponse(f"{ATTEMPTS} replicas died under this request\n", 502)
 
 
 def application(arguments: dict[str, str]) -> serve.Application:

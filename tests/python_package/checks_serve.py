@@ -43,10 +43,14 @@ def packed(array):
     return body.getvalue()
 
 
-def replicas():
-    """Names of the actors that are replicas of the model."""
+def replicas(application="default"):
+    """The actors that are replicas of the model."""
     actors = ray.util.list_named_actors(all_namespaces=True)
-    return [actor for actor in actors if "SERVE_REPLICA" in actor["name"] and "Model" in actor["name"]]
+    return [actor for actor in actors if actor["name"].startswith(f"SERVE_REPLICA::{application}#Model#")]
+
+
+def kill(actor):
+    ray.kill(ray.get_actor(actor["name"], actor["namespace"]), no_restart=False)
 
 
 class Serve(unittest.TestCase):
@@ -57,9 +61,12 @@ class Serve(unittest.TestCase):
         (path / "net.tn").write_text(NETWORK)
         tenon.compile(path / "net.tn", target="cpu:generic").save(path / "net")
         environment = {"PYTHONPATH": os.pathsep.join([str(EXAMPLE), os.environ["PYTHONPATH"]])}
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env={"env_vars": environment})
+        ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False, runtime_env={"env_vars": environment})
         serve.start(http_options={"host": "127.0.0.1", "port": 8765})
         serve.run(deployment.application({"model": str(path / "net"), "replicas": "2"}))
+        # Requests wait in its one replica for others to join, long enough to kill it meanwhile.
+        slow = deployment.application({"model": str(path / "net"), "wait_ms": "4000"})
+        serve.run(slow, name="slow", route_prefix="/slow")
 
     @classmethod
     def tearDownClass(cls):
@@ -99,25 +106,52 @@ class Serve(unittest.TestCase):
             thread.join()
         self.assertEqual([k for k in range(40) if not right.get(k)], [])
 
+    def test_requests_in_a_replica_that_dies_go_to_another(self):
+        def one(k):
+            answer = requests.post(URL + "slow", packed(np.full((1, 4), k, "f4")), timeout=120)
+            answers[k] = answer.status_code, answer.content
+
+        answers = {}
+        threads = [threading.Thread(target=one, args=(k,)) for k in range(3)]
+        for thread in threads:
+            thread.start()
+        time.sleep(2)
+        self.assertEqual(answers, {}, "they should be waiting")
+        [before] = replicas("slow")
+        kill(before)
+        for thread in threads:
+            thread.join()
+        for k, (status, content) in answers.items():
+            self.assertEqual(status, 200, content)
+            np.testing.assert_array_equal(np.load(io.BytesIO(content)), np.full((1, 4), k * k, "f4"))
+        self.assertNotIn(before, replicas("slow"))
+
     def test_no_request_is_lost_when_replicas_die(self):
-        def kill():
+        def kill_two():
             for _ in range(2):
-                time.sleep(1.5)
+                time.sleep(2)
                 actor = replicas()[0]
                 killed.append(actor["name"])
-                ray.kill(ray.get_actor(actor["name"], actor["namespace"]), no_restart=False)
+                kill(actor)
 
-        killed = []
-        killer = threading.Thread(target=kill)
-        killer.start()
         x = np.array([[1, -2, 3, 0.5]], "f4")
-        results = asyncio.run(load.load(URL, packed(x), 60, 5, np.maximum(x, 0) ** 2))
+        deadline = time.monotonic() + 120
+        while True:  # until the server is awake
+            start = time.monotonic()
+            requests.post(URL, packed(x), timeout=60)
+            if time.monotonic() - start < 1:
+                break
+            self.assertLess(start, deadline, "the server stays slow")
+        killed = []
+        killer = threading.Thread(target=kill_two)
+        killer.start()
+        results = asyncio.run(load.load(URL, packed(x), 60, 7, np.maximum(x, 0) ** 2))
         killer.join()
-        print(load.summary(results, 5), file=sys.stderr)
+        print(load.summary(results, 7), file=sys.stderr)
         self.assertEqual(len(set(killed)), 2)
-        self.assertEqual(len(results), 300)
+        self.assertEqual(len(results), 420)
         self.assertEqual([why for kind, why in results if kind == "lost"], [])
-        self.assertGreater(sum(1 for kind, _ in results if kind == "done"), 250)
+        self.assertGreater(sum(1 for kind, _ in results if kind == "done"), 350)
         deadline = time.monotonic() + 60
         while set(killed) & {actor["name"] for actor in replicas()} or len(replicas()) < 2:
             self.assertLess(time.monotonic(), deadline, "the killed replicas were not replaced")
