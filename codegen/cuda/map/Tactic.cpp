@@ -202,8 +202,10 @@ struct MapInterleaved {
     return p;
   }
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
+    // Runs of which the next begins on a whole word, too: others move element by element.
+    const Dim along = p.nest.extents[p.nest.extents.size() - 2];
     Schedule s{vectorLength(p.in.form)};
-    while (!legal(p, s))
+    while (!legal(p, s) || (along.isConstant() && along.constant() % s.vector != 0))
       s.vector /= 2;
     out.push_back(s);
   }
