@@ -49,6 +49,12 @@ void writeWindow(StepWriter::Config &config, const ConvProblem &p) {
   config.extent("pad_top", p.padTop).extent("pad_left", p.padLeft);
 }
 
+void writeDepth(StepWriter::Config &config, const ConvProblem &p) {
+  config.extent("out_d", p.outDepth).extent("in_d", p.inDepth).extent("kernel_d", p.kernelD);
+  config.extent("stride_d", p.strideD).extent("dilation_d", p.dilationD);
+  config.extent("pad_front", p.padFront);
+}
+
 void writePooling(StepWriter::Config &config, const Operation &pool, const ConvProblem &p) {
   const Ints &pads = pool.intsAttr("pads");
   const auto spatial = size_t(p.spatialRank);
