@@ -62,7 +62,7 @@ void writePooling(StepWriter::Config &config, const Operation &pool, const ConvP
   config.extent("out_h", p.outHeight).extent("out_w", p.outWidth);
   config.extent("in_h", p.inHeight).extent("in_w", p.inWidth);
   writeWindow(config, p);
-  config.extent("pad_bottom", pads.empty() || spatial == 1 ? 0 : pads[spatial]);
+  config.extent("pad_bottom", pads.empty() || spatial == 1 ? 0 : pads[2 * spatial - 2]);
   config.extent("pad_right", pads.empty() ? 0 : pads[2 * spatial - 1]);
 }
 

@@ -191,7 +191,7 @@ TEST(PoolTactic, ThreeDimensions) {
     return %a, %b
   }
 })";
-  c.tactics = {"pooling_direct", "pooling_direct"};
+  c.tactics = {"pooling_rows", "pooling_rows"};
   check(c);
 }
 
