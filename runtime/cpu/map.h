@@ -112,8 +112,8 @@ template <class L, int Cross, class View> struct square_of {
 };
 template <class L, int Cross, class T, class S> struct square_of<L, Cross, view<T, S>> {
   using View = view<T, S>;
-  using V = decltype(tenon::load<L, bare<T>>(static_cast<const bare<T> *>(nullptr)));
-  static constexpr bool crosses = contiguous_dim<0, View>() == Cross;
+  using V = typename L::template of<bare<T>>;
+  static constexpr bool crosses = packed_bits<bare<T>> == 0 && contiguous_dim<0, View>() == Cross;
   struct room {
     V rows[crosses ? L::width : 1];
     TENON_FN room() {} // left as it is until load() fills it
