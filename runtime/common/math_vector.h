@@ -46,6 +46,10 @@ template <class L> TENON_FN f32<L> fast_exp(f32<L> x) {
   const f32<L> p =
       polynomial<L>(r, 0.49999994f, 0.1666652f, 0.041668393f, 0.008368781f, 0.0013814467f);
   const f32<L> e = mul_add(p * r, r, r) + 1.0f;
+#if TENON_SIMD_WIDTH >= 16 && defined(__AVX512F__)
+  if constexpr (L::width == 16)
+    return (f32<L>)_mm512_scalef_ps((__m512)e, (__m512)n);
+#endif
   // In two factors: 2^n itself may be subnormal or infinite.
   const i32<L> whole = bitcast<i32<L>>(shifted) - bitcast<i32<L>>(shift);
   const i32<L> half = whole >> 1;
