@@ -219,10 +219,16 @@ void pooling_rows(const Cfg &cfg, const X &x, const Outs &outs, const Ins &ins, 
         }
         at.at[rank - 1] = ow;
         const index_t lanes = Cfg::columns ? out_w - ow : left;
-        if (lanes >= width)
+        if (lanes >= width) {
           apply_body<L, axis>(body, outs, ins, at.at, fixed<width>{}, acc);
-        else
+        } else {
+          if constexpr (!is_float<A>) { // the body must not overflow in lanes that nobody stores
+            A values[width];
+            store<L, A>(values, acc);
+            acc = load_partial<L, A>(values, lanes);
+          }
           apply_body<L, axis>(body, outs, ins, at.at, lanes, acc);
+        }
       }
     }
   };
