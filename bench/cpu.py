@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times generated C++ against ONNX Runtime on the CPU.
+"""Times generated C++ against ONNX Runtime and OpenVINO on the CPU.
 
     bench/cpu.py [DIR] [--threads=1,2] [--models=GLOB,...] [--int8] [--seconds=S] [--json FILE] [--gate]
 
@@ -12,17 +12,20 @@ allocates nothing for its caller. Old exports list initialisers as graph inputs,
 Runtime from folding and packing them; it gets a copy of the model without such inputs. Subnormals
 count as zero in both, as Tenon's contractions have it anyway.
 
-Both are created first and then timed in turns, a few runs of the one and a few of the other, so that a
-slow spell of the machine meets both; the figure is the median. With one thread the clock is that
-thread's processor time, which leaves out what other processes take; else it is the wall's. Every output
-is compared before anything is timed.
+OpenVINO joins where it is installed (bench/requirements.txt) and takes the model.
 
-The ratio is Tenon's time over ONNX Runtime's: below 1, Tenon is faster. --gate makes the exit status
+All are created first and then timed in turns, a few runs of each, so that a slow spell of the machine
+meets all; the figure is the median. With one thread the clock is the process's processor time, which
+leaves out what other processes take; else it is the wall's. Every output is compared with ONNX Runtime's
+before anything is timed.
+
+The ratio is Tenon's time over that of the fastest peer: below 1, Tenon is faster. --gate makes the exit status
 1 when the single-thread geometric mean exceeds 1.5 or any model exceeds 2.5.
 """
 
 import argparse
 import fnmatch
+import importlib.util
 import json
 import math
 import os
@@ -113,6 +116,58 @@ class OnnxRuntime:
         self.session.run_with_iobinding(self.binding)
 
 
+class OpenVino:
+    """Raises RuntimeError where it does not take the model."""
+
+    name = "openvino"
+
+    def __init__(self, model, inputs, threads):
+        import openvino  # optional: bench/requirements.txt
+
+        # Exact fp32, as the others compute.
+        properties = {
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_NUM_THREADS": threads,
+            "NUM_STREAMS": 1,
+        }
+        core = openvino.Core()
+        network = core.read_model(with_constant_initializers(model).SerializeToString())
+        # A size that the file leaves open is known to the others, too.
+        network.reshape({name: list(array.shape) for name, array in inputs.items()})
+        compiled = core.compile_model(network, "CPU", properties)
+        self.request = compiled.create_infer_request()
+        self.inputs = {name: np.ascontiguousarray(array) for name, array in inputs.items()}
+        for name, array in self.inputs.items():
+            self.request.set_tensor(name, openvino.Tensor(array, shared_memory=True))
+        self.run()
+        self.results = [self.request.get_output_tensor(k).data
+                        for k in range(len(compiled.outputs))]  # fmt: skip
+
+    def run(self):
+        self.request.infer()
+
+
+def openvino_peer(model, inputs, threads):
+    """OpenVINO as a list of one peer; of none where it is not installed or refuses the model."""
+    if importlib.util.find_spec("openvino") is None:
+        return []
+    try:
+        return [OpenVino(model, inputs, threads)]
+    except RuntimeError:
+        return []
+
+
+def clock_of(threads):
+    """Reads seconds: of the process's processor time, or the wall's for several threads."""
+    return time.process_time if threads == 1 else time.perf_counter
+
+
+def best_peer(times):
+    """The time of the fastest of those that are not Tenon."""
+    return min(ms for name, ms in times.items() if name != Tenon.name)
+
+
 class Tenon:
     name = "tenon"
 
@@ -177,8 +232,8 @@ def bench_model(name, folder, threads, arguments, scratch):
     except (BuildError, RuntimeError) as error:
         return None, str(error)
     error = worst_error(ours.results, peer.results)
-    clock = time.thread_time if threads == 1 else time.perf_counter
-    times = interleave([ours, peer], arguments.seconds, clock)
+    peers = [ours, peer, *openvino_peer(model, inputs, threads)]
+    times = interleave(peers, arguments.seconds, clock_of(threads))
     ours.model.close()
     return times, error
 
@@ -233,7 +288,7 @@ def main():
                     continue
                 if not error <= (INT8_ERROR if "qdq" in name else FP32_ERROR):
                     failures.append(f"{name}, {threads} threads: outputs differ by {error:.1e}")
-                ratio = times["tenon"] / times["onnxruntime"]
+                ratio = times["tenon"] / best_peer(times)
                 ratios.setdefault(threads, {})[name] = ratio
                 rows += [{"model": name, "threads": threads, "peer": peer, "ms": ms}
                          for peer, ms in times.items()]  # fmt: skip
@@ -244,9 +299,9 @@ def main():
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
 
-    columns = ["model", "threads", "tenon", "onnxruntime", "ratio", "error"]
-    table(shown, columns, sys.stdout)
-    print("times in ms, medians of interleaved runs; ratio: tenon / onnxruntime")
+    columns = ["model", "threads", "tenon", "onnxruntime", "openvino", "ratio", "error"]
+    table([{"openvino": "", **row} for row in shown], columns, sys.stdout)
+    print("times in ms, medians of interleaved runs; ratio: tenon / the fastest peer")
     for threads, by_model in ratios.items():
         mean, worst = geometric_mean(by_model.values()), max(by_model, key=by_model.get)
         print(f"{threads} thread{'s' if threads > 1 else ''}: geometric mean {mean:.2f}, "

@@ -40,6 +40,7 @@ const Pattern kPatterns[] = {
     {"canonicalize.pool-noop", canonicalize::poolNoop},
     {"canonicalize.resize-noop", canonicalize::resizeNoop},
     {"canonicalize.if-constant", canonicalize::ifConstant},
+    {"canonicalize.captured-constant", canonicalize::capturedConstant},
 };
 
 } // namespace

@@ -19,7 +19,8 @@
 //
 // In front of a concat of channels the columns of a pixel would have to be torn apart. There each
 // phase of either axis is a convolution of its own, %pab its result as [N][H][W][1][K]: every one
-// of them is a window of what %y is written to (concat-in-place), and nothing is copied.
+// of them is a window of what %y is written to (concat-in-place), and nothing is copied. So are
+// those of groups, whose filters for several columns would not stand together, and of volumes.
 #include "passes/DecomposeConvTranspose.h"
 
 #include "passes/AssignPrecision.h"
@@ -162,11 +163,15 @@ Value *mapOfPhase(Builder &b, Operation &map, unsigned main, Value *phase, int64
 /// A transposed convolution whose taps are known.
 struct Problem {
   Operation &op;
-  bool flat; // one dimension, which is the width
-  Axis height, width;
+  Axis depth, height, width; // of one element where there are fewer dimensions
 
   Value *x() const { return op.operand(0); }
   unsigned rank() const { return x()->type().rank(); }
+  int64_t groups() const { return op.intAttr("groups", 1); }
+  bool flat() const { return rank() == 3; }
+  bool volume() const { return rank() == 5; }
+  /// Whether filters for several columns may stand together in one convolution.
+  bool joinsColumns() const { return groups() == 1 && !volume(); }
   Literal weights() const { return constantValue(op.operand(1)); }
 };
 
@@ -175,14 +180,15 @@ llvm::Optional<Problem> problemOf(Operation &op) {
     return llvm::None;
   const Type x = op.operand(0)->type(), y = op.result()->type();
   const unsigned rank = x.rank();
-  if (!constantValue(op.operand(1)) || rank < 3 || rank > 4 || op.intAttr("groups", 1) != 1)
+  if (!constantValue(op.operand(1)) || rank < 3 || rank > 5)
     return llvm::None;
   if (!x.dim(1).isConstant() || y.dim(1).isConstant(0))
     return llvm::None;
-  const bool flat = rank == 3;
   const Dim one = x.context().dim(1);
-  Problem p{op, flat, flat ? Axis{one, one, 1, {{{0, 0}}}} : axisOf(op, 0), axisOf(op, rank - 3)};
-  for (const Axis *a : {&p.height, &p.width})
+  const Axis none{one, one, 1, {{{0, 0}}}};
+  Problem p{op, rank > 4 ? axisOf(op, 0) : none, rank > 3 ? axisOf(op, rank - 4) : none,
+            axisOf(op, rank - 3)};
+  for (const Axis *a : {&p.depth, &p.height, &p.width})
     if (a->out.lower() < 1 || !a->excess())
       return llvm::None;
   return p;
@@ -203,49 +209,55 @@ llvm::SmallVector<Operation *, 4> mapsBehind(Operation &op) {
   return maps;
 }
 
-/// Weights [columns * K][C][window] of one phase of the height and some of the width.
-Tensor phaseWeights(const Problem &p, llvm::ArrayRef<Tap> rows, Window down,
-                    llvm::ArrayRef<std::vector<Tap>> columns, Window across) {
+/// Weights [columns * K][C][window] of one phase of depth and height and some of the width; of one
+/// where there are groups, whose filters follow each other.
+Tensor phaseWeights(const Problem &p, llvm::ArrayRef<Tap> planes, llvm::ArrayRef<Tap> rows,
+                    llvm::ArrayRef<std::vector<Tap>> columns, llvm::ArrayRef<Window> windows) {
   const Literal kept = p.weights();
   const Tensor &w = *kept;
-  const int64_t channels = w.shape()[0], filters = w.shape()[1];
-  const int64_t kernelW = w.shape().back(), kernelH = p.flat ? 1 : w.shape()[2];
-  llvm::SmallVector<int64_t, 4> shape{int64_t(columns.size()) * filters, channels};
-  if (!p.flat)
-    shape.push_back(down.extent);
-  shape.push_back(across.extent);
+  const int64_t channels = w.shape()[0] / p.groups(), each = w.shape()[1],
+                filters = p.groups() * each;
+  const auto kernel = llvm::makeArrayRef(w.shape()).drop_front(2);
+  const int64_t kernelW = kernel.back(), kernelH = p.flat() ? 1 : kernel[kernel.size() - 2];
+  const int64_t kernelD = p.volume() ? kernel[0] : 1;
+  const Window &front = windows[0], &down = windows[1], &across = windows[2];
+  llvm::SmallVector<int64_t, 5> shape{int64_t(columns.size()) * filters, channels};
+  for (const Window &window : windows.take_back(p.rank() - 2))
+    shape.push_back(window.extent);
   Tensor out(w.element(), shape);
   for (size_t b = 0; b < columns.size(); ++b)
     for (const Tap &x : columns[b])
       for (const Tap &y : rows)
-        for (int64_t k = 0; k < filters; ++k)
-          for (int64_t c = 0; c < channels; ++c) {
-            const int64_t from = ((c * filters + k) * kernelH + y.tap) * kernelW + x.tap;
-            const int64_t to =
-                (((int64_t(b) * filters + k) * channels + c) * down.extent + y.shift - down.first) *
-                    across.extent +
-                x.shift - across.first;
-            out.set(to, w.at(from));
-          }
+        for (const Tap &z : planes)
+          for (int64_t k = 0; k < filters; ++k)
+            for (int64_t c = 0; c < channels; ++c) {
+              int64_t from = (k / each * channels + c) * each + k % each;
+              from = ((from * kernelD + z.tap) * kernelH + y.tap) * kernelW + x.tap;
+              int64_t to = (int64_t(b) * filters + k) * channels + c;
+              to = (to * front.extent + z.shift - front.first) * down.extent + y.shift - down.first;
+              out.set(to * across.extent + x.shift - across.first, w.at(from));
+            }
   return out;
 }
 
-/// The convolution for one phase of the height and some of the width, with its maps.
-Value *phase(Builder &b, const Problem &p, llvm::ArrayRef<Tap> rows,
+/// The convolution for one phase of depth and height and some of the width, with its maps.
+Value *phase(Builder &b, const Problem &p, llvm::ArrayRef<Tap> planes, llvm::ArrayRef<Tap> rows,
              llvm::ArrayRef<std::vector<Tap>> columns, llvm::ArrayRef<Operation *> maps) {
-  const Window down = windowOf(std::vector<Tap>(rows.begin(), rows.end())),
-               across = windowOf(columns);
+  const Window windows[] = {windowOf(planes.vec()), windowOf(rows.vec()), windowOf(columns)};
+  const Axis *const axes[] = {&p.depth, &p.height, &p.width};
   b.location = p.op.loc();
   Value *weights =
-      b.constant(phaseWeights(p, rows, down, columns, across), p.op.operand(1)->hint());
-  Ints pads{across.padBegin(), across.padEnd(p.width)};
-  if (!p.flat)
-    pads = {down.padBegin(), across.padBegin(), down.padEnd(p.height), across.padEnd(p.width)};
+      b.constant(phaseWeights(p, planes, rows, columns, windows), p.op.operand(1)->hint());
+  Ints pads;
+  for (unsigned d = 5 - p.rank(); d < 3; ++d)
+    pads.push_back(windows[d].padBegin());
+  for (unsigned d = 5 - p.rank(); d < 3; ++d)
+    pads.push_back(windows[d].padEnd(*axes[d]));
   Value *y = b.value(Op::Conv, {p.x(), weights},
                      {{"strides", Ints(p.rank() - 2, 1)},
                       {"dilations", Ints(p.rank() - 2, 1)},
                       {"pads", pads},
-                      {"groups", int64_t(1)}});
+                      {"groups", p.groups()}});
   const Value *before = p.op.result();
   for (Operation *map : maps) {
     y = mapOfPhase(b, *map, *channelMapOperand(*map, before), y, int64_t(columns.size()));
@@ -258,21 +270,30 @@ Value *concat(Builder &b, llvm::ArrayRef<Value *> parts, int64_t axis) {
   return parts.size() == 1 ? parts[0] : b.value(Op::Concat, parts, {{"axis", axis}});
 }
 
-/// From channels innermost, in whatever shape, to [N][K][H * s][W * t].
+/// From channels innermost, in whatever shape, to [N][K][D * r][H * s][W * t].
 Value *channelsFirst(Builder &b, const Problem &p, Value *z) {
   const Type y = p.op.result()->type();
-  const Dim high = p.height.quotients() * p.height.stride,
-            wide = p.width.quotients() * p.width.stride;
-  z = b.reshape(z, p.flat ? Dims{y.dim(0), wide, y.dim(1)} : Dims{y.dim(0), high, wide, y.dim(1)});
-  return p.flat ? b.transpose(z, {0, 2, 1}) : b.transpose(z, {0, 3, 1, 2});
+  const Axis *const axes[] = {&p.depth, &p.height, &p.width};
+  Dims shape{y.dim(0)};
+  Ints order{0, int64_t(p.rank()) - 1};
+  for (unsigned d = 5 - p.rank(); d < 3; ++d) {
+    order.push_back(int64_t(shape.size()));
+    shape.push_back(axes[d]->quotients() * axes[d]->stride);
+  }
+  shape.push_back(y.dim(1));
+  return b.transpose(b.reshape(z, shape), order);
 }
 Value *channelsLast(Builder &b, const Problem &p, Value *z) {
-  return p.flat ? b.transpose(z, {0, 2, 1}) : b.transpose(z, {0, 2, 3, 1});
+  Ints order{0};
+  for (unsigned d = 2; d < p.rank(); ++d)
+    order.push_back(d);
+  order.push_back(1);
+  return b.transpose(z, order);
 }
 
 bool phasesPattern(Operation &op, Rewriter &rw) {
   const auto p = problemOf(op);
-  if (!p)
+  if (!p || !p->joinsColumns())
     return false;
   const Axis &height = p->height, &width = p->width;
   const Window across = windowOf(width.phases);
@@ -294,7 +315,7 @@ bool phasesPattern(Operation &op, Rewriter &rw) {
   Builder b = rw.before(last);
   llvm::SmallVector<Value *, 4> rows;
   for (const auto &t : height.phases)
-    rows.push_back(phase(b, *p, t, width.phases, maps));
+    rows.push_back(phase(b, *p, p->depth.phases[0], t, width.phases, maps));
   b.location = last.loc();
   Value *z = concat(b, rows, p->rank() - 1);
   if (rows.size() > 1 || width.stride > 1)
@@ -330,32 +351,38 @@ bool isWrittenIntoConcat(Value *v, PassContext &context) {
 
 bool intoConcatPattern(Operation &op, Rewriter &rw) {
   const auto p = problemOf(op);
-  if (!p || p->height.stride * p->width.stride == 1 || !rw.context().target.channelsLast)
+  if (!p || !rw.context().target.channelsLast)
     return false;
-  for (const Axis *a : {&p->height, &p->width})
+  if (p->joinsColumns() && p->height.stride * p->width.stride == 1)
+    return false;
+  for (const Axis *a : {&p->depth, &p->height, &p->width})
     if (!a->isMultiple() ||
         !llvm::all_of(a->phases, [&](const std::vector<Tap> &t) { return fits(windowOf(t), *a); }))
       return false;
   const auto maps = mapsBehind(op);
   Operation &last = maps.empty() ? op : *maps.back();
-  if (!isWrittenIntoConcat(last.result(), rw.context()) || !rw.fire(op))
+  if ((p->joinsColumns() && !isWrittenIntoConcat(last.result(), rw.context())) || !rw.fire(op))
     return false;
 
   Builder b = rw.before(last);
   const int64_t axis = p->rank() - 2; // of the width
-  llvm::SmallVector<Value *, 4> rows;
-  for (const auto &down : p->height.phases) {
-    llvm::SmallVector<Value *, 4> columns;
-    for (const auto &across : p->width.phases) {
-      Value *z = channelsLast(b, *p, phase(b, *p, down, across, maps));
-      Dims shape(z->type().shape().begin(), z->type().shape().end());
-      shape.insert(shape.begin() + axis + 1, b.context().dim(1));
-      columns.push_back(b.reshape(z, shape));
+  llvm::SmallVector<Value *, 4> planes;
+  for (const auto &front : p->depth.phases) {
+    llvm::SmallVector<Value *, 4> rows;
+    for (const auto &down : p->height.phases) {
+      llvm::SmallVector<Value *, 4> columns;
+      for (const auto &across : p->width.phases) {
+        Value *z = channelsLast(b, *p, phase(b, *p, front, down, across, maps));
+        Dims shape(z->type().shape().begin(), z->type().shape().end());
+        shape.insert(shape.begin() + axis + 1, b.context().dim(1));
+        columns.push_back(b.reshape(z, shape));
+      }
+      b.location = last.loc();
+      rows.push_back(concat(b, columns, axis + 1));
     }
-    b.location = last.loc();
-    rows.push_back(concat(b, columns, axis + 1));
+    planes.push_back(concat(b, rows, axis));
   }
-  rw.replace(last, channelsFirst(b, *p, concat(b, rows, axis)));
+  rw.replace(last, channelsFirst(b, *p, concat(b, planes, axis - 1)));
   return true;
 }
 

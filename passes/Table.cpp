@@ -106,6 +106,8 @@ const PassInfo kTable[] = {
     {Pattern, "canonicalize.pool-noop", "pools over windows of one element"},
     {Pattern, "canonicalize.resize-noop", "resizes to the same size"},
     {Pattern, "canonicalize.if-constant", "conditions known at compile time"},
+    {Pattern, "canonicalize.captured-constant",
+     "constants stand where a loop or a branch reads them"},
 
     // Fold.cpp
     {Pass, "fold", "evaluates at compile time what is known then", runFold, kFoldOptions},

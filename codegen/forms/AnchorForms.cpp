@@ -49,6 +49,12 @@ void writeWindow(StepWriter::Config &config, const ConvProblem &p) {
   config.extent("pad_top", p.padTop).extent("pad_left", p.padLeft);
 }
 
+void writeDepth(StepWriter::Config &config, const ConvProblem &p) {
+  config.extent("out_d", p.outDepth).extent("in_d", p.inDepth).extent("kernel_d", p.kernelD);
+  config.extent("stride_d", p.strideD).extent("dilation_d", p.dilationD);
+  config.extent("pad_front", p.padFront);
+}
+
 void writePooling(StepWriter::Config &config, const Operation &pool, const ConvProblem &p) {
   const Ints &pads = pool.intsAttr("pads");
   const auto spatial = size_t(p.spatialRank);
@@ -56,7 +62,7 @@ void writePooling(StepWriter::Config &config, const Operation &pool, const ConvP
   config.extent("out_h", p.outHeight).extent("out_w", p.outWidth);
   config.extent("in_h", p.inHeight).extent("in_w", p.inWidth);
   writeWindow(config, p);
-  config.extent("pad_bottom", pads.empty() || spatial == 1 ? 0 : pads[spatial]);
+  config.extent("pad_bottom", pads.empty() || spatial == 1 ? 0 : pads[2 * spatial - 2]);
   config.extent("pad_right", pads.empty() ? 0 : pads[2 * spatial - 1]);
 }
 

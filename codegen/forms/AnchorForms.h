@@ -18,6 +18,8 @@ Result<> matchReduce(const GroupQuery &in);
 
 /// The window of a plane: its extents, steps, dilation, and the pads before it.
 void writeWindow(StepWriter::Config &config, const ConvProblem &p);
+/// The depth of a volume: its extents, step, dilation, and the pad in front.
+void writeDepth(StepWriter::Config &config, const ConvProblem &p);
 
 // --- pool ---
 

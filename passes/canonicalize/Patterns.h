@@ -34,5 +34,6 @@ bool gatherConstant(Operation &op, Rewriter &rw);
 bool poolNoop(Operation &op, Rewriter &rw);
 bool resizeNoop(Operation &op, Rewriter &rw);
 bool ifConstant(Operation &op, Rewriter &rw);
+bool capturedConstant(Operation &op, Rewriter &rw);
 
 } // namespace tenon::canonicalize

@@ -58,4 +58,40 @@ bool ifConstant(Operation &op, Rewriter &rw) {
   return true;
 }
 
+// loop %n, %go, %s, %w { %a … } of a constant %w = loop %n, %go, %s { %a = constant … }
+//
+// So that bodies know it: weights are packed once, small values become part of expressions. What
+// others read, too, stays outside unless it is small, for a constant is stored where it stands.
+bool capturedConstant(Operation &op, Rewriter &rw) {
+  constexpr int64_t kSmall = 16;
+  if (!op.isAny(Op::If, Op::Loop))
+    return false;
+  const bool loop = op.is(Op::Loop);
+  const unsigned first = loop ? 2 + unsigned(op.intAttr("carried")) : 1, shift = loop ? 0 : 1;
+  for (unsigned i = first; i < op.numOperands(); ++i) {
+    Value *v = op.operand(i);
+    unsigned readers = 0;
+    for (unsigned r = 0; r < op.numRegions(); ++r)
+      readers += op.region(r).argument(i - shift)->hasUses();
+    const Literal literal = constantValue(v);
+    if (!literal || (literal->size() > kSmall && (!v->hasOneUse() || readers > 1)) || !rw.fire(op))
+      continue;
+    for (unsigned r = 0; r < op.numRegions(); ++r) {
+      Region &region = op.region(r);
+      if (Value *argument = region.argument(i - shift); argument->hasUses()) {
+        std::map<const Value *, Value *> values;
+        Operation *inside = v->def()->clone(values);
+        region.insertBefore(&*region.begin(), inside);
+        argument->replaceAllUsesWith(inside->result());
+      }
+      region.eraseArgument(i - shift);
+    }
+    auto operands = op.operands();
+    operands.erase(operands.begin() + i);
+    op.setOperands(operands);
+    return true;
+  }
+  return false;
+}
+
 } // namespace tenon::canonicalize

@@ -1,14 +1,16 @@
 // Defines exp, log, tanh, sigmoid and erf of f32 for any lanes, without tables or branches, so that
-// a body holding them stays in registers. Polynomials are weighted minimax fits made for this file.
+// a body holding them stays in registers; and sin and cos, which branch for arguments that no
+// network has, where multiply-adds are fused. Polynomials are weighted minimax fits made for this
+// file.
 //
 // Largest error seen in a sweep over f32 (tests/unit/runtime), in units of the last place:
-//   exp 1   log 1   tanh 2   sigmoid 3   erf 3
+//   exp 1   log 1   tanh 2   sigmoid 3   erf 3   sin 2   cos 2
 // Special values are those of C: exp(-inf) = 0, log(0) = -inf, log(x < 0) = NaN, NaN stays NaN;
 // exp and sigmoid reach the subnormal results.
 #ifndef TENON_RUNTIME_COMMON_MATH_VECTOR_H
 #define TENON_RUNTIME_COMMON_MATH_VECTOR_H
 
-#include "common/mul_add.h"
+#include "common/scalar_arith.h"
 
 namespace tenon {
 namespace detail {
@@ -46,6 +48,10 @@ template <class L> TENON_FN f32<L> fast_exp(f32<L> x) {
   const f32<L> p =
       polynomial<L>(r, 0.49999994f, 0.1666652f, 0.041668393f, 0.008368781f, 0.0013814467f);
   const f32<L> e = mul_add(p * r, r, r) + 1.0f;
+#if TENON_SIMD_WIDTH >= 16 && defined(__AVX512F__)
+  if constexpr (L::width == 16)
+    return (f32<L>)_mm512_scalef_ps((__m512)e, (__m512)n);
+#endif
   // In two factors: 2^n itself may be subnormal or infinite.
   const i32<L> whole = bitcast<i32<L>>(shifted) - bitcast<i32<L>>(shift);
   const i32<L> half = whole >> 1;
@@ -103,6 +109,57 @@ template <class L> TENON_FN f32<L> fast_erf(f32<L> x) {
   const f32<L> large = 1.0f - fast_exp<L>(q);
   return choose<L>(a < 0.9375f, small, with_sign_of<L>(large, x));
 }
+
+#if defined(__FMA__) || defined(__aarch64__)
+#define TENON_FUSED_SINES 1
+/// Whether a comparison holds in some lane.
+template <class L, class Mask> TENON_FN bool any_lane(Mask mask) {
+  if constexpr (L::width == 1) {
+    return mask;
+  } else {
+    uint64_t words[sizeof(Mask) / 8], all = 0;
+    memcpy(words, &mask, sizeof(mask));
+    for (uint64_t word : words)
+      all |= word;
+    return all != 0;
+  }
+}
+
+/// sin(x + Quarter * pi/2), for |x| up to 2^15: x less the nearest multiple of pi/2, which the
+/// first of three parts leaves exact, then one of two polynomials by the quadrant.
+template <class L, int Quarter> TENON_FN f32<L> sine_of_quadrant(f32<L> x) {
+  const f32<L> shift = broadcast<L>(12582912.0f); // as in fast_exp
+  const f32<L> shifted = mul_add(x, broadcast<L>(0.636619772f), shift);
+  const f32<L> n = shifted - shift;
+  f32<L> r = mul_add(n, broadcast<L>(-1.57079637f), x);
+  r = mul_add(n, broadcast<L>(4.37113883e-08f), r);
+  r = mul_add(n, broadcast<L>(1.71512451e-15f), r);
+  const f32<L> square = r * r;
+  const f32<L> sine =
+      mul_add(r * square, polynomial<L>(square, -0.16666655f, 0.008332178f, -0.00019517266f), r);
+  const f32<L> cosine =
+      mul_add(square * square, polynomial<L>(square, 0.041666646f, -0.0013887368f, 2.4438415e-05f),
+              mul_add(square, broadcast<L>(-0.5f), broadcast<L>(1.0f)));
+  const u32<L> quadrant = bitcast<u32<L>>(shifted) + uint32_t(Quarter);
+  const f32<L> y = choose<L>((quadrant & 1u) != 0u, cosine, sine);
+  return bitcast<f32<L>>(bitcast<u32<L>>(y) ^ ((quadrant & 2u) << 30));
+}
+
+template <class L> TENON_FN f32<L> fast_sin(f32<L> x) {
+  const f32<L> a = magnitude<L>(x);
+  if (any_lane<L>(a > 32768.0f)) // NaN stays NaN below, too
+    return per_lane(x, [](float v) { return ::sinf(v); });
+  // That of -0 is -0.
+  return choose<L>(a < 1e-4f, x, sine_of_quadrant<L, 0>(x));
+}
+template <class L> TENON_FN f32<L> fast_cos(f32<L> x) {
+  if (any_lane<L>(magnitude<L>(x) > 32768.0f))
+    return per_lane(x, [](float v) { return ::cosf(v); });
+  return sine_of_quadrant<L, 1>(x);
+}
+#else
+#define TENON_FUSED_SINES 0
+#endif
 
 /// erf within 2^-15 of its result: an odd polynomial that is clamped where it reaches 1.
 template <class L> TENON_FN f32<L> short_erf(f32<L> x) {

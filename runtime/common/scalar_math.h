@@ -1,6 +1,7 @@
 // Defines the elementary functions of bodies, for any lanes L.
 //
 // f32 error bounds, in units of the last place: exp 1, log 1, tanh 2, sigmoid 3, erf 3, rsqrt 2,
+// sin and cos 2 where multiply-adds are fused,
 // sqrt, reciprocal and rounding exact; the rest and all of f64 are the C library's (at most 2, on
 // CUDA at most 4), called lane by lane.
 #ifndef TENON_RUNTIME_COMMON_SCALAR_MATH_H
@@ -19,8 +20,6 @@ namespace tenon {
     else                                                                                           \
       return detail::per_lane(x, [](double v) { return ::library(v); });                           \
   }
-TENON_LIBRARY_FUNCTION(sin, sin)
-TENON_LIBRARY_FUNCTION(cos, cos)
 TENON_LIBRARY_FUNCTION(tan, tan)
 TENON_LIBRARY_FUNCTION(asin, asin)
 TENON_LIBRARY_FUNCTION(acos, acos)
@@ -60,6 +59,13 @@ template <class L, class V> TENON_FN V exp(V x) {
     return detail::full_exp<L>(x);
 }
 TENON_VECTOR_FUNCTION(log, log)
+#if TENON_FUSED_SINES
+TENON_VECTOR_FUNCTION(sin, sin)
+TENON_VECTOR_FUNCTION(cos, cos)
+#else
+TENON_LIBRARY_FUNCTION(sin, sin)
+TENON_LIBRARY_FUNCTION(cos, cos)
+#endif
 TENON_VECTOR_FUNCTION(tanh, tanh)
 namespace detail {
 TENON_VECTOR_FUNCTION(erf, full_erf)

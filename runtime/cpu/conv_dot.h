@@ -130,8 +130,8 @@ void conv_dot(const Cfg &cfg, const X &x, const W *w, const Outs &outs, const In
           index_t at[4] = {it.at[0], it.at[3] * nr, it.at[1], it.at[2] * mr};
           const index_t ih = at[2] * index_t(cfg.stride_h) - index_t(cfg.pad_top);
           const index_t iw = at[3] * stride_w - index_t(cfg.pad_left);
-          const conv_window window = conv_rows(cfg, ih);
           const index_t origin[4] = {at[0], 0, ih, iw}, columns = index_t(cfg.out_w) - at[3];
+          const conv_window window = conv_taps_of<4>(cfg, origin);
           const W *weights = w + at[1] * filter_size;
           if constexpr (direct) {
             if (iw >= 0 && iw + span <= index_t(cfg.in_w) && columns >= mr) {

@@ -1,4 +1,5 @@
-// Defines depthwise: 2-d convolution in which each input channel has its own `multiplier` filters.
+// Defines depthwise: 2-d or 3-d convolution in which each input channel has its own `multiplier`
+// filters.
 //
 //   y[n, c*multiplier + j, oh, ow] =
 //       body(sum over ky, kx of x[n, c, ih(ky), iw(kx)] * w[ky, kx, c*multiplier + j], ins...)
@@ -12,17 +13,20 @@
 // Config (derive from depthwise_defaults; as in conv.h):
 //   batch, out_h, out_w, in_h, in_w, channels (input; fixed or dyn), multiplier (fixed)
 //   kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left
+//   out_d, in_d, kernel_d, stride_d, dilation_d, pad_front   of volumes, as in conv.h
 //   mr                 schedule: output columns of a tile. With AVX-512 8 for 3x3; less when
 //                      registers are few: mr + kernel_w + 2 <= registers. Lowered to
 //                      ceil(out_w / tiles) as in conv.h
 //   lanes, accumulator types
-// x: view over (n, c, h, w); c stride fixed<1> (NHWC) for vector loads.
-// outs, ins: over (n, k, oh, ow).
-// w: [ceil(channels*multiplier / width)][kernel_h][kernel_w][width], zeros in missing channels.
+// x: view over (n, c, [d,] h, w); c stride fixed<1> (NHWC) for vector loads.
+// outs, ins: over (n, k, [od,] oh, ow).
+// w: [ceil(channels*multiplier / width)][kernel_d][kernel_h][kernel_w][width], zeros in missing
+// channels.
 #ifndef TENON_RUNTIME_CPU_DEPTHWISE_H
 #define TENON_RUNTIME_CPU_DEPTHWISE_H
 
 #include "common/mul_add.h"
+#include "cpu/conv_window.h"
 #include "cpu/epilogue.h"
 #include "cpu/odometer.h"
 #include "cpu/pool.h"
@@ -36,6 +40,8 @@ struct depthwise_defaults {
   static constexpr fixed<1> multiplier{};
   static constexpr fixed<1> stride_h{}, stride_w{}, dilation_h{}, dilation_w{};
   static constexpr fixed<0> pad_top{}, pad_left{};
+  static constexpr fixed<1> in_d{}, out_d{}, kernel_d{}, stride_d{}, dilation_d{}; // a plane
+  static constexpr fixed<0> pad_front{};
   using lanes = native_lanes;
 };
 
@@ -64,47 +70,52 @@ TENON_TILE void depthwise_row(const Cfg &cfg, const X &x, const index_t *origin,
   using L = typename Cfg::lanes;
   using A = typename Cfg::accumulator;
   using V = typename L::template of<A>;
-  constexpr int mr = Cfg::mr;
+  constexpr int rank = X::rank, mr = Cfg::mr;
   constexpr int kernel_w = int(decltype(cfg.kernel_w)::value),
                 stride = int(decltype(cfg.stride_w)::value),
                 dilation = int(decltype(cfg.dilation_w)::value),
                 multiplier = int(decltype(cfg.multiplier)::value);
   constexpr int span = (mr - 1) * stride + (kernel_w - 1) * dilation + 1;
-  const index_t out_w = cfg.out_w, in_w = cfg.in_w, in_h = cfg.in_h;
-  const index_t column = x.strides.template get<3>();
+  const index_t out_w = cfg.out_w, in_w = cfg.in_w, kernel_h = cfg.kernel_h;
+  const index_t column = x.strides.template get<rank - 1>();
   const auto channel = x.strides.template get<1>();
 
+  const conv_window window = conv_taps_of<rank>(cfg, origin);
+  // Where the first row of taps begins, which may be outside, and the next row and plane of them.
+  const index_t first = x.offset(origin),
+                line = index_t(x.strides.template get<rank - 2>()) * index_t(cfg.dilation_h),
+                plane =
+                    rank == 5 ? index_t(x.strides.template get<2>()) * index_t(cfg.dilation_d) : 0;
   // One tile; Checked when a column may lie outside the image or the tile hangs over the row's end.
   const auto tile = [&](index_t ow, auto checked) TENON_LAMBDA {
     constexpr bool is_checked = decltype(checked)::value != 0;
     const index_t iw = ow * stride - index_t(cfg.pad_left);
     V acc[mr];
     unroll<mr>([&](auto r) TENON_LAMBDA { acc[r] = V{}; });
-    for (index_t ky = 0; ky < index_t(cfg.kernel_h); ++ky) {
-      const index_t point[4] = {origin[0], origin[1], origin[2] + ky * index_t(cfg.dilation_h), iw};
-      if (point[2] < 0 || point[2] >= in_h)
-        continue;
-      const auto *row = x.data + x.offset(point);
-      V weights[kernel_w];
-      unroll<kernel_w>([&](auto kx) TENON_LAMBDA {
-        weights[kx] = convert<V>(load<L>(w + (ky * kernel_w + int(kx)) * L::width));
-      });
-      unroll<span>([&](auto j) TENON_LAMBDA {
-        // Column j meets output r through tap kx where r*stride + kx*dilation = j.
-        V value = V{};
-        if (!is_checked || (iw + int(j) >= 0 && iw + int(j) < in_w))
-          value = depthwise_load<L, multiplier, A>(row + int(j) * column, channel, at[1], count);
-        hold(value);
+    for (index_t kz = window.kz_begin; kz < window.kz_end; ++kz)
+      for (index_t ky = window.ky_begin; ky < window.ky_end; ++ky) {
+        const auto *row = x.data + (first + kz * plane + ky * line + iw * column);
+        const W *taps = w + (kz * kernel_h + ky) * (kernel_w * L::width);
+        V weights[kernel_w];
         unroll<kernel_w>([&](auto kx) TENON_LAMBDA {
-          constexpr int distance = int(j) - int(kx) * dilation;
-          if constexpr (distance >= 0 && distance % stride == 0 && distance / stride < mr)
-            acc[distance / stride] = mul_add(value, weights[kx], acc[distance / stride]);
+          weights[kx] = convert<V>(load<L>(taps + int(kx) * L::width));
         });
-      });
-    }
+        unroll<span>([&](auto j) TENON_LAMBDA {
+          // Column j meets output r through tap kx where r*stride + kx*dilation = j.
+          V value = V{};
+          if (!is_checked || (iw + int(j) >= 0 && iw + int(j) < in_w))
+            value = depthwise_load<L, multiplier, A>(row + int(j) * column, channel, at[1], count);
+          hold(value);
+          unroll<kernel_w>([&](auto kx) TENON_LAMBDA {
+            constexpr int distance = int(j) - int(kx) * dilation;
+            if constexpr (distance >= 0 && distance % stride == 0 && distance / stride < mr)
+              acc[distance / stride] = mul_add(value, weights[kx], acc[distance / stride]);
+          });
+        });
+      }
     unroll<mr>([&](auto r) TENON_LAMBDA {
       if (!is_checked || ow + int(r) < out_w) {
-        at[3] = ow + int(r);
+        at[rank - 1] = ow + int(r);
         apply_body<L, 1>(body, outs, ins, at, count, acc[r]);
       }
     });
@@ -124,24 +135,29 @@ template <class Cfg, class X, class W, class Outs, class Ins, class Body>
 void depthwise(const Cfg &cfg, const X &x, const W *w, const Outs &outs, const Ins &ins,
                const Body &body, pool &workers) {
   using namespace detail;
-  constexpr int width = Cfg::lanes::width;
+  constexpr int rank = X::rank, width = Cfg::lanes::width;
   const auto filters = product(cfg.channels, cfg.multiplier);
   const index_t blocks = ceil_div(filters, width);
-  odometer<3> space;
+  odometer<4> space;
   space.extents[0] = cfg.batch;
-  space.extents[1] = cfg.out_h;
-  space.extents[2] = blocks;
-  const index_t row_work = index_t(cfg.out_w) * index_t(cfg.kernel_h) * index_t(cfg.kernel_w);
+  space.extents[1] = cfg.out_d;
+  space.extents[2] = cfg.out_h;
+  space.extents[3] = blocks;
+  const index_t taps = index_t(cfg.kernel_d) * index_t(cfg.kernel_h) * index_t(cfg.kernel_w),
+                row_work = index_t(cfg.out_w) * taps;
   workers.parallel_for(space.size(), 1 + 32768 / (row_work + 1), [&](index_t begin, index_t end) {
     const subnormals_as_zero guard;
-    odometer<3> it = space;
+    odometer<4> it = space;
     it.seek(begin);
     for (index_t u = begin; u < end; ++u, it.step()) {
-      const index_t filter = it.at[2] * width, left = index_t(filters) - filter;
-      index_t at[4] = {it.at[0], filter, it.at[1], 0};
-      const index_t origin[4] = {it.at[0], filter / index_t(cfg.multiplier),
-                                 it.at[1] * index_t(cfg.stride_h) - index_t(cfg.pad_top), 0};
-      const W *panel = w + it.at[2] * index_t(cfg.kernel_h) * index_t(cfg.kernel_w) * width;
+      const index_t filter = it.at[3] * width, left = index_t(filters) - filter;
+      conv_point<rank> to(it.at[0], filter, it.at[1], it.at[2], 0);
+      const conv_point<rank> corner(it.at[0], filter / index_t(cfg.multiplier),
+                                    it.at[1] * index_t(cfg.stride_d) - index_t(cfg.pad_front),
+                                    it.at[2] * index_t(cfg.stride_h) - index_t(cfg.pad_top), 0);
+      index_t *at = to.at;
+      const index_t *origin = corner.at;
+      const W *panel = w + it.at[3] * taps * width;
       if (left >= width)
         depthwise_row(cfg, x, origin, panel, at, fixed<width>{}, outs, ins, body);
       else if constexpr (!decltype(filters)::is_fixed)

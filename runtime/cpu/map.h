@@ -7,7 +7,8 @@
 // Lanes run along the last dimension, so the emitter puts first the dimensions in which the output
 // is coarse, last the one in which it is contiguous, and merges neighbours that all views cross
 // evenly: a plain pointwise map has one dimension. When an input is contiguous along another
-// dimension (a transpose), both are walked in square blocks, so that each cache line is used whole.
+// dimension (a transpose), both are walked in square blocks, so that each cache line is used whole;
+// as many vectors as they have lanes are loaded along that dimension and transposed in registers.
 //
 // outs: pack of views of the space's rank. ins: views, padded_views, index_views or gathered_views
 // (so Gather is a map, too). A result may be written over an input that has the same strides.
@@ -67,6 +68,87 @@ template <class... Vs> constexpr int crossing(const arguments<Vs...> *) {
   for (int d : each)
     found = d > found ? d : found;
   return found;
+}
+
+/// Every other lane of those of a and b in turn, from lane First on.
+template <int First, class V, int... I> TENON_FN V interleaved(indices<I...>, V a, V b) {
+  constexpr int width = int(sizeof...(I));
+#if defined(__clang__) || __GNUC__ >= 12
+  return __builtin_shufflevector(a, b, (I % 2 != 0 ? width : 0) + First + I / 2 ...);
+#else
+  V to = a;
+  for (int i = 0; i < width; ++i)
+    to[i] = (i % 2 != 0 ? b : a)[First + i / 2];
+  return to;
+#endif
+}
+
+/// Lane j of vector i and lane i of vector j change places. A round halves the distance of those
+/// that meet in the end.
+template <int Width, class V> TENON_FN void transpose_lanes(V *rows) {
+  for (int round = 1; round < Width; round *= 2) {
+    V next[Width];
+    unroll<Width / 2>([&](auto i) TENON_LAMBDA {
+      next[2 * i] = interleaved<0>(indices_to<Width>{}, rows[i], rows[i + Width / 2]);
+      next[2 * i + 1] = interleaved<Width / 2>(indices_to<Width>{}, rows[i], rows[i + Width / 2]);
+    });
+    unroll<Width>([&](auto i) TENON_LAMBDA { rows[i] = next[i]; });
+  }
+}
+
+/// A square of a view that is contiguous along dimension Cross, lanes along the last one: one
+/// vector for each index of Cross from `first` on.
+template <int Cross, class V> struct crossed_square {
+  const V *rows;
+  index_t first;
+};
+template <class L, int Axis, int Cross, class V, class Count>
+TENON_FN V load_at(const crossed_square<Cross, V> &square, const index_t *at, Count) {
+  return square.rows[at[Cross] - square.first];
+}
+template <class L, int Cross, class View> struct square_of {
+  struct room {};
+  static TENON_FN const View &load(const View &v, const index_t *, room &) { return v; }
+};
+template <class L, int Cross, class T, class S> struct square_of<L, Cross, view<T, S>> {
+  using View = view<T, S>;
+  using V = typename L::template of<bare<T>>;
+  static constexpr bool crosses = packed_bits<bare<T>> == 0 && contiguous_dim<0, View>() == Cross;
+  struct room {
+    V rows[crosses ? L::width : 1];
+    TENON_FN room() {} // left as it is until load() fills it
+  };
+  /// The view, or its square at `at` in `to`.
+  static TENON_FN auto load(const View &v, const index_t *at, room &to) {
+    if constexpr (!crosses) {
+      return v;
+    } else {
+      const index_t step = v.strides.template get<View::rank - 1>();
+      const T *from = v.data + v.offset(at);
+      unroll<L::width>(
+          [&](auto i) TENON_LAMBDA { to.rows[i] = tenon::load<L, bare<T>>(from + int(i) * step); });
+      transpose_lanes<L::width>(to.rows);
+      return crossed_square<Cross, V>{to.rows, at[Cross]};
+    }
+  }
+};
+
+/// All points from `at` on, L::width along dimensions Cross and the last; `rooms` hold the squares.
+template <class L, int Rank, int Cross, class Outs, class... Vs, class Body, int... I,
+          class... Rooms>
+TENON_FN void map_square(indices<I...>, index_t *at, const Outs &outs, const arguments<Vs...> &ins,
+                         const Body &body, Rooms &&...rooms) {
+  const auto squares = pack(square_of<L, Cross, Vs>::load(ins.template get<I>(), at, rooms)...);
+  const index_t first = at[Cross];
+  for (; at[Cross] < first + L::width; ++at[Cross])
+    apply_body<L, Rank - 1>(body, outs, squares, at, fixed<L::width>{});
+  at[Cross] = first;
+}
+template <class L, int Rank, int Cross, class Outs, class... Vs, class Body>
+TENON_FN void map_square(index_t *at, const Outs &outs, const arguments<Vs...> &ins,
+                         const Body &body) {
+  map_square<L, Rank, Cross>(indices_to<int(sizeof...(Vs))>{}, at, outs, ins, body,
+                             typename square_of<L, Cross, Vs>::room()...);
 }
 
 /// One run of `n` points along the last dimension.
@@ -136,6 +218,21 @@ void map(const Space &space, const Outs &outs, const Ins &ins, const Body &body,
             } else {
               at[cross] *= block;
               const index_t stop = at[cross] + block < crossed ? at[cross] + block : crossed;
+              if constexpr (L::width > 1 && L::width <= block) {
+                const index_t first = at[rank - 1], length = left < run_length ? left : run_length,
+                              squares = length / L::width * L::width;
+                for (; at[cross] + L::width <= stop; at[cross] += L::width) {
+                  for (at[rank - 1] = first; at[rank - 1] < first + squares;
+                       at[rank - 1] += L::width)
+                    map_square<L, rank, cross>(at, outs, ins, body);
+                  for (index_t i = 0; squares < length && i < L::width; ++i) {
+                    at[cross] += i;
+                    map_run<L, rank>(at, dyn(length - squares), outs, ins, body);
+                    at[cross] -= i;
+                  }
+                }
+                at[rank - 1] = first;
+              }
               for (; at[cross] < stop; ++at[cross])
                 one_run();
             }

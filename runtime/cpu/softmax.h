@@ -5,10 +5,11 @@
 //   softmax<Log>(space, x, outs, ins, body, workers)     Log: false, or true for log-softmax
 //
 // space: dims<...> whose last dimension is the normalised one; x, outs, ins: views over it. Three
-// passes: maximum, sum of exponentials, results; the exponential is computed twice rather than
-// stored, since a result may be written over x. x is computed in f32 (f64 for f64). Lanes run along
-// the normalised dimension when x is contiguous there and it fills a vector, else along the last
-// other dimension (thousands of rows of two classes; an inner axis of NCHW).
+// passes: maximum, sum of exponentials, results. A result may be written over x, so exponentials
+// wait on the stack, and those of rows that are longer than 2048 are computed twice. x is computed
+// in f32 (f64 for f64). Lanes run along the normalised dimension when x is contiguous there and it
+// fills a vector, else along the last other dimension (thousands of rows of two classes; an inner
+// axis of NCHW).
 #ifndef TENON_RUNTIME_CPU_SOFTMAX_H
 #define TENON_RUNTIME_CPU_SOFTMAX_H
 
@@ -49,6 +50,15 @@ TENON_FN void softmax_row(index_t n, index_t *at, const X &x, const Outs &outs, 
   T lanes[L::width], largest = T(-INFINITY), sum = T(0);
   V most = V{} + largest, sums = V{};
   index_t i = 0;
+  constexpr int chains = 4; // a maximum waits for the one before
+  if (n >= 2 * chains * L::width) {
+    V each[chains];
+    unroll<chains>([&](auto k) TENON_LAMBDA { each[k] = most; });
+    for (; i + chains * L::width <= n; i += chains * L::width)
+      unroll<chains>([&](auto k)
+                         TENON_LAMBDA { each[k] = max<L>(each[k], wide(i + int(k) * L::width)); });
+    unroll<chains>([&](auto k) TENON_LAMBDA { most = max<L>(most, each[k]); });
+  }
   for (; i + L::width <= n; i += L::width)
     most = max<L>(most, wide(i));
   for (; i < n; ++i)
@@ -57,8 +67,15 @@ TENON_FN void softmax_row(index_t n, index_t *at, const X &x, const Outs &outs, 
   for (T lane : lanes)
     largest = max<scalar_lanes>(largest, lane);
   most = broadcast<L, T>(largest);
-  for (i = 0; i + L::width <= n; i += L::width)
-    sums = sums + exp<L>(V(wide(i) - most));
+  constexpr index_t room = Log || L::width == 1 ? 0 : 2048;
+  alignas(64) T powers[room > 0 ? room : 1];
+  const bool kept = n <= room;
+  for (i = 0; i + L::width <= n; i += L::width) {
+    const V power = exp<L>(V(wide(i) - most));
+    if (kept)
+      store<L, T>(powers + i, power);
+    sums = sums + power;
+  }
   for (; i < n; ++i)
     sum += exp<scalar_lanes>(T(single(i) - largest));
   store<L, T>(lanes, sums);
@@ -66,7 +83,9 @@ TENON_FN void softmax_row(index_t n, index_t *at, const X &x, const Outs &outs, 
     sum += lane;
   const T factor = softmax_factor<Log, scalar_lanes>(sum);
   for (i = 0; i + L::width <= n; i += L::width) {
-    const V y = softmax_result<Log, L>(wide(i), most, broadcast<L, T>(factor));
+    at[Axis] = i;
+    const V y = kept ? V(load<L>(powers + i) * factor)
+                     : softmax_result<Log, L>(wide(i), most, broadcast<L, T>(factor));
     apply_body<L, Axis>(body, outs, ins, at, fixed<L::width>{}, y);
   }
   for (; i < n; ++i) {

@@ -4,6 +4,8 @@
 namespace tenon::cpu {
 
 llvm::SmallVector<int, 6> planePlaces(const ConvProblem &p) {
+  if (p.isVolume())
+    return {0, 1, 2, 3, 4};
   return p.spatialRank == 1 ? llvm::SmallVector<int, 6>{0, 1, 3}
                             : llvm::SmallVector<int, 6>{0, 1, 2, 3};
 }

@@ -6,7 +6,7 @@
 
 namespace tenon::cpu {
 
-/// Places of (n, c, [h,] w) among (n, c, h, w).
+/// Places of (n, c, [h,] w) among (n, c, h, w); those of a volume's dimensions are their own.
 llvm::SmallVector<int, 6> planePlaces(const ConvProblem &p);
 
 /// Writes batch, in, out, kernel, strides, dilations, pads and pads_end of a windowed operation of

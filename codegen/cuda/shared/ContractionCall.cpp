@@ -65,11 +65,8 @@ void writeExtents(const ConvProblem &p, StepWriter::Config &cfg) {
   cfg.extent("in_h", p.inHeight).extent("in_w", p.inWidth);
   cfg.extent("groups", p.groups).extent("filters", p.filters).parameter("channels", p.channels);
   writeWindow(cfg, p);
-  if (!p.isVolume())
-    return;
-  cfg.extent("out_d", p.outDepth).extent("in_d", p.inDepth).extent("kernel_d", p.kernelD);
-  cfg.extent("stride_d", p.strideD).extent("dilation_d", p.dilationD);
-  cfg.extent("pad_front", p.padFront);
+  if (p.isVolume())
+    writeDepth(cfg, p);
 }
 
 } // namespace

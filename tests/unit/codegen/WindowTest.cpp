@@ -70,17 +70,49 @@ TEST(ConvTactic, DequantizedInput) {
   check(c);
 }
 
-TEST(ConvDirectTactic, ThreeDimensionsAndRunTimeWeights) {
+TEST(ConvTactic, ThreeDimensions) {
   CompiledCase c;
   c.text = R"(module "m" stage=imported {
-  graph @main (%x "x": tensor<1x4x5x6x4xf32>, %p "p": tensor<2x4x6x6xf32>, %w "w": tensor<6x2x3x3xf32>) -> ("a", "b") {
+  graph @main (%x "x": tensor<1x4x5x6x4xf32>) -> ("a", "b") {
     %v = constant {value = random<3x4x2x3x2xf32>} : tensor<3x4x2x3x2xf32>
     %a = conv %x, %v {strides = [1, 2, 1], pads = [1, 1, 0, 0, 1, 0]} : tensor<1x3x5x3x3xf32>
-    %b = conv %p, %w {groups = 2, pads = [1, 1, 1, 1]} : tensor<2x6x6x6xf32>
+    %w = constant {value = random<4x1x3x3x3xf32>} : tensor<4x1x3x3x3xf32>
+    %b = conv %x, %w {groups = 4, pads = [1, 1, 1, 1, 1, 1]} : tensor<1x4x5x6x4xf32>
     return %a, %b
   }
 })";
-  c.tactics = {"conv_direct", "conv_direct"};
+  c.tactics = {"conv", "depthwise"};
+  c.targets = {"cpu:x86-64-v2", "cpu:x86-64-v3", "cpu:native"};
+  check(c);
+}
+
+TEST(ConvGroupsTactic, PlanesAndVolumes) {
+  CompiledCase c;
+  c.text = R"(module "m" stage=imported {
+  graph @main (%x "x": tensor<2x20x9x11xf32>, %d "d": tensor<1x8x4x6x5xf32>, %l "l": tensor<1x12x30xf32>) -> ("a", "b", "c") {
+    %w = constant {value = random<20x4x3x3xf32>} : tensor<20x4x3x3xf32>
+    %a = conv %x, %w {groups = 5, pads = [1, 1, 1, 1]} : tensor<2x20x9x11xf32>
+    %v = constant {value = random<8x4x3x2x3xf32>} : tensor<8x4x3x2x3xf32>
+    %b = conv %d, %v {groups = 2, strides = [1, 2, 1], pads = [1, 0, 1, 1, 0, 1]} : tensor<1x8x4x3x5xf32>
+    %u = constant {value = random<18x4x5xf32>} : tensor<18x4x5xf32>
+    %c = conv %l, %u {groups = 3, strides = [2], pads = [2, 2]} : tensor<1x18x15xf32>
+    return %a, %b, %c
+  }
+})";
+  c.tactics = {"conv_groups", "conv_groups", "conv_groups"};
+  c.targets = {"cpu:x86-64-v3", "cpu:native"};
+  check(c);
+}
+
+TEST(ConvDirectTactic, RunTimeWeights) {
+  CompiledCase c;
+  c.text = R"(module "m" stage=imported {
+  graph @main (%p "p": tensor<2x4x6x6xf32>, %w "w": tensor<6x2x3x3xf32>) -> ("b") {
+    %b = conv %p, %w {groups = 2, pads = [1, 1, 1, 1]} : tensor<2x6x6x6xf32>
+    return %b
+  }
+})";
+  c.tactics = {"conv_direct"};
   check(c);
 }
 
@@ -159,7 +191,7 @@ TEST(PoolTactic, ThreeDimensions) {
     return %a, %b
   }
 })";
-  c.tactics = {"pooling_direct", "pooling_direct"};
+  c.tactics = {"pooling_rows", "pooling_rows"};
   check(c);
 }
 

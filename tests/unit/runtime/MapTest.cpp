@@ -65,6 +65,24 @@ TEST(Map, Transpose) {
   transpose<float>(dyn(130), dyn(17));
   transpose<int64_t>(fixed<9>{}, dyn(33));
   transpose<int8_t>(dyn(33), fixed<65>{});
+  transpose<double>(fixed<70>{}, fixed<37>{});
+  transpose<int32_t>(fixed<48>{}, fixed<80>{});
+}
+
+/// y[b][a] = x[a][b] + v[b][a] in a third dimension, with views of which one crosses.
+TEST(Map, TransposedBesideAnother) {
+  pool workers(2);
+  constexpr int N = 3, A = 35, B = 50;
+  const auto x = randomFloats(N * A * B, 1), v = randomFloats(N * A * B, 2);
+  std::vector<float> y(N * A * B);
+  map(extents<N, B, A>(), pack(make_view(y.data(), extents<A * B, A, 1>())),
+      pack(make_view(x.data(), extents<A * B, 1, B>()),
+           make_view(v.data(), extents<A * B, A, 1>())),
+      Add{}, workers);
+  for (int n = 0; n < N; ++n)
+    for (int a = 0; a < A; ++a)
+      for (int b = 0; b < B; ++b)
+        ASSERT_EQ(y[(n * B + b) * A + a], x[(n * A + a) * B + b] + v[(n * B + b) * A + a]);
 }
 
 TEST(Map, PadFillsOutside) {

@@ -1,6 +1,6 @@
-// Tests cpu::pooling against direct windows.
-#include "cpu/pooling.h"
+// Tests cpu::pooling and cpu::pooling_rows against direct windows.
 #include "Support.h"
+#include "cpu/pooling_rows.h"
 
 using namespace tenon;
 using namespace tenon::cpu;
@@ -26,6 +26,14 @@ struct Base : pooling_defaults {
 
 struct Twice {
   template <class L, class V> TENON_FN V operator()(L, V x) const { return x + x; }
+};
+
+/// The same pool for pooling_rows.
+template <class Cfg, bool Columns> struct Rows : Cfg {
+  static constexpr fixed<1> in_d{}, out_d{}, kernel_d{}, stride_d{}, dilation_d{};
+  static constexpr fixed<0> pad_front{}, pad_back{};
+  static constexpr bool columns = Columns;
+  static constexpr index_t line = 160;
 };
 
 template <class Cfg, class T = float, bool Nchw = false> void check() {
@@ -61,16 +69,20 @@ template <class Cfg, class T = float, bool Nchw = false> void check() {
   pool workers(3);
   const auto outs = pack(make_view(
       y.data(), dims<dyn, fixed<1>, dyn, dyn>(dyn(OH * OW * C), {}, dyn(OW * C), dyn(C))));
+  const auto columnsInnermost =
+      make_view(x.data(), dims<dyn, dyn, dyn, fixed<1>>(dyn(C * H * IW), dyn(H * IW), dyn(IW), {}));
+  const auto channelsInnermost =
+      make_view(x.data(), dims<dyn, fixed<1>, dyn, dyn>(dyn(H * IW * C), {}, dyn(IW * C), dyn(C)));
   if constexpr (Nchw)
-    pooling(cfg,
-            make_view(x.data(),
-                      dims<dyn, dyn, dyn, fixed<1>>(dyn(C * H * IW), dyn(H * IW), dyn(IW), {})),
-            outs, pack(), Twice{}, workers);
+    pooling(cfg, columnsInnermost, outs, pack(), Twice{}, workers);
   else
-    pooling(cfg,
-            make_view(x.data(),
-                      dims<dyn, fixed<1>, dyn, dyn>(dyn(H * IW * C), {}, dyn(IW * C), dyn(C))),
-            outs, pack(), Twice{}, workers);
+    pooling(cfg, channelsInnermost, outs, pack(), Twice{}, workers);
+  expectClose(y, want);
+  std::fill(y.begin(), y.end(), T(0));
+  if constexpr (Nchw)
+    pooling_rows(Rows<Cfg, true>{}, columnsInnermost, outs, pack(), Twice{}, workers);
+  else
+    pooling_rows(Rows<Cfg, false>{}, channelsInnermost, outs, pack(), Twice{}, workers);
   expectClose(y, want);
 }
 
@@ -114,6 +126,37 @@ struct Global : Base {
   using kind = pooling_mean;
 };
 TEST(Pooling, Global) { check<Global>(); }
+/// Windows whose columns double, with and without lanes along them.
+struct Long : Base {
+  static constexpr fixed<150> in_w{}, out_w{};
+  static constexpr fixed<4> out_h{};
+  static constexpr fixed<13> kernel_w{};
+  static constexpr fixed<1> stride_w{};
+  static constexpr fixed<6> pad_left{}, pad_right{};
+};
+TEST(Pooling, LongMax) { check<Long>(); }
+TEST(Pooling, LongMaxNchw) { check<Long, float, true>(); }
+struct LongMean : Long {
+  static constexpr fixed<2> dilation_w{};
+  static constexpr fixed<12> pad_left{}, pad_right{};
+  using kind = pooling_mean;
+};
+TEST(Pooling, LongMean) { check<LongMean>(); }
+TEST(Pooling, LongMeanNchw) { check<LongMean, float, true>(); }
+struct LongStrided : LongMean {
+  static constexpr fixed<75> out_w{};
+  static constexpr fixed<2> stride_w{};
+};
+TEST(Pooling, LongStrided) { check<LongStrided>(); }
+TEST(Pooling, LongStridedNchw) { check<LongStrided, float, true>(); }
+struct ThreeParts : MeanPadded {
+  static constexpr fixed<77> in_w{};
+  static constexpr fixed<26> out_w{};
+  static constexpr fixed<3> stride_w{};
+};
+TEST(Pooling, ThreePartsNchw) { check<ThreeParts, float, true>(); }
+TEST(Pooling, MeanNchw) { check<Mean, float, true>(); }
+TEST(Pooling, MaxInt8Nchw) { check<MaxInt8, int8_t, true>(); }
 struct RunTime : pooling_defaults {
   dyn batch = 1, channels = 2 * W + 1, in_h = 4, in_w = 6, out_h = 2, out_w = 3;
   static constexpr fixed<2> kernel_h{}, kernel_w{}, stride_h{}, stride_w{};

@@ -68,6 +68,7 @@ SWEEP(neg, 0, -x)
 SWEEP(relu, 0, x < 0 ? 0 : x)
 SWEEP(sign, 0, std::isnan(x) ? x : double((x > 0) - (x < 0)))
 SWEEP(sin, 2, std::sin(x))
+SWEEP(cos, 2, std::cos(x))
 SWEEP(atan, 2, std::atan(x))
 
 /// 2^-15 of the result are 2^9 units in the last place at most.
