@@ -155,7 +155,7 @@ private:
       const Schedule *schedule = a ? a->get<Schedule>() : nullptr;
       std::string nodes;
       for (size_t i = 0; i < s.op->loc().size() && i < 3; ++i)
-        nodes += (i ? ", " : "") + s.op->loc()[i];
+        nodes += (i ? ", " : "") + shortName(s.op->loc()[i]);
       if (s.op->loc().size() > 3)
         nodes += " +" + std::to_string(s.op->loc().size() - 3);
       steps_.push_back({s.number, schedule ? schedule->tactic : "", nodes, s.op->loc(),

@@ -34,7 +34,7 @@ std::string opTitle(const Operation &op) {
 std::string nodesText(const Operation &op, size_t most = 3) {
   std::string s;
   for (size_t i = 0; i < op.loc().size() && i < most; ++i)
-    s += (i ? ", " : "") + op.loc()[i];
+    s += (i ? ", " : "") + shortName(op.loc()[i]);
   if (op.loc().size() > most)
     s += " +" + std::to_string(op.loc().size() - most);
   return s;
