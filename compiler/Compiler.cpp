@@ -119,6 +119,7 @@ void Compiler::unfold(const std::map<std::string, int64_t> &inputCounts,
 bool Compiler::load(llvm::ArrayRef<Tensor> data) {
   if (module_)
     return reshapePorts();
+  host_.progress("importing");
   const bool ok = guarded("importing", nullptr, "", [&] {
     if (!data.empty() && !onnx_->bindFromData(data, import_, diagnostics_))
       return false;
@@ -132,6 +133,7 @@ bool Compiler::load(llvm::ArrayRef<Tensor> data) {
     noteOptions(optionText(model_));
     return reshapePorts();
   });
+  host_.endProgress();
   return ok ? verified("import") : fail(status_ == Done ? Failed : status_);
 }
 

@@ -5,10 +5,12 @@
 #include "driver/Console.h"
 #include "driver/Options.h"
 #include "tools/Devices.h"
+#include "tools/Files.h"
 #include "tools/Program.h"
 #include "tools/Report.h"
 #include "tools/Runner.h"
 #include "tools/ScheduleSelection.h"
+#include "tools/TraceEvents.h"
 
 #include "codegen/core/Work.h"
 
@@ -28,6 +30,7 @@ struct BenchOptions : RunOptions {
   unsigned contexts = 1;
   double seconds = 2;
   bool profile = false;
+  std::string trace;
 };
 
 /// Order statistics of a list of times.
@@ -51,6 +54,7 @@ struct Distribution {
 struct StepProfile {
   int step;
   std::string name, nodes;
+  Location all; // nodes
   double milliseconds, instructions, flops;
   int64_t bytes;
 };
@@ -65,6 +69,10 @@ public:
     console_.report(runner_.diagnostics());
     if (!ok)
       return runner_.status != Done ? runner_.status : Failed;
+    if (!options_.trace.empty() && !writeTrace()) {
+      console_.report(runner_.diagnostics());
+      return Failed;
+    }
     console_.json() ? printJson() : printText();
     if (!console_.json())
       for (ReportKind k : reportKinds(options_.code.report))
@@ -89,13 +97,18 @@ private:
                         " has one context; contexts side by side are for cpu and cuda targets");
       return fail(Usage);
     }
+    if (!options_.trace.empty() && !target_.family->facts.hosted) {
+      diagnostics.error("--trace: " + target_.name +
+                        " is emulated, which counts instructions and takes no time");
+      return fail(Usage);
+    }
     if (!runner_.load())
       return false;
     if (!scheduleAsAsked(console_, c, target_, options_.code, runner_.data.inputs))
       return fail(c.status() == Done ? Failed : c.status());
     Program program(console_, c, target_);
     if (!program.build(options_.code,
-                       options_.profile ? Program::Watch::Profile : Program::Watch::Nothing,
+                       profiles() ? Program::Watch::Profile : Program::Watch::Nothing,
                        options_.contexts > 1))
       return fail(Failed);
     buildSeconds_ = program.buildSeconds();
@@ -106,13 +119,27 @@ private:
     run_.warmup = options_.warmup;
     run_.budgetMilliseconds = int64_t(options_.seconds * 1000);
     run_.contexts = options_.contexts;
-    if (options_.profile)
+    if (profiles())
       run_.profileSteps = unsigned(planMemory(c.module().graph()).steps.size());
     console_.progress("measuring");
     if (!program.run(run_))
       return fail(Failed);
     collectProfile(c.module().graph());
     return true;
+  }
+
+  bool profiles() const { return options_.profile || !options_.trace.empty(); }
+
+  bool writeTrace() {
+    std::vector<TracedStep> steps;
+    for (const StepProfile &s : inOrder_)
+      steps.push_back({s.step, s.name, s.all, s.milliseconds * 1e3, s.flops, s.bytes});
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    writeTraceEvents(os, options_.model.model, target_.name, steps,
+                     planMemory(runner_.compiler.module().graph()));
+    OutputFiles files(runner_.diagnostics());
+    return files.add(options_.trace, os.str()) && files.commit();
   }
 
   void collectProfile(Graph &graph) {
@@ -128,11 +155,14 @@ private:
       const Schedule *schedule = a ? a->get<Schedule>() : nullptr;
       std::string nodes;
       for (size_t i = 0; i < s.op->loc().size() && i < 3; ++i)
-        nodes += (i ? ", " : "") + s.op->loc()[i];
-      steps_.push_back({s.number, schedule ? schedule->tactic : "", nodes,
+        nodes += (i ? ", " : "") + shortName(s.op->loc()[i]);
+      if (s.op->loc().size() > 3)
+        nodes += " +" + std::to_string(s.op->loc().size() - 3);
+      steps_.push_back({s.number, schedule ? schedule->tactic : "", nodes, s.op->loc(),
                         of(run_.stepNanoseconds, s) / 1e6, of(run_.stepInstructions, s), work.flops,
                         work.bytes});
     }
+    inOrder_ = steps_;
     std::stable_sort(steps_.begin(), steps_.end(), [](const StepProfile &a, const StepProfile &b) {
       return a.milliseconds + a.instructions > b.milliseconds + b.instructions;
     });
@@ -274,6 +304,7 @@ private:
         os << s.name << "  ";
         os.write_escaped(s.nodes) << '\n';
       }
+      os << llvm::format("   total %8.4f\n", total);
     }
     for (const std::string &text : diagnoses(d))
       os << "note: " << text << '\n';
@@ -340,7 +371,7 @@ private:
   ProgramRun run_;
   CompileSummary summary_;
   double buildSeconds_ = 0;
-  std::vector<StepProfile> steps_;
+  std::vector<StepProfile> steps_, inOrder_; // the longest first, and as they run
 };
 
 } // namespace
@@ -358,6 +389,9 @@ void declareBench(CommandLine &app) {
       .type("N")
       .showDefault();
   sub.flag("--profile", options->profile, "time of every kernel");
+  sub.option("--trace", options->trace,
+             "writes the profile as trace events, which Perfetto and chrome://tracing show")
+      .type("FILE.json");
   sub.option("--contexts", options->contexts,
              "also measures so many contexts of the model side by side against one")
       .range(1, 64)

@@ -15,6 +15,7 @@ void declareCalibrate(CommandLine &app);
 void declareTune(CommandLine &app);
 void declareDebug(CommandLine &app);
 void declareReduce(CommandLine &app);
+void declareExport(CommandLine &app);
 void declarePasses(CommandLine &app);
 void declareOps(CommandLine &app);
 void declareTargets(CommandLine &app);
@@ -22,8 +23,8 @@ void declareDoctor(CommandLine &app);
 
 /// All of them, in the order of --help.
 inline constexpr void (*kCommands[])(CommandLine &) = {
-    declareCompile,   declareOpt,     declareRun,   declareBench,  declareInspect,
-    declareCalibrate, declareTune,    declareDebug, declareReduce, declarePasses,
-    declareOps,       declareTargets, declareDoctor};
+    declareCompile,   declareOpt,  declareRun,     declareBench,  declareInspect,
+    declareCalibrate, declareTune, declareDebug,   declareReduce, declareExport,
+    declarePasses,    declareOps,  declareTargets, declareDoctor};
 
 } // namespace tenon

@@ -3,14 +3,81 @@
 
 #include "llvm/Support/Process.h"
 
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
 namespace tenon {
+
+/// The last line of the terminal, and the thread that keeps its seconds current.
+class ProgressLine {
+public:
+  ~ProgressLine() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ends_ = true;
+    }
+    wake_.notify_all();
+    if (clock_.joinable())
+      clock_.join();
+  }
+
+  void show(llvm::StringRef text) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    text_ = text.take_front(100).str();
+    draw();
+    if (!clock_.joinable())
+      clock_ = std::thread([this] { run(); });
+  }
+
+  void takeAway() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (text_.empty())
+      return;
+    text_.clear();
+    llvm::errs() << "\r\033[K";
+    llvm::errs().flush();
+  }
+
+private:
+  using Clock = std::chrono::steady_clock;
+
+  void run() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (!ends_) {
+      wake_.wait_for(lock, std::chrono::seconds(1));
+      if (!ends_ && !text_.empty())
+        draw();
+    }
+  }
+
+  void draw() {
+    llvm::errs() << "\r\033[K" << text_;
+    const auto seconds =
+        std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - start_).count();
+    if (seconds >= 2)
+      llvm::errs() << ", " << seconds << " s";
+    llvm::errs().flush();
+  }
+
+  const Clock::time_point start_ = Clock::now();
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::thread clock_;
+  std::string text_;
+  bool ends_ = false;
+};
 
 Console::Console(const ConsoleOptions &options) : options_(options) {
   const bool terminal = llvm::errs().is_displayed();
   color_ = options.color == "always" ||
            (options.color == "auto" && terminal && !llvm::sys::Process::GetEnv("NO_COLOR"));
-  progress_ = terminal && !options.quiet;
+  if (terminal && !options.quiet)
+    line_ = std::make_unique<ProgressLine>();
 }
+
+Console::~Console() = default;
 
 void Console::severity(llvm::StringRef line) {
   static const std::pair<llvm::StringRef, const char *> kColors[] = {
@@ -49,19 +116,13 @@ void Console::error(llvm::StringRef message) {
 }
 
 void Console::progress(llvm::StringRef text) {
-  if (!progress_)
-    return;
-  llvm::errs() << "\r\033[K" << text.take_front(100);
-  llvm::errs().flush();
-  shown_ = true;
+  if (line_)
+    line_->show(text);
 }
 
 void Console::endProgress() {
-  if (!shown_)
-    return;
-  llvm::errs() << "\r\033[K";
-  llvm::errs().flush();
-  shown_ = false;
+  if (line_)
+    line_->takeAway();
 }
 
 } // namespace tenon

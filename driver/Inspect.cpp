@@ -9,6 +9,9 @@
 #include "tools/ScheduleSelection.h"
 #include "tools/TensorCores.h"
 
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+
 namespace tenon {
 namespace {
 
@@ -17,7 +20,7 @@ struct InspectOptions {
   ModelOptions model;
   PipelineOptions passes;
   CodeOptions code;
-  std::string format = "text", output = "-";
+  std::string format = "text", output = "-", profile;
   bool tensorCores = false;
 };
 
@@ -40,6 +43,7 @@ private:
     diagnostics().error(message);
     return status_ = Usage, false;
   }
+  bool isPage() const { return options_.format == "html"; }
   bool isJson() const { return options_.format == "json" || console_.json(); }
 
   bool inspect() {
@@ -49,13 +53,18 @@ private:
     if (options_.tensorCores && !target->family->worthTensorCores)
       return usage("--tensor-cores: target " + target->name +
                    " has none; name a GPU, as in --target=cuda:sm_90a");
-    if (options_.tensorCores && options_.format != "text" && options_.format != "json")
-      return usage("--tensor-cores: --format is text or json, not " + options_.format);
+    if (options_.tensorCores && options_.format == "dot")
+      return usage("--tensor-cores: --format is text, json or html, not dot");
+    if (!options_.profile.empty() && !isPage())
+      return usage("--profile: the page draws it; add --format=html");
     if (!compiler_.open() || !compiler_.load())
       return false;
     Inspection inspection;
     inspection.model = options_.model.model;
     inspection.target = target->name;
+    inspection.levels = target->levels;
+    if (!readProfile(inspection.profile))
+      return false;
     inspection.lookAtModel(compiler_.module());
     ScheduleOptions schedule;
     if (!scheduleChoices(console_, compiler_, *target, options_.code, {}, schedule))
@@ -70,13 +79,38 @@ private:
     std::string text;
     llvm::raw_string_ostream os(text);
     bool ok = inspection.scheduled;
-    if (!options_.tensorCores)
+    if (options_.tensorCores && ok) {
+      llvm::raw_string_ostream proof(inspection.tensorCores);
+      ok = prove(*target, schedule, isPage() ? proof : os);
+    }
+    if (!options_.tensorCores || isPage())
       print(inspection, os);
-    else if (ok)
-      ok = prove(*target, schedule, os);
     console_.endProgress();
     os.flush();
     return write(text) && ok;
+  }
+
+  /// What `bench --profile --json` wrote.
+  bool readProfile(std::string &text) {
+    if (options_.profile.empty())
+      return true;
+    auto buffer = llvm::MemoryBuffer::getFile(options_.profile);
+    if (!buffer) {
+      diagnostics().error("cannot read '" + options_.profile + "': " + buffer.getError().message());
+      return false;
+    }
+    auto parsed = llvm::json::parse((*buffer)->getBuffer());
+    const llvm::json::Object *object = parsed ? parsed->getAsObject() : nullptr;
+    if (!parsed)
+      llvm::consumeError(parsed.takeError());
+    if (!object || !object->getArray("profile")) {
+      diagnostics().error("--profile: expected what `tenon bench --profile --json` prints, found "
+                          "no profile in '" +
+                          options_.profile + "'");
+      return false;
+    }
+    text = llvm::formatv("{0}", *parsed).str();
+    return true;
   }
 
   void print(const Inspection &inspection, llvm::raw_ostream &os) {
@@ -93,7 +127,7 @@ private:
   bool prove(const Target &target, const ScheduleOptions &schedule, llvm::raw_ostream &os) {
     TensorCoreProof proof(console_, compiler_, target);
     const bool ok = proof.take(options_.code, schedule);
-    if (proof.hasLayers() && isJson())
+    if (proof.hasLayers() && (isJson() || isPage()))
       proof.printJson(os);
     else if (proof.hasLayers())
       proof.printText(os);
@@ -128,6 +162,10 @@ void declareInspect(CommandLine &app) {
       .showDefault();
   sub.option("-o,--output", options->output, "where to write; '-' is standard output").type("FILE");
   sub.flag("--tensor-cores", options->tensorCores, "proves their use from machine code");
+  sub.option(
+         "--profile", options->profile,
+         "with --format=html: times that `bench --profile --json` measured, in place of estimates")
+      .type("FILE");
   declare(sub, options->model);
   declare(sub, options->code);
   declare(sub, options->passes);

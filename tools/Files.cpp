@@ -30,15 +30,14 @@ void OutputFiles::discard(llvm::StringRef temporary) {
 }
 
 bool OutputFiles::add(llvm::StringRef path, llvm::StringRef bytes) {
-  return addWritten(path, [&](llvm::raw_ostream &os) { os << bytes; });
+  return add(path, [&](llvm::raw_ostream &os) { os << bytes; });
 }
 
 bool OutputFiles::add(llvm::StringRef path, const CompiledFile &file) {
-  return addWritten(path, [&](llvm::raw_ostream &os) { file.write(os); });
+  return add(path, [&](llvm::raw_ostream &os) { file.write(os); });
 }
 
-bool OutputFiles::addWritten(llvm::StringRef path,
-                             llvm::function_ref<void(llvm::raw_ostream &)> write) {
+bool OutputFiles::add(llvm::StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> write) {
   int descriptor = -1;
   std::error_code code;
   llvm::sys::fs::file_status status;

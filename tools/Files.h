@@ -26,12 +26,12 @@ public:
   /// Writes `bytes` to a temporary beside `path`; false after reporting what went wrong.
   bool add(llvm::StringRef path, llvm::StringRef bytes);
   bool add(llvm::StringRef path, const CompiledFile &file);
+  /// The same of what `write` writes.
+  bool add(llvm::StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> write);
   /// Renames everything into place.
   bool commit();
 
 private:
-  bool addWritten(llvm::StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> write);
-
   struct File {
     std::string path, temporary;
   };

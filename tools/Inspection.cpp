@@ -2,15 +2,20 @@
 #include "tools/Inspection.h"
 
 #include "tools/RangeReport.h"
+#include "tools/StepGraph.h"
 
 #include "codegen/core/Work.h"
-#include "codegen/memory/Plan.h"
+#include "codegen/memory/Scheduled.h"
 #include "ir/Names.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/Support/Format.h"
 
 namespace tenon {
+
+/// tools/report/page.html, put here by the build.
+extern const char *const kReportPage;
+
 namespace {
 
 std::string escaped(llvm::StringRef text) {
@@ -18,19 +23,6 @@ std::string escaped(llvm::StringRef text) {
   llvm::raw_string_ostream os(s);
   os.write_escaped(text);
   return os.str();
-}
-
-std::string htmlText(llvm::StringRef text) {
-  std::string s;
-  for (char c : text)
-    switch (c) {
-    case '<': s += "&lt;"; break;
-    case '>': s += "&gt;"; break;
-    case '&': s += "&amp;"; break;
-    case '"': s += "&quot;"; break;
-    default: s += static_cast<unsigned char>(c) < 32 ? ' ' : c;
-    }
-  return s;
 }
 
 std::string opTitle(const Operation &op) {
@@ -42,7 +34,7 @@ std::string opTitle(const Operation &op) {
 std::string nodesText(const Operation &op, size_t most = 3) {
   std::string s;
   for (size_t i = 0; i < op.loc().size() && i < most; ++i)
-    s += (i ? ", " : "") + op.loc()[i];
+    s += (i ? ", " : "") + shortName(op.loc()[i]);
   if (op.loc().size() > most)
     s += " +" + std::to_string(op.loc().size() - most);
   return s;
@@ -175,7 +167,14 @@ void Inspection::printJson(llvm::raw_ostream &os, Compiler &compiler) const {
   };
   json.object([&] {
     json.attribute("model", llvm::json::fixUTF8(module.name));
+    json.attribute("file", llvm::json::fixUTF8(model));
     json.attribute("target", target);
+    for (auto &[key, text] : {std::pair("profile", &profile), {"tensor_cores", &tensorCores}})
+      if (!text->empty()) {
+        json.attributeBegin(key);
+        json.rawValue(*text);
+        json.attributeEnd();
+      }
     json.attributeObject("facts", [&] {
       for (auto &[key, value] : facts_)
         json.attribute(key, llvm::json::fixUTF8(value));
@@ -204,32 +203,86 @@ void Inspection::printJson(llvm::raw_ostream &os, Compiler &compiler) const {
         json.attribute("measured", footprint->measured);
         json.attribute("weight_bytes", planMemory(module.graph()).weightBytes);
       });
+    auto level = [&](size_t i) { return i < levels.size() ? levels[i] : nullptr; };
+    json.attributeArray("variants", [&] {
+      for (size_t i = 0; i < module.graphs.size(); ++i)
+        json.object([&] {
+          writeVariant(json, *module.graphs[i], planMemory(*module.graphs[i]), level(i));
+        });
+    });
     json.attributeArray("layers", [&] {
-      for (auto &graph : module.graphs) {
-        const Plan plan = planMemory(*graph);
-        for (const Layer &l : layers(plan))
-          json.object([&] {
-            json.attribute("variant", graph->target);
-            json.attribute("step", l.step->number);
-            json.attribute("kernel", opTitle(*l.step->op));
-            json.attribute("macs", l.work.flops / 2);
-            json.attribute("flash_bytes", l.flash);
-            json.attribute("ram_bytes", l.ram);
-            if (footprint) {
-              auto code = footprint->code.find(l.step->number);
-              json.attribute("code_bytes", code == footprint->code.end() ? 0 : code->second);
-              if (auto it = footprint->cycles.find(l.step->number); it != footprint->cycles.end())
-                json.attribute("cycles", it->second);
-            }
-            json.attributeArray("nodes", [&] {
-              for (const std::string &node : l.step->op->loc())
-                json.value(llvm::json::fixUTF8(node));
-            });
-          });
-      }
+      for (size_t i = 0; i < module.graphs.size(); ++i)
+        writeLayers(json, *module.graphs[i], planMemory(*module.graphs[i]), level(i));
     });
   });
   os << '\n';
+}
+
+void Inspection::writeVariant(llvm::json::OStream &json, Graph &graph, const Plan &plan,
+                              const TargetLevel *level) const {
+  json.attribute("name", graph.target);
+  json.attribute("weight_bytes", plan.weightBytes);
+  json.attribute("arena_bytes", plan.arenaBytes);
+  json.attribute("bound_bytes", plan.boundBytes);
+  if (level)
+    json.attributeObject("machine", [&] {
+      json.attribute("peak_gflops", level->peakGflops);
+      json.attribute("tensor_tflops", level->tensorTflops);
+      json.attribute("bandwidth_gbs", level->bandwidthGBs);
+      json.attribute("megahertz", level->megahertz);
+    });
+  const StepGraph steps(graph, plan);
+  json.attributeArray("outputs", [&] {
+    for (unsigned i = 0; i < graph.outputNames.size(); ++i)
+      json.object([&] {
+        json.attribute("name", llvm::json::fixUTF8(graph.outputNames[i]));
+        steps.write(json, "from", {graph.returnOp()->operand(i)});
+      });
+  });
+}
+
+void Inspection::writeLayers(llvm::json::OStream &json, Graph &graph, const Plan &plan,
+                             const TargetLevel *level) const {
+  const StepGraph steps(graph, plan);
+  // Estimates are those of the choices; a module whose schedules no longer fit has none.
+  Diagnostics unsaid;
+  const auto opened = level ? openScheduled(graph, *level, unsaid) : nullptr;
+  for (const Layer &l : layers(plan))
+    json.object([&] {
+      const Operation &op = *l.step->op;
+      json.attribute("variant", graph.target);
+      json.attribute("step", l.step->number);
+      json.attribute("kernel", opTitle(op));
+      if (const Attribute *a = op.find("schedule"))
+        json.attribute("schedule", toString(*a->get<Schedule>()));
+      if (const Choice *choice = opened ? opened->choice(*l.step) : nullptr)
+        json.attribute("estimated_us", choice->price().microseconds);
+      json.attribute("macs", l.work.flops / 2);
+      json.attribute("traffic_bytes", l.work.bytes);
+      json.attribute("flash_bytes", l.flash);
+      json.attribute("ram_bytes", l.ram);
+      if (footprint) {
+        auto code = footprint->code.find(l.step->number);
+        json.attribute("code_bytes", code == footprint->code.end() ? 0 : code->second);
+        if (auto it = footprint->cycles.find(l.step->number); it != footprint->cycles.end())
+          json.attribute("cycles", it->second);
+      }
+      json.attributeArray("nodes", [&] {
+        for (const std::string &node : op.loc())
+          json.value(llvm::json::fixUTF8(node));
+      });
+      if (op.is(Op::Group))
+        json.attributeArray("operations", [&] {
+          for (Operation &inner : op.region())
+            if (!inner.isTerminator() && !inner.is(Op::Constant))
+              json.value(inner.name());
+        });
+      steps.write(json, "reads", op.operands());
+      json.attributeArray("results", [&] {
+        for (Value *v : op.results())
+          json.value(toString(v->type()));
+      });
+    });
 }
 
 void Inspection::printDot(llvm::raw_ostream &os, Compiler &compiler) const {
@@ -278,84 +331,18 @@ void Inspection::printDot(llvm::raw_ostream &os, Compiler &compiler) const {
 }
 
 void Inspection::printHtml(llvm::raw_ostream &os, Compiler &compiler) const {
-  Module &module = compiler.module();
-  os << "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>"
-     << htmlText(module.name)
-     << "</title><style>body{font:14px sans-serif;margin:2em;max-width:80em}"
-        "table{border-collapse:collapse}td,th{padding:.15em "
-        ".6em;text-align:right;border-bottom:1px "
-        "solid #ddd}td.t,th.t{text-align:left}pre{background:#f6f6f6;padding:1em;overflow:auto}"
-        "</style></head><body>\n<h1>"
-     << htmlText(module.name) << "</h1>\n<p>compiled for " << htmlText(target)
-     << "</p>\n<h2>Model</h2>\n<table>\n";
-  auto row = [&](llvm::StringRef a, llvm::StringRef b) {
-    os << "<tr><td class=t>" << htmlText(a) << "<td class=t>" << htmlText(b) << "</tr>\n";
-  };
-  for (auto &[key, value] : facts_)
-    row(key, value);
-  for (const Port &p : inputs_)
-    row("input " + p.name, p.type);
-  for (const Port &p : outputs_)
-    row("output " + p.name, p.type);
-  for (const std::string &s : symbols_)
-    row("symbol", s);
-  for (auto &[name, count] : operations_)
-    row("operation " + name, std::to_string(count));
-  os << "</table>\n";
-  if (scheduled)
-    for (auto &graph : module.graphs) {
-      const Plan plan = planMemory(*graph);
-      const ValueNames names(*graph);
-      os << "<h2>Layers of " << htmlText(graph->target)
-         << "</h2>\n<table><tr><th>step<th>MACs<th>weights<th>RAM"
-         << (footprint ? "<th>code<th>cycles" : "") << "<th class=t>kernel<th class=t>nodes</tr>\n";
-      for (const Layer &l : layers(plan))
-        os << "<tr><td>" << l.step->number << "<td>" << llvm::format("%.0f", l.work.flops / 2)
-           << "<td>" << l.flash << "<td>" << l.ram
-           << (footprint ? "<td>" + codeText(*footprint, *l.step) + "<td>" +
-                               cyclesText(*footprint, *l.step)
-                         : "")
-           << "<td class=t>" << htmlText(opTitle(*l.step->op)) << "<td class=t>"
-           << htmlText(nodesText(*l.step->op)) << "</tr>\n";
-      os << "</table>\n";
-      if (footprint)
-        os << "<p>" << htmlText(flashText(*footprint)) << "</p>\n";
-      os << "<h2>Arena of " << htmlText(graph->target) << "</h2>\n<p>" << plan.arenaBytes
-         << " bytes, lower bound " << plan.boundBytes
-         << "; steps from left to right, addresses from "
-            "bottom to top</p>\n";
-      const double width = 1000, height = 400;
-      const double perStep = width / double(std::max<size_t>(plan.steps.size(), 1));
-      const double perByte = height / double(std::max<int64_t>(plan.arenaBytes, 1));
-      os << llvm::format("<svg width=\"%.0f\" height=\"%.0f\" style=\"border:1px solid #999\">\n",
-                         width, height);
-      unsigned hue = 0;
-      for (const BufferInfo &b : plan.buffers) {
-        if (b.home != Home::Arena || b.lastStep < 0 || b.bytes <= 0)
-          continue;
-        os << llvm::format(
-            "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"hsl(%u,60%%,70%%)\" "
-            "stroke=\"#444\" stroke-width=\".3\">",
-            b.firstStep * perStep, height - double(b.at + b.bytes) * perByte,
-            (b.lastStep - b.firstStep + 1) * perStep, double(b.bytes) * perByte, hue);
-        os << "<title>%" << htmlText(names[b.values.front()]) << ": " << b.bytes << " bytes, steps "
-           << b.firstStep << "-" << b.lastStep << "</title></rect>\n";
-        hue = (hue + 47) % 360;
-      }
-      os << "</svg>\n";
-    }
-  std::string text;
-  llvm::raw_string_ostream report(text);
-  printReport(report, ReportKind::Fusion, compiler);
-  printReport(report, ReportKind::Passes, compiler);
-  os << "<h2>Fusion and passes</h2>\n<pre>";
-  llvm::StringRef rest(report.str());
-  while (!rest.empty()) {
-    auto [line, tail] = rest.split('\n');
-    os << htmlText(line) << '\n';
-    rest = tail;
-  }
-  os << "</pre>\n</body></html>\n";
+  std::string data;
+  llvm::raw_string_ostream json(data);
+  printJson(json, compiler);
+  const auto [before, after] = llvm::StringRef(kReportPage).split("@DATA@");
+  os << before;
+  // Nothing in a name ends the script that the data stands in.
+  for (char c : json.str())
+    if (c == '<')
+      os << "\\u003c";
+    else
+      os << c;
+  os << after;
 }
 
 } // namespace tenon

@@ -19,7 +19,7 @@ namespace {
 std::string joined(llvm::ArrayRef<std::string> nodes, size_t most = 3) {
   std::string s;
   for (size_t i = 0; i < nodes.size() && i < most; ++i)
-    s += (i ? ", '" : "'") + nodes[i] + "'";
+    s += (i ? ", '" : "'") + shortName(nodes[i]) + "'";
   if (nodes.size() > most)
     s += " and " + std::to_string(nodes.size() - most) + " more";
   return s;
@@ -280,6 +280,20 @@ std::vector<ReportKind> reportKinds(llvm::ArrayRef<std::string> words) {
       if (word == name(k) && !llvm::is_contained(out, k))
         out.push_back(k);
   return out;
+}
+
+std::string shortName(llvm::StringRef name) {
+  constexpr size_t kLongest = 60, kHead = 29, kTail = 28; // and three dots
+  if (name.size() <= kLongest)
+    return name.str();
+  // Never in the middle of a character.
+  auto inside = [&](size_t at) { return (static_cast<unsigned char>(name[at]) & 0xc0) == 0x80; };
+  size_t head = kHead, tail = name.size() - kTail;
+  while (head > 0 && inside(head))
+    --head;
+  while (tail < name.size() && inside(tail))
+    ++tail;
+  return (name.take_front(head) + "..." + name.drop_front(tail)).str();
 }
 
 std::string bytesText(int64_t bytes) {

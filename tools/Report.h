@@ -12,6 +12,10 @@ enum class ReportKind { Fusion, Memory, Kernels, Passes };
 llvm::StringRef name(ReportKind kind);
 std::vector<ReportKind> reportKinds(llvm::ArrayRef<std::string> words);
 
+/// A name for people: where it is longer than 60 bytes, its beginning and its end, which both tell
+/// more than the middle.
+std::string shortName(llvm::StringRef name);
+
 /// `3.5 MiB`, `812 B`.
 std::string bytesText(int64_t bytes);
 

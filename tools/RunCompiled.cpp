@@ -84,6 +84,7 @@ bool CompiledRun::prepare() {
     return fail(c);
   if (options().data.keep) {
     program_.folder().keep();
+    runner_.host.endProgress();
     llvm::errs() << "generated code and program: " << program_.folder().path() << '\n';
   }
   const bool trace = groups() || !module().graph().states.empty();

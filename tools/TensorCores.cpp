@@ -2,6 +2,7 @@
 #include "tools/TensorCores.h"
 
 #include "tools/Files.h"
+#include "tools/Report.h"
 
 #include "codegen/core/TargetFamily.h"
 #include "codegen/core/Work.h"
@@ -30,7 +31,7 @@ std::string nodesText(llvm::ArrayRef<std::string> nodes) {
   std::string text;
   llvm::raw_string_ostream os(text);
   if (!nodes.empty())
-    os << '\'', os.write_escaped(nodes.front()) << '\'';
+    os << '\'', os.write_escaped(shortName(nodes.front())) << '\'';
   if (nodes.size() > 1)
     os << " and " << nodes.size() - 1 << " more";
   return text;

@@ -133,7 +133,7 @@ class Report:
         return json.loads(done.stdout) if format == "json" else done.stdout
 
     def html(self) -> str:
-        """One self-contained page: layers, fusions, memory."""
+        """One self-contained page: graph, time by layer, roofline, memory over time, fusions."""
         return self.inspect("html")
 
     def __str__(self) -> str:

@@ -18,7 +18,7 @@ import zipfile
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = pathlib.Path(os.environ.get("TENON_SOURCE_DIR") or HERE.parents[1])
 BUILD = pathlib.Path(os.environ.get("TENON_BUILD_DIR") or SOURCE / "build")
-ELSEWHERE = ("cuda", "jax", "serve", "torch")  # they need a GPU, or packages that requirements.txt does not have
+ELSEWHERE = ("cuda", "jax", "serve", "torch", "triton")  # they need a GPU, or packages that requirements.txt does not have
 cmake, *wanted = sys.argv[1:]
 
 

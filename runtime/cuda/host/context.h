@@ -33,6 +33,7 @@ inline host_part host_part_of(const context &c, cudaStream_t stream) {
 /// Runs step by step outside any graph, with the trace called before and after each, and before
 /// and after a run that carries states.
 inline status launch_traced(const context &c, cudaStream_t stream) {
+  const range named("run");
   const variant_table &v = *c.owner->variant;
   host_part steps = host_part_of(c, stream);
   if (v.state_bytes)
@@ -279,7 +280,7 @@ inline status enqueue(context *c, const void *const *inputs, void *const *output
   detail::forget_found(*c);
   TENON_CHECK(detail::bind(*c, inputs, outputs));
   c->ran = true;
-  if (c->trace.function)
+  if (c->trace.function || ranges_wanted)
     return detail::launch_traced(*c, stream);
   TENON_CHECK_CUDA(cudaGraphLaunch(c->executable, stream));
   if (!c->owner->variant->finish)

@@ -7,6 +7,7 @@
 #define TENON_RUNTIME_CUDA_HOST_HOST_PART_H
 
 #include "cuda/host/program.h"
+#include "cuda/host/ranges.h"
 
 namespace tenon {
 namespace cuda {
@@ -35,6 +36,7 @@ public:
   const frame &where() const { return where_; }
 
   status step(int number) {
+    const range named(variant_.steps[number].name);
     TENON_CHECK(trace(number, 0));
     to_.set_ordinal(first_launch_[number]);
     TENON_CHECK(variant_.steps[number].run(where_, to_));
