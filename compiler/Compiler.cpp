@@ -65,8 +65,9 @@ bool Compiler::open() {
   llvm::StringRef path(model_.model);
   if (path.endswith(".tn")) {
     if (!model_.bind.empty() || !model_.shape.empty() || !model_.range.empty() ||
-        !model_.state.empty() || !model_.op.empty() || !model_.operators.empty()) {
-      diagnostics_.error("--bind, --shape, --range, --state and --op act at import; '" +
+        !model_.state.empty() || !model_.decoder.empty() || !model_.op.empty() ||
+        !model_.operators.empty()) {
+      diagnostics_.error("--bind, --shape, --range, --state, --decoder and --op act at import; '" +
                          model_.model + "' is past it: give them where the .tn file is made");
       return fail(Usage);
     }
@@ -103,8 +104,20 @@ bool Compiler::open() {
       return fail(Failed);
     outputs_ = onnx_->outputs();
     unfold(import_.bindDims, {});
-    return true;
+    return readDecoder();
   });
+}
+
+bool Compiler::readDecoder() {
+  if (model_.decoder.empty())
+    return true;
+  std::string why;
+  const auto request = decoderRequest(model_.decoder, why);
+  if (!request) {
+    diagnostics_.error("--decoder: " + why);
+    return fail(Usage);
+  }
+  return onnx_->readDecoder(*request, import_, diagnostics_) || fail(Failed);
 }
 
 void Compiler::unfold(const std::map<std::string, int64_t> &inputCounts,

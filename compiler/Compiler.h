@@ -74,6 +74,8 @@ public:
   const std::vector<PassRun> &passRuns() const { return runs_; }
   /// What fp16 may not hold; none where nothing is stored in it.
   const llvm::Optional<OverflowReport> &overflows() const { return overflows_; }
+  /// What --decoder found.
+  const llvm::Optional<DecoderInterface> &decoder() const { return import_.decoder; }
   /// What passes and the choice of schedules fused, or why they did not.
   std::vector<FusionDecision> fusions() const;
   /// What the choice of schedules noted.
@@ -101,6 +103,8 @@ private:
   bool lookForOverflows();
   /// Gives inputs and outputs the forms that --io asks for.
   bool reshapePorts();
+  /// Finds what --decoder asks for in the model's interface.
+  bool readDecoder();
   /// Notes in the module what made it, for the head of generated files.
   void noteOptions(llvm::StringRef text);
   bool fail(Status status) { return status_ = status, false; }

@@ -40,6 +40,12 @@ std::string stateForm(const std::string &text) {
   return "";
 }
 
+std::string decoderForm(const std::string &text) {
+  std::string why;
+  decoderRequest(text, why);
+  return why;
+}
+
 std::string dimensionRange(const std::string &text) {
   for (const auto &[key, value] : keyValues(text)) {
     auto [low, high] = llvm::StringRef(value).split("..");

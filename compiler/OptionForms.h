@@ -13,6 +13,8 @@ std::function<std::string(const std::string &)> keyValueForm(const char *example
 std::string bindForm(const std::string &text);
 /// --state: IN=OUT or IN=OUT:append@1[,…].
 std::string stateForm(const std::string &text);
+/// --decoder: MAX[,prefill=128:512][,logits=last|all].
+std::string decoderForm(const std::string &text);
 /// --range: N=1..32[,…].
 std::string dimensionRange(const std::string &text);
 /// --precision: a precision, or one of nodes.

@@ -71,6 +71,8 @@ std::string optionText(const ModelOptions &options) {
   addOptions(text, "--shape", options.shape);
   addOptions(text, "--range", options.range);
   addOptions(text, "--state", options.state);
+  if (!options.decoder.empty())
+    addOption(text, "--decoder", options.decoder);
   for (const std::string &path : options.op)
     addOption(text, "--op", path, 0);
   for (const InMemory &declared : options.operators)
@@ -86,6 +88,41 @@ std::string optionText(const PipelineOptions &options) {
   addOptions(text, "--only", options.only);
   addOptions(text, "--debug-counter", options.debugCounter);
   return text;
+}
+
+llvm::Optional<DecoderRequest> decoderRequest(llvm::StringRef words, std::string &why) {
+  DecoderRequest request;
+  llvm::SmallVector<llvm::StringRef, 3> items;
+  words.split(items, ',');
+  if (items[0].getAsInteger(10, request.capacity) || request.capacity < 1 ||
+      request.capacity > INT32_MAX) {
+    why = "expected the most tokens that the caches hold, such as 4096, found '" + items[0].str() +
+          "'";
+    return llvm::None;
+  }
+  for (llvm::StringRef item : llvm::makeArrayRef(items).drop_front()) {
+    auto [key, value] = item.split('=');
+    llvm::SmallVector<llvm::StringRef, 4> sizes;
+    value.split(sizes, ':');
+    bool ok = false;
+    if (key == "prefill" && request.prefill.empty())
+      ok = llvm::all_of(sizes, [&](llvm::StringRef size) {
+        int64_t rows;
+        const bool isLength = !size.getAsInteger(10, rows) && rows >= 1;
+        request.prefill.push_back(isLength ? rows : 0);
+        return isLength && rows <= request.capacity;
+      });
+    else if (key == "logits")
+      ok = value == "last" || value == "all";
+    if (!ok) {
+      why = "expected prefill=128:512, lengths up to the maximum, or logits=last or logits=all, "
+            "found '" +
+            item.str() + "'";
+      return llvm::None;
+    }
+    request.lastLogits &= !(key == "logits" && value == "all");
+  }
+  return request;
 }
 
 bool inputRanges(const ModelOptions &options, std::map<std::string, Interval> &ranges,

@@ -39,6 +39,8 @@ struct ModelOptions {
   std::string folder;
   std::vector<InMemory> operators;
   std::vector<std::string> bind, shape, range, state, io, op, inputRange;
+  /// MAX[,prefill=128:512][,logits=last|all]; empty: no decoder.
+  std::string decoder;
 };
 
 /// Which passes run and what is seen of them.
@@ -77,6 +79,9 @@ bool portRequests(const ModelOptions &options, std::vector<PortRequest> &ports,
 /// What --input-range says of the values of inputs. False after errors.
 bool inputRanges(const ModelOptions &options, std::map<std::string, Interval> &ranges,
                  Diagnostics &diagnostics);
+
+/// What --decoder asks for. None with a message in `why` for words that are none.
+llvm::Optional<DecoderRequest> decoderRequest(llvm::StringRef words, std::string &why);
 
 /// The import's view of the options; reads the files that --bind names. False after errors.
 bool importOptions(const ModelOptions &options, ImportOptions &out, Diagnostics &diagnostics);

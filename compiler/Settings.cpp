@@ -133,6 +133,9 @@ private:
       add("--shape", name, text(shape), o.shape);
     addAll("--range", set_.ranges, o.range, dimensionRange);
     addAll("--state", set_.states, o.state, stateForm);
+    o.decoder = set_.decoder;
+    if (std::string why = o.decoder.empty() ? "" : decoderForm(o.decoder); !why.empty())
+      error("--decoder", why);
     for (const auto &[name, form] : set_.io)
       add("--io", name, form, o.io);
     if (set_.quantizedIo)

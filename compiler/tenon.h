@@ -85,10 +85,11 @@ struct Settings {
   std::map<std::string, std::vector<Extent>> shapes; ///< --shape: whole shapes of inputs
   std::map<std::string, Range> ranges;               ///< --range: dimensions that stay open
   std::map<std::string, State> states;               ///< --state: by input
-  std::map<std::string, std::string> io;             ///< --io: by port, as in "f16,nhwc"
-  std::optional<bool> quantizedIo;                   ///< --io=quantized or --io=float
-  std::map<std::string, Interval> inputRanges;       ///< --input-range
-  std::vector<Source> operators;                     ///< --op: operators of the user's
+  std::string decoder;                   ///< --decoder, as in "4096,prefill=128:512"; empty: none
+  std::map<std::string, std::string> io; ///< --io: by port, as in "f16,nhwc"
+  std::optional<bool> quantizedIo;       ///< --io=quantized or --io=float
+  std::map<std::string, Interval> inputRanges; ///< --input-range
+  std::vector<Source> operators;               ///< --op: operators of the user's
 
   // The passes.
   unsigned level = 2;                     ///< -O: 0 to 3

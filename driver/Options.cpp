@@ -43,6 +43,11 @@ void declare(CommandLine &app, ModelOptions &o) {
       .type("IN=OUT,…")
       .group(kModelGroup)
       .check(stateForm);
+  app.option("--decoder", o.decoder,
+             "a language model: finds its caches, lengths and masks, and keeps up to MAX tokens")
+      .type("MAX[,prefill=128:512][,logits=last|all]")
+      .group(kModelGroup)
+      .check(decoderForm);
   app.option("--io", o.io,
              "element type and order of dimensions of an input or output; `quantized` (default of "
              "mcu targets): those that the model quantises are integers; `float`: they are not")

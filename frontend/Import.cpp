@@ -1,6 +1,7 @@
 // Implements the import of a model: file, checks of the whole, inputs, nodes, outputs, facts.
 #include "frontend/Import.h"
 
+#include "frontend/Decoder.h"
 #include "frontend/Extents.h"
 #include "frontend/Sha256.h"
 #include "frontend/Signature.h"
@@ -151,7 +152,8 @@ bool OnnxModel::bindFromData(llvm::ArrayRef<Tensor> data, ImportOptions &options
   for (size_t i = 0; i < data.size() && i < inputs().size(); ++i) {
     const DeclaredTensor &in = inputs()[i];
     const Tensor &t = data[i];
-    if (t.isNull() || options.shapes.count(in.name) || options.constants.count(in.name))
+    if (t.isNull() || options.shapes.count(in.name) || options.constants.count(in.name) ||
+        followingInput(options, in.name))
       continue;
     if (t.element() != in.element)
       fail(in, "is " + name(t.element()).str() + ", expected " + name(in.element).str());
@@ -246,6 +248,12 @@ void noteOrigin(const ModelImport &state, Module &module) {
 
 } // namespace
 
+bool OnnxModel::readDecoder(const DecoderRequest &request, ImportOptions &options,
+                            Diagnostics &diagnostics) const {
+  return frontend::readDecoder(impl_->proto.graph(), inputs(), outputs(), request, options,
+                               diagnostics);
+}
+
 llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const ImportOptions &options,
                                                   Diagnostics &diagnostics) const {
   const onnx::ModelProto &proto = impl_->proto;
@@ -271,6 +279,8 @@ llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const Import
   std::map<std::string, Elements> lists;
   for (size_t i = 0; i < types.size(); ++i) {
     const std::string &name = impl_->inputs[i].name;
+    if (followingInput(own, name))
+      continue;
     Value *v;
     if (types[i].constant) {
       v = b.constant(*types[i].constant, name);
@@ -300,6 +310,8 @@ llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const Import
     else
       importer.define(info.name(), list.empty() ? Item() : Item(list[0]));
   }
+  if (own.decoder && !state.failed() && !defineFollowing(state, g, importer, impl_->inputs))
+    return llvm::None;
   Value *run = state.drawsRandom(graph) ? addRandomRun(graph, g, importer) : nullptr;
   Items outputs;
   if (state.failed() || !importer.importGraph(graph) || !importer.results(outputs))
@@ -317,7 +329,7 @@ llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const Import
   if (run)
     countRuns(graph, g, b, run, results);
   b.yield(results, Op::Return);
-  if (!resolveStates(state, g))
+  if (!resolveStates(state, g) || (own.decoder && !finishDecoder(state, g)))
     return llvm::None;
 
   for (const auto &info : graph.output())

@@ -31,6 +31,35 @@ struct ImportState {
   llvm::Optional<int64_t> appendAxis; // None: replaced
 };
 
+/// What --decoder asks for.
+struct DecoderRequest {
+  int64_t capacity = 0;         // the most tokens that the caches hold
+  std::vector<int64_t> prefill; // lengths that prompts are run in
+  bool lastLogits = true;       // of a run's last token, else of each
+};
+
+/// What an input of a decoder is whose value follows from how many tokens the caches hold, T, and
+/// how many are new, S. One sequence without padding: every position counts.
+enum class Following : uint8_t {
+  Mask,         // which of T + S keys count, or which of them each of S queries sees
+  Positions,    // T … T + S − 1
+  Length,       // T
+  Total,        // T + S
+  LastPosition, // T + S − 1
+  CacheBranch,  // whether there are caches: yes
+  KeptLogits,   // of how many of the last tokens there are logits; 0: all
+};
+
+/// What --decoder found in a model's interface.
+struct DecoderInterface {
+  std::string tokens, logits;      // an input and an output
+  std::string length, count;       // dimensions T and S; no name where S is a number
+  std::vector<ImportState> caches; // in the order of their inputs
+  std::vector<std::pair<std::string, Following>> following; // inputs, in order
+  std::vector<std::pair<std::string, int64_t>> bound; // other dimensions that were given values
+  DecoderRequest request;
+};
+
 /// What a user's operator becomes: `build` creates the operations for one node and returns its
 /// results, or reports an error to the builder's diagnostics and returns none.
 struct UserOperator {
@@ -53,6 +82,8 @@ struct ImportOptions {
   /// Inputs that become constants.
   std::map<std::string, Tensor> constants;
   std::vector<ImportState> states;
+  /// What OnnxModel::readDecoder() found.
+  llvm::Optional<DecoderInterface> decoder;
   /// User operators by "domain::Type".
   std::map<std::string, UserOperator> userOperators;
 };
@@ -106,6 +137,11 @@ public:
   /// shapes that the model does not allow.
   bool bindFromData(llvm::ArrayRef<Tensor> data, ImportOptions &options,
                     Diagnostics &diagnostics) const;
+
+  /// Finds what makes the model a decoder, and adds it to `options`: states, bounds and values of
+  /// dimensions, and `decoder`. False after reporting what is missing or may be read in two ways.
+  bool readDecoder(const DecoderRequest &request, ImportOptions &options,
+                   Diagnostics &diagnostics) const;
 
   llvm::Optional<ImportedModel> toModule(Context &context, const ImportOptions &options,
                                          Diagnostics &diagnostics) const;

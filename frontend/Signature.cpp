@@ -1,6 +1,7 @@
 // Implements declared types and the resolution of symbolic dimensions.
 #include "frontend/Signature.h"
 
+#include "frontend/Decoder.h"
 #include "frontend/Extents.h"
 #include "ir/Names.h"
 
@@ -260,6 +261,11 @@ private:
     for (size_t d = 0; d < shape.size(); ++d)
       if (shape[d].empty())
         shape[d] = anonymousName(in.name, d);
+    if (followingInput(options_, in.name)) { // made from lengths
+      symbols_.known.insert(shape.begin(), shape.end());
+      shapes_.push_back({});
+      return true;
+    }
     const auto fixed = options_.constants.find(in.name);
     const auto given = options_.shapes.find(in.name);
     const bool isFixed = fixed != options_.constants.end();

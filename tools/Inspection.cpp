@@ -2,6 +2,7 @@
 #include "tools/Inspection.h"
 
 #include "tools/RangeReport.h"
+#include "tools/Report.h"
 #include "tools/StepGraph.h"
 
 #include "codegen/core/Work.h"
@@ -17,13 +18,6 @@ namespace tenon {
 extern const char *const kReportPage;
 
 namespace {
-
-std::string escaped(llvm::StringRef text) {
-  std::string s;
-  llvm::raw_string_ostream os(s);
-  os.write_escaped(text);
-  return os.str();
-}
 
 std::string opTitle(const Operation &op) {
   const Attribute *a = op.find("schedule");

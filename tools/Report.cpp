@@ -7,6 +7,7 @@
 #include "codegen/core/Work.h"
 #include "codegen/memory/Plan.h"
 #include "tools/Compare.h"
+#include "tools/DecoderReport.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
@@ -14,6 +15,14 @@
 #include <algorithm>
 
 namespace tenon {
+
+std::string escaped(llvm::StringRef text) {
+  std::string s;
+  llvm::raw_string_ostream os(s);
+  os.write_escaped(text);
+  return os.str();
+}
+
 namespace {
 
 std::string joined(llvm::ArrayRef<std::string> nodes, size_t most = 3) {
@@ -23,13 +32,6 @@ std::string joined(llvm::ArrayRef<std::string> nodes, size_t most = 3) {
   if (nodes.size() > most)
     s += " and " + std::to_string(nodes.size() - most) + " more";
   return s;
-}
-
-std::string escaped(llvm::StringRef text) {
-  std::string s;
-  llvm::raw_string_ostream os(s);
-  os.write_escaped(text);
-  return os.str();
 }
 
 std::string scheduleText(const Schedule &s) { return s.params.empty() ? s.tactic : toString(s); }
@@ -328,6 +330,8 @@ void printSummary(llvm::raw_ostream &os, Compiler &compiler, const Target &targe
   if (summary.scratchBytes)
     os << ", scratch " << summary.scratchBytes;
   os << '\n';
+  if (compiler.decoder())
+    printDecoder(os, *compiler.decoder());
   if (auto patches = module.facts.find("patches"); patches != module.facts.end())
     os << "patches  " << patches->second << '\n';
   if (summary.estimatedMicroseconds > 0) {
@@ -365,6 +369,8 @@ void writeSummary(llvm::json::OStream &json, Compiler &compiler, const Target &t
   json.attribute("model", llvm::json::fixUTF8(compiler.module().name));
   json.attribute("target", target.name);
   strings(json, "variants", variantNames(compiler.module()));
+  if (compiler.decoder())
+    writeDecoder(json, *compiler.decoder());
   json.attribute("nodes", summary.nodes);
   json.attribute("kernels", summary.kernels);
   json.attribute("sharing_steps", summary.sharingSteps);

@@ -16,6 +16,8 @@ std::vector<ReportKind> reportKinds(llvm::ArrayRef<std::string> words);
 /// more than the middle.
 std::string shortName(llvm::StringRef name);
 
+/// Text of the model's with what is no plain character escaped.
+std::string escaped(llvm::StringRef text);
 /// `3.5 MiB`, `812 B`.
 std::string bytesText(int64_t bytes);
 

@@ -2,6 +2,7 @@
 #include "codegen/emit/Header.h"
 
 #include "codegen/core/TargetFamily.h"
+#include "codegen/emit/DecoderText.h"
 #include "codegen/emit/SelfTest.h"
 #include "codegen/emit/SourceWriter.h"
 #include "codegen/memory/Pools.h"
@@ -99,6 +100,8 @@ public:
     contexts();
     dimensionFunctions();
     runs();
+    if (info_.decoder)
+      decoder();
     conversions();
     selfTest();
     hooks();
@@ -219,7 +222,8 @@ private:
       const int64_t count = int64_t(dims_.symbols().size()),
                     dims = count > 16 ? padded(count * 8) : 0;
       define(info_.upper + "_CONTEXT_BYTES",
-             64 + 256 + dims + arena + padded(summary_.stateBytes) + padded(summary_.textBytes));
+             64 + 256 + dims + arena + padded(summary_.stateBytes) + padded(summary_.textBytes) +
+                 (info_.decoder ? padded(decoderBytes(*info_.decoder)) : 0));
       if (!pools_.empty())
         poolSizes();
     }
@@ -289,6 +293,7 @@ private:
 #define TENON_STATUS_ROW(name, number, message) rows.emplace_back(#name, number, message);
     TENON_STATUS_CODES(TENON_STATUS_ROW)
     TENON_TEXT_STATUS_CODES(TENON_STATUS_ROW)
+    TENON_DECODER_STATUS_CODES(TENON_STATUS_ROW)
     TENON_DEVICE_STATUS_CODES(TENON_STATUS_ROW)
 #undef TENON_STATUS_ROW
     llvm::sort(rows, [](auto &a, auto &b) { return std::get<int>(a) < std::get<int>(b); });
@@ -439,6 +444,50 @@ typedef struct @_options {
           "int @_collect(@_context *context, void *const *outputs);\n"
           "void *@_host_input(@_context *context, int input);\n"
           "const void *@_host_output(@_context *context, int output);\n");
+  }
+
+  /// Of a language model.
+  void decoder() {
+    const DecoderInfo &d = *info_.decoder;
+    w_.line("");
+    define(info_.upper + "_CAPACITY", d.capacity);
+    define(info_.upper + "_VOCABULARY", d.vocabulary);
+    write("/* Tokens that one pass over the weights takes at most; more run in pieces. */\n");
+    define(info_.upper + "_PIECE", d.count.upper());
+    write(
+        "/* How a token is chosen. */\n"
+        "typedef struct @_sampling {\n"
+        "  float temperature;  /* 0: the largest logit */\n"
+        "  int top_k;          /* 0: all */\n"
+        "  float top_p;        /* 1: all */\n"
+        "  unsigned long seed; /* its low 32 bits */\n"
+        "  const int *stop;    /* tokens that end the text */\n"
+        "  int stop_count;\n"
+        "} @_sampling;\n"
+        "/* One sequence without padding, on host memory. Appends `count` tokens to the context's "
+        "caches\n"
+        " * and gives the logits of the last `rows` of them,\n");
+    write(d.lastLogits
+              ? " * 0 to 16: where there are more than one, each takes a pass of its own.\n"
+              : " * 0 to `count`.\n");
+    write(
+        " * `inputs`: those of the model in its order, where it has others than the tokens, whose "
+        "place\n"
+        " * is passed over; else NULL. $_STATE_FULL where the caches lack room for all: nothing "
+        "changes. */\n"
+        "int @_run_tokens(@_context *context, const int *tokens, int count, const void *const "
+        "*inputs,\n"
+        "                 void *logits, int rows);\n"
+        "/* Draws up to `count` tokens one after the other, the first from the logits of the last "
+        "token,\n"
+        " * and appends them. `made` says how many; a stop token ends it and is not among them. "
+        "*/\n"
+        "int @_run_generate(@_context *context, const @_sampling *how, int count, const void "
+        "*const *inputs,\n"
+        "                   int *tokens, int *made);\n"
+        "/* How many tokens the caches hold; and takes the last ones back. */\n"
+        "int @_length(@_context *context, long *length);\n"
+        "int @_set_length(@_context *context, long length);\n");
   }
 
   /// Of the interface before version 1: they differ between families of targets.

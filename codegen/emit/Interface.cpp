@@ -5,6 +5,7 @@
 #include "codegen/core/Work.h"
 #include "codegen/emit/SourceWriter.h"
 #include "codegen/memory/Packing.h"
+#include "ir/DecoderPorts.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -52,6 +53,32 @@ std::string advanceFunction(llvm::ArrayRef<Growth> growths, const DimSpelling &d
   return w.take();
 }
 
+/// None where the module is no decoder's.
+static llvm::Optional<DecoderInfo> describeDecoder(Graph &graph, const InterfaceInfo &info) {
+  const auto ports = decoderPorts(graph.module());
+  auto find = [](const std::vector<Port> &list, const std::string &name) {
+    return size_t(llvm::find_if(list, [&](const Port &p) { return p.name == name; }) -
+                  list.begin());
+  };
+  if (!ports)
+    return llvm::None;
+  DecoderInfo d;
+  d.tokens = unsigned(find(info.inputs, ports->tokens));
+  d.logits = unsigned(find(info.outputs, ports->logits));
+  if (d.tokens == info.inputs.size() || d.logits == info.outputs.size())
+    return llvm::None;
+  d.length = graph.module().context().symbol(ports->length);
+  d.count = info.inputs[d.tokens].type.dim(1);
+  d.capacity = ports->capacity;
+  const Type logits = info.outputs[d.logits].type;
+  d.vocabulary = logits.dim(2).constant();
+  d.token = info.inputs[d.tokens].type.element();
+  d.logit = logits.element();
+  d.lastLogits = ports->lastLogits;
+  d.shortens = llvm::all_of(graph.states, [](const State &s) { return s.appendAxis >= 0; });
+  return d;
+}
+
 InterfaceInfo describeInterface(Graph &graph, const CompileOptions &options) {
   InterfaceInfo info;
   info.prefix = cIdentifier(options.prefix);
@@ -89,6 +116,7 @@ InterfaceInfo describeInterface(Graph &graph, const CompileOptions &options) {
   for (unsigned i = 0; i < graph.outputNames.size(); ++i)
     if (!graph.stateOfOutput(i))
       add(info.outputs, graph.outputNames[i], graph.returnOp()->operand(i)->type());
+  info.decoder = describeDecoder(graph, info);
   return info;
 }
 

@@ -22,6 +22,15 @@ struct Port {
   llvm::Optional<PortForm> own;
 };
 
+/// What the functions of a decoder know of the program (--decoder).
+struct DecoderInfo {
+  unsigned tokens = 0, logits = 0; // ports
+  Dim length, count;               // of the caches; of a run's tokens
+  int64_t capacity = 0, vocabulary = 0;
+  Element token = Element::I64, logit = Element::F32;
+  bool lastLogits = true, shortens = true;
+};
+
 struct InterfaceInfo {
   std::string prefix, upper; // "digits", "DIGITS"
   std::vector<Port> inputs, outputs;
@@ -30,7 +39,8 @@ struct InterfaceInfo {
   bool followsData = false;         // sizes or control flow depend on data
   bool hasText = false;             // among inputs and outputs
   bool hasComplex = false;          // among all values
-  std::string weightsFile;          // name of the file beside the main one; empty: there is none
+  llvm::Optional<DecoderInfo> decoder;
+  std::string weightsFile; // name of the file beside the main one; empty: there is none
 };
 
 /// A run-time dimension that is the length of a carried value, and its value for the next run.

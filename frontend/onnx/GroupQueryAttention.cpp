@@ -84,10 +84,13 @@ private:
     const Type lengths = n_.type(Lengths);
     rows_.queries = n_.type(Q).dim(1);
     rows_.window = n_.intAttr("local_window_size", -1);
+    // Of one sequence the new rows simply follow.
+    const bool follows = n_.type(Q).dim(0).isConstant(1) && n_.has(PastKey) &&
+                         !n_.boolAttr("sliding_window_cache", false);
     if (!isInteger(lengths.element()) || lengths.elements() != n_.type(Q).dim(0) ||
-        !rows_.queries.isConstant()) {
+        !(rows_.queries.isConstant() || follows)) {
       n_.error("expected one integer per batch entry in seqlens_k and a known number of queries, "
-               "found " +
+               "or one sequence whose cache grows, found " +
                toString(lengths) + " for " + toString(n_.type(Q)));
       return false;
     }
@@ -153,13 +156,18 @@ private:
                                return s(Op::Add, s.cast(a[0], Element::I64), s.c(Element::I64, 1));
                              })
                  : nullptr;
-    rows_.first = valid_ ? pointwise(n_.b, {valid_},
-                                     [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-                                       Value *count =
-                                           s.b.scalarInt(Element::I64, rows_.queries.constant());
-                                       return s(Op::Relu, s(Op::Sub, a[0], count));
-                                     })
-                         : nullptr;
+    const auto count = rows_.queries.asConstant();
+    llvm::SmallVector<Value *, 2> operands{valid_};
+    if (!count)
+      operands.push_back(extentProduct(n_.b, n_.input(Q), {1}, Element::I64));
+    rows_.first = valid_ && operands.back()
+                      ? pointwise(n_.b, operands,
+                                  [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+                                    Value *queries =
+                                        count ? s.b.scalarInt(Element::I64, *count) : a[1];
+                                    return s(Op::Relu, s(Op::Sub, a[0], queries));
+                                  })
+                      : nullptr;
     return rows_.first != nullptr;
   }
 
@@ -236,8 +244,8 @@ private:
   /// What lies behind the new rows of a cache that has just grown is zero.
   Value *written(Value *cache, Value *now, bool keepsRest) {
     const Type t = now->type();
-    if (!t.dim(1).isConstant() || !t.dim(0).isConstant())
-      return n_.error("expected a known batch size, found " + toString(t));
+    if (!t.dim(1).isConstant() || !t.dim(0).isConstant() || !rows_.queries.isConstant())
+      return n_.error("expected a known batch size and number of queries, found " + toString(t));
     Value *linear = pointwise(n_.b, {rows_.first}, {{0}}, cache->type().shape(),
                               [&](Scalars &s, llvm::ArrayRef<Value *> a) {
                                 Value *row =

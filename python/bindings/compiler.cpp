@@ -95,6 +95,7 @@ void bindSettings(nb::module_ &m) {
       .def_rw("shapes", &Settings::shapes)
       .def_rw("ranges", &Settings::ranges)
       .def_rw("states", &Settings::states)
+      .def_rw("decoder", &Settings::decoder)
       .def_rw("io", &Settings::io)
       .def_rw("quantized_io", &Settings::quantizedIo)
       .def_rw("input_ranges", &Settings::inputRanges)

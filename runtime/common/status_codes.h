@@ -18,6 +18,10 @@
   CODE(text_full, 7, "a run spells more text than its context has room for (--text-bytes)")        \
   CODE(text_no_number, 8, "text that is cast to a number says none, or one that does not fit")
 
+/// Of programs that decode.
+#define TENON_DECODER_STATUS_CODES(CODE)                                                           \
+  CODE(no_logits, 21, "there are no logits to draw from: append a token first")
+
 /// Of programs for a device; CUDA's own errors are negative.
 #define TENON_DEVICE_STATUS_CODES(CODE)                                                            \
   CODE(wrong_architecture, 10,                                                                     \

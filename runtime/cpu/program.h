@@ -42,6 +42,7 @@ enum status {
   TENON_STATUS_CODES(TENON_STATUS_ENUMERATOR)
 #if !defined(TENON_NO_HEAP)
       TENON_TEXT_STATUS_CODES(TENON_STATUS_ENUMERATOR)
+          TENON_DECODER_STATUS_CODES(TENON_STATUS_ENUMERATOR)
 #endif
 };
 
@@ -50,6 +51,7 @@ inline const char *status_message(int code) {
     TENON_STATUS_CODES(TENON_STATUS_CASE)
 #if !defined(TENON_NO_HEAP)
     TENON_TEXT_STATUS_CODES(TENON_STATUS_CASE)
+    TENON_DECODER_STATUS_CODES(TENON_STATUS_CASE)
 #endif
   default: return "unknown error code";
   }
@@ -179,8 +181,9 @@ struct program {
   void (*advance)(index_t *dims); // sets the dimensions that grow for the next run; null: none do
 #if !defined(TENON_NO_HEAP)
   needed_ports inputs, outputs;
-  size_t text_bytes; // of the text that one run spells, at most
-  int threads;       // of a context, where the caller does not say
+  size_t text_bytes;    // of the text that one run spells, at most
+  int threads;          // of a context, where the caller does not say
+  size_t decoder_bytes; // of what the functions of a decoder remember
 #endif
 };
 
@@ -241,15 +244,27 @@ inline size_t context_bytes(const program &p) {
 #if defined(TENON_NO_HEAP)
   return bytes;
 #else
-  return bytes + dims_room(p.dim_count) + align_memory(p.text_bytes);
+  return bytes + dims_room(p.dim_count) + align_memory(p.text_bytes) +
+         align_memory(p.decoder_bytes);
 #endif
 }
+
+#if !defined(TENON_NO_HEAP)
+/// What the functions of a decoder remember lies behind the text.
+inline unsigned char *decoder_memory(const program &p, const context *c) {
+  return c->states + align_memory(p.state_bytes) + align_memory(p.text_bytes);
+}
+#endif
 
 inline int reset_context(const program &p, context *c) {
   if (!c)
     return invalid_argument;
   if (p.state_bytes)
     memset(c->states, 0, p.state_bytes);
+#if !defined(TENON_NO_HEAP)
+  if (p.decoder_bytes) // there are no logits
+    memset(decoder_memory(p, c), 0xff, memory_alignment);
+#endif
   for (int i = 0; i < p.dim_count; ++i)
     if (p.dims[i].kind == grows)
       c->dims[i] = p.dims[i].low;
@@ -489,6 +504,24 @@ inline int set_threads(context *c, int threads) {
   return threads == 1 ? ok : unsupported;
 #endif
 }
+
+/// What runs a decoder (common/decoder.h).
+struct decoder_machine {
+  const program &p;
+  context *c;
+
+  bool valid() const { return c; }
+  index_t get(int dim) const {
+    advance_dims(p, c);
+    return c->dims[dim];
+  }
+  int set(int dim, index_t value) const { return set_dim(p, c, dim, long(value)); }
+  int reset() const { return reset_context(p, c); }
+  int run(const void *const *inputs, void *const *outputs) const {
+    return run_context(p, c, inputs, outputs);
+  }
+  unsigned char *memory() const { return decoder_memory(p, c); }
+};
 
 inline int thread_count(const context *c) { return c && c->workers ? c->workers->size() : 1; }
 

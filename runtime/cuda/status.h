@@ -13,7 +13,8 @@ namespace cuda {
 using status = int;
 
 enum : status {
-  TENON_STATUS_CODES(TENON_STATUS_ENUMERATOR) TENON_DEVICE_STATUS_CODES(TENON_STATUS_ENUMERATOR)
+  TENON_STATUS_CODES(TENON_STATUS_ENUMERATOR) TENON_DECODER_STATUS_CODES(TENON_STATUS_ENUMERATOR)
+      TENON_DEVICE_STATUS_CODES(TENON_STATUS_ENUMERATOR)
 };
 
 inline status from_cuda(cudaError_t e) { return -status(e); }
@@ -21,6 +22,7 @@ inline status from_cuda(cudaError_t e) { return -status(e); }
 inline const char *message(status s) {
   switch (s) {
     TENON_STATUS_CODES(TENON_STATUS_CASE)
+    TENON_DECODER_STATUS_CODES(TENON_STATUS_CASE)
     TENON_DEVICE_STATUS_CODES(TENON_STATUS_CASE)
   default: return s < 0 ? cudaGetErrorString(cudaError_t(-s)) : "unknown error code";
   }

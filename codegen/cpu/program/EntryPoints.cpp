@@ -1,6 +1,7 @@
 // Implements the C functions of C++ files.
 #include "codegen/cpu/program/EntryPoints.h"
 
+#include "codegen/emit/DecoderText.h"
 #include "codegen/emit/Header.h"
 
 namespace tenon {
@@ -34,6 +35,9 @@ public:
       onlyContext();
     threads(heap);
     runs();
+    if (info_.decoder)
+      writeDecoderFunctions(w_, info_, space_ + "::", space_ + "::tenon::",
+                            rt_ + "decoder_machine{" + program_ + ", context}");
     conversions();
     oldNames(heap);
     trace();

@@ -6,6 +6,7 @@
 #include "codegen/cpu/program/EntryPoints.h"
 #include "codegen/emit/Amalgamate.h"
 #include "codegen/emit/CppHeader.h"
+#include "codegen/emit/DecoderText.h"
 #include "codegen/emit/Header.h"
 #include "codegen/emit/StepWriter.h"
 #include "codegen/emit/TextTables.h"
@@ -29,6 +30,11 @@ public:
     if (!hosted_ && dims_.symbols().size() > 16) {
       diagnostics_.error("expected at most 16 run-time dimensions on a microcontroller, found " +
                          std::to_string(dims_.symbols().size()) + "; bind some with --bind");
+      return false;
+    }
+    if (!hosted_ && info_.decoder) {
+      diagnostics_.error("--decoder is for processors and GPUs; target " + target_.name +
+                         " has no memory to allocate");
       return false;
     }
     steps();
@@ -157,6 +163,8 @@ private:
       includes_.insert("common/text.h");
     if (info_.hasComplex)
       includes_.insert("common/complex.h");
+    if (info_.decoder)
+      includes_.insert("common/decoder.h");
     for (const auto *ports : {&info_.inputs, &info_.outputs})
       for (const Port &port : *ports)
         if (port.quantization)
@@ -419,9 +427,12 @@ private:
            (inputs.empty()
                 ? ""
                 : ", " + inputs + ", " + outputs + ", " + std::to_string(summary_.textBytes) +
-                      ", " + std::to_string(options_.threads)) +
+                      ", " + std::to_string(options_.threads) +
+                      (info_.decoder ? ", " + std::to_string(decoderBytes(*info_.decoder)) : "")) +
            "};");
     w.line("");
+    if (info_.decoder)
+      writeDecoderForm(w, info_, dims_);
     w.open("static long output_extent([[maybe_unused]] const index_t *dims, int output, int axis)");
     w.open("switch (output * 16 + axis)");
     w.lines(outputDimCases(info_, dims_));

@@ -1,6 +1,8 @@
 // Implements the C functions of CUDA files.
 #include "codegen/cuda/program/EntryPoints.h"
 
+#include "codegen/emit/DecoderText.h"
+
 namespace tenon {
 namespace {
 
@@ -17,6 +19,9 @@ public:
     lifetimes();
     dimensions();
     runs();
+    if (info_.decoder)
+      writeDecoderFunctions(w_, info_, scope_,
+                            "tenon::", "tenon::cuda::decoder_machine{open(context)}");
     oldNames();
     observers();
     w_.line("} // extern \"C\"");

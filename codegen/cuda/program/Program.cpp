@@ -14,6 +14,7 @@
 #include "codegen/cuda/program/WeightImage.h"
 #include "codegen/emit/Amalgamate.h"
 #include "codegen/emit/CppHeader.h"
+#include "codegen/emit/DecoderText.h"
 #include "codegen/emit/Header.h"
 #include "codegen/emit/StepWriter.h"
 #include "codegen/memory/PlanVerifier.h"
@@ -46,6 +47,8 @@ public:
     includes_ = {"cuda/host/host_run.h", "cuda/host/watch.h", "common/scalar.h"};
     if (info_.hasComplex)
       includes_.insert("common/complex.h");
+    if (info_.decoder)
+      includes_.insert("cuda/host/decoder.h");
     for (auto &v : variants_)
       steps(*v);
     summarize();
@@ -393,8 +396,11 @@ private:
     w.line("const cuda::program the_program = {");
     w.line("    " + variants + ", " + pointer + ", " + std::to_string(weights_->size()) + ", " +
            std::to_string(weights_->hash()) + "ull,");
-    w.line("    " + in + ", " + out + ", " + dims + (growths.empty() ? "};" : ", advance};"));
+    w.line("    " + in + ", " + out + ", " + dims + (growths.empty() ? "" : ", advance") +
+           (info_.decoder ? ", " + std::to_string(decoderBytes(*info_.decoder)) : "") + "};");
     w.line("");
+    if (info_.decoder)
+      writeDecoderForm(w, info_, dims_);
     w.open("long output_extent([[maybe_unused]] const index_t *dims, int output, int axis)");
     w.open("switch (output * 16 + axis)");
     w.lines(outputDimCases(info_, dims_));

@@ -67,6 +67,8 @@ inline void reset_dims(context &c) {
     if (code.dims[i].kind == grows)
       c.dims[i] = code.dims[i].low;
   c.ran = false;
+  if (c.decoder) // there are no logits
+    memset(c.decoder, 0xff, 64);
 }
 
 inline status open_context(context &c, void *memory) {
@@ -81,7 +83,10 @@ inline status open_context(context &c, void *memory) {
   c.graph_dims = static_cast<index_t *>(calloc(size_t(code.dim_count) + 1, sizeof(index_t)));
   c.slot_dims = static_cast<index_t *>(
       calloc(size_t(code.dim_count) * host_queue::depth + 1, sizeof(index_t)));
-  if (!c.first_launch || !c.inputs || !c.outputs || !c.dims || !c.graph_dims || !c.slot_dims)
+  if (code.decoder_bytes)
+    c.decoder = static_cast<unsigned char *>(calloc(code.decoder_bytes, 1));
+  if (!c.first_launch || !c.inputs || !c.outputs || !c.dims || !c.graph_dims || !c.slot_dims ||
+      (code.decoder_bytes && !c.decoder))
     return out_of_memory;
   c.where.weights = m.weights;
   c.where.inputs = c.inputs;
@@ -196,6 +201,7 @@ inline void destroy(context *c) {
     (void)cudaFree(c->stamps);
   if (c->landing)
     (void)cudaFreeHost(c->landing);
+  free(c->decoder);
   free(c->slot_dims);
   free(c->nodes);
   free(c->first_launch);

@@ -35,6 +35,7 @@ struct context {
   index_t *slot_dims;         // by slot of `host`: dims of its inference
   unsigned long long *stamps; // TENON_PROFILE: start and end of each launch
   trace_hook trace;
+  unsigned char *decoder; // host memory: what the functions of a decoder remember; null elsewhere
 };
 
 namespace detail {

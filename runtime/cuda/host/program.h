@@ -115,6 +115,8 @@ struct program {
   int dim_count;
   /// Sets the dimensions that grow for the next run; null where none do.
   void (*advance)(index_t *dims) = nullptr;
+  /// Of what the functions of a decoder remember in a context (common/decoder.h).
+  size_t decoder_bytes = 0;
 };
 
 /// The variant for a device: of those it can run the newest, specific ones first.

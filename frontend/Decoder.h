@@ -1,0 +1,27 @@
+// Declares what --decoder makes of a model: how its interface is read, and what stands for the
+// inputs that follow from lengths. Internal to the frontend.
+#pragma once
+
+#include "frontend/GraphImporter.h"
+
+namespace tenon::frontend {
+
+/// Reads the interface of a decoder and adds what it means to `options` (OnnxModel::readDecoder).
+bool readDecoder(const onnx::GraphProto &graph, llvm::ArrayRef<DeclaredTensor> inputs,
+                 llvm::ArrayRef<DeclaredTensor> outputs, const DecoderRequest &request,
+                 ImportOptions &options, Diagnostics &diagnostics);
+
+/// What an input is where `options.decoder` says that it follows from lengths; None for others.
+llvm::Optional<Following> followingInput(const ImportOptions &options, llvm::StringRef input);
+
+/// Makes the values of the inputs that follow from lengths known in `importer`; the others are
+/// arguments of `graph` already. False after an error.
+bool defineFollowing(ModelImport &state, Graph &graph, GraphImporter &importer,
+                     llvm::ArrayRef<DeclaredTensor> inputs);
+
+/// Takes the logits of the last token where these alone are asked for, and notes in the module what
+/// the program's interface has to know (decoderPorts in passes/DecoderForm.h). False after an
+/// error.
+bool finishDecoder(ModelImport &state, Graph &graph);
+
+} // namespace tenon::frontend

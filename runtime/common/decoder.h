@@ -1,0 +1,170 @@
+// Defines the functions of a decoder behind the C interface: tokens in, logits out, generation, and
+// taking tokens back. They run the program in pieces of as many tokens as it takes at once, and
+// know nothing of the target: a machine runs it on host memory.
+//
+//   bool valid()                      there is a context
+//   index_t get(int dim)              a run-time dimension of the next run
+//   int set(int dim, index_t value)
+//   int reset()
+//   int run(const void *const *inputs, void *const *outputs)
+//   unsigned char *memory()           the context's: decoder_form::bytes of it
+#ifndef TENON_RUNTIME_COMMON_DECODER_H
+#define TENON_RUNTIME_COMMON_DECODER_H
+
+#include "common/sampling.h"
+#include "common/status_codes.h"
+
+#include <string.h>
+
+namespace tenon {
+
+/// What a program's decoder functions know of it. `Token`: the element of its input; `Logit`: that
+/// of its logits; `LastLogits`: these are of a run's last token alone.
+template <class Token, class Logit, bool LastLogits> struct decoder_form {
+  using token = Token;
+  using logit = Logit;
+  static constexpr bool last_logits = LastLogits;
+  /// Rows of logits that are computed token by token, at most.
+  static constexpr int single_rows = 16;
+
+  int tokens, logits;  // ports
+  int inputs, outputs; // how many there are
+  int length, count;   // run-time dimensions; count is -1 where a run takes one token
+  int piece;           // tokens of a run, at most
+  long capacity, vocabulary;
+  bool shortens; // every carried value is a cache that may be shortened
+
+  constexpr size_t row_bytes() const { return size_t(vocabulary) * sizeof(Logit); }
+  constexpr size_t token_bytes() const { return (size_t(piece) * sizeof(Token) + 63) / 64 * 64; }
+  constexpr size_t logit_bytes() const { return row_bytes() * size_t(LastLogits ? 1 : piece); }
+  /// Of a context: what is known of the last run, its tokens, its logits.
+  constexpr size_t bytes() const { return 64 + token_bytes() + logit_bytes(); }
+};
+
+/// What a context remembers; bytes of all ones after a reset.
+struct decoder_state {
+  int last_row; // of the logits, where the last token's are; -1: there are none
+  long length;  // of the caches with that token
+};
+
+template <class Form, class Machine> class decoder {
+  enum status {
+    TENON_STATUS_CODES(TENON_STATUS_ENUMERATOR) TENON_DECODER_STATUS_CODES(TENON_STATUS_ENUMERATOR)
+  };
+  using Token = typename Form::token;
+  using Logit = typename Form::logit;
+
+public:
+  decoder(const Form &form, Machine machine) : form_(form), machine_(machine) {}
+
+  int length(long *out) {
+    if (!machine_.valid() || !out)
+      return invalid_argument;
+    *out = long(machine_.get(form_.length));
+    return ok;
+  }
+
+  int set_length(long length) {
+    if (!machine_.valid() || length < 0)
+      return invalid_argument;
+    const long now = long(machine_.get(form_.length));
+    if (length > now)
+      return invalid_argument;
+    if (length == now)
+      return ok;
+    if (length == 0)
+      return machine_.reset();
+    return form_.shortens ? machine_.set(form_.length, index_t(length)) : int(unsupported);
+  }
+
+  int run(const int *tokens, int count, const void *const *inputs, void *logits, int rows) {
+    if (!machine_.valid() || count < 0 || (count > 0 && !tokens) || rows < 0 || rows > count ||
+        (rows > 0 && !logits) || (Form::last_logits && rows > Form::single_rows) ||
+        (form_.inputs > 1 && !inputs))
+      return invalid_argument;
+    for (int i = 0; i < count; ++i)
+      if (tokens[i] < 0 || tokens[i] >= form_.vocabulary)
+        return invalid_argument;
+    if (count > form_.capacity - long(machine_.get(form_.length)))
+      return state_full;
+    unsigned char *out = static_cast<unsigned char *>(logits);
+    // Where only a run's last token has logits, those that are wanted besides take runs of their
+    // own.
+    const int together = Form::last_logits && rows > 1 ? count - rows : count;
+    for (int at = 0; at < count;) {
+      const int left = at < together ? together - at : 1;
+      const int now = left < form_.piece ? left : form_.piece;
+      const int code = run_piece(tokens + at, now, inputs);
+      if (code != ok)
+        return code;
+      at += now;
+      // Rows from `count - rows` on, of those that this piece gave.
+      const int given = Form::last_logits ? 1 : now, first = at - given;
+      const int skipped = count - rows > first ? count - rows - first : 0;
+      if (skipped < given) {
+        const size_t bytes = size_t(given - skipped) * form_.row_bytes();
+        memcpy(out, row(skipped), bytes);
+        out += bytes;
+      }
+    }
+    return ok;
+  }
+
+  template <class Sampling>
+  int generate(const Sampling *how, int count, const void *const *inputs, int *tokens, int *made) {
+    if (!machine_.valid() || !how || count < 0 || (count > 0 && !tokens) || !made ||
+        how->stop_count < 0 || (how->stop_count > 0 && !how->stop))
+      return invalid_argument;
+    *made = 0;
+    for (; *made < count; ++*made) {
+      const long position = long(machine_.get(form_.length));
+      if (state().last_row < 0 || state().length != position)
+        return no_logits;
+      const int next = draw_token(row(state().last_row), form_.vocabulary, *how, position);
+      for (int i = 0; i < how->stop_count; ++i)
+        if (how->stop[i] == next)
+          return ok;
+      const int code = run(&next, 1, inputs, nullptr, 0);
+      if (code != ok)
+        return code;
+      tokens[*made] = next;
+    }
+    return ok;
+  }
+
+private:
+  decoder_state &state() { return *reinterpret_cast<decoder_state *>(machine_.memory()); }
+  Token *token_room() { return reinterpret_cast<Token *>(machine_.memory() + 64); }
+  Logit *row(int i) {
+    return reinterpret_cast<Logit *>(machine_.memory() + 64 + form_.token_bytes()) +
+           size_t(i) * size_t(form_.vocabulary);
+  }
+
+  int run_piece(const int *tokens, int count, const void *const *inputs) {
+    for (int i = 0; i < count; ++i)
+      token_room()[i] = Token(tokens[i]);
+    if (form_.count >= 0) {
+      const int code = machine_.set(form_.count, count);
+      if (code != ok)
+        return code;
+    }
+    const void *given[max_ports];
+    for (int i = 0; i < form_.inputs; ++i)
+      given[i] = i == form_.tokens ? token_room() : inputs[i];
+    void *outputs[] = {row(0)};
+    state().last_row = -1;
+    const int code = machine_.run(given, outputs);
+    if (code != ok)
+      return code;
+    state() = {Form::last_logits ? 0 : count - 1, long(machine_.get(form_.length))};
+    return ok;
+  }
+  static constexpr int max_ports = 64;
+
+  const Form &form_;
+  Machine machine_;
+};
+
+} // namespace tenon
+
+#endif

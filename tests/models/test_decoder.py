@@ -1,0 +1,346 @@
+#!/usr/bin/env python3
+"""Language models compiled with --decoder, token by token and in pieces, against ONNX Runtime on the
+same file: the interpreter for each step alone, and a program of the generated file from the first
+token to a full cache, with tokens taken back, drawn greedily and at random.
+
+    test_decoder.py [NAME...]     as unittest names its tests, such as Generated.test_steps
+"""
+
+import ctypes
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/tools"))
+from project_venv import require
+
+require("numpy", "onnx", "onnxruntime")
+
+import numpy as np
+import onnx
+from generated import Model, build_library, compile_model
+from onnx import TensorProto, helper, numpy_helper
+from tenon import tenon
+from tensors import plain_session
+
+LAYERS, HEADS, KEY_HEADS, WIDTH, VOCABULARY, CAPACITY = 2, 4, 2, 16, 24, 40
+HIDDEN = HEADS * WIDTH
+
+
+def build(path):
+    """A decoder as onnxruntime-genai's builder writes them: the mask's sum says where the last key is,
+    queries, keys and values come side by side, the head is the embedding turned around."""
+    random = np.random.default_rng(11)
+    nodes, weights = [], {}
+
+    def weight(name, *shape):
+        weights[name] = (random.standard_normal(shape) / np.sqrt(shape[0])).astype(np.float32)
+        return name
+
+    def node(op, inputs, outputs, domain="", **attributes):
+        nodes.append(helper.make_node(op, inputs, outputs, domain=domain, name=outputs[0], **attributes))
+        return outputs[0]
+
+    def norm(x, name):
+        weights[name] = random.uniform(0.5, 1.5, HIDDEN).astype(np.float32)
+        return node("SimplifiedLayerNormalization", [x, name], [f"{name}.y"], axis=-1, epsilon=1e-6)
+
+    angles = np.arange(CAPACITY)[:, None] / 100 ** (np.arange(WIDTH // 2) / (WIDTH // 2))
+    weights |= {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32),
+                "one": np.array([1]), "axis": np.array(1)}  # fmt: skip
+    node("ReduceSum", ["attention_mask", "one"], ["mask.sum"])
+    node("Cast", [node("Sub", ["mask.sum", "one"], ["mask.last"])], ["seqlens_k"], to=TensorProto.INT32)
+    node("Gather", [node("Shape", ["attention_mask"], ["mask.shape"]), "axis"], ["mask.total"], axis=0)
+    node("Cast", ["mask.total"], ["total_length"], to=TensorProto.INT32)
+    x = node("Gather", [weight("embedding", VOCABULARY, HIDDEN), "input_ids"], ["x"], axis=0)
+    values = []
+    for i in range(LAYERS):
+        packed = (HEADS + 2 * KEY_HEADS) * WIDTH
+        qkv = node("MatMul", [norm(x, f"norm{i}"), weight(f"qkv{i}.w", HIDDEN, packed)], [f"qkv{i}"])
+        values.append(helper.make_tensor_value_info(qkv, TensorProto.FLOAT, ["batch_size", "sequence_length", packed]))
+        caches = [f"past_key_values.{i}.key", f"past_key_values.{i}.value"]
+        node("GroupQueryAttention", [qkv, "", "", *caches, "seqlens_k", "total_length", "cos", "sin"],
+             [f"attention{i}", f"present.{i}.key", f"present.{i}.value"], "com.microsoft",
+             num_heads=HEADS, kv_num_heads=KEY_HEADS, do_rotary=1)  # fmt: skip
+        out = node("MatMul", [f"attention{i}", weight(f"out{i}.w", HIDDEN, HIDDEN)], [f"out{i}"])
+        x = node("Add", [x, out], [f"mid{i}"])
+        y = norm(x, f"post{i}")
+        gate = node("MatMul", [y, weight(f"gate{i}.w", HIDDEN, 2 * HIDDEN)], [f"gate{i}"])
+        gate = node("Mul", [gate, node("Sigmoid", [gate], [f"sigmoid{i}"])], [f"silu{i}"])
+        up = node("MatMul", [y, weight(f"up{i}.w", HIDDEN, 2 * HIDDEN)], [f"up{i}"])
+        down = weight(f"down{i}.w", 2 * HIDDEN, HIDDEN)
+        x = node("Add", [x, node("MatMul", [node("Mul", [gate, up], [f"mlp{i}"]), down], [f"down{i}"])], [f"x{i}"])
+    head = node("Transpose", ["embedding"], ["head"], perm=[1, 0])
+    node("MatMul", [norm(x, "norm"), head], ["logits"])
+
+    def info(name, *shape, kind=TensorProto.FLOAT):
+        return helper.make_tensor_value_info(name, kind, list(shape))
+
+    def caches(stem, length):
+        return [info(f"{stem}.{i}.{k}", "batch_size", KEY_HEADS, length, "kv_cache_dim")
+                for i in range(LAYERS) for k in ("key", "value")]  # fmt: skip
+
+    graph = helper.make_graph(
+        nodes, "decoder",
+        [info("input_ids", "batch_size", "sequence_length", kind=TensorProto.INT64),
+         info("attention_mask", "batch_size", "total_sequence_length", kind=TensorProto.INT64),
+         *caches("past_key_values", "past_sequence_length")],
+        [info("logits", "batch_size", "sequence_length", VOCABULARY), *caches("present", "total_sequence_length")],
+        [numpy_helper.from_array(value, name) for name, value in weights.items()], value_info=values)  # fmt: skip
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    onnx.save(helper.make_model(graph, ir_version=8, opset_imports=opsets), path)
+    return path
+
+
+class Reference:
+    """ONNX Runtime on the file, its caches kept from step to step."""
+
+    def __init__(self, session):
+        self.session, self.length = session, 0
+        self.names = [o.name for o in session.get_outputs()]
+        self.past = {i.name: np.zeros([1, KEY_HEADS, 0, WIDTH], np.float32) for i in session.get_inputs()
+                     if i.name.startswith("past")}  # fmt: skip
+
+    def run(self, tokens):
+        """Logits [tokens, vocabulary]."""
+        self.length += len(tokens)
+        given = {"input_ids": np.array([tokens]), "attention_mask": np.ones([1, self.length], np.int64)}
+        found = dict(zip(self.names, self.session.run(self.names, given | self.past)))
+        self.past = {name: found[name.replace("past_key_values", "present")] for name in self.past}
+        return found["logits"][0]
+
+    def greedy(self, logits, count):
+        tokens = []
+        for _ in range(count):
+            tokens.append(int(logits.argmax()))
+            logits = self.run(tokens[-1:])[-1]
+        return tokens
+
+
+class Sampling(ctypes.Structure):
+    _fields_ = [("temperature", ctypes.c_float), ("top_k", ctypes.c_int), ("top_p", ctypes.c_float),
+                ("seed", ctypes.c_ulong), ("stop", ctypes.POINTER(ctypes.c_int)), ("stop_count", ctypes.c_int)]  # fmt: skip
+
+
+OK, INVALID, FULL, NO_LOGITS = 0, 1, 6, 21
+
+
+class Program(Model):
+    """The functions of a decoder."""
+
+    def tokens(self, tokens, rows):
+        """(code, logits [rows, vocabulary])."""
+        given, out = (ctypes.c_int * len(tokens))(*tokens), np.full([rows, VOCABULARY], np.nan, np.float32)
+        code = self.function("run_tokens")(self.context, given, len(tokens), None,
+                                           out.ctypes.data_as(ctypes.c_void_p) if rows else None, rows)  # fmt: skip
+        return code, out
+
+    def generate(self, count, temperature=0.0, top_k=0, top_p=1.0, seed=1, stop=()):
+        """(code, tokens)."""
+        ends = (ctypes.c_int * len(stop))(*stop)
+        how = Sampling(temperature, top_k, top_p, seed, ends, len(stop))
+        out, made = (ctypes.c_int * count)(), ctypes.c_int()
+        code = self.function("run_generate")(self.context, ctypes.byref(how), count, None, out, ctypes.byref(made))
+        return code, list(out)[: made.value]
+
+    def length(self):
+        length = ctypes.c_long()
+        self.check(self.function("length")(self.context, ctypes.byref(length)))
+        return length.value
+
+    def set_length(self, length):
+        return self.function("set_length")(self.context, ctypes.c_long(length))
+
+
+class DecoderTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="tenon-decoder-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = Path(folder.name)
+        cls.model = build(cls.folder / "decoder.onnx")
+        cls.session = plain_session(onnx.load(cls.model))
+        cls.prompt = [int(t) for t in np.random.default_rng(5).integers(0, VOCABULARY, 21)]
+
+    def close(self, found, expected):
+        np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-4)
+
+
+class Interpreted(DecoderTest):
+    def test_steps(self):
+        """Each step alone, its caches given: a prompt of five tokens, then one and two."""
+        reference = Reference(self.session)
+        for step, tokens in enumerate((self.prompt[:5], self.prompt[5:6], self.prompt[6:8])):
+            for target in ("interpreter", "cpu:native"):
+                given = [f"--input=input_ids={self.save('ids', np.array([tokens]))}"]
+                given += [f"--input={name}={self.save(name, value)}" for name, value in reference.past.items()]
+                out = self.folder / f"out-{step}-{target[:3]}"
+                answer = tenon("run", self.model, f"--target={target}", f"--decoder={CAPACITY},logits=all",
+                               f"--save={out}", *given)  # fmt: skip
+                self.assertEqual(answer.status, 0, answer.errors or answer.output)
+                found = np.load(out / "logits.npy")[0]
+                expected = Reference(self.session)
+                expected.past, expected.length = dict(reference.past), reference.length
+                self.close(found, expected.run(tokens))
+            reference.run(tokens)
+
+    def save(self, name, value):
+        path = self.folder / f"{name}.npy"
+        np.save(path, value)
+        return path
+
+
+class Generated(DecoderTest):
+    """A program in C++."""
+
+    options, last = (), "last"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.programs = {logits: cls.library(logits) for logits in ("last", "all")}
+
+    @classmethod
+    def library(cls, logits):
+        source = cls.folder / f"{logits}.cpp"
+        compile_model(cls.model, source, f"--decoder={CAPACITY},logits={logits}")
+        return build_library(source, "-O1")
+
+    def program(self, logits):
+        program = Program(self.programs[logits], logits)
+        self.addCleanup(program.close)
+        return program
+
+    def test_steps(self):
+        """A prompt in two pieces (16 and 5), then a few tokens at a time: logits of the last rows."""
+        for logits in ("last", "all"):
+            program, reference = self.program(logits), Reference(self.session)
+            expected = reference.run(self.prompt)
+            code, found = program.tokens(self.prompt, 1)
+            self.assertEqual(code, OK)
+            self.close(found, expected[-1:])
+            for tokens, rows in (([3], 1), ([1, 2, 5], 3), ([7, 8], 0), ([4, 4, 9, 2], 2)):
+                expected = reference.run(tokens)
+                code, found = program.tokens(tokens, rows)
+                self.assertEqual(code, OK)
+                self.close(found, expected[len(tokens) - rows :])
+            self.assertEqual(program.length(), reference.length)
+
+    def test_rows_across_pieces(self):
+        program, reference = self.program("all"), Reference(self.session)
+        code, found = program.tokens(self.prompt, 19)
+        self.assertEqual(code, OK)
+        self.close(found, reference.run(self.prompt)[2:])
+
+    def test_greedy(self):
+        """The tokens are ONNX Runtime's; a stop token ends them and is not appended."""
+        program, reference = self.program("last"), Reference(self.session)
+        expected = reference.greedy(reference.run(self.prompt)[-1], 12)
+        self.assertEqual(program.tokens(self.prompt, 0)[0], OK)
+        self.assertEqual(program.generate(12), (OK, expected))
+        self.assertEqual(program.length(), len(self.prompt) + 12)
+
+        stop = expected[5]
+        before = expected[: expected.index(stop)]
+        self.assertEqual(program.set_length(0), OK)
+        self.assertEqual(program.tokens(self.prompt, 0)[0], OK)
+        self.assertEqual(program.generate(12, stop=[99, stop]), (OK, before))
+        self.assertEqual(program.length(), len(self.prompt) + len(before))
+
+    def test_taken_back(self):
+        """What is taken back is as if it had never been; there are no logits to draw from then."""
+        program, reference = self.program("last"), Reference(self.session)
+        self.assertEqual(program.generate(1), (NO_LOGITS, []))
+        self.assertEqual(program.tokens(self.prompt + [1, 2, 3, 4], 0)[0], OK)
+        self.assertEqual(program.set_length(len(self.prompt) + 5), INVALID)
+        self.assertEqual(program.set_length(len(self.prompt)), OK)
+        self.assertEqual(program.generate(1), (NO_LOGITS, []))
+        reference.run(self.prompt)
+        code, found = program.tokens([9, 6], 2)
+        self.assertEqual(code, OK)
+        self.close(found, reference.run([9, 6]))
+
+    def test_full(self):
+        """What does not fit is refused, and nothing changes."""
+        program, reference = self.program("last"), Reference(self.session)
+        self.assertEqual(program.tokens(self.prompt, 0)[0], OK)
+        self.assertEqual(program.tokens([1] * (CAPACITY - len(self.prompt) + 1), 0)[0], FULL)
+        self.assertEqual(program.length(), len(self.prompt))
+        expected = reference.greedy(reference.run(self.prompt)[-1], CAPACITY - len(self.prompt))
+        self.assertEqual(program.generate(CAPACITY), (FULL, expected))
+        self.assertEqual(program.length(), CAPACITY)
+        self.assertEqual(program.tokens([1], 0)[0], FULL)
+        self.assertEqual(program.set_length(CAPACITY - 1), OK)
+        self.assertEqual(program.tokens([1], 0)[0], OK)
+
+    def test_arguments(self):
+        program = self.program("last")
+        self.assertEqual(program.tokens([VOCABULARY], 0)[0], INVALID)
+        self.assertEqual(program.tokens([-1], 0)[0], INVALID)
+        self.assertEqual(program.tokens([1, 2], 3)[0], INVALID)
+        self.assertEqual(program.length(), 0)
+
+    def test_sampled(self):
+        """One seed gives the same tokens each time; counts of what is drawn follow the softmax over what
+        top_k and top_p leave."""
+        program, reference = self.program("last"), Reference(self.session)
+        logits = reference.run(self.prompt)[-1].astype(np.float64) / 0.7
+        order = np.argsort(-logits)
+        chances = np.exp(logits - logits.max())
+        few = chances.copy()
+        few[order[6:]] = 0
+        few /= few.sum()
+        within = np.cumsum(few[order]) - few[order] < 0.9
+        few[order[~within]] = 0
+        for expected, words in ((chances / chances.sum(), {}), (few / few.sum(), {"top_k": 6, "top_p": 0.9})):
+            counts = np.zeros(VOCABULARY)
+            draws = 600
+            for seed in range(draws):
+                self.assertEqual(program.set_length(0), OK)
+                self.assertEqual(program.tokens(self.prompt, 0)[0], OK)
+                code, tokens = program.generate(1, temperature=0.7, seed=seed, **words)
+                self.assertEqual(code, OK)
+                counts[tokens[0]] += 1
+            self.assertEqual(counts[expected == 0].sum(), 0)
+            # Five standard deviations of each count.
+            spread = np.sqrt(draws * expected * (1 - expected)) + 1
+            self.assertTrue((np.abs(counts - draws * expected) < 5 * spread).all(), counts)
+        runs = []
+        for _ in range(2):
+            self.assertEqual(program.set_length(0), OK)
+            self.assertEqual(program.tokens(self.prompt, 0)[0], OK)
+            runs.append(program.generate(8, temperature=1.0, seed=3))
+        self.assertEqual(runs[0], runs[1])
+
+
+class OnCuda(Generated):
+    """The same in CUDA: on the emulator of the kernels' tests, or on a GPU of the architecture that
+    TENON_CUDA_TARGET names, such as cuda:sm_90a."""
+
+    GPU = os.environ.get("TENON_CUDA_TARGET", "")
+
+    @classmethod
+    def library(cls, logits):
+        target, nvcc = cls.GPU or "cuda:sm_80", "nvcc" if cls.GPU else str(ROOT / "tests/tools/emulated-nvcc")
+        source = cls.folder / f"{logits}.cu"
+        compile_model(cls.model, source, f"--decoder={CAPACITY},logits={logits}", f"--target={target}",
+                      "--runtime=" + ("embed" if cls.GPU else "include"))  # fmt: skip
+        arch = target.partition("sm_")[2]
+        words = [nvcc, "-std=c++17", "-O1", "-shared", *(["-Xcompiler=-fPIC"] if cls.GPU else ["-fPIC"]),
+                 "-gencode", f"arch=compute_{arch},code=sm_{arch}", f"-I{cls.folder}", source, "-o",
+                 source.with_suffix(".so")]  # fmt: skip
+        done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
+        if done.returncode:
+            raise AssertionError(done.stderr[-2000:])
+        return source.with_suffix(".so")
+
+    if not GPU:  # hundreds of runs take minutes there
+        test_sampled = None
+
+
+if __name__ == "__main__":
+    unittest.main()
