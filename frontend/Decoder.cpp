@@ -11,6 +11,7 @@
 #include "frontend/Decoder.h"
 
 #include "frontend/Extents.h"
+#include "frontend/LastRow.h"
 #include "frontend/Signature.h"
 #include "frontend/onnx/Operators.h"
 #include "ir/BornExtents.h"
@@ -650,13 +651,10 @@ bool finishDecoder(ModelImport &state, Graph &graph) {
     return false;
   }
   if (decoder.request.lastLogits && rowForEach && !count.isConstant(1)) {
-    Builder b(graph.returnOp(), state.pending);
-    b.location = logits->def() ? logits->def()->loc() : Location();
-    Value *last = sliceAlong(b, logits, 1, count - 1, b.context().dim(1), 1);
+    const bool taken = takeLastRow(graph, port, 1, state.pending);
     state.flush("", "");
-    if (!last)
+    if (!taken)
       return false;
-    graph.returnOp()->setOperand(port, last);
   }
   const int64_t axis = *cache.appendAxis + (*cache.appendAxis < 0 ? past->type().rank() : 0);
   DecoderPorts ports;

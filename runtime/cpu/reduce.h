@@ -49,7 +49,7 @@ TENON_FN Scalars lane_of(indices<I...>, const Tuple &t, int lane) {
 
 template <class L, int Axis, class Pre, class Ins, class Count, int... I>
 TENON_FN auto load_values(indices<I...>, const Pre &pre, const Ins &ins,
-                          [[maybe_unused]] const index_t *at, Count count) {
+                          [[maybe_unused]] const index_t *at, [[maybe_unused]] Count count) {
   return as_tuple(pre(L{}, load_at<L, Axis>(ins.template get<I>(), at, count)...));
 }
 

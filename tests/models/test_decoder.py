@@ -24,7 +24,7 @@ import numpy as np
 import onnx
 from generated import Model, build_library, compile_model
 from onnx import TensorProto, helper, numpy_helper
-from tenon import tenon
+from tenon import build_flags, tenon
 from tensors import plain_session
 
 LAYERS, HEADS, KEY_HEADS, WIDTH, VOCABULARY, CAPACITY = 2, 4, 2, 16, 24, 40
@@ -340,6 +340,30 @@ class OnCuda(Generated):
 
     if not GPU:  # hundreds of runs take minutes there
         test_sampled = None
+
+
+class Examples(DecoderTest):
+    """examples/llm: the C++ program and the Python script, on numbers of tokens."""
+
+    def test_greedy(self):
+        source = self.folder / "llm.cpp"
+        compile_model(self.model, source, f"--decoder={CAPACITY}")
+        library = build_library(source, "-O1")
+        example = ROOT / "examples/llm"
+        flags = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", *build_flags(source)]
+        words = [os.environ.get("CXX", "c++"), *flags, f"-I{self.folder}", example / "generate.cpp", source, "-o",
+                 self.folder / "generate"]  # fmt: skip
+        done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+        reference, prompt = Reference(self.session), " ".join(map(str, self.prompt))
+        expected = reference.greedy(reference.run(self.prompt)[-1], 8)
+        for words, given in (([self.folder / "generate", 8], prompt),
+                             ([sys.executable, example / "generate.py", library, "--ids", "--temperature=0",
+                               "--count=8", prompt], None)):  # fmt: skip
+            done = subprocess.run([str(word) for word in words], capture_output=True, text=True, input=given)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual([int(word) for word in done.stdout.split()], expected)
+            self.assertRegex(done.stderr, "prompt: 21 tokens, .* text: 8 tokens, ")
 
 
 if __name__ == "__main__":
