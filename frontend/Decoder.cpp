@@ -330,6 +330,8 @@ private:
     };
     for (ImportState &s : found_.caches) {
       const DeclaredTensor &past = *input(s.input);
+      if (isWindow(s.input))
+        continue;
       const DeclaredTensor &present =
           *llvm::find_if(outputs_, [&](const DeclaredTensor &t) { return t.name == s.output; });
       llvm::SmallVector<int64_t, 2> axes = *differing(past, present);
@@ -400,19 +402,35 @@ private:
     }
   }
 
-  /// Extents of caches that the nodes which read them say: the width of a head, a window's rows.
+  /// Extents of caches that the nodes which read them say: the width of a head, a window's rows. A
+  /// cache of a window's rows is written one token at a time.
   void bindWidths() {
     for (const onnx::NodeProto &node : graph_.node())
       if (node.op_type() == "GroupQueryAttention" && node.input_size() > 4)
         for (int k : {3, 4})
           if (const DeclaredTensor *past = input(node.input(k)); past && past->shape.size() == 4) {
-            const int64_t window = attribute(node, "local_window_size", -1);
-            if (isSymbol(*past, 2) && window > 0 && attribute(node, "sliding_window_cache", 0) == 1)
-              bind(symbol(*past, 2), window);
+            if (attribute(node, "sliding_window_cache", 0) == 1) {
+              const int64_t window = attribute(node, "local_window_size", -1);
+              if (isSymbol(*past, 2) && window > 0)
+                bind(symbol(*past, 2), window);
+              if (!found_.count.empty() && !isGiven(found_.count)) {
+                options_.bindDims[found_.count] = 1;
+                found_.bound.push_back({found_.count, 1});
+              }
+            }
             if (isSymbol(*past, 3))
               if (const int64_t width = headWidth(node))
                 bind(symbol(*past, 3), width);
           }
+  }
+
+  /// Whether a cache holds the rows of a window alone.
+  bool isWindow(llvm::StringRef cache) const {
+    return llvm::any_of(graph_.node(), [&](const onnx::NodeProto &node) {
+      return node.op_type() == "GroupQueryAttention" && node.input_size() > 4 &&
+             (cache == node.input(3) || cache == node.input(4)) &&
+             attribute(node, "sliding_window_cache", 0) == 1;
+    });
   }
 
   static int64_t attribute(const onnx::NodeProto &node, llvm::StringRef name, int64_t otherwise) {
