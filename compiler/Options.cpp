@@ -94,7 +94,7 @@ llvm::Optional<DecoderRequest> decoderRequest(llvm::StringRef words, std::string
   DecoderRequest request;
   llvm::SmallVector<llvm::StringRef, 3> items;
   words.split(items, ',');
-  if (items[0].getAsInteger(10, request.capacity) || request.capacity < 1 ||
+  if (items[0].getAsInteger(10, request.capacity) || request.capacity < 2 ||
       request.capacity > INT32_MAX) {
     why = "expected the most tokens that the caches hold, such as 4096, found '" + items[0].str() +
           "'";

@@ -142,7 +142,7 @@ private:
     const Words words = wordsOf(t.name);
     auto has = [&](llvm::StringRef w) { return llvm::is_contained(words, w); };
     const size_t rank = t.shape.size();
-    if (has("encoder"))
+    if (has("encoder") || isOpaque(t.element))
       return llvm::None;
     if (has("attention") && has("mask") && (rank == 2 || rank == 4))
       return Following::Mask;
@@ -243,6 +243,10 @@ private:
     return axes;
   }
 
+  static bool saysPast(llvm::StringRef name) {
+    const Words words = wordsOf(name);
+    return !words.empty() && words.front() == "past";
+  }
   bool isCacheLike(const DeclaredTensor &t) const {
     return t.hasShape && t.shape.size() >= 3 && t.name != found_.tokens && !following(t) &&
            t.element != Element::String && t.container == Container::None;
@@ -261,9 +265,9 @@ private:
         if (!taken.count(present.name) && cacheName(present.name) == name &&
             differing(past, present))
           matches.push_back(&present);
-      if (matches.empty() && wordsOf(past.name).front() == "past")
+      if (matches.empty() && saysPast(past.name))
         matches = byTypeAlone(past, taken);
-      if (matches.size() > 1 || (matches.empty() && wordsOf(past.name).front() == "past"))
+      if (matches.size() > 1 || (matches.empty() && saysPast(past.name)))
         return ambiguous(past, matches);
       if (matches.empty())
         continue;
@@ -586,6 +590,12 @@ bool defineFollowing(ModelImport &state, Graph &graph, GraphImporter &importer,
     return false;
   }
   const int64_t axis = *cache.appendAxis + (*cache.appendAxis < 0 ? past->type().rank() : 0);
+  if (axis < 0 || axis >= int64_t(past->type().rank())) {
+    state.error("--state " + cache.input + "=" + cache.output + ":append@" +
+                std::to_string(*cache.appendAxis) + ": there is no such axis in " +
+                toString(past->type()));
+    return false;
+  }
   FollowingValues values(importer.b, past, unsigned(axis), tokens);
   for (const auto &[name, what] : decoder.following) {
     const auto *declared =
@@ -656,6 +666,11 @@ bool finishDecoder(ModelImport &state, Graph &graph) {
   Value *past = argument(graph, cache.input), *tokens = argument(graph, decoder.tokens);
   const auto port =
       unsigned(llvm::find(graph.outputNames, decoder.logits) - graph.outputNames.begin());
+  if (port == graph.outputNames.size()) {
+    state.error("--decoder: expected a tensor of logits, found that " + quoted(decoder.logits) +
+                " is none");
+    return false;
+  }
   Value *logits = graph.returnOp()->operand(port);
   const Type t = logits->type();
   if (!checkInputs(state, graph, tokens))

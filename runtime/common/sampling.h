@@ -76,9 +76,12 @@ template <class Logit, class Sampling>
 int draw_token(const Logit *logits, long count, const Sampling &how, long position) {
   auto logit = [&](long i) { return float(load_element(logits + i)); };
   long best = 0;
+  uint32_t top = detail::ordered_bits(logit(0));
   for (long i = 1; i < count; ++i)
-    if (detail::ordered_bits(logit(i)) > detail::ordered_bits(logit(best)))
+    if (const uint32_t key = detail::ordered_bits(logit(i)); key > top) {
+      top = key;
       best = i;
+    }
   const double temperature = double(how.temperature);
   if (!(temperature > 0))
     return int(best);

@@ -181,9 +181,9 @@ struct program {
   void (*advance)(index_t *dims); // sets the dimensions that grow for the next run; null: none do
 #if !defined(TENON_NO_HEAP)
   needed_ports inputs, outputs;
-  size_t text_bytes;    // of the text that one run spells, at most
-  int threads;          // of a context, where the caller does not say
-  size_t decoder_bytes; // of what the functions of a decoder remember
+  size_t text_bytes;        // of the text that one run spells, at most
+  int threads;              // of a context, where the caller does not say
+  size_t decoder_bytes = 0; // of what the functions of a decoder remember
 #endif
 };
 
