@@ -34,13 +34,14 @@ public:
 
   /// Writes the extents, what is hidden and what is undefined into a kernel's configuration.
   void configure(StepWriter::Config &cfg) const;
-  /// Declares the views q, k, v and y and the pack `bias`.
-  void writeViews(StepWriter &out) const;
-  /// Declares `order`, where there is one.
-  void writeOrder(StepWriter &out) const;
+  /// Declares the views q, k, v and y, the pack `bias` and, where there is one, `order`; `change`
+  /// rewrites the strides of each.
+  void writeViews(
+      StepWriter &out, StepWriter::Change change = [](const Strides &s) { return s; }) const;
+
+  Context &context() const { return form_.anchor->result()->type().context(); }
 
 private:
-  Context &context() const { return form_.anchor->result()->type().context(); }
   unsigned rank() const { return unsigned(space_.size()); }
   llvm::ArrayRef<Dim> own(unsigned i) const { return form_.anchorInputs[i].space; }
   Strides operand(unsigned i) const;
