@@ -5,7 +5,7 @@
 
 namespace tenon {
 
-AttentionForm::AttentionForm(const GroupForm &form)
+AttentionForm::AttentionForm(const GroupForm &form, bool merge)
     : form_(form), at_(attentionOperands(*form.anchor)) {
   const Type y = form.anchor->result()->type();
   space_.assign(y.shape().begin(), y.shape().end());
@@ -15,6 +15,12 @@ AttentionForm::AttentionForm(const GroupForm &form)
   llvm::SmallVector<unsigned, 6> order;
   for (unsigned d = 0; d + 2 < rank(); ++d)
     order.push_back(d);
+  if (!merge) { // distances that no two dimensions walk as one
+    Strides apart = operands[0];
+    for (Dim &d : apart.strides)
+      d = context().dim(1);
+    operands.push_back(apart);
+  }
   leading_ = mergeDims(space_, order, operands);
 }
 
@@ -82,6 +88,14 @@ void AttentionForm::writeViews(StepWriter &out, StepWriter::Change change) const
   w.line("const auto q = " + operand(0) + ";");
   w.line("const auto k = " + operand(1) + ";");
   w.line("const auto v = " + operand(2) + ";");
+  writeRest(out, change);
+}
+
+void AttentionForm::writeRest(StepWriter &out, StepWriter::Change change) const {
+  SourceWriter &w = out.code();
+  auto operand = [&](unsigned i) {
+    return out.view(form_.anchorInputs[i].inputs[0].source, change(view(i)));
+  };
   w.line("const auto bias = pack(" + (hasBias() ? operand(at_.bias) : std::string()) + ");");
   w.line("const auto y = " + out.resultView(0, change(resultView())) + ";");
   if (!hasOrder())

@@ -11,7 +11,8 @@ namespace tenon {
 /// two of an operand's own.
 class AttentionForm {
 public:
-  explicit AttentionForm(const GroupForm &form);
+  /// Without `merge` leading dimensions are those of the result that have more than one element.
+  explicit AttentionForm(const GroupForm &form, bool merge = true);
 
   llvm::ArrayRef<Dim> leading() const { return leading_.extents; }
   /// How many heads there are in all, at upper bounds.
@@ -39,7 +40,14 @@ public:
   void writeViews(
       StepWriter &out, StepWriter::Change change = [](const Strides &s) { return s; }) const;
 
+  /// The same of all but q, k and v, whose strides in the chain are the caller's.
+  void writeRest(StepWriter &out, StepWriter::Change change) const;
+
   Context &context() const { return form_.anchor->result()->type().context(); }
+  /// Strides over (leading…, row, column) of those over an operand's own dimensions, `shape`.
+  Strides aligned(const Strides &own, llvm::ArrayRef<Dim> shape) const {
+    return merged(spread(own, shape));
+  }
 
 private:
   unsigned rank() const { return unsigned(space_.size()); }

@@ -93,7 +93,7 @@ bool run_decode(const decode_problem &p, cudaStream_t stream) {
     return with([](const auto &...of) { return cuda::decode_attention_sm90(of...); });
   else
     return with([](const auto &...of) { return cuda::decode_attention_sm80(of...); },
-                cuda::split_scratch{p.partials, p.counters});
+                cuda::no_appended_rows{}, cuda::split_scratch{p.partials, p.counters});
 }
 
 template <class Schedule, int Group, int D>

@@ -8,6 +8,8 @@
 namespace study {
 namespace {
 
+using tenon::f16;
+
 void require(cudaError_t e, const char *what) {
   if (e != cudaSuccess) {
     fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(e));

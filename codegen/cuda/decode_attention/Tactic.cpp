@@ -43,10 +43,8 @@ constexpr DecodeAttentionCosts kCosts = {
 #include "codegen/cuda/decode_attention/costs.inc"
 };
 
-struct DecodeAttention : PricedBy<kCosts> {
-  static constexpr llvm::StringLiteral id = "decode_attention",
-                                       summary = "fp16 and bf16 attention of few queries on Tensor "
-                                                 "Cores, blocks share the keys";
+/// What both tactics, of which T is one, do alike.
+template <class T> struct DecodeAttentionOf : PricedBy<kCosts> {
   using Problem = DecodeAttentionProblem;
   using Schedule = DecodeAttentionSchedule;
 
@@ -79,7 +77,7 @@ struct DecodeAttention : PricedBy<kCosts> {
   }
 
   static Result<> legal(const Problem &p, const Schedule &s) {
-    const ScheduleText text = printSchedule(id, s);
+    const ScheduleText text = printSchedule(T::id, s);
     if (s.cluster && p.in.level.sm < 90)
       return impossible(text, "clusters are for sm_90 and up");
     if (s.cluster && s.splits > kMostOfCluster)
@@ -128,12 +126,13 @@ struct DecodeAttention : PricedBy<kCosts> {
     if (isLarge(p.in.form))
       cfg.flag("large", true);
     const std::string config = cfg.finish();
-    p.writeViews(out);
+    p.writeOperands(out);
     std::vector<std::string> arguments{
         config, cppScalar(Element::F32, p.in.form.anchor->floatAttr("scale")),
         "q",    "k",
         "v",    "bias",
-        "y",    p.f.hasOrder() ? "order" : "plain_order{}"};
+        "y",    p.f.hasOrder() ? "order" : "plain_order{}",
+        "rows"};
     if (!s.cluster && s.splits > 1)
       arguments.push_back("cuda::split_scratch{" + out.scratchPointer("float") + ", " +
                           out.zeroedPointer("int") + "}");
@@ -141,8 +140,28 @@ struct DecodeAttention : PricedBy<kCosts> {
   }
 };
 
+struct DecodeAttention : DecodeAttentionOf<DecodeAttention> {
+  static constexpr llvm::StringLiteral id = "decode_attention",
+                                       summary = "fp16 and bf16 attention of few queries on Tensor "
+                                                 "Cores, blocks share the keys";
+};
+
+struct DecodeAttentionCached : DecodeAttentionOf<DecodeAttentionCached> {
+  static constexpr llvm::StringLiteral id = "decode_attention_cached",
+                                       summary = "the same with what computes queries and new keys "
+                                                 "(rotations), and the caches with new rows";
+  static constexpr Chain chains[] = {
+      {"fuse.decode-attention",
+       "few queries and new rows of a cache, what computes them, and attention over it",
+       {},
+       {},
+       findCacheUpdate},
+  };
+};
+
 } // namespace
 
 const Tactic &kDecodeAttention = kTacticOf<DecodeAttention>;
+const Tactic &kDecodeAttentionCached = kTacticOf<DecodeAttentionCached>;
 
 } // namespace tenon::cuda

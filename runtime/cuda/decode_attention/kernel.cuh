@@ -14,16 +14,22 @@
 // keys there are is read from memory (Order), so that a captured launch follows a cache that fills;
 // blocks without keys send that they have none.
 //
+// Rows may be new (cache.cuh): the warp whose turn is behind the last of the old keys computes
+// them, and whoever has keys and values in its ring writes them to where the cache is to be.
+//
 // Config: batch (dims, the leading dimensions), group (fixed), m, n (`fixed` or `dyn`), d, e
 // (`fixed`), causal, zero_undefined as for attention_sm80. Schedule: warps, keys (multiple of 16),
 // stages, splits (sm_90: 8 at most). q, y: views over (batch..., group, m, d or e); k, v: over
-// (batch..., group, n, d or e), whose stride along the group is 0; q, k and v are contiguous along
-// the last dimension. bias: pack() or pack(view over (batch..., group, m, n)), f32. order: an
-// attention_order (common/attention_order.h) over (batch..., group, m, d). scratch: as geometry.h
-// has it, null for clusters and one split. Fast where rows are whole, aligned runs of 16 bytes.
+// (batch..., group, n, d or e), whose stride along the group is 0; k and v are contiguous along the
+// last dimension, and q is, or is an operand that is computed (base/computed.cuh, joined_columns).
+// bias: pack() or pack(view over (batch..., group, m, n)), f32. order: an attention_order
+// (common/attention_order.h) over (batch..., group, m, d). rows: no_appended_rows or appended_rows,
+// of at most `keys` new ones, which n counts, too. scratch: as geometry.h has it, null for clusters
+// and one split. Fast where rows are whole, aligned runs of 16 bytes.
 #ifndef TENON_RUNTIME_CUDA_DECODE_ATTENTION_KERNEL_CUH
 #define TENON_RUNTIME_CUDA_DECODE_ATTENTION_KERNEL_CUH
 
+#include "cuda/decode_attention/cache.cuh"
 #include "cuda/decode_attention/geometry.h"
 #include "cuda/ptx/cluster.cuh"
 #include "cuda/tile/attention_rows.cuh"
@@ -39,7 +45,8 @@ template <int Warps, int Keys, int Stages, int Splits> struct decode_attention_s
   static constexpr int warps = Warps, keys = Keys, stages = Stages, splits = Splits;
 };
 
-template <bool Cluster, class Config, class Q, class K, class V, class Bias, class Y, class Order>
+template <bool Cluster, class Config, class Q, class K, class V, class Bias, class Y, class Order,
+          class Rows>
 struct decode_attention_kernel {
   Config cfg;
   float scale; // of products, to scores
@@ -49,9 +56,10 @@ struct decode_attention_kernel {
   Bias bias;
   Y y;
   Order order;
+  Rows added;
   split_scratch scratch;
 
-  using element = detail::bare<typename Q::element>;
+  using element = detail::bare<typename K::element>;
   using index = index_of<Config>;
   static_assert(detail::is_same<element, f16> || detail::is_same<element, bf16>,
                 "operands of 16 bits");
@@ -95,18 +103,25 @@ struct decode_attention_kernel {
     warp_rows s;
     const index begin = Order::first_key(at.origin, index(0));
     const index end = visible_keys(at.origin, count_of_queries());
-    const index count = end > begin ? end - begin : index(0);
-    const auto from_k = loader<tile_of_k, d>(k, at, begin, count);
-    const auto from_v = loader<tile_of_v, e>(v, at, begin, count);
+    // The rows that are brought, and whether they are to be written as well.
+    const bool writes = Rows::appends && at.first == 0;
+    const index low = writes ? index(0) : begin,
+                high = writes ? old_rows() : min_of(end, old_rows());
+    const index count = high > low ? high - low : index(0);
+    const auto from_k = loader<tile_of_k, d>(k, at, low, count);
+    const auto from_v = loader<tile_of_v, e>(v, at, low, count);
     element *const ring = reinterpret_cast<element *>(shared) + warp() * stages * stage_elements;
-    const int all = int(ceil_div(count, index(keys))), first = warp() * splits + split();
+    const int old = int(ceil_div(count, index(keys))), all = old + Rows::appends;
+    const int first = warp() * splits + split();
     const auto bring = [&](int stage, int tile) {
       element *const to = ring + stage * stage_elements;
-      if (tile < all) {
+      if (tile < old) {
         from_k.issue(to, tile);
         from_v.issue(to + tile_of_k::size, tile);
         from_k.put(to, tile);
         from_v.put(to + tile_of_k::size, tile);
+      } else if (Rows::appends && tile == old) {
+        bring_new(to, at);
       }
       ptx::cp_async_group::commit();
     };
@@ -120,7 +135,16 @@ struct decode_attention_kernel {
       ptx::cp_async_group::wait<stages - 2>();
       sync_warp(); // other lanes have brought it, and are through with the one before
       bring(stage == 0 ? stages - 1 : stage - 1, tile + (stages - 1) * splits * warps);
-      attend(s, ring + stage * stage_elements, at, begin + index(tile) * keys);
+      element *const tiles = ring + stage * stage_elements;
+      const bool is_new = Rows::appends && tile == old;
+      const index row = is_new ? old_rows() : low + index(tile) * keys;
+      if (writes) {
+        write_rows(tiles, at, row);
+        if (row + keys > end) // what holds nothing may be anything
+          clear_values(tiles + tile_of_k::size, int(max_of(end - row, index(0))));
+      }
+      if (row < end && row + keys > begin)
+        attend(s, tiles, at, row, is_new ? count_of_keys() : old_rows());
       stage = stage + 1 == stages ? 0 : stage + 1;
     }
     ptx::cp_async_group::wait<0>();
@@ -138,6 +162,13 @@ private:
   TENON_FN index_t tiles() const { return ceil_div(group * index_t(cfg.m), index_t(rows)); }
   TENON_DEVICE index count_of_queries() const { return index(index_t(cfg.m)); }
   TENON_DEVICE index count_of_keys() const { return index(index_t(cfg.n)); }
+  /// How many rows k and v have.
+  TENON_DEVICE index old_rows() const {
+    if constexpr (Rows::appends)
+      return index(index_t(added.past));
+    else
+      return count_of_keys();
+  }
   /// How many keys the queries before `m` see.
   TENON_DEVICE index visible_keys(index origin, index m) const {
     return Order::template visible_keys<Config::causal>(origin, m, count_of_queries(),
@@ -159,6 +190,15 @@ private:
         origin = index(view.data[offset(view.strides, point)]);
       }
     }
+    /// The first column of row `row` among those of all heads of the group.
+    TENON_DEVICE void at_row(index (&to)[rank], index row, index queries) const {
+      TENON_UNROLL
+      for (int i = 0; i < leading; ++i)
+        to[i] = point[i];
+      to[leading] = row / queries;
+      to[leading + 1] = row % queries;
+      to[leading + 2] = 0;
+    }
   };
   /// Row `r` of a place's tile: a head of the group and a query of it.
   TENON_DEVICE bool is_there(const place &at, int r) const {
@@ -169,11 +209,7 @@ private:
   }
   template <class View> TENON_DEVICE index row_of(const View &view, const place &at, int r) const {
     index point[rank];
-    TENON_UNROLL
-    for (int i = 0; i < rank; ++i)
-      point[i] = at.point[i];
-    point[leading] = (at.first + r) / count_of_queries();
-    point[leading + 1] = query_of(at, r);
+    at.at_row(point, at.first + r, count_of_queries());
     return offset(view.strides, point);
   }
 
@@ -191,25 +227,108 @@ private:
 
   /// Straight to the places that mma wants: each element is read once by a warp.
   TENON_DEVICE void load_queries(warp_rows &s, const place &at) const {
-    static_assert(detail::is_unit<decltype(q.strides.template get<rank - 1>())>,
-                  "queries are contiguous along their last dimension");
     TENON_UNROLL
     for (int r = 0; r < 2; ++r) {
       const int row = lane() / 4 + 8 * r;
       const bool there = is_there(at, row);
-      const element *const from = q.data + (there ? row_of(q, at, row) : index(0));
+      index point[rank];
+      at.at_row(point, there ? at.first + row : index(0), count_of_queries());
       TENON_UNROLL
       for (int i = 0; i < depth / 8; ++i) {
-        const int column = 8 * i + 2 * (lane() % 4);
+        point[rank - 1] = 8 * i + 2 * (lane() % 4);
         element pair[2];
-        fetch_run(pair, from + column, fixed<1>{}, there ? max_of(0, min_of(2, d - column)) : 0);
+        load_columns(pair, q, point, there ? max_of(0, min_of(2, d - int(point[rank - 1]))) : 0);
         memcpy(&s.query[i / 2][2 * (i % 2) + r], static_cast<const void *>(pair), 4);
       }
     }
   }
+  /// `count` columns from a point on, as they are multiplied; the others are zero.
+  template <int Run, class T, class S>
+  TENON_DEVICE static void load_columns(element (&to)[Run], const view<T, S> &from,
+                                        const index (&point)[rank], int count) {
+    fetch_run(to, from.data + offset(from.strides, point), from.strides.template get<rank - 1>(),
+              count);
+  }
+  template <int Run, class Operand>
+  TENON_DEVICE static void load_columns(element (&to)[Run], const Operand &from,
+                                        const index (&point)[rank], int count) {
+    float x[Run] = {};
+    if (count > 0)
+      load_operand<rank - 1>(x, from, point, count);
+    TENON_UNROLL
+    for (int i = 0; i < Run; ++i)
+      store_element(&to[i], i < count ? x[i] : 0.0f);
+  }
 
-  /// The keys and values from `first` on, which lie in `tile`.
-  TENON_DEVICE void attend(warp_rows &s, const element *tile, const place &at, index first) const {
+  // --- new rows ---
+
+  /// f(row, first column, columns of the row) for the runs of a tile that are this lane's.
+  template <class Tile, class F> TENON_DEVICE static void each_run(int columns, F f) {
+    constexpr int runs = Tile::columns / 8, count = Tile::rows * runs;
+    TENON_NO_UNROLL
+    for (int i = lane(); i < count; i += 32)
+      f(i / runs, i % runs * 8, max_of(0, min_of(8, columns - i % runs * 8)));
+  }
+  TENON_DEVICE void bring_new(element *to, const place &at) const {
+    if constexpr (Rows::appends) {
+      const int rows = int(count_of_keys() - old_rows());
+      index point[rank];
+      at.at_row(point, index(0), index(1));
+      const auto bring = [&](auto tile, element *place, const auto &from, int columns) {
+        using tile_of = decltype(tile);
+        each_run<tile_of>(columns, [&](int row, int column, int count) {
+          element held[8];
+          point[rank - 2] = min_of(row, rows - 1), point[rank - 1] = column;
+          load_columns(held, from, point, row < rows ? count : 0);
+          detail::store_words(place + tile_of::at(row, column / 8), held);
+        });
+      };
+      bring(tile_of_k{}, to, added.new_k, d);
+      bring(tile_of_v{}, to + tile_of_k::size, added.new_v, e);
+    }
+  }
+  /// The keys and values in `tiles`, which are rows `first` and further, to the new cache.
+  TENON_DEVICE void write_rows(const element *tiles, const place &at, index first) const {
+    if constexpr (Rows::appends) {
+      const index end = first < old_rows() ? old_rows() : count_of_keys();
+      const auto write = [&](auto tile, const element *from, const auto &to, int columns) {
+        using tile_of = decltype(tile);
+        static_assert(detail::is_unit<decltype(to.strides.template get<rank - 1>())>,
+                      "the cache is contiguous along its last dimension");
+        element *const base = to.data + offset(to.strides, at.point);
+        const index stride = index(index_t(to.strides.template get<rank - 2>()));
+        each_run<tile_of>(columns, [&](int row, int column, int count) {
+          if (first + row >= end)
+            return;
+          element held[8];
+          detail::load_words(held, from + tile_of::at(row, column / 8));
+          element *const place = base + (first + row) * stride + column;
+          if (count == 8 && detail::is_aligned<16>(place)) {
+            detail::store_words(place, held);
+          } else {
+            for (int i = 0; i < count; ++i)
+              place[i] = held[i];
+          }
+        });
+      };
+      write(tile_of_k{}, tiles, added.present_k, d);
+      write(tile_of_v{}, tiles + tile_of_k::size, added.present_v, e);
+    }
+  }
+  /// Of values, rows from `first` on become zero: their weights are.
+  TENON_DEVICE static void clear_values(element *values, int first) {
+    sync_warp(); // they have been written
+    each_run<tile_of_v>(width, [&](int row, int column, int) {
+      const element zeros[8] = {};
+      if (row >= first)
+        detail::store_words(values + tile_of_v::at(row, column / 8), zeros);
+    });
+    sync_warp();
+  }
+
+  /// The keys and values from `first` on, which lie in `tile`; none from `limit` on.
+  TENON_DEVICE void attend(warp_rows &s, const element *tile, const place &at, index first,
+                           index limit) const {
     scores score = {};
     scores added = {};
     if constexpr (has_bias) { // on its way while products are computed
@@ -224,14 +343,14 @@ private:
     }
     s.template multiply_keys<tile_of_k>(score, tile, 0);
     warp_rows::finish_scores(score, scale, order, added);
-    if (first + keys > visible_keys(at.origin, index(1)) ||
+    if (first + keys > min_of(visible_keys(at.origin, index(1)), limit) ||
         first < Order::first_key(at.origin, count_of_queries() - 1)) {
       TENON_UNROLL
       for (int r = 0; r < 2; ++r) {
         const index query = query_of(at, lane() / 4 + 8 * r);
         warp_rows::template hide<Order::has_window>(
             score, r, int(Order::first_key(at.origin, query) - first),
-            int(visible_keys(at.origin, query + 1) - first));
+            int(min_of(visible_keys(at.origin, query + 1), limit) - first));
       }
     }
     s.weigh(score);
@@ -398,22 +517,25 @@ private:
   }
 };
 
-template <class Config, class Q, class K, class V, class Bias, class Y, class Order = plain_order>
-decode_attention_kernel<false, Config, Q, K, V, Bias, Y, Order>
+template <class Config, class Q, class K, class V, class Bias, class Y, class Order = plain_order,
+          class Rows = no_appended_rows>
+decode_attention_kernel<false, Config, Q, K, V, Bias, Y, Order, Rows>
 decode_attention_sm80(Config cfg, float scale, Q q, K k, V v, Bias bias, Y y, Order order = {},
-                      split_scratch scratch = {}) {
-  using rows = typename decode_attention_kernel<false, Config, Q, K, V, Bias, Y, Order>::warp_rows;
-  const float unit = rows::log2e / rows::unit;
+                      Rows rows = {}, split_scratch scratch = {}) {
+  using kernel = decode_attention_kernel<false, Config, Q, K, V, Bias, Y, Order, Rows>;
+  const float unit = kernel::warp_rows::log2e / kernel::warp_rows::unit;
   order.cap *= unit;
-  return {cfg, scale * unit, q, k, v, bias, y, order, scratch};
+  return {cfg, scale * unit, q, k, v, bias, y, order, rows, scratch};
 }
-template <class Config, class Q, class K, class V, class Bias, class Y, class Order = plain_order>
-decode_attention_kernel<true, Config, Q, K, V, Bias, Y, Order>
-decode_attention_sm90(Config cfg, float scale, Q q, K k, V v, Bias bias, Y y, Order order = {}) {
-  using rows = typename decode_attention_kernel<true, Config, Q, K, V, Bias, Y, Order>::warp_rows;
-  const float unit = rows::log2e / rows::unit;
+template <class Config, class Q, class K, class V, class Bias, class Y, class Order = plain_order,
+          class Rows = no_appended_rows>
+decode_attention_kernel<true, Config, Q, K, V, Bias, Y, Order, Rows>
+decode_attention_sm90(Config cfg, float scale, Q q, K k, V v, Bias bias, Y y, Order order = {},
+                      Rows rows = {}) {
+  using kernel = decode_attention_kernel<true, Config, Q, K, V, Bias, Y, Order, Rows>;
+  const float unit = kernel::warp_rows::log2e / kernel::warp_rows::unit;
   order.cap *= unit;
-  return {cfg, scale * unit, q, k, v, bias, y, order, {}};
+  return {cfg, scale * unit, q, k, v, bias, y, order, rows, {}};
 }
 
 } // namespace cuda

@@ -1,6 +1,7 @@
 // Defines what tests of attention share: attention in double, and the check of one case against it.
 #pragma once
 
+#include "common/attention_order.h"
 #include "shared/harness.h"
 
 #include <float.h>

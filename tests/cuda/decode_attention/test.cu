@@ -54,9 +54,11 @@ void check(index_t batch, index_t key_heads, index_t m, index_t n, index_t first
                                              const auto &k, const auto &v, const auto &bias,
                                              const auto &y, const auto &...order) {
     if constexpr (sizeof...(order) > 0)
-      return cuda::decode_attention_sm80(cfg, scale, q, k, v, bias, y, order..., scratch);
+      return cuda::decode_attention_sm80(cfg, scale, q, k, v, bias, y, order...,
+                                         cuda::no_appended_rows{}, scratch);
     else
-      return cuda::decode_attention_sm80(cfg, scale, q, k, v, bias, y, plain_order{}, scratch);
+      return cuda::decode_attention_sm80(cfg, scale, q, k, v, bias, y, plain_order{},
+                                         cuda::no_appended_rows{}, scratch);
   });
   counters.download();
   bool cleared = true;
