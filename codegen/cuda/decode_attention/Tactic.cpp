@@ -30,12 +30,12 @@ constexpr int64_t kMostOfCluster = 8;
 
 /// Microseconds on an H100.
 struct DecodeAttentionCosts {
-  double start;   // a launch beyond the machine's, the first keys and the last stores
-  double step;    // waiting for a warp's next keys, shared by the stages ahead
-  double work;    // a warp's products with 16 keys of 128 columns in all, of 4 warps at a time
-  double join;    // warps of a block, for each
-  double cluster; // blocks meet in shared memory
-  double scratch, part; // or in scratch, and what each of them takes there
+  double block;   // a launch beyond the machine's, a block's first keys, its join and last stores
+  double step;    // a warp's wait for its next keys
+  double work;    // 4 warps' products with 16 keys of 128 columns of keys and values together
+  double cluster; // blocks that meet in shared memory, each
+  double scratch, part; // in scratch: all, each
+  double share;         // of the machine's bandwidth
   double bias;          // of a score, as a factor of work
   static constexpr llvm::StringLiteral family = "decode_attention";
 };
@@ -61,12 +61,13 @@ template <class T> struct DecodeAttentionOf : PricedBy<kCosts> {
   static Result<Problem> match(const GroupQuery &in) { return readDecodeAttention(in); }
 
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
+    // Of others none was the fastest of any problem in bench/cuda/decode_attention.
     const auto add = [&](int64_t splits, int64_t cluster) {
-      for (int64_t warps : {8, 4})
-        for (int64_t keys : {16, 32})
-          for (int64_t stages : {2, 3})
-            if (const Schedule s{warps, keys, stages, splits, cluster}; legal(p, s))
-              out.push_back(s);
+      for (const auto &[warps, keys, stages] :
+           {std::array<int64_t, 3>{4, 16, 3}, {8, 16, 3}, {8, 16, 2}, {4, 32, 2}, {8, 32, 2}})
+        if (const Schedule s{warps, keys, stages, splits, cluster};
+            (cluster || keys == 16) && legal(p, s))
+          out.push_back(s);
     };
     for (int64_t splits : {8, 4, 2})
       if (p.in.level.sm >= 90)
@@ -92,20 +93,25 @@ template <class T> struct DecodeAttentionOf : PricedBy<kCosts> {
     const decode_attention_geometry g = geometryOf(p, s);
     const double keys = std::max(1.0, double(p.f.keys().upper()) * p.f.visibleShare());
     const double steps = std::ceil(keys / double(s.keys * s.warps * s.splits));
-    const double blocks = p.tiles() * double(s.splits);
-    const double waves = std::ceil(blocks / std::max(1u, level.multiprocessors));
+    // Rounds of blocks that a multiprocessor has at once.
+    constexpr int64_t kWarpsTogether = 16; // that registers suffice for
+    const double each =
+        std::ceil(p.tiles() * double(s.splits) / std::max(1u, level.multiprocessors));
+    const double together = std::min(
+        each,
+        double(std::max<int64_t>(
+            1, std::min(kWarpsTogether / s.warps, int64_t(level.sharedBytes) / g.shared_bytes()))));
     const double products = c.work * double(s.keys) / 16 * double(g.depth() + g.width()) / 128 *
                             (1 + (p.f.hasBias() ? c.bias : 0));
-    const double step =
-        std::max(c.step / double(s.stages - 1), products * std::ceil(double(s.warps) / 4));
-    double time = c.start + c.join * double(s.warps) + waves * steps * step;
-    if (s.cluster)
-      time += c.cluster;
-    else if (s.splits > 1)
-      time += c.scratch + c.part * double(s.splits);
-    Effort e;
-    e.bytes = double(workOf(*p.in.form.group).bytes);
-    return level.launchMicroseconds + std::max(time, cuda::microseconds(level, e));
+    const double step = std::max(c.step, products * std::max(1.0, together * double(s.warps) / 4));
+    const double memory =
+        double(workOf(*p.in.form.group).bytes) / 1000 / (level.bandwidthGBs * c.share);
+    const double time =
+        std::max(std::ceil(each / together) * (c.block + steps * step), c.block + memory);
+    const double meeting = s.splits == 1 ? 0
+                           : s.cluster   ? c.cluster * double(s.splits)
+                                         : c.scratch + c.part * double(s.splits);
+    return level.launchMicroseconds + time + meeting;
   }
 
   static int64_t scratch(const Problem &p, const Schedule &s) {

@@ -72,6 +72,119 @@ void check(index_t batch, index_t key_heads, index_t m, index_t n, index_t first
   }
 }
 
+/// New rows behind a cache, of which those from `first` on hold nothing where it is given (then
+/// each query stands at `first` and further); queries and new keys have their halves exchanged on
+/// the way.
+template <class T, class Schedule, int Group, int D, bool HasFirst = false, int Window = 0>
+void check_appended(index_t batch, index_t key_heads, index_t m, index_t old, index_t added,
+                    index_t first = 0) {
+  using of = decode_case<Schedule, Group, D, D, HasFirst ? 0 : -1, true>;
+  const index_t heads = key_heads * Group, n = old + added, images = batch * key_heads;
+  buffer<T> q(batch * heads * m * D), y(q.size()), k(images * old * D), v(k.size()),
+      new_k(images * added * D), new_v(new_k.size()), all_k(images * n * D), all_v(all_k.size());
+  for (buffer<T> *b : {&q, &k, &v, &new_k, &new_v})
+    b->fill_random();
+  const auto is_empty = [&](index_t j) { return HasFirst && j >= first + m; };
+  for (index_t i = 0; i < images; ++i)
+    for (index_t j = 0; j < old; ++j)
+      for (index_t c = 0; c < D && is_empty(j); ++c) {
+        k.set((i * old + j) * D + c, compute_t<T>(NAN));
+        v.set((i * old + j) * D + c, compute_t<T>(NAN));
+      }
+  k.upload(), v.upload();
+  const auto exchanged = [](index_t c) { return (c + D / 2) % D; };
+  const auto key = [&](index_t b, index_t h, index_t j, index_t c) {
+    const index_t i = b * key_heads + h;
+    return double(j < old ? k.get((i * old + j) * D + c)
+                          : new_k.get((i * added + j - old) * D + exchanged(c)));
+  };
+  const auto value = [&](index_t b, index_t h, index_t j, index_t c) {
+    const index_t i = b * key_heads + h;
+    return double(j < old ? v.get((i * old + j) * D + c)
+                          : new_v.get((i * added + j - old) * D + c));
+  };
+  const float scale = 2.5f / sqrtf(float(D));
+  const auto want = attend(
+      batch, heads, m, n, D,
+      [&](index_t b, index_t h, index_t i, index_t j) {
+        if (HasFirst && (j > first + i || is_empty(j) || (Window > 0 && j <= first + i - Window)))
+          return -double(INFINITY);
+        double sum = 0;
+        for (index_t c = 0; c < D; ++c)
+          sum +=
+              double(q.get(((b * heads + h) * m + i) * D + exchanged(c))) * key(b, h / Group, j, c);
+        return sum * double(scale);
+      },
+      [&](index_t b, index_t h, index_t j, index_t c) {
+        return is_empty(j) ? 0 : value(b, h / Group, j, c);
+      });
+  buffer<int> origin(1), counters(ceil_div(Group * m, index_t(16)) * images);
+  origin.set(0, int(first));
+  origin.upload();
+  for (index_t i = 0; i < counters.size(); ++i)
+    counters.set(i, 0);
+  counters.upload();
+  constexpr cuda::decode_attention_geometry shape = {
+      Schedule::warps, Schedule::keys, Schedule::stages, Schedule::splits, D, D, false};
+  buffer<float> partials(shape.part_bytes(counters.size()) / 4 + 4);
+  const auto run = [&](const char *kernel, auto make, auto... scratch) {
+    name_case(
+        "%s appends %ld to %ld, batch %ld heads %ld/%ld m%ld d%d first %ld window %d, splits %d",
+        kernel, long(added), long(old), long(batch), long(heads), long(key_heads), long(m), D,
+        long(first), Window, Schedule::splits);
+    of cfg;
+    cfg.set_batch(batch, key_heads, Group);
+    cfg.m = m;
+    cfg.n = n;
+    const auto rows = [&](auto *base, index_t count) { // of keys
+      return make_view(base, dims<dyn, dyn, fixed<0>, dyn, fixed<1>>(
+                                 key_heads * count * D, count * D, fixed<0>{}, D, fixed<1>{}));
+    };
+    const auto queries = [&](auto *base) {
+      return make_view(base, dims<dyn, dyn, dyn, dyn, fixed<1>>(heads * m * D, Group * m * D, m * D,
+                                                                D, fixed<1>{}));
+    };
+    const T *const from = q.device(), *const from_k = new_k.device();
+    const auto appended = cuda::make_appended_rows(
+        dyn(old),
+        cuda::make_joined_columns<D / 2>(rows(from_k + D / 2, added), rows(from_k, added)),
+        rows(static_cast<const T *>(new_v.device()), added), rows(all_k.device(), n),
+        rows(all_v.device(), n));
+    using zero = dims<fixed<0>, fixed<0>, fixed<0>, fixed<0>, fixed<0>>;
+    const auto with = [&](const auto &order) {
+      launch(make(cfg, scale,
+                  cuda::make_joined_columns<D / 2>(queries(from + D / 2), queries(from)),
+                  rows(static_cast<const T *>(k.device()), old),
+                  rows(static_cast<const T *>(v.device()), old), pack(), queries(y.device()), order,
+                  appended, scratch...));
+    };
+    if constexpr (HasFirst)
+      with(make_attention_order<Window, false>(
+          pack(make_view(static_cast<const int *>(origin.device()), zero{})), 0.0f));
+    else
+      with(plain_order{});
+    expect_close(y, want, 2 * rounding<T>());
+    all_k.download(), all_v.download();
+    bool same = true;
+    for (index_t i = 0; i < images; ++i)
+      for (index_t j = 0; j < n; ++j)
+        for (index_t c = 0; c < D; ++c) {
+          const index_t at = (i * n + j) * D + c;
+          const double a = key(i / key_heads, i % key_heads, j, c), x = double(all_k.get(at)),
+                       b = value(i / key_heads, i % key_heads, j, c), z = double(all_v.get(at));
+          same &= (a == x || (a != a && x != x)) && (b == z || (b != b && z != z));
+        }
+    record(same, "the cache is not what its rows are");
+  };
+  run(
+      "decode_attention_sm80",
+      [](const auto &...with) { return cuda::decode_attention_sm80(with...); },
+      cuda::split_scratch{partials.device(), counters.device()});
+  if constexpr (has_clusters && Schedule::splits <= 8)
+    run("decode_attention_sm90",
+        [](const auto &...with) { return cuda::decode_attention_sm90(with...); });
+}
+
 template <int Warps, int Keys, int Stages, int Splits>
 using schedule = cuda::decode_attention_schedule<Warps, Keys, Stages, Splits>;
 using usual = schedule<8, 16, 2, 8>;
@@ -122,7 +235,18 @@ int main() {
   check<none, f16, usual, 2, 20, 36>(1, 2, 3, 70);
   check<none, f16, few, 2, 64>(1, 2, 3, 70, 0, true, 1);
   check<of_keys, bf16, usual, 1, 64>(1, 1, 9, 140, 0, false, 4, 8);
+  // New rows: behind a whole number of tiles, and not; several; a cache that is not full, of which
+  // a window shows a part; several tiles of rows; none before.
+  check_appended<f16, usual, 4, 64>(1, 2, 1, 256, 1);
+  check_appended<f16, few, 4, 64>(2, 2, 3, 133, 3);
+  check_appended<bf16, many, 2, 64>(1, 3, 4, 77, 4);
+  check_appended<f16, usual, 4, 64, true>(1, 2, 2, 200, 2, 120);
+  check_appended<f16, usual, 4, 64, true, 50>(2, 1, 1, 200, 1, 200);
+  check_appended<f16, few, 8, 64>(1, 2, 5, 60, 16);
+  check_appended<f16, schedule<4, 16, 2, 2>, 1, 128>(1, 2, 1, 0, 1);
+  check_appended<f16, few, 2, 80>(1, 1, 1, 19, 2);
 #endif
+  check_appended<bf16, schedule<4, 16, 2, 4>, 4, 64, true>(1, 2, 1, 260, 1, 260);
   check<none, f16, schedule<4, 16, 2, 4>, 4, 64, 64, 0, from_memory<0, false>>(1, 2, 1, 300, 256);
   check<hides, bf16, schedule<2, 32, 3, 2>, 2, 48>(1, 2, 3, 130, 0, true);
   return finish();
