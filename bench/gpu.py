@@ -3,6 +3,7 @@
 
     bench/gpu.py [--models=NAME,...] [--batch=1,8,64] [--precision=fp16,fp32] [--peer=NAME,...]
                  [--autotune] [--rounds=N] [--words="TENON OPTIONS"] [--json FILE] [--keep DIR] [--prepare]
+                 [--against=TENON]
 
 Peers: `eager` (torch as it is, host time included), `eager+graph` (captured into a CUDA graph),
 `inductor+graph` (torch.compile, captured by hand over static buffers, so that it pays no input copy;
@@ -24,6 +25,10 @@ be started (tenon and nvcc, or torch.compile).
 --keep DIR keeps models and libraries and takes those that the same compiler built from the same options
 before. --prepare stops once they are there and torch.compile's own cache is filled: several such
 processes can share a machine's cores before one process has the GPU to itself.
+
+--against=TENON compares with another build of the compiler, as a peer `against`, in the same turns; `gain`
+is its time over this one's. Where both write the same text they are one program with a gain of 1. Geometric
+means come last.
 """
 
 import argparse
@@ -31,6 +36,7 @@ import ctypes
 import gc
 import hashlib
 import json
+import math
 import os
 import shlex
 import statistics
@@ -57,6 +63,7 @@ from turns import span
 RECORDED = [ROOT / "bench/peers_h200.json", ROOT / "bench/peers_h100.json"]  # the first, where none fits
 DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "tf32x3": torch.float32,
           "fp16": torch.float16, "bf16": torch.bfloat16}  # fmt: skip
+SAME = "the same program"  # as that of the other compiler
 FILL_MS = 3.0  # how long one peer runs before the next does
 
 
@@ -72,29 +79,32 @@ def export(module, inputs, path):
     )  # fmt: skip
 
 
-def identity(words):
+def identity(words, compiler):
     """What decides a library beside the network: the compiler's bytes, the options, the exporting script."""
-    parts = [Path(binary()).read_bytes(), (ROOT / "bench/networks.py").read_bytes(), repr(words).encode()]
+    parts = [Path(compiler).read_bytes(), (ROOT / "bench/networks.py").read_bytes(), repr(words).encode()]
     return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
 
-def kept(model, words):
-    """What `build` answered for `model` before, if the same compiler and options did."""
-    note = model.with_suffix(".built.json")
+def kept(source, words, compiler):
+    """What `build` answered for `source` before, if the same compiler and options did."""
+    note = source.with_suffix(".built.json")
     if not note.exists():
         return None
     answer = json.loads(note.read_text())
-    if answer["identity"] != identity(words):
+    if answer["identity"] != identity(words, compiler):
         return None
-    return model.with_suffix(".so"), answer["compile_s"], answer["nvcc_s"]
+    return source.with_suffix(".so"), answer["compile_s"], answer["nvcc_s"]
 
 
-def build(model, words):
-    """tenon and nvcc: the shared library beside `model`, and the seconds that both took."""
-    source = model.with_suffix(".cu")
-    answer = tenon("compile", model, "-o", source, "-q", *words, timeout=600)
+def build(model, source, words, compiler, like=None):
+    """tenon and nvcc: the shared library beside `source`, and the seconds that both took. Where the answer of
+    `like` is of the same text, that."""
+    source.parent.mkdir(exist_ok=True)
+    answer = tenon("compile", model, "-o", source, "-q", *words, timeout=600, compiler=compiler)
     if answer.status != 0:
         raise BuildError(answer.reason)
+    if like and same_program(source, like.result()[0]):
+        return like.result()
     with open(source) as text:
         command = shlex.split(text.readline().lstrip("/ "))
     command[command.index("-c") :] = ["-shared", "-Xcompiler=-fPIC", source.name, "-o", source.stem + ".so"]
@@ -103,15 +113,22 @@ def build(model, words):
     if done.returncode != 0:
         raise BuildError("nvcc: " + (done.stderr.strip().splitlines() or ["failed"])[0])
     library, nvcc_s = source.with_suffix(".so"), time.monotonic() - start
-    note = {"identity": identity(words), "compile_s": answer.seconds, "nvcc_s": nvcc_s}
-    model.with_suffix(".built.json").write_text(json.dumps(note))
+    note = {"identity": identity(words, compiler), "compile_s": answer.seconds, "nvcc_s": nvcc_s}
+    source.with_suffix(".built.json").write_text(json.dumps(note))
     return library, answer.seconds, nvcc_s
 
 
-class Tenon:
-    name = "tenon"
+def same_program(source, library):
+    """Whether the text beside another library, and its weights, are those of `source`."""
+    return all(
+        a.exists() == b.exists() and (not a.exists() or a.read_bytes() == b.read_bytes())
+        for a, b in ((source.with_suffix(end), library.with_suffix(end)) for end in (".cu", ".weights"))
+    )
 
-    def __init__(self, library, inputs, like):
+
+class Tenon:
+    def __init__(self, name, library, inputs, like):
+        self.name = name
         self.prefix = library.stem
         self.shared = ctypes.CDLL(str(library))
         self.entry("error_message").restype = ctypes.c_char_p
@@ -258,10 +275,11 @@ def operands(name, batch, precision):
 
 def prepare(options, name, batch, precision, built):
     """Waits for the library and fills torch.compile's cache."""
-    try:
-        built.result()
-    except BuildError as failure:
-        print(f"{name} b{batch} {precision}: {failure}", flush=True)
+    for job in built.values():
+        try:
+            job.result()
+        except BuildError as failure:
+            print(f"{name} b{batch} {precision}: {failure}", flush=True)
     module, inputs, _ = operands(name, batch, precision)
     with torch.no_grad():
         for peer in options.peers:
@@ -276,19 +294,26 @@ def make_peer(name, options, module, model, inputs, like, precision):
 
 
 def case(options, name, batch, precision, model, built):
-    """The rows of one network, batch and precision; `model` is it as ONNX."""
+    """The rows of one network, batch and precision; `model` is it as ONNX. `built`: the programs, by the name
+    of their rows."""
     dtype = DTYPES[precision]
     module, inputs, reference = operands(name, batch, precision)
     with torch.no_grad():
         row = {"model": name, "batch": batch, "precision": precision}
         rows, peers = [], []
         like = torch.empty_like(reference, dtype=dtype)
-        try:
-            library, compile_s, nvcc_s = built.result()
-            peers.append(measured(lambda: Tenon(library, inputs, like)))
-            peers[-1].compile_s = compile_s + nvcc_s
-        except (BuildError, RuntimeError, OSError) as failure:
-            rows.append({**row, "peer": "tenon", "note": str(failure)[:160]})
+        libraries = {}
+        for program, job in built.items():
+            try:
+                library, compile_s, nvcc_s = job.result()
+                if library in libraries:
+                    rows.append({**row, "peer": program, "note": SAME})
+                    continue
+                libraries[library] = program
+                peers.append(measured(lambda: Tenon(program, library, inputs, like)))
+                peers[-1].compile_s = compile_s + nvcc_s
+            except (BuildError, RuntimeError, OSError) as failure:
+                rows.append({**row, "peer": program, "note": str(failure)[:160]})
         for peer in options.peers:
             try:
                 peers.append(measured(lambda: make_peer(peer, options, module, model, inputs, like, precision)))
@@ -326,6 +351,31 @@ def recorded(rows, device):
     return kept
 
 
+def gains_of(rows):
+    """[(gain, row)]: of every case that both compilers run how many times as long `against` takes, noted in the
+    row of `tenon`."""
+    cases = {}
+    for row in rows:
+        cases.setdefault((row["model"], row["batch"], row["precision"]), {})[row["peer"]] = row
+    gains = []
+    for peers in cases.values():
+        mine, other = peers.get("tenon", {}), peers.get("against", {})
+        if "ms" in mine and ("ms" in other or other.get("note") == SAME):
+            mine["gain"] = other["ms"] / mine["ms"] if "ms" in other else 1.0
+            gains.append((mine["gain"], mine))
+    return gains
+
+
+def print_gains(gains):
+    differ = [g for g, _ in gains if g != 1]
+    print(f"{len(gains)} cases, {len(differ)} of different programs")
+    for words, some in (("all", [g for g, _ in gains]), ("that differ", differ)):
+        if some:
+            print(f"geometric mean of the gains, {words}: {math.exp(statistics.mean(map(math.log, some))):.4f}")
+    for gain, row in sorted(gains, key=lambda pair: pair[0])[:5]:
+        print(f"  {gain:.3f} {row['model']} b{row['batch']} {row['precision']}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--models", default=",".join(networks.NETWORKS))
@@ -338,6 +388,7 @@ def main():
     parser.add_argument("--json", type=Path)
     parser.add_argument("--keep", type=Path, help="folder for the models and generated files")
     parser.add_argument("--prepare", action="store_true", help="only export and build into the folder of --keep")
+    parser.add_argument("--against", type=Path, help="another `tenon` to compare with")
     options = parser.parse_args()
     if options.prepare and not options.keep:
         parser.error("--prepare needs the folder that --keep names")
@@ -360,17 +411,24 @@ def main():
         jobs = ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // 2))
         built = {}
         models = {key: folder / "{}_b{}_{}.onnx".format(*key) for key in cases}
+        compilers = {"tenon": binary()} | ({"against": options.against.resolve()} if options.against else {})
         for (name, batch, precision), model in models.items():
             chosen = words + ([f"--precision={precision}"] if precision.startswith("tf32") else [])
-            if before := kept(model, chosen):
-                built[name, batch, precision] = Future()
-                built[name, batch, precision].set_result(before)
-                continue
-            dtype = DTYPES[precision]
-            module = networks.build(name).to("cuda", dtype)
-            with torch.no_grad():
-                export(module, torch.randn(batch, *networks.NETWORKS[name].shape).to("cuda", dtype), model)
-            built[name, batch, precision] = jobs.submit(build, model, chosen)
+            sources = {program: (model if program == "tenon" else folder / program / model.name).with_suffix(".cu")
+                       for program in compilers}  # fmt: skip
+            before = {program: kept(source, chosen, compilers[program]) for program, source in sources.items()}
+            if not all(before.values()):
+                dtype = DTYPES[precision]
+                module = networks.build(name).to("cuda", dtype)
+                with torch.no_grad():
+                    export(module, torch.randn(batch, *networks.NETWORKS[name].shape).to("cuda", dtype), model)
+            own = built[name, batch, precision] = {}
+            for program, source in sources.items():
+                if before[program]:
+                    own[program] = Future()
+                    own[program].set_result(before[program])
+                else:
+                    own[program] = jobs.submit(build, model, source, chosen, compilers[program], own.get("tenon"))
         if options.prepare:
             for key in cases:
                 prepare(options, *key, built[key])
@@ -386,15 +444,18 @@ def main():
     best = {}
     for row in rows:
         key = row["model"], row["batch"], row["precision"]
-        if row["peer"] != "tenon" and "ms" in row:
+        if row["peer"] not in compilers and "ms" in row:
             best[key] = min(best.get(key, row["ms"]), row["ms"])
     for row in rows:
         key = row["model"], row["batch"], row["precision"]
         if row["peer"] == "tenon" and "ms" in row and key in best:
             row["speedup"] = best[key] / row["ms"]
-    columns = ["model", "batch", "precision", "peer", "ms", "speedup", "first_ms", "thousandth_ms",
+    gains = gains_of(rows)
+    columns = ["model", "batch", "precision", "peer", "ms", "speedup", "gain", "first_ms", "thousandth_ms",
                "create_ms", "memory_mib", "compile_s", "max_error", "note"]  # fmt: skip
     table(rows, columns, sys.stdout)
+    if options.against:
+        print_gains(gains)
 
 
 if __name__ == "__main__":

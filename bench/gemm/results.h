@@ -35,14 +35,14 @@ inline std::string in_short(const std::string &chosen) {
              stages, splits, clustered ? " cl" : "");
   else if (tactic == "contract_simt")
     snprintf(text, sizeof(text), "simt %dx%dx%d p%dx%d st%d t%d sk%d", m, n, k, number("thread_m"),
-             number("thread_n"), stages, number("teams"), splits);
+             number("thread_n"), stages, number("intra_block_split_k"), splits);
   else if (tactic == "contract_mma_sm80" || tactic == "contract_tf32_sm80" ||
            tactic == "contract_tf32x3_sm80")
     snprintf(text, sizeof(text), "mma%s %dx%dx%d p%dx%d st%d%s sk%d",
              tactic == "contract_mma_sm80"    ? ""
              : tactic == "contract_tf32_sm80" ? " tf32"
                                               : " tf32x3",
-             m, n, k, number("warp_m"), number("warp_n"), stages, teams(number("teams")).c_str(),
+             m, n, k, number("warp_m"), number("warp_n"), stages, teams(number("intra_block_split_k")).c_str(),
              splits);
   else
     return "";

@@ -67,14 +67,15 @@ valuesOf(const ScheduleText &text, llvm::ArrayRef<FieldRules> rules, KeyValues &
   for (const auto &param : text.params) { // named: clang 14 captures no structured bindings
     const std::string &key = param.first;
     const int64_t value = param.second;
-    const auto *rule = llvm::find_if(rules, [&](const FieldRules &r) { return r.key == key; });
+    const auto *rule = llvm::find_if(rules, [&](const FieldRules &r) { return r.names(key); });
     if (rule == rules.end()) {
       others.emplace_back(key, value);
       continue;
     }
     llvm::Optional<int64_t> &place = given[size_t(rule - rules.begin())];
     if (place)
-      return Refusal{text.tactic + ": " + key + " is given twice", "leave one of them out"};
+      return Refusal{text.tactic + ": " + rule->key.str() + " is given twice",
+                     "leave one of them out"};
     if (!rule->allowed.contains(value))
       return Refusal{text.tactic + ": " + key + "=" + std::to_string(value) + " is not " +
                          rule->allowed.text(),

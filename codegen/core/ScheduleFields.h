@@ -47,6 +47,12 @@ struct FieldRules {
   AllowedValues allowed;
   /// The value of a key that is left out, and so is not written; none: the key is required.
   llvm::Optional<int64_t> absent = llvm::None;
+  /// What earlier versions call the key; read, not written.
+  llvm::StringRef formerKey = {};
+
+  bool names(llvm::StringRef text) const {
+    return text == key || (!formerKey.empty() && text == formerKey);
+  }
 };
 
 template <class S> struct Field {
@@ -54,6 +60,7 @@ template <class S> struct Field {
   int64_t S::*member;
   AllowedValues allowed;
   llvm::Optional<int64_t> absent = llvm::None;
+  llvm::StringRef formerKey = {};
 };
 
 /// The schedule of a tactic that has nothing to choose.
@@ -72,7 +79,7 @@ Result<llvm::SmallVector<int64_t, 8>> valuesOf(const ScheduleText &text,
 template <class S> llvm::SmallVector<FieldRules, 8> rulesOf() {
   llvm::SmallVector<FieldRules, 8> rules;
   for (const Field<S> &f : S::fields())
-    rules.push_back({f.key, f.allowed, f.absent});
+    rules.push_back({f.key, f.allowed, f.absent, f.formerKey});
   return rules;
 }
 

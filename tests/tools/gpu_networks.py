@@ -158,7 +158,7 @@ def prepare(case, folder, target):
             torch.save((module, shape), path.with_suffix(".pt"))
             gpu.export(module, inputs_of(case, shape), path)
         if target:
-            gpu.build(path, [f"--target={target}", *case.target_words])
+            gpu.build(path, path.with_suffix(".cu"), [f"--target={target}", *case.target_words], gpu.binary())
     except Exception as failure:
         return "".join(traceback.format_exception_only(failure)).strip().splitlines()[0][:200]
     return None
@@ -172,7 +172,7 @@ def compare(case, folder):
     with torch.no_grad():
         theirs = module(inputs)
         reference = module.double()(inputs.double())
-    peer = gpu.Tenon(path.with_suffix(".so"), inputs, theirs)
+    peer = gpu.Tenon("tenon", path.with_suffix(".so"), inputs, theirs)
     runs = []
     for _ in range(2):
         peer.output.fill_(float("nan"))

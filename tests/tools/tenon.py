@@ -51,9 +51,9 @@ class Answer:
 TIMED_OUT = 124
 
 
-def tenon(*words, timeout=600, environment=None):
-    """Runs the compiler in a session of its own, so that a timeout ends its children, too."""
-    command = [str(binary()), *(str(word) for word in words)]
+def tenon(*words, timeout=600, environment=None, compiler=None):
+    """Runs the compiler (another binary than that of `binary()`: `compiler`) in a session of its own, so that a timeout ends its children, too."""
+    command = [str(compiler or binary()), *(str(word) for word in words)]
     start = time.monotonic()
     process = subprocess.Popen(
         command,

@@ -31,11 +31,19 @@ struct ClusterSchedule {
   }
 };
 
-/// What a part of a tile costs in microseconds: each step along K (128 bytes) and the rest; where K
-/// is split, of each part on top.
-struct Parts {
+/// Tiles that are tried.
+struct TileRow {
   int64_t m, n, consumers, stages;
-  double step, tile, split, perPart;
+};
+constexpr TileRow kOfHalves[] = {{64, 32, 1, 8}, {64, 64, 2, 6}, {64, 128, 2, 4}, {128, 64, 2, 4}};
+constexpr TileRow kOfBytes[] = {{64, 32, 1, 8}, {64, 64, 2, 6}, {64, 128, 2, 4}, {128, 64, 2, 4}};
+constexpr TileRow kOfTf32x3[] = {{64, 32, 1, 6}, {64, 64, 2, 4}, {64, 128, 2, 4}};
+constexpr TileRow kOfTf32[] = {{64, 32, 1, 8}, {64, 64, 2, 6}, {64, 128, 2, 4}};
+
+/// Microseconds of a part of a tile: each step along K (128 bytes) and the rest; where K is split,
+/// of the tile and of each part on top.
+struct PartCosts {
+  double step, rest, split, perPart;
   /// What does not overlap of the time that moving all operands and results takes, as a factor.
   double moving;
   /// A step that waits for a buffer to be read.
@@ -44,61 +52,42 @@ struct Parts {
   /// on one while the kernel before runs on others.
   double sharing;
 };
-/// Source: fitted to bench/gemm.cu on one H200 (CUDA 13.0; medians in a graph of 20 launches with
-/// early starts), all layers of bench/gemm/layers.csv at batch 1 and 8: rms error 13 to 17 %.
-/// Measured before kernels took shares of memory in turn (runtime/cuda/host/smem_partition.h); a
-/// fit to later times chose no better (docs/kernels.md).
-constexpr Parts kOfHalves[] = {
-    {64, 32, 1, 8, 0.100, 0.44, 0.32, 0.05, 0.50, 0.100, 1.30},
-    {64, 64, 2, 6, 0.109, 0.50, 0.43, 0.06, 0.85, 0.126, 1.26},
-    {64, 128, 2, 4, 0.105, 0.67, 0.93, 0.06, 1.25, 0.300, 1.00},
-    {128, 64, 2, 4, 0.147, 0.73, 0.86, 0.07, 0.75, 0.260, 1.26},
+struct ClusterCosts {
+  PartCosts halves[std::size(kOfHalves)], bytes[std::size(kOfBytes)], tf32x3[std::size(kOfTf32x3)],
+      tf32[std::size(kOfTf32)];
+
+  static constexpr llvm::StringLiteral family = "contract_cluster";
 };
-/// Estimates, not measured: steps as above, and what tiles of bytes have more than those of halves
-/// had for the same (codegen/cuda/contract_wgmma), a half of it where two warpgroups share the
-/// columns.
-constexpr Parts kOfBytes[] = {
-    {64, 32, 1, 8, 0.100, 0.84, 0.32, 0.05, 0.50, 0.100, 1.30},
-    {64, 64, 2, 6, 0.109, 0.90, 0.43, 0.06, 0.85, 0.126, 1.26},
-    {64, 128, 2, 4, 0.105, 1.90, 0.93, 0.06, 1.25, 0.300, 1.00},
-    {128, 64, 2, 4, 0.147, 1.51, 0.86, 0.07, 0.75, 0.260, 1.26},
-};
-/// Source: fitted to bench/cuda/contract_wgmma/h100_tf32x3.csv: rms error 7 to 14 %.
-constexpr Parts kOfTf32x3[] = {
-    {64, 32, 1, 6, 0.235, 0.54, 0.20, 0.03, 0.53, 0.208, 0.96},
-    {64, 64, 2, 4, 0.332, 0.90, 0.29, 0.05, 0.59, 0.330, 0.90},
-    {64, 128, 2, 4, 0.791, 0.86, 0.76, 0.01, 0.53, 0.454, 1.24},
-};
-/// Source: fitted to bench/gemm.cu on one H100 (CUDA 13.0), the layers of that table at batch 1 and
-/// 8: rms error 8 to 18 %.
-constexpr Parts kOfTf32[] = {
-    {64, 32, 1, 8, 0.148, 0.58, 0.14, 0.03, 0.53, 0.143, 0.88},
-    {64, 64, 2, 6, 0.212, 0.76, 0.33, 0.04, 0.52, 0.176, 0.93},
-    {64, 128, 2, 4, 0.341, 0.86, 0.75, 0.02, 0.54, 0.252, 0.95},
+constexpr ClusterCosts kCosts = {
+#include "codegen/cuda/contract_cluster/costs.inc"
 };
 
 /// A row of the family.
 struct Row {
   llvm::StringRef id, summary;
   WarpgroupKind kind;
-  llvm::ArrayRef<Parts> parts;
+  llvm::ArrayRef<TileRow> tiles;
+  const PartCosts *(*costs)(const ClusterCosts &); // of `tiles`
 };
+using Costs = const PartCosts *;
 constexpr Row kRowOfHalves = {"contract_cluster_sm90a",
                               "fp16 and bf16 contraction by clusters of warpgroups", kHalves,
-                              kOfHalves};
+                              kOfHalves, [](const ClusterCosts &c) -> Costs { return c.halves; }};
 constexpr Row kRowOfBytes = {"contract_cluster_int8_sm90a",
                              "contraction of bytes by clusters of warpgroups, exact 32-bit sums",
-                             kBytes, kOfBytes};
+                             kBytes, kOfBytes,
+                             [](const ClusterCosts &c) -> Costs { return c.bytes; }};
 constexpr Row kRowOfTf32 = {"contract_cluster_tf32_sm90a",
-                            "f32 contraction in tf32 by clusters of warpgroups", kTf32, kOfTf32};
+                            "f32 contraction in tf32 by clusters of warpgroups", kTf32, kOfTf32,
+                            [](const ClusterCosts &c) -> Costs { return c.tf32; }};
 constexpr Row kRowOfTf32x3 = {
     "contract_cluster_tf32x3_sm90a",
     "f32 contraction by three products in tf32 by clusters of warpgroups, as exact as fp32",
-    kTf32x3, kOfTf32x3};
+    kTf32x3, kOfTf32x3, [](const ClusterCosts &c) -> Costs { return c.tf32x3; }};
 
 /// Ways to split K over clusters, one part among them: at least two steps a block where it is
 /// split.
-llvm::SmallVector<int64_t, 4> splitsOf(const WarpgroupProblem &p, const Parts &t) {
+llvm::SmallVector<int64_t, 4> splitsOf(const WarpgroupProblem &p, const TileRow &t) {
   const int64_t tiles = p.tiles(t.m, t.n);
   llvm::SmallVector<int64_t, 4> splits;
   for (int64_t s = 1; s <= kMostOfCluster; s *= 2)
@@ -109,14 +98,14 @@ llvm::SmallVector<int64_t, 4> splitsOf(const WarpgroupProblem &p, const Parts &t
 
 /// Buffers beside what blocks of a tile send each other: those that leave room for the next
 /// kernel's block, too, or where that is one, all.
-int64_t stagesBesideSums(const WarpgroupKind &kind, const Parts &t, int64_t splits) {
+int64_t stagesBesideSums(const WarpgroupKind &kind, const TileRow &t, int64_t splits) {
   const int64_t sums = contract_cluster_geometry{t.m, t.n, t.consumers, splits}.sent_bytes(),
                 buffer = (t.m + kind.storedParts * t.n) * 128,
                 beside = (kHalfOfShared - sums) / buffer;
   return beside > 1 ? beside : (2 * kHalfOfShared - sums) / buffer;
 }
 
-template <const Row &R> struct Cluster {
+template <const Row &R> struct Cluster : PricedBy<kCosts> {
   static constexpr llvm::StringRef id = R.id, summary = R.summary;
   using Problem = WarpgroupProblem;
   using Schedule = ClusterSchedule;
@@ -138,7 +127,7 @@ template <const Row &R> struct Cluster {
   }
 
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
-    for (const Parts &t : R.parts)
+    for (const TileRow &t : R.tiles)
       for (int64_t splits : splitsOf(p, t))
         out.push_back(
             {t.m, t.n, p.tileK, t.consumers,
@@ -146,20 +135,24 @@ template <const Row &R> struct Cluster {
              splits});
   }
 
-  static double microseconds(const Problem &p, const Schedule &s) {
-    const Parts &t = *llvm::find_if(
-        R.parts, [&](const Parts &row) { return row.m == s.tileM && row.n == s.tileN; });
+  static double microseconds(const Problem &p, const Schedule &s, const ClusterCosts &costs) {
+    const TileRow *row =
+        llvm::find_if(R.tiles, [&](const TileRow &t) { return t.m == s.tileM && t.n == s.tileN; });
+    const PartCosts &t = R.costs(costs)[row - R.tiles.begin()];
     const double steps = double(p.steps()) / double(s.splits);
-    const double blocks = double(p.tiles(t.m, t.n)) * double(s.splits) / p.in.level.multiprocessors;
+    const double blocks =
+        double(p.tiles(s.tileM, s.tileN)) * double(s.splits) / p.in.level.multiprocessors;
     const double parting = s.splits == 1 ? 0 : t.split + t.perPart * double(s.splits);
     const double first = std::min(steps, double(s.stages));
     const double part =
-        p.shorter() * (t.step * first + t.late * (steps - first)) + t.tile + parting;
+        p.shorter() * (t.step * first + t.late * (steps - first)) + t.rest + parting;
     const double moving = p.moving();
     const double time = part * (1 + t.sharing * std::max(0.0, blocks - 0.5)) + t.moving * moving;
     return kWarpgroupLaunch + std::max(time, moving);
   }
-  static double rank(const Problem &p, const Schedule &s) { return rankOf(p, microseconds(p, s)); }
+  static double rank(const Problem &p, const Schedule &s, const ClusterCosts &costs) {
+    return rankOf(p, microseconds(p, s, costs));
+  }
 
   static void pack(const Problem &p, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
     packForWarpgroups(p, out);

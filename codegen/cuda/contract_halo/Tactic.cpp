@@ -24,22 +24,29 @@ struct HaloSchedule {
 };
 
 /// Tiles of m / 8 rows of 8 pixels with their halo in shared memory, the weights of n filters
-/// beside them, and what they cost in microseconds while all warpgroups of a multiprocessor have
-/// one: each step along K (128 bytes), and the rest of a tile.
-struct Tiles {
+/// beside them.
+struct TileRow {
   int64_t m, n, consumers;
-  double step, tile;
 };
-/// Source: fitted to bench/cuda/contract_halo/h100.csv, layers of 3x3 pixels at batch 1, 8 and 64:
-/// rms error 5 to 15 %.
-constexpr Tiles kTiles[] = {
-    {64, 32, 1, 0.089, 0.54},  {64, 32, 2, 0.114, 0.82}, {64, 32, 3, 0.123, 1.50},
-    {64, 64, 1, 0.090, 1.01},  {64, 64, 2, 0.121, 1.70}, {64, 64, 3, 0.158, 2.12},
-    {64, 128, 2, 0.124, 3.40},
+constexpr TileRow kTiles[] = {{64, 32, 1}, {64, 32, 2}, {64, 32, 3}, {64, 64, 1},
+                              {64, 64, 2}, {64, 64, 3}, {64, 128, 2}};
+
+struct HaloCosts {
+  /// Microseconds of a tile while all warpgroups of a multiprocessor have one: of each step along K
+  /// (128 bytes), and of the rest.
+  struct Tile {
+    double step, rest;
+  } tiles[std::size(kTiles)];
+  /// Until the weights are there, for each KiB of them.
+  double weights;
+  /// What decides where others take as long alone.
+  double ties;
+
+  static constexpr llvm::StringLiteral family = "contract_halo";
 };
-/// Until the weights are there, for each of their bytes; and what decides where others take as long
-/// alone: in its network DenseNet-121 at batch 1 was 0.8 % slower with such tiles.
-constexpr double kWeights = 0.0048 / 1024, kTies = 0.05;
+constexpr HaloCosts kCosts = {
+#include "codegen/cuda/contract_halo/costs.inc"
+};
 
 contract_halo_geometry<int64_t> geometryOf(const WarpgroupProblem &p, const HaloSchedule &s) {
   const ConvProblem &conv = p.c.conv;
@@ -61,7 +68,7 @@ contract_halo_geometry<int64_t> geometryOf(const WarpgroupProblem &p, const Halo
 
 /// With as many buffers for a warpgroup as find room beside the weights, at most four; below 2: too
 /// few.
-HaloSchedule scheduleOf(const WarpgroupProblem &p, const Tiles &t) {
+HaloSchedule scheduleOf(const WarpgroupProblem &p, const TileRow &t) {
   constexpr int64_t kLargestBox = 256;
   HaloSchedule s{t.m, t.n, p.tileK, t.consumers, 4};
   const auto geometry = geometryOf(p, s);
@@ -72,7 +79,7 @@ HaloSchedule scheduleOf(const WarpgroupProblem &p, const Tiles &t) {
   return s;
 }
 
-struct Halo {
+struct Halo : PricedBy<kCosts> {
   static constexpr llvm::StringRef id = "contract_halo_sm90a",
                                    summary = "fp16 and bf16 convolution by warpgroups from tiles "
                                              "with their halo";
@@ -99,24 +106,27 @@ struct Halo {
   }
 
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
-    for (const Tiles &t : kTiles) {
+    for (const TileRow &t : kTiles) {
       const Schedule s = scheduleOf(p, t);
       if (s.stages >= 2 && t.n < 2 * int64_t(llvm::alignTo(uint64_t(p.c.columns()), 32)))
         out.push_back(s);
     }
   }
 
-  static double microseconds(const Problem &p, const Schedule &s) {
-    const Tiles &t = *llvm::find_if(kTiles, [&](const Tiles &row) {
-      return row.m == s.tileM && row.n == s.tileN && row.consumers == s.consumers;
+  static double microseconds(const Problem &p, const Schedule &s, const HaloCosts &costs) {
+    const TileRow *row = llvm::find_if(kTiles, [&](const TileRow &t) {
+      return t.m == s.tileM && t.n == s.tileN && t.consumers == s.consumers;
     });
+    const HaloCosts::Tile &tile = costs.tiles[row - kTiles];
     const auto geometry = geometryOf(p, s);
     const auto tiles = double(geometry.most_tiles(p.in.level.multiprocessors));
-    const double time = tiles * (double(p.steps()) * t.step * p.shorter() + t.tile) +
-                        kWeights * double(geometry.weight_bytes()) + kTies;
+    const double time = tiles * (double(p.steps()) * tile.step * p.shorter() + tile.rest) +
+                        costs.weights * double(geometry.weight_bytes()) / 1024 + costs.ties;
     return kWarpgroupLaunch + std::max(time, p.moving());
   }
-  static double rank(const Problem &p, const Schedule &s) { return rankOf(p, microseconds(p, s)); }
+  static double rank(const Problem &p, const Schedule &s, const HaloCosts &costs) {
+    return rankOf(p, microseconds(p, s, costs));
+  }
 
   static void pack(const Problem &p, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
     packForWarpgroups(p, out);

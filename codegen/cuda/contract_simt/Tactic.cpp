@@ -18,13 +18,14 @@ struct SimtSchedule : SplitTiles {
         {"thread_n", &SimtSchedule::partN, oneOf(4, 8)},
         {"stages", &SimtSchedule::stages, between(2, 8)},
         {"splits", &SimtSchedule::splits, oneOf(1, 2, 4, 8, 16)},
-        {"teams", &SimtSchedule::teams, oneOf(1, 2, 4)},
+        {"intra_block_split_k", &SimtSchedule::intraBlockSplitK, oneOf(1, 2, 4), llvm::None,
+         "teams"},
     };
     return kFields;
   }
 
   contract_simt_geometry geometry() const {
-    return {tileM, tileN, tileK, partM, partN, stages, teams};
+    return {tileM, tileN, tileK, partM, partN, stages, intraBlockSplitK};
   }
 };
 

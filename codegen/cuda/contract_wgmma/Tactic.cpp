@@ -27,13 +27,10 @@ struct WgmmaSchedule {
   }
 };
 
-/// What tiles of a schedule cost in microseconds: of each step along K (128 bytes) and of each
-/// tile, epilogue and the ring's filling included; where K is split, of each part on top.
-struct Tiles {
+/// Tiles that are tried.
+struct TileRow {
   int64_t m, n, consumers, stages;
-  double step, tile, split, perPart;
-  /// What does not overlap of the time that moving all operands and results takes, as a factor.
-  double moving = 0;
+  bool splits = false; // whether K may be split over blocks
   /// For columns that fill more than half a tile, long sums, and epilogues that read no rows: too
   /// few registers are left for these.
   bool crowded = false;
@@ -42,51 +39,52 @@ struct Tiles {
 /// alone on its multiprocessor. Source: at batch 64 a network whose layers have five and six went
 /// from 0.24 to 0.32 ms with them (docs/kernels.md).
 constexpr int64_t kLongSum = 9 * 128;
-/// Source: fitted to bench/gemm.cu on one H200 (CUDA 13.0; medians in a graph of 20 launches with
-/// early starts), all layers of bench/gemm/layers.csv at batch 1 and 8: rms error 7 to 20 %.
-/// Crowded ones at batch 64 by layers of UNet and ResNet-50 in their networks
-/// (docs/kernels.md).
-constexpr Tiles kOfHalves[] = {
-    {64, 64, 1, 6, 0.130, 0.80, 0, 0, 1.00},
-    {64, 32, 1, 8, 0.118, 0.75, 0, 0, 0.63},
-    {64, 128, 1, 4, 0.250, 1.36, 0, 0, 0.33},
-    {128, 64, 2, 8, 0.203, 1.07, 1.40, 0.05, 0.85},
-    {128, 128, 2, 6, 0.350, 2.20, 0.90, 0.65},
-    {128, 192, 2, 5, 0.508, 2.70, 0, 0, 0.05},
-    {128, 256, 2, 4, 0.680, 3.04, 0, 0, 0.08},
-    {256, 64, 4, 5, 0.460, 2.40, 0, 0, 0.15, true},
-    {256, 128, 2, 4, 0.660, 3.60, 0, 0, 0.14, true},
-    {192, 128, 3, 5, 0.480, 4.20, 0, 0, 0.10, true},
+
+constexpr TileRow kOfHalves[] = {{64, 64, 1, 6},
+                                 {64, 32, 1, 8},
+                                 {64, 128, 1, 4},
+                                 {128, 64, 2, 8, true},
+                                 {128, 128, 2, 6, true},
+                                 {128, 192, 2, 5},
+                                 {128, 256, 2, 4},
+                                 {256, 64, 4, 5, false, true},
+                                 {256, 128, 2, 4, false, true},
+                                 {192, 128, 3, 5, false, true}};
+constexpr TileRow kOfBytes[] = {
+    {64, 64, 1, 6, true},   {64, 32, 1, 8, true}, {64, 128, 1, 4, true}, {128, 64, 2, 8, true},
+    {128, 128, 2, 6, true}, {128, 256, 2, 4},     {192, 64, 3, 6},       {256, 64, 4, 5}};
+constexpr TileRow kOfTf32x3[] = {{64, 64, 1, 8, true},
+                                 {64, 32, 1, 8, true},
+                                 {64, 128, 1, 4, true},
+                                 {128, 128, 2, 4, true},
+                                 {192, 64, 3, 5}};
+/// Where B is no constant.
+constexpr TileRow kOfTf32x3Views[] = {
+    {64, 64, 1, 8, true}, {64, 32, 1, 8, true}, {128, 64, 2, 6, true}, {128, 128, 2, 4, true}};
+constexpr TileRow kOfTf32[] = {{64, 64, 1, 8, true},   {64, 32, 1, 8, true}, {128, 64, 2, 8, true},
+                               {128, 128, 2, 6, true}, {128, 256, 2, 4},     {192, 64, 3, 6}};
+
+/// Microseconds of each step along K (128 bytes) and of each tile, epilogue and the ring's filling
+/// included; where K is split, of the tile and of each part on top.
+struct TileCosts {
+  double step, tile, split, perPart;
+  /// What does not overlap of the time that moving all operands and results takes, as a factor.
+  double moving;
 };
-/// Source: steps as above; tiles fitted to 6 layers of ResNet-50 at batch 1, 8 and 64
-/// that are rescaled, most with a residual, on one H200: rms error 12 to 18 %. The integers of the
-/// epilogue bound a tile; with four warpgroups they hide each other's latencies.
-constexpr Tiles kOfBytes[] = {
-    {64, 64, 1, 6, 0.181, 1.95, 1.35, 0.18},   {64, 32, 1, 8, 0.176, 1.25, 1.49, 0.10},
-    {64, 128, 1, 4, 0.202, 4.25, 1.24, 0.52},  {128, 64, 2, 8, 0.200, 2.35, 1.24, 0.52},
-    {128, 128, 2, 6, 0.288, 4.50, 0.66, 1.31}, {128, 256, 2, 4, 0.500, 8.80, 0, 0},
-    {192, 64, 3, 6, 0.240, 3.05, 0, 0},        {256, 64, 4, 5, 0.280, 3.85, 0, 0},
+struct WgmmaCosts {
+  TileCosts halves[std::size(kOfHalves)], bytes[std::size(kOfBytes)], tf32x3[std::size(kOfTf32x3)],
+      tf32x3Views[std::size(kOfTf32x3Views)], tf32[std::size(kOfTf32)];
+
+  static constexpr llvm::StringLiteral family = "contract_wgmma";
 };
-/// Source: fitted to bench/cuda/contract_wgmma/h100_tf32x3.csv: rms error 7 to 14 %.
-constexpr Tiles kOfTf32x3[] = {
-    {64, 64, 1, 8, 0.354, 0.93, 1.70, 0.18, 0.43},  {64, 32, 1, 8, 0.260, 0.53, 1.76, 0.09, 0.40},
-    {64, 128, 1, 4, 0.572, 1.58, 2.01, 0.35, 0.43}, {128, 128, 2, 4, 0.960, 2.52, 2.96, 0.39, 0.42},
-    {192, 64, 3, 5, 0.696, 2.03, 0, 0, 0.43},
+constexpr WgmmaCosts kCosts = {
+#include "codegen/cuda/contract_wgmma/costs.inc"
 };
-/// The same times an operand that is no constant. Source: the same layers, their weights split in
-/// the kernel: rms error 8 to 11 %.
-constexpr Tiles kOfTf32x3Views[] = {
-    {64, 64, 1, 8, 0.565, 0.83, 0.75, 0.09, 0.18},
-    {64, 32, 1, 8, 0.327, 0.56, 0.75, 0.09, 0.34},
-    {128, 64, 2, 6, 0.757, 1.60, 0.85, 0.11, 0.23},
-    {128, 128, 2, 4, 1.279, 2.39, 0.52, 0.11, 0.35},
-};
-/// Source: fitted to bench/gemm.cu on one H100 (CUDA 13.0), the layers of that table at
-/// batch 1 and 8: rms error 8 to 18 %.
-constexpr Tiles kOfTf32[] = {
-    {64, 64, 1, 8, 0.196, 0.81, 1.60, 0.18, 0.48},  {64, 32, 1, 8, 0.168, 0.48, 1.69, 0.10, 0.41},
-    {128, 64, 2, 8, 0.279, 0.91, 2.20, 0.28, 0.67}, {128, 128, 2, 6, 0.343, 1.61, 2.53, 0.52, 0.75},
-    {128, 256, 2, 4, 0.623, 2.50, 0, 0, 0.64},      {192, 64, 3, 6, 0.329, 1.14, 0, 0, 0.72},
+
+/// Tiles, and where their costs stand.
+struct Tiles {
+  llvm::ArrayRef<TileRow> rows;
+  const TileCosts *(*costs)(const WgmmaCosts &); // of `rows`
 };
 
 /// A row of the family.
@@ -94,25 +92,33 @@ struct Row {
   llvm::StringRef id, summary;
   WarpgroupKind kind;
   llvm::StringRef kernel; // conv_<kernel>, matmul_<kernel>
-  llvm::ArrayRef<Tiles> tiles;
-  llvm::ArrayRef<Tiles> views = {}; // where B is no constant; none: `tiles`
+  Tiles tiles;
+  Tiles views = {}; // where B is no constant; none: `tiles`
 };
+using Costs = const TileCosts *;
 constexpr Row kRowOfHalves = {"contract_wgmma_sm90a",
-                              "fp16 and bf16 contraction by warpgroups on Tensor Cores", kHalves,
-                              "wgmma_sm90", kOfHalves};
+                              "fp16 and bf16 contraction by warpgroups on Tensor Cores",
+                              kHalves,
+                              "wgmma_sm90",
+                              {kOfHalves, [](const WgmmaCosts &c) -> Costs { return c.halves; }}};
 constexpr Row kRowOfBytes = {
-    "contract_int8_sm90a", "contraction of bytes by warpgroups on Tensor Cores, exact 32-bit sums",
-    kBytes, "int8_sm90", kOfBytes};
+    "contract_int8_sm90a",
+    "contraction of bytes by warpgroups on Tensor Cores, exact 32-bit sums",
+    kBytes,
+    "int8_sm90",
+    {kOfBytes, [](const WgmmaCosts &c) -> Costs { return c.bytes; }}};
 constexpr Row kRowOfTf32 = {"contract_tf32_sm90a",
-                            "f32 contraction in tf32 by warpgroups on Tensor Cores", kTf32,
-                            "wgmma_sm90", kOfTf32};
+                            "f32 contraction in tf32 by warpgroups on Tensor Cores",
+                            kTf32,
+                            "wgmma_sm90",
+                            {kOfTf32, [](const WgmmaCosts &c) -> Costs { return c.tf32; }}};
 constexpr Row kRowOfTf32x3 = {
     "contract_tf32x3_sm90a",
     "f32 contraction by three products in tf32 by warpgroups, as exact as fp32",
     kTf32x3,
     "tf32x3_sm90",
-    kOfTf32x3,
-    kOfTf32x3Views};
+    {kOfTf32x3, [](const WgmmaCosts &c) -> Costs { return c.tf32x3; }},
+    {kOfTf32x3Views, [](const WgmmaCosts &c) -> Costs { return c.tf32x3Views; }}};
 
 /// Whether the epilogue reads something that differs from row to row, as a residual does.
 bool readsRows(const GroupForm &form) {
@@ -124,7 +130,7 @@ bool readsRows(const GroupForm &form) {
   });
 }
 
-template <const Row &R> struct Wgmma {
+template <const Row &R> struct Wgmma : PricedBy<kCosts> {
   static constexpr llvm::StringRef id = R.id, summary = R.summary;
   using Problem = WarpgroupProblem;
   using Schedule = WgmmaSchedule;
@@ -132,34 +138,39 @@ template <const Row &R> struct Wgmma {
   static bool forTensorCores(const GroupQuery &in) { return isForWarpgroups(R.kind, in); }
   static Result<Problem> match(const GroupQuery &in) { return readWarpgroups(R.kind, in); }
 
-  static llvm::ArrayRef<Tiles> tilesOf(const Problem &p) {
-    return p.c.isPacked || R.views.empty() ? R.tiles : R.views;
+  static const Tiles &tilesOf(const Problem &p) {
+    return p.c.isPacked || R.views.rows.empty() ? R.tiles : R.views;
   }
 
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
     const bool roomy = !readsRows(p.in.form) && p.c.depth() * p.kind.bytes >= kLongSum;
-    for (const Tiles &t : tilesOf(p)) {
+    for (const TileRow &t : tilesOf(p).rows) {
       if (t.crowded && (!roomy || 2 * p.c.columns() <= t.n))
         continue;
-      for (int64_t splits : t.split > 0 ? splitsFor(p.c, p.in.level, {t.m, t.n, p.tileK, 0, 0, 0})
-                                        : llvm::SmallVector<int64_t, 4>{1})
+      for (int64_t splits : t.splits ? splitsFor(p.c, p.in.level, {t.m, t.n, p.tileK, 0, 0, 0})
+                                     : llvm::SmallVector<int64_t, 4>{1})
         if (splits <= 8)
           out.push_back({t.m, t.n, p.tileK, t.consumers, 0, t.stages, splits});
     }
   }
 
-  static double microseconds(const Problem &p, const Schedule &s) {
-    const Tiles &t = *llvm::find_if(
-        tilesOf(p), [&](const Tiles &row) { return row.m == s.tileM && row.n == s.tileN; });
+  static double microseconds(const Problem &p, const Schedule &s, const WgmmaCosts &costs) {
+    const Tiles &tiles = tilesOf(p);
+    const TileRow *row = llvm::find_if(
+        tiles.rows, [&](const TileRow &r) { return r.m == s.tileM && r.n == s.tileN; });
+    const TileCosts &t = tiles.costs(costs)[row - tiles.rows.begin()];
     const double steps = double(p.steps()) / double(s.splits);
-    const double blocks = double(p.tiles(t.m, t.n)) * double(s.splits) / p.in.level.multiprocessors;
+    const double blocks =
+        double(p.tiles(s.tileM, s.tileN)) * double(s.splits) / p.in.level.multiprocessors;
     const double parting = s.splits == 1 ? 0 : t.split + t.perPart * double(s.splits);
     const double moving = p.moving();
     const double time =
         std::ceil(blocks) * (steps * t.step * p.shorter() + t.tile + parting) + t.moving * moving;
     return kWarpgroupLaunch + std::max(time, moving);
   }
-  static double rank(const Problem &p, const Schedule &s) { return rankOf(p, microseconds(p, s)); }
+  static double rank(const Problem &p, const Schedule &s, const WgmmaCosts &costs) {
+    return rankOf(p, microseconds(p, s, costs));
+  }
 
   static int64_t scratch(const Problem &p, const Schedule &s) {
     return split_partial_bytes(p.tiles(s.tileM, s.tileN), s.splits, s.tileM, s.tileN);

@@ -1,6 +1,7 @@
-// Defines the tactics `map` and `map_transposed`: pointwise groups, broadcasts, and movement that
-// is a strided copy (runtime/cuda/map/kernel.cuh), through shared memory where an input is
-// contiguous along another dimension than the output (runtime/cuda/map/transposed.cuh).
+// Defines the tactics `map`, `map_transposed` and `map_interleaved`: pointwise groups, broadcasts,
+// and movement that is a strided copy (runtime/cuda/map/kernel.cuh); where an input is contiguous
+// along another dimension than the output through shared memory (runtime/cuda/map/transposed.cuh),
+// or in registers, if the output's is short (runtime/cuda/map/interleaved.cuh).
 #include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
 #include "codegen/cuda/shared/Common.h"
@@ -34,8 +35,8 @@ double neighboursApart(const Strides &s) {
   return step.isConstant() ? std::min(8.0, std::max(1.0, double(std::abs(step.constant())))) : 8;
 }
 
-/// penalty(strides): by how much more is moved for a scattered operand.
-template <class Penalty> double mapCost(const MapProblem &p, Penalty penalty) {
+/// penalty(strides): by how much more is moved for a scattered operand. `each`: points of a thread.
+template <class Penalty> double mapCost(const MapProblem &p, int64_t each, Penalty penalty) {
   const auto &[in, nest] = p;
   const Work w = workOf(*in.form.group);
   double bytes = 0;
@@ -53,7 +54,7 @@ template <class Penalty> double mapCost(const MapProblem &p, Penalty penalty) {
   Effort e;
   e.bytes = bytes;
   e.operations = w.flops * 4;
-  e.blocks = points / (256.0 * double(vectorLength(in.form)));
+  e.blocks = points / (256.0 * double(each));
   return microseconds(in.level, e);
 }
 
@@ -77,7 +78,7 @@ struct Map {
   }
   static Result<> legal(const Problem &, const Schedule &) { return Accepted{}; }
   static double microseconds(const Problem &p, const Schedule &) {
-    return mapCost(p, neighboursApart);
+    return mapCost(p, vectorLength(p.in.form), neighboursApart);
   }
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
     out.letShapeVary();
@@ -156,7 +157,7 @@ struct MapTransposed {
     double waste = 1;
     for (Dim d : {p.nest.extents[size_t(s.across)], p.nest.extents.back()})
       waste *= std::max(1.0, 8.0 / double(std::max<int64_t>(1, d.upper())));
-    return mapCost(p, [waste](const Strides &) { return waste; }) + 0.3;
+    return mapCost(p, vectorLength(p.in.form), [waste](const Strides &) { return waste; }) + 0.3;
   }
 
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
@@ -169,9 +170,74 @@ struct MapTransposed {
   }
 };
 
+struct MapInterleaved {
+  static constexpr llvm::StringLiteral id = "map_interleaved",
+                                       summary = "pointwise work on inputs that lie side by side "
+                                                 "in the output";
+  static constexpr bool takesPacked = true;
+  using Problem = MapProblem;
+  using Schedule = VectorSchedule;
+  static constexpr int64_t kMostRuns = 8, kMostElements = 64; // of a thread
+
+  static Result<Problem> match(const GroupQuery &in) {
+    Result<Problem> p = read(in);
+    if (!p)
+      return p;
+    if (llvm::any_of(in.form.outputs,
+                     [](const OutputForm &o) { return isPacked(o.type.element()); }))
+      return Refusal{"elements of a result share bytes", ""};
+    const LoopNest &nest = p->nest;
+    const size_t last = nest.extents.size() - 1;
+    if (last == 0 || !nest.extents[last].isConstant() ||
+        nest.extents[last].constant() > kMostRuns ||
+        llvm::any_of(nest.outputs, [&](const Strides &s) {
+          return !isUnit(s, last) || s.strides[last - 1] != nest.extents[last];
+        }))
+      return Refusal{"the output is not contiguous along its last two dimensions, the last of at "
+                     "most " +
+                         std::to_string(kMostRuns),
+                     ""};
+    if (llvm::none_of(nest.inputs, isBeside))
+      return Refusal{"no input is contiguous along the dimension before the last", ""};
+    return p;
+  }
+  static void candidates(const Problem &p, std::vector<Schedule> &out) {
+    Schedule s{vectorLength(p.in.form)};
+    while (!legal(p, s))
+      s.vector /= 2;
+    out.push_back(s);
+  }
+  static Result<> legal(const Problem &p, const Schedule &s) {
+    if (s.vector * p.nest.extents.back().constant() > kMostElements)
+      return impossible(printSchedule(id, s),
+                        "a thread has at most " + std::to_string(kMostElements) + " elements");
+    return Accepted{};
+  }
+  static double microseconds(const Problem &p, const Schedule &s) {
+    return mapCost(p, s.vector * p.nest.extents.back().constant(), [](const Strides &strides) {
+      return isBeside(strides) ? 1 : neighboursApart(strides);
+    });
+  }
+  static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
+    out.include("cuda/map/interleaved.cuh");
+    StepWriter::Config cfg(out, "config");
+    cfg.extents("space", p.nest.extents).number("vector", s.vector);
+    if (isLarge(p.in.form))
+      cfg.flag("large", true);
+    emitLaunch(p, out, {"map_interleaved", cfg.finish()});
+  }
+
+private:
+  /// Whether an input is contiguous along the dimension before the last.
+  static bool isBeside(const Strides &s) {
+    return isScattered(s) && isUnit(s, s.strides.size() - 2);
+  }
+};
+
 } // namespace
 
 const Tactic &kMap = kTacticOf<Map>;
+const Tactic &kMapInterleaved = kTacticOf<MapInterleaved>;
 const Tactic &kMapTransposed = kTacticOf<MapTransposed>;
 
 } // namespace tenon::cuda

@@ -118,7 +118,7 @@ struct ContractionTiles {
 /// And into how many parts K is split, among blocks, and a tile's K among teams of a block; a
 /// schedule's numbers.
 struct SplitTiles : ContractionTiles {
-  int64_t splits, teams;
+  int64_t splits, intraBlockSplitK;
 };
 
 /// Whether B can be packed in blocks of `tileN` columns: blocks do not straddle groups.

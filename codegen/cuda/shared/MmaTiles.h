@@ -17,16 +17,23 @@ struct MmaSchedule : SplitTiles {
         {"warp_n", &MmaSchedule::partN, oneOf(16, 32, 64)},
         {"stages", &MmaSchedule::stages, between(2, 8)},
         {"splits", &MmaSchedule::splits, oneOf(1, 2, 4, 8, 16)},
-        {"teams", &MmaSchedule::teams, oneOf(1, 2, 4)},
+        {"intra_block_split_k", &MmaSchedule::intraBlockSplitK, oneOf(1, 2, 4), llvm::None,
+         "teams"},
     };
     return kFields;
   }
 
   /// Of a block, for elements of as many bytes.
   int64_t sharedBytes(const Contraction &c, int64_t elementBytes) const {
-    return contract_mma_geometry{tileM, tileN,        tileK,
-                                 partM, partN,        stages,
-                                 teams, elementBytes, !c.isPacked && elementBytes == 4}
+    return contract_mma_geometry{tileM,
+                                 tileN,
+                                 tileK,
+                                 partM,
+                                 partN,
+                                 stages,
+                                 intraBlockSplitK,
+                                 elementBytes,
+                                 !c.isPacked && elementBytes == 4}
         .shared_bytes(c.stagedBytes);
   }
 };

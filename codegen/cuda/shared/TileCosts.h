@@ -22,10 +22,10 @@ struct TileCosts {
 /// multiprocessor.
 struct TileRow {
   ContractionTiles shape;
-  int64_t teams;
+  int64_t intraBlockSplitK;
   int64_t together;
 
-  SplitTiles tiles(int64_t splits) const { return {shape, splits, teams}; }
+  SplitTiles tiles(int64_t splits) const { return {shape, splits, intraBlockSplitK}; }
 };
 
 /// A row and what its tiles cost.
@@ -56,7 +56,8 @@ inline TilePrice priceOf(llvm::ArrayRef<TileRow> rows, const TileCosts *costs,
                          const SplitTiles &s) {
   const TileRow *row = llvm::find_if(rows, [&](const TileRow &r) {
     return r.shape.tileM == s.tileM && r.shape.tileN == s.tileN && r.shape.tileK == s.tileK &&
-           r.shape.partM == s.partM && r.shape.partN == s.partN && r.teams == s.teams;
+           r.shape.partM == s.partM && r.shape.partN == s.partN &&
+           r.intraBlockSplitK == s.intraBlockSplitK;
   });
   return {row->together, costs[row - rows.begin()]};
 }

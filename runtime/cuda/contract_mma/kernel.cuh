@@ -39,11 +39,11 @@ namespace cuda {
 
 /// A schedule's members, to derive a Config from.
 template <int TileM, int TileN, int TileK, int WarpM, int WarpN, int Stages, int Splits = 1,
-          int Teams = 1>
+          int IntraBlockSplitK = 1>
 struct contract_mma_schedule {
   static constexpr int tile_m = TileM, tile_n = TileN, tile_k = TileK;
   static constexpr int warp_m = WarpM, warp_n = WarpN, stages = Stages, splits = Splits;
-  static constexpr int teams = Teams, least_shared = 0;
+  static constexpr int intra_block_split_k = IntraBlockSplitK, least_shared = 0;
 };
 
 /// What a zero point adds to sums of bytes: Zero times the sum of each column of B. A warp holds
@@ -97,7 +97,8 @@ struct contract_mma_kernel {
 
   static constexpr int tile_m = Config::tile_m, tile_n = Config::tile_n, tile_k = Config::tile_k;
   static constexpr int warp_m = Config::warp_m, warp_n = Config::warp_n;
-  static constexpr int stages = Config::stages, splits = Config::splits, teams = Config::teams;
+  static constexpr int stages = Config::stages, splits = Config::splits,
+                       teams = Config::intra_block_split_k;
   static constexpr int blocks_m = warp_m / 16, blocks_n = warp_n / 8;
   static constexpr int own_m = blocks_m / teams; // blocks of 16 rows that a warp has in the end
 

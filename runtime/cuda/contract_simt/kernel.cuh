@@ -41,11 +41,11 @@ namespace cuda {
 
 /// A schedule's members, to derive a Config from.
 template <int TileM, int TileN, int TileK, int ThreadM, int ThreadN, int Stages, int Splits = 1,
-          int Teams = 1>
+          int IntraBlockSplitK = 1>
 struct contract_simt_schedule {
   static constexpr int tile_m = TileM, tile_n = TileN, tile_k = TileK;
   static constexpr int thread_m = ThreadM, thread_n = ThreadN, stages = Stages;
-  static constexpr int splits = Splits, teams = Teams;
+  static constexpr int splits = Splits, intra_block_split_k = IntraBlockSplitK;
   static constexpr int least_shared = 0;
 };
 
@@ -63,7 +63,8 @@ struct contract_simt_kernel {
 
   static constexpr int tile_m = Config::tile_m, tile_n = Config::tile_n, tile_k = Config::tile_k;
   static constexpr int thread_m = Config::thread_m, thread_n = Config::thread_n;
-  static constexpr int stages = Config::stages, teams = Config::teams, splits = Config::splits;
+  static constexpr int stages = Config::stages, teams = Config::intra_block_split_k,
+                       splits = Config::splits;
   static constexpr contract_simt_geometry shape = {tile_m,   tile_n, tile_k, thread_m,
                                                    thread_n, stages, teams};
   static constexpr int threads_n = tile_n / thread_n, threads_m = tile_m / thread_m;

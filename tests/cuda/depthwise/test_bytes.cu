@@ -1,8 +1,7 @@
 // Architectures: 750 800
 //
-// Tests of depthwise and gemv with bytes: sums are exact, zero points included.
+// Tests of depthwise with bytes: sums are exact, zero points included.
 #include "cuda/depthwise/kernel.cuh"
-#include "cuda/gemv/kernel.cuh"
 #include "shared/int8_cases.h"
 
 using namespace test;
@@ -74,42 +73,6 @@ void depthwise(index_t n, index_t h, index_t w, index_t pad, index_t skew = 0) {
   expect_close(y, stored, 0);
 }
 
-template <index_t M, int Lanes, int Columns, int Zero> struct gemv_case {
-  static constexpr fixed<M> m{};
-  dyn n, k;
-  static constexpr int lanes = Lanes, columns = Columns, x_zero = Zero;
-};
-
-template <class T, int Zero, index_t M, int Lanes, int Columns>
-void gemv(index_t n, index_t k, index_t skew = 0) {
-  name_case("gemv zero %d m%ld n%ld k%ld lanes %d columns %d skew %ld", Zero, long(M), long(n),
-            long(k), Lanes, Columns, long(skew));
-  gemv_case<M, Lanes, Columns, Zero> cfg;
-  cfg.n = n, cfg.k = k;
-  const index_t pitch = (k + 15) / 16 * 16;
-  buffer<T> x(M * k, skew);
-  buffer<int8_t> w(n * pitch);
-  buffer<int32_t> y(M * n);
-  fill_bytes(x);
-  for (index_t j = 0; j < n; ++j)
-    for (index_t i = 0; i < pitch; ++i)
-      w.set(j * pitch + i, i < k ? random_int(-128, 127) : 0);
-  w.upload();
-  std::vector<double> want;
-  for (index_t m = 0; m < M; ++m)
-    for (index_t j = 0; j < n; ++j) {
-      double sum = 0;
-      for (index_t i = 0; i < k; ++i)
-        sum += (double(x.get(m * k + i)) - Zero) * double(w.get(j * pitch + i));
-      want.push_back(sum);
-    }
-  launch(cuda::gemv(cfg, make_view<const T>(x.device(), dims<dyn, fixed<1>>(k, {})),
-                    static_cast<const int8_t *>(w.device()),
-                    pack(make_view(y.device(), dims<dyn, fixed<1>>(n, {}))), pack(),
-                    cuda::identity_body{}));
-  expect_close(y, want, 0);
-}
-
 } // namespace
 
 int main() {
@@ -117,12 +80,8 @@ int main() {
   depthwise<int8_t, 0, 4, 4, 32, 1, 3, 1, 1>(2, 9, 11, 1);
   depthwise<int8_t, -128, 8, 2, 32, 1, 3, 1, 1, true>(1, 9, 11, 1);
   depthwise<uint8_t, 7, 4, 1, 12, 2, 5, 1, 2>(1, 11, 12, 4);
-  gemv<int8_t, 0, 1, 64, 2>(37, 200);
-  gemv<uint8_t, 3, 1, 256, 4>(65, 5000);
 #endif
   depthwise<uint8_t, 131, 4, 2, 30, 1, 3, 2, 1>(1, 10, 13, 1);
   depthwise<int8_t, 9, 1, 2, 5, 3, 3, 1, 1>(2, 6, 7, 1, 1);
-  gemv<uint8_t, 128, 8, 128, 2>(19, 1000, 1);
-  gemv<int8_t, -128, 3, 32, 1>(9, 77);
   return finish();
 }
