@@ -288,7 +288,11 @@ void DecodeAttentionProblem::writeOperands(StepWriter &out) const {
             columns(keys.added, k, rowsOf(*keys.added.pieces[0]), "new_key") + ";");
   code.line("const auto new_v = " +
             columns(values.added, v, rowsOf(*values.added.pieces[0]), "new_value") + ";");
-  code.line("const auto rows = cuda::make_appended_rows(fixed<" +
+  const auto isInput = [&](const AppendedRows &of) {
+    return form.group->operand(of.old->inputs[0].source->index())->argumentOf() != nullptr;
+  };
+  code.line("const auto rows = cuda::make_appended_rows<" +
+            std::string(isInput(keys) && isInput(values) ? "true" : "false") + ">(fixed<" +
             std::to_string(rowsOf(*keys.old).constant()) + ">{}, new_k, new_v, " +
             present(keys, k) + ", " + present(values, v) + ");");
   f.writeRest(out, grouped);

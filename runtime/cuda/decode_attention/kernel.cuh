@@ -96,10 +96,22 @@ struct decode_attention_kernel {
       ptx::cluster::arrive(); // its barrier is ready
       sync_block();
     }
+    if constexpr (Rows::early) { // which of the old rows does not depend on how many hold something
+      const place at(*this);
+      if (at.first == 0) {
+        const old_tiles from(*this, at, 0, old_rows());
+        TENON_UNROLL
+        for (int i = 0; i < stages - 1; ++i) {
+          from.bring(ring_of(shared) + i * stage_elements, first_tile() + i * splits * warps);
+          ptx::cp_async_group::commit();
+        }
+      }
+    }
   }
 
   TENON_DEVICE void run(unsigned char *shared) const {
-    const place at(*this);
+    place at(*this);
+    at.read_origin(*this);
     warp_rows s;
     const index begin = Order::first_key(at.origin, index(0));
     const index end = visible_keys(at.origin, count_of_queries());
@@ -107,34 +119,32 @@ struct decode_attention_kernel {
     const bool writes = Rows::appends && at.first == 0;
     const index low = writes ? index(0) : begin,
                 high = writes ? old_rows() : min_of(end, old_rows());
-    const index count = high > low ? high - low : index(0);
-    const auto from_k = loader<tile_of_k, d>(k, at, low, count);
-    const auto from_v = loader<tile_of_v, e>(v, at, low, count);
-    element *const ring = reinterpret_cast<element *>(shared) + warp() * stages * stage_elements;
-    const int old = int(ceil_div(count, index(keys))), all = old + Rows::appends;
-    const int first = warp() * splits + split();
-    const auto bring = [&](int stage, int tile) {
-      element *const to = ring + stage * stage_elements;
-      if (tile < old) {
-        from_k.issue(to, tile);
-        from_v.issue(to + tile_of_k::size, tile);
-        from_k.put(to, tile);
-        from_v.put(to + tile_of_k::size, tile);
-      } else if (Rows::appends && tile == old) {
-        bring_new(to, at);
-      }
-      ptx::cp_async_group::commit();
-    };
+    const old_tiles from(*this, at, low, high);
+    element *const ring = ring_of(shared);
+    const int old = from.count, all = old + Rows::appends, first = first_tile();
     TENON_UNROLL
-    for (int i = 0; i < stages - 1; ++i)
-      bring(i, first + i * splits * warps);
+    for (int i = 0; i < stages - 1; ++i) {
+      const int tile = first + i * splits * warps;
+      element *const to = ring + i * stage_elements;
+      if (Rows::appends && tile == old)
+        bring_new(to, at);
+      if (!Rows::early || !writes) { // else they are on their way
+        from.bring(to, tile);
+        ptx::cp_async_group::commit();
+      }
+    }
     load_queries(s, at);
     int stage = 0;
     TENON_NO_UNROLL
     for (int tile = first; tile < all; tile += splits * warps) {
       ptx::cp_async_group::wait<stages - 2>();
       sync_warp(); // other lanes have brought it, and are through with the one before
-      bring(stage == 0 ? stages - 1 : stage - 1, tile + (stages - 1) * splits * warps);
+      const int coming = tile + (stages - 1) * splits * warps;
+      element *const to = ring + (stage == 0 ? stages - 1 : stage - 1) * stage_elements;
+      if (Rows::appends && coming == old)
+        bring_new(to, at);
+      from.bring(to, coming);
+      ptx::cp_async_group::commit();
       element *const tiles = ring + stage * stage_elements;
       const bool is_new = Rows::appends && tile == old;
       const index row = is_new ? old_rows() : low + index(tile) * keys;
@@ -185,6 +195,8 @@ private:
       const index block = index(block_x()) / splits, tiles = index(of.tiles());
       unravel<leading>(of.cfg.batch, block / tiles, point);
       first = block % tiles * rows;
+    }
+    TENON_DEVICE void read_origin([[maybe_unused]] const decode_attention_kernel &of) {
       if constexpr (Order::has_first) {
         const auto &view = of.order.first.head;
         origin = index(view.data[offset(view.strides, point)]);
@@ -213,17 +225,46 @@ private:
     return offset(view.strides, point);
   }
 
+  TENON_DEVICE static element *ring_of(unsigned char *shared) {
+    return reinterpret_cast<element *>(shared) + warp() * stages * stage_elements;
+  }
+  /// The first of a warp's tiles, which then come splits * warps apart.
+  TENON_DEVICE static int first_tile() { return warp() * splits + split(); }
+
+  template <class View>
+  using stride_of = detail::bare<decltype(View::strides.template get<rank - 2>())>;
+  template <class Tile, int Columns, class View>
+  using loader_of = row_loader<element, stride_of<View>, Tile, Columns, 32, index>;
   /// Keys or values from number `begin` on, for the lanes of a warp.
   template <class Tile, int Columns, class View>
-  TENON_DEVICE static auto loader(const View &from, const place &at, index begin, index count) {
+  TENON_DEVICE static loader_of<Tile, Columns, View> loader(const View &from, const place &at,
+                                                            index begin, index count) {
     const auto stride = from.strides.template get<rank - 2>();
     static_assert(detail::is_unit<decltype(from.strides.template get<rank - 1>())> &&
                       detail::is_broadcast<decltype(from.strides.template get<leading>())>,
                   "heads of a group share keys and values, which are contiguous");
-    return row_loader<element, detail::bare<decltype(stride)>, Tile, Columns, 32, index>(
-        from.data + offset(from.strides, at.point) + begin * index(index_t(stride)), stride, count,
-        lane());
+    return {from.data + offset(from.strides, at.point) + begin * index(index_t(stride)), stride,
+            count, lane()};
   }
+  /// Rows from `low` to `high` of k and v, in tiles.
+  struct old_tiles {
+    int count;
+    loader_of<tile_of_k, d, K> keys_from;
+    loader_of<tile_of_v, e, V> values_from;
+    TENON_DEVICE old_tiles(const decode_attention_kernel &of, const place &at, index low,
+                           index high)
+        : count(high > low ? int(ceil_div(high - low, index(keys))) : 0),
+          keys_from(loader<tile_of_k, d>(of.k, at, low, max_of(high - low, index(0)))),
+          values_from(loader<tile_of_v, e>(of.v, at, low, max_of(high - low, index(0)))) {}
+    TENON_DEVICE void bring(element *to, int tile) const {
+      if (tile >= count)
+        return;
+      keys_from.issue(to, tile);
+      values_from.issue(to + tile_of_k::size, tile);
+      keys_from.put(to, tile);
+      values_from.put(to + tile_of_k::size, tile);
+    }
+  };
 
   /// Straight to the places that mma wants: each element is read once by a warp.
   TENON_DEVICE void load_queries(warp_rows &s, const place &at) const {

@@ -75,7 +75,8 @@ void check(index_t batch, index_t key_heads, index_t m, index_t n, index_t first
 /// New rows behind a cache, of which those from `first` on hold nothing where it is given (then
 /// each query stands at `first` and further); queries and new keys have their halves exchanged on
 /// the way.
-template <class T, class Schedule, int Group, int D, bool HasFirst = false, int Window = 0>
+template <class T, class Schedule, int Group, int D, bool HasFirst = false, int Window = 0,
+          bool Early = true>
 void check_appended(index_t batch, index_t key_heads, index_t m, index_t old, index_t added,
                     index_t first = 0) {
   using of = decode_case<Schedule, Group, D, D, HasFirst ? 0 : -1, true>;
@@ -145,7 +146,7 @@ void check_appended(index_t batch, index_t key_heads, index_t m, index_t old, in
                                                                 D, fixed<1>{}));
     };
     const T *const from = q.device(), *const from_k = new_k.device();
-    const auto appended = cuda::make_appended_rows(
+    const auto appended = cuda::make_appended_rows<Early>(
         dyn(old),
         cuda::make_joined_columns<D / 2>(rows(from_k + D / 2, added), rows(from_k, added)),
         rows(static_cast<const T *>(new_v.device()), added), rows(all_k.device(), n),
@@ -238,7 +239,7 @@ int main() {
   // New rows: behind a whole number of tiles, and not; several; a cache that is not full, of which
   // a window shows a part; several tiles of rows; none before.
   check_appended<f16, usual, 4, 64>(1, 2, 1, 256, 1);
-  check_appended<f16, few, 4, 64>(2, 2, 3, 133, 3);
+  check_appended<f16, few, 4, 64, false, 0, false>(2, 2, 3, 133, 3);
   check_appended<bf16, many, 2, 64>(1, 3, 4, 77, 4);
   check_appended<f16, usual, 4, 64, true>(1, 2, 2, 200, 2, 120);
   check_appended<f16, usual, 4, 64, true, 50>(2, 1, 1, 200, 1, 200);
