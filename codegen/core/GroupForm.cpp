@@ -33,6 +33,13 @@ bool GroupForm::bodyIsIdentity() const {
   return true;
 }
 
+const JoinForm *GroupForm::joinOf(const Value *v) const {
+  for (const JoinForm &j : joined)
+    if (j.concat->result() == v)
+      return &j;
+  return nullptr;
+}
+
 bool isAbsorbable(const Operation &op) {
   if (op.isAny(Op::Map, Op::Transpose, Op::Slice, Op::Reshape))
     return true;
@@ -161,6 +168,18 @@ bool isBeside(const Operation &anchor, const Operation &last) {
                       [](const Use *u) { return u->owner()->is(Op::Map); });
 }
 
+/// Describes an operand `v` over its logical shape.
+Result<> describeOperand(Operation &group, Value *v, llvm::ArrayRef<const Value *> made,
+                         ScalarProgram &p) {
+  p.space.assign(v->type().shape().begin(), v->type().shape().end());
+  ScalarProgramBuilder prologue(group, nullptr, p, made);
+  const int n = prologue.evaluate(v, identityIndex(v->type()));
+  if (n < 0)
+    return prologue.refusal();
+  p.outputs.push_back(unsigned(n));
+  return Accepted{};
+}
+
 /// Describes one anchor (null: there is none) and what the group makes of it up to `results`.
 /// `made`: what other anchors make, which is read as it is.
 Result<> describe(Operation &group, Operation *anchor, llvm::ArrayRef<const Value *> made,
@@ -168,15 +187,9 @@ Result<> describe(Operation &group, Operation *anchor, llvm::ArrayRef<const Valu
   form.group = &group;
   form.anchor = anchor;
   if (anchor)
-    for (Value *v : anchor->operands()) {
-      ScalarProgram &p = form.anchorInputs.emplace_back();
-      p.space.assign(v->type().shape().begin(), v->type().shape().end());
-      ScalarProgramBuilder prologue(group, nullptr, p, made);
-      const int n = prologue.evaluate(v, identityIndex(v->type()));
-      if (n < 0)
-        return prologue.refusal();
-      p.outputs.push_back(unsigned(n));
-    }
+    for (Value *v : anchor->operands())
+      if (auto part = describeOperand(group, v, made, form.anchorInputs.emplace_back()); !part)
+        return part;
   ScalarProgramBuilder body(group, anchor, form.body, made);
   for (Value *v : results) {
     OutputForm &out = form.outputs.emplace_back();
@@ -210,14 +223,38 @@ Result<> describe(Operation &group, Operation *anchor, llvm::ArrayRef<const Valu
   return Accepted{};
 }
 
+/// A group of one anchor that reads what concats join.
+Result<GroupForm> analyzeJoining(Operation &group, Operation &anchor,
+                                 llvm::ArrayRef<Operation *> concats) {
+  GroupForm form;
+  llvm::SmallVector<const Value *, 4> made;
+  for (Operation *concat : concats) {
+    JoinForm &join = form.joined.emplace_back();
+    join.concat = concat;
+    for (Value *v : concat->operands())
+      if (auto piece = describeOperand(group, v, made, join.pieces.emplace_back()); !piece)
+        return std::move(piece).refusal();
+    made.push_back(concat->result());
+  }
+  llvm::SmallVector<Value *, 4> results = group.region().terminator()->operands();
+  while (results.size() > 1 && llvm::is_contained(made, results.back()))
+    results.pop_back();
+  if (auto whole = describe(group, &anchor, made, results, form); !whole)
+    return std::move(whole).refusal();
+  return form;
+}
+
 } // namespace
 
 Result<GroupForm> analyzeGroup(Operation &group) {
   Region &region = group.region();
-  llvm::SmallVector<Operation *, 3> anchors;
+  llvm::SmallVector<Operation *, 3> anchors, concats;
   for (Operation &op : region)
     if (!op.isTerminator() && !isAbsorbable(op))
-      anchors.push_back(&op);
+      (op.is(Op::Concat) ? concats : anchors).push_back(&op);
+  if (anchors.size() == 1 && !concats.empty())
+    return analyzeJoining(group, *anchors[0], concats);
+  anchors.append(concats.begin(), concats.end());
   const llvm::SmallVector<Value *, 4> results = region.terminator()->operands();
   // What anchors make that read the same as the last one.
   llvm::SmallVector<Value *, 1> beside;

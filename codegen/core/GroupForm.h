@@ -8,7 +8,8 @@
 // A few groups are chains: anchors of which each needs what the one before it makes, and nothing
 // else does, and perhaps a map of another space at the end (codegen/schedule/Chains.h).
 // Their forms are those of the anchors one by one, and that of the map. Anchors may also stand
-// beside the last one: they read what it reads, and its body what they make.
+// beside the last one: they read what it reads, and its body what they make. Or one anchor reads
+// what concats of the group join, which may be results as well.
 #pragma once
 
 #include "ir/IR.h"
@@ -76,6 +77,12 @@ struct OutputForm {
   llvm::SmallVector<int, 6> dims; // per dimension of `type`: iteration dimension, −1 for extent 1
 };
 
+/// A concat in a group: its operands over their logical shapes.
+struct JoinForm {
+  Operation *concat = nullptr;
+  std::vector<ScalarProgram> pieces;
+};
+
 struct GroupForm {
   Operation *group = nullptr;
   /// The one structured op that is neither map nor movement; null for pointwise groups.
@@ -92,8 +99,13 @@ struct GroupForm {
   /// The forms of the anchors beside this one. The body reads what each makes like an argument,
   /// which it is not.
   std::vector<GroupForm> beside;
+  /// The concats of a group with an anchor. The anchor, and others of them, read what each makes
+  /// like an argument, which it is not; results behind those of the body are what one makes.
+  std::vector<JoinForm> joined;
 
-  bool isChain() const { return !before.empty() || !beside.empty(); }
+  bool isChain() const { return !before.empty() || !beside.empty() || !joined.empty(); }
+  /// The concat that makes `v`; null: none does.
+  const JoinForm *joinOf(const Value *v) const;
   /// True when the body only hands the anchor's results on.
   bool bodyIsIdentity() const;
 };

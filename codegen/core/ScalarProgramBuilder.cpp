@@ -147,8 +147,9 @@ int ScalarProgramBuilder::slice(Operation *op, const ElementIndex &at) {
 int ScalarProgramBuilder::reshape(Operation *op, const ElementIndex &at) {
   Value *x = op->operand(0);
   const Type from = x->type(), to = op->result()->type();
-  // Row-major data of the group's own input can be addressed by either shape.
-  if (x->argumentOf() && from.layout().isRowMajor())
+  // Row-major data of the group's own input can be addressed by either shape, as can what is read
+  // like one.
+  if ((x->argumentOf() || llvm::is_contained(made_, x)) && from.layout().isRowMajor())
     return input(x, to.withLayout(Layout()), at);
   // Otherwise only extents of 1 may come and go.
   ElementIndex inner = at;

@@ -107,6 +107,10 @@ struct Chain {
   llvm::ArrayRef<ChainPart> parts; // in the order in which they run
   /// The id of the chain of all parts but the last, which switches this one, too; may be empty.
   llvm::StringRef within = {};
+  /// Instead of parts: the groups and the views between them that go with the group `last`, which
+  /// is not among them; false where there are none. What concats among them make may be read by
+  /// others, too.
+  bool (*find)(Operation &last, llvm::SmallVectorImpl<Operation *> &pieces) = nullptr;
 };
 
 /// The constants of a kernel family's prices, as codegen/cuda/<family>/costs.inc has them.

@@ -5,7 +5,7 @@
 
 namespace tenon {
 
-AttentionForm::AttentionForm(const GroupForm &form)
+AttentionForm::AttentionForm(const GroupForm &form, bool merge)
     : form_(form), at_(attentionOperands(*form.anchor)) {
   const Type y = form.anchor->result()->type();
   space_.assign(y.shape().begin(), y.shape().end());
@@ -15,6 +15,12 @@ AttentionForm::AttentionForm(const GroupForm &form)
   llvm::SmallVector<unsigned, 6> order;
   for (unsigned d = 0; d + 2 < rank(); ++d)
     order.push_back(d);
+  if (!merge) { // distances that no two dimensions walk as one
+    Strides apart = operands[0];
+    for (Dim &d : apart.strides)
+      d = context().dim(1);
+    operands.push_back(apart);
+  }
   leading_ = mergeDims(space_, order, operands);
 }
 
@@ -74,32 +80,35 @@ void AttentionForm::configure(StepWriter::Config &cfg) const {
   cfg.flag("zero_undefined", form_.anchor->boolAttr("zero_undefined"));
 }
 
-void AttentionForm::writeViews(StepWriter &out) const {
+void AttentionForm::writeViews(StepWriter &out, StepWriter::Change change) const {
   SourceWriter &w = out.code();
   auto operand = [&](unsigned i) {
-    return out.view(form_.anchorInputs[i].inputs[0].source, view(i));
+    return out.view(form_.anchorInputs[i].inputs[0].source, change(view(i)));
   };
   w.line("const auto q = " + operand(0) + ";");
   w.line("const auto k = " + operand(1) + ";");
   w.line("const auto v = " + operand(2) + ";");
+  writeRest(out, change);
+}
+
+void AttentionForm::writeRest(StepWriter &out, StepWriter::Change change) const {
+  SourceWriter &w = out.code();
+  auto operand = [&](unsigned i) {
+    return out.view(form_.anchorInputs[i].inputs[0].source, change(view(i)));
+  };
   w.line("const auto bias = pack(" + (hasBias() ? operand(at_.bias) : std::string()) + ");");
-  w.line("const auto y = " + out.resultView(0, resultView()) + ";");
+  w.line("const auto y = " + out.resultView(0, change(resultView())) + ";");
+  if (!hasOrder())
+    return;
+  const Operation &op = *form_.anchor;
+  w.line("const auto order = make_attention_order<" + std::to_string(op.intAttr("window", 0)) +
+         ", " + (op.has("softcap") ? "true" : "false") + ">(pack(" +
+         (at_.first ? operand(at_.first) : std::string()) + "), " +
+         cppScalar(Element::F32, op.floatAttr("softcap", 0)) + ");");
 }
 
 bool AttentionForm::hasOrder() const {
   return at_.first || form_.anchor->has("window") || form_.anchor->has("softcap");
-}
-
-void AttentionForm::writeOrder(StepWriter &out) const {
-  if (!hasOrder())
-    return;
-  const Operation &op = *form_.anchor;
-  const std::string first =
-      at_.first ? out.view(form_.anchorInputs[at_.first].inputs[0].source, view(at_.first)) : "";
-  out.code().line("const auto order = make_attention_order<" +
-                  std::to_string(op.intAttr("window", 0)) + ", " +
-                  (op.has("softcap") ? "true" : "false") + ">(pack(" + first + "), " +
-                  cppScalar(Element::F32, op.floatAttr("softcap", 0)) + ");");
 }
 
 Result<> matchAttention(const GroupQuery &in, int64_t largestHead, unsigned first,

@@ -11,7 +11,8 @@ namespace tenon {
 /// two of an operand's own.
 class AttentionForm {
 public:
-  explicit AttentionForm(const GroupForm &form);
+  /// Without `merge` leading dimensions are those of the result that have more than one element.
+  explicit AttentionForm(const GroupForm &form, bool merge = true);
 
   llvm::ArrayRef<Dim> leading() const { return leading_.extents; }
   /// How many heads there are in all, at upper bounds.
@@ -34,13 +35,21 @@ public:
 
   /// Writes the extents, what is hidden and what is undefined into a kernel's configuration.
   void configure(StepWriter::Config &cfg) const;
-  /// Declares the views q, k, v and y and the pack `bias`.
-  void writeViews(StepWriter &out) const;
-  /// Declares `order`, where there is one.
-  void writeOrder(StepWriter &out) const;
+  /// Declares the views q, k, v and y, the pack `bias` and, where there is one, `order`; `change`
+  /// rewrites the strides of each.
+  void writeViews(
+      StepWriter &out, StepWriter::Change change = [](const Strides &s) { return s; }) const;
+
+  /// The same of all but q, k and v, whose strides in the chain are the caller's.
+  void writeRest(StepWriter &out, StepWriter::Change change) const;
+
+  Context &context() const { return form_.anchor->result()->type().context(); }
+  /// Strides over (leading…, row, column) of those over an operand's own dimensions, `shape`.
+  Strides aligned(const Strides &own, llvm::ArrayRef<Dim> shape) const {
+    return merged(spread(own, shape));
+  }
 
 private:
-  Context &context() const { return form_.anchor->result()->type().context(); }
   unsigned rank() const { return unsigned(space_.size()); }
   llvm::ArrayRef<Dim> own(unsigned i) const { return form_.anchorInputs[i].space; }
   Strides operand(unsigned i) const;

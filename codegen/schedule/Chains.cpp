@@ -50,8 +50,9 @@ struct Run {
   const Tactic *tactic;
   const Chain *chain;
   llvm::SmallVector<Operation *, 4> parts; // as the chain has them
-  std::vector<Operation *> pieces; // parts and the views between them, in order of the graph
-  Operation *joined = nullptr;     // beside the graph
+  std::vector<Operation *> pieces;    // parts and the views between them, in order of the graph
+  llvm::SmallVector<Value *, 2> kept; // results of pieces that others read, too
+  Operation *joined = nullptr;        // beside the graph
   ChainOffer offer;
   FusionDecision decision;
 
@@ -67,7 +68,8 @@ public:
   bool find() {
     llvm::SmallVector<Operation *, 64> groups;
     graph_.body().walk([&](Operation *op) {
-      places_[op] = unsigned(places_.size());
+      const auto place = unsigned(places_.size());
+      places_[op] = place;
       if (op->is(Op::Group) && !op->has("schedule") && !op->boolAttr("apart") && readAnchor(*op))
         groups.push_back(op);
     });
@@ -167,9 +169,13 @@ private:
   }
 
   void findAt(Operation &last, const Tactic &tactic, const Chain &chain) {
+    if (chain.find) {
+      findPieces(last, tactic, chain);
+      return;
+    }
     if (!isPart(&last, chain.parts.back()))
       return;
-    Run run{&tactic, &chain, {}, {}, nullptr, {}, {}};
+    Run run{&tactic, &chain, {}, {}, {}, nullptr, {}, {}};
     run.parts.assign(chain.parts.size(), nullptr);
     run.parts.back() = &last;
     run.pieces.push_back(&last);
@@ -190,9 +196,45 @@ private:
       run.pieces.push_back(it->group);
       llvm::append_range(run.pieces, it->readers.views);
     }
+    add(std::move(run));
+  }
+
+  /// A run whose pieces the tactic names.
+  void findPieces(Operation &last, const Tactic &tactic, const Chain &chain) {
+    llvm::SmallVector<Operation *, 8> pieces;
+    if (!anchors_.lookup(&last) || !chain.find(last, pieces))
+      return;
+    Run run{&tactic, &chain, {}, {}, {}, nullptr, {}, {}};
+    run.pieces.assign(pieces.begin(), pieces.end());
+    run.pieces.push_back(&last);
+    for (Operation *piece : pieces) {
+      if (piece->parent() != last.parent() || !places_.count(piece) ||
+          (piece->is(Op::Group) && !anchors_.count(piece)))
+        return;
+      if (piece->is(Op::Group))
+        run.parts.push_back(piece);
+      for (Value *v : piece->results())
+        if (llvm::any_of(v->uses(), [&](const Use *use) {
+              return !llvm::is_contained(run.pieces, use->owner());
+            })) {
+          // The joined group stands where the last one does.
+          if (!piece->is(Op::Concat) || llvm::any_of(v->uses(), [&](const Use *use) {
+                return !llvm::is_contained(run.pieces, use->owner()) &&
+                       places_.lookup(use->owner()) < places_.lookup(&last);
+              }))
+            return;
+          run.kept.push_back(v);
+        }
+    }
+    run.parts.push_back(&last);
+    add(std::move(run));
+  }
+
+  void add(Run run) {
+    Operation &last = *run.parts.back();
     llvm::sort(run.pieces,
                [&](Operation *a, Operation *b) { return places_.lookup(a) < places_.lookup(b); });
-    run.decision.id = chain.id.str();
+    run.decision.id = run.chain->id.str();
     run.decision.variant = graph_.target;
     for (Operation *part : run.parts) {
       mergeLocation(run.decision.nodes, part->loc());
@@ -215,8 +257,10 @@ private:
       for (Value *v : piece->results())
         known.insert(v);
     }
-    llvm::SmallVector<Type, 2> types;
+    llvm::SmallVector<Type, 4> types;
     for (Value *v : last.results())
+      types.push_back(v->type());
+    for (Value *v : run.kept)
       types.push_back(v->type());
     Operation *joined = Operation::create(Op::Group, inputs, last.attributes(), types, 1);
     Region &region = joined->region();
@@ -238,8 +282,10 @@ private:
       for (unsigned i = 0; i < piece->numResults(); ++i)
         inside[piece->result(i)] = inside[end.operand(i)];
     }
-    llvm::SmallVector<Value *, 2> results;
+    llvm::SmallVector<Value *, 4> results;
     for (Value *v : last.results())
+      results.push_back(inside[v]);
+    for (Value *v : run.kept)
       results.push_back(inside[v]);
     region.push_back(Operation::create(Op::Yield, results, {}, {}));
     return joined;
@@ -286,6 +332,11 @@ private:
     for (unsigned i = 0; i < last.numResults(); ++i) {
       run.joined->result(i)->setHint(last.result(i)->hint());
       last.result(i)->replaceAllUsesWith(run.joined->result(i));
+    }
+    for (size_t i = 0; i < run.kept.size(); ++i) {
+      Value *const now = run.joined->result(last.numResults() + unsigned(i));
+      now->setHint(run.kept[i]->hint());
+      run.kept[i]->replaceAllUsesWith(now);
     }
     for (Operation *piece : llvm::reverse(run.pieces))
       piece->erase();

@@ -97,7 +97,6 @@ struct Attention {
     cfg.number("tile", int64_t(llvm::divideCeil(kTile, s.rows)) * s.rows);
     const std::string config = cfg.finish();
     p.attention.writeViews(out);
-    p.attention.writeOrder(out);
     out.code().line("cpu::attention(" + config + ", " + out.dims().list(p.attention.leading()) +
                     ", " + cppScalar(Element::F32, p.in.form.anchor->floatAttr("scale")) +
                     ", q, k, v, bias, y, *f.workers" + (p.attention.hasOrder() ? ", order" : "") +

@@ -137,7 +137,6 @@ struct Attention {
       cfg.flag("large", true);
     const std::string config = cfg.finish();
     p.f.writeViews(out);
-    p.f.writeOrder(out);
     std::vector<std::string> arguments{
         config, cppScalar(Element::F32, p.in.form.anchor->floatAttr("scale")),
         "q",    "k",

@@ -3,14 +3,10 @@
 //   y[b.., m, e] = sum over n of weight[m, n] * v[b.., n, e], where weight[m, ...] is the softmax
 //   of scale * (sum over d of q[b.., m, d] * k[b.., n, d]) + bias[b.., m, n]
 //
-// Algorithm: scores never leave registers (Dao et al., FlashAttention). A block takes `warps` times
-// 16 queries of one head and lets keys and values pass in tiles through `stages` buffers of shared
-// memory. Each warp multiplies its queries with `keys` keys, follows the largest score so far, and
-// multiplies the weights, rounded to the values' type and still in registers, with the values;
-// sums, which are fp32, are scaled down when a larger score comes. `teams` of warps take different
-// keys of a tile and join their sums in the end (tile/intra_block_split_k.cuh): few queries
-// (decoding, small batches) leave no multiprocessor and no warp idle then. Keys are not spread over
-// blocks: one query of a few heads is bound by as many multiprocessors as there are heads.
+// Algorithm: attention_rows (tile/attention_rows.cuh). A block takes `warps` times 16 queries of
+// one head and lets keys and values pass in tiles through `stages` buffers of shared memory.
+// `teams` of warps take different keys of a tile and join their sums in the end: few queries (small
+// batches) leave no warp idle then. Keys are not spread over blocks, as decode_attention does.
 //
 // Shared memory: keys and values [stages][teams * keys][d and e], queries [16 * warps][d]; d and e
 // rounded up to 16 by zeros, with a gap of 16 bytes that spreads the rows that ldmatrix reads over
@@ -27,14 +23,9 @@
 #ifndef TENON_RUNTIME_CUDA_ATTENTION_KERNEL_CUH
 #define TENON_RUNTIME_CUDA_ATTENTION_KERNEL_CUH
 
-#include "common/attention_order.h"
 #include "cuda/attention/geometry.h"
-#include "cuda/ptx/exp2.cuh"
-#include "cuda/ptx/ldmatrix.cuh"
-#include "cuda/ptx/round_pair.cuh"
-#include "cuda/tile/intra_block_split_k.cuh"
+#include "cuda/tile/attention_rows.cuh"
 #include "cuda/tile/row_loader.cuh"
-#include "cuda/tile/tensor_cores_sm80.cuh"
 #include "cuda/tile/tile_pipeline.cuh"
 
 namespace tenon {
@@ -56,7 +47,6 @@ struct attention_sm80_kernel {
   Y y;
   Order order;
 
-  using cores = tensor_cores_sm80;
   using element = detail::bare<typename Q::element>;
   using index = index_of<Config>;
   static_assert(detail::is_same<element, f16> || detail::is_same<element, bf16>,
@@ -77,19 +67,15 @@ struct attention_sm80_kernel {
   using turned = detail::plain_tile<rows, width, shape.gap, 8>;
   static constexpr bool is_causal = Config::causal >= 0;
   static constexpr bool has_bias = Bias::count > 0;
-  /// Scores are in units of log2(e) where nothing is added to them. A bias may be as large as
-  /// floats are, and stays what it is.
-  static constexpr float log2e = 1.44269504f, unit = has_bias ? log2e : 1.0f;
-
-  /// Blocks of 8 columns: scores of a warp, sums of a warp, those of a team in the end.
-  static constexpr int score_blocks = keys / 8, sum_blocks = width / 8, all_sums = shape.sums(),
-                       own_blocks = all_sums / 4 / teams;
-  static constexpr int sum_bytes = shape.sum_bytes();
+  using warp_rows = attention_rows<element, depth, width, keys, int(shape.sums()), has_bias>;
+  using scores = typename warp_rows::scores;
+  /// Blocks of 8 columns that a team has in the end.
+  static constexpr int own_blocks = int(shape.sums()) / 4 / teams;
   static_assert(shape.tile_bytes() ==
                     2 * (stages * (tile_of_k::size + tile_of_v::size) + tile_of_q::size),
                 "as the tiles have it");
 
-  TENON_FN static constexpr bool runs_on(target t) { return cores::runs_on(t); }
+  TENON_FN static constexpr bool runs_on(target t) { return tensor_cores_sm80::runs_on(t); }
   int shared_bytes() const { return shape.shared_bytes(); }
   grid blocks() const { return {query_tiles() * volume(cfg.batch), 1, 1}; }
 
@@ -111,7 +97,7 @@ struct attention_sm80_kernel {
     at[rank - 2] = (is_causal ? tiles - 1 - turn : turn) * rows;
     const auto from_q = loader<tile_of_q, d>(q, at, count_of_queries() - at[rank - 2]);
 
-    state s;
+    warp_rows s;
     const index origin = origin_of(at);
     from_q.issue(q_tile, 0); // there with the first keys
     from_q.put(q_tile, 0);
@@ -127,15 +113,6 @@ struct attention_sm80_kernel {
   }
 
 private:
-  /// What a warp keeps: its queries, and for rows lane / 4 and lane / 4 + 8 of them the largest
-  /// score, the sum of this lane's weights and sums of values, as mma leaves them.
-  struct state {
-    unsigned query[depth / 16][4];
-    float largest[2] = {-float(INFINITY), -float(INFINITY)}, total[2] = {};
-    float sum[all_sums] = {};
-    TENON_DEVICE float (&block(int j))[4] { return reinterpret_cast<float(&)[4]>(sum[4 * j]); }
-  };
-
   TENON_FN index_t query_tiles() const { return ceil_div(index_t(cfg.m), index_t(rows)); }
   TENON_DEVICE index count_of_queries() const { return index(index_t(cfg.m)); }
   TENON_DEVICE index count_of_keys() const { return index(index_t(cfg.n)); }
@@ -167,14 +144,7 @@ private:
         from.data + offset(from.strides, at), stride, count);
   }
 
-  /// 2^x in units of scores.
-  TENON_DEVICE static float weight(float x) { return ptx::exp2_approximate::of(x * unit); }
-  /// What scores are relative to: a number even where every score so far is -infinity.
-  TENON_DEVICE static float relative_to(float largest) {
-    return largest == -float(INFINITY) ? 0.0f : largest;
-  }
-
-  TENON_DEVICE static void load_queries(state &s, const element *q_tile) {
+  TENON_DEVICE static void load_queries(warp_rows &s, const element *q_tile) {
     TENON_UNROLL
     for (int i = 0; i < depth / 16; ++i)
       ptx::ldmatrix_x4::load(s.query[i],
@@ -182,73 +152,34 @@ private:
   }
 
   /// The keys and values from `first` on, a team's part of a tile.
-  TENON_DEVICE void attend(state &s, const element *k_tile, const element *v_tile,
+  TENON_DEVICE void attend(warp_rows &s, const element *k_tile, const element *v_tile,
                            const index (&at)[rank], index origin, index first) const {
-    float score[score_blocks][4] = {};
-    [[maybe_unused]] float added[score_blocks][4];
+    scores score = {};
+    scores added = {};
     if constexpr (has_bias) // on its way while products are computed
       load_bias(added, at, first);
-    multiply_keys(score, s, k_tile);
-    TENON_UNROLL
-    for (int j = 0; j < score_blocks; ++j) {
-      TENON_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        if constexpr (Order::is_capped) {
-          score[j][i] = order.cap * tanhf(score[j][i] * scale / order.cap);
-          if constexpr (has_bias)
-            score[j][i] += added[j][i];
-        } else if constexpr (has_bias) {
-          score[j][i] = mul_add(score[j][i], scale, added[j][i]);
-        } else {
-          score[j][i] *= scale;
-        }
-      }
-    }
+    s.template multiply_keys<tile_of_k>(score, k_tile, team() * keys);
+    warp_rows::finish_scores(score, scale, order, added);
     hide(score, origin, at[rank - 2] + my_row(), first);
-    weigh(s, score);
-    multiply_values(s, score, v_tile);
-  }
-
-  TENON_DEVICE static void multiply_keys(float (&score)[score_blocks][4], const state &s,
-                                         const element *k_tile) {
-    const element *mine =
-        k_tile + tile_of_k::at(team() * keys + lane() / 16 * 8 + lane() % 8, lane() / 8 % 2);
-    TENON_UNROLL
-    for (int i = 0; i < depth / 16; ++i) {
-      TENON_UNROLL
-      for (int j = 0; j < score_blocks; j += 2) {
-        unsigned four[4];
-        ptx::ldmatrix_x4::load(four, mine + 8 * j * tile_of_k::pitch + 16 * i);
-        cores::multiply<element>(score[j], s.query[i], four[0], four[1]);
-        cores::multiply<element>(score[j + 1], s.query[i], four[2], four[3]);
-      }
-    }
+    s.weigh(score);
+    s.template multiply_values<tile_of_v>(score, v_tile, team() * keys);
   }
 
   /// Scores of keys that queries from `m` on do not see are -infinity.
-  TENON_DEVICE void hide(float (&score)[score_blocks][4], index origin, index m,
-                         index first) const {
+  TENON_DEVICE void hide(scores &score, index origin, index m, index first) const {
     if (first + keys <= visible_keys(origin, m + 1) && first >= Order::first_key(origin, m + 15))
       return;
     TENON_UNROLL
     for (int r = 0; r < 2; ++r) {
       const index query = m + lane() / 4 + 8 * r;
-      const int column = 2 * (lane() % 4);
-      const int left = int(visible_keys(origin, query + 1) - first) - column;
-      const int early = int(Order::first_key(origin, query) - first) - column;
-      TENON_UNROLL
-      for (int j = 0; j < score_blocks; ++j) {
-        TENON_UNROLL
-        for (int i = 0; i < 2; ++i)
-          if (8 * j + i >= left || (Order::has_window && 8 * j + i < early))
-            score[j][2 * r + i] = -float(INFINITY);
-      }
+      warp_rows::template hide<Order::has_window>(score, r,
+                                                  int(Order::first_key(origin, query) - first),
+                                                  int(visible_keys(origin, query + 1) - first));
     }
   }
 
   /// The bias of this lane's scores; of those that do not exist whatever.
-  TENON_DEVICE void load_bias(float (&added)[score_blocks][4], const index (&at)[rank],
-                              index first) const {
+  TENON_DEVICE void load_bias(scores &added, const index (&at)[rank], index first) const {
     const auto &view = bias.head;
     const index step = index(index_t(view.strides.template get<rank - 1>()));
     index point[rank];
@@ -258,116 +189,24 @@ private:
     for (int r = 0; r < 2; ++r) {
       const index row = at[rank - 2] + my_row() + lane() / 4 + 8 * r;
       point[rank - 2] = min_of(row, count_of_queries() - 1);
-      const auto *from = view.data + offset(view.strides, point);
-      TENON_UNROLL
-      for (int j = 0; j < score_blocks; ++j) {
-        TENON_UNROLL
-        for (int i = 0; i < 2; ++i) {
-          const index key = first + 8 * j + 2 * (lane() % 4) + i;
-          added[j][2 * r + i] = load_element(from + min_of(key, count_of_keys() - 1) * step);
-        }
-      }
-    }
-  }
-
-  /// Scores become weights relative to the largest of their row so far.
-  TENON_DEVICE static void weigh(state &s, float (&score)[score_blocks][4]) {
-    TENON_UNROLL
-    for (int r = 0; r < 2; ++r) {
-      float largest = s.largest[r];
-      TENON_UNROLL
-      for (int j = 0; j < score_blocks; ++j)
-        largest = fmaxf(largest, fmaxf(score[j][2 * r], score[j][2 * r + 1]));
-      largest = fmaxf(largest, shuffle_xor(largest, 1));
-      largest = fmaxf(largest, shuffle_xor(largest, 2));
-      const float from = relative_to(largest), factor = weight(s.largest[r] - from);
-      s.largest[r] = largest;
-      float total = s.total[r] * factor;
-      TENON_UNROLL
-      for (int j = 0; j < score_blocks; ++j) {
-        TENON_UNROLL
-        for (int i = 2 * r; i < 2 * r + 2; ++i)
-          total += score[j][i] = weight(score[j][i] - from);
-      }
-      s.total[r] = total;
-      scale_row(s, r, factor);
-    }
-  }
-  TENON_DEVICE static void scale_row(state &s, int r, float factor) {
-    TENON_UNROLL
-    for (int j = 0; j < sum_blocks; ++j) {
-      s.sum[4 * j + 2 * r] *= factor;
-      s.sum[4 * j + 2 * r + 1] *= factor;
-    }
-  }
-
-  /// What mma leaves of two blocks of scores is what it takes of 16 columns of A.
-  TENON_DEVICE static void multiply_values(state &s, const float (&weights)[score_blocks][4],
-                                           const element *v_tile) {
-    using pair = ptx::round_pair<element>;
-    const element *mine = v_tile + tile_of_v::at(team() * keys + lane() % 16, lane() / 16);
-    TENON_UNROLL
-    for (int i = 0; i < keys / 16; ++i) {
-      const float(&low)[4] = weights[2 * i], (&high)[4] = weights[2 * i + 1];
-      const unsigned a[4] = {pair::of(low[0], low[1]), pair::of(low[2], low[3]),
-                             pair::of(high[0], high[1]), pair::of(high[2], high[3])};
-      TENON_UNROLL
-      for (int j = 0; j < sum_blocks; j += 2) {
-        unsigned four[4];
-        ptx::ldmatrix_x4_transposed::load(four, mine + 16 * i * tile_of_v::pitch + 8 * j);
-        cores::multiply<element>(s.block(j), a, four[0], four[1]);
-        cores::multiply<element>(s.block(j + 1), a, four[2], four[3]);
-      }
+      point[rank - 1] = 0;
+      warp_rows::load_bias(added, r, view.data + offset(view.strides, point), step, first,
+                           count_of_keys());
     }
   }
 
   /// Divides sums by those of weights and stores them.
-  TENON_DEVICE void complete(state &s, const index (&at)[rank], unsigned char *shared) const {
-    TENON_UNROLL
-    for (int r = 0; r < 2; ++r) {
-      s.total[r] += shuffle_xor(s.total[r], 1);
-      s.total[r] += shuffle_xor(s.total[r], 2);
-    }
+  TENON_DEVICE void complete(warp_rows &s, const index (&at)[rank], unsigned char *shared) const {
+    s.add_up_totals();
     if constexpr (teams == 1) {
       turn(s.sum, s.total, reinterpret_cast<element *>(shared));
     } else {
       float own[own_blocks * 4];
-      join_teams(own, s, shared);
+      s.template join_teams<teams, 32 * warps, rows>(own, my_row() + lane() / 4, shared);
       turn(own, s.total, reinterpret_cast<element *>(shared));
     }
     sync_block();
     store(reinterpret_cast<const element *>(shared), at);
-  }
-
-  /// Teams agree on the largest score of each row and share out the blocks of columns.
-  TENON_DEVICE static void join_teams(float (&own)[own_blocks * 4], state &s,
-                                      unsigned char *shared) {
-    struct of_row {
-      float largest, total;
-    };
-    of_row *const found = reinterpret_cast<of_row *>(shared + sum_bytes); // [teams][rows]
-    const int row = my_row() + lane() / 4;
-    TENON_UNROLL
-    for (int r = 0; r < 2; ++r)
-      if (lane() % 4 == 0)
-        found[team() * rows + row + 8 * r] = {s.largest[r], s.total[r]};
-    sync_block();
-    TENON_UNROLL
-    for (int r = 0; r < 2; ++r) {
-      float largest = -float(INFINITY), total = 0;
-      TENON_UNROLL
-      for (int t = 0; t < teams; ++t)
-        largest = fmaxf(largest, found[t * rows + row + 8 * r].largest);
-      const float from = relative_to(largest);
-      TENON_UNROLL
-      for (int t = 0; t < teams; ++t) {
-        const of_row part = found[t * rows + row + 8 * r];
-        total += part.total * weight(part.largest - from);
-      }
-      scale_row(s, r, weight(s.largest[r] - from));
-      s.total[r] = total;
-    }
-    add_up_teams<teams, 32 * warps>(own, s.sum, shared);
   }
 
   /// A team's blocks of columns, divided, to rows in shared memory.
@@ -383,7 +222,7 @@ private:
         const float *x = sum + 4 * j + 2 * r;
         const unsigned pair =
             defined ? ptx::round_pair<element>::of(x[0] * inverse, x[1] * inverse) : 0u;
-        if (block < sum_blocks)
+        if (block < warp_rows::sum_blocks)
           memcpy(static_cast<void *>(to + turned::at(my_row() + lane() / 4 + 8 * r, block) +
                                      2 * (lane() % 4)),
                  &pair, sizeof(pair));
@@ -410,7 +249,7 @@ template <class Config, class Q, class K, class V, class Bias, class Y, class Or
 attention_sm80_kernel<Config, Q, K, V, Bias, Y, Order>
 attention_sm80(Config cfg, float scale, Q q, K k, V v, Bias bias, Y y, Order order = {}) {
   using kernel = attention_sm80_kernel<Config, Q, K, V, Bias, Y, Order>;
-  const float unit = kernel::has_bias ? 1.0f : kernel::log2e;
+  const float unit = kernel::has_bias ? 1.0f : kernel::warp_rows::log2e;
   order.cap *= unit;
   return {cfg, scale * unit, q, k, v, bias, y, order};
 }

@@ -7,7 +7,8 @@
 //   TENON_FN static constexpr bool runs_on(target);             architectures it is written for
 //   grid blocks() const;  int shared_bytes() const;    host: the launch it needs
 //   status complete();                                 host, optional: what depends on addresses
-//   void prefetch(unsigned char *shared) const;        device: may read weights, nothing else
+//   void prefetch(unsigned char *shared) const;        device: may read weights and the program's
+//                                                      inputs, nothing else
 //   void run(unsigned char *shared) const;             device: everything else
 // or, where what is computed before the dependency wait is wanted after it,
 //   State prefetch(unsigned char *shared) const;

@@ -13,7 +13,7 @@ namespace tenon {
 namespace cuda {
 
 /// `count` rows of Columns elements each, `stride` apart from `rows` on; the tile numbered kt
-/// begins with row kt * Tile::rows. Threads take part.
+/// begins with row kt * Tile::rows. Threads take part, of which this one is number `me`.
 template <class T, class Stride, class Tile, int Columns, int Threads, class Index>
 class row_loader {
   static constexpr int run = 16 / int(sizeof(T)), runs = Tile::columns / run;
@@ -23,8 +23,8 @@ class row_loader {
 public:
   static constexpr bool is_weights = false;
 
-  TENON_DEVICE row_loader(const T *rows, Stride stride, Index count)
-      : rows_(rows), stride_(stride), count_(count),
+  TENON_DEVICE row_loader(const T *rows, Stride stride, Index count, int me = thread())
+      : rows_(rows), stride_(stride), count_(count), me_(me),
         whole_(has_async_copy && Columns % run == 0 && index_t(stride) % run == 0 &&
                detail::is_aligned<16>(rows)) {}
 
@@ -54,10 +54,10 @@ public:
 
 private:
   /// f(row, column) for the runs that are this thread's.
-  template <class F> TENON_DEVICE static void each(F f) {
+  template <class F> TENON_DEVICE void each(F f) const {
     TENON_UNROLL
     for (int i = 0; i < passes; ++i) {
-      const int place = thread() + i * Threads;
+      const int place = me_ + i * Threads;
       if (all % Threads == 0 || place < all)
         f(place / runs, place % runs * run);
     }
@@ -66,6 +66,7 @@ private:
   const T *rows_;
   Stride stride_;
   Index count_;
+  int me_;
   bool whole_;
 };
 

@@ -1,6 +1,7 @@
 // Defines what tests of attention share: attention in double, and the check of one case against it.
 #pragma once
 
+#include "common/attention_order.h"
 #include "shared/harness.h"
 
 #include <float.h>
@@ -19,13 +20,23 @@ enum bias_kind {
 
 template <class Schedule, int D, int E, int Causal, bool ZeroUndefined>
 struct attention_case : Schedule {
-  dims<dyn, dyn, dyn> batch;
+  dims<dyn, dyn, dyn> batch; // heads of a group are neighbours
   dyn m, n;
   static constexpr fixed<D> d{};
   static constexpr fixed<E> e{};
   static constexpr int causal = Causal;
   static constexpr bool zero_undefined = ZeroUndefined;
+  void set_batch(index_t images, index_t key_heads, index_t group) {
+    batch = dims<dyn, dyn, dyn>(images, key_heads, group);
+  }
 };
+
+/// What an attention_order says beside the causal attribute.
+template <int Window, bool Capped, bool HasFirst> struct order_kind {
+  static constexpr int window = Window;
+  static constexpr bool capped = Capped, has_first = HasFirst;
+};
+using no_order = order_kind<0, false, false>;
 
 struct attention_problem {
   index_t batch, heads, m, n;
@@ -34,6 +45,7 @@ struct attention_problem {
   index_t gap = 0;       // elements behind each row, which are NaN
   index_t key_heads = 0; // each for heads / key_heads neighbours; 0: as many as heads
   float scale = 2.5f;    // times 1 / sqrt(d)
+  index_t first = 0;     // of order_kind: where queries begin; later batch entries one further each
 };
 
 /// Attention in double. score(b, h, i, j) and value(b, h, j, c) for `keys` keys; NaN where every
@@ -73,9 +85,13 @@ struct rows_of_heads {
   index_t at(index_t b, index_t h, index_t i, index_t c) const {
     return b * image() + h * head() + i * row() + c;
   }
-  /// Over (batch, heads / group, group, rows, width); `shared`: each for all of its group.
-  dims<dyn, dyn, dyn, dyn, fixed<1>> strides(index_t group, bool shared) const {
-    return {image(), shared ? head() : group * head(), shared ? 0 : head(), row(), fixed<1>{}};
+  /// Over (batch, heads / group, group, rows, width).
+  dims<dyn, dyn, dyn, dyn, fixed<1>> strides(index_t group) const {
+    return {image(), group * head(), head(), row(), fixed<1>{}};
+  }
+  /// The same where each is for all of its group.
+  dims<dyn, dyn, fixed<0>, dyn, fixed<1>> shared_strides() const {
+    return {image(), head(), fixed<0>{}, row(), fixed<1>{}};
   }
   /// Random, but for the gaps.
   template <class T> void fill(buffer<T> &to) const {
@@ -87,8 +103,9 @@ struct rows_of_heads {
   }
 };
 
-/// `make(cfg, scale, q, k, v, bias, y)` gives the kernel.
-template <bias_kind kind, class T, class Case, class Make>
+/// `make(cfg, scale, q, k, v, bias, y)` gives the kernel, with an order behind them where there is
+/// one. It runs twice and has to give the same bits.
+template <bias_kind kind, class T, class Case, class Order = no_order, class Make>
 void check_attention(const attention_problem &p, Make make) {
   constexpr index_t d = decltype(Case::d)::value, e = decltype(Case::e)::value;
   constexpr int causal = Case::causal;
@@ -98,8 +115,11 @@ void check_attention(const attention_problem &p, Make make) {
             long(p.heads), long(key_heads), long(p.m), long(p.n), long(d), long(e), int(kind),
             causal, p.beside ? " side by side" : "", p.skew ? " skewed" : "", long(p.gap),
             Case::zero_undefined ? " defined" : "");
+  if constexpr (!detail::is_same<Order, no_order>)
+    name_case("%s first %ld window %d%s", current.c_str(), long(Order::has_first ? p.first : 0),
+              Order::window, Order::capped ? " capped" : "");
   Case cfg;
-  cfg.batch = dims<dyn, dyn, dyn>(p.batch, key_heads, group);
+  cfg.set_batch(p.batch, key_heads, group);
   cfg.m = p.m;
   cfg.n = p.n;
   const rows_of_heads of_q{p.heads, p.m, d, p.gap, p.beside},
@@ -110,6 +130,24 @@ void check_attention(const attention_problem &p, Make make) {
   of_q.fill(q);
   of_k.fill(k);
   of_v.fill(v);
+  constexpr float cap = 1.5f;
+  buffer<int64_t> first(p.batch);
+  for (index_t b = 0; b < p.batch; ++b)
+    first.set(b, p.first + b);
+  first.upload();
+  const auto origin = [&](index_t b) { return Order::has_first ? p.first + b : 0; };
+  if constexpr (Order::has_first) { // rows that hold nothing yet
+    for (index_t b = 0; b < p.batch; ++b)
+      for (index_t h = 0; h < key_heads; ++h)
+        for (index_t j = origin(b) + p.m; j < p.n; ++j) {
+          for (index_t c = 0; c < d; ++c)
+            k.set(of_k.at(b, h, j, c), compute_t<T>(NAN));
+          for (index_t c = 0; c < e; ++c)
+            v.set(of_v.at(b, h, j, c), compute_t<T>(NAN));
+        }
+    k.upload();
+    v.upload();
+  }
   // Strides of the bias over (batch, heads, m, n).
   const index_t s0 = kind == full      ? p.heads * p.m * p.n
                      : kind == of_keys ? p.n
@@ -130,18 +168,24 @@ void check_attention(const attention_problem &p, Make make) {
   std::vector<double> want = attend(
       p.batch, p.heads, p.m, p.n, e,
       [&](index_t b, index_t h, index_t i, index_t j) {
-        if (causal >= 0 && j > i + causal)
+        const index_t at = origin(b) + i;
+        if ((causal >= 0 && j > at + causal) || (Order::window > 0 && j <= at - Order::window) ||
+            (Order::has_first && j >= origin(b) + p.m))
           return -double(INFINITY);
         double sum = 0;
         for (index_t c = 0; c < d; ++c)
           sum += double(q.get(of_q.at(b, h, i, c))) * double(k.get(of_k.at(b, h / group, j, c)));
-        const double score = sum * double(scale);
+        double score = sum * double(scale);
+        if (Order::capped)
+          score = double(cap) * ::tanh(score / double(cap));
         // As floats are: nothing of a score is left beside the lowest of them.
         return kind == none ? score
                             : double(float(score + double(bias.get(b * s0 + h * s1 + i * s2 + j))));
       },
       [&](index_t b, index_t h, index_t j, index_t c) {
-        return double(v.get(of_v.at(b, h / group, j, c)));
+        return Order::has_first && j >= origin(b) + p.m
+                   ? 0
+                   : double(v.get(of_v.at(b, h / group, j, c)));
       });
   // In the order of y's memory.
   std::vector<double> placed(want.size());
@@ -150,30 +194,56 @@ void check_attention(const attention_problem &p, Make make) {
       for (index_t c = 0; c < e; ++c, ++n)
         placed[size_t(of_y.at(i / p.heads, i % p.heads, r, c))] = want[size_t(n)];
   const auto views = [&](const auto &added) {
-    launch(make(cfg, scale, make_view<const T>(q.device(), of_q.strides(group, false)),
-                make_view<const T>(k.device(), of_k.strides(group, true)),
-                make_view<const T>(v.device(), of_v.strides(group, true)), added,
-                make_view(y.device(), of_y.strides(group, false))));
+    const auto run = [&](const auto &...more) {
+      launch(make(cfg, scale, make_view<const T>(q.device(), of_q.strides(group)),
+                  make_view<const T>(k.device(), of_k.shared_strides()),
+                  make_view<const T>(v.device(), of_v.shared_strides()), added,
+                  make_view(y.device(), of_y.strides(group)), more...));
+    };
+    if constexpr (detail::is_same<Order, no_order>)
+      run();
+    else if constexpr (Order::has_first)
+      run(make_attention_order<Order::window, Order::capped>(
+          pack(make_view<const int64_t>(
+              first.device(), dims<fixed<1>, fixed<0>, fixed<0>, fixed<0>, fixed<0>>(
+                                  fixed<1>{}, fixed<0>{}, fixed<0>{}, fixed<0>{}, fixed<0>{}))),
+          cap));
+    else
+      run(make_attention_order<Order::window, Order::capped>(pack(), cap));
   };
-  if constexpr (kind == none)
-    views(pack());
-  else if constexpr (kind == of_keys)
-    views(pack(make_view<const float>(
-        bias.device(),
-        dims<dyn, dyn, dyn, fixed<0>, fixed<1>>(s0, s1 * group, s1, fixed<0>{}, fixed<1>{}))));
-  else
-    views(pack(make_view<const float>(
-        bias.device(), dims<dyn, dyn, dyn, dyn, fixed<1>>(s0, s1 * group, s1, s2, fixed<1>{}))));
+  const auto run_all = [&] {
+    if constexpr (kind == none)
+      views(pack());
+    else if constexpr (kind == of_keys)
+      views(pack(make_view<const float>(
+          bias.device(),
+          dims<dyn, dyn, dyn, fixed<0>, fixed<1>>(s0, s1 * group, s1, fixed<0>{}, fixed<1>{}))));
+    else
+      views(pack(make_view<const float>(
+          bias.device(), dims<dyn, dyn, dyn, dyn, fixed<1>>(s0, s1 * group, s1, s2, fixed<1>{}))));
+  };
+  run_all();
+  y.download();
+  std::vector<T> bits(size_t(y.size()));
+  for (index_t i = 0; i < y.size(); ++i)
+    store_element(&bits[size_t(i)], y.get(i));
+  run_all();
   // Where every key is hidden, 0 or NaN, which compares with nothing.
   y.download();
-  bool undefined = true;
-  for (index_t i = 0; i < y.size(); ++i)
+  bool undefined = true, same = true;
+  for (index_t i = 0; i < y.size(); ++i) {
+    T again;
+    store_element(&again, y.get(i));
+    same &= memcmp(static_cast<const void *>(&again), static_cast<const void *>(&bits[size_t(i)]),
+                   sizeof(T)) == 0;
     if (placed[size_t(i)] != placed[size_t(i)]) {
       const float value = float(y.get(i));
       undefined &= Case::zero_undefined ? value == 0 : value != value;
       y.set(i, 0);
       placed[size_t(i)] = 0;
     }
+  }
+  record(same, "the second run gives other bits");
   y.upload();
   if (kind == hides)
     record(undefined, "a query from which every key is hidden gives neither NaN nor, asked for, 0");

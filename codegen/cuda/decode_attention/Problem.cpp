@@ -1,0 +1,328 @@
+// Implements the reading of groups for decode_attention.
+#include "codegen/cuda/decode_attention/Problem.h"
+
+#include "ir/Views.h"
+
+namespace tenon::cuda {
+namespace {
+
+constexpr int64_t kLargestHead = 256, kMostQueries = 16, kRun = 8;
+
+/// Strides over `from` as those over `to`, of which each dimension of `from` is a run (or none,
+/// where it has one element).
+llvm::Optional<Strides> split(const Strides &s, llvm::ArrayRef<Dim> from, llvm::ArrayRef<Dim> to) {
+  Strides r;
+  r.offset = s.offset;
+  if (to.empty())
+    return llvm::None;
+  r.strides.assign(to.size(), to[0].node()->context->dim(0));
+  size_t j = to.size();
+  for (size_t i = from.size(); i-- > 0;) {
+    if (from[i].isConstant(1))
+      continue;
+    if (!from[i].isConstant())
+      return llvm::None;
+    int64_t inner = 1;
+    while (inner < from[i].constant()) {
+      if (j == 0 || !to[--j].isConstant() || to[j].constant() < 1)
+        return llvm::None;
+      if (!to[j].isConstant(1))
+        r.strides[j] = s.strides[i] * inner;
+      inner *= to[j].constant();
+    }
+    if (inner != from[i].constant())
+      return llvm::None;
+  }
+  while (j > 0)
+    if (!to[--j].isConstant(1))
+      return llvm::None;
+  return r;
+}
+
+/// The shape of an attention's operand with so many rows and columns.
+llvm::SmallVector<Dim, 6> shapeOf(Type operand, Dim rows, Dim columns) {
+  llvm::SmallVector<Dim, 6> shape(operand.shape().begin(), operand.shape().end());
+  shape[shape.size() - 2] = rows;
+  shape[shape.size() - 1] = columns;
+  return shape;
+}
+
+/// Whether a program can be computed over the dimensions of an attention's operand of that shape.
+Result<> isColumns(const ScalarProgram &p, llvm::ArrayRef<Dim> shape, Element element) {
+  if (p.usesIndex() || p.nodes[p.outputs[0]].element != element)
+    return Refusal{"an operand computed from its index, or of other elements", ""};
+  if (!p.space.back().isConstant() || p.space.back() != shape.back())
+    return Refusal{"columns that are no piece of a row", ""};
+  for (const Access &a : p.inputs) {
+    if (!a.source->argumentOf() || a.bounded)
+      return Refusal{"columns of something that is padded or joined", ""};
+    if (!split(stridesOf(a, unsigned(p.space.size())), p.space, shape))
+      return Refusal{"columns over dimensions that are not those of the heads", ""};
+  }
+  return Accepted{};
+}
+
+/// The pieces of `p`, an operand of `rows` rows that is read like `operand`.
+Result<JoinedColumns> readColumns(const GroupForm &form, const ScalarProgram &p, Type operand,
+                                  Dim rows) {
+  JoinedColumns r;
+  const JoinForm *join = p.isPlainRead() ? form.joinOf(p.inputs[0].source) : nullptr;
+  if (!join) {
+    r.pieces.push_back(&p);
+  } else {
+    if (join->concat->intAttr("axis") != int64_t(join->concat->result()->type().rank()) - 1)
+      return Refusal{"heads that are joined along something else than columns", ""};
+    for (const ScalarProgram &piece : join->pieces)
+      r.pieces.push_back(&piece);
+  }
+  for (const ScalarProgram *piece : r.pieces) {
+    if (auto fits =
+            isColumns(*piece, shapeOf(operand, rows, piece->space.back()), operand.element());
+        !fits)
+      return std::move(fits).refusal();
+    if (piece != r.pieces.back() && piece->space.back().constant() % kRun != 0)
+      return Refusal{"columns that change within a run", ""};
+  }
+  return r;
+}
+
+/// Operand `i` of the attention, which is old rows and new ones.
+Result<AppendedRows> readRows(const GroupForm &form, unsigned i) {
+  const ScalarProgram &p = form.anchorInputs[i];
+  const JoinForm *join = p.isPlainRead() ? form.joinOf(p.inputs[0].source) : nullptr;
+  const Type operand = form.anchor->operand(i)->type();
+  if (!join || join->pieces.size() != 2 ||
+      join->concat->intAttr("axis") != int64_t(join->concat->result()->type().rank()) - 2)
+    return Refusal{"no old rows with new ones behind them", ""};
+  AppendedRows r;
+  r.old = &join->pieces[0];
+  const ScalarProgram &added = join->pieces[1];
+  const Dim old = r.old->space[r.old->space.size() - 2],
+            count = added.space[added.space.size() - 2], columns = operand.shape().back();
+  if (!r.old->isPlainRead() || !r.old->inputs[0].source->argumentOf() || !old.isConstant() ||
+      !count.isConstant() || count.constant() > kMostQueries)
+    return Refusal{"old rows that are computed, or more than " + std::to_string(kMostQueries) +
+                       " new ones",
+                   ""};
+  const auto strides = split(stridesOf(r.old->inputs[0], unsigned(r.old->space.size())),
+                             r.old->space, shapeOf(operand, old, columns));
+  if (!strides || !strides->strides.back().isConstant(1))
+    return Refusal{"old rows that are not contiguous", ""};
+  auto read = readColumns(form, added, operand, count);
+  if (!read)
+    return std::move(read).refusal();
+  r.added = *std::move(read);
+  const auto results = form.group->region().terminator()->operands();
+  for (unsigned k = 1; k < results.size(); ++k)
+    if (results[k] == join->concat->result())
+      r.result = k;
+  if (r.result == 0)
+    return Refusal{"a cache that nobody reads", ""};
+  const Type made = form.group->result(r.result)->type();
+  const Addressing to = addressing(made);
+  Strides own;
+  own.offset = to.offset;
+  own.strides.assign(to.strides.begin(), to.strides.end());
+  const auto written = split(own, made.shape(), operand.shape());
+  if (!written || !written->strides.back().isConstant(1))
+    return Refusal{"a cache that is not contiguous", ""};
+  return r;
+}
+
+Result<> readChain(DecodeAttentionProblem &p) {
+  const GroupForm &form = p.in.form;
+  p.isChain = true;
+  const Type q = form.anchor->operand(0)->type();
+  auto queries = readColumns(form, form.anchorInputs[0], q, q.shape()[q.rank() - 2]);
+  auto keys = readRows(form, 1), values = readRows(form, 2);
+  if (!queries)
+    return std::move(queries).refusal();
+  if (!keys)
+    return std::move(keys).refusal();
+  if (!values)
+    return std::move(values).refusal();
+  p.queries = *std::move(queries);
+  p.keys = *std::move(keys);
+  p.values = *std::move(values);
+  return Accepted{};
+}
+
+bool isOfMaps(const Operation *op) {
+  return op && op->is(Op::Group) && llvm::all_of(op->region(), [](const Operation &inner) {
+           return inner.isTerminator() || isAbsorbable(inner);
+         });
+}
+
+/// What makes `v`, through views that keep the order of elements.
+class PieceFinder {
+public:
+  PieceFinder(llvm::SmallVectorImpl<Operation *> &pieces) : pieces_(pieces) {}
+
+  Value *through(Value *v) {
+    while (v->def() && v->def()->is(Op::Reshape) && isView(*v->def())) {
+      add(v->def());
+      v = v->def()->operand(0);
+    }
+    return v;
+  }
+  /// A concat along the dimension so far from the last; null: it is none.
+  Operation *concat(Value *v, unsigned fromLast) {
+    Operation *def = v->def();
+    if (!def || !def->is(Op::Concat) ||
+        def->intAttr("axis") != int64_t(v->type().rank()) - int64_t(fromLast))
+      return nullptr;
+    add(def);
+    return def;
+  }
+  void maker(Value *v) {
+    if (isOfMaps(v->def()))
+      add(v->def());
+  }
+  void columns(Value *v) {
+    v = through(v);
+    if (Operation *join = concat(v, 1))
+      for (Value *piece : join->operands())
+        maker(piece);
+    else
+      maker(v);
+  }
+
+private:
+  void add(Operation *op) {
+    if (!llvm::is_contained(pieces_, op))
+      pieces_.push_back(op);
+  }
+  llvm::SmallVectorImpl<Operation *> &pieces_;
+};
+
+} // namespace
+
+bool findCacheUpdate(Operation &last, llvm::SmallVectorImpl<Operation *> &pieces) {
+  const Operation *attention = nullptr;
+  for (const Operation &op : last.region())
+    if (op.is(Op::Attention))
+      attention = &op;
+    else if (!op.isTerminator())
+      return false;
+  if (!attention)
+    return false;
+  PieceFinder finder(pieces);
+  for (unsigned i = 0; i < 3; ++i) {
+    Value *const inner = attention->operand(i);
+    if (!inner->argumentOf())
+      return false;
+    Value *const v = last.operand(inner->index());
+    if (i == 0) {
+      if (Value *q = v;
+          q->def() && (q->def()->is(Op::Reshape) || q->def()->is(Op::Concat) || isOfMaps(q->def())))
+        finder.columns(q);
+      continue;
+    }
+    Operation *const join = finder.concat(finder.through(v), 2);
+    if (!join || join->numOperands() != 2)
+      return false;
+    finder.maker(join->operand(0));
+    finder.columns(join->operand(1));
+  }
+  return true;
+}
+
+double DecodeAttentionProblem::tiles() const {
+  return f.heads() / double(group) *
+         double(ceilDiv(group * f.queries().upper(), decode_attention_geometry::rows));
+}
+
+void DecodeAttentionProblem::writeOperands(StepWriter &out) const {
+  const unsigned at = unsigned(batch().size());
+  const auto grouped = [&](Strides s) {
+    if (group == 1) // one of it
+      s.strides.insert(s.strides.begin() + at, f.context().dim(0));
+    return s;
+  };
+  if (!isChain) {
+    f.writeViews(out, grouped);
+    out.code().line("const cuda::no_appended_rows rows{};");
+    return;
+  }
+  const GroupForm &form = in.form;
+  SourceWriter &code = out.code();
+  const auto piece = [&](const ScalarProgram &p, Type operand, Dim rows,
+                         const std::string &suffix) {
+    const auto shape = shapeOf(operand, rows, p.space.back());
+    llvm::SmallVector<int, 6> places(p.space.size(), 0);
+    return operandView(
+        out, p,
+        [&](const Strides &s) { return grouped(f.aligned(*split(s, p.space, shape), shape)); },
+        places, suffix);
+  };
+  const auto columns = [&](const JoinedColumns &of, Type operand, Dim rows,
+                           const std::string &name) {
+    std::string text;
+    for (size_t i = of.pieces.size(); i-- > 0;) {
+      const ScalarProgram &p = *of.pieces[i];
+      const std::string own = piece(p, operand, rows, name + std::to_string(i));
+      text = text.empty()
+                 ? own
+                 : "cuda::make_joined_columns<" + std::to_string(p.space.back().constant()) + ">(" +
+                       own + ", " + text + ")";
+    }
+    return text;
+  };
+  const Type q = form.anchor->operand(0)->type(), k = form.anchor->operand(1)->type(),
+             v = form.anchor->operand(2)->type();
+  const auto rowsOf = [](const ScalarProgram &p) { return p.space[p.space.size() - 2]; };
+  const auto present = [&](const AppendedRows &of, Type operand) {
+    const Type made = form.group->result(of.result)->type();
+    const Addressing to = addressing(made);
+    Strides own;
+    own.offset = to.offset;
+    own.strides.assign(to.strides.begin(), to.strides.end());
+    return out.resultView(
+        of.result, grouped(f.aligned(*split(own, made.shape(), operand.shape()), operand.shape())));
+  };
+  out.include("cuda/base/computed.cuh");
+  code.line("const auto q = " + columns(queries, q, q.shape()[q.rank() - 2], "query") + ";");
+  code.line("const auto k = " + piece(*keys.old, k, rowsOf(*keys.old), "key") + ";");
+  code.line("const auto v = " + piece(*values.old, v, rowsOf(*values.old), "value") + ";");
+  code.line("const auto new_k = " +
+            columns(keys.added, k, rowsOf(*keys.added.pieces[0]), "new_key") + ";");
+  code.line("const auto new_v = " +
+            columns(values.added, v, rowsOf(*values.added.pieces[0]), "new_value") + ";");
+  const auto isInput = [&](const AppendedRows &of) {
+    return form.group->operand(of.old->inputs[0].source->index())->argumentOf() != nullptr;
+  };
+  code.line("const auto rows = cuda::make_appended_rows<" +
+            std::string(isInput(keys) && isInput(values) ? "true" : "false") + ">(fixed<" +
+            std::to_string(rowsOf(*keys.old).constant()) + ">{}, new_k, new_v, " +
+            present(keys, k) + ", " + present(values, v) + ");");
+  f.writeRest(out, grouped);
+}
+
+Result<DecodeAttentionProblem> readDecodeAttention(const GroupQuery &in) {
+  const bool isChain = in.form.isChain();
+  auto matched = isChain ? matchAttention(in, kLargestHead, 3, true)
+                         : matchAttention(in, kLargestHead, 0, true);
+  return matched.andThen([&]() -> Result<DecodeAttentionProblem> {
+    if (!isMachineOf(kMmaSm80, in.level))
+      return Refusal{"Tensor Cores before sm_80", ""};
+    const Element e = in.form.anchor->operand(0)->type().element();
+    if (e != Element::F16 && e != Element::BF16)
+      return Refusal{"elements of " + name(e).str(), ""};
+    DecodeAttentionProblem p(in, AttentionForm(in.form, !isChain));
+    if (p.f.queries().upper() > kMostQueries)
+      return Refusal{"more than " + std::to_string(kMostQueries) + " queries", ""};
+    p.leading.assign(p.f.leading().begin(), p.f.leading().end());
+    const auto isShared = [&](unsigned i) {
+      return p.f.view(i).strides[p.leading.size() - 1].isConstant(0);
+    };
+    if (!p.leading.empty() && p.leading.back().isConstant() && !p.leading.back().isConstant(1) &&
+        isShared(1) && isShared(2))
+      p.group = p.leading.back().constant();
+    if (isChain)
+      if (auto chain = readChain(p); !chain)
+        return std::move(chain).refusal();
+    return p;
+  });
+}
+
+} // namespace tenon::cuda

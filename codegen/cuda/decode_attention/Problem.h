@@ -1,0 +1,56 @@
+// Defines what the tactics of `decode_attention` read of a group: attention of few queries, whose
+// heads that share keys are told apart from the others, and what a chain computes of its operands.
+#pragma once
+
+#include "codegen/core/TacticOf.h"
+#include "codegen/cuda/shared/Contraction.h"
+#include "codegen/forms/AttentionForm.h"
+#include "runtime/cuda/decode_attention/geometry.h"
+
+namespace tenon::cuda {
+
+/// An operand whose columns are those of one program, or of several side by side.
+struct JoinedColumns {
+  llvm::SmallVector<const ScalarProgram *, 2> pieces;
+};
+/// Keys or values: old rows, new rows behind them, and where both are to be written.
+struct AppendedRows {
+  const ScalarProgram *old = nullptr; // a plain read
+  JoinedColumns added;
+  unsigned result = 0; // of the group
+};
+
+struct DecodeAttentionProblem {
+  DecodeAttentionProblem(const GroupQuery &query, AttentionForm form)
+      : in(query), f(std::move(form)) {}
+
+  GroupQuery in;
+  AttentionForm f;
+  bool isChain = false; // what follows it is there
+  JoinedColumns queries;
+  AppendedRows keys, values;
+
+  /// Neighbouring heads that share keys and values, in the last of the leading dimensions; 1: each
+  /// has its own.
+  int64_t group = 1;
+
+  /// The leading dimensions without the heads of a group.
+  llvm::ArrayRef<Dim> batch() const {
+    return llvm::ArrayRef<Dim>(leading).drop_back(group > 1 ? 1 : 0);
+  }
+  llvm::SmallVector<Dim, 6> leading;
+  /// Rows of one block, at upper bounds.
+  double tiles() const;
+  /// Declares what the kernel takes over (batch…, group, row, column): q, k, v, y, `bias`, `rows`
+  /// and, where there is one, `order`.
+  void writeOperands(StepWriter &out) const;
+};
+
+/// A group of attention alone, or one that a chain has joined.
+Result<DecodeAttentionProblem> readDecodeAttention(const GroupQuery &in);
+
+/// Of the group `last` of attention alone the groups and views that make what a chain computes: the
+/// columns of queries and new keys, and the copies of the cache (Chain::find).
+bool findCacheUpdate(Operation &last, llvm::SmallVectorImpl<Operation *> &pieces);
+
+} // namespace tenon::cuda

@@ -1,0 +1,585 @@
+// Defines `decode_attention_sm80` and `decode_attention_sm90`: attention of few queries over many
+// keys (decoding language models) on Tensor Cores, the keys spread over blocks.
+//
+//   y[b.., h, m, e] = sum over n of weight[h, m, n] * v[b.., n, e], where weight[h, m, ...] is the
+//   softmax of scale * (sum over d of q[b.., h, m, d] * k[b.., n, d]) + bias[b.., h, m, n]
+//
+// Algorithm: attention_rows (tile/attention_rows.cuh). The `group` heads h share keys and values:
+// their queries are rows of one tile of 16, so that keys are read once. `splits` blocks share the
+// keys that any of the queries sees, their warps in turn, `keys` each at a time. Each warp has a
+// ring of its own in shared memory and waits for no other until its last key. Then the warps of a
+// block join their sums, and the blocks theirs, in a fixed order, so that equal operands give equal
+// bits: in sm_90's kernel they are a cluster, each of which finishes some columns of what the
+// others send it; in sm_80's the last one that comes finds the others' sums in scratch. How many
+// keys there are is read from memory (Order), so that a captured launch follows a cache that fills;
+// blocks without keys send that they have none.
+//
+// Rows may be new (cache.cuh): the warp whose turn is behind the last of the old keys computes
+// them, and whoever has keys and values in its ring writes them to where the cache is to be.
+//
+// Config: batch (dims, the leading dimensions), group (fixed), m, n (`fixed` or `dyn`), d, e
+// (`fixed`), causal, zero_undefined as for attention_sm80. Schedule: warps, keys (multiple of 16),
+// stages, splits (sm_90: 8 at most). q, y: views over (batch..., group, m, d or e); k, v: over
+// (batch..., group, n, d or e), whose stride along the group is 0; k and v are contiguous along the
+// last dimension, and q is, or is an operand that is computed (base/computed.cuh, joined_columns).
+// bias: pack() or pack(view over (batch..., group, m, n)), f32. order: an attention_order
+// (common/attention_order.h) over (batch..., group, m, d). rows: no_appended_rows or appended_rows,
+// of at most `keys` new ones, which n counts, too. scratch: as geometry.h has it, null for clusters
+// and one split. Fast where rows are whole, aligned runs of 16 bytes.
+#ifndef TENON_RUNTIME_CUDA_DECODE_ATTENTION_KERNEL_CUH
+#define TENON_RUNTIME_CUDA_DECODE_ATTENTION_KERNEL_CUH
+
+#include "cuda/decode_attention/cache.cuh"
+#include "cuda/decode_attention/geometry.h"
+#include "cuda/ptx/cluster.cuh"
+#include "cuda/tile/attention_rows.cuh"
+#include "cuda/tile/row_loader.cuh"
+#include "cuda/tile/split_k.cuh"
+#include "cuda/tile/tile_loader.cuh"
+
+namespace tenon {
+namespace cuda {
+
+/// A schedule's members, to derive a Config from.
+template <int Warps, int Keys, int Stages, int Splits> struct decode_attention_schedule {
+  static constexpr int warps = Warps, keys = Keys, stages = Stages, splits = Splits;
+};
+
+template <bool Cluster, class Config, class Q, class K, class V, class Bias, class Y, class Order,
+          class Rows>
+struct decode_attention_kernel {
+  Config cfg;
+  float scale; // of products, to scores
+  Q q;
+  K k;
+  V v;
+  Bias bias;
+  Y y;
+  Order order;
+  Rows added;
+  split_scratch scratch;
+
+  using element = detail::bare<typename K::element>;
+  using index = index_of<Config>;
+  static_assert(detail::is_same<element, f16> || detail::is_same<element, bf16>,
+                "operands of 16 bits");
+  static constexpr int leading = decltype(Config::batch)::rank, rank = leading + 3;
+  static constexpr int d = int(decltype(Config::d)::value), e = int(decltype(Config::e)::value);
+  static constexpr int group = int(decltype(Config::group)::value);
+  static constexpr int warps = Config::warps, keys = Config::keys, stages = Config::stages,
+                       splits = Config::splits;
+  static constexpr decode_attention_geometry shape = {warps, keys, stages, splits, d, e, Cluster};
+  static constexpr int depth = int(shape.depth()), width = int(shape.width());
+  static constexpr int rows = decode_attention_geometry::rows, threads = int(shape.threads());
+  static constexpr int blocks_per_sm = 1;
+  static constexpr int cluster_blocks = Cluster ? splits : 1; // neighbours along x
+  static_assert(!Cluster || splits <= 8, "a cluster has at most 8 blocks");
+  static_assert(detail::is_power_of_two(warps), "warps have even shares of columns");
+  static constexpr bool is_causal = Config::causal >= 0, has_bias = Bias::count > 0;
+  using warp_rows = attention_rows<element, depth, width, keys, int(shape.sums()), has_bias>;
+  using scores = typename warp_rows::scores;
+
+  TENON_FN static constexpr bool runs_on(target t) {
+    return Cluster ? t.arch >= 900 : tensor_cores_sm80::runs_on(t);
+  }
+  int shared_bytes() const { return int(shape.shared_bytes()); }
+  grid blocks() const { return {splits * tiles() * volume(cfg.batch), 1, 1}; }
+
+  TENON_DEVICE void prefetch(unsigned char *shared) const {
+    if constexpr (shape.sends()) {
+      if (thread() == 0) {
+        arrived(shared).init(1);
+        ptx::mbarrier::fence_init();
+        if (finished_of(split()) > 0)
+          arrived(shared).arrive_expecting(splits * (finished_of(split()) * 512 + rows * 8));
+      }
+      ptx::cluster::arrive(); // its barrier is ready
+      sync_block();
+    }
+    if constexpr (Rows::early) { // which of the old rows does not depend on how many hold something
+      const place at(*this);
+      if (at.first == 0) {
+        const old_tiles from(*this, at, 0, old_rows());
+        TENON_UNROLL
+        for (int i = 0; i < stages - 1; ++i) {
+          from.bring(ring_of(shared) + i * stage_elements, first_tile() + i * splits * warps);
+          ptx::cp_async_group::commit();
+        }
+      }
+    }
+  }
+
+  TENON_DEVICE void run(unsigned char *shared) const {
+    place at(*this);
+    at.read_origin(*this);
+    warp_rows s;
+    const index begin = Order::first_key(at.origin, index(0));
+    const index end = visible_keys(at.origin, count_of_queries());
+    // The rows that are brought, and whether they are to be written as well.
+    const bool writes = Rows::appends && at.first == 0;
+    const index low = writes ? index(0) : begin,
+                high = writes ? old_rows() : min_of(end, old_rows());
+    const old_tiles from(*this, at, low, high);
+    element *const ring = ring_of(shared);
+    const int old = from.count, all = old + Rows::appends, first = first_tile();
+    TENON_UNROLL
+    for (int i = 0; i < stages - 1; ++i) {
+      const int tile = first + i * splits * warps;
+      element *const to = ring + i * stage_elements;
+      if (Rows::appends && tile == old)
+        bring_new(to, at);
+      if (!Rows::early || !writes) { // else they are on their way
+        from.bring(to, tile);
+        ptx::cp_async_group::commit();
+      }
+    }
+    load_queries(s, at);
+    int stage = 0;
+    TENON_NO_UNROLL
+    for (int tile = first; tile < all; tile += splits * warps) {
+      ptx::cp_async_group::wait<stages - 2>();
+      sync_warp(); // other lanes have brought it, and are through with the one before
+      const int coming = tile + (stages - 1) * splits * warps;
+      element *const to = ring + (stage == 0 ? stages - 1 : stage - 1) * stage_elements;
+      if (Rows::appends && coming == old)
+        bring_new(to, at);
+      from.bring(to, coming);
+      ptx::cp_async_group::commit();
+      element *const tiles = ring + stage * stage_elements;
+      const bool is_new = Rows::appends && tile == old;
+      const index row = is_new ? old_rows() : low + index(tile) * keys;
+      if (writes) {
+        write_rows(tiles, at, row);
+        if (row + keys > end) // what holds nothing may be anything
+          clear_values(tiles + tile_of_k::size, int(max_of(end - row, index(0))));
+      }
+      if (row < end && row + keys > begin)
+        attend(s, tiles, at, row, is_new ? count_of_keys() : old_rows());
+      stage = stage + 1 == stages ? 0 : stage + 1;
+    }
+    ptx::cp_async_group::wait<0>();
+    complete(s, at, shared);
+  }
+
+private:
+  using tile_of_k = detail::plain_tile<keys, depth, shape.gap, 8>;
+  using tile_of_v = detail::plain_tile<keys, width, shape.gap, 8>;
+  static constexpr int stage_elements = tile_of_k::size + tile_of_v::size;
+  static_assert(shape.stage_bytes() == 2 * stage_elements, "as the tiles have it");
+  static constexpr int own_blocks = int(shape.own_blocks()), sum_blocks = warp_rows::sum_blocks;
+  static constexpr int finished_blocks = int(shape.finished_blocks());
+
+  TENON_FN index_t tiles() const { return ceil_div(group * index_t(cfg.m), index_t(rows)); }
+  TENON_DEVICE index count_of_queries() const { return index(index_t(cfg.m)); }
+  TENON_DEVICE index count_of_keys() const { return index(index_t(cfg.n)); }
+  /// How many rows k and v have.
+  TENON_DEVICE index old_rows() const {
+    if constexpr (Rows::appends)
+      return index(index_t(added.past));
+    else
+      return count_of_keys();
+  }
+  /// How many keys the queries before `m` see.
+  TENON_DEVICE index visible_keys(index origin, index m) const {
+    return Order::template visible_keys<Config::causal>(origin, m, count_of_queries(),
+                                                        count_of_keys());
+  }
+  TENON_DEVICE static int split() { return splits > 1 ? block_x() % splits : 0; }
+
+  /// What a block works on.
+  struct place {
+    index point[rank] = {}; // of its batch entry
+    index first;            // row of the tile
+    index origin = 0;       // where queries begin among the keys
+    TENON_DEVICE explicit place(const decode_attention_kernel &of) {
+      const index block = index(block_x()) / splits, tiles = index(of.tiles());
+      unravel<leading>(of.cfg.batch, block / tiles, point);
+      first = block % tiles * rows;
+    }
+    TENON_DEVICE void read_origin([[maybe_unused]] const decode_attention_kernel &of) {
+      if constexpr (Order::has_first) {
+        const auto &view = of.order.first.head;
+        origin = index(view.data[offset(view.strides, point)]);
+      }
+    }
+    /// The first column of row `row` among those of all heads of the group.
+    TENON_DEVICE void at_row(index (&to)[rank], index row, index queries) const {
+      TENON_UNROLL
+      for (int i = 0; i < leading; ++i)
+        to[i] = point[i];
+      to[leading] = row / queries;
+      to[leading + 1] = row % queries;
+      to[leading + 2] = 0;
+    }
+  };
+  /// Row `r` of a place's tile: a head of the group and a query of it.
+  TENON_DEVICE bool is_there(const place &at, int r) const {
+    return at.first + r < group * count_of_queries();
+  }
+  TENON_DEVICE index query_of(const place &at, int r) const {
+    return (at.first + r) % count_of_queries();
+  }
+  template <class View> TENON_DEVICE index row_of(const View &view, const place &at, int r) const {
+    index point[rank];
+    at.at_row(point, at.first + r, count_of_queries());
+    return offset(view.strides, point);
+  }
+
+  TENON_DEVICE static element *ring_of(unsigned char *shared) {
+    return reinterpret_cast<element *>(shared) + warp() * stages * stage_elements;
+  }
+  /// The first of a warp's tiles, which then come splits * warps apart.
+  TENON_DEVICE static int first_tile() { return warp() * splits + split(); }
+
+  template <class View>
+  using stride_of = detail::bare<decltype(View::strides.template get<rank - 2>())>;
+  template <class Tile, int Columns, class View>
+  using loader_of = row_loader<element, stride_of<View>, Tile, Columns, 32, index>;
+  /// Keys or values from number `begin` on, for the lanes of a warp.
+  template <class Tile, int Columns, class View>
+  TENON_DEVICE static loader_of<Tile, Columns, View> loader(const View &from, const place &at,
+                                                            index begin, index count) {
+    const auto stride = from.strides.template get<rank - 2>();
+    static_assert(detail::is_unit<decltype(from.strides.template get<rank - 1>())> &&
+                      detail::is_broadcast<decltype(from.strides.template get<leading>())>,
+                  "heads of a group share keys and values, which are contiguous");
+    return {from.data + offset(from.strides, at.point) + begin * index(index_t(stride)), stride,
+            count, lane()};
+  }
+  /// Rows from `low` to `high` of k and v, in tiles.
+  struct old_tiles {
+    int count;
+    loader_of<tile_of_k, d, K> keys_from;
+    loader_of<tile_of_v, e, V> values_from;
+    TENON_DEVICE old_tiles(const decode_attention_kernel &of, const place &at, index low,
+                           index high)
+        : count(high > low ? int(ceil_div(high - low, index(keys))) : 0),
+          keys_from(loader<tile_of_k, d>(of.k, at, low, max_of(high - low, index(0)))),
+          values_from(loader<tile_of_v, e>(of.v, at, low, max_of(high - low, index(0)))) {}
+    TENON_DEVICE void bring(element *to, int tile) const {
+      if (tile >= count)
+        return;
+      keys_from.issue(to, tile);
+      values_from.issue(to + tile_of_k::size, tile);
+      keys_from.put(to, tile);
+      values_from.put(to + tile_of_k::size, tile);
+    }
+  };
+
+  /// Straight to the places that mma wants: each element is read once by a warp.
+  TENON_DEVICE void load_queries(warp_rows &s, const place &at) const {
+    TENON_UNROLL
+    for (int r = 0; r < 2; ++r) {
+      const int row = lane() / 4 + 8 * r;
+      const bool there = is_there(at, row);
+      index point[rank];
+      at.at_row(point, there ? at.first + row : index(0), count_of_queries());
+      TENON_UNROLL
+      for (int i = 0; i < depth / 8; ++i) {
+        point[rank - 1] = 8 * i + 2 * (lane() % 4);
+        element pair[2];
+        load_columns(pair, q, point, there ? max_of(0, min_of(2, d - int(point[rank - 1]))) : 0);
+        memcpy(&s.query[i / 2][2 * (i % 2) + r], static_cast<const void *>(pair), 4);
+      }
+    }
+  }
+  /// `count` columns from a point on, as they are multiplied; the others are zero.
+  template <int Run, class T, class S>
+  TENON_DEVICE static void load_columns(element (&to)[Run], const view<T, S> &from,
+                                        const index (&point)[rank], int count) {
+    fetch_run(to, from.data + offset(from.strides, point), from.strides.template get<rank - 1>(),
+              count);
+  }
+  template <int Run, class Operand>
+  TENON_DEVICE static void load_columns(element (&to)[Run], const Operand &from,
+                                        const index (&point)[rank], int count) {
+    float x[Run] = {};
+    if (count > 0)
+      load_operand<rank - 1>(x, from, point, count);
+    TENON_UNROLL
+    for (int i = 0; i < Run; ++i)
+      store_element(&to[i], i < count ? x[i] : 0.0f);
+  }
+
+  // --- new rows ---
+
+  /// f(row, first column, columns of the row) for the runs of a tile that are this lane's.
+  template <class Tile, class F> TENON_DEVICE static void each_run(int columns, F f) {
+    constexpr int runs = Tile::columns / 8, count = Tile::rows * runs;
+    TENON_NO_UNROLL
+    for (int i = lane(); i < count; i += 32)
+      f(i / runs, i % runs * 8, max_of(0, min_of(8, columns - i % runs * 8)));
+  }
+  TENON_DEVICE void bring_new(element *to, const place &at) const {
+    if constexpr (Rows::appends) {
+      const int rows = int(count_of_keys() - old_rows());
+      index point[rank];
+      at.at_row(point, index(0), index(1));
+      const auto bring = [&](auto tile, element *place, const auto &from, int columns) {
+        using tile_of = decltype(tile);
+        each_run<tile_of>(columns, [&](int row, int column, int count) {
+          element held[8];
+          point[rank - 2] = min_of(row, rows - 1), point[rank - 1] = column;
+          load_columns(held, from, point, row < rows ? count : 0);
+          detail::store_words(place + tile_of::at(row, column / 8), held);
+        });
+      };
+      bring(tile_of_k{}, to, added.new_k, d);
+      bring(tile_of_v{}, to + tile_of_k::size, added.new_v, e);
+    }
+  }
+  /// The keys and values in `tiles`, which are rows `first` and further, to the new cache.
+  TENON_DEVICE void write_rows(const element *tiles, const place &at, index first) const {
+    if constexpr (Rows::appends) {
+      const index end = first < old_rows() ? old_rows() : count_of_keys();
+      const auto write = [&](auto tile, const element *from, const auto &to, int columns) {
+        using tile_of = decltype(tile);
+        static_assert(detail::is_unit<decltype(to.strides.template get<rank - 1>())>,
+                      "the cache is contiguous along its last dimension");
+        element *const base = to.data + offset(to.strides, at.point);
+        const index stride = index(index_t(to.strides.template get<rank - 2>()));
+        each_run<tile_of>(columns, [&](int row, int column, int count) {
+          if (first + row >= end)
+            return;
+          element held[8];
+          detail::load_words(held, from + tile_of::at(row, column / 8));
+          element *const place = base + (first + row) * stride + column;
+          if (count == 8 && detail::is_aligned<16>(place)) {
+            detail::store_words(place, held);
+          } else {
+            for (int i = 0; i < count; ++i)
+              place[i] = held[i];
+          }
+        });
+      };
+      write(tile_of_k{}, tiles, added.present_k, d);
+      write(tile_of_v{}, tiles + tile_of_k::size, added.present_v, e);
+    }
+  }
+  /// Of values, rows from `first` on become zero: their weights are.
+  TENON_DEVICE static void clear_values(element *values, int first) {
+    sync_warp(); // they have been written
+    each_run<tile_of_v>(width, [&](int row, int column, int) {
+      const element zeros[8] = {};
+      if (row >= first)
+        detail::store_words(values + tile_of_v::at(row, column / 8), zeros);
+    });
+    sync_warp();
+  }
+
+  /// The keys and values from `first` on, which lie in `tile`; none from `limit` on.
+  TENON_DEVICE void attend(warp_rows &s, const element *tile, const place &at, index first,
+                           index limit) const {
+    scores score = {};
+    scores added = {};
+    if constexpr (has_bias) { // on its way while products are computed
+      const auto &view = bias.head;
+      TENON_UNROLL
+      for (int r = 0; r < 2; ++r) {
+        const int row = lane() / 4 + 8 * r;
+        warp_rows::load_bias(
+            added, r, view.data + (is_there(at, row) ? row_of(view, at, row) : index(0)),
+            index(index_t(view.strides.template get<rank - 1>())), first, count_of_keys());
+      }
+    }
+    s.template multiply_keys<tile_of_k>(score, tile, 0);
+    warp_rows::finish_scores(score, scale, order, added);
+    if (first + keys > min_of(visible_keys(at.origin, index(1)), limit) ||
+        first < Order::first_key(at.origin, count_of_queries() - 1)) {
+      TENON_UNROLL
+      for (int r = 0; r < 2; ++r) {
+        const index query = query_of(at, lane() / 4 + 8 * r);
+        warp_rows::template hide<Order::has_window>(
+            score, r, int(Order::first_key(at.origin, query) - first),
+            int(min_of(visible_keys(at.origin, query + 1), limit) - first));
+      }
+    }
+    s.weigh(score);
+    s.template multiply_values<tile_of_v>(score, tile + tile_of_k::size, 0);
+  }
+
+  // --- the join ---
+
+  /// Of a lane's two rows the largest score and the total of the weights.
+  struct extremes {
+    float largest[2], total[2];
+  };
+  template <class T> TENON_DEVICE static word16 as_word(const T &value) {
+    static_assert(sizeof(T) == sizeof(word16), "four words of four bytes");
+    word16 w;
+    memcpy(static_cast<void *>(&w), &value, sizeof(w));
+    return w;
+  }
+
+  TENON_DEVICE static extremes as_extremes(const word16 &w) {
+    extremes value;
+    memcpy(&value, &w, sizeof(w));
+    return value;
+  }
+
+  /// How many blocks of columns block `rank` of a cluster finishes.
+  TENON_DEVICE static int finished_of(int rank) {
+    return (sum_blocks - rank + splits - 1) / splits;
+  }
+  TENON_DEVICE static ptx::mbarrier &arrived(unsigned char *shared) {
+    return *reinterpret_cast<ptx::mbarrier *>(shared + shape.barrier_at());
+  }
+
+  TENON_DEVICE void complete(warp_rows &s, const place &at, unsigned char *shared) const {
+    float own[own_blocks * 4]; // columns 8 * (warp * own_blocks + j)
+    s.add_up_totals();
+    if constexpr (warps > 1) {
+      sync_block(); // rings are done with
+      s.template join_teams<warps, 32, rows>(own, lane() / 4, shared);
+    } else {
+      memcpy(own, s.sum, sizeof(own));
+    }
+    const extremes mine = {{s.largest[0], s.largest[1]}, {s.total[0], s.total[1]}};
+    if constexpr (splits == 1) {
+      TENON_UNROLL
+      for (int j = 0; j < own_blocks; ++j)
+        finish(
+            at, warp() * own_blocks + j, lane(), [&](int) { return as_word(mine); },
+            [&](int) { return as_word(reinterpret_cast<const float(&)[4]>(own[4 * j])); });
+    } else if constexpr (Cluster) {
+      join_cluster(own, mine, at, shared);
+    } else {
+      join_in_scratch(own, mine, at, shared);
+    }
+  }
+
+  /// Each block sends its sums to those that finish them.
+  TENON_DEVICE void join_cluster(const float (&own)[own_blocks * 4], const extremes &mine,
+                                 const place &at, unsigned char *shared) const {
+    word16 *const received = reinterpret_cast<word16 *>(shared + shape.received_at());
+    word16 *const found = reinterpret_cast<word16 *>(shared + shape.extremes_at());
+    const int from = split();
+    ptx::cluster::wait(); // all have begun
+    TENON_UNROLL
+    for (int j = 0; j < own_blocks; ++j) {
+      const int block = warp() * own_blocks + j;
+      if (block < sum_blocks)
+        ptx::cluster::send(received + (from * finished_blocks + block / splits) * 32 + lane(),
+                           arrived(shared), block % splits,
+                           as_word(reinterpret_cast<const float(&)[4]>(own[4 * j])));
+    }
+    if (lane() % 4 == 0)
+      for (int to = warp(); to < min_of(splits, sum_blocks); to += warps)
+        ptx::cluster::send(found + from * (rows / 2) + lane() / 4, arrived(shared), to,
+                           as_word(mine));
+    const int count = finished_of(from);
+    if (count == 0)
+      return;
+    arrived(shared).wait_for_cluster(0);
+    for (int i = thread(); i < 32 * count; i += threads)
+      finish(
+          at, i / 32 * splits + from, i % 32,
+          [&](int s) { return found[s * (rows / 2) + i % 32 / 4]; },
+          [&](int s) { return received[s * finished_blocks * 32 + i]; });
+  }
+
+  /// The last block to come finishes everything.
+  TENON_DEVICE void join_in_scratch(const float (&own)[own_blocks * 4], const extremes &mine,
+                                    const place &at, unsigned char *shared) const {
+    constexpr int words = int(shape.part_words());
+    const index tile = index(block_x()) / splits;
+    word16 *const parts = reinterpret_cast<word16 *>(scratch.partials) + tile * splits * words;
+    word16 *const to = parts + split() * words;
+    TENON_UNROLL
+    for (int j = 0; j < own_blocks; ++j)
+      to[j * threads + thread()] = as_word(reinterpret_cast<const float(&)[4]>(own[4 * j]));
+    if (thread() < 32 && lane() % 4 == 0)
+      to[own_blocks * threads + lane() / 4] = as_word(mine);
+    fence();
+    sync_block();
+    int &before = *reinterpret_cast<int *>(shared + shape.barrier_at());
+    if (thread() == 0)
+      before = atomic_add(&scratch.counters[tile], 1);
+    sync_block();
+    if (before != splits - 1)
+      return;
+    fence();
+    if (thread() == 0)
+      scratch.counters[tile] = 0;
+    TENON_UNROLL
+    for (int j = 0; j < own_blocks; ++j)
+      finish(
+          at, warp() * own_blocks + j, lane(),
+          [&](int s) {
+            return load_uncached(parts + s * words + own_blocks * threads + lane() / 4);
+          },
+          [&](int s) { return load_uncached(parts + s * words + j * threads + thread()); });
+  }
+
+  /// Adds the parts of a block of columns, in their order, divides and stores what lane `l` has:
+  /// extremes_of(part) and sums_of(part) are words.
+  template <class ExtremesOf, class SumsOf>
+  TENON_DEVICE void finish(const place &at, int block, int l, ExtremesOf extremes_of,
+                           SumsOf sums_of) const {
+    if (block >= sum_blocks)
+      return;
+    float largest[2] = {-float(INFINITY), -float(INFINITY)};
+    TENON_UNROLL_BY(8)
+    for (int s = 0; s < splits; ++s) {
+      const extremes part = as_extremes(extremes_of(s));
+      TENON_UNROLL
+      for (int r = 0; r < 2; ++r)
+        largest[r] = fmaxf(largest[r], part.largest[r]);
+    }
+    float sum[4] = {}, total[2] = {};
+    TENON_UNROLL_BY(8)
+    for (int s = 0; s < splits; ++s) {
+      const extremes part = as_extremes(extremes_of(s));
+      const word16 w = sums_of(s);
+      float more[4];
+      memcpy(more, &w, sizeof(w));
+      TENON_UNROLL
+      for (int r = 0; r < 2; ++r) {
+        const float by = warp_rows::weight(part.largest[r] - warp_rows::relative_to(largest[r]));
+        total[r] = mul_add(part.total[r], by, total[r]);
+        sum[2 * r] = mul_add(more[2 * r], by, sum[2 * r]);
+        sum[2 * r + 1] = mul_add(more[2 * r + 1], by, sum[2 * r + 1]);
+      }
+    }
+    const int column = 8 * block + 2 * (l % 4);
+    const auto step = y.strides.template get<rank - 1>();
+    TENON_UNROLL
+    for (int r = 0; r < 2; ++r) {
+      const int row = l / 4 + 8 * r;
+      if (!is_there(at, row) || column >= e)
+        continue;
+      const float inverse = index_t(cfg.n) > 0 ? 1.0f / total[r] : 0.0f;
+      const bool defined = !Config::zero_undefined || total[r] > 0.0f;
+      const float x[2] = {defined ? sum[2 * r] * inverse : 0.0f,
+                          defined ? sum[2 * r + 1] * inverse : 0.0f};
+      store_run(y.data + row_of(y, at, row) + column * index(index_t(step)), step, x,
+                min_of(2, e - column));
+    }
+  }
+};
+
+template <class Config, class Q, class K, class V, class Bias, class Y, class Order = plain_order,
+          class Rows = no_appended_rows>
+decode_attention_kernel<false, Config, Q, K, V, Bias, Y, Order, Rows>
+decode_attention_sm80(Config cfg, float scale, Q q, K k, V v, Bias bias, Y y, Order order = {},
+                      Rows rows = {}, split_scratch scratch = {}) {
+  using kernel = decode_attention_kernel<false, Config, Q, K, V, Bias, Y, Order, Rows>;
+  const float unit = kernel::warp_rows::log2e / kernel::warp_rows::unit;
+  order.cap *= unit;
+  return {cfg, scale * unit, q, k, v, bias, y, order, rows, scratch};
+}
+template <class Config, class Q, class K, class V, class Bias, class Y, class Order = plain_order,
+          class Rows = no_appended_rows>
+decode_attention_kernel<true, Config, Q, K, V, Bias, Y, Order, Rows>
+decode_attention_sm90(Config cfg, float scale, Q q, K k, V v, Bias bias, Y y, Order order = {},
+                      Rows rows = {}) {
+  using kernel = decode_attention_kernel<true, Config, Q, K, V, Bias, Y, Order, Rows>;
+  const float unit = kernel::warp_rows::log2e / kernel::warp_rows::unit;
+  order.cap *= unit;
+  return {cfg, scale * unit, q, k, v, bias, y, order, rows, {}};
+}
+
+} // namespace cuda
+} // namespace tenon
+
+#endif

@@ -1,0 +1,254 @@
+// Architectures: 800 900
+//
+// Tests of decode_attention_sm80 and decode_attention_sm90.
+#include "attention/cases.h"
+#include "cuda/decode_attention/kernel.cuh"
+
+using namespace test;
+
+namespace {
+
+template <class Schedule, int Group, int D, int E, int Causal, bool ZeroUndefined>
+struct decode_case : Schedule {
+  dims<dyn, dyn> batch;
+  static constexpr fixed<Group> group{};
+  dyn m, n;
+  static constexpr fixed<D> d{};
+  static constexpr fixed<E> e{};
+  static constexpr int causal = Causal;
+  static constexpr bool zero_undefined = ZeroUndefined;
+  void set_batch(index_t images, index_t key_heads, index_t) {
+    batch = dims<dyn, dyn>(images, key_heads);
+  }
+};
+
+#if defined(TENON_EMULATED_ARCH)
+constexpr bool has_clusters = TENON_EMULATED_ARCH >= 900;
+#else
+constexpr bool has_clusters = true;
+#endif
+
+/// Heads of keys, each of `Group` heads of queries; on both kernels where there are clusters.
+template <bias_kind Kind, class T, class Schedule, int Group, int D, int E = D, int Causal = -1,
+          class Order = no_order, bool ZeroUndefined = false>
+void check(index_t batch, index_t key_heads, index_t m, index_t n, index_t first = 0,
+           bool beside = false, index_t skew = 0, index_t gap = 0) {
+  using of = decode_case<Schedule, Group, D, E, Causal, ZeroUndefined>;
+  attention_problem p{batch, key_heads * Group, m, n, beside, skew, gap, key_heads};
+  p.first = first;
+  constexpr cuda::decode_attention_geometry shape = {
+      Schedule::warps, Schedule::keys, Schedule::stages, Schedule::splits, D, E, false};
+  const index_t tiles = ceil_div(Group * m, index_t(16)) * batch * key_heads;
+  buffer<int> counters(tiles + 1);
+  for (index_t i = 0; i < counters.size(); ++i)
+    counters.set(i, 0);
+  counters.upload();
+  buffer<float> partials(shape.part_bytes(tiles) / 4 + 4);
+  const cuda::split_scratch scratch = {partials.device(), counters.device()};
+  const auto name = [](const char *kernel) {
+    name_case("%s, warps %d keys %d stages %d splits %d", kernel, Schedule::warps, Schedule::keys,
+              Schedule::stages, Schedule::splits);
+  };
+  name("decode_attention_sm80");
+  check_attention<Kind, T, of, Order>(p, [&](const auto &cfg, float scale, const auto &q,
+                                             const auto &k, const auto &v, const auto &bias,
+                                             const auto &y, const auto &...order) {
+    if constexpr (sizeof...(order) > 0)
+      return cuda::decode_attention_sm80(cfg, scale, q, k, v, bias, y, order...,
+                                         cuda::no_appended_rows{}, scratch);
+    else
+      return cuda::decode_attention_sm80(cfg, scale, q, k, v, bias, y, plain_order{},
+                                         cuda::no_appended_rows{}, scratch);
+  });
+  counters.download();
+  bool cleared = true;
+  for (index_t i = 0; i < counters.size(); ++i)
+    cleared &= counters.get(i) == 0;
+  record(cleared, "counters are not left zero");
+  if constexpr (has_clusters && Schedule::splits <= 8) {
+    name("decode_attention_sm90");
+    check_attention<Kind, T, of, Order>(
+        p, [](const auto &...with) { return cuda::decode_attention_sm90(with...); });
+  }
+}
+
+/// New rows behind a cache, of which those from `first` on hold nothing where it is given (then
+/// each query stands at `first` and further); queries and new keys have their halves exchanged on
+/// the way.
+template <class T, class Schedule, int Group, int D, bool HasFirst = false, int Window = 0,
+          bool Early = true>
+void check_appended(index_t batch, index_t key_heads, index_t m, index_t old, index_t added,
+                    index_t first = 0) {
+  using of = decode_case<Schedule, Group, D, D, HasFirst ? 0 : -1, true>;
+  const index_t heads = key_heads * Group, n = old + added, images = batch * key_heads;
+  buffer<T> q(batch * heads * m * D), y(q.size()), k(images * old * D), v(k.size()),
+      new_k(images * added * D), new_v(new_k.size()), all_k(images * n * D), all_v(all_k.size());
+  for (buffer<T> *b : {&q, &k, &v, &new_k, &new_v})
+    b->fill_random();
+  const auto is_empty = [&](index_t j) { return HasFirst && j >= first + m; };
+  for (index_t i = 0; i < images; ++i)
+    for (index_t j = 0; j < old; ++j)
+      for (index_t c = 0; c < D && is_empty(j); ++c) {
+        k.set((i * old + j) * D + c, compute_t<T>(NAN));
+        v.set((i * old + j) * D + c, compute_t<T>(NAN));
+      }
+  k.upload(), v.upload();
+  const auto exchanged = [](index_t c) { return (c + D / 2) % D; };
+  const auto key = [&](index_t b, index_t h, index_t j, index_t c) {
+    const index_t i = b * key_heads + h;
+    return double(j < old ? k.get((i * old + j) * D + c)
+                          : new_k.get((i * added + j - old) * D + exchanged(c)));
+  };
+  const auto value = [&](index_t b, index_t h, index_t j, index_t c) {
+    const index_t i = b * key_heads + h;
+    return double(j < old ? v.get((i * old + j) * D + c)
+                          : new_v.get((i * added + j - old) * D + c));
+  };
+  const float scale = 2.5f / sqrtf(float(D));
+  const auto want = attend(
+      batch, heads, m, n, D,
+      [&](index_t b, index_t h, index_t i, index_t j) {
+        if (HasFirst && (j > first + i || is_empty(j) || (Window > 0 && j <= first + i - Window)))
+          return -double(INFINITY);
+        double sum = 0;
+        for (index_t c = 0; c < D; ++c)
+          sum +=
+              double(q.get(((b * heads + h) * m + i) * D + exchanged(c))) * key(b, h / Group, j, c);
+        return sum * double(scale);
+      },
+      [&](index_t b, index_t h, index_t j, index_t c) {
+        return is_empty(j) ? 0 : value(b, h / Group, j, c);
+      });
+  buffer<int> origin(1), counters(ceil_div(Group * m, index_t(16)) * images);
+  origin.set(0, int(first));
+  origin.upload();
+  for (index_t i = 0; i < counters.size(); ++i)
+    counters.set(i, 0);
+  counters.upload();
+  constexpr cuda::decode_attention_geometry shape = {
+      Schedule::warps, Schedule::keys, Schedule::stages, Schedule::splits, D, D, false};
+  buffer<float> partials(shape.part_bytes(counters.size()) / 4 + 4);
+  const auto run = [&](const char *kernel, auto make, auto... scratch) {
+    name_case(
+        "%s appends %ld to %ld, batch %ld heads %ld/%ld m%ld d%d first %ld window %d, splits %d",
+        kernel, long(added), long(old), long(batch), long(heads), long(key_heads), long(m), D,
+        long(first), Window, Schedule::splits);
+    of cfg;
+    cfg.set_batch(batch, key_heads, Group);
+    cfg.m = m;
+    cfg.n = n;
+    const auto rows = [&](auto *base, index_t count) { // of keys
+      return make_view(base, dims<dyn, dyn, fixed<0>, dyn, fixed<1>>(
+                                 key_heads * count * D, count * D, fixed<0>{}, D, fixed<1>{}));
+    };
+    const auto queries = [&](auto *base) {
+      return make_view(base, dims<dyn, dyn, dyn, dyn, fixed<1>>(heads * m * D, Group * m * D, m * D,
+                                                                D, fixed<1>{}));
+    };
+    const T *const from = q.device(), *const from_k = new_k.device();
+    const auto appended = cuda::make_appended_rows<Early>(
+        dyn(old),
+        cuda::make_joined_columns<D / 2>(rows(from_k + D / 2, added), rows(from_k, added)),
+        rows(static_cast<const T *>(new_v.device()), added), rows(all_k.device(), n),
+        rows(all_v.device(), n));
+    using zero = dims<fixed<0>, fixed<0>, fixed<0>, fixed<0>, fixed<0>>;
+    const auto with = [&](const auto &order) {
+      launch(make(cfg, scale,
+                  cuda::make_joined_columns<D / 2>(queries(from + D / 2), queries(from)),
+                  rows(static_cast<const T *>(k.device()), old),
+                  rows(static_cast<const T *>(v.device()), old), pack(), queries(y.device()), order,
+                  appended, scratch...));
+    };
+    if constexpr (HasFirst)
+      with(make_attention_order<Window, false>(
+          pack(make_view(static_cast<const int *>(origin.device()), zero{})), 0.0f));
+    else
+      with(plain_order{});
+    expect_close(y, want, 2 * rounding<T>());
+    all_k.download(), all_v.download();
+    bool same = true;
+    for (index_t i = 0; i < images; ++i)
+      for (index_t j = 0; j < n; ++j)
+        for (index_t c = 0; c < D; ++c) {
+          const index_t at = (i * n + j) * D + c;
+          const double a = key(i / key_heads, i % key_heads, j, c), x = double(all_k.get(at)),
+                       b = value(i / key_heads, i % key_heads, j, c), z = double(all_v.get(at));
+          same &= (a == x || (a != a && x != x)) && (b == z || (b != b && z != z));
+        }
+    record(same, "the cache is not what its rows are");
+  };
+  run(
+      "decode_attention_sm80",
+      [](const auto &...with) { return cuda::decode_attention_sm80(with...); },
+      cuda::split_scratch{partials.device(), counters.device()});
+  if constexpr (has_clusters && Schedule::splits <= 8)
+    run("decode_attention_sm90",
+        [](const auto &...with) { return cuda::decode_attention_sm90(with...); });
+}
+
+template <int Warps, int Keys, int Stages, int Splits>
+using schedule = cuda::decode_attention_schedule<Warps, Keys, Stages, Splits>;
+using usual = schedule<8, 16, 2, 8>;
+using few = schedule<4, 32, 3, 3>;
+using alone = schedule<1, 16, 4, 1>;
+using many = schedule<2, 16, 2, 20>;
+
+template <int Window, bool Capped> using from_memory = order_kind<Window, Capped, true>;
+
+} // namespace
+
+int main() {
+#if !defined(TENON_INSTANCES)
+  // Heads that share keys: rows of one tile, of several, fewer than a tile.
+  check<none, f16, usual, 4, 64>(1, 2, 1, 300);
+  check<none, f16, usual, 4, 64>(2, 3, 4, 1025, 0, true);
+  check<none, bf16, few, 8, 128>(1, 2, 5, 401);
+  check<none, f16, alone, 1, 64>(1, 3, 16, 70);
+  check<none, f16, many, 3, 64>(1, 1, 7, 1000);
+  // Sizes of heads; values of another size.
+  check<none, f16, few, 2, 32>(1, 2, 1, 200);
+  check<none, f16, usual, 2, 80>(1, 2, 3, 200);
+  check<none, f16, few, 2, 96>(1, 1, 1, 130);
+  check<none, f16, schedule<4, 16, 2, 2>, 4, 256>(1, 1, 2, 130);
+  check<none, f16, few, 4, 40, 72>(1, 2, 2, 90);
+  check<none, f16, usual, 2, 64, 8>(1, 2, 1, 90);
+  // Biases.
+  check<full, f16, usual, 4, 64>(2, 2, 3, 300);
+  check<of_keys, bf16, few, 1, 64>(2, 3, 5, 130, 0, true);
+  check<of_pairs, f16, many, 4, 64>(1, 2, 2, 77);
+  check<hides, f16, usual, 4, 64>(1, 1, 6, 300);
+  check<hides, f16, few, 2, 64, 64, -1, no_order, true>(1, 2, 6, 150);
+  check<hides_most, f16, usual, 1, 64>(1, 2, 16, 150);
+  // Causal; lengths from memory; windows; bounded scores.
+  check<none, f16, usual, 4, 64, 64, 13>(1, 2, 7, 300);
+  check<none, f16, usual, 4, 64, 64, 0, from_memory<0, false>>(1, 2, 1, 400, 255);
+  check<none, f16, few, 4, 64, 64, 0, from_memory<0, false>>(3, 2, 4, 200, 130);
+  check<none, f16, usual, 2, 64, 64, -1, from_memory<0, false>>(2, 1, 3, 200, 60);
+  check<of_pairs, f16, many, 2, 64, 64, 0, from_memory<40, true>>(2, 2, 3, 300, 200);
+  check<none, bf16, usual, 4, 64, 64, 0, from_memory<33, false>>(1, 2, 4, 500, 410);
+  check<none, f16, few, 1, 64, 64, -1, order_kind<0, true, false>>(1, 2, 3, 90);
+  check<none, f16, usual, 4, 64, 64, 0, from_memory<0, false>, true>(1, 2, 2, 100, 0);
+  // One key, none.
+  check<none, f16, usual, 4, 64>(1, 2, 1, 1);
+  check<none, f16, few, 4, 64>(1, 1, 2, 0);
+  // Rows that are no whole runs, addresses that are not aligned, room behind rows.
+  check<full, f16, few, 2, 10, 7>(1, 2, 3, 70, 0, true);
+  check<none, f16, usual, 2, 20, 36>(1, 2, 3, 70);
+  check<none, f16, few, 2, 64>(1, 2, 3, 70, 0, true, 1);
+  check<of_keys, bf16, usual, 1, 64>(1, 1, 9, 140, 0, false, 4, 8);
+  // New rows: behind a whole number of tiles, and not; several; a cache that is not full, of which
+  // a window shows a part; several tiles of rows; none before.
+  check_appended<f16, usual, 4, 64>(1, 2, 1, 256, 1);
+  check_appended<f16, few, 4, 64, false, 0, false>(2, 2, 3, 133, 3);
+  check_appended<bf16, many, 2, 64>(1, 3, 4, 77, 4);
+  check_appended<f16, usual, 4, 64, true>(1, 2, 2, 200, 2, 120);
+  check_appended<f16, usual, 4, 64, true, 50>(2, 1, 1, 200, 1, 200);
+  check_appended<f16, few, 8, 64>(1, 2, 5, 60, 16);
+  check_appended<f16, schedule<4, 16, 2, 2>, 1, 128>(1, 2, 1, 0, 1);
+  check_appended<f16, few, 2, 80>(1, 1, 1, 19, 2);
+#endif
+  check_appended<bf16, schedule<4, 16, 2, 4>, 4, 64, true>(1, 2, 1, 260, 1, 260);
+  check<none, f16, schedule<4, 16, 2, 4>, 4, 64, 64, 0, from_memory<0, false>>(1, 2, 1, 300, 256);
+  check<hides, bf16, schedule<2, 32, 3, 2>, 2, 48>(1, 2, 3, 130, 0, true);
+  return finish();
+}
