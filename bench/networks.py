@@ -242,6 +242,115 @@ class Transformer(nn.Module):
         return x
 
 
+class ResidualStep(nn.Module):
+    """A residual block of a diffusion network: group norms with SiLU around convolutions, and what the
+    time step adds to its channels."""
+
+    def __init__(self, inputs, outputs, time):
+        super().__init__()
+        self.norms = nn.ModuleList(nn.GroupNorm(32, c) for c in (inputs, outputs))
+        self.convolutions = nn.ModuleList(nn.Conv2d(c, outputs, 3, padding=1) for c in (inputs, outputs))
+        self.time = nn.Linear(time, outputs)
+        self.skip = nn.Conv2d(inputs, outputs, 1) if inputs != outputs else nn.Identity()
+
+    def forward(self, x, time):
+        silu = nn.functional.silu
+        y = self.convolutions[0](silu(self.norms[0](x))) + self.time(silu(time))[:, :, None, None]
+        return self.skip(x) + self.convolutions[1](silu(self.norms[1](y)))
+
+
+class CrossAttention(nn.Module):
+    def __init__(self, width, seen, heads):
+        super().__init__()
+        self.heads = heads
+        self.query, self.merge = nn.Linear(width, width, bias=False), nn.Linear(width, width)
+        self.key, self.value = (nn.Linear(seen, width, bias=False) for _ in range(2))
+
+    def forward(self, x, seen):
+        q, k, v = (
+            y.view(*y.shape[:2], self.heads, y.shape[2] // self.heads).transpose(1, 2)
+            for y in (self.query(x), self.key(seen), self.value(seen))
+        )
+        return self.merge(nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(x.shape))
+
+
+class SpatialTransformer(nn.Module):
+    """One transformer block over the pixels of an image: attention among them, to a text, and a gated
+    product (GEGLU)."""
+
+    def __init__(self, width, text, heads):
+        super().__init__()
+        self.norm = nn.GroupNorm(32, width, eps=1e-6)
+        self.enter, self.leave = (nn.Conv2d(width, width, 1) for _ in range(2))
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
+        self.itself, self.text = CrossAttention(width, width, heads), CrossAttention(width, text, heads)
+        self.widen, self.narrow = nn.Linear(width, 8 * width), nn.Linear(4 * width, width)
+
+    def forward(self, image, text):
+        x = self.enter(self.norm(image)).flatten(2).transpose(1, 2)
+        y = self.norms[0](x)
+        x = x + self.itself(y, y)
+        x = x + self.text(self.norms[1](x), text)
+        value, gate = self.widen(self.norms[2](x)).chunk(2, dim=-1)
+        x = x + self.narrow(value * nn.functional.gelu(gate))
+        return image + self.leave(x.transpose(1, 2).reshape(image.shape))
+
+
+class DiffusionUNet(nn.Module):
+    """The two outer levels of Stable Diffusion 1.5's UNet (320 and 640 channels, 8 heads), with two
+    blocks a level each way. Latents, text and the embedded time step come in one row, since inputs of
+    these networks are one tensor."""
+
+    LATENT, TEXT, TIME = (4, 64, 64), (77, 768), (1280,)
+    SIZES = [4 * 64 * 64, 77 * 768, 1280]
+
+    def __init__(self, widths=(320, 640), blocks=2, heads=8):
+        super().__init__()
+        text, time = self.TEXT[1], self.TIME[0]
+        self.enter = nn.Conv2d(4, widths[0], 3, padding=1)
+        self.down, self.up = nn.ModuleList(), nn.ModuleList()
+        inputs = widths[0]
+        for i, width in enumerate(widths):
+            for _ in range(blocks):
+                self.down.append(self.block(inputs, width, text, time, heads))
+                inputs = width
+            if i + 1 < len(widths):
+                self.shrink = nn.Conv2d(width, width, 3, 2, 1)
+        self.middle = self.block(inputs, inputs, text, time, heads)
+        self.last = ResidualStep(inputs, inputs, time)
+        for width in widths[::-1]:
+            for _ in range(blocks):
+                self.up.append(self.block(inputs + width, width, text, time, heads))
+                inputs = width
+            if width != widths[0]:
+                self.grow = nn.Conv2d(width, width, 3, padding=1)
+        self.norm, self.leave = nn.GroupNorm(32, widths[0]), nn.Conv2d(widths[0], 4, 3, padding=1)
+        self.blocks = blocks
+
+    @staticmethod
+    def block(inputs, width, text, time, heads):
+        return nn.ModuleList([ResidualStep(inputs, width, time), SpatialTransformer(width, text, heads)])
+
+    def forward(self, x):
+        latent, text, time = x.split(self.SIZES, dim=1)
+        image = latent.reshape(-1, *self.LATENT)
+        x = self.enter(image.contiguous(memory_format=torch.channels_last))
+        text = text.reshape(-1, *self.TEXT)
+        kept = []
+        for i, (residual, attention) in enumerate(self.down):
+            if i == self.blocks:
+                x = self.shrink(x)
+            x = attention(residual(x, time), text)
+            kept.append(x)
+        residual, attention = self.middle
+        x = self.last(attention(residual(x, time), text), time)
+        for i, (residual, attention) in enumerate(self.up):
+            if i == self.blocks:
+                x = self.grow(nn.functional.interpolate(x, scale_factor=2.0))
+            x = attention(residual(torch.cat([x, kept.pop()], 1), time), text)
+        return self.leave(nn.functional.silu(self.norm(x)))
+
+
 @dataclass(frozen=True)
 class Network:
     make: Callable[[], nn.Module]
@@ -268,6 +377,7 @@ NETWORKS = {
     "vit_b16": Network(classifier("vit_b_16"), (3, 224, 224)),
     "bert_128": Network(lambda: Transformer(128, causal=False), (128, 768)),
     "bert_384": Network(lambda: Transformer(384, causal=False), (384, 768)),
+    "sd_unet": Network(lambda: DiffusionUNet().to(memory_format=torch.channels_last), (sum(DiffusionUNet.SIZES),)),
     "gpt2_1024": Network(lambda: Transformer(1024, causal=True), (1024, 768)),
 }
 
@@ -310,6 +420,9 @@ def settle(module, shape, batch=8):
             nn.init.uniform_(part.weight, 0.6, 1.2)
             nn.init.uniform_(part.bias, -0.5, 0.5)
             part.momentum = None  # the plain mean over the batches seen
+        elif isinstance(part, nn.GroupNorm):
+            nn.init.uniform_(part.weight, 0.6, 1.2)
+            nn.init.uniform_(part.bias, -0.5, 0.5)
         elif isinstance(part, nn.Dropout) or type(part).__name__ == "StochasticDepth":
             part.p = 0.0
     for layer in last_layers(module):

@@ -9,6 +9,16 @@
 // scale by 1 / n; the last step may also be a product with rsqrt or with the reciprocal of sqrt.
 // Intermediate values that are needed elsewhere stay. Statistics move to f32 where they were
 // narrower, which is what such graphs want and cannot say.
+//
+// A group norm is a normalize between reshapes, which part the channels and join them again, with a
+// scale of channels behind: that is no epilogue of the normalize as long as a reshape stands
+// between.
+//
+//   %y = normalize (reshape %x)        →   %z = map (normalize (reshape %x)), (reshape %s)
+//   %z = map (reshape %y), %s              reshape %z
+//
+// Both are over the coarsest space that the extents on both sides of the reshape are products of,
+// in which an image stays one whose pixels have their channels side by side.
 #include "passes/RaiseNormalize.h"
 
 #include "passes/Maps.h"
@@ -182,7 +192,188 @@ bool normalizePattern(Operation &op, Rewriter &rw) {
   return true;
 }
 
-const Pattern kPatterns[] = {{"raise-normalize.map", normalizePattern}};
+/// A space whose extents multiply to those of two others, and in which dimensions of it each
+/// dimension of those lies: none for one of extent 1 that the other space lacks.
+struct Refinement {
+  IterationSpace space;
+  std::vector<Ints> ofFirst, ofSecond;
+};
+
+/// None where extents of the two do not divide each other.
+llvm::Optional<Refinement> refine(Context &context, llvm::ArrayRef<Dim> first,
+                                  llvm::ArrayRef<Dim> second) {
+  // From the innermost dimension on; `space` and the places in it are turned round at the end.
+  Refinement r;
+  r.ofFirst.resize(first.size());
+  r.ofSecond.resize(second.size());
+  size_t i = first.size(), j = second.size();
+  llvm::Optional<Dim> a, b; // what is left of first[i], second[j]
+  while (true) {
+    if (!a && i > 0)
+      a = first[--i];
+    if (!b && j > 0)
+      b = second[--j];
+    if (!a && !b)
+      break;
+    const bool same = a && b && *a == *b;
+    if (!same && a && a->isConstant(1)) {
+      a = llvm::None;
+      continue;
+    }
+    if (!same && b && b->isConstant(1)) {
+      b = llvm::None;
+      continue;
+    }
+    if (!a || !b || (!same && !(a->isConstant() && b->isConstant())))
+      return llvm::None;
+    r.ofFirst[i].push_back(int64_t(r.space.size()));
+    r.ofSecond[j].push_back(int64_t(r.space.size()));
+    if (same) {
+      r.space.push_back(*a);
+      a = b = llvm::None;
+      continue;
+    }
+    const int64_t m = a->constant(), n = b->constant();
+    if (m == 0 || n == 0 || (m > n ? m % n : n % m))
+      return llvm::None;
+    r.space.push_back(m > n ? *b : *a);
+    if (m > n)
+      a = context.dim(m / n), b = llvm::None;
+    else
+      b = context.dim(n / m), a = llvm::None;
+  }
+  std::reverse(r.space.begin(), r.space.end());
+  for (std::vector<Ints> *places : {&r.ofFirst, &r.ofSecond})
+    for (Ints &of : *places) {
+      for (int64_t &d : of)
+        d = int64_t(r.space.size()) - 1 - d;
+      std::reverse(of.begin(), of.end());
+    }
+  return r;
+}
+
+/// Whether a normalize is behind a value, and nothing but maps and reshapes between.
+bool comesOfNormalize(Value *v) {
+  while (Operation *def = v->def()) {
+    if (def->is(Op::Normalize))
+      return true;
+    if (!def->is(Op::Reshape) && !def->is(Op::Map))
+      return false;
+    unsigned next = 0;
+    if (def->is(Op::Map))
+      while (next < def->numOperands() && !readsInPlace(*def, next))
+        ++next;
+    if (next == def->numOperands())
+      return false;
+    v = def->operand(next);
+  }
+  return false;
+}
+
+bool isRowMajor(const Value *v) { return v->type().layout().isRowMajor(); }
+
+// map(reshape(normalize x), c) = reshape(map(normalize x, c))
+bool scalePattern(Operation &op, Rewriter &rw) {
+  if (!op.is(Op::Map) || llvm::any_of(op.region(), [](Operation &s) { return s.is(Op::Index); }))
+    return false;
+  Operation *reshape = nullptr;
+  for (unsigned i = 0; i < op.numOperands() && !reshape; ++i) {
+    Operation *def = op.operand(i)->def();
+    if (def && def->is(Op::Reshape) && readsInPlace(op, i) && comesOfNormalize(def->operand(0)))
+      reshape = def;
+  }
+  if (!reshape || !isRowMajor(reshape->operand(0)) || !llvm::all_of(op.results(), isRowMajor) ||
+      !llvm::all_of(op.operands(), isRowMajor))
+    return false;
+  const auto refined = refine(op.result()->type().context(), reshape->operand(0)->type().shape(),
+                              iterationSpace(op));
+  if (!refined || refined->space == iterationSpace(op) || !rw.fire(op))
+    return false;
+  Builder b = rw.before(op);
+  mergeLocation(b.location, reshape->loc());
+  llvm::SmallVector<Value *, 4> operands;
+  IntLists maps;
+  for (unsigned i = 0; i < op.numOperands(); ++i) {
+    Value *v = op.operand(i);
+    IterationSpace shape;
+    IndexMap map;
+    for (unsigned d = 0; d < v->type().rank(); ++d) {
+      const int64_t along = indexMap(op, i)[d];
+      if (along < 0 || refined->ofSecond[size_t(along)].empty()) {
+        shape.push_back(v->type().dim(d));
+        map.push_back(-1);
+        continue;
+      }
+      for (int64_t part : refined->ofSecond[size_t(along)]) {
+        shape.push_back(refined->space[size_t(part)]);
+        map.push_back(part);
+      }
+    }
+    for (Operation *def = v->def(); def && def->is(Op::Reshape) && isRowMajor(def->operand(0));
+         def = v->def())
+      v = def->operand(0);
+    if (v->type().shape() != llvm::ArrayRef<Dim>(shape))
+      v = b.reshape(v, shape);
+    operands.push_back(v);
+    maps.push_back(map);
+  }
+  Operation *map =
+      b.map(operands, maps, refined->space, [&](Builder &inner, llvm::ArrayRef<Value *> args) {
+        std::map<const Value *, Value *> values;
+        for (unsigned i = 0; i < args.size(); ++i)
+          values[op.region().argument(i)] = args[i];
+        inlineBody(op.region(), inner, values, {});
+        llvm::SmallVector<Value *, 2> yields;
+        for (Value *v : op.region().terminator()->operands())
+          yields.push_back(values[v]);
+        return yields;
+      });
+  if (!map)
+    return false;
+  llvm::SmallVector<Value *, 2> results;
+  for (unsigned r = 0; r < op.numResults(); ++r) {
+    map->result(r)->setHint(op.result(r)->hint());
+    results.push_back(b.reshape(map->result(r), op.result(r)->type().shape()));
+  }
+  rw.replace(op, results);
+  return true;
+}
+
+// normalize(reshape x) = reshape(normalize(reshape x)), over the dimensions that x has where its
+// rows are several of them
+bool splitPattern(Operation &op, Rewriter &rw) {
+  if (!op.is(Op::Normalize))
+    return false;
+  Operation *reshape = op.operand(0)->def();
+  if (!reshape || !reshape->is(Op::Reshape) || !isRowMajor(op.result()) ||
+      !isRowMajor(op.operand(0)) || !isRowMajor(reshape->operand(0)))
+    return false;
+  Value *x = reshape->operand(0);
+  const Type given = op.operand(0)->type();
+  const auto refined = refine(given.context(), given.shape(), x->type().shape());
+  if (!refined)
+    return false;
+  Ints axes;
+  for (int64_t a : op.intsAttr("axes"))
+    llvm::append_range(axes, refined->ofFirst[size_t(a)]);
+  if (axes.size() <= op.intsAttr("axes").size() || !rw.fire(op))
+    return false;
+  llvm::sort(axes);
+  Builder b = rw.before(op);
+  mergeLocation(b.location, reshape->loc());
+  Value *y = b.value(Op::Normalize, {b.reshape(x, refined->space)},
+                     {{"axes", axes},
+                      {"epsilon", op.floatAttr("epsilon")},
+                      {"centered", op.boolAttr("centered")}});
+  if (!y)
+    return false;
+  rw.replace(op, b.reshape(y, given.shape()));
+  return true;
+}
+
+const Pattern kPatterns[] = {{"raise-normalize.map", normalizePattern},
+                             {"raise-normalize.scale", scalePattern},
+                             {"raise-normalize.split", splitPattern}};
 
 } // namespace
 

@@ -170,6 +170,9 @@ const PassInfo kTable[] = {
     {Pass, "raise-normalize", "normalisations made of reductions and maps become one operation",
      runRaiseNormalize},
     {Pattern, "raise-normalize.map", "deviations over the root of their mean square"},
+    {Pattern, "raise-normalize.scale",
+     "map(reshape(normalize x), c) = reshape(map(normalize x, c))"},
+    {Pattern, "raise-normalize.split", "normalize(reshape x) over the dimensions of x"},
 
     // RaiseAttention.cpp
     {Pass, "raise-attention",

@@ -50,7 +50,8 @@ struct Costs {
   /// The copy engine takes as long for each row of less than 128 bytes, whatever its block does.
   double shortRow = 0.0057;
   /// What a bias adds to a tile, as a factor: one of keys, and one of each score.
-  double biasOfKeys = 1.1, bias = 1.4; // assumed
+  /// Source: single attentions under `tenon tune`, bench/cuda/attention/README.md.
+  double biasOfKeys = 1.3, bias = 2.0;
   Row rows[15];
 };
 /// Source: fitted to bench/cuda/attention/h100.csv (one H100, plain launches): rms error of each
