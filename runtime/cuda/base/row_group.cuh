@@ -85,10 +85,9 @@ public:
       if (thread() == 0) {
         received().init(1);
         ptx::mbarrier::fence_init();
+        received().arrive_expecting(blocks * group::results * int(sizeof(slot)));
       }
       ptx::cluster::arrive(); // its barrier is ready
-      if (thread() == 0)
-        received().arrive_expecting(blocks * group::results * int(sizeof(slot)));
     }
     if constexpr (held > 0)
       fetch(begin_);
