@@ -85,8 +85,10 @@ public:
       if (thread() == 0) {
         received().init(1);
         ptx::mbarrier::fence_init();
-        received().arrive_expecting(blocks * group::results * int(sizeof(slot)));
       }
+      sync_warp(); // racecheck takes the first use for another thread's
+      if (thread() == 0)
+        received().arrive_expecting(blocks * group::results * int(sizeof(slot)));
       ptx::cluster::arrive(); // its barrier is ready
     }
     if constexpr (held > 0)

@@ -86,7 +86,8 @@ template <class Cfg, Kernel Which, class Kernels = Cfg> void check() {
           }
   pool workers(3);
   const auto call = [&](const auto &from, const auto &to, const auto &along) {
-    const auto outs = pack(to), ins = pack(along);
+    const auto outs = pack(to);
+    const auto ins = pack(along);
     if constexpr (Which == Kernel::Groups)
       conv_groups(kernel, from, packed(w, GK, C, taps, W, GK).data(), outs, ins, Bias{}, workers);
     else if constexpr (Which == Kernel::Conv)
