@@ -50,7 +50,8 @@ template <class L> TENON_FN f32<L> fast_exp(f32<L> x) {
   const f32<L> e = mul_add(p * r, r, r) + 1.0f;
 #if TENON_SIMD_WIDTH >= 16 && defined(__AVX512F__)
   if constexpr (L::width == 16)
-    return (f32<L>)_mm512_scalef_ps((__m512)e, (__m512)n);
+    // With a mask of all lanes: g++ 12 warns of the other form's undefined operand.
+    return (f32<L>)_mm512_maskz_scalef_ps(__mmask16(-1), (__m512)e, (__m512)n);
 #endif
   // In two factors: 2^n itself may be subnormal or infinite.
   const i32<L> whole = bitcast<i32<L>>(shifted) - bitcast<i32<L>>(shift);
