@@ -127,7 +127,8 @@ struct NormalizeChannels : PricedBy<kNormalizeCosts> {
     const ChannelsCosts &c = costs.channels;
     const TargetLevel &level = p.rows.in.level;
     const double sms = std::max(1u, level.multiprocessors);
-    const double blocks = double(p.count() * (p.channels() / (s.columns * s.vector)) * s.blocks);
+    const int64_t strips = p.channels() / (s.columns * s.vector);
+    const auto blocks = double(p.count() * strips * s.blocks);
     const double used = std::min(1.0, blocks / sms), waves = std::ceil(blocks / (sms * 6));
     const double runs = double(ceilDiv(ceilDiv(p.pixels.upper(), s.blocks), kThreads / s.columns));
     const double kilobytes = 1.5 * double(workOf(*p.rows.in.form.group).bytes) / 1e3;

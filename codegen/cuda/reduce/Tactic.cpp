@@ -257,7 +257,8 @@ private:
   /// What a block's neighbouring results have side by side in memory.
   static double pieceBytes(const Problem &p, const Schedule &s) {
     const Type x = p.r.pre.inputs[0].source->type(); // there is one, since threads are neighbours
-    return double(s.threads / s.lanes * bitWidth(x.element())) / 8;
+    const int64_t rows = s.threads / s.lanes;
+    return double(rows * int64_t(bitWidth(x.element()))) / 8;
   }
   /// At most, of the accumulators as the kernel keeps them: each aligned to 8 bytes, and an end.
   static int64_t partBytes(const Problem &p) {
