@@ -224,7 +224,7 @@ std::string Writer::extent(Dim d) {
   for (size_t s = scopes_.size(); s-- > 0;)
     if (auto it = scopes_[s].extents.find(d.node()); it != scopes_[s].extents.end())
       return it->second;
-  const std::string made = madeExtent(d);
+  std::string made = madeExtent(d);
   scopes_.back().extents[d.node()] = made;
   temporary_.clear(); // it keeps its name, for others
   return made;
@@ -324,7 +324,7 @@ void Writer::endGraph() {
 
 std::string Writer::graphInput(Type type, llvm::StringRef hint) {
   onnx::ValueInfoProto &info = *graph().add_input();
-  const std::string called = unique(sanitizeName(hint));
+  std::string called = unique(sanitizeName(hint));
   info.set_name(called);
   setType(info, type);
   return called;
@@ -332,7 +332,7 @@ std::string Writer::graphInput(Type type, llvm::StringRef hint) {
 
 std::string Writer::graphInput(Element e, llvm::StringRef hint) {
   onnx::ValueInfoProto &info = *graph().add_input();
-  const std::string called = unique(hint);
+  std::string called = unique(hint);
   info.set_name(called);
   info.mutable_type()->mutable_tensor_type()->set_elem_type(onnxCode(storedAs(e)));
   return called;

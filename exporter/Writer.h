@@ -5,6 +5,7 @@
 #include "exporter/Export.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/Twine.h"
 
 #include "onnx-ml.pb.h"
 
