@@ -3,6 +3,8 @@
 
 #include "llvm/ADT/SmallPtrSet.h"
 
+#include <set>
+
 namespace tenon {
 
 StepGraph::StepGraph(Graph &graph, const Plan &plan) : graph_(graph) {
