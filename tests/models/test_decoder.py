@@ -202,10 +202,10 @@ class Generated(DecoderTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.programs = {logits: cls.library(logits) for logits in ("last", "all")}
+        cls.programs = {logits: cls.built(logits) for logits in ("last", "all")}
 
     @classmethod
-    def library(cls, logits):
+    def built(cls, logits):
         source = cls.folder / f"{logits}.cpp"
         compile_model(cls.model, source, f"--decoder={CAPACITY},logits={logits}")
         return build_library(source, "-O1")
@@ -324,7 +324,7 @@ class OnCuda(Generated):
     GPU = os.environ.get("TENON_CUDA_TARGET", "")
 
     @classmethod
-    def library(cls, logits):
+    def built(cls, logits):
         target, nvcc = cls.GPU or "cuda:sm_80", "nvcc" if cls.GPU else str(ROOT / "tests/tools/emulated-nvcc")
         source = cls.folder / f"{logits}.cu"
         compile_model(cls.model, source, f"--decoder={CAPACITY},logits={logits}", f"--target={target}",
