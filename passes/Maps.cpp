@@ -94,22 +94,33 @@ void inlineBody(Region &body, Builder &b, std::map<const Value *, Value *> &map,
 
 Operation *mapOver(Builder &b, Operation &map, llvm::ArrayRef<Value *> operands,
                    llvm::ArrayRef<Dim> space) {
-  std::vector<IndexMap> maps;
-  for (unsigned i = 0; i < map.numOperands(); ++i)
-    maps.push_back(indexMap(map, i));
+  llvm::SmallVector<int64_t, 6> dims;
+  for (unsigned d = 0; d < space.size(); ++d)
+    dims.push_back(d);
+  return mapOver(b, map, operands, map.intListsAttr("maps"), space, dims);
+}
+
+Operation *mapOver(Builder &b, Operation &map, llvm::ArrayRef<Value *> operands,
+                   const IntLists &maps, llvm::ArrayRef<Dim> space, llvm::ArrayRef<int64_t> dims) {
   return b.map(operands, maps, space, [&](Builder &body, llvm::ArrayRef<Value *> args) {
     std::map<const Value *, Value *> values;
     for (unsigned i = 0; i < args.size(); ++i)
       values[map.region().argument(i)] = args[i];
-    llvm::SmallVector<int64_t, 6> dims;
-    for (unsigned d = 0; d < space.size(); ++d)
-      dims.push_back(d);
     inlineBody(map.region(), body, values, dims);
     llvm::SmallVector<Value *, 2> ends;
     for (Value *end : map.region().terminator()->operands())
       ends.push_back(values.count(end) ? values[end] : end);
     return ends;
   });
+}
+
+llvm::SmallVector<Value *, 2> reshapedResults(Builder &b, Operation &map, const Operation &like) {
+  llvm::SmallVector<Value *, 2> results;
+  for (unsigned r = 0; r < like.numResults(); ++r) {
+    map.result(r)->setHint(like.result(r)->hint());
+    results.push_back(b.reshape(map.result(r), like.result(r)->type().shape()));
+  }
+  return results;
 }
 
 Operation *soleScalar(const Operation &op) {

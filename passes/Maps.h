@@ -43,6 +43,11 @@ void inlineBody(Region &body, Builder &b, std::map<const Value *, Value *> &map,
 /// `space`.
 Operation *mapOver(Builder &b, Operation &map, llvm::ArrayRef<Value *> operands,
                    llvm::ArrayRef<Dim> space);
+/// The same with other index maps; `dims`: as for inlineBody. Null where types do not fit.
+Operation *mapOver(Builder &b, Operation &map, llvm::ArrayRef<Value *> operands,
+                   const IntLists &maps, llvm::ArrayRef<Dim> space, llvm::ArrayRef<int64_t> dims);
+/// The results of `map` in the shapes, and by the names, of those of `like`.
+llvm::SmallVector<Value *, 2> reshapedResults(Builder &b, Operation &map, const Operation &like);
 
 /// A map of so many operands with one result.
 inline bool isPlainMap(const Operation *op, unsigned operands) {

@@ -479,7 +479,6 @@ Value *biasOf(const Step &step, Value *before, Builder &b) {
       space[size_t(s.intAttr("dim"))] = map.result()->type().dim(unsigned(s.intAttr("dim")));
   Operation *made = b.map(operands, maps, space, [&](Builder &body, llvm::ArrayRef<Value *> args) {
     std::map<const Value *, Value *> values;
-    Value *score = elementArgument(map, step.score);
     for (size_t i = 0; i < args.size(); ++i) {
       const Element e = elementArgument(map, arguments[i])->type().element();
       Value *x = args[i];

@@ -193,25 +193,10 @@ bool reshapeBelowMap(Operation &op, Rewriter &rw) {
   }
   Builder b = rw.before(op);
   mergeLocation(b.location, reshape->loc());
-  Operation *map =
-      b.map(operands, maps, from.shape(), [&](Builder &inner, llvm::ArrayRef<Value *> args) {
-        std::map<const Value *, Value *> values;
-        for (unsigned i = 0; i < args.size(); ++i)
-          values[op.region().argument(i)] = args[i];
-        inlineBody(op.region(), inner, values, dims);
-        llvm::SmallVector<Value *, 2> yields;
-        for (Value *v : op.region().terminator()->operands())
-          yields.push_back(values[v]);
-        return yields;
-      });
+  Operation *map = mapOver(b, op, operands, maps, from.shape(), dims);
   if (!map)
     return false;
-  llvm::SmallVector<Value *, 2> results;
-  for (unsigned r = 0; r < op.numResults(); ++r) {
-    map->result(r)->setHint(op.result(r)->hint());
-    results.push_back(b.reshape(map->result(r), op.result(r)->type().shape()));
-  }
-  rw.replace(op, results);
+  rw.replace(op, reshapedResults(b, *map, op));
   return true;
 }
 

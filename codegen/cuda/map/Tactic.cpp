@@ -19,6 +19,15 @@ Result<MapProblem> read(const GroupQuery &in) {
   return MapProblem{in, loopNest(in.form.body, in.form.outputs)};
 }
 
+/// Refused where elements of a result share bytes, too.
+Result<MapProblem> readWhole(const GroupQuery &in) {
+  Result<MapProblem> p = read(in);
+  if (p &&
+      llvm::any_of(in.form.outputs, [](const OutputForm &o) { return isPacked(o.type.element()); }))
+    return Refusal{"elements of a result share bytes", ""};
+  return p;
+}
+
 bool isUnit(const Strides &s, size_t dim) { return s.strides[dim].isConstant(1); }
 bool isBroadcast(const Strides &s, size_t dim) { return s.strides[dim].isConstant(0); }
 
@@ -64,6 +73,16 @@ void emitLaunch(const MapProblem &p, StepWriter &out, const MapKernel &kernel) {
   out.code().line("const auto outs = " + out.outputs(in.form, nest) + ";");
   out.code().line("const auto ins = " + out.inputs(in.form.body, nest) + ";");
   launch(out, kernel.name, {kernel.config, "outs", "ins", body});
+}
+
+/// A kernel whose Config is the space and a number.
+void emitLaunch(const MapProblem &p, StepWriter &out, llvm::StringRef kernel, llvm::StringRef key,
+                int64_t value) {
+  StepWriter::Config cfg(out, "config");
+  cfg.extents("space", p.nest.extents).number(key, value);
+  if (isLarge(p.in.form))
+    cfg.flag("large", true);
+  emitLaunch(p, out, {kernel.str(), cfg.finish()});
 }
 
 struct Map {
@@ -120,12 +139,9 @@ struct MapTransposed {
   using Schedule = TransposedSchedule;
 
   static Result<Problem> match(const GroupQuery &in) {
-    Result<Problem> p = read(in);
+    Result<Problem> p = readWhole(in);
     if (!p)
       return p;
-    if (llvm::any_of(in.form.outputs,
-                     [](const OutputForm &o) { return isPacked(o.type.element()); }))
-      return Refusal{"elements of a result share bytes", ""};
     const int across = acrossOf(p->nest, in.form.body);
     if (across < 0)
       return Refusal{"no input is contiguous along another dimension than the output", ""};
@@ -162,11 +178,7 @@ struct MapTransposed {
 
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
     out.include("cuda/map/transposed.cuh");
-    StepWriter::Config cfg(out, "config");
-    cfg.extents("space", p.nest.extents).number("across", s.across);
-    if (isLarge(p.in.form))
-      cfg.flag("large", true);
-    emitLaunch(p, out, {"map_transposed", cfg.finish()});
+    emitLaunch(p, out, "map_transposed", "across", s.across);
   }
 };
 
@@ -180,12 +192,9 @@ struct MapInterleaved {
   static constexpr int64_t kMostRuns = 8, kMostElements = 64; // of a thread
 
   static Result<Problem> match(const GroupQuery &in) {
-    Result<Problem> p = read(in);
+    Result<Problem> p = readWhole(in);
     if (!p)
       return p;
-    if (llvm::any_of(in.form.outputs,
-                     [](const OutputForm &o) { return isPacked(o.type.element()); }))
-      return Refusal{"elements of a result share bytes", ""};
     const LoopNest &nest = p->nest;
     const size_t last = nest.extents.size() - 1;
     if (last == 0 || !nest.extents[last].isConstant() ||
@@ -222,11 +231,7 @@ struct MapInterleaved {
   }
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
     out.include("cuda/map/interleaved.cuh");
-    StepWriter::Config cfg(out, "config");
-    cfg.extents("space", p.nest.extents).number("vector", s.vector);
-    if (isLarge(p.in.form))
-      cfg.flag("large", true);
-    emitLaunch(p, out, {"map_interleaved", cfg.finish()});
+    emitLaunch(p, out, "map_interleaved", "vector", s.vector);
   }
 
 private:
