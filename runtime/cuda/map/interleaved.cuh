@@ -9,7 +9,7 @@
 #ifndef TENON_RUNTIME_CUDA_MAP_INTERLEAVED_CUH
 #define TENON_RUNTIME_CUDA_MAP_INTERLEAVED_CUH
 
-#include "cuda/base/operands.cuh"
+#include "cuda/map/run.cuh"
 
 namespace tenon {
 namespace cuda {
@@ -27,34 +27,19 @@ template <class Config, class Outs, class Ins, class Body> struct map_interleave
   using last_extent = detail::bare<decltype(decltype(Config::space){}.template get<last>())>;
   static constexpr int runs = int(last_extent::value);
   static constexpr int threads = 256, blocks_per_sm = 1;
+  using own_runs = runs_along<along, vector, threads>;
   static_assert(rank > 1, "runs and what they are interleaved along are two dimensions");
 
   TENON_FN static constexpr bool runs_on(target) { return true; }
   int shared_bytes() const { return 0; }
-  grid blocks() const {
-    const index_t inner = cfg.space.template get<along>();
-    const index_t rows = inner ? volume(cfg.space) / (inner * runs) : 0;
-    return {ceil_div(rows * ceil_div(inner, index_t(vector)), index_t(threads)), 1, 1};
-  }
+  grid blocks() const { return own_runs::blocks(cfg.space, volume(cfg.space) / runs); }
 
   TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *) const {
-    const index inner = index(index_t(cfg.space.template get<along>()));
-    const index chunks = ceil_div(inner, index(vector));
-    const index n = index(block_x()) * threads + thread();
-    const index row = n / chunks;
     index at[rank];
-    at[along] = (n - row * chunks) * vector;
-    if constexpr (along == 0) {
-      if (row > 0)
-        return;
-    } else {
-      unravel<along>(cfg.space, row, at);
-      if (at[0] >= index(index_t(cfg.space.template get<0>())))
-        return;
-    }
-    const int count = int(min_of(inner - at[along], index(vector)));
-
+    const int count = own_runs::own(cfg.space, at);
+    if (count == 0)
+      return;
     operand_runs<vector, Ins> operands[runs];
     TENON_UNROLL
     for (int j = 0; j < runs; ++j) {

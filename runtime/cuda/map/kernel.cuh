@@ -9,7 +9,7 @@
 #ifndef TENON_RUNTIME_CUDA_MAP_KERNEL_CUH
 #define TENON_RUNTIME_CUDA_MAP_KERNEL_CUH
 
-#include "cuda/base/operands.cuh"
+#include "cuda/map/run.cuh"
 
 namespace tenon {
 namespace cuda {
@@ -25,34 +25,18 @@ template <class Config, class Outs, class Ins, class Body> struct map_kernel {
   static constexpr int last = rank - 1;
   static constexpr int vector = Config::vector;
   static constexpr int threads = 256, blocks_per_sm = 1;
+  using own_runs = runs_along<last, vector, threads>;
   static_assert(rank > 0, "a map over a scalar has the space extents<1>");
 
   TENON_FN static constexpr bool runs_on(target) { return true; }
   int shared_bytes() const { return 0; }
-  grid blocks() const {
-    const index_t inner = cfg.space.template get<last>();
-    const index_t rows = inner ? volume(cfg.space) / inner : 0;
-    return {ceil_div(rows * ceil_div(inner, index_t(vector)), index_t(threads)), 1, 1};
-  }
+  grid blocks() const { return own_runs::blocks(cfg.space, volume(cfg.space)); }
 
   TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *) const {
-    const index inner = index(index_t(cfg.space.template get<last>()));
-    const index chunks = ceil_div(inner, index(vector));
-    const index n = index(block_x()) * threads + thread();
-    const index row = n / chunks;
     index at[rank];
-    at[last] = (n - row * chunks) * vector;
-    if constexpr (last == 0) {
-      if (row > 0)
-        return;
-    } else {
-      unravel<last>(cfg.space, row, at);
-      if (at[0] >= index(index_t(cfg.space.template get<0>())))
-        return;
-    }
-    const int count = int(min_of(inner - at[last], index(vector)));
-    apply_body<last, vector>(body, outs, ins, at, count);
+    if (const int count = own_runs::own(cfg.space, at))
+      apply_body<last, vector>(body, outs, ins, at, count);
   }
 };
 
