@@ -14,6 +14,7 @@ import unittest
 import numpy as np
 import ray
 import requests
+import serving
 import tenon
 from ray import serve
 
@@ -23,18 +24,6 @@ import deployment  # noqa: E402
 import load  # noqa: E402
 
 URL = "http://127.0.0.1:8765/"
-NETWORK = """module "net" stage=imported {
-  symbol N = 1..8
-  graph @main (%x "x": tensor<{N}x4xf32>) -> ("y") {
-    %y = map %x (%a: f32) {
-      %r = relu %a : f32
-      %s = mul %r, %r : f32
-      yield %s
-    } : tensor<{N}x4xf32>
-    return %y
-  }
-}
-"""
 
 
 def packed(array):
@@ -58,7 +47,7 @@ class Serve(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         path = pathlib.Path(cls.folder.name)
-        (path / "net.tn").write_text(NETWORK)
+        (path / "net.tn").write_text(serving.NETWORK)
         tenon.compile(path / "net.tn", target="cpu:generic").save(path / "net")
         environment = {"PYTHONPATH": os.pathsep.join([str(EXAMPLE), os.environ["PYTHONPATH"]])}
         ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False, runtime_env={"env_vars": environment})
@@ -93,18 +82,12 @@ class Serve(unittest.TestCase):
         self.assertEqual(requests.get(URL, timeout=30).status_code, 405)
 
     def test_requests_at_once_are_not_mixed_up(self):
-        def one(k):
+        def is_right(k):
             x = np.full((1, 4), k, "f4")
             answer = requests.post(URL, packed(x), timeout=30)
-            right[k] = answer.status_code == 200 and np.array_equal(np.load(io.BytesIO(answer.content)), x * x)
+            return answer.status_code == 200 and np.array_equal(np.load(io.BytesIO(answer.content)), x * x)
 
-        right = {}
-        threads = [threading.Thread(target=one, args=(k,)) for k in range(40)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        self.assertEqual([k for k in range(40) if not right.get(k)], [])
+        self.assertEqual(serving.wrong_at_once(is_right), [])
 
     def test_requests_in_a_replica_that_dies_go_to_another(self):
         def one(k):

@@ -14,31 +14,18 @@ import sys
 import sysconfig
 import tempfile
 import textwrap
-import threading
 import time
 import unittest
 
 import numpy as np
 import requests
+import serving
 import tenon
 
 SOURCE = pathlib.Path(os.environ["TENON_SOURCE_DIR"])
 sys.path[:0] = [str(SOURCE / "examples/triton"), str(SOURCE / "examples/ray_serve")]
 import load  # noqa: E402
 import repository  # noqa: E402
-
-NETWORK = """module "net" stage=imported {
-  symbol N = 1..8
-  graph @main (%x "x": tensor<{N}x4xf32>) -> ("y") {
-    %y = map %x (%a: f32) {
-      %r = relu %a : f32
-      %s = mul %r, %r : f32
-      yield %s
-    } : tensor<{N}x4xf32>
-    return %y
-  }
-}
-"""
 
 
 def free_port():
@@ -84,7 +71,7 @@ class Triton(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         path = pathlib.Path(cls.folder.name)
-        (path / "net.tn").write_text(NETWORK)
+        (path / "net.tn").write_text(serving.NETWORK)
         cls.module = tenon.compile(path / "net.tn", target="cpu:generic")
         cls.module.save(path / "net")
         repository.write(path / "net", path / "models", "net", instances=2)
@@ -152,18 +139,12 @@ class Triton(unittest.TestCase):
             self.assertIn(reason, answer.text)
 
     def test_requests_at_once_are_not_mixed_up(self):
-        def one(k):
+        def is_right(k):
             x = np.full((1 + k % 3, 4), k, "f4")
             answer = self.ask("net", "x", x)
-            right[k] = answer.status_code == 200 and np.array_equal(load.v2_answer(answer.content), x * x)
+            return answer.status_code == 200 and np.array_equal(load.v2_answer(answer.content), x * x)
 
-        right = {}
-        threads = [threading.Thread(target=one, args=(k,)) for k in range(40)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        self.assertEqual([k for k in range(40) if not right.get(k)], [])
+        self.assertEqual(serving.wrong_at_once(is_right), [])
         statistics = requests.get(f"{self.url}/v2/models/net/stats", timeout=30).json()["model_stats"][0]
         self.assertLess(statistics["execution_count"], statistics["inference_count"], "no requests were joined")
 
