@@ -16,8 +16,7 @@
 //   columns   static constexpr bool: lanes run along w, else along c
 //   line      static constexpr index_t: most columns of x with the padding in front, or that
 //   windows
-//             reach. (line + (kernel_w - 1) * dilation_w + 2 * width) elements of stack for each
-//             lane beside the column, three times
+//             reach. The stack holds pooled_line::size elements up to three times.
 #ifndef TENON_RUNTIME_CPU_POOLING_ROWS_H
 #define TENON_RUNTIME_CPU_POOLING_ROWS_H
 
@@ -43,8 +42,10 @@ template <class Cfg> struct pooled_line {
                            dilation = decltype(Cfg::dilation_w)::value;
   static constexpr index_t step = Cfg::columns ? 1 : width; // from column to column
   static constexpr index_t parts = Cfg::columns ? stride : 1;
+  /// Each part has every parts-th column, and room for what vectors read and store beyond.
   static constexpr index_t part =
-      ceil_div(Cfg::line + (kernel - 1) * dilation + 2 * width, width) * width * step;
+      ceil_div(ceil_div(Cfg::line + (kernel - 1) * dilation, parts) + 2 * width, width) * width *
+      step;
   static constexpr index_t size = parts * part;
   static constexpr bool doubles = kernel > 8 && parts == 1;
 
@@ -163,7 +164,7 @@ void pooling_rows(const Cfg &cfg, const X &x, const Outs &outs, const Ins &ins, 
   space.extents[3] = cfg.out_h;
 
   const auto run = [&](index_t begin, index_t end) {
-    alignas(64) A line[P::size], total[P::doubles ? P::size : 1], counts[P::size];
+    alignas(64) A line[P::size], total[P::doubles ? P::size : 1], counts[is_max ? 1 : P::part];
     if constexpr (!is_max) // how many columns the mean of an output counts
       for (index_t ow = 0; ow < P::part; ++ow) {
         const index_t iw = ow * P::stride - index_t(cfg.pad_left);

@@ -69,8 +69,7 @@ struct PoolingRows {
       const int64_t reach = (p.outWidth.upper() - 1) * p.strideW + 1;
       Problem problem{in, p, !hasChannelsInnermost(in.form),
                       std::max(reach, p.padLeft + p.inWidth.upper())};
-      const int64_t elements = problem.length * (problem.columns ? 1 : width(problem));
-      if (elements > kMostElements)
+      if (elements(problem) > kMostElements)
         return Refusal{
             "rows of " + std::to_string(problem.length) + " columns, too long for the stack", ""};
       return problem;
@@ -118,6 +117,12 @@ struct PoolingRows {
 
 private:
   static constexpr int64_t kMostElements = 1 << 15;
+  /// Of the line, as pooled_line (runtime/cpu/pooling_rows.h) has it, to a vector.
+  static int64_t elements(const Problem &p) {
+    const int64_t lanes = width(p), parts = p.columns ? p.window.strideW : 1;
+    const int64_t columns = p.length + (p.window.kernelW - 1) * p.window.dilationW;
+    return parts * (int64_t(llvm::divideCeil(columns, parts)) + 3 * lanes) * (p.columns ? 1 : lanes);
+  }
   static constexpr double kLoadsPerMicrosecond = 3300;
   static unsigned width(const Problem &p) {
     return lanesFor(p.in.level, poolingAccumulator(*p.in.form.anchor));

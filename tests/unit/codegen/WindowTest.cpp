@@ -195,6 +195,20 @@ TEST(PoolTactic, ThreeDimensions) {
   check(c);
 }
 
+TEST(PoolTactic, LongStrides) {
+  CompiledCase c;
+  c.text = R"(module "m" stage=imported {
+  graph @main (%x "x": tensor<1x1x32000xf32>, %y "y": tensor<1x2x3x4x3x4xf32>) -> ("a", "b", "c") {
+    %a = pool %x {kind = average, kernel = [320], strides = [320], pads = [0, 0]} : tensor<1x1x100xf32>
+    %b = pool %x {kind = max, kernel = [8], strides = [8], pads = [0, 0]} : tensor<1x1x4000xf32>
+    %c = pool %y {kind = max, kernel = [2, 2, 2, 2], pads = [0, 0, 0, 0, 0, 0, 0, 0]} : tensor<1x2x2x3x2x3xf32>
+    return %a, %b, %c
+  }
+})";
+  c.tactics = {"pooling", "pooling_rows", "pooling_direct"};
+  check(c);
+}
+
 TEST(PoolTactic, DequantizedInput) {
   CompiledCase c;
   c.text = R"(module "m" stage=imported {

@@ -28,12 +28,20 @@ struct Twice {
   template <class L, class V> TENON_FN V operator()(L, V x) const { return x + x; }
 };
 
+/// What a line has to have room for, as the compiler says it; of extents at run time enough.
+template <class Cfg> constexpr index_t lineOf() {
+  if constexpr (decltype(Cfg::in_w)::is_fixed)
+    return std::max<index_t>(Cfg::in_w + Cfg::pad_left, (Cfg::out_w - 1) * Cfg::stride_w + 1);
+  else
+    return 160;
+}
+
 /// The same pool for pooling_rows.
 template <class Cfg, bool Columns> struct Rows : Cfg {
   static constexpr fixed<1> in_d{}, out_d{}, kernel_d{}, stride_d{}, dilation_d{};
   static constexpr fixed<0> pad_front{}, pad_back{};
   static constexpr bool columns = Columns;
-  static constexpr index_t line = 160;
+  static constexpr index_t line = lineOf<Cfg>();
 };
 
 template <class Cfg, class T = float, bool Nchw = false> void check() {
@@ -155,6 +163,12 @@ struct ThreeParts : MeanPadded {
   static constexpr fixed<3> stride_w{};
 };
 TEST(Pooling, ThreePartsNchw) { check<ThreeParts, float, true>(); }
+struct ManyParts : MeanPadded {
+  static constexpr fixed<2000> in_w{};
+  static constexpr fixed<42> out_w{};
+  static constexpr fixed<48> kernel_w{}, stride_w{};
+};
+TEST(Pooling, ManyPartsNchw) { check<ManyParts, float, true>(); }
 TEST(Pooling, MeanNchw) { check<Mean, float, true>(); }
 TEST(Pooling, MaxInt8Nchw) { check<MaxInt8, int8_t, true>(); }
 struct RunTime : pooling_defaults {
