@@ -7,9 +7,8 @@ void writeDecoderForm(SourceWriter &w, const InterfaceInfo &info, const DimSpell
   const DecoderInfo &d = *info.decoder;
   const auto index = [&](Dim symbol) { return std::to_string(dims.indexOf(symbol.symbol())); };
   w.line("constexpr decoder_form<" + cppElement(d.token).str() + ", " + cppElement(d.logit).str() +
-         ", " + (d.lastLogits ? "true" : "false") + "> the_decoder = {" + std::to_string(d.tokens) +
-         ", " + std::to_string(d.logits) + ", " + std::to_string(info.inputs.size()) + ", " +
-         std::to_string(info.outputs.size()) + ", " + index(d.length) + ", " +
+         ", " + (d.lastLogits ? "true" : "false") + ", " + std::to_string(info.inputs.size()) +
+         "> the_decoder = {" + std::to_string(d.tokens) + ", " + index(d.length) + ", " +
          (d.count.isSymbol() ? index(d.count) : "-1") + ", " + std::to_string(d.count.upper()) +
          ", " + std::to_string(d.capacity) + ", " + std::to_string(d.vocabulary) + ", " +
          (d.shortens ? "true" : "false") + "};");
@@ -36,9 +35,10 @@ void writeDecoderFunctions(SourceWriter &w, const InterfaceInfo &info, const std
 }
 
 int64_t decoderBytes(const DecoderInfo &d) {
+  constexpr int64_t kState = 64; // decoder_state::room
   const int64_t piece = d.count.upper();
   const int64_t tokens = (piece * bitWidth(d.token) / 8 + 63) / 64 * 64;
-  return 64 + tokens + d.vocabulary * bitWidth(d.logit) / 8 * (d.lastLogits ? 1 : piece);
+  return kState + tokens + d.vocabulary * bitWidth(d.logit) / 8 * (d.lastLogits ? 1 : piece);
 }
 
 } // namespace tenon

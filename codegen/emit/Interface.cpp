@@ -64,13 +64,13 @@ static llvm::Optional<DecoderInfo> describeDecoder(Graph &graph, const Interface
     return llvm::None;
   DecoderInfo d;
   d.tokens = unsigned(find(info.inputs, ports->tokens));
-  d.logits = unsigned(find(info.outputs, ports->logits));
-  if (d.tokens == info.inputs.size() || d.logits == info.outputs.size())
+  const size_t output = find(info.outputs, ports->logits);
+  if (d.tokens == info.inputs.size() || output == info.outputs.size())
     return llvm::None;
   d.length = graph.module().context().symbol(ports->length);
   d.count = info.inputs[d.tokens].type.dim(1);
   d.capacity = ports->capacity;
-  const Type logits = info.outputs[d.logits].type;
+  const Type logits = info.outputs[output].type;
   d.vocabulary = logits.dim(2).constant();
   d.token = info.inputs[d.tokens].type.element();
   d.logit = logits.element();

@@ -24,8 +24,8 @@ struct Port {
 
 /// What the functions of a decoder know of the program (--decoder).
 struct DecoderInfo {
-  unsigned tokens = 0, logits = 0; // ports
-  Dim length, count;               // of the caches; of a run's tokens
+  unsigned tokens = 0; // the input
+  Dim length, count;   // of the caches; of a run's tokens
   int64_t capacity = 0, vocabulary = 0;
   Element token = Element::I64, logit = Element::F32;
   bool lastLogits = true, shortens = true;

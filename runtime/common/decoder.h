@@ -11,26 +11,26 @@
 #ifndef TENON_RUNTIME_COMMON_DECODER_H
 #define TENON_RUNTIME_COMMON_DECODER_H
 
+#include "common/decoder_state.h"
 #include "common/sampling.h"
 #include "common/status_codes.h"
 
-#include <string.h>
-
 namespace tenon {
 
-/// What a program's decoder functions know of it. `Token`: the element of its input; `Logit`: that
-/// of its logits; `LastLogits`: these are of a run's last token alone.
-template <class Token, class Logit, bool LastLogits> struct decoder_form {
+/// What a program's decoder functions know of it, whose one output are logits. `Token`: the element
+/// of its input; `Logit`: that of its logits; `LastLogits`: these are of a run's last token alone;
+/// `Inputs`: how many there are.
+template <class Token, class Logit, bool LastLogits, int Inputs> struct decoder_form {
   using token = Token;
   using logit = Logit;
   static constexpr bool last_logits = LastLogits;
+  static constexpr int inputs = Inputs;
   /// Rows of logits that are computed token by token, at most.
   static constexpr int single_rows = 16;
 
-  int tokens, logits;  // ports
-  int inputs, outputs; // how many there are
-  int length, count;   // run-time dimensions; count is -1 where a run takes one token
-  int piece;           // tokens of a run, at most
+  int tokens;        // the input
+  int length, count; // run-time dimensions; count is -1 where a run takes one token
+  int piece;         // tokens of a run, at most
   long capacity, vocabulary;
   bool shortens; // every carried value is a cache that may be shortened
 
@@ -38,13 +38,7 @@ template <class Token, class Logit, bool LastLogits> struct decoder_form {
   constexpr size_t token_bytes() const { return (size_t(piece) * sizeof(Token) + 63) / 64 * 64; }
   constexpr size_t logit_bytes() const { return row_bytes() * size_t(LastLogits ? 1 : piece); }
   /// Of a context: what is known of the last run, its tokens, its logits.
-  constexpr size_t bytes() const { return 64 + token_bytes() + logit_bytes(); }
-};
-
-/// What a context remembers; bytes of all ones after a reset.
-struct decoder_state {
-  int last_row; // of the logits, where the last token's are; -1: there are none
-  long length;  // of the caches with that token
+  constexpr size_t bytes() const { return decoder_state::room + token_bytes() + logit_bytes(); }
 };
 
 template <class Form, class Machine> class decoder {
@@ -80,7 +74,7 @@ public:
   int run(const int *tokens, int count, const void *const *inputs, void *logits, int rows) {
     if (!machine_.valid() || count < 0 || (count > 0 && !tokens) || rows < 0 || rows > count ||
         (rows > 0 && !logits) || (Form::last_logits && rows > Form::single_rows) ||
-        (form_.inputs > 1 && !inputs))
+        (Form::inputs > 1 && !inputs))
       return invalid_argument;
     for (int i = 0; i < count; ++i)
       if (tokens[i] < 0 || tokens[i] >= form_.vocabulary)
@@ -134,10 +128,10 @@ public:
 
 private:
   decoder_state &state() { return *reinterpret_cast<decoder_state *>(machine_.memory()); }
-  Token *token_room() { return reinterpret_cast<Token *>(machine_.memory() + 64); }
+  Token *token_room() { return reinterpret_cast<Token *>(machine_.memory() + decoder_state::room); }
   Logit *row(int i) {
-    return reinterpret_cast<Logit *>(machine_.memory() + 64 + form_.token_bytes()) +
-           size_t(i) * size_t(form_.vocabulary);
+    unsigned char *const rows = machine_.memory() + decoder_state::room + form_.token_bytes();
+    return reinterpret_cast<Logit *>(rows) + size_t(i) * size_t(form_.vocabulary);
   }
 
   int run_piece(const int *tokens, int count, const void *const *inputs) {
@@ -148,8 +142,8 @@ private:
       if (code != ok)
         return code;
     }
-    const void *given[max_ports];
-    for (int i = 0; i < form_.inputs; ++i)
+    const void *given[Form::inputs];
+    for (int i = 0; i < Form::inputs; ++i)
       given[i] = i == form_.tokens ? token_room() : inputs[i];
     void *outputs[] = {row(0)};
     state().last_row = -1;
@@ -159,7 +153,6 @@ private:
     state() = {Form::last_logits ? 0 : count - 1, long(machine_.get(form_.length))};
     return ok;
   }
-  static constexpr int max_ports = 64;
 
   const Form &form_;
   Machine machine_;

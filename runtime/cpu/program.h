@@ -8,6 +8,7 @@
 #define TENON_RUNTIME_CPU_PROGRAM_H
 
 #include "common/base.h"
+#include "common/decoder_state.h"
 #include "common/open_options.h"
 #include "common/status_codes.h"
 #include "common/text_store.h"
@@ -263,7 +264,7 @@ inline int reset_context(const program &p, context *c) {
     memset(c->states, 0, p.state_bytes);
 #if !defined(TENON_NO_HEAP)
   if (p.decoder_bytes) // there are no logits
-    memset(decoder_memory(p, c), 0xff, memory_alignment);
+    decoder_state::forget(decoder_memory(p, c));
 #endif
   for (int i = 0; i < p.dim_count; ++i)
     if (p.dims[i].kind == grows)

@@ -121,7 +121,8 @@ private:
   static int64_t elements(const Problem &p) {
     const int64_t lanes = width(p), parts = p.columns ? p.window.strideW : 1;
     const int64_t columns = p.length + (p.window.kernelW - 1) * p.window.dilationW;
-    return parts * (int64_t(llvm::divideCeil(columns, parts)) + 3 * lanes) * (p.columns ? 1 : lanes);
+    return parts * (int64_t(llvm::divideCeil(columns, parts)) + 3 * lanes) *
+           (p.columns ? 1 : lanes);
   }
   static constexpr double kLoadsPerMicrosecond = 3300;
   static unsigned width(const Problem &p) {

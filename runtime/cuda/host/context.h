@@ -12,6 +12,7 @@
 #ifndef TENON_RUNTIME_CUDA_HOST_CONTEXT_H
 #define TENON_RUNTIME_CUDA_HOST_CONTEXT_H
 
+#include "common/decoder_state.h"
 #include "cuda/host/context_graph.h"
 #include "cuda/host/host_part.h"
 
@@ -68,7 +69,7 @@ inline void reset_dims(context &c) {
       c.dims[i] = code.dims[i].low;
   c.ran = false;
   if (c.decoder) // there are no logits
-    memset(c.decoder, 0xff, 64);
+    decoder_state::forget(c.decoder);
 }
 
 inline status open_context(context &c, void *memory) {
