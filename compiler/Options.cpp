@@ -100,6 +100,7 @@ llvm::Optional<DecoderRequest> decoderRequest(llvm::StringRef words, std::string
           "'";
     return llvm::None;
   }
+  bool saysLogits = false;
   for (llvm::StringRef item : llvm::makeArrayRef(items).drop_front()) {
     auto [key, value] = item.split('=');
     llvm::SmallVector<llvm::StringRef, 4> sizes;
@@ -112,11 +113,11 @@ llvm::Optional<DecoderRequest> decoderRequest(llvm::StringRef words, std::string
         request.prefill.push_back(isLength ? rows : 0);
         return isLength && rows <= request.capacity;
       });
-    else if (key == "logits")
-      ok = value == "last" || value == "all";
+    else if (key == "logits" && !saysLogits)
+      saysLogits = ok = value == "last" || value == "all";
     if (!ok) {
       why = "expected prefill=128:512, lengths up to the maximum, or logits=last or logits=all, "
-            "found '" +
+            "each once, found '" +
             item.str() + "'";
       return llvm::None;
     }

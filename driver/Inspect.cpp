@@ -63,7 +63,7 @@ private:
     inspection.model = options_.model.model;
     inspection.target = target->name;
     inspection.levels = target->levels;
-    if (!readProfile(inspection.profile))
+    if (!readProfile(target->name, inspection.profile))
       return false;
     inspection.lookAtModel(compiler_.module());
     ScheduleOptions schedule;
@@ -91,7 +91,7 @@ private:
   }
 
   /// What `bench --profile --json` wrote.
-  bool readProfile(std::string &text) {
+  bool readProfile(llvm::StringRef target, std::string &text) {
     if (options_.profile.empty())
       return true;
     auto buffer = llvm::MemoryBuffer::getFile(options_.profile);
@@ -107,6 +107,12 @@ private:
       diagnostics().error("--profile: expected what `tenon bench --profile --json` prints, found "
                           "no profile in '" +
                           options_.profile + "'");
+      return false;
+    }
+    if (const auto of = object->getString("target"); of && *of != target) {
+      diagnostics().error("--profile: '" + options_.profile + "' was measured for " + of->str() +
+                          ", this is for " + target.str() +
+                          ": measure again with the same --target");
       return false;
     }
     text = llvm::formatv("{0}", *parsed).str();

@@ -597,7 +597,6 @@ bool exportMap(Operation &op, Writer &w) {
     std::string s = body.filled(body.of(v));
     if (w.failed())
       return false;
-    // What is read as it is, or given twice, is a value of its own all the same.
     made.push_back(s);
   }
   if (made.size() > 1)

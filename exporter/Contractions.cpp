@@ -59,8 +59,7 @@ std::string dequantizedBlocks(const Operation &op, Writer &w) {
   return w.node("Mul", {x, spread(2)});
 }
 
-/// An operand of a product; the integers of which others are made are wider, and less their zero
-/// point.
+/// An operand of a product as MatMul reads it.
 std::string factor(const Operation &op, unsigned i, Writer &w) {
   const bool swap = op.boolAttr(i ? "trans_b" : "trans_a");
   return swap ? w.swapped(op.operand(i)) : w.name(op.operand(i));

@@ -6,7 +6,7 @@
 namespace tenon {
 
 /// What is written of the default domain: the first opset with integers of 4 bits and scales of
-/// blocks, which tools have known for two years.
+/// blocks.
 constexpr int kExportOpset = 21;
 
 struct ExportOptions {

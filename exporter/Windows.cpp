@@ -29,8 +29,7 @@ Ints roundedPads(const Operation &op) {
     const int64_t span = (op.intsAttr("kernel")[i] - 1) * at("dilations", i, 1) + 1;
     const int64_t least = (out.constant() - 1) * stride + span - in.constant() - pads[i];
     // Padding that counts may get less, where no window reaches it, but not more.
-    if (least + stride <= 0 ||
-        (op.boolAttr("count_include_pad") && least > pads[spatial + i]))
+    if (least + stride <= 0 || (op.boolAttr("count_include_pad") && least > pads[spatial + i]))
       return {};
     pads[spatial + i] = std::max<int64_t>(least, 0);
   }

@@ -45,10 +45,6 @@ void setAttribute(onnx::AttributeProto &a, const AttributeValue &value) {
     a.set_type(onnx::AttributeProto::INTS);
     for (int64_t i : *list)
       a.add_ints(i);
-  } else if (const auto *floats = std::get_if<std::vector<float>>(&value)) {
-    a.set_type(onnx::AttributeProto::FLOATS);
-    for (float f : *floats)
-      a.add_floats(f);
   } else {
     a.set_type(onnx::AttributeProto::GRAPH);
     a.mutable_g()->Swap(std::get<onnx::GraphProto *>(value));

@@ -10,18 +10,18 @@
 #include "onnx-ml.pb.h"
 
 #include <set>
+#include <variant>
 
 namespace tenon::exporter {
 
 using Names = std::vector<std::string>;
-using AttributeValue =
-    std::variant<int64_t, double, std::string, Ints, std::vector<float>, onnx::GraphProto *>;
+using AttributeValue = std::variant<int64_t, double, std::string, Ints, onnx::GraphProto *>;
 using Attributes = std::vector<std::pair<const char *, AttributeValue>>;
 
 /// The type that stands for `e` in ONNX: integers of 2 bits are wider there.
 Element storedAs(Element e);
 
-/// What stops an export; it says so of the operation that is being written.
+/// Writes the graph of a module; the first operation without a form stops it.
 class Writer {
 public:
   Writer(Module &module, const ExportOptions &options, Diagnostics &diagnostics)
@@ -82,7 +82,6 @@ public:
   void graphOutput(const std::string &made, Element e);
 
   bool operations(Region &region);
-  Operation &current() const { return *current_; }
 
 private:
   struct Scope {

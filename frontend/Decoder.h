@@ -20,7 +20,7 @@ bool defineFollowing(ModelImport &state, Graph &graph, GraphImporter &importer,
                      llvm::ArrayRef<DeclaredTensor> inputs);
 
 /// Takes the logits of the last token where these alone are asked for, and notes in the module what
-/// the program's interface has to know (decoderPorts in passes/DecoderForm.h). False after an
+/// the program's interface has to know (decoderPorts in ir/DecoderPorts.h). False after an
 /// error.
 bool finishDecoder(ModelImport &state, Graph &graph);
 

@@ -34,7 +34,7 @@ struct ImportState {
 /// What --decoder asks for.
 struct DecoderRequest {
   int64_t capacity = 0;         // the most tokens that the caches hold
-  std::vector<int64_t> prefill; // lengths that prompts are run in
+  std::vector<int64_t> prefill; // tokens of a run: the largest are the most that one takes
   bool lastLogits = true;       // of a run's last token, else of each
 };
 

@@ -1,10 +1,17 @@
 // Implements the last row.
 //
-//   %n = normalize %x {axes = [2]} : tensor<1x{S}x64xf32>        %l = slice %x … :
-//   tensor<1x1x64xf32> %y = matmul %n, %w : tensor<1x{S}x160xf32>              →    %n = normalize
-//   %l … return %y                                                    %y = matmul %n, %w :
-//   tensor<1x1x160xf32>
-//                                                                return %y
+// clang-format off
+//   %n = normalize %x {axes = [2]} : tensor<1x{S}x64xf32>
+//   %y = matmul %n, %w : tensor<1x{S}x160xf32>
+//   return %y
+//
+// becomes
+//
+//   %l = slice %x ... : tensor<1x1x64xf32>
+//   %n = normalize %l {axes = [2]} : tensor<1x1x64xf32>
+//   %y = matmul %n, %w : tensor<1x1x160xf32>
+//   return %y
+// clang-format on
 //
 // A walk from the end finds the operations all of whose uses want the last row; they keep their
 // places and get shorter types, and what they take from others is sliced.

@@ -195,7 +195,8 @@ const PassInfo kTable[] = {
     {Pass, "decompose-conv-transpose", "transposed convolutions become ordinary ones",
      runDecomposeConvTranspose},
     {Pattern, "decompose-conv-transpose.into-concat",
-     "one convolution for each phase of rows and columns, where a concat of channels reads them"},
+     "one convolution for each phase of every axis: of groups, of volumes, and where a concat of "
+     "channels reads them"},
     {Pattern, "decompose-conv-transpose.phases",
      "one convolution for each phase of the rows, with filters for those of the columns"},
 

@@ -42,8 +42,8 @@ inline std::string in_short(const std::string &chosen) {
              tactic == "contract_mma_sm80"    ? ""
              : tactic == "contract_tf32_sm80" ? " tf32"
                                               : " tf32x3",
-             m, n, k, number("warp_m"), number("warp_n"), stages, teams(number("intra_block_split_k")).c_str(),
-             splits);
+             m, n, k, number("warp_m"), number("warp_n"), stages,
+             teams(number("intra_block_split_k")).c_str(), splits);
   else
     return "";
   return text;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Sends requests at a bounded rate and says how many were answered, how late, and whether any was lost.
 
-    load.py URL EXAMPLE.npy [--rate=200] [--seconds=10] [--answer=EXPECTED.npy] [--v2=MODEL]
+    load.py URL EXAMPLE.npy [--rate=200] [--seconds=10] [--answer=EXPECTED.npy] [--v2=MODEL] [--input=NAME]
 
 The body is what numpy.save writes, as this folder's deployment takes it, or with --v2 a request of the Open Inference
 Protocol for a model of one input, as Triton and KServe take it at URL.

@@ -197,8 +197,6 @@ class Interpreted(DecoderTest):
 class Generated(DecoderTest):
     """A program in C++."""
 
-    options, last = (), "last"
-
     @classmethod
     def setUpClass(cls):
         super().setUpClass()

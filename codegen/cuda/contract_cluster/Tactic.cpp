@@ -10,7 +10,6 @@
 namespace tenon::cuda {
 namespace {
 
-constexpr int64_t kMostOfCluster = 8;
 /// Shared memory of a block beside which one of the kernel before has its share
 /// (runtime/cuda/host/smem_partition.h), less a kilobyte for barriers.
 constexpr int64_t kHalfOfShared = 110 * 1024;
@@ -31,14 +30,14 @@ struct ClusterSchedule {
   }
 };
 
-/// Tiles that are tried.
-struct TileRow {
+/// Tiles that are tried: of elements of up to 16 bits, and of f32.
+struct ClusterTiles {
   int64_t m, n, consumers, stages;
 };
-constexpr TileRow kOfHalves[] = {{64, 32, 1, 8}, {64, 64, 2, 6}, {64, 128, 2, 4}, {128, 64, 2, 4}};
-constexpr TileRow kOfBytes[] = {{64, 32, 1, 8}, {64, 64, 2, 6}, {64, 128, 2, 4}, {128, 64, 2, 4}};
-constexpr TileRow kOfTf32x3[] = {{64, 32, 1, 6}, {64, 64, 2, 4}, {64, 128, 2, 4}};
-constexpr TileRow kOfTf32[] = {{64, 32, 1, 8}, {64, 64, 2, 6}, {64, 128, 2, 4}};
+constexpr ClusterTiles kOfShort[] = {
+    {64, 32, 1, 8}, {64, 64, 2, 6}, {64, 128, 2, 4}, {128, 64, 2, 4}};
+constexpr ClusterTiles kOfTf32x3[] = {{64, 32, 1, 6}, {64, 64, 2, 4}, {64, 128, 2, 4}};
+constexpr ClusterTiles kOfTf32[] = {{64, 32, 1, 8}, {64, 64, 2, 6}, {64, 128, 2, 4}};
 
 /// Microseconds of a part of a tile: each step along K (128 bytes) and the rest; where K is split,
 /// of the tile and of each part on top.
@@ -53,7 +52,7 @@ struct PartCosts {
   double sharing;
 };
 struct ClusterCosts {
-  PartCosts halves[std::size(kOfHalves)], bytes[std::size(kOfBytes)], tf32x3[std::size(kOfTf32x3)],
+  PartCosts halves[std::size(kOfShort)], bytes[std::size(kOfShort)], tf32x3[std::size(kOfTf32x3)],
       tf32[std::size(kOfTf32)];
 
   static constexpr llvm::StringLiteral family = "contract_cluster";
@@ -66,16 +65,16 @@ constexpr ClusterCosts kCosts = {
 struct Row {
   llvm::StringRef id, summary;
   WarpgroupKind kind;
-  llvm::ArrayRef<TileRow> tiles;
+  llvm::ArrayRef<ClusterTiles> tiles;
   const PartCosts *(*costs)(const ClusterCosts &); // of `tiles`
 };
 using Costs = const PartCosts *;
 constexpr Row kRowOfHalves = {"contract_cluster_sm90a",
                               "fp16 and bf16 contraction by clusters of warpgroups", kHalves,
-                              kOfHalves, [](const ClusterCosts &c) -> Costs { return c.halves; }};
+                              kOfShort, [](const ClusterCosts &c) -> Costs { return c.halves; }};
 constexpr Row kRowOfBytes = {"contract_cluster_int8_sm90a",
                              "contraction of bytes by clusters of warpgroups, exact 32-bit sums",
-                             kBytes, kOfBytes,
+                             kBytes, kOfShort,
                              [](const ClusterCosts &c) -> Costs { return c.bytes; }};
 constexpr Row kRowOfTf32 = {"contract_cluster_tf32_sm90a",
                             "f32 contraction in tf32 by clusters of warpgroups", kTf32, kOfTf32,
@@ -87,7 +86,7 @@ constexpr Row kRowOfTf32x3 = {
 
 /// Ways to split K over clusters, one part among them: at least two steps a block where it is
 /// split.
-llvm::SmallVector<int64_t, 4> splitsOf(const WarpgroupProblem &p, const TileRow &t) {
+llvm::SmallVector<int64_t, 4> splitsOf(const WarpgroupProblem &p, const ClusterTiles &t) {
   const int64_t tiles = p.tiles(t.m, t.n);
   llvm::SmallVector<int64_t, 4> splits;
   for (int64_t s = 1; s <= kMostOfCluster; s *= 2)
@@ -98,7 +97,7 @@ llvm::SmallVector<int64_t, 4> splitsOf(const WarpgroupProblem &p, const TileRow 
 
 /// Buffers beside what blocks of a tile send each other: those that leave room for the next
 /// kernel's block, too, or where that is one, all.
-int64_t stagesBesideSums(const WarpgroupKind &kind, const TileRow &t, int64_t splits) {
+int64_t stagesBesideSums(const WarpgroupKind &kind, const ClusterTiles &t, int64_t splits) {
   const int64_t sums = contract_cluster_geometry{t.m, t.n, t.consumers, splits}.sent_bytes(),
                 buffer = (t.m + kind.storedParts * t.n) * 128,
                 beside = (kHalfOfShared - sums) / buffer;
@@ -127,7 +126,7 @@ template <const Row &R> struct Cluster : PricedBy<kCosts> {
   }
 
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
-    for (const TileRow &t : R.tiles)
+    for (const ClusterTiles &t : R.tiles)
       for (int64_t splits : splitsOf(p, t))
         out.push_back(
             {t.m, t.n, p.tileK, t.consumers,
@@ -136,8 +135,8 @@ template <const Row &R> struct Cluster : PricedBy<kCosts> {
   }
 
   static double microseconds(const Problem &p, const Schedule &s, const ClusterCosts &costs) {
-    const TileRow *row =
-        llvm::find_if(R.tiles, [&](const TileRow &t) { return t.m == s.tileM && t.n == s.tileN; });
+    const ClusterTiles *row = llvm::find_if(
+        R.tiles, [&](const ClusterTiles &t) { return t.m == s.tileM && t.n == s.tileN; });
     const PartCosts &t = R.costs(costs)[row - R.tiles.begin()];
     const double steps = double(p.steps()) / double(s.splits);
     const double blocks =

@@ -25,11 +25,11 @@ struct HaloSchedule {
 
 /// Tiles of m / 8 rows of 8 pixels with their halo in shared memory, the weights of n filters
 /// beside them.
-struct TileRow {
+struct HaloTiles {
   int64_t m, n, consumers;
 };
-constexpr TileRow kTiles[] = {{64, 32, 1}, {64, 32, 2}, {64, 32, 3}, {64, 64, 1},
-                              {64, 64, 2}, {64, 64, 3}, {64, 128, 2}};
+constexpr HaloTiles kTiles[] = {{64, 32, 1}, {64, 32, 2}, {64, 32, 3}, {64, 64, 1},
+                                {64, 64, 2}, {64, 64, 3}, {64, 128, 2}};
 
 struct HaloCosts {
   /// Microseconds of a tile while all warpgroups of a multiprocessor have one: of each step along K
@@ -68,7 +68,7 @@ contract_halo_geometry<int64_t> geometryOf(const WarpgroupProblem &p, const Halo
 
 /// With as many buffers for a warpgroup as find room beside the weights, at most four; below 2: too
 /// few.
-HaloSchedule scheduleOf(const WarpgroupProblem &p, const TileRow &t) {
+HaloSchedule scheduleOf(const WarpgroupProblem &p, const HaloTiles &t) {
   constexpr int64_t kLargestBox = 256;
   HaloSchedule s{t.m, t.n, p.tileK, t.consumers, 4};
   const auto geometry = geometryOf(p, s);
@@ -106,7 +106,7 @@ struct Halo : PricedBy<kCosts> {
   }
 
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
-    for (const TileRow &t : kTiles) {
+    for (const HaloTiles &t : kTiles) {
       const Schedule s = scheduleOf(p, t);
       if (s.stages >= 2 && t.n < 2 * int64_t(llvm::alignTo(uint64_t(p.c.columns()), 32)))
         out.push_back(s);
@@ -114,7 +114,7 @@ struct Halo : PricedBy<kCosts> {
   }
 
   static double microseconds(const Problem &p, const Schedule &s, const HaloCosts &costs) {
-    const TileRow *row = llvm::find_if(kTiles, [&](const TileRow &t) {
+    const HaloTiles *row = llvm::find_if(kTiles, [&](const HaloTiles &t) {
       return t.m == s.tileM && t.n == s.tileN && t.consumers == s.consumers;
     });
     const HaloCosts::Tile &tile = costs.tiles[row - kTiles];

@@ -28,7 +28,7 @@ struct WgmmaSchedule {
 };
 
 /// Tiles that are tried.
-struct TileRow {
+struct WgmmaTiles {
   int64_t m, n, consumers, stages;
   bool splits = false; // whether K may be split over blocks
   /// For columns that fill more than half a tile, long sums, and epilogues that read no rows: too
@@ -40,40 +40,42 @@ struct TileRow {
 /// from 0.24 to 0.32 ms with them (docs/kernels.md).
 constexpr int64_t kLongSum = 9 * 128;
 
-constexpr TileRow kOfHalves[] = {{64, 64, 1, 6},
-                                 {64, 32, 1, 8},
-                                 {64, 128, 1, 4},
-                                 {128, 64, 2, 8, true},
-                                 {128, 128, 2, 6, true},
-                                 {128, 192, 2, 5},
-                                 {128, 256, 2, 4},
-                                 {256, 64, 4, 5, false, true},
-                                 {256, 128, 2, 4, false, true},
-                                 {192, 128, 3, 5, false, true}};
-constexpr TileRow kOfBytes[] = {
+constexpr WgmmaTiles kOfHalves[] = {{64, 64, 1, 6},
+                                    {64, 32, 1, 8},
+                                    {64, 128, 1, 4},
+                                    {128, 64, 2, 8, true},
+                                    {128, 128, 2, 6, true},
+                                    {128, 192, 2, 5},
+                                    {128, 256, 2, 4},
+                                    {256, 64, 4, 5, false, true},
+                                    {256, 128, 2, 4, false, true},
+                                    {192, 128, 3, 5, false, true}};
+constexpr WgmmaTiles kOfBytes[] = {
     {64, 64, 1, 6, true},   {64, 32, 1, 8, true}, {64, 128, 1, 4, true}, {128, 64, 2, 8, true},
     {128, 128, 2, 6, true}, {128, 256, 2, 4},     {192, 64, 3, 6},       {256, 64, 4, 5}};
-constexpr TileRow kOfTf32x3[] = {{64, 64, 1, 8, true},
-                                 {64, 32, 1, 8, true},
-                                 {64, 128, 1, 4, true},
-                                 {128, 128, 2, 4, true},
-                                 {192, 64, 3, 5}};
+constexpr WgmmaTiles kOfTf32x3[] = {{64, 64, 1, 8, true},
+                                    {64, 32, 1, 8, true},
+                                    {64, 128, 1, 4, true},
+                                    {128, 128, 2, 4, true},
+                                    {192, 64, 3, 5}};
 /// Where B is no constant.
-constexpr TileRow kOfTf32x3Views[] = {
+constexpr WgmmaTiles kOfTf32x3Views[] = {
     {64, 64, 1, 8, true}, {64, 32, 1, 8, true}, {128, 64, 2, 6, true}, {128, 128, 2, 4, true}};
-constexpr TileRow kOfTf32[] = {{64, 64, 1, 8, true},   {64, 32, 1, 8, true}, {128, 64, 2, 8, true},
-                               {128, 128, 2, 6, true}, {128, 256, 2, 4},     {192, 64, 3, 6}};
+constexpr WgmmaTiles kOfTf32[] = {{64, 64, 1, 8, true},  {64, 32, 1, 8, true},
+                                  {128, 64, 2, 8, true}, {128, 128, 2, 6, true},
+                                  {128, 256, 2, 4},      {192, 64, 3, 6}};
 
 /// Microseconds of each step along K (128 bytes) and of each tile, epilogue and the ring's filling
 /// included; where K is split, of the tile and of each part on top.
-struct TileCosts {
+struct WgmmaTileCosts {
   double step, tile, split, perPart;
   /// What does not overlap of the time that moving all operands and results takes, as a factor.
   double moving;
 };
 struct WgmmaCosts {
-  TileCosts halves[std::size(kOfHalves)], bytes[std::size(kOfBytes)], tf32x3[std::size(kOfTf32x3)],
-      tf32x3Views[std::size(kOfTf32x3Views)], tf32[std::size(kOfTf32)];
+  WgmmaTileCosts halves[std::size(kOfHalves)], bytes[std::size(kOfBytes)],
+      tf32x3[std::size(kOfTf32x3)], tf32x3Views[std::size(kOfTf32x3Views)],
+      tf32[std::size(kOfTf32)];
 
   static constexpr llvm::StringLiteral family = "contract_wgmma";
 };
@@ -82,9 +84,9 @@ constexpr WgmmaCosts kCosts = {
 };
 
 /// Tiles, and where their costs stand.
-struct Tiles {
-  llvm::ArrayRef<TileRow> rows;
-  const TileCosts *(*costs)(const WgmmaCosts &); // of `rows`
+struct TileTable {
+  llvm::ArrayRef<WgmmaTiles> rows;
+  const WgmmaTileCosts *(*costs)(const WgmmaCosts &); // of `rows`
 };
 
 /// A row of the family.
@@ -92,10 +94,10 @@ struct Row {
   llvm::StringRef id, summary;
   WarpgroupKind kind;
   llvm::StringRef kernel; // conv_<kernel>, matmul_<kernel>
-  Tiles tiles;
-  Tiles views = {}; // where B is no constant; none: `tiles`
+  TileTable tiles;
+  TileTable views = {}; // where B is no constant; none: `tiles`
 };
-using Costs = const TileCosts *;
+using Costs = const WgmmaTileCosts *;
 constexpr Row kRowOfHalves = {"contract_wgmma_sm90a",
                               "fp16 and bf16 contraction by warpgroups on Tensor Cores",
                               kHalves,
@@ -138,13 +140,13 @@ template <const Row &R> struct Wgmma : PricedBy<kCosts> {
   static bool forTensorCores(const GroupQuery &in) { return isForWarpgroups(R.kind, in); }
   static Result<Problem> match(const GroupQuery &in) { return readWarpgroups(R.kind, in); }
 
-  static const Tiles &tilesOf(const Problem &p) {
+  static const TileTable &tilesOf(const Problem &p) {
     return p.c.isPacked || R.views.rows.empty() ? R.tiles : R.views;
   }
 
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
     const bool roomy = !readsRows(p.in.form) && p.c.depth() * p.kind.bytes >= kLongSum;
-    for (const TileRow &t : tilesOf(p).rows) {
+    for (const WgmmaTiles &t : tilesOf(p).rows) {
       if (t.crowded && (!roomy || 2 * p.c.columns() <= t.n))
         continue;
       for (int64_t splits : t.splits ? splitsFor(p.c, p.in.level, {t.m, t.n, p.tileK, 0, 0, 0})
@@ -155,10 +157,10 @@ template <const Row &R> struct Wgmma : PricedBy<kCosts> {
   }
 
   static double microseconds(const Problem &p, const Schedule &s, const WgmmaCosts &costs) {
-    const Tiles &tiles = tilesOf(p);
-    const TileRow *row = llvm::find_if(
-        tiles.rows, [&](const TileRow &r) { return r.m == s.tileM && r.n == s.tileN; });
-    const TileCosts &t = tiles.costs(costs)[row - tiles.rows.begin()];
+    const TileTable &tiles = tilesOf(p);
+    const WgmmaTiles *row = llvm::find_if(
+        tiles.rows, [&](const WgmmaTiles &r) { return r.m == s.tileM && r.n == s.tileN; });
+    const WgmmaTileCosts &t = tiles.costs(costs)[row - tiles.rows.begin()];
     const double steps = double(p.steps()) / double(s.splits);
     const double blocks =
         double(p.tiles(s.tileM, s.tileN)) * double(s.splits) / p.in.level.multiprocessors;

@@ -86,6 +86,16 @@ Result<JoinedColumns> readColumns(const GroupForm &form, const ScalarProgram &p,
   return r;
 }
 
+/// Where a cache that the group makes lies, over the shape of an operand of attention; none where
+/// that is no view of it.
+llvm::Optional<Strides> stridesOfCache(Type made, Type operand) {
+  const Addressing to = addressing(made);
+  Strides own;
+  own.offset = to.offset;
+  own.strides.assign(to.strides.begin(), to.strides.end());
+  return split(own, made.shape(), operand.shape());
+}
+
 /// Operand `i` of the attention, which is old rows and new ones.
 Result<AppendedRows> readRows(const GroupForm &form, unsigned i) {
   const ScalarProgram &p = form.anchorInputs[i];
@@ -118,12 +128,7 @@ Result<AppendedRows> readRows(const GroupForm &form, unsigned i) {
       r.result = k;
   if (r.result == 0)
     return Refusal{"a cache that nobody reads", ""};
-  const Type made = form.group->result(r.result)->type();
-  const Addressing to = addressing(made);
-  Strides own;
-  own.offset = to.offset;
-  own.strides.assign(to.strides.begin(), to.strides.end());
-  const auto written = split(own, made.shape(), operand.shape());
+  const auto written = stridesOfCache(form.group->result(r.result)->type(), operand);
   if (!written || !written->strides.back().isConstant(1))
     return Refusal{"a cache that is not contiguous", ""};
   return r;
@@ -131,7 +136,6 @@ Result<AppendedRows> readRows(const GroupForm &form, unsigned i) {
 
 Result<> readChain(DecodeAttentionProblem &p) {
   const GroupForm &form = p.in.form;
-  p.isChain = true;
   const Type q = form.anchor->operand(0)->type();
   auto queries = readColumns(form, form.anchorInputs[0], q, q.shape()[q.rank() - 2]);
   auto keys = readRows(form, 1), values = readRows(form, 2);
@@ -213,9 +217,7 @@ bool findCacheUpdate(Operation &last, llvm::SmallVectorImpl<Operation *> &pieces
       return false;
     Value *const v = last.operand(inner->index());
     if (i == 0) {
-      if (Value *q = v;
-          q->def() && (q->def()->is(Op::Reshape) || q->def()->is(Op::Concat) || isOfMaps(q->def())))
-        finder.columns(q);
+      finder.columns(v);
       continue;
     }
     Operation *const join = finder.concat(finder.through(v), 2);
@@ -239,7 +241,7 @@ void DecodeAttentionProblem::writeOperands(StepWriter &out) const {
       s.strides.insert(s.strides.begin() + at, f.context().dim(0));
     return s;
   };
-  if (!isChain) {
+  if (!in.form.isChain()) {
     f.writeViews(out, grouped);
     out.code().line("const cuda::no_appended_rows rows{};");
     return;
@@ -272,13 +274,8 @@ void DecodeAttentionProblem::writeOperands(StepWriter &out) const {
              v = form.anchor->operand(2)->type();
   const auto rowsOf = [](const ScalarProgram &p) { return p.space[p.space.size() - 2]; };
   const auto present = [&](const AppendedRows &of, Type operand) {
-    const Type made = form.group->result(of.result)->type();
-    const Addressing to = addressing(made);
-    Strides own;
-    own.offset = to.offset;
-    own.strides.assign(to.strides.begin(), to.strides.end());
-    return out.resultView(
-        of.result, grouped(f.aligned(*split(own, made.shape(), operand.shape()), operand.shape())));
+    const Strides to = *stridesOfCache(form.group->result(of.result)->type(), operand);
+    return out.resultView(of.result, grouped(f.aligned(to, operand.shape())));
   };
   out.include("cuda/base/computed.cuh");
   code.line("const auto q = " + columns(queries, q, q.shape()[q.rank() - 2], "query") + ";");
@@ -300,29 +297,28 @@ void DecodeAttentionProblem::writeOperands(StepWriter &out) const {
 
 Result<DecodeAttentionProblem> readDecodeAttention(const GroupQuery &in) {
   const bool isChain = in.form.isChain();
-  auto matched = isChain ? matchAttention(in, kLargestHead, 3, true)
-                         : matchAttention(in, kLargestHead, 0, true);
-  return matched.andThen([&]() -> Result<DecodeAttentionProblem> {
-    if (!isMachineOf(kMmaSm80, in.level))
-      return Refusal{"Tensor Cores before sm_80", ""};
-    const Element e = in.form.anchor->operand(0)->type().element();
-    if (e != Element::F16 && e != Element::BF16)
-      return Refusal{"elements of " + name(e).str(), ""};
-    DecodeAttentionProblem p(in, AttentionForm(in.form, !isChain));
-    if (p.f.queries().upper() > kMostQueries)
-      return Refusal{"more than " + std::to_string(kMostQueries) + " queries", ""};
-    p.leading.assign(p.f.leading().begin(), p.f.leading().end());
-    const auto isShared = [&](unsigned i) {
-      return p.f.view(i).strides[p.leading.size() - 1].isConstant(0);
-    };
-    if (!p.leading.empty() && p.leading.back().isConstant() && !p.leading.back().isConstant(1) &&
-        isShared(1) && isShared(2))
-      p.group = p.leading.back().constant();
-    if (isChain)
-      if (auto chain = readChain(p); !chain)
-        return std::move(chain).refusal();
-    return p;
-  });
+  return matchAttention(in, kLargestHead, isChain ? 3 : 0, true)
+      .andThen([&]() -> Result<DecodeAttentionProblem> {
+        if (!isMachineOf(kMmaSm80, in.level))
+          return Refusal{"Tensor Cores before sm_80", ""};
+        const Element e = in.form.anchor->operand(0)->type().element();
+        if (e != Element::F16 && e != Element::BF16)
+          return Refusal{"elements of " + name(e).str(), ""};
+        DecodeAttentionProblem p(in, AttentionForm(in.form, !isChain));
+        if (p.f.queries().upper() > kMostQueries)
+          return Refusal{"more than " + std::to_string(kMostQueries) + " queries", ""};
+        const llvm::ArrayRef<Dim> leading = p.f.leading();
+        const auto isShared = [&](unsigned i) {
+          return p.f.view(i).strides[leading.size() - 1].isConstant(0);
+        };
+        if (!leading.empty() && leading.back().isConstant() && !leading.back().isConstant(1) &&
+            isShared(1) && isShared(2))
+          p.group = leading.back().constant();
+        if (isChain)
+          if (auto chain = readChain(p); !chain)
+            return std::move(chain).refusal();
+        return p;
+      });
 }
 
 } // namespace tenon::cuda

@@ -26,7 +26,7 @@ struct DecodeAttentionProblem {
 
   GroupQuery in;
   AttentionForm f;
-  bool isChain = false; // what follows it is there
+  /// Of a chain.
   JoinedColumns queries;
   AppendedRows keys, values;
 
@@ -35,10 +35,7 @@ struct DecodeAttentionProblem {
   int64_t group = 1;
 
   /// The leading dimensions without the heads of a group.
-  llvm::ArrayRef<Dim> batch() const {
-    return llvm::ArrayRef<Dim>(leading).drop_back(group > 1 ? 1 : 0);
-  }
-  llvm::SmallVector<Dim, 6> leading;
+  llvm::ArrayRef<Dim> batch() const { return f.leading().drop_back(group > 1 ? 1 : 0); }
   /// Rows of one block, at upper bounds.
   double tiles() const;
   /// Declares what the kernel takes over (batch…, group, row, column): q, k, v, y, `bias`, `rows`

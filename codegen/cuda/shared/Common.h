@@ -14,6 +14,9 @@ inline int64_t ceilDiv(int64_t a, int64_t b) {
   return int64_t(llvm::divideCeil(uint64_t(a), uint64_t(b)));
 }
 
+/// Blocks of a cluster; every machine with clusters has room for them.
+constexpr int64_t kMostOfCluster = 8;
+
 /// Elements of 16 bytes of the widest tensor that the body reads or writes; at least 1.
 int64_t vectorLength(const GroupForm &form);
 

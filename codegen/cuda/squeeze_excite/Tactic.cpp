@@ -28,7 +28,6 @@ struct GatesSchedule {
     return kFields;
   }
 };
-constexpr int64_t kMostOfCluster = 8;
 
 squeeze_excite_geometry geometryOf(const Gates &g, const GatesSchedule &s) {
   return {g.channels(),       g.hidden(), g.outputs(),    128 / bitWidth(g.first.c.b),

@@ -4,12 +4,13 @@
 //
 // Algorithm: row_group. A block's part of a row gives a mean and the squares of deviations from it
 // (not of values, which cancel); those of several blocks are merged.
-// Config: of row_group, and centered (false: the mean is taken as 0), cluster (the blocks of a row
-// are one, where there are several). x, outs, ins: over kept, then reduced dimensions. Computed in
-// f32, f64 for f64. A result may be written over x where both lie alike.
+// Config: of row_group, and centered (false: the mean is taken as 0). x, outs, ins: over kept, then
+// reduced dimensions. Computed in f32, f64 for f64. A result may be written over x where both lie
+// alike.
 //
-// `normalize` is all of it. Blocks that are no cluster take two launches: `normalize_parts` fills
-// `parts`, as many as there are rows times blocks, and `normalize_joined` writes the results.
+// `normalize` is all of it, with blocks of a row, where there are several, as a cluster. Blocks
+// that are no cluster take two launches: `normalize_parts` fills `parts`, as many as there are rows
+// times blocks, and `normalize_joined` writes the results.
 #ifndef TENON_RUNTIME_CUDA_NORMALIZE_KERNEL_CUH
 #define TENON_RUNTIME_CUDA_NORMALIZE_KERNEL_CUH
 
