@@ -153,14 +153,9 @@ private:
       const Work work = workOf(*s.op);
       const Attribute *a = s.op->find("schedule");
       const Schedule *schedule = a ? a->get<Schedule>() : nullptr;
-      std::string nodes;
-      for (size_t i = 0; i < s.op->loc().size() && i < 3; ++i)
-        nodes += (i ? ", " : "") + shortName(s.op->loc()[i]);
-      if (s.op->loc().size() > 3)
-        nodes += " +" + std::to_string(s.op->loc().size() - 3);
-      steps_.push_back({s.number, schedule ? schedule->tactic : "", nodes, s.op->loc(),
-                        of(run_.stepNanoseconds, s) / 1e6, of(run_.stepInstructions, s), work.flops,
-                        work.bytes});
+      steps_.push_back({s.number, schedule ? schedule->tactic : "", nodesText(s.op->loc()),
+                        s.op->loc(), of(run_.stepNanoseconds, s) / 1e6,
+                        of(run_.stepInstructions, s), work.flops, work.bytes});
     }
     inOrder_ = steps_;
     std::stable_sort(steps_.begin(), steps_.end(), [](const StepProfile &a, const StepProfile &b) {

@@ -4,6 +4,7 @@
 
 #include "ir/Extents.h"
 #include "ir/Scalar.h"
+#include "ir/ops/Ops.h"
 
 namespace tenon::exporter {
 namespace {
@@ -93,17 +94,9 @@ llvm::Optional<Extents> spreadShape(const Tensor &t, const IndexMap &map, unsign
 
 Space spaceOf(const Operation &op) {
   Space space;
-  const Dims &given = op.dimsAttr("space");
-  space.assign(given.begin(), given.end());
-  const IntLists &maps = op.intListsAttr("maps");
-  for (unsigned i = 0; i < op.numOperands(); ++i)
-    for (unsigned d = 0; d < maps[i].size(); ++d)
-      if (const int64_t to = maps[i][d]; to >= 0) {
-        if (size_t(to) >= space.size())
-          space.resize(size_t(to) + 1);
-        if (!space[size_t(to)])
-          space[size_t(to)] = op.operand(i)->type().dim(d);
-      }
+  std::string error;
+  iterationSpace(op, space, error);
+  assert(error.empty() && "the module is verified");
   return space;
 }
 

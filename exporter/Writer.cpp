@@ -3,6 +3,7 @@
 
 #include "ir/Extents.h"
 #include "ir/Names.h"
+#include "ir/ops/Ops.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -18,18 +19,6 @@ namespace {
 /// Initializers of at most so many bytes are written once however often they are wanted, and never
 /// stand in the file of weights.
 constexpr size_t kSmall = 1024;
-
-int64_t aligned(int64_t at) {
-  return (at + ExportedModel::kAlignment - 1) / ExportedModel::kAlignment *
-         ExportedModel::kAlignment;
-}
-
-std::string text(Dim d) {
-  std::string s;
-  llvm::raw_string_ostream os(s);
-  os << d;
-  return os.str();
-}
 
 void setAttribute(onnx::AttributeProto &a, const AttributeValue &value) {
   if (const auto *i = std::get_if<int64_t>(&value)) {
@@ -482,7 +471,7 @@ bool Writer::finish(ExportedModel &exported) {
       proto.set_raw_data(bytes.data(), bytes.size());
       continue;
     }
-    at = aligned(at);
+    at = int64_t(llvm::alignTo(uint64_t(at), uint64_t(ExportedModel::kAlignment)));
     proto.set_data_location(onnx::TensorProto::EXTERNAL);
     auto entry = [&](const char *key, const std::string &value) {
       onnx::StringStringEntryProto &e = *proto.add_external_data();
@@ -541,7 +530,7 @@ bool Writer::write(ExportedModel &exported) {
 void ExportedModel::writeWeights(llvm::raw_ostream &os) const {
   int64_t at = 0;
   for (const Literal &t : weights) {
-    const int64_t start = exporter::aligned(at);
+    const int64_t start = int64_t(llvm::alignTo(uint64_t(at), uint64_t(kAlignment)));
     os.write_zeros(unsigned(start - at));
     os.write(reinterpret_cast<const char *>(t->bytes().data()), t->bytes().size());
     at = start + int64_t(t->bytes().size());

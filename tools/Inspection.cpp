@@ -25,15 +25,6 @@ std::string opTitle(const Operation &op) {
   return s ? s->tactic : op.name().str();
 }
 
-std::string nodesText(const Operation &op, size_t most = 3) {
-  std::string s;
-  for (size_t i = 0; i < op.loc().size() && i < most; ++i)
-    s += (i ? ", " : "") + shortName(op.loc()[i]);
-  if (op.loc().size() > most)
-    s += " +" + std::to_string(op.loc().size() - most);
-  return s;
-}
-
 /// Multiply-adds, flash and RAM of one step.
 struct Layer {
   const Step *step;
@@ -60,14 +51,11 @@ std::string flashText(const Footprint &f) {
 std::vector<Layer> layers(const Plan &plan) {
   std::vector<Layer> out;
   for (const Step &s : plan.steps) {
-    Layer l{&s, workOf(*s.op), 0, s.scratchBytes};
+    Layer l{&s, workOf(*s.op), 0, s.scratchBytes + plan.liveBytes(s.number)};
     for (Value *v : s.op->operands())
       if (auto it = plan.placements.find(v);
           it != plan.placements.end() && it->second.home == Home::Weights)
         l.flash += plan.buffers[it->second.buffer].bytes;
-    for (const BufferInfo &b : plan.buffers)
-      if (b.home == Home::Arena && b.firstStep <= s.number && s.number <= b.lastStep)
-        l.ram += b.bytes;
     out.push_back(l);
   }
   return out;
@@ -133,7 +121,7 @@ void Inspection::printLayers(llvm::raw_ostream &os, Module &module) const {
       if (footprint)
         os << llvm::right_justify(codeText(*footprint, *l.step), 11)
            << llvm::right_justify(cyclesText(*footprint, *l.step), 12);
-      os << "  " << opTitle(*l.step->op) << "  " << escaped(nodesText(*l.step->op)) << '\n';
+      os << "  " << opTitle(*l.step->op) << "  " << escaped(nodesText(l.step->op->loc())) << '\n';
     }
     os << llvm::format("  total %10.0f %10lld %10lld", macs,
                        static_cast<long long>(plan.weightBytes),
@@ -318,7 +306,7 @@ void Inspection::printDot(llvm::raw_ostream &os, Compiler &compiler) const {
     const std::string id = "n" + std::to_string(next++);
     for (Value *v : op.results())
       makers[v] = id;
-    os << "  " << id << " [label=" << quoted(opTitle(op) + " | " + nodesText(op)) << "];\n";
+    os << "  " << id << " [label=" << quoted(opTitle(op) + " | " + nodesText(op.loc())) << "];\n";
     edges(op, id);
   }
   os << "}\n";

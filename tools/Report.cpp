@@ -298,6 +298,16 @@ std::string shortName(llvm::StringRef name) {
   return (name.take_front(head) + "..." + name.drop_front(tail)).str();
 }
 
+std::string nodesText(llvm::ArrayRef<std::string> nodes) {
+  constexpr size_t kMost = 3;
+  std::string s;
+  for (size_t i = 0; i < nodes.size() && i < kMost; ++i)
+    s += (i ? ", " : "") + shortName(nodes[i]);
+  if (nodes.size() > kMost)
+    s += " +" + std::to_string(nodes.size() - kMost);
+  return s;
+}
+
 std::string bytesText(int64_t bytes) {
   std::string s;
   llvm::raw_string_ostream os(s);

@@ -15,6 +15,8 @@ std::vector<ReportKind> reportKinds(llvm::ArrayRef<std::string> words);
 /// A name for people: where it is longer than 60 bytes, its beginning and its end, which both tell
 /// more than the middle.
 std::string shortName(llvm::StringRef name);
+/// The first nodes of a kernel, and how many more there are: `a, b, c +2`.
+std::string nodesText(llvm::ArrayRef<std::string> nodes);
 
 /// Text of the model's with what is no plain character escaped.
 std::string escaped(llvm::StringRef text);

@@ -27,7 +27,7 @@ std::string instructionsText(const KernelCode *code) {
   return text.empty() ? "none" : text;
 }
 
-std::string nodesText(llvm::ArrayRef<std::string> nodes) {
+std::string firstNode(llvm::ArrayRef<std::string> nodes) {
   std::string text;
   llvm::raw_string_ostream os(text);
   if (!nodes.empty())
@@ -194,7 +194,7 @@ void TensorCoreProof::printText(llvm::raw_ostream &os) const {
            << llvm::left_justify(instructionsText(l.code()), 28);
       else
         os << llvm::right_justify("-", 7) << "  " << llvm::left_justify("-", 28);
-      os << "  " << l.tactic << "  " << nodesText(l.nodes) << '\n';
+      os << "  " << l.tactic << "  " << firstNode(l.nodes) << '\n';
       if (l.verdict.isContraction && !l.isProven() && !l.verdict.reason.empty())
         os << "       why none: " << l.verdict.reason
            << "\n       what would change it: " << l.verdict.change << '\n';

@@ -6,14 +6,6 @@
 namespace tenon {
 namespace {
 
-int64_t bytesAlive(const Plan &plan, int step) {
-  int64_t bytes = 0;
-  for (const BufferInfo &b : plan.buffers)
-    if (b.home == Home::Arena && b.firstStep <= step && step <= b.lastStep)
-      bytes += b.bytes;
-  return bytes;
-}
-
 void nameTrack(llvm::json::OStream &json, const char *what, llvm::StringRef name) {
   json.object([&] {
     json.attribute("ph", "M");
@@ -64,8 +56,7 @@ void writeTraceEvents(llvm::raw_ostream &os, llvm::StringRef model, llvm::String
           json.attribute("name", "arena");
           json.attribute("pid", 1);
           json.attribute("ts", at);
-          json.attributeObject("args",
-                               [&] { json.attribute("bytes", bytesAlive(plan, s.number)); });
+          json.attributeObject("args", [&] { json.attribute("bytes", plan.liveBytes(s.number)); });
         });
         at += s.microseconds;
       }

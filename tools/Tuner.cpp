@@ -21,7 +21,7 @@ namespace tenon {
 namespace {
 
 /// Some of the nodes, fit for a comment of one line.
-std::string nodesText(const Location &nodes) {
+std::string commentOf(const Location &nodes) {
   std::string text;
   for (size_t i = 0; i < nodes.size() && i < 3; ++i)
     text += (i ? ", " : "") + nodes[i];
@@ -132,7 +132,7 @@ bool Tuner::collect(bool otherwise, const TakeChain &takeChain) {
     Collected &form = forms_[key];
     if (form.candidates.empty()) {
       form.level = target_.levels.front()->name.str();
-      form.nodes = nodesText(group.loc());
+      form.nodes = commentOf(group.loc());
       form.candidates = shortlist(candidates, settings_.candidates);
       form.otherwise = otherwise;
     }

@@ -476,6 +476,14 @@ private:
 
 Plan planMemory(Graph &graph) { return Planner(graph).run(); }
 
+int64_t Plan::liveBytes(int step) const {
+  int64_t bytes = 0;
+  for (const BufferInfo &b : buffers)
+    if (b.home == Home::Arena && b.firstStep <= step && step <= b.lastStep)
+      bytes += b.bytes;
+  return bytes;
+}
+
 StepOrder orderOf(const Plan &plan) {
   std::vector<Operation *> steps;
   for (const Step &s : plan.steps)

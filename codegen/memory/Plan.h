@@ -73,6 +73,8 @@ struct Plan {
   std::vector<Value *> texts;
 
   const Placement &operator[](const Value *v) const { return placements.find(v)->second; }
+  /// Of the arena's buffers, while a step runs.
+  int64_t liveBytes(int step) const;
 };
 
 Plan planMemory(Graph &graph);

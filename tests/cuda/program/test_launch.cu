@@ -409,7 +409,7 @@ void submitted_in_turns(const machine &m, cuda::context *c) {
 // --- A program that counts its runs in a state ---
 
 struct one_element {
-  static constexpr extents<1> space{};
+  extents<1> space;
   static constexpr int vector = 1;
 };
 status count_step(const frame &f, issue &to) {
