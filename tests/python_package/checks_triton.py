@@ -78,8 +78,9 @@ class Triton(unittest.TestCase):
         tenon.compile(SOURCE / "examples/digits/digits.onnx", target="cpu:native").save(path / "digits")
         repository.write(path / "digits", path / "models", "digits")
         program, libraries = backends(path)
-        # The stub takes packages from where this Python does, and its library.
+        # The stub takes packages from where this Python does, which it looks for on the path, and its library.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+                       "PATH": os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ["PATH"]]),
                        "LD_LIBRARY_PATH": f"{libraries}:{sysconfig.get_config_var('LIBDIR')}"}  # fmt: skip
         cls.port = free_port()
         cls.url = f"http://127.0.0.1:{cls.port}"
