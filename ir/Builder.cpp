@@ -16,6 +16,7 @@ IndexMap identityMap(unsigned rank) {
 }
 
 IndexMap broadcastMap(Type operand, llvm::ArrayRef<Dim> space) {
+  assert(operand.rank() <= space.size() && "an operand of more dimensions is no broadcast");
   IndexMap m(operand.rank());
   const int64_t shift = int64_t(space.size()) - operand.rank();
   for (unsigned i = 0; i < operand.rank(); ++i)

@@ -422,13 +422,14 @@ Value *asRows(Builder &b, Value *v, bool swap) {
 Value *addedAlone(const Step &step) {
   const Operation &map = *step.map;
   const Operation *sum = isPlainMap(&map, 2) ? soleScalar(map) : nullptr;
-  Value *x = map.operand(map.numOperands() - 1 - step.score);
-  return sum && sum->is(Op::Add) && sum->operand(0) != sum->operand(1) &&
-                 x->type().element() == Element::F32 &&
-                 indexMap(map, 1 - step.score) ==
-                     broadcastMap(x->type(), map.result()->type().shape())
-             ? x
-             : nullptr;
+  if (!sum || !sum->is(Op::Add) || sum->operand(0) == sum->operand(1))
+    return nullptr;
+  Value *x = map.operand(1 - step.score);
+  const Type scores = map.result()->type();
+  // A map may read an operand of more dimensions than it has, whose others are 1.
+  const bool broadcast = x->type().rank() <= scores.rank() &&
+                         indexMap(map, 1 - step.score) == broadcastMap(x->type(), scores.shape());
+  return broadcast && x->type().element() == Element::F32 ? x : nullptr;
 }
 
 /// Operations of a body on which `end` depends, and arguments of it.
@@ -471,7 +472,8 @@ Value *biasOf(const Step &step, Value *before, Builder &b) {
     Value *v = i == step.score ? before : map.operand(i);
     if (!v || !needed.count(elementArgument(map, i)))
       continue;
-    read(v, i == step.score ? identityMap(rank) : indexMap(map, i));
+    read(v, i == step.score ? broadcastMap(v->type(), map.result()->type().shape())
+                            : indexMap(map, i));
     arguments.push_back(i);
   }
   for (Operation &s : map.region())

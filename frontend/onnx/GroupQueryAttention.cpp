@@ -96,6 +96,8 @@ private:
     }
     if (n_.has(PastKey) && (!n_.checkRank(PastKey, 4, 4) || !n_.checkRank(PastValue, 4, 4)))
       return false;
+    if (n_.has(Bias) && !n_.checkRank(Bias, 0, 4))
+      return false;
     return !n_.boolAttr("sliding_window_cache", false) || checkWindow();
   }
 

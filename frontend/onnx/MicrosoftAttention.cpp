@@ -108,6 +108,8 @@ Value *attend(Node &n, llvm::ArrayRef<Value *> parts, Value *past, int64_t pastA
     atBegin = keys->begin ? use(keys->begin, along(0)) : 0;
     atEnd = keys->end ? use(keys->end, along(0)) : 0;
   }
+  if (n.has(masks.added) && !n.checkRank(masks.added, 0, 4))
+    return nullptr;
   if (n.has(masks.added))
     atAdded = use(n.input(masks.added), broadcastMap(n.type(masks.added), scores->type().shape()));
   const bool causal = n.boolAttr("unidirectional", false);
