@@ -3,7 +3,7 @@
 
     bench/cpu.py [DIR] [--threads=1,2] [--models=GLOB,...] [--int8] [--seconds=S] [--json FILE] [--gate]
 
-DIR holds the real models (default: TENON_MODELS, else ../shared/models). The fp32 models are timed;
+DIR holds the real models (default: TENON_MODELS, else ../shared/models), or those that bench/networks.py wrote. The fp32 models are timed;
 --int8 takes the quantised ones instead, and with them a ResNet-50 of random weights (resnet50_qdq,
 bench/quantized.py), unless DIR has one. Tenon runs as its users run it: `tenon compile`, the system
 compiler with the flags that the generated file names, one shared library, one C call. ONNX Runtime

@@ -53,6 +53,9 @@ from project_venv import require
 
 require("torch", "torchvision", "numpy", "onnx")
 
+import audio
+import diffusion
+import from_transformers
 import networks
 import torch
 from engines import ENGINES
@@ -63,25 +66,15 @@ from turns import span
 RECORDED = [ROOT / "bench/peers_h200.json", ROOT / "bench/peers_h100.json"]  # the first, where none fits
 DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "tf32x3": torch.float32,
           "fp16": torch.float16, "bf16": torch.bfloat16}  # fmt: skip
+NETWORK_MODULES = [audio, diffusion, from_transformers, networks]
 SAME = "the same program"  # as that of the other compiler
 FILL_MS = 3.0  # how long one peer runs before the next does
 
 
-def export(module, inputs, path):
-    """The module as ONNX, in the type of its weights. Batch normalisations stay as they are: the
-    exporter would fold them into the weights in half precision and round these once more. The
-    operator in which torch hides the attention of nn.MultiheadAttention has no form in ONNX."""
-    torch.backends.mha.set_fastpath_enabled(False)
-    torch.onnx.export(
-        module, (inputs,), str(path), opset_version=17, dynamo=False,
-        input_names=["x"], output_names=["y"],
-        training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False,
-    )  # fmt: skip
-
-
 def identity(words, compiler):
-    """What decides a library beside the network: the compiler's bytes, the options, the exporting script."""
-    parts = [Path(compiler).read_bytes(), (ROOT / "bench/networks.py").read_bytes(), repr(words).encode()]
+    """What decides a library beside the network: the compiler's bytes, the options, the exporting scripts."""
+    scripts = [Path(module.__file__).read_bytes() for module in NETWORK_MODULES]
+    parts = [Path(compiler).read_bytes(), *scripts, repr(words).encode()]
     return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
 
@@ -264,10 +257,10 @@ def operands(name, batch, precision):
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
     dtype = DTYPES[precision]
     module = networks.build(name).cuda()
-    inputs = torch.randn(batch, *networks.NETWORKS[name].shape, device="cuda")
+    inputs = networks.cast(networks.NETWORKS[name].example(batch, device="cuda"), dtype)
     with torch.no_grad():
-        reference = module.to(dtype).double()(inputs.to(dtype).double())
-    module, inputs = module.to(dtype), inputs.to(dtype)
+        reference = module.to(dtype).double()(networks.cast(inputs, torch.double))
+    module = module.to(dtype)
     if inputs.dim() == 4:
         module = module.to(memory_format=torch.channels_last)
     return module, inputs, reference
@@ -421,7 +414,7 @@ def main():
                 dtype = DTYPES[precision]
                 module = networks.build(name).to("cuda", dtype)
                 with torch.no_grad():
-                    export(module, torch.randn(batch, *networks.NETWORKS[name].shape).to("cuda", dtype), model)
+                    networks.export(module, networks.NETWORKS[name].example(batch, dtype, "cuda"), model)
             own = built[name, batch, precision] = {}
             for program, source in sources.items():
                 if before[program]:

@@ -1,4 +1,9 @@
-"""The networks of the GPU benchmark as torch modules with seeded random weights.
+#!/usr/bin/env python3
+"""The networks of the benchmarks as torch modules with seeded random weights.
+
+    bench/networks.py DIR [NAME...]
+
+writes each as DIR/NAME/model.onnx with inputs and outputs beside it, in fp32 at batch 1, for bench/cpu.py.
 
 Weights alone are not enough for a fair comparison: with torch's initial values deep networks fade or
 blow up and every implementation is compared on zeros. So the batch statistics of each normalisation are
@@ -8,9 +13,14 @@ of their branch, as in trained networks: with branches as large as what they are
 block multiplies the rounding errors of those before it, and outputs in fp16 say little about kernels.
 """
 
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Callable
 
+import audio
+import diffusion
+import from_transformers
 import torch
 import torchvision
 from torch import nn
@@ -242,143 +252,96 @@ class Transformer(nn.Module):
         return x
 
 
-class ResidualStep(nn.Module):
-    """A residual block of a diffusion network: group norms with SiLU around convolutions, and what the
-    time step adds to its channels."""
-
-    def __init__(self, inputs, outputs, time):
-        super().__init__()
-        self.norms = nn.ModuleList(nn.GroupNorm(32, c) for c in (inputs, outputs))
-        self.convolutions = nn.ModuleList(nn.Conv2d(c, outputs, 3, padding=1) for c in (inputs, outputs))
-        self.time = nn.Linear(time, outputs)
-        self.skip = nn.Conv2d(inputs, outputs, 1) if inputs != outputs else nn.Identity()
-
-    def forward(self, x, time):
-        silu = nn.functional.silu
-        y = self.convolutions[0](silu(self.norms[0](x))) + self.time(silu(time))[:, :, None, None]
-        return self.skip(x) + self.convolutions[1](silu(self.norms[1](y)))
-
-
-class CrossAttention(nn.Module):
-    def __init__(self, width, seen, heads):
-        super().__init__()
-        self.heads = heads
-        self.query, self.merge = nn.Linear(width, width, bias=False), nn.Linear(width, width)
-        self.key, self.value = (nn.Linear(seen, width, bias=False) for _ in range(2))
-
-    def forward(self, x, seen):
-        q, k, v = (
-            y.view(*y.shape[:2], self.heads, y.shape[2] // self.heads).transpose(1, 2)
-            for y in (self.query(x), self.key(seen), self.value(seen))
-        )
-        return self.merge(nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(x.shape))
-
-
-class SpatialTransformer(nn.Module):
-    """One transformer block over the pixels of an image: attention among them, to a text, and a gated
-    product (GEGLU)."""
-
-    def __init__(self, width, text, heads):
-        super().__init__()
-        self.norm = nn.GroupNorm(32, width, eps=1e-6)
-        self.enter, self.leave = (nn.Conv2d(width, width, 1) for _ in range(2))
-        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
-        self.itself, self.text = CrossAttention(width, width, heads), CrossAttention(width, text, heads)
-        self.widen, self.narrow = nn.Linear(width, 8 * width), nn.Linear(4 * width, width)
-
-    def forward(self, image, text):
-        x = self.enter(self.norm(image)).flatten(2).transpose(1, 2)
-        y = self.norms[0](x)
-        x = x + self.itself(y, y)
-        x = x + self.text(self.norms[1](x), text)
-        value, gate = self.widen(self.norms[2](x)).chunk(2, dim=-1)
-        x = x + self.narrow(value * nn.functional.gelu(gate))
-        return image + self.leave(x.transpose(1, 2).reshape(image.shape))
-
-
-class DiffusionUNet(nn.Module):
-    """The two outer levels of Stable Diffusion 1.5's UNet (320 and 640 channels, 8 heads), with two
-    blocks a level each way. Latents, text and the embedded time step come in one row, since inputs of
-    these networks are one tensor."""
-
-    LATENT, TEXT, TIME = (4, 64, 64), (77, 768), (1280,)
-    SIZES = [4 * 64 * 64, 77 * 768, 1280]
-
-    def __init__(self, widths=(320, 640), blocks=2, heads=8):
-        super().__init__()
-        text, time = self.TEXT[1], self.TIME[0]
-        self.enter = nn.Conv2d(4, widths[0], 3, padding=1)
-        self.down, self.up = nn.ModuleList(), nn.ModuleList()
-        inputs = widths[0]
-        for i, width in enumerate(widths):
-            for _ in range(blocks):
-                self.down.append(self.block(inputs, width, text, time, heads))
-                inputs = width
-            if i + 1 < len(widths):
-                self.shrink = nn.Conv2d(width, width, 3, 2, 1)
-        self.middle = self.block(inputs, inputs, text, time, heads)
-        self.last = ResidualStep(inputs, inputs, time)
-        for width in widths[::-1]:
-            for _ in range(blocks):
-                self.up.append(self.block(inputs + width, width, text, time, heads))
-                inputs = width
-            if width != widths[0]:
-                self.grow = nn.Conv2d(width, width, 3, padding=1)
-        self.norm, self.leave = nn.GroupNorm(32, widths[0]), nn.Conv2d(widths[0], 4, 3, padding=1)
-        self.blocks = blocks
-
-    @staticmethod
-    def block(inputs, width, text, time, heads):
-        return nn.ModuleList([ResidualStep(inputs, width, time), SpatialTransformer(width, text, heads)])
-
-    def forward(self, x):
-        latent, text, time = x.split(self.SIZES, dim=1)
-        image = latent.reshape(-1, *self.LATENT)
-        x = self.enter(image.contiguous(memory_format=torch.channels_last))
-        text = text.reshape(-1, *self.TEXT)
-        kept = []
-        for i, (residual, attention) in enumerate(self.down):
-            if i == self.blocks:
-                x = self.shrink(x)
-            x = attention(residual(x, time), text)
-            kept.append(x)
-        residual, attention = self.middle
-        x = self.last(attention(residual(x, time), text), time)
-        for i, (residual, attention) in enumerate(self.up):
-            if i == self.blocks:
-                x = self.grow(nn.functional.interpolate(x, scale_factor=2.0))
-            x = attention(residual(torch.cat([x, kept.pop()], 1), time), text)
-        return self.leave(nn.functional.silu(self.norm(x)))
-
-
 @dataclass(frozen=True)
 class Network:
+    """`shape`: of the one input, without the batch. `tokens`: the input holds numbers below it, as int64."""
+
     make: Callable[[], nn.Module]
-    shape: tuple  # of one input, without the batch
+    shape: tuple
+    tokens: int = 0
+
+    def example(self, batch, dtype=torch.float32, device="cpu"):
+        """A seeded input."""
+        if self.tokens:
+            return torch.randint(self.tokens, (batch, *self.shape), device=device)
+        return torch.randn(batch, *self.shape, device=device).to(dtype)
 
 
-def classifier(name):
-    return lambda: getattr(torchvision.models, name)(weights=None)
+def cast(x, dtype):
+    """An input in another type; numbers of tokens stay what they are."""
+    return x.to(dtype) if x.is_floating_point() else x
 
+
+def vision(name, **options):
+    """A network of torchvision's; `options` are its own."""
+
+    def make():
+        options_of_all = {"weights": None, **options}
+        return getattr(torchvision.models, name)(**options_of_all)
+
+    return make
+
+
+def segmenter(name):
+    return lambda: First(getattr(torchvision.models.segmentation, name)(weights=None, weights_backbone=None), "out")
+
+
+class First(nn.Module):
+    """A module that answers with a dictionary, as one of a single result."""
+
+    def __init__(self, module, key):
+        super().__init__()
+        self.module, self.key = module, key
+
+    def forward(self, x):
+        return self.module(x)[self.key]
+
+
+def channels_last(make):
+    return lambda: make().to(memory_format=torch.channels_last)
+
+
+LATENTS = sum(diffusion.TwoLevelUNet.SIZES)
 
 NETWORKS = {
-    "resnet50": Network(classifier("resnet50"), (3, 224, 224)),
-    "mobilenet_v2": Network(classifier("mobilenet_v2"), (3, 224, 224)),
-    "efficientnet_b0": Network(classifier("efficientnet_b0"), (3, 256, 256)),
-    "convnext_tiny": Network(classifier("convnext_tiny"), (3, 256, 256)),
-    "densenet121": Network(classifier("densenet121"), (3, 224, 224)),
-    "regnet_y_400mf": Network(classifier("regnet_y_400mf"), (3, 224, 224)),
-    "mobilenet_v3_large": Network(classifier("mobilenet_v3_large"), (3, 224, 224)),
-    "shufflenet_v2_x1_0": Network(classifier("shufflenet_v2_x1_0"), (3, 224, 224)),
-    "maxvit_t": Network(classifier("maxvit_t"), (3, 224, 224)),
+    "resnet50": Network(vision("resnet50"), (3, 224, 224)),
+    "mobilenet_v2": Network(vision("mobilenet_v2"), (3, 224, 224)),
+    "efficientnet_b0": Network(vision("efficientnet_b0"), (3, 256, 256)),
+    "convnext_tiny": Network(vision("convnext_tiny"), (3, 256, 256)),
+    "densenet121": Network(vision("densenet121"), (3, 224, 224)),
+    "regnet_y_400mf": Network(vision("regnet_y_400mf"), (3, 224, 224)),
+    "mobilenet_v3_large": Network(vision("mobilenet_v3_large"), (3, 224, 224)),
+    "shufflenet_v2_x1_0": Network(vision("shufflenet_v2_x1_0"), (3, 224, 224)),
+    "resnext50": Network(vision("resnext50_32x4d"), (3, 224, 224)),
+    "inception_v3": Network(vision("inception_v3", init_weights=False, aux_logits=False), (3, 299, 299)),
+    "maxvit_t": Network(vision("maxvit_t"), (3, 224, 224)),
+    "swin_t": Network(vision("swin_t"), (3, 224, 224)),
+    "vit_b16": Network(vision("vit_b_16"), (3, 224, 224)),
+    "deeplabv3_resnet50": Network(segmenter("deeplabv3_resnet50"), (3, 224, 224)),
+    "video_resnet18": Network(lambda: torchvision.models.video.r3d_18(weights=None), (3, 16, 112, 112)),
     "detector": Network(Detector, (3, 640, 640)),
     "unet": Network(UNet, (3, 256, 256)),
     "tracker": Network(Tracker, (8, 4096)),
-    "vit_b16": Network(classifier("vit_b_16"), (3, 224, 224)),
+    "noise_suppressor": Network(audio.NoiseSuppressor, (100, 257)),
+    "voice_detector": Network(audio.VoiceDetector, (16 * 512,)),
     "bert_128": Network(lambda: Transformer(128, causal=False), (128, 768)),
     "bert_384": Network(lambda: Transformer(384, causal=False), (384, 768)),
-    "sd_unet": Network(lambda: DiffusionUNet().to(memory_format=torch.channels_last), (sum(DiffusionUNet.SIZES),)),
     "gpt2_1024": Network(lambda: Transformer(1024, causal=True), (1024, 768)),
+    "sd_unet": Network(channels_last(diffusion.TwoLevelUNet), (LATENTS,)),
+    "sd_unet_whole": Network(channels_last(diffusion.StableDiffusionUNet), (LATENTS,)),
+    "sd_decoder": Network(channels_last(diffusion.ImageDecoder), (4, 64, 64)),
+    "dit_xl2": Network(diffusion.DiffusionTransformer, (4 * 32 * 32 + 1152,)),
+    "minilm": Network(from_transformers.minilm, (128,), tokens=30522),
+    "clip_image": Network(from_transformers.clip_image, (3, 224, 224)),
+    "clip_text": Network(from_transformers.clip_text, (77,), tokens=49408),
+    "dinov2_b": Network(from_transformers.dinov2, (3, 518, 518)),
+    "sam_encoder": Network(from_transformers.sam_encoder, (3, 1024, 1024)),
+    "depth_anything_s": Network(from_transformers.depth_anything, (3, 518, 518)),
+    "rt_detr": Network(from_transformers.rt_detr, (3, 640, 640)),
+    "conformer": Network(from_transformers.conformer, (16000,)),
+    "wav2vec": Network(from_transformers.wav2vec, (16000,)),
+    "whisper_encoder": Network(from_transformers.whisper_encoder, (80, 3000)),
+    "t5_encoder": Network(from_transformers.t5_encoder, (128,), tokens=32128),
 }
 
 
@@ -388,7 +351,9 @@ def last_layers(module):
     for part in module.modules():
         kind = type(part).__name__
         if kind in ("BasicBlock", "Bottleneck"):
-            yield part.bn2 if kind == "BasicBlock" else part.bn3
+            last = "2" if kind == "BasicBlock" else "3"
+            # Those of videos keep the normalisation behind its convolution.
+            yield getattr(part, "bn" + last) if hasattr(part, "bn" + last) else getattr(part, "conv" + last)[1]
         elif kind == "InvertedResidual" and getattr(part, "use_res_connect", False):
             # MobileNetV2 has `conv`, MobileNetV3 `block`; ShuffleNet's has no sum.
             yield part.conv[-1] if hasattr(part, "conv") else part.block[-1][1]
@@ -406,9 +371,9 @@ def last_layers(module):
             yield from (block[-1] for block in part.blocks)
 
 
-def settle(module, shape, batch=8):
-    """Gives a module with random weights activations of unit scale for inputs of `shape` (without the
-    batch), as the head of this file says, and puts it in evaluation mode."""
+def settle(module, example):
+    """Gives a module with random weights activations of unit scale for inputs like the example, which has several
+    in its batch, as the head of this file says, and puts it in evaluation mode."""
     for parameter_name, parameter in module.named_parameters():
         if parameter_name.endswith("layer_scale"):
             nn.init.uniform_(parameter, 0.2, 0.6)
@@ -430,7 +395,7 @@ def settle(module, shape, batch=8):
     if any(isinstance(part, norms) for part in module.modules()):
         module.train()
         with torch.no_grad():
-            module(torch.randn(batch, *shape))
+            module(example)
     return module.eval()
 
 
@@ -438,4 +403,39 @@ def build(name, seed=1):
     """The network in evaluation mode, fp32, on the CPU."""
     torch.manual_seed(seed)
     network = NETWORKS[name]
-    return settle(network.make(), network.shape)
+    return settle(network.make(), network.example(8))
+
+
+def export(module, example, path):
+    """The module as ONNX, in the type of its weights. Batch normalisations stay as they are: the
+    exporter would fold them into the weights in half precision and round these once more. The
+    operator in which torch hides the attention of nn.MultiheadAttention has no form in ONNX."""
+    torch.backends.mha.set_fastpath_enabled(False)
+    torch.onnx.export(
+        module, (example,), str(path), opset_version=17, dynamo=False,
+        input_names=["x"], output_names=["y"],
+        training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False,
+    )  # fmt: skip
+
+
+def write(name, folder):
+    """A model folder with a data set."""
+    from onnx import numpy_helper
+
+    module, example = build(name), NETWORKS[name].example(1)
+    data = folder / "test_data_set_0"
+    data.mkdir(parents=True, exist_ok=True)
+    with torch.no_grad():
+        export(module, example, folder / "model.onnx")
+        for kind, tensor, value in (("input", "x", example), ("output", "y", module(example))):
+            (data / f"{kind}_0.pb").write_bytes(numpy_helper.from_array(value.numpy(), tensor).SerializeToString())
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit("usage: bench/networks.py DIR [NAME...]")
+    for chosen in sys.argv[2:] or NETWORKS:
+        if chosen not in NETWORKS:
+            sys.exit(f"networks.py: no network '{chosen}'; there are {', '.join(NETWORKS)}")
+        write(chosen, Path(sys.argv[1]) / chosen)
+        print(chosen, flush=True)

@@ -123,7 +123,7 @@ def write_shapes(_):
         for part in module.modules():
             part.register_forward_hook(note)
         with torch.no_grad():
-            module(torch.zeros(1, *network.shape))
+            module(network.example(1))
     lines = [
         "# Contractions of the networks of bench/networks.py at batch 1, written by bench/gemm/layers.py.",
         FIELDS.replace(" ", ";") + ";networks",

@@ -125,9 +125,9 @@ def make(case):
     torch.manual_seed(11)
     if case.network.startswith("random_"):
         module = RandomNetwork(int(case.network[7:]))
-        return networks.settle(module, module.shape, batch=4), module.shape
+        return networks.settle(module, torch.randn(4, *module.shape)), module.shape
     if case.network in OWN:
-        return networks.settle(networks.NETWORKS[case.network].make(), case.shape, batch=2), case.shape
+        return networks.settle(networks.NETWORKS[case.network].make(), torch.randn(2, *case.shape)), case.shape
     words = {"weights": None}
     if case.network in ("googlenet", "inception_v3"):
         words |= {"init_weights": False, "aux_logits": False}
@@ -138,7 +138,7 @@ def make(case):
     module = models.get_model(case.network, **words)
     if case.network.startswith(("fcn", "deeplab", "lraspp")):
         module = Output(module)
-    return networks.settle(module, case.shape, batch=2), case.shape
+    return networks.settle(module, torch.randn(2, *case.shape)), case.shape
 
 
 def inputs_of(case, shape):
@@ -156,7 +156,7 @@ def prepare(case, folder, target):
             module, shape = make(case)
             module = module.to(gpu.DTYPES[case.precision])
             torch.save((module, shape), path.with_suffix(".pt"))
-            gpu.export(module, inputs_of(case, shape), path)
+            networks.export(module, inputs_of(case, shape), path)
         if target:
             gpu.build(path, path.with_suffix(".cu"), [f"--target={target}", *case.target_words], gpu.binary())
     except Exception as failure:
