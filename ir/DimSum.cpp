@@ -65,6 +65,14 @@ DimBounds quotientBounds(DimBounds a, DimBounds b) {
   return r;
 }
 
+size_t addends(const DimNode &n) {
+  return n.kind == DimKind::Add ? addends(*n.lhs) + addends(*n.rhs) : 1;
+}
+/// Of both sides of a minimum or a maximum; 0 for all else.
+size_t addendsWithin(const DimNode &n) {
+  return n.kind == DimKind::Min || n.kind == DimKind::Max ? addends(*n.lhs) + addends(*n.rhs) : 0;
+}
+
 DimBounds productBounds(DimBounds a, DimBounds b) {
   const DimBounds low = b * a.lower, high = b * a.upper;
   return low.join(high);
@@ -211,10 +219,19 @@ DimBounds DimSum::boundsWithin(unsigned depth, unsigned extremes) const {
     return r;
   if (DimBounds corners{}; boundsAtCorners(corners))
     r = r.meet(corners);
-  // Taking extremes apart loses nothing: one after the other. Quotients do, and each is tried.
-  for (const Term &term : terms())
-    if (term.first->kind == DimKind::Min || term.first->kind == DimKind::Max)
-      return extremes > 0 ? r.meet(boundsWithout(term.first, term.second, depth, extremes - 1)) : r;
+  // Taking extremes apart loses nothing: one after the other. Quotients do, and each is tried. The
+  // largest extreme comes first: what is inside it cancels other terms, which are extremes, too.
+  const Term *largest = nullptr;
+  size_t most = 0;
+  const llvm::SmallVector<Term, 8> ordered = terms();
+  for (const Term &term : ordered)
+    if (const size_t n = addendsWithin(*term.first); n > most) {
+      largest = &term;
+      most = n;
+    }
+  if (largest)
+    return extremes > 0 ? r.meet(boundsWithout(largest->first, largest->second, depth, extremes - 1))
+                        : r;
   if (depth > 0)
     for (auto &[product, coefficient] : terms_)
       r = r.meet(boundsWithout(product, coefficient, depth - 1, extremes));

@@ -96,6 +96,18 @@ Type Type::optional(Type inner) {
   return Type(inner.context().unique(std::move(s)));
 }
 
+namespace {
+int64_t saturatingProduct(llvm::ArrayRef<int64_t> factors) {
+  int64_t n = 1;
+  if (llvm::is_contained(factors, 0))
+    return 0;
+  for (int64_t f : factors)
+    if (llvm::MulOverflow(n, f, n))
+      return INT64_MAX;
+  return n;
+}
+} // namespace
+
 bool Type::hasStaticShape() const {
   for (Dim d : shape())
     if (!d.isConstant())
@@ -117,7 +129,10 @@ llvm::SmallVector<int64_t, 6> Type::upperShape() const {
   return s;
 }
 
-int64_t Type::upperElements() const { return elements().upper(); }
+int64_t Type::upperElements() const {
+  // The polynomial knows how extents depend on each other, as long as it has few terms.
+  return std::min(elements().upper(), saturatingProduct(upperShape()));
+}
 
 Dim Type::elements() const {
   Dim n = context().dim(1);
@@ -175,16 +190,6 @@ int64_t axisExtent(const LayoutAxis &a, int64_t n) {
 /// The same at the upper bounds.
 int64_t axisExtent(Type t, const LayoutAxis &a) {
   return axisExtent(a, (a.alloc ? a.alloc : t.dim(a.dim)).upper());
-}
-
-int64_t saturatingProduct(llvm::ArrayRef<int64_t> factors) {
-  int64_t n = 1;
-  if (llvm::is_contained(factors, 0))
-    return 0;
-  for (int64_t f : factors)
-    if (llvm::MulOverflow(n, f, n))
-      return INT64_MAX;
-  return n;
 }
 
 std::string whyNotLaidOut(Type t) {

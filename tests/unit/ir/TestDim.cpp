@@ -271,6 +271,30 @@ TEST(Dim, BoundsAreExactWhereSymbolsMeet) {
   EXPECT_EQ((ceilDiv(h, 32) * 32).upper(), 64);
 }
 
+/// Of a window that is cut at both ends, as masks that are pasted into an image are.
+Dim cutWindow(Dim from, Dim to) {
+  const Dim end = max(from, to), inside = min(to, from.node()->context->dim(392));
+  const Dim first = min(end + 1, max(from, from.node()->context->dim(137)));
+  const Dim last = min(inside + 2, max(inside + 1, from));
+  const Dim begin = end * inside + last * from + end + first;
+  return max(begin, min(end * 2 + end * inside + last * from + 1, end * last + last + from)) - begin;
+}
+
+TEST(Dim, WhatIsInsideOfExtremesCancelsTerms) {
+  Context c;
+  const Dim size = cutWindow(c.symbol("a", 0, 530), c.symbol("b", 0, 530));
+  EXPECT_EQ(size.lower(), 0);
+  EXPECT_LE(size.upper(), 531);
+}
+
+TEST(Dim, ElementsAreNoMoreThanExtentsAllow) {
+  Context c;
+  const Dim h = cutWindow(c.symbol("a", 0, 530), c.symbol("b", 0, 530)),
+            w = cutWindow(c.symbol("c", 0, 530), c.symbol("d", 0, 530));
+  const Type image = Type::tensor(c, Element::F32, {h, w});
+  EXPECT_LE(image.upperElements(), h.upper() * w.upper());
+}
+
 TEST(Dim, UnknownSymbolHasNoValue) {
   Context c;
   auto lookup = [](llvm::StringRef, void *) -> llvm::Optional<int64_t> { return llvm::None; };
