@@ -126,7 +126,7 @@ class Sampling(ctypes.Structure):
                 ("seed", ctypes.c_ulong), ("stop", ctypes.POINTER(ctypes.c_int)), ("stop_count", ctypes.c_int)]  # fmt: skip
 
 
-OK, INVALID, FULL, NO_LOGITS = 0, 1, 6, 21
+OK, INVALID, FULL, UNSUPPORTED, NO_LOGITS = 0, 1, 6, 9, 21
 
 
 class Program(Model):
@@ -313,6 +313,111 @@ class Generated(DecoderTest):
             self.assertEqual(program.tokens(self.prompt, 0)[0], OK)
             runs.append(program.generate(8, temperature=1.0, seed=3))
         self.assertEqual(runs[0], runs[1])
+
+
+FEATURES = 4
+
+
+def build_following(path, mask):
+    """A decoder that takes whatever follows from the length, each in another way, so that a wrong value
+    changes the logits; `mask`: the element of a 4-dimensional mask. Its second state is replaced by each run."""
+    random = np.random.default_rng(13)
+    weights = {"table": random.standard_normal([VOCABULARY, FEATURES]).astype(np.float32),
+               "head": random.standard_normal([FEATURES, VOCABULARY]).astype(np.float32),
+               "one": np.array([1]), "two": np.array([2]),
+               "visible": np.float32(0), "hidden": np.float32(-1e9), "cached": np.float32(0.25), "fresh": np.float32(9),
+               "half": np.float32(0.5), "third": np.float32(0.3), "tenth": np.float32(0.1)}  # fmt: skip
+    nodes = []
+
+    def node(op, inputs, output, **attributes):
+        nodes.append(helper.make_node(op, inputs, [output], name=output, **attributes))
+        return output
+
+    def number(name, factor):
+        value = node("Cast", [name], f"{name}.float", to=TensorProto.FLOAT)
+        return node("Mul", [value, factor], f"{name}.scaled")
+
+    x = node("Gather", ["table", "input_ids"], "x", axis=0)
+    places = node("Cast", ["position_ids"], "places.float", to=TensorProto.FLOAT)
+    query = node("Add", [x, node("Unsqueeze", [places, "two"], "places.column")], "query")
+    keys = node("Concat", ["past_key_values.0.key", x], "present.0.key", axis=1)
+    scores = node("MatMul", [query, node("Transpose", [keys], "turned", perm=[0, 2, 1])], "scores")
+    seen = node("Squeeze", ["attention_mask", "one"], "seen")
+    if mask == TensorProto.BOOL:
+        seen = node("Where", [seen, "visible", "hidden"], "added")
+    weighed = node("Softmax", [node("Add", [scores, seen], "masked")], "weighed", axis=2)
+    y = node("MatMul", [weighed, keys], "attended")
+    numbers = (("past_sequence_length", "half"), ("total_sequence_length", "third"), ("seqlens_k", "tenth"),
+               ("num_logits_to_keep", "half"))  # fmt: skip
+    for name, factor in numbers:
+        y = node("Add", [y, number(name, factor)], f"with.{name}")
+    y = node("Add", [y, node("Where", ["use_cache_branch", "cached", "fresh"], "branch")], "with.branch")
+    y = node("Add", [y, "past_conv.0"], "with.conv")
+    node("Add", ["past_conv.0", node("ReduceSum", [x, "one"], "sum", keepdims=1)], "present_conv.0")
+    node("MatMul", [y, "head"], "logits")
+
+    def info(name, kind, *shape):
+        return helper.make_tensor_value_info(name, kind, list(shape))
+
+    whole, short, real = TensorProto.INT64, TensorProto.INT32, TensorProto.FLOAT
+    graph = helper.make_graph(
+        nodes, "following",
+        [info("input_ids", whole, "batch", "count"), info("attention_mask", mask, "batch", 1, "count", "total"),
+         info("position_ids", whole, "batch", "count"), info("past_sequence_length", short, 1),
+         info("total_sequence_length", short), info("seqlens_k", short, "batch"),
+         info("num_logits_to_keep", whole), info("use_cache_branch", TensorProto.BOOL, 1),
+         info("past_key_values.0.key", real, "batch", "past", FEATURES), info("past_conv.0", real, "batch", 1, FEATURES)],
+        [info("logits", real, "batch", "count", VOCABULARY), info("present.0.key", real, "batch", "total", FEATURES),
+         info("present_conv.0", real, "batch", 1, FEATURES)],
+        [numpy_helper.from_array(value, name) for name, value in weights.items()])  # fmt: skip
+    onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path
+
+
+class Following(unittest.TestCase):
+    """Inputs that follow from the length, against ONNX Runtime, which is given each."""
+
+    def check(self, mask, element, visible, hidden):
+        with tempfile.TemporaryDirectory(prefix="tenon-decoder-") as name:
+            folder = Path(name)
+            model = build_following(folder / "following.onnx", mask)
+            source = folder / "following.cpp"
+            compile_model(model, source, f"--decoder={CAPACITY},logits=all")
+            program = Program(build_library(source, "-O1"), "following")
+            session, prompt = plain_session(onnx.load(model)), [3, 1, 4, 1, 5, 9, 2]
+            try:
+                for _ in range(2):  # from the beginning again
+                    past = {"past_key_values.0.key": np.zeros([1, 0, FEATURES], np.float32),
+                            "past_conv.0": np.zeros([1, 1, FEATURES], np.float32)}  # fmt: skip
+                    for tokens in (prompt, [6], [5, 3], [5]):
+                        length, count = past["past_key_values.0.key"].shape[1], len(tokens)
+                        rows, columns = np.ogrid[:count, : length + count]
+                        given = {
+                            "input_ids": np.array([tokens]),
+                            "attention_mask": np.where(columns <= rows + length, visible, hidden).astype(element)[None, None],
+                            "position_ids": np.arange(length, length + count)[None],
+                            "past_sequence_length": np.array([length], np.int32),
+                            "total_sequence_length": np.array(length + count, np.int32),
+                            "seqlens_k": np.array([length + count - 1], np.int32),
+                            "num_logits_to_keep": np.array(0),
+                            "use_cache_branch": np.array([True]),
+                        }  # fmt: skip
+                        expected, keys, conv = session.run(None, given | past)
+                        past = {"past_key_values.0.key": keys, "past_conv.0": conv}
+                        code, found = program.tokens(tokens, count)
+                        self.assertEqual(code, OK)
+                        np.testing.assert_allclose(found, expected[0], rtol=2e-4, atol=2e-4)
+                    # What a run replaces cannot be taken back to any but the beginning.
+                    self.assertEqual(program.set_length(4), UNSUPPORTED)
+                    self.assertEqual(program.set_length(0), OK)
+            finally:
+                program.close()
+
+    def test_mask_of_floats(self):
+        self.check(TensorProto.FLOAT, np.float32, 0, -1e9)
+
+    def test_mask_of_booleans(self):
+        self.check(TensorProto.BOOL, bool, True, False)
 
 
 class OnCuda(Generated):
