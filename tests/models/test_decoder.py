@@ -31,14 +31,16 @@ LAYERS, HEADS, KEY_HEADS, WIDTH, VOCABULARY, CAPACITY = 2, 4, 2, 16, 24, 40
 HIDDEN = HEADS * WIDTH
 
 
-def build(path):
+def build(path, element=TensorProto.FLOAT):
     """A decoder as onnxruntime-genai's builder writes them: the mask's sum says where the last key is,
-    queries, keys and values come side by side, the head is the embedding turned around."""
+    queries, keys and values come side by side, the head is the embedding turned around. Its weights are
+    numbers of fp16, whatever its elements."""
     random = np.random.default_rng(11)
+    kind = helper.tensor_dtype_to_np_dtype(element)
     nodes, weights = [], {}
 
     def weight(name, *shape):
-        weights[name] = (random.standard_normal(shape) / np.sqrt(shape[0])).astype(np.float32)
+        weights[name] = (random.standard_normal(shape) / np.sqrt(shape[0])).astype(np.float16).astype(kind)
         return name
 
     def node(op, inputs, outputs, domain="", **attributes):
@@ -46,11 +48,11 @@ def build(path):
         return outputs[0]
 
     def norm(x, name):
-        weights[name] = random.uniform(0.5, 1.5, HIDDEN).astype(np.float32)
+        weights[name] = random.uniform(0.5, 1.5, HIDDEN).astype(np.float16).astype(kind)
         return node("SimplifiedLayerNormalization", [x, name], [f"{name}.y"], axis=-1, epsilon=1e-6)
 
     angles = np.arange(CAPACITY)[:, None] / 100 ** (np.arange(WIDTH // 2) / (WIDTH // 2))
-    weights |= {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32),
+    weights |= {"cos": np.cos(angles).astype(np.float16).astype(kind), "sin": np.sin(angles).astype(np.float16).astype(kind),
                 "one": np.array([1]), "axis": np.array(1)}  # fmt: skip
     node("ReduceSum", ["attention_mask", "one"], ["mask.sum"])
     node("Cast", [node("Sub", ["mask.sum", "one"], ["mask.last"])], ["seqlens_k"], to=TensorProto.INT32)
@@ -61,7 +63,7 @@ def build(path):
     for i in range(LAYERS):
         packed = (HEADS + 2 * KEY_HEADS) * WIDTH
         qkv = node("MatMul", [norm(x, f"norm{i}"), weight(f"qkv{i}.w", HIDDEN, packed)], [f"qkv{i}"])
-        values.append(helper.make_tensor_value_info(qkv, TensorProto.FLOAT, ["batch_size", "sequence_length", packed]))
+        values.append(helper.make_tensor_value_info(qkv, element, ["batch_size", "sequence_length", packed]))
         caches = [f"past_key_values.{i}.key", f"past_key_values.{i}.value"]
         node("GroupQueryAttention", [qkv, "", "", *caches, "seqlens_k", "total_length", "cos", "sin"],
              [f"attention{i}", f"present.{i}.key", f"present.{i}.value"], "com.microsoft",
@@ -77,7 +79,7 @@ def build(path):
     head = node("Transpose", ["embedding"], ["head"], perm=[1, 0])
     node("MatMul", [norm(x, "norm"), head], ["logits"])
 
-    def info(name, *shape, kind=TensorProto.FLOAT):
+    def info(name, *shape, kind=element):
         return helper.make_tensor_value_info(name, kind, list(shape))
 
     def caches(stem, length):
@@ -132,9 +134,11 @@ OK, INVALID, FULL, UNSUPPORTED, NO_LOGITS = 0, 1, 6, 9, 21
 class Program(Model):
     """The functions of a decoder."""
 
+    logit = np.float32
+
     def tokens(self, tokens, rows):
         """(code, logits [rows, vocabulary])."""
-        given, out = (ctypes.c_int * len(tokens))(*tokens), np.full([rows, VOCABULARY], np.nan, np.float32)
+        given, out = (ctypes.c_int * len(tokens))(*tokens), np.full([rows, VOCABULARY], np.nan, self.logit)
         code = self.function("run_tokens")(self.context, given, len(tokens), None,
                                            out.ctypes.data_as(ctypes.c_void_p) if rows else None, rows)  # fmt: skip
         return code, out
@@ -428,13 +432,21 @@ class OnCuda(Generated):
 
     @classmethod
     def built(cls, logits):
-        target, nvcc = cls.GPU or "cuda:sm_80", "nvcc" if cls.GPU else str(ROOT / "tests/tools/emulated-nvcc")
         source = cls.folder / f"{logits}.cu"
-        compile_model(cls.model, source, f"--decoder={CAPACITY},logits={logits}", f"--target={target}",
+        return cls.library(cls.compiled(cls.model, source, f"--decoder={CAPACITY},logits={logits}"))
+
+    @classmethod
+    def compiled(cls, model, source, *words):
+        compile_model(model, source, *words, f"--target={cls.GPU or 'cuda:sm_80'}",
                       "--runtime=" + ("embed" if cls.GPU else "include"))  # fmt: skip
+        return source
+
+    @classmethod
+    def library(cls, source):
+        target, nvcc = cls.GPU or "cuda:sm_80", "nvcc" if cls.GPU else str(ROOT / "tests/tools/emulated-nvcc")
         arch = target.partition("sm_")[2]
         words = [nvcc, "-std=c++17", "-O1", "-shared", *(["-Xcompiler=-fPIC"] if cls.GPU else ["-fPIC"]),
-                 "-gencode", f"arch=compute_{arch},code=sm_{arch}", f"-I{cls.folder}", source, "-o",
+                 "-gencode", f"arch=compute_{arch},code=sm_{arch}", f"-I{source.parent}", source, "-o",
                  source.with_suffix(".so")]  # fmt: skip
         done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
         if done.returncode:
@@ -443,6 +455,76 @@ class OnCuda(Generated):
 
     if not GPU:  # hundreds of runs take minutes there
         test_sampled = None
+
+    def test_sampled_alike(self):
+        """A seed gives the tokens that it gives in C++, with stop tokens and without."""
+        source = self.folder / "host.cpp"
+        compile_model(self.model, source, f"--decoder={CAPACITY}")
+        library = build_library(source, "-O1")
+        for words in ({"temperature": 0.9}, {"temperature": 0.8, "top_k": 5}, {"temperature": 1.2, "top_p": 0.7},
+                      {"temperature": 1.0, "top_k": 9, "top_p": 0.8}, {"temperature": 1.0, "stop": [3, 11, 17]}):  # fmt: skip
+            host, there = Program(library, "host"), self.program("last")
+            self.addCleanup(host.close)
+            answers = []
+            for program in (host, there):
+                self.assertEqual(program.tokens(self.prompt, 0)[0], OK)
+                answers.append(program.generate(15, seed=5, **words))
+                answers[-1] += (program.length(), program.generate(2, seed=6))
+            self.assertEqual(*answers)
+
+    def test_stopped_at_once(self):
+        program, reference = self.program("last"), Reference(self.session)
+        first = int(reference.run(self.prompt)[-1].argmax())
+        self.assertEqual(program.tokens(self.prompt, 0)[0], OK)
+        for _ in range(2):
+            self.assertEqual(program.generate(12, stop=[first]), (OK, []))
+            self.assertEqual(program.length(), len(self.prompt))
+        self.assertEqual(program.generate(1), (OK, [first]))
+
+
+class HalfOnCuda(DecoderTest):
+    """In fp16: rotations, the caches' new rows and attention are one kernel then, and products of few rows have
+    theirs. On the emulator, or on a GPU, as above."""
+
+    def program(self, *words):
+        model = build(self.folder / "half.onnx", TensorProto.FLOAT16)
+        source = OnCuda.compiled(model, self.folder / "half.cu", f"--decoder={CAPACITY}", *words)
+        text = source.read_text()
+        program = Program(OnCuda.library(source), "half")
+        program.logit = np.float16
+        self.addCleanup(program.close)
+        return program, text
+
+    def test_steps(self):
+        """Against ONNX Runtime in fp32 over the same numbers: a prompt in two pieces, then a few at a time."""
+        program, text = self.program("--only=tactic.decode_attention,tactic.decode_attention_cached,tactic.strip,"
+                                     "tactic.strip_joined,tactic.map,tactic.gather,tactic.reduce,tactic.shape_of,"
+                                     "tactic.normalize")  # fmt: skip
+        self.assertEqual(text.count("cuda::make_appended_rows<false"), LAYERS)
+        reference = Reference(self.session)
+        for tokens in (self.prompt, [3], [5], [1, 2, 5], [7]):
+            expected = reference.run(tokens)
+            code, found = program.tokens(tokens, 1)
+            self.assertEqual(code, OK)
+            np.testing.assert_allclose(found[0].astype(np.float32), expected[-1], atol=0.02 * np.abs(expected).max())
+        self.assertEqual(program.set_length(len(self.prompt)), OK)
+        again = Reference(self.session)
+        again.run(self.prompt)
+        expected = again.run([9])
+        code, found = program.tokens([9], 1)
+        np.testing.assert_allclose(found[0].astype(np.float32), expected[-1], atol=0.02 * np.abs(expected).max())
+
+    def test_greedy(self):
+        """What is generated are the tokens that the same program gives the largest logits."""
+        program, _ = self.program()
+        self.assertEqual(program.tokens(self.prompt, 0)[0], OK)
+        code, tokens = program.generate(10)
+        self.assertEqual((code, program.length()), (OK, len(self.prompt) + 10))
+        self.assertEqual(program.set_length(0), OK)
+        code, logits = program.tokens(self.prompt, 1)
+        for token in tokens:
+            self.assertEqual(token, int(logits[0].argmax()))
+            code, logits = program.tokens([token], 1)
 
 
 class Examples(DecoderTest):
