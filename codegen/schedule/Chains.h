@@ -10,8 +10,11 @@
 // is read by its readers alone, perhaps through a reshape that is a view, on the same branch. Or a
 // tactic finds them itself (Chain::find), and what joins parts may be read by others, too:
 //
-//   %n = group … ; %c = concat %state, %n          %y, %n = group %state, … { … concat … attention
-//   } %y = group %c, … { attention }            →    %c = concat %state, %n
+//   %n = group …                         %y, %n = group %s, … { … concat … attention }
+//   %c = concat %s, %n              →    %c = concat %s, %n
+//   %y = group %c, … { attention }
+//
+// where %s is a state that the concat appends to in place.
 //
 // The joined group is built beside the graph and priced; those that save the most go first, at a
 // tie the earlier ones.
