@@ -358,11 +358,9 @@ private:
       add(past, axes[0]);
     }
     for (const ImportState &s : options_.states)
-      if (const DeclaredTensor *past = s.appendAxis ? input(s.input) : nullptr)
-        if (const int64_t axis =
-                *s.appendAxis + (*s.appendAxis < 0 ? int64_t(past->shape.size()) : 0);
-            axis >= 0 && size_t(axis) < past->shape.size() && isSymbol(*past, size_t(axis)))
-          add(*past, axis);
+      if (const DeclaredTensor *past = input(s.input))
+        if (const auto axis = s.axisOf(past->shape.size()); axis && isSymbol(*past, *axis))
+          add(*past, *axis);
     if (lengths.empty())
       return fail("no cache grows: expected present to be longer than past along one axis; files "
                   "with caches of a fixed length take --bind and --state");
@@ -410,10 +408,10 @@ private:
   /// cache of a window's rows is written one token at a time.
   void bindWidths() {
     for (const onnx::NodeProto &node : graph_.node())
-      if (node.op_type() == "GroupQueryAttention" && node.input_size() > 4)
+      if (readsCaches(node))
         for (int k : {3, 4})
           if (const DeclaredTensor *past = input(node.input(k)); past && past->shape.size() == 4) {
-            if (attribute(node, "sliding_window_cache", 0) == 1) {
+            if (keepsWindow(node)) {
               const int64_t window = attribute(node, "local_window_size", -1);
               if (isSymbol(*past, 2) && window > 0)
                 bind(symbol(*past, 2), window);
@@ -428,13 +426,18 @@ private:
           }
   }
 
-  /// Whether a cache holds the rows of a window alone.
   bool isWindow(llvm::StringRef cache) const {
     return llvm::any_of(graph_.node(), [&](const onnx::NodeProto &node) {
-      return node.op_type() == "GroupQueryAttention" && node.input_size() > 4 &&
-             (cache == node.input(3) || cache == node.input(4)) &&
-             attribute(node, "sliding_window_cache", 0) == 1;
+      return readsCaches(node) && keepsWindow(node) &&
+             (cache == node.input(3) || cache == node.input(4));
     });
+  }
+  static bool readsCaches(const onnx::NodeProto &node) {
+    return node.op_type() == "GroupQueryAttention" && node.input_size() > 4;
+  }
+  /// Whether the caches of such a node hold the rows of its window alone.
+  static bool keepsWindow(const onnx::NodeProto &node) {
+    return attribute(node, "sliding_window_cache", 0) == 1;
   }
 
   static int64_t attribute(const onnx::NodeProto &node, llvm::StringRef name, int64_t otherwise) {
@@ -589,14 +592,14 @@ bool defineFollowing(ModelImport &state, Graph &graph, GraphImporter &importer,
                 " is bound to a constant: expected an input");
     return false;
   }
-  const int64_t axis = *cache.appendAxis + (*cache.appendAxis < 0 ? past->type().rank() : 0);
-  if (axis < 0 || axis >= int64_t(past->type().rank())) {
+  const auto axis = cache.axisOf(past->type().rank());
+  if (!axis) {
     state.error("--state " + cache.input + "=" + cache.output + ":append@" +
                 std::to_string(*cache.appendAxis) + ": there is no such axis in " +
                 toString(past->type()));
     return false;
   }
-  FollowingValues values(importer.b, past, unsigned(axis), tokens);
+  FollowingValues values(importer.b, past, *axis, tokens);
   for (const auto &[name, what] : decoder.following) {
     const auto *declared =
         llvm::find_if(inputs, [&name = name](const DeclaredTensor &t) { return t.name == name; });
@@ -689,11 +692,11 @@ bool finishDecoder(ModelImport &state, Graph &graph) {
     if (!taken)
       return false;
   }
-  const int64_t axis = *cache.appendAxis + (*cache.appendAxis < 0 ? past->type().rank() : 0);
   DecoderPorts ports;
   ports.tokens = decoder.tokens;
   ports.logits = decoder.logits;
-  ports.length = past->type().dim(unsigned(axis)).symbol().str();
+  // defineFollowing has found that there is such an axis.
+  ports.length = past->type().dim(*cache.axisOf(past->type().rank())).symbol().str();
   ports.count = count.isSymbol() ? count.symbol().str() : "";
   ports.capacity = decoder.request.capacity;
   ports.lastLogits = !rowForEach || decoder.request.lastLogits;

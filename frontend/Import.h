@@ -28,7 +28,18 @@ struct ImportRange {
 /// An output carried to the next run's input (`--state IN=OUT:append@axis`).
 struct ImportState {
   std::string input, output;
-  llvm::Optional<int64_t> appendAxis; // None: replaced
+  llvm::Optional<int64_t> appendAxis; // None: replaced; negative: counted from the end
+
+  /// The axis along which a state of `rank` dimensions grows; None where it does not, or has no
+  /// such axis.
+  llvm::Optional<unsigned> axisOf(size_t rank) const {
+    if (!appendAxis)
+      return llvm::None;
+    const int64_t axis = *appendAxis + (*appendAxis < 0 ? int64_t(rank) : 0);
+    if (axis < 0 || axis >= int64_t(rank))
+      return llvm::None;
+    return unsigned(axis);
+  }
 };
 
 /// What --decoder asks for.

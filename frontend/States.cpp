@@ -48,20 +48,16 @@ static std::string checkCarried(const ImportState &wanted, Type from, Type to) {
   std::string why = toString(to) + " cannot become the next " + toString(from);
   if (from.element() != to.element() || from.rank() != to.rank())
     return why;
-  const int64_t rank = from.rank();
-  int64_t axis = -1;
-  if (wanted.appendAxis) {
-    axis = *wanted.appendAxis + (*wanted.appendAxis < 0 ? rank : 0);
-    if (axis < 0 || axis >= rank)
-      return "there is no axis " + std::to_string(*wanted.appendAxis) + " in " + toString(from);
-  }
-  llvm::SmallVector<int64_t, 4> other; // axes whose extents differ
-  for (int64_t d = 0; d < rank; ++d)
-    if (d != axis && from.dim(unsigned(d)) != to.dim(unsigned(d)))
+  const auto axis = wanted.axisOf(from.rank());
+  if (wanted.appendAxis && !axis)
+    return "there is no axis " + std::to_string(*wanted.appendAxis) + " in " + toString(from);
+  llvm::SmallVector<unsigned, 4> other; // axes whose extents differ
+  for (unsigned d = 0; d < from.rank(); ++d)
+    if (axis != d && from.dim(d) != to.dim(d))
       other.push_back(d);
   if (other.empty())
     return "";
-  if (other.size() == 1 && from.dim(unsigned(other[0])).isSymbol())
+  if (other.size() == 1 && from.dim(other[0]).isSymbol())
     why += "; what grows along axis " + std::to_string(other[0]) + " is " +
            quoted(wanted.input + "=" + wanted.output + ":append@" + std::to_string(other[0]));
   return why;
@@ -87,8 +83,8 @@ bool resolveStates(ModelImport &state, Graph &graph) {
       state.error(spelling(wanted) + ": " + why);
       return false;
     }
-    if (wanted.appendAxis)
-      s.appendAxis = int(*wanted.appendAxis + (*wanted.appendAxis < 0 ? from.rank() : 0));
+    if (const auto axis = wanted.axisOf(from.rank()))
+      s.appendAxis = int(*axis);
     for (const State &other : graph.states)
       if (other.input == s.input || other.output == s.output) {
         state.error(spelling(wanted) + ": " +

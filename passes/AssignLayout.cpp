@@ -280,13 +280,24 @@ private:
       if (!hasContiguousRows(op.operand(i)->type()) || !context_.enabled("assign-layout.view", &op))
         op.setOperand(i, converted(op.operand(i), Layout(), op));
     Value *y = op.result();
-    Operation *reader = y->hasOneUse() ? y->firstUse()->owner() : nullptr;
-    if (!reader || !reader->is(Op::Transpose) || !context_.fire("assign-layout.view", op))
+    Operation *reader = onlyReader(y);
+    // Heads that share keys become neighbours of the others first.
+    const Operation *merge = reader && reader->is(Op::Reshape) ? reader : nullptr;
+    if (merge)
+      reader = onlyReader(merge->result());
+    if (!reader || !reader->is(Op::Transpose))
       return;
     llvm::SmallVector<int, 6> order;
     for (int64_t d : reader->intsAttr("perm"))
       order.push_back(int(d));
-    setLayout(y, Layout::permuted(y->type().context(), order));
+    llvm::Optional<Layout> layout = Layout::permuted(y->type().context(), order);
+    if (merge)
+      layout = reshapeLayout(merge->result()->type().withLayout(*layout), y->type());
+    if (layout && context_.fire("assign-layout.view", op))
+      setLayout(y, *layout);
+  }
+  static Operation *onlyReader(const Value *v) {
+    return v->hasOneUse() ? v->firstUse()->owner() : nullptr;
   }
 
   /// Whether neighbours along the last dimension are neighbours in memory.

@@ -13,11 +13,12 @@
 // the positions of query and key,
 //   select(n > first + m + c, −∞, s)        select(n > first + m or n < first + m − c, −∞, s)
 // which becomes causal, window and the operand `first`, so that kernels leave those keys out.
-// Constant factors of q and k (an export that splits the scale between them) join the scale. Behind
-// the softmax, casts are seen through, and `select(isnan w, 0, w)` and `select(h, 0, w)`, where the
-// score is −∞ wherever h holds; these become zero_undefined. Every value between the two products
-// has one use. It is left to canonicalisation to compose the transposes that bring k and v into
-// rows, and to folding to compute masks that are constant.
+// Constant factors of q and k (an export that splits the scale between them) join the scale, also
+// those before a reshape or transpose. Behind the softmax, casts are seen through, and
+// `select(isnan w, 0, w)` and `select(h, 0, w)`, where the score is −∞ wherever h holds; these
+// become zero_undefined. Every value between the two products has one use. It is left to
+// canonicalisation to compose the transposes that bring k and v into rows, and to folding to
+// compute masks that are constant.
 //
 // Scores move to f32 where they were narrower. Heads are at most as large as the target's kernel
 // takes for the type that they will be stored in (TargetTraits::attentionHead,
@@ -289,7 +290,7 @@ bool isPlainProduct(const Operation *op) {
 }
 
 /// The factor of a map that only scales `v`, which has no other use: gives what it scales.
-Value *throughScale(Value *v, double &scale, Location &loc) {
+Value *scaledValue(Value *v, double &scale, Location &loc) {
   Operation *map = v->def();
   if (!isPlainMap(map, 1) || !v->hasOneUse() || !readsWhole(*map, 0) ||
       map->operand(0)->type().element() != v->type().element())
@@ -300,6 +301,33 @@ Value *throughScale(Value *v, double &scale, Location &loc) {
   scale *= a->slope;
   mergeLocation(loc, map->loc());
   return map->operand(0);
+}
+
+/// An operand of the product of scores without its constant factor, and how it is moved then.
+struct Unscaled {
+  Value *from;
+  llvm::SmallVector<const Operation *, 2> moves; // the last one first
+
+  Value *moved(Builder &b) const {
+    Value *v = from;
+    for (const Operation *op : llvm::reverse(moves))
+      v = v ? b.value(op->kind(), {v}, op->attributes()) : nullptr;
+    return v;
+  }
+};
+
+/// Takes the factor of `v` off, where it has one and nothing else reads what it makes.
+Unscaled throughScale(Value *v, double &scale, Location &loc) {
+  Unscaled r{v, {}};
+  while (r.from->def() && r.from->def()->isAny(Op::Reshape, Op::Transpose) && r.from->hasOneUse()) {
+    r.moves.push_back(r.from->def());
+    r.from = r.from->def()->operand(0);
+  }
+  Value *inner = scaledValue(r.from, scale, loc);
+  if (inner == r.from)
+    return {v, {}};
+  r.from = inner;
+  return r;
 }
 
 /// What the softmax's weights go through before they meet the values.
@@ -541,9 +569,10 @@ bool matmulPattern(Operation &op, Rewriter &rw) {
       hiding = &step;
   }
   mergeLocation(nodes, scores->loc());
-  Value *q = throughScale(scores->operand(0), scale, nodes);
-  Value *k = throughScale(scores->operand(1), scale, nodes);
-  const Type shown = scores->result()->type(), y = op.result()->type(), left = q->type();
+  const Unscaled q = throughScale(scores->operand(0), scale, nodes),
+                 k = throughScale(scores->operand(1), scale, nodes);
+  const Type shown = scores->result()->type(), y = op.result()->type(),
+             left = scores->operand(0)->type();
   const TargetTraits &target = rw.context().target;
   const Element stored = storedElement(y.element(), nodes, rw.context());
   // Where v has leading dimensions of its own, weights would be computed once for each.
@@ -563,8 +592,11 @@ bool matmulPattern(Operation &op, Rewriter &rw) {
       return false;
   }
   b.location = nodes;
-  llvm::SmallVector<Value *, 4> operands{asRows(b, q, scores->boolAttr("trans_a")),
-                                         asRows(b, k, !scores->boolAttr("trans_b")),
+  Value *queries = q.moved(b), *keys = k.moved(b);
+  if (!queries || !keys)
+    return false;
+  llvm::SmallVector<Value *, 4> operands{asRows(b, queries, scores->boolAttr("trans_a")),
+                                         asRows(b, keys, !scores->boolAttr("trans_b")),
                                          asRows(b, op.operand(1), op.boolAttr("trans_b"))};
   if (bias)
     operands.push_back(bias);

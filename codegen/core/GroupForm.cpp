@@ -236,8 +236,13 @@ Result<GroupForm> analyzeJoining(Operation &group, Operation &anchor,
         return std::move(piece).refusal();
     made.push_back(concat->result());
   }
+  const auto isOfJoin = [&](Value *v) {
+    return llvm::is_contained(made, v) || llvm::any_of(concats, [&](const Operation *concat) {
+             return llvm::is_contained(concat->operands(), v);
+           });
+  };
   llvm::SmallVector<Value *, 4> results = group.region().terminator()->operands();
-  while (results.size() > 1 && llvm::is_contained(made, results.back()))
+  while (results.size() > 1 && isOfJoin(results.back()))
     results.pop_back();
   if (auto whole = describe(group, &anchor, made, results, form); !whole)
     return std::move(whole).refusal();

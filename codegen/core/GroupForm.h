@@ -9,7 +9,7 @@
 // else does, and perhaps a map of another space at the end (codegen/schedule/Chains.h).
 // Their forms are those of the anchors one by one, and that of the map. Anchors may also stand
 // beside the last one: they read what it reads, and its body what they make. Or one anchor reads
-// what concats of the group join, which may be results as well.
+// what concats of the group join; that, and its pieces, may be results as well.
 #pragma once
 
 #include "ir/IR.h"
@@ -100,7 +100,8 @@ struct GroupForm {
   /// which it is not.
   std::vector<GroupForm> beside;
   /// The concats of a group with an anchor. The anchor, and others of them, read what each makes
-  /// like an argument, which it is not; results behind those of the body are what one makes.
+  /// like an argument, which it is not; results behind those of the body are what one makes or
+  /// joins.
   std::vector<JoinForm> joined;
 
   bool isChain() const { return !before.empty() || !beside.empty() || !joined.empty(); }

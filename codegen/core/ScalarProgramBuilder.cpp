@@ -148,8 +148,10 @@ int ScalarProgramBuilder::reshape(Operation *op, const ElementIndex &at) {
   Value *x = op->operand(0);
   const Type from = x->type(), to = op->result()->type();
   // Row-major data of the group's own input can be addressed by either shape, as can what is read
-  // like one.
-  if ((x->argumentOf() || llvm::is_contained(made_, x)) && from.layout().isRowMajor())
+  // like one; what a concat joins lies nowhere.
+  const bool isMade = llvm::is_contained(made_, x);
+  if (((x->argumentOf() || isMade) && from.layout().isRowMajor()) ||
+      (isMade && x->def()->is(Op::Concat)))
     return input(x, to.withLayout(Layout()), at);
   // Otherwise only extents of 1 may come and go.
   ElementIndex inner = at;

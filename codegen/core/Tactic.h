@@ -109,7 +109,8 @@ struct Chain {
   llvm::StringRef within = {};
   /// Instead of parts: the groups and the views between them that go with the group `last`, which
   /// is not among them; false where there are none. What concats among them make may be read by
-  /// others, too.
+  /// others, too; one that appends to a state in place stays where it is and is repeated in the
+  /// joined group, which makes what is new.
   bool (*find)(Operation &last, llvm::SmallVectorImpl<Operation *> &pieces) = nullptr;
 };
 

@@ -52,7 +52,8 @@ struct Run {
   llvm::SmallVector<Operation *, 4> parts; // as the chain has them
   std::vector<Operation *> pieces;    // parts and the views between them, in order of the graph
   llvm::SmallVector<Value *, 2> kept; // results of pieces that others read, too
-  Operation *joined = nullptr;        // beside the graph
+  llvm::SmallVector<Operation *, 2> staying; // pieces that are needed as views of what is kept
+  Operation *joined = nullptr;               // beside the graph
   ChainOffer offer;
   FusionDecision decision;
 
@@ -67,6 +68,9 @@ public:
   /// Finds all runs; false where there are none.
   bool find() {
     llvm::SmallVector<Operation *, 64> groups;
+    for (const State &s : graph_.states)
+      if (Operation *concat = appendOf(graph_, s))
+        appends_.insert(concat);
     graph_.body().walk([&](Operation *op) {
       const auto place = unsigned(places_.size());
       places_[op] = place;
@@ -175,7 +179,7 @@ private:
     }
     if (!isPart(&last, chain.parts.back()))
       return;
-    Run run{&tactic, &chain, {}, {}, {}, nullptr, {}, {}};
+    Run run{&tactic, &chain, {}, {}, {}, {}, nullptr, {}, {}};
     run.parts.assign(chain.parts.size(), nullptr);
     run.parts.back() = &last;
     run.pieces.push_back(&last);
@@ -204,7 +208,7 @@ private:
     llvm::SmallVector<Operation *, 8> pieces;
     if (!anchors_.lookup(&last) || !chain.find(last, pieces))
       return;
-    Run run{&tactic, &chain, {}, {}, {}, nullptr, {}, {}};
+    Run run{&tactic, &chain, {}, {}, {}, {}, nullptr, {}, {}};
     run.pieces.assign(pieces.begin(), pieces.end());
     run.pieces.push_back(&last);
     for (Operation *piece : pieces) {
@@ -213,21 +217,36 @@ private:
         return;
       if (piece->is(Op::Group))
         run.parts.push_back(piece);
-      for (Value *v : piece->results())
-        if (llvm::any_of(v->uses(), [&](const Use *use) {
-              return !llvm::is_contained(run.pieces, use->owner());
-            })) {
-          // The joined group stands where the last one does.
-          if (!piece->is(Op::Concat) || llvm::any_of(v->uses(), [&](const Use *use) {
-                return !llvm::is_contained(run.pieces, use->owner()) &&
-                       places_.lookup(use->owner()) < places_.lookup(&last);
-              }))
-            return;
-          run.kept.push_back(v);
-        }
+      if (appends_.count(piece))
+        run.staying.push_back(piece);
     }
+    for (Operation *piece : pieces)
+      for (Value *v : piece->results())
+        if (!keep(run, v))
+          return;
     run.parts.push_back(&last);
     add(std::move(run));
+  }
+
+  /// Adds what a piece of `run` makes to what is kept, where others read it; false where they
+  /// cannot have it.
+  bool keep(Run &run, Value *v) const {
+    const bool stays = llvm::is_contained(run.staying, v->def());
+    bool isJoined = false; // to a state
+    bool isRead = false;   // by others
+    for (const Use *use : v->uses()) {
+      isJoined |= llvm::is_contained(run.staying, use->owner());
+      if (llvm::is_contained(run.pieces, use->owner()))
+        continue;
+      isRead = true;
+      // The joined group stands where the last one does, and views of what it makes behind it.
+      if (!v->def()->is(Op::Concat) ||
+          places_.lookup(use->owner()) < places_.lookup(run.pieces.back()))
+        return false;
+    }
+    if (isJoined || (isRead && !stays))
+      run.kept.push_back(v);
+    return true;
   }
 
   void add(Run run) {
@@ -338,14 +357,18 @@ private:
       now->setHint(run.kept[i]->hint());
       run.kept[i]->replaceAllUsesWith(now);
     }
+    for (Operation *piece : run.staying)
+      piece->moveBefore(&last);
     for (Operation *piece : llvm::reverse(run.pieces))
-      piece->erase();
+      if (!llvm::is_contained(run.staying, piece))
+        piece->erase();
   }
 
   Graph &graph_;
   const TargetLevel &level_;
   const ScheduleOptions &options_;
   // By address, looked up only.
+  llvm::DenseSet<const Operation *> appends_; // to states, in place
   llvm::DenseMap<const Operation *, unsigned> places_;
   llvm::DenseMap<const Operation *, Operation *> anchors_; // of groups
   struct Maker {

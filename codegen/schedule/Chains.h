@@ -8,9 +8,16 @@
 // The tactics of the level say which chains there are (Tactic::chains). Their parts are found as a
 // tree: the group that comes last, and for each other part a group of one anchor (or of maps) that
 // is read by its readers alone, perhaps through a reshape that is a view, on the same branch. Or a
-// tactic finds them itself (Chain::find), and what joins parts may be read by others, too. The
-// joined group is built beside the graph and priced; those that save the most go first, at a tie
-// the earlier ones.
+// tactic finds them itself (Chain::find), and what joins parts may be read by others, too:
+//
+//   %n = group …                         %y, %n = group %s, … { … concat … attention }
+//   %c = concat %s, %n              →    %c = concat %s, %n
+//   %y = group %c, … { attention }
+//
+// where %s is a state that the concat appends to in place.
+//
+// The joined group is built beside the graph and priced; those that save the most go first, at a
+// tie the earlier ones.
 #pragma once
 
 #include "codegen/schedule/Schedule.h"

@@ -30,21 +30,41 @@ bool identityMapPattern(Operation &op, Rewriter &rw) {
   return true;
 }
 
+/// The scalar constant that all elements of `v` are where a map of nothing makes it, however it is
+/// moved then: of extents that are not known there is no literal. Null: none.
+static const Operation *everyElementOf(const Value *v) {
+  while (v->def() && v->def()->isAny(Op::Reshape, Op::Transpose, Op::Slice))
+    v = v->def()->operand(0);
+  const Operation *map = v->def();
+  if (!map || !map->is(Op::Map) || map->numOperands() > 0)
+    return nullptr;
+  const Operation *element = map->region().terminator()->operand(v->index())->def();
+  return element && element->is(Op::Const) ? element : nullptr;
+}
+
 // map(x, splat c) { f(x, c) } = map(x) { f(x, const c) }
 bool splatOperand(Operation &op, Rewriter &rw) {
   if (!op.isAny(Op::Map, Op::Reduce))
     return false;
   for (unsigned i = 0; i < op.numOperands(); ++i) {
-    if (!hasScalarConst(op.operand(i)->type().element()) || !splatValue(op.operand(i)))
+    const Operation *element = everyElementOf(op.operand(i));
+    if (!element &&
+        (!hasScalarConst(op.operand(i)->type().element()) || !splatValue(op.operand(i))))
       continue;
     if (op.is(Op::Reduce) && op.numOperands() == 1)
       return false; // the extents of a reduction stay visible in an operand
     if (!rw.fire(op))
       return false;
-    Literal l = constantValue(op.operand(i));
     Value *argument = elementArgument(op, i);
-    Builder b(&op.region().front(), rw.context().diagnostics);
-    argument->replaceAllUsesWith(scalarFromTensor(b, *l, 0));
+    if (element) {
+      std::map<const Value *, Value *> none;
+      Operation *copy = element->clone(none);
+      op.region().insertBefore(&op.region().front(), copy);
+      argument->replaceAllUsesWith(copy->result());
+    } else {
+      Builder b(&op.region().front(), rw.context().diagnostics);
+      argument->replaceAllUsesWith(scalarFromTensor(b, *constantValue(op.operand(i)), 0));
+    }
     dropMapOperand(op, i);
     return true;
   }

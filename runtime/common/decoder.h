@@ -8,6 +8,9 @@
 //   int reset()
 //   int run(const void *const *inputs, void *const *outputs)
 //   unsigned char *memory()           the context's: decoder_form::bytes of it
+//   static constexpr bool draws       whether it can draw tokens where it runs the program; then
+//   static constexpr int most_stops   how many tokens may end that, at most
+//   int generate(const drawing &)     runs of one token each, from the logits in `row` on
 #ifndef TENON_RUNTIME_COMMON_DECODER_H
 #define TENON_RUNTIME_COMMON_DECODER_H
 
@@ -39,6 +42,19 @@ template <class Token, class Logit, bool LastLogits, int Inputs> struct decoder_
   constexpr size_t logit_bytes() const { return row_bytes() * size_t(LastLogits ? 1 : piece); }
   /// Of a context: what is known of the last run, its tokens, its logits.
   constexpr size_t bytes() const { return decoder_state::room + token_bytes() + logit_bytes(); }
+};
+
+/// What a machine needs to draw tokens and append them without the host.
+template <class Sampling> struct drawing {
+  const Sampling *how;
+  long position, vocabulary;
+  int count; // of tokens, at most
+  int token_input;
+  const void *const *inputs; // the others
+  void *row;                 // the last logits, and then those of the last run
+  size_t row_bytes;
+  int *tokens, *made; // what was appended before a stop token
+  bool *ended;        // by one: what runs behind it left cannot be used
 };
 
 template <class Form, class Machine> class decoder {
@@ -110,9 +126,15 @@ public:
         how->stop_count < 0 || (how->stop_count > 0 && !how->stop))
       return invalid_argument;
     *made = 0;
+    if constexpr (Machine::draws) {
+      bool ended = false;
+      const int code = generate_there(*how, count, inputs, tokens, *made, ended);
+      if (code != ok || ended)
+        return code;
+    }
     for (; *made < count; ++*made) {
       const long position = long(machine_.get(form_.length));
-      if (state().last_row < 0 || state().length != position)
+      if (!has_logits())
         return no_logits;
       const int next = draw_token(row(state().last_row), form_.vocabulary, *how, position);
       for (int i = 0; i < how->stop_count; ++i)
@@ -132,6 +154,44 @@ private:
   Logit *row(int i) {
     unsigned char *const rows = machine_.memory() + decoder_state::room + form_.token_bytes();
     return reinterpret_cast<Logit *>(rows) + size_t(i) * size_t(form_.vocabulary);
+  }
+
+  bool has_logits() {
+    return state().last_row >= 0 && state().length == long(machine_.get(form_.length));
+  }
+
+  /// As many of `count` tokens as the caches have room for, drawn by the machine. Runs go on behind
+  /// a stop token before anybody knows of it: they are taken back, and the last token before it is
+  /// appended once more, for its logits.
+  template <class Sampling>
+  int generate_there(const Sampling &how, int count, const void *const *inputs, int *tokens,
+                     int &made, bool &ended) {
+    const long position = long(machine_.get(form_.length)), room = form_.capacity - position;
+    const int most = room < count ? int(room) : count;
+    if (most < 2 || !has_logits() || (Form::inputs > 1 && !inputs) ||
+        (how.stop_count > 0 && !form_.shortens) || how.stop_count > Machine::most_stops)
+      return ok; // one by one
+    if (form_.count >= 0)
+      if (const int code = machine_.set(form_.count, 1); code != ok)
+        return code;
+    const decoder_state before = state();
+    state().last_row = -1;
+    const int code = machine_.generate(
+        form_, drawing<Sampling>{&how, position, form_.vocabulary, most, form_.tokens, inputs,
+                                 row(before.last_row), form_.row_bytes(), tokens, &made, &ended});
+    if (code != ok)
+      return code;
+    if (!ended) {
+      state() = {before.last_row, position + made};
+      return ok;
+    }
+    const int kept = made > 0 ? made - 1 : 0;
+    if (const int taken = machine_.set(form_.length, index_t(position + kept)); taken != ok)
+      return taken;
+    if (made > 0)
+      return run_piece(tokens + kept, 1, inputs);
+    state() = before;
+    return ok;
   }
 
   int run_piece(const int *tokens, int count, const void *const *inputs) {

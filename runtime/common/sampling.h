@@ -7,7 +7,8 @@
 // The noise is a function of seed, position and token (the generator of docs/random.md). The k
 // largest logits are those from a threshold up, which three histograms of its bits find (11, 11 and
 // 10 of them); so are the fewest whose probabilities together reach p, by histograms of masses in
-// fixed point, whose sums have no order. Logits that equal the threshold stay.
+// fixed point, whose sums have no order. Logits that equal the threshold stay. GPUs do the same in
+// parallel (cuda/sampling/kernel.cuh).
 #ifndef TENON_RUNTIME_COMMON_SAMPLING_H
 #define TENON_RUNTIME_COMMON_SAMPLING_H
 
@@ -18,14 +19,14 @@
 namespace tenon {
 namespace detail {
 
-inline uint64_t mix_bits(uint64_t z) {
+TENON_FN uint64_t mix_bits(uint64_t z) {
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
   z = (z ^ z >> 27) * 0x94d049bb133111ebull;
   return z ^ z >> 31;
 }
 
 /// Standard Gumbel noise of token `i`, drawn behind `position` tokens.
-inline double token_noise(uint32_t seed, uint64_t position, uint64_t i) {
+TENON_FN double token_noise(uint32_t seed, uint64_t position, uint64_t i) {
   constexpr uint64_t step = 0x9e3779b97f4a7c15ull;
   const uint64_t bits = mix_bits(mix_bits(position * step + mix_bits(seed)) + (i + 1) * step);
   const double u = (double(bits >> 11) + 0.5) * 0x1p-53;
@@ -35,12 +36,25 @@ inline double token_noise(uint32_t seed, uint64_t position, uint64_t i) {
 constexpr double most_noise = 37.5;
 
 /// An integer that is larger where `x` is; NaN counts as the lowest.
-inline uint32_t ordered_bits(float x) {
+TENON_FN uint32_t ordered_bits(float x) {
   if (x != x)
     return 0;
   uint32_t bits;
   memcpy(&bits, &x, sizeof(bits));
   return bits >> 31 ? ~bits : bits | 0x80000000u;
+}
+
+/// What a token of `key` weighs where the fewest that reach a probability are looked for; tokens
+/// below `least` are out of the question.
+TENON_FN uint64_t token_mass(float logit, uint32_t key, uint32_t least, float largest,
+                             double temperature) {
+  const double x = (double(logit) - double(largest)) / temperature;
+  return key < least || !(x > -28) ? uint64_t(0) : uint64_t(::exp(x) * 0x1p40);
+}
+/// How much of all mass the likely tokens make at least.
+TENON_FN uint64_t wanted_mass(uint64_t all, float top_p) {
+  const double wanted = double(all) * (top_p > 0 ? double(top_p) : 0);
+  return wanted > 1 ? uint64_t(wanted) : uint64_t(1);
 }
 
 /// The largest threshold such that the weights of the keys from there up make `wanted` at least,
@@ -92,15 +106,13 @@ int draw_token(const Logit *logits, long count, const Sampling &how, long positi
                               [](long, uint32_t) { return uint64_t(1); });
   if (how.top_p < 1) {
     auto mass = [&](long i, uint32_t key) {
-      const double x = (double(logit(i)) - double(largest)) / temperature;
-      return key < least || !(x > -28) ? uint64_t(0) : uint64_t(::exp(x) * 0x1p40);
+      return detail::token_mass(logit(i), key, least, largest, temperature);
     };
     uint64_t all = 0;
     for (long i = 0; i < count; ++i)
       all += mass(i, detail::ordered_bits(logit(i)));
-    const double wanted = double(all) * (how.top_p > 0 ? double(how.top_p) : 0);
     const uint32_t likely =
-        detail::threshold(logits, count, wanted > 1 ? uint64_t(wanted) : uint64_t(1), mass);
+        detail::threshold(logits, count, detail::wanted_mass(all, how.top_p), mass);
     least = likely > least ? likely : least;
   }
   const uint32_t seed = uint32_t(how.seed);

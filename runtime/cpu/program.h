@@ -522,6 +522,7 @@ struct decoder_machine {
     return run_context(p, c, inputs, outputs);
   }
   unsigned char *memory() const { return decoder_memory(p, c); }
+  static constexpr bool draws = false;
 };
 
 inline int thread_count(const context *c) { return c && c->workers ? c->workers->size() : 1; }

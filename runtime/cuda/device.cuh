@@ -77,6 +77,7 @@ TENON_DEVICE void fence() { __threadfence(); }
 TENON_DEVICE void trap() { __trap(); }
 TENON_DEVICE int atomic_add(int *p, int v) { return atomicAdd(p, v); }
 TENON_DEVICE void atomic_max(int *p, int v) { (void)atomicMax(p, v); }
+TENON_DEVICE void atomic_add(unsigned long long *p, unsigned long long v) { (void)atomicAdd(p, v); }
 /// Reads past the first-level cache what another block has written.
 TENON_DEVICE word16 load_uncached(const word16 *p) {
   return {__ldcg(reinterpret_cast<const uint4 *>(p))};
@@ -103,6 +104,7 @@ TENON_DEVICE int atomic_add(int *p, int v) {
   return old;
 }
 TENON_DEVICE void atomic_max(int *p, int v) { *p = *p < v ? v : *p; }
+TENON_DEVICE void atomic_add(unsigned long long *p, unsigned long long v) { *p += v; }
 TENON_DEVICE word16 load_uncached(const word16 *p) { return *p; }
 template <class T> TENON_DEVICE T shuffle_xor(T v, int) { return v; }
 template <class T> TENON_DEVICE T shuffle(T v, int) { return v; }

@@ -31,14 +31,16 @@ LAYERS, HEADS, KEY_HEADS, WIDTH, VOCABULARY, CAPACITY = 2, 4, 2, 16, 24, 40
 HIDDEN = HEADS * WIDTH
 
 
-def build(path):
+def build(path, element=TensorProto.FLOAT):
     """A decoder as onnxruntime-genai's builder writes them: the mask's sum says where the last key is,
-    queries, keys and values come side by side, the head is the embedding turned around."""
+    queries, keys and values come side by side, the head is the embedding turned around. Its weights are
+    numbers of fp16, whatever its elements."""
     random = np.random.default_rng(11)
+    kind = helper.tensor_dtype_to_np_dtype(element)
     nodes, weights = [], {}
 
     def weight(name, *shape):
-        weights[name] = (random.standard_normal(shape) / np.sqrt(shape[0])).astype(np.float32)
+        weights[name] = (random.standard_normal(shape) / np.sqrt(shape[0])).astype(np.float16).astype(kind)
         return name
 
     def node(op, inputs, outputs, domain="", **attributes):
@@ -46,11 +48,11 @@ def build(path):
         return outputs[0]
 
     def norm(x, name):
-        weights[name] = random.uniform(0.5, 1.5, HIDDEN).astype(np.float32)
+        weights[name] = random.uniform(0.5, 1.5, HIDDEN).astype(np.float16).astype(kind)
         return node("SimplifiedLayerNormalization", [x, name], [f"{name}.y"], axis=-1, epsilon=1e-6)
 
     angles = np.arange(CAPACITY)[:, None] / 100 ** (np.arange(WIDTH // 2) / (WIDTH // 2))
-    weights |= {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32),
+    weights |= {"cos": np.cos(angles).astype(np.float16).astype(kind), "sin": np.sin(angles).astype(np.float16).astype(kind),
                 "one": np.array([1]), "axis": np.array(1)}  # fmt: skip
     node("ReduceSum", ["attention_mask", "one"], ["mask.sum"])
     node("Cast", [node("Sub", ["mask.sum", "one"], ["mask.last"])], ["seqlens_k"], to=TensorProto.INT32)
@@ -61,7 +63,7 @@ def build(path):
     for i in range(LAYERS):
         packed = (HEADS + 2 * KEY_HEADS) * WIDTH
         qkv = node("MatMul", [norm(x, f"norm{i}"), weight(f"qkv{i}.w", HIDDEN, packed)], [f"qkv{i}"])
-        values.append(helper.make_tensor_value_info(qkv, TensorProto.FLOAT, ["batch_size", "sequence_length", packed]))
+        values.append(helper.make_tensor_value_info(qkv, element, ["batch_size", "sequence_length", packed]))
         caches = [f"past_key_values.{i}.key", f"past_key_values.{i}.value"]
         node("GroupQueryAttention", [qkv, "", "", *caches, "seqlens_k", "total_length", "cos", "sin"],
              [f"attention{i}", f"present.{i}.key", f"present.{i}.value"], "com.microsoft",
@@ -77,7 +79,7 @@ def build(path):
     head = node("Transpose", ["embedding"], ["head"], perm=[1, 0])
     node("MatMul", [norm(x, "norm"), head], ["logits"])
 
-    def info(name, *shape, kind=TensorProto.FLOAT):
+    def info(name, *shape, kind=element):
         return helper.make_tensor_value_info(name, kind, list(shape))
 
     def caches(stem, length):
@@ -126,15 +128,17 @@ class Sampling(ctypes.Structure):
                 ("seed", ctypes.c_ulong), ("stop", ctypes.POINTER(ctypes.c_int)), ("stop_count", ctypes.c_int)]  # fmt: skip
 
 
-OK, INVALID, FULL, NO_LOGITS = 0, 1, 6, 21
+OK, INVALID, FULL, UNSUPPORTED, NO_LOGITS = 0, 1, 6, 9, 21
 
 
 class Program(Model):
     """The functions of a decoder."""
 
+    logit = np.float32
+
     def tokens(self, tokens, rows):
         """(code, logits [rows, vocabulary])."""
-        given, out = (ctypes.c_int * len(tokens))(*tokens), np.full([rows, VOCABULARY], np.nan, np.float32)
+        given, out = (ctypes.c_int * len(tokens))(*tokens), np.full([rows, VOCABULARY], np.nan, self.logit)
         code = self.function("run_tokens")(self.context, given, len(tokens), None,
                                            out.ctypes.data_as(ctypes.c_void_p) if rows else None, rows)  # fmt: skip
         return code, out
@@ -315,6 +319,111 @@ class Generated(DecoderTest):
         self.assertEqual(runs[0], runs[1])
 
 
+FEATURES = 4
+
+
+def build_following(path, mask):
+    """A decoder that takes whatever follows from the length, each in another way, so that a wrong value
+    changes the logits; `mask`: the element of a 4-dimensional mask. Its second state is replaced by each run."""
+    random = np.random.default_rng(13)
+    weights = {"table": random.standard_normal([VOCABULARY, FEATURES]).astype(np.float32),
+               "head": random.standard_normal([FEATURES, VOCABULARY]).astype(np.float32),
+               "one": np.array([1]), "two": np.array([2]),
+               "visible": np.float32(0), "hidden": np.float32(-1e9), "cached": np.float32(0.25), "fresh": np.float32(9),
+               "half": np.float32(0.5), "third": np.float32(0.3), "tenth": np.float32(0.1)}  # fmt: skip
+    nodes = []
+
+    def node(op, inputs, output, **attributes):
+        nodes.append(helper.make_node(op, inputs, [output], name=output, **attributes))
+        return output
+
+    def number(name, factor):
+        value = node("Cast", [name], f"{name}.float", to=TensorProto.FLOAT)
+        return node("Mul", [value, factor], f"{name}.scaled")
+
+    x = node("Gather", ["table", "input_ids"], "x", axis=0)
+    places = node("Cast", ["position_ids"], "places.float", to=TensorProto.FLOAT)
+    query = node("Add", [x, node("Unsqueeze", [places, "two"], "places.column")], "query")
+    keys = node("Concat", ["past_key_values.0.key", x], "present.0.key", axis=1)
+    scores = node("MatMul", [query, node("Transpose", [keys], "turned", perm=[0, 2, 1])], "scores")
+    seen = node("Squeeze", ["attention_mask", "one"], "seen")
+    if mask == TensorProto.BOOL:
+        seen = node("Where", [seen, "visible", "hidden"], "added")
+    weighed = node("Softmax", [node("Add", [scores, seen], "masked")], "weighed", axis=2)
+    y = node("MatMul", [weighed, keys], "attended")
+    numbers = (("past_sequence_length", "half"), ("total_sequence_length", "third"), ("seqlens_k", "tenth"),
+               ("num_logits_to_keep", "half"))  # fmt: skip
+    for name, factor in numbers:
+        y = node("Add", [y, number(name, factor)], f"with.{name}")
+    y = node("Add", [y, node("Where", ["use_cache_branch", "cached", "fresh"], "branch")], "with.branch")
+    y = node("Add", [y, "past_conv.0"], "with.conv")
+    node("Add", ["past_conv.0", node("ReduceSum", [x, "one"], "sum", keepdims=1)], "present_conv.0")
+    node("MatMul", [y, "head"], "logits")
+
+    def info(name, kind, *shape):
+        return helper.make_tensor_value_info(name, kind, list(shape))
+
+    whole, short, real = TensorProto.INT64, TensorProto.INT32, TensorProto.FLOAT
+    graph = helper.make_graph(
+        nodes, "following",
+        [info("input_ids", whole, "batch", "count"), info("attention_mask", mask, "batch", 1, "count", "total"),
+         info("position_ids", whole, "batch", "count"), info("past_sequence_length", short, 1),
+         info("total_sequence_length", short), info("seqlens_k", short, "batch"),
+         info("num_logits_to_keep", whole), info("use_cache_branch", TensorProto.BOOL, 1),
+         info("past_key_values.0.key", real, "batch", "past", FEATURES), info("past_conv.0", real, "batch", 1, FEATURES)],
+        [info("logits", real, "batch", "count", VOCABULARY), info("present.0.key", real, "batch", "total", FEATURES),
+         info("present_conv.0", real, "batch", 1, FEATURES)],
+        [numpy_helper.from_array(value, name) for name, value in weights.items()])  # fmt: skip
+    onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path
+
+
+class Following(unittest.TestCase):
+    """Inputs that follow from the length, against ONNX Runtime, which is given each."""
+
+    def check(self, mask, element, visible, hidden):
+        with tempfile.TemporaryDirectory(prefix="tenon-decoder-") as name:
+            folder = Path(name)
+            model = build_following(folder / "following.onnx", mask)
+            source = folder / "following.cpp"
+            compile_model(model, source, f"--decoder={CAPACITY},logits=all")
+            program = Program(build_library(source, "-O1"), "following")
+            session, prompt = plain_session(onnx.load(model)), [3, 1, 4, 1, 5, 9, 2]
+            try:
+                for _ in range(2):  # from the beginning again
+                    past = {"past_key_values.0.key": np.zeros([1, 0, FEATURES], np.float32),
+                            "past_conv.0": np.zeros([1, 1, FEATURES], np.float32)}  # fmt: skip
+                    for tokens in (prompt, [6], [5, 3], [5]):
+                        length, count = past["past_key_values.0.key"].shape[1], len(tokens)
+                        rows, columns = np.ogrid[:count, : length + count]
+                        given = {
+                            "input_ids": np.array([tokens]),
+                            "attention_mask": np.where(columns <= rows + length, visible, hidden).astype(element)[None, None],
+                            "position_ids": np.arange(length, length + count)[None],
+                            "past_sequence_length": np.array([length], np.int32),
+                            "total_sequence_length": np.array(length + count, np.int32),
+                            "seqlens_k": np.array([length + count - 1], np.int32),
+                            "num_logits_to_keep": np.array(0),
+                            "use_cache_branch": np.array([True]),
+                        }  # fmt: skip
+                        expected, keys, conv = session.run(None, given | past)
+                        past = {"past_key_values.0.key": keys, "past_conv.0": conv}
+                        code, found = program.tokens(tokens, count)
+                        self.assertEqual(code, OK)
+                        np.testing.assert_allclose(found, expected[0], rtol=2e-4, atol=2e-4)
+                    # What a run replaces cannot be taken back to any but the beginning.
+                    self.assertEqual(program.set_length(4), UNSUPPORTED)
+                    self.assertEqual(program.set_length(0), OK)
+            finally:
+                program.close()
+
+    def test_mask_of_floats(self):
+        self.check(TensorProto.FLOAT, np.float32, 0, -1e9)
+
+    def test_mask_of_booleans(self):
+        self.check(TensorProto.BOOL, bool, True, False)
+
+
 class OnCuda(Generated):
     """The same in CUDA: on the emulator of the kernels' tests, or on a GPU of the architecture that
     TENON_CUDA_TARGET names, such as cuda:sm_90a."""
@@ -323,13 +432,21 @@ class OnCuda(Generated):
 
     @classmethod
     def built(cls, logits):
-        target, nvcc = cls.GPU or "cuda:sm_80", "nvcc" if cls.GPU else str(ROOT / "tests/tools/emulated-nvcc")
         source = cls.folder / f"{logits}.cu"
-        compile_model(cls.model, source, f"--decoder={CAPACITY},logits={logits}", f"--target={target}",
+        return cls.library(cls.compiled(cls.model, source, f"--decoder={CAPACITY},logits={logits}"))
+
+    @classmethod
+    def compiled(cls, model, source, *words):
+        compile_model(model, source, *words, f"--target={cls.GPU or 'cuda:sm_80'}",
                       "--runtime=" + ("embed" if cls.GPU else "include"))  # fmt: skip
+        return source
+
+    @classmethod
+    def library(cls, source):
+        target, nvcc = cls.GPU or "cuda:sm_80", "nvcc" if cls.GPU else str(ROOT / "tests/tools/emulated-nvcc")
         arch = target.partition("sm_")[2]
         words = [nvcc, "-std=c++17", "-O1", "-shared", *(["-Xcompiler=-fPIC"] if cls.GPU else ["-fPIC"]),
-                 "-gencode", f"arch=compute_{arch},code=sm_{arch}", f"-I{cls.folder}", source, "-o",
+                 "-gencode", f"arch=compute_{arch},code=sm_{arch}", f"-I{source.parent}", source, "-o",
                  source.with_suffix(".so")]  # fmt: skip
         done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
         if done.returncode:
@@ -338,6 +455,76 @@ class OnCuda(Generated):
 
     if not GPU:  # hundreds of runs take minutes there
         test_sampled = None
+
+    def test_sampled_alike(self):
+        """A seed gives the tokens that it gives in C++, with stop tokens and without."""
+        source = self.folder / "host.cpp"
+        compile_model(self.model, source, f"--decoder={CAPACITY}")
+        library = build_library(source, "-O1")
+        for words in ({"temperature": 0.9}, {"temperature": 0.8, "top_k": 5}, {"temperature": 1.2, "top_p": 0.7},
+                      {"temperature": 1.0, "top_k": 9, "top_p": 0.8}, {"temperature": 1.0, "stop": [3, 11, 17]}):  # fmt: skip
+            host, there = Program(library, "host"), self.program("last")
+            self.addCleanup(host.close)
+            answers = []
+            for program in (host, there):
+                self.assertEqual(program.tokens(self.prompt, 0)[0], OK)
+                answers.append(program.generate(15, seed=5, **words))
+                answers[-1] += (program.length(), program.generate(2, seed=6))
+            self.assertEqual(*answers)
+
+    def test_stopped_at_once(self):
+        program, reference = self.program("last"), Reference(self.session)
+        first = int(reference.run(self.prompt)[-1].argmax())
+        self.assertEqual(program.tokens(self.prompt, 0)[0], OK)
+        for _ in range(2):
+            self.assertEqual(program.generate(12, stop=[first]), (OK, []))
+            self.assertEqual(program.length(), len(self.prompt))
+        self.assertEqual(program.generate(1), (OK, [first]))
+
+
+class HalfOnCuda(DecoderTest):
+    """In fp16: rotations, the caches' new rows and attention are one kernel then, and products of few rows have
+    theirs. On the emulator, or on a GPU, as above."""
+
+    def program(self, *words):
+        model = build(self.folder / "half.onnx", TensorProto.FLOAT16)
+        source = OnCuda.compiled(model, self.folder / "half.cu", f"--decoder={CAPACITY}", *words)
+        text = source.read_text()
+        program = Program(OnCuda.library(source), "half")
+        program.logit = np.float16
+        self.addCleanup(program.close)
+        return program, text
+
+    def test_steps(self):
+        """Against ONNX Runtime in fp32 over the same numbers: a prompt in two pieces, then a few at a time."""
+        program, text = self.program("--only=tactic.decode_attention,tactic.decode_attention_cached,tactic.strip,"
+                                     "tactic.strip_joined,tactic.map,tactic.gather,tactic.reduce,tactic.shape_of,"
+                                     "tactic.normalize")  # fmt: skip
+        self.assertEqual(text.count("cuda::make_appended_rows<false"), LAYERS)
+        reference = Reference(self.session)
+        for tokens in (self.prompt, [3], [5], [1, 2, 5], [7]):
+            expected = reference.run(tokens)
+            code, found = program.tokens(tokens, 1)
+            self.assertEqual(code, OK)
+            np.testing.assert_allclose(found[0].astype(np.float32), expected[-1], atol=0.02 * np.abs(expected).max())
+        self.assertEqual(program.set_length(len(self.prompt)), OK)
+        again = Reference(self.session)
+        again.run(self.prompt)
+        expected = again.run([9])
+        code, found = program.tokens([9], 1)
+        np.testing.assert_allclose(found[0].astype(np.float32), expected[-1], atol=0.02 * np.abs(expected).max())
+
+    def test_greedy(self):
+        """What is generated are the tokens that the same program gives the largest logits."""
+        program, _ = self.program()
+        self.assertEqual(program.tokens(self.prompt, 0)[0], OK)
+        code, tokens = program.generate(10)
+        self.assertEqual((code, program.length()), (OK, len(self.prompt) + 10))
+        self.assertEqual(program.set_length(0), OK)
+        code, logits = program.tokens(self.prompt, 1)
+        for token in tokens:
+            self.assertEqual(token, int(logits[0].argmax()))
+            code, logits = program.tokens([token], 1)
 
 
 class Examples(DecoderTest):

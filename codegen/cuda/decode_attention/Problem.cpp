@@ -9,7 +9,7 @@ namespace {
 constexpr int64_t kLargestHead = 256, kMostQueries = 16, kRun = 8;
 
 /// Strides over `from` as those over `to`, of which each dimension of `from` is a run (or none,
-/// where it has one element).
+/// where it has one element), an extent of the run one dimension.
 llvm::Optional<Strides> split(const Strides &s, llvm::ArrayRef<Dim> from, llvm::ArrayRef<Dim> to) {
   Strides r;
   r.offset = s.offset;
@@ -20,8 +20,14 @@ llvm::Optional<Strides> split(const Strides &s, llvm::ArrayRef<Dim> from, llvm::
   for (size_t i = from.size(); i-- > 0;) {
     if (from[i].isConstant(1))
       continue;
-    if (!from[i].isConstant())
-      return llvm::None;
+    if (!from[i].isConstant()) {
+      while (j > 0 && to[j - 1].isConstant(1))
+        --j;
+      if (j == 0 || to[--j] != from[i])
+        return llvm::None;
+      r.strides[j] = s.strides[i];
+      continue;
+    }
     int64_t inner = 1;
     while (inner < from[i].constant()) {
       if (j == 0 || !to[--j].isConstant() || to[j].constant() < 1)
@@ -86,14 +92,17 @@ Result<JoinedColumns> readColumns(const GroupForm &form, const ScalarProgram &p,
   return r;
 }
 
-/// Where a cache that the group makes lies, over the shape of an operand of attention; none where
-/// that is no view of it.
-llvm::Optional<Strides> stridesOfCache(Type made, Type operand) {
+Dim rowsOf(const ScalarProgram &p) { return p.space[p.space.size() - 2]; }
+
+/// Where rows of a cache that the group makes lie, over the shape of an operand of attention with
+/// so many; none where that is no view of it.
+llvm::Optional<Strides> stridesOfRows(Type made, Type operand) {
   const Addressing to = addressing(made);
   Strides own;
   own.offset = to.offset;
   own.strides.assign(to.strides.begin(), to.strides.end());
-  return split(own, made.shape(), operand.shape());
+  return split(own, made.shape(),
+               shapeOf(operand, made.dim(made.rank() - 2), operand.shape().back()));
 }
 
 /// Operand `i` of the attention, which is old rows and new ones.
@@ -107,15 +116,13 @@ Result<AppendedRows> readRows(const GroupForm &form, unsigned i) {
   AppendedRows r;
   r.old = &join->pieces[0];
   const ScalarProgram &added = join->pieces[1];
-  const Dim old = r.old->space[r.old->space.size() - 2],
-            count = added.space[added.space.size() - 2], columns = operand.shape().back();
-  if (!r.old->isPlainRead() || !r.old->inputs[0].source->argumentOf() || !old.isConstant() ||
-      !count.isConstant() || count.constant() > kMostQueries)
-    return Refusal{"old rows that are computed, or more than " + std::to_string(kMostQueries) +
-                       " new ones",
-                   ""};
+  const Dim count = rowsOf(added), columns = operand.shape().back();
+  if (!r.old->isPlainRead() || !r.old->inputs[0].source->argumentOf())
+    return Refusal{"old rows that are computed", ""};
+  if (count.upper() > kMostQueries)
+    return Refusal{"more than " + std::to_string(kMostQueries) + " new rows", ""};
   const auto strides = split(stridesOf(r.old->inputs[0], unsigned(r.old->space.size())),
-                             r.old->space, shapeOf(operand, old, columns));
+                             r.old->space, shapeOf(operand, rowsOf(*r.old), columns));
   if (!strides || !strides->strides.back().isConstant(1))
     return Refusal{"old rows that are not contiguous", ""};
   auto read = readColumns(form, added, operand, count);
@@ -123,12 +130,16 @@ Result<AppendedRows> readRows(const GroupForm &form, unsigned i) {
     return std::move(read).refusal();
   r.added = *std::move(read);
   const auto results = form.group->region().terminator()->operands();
-  for (unsigned k = 1; k < results.size(); ++k)
-    if (results[k] == join->concat->result())
-      r.result = k;
+  for (unsigned k = 1; k < results.size(); ++k) {
+    const bool whole = results[k] == join->concat->result();
+    if (!whole && results[k] != join->concat->operand(1))
+      continue;
+    r.result = k;
+    r.moves = whole;
+  }
   if (r.result == 0)
     return Refusal{"a cache that nobody reads", ""};
-  const auto written = stridesOfCache(form.group->result(r.result)->type(), operand);
+  const auto written = stridesOfRows(form.group->result(r.result)->type(), operand);
   if (!written || !written->strides.back().isConstant(1))
     return Refusal{"a cache that is not contiguous", ""};
   return r;
@@ -145,6 +156,8 @@ Result<> readChain(DecodeAttentionProblem &p) {
     return std::move(keys).refusal();
   if (!values)
     return std::move(values).refusal();
+  if (keys->moves != values->moves)
+    return Refusal{"keys or values that move, and others that stay", ""};
   p.queries = *std::move(queries);
   p.keys = *std::move(keys);
   p.values = *std::move(values);
@@ -171,12 +184,10 @@ public:
   }
   /// A concat along the dimension so far from the last; null: it is none.
   Operation *concat(Value *v, unsigned fromLast) {
-    Operation *def = v->def();
-    if (!def || !def->is(Op::Concat) ||
-        def->intAttr("axis") != int64_t(v->type().rank()) - int64_t(fromLast))
+    if (!joinsAlong(v->def(), fromLast))
       return nullptr;
-    add(def);
-    return def;
+    add(v->def());
+    return v->def();
   }
   void maker(Value *v) {
     if (isOfMaps(v->def()))
@@ -184,6 +195,11 @@ public:
   }
   void columns(Value *v) {
     v = through(v);
+    // A copy to where the cache lies.
+    if (Value *copied = copiedBy(v->def()); copied && joinsAlong(copied->def(), 1)) {
+      add(v->def());
+      v = copied;
+    }
     if (Operation *join = concat(v, 1))
       for (Value *piece : join->operands())
         maker(piece);
@@ -192,6 +208,21 @@ public:
   }
 
 private:
+  static bool joinsAlong(const Operation *op, unsigned fromLast) {
+    return op && op->is(Op::Concat) &&
+           op->intAttr("axis") == int64_t(op->result()->type().rank()) - int64_t(fromLast);
+  }
+  /// What a group copies, element by element; null: it does something else.
+  static Value *copiedBy(const Operation *group) {
+    if (!isOfMaps(group) || group->numOperands() != 1)
+      return nullptr;
+    const Operation &map = group->region().front();
+    const bool copies = map.is(Op::Map) && map.numOperands() == 1 &&
+                        map.result()->type().shape() == group->operand(0)->type().shape() &&
+                        map.region().terminator()->operand(0) == map.region().argument(0) &&
+                        map.result() == group->region().terminator()->operand(0);
+    return copies ? group->operand(0) : nullptr;
+  }
   void add(Operation *op) {
     if (!llvm::is_contained(pieces_, op))
       pieces_.push_back(op);
@@ -223,7 +254,7 @@ bool findCacheUpdate(Operation &last, llvm::SmallVectorImpl<Operation *> &pieces
     Operation *const join = finder.concat(finder.through(v), 2);
     if (!join || join->numOperands() != 2)
       return false;
-    finder.maker(join->operand(0));
+    finder.maker(join->operand(0)); // a copy; none where the cache stays
     finder.columns(join->operand(1));
   }
   return true;
@@ -272,10 +303,10 @@ void DecodeAttentionProblem::writeOperands(StepWriter &out) const {
   };
   const Type q = form.anchor->operand(0)->type(), k = form.anchor->operand(1)->type(),
              v = form.anchor->operand(2)->type();
-  const auto rowsOf = [](const ScalarProgram &p) { return p.space[p.space.size() - 2]; };
   const auto present = [&](const AppendedRows &of, Type operand) {
-    const Strides to = *stridesOfCache(form.group->result(of.result)->type(), operand);
-    return out.resultView(of.result, grouped(f.aligned(to, operand.shape())));
+    const Type made = form.group->result(of.result)->type();
+    const auto shape = shapeOf(operand, made.dim(made.rank() - 2), operand.shape().back());
+    return out.resultView(of.result, grouped(f.aligned(*stridesOfRows(made, operand), shape)));
   };
   out.include("cuda/base/computed.cuh");
   code.line("const auto q = " + columns(queries, q, q.shape()[q.rank() - 2], "query") + ";");
@@ -288,10 +319,10 @@ void DecodeAttentionProblem::writeOperands(StepWriter &out) const {
   const auto isInput = [&](const AppendedRows &of) {
     return form.group->operand(of.old->inputs[0].source->index())->argumentOf() != nullptr;
   };
-  code.line("const auto rows = cuda::make_appended_rows<" +
-            std::string(isInput(keys) && isInput(values) ? "true" : "false") + ">(fixed<" +
-            std::to_string(rowsOf(*keys.old).constant()) + ">{}, new_k, new_v, " +
-            present(keys, k) + ", " + present(values, v) + ");");
+  const auto word = [](bool b) { return std::string(b ? "true" : "false"); };
+  code.line("const auto rows = cuda::make_appended_rows<" + word(keys.moves) + ", " +
+            word(isInput(keys) && isInput(values)) + ">(" + single(out, rowsOf(*keys.old)) +
+            ", new_k, new_v, " + present(keys, k) + ", " + present(values, v) + ");");
   f.writeRest(out, grouped);
 }
 

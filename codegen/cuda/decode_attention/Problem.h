@@ -13,11 +13,13 @@ namespace tenon::cuda {
 struct JoinedColumns {
   llvm::SmallVector<const ScalarProgram *, 2> pieces;
 };
-/// Keys or values: old rows, new rows behind them, and where both are to be written.
+/// Keys or values: old rows, new rows behind them, and where both, or the new ones, are to be
+/// written.
 struct AppendedRows {
   const ScalarProgram *old = nullptr; // a plain read
   JoinedColumns added;
   unsigned result = 0; // of the group
+  bool moves = false;  // that has the old rows, too
 };
 
 struct DecodeAttentionProblem {
@@ -47,7 +49,7 @@ struct DecodeAttentionProblem {
 Result<DecodeAttentionProblem> readDecodeAttention(const GroupQuery &in);
 
 /// Of the group `last` of attention alone the groups and views that make what a chain computes: the
-/// columns of queries and new keys, and the copies of the cache (Chain::find).
+/// columns of queries and new keys, and the cache with its copies, where it moves (Chain::find).
 bool findCacheUpdate(Operation &last, llvm::SmallVectorImpl<Operation *> &pieces);
 
 } // namespace tenon::cuda

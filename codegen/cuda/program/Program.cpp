@@ -332,21 +332,30 @@ private:
     for (const StepOrder::Edge &e : v.edges())
       rows.push_back(std::to_string(e.from) + ", " + std::to_string(e.to));
     const HostContinuation part(v.plan, v.places, dims_);
+    const std::string draw = info_.decoder ? "draw<" + v.name() + ">" : "";
     if (rows.empty() && !part.exists())
-      return "";
+      return draw.empty() ? "" : ", 1, nullptr, 0, nullptr, 0, " + draw;
     std::string row = ", " + std::to_string(v.order.branches()) + ", " +
                       array(w, "cuda::step_edge", "edges_" + v.name(), rows);
     if (!part.exists())
-      return row;
+      return draw.empty() ? row : row + ", nullptr, 0, " + draw;
     w.comment("What the host issues behind the graph: sizes or conditions depend on data.");
     w.open("status finish_" + v.name() + "(cuda::host_part &h)");
     w.line("[[maybe_unused]] const frame &f = h.where();");
     part.write(w, int(v.rows.size() - v.plan.steps.size()));
     w.close();
-    return row + ", finish_" + v.name() + ", " + std::to_string(part.captured());
+    return row + ", finish_" + v.name() + ", " + std::to_string(part.captured()) +
+           (draw.empty() ? "" : ", " + draw);
   }
 
   void tables(SourceWriter &w) {
+    if (info_.decoder) {
+      w.comment("Draws a token.");
+      w.open("template <class V> status draw(const cuda::draw_call &call, issue &to)");
+      w.line("return to.launch<V>(cuda::draw_token<" + cppElement(info_.decoder->token).str() +
+             ", " + cppElement(info_.decoder->logit).str() + ">(call));");
+      w.close().line();
+    }
     w.comment("The programs, one per architecture, and what they share.");
     const TargetLevel *ptx = target_.ptxLevel();
     std::vector<std::string> programs, inputs, outputs, ranges;

@@ -22,12 +22,12 @@ Result<StripProduct> readHalves(const GroupQuery &in) {
   auto fits = multipliesRows(*c).andThen([&] { return multipliesOn(kMmaSm80, in, *c); });
   if (!fits)
     return std::move(fits).refusal();
-  const Dim rows = rowsOf(*c);
-  if (!rows.isConstant() || rows.constant() > kMostRows || rows.constant() < 1)
-    return tooManyRows();
   StripProduct p;
+  p.count = rowsOf(*c);
+  if (p.count.upper() > kMostRows || p.count.upper() < 1)
+    return tooManyRows();
   p.multiplied = p.weights = c->b;
-  p.rows = rows.constant(), p.n = c->columns(), p.k = c->depth();
+  p.rows = p.count.upper(), p.n = c->columns(), p.k = c->depth();
   p.contraction = *std::move(c);
   return p;
 }
@@ -65,10 +65,8 @@ Result<StripProduct> readIntegers(const GroupQuery &in) {
   if (!row || op.boolAttr("trans_a"))
     return Refusal{"rows that step along several dimensions", ""};
   p.rowDim = *row;
-  p.rows = 1;
-  for (unsigned d = 0; d + 1 < y.rank(); ++d)
-    p.rows =
-        y.dim(d).isConstant() && p.rows <= kMostRows ? p.rows * y.dim(d).constant() : kMostRows + 1;
+  p.count = y.rank() < *row ? y.context().dim(1) : y.dim(y.rank() - *row);
+  p.rows = p.count.upper();
   if (p.rows < 1 || p.rows > kMostRows)
     return tooManyRows();
   if (in.form.anchorInputs[0].usesIndex())
@@ -167,7 +165,7 @@ Result<StripProblem> readStrip(const GroupQuery &in) {
     if (!beside)
       return std::move(beside).refusal();
     if (beside->weights != p.product.weights || beside->block != p.product.block ||
-        beside->rows != p.product.rows || beside->n != p.product.n || beside->k != p.product.k ||
+        beside->count != p.product.count || beside->n != p.product.n || beside->k != p.product.k ||
         beside->multiplied != p.product.multiplied ||
         form.anchor->operand(0) != other.anchor->operand(0))
       return Refusal{"two products of different kinds", ""};

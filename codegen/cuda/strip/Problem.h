@@ -8,13 +8,14 @@
 
 namespace tenon::cuda {
 
-/// One product: y [rows][n] = x [rows][k] * w [n][k].
+/// One product: y [count][n] = x [count][k] * w [n][k].
 struct StripProduct {
   const GroupForm *form = nullptr;
   llvm::Optional<Contraction> contraction; // of halves
   unsigned rowDim = 2;                     // of integers: the dimension of rows, from the last
   Element multiplied = Element::F16, weights = Element::F16;
-  int64_t rows = 0, n = 0, k = 0, block = 0; // elements along k of a scale; 0: none
+  Dim count;                                 // of rows
+  int64_t rows = 0, n = 0, k = 0, block = 0; // at most; elements along k of a scale; 0: none
 
   int64_t bits() const { return bitWidth(weights); }
   /// Of strides over operand x, or over the result, those over (rows, k) and (rows, n).

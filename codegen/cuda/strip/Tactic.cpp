@@ -1,4 +1,4 @@
-// Defines the tactics `strip` and `strip_joined`: 1 to 16 rows times constant weights on Tensor
+// Defines the tactics `strip` and `strip_joined`: up to 16 rows times constant weights on Tensor
 // Cores, one read of the weights being all the time there is (runtime/cuda/strip/kernel.cuh); the
 // second with a norm before the product, another product of the same rows beside it, or both.
 #include "codegen/core/Work.h"
@@ -147,7 +147,8 @@ template <class T> struct StripOf {
     if (!rows.isPlainRead())
       out.include("cuda/base/computed.cuh");
     StepWriter::Config cfg(out, "config");
-    cfg.extent("m", product.rows).number("n", product.n).number("k", product.k);
+    cfg.extent("m", product.count).number("rows", product.rows);
+    cfg.number("n", product.n).number("k", product.k);
     for (auto &[key, value] : membersOf(s))
       cfg.number(key, value);
     cfg.number("blocks", geometryOf(p, s).blocks);

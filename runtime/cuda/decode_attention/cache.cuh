@@ -10,23 +10,27 @@ namespace cuda {
 
 /// All keys and values lie where k and v say.
 struct no_appended_rows {
-  static constexpr bool appends = false, early = false;
+  static constexpr bool appends = false, moves = false, early = false;
 };
 /// Those that k and v have are `past` (fixed or dyn) rows; behind them stand those of new_k and
-/// new_v, operands over (batch..., group, row, column), the same for all of a group. All rows are
-/// written to present_k and present_v, views likewise, apart from k and v. Early: k and v are
-/// inputs of the program, which may be read before the dependency wait.
-template <bool Early, class Past, class NewK, class NewV, class PresentK, class PresentV>
+/// new_v, operands over (batch..., group, row, column), the same for all of a group. Moves: all
+/// rows are written to present_k and present_v, views likewise, apart from k and v. Otherwise the
+/// new ones alone are, from row 0 of these views on: the cache stays where it is, and they lie
+/// behind its old rows. Early: k and v are inputs of the program, which may be read before the
+/// dependency wait.
+template <bool Moves, bool Early, class Past, class NewK, class NewV, class PresentK,
+          class PresentV>
 struct appended_rows {
-  static constexpr bool appends = true, early = Early;
+  static constexpr bool appends = true, moves = Moves, early = Early;
   Past past;
   NewK new_k;
   NewV new_v;
   PresentK present_k;
   PresentV present_v;
 };
-template <bool Early, class Past, class NewK, class NewV, class PresentK, class PresentV>
-TENON_FN appended_rows<Early, Past, NewK, NewV, PresentK, PresentV>
+template <bool Moves, bool Early, class Past, class NewK, class NewV, class PresentK,
+          class PresentV>
+TENON_FN appended_rows<Moves, Early, Past, NewK, NewV, PresentK, PresentV>
 make_appended_rows(Past past, NewK new_k, NewV new_v, PresentK present_k, PresentV present_v) {
   return {past, new_k, new_v, present_k, present_v};
 }

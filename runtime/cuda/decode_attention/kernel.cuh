@@ -15,7 +15,8 @@
 // blocks without keys send that they have none.
 //
 // Rows may be new (cache.cuh): the warp whose turn is behind the last of the old keys computes
-// them, and whoever has keys and values in its ring writes them to where the cache is to be.
+// them, and whoever has keys and values in its ring writes them to where the cache is to be, or
+// new ones alone where it stays.
 //
 // Config: batch (dims, the leading dimensions), group (fixed), m, n (`fixed` or `dyn`), d, e
 // (`fixed`), causal, zero_undefined as for attention_sm80. Schedule: warps, keys (multiple of 16),
@@ -76,6 +77,8 @@ struct decode_attention_kernel {
   static_assert(!Cluster || splits <= 8, "a cluster has at most 8 blocks");
   static_assert(detail::is_power_of_two(warps), "warps have even shares of columns");
   static constexpr bool is_causal = Config::causal >= 0, has_bias = Bias::count > 0;
+  /// Whether old rows are read before the wait: where these do not depend on what is behind it.
+  static constexpr bool early = Rows::early && (Rows::moves || !Order::has_window);
   using warp_rows = attention_rows<element, depth, width, keys, int(shape.sums()), has_bias>;
   using scores = typename warp_rows::scores;
 
@@ -96,7 +99,7 @@ struct decode_attention_kernel {
       ptx::cluster::arrive(); // its barrier is ready
       sync_block();
     }
-    if constexpr (Rows::early) { // which of the old rows does not depend on how many hold something
+    if constexpr (early) { // which of the old rows does not depend on how many hold something
       const place at(*this);
       if (at.first == 0) {
         const old_tiles from(*this, at, 0, old_rows());
@@ -115,10 +118,9 @@ struct decode_attention_kernel {
     warp_rows s;
     const index begin = Order::first_key(at.origin, index(0));
     const index end = visible_keys(at.origin, count_of_queries());
-    // The rows that are brought, and whether they are to be written as well.
-    const bool writes = Rows::appends && at.first == 0;
-    const index low = writes ? index(0) : begin,
-                high = writes ? old_rows() : min_of(end, old_rows());
+    // Whether rows are to be written, and which are brought: all, or those that are seen.
+    const bool writes = Rows::appends && at.first == 0, whole = writes && (Rows::moves || early);
+    const index low = whole ? index(0) : begin, high = whole ? old_rows() : min_of(end, old_rows());
     const old_tiles from(*this, at, low, high);
     element *const ring = ring_of(shared);
     const int old = from.count, all = old + Rows::appends, first = first_tile();
@@ -128,7 +130,7 @@ struct decode_attention_kernel {
       element *const to = ring + i * stage_elements;
       if (Rows::appends && tile == old)
         bring_new(to, at);
-      if (!Rows::early || !writes) { // else they are on their way
+      if (!early || !whole) { // else they are on their way
         from.bring(to, tile);
         ptx::cp_async_group::commit();
       }
@@ -148,11 +150,10 @@ struct decode_attention_kernel {
       element *const tiles = ring + stage * stage_elements;
       const bool is_new = Rows::appends && tile == old;
       const index row = is_new ? old_rows() : low + index(tile) * keys;
-      if (writes) {
+      if (writes && (Rows::moves || is_new))
         write_rows(tiles, at, row);
-        if (row + keys > end) // what holds nothing may be anything
-          clear_values(tiles + tile_of_k::size, int(max_of(end - row, index(0))));
-      }
+      if (whole && row + keys > end) // what holds nothing may be anything
+        clear_values(tiles + tile_of_k::size, int(max_of(end - row, index(0))));
       if (row < end && row + keys > begin)
         attend(s, tiles, at, row, is_new ? count_of_keys() : old_rows());
       stage = stage + 1 == stages ? 0 : stage + 1;
@@ -331,7 +332,8 @@ private:
   /// The keys and values in `tiles`, which are rows `first` and further, to the new cache.
   TENON_DEVICE void write_rows(const element *tiles, const place &at, index first) const {
     if constexpr (Rows::appends) {
-      const index end = first < old_rows() ? old_rows() : count_of_keys();
+      const index end = first < old_rows() ? old_rows() : count_of_keys(),
+                  start = Rows::moves ? index(0) : old_rows();
       const auto write = [&](auto tile, const element *from, const auto &to, int columns) {
         using tile_of = decltype(tile);
         static_assert(detail::is_unit<decltype(to.strides.template get<rank - 1>())>,
@@ -343,7 +345,7 @@ private:
             return;
           element held[8];
           detail::load_words(held, from + tile_of::at(row, column / 8));
-          element *const place = base + (first + row) * stride + column;
+          element *const place = base + (first + row - start) * stride + column;
           if (count == 8 && detail::is_aligned<16>(place)) {
             detail::store_words(place, held);
           } else {

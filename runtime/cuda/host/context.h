@@ -202,6 +202,10 @@ inline void destroy(context *c) {
     (void)cudaFree(c->stamps);
   if (c->landing)
     (void)cudaFreeHost(c->landing);
+  if (c->drawn)
+    (void)cudaFreeHost(c->drawn);
+  if (c->ended)
+    (void)cudaFree(c->ended);
   free(c->decoder);
   free(c->slot_dims);
   free(c->nodes);

@@ -36,6 +36,8 @@ struct context {
   unsigned long long *stamps; // TENON_PROFILE: start and end of each launch
   trace_hook trace;
   unsigned char *decoder; // host memory: what the functions of a decoder remember; null elsewhere
+  int *drawn;             // pinned: tokens that the device drew; null before the first
+  int *ended;             // on the device: whether a stop token came
 };
 
 namespace detail {

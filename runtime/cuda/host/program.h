@@ -64,7 +64,8 @@ struct step_edge {
   int from, to;
 };
 
-class host_part; // cuda/host/host_part.h
+class host_part;  // cuda/host/host_part.h
+struct draw_call; // cuda/sampling/kernel.cuh
 
 /// The steps written for one architecture.
 struct variant_table {
@@ -84,6 +85,8 @@ struct variant_table {
   /// holds all.
   status (*finish)(host_part &) = nullptr;
   int captured = 0;
+  /// Of a decoder: draws a token.
+  status (*draw)(const draw_call &, issue &) = nullptr;
 
   int graph_steps() const { return finish ? captured : step_count; }
 };

@@ -1,4 +1,4 @@
-// Defines `strip_sm80` and `strip_sm90`: 1 to 16 rows times constant weights (decoding language
+// Defines `strip_sm80` and `strip_sm90`: up to 16 rows times constant weights (decoding language
 // models), bound by reading the weights once, on Tensor Cores by mma.m16n8k16.
 //
 //   y[m, n] = body(sum over k of x[m, k] * w[n, k], ins[m, n]...)
@@ -11,7 +11,7 @@
 // stage is a chunk of one strip, of which each warp multiplies `tiles` tiles. A warp thus has the
 // same part of k in all strips, and keeps that part of the rows in registers while `strips` strips
 // pass. Then the warps' sums are added in their order through shared memory. So neither the number
-// of rows nor what other rows hold changes the bits of a row.
+// of rows, known to the compiler or not, nor what other rows hold changes the bits of a row.
 //
 // The blocks of a cluster may share each strip along k (`splits`): the warps of each send their
 // sums to the block that owns the strip's outputs, and that one adds them in their order.
@@ -32,9 +32,9 @@
 //   4 bits   16 x 64 (two blocks): bits 4 * p ... of word 2 * b + s, p = 4 * h + r, hold q + 8
 // Scales: [tile][g][block of the tile][row half].
 //
-// Config: m (fixed, 16 at most), n, k (numbers), aligned (x is 16-byte aligned, and k a multiple of
-// 8). Schedule: tiles, strips, stages, splits, blocks; see geometry.h. x over (m, k); outs and ins
-// over (m, n).
+// Config: m (fixed or dyn), rows (the most that m is, 16 at most), n, k (numbers), aligned (x is
+// 16-byte aligned, and k a multiple of 8). Schedule: tiles, strips, stages, splits, blocks; see
+// geometry.h. x over (m, k); outs and ins over (m, n).
 #ifndef TENON_RUNTIME_CUDA_STRIP_KERNEL_CUH
 #define TENON_RUNTIME_CUDA_STRIP_KERNEL_CUH
 
@@ -163,7 +163,7 @@ struct strip_kernel<CopyEngine, Config, X, strip_matrices<W, Scale, Count>, Outs
 
   using T = detail::bare<Scale>; // that is multiplied
   using tile = detail::strip_tile<W, T, T>;
-  static constexpr int rows = int(decltype(Config::m)::value);
+  static constexpr int rows = Config::rows;
   static constexpr int tiles = Config::tiles, strips = Config::strips, stages = Config::stages,
                        splits = Config::splits;
   static constexpr strip_geometry shape = {rows,   Config::n,      Config::k,  tile::bits,
@@ -225,6 +225,9 @@ struct strip_kernel<CopyEngine, Config, X, strip_matrices<W, Scale, Count>, Outs
   }
 
 private:
+  /// Rows that there are.
+  TENON_DEVICE int present() const { return int(index_t(cfg.m)); }
+
   static constexpr int warps = strip_geometry::warps;
   static constexpr int depth = Config::k, columns = int(shape.columns()), runs = int(shape.runs());
   static constexpr int stage_tiles = int(shape.stage_tiles()), passes = int(shape.passes());
@@ -377,7 +380,7 @@ private:
   /// Eight elements of a row from k on, as they are multiplied.
   TENON_DEVICE word16 load_run(int row, int k, const statistics &of) const {
     constexpr bool as_it_lies = Config::aligned && !Norm::normalizes;
-    const bool there = row < rows && k < depth;
+    const bool there = row < present() && k < depth;
     if constexpr (as_it_lies) {
       const int at[2] = {row, k};
       return ptx::global_words::load_if(there, x.data + offset(x.strides, at));
@@ -404,10 +407,13 @@ private:
       return w;
     }
   }
-  /// Leaves what `sum` comes to over all multiplying warps in every thread of them.
-  TENON_DEVICE static void add_over_warps(float (&sum)[rows], float *shared) {
+  /// Leaves what `sum` comes to over all multiplying warps in every thread of them, for the first
+  /// `count` rows.
+  TENON_DEVICE static void add_over_warps(float (&sum)[rows], int count, float *shared) {
     TENON_UNROLL
     for (int r = 0; r < rows; ++r) {
+      if (r >= count)
+        continue;
       TENON_UNROLL
       for (int mask = 16; mask > 0; mask /= 2)
         sum[r] += shuffle_xor(sum[r], mask);
@@ -418,6 +424,8 @@ private:
     TENON_UNROLL
     for (int r = 0; r < rows; ++r) {
       sum[r] = 0;
+      if (r >= count)
+        continue;
       TENON_UNROLL
       for (int w = 0; w < warps; ++w)
         sum[r] += shared[w * rows + r];
@@ -431,6 +439,8 @@ private:
       TENON_UNROLL
       for (int r = 0; r < rows; ++r) {
         sum[r] = 0;
+        if (r >= present())
+          continue;
         for (int k = 8 * thread(); k < depth; k += 8 * 32 * warps) {
           float v[8];
           load_row(v, r, k);
@@ -439,7 +449,7 @@ private:
             sum[r] += k + i < depth ? f(v[i] - less[r]) : 0.0f;
         }
       }
-      add_over_warps(sum, sums);
+      add_over_warps(sum, present(), sums);
     };
     float mean[rows] = {}, squares[rows];
     if constexpr (Norm::centered) {
@@ -674,7 +684,7 @@ private:
       for (int m = 0; m < Count; ++m)
         value[m][0] = added(room(shared, area, item / unit * Count + m, 0), item % unit);
       const place to(mine, base, item);
-      if (to.there()) {
+      if (to.there(present())) {
         const int at[2] = {to.row, to.output};
         if constexpr (Count == 1)
           apply_to_runs<1>(body, outs, operands, at, 1, value[0]);
@@ -760,13 +770,14 @@ private:
         row = 8 * (item % unit / 32) + item % 4 * 2 + quarter % 2;
       }
     }
-    TENON_DEVICE bool there() const { return output < Config::n && row < rows; }
+    /// Of so many rows.
+    TENON_DEVICE bool there(int count) const { return output < Config::n && row < count; }
   };
   TENON_DEVICE void fetch(operand_runs<1, Ins> &operands, const share &mine, int base,
                           int item) const {
     const place of(mine, base, item);
     const int at[2] = {of.row, of.output};
-    if (of.there())
+    if (of.there(present()))
       operands.template load<1>(ins, at, 1);
   }
 };

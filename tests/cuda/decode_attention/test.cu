@@ -74,9 +74,9 @@ void check(index_t batch, index_t key_heads, index_t m, index_t n, index_t first
 
 /// New rows behind a cache, of which those from `first` on hold nothing where it is given (then
 /// each query stands at `first` and further); queries and new keys have their halves exchanged on
-/// the way.
+/// the way. Unless the cache moves, it has room for the new ones, which alone are written.
 template <class T, class Schedule, int Group, int D, bool HasFirst = false, int Window = 0,
-          bool Early = true>
+          bool Early = true, bool Moves = true>
 void check_appended(index_t batch, index_t key_heads, index_t m, index_t old, index_t added,
                     index_t first = 0) {
   using of = decode_case<Schedule, Group, D, D, HasFirst ? 0 : -1, true>;
@@ -130,9 +130,9 @@ void check_appended(index_t batch, index_t key_heads, index_t m, index_t old, in
   buffer<float> partials(shape.part_bytes(counters.size()) / 4 + 4);
   const auto run = [&](const char *kernel, auto make, auto... scratch) {
     name_case(
-        "%s appends %ld to %ld, batch %ld heads %ld/%ld m%ld d%d first %ld window %d, splits %d",
-        kernel, long(added), long(old), long(batch), long(heads), long(key_heads), long(m), D,
-        long(first), Window, Schedule::splits);
+        "%s appends %ld to %ld%s, batch %ld heads %ld/%ld m%ld d%d first %ld window %d, splits %d",
+        kernel, long(added), long(old), Moves ? "" : " in place", long(batch), long(heads),
+        long(key_heads), long(m), D, long(first), Window, Schedule::splits);
     of cfg;
     cfg.set_batch(batch, key_heads, Group);
     cfg.m = m;
@@ -146,17 +146,28 @@ void check_appended(index_t batch, index_t key_heads, index_t m, index_t old, in
                                                                 D, fixed<1>{}));
     };
     const T *const from = q.device(), *const from_k = new_k.device();
-    const auto appended = cuda::make_appended_rows<Early>(
+    const index_t start = Moves ? 0 : old * D; // of what is written
+    for (index_t i = 0; i < all_k.size(); ++i) {
+      const bool is_old = !Moves && i / D % n < old;
+      const index_t at = (i / D / n * old + i / D % n) * D + i % D;
+      all_k.set(i, is_old ? compute_t<T>(k.get(at)) : compute_t<T>(-7));
+      all_v.set(i, is_old ? compute_t<T>(v.get(at)) : compute_t<T>(-7));
+    }
+    all_k.upload(), all_v.upload();
+    const auto appended = cuda::make_appended_rows<Moves, Early>(
         dyn(old),
         cuda::make_joined_columns<D / 2>(rows(from_k + D / 2, added), rows(from_k, added)),
-        rows(static_cast<const T *>(new_v.device()), added), rows(all_k.device(), n),
-        rows(all_v.device(), n));
+        rows(static_cast<const T *>(new_v.device()), added), rows(all_k.device() + start, n),
+        rows(all_v.device() + start, n));
+    const T *const old_k = Moves ? k.device() : all_k.device(), *const old_v = Moves
+                                                                                   ? v.device()
+                                                                                   : all_v.device();
+    const index_t pitch = Moves ? old : n;
     using zero = dims<fixed<0>, fixed<0>, fixed<0>, fixed<0>, fixed<0>>;
     const auto with = [&](const auto &order) {
       launch(make(cfg, scale,
                   cuda::make_joined_columns<D / 2>(queries(from + D / 2), queries(from)),
-                  rows(static_cast<const T *>(k.device()), old),
-                  rows(static_cast<const T *>(v.device()), old), pack(), queries(y.device()), order,
+                  rows(old_k, pitch), rows(old_v, pitch), pack(), queries(y.device()), order,
                   appended, scratch...));
     };
     if constexpr (HasFirst)
@@ -246,8 +257,16 @@ int main() {
   check_appended<f16, few, 8, 64>(1, 2, 5, 60, 16);
   check_appended<f16, schedule<4, 16, 2, 2>, 1, 128>(1, 2, 1, 0, 1);
   check_appended<f16, few, 2, 80>(1, 1, 1, 19, 2);
+  // The same of caches that stay where they are.
+  check_appended<f16, usual, 4, 64, false, 0, true, false>(1, 2, 1, 256, 1);
+  check_appended<f16, few, 4, 64, false, 0, false, false>(2, 2, 3, 133, 3);
+  check_appended<f16, usual, 4, 64, true, 0, true, false>(1, 2, 2, 200, 2, 120);
+  check_appended<f16, usual, 4, 64, true, 50, true, false>(2, 1, 1, 200, 1, 200);
+  check_appended<bf16, few, 8, 64, true, 0, true, false>(1, 2, 5, 60, 16, 60);
+  check_appended<f16, schedule<4, 16, 2, 2>, 1, 128, true, 0, true, false>(1, 2, 1, 0, 1, 0);
 #endif
   check_appended<bf16, schedule<4, 16, 2, 4>, 4, 64, true>(1, 2, 1, 260, 1, 260);
+  check_appended<f16, schedule<4, 16, 2, 4>, 4, 64, true, 0, true, false>(1, 2, 1, 260, 1, 260);
   check<none, f16, schedule<4, 16, 2, 4>, 4, 64, 64, 0, from_memory<0, false>>(1, 2, 1, 300, 256);
   check<hides, bf16, schedule<2, 32, 3, 2>, 2, 48>(1, 2, 3, 130, 0, true);
   return finish();

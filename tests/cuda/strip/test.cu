@@ -86,9 +86,9 @@ template <class W, class T> struct packed_weights {
   const cuda::strip_weights<W, T> of() { return {w.device(), scale.device()}; }
 };
 
-template <int M, int N, int K, bool Aligned, class Schedule> struct config : Schedule {
-  static constexpr fixed<M> m{};
-  static constexpr int n = N, k = K;
+template <class M, int Rows, int N, int K, bool Aligned, class Schedule> struct config : Schedule {
+  M m;
+  static constexpr int rows = Rows, n = N, k = K;
   static constexpr bool aligned = Aligned;
 };
 
@@ -102,8 +102,10 @@ struct strip_case {
     gamma.fill_random();
   }
 
-  template <bool CopyEngine, int M, bool Aligned> void run(T *x, T *y) {
-    const config<M, N, K, Aligned, Schedule> cfg{};
+  /// `m`: fixed or dyn, Rows at most.
+  template <bool CopyEngine, int Rows, bool Aligned, class M> void run(T *x, T *y, M m) {
+    config<M, Rows, N, K, Aligned, Schedule> cfg{};
+    cfg.m = m;
     cuda::strip_matrices<W, T, Count> matrices{};
     matrices.of[0] = first.of();
     if (Count > 1)
@@ -135,7 +137,7 @@ struct strip_case {
               int(Norm), Schedule::tiles, Schedule::strips, Schedule::stages, Schedule::splits);
     buffer<T> x(Most * K), y(Most * N);
     x.fill_random();
-    run<CopyEngine, Most, aligned>(x.device(), y.device());
+    run<CopyEngine, Most, aligned>(x.device(), y.device(), fixed<Most>{});
     std::vector<double> want;
     for (int m = 0; m < Most; ++m) {
       std::vector<double> row;
@@ -153,16 +155,28 @@ struct strip_case {
       }
     }
     expect_close(y, want, rounding<T>() * (Norm == norm_kind::none ? 1 : 2) + 1e-5);
-    (check_rows<CopyEngine, Fewer, aligned>(x.device(), y), ...);
+    (check_rows<CopyEngine, Fewer, aligned>(x.device(), y, fixed<Fewer>{}), ...);
+    if constexpr (Most > 1) { // of as many as there may be
+      check_rows<CopyEngine, Most, aligned>(x.device(), y, dyn(Most));
+      check_rows<CopyEngine, Most, aligned>(x.device(), y, dyn(1));
+    }
   }
-  template <bool CopyEngine, int M, bool Aligned> void check_rows(T *x, buffer<T> &whole) {
-    buffer<T> y(M * N);
-    run<CopyEngine, M, Aligned>(x, y.device());
+  template <bool CopyEngine, int Rows, bool Aligned, class M>
+  void check_rows(T *x, buffer<T> &whole, M m) {
+    const index_t count = index_t(m), written = count * N;
+    buffer<T> y(Rows * N);
+    for (index_t i = 0; i < y.size(); ++i)
+      y.set(i, compute_t<T>(-7));
+    y.upload();
+    run<CopyEngine, Rows, Aligned>(x, y.device(), m);
     y.download();
-    bool same = true;
-    for (index_t i = 0; i < M * N; ++i)
+    bool same = true, others = true;
+    for (index_t i = 0; i < written; ++i)
       same &= y.get(i) == whole.get(i);
-    record(same, (std::to_string(M) + " rows differ from the first of more").c_str());
+    for (index_t i = written; i < y.size(); ++i)
+      others &= double(y.get(i)) == -7;
+    record(same, (std::to_string(count) + " rows differ from the first of more").c_str());
+    record(others, "rows that are not there were written");
   }
   void normalize(std::vector<double> &row) {
     if (Norm == norm_kind::none)

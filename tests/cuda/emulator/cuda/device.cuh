@@ -54,6 +54,7 @@ inline int atomic_add(int *p, int v) {
   return old;
 }
 inline void atomic_max(int *p, int v) { *p = *p < v ? v : *p; }
+inline void atomic_add(unsigned long long *p, unsigned long long v) { *p += v; }
 inline word16 load_uncached(const word16 *p) { return *p; }
 template <class T> T shuffle_xor(T v, int mask) {
   T got = v;
