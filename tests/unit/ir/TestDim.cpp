@@ -277,7 +277,8 @@ Dim cutWindow(Dim from, Dim to) {
   const Dim first = min(end + 1, max(from, from.node()->context->dim(137)));
   const Dim last = min(inside + 2, max(inside + 1, from));
   const Dim begin = end * inside + last * from + end + first;
-  return max(begin, min(end * 2 + end * inside + last * from + 1, end * last + last + from)) - begin;
+  return max(begin, min(end * 2 + end * inside + last * from + 1, end * last + last + from)) -
+         begin;
 }
 
 TEST(Dim, WhatIsInsideOfExtremesCancelsTerms) {
