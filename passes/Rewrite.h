@@ -50,9 +50,4 @@ inline bool isStructured(const Operation &op) { return !(op.info().traits & OpTr
 /// True where nested regions hold structured operations rather than scalar bodies.
 inline bool holdsStructured(const Operation &op) { return op.isAny(Op::If, Op::Loop, Op::Group); }
 
-/// The literal behind a value made by a constant; null otherwise.
-Literal constantValue(const Value *v);
-/// The value of a constant all of whose elements are equal.
-llvm::Optional<double> splatValue(const Value *v);
-
 } // namespace tenon
