@@ -349,7 +349,7 @@ bool isWrittenIntoConcat(Value *v, PassContext &context) {
   return false;
 }
 
-bool intoConcatPattern(Operation &op, Rewriter &rw) {
+bool phaseByPhasePattern(Operation &op, Rewriter &rw) {
   const auto p = problemOf(op);
   if (!p || !rw.context().target.channelsLast)
     return false;
@@ -387,7 +387,7 @@ bool intoConcatPattern(Operation &op, Rewriter &rw) {
 }
 
 const Pattern kPatterns[] = {
-    {"decompose-conv-transpose.into-concat", intoConcatPattern},
+    {"decompose-conv-transpose.into-concat", phaseByPhasePattern},
     {"decompose-conv-transpose.phases", phasesPattern},
 };
 
