@@ -26,12 +26,7 @@ double costOf(const GroupQuery &in, double vector, double penalty, double bytes 
 
 void emitCall(const GroupQuery &in, StepWriter &out, llvm::StringRef kernel,
               const std::string &config, StepWriter::Change change, llvm::ArrayRef<int> places) {
-  const GroupForm &form = in.form;
-  const std::string x = operandView(out, form.anchorInputs[0], change, places, "prologue");
-  const std::string body = out.body(form.body, {form.anchor->result()->type().element()});
-  out.code().line("const auto x = " + x + ";");
-  out.code().line("const auto outs = " + out.outputs(form, change) + ";");
-  out.code().line("const auto ins = " + inputsIn(out, form.body, change, places) + ";");
+  const std::string body = declareOperands(out, in.form, in.form.anchorInputs[0], change, places);
   launch(out, kernel, {config, "x", "outs", "ins", body});
 }
 

@@ -99,14 +99,9 @@ std::string axisText(const Operation &op, unsigned d, StepWriter &out) {
 void emitCall(const GroupQuery &in, StepWriter &out, llvm::StringRef kernel,
               llvm::ArrayRef<std::string> axes, const std::string &config,
               StepWriter::Change change, llvm::ArrayRef<int> places) {
-  const GroupForm &form = in.form;
+  const std::string body = declareOperands(out, in.form, in.form.anchorInputs[0], change, places);
   std::vector<std::string> arguments = {config, "x"};
   arguments.insert(arguments.end(), axes.begin(), axes.end());
-  const std::string x = operandView(out, form.anchorInputs[0], change, places, "prologue");
-  const std::string body = out.body(form.body, {form.anchor->result()->type().element()});
-  out.code().line("const auto x = " + x + ";");
-  out.code().line("const auto outs = " + out.outputs(form, change) + ";");
-  out.code().line("const auto ins = " + inputsIn(out, form.body, change, places) + ";");
   arguments.insert(arguments.end(), {"outs", "ins", body});
   launch(out, kernel, arguments);
 }

@@ -72,12 +72,7 @@ std::vector<std::string> emitOperands(const GroupQuery &in, StepWriter &out,
   if (block)
     cfg.number("threads", block->threads).number("run", block->run);
   const std::string config = cfg.finish();
-  const std::string view = operandView(out, form.anchorInputs[0], last, last.placeOf, "prologue");
-  const std::string body = out.body(form.body, {x.element(), Element::I64});
-  SourceWriter &w = out.code();
-  w.line("const auto x = " + view + ";");
-  w.line("const auto outs = " + out.outputs(form, last) + ";");
-  w.line("const auto ins = " + inputsIn(out, form.body, last, last.placeOf) + ";");
+  const std::string body = declareOperands(out, form, form.anchorInputs[0], last, last.placeOf);
   return {config, "x", "outs", "ins", body};
 }
 
