@@ -22,6 +22,7 @@
 #define TENON_RUNTIME_CUDA_REDUCE_KERNEL_CUH
 
 #include "cuda/base/lane_group.cuh"
+#include "cuda/base/last_to_come.cuh"
 
 namespace tenon {
 namespace cuda {
@@ -181,18 +182,8 @@ private:
       for (int i = 0; i < part_words; ++i)
         place_of(result, block_x() % Config::blocks)[i] = words[i];
     }
-    fence();
-    sync_block();
-    int *finished = reinterpret_cast<int *>(shared);
-    int *counter = scratch.counters + block_x() / Config::blocks;
-    if (thread() == 0) {
-      *finished = atomic_add(counter, 1);
-      if (*finished == Config::blocks - 1)
-        *counter = 0;
-    }
-    sync_block();
-    fence();
-    return *finished == Config::blocks - 1;
+    return comes_last(scratch.counters + block_x() / Config::blocks, Config::blocks,
+                      reinterpret_cast<int *>(shared));
   }
 
   template <int... I>
