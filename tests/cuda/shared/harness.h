@@ -118,6 +118,12 @@ public:
   compute_t<T> get(index_t i) const { return load_element(&host_[size_t(i)]); }
   void set(index_t i, compute_t<T> v) { store_element(&host_[size_t(i)], v); }
 
+  /// One value, written to the device.
+  void fill(compute_t<T> v) {
+    for (index_t i = 0; i < size(); ++i)
+      set(i, v);
+    upload();
+  }
   /// Random values, in [-1, 1] or over the range of small integers, written to the device.
   void fill_random(int low = -100, int high = 100) {
     for (index_t i = 0; i < size(); ++i)
@@ -198,6 +204,17 @@ template <class K> void launch(const K &given) {
 #endif
 }
 
+/// Whether clusters of blocks run here.
+inline bool runs_clusters() {
+#if defined(TENON_TEST_ON_DEVICE)
+  int major = 0;
+  require(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "attribute");
+  return major >= 9;
+#else
+  return cuda::this_target.arch == 0 || cuda::this_target.arch >= 900;
+#endif
+}
+
 /// Error that storing as T brings, relative to the largest value.
 template <class T> constexpr double rounding() {
   return sizeof(T) > 2 ? 1e-6 : tenon::detail::is_same<T, bf16> ? 8e-3 : 1e-3;
@@ -226,6 +243,21 @@ void expect_close(buffer<T> &got, const std::vector<double> &want, double tolera
     snprintf(text, sizeof(text), "element %zu of %zu is %g, expected %g (error %.3g of largest %g)",
              where, want.size(), double(got.get(index_t(where))), want[where], worst, largest);
   record(good, good ? "" : text);
+}
+
+/// Compares device contents with want(i), exactly; NaN is like NaN.
+template <class T, class Want> void expect_same(buffer<T> &got, Want want, const char *what) {
+  got.download();
+  bool same = true;
+  for (index_t i = 0; i < got.size(); ++i) {
+    const auto a = got.get(i), b = decltype(a)(want(i));
+    same = same && (a == b || (a != a && b != b));
+  }
+  record(same, what);
+}
+inline void expect_zero(buffer<int> &counters) {
+  expect_same(
+      counters, [](index_t) { return 0; }, "counters are not left zero");
 }
 
 } // namespace test

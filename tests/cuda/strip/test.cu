@@ -39,10 +39,8 @@ template <class W, class T> struct packed_weights {
         w(index_t((n + 15) / 16) * tiles * 512),
         scale(max_of(1, (n + 15) / 16 * tiles * 16 * blocks)) {
     const uint8_t filler = bits == 16 ? 0 : bits == 8 ? 128 : 0x88;
-    for (index_t i = 0; i < w.size(); ++i)
-      w.set(i, filler);
-    for (index_t i = 0; i < scale.size(); ++i)
-      scale.set(i, 0.0f);
+    w.fill(filler);
+    scale.fill(0.0f);
     for (int o = 0; o < n; ++o)
       for (int i = 0; i < k; ++i)
         put(o, i, value[size_t(o) * size_t(k) + size_t(i)]);
@@ -158,11 +156,8 @@ struct strip_case {
   template <bool CopyEngine, int M, bool Aligned> void check_rows(T *x, buffer<T> &whole) {
     buffer<T> y(M * N);
     run<CopyEngine, M, Aligned>(x, y.device());
-    y.download();
-    bool same = true;
-    for (index_t i = 0; i < M * N; ++i)
-      same &= y.get(i) == whole.get(i);
-    record(same, (std::to_string(M) + " rows differ from the first of more").c_str());
+    expect_same(y, [&](index_t i) { return whole.get(i); },
+                (std::to_string(M) + " rows differ from the first of more").c_str());
   }
   void normalize(std::vector<double> &row) {
     if (Norm == norm_kind::none)
