@@ -74,7 +74,6 @@ struct reduce_kernel {
   using tuple = typename detail::tuple_of<decltype(Combine{}.identity(scalar_lanes{}))>::type;
   using members = indices_to<tuple::count>;
 
-  TENON_FN static constexpr bool runs_on(target) { return true; }
   int shared_bytes() const {
     return group::template shared_bytes<tuple>() + (Config::blocks > 1 ? 16 : 0);
   }
@@ -82,7 +81,6 @@ struct reduce_kernel {
     return {ceil_div(volume(cfg.kept), index_t(group::results)) * Config::blocks, 1, 1};
   }
 
-  TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *shared) const {
     const index results = index(volume(cfg.kept)), elements = index(volume(cfg.reduced));
     const index result = index(block_x() / Config::blocks) * group::results + group::result();

@@ -200,7 +200,8 @@ template <class K> void launch(const K &given) {
   }
   const auto body = [&](unsigned char *shared) { cuda::detail::run_parts(kernel, shared); };
   emulator::machine::instance().launch(int(g.x), int(g.y), int(g.z), cuda::detail::cluster_of<K>,
-                                       K::threads, kernel.shared_bytes(), body);
+                                       K::threads, cuda::detail::shared_memory<K>::bytes(kernel),
+                                       body);
 #endif
 }
 
