@@ -326,8 +326,7 @@ bool phasesPattern(Operation &op, Rewriter &rw) {
     z = b.value(Op::Slice, {z},
                 {{"starts", zero}, {"sizes", extents}, {"steps", Ints(p->rank(), 1)}});
   }
-  rw.replace(last, z);
-  return true;
+  return rw.replace(last, z);
 }
 
 /// Whether a concat of channels reads `v` that can have it written into its result, pixel by pixel.
@@ -382,8 +381,7 @@ bool phaseByPhasePattern(Operation &op, Rewriter &rw) {
     }
     planes.push_back(concat(b, rows, axis));
   }
-  rw.replace(last, channelsFirst(b, *p, concat(b, planes, axis - 1)));
-  return true;
+  return rw.replace(last, channelsFirst(b, *p, concat(b, planes, axis - 1)));
 }
 
 const Pattern kPatterns[] = {

@@ -5,8 +5,10 @@
 
 namespace tenon {
 
-void Rewriter::replace(Operation &op, llvm::ArrayRef<Value *> values) {
+bool Rewriter::replace(Operation &op, llvm::ArrayRef<Value *> values) {
   assert(values.size() == op.numResults());
+  if (llvm::is_contained(values, nullptr))
+    return false;
   for (unsigned i = 0; i < values.size(); ++i) {
     Value *from = op.result(i), *to = values[i];
     if (to->hint().empty())
@@ -15,6 +17,7 @@ void Rewriter::replace(Operation &op, llvm::ArrayRef<Value *> values) {
       mergeLocation(def->loc(), op.loc());
     from->replaceAllUsesWith(to);
   }
+  return true;
 }
 
 bool isDead(const Operation &op) {

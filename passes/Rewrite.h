@@ -19,9 +19,10 @@ public:
   bool fire(const Operation &op) { return context_.fire(id_, op); }
   /// A builder that inserts before `op` with its location.
   Builder before(Operation &op) { return Builder(&op, context_.diagnostics); }
-  /// Replaces all results of `op`. Hints move to values that have none; the operations made since
-  /// get the location of `op` through the builder.
-  void replace(Operation &op, llvm::ArrayRef<Value *> values);
+  /// Replaces all results of `op`; false, and nothing is done, where a value is null, since what
+  /// was to make it has failed. Hints move to values that have none; the operations made since get
+  /// the location of `op` through the builder.
+  bool replace(Operation &op, llvm::ArrayRef<Value *> values);
   PassContext &context() { return context_; }
 
 private:
