@@ -203,9 +203,7 @@ bool flattenLoop(Operation &op, Rewriter &rw) {
           if (!d.isConstant())
             return false;
   }
-  if (!rw.fire(op))
-    return false;
-  return rw.replace(op, Unrolled(op, *trips, always, rw.before(op)).results());
+  return rw.fire(op) && rw.replace(op, Unrolled(op, *trips, always, rw.before(op)).results());
 }
 
 bool ifPattern(Operation &op, Rewriter &rw) { return op.is(Op::If) && flattenIf(op, rw); }

@@ -238,9 +238,7 @@ bool unitReduce(Operation &op, Rewriter &rw) {
       !((f->operand(0) == acc && f->operand(1) == element) ||
         (f->operand(1) == acc && f->operand(0) == element)))
     return false;
-  if (!rw.fire(op))
-    return false;
-  return rw.replace(op, rw.before(op).reshape(op.operand(0), y.shape()));
+  return rw.fire(op) && rw.replace(op, rw.before(op).reshape(op.operand(0), y.shape()));
 }
 
 } // namespace tenon::canonicalize

@@ -61,9 +61,8 @@ bool unitTranspose(Operation &op, Rewriter &rw) {
       return false;
     last = d;
   }
-  if (!rw.fire(op))
-    return false;
-  return rw.replace(op, rw.before(op).reshape(op.operand(0), op.result()->type().shape()));
+  return rw.fire(op) &&
+         rw.replace(op, rw.before(op).reshape(op.operand(0), op.result()->type().shape()));
 }
 
 static bool isFullSlice(const Operation &op) {
@@ -186,9 +185,7 @@ bool concatNoop(Operation &op, Rewriter &rw) {
     if (!v->type().dim(axis).isConstant(0))
       kept.push_back(v);
   if (kept.size() == 1 && kept[0]->type() == op.result()->type()) {
-    if (!rw.fire(op))
-      return false;
-    return rw.replace(op, kept[0]);
+    return rw.fire(op) && rw.replace(op, kept[0]);
   }
   if (kept.empty() || kept.size() == op.numOperands() || !rw.fire(op))
     return false;

@@ -26,9 +26,7 @@ bool resizeNoop(Operation &op, Rewriter &rw) {
   for (double s : op.floatsAttr("scales"))
     if (s != 1)
       return false;
-  if (!rw.fire(op))
-    return false;
-  return rw.replace(op, op.operand(0));
+  return rw.fire(op) && rw.replace(op, op.operand(0));
 }
 
 // if true { A } { B } = A
