@@ -124,7 +124,7 @@ struct TopKSorted {
     own.bytes = double(s.items()) *
                 (8 + double(bitWidth(in.form.anchor->operand(0)->type().element())) / 8);
     own.launches = 2;
-    return cuda::microseconds(in.level, own) + sortCost(in.level, s);
+    return cuda::microseconds(in.level, own) + sortMicroseconds(in.level, s);
   }
   static int64_t scratch(const Problem &p, const Schedule &) { return sortBytes(p.rows); }
 
@@ -168,7 +168,7 @@ struct TopKRows {
   /// What a block does beside its sort is little.
   static double microseconds(const Problem &p, const Schedule &s) {
     return p.in.level.launchMicroseconds +
-           sortBlockCost(p.in.level, p.rows.rows, {s.threads, s.run}, p.rows.largestKey);
+           sortBlockMicroseconds(p.in.level, p.rows.rows, {s.threads, s.run}, p.rows.largestKey);
   }
 
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
