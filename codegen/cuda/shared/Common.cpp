@@ -88,7 +88,7 @@ std::string declareOperands(StepWriter &out, const GroupForm &form, const Scalar
   llvm::SmallVector<Element, 2> made;
   for (const Value *v : form.anchor->results())
     made.push_back(v->type().element());
-  const std::string body = out.body(form.body, made);
+  std::string body = out.body(form.body, made);
   SourceWriter &w = out.code();
   w.line("const auto x = " + x + ";");
   w.line("const auto outs = " + out.outputs(form, change) + ";");
