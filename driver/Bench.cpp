@@ -245,6 +245,15 @@ private:
     json.attribute("model", llvm::json::fixUTF8(options_.model.model));
     json.attribute("target", target_.name);
     json.attribute("instructions", run_.instructions);
+    printSteps(json, [&](const StepProfile &s) {
+      json.attribute("instructions", s.instructions);
+      json.attribute("flops", s.flops);
+    });
+  }
+
+  /// The build, sizes, and each step with what was measured of it.
+  void printSteps(llvm::json::OStream &json,
+                  llvm::function_ref<void(const StepProfile &)> measured) const {
     json.attribute("build_s", buildSeconds_);
     json.attribute("arena_bytes", summary_.arenaBytes);
     json.attribute("weight_bytes", summary_.weightBytes);
@@ -254,8 +263,7 @@ private:
           json.attribute("step", s.step);
           json.attribute("tactic", s.name);
           json.attribute("nodes", llvm::json::fixUTF8(s.nodes));
-          json.attribute("instructions", s.instructions);
-          json.attribute("flops", s.flops);
+          measured(s);
         });
     });
   }
@@ -337,19 +345,10 @@ private:
         json.attribute("all_contexts_runs_per_second", 1e9 / run_.allContextsNanoseconds);
         json.attribute("overlap", overlap());
       }
-      json.attribute("build_s", buildSeconds_);
-      json.attribute("arena_bytes", summary_.arenaBytes);
-      json.attribute("weight_bytes", summary_.weightBytes);
-      json.attributeArray("profile", [&] {
-        for (const StepProfile &s : steps_)
-          json.object([&] {
-            json.attribute("step", s.step);
-            json.attribute("tactic", s.name);
-            json.attribute("nodes", llvm::json::fixUTF8(s.nodes));
-            json.attribute("ms", s.milliseconds);
-            json.attribute("flops", s.flops);
-            json.attribute("bytes", s.bytes);
-          });
+      printSteps(json, [&](const StepProfile &s) {
+        json.attribute("ms", s.milliseconds);
+        json.attribute("flops", s.flops);
+        json.attribute("bytes", s.bytes);
       });
       json.attributeArray("diagnoses", [&] {
         for (const std::string &text : diagnoses(d))

@@ -15,7 +15,10 @@ struct ExportCommand {
   ConsoleOptions console;
   ModelOptions model;
   PipelineOptions passes;
-  std::string output, weights = "auto", stage;
+  std::string output, weights = "auto", stage = "imported";
+
+  /// The file of weights, where there is one.
+  std::string weightsFile() const { return output + ".data"; }
 };
 
 ExportOptions exportOptions(const ExportCommand &command) {
@@ -23,7 +26,7 @@ ExportOptions exportOptions(const ExportCommand &command) {
   options.weights = command.weights == "inline" ? ExportOptions::Weights::Inline
                     : command.weights == "file" ? ExportOptions::Weights::File
                                                 : ExportOptions::Weights::Auto;
-  options.weightsFile = llvm::sys::path::filename(command.output).str() + ".data";
+  options.weightsFile = llvm::sys::path::filename(command.weightsFile()).str();
   return options;
 }
 
@@ -63,7 +66,7 @@ private:
     if (!files.add(command_.output, exported.bytes))
       return false;
     if (!exported.weights.empty()) {
-      paths.push_back(command_.output + ".data");
+      paths.push_back(command_.weightsFile());
       if (!files.add(paths.back(), [&](llvm::raw_ostream &os) { exported.writeWeights(os); }))
         return false;
     }
@@ -106,9 +109,11 @@ void declareExport(CommandLine &app) {
   CommandLine sub = app.command("export", "writes a module as an ONNX model");
   sub.option("-o,--output", options->output, "the model to write").type("Q.onnx").required();
   sub.option("--stage", options->stage,
-             "imported: as the model is (default), or optimized: after the passes")
+             "imported: as the model is, or optimized: after the passes; a module of a later stage "
+             "is written as it stands")
       .oneOf({"imported", "optimized"})
-      .type("S");
+      .type("S")
+      .showDefault();
   sub.option("--weights", options->weights,
              "inline, file: in Q.onnx.data, or auto: in the model up to 2 GB")
       .oneOf({"auto", "inline", "file"})

@@ -164,7 +164,7 @@ std::string BodyWriter::placed(const Spread &s) {
   for (size_t d = 0; d < map.size(); ++d)
     if (map[d] < 0)
       perm.push_back(int64_t(d));
-  if (const Tensor *t = Writer::constantOf(s.operand))
+  if (const Literal t = constantValue(s.operand))
     if (const auto shape = spreadShape(*t, map, rank))
       return llvm::makeArrayRef(*shape) == t->shape()
                  ? w_.name(s.operand)

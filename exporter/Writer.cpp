@@ -92,17 +92,11 @@ std::string Writer::node(llvm::StringRef type, const Names &inputs, const Attrib
   return nodes(type, inputs, attributes, 1)[0];
 }
 
-const Tensor *Writer::constantOf(const Value *v) {
-  if (!v->def() || !v->def()->is(Op::Constant))
-    return nullptr;
-  return v->def()->find("value")->get<Literal>()->get();
-}
-
 std::string Writer::name(const Value *v) {
   if (auto it = names_.find(v); it != names_.end())
     return it->second;
   // Constants are written where they are first wanted as they are.
-  const Tensor *t = constantOf(v);
+  const Literal t = constantValue(v);
   if (!t)
     return refused("an operand that is not known before it");
   std::string made = constant(*t, v->hint());

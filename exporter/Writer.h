@@ -55,8 +55,6 @@ public:
   std::string integers(llvm::ArrayRef<int64_t> values) {
     return constant(Tensor::fromInts(values));
   }
-  /// The elements of a constant; null for anything else.
-  static const Tensor *constantOf(const Value *v);
 
   /// An extent as a tensor of one i64, a shape as one of its rank; `scalarExtent` has rank 0.
   std::string extent(Dim d);

@@ -76,19 +76,19 @@ GraphImporter::GraphImporter(ModelImport &state, Builder &builder, std::string p
     : state(state), b(builder), opsets(opsets), attributes(attributes), path_(std::move(path)),
       depth_(depth) {}
 
-llvm::SmallVector<Value *, 8> flattened(llvm::ArrayRef<Item> items) {
+llvm::SmallVector<Value *, 8> flattened(llvm::ArrayRef<TensorOrSequence> items) {
   llvm::SmallVector<Value *, 8> values;
-  for (const Item &item : items)
+  for (const TensorOrSequence &item : items)
     values.append(item.values().begin(), item.values().end());
   return values;
 }
 
-llvm::Optional<Item> GraphImporter::find(llvm::StringRef name) const {
+llvm::Optional<TensorOrSequence> GraphImporter::find(llvm::StringRef name) const {
   auto it = items_.find(name);
   if (it == items_.end())
     return llvm::None;
   if (Value *v = it->second.tensor())
-    return Item(state.pinned(v));
+    return TensorOrSequence(state.pinned(v));
   return it->second;
 }
 
@@ -243,10 +243,10 @@ bool checkOperands(Node &n, Operands takes) {
 bool GraphImporter::importNode(const onnx::NodeProto &node, llvm::StringRef id) {
   b.location = {id.str()};
   const std::string op = qualifiedName(node.domain(), node.op_type());
-  Items inputs;
+  TensorsOrSequences inputs;
   for (int i = 0; i < node.input_size(); ++i) {
     const std::string &name = node.input(i);
-    auto v = name.empty() ? llvm::Optional<Item>(Item()) : find(name);
+    auto v = name.empty() ? llvm::Optional<TensorOrSequence>(TensorOrSequence()) : find(name);
     if (!v) {
       state.error("operand " + std::to_string(i) + " " + quoted(name) +
                       " is defined nowhere: expected an input, an initialiser or a node's result",
@@ -294,7 +294,7 @@ bool GraphImporter::importNode(const onnx::NodeProto &node, llvm::StringRef id) 
     const std::string &name = node.output(i);
     if (name.empty())
       continue;
-    const llvm::Optional<Item> item = n.output(unsigned(i));
+    const llvm::Optional<TensorOrSequence> item = n.output(unsigned(i));
     if (!item) {
       n.error("result " + std::to_string(i) + " " + quoted(name) +
               " is not supported with these operands: expected a node without it; take away what "
@@ -349,10 +349,11 @@ bool GraphImporter::importFunction(Node &n, const onnx::FunctionProto &function)
   const Location outer = b.location;
   GraphImporter inner(state, b, n.id, versions, &scope, depth_ + 1);
   for (int i = 0; i < function.input_size(); ++i)
-    inner.define(function.input(i), unsigned(i) < n.numInputs() ? n.item(unsigned(i)) : Item());
+    inner.define(function.input(i),
+                 unsigned(i) < n.numInputs() ? n.item(unsigned(i)) : TensorOrSequence());
   if (const auto run = find(kRandomRun))
     inner.define(kRandomRun, *run);
-  Items results;
+  TensorsOrSequences results;
   if (inner.importNodes(function.node(), {function.output().begin(), function.output().end()}))
     inner.results(results);
   b.location = outer;
@@ -361,7 +362,7 @@ bool GraphImporter::importFunction(Node &n, const onnx::FunctionProto &function)
   return !state.failed();
 }
 
-bool GraphImporter::results(Items &items) {
+bool GraphImporter::results(TensorsOrSequences &items) {
   for (const std::string &name : wanted_) {
     auto item = find(name);
     if (!item) {

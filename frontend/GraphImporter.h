@@ -3,10 +3,10 @@
 #pragma once
 
 #include "frontend/Import.h"
-#include "frontend/Item.h"
 #include "frontend/Literals.h"
 #include "frontend/NodeIds.h"
 #include "frontend/Order.h"
+#include "frontend/TensorOrSequence.h"
 
 #include "ir/Builder.h"
 
@@ -115,7 +115,7 @@ std::string functionKey(llvm::StringRef domain, llvm::StringRef name, llvm::Stri
 /// What a subgraph takes from outside, under its name there.
 struct Capture {
   std::string name;
-  Item item;
+  TensorOrSequence item;
 };
 
 /// A node of a list, with its id.
@@ -146,9 +146,9 @@ public:
   const AttributeScope *const attributes;
 
   /// Makes `item` known under `name`.
-  void define(llvm::StringRef name, Item item) { items_[name] = std::move(item); }
+  void define(llvm::StringRef name, TensorOrSequence item) { items_[name] = std::move(item); }
   /// What is called `name`; None where nothing is.
-  llvm::Optional<Item> find(llvm::StringRef name) const;
+  llvm::Optional<TensorOrSequence> find(llvm::StringRef name) const;
 
   /// Imports initialisers and nodes. False after errors.
   bool importGraph(const onnx::GraphProto &graph);
@@ -156,7 +156,7 @@ public:
   bool importNodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes,
                    std::vector<std::string> wanted);
   /// What the imported list gives; false after an error.
-  bool results(Items &items);
+  bool results(TensorsOrSequences &items);
 
   // For control flow.
   /// Values that the subgraphs, and the continuation of node `n` behind them, take from here, each
@@ -167,12 +167,12 @@ public:
   /// Takes what depends on the node being imported out of the list, and imports all other nodes.
   Continuation takeContinuation(const Node &n);
   /// Makes a result of the node's continuation, or of the node itself, known under `name`.
-  void defineResult(Node &n, llvm::StringRef name, Item item);
+  void defineResult(Node &n, llvm::StringRef name, TensorOrSequence item);
   /// Imports the continuation of `n` behind a branch that gave `results`, which become those that
   /// are asked for.
   bool importContinuation(const Node &n, Region &region, llvm::StringRef name,
                           llvm::ArrayRef<Capture> captures, const Continuation &rest,
-                          Items &results);
+                          TensorsOrSequences &results);
   /// Imports a subgraph of node `n`, attribute `name`, into `region`, which is isolated: its
   /// `arguments` stand for the graph's inputs; known captures are repeated inside as constants and
   /// the others become further arguments, in order. `inputs` computes the graph's inputs from the
@@ -180,11 +180,11 @@ public:
   /// `captured` what the captures are inside.
   bool importRegion(const Node &n, const onnx::GraphProto &graph, llvm::StringRef name,
                     Region &region, llvm::ArrayRef<Type> arguments,
-                    llvm::ArrayRef<Capture> captures, Items &results, RegionInputs inputs = nullptr,
-                    std::vector<Capture> *captured = nullptr);
+                    llvm::ArrayRef<Capture> captures, TensorsOrSequences &results,
+                    RegionInputs inputs = nullptr, std::vector<Capture> *captured = nullptr);
   /// Imports a subgraph where the node stands.
   bool importInline(const Node &n, const onnx::GraphProto &graph, llvm::StringRef name,
-                    llvm::ArrayRef<Item> arguments, Items &results);
+                    llvm::ArrayRef<TensorOrSequence> arguments, TensorsOrSequences &results);
 
   /// `data` as a tensor; None after reporting at the node being imported.
   llvm::Optional<Tensor> tensor(const onnx::TensorProto &data);
@@ -197,7 +197,7 @@ private:
   bool importFunction(Node &n, const onnx::FunctionProto &function);
   void importInitializers(const onnx::GraphProto &graph);
 
-  llvm::StringMap<Item> items_;
+  llvm::StringMap<TensorOrSequence> items_;
   std::deque<PendingNode> remaining_; // nodes that are still to be imported
   std::vector<std::string> wanted_;
   const std::string path_;

@@ -306,14 +306,14 @@ llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const Import
     Elements &list = lists[info.name()];
     if (info.type().has_sequence_type() ||
         (count->second > 0 && info.type().optional_type().elem_type().has_sequence_type()))
-      importer.define(info.name(), Item(std::move(list)));
+      importer.define(info.name(), TensorOrSequence(std::move(list)));
     else
-      importer.define(info.name(), list.empty() ? Item() : Item(list[0]));
+      importer.define(info.name(), list.empty() ? TensorOrSequence() : TensorOrSequence(list[0]));
   }
   if (own.decoder && !state.failed() && !defineFollowing(state, g, importer, impl_->inputs))
     return llvm::None;
   Value *run = state.drawsRandom(graph) ? addRandomRun(graph, g, importer) : nullptr;
-  Items outputs;
+  TensorsOrSequences outputs;
   if (state.failed() || !importer.importGraph(graph) || !importer.results(outputs))
     return llvm::None;
   b.location = {};
@@ -333,9 +333,11 @@ llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const Import
     return llvm::None;
 
   for (const auto &info : graph.output())
-    compareDeclared(state, info, importer.find(info.name()).getValueOr(Item()).tensor());
+    compareDeclared(state, info,
+                    importer.find(info.name()).getValueOr(TensorOrSequence()).tensor());
   for (const auto &info : graph.value_info())
-    compareDeclared(state, info, importer.find(info.name()).getValueOr(Item()).tensor());
+    compareDeclared(state, info,
+                    importer.find(info.name()).getValueOr(TensorOrSequence()).tensor());
 
   module.stage = Stage::Imported;
   module.symbols = state.symbols;
@@ -346,15 +348,6 @@ llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const Import
   const std::set<std::string> &files = impl_->folder.filesRead();
   result.files.assign(files.begin(), files.end());
   return result;
-}
-
-llvm::Optional<ImportedModel> importOnnx(Context &context, llvm::StringRef path,
-                                         const ImportOptions &options, Diagnostics &diagnostics) {
-  auto model = OnnxModel::load(path, diagnostics);
-  if (!model)
-    return llvm::None;
-  model->unfold(options.bindDims);
-  return model->toModule(context, options, diagnostics);
 }
 
 } // namespace tenon

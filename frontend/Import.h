@@ -163,10 +163,6 @@ private:
   std::unique_ptr<Impl> impl_;
 };
 
-/// load() and toModule() in one.
-llvm::Optional<ImportedModel> importOnnx(Context &context, llvm::StringRef path,
-                                         const ImportOptions &options, Diagnostics &diagnostics);
-
 /// `declared` with the elements of the containers that `counts` names in their places.
 std::vector<DeclaredTensor> unfolded(llvm::ArrayRef<DeclaredTensor> declared,
                                      const std::map<std::string, int64_t> &counts);

@@ -112,7 +112,7 @@ Continuation GraphImporter::takeContinuation(const Node &n) {
   return rest;
 }
 
-void GraphImporter::defineResult(Node &n, llvm::StringRef name, Item item) {
+void GraphImporter::defineResult(Node &n, llvm::StringRef name, TensorOrSequence item) {
   for (unsigned i = 0; i < n.numOutputs(); ++i)
     if (n.proto.output(int(i)) == name)
       return n.set(i, item); // becomes known with the node
@@ -123,7 +123,7 @@ void GraphImporter::defineResult(Node &n, llvm::StringRef name, Item item) {
 
 bool GraphImporter::importContinuation(const Node &n, Region &region, llvm::StringRef name,
                                        llvm::ArrayRef<Capture> captures, const Continuation &rest,
-                                       Items &results) {
+                                       TensorsOrSequences &results) {
   Builder inner(region, state.pending);
   inner.location = b.location;
   GraphImporter importer(state, inner, n.id + "/" + name.str(), opsets, attributes, depth_ + 1);
@@ -141,7 +141,7 @@ bool isRepeatable(Value *v) { return v && knownTensor(v).hasValue(); }
 
 bool GraphImporter::importRegion(const Node &n, const onnx::GraphProto &graph, llvm::StringRef name,
                                  Region &region, llvm::ArrayRef<Type> arguments,
-                                 llvm::ArrayRef<Capture> captures, Items &results,
+                                 llvm::ArrayRef<Capture> captures, TensorsOrSequences &results,
                                  RegionInputs inputs, std::vector<Capture> *captured) {
   if (depth_ >= kGraphDepth) {
     n.error("subgraphs are nested more than " + std::to_string(kGraphDepth) + " deep");
@@ -156,10 +156,9 @@ bool GraphImporter::importRegion(const Node &n, const onnx::GraphProto &graph, l
   auto inside = [&](Value *v, const std::string &hint) -> Value * {
     if (!isRepeatable(v))
       return region.addArgument(v->type(), hint);
-    Operation *def = v->def();
-    Literal literal = def && def->is(Op::Constant)
-                          ? *def->find("value")->get<Literal>()
-                          : std::make_shared<const Tensor>(*knownTensor(v));
+    Literal literal = constantValue(v);
+    if (!literal)
+      literal = std::make_shared<const Tensor>(*knownTensor(v));
     return inner.constant(std::move(literal), hint);
   };
   for (const Capture &c : captures) {
@@ -167,7 +166,7 @@ bool GraphImporter::importRegion(const Node &n, const onnx::GraphProto &graph, l
     for (Value *v : c.item.values())
       values.push_back(inside(v, c.name));
     llvm::ArrayRef<Value *> rest = values;
-    const Item item = c.item.with(rest);
+    const TensorOrSequence item = c.item.with(rest);
     importer.define(c.name, item);
     if (captured)
       captured->push_back({c.name, item});
@@ -191,7 +190,8 @@ bool GraphImporter::importRegion(const Node &n, const onnx::GraphProto &graph, l
 }
 
 bool GraphImporter::importInline(const Node &n, const onnx::GraphProto &graph, llvm::StringRef name,
-                                 llvm::ArrayRef<Item> arguments, Items &results) {
+                                 llvm::ArrayRef<TensorOrSequence> arguments,
+                                 TensorsOrSequences &results) {
   if (depth_ >= kGraphDepth) {
     n.error("subgraphs are nested more than " + std::to_string(kGraphDepth) + " deep");
     return false;

@@ -365,4 +365,20 @@ std::unique_ptr<Module> Module::clone() const {
   return copy;
 }
 
+Literal constantValue(const Value *v) {
+  const Operation *def = v->def();
+  if (!def || !def->is(Op::Constant))
+    return nullptr;
+  const Attribute *a = def->find("value");
+  const Literal *l = a ? a->get<Literal>() : nullptr;
+  return l ? *l : nullptr;
+}
+
+llvm::Optional<double> splatValue(const Value *v) {
+  Literal l = constantValue(v);
+  if (!l || l->size() == 0 || isOpaque(l->element()) || !l->isSplat())
+    return llvm::None;
+  return l->at(0);
+}
+
 } // namespace tenon

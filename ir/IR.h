@@ -8,6 +8,7 @@
 #include "ir/Attribute.h"
 #include "ir/Op.h"
 
+#include "llvm/ADT/Optional.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/ilist.h"
 #include "llvm/ADT/ilist_node.h"
@@ -243,6 +244,11 @@ private:
   Module &module_;
   std::unique_ptr<Region> body_;
 };
+
+/// The literal behind a value made by a constant; null otherwise.
+Literal constantValue(const Value *v);
+/// The value of a constant all of whose elements are equal.
+llvm::Optional<double> splatValue(const Value *v);
 
 enum class Stage : uint8_t { Imported, Optimized, Scheduled };
 llvm::StringRef name(Stage s);

@@ -14,22 +14,25 @@
 namespace tenon {
 namespace {
 
-/// The value a pad fills with, when it is known.
-llvm::Optional<double> fillOf(const Operation &pad) {
-  return pad.numOperands() > 1 ? splatValue(pad.operand(1)) : llvm::Optional<double>(0.0);
-}
-
-/// `pads` (begin…, end…) of a window operation plus those of a pad that leaves batch and channels
-/// alone; None for others.
-llvm::Optional<Ints> combinedPads(const Operation &op, const Operation *pad) {
+/// What a window operation reads where it may take a pad over.
+struct PadBefore {
+  Operation *pad;
+  Ints pads; // begin…, end…: the operation's own and those of the pad
+  double fill;
+};
+/// None where no pad stands there, or one that pads batch or channels, or with what is not known.
+llvm::Optional<PadBefore> padBefore(const Operation &op) {
+  Operation *pad = op.operand(0)->def();
   if (!pad || !pad->is(Op::Pad) || pad->wordAttr("mode", "constant") != "constant")
     return llvm::None;
+  const auto fill =
+      pad->numOperands() > 1 ? splatValue(pad->operand(1)) : llvm::Optional<double>(0.0);
   const unsigned spatial = op.operand(0)->type().rank() - 2;
   Ints pads = op.intsAttr("pads");
   pads.resize(2 * spatial, 0);
   for (unsigned d = 0; d < spatial + 2; ++d) {
     Dim low = pad->dimsAttr("low")[d], high = pad->dimsAttr("high")[d];
-    if (!low.isConstant() || !high.isConstant() ||
+    if (!fill || !low.isConstant() || !high.isConstant() ||
         (d < 2 && (low.constant() != 0 || high.constant() != 0)))
       return llvm::None;
     if (d < 2)
@@ -37,30 +40,23 @@ llvm::Optional<Ints> combinedPads(const Operation &op, const Operation *pad) {
     pads[d - 2] += low.constant();
     pads[d - 2 + spatial] += high.constant();
   }
-  return pads;
+  return PadBefore{pad, std::move(pads), *fill};
 }
 
-void absorb(Operation &op, Operation &pad, Ints pads) {
-  op.set("pads", std::move(pads));
-  mergeLocation(op.loc(), pad.loc());
-  op.setOperand(0, pad.operand(0));
+bool absorb(Operation &op, PadBefore before) {
+  op.set("pads", std::move(before.pads));
+  mergeLocation(op.loc(), before.pad->loc());
+  op.setOperand(0, before.pad->operand(0));
+  return true;
 }
 
 // conv(pad_0(x)) = conv(x) with larger pads; integers pad with their zero point
 bool convPattern(Operation &op, Rewriter &rw) {
   if (!op.is(Op::Conv))
     return false;
-  Operation *pad = op.operand(0)->def();
-  llvm::Optional<Ints> pads = combinedPads(op, pad);
-  if (!pads)
-    return false;
-  llvm::Optional<double> fill = fillOf(*pad), zero = 0.0;
-  if (op.numOperands() > 2)
-    zero = splatValue(op.operand(2));
-  if (!fill || !zero || *fill != *zero || !rw.fire(op))
-    return false;
-  absorb(op, *pad, std::move(*pads));
-  return true;
+  const auto before = padBefore(op);
+  const auto zero = op.numOperands() > 2 ? splatValue(op.operand(2)) : llvm::Optional<double>(0.0);
+  return before && zero && before->fill == *zero && rw.fire(op) && absorb(op, *before);
 }
 
 bool hasPads(const Operation &op) {
@@ -71,42 +67,30 @@ bool hasPads(const Operation &op) {
 bool averagePattern(Operation &op, Rewriter &rw) {
   if (!op.is(Op::Pool) || op.wordAttr("kind") != "average" || op.boolAttr("ceil"))
     return false;
-  Operation *pad = op.operand(0)->def();
-  llvm::Optional<Ints> pads = combinedPads(op, pad);
-  if (!pads || (hasPads(op) && !op.boolAttr("count_include_pad")))
+  const auto before = padBefore(op);
+  if (!before || before->fill != 0 || (hasPads(op) && !op.boolAttr("count_include_pad")) ||
+      !rw.fire(op))
     return false;
-  llvm::Optional<double> fill = fillOf(*pad);
-  if (!fill || *fill != 0 || !rw.fire(op))
-    return false;
-  absorb(op, *pad, std::move(*pads));
   op.set("count_include_pad", true);
-  return true;
+  return absorb(op, *before);
 }
 
 // max(pad_−∞(x)) = max(x) with larger pads
 bool maxPattern(Operation &op, Rewriter &rw) {
   if (!op.is(Op::Pool) || op.wordAttr("kind") != "max" || op.boolAttr("ceil"))
     return false;
-  Operation *pad = op.operand(0)->def();
-  llvm::Optional<Ints> pads = combinedPads(op, pad);
-  if (!pads)
-    return false;
+  const auto before = padBefore(op);
   const Element e = op.operand(0)->type().element();
-  llvm::Optional<double> fill = fillOf(*pad);
-  if (!fill)
+  if (!before || before->fill != (isFloat(e) ? -INFINITY : double(minInt(e))))
     return false;
-  const bool lowest = isFloat(e) ? *fill == -INFINITY : *fill == double(minInt(e));
   // A window that lies in the padding altogether would be empty.
   const Ints &kernel = op.intsAttr("kernel"), &dilations = op.intsAttr("dilations");
-  bool partial = true;
   for (size_t d = 0; d < kernel.size(); ++d) {
     const int64_t reach = (kernel[d] - 1) * (d < dilations.size() ? dilations[d] : 1) + 1;
-    partial &= (*pads)[d] < reach && (*pads)[d + kernel.size()] < reach;
+    if (before->pads[d] >= reach || before->pads[d + kernel.size()] >= reach)
+      return false;
   }
-  if (!lowest || !partial || !rw.fire(op))
-    return false;
-  absorb(op, *pad, std::move(*pads));
-  return true;
+  return rw.fire(op) && absorb(op, *before);
 }
 
 // reshape(pad(x)) = pad(reshape(x)), where the reshape only adds or drops unpadded extents of 1
@@ -153,8 +137,7 @@ bool reshapePattern(Operation &op, Rewriter &rw) {
   NamedAttributes attributes = pad->attributes();
   attributes.insert_or_assign("low", Attribute(low));
   attributes.insert_or_assign("high", Attribute(high));
-  rw.replace(op, b.value(Op::Pad, operands, std::move(attributes)));
-  return true;
+  return rw.replace(op, b.value(Op::Pad, operands, std::move(attributes)));
 }
 
 const Pattern kPatterns[] = {

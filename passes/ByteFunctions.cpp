@@ -203,8 +203,7 @@ bool tablePattern(Operation &op, Rewriter &rw) {
       });
   if (!map)
     return false;
-  rw.replace(op, map->result());
-  return true;
+  return rw.replace(op, map->result());
 }
 
 bool quantizedSoftmaxPattern(Operation &op, Rewriter &rw) {
@@ -240,10 +239,7 @@ bool quantizedSoftmaxPattern(Operation &op, Rewriter &rw) {
                       {"shift", shift},
                       {"zero", int64_t(*zero)},
                       {"to", Type::scalar(b.context(), to)}});
-  if (!y)
-    return false;
-  rw.replace(op, y);
-  return true;
+  return rw.replace(op, y);
 }
 
 } // namespace tenon

@@ -101,11 +101,7 @@ bool maskPattern(Operation &op, Rewriter &rw) {
   if (!diagonal->zeroBelow)
     operands.push_back(op.operand(3));
   Builder b = rw.before(op);
-  Value *y = b.value(Op::Attention, operands, std::move(attributes));
-  if (!y)
-    return false;
-  rw.replace(op, y);
-  return true;
+  return rw.replace(op, b.value(Op::Attention, operands, std::move(attributes)));
 }
 
 const Pattern kPatterns[] = {{"causal-attention.mask", maskPattern}};

@@ -326,8 +326,7 @@ bool phasesPattern(Operation &op, Rewriter &rw) {
     z = b.value(Op::Slice, {z},
                 {{"starts", zero}, {"sizes", extents}, {"steps", Ints(p->rank(), 1)}});
   }
-  rw.replace(last, z);
-  return true;
+  return rw.replace(last, z);
 }
 
 /// Whether a concat of channels reads `v` that can have it written into its result, pixel by pixel.
@@ -349,7 +348,7 @@ bool isWrittenIntoConcat(Value *v, PassContext &context) {
   return false;
 }
 
-bool intoConcatPattern(Operation &op, Rewriter &rw) {
+bool phaseByPhasePattern(Operation &op, Rewriter &rw) {
   const auto p = problemOf(op);
   if (!p || !rw.context().target.channelsLast)
     return false;
@@ -382,12 +381,11 @@ bool intoConcatPattern(Operation &op, Rewriter &rw) {
     }
     planes.push_back(concat(b, rows, axis));
   }
-  rw.replace(last, channelsFirst(b, *p, concat(b, planes, axis - 1)));
-  return true;
+  return rw.replace(last, channelsFirst(b, *p, concat(b, planes, axis - 1)));
 }
 
 const Pattern kPatterns[] = {
-    {"decompose-conv-transpose.into-concat", intoConcatPattern},
+    {"decompose-conv-transpose.into-concat", phaseByPhasePattern},
     {"decompose-conv-transpose.phases", phasesPattern},
 };
 

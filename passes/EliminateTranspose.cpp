@@ -89,8 +89,7 @@ bool mapPattern(Operation &op, Rewriter &rw) {
                          });
   if (!map)
     return false;
-  rw.replace(op, b.transpose(map->result(), perm));
-  return true;
+  return rw.replace(op, b.transpose(map->result(), perm));
 }
 
 // reduce_A(transpose_p(x)) = transpose_q(reduce_p(A)(x)), q being what p does to the kept
@@ -133,13 +132,15 @@ bool reducePattern(Operation &op, Rewriter &rw) {
       });
   if (!reduce)
     return false;
-  rw.replace(op, b.transpose(reduce->result(), q));
-  return true;
+  return rw.replace(op, b.transpose(reduce->result(), q));
 }
 
 /// Shared by the operations below: same kind on x with changed attributes, transposed afterwards.
 bool sinkBelow(Operation &op, Rewriter &rw, const Ints &perm, llvm::ArrayRef<Value *> operands,
-               NamedAttributes attributes) {
+               const NamedAttributes &changed) {
+  NamedAttributes attributes = op.attributes();
+  for (auto &[name, value] : changed)
+    attributes.insert_or_assign(name, value);
   Builder b = rw.before(op);
   for (Value *v : op.operands())
     if (v->def() && v->def()->is(Op::Transpose))
@@ -147,57 +148,52 @@ bool sinkBelow(Operation &op, Rewriter &rw, const Ints &perm, llvm::ArrayRef<Val
   Value *y = b.value(op.kind(), operands, std::move(attributes));
   if (!y)
     return false;
-  rw.replace(op, b.transpose(y, perm));
-  return true;
+  return rw.replace(op, b.transpose(y, perm));
+}
+
+/// The transpose that a row-major operation reads, where the pattern may do away with it.
+Operation *transposeBefore(Operation &op, Rewriter &rw) {
+  Operation *t = op.result()->type().layout().isRowMajor() ? soleTranspose(op.operand(0)) : nullptr;
+  return t && rw.fire(op) ? t : nullptr;
 }
 
 // softmax_a(transpose_p(x)) = transpose_p(softmax_p(a)(x))
 bool softmaxPattern(Operation &op, Rewriter &rw) {
-  if (!op.isAny(Op::Softmax, Op::QuantizedSoftmax) || !op.result()->type().layout().isRowMajor())
-    return false;
-  Operation *t = soleTranspose(op.operand(0));
-  if (!t || !rw.fire(op))
+  Operation *t = op.isAny(Op::Softmax, Op::QuantizedSoftmax) ? transposeBefore(op, rw) : nullptr;
+  if (!t)
     return false;
   const Ints perm = t->intsAttr("perm");
-  NamedAttributes attributes = op.attributes();
-  attributes.insert_or_assign("axis", Attribute(perm[op.intAttr("axis")]));
-  return sinkBelow(op, rw, perm, {t->operand(0)}, std::move(attributes));
+  return sinkBelow(op, rw, perm, {t->operand(0)}, {{"axis", perm[op.intAttr("axis")]}});
 }
 
 // normalize_axes(transpose_p(x)) = transpose_p(normalize_p(axes)(x))
 bool normalizePattern(Operation &op, Rewriter &rw) {
-  if (!op.is(Op::Normalize) || !op.result()->type().layout().isRowMajor())
-    return false;
-  Operation *t = soleTranspose(op.operand(0));
-  if (!t || !rw.fire(op))
+  Operation *t = op.is(Op::Normalize) ? transposeBefore(op, rw) : nullptr;
+  if (!t)
     return false;
   const Ints perm = t->intsAttr("perm");
   Ints axes;
   for (int64_t a : op.intsAttr("axes"))
     axes.push_back(perm[size_t(a)]);
   llvm::sort(axes);
-  NamedAttributes attributes = op.attributes();
-  attributes.insert_or_assign("axes", Attribute(axes));
-  return sinkBelow(op, rw, perm, {t->operand(0)}, std::move(attributes));
+  return sinkBelow(op, rw, perm, {t->operand(0)}, {{"axes", axes}});
 }
 
 // slice(transpose_p(x)) = transpose_p(slice(x)), pad likewise
 bool slicePadPattern(Operation &op, Rewriter &rw) {
-  if (!op.isAny(Op::Slice, Op::Pad) || !op.result()->type().layout().isRowMajor())
-    return false;
-  Operation *t = soleTranspose(op.operand(0));
-  if (!t || !rw.fire(op))
+  Operation *t = op.isAny(Op::Slice, Op::Pad) ? transposeBefore(op, rw) : nullptr;
+  if (!t)
     return false;
   const Ints perm = t->intsAttr("perm");
-  NamedAttributes attributes = op.attributes();
-  for (llvm::StringRef name : {"starts", "sizes", "low", "high"})
+  NamedAttributes changed;
+  for (const char *name : {"starts", "sizes", "low", "high"})
     if (op.has(name))
-      attributes.insert_or_assign(name.str(), Attribute(unpermuted(op.dimsAttr(name), perm)));
+      changed.emplace(name, unpermuted(op.dimsAttr(name), perm));
   if (op.has("steps"))
-    attributes.insert_or_assign("steps", Attribute(unpermuted(op.intsAttr("steps"), perm)));
+    changed.emplace("steps", unpermuted(op.intsAttr("steps"), perm));
   auto operands = op.operands();
   operands[0] = t->operand(0);
-  return sinkBelow(op, rw, perm, operands, std::move(attributes));
+  return sinkBelow(op, rw, perm, operands, changed);
 }
 
 // concat_a(transpose_p(x), transpose_p(y)) = transpose_p(concat_p(a)(x, y))
@@ -215,9 +211,7 @@ bool concatPattern(Operation &op, Rewriter &rw) {
   }
   if (!rw.fire(op))
     return false;
-  NamedAttributes attributes = op.attributes();
-  attributes.insert_or_assign("axis", Attribute(perm[op.intAttr("axis")]));
-  return sinkBelow(op, rw, perm, operands, std::move(attributes));
+  return sinkBelow(op, rw, perm, operands, {{"axis", perm[op.intAttr("axis")]}});
 }
 
 // matmul(transpose(a), b) with the last two dimensions swapped = matmul(a, b) {trans_a}

@@ -96,16 +96,14 @@ bool flattenIf(Operation &op, Rewriter &rw) {
     yielded[r] = inlined(op, op.region(r), std::move(values));
   }
   if (which) {
-    rw.replace(op, yielded[*which ? 0 : 1]);
-    return true;
+    return rw.replace(op, yielded[*which ? 0 : 1]);
   }
   Builder b = rw.before(op);
   Value *going = condition(b, op.operand(0));
   llvm::SmallVector<Value *, 4> results;
   for (unsigned i = 0; i < op.numResults(); ++i)
     results.push_back(selected(b, going, yielded[0][i], yielded[1][i]));
-  rw.replace(op, results);
-  return true;
+  return rw.replace(op, results);
 }
 
 /// The trips of a loop, at most; None when nothing is known.
@@ -205,10 +203,7 @@ bool flattenLoop(Operation &op, Rewriter &rw) {
           if (!d.isConstant())
             return false;
   }
-  if (!rw.fire(op))
-    return false;
-  rw.replace(op, Unrolled(op, *trips, always, rw.before(op)).results());
-  return true;
+  return rw.fire(op) && rw.replace(op, Unrolled(op, *trips, always, rw.before(op)).results());
 }
 
 bool ifPattern(Operation &op, Rewriter &rw) { return op.is(Op::If) && flattenIf(op, rw); }

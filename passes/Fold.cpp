@@ -62,8 +62,7 @@ bool evaluatePattern(Operation &op, Rewriter &rw) {
   llvm::SmallVector<Value *, 2> values;
   for (unsigned i = 0; i < op.numResults(); ++i)
     values.push_back(constantLike(b, results[i], op.result(i)));
-  rw.replace(op, values);
-  return true;
+  return rw.replace(op, values);
 }
 
 // op(x) = constant, where value inference knows every element of a small integer tensor
@@ -83,8 +82,7 @@ bool valuePattern(Operation &op, Rewriter &rw) {
   for (size_t i = 0; i < known->size(); ++i)
     c.setInt(int64_t(i), (*known)[i].constant());
   Builder b = rw.before(op);
-  rw.replace(op, constantLike(b, c, v));
-  return true;
+  return rw.replace(op, constantLike(b, c, v));
 }
 
 // op(x) = nothing, where the results have no elements
@@ -103,8 +101,7 @@ bool emptyPattern(Operation &op, Rewriter &rw) {
   llvm::SmallVector<Value *, 2> values;
   for (Value *v : op.results())
     values.push_back(constantLike(b, Tensor(v->type().element(), v->type().staticShape()), v));
-  rw.replace(op, values);
-  return true;
+  return rw.replace(op, values);
 }
 
 const Pattern kPatterns[] = {

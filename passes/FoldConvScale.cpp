@@ -342,8 +342,7 @@ bool inputPattern(Operation &op, Rewriter &rw) {
               });
     result = add->result();
   }
-  rw.replace(op, result);
-  return true;
+  return rw.replace(op, result);
 }
 
 // contraction(x, w) + 0 = contraction(x, w): a sum that starts at +0 is never −0

@@ -245,8 +245,7 @@ bool rescalePattern(Operation &op, Rewriter &rw) {
   if (!canSum(*q, rw.context().target, why) || !rw.fire(op))
     return false;
   if (changesNothing(*q, *plan, result)) {
-    rw.replace(op, q->sum.terms[0].tensor);
-    return true;
+    return rw.replace(op, q->sum.terms[0].tensor);
   }
   Builder b = rw.before(op);
   llvm::SmallVector<Value *, 4> tensors;
@@ -265,10 +264,7 @@ bool rescalePattern(Operation &op, Rewriter &rw) {
   else if (plan->shortProducts && rw.context().fire("integer-arithmetic.short-products", op))
     form = RescaleForm::Short;
   Value *y = buildRescale(b, *q, *plan, form, tensors, result);
-  if (!y)
-    return false;
-  rw.replace(op, y);
-  return true;
+  return rw.replace(op, y);
 }
 
 /// dequantize of `q` with the parameters of `like`, along `axis` of q.
@@ -344,10 +340,7 @@ bool movementPattern(Operation &op, Rewriter &rw) {
     y = moved(b, op, d->q);
   }
   y = y ? buildDequantize(b, y, *d, axis) : nullptr;
-  if (!y)
-    return false;
-  rw.replace(op, y);
-  return true;
+  return rw.replace(op, y);
 }
 
 // quantize(concat(dequantize a, b…)) = concat(quantize(dequantize a), quantize b…)
@@ -377,11 +370,7 @@ bool concatPattern(Operation &op, Rewriter &rw) {
       return false;
     parts.push_back(part->result());
   }
-  Value *y = b.value(Op::Concat, parts, concat->attributes());
-  if (!y)
-    return false;
-  rw.replace(op, y);
-  return true;
+  return rw.replace(op, b.value(Op::Concat, parts, concat->attributes()));
 }
 
 // contraction(dequantize x, dequantize w) = dequantize(integer contraction): what is not quantised
@@ -400,10 +389,7 @@ bool contractPattern(Operation &op, Rewriter &rw) {
   d.scale = c->coefficient;
   d.zero = {0.0};
   Value *y = buildDequantize(b, sum, d, outputChannel(op));
-  if (!y)
-    return false;
-  rw.replace(op, y);
-  return true;
+  return rw.replace(op, y);
 }
 
 /// Records which quantised maps still compute in floats, and why.

@@ -57,6 +57,16 @@ void setMapOperands(Operation &op, llvm::ArrayRef<Value *> operands, const IntLi
   op.setOperands(operands);
 }
 
+bool readInstead(Operation &op, unsigned i, Value *x, const IndexMap &map) {
+  const IterationSpace space = iterationSpace(op);
+  auto operands = op.operands();
+  IntLists maps = op.intListsAttr("maps");
+  operands[i] = x;
+  maps[i] = map;
+  setMapOperands(op, operands, maps, space);
+  return true;
+}
+
 void dropMapOperand(Operation &op, unsigned i) {
   IterationSpace space = iterationSpace(op);
   auto operands = op.operands();

@@ -21,6 +21,8 @@ bool readsInPlace(const Operation &map, unsigned i);
 /// must be brought in line by the caller. The attribute `space` is kept only where needed.
 void setMapOperands(Operation &op, llvm::ArrayRef<Value *> operands, const IntLists &maps,
                     llvm::ArrayRef<Dim> space);
+/// Lets operand i read `x` through `map`, element by element the same. Returns true.
+bool readInstead(Operation &op, unsigned i, Value *x, const IndexMap &map);
 /// Removes operand i, whose argument has no uses any more.
 void dropMapOperand(Operation &op, unsigned i);
 

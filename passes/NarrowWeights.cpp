@@ -263,8 +263,7 @@ bool matmulPattern(Operation &op, Rewriter &rw) {
   w->q->leaveMemory();
   Value *y = b.value(Op::MatMul, operands,
                      {{"trans_a", op.boolAttr("trans_a")}, {"trans_b", true}, {"block", w->block}});
-  rw.replace(op, {y});
-  return true;
+  return rw.replace(op, {y});
 }
 
 const Pattern kPatterns[] = {

@@ -199,11 +199,6 @@ int64_t patchableWindows(Graph &graph) {
   return llvm::count_if(findChain(graph, INT64_MAX), [](const Link &l) { return l.isWindow; });
 }
 
-int64_t patchableRows(Graph &graph, int64_t windows) {
-  const std::vector<Link> chain = findChain(graph, windows);
-  return chain.empty() ? 0 : rowsOf(chain.back().op->result());
-}
-
 llvm::Optional<PatchEstimate> estimatePatches(Graph &graph, int64_t windows, int64_t count) {
   const std::vector<Link> chain = findChain(graph, windows);
   if (chain.empty() || count < 2 || count > rowsOf(chain.back().op->result()))

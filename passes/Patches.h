@@ -18,8 +18,6 @@ struct PatchEstimate {
 /// Windows (convolutions and pools) that follow one another from an input on and could be computed
 /// in strips; 0 where there are none.
 int64_t patchableWindows(Graph &graph);
-/// Rows that the last of the first `windows` of them gives.
-int64_t patchableRows(Graph &graph, int64_t windows);
 /// None where the first `windows` windows cannot be computed in `count` strips.
 llvm::Optional<PatchEstimate> estimatePatches(Graph &graph, int64_t windows, int64_t count);
 

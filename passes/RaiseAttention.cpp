@@ -614,11 +614,7 @@ bool matmulPattern(Operation &op, Rewriter &rw) {
   }
   if (weights.zeroUndefined)
     attributes.insert_or_assign("zero_undefined", Attribute(true));
-  Value *result = b.value(Op::Attention, operands, std::move(attributes));
-  if (!result)
-    return false;
-  rw.replace(op, result);
-  return true;
+  return rw.replace(op, b.value(Op::Attention, operands, std::move(attributes)));
 }
 
 const Pattern kPatterns[] = {{"raise-attention.matmul", matmulPattern}};

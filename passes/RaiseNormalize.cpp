@@ -188,8 +188,7 @@ bool normalizePattern(Operation &op, Rewriter &rw) {
       b.value(Op::Normalize, {x}, {{"axes", axes}, {"epsilon", added}, {"centered", centered}});
   if (!y)
     return false;
-  rw.replace(op, b.cast(y, op.result()->type().element()));
-  return true;
+  return rw.replace(op, b.cast(y, op.result()->type().element()));
 }
 
 /// A space whose extents multiply to those of two others, and in which dimensions of it each
@@ -320,8 +319,7 @@ bool scalePattern(Operation &op, Rewriter &rw) {
   Operation *map = mapOver(b, op, operands, maps, refined->space, {});
   if (!map)
     return false;
-  rw.replace(op, reshapedResults(b, *map, op));
-  return true;
+  return rw.replace(op, reshapedResults(b, *map, op));
 }
 
 // normalize(reshape x) = reshape(normalize(reshape x)), over the dimensions that x has where its
@@ -352,8 +350,7 @@ bool splitPattern(Operation &op, Rewriter &rw) {
                       {"centered", op.boolAttr("centered")}});
   if (!y)
     return false;
-  rw.replace(op, b.reshape(y, given.shape()));
-  return true;
+  return rw.replace(op, b.reshape(y, given.shape()));
 }
 
 const Pattern kPatterns[] = {{"raise-normalize.map", normalizePattern},

@@ -5,8 +5,10 @@
 
 namespace tenon {
 
-void Rewriter::replace(Operation &op, llvm::ArrayRef<Value *> values) {
+bool Rewriter::replace(Operation &op, llvm::ArrayRef<Value *> values) {
   assert(values.size() == op.numResults());
+  if (llvm::is_contained(values, nullptr))
+    return false;
   for (unsigned i = 0; i < values.size(); ++i) {
     Value *from = op.result(i), *to = values[i];
     if (to->hint().empty())
@@ -15,6 +17,7 @@ void Rewriter::replace(Operation &op, llvm::ArrayRef<Value *> values) {
       mergeLocation(def->loc(), op.loc());
     from->replaceAllUsesWith(to);
   }
+  return true;
 }
 
 bool isDead(const Operation &op) {
@@ -83,22 +86,6 @@ bool applyPatterns(Graph &graph, PassContext &context, llvm::ArrayRef<Pattern> p
   }
   context.diagnostics.error("patterns of graph '" + graph.name + "' do not come to rest");
   return any;
-}
-
-Literal constantValue(const Value *v) {
-  const Operation *def = v->def();
-  if (!def || !def->is(Op::Constant))
-    return nullptr;
-  const Attribute *a = def->find("value");
-  const Literal *l = a ? a->get<Literal>() : nullptr;
-  return l ? *l : nullptr;
-}
-
-llvm::Optional<double> splatValue(const Value *v) {
-  Literal l = constantValue(v);
-  if (!l || l->size() == 0 || isOpaque(l->element()) || !l->isSplat())
-    return llvm::None;
-  return l->at(0);
 }
 
 } // namespace tenon

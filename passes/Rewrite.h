@@ -19,9 +19,10 @@ public:
   bool fire(const Operation &op) { return context_.fire(id_, op); }
   /// A builder that inserts before `op` with its location.
   Builder before(Operation &op) { return Builder(&op, context_.diagnostics); }
-  /// Replaces all results of `op`. Hints move to values that have none; the operations made since
-  /// get the location of `op` through the builder.
-  void replace(Operation &op, llvm::ArrayRef<Value *> values);
+  /// Replaces all results of `op`; false, and nothing is done, where a value is null, since what
+  /// was to make it has failed. Hints move to values that have none; the operations made since get
+  /// the location of `op` through the builder.
+  bool replace(Operation &op, llvm::ArrayRef<Value *> values);
   PassContext &context() { return context_; }
 
 private:
@@ -49,10 +50,5 @@ bool eraseDeadOps(Region &region);
 inline bool isStructured(const Operation &op) { return !(op.info().traits & OpTrait::Scalar); }
 /// True where nested regions hold structured operations rather than scalar bodies.
 inline bool holdsStructured(const Operation &op) { return op.isAny(Op::If, Op::Loop, Op::Group); }
-
-/// The literal behind a value made by a constant; null otherwise.
-Literal constantValue(const Value *v);
-/// The value of a constant all of whose elements are equal.
-llvm::Optional<double> splatValue(const Value *v);
 
 } // namespace tenon

@@ -5,21 +5,13 @@
 #include "passes/PortForm.h"
 #include "passes/QuantizedIo.h"
 #include "tools/Compare.h"
+#include "tools/MemoryImage.h"
 #include "tools/Ports.h"
 
 #include <chrono>
 
 namespace tenon {
 namespace {
-
-llvm::Optional<int64_t> extent(Dim d, const SymbolValues &symbols) {
-  auto lookup = [](llvm::StringRef symbol, void *user) -> llvm::Optional<int64_t> {
-    auto &values = *static_cast<const SymbolValues *>(user);
-    auto it = values.find(symbol.str());
-    return it == values.end() ? llvm::Optional<int64_t>() : it->second;
-  };
-  return evaluate(d, lookup, const_cast<SymbolValues *>(&symbols));
-}
 
 /// A value for each symbol of an extent that has none yet: the lower bound, at least 1.
 void choose(Dim d, SymbolValues &symbols) {
@@ -177,7 +169,7 @@ bool graphInputs(Graph &graph, llvm::ArrayRef<DeclaredTensor> declared, llvm::Ar
     int64_t elements = 1;
     for (Dim d : type.shape()) {
       choose(d, symbols);
-      const auto v = extent(d, symbols);
+      const auto v = valueOf(d, symbols);
       elements *= v ? std::max<int64_t>(*v, 1) : 1;
       if (!v || *v > (int64_t(1) << 32) || elements > (int64_t(1) << 32)) {
         diagnostics.error("input '" + graph.inputNames[i] + "': no extent can be chosen for " +

@@ -1,6 +1,6 @@
 // Implements the list of schedules of warp-wide mma instructions (sm_80 and up), in fp32 of CUDA
-// cores, that the compiler chooses among: codegen/cuda/contract_mma/Tactic.cpp, codegen/cuda/contract_mma/Tf32.cpp and
-// codegen/cuda/contract_simt/Tactic.cpp.
+// cores, that the compiler chooses among: codegen/cuda/contract_mma/Tactic.cpp,
+// codegen/cuda/contract_mma/Tf32.cpp and codegen/cuda/contract_simt/Tactic.cpp.
 #include "schedule.h"
 
 #if GEMM_PRECISION <= 1

@@ -195,10 +195,11 @@ int ScalarProgramBuilder::pad(Operation *op, const ElementIndex &at) {
   }
   if (op->numOperands() > 1) {
     Value *fill = op->operand(1);
-    Operation *def = fill->argumentOf() ? group_.operand(fill->index())->def() : fill->def();
-    if (!def || !def->is(Op::Constant))
+    const Literal literal =
+        constantValue(fill->argumentOf() ? group_.operand(fill->index()) : fill);
+    if (!literal)
       return fail("a pad with a value that is not constant");
-    inner.fill = (*def->find("value")->get<Literal>())->at(0);
+    inner.fill = literal->at(0);
   }
   return evaluate(x, inner);
 }

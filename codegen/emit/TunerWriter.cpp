@@ -43,6 +43,13 @@ public:
       : program_(program), module_(module), symbols_(symbols), dims_(module),
         cuda_(program.target->family->facts.device) {}
 
+  void write(SourceWriter &w) {
+    declarations(w);
+    tables(w);
+    main(w);
+  }
+
+private:
   /// What headers leave out: functions that exist for those who watch.
   void declarations(SourceWriter &w) {
     w.open("extern \"C\"");
@@ -122,7 +129,6 @@ public:
     w.close();
   }
 
-private:
   void round(SourceWriter &w, const TunerRound &r) {
     const std::string &p = r.name;
     const bool settable = !dims_.symbols().empty();
@@ -179,10 +185,7 @@ std::string tunerMain(const TunerProgram &program, Module &module, const SymbolV
     w.line("#include \"" + r.name + ".h\"");
   w.line("#include \"harness/tuner.inc\"");
   w.line("");
-  Glue glue(program, module, symbols);
-  glue.declarations(w);
-  glue.tables(w);
-  glue.main(w);
+  Glue(program, module, symbols).write(w);
   return w.take();
 }
 
@@ -230,10 +233,7 @@ std::string tunerFile(const TunerProgram &program, Module &module, const SymbolV
       w.line("} // namespace " + r.name + "_code");
     w.line("");
   }
-  Glue glue(program, module, symbols);
-  glue.declarations(w);
-  glue.tables(w);
-  glue.main(w);
+  Glue(program, module, symbols).write(w);
   return w.take();
 }
 

@@ -372,10 +372,10 @@ void importFlexAttention(Node &n) {
     const onnx::AttributeProto *a = n.attr(name);
     if (!a || !v)
       return v;
-    Items results;
+    TensorsOrSequences results;
     if (!a->has_g() || a->g().input_size() != 1 || a->g().output_size() != 1)
       return n.error("attribute " + name.str() + ": expected a graph of one input and one output");
-    if (!n.graph.importInline(n, a->g(), name, {Item(v)}, results))
+    if (!n.graph.importInline(n, a->g(), name, {TensorOrSequence(v)}, results))
       return nullptr;
     Value *result = results[0].tensor();
     if (!result || result->type() != v->type())

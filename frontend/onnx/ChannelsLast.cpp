@@ -6,7 +6,7 @@
 namespace tenon::frontend {
 
 void importChannelsLast(Node &n, ImportFunction import, llvm::ArrayRef<unsigned> images) {
-  Items items(n.items().begin(), n.items().end());
+  TensorsOrSequences items(n.items().begin(), n.items().end());
   for (unsigned i : images) {
     if (!n.has(i))
       continue;
@@ -15,7 +15,7 @@ void importChannelsLast(Node &n, ImportFunction import, llvm::ArrayRef<unsigned>
     Ints perm = allAxes(0, n.rank(i));
     perm.insert(perm.begin() + 1, perm.back()); // the channels
     perm.pop_back();
-    items[i] = Item(n.b.transpose(n.input(i), perm));
+    items[i] = TensorOrSequence(n.b.transpose(n.input(i), perm));
   }
   Node turned(n.graph, n.proto, n.id, n.opset, items);
   import(turned);

@@ -31,7 +31,7 @@ bool checkCount(Node &n, size_t found, size_t expected, const char *what) {
   return false;
 }
 
-Value *oneTensor(Node &n, const Item &item) {
+Value *oneTensor(Node &n, const TensorOrSequence &item) {
   return item.tensor() ? item.tensor()
                        : n.error("a result of the body is a sequence that the loop does not start "
                                  "with, or an optional without a value");
@@ -50,7 +50,7 @@ Value *oneElement(Node &n, Builder &b, Value *v, Element e, const char *what) {
 }
 
 /// Both branches give as many tensors of the same rank in each result.
-bool areAlike(llvm::ArrayRef<Item> first, llvm::ArrayRef<Item> second) {
+bool areAlike(llvm::ArrayRef<TensorOrSequence> first, llvm::ArrayRef<TensorOrSequence> second) {
   auto likeRank = [](Value *a, Value *b) { return a->type().rank() == b->type().rank(); };
   for (auto [a, b] : llvm::zip(first, second))
     if (!a.isLike(b) || !std::equal(a.values().begin(), a.values().end(), b.values().begin(),
@@ -60,7 +60,7 @@ bool areAlike(llvm::ArrayRef<Item> first, llvm::ArrayRef<Item> second) {
 }
 
 /// What one branch gives, for a message.
-std::string described(const Item &item) {
+std::string described(const TensorOrSequence &item) {
   if (Value *v = item.tensor())
     return toString(v->type());
   return item.elements() ? "a sequence of " + std::to_string(item.elements()->size())
@@ -68,7 +68,8 @@ std::string described(const Item &item) {
 }
 
 /// Reports what the branches of an If give differently, called `name`.
-void reportUnlike(Node &n, llvm::StringRef name, const Item &first, const Item &second) {
+void reportUnlike(Node &n, llvm::StringRef name, const TensorOrSequence &first,
+                  const TensorOrSequence &second) {
   n.error("what is asked for as " + quoted(name) + " is " + described(first) +
           " where the condition " + n.inputName(0) + " is true, else " + described(second) +
           ": expected one rank, or as long a sequence; the condition has to be known; bind the "
@@ -111,12 +112,12 @@ public:
   Branches(Node &n, Value *cond, llvm::ArrayRef<const onnx::GraphProto *> graphs)
       : n(n), cond(cond), graphs(graphs) {}
 
-  Items yields[2];
+  TensorsOrSequences yields[2];
   /// The operation; it has no results where the branches are not alike.
   Operation *op = nullptr;
 
   /// Result i outside.
-  Item result(unsigned i) const {
+  TensorOrSequence result(unsigned i) const {
     const auto all = op->results();
     llvm::ArrayRef<Value *> results(all.begin(), all.end());
     for (unsigned k = 0; k < i; ++k)
@@ -210,7 +211,7 @@ void unrollLoop(Node &n, const onnx::GraphProto &body, unsigned carried,
     n.error("the trip count" + remedy);
     return;
   }
-  Items state(n.items().begin() + 2, n.items().end());
+  TensorsOrSequences state(n.items().begin() + 2, n.items().end());
   std::vector<Elements> stacked(n.numOutputs() - carried);
   for (int64_t i = 0; i < trip->intAt(0); ++i) {
     const auto known = knownTensor(going);
@@ -225,7 +226,8 @@ void unrollLoop(Node &n, const onnx::GraphProto &body, unsigned carried,
               " iterations: expected fewer, as each is written out");
       return;
     }
-    Items arguments{declared(n, n.b, integer(n.b, i), body, 0), declared(n, n.b, going, body, 1)},
+    TensorsOrSequences arguments{declared(n, n.b, integer(n.b, i), body, 0),
+                                 declared(n, n.b, going, body, 1)},
         results;
     arguments.append(state.begin(), state.end());
     if (!n.graph.importInline(n, body, "body_" + std::to_string(i), arguments, results))
@@ -279,7 +281,7 @@ void importIf(Node &n) {
   if (!cond)
     return;
   if (auto known = knownTensor(cond)) {
-    Items results;
+    TensorsOrSequences results;
     const int taken = known->intAt(0) ? 0 : 1;
     if (n.graph.importInline(n, *graphs[taken], names[taken], {}, results) &&
         checkCount(n, results.size(), n.numOutputs(), "results of the branch"))
@@ -307,7 +309,7 @@ void importIf(Node &n) {
     if (!areAlike(branches.yields[0][i], branches.yields[1][i]))
       return reportUnlike(n, rest.results[i], branches.yields[0][i], branches.yields[1][i]);
   for (unsigned i = 0; i < n.numOutputs(); ++i)
-    n.set(i, Item()); // unless it is asked for below
+    n.set(i, TensorOrSequence()); // unless it is asked for below
   for (unsigned i = 0; i < rest.results.size(); ++i)
     n.graph.defineResult(n, rest.results[i], branches.result(i));
 }
@@ -359,11 +361,11 @@ void importLoop(Node &n) {
   ImportTrial trial(n.graph.state);
   std::string changes; // of what a carried value starts as, and becomes
   Operation *loop = n.b.create(Op::Loop, operands, attributes, 1, [&](unsigned, Region &region) {
-    Items items;
+    TensorsOrSequences items;
     if (!n.graph.importRegion(n, *body, "body", region, arguments, captures, items, inputs))
       return;
     llvm::SmallVector<Value *, 8> yields;
-    for (const Item &item : items)
+    for (const TensorOrSequence &item : items)
       yields.push_back(oneTensor(n, item));
     if (n.failed())
       return;

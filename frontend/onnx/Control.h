@@ -13,7 +13,7 @@ void appendOperands(const std::vector<Capture> &captures, llvm::SmallVectorImpl<
 /// Reports where `found` is not `expected`.
 bool checkCount(Node &n, size_t found, size_t expected, const char *what);
 /// A result of a body that stays a loop; null after an error.
-Value *oneTensor(Node &n, const Item &item);
+Value *oneTensor(Node &n, const TensorOrSequence &item);
 /// An i64 of rank 0.
 Value *integer(Builder &b, int64_t v);
 

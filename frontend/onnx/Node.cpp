@@ -9,10 +9,10 @@
 namespace tenon::frontend {
 
 Node::Node(GraphImporter &graph, const onnx::NodeProto &proto, llvm::StringRef id, int64_t opset,
-           llvm::ArrayRef<Item> inputs)
+           llvm::ArrayRef<TensorOrSequence> inputs)
     : b(graph.b), graph(graph), proto(proto), id(id.str()), opset(opset),
       items_(inputs.begin(), inputs.end()), outputs_(size_t(proto.output_size()), llvm::None) {
-  for (const Item &item : items_)
+  for (const TensorOrSequence &item : items_)
     inputs_.push_back(item.tensor());
 }
 
@@ -32,7 +32,7 @@ std::string Node::inputName(unsigned i) const {
 unsigned Node::numOutputs() const { return unsigned(proto.output_size()); }
 bool Node::wants(unsigned i) const { return i < numOutputs() && !proto.output(int(i)).empty(); }
 
-void Node::set(unsigned i, Item item) {
+void Node::set(unsigned i, TensorOrSequence item) {
   if (i < outputs_.size())
     outputs_[i] = std::move(item);
 }
@@ -170,8 +170,8 @@ constexpr int64_t kEvaluationElements = 4096;
 /// `steps` bounds the work: operands that share their sources are evaluated again for each use.
 llvm::Optional<Tensor> evaluateSmall(Value *v, int depth, int &steps) {
   Operation *def = v->def();
-  if (def && def->is(Op::Constant))
-    return **def->find("value")->get<Literal>();
+  if (const Literal literal = constantValue(v))
+    return *literal;
   if (!def || depth > kEvaluationDepth || --steps < 0 || !v->type().isTensor() ||
       !v->type().hasStaticShape() || v->type().upperElements() > kEvaluationElements)
     return llvm::None;

@@ -5,7 +5,7 @@
 // returned. The driver of the import stops after the node.
 #pragma once
 
-#include "frontend/Item.h"
+#include "frontend/TensorOrSequence.h"
 
 #include "ir/Builder.h"
 
@@ -26,7 +26,7 @@ using Shape = llvm::SmallVector<Dim, 6>;
 class Node {
 public:
   Node(GraphImporter &graph, const onnx::NodeProto &proto, llvm::StringRef id, int64_t opset,
-       llvm::ArrayRef<Item> inputs);
+       llvm::ArrayRef<TensorOrSequence> inputs);
 
   Builder &b;
   /// Where the node stands; for the importers of control flow.
@@ -44,8 +44,8 @@ public:
   unsigned numInputs() const { return unsigned(inputs_.size()); }
   bool has(unsigned i) const { return i < inputs_.size() && inputs_[i]; }
   /// Operand i whatever it is.
-  const Item &item(unsigned i) const { return items_[i]; }
-  llvm::ArrayRef<Item> items() const { return items_; }
+  const TensorOrSequence &item(unsigned i) const { return items_[i]; }
+  llvm::ArrayRef<TensorOrSequence> items() const { return items_; }
   /// The sequence that operand i has to be; null after reporting that it is none.
   const Elements *sequence(unsigned i) const;
   Value *input(unsigned i) const { return has(i) ? inputs_[i] : nullptr; }
@@ -60,15 +60,15 @@ public:
   unsigned numOutputs() const;
   /// Result i is used by the model.
   bool wants(unsigned i) const;
-  void set(unsigned i, Item item);
+  void set(unsigned i, TensorOrSequence item);
   void set(unsigned i, Value *value) {
     if (value) // null: after an error, or the result is not there
-      set(i, Item(value));
+      set(i, TensorOrSequence(value));
   }
   /// All results of `op`, in order; nothing for null.
   void setAll(Operation *op);
   /// Result i as it was set; None where it was not.
-  llvm::Optional<Item> output(unsigned i) const {
+  llvm::Optional<TensorOrSequence> output(unsigned i) const {
     return i < outputs_.size() ? outputs_[i] : llvm::None;
   }
 
@@ -112,9 +112,9 @@ public:
   llvm::Optional<Ints> axes(Ints axes, int64_t rank) const;
 
 private:
-  Items items_;
+  TensorsOrSequences items_;
   llvm::SmallVector<Value *, 8> inputs_; // the tensors among them
-  llvm::SmallVector<llvm::Optional<Item>, 4> outputs_;
+  llvm::SmallVector<llvm::Optional<TensorOrSequence>, 4> outputs_;
 };
 
 /// What `v` is at compile time: a constant's tensor, or the result of evaluating a small

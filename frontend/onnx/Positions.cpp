@@ -29,9 +29,9 @@ void importByPosition(Node &n, ImportFunction import) {
     return;
   Value *positions = generate(n.b, Element::I64, all->type().shape(),
                               [](Scalars &s, llvm::ArrayRef<Value *>) { return s.index(0); });
-  Items items(n.items().begin(), n.items().end());
+  TensorsOrSequences items(n.items().begin(), n.items().end());
   Dim begin = n.dim(1);
-  for (Item &item : items) {
+  for (TensorOrSequence &item : items) {
     Value *v = item.tensor();
     if (!positions || !v || v->type().element() != e)
       continue;

@@ -103,11 +103,11 @@ private:
     auto inputs = [&](Builder &b, llvm::ArrayRef<Value *> args) { return slices(b, args); };
     return n_.b.create(Op::Loop, operands_, attributes, 1, [&](unsigned, Region &region) {
       // Scanned operands stay as they are: they follow the carried ones like captures.
-      Items items;
+      TensorsOrSequences items;
       if (!n_.graph.importRegion(n_, body_, name, region, arguments_, captures, items, inputs))
         return;
       llvm::SmallVector<Value *, 8> yields{region.argument(1)};
-      for (const Item &item : items)
+      for (const TensorOrSequence &item : items)
         yields.push_back(oneTensor(n_, item));
       if (n_.failed())
         return;

@@ -43,10 +43,10 @@ void importSequenceConstruct(Node &n) {
       n.error("operand " + std::to_string(i) + " is missing: expected a tensor for each element");
       return;
     }
-  n.set(0, Item(Elements(n.inputs().begin(), n.inputs().end())));
+  n.set(0, TensorOrSequence(Elements(n.inputs().begin(), n.inputs().end())));
 }
 
-void importSequenceEmpty(Node &n) { n.set(0, Item(Elements())); }
+void importSequenceEmpty(Node &n) { n.set(0, TensorOrSequence(Elements())); }
 
 void importSequenceAt(Node &n) {
   const Elements *list = n.sequence(0);
@@ -65,7 +65,7 @@ void importSequenceInsert(Node &n) {
     return;
   Elements longer = *list;
   longer.insert(longer.begin() + std::ptrdiff_t(*at), n.input(1));
-  n.set(0, Item(std::move(longer)));
+  n.set(0, TensorOrSequence(std::move(longer)));
 }
 
 void importSequenceErase(Node &n) {
@@ -82,7 +82,7 @@ void importSequenceErase(Node &n) {
     return;
   Elements shorter = *list;
   shorter.erase(shorter.begin() + std::ptrdiff_t(*at));
-  n.set(0, Item(std::move(shorter)));
+  n.set(0, TensorOrSequence(std::move(shorter)));
 }
 
 void importSequenceLength(Node &n) {
@@ -185,7 +185,7 @@ void importSplitToSequence(Node &n) {
     pieces.push_back(piece);
     start = start + s;
   }
-  n.set(0, Item(std::move(pieces)));
+  n.set(0, TensorOrSequence(std::move(pieces)));
 }
 
 void importSequenceMap(Node &n) {
@@ -201,14 +201,14 @@ void importSequenceMap(Node &n) {
   }
   std::vector<Elements> results(n.numOutputs());
   for (size_t i = 0; i < first->size(); ++i) {
-    Items arguments, made;
-    for (const Item &item : n.items()) { // a tensor is the same for every element
+    TensorsOrSequences arguments, made;
+    for (const TensorOrSequence &item : n.items()) { // a tensor is the same for every element
       if (item.elements() && item.elements()->size() != first->size()) {
         n.error("sequences differ in length: " + std::to_string(first->size()) + " and " +
                 std::to_string(item.elements()->size()));
         return;
       }
-      arguments.push_back(item.elements() ? Item((*item.elements())[i]) : item);
+      arguments.push_back(item.elements() ? TensorOrSequence((*item.elements())[i]) : item);
     }
     if (!n.graph.importInline(n, body->g(), "body_" + std::to_string(i), arguments, made))
       return;
@@ -221,10 +221,10 @@ void importSequenceMap(Node &n) {
     }
   }
   for (unsigned k = 0; k < results.size(); ++k)
-    n.set(k, Item(std::move(results[k])));
+    n.set(k, TensorOrSequence(std::move(results[k])));
 }
 
-void importOptional(Node &n) { n.set(0, n.numInputs() > 0 ? n.item(0) : Item()); }
+void importOptional(Node &n) { n.set(0, n.numInputs() > 0 ? n.item(0) : TensorOrSequence()); }
 
 void importOptionalGetElement(Node &n) {
   if (n.item(0))

@@ -123,15 +123,7 @@ bool copyIntoMap(Operation &op, Rewriter &rw) {
     IndexMap composed;
     for (int64_t d : inner)
       composed.push_back(d < 0 ? -1 : outer[d]);
-    if (!rw.fire(op))
-      return false;
-    IterationSpace space = iterationSpace(op);
-    auto operands = op.operands();
-    IntLists maps = op.intListsAttr("maps");
-    operands[i] = x;
-    maps[i] = composed;
-    setMapOperands(op, operands, maps, space);
-    return true;
+    return rw.fire(op) && readInstead(op, i, x, composed);
   }
   return false;
 }
@@ -216,8 +208,7 @@ bool reshapeBelowMap(Operation &op, Rewriter &rw) {
   Operation *map = mapOver(b, op, operands, maps, from.shape(), dims);
   if (!map)
     return false;
-  rw.replace(op, reshapedResults(b, *map, op));
-  return true;
+  return rw.replace(op, reshapedResults(b, *map, op));
 }
 
 // map(reshape x, y) = map(x, y), where x is broadcast and the reshape only adds or drops extents of
@@ -238,15 +229,7 @@ bool unitReshapeIntoMap(Operation &op, Rewriter &rw) {
     IndexMap composed;
     for (int64_t d : becomes)
       composed.push_back(d < 0 ? -1 : indexMap(op, i)[d]);
-    if (!rw.fire(op))
-      return false;
-    IterationSpace space = iterationSpace(op);
-    auto operands = op.operands();
-    IntLists maps = op.intListsAttr("maps");
-    operands[i] = reshape->operand(0);
-    maps[i] = composed;
-    setMapOperands(op, operands, maps, space);
-    return true;
+    return rw.fire(op) && readInstead(op, i, reshape->operand(0), composed);
   }
   return false;
 }
@@ -275,10 +258,7 @@ bool unitReduce(Operation &op, Rewriter &rw) {
       !((f->operand(0) == acc && f->operand(1) == element) ||
         (f->operand(1) == acc && f->operand(0) == element)))
     return false;
-  if (!rw.fire(op))
-    return false;
-  rw.replace(op, rw.before(op).reshape(op.operand(0), y.shape()));
-  return true;
+  return rw.fire(op) && rw.replace(op, rw.before(op).reshape(op.operand(0), y.shape()));
 }
 
 } // namespace tenon::canonicalize

@@ -9,8 +9,7 @@ namespace tenon::canonicalize {
 bool reshapeNoop(Operation &op, Rewriter &rw) {
   if (!op.is(Op::Reshape) || op.operand(0)->type() != op.result()->type() || !rw.fire(op))
     return false;
-  rw.replace(op, op.operand(0));
-  return true;
+  return rw.replace(op, op.operand(0));
 }
 
 // reshape(reshape(x)) = reshape(x)
@@ -31,8 +30,7 @@ bool transposeNoop(Operation &op, Rewriter &rw) {
   if (!op.is(Op::Transpose) || op.operand(0)->type() != op.result()->type() ||
       !isIdentityMap(op.intsAttr("perm"), op.result()->type().rank()) || !rw.fire(op))
     return false;
-  rw.replace(op, op.operand(0));
-  return true;
+  return rw.replace(op, op.operand(0));
 }
 
 // transpose_q(transpose_p(x)) = transpose_(p∘q)(x)
@@ -63,10 +61,8 @@ bool unitTranspose(Operation &op, Rewriter &rw) {
       return false;
     last = d;
   }
-  if (!rw.fire(op))
-    return false;
-  rw.replace(op, rw.before(op).reshape(op.operand(0), op.result()->type().shape()));
-  return true;
+  return rw.fire(op) &&
+         rw.replace(op, rw.before(op).reshape(op.operand(0), op.result()->type().shape()));
 }
 
 static bool isFullSlice(const Operation &op) {
@@ -81,8 +77,7 @@ bool sliceNoop(Operation &op, Rewriter &rw) {
   if (!op.is(Op::Slice) || !isFullSlice(op) || op.operand(0)->type() != op.result()->type() ||
       !rw.fire(op))
     return false;
-  rw.replace(op, op.operand(0));
-  return true;
+  return rw.replace(op, op.operand(0));
 }
 
 // slice(slice(x)) = slice(x): starts s₁ + t₁·s₂, steps t₁·t₂
@@ -150,8 +145,7 @@ bool padNoop(Operation &op, Rewriter &rw) {
   if (!op.is(Op::Pad) || !allZero(op.dimsAttr("low")) || !allZero(op.dimsAttr("high")) ||
       op.operand(0)->type() != op.result()->type() || !rw.fire(op))
     return false;
-  rw.replace(op, op.operand(0));
-  return true;
+  return rw.replace(op, op.operand(0));
 }
 
 // pad_c(pad_c(x)) = pad_c(x) by the sums, for constant padding with one value
@@ -191,10 +185,7 @@ bool concatNoop(Operation &op, Rewriter &rw) {
     if (!v->type().dim(axis).isConstant(0))
       kept.push_back(v);
   if (kept.size() == 1 && kept[0]->type() == op.result()->type()) {
-    if (!rw.fire(op))
-      return false;
-    rw.replace(op, kept[0]);
-    return true;
+    return rw.fire(op) && rw.replace(op, kept[0]);
   }
   if (kept.empty() || kept.size() == op.numOperands() || !rw.fire(op))
     return false;
@@ -294,8 +285,7 @@ bool gatherConstant(Operation &op, Rewriter &rw) {
   Builder b = rw.before(op);
   Value *slice = b.value(Op::Slice, {op.operand(0)},
                          {{"starts", starts}, {"sizes", sizes}, {"steps", Ints(x.rank(), 1)}});
-  rw.replace(op, b.reshape(slice, op.result()->type().shape()));
-  return true;
+  return rw.replace(op, b.reshape(slice, op.result()->type().shape()));
 }
 
 } // namespace tenon::canonicalize

@@ -15,8 +15,7 @@ bool poolNoop(Operation &op, Rewriter &rw) {
       !all(op.intsAttr("strides"), 1) || !all(op.intsAttr("pads"), 0) ||
       op.operand(0)->type() != op.result()->type() || !rw.fire(op))
     return false;
-  rw.replace(op, op.operand(0));
-  return true;
+  return rw.replace(op, op.operand(0));
 }
 
 // resize(x) to the size of x by scales of 1 = x
@@ -27,10 +26,7 @@ bool resizeNoop(Operation &op, Rewriter &rw) {
   for (double s : op.floatsAttr("scales"))
     if (s != 1)
       return false;
-  if (!rw.fire(op))
-    return false;
-  rw.replace(op, op.operand(0));
-  return true;
+  return rw.fire(op) && rw.replace(op, op.operand(0));
 }
 
 // if true { A } { B } = A
@@ -54,8 +50,7 @@ bool ifConstant(Operation &op, Rewriter &rw) {
     auto it = map.find(v);
     values.push_back(it == map.end() ? v : it->second);
   }
-  rw.replace(op, values);
-  return true;
+  return rw.replace(op, values);
 }
 
 // loop %n, %go, %s, %w { %a … } of a constant %w = loop %n, %go, %s { %a = constant … }

@@ -58,12 +58,7 @@ bool readTransposes(Region &region, PassContext &context) {
       IndexMap composed(t->intsAttr("perm").size());
       for (size_t d = 0; d < composed.size(); ++d)
         composed[t->intsAttr("perm")[d]] = indexMap(op, i)[d];
-      IterationSpace space = iterationSpace(op);
-      auto operands = op.operands();
-      IntLists maps = op.intListsAttr("maps");
-      operands[i] = t->operand(0);
-      maps[i] = composed;
-      setMapOperands(op, operands, maps, space);
+      readInstead(op, i, t->operand(0), composed);
       mergeLocation(op.loc(), t->loc());
       changed = true;
     }

@@ -10,6 +10,7 @@ Without --all one case in PART is tried with each tactic, others with other tact
 
 import argparse
 import fnmatch
+import json
 import random
 import re
 import sys
@@ -28,8 +29,6 @@ from test_cuda_emulated import with_literals
 LEVELS = ["sm_75", "sm_80", "sm_90a"]  # each generation of kernels
 PART = 23
 TOGETHER = 40  # groups of a file
-# For groups of several anchors, beside those of none (maps).
-LEFT_OUT = {"conv_pool_sm90a", "decode_attention_cached", "expand_depthwise_sm80", "squeeze_excite"}
 # They read their operands as they are stored, and take no group in which one is computed.
 AS_STORED = {"attention_sm80", "attention_sm90a", "bitcast", "contract_int8_sm75", "contract_int8_sm80",
              "contract_int8_sm90a", "decode_attention", "depthwise_mma_sm80", "gather", "non_max_suppression",
@@ -49,11 +48,11 @@ RUN = [
 
 
 def tactics():
-    """Ids of what runs on CUDA."""
-    rows = tenon("passes").output.splitlines()
-    names = [r.split()[0].removeprefix("tactic.") for r in rows
-             if r.startswith("tactic.") and r.endswith("(cuda)")]  # fmt: skip
-    return [n for n in names if n not in LEFT_OUT and not n.startswith("map")]
+    """Ids of what runs groups of one anchor on CUDA, neither of none (maps) nor of several (chains)."""
+    known = json.loads(tenon("passes", "--json").output)
+    chains = {c["tactic"] for c in known["chains"]}
+    names = [t["id"].removeprefix("tactic.") for t in known["tactics"] if t["family"] == "cuda" and t["id"] not in chains]
+    return [n for n in names if not n.startswith("map")]
 
 
 class Files:

@@ -129,8 +129,8 @@ constexpr ExpandCosts kCosts = {
 };
 
 /// Microseconds: waves of resident blocks, each of which goes through its chunks.
-double costOf(const Layers &l, const ExpandSchedule &t, const TargetLevel &level, double bytes,
-              const ExpandCosts &c) {
+double microsecondsOf(const Layers &l, const ExpandSchedule &t, const TargetLevel &level,
+                      double bytes, const ExpandCosts &c) {
   const ConvProblem &d = l.depthwise;
   const expand_depthwise_geometry shape = t.geometry(l);
   const double chunks = double(ceilDiv(shape.chunks(), t.parts)), of8 = double(t.chunk) / 8;
@@ -238,7 +238,7 @@ struct ExpandDepthwise : PricedBy<kCosts> {
   }
 
   static double microseconds(const Problem &p, const Schedule &s, const Costs &c) {
-    return costOf(p.layers(), s, p.in.level, p.bytes, c);
+    return microsecondsOf(p.layers(), s, p.in.level, p.bytes, c);
   }
 
   static void pack(const Problem &p, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {

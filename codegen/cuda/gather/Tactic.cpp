@@ -10,7 +10,7 @@
 namespace tenon::cuda {
 namespace {
 
-double costOf(const GroupQuery &in) {
+double microsecondsOf(const GroupQuery &in) {
   const Work w = workOf(*in.form.group);
   const Type y = in.form.anchor->result()->type();
   Effort e;
@@ -45,7 +45,7 @@ struct Gather {
     out.push_back({vectorLength(p.in.form)});
   }
   static Result<> legal(const Problem &, const Schedule &) { return Accepted{}; }
-  static double microseconds(const Problem &p, const Schedule &) { return costOf(p.in); }
+  static double microseconds(const Problem &p, const Schedule &) { return microsecondsOf(p.in); }
 
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
     const GroupForm &form = p.in.form;
@@ -82,7 +82,7 @@ struct PadBorder {
       return in;
     });
   }
-  static double microseconds(const Problem &in, const Schedule &) { return costOf(in); }
+  static double microseconds(const Problem &in, const Schedule &) { return microsecondsOf(in); }
 
   static void emit(const Problem &in, const Schedule &, StepWriter &out) {
     const GroupForm &form = in.form;
@@ -115,7 +115,7 @@ struct ShapeOf {
   static Result<Problem> match(const GroupQuery &in) {
     return matchShapeOf(in).andThen([&]() -> Result<Problem> { return in; });
   }
-  static double microseconds(const Problem &in, const Schedule &) { return costOf(in); }
+  static double microseconds(const Problem &in, const Schedule &) { return microsecondsOf(in); }
 
   static void emit(const Problem &in, const Schedule &, StepWriter &out) {
     const GroupForm &form = in.form;

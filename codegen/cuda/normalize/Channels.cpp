@@ -152,47 +152,17 @@ struct NormalizeChannels : PricedBy<kNormalizeCosts> {
     cfg.extents("channels", {c.dim(p.channels())}).number("width", p.width);
     cfg.flag("centered", op.boolAttr("centered")).number("threads", kThreads);
     cfg.number("columns", s.columns).number("vector", s.vector).number("ahead", s.ahead);
-    cfg.number("blocks", s.blocks).flag("whole", areRunsAligned(p, s.vector, out));
+    cfg.number("blocks", s.blocks)
+        .flag("whole", areRunsWhole(out, form, p, 2, c.dim(p.channels()), s.vector));
     if (isLarge(form))
       cfg.flag("large", true);
     const std::string config = cfg.finish();
-    const std::string x =
-        operandView(out, form.anchorInputs[0], p, p.rows.nest.placeOf, "prologue");
-    const std::string body = out.body(form.body, {op.result()->type().element()});
-    SourceWriter &w = out.code();
-    w.line("const auto x = " + x + ";");
-    w.line("const auto outs = " + out.outputs(form, p) + ";");
-    w.line("const auto ins = " + inputsIn(out, form.body, p, p.rows.nest.placeOf) + ";");
-    w.line("void *const parts = " + out.scratchPointer("void") + ";");
-    w.line("TENON_CHECK(to.launch<V>(cuda::normalize_channels_parts(" + config + ", x, parts)));");
-    launch(out, "normalize_channels",
+    const std::string body =
+        declareOperands(out, form, form.anchorInputs[0], p, p.rows.nest.placeOf);
+    launchParts(out, id, {config, "x"});
+    launch(out, id,
            {config, cppScalar(op.result()->type().element(), op.floatAttr("epsilon")), "x", "outs",
             "ins", body, "parts"});
-  }
-
-private:
-  /// Whether all that has channels side by side has runs of them at multiples of their size.
-  static bool areRunsAligned(const Problem &p, int64_t vector, const StepWriter &out) {
-    const GroupForm &form = p.rows.in.form;
-    const auto rank = unsigned(form.body.space.size());
-    auto isWhole = [&](const Access &a) {
-      const Strides s = p(stridesOf(a, rank));
-      return s.strides[2].isConstant(0) ||
-             hasWholeRuns(out, a.source, s, 2,
-                          form.anchor->result()->type().context().dim(p.channels()), vector);
-    };
-    if (!llvm::all_of(form.anchorInputs[0].inputs, isWhole) ||
-        !llvm::all_of(form.body.inputs, isWhole))
-      return false;
-    for (unsigned i = 0; i < form.outputs.size(); ++i) {
-      const Strides s = p(stridesOf(form.outputs[i], rank));
-      for (unsigned d = 0; d < 2; ++d)
-        if (!s.strides[d].isConstant() || s.strides[d].constant() % vector)
-          return false;
-      if (!out.isResultAligned(i, s.offset, vector * bitWidth(form.outputs[i].type.element()) / 8))
-        return false;
-    }
-    return true;
   }
 };
 

@@ -14,7 +14,7 @@ Result<> matchAny(const GroupQuery &in) {
       .andThen([&] { return fitsInt(in.form); });
 }
 
-double costOf(const GroupQuery &in, double vector, double penalty, double bytes = 1.5) {
+double microsecondsOf(const GroupQuery &in, double vector, double penalty, double bytes = 1.5) {
   const Work w = workOf(*in.form.group);
   Effort e;
   e.bytes = double(w.bytes) * bytes;
@@ -26,12 +26,7 @@ double costOf(const GroupQuery &in, double vector, double penalty, double bytes 
 
 void emitCall(const GroupQuery &in, StepWriter &out, llvm::StringRef kernel,
               const std::string &config, StepWriter::Change change, llvm::ArrayRef<int> places) {
-  const GroupForm &form = in.form;
-  const std::string x = operandView(out, form.anchorInputs[0], change, places, "prologue");
-  const std::string body = out.body(form.body, {form.anchor->result()->type().element()});
-  out.code().line("const auto x = " + x + ";");
-  out.code().line("const auto outs = " + out.outputs(form, change) + ";");
-  out.code().line("const auto ins = " + inputsIn(out, form.body, change, places) + ";");
+  const std::string body = declareOperands(out, in.form, in.form.anchorInputs[0], change, places);
   launch(out, kernel, {config, "x", "outs", "ins", body});
 }
 
@@ -62,7 +57,8 @@ struct Pooling {
   /// Single elements do not use the whole bandwidth. Source: ResNet-50's pooling on one H200 takes
   /// 2.5 us at batch 1 and 5.6 at batch 8 in vectors of eight, 3.0 and 21 in single elements.
   static double microseconds(const Problem &p, const Schedule &s) {
-    return s.vector > 1 ? costOf(p.in, double(s.vector), 1) : costOf(p.in, 1, 0.5, 3);
+    return s.vector > 1 ? microsecondsOf(p.in, double(s.vector), 1)
+                        : microsecondsOf(p.in, 1, 0.5, 3);
   }
 
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
@@ -90,7 +86,9 @@ struct PoolingAny {
   static Result<Problem> match(const GroupQuery &in) {
     return matchAny(in).andThen([&]() -> Result<Problem> { return in; });
   }
-  static double microseconds(const Problem &in, const Schedule &) { return costOf(in, 1, 0.2, 6); }
+  static double microseconds(const Problem &in, const Schedule &) {
+    return microsecondsOf(in, 1, 0.2, 6);
+  }
 
   static void emit(const Problem &in, const Schedule &, StepWriter &out) {
     const Operation &op = *in.form.anchor;

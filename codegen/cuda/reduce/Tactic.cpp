@@ -136,14 +136,10 @@ int64_t runLength(const ReductionProblem &p) {
 }
 
 bool areRunsWhole(const ReductionProblem &p, int64_t vector, const StepWriter &out) {
-  const Dim inner = p.nest.reduced.extents.back();
   const auto last = unsigned(p.nest.kept.extents.size() + p.nest.reduced.extents.size()) - 1;
-  return inner.isConstant() && inner.constant() % vector == 0 &&
-         llvm::all_of(p.r.pre.inputs, [&](const Access &a) {
-           const Strides s = p.nest.overAll(stridesOf(a, p.nest.rank));
-           return s.strides[last].isConstant(0) ||
-                  hasWholeRuns(out, a.source, s, last, inner, vector);
-         });
+  return areReadInWholeRuns(
+      out, p.r.pre.inputs, p.nest.rank, [&](const Strides &s) { return p.nest.overAll(s); }, last,
+      p.nest.reduced.extents.back(), vector);
 }
 
 struct Reduce : PricedBy<kCosts> {

@@ -36,7 +36,7 @@ Result<> resamplesPlane(const Operation &op) {
   return resamplesInside(op);
 }
 
-double costOf(const GroupQuery &in, double vector, double efficiency) {
+double microsecondsOf(const GroupQuery &in, double vector, double efficiency) {
   const Work w = workOf(*in.form.group);
   Effort e;
   e.bytes = double(w.bytes) * 1.5;
@@ -99,14 +99,9 @@ std::string axisText(const Operation &op, unsigned d, StepWriter &out) {
 void emitCall(const GroupQuery &in, StepWriter &out, llvm::StringRef kernel,
               llvm::ArrayRef<std::string> axes, const std::string &config,
               StepWriter::Change change, llvm::ArrayRef<int> places) {
-  const GroupForm &form = in.form;
+  const std::string body = declareOperands(out, in.form, in.form.anchorInputs[0], change, places);
   std::vector<std::string> arguments = {config, "x"};
   arguments.insert(arguments.end(), axes.begin(), axes.end());
-  const std::string x = operandView(out, form.anchorInputs[0], change, places, "prologue");
-  const std::string body = out.body(form.body, {form.anchor->result()->type().element()});
-  out.code().line("const auto x = " + x + ";");
-  out.code().line("const auto outs = " + out.outputs(form, change) + ";");
-  out.code().line("const auto ins = " + inputsIn(out, form.body, change, places) + ";");
   arguments.insert(arguments.end(), {"outs", "ins", body});
   launch(out, kernel, arguments);
 }
@@ -132,7 +127,7 @@ struct Resize {
   }
   static Result<> legal(const Problem &, const Schedule &) { return Accepted{}; }
   static double microseconds(const Problem &p, const Schedule &s) {
-    return costOf(p.in, double(s.vector), s.vector > 1 ? 0.2 : 0.1);
+    return microsecondsOf(p.in, double(s.vector), s.vector > 1 ? 0.2 : 0.1);
   }
   static int64_t scratch(const Problem &p, const Schedule &) {
     return resizeScratch(*p.in.form.anchor);
@@ -167,7 +162,9 @@ struct ResizeAny {
   static Result<Problem> match(const GroupQuery &in) {
     return matchAny(in).andThen([&]() -> Result<Problem> { return in; });
   }
-  static double microseconds(const Problem &in, const Schedule &) { return costOf(in, 1, 0.02); }
+  static double microseconds(const Problem &in, const Schedule &) {
+    return microsecondsOf(in, 1, 0.02);
+  }
   static int64_t scratch(const Problem &in, const Schedule &) {
     return resizeScratch(*in.form.anchor);
   }

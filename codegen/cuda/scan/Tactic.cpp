@@ -52,11 +52,8 @@ struct Scan {
 
   /// As many lanes as leave each of them a run; a warp at most where lanes are apart in memory.
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
-    const GroupForm &form = p.in.form;
-    const Strides y = p.nest(stridesOf(form.outputs[0], unsigned(form.body.space.size())));
-    const size_t last = p.nest.extents.size() - 1;
-    const bool across = !y.strides[last].isConstant(1) && y.strides[last - 1].isConstant(1);
-    const int64_t each = std::clamp<int64_t>(vectorLength(form), 4, 8), n = p.nest.rowLength();
+    const bool across = areNeighbours(p);
+    const int64_t each = std::clamp<int64_t>(vectorLength(p.in.form), 4, 8), n = p.nest.rowLength();
     int64_t lanes = 1;
     while (lanes < (across ? 32 : kThreads) && lanes * each < n)
       lanes *= 2;
@@ -64,7 +61,7 @@ struct Scan {
     if (!across && lanes > 32)
       out.push_back({32, across, each, 1});
     // Several blocks a line while there are multiprocessors without one.
-    const int64_t groups = ceilDiv(linesOf(p), kThreads / lanes);
+    const int64_t groups = ceilDiv(rowsOf(p), kThreads / lanes);
     for (int64_t blocks = 4; blocks <= lanes; blocks *= 2)
       if (groups * blocks <= 4 * int64_t(p.in.level.multiprocessors) && n >= blocks * lanes * each)
         out.push_back({lanes, across, each, blocks});
@@ -74,7 +71,7 @@ struct Scan {
   static double microseconds(const Problem &p, const Schedule &s) {
     constexpr double kRun = 0.55, kAcross = 0.9, kJoin = 2.0; // assumed
     const double sms = std::max(1u, p.in.level.multiprocessors);
-    const double blocks = double(ceilDiv(linesOf(p), kThreads / s.lanes) * s.blocks);
+    const double blocks = double(ceilDiv(rowsOf(p), kThreads / s.lanes) * s.blocks);
     const double runs = double(ceilDiv(p.nest.rowLength(), s.lanes * s.each * s.blocks));
     Effort e;
     e.bytes = double(workOf(*p.in.form.group).bytes) * (s.blocks > 1 ? 1.5 : 1);
@@ -85,7 +82,7 @@ struct Scan {
   }
 
   static int64_t scratch(const Problem &p, const Schedule &s) {
-    return s.blocks > 1 ? linesOf(p) * s.blocks * kPartBytes : 0;
+    return s.blocks > 1 ? rowsOf(p) * s.blocks * kPartBytes : 0;
   }
 
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
@@ -102,26 +99,13 @@ struct Scan {
       cfg.flag("large", true);
     const std::string config = cfg.finish();
     const std::string combine = writeScanCombiner(form, out);
-    const std::string x = operandView(out, form.anchorInputs[0], nest, nest.placeOf, "prologue");
-    const std::string body = out.body(form.body, {op.result()->type().element()});
-    SourceWriter &w = out.code();
-    w.line("const auto x = " + x + ";");
-    w.line("const auto outs = " + out.outputs(form, nest) + ";");
-    w.line("const auto ins = " + inputsIn(out, form.body, nest, nest.placeOf) + ";");
+    const std::string body = declareOperands(out, form, form.anchorInputs[0], nest, nest.placeOf);
     std::vector<std::string> arguments = {config, "x", combine, "outs", "ins", body};
     if (s.blocks > 1) {
-      w.line("void *const parts = " + out.scratchPointer("void") + ";");
-      w.line("TENON_CHECK(to.launch<V>(cuda::scan_parts(" + config + ", x, " + combine +
-             ", parts)));");
+      launchParts(out, id, {config, "x", combine});
       arguments.push_back("parts");
     }
     launch(out, s.blocks > 1 ? "scan_joined" : "scan", arguments);
-  }
-
-private:
-  static int64_t linesOf(const Problem &p) {
-    const int64_t all = p.in.form.anchor->result()->type().upperElements();
-    return std::max<int64_t>(1, all / std::max<int64_t>(1, p.nest.rowLength()));
   }
 };
 

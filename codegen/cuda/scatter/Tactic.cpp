@@ -10,7 +10,7 @@
 namespace tenon::cuda {
 namespace {
 
-double bytesCost(const GroupQuery &in, double launches) {
+double microsecondsOfBytes(const GroupQuery &in, double launches) {
   Effort e;
   e.bytes = double(workOf(*in.form.group).bytes);
   e.launches = launches;
@@ -72,7 +72,7 @@ struct Scatter {
     e.efficiency = 0.1;
     e.blocks = updates / 128;
     e.launches = 0;
-    return bytesCost(in, 2) +
+    return microsecondsOfBytes(in, 2) +
            std::max(waiting(rows, microsecondsOfABatch), cuda::microseconds(in.level, e));
   }
 
@@ -104,7 +104,7 @@ struct ScatterLast {
     Effort e;
     e.bytes = 4 * double(in.form.body.space[0].upper()) + 12 * double(rowsOf(in.form));
     e.launches = 2;
-    return bytesCost(in, 2) + cuda::microseconds(in.level, e);
+    return microsecondsOfBytes(in, 2) + cuda::microseconds(in.level, e);
   }
   static int64_t scratch(const Problem &in, const Schedule &) {
     return 4 * in.form.body.space[0].upper();
@@ -144,7 +144,7 @@ struct ScatterSorted {
     constexpr double kMicrosecondsOfABatch = 0.5; // source: as that of costScatter
     const double meet =
         double(rowsOf(in.form)) / double(std::max<int64_t>(in.form.body.space[0].upper(), 1));
-    return bytesCost(in, 3) + sortCost(in.level, sortedRows(in.form)) +
+    return microsecondsOfBytes(in, 3) + sortMicroseconds(in.level, sortedRows(in.form)) +
            waiting(meet, kMicrosecondsOfABatch);
   }
   static int64_t scratch(const Problem &in, const Schedule &) {

@@ -1,6 +1,8 @@
 // Implements what CUDA tactics share.
 #include "codegen/cuda/shared/Common.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -80,6 +82,20 @@ std::string operandView(StepWriter &out, const ScalarProgram &program, StepWrite
          inputsIn(out, program, change, placeOf) + ", " + body + ")";
 }
 
+std::string declareOperands(StepWriter &out, const GroupForm &form, const ScalarProgram &program,
+                            StepWriter::Change change, llvm::ArrayRef<int> placeOf) {
+  const std::string x = operandView(out, program, change, placeOf, "prologue");
+  llvm::SmallVector<Element, 2> made;
+  for (const Value *v : form.anchor->results())
+    made.push_back(v->type().element());
+  std::string body = out.body(form.body, made);
+  SourceWriter &w = out.code();
+  w.line("const auto x = " + x + ";");
+  w.line("const auto outs = " + out.outputs(form, change) + ";");
+  w.line("const auto ins = " + inputsIn(out, form.body, change, placeOf) + ";");
+  return body;
+}
+
 llvm::SmallVector<int, 6> planePlaces(const ConvProblem &p) {
   return p.spatialRank == 1 ? llvm::SmallVector<int, 6>{0, 1, 3}
                             : llvm::SmallVector<int, 6>{0, 1, 2, 3};
@@ -98,6 +114,34 @@ bool hasWholeRuns(const StepWriter &out, Value *value, const Strides &s, unsigne
     if (d != along && (!s.strides[d].isConstant() || s.strides[d].constant() % vector))
       return false;
   return out.isAligned(value, s.offset, vector * bitWidth(value->type().element()) / 8);
+}
+
+bool areReadInWholeRuns(const StepWriter &out, llvm::ArrayRef<Access> reads, unsigned rank,
+                        StepWriter::Change change, unsigned along, Dim extent, int64_t vector) {
+  return extent.isConstant() && extent.constant() % vector == 0 &&
+         llvm::all_of(reads, [&](const Access &a) {
+           const Strides s = change(stridesOf(a, rank));
+           return !a.bounded && (s.strides[along].isConstant(0) ||
+                                 hasWholeRuns(out, a.source, s, along, extent, vector));
+         });
+}
+
+bool areRunsWhole(const StepWriter &out, const GroupForm &form, StepWriter::Change change,
+                  unsigned along, Dim extent, int64_t vector) {
+  const auto rank = unsigned(form.body.space.size());
+  for (const auto *reads : {&form.anchorInputs[0].inputs, &form.body.inputs})
+    if (!areReadInWholeRuns(out, *reads, rank, change, along, extent, vector))
+      return false;
+  for (unsigned i = 0; i < form.outputs.size(); ++i) {
+    const Strides s = change(stridesOf(form.outputs[i], rank));
+    for (unsigned d = 0; d < along; ++d)
+      if (!s.strides[d].isConstant() || s.strides[d].constant() % vector)
+        return false;
+    if (!s.strides[along].isConstant(1) ||
+        !out.isResultAligned(i, s.offset, vector * bitWidth(form.outputs[i].type.element()) / 8))
+      return false;
+  }
+  return true;
 }
 
 double microseconds(const TargetLevel &level, const Effort &e) {
@@ -165,11 +209,16 @@ MapKernel mapKernel(StepWriter &out, const GroupForm &form) {
   return mapKernel(out, form, form.body.space, outputs, 1);
 }
 
+void launchParts(StepWriter &out, llvm::StringRef kernel, llvm::ArrayRef<std::string> arguments) {
+  SourceWriter &w = out.code();
+  w.line("void *const parts = " + out.scratchPointer("void") + ";");
+  w.line("TENON_CHECK(to.launch<V>(cuda::" + kernel.str() + "_parts(" +
+         llvm::join(arguments, ", ") + ", parts)));");
+}
+
 void launch(StepWriter &out, llvm::StringRef kernel, llvm::ArrayRef<std::string> arguments) {
-  std::string text;
-  for (const std::string &a : arguments)
-    text += (text.empty() ? "" : ", ") + a;
-  out.code().line("return to.launch<V>(cuda::" + kernel.str() + "(" + text + "));");
+  out.code().line("return to.launch<V>(cuda::" + kernel.str() + "(" + llvm::join(arguments, ", ") +
+                  "));");
 }
 
 } // namespace tenon::cuda

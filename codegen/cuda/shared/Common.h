@@ -52,6 +52,11 @@ struct WindowSchedule {
 std::string operandView(StepWriter &out, const ScalarProgram &program, StepWriter::Change change,
                         llvm::ArrayRef<int> placeOf, llvm::StringRef suffix);
 
+/// Declares what kernels of anchors of one operand take, seen through `change`: `x`, what `program`
+/// computes, `outs` and `ins` of the form's body. Returns that body's functor.
+std::string declareOperands(StepWriter &out, const GroupForm &form, const ScalarProgram &program,
+                            StepWriter::Change change, llvm::ArrayRef<int> placeOf);
+
 /// Places of (n, c, [h,] w) among (n, c, h, w).
 llvm::SmallVector<int, 6> planePlaces(const ConvProblem &p);
 /// Along which dimension of (n, c, h, w) a window kernel's threads go: 1, channels, where these are
@@ -62,6 +67,12 @@ int64_t runsAlong(const GroupForm &form, const ConvProblem &p);
 /// are whole and start at multiples of their size in `value`'s memory.
 bool hasWholeRuns(const StepWriter &out, Value *value, const Strides &s, unsigned along, Dim extent,
                   int64_t vector);
+/// The same of all that is read from a space of `rank` dimensions, seen through `change`, where
+/// what does not move along the dimension may be anything; and of all that a form reads and writes.
+bool areReadInWholeRuns(const StepWriter &out, llvm::ArrayRef<Access> reads, unsigned rank,
+                        StepWriter::Change change, unsigned along, Dim extent, int64_t vector);
+bool areRunsWhole(const StepWriter &out, const GroupForm &form, StepWriter::Change change,
+                  unsigned along, Dim extent, int64_t vector);
 
 /// Microseconds: `bytes` through memory or `operations` of f32 arithmetic at a part of the peak,
 /// whichever takes longer, with `blocks` blocks of work spread over the multiprocessors in waves.
@@ -89,6 +100,9 @@ MapKernel mapKernel(StepWriter &out, const GroupForm &form, llvm::ArrayRef<Dim> 
 /// The same over the space of the group's body as it stands.
 MapKernel mapKernel(StepWriter &out, const GroupForm &form);
 
+/// Declares scratch `parts` and launches KERNEL_parts(arguments..., parts), before the kernel that
+/// joins them.
+void launchParts(StepWriter &out, llvm::StringRef kernel, llvm::ArrayRef<std::string> arguments);
 /// `return to.launch<V>(cuda::KERNEL(arguments...));`
 void launch(StepWriter &out, llvm::StringRef kernel, llvm::ArrayRef<std::string> arguments);
 

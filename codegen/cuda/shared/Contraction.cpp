@@ -148,7 +148,7 @@ Result<int64_t> readZeroPoint(const GroupForm &form) {
   if (count < 3)
     return 0;
   Value *v = constantOperand(form, 2);
-  Literal zero = v ? *v->def()->find("value")->get<Literal>() : nullptr;
+  const Literal zero = v ? constantValue(v) : nullptr;
   if (!zero || zero->size() != 1)
     return Refusal{"a zero point that is known at run time, or several", ""};
   return zero->intAt(0);

@@ -17,11 +17,6 @@ constexpr int64_t kThreadsToFill = 512; // of a multiprocessor, each with severa
 
 int64_t powerOfTwo(int64_t atLeast) { return int64_t(llvm::PowerOf2Ceil(uint64_t(atLeast))); }
 
-int64_t rowsOf(const RowProblem &p) {
-  const int64_t all = p.in.form.anchor->result()->type().upperElements();
-  return std::max<int64_t>(1, all / p.nest.rowLength());
-}
-
 unsigned bitsRead(const RowProblem &p) {
   unsigned bits = 8;
   for (const Access &a : p.in.form.anchorInputs[0].inputs)
@@ -58,12 +53,6 @@ int64_t runLength(const RowProblem &p) {
   return length;
 }
 
-bool areNeighbours(const RowProblem &p) {
-  const GroupForm &form = p.in.form;
-  const Strides y = p.nest(stridesOf(form.outputs[0], unsigned(form.body.space.size())));
-  return !y.strides.back().isConstant(1) && y.strides[p.nest.kept - 1].isConstant(1);
-}
-
 /// With as many runs held as a thread's share of a row has, where they find room.
 RowSchedule holding(const RowProblem &p, RowSchedule s) {
   const int64_t held = ceilDiv(ceilDiv(p.nest.rowLength(), s.vector), s.lanes * s.blocks);
@@ -75,31 +64,20 @@ RowSchedule holding(const RowProblem &p, RowSchedule s) {
 
 } // namespace
 
-bool areRunsWhole(const RowProblem &p, int64_t vector, const StepWriter &out) {
+int64_t rowsOf(const RowProblem &p) {
+  const int64_t all = p.in.form.anchor->result()->type().upperElements();
+  return std::max<int64_t>(1, all / p.nest.rowLength());
+}
+
+bool areNeighbours(const RowProblem &p) {
   const GroupForm &form = p.in.form;
-  const auto rank = unsigned(form.body.space.size());
-  const unsigned last = unsigned(p.nest.extents.size()) - 1;
-  const Dim extent = p.nest.extents.back();
-  if (!extent.isConstant() || extent.constant() % vector)
-    return false;
-  auto isWhole = [&](const Access &a) {
-    const Strides s = p.nest(stridesOf(a, rank));
-    return !a.bounded &&
-           (s.strides[last].isConstant(0) || hasWholeRuns(out, a.source, s, last, extent, vector));
-  };
-  if (!llvm::all_of(form.anchorInputs[0].inputs, isWhole) ||
-      !llvm::all_of(form.body.inputs, isWhole))
-    return false;
-  for (unsigned i = 0; i < form.outputs.size(); ++i) {
-    const Strides s = p.nest(stridesOf(form.outputs[i], rank));
-    for (unsigned d = 0; d < last; ++d)
-      if (!s.strides[d].isConstant() || s.strides[d].constant() % vector)
-        return false;
-    if (!s.strides[last].isConstant(1) ||
-        !out.isResultAligned(i, s.offset, vector * bitWidth(form.outputs[i].type.element()) / 8))
-      return false;
-  }
-  return true;
+  const Strides y = p.nest(stridesOf(form.outputs[0], unsigned(form.body.space.size())));
+  return !y.strides.back().isConstant(1) && y.strides[p.nest.kept - 1].isConstant(1);
+}
+
+bool areRunsWhole(const RowProblem &p, int64_t vector, const StepWriter &out) {
+  return areRunsWhole(out, p.in.form, p.nest, unsigned(p.nest.extents.size()) - 1,
+                      p.nest.extents.back(), vector);
 }
 
 llvm::ArrayRef<Field<RowSchedule>> RowSchedule::fields() {
@@ -224,20 +202,14 @@ void rows::emit(const RowProblem &p, const RowSchedule &s, const RowKernel &kern
   if (isLarge(form))
     cfg.flag("large", true);
   const std::string config = cfg.finish();
-  const std::string x = operandView(out, form.anchorInputs[0], nest, nest.placeOf, "prologue");
-  const std::string body = out.body(form.body, {form.anchor->result()->type().element()});
-  SourceWriter &w = out.code();
-  w.line("const auto x = " + x + ";");
-  w.line("const auto outs = " + out.outputs(form, nest) + ";");
-  w.line("const auto ins = " + inputsIn(out, form.body, nest, nest.placeOf) + ";");
+  const std::string body = declareOperands(out, form, form.anchorInputs[0], nest, nest.placeOf);
   std::vector<std::string> arguments = {config};
   if (!argument.empty())
     arguments.push_back(argument);
   arguments.insert(arguments.end(), {"x", "outs", "ins", body});
   std::string called = kernel.name.str();
   if (s.blocks > 1 && !s.cluster) {
-    w.line("void *const parts = " + out.scratchPointer("void") + ";");
-    w.line("TENON_CHECK(to.launch<V>(cuda::" + called + "_parts(" + config + ", x, parts)));");
+    launchParts(out, called, {config, "x"});
     called += "_joined";
     arguments.push_back("parts");
   }

@@ -1,6 +1,6 @@
-// Defines what softmax and normalize share, and a check for scan, too: the schedule of kernels in
-// which lanes, and blocks, go along rows (runtime/cuda/base/row_group.cuh), what is worth trying,
-// what it costs, and the call.
+// Defines what is asked of rows (softmax, normalize, scan), and what softmax and normalize share:
+// the schedule of kernels in which lanes, and blocks, go along rows
+// (runtime/cuda/base/row_group.cuh), what is worth trying, what it costs, and the call.
 #pragma once
 
 #include "codegen/core/TacticOf.h"
@@ -9,6 +9,10 @@
 
 namespace tenon::cuda {
 
+/// At least 1.
+int64_t rowsOf(const RowProblem &p);
+/// Whether rows, and not the elements of one, lie side by side in the result.
+bool areNeighbours(const RowProblem &p);
 /// Whether runs of `vector` elements along rows are whole and aligned in all that has a run's
 /// elements side by side.
 bool areRunsWhole(const RowProblem &p, int64_t vector, const StepWriter &out);

@@ -38,7 +38,7 @@ block_sort_geometry geometryOf(SortBlock block) { return {block.threads, block.r
 
 /// A pass reads every item twice and writes it once, in pieces of a few that are neighbours: as
 /// long as if it were sixteen times (topk_sorted of 64 x 1,000 and 64 x 4,000).
-double costOfPasses(const TargetLevel &level, int64_t items, int64_t largest) {
+double microsecondsOfPasses(const TargetLevel &level, int64_t items, int64_t largest) {
   const double passes = passesUpTo(largest);
   Effort e;
   e.bytes = passes * double(items) * sort_geometry::item_bytes * 16;
@@ -68,14 +68,15 @@ std::optional<SortBlock> sortBlock(const TargetLevel &level, int64_t rows, int64
     if (block.run > kLongestSortRun || threads > geometryOf(block).threads_together() ||
         geometryOf(block).shared_bytes() > int64_t(level.sharedBytes))
       continue;
-    const double cost = sortBlockCost(level, rows, block, UINT32_MAX);
+    const double cost = sortBlockMicroseconds(level, rows, block, UINT32_MAX);
     if (!best || cost < least)
       best = block, least = cost;
   }
   return best;
 }
 
-double sortBlockCost(const TargetLevel &level, int64_t rows, SortBlock block, int64_t largest) {
+double sortBlockMicroseconds(const TargetLevel &level, int64_t rows, SortBlock block,
+                             int64_t largest) {
   const auto sms = uint64_t(std::max(1u, level.multiprocessors));
   const uint64_t fit = uint64_t(geometryOf(block).threads_together() / block.threads);
   const uint64_t together = std::min(fit, llvm::divideCeil(uint64_t(rows), sms));
@@ -89,11 +90,11 @@ double sortBlockCost(const TargetLevel &level, int64_t rows, SortBlock block, in
 
 int64_t sortBytes(const SortedRows &s) { return sort_geometry{s.items()}.scratch_bytes(); }
 
-double sortCost(const TargetLevel &level, const SortedRows &s) {
+double sortMicroseconds(const TargetLevel &level, const SortedRows &s) {
   if (const std::optional<SortBlock> block = sortBlock(level, s.rows, s.length))
-    return sortBlockCost(level, s.rows, *block, s.largestKey);
-  return costOfPasses(level, s.items(), s.largestKey) +
-         (s.rows > 1 ? costOfPasses(level, s.items(), s.rows - 1) : 0);
+    return sortBlockMicroseconds(level, s.rows, *block, s.largestKey);
+  return microsecondsOfPasses(level, s.items(), s.largestKey) +
+         (s.rows > 1 ? microsecondsOfPasses(level, s.items(), s.rows - 1) : 0);
 }
 
 void beginSort(StepWriter &out, const SortedRows &s, const std::string &count) {

@@ -28,7 +28,8 @@ Result<> fitsMultiprocessor(const TargetLevel &level, const ScheduleText &schedu
 /// The best block for each of `rows` rows of up to `length` items, none where they are too long.
 std::optional<SortBlock> sortBlock(const TargetLevel &level, int64_t rows, int64_t length);
 /// Estimated microseconds of its kernel with keys up to `largest`.
-double sortBlockCost(const TargetLevel &level, int64_t rows, SortBlock block, int64_t largest);
+double sortBlockMicroseconds(const TargetLevel &level, int64_t rows, SortBlock block,
+                             int64_t largest);
 
 /// Items that are sorted row by row: upper bounds, and keys up to `largestKey`.
 struct SortedRows {
@@ -38,7 +39,7 @@ struct SortedRows {
 /// Scratch bytes.
 int64_t sortBytes(const SortedRows &sorted);
 /// Estimated microseconds.
-double sortCost(const TargetLevel &level, const SortedRows &sorted);
+double sortMicroseconds(const TargetLevel &level, const SortedRows &sorted);
 
 /// Declares `sort`, whose memory is the step's scratch, for `count` (C++) items; they stand in its
 /// first list.

@@ -62,7 +62,7 @@ struct Costs {
 };
 constexpr Costs kCosts;
 
-double costOf(const StripProblem &p, const StripSchedule &s) {
+double microsecondsOf(const StripProblem &p, const StripSchedule &s) {
   const TargetLevel &level = p.in.level;
   const strip_geometry g = geometryOf(p, s);
   const double read =
@@ -123,11 +123,11 @@ template <class T> struct StripOf {
     return {{"blocks", geometryOf(p, s).blocks}};
   }
 
-  static double microseconds(const Problem &p, const Schedule &s) { return costOf(p, s); }
+  static double microseconds(const Problem &p, const Schedule &s) { return microsecondsOf(p, s); }
   static double rank(const Problem &p, const Schedule &s) {
     const StripProduct &of = p.product;
     const double bytes = double(of.n * of.k * of.bits()) / 8 * double(p.matrices());
-    return costOf(p, s) * (1 - (1 - kCosts.beside) * std::min(1.0, bytes / kCosts.cold));
+    return microsecondsOf(p, s) * (1 - (1 - kCosts.beside) * std::min(1.0, bytes / kCosts.cold));
   }
 
   static void pack(const Problem &p, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {

@@ -51,7 +51,7 @@ double waves(const TargetLevel &level, double blocks) {
   return std::ceil(blocks / std::max(1.0, double(level.multiprocessors)));
 }
 
-double bytesCost(const GroupQuery &in) {
+double microsecondsOfBytes(const GroupQuery &in) {
   Effort e;
   e.bytes = double(workOf(*in.form.group).bytes);
   e.launches = 1;
@@ -100,7 +100,7 @@ struct InRounds {
     const auto &[in, b] = p;
     const double rounds = std::min(double(b.taken), b.candidates);
     const double round = 2 + 0.6 * b.candidates / kThreads;
-    return bytesCost(in) + rounds * round * waves(in.level, double(b.rows));
+    return microsecondsOfBytes(in) + rounds * round * waves(in.level, double(b.rows));
   }
   static int64_t scratch(const Problem &p, const Schedule &) { return 4 * p.b.sorted().items(); }
 
@@ -125,7 +125,7 @@ struct BySort {
   /// compared with as many, and a message from block to block.
   static double microseconds(const Problem &p, const Schedule &) {
     const auto &[in, b] = p;
-    return bytesCost(in) + sortCost(in.level, b.sorted()) +
+    return microsecondsOfBytes(in) + sortMicroseconds(in.level, b.sorted()) +
            b.tiles() * 8 * waves(in.level, double(b.rows));
   }
   static int64_t scratch(const Problem &p, const Schedule &) {

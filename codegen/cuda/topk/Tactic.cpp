@@ -72,12 +72,7 @@ std::vector<std::string> emitOperands(const GroupQuery &in, StepWriter &out,
   if (block)
     cfg.number("threads", block->threads).number("run", block->run);
   const std::string config = cfg.finish();
-  const std::string view = operandView(out, form.anchorInputs[0], last, last.placeOf, "prologue");
-  const std::string body = out.body(form.body, {x.element(), Element::I64});
-  SourceWriter &w = out.code();
-  w.line("const auto x = " + view + ";");
-  w.line("const auto outs = " + out.outputs(form, last) + ";");
-  w.line("const auto ins = " + inputsIn(out, form.body, last, last.placeOf) + ";");
+  const std::string body = declareOperands(out, form, form.anchorInputs[0], last, last.placeOf);
   return {config, "x", "outs", "ins", body};
 }
 
@@ -129,7 +124,7 @@ struct TopKSorted {
     own.bytes = double(s.items()) *
                 (8 + double(bitWidth(in.form.anchor->operand(0)->type().element())) / 8);
     own.launches = 2;
-    return cuda::microseconds(in.level, own) + sortCost(in.level, s);
+    return cuda::microseconds(in.level, own) + sortMicroseconds(in.level, s);
   }
   static int64_t scratch(const Problem &p, const Schedule &) { return sortBytes(p.rows); }
 
@@ -173,7 +168,7 @@ struct TopKRows {
   /// What a block does beside its sort is little.
   static double microseconds(const Problem &p, const Schedule &s) {
     return p.in.level.launchMicroseconds +
-           sortBlockCost(p.in.level, p.rows.rows, {s.threads, s.run}, p.rows.largestKey);
+           sortBlockMicroseconds(p.in.level, p.rows.rows, {s.threads, s.run}, p.rows.largestKey);
   }
 
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {

@@ -79,7 +79,6 @@ struct attention_sm80_kernel {
   int shared_bytes() const { return shape.shared_bytes(); }
   grid blocks() const { return {query_tiles() * volume(cfg.batch), 1, 1}; }
 
-  TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *shared) const {
     element *const memory = reinterpret_cast<element *>(shared);
     const auto k_at = [=](int stage) { return memory + stage * tile_of_k::size; };

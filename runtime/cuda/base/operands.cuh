@@ -465,6 +465,26 @@ template <class K> struct completion<K, decltype(void(&K::complete))> {
   static int function(void *kernel) { return static_cast<K *>(kernel)->complete(); }
 };
 
+/// Shared memory of a kernel; none where it does not say.
+template <class K, class = void> struct shared_memory {
+  static int bytes(const K &) { return 0; }
+};
+template <class K> struct shared_memory<K, decltype(void(&K::shared_bytes))> {
+  static int bytes(const K &kernel) { return kernel.shared_bytes(); }
+};
+
+/// What a kernel is written for; all machines where it does not say.
+template <class K, class = void> struct machines {
+  TENON_FN static constexpr bool contain(target) { return true; }
+};
+template <class K> struct machines<K, decltype(void(&K::runs_on))> {
+  TENON_FN static constexpr bool contain(target t) { return K::runs_on(t); }
+};
+
+/// Whether a kernel does something before the dependency wait.
+template <class K, class = void> constexpr bool has_prefetch = false;
+template <class K> constexpr bool has_prefetch<K, decltype(void(&K::prefetch))> = true;
+
 /// How many neighbouring blocks of a kernel are one cluster.
 template <class K, class = void> constexpr int cluster_of = 1;
 template <class K>

@@ -81,7 +81,6 @@ struct conv_patch_simt_kernel {
   static constexpr int part_m = shape.part_m(), part_n = shape.part_n();
   static constexpr int parts_m = shape.parts_m(), parts_n = shape.parts_n();
 
-  TENON_FN static constexpr bool runs_on(target) { return true; }
   int shared_bytes() const { return max_of(int(shape.shared_bytes()), Config::least_shared); }
   grid blocks() const { return detail::blocks_of_tiles<Config>(problem); }
 

@@ -30,6 +30,7 @@
 #ifndef TENON_RUNTIME_CUDA_DECODE_ATTENTION_KERNEL_CUH
 #define TENON_RUNTIME_CUDA_DECODE_ATTENTION_KERNEL_CUH
 
+#include "cuda/base/last_to_come.cuh"
 #include "cuda/decode_attention/cache.cuh"
 #include "cuda/decode_attention/geometry.h"
 #include "cuda/ptx/cluster.cuh"
@@ -492,17 +493,9 @@ private:
       to[j * threads + thread()] = as_word(reinterpret_cast<const float(&)[4]>(own[4 * j]));
     if (thread() < 32 && lane() % 4 == 0)
       to[own_blocks * threads + lane() / 4] = as_word(mine);
-    fence();
-    sync_block();
-    int &before = *reinterpret_cast<int *>(shared + shape.barrier_at());
-    if (thread() == 0)
-      before = atomic_add(&scratch.counters[tile], 1);
-    sync_block();
-    if (before != splits - 1)
+    if (!comes_last(&scratch.counters[tile], splits,
+                    reinterpret_cast<int *>(shared + shape.barrier_at())))
       return;
-    fence();
-    if (thread() == 0)
-      scratch.counters[tile] = 0;
     TENON_UNROLL
     for (int j = 0; j < own_blocks; ++j)
       finish(

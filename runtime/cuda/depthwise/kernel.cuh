@@ -42,11 +42,8 @@ struct depthwise_kernel {
   using element = detail::bare<typename X::element>;
   using value = typename detail::choose_type<sizeof(element) == 1, int, compute_t<element>>::type;
 
-  TENON_FN static constexpr bool runs_on(target) { return true; }
-  int shared_bytes() const { return 0; }
   grid blocks() const { return {ceil_div(points().threads(), index_t(threads)), 1, 1}; }
 
-  TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *) const {
     int at[4], count;
     if (!points().seek(block_x() * threads + thread(), at, count))

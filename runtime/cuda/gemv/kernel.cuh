@@ -39,7 +39,6 @@ template <class Config, class X, class W, class Outs, class Ins, class Body> str
   static_assert(rows <= 8 && detail::is_power_of_two(lanes) && lanes >= 32 && lanes <= threads,
                 "few rows, whole warps");
 
-  TENON_FN static constexpr bool runs_on(target) { return true; }
   int shared_bytes() const {
     return warps > 1 ? threads / 32 * rows * columns * int(sizeof(value)) : 0;
   }

@@ -45,7 +45,6 @@ struct gemv_narrow_kernel {
                 "few rows, whole warps");
   static_assert(block % run_length == 0 && depth % block == 0, "whole runs of one scale");
 
-  TENON_FN static constexpr bool runs_on(target) { return true; }
   int shared_bytes() const {
     return lanes > 32 ? threads / 32 * rows * columns * int(sizeof(float)) : 0;
   }

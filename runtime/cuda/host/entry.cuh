@@ -65,7 +65,10 @@ TENON_DEVICE void wait_and_let_next_begin() {
 
 /// Both parts of a kernel; run() takes what prefetch() returns, if that is something.
 template <class K> TENON_DEVICE void run_parts(const K &kernel, unsigned char *shared) {
-  if constexpr (is_same<decltype(kernel.prefetch(shared)), void>) {
+  if constexpr (!has_prefetch<K>) {
+    wait_and_let_next_begin();
+    kernel.run(shared);
+  } else if constexpr (is_same<decltype(kernel.prefetch(shared)), void>) {
     kernel.prefetch(shared);
     wait_and_let_next_begin();
     kernel.run(shared);
@@ -87,7 +90,7 @@ template <class Variant, class K>
 TENON_GLOBAL void TENON_LAUNCH_BOUNDS(K::threads, K::blocks_per_sm)
     entry(const TENON_GRID_CONSTANT K kernel, const TENON_GRID_CONSTANT launch_tag tag) {
 #if defined(__CUDA_ARCH__)
-  if constexpr (Variant::contains(this_target) && K::runs_on(this_target)) {
+  if constexpr (Variant::contains(this_target) && detail::machines<K>::contain(this_target)) {
     extern __shared__ __align__(1024) unsigned char shared[]; // a swizzle's pattern
     detail::stamp_start(tag);
     detail::run_parts(kernel, shared);

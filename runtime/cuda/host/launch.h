@@ -2,15 +2,18 @@
 //
 // A kernel is a struct that holds its arguments and says
 //   static constexpr int threads, blocks_per_sm;       its launch bounds
-//   static constexpr int cluster_blocks;               optional: how many blocks along x are one
-//                                                      cluster (sm_90 and up), at most 8
-//   TENON_FN static constexpr bool runs_on(target);             architectures it is written for
-//   grid blocks() const;  int shared_bytes() const;    host: the launch it needs
-//   status complete();                                 host, optional: what depends on addresses
-//   void prefetch(unsigned char *shared) const;        device: may read weights and the program's
-//                                                      inputs, nothing else
-//   void run(unsigned char *shared) const;             device: everything else
-// or, where what is computed before the dependency wait is wanted after it,
+//   grid blocks() const;                               host: the launch it needs
+//   void run(unsigned char *shared) const;             device: what it does
+// and, where it is not as most are,
+//   static constexpr int cluster_blocks;               how many blocks along x are one cluster
+//                                                      (sm_90 and up), at most 8
+//   TENON_FN static constexpr bool runs_on(target);    architectures it is written for
+//   int shared_bytes() const;                          host: shared memory that it needs
+//   status complete();                                 host: what depends on addresses
+//   void prefetch(unsigned char *shared) const;        device: before the dependency wait; may read
+//                                                      weights and the program's inputs, nothing
+//                                                      else
+// or, where what is computed before that wait is wanted after it,
 //   State prefetch(unsigned char *shared) const;
 //   void run(unsigned char *shared, const State &) const;
 // cuda/host/entry.cuh makes a __global__ function of it.
@@ -107,7 +110,8 @@ public:
 #else
     K argument = kernel;
     return launch({function_of<Variant, K>(), kernel.blocks(), K::threads, detail::cluster_of<K>,
-                   kernel.shared_bytes(), &argument, detail::completion<K>::function});
+                   detail::shared_memory<K>::bytes(kernel), &argument,
+                   detail::completion<K>::function});
 #endif
   }
 

@@ -30,11 +30,8 @@ template <class Config, class Outs, class Ins, class Body> struct map_interleave
   using own_runs = runs_along<along, vector, threads>;
   static_assert(rank > 1, "runs and what they are interleaved along are two dimensions");
 
-  TENON_FN static constexpr bool runs_on(target) { return true; }
-  int shared_bytes() const { return 0; }
   grid blocks() const { return own_runs::blocks(cfg.space, volume(cfg.space) / runs); }
 
-  TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *) const {
     index at[rank];
     const int count = own_runs::own(cfg.space, at);

@@ -28,11 +28,8 @@ template <class Config, class Outs, class Ins, class Body> struct map_kernel {
   using own_runs = runs_along<last, vector, threads>;
   static_assert(rank > 0, "a map over a scalar has the space extents<1>");
 
-  TENON_FN static constexpr bool runs_on(target) { return true; }
-  int shared_bytes() const { return 0; }
   grid blocks() const { return own_runs::blocks(cfg.space, volume(cfg.space)); }
 
-  TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *) const {
     index at[rank];
     if (const int count = own_runs::own(cfg.space, at))

@@ -22,15 +22,12 @@ template <class Config, class Outs, class Ins, class Body> struct map_packed_ker
   static constexpr int threads = 128, blocks_per_sm = 1;
   static_assert(rank > 0, "a map over a scalar has the space extents<1>");
 
-  TENON_FN static constexpr bool runs_on(target) { return true; }
-  int shared_bytes() const { return 0; }
   grid blocks() const {
     if (Config::together == 0)
       return {volume(cfg.space) > 0 ? 1 : 0, 1, 1};
     return {ceil_div(volume(cfg.space), index_t(Config::together) * threads), 1, 1};
   }
 
-  TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *) const {
     const index points = index(volume(cfg.space));
     const index each = Config::together ? index(Config::together) : points;

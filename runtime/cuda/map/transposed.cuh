@@ -92,7 +92,6 @@ template <class Config, class Outs, class Ins, class Body> struct map_transposed
   static_assert(across < last, "`across` is a dimension before the last");
   using tiles = detail::staged_tiles<across, last, Ins>;
 
-  TENON_FN static constexpr bool runs_on(target) { return true; }
   int shared_bytes() const { return tiles::bytes; }
   /// All tiles along x: the other dimensions have no bound of 65,535.
   grid blocks() const {
@@ -101,7 +100,6 @@ template <class Config, class Outs, class Ins, class Body> struct map_transposed
     return {others * ceil_div(a, index_t(tile)) * ceil_div(l, index_t(tile)), 1, 1};
   }
 
-  TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *shared) const {
     const index a = index(index_t(cfg.space.template get<across>()));
     const index l = index(index_t(cfg.space.template get<last>()));

@@ -32,7 +32,6 @@ template <class Config, class X> struct nonzero_part {
   static constexpr int threads = 256, blocks_per_sm = 1, least_run = 4;
   using group = lane_group<threads, threads, false>;
 
-  TENON_FN static constexpr bool runs_on(target) { return true; }
   /// Also where there are no elements: the number is written.
   grid blocks() const { return {max_of(ceil_div(size(), run_length() * threads), 1), 1, 1}; }
 
@@ -80,7 +79,6 @@ template <class Config, class X> struct nonzero_count_kernel : nonzero_part<Conf
   using part = nonzero_part<Config, X>;
 
   int shared_bytes() const { return part::group::template shared_bytes<int>(); }
-  TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *shared) const {
     const int all = part::sum(this->count(), shared);
     if (thread() == 0)
@@ -96,7 +94,6 @@ template <class Config, class X> struct nonzero_place_kernel : nonzero_part<Conf
   int shared_bytes() const {
     return part::group::template shared_bytes<int>() + part::threads * int(sizeof(int));
   }
-  TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *shared) const {
     int before = 0, all = 0;
     for (int b = thread(); b < block_count; b += part::threads) {

@@ -56,11 +56,8 @@ template <class Config, class X, class Outs, class Ins, class Body> struct pooli
   static constexpr int threads = 128, blocks_per_sm = 1;
   using walk = window_walk<along, vector, 1>;
 
-  TENON_FN static constexpr bool runs_on(target) { return true; }
-  int shared_bytes() const { return 0; }
   grid blocks() const { return {ceil_div(points().threads(), index_t(threads)), 1, 1}; }
 
-  TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *) const {
     int at[4], count;
     if (!points().seek(block_x() * threads + thread(), at, count))

@@ -31,11 +31,8 @@ struct fold_kernel {
   static constexpr int rank = kept_rank + reduced_rank;
   using tuple = typename detail::tuple_of<decltype(Combine{}.identity(scalar_lanes{}))>::type;
 
-  TENON_FN static constexpr bool runs_on(target) { return true; }
-  int shared_bytes() const { return 0; }
   grid blocks() const { return {ceil_div(volume(cfg.kept), index_t(threads)), 1, 1}; }
 
-  TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *) const {
     const index result = index(block_x()) * threads + thread();
     if (result >= index(volume(cfg.kept)))

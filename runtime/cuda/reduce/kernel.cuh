@@ -22,6 +22,7 @@
 #define TENON_RUNTIME_CUDA_REDUCE_KERNEL_CUH
 
 #include "cuda/base/lane_group.cuh"
+#include "cuda/base/last_to_come.cuh"
 
 namespace tenon {
 namespace cuda {
@@ -73,7 +74,6 @@ struct reduce_kernel {
   using tuple = typename detail::tuple_of<decltype(Combine{}.identity(scalar_lanes{}))>::type;
   using members = indices_to<tuple::count>;
 
-  TENON_FN static constexpr bool runs_on(target) { return true; }
   int shared_bytes() const {
     return group::template shared_bytes<tuple>() + (Config::blocks > 1 ? 16 : 0);
   }
@@ -81,7 +81,6 @@ struct reduce_kernel {
     return {ceil_div(volume(cfg.kept), index_t(group::results)) * Config::blocks, 1, 1};
   }
 
-  TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *shared) const {
     const index results = index(volume(cfg.kept)), elements = index(volume(cfg.reduced));
     const index result = index(block_x() / Config::blocks) * group::results + group::result();
@@ -181,18 +180,8 @@ private:
       for (int i = 0; i < part_words; ++i)
         place_of(result, block_x() % Config::blocks)[i] = words[i];
     }
-    fence();
-    sync_block();
-    int *finished = reinterpret_cast<int *>(shared);
-    int *counter = scratch.counters + block_x() / Config::blocks;
-    if (thread() == 0) {
-      *finished = atomic_add(counter, 1);
-      if (*finished == Config::blocks - 1)
-        *counter = 0;
-    }
-    sync_block();
-    fence();
-    return *finished == Config::blocks - 1;
+    return comes_last(scratch.counters + block_x() / Config::blocks, Config::blocks,
+                      reinterpret_cast<int *>(shared));
   }
 
   template <int... I>

@@ -18,10 +18,7 @@ template <class Axis, class Weight> struct resize_tables_kernel {
 
   static constexpr int threads = 128, blocks_per_sm = 1;
 
-  TENON_FN static constexpr bool runs_on(target) { return true; }
-  int shared_bytes() const { return 0; }
   grid blocks() const { return {ceil_div(axis.out, index_t(threads)), 1, 1}; }
-  TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *) const {
     const int i = block_x() * threads + thread();
     if (i < int(axis.out))

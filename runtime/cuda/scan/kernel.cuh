@@ -47,11 +47,9 @@ struct scan_kernel {
   static_assert(Config::blocks <= Config::lanes || Pass == scan_pass::all, "a lane for each part");
   using group = lane_group<threads, Config::lanes, Config::across>;
 
-  TENON_FN static constexpr bool runs_on(target) { return true; }
   int shared_bytes() const { return Config::lanes > 1 ? threads * int(sizeof(value)) : 0; }
   grid blocks() const { return {ceil_div(lines(), index_t(group::results)) * shares, 1, 1}; }
 
-  TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *shared) const {
     const index line = index(block_x() / shares) * group::results + group::result();
     const bool mine = line < index(lines());

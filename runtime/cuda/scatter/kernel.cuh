@@ -49,9 +49,6 @@ template <class Config, class Indices> struct scatter_rows {
   /// Rows whose loads are issued together.
   static constexpr int batch = 8;
 
-  TENON_FN static constexpr bool runs_on(target) { return true; }
-  int shared_bytes() const { return 0; }
-  TENON_DEVICE void prefetch(unsigned char *) const {}
   grid blocks() const { return {ceil_div(volume(cfg.rows), index_t(threads)), 1, 1}; }
 
 protected:

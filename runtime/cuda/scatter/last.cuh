@@ -19,10 +19,7 @@ struct scatter_clear_kernel {
 
   static constexpr int threads = 256, blocks_per_sm = 1;
 
-  TENON_FN static constexpr bool runs_on(target) { return true; }
-  int shared_bytes() const { return 0; }
   grid blocks() const { return {ceil_div(places, index_t(threads)), 1, 1}; }
-  TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *) const {
     const index_t i = index_t(block_x()) * threads + thread();
     if (i < places)

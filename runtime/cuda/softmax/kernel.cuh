@@ -59,7 +59,6 @@ struct softmax_kernel : detail::row_cluster<Config::blocks, Join> {
   int shared_bytes() const { return rows::shared_bytes(); }
   grid blocks() const { return {rows::grid_blocks(cfg), 1, 1}; }
 
-  TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *shared) const {
     rows all(cfg, x, shared);
     exponentials<T> e = exponentials<T>::none();

@@ -128,10 +128,8 @@ template <int Threads, int Run> struct sort_rows_kernel {
   using sorter = block_sort<Threads, Run>;
   static constexpr int threads = Threads, blocks_per_sm = sorter::blocks_per_sm;
 
-  TENON_FN static constexpr bool runs_on(target) { return true; }
   int shared_bytes() const { return sorter::shared_bytes(); }
   grid blocks() const { return {length > 0 ? space.n / length : 0, 1, 1}; }
-  TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *shared) const {
     const int begin = block_x() * length;
     sorter sort;

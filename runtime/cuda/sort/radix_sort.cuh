@@ -57,10 +57,8 @@ struct sort_pass {
   static constexpr int digits = sort_space::digits, parts = threads / digits,
                        part = threads / parts;
 
-  TENON_FN static constexpr bool runs_on(target) { return true; }
   int shared_bytes() const { return (digits * threads + digits * parts) * int(sizeof(int)); }
   grid blocks() const { return {space.blocks(), 1, 1}; }
-  TENON_DEVICE void prefetch(unsigned char *) const {}
 
 protected:
   TENON_DEVICE int first() const { return (block_x() * threads + thread()) * sort_space::run; }
@@ -101,10 +99,8 @@ struct sort_offsets_kernel {
 
   static constexpr int threads = 1024, blocks_per_sm = 1;
 
-  TENON_FN static constexpr bool runs_on(target) { return true; }
   int shared_bytes() const { return threads * int(sizeof(int)); }
   grid blocks() const { return {space.n > 0 ? 1 : 0, 1, 1}; }
-  TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *shared) const {
     int *const sums = reinterpret_cast<int *>(shared);
     const int all = sort_space::digits * space.blocks(), run = ceil_div(all, threads);

@@ -29,9 +29,6 @@ template <class Config, class Boxes, class Scores, class Out> struct suppression
   Out out;
   float iou, least;
 
-  TENON_FN static constexpr bool runs_on(target) { return true; }
-  TENON_DEVICE void prefetch(unsigned char *) const {}
-
 protected:
   /// Of each row of scores, one for every batch entry and class, as many boxes are taken as `k`.
   TENON_FN int rows() const { return int(index_t(cfg.batch) * index_t(cfg.classes)); }

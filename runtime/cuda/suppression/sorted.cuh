@@ -64,7 +64,6 @@ struct suppression_begin_kernel : suppression<Config, Boxes, Scores, Out> {
 
   static constexpr int threads = 256, blocks_per_sm = 1;
 
-  int shared_bytes() const { return 0; }
   grid blocks() const {
     const int results = this->rows() * this->k(), numbers = space.numbers(this->rows());
     return {ceil_div(index_t(max_of(max_of(sort.n, results), numbers)), index_t(threads)), 1, 1};

@@ -6,7 +6,7 @@
 #ifndef TENON_RUNTIME_CUDA_TILE_SPLIT_K_CUH
 #define TENON_RUNTIME_CUDA_TILE_SPLIT_K_CUH
 
-#include "cuda/device.cuh"
+#include "cuda/base/last_to_come.cuh"
 #include "cuda/tile/geometry.h"
 
 namespace tenon {
@@ -15,12 +15,6 @@ namespace cuda {
 struct split_scratch {
   float *partials = nullptr;
   int *counters = nullptr;
-};
-
-/// The threads that hold a tile's sums: all of a block.
-struct whole_block {
-  TENON_DEVICE int rank() const { return thread(); }
-  TENON_DEVICE void sync() const { sync_block(); }
 };
 
 /// Returns true in the one team of `tile` that holds the whole sum in `sum` afterwards. A team is
@@ -39,17 +33,10 @@ TENON_DEVICE bool combine_splits(split_scratch scratch, int tile, int split, T (
     memcpy(&w, &sum[4 * i], sizeof(w));
     mine[i * Threads] = w;
   }
-  fence();
-  team.sync();
-  int *finished = static_cast<int *>(shared);
-  if (team.rank() == 0)
-    *finished = atomic_add(&scratch.counters[tile], 1);
-  team.sync();
-  const bool last = *finished == Splits - 1;
-  team.sync();
+  const bool last = comes_last(&scratch.counters[tile], Splits, static_cast<int *>(shared), team);
+  team.sync(); // `shared` has been read
   if (!last)
     return false;
-  fence();
   TENON_UNROLL
   for (int i = 0; i < Count; ++i)
     sum[i] = 0;
@@ -64,8 +51,6 @@ TENON_DEVICE bool combine_splits(split_scratch scratch, int tile, int split, T (
         sum[4 * i + j] += part[j];
     }
   }
-  if (team.rank() == 0)
-    scratch.counters[tile] = 0;
   return true;
 }
 

@@ -36,11 +36,8 @@ template <class Config, class X, class Outs, class Ins, class Body> struct topk_
   static constexpr int rank = decltype(Config::space)::rank, last = rank - 1;
   static constexpr int threads = 128, blocks_per_sm = 1;
 
-  TENON_FN static constexpr bool runs_on(target) { return true; }
-  int shared_bytes() const { return 0; }
   grid blocks() const { return {ceil_div(volume(cfg.space), index_t(threads)), 1, 1}; }
 
-  TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *) const {
     int at[rank];
     unravel<rank>(cfg.space, block_x() * threads + thread(), at);

@@ -27,10 +27,8 @@ template <class Config, class X, class Outs, class Ins, class Body> struct topk_
   static constexpr int rank = decltype(Config::space)::rank, last = rank - 1;
   static constexpr int threads = Config::threads, blocks_per_sm = sorter::blocks_per_sm;
 
-  TENON_FN static constexpr bool runs_on(target) { return true; }
   int shared_bytes() const { return sorter::shared_bytes(); }
   grid blocks() const { return {topk_row_count(cfg), 1, 1}; }
-  TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *shared) const {
     const int n = topk_length(cfg), k = int(index_t(cfg.k));
     int at[rank];

@@ -24,10 +24,7 @@ template <class Config, class X> struct topk_keys_kernel {
   static constexpr int rank = decltype(Config::space)::rank;
   static constexpr int threads = 256, blocks_per_sm = 1;
 
-  TENON_FN static constexpr bool runs_on(target) { return true; }
-  int shared_bytes() const { return 0; }
   grid blocks() const { return {ceil_div(volume(cfg.space), index_t(threads)), 1, 1}; }
-  TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *) const {
     const int n = block_x() * threads + thread();
     if (n >= space.n)
@@ -55,13 +52,10 @@ template <class Config, class X, class Outs, class Ins, class Body> struct topk_
   static constexpr int rank = decltype(Config::space)::rank, last = rank - 1;
   static constexpr int threads = 128, blocks_per_sm = 1;
 
-  TENON_FN static constexpr bool runs_on(target) { return true; }
-  int shared_bytes() const { return 0; }
   grid blocks() const {
     return {ceil_div(index_t(topk_row_count(cfg)) * index_t(cfg.k), index_t(threads)), 1, 1};
   }
 
-  TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *) const {
     const int k = int(index_t(cfg.k)), n = topk_length(cfg), place = block_x() * threads + thread();
     const int row = place / max_of(k, 1), r = place - row * k;

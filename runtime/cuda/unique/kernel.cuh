@@ -26,10 +26,7 @@ template <class Config, class X, class Out> struct unique_part {
 
   static constexpr int threads = 128, blocks_per_sm = 1;
 
-  TENON_FN static constexpr bool runs_on(target) { return true; }
-  int shared_bytes() const { return 0; }
   grid blocks() const { return {ceil_div(index_t(cfg.rows), index_t(threads)), 1, 1}; }
-  TENON_DEVICE void prefetch(unsigned char *) const {}
 
 protected:
   TENON_DEVICE int rows() const { return int(index_t(cfg.rows)); }

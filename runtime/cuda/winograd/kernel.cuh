@@ -223,7 +223,6 @@ struct winograd_kernel {
                 "as the geometry has them");
   using b_loader_type = b_loader<filters, float, b_tile, threads>;
 
-  TENON_FN static constexpr bool runs_on(target) { return true; }
   int shared_bytes() const { return max_of(int(shape.shared_bytes()), Config::least_shared); }
   grid blocks() const {
     return {ceil_div(detail::winograd_patches(problem), tile_t),

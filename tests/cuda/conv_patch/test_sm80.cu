@@ -45,8 +45,7 @@ void patch_of_bytes(tenon::index_t n, tenon::index_t h, tenon::index_t w, tenon:
   fill_bytes(x);
   fill_bytes(residual);
   bias.fill_random(-5000, 5000);
-  for (index_t i = 0; i < weights.size(); ++i)
-    weights.set(i, 0);
+  weights.fill(0);
   for (index_t k = 0; k < yc; ++k)
     for (index_t c = 0; c < C; ++c)
       for (index_t ky = 0; ky < K; ++ky)

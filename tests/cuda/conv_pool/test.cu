@@ -75,8 +75,7 @@ void conv_pool(index_t n, index_t h, index_t w, index_t pad, index_t beyond, ind
   scale.fill_random();
   shift.fill_random();
   residual.fill_random();
-  for (index_t i = 0; i < weights.size(); ++i)
-    weights.set(i, 0);
+  weights.fill(0);
   for (index_t k = 0; k < F; ++k)
     for (index_t c = 0; c < C; ++c)
       for (index_t ky = 0; ky < K; ++ky)

@@ -22,12 +22,6 @@ struct decode_case : Schedule {
   }
 };
 
-#if defined(TENON_EMULATED_ARCH)
-constexpr bool has_clusters = TENON_EMULATED_ARCH >= 900;
-#else
-constexpr bool has_clusters = true;
-#endif
-
 /// Heads of keys, each of `Group` heads of queries; on both kernels where there are clusters.
 template <bias_kind Kind, class T, class Schedule, int Group, int D, int E = D, int Causal = -1,
           class Order = no_order, bool ZeroUndefined = false>
@@ -40,9 +34,7 @@ void check(index_t batch, index_t key_heads, index_t m, index_t n, index_t first
       Schedule::warps, Schedule::keys, Schedule::stages, Schedule::splits, D, E, false};
   const index_t tiles = ceil_div(Group * m, index_t(16)) * batch * key_heads;
   buffer<int> counters(tiles + 1);
-  for (index_t i = 0; i < counters.size(); ++i)
-    counters.set(i, 0);
-  counters.upload();
+  counters.fill(0);
   buffer<float> partials(shape.part_bytes(tiles) / 4 + 4);
   const cuda::split_scratch scratch = {partials.device(), counters.device()};
   const auto name = [](const char *kernel) {
@@ -60,16 +52,13 @@ void check(index_t batch, index_t key_heads, index_t m, index_t n, index_t first
       return cuda::decode_attention_sm80(cfg, scale, q, k, v, bias, y, plain_order{},
                                          cuda::no_appended_rows{}, scratch);
   });
-  counters.download();
-  bool cleared = true;
-  for (index_t i = 0; i < counters.size(); ++i)
-    cleared &= counters.get(i) == 0;
-  record(cleared, "counters are not left zero");
-  if constexpr (has_clusters && Schedule::splits <= 8) {
-    name("decode_attention_sm90");
-    check_attention<Kind, T, of, Order>(
-        p, [](const auto &...with) { return cuda::decode_attention_sm90(with...); });
-  }
+  expect_zero(counters);
+  if constexpr (Schedule::splits <= 8)
+    if (runs_clusters()) {
+      name("decode_attention_sm90");
+      check_attention<Kind, T, of, Order>(
+          p, [](const auto &...with) { return cuda::decode_attention_sm90(with...); });
+    }
 }
 
 /// New rows behind a cache, of which those from `first` on hold nothing where it is given (then
@@ -122,9 +111,7 @@ void check_appended(index_t batch, index_t key_heads, index_t m, index_t old, in
   buffer<int> origin(1), counters(ceil_div(Group * m, index_t(16)) * images);
   origin.set(0, int(first));
   origin.upload();
-  for (index_t i = 0; i < counters.size(); ++i)
-    counters.set(i, 0);
-  counters.upload();
+  counters.fill(0);
   constexpr cuda::decode_attention_geometry shape = {
       Schedule::warps, Schedule::keys, Schedule::stages, Schedule::splits, D, D, false};
   buffer<float> partials(shape.part_bytes(counters.size()) / 4 + 4);
@@ -176,25 +163,23 @@ void check_appended(index_t batch, index_t key_heads, index_t m, index_t old, in
     else
       with(plain_order{});
     expect_close(y, want, 2 * rounding<T>());
-    all_k.download(), all_v.download();
-    bool same = true;
-    for (index_t i = 0; i < images; ++i)
-      for (index_t j = 0; j < n; ++j)
-        for (index_t c = 0; c < D; ++c) {
-          const index_t at = (i * n + j) * D + c;
-          const double a = key(i / key_heads, i % key_heads, j, c), x = double(all_k.get(at)),
-                       b = value(i / key_heads, i % key_heads, j, c), z = double(all_v.get(at));
-          same &= (a == x || (a != a && x != x)) && (b == z || (b != b && z != z));
-        }
-    record(same, "the cache is not what its rows are");
+    const auto row_of = [&](const auto &rows) {
+      return [&](index_t at) {
+        const index_t i = at / (n * D);
+        return rows(i / key_heads, i % key_heads, at / D % n, at % D);
+      };
+    };
+    expect_same(all_k, row_of(key), "the keys are not what their rows are");
+    expect_same(all_v, row_of(value), "the values are not what their rows are");
   };
   run(
       "decode_attention_sm80",
       [](const auto &...with) { return cuda::decode_attention_sm80(with...); },
       cuda::split_scratch{partials.device(), counters.device()});
-  if constexpr (has_clusters && Schedule::splits <= 8)
-    run("decode_attention_sm90",
-        [](const auto &...with) { return cuda::decode_attention_sm90(with...); });
+  if constexpr (Schedule::splits <= 8)
+    if (runs_clusters())
+      run("decode_attention_sm90",
+          [](const auto &...with) { return cuda::decode_attention_sm90(with...); });
 }
 
 template <int Warps, int Keys, int Stages, int Splits>

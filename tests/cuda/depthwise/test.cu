@@ -1,9 +1,8 @@
 // Architectures: 800
 //
 // Tests of depthwise.
-#include "cuda/depthwise/kernel.cuh"
 #include "common/scalar.h"
-#include "shared/harness.h"
+#include "depthwise/cases.h"
 
 using namespace test;
 
@@ -15,26 +14,13 @@ struct add_relu {
 template <index_t C> using nhwc = dims<dyn, fixed<1>, dyn, fixed<C>>;
 template <index_t C> nhwc<C> nhwc_strides(index_t h, index_t w) { return {h * w * C, {}, w * C, {}}; }
 
-template <int V, int Columns, index_t C, index_t M, index_t K, index_t Stride, index_t Dilation, bool Whole>
-struct depthwise_case : cuda::window_defaults {
-  static constexpr bool whole_runs = Whole;
-  static constexpr int vector = V, columns = Columns;
-  dyn batch, in_h, in_w, out_h, out_w, pad_top, pad_left;
-  static constexpr fixed<C> channels{};
-  static constexpr fixed<M> multiplier{};
-  static constexpr fixed<K> kernel_h{}, kernel_w{};
-  static constexpr fixed<Stride> stride_h{}, stride_w{};
-  static constexpr fixed<Dilation> dilation_h{}, dilation_w{};
-};
-
 template <class T, int V, int Columns, index_t C, index_t M, index_t K, index_t Stride, index_t Dilation, bool Whole = false>
 void depthwise(index_t n, index_t h, index_t w, index_t pad, index_t skew = 0) {
   name_case("depthwise n%ld %ldx%ld c%ld m%ld k%ld s%ld d%ld p%ld vector %d columns %d skew %ld", long(n), long(h), long(w),
             long(C), long(M), long(K), long(Stride), long(Dilation), long(pad), V, Columns, long(skew));
   depthwise_case<V, Columns, C, M, K, Stride, Dilation, Whole> cfg;
-  const index_t span = Dilation * (K - 1) + 1, oh = (h + 2 * pad - span) / Stride + 1, ow = (w + 2 * pad - span) / Stride + 1;
-  const index_t k = C * M;
-  cfg.batch = n, cfg.in_h = h, cfg.in_w = w, cfg.out_h = oh, cfg.out_w = ow, cfg.pad_top = pad, cfg.pad_left = pad;
+  cfg.set_image(n, h, w, pad);
+  const index_t oh = cfg.out_h, ow = cfg.out_w, k = C * M;
   buffer<T> x(n * h * w * C, skew), y(n * oh * ow * k, skew), weights(K * K * k, skew);
   buffer<float> bias(k, skew);
   x.fill_random();

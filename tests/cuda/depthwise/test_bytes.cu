@@ -1,25 +1,12 @@
 // Architectures: 750 800
 //
 // Tests of depthwise with bytes: sums are exact, zero points included.
-#include "cuda/depthwise/kernel.cuh"
+#include "depthwise/cases.h"
 #include "shared/int8_cases.h"
 
 using namespace test;
 
 namespace {
-
-template <int V, int Columns, index_t C, index_t M, index_t K, index_t Stride, index_t Dilation,
-          bool Whole, int Zero>
-struct depthwise_case : cuda::window_defaults {
-  static constexpr bool whole_runs = Whole;
-  static constexpr int vector = V, columns = Columns, x_zero = Zero;
-  dyn batch, in_h, in_w, out_h, out_w, pad_top, pad_left;
-  static constexpr fixed<C> channels{};
-  static constexpr fixed<M> multiplier{};
-  static constexpr fixed<K> kernel_h{}, kernel_w{};
-  static constexpr fixed<Stride> stride_h{}, stride_w{};
-  static constexpr fixed<Dilation> dilation_h{}, dilation_w{};
-};
 
 template <class T, int Zero, int V, int Columns, index_t C, index_t M, index_t K, index_t Stride,
           index_t Dilation, bool Whole = false>
@@ -28,11 +15,9 @@ void depthwise(index_t n, index_t h, index_t w, index_t pad, index_t skew = 0) {
       "depthwise zero %d n%ld %ldx%ld c%ld m%ld k%ld s%ld d%ld p%ld vector %d columns %d skew %ld",
       Zero, long(n), long(h), long(w), long(C), long(M), long(K), long(Stride), long(Dilation),
       long(pad), V, Columns, long(skew));
-  depthwise_case<V, Columns, C, M, K, Stride, Dilation, Whole, Zero> cfg;
-  const index_t span = Dilation * (K - 1) + 1, k = C * M;
-  const index_t oh = (h + 2 * pad - span) / Stride + 1, ow = (w + 2 * pad - span) / Stride + 1;
-  cfg.batch = n, cfg.in_h = h, cfg.in_w = w, cfg.out_h = oh, cfg.out_w = ow;
-  cfg.pad_top = pad, cfg.pad_left = pad;
+  with_zero<depthwise_case<V, Columns, C, M, K, Stride, Dilation, Whole>, Zero> cfg;
+  cfg.set_image(n, h, w, pad);
+  const index_t oh = cfg.out_h, ow = cfg.out_w, k = C * M;
   buffer<T> x(n * h * w * C, skew);
   buffer<int8_t> weights(K * K * k, skew), y(n * oh * ow * k, skew), residual(n * oh * ow * k);
   buffer<int32_t> bias(k), sums(n * oh * ow * k);

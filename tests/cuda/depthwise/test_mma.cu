@@ -34,8 +34,7 @@ public:
     x_.fill_random();
     residual_.fill_random();
     bias_.fill_random();
-    for (index_t i = 0; i < weights_.size(); ++i)
-      weights_.set(i, 0);
+    weights_.fill(0);
     for (index_t row = 0; row < C * KH; ++row)
       for (index_t kx = 0; kx < KW; ++kx) {
         const index_t at = (row * (KW + 1) + kx) * 2 + 1;

@@ -59,9 +59,7 @@ void expand_depthwise(index_t n, index_t h, index_t w, index_t skew = 0, bool in
     for (index_t i = 0; i < Channels; ++i)
       scale.set(i, 1), expand.set(i * Depth + 1, 1);
     scale.upload(), expand.upload();
-    for (index_t i = 0; i < filters.size(); ++i)
-      filters.set(i, 0.25);
-    filters.upload();
+    filters.fill(0.25);
   }
   std::vector<double> made(size_t(n * h * w * Channels));
   for (index_t p = 0; p < n * h * w; ++p)

@@ -2,9 +2,8 @@
 //
 // Tests of gemv.
 #include "cuda/base/computed.cuh"
-#include "cuda/gemv/kernel.cuh"
 #include "common/scalar.h"
-#include "shared/harness.h"
+#include "gemv/cases.h"
 
 using namespace test;
 
@@ -12,11 +11,6 @@ namespace {
 
 struct bias_body {
   template <class L> TENON_FN f32<L> operator()(L, f32<L> acc, f32<L> bias) const { return acc + bias; }
-};
-template <index_t M, int Lanes, int Columns> struct gemv_case {
-  static constexpr fixed<M> m{};
-  dyn n, k;
-  static constexpr int lanes = Lanes, columns = Columns;
 };
 template <class T, index_t M, int Lanes, int Columns> void gemv(index_t n, index_t k, index_t skew = 0) {
   name_case("gemv m%ld n%ld k%ld lanes %d columns %d of %zu-byte skew %ld", long(M), long(n), long(k), Lanes, Columns, sizeof(T), long(skew));

@@ -1,24 +1,18 @@
 // Architectures: 750 800
 //
 // Tests of gemv with bytes: sums are exact, zero points included.
-#include "cuda/gemv/kernel.cuh"
+#include "gemv/cases.h"
 #include "shared/int8_cases.h"
 
 using namespace test;
 
 namespace {
 
-template <index_t M, int Lanes, int Columns, int Zero> struct gemv_case {
-  static constexpr fixed<M> m{};
-  dyn n, k;
-  static constexpr int lanes = Lanes, columns = Columns, x_zero = Zero;
-};
-
 template <class T, int Zero, index_t M, int Lanes, int Columns>
 void gemv(index_t n, index_t k, index_t skew = 0) {
   name_case("gemv zero %d m%ld n%ld k%ld lanes %d columns %d skew %ld", Zero, long(M), long(n),
             long(k), Lanes, Columns, long(skew));
-  gemv_case<M, Lanes, Columns, Zero> cfg;
+  with_zero<gemv_case<M, Lanes, Columns>, Zero> cfg;
   cfg.n = n, cfg.k = k;
   const index_t pitch = (k + 15) / 16 * 16;
   buffer<T> x(M * k, skew);

@@ -33,9 +33,7 @@ using tenon::cuda::status;
 struct unwritten_kernel {
   static constexpr int threads = 32, blocks_per_sm = 1;
   TENON_FN static constexpr bool runs_on(cuda::target) { return false; }
-  int shared_bytes() const { return 0; }
   grid blocks() const { return {}; }
-  TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *) const {}
 };
 
@@ -46,7 +44,6 @@ struct hungry_kernel {
   TENON_FN static constexpr bool runs_on(cuda::target) { return true; }
   int shared_bytes() const { return bytes; }
   grid blocks() const { return {}; }
-  TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *shared) const {
     if (cuda::thread() > 0)
       return;
@@ -65,7 +62,6 @@ struct share_kernel {
   TENON_FN static constexpr bool runs_on(cuda::target) { return true; }
   int shared_bytes() const { return needed; }
   grid blocks() const { return {}; }
-  TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *) const {
     if (cuda::thread() > 0)
       return;
@@ -623,7 +619,6 @@ template <int Bytes, int Blocks> struct sized_kernel {
   TENON_FN static constexpr bool runs_on(cuda::target) { return true; }
   int shared_bytes() const { return Bytes; }
   grid blocks() const { return {Blocks, 1, 1}; }
-  TENON_DEVICE void prefetch(unsigned char *) const {}
   TENON_DEVICE void run(unsigned char *) const {}
 };
 /// An H200's.

@@ -36,17 +36,9 @@ struct shared_results {
   buffer<unsigned char> parts;
   buffer<int> counters;
   shared_results(index_t results, int blocks, int part) : parts(results * blocks * part + 16), counters(results) {
-    for (index_t i = 0; i < results; ++i)
-      counters.set(i, 0);
-    counters.upload();
+    counters.fill(0);
   }
   cuda::reduce_scratch scratch() { return {parts.device(), counters.device()}; }
-  void expect_cleared() {
-    counters.download();
-    for (index_t i = 0; i < counters.size(); ++i)
-      if (counters.get(i) != 0)
-        return record(false, "a counter is left behind");
-  }
 };
 
 /// Sum of squares over h and w of (n, h, w, c) or (n, c, h, w), times a factor by channel; twice, for the same
@@ -83,7 +75,7 @@ void reduce_sum(index_t n, index_t c, index_t h, index_t w) {
     launch(cuda::reduce(cfg, pack(make_view<const float>(x.device(), s)), square_body{}, sum_combine{},
                         pack(make_view(result->device(), dims<dyn, fixed<1>>(c, {}))),
                         pack(make_view<const float>(factor.device(), extents<0, 1>{})), scale_body{}, shared.scratch()));
-  shared.expect_cleared();
+  expect_zero(shared.counters);
   expect_close(y, want, 2e-6);
   std::vector<double> same;
   for (index_t i = 0; i < y.size(); ++i)
@@ -134,7 +126,7 @@ template <int Lanes, int V = 1, int Blocks = 1> void reduce_arg_max(index_t rows
   launch(cuda::reduce(cfg, pack(make_view<const float>(x.device(), dims<dyn, fixed<1>>(n, {})), index_view<int64_t, 1>{}),
                       with_index{}, arg_max{}, pack(make_view(value.device(), extents<1>{}), make_view(place.device(), extents<1>{})),
                       pack(), both{}, shared.scratch()));
-  shared.expect_cleared();
+  expect_zero(shared.counters);
   expect_close(value, want_value, 0);
   expect_close(place, want_place, 0);
 }

@@ -19,12 +19,7 @@ void sort(index_t most, index_t n, int bits, int divisor) {
   std::vector<cuda::sort_item> items;
   for (index_t i = 0; i < n; ++i)
     items.push_back({unsigned(generator()()) & mask, int(i)});
-  for (index_t i = 0; i < n; ++i) {
-    int64_t bytes;
-    memcpy(&bytes, &items[size_t(i)], sizeof(bytes));
-    s.memory.set(i, bytes);
-  }
-  s.memory.upload();
+  s.give(items);
   s.by(bits, 0);
   if (divisor > 0)
     s.by(32, divisor);
@@ -32,15 +27,7 @@ void sort(index_t most, index_t n, int bits, int divisor) {
     const int u = divisor > 0 ? a.index / divisor : 0, v = divisor > 0 ? b.index / divisor : 0;
     return u < v || (u == v && a.key < b.key);
   });
-  s.memory.download();
-  bool same = true;
-  for (index_t i = 0; i < n; ++i) {
-    const int64_t bytes = s.memory.get(s.from * most + i);
-    cuda::sort_item got;
-    memcpy(&got, &bytes, sizeof(got));
-    same = same && got.key == items[size_t(i)].key && got.index == items[size_t(i)].index;
-  }
-  record(same, "the order");
+  s.expect(items, s.from * most);
 }
 
 template <int Inner> struct scatter_config {

@@ -183,12 +183,10 @@ public:
       : partials_(cuda::split_partial_bytes(tiles, splits, tile_m, tile_n) / 4 + 4),
         counters_(cuda::split_counter_bytes(2 * tiles, splits) / 4 +
                   1) { // two teams a tile at most
-    for (index_t i = 0; i < counters_.size(); ++i)
-      counters_.set(i, 0);
-    counters_.upload();
+    counters_.fill(0);
   }
   cuda::split_scratch scratch() { return {partials_.device(), counters_.device()}; }
-  void expect_zero() { expect_close(counters_, std::vector<double>(size_t(counters_.size())), 0); }
+  void expect_zero() { test::expect_zero(counters_); }
 
 private:
   buffer<float> partials_;
@@ -238,8 +236,7 @@ void conv(index_t n, index_t h, index_t w, index_t stride, index_t dilation, ind
   shift.fill_random();
   bias.fill_random();
   residual.fill_random();
-  for (index_t i = 0; i < weights.size(); ++i)
-    weights.set(i, 0);
+  weights.fill(0);
   for (index_t k = 0; k < yc; ++k)
     for (index_t c = 0; c < C; ++c)
       for (index_t ky = 0; ky < K; ++ky)
@@ -316,8 +313,7 @@ template <class Kernels, class T, class Schedule, index_t C> void conv_prologue(
   x.fill_random();
   scale.fill_random();
   shift.fill_random();
-  for (index_t i = 0; i < weights.size(); ++i)
-    weights.set(i, 0);
+  weights.fill(0);
   for (index_t k = 0; k < 10; ++k)
     for (index_t t = 0; t < 9 * C; ++t)
       weights.set(Kernels::packing::at(cfg, k, t % C, t / C / 3, t / C % 3), random_float());

@@ -76,8 +76,7 @@ void conv_patch(index_t n, index_t h, index_t w, index_t pad, index_t skew = 0) 
   scale.fill_random();
   shift.fill_random();
   residual.fill_random();
-  for (index_t i = 0; i < weights.size(); ++i)
-    weights.set(i, 0);
+  weights.fill(0);
   for (index_t k = 0; k < yc; ++k)
     for (index_t c = 0; c < C; ++c)
       for (index_t ky = 0; ky < KH; ++ky)
@@ -137,12 +136,10 @@ void conv_patch_infinity(index_t h, index_t w, index_t pad) {
   buffer<f16> x(h * w * C);
   buffer<typename Kernels::weight> weights(8 * layout::runs * 8);
   buffer<float> y(oh * ow * 8);
-  for (index_t i = 0; i < x.size(); ++i)
-    x.set(i, 0);
+  x.fill(0);
   x.set((iy * w + ix) * C, INFINITY);
   x.upload();
-  for (index_t i = 0; i < weights.size(); ++i)
-    weights.set(i, 0);
+  weights.fill(0);
   for (index_t k = 0; k < 8; ++k)
     for (index_t ky = 0; ky < K; ++ky)
       for (index_t kx = 0; kx < K; ++kx)

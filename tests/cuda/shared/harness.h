@@ -118,6 +118,12 @@ public:
   compute_t<T> get(index_t i) const { return load_element(&host_[size_t(i)]); }
   void set(index_t i, compute_t<T> v) { store_element(&host_[size_t(i)], v); }
 
+  /// One value, written to the device.
+  void fill(compute_t<T> v) {
+    for (index_t i = 0; i < size(); ++i)
+      set(i, v);
+    upload();
+  }
   /// Random values, in [-1, 1] or over the range of small integers, written to the device.
   void fill_random(int low = -100, int high = 100) {
     for (index_t i = 0; i < size(); ++i)
@@ -194,7 +200,19 @@ template <class K> void launch(const K &given) {
   }
   const auto body = [&](unsigned char *shared) { cuda::detail::run_parts(kernel, shared); };
   emulator::machine::instance().launch(int(g.x), int(g.y), int(g.z), cuda::detail::cluster_of<K>,
-                                       K::threads, kernel.shared_bytes(), body);
+                                       K::threads, cuda::detail::shared_memory<K>::bytes(kernel),
+                                       body);
+#endif
+}
+
+/// Whether clusters of blocks run here.
+inline bool runs_clusters() {
+#if defined(TENON_TEST_ON_DEVICE)
+  int major = 0;
+  require(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "attribute");
+  return major >= 9;
+#else
+  return cuda::this_target.arch == 0 || cuda::this_target.arch >= 900;
 #endif
 }
 
@@ -226,6 +244,21 @@ void expect_close(buffer<T> &got, const std::vector<double> &want, double tolera
     snprintf(text, sizeof(text), "element %zu of %zu is %g, expected %g (error %.3g of largest %g)",
              where, want.size(), double(got.get(index_t(where))), want[where], worst, largest);
   record(good, good ? "" : text);
+}
+
+/// Compares device contents with want(i), exactly; NaN is like NaN.
+template <class T, class Want> void expect_same(buffer<T> &got, Want want, const char *what) {
+  got.download();
+  bool same = true;
+  for (index_t i = 0; i < got.size(); ++i) {
+    const auto a = got.get(i), b = decltype(a)(want(i));
+    same = same && (a == b || (a != a && b != b));
+  }
+  record(same, what);
+}
+inline void expect_zero(buffer<int> &counters) {
+  expect_same(
+      counters, [](index_t) { return 0; }, "counters are not left zero");
 }
 
 } // namespace test

@@ -5,8 +5,6 @@
 
 namespace test {
 
-inline constexpr bool has_clusters = cuda::this_target.arch == 0 || cuda::this_target.arch >= 900;
-
 /// How lanes and blocks share rows. joined: blocks are no cluster.
 template <int Threads, int Lanes, bool Across, int V, int Held, int Blocks = 1, bool Joined = false,
           bool Whole = false>
@@ -20,15 +18,7 @@ struct sharing {
               blocks, joined, whole);
   }
   /// A cluster wants a machine that has such.
-  static bool runs() {
-#if defined(TENON_TEST_ON_DEVICE)
-    int major = 0;
-    require(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "attribute");
-    return Blocks == 1 || Joined || major >= 9;
-#else
-    return Blocks == 1 || Joined || has_clusters;
-#endif
-  }
+  static bool runs() { return Blocks == 1 || Joined || runs_clusters(); }
 };
 
 } // namespace test

@@ -71,8 +71,7 @@ void volume(index_t n, triple in, triple stride, triple dilation, triple pad, in
   bias.fill_random();
   scale.fill_random();
   shift.fill_random();
-  for (index_t i = 0; i < weights.size(); ++i)
-    weights.set(i, 0);
+  weights.fill(0);
   for (index_t k = 0; k < yc; ++k)
     for (index_t c = 0; c < C; ++c)
       for (index_t row = 0; row < KD * KH; ++row)

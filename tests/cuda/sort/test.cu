@@ -22,26 +22,12 @@ struct rows_of_items {
       items.push_back({(few ? key % 3 * 0x7fffffffu : key) >> (32 - bits), int(i)});
     }
   }
-  void give(sorting &s) const {
-    for (index_t i = 0; i < n; ++i) {
-      int64_t word;
-      memcpy(&word, &items[size_t(i)], sizeof(word));
-      s.memory.set(i, word);
-    }
-    s.memory.upload();
-  }
   /// Compares what stands in a list with what a stable sort of each row gives.
   void expect(sorting &s, index_t most, int list) {
     for (index_t at = 0; at < n; at += length)
       std::stable_sort(items.begin() + at, items.begin() + at + length,
                        [](const auto &a, const auto &b) { return a.key < b.key; });
-    s.memory.download();
-    bool same = true;
-    for (index_t i = 0; i < n; ++i) {
-      const int64_t word = s.memory.get(list * most + i);
-      same = same && memcmp(&word, &items[size_t(i)], sizeof(word)) == 0;
-    }
-    record(same, "items in order");
+    s.expect(items, list * most);
   }
 };
 
@@ -51,7 +37,7 @@ template <int Threads, int Run> void in_blocks(index_t rows, index_t length, int
   rows_of_items items(rows, length, bits, few);
   const index_t most = items.n + 3;
   sorting s(most, items.n);
-  items.give(s);
+  s.give(items.items);
   launch(cuda::sort_rows<Threads, Run>(s.space, int(length), bits));
   items.expect(s, most, 1);
 }
@@ -60,7 +46,7 @@ void in_passes(index_t n, int bits, bool few) {
   name_case("%ld items, %d bits, few keys %d, in passes", long(n), bits, few);
   rows_of_items items(1, n, bits, few);
   sorting s(n, n);
-  items.give(s);
+  s.give(items.items);
   s.by(bits, 0);
   items.expect(s, n, s.from);
 }

@@ -39,10 +39,8 @@ template <class W, class T> struct packed_weights {
         w(index_t((n + 15) / 16) * tiles * 512),
         scale(max_of(1, (n + 15) / 16 * tiles * 16 * blocks)) {
     const uint8_t filler = bits == 16 ? 0 : bits == 8 ? 128 : 0x88;
-    for (index_t i = 0; i < w.size(); ++i)
-      w.set(i, filler);
-    for (index_t i = 0; i < scale.size(); ++i)
-      scale.set(i, 0.0f);
+    w.fill(filler);
+    scale.fill(0.0f);
     for (int o = 0; o < n; ++o)
       for (int i = 0; i < k; ++i)
         put(o, i, value[size_t(o) * size_t(k) + size_t(i)]);
@@ -165,18 +163,11 @@ struct strip_case {
   void check_rows(T *x, buffer<T> &whole, M m) {
     const index_t count = index_t(m), written = count * N;
     buffer<T> y(Rows * N);
-    for (index_t i = 0; i < y.size(); ++i)
-      y.set(i, compute_t<T>(-7));
-    y.upload();
+    y.fill(compute_t<T>(-7));
     run<CopyEngine, Rows, Aligned>(x, y.device(), m);
-    y.download();
-    bool same = true, others = true;
-    for (index_t i = 0; i < written; ++i)
-      same &= y.get(i) == whole.get(i);
-    for (index_t i = written; i < y.size(); ++i)
-      others &= double(y.get(i)) == -7;
-    record(same, (std::to_string(count) + " rows differ from the first of more").c_str());
-    record(others, "rows that are not there were written");
+    const std::string rows = std::to_string(count) + " rows";
+    expect_same(y, [&](index_t i) { return i < written ? whole.get(i) : compute_t<T>(-7); },
+                (rows + " differ from the first of more, or others were written").c_str());
   }
   void normalize(std::vector<double> &row) {
     if (Norm == norm_kind::none)

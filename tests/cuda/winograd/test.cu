@@ -53,8 +53,7 @@ void winograd(const extents_of_case &e, double tolerance = 2e-6) {
   std::vector<double> g(size_t(F * C * 9));
   for (double &v : g)
     v = double(random_float());
-  for (index_t i = 0; i < u.size(); ++i)
-    u.set(i, 0);
+  u.fill(0);
   for (index_t k = 0; k < F; ++k)
     for (index_t c = 0; c < C; ++c) {
       double taps[3][3], products[4][4];

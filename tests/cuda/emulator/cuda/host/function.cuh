@@ -11,7 +11,7 @@ namespace detail {
 
 template <class Variant, class K> struct emulated_entry {
   static void run(void *const *arguments, dim3 blocks, int cluster, int threads, int shared_bytes) {
-    if constexpr (Variant::contains(this_target) && K::runs_on(this_target)) {
+    if constexpr (Variant::contains(this_target) && machines<K>::contain(this_target)) {
       const K kernel = *static_cast<const K *>(arguments[0]);
       emulator::machine::instance().launch(
           int(blocks.x), int(blocks.y), int(blocks.z), cluster, threads, shared_bytes,

@@ -1,5 +1,6 @@
-// Defines Item: what a name of the model stands for. Sequences and optionals are lowered while they
-// are imported: a sequence is the list of its tensors, an optional is what it holds, or nothing.
+// Defines TensorOrSequence: what a name of the model stands for. Sequences and optionals are
+// lowered while they are imported: a sequence is the list of its tensors, an optional is what it
+// holds, or nothing.
 #pragma once
 
 #include "ir/IR.h"
@@ -11,12 +12,13 @@ namespace tenon::frontend {
 
 using Elements = std::vector<Value *>;
 
-class Item {
+class TensorOrSequence {
 public:
   /// Nothing: an operand left out, or an optional without a value.
-  Item() = default;
-  Item(Value *tensor) : tensor_(tensor) {}
-  Item(Elements elements) : elements_(std::make_shared<const Elements>(std::move(elements))) {}
+  TensorOrSequence() = default;
+  TensorOrSequence(Value *tensor) : tensor_(tensor) {}
+  TensorOrSequence(Elements elements)
+      : elements_(std::make_shared<const Elements>(std::move(elements))) {}
 
   explicit operator bool() const { return tensor_ || elements_; }
   /// The tensor; null where there is none.
@@ -30,15 +32,17 @@ public:
                      : llvm::ArrayRef<Value *>();
   }
   /// Both are nothing, both tensors, or both sequences of one length.
-  bool isLike(const Item &other) const {
+  bool isLike(const TensorOrSequence &other) const {
     return !tensor_ == !other.tensor_ && !elements_ == !other.elements_ &&
            values().size() == other.values().size();
   }
   /// The same with the first of `values`, which are taken off.
-  Item with(llvm::ArrayRef<Value *> &values) const {
+  TensorOrSequence with(llvm::ArrayRef<Value *> &values) const {
     const llvm::ArrayRef<Value *> mine = values.take_front(this->values().size());
     values = values.drop_front(mine.size());
-    return elements_ ? Item(Elements(mine.begin(), mine.end())) : tensor_ ? Item(mine[0]) : Item();
+    return elements_ ? TensorOrSequence(Elements(mine.begin(), mine.end()))
+           : tensor_ ? TensorOrSequence(mine[0])
+                     : TensorOrSequence();
   }
 
 private:
@@ -46,8 +50,8 @@ private:
   std::shared_ptr<const Elements> elements_;
 };
 
-using Items = llvm::SmallVector<Item, 8>;
+using TensorsOrSequences = llvm::SmallVector<TensorOrSequence, 8>;
 /// The tensors of all, in order.
-llvm::SmallVector<Value *, 8> flattened(llvm::ArrayRef<Item> items);
+llvm::SmallVector<Value *, 8> flattened(llvm::ArrayRef<TensorOrSequence> items);
 
 } // namespace tenon::frontend
