@@ -45,7 +45,9 @@ std::string shortened(const std::string &name) {
   if (name.size() <= longest)
     return name;
   llvm::StringRef begin = llvm::StringRef(name).take_front(head).rtrim('_');
-  llvm::StringRef end = llvm::StringRef(name).take_back(longest - head - 1).ltrim('_');
+  llvm::StringRef end = llvm::StringRef(name).take_back(longest - head - 1);
+  if (const size_t word = end.find('_'); word < end.size() / 2)
+    end = end.drop_front(word + 1);
   return (begin + "_" + end).str();
 }
 
@@ -162,12 +164,13 @@ PlaceNames::PlaceNames(Graph &graph, const Plan &plan, llvm::ArrayRef<std::strin
         names_[v] = ports[size_t(kind)][size_t(p.at)];
         continue;
       }
-      std::string comment = commentSafe(describe(v->type()));
+      const Type t = v->type();
+      std::string comment = commentSafe(describe(t));
       if (kind == PlaceKind::Weight)
         comment += ", " + bytesText(b.bytes);
       else if (kind == PlaceKind::Memory && lifetimes && b.lastStep >= 0)
-        comment += ", " + bytesText(b.bytes) + ", steps " + std::to_string(b.firstStep) + " to " +
-                   std::to_string(b.lastStep);
+        comment += ", " + bytesText(byteSize(t.element(), t.upperElements())) + ", steps " +
+                   std::to_string(b.firstStep) + " to " + std::to_string(b.lastStep);
       names_[v] =
           "at::" + table.add(kind, {unique(kind, stemOf(v)), p.at, std::move(comment)}, variant);
     }
