@@ -1,6 +1,8 @@
 // Implements the translation of internal structures to those of compiler/tenon.h.
 #include "compiler/LibraryInterface.h"
 
+#include "codegen/emit/Interface.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 namespace tenon {
@@ -54,6 +56,9 @@ Interface interfaceOf(Graph &graph) {
     });
     out.symbols.push_back({d.symbol().str(), d.lower(), d.upper(), carried});
   }
+  if (const auto d = describeInterface(graph, CompileOptions()).decoder)
+    out.decoder = {int64_t(d->tokens),          d->capacity,   d->vocabulary,
+                   tenon::name(d->logit).str(), d->lastLogits, d->shortens};
   return out;
 }
 

@@ -178,6 +178,16 @@ struct Interface {
   std::vector<Port> inputs, outputs;
   std::vector<Symbol> symbols;
   bool states = false; ///< values are carried from run to run
+  /// A language model's functions that take tokens (Settings::decoder).
+  struct Decoder {
+    std::int64_t tokens = 0;     ///< the input's place
+    std::int64_t capacity = 0;   ///< tokens that the caches hold
+    std::int64_t vocabulary = 0; ///< logits of a token
+    std::string logits;          ///< type of their elements
+    bool lastLogits = true;      ///< a run has those of its last token alone
+    bool shortens = true;        ///< the last tokens can be taken back one by one
+  };
+  std::optional<Decoder> decoder;
 };
 
 struct Output {

@@ -16,8 +16,11 @@
 #include "ir/Text.h"
 
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
+
+#include <cmath>
 
 namespace tenon {
 namespace {
@@ -28,7 +31,8 @@ struct CompileArguments {
   PipelineOptions passes;
   CodeOptions code;
   std::string output, emit = "code", stage = "scheduled", depfile;
-  bool targetGiven = false, stageGiven = false;
+  double clock = 0;
+  bool clockGiven = false, targetGiven = false, stageGiven = false;
 };
 
 /// A make rule that names every file that was read: those of the options, and `others`.
@@ -207,6 +211,24 @@ private:
     return true;
   }
 
+  /// Estimates of microcontrollers count cycles: any clock makes times of them.
+  bool checkClock(const Target &target) {
+    if (!command_.clockGiven || (command_.clock > 0 && std::isfinite(command_.clock) &&
+                                 target.levels.front()->megahertz > 0))
+      return true;
+    diagnostics().error(
+        "--clock: expected more than 0 MHz, and a target whose estimates are cycles of "
+        "a microcontroller's core, found " +
+        llvm::formatv("{0}", command_.clock).str() + " for " + target.name);
+    return false;
+  }
+  void takeClock(const Target &target, CompileSummary &summary) const {
+    const double own = target.levels.front()->megahertz;
+    summary.megahertz = command_.clockGiven ? command_.clock : own;
+    if (command_.clockGiven)
+      summary.estimatedMicroseconds *= own / command_.clock;
+  }
+
   bool emitCode() {
     const Target *target = nullptr;
     std::string stem;
@@ -219,7 +241,7 @@ private:
     std::vector<CompiledFile> compiled;
     CompileSummary summary;
     if (!checkHooks(command_.code, *target, diagnostics()) ||
-        !checkThreads(command_.code, *target, diagnostics()))
+        !checkThreads(command_.code, *target, diagnostics()) || !checkClock(*target))
       return false;
     options.hooks = command_.code.hooks;
     options.selfTest = !command_.code.selfTest.empty();
@@ -230,6 +252,7 @@ private:
         (options.selfTest && !addSelfTest(*target, options, compiled)))
       return false;
     summary.nodes = nodesRead(compiler_.module());
+    takeClock(*target, summary);
     if (!leavesOthersHeader(stem, target->family->facts.device, diagnostics()))
       return usage();
 
@@ -336,6 +359,8 @@ void declareCompile(CommandLine &app) {
       .oneOf({"imported", "optimized", "scheduled"})
       .type("STAGE")
       .showDefault();
+  sub.option("--clock", options->clock, "firmware: the core's clock, for the estimated time")
+      .type("MHZ");
   sub.option("--depfile", options->depfile, "writes a make rule that names the files read")
       .type("FILE");
   declare(sub, options->model);
@@ -343,6 +368,7 @@ void declareCompile(CommandLine &app) {
   declare(sub, options->passes);
   declare(sub, options->console);
   sub.runs([options, sub] {
+    options->clockGiven = sub.given("--clock");
     options->targetGiven = sub.given("--target");
     options->stageGiven = sub.given("--stage");
     Console console(options->console);

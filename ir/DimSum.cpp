@@ -230,8 +230,9 @@ DimBounds DimSum::boundsWithin(unsigned depth, unsigned extremes) const {
       most = n;
     }
   if (largest)
-    return extremes > 0 ? r.meet(boundsWithout(largest->first, largest->second, depth, extremes - 1))
-                        : r;
+    return extremes > 0
+               ? r.meet(boundsWithout(largest->first, largest->second, depth, extremes - 1))
+               : r;
   if (depth > 0)
     for (auto &[product, coefficient] : terms_)
       r = r.meet(boundsWithout(product, coefficient, depth - 1, extremes));

@@ -346,7 +346,7 @@ void printSummary(llvm::raw_ostream &os, Compiler &compiler, const Target &targe
     os << "patches  " << patches->second << '\n';
   if (summary.estimatedMicroseconds > 0) {
     os << llvm::format("estimate %.3g ms a run", summary.estimatedMicroseconds / 1e3);
-    if (const double clock = target.levels.front()->megahertz)
+    if (const double clock = summary.megahertz)
       os << llvm::format(" at %.0f MHz (%.3g million cycles)", clock,
                          summary.estimatedMicroseconds * clock / 1e6);
     os << '\n';
@@ -394,6 +394,8 @@ void writeSummary(llvm::json::OStream &json, Compiler &compiler, const Target &t
   if (auto patches = facts.find("patches"); patches != facts.end())
     json.attribute("patches", patches->second);
   json.attribute("estimated_us", summary.estimatedMicroseconds);
+  if (summary.megahertz)
+    json.attribute("megahertz", summary.megahertz);
   if (compiler.overflows())
     writeOverflows(json, *compiler.overflows());
   strings(json, "files", files);

@@ -66,6 +66,7 @@ struct CompileSummary {
   int64_t weightBytes = 0, arenaBytes = 0, boundBytes = 0, scratchBytes = 0, stateBytes = 0,
           textBytes = 0;
   double estimatedMicroseconds = 0;
+  double megahertz = 0; // microcontrollers: the clock of the estimate
   std::string weightsMode;
   std::vector<StepSummary> steps; // CUDA only
 };

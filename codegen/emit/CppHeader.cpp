@@ -43,6 +43,8 @@ public:
     ports(info_.outputs, false);
     if (!dims_.symbols().empty())
       dimensions();
+    if (info_.decoder)
+      sampling();
     models();
     contexts();
     write("} // namespace @\n"
@@ -79,6 +81,8 @@ private:
     write("\n");
     if (info_.hasComplex)
       w_.line("#include <complex>");
+    if (info_.decoder)
+      w_.line("#include <climits>");
     write(R"(#include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -117,7 +121,7 @@ public:
   status error() const noexcept { return status_; }
 
 private:
-  T value_;
+  T value_{};
   status status_;
 };
 
@@ -205,6 +209,19 @@ private:
     w_.line("");
   }
 
+  void sampling() {
+    write(R"(/// How generate() draws a token.
+struct sampling {
+  float temperature = 0;   // 0: the largest logit; 1: the model's own distribution
+  int top_k = 0;           // from so many of the likeliest tokens; 0: from all
+  float top_p = 1;         // from the likeliest tokens that have this share together; 1: from all
+  unsigned long seed = 0;  // its low 32 bits: the same gives the same text
+  span<const int> stop{};  // tokens that end the text and are not part of it
+};
+
+)");
+  }
+
   void models() {
     write(R"(/// Options with their defaults.
 inline @_options options() noexcept {
@@ -279,6 +296,8 @@ public:
           "    return @_output_dim(handle_, output, axis);\n"
           "  }\n\n");
     runs();
+    if (info_.decoder)
+      decoder();
     write("\n  @_context *get() const noexcept { return handle_; }\n"
           "\n"
           "private:\n");
@@ -350,6 +369,63 @@ public:
     run("Starts an inference on host memory; at most two are under way.",
         "submit(const inputs &in)", "submit", true, false, "");
     run("Waits for the oldest one.", "collect(const outputs &out)", "collect", false, true, "");
+  }
+
+  /// Tokens in and out, for one sequence without padding; on host memory. A model's other inputs,
+  /// where it has some, are handed over as those of run() are.
+  void decoder() {
+    const DecoderInfo &d = *info_.decoder;
+    const bool others = info_.inputs.size() > 1;
+    std::string unfit;
+    for (size_t i = 0; i < info_.inputs.size(); ++i)
+      if (const Port &p = info_.inputs[i]; i != d.tokens && isFixed(p))
+        unfit += " || in." + member(p) + ".size() != " + count(p);
+    const std::string also = others ? ", const inputs &in" : "",
+                      handed = others ? "from.at" : "nullptr",
+                      fetch = others ? "    const auto from = in.addresses();\n" : "",
+                      invalid = unfit + ")\n      return $_INVALID_ARGUMENT;\n" + fetch;
+    write("\n  /// Appends tokens to the sequence, any number at once. `logits` gets those of the "
+          "last\n"
+          "  /// ones; its size says of how many: a multiple of $_VOCABULARY, ");
+    write(d.lastLogits ? "0 to 16 times; each\n  /// beside the last one takes a pass of its own.\n"
+                       : "at most that of all.\n");
+    if (others)
+      write("  /// `in`: the model's other inputs; its tokens are passed over.\n");
+    write("  /// $_STATE_FULL where the caches lack room for all of them: nothing changes.\n"
+          "  status run_tokens(span<const int> tokens" +
+          also + ", span<" + elementType(info_.prefix, d.logit) + R"(> logits = {}) noexcept {
+    const std::size_t rows = logits.size() / $_VOCABULARY;
+    if (tokens.size() > std::size_t(INT_MAX) || logits.size() % $_VOCABULARY != 0 ||
+        rows > tokens.size())" +
+          invalid + "    return @_run_tokens(handle_, tokens.data(), int(tokens.size()), " +
+          handed + R"(, logits.data(),
+                        int(rows));
+  }
+  /// Draws tokens one after the other until `tokens` is full, and appends them. `made` says how many
+  /// there are: fewer where one of how.stop was drawn, and with $_STATE_FULL.
+  status generate(span<int> tokens, int &made)" +
+          also + R"(, const sampling &how = {}) noexcept {
+    made = 0;
+    if (tokens.size() > std::size_t(INT_MAX) || how.stop.size() > std::size_t(INT_MAX))" +
+          invalid + R"(    @_sampling c{};
+    c.temperature = how.temperature;
+    c.top_k = how.top_k;
+    c.top_p = how.top_p;
+    c.seed = how.seed;
+    c.stop = how.stop.data();
+    c.stop_count = int(how.stop.size());
+    return @_run_generate(handle_, &c, int(tokens.size()), )" +
+          handed + R"(, tokens.data(), &made);
+  }
+  /// Tokens that the caches hold.
+  expected<long> length() const noexcept {
+    long tokens = 0;
+    const status s = @_length(handle_, &tokens);
+    return s.ok() ? expected<long>(std::move(tokens)) : expected<long>(s);
+  }
+  /// Takes the last tokens back, so that `length` of them stay.
+  status set_length(long length) noexcept { return @_set_length(handle_, length); }
+)");
   }
 
   const Module &module_;

@@ -167,6 +167,13 @@ std::string contentsLine(const Step &step, const std::string &name) {
   return name + kernel + (nodes.empty() ? "" : " | " + commentSafe(nodes));
 }
 
+std::string memoryText(const CompileSummary &summary) {
+  return std::to_string(summary.arenaBytes) + " bytes in the arena" +
+         (summary.stateBytes ? ", " + std::to_string(summary.stateBytes) + " bytes of states"
+                             : "") +
+         "; namespace `at` says what stands where";
+}
+
 std::string contentsComment(const FileContents &contents) {
   SourceWriter w;
   w.line("//");
@@ -175,6 +182,7 @@ std::string contentsComment(const FileContents &contents) {
   w.line(std::string("//   runtime    ") +
          (contents.runtimeEmbedded ? "the templates that the steps instantiate" : "included"));
   w.line("//   weights    " + contents.weights);
+  w.line("//   memory     " + contents.memory);
   w.line("//   steps      function | kernel | nodes of the model, in the order in which they run");
   for (const std::string &s : contents.steps)
     w.line("//     " + s);

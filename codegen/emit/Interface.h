@@ -73,10 +73,12 @@ std::string endOfGuard();
 struct FileContents {
   std::string interfaceFile;
   bool runtimeEmbedded = true;
-  std::string weights;
+  std::string weights, memory;
   std::vector<std::string> steps;
 };
 std::string contentsComment(const FileContents &contents);
+/// How much memory a context has, for its line.
+std::string memoryText(const CompileSummary &summary);
 /// Line of a step: its function, the kernel, the nodes.
 std::string contentsLine(const Step &step, const std::string &name);
 

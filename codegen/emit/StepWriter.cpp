@@ -5,11 +5,14 @@
 #include "codegen/emit/BodyWriter.h"
 #include "ir/Names.h"
 
+#include <cstdlib>
+
 namespace tenon {
 
 StepWriter::StepWriter(const Plan &plan, const Step &step, const DimSpelling &dims,
-                       const TargetLevel &level, std::string name, const DeclaredTypes *shared)
-    : places_(plan, dims), step_(step), dims_(dims), level_(level), name_(std::move(name)),
+                       const TargetLevel &level, std::string name, const PlaceNames *places,
+                       const DeclaredTypes *shared)
+    : places_(plan, dims, places), step_(step), dims_(dims), level_(level), name_(std::move(name)),
       shared_(shared) {}
 
 void StepWriter::declare(const std::string &type, llvm::StringRef text) {
@@ -174,7 +177,19 @@ Value *StepWriter::operandOf(Value *argument) const {
              : argument;
 }
 
-std::string Places::textName(int64_t index) { return "text_" + std::to_string(index); }
+std::string Places::scratch(const Step &step, llvm::StringRef cppType) const {
+  return "f.at<" + cppType.str() + ">(" +
+         (names_ && step.scratchBytes ? names_->scratch(step.number)
+                                      : std::to_string(step.scratchAt)) +
+         ")";
+}
+
+std::string Places::zeroed(const Step &step, llvm::StringRef cppType) const {
+  return "f.zeroed<" + cppType.str() + ">(" +
+         (names_ && step.zeroedBytes ? names_->zeroed(step.number)
+                                     : std::to_string(step.zeroedAt)) +
+         ")";
+}
 
 std::string Places::pointer(Value *value, llvm::StringRef element, bool constant,
                             Dim offset) const {
@@ -188,18 +203,22 @@ std::string Places::pointer(Value *value, llvm::StringRef element, bool constant
     const Dim total = offset + p.offset * 8 / int64_t(bits);
     const std::string plus = total.isConstant(0) ? "" : " + " + dims_.value(total);
     if (p.home == Home::Text)
-      return textName(p.at) + plus;
+      return (names_ ? names_->of(value) : "text_" + std::to_string(p.at)) + plus;
     return (p.home == Home::Input ? "f.input<" + plain : "f.output<" + type) + ">(" +
-           std::to_string(p.at) + ")" + plus;
+           (names_ ? names_->of(value) : std::to_string(p.at)) + ")" + plus;
   }
   // Constant offsets of whole bytes disappear in the byte offset.
   const bool absorbed = offset.isConstant() && (bits >= 8 || offset.isConstant(0));
-  const int64_t bytes = p.at + (absorbed ? offset.constant() * width : 0);
+  const int64_t behind = absorbed ? offset.constant() * width : 0;
+  const std::string place =
+      !names_  ? std::to_string(p.at + behind)
+      : behind ? names_->of(value) + (behind < 0 ? " - " : " + ") + std::to_string(std::abs(behind))
+               : names_->of(value);
   const std::string plus = absorbed ? "" : " + " + dims_.value(offset);
   const std::string call = p.home == Home::Arena   ? "f.at<" + type
                            : p.home == Home::State ? "f.state<" + type
                                                    : "f.weight<" + plain;
-  return call + ">(" + std::to_string(bytes) + ")" + plus;
+  return call + ">(" + place + ")" + plus;
 }
 
 std::string Places::pointer(Value *value, bool constant) const {
@@ -229,11 +248,11 @@ std::string StepWriter::resultPointer(unsigned result, Dim offset) {
 }
 
 std::string StepWriter::scratchPointer(llvm::StringRef cppType) const {
-  return "f.at<" + cppType.str() + ">(" + std::to_string(step_.scratchAt) + ")";
+  return places_.scratch(step_, cppType);
 }
 
 std::string StepWriter::zeroedPointer(llvm::StringRef cppType) const {
-  return "f.zeroed<" + cppType.str() + ">(" + std::to_string(step_.zeroedAt) + ")";
+  return places_.zeroed(step_, cppType);
 }
 
 llvm::Optional<std::string> StepWriter::parameter(int64_t number) {

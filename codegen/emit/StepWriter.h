@@ -7,6 +7,7 @@
 #include "codegen/core/Target.h"
 #include "codegen/emit/CppText.h"
 #include "codegen/emit/KernelShape.h"
+#include "codegen/emit/PlaceNames.h"
 #include "codegen/emit/SourceWriter.h"
 #include "codegen/memory/Plan.h"
 
@@ -16,15 +17,18 @@
 
 namespace tenon {
 
-/// Spells where values live: `f.at<const float>(128)`.
+/// Spells where values live: `f.at<const float>(at::mem_relu1)`; by numbers where there are no
+/// names.
 class Places {
 public:
-  Places(const Plan &plan, const DimSpelling &dims) : plan_(plan), dims_(dims) {}
+  Places(const Plan &plan, const DimSpelling &dims, const PlaceNames *names)
+      : plan_(plan), dims_(dims), names_(names) {}
   /// Pointer of the given C++ type to element `offset` (in elements of the value's type).
   std::string pointer(Value *value, llvm::StringRef element, bool constant, Dim offset) const;
   std::string pointer(Value *value, bool constant = true) const;
-  /// The array of a constant of text.
-  static std::string textName(int64_t index);
+  /// The memory of a step's own, and what of it is zero between runs.
+  std::string scratch(const Step &step, llvm::StringRef cppType) const;
+  std::string zeroed(const Step &step, llvm::StringRef cppType) const;
   /// Whether element `offset` of the value is known to start at a multiple of `bytes`, at most 64.
   bool isAligned(Value *value, Dim offset, int64_t bytes) const;
   /// True when a value's memory is known to start with a byte, not inside one.
@@ -33,6 +37,7 @@ public:
 private:
   const Plan &plan_;
   const DimSpelling &dims_;
+  const PlaceNames *names_;
 };
 
 /// Names of the types that the steps of a file have declared, by their text without names and
@@ -43,7 +48,8 @@ using DeclaredTypes = std::map<std::string, std::string>;
 class StepWriter {
 public:
   StepWriter(const Plan &plan, const Step &step, const DimSpelling &dims, const TargetLevel &level,
-             std::string name, const DeclaredTypes *shared = nullptr);
+             std::string name, const PlaceNames *places = nullptr,
+             const DeclaredTypes *shared = nullptr);
 
   /// Identifier of the step, such as step3_conv1; also the stem of what it declares.
   const std::string &name() const { return name_; }

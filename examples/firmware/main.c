@@ -1,8 +1,8 @@
 /* Firmware that says which digit the sensor sees: no heap, no C++ runtime, no C library beyond
  * memcpy, memmove and memset, which every toolchain brings.
  *
- * An image is 64 bytes, 0 to 16, row by row, and one more that is not looked at (the label, in the
- * file that examples/digits keeps). One character is written for each. */
+ * An image is 64 bytes, 0 to 16, row by row, and one more, its right digit (as in the file that
+ * examples/digits keeps). One character is written for each, and at the end how many were right. */
 #include "board.h"
 #include "digits.h"
 
@@ -26,11 +26,21 @@ static int classify(digits_context *context, const float *image) {
   return best;
 }
 
+static void write_number(int number) {
+  char text[12];
+  size_t at = sizeof text;
+  do
+    text[--at] = (char)('0' + number % 10);
+  while ((number /= 10) != 0);
+  board_write(text + at, sizeof text - at);
+}
+
 int firmware_main(void) {
   static float image[PIXELS];
   unsigned char record[PIXELS + 1];
   digits_model *model;
   digits_context *context;
+  int images = 0, right = 0;
   if (digits_model_open(NULL, &model) != 0 ||
       digits_context_place(model, memory, sizeof memory, &context) != 0)
     return 1;
@@ -42,6 +52,13 @@ int firmware_main(void) {
     digit = classify(context, image);
     text = digit < 0 ? '?' : (char)('0' + digit);
     board_write(&text, 1);
+    right += digit == record[PIXELS];
+    ++images;
   }
+  board_write("\n", 1);
+  write_number(right);
+  board_write(" of ", 4);
+  write_number(images);
+  board_write(" right\n", 7);
   return 0;
 }

@@ -4,7 +4,7 @@
 //   generate COUNT [TEMPERATURE [STOP...]] < prompt > text
 //
 // Where the program has its weights in a file, that is looked for in the current folder.
-#include "llm.h"
+#include "llm.hpp"
 
 #include <chrono>
 #include <cstdio>
@@ -13,8 +13,8 @@
 
 namespace {
 
-int failed(const char *what, int code) {
-  std::fprintf(stderr, "generate: %s: %s\n", what, llm_error_message(code));
+int failed(const char *what, llm::status status) {
+  std::fprintf(stderr, "generate: %s: %s\n", what, status.message());
   return 1;
 }
 
@@ -36,33 +36,32 @@ int main(int argc, char **argv) {
   for (int i = 3; i < argc; ++i)
     stop.push_back(std::atoi(argv[i]));
 
-  llm_options options = LLM_OPTIONS_INIT;
+  llm_options options = llm::options();
   options.weights_path = LLM_WEIGHTS_FILE;
-  llm_model *model = nullptr;
-  llm_context *context = nullptr;
-  if (const int code = llm_model_open(&options, &model))
-    return failed("the model", code);
-  if (const int code = llm_context_create(model, &context))
-    return failed("the context", code);
+  const auto model = llm::model::open(options);
+  if (!model)
+    return failed("the model", model.error());
+  auto context = llm::context::create(*model);
+  if (!context)
+    return failed("the context", context.error());
 
   auto start = std::chrono::steady_clock::now();
-  if (const int code =
-          llm_run_tokens(context, prompt.data(), int(prompt.size()), nullptr, nullptr, 0))
-    return failed("the prompt", code);
+  if (const auto status = context->run_tokens(prompt); !status)
+    return failed("the prompt", status);
   const double prefill = seconds_since(start);
 
-  llm_sampling how = {};
+  llm::sampling how;
   how.temperature = argc > 2 ? float(std::atof(argv[2])) : 0.0f;
   how.top_p = 0.95f;
   how.seed = 1;
-  how.stop = stop.data();
-  how.stop_count = int(stop.size());
+  how.stop = stop;
   start = std::chrono::steady_clock::now();
-  int count = 0, code = LLM_OK;
+  int count = 0;
+  llm::status status;
   for (; count < wanted; ++count) {
-    int token, made;
-    code = llm_run_generate(context, &how, 1, nullptr, &token, &made);
-    if (code != LLM_OK || made == 0)
+    int token = 0, made = 0;
+    status = context->generate({&token, 1}, made, how);
+    if (!status || made == 0)
       break;
     std::printf("%d\n", token);
     std::fflush(stdout);
@@ -70,7 +69,5 @@ int main(int argc, char **argv) {
   const double generation = seconds_since(start);
   std::fprintf(stderr, "prompt: %zu tokens, %.1f tokens/s; text: %d tokens, %.1f tokens/s\n",
                prompt.size(), double(prompt.size()) / prefill, count, count / generation);
-  llm_context_destroy(context);
-  llm_model_close(model);
-  return code == LLM_OK || code == LLM_STATE_FULL ? 0 : failed("the text", code);
+  return status || status.code() == LLM_STATE_FULL ? 0 : failed("the text", status);
 }

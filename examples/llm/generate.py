@@ -1,71 +1,28 @@
 #!/usr/bin/env python3
-"""Writes on from a prompt with a decoder that Tenon compiled, built as a shared library.
+"""Writes on from a prompt with a decoder that Tenon compiles, by the Python package.
 
-    generate.py LIBRARY --tokenizer=tokenizer.json [--count=100] [--temperature=0.8] [--top-k=0] [--top-p=0.95]
-                [--seed=1] [--stop=TEXT,...] PROMPT
-    generate.py LIBRARY --ids PROMPT      the prompt is numbers of tokens, and so is what is printed
+    generate.py MODEL --decoder=4096 --tokenizer=tokenizer.json [--count=100] [--temperature=0.8] [--top-k=0]
+                [--top-p=0.95] [--seed=1] [--stop=TEXT,...] [--target=cpu:native] [--threads=1] PROMPT
+    generate.py MODEL --decoder=4096 --ids PROMPT     the prompt is numbers of tokens, and so is what is printed
     generate.py --encode --tokenizer=tokenizer.json PROMPT, --decode < numbers      for other programs
 
-Prints the text as it is made and, on standard error, tokens per second. The library's name is the prefix of
-its functions; x.weights is looked for beside x.so. Needs the package tokenizers, but with --ids.
+MODEL is the exporter's .onnx file, or a folder that Module.save wrote. What was compiled before comes from the
+cache. Prints the text as it is made and, on standard error, tokens per second. Needs the package tokenizers,
+but with --ids.
 """
 
 import argparse
-import ctypes
 import sys
 import time
 from pathlib import Path
 
 
-class Options(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t), ("weights_path", ctypes.c_char_p), ("weights", ctypes.c_void_p),
-                ("weights_bytes", ctypes.c_size_t), ("device", ctypes.c_int), ("threads", ctypes.c_int),
-                ("allocate", ctypes.c_void_p), ("release", ctypes.c_void_p), ("user", ctypes.c_void_p)]  # fmt: skip
-
-
-class Sampling(ctypes.Structure):
-    _fields_ = [("temperature", ctypes.c_float), ("top_k", ctypes.c_int), ("top_p", ctypes.c_float),
-                ("seed", ctypes.c_ulong), ("stop", ctypes.POINTER(ctypes.c_int)), ("stop_count", ctypes.c_int)]  # fmt: skip
-
-
-class Decoder:
-    """A model and one context. Errors of the library are raised with its words."""
-
-    FULL = 6
-
-    def __init__(self, library):
-        library = Path(library).resolve()
-        self.prefix, self.code = library.stem, ctypes.CDLL(str(library))
-        self.model, self.context = ctypes.c_void_p(), ctypes.c_void_p()
-        weights = library.with_suffix(".weights")
-        options = Options(size=ctypes.sizeof(Options),
-                          weights_path=str(weights).encode() if weights.exists() else None)  # fmt: skip
-        self.call("model_open", ctypes.byref(options), ctypes.byref(self.model))
-        self.call("context_create", self.model, ctypes.byref(self.context))
-
-    def call(self, name, *arguments, allowed=()):
-        code = getattr(self.code, f"{self.prefix}_{name}")(*arguments)
-        if code and code not in allowed:
-            message = getattr(self.code, f"{self.prefix}_error_message")
-            message.restype = ctypes.c_char_p
-            raise SystemExit(f"{self.prefix}_{name}: {message(code).decode()}")
-        return code
-
-    def append(self, tokens):
-        given = (ctypes.c_int * len(tokens))(*tokens)
-        self.call("run_tokens", self.context, given, len(tokens), None, None, 0)
-
-    def draw(self, how):
-        """The next token, appended; None at a stop token and where the caches are full."""
-        token, made = ctypes.c_int(), ctypes.c_int()
-        self.call("run_generate", self.context, ctypes.byref(how), 1, None, ctypes.byref(token),
-                  ctypes.byref(made), allowed=[self.FULL])  # fmt: skip
-        return token.value if made.value else None
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("words", nargs="*", metavar="LIBRARY PROMPT")
+    parser.add_argument("words", nargs="*", metavar="MODEL PROMPT")
+    parser.add_argument("--decoder", default="4096,prefill=128")
+    parser.add_argument("--target", default="cpu:native")
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--tokenizer")
     parser.add_argument("--ids", action="store_true")
     parser.add_argument("--encode", action="store_true")
@@ -78,10 +35,12 @@ def main():
     parser.add_argument("--stop", default="")
     given = parser.parse_intermixed_args()
     if len(given.words) != 2 - (given.encode + 2 * given.decode):
-        parser.error("expected a library and a prompt, only the prompt with --encode, neither with --decode")
+        parser.error("expected a model and a prompt, only the prompt with --encode, neither with --decode")
 
     tokenizer = None
     if not given.ids:
+        if not given.tokenizer:
+            parser.error("expected --tokenizer, or --ids for numbers of tokens")
         from tokenizers import Tokenizer
 
         tokenizer = Tokenizer.from_file(given.tokenizer)
@@ -92,20 +51,25 @@ def main():
         print(tokenizer.decode([int(word) for word in sys.stdin.read().split()]))
         return
 
-    prompt = given.words[1]
+    import tenon
+
+    model, prompt = given.words
     tokens = [int(word) for word in prompt.split()] if given.ids else tokenizer.encode(prompt).ids
     names = [name for name in given.stop.split(",") if name]
     stops = [int(name) if given.ids else tokenizer.token_to_id(name) for name in names]
     if None in stops:
         raise SystemExit(f"--stop: the tokenizer has no token {names[stops.index(None)]!r}")
-    how = Sampling(given.temperature, given.top_k, given.top_p, given.seed, (ctypes.c_int * len(stops))(*stops), len(stops))
+    if Path(model).is_dir():
+        module = tenon.load(model, threads=given.threads)
+    else:
+        module = tenon.compile(model, given.target, threads=given.threads, decoder=given.decoder)
 
-    decoder = Decoder(given.words[0])
     start = time.perf_counter()
-    decoder.append(tokens)
+    module.run_tokens(tokens, rows=0)
     prefill = time.perf_counter() - start
     made, shown, start = [], "", time.perf_counter()
-    while len(made) < given.count and (token := decoder.draw(how)) is not None:
+    for token in module.stream(max_tokens=given.count, temperature=given.temperature, top_k=given.top_k,
+                               top_p=given.top_p, seed=given.seed, stop=stops):  # fmt: skip
         made.append(token)
         if given.ids:
             print(token, flush=True)

@@ -140,10 +140,18 @@ void bindInterface(nb::module_ &m) {
       .def_ro("low", &Interface::Symbol::low)
       .def_ro("high", &Interface::Symbol::high)
       .def_ro("carried", &Interface::Symbol::carried);
+  nb::class_<Interface::Decoder>(interface, "Decoder")
+      .def_ro("tokens", &Interface::Decoder::tokens)
+      .def_ro("capacity", &Interface::Decoder::capacity)
+      .def_ro("vocabulary", &Interface::Decoder::vocabulary)
+      .def_ro("logits", &Interface::Decoder::logits)
+      .def_ro("last_logits", &Interface::Decoder::lastLogits)
+      .def_ro("shortens", &Interface::Decoder::shortens);
   interface.def_ro("inputs", &Interface::inputs)
       .def_ro("outputs", &Interface::outputs)
       .def_ro("symbols", &Interface::symbols)
-      .def_ro("states", &Interface::states);
+      .def_ro("states", &Interface::states)
+      .def_ro("decoder", &Interface::decoder);
 }
 
 nb::list texts(const std::vector<std::string> &all) {

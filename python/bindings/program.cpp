@@ -38,6 +38,16 @@ struct Options {
   void *user = nullptr;
 };
 
+/// The generated <prefix>_sampling.
+struct Sampling {
+  float temperature;
+  int topK;
+  float topP;
+  unsigned long seed;
+  const int *stop;
+  int stopCount;
+};
+
 /// A shared library with one model, and that model on one device.
 class Program {
 public:
@@ -74,8 +84,9 @@ public:
     return reinterpret_cast<Function *>(address);
   }
 
+  static constexpr int kOk = 0, kStateFull = 6;
   void check(int code) const {
-    if (code != 0)
+    if (code != kOk)
       throw RunError(find<const char *(int)>("error_message")(code));
   }
 
@@ -127,6 +138,42 @@ public:
   }
   void reset() { program_->check(program_->find<int(void *)>("reset")(context_)); }
 
+  /// Of a decoder: appends tokens; the logits of the last `rows` at an address of host memory.
+  void runTokens(const std::vector<int> &tokens, const Addresses &inputs, std::uintptr_t logits,
+                 int rows) {
+    const auto run =
+        program_->find<int(void *, const int *, int, const void *const *, void *, int)>(
+            "run_tokens");
+    nb::gil_scoped_release release;
+    program_->check(run(context_, tokens.data(), int(tokens.size()), pointers<const void>(inputs),
+                        reinterpret_cast<void *>(logits), rows));
+  }
+  /// Draws up to `count` tokens and appends them. It ends before a token of `stop`, and where the
+  /// caches are full.
+  std::vector<int> generate(int count, float temperature, int topK, float topP, unsigned long seed,
+                            const std::vector<int> &stop, const Addresses &inputs) {
+    const auto run =
+        program_->find<int(void *, const Sampling *, int, const void *const *, int *, int *)>(
+            "run_generate");
+    const Sampling how{temperature, topK, topP, seed, stop.data(), int(stop.size())};
+    std::vector<int> tokens(static_cast<std::size_t>(count));
+    int made = 0;
+    nb::gil_scoped_release release;
+    const int code = run(context_, &how, count, pointers<const void>(inputs), tokens.data(), &made);
+    if (code != Program::kStateFull)
+      program_->check(code);
+    tokens.resize(static_cast<std::size_t>(made));
+    return tokens;
+  }
+  long length() const {
+    long length = 0;
+    program_->check(program_->find<int(void *, long *)>("length")(context_, &length));
+    return length;
+  }
+  void setLength(long length) {
+    program_->check(program_->find<int(void *, long)>("set_length")(context_, length));
+  }
+
   nb::tuple outputShape(int output) const {
     nb::list shape;
     for (int axis = 0;; ++axis) {
@@ -172,6 +219,11 @@ void bindPrograms(nb::module_ &m) {
       .def("prepare", &Context::prepare)
       .def("set_threads", &Context::setThreads, "threads"_a)
       .def("reset", &Context::reset)
+      .def("run_tokens", &Context::runTokens, "tokens"_a, "inputs"_a, "logits"_a, "rows"_a)
+      .def("generate", &Context::generate, "count"_a, "temperature"_a, "top_k"_a, "top_p"_a,
+           "seed"_a, "stop"_a, "inputs"_a)
+      .def("length", &Context::length)
+      .def("set_length", &Context::setLength, "length"_a)
       .def("output_shape", &Context::outputShape, "output"_a);
 }
 

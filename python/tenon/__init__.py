@@ -11,7 +11,7 @@ backend="tenon")` uses `tenon.dynamo`. `python -m tenon.demo` shows it at work.
 
 from .compiler import compile, generate, load, targets, version
 from .errors import BuildError, CompileError, InputError, RunError, TenonError, ToolMissing
-from .interface import Dimension, Extent, Interface, Port
+from .interface import Decoder, Dimension, Extent, Interface, Port
 from .module import Context, Module
 from .report import Fusion, Layer, Report
 
@@ -20,6 +20,7 @@ __all__ = [
     "BuildError",
     "CompileError",
     "Context",
+    "Decoder",
     "Dimension",
     "Extent",
     "Fusion",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -111,13 +111,36 @@ class Dimension:
 
 
 @dataclass(frozen=True)
+class Decoder:
+    """A language model that keeps its tokens' caches.
+
+    Attributes:
+        tokens: the place of the input that takes tokens.
+        capacity: tokens that the caches hold.
+        vocabulary: logits of a token; tokens are 0 to vocabulary - 1.
+        logits: type of their elements, as Tenon calls it.
+        last_logits: one pass has those of its last token alone.
+        shortens: the last tokens can be taken back one by one; else only all of them.
+    """
+
+    tokens: int
+    capacity: int
+    vocabulary: int
+    logits: str
+    last_logits: bool
+    shortens: bool
+
+
+@dataclass(frozen=True)
 class Interface:
-    """Ports and run-time dimensions of a model. `states`: it carries values from run to run."""
+    """Ports and run-time dimensions of a model. `states`: it carries values from run to run; `decoder`:
+    it takes tokens."""
 
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     dims: tuple[Dimension, ...]
     states: bool
+    decoder: Decoder | None = None
 
     @functools.cached_property
     def from_shapes(self) -> frozenset[str]:
@@ -131,7 +154,7 @@ class Interface:
 
         return Interface(tuple(map(port, native.inputs)), tuple(map(port, native.outputs)),
                          tuple(Dimension(s.name, s.low, s.high, s.carried) for s in native.symbols),
-                         native.states)  # fmt: skip
+                         native.states, _decoder(native.decoder))  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
         def port(p: Port) -> dict[str, Any]:
@@ -139,7 +162,8 @@ class Interface:
             return {"name": p.name, "type": p.type, "extents": extents}
 
         return {"inputs": [port(p) for p in self.inputs], "outputs": [port(p) for p in self.outputs],
-                "dims": [vars(d) for d in self.dims], "states": self.states}  # fmt: skip
+                "dims": [vars(d) for d in self.dims], "states": self.states,
+                "decoder": self.decoder and vars(self.decoder)}  # fmt: skip
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Interface:
@@ -148,7 +172,8 @@ class Interface:
                         tuple(Extent(e["most"], tuple(e["formula"])) for e in p["extents"]))  # fmt: skip
 
         return Interface(tuple(map(port, document["inputs"])), tuple(map(port, document["outputs"])),
-                         tuple(Dimension(**d) for d in document["dims"]), document["states"])  # fmt: skip
+                         tuple(Dimension(**d) for d in document["dims"]), document["states"],
+                         Decoder(**document["decoder"]) if document.get("decoder") else None)  # fmt: skip
 
     def solve(self, shapes: Sequence[tuple[int, ...]], dims: MutableMapping[str, int]) -> None:
         """Adds to `dims` the run-time dimensions that the inputs' shapes say.
@@ -172,6 +197,12 @@ class Interface:
             elif not unknown and (expected := extent.value(dims)) != found:
                 why = f"{extent} is {expected}" if extent.symbols else f"expected {expected}"
                 raise _wrong_shape(port, shape, f"{why}, found {found}")
+
+
+def _decoder(native: Any) -> Decoder | None:
+    if native is None:
+        return None
+    return Decoder(*(getattr(native, field.name) for field in fields(Decoder)))
 
 
 def _solved(port: Port, shape: tuple[int, ...], extent: Extent, found: int, symbol: Dimension,

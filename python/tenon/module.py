@@ -15,12 +15,13 @@ import numpy as np
 
 from . import _native, arrays
 from .arrays import Buffer, Framework
+from .decoding import Decoding
 from .errors import CompileError, InputError, TenonError
 from .interface import Dimension, Interface, Port
 from .report import Layer, Report
 
 
-class Context:
+class Context(Decoding):
     """The memory of one run at a time, with values carried from run to run where the model has some.
 
     Calls are those of `Module`; one after another, from whatever thread. On a GPU a context belongs to one
@@ -69,6 +70,9 @@ class Context:
         with self._lock:
             return call.answer(self._run(call))
 
+    def _sequence(self) -> Context:
+        return self
+
     # What the two kinds of contexts have their own ways of.
 
     def _set_dim(self, name: str, value: int) -> None:
@@ -78,6 +82,21 @@ class Context:
         raise NotImplementedError
 
     def _run(self, call: _Call) -> list[Any]:
+        raise NotImplementedError
+
+    # Of a decoder.
+
+    def _length(self) -> int:
+        raise NotImplementedError
+
+    def _set_length(self, length: int) -> None:
+        raise NotImplementedError
+
+    def _run_tokens(self, tokens: list[int], inputs: list[Buffer | None], logits: np.ndarray, rows: int) -> None:
+        raise NotImplementedError
+
+    def _draw(self, count: int, temperature: float, top_k: int, top_p: float, seed: int, stop: list[int],
+              inputs: list[Buffer | None]) -> list[int]:  # fmt: skip
         raise NotImplementedError
 
 
@@ -127,6 +146,30 @@ class _CompiledContext(Context):
         if not self._interface.states:
             raise TenonError("the model carries no values from run to run")
         self._native.reset()
+
+    def _length(self) -> int:
+        return self._native.length()
+
+    def _set_length(self, length: int) -> None:
+        self._native.set_length(length)
+        self._forget_dims()
+
+    def _run_tokens(self, tokens: list[int], inputs: list[Buffer | None], logits: np.ndarray, rows: int) -> None:
+        self._native.run_tokens(tokens, _addresses(inputs), arrays.address_of(logits) if rows else 0, rows)
+        self._forget_dims()
+
+    def _draw(self, count: int, temperature: float, top_k: int, top_p: float, seed: int, stop: list[int],
+              inputs: list[Buffer | None]) -> list[int]:  # fmt: skip
+        made = self._native.generate(count, temperature, top_k, top_p, seed, stop, _addresses(inputs))
+        self._forget_dims()
+        return made
+
+    def _forget_dims(self) -> None:
+        """The decoder's functions set the dimensions that say how many tokens a run takes and there are."""
+        carried = {dim.name for dim in self._interface.dims if dim.carried}
+        for name in carried | self._interface.from_shapes:
+            self._dims.pop(name, None)
+        self._plan = None
 
     def _run(self, call: _Call) -> list[Any]:
         on_device = self._on_device(call.inputs)
@@ -202,6 +245,10 @@ class _InterpretedContext(Context):
             raise CompileError(messages)
         return [_from_native(port, array, value, call.framework)
                 for port, array, value in zip(self.outputs, outputs, call.given)]  # fmt: skip
+
+
+def _addresses(buffers: list[Buffer | None]) -> list[int]:
+    return [0 if b is None else b.address for b in buffers]
 
 
 def _to_native(port: Port, buffer: Buffer) -> Any:
@@ -280,7 +327,7 @@ def _given_outputs(interface: Interface, out: Any) -> list[Any]:
     return listed
 
 
-class Module:
+class Module(Decoding):
     """A model that was compiled and loaded.
 
     Any number of threads may call it: each call takes a context that is free, or makes one. A model that
@@ -374,6 +421,11 @@ class Module:
         # A stream keeps its contexts: what it was issued runs in order.
         with self._borrowed(call.stream) as context:
             return context._carry_out(call)
+
+    def _sequence(self) -> Context:
+        if self._interpreted is not None:
+            raise TenonError("the interpreter does not generate: compile for a target such as 'cpu:native'")
+        return self._only
 
     def save(self, folder: str | Path) -> None:
         """Copies source, header, library and weights to a folder, from where `tenon.load` takes them."""

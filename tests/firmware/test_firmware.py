@@ -94,7 +94,7 @@ class Firmware(unittest.TestCase):
         image = self.folder / "firmware"
         command(self.cc, "-nostdlib", "-static", *objects, "-o", image)
         heldout = (DIGITS / "heldout.bin").read_bytes()
-        said = command(image, input=heldout).decode()
+        said, verdict = command(image, input=heldout).decode().splitlines()
 
         records = np.frombuffer(heldout, np.uint8).reshape(-1, 65)
         self.assertEqual(len(said), len(records))
@@ -102,6 +102,7 @@ class Firmware(unittest.TestCase):
         self.assertEqual(said, "".join(str(digit) for digit in expected.argmax(1)))
         right = sum(int(c) == label for c, label in zip(said, records[:, 64]))
         self.assertGreater(right / len(records), 0.97)
+        self.assertEqual(verdict, f"{right} of {len(records)} right")
 
     def hosted(self, records):
         """The probabilities of cpu:generic, in an ordinary process."""

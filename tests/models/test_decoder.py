@@ -160,6 +160,44 @@ class Program(Model):
         return self.function("set_length")(self.context, ctypes.c_long(length))
 
 
+DRIVER = r"""
+#include "llm.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+int main(int argc, char **argv) {
+  std::vector<int> prompt;
+  for (int i = 1; i < argc; ++i)
+    prompt.push_back(std::atoi(argv[i]));
+  auto model = llm::model::open();
+  auto context = llm::context::create(*model);
+  std::vector<float> logits(2 * LLM_VOCABULARY);
+  if (!context || !context->run_tokens(prompt, logits))
+    return 1;
+  for (size_t i = 0; i < logits.size(); ++i)
+    std::printf("%.9g%c", double(logits[i]), i % LLM_VOCABULARY + 1 < LLM_VOCABULARY ? ' ' : '\n');
+  int text[9], made = 0;
+  llm::sampling how;
+  if (!context->generate(text, made, how) || made != 9)
+    return 1;
+  for (int token : text)
+    std::printf("%d ", token);
+  std::printf("\n%ld\n", *context->length());
+  // What does not fit: half a row, more rows than tokens, tokens beyond the vocabulary, more than there are.
+  float half[LLM_VOCABULARY / 2];
+  const int one[] = {1}, wrong[] = {LLM_VOCABULARY};
+  std::printf("%d %d %d %d\n", context->run_tokens(one, half).code(), context->run_tokens(one, logits).code(),
+              context->run_tokens(wrong).code(), context->set_length(1000).code());
+  std::vector<int> many(LLM_CAPACITY);
+  std::printf("%d", context->generate(many, made).code());
+  std::printf(" %d\n", context->set_length(3).code());
+  return context->length().has_value() && *context->length() == 3 ? 0 : 1;
+}
+"""
+
+
 class DecoderTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -422,6 +460,25 @@ class Following(unittest.TestCase):
 
     def test_mask_of_booleans(self):
         self.check(TensorProto.BOOL, bool, True, False)
+
+
+class Header(DecoderTest):
+    """The C++ header's functions: without a warning, and with the same tokens and logits."""
+
+    def test_functions(self):
+        source, built = self.folder / "llm.cpp", self.folder / "drive"
+        compile_model(self.model, source, f"--decoder={CAPACITY}")
+        (self.folder / "drive.cpp").write_text(DRIVER)
+        compiler = os.environ.get("TENON_CXX", "c++")
+        subprocess.run([compiler, "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror",
+                        "-fno-exceptions", "-c", self.folder / "drive.cpp", "-o", self.folder / "drive.o"], check=True)  # fmt: skip
+        subprocess.run([compiler, *build_flags(source), "-O1", self.folder / "drive.o", source, "-o", built], check=True)
+        done = subprocess.run([built, *map(str, self.prompt)], stdout=subprocess.PIPE, text=True, check=True)
+        lines, reference = done.stdout.splitlines(), Reference(self.session)
+        expected = reference.run(self.prompt)[-2:]
+        self.close([[float(x) for x in line.split()] for line in lines[:2]], expected)
+        self.assertEqual([int(x) for x in lines[2].split()], reference.greedy(expected[-1], 9))
+        self.assertEqual(lines[3:], [str(len(self.prompt) + 9), "1 1 1 1", "6 0"])
 
 
 class OnCuda(Generated):

@@ -87,6 +87,7 @@ public:
     w.line("");
     weights(w, bytes, inlined, incbin);
     texts(w);
+    table_.write(w);
     if (!pools_.empty())
       pools(w);
     for (const std::string &s : stepTexts_)
@@ -113,6 +114,7 @@ private:
     c.weights = std::to_string(summary_.weightBytes) + " bytes, " +
                 (summary_.weightsMode == "inline" ? std::string("in this file")
                                                   : "in " + options_.stem + ".weights");
+    c.memory = memoryText(summary_);
     for (const Step &s : plan_.steps)
       c.steps.push_back(contentsLine(s, names_[size_t(s.number)]));
     return contentsComment(c);
@@ -156,7 +158,6 @@ private:
   //===--------------------------------------------------------------------===//
 
   void steps() {
-    names_ = stepNames(plan_);
     includes_.insert("cpu/program.h");
     includes_.insert("common/scalar.h");
     if (info_.hasText || !plan_.texts.empty())
@@ -176,7 +177,7 @@ private:
       if (!choice)
         continue;
       summary_.estimatedMicroseconds += choice->price().microseconds;
-      StepWriter writer(plan_, step, dims_, level_, names_[step.number], &declared_);
+      StepWriter writer(plan_, step, dims_, level_, names_[step.number], &placeNames_, &declared_);
       choice->emit(writer);
       declared_.insert(writer.declared().begin(), writer.declared().end());
       includes_.insert(writer.includes().begin(), writer.includes().end());
@@ -367,9 +368,11 @@ private:
     if (plan_.texts.empty())
       return;
     w.comment("Constants of text.");
-    for (size_t i = 0; i < plan_.texts.size(); ++i)
-      writeTextArray(w, Places::textName(int64_t(i)),
-                     storedElements(*plan_.texts[i]->def()).stringValues());
+    w.line("namespace at {");
+    for (const Value *v : plan_.texts)
+      writeTextArray(w, llvm::StringRef(placeNames_.of(v)).drop_front(strlen("at::")),
+                     storedElements(*v->def()).stringValues());
+    w.line("} // namespace at");
     w.line("");
   }
 
@@ -454,14 +457,17 @@ private:
   CompileSummary &summary_;
   Diagnostics &diagnostics_;
   DimSpelling dims_;
-  const Places places_{plan_, dims_};
+  const std::vector<std::string> names_ = stepNames(plan_);
+  PlaceTable table_;
+  const PlaceNames placeNames_{graph_, plan_, names_, table_, /*variant=*/"", /*lifetimes=*/true};
+  const Places places_{plan_, dims_, &placeNames_};
   const std::vector<Pool> pools_ = poolsOf(module_);
   const std::vector<int64_t> poolUse_ =
       pools_.empty() ? std::vector<int64_t>() : poolUse(plan_, pools_);
   InterfaceInfo info_;
   /// Everything but the interface is in this namespace, runtime included.
   std::string space_ = info_.prefix + "_code";
-  std::vector<std::string> names_, stepTexts_;
+  std::vector<std::string> stepTexts_;
   std::set<std::string> includes_, userIncludes_;
   DeclaredTypes declared_;
 };

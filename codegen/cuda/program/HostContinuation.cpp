@@ -59,8 +59,8 @@ void HostContinuation::group(SourceWriter &w, Operation &op) const {
     w.line(check("step(" + std::to_string(step.number) + ")"));
   // The number stands at the start of the group's scratch.
   if (const Operation *found = counting(op))
-    w.line(check("read_dim(" + std::to_string(dims_.indexOf(found->stringAttr("symbol"))) +
-                 ", f.at<const int64_t>(" + std::to_string(step.scratchAt) + "))"));
+    w.line(check("read_dim(" + std::to_string(dims_.indexOf(found->stringAttr("symbol"))) + ", " +
+                 places_.scratch(step, "const int64_t") + ")"));
 }
 
 void HostContinuation::copy(SourceWriter &w, Value *to, Value *from,

@@ -42,7 +42,8 @@ public:
       if (!scheduled || !verifyPlan(scheduled->plan, diagnostics_))
         return false;
       weights_->merge(scheduled->plan);
-      variants_.push_back(std::make_unique<Variant>(std::move(scheduled), dims_));
+      variants_.push_back(std::make_unique<Variant>(std::move(scheduled), dims_, placeTable_,
+                                                    /*lifetimes=*/target_.levels.size() == 1));
     }
     includes_ = {"cuda/host/host_run.h", "cuda/host/watch.h", "common/scalar.h"};
     if (info_.hasComplex)
@@ -78,6 +79,7 @@ public:
     w.line("using tenon::cuda::status;");
     w.line("");
     weights(w);
+    placeTable_.write(w);
     for (const std::string &s : stepTexts_)
       w.raw(s).line("");
     tables(w);
@@ -118,7 +120,7 @@ private:
   }
 
   void steps(Variant &v) {
-    const std::vector<std::string> names = stepNames(v.plan);
+    const std::vector<std::string> &names = v.names;
     const SharedKernels shared = sharedKernels(v);
     for (const Step &step : v.plan.steps) {
       const Choice *choice = v.scheduled->choice(step);
@@ -192,7 +194,7 @@ private:
   Section section(Variant &v, const Step &step, const std::string &label,
                   llvm::function_ref<void(StepWriter &)> emit) {
     for (const std::string &name : {label, label + "_" + v.name()}) {
-      StepWriter writer(v.plan, step, dims_, v.level, name, &types_);
+      StepWriter writer(v.plan, step, dims_, v.level, name, &v.placeNames, &types_);
       emit(writer);
       SourceWriter w;
       if (step.op)
@@ -270,6 +272,7 @@ private:
     c.runtimeEmbedded = options_.runtime == CompileOptions::Embed;
     c.weights = std::to_string(summary_.weightBytes) + " bytes, " +
                 (inlined() ? std::string("in this file") : "in " + options_.stem + ".weights");
+    c.memory = memoryText(summary_);
     for (const Step &s : v.plan.steps)
       c.steps.push_back(contentsLine(s, v.rows[size_t(s.number)].label));
     return contentsComment(c);
@@ -428,6 +431,7 @@ private:
   InterfaceInfo info_;
   std::string space_ = info_.prefix + "_code";
   std::shared_ptr<WeightImage> weights_ = std::make_shared<WeightImage>();
+  PlaceTable placeTable_;
   std::vector<std::unique_ptr<Variant>> variants_;
   std::vector<std::string> stepTexts_;
   std::map<std::string, std::string> sections_; // by name

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codegen/core/Target.h"
+#include "codegen/emit/Interface.h"
 #include "codegen/emit/StepWriter.h"
 #include "codegen/memory/Scheduled.h"
 #include "codegen/memory/StepOrder.h"
@@ -15,9 +16,12 @@ namespace tenon {
 
 /// One graph of the module.
 struct Variant {
-  Variant(std::unique_ptr<ScheduledGraph> opened, const DimSpelling &dims)
+  Variant(std::unique_ptr<ScheduledGraph> opened, const DimSpelling &dims, PlaceTable &table,
+          bool lifetimes)
       : scheduled(std::move(opened)), graph(scheduled->graph), level(scheduled->level),
-        plan(scheduled->plan), order(orderOf(plan)), places(plan, dims) {}
+        plan(scheduled->plan), order(orderOf(plan)), names(stepNames(plan)),
+        placeNames(graph, plan, names, table, level.name, lifetimes),
+        places(plan, dims, &placeNames) {}
 
   struct Row {
     std::string label, function;
@@ -29,6 +33,8 @@ struct Variant {
   const TargetLevel &level;
   const Plan &plan;
   StepOrder order;
+  const std::vector<std::string> names; // of the steps
+  const PlaceNames placeNames;
   Places places;
   std::vector<Row> rows;
 
