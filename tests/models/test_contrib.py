@@ -130,6 +130,12 @@ class Contrib(ContribCase):
             self.check("MatMulNBits", ["a", *weights], {"a": self.normal(3, k)}, weights, **sizes)
             weights["z"] = self.bytes(n * -(-blocks // 2))
             self.check("MatMulNBits", ["a", *weights], {"a": self.normal(3, k)}, weights, **sizes)
+        # Level 4: activations are rounded to 8 bits, in whole blocks alone.
+        weights = {"b": self.bytes(n, 2, block // 2), "s": self.normal(n * 2)}
+        sizes = {"K": 2 * block, "N": n, "bits": 4, "block_size": block, "accuracy_level": 4}
+        self.check("MatMulNBits", ["a", *weights], {"a": self.normal(3, 2 * block)}, weights, **sizes)
+        weights["z"] = self.bytes(n)
+        self.check("MatMulNBits", ["a", *weights], {"a": self.normal(3, 2 * block)}, weights, **sizes)
 
     def test_multi_head_attention(self):
         batch, queries, keys, width = 2, 3, 5, 8
