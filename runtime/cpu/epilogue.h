@@ -66,12 +66,19 @@ TENON_FN auto load_at(const gathered_view<Data, Indices, Stride, Extent> &v, con
   }
 }
 
+/// 0, 1, 2 ... in lanes.
+template <class L, class T, int... I> TENON_FN auto lane_numbers(indices<I...>) {
+  constexpr T numbers[] = {T(I)...};
+  return load<L, T>(numbers);
+}
+
 template <class L, int Axis, class T, int D, class Count>
 TENON_FN auto load_at(const index_view<T, D> &, const index_t *at, Count) {
-  T lanes[L::width];
-  for (int i = 0; i < L::width; ++i)
-    lanes[i] = T(at[D] + (D == Axis ? i : 0));
-  return load<L, T>(lanes);
+  const auto first = broadcast<L, T>(T(at[D]));
+  if constexpr (D != Axis || L::width == 1)
+    return first;
+  else
+    return add<L>(first, lane_numbers<L, T>(indices_to<L::width>{}));
 }
 
 template <class L, int Axis, class View, class V, class Count>
