@@ -120,8 +120,6 @@ template <class L> TENON_FN f32<L> fast_erf(f32<L> x) {
   return choose<L>(a < 0.9375f, small, with_sign_of<L>(large, x));
 }
 
-#if defined(__FMA__) || defined(__aarch64__)
-#define TENON_FUSED_SINES 1
 /// Whether a comparison holds in some lane.
 template <class L, class Mask> TENON_FN bool any_lane(Mask mask) {
   if constexpr (L::width == 1) {
@@ -135,6 +133,8 @@ template <class L, class Mask> TENON_FN bool any_lane(Mask mask) {
   }
 }
 
+#if defined(__FMA__) || defined(__aarch64__)
+#define TENON_FUSED_SINES 1
 /// sin(x + Quarter * pi/2), for |x| up to 2^15: x less the nearest multiple of pi/2, which the
 /// first of three parts leaves exact, then one of two polynomials by the quadrant.
 template <class L, int Quarter> TENON_FN f32<L> sine_of_quadrant(f32<L> x) {
