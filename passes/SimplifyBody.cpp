@@ -242,7 +242,7 @@ Value *identity(Operation &op, Builder &b) {
 ///
 /// Zeros, infinities and NaN give what pow says (x + 0 makes +0 of −0, whose root pow gives), and
 /// no step leaves the range of floats where the power does not: (1 / x)², not 1 / x². Each step
-/// rounds once; three at most leave an error of 1.5 · 2^−p of the value beside the last rounding's,
+/// rounds once; four at most leave an error of 1.75 · 2^−p of the value beside the last rounding's,
 /// while a library's pow is called lane by lane. Products of integers wrap as their powers do.
 Value *power(Operation &op, Builder &b) {
   if (!op.is(Op::Pow))
