@@ -108,21 +108,32 @@ TENON_FN void pack_block(const View &from, const index_t *at, index_t k, index_t
   if constexpr (is_same<bare<decltype(fast)>, fixed<1>>) {
     for (index_t i = 0; i < k; ++i, p += slow, to += Block) {
       if constexpr (Block % L::width == 0) {
-        if (filled == Block) {
-          for (index_t j = 0; j < Block; j += L::width)
-            store<L, A>(to + j, convert<typename L::template of<A>>(load<L>(p + j)));
-          continue;
+        for (index_t j = 0; j < Block; j += L::width) {
+          const index_t left = j < filled ? filled - j : 0;
+          store<L, A>(to + j,
+                      convert<typename L::template of<A>>(
+                          left >= L::width ? load<L>(p + j) : load_partial<L>(p + j, left)));
         }
+      } else {
+        for (index_t j = 0; j < Block; ++j)
+          to[j] = j < filled ? A(load_element(p + j)) : A(0);
       }
-      for (index_t j = 0; j < Block; ++j)
-        to[j] = j < filled ? A(load_element(p + j)) : A(0);
     }
   } else {
     index_t i = 0;
-    if constexpr (turns<L, Block> &&
-                  is_same<bare<decltype(from.strides.template get<5 - Fast>())>, fixed<1>>)
-      for (; i + L::width <= k; i += L::width)
-        pack_turned<L, Block>(p + i, index_t(fast), filled, to + i * Block);
+    if constexpr (is_same<bare<decltype(from.strides.template get<5 - Fast>())>, fixed<1>>) {
+      const auto turn = [&](auto lanes) TENON_LAMBDA {
+        using N = decltype(lanes);
+        if constexpr (turns<N, Block>)
+          for (; i + N::width <= k; i += N::width)
+            pack_turned<N, Block>(p + i, index_t(fast), filled, to + i * Block);
+      };
+      turn(L{});
+#if TENON_SIMD_WIDTH >= 8
+      if constexpr (L::width >= 8)
+        turn(simd<L::width / 2>{});
+#endif
+    }
     for (; i < k; ++i)
       for (index_t j = 0; j < Block; ++j)
         to[i * Block + j] = j < filled ? A(load_element(p + j * index_t(fast) + i * slow)) : A(0);
