@@ -273,8 +273,8 @@ void matmul_narrow_bytes(const Cfg &cfg, const X &a, W w, const Scale *scale, Ze
   if (has_four_products)
     return by(narrow_fours{});
 #endif
-  constexpr int bits = detail::stored_bits<typename detail::weight_element<W>::type>;
 #if TENON_BYTE_PAIRS
+  constexpr int bits = detail::stored_bits<typename detail::weight_element<W>::type>;
   if constexpr (bits < 8)
     return by(narrow_bytes<bits>{});
 #endif

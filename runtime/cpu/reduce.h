@@ -231,8 +231,10 @@ void reduce(const Kept &kept, const Reduced &reduced, const Ins &ins, const Pre 
           });
           unroll<3>([&](auto v)
                         TENON_LAMBDA { acc[0] = fold_tuples<Wide>(combine, acc[0], acc[v + 1]); });
+#if TENON_SIMD_WIDTH > 1
           total = fold_tuples<scalar_lanes>(combine, total,
                                             combine_lanes<Scalars, Wide::width>(combine, acc[0]));
+#endif
         } else {
           for_each_point<kept_rank, 0, reduced_rank>(reduced, at, one);
         }

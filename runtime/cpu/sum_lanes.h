@@ -10,7 +10,7 @@ namespace detail {
 using namespace tenon::detail;
 
 /// What f makes of all lanes, by halves.
-template <class A, class V, class F> TENON_FN A fold_lanes(V v, const F &f) {
+template <class A, class V, class F> TENON_FN A fold_lanes(V v, [[maybe_unused]] const F &f) {
 #if TENON_SIMD_WIDTH > 1
   if constexpr (is_vector<V>) {
     constexpr int count = traits<V>::count;
