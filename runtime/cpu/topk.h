@@ -6,9 +6,9 @@
 //
 // Equal elements keep the lower index first; NaN counts as largest. A heap of the k best indices so
 // far has the worst of them on top, with which four vectors are compared at once; sorting it at the
-// end gives the order. space: dims<...> of the
-// other dimensions. n, k: extents (`fixed` or `dyn`), k <= n. x: view or computed_view over
-// (space..., n); outs, ins: over (space..., k). places: k index_t of scratch; so one thread works.
+// end gives the order. space: dims<...> of the other dimensions. n, k: extents (`fixed` or `dyn`),
+// k <= n. x: view or computed_view over (space..., n); outs, ins: over (space..., k). places: k
+// index_t of scratch; so one thread works.
 #ifndef TENON_RUNTIME_CPU_TOPK_H
 #define TENON_RUNTIME_CPU_TOPK_H
 

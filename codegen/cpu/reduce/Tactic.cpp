@@ -56,8 +56,9 @@ void emitReduction(const ReductionProblem &p, StepWriter &out, bool fold) {
   w.line("const auto outs = " + out.outputs(form, overKept) + ";");
   w.line("const auto post_ins = " + inputsIn(out, form.body, overKept, nest.keptPlaces) + ";");
   const Element widest = wide ? Element::F64 : Element::F32;
-  const std::string lanes =
-      wide || widensResults(form) ? "<" + lanesType(lanesFor(p.in.level, widest)) + ">" : "";
+  const std::string lanes = !fold && (wide || widensResults(form))
+                                ? "<" + lanesType(lanesFor(p.in.level, widest)) + ">"
+                                : "";
   w.line(std::string("cpu::") + (fold ? "fold" : "reduce") + lanes + "(" +
          out.dims().list(nest.kept.extents) + ", " + out.dims().list(nest.reduced.extents) +
          ", ins, " + pre + ", " + combine + ", outs, post_ins, " + post + ", *f.workers);");
