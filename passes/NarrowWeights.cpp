@@ -261,9 +261,11 @@ bool matmulPattern(Operation &op, Rewriter &rw) {
   if (!centred)
     operands.push_back(b.constant(zeros));
   w->q->leaveMemory();
-  Value *y = b.value(Op::MatMul, operands,
-                     {{"trans_a", op.boolAttr("trans_a")}, {"trans_b", true}, {"block", w->block}});
-  return rw.replace(op, {y});
+  NamedAttributes attributes{
+      {"trans_a", op.boolAttr("trans_a")}, {"trans_b", true}, {"block", w->block}};
+  if (op.has("a_bits"))
+    attributes.insert({"a_bits", op.intAttr("a_bits")});
+  return rw.replace(op, {b.value(Op::MatMul, operands, std::move(attributes))});
 }
 
 const Pattern kPatterns[] = {

@@ -238,10 +238,11 @@ Value *identity(Operation &op, Builder &b) {
 ///   x^2 = x · x              x^−½ = x = −∞ ? 0 : 1 / √(x + 0)
 ///   x^3 = x · x · x          x^−1 = 1 / x
 ///   x^4 = (x · x) · (x · x)  x^−2 = (1 / x) · (1 / x)
+///   x^¼, x^¾, x^−¼, x^−¾ likewise of √x, √√x and √x · √√x
 ///
 /// Zeros, infinities and NaN give what pow says (x + 0 makes +0 of −0, whose root pow gives), and
 /// no step leaves the range of floats where the power does not: (1 / x)², not 1 / x². Each step
-/// rounds once; three at most leave an error of 1.5 · 2^−p of the value beside the last rounding's,
+/// rounds once; four at most leave an error of 1.75 · 2^−p of the value beside the last rounding's,
 /// while a library's pow is called lane by lane. Products of integers wrap as their powers do.
 Value *power(Operation &op, Builder &b) {
   if (!op.is(Op::Pow))
@@ -270,9 +271,14 @@ Value *power(Operation &op, Builder &b) {
     Value *reciprocal = b.scalar(Op::Div, {number(1), x});
     return n == -1 ? reciprocal : square(reciprocal);
   }
-  if (std::fabs(n) != 0.5)
+  const double quarters = 4 * std::fabs(n);
+  if (quarters != 1 && quarters != 2 && quarters != 3)
     return nullptr;
   Value *root = b.scalar(Op::Sqrt, {b.scalar(Op::Add, {x, number(0)})});
+  if (quarters != 2) {
+    Value *fourth = b.scalar(Op::Sqrt, {root});
+    root = quarters == 1 ? fourth : b.scalar(Op::Mul, {root, fourth});
+  }
   return b.scalar(Op::Select,
                   {b.scalar(Op::Equal, {x, number(-INFINITY)}), number(n > 0 ? INFINITY : 0),
                    n > 0 ? root : b.scalar(Op::Div, {number(1), root})});

@@ -4,9 +4,9 @@
 // tolerance, and infinities and NaNs stand in the same places. 8-bit integers: no element differs
 // by more than one step and at most 1 in 10,000 differs at all. Everything else: all equal.
 //
-// Networks that compute in types narrower than f32 are held against an fp64 evaluation instead. How
-// far the interpreter in the model's types is from that is the network's own rounding, and twice as
-// much is allowed where it exceeds the tolerance.
+// Networks that compute in types narrower than f32, or round activations, are held against an fp64
+// evaluation instead. How far the interpreter in the model's types is from that is the network's
+// own rounding, and twice as much is allowed where it exceeds the tolerance.
 #pragma once
 
 #include "ir/Tensor.h"

@@ -116,7 +116,7 @@ bool interpretModule(Module &module, llvm::ArrayRef<Tensor> inputs, OracleRun &r
 bool isNarrow(Module &module) {
   bool narrow = false;
   module.graph().body().walk([&](Operation *op) {
-    narrow |= op->wordAttr("precision") == "tf32";
+    narrow |= op->wordAttr("precision") == "tf32" || op->has("a_bits");
     for (Value *v : op->results())
       narrow |= v->type().isTensor() && isFloat(v->type().element()) &&
                 bitWidth(v->type().element()) == 16;

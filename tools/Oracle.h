@@ -55,8 +55,8 @@ struct OracleOptions {
 bool interpretModule(Module &module, llvm::ArrayRef<Tensor> inputs, OracleRun &run,
                      Diagnostics &diagnostics, const OracleOptions &options = {});
 
-/// Whether the first graph computes in types narrower than f32, so that its own rounding may exceed
-/// what comparisons tolerate.
+/// Whether the first graph computes in types narrower than f32, or rounds activations, so that its
+/// own rounding may exceed what comparisons tolerate.
 bool isNarrow(Module &module);
 /// Interprets the graph wide, into `run.exact`; nothing where fp64 goes another way (a loop that
 /// ends elsewhere, say), so that there is nothing to compare with.

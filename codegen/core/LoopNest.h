@@ -21,8 +21,8 @@ struct LoopNest {
   llvm::SmallVector<int, 6> placeOf;
 };
 
-/// `longInner`: a long dimension goes inside an innermost one of a few elements (for targets that
-/// walk the innermost loop one after another).
+/// `longInner`: a long dimension goes inside an innermost one of a few elements, and whole lines
+/// are read as they lie in the one input (for targets that walk loops one after another).
 LoopNest loopNest(const ScalarProgram &program, llvm::ArrayRef<OutputForm> outputs,
                   bool longInner = false);
 

@@ -58,6 +58,19 @@ std::string literalOf(const ScalarNode &n) {
 
 } // namespace
 
+Element indexElement(const ScalarProgram &program, int dim) {
+  const auto isIndex = [&](unsigned node) { return program.nodes[node].indexDim == dim; };
+  for (const ScalarNode &n : program.nodes) {
+    if (n.indexDim == dim && !isPlainIndex(n))
+      return Element::I64;
+    const bool isNarrowing =
+        n.kind == ScalarNode::Function && n.op->is(Op::Cast) && n.element == Element::I32;
+    if (llvm::any_of(n.operands, isIndex) && !isNarrowing)
+      return Element::I64;
+  }
+  return llvm::any_of(program.outputs, isIndex) ? Element::I64 : Element::I32;
+}
+
 BodyWriter::BodyWriter(const ScalarProgram &program, const TargetLevel &level,
                        bool constantsAreMembers, bool storesOutputs)
     : program_(program), constantsAreMembers_(constantsAreMembers), storesOutputs_(storesOutputs),
@@ -129,7 +142,7 @@ std::string BodyWriter::parameters(llvm::ArrayRef<Element> anchors) {
   for (size_t i = 0; i < program_.inputs.size(); ++i)
     add(cppLanes(program_.inputs[i].source->type().element()), inputNames[i]);
   for (const auto &index : indexNames)
-    add("i64<L>", index.second);
+    add(cppLanes(indexElement(program_, index.first)), index.second);
   return joined(all);
 }
 
@@ -137,6 +150,12 @@ void BodyWriter::operation(size_t node) {
   const ScalarNode &n = program_.nodes[node];
   if (n.op->is(Op::Lookup))
     table(node);
+  if (n.op->is(Op::Cast))
+    if (const ScalarNode &from = program_.nodes[n.operands[0]];
+        isPlainIndex(from) && indexElement(program_, from.indexDim) == n.element) {
+      names_[node] = names_[n.operands[0]];
+      return;
+    }
   const std::string expression = n.op->is(Op::Index)   ? index(node)
                                  : n.op->is(Op::Const) ? constant(n)
                                                        : function(node);

@@ -10,6 +10,10 @@
 
 namespace tenon {
 
+/// The type of the index along a dimension that a program takes: i32 where it is nothing but cast
+/// to that, as many in a vector as there are floats; else i64.
+Element indexElement(const ScalarProgram &program, int dim);
+
 /// Writes one functor: a parameter for each of the anchor's results, each input and each index that
 /// the program uses, one line for each of its operations that is not spelled with another's.
 class BodyWriter {

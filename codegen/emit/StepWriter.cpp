@@ -331,7 +331,8 @@ std::string StepWriter::packText(const ScalarProgram &program, llvm::ArrayRef<st
       indices.insert(n.indexDim);
   for (int d : indices)
     text += (text.empty() ? "" : ", ") +
-            ("index_view<int64_t, " + std::to_string(placeOf.empty() ? d : placeOf[d])) + ">{}";
+            ("index_view<" + cppElement(indexElement(program, d)) + ", ").str() +
+            std::to_string(placeOf.empty() ? d : placeOf[d]) + ">{}";
   return "pack(" + text + ")";
 }
 

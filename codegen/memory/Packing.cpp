@@ -142,7 +142,23 @@ void scatter(const Tensor &tensor, const std::vector<std::vector<int64_t>> &tabl
   Scatter<Width>(tensor.bytes().data(), tensor.shape(), tables, out).run();
 }
 
-bool isStoredAsIs(Type type) { return type.layout().isRowMajor() || bitWidth(type.element()) < 8; }
+bool isStoredAsIs(Type type) { return type.layout().isRowMajor(); }
+
+/// Elements of less than a byte move by whole ones: the last dimension, whose elements the layout
+/// keeps together in runs of whole bytes, has as many bytes instead.
+Type asBytes(Type type) {
+  const int64_t bits = bitWidth(type.element()), each = 8 / bits;
+  const auto last = int(type.rank()) - 1;
+  llvm::SmallVector<Dim, 6> shape(type.shape().begin(), type.shape().end());
+  assert(shape.back().constant() % each == 0 && "rows of whole bytes");
+  shape.back() = type.context().dim(shape.back().constant() / each);
+  llvm::SmallVector<LayoutAxis, 8> axes(type.layout().axes().begin(), type.layout().axes().end());
+  assert(axes.back().dim == last && axes.back().block % each == 0 && "runs of whole bytes");
+  for (LayoutAxis &a : axes)
+    if (a.dim == last)
+      a.block /= each;
+  return Type::tensor(type.context(), Element::U8, shape, Layout::get(type.context(), axes));
+}
 
 /// G g G^T of filters of 3 x 3.
 Tensor winogradFilters(const Tensor &filters) {
@@ -291,7 +307,7 @@ llvm::Optional<WeightFields> weightFields(const Operation &constant) {
 
 size_t packedBytes(const Tensor &tensor, Type type) {
   return isStoredAsIs(type) ? tensor.bytes().size()
-                            : size_t(allocatedElements(type)) * (bitWidth(type.element()) / 8);
+                            : size_t(byteSize(type.element(), allocatedElements(type)));
 }
 
 void packConstant(const Tensor &tensor, Type type, char *out) {
@@ -300,6 +316,12 @@ void packConstant(const Tensor &tensor, Type type, char *out) {
   if (isStoredAsIs(type)) {
     memcpy(out, tensor.bytes().data(), tensor.bytes().size());
     return;
+  }
+  if (bitWidth(type.element()) < 8) {
+    const Type bytes = asBytes(type);
+    llvm::SmallVector<int64_t, 6> shape(tensor.shape().begin(), tensor.shape().end());
+    shape.back() = bytes.dim(bytes.rank() - 1).constant();
+    return Scatter<1>(tensor.bytes().data(), shape, offsetTables(bytes, shape), out).run();
   }
   const auto tables = offsetTables(type, tensor.shape());
   switch (bitWidth(type.element()) / 8) {

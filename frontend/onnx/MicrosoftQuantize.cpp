@@ -221,7 +221,10 @@ void importMatMulNBits(Node &n) {
     dense = sliceAlong(n.b, dense, 1, n.dim(0), n.dim(columns), 1);
   if (!dense)
     return;
-  Value *y = matmul(n.b, n.input(A), dense, {}, {{"trans_b", true}});
+  NamedAttributes attributes{{"trans_b", true}};
+  if (n.intAttr("accuracy_level", 0) == 4) // a may be rounded to 8 bits, by blocks as w is
+    attributes.insert({"a_bits", int64_t(8)});
+  Value *y = matmul(n.b, n.input(A), dense, {}, std::move(attributes));
   n.set(0, y && n.has(Bias) ? n.b.pointwise(Op::Add, {y, n.input(Bias)}) : y);
 }
 

@@ -226,7 +226,15 @@ void importSoftsign(Node &n) {
 }
 
 void importMish(Node &n) {
-  unaryFloat(n, [](Scalars &s, Value *x) { return s(Op::Mul, x, s(Op::Tanh, softplus(s, x))); });
+  // tanh(log(1 + e^x)) as a quotient of sums of positive numbers, in u = e^-|x|:
+  //   (1 + 2u) / (1 + 2u + 2u^2) for x >= 0,   (u^2 + 2u) / (u^2 + 2u + 2) below.
+  unaryFloat(n, [](Scalars &s, Value *x) {
+    Value *u = s(Op::Exp, s(Op::Neg, s(Op::Abs, x))), *square = s(Op::Mul, u, u);
+    Value *below = s(Op::Less, x, s.c(0));
+    Value *above = s(Op::Add, s(Op::Add, u, u), s(Op::Select, below, square, s.c(1)));
+    Value *rest = s(Op::Select, below, s.c(2), s(Op::Add, square, square));
+    return s(Op::Mul, x, s(Op::Div, above, s(Op::Add, above, rest)));
+  });
 }
 
 void importGelu(Node &n) {

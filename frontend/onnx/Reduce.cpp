@@ -77,30 +77,35 @@ void reduceExtreme(Node &n, bool max) {
     reduceWith(n, 18, max ? Op::Max : Op::Min, max ? smallest(e) : largest(e));
 }
 
-/// Position of the largest (smallest) element along `axis`, which is dropped.
+/// Position of the largest (smallest) element along `axis`, which is dropped. Positions that fit
+/// are compared in 32 bits, as many in a vector as there are floats.
 Value *argExtreme(Builder &b, Value *x, int64_t axis, bool max, bool last) {
   if (!x)
     return nullptr;
-  const Element e = x->type().element();
+  const Element e = x->type().element(), at = x->type().dim(unsigned(axis)).upper() <= INT32_MAX
+                                                  ? Element::I32
+                                                  : Element::I64;
   NamedAttributes attributes{{"maps", IntLists{identityMap(x->type().rank())}},
                              {"axes", Ints{axis}},
                              {"init", Floats{max ? smallest(e) : largest(e), 0}}};
   Operation *op = b.create(Op::Reduce, {x}, attributes, 1, [&](unsigned, Region &region) {
-    Type element = Type::scalar(b.context(), e), position = Type::scalar(b.context(), Element::I64);
-    Value *best = region.addArgument(element), *at = region.addArgument(position);
+    Type element = Type::scalar(b.context(), e), position = Type::scalar(b.context(), at);
+    Value *best = region.addArgument(element), *place = region.addArgument(position);
     Value *v = region.addArgument(element);
     Builder inner(region, b.diagnostics());
     inner.location = b.location;
     Scalars s{inner, e};
     // Equal elements are told apart by position, so that any order of folding gives the same.
-    Value *here = s.index(unsigned(axis));
+    Value *here = s.cast(s.index(unsigned(axis)), at);
     Value *better = s(max ? Op::Greater : Op::Less, v, best);
     Value *tie =
-        s(Op::LogicalAnd, s(Op::Equal, v, best), s(last ? Op::Greater : Op::Less, here, at));
+        s(Op::LogicalAnd, s(Op::Equal, v, best), s(last ? Op::Greater : Op::Less, here, place));
     Value *take = s(Op::LogicalOr, better, tie);
-    inner.yield({s(Op::Select, take, v, best), s(Op::Select, take, here, at)});
+    inner.yield({s(Op::Select, take, v, best), s(Op::Select, take, here, place)});
   });
-  return op ? op->result(1) : nullptr;
+  if (!op || at == Element::I64)
+    return op ? op->result(1) : nullptr;
+  return each(b, op->result(1), [](Scalars &s, Value *v) { return s.cast(v, Element::I64); });
 }
 
 void importArg(Node &n, bool max) {

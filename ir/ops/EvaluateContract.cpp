@@ -9,6 +9,8 @@
 
 #include "llvm/Support/MathExtras.h"
 
+#include <cmath>
+
 namespace tenon {
 namespace {
 
@@ -263,6 +265,29 @@ void multiplyIntegers(const Tensor &a, const Tensor &b, const Matrices &left, co
   }
 }
 
+/// Rounds `a` to 8 bits where the product asks for it, a scale for each block of a row: the largest
+/// magnitude is 127, ties go to even. Not where it is wide.
+void roundBlocks(const Operation &op, std::vector<double> &a, Element e, const Matrices &rows) {
+  if (!op.has("block") || op.intAttr("a_bits", 0) != 8 || e == Element::F64)
+    return;
+  const int64_t block = op.intAttr("block"), size = rows.rows * rows.columns;
+  for (int64_t first = 0; first < int64_t(a.size()); first += std::max<int64_t>(1, size))
+    for (int64_t i = 0; i < rows.rows; ++i)
+      for (int64_t k = 0; k < rows.columns; k += block) {
+        const int64_t count = std::min(block, rows.columns - k);
+        const auto at = [&](int64_t j) -> double & {
+          return a[size_t(first + i * rows.rowStride + (k + j) * rows.columnStride)];
+        };
+        float largest = 0;
+        for (int64_t j = 0; j < count; ++j)
+          if (const float x = std::fabs(float(at(j))); !std::isnan(largest) && !(x <= largest))
+            largest = x;
+        const float by = largest > 0 ? 127 / largest : 0;
+        for (int64_t j = 0; j < count; ++j)
+          at(j) = double(std::nearbyint(float(at(j)) * by) * (largest / 127));
+      }
+}
+
 } // namespace
 
 bool evaluateMatMul(const Operation &op, EvaluationFrame &frame, std::string &error) {
@@ -283,6 +308,7 @@ bool evaluateMatMul(const Operation &op, EvaluationFrame &frame, std::string &er
   }
   std::vector<double> x = factors(op, a), y = factors(op, b);
   if (op.has("block")) {
+    roundBlocks(op, x, a.element(), left);
     dequantizeBlocks(y, frame, k, op.intAttr("block"));
   } else {
     subtractZero(x, frame, 2, [](int64_t) { return 0; });

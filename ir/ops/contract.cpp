@@ -8,10 +8,10 @@
 //   conv_transpose (x, w) {strides, dilations, pads, output_padding, groups}
 //     w [C, K/groups, kernel…]: the scatter form, y[n, k, i · stride + t · dilation − pad] +=
 //     x[n, c, i] · w[c, k, t]; out = (in − 1) · stride + output_padding + span − pads.
-//   matmul (a, b) {trans_a, trans_b, precision}
+//   matmul (a, b) {trans_a, trans_b, precision, a_bits}
 //     NumPy's matmul for ranks of at least 2: leading dimensions broadcast; trans_a and trans_b
 //     swap the last two dimensions of an operand first.
-//   matmul (a, b, b_scale, b_zero_point) {trans_a, trans_b = true, block}
+//   matmul (a, b, b_scale, b_zero_point) {trans_a, trans_b = true, block, a_bits}
 //     The same with floats a and integers b [n, k] of at most 8 bits, which stand for
 //     (b − zero point) · scale: one of each, floats, for `block` elements along k and every row:
 //     [n, ceil(k / block)].
@@ -21,7 +21,9 @@
 // rounded once to the operands' type; the interpreter sums in double, and fused multiply-adds are
 // allowed everywhere. `precision` is for f32: at tf32 operands are rounded to 11 bits of
 // significand first (ties away from zero); at tf32x3 targets may split each into two such parts and
-// leave out the product of the low ones, which is less than sums in f32 lose. 8-bit integers: the
+// leave out the product of the low ones, which is less than sums in f32 lose. At `a_bits = 8`
+// targets may round a to signed integers of 8 bits first, with a scale for each `block` elements
+// along k of each row, as the interpreter does; without blocks it says nothing. 8-bit integers: the
 // result is i32, the exact sum of (x − x_zero_point) · (w − w_zero_point), wrapping; zero points
 // are scalars of the operand's type, that of w also one per output channel. 32- and 64-bit integers
 // keep their type and wrap.
@@ -103,6 +105,17 @@ bool checkPrecision(const Operation &op, std::string &error) {
     return fail(error, "attribute precision: expected operands of f32, found " +
                            name(op.operand(0)->type().element()));
   return checkWord(op, "precision", {"tf32", "tf32x3"}, error);
+}
+
+bool checkRounding(const Operation &op, std::string &error) {
+  if (!op.has("a_bits"))
+    return true;
+  const Element e = op.operand(0)->type().element();
+  if (!isFloat(e))
+    return fail(error, "attribute a_bits: expected operand a of floats, found " + name(e));
+  if (op.intAttr("a_bits") != 8)
+    return fail(error, "attribute a_bits: expected 8, found " + llvm::Twine(op.intAttr("a_bits")));
+  return true;
 }
 
 /// The attributes that conv and conv_transpose share; gives the number of spatial dimensions.
@@ -214,6 +227,8 @@ bool inferMatMul(const Operation &op, llvm::SmallVectorImpl<Type> &results, std:
   if (op.has("block") ? !checkScales(op, n, kb, error)
                       : !contractElement(op, n, element, error) || !checkPrecision(op, error))
     return false;
+  if (!checkRounding(op, error))
+    return false;
   results.push_back(Type::tensor(a.context(), element, shape));
   return true;
 }
@@ -243,6 +258,8 @@ const AttrInfo kMatMul[] = {
     {"trans_b", AttrKind::Bool, false, "swap the last two dimensions of b (default false)"},
     {"block", AttrKind::Int, false,
      "b holds integers: elements along k that share a scale and a zero point"},
+    {"a_bits", AttrKind::Int, false,
+     "8: floats of a may be rounded to so many bits, with a scale for each block of a row"},
     kPrecision,
 };
 

@@ -136,7 +136,21 @@ TENON_FN void store_partial(T *p, typename L::template of<T> v, index_t count) {
     store_element(p, v);
 }
 
-/// Lanes `stride` elements apart; a stride of fixed<1> or fixed<0> costs one load.
+#if TENON_SIMD_WIDTH > 1 && (defined(__clang__) || __GNUC__ >= 12)
+namespace detail {
+/// Lane i of the result is element 2 i: of two vectors, the second of which ends with the last one.
+template <class L, class T, int... I> TENON_FN auto load_every_other(const T *p, indices<I...>) {
+  constexpr int width = L::width;
+  return __builtin_shufflevector(load<L>(p), load<L>(p + width - 1),
+                                 (2 * I < width ? 2 * I : 2 * I + 1)...);
+}
+template <class L, class T>
+constexpr bool loads_every_other = L::width >= 4 && sizeof(T) == 4 && !has_bits<T> && !has_own<L>;
+} // namespace detail
+#endif
+
+/// Lanes `stride` elements apart; a stride of fixed<1> or fixed<0> costs one load, one of fixed<2>
+/// two.
 template <class L, class T, class Stride>
 TENON_FN typename L::template of<T> load_strided(const T *p, Stride stride,
                                                  index_t count = L::width) {
@@ -147,6 +161,11 @@ TENON_FN typename L::template of<T> load_strided(const T *p, Stride stride,
   else if constexpr (detail::is_same<Stride, fixed<1>>)
     return count == L::width ? load<L>(p) : load_partial<L>(p, count);
   else {
+#if TENON_SIMD_WIDTH > 1 && (defined(__clang__) || __GNUC__ >= 12)
+    if constexpr (detail::is_same<Stride, fixed<2>> && detail::loads_every_other<L, T>)
+      if (count == L::width)
+        return detail::load_every_other<L>(p, indices_to<L::width>{});
+#endif
     T lanes[L::width] = {};
     for (index_t i = 0; i < count; ++i)
       lanes[i] = p[i * index_t(stride)];

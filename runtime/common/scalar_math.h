@@ -1,6 +1,6 @@
 // Defines the elementary functions of bodies, for any lanes L.
 //
-// f32 error bounds, in units of the last place: exp 1, log 1, tanh 2, sigmoid 3, erf 3, rsqrt 2,
+// f32 error bounds, in units of the last place: exp 1, log 1, tanh 3, sigmoid 3, erf 3, rsqrt 2,
 // sin and cos 2 where multiply-adds are fused,
 // sqrt, reciprocal and rounding exact; the rest and all of f64 are the C library's (at most 2, on
 // CUDA at most 4), called lane by lane.

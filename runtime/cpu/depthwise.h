@@ -6,7 +6,8 @@
 //
 // Lanes run along the output channels. One call of the inner function computes a whole output row
 // for one vector of channels, `mr` columns at a time: the columns a tile needs are loaded once per
-// kernel row and used by every output they touch, with the weights of that row in registers.
+// kernel row and used by every output they touch, with the weights of that row in registers, at
+// most eight at a time.
 // Padding costs nothing inside: only tiles at the borders (and a last, partial one) test each
 // column.
 //
@@ -15,7 +16,7 @@
 //   kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left
 //   out_d, in_d, kernel_d, stride_d, dilation_d, pad_front   of volumes, as in conv.h
 //   mr                 schedule: output columns of a tile. With AVX-512 8 for 3x3; less when
-//                      registers are few: mr + kernel_w + 2 <= registers. Lowered to
+//                      registers are few: mr + min(kernel_w, 8) + 2 <= registers. Lowered to
 //                      ceil(out_w / tiles) as in conv.h
 //   lanes, accumulator types
 // x: view over (n, c, [d,] h, w); c stride fixed<1> (NHWC) for vector loads.
@@ -47,6 +48,20 @@ struct depthwise_defaults {
 
 namespace detail {
 
+#if TENON_SIMD_WIDTH > 1
+/// The first lanes, each `Times` times.
+template <int Times, class V, int... I> TENON_FN V repeated(indices<I...>, V v) {
+#if defined(__clang__) || __GNUC__ >= 12
+  return __builtin_shufflevector(v, v, I / Times...);
+#else
+  V to = v;
+  for (int i = int(sizeof...(I)) - 1; i > 0; --i)
+    to[i] = to[i / Times];
+  return to;
+#endif
+}
+#endif
+
 /// Inputs of `L::width` output channels from k on: neighbours, or each repeated `Multiplier` times.
 template <class L, index_t Multiplier, class A, class T, class Stride, class Count>
 TENON_FN typename L::template of<A> depthwise_load(const T *p, Stride stride, index_t k,
@@ -54,6 +69,12 @@ TENON_FN typename L::template of<A> depthwise_load(const T *p, Stride stride, in
   using V = typename L::template of<A>;
   if constexpr (Multiplier == 1) {
     return convert<V>(load_strided<L>(p, stride, index_t(count)));
+#if TENON_SIMD_WIDTH > 1
+  } else if constexpr (L::width % Multiplier == 0) { // k is a multiple of the width
+    const index_t channels = ceil_div(index_t(count), Multiplier);
+    return repeated<Multiplier>(indices_to<L::width>{},
+                                convert<V>(load_strided<L>(p, stride, channels)));
+#endif
   } else {
     A lanes[L::width] = {};
     for (index_t i = 0; i < index_t(count); ++i)
@@ -96,22 +117,37 @@ TENON_TILE void depthwise_row(const Cfg &cfg, const X &x, const index_t *origin,
       for (index_t ky = window.ky_begin; ky < window.ky_end; ++ky) {
         const auto *row = x.data + (first + kz * plane + ky * line + iw * column);
         const W *taps = w + (kz * kernel_h + ky) * (kernel_w * L::width);
-        V weights[kernel_w];
-        unroll<kernel_w>([&](auto kx) TENON_LAMBDA {
-          weights[kx] = convert<V>(load<L>(taps + int(kx) * L::width));
-        });
-        unroll<span>([&](auto j) TENON_LAMBDA {
-          // Column j meets output r through tap kx where r*stride + kx*dilation = j.
-          V value = V{};
-          if (!is_checked || (iw + int(j) >= 0 && iw + int(j) < in_w))
-            value = depthwise_load<L, multiplier, A>(row + int(j) * column, channel, at[1], count);
-          hold(value);
-          unroll<kernel_w>([&](auto kx) TENON_LAMBDA {
-            constexpr int distance = int(j) - int(kx) * dilation;
-            if constexpr (distance >= 0 && distance % stride == 0 && distance / stride < mr)
-              acc[distance / stride] = mul_add(value, weights[kx], acc[distance / stride]);
+        const auto meet = [&](auto some, index_t from) TENON_LAMBDA { // taps from `from` on
+          constexpr int n = decltype(some)::value;
+          const index_t skipped = from * dilation;
+          V weights[n];
+          unroll<n>([&](auto kx) TENON_LAMBDA {
+            weights[kx] = convert<V>(load<L>(taps + (from + int(kx)) * L::width));
           });
-        });
+          unroll<(mr - 1) * stride + (n - 1) * dilation + 1>([&](auto j) TENON_LAMBDA {
+            // Column j meets output r through tap kx where r*stride + kx*dilation = j.
+            const index_t at_column = skipped + int(j);
+            V value = V{};
+            if (!is_checked || (iw + at_column >= 0 && iw + at_column < in_w))
+              value =
+                  depthwise_load<L, multiplier, A>(row + at_column * column, channel, at[1], count);
+            hold(value);
+            unroll<n>([&](auto kx) TENON_LAMBDA {
+              constexpr int distance = int(j) - int(kx) * dilation;
+              if constexpr (distance >= 0 && distance % stride == 0 && distance / stride < mr)
+                acc[distance / stride] = mul_add(value, weights[kx], acc[distance / stride]);
+            });
+          });
+        };
+        constexpr int most = 8, rest = kernel_w % most;
+        if constexpr (kernel_w <= most) {
+          meet(counter<kernel_w>{}, 0);
+        } else {
+          for (index_t from = 0; from + most <= kernel_w; from += most)
+            meet(counter<most>{}, from);
+          if constexpr (rest != 0)
+            meet(counter<rest>{}, kernel_w - rest);
+        }
       }
     unroll<mr>([&](auto r) TENON_LAMBDA {
       if (!is_checked || ow + int(r) < out_w) {

@@ -66,12 +66,23 @@ TENON_FN auto load_at(const gathered_view<Data, Indices, Stride, Extent> &v, con
   }
 }
 
+/// first, first + 1 ... in lanes.
+template <class L, class T, int... I> TENON_FN auto count_from(T first, indices<I...>) {
+  if constexpr (has_own<L>) {
+    const T numbers[] = {T(first + I)...};
+    return load<L, T>(numbers);
+  } else {
+    constexpr T numbers[] = {T(I)...};
+    return broadcast<L, T>(first) + load<L, T>(numbers);
+  }
+}
+
 template <class L, int Axis, class T, int D, class Count>
 TENON_FN auto load_at(const index_view<T, D> &, const index_t *at, Count) {
-  T lanes[L::width];
-  for (int i = 0; i < L::width; ++i)
-    lanes[i] = T(at[D] + (D == Axis ? i : 0));
-  return load<L, T>(lanes);
+  if constexpr (D != Axis || L::width == 1)
+    return broadcast<L, T>(T(at[D]));
+  else
+    return count_from<L>(T(at[D]), indices_to<L::width>{});
 }
 
 template <class L, int Axis, class View, class V, class Count>

@@ -23,6 +23,7 @@
 #include "cpu/pool.h"
 #include "cpu/subnormals.h"
 #include "cpu/unroll.h"
+#include "cpu/weight_blocks.h"
 
 namespace tenon {
 namespace cpu {
@@ -33,16 +34,7 @@ struct matmul_narrow_defaults {
   using lanes = native_lanes;
 };
 
-struct no_zero_points {};
-
 namespace detail {
-
-template <class W> TENON_FN const unsigned char *first_byte(const W *w) {
-  return reinterpret_cast<const unsigned char *>(w);
-}
-template <class W> TENON_FN const unsigned char *first_byte(packed_pointer<W> w) {
-  return w.bytes + w.at / (8 / packed_bits<W>);
-}
 
 /// Elements of W in vectors of bytes: element p of byte j stands in lane j of vector p.
 template <class L, class W> struct narrow_weights {
@@ -145,13 +137,6 @@ TENON_FN void copy_row(const X &a, index_t *at, index_t k, float *to) {
       }
 }
 
-template <class Zero> TENON_FN Zero zero_points_from(Zero zero, index_t i) {
-  if constexpr (is_same<Zero, no_zero_points>)
-    return zero;
-  else
-    return zero + i;
-}
-
 /// Columns [begin, end) of `rows` rows by tiles of Rows.
 template <class Cfg, class W, int Rows, class Scale, class Zero>
 TENON_FN void narrow_rows(const float *x, index_t rows, const unsigned char *w, const Scale *scale,
@@ -174,10 +159,6 @@ TENON_FN void narrow_rows(const float *x, index_t rows, const unsigned char *w, 
     narrow_rows<Cfg, W, 1>(x + r * k, rows - r, w, scale, zero, begin, end, sums + r * pitch,
                            pitch);
 }
-
-template <class W> struct weight_element { using type = bare<W>; };
-template <class W> struct weight_element<packed_pointer<W>> { using type = bare<W>; };
-template <class W> struct weight_element<W *> { using type = bare<W>; };
 
 } // namespace detail
 

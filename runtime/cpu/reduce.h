@@ -47,6 +47,35 @@ TENON_FN Scalars lane_of(indices<I...>, const Tuple &t, int lane) {
   return pack(bare<decltype(Scalars{}.template get<I>())>(t.template get<I>()[lane])...);
 }
 
+#if TENON_SIMD_WIDTH > 1
+/// The lower or upper half of a vector's lanes.
+template <int Upper, class V> TENON_FN auto half_of(V v) {
+  constexpr int count = traits<V>::count / 2;
+  typename vector_of<element_t<V>, count>::type half[2];
+  memcpy(half, &v, sizeof(v));
+  return half[Upper];
+}
+template <int Upper, class Tuple, int... I> TENON_FN auto halves_of(indices<I...>, const Tuple &t) {
+  return pack(half_of<Upper>(t.template get<I>())...);
+}
+
+/// What `combine` makes of all lanes: by halves, of the last four one after the other.
+template <class Scalars, int Width, class Combine, class Tuple>
+TENON_FN Scalars combine_lanes(const Combine &combine, const Tuple &t) {
+  constexpr auto members = indices_to<Tuple::count>{};
+  if constexpr (Width > 4) {
+    return combine_lanes<Scalars, Width / 2>(
+        combine,
+        fold_tuples<simd<Width / 2>>(combine, halves_of<0>(members, t), halves_of<1>(members, t)));
+  } else {
+    Scalars total = lane_of<Scalars>(members, t, 0);
+    for (int lane = 1; lane < Width; ++lane)
+      total = fold_tuples<scalar_lanes>(combine, total, lane_of<Scalars>(members, t, lane));
+    return total;
+  }
+}
+#endif
+
 template <class L, int Axis, class Pre, class Ins, class Count, int... I>
 TENON_FN auto load_values(indices<I...>, const Pre &pre, const Ins &ins,
                           [[maybe_unused]] const index_t *at, [[maybe_unused]] Count count) {
@@ -202,9 +231,10 @@ void reduce(const Kept &kept, const Reduced &reduced, const Ins &ins, const Pre 
           });
           unroll<3>([&](auto v)
                         TENON_LAMBDA { acc[0] = fold_tuples<Wide>(combine, acc[0], acc[v + 1]); });
-          for (int lane = 0; lane < Wide::width; ++lane)
-            total =
-                fold_tuples<scalar_lanes>(combine, total, lane_of<Scalars>(members, acc[0], lane));
+#if TENON_SIMD_WIDTH > 1
+          total = fold_tuples<scalar_lanes>(combine, total,
+                                            combine_lanes<Scalars, Wide::width>(combine, acc[0]));
+#endif
         } else {
           for_each_point<kept_rank, 0, reduced_rank>(reduced, at, one);
         }

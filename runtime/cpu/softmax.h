@@ -15,6 +15,7 @@
 
 #include "common/scalar_math.h"
 #include "cpu/reduce.h"
+#include "cpu/sum_lanes.h"
 
 namespace tenon {
 namespace cpu {
@@ -47,7 +48,9 @@ TENON_FN void softmax_row(index_t n, index_t *at, const X &x, const Outs &outs, 
     at[Axis] = i;
     return load_at<scalar_lanes, Axis>(x, at, fixed<1>{});
   };
-  T lanes[L::width], largest = T(-INFINITY), sum = T(0);
+  // A NaN is no maximum: it comes back as the sum.
+  const auto greater = [](auto a, auto b) TENON_LAMBDA { return a > b ? a : b; };
+  T largest = T(-INFINITY), sum = T(0);
   V most = V{} + largest, sums = V{};
   index_t i = 0;
   constexpr int chains = 4; // a maximum waits for the one before
@@ -55,17 +58,15 @@ TENON_FN void softmax_row(index_t n, index_t *at, const X &x, const Outs &outs, 
     V each[chains];
     unroll<chains>([&](auto k) TENON_LAMBDA { each[k] = most; });
     for (; i + chains * L::width <= n; i += chains * L::width)
-      unroll<chains>([&](auto k)
-                         TENON_LAMBDA { each[k] = max<L>(each[k], wide(i + int(k) * L::width)); });
-    unroll<chains>([&](auto k) TENON_LAMBDA { most = max<L>(most, each[k]); });
+      unroll<chains>(
+          [&](auto k) TENON_LAMBDA { each[k] = larger<L>(wide(i + int(k) * L::width), each[k]); });
+    unroll<chains>([&](auto k) TENON_LAMBDA { most = larger<L>(each[k], most); });
   }
   for (; i + L::width <= n; i += L::width)
-    most = max<L>(most, wide(i));
+    most = larger<L>(wide(i), most);
+  largest = fold_lanes<T>(most, greater);
   for (; i < n; ++i)
-    largest = max<scalar_lanes>(largest, single(i));
-  store<L, T>(lanes, most);
-  for (T lane : lanes)
-    largest = max<scalar_lanes>(largest, lane);
+    largest = larger<scalar_lanes>(single(i), largest);
   most = broadcast<L, T>(largest);
   constexpr index_t room = Log || L::width == 1 ? 0 : 2048;
   alignas(64) T powers[room > 0 ? room : 1];
@@ -78,9 +79,7 @@ TENON_FN void softmax_row(index_t n, index_t *at, const X &x, const Outs &outs, 
   }
   for (; i < n; ++i)
     sum += exp<scalar_lanes>(T(single(i) - largest));
-  store<L, T>(lanes, sums);
-  for (T lane : lanes)
-    sum += lane;
+  sum += sum_lanes<T>(sums);
   const T factor = softmax_factor<Log, scalar_lanes>(sum);
   for (i = 0; i + L::width <= n; i += L::width) {
     at[Axis] = i;
@@ -107,7 +106,7 @@ TENON_FN void softmax_rows(index_t n, index_t *at, Count count, const X &x, cons
   };
   V largest = V{} - T(INFINITY), sum = V{};
   for (index_t i = 0; i < n; ++i)
-    largest = max<L>(largest, element(i));
+    largest = larger<L>(element(i), largest); // a NaN comes back as the sum
   for (index_t i = 0; i < n; ++i)
     sum = sum + exp<L>(V(element(i) - largest));
   const V factor = softmax_factor<Log, L>(sum);

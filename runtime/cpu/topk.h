@@ -5,12 +5,14 @@
 //     outs[p, r] = body(x[p, i], i, ins[p, r]...) where i is the index of the r-th element
 //
 // Equal elements keep the lower index first; NaN counts as largest. A heap of the k best indices so
-// far has the worst of them on top; sorting it at the end gives the order. space: dims<...> of the
-// other dimensions. n, k: extents (`fixed` or `dyn`), k <= n. x: view or computed_view over
-// (space..., n); outs, ins: over (space..., k). places: k index_t of scratch; so one thread works.
+// far has the worst of them on top, with which four vectors are compared at once; sorting it at the
+// end gives the order. space: dims<...> of the other dimensions. n, k: extents (`fixed` or `dyn`),
+// k <= n. x: view or computed_view over (space..., n); outs, ins: over (space..., k). places: k
+// index_t of scratch; so one thread works.
 #ifndef TENON_RUNTIME_CPU_TOPK_H
 #define TENON_RUNTIME_CPU_TOPK_H
 
+#include "common/math_vector.h"
 #include "cpu/map.h"
 
 namespace tenon {
@@ -24,6 +26,16 @@ template <bool Largest, class T> TENON_FN bool precedes(T a, T b) {
     return a_nan ? !b_nan : a > b;
   else
     return b_nan ? !a_nan : a < b;
+}
+
+/// The lanes of x that come before `than`.
+template <bool Largest, class L, class T, class V> TENON_FN b1<L> preceding(V x, T than) {
+  if constexpr (!holds_float<V>)
+    return Largest ? as_mask<L>(x > than) : as_mask<L>(x < than);
+  else if constexpr (Largest) // NaN, too, unless `than` is one
+    return than != than ? b1<L>{} : logical_not<L>(as_mask<L>(x <= than));
+  else
+    return than != than ? as_mask<L>(x == x) : as_mask<L>(x < than);
 }
 
 /// Restores the heap below `i`: no child comes after its parent.
@@ -68,16 +80,38 @@ void topk(const Space &space, N n, K k, const X &x, const Outs &outs, const Ins 
       places[i] = i;
     for (index_t i = k / 2; i-- > 0;)
       sift_down(places, k, i, before);
-    for (index_t i = k; i < index_t(n); ++i)
-      if (before(i, places[0])) {
-        places[0] = i;
-        sift_down(places, k, 0, before);
+    using T = compute_t<typename X::element>;
+    using L = lanes_for<T>;
+    constexpr int vectors = 4, width = vectors * L::width;
+    T worst = element(places[0]);
+    // Later elements come before the worst by value alone.
+    const auto meet = [&](index_t i) {
+      if (!precedes<Largest>(element(i), worst))
+        return;
+      places[0] = i;
+      sift_down(places, k, 0, before);
+      worst = element(places[0]);
+    };
+    index_t i = k;
+    if constexpr (L::width > 1)
+      for (; i + width <= index_t(n); i += width) {
+        b1<L> better = b1<L>{};
+        unroll<vectors>([&](auto v) TENON_LAMBDA {
+          at[rank] = i + int(v) * L::width;
+          better =
+              better | preceding<Largest, L>(load_at<L, rank>(x, at, fixed<L::width>{}), worst);
+        });
+        if (any_lane<L>(better))
+          for (index_t j = i; j < i + width; ++j)
+            meet(j);
       }
+    for (; i < index_t(n); ++i)
+      meet(i);
     for (index_t size = k; size > 1;) {
       --size;
-      const index_t worst = places[0];
+      const index_t last = places[0];
       places[0] = places[size];
-      places[size] = worst;
+      places[size] = last;
       sift_down(places, size, 0, before);
     }
     for (index_t r = 0; r < index_t(k); ++r) {

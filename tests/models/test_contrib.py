@@ -131,6 +131,16 @@ class Contrib(ContribCase):
             weights["z"] = self.bytes(n * -(-blocks // 2))
             self.check("MatMulNBits", ["a", *weights], {"a": self.normal(3, k)}, weights, **sizes)
 
+    def test_matmul_of_rounded_rows(self):
+        """Level 4 lets activations be rounded to 8 bits, which not all of these do."""
+        self.tolerance = 1e-2
+        n, block = 5, 32
+        weights = {"b": self.bytes(n, 2, block // 2), "s": self.normal(n * 2)}
+        sizes = {"K": 2 * block, "N": n, "bits": 4, "block_size": block, "accuracy_level": 4}
+        self.check("MatMulNBits", ["a", *weights], {"a": self.normal(3, 2 * block)}, weights, **sizes)
+        weights["z"] = self.bytes(n)
+        self.check("MatMulNBits", ["a", *weights], {"a": self.normal(3, 2 * block)}, weights, **sizes)
+
     def test_multi_head_attention(self):
         batch, queries, keys, width = 2, 3, 5, 8
         q, k = self.normal(batch, queries, width), self.normal(batch, keys, width)

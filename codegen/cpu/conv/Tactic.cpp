@@ -162,7 +162,9 @@ struct Depthwise {
 
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
     const int64_t most = int64_t(p.in.level.simdRegisters) - operands(p);
-    out.push_back({evenColumns(p.columnsOfImage(), std::min<int64_t>(8, most))});
+    // Beside eight taps at a time, more outputs share a loaded column.
+    const int64_t columns = p.conv.kernelW > kTapsAtOnce ? 14 : 8;
+    out.push_back({evenColumns(p.columnsOfImage(), std::min(columns, most))});
   }
   static Result<> legal(const Problem &p, const Schedule &s) {
     return fitsRegisters(printSchedule(id, s), p.in.level, {s.mr, 1}, 1, operands(p));
@@ -185,8 +187,9 @@ struct Depthwise {
   }
 
 private:
-  /// Registers beside the sums: a row of taps, an element, a bound.
-  static int64_t operands(const Problem &p) { return p.conv.kernelW + 2; }
+  static constexpr int64_t kTapsAtOnce = 8;
+  /// Registers beside the sums: taps of a row, an element, a bound.
+  static int64_t operands(const Problem &p) { return std::min(p.conv.kernelW, kTapsAtOnce) + 2; }
 };
 
 } // namespace

@@ -220,6 +220,9 @@ struct Dynamic {
     MatMulProblem product;
     MergedDims leading;
     bool pairs;
+
+    /// Blocks of columns that share the copies of a: small stacks have room for one.
+    int64_t panels() const { return in.level.family->facts.hosted ? 4 : 1; }
   };
   using Schedule = TileSchedule;
 
@@ -262,7 +265,7 @@ struct Dynamic {
       batch *= double(p.space[d].upper());
     const double m = double(p.space[p.m].upper()), n = double(p.space[p.n].upper()),
                  k = double(p.space[p.k].upper());
-    const double panels = std::ceil(n / double(s.nr));
+    const double panels = std::ceil(n / double(s.nr * problem.panels()));
     const double depth = problem.pairs ? k / 2 : k;
     return tileCost(level, s, widthOf(problem.in), int64_t(m), int64_t(n), depth, batch) +
            batch * k * (n + m * panels) * 4 / (level.bandwidthGBs * 1e3);
@@ -283,6 +286,8 @@ struct Dynamic {
     cfg.extent("batch0", batches[0]).extent("batch1", batches[1]);
     cfg.extent("m", p.space[p.m]).extent("n", p.space[p.n]).extent("k", p.space[p.k]);
     cfg.number("mr", s.mr).number("nr", s.nr);
+    if (problem.panels() > 1)
+      cfg.number("panels", problem.panels());
     if (e == Element::F64)
       cfg.type("lanes", lanesType(widthOf(problem.in)));
     cfg.type("accumulator", cppElement(e));

@@ -2,6 +2,7 @@
 // which takes the elements one after the other.
 #include "codegen/core/TacticOf.h"
 #include "codegen/cpu/shared/Operands.h"
+#include "codegen/emit/BodyWriter.h"
 #include "codegen/forms/AnchorForms.h"
 #include "codegen/forms/ReductionForm.h"
 
@@ -20,6 +21,13 @@ Result<ReductionProblem> reductionProblem(const GroupQuery &in) {
   return ReductionProblem{in, std::move(r), std::move(nest)};
 }
 
+/// Whether what becomes of results is wider than they are: kernels choose their lanes by views.
+bool widensResults(const GroupForm &form) {
+  return llvm::any_of(form.body.nodes, [&](const ScalarNode &n) {
+    return bitWidth(computeElement(n.element)) == 64;
+  });
+}
+
 void emitReduction(const ReductionProblem &p, StepWriter &out, bool fold) {
   const GroupForm &form = p.in.form;
   const Operation &op = *form.anchor;
@@ -30,12 +38,14 @@ void emitReduction(const ReductionProblem &p, StepWriter &out, bool fold) {
   const std::string pre = out.body(r.pre, {}, "pre");
   const std::string combine = writeCombiner(form, r, out);
   llvm::SmallVector<Element, 2> results;
-  bool wide = false;
   for (Value *v : op.results())
     results.push_back(v->type().element());
-  for (const ScalarProgram *program : {&r.pre, &r.combine, &form.body})
+  // As many lanes as the fold has of its widest elements; results are few.
+  bool wide = false;
+  const auto widen = [&](Element e) { wide |= bitWidth(computeElement(e)) == 64; };
+  for (const ScalarProgram *program : {&r.pre, &r.combine})
     for (const ScalarNode &n : program->nodes)
-      wide |= bitWidth(computeElement(n.element)) == 64;
+      widen(n.indexDim >= 0 ? indexElement(*program, n.indexDim) : n.element);
   const std::string post = out.body(form.body, results, "body");
   auto overKept = [&](const Strides &x) { return nest.overKept(x); };
   SourceWriter &w = out.code();
@@ -45,8 +55,10 @@ void emitReduction(const ReductionProblem &p, StepWriter &out, bool fold) {
          ";");
   w.line("const auto outs = " + out.outputs(form, overKept) + ";");
   w.line("const auto post_ins = " + inputsIn(out, form.body, overKept, nest.keptPlaces) + ";");
-  const std::string lanes =
-      wide && !fold ? "<" + lanesType(lanesFor(p.in.level, Element::F64)) + ">" : "";
+  const Element widest = wide ? Element::F64 : Element::F32;
+  const std::string lanes = !fold && (wide || widensResults(form))
+                                ? "<" + lanesType(lanesFor(p.in.level, widest)) + ">"
+                                : "";
   w.line(std::string("cpu::") + (fold ? "fold" : "reduce") + lanes + "(" +
          out.dims().list(nest.kept.extents) + ", " + out.dims().list(nest.reduced.extents) +
          ", ins, " + pre + ", " + combine + ", outs, post_ins, " + post + ", *f.workers);");

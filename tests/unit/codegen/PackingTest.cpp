@@ -75,6 +75,36 @@ TEST(Packing, ElementsStandWhereTheLayoutSays) {
   }
 }
 
+/// Panels of columns whose runs are whole bytes, the last one filled up with zeros.
+TEST(Packing, ElementsOfLessThanAByteMoveByBytes) {
+  const auto bitsAt = [](const uint8_t *bytes, int64_t i, int64_t bits) {
+    return bytes[i * bits / 8] >> (i * bits % 8) & ((1 << bits) - 1);
+  };
+  for (Element e : {Element::I4, Element::U4, Element::I2, Element::U2})
+    for (int64_t rows : {1, 16, 70}) {
+      Context c;
+      const int64_t bits = bitWidth(e), run = 32 / bits, columns = 5 * run;
+      const int64_t shape[] = {rows, columns};
+      const LayoutAxis axes[] = {axis(0, 16), axis(1, run), axis(0, 16, true), axis(1, run, true)};
+      const Type type = Type::tensor(c, e, llvm::ArrayRef<int64_t>(shape), Layout::get(c, axes));
+      const Tensor t = counted(e, shape);
+      std::string packed(packedBytes(t, type), '\0');
+      ASSERT_EQ(int64_t(packed.size()), (rows + 15) / 16 * 16 * columns * bits / 8);
+      packConstant(t, type, packed.data());
+      const auto *bytes = reinterpret_cast<const uint8_t *>(packed.data());
+      int64_t sum = 0, expected = 0;
+      for (int64_t i = 0; i < rows * columns; ++i) {
+        const llvm::SmallVector<int64_t, 2> at{i / columns, i % columns};
+        const int from = bitsAt(t.bytes().data(), i, bits);
+        ASSERT_EQ(bitsAt(bytes, physicalIndex(type, at), bits), from) << i << " of " << rows;
+        expected += from;
+      }
+      for (int64_t i = 0; i < int64_t(packed.size()) * 8 / bits; ++i)
+        sum += bitsAt(bytes, i, bits);
+      EXPECT_EQ(sum, expected);
+    }
+}
+
 /// Matrices that tiles of a square do not fill, large enough for several threads: transposed, with
 /// rows of their own pitch, in strips of columns and of rows, and behind other dimensions.
 TEST(Packing, TilesAreRagged) {

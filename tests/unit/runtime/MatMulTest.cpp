@@ -139,6 +139,20 @@ TEST(MatMul, DynamicOperands) {
 }
 
 /// Bytes of two types with zero points, by pairs.
+/// Blocks of columns that share the copies of a, whose rows are turned in registers.
+struct Shared : Dynamic {
+  static constexpr int mr = W > 2 ? W - 2 : 2, panels = 4, depth = 3 * W;
+};
+TEST(MatMul, DynamicOperandsShareCopies) {
+  Shared cfg;
+  cfg.batch0 = 4, cfg.batch1 = 8, cfg.m = 9 * W + 1, cfg.n = 5 * 2 * W + 3, cfg.k = 3 * W;
+  checkDynamic<Shared, false, false>(cfg);
+  checkDynamic<Shared, false, true>(cfg);
+  cfg.k = 5 * W + 1; // two blocks of depth
+  checkDynamic<Shared, false, false>(cfg);
+  checkDynamic<Shared, true, true>(cfg);
+}
+
 struct Pairs : matmul_dynamic_defaults {
   dyn batch0, batch1, m, n, k;
   static constexpr int mr = 4, nr = 2 * W, depth = 16, zero_a = -7, zero_b = 130;

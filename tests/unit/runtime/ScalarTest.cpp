@@ -53,7 +53,7 @@ template <class L, class F, class R> void sweep(double bound, F f, R reference) 
   }
 SWEEP(exp, 1, std::exp(x))
 SWEEP(log, 1, std::log(x))
-SWEEP(tanh, 2, std::tanh(x))
+SWEEP(tanh, 3, std::tanh(x))
 SWEEP(sigmoid, 3, 1 / (1 + std::exp(-x)))
 SWEEP(erf, 3, std::erf(x))
 SWEEP(sqrt, 0.501, std::sqrt(x))
