@@ -35,7 +35,7 @@ struct Float8Contraction {
 /// None for what has no operand in f8e4m3, and with the reason in `why` for what stays as it is.
 llvm::Optional<Float8Contraction> matchContraction(const Operation &op, const TargetTraits &target,
                                                    std::string &why) {
-  if (!op.isAny(Op::Conv, Op::MatMul) || op.numOperands() != 2 ||
+  if (!op.isAny(Op::Conv, Op::MatMul) || op.numOperands() != 2 || op.has("precision") ||
       op.result()->type().element() != Element::F32)
     return llvm::None;
   const auto x = matchDequantized(op.operand(0)), w = matchDequantized(op.operand(1));
@@ -50,6 +50,9 @@ llvm::Optional<Float8Contraction> matchContraction(const Operation &op, const Ta
   }
   if (!constantValue(w->q))
     return fail("weights known only at run time");
+  const auto isZero = [](double z) { return z == 0; };
+  if (!llvm::all_of(x->zero, isZero) || !llvm::all_of(w->zero, isZero))
+    return fail("a zero point");
   if (!x->perTensor())
     return fail("a scale of the input for each channel");
   const auto rank = int64_t(w->q->type().rank());
