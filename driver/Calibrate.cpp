@@ -16,8 +16,6 @@
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/Path.h"
 
-#include <numeric>
-
 namespace tenon {
 namespace {
 
@@ -25,7 +23,13 @@ struct CalibrateOptions {
   ConsoleOptions console;
   ModelOptions model;
   PipelineOptions passes;
-  std::string data, output, saved, ranges = "mse", weights = "channel";
+  std::string data, output, saved, type = "int8", ranges, weights = "channel";
+
+  Element element() const { return type == "int8" ? Element::I8 : Element::F8E4M3; }
+  /// Numbers of f8e4m3 are finer where they are smaller: there is little to gain from saturation.
+  std::string method() const {
+    return !ranges.empty() ? ranges : type == "int8" ? "mse" : "min-max";
+  }
   bool noEqualize = false, noBias = false;
   unsigned keepWorst = 0, samples = 8;
   double accuracyDrop = -1;
@@ -187,13 +191,19 @@ bool Calibrator::gather() {
 }
 
 bool Calibrator::judge() {
-  plan_.values = chooseRanges(statistics_, *findRangeMethod(options_.ranges), !options_.noBias);
+  plan_.element = options_.element();
+  plan_.values = chooseRanges(statistics_, *findRangeMethod(options_.method()), !options_.noBias);
   plan_.perChannel = options_.weights == "channel";
   evaluator_.emplace(compiler_.module(), inputs_, samples_.labels, diagnostics());
   if (!evaluator_->prepare())
     return false;
   for (size_t i = 0; i < layers_.size(); ++i) {
     progress("sensitivity", double(i) / double(layers_.size()));
+    if (!takesElement(layers_[i], plan_.element)) {
+      costs_.emplace_back();
+      continue;
+    }
+    order_.push_back(i);
     QuantizationPlan alone = plan_;
     alone.layers.assign(layers_.size(), false);
     alone.layers[i] = true;
@@ -202,8 +212,9 @@ bool Calibrator::judge() {
       return false;
     costs_.push_back(*cost);
   }
-  order_.resize(layers_.size());
-  std::iota(order_.begin(), order_.end(), size_t(0));
+  if (order_.empty())
+    return fail("'" + options_.model.model + "' has no layer that can be quantised to " +
+                options_.type + ": no convolution or product with constant weights");
   std::stable_sort(order_.begin(), order_.end(),
                    [&](size_t a, size_t b) { return costs_[a].noise > costs_[b].noise; });
   return true;
@@ -220,8 +231,10 @@ bool Calibrator::measure() {
 /// steps, so some of them will not have mattered: those come back, the one with the least error at
 /// the outputs first.
 bool Calibrator::choose() {
-  const size_t asked = std::min<size_t>(options_.keepWorst, layers_.size());
-  plan_.layers.assign(layers_.size(), true);
+  const size_t asked = std::min<size_t>(options_.keepWorst, order_.size());
+  plan_.layers.assign(layers_.size(), false);
+  for (size_t layer : order_)
+    plan_.layers[layer] = true;
   size_t next = 0;
   for (; next < asked; ++next)
     plan_.layers[order_[next]] = false;
@@ -258,8 +271,9 @@ bool Calibrator::choose() {
 bool Calibrator::write() {
   std::unique_ptr<Module> quantized = compiler_.module().clone();
   insertQuantization(quantized->graph(), plan_, diagnostics());
-  quantized->facts["calibrated"] = std::to_string(inputs_.size()) + " inputs, " + options_.ranges +
-                                   " ranges, " + std::to_string(kept()) + " layers in floats";
+  quantized->facts["calibrated"] = std::to_string(inputs_.size()) + " inputs, " +
+                                   options_.method() + " ranges, " + std::to_string(kept()) +
+                                   " layers in floats";
   OutputFiles files(diagnostics());
   console_.endProgress();
   if (!options_.saved.empty() && !files.add(options_.saved, rangesText(graph(), plan_)))
@@ -269,12 +283,14 @@ bool Calibrator::write() {
 
 void Calibrator::print(llvm::raw_ostream &os) const {
   os << "layers, the most sensitive first: signal over noise at the outputs when it alone is "
-        "int8\n";
+     << options_.type << '\n';
   for (size_t i = 0; i < order_.size(); ++i) {
     const size_t l = order_[i];
     os << llvm::format("  %7.1f dB  ", costs_[l].decibels())
-       << (plan_.layers[l] ? "int8 " : "float") << "  " << layers_[l].anchor->name() << "  "
-       << layers_[l].name() << '\n';
+       << (!plan_.layers[l]          ? "float"
+           : options_.type == "int8" ? "int8 "
+                                     : "e4m3 ")
+       << "  " << layers_[l].anchor->name() << "  " << layers_[l].name() << '\n';
   }
   os << "together    " << llvm::format("%.1f dB\n", total_.decibels()) << "equalised   "
      << equalized_ << " pairs of layers\n"
@@ -367,10 +383,14 @@ void declareCalibrate(CommandLine &app) {
   sub.option("--save-ranges", options->saved,
              "writes the ranges, which may be edited, for the pass quantize{ranges=FILE}")
       .type("FILE");
-  sub.option("--ranges", options->ranges, methodHelp())
-      .oneOf(methodNames())
-      .type("METHOD")
+  sub.option("--type", options->type,
+             "what becomes 8 bits: integers, or floats (e4m3, of convolutions and products)")
+      .oneOf({"int8", "e4m3"})
+      .type("int8|e4m3")
       .showDefault();
+  sub.option("--ranges", options->ranges, methodHelp() + "; default: mse, of e4m3 min-max")
+      .oneOf(methodNames())
+      .type("METHOD");
   sub.option("--weight-scales", options->weights, "one scale for each output channel, or one")
       .oneOf({"channel", "tensor"})
       .type("channel|tensor")

@@ -147,6 +147,11 @@ private:
     return llvm::any_of(op.operands(), [&](Value *v) { return wide_.count(v); });
   }
 
+  /// Whether operands have 8 bits already (passes/Float8Arithmetic.h): sums are f32 in any case.
+  static bool multipliesFloat8(const Operation &op) {
+    return op.isAny(Op::Conv, Op::MatMul) && bitWidth(op.operand(0)->type().element()) == 8;
+  }
+
   /// Attention has its kernels chosen by then (RaiseAttention.cpp).
   bool multipliesWide(const Operation &op) const { return !op.is(Op::Attention) && readsWide(op); }
 
@@ -180,7 +185,7 @@ private:
     case Op::Softmax:
     case Op::Attention:
     case Op::Resize:
-      if (isF32(op.result()->type())) {
+      if (isF32(op.result()->type()) && !multipliesFloat8(op)) {
         const Element e = elementFor(op);
         follow(op, multipliesWide(op) || !holdsScales(op, e) ? Element::F32 : e);
         return mark(op);

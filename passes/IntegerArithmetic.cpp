@@ -287,7 +287,9 @@ Value *buildDequantize(Builder &b, Value *q, const Dequantized &like, int64_t ax
     size_t next = 1;
     Value *s =
         like.scale.size() == 1 ? body.scalarConst(Element::F32, like.scale[0]) : args[next++];
-    Value *z = like.zero.size() == 1 ? body.scalarInt(e, int64_t(like.zero[0])) : args[next];
+    Value *z = like.zero.size() > 1 ? args[next]
+               : isFloat(e)         ? body.scalarConst(e, like.zero[0])
+                                    : body.scalarInt(e, int64_t(like.zero[0]));
     return llvm::SmallVector<Value *, 2>{body.scalar(Op::Dequantize, {args[0], s, z})};
   });
   return map ? map->result() : nullptr;

@@ -1,4 +1,4 @@
-// narrow-weights: products with dequantised constants keep those as integers.
+// narrow-weights: products with dequantised constants keep those as integers, or in f8e4m3.
 //
 //   %w = dequantize(%q, %s, %z)   of constants       %y = matmul %x, %q, %s, %z {block = 32}
 //   %y = matmul %x, %w                           →
@@ -125,7 +125,8 @@ llvm::Optional<NarrowWeights> matchWeights(Operation &matmul) {
   w.q = constantValue(map->operand(q));
   auto scale = parameter(*map, dequantize->operand(1)),
        zero = parameter(*map, dequantize->operand(2));
-  if (!w.q || !scale || !zero || !isInteger(w.q->element()) || bitWidth(w.q->element()) > 8 ||
+  if (!w.q || !scale || !zero || bitWidth(w.q->element()) > 8 ||
+      (!isInteger(w.q->element()) && w.q->element() != Element::F8E4M3) ||
       map->operand(q)->type().shape() != v->type().shape() ||
       !isIdentityMap(indexMap(*map, q), v->type().rank()))
     return llvm::None;
@@ -244,18 +245,22 @@ bool matmulPattern(Operation &op, Rewriter &rw) {
     return false;
   // Unsigned weights around the middle of their range are signed ones around 0.
   const Element stored = w->q->element();
+  const bool isNarrowFloat = isFloat(stored);
+  if (isNarrowFloat && !target.float8Products) // others widen them by arithmetic
+    return false;
   const unsigned bits = bitWidth(stored);
   const Tensor zeros = byBlocks(*w, w->zero, e);
-  const double middle = isSignedInt(stored) ? 0 : double(int64_t(1) << (bits - 1));
+  const double middle = isNarrowFloat || isSignedInt(stored) ? 0 : double(int64_t(1) << (bits - 1));
   const bool centred = zeros.isSplat() && zeros.at(0) == middle;
-  const bool onTensorCores = centred && suitsTensorCores(op, *w, e, bits);
+  const bool onTensorCores = centred && !isNarrowFloat && suitsTensorCores(op, *w, e, bits);
   const int64_t most = onTensorCores ? target.narrowWeightRowsOfHalves : 0;
   if (!takesRows(op, target, std::max(target.narrowWeightRows, most)) || !rw.fire(op))
     return false;
   Builder b = rw.before(op);
   llvm::SmallVector<Value *, 4> operands{
       op.operand(0),
-      b.constant(byRows(*w, centred ? signedElement(bits) : stored, centred && middle != 0),
+      b.constant(byRows(*w, centred && !isNarrowFloat ? signedElement(bits) : stored,
+                        centred && middle != 0),
                  op.operand(1)->hint()),
       b.constant(byBlocks(*w, w->scale, e))};
   if (!centred)

@@ -88,6 +88,10 @@ struct TargetTraits {
   /// The same of 16-bit floats with weights of 4 bits (fp16: or 8) around 0 and scales for 32, 64,
   /// 128 or 256 of them; 0: as others.
   int64_t narrowWeightRowsOfHalves = 0;
+  /// There are kernels for products of f8e4m3 that are at least as fast as those of fp16; else why
+  /// not.
+  bool float8Products = false;
+  std::string whyNoFloat8Products = "the target multiplies no floats of 8 bits";
   /// Contractions of bytes take a zero point of their input at no cost.
   bool zeroPoints = true;
   /// Elements of the largest head of attention that kernels take, where these have 16 bits, and

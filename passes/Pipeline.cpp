@@ -1,18 +1,27 @@
 // The pipelines of the optimisation levels, as text that `tenon opt --passes` takes, too.
 #include "passes/PassManager.h"
 
+#include "llvm/ADT/Twine.h"
+
 namespace tenon {
 
 llvm::StringRef optimizationPipeline(unsigned level) {
   switch (level) {
   case 0: return "";
   case 1: return "canonicalize,fold,canonicalize,cse,dce";
-  default:
-    return "canonicalize,fold{keep-quantized=1},canonicalize,cse,integer-arithmetic,"
-           "narrow-weights,canonicalize,fold,canonicalize,cse,constant-channels,raise-normalize,"
-           "raise-attention,causal-attention,fold-conv-scale,"
-           "decompose-conv-transpose,absorb-pad,eliminate-transpose,canonicalize,fold,cse,dce";
+  default: break;
   }
+  // Islands of few bits first; then operations that kernels exist for.
+  constexpr llvm::StringLiteral islands =
+      "canonicalize,fold{keep-quantized=1},canonicalize,cse,integer-arithmetic,"
+      "float8-arithmetic,narrow-weights,canonicalize,fold,canonicalize,cse,constant-channels,"
+      "raise-normalize,";
+  constexpr llvm::StringLiteral kernels =
+      "raise-attention,causal-attention,fold-conv-scale,"
+      "decompose-conv-transpose,absorb-pad,eliminate-transpose,canonicalize,fold,cse,dce";
+  static const std::string of2 = (llvm::Twine(islands) + kernels).str(),
+                           of3 = (llvm::Twine(islands) + "merge-siblings," + kernels).str();
+  return level == 2 ? of2 : of3;
 }
 
 std::string optimizationPipeline(const TargetTraits &target, unsigned level) {

@@ -17,11 +17,13 @@
 #include "passes/DecomposeConvTranspose.h"
 #include "passes/EliminateTranspose.h"
 #include "passes/FlattenControlFlow.h"
+#include "passes/Float8Arithmetic.h"
 #include "passes/Fold.h"
 #include "passes/FoldConvScale.h"
 #include "passes/Fuse.h"
 #include "passes/IntegerArithmetic.h"
 #include "passes/Isolate.h"
+#include "passes/MergeSiblings.h"
 #include "passes/NarrowWeights.h"
 #include "passes/Patches.h"
 #include "passes/QuantizedIo.h"
@@ -140,10 +142,21 @@ const PassInfo kTable[] = {
     {Pattern, "integer-arithmetic.softmax", "softmax of bytes sums entries of a table"},
     {Pattern, "integer-arithmetic.contract", "contractions that floats follow sum integers"},
 
+    // Float8Arithmetic.cpp
+    {Pass, "float8-arithmetic", "products of tensors in f8e4m3 multiply these",
+     runFloat8Arithmetic},
+    {Pattern, "float8-arithmetic.contract", "scales move behind convolutions and matrix products"},
+    {Pattern, "float8-arithmetic.reciprocal",
+     "what is stored in f8e4m3 is multiplied, not divided"},
+
     // NarrowWeights.cpp
-    {Pass, "narrow-weights", "products with dequantised constants keep those as integers",
+    {Pass, "narrow-weights", "products with dequantised constants keep those narrow",
      runNarrowWeights},
     {Pattern, "narrow-weights.matmul", "matrix products, scales for blocks along k"},
+
+    // MergeSiblings.cpp
+    {Pass, "merge-siblings", "products of one tensor become one (-O3)", runMergeSiblings},
+    {Pattern, "merge-siblings.products", "with factors and biases of each column behind them"},
 
     // quantize/Quantize.cpp
     {Pass, "quantize", "floats go through 8 bits around layers, as a file of ranges says",

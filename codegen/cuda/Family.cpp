@@ -41,6 +41,10 @@ void setTraits(llvm::ArrayRef<const TargetLevel *> levels, TargetTraits &traits)
   traits.narrowWeightRows = 2;    // with 4 dense weights on Tensor Cores win
   if (startAt(80))
     traits.narrowWeightRowsOfHalves = 16; // of strip's kernel
+  traits.float8Products = startAt(kMmaSm89.firstSm);
+  for (const TargetLevel *l : levels)
+    if (l->sm < kMmaSm89.firstSm)
+      traits.whyNoFloat8Products = l->name.str() + " multiplies no floats of 8 bits";
   // Every block that reads a tile computes its prologue. DenseNet-121 in fp16 on one H200, ms at
   // batch 1, 8, 64: without 0.538, 0.774, 3.035; from 8 MiB on 0.537, 0.762, 2.512; from 1 MiB on
   // 0.548, 0.829, 2.507. With the kernels of sm_80 it loses at all three.

@@ -12,21 +12,21 @@
 //     NumPy's matmul for ranks of at least 2: leading dimensions broadcast; trans_a and trans_b
 //     swap the last two dimensions of an operand first.
 //   matmul (a, b, b_scale, b_zero_point) {trans_a, trans_b = true, block, a_bits}
-//     The same with floats a and integers b [n, k] of at most 8 bits, which stand for
+//     The same with floats a and integers b [n, k] of at most 8 bits, or f8e4m3, which stand for
 //     (b − zero point) · scale: one of each, floats, for `block` elements along k and every row:
 //     [n, ceil(k / block)].
 // A bias is never an operand: it is a map behind the contraction, which targets fuse.
 //
 // Numeric rules. Floats: operands of one type, the sum is f32 (f64 for f64) in any order and is
-// rounded once to the operands' type; the interpreter sums in double, and fused multiply-adds are
-// allowed everywhere. `precision` is for f32: at tf32 operands are rounded to 11 bits of
-// significand first (ties away from zero); at tf32x3 targets may split each into two such parts and
-// leave out the product of the low ones, which is less than sums in f32 lose. At `a_bits = 8`
-// targets may round a to signed integers of 8 bits first, with a scale for each `block` elements
-// along k of each row, as the interpreter does; without blocks it says nothing. 8-bit integers: the
-// result is i32, the exact sum of (x − x_zero_point) · (w − w_zero_point), wrapping; zero points
-// are scalars of the operand's type, that of w also one per output channel. 32- and 64-bit integers
-// keep their type and wrap.
+// rounded once to the operands' type (of 8 bits: f32); the interpreter sums in double, and fused
+// multiply-adds are allowed everywhere. `precision` is for f32: at tf32 operands are rounded to 11
+// bits of significand first (ties away from zero); at tf32x3 targets may split each into two such
+// parts and leave out the product of the low ones, which is less than sums in f32 lose. At
+// `a_bits = 8` targets may round a to signed integers of 8 bits first, with a scale for each
+// `block` elements along k of each row, as the interpreter does; without blocks it says nothing.
+// 8-bit integers: the result is i32, the exact sum of (x − x_zero_point) · (w − w_zero_point),
+// wrapping; zero points are scalars of the operand's type, that of w also one per output channel.
+// 32- and 64-bit integers keep their type and wrap.
 #include "ir/Builder.h"
 #include "ir/ops/Evaluate.h"
 #include "ir/ops/Ops.h"
@@ -43,7 +43,9 @@ bool contractElement(const Operation &op, Dim channels, Element &result, std::st
   const Element x = op.operand(0)->type().element(), w = op.operand(1)->type().element();
   if (isActivation(x) && is8Bit(w)) {
     result = Element::I32;
-  } else if (x == w && ((isFloat(x) && bitWidth(x) >= 8) || (isInteger(x) && bitWidth(x) >= 32))) {
+  } else if (x == w && isFloat(x) && bitWidth(x) == 8) {
+    result = Element::F32;
+  } else if (x == w && ((isFloat(x) && bitWidth(x) > 8) || (isInteger(x) && bitWidth(x) >= 32))) {
     result = x;
   } else {
     return fail(error, "element types " + name(x) + " and " + name(w) +
@@ -74,11 +76,11 @@ bool contractElement(const Operation &op, Dim channels, Element &result, std::st
 bool checkScales(const Operation &op, Dim n, Dim k, std::string &error) {
   const Type a = op.operand(0)->type(), b = op.operand(1)->type();
   const int64_t block = op.intAttr("block");
-  if (!isFloat(a.element()) || bitWidth(a.element()) < 16 || !isInteger(b.element()) ||
-      bitWidth(b.element()) > 8)
+  if (!isFloat(a.element()) || bitWidth(a.element()) < 16 ||
+      (b.element() != Element::F8E4M3 && (!isInteger(b.element()) || bitWidth(b.element()) > 8)))
     return fail(error, "element types " + name(a.element()) + " and " + name(b.element()) +
                            " do not multiply by blocks: expected floats and integers of at most "
-                           "8 bits");
+                           "8 bits or f8e4m3");
   if (b.rank() != 2 || !op.boolAttr("trans_b") || op.has("precision"))
     return fail(error,
                 "b of blocks: expected rank 2, trans_b and no precision, found " + toString(b));

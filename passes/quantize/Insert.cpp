@@ -3,6 +3,9 @@
 //   activations   int8 with a zero point, one scale: quantize and dequantize behind the value
 //   weights       int8 constants without one, a scale for each output channel
 //   biases        int32 constants in units of the sums that they are added to
+//
+// With f8e4m3 what contractions read is in 8 bits: activations with one scale, by their largest
+// magnitude, weights as above; biases stay floats.
 #include "passes/quantize/Insert.h"
 
 #include "passes/Rewrite.h"
@@ -15,6 +18,9 @@
 
 namespace tenon {
 namespace {
+
+/// The largest number in f8e4m3.
+constexpr double kMostOfFloat8 = 448;
 
 IterationSpace spaceOf(const Value *v) {
   return IterationSpace(v->type().shape().begin(), v->type().shape().end());
@@ -35,7 +41,8 @@ Value *dequantized(Builder &b, const Tensor &q, llvm::ArrayRef<float> scales, in
   Operation *map =
       b.map(operands, maps, spaceOf(source), [&](Builder &body, llvm::ArrayRef<Value *> args) {
         Value *s = scales.size() > 1 ? args[1] : body.scalarConst(Element::F32, double(scales[0]));
-        Value *z = body.scalarInt(q.element(), 0);
+        Value *z = isFloat(q.element()) ? body.scalarConst(q.element(), 0)
+                                        : body.scalarInt(q.element(), 0);
         return llvm::SmallVector<Value *, 2>{body.scalar(Op::Dequantize, {args[0], s, z})};
       });
   return map->result();
@@ -51,41 +58,65 @@ public:
     for (const QuantizableLayer &l : layers)
       read_[l.anchor] = numbers_.of(l.anchor->operand(0));
     for (size_t i = 0; i < layers.size(); ++i) {
-      if (!plan_.layers.empty() && !plan_.layers[i])
-        continue;
       QuantizableLayer &l = layers[i];
+      if ((!plan_.layers.empty() && !plan_.layers[i]) || !takesElement(l, plan_.element))
+        continue;
       if (l.isContraction())
         quantizeWeights(l);
       for (Value *v : l.inputs)
         quantize(v);
-      quantize(l.result);
+      if (!narrowFloats())
+        quantize(l.result);
     }
     eraseDeadOps(graph_.body());
   }
 
 private:
+  bool narrowFloats() const { return isFloat(plan_.element); }
   static Operation *after(Operation *op) { return &*std::next(Region::iterator(op)); }
   ByteScale scaleOf(const Value *v) const {
     const ValueRange &r = plan_.values[size_t(numbers_.of(v))];
     return byteScale({r.low, r.high});
   }
 
+  /// Of f8e4m3: the largest magnitude becomes the largest number.
+  float float8Scale(const Value *v) const {
+    const ValueRange &r = plan_.values[size_t(numbers_.of(v))];
+    const auto s = float(std::max(-r.low, r.high) / kMostOfFloat8);
+    return s > 1e-30f ? s : 1;
+  }
+  Value *zeroOf(Builder &body, const ByteScale &s) const {
+    return narrowFloats() ? body.scalarConst(plan_.element, 0)
+                          : body.scalarInt(plan_.element, s.zero);
+  }
+  /// x / scale in f8e4m3, as the importer writes QuantizeLinear.
+  Value *narrowed(Builder &body, Value *x, Value *scale) const {
+    Value *quotient = body.scalar(Op::Div, {x, scale});
+    Value *most = body.scalarConst(Element::F32, kMostOfFloat8),
+          *least = body.scalarConst(Element::F32, -kMostOfFloat8);
+    return body.scalar(Op::Cast, {body.scalar(Op::Clamp, {quotient, least, most})},
+                       {{"to", Type::scalar(body.context(), plan_.element)}});
+  }
+
   /// What reads `v` reads it through 8 bits.
   void quantize(Value *v) {
     if (!done_.insert(v).second || numbers_.of(v) < 0)
       return;
-    const ByteScale s = scaleOf(v);
+    const Value *known = v;
     if (Value *behind = moved_.lookup(v))
       v = behind;
     Builder b(v->def() ? after(v->def()) : &graph_.body().front(), diagnostics_);
     if (v->def())
       b.location = v->def()->loc();
+    const ByteScale s = narrowFloats() ? ByteScale{float8Scale(known), 0} : scaleOf(known);
     const IndexMap same = identityMap(v->type().rank());
     auto through = [&](Value *from, Op function) {
       return b.map({from}, {same}, spaceOf(v), [&](Builder &body, llvm::ArrayRef<Value *> args) {
         Value *scale = body.scalarConst(Element::F32, double(s.scale));
-        Value *zero = body.scalarInt(Element::I8, s.zero);
-        return llvm::SmallVector<Value *, 2>{body.scalar(function, {args[0], scale, zero})};
+        Value *y = narrowFloats() && function == Op::Quantize
+                       ? narrowed(body, args[0], scale)
+                       : body.scalar(function, {args[0], scale, zeroOf(body, s)});
+        return llvm::SmallVector<Value *, 2>{y};
       });
     };
     Operation *q = through(v, Op::Quantize);
@@ -104,20 +135,24 @@ private:
     auto channel = [&](int64_t i) { return size_t(i / inner % channels); };
     // Integer products of stacked matrices take one scale.
     const bool each = plan_.perChannel && (!matrix || w.rank() == 2);
+    const double most = narrowFloats() ? kMostOfFloat8 : 127;
     std::vector<float> scales(each ? size_t(channels) : 1, 0);
     for (int64_t i = 0; i < w.size(); ++i) {
       float &s = scales[each ? channel(i) : 0];
-      s = std::max(s, std::fabs(float(w.at(i))) / 127);
+      s = std::max(s, std::fabs(float(w.at(i))) / float(most));
     }
     for (float &s : scales)
       s = s > 1e-30f ? s : 1;
-    Tensor q(Element::I8, w.shape());
+    Tensor q(plan_.element, w.shape());
     std::vector<double> shift(size_t(channels), 0); // of the mean of each channel
     const std::vector<double> &means = inputMeans(op);
     for (int64_t i = 0; i < w.size(); ++i) {
       const auto s = double(scales[each ? channel(i) : 0]);
-      const double v = std::clamp(std::nearbyint(w.at(i) / s), -127., 127.);
-      q.setInt(i, int64_t(v));
+      if (narrowFloats())
+        q.set(i, std::clamp(w.at(i) / s, -most, most));
+      else
+        q.setInt(i, int64_t(std::clamp(std::nearbyint(w.at(i) / s), -most, most)));
+      const double v = q.at(i);
       if (!means.empty())
         shift[channel(i)] += (v * s - w.at(i)) * means[inputChannel(op, w, i)];
     }
@@ -152,13 +187,17 @@ private:
     if (!place && !shifts)
       return;
     const auto channels = int64_t(shift.size());
-    const float unit = scaleOf(l.inputs[0]).scale;
+    const float unit = narrowFloats() ? 1 : scaleOf(l.inputs[0]).scale;
     std::vector<float> scale(scales.size());
     for (size_t c = 0; c < scales.size(); ++c)
       scale[c] = scales[c] * unit;
-    Tensor q(Element::I32, {channels});
+    Tensor q(narrowFloats() ? Element::F32 : Element::I32, {channels});
     for (int64_t c = 0; c < channels; ++c) {
       const double b = (place ? old.at(old.size() == 1 ? 0 : c) : 0) - shift[size_t(c)];
+      if (narrowFloats()) {
+        q.set(c, b);
+        continue;
+      }
       const double units = std::nearbyint(b / double(scale[scale.size() == 1 ? 0 : size_t(c)]));
       if (!(std::fabs(units) < 1 << 30))
         return; // stays as it is
@@ -166,7 +205,7 @@ private:
     }
     Builder b(place ? place->map : after(l.anchor), diagnostics_);
     b.location = l.anchor->loc();
-    Value *bias = dequantized(b, q, scale, 0);
+    Value *bias = narrowFloats() ? b.constant(q) : dequantized(b, q, scale, 0);
     if (place) {
       IntLists maps = place->map->intListsAttr("maps");
       maps[place->operand] = {l.resultAxis()};

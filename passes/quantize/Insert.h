@@ -16,11 +16,18 @@ struct ValueRange {
 };
 
 struct QuantizationPlan {
+  /// Of activations and weights: I8, or F8E4M3, which only contractions take.
+  Element element = Element::I8;
   std::vector<ValueRange> values; // by value number of the graph
   bool perChannel = true;
   /// By layer; empty: all.
   std::vector<bool> layers;
 };
+
+/// Whether a layer can be quantised to `element`.
+inline bool takesElement(const QuantizableLayer &layer, Element element) {
+  return element == Element::I8 || layer.isContraction();
+}
 
 /// The ranges that `method` chooses; without `means`, biases stay as they are.
 std::vector<ValueRange> chooseRanges(const Statistics &statistics, const RangeMethod &method,

@@ -1,12 +1,12 @@
 // quantize: from a float graph and a file of ranges to the quantised graph.
 //
-//   {"weight_scales": "channel",
+//   {"type": "int8", "weight_scales": "channel",
 //    "values": [{"name": "conv1", "low": -1.5, "high": 3.25, "channel_means": [0.5]}],
 //    "layers": [{"name": "conv1", "quantize": true}]}
 //
-// Values are those that layers read and give (Layers.h); channel_means may be missing, then biases
-// stay as they are. Layers that the file does not name are quantised. Insert.cpp has what a layer
-// becomes.
+// type is int8 (so, too, where it is missing) or e4m3. Values are those that layers read and give
+// (Layers.h); channel_means may be missing, then biases stay as they are. Layers that the file does
+// not name are quantised. Insert.cpp has what a layer becomes.
 #include "passes/quantize/Quantize.h"
 
 #include "llvm/Support/JSON.h"
@@ -33,6 +33,10 @@ public:
     const llvm::json::Array *values = all ? all->getArray("values") : nullptr;
     if (!values)
       return fail("expected an object with a list of values");
+    const auto type = all->getString("type").getValueOr("int8");
+    if (type != "int8" && type != "e4m3")
+      return fail("expected a type of int8 or e4m3, found " + type);
+    plan.element = type == "int8" ? Element::I8 : Element::F8E4M3;
     const auto scales = all->getString("weight_scales").getValueOr("channel");
     if (scales != "channel" && scales != "tensor")
       return fail("expected weight_scales of channel or tensor, found " + scales);
@@ -100,10 +104,11 @@ private:
   /// Whether what the quantised layers need is there.
   bool check(const QuantizationPlan &plan) {
     for (size_t i = 0; i < layers_.size(); ++i) {
-      if (!plan.layers[i])
+      if (!plan.layers[i] || !takesElement(layers_[i], plan.element))
         continue;
       llvm::SmallVector<Value *, 4> needed(layers_[i].inputs.begin(), layers_[i].inputs.end());
-      needed.push_back(layers_[i].result);
+      if (plan.element == Element::I8)
+        needed.push_back(layers_[i].result);
       for (Value *v : needed)
         if (const int n = numbers_.of(v); n >= 0 && !plan.values[size_t(n)].known)
           return fail("layer '" + layers_[i].name() + "': expected a range of value '" +
@@ -141,6 +146,8 @@ std::string rangesText(Graph &graph, const QuantizationPlan &plan) {
   llvm::raw_string_ostream os(text);
   llvm::json::OStream json(os, 1);
   json.object([&] {
+    if (plan.element != Element::I8)
+      json.attribute("type", "e4m3");
     json.attribute("weight_scales", plan.perChannel ? "channel" : "tensor");
     json.attributeArray("values", [&] {
       for (size_t n = 0; n < plan.values.size(); ++n) {

@@ -12,6 +12,7 @@
 #ifndef TENON_RUNTIME_COMMON_MINIFLOAT_H
 #define TENON_RUNTIME_COMMON_MINIFLOAT_H
 
+#include "common/float16.h"
 #include "common/packed.h"
 
 namespace tenon {
@@ -52,6 +53,25 @@ template <> struct minifloat<f8e4m3fnuz> : float_format<4, 3, 8, specials::fnuz,
 template <> struct minifloat<f8e5m2> : float_format<5, 2, 15, specials::ieee, 0x7b, 0x7f> {};
 template <> struct minifloat<f8e5m2fnuz> : float_format<5, 2, 16, specials::fnuz, 0x7f, 0x80> {};
 template <> struct minifloat<f4e2m1> : float_format<2, 1, 1, specials::none, 0x7, 0x8> {};
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+template <> struct hardware_float<f8e4m3> {
+  static constexpr bool loads = true, stores = true;
+  TENON_FN static float load(uint8_t bits) {
+    float x;
+    asm("{\n.reg .b32 pair;\n.reg .b16 low;\ncvt.rn.f16x2.e4m3x2 pair, %1;\n"
+        "cvt.u16.u32 low, pair;\ncvt.f32.f16 %0, low;\n}"
+        : "=f"(x)
+        : "h"(uint16_t(bits)));
+    return x;
+  }
+  TENON_FN static uint8_t store(float x) {
+    uint16_t pair;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));
+    return uint8_t(pair);
+  }
+};
+#endif
 
 template <class T> inline constexpr bool is_minifloat = minifloat<T>::exponent > 0;
 template <> inline constexpr bool is_minifloat<f8e8m0> = true;

@@ -57,7 +57,7 @@ TENON_FN typename L::template of<To> cast(typename L::template of<From> x) {
   else if constexpr (has_bits<To> || is_minifloat<To>) {
     const f32<L> wide = convert<f32<L>>(x);
 #if defined(__CUDACC__)
-    if constexpr (is_same<To, f16> || is_same<To, bf16>) { // types of CUDA's own, with instructions
+    if constexpr (has_bits<To>) { // many of these types have instructions
       To rounded;
       store_element(&rounded, wide);
       return load_element(&rounded);

@@ -30,10 +30,10 @@ LEVELS = ["sm_75", "sm_80", "sm_90a"]  # each generation of kernels
 PART = 23
 TOGETHER = 40  # groups of a file
 # They read their operands as they are stored, and take no group in which one is computed.
-AS_STORED = {"attention_sm80", "attention_sm90a", "bitcast", "contract_int8_sm75", "contract_int8_sm80",
-             "contract_int8_sm90a", "decode_attention", "depthwise_mma_sm80", "gather", "non_max_suppression",
-             "non_max_suppression_sorted", "nonzero", "pad_border", "scatter", "scatter_last", "scatter_sorted",
-             "shape_of", "unique"}  # fmt: skip
+AS_STORED = {"attention_sm80", "attention_sm90a", "bitcast", "contract_fp8_sm89", "contract_fp8_sm90a",
+             "contract_int8_sm75", "contract_int8_sm80", "contract_int8_sm90a", "decode_attention",
+             "depthwise_mma_sm80", "gather", "non_max_suppression", "non_max_suppression_sorted",
+             "nonzero", "pad_border", "scatter", "scatter_last", "scatter_sorted", "shape_of", "unique"}  # fmt: skip
 
 # Run: level, tactic, cases.
 RUN = [

@@ -47,6 +47,9 @@ def with_literals(text, generator):
                             else struct.pack("<i", generator.randint(-30000, 30000)))  # fmt: skip
                 continue
             value = generator.uniform(-1, 1)
+            if element == "f8e4m3":  # finite numbers: all ones is NaN
+                data.append(generator.choice((0, 128)) + generator.randint(0, 72))
+                continue
             if element == "bf16":  # the upper half of an f32
                 data.extend(struct.pack("<f", value)[2:])
             else:

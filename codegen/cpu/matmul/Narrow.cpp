@@ -36,6 +36,8 @@ struct NarrowProblem {
 Result<NarrowProblem> narrowProblem(const GroupQuery &in) {
   if (auto product = matchNarrowProduct(in); !product)
     return std::move(product).refusal();
+  if (isFloat(in.form.anchor->operand(1)->type().element()))
+    return Refusal{"weights that are floats of 8 bits", ""};
   const ScalarProgram &a = in.form.anchorInputs[0];
   if (auto unbounded = isUnbounded(a); !unbounded)
     return std::move(unbounded).refusal();

@@ -1,8 +1,8 @@
 // Defines the tactics of warpgroup products in which each block has a tile, or a part of one, and
 // the blocks of a cluster that split K add up their sums in shared memory
 // (runtime/cuda/contract_cluster): `contract_cluster_sm90a`, fp16 and bf16,
-// `contract_cluster_int8_sm90a`, `contract_cluster_tf32_sm90a` and `contract_cluster_tf32x3_sm90a`.
-// For layers of few tiles.
+// `contract_cluster_int8_sm90a`, `contract_cluster_fp8_sm90a`, `contract_cluster_tf32_sm90a` and
+// `contract_cluster_tf32x3_sm90a`. For layers of few tiles.
 #include "codegen/core/TacticOf.h"
 #include "codegen/cuda/shared/Warpgroups.h"
 #include "runtime/cuda/contract_cluster/geometry.h"
@@ -52,8 +52,8 @@ struct PartCosts {
   double sharing;
 };
 struct ClusterCosts {
-  PartCosts halves[std::size(kOfShort)], bytes[std::size(kOfShort)], tf32x3[std::size(kOfTf32x3)],
-      tf32[std::size(kOfTf32)];
+  PartCosts halves[std::size(kOfShort)], bytes[std::size(kOfShort)], float8[std::size(kOfShort)],
+      tf32x3[std::size(kOfTf32x3)], tf32[std::size(kOfTf32)];
 
   static constexpr llvm::StringLiteral family = "contract_cluster";
 };
@@ -76,6 +76,9 @@ constexpr Row kRowOfBytes = {"contract_cluster_int8_sm90a",
                              "contraction of bytes by clusters of warpgroups, exact 32-bit sums",
                              kBytes, kOfShort,
                              [](const ClusterCosts &c) -> Costs { return c.bytes; }};
+constexpr Row kRowOfFloat8 = {"contract_cluster_fp8_sm90a",
+                              "contraction of f8e4m3 by clusters of warpgroups, fp32 sums", kFloat8,
+                              kOfShort, [](const ClusterCosts &c) -> Costs { return c.float8; }};
 constexpr Row kRowOfTf32 = {"contract_cluster_tf32_sm90a",
                             "f32 contraction in tf32 by clusters of warpgroups", kTf32, kOfTf32,
                             [](const ClusterCosts &c) -> Costs { return c.tf32; }};
@@ -168,6 +171,7 @@ template <const Row &R> struct Cluster : PricedBy<kCosts> {
 
 const Tactic &kContractClusterSm90a = kTacticOf<Cluster<kRowOfHalves>>;
 const Tactic &kContractClusterInt8Sm90a = kTacticOf<Cluster<kRowOfBytes>>;
+const Tactic &kContractClusterFloat8Sm90a = kTacticOf<Cluster<kRowOfFloat8>>;
 const Tactic &kContractClusterTf32Sm90a = kTacticOf<Cluster<kRowOfTf32>>;
 const Tactic &kContractClusterTf32x3Sm90a = kTacticOf<Cluster<kRowOfTf32x3>>;
 

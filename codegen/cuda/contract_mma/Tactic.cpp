@@ -2,10 +2,13 @@
 // with fp32 accumulation on Tensor Cores (runtime/cuda/contract_mma/kernel.cuh), for tensors that
 // are stored in 16 bits: fp16, and bf16 from sm_80 on. And `contract_int8_sm75` and
 // `contract_int8_sm80`: the same of bytes with exact 32-bit sums
-// (runtime/cuda/contract_mma/int8.cuh). Each generation serves the machines up to the next.
+// (runtime/cuda/contract_mma/int8.cuh). Each generation serves the machines up to the next. And
+// `contract_fp8_sm89`: the same of f8e4m3 with fp32 sums (runtime/cuda/contract_mma/fp8.cuh).
 #include "codegen/core/TacticOf.h"
 #include "codegen/core/Work.h"
 #include "codegen/cuda/contract_mma/Costs.h"
+
+#include "llvm/Support/ErrorHandling.h"
 
 #include <array>
 
@@ -35,17 +38,24 @@ constexpr auto kOfBytes = [] {
 /// in whole networks, where these kernels lose more than by the clock.
 constexpr double kScale = 0.85;
 
+/// f8e4m3 on sm_90, which has no such instruction for a warp: ptxas widens the operands and
+/// multiplies twice as many steps of fp16.
+constexpr double kWidened = 2;
+
 struct Generation {
   llvm::StringRef id, summary;
   llvm::StringRef kernel; // conv_<kernel>, matmul_<kernel>
   llvm::StringRef header;
   MmaGeneration machines;
   int64_t stages; // at most
-  bool ofBytes = false;
+  Multiplicand of = Multiplicand::Float;
 
+  /// Whether elements have 8 bits: weights lie as rows along K, for ldmatrix transposes 16-bit
+  /// elements only.
+  bool isNarrow() const { return of != Multiplicand::Float; }
   llvm::ArrayRef<TileRow> rows() const {
-    return ofBytes ? llvm::ArrayRef<TileRow>(kOfBytes.data(), kOfBytes.size())
-                   : llvm::ArrayRef<TileRow>(kOfHalves);
+    return isNarrow() ? llvm::ArrayRef<TileRow>(kOfBytes.data(), kOfBytes.size())
+                      : llvm::ArrayRef<TileRow>(kOfHalves);
   }
 };
 constexpr Generation kSm75 = {"contract_mma_sm75",
@@ -67,22 +77,29 @@ constexpr Generation kBytesSm75 = {
     "cuda/contract_mma/int8.cuh",
     kMmaSm75,
     2,
-    true};
+    Multiplicand::Byte};
 constexpr Generation kBytesSm80 = {"contract_int8_sm80",
                                    "contraction of bytes on Tensor Cores, exact 32-bit sums",
                                    "int8_sm80",
                                    "cuda/contract_mma/int8.cuh",
                                    kMmaSm80,
                                    4,
-                                   true};
+                                   Multiplicand::Byte};
+constexpr Generation kFloat8Sm89 = {"contract_fp8_sm89",
+                                    "contraction of f8e4m3 on Tensor Cores, fp32 sums",
+                                    "fp8_sm89",
+                                    "cuda/contract_mma/fp8.cuh",
+                                    kMmaSm89,
+                                    4,
+                                    Multiplicand::Float8};
 
 /// What copying A element by element costs a step, where no runs of 16 bytes are neighbours along
 /// K. Words of four bytes are copied as such, others take twice as long as elements of 16 bits.
-double singleElements(const Contraction &c, bool bytes, const MmaCosts &costs) {
+double singleElements(const Contraction &c, bool narrow, const MmaCosts &costs) {
   if (c.isConv && c.conv.isDepthwise())
-    return (bytes ? 2 : 1) * costs.singleDepthwise;
+    return (narrow ? 2 : 1) * costs.singleDepthwise;
   const int64_t neighbours = c.isConv ? c.conv.channels : c.depth();
-  if (bytes)
+  if (narrow)
     return neighbours % 16 == 0 ? 1 : (neighbours % 4 == 0 ? 1 : 2) * costs.single;
   return neighbours % 8 == 0 ? 1 : costs.single;
 }
@@ -92,24 +109,28 @@ template <const Generation &G> struct Mma : SplitContraction, PricedBy<kMmaCosts
   using Schedule = MmaSchedule;
 
   static bool forTensorCores(const GroupQuery &in) {
-    const Operation *anchor = in.form.anchor;
-    const bool bytes = anchor && anchor->isAny(Op::Conv, Op::MatMul) &&
-                       !isFloat(anchor->operand(0)->type().element());
-    return isMachineOf(G.machines, in.level) && multipliedAs(in.form).empty() && bytes == G.ofBytes;
+    return isMachineOf(G.machines, in.level) && multipliedAs(in.form).empty() &&
+           multiplicandOf(in.form) == G.of;
   }
 
   static Result<Problem> match(const GroupQuery &in) {
-    return readContraction(in, [&](const Contraction &c) {
-      return G.ofBytes ? multipliesBytesOn(G.machines, in, c) : multipliesOn(G.machines, in, c);
+    return readContraction(in, [&](const Contraction &c) -> Result<> {
+      switch (G.of) {
+      case Multiplicand::Float: return multipliesOn(G.machines, in, c);
+      case Multiplicand::Byte: return multipliesBytesOn(G.machines, in, c);
+      case Multiplicand::Float8:
+        return isFor(G.machines, in.level).andThen([&] { return multipliesFloat8(in, c); });
+      }
+      llvm_unreachable("all multiplicands are above");
     });
   }
 
-  /// Bytes: rows along K, for ldmatrix transposes 16-bit elements only.
-  static bool hasRows(const Problem &p) { return G.ofBytes || packsInRows(p.c); }
+  static bool hasRows(const Problem &p) { return G.isNarrow() || packsInRows(p.c); }
 
   static Result<> fits(const Problem &p, const Schedule &s) {
     const Result<> packs = hasRows(p) ? Result<>(Accepted{}) : isPackedBy<Mma>(p.c, s);
-    return packs.andThen([&] { return hasRoom<Mma>(p, s, s.sharedBytes(p.c, G.ofBytes ? 1 : 2)); });
+    return packs.andThen(
+        [&] { return hasRoom<Mma>(p, s, s.sharedBytes(p.c, G.isNarrow() ? 1 : 2)); });
   }
 
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
@@ -135,8 +156,10 @@ template <const Generation &G> struct Mma : SplitContraction, PricedBy<kMmaCosts
         std::ceil(double(tileCount(p.c, s)) * double(s.splits) / p.in.level.multiprocessors);
     const double time = stepsOf(p.c.depth(), s.tileK, s.splits) * tile.step(each) *
                             std::max(1.0, slowdownOfMma(p.in.level)) *
-                            singleElements(p.c, G.ofBytes, c) +
-                        tile.blocks(each, G.ofBytes ? c.rescaling : 1) + tile.costs.parts(s.splits);
+                            singleElements(p.c, G.isNarrow(), c) *
+                            (G.of == Multiplicand::Float8 && p.in.level.sm == 90 ? kWidened : 1) +
+                        tile.blocks(each, G.of == Multiplicand::Byte ? c.rescaling : 1) +
+                        tile.costs.parts(s.splits);
     Effort e;
     e.bytes = p.bytes;
     e.launches = 0;
@@ -165,5 +188,6 @@ const Tactic &kContractMmaSm75 = kTacticOf<Mma<kSm75>>;
 const Tactic &kContractMmaSm80 = kTacticOf<Mma<kSm80>>;
 const Tactic &kContractInt8Sm75 = kTacticOf<Mma<kBytesSm75>>;
 const Tactic &kContractInt8Sm80 = kTacticOf<Mma<kBytesSm80>>;
+const Tactic &kContractFloat8Sm89 = kTacticOf<Mma<kFloat8Sm89>>;
 
 } // namespace tenon::cuda

@@ -1,6 +1,7 @@
 // Defines the tactics of warpgroup products whose blocks walk over tiles
 // (runtime/cuda/contract_wgmma): `contract_wgmma_sm90a`, fp16 and bf16 contractions,
-// `contract_int8_sm90a`, those of bytes with exact 32-bit sums, and `contract_tf32_sm90a` and
+// `contract_int8_sm90a`, those of bytes with exact 32-bit sums, `contract_fp8_sm90a`, those of
+// f8e4m3, and `contract_tf32_sm90a` and
 // `contract_tf32x3_sm90a`, those of f32 whose `precision` says so. Where K is split, blocks
 // exchange sums through scratch memory.
 #include "codegen/core/TacticOf.h"
@@ -53,6 +54,10 @@ constexpr WgmmaTiles kOfHalves[] = {{64, 64, 1, 6},
 constexpr WgmmaTiles kOfBytes[] = {
     {64, 64, 1, 6, true},   {64, 32, 1, 8, true}, {64, 128, 1, 4, true}, {128, 64, 2, 8, true},
     {128, 128, 2, 6, true}, {128, 256, 2, 4},     {192, 64, 3, 6},       {256, 64, 4, 5}};
+/// Twice as many sums as results are in registers (runtime/cuda/tile/tensor_cores_fp8.cuh).
+constexpr WgmmaTiles kOfFloat8[] = {
+    {64, 64, 1, 6, true},   {64, 32, 1, 8, true}, {64, 128, 1, 4, true}, {128, 64, 2, 8, true},
+    {128, 128, 2, 6, true}, {192, 64, 3, 6},      {256, 64, 4, 5}};
 constexpr WgmmaTiles kOfTf32x3[] = {{64, 64, 1, 8, true},
                                     {64, 32, 1, 8, true},
                                     {64, 128, 1, 4, true},
@@ -74,8 +79,8 @@ struct WgmmaTileCosts {
 };
 struct WgmmaCosts {
   WgmmaTileCosts halves[std::size(kOfHalves)], bytes[std::size(kOfBytes)],
-      tf32x3[std::size(kOfTf32x3)], tf32x3Views[std::size(kOfTf32x3Views)],
-      tf32[std::size(kOfTf32)];
+      float8[std::size(kOfFloat8)], tf32x3[std::size(kOfTf32x3)],
+      tf32x3Views[std::size(kOfTf32x3Views)], tf32[std::size(kOfTf32)];
 
   static constexpr llvm::StringLiteral family = "contract_wgmma";
 };
@@ -109,6 +114,11 @@ constexpr Row kRowOfBytes = {
     kBytes,
     "int8_sm90",
     {kOfBytes, [](const WgmmaCosts &c) -> Costs { return c.bytes; }}};
+constexpr Row kRowOfFloat8 = {"contract_fp8_sm90a",
+                              "contraction of f8e4m3 by warpgroups on Tensor Cores, fp32 sums",
+                              kFloat8,
+                              "wgmma_sm90",
+                              {kOfFloat8, [](const WgmmaCosts &c) -> Costs { return c.float8; }}};
 constexpr Row kRowOfTf32 = {"contract_tf32_sm90a",
                             "f32 contraction in tf32 by warpgroups on Tensor Cores",
                             kTf32,
@@ -199,6 +209,7 @@ template <const Row &R> struct Wgmma : PricedBy<kCosts> {
 
 const Tactic &kContractWgmmaSm90a = kTacticOf<Wgmma<kRowOfHalves>>;
 const Tactic &kContractInt8Sm90a = kTacticOf<Wgmma<kRowOfBytes>>;
+const Tactic &kContractFloat8Sm90a = kTacticOf<Wgmma<kRowOfFloat8>>;
 const Tactic &kContractTf32Sm90a = kTacticOf<Wgmma<kRowOfTf32>>;
 const Tactic &kContractTf32x3Sm90a = kTacticOf<Wgmma<kRowOfTf32x3>>;
 

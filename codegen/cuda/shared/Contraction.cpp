@@ -274,6 +274,25 @@ Result<> multipliesBytesOn(const MmaGeneration &g, const GroupQuery &in, const C
   return isFor(g, in.level).andThen([&] { return multipliesBytes(in, c); });
 }
 
+Multiplicand multiplicandOf(const GroupForm &form) {
+  if (!form.anchor || !form.anchor->isAny(Op::Conv, Op::MatMul))
+    return Multiplicand::Float;
+  const Element e = form.anchor->operand(0)->type().element();
+  return !isFloat(e)            ? Multiplicand::Byte
+         : e == Element::F8E4M3 ? Multiplicand::Float8
+                                : Multiplicand::Float;
+}
+
+Result<> multipliesFloat8(const GroupQuery &in, const Contraction &c) {
+  if (in.form.anchor->operand(0)->type().element() != Element::F8E4M3 || c.b != Element::F8E4M3)
+    return Refusal{"operands that are not both f8e4m3", ""};
+  if (c.hasPrologue || c.a != Element::F8E4M3)
+    return Refusal{"floats of 8 bits that are computed in the group", ""};
+  if (!c.isPacked)
+    return Refusal{"weights known only at run time", ""};
+  return Accepted{};
+}
+
 bool hasWgmma(const TargetLevel &level) { return level.sm == 90 && level.archSpecific; }
 
 llvm::StringRef multipliedAs(const GroupForm &form) {
@@ -289,7 +308,8 @@ llvm::Optional<std::string> worthTensorCores(const GroupForm &form) {
   const Operation &op = *form.anchor;
   const Type a = op.operand(0)->type(), b = op.operand(1)->type(), y = op.result()->type();
   const llvm::StringRef multiplied = multipliedAs(form);
-  const bool bytes = !isFloat(a.element()) && bitWidth(a.element()) == 8;
+  const bool bytes =
+      (!isFloat(a.element()) && bitWidth(a.element()) == 8) || a.element() == Element::F8E4M3;
   if (a.element() != Element::F16 && a.element() != Element::BF16 && !bytes && multiplied.empty())
     return llvm::None;
   int64_t rows, channels;

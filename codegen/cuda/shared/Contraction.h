@@ -77,13 +77,19 @@ bool loadsIntoF32(const Contraction &c);
 /// prologue converts it.
 Result<> multipliesInF32(const GroupQuery &in, const Contraction &c);
 
+/// What Tensor Cores multiply, by the element of A: floats of 16 bits or f32 as tf32; bytes, with
+/// sums of integers; f8e4m3.
+enum class Multiplicand : uint8_t { Float, Byte, Float8 };
+Multiplicand multiplicandOf(const GroupForm &form);
+
 /// The machines that a kernel of warp-wide mma instructions is for.
 struct MmaGeneration {
   unsigned firstSm, endSm; // [first, end)
   bool bf16;
 };
-/// sm_75, and sm_80 and up.
-constexpr MmaGeneration kMmaSm75 = {75, 80, false}, kMmaSm80 = {80, ~0u, true};
+/// sm_75, and sm_80 and up; those from sm_89 on multiply f8e4m3, too.
+constexpr MmaGeneration kMmaSm75 = {75, 80, false}, kMmaSm80 = {80, ~0u, true},
+                        kMmaSm89 = {89, ~0u, true};
 bool isMachineOf(const MmaGeneration &g, const TargetLevel &level);
 /// The same as a reason not to match.
 Result<> isFor(const MmaGeneration &g, const TargetLevel &level);
@@ -97,6 +103,8 @@ bool hasWgmma(const TargetLevel &level);
 /// Whether these are bytes times signed constants, with exact 32-bit sums; and on Tensor Cores.
 Result<> multipliesBytes(const GroupQuery &in, const Contraction &c);
 Result<> multipliesBytesOn(const MmaGeneration &g, const GroupQuery &in, const Contraction &c);
+/// Whether both operands are f8e4m3, the second a constant.
+Result<> multipliesFloat8(const GroupQuery &in, const Contraction &c);
 
 /// Costs of fp16 contractions compare on a scale on which wgmma takes as much of its time by the
 /// clock (Tactic::clock), for in networks contract_mma loses more than its own times say.

@@ -93,7 +93,9 @@ Result<> checkB(const WarpgroupKind &kind, const GroupQuery &in, const Contracti
 
 /// Whether the element types are those of the kind.
 Result<> checkTypes(const WarpgroupKind &kind, const GroupQuery &in, const Contraction &c) {
-  if (kind.bytes == 1) {
+  if (kind.multiplicand == Multiplicand::Float8)
+    return multipliesFloat8(in, c);
+  if (kind.multiplicand == Multiplicand::Byte) {
     if (auto bytes = multipliesBytes(in, c); !bytes)
       return bytes;
     if (c.xZero != 0)
@@ -134,11 +136,8 @@ double WarpgroupProblem::moving() const {
 }
 
 bool isForWarpgroups(const WarpgroupKind &kind, const GroupQuery &in) {
-  const Operation *anchor = in.form.anchor;
-  const bool bytes = anchor && anchor->isAny(Op::Conv, Op::MatMul) &&
-                     !isFloat(anchor->operand(0)->type().element());
   return hasWgmma(in.level) && multipliedAs(in.form) == kind.precision &&
-         bytes == (kind.bytes == 1);
+         multiplicandOf(in.form) == kind.multiplicand;
 }
 
 Result<WarpgroupProblem> readWarpgroups(const WarpgroupKind &kind, const GroupQuery &in) {

@@ -17,11 +17,13 @@ struct WarpgroupKind {
   int64_t bytes;               // of an element
   llvm::StringRef stored = {}; // how constants are (ir/ops/constant.cpp)
   int64_t storedParts = 1;
+  Multiplicand multiplicand = Multiplicand::Float;
 
   llvm::StringRef weights() const { return storedParts == 2 ? "packed_parts" : "packed_weights"; }
 };
-/// fp16 and bf16; bytes with exact 32-bit sums; f32 rounded to tf32, or in two parts.
-constexpr WarpgroupKind kHalves = {"", 2}, kBytes = {"", 1}, kTf32 = {"tf32", 4, "tf32"},
+/// fp16 and bf16; bytes with exact 32-bit sums; f8e4m3; f32 rounded to tf32, or in two parts.
+constexpr WarpgroupKind kHalves = {"", 2}, kBytes = {"", 1, {}, 1, Multiplicand::Byte},
+                        kFloat8 = {"", 1, {}, 1, Multiplicand::Float8}, kTf32 = {"tf32", 4, "tf32"},
                         kTf32x3 = {"tf32x3", 4, "tf32x3", 2};
 
 struct WarpgroupProblem {

@@ -1,6 +1,6 @@
 // Defines `conv_cluster_sm90` and `matmul_cluster_sm90`: contractions on Tensor Cores by wgmma,
 // with the copy engine as loader (sm_90a only), for problems of few tiles, where the time from one
-// kernel to the next counts and not throughput. fp16, bf16, tf32 and bytes as for
+// kernel to the next counts and not throughput. fp16, bf16, f8e4m3, tf32 and bytes as for
 // contract_wgmma/kernel.cuh; weights in two parts (packed_parts) make tf32 as exact as fp32.
 //
 // Algorithm: implicit GEMM. A block has one part of one tile: all of K, or one of `splits` parts of
@@ -74,10 +74,11 @@ struct contract_cluster_sm90_kernel {
   static_assert(tile_k % mma::k == 0, "tiles are whole steps");
   static_assert(!shares_columns || ring::b_tile::k_major || columns % 64 == 0,
                 "columns begin where a pattern does");
-  static_assert(blocks_m * columns * operands::parts <= 256, "sums fit in registers");
+  static_assert(blocks_m * columns * operands::sums_held <= 256, "sums fit in registers");
   /// The next kernel's block begins beside this one's.
-  static constexpr int blocks_per_sm = blocks_m * columns * operands::parts <= 64 ? 2 : 1;
-  using epilogue = warpgroup_epilogue<Problem, Outs, Ins, Body, columns, blocks_m, operands::parts>;
+  static constexpr int blocks_per_sm = blocks_m * columns * operands::sums_held <= 64 ? 2 : 1;
+  using epilogue =
+      warpgroup_epilogue<Problem, Outs, Ins, Body, columns, blocks_m, operands::sums_held>;
   using staged = staged_channels<PrologueIns>;
 
   /// What blocks of a tile send each other.

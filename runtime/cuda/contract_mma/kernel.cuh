@@ -1,6 +1,5 @@
 // Defines `contract_mma_kernel`: contractions on Tensor Cores by warp-wide mma instructions, for
-// every generation that has them: sm75.cuh, sm80.cuh,
-// tf32.cuh and int8.cuh.
+// every generation that has them: sm75.cuh, sm80.cuh, tf32.cuh, int8.cuh and fp8.cuh.
 //
 // Algorithm: implicit GEMM. A block computes a tile_m x tile_n tile; tiles of A (tile_m x tile_k)
 // and B (tile_k x tile_n) pass through `stages` buffers of shared memory, by cp.async where there
@@ -32,6 +31,7 @@
 #include "cuda/tile/fragment_prologue.cuh"
 #include "cuda/tile/intra_block_split_k.cuh"
 #include "cuda/tile/split_k.cuh"
+#include "cuda/tile/tensor_cores_fp8.cuh"
 #include "cuda/tile/tile_pipeline.cuh"
 
 namespace tenon {
@@ -145,7 +145,8 @@ struct contract_mma_kernel {
 
   using sum_type = typename Cores::sum;
   using sums_of_columns = column_sums<Problem::zero, blocks_n>;
-  static_assert(Problem::zero == 0 || sizeof(element) == 1, "zero points of bytes");
+  static_assert(Problem::zero == 0 || detail::is_same<sum_type, int>, "zero points of bytes");
+  static_assert(!is_promoted<element> || tile_k / teams <= 128, "few products before a promotion");
   static constexpr int all_sums = blocks_m * blocks_n * 4;
   /// A lane's part of a warp's sums.
   struct sums {
@@ -231,13 +232,25 @@ private:
         a, b, part, [=](int s) { return tile_of_a(shared, s); },
         [=](int s) { return tile_of_b(shared, s); },
         [&](int stage, int kt) {
-          TENON_UNROLL
-          for (int s = 0; s < steps; ++s) {
-            fragments f;
-            load(f, shared, stage, kt, s, part.slice);
-            multiply(sum, f);
+          if constexpr (is_promoted<element>) {
+            sums of_tile;
+            add_tile(of_tile, shared, stage, kt, part.slice);
+            TENON_UNROLL
+            for (int e = 0; e < all_sums; ++e)
+              sum.of[e] += of_tile.of[e];
+          } else {
+            add_tile(sum, shared, stage, kt, part.slice);
           }
         });
+  }
+  /// The products of tile `kt`, which lies in `stage`.
+  TENON_DEVICE void add_tile(sums &sum, unsigned char *shared, int stage, int kt, int slice) const {
+    TENON_UNROLL
+    for (int s = 0; s < steps; ++s) {
+      fragments f;
+      load(f, shared, stage, kt, s, slice);
+      multiply(sum, f);
+    }
   }
   TENON_DEVICE void accumulate_ahead(sums &sum, loader_of_a &a, loader_of_b &b,
                                      const block_part &part, unsigned char *shared) const {

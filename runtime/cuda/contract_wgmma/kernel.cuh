@@ -1,8 +1,9 @@
 // Defines `conv_wgmma_sm90` and `matmul_wgmma_sm90`: contractions on Tensor Cores by wgmma, with
-// the copy engine as loader (sm_90a only). fp16 and bf16, and tf32 for tensors of float, whose B
-// has been rounded; fp32 sums. `conv_tf32x3_sm90` and `matmul_tf32x3_sm90`, for float, are as exact
-// as fp32. `conv_int8_sm90` and `matmul_int8_sm90` multiply int8_t or uint8_t by weights of int8_t
-// with exact 32-bit sums; the zero point of x is 0, for that is what lies beyond the border.
+// the copy engine as loader (sm_90a only). fp16, bf16 and f8e4m3, and tf32 for tensors of float,
+// whose B has been rounded; fp32 sums. `conv_tf32x3_sm90` and `matmul_tf32x3_sm90`, for float, are
+// as exact as fp32. `conv_int8_sm90` and `matmul_int8_sm90` multiply int8_t or uint8_t by weights
+// of int8_t with exact 32-bit sums; the zero point of x is 0, for that is what lies beyond the
+// border.
 //
 // Algorithm: implicit GEMM by persistent, specialised warpgroups. The last warpgroup is the
 // producer: one thread of it brings tiles of A and B (tensor_loader.cuh) into a ring of `stages`
@@ -76,7 +77,6 @@ struct contract_wgmma_sm90_kernel {
   static_assert(rows % 64 == 0 && tile_n % 32 == 0 && tile_n <= 256, "tiles are whole blocks");
   static_assert(!ping_pong || consumers == 2, "two take turns");
   static_assert(splits == 1 || consumers <= 2, "two at most wait for other parts");
-  static_assert(blocks_m * tile_n * Parts <= 256, "sums fit in registers");
 
   using operands = tensor_operands<Problem, B, tile_m, tile_n, tile_k, stages, Parts>;
   using loader_of_a = typename operands::loader_of_a;
@@ -84,11 +84,13 @@ struct contract_wgmma_sm90_kernel {
   using element = typename operands::element;
   using ring = typename operands::ring;
   using begun = typename operands::begun;
+  static_assert(blocks_m * tile_n * operands::sums_held <= 256, "sums fit in registers");
   using mma = ptx::wgmma_shared<element, tile_n, !ring::a_tile::k_major, !ring::b_tile::k_major>;
   static_assert(tile_k % mma::k == 0, "tiles are whole steps");
   static constexpr bool splits_b = ring::splits;
   using sums = warpgroup_sums<mma, blocks_m>;
-  using epilogue = warpgroup_epilogue<Problem, Outs, Ins, Body, tile_n, blocks_m, Parts>;
+  using epilogue =
+      warpgroup_epilogue<Problem, Outs, Ins, Body, tile_n, blocks_m, operands::sums_held>;
 
   // Registers: the block is launched with an even share for each thread.
   static constexpr int even_share = 65536 / threads / 8 * 8;

@@ -1,9 +1,9 @@
 // Defines `gemv_narrow`: products of a few rows with constant weights that stay integers of 2, 4 or
-// 8 bits, a scale and a zero point for each block along k (decoding language models), bound by
-// reading the weights once.
+// 8 bits, or floats of 8, a scale and a zero point for each block along k (decoding language
+// models), bound by reading the weights once.
 //
 // Algorithm: as kernel.cuh. A run of 16 bytes of weights lies within one block: the sum of its
-// products is multiplied once. Elements become floats by their bits: 2^23 + v has v in its last
+// products is multiplied once. Integers become floats by their bits: 2^23 + v has v in its last
 // ones.
 //
 // Config: m (fixed, 8 at most), n, k (static), block (static). Schedule: lanes (32 ... 256, a power
@@ -105,6 +105,10 @@ private:
   }
   /// Element e of a word.
   TENON_DEVICE static float element(unsigned word, int e) {
+    if constexpr (tenon::detail::is_minifloat<W>) {
+      const W value{uint8_t(word >> (e * bits))};
+      return load_element(&value);
+    }
     constexpr unsigned mask = (1u << bits) - 1, sign = 1u << (bits - 1);
     const unsigned v = (word >> (e * bits) & mask) ^ (is_signed ? sign : 0);
     const unsigned whole = 0x4b000000u | v;

@@ -1,5 +1,5 @@
 // Defines how a warpgroup multiplies the steps of a tile from a ring of buffers (tensor_ring.cuh)
-// by wgmma: `tile_products` and `fragment_products`. Each has
+// by wgmma: `tile_products`, `promoted_products` and `fragment_products`. Each has
 //
 //   multiply(sum, at, part, m_offset, n_offset)   adds the products of rows m_offset and following,
 //                                                 and of columns n_offset and following, to sums
@@ -14,8 +14,10 @@
 
 #include "cuda/ptx/ldmatrix.cuh"
 #include "cuda/ptx/named_barrier.cuh"
+#include "cuda/ptx/wgmma_fp8.cuh"
 #include "cuda/ptx/wgmma_int8.cuh"
 #include "cuda/tile/fragment_prologue.cuh"
+#include "cuda/tile/tensor_cores_fp8.cuh"
 #include "cuda/tile/tf32.cuh"
 #include "cuda/warpgroup/tensor_ring.cuh"
 
@@ -80,6 +82,49 @@ template <class Ring, class Mma, int Blocks, int TileK, bool Once = false> struc
       }
       before = at.stage;
       at.next();
+    }
+  }
+};
+
+/// Both operands from shared memory, of elements whose sums are to leave the Tensor Cores after
+/// each step (is_promoted). While a warpgroup adds up, another one multiplies.
+template <class Ring, class Mma, int Blocks, int TileK> struct promoted_products {
+  static constexpr bool releases_last = true;
+  using a_tile = typename Ring::a_tile;
+  using b_tile = typename Ring::b_tile;
+  static_assert(TileK <= 128, "few products before a promotion");
+  Ring ring;
+
+  TENON_DEVICE void multiply(warpgroup_sums<Mma, Blocks> &sum, typename Ring::position &at,
+                             const block_part &part, int m_offset, int n_offset = 0) const {
+    using tile_of_a = ptx::wgmma_tile<a_tile::span>;
+    using tile_of_b = ptx::wgmma_tile<b_tile::span>;
+    const uint64_t first =
+        tile_of_a::advance(a_tile::descriptor(ring.a(0)), a_tile::offset(m_offset, 0));
+    const uint64_t first_b =
+        tile_of_b::advance(b_tile::descriptor(ring.b(0)), b_tile::offset(n_offset, 0));
+    sum.clear();
+    TENON_NO_UNROLL
+    for (int step = part.first; step < part.end; ++step, at.next()) {
+      ring.all().full[at.stage].wait(at.parity);
+      const uint64_t a = tile_of_a::advance(first, at.stage * a_tile::bytes);
+      const uint64_t b = tile_of_b::advance(first_b, at.stage * b_tile::bytes);
+      warpgroup_sums<Mma, Blocks> products;
+      ptx::wgmma_group::fence();
+      TENON_UNROLL
+      for (int k = 0; k < TileK; k += Mma::k) {
+        TENON_UNROLL
+        for (int i = 0; i < Blocks; ++i)
+          Mma::multiply(products.block(i), tile_of_a::advance(a, a_tile::offset(64 * i, k)),
+                        tile_of_b::advance(b, b_tile::offset(0, k)), k > 0);
+      }
+      ptx::wgmma_group::commit();
+      ptx::wgmma_group::wait<0>();
+      ptx::wgmma_group::pin(products.of);
+      ring.release(at.stage);
+      TENON_UNROLL
+      for (int e = 0; e < sum.count; ++e)
+        sum.of[e] += products.of[e];
     }
   }
 };
@@ -237,7 +282,10 @@ ring_products(Ring ring, [[maybe_unused]] unsigned char *channels,
               [[maybe_unused]] const PrologueIns &ins, [[maybe_unused]] int team) {
   using staged = staged_channels<PrologueIns>;
   constexpr bool has_prologue = !detail::is_same<Prologue, no_prologue>;
-  if constexpr (!has_prologue && !detail::is_same<typename Problem::element, float>) {
+  if constexpr (is_promoted<typename Problem::element>) {
+    static_assert(!has_prologue, "a prologue makes no floats of 8 bits");
+    return promoted_products<Ring, Mma, Blocks, TileK>{ring};
+  } else if constexpr (!has_prologue && !detail::is_same<typename Problem::element, float>) {
     return tile_products<Ring, Mma, Blocks, TileK, Once>{ring};
   } else {
     [[maybe_unused]] const int count = problem.prologue_channels();

@@ -8,6 +8,7 @@
 #define TENON_RUNTIME_CUDA_WARPGROUP_TENSOR_RING_CUH
 
 #include "cuda/ptx/proxy_fence.cuh"
+#include "cuda/tile/tensor_cores_fp8.cuh"
 #include "cuda/warpgroup/tensor_loader.cuh"
 #include "cuda/warpgroup/tile_order.cuh"
 
@@ -74,6 +75,8 @@ struct tensor_operands {
   using element = typename Problem::element;
   using weight = typename loader_of_b::element;
   static constexpr int parts = max_of(Parts, loader_of_b::parts);
+  /// How many times as many sums as there are results a thread holds while it multiplies.
+  static constexpr int sums_held = is_promoted<element> ? 2 : parts;
   using ring = tensor_ring<loader_of_a, loader_of_b, Stages, parts>;
   static_assert(parts == 1 || detail::is_same<element, float>, "floats have two parts");
   static_assert(detail::is_same<element, weight> ||

@@ -1,6 +1,7 @@
 // Architectures: 800
 //
-// Tests of gemv_narrow: weights of 2, 4 and 8 bits with scales and zero points by blocks.
+// Tests of gemv_narrow: weights of 2, 4 and 8 bits, integers and f8e4m3, with scales and zero
+// points by blocks.
 #include "cuda/gemv/narrow.cuh"
 #include "shared/harness.h"
 
@@ -16,7 +17,11 @@ struct narrow_case {
 
   static constexpr int bits = packed_bits<W> > 0 ? packed_bits<W> : 8;
   /// Element i of packed bytes.
-  static int element(int byte, index_t i) {
+  static double element(int byte, index_t i) {
+    if constexpr (tenon::detail::is_minifloat<W>) {
+      const W value{uint8_t(byte)};
+      return double(load_element(&value));
+    }
     const int v = byte >> (i * bits % 8) & ((1 << bits) - 1);
     return tenon::detail::is_signed<compute_t<W>> && v >> (bits - 1) ? v - (1 << bits) : v;
   }
@@ -35,7 +40,8 @@ struct narrow_case {
       zero.set(i, float(random_int(-3, 12)));
     zero.upload();
     for (index_t i = 0; i < n * K * bits / 8; ++i)
-      w.set(i, uint8_t(random_int(0, 255)));
+      w.set(i, uint8_t(tenon::detail::is_minifloat<W> ? random_int(0, 1) * 128 + random_int(0, 72)
+                                                      : random_int(0, 255))); // no NaN
     w.upload();
     std::vector<double> want;
     for (index_t m = 0; m < M; ++m)
@@ -68,7 +74,9 @@ int main() {
   narrow_case<float, int8_t, 2, 400, 400, 64, 1, 16>::check(20, false);
   narrow_case<float, int2_t, 4, 512, 64, 32, 2, 16>::check(33, true);
   narrow_case<float, uint2_t, 1, 64, 16, 32, 1, 4>::check(7, true);
+  narrow_case<float, f8e4m3, 2, 400, 400, 64, 1, 16>::check(20, false);
 #endif
+  narrow_case<f16, f8e4m3, 1, 1024, 32, 64, 2, 16>::check(50, false);
   narrow_case<float, uint4_t, 3, 96, 16, 32, 2, 8>::check(9, true, 1);
   narrow_case<f16, int4_t, 1, 1024, 32, 64, 2, 16>::check(50, false);
   narrow_case<float, uint8_t, 1, 48, 16, 32, 1, 16>::check(5, true);
