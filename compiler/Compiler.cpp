@@ -320,7 +320,39 @@ bool Compiler::emit(const Target &target, const CompileOptions &options,
   const bool ok =
       guarded("emission", module_.get(), "tenon compile FILE -o OUT --target=" + target.name,
               [&] { return emitModule(*module_, target, options, files, summary, diagnostics_); });
-  return ok || fail(status_ == Done ? Failed : status_);
+  if (!ok)
+    return fail(status_ == Done ? Failed : status_);
+  warnOfMemory();
+  return true;
+}
+
+void Compiler::warnOfMemory() {
+  constexpr int64_t gibibyte = int64_t(1) << 30, much = 64 * gibibyte;
+  for (const auto &graph : module_->graphs) {
+    const Plan plan = planMemory(*graph);
+    if (plan.arenaBytes < much)
+      continue;
+    const BufferInfo *largest = nullptr;
+    for (const BufferInfo &b : plan.buffers)
+      if (b.home == Home::Arena && (!largest || b.bytes > largest->bytes))
+        largest = &b;
+    const Value *v = largest ? largest->values.front() : nullptr;
+    if (!v)
+      continue; // scratch alone
+    std::string extents;
+    for (int64_t n : v->type().upperShape())
+      extents += (extents.empty() ? "" : "x") + std::to_string(n);
+    Diagnostic &d = diagnostics_.warning(
+        "a result of at most " + extents + " elements takes " +
+        std::to_string(largest->bytes / gibibyte) + " GiB of the " +
+        std::to_string(plan.arenaBytes / gibibyte) + " GiB of memory that a run needs");
+    if (v->def())
+      d.nodes = v->def()->loc();
+    if (!v->type().hasStaticShape())
+      d.notes.push_back("memory is for the largest extents there can be: lower their bounds with "
+                        "--bind or --range");
+    return;
+  }
 }
 
 bool Compiler::runPasses(const Pipeline &pipeline) {

@@ -98,6 +98,8 @@ private:
                                         const Target &target, const ScheduleOptions &options);
   /// Reports what does not fit into the memories of --pool.
   bool fitsPools();
+  /// Where a program takes more memory than most machines have: says for what.
+  void warnOfMemory();
   bool readControls();
   /// Looks for what fp16 may not hold.
   bool lookForOverflows();
