@@ -66,7 +66,9 @@ template <class Cfg, class W, class Zero, class How_> struct narrow_shape {
   static_assert(block % run == 0 && k % block == 0, "whole vectors");
 };
 
-template <class T> TENON_FN T word_as(const uint32_t *word) { return bitcast<T>(*word); }
+template <class T> TENON_FN T word_as(const uint32_t *word) {
+  return tenon::detail::bitcast<T>(*word);
+}
 
 /// Bytes of a run in the order in which `field` gives the weights: byte j of word p is element j *
 /// PerByte + p.
@@ -90,13 +92,13 @@ TENON_FN void round_block(const X &a, index_t *at, index_t k0, uint32_t *row, in
   constexpr index_t block = Shape::block;
   const auto wide = [&](index_t i) TENON_LAMBDA {
     at[3] = k0 + i;
-    return bitcast<U>(V(load_at<L, 3>(a, at, fixed<L::width>{})));
+    return tenon::detail::bitcast<U>(V(load_at<L, 3>(a, at, fixed<L::width>{})));
   };
   // Magnitudes are ordered as their bits are; NaN, the largest, makes the scale NaN.
   i32<L> most = i32<L>{};
   for (index_t i = 0; i < block; i += L::width)
-    most = max<L>(most, bitcast<i32<L>>(wide(i) & 0x7fffffffu));
-  const float largest = bitcast<float>(
+    most = max<L>(most, tenon::detail::bitcast<i32<L>>(wide(i) & 0x7fffffffu));
+  const float largest = tenon::detail::bitcast<float>(
       fold_lanes<int32_t>(most, [](auto x, auto y) TENON_LAMBDA { return x > y ? x : y; }));
   // Below, the scale would be subnormal.
   const V by = broadcast<L>(largest >= 127 * 1.17549435e-38f ? 127 / largest : 0.0f);
@@ -105,13 +107,14 @@ TENON_FN void round_block(const X &a, index_t *at, index_t k0, uint32_t *row, in
   alignas(64) int8_t bytes[block];
   U sum = U{};
   for (index_t i = 0; i < block; i += L::width) {
-    const U bits = bitcast<U>(V(bitcast<V>(wide(i)) * by + rounds)) - bitcast<uint32_t>(rounds);
+    const U bits = tenon::detail::bitcast<U>(V(tenon::detail::bitcast<V>(wide(i)) * by + rounds)) -
+                   tenon::detail::bitcast<uint32_t>(rounds);
     sum = sum + bits;
-    store<L, int8_t>(bytes + i, convert<i8<L>>(bitcast<i32<L>>(bits)));
+    store<L, int8_t>(bytes + i, convert<i8<L>>(tenon::detail::bitcast<i32<L>>(bits)));
   }
   const auto all = int32_t(sum_lanes<uint32_t>(sum));
-  row[Shape::scales + b] = bitcast<uint32_t>(largest / 127);
-  row[Shape::sums + b] = Shape::has_zero_points ? bitcast<uint32_t>(float(all))
+  row[Shape::scales + b] = tenon::detail::bitcast<uint32_t>(largest / 127);
+  row[Shape::sums + b] = Shape::has_zero_points ? tenon::detail::bitcast<uint32_t>(float(all))
                                                 : uint32_t(-Shape::excess) * uint32_t(all);
   uint32_t *to = row + b * Shape::words;
   constexpr int per_byte = Shape::per_byte, halves = Shape::How::halves;

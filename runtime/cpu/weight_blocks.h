@@ -4,6 +4,7 @@
 #define TENON_RUNTIME_CPU_WEIGHT_BLOCKS_H
 
 #include "common/packed.h"
+#include "common/values.h"
 
 namespace tenon {
 namespace cpu {
