@@ -88,9 +88,11 @@ void PlaceTable::write(SourceWriter &w) const {
     if (entries_[k].empty() || !kKinds[k].type)
       continue;
     w.comment(kKinds[k].heading);
+    // Kernels may have what stands there as numbers of their own.
     for (const Entry &e : entries_[k])
-      w.line("constexpr " + std::string(kKinds[k].type) + " " + kKinds[k].prefix + e.name + " = " +
-             std::to_string(e.value) + ";" + (e.comment.empty() ? "" : " // " + e.comment));
+      w.line("[[maybe_unused]] constexpr " + std::string(kKinds[k].type) + " " + kKinds[k].prefix +
+             e.name + " = " + std::to_string(e.value) + ";" +
+             (e.comment.empty() ? "" : " // " + e.comment));
   }
   w.line("} // namespace at");
   w.line("");

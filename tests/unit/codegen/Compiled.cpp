@@ -13,6 +13,7 @@
 #include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <algorithm>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <random>
@@ -245,10 +246,9 @@ void checkOn(const CompiledCase &c, const std::string &targetName) {
       folder.file("model.cpp") + " 2> " + folder.file("messages");
   if (std::system(command.c_str()) != 0) {
     auto log = llvm::MemoryBuffer::getFile(folder.file("messages"));
-    const size_t steps = source.find("void run_all");
     ADD_FAILURE() << command << "\n"
                   << (*log)->getBuffer().take_front(6000).str() << toString(*module)
-                  << source.substr(steps < 6000 ? 0 : steps - 6000);
+                  << source.substr(source.size() - std::min<size_t>(source.size(), 12000));
     return;
   }
   call(folder.file("model.so"), options.prefix, module->graph(), module->symbols, values, inputs,
