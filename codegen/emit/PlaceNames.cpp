@@ -4,6 +4,8 @@
 #include "codegen/core/TypeText.h"
 #include "ir/Names.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 namespace tenon {
 namespace {
 

@@ -5,6 +5,8 @@
 #include "codegen/emit/BodyWriter.h"
 #include "ir/Names.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 #include <cstdlib>
 
 namespace tenon {

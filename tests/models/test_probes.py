@@ -125,9 +125,9 @@ class Carried(Probe):
 
     targets = ("interpreter", "cpu:generic")
     # What a generated file says where a state moves, where any does, and where a row is appended.
-    replaces = r"memcpy\(f\.state<float>\(0\), "
-    moves = r"memcpy|memmove|_copy"
-    appends = r"f\.state<float>\(0\) \+ f\.dims\[0\] \* 8"
+    replaces = r"memcpy\(f\.state<float>\(at::state_\w+\), "
+    moves = r"memcpy|memmove|_copy[(<]"
+    appends = r"f\.state<float>\(at::state_\w+\) \+ f\.dims\[0\] \* 8"
 
     def steps(self, name, inputs, outputs, state, ranges=()):
         """Each data set on its own with the state as an input, then all of them as one sequence from
@@ -273,7 +273,7 @@ class CarriedOnCuda(OnCuda, Carried):
 
     targets = (OnCuda.target,)
     replaces = r"status carry0\("
-    moves = r"status carry|_copy"
+    moves = r"status carry|_copy[(<]"
 
 
 class Decoder(Probe):
