@@ -490,7 +490,7 @@ class OnCuda(Generated):
     @classmethod
     def built(cls, logits):
         source = cls.folder / f"{logits}.cu"
-        return cls.library(cls.compiled(cls.model, source, f"--decoder={CAPACITY},logits={logits}"))
+        return cls.shared_library(cls.compiled(cls.model, source, f"--decoder={CAPACITY},logits={logits}"))
 
     @classmethod
     def compiled(cls, model, source, *words):
@@ -499,7 +499,7 @@ class OnCuda(Generated):
         return source
 
     @classmethod
-    def library(cls, source):
+    def shared_library(cls, source):
         target, nvcc = cls.GPU or "cuda:sm_80", "nvcc" if cls.GPU else str(ROOT / "tests/tools/emulated-nvcc")
         arch = target.partition("sm_")[2]
         words = [nvcc, "-std=c++17", "-O1", "-shared", *(["-Xcompiler=-fPIC"] if cls.GPU else ["-fPIC"]),
@@ -547,7 +547,7 @@ class HalfOnCuda(DecoderTest):
         model = build(self.folder / "half.onnx", TensorProto.FLOAT16)
         source = OnCuda.compiled(model, self.folder / "half.cu", f"--decoder={CAPACITY}", *words)
         text = source.read_text()
-        program = Program(OnCuda.library(source), "half")
+        program = Program(OnCuda.shared_library(source), "half")
         program.logit = np.float16
         self.addCleanup(program.close)
         return program, text
