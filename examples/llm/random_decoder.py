@@ -31,6 +31,10 @@ class Config:
     rms_norm_eps: float = 1e-6
     seed: int = 11
 
+    @property
+    def head_size(self):
+        return self.hidden_size // self.num_attention_heads
+
     @staticmethod
     def read(path):
         known = {field.name for field in dataclasses.fields(Config)}
@@ -44,7 +48,7 @@ def build(path, config, element=TensorProto.FLOAT):
     kind = helper.tensor_dtype_to_np_dtype(element)
     random = np.random.default_rng(config.seed)
     heads, key_heads, hidden = config.num_attention_heads, config.num_key_value_heads, config.hidden_size
-    width = hidden // heads
+    width = config.head_size
     nodes, weights, values = [], {}, []
 
     def weight(name, *shape):

@@ -15,112 +15,26 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/tools"))
+sys.path[:0] = [str(ROOT / "tests/tools"), str(ROOT / "examples/llm")]
 from project_venv import require
 
 require("numpy", "onnx", "onnxruntime")
 
 import numpy as np
 import onnx
+import random_decoder
+from decoder_reference import Reference
 from generated import Model, build_library, compile_model
 from onnx import TensorProto, helper, numpy_helper
 from tenon import build_flags, tenon
 from tensors import plain_session
 
-LAYERS, HEADS, KEY_HEADS, WIDTH, VOCABULARY, CAPACITY = 2, 4, 2, 16, 24, 40
-HIDDEN = HEADS * WIDTH
+VOCABULARY, CAPACITY = 24, 40
+CONFIG = random_decoder.Config(vocab_size=VOCABULARY, max_position_embeddings=CAPACITY, rope_theta=100)
 
 
 def build(path, element=TensorProto.FLOAT):
-    """A decoder as onnxruntime-genai's builder writes them: the mask's sum says where the last key is,
-    queries, keys and values come side by side, the head is the embedding turned around. Its weights are
-    numbers of fp16, whatever its elements."""
-    random = np.random.default_rng(11)
-    kind = helper.tensor_dtype_to_np_dtype(element)
-    nodes, weights = [], {}
-
-    def weight(name, *shape):
-        weights[name] = (random.standard_normal(shape) / np.sqrt(shape[0])).astype(np.float16).astype(kind)
-        return name
-
-    def node(op, inputs, outputs, domain="", **attributes):
-        nodes.append(helper.make_node(op, inputs, outputs, domain=domain, name=outputs[0], **attributes))
-        return outputs[0]
-
-    def norm(x, name):
-        weights[name] = random.uniform(0.5, 1.5, HIDDEN).astype(np.float16).astype(kind)
-        return node("SimplifiedLayerNormalization", [x, name], [f"{name}.y"], axis=-1, epsilon=1e-6)
-
-    angles = np.arange(CAPACITY)[:, None] / 100 ** (np.arange(WIDTH // 2) / (WIDTH // 2))
-    weights |= {"cos": np.cos(angles).astype(np.float16).astype(kind), "sin": np.sin(angles).astype(np.float16).astype(kind),
-                "one": np.array([1]), "axis": np.array(1)}  # fmt: skip
-    node("ReduceSum", ["attention_mask", "one"], ["mask.sum"])
-    node("Cast", [node("Sub", ["mask.sum", "one"], ["mask.last"])], ["seqlens_k"], to=TensorProto.INT32)
-    node("Gather", [node("Shape", ["attention_mask"], ["mask.shape"]), "axis"], ["mask.total"], axis=0)
-    node("Cast", ["mask.total"], ["total_length"], to=TensorProto.INT32)
-    x = node("Gather", [weight("embedding", VOCABULARY, HIDDEN), "input_ids"], ["x"], axis=0)
-    values = []
-    for i in range(LAYERS):
-        packed = (HEADS + 2 * KEY_HEADS) * WIDTH
-        qkv = node("MatMul", [norm(x, f"norm{i}"), weight(f"qkv{i}.w", HIDDEN, packed)], [f"qkv{i}"])
-        values.append(helper.make_tensor_value_info(qkv, element, ["batch_size", "sequence_length", packed]))
-        caches = [f"past_key_values.{i}.key", f"past_key_values.{i}.value"]
-        node("GroupQueryAttention", [qkv, "", "", *caches, "seqlens_k", "total_length", "cos", "sin"],
-             [f"attention{i}", f"present.{i}.key", f"present.{i}.value"], "com.microsoft",
-             num_heads=HEADS, kv_num_heads=KEY_HEADS, do_rotary=1)  # fmt: skip
-        out = node("MatMul", [f"attention{i}", weight(f"out{i}.w", HIDDEN, HIDDEN)], [f"out{i}"])
-        x = node("Add", [x, out], [f"mid{i}"])
-        y = norm(x, f"post{i}")
-        gate = node("MatMul", [y, weight(f"gate{i}.w", HIDDEN, 2 * HIDDEN)], [f"gate{i}"])
-        gate = node("Mul", [gate, node("Sigmoid", [gate], [f"sigmoid{i}"])], [f"silu{i}"])
-        up = node("MatMul", [y, weight(f"up{i}.w", HIDDEN, 2 * HIDDEN)], [f"up{i}"])
-        down = weight(f"down{i}.w", 2 * HIDDEN, HIDDEN)
-        x = node("Add", [x, node("MatMul", [node("Mul", [gate, up], [f"mlp{i}"]), down], [f"down{i}"])], [f"x{i}"])
-    head = node("Transpose", ["embedding"], ["head"], perm=[1, 0])
-    node("MatMul", [norm(x, "norm"), head], ["logits"])
-
-    def info(name, *shape, kind=element):
-        return helper.make_tensor_value_info(name, kind, list(shape))
-
-    def caches(stem, length):
-        return [info(f"{stem}.{i}.{k}", "batch_size", KEY_HEADS, length, "kv_cache_dim")
-                for i in range(LAYERS) for k in ("key", "value")]  # fmt: skip
-
-    graph = helper.make_graph(
-        nodes, "decoder",
-        [info("input_ids", "batch_size", "sequence_length", kind=TensorProto.INT64),
-         info("attention_mask", "batch_size", "total_sequence_length", kind=TensorProto.INT64),
-         *caches("past_key_values", "past_sequence_length")],
-        [info("logits", "batch_size", "sequence_length", VOCABULARY), *caches("present", "total_sequence_length")],
-        [numpy_helper.from_array(value, name) for name, value in weights.items()], value_info=values)  # fmt: skip
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    onnx.save(helper.make_model(graph, ir_version=8, opset_imports=opsets), path)
-    return path
-
-
-class Reference:
-    """ONNX Runtime on the file, its caches kept from step to step."""
-
-    def __init__(self, session):
-        self.session, self.length = session, 0
-        self.names = [o.name for o in session.get_outputs()]
-        self.past = {i.name: np.zeros([1, KEY_HEADS, 0, WIDTH], np.float32) for i in session.get_inputs()
-                     if i.name.startswith("past")}  # fmt: skip
-
-    def run(self, tokens):
-        """Logits [tokens, vocabulary]."""
-        self.length += len(tokens)
-        given = {"input_ids": np.array([tokens]), "attention_mask": np.ones([1, self.length], np.int64)}
-        found = dict(zip(self.names, self.session.run(self.names, given | self.past)))
-        self.past = {name: found[name.replace("past_key_values", "present")] for name in self.past}
-        return found["logits"][0]
-
-    def greedy(self, logits, count):
-        tokens = []
-        for _ in range(count):
-            tokens.append(int(logits.argmax()))
-            logits = self.run(tokens[-1:])[-1]
-        return tokens
+    return random_decoder.build(str(path), CONFIG, element)
 
 
 class Sampling(ctypes.Structure):
@@ -215,7 +129,7 @@ class DecoderTest(unittest.TestCase):
 class Interpreted(DecoderTest):
     def test_steps(self):
         """Each step alone, its caches given: a prompt of five tokens, then one and two."""
-        reference = Reference(self.session)
+        reference = Reference(self.session, CONFIG.head_size)
         for step, tokens in enumerate((self.prompt[:5], self.prompt[5:6], self.prompt[6:8])):
             for target in ("interpreter", "cpu:native"):
                 given = [f"--input=input_ids={self.save('ids', np.array([tokens]))}"]
@@ -225,7 +139,7 @@ class Interpreted(DecoderTest):
                                f"--save={out}", *given)  # fmt: skip
                 self.assertEqual(answer.status, 0, answer.errors or answer.output)
                 found = np.load(out / "logits.npy")[0]
-                expected = Reference(self.session)
+                expected = Reference(self.session, CONFIG.head_size)
                 expected.past, expected.length = dict(reference.past), reference.length
                 self.close(found, expected.run(tokens))
             reference.run(tokens)
@@ -258,7 +172,7 @@ class Generated(DecoderTest):
     def test_steps(self):
         """A prompt in two pieces (16 and 5), then a few tokens at a time: logits of the last rows."""
         for logits in ("last", "all"):
-            program, reference = self.program(logits), Reference(self.session)
+            program, reference = self.program(logits), Reference(self.session, CONFIG.head_size)
             expected = reference.run(self.prompt)
             code, found = program.tokens(self.prompt, 1)
             self.assertEqual(code, OK)
@@ -271,14 +185,14 @@ class Generated(DecoderTest):
             self.assertEqual(program.length(), reference.length)
 
     def test_rows_across_pieces(self):
-        program, reference = self.program("all"), Reference(self.session)
+        program, reference = self.program("all"), Reference(self.session, CONFIG.head_size)
         code, found = program.tokens(self.prompt, 19)
         self.assertEqual(code, OK)
         self.close(found, reference.run(self.prompt)[2:])
 
     def test_greedy(self):
         """The tokens are ONNX Runtime's; a stop token ends them and is not appended."""
-        program, reference = self.program("last"), Reference(self.session)
+        program, reference = self.program("last"), Reference(self.session, CONFIG.head_size)
         expected = reference.greedy(reference.run(self.prompt)[-1], 12)
         self.assertEqual(program.tokens(self.prompt, 0)[0], OK)
         self.assertEqual(program.generate(12), (OK, expected))
@@ -293,7 +207,7 @@ class Generated(DecoderTest):
 
     def test_taken_back(self):
         """What is taken back is as if it had never been; there are no logits to draw from then."""
-        program, reference = self.program("last"), Reference(self.session)
+        program, reference = self.program("last"), Reference(self.session, CONFIG.head_size)
         self.assertEqual(program.generate(1), (NO_LOGITS, []))
         self.assertEqual(program.tokens(self.prompt + [1, 2, 3, 4], 0)[0], OK)
         self.assertEqual(program.set_length(len(self.prompt) + 5), INVALID)
@@ -306,7 +220,7 @@ class Generated(DecoderTest):
 
     def test_full(self):
         """What does not fit is refused, and nothing changes."""
-        program, reference = self.program("last"), Reference(self.session)
+        program, reference = self.program("last"), Reference(self.session, CONFIG.head_size)
         self.assertEqual(program.tokens(self.prompt, 0)[0], OK)
         self.assertEqual(program.tokens([1] * (CAPACITY - len(self.prompt) + 1), 0)[0], FULL)
         self.assertEqual(program.length(), len(self.prompt))
@@ -327,7 +241,7 @@ class Generated(DecoderTest):
     def test_sampled(self):
         """One seed gives the same tokens each time; counts of what is drawn follow the softmax over what
         top_k and top_p leave."""
-        program, reference = self.program("last"), Reference(self.session)
+        program, reference = self.program("last"), Reference(self.session, CONFIG.head_size)
         logits = reference.run(self.prompt)[-1].astype(np.float64) / 0.7
         order = np.argsort(-logits)
         chances = np.exp(logits - logits.max())
@@ -474,7 +388,7 @@ class Header(DecoderTest):
                         "-fno-exceptions", "-c", self.folder / "drive.cpp", "-o", self.folder / "drive.o"], check=True)  # fmt: skip
         subprocess.run([compiler, *build_flags(source), "-O1", self.folder / "drive.o", source, "-o", built], check=True)
         done = subprocess.run([built, *map(str, self.prompt)], stdout=subprocess.PIPE, text=True, check=True)
-        lines, reference = done.stdout.splitlines(), Reference(self.session)
+        lines, reference = done.stdout.splitlines(), Reference(self.session, CONFIG.head_size)
         expected = reference.run(self.prompt)[-2:]
         self.close([[float(x) for x in line.split()] for line in lines[:2]], expected)
         self.assertEqual([int(x) for x in lines[2].split()], reference.greedy(expected[-1], 9))
@@ -530,7 +444,7 @@ class OnCuda(Generated):
             self.assertEqual(*answers)
 
     def test_stopped_at_once(self):
-        program, reference = self.program("last"), Reference(self.session)
+        program, reference = self.program("last"), Reference(self.session, CONFIG.head_size)
         first = int(reference.run(self.prompt)[-1].argmax())
         self.assertEqual(program.tokens(self.prompt, 0)[0], OK)
         for _ in range(2):
@@ -557,15 +471,15 @@ class HalfOnCuda(DecoderTest):
         program, text = self.program("--only=tactic.decode_attention,tactic.decode_attention_cached,tactic.strip,"
                                      "tactic.strip_joined,tactic.map,tactic.gather,tactic.reduce,tactic.shape_of,"
                                      "tactic.normalize")  # fmt: skip
-        self.assertEqual(text.count("cuda::make_appended_rows<false"), LAYERS)
-        reference = Reference(self.session)
+        self.assertEqual(text.count("cuda::make_appended_rows<false"), CONFIG.num_hidden_layers)
+        reference = Reference(self.session, CONFIG.head_size)
         for tokens in (self.prompt, [3], [5], [1, 2, 5], [7]):
             expected = reference.run(tokens)
             code, found = program.tokens(tokens, 1)
             self.assertEqual(code, OK)
             np.testing.assert_allclose(found[0].astype(np.float32), expected[-1], atol=0.02 * np.abs(expected).max())
         self.assertEqual(program.set_length(len(self.prompt)), OK)
-        again = Reference(self.session)
+        again = Reference(self.session, CONFIG.head_size)
         again.run(self.prompt)
         expected = again.run([9])
         code, found = program.tokens([9], 1)
@@ -597,7 +511,7 @@ class Examples(DecoderTest):
                  self.folder / "generate"]  # fmt: skip
         done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr[-2000:])
-        reference, prompt = Reference(self.session), " ".join(map(str, self.prompt))
+        reference, prompt = Reference(self.session, CONFIG.head_size), " ".join(map(str, self.prompt))
         expected = reference.greedy(reference.run(self.prompt)[-1], 8)
         done = subprocess.run([str(self.folder / "generate"), "8"], capture_output=True, text=True, input=prompt)
         self.assertEqual(done.returncode, 0, done.stderr)

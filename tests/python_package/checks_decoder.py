@@ -13,31 +13,13 @@ import onnxruntime
 import tenon
 
 SOURCE = pathlib.Path(os.environ["TENON_SOURCE_DIR"])
-sys.path.insert(0, str(SOURCE / "examples/llm"))
+sys.path[:0] = [str(SOURCE / "examples/llm"), str(SOURCE / "tests/models")]
 
 import random_decoder
+from decoder_reference import Reference
 
 CAPACITY = 48
 CONFIG = random_decoder.Config(max_position_embeddings=CAPACITY)
-
-
-class Reference:
-    """ONNX Runtime on the file, its caches kept from step to step."""
-
-    def __init__(self, path):
-        self.session, self.length = onnxruntime.InferenceSession(path), 0
-        self.names = [o.name for o in self.session.get_outputs()]
-        width = CONFIG.hidden_size // CONFIG.num_attention_heads
-        self.past = {i.name: np.zeros([1, CONFIG.num_key_value_heads, 0, width], np.float32)
-                     for i in self.session.get_inputs() if i.name.startswith("past")}  # fmt: skip
-
-    def run(self, tokens):
-        """Logits [tokens, vocabulary]."""
-        self.length += len(tokens)
-        given = {"input_ids": np.array([tokens]), "attention_mask": np.ones([1, self.length], np.int64)}
-        found = dict(zip(self.names, self.session.run(self.names, given | self.past)))
-        self.past = {name: found[name.replace("past_key_values", "present")] for name in self.past}
-        return found["logits"][0]
 
 
 class Decoder(unittest.TestCase):
@@ -54,12 +36,11 @@ class Decoder(unittest.TestCase):
         return self.modules[logits].context()
 
     def greedy(self, count):
-        reference, tokens = Reference(self.path), []
-        row = reference.run(self.prompt)[-1]
-        for _ in range(count):
-            tokens.append(int(row.argmax()))
-            row = reference.run(tokens[-1:])[-1]
-        return tokens
+        reference = self.reference()
+        return reference.greedy(reference.run(self.prompt)[-1], count)
+
+    def reference(self):
+        return Reference(onnxruntime.InferenceSession(self.path), CONFIG.head_size)
 
     def test_what_it_holds(self):
         module = self.modules["last"]
@@ -71,7 +52,7 @@ class Decoder(unittest.TestCase):
 
     def test_logits_are_those_of_onnxruntime(self):
         for logits, rows in (("last", 3), ("all", 21)):
-            context, expected = self.sequence(logits), Reference(self.path).run(self.prompt)
+            context, expected = self.sequence(logits), self.reference().run(self.prompt)
             found = context.run_tokens(np.array([self.prompt]), rows=rows)
             self.assertEqual((found.shape, found.dtype), ((rows, CONFIG.vocab_size), np.float32))
             np.testing.assert_allclose(found, expected[-rows:], rtol=2e-4, atol=2e-4)
@@ -100,7 +81,7 @@ class Decoder(unittest.TestCase):
 
     def test_runs_between_them(self):
         """The model's own inputs and outputs go on from the same sequence, and the other way round."""
-        context, reference = self.sequence("all"), Reference(self.path)
+        context, reference = self.sequence("all"), self.reference()
         context.run_tokens(self.prompt[:5], rows=0)
         found = context(np.array([self.prompt[5:8]]))
         expected = reference.run(self.prompt[:8])
