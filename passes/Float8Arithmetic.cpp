@@ -95,11 +95,7 @@ bool contractPattern(Operation &op, Rewriter &rw) {
   b.location = op.loc();
   Value *sum = b.value(op.kind(), {c->x.q, c->w.q}, op.attributes());
   const PerChannel scale = zip(c->w.scale, c->x.scale, [](double w, double x) { return w * x; });
-  Value *y = sum ? buildScaled(b, sum, scale, outputChannel(op)) : nullptr;
-  if (!y)
-    return false;
-  rw.replace(op, y);
-  return true;
+  return sum && rw.replace(op, buildScaled(b, sum, scale, outputChannel(op)));
 }
 
 /// The division by a constant whose quotient a map stores in f8e4m3; null where there is none.

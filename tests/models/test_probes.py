@@ -124,9 +124,10 @@ class Carried(Probe):
     """Values carried in the context: every step gets the new input alone."""
 
     targets = ("interpreter", "cpu:generic")
-    # What a generated file says where a state moves, where any does, and where a row is appended.
+    # What a generated file says where a state moves, where any does or where old rows are read by themselves, and where
+    # a row is appended.
     replaces = r"memcpy\(f\.state<float>\(at::state_\w+\), "
-    moves = r"memcpy|memmove|_copy[(<]"
+    moves = r"memcpy|memmove|at::state_(keys|values)\)"
     appends = r"f\.state<float>\(at::state_\w+\) \+ f\.dims\[0\] \* 8"
 
     def steps(self, name, inputs, outputs, state, ranges=()):
@@ -273,7 +274,7 @@ class CarriedOnCuda(OnCuda, Carried):
 
     targets = (OnCuda.target,)
     replaces = r"status carry0\("
-    moves = r"status carry|_copy[(<]"
+    moves = r"status carry|at::state_(keys|values)\)"
 
 
 class Decoder(Probe):

@@ -4,7 +4,8 @@
 //   wgmma_shared<T, n, a_transposed, b_transposed>   A and B in shared memory, by descriptor
 //   wgmma_registers<T, n, b_transposed>              A in registers, B in shared memory
 //
-// k is 32 bytes: 16 for f16 and bf16, 8 for float, which is read as tf32. Lane l of warp w holds
+// k is 32 bytes: 16 for f16 and bf16, 8 for float, which is read as tf32, 32 for f8e4m3. Lane l of
+// warp w holds
 //   D   d[4*j + {0,1}]: row 16*w + l/4, columns 8*j + 2*(l%4) + {0,1};  d[4*j + {2,3}]: row + 8
 //   A   f16, bf16: as mma m16n8k16;  tf32: a[0] row l/4, k l%4; a[1] row + 8; a[2] k + 4; a[3] both
 //
@@ -207,30 +208,46 @@ struct wgmma_shared<bf16, N, ATransposed, BTransposed> {
 #endif
   }
 };
+#define TENON_WGMMA_K_MAJOR(k, types)                                                              \
+  if constexpr (N == 16)                                                                           \
+    TENON_WGMMA_SHARED(16, k, types, "", "8", "9", "10", );                                        \
+  else if constexpr (N == 32)                                                                      \
+    TENON_WGMMA_SHARED(32, k, types, "", "16", "17", "18", );                                      \
+  else if constexpr (N == 64)                                                                      \
+    TENON_WGMMA_SHARED(64, k, types, "", "32", "33", "34", );                                      \
+  else if constexpr (N == 96)                                                                      \
+    TENON_WGMMA_SHARED(96, k, types, "", "48", "49", "50", );                                      \
+  else if constexpr (N == 128)                                                                     \
+    TENON_WGMMA_SHARED(128, k, types, "", "64", "65", "66", );                                     \
+  else if constexpr (N == 160)                                                                     \
+    TENON_WGMMA_SHARED(160, k, types, "", "80", "81", "82", );                                     \
+  else if constexpr (N == 192)                                                                     \
+    TENON_WGMMA_SHARED(192, k, types, "", "96", "97", "98", );                                     \
+  else if constexpr (N == 224)                                                                     \
+    TENON_WGMMA_SHARED(224, k, types, "", "112", "113", "114", );                                  \
+  else if constexpr (N == 256)                                                                     \
+    TENON_WGMMA_SHARED(256, k, types, "", "128", "129", "130", );
+
 template <int N> struct wgmma_shared<float, N, false, false> {
   using sum = float;
   static constexpr int m = 64, n = N, k = 8;
-  static_assert(N == 16 || (N % 32 == 0 && N <= 256), "widths that have a row below");
+  static_assert(N == 16 || (N % 32 == 0 && N <= 256), "widths that have a row above");
   TENON_DEVICE static void multiply(float (&d)[N / 2], uint64_t a, uint64_t b, bool accumulate) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    if constexpr (N == 16)
-      TENON_WGMMA_SHARED(16, "8", "tf32.tf32", "", "8", "9", "10", );
-    else if constexpr (N == 32)
-      TENON_WGMMA_SHARED(32, "8", "tf32.tf32", "", "16", "17", "18", );
-    else if constexpr (N == 64)
-      TENON_WGMMA_SHARED(64, "8", "tf32.tf32", "", "32", "33", "34", );
-    else if constexpr (N == 96)
-      TENON_WGMMA_SHARED(96, "8", "tf32.tf32", "", "48", "49", "50", );
-    else if constexpr (N == 128)
-      TENON_WGMMA_SHARED(128, "8", "tf32.tf32", "", "64", "65", "66", );
-    else if constexpr (N == 160)
-      TENON_WGMMA_SHARED(160, "8", "tf32.tf32", "", "80", "81", "82", );
-    else if constexpr (N == 192)
-      TENON_WGMMA_SHARED(192, "8", "tf32.tf32", "", "96", "97", "98", );
-    else if constexpr (N == 224)
-      TENON_WGMMA_SHARED(224, "8", "tf32.tf32", "", "112", "113", "114", );
-    else if constexpr (N == 256)
-      TENON_WGMMA_SHARED(256, "8", "tf32.tf32", "", "128", "129", "130", );
+    TENON_WGMMA_K_MAJOR("8", "tf32.tf32")
+#else
+    (void)d, (void)a, (void)b, (void)accumulate;
+#endif
+  }
+};
+/// Sums have fewer bits than fp32 (tile/tensor_cores_fp8.cuh).
+template <int N> struct wgmma_shared<f8e4m3, N, false, false> {
+  using sum = float;
+  static constexpr int m = 64, n = N, k = 32;
+  static_assert(N == 16 || (N % 32 == 0 && N <= 256), "widths that have a row above");
+  TENON_DEVICE static void multiply(float (&d)[N / 2], uint64_t a, uint64_t b, bool accumulate) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    TENON_WGMMA_K_MAJOR("32", "e4m3.e4m3")
 #else
     (void)d, (void)a, (void)b, (void)accumulate;
 #endif
@@ -347,6 +364,7 @@ template <int N> struct wgmma_registers<float, N, false> {
   }
 };
 
+#undef TENON_WGMMA_K_MAJOR
 #undef TENON_WGMMA_SHARED
 #undef TENON_WGMMA_REGISTERS
 

@@ -36,6 +36,19 @@ struct cores_of_halves {
   };
 };
 
+/// Operands of 8 bits, multiplied as they are stored.
+template <class Sum> struct cores_of_bytes {
+  using sum = Sum;
+  template <class A, class B> using element_of_a = A;
+  template <class B> using element = B;
+  static constexpr int steps = 1;
+  static constexpr bool as_loaded = true;
+  template <int Count> struct fragment {
+    unsigned r[Count];
+    TENON_DEVICE void set(int i, unsigned bits) { r[i] = bits; }
+  };
+};
+
 } // namespace cuda
 } // namespace tenon
 

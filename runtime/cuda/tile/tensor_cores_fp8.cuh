@@ -20,16 +20,7 @@ namespace cuda {
 template <class Element>
 inline constexpr bool is_promoted = tenon::detail::is_same<Element, f8e4m3>;
 
-struct tensor_cores_fp8_sm89 {
-  using sum = float;
-  template <class A, class B> using element_of_a = A;
-  template <class B> using element = B;
-  static constexpr int steps = 1;
-  static constexpr bool as_loaded = true;
-  template <int Count> struct fragment {
-    unsigned r[Count];
-    TENON_DEVICE void set(int i, unsigned bits) { r[i] = bits; }
-  };
+struct tensor_cores_fp8_sm89 : cores_of_bytes<float> {
   TENON_FN static constexpr bool runs_on(target t) { return t.arch >= 890; }
   template <class T>
   TENON_DEVICE static void multiply(float (&d)[4], const fragment<4> &a, const fragment<2> &b) {

@@ -10,20 +10,7 @@
 namespace tenon {
 namespace cuda {
 
-/// Bytes, multiplied as they are stored.
-struct cores_of_bytes {
-  using sum = int;
-  template <class A, class B> using element_of_a = A;
-  template <class B> using element = B;
-  static constexpr int steps = 1;
-  static constexpr bool as_loaded = true;
-  template <int Count> struct fragment {
-    unsigned r[Count];
-    TENON_DEVICE void set(int i, unsigned bits) { r[i] = bits; }
-  };
-};
-
-struct tensor_cores_int8_sm75 : cores_of_bytes {
+struct tensor_cores_int8_sm75 : cores_of_bytes<int> {
   TENON_FN static constexpr bool runs_on(target t) { return t.arch >= 750; }
   template <class T>
   TENON_DEVICE static void multiply(int (&d)[4], const fragment<4> &a, const fragment<2> &b) {
@@ -35,7 +22,7 @@ struct tensor_cores_int8_sm75 : cores_of_bytes {
   }
 };
 
-struct tensor_cores_int8_sm80 : cores_of_bytes {
+struct tensor_cores_int8_sm80 : cores_of_bytes<int> {
   TENON_FN static constexpr bool runs_on(target t) { return t.arch >= 800; }
   template <class T>
   TENON_DEVICE static void multiply(int (&d)[4], const fragment<4> &a, const fragment<2> &b) {

@@ -14,7 +14,6 @@
 
 #include "cuda/ptx/ldmatrix.cuh"
 #include "cuda/ptx/named_barrier.cuh"
-#include "cuda/ptx/wgmma_fp8.cuh"
 #include "cuda/ptx/wgmma_int8.cuh"
 #include "cuda/tile/fragment_prologue.cuh"
 #include "cuda/tile/tensor_cores_fp8.cuh"
@@ -39,37 +38,51 @@ template <class Mma, int Blocks> struct warpgroup_sums {
   }
 };
 
+/// Both operands of a tile in the ring's buffers, rows of A from m_offset on and columns of B from
+/// n_offset on.
+template <class Ring, class Mma, int Blocks, int TileK> class shared_operands {
+public:
+  TENON_DEVICE shared_operands(const Ring &ring, int m_offset, int n_offset)
+      : a_(tile_of_a::advance(a_tile::descriptor(ring.a(0)), a_tile::offset(m_offset, 0))),
+        b_(tile_of_b::advance(b_tile::descriptor(ring.b(0)), b_tile::offset(n_offset, 0))) {}
+
+  /// Starts the multiplications of a stage, as one group; `add`: to what the sums hold.
+  TENON_DEVICE void multiply(warpgroup_sums<Mma, Blocks> &sum, int stage, bool add) const {
+    const uint64_t a = tile_of_a::advance(a_, stage * a_tile::bytes);
+    const uint64_t b = tile_of_b::advance(b_, stage * b_tile::bytes);
+    ptx::wgmma_group::fence();
+    TENON_UNROLL
+    for (int k = 0; k < TileK; k += Mma::k) {
+      TENON_UNROLL
+      for (int i = 0; i < Blocks; ++i)
+        Mma::multiply(sum.block(i), tile_of_a::advance(a, a_tile::offset(64 * i, k)),
+                      tile_of_b::advance(b, b_tile::offset(0, k)), k > 0 || add);
+    }
+    ptx::wgmma_group::commit();
+  }
+
+private:
+  using a_tile = typename Ring::a_tile;
+  using b_tile = typename Ring::b_tile;
+  using tile_of_a = ptx::wgmma_tile<a_tile::span>;
+  using tile_of_b = ptx::wgmma_tile<b_tile::span>;
+  uint64_t a_, b_;
+};
+
 /// Both operands from shared memory. The last step's multiplications, or more where buffers are not
 /// released, may be under way on return: its buffer is the caller's to release.
 template <class Ring, class Mma, int Blocks, int TileK, bool Once = false> struct tile_products {
   static constexpr bool releases_last = false;
-  using a_tile = typename Ring::a_tile;
-  using b_tile = typename Ring::b_tile;
   Ring ring;
 
   TENON_DEVICE void multiply(warpgroup_sums<Mma, Blocks> &sum, typename Ring::position &at,
                              const block_part &part, int m_offset, int n_offset = 0) const {
-    using tile_of_a = ptx::wgmma_tile<a_tile::span>;
-    using tile_of_b = ptx::wgmma_tile<b_tile::span>;
-    const uint64_t first =
-        tile_of_a::advance(a_tile::descriptor(ring.a(0)), a_tile::offset(m_offset, 0));
-    const uint64_t first_b =
-        tile_of_b::advance(b_tile::descriptor(ring.b(0)), b_tile::offset(n_offset, 0));
+    const shared_operands<Ring, Mma, Blocks, TileK> operands(ring, m_offset, n_offset);
     int before = 0;
     TENON_NO_UNROLL
     for (int step = part.first; step < part.end; ++step) {
       ring.all().full[at.stage].wait(at.parity);
-      const uint64_t a = tile_of_a::advance(first, at.stage * a_tile::bytes);
-      const uint64_t b = tile_of_b::advance(first_b, at.stage * b_tile::bytes);
-      ptx::wgmma_group::fence();
-      TENON_UNROLL
-      for (int k = 0; k < TileK; k += Mma::k) {
-        TENON_UNROLL
-        for (int i = 0; i < Blocks; ++i)
-          Mma::multiply(sum.block(i), tile_of_a::advance(a, a_tile::offset(64 * i, k)),
-                        tile_of_b::advance(b, b_tile::offset(0, k)), k > 0 || step > part.first);
-      }
-      ptx::wgmma_group::commit();
+      operands.multiply(sum, at.stage, step > part.first);
       if constexpr (Once) {
         if (step > part.first && step <= part.end - Ring::stages) {
           ptx::wgmma_group::wait<1>();
@@ -90,35 +103,18 @@ template <class Ring, class Mma, int Blocks, int TileK, bool Once = false> struc
 /// each step (is_promoted). While a warpgroup adds up, another one multiplies.
 template <class Ring, class Mma, int Blocks, int TileK> struct promoted_products {
   static constexpr bool releases_last = true;
-  using a_tile = typename Ring::a_tile;
-  using b_tile = typename Ring::b_tile;
   static_assert(TileK <= 128, "few products before a promotion");
   Ring ring;
 
   TENON_DEVICE void multiply(warpgroup_sums<Mma, Blocks> &sum, typename Ring::position &at,
                              const block_part &part, int m_offset, int n_offset = 0) const {
-    using tile_of_a = ptx::wgmma_tile<a_tile::span>;
-    using tile_of_b = ptx::wgmma_tile<b_tile::span>;
-    const uint64_t first =
-        tile_of_a::advance(a_tile::descriptor(ring.a(0)), a_tile::offset(m_offset, 0));
-    const uint64_t first_b =
-        tile_of_b::advance(b_tile::descriptor(ring.b(0)), b_tile::offset(n_offset, 0));
+    const shared_operands<Ring, Mma, Blocks, TileK> operands(ring, m_offset, n_offset);
     sum.clear();
     TENON_NO_UNROLL
     for (int step = part.first; step < part.end; ++step, at.next()) {
       ring.all().full[at.stage].wait(at.parity);
-      const uint64_t a = tile_of_a::advance(first, at.stage * a_tile::bytes);
-      const uint64_t b = tile_of_b::advance(first_b, at.stage * b_tile::bytes);
       warpgroup_sums<Mma, Blocks> products;
-      ptx::wgmma_group::fence();
-      TENON_UNROLL
-      for (int k = 0; k < TileK; k += Mma::k) {
-        TENON_UNROLL
-        for (int i = 0; i < Blocks; ++i)
-          Mma::multiply(products.block(i), tile_of_a::advance(a, a_tile::offset(64 * i, k)),
-                        tile_of_b::advance(b, b_tile::offset(0, k)), k > 0);
-      }
-      ptx::wgmma_group::commit();
+      operands.multiply(products, at.stage, false);
       ptx::wgmma_group::wait<0>();
       ptx::wgmma_group::pin(products.of);
       ring.release(at.stage);

@@ -3,6 +3,7 @@
 #ifndef TENON_RUNTIME_CUDA_PTX_WGMMA_CUH
 #define TENON_RUNTIME_CUDA_PTX_WGMMA_CUH
 
+#include "cuda/ptx/mma_fp8.cuh"
 #include "cuda/ptx/shared_address.cuh"
 
 namespace tenon {
@@ -96,6 +97,14 @@ template <class T, bool Transposed> struct emulated_wgmma_operand {
 
 template <int Bytes> struct emulated_sum { using type = float; };
 template <> struct emulated_sum<4> { using type = double; };
+template <> struct emulated_sum<1> { using type = double; };
+/// A sum of products of T as the Tensor Cores leave it.
+template <class T, class Sum> float cut_sum(Sum sum) {
+  if constexpr (sizeof(T) == 1)
+    return cut_fp8(sum);
+  else
+    return emulator::cut(sum);
+}
 
 /// Two rows of A times B, whose columns a lane has as the instruction says.
 template <class T, int N, class B> struct emulated_wgmma {
@@ -106,7 +115,7 @@ template <class T, int N, class B> struct emulated_wgmma {
   static void multiply(float *sums, const rows &x, const B &right, bool accumulate, int lane) {
     for (int j = 0; j < N / 8; ++j)
       for (int e = 0; e < 2; ++e) {
-        // Sums of tf32 are exact within a step, then cut.
+        // Sums of tf32 and of 8 bits are exact within a step, then cut.
         using wide = typename emulated_sum<sizeof(T)>::type;
         wide sum[2] = {accumulate ? sums[4 * j + e] : 0, accumulate ? sums[4 * j + 2 + e] : 0};
         for (int i = 0; i < k; ++i) {
@@ -114,8 +123,8 @@ template <class T, int N, class B> struct emulated_wgmma {
           sum[0] += wide(x.at[0][i]) * w;
           sum[1] += wide(x.at[1][i]) * w;
         }
-        sums[4 * j + e] = emulator::cut(sum[0]);
-        sums[4 * j + 2 + e] = emulator::cut(sum[1]);
+        sums[4 * j + e] = cut_sum<T>(sum[0]);
+        sums[4 * j + 2 + e] = cut_sum<T>(sum[1]);
       }
   }
 };
