@@ -66,20 +66,23 @@ llvm::StringRef ValueNames::operator[](const Value *v) const {
   return it == names_.end() ? llvm::StringRef("<unknown>") : llvm::StringRef(it->second);
 }
 
-void adoptNames(Graph &graph) {
-  const ValueNames names(graph);
-  auto adopt = [&](Value *v) {
-    if (!v->hint().empty())
-      v->setHint(names[v]);
-  };
+void walkValues(Graph &graph, llvm::function_ref<void(Value *)> visit) {
   for (Value *a : graph.body().arguments())
-    adopt(a);
+    visit(a);
   graph.body().walk([&](Operation *op) {
     for (unsigned i = 0; i < op->numRegions(); ++i)
       for (Value *a : op->region(i).arguments())
-        adopt(a);
+        visit(a);
     for (Value *v : op->results())
-      adopt(v);
+      visit(v);
+  });
+}
+
+void adoptNames(Graph &graph) {
+  const ValueNames names(graph);
+  walkValues(graph, [&](Value *v) {
+    if (!v->hint().empty())
+      v->setHint(names[v]);
   });
 }
 

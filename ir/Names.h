@@ -4,6 +4,7 @@
 #include "ir/IR.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace tenon {
 
@@ -28,6 +29,9 @@ private:
   std::map<std::string, unsigned> used_;
   unsigned next_ = 0;
 };
+
+/// Every value of a graph, those of nested regions included.
+void walkValues(Graph &graph, llvm::function_ref<void(Value *)> visit);
 
 /// Gives every value that has a hint its unique name as the hint, so that what is made of hints is
 /// the same for a module and for its text read back.

@@ -107,18 +107,9 @@ void PlaceTable::write(SourceWriter &w) const {
 PlaceNames::PlaceNames(Graph &graph, const Plan &plan, llvm::ArrayRef<std::string> steps,
                        PlaceTable &table, llvm::StringRef variant, bool lifetimes) {
   std::set<std::string> hints;
-  auto hint = [&](Value *v) {
+  walkValues(graph, [&](Value *v) {
     if (!v->hint().empty())
       hints.insert(sanitizeName(v->hint()));
-  };
-  for (Value *a : graph.body().arguments())
-    hint(a);
-  graph.body().walk([&](Operation *op) {
-    for (unsigned i = 0; i < op->numRegions(); ++i)
-      for (Value *a : op->region(i).arguments())
-        hint(a);
-    for (Value *r : op->results())
-      hint(r);
   });
 
   // Ports are called as the interface calls them, by index.
