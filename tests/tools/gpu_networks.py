@@ -42,7 +42,6 @@ import networks
 import torch
 from random_networks import RandomNetwork
 from tenon import table
-from torch import nn
 from torchvision import models
 
 PRECISIONS = ("fp16", "bf16", "fp32", "tf32x3")
@@ -71,17 +70,6 @@ FAMILIES = {
 }  # fmt: skip
 OWN = {"unet": ((256, 256), (112, 144)), "detector": ((320, 320), (192, 256)), "tracker": None,
        "bert_128": None, "gpt2_1024": None}  # fmt: skip
-
-
-class Output(nn.Module):
-    """The one output of a segmentation network."""
-
-    def __init__(self, inner):
-        super().__init__()
-        self.inner = inner
-
-    def forward(self, x):
-        return self.inner(x)["out"]
 
 
 @dataclass(frozen=True)
@@ -137,7 +125,7 @@ def make(case):
         words["weights_backbone"] = None
     module = models.get_model(case.network, **words)
     if case.network.startswith(("fcn", "deeplab", "lraspp")):
-        module = Output(module)
+        module = networks.First(module, "out")
     return networks.settle(module, torch.randn(2, *case.shape)), case.shape
 
 
