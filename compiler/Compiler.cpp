@@ -322,12 +322,14 @@ bool Compiler::emit(const Target &target, const CompileOptions &options,
               [&] { return emitModule(*module_, target, options, files, summary, diagnostics_); });
   if (!ok)
     return fail(status_ == Done ? Failed : status_);
-  warnOfMemory();
+  constexpr int64_t much = int64_t(64) << 30;
+  if (summary.arenaBytes >= much)
+    warnOfMemory(much);
   return true;
 }
 
-void Compiler::warnOfMemory() {
-  constexpr int64_t gibibyte = int64_t(1) << 30, much = 64 * gibibyte;
+void Compiler::warnOfMemory(int64_t much) {
+  constexpr int64_t gibibyte = int64_t(1) << 30;
   for (const auto &graph : module_->graphs) {
     const Plan plan = planMemory(*graph);
     if (plan.arenaBytes < much)

@@ -98,8 +98,8 @@ private:
                                         const Target &target, const ScheduleOptions &options);
   /// Reports what does not fit into the memories of --pool.
   bool fitsPools();
-  /// Where a program takes more memory than most machines have: says for what.
-  void warnOfMemory();
+  /// Says what takes the memory of a graph whose arena has `much` bytes or more.
+  void warnOfMemory(int64_t much);
   bool readControls();
   /// Looks for what fp16 may not hold.
   bool lookForOverflows();
