@@ -106,13 +106,20 @@ Value *throughSquare(Value *v) {
   return isElement(s->operand(0)) && isElement(s->operand(1)) ? map->operand(0) : nullptr;
 }
 
-/// The dimensions of a value of `rank` without `axes`.
-IndexMap without(const Ints &axes, unsigned rank) {
-  IndexMap m;
-  for (int64_t d = 0; d < int64_t(rank); ++d)
-    if (!llvm::is_contained(axes, d))
-      m.push_back(d);
-  return m;
+/// Whether operand i of a map has the map's dimensions without `axes`; where there is but one
+/// index, it may be left out.
+bool readsWithout(const Operation &map, unsigned i, const Ints &axes) {
+  const Type t = map.result()->type();
+  IndexMap m = indexMap(map, i);
+  auto at = m.begin();
+  for (int64_t d = 0; d < int64_t(t.rank()); ++d) {
+    if (llvm::is_contained(axes, d))
+      continue;
+    if (at == m.end() || (*at != d && !(*at < 0 && t.dim(unsigned(d)).isConstant(1))))
+      return false;
+    ++at;
+  }
+  return at == m.end();
 }
 
 /// A map of a whole tensor (the first found) and one that lacks `axes`, by one operation on both.
@@ -138,13 +145,28 @@ bool combines(Operation *map, Op kind, unsigned &whole, unsigned &kept) {
   return false;
 }
 
+/// For `v` = 1 / u, point by point: u; else null.
+Value *throughReciprocal(Value *v) {
+  if (Value *u = through(v, Op::Reciprocal))
+    return u;
+  Operation *map = v->def();
+  if (!isPlainMap(map, 1) || !isIdentityMap(indexMap(*map, 0), v->type().rank()) ||
+      map->operand(0)->type().shape() != v->type().shape())
+    return nullptr;
+  const Operation *s = soleScalar(*map);
+  return s && s->is(Op::Div) && s->operand(1) == map->region().argument(0) &&
+                 scalarValue(s->operand(0)) == llvm::Optional<double>(1.0)
+             ? map->operand(0)
+             : nullptr;
+}
+
 /// What stands under the root or its reciprocal: for a deviation, the variance and epsilon.
 Value *throughRoot(Value *v, bool divides) {
   if (divides)
     return through(v, Op::Sqrt);
   if (Value *u = through(v, Op::Rsqrt))
     return u;
-  Value *root = through(v, Op::Reciprocal);
+  Value *root = throughReciprocal(v);
   return root ? through(root, Op::Sqrt) : nullptr;
 }
 
@@ -160,8 +182,7 @@ bool normalizePattern(Operation &op, Rewriter &rw) {
   Value *variance = through(under, Op::Add, &epsilon);
   Ints axes;
   Value *squares = throughMean(variance ? variance : under, axes);
-  if (!squares || throughSquare(squares) != deviation ||
-      indexMap(op, kept) != without(axes, op.result()->type().rank()))
+  if (!squares || throughSquare(squares) != deviation || !readsWithout(op, kept, axes))
     return false;
   const double added = variance ? *epsilon : 0;
   if (!(added >= 0))
@@ -174,7 +195,7 @@ bool normalizePattern(Operation &op, Rewriter &rw) {
     Ints same;
     Value *from = difference->operand(whole);
     centered = throughMean(difference->operand(kept), same) == from && same == axes &&
-               indexMap(*difference, kept) == without(axes, from->type().rank());
+               readsWithout(*difference, kept, axes);
     if (centered)
       x = from;
   }
