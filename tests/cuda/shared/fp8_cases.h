@@ -4,7 +4,6 @@
 // 0 up, that is worse than kMost unless sums are promoted.
 #pragma once
 
-#include "cuda/contract_mma/fp8.cuh"
 #include "shared/contraction_cases.h"
 
 namespace test {
