@@ -1,18 +1,27 @@
 """Networks of the transformers library, made from their configurations with random weights, as modules of one input
 and one result. The library is imported when one is made."""
 
+import torch
 from torch import nn
 
 
 class Picked(nn.Module):
-    """A module of the library's that takes its input by name, and one of its results."""
+    """A module of the library's that takes its input by name, and one of its results. What is exported has its
+    attention in parts: on a GPU the exporter would give scaled_dot_product_attention in halves, with a mask, a
+    result in fp32, which norms with weights in halves do not take."""
 
     def __init__(self, module, takes, gives):
         super().__init__()
         self.module, self.takes, self.gives = module, takes, gives
 
     def forward(self, x):
-        return getattr(self.module(**{self.takes: x}), self.gives)
+        if not torch.onnx.is_in_onnx_export():
+            return getattr(self.module(**{self.takes: x}), self.gives)
+        kind = self.module.config._attn_implementation
+        self.module.set_attn_implementation("eager")
+        y = getattr(self.module(**{self.takes: x}), self.gives)
+        self.module.set_attn_implementation(kind)
+        return y
 
 
 def made(model, config, takes, gives, **sizes):

@@ -196,7 +196,9 @@ bool exportAttention(Operation &op, Writer &w) {
     s = w.node("Mul", {w.node("Tanh", {w.node("Div", {s, c})}), c});
   }
   if (at.bias)
-    s = w.node("Add", {s, w.name(op.operand(at.bias))});
+    s = w.node("Add", {s, op.operand(at.bias)->type().element() == in
+                              ? w.name(op.operand(at.bias))
+                              : w.cast(w.name(op.operand(at.bias)), in)});
   if (const std::string hidden = hiddenKeys(op, at, w); !hidden.empty())
     s = w.node("Where", {hidden, w.scalar(in, -std::numeric_limits<double>::infinity()), s});
   s = w.node("Softmax", {s}, {{"axis", int64_t(-1)}});

@@ -124,7 +124,7 @@ private:
   Context &context() const { return graph_.body().argument(0)->type().context(); }
   static bool isF32(Type t) { return t.isTensor() && t.element() == Element::F32; }
 
-  /// What is added to scores of attention is as wide as they are: masks are large numbers.
+  /// What is added to scores of attention has any width; masks, which are large numbers, stay wide.
   static bool isBias(const Operation &op, unsigned i) { return op.is(Op::Attention) && i == 3; }
   static bool isOnlyBias(const Value *v) {
     return v->hasUses() &&
@@ -225,9 +225,8 @@ private:
       roundWeights(op, e);
     for (unsigned i = 0; i < op.numOperands(); ++i) {
       Value *v = op.operand(i);
-      const Element wanted = isBias(op, i) ? Element::F32 : e;
-      if (narrowed_.count(v) || (narrow && isF32(v->type())))
-        op.setOperand(i, converted(v, wanted, op));
+      if (!isBias(op, i) && (narrowed_.count(v) || (narrow && isF32(v->type()))))
+        op.setOperand(i, converted(v, e, op));
     }
     if (!narrow)
       return;

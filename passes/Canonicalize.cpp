@@ -22,6 +22,7 @@ const Pattern kPatterns[] = {
     {"canonicalize.reshape-below-map", canonicalize::reshapeBelowMap},
     {"canonicalize.unit-reshape-into-map", canonicalize::unitReshapeIntoMap},
     {"canonicalize.identity-map", canonicalize::identityMapPattern},
+    {"canonicalize.widened-bias", canonicalize::widenedBias},
     {"canonicalize.unit-reduce", canonicalize::unitReduce},
     {"canonicalize.reshape-noop", canonicalize::reshapeNoop},
     {"canonicalize.reshape-of-reshape", canonicalize::reshapeOfReshape},

@@ -235,6 +235,234 @@ bool matmulPattern(Operation &op, Rewriter &rw) {
   return false;
 }
 
+/// Dimensions that a reshape makes of neighbouring ones with as many elements.
+struct Regrouping {
+  unsigned from, fromCount, to, toCount;
+};
+
+/// The smallest groups of a reshape between these shapes; None where extents that are not known are
+/// more than passed on. Extents of 1 join a group beside them.
+llvm::Optional<llvm::SmallVector<Regrouping, 6>> regroupings(llvm::ArrayRef<Dim> from,
+                                                             llvm::ArrayRef<Dim> to) {
+  llvm::SmallVector<Regrouping, 6> groups;
+  auto take = [](llvm::ArrayRef<Dim> shape, unsigned at, int64_t &product) {
+    const bool known = at < shape.size() && shape[at].isConstant() && shape[at].constant() > 0;
+    product *= known ? shape[at].constant() : 1;
+    return known;
+  };
+  unsigned i = 0, k = 0;
+  while (i < from.size() && k < to.size()) {
+    Regrouping g{i, 1, k, 1};
+    if (from[i] != to[k] || !from[i].isConstant()) {
+      int64_t a = 1, b = 1;
+      if (from[i] != to[k] && !(take(from, i, a) && take(to, k, b)))
+        return llvm::None;
+      while (a != b)
+        if (a < b ? !take(from, i + g.fromCount++, a) : !take(to, k + g.toCount++, b))
+          return llvm::None;
+    }
+    i += g.fromCount;
+    k += g.toCount;
+    groups.push_back(g);
+  }
+  for (; i < from.size() && from[i].isConstant(1) && !groups.empty(); ++i)
+    ++groups.back().fromCount;
+  for (; k < to.size() && to[k].isConstant(1) && !groups.empty(); ++k)
+    ++groups.back().toCount;
+  if (i < from.size() || k < to.size())
+    return llvm::None;
+  return groups;
+}
+
+/// Whether a reshape merges no dimensions; extents of 1 do not count.
+bool onlySplits(llvm::ArrayRef<Dim> from, llvm::ArrayRef<Regrouping> groups) {
+  return llvm::all_of(groups, [&](const Regrouping &g) {
+    return llvm::count_if(from.slice(g.from, g.fromCount),
+                          [](Dim d) { return !d.isConstant(1); }) <= 1;
+  });
+}
+
+// reshape(transpose_p(reshape(x))) = transpose_q(reshape(x)), where the last takes apart what the
+// first merged
+bool splitPattern(Operation &op, Rewriter &rw) {
+  if (!op.is(Op::Reshape) || !op.result()->type().layout().isRowMajor())
+    return false;
+  Operation *t = soleTranspose(op.operand(0));
+  Operation *merge = t ? t->operand(0)->def() : nullptr;
+  if (!merge || !merge->is(Op::Reshape))
+    return false;
+  const auto groups = regroupings(t->result()->type().shape(), op.result()->type().shape());
+  if (!groups || llvm::any_of(*groups, [](const Regrouping &g) { return g.fromCount != 1; }))
+    return false;
+  const Ints &perm = t->intsAttr("perm");
+  llvm::SmallVector<unsigned, 6> places(perm.size()); // of what dimension i of x becomes
+  for (size_t i = 0; i < perm.size(); ++i)
+    places[size_t(perm[i])] = unsigned(i);
+  llvm::SmallVector<Dim, 6> shape;
+  Ints q(op.result()->type().rank());
+  for (const unsigned place : places) {
+    const Regrouping &g = (*groups)[place];
+    for (unsigned d = g.to; d < g.to + g.toCount; ++d) {
+      q[d] = int64_t(shape.size());
+      shape.push_back(op.result()->type().dim(d));
+    }
+  }
+  const llvm::ArrayRef<Dim> whole = merge->operand(0)->type().shape();
+  const auto both = regroupings(whole, shape);
+  if (!both || !onlySplits(whole, *both) || !rw.fire(op))
+    return false;
+  Builder b = rw.before(op);
+  mergeLocation(b.location, t->loc());
+  Value *split = b.reshape(t->operand(0), shape);
+  return split && rw.replace(op, b.transpose(split, q));
+}
+
+bool keepsLast(const Ints &perm) { return perm.back() == int64_t(perm.size()) - 1; }
+
+/// A product of rows and one matrix, and maps behind it that treat all rows alike; nothing else
+/// reads what is between them.
+struct RowWise {
+  Operation *product = nullptr;
+  llvm::SmallVector<std::pair<Operation *, unsigned>, 4> maps; // and which operand the rows are
+
+  /// The same of other rows.
+  Value *of(Builder &b, Value *rows) const {
+    auto operands = product->operands();
+    operands[0] = rows;
+    b.location = product->loc();
+    Value *y = b.value(Op::MatMul, operands, product->attributes());
+    for (const auto &[map, place] : maps)
+      y = y ? mapped(b, *map, place, y) : nullptr;
+    return y;
+  }
+
+private:
+  static Value *mapped(Builder &b, Operation &map, unsigned place, Value *rows) {
+    auto operands = map.operands();
+    IntLists maps = map.intListsAttr("maps");
+    const Type t = rows->type();
+    operands[place] = rows;
+    for (unsigned i = 0; i < operands.size(); ++i)
+      if (i == place)
+        maps[i] = identityMap(t.rank());
+      else
+        for (int64_t &d : maps[i])
+          d = d < 0 ? -1 : int64_t(t.rank()) - 1;
+    b.location = map.loc();
+    Operation *made =
+        b.map(operands, maps, t.shape(), [&](Builder &inner, llvm::ArrayRef<Value *> args) {
+          std::map<const Value *, Value *> values;
+          for (unsigned i = 0; i < args.size(); ++i)
+            values[map.region().argument(i)] = args[i];
+          inlineBody(map.region(), inner, values, identityMap(t.rank()));
+          Value *y = map.region().terminator()->operand(0);
+          return llvm::SmallVector<Value *, 2>{values.count(y) ? values[y] : y};
+        });
+    return made ? made->result() : nullptr;
+  }
+};
+
+/// Whether operand i of a map is all of the space, or else depends on the last dimension alone.
+bool readsWhole(const Operation &map, unsigned i) {
+  return map.operand(i)->type().shape() == map.result()->type().shape() &&
+         isIdentityMap(indexMap(map, i), map.result()->type().rank());
+}
+bool readsColumns(const Operation &map, unsigned i) {
+  return llvm::all_of(indexMap(map, i), [&](int64_t d) {
+    return d < 0 || d == int64_t(map.result()->type().rank()) - 1;
+  });
+}
+
+llvm::Optional<RowWise> rowWise(Value *v) {
+  RowWise found;
+  while (Operation *def = v->hasOneUse() ? v->def() : nullptr) {
+    if (def->is(Op::MatMul)) {
+      if (def->boolAttr("trans_a") || def->operand(1)->type().rank() != 2)
+        return llvm::None;
+      found.product = def;
+      std::reverse(found.maps.begin(), found.maps.end());
+      return found;
+    }
+    if (!def->is(Op::Map) || def->numResults() != 1 || !v->type().layout().isRowMajor() ||
+        llvm::any_of(def->region(), [](const Operation &s) { return s.is(Op::Index); }))
+      return llvm::None;
+    int rows = -1;
+    for (unsigned i = 0; i < def->numOperands(); ++i) {
+      if (readsWhole(*def, i) && rows < 0)
+        rows = int(i);
+      else if (!readsColumns(*def, i))
+        return llvm::None;
+    }
+    if (rows < 0)
+      return llvm::None;
+    found.maps.push_back({def, unsigned(rows)});
+    v = def->operand(unsigned(rows));
+  }
+  return llvm::None;
+}
+
+// matmul(transpose_p(x), w) = transpose_p(matmul(x, w)), where p only moves rows
+bool rowsPattern(Operation &op, Rewriter &rw) {
+  if (!op.is(Op::MatMul) || op.boolAttr("trans_a") || op.operand(1)->type().rank() != 2 ||
+      !op.result()->type().layout().isRowMajor())
+    return false;
+  Operation *t = soleTranspose(op.operand(0));
+  if (!t || !keepsLast(t->intsAttr("perm")) || !rw.fire(op))
+    return false;
+  auto operands = op.operands();
+  operands[0] = t->operand(0);
+  return sinkBelow(op, rw, t->intsAttr("perm"), operands, {});
+}
+
+// reshape(f(matmul(reshape(x), w))) = f(matmul(reshape(x), w)), where the first merges rows of x,
+// the last takes them apart again, and f treats all rows alike
+bool mergedRowsPattern(Operation &op, Rewriter &rw) {
+  const auto rows = op.is(Op::Reshape) ? rowWise(op.operand(0)) : llvm::None;
+  Operation *merge = rows ? rows->product->operand(0)->def() : nullptr;
+  if (!merge || !merge->is(Op::Reshape) || merge->result()->type().rank() != 2)
+    return false;
+  const Type x = merge->operand(0)->type(), y = op.result()->type();
+  const auto merged = regroupings(x.shape(), merge->result()->type().shape());
+  if (!merged || merged->size() != 2 || y.rank() < 2 ||
+      x.shape().take_front((*merged)[0].fromCount) != y.shape().drop_back(1) || !rw.fire(op))
+    return false;
+  llvm::SmallVector<Dim, 6> shape(y.shape().begin(), y.shape().end());
+  shape.back() = merge->result()->type().dim(1);
+  Builder b = rw.before(op);
+  Value *split = b.reshape(merge->operand(0), shape);
+  return split && rw.replace(op, rows->of(b, split));
+}
+
+// transpose_q(f(matmul(reshape(transpose_p(x)), w))) = f(matmul(reshape(transpose_r(x)), w)), where
+// q only moves rows, the reshape only merges columns, and f treats all rows alike
+bool productPattern(Operation &op, Rewriter &rw) {
+  if (!op.is(Op::Transpose) || !keepsLast(op.intsAttr("perm")))
+    return false;
+  const auto rows = rowWise(op.operand(0));
+  Operation *merge = rows ? rows->product->operand(0)->def() : nullptr;
+  if (!merge || !merge->is(Op::Reshape) || !merge->result()->hasOneUse())
+    return false;
+  Operation *t = soleTranspose(merge->operand(0));
+  const Ints &q = op.intsAttr("perm");
+  const size_t count = q.size() - 1;
+  if (!t || t->intsAttr("perm").size() < count ||
+      t->result()->type().shape().take_front(count) !=
+          merge->result()->type().shape().drop_back(1) ||
+      !rw.fire(op))
+    return false;
+  Ints r = t->intsAttr("perm");
+  for (size_t i = 0; i < count; ++i)
+    r[i] = t->intsAttr("perm")[size_t(q[i])];
+  llvm::SmallVector<Dim, 6> shape(op.result()->type().shape().begin(),
+                                  op.result()->type().shape().end());
+  shape.back() = merge->result()->type().shape().back();
+  Builder b = rw.before(op);
+  mergeLocation(b.location, t->loc());
+  Value *moved = b.transpose(t->operand(0), r);
+  Value *merged = moved ? b.reshape(moved, shape) : nullptr;
+  return merged && rw.replace(op, rows->of(b, merged));
+}
+
 const Pattern kPatterns[] = {
     {"eliminate-transpose.map", mapPattern},
     {"eliminate-transpose.reduce", reducePattern},
@@ -243,6 +471,10 @@ const Pattern kPatterns[] = {
     {"eliminate-transpose.slice-pad", slicePadPattern},
     {"eliminate-transpose.concat", concatPattern},
     {"eliminate-transpose.matmul", matmulPattern},
+    {"eliminate-transpose.split", splitPattern},
+    {"eliminate-transpose.rows", rowsPattern},
+    {"eliminate-transpose.merged-rows", mergedRowsPattern},
+    {"eliminate-transpose.product", productPattern},
 };
 
 } // namespace

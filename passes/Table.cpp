@@ -89,6 +89,7 @@ const PassInfo kTable[] = {
     {Pattern, "canonicalize.reshape-below-map", "map(reshape x) = reshape(map x)"},
     {Pattern, "canonicalize.unit-reshape-into-map", "extents of 1 added or dropped before a map"},
     {Pattern, "canonicalize.identity-map", "maps that yield what they read"},
+    {Pattern, "canonicalize.widened-bias", "attention widens a bias of 16 bits itself"},
     {Pattern, "canonicalize.unit-reduce", "reductions over extents of 1"},
     {Pattern, "canonicalize.reshape-noop", "reshapes to the same shape"},
     {Pattern, "canonicalize.reshape-of-reshape", "the last reshape decides"},
@@ -230,6 +231,13 @@ const PassInfo kTable[] = {
     {Pattern, "eliminate-transpose.slice-pad", "below slices and pads"},
     {Pattern, "eliminate-transpose.concat", "below concats of operands transposed alike"},
     {Pattern, "eliminate-transpose.matmul", "into a matrix product's flags"},
+    {Pattern, "eliminate-transpose.split",
+     "below a reshape that takes apart what one above merged"},
+    {Pattern, "eliminate-transpose.rows", "of rows, below their product with a matrix"},
+    {Pattern, "eliminate-transpose.merged-rows",
+     "rows of a product with a matrix that are merged before it and taken apart behind it"},
+    {Pattern, "eliminate-transpose.product",
+     "of rows, from below their product with a matrix to a transpose above it"},
 
     // AssignPrecision.cpp, RoundWeights.cpp
     {Pass, "assign-precision", "tensors are stored, and contractions multiply, as --precision asks",

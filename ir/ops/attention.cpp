@@ -16,8 +16,9 @@
 //       >  p + causal  with `causal`
 //       <= p − window  with `window`
 //
-// Numeric rules. Scores, weights and sums are f32 (f64 for f64) whatever the operands' type, the
-// bias is so, too, and the result is rounded once; the interpreter computes all of it in double.
+// Numeric rules. Scores, weights and sums are f32 (f64 for f64) whatever the operands' type, to
+// which a bias of fewer bits is widened, and the result is rounded once; the interpreter computes
+// all of it in double.
 // Where weights meet values on Tensor Cores they are rounded to the values' type, not their sum.
 // A query from which every key is hidden has no largest score: its weights are 0/0 and its result
 // NaN, exactly what softmax and a matrix product give. With `zero_undefined` weights that are NaN
@@ -32,12 +33,13 @@
 namespace tenon {
 namespace {
 
-/// The bias is of the type in which scores are computed, and broadcasts to them.
+/// The bias is of the type in which scores are computed, or has 16 bits, and broadcasts to them.
 bool checkBias(const Operation &op, unsigned i, llvm::ArrayRef<Dim> scores, std::string &error) {
   const Type bias = op.operand(i)->type();
   const Element e = computeElement(op.operand(0)->type().element());
-  if (bias.element() != e)
-    return fail(error, "bias: expected element type " + name(e) + ", found " + toString(bias));
+  if (bias.element() != e && bias.element() != Element::F16 && bias.element() != Element::BF16)
+    return fail(error, "bias: expected element type " + name(e) + ", f16 or bf16, found " +
+                           toString(bias));
   llvm::SmallVector<Dim, 6> both;
   if (!broadcastShapes({scores, bias.shape()}, both) || !sameShape(both, scores))
     return fail(error, "bias: expected a shape that broadcasts to the scores " + text(scores) +

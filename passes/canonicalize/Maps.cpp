@@ -1,6 +1,7 @@
 // Patterns of canonicalize for map and reduce.
 #include "passes/canonicalize/Patterns.h"
 
+#include "ir/Attention.h"
 #include "passes/Maps.h"
 #include "passes/SimplifyBody.h"
 
@@ -27,6 +28,22 @@ bool identityMapPattern(Operation &op, Rewriter &rw) {
   for (unsigned r = 0; r < op.numResults(); ++r)
     if (values[r] != op.result(r))
       op.result(r)->replaceAllUsesWith(values[r]);
+  return true;
+}
+
+// attention(q, k, v, map(x) { cast x }) = attention(q, k, v, x), x of 16 bits
+bool widenedBias(Operation &op, Rewriter &rw) {
+  const unsigned bias = op.is(Op::Attention) ? attentionOperands(op).bias : 0;
+  Operation *map = bias ? op.operand(bias)->def() : nullptr;
+  if (!isPlainMap(map, 1) || !isIdentityMap(indexMap(*map, 0), map->operand(0)->type().rank()))
+    return false;
+  const Operation *cast = soleScalar(*map);
+  const Type x = map->operand(0)->type();
+  if (!cast || !cast->is(Op::Cast) || x.shape() != map->result()->type().shape() ||
+      (x.element() != Element::F16 && x.element() != Element::BF16) || !rw.fire(op))
+    return false;
+  mergeLocation(op.loc(), map->loc());
+  op.setOperand(bias, map->operand(0));
   return true;
 }
 

@@ -16,6 +16,7 @@ bool copyIntoMap(Operation &op, Rewriter &rw);
 bool reshapeBelowMap(Operation &op, Rewriter &rw);
 bool unitReshapeIntoMap(Operation &op, Rewriter &rw);
 bool identityMapPattern(Operation &op, Rewriter &rw);
+bool widenedBias(Operation &op, Rewriter &rw);
 bool unitReduce(Operation &op, Rewriter &rw);
 bool reshapeNoop(Operation &op, Rewriter &rw);
 bool reshapeOfReshape(Operation &op, Rewriter &rw);

@@ -103,14 +103,16 @@ struct WarpgroupAttention {
     bool sharesBias() const {
       return f.hasBias() && f.view(3).strides[f.leading().size()].isConstant(0);
     }
-    /// Whether two neighbours of the bias along the keys lie together, at a multiple of 8 bytes.
+    /// Whether two neighbours of the bias along the keys lie together, at a multiple of their
+    /// bytes.
     bool hasPairs() const {
       if (!f.hasBias() || !f.keys().isConstant() || f.keys().constant() % 2 != 0)
         return false;
       const Strides s = f.view(3);
       auto isEven = [](Dim d) { return d.isConstant() && d.constant() % 2 == 0; };
       return s.strides.back().isConstant(1) &&
-             llvm::all_of(llvm::makeArrayRef(s.strides).drop_back(), isEven) && isAligned(3, 8);
+             llvm::all_of(llvm::makeArrayRef(s.strides).drop_back(), isEven) &&
+             isAligned(3, bitWidth(in.form.anchor->operand(3)->type().element()) / 4);
     }
     bool isAligned(unsigned i, int64_t bytes) const {
       const Access &a = in.form.anchorInputs[i].inputs[0];

@@ -17,9 +17,9 @@
 // sees a key left out; -1: none are), zero_undefined (weights that are NaN, every key hidden, count
 // as 0). Schedule: warps, teams, keys (multiple of 16), stages. q, k, v, y: views over (batch..., m
 // or n, d or e), contiguous along the last dimension but for y; bias: pack() or pack(view over
-// (batch..., m, n)), f32; order: an attention_order (common/attention_order.h), whose origin is
-// read from memory, so that a captured launch follows a cache that fills. Fast where rows are
-// whole, aligned runs of 16 bytes; right otherwise.
+// (batch..., m, n)), f32, f16 or bf16; order: an attention_order (common/attention_order.h), whose
+// origin is read from memory, so that a captured launch follows a cache that fills. Fast where rows
+// are whole, aligned runs of 16 bytes; right otherwise.
 #ifndef TENON_RUNTIME_CUDA_ATTENTION_KERNEL_CUH
 #define TENON_RUNTIME_CUDA_ATTENTION_KERNEL_CUH
 

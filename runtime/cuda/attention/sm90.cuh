@@ -21,9 +21,9 @@
 // queries, so that rows are stored in runs of 16 bytes.
 //
 // Config: as for kernel.cuh, with 1 to 256 for d and e, at most three dims of batch, and bias_pairs
-// (two neighbours of the bias along n start at 8 bytes, and n is even). Schedule: warpgroups,
-// teams, keys (multiple of 32), stages, overlap, turns, blocks (of a multiprocessor). q, k, v:
-// views that tensor maps describe (tensor_map.h). The scale is positive.
+// (two neighbours of the bias along n start at a multiple of their bytes, and n is even). Schedule:
+// warpgroups, teams, keys (multiple of 32), stages, overlap, turns, blocks (of a multiprocessor).
+// q, k, v: views that tensor maps describe (tensor_map.h). The scale is positive.
 #ifndef TENON_RUNTIME_CUDA_ATTENTION_SM90_CUH
 #define TENON_RUNTIME_CUDA_ATTENTION_SM90_CUH
 
@@ -329,7 +329,9 @@ private:
   /// Two neighbours of a row of the bias; those beyond the last key are whatever.
   template <class T> TENON_DEVICE void load_pair(float (&to)[2], const T *row, index key) const {
     if constexpr (bias_pairs) {
-      detail::load_words(to, row + min_of(key, count_of_keys() - 2));
+      T two[2];
+      detail::load_words(two, row + min_of(key, count_of_keys() - 2));
+      to[0] = load_element(two), to[1] = load_element(two + 1);
     } else {
       const index step = index(index_t(bias.head.strides.template get<rank - 1>()));
       TENON_UNROLL

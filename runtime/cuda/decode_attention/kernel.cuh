@@ -23,10 +23,10 @@
 // stages, splits (sm_90: 8 at most). q, y: views over (batch..., group, m, d or e); k, v: over
 // (batch..., group, n, d or e), whose stride along the group is 0; k and v are contiguous along the
 // last dimension, and q is, or is an operand that is computed (base/computed.cuh, joined_columns).
-// bias: pack() or pack(view over (batch..., group, m, n)), f32. order: an attention_order
-// (common/attention_order.h) over (batch..., group, m, d). rows: no_appended_rows or appended_rows,
-// of at most `keys` new ones, which n counts, too. scratch: as geometry.h has it, null for clusters
-// and one split. Fast where rows are whole, aligned runs of 16 bytes.
+// bias: pack() or pack(view over (batch..., group, m, n)), f32, f16 or bf16. order: an
+// attention_order (common/attention_order.h) over (batch..., group, m, d). rows: no_appended_rows
+// or appended_rows, of at most `keys` new ones, which n counts, too. scratch: as geometry.h has it,
+// null for clusters and one split. Fast where rows are whole, aligned runs of 16 bytes.
 #ifndef TENON_RUNTIME_CUDA_DECODE_ATTENTION_KERNEL_CUH
 #define TENON_RUNTIME_CUDA_DECODE_ATTENTION_KERNEL_CUH
 

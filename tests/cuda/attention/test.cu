@@ -91,6 +91,7 @@ int main() {
   check<hides_most, f16, square, 32, 16>(1, 2, 40, 64);
   // Teams share keys.
   check<full, f16, paired, 64, 64>(2, 2, 37, 130, true);
+  check<narrow, bf16, paired, 64, 64>(2, 2, 37, 130, true);
   check<of_pairs, f16, paired, 40, 40>(1, 2, 33, 65);
   check<hides, bf16, paired, 128, 96>(1, 1, 32, 64);
   check<of_keys, f16, spread, 64, 64>(2, 3, 5, 300, true);

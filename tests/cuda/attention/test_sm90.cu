@@ -114,6 +114,8 @@ int main() {
   // A bias for each score, for keys, for pairs; as pairs.
   check<full, f16, alone, 64>({2, 2, 70, 130});
   check<full, f16, alone, 64, 64, -1, true>({2, 2, 70, 130, true});
+  check<narrow, bf16, alone, 64>({2, 2, 70, 131});
+  check<narrow, f16, pair, 64, 64, -1, true>({1, 3, 100, 196, true});
   check<of_keys, f16, alone, 64>({2, 2, 64, 77, true});
   check<of_keys, f16, pair, 64, 64, -1, true>({1, 2, 100, 200});
   check<of_keys, f16, teams, 64>({2, 1, 40, 333});

@@ -6,12 +6,15 @@
 
 #include <float.h>
 
+#include <type_traits>
+
 namespace test {
 
 /// What is added to the scores.
 enum bias_kind {
   none,
   full,       // a number for each score
+  narrow,     // the same, of the type of queries
   of_keys,    // the same for all heads and queries
   of_pairs,   // the same for all heads
   hides,      // of_pairs; -infinity hides some keys, and all of them from every third query
@@ -149,11 +152,13 @@ void check_attention(const attention_problem &p, Make make) {
     v.upload();
   }
   // Strides of the bias over (batch, heads, m, n).
-  const index_t s0 = kind == full      ? p.heads * p.m * p.n
+  constexpr bool whole = kind == full || kind == narrow;
+  using added = std::conditional_t<kind == narrow, T, float>;
+  const index_t s0 = whole             ? p.heads * p.m * p.n
                      : kind == of_keys ? p.n
                                        : 0,
-                s1 = kind == full ? p.m * p.n : 0, s2 = kind == of_keys ? 0 : p.n;
-  buffer<float> bias(kind == full      ? p.batch * p.heads * p.m * p.n
+                s1 = whole ? p.m * p.n : 0, s2 = kind == of_keys ? 0 : p.n;
+  buffer<added> bias(whole             ? p.batch * p.heads * p.m * p.n
                      : kind == of_keys ? p.batch * p.n
                                        : p.m * p.n);
   bias.fill_random();
@@ -193,11 +198,11 @@ void check_attention(const attention_problem &p, Make make) {
     for (index_t r = 0; r < p.m; ++r)
       for (index_t c = 0; c < e; ++c, ++n)
         placed[size_t(of_y.at(i / p.heads, i % p.heads, r, c))] = want[size_t(n)];
-  const auto views = [&](const auto &added) {
+  const auto views = [&](const auto &operand) {
     const auto run = [&](const auto &...more) {
       launch(make(cfg, scale, make_view<const T>(q.device(), of_q.strides(group)),
                   make_view<const T>(k.device(), of_k.shared_strides()),
-                  make_view<const T>(v.device(), of_v.shared_strides()), added,
+                  make_view<const T>(v.device(), of_v.shared_strides()), operand,
                   make_view(y.device(), of_y.strides(group)), more...));
     };
     if constexpr (detail::is_same<Order, no_order>)
@@ -215,11 +220,11 @@ void check_attention(const attention_problem &p, Make make) {
     if constexpr (kind == none)
       views(pack());
     else if constexpr (kind == of_keys)
-      views(pack(make_view<const float>(
+      views(pack(make_view<const added>(
           bias.device(),
           dims<dyn, dyn, dyn, fixed<0>, fixed<1>>(s0, s1 * group, s1, fixed<0>{}, fixed<1>{}))));
     else
-      views(pack(make_view<const float>(
+      views(pack(make_view<const added>(
           bias.device(), dims<dyn, dyn, dyn, dyn, fixed<1>>(s0, s1 * group, s1, s2, fixed<1>{}))));
   };
   run_all();

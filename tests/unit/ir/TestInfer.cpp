@@ -126,8 +126,8 @@ TEST_F(Infer, AttentionBroadcastsLeadingDimensions) {
                   "expected one floating-point type");
   EXPECT_CONTAINS(reject(Op::Attention, {q, k, g.input(Element::F16, {2, 5, 6})}, scale),
                   "leading dimensions do not broadcast");
-  EXPECT_CONTAINS(reject(Op::Attention, {q, k, v, g.input(Element::F16, {5})}, scale),
-                  "bias: expected element type f32");
+  EXPECT_CONTAINS(reject(Op::Attention, {q, k, v, g.input(Element::F64, {5})}, scale),
+                  "bias: expected element type f32, f16 or bf16");
   EXPECT_CONTAINS(reject(Op::Attention, {q, k, v, g.input(Element::F32, {7, 5})}, scale),
                   "bias: expected a shape that broadcasts to the scores [N, 3, H, 5]");
 }
