@@ -45,10 +45,10 @@ int main() {
   matmul_fp8<cluster, part<8>, 1040>(65, 70);
   matmul_fp8<cluster, part_pair<1>, 144>(70, 40);
   matmul_fp8<fp8, turns, 400>(150, 136);
-  matmul_fp8<fp8, small, 4096>(33, 40, 0); // long sums that grow
-  matmul_fp8<fp8, shared, 2048>(130, 104, 0);
-  matmul_fp8<cluster, part_tall<1>, 2048>(65, 40, 0);
-  matmul_fp8<cluster, part<4>, 4096>(33, 40, 0);
+  matmul_fp8<fp8, small, 4096>(33, 40, true); // long sums that grow
+  matmul_fp8<fp8, shared, 2048>(130, 104, true);
+  matmul_fp8<cluster, part_tall<1>, 2048>(65, 40, true);
+  matmul_fp8<cluster, part<4>, 4096>(33, 40, true);
 #endif
   conv_fp8<fp8, split<3>, 128, 72, 3>(1, 10, 10, 1, 1, 1);
   matmul_fp8<fp8, shared, 144>(130, 104);
