@@ -38,8 +38,8 @@ int main() {
   conv_fp8<fp8_cluster, part_tall<2>, 128, 20, 3, 3>(1, 7, 6, 1, 1, 1);
   matmul_fp8<fp8_cluster, part_small<8>, 1040>(65, 70);
   matmul_fp8<fp8_cluster, part_pair<1>, 144>(70, 40);
-  matmul_fp8<fp8_cluster, part_tall<1>, 2048>(65, 40, 0);
-  matmul_fp8<fp8_cluster, part_small<4>, 4096>(33, 40, 0);
+  matmul_fp8<fp8_cluster, part_tall<1>, 2048>(65, 40, true);
+  matmul_fp8<fp8_cluster, part_small<4>, 4096>(33, 40, true);
 #endif
   conv_int8<int8_cluster, uint8_t, 0, part_pair<8>, 128, 72, 3>(1, 9, 10, 1, 1, 1);
   conv_fp8<fp8_cluster, part_pair<8>, 128, 72, 3>(1, 9, 10, 1, 1, 1);

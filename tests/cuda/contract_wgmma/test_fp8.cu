@@ -35,8 +35,8 @@ int main() {
   conv_fp8<fp8, small, 128, 20, 3, 3>(1, 7, 6, 1, 1, 1);
   conv_fp8<fp8, split_shared<4>, 64, 40, 3>(3, 7, 7, 1, 1, 1);
   matmul_fp8<fp8, turns, 400>(150, 136);
-  matmul_fp8<fp8, small, 4096>(33, 40, 0); // long sums that grow
-  matmul_fp8<fp8, shared, 2048>(130, 104, 0);
+  matmul_fp8<fp8, small, 4096>(33, 40, true); // long sums that grow
+  matmul_fp8<fp8, shared, 2048>(130, 104, true);
 #endif
   conv_fp8<fp8, split<3>, 128, 72, 3>(1, 10, 10, 1, 1, 1);
   matmul_fp8<fp8, shared, 144>(130, 104);
