@@ -1,6 +1,7 @@
 """Runs scripts/check-house, and shows that it sees what it is for: long functions in each of their
 shapes, a schedule's key that is read by string, a family that includes another, one without a row or with a file of
-another name, a tactic's id elsewhere, a list that is longer than what is there."""
+another name, a tactic's id elsewhere, a family whose test or kernel is another's concern, a list that is longer than
+what is there."""
 
 import importlib.machinery
 import importlib.util
@@ -66,7 +67,9 @@ FAMILY = {
     "codegen/cuda/a/Tactic.cpp": TACTIC,
     "codegen/cuda/a/Sm90.cpp": "const Tactic &kB = kTacticOf<B>;\n",
     "runtime/cuda/a/kernel.cuh": "",
-    "tests/cuda/a/test.cu": "",
+    "runtime/cuda/c/kernel.cuh": "",
+    "tests/cuda/a/test.cu": '#include "cuda/a/kernel.cuh"\n',
+    "codegen/cuda/shared/Common.cpp": "",
     "tools/Report.cpp": '// "a_sm80"\n',
 }
 BROKEN = [
@@ -79,13 +82,20 @@ BROKEN = [
     ("runtime/cuda/a/sizes.h", "", ("names", "runtime/cuda/a")),
     ("runtime/cuda/b/sm90.cuh", "", ("names", "runtime/cuda/b")),
     ("tests/cuda/a/more.cu", "", ("names", "tests/cuda/a")),
+    ("tests/cuda/a/test.cu", '#include "cuda/c/kernel.cuh"\n', ("alone", "tests/cuda/a/test.cu")),
+    ("codegen/cuda/a/Tactic.cpp", TACTIC + 'out.include("cuda/c/kernel.cuh");\n', ("alone", "codegen/cuda/a/Tactic.cpp")),
+    ("codegen/cuda/program/Program.cpp", 'out.include("cuda/a/kernel.cuh");\n', ("alone", "codegen/cuda/program/Program.cpp")),
+    ("codegen/cuda/TensorCores.cpp", "&kA\n", ("alone", "codegen/cuda/TensorCores.cpp")),
 ]
+# What codegen/cuda/shared launches is mechanism for all.
+WHOLE = [("tools/Report.cpp", FAMILY["tools/Report.cpp"], None),
+         ("codegen/cuda/shared/Common.cpp", 'out.include("cuda/c/kernel.cuh");\n', None)]  # fmt: skip
 
 
 def check_families(house):
     """What the rules about rows and names find where one thing is broken, where that is not what it should be."""
     failures = []
-    for name, text, where in [("tools/Report.cpp", FAMILY["tools/Report.cpp"], None), *BROKEN]:
+    for name, text, where in [*WHOLE, *BROKEN]:
         with tempfile.TemporaryDirectory(prefix="tenon-house-") as scratch:
             house.ROOT, found = Path(scratch), {}
             for file, content in {**FAMILY, name: text}.items():
@@ -94,6 +104,7 @@ def check_families(house):
                 path.write_text(content)
             house.count_rows(found)
             house.count_names(found)
+            house.count_alone(found)
         if found != ({where: 1} if where else {}):
             failures.append(f"{name} with {text!r}: {found}")
     return failures
@@ -128,8 +139,11 @@ def main():
     done = subprocess.run([ROOT / "scripts/check-house"], stdout=subprocess.PIPE, text=True)
     if done.returncode:
         failures.append(done.stdout)
+    done = subprocess.run([ROOT / "scripts/check-house", "--family=softmax"], stdout=subprocess.PIPE, text=True)
+    if done.returncode or "  codegen/cuda/softmax/Tactic.cpp  " not in done.stdout:
+        failures.append(done.stdout)
     print("\n".join(failures))
-    total = len(SHAPES) + len(NONE) + len(INCLUDES) + len(BROKEN) + 5
+    total = len(SHAPES) + len(NONE) + len(INCLUDES) + len(WHOLE) + len(BROKEN) + 5
     print(f"{total - len(failures)} passed, {len(failures)} failed, 0 skipped")
     return 1 if failures else 0
 

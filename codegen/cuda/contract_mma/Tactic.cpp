@@ -98,7 +98,7 @@ constexpr Generation kFloat8Sm89 = {"contract_fp8_sm89",
 double singleElements(const Contraction &c, bool narrow, const MmaCosts &costs) {
   if (c.isConv && c.conv.isDepthwise())
     return (narrow ? 2 : 1) * costs.singleDepthwise;
-  const int64_t neighbours = c.isConv ? c.conv.channels : c.depth();
+  const int64_t neighbours = c.neighbours();
   if (narrow)
     return neighbours % 16 == 0 ? 1 : (neighbours % 4 == 0 ? 1 : 2) * costs.single;
   return neighbours % 8 == 0 ? 1 : costs.single;
@@ -171,7 +171,8 @@ template <const Generation &G> struct Mma : SplitContraction, PricedBy<kMmaCosts
   }
 
   static void pack(const Problem &p, const Schedule &s, llvm::SmallVectorImpl<Packing> &out) {
-    hasRows(p) ? packContractionRows(p, out) : packContractionTiles(p, s.tileN, out);
+    hasRows(p) ? packRows(p.in.form, p.c, {/*columnsFirst=*/p.c.isConv}, out)
+               : packContractionTiles(p, s.tileN, out);
   }
 
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {

@@ -45,12 +45,6 @@ constexpr Kind kThree = {"contract_tf32x3_sm80",
                          kTf32x3,
                          [](const MmaCosts &c) { return c.tf32x3; }};
 
-/// Whether runs of 16 bytes of both operands are neighbours along K. Others are copied word by
-/// word.
-bool hasWholeRuns(const Contraction &c) {
-  return (c.isConv ? c.conv.channels : c.depth()) % 4 == 0;
-}
-
 template <const Kind &K> struct Tf32 : SplitContraction, PricedBy<kMmaCosts> {
   static constexpr llvm::StringRef id = K.id, summary = K.summary;
   using Schedule = MmaSchedule;
@@ -91,8 +85,9 @@ template <const Kind &K> struct Tf32 : SplitContraction, PricedBy<kMmaCosts> {
     const TilePrice tile = priceOf(K.rows, K.costs(c), s);
     const double blocks = double(tileCount(p.c, s)) * double(s.splits),
                  each = std::ceil(blocks / p.in.level.multiprocessors);
+    // What lies in no runs of 16 bytes along K is copied word by word.
     const double step =
-        tile.step(each) * (slowdownOfMma(p.in.level) * (hasWholeRuns(p.c) ? 1 : 1.5));
+        tile.step(each) * (slowdownOfMma(p.in.level) * (p.c.neighbours() % 4 == 0 ? 1 : 1.5));
     const double time = stepsOf(p.c.depth(), s.tileK, s.splits) * step + tile.blocks(each) +
                         tile.costs.parts(s.splits);
     Effort e;
@@ -104,7 +99,7 @@ template <const Kind &K> struct Tf32 : SplitContraction, PricedBy<kMmaCosts> {
 
   /// Rows along K: of 4-byte elements ldmatrix takes no others.
   static void pack(const Problem &p, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
-    packContractionRows(p, out);
+    packRows(p.in.form, p.c, {/*columnsFirst=*/p.c.isConv}, out);
   }
 
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {

@@ -51,10 +51,6 @@ constexpr SimtCosts kCosts = {
 #include "codegen/cuda/contract_simt/costs.inc"
 };
 
-bool hasWholeRuns(const Contraction &c) {
-  return (c.isConv ? c.conv.channels : c.depth()) % 4 == 0;
-}
-
 struct Simt : SplitContraction, PricedBy<kCosts> {
   static constexpr llvm::StringRef id = "contract_simt",
                                    summary = "fp32 convolution and matrix product on CUDA cores";
@@ -92,7 +88,8 @@ struct Simt : SplitContraction, PricedBy<kCosts> {
     const double blocks = double(tileCount(p.c, s)) * double(s.splits),
                  each = tile.crowded(blocks / p.in.level.multiprocessors);
     const double time = stepsOf(p.c.depth(), s.tileK, s.splits) * tile.step(each) *
-                            slowdownOfCores(p.in.level) * (hasWholeRuns(p.c) ? 1 : c.single) +
+                            slowdownOfCores(p.in.level) *
+                            (p.c.neighbours() % 4 == 0 ? 1 : c.single) +
                         tile.blocks(each) + tile.costs.parts(s.splits);
     Effort e;
     e.bytes = p.bytes;

@@ -12,6 +12,7 @@
 #include "codegen/cuda/program/SharedKernels.h"
 #include "codegen/cuda/program/Variant.h"
 #include "codegen/cuda/program/WeightImage.h"
+#include "codegen/cuda/shared/Common.h"
 #include "codegen/emit/Amalgamate.h"
 #include "codegen/emit/CppHeader.h"
 #include "codegen/emit/DecoderText.h"
@@ -162,23 +163,14 @@ private:
       const std::string label = "carry" + std::to_string(k);
       Step step;
       const Section written = section(v, step, label, [&](StepWriter &out) {
-        out.include("cuda/map/kernel.cuh");
-        StepWriter::Config cfg(out, "config");
         // Elements that share bytes are copied by the byte, to the bound.
         const Type t = from->type();
         Context &c = t.context();
         const bool packed = bitWidth(t.element()) < 8;
         const llvm::StringRef element = packed ? "uint8_t" : cppElement(t.element());
-        cfg.extents("space",
-                    {packed ? c.dim(byteSize(t.element(), t.upperElements())) : t.elements()});
-        cfg.number("vector", 4);
-        const std::string config = cfg.finish();
-        out.code().line("const auto outs = pack(make_view(" +
-                        v.places.pointer(to, element, false, c.dim(0)) + ", extents<1>{}));");
-        out.code().line("const auto ins = pack(make_view(" +
-                        v.places.pointer(from, element, true, c.dim(0)) + ", extents<1>{}));");
-        out.code().line("return to.launch<V>(cuda::map(" + config +
-                        ", outs, ins, cuda::identity_body{}));");
+        cuda::emitCopy(out, packed ? c.dim(byteSize(t.element(), t.upperElements())) : t.elements(),
+                       v.places.pointer(to, element, false, c.dim(0)),
+                       v.places.pointer(from, element, true, c.dim(0)));
       });
       v.rows.push_back({label, written.function, touchesIo(v.plan, {from, to}), 0});
     }

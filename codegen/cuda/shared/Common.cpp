@@ -209,6 +209,16 @@ MapKernel mapKernel(StepWriter &out, const GroupForm &form) {
   return mapKernel(out, form, form.body.space, outputs, 1);
 }
 
+void emitCopy(StepWriter &out, Dim count, const std::string &to, const std::string &from) {
+  out.include("cuda/map/kernel.cuh");
+  StepWriter::Config cfg(out, "config");
+  cfg.extents("space", {count}).number("vector", 4);
+  const std::string config = cfg.finish();
+  out.code().line("const auto outs = pack(make_view(" + to + ", extents<1>{}));");
+  out.code().line("const auto ins = pack(make_view(" + from + ", extents<1>{}));");
+  launch(out, "map", {config, "outs", "ins", "cuda::identity_body{}"});
+}
+
 void launchParts(StepWriter &out, llvm::StringRef kernel, llvm::ArrayRef<std::string> arguments) {
   SourceWriter &w = out.code();
   w.line("void *const parts = " + out.scratchPointer("void") + ";");

@@ -100,6 +100,9 @@ MapKernel mapKernel(StepWriter &out, const GroupForm &form, llvm::ArrayRef<Dim> 
 /// The same over the space of the group's body as it stands.
 MapKernel mapKernel(StepWriter &out, const GroupForm &form);
 
+/// Copies `count` neighbours from one pointer (C++) to another.
+void emitCopy(StepWriter &out, Dim count, const std::string &to, const std::string &from);
+
 /// Declares scratch `parts` and launches KERNEL_parts(arguments..., parts), before the kernel that
 /// joins them.
 void launchParts(StepWriter &out, llvm::StringRef kernel, llvm::ArrayRef<std::string> arguments);

@@ -333,23 +333,43 @@ bool packsIn(const Contraction &c, int64_t tileN) {
 
 bool packsInRows(const Contraction &c) { return c.isPacked && !packsIn(c, 16); }
 
-void packContractionRows(const ContractionProblem &p, llvm::SmallVectorImpl<Packing> &out) {
-  const Contraction &c = p.c;
-  if (!c.isPacked)
-    return;
-  const Value *source = p.in.form.anchorInputs[1].inputs[0].source;
-  const Type w = source->type();
-  if (c.isConv) {
-    out.push_back({source->index(), Layout::channelsLast(w.context(), w.rank())});
-    return;
-  }
-  const int rank = int(w.rank()), k = rank - (c.transB ? 1 : 2);
+namespace {
+
+/// Rows along K, of `pitch` elements where it is given.
+Layout rowLayout(Type w, const Contraction &c, bool columnsFirst, Dim pitch) {
+  const int rank = int(w.rank()), n = c.isConv ? 0 : rank - (c.transB ? 2 : 1),
+            k = c.isConv ? 1 : rank - (c.transB ? 1 : 2);
   llvm::SmallVector<LayoutAxis, 6> axes;
   for (int d = 0; d < rank; ++d)
-    if (d != k)
+    if (d != n && d != k)
       axes.push_back({d, 0, false, Dim(), 0});
-  axes.push_back({k, 0, false, Dim(), 0});
-  out.push_back({source->index(), Layout::get(w.context(), axes)});
+  axes.insert(columnsFirst ? axes.begin() : axes.end(), {n, 0, false, Dim(), 0});
+  axes.push_back({k, 0, false, pitch, 0});
+  return Layout::get(w.context(), axes);
+}
+
+} // namespace
+
+void packRows(const GroupForm &form, const Contraction &c, const RowPacking &rows,
+              llvm::SmallVectorImpl<Packing> &out) {
+  if (!c.isPacked)
+    return;
+  const Value *source = form.anchorInputs[1].inputs[0].source;
+  const Type w = source->type();
+  const int64_t depth = c.depth() / (c.isConv ? c.conv.taps() : 1),
+                pitch = int64_t(llvm::alignTo(uint64_t(depth), uint64_t(rows.multiple)));
+  out.push_back(
+      {source->index(),
+       rowLayout(w, c, rows.columnsFirst, pitch == depth ? Dim() : w.context().dim(pitch)),
+       rows.stored.str()});
+}
+
+void packPaddedRows(const ContractionProblem &p, llvm::SmallVectorImpl<Packing> &out) {
+  const Value *source = p.in.form.anchorInputs[1].inputs[0].source;
+  const Type w = source->type();
+  const auto pitch = int64_t(llvm::alignTo(uint64_t(p.c.depth()), 128 / bitWidth(p.c.b)));
+  out.push_back(
+      {source->index(), rowLayout(w, p.c, /*columnsFirst=*/false, w.context().dim(pitch))});
 }
 
 void packContractionTiles(const ContractionProblem &p, int64_t tileN,
@@ -383,22 +403,6 @@ void packDepthwiseFilters(const GroupForm &form, llvm::SmallVectorImpl<Packing> 
     order.push_back(int(d));
   order.append({1, 0});
   out.push_back({source->index(), Layout::permuted(w.context(), order)});
-}
-
-void packPaddedRows(const ContractionProblem &p, llvm::SmallVectorImpl<Packing> &out) {
-  const Contraction &c = p.c;
-  const Value *source = p.in.form.anchorInputs[1].inputs[0].source;
-  const Type w = source->type();
-  const int rank = int(w.rank()), n = c.isConv ? 0 : rank - (c.transB ? 2 : 1),
-            k = c.isConv ? 1 : rank - (c.transB ? 1 : 2);
-  const auto pitch = int64_t(llvm::alignTo(uint64_t(c.depth()), 128 / bitWidth(c.b)));
-  llvm::SmallVector<LayoutAxis, 6> axes;
-  for (int d = 0; d < rank; ++d)
-    if (d != n && d != k)
-      axes.push_back({d, 0, false, Dim(), 0});
-  axes.push_back({n, 0, false, Dim(), 0});
-  axes.push_back({k, 0, false, w.context().dim(pitch), 0});
-  out.push_back({source->index(), Layout::get(w.context(), axes)});
 }
 
 int64_t tileCount(const Contraction &c, const ContractionTiles &t) {

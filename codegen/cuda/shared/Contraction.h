@@ -33,6 +33,8 @@ struct Contraction {
 
   // Upper bounds.
   int64_t rows() const, columns() const, depth() const, slices() const;
+  /// Elements of A that are neighbours along K.
+  int64_t neighbours() const { return isConv ? conv.channels : depth(); }
 };
 
 /// Stride along a dimension counted from the last (1), as in Contraction::rowDim; 0 where there is
@@ -134,13 +136,19 @@ bool packsIn(const Contraction &c, int64_t tileN);
 /// Whether the filters of a group fill no tiles of any size: the kernels that can (contract_mma)
 /// take such weights as rows along K.
 bool packsInRows(const Contraction &c);
-/// The weights' layout as rows along K.
-void packContractionRows(const ContractionProblem &p, llvm::SmallVectorImpl<Packing> &out);
+/// Weights as rows along K.
+struct RowPacking {
+  bool columnsFirst;           // the product's columns are outermost, else beside K
+  int64_t multiple = 1;        // elements that a row is rounded up to with zeros
+  llvm::StringRef stored = {}; // Packing::stored
+};
+void packRows(const GroupForm &form, const Contraction &c, const RowPacking &rows,
+              llvm::SmallVectorImpl<Packing> &out);
+/// Rows of every filter, [n][k], rounded up to 16 bytes; the layout always says so.
+void packPaddedRows(const ContractionProblem &p, llvm::SmallVectorImpl<Packing> &out);
 /// The weights' layout as tiles of columns, along K one after the other; zero beyond the last.
 void packContractionTiles(const ContractionProblem &p, int64_t tileN,
                           llvm::SmallVectorImpl<Packing> &out);
-/// The weights' layout as rows along K of every filter, [n][k], rounded up to 16 bytes with zeros.
-void packPaddedRows(const ContractionProblem &p, llvm::SmallVectorImpl<Packing> &out);
 /// Filters of a depthwise convolution with the channels innermost: [kernel_h][kernel_w][channels *
 /// filters].
 void packDepthwiseFilters(const GroupForm &form, llvm::SmallVectorImpl<Packing> &out);

@@ -173,22 +173,7 @@ double rankOf(const WarpgroupProblem &p, double microseconds) {
 }
 
 void packForWarpgroups(const WarpgroupProblem &p, llvm::SmallVectorImpl<Packing> &out) {
-  const Contraction &c = p.c;
-  if (!c.isPacked)
-    return;
-  const Value *source = p.in.form.anchorInputs[1].inputs[0].source;
-  const Type w = source->type();
-  const int rank = int(w.rank()), n = c.isConv ? 0 : rank - (c.transB ? 2 : 1),
-            k = c.isConv ? 1 : rank - (c.transB ? 1 : 2);
-  const int64_t depth = w.dim(unsigned(k)).constant(),
-                pitch = int64_t(llvm::alignTo(uint64_t(depth), 16 / p.kind.bytes));
-  llvm::SmallVector<LayoutAxis, 6> axes;
-  axes.push_back({n, 0, false, Dim(), 0});
-  for (int d = 0; d < rank; ++d)
-    if (d != n && d != k)
-      axes.push_back({d, 0, false, Dim(), 0});
-  axes.push_back({k, 0, false, pitch == depth ? Dim() : w.context().dim(pitch), 0});
-  out.push_back({source->index(), Layout::get(w.context(), axes), p.kind.stored.str()});
+  packRows(p.in.form, p.c, {/*columnsFirst=*/true, 16 / p.kind.bytes, p.kind.stored}, out);
 }
 
 } // namespace tenon::cuda

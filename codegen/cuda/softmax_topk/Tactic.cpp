@@ -28,7 +28,21 @@ struct SoftmaxTopKSchedule {
   }
 };
 
-struct SoftmaxTopK {
+/// Microseconds.
+struct SoftmaxTopKCosts {
+  double fetch;    // memory, folds and exponentials
+  double exchange; // a result's shuffles, however few the warps
+  double look;     // the same for each element of a lane
+  double turn;     // a result of one warp where a multiprocessor has many
+  double issued;   // the same for each element of a lane
+  double block;    // the start of each block of a multiprocessor
+  static constexpr llvm::StringLiteral family = "softmax_topk";
+};
+constexpr SoftmaxTopKCosts kCosts = {
+#include "codegen/cuda/softmax_topk/costs.inc"
+};
+
+struct SoftmaxTopK : PricedBy<kCosts> {
   static constexpr llvm::StringLiteral id = "softmax_topk",
                                        summary = "the largest elements of a softmax of short rows";
   static constexpr ChainPart kParts[] = {{isSoftmax, 1}, {isTopK, 1}};
@@ -71,18 +85,20 @@ struct SoftmaxTopK {
   static void candidates(const Problem &, std::vector<Schedule> &out) { out = {{4}, {1}}; }
 
   /// Whoever has a multiprocessor to itself waits for its instructions one after the other; where
-  /// warps are many, they take turns. Assumed: cycles by the latency and the number of these.
-  static double microseconds(const Problem &p, const Schedule &s) {
-    constexpr double kMegahertz = 1700, kFetch = 1.2;          // µs: memory, folds, exponentials
-    constexpr double kExchange = 300, kLook = 12, kIssued = 8; // cycles of a result
-    constexpr double kTogether = 32, kSchedulers = 4;          // of a multiprocessor
-    const double sms = std::max(1u, p.in.level.multiprocessors), run = double(p.run());
-    const double warps = std::ceil(double(p.rows) / double(s.warps)) * double(s.warps) / sms;
-    const double waiting = std::ceil(warps / kTogether) * double(p.k) * (kExchange + run * kLook);
-    const double issued = warps / kSchedulers * double(p.k) * (60 + run * kIssued);
+  /// warps are many, they take turns.
+  static double microseconds(const Problem &p, const Schedule &s, const SoftmaxTopKCosts &c) {
+    constexpr double kMostWarps = 64, kMostBlocks = 32; // of a multiprocessor at a time
+    const double run = double(p.run()), k = double(p.k), warps = double(s.warps);
+    const double blocks =
+        std::ceil(std::ceil(double(p.rows) / warps) / std::max(1u, p.in.level.multiprocessors));
+    const double rounds = std::ceil(blocks / std::min(kMostBlocks, kMostWarps / warps));
+    const double waiting = rounds * k * (c.exchange + run * c.look),
+                 turns = blocks * warps * k * (c.turn + run * c.issued);
     Effort e;
     e.bytes = double(workOf(*p.in.form.group).bytes);
-    return cuda::microseconds(p.in.level, e) + kFetch + std::max(waiting, issued) / kMegahertz;
+    e.launches = 0;
+    return cuda::microseconds(p.in.level, e) + c.fetch + std::max(waiting, turns) +
+           c.block * blocks;
   }
 
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {

@@ -76,7 +76,19 @@ std::vector<std::string> emitOperands(const GroupQuery &in, StepWriter &out,
   return {config, "x", "outs", "ins", body};
 }
 
-struct TopK {
+/// Of the tactic `topk`, microseconds but where something else stands.
+struct TopKCosts {
+  double start;      // beside the launch
+  double element;    // each of a row, one batch after the other, for a thread
+  double twice;      // by how much longer that takes a warp that has elements of two rows, a factor
+  double efficiency; // comparisons of f32's peak where a multiprocessor has many
+  static constexpr llvm::StringLiteral family = "topk";
+};
+constexpr TopKCosts kCosts = {
+#include "codegen/cuda/topk/costs.inc"
+};
+
+struct TopK : PricedBy<kCosts> {
   static constexpr llvm::StringLiteral id = "topk",
                                        summary = "the largest elements along one dimension";
   using Problem = GroupQuery;
@@ -87,21 +99,19 @@ struct TopK {
   }
 
   /// Every element is compared with its whole row, and however few the rows, a thread waits for one
-  /// batch of a row after the other; a warp that has elements of two rows goes along both. Source:
-  /// 1 to 512 rows of 256 to 100,000 elements, each alone (H200, tenon bench --profile).
-  static double microseconds(const Problem &in, const Schedule &) {
+  /// batch of a row after the other; a warp that has elements of two rows goes along both.
+  static double microseconds(const Problem &in, const Schedule &, const TopKCosts &c) {
     constexpr int64_t kWarp = 32;
     const Type x = in.form.anchor->operand(0)->type();
     const double n = double(rowLength(in.form).upper()), elements = double(x.upperElements());
     const bool inTwoRows = elements > n && rowLength(in.form).upper() % kWarp != 0;
-    const double microsecondsOfAnElement = inTwoRows ? 0.03 : 0.015;
     Effort e;
     e.operations = elements * n * 4;
-    e.efficiency = 0.25;
+    e.efficiency = c.efficiency;
     e.blocks = elements / 128;
     e.launches = 0;
-    return in.level.launchMicroseconds +
-           std::max(n * microsecondsOfAnElement, cuda::microseconds(in.level, e));
+    return in.level.launchMicroseconds + c.start +
+           std::max(n * c.element * (inTwoRows ? c.twice : 1), cuda::microseconds(in.level, e));
   }
 
   static void emit(const Problem &in, const Schedule &, StepWriter &out) {

@@ -9,24 +9,11 @@
 namespace tenon {
 namespace cuda {
 
-template <class Config, class X, class W, class Outs, class Ins, class Body>
-using conv_fp8_sm89_kernel =
-    contract_mma_kernel<tensor_cores_fp8_sm89, Config, conv_problem<Config, X>, W, Outs, Ins, Body,
-                        no_prologue, arguments<>>;
-template <class Config, class X, class W, class Outs, class Ins, class Body>
-conv_fp8_sm89_kernel<Config, X, W, Outs, Ins, Body>
-conv_fp8_sm89(Config cfg, X x, W w, Outs outs, Ins ins, Body body, split_scratch scratch = {}) {
-  return {{cfg, x}, w, outs, ins, body, {}, {}, scratch};
+template <class... Arguments> auto conv_fp8_sm89(Arguments... arguments) {
+  return conv_mma<tensor_cores_fp8_sm89>(arguments...);
 }
-
-template <class Config, class X, class B, class Outs, class Ins, class Body>
-using matmul_fp8_sm89_kernel =
-    contract_mma_kernel<tensor_cores_fp8_sm89, Config, matmul_problem<Config, X>, B, Outs, Ins,
-                        Body, no_prologue, arguments<>>;
-template <class Config, class X, class B, class Outs, class Ins, class Body>
-matmul_fp8_sm89_kernel<Config, X, B, Outs, Ins, Body>
-matmul_fp8_sm89(Config cfg, X x, B b, Outs outs, Ins ins, Body body, split_scratch scratch = {}) {
-  return {{cfg, x}, b, outs, ins, body, {}, {}, scratch};
+template <class... Arguments> auto matmul_fp8_sm89(Arguments... arguments) {
+  return matmul_mma<tensor_cores_fp8_sm89>(arguments...);
 }
 
 } // namespace cuda

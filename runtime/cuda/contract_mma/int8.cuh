@@ -15,44 +15,17 @@
 namespace tenon {
 namespace cuda {
 
-template <class Config, class X, class W, class Outs, class Ins, class Body>
-using conv_int8_sm75_kernel =
-    contract_mma_kernel<tensor_cores_int8_sm75, Config, conv_problem<Config, X>, W, Outs, Ins, Body,
-                        no_prologue, arguments<>>;
-template <class Config, class X, class W, class Outs, class Ins, class Body>
-conv_int8_sm75_kernel<Config, X, W, Outs, Ins, Body>
-conv_int8_sm75(Config cfg, X x, W w, Outs outs, Ins ins, Body body, split_scratch scratch = {}) {
-  return {{cfg, x}, w, outs, ins, body, {}, {}, scratch};
+template <class... Arguments> auto conv_int8_sm75(Arguments... arguments) {
+  return conv_mma<tensor_cores_int8_sm75>(arguments...);
 }
-
-template <class Config, class X, class W, class Outs, class Ins, class Body>
-using conv_int8_sm80_kernel =
-    contract_mma_kernel<tensor_cores_int8_sm80, Config, conv_problem<Config, X>, W, Outs, Ins, Body,
-                        no_prologue, arguments<>>;
-template <class Config, class X, class W, class Outs, class Ins, class Body>
-conv_int8_sm80_kernel<Config, X, W, Outs, Ins, Body>
-conv_int8_sm80(Config cfg, X x, W w, Outs outs, Ins ins, Body body, split_scratch scratch = {}) {
-  return {{cfg, x}, w, outs, ins, body, {}, {}, scratch};
+template <class... Arguments> auto matmul_int8_sm75(Arguments... arguments) {
+  return matmul_mma<tensor_cores_int8_sm75>(arguments...);
 }
-
-template <class Config, class X, class B, class Outs, class Ins, class Body>
-using matmul_int8_sm75_kernel =
-    contract_mma_kernel<tensor_cores_int8_sm75, Config, matmul_problem<Config, X>, B, Outs, Ins,
-                        Body, no_prologue, arguments<>>;
-template <class Config, class X, class B, class Outs, class Ins, class Body>
-matmul_int8_sm75_kernel<Config, X, B, Outs, Ins, Body>
-matmul_int8_sm75(Config cfg, X x, B b, Outs outs, Ins ins, Body body, split_scratch scratch = {}) {
-  return {{cfg, x}, b, outs, ins, body, {}, {}, scratch};
+template <class... Arguments> auto conv_int8_sm80(Arguments... arguments) {
+  return conv_mma<tensor_cores_int8_sm80>(arguments...);
 }
-
-template <class Config, class X, class B, class Outs, class Ins, class Body>
-using matmul_int8_sm80_kernel =
-    contract_mma_kernel<tensor_cores_int8_sm80, Config, matmul_problem<Config, X>, B, Outs, Ins,
-                        Body, no_prologue, arguments<>>;
-template <class Config, class X, class B, class Outs, class Ins, class Body>
-matmul_int8_sm80_kernel<Config, X, B, Outs, Ins, Body>
-matmul_int8_sm80(Config cfg, X x, B b, Outs outs, Ins ins, Body body, split_scratch scratch = {}) {
-  return {{cfg, x}, b, outs, ins, body, {}, {}, scratch};
+template <class... Arguments> auto matmul_int8_sm80(Arguments... arguments) {
+  return matmul_mma<tensor_cores_int8_sm80>(arguments...);
 }
 
 } // namespace cuda

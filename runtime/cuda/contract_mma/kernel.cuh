@@ -395,6 +395,25 @@ private:
   TENON_DEVICE static int clamp_count(int left) { return max_of(min_of(left, 8), 0); }
 };
 
+/// The kernel of `Cores` for a convolution, and for a matrix product: conv_mma_sm80 and others take
+/// the same arguments.
+template <class Cores, class Config, class X, class W, class Outs, class Ins, class Body,
+          class Prologue = no_prologue, class PrologueIns = arguments<>>
+contract_mma_kernel<Cores, Config, conv_problem<Config, X>, W, Outs, Ins, Body, Prologue,
+                    PrologueIns>
+conv_mma(Config cfg, X x, W w, Outs outs, Ins ins, Body body, split_scratch scratch = {},
+         Prologue prologue = {}, PrologueIns prologue_ins = {}) {
+  return {{cfg, x}, w, outs, ins, body, prologue, prologue_ins, scratch};
+}
+template <class Cores, class Config, class X, class B, class Outs, class Ins, class Body,
+          class Prologue = no_prologue, class PrologueIns = arguments<>>
+contract_mma_kernel<Cores, Config, matmul_problem<Config, X>, B, Outs, Ins, Body, Prologue,
+                    PrologueIns>
+matmul_mma(Config cfg, X x, B b, Outs outs, Ins ins, Body body, split_scratch scratch = {},
+           Prologue prologue = {}, PrologueIns prologue_ins = {}) {
+  return {{cfg, x}, b, outs, ins, body, prologue, prologue_ins, scratch};
+}
+
 } // namespace cuda
 } // namespace tenon
 

@@ -9,22 +9,11 @@
 namespace tenon {
 namespace cuda {
 
-template <class Config, class X, class W, class Outs, class Ins, class Body,
-          class Prologue = no_prologue, class PrologueIns = arguments<>>
-contract_mma_kernel<tensor_cores_sm80, Config, conv_problem<Config, X>, W, Outs, Ins, Body,
-                    Prologue, PrologueIns>
-conv_mma_sm80(Config cfg, X x, W w, Outs outs, Ins ins, Body body, split_scratch scratch = {},
-              Prologue prologue = {}, PrologueIns prologue_ins = {}) {
-  return {{cfg, x}, w, outs, ins, body, prologue, prologue_ins, scratch};
+template <class... Arguments> auto conv_mma_sm80(Arguments... arguments) {
+  return conv_mma<tensor_cores_sm80>(arguments...);
 }
-
-template <class Config, class X, class B, class Outs, class Ins, class Body,
-          class Prologue = no_prologue, class PrologueIns = arguments<>>
-contract_mma_kernel<tensor_cores_sm80, Config, matmul_problem<Config, X>, B, Outs, Ins, Body,
-                    Prologue, PrologueIns>
-matmul_mma_sm80(Config cfg, X x, B b, Outs outs, Ins ins, Body body, split_scratch scratch = {},
-                Prologue prologue = {}, PrologueIns prologue_ins = {}) {
-  return {{cfg, x}, b, outs, ins, body, prologue, prologue_ins, scratch};
+template <class... Arguments> auto matmul_mma_sm80(Arguments... arguments) {
+  return matmul_mma<tensor_cores_sm80>(arguments...);
 }
 
 } // namespace cuda

@@ -250,52 +250,45 @@ private:
   }
 };
 
-template <class Config, class X, class W, class Outs, class Ins, class Body,
+namespace detail {
+
+/// Parts: as above.
+template <int Parts, class Config, class X, class W, class Outs, class Ins, class Body,
           class Prologue = no_prologue, class PrologueIns = arguments<>>
-contract_wgmma_sm90_kernel<1, Config, conv_problem<Config, X>, W, Outs, Ins, Body, Prologue,
+contract_wgmma_sm90_kernel<Parts, Config, conv_problem<Config, X>, W, Outs, Ins, Body, Prologue,
                            PrologueIns>
-conv_wgmma_sm90(Config cfg, X x, W w, Outs outs, Ins ins, Body body, split_scratch scratch = {},
-                Prologue prologue = {}, PrologueIns prologue_ins = {}) {
+conv_wgmma(Config cfg, X x, W w, Outs outs, Ins ins, Body body, split_scratch scratch = {},
+           Prologue prologue = {}, PrologueIns prologue_ins = {}) {
   return {{cfg, x}, w, outs, ins, body, scratch, prologue, prologue_ins};
 }
-
-template <class Config, class X, class B, class Outs, class Ins, class Body,
+template <int Parts, class Config, class X, class B, class Outs, class Ins, class Body,
           class Prologue = no_prologue, class PrologueIns = arguments<>>
-contract_wgmma_sm90_kernel<1, Config, matmul_problem<Config, X>, B, Outs, Ins, Body, Prologue,
+contract_wgmma_sm90_kernel<Parts, Config, matmul_problem<Config, X>, B, Outs, Ins, Body, Prologue,
                            PrologueIns>
-matmul_wgmma_sm90(Config cfg, X x, B b, Outs outs, Ins ins, Body body, split_scratch scratch = {},
-                  Prologue prologue = {}, PrologueIns prologue_ins = {}) {
+matmul_wgmma(Config cfg, X x, B b, Outs outs, Ins ins, Body body, split_scratch scratch = {},
+             Prologue prologue = {}, PrologueIns prologue_ins = {}) {
   return {{cfg, x}, b, outs, ins, body, scratch, prologue, prologue_ins};
 }
 
-template <class Config, class X, class W, class Outs, class Ins, class Body,
-          class Prologue = no_prologue, class PrologueIns = arguments<>>
-contract_wgmma_sm90_kernel<2, Config, conv_problem<Config, X>, W, Outs, Ins, Body, Prologue,
-                           PrologueIns>
-conv_tf32x3_sm90(Config cfg, X x, W w, Outs outs, Ins ins, Body body, split_scratch scratch = {},
-                 Prologue prologue = {}, PrologueIns prologue_ins = {}) {
-  return {{cfg, x}, w, outs, ins, body, scratch, prologue, prologue_ins};
-}
+} // namespace detail
 
-template <class Config, class X, class B, class Outs, class Ins, class Body,
-          class Prologue = no_prologue, class PrologueIns = arguments<>>
-contract_wgmma_sm90_kernel<2, Config, matmul_problem<Config, X>, B, Outs, Ins, Body, Prologue,
-                           PrologueIns>
-matmul_tf32x3_sm90(Config cfg, X x, B b, Outs outs, Ins ins, Body body, split_scratch scratch = {},
-                   Prologue prologue = {}, PrologueIns prologue_ins = {}) {
-  return {{cfg, x}, b, outs, ins, body, scratch, prologue, prologue_ins};
+template <class... Arguments> auto conv_wgmma_sm90(Arguments... arguments) {
+  return detail::conv_wgmma<1>(arguments...);
 }
-
-template <class Config, class X, class W, class Outs, class Ins, class Body>
-contract_wgmma_sm90_kernel<1, Config, conv_problem<Config, X>, W, Outs, Ins, Body>
-conv_int8_sm90(Config cfg, X x, W w, Outs outs, Ins ins, Body body, split_scratch scratch = {}) {
-  return {{cfg, x}, w, outs, ins, body, scratch, {}, {}};
+template <class... Arguments> auto matmul_wgmma_sm90(Arguments... arguments) {
+  return detail::matmul_wgmma<1>(arguments...);
 }
-
-template <class Config, class X, class B, class Outs, class Ins, class Body>
-contract_wgmma_sm90_kernel<1, Config, matmul_problem<Config, X>, B, Outs, Ins, Body>
-matmul_int8_sm90(Config cfg, X x, B b, Outs outs, Ins ins, Body body, split_scratch scratch = {}) {
-  return {{cfg, x}, b, outs, ins, body, scratch, {}, {}};
+template <class... Arguments> auto conv_tf32x3_sm90(Arguments... arguments) {
+  return detail::conv_wgmma<2>(arguments...);
+}
+template <class... Arguments> auto matmul_tf32x3_sm90(Arguments... arguments) {
+  return detail::matmul_wgmma<2>(arguments...);
+}
+template <class... Arguments> auto conv_int8_sm90(Arguments... arguments) {
+  return detail::conv_wgmma<1>(arguments...);
+}
+template <class... Arguments> auto matmul_int8_sm90(Arguments... arguments) {
+  return detail::matmul_wgmma<1>(arguments...);
 }
 
 } // namespace cuda

@@ -129,41 +129,26 @@ struct wgmma_cells {
       : TENON_WGMMA_OUT_##n("+f")                                                                  \
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int(accumulate))__VA_ARGS__)
 
+// Both operands along K; operands of 16 bits also across it, where the instruction says so.
+#define TENON_WGMMA_SHARED_K_MAJOR(n, i0, i1, i2, i3, i4, i5, i6, k, types)                        \
+  TENON_WGMMA_SHARED(n, k, types, "", i0, i1, i2, )
+#define TENON_WGMMA_SHARED_HALVES(n, i0, i1, i2, i3, i4, i5, i6, types)                            \
+  TENON_WGMMA_SHARED(n, "16", types, ", %" i3 ", %" i4, i0, i1, i2, , "n"(int(ATransposed)),       \
+                     "n"(int(BTransposed)))
+#define TENON_WGMMA_REGISTERS_K_MAJOR(n, i0, i1, i2, i3, i4, i5, i6, k, types)                     \
+  TENON_WGMMA_REGISTERS(n, k, types, "", i0, i1, i2, i3, i4, i5, )
+#define TENON_WGMMA_REGISTERS_HALVES(n, i0, i1, i2, i3, i4, i5, i6, types)                         \
+  TENON_WGMMA_REGISTERS(n, "16", types, ", %" i6, i0, i1, i2, i3, i4, i5, , "n"(int(BTransposed)))
+
 template <class T, int N, bool ATransposed = false, bool BTransposed = false> struct wgmma_shared;
 template <int N, bool ATransposed, bool BTransposed>
 struct wgmma_shared<f16, N, ATransposed, BTransposed> {
   using sum = float;
   static constexpr int m = 64, n = N, k = 16;
-  static_assert(N == 16 || (N % 32 == 0 && N <= 256), "widths that have a row below");
+  static_assert(N == 16 || (N % 32 == 0 && N <= 256), "widths that TENON_WGMMA_OF_N has");
   TENON_DEVICE static void multiply(float (&d)[N / 2], uint64_t a, uint64_t b, bool accumulate) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    if constexpr (N == 16)
-      TENON_WGMMA_SHARED(16, "16", "f16.f16", ", %11, %12", "8", "9", "10", , "n"(int(ATransposed)),
-                         "n"(int(BTransposed)));
-    else if constexpr (N == 32)
-      TENON_WGMMA_SHARED(32, "16", "f16.f16", ", %19, %20", "16", "17", "18", ,
-                         "n"(int(ATransposed)), "n"(int(BTransposed)));
-    else if constexpr (N == 64)
-      TENON_WGMMA_SHARED(64, "16", "f16.f16", ", %35, %36", "32", "33", "34", ,
-                         "n"(int(ATransposed)), "n"(int(BTransposed)));
-    else if constexpr (N == 96)
-      TENON_WGMMA_SHARED(96, "16", "f16.f16", ", %51, %52", "48", "49", "50", ,
-                         "n"(int(ATransposed)), "n"(int(BTransposed)));
-    else if constexpr (N == 128)
-      TENON_WGMMA_SHARED(128, "16", "f16.f16", ", %67, %68", "64", "65", "66", ,
-                         "n"(int(ATransposed)), "n"(int(BTransposed)));
-    else if constexpr (N == 160)
-      TENON_WGMMA_SHARED(160, "16", "f16.f16", ", %83, %84", "80", "81", "82", ,
-                         "n"(int(ATransposed)), "n"(int(BTransposed)));
-    else if constexpr (N == 192)
-      TENON_WGMMA_SHARED(192, "16", "f16.f16", ", %99, %100", "96", "97", "98", ,
-                         "n"(int(ATransposed)), "n"(int(BTransposed)));
-    else if constexpr (N == 224)
-      TENON_WGMMA_SHARED(224, "16", "f16.f16", ", %115, %116", "112", "113", "114", ,
-                         "n"(int(ATransposed)), "n"(int(BTransposed)));
-    else if constexpr (N == 256)
-      TENON_WGMMA_SHARED(256, "16", "f16.f16", ", %131, %132", "128", "129", "130", ,
-                         "n"(int(ATransposed)), "n"(int(BTransposed)));
+    TENON_WGMMA_OF_N(TENON_WGMMA_SHARED_HALVES, "f16.f16")
 #else
     (void)d, (void)a, (void)b, (void)accumulate;
 #endif
@@ -173,68 +158,22 @@ template <int N, bool ATransposed, bool BTransposed>
 struct wgmma_shared<bf16, N, ATransposed, BTransposed> {
   using sum = float;
   static constexpr int m = 64, n = N, k = 16;
-  static_assert(N == 16 || (N % 32 == 0 && N <= 256), "widths that have a row below");
+  static_assert(N == 16 || (N % 32 == 0 && N <= 256), "widths that TENON_WGMMA_OF_N has");
   TENON_DEVICE static void multiply(float (&d)[N / 2], uint64_t a, uint64_t b, bool accumulate) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    if constexpr (N == 16)
-      TENON_WGMMA_SHARED(16, "16", "bf16.bf16", ", %11, %12", "8", "9", "10", ,
-                         "n"(int(ATransposed)), "n"(int(BTransposed)));
-    else if constexpr (N == 32)
-      TENON_WGMMA_SHARED(32, "16", "bf16.bf16", ", %19, %20", "16", "17", "18", ,
-                         "n"(int(ATransposed)), "n"(int(BTransposed)));
-    else if constexpr (N == 64)
-      TENON_WGMMA_SHARED(64, "16", "bf16.bf16", ", %35, %36", "32", "33", "34", ,
-                         "n"(int(ATransposed)), "n"(int(BTransposed)));
-    else if constexpr (N == 96)
-      TENON_WGMMA_SHARED(96, "16", "bf16.bf16", ", %51, %52", "48", "49", "50", ,
-                         "n"(int(ATransposed)), "n"(int(BTransposed)));
-    else if constexpr (N == 128)
-      TENON_WGMMA_SHARED(128, "16", "bf16.bf16", ", %67, %68", "64", "65", "66", ,
-                         "n"(int(ATransposed)), "n"(int(BTransposed)));
-    else if constexpr (N == 160)
-      TENON_WGMMA_SHARED(160, "16", "bf16.bf16", ", %83, %84", "80", "81", "82", ,
-                         "n"(int(ATransposed)), "n"(int(BTransposed)));
-    else if constexpr (N == 192)
-      TENON_WGMMA_SHARED(192, "16", "bf16.bf16", ", %99, %100", "96", "97", "98", ,
-                         "n"(int(ATransposed)), "n"(int(BTransposed)));
-    else if constexpr (N == 224)
-      TENON_WGMMA_SHARED(224, "16", "bf16.bf16", ", %115, %116", "112", "113", "114", ,
-                         "n"(int(ATransposed)), "n"(int(BTransposed)));
-    else if constexpr (N == 256)
-      TENON_WGMMA_SHARED(256, "16", "bf16.bf16", ", %131, %132", "128", "129", "130", ,
-                         "n"(int(ATransposed)), "n"(int(BTransposed)));
+    TENON_WGMMA_OF_N(TENON_WGMMA_SHARED_HALVES, "bf16.bf16")
 #else
     (void)d, (void)a, (void)b, (void)accumulate;
 #endif
   }
 };
-#define TENON_WGMMA_K_MAJOR(k, types)                                                              \
-  if constexpr (N == 16)                                                                           \
-    TENON_WGMMA_SHARED(16, k, types, "", "8", "9", "10", );                                        \
-  else if constexpr (N == 32)                                                                      \
-    TENON_WGMMA_SHARED(32, k, types, "", "16", "17", "18", );                                      \
-  else if constexpr (N == 64)                                                                      \
-    TENON_WGMMA_SHARED(64, k, types, "", "32", "33", "34", );                                      \
-  else if constexpr (N == 96)                                                                      \
-    TENON_WGMMA_SHARED(96, k, types, "", "48", "49", "50", );                                      \
-  else if constexpr (N == 128)                                                                     \
-    TENON_WGMMA_SHARED(128, k, types, "", "64", "65", "66", );                                     \
-  else if constexpr (N == 160)                                                                     \
-    TENON_WGMMA_SHARED(160, k, types, "", "80", "81", "82", );                                     \
-  else if constexpr (N == 192)                                                                     \
-    TENON_WGMMA_SHARED(192, k, types, "", "96", "97", "98", );                                     \
-  else if constexpr (N == 224)                                                                     \
-    TENON_WGMMA_SHARED(224, k, types, "", "112", "113", "114", );                                  \
-  else if constexpr (N == 256)                                                                     \
-    TENON_WGMMA_SHARED(256, k, types, "", "128", "129", "130", );
-
 template <int N> struct wgmma_shared<float, N, false, false> {
   using sum = float;
   static constexpr int m = 64, n = N, k = 8;
-  static_assert(N == 16 || (N % 32 == 0 && N <= 256), "widths that have a row above");
+  static_assert(N == 16 || (N % 32 == 0 && N <= 256), "widths that TENON_WGMMA_OF_N has");
   TENON_DEVICE static void multiply(float (&d)[N / 2], uint64_t a, uint64_t b, bool accumulate) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    TENON_WGMMA_K_MAJOR("8", "tf32.tf32")
+    TENON_WGMMA_OF_N(TENON_WGMMA_SHARED_K_MAJOR, "8", "tf32.tf32")
 #else
     (void)d, (void)a, (void)b, (void)accumulate;
 #endif
@@ -244,10 +183,10 @@ template <int N> struct wgmma_shared<float, N, false, false> {
 template <int N> struct wgmma_shared<f8e4m3, N, false, false> {
   using sum = float;
   static constexpr int m = 64, n = N, k = 32;
-  static_assert(N == 16 || (N % 32 == 0 && N <= 256), "widths that have a row above");
+  static_assert(N == 16 || (N % 32 == 0 && N <= 256), "widths that TENON_WGMMA_OF_N has");
   TENON_DEVICE static void multiply(float (&d)[N / 2], uint64_t a, uint64_t b, bool accumulate) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    TENON_WGMMA_K_MAJOR("32", "e4m3.e4m3")
+    TENON_WGMMA_OF_N(TENON_WGMMA_SHARED_K_MAJOR, "32", "e4m3.e4m3")
 #else
     (void)d, (void)a, (void)b, (void)accumulate;
 #endif
@@ -258,37 +197,11 @@ template <class T, int N, bool BTransposed = false> struct wgmma_registers;
 template <int N, bool BTransposed> struct wgmma_registers<f16, N, BTransposed> {
   using sum = float;
   static constexpr int m = 64, n = N, k = 16;
-  static_assert(N == 16 || (N % 32 == 0 && N <= 256), "widths that have a row below");
+  static_assert(N == 16 || (N % 32 == 0 && N <= 256), "widths that TENON_WGMMA_OF_N has");
   TENON_DEVICE static void multiply(float (&d)[N / 2], const unsigned (&a)[4], uint64_t b,
                                     bool accumulate) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    if constexpr (N == 16)
-      TENON_WGMMA_REGISTERS(16, "16", "f16.f16", ", %14", "8", "9", "10", "11", "12", "13", ,
-                            "n"(int(BTransposed)));
-    else if constexpr (N == 32)
-      TENON_WGMMA_REGISTERS(32, "16", "f16.f16", ", %22", "16", "17", "18", "19", "20", "21", ,
-                            "n"(int(BTransposed)));
-    else if constexpr (N == 64)
-      TENON_WGMMA_REGISTERS(64, "16", "f16.f16", ", %38", "32", "33", "34", "35", "36", "37", ,
-                            "n"(int(BTransposed)));
-    else if constexpr (N == 96)
-      TENON_WGMMA_REGISTERS(96, "16", "f16.f16", ", %54", "48", "49", "50", "51", "52", "53", ,
-                            "n"(int(BTransposed)));
-    else if constexpr (N == 128)
-      TENON_WGMMA_REGISTERS(128, "16", "f16.f16", ", %70", "64", "65", "66", "67", "68", "69", ,
-                            "n"(int(BTransposed)));
-    else if constexpr (N == 160)
-      TENON_WGMMA_REGISTERS(160, "16", "f16.f16", ", %86", "80", "81", "82", "83", "84", "85", ,
-                            "n"(int(BTransposed)));
-    else if constexpr (N == 192)
-      TENON_WGMMA_REGISTERS(192, "16", "f16.f16", ", %102", "96", "97", "98", "99", "100", "101", ,
-                            "n"(int(BTransposed)));
-    else if constexpr (N == 224)
-      TENON_WGMMA_REGISTERS(224, "16", "f16.f16", ", %118", "112", "113", "114", "115", "116",
-                            "117", , "n"(int(BTransposed)));
-    else if constexpr (N == 256)
-      TENON_WGMMA_REGISTERS(256, "16", "f16.f16", ", %134", "128", "129", "130", "131", "132",
-                            "133", , "n"(int(BTransposed)));
+    TENON_WGMMA_OF_N(TENON_WGMMA_REGISTERS_HALVES, "f16.f16")
 #else
     (void)d, (void)a, (void)b, (void)accumulate;
 #endif
@@ -297,37 +210,11 @@ template <int N, bool BTransposed> struct wgmma_registers<f16, N, BTransposed> {
 template <int N, bool BTransposed> struct wgmma_registers<bf16, N, BTransposed> {
   using sum = float;
   static constexpr int m = 64, n = N, k = 16;
-  static_assert(N == 16 || (N % 32 == 0 && N <= 256), "widths that have a row below");
+  static_assert(N == 16 || (N % 32 == 0 && N <= 256), "widths that TENON_WGMMA_OF_N has");
   TENON_DEVICE static void multiply(float (&d)[N / 2], const unsigned (&a)[4], uint64_t b,
                                     bool accumulate) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    if constexpr (N == 16)
-      TENON_WGMMA_REGISTERS(16, "16", "bf16.bf16", ", %14", "8", "9", "10", "11", "12", "13", ,
-                            "n"(int(BTransposed)));
-    else if constexpr (N == 32)
-      TENON_WGMMA_REGISTERS(32, "16", "bf16.bf16", ", %22", "16", "17", "18", "19", "20", "21", ,
-                            "n"(int(BTransposed)));
-    else if constexpr (N == 64)
-      TENON_WGMMA_REGISTERS(64, "16", "bf16.bf16", ", %38", "32", "33", "34", "35", "36", "37", ,
-                            "n"(int(BTransposed)));
-    else if constexpr (N == 96)
-      TENON_WGMMA_REGISTERS(96, "16", "bf16.bf16", ", %54", "48", "49", "50", "51", "52", "53", ,
-                            "n"(int(BTransposed)));
-    else if constexpr (N == 128)
-      TENON_WGMMA_REGISTERS(128, "16", "bf16.bf16", ", %70", "64", "65", "66", "67", "68", "69", ,
-                            "n"(int(BTransposed)));
-    else if constexpr (N == 160)
-      TENON_WGMMA_REGISTERS(160, "16", "bf16.bf16", ", %86", "80", "81", "82", "83", "84", "85", ,
-                            "n"(int(BTransposed)));
-    else if constexpr (N == 192)
-      TENON_WGMMA_REGISTERS(192, "16", "bf16.bf16", ", %102", "96", "97", "98", "99", "100", "101",
-                            , "n"(int(BTransposed)));
-    else if constexpr (N == 224)
-      TENON_WGMMA_REGISTERS(224, "16", "bf16.bf16", ", %118", "112", "113", "114", "115", "116",
-                            "117", , "n"(int(BTransposed)));
-    else if constexpr (N == 256)
-      TENON_WGMMA_REGISTERS(256, "16", "bf16.bf16", ", %134", "128", "129", "130", "131", "132",
-                            "133", , "n"(int(BTransposed)));
+    TENON_WGMMA_OF_N(TENON_WGMMA_REGISTERS_HALVES, "bf16.bf16")
 #else
     (void)d, (void)a, (void)b, (void)accumulate;
 #endif
@@ -336,37 +223,23 @@ template <int N, bool BTransposed> struct wgmma_registers<bf16, N, BTransposed> 
 template <int N> struct wgmma_registers<float, N, false> {
   using sum = float;
   static constexpr int m = 64, n = N, k = 8;
-  static_assert(N == 16 || (N % 32 == 0 && N <= 256), "widths that have a row below");
+  static_assert(N == 16 || (N % 32 == 0 && N <= 256), "widths that TENON_WGMMA_OF_N has");
   TENON_DEVICE static void multiply(float (&d)[N / 2], const unsigned (&a)[4], uint64_t b,
                                     bool accumulate) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    if constexpr (N == 16)
-      TENON_WGMMA_REGISTERS(16, "8", "tf32.tf32", "", "8", "9", "10", "11", "12", "13", );
-    else if constexpr (N == 32)
-      TENON_WGMMA_REGISTERS(32, "8", "tf32.tf32", "", "16", "17", "18", "19", "20", "21", );
-    else if constexpr (N == 64)
-      TENON_WGMMA_REGISTERS(64, "8", "tf32.tf32", "", "32", "33", "34", "35", "36", "37", );
-    else if constexpr (N == 96)
-      TENON_WGMMA_REGISTERS(96, "8", "tf32.tf32", "", "48", "49", "50", "51", "52", "53", );
-    else if constexpr (N == 128)
-      TENON_WGMMA_REGISTERS(128, "8", "tf32.tf32", "", "64", "65", "66", "67", "68", "69", );
-    else if constexpr (N == 160)
-      TENON_WGMMA_REGISTERS(160, "8", "tf32.tf32", "", "80", "81", "82", "83", "84", "85", );
-    else if constexpr (N == 192)
-      TENON_WGMMA_REGISTERS(192, "8", "tf32.tf32", "", "96", "97", "98", "99", "100", "101", );
-    else if constexpr (N == 224)
-      TENON_WGMMA_REGISTERS(224, "8", "tf32.tf32", "", "112", "113", "114", "115", "116", "117", );
-    else if constexpr (N == 256)
-      TENON_WGMMA_REGISTERS(256, "8", "tf32.tf32", "", "128", "129", "130", "131", "132", "133", );
+    TENON_WGMMA_OF_N(TENON_WGMMA_REGISTERS_K_MAJOR, "8", "tf32.tf32")
 #else
     (void)d, (void)a, (void)b, (void)accumulate;
 #endif
   }
 };
 
-#undef TENON_WGMMA_K_MAJOR
 #undef TENON_WGMMA_SHARED
+#undef TENON_WGMMA_SHARED_K_MAJOR
+#undef TENON_WGMMA_SHARED_HALVES
 #undef TENON_WGMMA_REGISTERS
+#undef TENON_WGMMA_REGISTERS_K_MAJOR
+#undef TENON_WGMMA_REGISTERS_HALVES
 
 } // namespace ptx
 } // namespace cuda

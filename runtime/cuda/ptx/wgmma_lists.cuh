@@ -1,6 +1,7 @@
 // Defines the lists of registers that hold wgmma's sums, for asm: TENON_WGMMA_LIST_<n>, their
 // names, and TENON_WGMMA_OUT_<n>(constraint), what stands for them, array d. n columns, 16 or a
-// multiple of 32, have n / 2 sums in each thread.
+// multiple of 32, have n / 2 sums in each thread. And TENON_WGMMA_OF_N(multiply, ...), which is
+// multiply(N, numbers of the seven operands behind the sums, ...).
 #ifndef TENON_RUNTIME_CUDA_PTX_WGMMA_LISTS_CUH
 #define TENON_RUNTIME_CUDA_PTX_WGMMA_LISTS_CUH
 
@@ -47,5 +48,25 @@
   TENON_WGMMA_OUT_192(c), TENON_WGMMA_OUT_8(c, 96), TENON_WGMMA_OUT_8(c, 104)
 #define TENON_WGMMA_OUT_256(c)                                                                     \
   TENON_WGMMA_OUT_224(c), TENON_WGMMA_OUT_8(c, 112), TENON_WGMMA_OUT_8(c, 120)
+
+#define TENON_WGMMA_OF_N(multiply, ...)                                                            \
+  if constexpr (N == 16)                                                                           \
+    multiply(16, "8", "9", "10", "11", "12", "13", "14", __VA_ARGS__);                             \
+  else if constexpr (N == 32)                                                                      \
+    multiply(32, "16", "17", "18", "19", "20", "21", "22", __VA_ARGS__);                           \
+  else if constexpr (N == 64)                                                                      \
+    multiply(64, "32", "33", "34", "35", "36", "37", "38", __VA_ARGS__);                           \
+  else if constexpr (N == 96)                                                                      \
+    multiply(96, "48", "49", "50", "51", "52", "53", "54", __VA_ARGS__);                           \
+  else if constexpr (N == 128)                                                                     \
+    multiply(128, "64", "65", "66", "67", "68", "69", "70", __VA_ARGS__);                          \
+  else if constexpr (N == 160)                                                                     \
+    multiply(160, "80", "81", "82", "83", "84", "85", "86", __VA_ARGS__);                          \
+  else if constexpr (N == 192)                                                                     \
+    multiply(192, "96", "97", "98", "99", "100", "101", "102", __VA_ARGS__);                       \
+  else if constexpr (N == 224)                                                                     \
+    multiply(224, "112", "113", "114", "115", "116", "117", "118", __VA_ARGS__);                   \
+  else if constexpr (N == 256)                                                                     \
+    multiply(256, "128", "129", "130", "131", "132", "133", "134", __VA_ARGS__);
 
 #endif

@@ -4,8 +4,9 @@
 //
 // Tensor Cores line the products of an instruction and the sum up by the largest of them and drop
 // what lies more than 13 bits below it, though sums are stored as fp32: so much is published of
-// sm_89 (SageAttention2, arXiv 2411.10958) and of sm_90 (DeepSeek-V3, arXiv 2412.19437). Over a
-// long K that error grows with the sum. Therefore a sum begins at zero with each tile along K, of
+// sm_89 (SageAttention2, arXiv 2411.10958) and of sm_90 (DeepSeek-V3, arXiv 2412.19437), and sums
+// of 4,096 products on an H100 are off by as much as that foretells. Over a long K that error grows
+// with the sum. Therefore a sum begins at zero with each tile along K, of
 // 128 elements at most for a warp or warpgroup, and is added to one in fp32 by CUDA cores, as
 // DeepSeek's kernels do.
 #ifndef TENON_RUNTIME_CUDA_TILE_TENSOR_CORES_FP8_CUH

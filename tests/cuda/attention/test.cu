@@ -1,7 +1,7 @@
 // Architectures: 800
 //
 // Tests of attention_sm80.
-#include "attention/cases.h"
+#include "shared/attention_cases.h"
 #include "cuda/attention/kernel.cuh"
 
 using namespace test;

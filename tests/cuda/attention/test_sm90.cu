@@ -1,7 +1,7 @@
 // Architectures: 900a
 //
 // Tests of attention_sm90.
-#include "attention/cases.h"
+#include "shared/attention_cases.h"
 #include "cuda/attention/sm90.cuh"
 
 using namespace test;

@@ -44,9 +44,9 @@ int main() {
   matmul_fp8<fp8, square, 200>(65, 70);
   matmul_fp8<fp8, quartered, 300>(65, 70);
   matmul_fp8<fp8, deep, 333>(5, 45);
-  matmul_fp8<fp8, deep, 4096>(33, 40, 0); // long sums that grow
-  matmul_fp8<fp8, paired, 4096>(33, 40, 0);
-  matmul_fp8<fp8, split, 2048>(33, 70, 0);
+  matmul_fp8<fp8, deep, 4096>(33, 40, true); // long sums that grow
+  matmul_fp8<fp8, paired, 4096>(33, 40, true);
+  matmul_fp8<fp8, split, 2048>(33, 70, true);
 #endif
   conv_fp8<fp8, split, 64, 72, 3>(1, 7, 7, 1, 1, 1);
   matmul_fp8<fp8, large, 80>(130, 200);

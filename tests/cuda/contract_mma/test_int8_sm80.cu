@@ -1,8 +1,7 @@
 // Architectures: 800
 //
 // Tests of conv_int8_sm80 and matmul_int8_sm80.
-#include "cuda/contract_mma/int8.cuh"
-#include "shared/int8_cases.h"
+#include "contract_mma/cases.h"
 
 using namespace test;
 

@@ -1,6 +1,6 @@
 // Architectures: 900a
 //
-// Tests of f8e4m3 in conv_wgmma_sm90, matmul_wgmma_sm90, conv_cluster_sm90 and matmul_cluster_sm90.
+// Tests of f8e4m3 in conv_wgmma_sm90 and matmul_wgmma_sm90.
 #include "contract_wgmma/cases.h"
 #include "shared/fp8_cases.h"
 
@@ -15,11 +15,6 @@ struct fp8 {
   template <class... Args> static auto matmul(Args... args) {
     return cuda::matmul_wgmma_sm90(args...);
   }
-};
-
-struct cluster : cluster_kernels {
-  static constexpr const char *name = "fp8 cluster";
-  using packing = fp8::packing;
 };
 
 using wide = tiles<64, 128, 128, 1, false, 2>;
@@ -39,19 +34,11 @@ int main() {
   conv_fp8<fp8, turns, 80, 72, 3>(2, 10, 12, 1, 1, 1);
   conv_fp8<fp8, small, 128, 20, 3, 3>(1, 7, 6, 1, 1, 1);
   conv_fp8<fp8, split_shared<4>, 64, 40, 3>(3, 7, 7, 1, 1, 1);
-  conv_fp8<cluster, part<1>, 128, 32, 1>(1, 8, 9, 1, 1, 0);
-  conv_fp8<cluster, part<4>, 144, 40, 3>(2, 9, 7, 1, 1, 1);
-  conv_fp8<cluster, part_tall<2>, 128, 20, 3, 3>(1, 7, 6, 1, 1, 1);
-  matmul_fp8<cluster, part<8>, 1040>(65, 70);
-  matmul_fp8<cluster, part_pair<1>, 144>(70, 40);
   matmul_fp8<fp8, turns, 400>(150, 136);
-  matmul_fp8<fp8, small, 4096>(33, 40, 0); // long sums that grow
-  matmul_fp8<fp8, shared, 2048>(130, 104, 0);
-  matmul_fp8<cluster, part_tall<1>, 2048>(65, 40, 0);
-  matmul_fp8<cluster, part<4>, 4096>(33, 40, 0);
+  matmul_fp8<fp8, small, 4096>(33, 40, true); // long sums that grow
+  matmul_fp8<fp8, shared, 2048>(130, 104, true);
 #endif
   conv_fp8<fp8, split<3>, 128, 72, 3>(1, 10, 10, 1, 1, 1);
   matmul_fp8<fp8, shared, 144>(130, 104);
-  conv_fp8<cluster, part_pair<8>, 128, 72, 3>(1, 9, 10, 1, 1, 1);
   return finish();
 }

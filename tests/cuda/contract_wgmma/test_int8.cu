@@ -1,7 +1,6 @@
 // Architectures: 900a
 //
-// Tests of conv_int8_sm90, matmul_int8_sm90, and of bytes in conv_cluster_sm90 and
-// matmul_cluster_sm90.
+// Tests of conv_int8_sm90 and matmul_int8_sm90.
 #include "contract_wgmma/cases.h"
 #include "shared/int8_cases.h"
 
@@ -16,11 +15,6 @@ struct int8 {
   template <class... Args> static auto matmul(Args... args) {
     return cuda::matmul_int8_sm90(args...);
   }
-};
-
-struct cluster : cluster_kernels {
-  static constexpr const char *name = "int8 cluster";
-  using packing = int8::packing;
 };
 
 using tall = tiles<128, 64, 128, 1, false, 2>;
@@ -46,13 +40,6 @@ int main() {
   conv_int8<int8, uint8_t, 0, small, 128, 20, 3, 3>(1, 7, 6, 1, 1, 1);
   conv_int8<int8, int8_t, 0, thinnest, 64, 8, 3, 2>(2, 6, 5, 1, 2, 2);
   conv_int8<int8, uint8_t, 0, split_shared<4>, 64, 40, 3>(3, 7, 7, 1, 1, 1);
-  conv_int8<cluster, int8_t, 0, part<1>, 128, 32, 1>(1, 8, 9, 1, 1, 0);
-  conv_int8<cluster, uint8_t, 0, part<4>, 144, 40, 3>(2, 9, 7, 1, 1, 1);
-  conv_int8<cluster, int8_t, 0, part_pair<2>, 80, 70, 3>(1, 11, 13, 2, 1, 1);
-  conv_int8<cluster, uint8_t, 0, part_tall<1>, 272, 130, 1>(2, 13, 11, 1, 1, 0);
-  conv_int8<cluster, int8_t, 0, part_tall<2>, 128, 20, 3, 3>(1, 7, 6, 1, 1, 1);
-  matmul_int8<cluster, uint8_t, 0, part<8>, 1040>(65, 70);
-  matmul_int8<cluster, int8_t, 0, part_pair<1>, 144>(70, 40);
   matmul_int8<int8, int8_t, 0, small, 144>(70, 40);
   matmul_int8<int8, uint8_t, 0, turns, 400>(150, 136);
   matmul_int8<int8, uint8_t, 0, shared, 128>(130, 104);
@@ -61,6 +48,5 @@ int main() {
 #endif
   conv_int8<int8, int8_t, 0, split<3>, 128, 72, 3>(1, 10, 10, 1, 1, 1);
   conv_int8<int8, uint8_t, 0, split_turns<2>, 64, 70, 3>(2, 9, 9, 1, 1, 1);
-  conv_int8<cluster, uint8_t, 0, part_pair<8>, 128, 72, 3>(1, 9, 10, 1, 1, 1);
   return finish();
 }

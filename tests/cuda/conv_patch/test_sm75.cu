@@ -1,7 +1,7 @@
 // Architectures: 750
 //
 // Tests of conv_patch_sm75.
-#include "shared/conv_patch_cases.h"
+#include "conv_patch/cases.h"
 #include "cuda/conv_patch/sm75.cuh"
 
 namespace {

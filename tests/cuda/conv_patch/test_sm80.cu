@@ -1,7 +1,7 @@
 // Architectures: 800
 //
 // Tests of conv_patch_sm80.
-#include "shared/conv_patch_cases.h"
+#include "conv_patch/cases.h"
 #include "cuda/conv_patch/sm80.cuh"
 #include "shared/int8_cases.h"
 

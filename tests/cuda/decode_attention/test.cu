@@ -1,7 +1,7 @@
 // Architectures: 800 900
 //
 // Tests of decode_attention_sm80 and decode_attention_sm90.
-#include "attention/cases.h"
+#include "shared/attention_cases.h"
 #include "cuda/decode_attention/kernel.cuh"
 
 using namespace test;

@@ -21,10 +21,18 @@ struct scale_body {
   template <class L> TENON_FN f32<L> operator()(L, f32<L> sum, f32<L> factor) const { return sum * factor; }
 };
 
-template <int Lanes, bool Across, int Threads, int V = 1, int Blocks = 1, bool Whole = false> struct reduce_case {
+/// Bytes of what a block adds to a result that several share.
+constexpr int part_bytes = 32;
+template <int Blocks> struct shared_part {
+  static constexpr int part = part_bytes;
+};
+template <> struct shared_part<1> {};
+
+template <int Lanes, bool Across, int Threads, int V = 1, int Blocks = 1, bool Whole = false>
+struct reduce_case : shared_part<Blocks> {
   dims<dyn, dyn> kept;
   dims<dyn, dyn> reduced;
-  static constexpr int vector = V, blocks = Blocks, part = 16;
+  static constexpr int vector = V, blocks = Blocks;
   static constexpr bool whole = Whole;
   static constexpr int threads = Threads;
   static constexpr int lanes = Lanes;
@@ -35,7 +43,7 @@ template <int Lanes, bool Across, int Threads, int V = 1, int Blocks = 1, bool W
 struct shared_results {
   buffer<unsigned char> parts;
   buffer<int> counters;
-  shared_results(index_t results, int blocks, int part) : parts(results * blocks * part + 16), counters(results) {
+  shared_results(index_t results, int blocks) : parts(results * blocks * part_bytes + 16), counters(results) {
     counters.fill(0);
   }
   cuda::reduce_scratch scratch() { return {parts.device(), counters.device()}; }
@@ -69,7 +77,7 @@ void reduce_sum(index_t n, index_t c, index_t h, index_t w) {
     else
       return dims<dyn, dyn, dyn, fixed<1>>(h * w * c, h * w, w, {});
   }();
-  shared_results shared(n * c, Blocks, 16);
+  shared_results shared(n * c, Blocks);
   buffer<float> again(n * c);
   for (buffer<float> *result : {&y, &again})
     launch(cuda::reduce(cfg, pack(make_view<const float>(x.device(), s)), square_body{}, sum_combine{},
@@ -98,15 +106,15 @@ struct arg_max {
 struct both {
   template <class L> TENON_FN results<f32<L>, i64<L>> operator()(L, f32<L> v, i64<L> i) const { return pack(v, i); }
 };
-template <int Lanes, int V, int Blocks> struct arg_case {
+template <int Lanes, int V, int Blocks> struct arg_case : shared_part<Blocks> {
   dims<dyn> kept, reduced;
-  static constexpr int threads = 256, lanes = Lanes, vector = V, blocks = Blocks, part = 32;
+  static constexpr int threads = 256, lanes = Lanes, vector = V, blocks = Blocks;
   static constexpr bool across = false, whole = false;
 };
 template <int Lanes, int V = 1, int Blocks = 1> void reduce_arg_max(index_t rows, index_t n) {
   name_case("reduce ArgMax %ldx%ld lanes %d vector %d blocks %d", long(rows), long(n), Lanes, V, Blocks);
   arg_case<Lanes, V, Blocks> cfg;
-  shared_results shared(rows, Blocks, 32);
+  shared_results shared(rows, Blocks);
   cfg.kept = dims<dyn>(rows);
   cfg.reduced = dims<dyn>(n);
   buffer<float> x(rows * n), value(rows);

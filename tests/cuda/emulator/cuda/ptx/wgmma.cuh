@@ -5,6 +5,7 @@
 
 #include "cuda/ptx/mma_fp8.cuh"
 #include "cuda/ptx/shared_address.cuh"
+#include <type_traits>
 
 namespace tenon {
 namespace cuda {
@@ -95,15 +96,21 @@ template <class T, bool Transposed> struct emulated_wgmma_operand {
   }
 };
 
-template <int Bytes> struct emulated_sum { using type = float; };
-template <> struct emulated_sum<4> { using type = double; };
-template <> struct emulated_sum<1> { using type = double; };
-/// A sum of products of T as the Tensor Cores leave it.
-template <class T, class Sum> float cut_sum(Sum sum) {
-  if constexpr (sizeof(T) == 1)
-    return cut_fp8(sum);
-  else
-    return emulator::cut(sum);
+/// A sum and the products of one instruction, as the Tensor Cores leave it. Those of tf32 are exact
+/// within the instruction, then cut off.
+template <class T, int Count>
+float summed(float sum, const float (&x)[Count], const float (&y)[Count]) {
+  if constexpr (sizeof(T) == 1) {
+    float products[Count];
+    for (int i = 0; i < Count; ++i)
+      products[i] = x[i] * y[i];
+    return sum_fp8(sum, products);
+  } else {
+    std::conditional_t<sizeof(T) == 4, double, float> wide = sum;
+    for (int i = 0; i < Count; ++i)
+      wide += decltype(wide)(x[i]) * y[i];
+    return emulator::cut(wide);
+  }
 }
 
 /// Two rows of A times B, whose columns a lane has as the instruction says.
@@ -115,16 +122,13 @@ template <class T, int N, class B> struct emulated_wgmma {
   static void multiply(float *sums, const rows &x, const B &right, bool accumulate, int lane) {
     for (int j = 0; j < N / 8; ++j)
       for (int e = 0; e < 2; ++e) {
-        // Sums of tf32 and of 8 bits are exact within a step, then cut.
-        using wide = typename emulated_sum<sizeof(T)>::type;
-        wide sum[2] = {accumulate ? sums[4 * j + e] : 0, accumulate ? sums[4 * j + 2 + e] : 0};
-        for (int i = 0; i < k; ++i) {
-          const float w = right.at(8 * j + 2 * (lane % 4) + e, i);
-          sum[0] += wide(x.at[0][i]) * w;
-          sum[1] += wide(x.at[1][i]) * w;
+        float column[k];
+        for (int i = 0; i < k; ++i)
+          column[i] = right.at(8 * j + 2 * (lane % 4) + e, i);
+        for (int half = 0; half < 2; ++half) {
+          float &sum = sums[4 * j + 2 * half + e];
+          sum = summed<T>(accumulate ? sum : 0, x.at[half], column);
         }
-        sums[4 * j + e] = cut_sum<T>(sum[0]);
-        sums[4 * j + 2 + e] = cut_sum<T>(sum[1]);
       }
   }
 };
