@@ -260,9 +260,9 @@ bool findCacheUpdate(Operation &last, llvm::SmallVectorImpl<Operation *> &pieces
   return true;
 }
 
-double DecodeAttentionProblem::tiles() const {
+double DecodeAttentionProblem::tiles(int64_t queries) const {
   return f.heads() / double(group) *
-         double(ceilDiv(group * f.queries().upper(), decode_attention_geometry::rows));
+         double(ceilDiv(group * queries, decode_attention_geometry::rows));
 }
 
 void DecodeAttentionProblem::writeOperands(StepWriter &out) const {

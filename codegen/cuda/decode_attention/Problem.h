@@ -38,8 +38,9 @@ struct DecodeAttentionProblem {
 
   /// The leading dimensions without the heads of a group.
   llvm::ArrayRef<Dim> batch() const { return f.leading().drop_back(group > 1 ? 1 : 0); }
-  /// Rows of one block, at upper bounds.
-  double tiles() const;
+  /// Rows of one block: of so many queries, or at upper bounds.
+  double tiles(int64_t queries) const;
+  double tiles() const { return tiles(f.queries().upper()); }
   /// Declares what the kernel takes over (batch…, group, row, column): q, k, v, y, `bias`, `rows`
   /// and, where there is one, `order`.
   void writeOperands(StepWriter &out) const;

@@ -87,15 +87,24 @@ template <class T> struct DecodeAttentionOf : PricedBy<kCosts> {
     return fitsShared(p.in.level, text, geometryOf(p, s).shared_bytes());
   }
 
+  /// Of a run: where that says how many queries there are, one has the weight of one, and as many
+  /// as there may be that of one for all of them.
   static double microseconds(const Problem &p, const Schedule &s, const Costs &c) {
+    const Dim queries = p.f.queries();
+    const double most = ofTiles(p, s, c, p.tiles());
+    if (queries.isConstant())
+      return most;
+    const double weight = 1 / double(std::max<int64_t>(1, queries.upper()));
+    return (ofTiles(p, s, c, p.tiles(1)) + weight * most) / (1 + weight);
+  }
+  static double ofTiles(const Problem &p, const Schedule &s, const Costs &c, double tiles) {
     const TargetLevel &level = p.in.level;
     const decode_attention_geometry g = geometryOf(p, s);
     const double keys = std::max(1.0, double(p.f.keys().upper()) * p.f.visibleShare());
     const double steps = std::ceil(keys / double(s.keys * s.warps * s.splits));
     // Rounds of blocks that a multiprocessor has at once.
     constexpr int64_t kWarpsTogether = 16; // that registers suffice for
-    const double each =
-        std::ceil(p.tiles() * double(s.splits) / std::max(1u, level.multiprocessors));
+    const double each = std::ceil(tiles * double(s.splits) / std::max(1u, level.multiprocessors));
     const double together = std::min(
         each,
         double(std::max<int64_t>(

@@ -231,4 +231,18 @@ void launch(StepWriter &out, llvm::StringRef kernel, llvm::ArrayRef<std::string>
                   "));");
 }
 
+void launchFirstFor(StepWriter &out, Dim value, llvm::StringRef kernel,
+                    llvm::ArrayRef<BoundedKernel> kernels) {
+  if (kernels.size() == 1)
+    return launch(out, kernel, kernels[0].arguments);
+  std::string which, calls;
+  for (const BoundedKernel &k : kernels) {
+    if (&k != &kernels.back())
+      which += (which.empty() ? "" : " + ") + ("(" + out.dims().value(value)) + " > " +
+               std::to_string(k.most) + ")";
+    calls += ", cuda::" + kernel.str() + "(" + llvm::join(k.arguments, ", ") + ")";
+  }
+  out.code().line("return to.launch_one_of<V>(" + which + calls + ");");
+}
+
 } // namespace tenon::cuda

@@ -109,4 +109,15 @@ void launchParts(StepWriter &out, llvm::StringRef kernel, llvm::ArrayRef<std::st
 /// `return to.launch<V>(cuda::KERNEL(arguments...));`
 void launch(StepWriter &out, llvm::StringRef kernel, llvm::ArrayRef<std::string> arguments);
 
+/// A kernel for values of an extent up to `most`.
+struct BoundedKernel {
+  int64_t most;
+  std::vector<std::string> arguments;
+};
+/// Launches, of kernels in rising order that make the same results, the first that takes the extent
+/// `value` that the run has, or the last one. Each costs the text of its configuration and
+/// arguments, and nvcc its time.
+void launchFirstFor(StepWriter &out, Dim value, llvm::StringRef kernel,
+                    llvm::ArrayRef<BoundedKernel> kernels);
+
 } // namespace tenon::cuda

@@ -111,6 +111,8 @@ Result<> multipliesFloat8(const GroupQuery &in, const Contraction &c);
 /// Costs of fp16 contractions compare on a scale on which wgmma takes as much of its time by the
 /// clock (Tactic::clock), for in networks contract_mma loses more than its own times say.
 constexpr double kContractionScale = 1 / 2.3;
+/// The fewest rows on that scale.
+constexpr int64_t kScaledRows = 16;
 
 /// How the contraction of a group multiplies operands of f32: "tf32" or "tf32x3"; empty: as they
 /// are (or they are not f32).

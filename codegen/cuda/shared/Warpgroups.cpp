@@ -168,7 +168,7 @@ Result<WarpgroupProblem> readWarpgroups(const WarpgroupKind &kind, const GroupQu
 }
 
 double rankOf(const WarpgroupProblem &p, double microseconds) {
-  const bool scaled = p.kind.bytes != 4 && p.c.rows() >= 16;
+  const bool scaled = p.kind.bytes != 4 && p.c.rows() >= kScaledRows;
   return (scaled ? kContractionScale : 1) * microseconds;
 }
 

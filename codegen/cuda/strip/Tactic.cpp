@@ -27,12 +27,13 @@ struct StripSchedule {
 
 bool hasCopyEngine(const TargetLevel &level) { return level.sm >= 90; }
 
-strip_geometry geometryOf(const StripProblem &p, const StripSchedule &s) {
+/// Of the kernel for `rows` rows at most.
+strip_geometry geometryOf(const StripProblem &p, const StripSchedule &s, int64_t rows) {
   const StripProduct &of = p.product;
   const bool copies = hasCopyEngine(p.in.level);
   // Without a copy engine a second block hides what lanes wait for when they copy.
   const int64_t blocks = int64_t(p.in.level.multiprocessors) * (copies ? 1 : 2);
-  return {of.rows,  of.n,     of.k,     of.bits(), p.matrices(), s.tiles,
+  return {rows,     of.n,     of.k,     of.bits(), p.matrices(), s.tiles,
           s.strips, s.stages, s.splits, blocks,    copies,       p.norm != nullptr};
 }
 
@@ -44,6 +45,9 @@ int64_t roomOf(const TargetLevel &level) {
 
 /// Passes whose sums the blocks that share strips have room for.
 constexpr int64_t kMostSharedPasses = 4;
+
+constexpr int64_t kLongestRing = 12; // stages, where nobody asks for more
+constexpr int64_t kRowsOfTile = 8;
 
 /// Microseconds. Source: bench/cuda/gemv/h100.csv and h100_shared_strips.csv, one row, products of
 /// Llama-3.2-1B.
@@ -62,19 +66,70 @@ struct Costs {
 };
 constexpr Costs kCosts;
 
-double microsecondsOf(const StripProblem &p, const StripSchedule &s) {
+double microsecondsOf(const StripProblem &p, const StripSchedule &s, int64_t rows) {
   const TargetLevel &level = p.in.level;
-  const strip_geometry g = geometryOf(p, s);
+  const strip_geometry g = geometryOf(p, s, rows);
   const double read =
       double(workOf(*p.in.form.group).bytes) / 1000 / (level.bandwidthGBs * kCosts.bandwidth);
   const double chunk = kCosts.chunk + kCosts.run * double(g.runs());
   const double strips = double(std::min(g.strips, g.slots()) - 1) * kCosts.strip * double(s.tiles);
   const double block = double(g.chunks()) *
                        (chunk + strips + double(g.passes() - 1) * (kCosts.later * chunk + strips));
-  // No more than this of the choice depends on rows: as many as there are, their bits are the same.
   return (level.launchMicroseconds + kCosts.start + (p.norm ? kCosts.norm : 0) +
           (s.splits > 1 ? kCosts.split : 0) + std::max(read, block) + 0.1 * std::min(read, block)) *
-         (1 + kCosts.row * double(p.product.rows - 1));
+         (1 + kCosts.row * double(rows - 1));
+}
+
+Result<> fits(const StripProblem &p, const StripSchedule &s, int64_t rows) {
+  const strip_geometry g = geometryOf(p, s, rows);
+  if (s.splits > 1 && g.passes() > kMostSharedPasses)
+    return Refusal{"blocks that share strips go along k " + std::to_string(kMostSharedPasses) +
+                       " times at most",
+                   ""};
+  if (g.needed_bytes() > roomOf(p.in.level))
+    return Refusal{"two blocks of it have no room on a multiprocessor", ""};
+  return Accepted{};
+}
+/// The same with as long a ring as there is room for.
+StripSchedule withLongestRing(const StripProblem &p, StripSchedule s, int64_t rows) {
+  while (s.stages < kLongestRing && fits(p, {s.tiles, s.strips, s.stages + 1, s.splits}, rows))
+    ++s.stages;
+  return s;
+}
+
+/// One of a group's kernels.
+struct StripInstance {
+  int64_t rows; // at most
+  StripSchedule schedule;
+};
+/// Where the run says how many rows there are: one row, one tile of rows and two have kernels of
+/// their own, of which a schedule is that of the last. Tiles and splits, on which the bits of a row
+/// depend, are the same in all.
+std::vector<StripInstance> instancesOf(const StripProblem &p, const StripSchedule &s) {
+  const int64_t most = p.product.rows;
+  std::vector<StripInstance> all;
+  for (int64_t rows : {int64_t(1), kRowsOfTile})
+    if (!p.product.count.isConstant() && rows < most) {
+      StripSchedule own = s;
+      for (int64_t strips : {2, 4})
+        if (const StripSchedule other{s.tiles, strips, 2, s.splits};
+            strips > own.strips && fits(p, other, rows))
+          own = other;
+      own.stages = std::min(own.stages, int64_t(2));
+      all.push_back({rows, withLongestRing(p, own, rows)});
+    }
+  all.push_back({most, s});
+  return all;
+}
+/// Of a run: one row has the weight of one, more rows that of one for all of them, since several
+/// tokens come with each.
+double microsecondsOf(const StripProblem &p, const StripSchedule &s) {
+  double sum = 0, weights = 0;
+  for (const StripInstance &i : instancesOf(p, s)) {
+    sum += microsecondsOf(p, i.schedule, i.rows) / double(i.rows);
+    weights += 1 / double(i.rows);
+  }
+  return sum / weights;
 }
 
 /// What both tactics, of which T is one, do alike.
@@ -92,42 +147,40 @@ template <class T> struct StripOf {
     for (int64_t splits : {1, 2})
       for (int64_t tiles : {4, 2})
         for (int64_t strips : {4, 2}) {
-          Schedule s{tiles, strips, 2, splits};
+          const Schedule s{tiles, strips, 2, splits};
           // More sums, or rows of a chunk, than registers hold.
-          if ((strips == 4 && p.product.rows > 8 && p.product.block) || geometryOf(p, s).runs() > 4)
+          const int64_t rows = p.product.rows;
+          if ((strips == 4 && rows > kRowsOfTile && p.product.block) ||
+              geometryOf(p, s, rows).runs() > 4)
             continue;
-          if (!legal(p, s))
-            continue;
-          while (s.stages < 12 && legal(p, {tiles, strips, s.stages + 1, splits}))
-            ++s.stages;
-          out.push_back(s);
+          if (legal(p, s))
+            out.push_back(withLongestRing(p, s, rows));
         }
   }
 
   static Result<> legal(const Problem &p, const Schedule &s) {
-    const strip_geometry g = geometryOf(p, s);
     if (s.strips % p.matrices() != 0)
       return impossible<T>(s,
                            "strips is a multiple of the matrices, " + std::to_string(p.matrices()));
-    if (s.splits > 1 && !g.copy_engine)
+    if (s.splits > 1 && !hasCopyEngine(p.in.level))
       return impossible<T>(s, "splits is 1 on " + p.in.level.name.str());
-    if (s.splits > 1 && g.passes() > kMostSharedPasses)
-      return impossible<T>(s, "blocks that share strips go along k " +
-                                  std::to_string(kMostSharedPasses) + " times at most");
-    if (g.needed_bytes() > roomOf(p.in.level))
-      return impossible<T>(s, "two blocks of it have no room on a multiprocessor");
+    if (auto room = fits(p, s, p.product.rows); !room)
+      return impossible<T>(s, room.refusal().reason);
     return Accepted{};
   }
 
   static KeyValues computed(const Problem &p, const Schedule &s) {
-    return {{"blocks", geometryOf(p, s).blocks}};
+    return {{"blocks", geometryOf(p, s, p.product.rows).blocks}};
   }
 
   static double microseconds(const Problem &p, const Schedule &s) { return microsecondsOf(p, s); }
   static double rank(const Problem &p, const Schedule &s) {
     const StripProduct &of = p.product;
     const double bytes = double(of.n * of.k * of.bits()) / 8 * double(p.matrices());
-    return microsecondsOf(p, s) * (1 - (1 - kCosts.beside) * std::min(1.0, bytes / kCosts.cold));
+    // Contractions of as many rows as there may be are ranked on a scale on which one row is not.
+    const double scale = of.count.isConstant() || of.rows < kScaledRows ? 1 : kContractionScale;
+    return scale * microsecondsOf(p, s) *
+           (1 - (1 - kCosts.beside) * std::min(1.0, bytes / kCosts.cold));
   }
 
   static void pack(const Problem &p, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
@@ -146,14 +199,18 @@ template <class T> struct StripOf {
     out.include("cuda/strip/kernel.cuh");
     if (!rows.isPlainRead())
       out.include("cuda/base/computed.cuh");
-    StepWriter::Config cfg(out, "config");
-    cfg.extent("m", product.count).number("rows", product.rows);
-    cfg.number("n", product.n).number("k", product.k);
-    for (auto &[key, value] : membersOf(s))
-      cfg.number(key, value);
-    cfg.number("blocks", geometryOf(p, s).blocks);
-    cfg.flag("aligned", isAligned(p, rows, out));
-    const std::string config = cfg.finish();
+    std::vector<BoundedKernel> kernels;
+    for (const StripInstance &i : instancesOf(p, s)) {
+      StepWriter::Config cfg(out,
+                             i.rows == product.rows ? "config" : "config" + std::to_string(i.rows));
+      cfg.extent("m", product.count).number("rows", i.rows);
+      cfg.number("n", product.n).number("k", product.k);
+      for (auto &[key, value] : membersOf(i.schedule))
+        cfg.number(key, value);
+      cfg.number("blocks", geometryOf(p, i.schedule, i.rows).blocks);
+      cfg.flag("aligned", isAligned(p, rows, out));
+      kernels.push_back({i.rows, {cfg.finish()}});
+    }
     const std::string x = operandView(out, rows, ofX, {0, 1}, "prologue");
     const auto [body, ins] = bodyOf(p, out);
     std::string norm = "cuda::no_norm{}";
@@ -171,8 +228,12 @@ template <class T> struct StripOf {
               (p.beside.empty() ? "" : ", " + matrixText(p.beside[0], out)) + "}};");
     code.line("const auto outs = " + out.outputs(form, ofY) + ";");
     code.line("const auto ins = " + ins + ";");
-    launch(out, hasCopyEngine(p.in.level) ? "strip_sm90" : "strip_sm80",
-           {config, "x", "w", "outs", "ins", body, norm});
+    for (BoundedKernel &k : kernels)
+      for (const std::string &argument : {std::string("x"), std::string("w"), std::string("outs"),
+                                          std::string("ins"), body, norm})
+        k.arguments.push_back(argument);
+    launchFirstFor(out, product.count, hasCopyEngine(p.in.level) ? "strip_sm90" : "strip_sm80",
+                   kernels);
   }
 
 private:

@@ -50,6 +50,10 @@ struct kernel_call {
   void *kernel;
   status (*complete)(void *kernel); // or null
 };
+
+template <class... T> constexpr bool are_equal(int first, T... others) {
+  return ((first == others) && ...);
+}
 } // namespace detail
 
 /// Where a program's launches go. Steps hand their kernels to `launch` and know nothing else.
@@ -103,15 +107,23 @@ public:
   int ordinal() const { return ordinal_; }
   void set_ordinal(int n) { ordinal_ = n; }
 
-  template <class Variant, class K> status launch([[maybe_unused]] const K &kernel) {
+  template <class Variant, class K> status launch(const K &kernel) {
+    return launch_one_of<Variant>(0, kernel);
+  }
+  /// The kernel at place `which` of several that make the same results, each for extents of its
+  /// own. All are made ready, and take one place in the sequence, whose captured node goes from one
+  /// to another.
+  template <class Variant, class... K>
+  status launch_one_of([[maybe_unused]] int which, [[maybe_unused]] K... kernels) {
 #if defined(__CUDA_ARCH__)
     // The passes for devices want to know which kernels there are, and compile nothing of this.
-    return function_of<Variant, K>() ? ok : invalid_argument;
+    return (function_of<Variant, K>() && ...) ? ok : invalid_argument;
 #else
-    K argument = kernel;
-    return launch({function_of<Variant, K>(), kernel.blocks(), K::threads, detail::cluster_of<K>,
-                   detail::shared_memory<K>::bytes(kernel), &argument,
-                   detail::completion<K>::function});
+    static_assert(detail::are_equal(detail::cluster_of<K>...), "a captured node keeps its cluster");
+    const detail::kernel_call calls[] = {
+        {function_of<Variant, K>(), kernels.blocks(), K::threads, detail::cluster_of<K>,
+         detail::shared_memory<K>::bytes(kernels), &kernels, detail::completion<K>::function}...};
+    return launch(calls, int(sizeof...(K)), which);
 #endif
   }
 
@@ -122,11 +134,12 @@ private:
   }
 
   /// Apart from the template: compiled once, not for every step.
-  status launch(const detail::kernel_call &call) {
+  status launch(const detail::kernel_call *calls, int count, int which) {
     const int ordinal = ordinal_++;
-    const grid &blocks = call.blocks;
     if (mode_ == mode::configure)
-      return configure_kernel(call);
+      return configure_kernels(calls, count);
+    const detail::kernel_call &call = calls[which];
+    const grid &blocks = call.blocks;
     if (mode_ == mode::update && is_empty(blocks) != !nodes_[ordinal])
       return graph_outgrown;
     if (is_empty(blocks))
@@ -150,13 +163,21 @@ private:
   }
   static bool is_empty(const grid &g) { return g.x == 0 || g.y == 0 || g.z == 0; }
 
-  status configure_kernel(const detail::kernel_call &call) {
+  /// Each may be given as much shared memory as any of them was captured with.
+  status configure_kernels(const detail::kernel_call *calls, int count) {
+    int most = 0;
+    for (int i = 0; i < count; ++i)
+      most = calls[i].shared > most ? calls[i].shared : most;
+    for (int i = 0; i < count; ++i)
+      TENON_CHECK(configure_kernel(calls[i], shares_.most(most)));
+    return ok;
+  }
+  status configure_kernel(const detail::kernel_call &call, int most) {
     cudaFuncAttributes attributes;
     TENON_CHECK_CUDA(cudaFuncGetAttributes(&attributes, call.function));
     if (call.shared + int(attributes.sharedSizeBytes) > shared_limit_)
       return too_little_shared_memory;
     // Other layers may have the same kernel: what one was given is not taken away.
-    const int most = shares_.most(call.shared);
     if (most > 48 * 1024 && most > attributes.maxDynamicSharedSizeBytes)
       TENON_CHECK_CUDA(
           cudaFuncSetAttribute(call.function, cudaFuncAttributeMaxDynamicSharedMemorySize, most));

@@ -72,6 +72,11 @@ struct strip_geometry {
   TENON_FN constexpr index_t stage_bytes() const {
     return stage_tiles() * (tile_bytes + scale_bytes());
   }
+  /// Stages that are on their way while the ring fills: enough for the whole bandwidth (0.7 us of
+  /// an H100's are 18 KB of each multiprocessor).
+  TENON_FN constexpr index_t stages_ahead() const {
+    return min_of(stages, ceil_div(index_t(24 * 1024), stage_bytes()));
+  }
   TENON_FN constexpr index_t rows_at() const { return stages * stage_bytes(); }
   TENON_FN constexpr index_t sums_at() const {
     return rows_at() + staged_chunks() * chunk_words() * warps * 16;

@@ -7,11 +7,12 @@
 // eight. 16 outputs are a strip; a block computes every grid-th strip. Its weights go, in the order
 // in which they are multiplied, through a ring of shared memory that is filled as far ahead as it
 // reaches: weights do not change, so the ring fills before the dependency wait. strip_sm90 has a
-// warp that fills it by the copy engine; in strip_sm80 each lane copies what it will read itself. A
-// stage is a chunk of one strip, of which each warp multiplies `tiles` tiles. A warp thus has the
-// same part of k in all strips, and keeps that part of the rows in registers while `strips` strips
-// pass. Then the warps' sums are added in their order through shared memory. So neither the number
-// of rows, known to the compiler or not, nor what other rows hold changes the bits of a row.
+// warp that fills it by the copy engine, a few stages at a time until it is full for the first
+// time; in strip_sm80 each lane copies what it will read itself. A stage is a chunk of one strip,
+// of which each warp multiplies `tiles` tiles. A warp thus has the same part of k in all strips,
+// and keeps that part of the rows in registers while `strips` strips pass. Then the warps' sums are
+// added in their order through shared memory. So neither the number of rows, known to the compiler
+// or not, nor what other rows hold changes the bits of a row.
 //
 // The blocks of a cluster may share each strip along k (`splits`): the warps of each send their
 // sums to the block that owns the strip's outputs, and that one adds them in their order.
@@ -192,15 +193,23 @@ struct strip_kernel<CopyEngine, Config, X, strip_matrices<W, Scale, Count>, Outs
         ptx::mbarrier::fence_init();
         if constexpr (splits > 1)
           expect_sums(shared);
-        const share mine;
-        walk at;
-        TENON_NO_UNROLL
-        for (int s = 0; s < stages && at.more(mine); ++s, at.next(mine))
-          copy(shared, mine, at, s);
       }
       if constexpr (splits > 1)
         ptx::cluster::arrive(); // its barriers are ready
       sync_block();
+      // The other warps go on to their wait. What is on its way is bounded: the rows, which they
+      // then wait for, queue behind it in memory.
+      if (thread() == 32 * warps) {
+        constexpr int ahead = int(shape.stages_ahead());
+        const share mine;
+        walk at;
+        TENON_NO_UNROLL
+        for (int s = 0; s < stages && at.more(mine); ++s, at.next(mine)) {
+          if (s >= ahead)
+            full(shared)[s - ahead].wait(0);
+          copy(shared, mine, at, s);
+        }
+      }
     } else {
       const share mine;
       walk at;
