@@ -23,6 +23,7 @@ struct cluster : cluster_kernels {
 };
 
 using wide = tiles<64, 128, 128, 1, false, 2>;
+using broad = tiles<128, 192, 128, 2, false, 2>;
 using shared = tiles<128, 128, 128, 2, false, 3>;
 
 } // namespace
@@ -45,6 +46,7 @@ int main() {
   matmul_fp8<cluster, part<8>, 1040>(65, 70);
   matmul_fp8<cluster, part_pair<1>, 144>(70, 40);
   matmul_fp8<fp8, turns, 400>(150, 136);
+  matmul_fp8<fp8, broad, 144>(70, 200);
   matmul_fp8<fp8, small, 4096>(33, 40, true); // long sums that grow
   matmul_fp8<fp8, shared, 2048>(130, 104, true);
   matmul_fp8<cluster, part_tall<1>, 2048>(65, 40, true);
@@ -52,6 +54,7 @@ int main() {
 #endif
   conv_fp8<fp8, split<3>, 128, 72, 3>(1, 10, 10, 1, 1, 1);
   matmul_fp8<fp8, shared, 144>(130, 104);
+  matmul_fp8<fp8, broad, 272>(130, 200);
   conv_fp8<cluster, part_pair<8>, 128, 72, 3>(1, 9, 10, 1, 1, 1);
   return finish();
 }
