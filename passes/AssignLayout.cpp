@@ -281,6 +281,9 @@ private:
         op.setOperand(i, converted(op.operand(i), Layout(), op));
     Value *y = op.result();
     Operation *reader = onlyReader(y);
+    while (reader && reader->is(Op::Map) && reader->numOperands() == 1 &&
+           reader->numResults() == 1 && followsOperand(*reader, 0))
+      reader = onlyReader(reader->result()); // it follows, as one that quantises does
     // Heads that share keys become neighbours of the others first.
     const Operation *merge = reader && reader->is(Op::Reshape) ? reader : nullptr;
     if (merge)

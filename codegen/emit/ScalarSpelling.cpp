@@ -15,6 +15,41 @@ ScalarSpeller::ScalarSpeller(const ScalarProgram &program, const TargetLevel &le
       ++uses_[k];
   for (unsigned o : program.outputs)
     ++uses_[o];
+  findNarrow();
+}
+
+/// From the outputs back: what is computed in f32 counts as stored in 16 bits where each way to an
+/// output goes through a cast to as many, and on the way functions keep its relative error. The sum
+/// of 1 and an erf keeps the absolute one, which is below what 16 bits tell of 1.
+void ScalarSpeller::findNarrow() {
+  const auto isNarrow = [](const ScalarNode &n) {
+    return isFloat(n.element) && bitWidth(n.element) <= 16;
+  };
+  const std::vector<ScalarNode> &nodes = program_.nodes;
+  narrow_.assign(nodes.size(), true);
+  for (unsigned o : program_.outputs)
+    narrow_[o] = isNarrow(nodes[o]);
+  for (size_t i = nodes.size(); i-- > 0;) {
+    const ScalarNode &user = nodes[i];
+    if (isNarrow(user))
+      narrow_[i] = true;
+    if (user.kind != ScalarNode::Function)
+      continue;
+    for (unsigned k : user.operands) {
+      const ScalarNode &operand = nodes[k];
+      const bool isErrorFunction =
+          operand.kind == ScalarNode::Function && operand.op->is(Op::Erf) && user.op->is(Op::Add);
+      const bool keepsError =
+          isErrorFunction ? llvm::any_of(user.operands,
+                                         [&](unsigned other) {
+                                           return nodes[other].kind == ScalarNode::Function &&
+                                                  nodes[other].op->is(Op::Const);
+                                         })
+                          : user.op->isAny(Op::Cast, Op::Mul, Op::Div, Op::Neg, Op::Clamp);
+      if (!keepsError || !narrow_[i] || !isFloat(user.element))
+        narrow_[k] = false;
+    }
+  }
 }
 
 ScalarSpelling ScalarSpeller::operator()(unsigned number) const {
@@ -31,9 +66,8 @@ ScalarSpelling ScalarSpeller::operator()(unsigned number) const {
   const ScalarInfo *info = scalarInfo(n.op->kind());
   ScalarSpelling s{info ? info->spelling.str() : "", n.operands}; // none: constants, indices
   // On CUDA some functions of values that are stored in 16 bits have short forms (`narrowed` in
-  // runtime/common/lanes.h).
-  const bool isNarrow = isFloat(n.element) && bitWidth(n.element) <= 16;
-  if (level_.family->facts.device && isNarrow &&
+  // runtime/common/values.h).
+  if (level_.family->facts.device && narrow_[number] && isFloat(n.element) &&
       n.op->isAny(Op::Div, Op::Reciprocal, Op::Exp, Op::Sigmoid, Op::Erf))
     s.pattern.replace(s.pattern.find("<L>"), 3, "<narrowed<L>>");
   return s;

@@ -30,6 +30,7 @@ private:
   const ScalarNode *onlyUse(unsigned number, Op kind) const;
   llvm::Optional<int64_t> constant(unsigned number) const;
   bool clampsTo(const ScalarNode &n, int64_t low, int64_t high) const;
+  void findNarrow();
 
   llvm::Optional<ScalarSpelling> positiveClamp(const ScalarNode &n) const;
   llvm::Optional<ScalarSpelling> highProductAndSum(const ScalarNode &n) const;
@@ -39,6 +40,7 @@ private:
   const TargetLevel &level_;
   const bool sharedConstants_;
   std::vector<unsigned> uses_;
+  std::vector<bool> narrow_; // what is only stored in 16 bits or fewer, which hide its last bits
 };
 
 } // namespace tenon

@@ -57,7 +57,7 @@ constexpr WgmmaTiles kOfBytes[] = {
 /// Twice as many sums as results are in registers (runtime/cuda/tile/tensor_cores_fp8.cuh).
 constexpr WgmmaTiles kOfFloat8[] = {
     {64, 64, 1, 6, true},   {64, 32, 1, 8, true}, {64, 128, 1, 4, true}, {128, 64, 2, 8, true},
-    {128, 128, 2, 6, true}, {192, 64, 3, 6},      {256, 64, 4, 5}};
+    {128, 128, 2, 6, true}, {128, 192, 2, 5},     {192, 64, 3, 6},       {256, 64, 4, 5}};
 constexpr WgmmaTiles kOfTf32x3[] = {{64, 64, 1, 8, true},
                                     {64, 32, 1, 8, true},
                                     {64, 128, 1, 4, true},

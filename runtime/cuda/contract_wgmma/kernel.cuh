@@ -84,7 +84,10 @@ struct contract_wgmma_sm90_kernel {
   using element = typename operands::element;
   using ring = typename operands::ring;
   using begun = typename operands::begun;
-  static_assert(blocks_m * tile_n * operands::sums_held <= 256, "sums fit in registers");
+  /// Of them a thread holds half. Sums that are promoted need no more beside themselves.
+  static_assert(blocks_m * tile_n * operands::sums_held <=
+                    (is_promoted<element> && consumers <= 2 ? 384 : 256),
+                "sums fit in registers");
   using mma = ptx::wgmma_shared<element, tile_n, !ring::a_tile::k_major, !ring::b_tile::k_major>;
   static_assert(tile_k % mma::k == 0, "tiles are whole steps");
   static constexpr bool splits_b = ring::splits;

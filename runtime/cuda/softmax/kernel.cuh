@@ -21,6 +21,15 @@
 namespace tenon {
 namespace cuda {
 
+namespace detail {
+template <class T, bool IsNarrow = sizeof(T) <= 2> struct lanes_of_result {
+  using type = scalar_lanes;
+};
+template <class T> struct lanes_of_result<T, true> { using type = narrowed<scalar_lanes>; };
+/// Lanes of values that are stored as T.
+template <class T> using lanes_beside = typename lanes_of_result<bare<T>>::type;
+} // namespace detail
+
 /// The largest of some values, and the sum of e^(value - largest).
 template <class T> struct exponentials {
   T largest, sum;
@@ -39,8 +48,9 @@ private:
 
 template <class Config, class X, class Outs, class Ins, class Body, row_join Join>
 struct softmax_kernel : detail::row_cluster<Config::blocks, Join> {
-  using L = scalar_lanes;
   using T = compute_t<typename X::element>;
+  /// The result has the type of x, whatever is made of it.
+  using L = detail::lanes_beside<typename X::element>;
   using rows = row_group<Config, X, exponentials<T>, Join>;
 
   Config cfg;

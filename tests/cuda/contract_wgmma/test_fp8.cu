@@ -18,6 +18,7 @@ struct fp8 {
 };
 
 using wide = tiles<64, 128, 128, 1, false, 2>;
+using broad = tiles<128, 192, 128, 2, false, 2>;
 using shared = tiles<128, 128, 128, 2, false, 3>;
 
 } // namespace
@@ -35,10 +36,12 @@ int main() {
   conv_fp8<fp8, small, 128, 20, 3, 3>(1, 7, 6, 1, 1, 1);
   conv_fp8<fp8, split_shared<4>, 64, 40, 3>(3, 7, 7, 1, 1, 1);
   matmul_fp8<fp8, turns, 400>(150, 136);
+  matmul_fp8<fp8, broad, 144>(70, 200);
   matmul_fp8<fp8, small, 4096>(33, 40, true); // long sums that grow
   matmul_fp8<fp8, shared, 2048>(130, 104, true);
 #endif
   conv_fp8<fp8, split<3>, 128, 72, 3>(1, 10, 10, 1, 1, 1);
   matmul_fp8<fp8, shared, 144>(130, 104);
+  matmul_fp8<fp8, broad, 272>(130, 200);
   return finish();
 }
