@@ -3,6 +3,7 @@
 
 #include "frontend/Decoder.h"
 #include "frontend/Extents.h"
+#include "ir/Entries.h"
 #include "ir/Names.h"
 
 #include <set>
@@ -215,6 +216,8 @@ private:
     unsigned k;
     if (!suffix.empty() && !suffix.getAsInteger(10, k) && !sanitizeName(stem).empty())
       return sanitizeName(stem) + ".d" + std::to_string(k);
+    if (const llvm::StringRef first = firstSymbol(name); first != name)
+      return entrySymbol(sanitizeName(first), name.substr(first.size() + 1));
     return sanitizeName(name);
   }
   /// The model's name itself, or the symbol made of it.
