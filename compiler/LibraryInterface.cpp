@@ -51,8 +51,8 @@ Interface interfaceOf(Graph &graph) {
     if (!graph.stateOfOutput(i))
       out.outputs.push_back(portOf(graph.outputNames[i], graph.returnOp()->operand(i)->type()));
   for (Dim d : graph.module().symbols) {
-    if (firstSymbol(d.symbol()) != d.symbol())
-      continue; // an entry's
+    if (isOfEntry(graph.module(), d))
+      continue;
     const bool carried = llvm::any_of(graph.states, [&](const State &s) {
       return s.appendAxis >= 0 &&
              graph.body().argument(s.input)->type().dim(unsigned(s.appendAxis)) == d;

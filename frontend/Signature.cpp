@@ -163,7 +163,12 @@ private:
                    " of dimension " + quoted(name) + " is not a range of extents");
     return made_[name] = lower == upper
                              ? context_.dim(lower)
-                             : state_.newSymbol(context_, identifier(name), lower, upper);
+                             : state_.newSymbol(context_, symbolName(name), lower, upper);
+  }
+
+  /// The symbol of an entry is called so already: the model has no such dimension.
+  std::string symbolName(llvm::StringRef name) const {
+    return firstSymbol(name) == name || known.count(name.str()) ? identifier(name) : name.str();
   }
 
   /// An extent that is bound to an expression, or named by one whose dimensions have values.
@@ -216,8 +221,6 @@ private:
     unsigned k;
     if (!suffix.empty() && !suffix.getAsInteger(10, k) && !sanitizeName(stem).empty())
       return sanitizeName(stem) + ".d" + std::to_string(k);
-    if (const llvm::StringRef first = firstSymbol(name); first != name)
-      return entrySymbol(sanitizeName(first), name.substr(first.size() + 1));
     return sanitizeName(name);
   }
   /// The model's name itself, or the symbol made of it.

@@ -30,8 +30,8 @@ Graph &addCopy(Module &module, const Graph &from) {
 bool isEntry(const Graph &graph) { return graph.name != graph.module().graph().name; }
 
 void dropEntries(Module &module) {
+  llvm::erase_if(module.symbols, [&](Dim d) { return isOfEntry(module, d); });
   module.graphs.resize(1);
-  llvm::erase_if(module.symbols, [](Dim d) { return firstSymbol(d.symbol()) != d.symbol(); });
 }
 
 std::string entrySymbol(llvm::StringRef symbol, llvm::StringRef entry) {
@@ -44,6 +44,13 @@ llvm::StringRef firstSymbol(llvm::StringRef symbol) {
     return symbol;
   const llvm::StringRef rows = symbol.substr(at + kSuffix.size());
   return !rows.empty() && llvm::all_of(rows, llvm::isDigit) ? symbol.take_front(at) : symbol;
+}
+
+bool isOfEntry(const Module &module, Dim symbol) {
+  const llvm::StringRef name = symbol.symbol(), first = firstSymbol(name);
+  return first != name && llvm::any_of(module.graphs, [&](const std::unique_ptr<Graph> &g) {
+           return isEntry(*g) && name.substr(first.size() + 1) == g->name;
+         });
 }
 
 Dim tokensOf(const Graph &graph) {

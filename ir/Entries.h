@@ -24,8 +24,10 @@ void dropEntries(Module &module);
 
 /// What `symbol` of the first graph is called in an entry.
 std::string entrySymbol(llvm::StringRef symbol, llvm::StringRef entry);
-/// What a symbol of an entry stands for; any other for itself.
+/// What a symbol that is called like an entry's stands for; any other for itself.
 llvm::StringRef firstSymbol(llvm::StringRef symbol);
+/// Whether a symbol of the module is an entry's own.
+bool isOfEntry(const Module &module, Dim symbol);
 
 /// The tokens of a run that a graph of a decoder takes.
 Dim tokensOf(const Graph &graph);

@@ -90,16 +90,16 @@ std::string stringSafe(llvm::StringRef text) {
 
 DimSpelling::DimSpelling(const Module &module) {
   llvm::copy_if(module.symbols, std::back_inserter(symbols_),
-                [](Dim d) { return firstSymbol(d.symbol()) == d.symbol(); });
+                [&](Dim d) { return !isOfEntry(module, d); });
 }
 
-/// What stands in an entry for a symbol of the first graph has that symbol's place.
 int DimSpelling::indexOf(llvm::StringRef symbol) const {
-  symbol = firstSymbol(symbol);
   for (size_t i = 0; i < symbols_.size(); ++i)
     if (symbols_[i].symbol() == symbol)
       return int(i);
-  return -1;
+  // What stands in an entry for a symbol of the first graph has that symbol's place.
+  const llvm::StringRef first = firstSymbol(symbol);
+  return first == symbol ? -1 : indexOf(first);
 }
 
 std::string DimSpelling::value(Dim d, llvm::StringRef dims) const {
