@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times one step of a decoder against torch on this machine's GPU: one process, one table.
 
-    bench/llm.py [--precisions=fp16,int4] [--files=fixed,decoder] [--layers=16] [--against TENON] [--no-torch]
+    bench/llm.py [--precisions=fp16,int4] [--files=fixed,decoder,prefill] [--layers=16] [--against TENON] [--no-torch]
                  [--rounds=N] [--vocabulary=N] [--models DIR] [--json FILE]
 
 The models are those of bench/compile_time.py: Llama-3.2-1B as onnxruntime-genai's builder writes it, random
@@ -15,7 +15,8 @@ events; `ms` is the median over the rounds, `limit` what its weights and caches 
 1,024 tokens fills. Its lines are a step with so many keys taken back each time, a step of 64 that grow from there
 (both between events, tokens and logits on the device), a token of 64 that are generated greedily (the clock of the
 host), and the prompt. torch's lines are of the same prompt. Tokens that are generated are compared with torch's in
-fp32 over the same numbers: `agree` says how many were the same before the first that differs.
+fp32 over the same numbers: `agree` says how many were the same before the first that differs. `prefill` is the same
+file with graphs for prompts of up to 128 and 1,024 tokens, and a second copy of weights for them.
 """
 
 import argparse
@@ -381,7 +382,7 @@ def limit_of(precision, options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--precisions", default="fp16,int4")
-    parser.add_argument("--files", default="fixed,decoder")
+    parser.add_argument("--files", default="fixed,decoder,prefill")
     parser.add_argument("--layers", type=int, default=16)
     parser.add_argument("--vocabulary", type=int, default=128256)
     parser.add_argument("--tenon", type=Path, default=ROOT / "build/tenon")
@@ -407,16 +408,17 @@ def main():
             libraries = {}
             if "fixed" in options.files:
                 libraries["fixed"] = {name: pool.submit(library, model, name) for name in compilers}
-            if "decoder" in options.files:
-                opened = open_extents(model, model.with_name(model.stem + "_decoder.onnx"))
-                libraries["decoder"] = {name: pool.submit(library, opened, name, [f"--decoder={CAPACITY}"])
-                                        for name in compilers}  # fmt: skip
+            for kind, words in (("decoder", ""), ("prefill", ",prefill=128:1024")):
+                if kind in options.files:
+                    opened = open_extents(model, model.with_name(f"{model.stem}_{kind}.onnx"))
+                    libraries[kind] = {name: pool.submit(library, opened, name, [f"--decoder={CAPACITY}{words}"])
+                                       for name in compilers}  # fmt: skip
             return model, libraries
 
         made = [(precision, pool.submit(model_of, precision)) for precision in options.precisions.split(",")]
         for precision, future in made:
             model, libraries = future.result()
-            for kind, measure in (("fixed", case), ("decoder", decoder_case)):
+            for kind, measure in (("fixed", case), ("decoder", decoder_case), ("prefill", decoder_case)):
                 if kind not in libraries:
                     continue
                 peers = {}

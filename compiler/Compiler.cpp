@@ -4,6 +4,7 @@
 #include "codegen/core/TargetFamily.h"
 #include "codegen/memory/Pools.h"
 #include "compiler/CodeOptions.h"
+#include "ir/Entries.h"
 #include "ir/Text.h"
 #include "ir/Verifier.h"
 
@@ -140,6 +141,8 @@ bool Compiler::load(llvm::ArrayRef<Tensor> data) {
     if (!imported)
       return false;
     module_ = std::move(imported->module);
+    if (!entries_)
+      dropEntries(*module_);
     names_ = std::move(imported->names);
     externalFiles_ = std::vector<ExternalFile>(imported->files.begin(), imported->files.end());
     onnx_.reset(); // weights would stay twice
@@ -177,8 +180,11 @@ bool Compiler::reshapePorts() {
     return fail(Usage);
   }
   names_.clear(); // inputs are no longer the model's
-  return applyPortRequests(module_->graph(), std::exchange(ports_, {}), diagnostics_) ||
-         fail(Failed);
+  const std::vector<PortRequest> ports = std::exchange(ports_, {});
+  for (auto &graph : module_->graphs)
+    if (!applyPortRequests(*graph, ports, diagnostics_))
+      return fail(Failed);
+  return true;
 }
 
 void Compiler::noteOptions(llvm::StringRef text) {
@@ -196,11 +202,14 @@ void Compiler::noteOptions(llvm::StringRef text) {
 void Compiler::aim(const Target &target) {
   passContext_.target = traitsOf(target);
   quantizedByDefault_ = target.family->facts.quantizedPorts;
+  entries_ = target.family->facts.entries;
 }
 
 bool Compiler::hasQuantizedIo() const { return quantizedIo_.getValueOr(quantizedByDefault_); }
 
 bool Compiler::optimize() {
+  if (!entries_ && module_->stage != Stage::Scheduled)
+    dropEntries(*module_);
   if (module_->stage != Stage::Imported)
     return true;
   noteOptions(optionText(options_));

@@ -44,7 +44,8 @@ public:
   /// bind symbolic extents.
   bool load(llvm::ArrayRef<Tensor> data = {});
 
-  /// Tells what follows which target it works for; before optimize().
+  /// Tells what follows which target it works for; before optimize(), before load() where programs
+  /// of the target have entries.
   void aim(const Target &target);
   /// Whether inputs and outputs become integers where the model quantises them: as --io says, else
   /// for microcontrollers.
@@ -65,6 +66,8 @@ public:
   bool runPasses(const Pipeline &pipeline);
 
   const ModelOptions &modelOptions() const { return model_; }
+  /// Whether there is a module: once it is loaded, of a .tn file once it is open.
+  bool hasModule() const { return module_ != nullptr; }
   Module &module() { return *module_; }
   /// Puts another version of the module in its place.
   std::unique_ptr<Module> exchange(std::unique_ptr<Module> other);
@@ -127,7 +130,7 @@ private:
   llvm::Optional<OverflowReport> overflows_;
   std::unique_ptr<OnnxModel> onnx_;
   std::unique_ptr<Module> module_;
-  bool grouped_ = false, quantizedByDefault_ = false, nodesLookedUp_ = false;
+  bool grouped_ = false, quantizedByDefault_ = false, nodesLookedUp_ = false, entries_ = false;
   std::vector<DeclaredTensor> inputs_, outputs_;
   std::vector<std::pair<std::string, Value *>> names_;
   std::vector<ExternalFile> externalFiles_;

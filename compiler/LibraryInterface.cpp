@@ -2,6 +2,7 @@
 #include "compiler/LibraryInterface.h"
 
 #include "codegen/emit/Interface.h"
+#include "ir/Entries.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -50,6 +51,8 @@ Interface interfaceOf(Graph &graph) {
     if (!graph.stateOfOutput(i))
       out.outputs.push_back(portOf(graph.outputNames[i], graph.returnOp()->operand(i)->type()));
   for (Dim d : graph.module().symbols) {
+    if (isOfEntry(graph.module(), d))
+      continue;
     const bool carried = llvm::any_of(graph.states, [&](const State &s) {
       return s.appendAxis >= 0 &&
              graph.body().argument(s.input)->type().dim(unsigned(s.appendAxis)) == d;

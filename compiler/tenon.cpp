@@ -60,10 +60,12 @@ public:
 private:
   bool compile(Output &out) {
     Diagnostics &diagnostics = compiler_.diagnostics();
-    if (!compiler_.open() || !compiler_.load())
-      return false;
     const auto target = codeTarget(options_.code, diagnostics);
-    if (!target || !checkHooks(options_.code, *target, diagnostics) ||
+    if (!target)
+      return false;
+    compiler_.aim(*target);
+    if (!compiler_.open() || !compiler_.load() ||
+        !checkHooks(options_.code, *target, diagnostics) ||
         !checkThreads(options_.code, *target, diagnostics))
       return false;
     const std::string &stem = request_.settings.name;

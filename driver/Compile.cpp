@@ -13,6 +13,7 @@
 #include "tools/Report.h"
 #include "tools/ScheduleSelection.h"
 
+#include "ir/Entries.h"
 #include "ir/Text.h"
 
 #include "llvm/Support/FileSystem.h"
@@ -126,11 +127,12 @@ private:
   /// The target, also of a module that is scheduled already and says so itself.
   llvm::Optional<Target> target() {
     CodeOptions code = command_.code;
-    const Module &module = compiler_.module();
-    if (!command_.targetGiven && module.stage == Stage::Scheduled) {
-      std::vector<std::string> variants;
-      for (auto &g : module.graphs)
-        variants.push_back(g->target);
+    if (!command_.targetGiven && compiler_.hasModule() &&
+        compiler_.module().stage == Stage::Scheduled) {
+      std::vector<std::string> variants; // of entries once
+      for (auto &g : compiler_.module().graphs)
+        if (!isEntry(*g))
+          variants.push_back(g->target);
       if (llvm::none_of(variants, [](const std::string &name) { return name.empty(); }))
         code.target = joinVariantNames(variants);
     }
@@ -141,11 +143,14 @@ private:
   }
 
   bool loadFor(const Target *&out) {
-    if (!compiler_.open() || !compiler_.load())
+    if (!compiler_.open())
       return false;
     target_ = target();
-    out = target_ ? &*target_ : nullptr;
-    return out != nullptr;
+    if (!target_)
+      return false;
+    compiler_.aim(*target_);
+    out = &*target_;
+    return compiler_.load();
   }
 
   bool scheduled(const Target &target) {

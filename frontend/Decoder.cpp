@@ -16,14 +16,20 @@
 #include "frontend/onnx/Operators.h"
 #include "ir/BornExtents.h"
 #include "ir/DecoderPorts.h"
+#include "ir/Entries.h"
 #include "ir/Names.h"
 
 #include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
+#include <array>
 
 namespace tenon::frontend {
 namespace {
+
+/// A step takes at most so many tokens, whatever prompts are run in: one, and few enough for one or
+/// two tiles of the kernels for few rows.
+constexpr std::array<int64_t, 3> kStepRows = {1, 8, kStepTokens};
 
 using Words = llvm::SmallVector<std::string, 6>;
 
@@ -465,16 +471,13 @@ private:
     const DecoderRequest &request = found_.request;
     options_.ranges.insert({found_.length, {0, request.capacity - 1}});
     if (!found_.count.empty() && !isGiven(found_.count)) {
-      int64_t most = kStepRows;
+      int64_t most = kStepRows.back();
       for (int64_t rows : request.prefill)
         most = std::max(most, rows);
       options_.ranges.insert({found_.count, {1, std::min(most, request.capacity)}});
     }
     options_.states.insert(options_.states.end(), found_.caches.begin(), found_.caches.end());
   }
-  /// A step takes so many tokens, whatever prompts are run in.
-  static constexpr int64_t kStepRows = 16;
-
   const onnx::GraphProto &graph_;
   const llvm::ArrayRef<DeclaredTensor> inputs_, outputs_;
   ImportOptions &options_;
@@ -614,6 +617,45 @@ bool defineFollowing(ModelImport &state, Graph &graph, GraphImporter &importer,
   }
   importer.b.location = {};
   return true;
+}
+
+std::vector<DecoderEntry> decoderEntries(const ImportOptions &options, Module &module) {
+  std::vector<DecoderEntry> entries;
+  const auto ports = decoderPorts(module);
+  if (!ports || ports->count.empty())
+    return entries;
+  Context &context = module.context();
+  const Dim length = context.symbol(ports->length), count = context.symbol(ports->count);
+  const DecoderInterface &decoder = *options.decoder;
+  std::vector<int64_t> most(kStepRows.begin(), kStepRows.end());
+  llvm::append_range(most, decoder.request.prefill);
+  llvm::sort(most);
+  most.erase(std::unique(most.begin(), most.end()), most.end());
+  for (const int64_t rows : most) {
+    if (rows < count.lower() || rows >= count.upper())
+      continue;
+    DecoderEntry entry{"rows" + std::to_string(rows), options};
+    ImportOptions &own = entry.options;
+    const auto bound = [&](const std::string &name, Dim symbol, int64_t upper) {
+      own.ranges.erase(name);
+      own.ranges.erase(symbol.symbol().str());
+      const std::string extent = entrySymbol(symbol.symbol(), entry.name);
+      own.ranges[extent] = {symbol.lower(), upper};
+      own.bindExtents[name] = extent;
+    };
+    if (rows == count.lower()) {
+      own.ranges.erase(decoder.count);
+      own.ranges.erase(count.symbol().str());
+      own.bindDims[decoder.count] = rows;
+    } else {
+      bound(decoder.count, count, rows);
+    }
+    // The caches have room for the longest length and the most tokens of a run: in all entries for
+    // as many rows.
+    bound(decoder.length, length, length.upper() + count.upper() - rows);
+    entries.push_back(std::move(entry));
+  }
+  return entries;
 }
 
 /// Whether `d` is made of `symbol`.

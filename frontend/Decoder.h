@@ -19,6 +19,17 @@ llvm::Optional<Following> followingInput(const ImportOptions &options, llvm::Str
 bool defineFollowing(ModelImport &state, Graph &graph, GraphImporter &importer,
                      llvm::ArrayRef<DeclaredTensor> inputs);
 
+/// How an entry (ir/Entries.h) of a decoder is imported.
+struct DecoderEntry {
+  std::string name;
+  ImportOptions options;
+};
+
+/// The entries beside `module`'s graph, that of the fewest tokens first: for one token, for the few
+/// that a step may have, and for each length of pieces that the options ask for. None where all
+/// runs take as many tokens.
+std::vector<DecoderEntry> decoderEntries(const ImportOptions &options, Module &module);
+
 /// Takes the logits of the last token where these alone are asked for, and notes in the module what
 /// the program's interface has to know (decoderPorts in ir/DecoderPorts.h). False after an
 /// error.

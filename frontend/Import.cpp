@@ -9,6 +9,7 @@
 #include "frontend/SupportCheck.h"
 #include "frontend/onnx/Table.h"
 
+#include "ir/Entries.h"
 #include "ir/Names.h"
 
 #include "llvm/Support/FileSystem.h"
@@ -246,26 +247,28 @@ void noteOrigin(const ModelImport &state, Module &module) {
                   (proto.producer_version().empty() ? "" : " " + proto.producer_version()));
 }
 
-} // namespace
+/// What a model is imported from.
+struct Source {
+  const onnx::ModelProto &proto;
+  const ExternalFolder &folder;
+  const std::string &sha256;
+  const std::vector<DeclaredTensor> &inputs, &outputs;
+  const std::map<std::string, int64_t> &counts; // of containers
+};
 
-bool OnnxModel::readDecoder(const DecoderRequest &request, ImportOptions &options,
-                            Diagnostics &diagnostics) const {
-  return frontend::readDecoder(impl_->proto.graph(), inputs(), outputs(), request, options,
-                               diagnostics);
-}
-
-llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const ImportOptions &options,
-                                                  Diagnostics &diagnostics) const {
-  const onnx::ModelProto &proto = impl_->proto;
+/// A module of one graph.
+llvm::Optional<ImportedModel> importOnce(const Source &source, Context &context,
+                                         const ImportOptions &options, Diagnostics &diagnostics) {
+  const onnx::ModelProto &proto = source.proto;
   const onnx::GraphProto &graph = proto.graph();
   ImportOptions own = options;
-  for (const auto &[name, count] : impl_->counts)
+  for (const auto &[name, count] : source.counts)
     own.bindDims.erase(name); // no dimension
-  ModelImport state(proto, impl_->folder, own, diagnostics);
-  if (!checkSupport(state) || !areCounted(impl_->inputs, state))
+  ModelImport state(proto, source.folder, own, diagnostics);
+  if (!checkSupport(state) || !areCounted(source.inputs, state))
     return llvm::None;
   std::vector<InputType> types;
-  if (!resolveInputs(state, context, impl_->inputs, impl_->outputs, types))
+  if (!resolveInputs(state, context, source.inputs, source.outputs, types))
     return llvm::None;
   state.inputSymbols = state.symbols.size();
 
@@ -278,7 +281,7 @@ llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const Import
   GraphImporter importer(state, b, "", state.opsets, nullptr, 0);
   std::map<std::string, Elements> lists;
   for (size_t i = 0; i < types.size(); ++i) {
-    const std::string &name = impl_->inputs[i].name;
+    const std::string &name = source.inputs[i].name;
     if (followingInput(own, name))
       continue;
     Value *v;
@@ -294,14 +297,14 @@ llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const Import
         state.valueRanges[v] = *types[i].range;
     }
     state.names.push_back({name, v});
-    if (impl_->inputs[i].elementOf.empty())
+    if (source.inputs[i].elementOf.empty())
       importer.define(name, v);
     else
-      lists[impl_->inputs[i].elementOf].push_back(v);
+      lists[source.inputs[i].elementOf].push_back(v);
   }
   for (const auto &info : graph.input()) {
-    auto count = impl_->counts.find(info.name());
-    if (count == impl_->counts.end())
+    auto count = source.counts.find(info.name());
+    if (count == source.counts.end())
       continue;
     Elements &list = lists[info.name()];
     if (info.type().has_sequence_type() ||
@@ -310,7 +313,7 @@ llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const Import
     else
       importer.define(info.name(), list.empty() ? TensorOrSequence() : TensorOrSequence(list[0]));
   }
-  if (own.decoder && !state.failed() && !defineFollowing(state, g, importer, impl_->inputs))
+  if (own.decoder && !state.failed() && !defineFollowing(state, g, importer, source.inputs))
     return llvm::None;
   Value *run = state.drawsRandom(graph) ? addRandomRun(graph, g, importer) : nullptr;
   TensorsOrSequences outputs;
@@ -318,8 +321,8 @@ llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const Import
     return llvm::None;
   b.location = {};
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const std::string &name = impl_->outputs[i].name;
-    if (outputs[i].tensor() && impl_->outputs[i].container == Container::None)
+    const std::string &name = source.outputs[i].name;
+    if (outputs[i].tensor() && source.outputs[i].container == Container::None)
       g.outputNames.push_back(name);
     else
       for (size_t k = 0; k < outputs[i].values().size(); ++k)
@@ -341,12 +344,47 @@ llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const Import
 
   module.stage = Stage::Imported;
   module.symbols = state.symbols;
-  module.facts["sha256"] = impl_->sha256;
+  module.facts["sha256"] = source.sha256;
   noteOrigin(state, module);
   result.names = std::move(state.names);
   result.nodeCount = graph.node_size();
-  const std::set<std::string> &files = impl_->folder.filesRead();
+  const std::set<std::string> &files = source.folder.filesRead();
   result.files.assign(files.begin(), files.end());
+  return result;
+}
+
+} // namespace
+
+bool OnnxModel::readDecoder(const DecoderRequest &request, ImportOptions &options,
+                            Diagnostics &diagnostics) const {
+  return frontend::readDecoder(impl_->proto.graph(), inputs(), outputs(), request, options,
+                               diagnostics);
+}
+
+llvm::Optional<ImportedModel> OnnxModel::toModule(Context &context, const ImportOptions &options,
+                                                  Diagnostics &diagnostics) const {
+  const Source source{impl_->proto,  impl_->folder,  impl_->sha256,
+                      impl_->inputs, impl_->outputs, impl_->counts};
+  auto result = importOnce(source, context, options, diagnostics);
+  if (!result || !options.decoder)
+    return result;
+  for (const DecoderEntry &entry : decoderEntries(options, *result->module)) {
+    // What there is to warn of has been said of the first graph.
+    Diagnostics found;
+    const auto imported = importOnce(source, context, entry.options, found);
+    if (!imported) {
+      for (Diagnostic &d : found.list())
+        if (d.severity == Severity::Error) {
+          d.message = "--decoder, " + entry.name + ": " + d.message;
+          diagnostics.error("") = std::move(d);
+        }
+      return llvm::None;
+    }
+    addCopy(*result->module, imported->module->graph()).name = entry.name;
+    for (Dim d : imported->module->symbols)
+      if (!llvm::is_contained(result->module->symbols, d))
+        result->module->symbols.push_back(d);
+  }
   return result;
 }
 

@@ -3,6 +3,7 @@
 
 #include "frontend/Decoder.h"
 #include "frontend/Extents.h"
+#include "ir/Entries.h"
 #include "ir/Names.h"
 
 #include <set>
@@ -162,7 +163,12 @@ private:
                    " of dimension " + quoted(name) + " is not a range of extents");
     return made_[name] = lower == upper
                              ? context_.dim(lower)
-                             : state_.newSymbol(context_, identifier(name), lower, upper);
+                             : state_.newSymbol(context_, symbolName(name), lower, upper);
+  }
+
+  /// The symbol of an entry is called so already: the model has no such dimension.
+  std::string symbolName(llvm::StringRef name) const {
+    return firstSymbol(name) == name || known.count(name.str()) ? identifier(name) : name.str();
   }
 
   /// An extent that is bound to an expression, or named by one whose dimensions have values.

@@ -1,7 +1,11 @@
 // Implements the report of a decoder's interface.
 #include "tools/DecoderReport.h"
 
+#include "codegen/schedule/PackedConstants.h"
+#include "ir/Entries.h"
 #include "tools/Report.h"
+
+#include "llvm/Support/Format.h"
 
 namespace tenon {
 namespace {
@@ -21,9 +25,57 @@ llvm::StringRef meaning(Following what) {
 
 std::string pair(const ImportState &s) { return s.input + " = " + s.output; }
 
+/// One of the graphs of which each run takes one.
+struct Run {
+  int64_t tokens = 0; // at most
+  double microseconds = 0;
+  int64_t copiedBytes = 0; // of weights that no graph before reads, or none in this form
+};
+
+/// The graphs of a program with entries, those for few tokens first, on its first level.
+std::vector<Run> runsOf(Module &module, const CompileSummary &summary) {
+  std::vector<Run> runs;
+  const auto levels = size_t(
+      llvm::count_if(module.graphs, [](const std::unique_ptr<Graph> &g) { return !isEntry(*g); }));
+  if (levels == module.graphs.size() || summary.steps.empty())
+    return runs;
+  const std::string level = summary.steps.front().level;
+  PackedConstants packed;
+  for (const size_t i : orderOfWeights(module, levels)) {
+    if (i % levels != 0)
+      continue;
+    Graph &graph = *module.graphs[i];
+    Run run;
+    run.tokens = tokensOf(graph).upper();
+    for (const StepSummary &step : summary.steps)
+      if (step.level == (isEntry(graph) ? level + "_" + graph.name : level))
+        run.microseconds += step.estimatedMicroseconds;
+    const int64_t fresh = packed.add(graph);
+    run.copiedBytes = runs.empty() ? 0 : fresh;
+    runs.push_back(run);
+  }
+  llvm::sort(runs, [](const Run &a, const Run &b) { return a.tokens < b.tokens; });
+  return runs;
+}
+
+void printRuns(llvm::raw_ostream &os, llvm::ArrayRef<Run> runs) {
+  for (const Run &run : runs) {
+    os << (&run == runs.begin() ? "  runs      of " : "            of ");
+    if (run.tokens == 1)
+      os << "1 token";
+    else
+      os << "up to " << run.tokens << " tokens";
+    os << llvm::format(", estimated %.3g ms", run.microseconds / 1e3);
+    if (run.copiedBytes > 0)
+      os << ", " << bytesText(run.copiedBytes) << " of weights once more in another form";
+    os << '\n';
+  }
+}
+
 } // namespace
 
-void printDecoder(llvm::raw_ostream &os, const DecoderInterface &d) {
+void printDecoder(llvm::raw_ostream &os, const DecoderInterface &d, Module &module,
+                  const CompileSummary &summary) {
   os << "decoder  up to " << d.request.capacity
      << " tokens, one sequence without padding, logits of "
      << (d.request.lastLogits ? "the last token" : "every token") << " of a run\n"
@@ -31,6 +83,7 @@ void printDecoder(llvm::raw_ostream &os, const DecoderInterface &d) {
   if (!d.count.empty())
     os << ", " << escaped(d.count) << " of them";
   os << "\n  length    " << escaped(d.length) << '\n';
+  printRuns(os, runsOf(module, summary));
   const size_t most = 2;
   for (bool grows : {true, false}) {
     std::vector<const ImportState *> caches;
@@ -55,7 +108,8 @@ void printDecoder(llvm::raw_ostream &os, const DecoderInterface &d) {
     os << "  bound     " << escaped(name) << " = " << value << '\n';
 }
 
-void writeDecoder(llvm::json::OStream &json, const DecoderInterface &d) {
+void writeDecoder(llvm::json::OStream &json, const DecoderInterface &d, Module &module,
+                  const CompileSummary &summary) {
   auto text = [](llvm::StringRef s) { return llvm::json::fixUTF8(s); };
   json.attributeObject("decoder", [&] {
     json.attribute("capacity", d.request.capacity);
@@ -71,6 +125,14 @@ void writeDecoder(llvm::json::OStream &json, const DecoderInterface &d) {
           json.attribute("present", text(s.output));
           if (s.appendAxis)
             json.attribute("axis", *s.appendAxis);
+        });
+    });
+    json.attributeArray("runs", [&] {
+      for (const Run &run : runsOf(module, summary))
+        json.object([&] {
+          json.attribute("tokens", run.tokens);
+          json.attribute("estimated_us", run.microseconds);
+          json.attribute("copied_weight_bytes", run.copiedBytes);
         });
     });
     json.attributeObject("computed", [&] {

@@ -9,10 +9,14 @@
 #include "tools/Compare.h"
 #include "tools/DecoderReport.h"
 
+#include "ir/Entries.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
 
 #include <algorithm>
+#include <set>
+#include <tuple>
 
 namespace tenon {
 
@@ -68,8 +72,9 @@ void strings(llvm::json::OStream &json, llvm::StringRef key, llvm::ArrayRef<std:
 /// Rejected fusions, the costliest first; each reason and pair of nodes once.
 std::vector<const FusionDecision *> rejected(llvm::ArrayRef<FusionDecision> fusions) {
   std::vector<const FusionDecision *> out;
+  std::set<std::tuple<std::string, std::string, Location>> seen; // of entries the same once
   for (const FusionDecision &f : fusions)
-    if (!f.accepted)
+    if (!f.accepted && seen.insert({f.id, f.reason, f.nodes}).second)
       out.push_back(&f);
   std::stable_sort(out.begin(), out.end(), [](const FusionDecision *a, const FusionDecision *b) {
     return a->bytesSaved > b->bytesSaved;
@@ -80,7 +85,9 @@ std::vector<const FusionDecision *> rejected(llvm::ArrayRef<FusionDecision> fusi
 std::vector<std::string> variantNames(const Module &module) {
   std::vector<std::string> names;
   for (auto &g : module.graphs)
-    names.push_back(g->target.empty() ? g->name : g->target);
+    names.push_back(g->target.empty() ? g->name
+                    : isEntry(*g)     ? g->target + ", " + g->name
+                                      : g->target);
   return names;
 }
 
@@ -341,7 +348,7 @@ void printSummary(llvm::raw_ostream &os, Compiler &compiler, const Target &targe
     os << ", scratch " << summary.scratchBytes;
   os << '\n';
   if (compiler.decoder())
-    printDecoder(os, *compiler.decoder());
+    printDecoder(os, *compiler.decoder(), compiler.module(), summary);
   if (auto patches = module.facts.find("patches"); patches != module.facts.end())
     os << "patches  " << patches->second << '\n';
   if (summary.estimatedMicroseconds > 0) {
@@ -380,7 +387,7 @@ void writeSummary(llvm::json::OStream &json, Compiler &compiler, const Target &t
   json.attribute("target", target.name);
   strings(json, "variants", variantNames(compiler.module()));
   if (compiler.decoder())
-    writeDecoder(json, *compiler.decoder());
+    writeDecoder(json, *compiler.decoder(), compiler.module(), summary);
   json.attribute("nodes", summary.nodes);
   json.attribute("kernels", summary.kernels);
   json.attribute("sharing_steps", summary.sharingSteps);

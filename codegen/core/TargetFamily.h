@@ -28,6 +28,8 @@ struct FamilyFacts {
   bool quantizedPorts = false;
   /// Its schedules are worth measuring.
   bool tunable = true;
+  /// A program runs the module's entries where there are few tokens.
+  bool entries = false;
   /// One file may hold code for several levels.
   bool joinsLevels = false;
 };

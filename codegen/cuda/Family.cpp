@@ -79,7 +79,7 @@ constexpr ScheduleAlias kAliases[] = {
 
 constexpr FamilyFacts facts() {
   FamilyFacts f;
-  f.device = f.reducedPrecision = f.joinsLevels = true;
+  f.device = f.reducedPrecision = f.joinsLevels = f.entries = true;
   f.hooks = false;
   return f;
 }

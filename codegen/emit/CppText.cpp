@@ -1,12 +1,14 @@
 // Implements the spelling of IR things in C++.
 #include "codegen/emit/CppText.h"
 
+#include "ir/Entries.h"
 #include "ir/Names.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <cmath>
+#include <iterator>
 #include <set>
 
 namespace tenon {
@@ -86,13 +88,18 @@ std::string stringSafe(llvm::StringRef text) {
   return s;
 }
 
-DimSpelling::DimSpelling(const Module &module) : symbols_(module.symbols) {}
+DimSpelling::DimSpelling(const Module &module) {
+  llvm::copy_if(module.symbols, std::back_inserter(symbols_),
+                [&](Dim d) { return !isOfEntry(module, d); });
+}
 
 int DimSpelling::indexOf(llvm::StringRef symbol) const {
   for (size_t i = 0; i < symbols_.size(); ++i)
     if (symbols_[i].symbol() == symbol)
       return int(i);
-  return -1;
+  // What stands in an entry for a symbol of the first graph has that symbol's place.
+  const llvm::StringRef first = firstSymbol(symbol);
+  return first == symbol ? -1 : indexOf(first);
 }
 
 std::string DimSpelling::value(Dim d, llvm::StringRef dims) const {

@@ -6,11 +6,16 @@
 #include "codegen/memory/Overlap.h"
 #include "codegen/schedule/Chains.h"
 #include "codegen/schedule/Legalize.h"
+#include "codegen/schedule/PackedConstants.h"
 
 #include "ir/Builder.h"
+#include "ir/Entries.h"
 #include "ir/Verifier.h"
 
+#include <algorithm>
+#include <limits>
 #include <set>
+#include <utility>
 
 namespace tenon {
 
@@ -81,9 +86,11 @@ void unpackOthers(Operation &group, llvm::SmallVectorImpl<Packing> &packings) {
 
 class Scheduler {
 public:
+  /// `others`: constants of graphs of the module that are scheduled; null where there are none.
   Scheduler(const Alignment &alignment, const TargetLevel &level, const ScheduleOptions &options,
-            Diagnostics &diagnostics)
-      : level_(level), options_(options), diagnostics_(diagnostics), alignment_(alignment) {}
+            Diagnostics &diagnostics, PackedConstants *others = nullptr)
+      : level_(level), options_(options), diagnostics_(diagnostics), alignment_(alignment),
+        others_(others) {}
 
   std::string key(const Operation &group) const { return groupKey(group, alignment_); }
 
@@ -113,6 +120,7 @@ public:
     }
     if (!group.has("schedule") && !keepWithinWorkspace(group, search.candidates))
       return false;
+    preferPackedAlready(group, search.candidates);
     const Choice &chosen = *search.candidates[choose(in, group, key, search.candidates)].choice;
     if (!search.mayUseTensorCores && !search.withoutTensorCores.empty())
       warnWithoutTensorCores(*form, chosen.tactic, search.withoutTensorCores);
@@ -295,6 +303,40 @@ private:
                       "place (--op FILE.tn)");
   }
 
+  /// Whether a candidate reads the constants that others have in the form that they have.
+  bool readsAsOthers(const Operation &group, const Candidate &c) const {
+    llvm::SmallVector<Packing, 2> packings;
+    c.choice->pack(packings);
+    for (unsigned i = 0; i < group.numOperands(); ++i) {
+      const Value *v = group.operand(i);
+      if (!v->def() || !v->def()->is(Op::Constant))
+        continue;
+      const llvm::ArrayRef<PackedConstants::Form> forms = others_->formsOf(*v->def());
+      const auto *p = llvm::find_if(packings, [&](const Packing &p) { return p.operand == i; });
+      const PackedConstants::Form form =
+          p == packings.end() ? PackedConstants::Form{v->type(), v->def()->wordAttr("stored").str()}
+                              : PackedConstants::Form{v->type().withLayout(p->layout), p->stored};
+      if (!forms.empty() && !llvm::is_contained(forms, form))
+        return false;
+    }
+    return true;
+  }
+
+  /// A copy of weights in another form has to be worth its memory: the best candidate that needs
+  /// none goes first. Prompts, which users ask for, may have a copy that saves half of the time.
+  void preferPackedAlready(const Operation &group, std::vector<Candidate> &candidates) const {
+    if (!others_ || group.has("schedule"))
+      return;
+    const bool isStep = tokensOf(*group.parent()->graph()).upper() <= kStepTokens;
+    const double bound = isStep ? std::numeric_limits<double>::infinity()
+                                : 2 * candidates.front().price.microseconds;
+    const auto it = llvm::find_if(candidates, [&](const Candidate &c) {
+      return c.price.microseconds <= bound && readsAsOthers(group, c);
+    });
+    if (it != candidates.end())
+      std::rotate(candidates.begin(), it, it + 1);
+  }
+
   static int64_t workspaceOf(const Candidate &c) {
     return c.choice->scratch() + c.choice->zeroed();
   }
@@ -410,6 +452,7 @@ private:
   const ScheduleOptions &options_;
   Diagnostics &diagnostics_;
   const Alignment &alignment_;
+  PackedConstants *const others_;
   std::set<std::string> warned_;
 };
 
@@ -468,15 +511,16 @@ bool checkTypes(Graph &graph, const Target &target, Diagnostics &diagnostics) {
 
 } // namespace
 
-bool scheduleGraph(Graph &graph, const TargetLevel &level, const ScheduleOptions &options,
-                   Diagnostics &diagnostics) {
+/// scheduleGraph() where other graphs of the module, which are `others`, are scheduled.
+static bool scheduleBeside(Graph &graph, const TargetLevel &level, const ScheduleOptions &options,
+                           PackedConstants *others, Diagnostics &diagnostics) {
   if (options.search != ScheduleOptions::None)
     joinChains(graph, level, options,
                [&](Operation &group, const Tactic *tactic, const Alignment &alignment) {
                  return Scheduler(alignment, level, options, diagnostics).price(group, tactic);
                });
   const Alignment alignment(graph);
-  Scheduler scheduler(alignment, level, options, diagnostics);
+  Scheduler scheduler(alignment, level, options, diagnostics, others);
   bool ok = true;
   llvm::SmallVector<Operation *, 64> groups;
   graph.body().walk([&](Operation *op) {
@@ -493,34 +537,31 @@ bool scheduleGraph(Graph &graph, const TargetLevel &level, const ScheduleOptions
   return ok;
 }
 
+bool scheduleGraph(Graph &graph, const TargetLevel &level, const ScheduleOptions &options,
+                   Diagnostics &diagnostics) {
+  return scheduleBeside(graph, level, options, nullptr, diagnostics);
+}
+
 bool scheduleModule(Module &module, const Target &target, const ScheduleOptions &options,
                     Diagnostics &diagnostics) {
   // One variant per machine level; the first reuses the graph, the others start from copies.
+  if (!verifyEntries(module, diagnostics))
+    return false;
   if (module.stage != Stage::Scheduled) {
-    if (target.family->supports && !target.family->supports(module.graph(), diagnostics))
-      return false;
-    if (!checkTypes(module.graph(), target, diagnostics) ||
-        !legalizeForEmission(module.graph(), diagnostics))
-      return false;
-    const size_t extra = target.levels.size() - 1;
-    for (size_t i = 0; i < extra; ++i) {
-      std::unique_ptr<Module> copy = module.clone();
-      // Locally cloned graphs are moved over by rebuilding them in this module.
-      Graph &from = copy->graph();
-      Graph &to = module.addGraph(from.name);
-      to.inputNames = from.inputNames;
-      to.outputNames = from.outputNames;
-      to.states = from.states;
-      std::map<const Value *, Value *> map;
-      for (Value *a : from.body().arguments())
-        map[a] = to.body().addArgument(a->type(), a->hint());
-      for (Operation &op : from.body())
-        to.body().push_back(op.clone(map));
+    for (auto &graph : module.graphs) {
+      if (target.family->supports && !target.family->supports(*graph, diagnostics))
+        return false;
+      if (!checkTypes(*graph, target, diagnostics) || !legalizeForEmission(*graph, diagnostics))
+        return false;
     }
-    for (size_t i = 0; i < target.levels.size(); ++i)
-      module.graphs[i]->target = target.variantName(i);
+    std::vector<std::unique_ptr<Graph>> once = std::exchange(module.graphs, {});
+    for (auto &graph : once) {
+      Graph &first = *module.graphs.emplace_back(std::move(graph));
+      for (size_t i = 0; i < target.levels.size(); ++i)
+        (i == 0 ? first : addCopy(module, first)).target = target.variantName(i);
+    }
   }
-  if (module.graphs.size() != target.levels.size()) {
+  if (module.graphs.size() % target.levels.size() != 0) {
     diagnostics.error("module holds " + std::to_string(module.graphs.size()) +
                       " variants, target " + target.name + " has " +
                       std::to_string(target.levels.size()));
@@ -531,15 +572,21 @@ bool scheduleModule(Module &module, const Target &target, const ScheduleOptions 
     for (const Tactic *t : target.family->tactics())
       for (const Chain &chain : t->info.chains)
         options.restart(chain.id);
-  for (size_t i = 0; i < target.levels.size(); ++i) {
+  const size_t levels = target.levels.size();
+  std::vector<PackedConstants> packed(module.graphs.size() > levels ? levels : 0);
+  for (const size_t i : orderOfWeights(module, levels)) {
+    const size_t level = i % levels;
     Graph &g = *module.graphs[i];
-    if (g.target != target.variantName(i)) {
+    if (g.target != target.variantName(level)) {
       diagnostics.error("variant " + std::to_string(i) + " is scheduled for " + g.target +
-                        ", the target asks for " + target.variantName(i));
+                        ", the target asks for " + target.variantName(level));
       ok = false;
       continue;
     }
-    ok &= scheduleGraph(g, *target.levels[i], options, diagnostics);
+    PackedConstants *const others = packed.empty() ? nullptr : &packed[level];
+    ok &= scheduleBeside(g, *target.levels[level], options, others, diagnostics);
+    if (others)
+      others->add(g);
   }
   if (ok)
     module.stage = Stage::Scheduled;

@@ -8,6 +8,7 @@ token to a full cache, with tokens taken back, drawn greedily and at random.
 
 import ctypes
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -443,6 +444,26 @@ class OnCuda(Generated):
                 answers[-1] += (program.length(), program.generate(2, seed=6))
             self.assertEqual(*answers)
 
+    def test_entries(self):
+        """The graph that a run takes says its tokens alone: with all rows of logits, one by one and in runs of every
+        size, caches and logits are the same. `prefill` adds one more graph, for all of the prompt."""
+        source = self.compiled(self.model, self.folder / "prefill.cu", f"--decoder={CAPACITY},prefill=24,logits=all")
+        text = source.read_text()
+        self.assertEqual([int(most) for most in re.findall(r"^ +\{\d+, 1, (\d+), \{", text, re.M)], [1, 8, 16])
+        program = Program(self.shared_library(source), "prefill")
+        self.addCleanup(program.close)
+        session = self.session
+        for sizes in ((21, 1, 1, 8, 1), (1, 2, 7, 8, 9, 1, 4), (16, 17)):
+            reference, at = Reference(session, CONFIG.head_size), 0
+            self.assertEqual(program.set_length(0), OK)
+            for size in sizes:
+                tokens = [(7 * i + at) % VOCABULARY for i in range(size)]
+                expected = reference.run(tokens)
+                code, found = program.tokens(tokens, size)
+                self.assertEqual(code, OK)
+                self.close(found, expected)
+                at += size
+
     def test_stopped_at_once(self):
         program, reference = self.program("last"), Reference(self.session, CONFIG.head_size)
         first = int(reference.run(self.prompt)[-1].argmax())
@@ -471,7 +492,8 @@ class HalfOnCuda(DecoderTest):
         program, text = self.program("--only=tactic.decode_attention,tactic.decode_attention_cached,tactic.strip,"
                                      "tactic.strip_joined,tactic.map,tactic.gather,tactic.reduce,tactic.shape_of,"
                                      "tactic.normalize")  # fmt: skip
-        self.assertEqual(text.count("cuda::make_appended_rows<false"), CONFIG.num_hidden_layers)
+        graphs = 3  # for one token, 8 and 16
+        self.assertEqual(text.count("cuda::make_appended_rows<false"), graphs * CONFIG.num_hidden_layers)
         reference = Reference(self.session, CONFIG.head_size)
         for tokens in (self.prompt, [3], [5], [1, 2, 5], [7]):
             expected = reference.run(tokens)

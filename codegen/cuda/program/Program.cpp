@@ -1,9 +1,9 @@
 // Implements the writing of CUDA files: sections in the order a compiler needs them (head, system
 // headers, runtime, weights, steps, tables of variants, C interface).
 //
-// Every graph of the module is one variant, written for one architecture. A step is a function
-// template over the variant, so that variants that agree on a step share its text; constants that
-// agree byte for byte share their place in the weights.
+// Every graph of the module is one variant, written for one architecture: of the first graph, or of
+// an entry. A step is a function template over the architecture, so that variants that agree on a
+// step share its text; constants that agree byte for byte share their place in the weights.
 #include "codegen/cuda/program/Program.h"
 
 #include "codegen/cuda/Family.h"
@@ -38,14 +38,8 @@ public:
     for (auto &graph : module_.graphs)
       if (!cuda::kFamily.supports(*graph, diagnostics_) || !checkBranches(*graph, diagnostics_))
         return false;
-    for (size_t i = 0; i < target_.levels.size(); ++i) {
-      auto scheduled = openScheduled(*module_.graphs[i], *target_.levels[i], diagnostics_);
-      if (!scheduled || !verifyPlan(scheduled->plan, diagnostics_))
-        return false;
-      weights_->merge(scheduled->plan);
-      variants_.push_back(std::make_unique<Variant>(std::move(scheduled), dims_, placeTable_,
-                                                    /*lifetimes=*/target_.levels.size() == 1));
-    }
+    if (!openVariants() || !placesAgree())
+      return false;
     includes_ = {"cuda/host/host_run.h", "cuda/host/watch.h", "common/scalar.h"};
     if (info_.hasComplex)
       includes_.insert("common/complex.h");
@@ -100,6 +94,50 @@ public:
   }
 
 private:
+  bool openVariants() {
+    const size_t count = module_.graphs.size(), levels = target_.levels.size();
+    std::vector<std::unique_ptr<ScheduledGraph>> opened(count);
+    for (const size_t i : orderOfWeights(module_, levels)) {
+      opened[i] = openScheduled(*module_.graphs[i], *target_.levels[i % levels], diagnostics_);
+      if (!opened[i] || !verifyPlan(opened[i]->plan, diagnostics_))
+        return false;
+      weights_->merge(opened[i]->plan);
+    }
+    for (auto &scheduled : opened)
+      variants_.push_back(std::make_unique<Variant>(std::move(scheduled), dims_, placeTable_,
+                                                    /*lifetimes=*/count == 1));
+    return true;
+  }
+
+  /// The variant of the first graph for the architecture of variant `i`.
+  Variant &firstOf(size_t i) const { return *variants_[i % target_.levels.size()]; }
+
+  /// Entries go on with what the others have carried: it lies at the same places.
+  bool placesAgree() {
+    for (size_t i = target_.levels.size(); i < variants_.size(); ++i) {
+      const Variant &v = *variants_[i], &first = firstOf(i);
+      for (size_t k = 0; k < v.graph.states.size(); ++k) {
+        // Room is for what it becomes: its own length has another bound in each.
+        const auto place = [&](const Variant &of) {
+          const State &s = of.graph.states[k];
+          const Type after = of.graph.returnOp()->operand(s.output)->type();
+          return std::make_pair(
+              of.plan.placements.find(of.graph.body().argument(s.input))->second.at,
+              byteSize(after.element(), after.upperElements()));
+        };
+        const bool same = v.plan.stateBytes == first.plan.stateBytes && place(v) == place(first);
+        if (!same) {
+          diagnostics_.error("entry '" + v.graph.name + "' keeps state '" +
+                             v.graph.inputNames[v.graph.states[k].input] +
+                             "' in another place than graph '" + first.graph.name +
+                             "': a defect of tenon");
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
   //===--------------------------------------------------------------------===//
   // Steps
   //===--------------------------------------------------------------------===//
@@ -321,26 +359,72 @@ private:
     return name + ", " + std::to_string(rows.size());
   }
 
-  /// The rest of a program's row where steps run side by side, or by what data says.
-  std::string branches(SourceWriter &w, const Variant &v) const {
+  /// The rest of a program's row where steps run side by side or by what data says, and where it
+  /// draws tokens and has entries.
+  std::string branches(SourceWriter &w, const Variant &v, const std::string &entries) const {
     std::vector<std::string> rows;
     for (const StepOrder::Edge &e : v.edges())
       rows.push_back(std::to_string(e.from) + ", " + std::to_string(e.to));
     const HostContinuation part(v.plan, v.places, dims_);
-    const std::string draw = info_.decoder ? "draw<" + v.name() + ">" : "";
-    if (rows.empty() && !part.exists())
-      return draw.empty() ? "" : ", 1, nullptr, 0, nullptr, 0, " + draw;
+    const bool draws = info_.decoder && v.isFirst();
+    if (rows.empty() && !part.exists() && !draws && entries.empty())
+      return "";
     std::string row = ", " + std::to_string(v.order.branches()) + ", " +
                       array(w, "cuda::step_edge", "edges_" + v.name(), rows);
-    if (!part.exists())
-      return draw.empty() ? row : row + ", nullptr, 0, " + draw;
-    w.comment("What the host issues behind the graph: sizes or conditions depend on data.");
-    w.open("status finish_" + v.name() + "(cuda::host_part &h)");
-    w.line("[[maybe_unused]] const frame &f = h.where();");
-    part.write(w, int(v.rows.size() - v.plan.steps.size()));
-    w.close();
-    return row + ", finish_" + v.name() + ", " + std::to_string(part.captured()) +
-           (draw.empty() ? "" : ", " + draw);
+    if (part.exists()) {
+      w.comment("What the host issues behind the graph: sizes or conditions depend on data.");
+      w.open("status finish_" + v.name() + "(cuda::host_part &h)");
+      w.line("[[maybe_unused]] const frame &f = h.where();");
+      part.write(w, int(v.rows.size() - v.plan.steps.size()));
+      w.close();
+    }
+    if (!part.exists() && !draws && entries.empty())
+      return row;
+    row += part.exists() ? ", finish_" + v.name() + ", " + std::to_string(part.captured())
+                         : ", nullptr, 0";
+    if (!draws && entries.empty())
+      return row;
+    return row + (draws ? ", draw<" + v.level.name.str() + ">" : ", nullptr") + entries;
+  }
+
+  /// The row of a variant in its table; `entries`: what ends it.
+  std::string program(SourceWriter &w, const Variant &v, const std::string &entries) const {
+    const std::string level = v.level.name.str();
+    std::vector<std::string> rows;
+    for (const Variant::Row &r : v.rows)
+      rows.push_back("\"" + r.label + "\", " +
+                     (r.function.empty() ? "cuda::no_launch" : r.function + "<" + level + ">") +
+                     ", " + (r.touchesIo ? "true" : "false") +
+                     (r.branch ? ", " + std::to_string(r.branch) : ""));
+    const std::string steps = array(w, "cuda::step", "steps_" + v.name(), rows);
+    // Entries run in the memory of the first graph.
+    int64_t arena = v.plan.arenaBytes, zeroed = v.plan.zeroedBytes;
+    for (size_t i = 0; i < variants_.size(); ++i)
+      if (v.isFirst() && &firstOf(i) == &v) {
+        arena = std::max(arena, variants_[i]->plan.arenaBytes);
+        zeroed = std::max(zeroed, variants_[i]->plan.zeroedBytes);
+      }
+    return std::to_string(v.level.sm * 10) + ", " + (v.level.archSpecific ? "true" : "false") +
+           (&v.level == target_.ptxLevel() ? ", true" : ", false") + ", cuda::check_build<" +
+           level + ">, " + steps + ", " + std::to_string(arena) + ", " + std::to_string(zeroed) +
+           ", " + std::to_string(v.plan.stateBytes) + branches(w, v, entries);
+  }
+
+  /// The table of the entries of a first graph's variant, that of the fewest tokens first.
+  std::string entriesOf(SourceWriter &w, const Variant &first) const {
+    std::vector<std::string> rows;
+    for (size_t i = target_.levels.size(); i < variants_.size(); ++i) {
+      const Variant &v = *variants_[i];
+      if (&firstOf(i) != &first)
+        continue;
+      const Dim tokens = tokensOf(v.graph);
+      rows.push_back(std::to_string(dims_.indexOf(tokensOf(first.graph).symbol())) + ", " +
+                     std::to_string(tokens.lower()) + ", " + std::to_string(tokens.upper()) +
+                     ", {" + program(w, v, "") + "}");
+    }
+    if (rows.empty())
+      return "";
+    return ", " + array(w, "cuda::entry_table", "entries_" + first.name(), rows);
   }
 
   void tables(SourceWriter &w) {
@@ -352,25 +436,13 @@ private:
       w.close().line();
     }
     w.comment("The programs, one per architecture, and what they share.");
-    const TargetLevel *ptx = target_.ptxLevel();
     std::vector<std::string> programs, inputs, outputs, ranges;
-    for (auto &v : variants_) {
-      const std::string arch = std::to_string(v->level.sm * 10), name = v->name();
-      const std::string specific = v->level.archSpecific ? "true" : "false";
-      w.line("using " + name + " = cuda::variant<" + arch + ", " + arch +
-             (v->level.archSpecific ? ", true>;" : ">;"));
-      std::vector<std::string> rows;
-      for (const Variant::Row &r : v->rows)
-        rows.push_back("\"" + r.label + "\", " +
-                       (r.function.empty() ? "cuda::no_launch" : r.function + "<" + name + ">") +
-                       ", " + (r.touchesIo ? "true" : "false") +
-                       (r.branch ? ", " + std::to_string(r.branch) : ""));
-      const std::string steps = array(w, "cuda::step", "steps_" + name, rows);
-      programs.push_back(arch + ", " + specific + (&v->level == ptx ? ", true" : ", false") +
-                         ", cuda::check_build<" + name + ">, " + steps + ", " +
-                         std::to_string(v->plan.arenaBytes) + ", " +
-                         std::to_string(v->plan.zeroedBytes) + ", " +
-                         std::to_string(v->plan.stateBytes) + branches(w, *v));
+    for (size_t i = 0; i < target_.levels.size(); ++i) {
+      const Variant &v = *variants_[i];
+      const std::string arch = std::to_string(v.level.sm * 10);
+      w.line("using " + v.name() + " = cuda::variant<" + arch + ", " + arch +
+             (v.level.archSpecific ? ", true>;" : ">;"));
+      programs.push_back(program(w, v, entriesOf(w, v)));
     }
     const std::string variants = array(w, "cuda::variant_table", "variants", programs);
     auto size = [](const Port &p) {

@@ -1,4 +1,5 @@
-// Defines `Variant`: one graph of a CUDA module, written for one architecture, with its plan.
+// Defines `Variant`: one graph of a CUDA module, the first or an entry, written for one
+// architecture, with its plan.
 #pragma once
 
 #include "codegen/core/Target.h"
@@ -6,6 +7,7 @@
 #include "codegen/emit/StepWriter.h"
 #include "codegen/memory/Scheduled.h"
 #include "codegen/memory/StepOrder.h"
+#include "ir/Entries.h"
 
 #include <array>
 #include <memory>
@@ -20,8 +22,7 @@ struct Variant {
           bool lifetimes)
       : scheduled(std::move(opened)), graph(scheduled->graph), level(scheduled->level),
         plan(scheduled->plan), order(orderOf(plan)), names(stepNames(plan)),
-        placeNames(graph, plan, names, table, level.name, lifetimes),
-        places(plan, dims, &placeNames) {}
+        placeNames(graph, plan, names, table, name(), lifetimes), places(plan, dims, &placeNames) {}
 
   struct Row {
     std::string label, function;
@@ -38,7 +39,8 @@ struct Variant {
   Places places;
   std::vector<Row> rows;
 
-  std::string name() const { return level.name.str(); }
+  bool isFirst() const { return !isEntry(graph); }
+  std::string name() const { return level.name.str() + (isFirst() ? "" : "_" + graph.name); }
 
   /// What waits for what across branches, from the start (-1) to the end or to what is carried
   /// over then.

@@ -26,7 +26,8 @@ inline size_t memory_bytes(const variant_table &v) {
 
 inline host_part host_part_of(const context &c, cudaStream_t stream) {
   const model &m = *c.owner;
-  return host_part(*m.code, *m.variant, c.where, c.dims, c.landing, c.first_launch,
+  const run_graph &g = *c.now;
+  return host_part(*m.code, *g.variant, g.where, c.dims, c.landing, g.first_launch,
                    issue::launch_on(stream, c.trace.function ? nullptr : m.early(), c.stamps),
                    stream, c.trace);
 }
@@ -35,7 +36,7 @@ inline host_part host_part_of(const context &c, cudaStream_t stream) {
 /// and after a run that carries states.
 inline status launch_traced(const context &c, cudaStream_t stream) {
   const range named("run");
-  const variant_table &v = *c.owner->variant;
+  const variant_table &v = *c.now->variant;
   host_part steps = host_part_of(c, stream);
   if (v.state_bytes)
     TENON_CHECK(steps.trace(whole_run, 0));
@@ -72,69 +73,105 @@ inline void reset_dims(context &c) {
     decoder_state::forget(c.decoder);
 }
 
+/// Prepares the steps of `v` to be captured; the context has its memory.
+inline status open_graph(context &c, run_graph &g, const variant_table &v) {
+  const model &m = *c.owner;
+  const program &code = *m.code;
+  const variant_table &whole = *m.variant;
+  g.variant = &v;
+  g.first_launch = static_cast<int *>(calloc(size_t(v.step_count) + 1, sizeof(int)));
+  g.inputs = static_cast<const void **>(calloc(size_t(code.input_count) + 1, sizeof(void *)));
+  g.outputs = static_cast<void **>(calloc(size_t(code.output_count) + 1, sizeof(void *)));
+  g.dims = static_cast<index_t *>(calloc(size_t(code.dim_count) + 1, sizeof(index_t)));
+  if (!g.first_launch || !g.inputs || !g.outputs || !g.dims)
+    return out_of_memory;
+  TENON_CHECK(open_branches(g.branches, v));
+  // Real addresses come with the first enqueue.
+  for (int i = 0; i < code.input_count; ++i)
+    g.inputs[i] = c.memory;
+  for (int i = 0; i < code.output_count; ++i)
+    g.outputs[i] = c.memory;
+  g.where.memory = c.memory;
+  g.where.cleared = c.memory + aligned(whole.arena_bytes);
+  g.where.states = g.where.cleared + aligned(whole.zeroed_bytes);
+  g.where.weights = m.weights;
+  g.where.inputs = g.inputs;
+  g.where.outputs = g.outputs;
+  g.where.dims = c.dims;
+
+  issue count = issue::configure(m.shared_limit, m.early());
+  for (int i = 0; i < v.step_count; ++i) {
+    g.first_launch[i] = count.ordinal();
+    TENON_CHECK(v.steps[i].run(g.where, count));
+  }
+  g.launch_count = count.ordinal();
+  g.nodes =
+      static_cast<cudaGraphNode_t *>(calloc(size_t(g.launch_count) + 1, sizeof(cudaGraphNode_t)));
+  return g.nodes ? ok : out_of_memory;
+}
+
+inline void close_graph(run_graph &g) {
+  drop_graph(g);
+  if (g.variant)
+    close_branches(g.branches, *g.variant);
+  free(g.nodes);
+  free(g.first_launch);
+  free(g.inputs);
+  free(g.outputs);
+  free(g.dims);
+}
+
+/// The largest run-time dimensions that a graph takes.
+inline void set_largest_dims(context &c, int graph) {
+  const program &code = *c.owner->code;
+  for (int i = 0; i < code.dim_count; ++i)
+    c.dims[i] = code.dims[i].high;
+  if (graph > 0) {
+    const entry_table &entry = c.owner->variant->entries[graph - 1];
+    c.dims[entry.dim] = entry.high;
+  }
+}
+
 inline status open_context(context &c, void *memory) {
   const model &m = *c.owner;
   const variant_table &v = *m.variant;
   const program &code = *m.code;
-  c.nodes = nullptr;
-  c.first_launch = static_cast<int *>(calloc(size_t(v.step_count) + 1, sizeof(int)));
-  c.inputs = static_cast<const void **>(calloc(size_t(code.input_count) + 1, sizeof(void *)));
-  c.outputs = static_cast<void **>(calloc(size_t(code.output_count) + 1, sizeof(void *)));
   c.dims = static_cast<index_t *>(calloc(size_t(code.dim_count) + 1, sizeof(index_t)));
-  c.graph_dims = static_cast<index_t *>(calloc(size_t(code.dim_count) + 1, sizeof(index_t)));
   c.slot_dims = static_cast<index_t *>(
       calloc(size_t(code.dim_count) * host_queue::depth + 1, sizeof(index_t)));
+  c.graphs = static_cast<run_graph *>(calloc(size_t(v.entry_count) + 1, sizeof(run_graph)));
   if (code.decoder_bytes)
     c.decoder = static_cast<unsigned char *>(calloc(code.decoder_bytes, 1));
-  if (!c.first_launch || !c.inputs || !c.outputs || !c.dims || !c.graph_dims || !c.slot_dims ||
-      (code.decoder_bytes && !c.decoder))
+  if (!c.dims || !c.slot_dims || !c.graphs || (code.decoder_bytes && !c.decoder))
     return out_of_memory;
-  c.where.weights = m.weights;
-  c.where.inputs = c.inputs;
-  c.where.outputs = c.outputs;
-  c.where.dims = c.dims;
-  for (int i = 0; i < code.dim_count; ++i)
-    c.dims[i] = code.dims[i].high;
+  c.graph_count = v.entry_count + 1;
 
   TENON_CHECK_CUDA(cudaStreamCreateWithFlags(&c.stream, cudaStreamNonBlocking));
-  TENON_CHECK(open_branches(c.branches, v));
   if (v.finish)
     TENON_CHECK_CUDA(cudaHostAlloc(&c.landing, sizeof(int64_t), cudaHostAllocDefault));
   c.owns_memory = !memory;
   if (memory)
-    c.where.memory = static_cast<unsigned char *>(memory);
+    c.memory = static_cast<unsigned char *>(memory);
   else if (memory_bytes(v) > 0) {
-    c.where.memory = static_cast<unsigned char *>(
+    c.memory = static_cast<unsigned char *>(
         m.memory.allocate(m.memory.user, memory_bytes(v), memory_alignment));
-    if (!c.where.memory)
+    if (!c.memory)
       return out_of_memory;
   }
-  // Real addresses come with the first enqueue.
-  for (int i = 0; i < code.input_count; ++i)
-    c.inputs[i] = c.where.memory;
-  for (int i = 0; i < code.output_count; ++i)
-    c.outputs[i] = c.where.memory;
-  c.where.cleared = c.where.memory + aligned(v.arena_bytes);
-  c.where.states = c.where.cleared + aligned(v.zeroed_bytes);
   const size_t persistent = memory_bytes(v) - aligned(v.arena_bytes);
   if (persistent > 0)
-    TENON_CHECK_CUDA(
-        cudaMemsetAsync(c.where.memory + aligned(v.arena_bytes), 0, persistent, c.stream));
+    TENON_CHECK_CUDA(cudaMemsetAsync(c.memory + aligned(v.arena_bytes), 0, persistent, c.stream));
 
-  issue count = issue::configure(m.shared_limit, m.early());
-  for (int i = 0; i < v.step_count; ++i) {
-    c.first_launch[i] = count.ordinal();
-    TENON_CHECK(v.steps[i].run(c.where, count));
+  for (int i = 0; i < c.graph_count; ++i) {
+    set_largest_dims(c, i);
+    TENON_CHECK(open_graph(c, c.graphs[i], i == 0 ? v : v.entries[i - 1].steps));
   }
-  c.launch_count = count.ordinal();
-  c.nodes =
-      static_cast<cudaGraphNode_t *>(calloc(size_t(c.launch_count) + 1, sizeof(cudaGraphNode_t)));
-  if (!c.nodes)
-    return out_of_memory;
 #if defined(TENON_PROFILE)
+  int most = 0;
+  for (int i = 0; i < c.graph_count; ++i)
+    most = c.graphs[i].launch_count > most ? c.graphs[i].launch_count : most;
   void *stamps = nullptr;
-  TENON_CHECK_CUDA(
-      cudaMalloc(&stamps, size_t(c.launch_count + 1) * 2 * sizeof(unsigned long long)));
+  TENON_CHECK_CUDA(cudaMalloc(&stamps, size_t(most + 1) * 2 * sizeof(unsigned long long)));
   c.stamps = static_cast<unsigned long long *>(stamps);
 #endif
   return from_cuda(cudaStreamSynchronize(c.stream));
@@ -143,14 +180,15 @@ inline status open_context(context &c, void *memory) {
 /// Gives the graph the run's addresses and dimensions where they differ.
 inline status bind(context &c, const void *const *inputs, void *const *outputs) {
   const program &code = *c.owner->code;
+  const run_graph &g = *c.now;
   bool changed = false;
   for (int i = 0; i < code.input_count; ++i) {
-    changed |= c.inputs[i] != inputs[i];
-    c.inputs[i] = inputs[i];
+    changed |= g.inputs[i] != inputs[i];
+    g.inputs[i] = inputs[i];
   }
   for (int i = 0; i < code.output_count; ++i) {
-    changed |= c.outputs[i] != outputs[i];
-    c.outputs[i] = outputs[i];
+    changed |= g.outputs[i] != outputs[i];
+    g.outputs[i] = outputs[i];
   }
   const bool resized = !keeps_dims(c);
   return changed || resized ? update_graph(c, !resized) : ok;
@@ -191,12 +229,12 @@ inline void destroy(context *c) {
   if (!c)
     return;
   const device_scope scope(c->owner->device);
-  detail::drop_graph(*c);
+  for (int i = 0; i < c->graph_count; ++i)
+    detail::close_graph(c->graphs[i]);
   if (c->stream)
     (void)cudaStreamDestroy(c->stream);
-  detail::close_branches(c->branches, *c->owner->variant);
-  if (c->owns_memory && c->where.memory)
-    c->owner->memory.release(c->owner->memory.user, c->where.memory);
+  if (c->owns_memory && c->memory)
+    c->owner->memory.release(c->owner->memory.user, c->memory);
   detail::close_queue(c->host);
   if (c->stamps)
     (void)cudaFree(c->stamps);
@@ -208,12 +246,8 @@ inline void destroy(context *c) {
     (void)cudaFree(c->ended);
   free(c->decoder);
   free(c->slot_dims);
-  free(c->nodes);
-  free(c->first_launch);
-  free(c->inputs);
-  free(c->outputs);
   free(c->dims);
-  free(c->graph_dims);
+  free(c->graphs);
   free(c);
 }
 
@@ -242,9 +276,10 @@ inline status prepare(context *c) {
   detail::forget_found(*c);
   const device_scope scope(c->owner->device);
   TENON_CHECK(scope.entered());
-  const status s = c->executable ? detail::update_graph(*c, false) : detail::capture(*c);
+  c->now = detail::graph_for(*c);
+  const status s = c->now->executable ? detail::update_graph(*c, false) : detail::capture(*c);
   if (s != ok)
-    detail::drop_graph(*c);
+    detail::drop_graph(*c->now);
   c->prepared = s == ok;
   return s;
 }
@@ -259,7 +294,7 @@ inline status reset(context *c) {
     return ok;
   const device_scope scope(c->owner->device);
   TENON_CHECK(scope.entered());
-  TENON_CHECK_CUDA(cudaMemsetAsync(c->where.states, 0, v.state_bytes, c->stream));
+  TENON_CHECK_CUDA(cudaMemsetAsync(c->graphs->where.states, 0, v.state_bytes, c->stream));
   return from_cuda(cudaStreamSynchronize(c->stream));
 }
 
@@ -281,9 +316,9 @@ inline status enqueue(context *c, const void *const *inputs, void *const *output
   if (capturing != cudaStreamCaptureStatusNone) {
     if (c->owner->code->advance)
       return growth_in_capture;
-    if (c->owner->variant->finish)
+    if (c->now->variant->finish)
       return data_in_capture;
-    frame where = c->where;
+    frame where = c->now->where;
     where.inputs = inputs;
     where.outputs = outputs;
     return detail::launch_all(*c, stream, where);
@@ -293,11 +328,11 @@ inline status enqueue(context *c, const void *const *inputs, void *const *output
   c->ran = true;
   if (c->trace.function || ranges_wanted)
     return detail::launch_traced(*c, stream);
-  TENON_CHECK_CUDA(cudaGraphLaunch(c->executable, stream));
-  if (!c->owner->variant->finish)
+  TENON_CHECK_CUDA(cudaGraphLaunch(c->now->executable, stream));
+  if (!c->now->variant->finish)
     return ok;
   host_part rest = detail::host_part_of(*c, stream);
-  return c->owner->variant->finish(rest);
+  return c->now->variant->finish(rest);
 }
 
 namespace detail {
@@ -307,7 +342,7 @@ inline status run_on_zeros(context &c, port_layout &ports, unsigned char *memory
   TENON_CHECK_CUDA(cudaMemsetAsync(memory, 0, ports.bytes(), c.stream));
   TENON_CHECK(enqueue(&c, ports.inputs, ports.outputs, c.stream));
   if (state_bytes > 0)
-    TENON_CHECK_CUDA(cudaMemsetAsync(c.where.states, 0, state_bytes, c.stream));
+    TENON_CHECK_CUDA(cudaMemsetAsync(c.now->where.states, 0, state_bytes, c.stream));
   reset_dims(c);
   return from_cuda(cudaStreamSynchronize(c.stream));
 }
@@ -336,7 +371,8 @@ inline status warm_up(context &c) {
 } // namespace detail
 
 /// `memory` is null, or context_bytes() bytes of device memory aligned to 256 that outlive the
-/// context. It is prepared for the largest run-time dimensions, and has run once on zeros.
+/// context. Its graphs are prepared for the largest run-time dimensions, and each has run once on
+/// zeros.
 inline status create(context **out, const model *m, void *memory = nullptr) {
   if (!out || !m)
     return invalid_argument;
@@ -348,11 +384,14 @@ inline status create(context **out, const model *m, void *memory = nullptr) {
     return out_of_memory;
   c->owner = m;
   status s = detail::open_context(*c, memory);
-  if (s == ok)
+  for (int i = c->graph_count; s == ok && i-- > 0;) {
+    detail::set_largest_dims(*c, i);
+    c->prepared = false;
     s = prepare(c);
-  detail::reset_dims(*c);
-  if (s == ok)
-    s = detail::warm_up(*c);
+    detail::reset_dims(*c);
+    if (s == ok)
+      s = detail::warm_up(*c);
+  }
   if (s != ok) {
     destroy(c);
     return s;

@@ -58,7 +58,7 @@ status enqueue_draws(context &c, const drawing<Sampling> &d, const port_layout &
   for (draws = 0; draws < d.count;) {
     call.index = draws;
     issue to = issue::launch_on(c.stream, nullptr, c.stamps);
-    to.set_ordinal(c.launch_count);
+    to.set_ordinal(c.now->launch_count);
     TENON_CHECK(v.draw(call, to));
     TENON_CHECK(enqueue(&c, ports.inputs, ports.outputs, c.stream));
     ++draws, ++call.position;

@@ -1,5 +1,6 @@
 // Defines the tables that a generated CUDA file consists of beside its kernels: a program is one
-// variant per architecture, a variant a sequence of steps.
+// variant per architecture, a variant a sequence of steps. An entry is another sequence that
+// computes the same where a run-time dimension is within its bounds.
 #ifndef TENON_RUNTIME_CUDA_HOST_PROGRAM_H
 #define TENON_RUNTIME_CUDA_HOST_PROGRAM_H
 
@@ -66,6 +67,7 @@ struct step_edge {
 
 class host_part;  // cuda/host/host_part.h
 struct draw_call; // cuda/sampling/kernel.cuh
+struct entry_table;
 
 /// The steps written for one architecture.
 struct variant_table {
@@ -87,8 +89,19 @@ struct variant_table {
   int captured = 0;
   /// Of a decoder: draws a token.
   status (*draw)(const draw_call &, issue &) = nullptr;
+  /// What runs in its place, of the same memory: the first that takes the dimensions.
+  const entry_table *entries = nullptr;
+  int entry_count = 0;
 
   int graph_steps() const { return finish ? captured : step_count; }
+};
+
+struct entry_table {
+  int dim; // whose values it takes from `low` to `high`
+  index_t low, high;
+  variant_table steps; // its sizes are those that it needs of the memory
+
+  constexpr bool takes(const index_t *dims) const { return low <= dims[dim] && dims[dim] <= high; }
 };
 
 /// Largest size of an input or output, for host staging.

@@ -12,7 +12,7 @@ namespace cuda {
 /// Forgets the stamps; the next enqueue sets them. The context's work must be finished.
 inline status start_profile(context *c) {
   const device_scope scope(c->owner->device);
-  for (int i = 0; i < 2 * c->launch_count; ++i) {
+  for (int i = 0; i < 2 * c->now->launch_count; ++i) {
     const unsigned long long start = i % 2 ? 0 : ~0ull;
     TENON_CHECK_CUDA(cudaMemcpy(c->stamps + i, &start, sizeof(start), cudaMemcpyHostToDevice));
   }
@@ -21,12 +21,13 @@ inline status start_profile(context *c) {
 /// Start and end of each step's launches in nanoseconds: times[2 * step], times[2 * step + 1].
 inline status read_profile(context *c, unsigned long long *times) {
   const device_scope scope(c->owner->device);
-  const int steps = c->owner->variant->step_count;
+  const run_graph &g = *c->now;
+  const int steps = g.variant->step_count;
   for (int s = 0; s < steps; ++s) {
-    const int end = s + 1 < steps ? c->first_launch[s + 1] : c->launch_count;
+    const int end = s + 1 < steps ? g.first_launch[s + 1] : g.launch_count;
     times[2 * s] = ~0ull;
     times[2 * s + 1] = 0;
-    for (int i = c->first_launch[s]; i < end; ++i) {
+    for (int i = g.first_launch[s]; i < end; ++i) {
       unsigned long long stamp[2];
       TENON_CHECK_CUDA(cudaMemcpy(stamp, c->stamps + 2 * i, sizeof(stamp), cudaMemcpyDeviceToHost));
       times[2 * s] = stamp[0] < times[2 * s] ? stamp[0] : times[2 * s];

@@ -430,7 +430,7 @@ void creation_leaves_no_trace(int arch) {
   cuda::context *c = nullptr;
   is(cuda::create(&model, code, nullptr, 0), cuda::ok, "model");
   is(cuda::create(&c, model), cuda::ok, "context");
-  record(c->outputs[0] != c->where.memory, "the graph has run, on memory of its own");
+  record(c->now->outputs[0] != c->memory, "the graph has run, on memory of its own");
   float *out = nullptr, y = 0;
   require(cudaMalloc(&out, sizeof(float)), "cudaMalloc");
   void *outputs[] = {out};
