@@ -169,7 +169,7 @@ struct WinogradTransform {
 /// F(2x2, 3x3), of the points 0, 1, -1 and infinity.
 constexpr WinogradTransform kWinograd = {4,
                                          {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}}};
-/// F(4x4, 3x3), of the points of runtime/cpu/conv_winograd.h: a row of p is 1, p, p^2 over the
+/// F(4x4, 3x3), of the points of runtime/cpu/conv_winograd_f4.h: a row of p is 1, p, p^2 over the
 /// product of the differences from all others.
 constexpr WinogradTransform winograd6() {
   WinogradTransform t{6, {}};

@@ -1,5 +1,5 @@
-// Defines the tactic `conv_winograd` of C++ targets: float convolutions of 3 x 3 taps at stride 1
-// with fewer multiplications (runtime/cpu/conv_winograd.h).
+// Defines the tactic `conv_winograd_f4` of C++ targets: float convolutions of 3 x 3 taps at stride
+// 1 with fewer multiplications (runtime/cpu/conv_winograd_f4.h).
 #include "codegen/core/TargetFamily.h"
 #include "codegen/cpu/conv/Problem.h"
 #include "codegen/cpu/shared/Tile.h"
@@ -111,7 +111,7 @@ struct Winograd {
   }
 
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
-    emitWindow(p, {"conv_winograd", printedOf(s)}, out);
+    emitWindow(p, {id, printedOf(s)}, out);
   }
 
 private:

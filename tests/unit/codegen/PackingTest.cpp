@@ -223,7 +223,7 @@ TEST(Packing, FiltersOfVolumesAreStoredTransformed) {
   op->set("stored", Word{"winograd6"});
   const Tensor t = storedElements(*op);
   op->erase();
-  ASSERT_EQ(t.shape(), (std::vector<int64_t>{1, 1, 2, 6, 6}));
+  ASSERT_EQ(t.shape().vec(), (std::vector<int64_t>{1, 1, 2, 6, 6}));
   const auto *u = reinterpret_cast<const float *>(t.bytes().data());
   // Of the points 5/8 and 3/2: p / (p * 2p * (p^2 - q^2)), the products of their columns.
   const double a = 1 / (2 * 0.625 * (0.625 * 0.625 - 2.25)),

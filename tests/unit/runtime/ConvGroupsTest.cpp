@@ -1,8 +1,8 @@
-// Tests cpu::conv_groups and cpu::conv_winograd over planes and volumes, and cpu::conv and
+// Tests cpu::conv_groups and cpu::conv_winograd_f4 over planes and volumes, and cpu::conv and
 // cpu::depthwise over volumes, against a direct sum in double.
 #include "Support.h"
 #include "cpu/conv_groups.h"
-#include "cpu/conv_winograd.h"
+#include "cpu/conv_winograd_f4.h"
 #include "cpu/depthwise.h"
 
 using namespace tenon;
@@ -48,8 +48,8 @@ std::vector<float> packed(const std::vector<float> &w, index_t filters, index_t 
   return to;
 }
 
-/// Filters of 3 x 3 taps as conv_winograd takes them, [k][c][6][6]: G g G^T, where a row of G for a
-/// point p is 1, p, p^2 over the product of its differences from the others.
+/// Filters of 3 x 3 taps as conv_winograd_f4 takes them, [k][c][6][6]: G g G^T, where a row of G
+/// for a point p is 1, p, p^2 over the product of its differences from the others.
 std::vector<float> transformed(const std::vector<float> &w) {
   const double points[] = {0, 0.625, -0.625, 1.5, -1.5};
   double g[6][3] = {};
@@ -130,9 +130,10 @@ template <class Cfg, Kernel Which, class Kernels = Cfg> void check() {
     else if constexpr (Which == Kernel::Conv)
       conv(kernel, from, packed(w, GK, C, taps, Kernels::nr, K).data(), outs, ins, Bias{}, workers);
     else if constexpr (Which == Kernel::Winograd) // planes are more channels, and after them
-      conv_winograd(kernel, from,
-                    packed(transformed(planesFirst(w, C, R)), K, R * C, 36, Kernels::nr, K).data(),
-                    outs, ins, Bias{}, workers);
+      conv_winograd_f4(
+          kernel, from,
+          packed(transformed(planesFirst(w, C, R)), K, R * C, 36, Kernels::nr, K).data(), outs, ins,
+          Bias{}, workers);
     else
       depthwise(kernel, from, packed(w, GK, 1, taps, W, GK).data(), outs, ins, Bias{}, workers);
   };

@@ -1,5 +1,5 @@
-// Defines conv_winograd: a convolution (cpu/conv.h) of 3 x 3 taps at stride 1 with a quarter of the
-// multiplications, by Winograd's F(4x4, 3x3).
+// Defines conv_winograd_f4: a convolution (cpu/conv.h) of 3 x 3 taps at stride 1 with a quarter of
+// the multiplications, by Winograd's F(4x4, 3x3).
 //
 // A tile of 4 x 4 outputs is A^T [(B^T d B) * U] A, where d are the 6 x 6 elements that it reads, U
 // the transformed filter, and * multiplies element by element. So each of the 36 places is a matrix
@@ -20,8 +20,8 @@
 //   36 * mr * tile_rows * (kernel_d * channels, rounded up to lanes, + nr) floats.
 // x, outs, ins, prologue, prologue_ins: as for cpu/conv.h.
 // w: [ceil(filters/nr)][6][6][kernel_d][channels][nr], zeros in missing filters.
-#ifndef TENON_RUNTIME_CPU_CONV_WINOGRAD_H
-#define TENON_RUNTIME_CPU_CONV_WINOGRAD_H
+#ifndef TENON_RUNTIME_CPU_CONV_WINOGRAD_F4_H
+#define TENON_RUNTIME_CPU_CONV_WINOGRAD_F4_H
 
 #include "cpu/conv.h"
 
@@ -177,9 +177,9 @@ TENON_FN tap_span winograd_inside(index_t first, index_t extent) {
 
 template <class Cfg, class X, class W, class Outs, class Ins, class Body,
           class Prologue = no_prologue, class PrologueIns = arguments<>>
-void conv_winograd(const Cfg &cfg, const X &x, const W *w, const Outs &outs, const Ins &ins,
-                   const Body &body, pool &workers, const Prologue &prologue = {},
-                   const PrologueIns &prologue_ins = {}) {
+void conv_winograd_f4(const Cfg &cfg, const X &x, const W *w, const Outs &outs, const Ins &ins,
+                      const Body &body, pool &workers, const Prologue &prologue = {},
+                      const PrologueIns &prologue_ins = {}) {
   using namespace detail;
   using L = typename Cfg::lanes;
   constexpr int rank = X::rank, mr = Cfg::mr, nr = Cfg::nr, width = L::width, vectors = nr / width;
