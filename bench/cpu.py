@@ -137,7 +137,8 @@ class OpenVino:
         network.reshape({name: list(array.shape) for name, array in inputs.items()})
         compiled = core.compile_model(network, "CPU", properties)
         self.request = compiled.create_infer_request()
-        self.inputs = {name: np.ascontiguousarray(array) for name, array in inputs.items()}
+        # Tensors that share memory ask for arrays that may be written.
+        self.inputs = {name: np.array(array, order="C") for name, array in inputs.items()}
         for name, array in self.inputs.items():
             self.request.set_tensor(name, openvino.Tensor(array, shared_memory=True))
         self.run()

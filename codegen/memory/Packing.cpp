@@ -160,26 +160,75 @@ Type asBytes(Type type) {
   return Type::tensor(type.context(), Element::U8, shape, Layout::get(type.context(), axes));
 }
 
-/// G g G^T of filters of 3 x 3.
-Tensor winogradFilters(const Tensor &filters) {
-  constexpr double kG[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
-  Tensor out(Element::F32, {filters.shape()[0], filters.shape()[1], 4, 4});
-  const auto *g = reinterpret_cast<const float *>(filters.bytes().data());
-  auto *u = reinterpret_cast<float *>(out.mutableBytes());
-  for (int64_t i = 0; i < out.size(); i += 16, g += 9, u += 16) {
-    double rows[4][3] = {};
-    for (int y = 0; y < 4; ++y)
-      for (int x = 0; x < 3; ++x)
-        for (int t = 0; t < 3; ++t)
-          rows[y][x] += kG[y][t] * double(g[3 * t + x]);
-    for (int y = 0; y < 4; ++y)
-      for (int x = 0; x < 4; ++x) {
-        double sum = 0;
-        for (int t = 0; t < 3; ++t)
-          sum += rows[y][t] * kG[x][t];
-        u[4 * y + x] = float(sum);
-      }
+/// What Winograd's convolutions multiply in place of a filter g of 3 x 3 taps: G g G^T, of as many
+/// rows and columns as G has rows.
+struct WinogradTransform {
+  int side;
+  double g[6][3];
+};
+/// F(2x2, 3x3), of the points 0, 1, -1 and infinity.
+constexpr WinogradTransform kWinograd = {4,
+                                         {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}}};
+/// F(4x4, 3x3), of the points of runtime/cpu/conv_winograd_f4.h: a row of p is 1, p, p^2 over the
+/// product of the differences from all others.
+constexpr WinogradTransform winograd6() {
+  WinogradTransform t{6, {}};
+  constexpr double kPoints[] = {0, 0.625, -0.625, 1.5, -1.5};
+  for (int i = 0; i < 5; ++i) {
+    double differences = 1;
+    for (int k = 0; k < 5; ++k)
+      differences *= k == i ? 1 : kPoints[i] - kPoints[k];
+    double power = 1 / differences;
+    for (int j = 0; j < 3; ++j, power *= kPoints[i])
+      t.g[i][j] = power;
   }
+  t.g[5][2] = 1;
+  return t;
+}
+constexpr WinogradTransform kWinograd6 = winograd6();
+
+/// Of an attribute `stored` that says so.
+const WinogradTransform &winogradOf(const Operation &constant) {
+  return constant.wordAttr("stored") == "winograd6" ? kWinograd6 : kWinograd;
+}
+bool isWinograd(const Operation &constant) {
+  return constant.wordAttr("stored").startswith("winograd");
+}
+
+/// The shape of filters as they are stored: each of `side` rows and columns.
+llvm::SmallVector<int64_t, 5> winogradShape(Type filters, const WinogradTransform &t) {
+  llvm::SmallVector<int64_t, 5> shape;
+  for (unsigned d = 0; d + 2 < filters.rank(); ++d)
+    shape.push_back(filters.dim(d).constant());
+  shape.append(2, t.side);
+  return shape;
+}
+
+/// Computed in double and rounded once.
+Tensor winogradFilters(const Tensor &filters, llvm::ArrayRef<int64_t> shape,
+                       const WinogradTransform &t) {
+  Tensor out(Element::F32, shape);
+  const int places = t.side * t.side;
+  const auto *from = reinterpret_cast<const float *>(filters.bytes().data());
+  auto *to = reinterpret_cast<float *>(out.mutableBytes());
+  parallelFor(
+      out.size() / places, kThreadElements / places,
+      [&](int64_t begin, int64_t end) {
+        for (int64_t f = begin; f < end; ++f) {
+          const float *g = from + f * 9;
+          float *u = to + f * places;
+          for (int y = 0; y < t.side; ++y) {
+            double row[3];
+            for (int x = 0; x < 3; ++x)
+              row[x] = t.g[y][0] * double(g[x]) + t.g[y][1] * double(g[3 + x]) +
+                       t.g[y][2] * double(g[6 + x]);
+            for (int x = 0; x < t.side; ++x)
+              u[t.side * y + x] =
+                  float(row[0] * t.g[x][0] + row[1] * t.g[x][1] + row[2] * t.g[x][2]);
+          }
+        }
+      },
+      kAllThreads);
   return out;
 }
 
@@ -361,8 +410,8 @@ Type storedType(const Operation &constant) {
     const int64_t pairs[] = {rows, columns + 1, 2};
     return Type::tensor(type.context(), type.element(), llvm::ArrayRef<int64_t>(pairs));
   }
-  const int64_t shape[] = {type.dim(0).constant(), type.dim(1).constant(), 4, 4};
-  return Type::tensor(type.context(), type.element(), llvm::ArrayRef<int64_t>(shape),
+  assert(isWinograd(constant) && "the verifier knows all words");
+  return Type::tensor(type.context(), type.element(), winogradShape(type, winogradOf(constant)),
                       type.layout());
 }
 
@@ -380,7 +429,10 @@ Tensor storedElements(const Operation &constant) {
     return tf32Parts(value, constant.result()->type(), hasTf32Parts(constant));
   if (isPairs(constant))
     return pairsOf(value);
-  return constant.has("stored") ? winogradFilters(value) : value;
+  if (!isWinograd(constant))
+    return value;
+  const WinogradTransform &t = winogradOf(constant);
+  return winogradFilters(value, winogradShape(constant.result()->type(), t), t);
 }
 
 int64_t storedBytes(const Operation &constant) {

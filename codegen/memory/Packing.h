@@ -40,7 +40,7 @@ Type storedType(const Operation &constant);
 int64_t storedBytes(const Operation &constant);
 /// The elements that are stored: the value, its fields, its joined filters, its parts in tf32
 /// (runtime/cuda/tile/tf32.cuh), or G g G^T of each filter g for `stored = winograd`
-/// (runtime/cuda/winograd/kernel.cuh), computed in double and rounded once.
+/// (runtime/cuda/winograd/kernel.cuh) and `winograd6` (runtime/cpu/conv_winograd_f4.h).
 Tensor storedElements(const Operation &constant);
 
 /// A constant whose stored bytes are made whenever they are asked for, since those of a model may

@@ -23,11 +23,16 @@ bool inferConstant(const Operation &op, llvm::SmallVectorImpl<Type> &results, st
     return fail(error, "a constant must stand in a graph");
   const Tensor &t = **op.find("value")->get<Literal>();
   const llvm::StringRef word = op.has("stored") ? op.wordAttr("stored") : "";
-  if (word == "winograd") {
-    const bool filters = t.element() == Element::F32 && t.shape().size() == 4 &&
-                         t.shape()[2] == 3 && t.shape()[3] == 3;
+  if (word.startswith("winograd")) {
+    if (!checkWord(op, "stored", {"winograd", "winograd6"}, error))
+      return false;
+    const size_t rank = t.shape().size();
+    // Filters of volumes are planes of such taps.
+    const bool filters = t.element() == Element::F32 &&
+                         (rank == 4 || (rank == 5 && word == "winograd6")) &&
+                         t.shape()[rank - 2] == 3 && t.shape()[rank - 1] == 3;
     if (!filters)
-      return fail(error, "attribute stored: winograd is for f32 filters of 3x3 taps");
+      return fail(error, "attribute stored: " + word.str() + " is for f32 filters of 3x3 taps");
   } else if (word.startswith("tf32")) {
     if (!checkWord(op, "stored", {"tf32", "tf32x3"}, error))
       return false;
@@ -51,8 +56,8 @@ bool inferConstant(const Operation &op, llvm::SmallVectorImpl<Type> &results, st
       return fail(error, "attribute stored: " + word.str() + " is for matrices of 16 bits");
   } else if (op.has("stored")) {
     if (!checkWord(op, "stored",
-                   {"winograd", "tf32", "tf32x3", "pairs", "i2x1", "i2x4", "i2x16", "i4x1", "i4x4",
-                    "i4x16", "joined1", "joined2"},
+                   {"winograd", "winograd6", "tf32", "tf32x3", "pairs", "i2x1", "i2x4", "i2x16",
+                    "i4x1", "i4x4", "i4x16", "joined1", "joined2"},
                    error))
       return false;
     const int64_t low = word.startswith("joined") ? -127
@@ -78,7 +83,8 @@ bool evaluateConstantOp(const Operation &op, EvaluationFrame &frame, std::string
 const AttrInfo kAttributes[] = {
     {"value", AttrKind::Literal, true, "the elements"},
     {"stored", AttrKind::Word, false,
-     "winograd: memory holds the transformed filters, 4x4 for 3x3; tf32: floats rounded to 11 bits "
+     "winograd: memory holds the transformed filters, 4x4 for 3x3; winograd6: 6x6 for 3x3; tf32: "
+     "floats rounded to 11 bits "
      "of significand; tf32x3: floats in two such parts; pairs: each element of a filter's row with "
      "the one before it; i4x16 and others: numbers of 4 or 2 bits, "
      "in "

@@ -211,6 +211,29 @@ TEST(Packing, FiltersAreStoredTransformed) {
   EXPECT_EQ(plain[16], 9.f);
 }
 
+TEST(Packing, FiltersOfVolumesAreStoredTransformed) {
+  Context c;
+  Tensor filters(Element::F32, {1, 1, 2, 3, 3});
+  auto *g = reinterpret_cast<float *>(filters.mutableBytes());
+  g[4] = 1;  // the centre of the first plane
+  g[17] = 3; // the last corner of the second
+  Operation *op = Operation::create(Op::Constant, {},
+                                    {{"value", Literal(std::make_shared<const Tensor>(filters))}},
+                                    {Type::tensor(c, Element::F32, filters.shape())}, 0);
+  op->set("stored", Word{"winograd6"});
+  const Tensor t = storedElements(*op);
+  op->erase();
+  ASSERT_EQ(t.shape().vec(), (std::vector<int64_t>{1, 1, 2, 6, 6}));
+  const auto *u = reinterpret_cast<const float *>(t.bytes().data());
+  // Of the points 5/8 and 3/2: p / (p * 2p * (p^2 - q^2)), the products of their columns.
+  const double a = 1 / (2 * 0.625 * (0.625 * 0.625 - 2.25)),
+               b = 1 / (2 * 1.5 * (2.25 - 0.625 * 0.625)), centre[] = {0, a, -a, b, -b, 0};
+  for (int y = 0; y < 6; ++y)
+    for (int x = 0; x < 6; ++x)
+      EXPECT_NEAR(u[6 * y + x], centre[y] * centre[x], 1e-7) << y << ", " << x;
+  EXPECT_EQ(u[71], 3.f);
+}
+
 /// What is stored of a constant.
 template <class T>
 std::vector<T> storedAs(Context &c, const Tensor &value, Layout layout, const char *word) {

@@ -104,6 +104,22 @@ TEST(ConvGroupsTactic, PlanesAndVolumes) {
   check(c);
 }
 
+TEST(ConvWinogradTactic, PlanesAndVolumes) {
+  CompiledCase c;
+  c.text = R"(module "m" stage=imported {
+  graph @main (%x "x": tensor<2x20x21x23xf32>, %d "d": tensor<1x24x4x18x15xf32>) -> ("a", "b") {
+    %w = constant {value = random<40x20x3x3xf32>} : tensor<40x20x3x3xf32>
+    %a = conv %x, %w {pads = [1, 1, 1, 1]} : tensor<2x40x21x23xf32>
+    %v = constant {value = random<32x24x2x3x3xf32>} : tensor<32x24x2x3x3xf32>
+    %b = conv %d, %v {strides = [2, 1, 1], pads = [0, 1, 0, 0, 1, 1]} : tensor<1x32x2x18x14xf32>
+    return %a, %b
+  }
+})";
+  c.tactics = {"conv_winograd_f4", "conv_winograd_f4"};
+  c.targets = {"cpu:x86-64-v3", "cpu:native"};
+  check(c);
+}
+
 TEST(ConvDirectTactic, RunTimeWeights) {
   CompiledCase c;
   c.text = R"(module "m" stage=imported {

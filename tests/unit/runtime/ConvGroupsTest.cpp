@@ -1,7 +1,8 @@
-// Tests cpu::conv_groups over planes and volumes, and cpu::conv and cpu::depthwise over volumes,
-// against a direct sum in double.
+// Tests cpu::conv_groups and cpu::conv_winograd_f4 over planes and volumes, and cpu::conv and
+// cpu::depthwise over volumes, against a direct sum in double.
 #include "Support.h"
 #include "cpu/conv_groups.h"
+#include "cpu/conv_winograd_f4.h"
 #include "cpu/depthwise.h"
 
 using namespace tenon;
@@ -47,7 +48,43 @@ std::vector<float> packed(const std::vector<float> &w, index_t filters, index_t 
   return to;
 }
 
-enum class Kernel { Groups, Conv, Depthwise };
+/// Filters of 3 x 3 taps as conv_winograd_f4 takes them, [k][c][6][6]: G g G^T, where a row of G
+/// for a point p is 1, p, p^2 over the product of its differences from the others.
+std::vector<float> transformed(const std::vector<float> &w) {
+  const double points[] = {0, 0.625, -0.625, 1.5, -1.5};
+  double g[6][3] = {};
+  g[5][2] = 1;
+  for (int i = 0; i < 5; ++i) {
+    double differences = 1;
+    for (int k = 0; k < 5; ++k)
+      differences *= k == i ? 1 : points[i] - points[k];
+    for (int j = 0; j < 3; ++j)
+      g[i][j] = std::pow(points[i], j) / differences;
+  }
+  std::vector<float> to(w.size() * 4);
+  for (size_t f = 0; f < w.size() / 9; ++f)
+    for (int y = 0; y < 6; ++y)
+      for (int x = 0; x < 6; ++x) {
+        double sum = 0;
+        for (int t = 0; t < 9; ++t)
+          sum += g[y][t / 3] * g[x][t % 3] * double(w[f * 9 + size_t(t)]);
+        to[f * 36 + size_t(6 * y + x)] = float(sum);
+      }
+  return to;
+}
+
+/// Filters of 3 x 3 taps [k][c][d][3][3] as [k][d][c][3][3].
+std::vector<float> planesFirst(const std::vector<float> &w, index_t channels, index_t planes) {
+  std::vector<float> to(w.size());
+  for (size_t i = 0; i < w.size(); ++i) {
+    const auto at = index_t(i), t = at % 9, d = at / 9 % planes, c = at / 9 / planes % channels,
+               k = at / 9 / planes / channels;
+    to[size_t(((k * planes + d) * channels + c) * 9 + t)] = w[i];
+  }
+  return to;
+}
+
+enum class Kernel { Groups, Conv, Winograd, Depthwise };
 
 struct Bias {
   template <class L> TENON_FN f32<L> operator()(L, f32<L> a, f32<L> b) const { return a + b; }
@@ -92,6 +129,11 @@ template <class Cfg, Kernel Which, class Kernels = Cfg> void check() {
       conv_groups(kernel, from, packed(w, GK, C, taps, W, GK).data(), outs, ins, Bias{}, workers);
     else if constexpr (Which == Kernel::Conv)
       conv(kernel, from, packed(w, GK, C, taps, Kernels::nr, K).data(), outs, ins, Bias{}, workers);
+    else if constexpr (Which == Kernel::Winograd) // planes are more channels, and after them
+      conv_winograd_f4(
+          kernel, from,
+          packed(transformed(planesFirst(w, C, R)), K, R * C, 36, Kernels::nr, K).data(), outs, ins,
+          Bias{}, workers);
     else
       depthwise(kernel, from, packed(w, GK, 1, taps, W, GK).data(), outs, ins, Bias{}, workers);
   };
@@ -182,6 +224,24 @@ struct DilatedVolume : DenseVolume {
   static constexpr fixed<2> dilation_d{}, pad_front{};
 };
 TEST(ConvVolume, DilatedDepth) { check<DilatedVolume, Kernel::Conv>(); }
+
+struct Tiled : Base { // 15 tiles in units of six, the last of a column and row alone
+  EXTENTS(17, 9, 17, 9, 1, W + 3, 2 * W + 5)
+  static constexpr int mr = 3, nr = 2 * W, tile_rows = 2;
+};
+TEST(ConvWinograd, EdgesOfTilesAndFilters) { check<Tiled, Kernel::Winograd>(); }
+struct Shifted : Base { // padding on one side, none on the other
+  EXTENTS(6, 8, 5, 8, 1, W, W)
+  static constexpr fixed<0> pad_top{};
+  static constexpr fixed<2> pad_left{};
+  static constexpr int mr = 4, nr = W, tile_rows = 1;
+};
+TEST(ConvWinograd, UnevenPadding) { check<Shifted, Kernel::Winograd>(); }
+struct TiledVolume : Volume {
+  EXTENTS(6, 11, 6, 11, 1, 5, W)
+  static constexpr int mr = 4, nr = W, tile_rows = 3;
+};
+TEST(ConvWinograd, Volume) { check<TiledVolume, Kernel::Winograd>(); }
 
 struct ChannelsAlone : Volume {
   EXTENTS(6, 11, 3, 11, W + 3, 1, 1)
