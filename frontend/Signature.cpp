@@ -381,8 +381,7 @@ private:
   void checkSymbol(const std::string &name, const char *option) {
     if (isSymbol(name))
       return;
-    const auto fixed =
-        llvm::find_if(shapes_, [](const auto &shape) { return !shape.empty(); });
+    const auto fixed = llvm::find_if(shapes_, [](const auto &shape) { return !shape.empty(); });
     if (!symbols_.known.empty() || fixed == shapes_.end())
       return reportUnknown(name, option, "symbolic dimensions and scalar inputs", symbols_.known);
     std::vector<std::string> named = *fixed;
