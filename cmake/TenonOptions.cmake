@@ -54,8 +54,9 @@ target_compile_options(tenon_flags INTERFACE
   -ffp-contract=off)
 target_link_options(tenon_flags INTERFACE -Wl,--gc-sections)
 
+# A cross compiler looks for linkers of its own name.
 find_program(TENON_LLD ld.lld)
-if(TENON_LLD)
+if(TENON_LLD AND NOT CMAKE_CROSSCOMPILING)
   target_link_options(tenon_flags INTERFACE -fuse-ld=lld)
 endif()
 

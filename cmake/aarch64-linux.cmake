@@ -8,7 +8,9 @@ set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
 set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
 set(TENON_GNU_LD aarch64-linux-gnu-ld.bfd CACHE STRING "GNU ld of the target")
 
-set(CMAKE_FIND_ROOT_PATH ${CMAKE_CURRENT_LIST_DIR}/../.deps/aarch64)
+# Without the .. in it, which a second configuration resolves: every command would be another one.
+get_filename_component(TENON_AARCH64_ROOT ${CMAKE_CURRENT_LIST_DIR}/../.deps/aarch64 ABSOLUTE)
+set(CMAKE_FIND_ROOT_PATH ${TENON_AARCH64_ROOT})
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 # Headers of LLVM, protobuf, fmt and CLI11 are the same for both, those of this machine are taken where

@@ -5,11 +5,13 @@
 #include "ir/Names.h"
 #include "passes/Pass.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Host.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tenon {
@@ -122,6 +124,23 @@ const TargetLevel *cudaLevelOf(unsigned capability) {
   return best;
 }
 
+/// Of a GPU whose compute capability has no level of its own, what to name in its place; empty
+/// where the words are no capability, or where it has one.
+static std::string insteadOf(llvm::StringRef level) {
+  unsigned capability = 0;
+  if (!level.consume_front("sm_") || level.consumeInteger(10, capability) || !level.empty() ||
+      llvm::any_of(cuda::levels(), [&](const TargetLevel &l) { return l.sm == capability; }))
+    return "";
+  if (const TargetLevel *runs = cudaLevelOf(capability))
+    return "code of " + runs->fullName() + " runs on such a GPU";
+  const auto [oldest, newest] =
+      std::minmax_element(cuda::levels().begin(), cuda::levels().end(),
+                          [](const TargetLevel &a, const TargetLevel &b) { return a.sm < b.sm; });
+  if (capability < oldest->sm)
+    return "the oldest GPUs that have any are those of " + oldest->fullName();
+  return newest->fullName() + "+ptx has code that a driver compiles for later GPUs";
+}
+
 llvm::Optional<Target> parseTarget(llvm::StringRef text, Diagnostics &diagnostics) {
   auto unknown = [&](llvm::StringRef what) -> llvm::Optional<Target> {
     std::string list, near;
@@ -159,6 +178,12 @@ llvm::Optional<Target> parseTarget(llvm::StringRef text, Diagnostics &diagnostic
     if (t.family == &cpu::kFamily && part == "native")
       part = nativeCpuLevel();
     const TargetLevel *level = findLevel(*t.family, part);
+    if (const std::string other = level || t.family != &cuda::kFamily ? "" : insteadOf(part);
+        !other.empty()) {
+      diagnostics.error("no kernels are written for 'cuda:" + part.str() + "' in particular; " +
+                        other);
+      return llvm::None;
+    }
     if (!level)
       return unknown(text);
     // The device chooses by architecture: figures of two machines would be two of one kind.

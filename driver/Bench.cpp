@@ -51,6 +51,13 @@ struct Distribution {
   std::vector<double> sorted;
 };
 
+std::string rate(double perSecond) {
+  std::string s;
+  llvm::raw_string_ostream(s) << llvm::format(perSecond < 1000 ? "%.4g runs/s" : "%.0f runs/s",
+                                              perSecond);
+  return s;
+}
+
 struct StepProfile {
   int step;
   std::string name, nodes;
@@ -278,8 +285,8 @@ private:
     llvm::raw_ostream &os = llvm::outs();
     os << "target      " << target_.name << ", " << options_.code.threads << " thread"
        << (options_.code.threads > 1 ? "s" : "") << '\n';
-    os << llvm::format("throughput  %.4g runs/s (%zu runs)\n", d.mean() > 0 ? 1e3 / d.mean() : 0.0,
-                       ms.size());
+    os << "throughput  " << rate(d.mean() > 0 ? 1e3 / d.mean() : 0.0)
+       << llvm::format(" (%zu runs)\n", ms.size());
     os << llvm::format(
         "latency ms  min %.4g, mean %.4g, median %.4g, p90 %.4g, p95 %.4g, p99 %.4g, "
         "max %.4g\n",
@@ -288,9 +295,8 @@ private:
                        run_.firstNanoseconds / 1e6, thousandthMilliseconds(),
                        run_.createNanoseconds / 1e6, buildSeconds_);
     if (overlap() > 0)
-      os << llvm::format("contexts    1: %.4g runs/s, %u: %.4g runs/s, back to back\n",
-                         1e9 / run_.oneContextNanoseconds, options_.contexts,
-                         1e9 / run_.allContextsNanoseconds);
+      os << "contexts    1: " << rate(1e9 / run_.oneContextNanoseconds) << ", " << options_.contexts
+         << ": " << rate(1e9 / run_.allContextsNanoseconds) << ", back to back\n";
     if (!steps_.empty()) {
       double total = 0;
       for (const StepProfile &s : steps_)

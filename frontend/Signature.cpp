@@ -6,6 +6,9 @@
 #include "ir/Entries.h"
 #include "ir/Names.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
 #include <set>
 
 namespace tenon::frontend {
@@ -382,8 +385,17 @@ private:
     return symbols_.used.count(name) || symbols_.known.count(name);
   }
   void checkSymbol(const std::string &name, const char *option) {
-    if (!isSymbol(name))
-      reportUnknown(name, option, "symbolic dimensions and scalar inputs", symbols_.known);
+    if (isSymbol(name))
+      return;
+    const auto fixed = llvm::find_if(shapes_, [](const auto &shape) { return !shape.empty(); });
+    if (!symbols_.known.empty() || fixed == shapes_.end())
+      return reportUnknown(name, option, "symbolic dimensions and scalar inputs", symbols_.known);
+    std::vector<std::string> named = *fixed;
+    named[0] = name;
+    state_.error(std::string(option) + " names " + quoted(name) +
+                 ", which the model has not: every extent of its inputs is fixed; --shape=" +
+                 inputs_[size_t(fixed - shapes_.begin())].name + "=" + llvm::join(named, ",") +
+                 " gives one of them this name");
   }
   void checkInput(const std::string &name, const char *option) {
     std::set<std::string> names;

@@ -4,6 +4,7 @@
 #include "tools/MemoryReport.h"
 #include "tools/RangeReport.h"
 
+#include "codegen/core/Bytes.h"
 #include "codegen/core/Work.h"
 #include "codegen/memory/Plan.h"
 #include "tools/Compare.h"
@@ -112,17 +113,17 @@ void printFusion(llvm::raw_ostream &os, llvm::ArrayRef<FusionDecision> fusions) 
       saved += f.bytesSaved;
     }
   os << "fusion: " << accepted << " accepted, " << fusions.size() - accepted << " rejected, "
-     << bytesText(saved) << " of memory traffic saved\n";
+     << formatBytes(saved) << " of memory traffic saved\n";
   for (const FusionDecision &f : fusions)
     if (f.accepted) {
       os << "  + " << llvm::left_justify(f.id, 24) << ' ' << escaped(joined(f.nodes)) << ", "
-         << bytesText(f.bytesSaved);
+         << formatBytes(f.bytesSaved);
       printTimes(os, f);
       os << '\n';
     }
   for (const FusionDecision *f : rejected(fusions)) {
     os << "  - " << llvm::left_justify(f->id, 24) << ' ' << escaped(joined(f->nodes)) << ": "
-       << f->reason << " (" << bytesText(f->bytesSaved);
+       << f->reason << " (" << formatBytes(f->bytesSaved);
     printTimes(os, *f);
     os << ")\n";
   }
@@ -135,7 +136,7 @@ void printKernels(llvm::raw_ostream &os, Graph &graph, llvm::StringRef variant,
   for (const Step &s : plan.steps) {
     const Work work = workOf(*s.op);
     os << llvm::format("  %3d ", s.number) << llvm::left_justify(scheduleText(*s.op), 36) << ' '
-       << formatCount(work.flops) << "FLOP " << formatCount(double(work.bytes)) << "B  "
+       << formatCount(work.flops) << "FLOP " << formatBytes(work.bytes) << "  "
        << resultTypes(*s.op) << "  " << escaped(joined(s.op->loc()));
     if (auto it = log.measured.find(s.op); it != log.measured.end())
       os << llvm::format("  measured %.2f us (the cost model's choice %.2f)",
@@ -315,18 +316,6 @@ std::string nodesText(llvm::ArrayRef<std::string> nodes) {
   return s;
 }
 
-std::string bytesText(int64_t bytes) {
-  std::string s;
-  llvm::raw_string_ostream os(s);
-  if (bytes < 10240)
-    os << bytes << " B";
-  else if (bytes < 10240 * 1024)
-    os << llvm::format("%.1f KiB", double(bytes) / 1024);
-  else
-    os << llvm::format("%.1f MiB", double(bytes) / 1048576);
-  return os.str();
-}
-
 void printSummary(llvm::raw_ostream &os, Compiler &compiler, const Target &target,
                   const CompileSummary &summary, llvm::ArrayRef<std::string> files) {
   const Module &module = compiler.module();
@@ -339,8 +328,12 @@ void printSummary(llvm::raw_ostream &os, Compiler &compiler, const Target &targe
   if (summary.sharingSteps)
     os << ", " << summary.sharingSteps << " of them by " << summary.sharedKernels
        << " that take extents as parameters (--kernels)";
-  os << "\nweights  " << bytesText(summary.weightBytes) << ", " << summary.weightsMode
-     << "\narena    " << summary.arenaBytes << " bytes, lower bound " << summary.boundBytes;
+  os << "\nweights  " << formatBytes(summary.weightBytes) << ", " << summary.weightsMode
+     << "\narena    " << summary.arenaBytes << " bytes";
+  if (const std::string text = formatBytes(summary.arenaBytes);
+      !llvm::StringRef(text).endswith(" B"))
+    os << " (" << text << ')';
+  os << ", lower bound " << summary.boundBytes;
   if (summary.boundBytes > 0)
     os << llvm::format(" (+%.1f %%)", 100.0 * double(summary.arenaBytes - summary.boundBytes) /
                                           double(summary.boundBytes));

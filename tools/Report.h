@@ -20,8 +20,6 @@ std::string nodesText(llvm::ArrayRef<std::string> nodes);
 
 /// Text of the model's with what is no plain character escaped.
 std::string escaped(llvm::StringRef text);
-/// `3.5 MiB`, `812 B`.
-std::string bytesText(int64_t bytes);
 
 /// The one-screen summary after a compilation.
 void printSummary(llvm::raw_ostream &os, Compiler &compiler, const Target &target,

@@ -1,6 +1,7 @@
 // Implements what is known of the generated interface, and the parts that C++ and CUDA files share.
 #include "codegen/emit/Interface.h"
 
+#include "codegen/core/Bytes.h"
 #include "codegen/core/TargetFamily.h"
 #include "codegen/core/Work.h"
 #include "codegen/emit/SourceWriter.h"
@@ -233,7 +234,7 @@ std::string stepHeading(const Step &step) {
   for (Value *v : op.results())
     facts += (facts.empty() ? "" : ", ") + describe(v->type());
   const Work work = workOf(op);
-  facts += "; " + formatCount(work.flops) + "FLOP, " + formatCount(double(work.bytes)) + "B";
+  facts += "; " + formatCount(work.flops) + "FLOP, " + formatBytes(work.bytes);
   w.comment(facts);
   return w.take();
 }

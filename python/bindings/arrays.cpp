@@ -104,6 +104,15 @@ nb::object deviceArray(const std::vector<size_t> &shape, int code, int bits, int
                   nb::rv_policy::reference);
 }
 
+/// The first elements of such memory, under another shape.
+nb::object resized(const nb::object &array, const std::vector<size_t> &shape) {
+  const auto whole = nb::cast<nb::ndarray<>>(array);
+  return nb::cast(nb::ndarray<nb::array_api>(whole.data(), shape.size(), shape.data(), array,
+                                             nullptr, whole.dtype(), whole.device_type(),
+                                             whole.device_id()),
+                  nb::rv_policy::reference);
+}
+
 } // namespace
 
 void bindArrays(nb::module_ &m) {
@@ -115,6 +124,7 @@ void bindArrays(nb::module_ &m) {
       .def_prop_ro("device", &View::device)
       .def_prop_ro("is_dense", &View::isDense);
   m.def("device_array", &deviceArray, "shape"_a, "code"_a, "bits"_a, "device"_a);
+  m.def("resized", &resized, "array"_a, "shape"_a);
   m.def(
       "synchronize",
       [](std::uintptr_t stream) {

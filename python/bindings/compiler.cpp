@@ -89,6 +89,9 @@ void bindSettings(nb::module_ &m) {
       .value("inline", Settings::Weights::Inline)
       .value("incbin", Settings::Weights::Incbin)
       .value("file", Settings::Weights::File);
+  nb::enum_<Settings::Runtime>(settings, "Runtime")
+      .value("embed", Settings::Runtime::Embed)
+      .value("include", Settings::Runtime::Include);
   settings.def(nb::init<>())
       .def_rw("bind", &Settings::bind)
       .def_rw("constants", &Settings::constants)
@@ -116,6 +119,7 @@ void bindSettings(nb::module_ &m) {
       .def_rw("name", &Settings::name)
       .def_rw("prefix", &Settings::prefix)
       .def_rw("weights", &Settings::weights)
+      .def_rw("runtime", &Settings::runtime)
       .def_rw("text_bytes", &Settings::textBytes)
       .def_rw("hooks", &Settings::hooks);
 

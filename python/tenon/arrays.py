@@ -156,7 +156,7 @@ class Framework:
     def finish(self, port: Port, buffer: Buffer, shape: tuple[int, ...]) -> Any:
         """The result: what of the memory has been filled, in its own shape."""
         if self.device is not None:
-            return buffer.value
+            return buffer.value if shape == buffer.shape else _native.resized(buffer.value, list(shape))
         memory, count = buffer.value, math.prod(shape)
         if port.type == "str":
             texts = [ctypes.string_at(int(at), int(size)).decode(errors="replace") if size else ""

@@ -160,7 +160,7 @@ class TenonBackend(Backend):
             toolchain.compiler_for(kind == "CUDA")
         except ToolMissing:
             return False
-        return kind == "CPU" or bool(toolchain.gpus())
+        return kind == "CPU" or not toolchain.no_gpu()
 
     @classmethod
     def is_compatible(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> bool:

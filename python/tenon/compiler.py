@@ -34,7 +34,8 @@ def compile(model: Any, target: str = "cpu:native", *, example_inputs: Sequence[
         example_inputs: of a `torch.nn.Module`, the tensors that it is exported with.
         threads: worker threads of each context on the processor.
         device: the number of the GPU that a cuda module runs on.
-        fallback: "interpreter" runs the model there where there is no compiler, with a warning.
+        fallback: "interpreter" runs the model there where there is no compiler (or no GPU for a cuda target), with
+            a warning.
         options: what shapes the program, by the names that `tenon compile --help` has: `bind={"N": 1}`,
             `shapes={"x": (1, 3, 224, 224)}`, `ranges={"N": (1, 8)}`, `states={"h": "h_next"}`,
             `constants={"axes": "axes.npy"}`, `io={"x": "f16,nhwc"}`, `precision="fp16"`, `level=2`,
@@ -42,7 +43,7 @@ def compile(model: Any, target: str = "cpu:native", *, example_inputs: Sequence[
 
     Raises:
         CompileError: the model or a setting was refused; says the node, what was expected, what to do.
-        ToolMissing: there is no compiler.
+        ToolMissing: there is no compiler, or no GPU for a cuda target.
         BuildError: the compiler failed.
         TenonError: an argument is none that there is.
     """
@@ -56,6 +57,8 @@ def compile(model: Any, target: str = "cpu:native", *, example_inputs: Sequence[
         raise TenonError(f"{target}: the program runs in a firmware image; write its files with generate()")
     try:
         compiler = toolchain.compiler_for(cuda)
+        if cuda:
+            toolchain.check_gpu(target)
     except ToolMissing as error:
         if fallback is None:
             raise

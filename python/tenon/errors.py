@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,7 +28,7 @@ class CompileError(TenonError):
 
 
 class ToolMissing(TenonError):
-    """There is no C++ compiler, or no nvcc; the message says what to install or set."""
+    """There is no C++ compiler, no nvcc, or no GPU to run what it makes; the message says what to do."""
 
 
 class BuildError(TenonError):
@@ -40,9 +41,11 @@ class BuildError(TenonError):
 
     def __init__(self, command: Sequence[str], log: str):
         self.command, self.log = tuple(command), log
-        lines = [line for line in log.splitlines() if "error" in line] or log.splitlines()
+        said = log.splitlines()
+        # Linkers do not call what is wrong an error; the compiler that started one does, and says no more.
+        lines = [line for line in said if "error" in line and not line.startswith("collect2")] or said
         super().__init__("building the generated code failed: "
-                         + "\n".join([" ".join(command), *lines[:20]]))  # fmt: skip
+                         + "\n".join([shlex.join(command), *lines[:20]]))  # fmt: skip
 
 
 class InputError(TenonError, ValueError):

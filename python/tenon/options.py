@@ -26,6 +26,7 @@ _CONVERSIONS = {
     "search": lambda v: _enumerator("search", _Settings.Search, v),
     "optimize": lambda v: _enumerator("optimize", _Settings.Optimize, v),
     "weights": lambda v: _enumerator("weights", _Settings.Weights, v),
+    "runtime": lambda v: _enumerator("runtime", _Settings.Runtime, v),
 }  # fmt: skip
 
 # Set by the package itself, or of no use to it.

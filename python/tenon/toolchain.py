@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
 import shlex
@@ -44,6 +45,34 @@ def compiler_version(path: str) -> str:
     return _version(path, os.stat(path).st_mtime_ns)
 
 
+def no_gpu() -> str:
+    """Why no GPU runs here what nvcc makes; empty where one does, or where NVCC names a compiler whose programs
+    need none (it answers "emulated" to --tenon-devices)."""
+    named = shutil.which(os.environ.get("NVCC") or "")
+    if named:
+        asked = subprocess.run([named, "--tenon-devices"], capture_output=True, text=True, errors="replace")
+        if asked.stdout.strip() == "emulated":
+            return ""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return "there is no CUDA driver (libcuda.so.1)"
+    count = ctypes.c_int(0)
+    if code := driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)):
+        return f"the CUDA driver refuses (its error {code})"
+    return "" if count.value else "the CUDA driver finds none"
+
+
+def check_gpu(target: str) -> None:
+    """
+    Raises:
+        ToolMissing: no GPU is here to run what is built for a cuda target.
+    """
+    if reason := no_gpu():
+        raise ToolMissing(f"target '{target}': no GPU is here to run it: {reason}; compile where the GPU is, name another "
+                          "target such as 'cpu:native', or write the files with generate(), which needs none")  # fmt: skip
+
+
 @functools.cache
 def gpus() -> str:
     """The GPUs of this machine as nvidia-smi lists them; empty where it does not."""
@@ -54,8 +83,9 @@ def gpus() -> str:
 
 
 def build_command(compiler: str, source: Path, library: Path) -> list[str]:
-    """The command that makes a shared library of a generated file: the words of its first line, with the
-    pool of threads, and with nothing visible but the C interface."""
+    """The command that makes a shared library of a generated file, to be run in its folder: the words of its
+    first line, with the pool of threads, and with nothing visible but the C interface. The files are named
+    without that folder: nvcc hands words on to the linker through a shell, in which a space would part them."""
     with open(source, encoding="utf-8", errors="replace") as file:
         words = shlex.split(file.readline().removeprefix("//"))
     flags = words[1 : words.index("-c")]
@@ -64,10 +94,10 @@ def build_command(compiler: str, source: Path, library: Path) -> list[str]:
     script.write_text(f"{{ global: {prefix}_*; local: *; }};\n")
     command = [compiler, *flags]
     if source.suffix == ".cu":
-        command += ["-shared", "-Xcompiler", "-fPIC", "-Xlinker", f"--version-script={script}"]
+        command += ["-shared", "-Xcompiler", "-fPIC", "-Xlinker", f"--version-script={script.name}"]
     else:
-        command += ["-DTENON_THREADS", "-pthread", "-shared", "-fPIC", f"-Wl,--version-script={script}"]
-    return [*command, f"-I{source.parent}", str(source), "-o", str(library)]
+        command += ["-DTENON_THREADS", "-pthread", "-shared", "-fPIC", f"-Wl,--version-script={script.name}"]
+    return [*command, "-I.", source.name, "-o", os.path.relpath(library, source.parent)]
 
 
 def build_library(source: Path, library: Path, cuda: bool) -> None:

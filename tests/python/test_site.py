@@ -41,6 +41,11 @@ with tempfile.TemporaryDirectory() as name:
     check("the page of the Python package lacks Module.set_dims", "set_dims" in python)
     check("it lacks the errors of the loaded code", "RunError" in python)
 
+    said = (work / "source/docs/reference/messages.md").read_text()
+    check("the messages lack what a misspelt dimension is told", "| `… names '…', which the model has not: every extent of" in said)
+    check("they lack remedies", "| `compile where the GPU is, name another target" in said and said.count("` | `") > 100)
+    check("they lack the Python package's", "there is no option '…'" in said)
+
     page = work / "source/docs/text.md"
     text = page.read_text()
     page.write_text(text + "\n[somewhere](nowhere.md)\n")

@@ -1,5 +1,6 @@
 """Modules on a GPU: host arrays, device arrays by DLPack without copies, streams, contexts.
-Needs an NVIDIA GPU and nvcc: run.py is told `cuda` on a machine that has them (torch takes part where it is)."""
+Needs an NVIDIA GPU and nvcc: run.py is told `cuda` on a machine that has them (torch takes part where it is).
+checks_emulated.py runs the same without either."""
 
 import ctypes
 import os
@@ -8,6 +9,7 @@ import unittest
 
 import numpy as np
 import tenon
+from onnx import TensorProto, helper
 from tenon import _native
 
 DIGITS = pathlib.Path(os.environ["TENON_SOURCE_DIR"]) / "examples/digits/digits.onnx"
@@ -34,9 +36,11 @@ def to_host(made):
 
 
 class Cuda(unittest.TestCase):
+    TARGET, OPTIONS = "cuda:native", {}
+
     @classmethod
     def setUpClass(cls):
-        cls.module = tenon.compile(DIGITS, "cuda:native")
+        cls.module = tenon.compile(DIGITS, cls.TARGET, **cls.OPTIONS)
         cls.image = np.random.default_rng(0).uniform(0, 16, (1, 1, 8, 8)).astype("f4")
         cls.expected = tenon.compile(DIGITS, "interpreter")(cls.image)
         cls.module(cls.image)  # a context of the driver's exists
@@ -68,6 +72,16 @@ class Cuda(unittest.TestCase):
         y = self.module(to_device(self.image), stream=stream.value)
         driver("cuStreamSynchronize", stream)
         self.close(to_host(y))
+
+    def test_extents_that_data_decide(self):
+        nodes = [helper.make_node("NonZero", ["x"], ["at"]), helper.make_node("Cast", ["at"], ["y"], to=TensorProto.FLOAT)]
+        info = helper.make_tensor_value_info
+        graph = helper.make_graph(nodes, "found", [info("x", TensorProto.FLOAT, [6])], [info("y", TensorProto.FLOAT, [1, "n"])])
+        module = tenon.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), self.TARGET,
+                               **self.OPTIONS)  # fmt: skip
+        image = np.array([0, 2, 0, 0, 1, 3], "f4")
+        np.testing.assert_array_equal(module(image), [[1, 4, 5]])
+        np.testing.assert_array_equal(to_host(module(to_device(image))), [[1, 4, 5]])
 
     def test_wrong_places(self):
         with self.assertRaisesRegex(tenon.InputError, "it lies on GPU 0, the model runs on the processor"):

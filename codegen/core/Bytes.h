@@ -1,0 +1,12 @@
+// Defines how amounts of memory are written for people.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace tenon {
+
+/// "384 B", "64.6 KiB", "2.1 MiB", "3.4 GiB": bytes themselves below 10 KiB.
+std::string formatBytes(int64_t bytes);
+
+} // namespace tenon
