@@ -10,14 +10,17 @@ using namespace test;
 namespace {
 
 template <class Weights> struct wgmma : Weights {
-  static constexpr const char *name = "wgmma";
   template <class... Args> static auto conv(Args... args) { return cuda::conv_wgmma_sm90(args...); }
   template <class... Args> static auto matmul(Args... args) {
     return cuda::matmul_wgmma_sm90(args...);
   }
 };
-using f16_wgmma = wgmma<warpgroup_weights<f16>>;
-using bf16_wgmma = wgmma<warpgroup_weights<bf16>>;
+struct f16_wgmma : wgmma<warpgroup_weights<f16>> {
+  static constexpr const char *name = "wgmma";
+};
+struct bf16_wgmma : wgmma<warpgroup_weights<bf16>> {
+  static constexpr const char *name = "wgmma";
+};
 struct tf32 : wgmma<tf32_weights> {
   static constexpr const char *name = "tf32";
 };
