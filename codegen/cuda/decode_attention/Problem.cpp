@@ -320,9 +320,18 @@ void DecodeAttentionProblem::writeOperands(StepWriter &out) const {
     return form.group->operand(of.old->inputs[0].source->index())->argumentOf() != nullptr;
   };
   const auto word = [](bool b) { return std::string(b ? "true" : "false"); };
+  const auto isWhole = [&](const JoinedColumns &of) {
+    return llvm::all_of(of.pieces, [&](const ScalarProgram *p) {
+      const unsigned rank = unsigned(p->space.size());
+      return areReadInWholeRuns(
+          out, p->inputs, rank, [](const Strides &s) { return s; }, rank - 1, p->space.back(), 8);
+    });
+  };
   code.line("const auto rows = cuda::make_appended_rows<" + word(keys.moves) + ", " +
-            word(isInput(keys) && isInput(values)) + ">(" + single(out, rowsOf(*keys.old)) +
-            ", new_k, new_v, " + present(keys, k) + ", " + present(values, v) + ");");
+            word(isInput(keys) && isInput(values)) + ", " +
+            word(isWhole(queries) && isWhole(keys.added) && isWhole(values.added)) + ">(" +
+            single(out, rowsOf(*keys.old)) + ", new_k, new_v, " + present(keys, k) + ", " +
+            present(values, v) + ");");
   f.writeRest(out, grouped);
 }
 

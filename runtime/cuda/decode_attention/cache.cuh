@@ -10,27 +10,27 @@ namespace cuda {
 
 /// All keys and values lie where k and v say.
 struct no_appended_rows {
-  static constexpr bool appends = false, moves = false, early = false;
+  static constexpr bool appends = false, moves = false, early = false, whole = false;
 };
 /// Those that k and v have are `past` (fixed or dyn) rows; behind them stand those of new_k and
 /// new_v, operands over (batch..., group, row, column), the same for all of a group. Moves: all
 /// rows are written to present_k and present_v, views likewise, apart from k and v. Otherwise the
 /// new ones alone are, from row 0 of these views on: the cache stays where it is, and they lie
 /// behind its old rows. Early: k and v are inputs of the program, which may be read before the
-/// dependency wait.
-template <bool Moves, bool Early, class Past, class NewK, class NewV, class PresentK,
+/// dependency wait. Whole: what queries and new rows are computed of lies in aligned runs of eight.
+template <bool Moves, bool Early, bool Whole, class Past, class NewK, class NewV, class PresentK,
           class PresentV>
 struct appended_rows {
-  static constexpr bool appends = true, moves = Moves, early = Early;
+  static constexpr bool appends = true, moves = Moves, early = Early, whole = Whole;
   Past past;
   NewK new_k;
   NewV new_v;
   PresentK present_k;
   PresentV present_v;
 };
-template <bool Moves, bool Early, class Past, class NewK, class NewV, class PresentK,
-          class PresentV>
-TENON_FN appended_rows<Moves, Early, Past, NewK, NewV, PresentK, PresentV>
+template <bool Moves, bool Early, bool Whole = false, class Past, class NewK, class NewV,
+          class PresentK, class PresentV>
+TENON_FN appended_rows<Moves, Early, Whole, Past, NewK, NewV, PresentK, PresentV>
 make_appended_rows(Past past, NewK new_k, NewV new_v, PresentK present_k, PresentV present_v) {
   return {past, new_k, new_v, present_k, present_v};
 }
@@ -45,23 +45,6 @@ template <int Columns, class First, class Rest>
 TENON_FN joined_columns<Columns, First, Rest> make_joined_columns(First first, Rest rest) {
   static_assert(Columns % 8 == 0, "no run has columns of both");
   return {first, rest};
-}
-
-/// A run of columns, which begins at a multiple of its length.
-template <int Along, int V, int Columns, class First, class Rest, class Index, int Rank>
-TENON_DEVICE void load_operand(float (&x)[V], const joined_columns<Columns, First, Rest> &of,
-                               const Index (&at)[Rank], int count) {
-  static_assert(Along == Rank - 1 && 8 % V == 0, "no run has columns of both");
-  if (at[Along] < Columns) {
-    load_operand<Along>(x, of.first, at, min_of(count, Columns - int(at[Along])));
-  } else {
-    Index point[Rank];
-    TENON_UNROLL
-    for (int i = 0; i < Rank; ++i)
-      point[i] = at[i];
-    point[Along] -= Columns;
-    load_operand<Along>(x, of.rest, point, count);
-  }
 }
 
 } // namespace cuda

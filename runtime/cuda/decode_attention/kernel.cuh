@@ -30,6 +30,7 @@
 #ifndef TENON_RUNTIME_CUDA_DECODE_ATTENTION_KERNEL_CUH
 #define TENON_RUNTIME_CUDA_DECODE_ATTENTION_KERNEL_CUH
 
+#include "cuda/base/computed.cuh"
 #include "cuda/base/last_to_come.cuh"
 #include "cuda/decode_attention/cache.cuh"
 #include "cuda/decode_attention/geometry.h"
@@ -117,6 +118,8 @@ struct decode_attention_kernel {
     place at(*this);
     at.read_origin(*this);
     warp_rows s;
+    if constexpr (early) // old rows are on their way, and the origin is waited for with the queries
+      load_queries(s, at);
     const index begin = Order::first_key(at.origin, index(0));
     const index end = visible_keys(at.origin, count_of_queries());
     // Whether rows are to be written, and which are brought: all, or those that are seen.
@@ -136,7 +139,8 @@ struct decode_attention_kernel {
         ptx::cp_async_group::commit();
       }
     }
-    load_queries(s, at);
+    if constexpr (!early)
+      load_queries(s, at);
     int stage = 0;
     TENON_NO_UNROLL
     for (int tile = first; tile < all; tile += splits * warps) {
@@ -289,18 +293,32 @@ private:
   template <int Run, class T, class S>
   TENON_DEVICE static void load_columns(element (&to)[Run], const view<T, S> &from,
                                         const index (&point)[rank], int count) {
-    fetch_run(to, from.data + offset(from.strides, point), from.strides.template get<rank - 1>(),
-              count);
+    fetch_run<Rows::whole && Run == 8>(to, from.data + offset(from.strides, point),
+                                       from.strides.template get<rank - 1>(), count);
   }
-  template <int Run, class Operand>
-  TENON_DEVICE static void load_columns(element (&to)[Run], const Operand &from,
+  /// What is computed: operands of whole runs are on their way together.
+  template <int Run, class T, int R, class Operands, class Body>
+  TENON_DEVICE static void load_columns(element (&to)[Run],
+                                        const computed_view<T, R, Operands, Body> &from,
                                         const index (&point)[rank], int count) {
-    float x[Run] = {};
-    if (count > 0)
-      load_operand<rank - 1>(x, from, point, count);
+    operand_runs<Run, Operands> operands;
+    operands.template load<rank - 1, operand_part::all, Rows::whole>(from.ins, point, count);
     TENON_UNROLL
     for (int i = 0; i < Run; ++i)
-      store_element(&to[i], i < count ? x[i] : 0.0f);
+      store_element(&to[i], i < count ? float(operands.call(from.body, i)) : 0.0f);
+  }
+  /// A run begins at a multiple of its length, so that it has columns of one of both.
+  template <int Run, int Columns, class First, class Rest>
+  TENON_DEVICE static void load_columns(element (&to)[Run],
+                                        const joined_columns<Columns, First, Rest> &from,
+                                        const index (&point)[rank], int count) {
+    if (point[rank - 1] < Columns)
+      return load_columns(to, from.first, point, count);
+    index further[rank];
+    TENON_UNROLL
+    for (int i = 0; i < rank; ++i)
+      further[i] = point[i] - (i == rank - 1 ? Columns : 0);
+    load_columns(to, from.rest, further, count);
   }
 
   // --- new rows ---

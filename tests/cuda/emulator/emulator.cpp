@@ -546,7 +546,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *e, cudaGraph_t g, unsigned lon
 cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t e, cudaGraphNode_t node,
                                              const cudaKernelNodeParams *p) {
   for (auto &[original, copy] : e->nodes)
-    if (original == node && original->launch.code == p->func) {
+    if (original == node) { // of another function, too
       copy->launch.set(p->func, p->gridDim, p->blockDim, p->sharedMemBytes, p->kernelParams);
       return cudaSuccess;
     }
