@@ -1,6 +1,7 @@
 // Implements the report of a decoder's interface.
 #include "tools/DecoderReport.h"
 
+#include "codegen/core/Bytes.h"
 #include "codegen/schedule/PackedConstants.h"
 #include "ir/Entries.h"
 #include "tools/Report.h"
@@ -67,7 +68,7 @@ void printRuns(llvm::raw_ostream &os, llvm::ArrayRef<Run> runs) {
       os << "up to " << run.tokens << " tokens";
     os << llvm::format(", estimated %.3g ms", run.microseconds / 1e3);
     if (run.copiedBytes > 0)
-      os << ", " << bytesText(run.copiedBytes) << " of weights once more in another form";
+      os << ", " << formatBytes(run.copiedBytes) << " of weights once more in another form";
     os << '\n';
   }
 }
