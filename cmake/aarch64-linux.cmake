@@ -11,6 +11,11 @@ set(TENON_GNU_LD aarch64-linux-gnu-ld.bfd CACHE STRING "GNU ld of the target")
 # Without the .. in it, which a second configuration resolves: every command would be another one.
 get_filename_component(TENON_AARCH64_ROOT ${CMAKE_CURRENT_LIST_DIR}/../.deps/aarch64 ABSOLUTE)
 set(CMAKE_FIND_ROOT_PATH ${TENON_AARCH64_ROOT})
+# Shared libraries that a module is linked with lie there, too.
+foreach(folder usr/lib lib)
+  string(APPEND CMAKE_MODULE_LINKER_FLAGS_INIT
+         " -L${TENON_AARCH64_ROOT}/${folder}/aarch64-linux-gnu -Wl,-rpath-link,${TENON_AARCH64_ROOT}/${folder}/aarch64-linux-gnu")
+endforeach()
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 # Headers of LLVM, protobuf, fmt and CLI11 are the same for both, those of this machine are taken where
