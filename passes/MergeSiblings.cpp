@@ -6,8 +6,9 @@
 //
 // Factors and biases behind each of them, constants for each column, join likewise. The slices are
 // views, which attention reads where they lie. Products are left alone where maps follow that would
-// have been computed in the same kernel, and where one of them keeps a large machine busy: then
-// nothing is gained. Part of -O3 alone: measured at batch 8 only (docs/kernels.md).
+// have been computed in the same kernel, where one of them keeps a large machine busy, and where
+// rows are so few that reading weights is all that takes time: then nothing is gained. Part of -O2
+// where a target asks for it (TargetTraits::mergedProducts), and of -O3.
 #include "passes/MergeSiblings.h"
 
 #include "passes/Maps.h"
@@ -20,6 +21,8 @@ namespace {
 
 /// Tiles of 128 x 128 from which a product has two for each multiprocessor of a large GPU.
 constexpr int64_t kManyTiles = 256;
+/// Rows up to which kernels of few rows take a product.
+constexpr int64_t kFewRows = 16;
 
 /// A map that adds or multiplies by a constant of each column.
 struct Step {
@@ -62,7 +65,7 @@ llvm::Optional<Step> readStep(Value *&v, int64_t columns) {
       return llvm::None;
     const Literal l = constantValue(map->operand(1 - at));
     const IndexMap &places = indexMap(*map, 1 - at);
-    if (!l || l->element() != Element::F32 || l->size() != columns || l->shape().empty() ||
+    if (!l || l->element() != v->type().element() || l->size() != columns || l->shape().empty() ||
         l->shape().back() != columns || places.back() != int64_t(rank) - 1)
       return llvm::None;
     step.columns.resize(size_t(columns));
@@ -73,8 +76,10 @@ llvm::Optional<Step> readStep(Value *&v, int64_t columns) {
 }
 
 llvm::Optional<Sibling> readSibling(Operation &op) {
-  if (!op.is(Op::MatMul) || op.numOperands() != 2 || op.has("block") ||
-      op.result()->type().element() != Element::F32)
+  if (!op.is(Op::MatMul) || op.numOperands() != 2 || op.has("block"))
+    return llvm::None;
+  const Element e = op.result()->type().element();
+  if (e != Element::F32 && e != Element::F16 && e != Element::BF16)
     return llvm::None;
   Sibling s;
   s.product = &op;
@@ -91,7 +96,7 @@ llvm::Optional<Sibling> readSibling(Operation &op) {
   const Type y = op.result()->type();
   const int64_t rows = y.upperElements() / std::max<int64_t>(1, s.columns());
   const auto tiles = int64_t(llvm::divideCeil(rows, 128) * llvm::divideCeil(s.columns(), 128));
-  return moved && tiles < kManyTiles ? llvm::Optional<Sibling>(s) : llvm::None;
+  return moved && tiles < kManyTiles && rows > kFewRows ? llvm::Optional<Sibling>(s) : llvm::None;
 }
 
 bool isLike(const Sibling &a, const Sibling &b) {
@@ -143,7 +148,7 @@ Value *buildStep(Builder &b, Value *v, llvm::ArrayRef<Sibling> all, size_t i) {
   std::vector<double> values;
   for (const Sibling &s : all)
     values.insert(values.end(), s.steps[i].columns.begin(), s.steps[i].columns.end());
-  Tensor t(Element::F32, {int64_t(values.size())});
+  Tensor t(v->type().element(), {int64_t(values.size())});
   t.fromDoubles(0, t.size(), values.data());
   const unsigned rank = v->type().rank();
   return b

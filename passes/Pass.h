@@ -92,6 +92,8 @@ struct TargetTraits {
   /// not.
   bool float8Products = false;
   std::string whyNoFloat8Products = "the target multiplies no floats of 8 bits";
+  /// Products of one tensor, each too small for the machine, are faster as one.
+  bool mergedProducts = false;
   /// Contractions of bytes take a zero point of their input at no cost.
   bool zeroPoints = true;
   /// Elements of the largest head of attention that kernels take, where these have 16 bits, and

@@ -30,6 +30,7 @@ llvm::ArrayRef<const Tactic *> tactics() {
 void setTraits(llvm::ArrayRef<const TargetLevel *> levels, TargetTraits &traits) {
   // Attention of f32 elements stays apart: there is no kernel of it on this device.
   traits.attentionHead = traits.attentionHeadOfHalves = 0;
+  traits.mergedProducts = true;
   // All levels run what is optimised once: a kernel must be there for each.
   const auto startAt = [&](unsigned sm) {
     return llvm::all_of(levels, [=](const TargetLevel *l) { return l->sm >= sm; });
