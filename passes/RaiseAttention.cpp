@@ -446,7 +446,7 @@ Value *asRows(Builder &b, Value *v, bool swap) {
   return b.transpose(v, perm);
 }
 
-/// For score + x with x in f32, broadcast: x; else null.
+/// For score + x with x in f32 or 16 bits, broadcast: x; else null.
 Value *addedAlone(const Step &step) {
   const Operation &map = *step.map;
   const Operation *sum = isPlainMap(&map, 2) ? soleScalar(map) : nullptr;
@@ -457,7 +457,9 @@ Value *addedAlone(const Step &step) {
   // A map may read an operand of more dimensions than it has, whose others are 1.
   const bool broadcast = x->type().rank() <= scores.rank() &&
                          indexMap(map, 1 - step.score) == broadcastMap(x->type(), scores.shape());
-  return broadcast && x->type().element() == Element::F32 ? x : nullptr;
+  const Element e = x->type().element();
+  const bool wide = e == Element::F32 || e == Element::F16 || e == Element::BF16;
+  return broadcast && wide ? x : nullptr;
 }
 
 /// Operations of a body on which `end` depends, and arguments of it.
@@ -473,8 +475,8 @@ llvm::DenseSet<const Value *> neededFor(const Value *end) {
   return needed;
 }
 
-/// What the map adds to the score where `before` was added already (null: nothing), in f32; over
-/// the dimensions that this depends on, others have extent 1.
+/// What the map adds to the score where `before` was added already (null: nothing), in f32 unless
+/// that is a tensor of 16 bits as it is; over the dimensions that this depends on, others have extent 1.
 Value *biasOf(const Step &step, Value *before, Builder &b) {
   Operation &map = *step.map;
   if (Value *x = before ? nullptr : addedAlone(step))
