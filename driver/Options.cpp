@@ -64,7 +64,8 @@ void declare(CommandLine &app, ModelOptions &o) {
 
 void declare(CommandLine &app, PipelineOptions &o) {
   app.option("-O", o.level,
-             "optimisation level; -O0 runs no pass, -O3 also those whose gain on the target was not measured")
+             "optimisation level; -O0 runs no pass, -O3 also those whose gain on the target was "
+             "not measured")
       .range(0, 3)
       .type("0|1|2|3")
       .showDefault()

@@ -25,8 +25,7 @@ llvm::StringRef optimizationPipeline(unsigned level) {
 }
 
 std::string optimizationPipeline(const TargetTraits &target, unsigned level) {
-  std::string passes =
-      optimizationPipeline(level == 2 && target.mergedProducts ? 3 : level).str();
+  std::string passes = optimizationPipeline(level == 2 && target.mergedProducts ? 3 : level).str();
   if (target.controlFlow)
     return passes;
   // Conditions and trip counts are constants once shape arithmetic is folded.

@@ -476,7 +476,8 @@ llvm::DenseSet<const Value *> neededFor(const Value *end) {
 }
 
 /// What the map adds to the score where `before` was added already (null: nothing), in f32 unless
-/// that is a tensor of 16 bits as it is; over the dimensions that this depends on, others have extent 1.
+/// that is a tensor of 16 bits as it is; over the dimensions that this depends on, others have
+/// extent 1.
 Value *biasOf(const Step &step, Value *before, Builder &b) {
   Operation &map = *step.map;
   if (Value *x = before ? nullptr : addedAlone(step))

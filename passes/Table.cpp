@@ -156,7 +156,8 @@ const PassInfo kTable[] = {
     {Pattern, "narrow-weights.matmul", "matrix products, scales for blocks along k"},
 
     // MergeSiblings.cpp
-    {Pass, "merge-siblings", "products of one tensor become one (CUDA; others: -O3)", runMergeSiblings},
+    {Pass, "merge-siblings", "products of one tensor become one (CUDA; others: -O3)",
+     runMergeSiblings},
     {Pattern, "merge-siblings.products", "with factors and biases of each column behind them"},
 
     // quantize/Quantize.cpp
