@@ -316,8 +316,8 @@ def bound_of(name):
     return next((e for glob, e in ERRORS.items() if fnmatch.fnmatchcase(name, glob)), FP32_ERROR)
 
 
-def bench_layer(model, inputs, arguments, scratch):
-    """{peer: µs} and the error, or the reason why there are none."""
+def bench_layer(model, inputs, arguments, scratch, bound):
+    """{peer: µs} and the error, or the reason why there are none; OpenVINO's error is at most `bound`."""
     path = Path(scratch) / "layer.onnx"
     onnx.save(model, path)
     peer = OnnxRuntime(model, inputs, arguments.threads)
@@ -327,7 +327,7 @@ def bench_layer(model, inputs, arguments, scratch):
     except (BuildError, RuntimeError) as error:
         return None, str(error)
     error = worst_error(ours.results, peer.results)
-    peers = [ours, peer, *openvino_peer(model, inputs, arguments.threads)]
+    peers = [ours, peer, *openvino_peer(model, inputs, arguments.threads, peer.results, bound)]
     times = interleave(peers, arguments.seconds, clock_of(arguments.threads))
     ours.model.close()
     return {name: 1e3 * ms for name, ms in times.items()}, error
@@ -357,7 +357,7 @@ def main():
             for n in (extent, TIMES * extent)[: arguments.sizes]:
                 folder = Path(scratch) / f"{name}-{n}"
                 folder.mkdir()
-                times, error = bench_layer(*make(n), arguments, folder)
+                times, error = bench_layer(*make(n), arguments, folder, bound_of(name))
                 if times is None:
                     failures.append(f"{name}, {n}: {error}")
                     break
