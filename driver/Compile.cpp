@@ -31,10 +31,25 @@ struct CompileArguments {
   ModelOptions model;
   PipelineOptions passes;
   CodeOptions code;
-  std::string output, emit = "code", stage = "scheduled", depfile;
-  double clock = 0;
+  std::string output, emit = "code", stage = "scheduled", depfile, clock;
   bool clockGiven = false, targetGiven = false, stageGiven = false;
 };
+
+/// Hertz of 240000000, 240e6, 240M or 240MHz (also k and G); None where it is no such number.
+llvm::Optional<double> hertz(llvm::StringRef text) {
+  text.consume_back("Hz");
+  const double unit = text.consume_back("k")   ? 1e3
+                      : text.consume_back("M") ? 1e6
+                      : text.consume_back("G") ? 1e9
+                                               : 1;
+  double number = 0;
+  if (text.getAsDouble(number) || !(number > 0) || !std::isfinite(number))
+    return llvm::None;
+  return number * unit;
+}
+
+/// Slower than any core that a model runs on: megahertz are meant.
+constexpr double kSlowestClock = 1e4;
 
 /// A make rule that names every file that was read: those of the options, and `others`.
 std::string depfileText(const CompileArguments &command, llvm::ArrayRef<std::string> others) {
@@ -218,20 +233,21 @@ private:
 
   /// Estimates of microcontrollers count cycles: any clock makes times of them.
   bool checkClock(const Target &target) {
-    if (!command_.clockGiven || (command_.clock > 0 && std::isfinite(command_.clock) &&
-                                 target.levels.front()->megahertz > 0))
+    if (!command_.clockGiven)
       return true;
-    diagnostics().error(
-        "--clock: expected more than 0 MHz, and a target whose estimates are cycles of "
-        "a microcontroller's core, found " +
-        llvm::formatv("{0}", command_.clock).str() + " for " + target.name);
+    const auto clock = hertz(command_.clock);
+    if (clock && *clock >= kSlowestClock && target.levels.front()->megahertz > 0)
+      return true;
+    diagnostics().error("--clock: expected hertz, such as 240M or 240000000, and a target whose "
+                        "estimates are cycles of a microcontroller's core, found " +
+                        command_.clock + " for " + target.name);
     return false;
   }
   void takeClock(const Target &target, CompileSummary &summary) const {
     const double own = target.levels.front()->megahertz;
-    summary.megahertz = command_.clockGiven ? command_.clock : own;
+    summary.megahertz = command_.clockGiven ? *hertz(command_.clock) / 1e6 : own;
     if (command_.clockGiven)
-      summary.estimatedMicroseconds *= own / command_.clock;
+      summary.estimatedMicroseconds *= own / summary.megahertz;
   }
 
   bool emitCode() {
@@ -365,7 +381,7 @@ void declareCompile(CommandLine &app) {
       .type("STAGE")
       .showDefault();
   sub.option("--clock", options->clock, "firmware: the core's clock, for the estimated time")
-      .type("MHZ");
+      .type("HZ");
   sub.option("--depfile", options->depfile, "writes a make rule that names the files read")
       .type("FILE");
   declare(sub, options->model);
