@@ -46,7 +46,16 @@ struct Winograd {
       return Refusal{"groups", ""};
     if (p->width() == 1 || !in.level.family->facts.hosted)
       return Refusal{"no vectors", ""};
+    if (quantizes(*in.form.group))
+      return Refusal{"results in steps, of which the last bits of a sum may make another", ""};
     return p;
+  }
+
+  static bool quantizes(const Operation &group) {
+    return llvm::any_of(group.region(), [](const Operation &op) {
+      return op.is(Op::Map) &&
+             llvm::any_of(op.region(), [](const Operation &s) { return s.is(Op::Quantize); });
+    });
   }
 
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
