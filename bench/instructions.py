@@ -33,7 +33,7 @@ require("numpy", "onnx", "onnxruntime")
 
 import numpy as np
 import onnx
-from cpu import FP32_ERROR, INT8_ERROR, OnnxRuntime, geometric_mean, with_constant_initializers, worst_error
+from cpu import OnnxRuntime, bound_of, geometric_mean, with_constant_initializers, worst_error
 from firmware import counter
 from generated import compile_model, symbol_bindings
 from tenon import build_flags, model_file, table
@@ -122,7 +122,7 @@ def measure(source, arguments, folder):
     words = ["--bind=" + ",".join(f"{k}={v}" for k, v in bindings.items())] if bindings else []
     compile_model(model_file(source), folders[0] / "network.cpp", f"--target={arguments.target}", "-q", *words)
     onnx.save(model, folders[1] / "model.onnx")
-    counts, results = zip(*(instructions(each, inputs, expected, plugin, peer, arguments.library)
+    counts, results = zip(*(instructions(each, inputs, expected, plugin, peer, arguments.peer)
                             for peer, each in enumerate(folders)))  # fmt: skip
     return (*counts, worst_error(*results))
 
@@ -131,12 +131,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     default = os.environ.get("TENON_MODELS") or ROOT.parent / "shared/models"
     parser.add_argument("folder", type=Path, nargs="?", default=Path(default), metavar="DIR")
-    parser.add_argument("--library", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--library", dest="peer", type=Path, required=True, metavar="FILE")
     parser.add_argument("--models", default="*", help="names or globs, comma-separated")
     parser.add_argument("--target", default="cpu:armv8")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the rows as a JSON list")
     arguments = parser.parse_args()
-    arguments.library = arguments.library.resolve()
+    arguments.peer = arguments.peer.resolve()
     rows, failures = [], []
     for source in sorted(p for p in arguments.folder.iterdir() if p.is_dir() and model_file(p)):
         if not any(fnmatch.fnmatchcase(source.name, glob) for glob in arguments.models.split(",")):
@@ -147,7 +147,7 @@ def main():
             except (RuntimeError, OSError) as reason:
                 failures.append(f"{source.name}: {reason}")
                 continue
-        if not error <= (INT8_ERROR if "qdq" in source.name else FP32_ERROR):
+        if not error <= bound_of(source.name):
             failures.append(f"{source.name}: outputs differ by {error:.1e}")
         rows.append({"model": source.name, "tenon": ours, "onnxruntime": theirs, "ratio": ours / theirs,
                      "error": error})  # fmt: skip

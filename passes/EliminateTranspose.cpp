@@ -5,9 +5,10 @@
 //   %u = transpose %m {perm = [0, 2, 1]}
 //   return %u
 //
-// Every step keeps the number of transposes or lowers it, and always goes the same way, so the
-// pass ends. Composition and cancelling are canonicalize's (transpose-of-transpose). What is left
-// is for layout assignment, which makes most transposes views.
+// Every step keeps the number of transposes and goes down, or lowers it, so the pass ends: behind
+// products, a transpose joins one before them (eliminate-transpose.product). Composition and
+// cancelling are canonicalize's (transpose-of-transpose). What is left is for layout assignment,
+// which makes most transposes views.
 #include "passes/EliminateTranspose.h"
 
 #include "passes/Maps.h"
@@ -37,6 +38,20 @@ template <class List> List unpermuted(const List &list, const Ints &perm) {
   for (size_t i = 0; i < perm.size(); ++i)
     out[perm[i]] = list[i];
   return out;
+}
+
+/// The function of `map`, of these operands over another space, whose dimension perm[d] is d.
+Value *mapOver(Builder &b, Operation &map, llvm::ArrayRef<Value *> operands, const IntLists &maps,
+               llvm::ArrayRef<Dim> space, const Ints &perm) {
+  Operation *made = b.map(operands, maps, space, [&](Builder &inner, llvm::ArrayRef<Value *> args) {
+    std::map<const Value *, Value *> values;
+    for (unsigned i = 0; i < args.size(); ++i)
+      values[map.region().argument(i)] = args[i];
+    inlineBody(map.region(), inner, values, perm);
+    Value *y = map.region().terminator()->operand(0);
+    return llvm::SmallVector<Value *, 2>{values.count(y) ? values[y] : y};
+  });
+  return made ? made->result() : nullptr;
 }
 
 // map(transpose_p(x), …) = transpose_p(map(x, …)), where every operand over the whole space is
@@ -78,18 +93,8 @@ bool mapPattern(Operation &op, Rewriter &rw) {
     for (int64_t &d : maps[i])
       d = d < 0 ? -1 : perm[d];
   }
-  Operation *map = b.map(operands, maps, unpermute(result.shape(), perm),
-                         [&](Builder &inner, llvm::ArrayRef<Value *> args) {
-                           std::map<const Value *, Value *> values;
-                           for (unsigned i = 0; i < args.size(); ++i)
-                             values[op.region().argument(i)] = args[i];
-                           inlineBody(op.region(), inner, values, perm);
-                           Value *y = op.region().terminator()->operand(0);
-                           return llvm::SmallVector<Value *, 2>{values.count(y) ? values[y] : y};
-                         });
-  if (!map)
-    return false;
-  return rw.replace(op, b.transpose(map->result(), perm));
+  Value *y = mapOver(b, op, operands, maps, unpermute(result.shape(), perm), perm);
+  return y && rw.replace(op, b.transpose(y, perm));
 }
 
 // reduce_A(transpose_p(x)) = transpose_q(reduce_p(A)(x)), q being what p does to the kept
@@ -349,16 +354,7 @@ private:
         for (int64_t &d : maps[i])
           d = d < 0 ? -1 : int64_t(t.rank()) - 1;
     b.location = map.loc();
-    Operation *made =
-        b.map(operands, maps, t.shape(), [&](Builder &inner, llvm::ArrayRef<Value *> args) {
-          std::map<const Value *, Value *> values;
-          for (unsigned i = 0; i < args.size(); ++i)
-            values[map.region().argument(i)] = args[i];
-          inlineBody(map.region(), inner, values, identityMap(t.rank()));
-          Value *y = map.region().terminator()->operand(0);
-          return llvm::SmallVector<Value *, 2>{values.count(y) ? values[y] : y};
-        });
-    return made ? made->result() : nullptr;
+    return mapOver(b, map, operands, maps, t.shape(), identityMap(t.rank()));
   }
 };
 

@@ -29,16 +29,22 @@
 namespace tenon {
 namespace {
 
+/// The one function that makes `v` of one tensor, point by point; null where there is more.
+Operation *soleFunction(Value *v) {
+  Operation *map = v->def();
+  return isPlainMap(map, 1) && isIdentityMap(indexMap(*map, 0), v->type().rank()) &&
+                 map->operand(0)->type().shape() == v->type().shape()
+             ? soleScalar(*map)
+             : nullptr;
+}
+
 /// For `v` = kind(u), point by point, perhaps with a constant as one operand: u; else null.
 Value *through(Value *v, Op kind, llvm::Optional<double> *constant = nullptr) {
-  Operation *map = v->def();
-  if (!isPlainMap(map, 1) || !isIdentityMap(indexMap(*map, 0), v->type().rank()) ||
-      map->operand(0)->type().shape() != v->type().shape())
-    return nullptr;
-  Operation *s = soleScalar(*map);
-  Value *element = map->region().argument(0);
+  Operation *s = soleFunction(v);
   if (!s || !s->is(kind))
     return nullptr;
+  Operation *map = v->def();
+  Value *element = map->region().argument(0);
   if (!constant)
     return s->numOperands() == 1 && s->operand(0) == element ? map->operand(0) : nullptr;
   if (s->numOperands() != 2)
@@ -149,14 +155,10 @@ bool combines(Operation *map, Op kind, unsigned &whole, unsigned &kept) {
 Value *throughReciprocal(Value *v) {
   if (Value *u = through(v, Op::Reciprocal))
     return u;
-  Operation *map = v->def();
-  if (!isPlainMap(map, 1) || !isIdentityMap(indexMap(*map, 0), v->type().rank()) ||
-      map->operand(0)->type().shape() != v->type().shape())
-    return nullptr;
-  const Operation *s = soleScalar(*map);
-  return s && s->is(Op::Div) && s->operand(1) == map->region().argument(0) &&
+  const Operation *s = soleFunction(v);
+  return s && s->is(Op::Div) && s->operand(1) == v->def()->region().argument(0) &&
                  scalarValue(s->operand(0)) == llvm::Optional<double>(1.0)
-             ? map->operand(0)
+             ? v->def()->operand(0)
              : nullptr;
 }
 
