@@ -253,7 +253,7 @@ llvm::Optional<double> splatValue(const Value *v);
 enum class Stage : uint8_t { Imported, Optimized, Scheduled };
 llvm::StringRef name(Stage s);
 
-/// A model: one graph, and one of each entry (ir/Entries.h); from scheduling on each once a variant.
+/// A model: one graph, and one for each entry (ir/Entries.h); scheduled, one per variant of each.
 class Module {
 public:
   explicit Module(Context &context) : context_(context) {}
