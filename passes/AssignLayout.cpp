@@ -205,6 +205,7 @@ private:
     case Op::Normalize: follow(op); return;
     case Op::Reduce: reduce(op); return;
     case Op::Attention: attention(op); return;
+    case Op::MatMul: product(op); return;
     case Op::Transpose:
     case Op::Reshape:
     case Op::Slice: view(op); return;
@@ -272,6 +273,31 @@ private:
     }
     for (Value *y : op.results())
       setLayout(y, Layout::permuted(c, order));
+  }
+
+  // matmul(a: L) {trans_a} = matmul(transpose a), where L lets the transpose be a view
+  void product(Operation &op) {
+    const char *const flags[] = {"trans_a", "trans_b"};
+    for (unsigned i = 0; i < 2; ++i) {
+      Value *v = op.operand(i);
+      Ints perm = identityMap(v->type().rank());
+      if (v->type().layout().isRowMajor() || perm.size() < 2 || !op.boolAttr(flags[i]))
+        continue;
+      std::swap(perm.back(), perm[perm.size() - 2]);
+      Builder b(&op, context_.diagnostics);
+      b.location = op.loc();
+      Value *t = b.transpose(v, perm);
+      if (llvm::Optional<Layout> l = viewLayout(*t->def());
+          l && l->isRowMajor() && context_.fire("assign-layout.view", op)) {
+        setLayout(t, *l);
+        op.setOperand(i, t);
+        op.set(flags[i], false);
+        changed_ = true;
+      } else {
+        t->def()->erase();
+      }
+    }
+    rowMajorOperands(op);
   }
 
   // attention(q: L, k: L', …) : the layout that makes the transpose behind it row-major

@@ -97,6 +97,90 @@ bool mapPattern(Operation &op, Rewriter &rw) {
   return y && rw.replace(op, b.transpose(y, perm));
 }
 
+/// The transpose or reshape that, through maps that nothing else reads, all large operands of `v`
+/// come of; `v` itself may be its result. Null where there is none, or several.
+Operation *soleMovement(Value *v) {
+  Operation *def = v->def();
+  if (!def || !v->type().layout().isRowMajor())
+    return nullptr;
+  if (def->isAny(Op::Transpose, Op::Reshape))
+    return def;
+  if (!isPlainMap(def, def->numOperands()) || !v->hasOneUse())
+    return nullptr;
+  Operation *found = nullptr;
+  for (unsigned i = 0; i < def->numOperands(); ++i) {
+    Value *operand = def->operand(i);
+    if (constantValue(operand) ||
+        (!readsInPlace(*def, i) && operand->type().elements() != v->type().elements()))
+      continue;
+    Operation *movement = readsInPlace(*def, i) ? soleMovement(operand) : nullptr;
+    if (!movement || (found && found != movement))
+      return nullptr;
+    found = movement;
+  }
+  return found;
+}
+
+/// The map that computes operand i of `map`, too: what both read is an operand once.
+Operation *joined(Builder &b, Operation &map, unsigned i) {
+  Operation &inner = *map.operand(i)->def();
+  llvm::SmallVector<Value *, 8> operands;
+  IntLists maps;
+  auto place = [&](Operation &of, unsigned k) { // among the operands
+    for (unsigned p = 0; p < operands.size(); ++p)
+      if (operands[p] == of.operand(k) && maps[p] == indexMap(of, k))
+        return p;
+    operands.push_back(of.operand(k));
+    maps.push_back(indexMap(of, k));
+    return unsigned(operands.size()) - 1;
+  };
+  llvm::SmallVector<unsigned, 8> ofInner, ofMap;
+  for (unsigned k = 0; k < inner.numOperands(); ++k)
+    ofInner.push_back(place(inner, k));
+  for (unsigned k = 0; k < map.numOperands(); ++k)
+    ofMap.push_back(k == i ? 0 : place(map, k));
+  const Ints same = identityMap(map.result()->type().rank());
+  return b.map(operands, maps, map.result()->type().shape(),
+               [&](Builder &body, llvm::ArrayRef<Value *> args) {
+                 std::map<const Value *, Value *> values;
+                 for (unsigned k = 0; k < ofInner.size(); ++k)
+                   values[inner.region().argument(k)] = args[ofInner[k]];
+                 inlineBody(inner.region(), body, values, same);
+                 Value *made = inner.region().terminator()->operand(0);
+                 for (unsigned k = 0; k < ofMap.size(); ++k)
+                   values[map.region().argument(k)] = k == i ? values.at(made) : args[ofMap[k]];
+                 inlineBody(map.region(), body, values, same);
+                 Value *y = map.region().terminator()->operand(0);
+                 return llvm::SmallVector<Value *, 2>{values.at(y)};
+               });
+}
+
+// map(f(t), g(t)) becomes one map of t, a transpose or a reshape: the other patterns move those on
+// that are read once
+bool joinPattern(Operation &op, Rewriter &rw) {
+  if (!isPlainMap(&op, op.numOperands()))
+    return false;
+  for (unsigned i = 0; i < op.numOperands(); ++i) {
+    Operation *inner = op.operand(i)->def();
+    if (!inner || !inner->is(Op::Map) || !readsInPlace(op, i))
+      continue;
+    Operation *movement = soleMovement(op.operand(i));
+    if (!movement || movement->result()->hasOneUse())
+      continue;
+    for (unsigned k = 0; k < op.numOperands(); ++k) {
+      if (k == i || !readsInPlace(op, k) || soleMovement(op.operand(k)) != movement)
+        continue;
+      if (!rw.fire(op))
+        return false;
+      Builder b = rw.before(op);
+      mergeLocation(b.location, inner->loc());
+      Operation *map = joined(b, op, i);
+      return map && rw.replace(op, map->result());
+    }
+  }
+  return false;
+}
+
 // reduce_A(transpose_p(x)) = transpose_q(reduce_p(A)(x)), q being what p does to the kept
 // dimensions
 bool reducePattern(Operation &op, Rewriter &rw) {
@@ -358,11 +442,7 @@ private:
   }
 };
 
-/// Whether operand i of a map is all of the space, or else depends on the last dimension alone.
-bool readsWhole(const Operation &map, unsigned i) {
-  return map.operand(i)->type().shape() == map.result()->type().shape() &&
-         isIdentityMap(indexMap(map, i), map.result()->type().rank());
-}
+/// Whether operand i of a map depends on the last dimension alone.
 bool readsColumns(const Operation &map, unsigned i) {
   return llvm::all_of(indexMap(map, i), [&](int64_t d) {
     return d < 0 || d == int64_t(map.result()->type().rank()) - 1;
@@ -384,7 +464,7 @@ llvm::Optional<RowWise> rowWise(Value *v) {
       return llvm::None;
     int rows = -1;
     for (unsigned i = 0; i < def->numOperands(); ++i) {
-      if (readsWhole(*def, i) && rows < 0)
+      if (readsInPlace(*def, i) && rows < 0)
         rows = int(i);
       else if (!readsColumns(*def, i))
         return llvm::None;
@@ -461,6 +541,7 @@ bool productPattern(Operation &op, Rewriter &rw) {
 
 const Pattern kPatterns[] = {
     {"eliminate-transpose.map", mapPattern},
+    {"eliminate-transpose.join", joinPattern},
     {"eliminate-transpose.reduce", reducePattern},
     {"eliminate-transpose.softmax", softmaxPattern},
     {"eliminate-transpose.normalize", normalizePattern},

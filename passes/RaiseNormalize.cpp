@@ -294,7 +294,16 @@ bool comesOfNormalize(Value *v) {
 
 bool isRowMajor(const Value *v) { return v->type().layout().isRowMajor(); }
 
-// map(reshape(normalize x), c) = reshape(map(normalize x, c))
+/// Whether a map reads, beside what comes of a normalize, another tensor over its whole space.
+bool joinsAnother(const Operation &map) {
+  for (unsigned i = 0; i < map.numOperands(); ++i)
+    if (readsInPlace(map, i) && !constantValue(map.operand(i)) && !comesOfNormalize(map.operand(i)))
+      return true;
+  return false;
+}
+
+// map(reshape(normalize x), c) = reshape(map(normalize x, c)); where the map joins another tensor,
+// only what nothing else reads, since that tensor is reshaped for it
 bool scalePattern(Operation &op, Rewriter &rw) {
   if (!op.is(Op::Map) || llvm::any_of(op.region(), [](Operation &s) { return s.is(Op::Index); }))
     return false;
@@ -306,6 +315,8 @@ bool scalePattern(Operation &op, Rewriter &rw) {
   }
   if (!reshape || !isRowMajor(reshape->operand(0)) || !llvm::all_of(op.results(), isRowMajor) ||
       !llvm::all_of(op.operands(), isRowMajor))
+    return false;
+  if (joinsAnother(op) && !(reshape->result()->hasOneUse() && reshape->operand(0)->hasOneUse()))
     return false;
   const auto refined = refine(op.result()->type().context(), reshape->operand(0)->type().shape(),
                               iterationSpace(op));

@@ -226,6 +226,8 @@ const PassInfo kTable[] = {
     {Pass, "eliminate-transpose", "moves transposes down until they cancel or reach the outputs",
      runEliminateTranspose},
     {Pattern, "eliminate-transpose.map", "below maps whose large operands are transposed alike"},
+    {Pattern, "eliminate-transpose.join",
+     "maps of one transposed or reshaped tensor that meet again"},
     {Pattern, "eliminate-transpose.reduce", "below reductions"},
     {Pattern, "eliminate-transpose.softmax", "below softmax"},
     {Pattern, "eliminate-transpose.normalize", "below normalize"},

@@ -176,6 +176,20 @@ static bool readsIndex(Region &body) {
   return llvm::any_of(body, [](Operation &s) { return s.is(Op::Index); });
 }
 
+/// Whether a map reads, where it writes, another tensor of its own shape that is neither constant
+/// nor reshaped from the shape `from`: that one would be reshaped instead.
+static bool readsOfOwnShape(const Operation &map, unsigned except, Type from) {
+  for (unsigned i = 0; i < map.numOperands(); ++i) {
+    const Value *v = map.operand(i);
+    const Operation *def = v->def();
+    if (i != except && v->type().shape() == map.result()->type().shape() && readsInPlace(map, i) &&
+        !constantValue(v) &&
+        !(def && def->is(Op::Reshape) && def->operand(0)->type().shape() == from.shape()))
+      return true;
+  }
+  return false;
+}
+
 // map(reshape x, c) = reshape(map(x, c)), where c are scalars, or the reshape only adds or drops
 // extents of 1: reshapes gather behind the computation, where they cancel
 bool reshapeBelowMap(Operation &op, Rewriter &rw) {
@@ -205,6 +219,8 @@ bool reshapeBelowMap(Operation &op, Rewriter &rw) {
     for (unsigned d = 0; d < from.rank(); ++d)
       if (becomes[d] >= 0)
         dims[becomes[d]] = d;
+    if (readsOfOwnShape(op, at, from))
+      return false;
   } else if (!othersScalar) {
     return false;
   }
