@@ -338,11 +338,14 @@ class Module(Decoding):
         run_time_dims: dimensions that are known at run time, with their bounds.
         report: what became of the model (`Report`); `layers` are its steps.
         folder: where the generated files are: source, header, library; None on the interpreter.
+        shared_bytes: of the weights, those that are read in arrays of `compile(shared=…)`.
     """
 
     def __init__(self, interface: Interface, report: Report, *, program: Any = None, interpreted: Any = None,
-                 threads: int = 1, device: int | None = None, folder: Path | None = None):  # fmt: skip
+                 threads: int = 1, device: int | None = None, folder: Path | None = None,
+                 shared_bytes: int = 0):  # fmt: skip
         self._interface, self.report, self.folder = interface, report, folder
+        self.shared_bytes = shared_bytes
         self._program, self._interpreted = program, interpreted
         self._threads, self._device = threads, device
         self._dims: dict[str, int] = {}
