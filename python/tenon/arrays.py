@@ -58,7 +58,8 @@ def read_input(port: Port, value: Any) -> Buffer:
         elements, data = _text_elements(value)
         return Buffer(address_of(elements), value.shape, None, value, (elements, data))
     if value.dtype != port.dtype:
-        raise _wrong_type(port, value.dtype.name, f".astype('{port.element.numpy}')")
+        swapped = "" if value.dtype.isnative else " of the other byte order"
+        raise _wrong_type(port, value.dtype.name + swapped, f".astype('{port.element.numpy}')")
     if port.element.bits < 8:
         packed = pack(np.ascontiguousarray(value), port.element)
         packed = packed if packed.size else np.zeros(1, np.uint8)
@@ -72,7 +73,10 @@ def _made_array(port: Port, value: Any) -> np.ndarray:
     try:
         array = np.asarray(value, dtype=object if port.type == "str" else None)
     except ValueError as error:
-        raise InputError(f"input '{port.name}': {error}") from error
+        raise InputError(f"input '{port.name}': expected numbers in rows of one length, found others: {error}") from error
+    if port.type != "str" and array.dtype.kind not in "biufcV":
+        raise InputError(f"input '{port.name}': expected an array of {port.element.numpy}, found "
+                         f"{type(value).__module__}.{type(value).__qualname__}")  # fmt: skip
     if port.type == "str" or array.dtype == port.dtype:
         return array
     if isinstance(value, np.generic) or not np.can_cast(array.dtype, port.dtype, "same_kind"):

@@ -7,6 +7,7 @@ import os
 import platform
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from .module import Module
 from .report import Report
 
 _RECORD = "module.json"
+_MOST_THREADS = 64  # of a context (runtime/cpu/pool.h)
 
 
 def compile(model: Any, target: str = "cpu:native", *, example_inputs: Sequence[Any] | None = None,
@@ -53,10 +55,15 @@ def compile(model: Any, target: str = "cpu:native", *, example_inputs: Sequence[
     """
     if fallback not in (None, "interpreter"):
         raise TenonError(f"fallback: expected None or 'interpreter', found {fallback!r}")
+    _check_numbers(threads, device)
     source = sources.read(model, example_inputs)
+    if not isinstance(target, str):
+        raise TenonError(f"target: expected a name such as 'cpu:native', found {target!r}; targets() lists them")
     if target == "interpreter":
         return _interpreted(source, options)
     cuda = target.startswith("cuda:")
+    if not cuda and (shared := tuple(shared)):
+        raise TenonError(f"shared: the weights of '{target}' lie in its own memory: expected a target such as 'cuda:native'")
     if target.startswith("mcu:"):
         raise TenonError(f"{target}: the program runs in a firmware image; write its files with generate()")
     try:
@@ -100,6 +107,7 @@ def load(folder: str | os.PathLike[str], *, threads: int = 1, device: int = 0,
     Raises:
         TenonError: there is none.
     """
+    _check_numbers(threads, device)
     place = Path(folder).absolute()
     if not (place / _RECORD).is_file():
         raise TenonError(f"'{place}' holds no compiled module: there is no {_RECORD}")
@@ -114,6 +122,13 @@ def targets() -> dict[str, str]:
 def version() -> str:
     """The compiler's version."""
     return _native.version()
+
+
+def _check_numbers(threads: Any, device: Any) -> None:
+    for name, value, low, high in (("threads", threads, 1, _MOST_THREADS), ("device", device, 0, None)):
+        if not isinstance(value, Integral) or value < low or (high is not None and value > high):
+            expected = f"{low} to {high}" if high is not None else f"{low} or more"
+            raise TenonError(f"{name}: expected {expected}, found {value!r}")
 
 
 def _request(source: sources.Model, target: str, options: dict[str, Any]) -> Any:
@@ -136,7 +151,7 @@ def _with_external_data(base: str) -> str:
     """The key of a model whose own file has the key `base`: with the files that it refers to, which the
     compiler named when it last read it."""
     try:
-        paths = json.loads((cache.folder() / f"{base}.files").read_text())
+        paths = json.loads(cache.read(f"{base}.files"))
     except (OSError, ValueError):
         return base
     return cache.key_of([base.encode(), *(sources.file_digest(Path(path)) for path in paths)])
@@ -154,7 +169,8 @@ def _maker(source: sources.Model, target: str, options: dict[str, Any], base: st
         toolchain.build_library(code, folder / f"{stem}.so", cuda)
         if output.files_read:
             cache.write(f"{base}.files", json.dumps(list(output.files_read)))
-        record = {"stem": stem, "cuda": cuda, "interface": Interface.of(output.interface).to_json(),
+        sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+        record = {"stem": stem, "cuda": cuda, "files": sizes, "interface": Interface.of(output.interface).to_json(),
                   "report": Report.of(output, messages),
                   "weights": [[w.name, w.offset, w.bytes] for w in output.weights]}  # fmt: skip
         (folder / _RECORD).write_text(json.dumps(record, indent=1))
@@ -163,10 +179,11 @@ def _maker(source: sources.Model, target: str, options: dict[str, Any], base: st
 
 
 def _is_whole(folder: Path) -> bool:
-    """Whether a folder of the cache has what `_maker` writes last."""
+    """Whether a folder of the cache has all that `_maker` wrote; the record comes last."""
     try:
-        return "stem" in json.loads((folder / _RECORD).read_text())
-    except (OSError, ValueError):
+        sizes = json.loads((folder / _RECORD).read_text())["files"]
+        return all((folder / name).stat().st_size == size for name, size in sizes.items())
+    except (OSError, ValueError, KeyError):
         return False
 
 
