@@ -64,15 +64,17 @@ public:
   void synchronize(std::uintptr_t stream) {
     check(synchronize_(reinterpret_cast<void *>(stream)), "waiting for the GPU");
   }
-  /// Bytes of the GPU's memory, once the work issued to its default stream is done; in the context
-  /// that frameworks share, since none may be current.
+  /// Bytes of the GPU's memory, once all work issued to it is done; in the context that frameworks
+  /// share, since none may be current.
   std::string read(std::uintptr_t address, size_t bytes, int device) {
     std::string out(bytes, '\0');
     void *context = nullptr;
     check(retain_(&context, device), "using the GPU");
     int code = push_(context);
     if (code == 0) {
-      code = copy_(out.data(), address, bytes);
+      code = wait_();
+      if (code == 0)
+        code = copy_(out.data(), address, bytes);
       pop_(&context);
     }
     release_(device);
@@ -89,6 +91,7 @@ private:
     find(library, free_, "cuMemFree_v2");
     find(library, synchronize_, "cuStreamSynchronize");
     find(library, copy_, "cuMemcpyDtoH_v2");
+    find(library, wait_, "cuCtxSynchronize");
     find(library, retain_, "cuDevicePrimaryCtxRetain");
     find(library, release_, "cuDevicePrimaryCtxRelease_v2");
     find(library, push_, "cuCtxPushCurrent_v2");
@@ -109,6 +112,7 @@ private:
   int (*free_)(unsigned long long) = nullptr;
   int (*synchronize_)(void *) = nullptr;
   int (*copy_)(void *, unsigned long long, size_t) = nullptr;
+  int (*wait_)() = nullptr;
   int (*retain_)(void **, int) = nullptr;
   int (*release_)(int) = nullptr;
   int (*push_)(void *) = nullptr;

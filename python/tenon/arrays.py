@@ -89,12 +89,22 @@ def _wrong_type(port: Port, found: str, remedy: str) -> InputError:
     return InputError(f"input '{port.name}': expected elements of {port.element.numpy}, found {found}{pass_it}")
 
 
+def view_of(array: Any) -> Any:
+    """Where an array with DLPack lies.
+
+    The work that makes the array of a library with streams is ordered by the stream that the call runs on, so no other one
+    has to wait for it (-1); a captured stream must not be waited for."""
+    if type(array).__module__.partition(".")[0] in ("torch", "cupy"):
+        return _native.View(array.__dlpack__(stream=-1))
+    return _native.View(array)
+
+
 def _foreign(port: Port, value: Any, kind: str) -> Buffer:
     """An array of another framework, by DLPack."""
     if getattr(value, "requires_grad", False):
         value = value.detach()
     try:
-        view = _native.View(value)
+        view = view_of(value)
     except TypeError as error:
         raise InputError(f"{kind} '{port.name}': {type(value).__qualname__} gives no DLPack array: {error}") from error
     if view.type != port.element.dlpack:

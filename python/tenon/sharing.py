@@ -73,7 +73,7 @@ def _view(place: int, array: Any, device: int) -> Any:
     if getattr(array, "requires_grad", False):
         array = array.detach()
     try:
-        view = _native.View(array)
+        view = arrays.view_of(array)
     except TypeError as error:
         raise InputError(f"shared: number {place} is no array with DLPack: {error}") from error
     kind, number = view.device

@@ -209,11 +209,24 @@ class Torch(unittest.TestCase):
 
     def test_channels_last(self):
         torch = self.torch
-        network = torch.nn.Conv2d(64, 128, 3, padding=1, bias=False).cuda().half().eval().to(memory_format=torch.channels_last)
-        x = torch.randn(8, 64, 28, 28, device="cuda").half().to(memory_format=torch.channels_last)
+        network = torch.nn.Conv2d(256, 256, 3, padding=1, bias=False).cuda().half().eval().to(memory_format=torch.channels_last)
+        x = torch.randn(8, 256, 28, 28, device="cuda").half().to(memory_format=torch.channels_last)
         modules, y = self.modules(torch.compile(network, backend="tenon"), x)
         self.close(y, network(x))
-        print(f"channels_last: {modules[0].shared_bytes} of {network.weight.nbytes} bytes are shared")
+        self.assertEqual([m.shared_bytes for m in modules], [network.weight.nbytes])
+
+    def test_calls_are_captured(self):
+        torch = self.torch
+        module = tenon.compile(DIGITS, "cuda:native")
+        x, stream, graph = torch.rand(1, 1, 8, 8, device="cuda"), torch.cuda.Stream(), torch.cuda.CUDAGraph()
+        with torch.cuda.stream(stream):
+            module(x)  # makes the stream's context
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph, stream=stream):
+            y = module(x)
+        x.copy_(torch.rand_like(x) * 16)
+        graph.replay()
+        self.close(y, module(x))
 
     def test_streams_and_open_batch(self):
         torch = self.torch
