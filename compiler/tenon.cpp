@@ -96,6 +96,8 @@ private:
     out.nodes = nodesRead(module);
     out.kernelCount = summary.kernels;
     out.weightBytes = summary.weightBytes;
+    for (const WeightPiece &w : summary.weights)
+      out.weights.push_back({w.name, w.at, w.bytes});
     out.arenaBytes = summary.arenaBytes;
     out.stateBytes = summary.stateBytes;
     out.estimatedMicroseconds = summary.estimatedMicroseconds;

@@ -190,6 +190,13 @@ struct Interface {
   std::optional<Decoder> decoder;
 };
 
+/// A constant's bytes among the weights of a CUDA program: `offset` counts from the first byte
+/// behind the weights file's header of 32 bytes.
+struct Weight {
+  std::string name; ///< of the tensor, spelled as an identifier
+  std::int64_t offset = 0, bytes = 0;
+};
+
 struct Output {
   Interface interface;
   /// The C++ or CUDA source first, then its header, and weights where they are a file.
@@ -198,6 +205,7 @@ struct Output {
   std::string target, model;
   std::int64_t nodes = 0, kernelCount = 0;
   std::int64_t weightBytes = 0, arenaBytes = 0, stateBytes = 0;
+  std::vector<Weight> weights;      ///< of CUDA programs, in order of their offsets
   double estimatedMicroseconds = 0; ///< of one run; 0: unknown
   std::vector<Fusion> fusions;
   std::vector<Kernel> kernels;

@@ -17,7 +17,10 @@ constexpr const char *kFooter =
     "\nMODEL is an .onnx file, or a .tn file of any stage: the work goes on from there.\n"
     "`tenon COMMAND --help` lists the options of one command.\n\n"
     "Exit status: 0 done (and outputs matched, where compared); 1 the model or input cannot be\n"
-    "handled, or a comparison failed; 2 wrong usage; 3 a defect of tenon.";
+    "handled, or a comparison failed; 2 wrong usage; 3 a defect of tenon.\n\n"
+    "Environment: CXX, NVCC and CUOBJDUMP name the compilers and the disassembler; TENON_RUN_WITH "
+    "a\n"
+    "command that built programs run under, such as an emulator; NO_COLOR switches colours off.";
 
 } // namespace
 

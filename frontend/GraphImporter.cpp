@@ -7,6 +7,7 @@
 #include "frontend/onnx/Table.h"
 #include "ir/BornExtents.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringSet.h"
 
 namespace tenon::frontend {
@@ -53,6 +54,34 @@ void ModelImport::error(std::string message, llvm::StringRef id, llvm::StringRef
 }
 
 void ModelImport::warning(std::string message) { diagnostics_.warning(std::move(message)); }
+
+void ModelImport::note(std::string text) {
+  for (Diagnostic &d : llvm::reverse(diagnostics_.list()))
+    if (d.severity == Severity::Error) {
+      d.notes.push_back(std::move(text));
+      return;
+    }
+}
+
+std::vector<std::string> ModelImport::inputsOf(Value *v) const {
+  std::vector<std::string> found;
+  llvm::SmallVector<Value *, 8> open{v};
+  llvm::SmallPtrSet<Value *, 16> seen{v};
+  while (!open.empty()) {
+    Value *next = open.pop_back_val();
+    if (const Operation *op = next->def()) {
+      for (Value *operand : op->operands())
+        if (seen.insert(operand).second)
+          open.push_back(operand);
+      continue;
+    }
+    const auto name = llvm::find_if(names, [&](const auto &n) { return n.second == next; });
+    if (name != names.end())
+      found.push_back(name->first);
+  }
+  llvm::sort(found);
+  return found;
+}
 
 Dim ModelImport::newSymbol(Context &context, llvm::StringRef base, int64_t lower, int64_t upper) {
   const std::string stem = base.empty() ? "dim" : base.str();

@@ -84,6 +84,10 @@ struct ModelImport {
   bool failed() const { return failed_ || pending.hasErrors(); }
   void error(std::string message, llvm::StringRef id = "", llvm::StringRef op = "");
   void warning(std::string message);
+  /// Adds to the error that was passed on.
+  void note(std::string text);
+  /// Names of the main graph's inputs that `v` is computed from.
+  std::vector<std::string> inputsOf(Value *v) const;
 
 private:
   friend class ImportTrial;

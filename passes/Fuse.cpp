@@ -160,13 +160,14 @@ private:
       return false;
     const int64_t saved = clusters_.savedBytes(v, p, c);
     if (from.anchor && clusters_[c].anchor)
-      return reject(id, *producer, *map, "the consumer belongs to another anchor already", saved);
+      return reject(id, *producer, *map, "each belongs to a layer with a kernel of its own", saved);
     if (!readsInPlace(*map, i) || (from.anchor && !readInPlaceBy(c, p)))
       return reject(id, *producer, *map, "elements are not read where they are made", saved);
     if (widens(*map) && !widens(*producer) && bitWidth(v->type().element()) <= 8)
-      return reject(id, *producer, *map, "the narrow form is what should be stored", saved);
+      return reject(id, *producer, *map, "stored before it is widened it takes fewer bytes", saved);
     if (widensForSums(*map) && (from.anchor || v->useCount() > 1))
-      return reject(id, *producer, *map, "sums read the narrow form", saved);
+      return reject(id, *producer, *map,
+                    "the sum reads it before it is widened, which is fewer bytes", saved);
     const Cluster &to = clusters_[c];
     Operation *anchor = from.anchor ? from.anchor : to.anchor;
     if (anchor)

@@ -134,7 +134,7 @@ bool Reader::readTensor(Value *tensor, const IndexMap &dims, IntegerSum &out) {
     return readConstant(*l, dims, out.constant);
   Operation *def = tensor->def();
   if (!def)
-    return fail("a float from outside");
+    return fail("it takes a float that no layer quantises");
   if (def->is(Op::Map) && def->numResults() == 1 && tensor->type().element() == Element::F32) {
     mergeLocation(nodes, def->loc());
     return read(def->region().terminator()->operand(0), *def, dims, out);

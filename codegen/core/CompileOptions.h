@@ -58,6 +58,12 @@ struct StepSummary {
   std::vector<std::string> types;
 };
 
+/// A constant's bytes among the weights.
+struct WeightPiece {
+  std::string name; // of the value in the module
+  int64_t at, bytes;
+};
+
 struct CompileSummary {
   int nodes = 0;   // ONNX nodes read
   int kernels = 0; // steps written
@@ -68,7 +74,8 @@ struct CompileSummary {
   double estimatedMicroseconds = 0;
   double megahertz = 0; // microcontrollers: the clock of the estimate
   std::string weightsMode;
-  std::vector<StepSummary> steps; // CUDA only
+  std::vector<StepSummary> steps;   // CUDA only
+  std::vector<WeightPiece> weights; // CUDA only
 };
 
 } // namespace tenon

@@ -314,6 +314,13 @@ private:
     if (info_.hasText)
       textType();
     write(R"(
+/* A piece of the weights that lies in a GPU's memory already. */
+typedef struct @_weights_piece {
+  size_t offset; /* among the weights, a multiple of 64 */
+  size_t bytes;
+  const void *data; /* the same bytes; its address is a multiple of 256 */
+} @_weights_piece;
+
 /* How a model is opened. Begin with $_OPTIONS_INIT, which sets `size`; later versions add
  * members at the end, and a program and a caller of different versions understand each
  * other. What is 0 or NULL is the default. */
@@ -335,8 +342,12 @@ typedef struct @_options {
   void *(*allocate)(void *user, size_t bytes, size_t alignment);
   void (*release)(void *user, void *block);
   void *user;
+  /* On a GPU: pieces of the weights in order of their offsets, which are not copied but read
+   * where they lie. They outlive the model and stay as they are. */
+  const @_weights_piece *shared;
+  size_t shared_count;
 } @_options;
-#define $_OPTIONS_INIT {sizeof(@_options), NULL, NULL, 0, 0, 0, NULL, NULL, NULL}
+#define $_OPTIONS_INIT {sizeof(@_options), NULL, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, 0}
 
 )");
   }

@@ -150,10 +150,22 @@ private:
     const char *const name = i == 0 ? "then_branch" : "else_branch";
     std::vector<Capture> inside;
     regions_[i] = &region;
-    return n.graph.importRegion(n, *graphs[i], name, region, {}, captures, yields[i], nullptr,
-                                &inside) &&
-           checkCount(n, yields[i].size(), n.numOutputs(), "results of the branch") &&
+    if (!n.graph.importRegion(n, *graphs[i], name, region, {}, captures, yields[i], nullptr,
+                              &inside)) {
+      noteWhatDecides(name);
+      return false;
+    }
+    return checkCount(n, yields[i].size(), n.numOutputs(), "results of the branch") &&
            (!rest || n.graph.importContinuation(n, region, name, inside, *rest, yields[i]));
+  }
+
+  /// An error may be in a branch that is never taken: which one is has to be known then.
+  void noteWhatDecides(llvm::StringRef name) {
+    const std::vector<std::string> inputs = n.graph.state.inputsOf(cond);
+    if (inputs.size() == 1)
+      n.graph.state.note("the input " + quoted(inputs[0]) + " decides whether the " + name.str() +
+                         " of " + quoted(n.id) + " is taken: with --bind " + inputs[0] +
+                         "=VALUE only the one that is taken is compiled");
   }
 
   /// Ends both regions; gives the shapes of the results where they differ.

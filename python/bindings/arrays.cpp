@@ -28,6 +28,7 @@ public:
       extents.append(array_.shape(i));
     return nb::tuple(extents);
   }
+  size_t bytes() const { return array_.nbytes(); }
   /// DLPack's code and width of the element type.
   nb::tuple type() const { return nb::make_tuple(array_.dtype().code, array_.dtype().bits); }
   /// DLPack's kind and number of the device.
@@ -63,6 +64,23 @@ public:
   void synchronize(std::uintptr_t stream) {
     check(synchronize_(reinterpret_cast<void *>(stream)), "waiting for the GPU");
   }
+  /// Bytes of the GPU's memory, once all work issued to it is done; in the context that frameworks
+  /// share, since none may be current.
+  std::string read(std::uintptr_t address, size_t bytes, int device) {
+    std::string out(bytes, '\0');
+    void *context = nullptr;
+    check(retain_(&context, device), "using the GPU");
+    int code = push_(context);
+    if (code == 0) {
+      code = wait_();
+      if (code == 0)
+        code = copy_(out.data(), address, bytes);
+      pop_(&context);
+    }
+    release_(device);
+    check(code, "reading memory of the GPU");
+    return out;
+  }
 
 private:
   Driver() {
@@ -72,6 +90,12 @@ private:
     find(library, allocate_, "cuMemAlloc_v2");
     find(library, free_, "cuMemFree_v2");
     find(library, synchronize_, "cuStreamSynchronize");
+    find(library, copy_, "cuMemcpyDtoH_v2");
+    find(library, wait_, "cuCtxSynchronize");
+    find(library, retain_, "cuDevicePrimaryCtxRetain");
+    find(library, release_, "cuDevicePrimaryCtxRelease_v2");
+    find(library, push_, "cuCtxPushCurrent_v2");
+    find(library, pop_, "cuCtxPopCurrent_v2");
   }
   template <class Function> static void find(void *library, Function *&function, const char *name) {
     function = reinterpret_cast<Function *>(dlsym(library, name));
@@ -87,6 +111,12 @@ private:
   int (*allocate_)(unsigned long long *, size_t) = nullptr;
   int (*free_)(unsigned long long) = nullptr;
   int (*synchronize_)(void *) = nullptr;
+  int (*copy_)(void *, unsigned long long, size_t) = nullptr;
+  int (*wait_)() = nullptr;
+  int (*retain_)(void **, int) = nullptr;
+  int (*release_)(int) = nullptr;
+  int (*push_)(void *) = nullptr;
+  int (*pop_)(void **) = nullptr;
 };
 
 /// Memory of GPU `device` as an object with __dlpack__, which frees it.
@@ -120,11 +150,19 @@ void bindArrays(nb::module_ &m) {
       .def(nb::init<nb::ndarray<nb::ro>>(), "array"_a)
       .def_prop_ro("address", &View::address)
       .def_prop_ro("shape", &View::shape)
+      .def_prop_ro("bytes", &View::bytes)
       .def_prop_ro("type", &View::type)
       .def_prop_ro("device", &View::device)
       .def_prop_ro("is_dense", &View::isDense);
   m.def("device_array", &deviceArray, "shape"_a, "code"_a, "bits"_a, "device"_a);
   m.def("resized", &resized, "array"_a, "shape"_a);
+  m.def(
+      "read_memory",
+      [](std::uintptr_t address, size_t bytes, int device) {
+        const std::string read = Driver::get().read(address, bytes, device);
+        return nb::bytes(read.data(), read.size());
+      },
+      "address"_a, "bytes"_a, "device"_a, "Bytes of a GPU's memory.");
   m.def(
       "synchronize",
       [](std::uintptr_t stream) {

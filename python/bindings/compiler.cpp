@@ -186,6 +186,10 @@ void bindOutput(nb::module_ &m) {
       .def_ro("operations", &Kernel::operations)
       .def_ro("traffic_bytes", &Kernel::trafficBytes)
       .def_ro("scratch_bytes", &Kernel::scratchBytes);
+  nb::class_<Weight>(m, "Weight", "A constant's bytes among the weights of a CUDA program.")
+      .def_prop_ro("name", [](const Weight &s) { return text(s.name); })
+      .def_ro("offset", &Weight::offset)
+      .def_ro("bytes", &Weight::bytes);
   nb::class_<Output>(m, "Output", "The files of a program, and what is to be said of it.")
       .def_ro("interface", &Output::interface)
       .def_ro("files", &Output::files)
@@ -194,6 +198,7 @@ void bindOutput(nb::module_ &m) {
       .def_ro("nodes", &Output::nodes)
       .def_ro("kernel_count", &Output::kernelCount)
       .def_ro("weight_bytes", &Output::weightBytes)
+      .def_ro("weights", &Output::weights)
       .def_ro("arena_bytes", &Output::arenaBytes)
       .def_ro("state_bytes", &Output::stateBytes)
       .def_ro("estimated_microseconds", &Output::estimatedMicroseconds)

@@ -6,6 +6,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
@@ -26,7 +27,14 @@ struct RunError : std::runtime_error {
 
 using Addresses = std::vector<std::uintptr_t>;
 
-/// The first version of the generated <prefix>_options: what it does not say keeps its default.
+/// The generated <prefix>_weights_piece.
+struct WeightsPiece {
+  std::size_t offset, bytes;
+  const void *data;
+};
+
+/// The generated <prefix>_options; programs of earlier versions take it where what they do not know
+/// is not set.
 struct Options {
   std::size_t size = sizeof(Options);
   const char *weightsPath = nullptr;
@@ -36,6 +44,8 @@ struct Options {
   void *(*allocate)(void *, std::size_t, std::size_t) = nullptr;
   void (*release)(void *, void *) = nullptr;
   void *user = nullptr;
+  const WeightsPiece *shared = nullptr;
+  std::size_t sharedCount = 0;
 };
 
 /// The generated <prefix>_sampling.
@@ -51,17 +61,25 @@ struct Sampling {
 /// A shared library with one model, and that model on one device.
 class Program {
 public:
+  /// Offset among the weights, bytes, and the address where they lie.
+  using Piece = std::tuple<std::size_t, std::size_t, std::uintptr_t>;
+
   /// `weights`: the file that holds them, where one does. `device`: a GPU's number; none: the
-  /// processor.
+  /// processor. `shared`: pieces of the weights that lie there, in memory that `holds` keeps.
   Program(const std::string &path, const std::string &prefix, std::optional<std::string> weights,
-          std::optional<int> device)
-      : prefix_(prefix), isCuda_(device.has_value()) {
+          std::optional<int> device, const std::vector<Piece> &shared, nb::object holds)
+      : prefix_(prefix), isCuda_(device.has_value()), holds_(std::move(holds)) {
     library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library_)
       throw RunError(dlerror());
     Options options;
     options.weightsPath = weights ? weights->c_str() : nullptr;
     options.device = device.value_or(0);
+    std::vector<WeightsPiece> pieces;
+    for (const auto &[offset, bytes, address] : shared)
+      pieces.push_back({offset, bytes, reinterpret_cast<const void *>(address)});
+    options.shared = pieces.empty() ? nullptr : pieces.data();
+    options.sharedCount = pieces.size();
     check(find<int(const Options *, void **)>("model_open")(&options, &model_));
   }
   // The library stays loaded: threads and exit handlers of a CUDA runtime may still be in it.
@@ -93,6 +111,7 @@ public:
 private:
   const std::string prefix_;
   const bool isCuda_;
+  const nb::object holds_;
   void *library_ = nullptr, *model_ = nullptr;
 };
 
@@ -206,8 +225,8 @@ void bindPrograms(nb::module_ &m) {
   nb::exception<RunError>(m, "RunError", PyExc_RuntimeError);
   nb::class_<Program>(m, "Program", "A compiled model, loaded.")
       .def(nb::init<const std::string &, const std::string &, std::optional<std::string>,
-                    std::optional<int>>(),
-           "path"_a, "prefix"_a, "weights"_a, "device"_a)
+                    std::optional<int>, const std::vector<Program::Piece> &, nb::object>(),
+           "path"_a, "prefix"_a, "weights"_a, "device"_a, "shared"_a, "holds"_a)
       .def_prop_ro("is_cuda", &Program::isCuda);
   nb::class_<Context>(m, "Context", "The memory of one run at a time.")
       .def(nb::init<std::shared_ptr<Program>>(), "program"_a)

@@ -58,7 +58,8 @@ def read_input(port: Port, value: Any) -> Buffer:
         elements, data = _text_elements(value)
         return Buffer(address_of(elements), value.shape, None, value, (elements, data))
     if value.dtype != port.dtype:
-        raise _wrong_type(port, value.dtype.name, f".astype('{port.element.numpy}')")
+        swapped = "" if value.dtype.isnative else " of the other byte order"
+        raise _wrong_type(port, value.dtype.name + swapped, f".astype('{port.element.numpy}')")
     if port.element.bits < 8:
         packed = pack(np.ascontiguousarray(value), port.element)
         packed = packed if packed.size else np.zeros(1, np.uint8)
@@ -72,7 +73,10 @@ def _made_array(port: Port, value: Any) -> np.ndarray:
     try:
         array = np.asarray(value, dtype=object if port.type == "str" else None)
     except ValueError as error:
-        raise InputError(f"input '{port.name}': {error}") from error
+        raise InputError(f"input '{port.name}': expected numbers in rows of one length, found others: {error}") from error
+    if port.type != "str" and array.dtype.kind not in "biufcV":
+        raise InputError(f"input '{port.name}': expected an array of {port.element.numpy}, found "
+                         f"{type(value).__module__}.{type(value).__qualname__}")  # fmt: skip
     if port.type == "str" or array.dtype == port.dtype:
         return array
     if isinstance(value, np.generic) or not np.can_cast(array.dtype, port.dtype, "same_kind"):
@@ -85,12 +89,22 @@ def _wrong_type(port: Port, found: str, remedy: str) -> InputError:
     return InputError(f"input '{port.name}': expected elements of {port.element.numpy}, found {found}{pass_it}")
 
 
+def view_of(array: Any) -> Any:
+    """Where an array with DLPack lies.
+
+    The work that makes the array of a library with streams is ordered by the stream that the call runs on, so no other one
+    has to wait for it (-1); a captured stream must not be waited for."""
+    if type(array).__module__.partition(".")[0] in ("torch", "cupy"):
+        return _native.View(array.__dlpack__(stream=-1))
+    return _native.View(array)
+
+
 def _foreign(port: Port, value: Any, kind: str) -> Buffer:
     """An array of another framework, by DLPack."""
     if getattr(value, "requires_grad", False):
         value = value.detach()
     try:
-        view = _native.View(value)
+        view = view_of(value)
     except TypeError as error:
         raise InputError(f"{kind} '{port.name}': {type(value).__qualname__} gives no DLPack array: {error}") from error
     if view.type != port.element.dlpack:

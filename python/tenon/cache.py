@@ -1,14 +1,17 @@
 """Compiled models by their content, in the user's cache folder.
 
 An entry is a folder called by the hash of all that its content depends on. It appears by one rename, so
-that what is there is whole, whoever else compiles the same at the time."""
+that what is there is whole, whoever else compiles the same at the time. Where the cache cannot be written,
+entries last as long as the process."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import shutil
 import tempfile
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -19,6 +22,29 @@ def folder() -> Path:
         return Path(named).absolute()
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return Path(base) / "tenon"
+
+
+_refused: set[Path] = set()
+
+
+def _writable() -> Path:
+    """Where new entries go: `folder()`, or one of this process where that cannot be written."""
+    place = folder()
+    if place not in _refused:
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=place):
+                return place
+        except OSError as error:
+            _refused.add(place)
+            warnings.warn(f"the cache folder '{place}' cannot be written ({error.strerror}): what is compiled lasts as long "
+                          "as this process; name another folder in TENON_CACHE", stacklevel=2)  # fmt: skip
+    return Path(_of_process().name)
+
+
+@functools.cache
+def _of_process() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="tenon-cache-")
 
 
 def key_of(parts: Iterable[bytes]) -> str:
@@ -37,7 +63,10 @@ def entry(key: str, is_valid: Callable[[Path], bool], make: Callable[[Path], Non
     place = folder() / key
     if place.is_dir() and is_valid(place):
         return place
-    place.parent.mkdir(parents=True, exist_ok=True)
+    if (other := _writable() / key) != place:
+        place = other
+        if place.is_dir() and is_valid(place):
+            return place
     scratch = Path(tempfile.mkdtemp(prefix=f"{key}.", dir=place.parent))
     try:
         make(scratch)
@@ -57,22 +86,36 @@ def entry(key: str, is_valid: Callable[[Path], bool], make: Callable[[Path], Non
 def rename(key: str, other: str) -> Path:
     """Calls the entry `key` by another key, under which there may be one already. A loaded library stays what
     it was by its path, so what has changed gets another one."""
-    place = folder() / other
+    place, now = _writable() / other, _writable() / key
     try:
-        (folder() / key).rename(place)
+        now.rename(place)
     except OSError:
         if not place.is_dir():
             raise
-        shutil.rmtree(folder() / key, ignore_errors=True)
+        shutil.rmtree(now, ignore_errors=True)
     return place
+
+
+def read(name: str) -> str:
+    """What `write` wrote.
+
+    Raises:
+        OSError: there is none.
+    """
+    try:
+        return (folder() / name).read_text()
+    except OSError:
+        if folder() not in _refused:
+            raise
+        return (_writable() / name).read_text()
 
 
 def write(name: str, text: str) -> None:
     """A small file beside the entries, by one rename."""
-    scratch = tempfile.NamedTemporaryFile("w", dir=folder(), prefix=f"{name}.", delete=False)
+    scratch = tempfile.NamedTemporaryFile("w", dir=_writable(), prefix=f"{name}.", delete=False)
     with scratch:
         scratch.write(text)
-    os.replace(scratch.name, folder() / name)
+    os.replace(scratch.name, _writable() / name)
 
 
 def clear() -> None:

@@ -6,21 +6,24 @@ import json
 import os
 import platform
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-from . import _native, cache, options as _options, sources, toolchain
+from . import _native, cache, options as _options, sharing, sources, toolchain
 from .errors import CompileError, TenonError, ToolMissing
 from .interface import Interface
 from .module import Module
 from .report import Report
 
 _RECORD = "module.json"
+_MOST_THREADS = 64  # of a context (runtime/cpu/pool.h)
 
 
 def compile(model: Any, target: str = "cpu:native", *, example_inputs: Sequence[Any] | None = None,
-            threads: int = 1, device: int = 0, fallback: str | None = None, **options: Any) -> Module:  # fmt: skip
+            threads: int = 1, device: int = 0, shared: Iterable[Any] = (), fallback: str | None = None,
+            **options: Any) -> Module:  # fmt: skip
     """Compiles a model, builds the generated file with the system's compiler and loads it.
 
     What was built before of the same content (model, options, versions of Tenon and of the compiler, for
@@ -34,6 +37,9 @@ def compile(model: Any, target: str = "cpu:native", *, example_inputs: Sequence[
         example_inputs: of a `torch.nn.Module`, the tensors that it is exported with.
         threads: worker threads of each context on the processor.
         device: the number of the GPU that a cuda module runs on.
+        shared: of a cuda module, arrays on that GPU (torch's, CuPy's, JAX's), such as a network's parameters. A weight
+            that one of them has byte for byte as kernels want it is read there, and not copied: the arrays have to
+            stay as they are. `Module.shared_bytes` says how much that is.
         fallback: "interpreter" runs the model there where there is no compiler (or no GPU for a cuda target), with
             a warning.
         options: what shapes the program, by the names that `tenon compile --help` has: `bind={"N": 1}`,
@@ -49,10 +55,15 @@ def compile(model: Any, target: str = "cpu:native", *, example_inputs: Sequence[
     """
     if fallback not in (None, "interpreter"):
         raise TenonError(f"fallback: expected None or 'interpreter', found {fallback!r}")
+    _check_numbers(threads, device)
     source = sources.read(model, example_inputs)
+    if not isinstance(target, str):
+        raise TenonError(f"target: expected a name such as 'cpu:native', found {target!r}; targets() lists them")
     if target == "interpreter":
         return _interpreted(source, options)
     cuda = target.startswith("cuda:")
+    if not cuda and (shared := tuple(shared)):
+        raise TenonError(f"shared: the weights of '{target}' lie in its own memory: expected a target such as 'cuda:native'")
     if target.startswith("mcu:"):
         raise TenonError(f"{target}: the program runs in a firmware image; write its files with generate()")
     try:
@@ -71,7 +82,7 @@ def compile(model: Any, target: str = "cpu:native", *, example_inputs: Sequence[
     folder = cache.entry(key, _is_whole, _maker(source, target, options, base, cuda))
     if (whole := _with_external_data(base)) != key:  # known only now
         folder = cache.rename(key, whole)
-    return _opened(folder, (source, target, options), threads, device)
+    return _opened(folder, (source, target, options), threads, device, shared)
 
 
 def generate(model: Any, target: str = "cpu:native", *, example_inputs: Sequence[Any] | None = None,
@@ -89,16 +100,18 @@ def generate(model: Any, target: str = "cpu:native", *, example_inputs: Sequence
     return {file.name: file.bytes for file in output.files}
 
 
-def load(folder: str | os.PathLike[str], *, threads: int = 1, device: int = 0) -> Module:
-    """The module that `Module.save` copied to `folder`.
+def load(folder: str | os.PathLike[str], *, threads: int = 1, device: int = 0,
+         shared: Iterable[Any] = ()) -> Module:  # fmt: skip
+    """The module that `Module.save` copied to `folder`; arguments as of `compile`.
 
     Raises:
         TenonError: there is none.
     """
+    _check_numbers(threads, device)
     place = Path(folder).absolute()
     if not (place / _RECORD).is_file():
         raise TenonError(f"'{place}' holds no compiled module: there is no {_RECORD}")
-    return _opened(place, None, threads, device)
+    return _opened(place, None, threads, device, shared)
 
 
 def targets() -> dict[str, str]:
@@ -109,6 +122,13 @@ def targets() -> dict[str, str]:
 def version() -> str:
     """The compiler's version."""
     return _native.version()
+
+
+def _check_numbers(threads: Any, device: Any) -> None:
+    for name, value, low, high in (("threads", threads, 1, _MOST_THREADS), ("device", device, 0, None)):
+        if not isinstance(value, Integral) or value < low or (high is not None and value > high):
+            expected = f"{low} to {high}" if high is not None else f"{low} or more"
+            raise TenonError(f"{name}: expected {expected}, found {value!r}")
 
 
 def _request(source: sources.Model, target: str, options: dict[str, Any]) -> Any:
@@ -131,7 +151,7 @@ def _with_external_data(base: str) -> str:
     """The key of a model whose own file has the key `base`: with the files that it refers to, which the
     compiler named when it last read it."""
     try:
-        paths = json.loads((cache.folder() / f"{base}.files").read_text())
+        paths = json.loads(cache.read(f"{base}.files"))
     except (OSError, ValueError):
         return base
     return cache.key_of([base.encode(), *(sources.file_digest(Path(path)) for path in paths)])
@@ -149,28 +169,36 @@ def _maker(source: sources.Model, target: str, options: dict[str, Any], base: st
         toolchain.build_library(code, folder / f"{stem}.so", cuda)
         if output.files_read:
             cache.write(f"{base}.files", json.dumps(list(output.files_read)))
-        record = {"stem": stem, "cuda": cuda, "interface": Interface.of(output.interface).to_json(),
-                  "report": Report.of(output, messages)}  # fmt: skip
+        sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+        record = {"stem": stem, "cuda": cuda, "files": sizes, "interface": Interface.of(output.interface).to_json(),
+                  "report": Report.of(output, messages),
+                  "weights": [[w.name, w.offset, w.bytes] for w in output.weights]}  # fmt: skip
         (folder / _RECORD).write_text(json.dumps(record, indent=1))
 
     return make
 
 
 def _is_whole(folder: Path) -> bool:
-    """Whether a folder of the cache has what `_maker` writes last."""
+    """Whether a folder of the cache has all that `_maker` wrote; the record comes last."""
     try:
-        return "stem" in json.loads((folder / _RECORD).read_text())
-    except (OSError, ValueError):
+        sizes = json.loads((folder / _RECORD).read_text())["files"]
+        return all((folder / name).stat().st_size == size for name, size in sizes.items())
+    except (OSError, ValueError, KeyError):
         return False
 
 
-def _opened(folder: Path, source: Any, threads: int, device: int) -> Module:
+def _opened(folder: Path, source: Any, threads: int, device: int, shared: Iterable[Any]) -> Module:
     record = json.loads((folder / _RECORD).read_text())
     stem, number = record["stem"], device if record["cuda"] else None
     weights = folder / f"{stem}.weights"
-    program = _native.Program(str(folder / f"{stem}.so"), stem, str(weights) if weights.exists() else None, number)
+    found = sharing.Shared()
+    if number is not None and weights.exists():
+        table = [sharing.Weight(*row) for row in record.get("weights", ())]
+        found = sharing.find(weights, table, shared, number)
+    program = _native.Program(str(folder / f"{stem}.so"), stem, str(weights) if weights.exists() else None, number,
+                              list(found.pieces), found.holds)  # fmt: skip
     return Module(Interface.from_json(record["interface"]), Report.from_json(record["report"], source),
-                  program=program, threads=threads, device=number, folder=folder)  # fmt: skip
+                  program=program, threads=threads, device=number, folder=folder, shared_bytes=found.bytes)  # fmt: skip
 
 
 def _interpreted(source: sources.Model, options: dict[str, Any]) -> Module:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from pathlib import Path
 
@@ -14,6 +15,7 @@ _THREE = ["  +##+  ", "  ++##  ", "    ##  ", "   ##+  ", "   +##  ", "     ## "
 
 
 def main() -> None:
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `… | head` ends it without a word
     model = Path(__file__).parent / "data" / "digits.onnx"
     start = time.perf_counter()
     digits = tenon.compile(model, fallback="interpreter")

@@ -1,7 +1,8 @@
 """`torch.compile(module, backend="tenon")`: each graph that torch captures becomes a Tenon module.
 
 A graph is exported to ONNX in memory and compiled for the device of its tensors; parameters are taken as they
-are then; after a change of theirs the graph is compiled again. Where torch breaks the graph, each part is
+are then; after a change of theirs that torch counts the graph is compiled again. On a GPU those are read where they
+lie that kernels want in that layout, the others are copied. Where torch breaks the graph, each part is
 compiled by itself. A graph that Tenon or the exporter refuses, or whose results need gradients, runs in
 torch, with a warning that says why. A module serves extents that torch leaves open from 1 up to the next
 power of two.
@@ -13,7 +14,7 @@ from __future__ import annotations
 import copy
 import logging
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -136,7 +137,7 @@ class _CompiledGraph:
             shape = tuple(_room(size) if axis in self._open[index] else size for axis, size in enumerate(value.shape))
             return shape, value.dtype, value.device
         # Training changes parameters in place.
-        return (id(value), value._version) if isinstance(value, torch.Tensor) else value
+        return (id(value), value._version, value.data_ptr()) if isinstance(value, torch.Tensor) else value
 
     def _module(self, arguments: Sequence[Any]) -> Module | None:
         """A module for arguments like these; with extents left open where they can be."""
@@ -165,7 +166,9 @@ class _CompiledGraph:
         on_gpu = any(tensor.is_cuda for tensor in tensors)
         target = self._target or ("cuda:native" if on_gpu else "cpu:native")
         if on_gpu:
-            options["device"] = next(tensor.device.index for tensor in tensors if tensor.is_cuda)
+            options["device"] = device = next(tensor.device.index for tensor in tensors if tensor.is_cuda)
+            fixed = [value for index, value in enumerate(arguments) if index not in self._open]
+            options["shared"] = list(_in_memory_order(fixed, device))
         module = compile(model, target, **options)
         if len(module.inputs) != len(free):
             raise TenonError("the exported graph takes other inputs than the captured one")
@@ -175,6 +178,16 @@ class _CompiledGraph:
         nodes = [node.name for node in self._graph.graph.nodes if node.op.startswith("call")]
         part = f"{nodes[0]} … {nodes[-1]} ({len(nodes)} operations)" if nodes else "an empty graph"
         warnings.warn(f"tenon: torch runs the subgraph {part}: {why}", stacklevel=3)
+
+
+def _in_memory_order(values: Iterable[Any], device: int) -> Iterator[torch.Tensor]:
+    """Dense tensors on the GPU `device`, their dimensions in the order in which they lie in memory."""
+    for value in values:
+        if isinstance(value, torch.Tensor) and value.is_cuda and value.device.index == device:
+            axes = sorted(range(value.dim()), key=lambda axis: -value.stride(axis))
+            dense = value.detach().permute(axes)
+            if dense.is_contiguous():
+                yield dense
 
 
 def _room(size: int) -> int:

@@ -43,7 +43,7 @@ class BuildError(TenonError):
         self.command, self.log = tuple(command), log
         said = log.splitlines()
         # Linkers do not call what is wrong an error; the compiler that started one does, and says no more.
-        lines = [line for line in said if "error" in line and not line.startswith("collect2")] or said
+        lines = [line for line in said if "error" in line and not line.startswith("collect2")] or said or ["it said nothing"]
         super().__init__("building the generated code failed: "
                          + "\n".join([shlex.join(command), *lines[:20]]))  # fmt: skip
 

@@ -184,19 +184,20 @@ class Interface:
         known = {d.name: d for d in self.dims}
         for port, shape in zip(self.inputs, shapes):
             if len(shape) != len(port.extents):
-                raise _wrong_shape(port, shape, f"it has {len(port.extents)} dimensions")
+                raise _wrong_shape(port, shape, f"expected {len(port.extents)} dimensions, found {len(shape)}")
         # What stands alone first: expressions may need it.
-        pairs = [(port, shape, extent, found) for port, shape in zip(self.inputs, shapes)
-                 for extent, found in zip(port.extents, shape)]  # fmt: skip
-        for port, shape, extent, found in sorted(pairs, key=lambda pair: len(pair[2].formula)):
+        pairs = [(port, shape, axis, extent) for port, shape in zip(self.inputs, shapes)
+                 for axis, extent in enumerate(port.extents)]  # fmt: skip
+        for port, shape, axis, extent in sorted(pairs, key=lambda pair: len(pair[3].formula)):
+            found = shape[axis]
             unknown = [name for name in extent.symbols if name not in dims]
             if any(known[name].carried for name in unknown):
                 continue  # the context knows how long its caches are
             if len(unknown) == 1:
                 dims[unknown[0]] = _solved(port, shape, extent, found, known[unknown[0]], dims)
             elif not unknown and (expected := extent.value(dims)) != found:
-                why = f"{extent} is {expected}" if extent.symbols else f"expected {expected}"
-                raise _wrong_shape(port, shape, f"{why}, found {found}")
+                why = f"{extent} is {expected}, found {found}" if extent.symbols else _opening(port, axis, expected, found)
+                raise _wrong_shape(port, shape, why)
 
 
 def _decoder(native: Any) -> Decoder | None:
@@ -216,10 +217,18 @@ def _solved(port: Port, shape: tuple[int, ...], extent: Extent, found: int, symb
         else:
             high = middle
     if extent.value({**dims, symbol.name: low}) != found:
-        raise _wrong_shape(port, shape, f"{extent} is {found} for no {symbol.name} from {symbol.low} to "
-                                        f"{symbol.high}; compile with ranges={{'{symbol.name}': (low, high)}} "
-                                        "for others")  # fmt: skip
+        why = f"it is {symbol.low} to {symbol.high}" if str(extent) == symbol.name else \
+            f"for no {symbol.name} from {symbol.low} to {symbol.high} is {extent} {found}"  # fmt: skip
+        raise _wrong_shape(port, shape, f"{why}; compile with ranges={{'{symbol.name}': (low, high)}} for others")
     return low
+
+
+def _opening(port: Port, axis: int, expected: int, found: int) -> str:
+    """That an extent is fixed, and what opens it."""
+    names = [repr(e) for e in port.shape]
+    names[axis] = "'N'"
+    return (f"expected {expected}, found {found}; to leave it open compile with shapes={{'{port.name}': ({', '.join(names)})}}, "
+            f"ranges={{'N': (1, {max(found, expected)})}}")  # fmt: skip
 
 
 def _wrong_shape(port: Port, shape: tuple[int, ...], why: str) -> InputError:

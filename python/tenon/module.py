@@ -299,7 +299,8 @@ def _arguments(interface: Interface, args: Sequence[Any], named: Mapping[str, An
         args, named = (), {**args[0], **named}
     names = [port.name for port in interface.inputs]
     if len(args) > len(names):
-        raise InputError(f"expected {len(names)} inputs ({', '.join(names)}), found {len(args)}")
+        count = "1 input" if len(names) == 1 else f"{len(names)} inputs"
+        raise InputError(f"expected {count} ({', '.join(names)}), found {len(args)}")
     values = dict(zip(names, args))
     for name, value in named.items():
         if name not in names:
@@ -323,7 +324,8 @@ def _given_outputs(interface: Interface, out: Any) -> list[Any]:
         return [out.get(name) for name in names]
     listed = list(out) if isinstance(out, (list, tuple)) else [out]
     if len(listed) != len(names):
-        raise InputError(f"out: expected {len(names)} arrays ({', '.join(names)}), found {len(listed)}")
+        count = "1 array" if len(names) == 1 else f"{len(names)} arrays"
+        raise InputError(f"out: expected {count} ({', '.join(names)}), found {len(listed)}")
     return listed
 
 
@@ -338,11 +340,14 @@ class Module(Decoding):
         run_time_dims: dimensions that are known at run time, with their bounds.
         report: what became of the model (`Report`); `layers` are its steps.
         folder: where the generated files are: source, header, library; None on the interpreter.
+        shared_bytes: of the weights, those that are read in arrays of `compile(shared=…)`.
     """
 
     def __init__(self, interface: Interface, report: Report, *, program: Any = None, interpreted: Any = None,
-                 threads: int = 1, device: int | None = None, folder: Path | None = None):  # fmt: skip
+                 threads: int = 1, device: int | None = None, folder: Path | None = None,
+                 shared_bytes: int = 0):  # fmt: skip
         self._interface, self.report, self.folder = interface, report, folder
+        self.shared_bytes = shared_bytes
         self._program, self._interpreted = program, interpreted
         self._threads, self._device = threads, device
         self._dims: dict[str, int] = {}
@@ -428,10 +433,17 @@ class Module(Decoding):
         return self._only
 
     def save(self, folder: str | Path) -> None:
-        """Copies source, header, library and weights to a folder, from where `tenon.load` takes them."""
+        """Copies source, header, library and weights to a folder, from where `tenon.load` takes them.
+
+        Raises:
+            TenonError: the module runs on the interpreter, or the folder cannot be written.
+        """
         if self.folder is None:
             raise TenonError("the interpreter has no generated files")
-        shutil.copytree(self.folder, folder, dirs_exist_ok=True)
+        try:
+            shutil.copytree(self.folder, folder, dirs_exist_ok=True)
+        except OSError as error:
+            raise TenonError(f"cannot save to '{folder}': {error.strerror or error}") from error
 
     def __repr__(self) -> str:
         return (f"<tenon.Module for {self.target}: {', '.join(map(str, self.inputs))} -> "

@@ -468,7 +468,8 @@ int open_model(const program &p, const Options *given, Model **out) {
   if (!out)
     return invalid_argument;
   *out = nullptr;
-  if (!read_options(given, o) || !o.allocate != !o.release || o.device != 0 || o.threads < 0)
+  if (!read_options(given, o) || !o.allocate != !o.release || o.device != 0 || o.threads < 0 ||
+      o.shared_count != 0)
     return invalid_argument;
   const memory_source memory = o.allocate ? memory_source{o.allocate, o.release, o.user}
                                           : memory_source{heap_allocate, heap_release, nullptr};
@@ -567,7 +568,7 @@ int open_only_model(const Options *given, const Model *only, Model **out) {
   if (!out)
     return invalid_argument;
   *out = nullptr;
-  if (!read_options(given, o) || o.device != 0 || o.threads < 0)
+  if (!read_options(given, o) || o.device != 0 || o.threads < 0 || o.shared_count != 0)
     return invalid_argument;
   if (o.allocate || o.release)
     return unsupported;

@@ -75,11 +75,15 @@ class Digits(unittest.TestCase):
         for arguments, words in [
             ((self.image.astype("f8"),), "input 'image': expected elements of float32, found float64; pass it as x.astype"),
             ((self.image[0],), r"input 'image': expected the shape \[1, 1, 8, 8\], found \[1, 8, 8\]"),
-            ((np.zeros((1, 1, 8, 9), "f4"),), "expected 8, found 9"),
-            ((self.image, self.image), r"expected 1 inputs \(image\), found 2"),
+            ((np.zeros((1, 1, 8, 9), "f4"),),
+             r"expected 8, found 9; to leave it open compile with shapes=\{'image': \(1, 1, 8, 'N'\)\}, ranges=\{'N': \(1, 9\)\}"),
+            ((self.image, self.image), r"expected 1 input \(image\), found 2"),
             ((), "no value for input image: float32"),
             (({"picture": self.image},), "there is no input 'picture'; there are image"),
-            (("text",), "input 'image'"),
+            (("text",), "expected an array of float32, found builtins.str"),
+            (([[1, 2], [3]],), "rows of one length"),
+            ((self.image[..., 0],), "expected 4 dimensions, found 3"),
+            ((self.image.astype(">f4"),), "found float32 of the other byte order"),
         ]:  # fmt: skip
             with self.assertRaisesRegex(tenon.InputError, words):
                 self.module(*arguments)
@@ -165,6 +169,13 @@ class Settings(unittest.TestCase):
         with self.assertRaisesRegex(tenon.TenonError, "there is no file '/nowhere.onnx'"):
             tenon.compile("/nowhere.onnx")
 
+    def test_arguments_that_are_none(self):
+        for arguments, words in [({"threads": 0}, "threads: expected 1 to 64, found 0"), ({"threads": "2"}, "threads: .*'2'"),
+                                 ({"device": -1}, "device: expected 0 or more"), ({"target": None}, "target: expected a name"),
+                                 ({"shared": [np.zeros(1)]}, "shared: the weights of 'cpu:native' lie in its own memory")]:  # fmt: skip
+            with self.assertRaisesRegex(tenon.TenonError, words):
+                tenon.compile(DIGITS, **arguments)
+
     def test_refusals_are_messages(self):
         with self.assertRaises(tenon.CompileError) as caught:
             tenon.compile(model([helper.make_node("Frobnicate", ["x"], ["y"], "strange")],
@@ -193,7 +204,7 @@ class Dimensions(unittest.TestCase):
             np.testing.assert_array_equal(minus, -(x + y))
         with self.assertRaisesRegex(tenon.InputError, "input 'y': expected the shape .N, 4., found .2, 4.: N is 3, found 2"):
             module(np.zeros((3, 4), "f4"), np.zeros((2, 4), "f4"))
-        with self.assertRaisesRegex(tenon.InputError, "for no N from 1 to 8; compile with ranges"):
+        with self.assertRaisesRegex(tenon.InputError, "it is 1 to 8; compile with ranges"):
             module(np.zeros((9, 4), "f4"), np.zeros((9, 4), "f4"))
         with self.assertRaisesRegex(tenon.InputError, "there is no run-time dimension 'M'"):
             module.set_dims(M=3)
@@ -212,7 +223,7 @@ class Dimensions(unittest.TestCase):
         module = tenon.compile(made, bind={"w": "h*2"}, ranges={"h": (1, 16)})
         x = np.arange(10, dtype="f4").reshape(1, 1, 10)
         np.testing.assert_array_equal(module(x), x[..., 1::2])
-        with self.assertRaisesRegex(tenon.InputError, "for no h from 1 to 16"):
+        with self.assertRaisesRegex(tenon.InputError, "for no h from 1 to 16 is .h . 2. 9"):
             module(x[..., :9])
 
     def test_data_decide(self):
@@ -317,9 +328,11 @@ class Cache(unittest.TestCase):
                     tenon.compile(pointwise(), "cpu:generic", bind={"N": 2})
             self.assertEqual([p.name for p in pathlib.Path(folder).iterdir()], [first.folder.name])
             # What is not whole is made again.
+            ones = np.ones((1, 4), "f4")
             (first.folder / "module.json").write_text("{")
-            np.testing.assert_array_equal(tenon.compile(pointwise(), "cpu:generic", bind={"N": 1})(
-                np.ones((1, 4), "f4"), np.ones((1, 4), "f4"))[0], 2)  # fmt: skip
+            np.testing.assert_array_equal(tenon.compile(pointwise(), "cpu:generic", bind={"N": 1})(ones, ones)[0], 2)
+            next(first.folder.glob("*.so")).unlink()
+            np.testing.assert_array_equal(tenon.compile(pointwise(), "cpu:generic", bind={"N": 1})(ones, ones)[0], 2)
             cache.clear()
             self.assertFalse(os.path.exists(folder))
             os.mkdir(folder)
@@ -334,6 +347,20 @@ class Cache(unittest.TestCase):
             self.assertEqual(tenon.compile(path, "cpu:generic")(zero)[0], 1)
             (path.parent / "weights.bin").write_bytes(np.full(300, 7, "f4").tobytes())
             self.assertEqual(tenon.compile(path, "cpu:generic")(zero)[0], 7)
+
+    def test_folders_that_cannot_be_written(self):
+        x = np.ones((2, 4), "f4")
+        with tempfile.TemporaryDirectory() as folder:
+            # A file stands where the folder would be: nobody can write there, not even root.
+            (pathlib.Path(folder) / "cache").touch()
+            with mock.patch.dict(os.environ, {"TENON_CACHE": f"{folder}/cache/tenon"}):
+                with self.assertWarnsRegex(UserWarning, "cannot be written .*; name another folder in TENON_CACHE"):
+                    first = tenon.compile(pointwise(), "cpu:generic", bind={"N": 2})
+                np.testing.assert_array_equal(first(x, x)[0], 2 * x)
+                with mock.patch.object(tenon.toolchain, "build_library", side_effect=AssertionError):
+                    self.assertEqual(tenon.compile(pointwise(), "cpu:generic", bind={"N": 2}).folder, first.folder)
+                with self.assertRaisesRegex(tenon.TenonError, "cannot save to"):
+                    first.save(f"{folder}/cache")
 
     def test_where_it_is(self):
         with mock.patch.dict(os.environ, {"XDG_CACHE_HOME": "/somewhere"}):

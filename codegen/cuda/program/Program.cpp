@@ -311,6 +311,7 @@ private:
   void summarize() {
     summary_.kernels = int(stepTexts_.size());
     summary_.weightBytes = int64_t(weights_->size());
+    summary_.weights = weights_->pieces();
     summary_.weightsMode = inlined() ? "inline" : incbin() ? "incbin" : "file";
     if (!inlined() && !incbin() && !weights_->empty())
       info_.weightsFile = options_.stem + ".weights";

@@ -35,16 +35,17 @@ void WeightImage::merge(Plan &plan) {
   for (BufferInfo &b : plan.buffers) {
     if (b.home != Home::Weights)
       continue;
-    b.at = int64_t(place(PackedConstant(*b.values.front()->def())));
-    for (Value *v : b.values) {
-      Placement &p = plan.placements[v];
+    const Value *v = b.values.front();
+    b.at = int64_t(place(PackedConstant(*v->def()), v->hint()));
+    for (Value *of : b.values) {
+      Placement &p = plan.placements[of];
       p.at = b.at + p.offset;
     }
   }
   room_ = other_ = {};
 }
 
-size_t WeightImage::place(PackedConstant constant) {
+size_t WeightImage::place(PackedConstant constant, llvm::StringRef name) {
   const llvm::StringRef packed = constant.bytes(room_);
   const uint64_t content = contentHash(packed);
   auto [begin, end] = byContent_.equal_range(content);
@@ -69,8 +70,15 @@ size_t WeightImage::place(PackedConstant constant) {
   size_ += llvm::alignTo(packed.size(), kAlignment);
   constant.leaveMemory();
   byContent_.insert({content, pieces_.size()});
-  pieces_.push_back({at, std::move(constant)});
+  pieces_.push_back({at, std::move(constant), name.str()});
   return at;
+}
+
+std::vector<WeightPiece> WeightImage::pieces() const {
+  std::vector<WeightPiece> all;
+  for (const Piece &p : pieces_)
+    all.push_back({p.name, int64_t(p.at), int64_t(p.constant.size())});
+  return all;
 }
 
 void WeightImage::write(llvm::raw_ostream &os) const {

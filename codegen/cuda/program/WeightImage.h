@@ -1,6 +1,7 @@
 // Defines WeightImage: the constants of all variants of a CUDA file, packed, each content once.
 #pragma once
 
+#include "codegen/core/CompileOptions.h"
 #include "codegen/memory/Packing.h"
 #include "codegen/memory/Plan.h"
 
@@ -22,6 +23,8 @@ public:
   /// Without the header.
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
+  /// The constants in their order; of equal ones the first.
+  std::vector<WeightPiece> pieces() const;
   /// Of all bytes; once everything is merged.
   uint64_t hash() const { return hash_.end(); }
   /// The image without the header.
@@ -32,11 +35,12 @@ public:
 
 private:
   /// Where a constant stands: its place, or that of an equal one.
-  size_t place(PackedConstant constant);
+  size_t place(PackedConstant constant, llvm::StringRef name);
 
   struct Piece {
     size_t at;
     PackedConstant constant;
+    std::string name;
   };
   std::vector<Piece> pieces_; // in their order
   size_t size_ = 0;

@@ -94,7 +94,8 @@ inline status open_graph(context &c, run_graph &g, const variant_table &v) {
   g.where.memory = c.memory;
   g.where.cleared = c.memory + aligned(whole.arena_bytes);
   g.where.states = g.where.cleared + aligned(whole.zeroed_bytes);
-  g.where.weights = m.weights;
+  g.where.weights = m.weights.ranges;
+  g.where.weight_ranges = m.weights.count;
   g.where.inputs = g.inputs;
   g.where.outputs = g.outputs;
   g.where.dims = c.dims;

@@ -13,12 +13,20 @@ namespace detail {
 constexpr size_t memory_alignment = 256;
 } // namespace detail
 
+/// Weights from one offset to that of the next range.
+struct weight_range {
+  size_t begin;
+  const unsigned char *data; // of the offset `begin`
+  size_t place, own_bytes;   // in the model's own memory; 0 bytes: the caller shares it
+};
+
 /// What a step's operands are found in. Offsets are known when the file is written.
 struct frame {
   unsigned char *memory;  // the context's: arena, then zeroed scratch, then states
   unsigned char *cleared; // the zeroed scratch
   unsigned char *states;
-  const unsigned char *weights; // the model's
+  const weight_range *weights; // the model's, in order of their offsets; the first one's is 0
+  int weight_ranges;
   const void *const *inputs;
   void *const *outputs;
   const index_t *dims; // values of the run-time dimensions
@@ -33,7 +41,12 @@ struct frame {
     return element_at<T>(states + offset);
   }
   template <class T> element_pointer<const T> weight(size_t offset) const {
-    return element_at<const T>(weights + offset);
+    int low = 0; // the last range that begins at `offset` or before
+    for (int high = weight_ranges; high - low > 1;) {
+      const int middle = low + (high - low) / 2;
+      (weights[middle].begin <= offset ? low : high) = middle;
+    }
+    return element_at<const T>(weights[low].data + (offset - weights[low].begin));
   }
   template <class T> element_pointer<const T> input(int i) const {
     return element_at<const T>(static_cast<const unsigned char *>(inputs[i]));

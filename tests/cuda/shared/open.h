@@ -7,6 +7,12 @@
 namespace tenon {
 namespace cuda {
 
+struct weights_piece {
+  size_t offset;
+  size_t bytes;
+  const void *data;
+};
+
 struct open_options {
   size_t size;
   const char *weights_path;
@@ -17,6 +23,8 @@ struct open_options {
   void *(*allocate)(void *user, size_t bytes, size_t alignment);
   void (*release)(void *user, void *block);
   void *user;
+  const weights_piece *shared;
+  size_t shared_count;
 };
 
 inline status create(model **out, const program &code, const char *weights_path, int device) {

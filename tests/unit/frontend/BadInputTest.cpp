@@ -91,6 +91,25 @@ TEST(BadInput, UnsupportedOperatorsInSubgraphs) {
   EXPECT_TRUE(mentions(Imported(m).messages, "'if/then_branch/Frobnicate_0'"));
 }
 
+TEST(BadInput, ErrorsInBranchesNameTheInputThatDecides) {
+  TestModel m;
+  m.input("rate", {}, onnx::TensorProto::INT64);
+  m.input("x", {"2", "3"});
+  ints(m.graph, "high", {16000}, true);
+  m.node("Equal", {"rate", "high"}, {"c"});
+  auto *n = m.node("If", {"c"}, {"y"}, "if");
+  auto &yes = setGraph(n, "then_branch"), &no = setGraph(n, "else_branch");
+  node(yes, "Neg", {"x"}, {"a"});
+  yes.add_output()->set_name("a");
+  node(no, "MatMul", {"x", "x"}, {"b"}); // 3 against 2
+  no.add_output()->set_name("b");
+  m.output("y");
+  const std::string messages = Imported(m).messages;
+  EXPECT_TRUE(mentions(messages, "(MatMul): "));
+  EXPECT_TRUE(mentions(messages, "input 'rate' decides whether the else_branch of 'if' is taken"));
+  EXPECT_TRUE(mentions(messages, "--bind rate=VALUE"));
+}
+
 TEST(BadInput, WrongTypesAndShapesNameTheNode) {
   TestModel m;
   m.input("x", {"2", "3"});

@@ -54,6 +54,9 @@ static void refusals(void) {
   options.device = 12345;
   say("no such device", net_model_open(&options, &model));
   options.device = 0;
+  options.shared_count = 1;
+  say("nothing to share", net_model_open(&options, &model));
+  options.shared_count = 0;
   options.allocate = allocate;
   say("half an allocator", net_model_open(&options, &model));
   say("no place for the model", net_model_open(NULL, NULL));
