@@ -5,7 +5,8 @@
 
 FILE is libonnxruntime.so of ONNX Runtime's wheel for aarch64 (`pip download onnxruntime --no-deps
 --platform manylinux_2_28_aarch64 --only-binary=:all:`, onnxruntime/capi in it); it is called through its C
-interface. DIR holds models as for bench/cpu.py. Both run the first data set twice on one thread under
+interface. DIR holds models as for bench/cpu.py. The emulated processor is what the target is for:
+a Cortex-A72, a Neoverse N1 with +dotprod, all that the emulator has but SVE with more. Both run the first data set twice on one thread under
 QEMU's user mode, and a plugin counts what the second run executes, in whatever library. Counts say
 nothing of memory or of how many instructions a cycle has, but neither depends on this machine. Outputs
 are compared, and the exit status is 1 where they differ. The ratio is Tenon's count over ONNX
@@ -42,7 +43,10 @@ from tensors import read_data_set
 PREFIX, SYSTEM = "aarch64-linux-gnu-", Path("/usr/aarch64-linux-gnu")
 # What each level is compiled for, with what Linux says that it has: NEON without dot products, with them, and
 # everything that the emulator knows but vectors longer than those of NEON, of which it would make several.
-PROCESSORS = {"cpu:armv8": ("cortex-a72", "0xd08", ""), "cpu:armv8+dotprod": ("neoverse-n1", "0xd0c", " asimdhp asimddp")}
+PROCESSORS = {
+    "cpu:armv8": ("cortex-a72", "0xd08", ""),
+    "cpu:armv8+dotprod": ("neoverse-n1", "0xd0c", " asimdhp asimddp"),
+}
 NEWEST = ("max,sve=off,sme=off", "0xd0c", " asimdhp asimddp i8mm bf16")
 # ONNX Runtime asks Linux which processor that is, and would be told this machine's.
 CPUINFO = """processor\t: 0
@@ -59,7 +63,8 @@ CPU revision\t: 3
 def system(folder, part, features):
     """The emulated machine's root: one processor, and the cross compiler's libraries."""
     root = folder / "system"
-    for name, text in (("proc/cpuinfo", CPUINFO.format(part=part, features=features)), ("sys/devices/system/cpu/possible", "0\n"),
+    processor = CPUINFO.format(part=part, features=features)
+    for name, text in (("proc/cpuinfo", processor), ("sys/devices/system/cpu/possible", "0\n"),
                        ("sys/devices/system/cpu/present", "0\n")):  # fmt: skip
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
@@ -126,7 +131,8 @@ def measure(source, arguments, folder):
     words = ["--bind=" + ",".join(f"{k}={v}" for k, v in bindings.items())] if bindings else []
     compile_model(model_file(source), folders[0] / "network.cpp", f"--target={arguments.target}", "-q", *words)
     onnx.save(model, folders[1] / "model.onnx")
-    counts, results = zip(*(instructions(each, inputs, expected, plugin, peer, arguments.peer, arguments.target)
+    counts, results = zip(*(instructions(each, inputs, expected, plugin, peer, arguments.peer,
+                                         arguments.target)
                             for peer, each in enumerate(folders)))  # fmt: skip
     return (*counts, worst_error(*results))
 

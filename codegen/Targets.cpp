@@ -8,6 +8,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/Twine.h"
 #include "llvm/Support/Host.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -39,7 +40,7 @@ const TargetLevel *findExtended(const TargetFamily &family, llvm::StringRef text
   text.split(parts, '+');
   const TargetLevel *last = nullptr;
   for (llvm::StringRef extension : llvm::makeArrayRef(parts).drop_front()) {
-    const TargetLevel *level = findLevel(family, (parts[0] + "+" + extension).str());
+    const TargetLevel *level = findLevel(family, (llvm::Twine(parts[0]) + "+" + extension).str());
     if (!level)
       return nullptr;
     last = std::max(last, level); // rows of one table
