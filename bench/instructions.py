@@ -5,7 +5,8 @@
 
 FILE is libonnxruntime.so of ONNX Runtime's wheel for aarch64 (`pip download onnxruntime --no-deps
 --platform manylinux_2_28_aarch64 --only-binary=:all:`, onnxruntime/capi in it); it is called through its C
-interface. DIR holds models as for bench/cpu.py. Both run the first data set twice on one thread under
+interface. DIR holds models as for bench/cpu.py. The emulated processor is what the target is for:
+a Cortex-A72, a Neoverse N1 with +dotprod, all that the emulator has but SVE with more. Both run the first data set twice on one thread under
 QEMU's user mode, and a plugin counts what the second run executes, in whatever library. Counts say
 nothing of memory or of how many instructions a cycle has, but neither depends on this machine. Outputs
 are compared, and the exit status is 1 where they differ. The ratio is Tenon's count over ONNX
@@ -35,28 +36,35 @@ import numpy as np
 import onnx
 from cpu import OnnxRuntime, bound_of, geometric_mean, with_constant_initializers, worst_error
 from firmware import counter
-from generated import compile_model, symbol_bindings
+from generated import BuildError, compile_model, symbol_bindings
 from tenon import build_flags, model_file, table
 from tensors import read_data_set
 
 PREFIX, SYSTEM = "aarch64-linux-gnu-", Path("/usr/aarch64-linux-gnu")
-PROCESSOR = "cortex-a72"  # what cpu:armv8 is compiled for: NEON without dot products
+# What each level is compiled for, with what Linux says that it has: NEON without dot products, with them, and
+# everything that the emulator knows but vectors longer than those of NEON, of which it would make several.
+PROCESSORS = {
+    "cpu:armv8": ("cortex-a72", "0xd08", ""),
+    "cpu:armv8+dotprod": ("neoverse-n1", "0xd0c", " asimdhp asimddp"),
+}
+NEWEST = ("max,sve=off,sme=off", "0xd0c", " asimdhp asimddp i8mm bf16")
 # ONNX Runtime asks Linux which processor that is, and would be told this machine's.
 CPUINFO = """processor\t: 0
 BogoMIPS\t: 108.00
-Features\t: fp asimd evtstrm crc32 cpuid
+Features\t: fp asimd evtstrm crc32 cpuid{features}
 CPU implementer\t: 0x41
 CPU architecture: 8
 CPU variant\t: 0x0
-CPU part\t: 0xd08
+CPU part\t: {part}
 CPU revision\t: 3
 """
 
 
-def system(folder):
+def system(folder, part, features):
     """The emulated machine's root: one processor, and the cross compiler's libraries."""
     root = folder / "system"
-    for name, text in (("proc/cpuinfo", CPUINFO), ("sys/devices/system/cpu/possible", "0\n"),
+    processor = CPUINFO.format(part=part, features=features)
+    for name, text in (("proc/cpuinfo", processor), ("sys/devices/system/cpu/possible", "0\n"),
                        ("sys/devices/system/cpu/present", "0\n")):  # fmt: skip
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
@@ -80,7 +88,7 @@ def ports(values):
     )
 
 
-def instructions(folder, inputs, outputs, plugin, peer, library):
+def instructions(folder, inputs, outputs, plugin, peer, library, target):
     """Those of the second run of a program in `folder`, with its outputs."""
     head = ["" if peer else '#include "network.h"', f"#define INPUTS {ports(inputs)}",
             f"#define OUTPUTS {ports(outputs)}"]  # fmt: skip
@@ -98,7 +106,8 @@ def instructions(folder, inputs, outputs, plugin, peer, library):
     call(*words, cwd=folder)
     at = {name: int(where, 16) for where, name in
           re.findall(r"^([0-9a-f]+) T (run_once|run_done)$", call(PREFIX + "nm", "program", cwd=folder), re.M)}  # fmt: skip
-    call("qemu-aarch64", "-cpu", PROCESSOR, "-L", system(folder), "-plugin",
+    processor, part, features = PROCESSORS.get(target, NEWEST)
+    call("qemu-aarch64", "-cpu", processor, "-L", system(folder, part, features), "-plugin",
          f"{plugin},begin={at['run_once']:#x},end={at['run_done']:#x},out=counts.txt", "./program", cwd=folder)  # fmt: skip
     runs = re.findall(r"^run (\d+)", (folder / "counts.txt").read_text(), re.M)
     data, results, offset = (folder / "outputs.bin").read_bytes(), [], 0
@@ -122,7 +131,8 @@ def measure(source, arguments, folder):
     words = ["--bind=" + ",".join(f"{k}={v}" for k, v in bindings.items())] if bindings else []
     compile_model(model_file(source), folders[0] / "network.cpp", f"--target={arguments.target}", "-q", *words)
     onnx.save(model, folders[1] / "model.onnx")
-    counts, results = zip(*(instructions(each, inputs, expected, plugin, peer, arguments.peer)
+    counts, results = zip(*(instructions(each, inputs, expected, plugin, peer, arguments.peer,
+                                         arguments.target)
                             for peer, each in enumerate(folders)))  # fmt: skip
     return (*counts, worst_error(*results))
 
@@ -144,7 +154,7 @@ def main():
         with tempfile.TemporaryDirectory(prefix="tenon-count-") as scratch:
             try:
                 ours, theirs, error = measure(source, arguments, Path(scratch))
-            except (RuntimeError, OSError) as reason:
+            except (RuntimeError, OSError, BuildError) as reason:
                 failures.append(f"{source.name}: {reason}")
                 continue
         if not error <= bound_of(source.name):

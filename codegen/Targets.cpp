@@ -8,11 +8,16 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/Twine.h"
 #include "llvm/Support/Host.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
 #include <utility>
+
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
 
 namespace tenon {
 namespace {
@@ -28,9 +33,33 @@ const TargetLevel *findLevel(const TargetFamily &family, llvm::StringRef text) {
   return nullptr;
 }
 
+/// "armv8+dotprod", or "armv8+dotprod+i8mm": of a level and its extensions, each of which has all
+/// before it, the last that is named; null where the words are something else.
+const TargetLevel *findExtended(const TargetFamily &family, llvm::StringRef text) {
+  llvm::SmallVector<llvm::StringRef, 4> parts;
+  text.split(parts, '+');
+  const TargetLevel *last = nullptr;
+  for (llvm::StringRef extension : llvm::makeArrayRef(parts).drop_front()) {
+    const TargetLevel *level = findLevel(family, (llvm::Twine(parts[0]) + "+" + extension).str());
+    if (!level)
+      return nullptr;
+    last = std::max(last, level); // rows of one table
+  }
+  return last;
+}
+
 /// The best named level that this machine's processor and operating system support.
 llvm::StringRef nativeCpuLevel() {
-#if defined(__aarch64__)
+#if defined(__aarch64__) && defined(__linux__)
+  const auto has = [](unsigned long word, int bit) { return (getauxval(word) >> bit & 1) != 0; };
+  const bool dotprod = has(AT_HWCAP, 20), i8mm = dotprod && has(AT_HWCAP2, 13),
+             bf16 = i8mm && has(AT_HWCAP2, 14), sve2 = bf16 && has(AT_HWCAP2, 1);
+  return sve2      ? "armv8+sve2"
+         : bf16    ? "armv8+bf16"
+         : i8mm    ? "armv8+i8mm"
+         : dotprod ? "armv8+dotprod"
+                   : "armv8";
+#elif defined(__aarch64__)
   return "armv8";
 #else
   llvm::StringMap<bool> f;
@@ -169,7 +198,10 @@ llvm::Optional<Target> parseTarget(llvm::StringRef text, Diagnostics &diagnostic
   if (!t.family)
     return unknown(text);
   llvm::SmallVector<llvm::StringRef, 4> parts;
-  rest.split(parts, '+');
+  if (const TargetLevel *extended = findExtended(*t.family, rest))
+    parts.push_back(extended->name);
+  else
+    rest.split(parts, '+');
   for (llvm::StringRef part : parts) {
     if (t.family->facts.joinsLevels && part == "ptx") {
       t.ptx = true;

@@ -68,7 +68,7 @@ static void noteProcessor(const Target &target, Diagnostics &diagnostics) {
   diagnostics.list().back().notes.push_back(
       "this machine's processor is of " + native->name + ", the code is for " + target.name +
       "; what runs here is --target=cpu:native" +
-      (level.name == "armv8" ? ", or name a cross compiler in CXX" : ""));
+      (level.name.startswith("armv8") ? ", or name a cross compiler in CXX" : ""));
 }
 
 llvm::Optional<BuildCommand> buildCommand(const Target &target, const CodeOptions &code,

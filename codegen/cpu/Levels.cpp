@@ -22,6 +22,15 @@ TargetLevel cpu(llvm::StringRef name, unsigned width, unsigned registers, double
   return t;
 }
 
+/// What processors of aarch64 have beside armv8, each with all before it.
+TargetLevel armv8(llvm::StringRef name, llvm::StringRef flags, llvm::StringRef given,
+                  llvm::StringRef summary) {
+  TargetLevel t = cpu(name, 4, 32, 40, flags, given, summary);
+  t.dotProducts = true;
+  t.matrixProducts = flags.contains("+i8mm");
+  return t;
+}
+
 } // namespace
 
 // The kernels are vectorised by hand. The compilers' own loop vectoriser adds nothing to them, and
@@ -40,6 +49,17 @@ llvm::ArrayRef<TargetLevel> levels() {
           "defined(__AVX512VL__)",
           "AVX-512"),
       cpu("armv8", 4, 32, 40, TENON_VECTORS " -march=armv8-a", "defined(__aarch64__)", "NEON"),
+      armv8("armv8+dotprod", TENON_VECTORS " -march=armv8.2-a+dotprod",
+            "defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)", "NEON with dot products"),
+      armv8("armv8+i8mm", TENON_VECTORS " -march=armv8.2-a+dotprod+i8mm",
+            "defined(__aarch64__) && defined(__ARM_FEATURE_MATMUL_INT8)",
+            "and products of 8-bit matrices"),
+      armv8("armv8+bf16", TENON_VECTORS " -march=armv8.2-a+dotprod+i8mm+bf16",
+            "defined(__aarch64__) && defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)",
+            "and bf16, whose conversions the compiler may use"),
+      armv8("armv8+sve2", TENON_VECTORS " -march=armv8.5-a+dotprod+i8mm+bf16+sve2",
+            "defined(__aarch64__) && defined(__ARM_FEATURE_SVE2)",
+            "and SVE2, which the compiler may use"),
   };
   return kLevels;
 }

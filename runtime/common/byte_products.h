@@ -3,9 +3,15 @@
 //   four_products   one instruction of machines with VNNI (vpdpbusd): unsigned x times signed w
 //   two_products    twice two products of 16-bit integers (vpmaddwd; in plain C++ elsewhere)
 //
-// Both read weights as they lie, four bytes a lane. VNNI is part of no x86-64 level, so
-// `has_four_products` asks the processor, once; the instruction is written as such, for a compiler
-// that was told of the level alone would refuse its intrinsic.
+// and those of aarch64, signed x times signed w, whose sums cpu/neon_sums.h keeps:
+//
+//   long_products     NEON: two products in 16 bits, which are added to 32 (smull, smlal, sadalp)
+//   dot_products      four products a lane (sdot), where the machine has them
+//   matrix_products   two rows of eight times two of eight (smmla), where the machine has them
+//
+// All read weights as they lie, four bytes a lane. VNNI is part of no x86-64 level, nor are sdot
+// and smmla of armv8, so `has_four_products` and its like ask the processor, once; the instruction
+// is written as such, for a compiler that was told of the level alone would refuse its intrinsic.
 //
 // What x looks like is up to each: `from_bytes` makes words of `halves` kinds from words of four
 // bytes. A sum over four_products then holds (x + offset) * w for `offset` of the type of x, a sum
@@ -21,8 +27,56 @@
 #else
 #define TENON_FOUR_PRODUCTS 0
 #endif
+#if TENON_SIMD_WIDTH == 4 && defined(__aarch64__)
+#if defined(__linux__)
+#include <sys/auxv.h>
+#endif
+#define TENON_NEON_PRODUCTS 1
+#else
+#define TENON_NEON_PRODUCTS 0
+#endif
 
 namespace tenon {
+
+#if TENON_NEON_PRODUCTS
+namespace detail {
+/// Whether the operating system reports capability `bit` of the word `word` of its vector.
+inline bool has_capability([[maybe_unused]] unsigned long word, [[maybe_unused]] int bit) {
+#if defined(__linux__)
+  return (getauxval(word) >> bit & 1) != 0;
+#else
+  return false;
+#endif
+}
+} // namespace detail
+#if defined(__ARM_FEATURE_DOTPROD)
+inline constexpr bool has_dot_products = true;
+#else
+inline const bool has_dot_products = detail::has_capability(16, 20);    // AT_HWCAP, ASIMDDP
+#endif
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+inline constexpr bool has_matrix_products = true;
+#else
+inline const bool has_matrix_products = detail::has_capability(26, 13); // AT_HWCAP2, I8MM
+#endif
+
+/// What the products of aarch64 have in common.
+struct signed_products {
+  static constexpr int halves = 1;
+  template <class T> static constexpr int32_t offset = detail::is_signed<T> ? 0 : -128;
+  static constexpr bool subtracts_zero = false;
+
+  template <class L, class T, int Half> static TENON_FN i32<L> from_bytes(i32<L> x, int32_t) {
+    return detail::is_signed<T> ? x : x ^ int32_t(0x80808080u);
+  }
+};
+/// Pairs: whether two products stay in 16 bits, as they do unless both weights are -128.
+template <bool Pairs> struct long_products : signed_products {};
+struct dot_products : signed_products {};
+struct matrix_products : signed_products {};
+/// Those of depthwise convolutions (cpu/depthwise_neon.h): one tap at a time, in 16 bits.
+struct tap_products {};
+#endif
 
 #if TENON_FOUR_PRODUCTS
 namespace detail {

@@ -8,10 +8,6 @@
 #include "common/lanes.h"
 #include <math.h>
 
-#if TENON_SIMD_WIDTH > 1 && defined(__aarch64__)
-#include <arm_neon.h>
-#endif
-
 namespace tenon {
 
 template <class V> TENON_FN V mul_add(V a, V b, V c) {

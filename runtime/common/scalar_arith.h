@@ -174,6 +174,10 @@ template <class L, class V> TENON_FN V smaller(V a, V b) {
   if constexpr (is_same<V, simd<8>::of<int32_t>>)
     return (V)_mm256_min_epi32((__m256i)a, (__m256i)b);
 #endif
+#if TENON_SIMD_WIDTH > 1 && defined(__aarch64__)
+  if constexpr (is_same<V, simd<4>::of<int32_t>>)
+    return (V)vminq_s32((int32x4_t)a, (int32x4_t)b);
+#endif
   return select<L>(as_mask<L>(a < b), a, b);
 }
 template <class L, class V> TENON_FN V larger(V a, V b) {
@@ -190,6 +194,10 @@ template <class L, class V> TENON_FN V larger(V a, V b) {
 #if TENON_SIMD_WIDTH > 1 && defined(__AVX2__)
   if constexpr (is_same<V, simd<8>::of<int32_t>>)
     return (V)_mm256_max_epi32((__m256i)a, (__m256i)b);
+#endif
+#if TENON_SIMD_WIDTH > 1 && defined(__aarch64__)
+  if constexpr (is_same<V, simd<4>::of<int32_t>>)
+    return (V)vmaxq_s32((int32x4_t)a, (int32x4_t)b);
 #endif
   return select<L>(as_mask<L>(a > b), a, b);
 }
@@ -331,6 +339,14 @@ template <class L> TENON_FN i32<L> mul_high(i32<L> a, i32<L> b) {
       const __m256i even = _mm256_mul_epi32(x, y);
       const __m256i odd = _mm256_mul_epi32(_mm256_srli_epi64(x, 32), _mm256_srli_epi64(y, 32));
       return (i32<L>)_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
+    }
+#endif
+#if TENON_SIMD_WIDTH > 1 && defined(__aarch64__)
+    if constexpr (L::width == 4) {
+      const int32x4_t x = (int32x4_t)a, y = (int32x4_t)b;
+      const int64x2_t low = vmull_s32(vget_low_s32(x), vget_low_s32(y)),
+                      high = vmull_high_s32(x, y);
+      return (i32<L>)vuzp2q_s32(vreinterpretq_s32_s64(low), vreinterpretq_s32_s64(high));
     }
 #endif
     return detail::convert<i32<L>>((detail::convert<i64<L>>(a) * detail::convert<i64<L>>(b)) >> 32);

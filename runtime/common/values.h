@@ -38,6 +38,8 @@
 
 #if TENON_SIMD_WIDTH > 1 && defined(__x86_64__)
 #include <immintrin.h>
+#elif TENON_SIMD_WIDTH > 1 && defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 namespace tenon {
@@ -187,7 +189,7 @@ template <class V> inline constexpr bool is_vector = traits<V>::is_vector;
 template <class T> inline constexpr bool is_float = is_same<T, float> || is_same<T, double>;
 template <class T> inline constexpr bool is_signed = T(-1) < T(0);
 
-#if TENON_SIMD_WIDTH > 1 && defined(__AVX2__)
+#if TENON_SIMD_WIDTH > 1 && (defined(__AVX2__) || defined(__aarch64__))
 /// Whether N integers of FromBytes become N of ToBytes.
 template <class To, class From, int N, int ToBytes, int FromBytes> constexpr bool converts() {
   using A = element_t<From>;
@@ -219,6 +221,23 @@ template <class To, class From> TENON_FN To convert(From x) {
       const __m256i halves = _mm256_shuffle_epi8((__m256i)x, lowest);
       const long long bytes = _mm_cvtsi128_si64(
           _mm_unpacklo_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1)));
+      To y;
+      __builtin_memcpy(&y, &bytes, sizeof(y));
+      return y;
+    } else
+#elif defined(__aarch64__) // likewise
+    if constexpr (converts<To, From, 4, 4, 1>()) {
+      int32_t bytes;
+      __builtin_memcpy(&bytes, &x, sizeof(bytes));
+      const int8x8_t v = vreinterpret_s8_s32(vdup_n_s32(bytes));
+      if constexpr (is_signed<element_t<From>>)
+        return (To)vmovl_s16(vget_low_s16(vmovl_s8(v)));
+      else
+        return (To)vmovl_u16(vget_low_u16(vmovl_u8(vreinterpret_u8_s8(v))));
+    } else if constexpr (converts<To, From, 4, 1, 4>()) {
+      const int16x4_t halves = vmovn_s32((int32x4_t)x);
+      const int32_t bytes =
+          vget_lane_s32(vreinterpret_s32_s8(vmovn_s16(vcombine_s16(halves, halves))), 0);
       To y;
       __builtin_memcpy(&y, &bytes, sizeof(y));
       return y;

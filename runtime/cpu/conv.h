@@ -65,6 +65,7 @@ struct conv_defaults {
   static constexpr bool filters_outer = true;
   static constexpr bool pack_input = false;
   static constexpr int weight_bits = 8, joined = 0, turned = 0, plain = 0;
+  static constexpr bool fits_pairs = false;
   using lanes = native_lanes;
 };
 

@@ -16,6 +16,8 @@
 //   mr, nr            schedule: outputs and filters of a tile; nr a multiple of the vector's lanes
 //   row_runs          a run is a row of taps of one channel, by channel and row; else the channels
 //                     of a tap, by row and column
+//   fits_pairs        weights of a filter in words 2 i and 2 i + 1 of its line are never both -128,
+//                     which NEON without dot products gains by
 // x: view over (n, c, h, w) of int8_t or uint8_t. Its runs are filled up to multiples of four.
 // w: int8_t [ceil(filters / lanes)][runs][ceil(run / 4)][lanes][4], zeros where something is
 // missing, so that what a tile register holds lies together. sums: of each filter's weights,
@@ -24,6 +26,7 @@
 #ifndef TENON_RUNTIME_CPU_CONV_BYTES_H
 #define TENON_RUNTIME_CPU_CONV_BYTES_H
 
+#include "cpu/byte_sums.h"
 #include "cpu/conv_tiles.h"
 #include "cpu/held_inputs.h"
 
@@ -63,36 +66,30 @@ TENON_TILE void bytes_tile(const Cfg &, const uint32_t *patches, const int8_t *p
                            const index_t (*places)[2], index_t rows, Count, const Outs &outs,
                            const Ins &ins, const Body &body) {
   using L = native_lanes;
-  using V = i32<L>;
   constexpr index_t room = byte_runs<Cfg>::room, words = byte_runs<Cfg>::words;
-  V acc[MR][NV];
+  byte_sums<How, MR, NV> acc;
   unroll<NV>([&](auto v) TENON_LAMBDA {
-    V first = V{};
+    i32<L> first = i32<L>{};
     if constexpr (!How::subtracts_zero)
       first = load<L>(sums + int(v) * L::width) * start;
-    unroll<MR>([&](auto r) TENON_LAMBDA { acc[r][v] = first; });
+    acc.template start<decltype(v)::value>(first);
   });
-  const uint32_t *x = patches;
-  for (index_t g = 0; g < words; ++g, ++x, panel += 4 * L::width)
-    unroll<How::halves>([&](auto half) TENON_LAMBDA {
-      V weights[NV];
-      unroll<NV>([&](auto v) TENON_LAMBDA {
-        V four;
-        memcpy(&four, panel + int(v) * words * 4 * L::width, sizeof(four));
-        weights[v] = How::template weights<L, decltype(half)::value>(four);
-      });
-      unroll<MR>([&](auto r) TENON_LAMBDA {
-        const V value =
-            broadcast<L, int32_t>(int32_t(x[(int(r) * How::halves + int(half)) * room]));
-        unroll<NV>([&](auto v) TENON_LAMBDA {
-          acc[r][v] = How::template multiply_add<L>(acc[r][v], value, weights[v]);
-        });
-      });
-    });
+  constexpr int step = byte_sums<How, MR, NV>::words, rest = int(words % step);
+  constexpr index_t group = 4 * L::width; // bytes of weights beside a word
+  const auto add = [&](auto count, index_t g) TENON_LAMBDA {
+    acc.template add<decltype(count)::value>(patches + g, room, panel + g * group, words * group);
+  };
+  for (index_t g = 0; g < words - rest; g += step)
+    add(counter<step>{}, g);
+  if constexpr (rest != 0)
+    add(counter<rest>{}, words - rest);
   // Through memory, so that the body stands in the code but once for each vector.
   alignas(64) int32_t results[MR][NV * L::width];
   unroll<MR>([&](auto r) TENON_LAMBDA {
-    unroll<NV>([&](auto v) TENON_LAMBDA { store<L>(results[r] + int(v) * L::width, acc[r][v]); });
+    unroll<NV>([&](auto v) TENON_LAMBDA {
+      store<L>(results[r] + int(v) * L::width,
+               acc.template get<decltype(r)::value, decltype(v)::value>());
+    });
   });
   const Outs to = outs; // what a store of bytes cannot change
   unroll<NV>([&](auto v) TENON_LAMBDA {
@@ -175,11 +172,9 @@ void conv_bytes(const Cfg &cfg, const X &x, const int8_t *w, const int32_t *sums
     if (has_tile_products && detail::fills_tiles(cfg))
       return detail::conv_bytes_by_tiles(cfg, x, w, sums, zero, outs, ins, body, workers);
 #endif
-#if TENON_FOUR_PRODUCTS
-  if (has_four_products)
-    return detail::conv_bytes_by<four_products>(cfg, x, w, sums, zero, outs, ins, body, workers);
-#endif
-  detail::conv_bytes_by<two_products>(cfg, x, w, sums, zero, outs, ins, body, workers);
+  detail::by_byte_products<Cfg>([&](auto how) TENON_LAMBDA {
+    detail::conv_bytes_by<decltype(how)>(cfg, x, w, sums, zero, outs, ins, body, workers);
+  });
 }
 
 } // namespace cpu

@@ -6,19 +6,20 @@
 // one word a lane, once for all outputs of a tile that it meets, and multiplied with the weights of
 // these four taps at a time (common/byte_products.h). Outside the image x is the zero point. Sums
 // that cannot subtract the zero point start at minus its product with the sum of the weights.
+// aarch64 has a way of its own (cpu/depthwise_neon.h), of eight channels and single taps.
 //
 // Config: as of depthwise.h, without multiplier; channels and kernel fixed
 //   mr                 schedule: output columns of a tile
 // x: view over (n, c, h, w) of int8_t or uint8_t; c stride fixed<1> for vector loads.
 // w: int8_t [ceil(channels / lanes)][ceil(kernel_h / 4)][kernel_w][lanes][4], zeros where something
-// is missing. sums: of each channel's weights, [ceil(channels / lanes) * lanes]. zero: of x.
-// outs, ins: packs of views over (n, c, oh, ow).
+// is missing; on aarch64 [ceil(channels / 8)][kernel_h][kernel_w][8]. sums: of each channel's
+// weights, [ceil(channels / lanes) * lanes]. zero: of x. outs, ins: packs of views over (n, c, oh,
+// ow).
 #ifndef TENON_RUNTIME_CPU_DEPTHWISE_BYTES_H
 #define TENON_RUNTIME_CPU_DEPTHWISE_BYTES_H
 
 #include "common/byte_products.h"
-#include "cpu/depthwise.h"
-#include "cpu/held_inputs.h"
+#include "cpu/depthwise_neon.h"
 
 namespace tenon {
 namespace cpu {
@@ -115,16 +116,30 @@ TENON_TILE void bytes_row(const Cfg &cfg, const X &x, const int8_t *w, const int
   }
 }
 
+/// How many channels a row takes at once, and bytes of their weights.
+template <class How, class Cfg> struct depthwise_block {
+  static constexpr index_t kernel_h = decltype(Cfg::kernel_h)::value,
+                           kernel_w = decltype(Cfg::kernel_w)::value;
+  static constexpr index_t lanes = native_lanes::width,
+                           bytes = ceil_div(kernel_h, 4) * kernel_w * lanes * 4;
+};
+#if TENON_NEON_PRODUCTS
+template <class Cfg> struct depthwise_block<tap_products, Cfg> {
+  static constexpr index_t lanes = 8, bytes = decltype(Cfg::kernel_h)::value *
+                                              decltype(Cfg::kernel_w)::value * lanes;
+};
+#endif
+
 /// depthwise_bytes with the products How.
 template <class How, class Cfg, class X, class Outs, class Ins, class Body>
 void depthwise_bytes_by(const Cfg &cfg, const X &x, const int8_t *w, const int32_t *sums,
                         int32_t zero, const Outs &outs, const Ins &ins, const Body &body,
                         pool &workers) {
-  constexpr int width = native_lanes::width;
+  constexpr index_t width = depthwise_block<How, Cfg>::lanes,
+                    panel = depthwise_block<How, Cfg>::bytes;
   constexpr index_t channels = decltype(cfg.channels)::value, blocks = ceil_div(channels, width),
                     kernel_h = decltype(cfg.kernel_h)::value,
-                    kernel_w = decltype(cfg.kernel_w)::value,
-                    panel = ceil_div(kernel_h, 4) * kernel_w * width * 4;
+                    kernel_w = decltype(cfg.kernel_w)::value;
   odometer<3> space;
   space.extents[0] = cfg.batch;
   space.extents[1] = cfg.out_h;
@@ -139,8 +154,13 @@ void depthwise_bytes_by(const Cfg &cfg, const X &x, const int8_t *w, const int32
       index_t at[4] = {it.at[0], block * width, it.at[1], 0};
       const index_t ih = it.at[1] * index_t(cfg.stride_h) - index_t(cfg.pad_top);
       const auto some = [&](auto count) TENON_LAMBDA {
-        bytes_row<How>(cfg, x, w + block * panel, sums + block * width, zero, ih, at, count, outs,
-                       ins, body);
+#if TENON_NEON_PRODUCTS
+        if constexpr (is_same<How, tap_products>)
+          return neon_row(cfg, x, w + block * panel, zero, ih, at, count, outs, ins, body);
+        else
+#endif
+          bytes_row<How>(cfg, x, w + block * panel, sums + block * width, zero, ih, at, count, outs,
+                         ins, body);
       };
       if constexpr (channels >= width)
         if (block < channels / width)
@@ -157,12 +177,16 @@ void depthwise_bytes_by(const Cfg &cfg, const X &x, const int8_t *w, const int32
 template <class Cfg, class X, class Outs, class Ins, class Body>
 void depthwise_bytes(const Cfg &cfg, const X &x, const int8_t *w, const int32_t *sums, int32_t zero,
                      const Outs &outs, const Ins &ins, const Body &body, pool &workers) {
+#if TENON_NEON_PRODUCTS
+  detail::depthwise_bytes_by<tap_products>(cfg, x, w, sums, zero, outs, ins, body, workers);
+#else
 #if TENON_FOUR_PRODUCTS
   if (has_four_products)
     return detail::depthwise_bytes_by<four_products>(cfg, x, w, sums, zero, outs, ins, body,
                                                      workers);
 #endif
   detail::depthwise_bytes_by<two_products>(cfg, x, w, sums, zero, outs, ins, body, workers);
+#endif
 }
 
 } // namespace cpu

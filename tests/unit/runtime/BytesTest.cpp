@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace {
 using namespace tenon;
 
@@ -38,7 +40,7 @@ template <class Cfg> struct packed_weights {
   }
 };
 
-template <class T, class Cfg> void test(int32_t zero, bool channelsLast = true) {
+template <class T, class Cfg> void testWeights(int32_t zero, bool channelsLast, int8_t least) {
   constexpr Cfg cfg{};
   constexpr index_t C = decltype(cfg.channels)::value, H = decltype(cfg.in_h)::value,
                     V = decltype(cfg.in_w)::value, K = decltype(cfg.filters)::value;
@@ -46,7 +48,9 @@ template <class T, class Cfg> void test(int32_t zero, bool channelsLast = true) 
   const index_t oh = cfg.out_h, ow = cfg.out_w;
   const auto x = randomBytes<T>(size_t(cfg.batch * C * H * V), 1);
   auto w = randomBytes<int8_t>(size_t(K * depth), 2);
-  w[0] = -128;
+  for (int8_t &v : w)
+    v = std::max(v, least);
+  w[0] = least;
   const packed_weights<Cfg> packed(cfg, w);
   const std::vector<int32_t> bias(size_t(K), 1000);
   const auto read = [&](index_t n, index_t c, index_t h, index_t v) {
@@ -83,6 +87,21 @@ template <class T, class Cfg> void test(int32_t zero, bool channelsLast = true) 
                                                 zero, outs, ins, plus_bias{}, pool);
     });
 #endif
+#if TENON_NEON_PRODUCTS
+  const auto by = [&](auto how) {
+    check([&](const auto &view, const auto &outs, const auto &ins, cpu::pool &pool) {
+      cpu::detail::conv_bytes_by<decltype(how)>(cfg, view, packed.bytes.data(), packed.sums.data(),
+                                                zero, outs, ins, plus_bias{}, pool);
+    });
+  };
+  by(long_products<false>{});
+  if (std::find(w.begin(), w.end(), -128) == w.end())
+    by(long_products<true>{});
+  if (has_dot_products)
+    by(dot_products{});
+  if (has_matrix_products)
+    by(matrix_products{});
+#endif
 #if TENON_TILE_PRODUCTS
   if constexpr (cpu::detail::fits_tiles<Cfg>)
     if (has_tile_products)
@@ -91,6 +110,12 @@ template <class T, class Cfg> void test(int32_t zero, bool channelsLast = true) 
                                          outs, ins, plus_bias{}, pool);
       });
 #endif
+}
+
+/// With weights of all values, and without -128.
+template <class T, class Cfg> void test(int32_t zero, bool channelsLast = true) {
+  testWeights<T, Cfg>(zero, channelsLast, -128);
+  testWeights<T, Cfg>(zero, channelsLast, -127);
 }
 
 TEST(ConvBytes, Pointwise) {
@@ -141,7 +166,8 @@ template <class T, class Cfg> void testDepthwise(int32_t zero) {
   const index_t oh = cfg.out_h, ow = cfg.out_w, blocks = (C + W - 1) / W;
   const auto x = randomBytes<T>(size_t(cfg.batch * C * H * V), 3);
   const auto w = randomBytes<int8_t>(size_t(C * taps), 4);
-  std::vector<int8_t> packed(size_t(blocks * ((kernel_h + 3) / 4) * kernel_w * W * 4));
+  std::vector<int8_t> packed(size_t(blocks * ((kernel_h + 3) / 4) * kernel_w * W * 4)),
+      eights(size_t((C + 7) / 8 * 8 * taps)); // as aarch64 reads them
   std::vector<int32_t> sums(size_t(blocks * W));
   for (index_t c = 0; c < C; ++c)
     for (index_t i = 0; i < taps; ++i) {
@@ -149,6 +175,7 @@ template <class T, class Cfg> void testDepthwise(int32_t zero) {
       const int8_t v = w[size_t(c * taps + i)];
       packed[size_t(((((c / W) * ((kernel_h + 3) / 4) + ky / 4) * kernel_w + kx) * W + c % W) * 4 +
                     ky % 4)] = v;
+      eights[size_t((c / 8 * taps + i) * 8 + c % 8)] = v;
       sums[size_t(c)] += v;
     }
   const std::vector<int32_t> bias(size_t(C), -5);
@@ -156,10 +183,10 @@ template <class T, class Cfg> void testDepthwise(int32_t zero) {
     return int32_t(x[size_t(((n * H + h) * V + v) * C + c)]);
   };
   cpu::pool workers(2);
-  const auto check = [&](auto how) {
+  const auto check = [&](auto how, const std::vector<int8_t> &weights) {
     std::vector<int32_t> y(size_t(cfg.batch * oh * ow * C) + 1, -1);
     cpu::detail::depthwise_bytes_by<decltype(how)>(
-        cfg, make_view(x.data(), extents<C * H * V, 1, V * C, C>{}), packed.data(), sums.data(),
+        cfg, make_view(x.data(), extents<C * H * V, 1, V * C, C>{}), weights.data(), sums.data(),
         zero,
         pack(make_view(y.data(),
                        dims<dyn, fixed<1>, dyn, fixed<C>>{dyn(oh * ow * C), {}, dyn(ow * C), {}})),
@@ -173,10 +200,13 @@ template <class T, class Cfg> void testDepthwise(int32_t zero) {
                 << "image " << n << ", row " << h << ", column " << v << ", channel " << c;
     EXPECT_EQ(y.back(), -1);
   };
-  check(two_products{});
+  check(two_products{}, packed);
 #if TENON_FOUR_PRODUCTS
   if (has_four_products)
-    check(four_products{});
+    check(four_products{}, packed);
+#endif
+#if TENON_NEON_PRODUCTS
+  check(tap_products{}, eights);
 #endif
 }
 
