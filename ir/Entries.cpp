@@ -88,6 +88,16 @@ Graph &graphOfRun(Module &module, int64_t tokens) {
   return module.graph();
 }
 
+std::unique_ptr<Module> aloneForRun(const Module &module, int64_t tokens) {
+  std::unique_ptr<Module> alone = module.clone();
+  const Graph *taken = &graphOfRun(*alone, tokens);
+  std::swap(alone->graphs.front(),
+            *llvm::find_if(alone->graphs, [&](const auto &g) { return g.get() == taken; }));
+  alone->graphs.resize(1);
+  forgetDecoder(*alone);
+  return alone;
+}
+
 std::vector<int64_t> tokensOfRuns(const Module &module) {
   std::vector<int64_t> fewest;
   const std::vector<Graph *> entries = entriesOf(module);

@@ -43,6 +43,8 @@ Graph &graphOfRun(Module &module, int64_t tokens);
 /// The fewest tokens with which each graph is run, in ascending order; none where there are no
 /// entries.
 std::vector<int64_t> tokensOfRuns(const Module &module);
+/// The same graph alone, in a module that is no decoder's.
+std::unique_ptr<Module> aloneForRun(const Module &module, int64_t tokens);
 /// Words for a graph: `up to 8 tokens (rows8)`; nothing where there are no entries.
 std::string runTitle(const Graph &graph);
 

@@ -321,6 +321,15 @@ class Commands(DecoderTest):
         self.assertEqual([report["graph"], *(run["graph"] for run in report["runs_of_tokens"])], self.GRAPHS)
         self.assertTrue(all(run["median_ms"] > 0 for run in report["runs_of_tokens"]))
 
+    def test_tune(self):
+        report = self.command("tune", self.model, "-o", self.folder / "net.tuning", "--seconds=0.3", "--candidates=1",
+                              "--json").document  # fmt: skip
+        self.assertEqual([run["graph"] for run in report["runs"]], self.GRAPHS)
+        self.assertTrue(all(form["candidates"][0]["measured_us"] > 0 for run in report["runs"] for form in run["forms"]))
+        answer = tenon("compile", self.model, "-o", self.folder / "tuned.cpp", f"--decoder={CAPACITY}",
+                       "--target=cpu:native", f"--tuning={self.folder / 'net.tuning'}")  # fmt: skip
+        self.assertEqual((answer.status, answer.errors), (0, ""))
+
     def test_inspect(self):
         text = self.command("inspect", self.model).output
         for graph in self.GRAPHS:
